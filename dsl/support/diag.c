@@ -1,0 +1,146 @@
+/* diag.c - see diag.h. Rendering expands tabs so that the caret stands under its character. */
+#include "diag.h"
+
+#include <string.h>
+
+AuDiags *au_diags_new(AuArena *arena)
+{
+    AuDiags *diags = AU_NEW(arena, AuDiags);
+    diags->arena = arena;
+    diags->limit = 100;
+    au_source_add(diags, "", "", 0);
+    return diags;
+}
+
+uint32_t au_source_add(AuDiags *diags, const char *name, const char *text, size_t length)
+{
+    const AuSource source = {au_format(diags->arena, "%s", name),
+                             au_strndup(diags->arena, text, length), (uint32_t)length};
+    AU_PUSH(diags->arena, diags->sources, diags->source_count, diags->source_capacity, source);
+    return diags->source_count - 1;
+}
+
+static AuDiag *add(AuDiags *diags, AuSeverity severity, AuCode code, AuSpan span,
+                   const char *format, va_list arguments)
+{
+    AuDiag *diag = AU_NEW(diags->arena, AuDiag);
+    *diag = (AuDiag){.severity = severity, .code = code, .span = span};
+    diag->message = au_vformat(diags->arena, format, arguments);
+    if (severity == AU_ERROR && diags->errors++ >= diags->limit) return diag; /* counted, not kept */
+    if (severity == AU_WARNING) diags->warnings++;
+    if (diags->last) diags->last->next = diag;
+    else diags->first = diag;
+    return diags->last = diag;
+}
+
+// clang-format off
+#define DEFINE(function, severity)                                                                 \
+    AuDiag *function(AuDiags *diags, AuCode code, AuSpan span, const char *format, ...)            \
+    {                                                                                              \
+        va_list arguments;                                                                         \
+        va_start(arguments, format);                                                               \
+        AuDiag *diag = add(diags, severity, code, span, format, arguments);                        \
+        va_end(arguments);                                                                         \
+        return diag;                                                                               \
+    }
+DEFINE(au_error, AU_ERROR)
+DEFINE(au_warning, AU_WARNING)
+DEFINE(au_remark, AU_NOTE)
+#undef DEFINE
+// clang-format on
+
+void au_add_note(AuDiags *diags, AuDiag *diag, AuSpan span, const char *format, ...)
+{
+    AuNoteText *note = AU_NEW(diags->arena, AuNoteText);
+    va_list arguments;
+    va_start(arguments, format);
+    note->span = span;
+    note->message = au_vformat(diags->arena, format, arguments);
+    va_end(arguments);
+    AuNoteText **end = &diag->notes;
+    while (*end) end = &(*end)->next;
+    *end = note;
+}
+
+const char *au_code_name(AuCode code)
+{
+    // clang-format off
+    static const char *const names[] = {
+#define DIAG(code, what) #code,
+#include "diag.def"
+#undef DIAG
+    };
+    // clang-format on
+    return names[code];
+}
+
+static bool is_continuation(char c) { return ((unsigned char)c & 0xC0) == 0x80; }
+
+/* First byte of the line that holds [at]. */
+static uint32_t line_begin(const AuSource *source, uint32_t at)
+{
+    while (at > 0 && source->text[at - 1] != '\n') at--;
+    return at;
+}
+
+AuPosition au_position(const AuDiags *diags, AuSpan span)
+{
+    const AuSource *source = &diags->sources[span.source];
+    const uint32_t at = span.begin < source->length ? span.begin : source->length;
+    AuPosition p = {source->name, 1, 1};
+    for (uint32_t i = 0; i < at; i++) p.line += source->text[i] == '\n';
+    for (uint32_t i = line_begin(source, at); i < at; i++) p.column += !is_continuation(source->text[i]);
+    return p;
+}
+
+/* The line of the span, and below it a caret with tildes as far as the span goes on this line. */
+static void render_line(const AuDiags *diags, AuSpan span, const char *fix, AuText *out)
+{
+    const AuSource *source = &diags->sources[span.source];
+    const uint32_t at = span.begin < source->length ? span.begin : source->length;
+    const uint32_t begin = line_begin(source, at);
+    uint32_t end = at, column = 0, caret = 0;
+    AuText marks = {.arena = out->arena};
+    while (end < source->length && source->text[end] != '\n') end++;
+    for (uint32_t i = begin; i < end; i++) {
+        const char c = source->text[i];
+        if (i == at) caret = column;
+        const uint32_t width = c == '\t' ? 4 - column % 4 : is_continuation(c) ? 0 : 1;
+        if (c == '\t') au_text_add(out, "%*s", (int)width, "");
+        else if ((unsigned char)c < 32) au_text_add(out, " ");
+        else au_text_bytes(out, &c, 1);
+        for (uint32_t n = 0; n < width; n++)
+            if (i > at && i < span.end) au_text_add(&marks, "~");
+        column += width;
+    }
+    if (at >= end) caret = column;
+    au_text_add(out, "\n%*s^%s\n", (int)caret, "", au_text_str(&marks));
+    if (fix) au_text_add(out, "%*s%s\n", (int)caret, "", fix);
+}
+
+static void render_message(const AuDiags *diags, AuSpan span, const char *what, const char *code,
+                           const char *message, const char *fix, AuText *out)
+{
+    if (span.source) {
+        const AuPosition p = au_position(diags, span);
+        au_text_add(out, "%s:%u:%u: ", p.file, p.line, p.column);
+    }
+    au_text_add(out, "%s%s%s: %s\n", what, *code ? " " : "", code, message);
+    if (span.source) render_line(diags, span, fix, out);
+}
+
+void au_diag_render(const AuDiags *diags, const AuDiag *diag, AuText *out)
+{
+    static const char *const severities[] = {"note", "warning", "error"};
+    render_message(diags, diag->span, severities[diag->severity], au_code_name(diag->code),
+                   diag->message, diag->fix, out);
+    for (const AuNoteText *n = diag->notes; n; n = n->next)
+        render_message(diags, n->span, "note", "", n->message, NULL, out);
+}
+
+void au_diags_render(const AuDiags *diags, AuText *out)
+{
+    for (const AuDiag *d = diags->first; d; d = d->next) au_diag_render(diags, d, out);
+    if (diags->errors > diags->limit)
+        au_text_add(out, "note: %u more errors are not shown\n", diags->errors - diags->limit);
+}
