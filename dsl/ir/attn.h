@@ -1,0 +1,252 @@
+/* attn.h - the attention IR: what one attention means, as typed expression graphs over named axes.
+ *
+ * An AuAttn is made by the front end (dsl/front) or by the reader of the text form, checked by attn_verify, simplified by
+ * attn_simplify, evaluated in f64 by attn_interpret (the oracle of every test), and turned into the hooks of the tiled IR.
+ *
+ * Expressions are nodes of one graph, in topological order (an argument's index is smaller than its user's), hash-consed: equal
+ * expressions are one node. A node has a type (f32, i32, bool) and a set of axes, the indices that its value depends on; an
+ * expression without axes is a scalar of the launch. Whatever depends on the query only is computed once a row by whoever
+ * generates code, because its axes say so. */
+#ifndef AU_DSL_ATTN_H
+#define AU_DSL_ATTN_H
+
+#include "arena.h"
+#include "diag.h"
+
+typedef struct AuExpr {
+    uint32_t i; /* 0: none */
+} AuExpr;
+
+typedef enum AuType { AU_T_NONE, AU_T_F32, AU_T_I32, AU_T_BOOL } AuType;
+
+/* Element types of tensors and parameters. OPERAND: the operand type of the build (f32, f16 or bf16). */
+typedef enum AuDtype {
+    AU_DT_OPERAND, AU_DT_F32, AU_DT_F16, AU_DT_BF16, AU_DT_I32, AU_DT_I64, AU_DT_U8, AU_DT_BOOL
+} AuDtype;
+
+/* The indices an expression can depend on. KV_H is h / (H / Hk), so what depends on it depends on H. */
+typedef enum AuAxisBit {
+    AU_AX_B = 1, AU_AX_H = 2, AU_AX_Q = 4, AU_AX_KV = 8,
+    AU_AX_C = 16,   /* the channel of a row mod */
+    AU_AX_TOK = 32  /* the token of a recurrence (`linear`), with channels K and V beside it */
+    , AU_AX_K = 64, AU_AX_V = 128
+} AuAxisBit;
+
+// clang-format off
+typedef enum AuOp {
+    AU_NO_OP,
+    /* leaves */
+    AU_OP_F32,          /* number: the constant */
+    AU_OP_I32,          /* integer: the constant (also of bool, type AU_T_BOOL) */
+    AU_OP_SIZE,         /* integer: index into sizes; i32 */
+    AU_OP_INDEX,        /* integer: an AuAxisBit: b, h, q_idx, kv_idx, channel, t */
+    AU_OP_KV_H,         /* the key head, h / (H / Hk) */
+    AU_OP_PARAM,        /* integer: index into params */
+    AU_OP_INPUT,        /* integer: index into tensors; args: one i32 index per axis. i64 and u8 read as i32, f16 and bf16 as f32 */
+    AU_OP_SCORE,        /* in score_mod: the raw product q_i . k_j of the modified rows. In online functions: a score */
+    AU_OP_WEIGHT,       /* in weight_mod: the weight p. In `backward`: p */
+    AU_OP_DWEIGHT,      /* in `backward`: dp */
+    AU_OP_ELEMENT,      /* in a row mod: the element x at channel c; in out_mod and the epilogue: o */
+    AU_OP_STATE,        /* integer: index into row scales: its value before the tile (online_fwd), at the end (epilogue), or of side a (combine) */
+    AU_OP_STATE_B,      /* integer: index into row scales: of side b in combine */
+    AU_OP_FINAL,        /* integer: index into finals (in `forward`) */
+    AU_OP_TENSOR,       /* integer: index into tensors: a tensor of a recurrence as an expression, broadcast by axis name (`linear` only) */
+    /* over an axis */
+    AU_OP_ROWMAX,       /* args[0]: over the keys of the tile */
+    AU_OP_ROWSUM,
+    AU_OP_ROW_SUM_C,    /* args[0]: sum over the channels of the row (sum, mean, l2norm, rmsnorm are made of it) */
+    AU_OP_DOT,          /* integer: tensor of the query side, integer2: of the key side; args: the indices of x, then those of y, contracted axis left out */
+    AU_OP_ROPE,         /* args: x, position (i32 or f32), theta, first, count; the element at channel c after the rotation; x is an expression with axis C,
+                           whose partner channel the interpreter and code generators evaluate too. integer: 1 if interleaved pairs */
+    AU_OP_DROPOUT,      /* args: p, rate, seed low word, seed high word (both i32): p / (1 - rate) or 0, Philox4x32-10, counter (b, h, q_idx, kv_idx) */
+    AU_OP_SEED_WORD,    /* integer: 0 low, 1 high, integer2: param index, or ~tensor index: a 32-bit word of an i64 seed; i32 */
+#define OP(NAME, text, count, rule, flags, meaning) AU_OP_##NAME,
+#include "ops.def"
+#undef OP
+    AU_OP_COUNT
+} AuOp;
+// clang-format on
+
+typedef struct AuNode {
+    uint8_t op;      /* AuOp */
+    uint8_t type;    /* AuType */
+    uint8_t axes;    /* AuAxisBit set */
+    uint8_t count;   /* arguments */
+    uint32_t first;  /* of args in AuAttn.args */
+    int32_t integer; /* see AuOp */
+    int32_t integer2;
+    double number;
+    AuSpan span; /* where it was first written; not part of equality */
+} AuNode;
+
+/* A size: the extent of a named axis, bound by the tensors at launch, or fixed when compiling. */
+typedef struct AuSize {
+    const char *name;
+    int64_t fixed; /* >= 0: written as a number or fixed when compiling (widths); -1: bound at launch */
+    AuSpan span;
+} AuSize;
+
+typedef enum AuTensorRole { AU_ROLE_Q, AU_ROLE_K, AU_ROLE_V, AU_ROLE_INPUT } AuTensorRole;
+
+/* axes[n] is an i32 expression of sizes, params and constants; usually one AU_OP_SIZE node. */
+typedef struct AuTensor {
+    const char *name;
+    AuTensorRole role;
+    AuDtype dtype;
+    AuExpr axes[8];
+    uint32_t rank;
+    bool grad;
+    AuSpan span;
+} AuTensor;
+
+typedef struct AuParam {
+    const char *name;
+    AuDtype dtype;       /* f32, i32, i64, bool (u8) */
+    AuExpr default_value; /* scalar expression of sizes and earlier params; none: must be given */
+    AuSpan span;
+} AuParam;
+
+typedef struct AuRowScale {
+    const char *name;
+    AuExpr start;       /* scalar or per-row expression, neutral for combine */
+    AuExpr next;        /* after a tile: of STATE, SCORE under ROWMAX/ROWSUM; the unchanged STATE if never assigned */
+    AuExpr combined;    /* of STATE (a) and STATE_B (b); none when there is no combine */
+    AuSpan span;
+} AuRowScale;
+
+typedef struct AuFinal {
+    const char *name;
+    AuExpr value; /* of STATE: a row scale's last value, or what the epilogue assigns */
+    AuSpan span;
+} AuFinal;
+
+/* The online function, parameters substituted. Everything about "a row without a pair" and "no pair in a tile" is in LANGUAGE.md,
+ * section Meaning, and is the business of whoever evaluates it, not of these expressions. */
+typedef struct AuOnline {
+    const char *name;
+    AuRowScale *scales;
+    uint32_t scale_count;
+    AuFinal *finals;
+    uint32_t final_count;
+    AuExpr weight;   /* p of online_fwd: of SCORE, STATE, ROWMAX/ROWSUM */
+    AuExpr rescale;  /* factor of the output so far; per row */
+    AuExpr epilogue; /* of ELEMENT (o) and STATE */
+    AuExpr forward;  /* of SCORE and FINAL; none: not given */
+    AuExpr backward; /* of DWEIGHT, WEIGHT, ROWSUM; none: not given */
+    bool has_combine, combine_derived;
+    AuExpr combine_a, combine_b; /* factors of the two unfinished outputs */
+    AuSpan span;
+} AuOnline;
+
+/* A recurrence; expressions over TENSOR, SIZE, PARAM, INDEX(TOK, H, B). None: not given. */
+typedef struct AuLinear {
+    AuExpr q, k, v, decay, erase, write, bonus, norm, skip, lowrank_a, lowrank_b;
+    bool read_before;
+    AuSpan span;
+} AuLinear;
+
+typedef struct AuAttn {
+    AuArena *arena;
+    const char *name;
+    AuNode *nodes; /* [0] is unused */
+    uint32_t node_count, node_capacity;
+    AuExpr *args;
+    uint32_t arg_count, arg_capacity;
+    uint32_t *table; /* hash-consing; open addressing over node indices */
+    uint32_t table_size;
+
+    AuSize *sizes;
+    uint32_t size_count, size_capacity;
+    AuTensor *tensors; /* [0] q, [1] k, [2] v, then inputs in order */
+    uint32_t tensor_count, tensor_capacity;
+    AuParam *params;
+    uint32_t param_count, param_capacity;
+    AuExpr *requires;
+    AuSpan *require_spans;
+    uint32_t require_count, require_capacity;
+
+    /* v = k[.., first:last]: values are a slice of the keys, taken before k_mod. Then tensors[2] has k's dtype and its own width axis. */
+    bool v_in_k;
+    int32_t v_first, v_last;
+
+    AuExpr score_mod, mask, weight_mod;    /* none: identity, everything, identity */
+    AuExpr q_mod, k_mod, v_mod, out_mod;   /* over ELEMENT with axis C; none: identity */
+    AuOnline *online;                      /* softmax family; NULL for a recurrence */
+    AuLinear *linear;                      /* NULL for the softmax family */
+    AuSpan span;
+} AuAttn;
+
+/* Indices of the sizes that q, k, v bind, whatever they are called: valid after the tensors are declared. Fixed widths have a size, too. */
+int32_t attn_size_of(const AuAttn *a, const char *name); /* -1: no such size */
+
+/* ---- building (build.c): types and axes are computed, constants folded only by attn_simplify */
+AuAttn *attn_new(AuArena *arena, const char *name);
+AuExpr attn_f32(AuAttn *a, double value, AuSpan span);
+AuExpr attn_i32(AuAttn *a, int32_t value, AuSpan span);
+AuExpr attn_bool(AuAttn *a, bool value, AuSpan span);
+AuExpr attn_leaf(AuAttn *a, AuOp op, AuType type, uint8_t axes, int32_t integer, int32_t integer2, AuSpan span);
+/* Any op with arguments. Types must already agree (the front end inserts TO_F32); a violation is reported by attn_verify. */
+AuExpr attn_node(AuAttn *a, AuOp op, const AuExpr *args, uint32_t count, int32_t integer, int32_t integer2, AuSpan span);
+AuExpr attn_op1(AuAttn *a, AuOp op, AuExpr x, AuSpan span);
+AuExpr attn_op2(AuAttn *a, AuOp op, AuExpr x, AuExpr y, AuSpan span);
+AuExpr attn_where(AuAttn *a, AuExpr c, AuExpr x, AuExpr y, AuSpan span);
+static inline const AuNode *attn_at(const AuAttn *a, AuExpr e) { return &a->nodes[e.i]; }
+static inline AuExpr attn_arg(const AuAttn *a, AuExpr e, uint32_t n) { return a->args[a->nodes[e.i].first + n]; }
+/* A copy of [e] in which leaves are replaced: [replace] returns the replacement of a leaf, or none to keep it. */
+typedef AuExpr (*AuReplace)(void *user, AuAttn *a, AuExpr leaf);
+AuExpr attn_substitute(AuAttn *a, AuExpr e, AuReplace replace, void *user);
+
+typedef struct AuOpInfo {
+    const char *text;
+    uint8_t count, flags, rule;
+} AuOpInfo;
+const AuOpInfo *attn_op_info(AuOp op);
+
+/* ---- text form (print.c, read.c): reading what was printed gives an equal attention */
+void attn_print(const AuAttn *a, AuText *out);
+AuAttn *attn_read(AuArena *arena, AuNames *names, AuDiags *diags, uint32_t source); /* NULL: errors are in diags */
+
+/* ---- checks and rewriting */
+bool attn_verify(const AuAttn *a, AuDiags *diags);
+/* Constant folding, algebra that is exact in f32 up to rounding order it does not change, dead nodes removed. Meaning unchanged. */
+void attn_simplify(AuAttn *a);
+/* Derives `combine` where the row scales are running maxima, sums, and sums rescaled by them; false: cannot. */
+bool attn_derive_combine(AuAttn *a);
+
+/* ---- mask ranges (ranges.c): which keys a tile of queries may need, and which take part for all of them
+ * Expressions of two i32 leaves, the tile's first row and the row after its last: AU_OP_INDEX with AU_AX_Q is i0, AU_AX_KV is i1 (reused as names only
+ * inside these expressions), and of scalars, b and h (parameters, sizes, inputs indexed by b and h). Keys [low, high) may take part; all of
+ * [full_low, full_high) do for every row. `exact` false: the mask depends on data or is not affine; then the range is a bound and no tile is known to be full,
+ * and block lists say the rest. */
+typedef struct AuRange {
+    AuExpr low, high, full_low, full_high;
+    bool exact;       /* every tile inside [low, high) that is not full really has masked pairs or is at a border; no lists are worth it */
+    bool needs_lists; /* the mask depends on data (inputs indexed by q_idx or kv_idx) or on i and j in a non-affine way */
+} AuRange;
+bool attn_key_range(AuAttn *a, AuRange *out);    /* keys for a tile of queries [i0, i1) */
+bool attn_query_range(AuAttn *a, AuRange *out);  /* queries for a tile of keys: the same with i and j exchanged (leaves then mean j0, j1) */
+
+/* ---- evaluation in f64 (interpret.c), the oracle
+ * Tensors are f64 arrays, C order, contiguous; integers are exact in them. */
+typedef struct AuOracleTensor {
+    const double *data; /* size is the product of the axes */
+} AuOracleTensor;
+typedef struct AuOracleCall {
+    const int64_t *sizes;         /* one per AuAttn.sizes */
+    const double *const *tensors; /* one per AuAttn.tensors; v may be NULL if v_in_k */
+    const double *params;         /* one per AuAttn.params, f32, i32, bool; already defaulted */
+    const int64_t *params_i64;    /* the same for i64 params */
+    int64_t key_tile;             /* keys a tile for online_fwd; 0: the whole row at once */
+    double *o;                    /* [B, H, S, E] */
+    double *const *finals;        /* [B, H, S] each; NULL or entries NULL: not wanted */
+    double *weights;              /* [B, H, S, T] weights as they meet the values, or NULL */
+} AuOracleCall;
+/* false: message in *why (an index out of range, no combine...). */
+bool attn_interpret(const AuAttn *a, const AuOracleCall *call, AuArena *scratch, const char **why);
+/* A scalar expression (sizes, params, constants): for requires, axes and defaults. */
+double attn_scalar(const AuAttn *a, AuExpr e, const int64_t *sizes, const double *params);
+/* Sizes from shapes: binds the axes of tensors given their shapes; false: message in *why with the names and numbers. */
+bool attn_bind_sizes(const AuAttn *a, const int64_t *const *shapes, const uint32_t *ranks, const double *params, int64_t *sizes, AuArena *arena,
+                     const char **why);
+
+#endif
