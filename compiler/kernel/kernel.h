@@ -1,0 +1,218 @@
+/* kernel.h - the kernel IR: the code of one lane, structured, and the only input of the code generators.
+ *
+ * A kernel runs on a grid of blocks; a block is [warps] executors of [lanes] lanes each. On a GPU a lane is a thread; on a CPU
+ * there is one executor and a lane is an element of its vectors, so that one lowering serves both. Control flow is structured
+ * and uniform: every lane of an executor takes the same path (loop bounds and conditions of `if` are uniform values, which
+ * kernel_verify proves); what single lanes must not do is said by the mask of a load or store.
+ *
+ * Values are in SSA form inside the tree of regions: a value may be used by later instructions of its region and of regions
+ * inside it. What changes over a loop lives in memory of space LANE (arrays of a lane; with constant indices they are
+ * registers). Values are uniform (the same in all lanes), affine (uniform + lane * constant) or varying; kernel_lanes computes
+ * which, and generators use it: a CPU loads a uniform address once and an affine one of stride 1 as a vector.
+ *
+ * Memory accesses name a memory and an index in elements. Barriers, fences and waits are explicit.
+ * Specification and text form: docs/kernel-ir.md. */
+#ifndef AU_KERNEL_H
+#define AU_KERNEL_H
+
+#include "arena.h"
+#include "diag.h"
+
+typedef struct AuVal {
+    uint32_t i; /* 0: none; else the instruction that makes it */
+} AuVal;
+typedef struct AuMem {
+    uint32_t i; /* 0: none; else index into AuKernel.mems */
+} AuMem;
+
+typedef enum AuScalar { AU_VOID, AU_I1, AU_I32, AU_I64, AU_F32, AU_F16, AU_BF16, AU_U8, AU_SCALARS } AuScalar;
+
+/* Type of a value: a scalar, or a vector of [width] scalars held by each lane (1, 2, 4, 8, 16). f16, bf16 and u8 are only
+ * loaded, stored, converted, put into vectors and multiplied by DOT2 and matrix operations; arithmetic is f32, i32, i64, i1. */
+typedef struct AuKType {
+    uint8_t scalar, width;
+} AuKType;
+uint32_t kernel_scalar_bytes(AuScalar scalar); /* I1: 1 */
+
+typedef enum AuSpace {
+    AU_GLOBAL, /* a tensor or workspace; its base is an argument */
+    AU_SHARED, /* of a block */
+    AU_EXEC,   /* of an executor, seen by all of its lanes: the stack of a CPU core */
+    AU_LANE    /* of a lane: registers where indices are constant */
+} AuSpace;
+
+typedef struct AuMemory {
+    const char *name;
+    AuSpace space;
+    AuScalar scalar;
+    uint32_t count;   /* elements (of a lane for AU_LANE); 0 for AU_GLOBAL */
+    uint32_t align;   /* bytes, a power of two; 0: the element's */
+    bool reads, writes; /* AU_GLOBAL: what the kernel does with it */
+    uint32_t arg;     /* AU_GLOBAL: the argument that is its base */
+    AuSpan span;
+} AuMemory;
+
+/* Arguments: the parameter block is an array of 64-bit slots in this order; i32 and f32 in the low half. */
+typedef enum AuArgKind { AU_ARG_POINTER, AU_ARG_I32, AU_ARG_I64, AU_ARG_F32 } AuArgKind;
+typedef struct AuArg {
+    const char *name;
+    AuArgKind kind;
+    AuMem mem;      /* AU_ARG_POINTER */
+    uint32_t source; /* what fills it at launch: an AuSlot of the artifact (include/aule/artifact.h), packed; the IR only carries it */
+    uint32_t source_index, source_dim;
+} AuArg;
+
+// clang-format off
+typedef enum AuKOp {
+    AU_K_NONE,
+    /* values without operands */
+    AU_K_CONST,      /* imm: bits of i1, i32, i64; number: of f32, f16, bf16. Vectors: all elements */
+    AU_K_ARG,        /* imm: index of a scalar argument */
+    AU_K_BLOCK,      /* imm 0..2: position of the block in the grid; i32, uniform */
+    AU_K_WARP,       /* index of the executor in its block; i32, uniform */
+    AU_K_LANE,       /* index of the lane; i32, affine */
+    /* memory: args are (index [, value] [, mask [, other]]) */
+    AU_K_LOAD,       /* mem; index i32 or i64; optional mask i1 and the value for lanes without (same type). Vectors: [width] neighbours */
+    AU_K_STORE,      /* mem; index, value; optional mask */
+    AU_K_ATOMIC_ADD, /* mem; index, value (f32 or i32); optional mask. No result */
+    AU_K_ATOMIC_INC, /* mem (i32); index; optional mask: adds 1, gives the value before */
+    /* vectors of a lane */
+    AU_K_VEC,        /* as many scalars as the width */
+    AU_K_ELEMENT,    /* vector; imm: which */
+    AU_K_DOT2,       /* f32 c, then two vectors [2] of bf16 or f16 a, b: c + a0 b0 + a1 b1, products exact, each sum rounded once (order unspecified) */
+    /* between the lanes of an executor */
+    AU_K_SHUFFLE_XOR, /* value of lane (l ^ imm) */
+    AU_K_SHUFFLE,     /* value, i32 lane */
+    AU_K_ANY,         /* i1: true in all lanes if true in one; uniform */
+    /* order */
+    AU_K_BARRIER,    /* imm 0: all executors of the block arrive, their stores to shared and global memory are seen; 1: the lanes of this executor */
+    /* structure */
+    AU_K_FOR,        /* args: low, high (i32, uniform); imm: step > 0 or < 0 (down from low while > high); its value is the loop variable; region body */
+    AU_K_IF,         /* arg: i1, uniform; region body and other */
+    AU_K_NOTE,       /* text: a phase of the kernel, printed into generated code */
+    /* on values: ops.def */
+#define OP(NAME, text, count, rule, flags, meaning, opencl) AU_K_##NAME,
+#include "ops.def"
+#undef OP
+    AU_K_COUNT
+} AuKOp;
+// clang-format on
+
+typedef enum AuUnroll { AU_UNROLL_AUTO, AU_UNROLL_FULL, AU_UNROLL_NEVER } AuUnroll;
+
+typedef struct AuInstr {
+    uint8_t op; /* AuKOp */
+    AuKType type; /* of the value; VOID if none */
+    uint8_t count; /* operands */
+    uint8_t unroll; /* AU_K_FOR: AuUnroll, set by the lowering, obeyed by every generator that can */
+    uint32_t first; /* of the operands in AuKernel.args_of */
+    int64_t imm;
+    double number;
+    AuMem mem;
+    const char *text; /* AU_K_NOTE; else a name for the value in dumps, or NULL */
+    uint32_t body, other; /* regions: first instruction, 0: empty */
+    uint32_t next;        /* in its region, 0: last */
+    AuSpan span;          /* line of the script it comes from */
+} AuInstr;
+
+/* Launch expressions: postfix code over sizes and parameters, evaluated by the runtime (include/aule/artifact.h). */
+typedef struct AuLaunchExpr {
+    const uint32_t *code;
+    uint32_t length;
+} AuLaunchExpr;
+
+typedef struct AuKernel {
+    AuArena *arena;
+    const char *name;
+    uint32_t lanes, warps; /* lanes of an executor, executors of a block */
+    AuInstr *instrs;       /* [0] is unused */
+    uint32_t instr_count, instr_capacity;
+    AuVal *operands;
+    uint32_t operand_count, operand_capacity;
+    AuMemory *mems; /* [0] is unused */
+    uint32_t mem_count, mem_capacity;
+    AuArg *args;
+    uint32_t arg_count, arg_capacity;
+    uint32_t body; /* first instruction */
+    AuLaunchExpr grid[3];
+    const char *banner; /* what it is: source, schedule, formula; printed at the head of generated code */
+    struct AuBuildPoint { uint32_t owner, last; bool other; } stack[64]; /* of the builder: open regions */
+    uint32_t depth;
+} AuKernel;
+
+/* ---- building. Folds constants; types are computed; a misuse is found by kernel_verify */
+AuKernel *kernel_new(AuArena *arena, const char *name, uint32_t lanes, uint32_t warps);
+AuMem kernel_memory(AuKernel *k, AuMemory memory);
+/* A global memory and the pointer argument that is its base. */
+AuMem kernel_tensor(AuKernel *k, const char *name, AuScalar scalar, bool reads, bool writes, uint32_t source, uint32_t index);
+AuVal kernel_arg(AuKernel *k, const char *name, AuArgKind kind, uint32_t source, uint32_t index, uint32_t dim); /* the same twice: one argument */
+AuVal kernel_i1(AuKernel *k, bool value);
+AuVal kernel_i32(AuKernel *k, int32_t value);
+AuVal kernel_i64(AuKernel *k, int64_t value);
+AuVal kernel_f32(AuKernel *k, double value);
+AuVal kernel_block(AuKernel *k, uint32_t dim);
+AuVal kernel_warp(AuKernel *k);
+AuVal kernel_lane(AuKernel *k);
+AuVal kernel_op1(AuKernel *k, AuKOp op, AuVal a);
+AuVal kernel_op2(AuKernel *k, AuKOp op, AuVal a, AuVal b);
+AuVal kernel_op3(AuKernel *k, AuKOp op, AuVal a, AuVal b, AuVal c);
+AuVal kernel_cvt(AuKernel *k, AuVal a, AuScalar to);
+AuVal kernel_bitcast(AuKernel *k, AuVal a, AuScalar to);
+AuVal kernel_load(AuKernel *k, AuMem mem, AuVal index, uint32_t width, AuVal mask, AuVal other); /* mask and other may be none */
+void kernel_store(AuKernel *k, AuMem mem, AuVal index, AuVal value, AuVal mask);
+AuVal kernel_vec(AuKernel *k, const AuVal *elements, uint32_t width);
+AuVal kernel_element(AuKernel *k, AuVal vector, uint32_t which);
+AuVal kernel_dot2(AuKernel *k, AuVal c, AuVal a, AuVal b);
+AuVal kernel_emit(AuKernel *k, AuInstr instr, const AuVal *operands, uint32_t count); /* any other */
+void kernel_barrier(AuKernel *k, uint32_t scope);
+void kernel_note(AuKernel *k, const char *text);
+AuVal kernel_for(AuKernel *k, AuVal low, AuVal high, int32_t step, AuUnroll unroll); /* opens a region; gives the variable */
+void kernel_if(AuKernel *k, AuVal condition);
+void kernel_else(AuKernel *k);
+void kernel_end(AuKernel *k); /* of for, if */
+static inline const AuInstr *kernel_at(const AuKernel *k, AuVal v) { return &k->instrs[v.i]; }
+static inline AuVal kernel_operand(const AuKernel *k, const AuInstr *in, uint32_t n) { return k->operands[in->first + n]; }
+
+typedef struct AuKOpInfo {
+    const char *text;
+    uint8_t count, rule, flags;
+    const char *opencl; /* NULL: the printer has code of its own */
+} AuKOpInfo;
+const AuKOpInfo *kernel_op_info(AuKOp op);
+
+/* ---- text */
+void kernel_print(const AuKernel *k, AuText *out);
+AuKernel *kernel_read(AuArena *arena, AuNames *names, AuDiags *diags, uint32_t source);
+
+/* ---- checks and analyses */
+bool kernel_verify(const AuKernel *k, AuDiags *diags);
+
+typedef enum AuLaneKind { AU_UNIFORM, AU_AFFINE, AU_VARYING } AuLaneKind;
+typedef struct AuLanes {
+    uint8_t *kind;   /* per value: AuLaneKind */
+    int64_t *stride; /* per value, AU_AFFINE: what one lane adds */
+} AuLanes;
+AuLanes kernel_lanes(const AuKernel *k, AuArena *arena);
+
+/* ---- passes */
+void kernel_simplify(AuKernel *k); /* folding, algebra on integers, common subexpressions by scope, code that is not used; hoists invariants out of loops */
+/* Expands the MATH ops whose bit is not set in [native] (indexed by op - AU_K_ADD... see ops.def order) into arithmetic, accurate to the bounds in docs/kernel-ir.md. */
+void kernel_legalize_math(AuKernel *k, bool (*native)(AuKOp op));
+
+/* ---- interpreter: every lane of every block; finds what a device would do silently */
+typedef struct AuKBuffer {
+    void *data;       /* of the memory's element type */
+    uint64_t count;   /* elements; an index outside is an error */
+    bool initialised; /* false: reading before writing is an error */
+} AuKBuffer;
+typedef struct AuKRun {
+    const uint64_t *slots;    /* one per argument; those of pointers are ignored */
+    AuKBuffer *buffers;       /* one per argument; those of scalars are ignored */
+    uint32_t grid[3];
+    uint64_t seed;            /* of the schedule of the executors between barriers */
+    bool check_all_written;   /* buffers with initialised false must be completely written at the end */
+} AuKRun;
+/* false: *why tells the kind (race, uninitialised, bounds, divergence, unwritten), the instruction, lane, executor and block. */
+bool kernel_run(const AuKernel *k, const AuKRun *run, AuArena *scratch, const char **why);
+
+#endif
