@@ -1,0 +1,177 @@
+/* aule/artifact.h - the layout of what aulec writes. C99; data only: another project can walk an artifact without libaule.
+ *
+ * An artifact `x.so` exports one symbol, `aule_module_v1`, a constant aule_module_v1. Everything is reached from it by
+ * pointers; nothing in it is code but the host functions of `cpu` kernels. A static build (`--emit=c|obj|archive`) exports the
+ * same object under the name given by `--symbol`.
+ *
+ * Versions: a reader accepts an artifact if magic matches, version.major is its own and struct_size of each structure is at least what it
+ * was built with; later minor versions only append fields to structures (arrays step by struct_size of their first element). */
+#ifndef AULE_ARTIFACT_H
+#define AULE_ARTIFACT_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define AULE_MAGIC "aule\x1a\r\n" /* 7 characters and the NUL: 8 bytes */
+#define AULE_VERSION_MAJOR 1
+#define AULE_VERSION_MINOR 0
+
+/* Element types. OPERAND: the operand type of the variant that is chosen. */
+typedef enum aule_dtype {
+    AULE_OPERAND = 0, AULE_F32 = 1, AULE_F16 = 2, AULE_BF16 = 3, AULE_I32 = 4, AULE_I64 = 5, AULE_U8 = 6, AULE_BOOL = 7
+} aule_dtype;
+
+/* A launch expression: postfix code, evaluated with 64-bit integers and doubles by aule_evaluate (libaule) or by the reader. Each word is
+ * op + (operand << 8). CONST_* take their 64-bit constant from the next two words, low word first. Integers and floats are separate types;
+ * `/` and `%` of integers round down; a quotient by zero makes the whole expression an error. */
+typedef enum aule_eop {
+    AULE_E_CONST_INT = 1, AULE_E_CONST_FLOAT = 2,
+    AULE_E_SIZE = 3,  /* operand: index into sizes; an integer */
+    AULE_E_PARAM = 4, /* operand: index into params; integer or float by its dtype */
+    AULE_E_ADD = 16, AULE_E_SUB, AULE_E_MUL, AULE_E_DIV, AULE_E_MOD, AULE_E_NEG, AULE_E_MIN, AULE_E_MAX, AULE_E_ABS,
+    AULE_E_LT, AULE_E_LE, AULE_E_EQ, AULE_E_NE, AULE_E_AND, AULE_E_OR, AULE_E_NOT, AULE_E_SELECT, /* c a b -> c ? a : b */
+    AULE_E_TO_FLOAT, AULE_E_TO_INT,                                                               /* toward zero */
+    AULE_E_FLOOR, AULE_E_CEIL, AULE_E_SQRT, AULE_E_RSQRT, AULE_E_EXP, AULE_E_EXP2, AULE_E_LOG, AULE_E_LOG2, AULE_E_POW,
+    AULE_E_TANH, AULE_E_SIN, AULE_E_COS
+} aule_eop;
+typedef struct aule_expr {
+    const uint32_t *code; /* NULL: no expression */
+    uint32_t length;      /* words */
+} aule_expr;
+
+/* A size: a named extent that the shapes bind at launch. */
+typedef struct aule_size_v1 {
+    const char *name; /* as in the script; "" for an axis written as a number */
+} aule_size_v1;
+
+typedef enum aule_role {
+    AULE_ROLE_Q, AULE_ROLE_K, AULE_ROLE_V, AULE_ROLE_INPUT, AULE_ROLE_OUTPUT, AULE_ROLE_FINAL
+} aule_role;
+
+/* A tensor of the signature. Axes are outermost first; each extent is an expression (often one AULE_E_SIZE, which then binds the size).
+ * Every tensor comes with strides, in elements; any stride is legal for reading, outputs must not overlap themselves. */
+typedef struct aule_tensor_v1 {
+    uint32_t struct_size;
+    const char *name; /* "q", "k", "v", inputs as in the script, "o", finals as in the script */
+    uint32_t role;    /* aule_role */
+    uint32_t dtype;   /* aule_dtype */
+    uint32_t rank;    /* at most 8 */
+    uint32_t flags;   /* AULE_TENSOR_* */
+    const aule_expr *axes;
+} aule_tensor_v1;
+#define AULE_TENSOR_GRAD 1u     /* marked `grad`: backward makes dNAME */
+#define AULE_TENSOR_OPTIONAL 2u /* outputs that need not be passed: finals */
+#define AULE_TENSOR_IN_K 4u     /* v is part of k: it is not passed */
+
+typedef struct aule_param_v1 {
+    uint32_t struct_size;
+    const char *name;
+    uint32_t dtype;
+    aule_expr default_value; /* none: must be passed */
+} aule_param_v1;
+
+/* A condition on sizes and params, checked at launch. */
+typedef struct aule_require_v1 {
+    aule_expr condition;
+    const char *text; /* for the message: the condition as written, with file and line */
+} aule_require_v1;
+
+/* What fills a 64-bit slot of a kernel's parameter block. Pointers are addresses of element 0 (on targets without addresses, OpenCL C:
+ * a buffer object argument followed by an argument `long` with the offset of element 0 in elements). Strides in elements, signed 64 bits. 32-bit values are in the low half. */
+typedef enum aule_slot_kind {
+    AULE_SLOT_TENSOR = 1,    /* index: tensor; its address (0 for an optional tensor that was not passed) */
+    AULE_SLOT_STRIDE = 2,    /* index: tensor, dim: axis */
+    AULE_SLOT_SIZE = 3,      /* index: size; i32 or i64 by `type` */
+    AULE_SLOT_PARAM = 4,     /* index: param; by its dtype: f32, i32 (bool too), i64 */
+    AULE_SLOT_WORKSPACE = 5, /* index: region of the workspace; its address */
+    AULE_SLOT_PRESENT = 6    /* index: tensor; 1 if it was passed, else 0; i32 */
+} aule_slot_kind;
+typedef enum aule_slot_type { AULE_SLOT_PTR, AULE_SLOT_I32, AULE_SLOT_I64, AULE_SLOT_F32 } aule_slot_type;
+typedef struct aule_slot_v1 {
+    uint16_t kind, type;
+    uint32_t index, dim;
+} aule_slot_v1;
+
+/* A host kernel: one block of the grid. [slots] is the parameter block. Blocks are independent and may run in parallel. It needs the
+ * launch's private_bytes of stack. */
+typedef void (*aule_cpu_kernel)(const uint64_t *slots, uint32_t x, uint32_t y, uint32_t z);
+
+typedef struct aule_launch_v1 {
+    uint32_t struct_size;
+    const char *entry;      /* name of the kernel in the variant's code */
+    aule_cpu_kernel host;   /* target cpu, else NULL */
+    aule_expr grid[3];      /* blocks in x, y, z; x runs fastest */
+    uint32_t block[3];      /* threads of a block */
+    uint32_t shared_bytes;  /* dynamic shared memory, beyond what the code declares */
+    uint32_t private_bytes; /* stack of a host kernel */
+    uint32_t slot_count;
+    const aule_slot_v1 *slots;
+} aule_launch_v1;
+
+typedef struct aule_workspace_v1 {
+    aule_expr bytes;
+    uint32_t align;
+    uint32_t zeroed; /* 1: must be zero before the first launch */
+} aule_workspace_v1;
+
+typedef struct aule_fixed_v1 {
+    uint32_t size;   /* index into sizes */
+    int64_t value;   /* what the variant was compiled for */
+} aule_fixed_v1;
+
+/* One way to run one operation of an attention: on one target and architecture, for one operand type and fixed sizes.
+ * Among the variants that fit a device and a call, the first is the best. */
+typedef struct aule_variant_v1 {
+    uint32_t struct_size;
+    const char *operation;  /* "forward" */
+    const char *target;     /* "cpu", "opencl", ... */
+    const char *arch;       /* "x86-64-v4", "aarch64", "generic", ... */
+    const char *features;   /* space-separated CPU or device features it needs: "avx512f avx512bw avx512dq avx512vl avx512bf16"; "" none */
+    uint32_t dtype;         /* aule_dtype of operands: F32, F16, BF16 */
+    uint32_t fixed_count;
+    const aule_fixed_v1 *fixed;
+    const char *schedule;   /* its name and row: "lanes_forward q=64 kv=64" */
+    uint32_t code_format;   /* aule_code_format */
+    uint64_t code_bytes;
+    const void *code;       /* NULL for host functions */
+    uint32_t workspace_count;
+    const aule_workspace_v1 *workspaces;
+    uint32_t launch_count;
+    const aule_launch_v1 *launches; /* in order, each after the one before */
+} aule_variant_v1;
+typedef enum aule_code_format { AULE_CODE_HOST = 0, AULE_CODE_OPENCL_C = 1, AULE_CODE_PTX = 2, AULE_CODE_HSACO = 3, AULE_CODE_SPIRV = 4, AULE_CODE_MSL = 5 } aule_code_format;
+
+typedef struct aule_attention_v1 {
+    uint32_t struct_size;
+    const char *name;
+    const char *formula; /* the script, normalised, for people */
+    uint32_t size_count;
+    const aule_size_v1 *sizes;
+    uint32_t tensor_count;
+    const aule_tensor_v1 *tensors; /* q, k, v, inputs, o, finals */
+    uint32_t param_count;
+    const aule_param_v1 *params;
+    uint32_t require_count;
+    const aule_require_v1 *requires_;
+    uint32_t variant_count;
+    const aule_variant_v1 *variants;
+} aule_attention_v1;
+
+typedef struct aule_module_v1 {
+    char magic[8];
+    uint32_t version_major, version_minor;
+    uint32_t struct_size;
+    uint32_t attention_count;
+    const aule_attention_v1 *attentions;
+    const char *producer;    /* "aulec 0.1.0" */
+    const char *source_name; /* file name of the script, without its folder */
+    uint64_t source_hash;    /* FNV-1a 64 of the script's text */
+} aule_module_v1;
+
+#ifdef __cplusplus
+}
+#endif
+#endif
