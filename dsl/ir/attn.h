@@ -195,10 +195,30 @@ static inline AuExpr attn_arg(const AuAttn *a, AuExpr e, uint32_t n) { return a-
 /* A copy of [e] in which leaves are replaced: [replace] returns the replacement of a leaf, or none to keep it. */
 typedef AuExpr (*AuReplace)(void *user, AuAttn *a, AuExpr leaf);
 AuExpr attn_substitute(AuAttn *a, AuExpr e, AuReplace replace, void *user);
+/* Sets mark[i] for every node that [e] is made of, [e] included; mark has node_count entries and may hold marks already. */
+void attn_mark(const AuAttn *a, AuExpr e, bool *mark);
+/* Declarations; each returns the index. A tensor's axes must exist before it. */
+uint32_t attn_add_size(AuAttn *a, const char *name, int64_t fixed, AuSpan span);
+uint32_t attn_add_tensor(AuAttn *a, AuTensor tensor);
+uint32_t attn_add_param(AuAttn *a, AuParam param);
+void attn_add_require(AuAttn *a, AuExpr condition, AuSpan span);
+/* What an element of this dtype is when read into an expression. */
+AuType attn_type_of(AuDtype dtype);
+
+/* Type rules of the table: arguments of T_F32, T_I32 and T_BOOL have the result's type. */
+typedef enum AuTypeRule {
+    AU_RULE_LEAF, /* the ops above the table, each with its own rule */
+    AU_RULE_T_F32, AU_RULE_T_I32, AU_RULE_T_BOOL,
+    AU_RULE_T_NUM,   /* all i32 or all f32, the result alike */
+    AU_RULE_T_CMP,   /* two numbers of one type, gives bool */
+    AU_RULE_T_WHERE, /* bool, then two of one type, the result alike */
+    AU_RULE_T_CAST   /* any type; the op says the result */
+} AuTypeRule;
+enum { AU_OPFLAG_0 = 0, AU_OPFLAG_COMM = 1 };
 
 typedef struct AuOpInfo {
-    const char *text;
-    uint8_t count, flags, rule;
+    const char *text;           /* the word in the text form */
+    uint8_t count, flags, rule; /* of AU_RULE_LEAF: count is not fixed */
 } AuOpInfo;
 const AuOpInfo *attn_op_info(AuOp op);
 
