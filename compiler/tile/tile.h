@@ -1,0 +1,387 @@
+/* tile.h - the tiled IR: one kernel as a block program of executors, fragments, memory tiles, products, asynchronous operations,
+ * pipelines, barriers, tile lists and hooks. docs/tiled-ir.md is its specification.
+ *
+ * Life of a module: built (build.h) or read (tile_read) -> tile_expand (constants folded, hooks inlined, tuples flattened)
+ * -> tile_verify (the rules; fills in the fields marked "verified") -> run.h (interpreter) or the lowering.
+ * Nodes live in the module's arena and are never freed singly. Names are interned in the module: compare them with ==. */
+#ifndef AU_TILE_TILE_H
+#define AU_TILE_TILE_H
+
+#include "caps.h"
+#include "diag.h"
+
+// clang-format off
+typedef enum AuTileOp {
+#define OP(NAME, text, count, syntax, result, on_f32, on_i32) TILE_X_##NAME,
+#include "ops.def"
+#undef OP
+    TILE_OP_COUNT
+} AuTileOp;
+
+typedef enum AuTileStmtKind {
+#define STMT(KIND, member, text) TILE_S_##KIND,
+#include "stmts.def"
+#undef STMT
+    TILE_STMT_COUNT
+} AuTileStmtKind;
+// clang-format on
+
+typedef struct AuTileExpr AuTileExpr;
+typedef struct AuTileStmt AuTileStmt;
+typedef struct AuTileVar AuTileVar;
+typedef struct AuTileMemory AuTileMemory;
+typedef struct AuTilePipe AuTilePipe;
+typedef struct AuTileList AuTileList;
+typedef struct AuTileRole AuTileRole;
+typedef struct AuTileFn AuTileFn;
+typedef struct AuTileKernel AuTileKernel;
+typedef struct AuTileLayout AuTileLayout;
+
+/* Growing arrays: AU_PUSH(arena, l.at, l.count, l.capacity, item). */
+#define TILE_LIST(type)                                                                            \
+    struct {                                                                                       \
+        type *at;                                                                                  \
+        uint32_t count, capacity;                                                                  \
+    }
+typedef TILE_LIST(AuTileStmt *) AuTileStmts;
+typedef TILE_LIST(AuTileExpr *) AuTileExprs;
+typedef TILE_LIST(const char *) AuTileNames;
+
+/* ---- types */
+
+/* An axis of a tile or memory. `extent` is an expression; `size` its value: verified; 0 while not known when compiling. */
+typedef struct AuTileAxis {
+    const char *name;
+    AuTileExpr *extent;
+    int32_t size;
+    const AuTilePlaces *
+        places; /* verified; NULL: virtual (no home: every lane computes the elements it needs) or memory */
+} AuTileAxis;
+
+/* Of a value or a memory. A scalar has no axes. An opaque fragment's places are its instruction's secret. */
+typedef struct AuTileType {
+    AuTileElem elem;
+    uint32_t count;
+    AuTileAxis *axes;
+    const AuTileAtom *opaque;
+    AuTileUse use; /* of an opaque fragment */
+} AuTileType;
+
+typedef enum AuTileLayoutKind {
+    TILE_NO_LAYOUT,
+    TILE_LIKE,
+    TILE_OF_ATOM,
+    TILE_NAMED
+} AuTileLayoutKind;
+
+/* `like other`, `@ wgmma.C`, `@ along_lanes` */
+typedef struct AuTileLayoutRef {
+    AuTileLayoutKind kind;
+    AuSpan span;
+    const char *name; /* of the fragment or layout */
+    const AuTileAtom *atom;
+    AuTileUse use;
+} AuTileLayoutRef;
+
+/* ---- expressions */
+
+struct AuTileExpr {
+    AuTileOp op;
+    AuSpan span;
+    AuTileExprs args; /* operands; of a REF its indices, one a dimension, of a CALL the arguments */
+    const char *
+        name; /* NAME, CALL, IOTA (the axis), REF (memory or stage), FIRST, COUNT (list), NEXT (loop variable) */
+    const char *field; /* REF: the tile of a stage */
+    AuTileNames
+        names; /* REF: new names of its axes (`as`); reductions, cumsum: the axes they run over */
+    bool has_index;  /* REF: false means all of it */
+    int64_t integer; /* INT, BOOL */
+    double number;   /* FLOAT; rounded to f32 where it is used */
+    /* verified */
+    const AuTileType *
+        type; /* of the value; of a REF the element as read (bf16 stays bf16 as an operand), and the view's axes */
+    AuTileVar *var;       /* NAME; the handle of a REF with a field; NEXT: the loop's variable */
+    AuTileMemory *memory; /* REF */
+    AuTileList *list;     /* FIRST, COUNT */
+};
+
+/* ---- variables. One object for each variable of a role, and for each scalar that all roles see. */
+
+typedef enum AuTileVarKind { TILE_VALUE, TILE_STAGE, TILE_TOKEN } AuTileVarKind;
+typedef enum AuTileVarOrigin {
+    TILE_FROM_BODY,  /* declared or first assigned in a role */
+    TILE_FROM_LOOP,  /* of a `for` */
+    TILE_FROM_SELF,  /* `self`: which instance of its role */
+    TILE_FROM_LET,   /* `let` of the kernel */
+    TILE_FROM_GRID,  /* number of the block along an axis of the grid */
+    TILE_FROM_PARAM, /* scalar argument */
+    TILE_FROM_SIZE, /* extent of a tensor argument: args[arg], axis `axis` (the first that has it) */
+} AuTileVarOrigin;
+
+struct AuTileVar {
+    const char *name;
+    AuTileVarKind kind;
+    AuTileVarOrigin origin;
+    const AuTileType *type; /* of a VALUE; it never changes */
+    uint32_t slot;          /* number among the variables of its role, or of the kernel */
+    uint32_t arg, axis;     /* FROM_SIZE, FROM_PARAM, FROM_GRID (axis) */
+    bool is_fragment;       /* has a layout: lives in registers, element by element */
+};
+
+/* ---- statements */
+
+typedef enum AuTileMoveOp { TILE_COPY, TILE_STORE, TILE_ATOMIC_ADD, TILE_REDUCE_ADD } AuTileMoveOp;
+extern const char *const tile_move_names[4];
+
+struct AuTileStmt {
+    AuTileStmtKind kind;
+    AuSpan span;
+    AuTileVar *var; /* verified: the variable that the statement sets, starts or declares */
+    union {
+        struct {
+            const char *name;
+            AuTileType type;
+            AuTileLayoutRef layout;
+            AuTileExpr *init; /* or NULL */
+        } frag;
+        AuTileMemory *memory; /* PRIVATE */
+        struct {
+            AuTileNames names; /* one, once expanded */
+            AuTileExpr *value;
+        } assign;
+        struct {
+            const char *name;
+            AuTileExpr *source; /* a NAME */
+            AuTileLayoutRef layout;
+        } convert;
+        struct {
+            const char *name;
+            AuTileExpr *source; /* a REF */
+            AuTileLayoutRef layout;
+            const char *across; /* axis along which the value is repeated, or NULL */
+            AuTileExpr *across_extent, *pad, *when;
+        } load;
+        struct {
+            AuTileMoveOp op;
+            bool is_async, clip;
+            const char *token; /* or NULL */
+            AuTileExpr *source,
+                *dest; /* copy, reduce_add: both REF; store, atomic_add: a value -> REF */
+            AuTileExpr *pad, *when;
+        } move;
+        struct {
+            const char *name; /* the accumulator; with dest the token */
+            const AuTileAtom *atom;
+            bool is_async, add;
+            AuTileExpr *a, *b;        /* a fragment's value or a REF */
+            AuTileExpr *dest, *when;  /* tensor memory, and when to add to it */
+            const char *contracted;   /* verified: the common axis */
+            const AuTileType *result; /* verified: [m, n] of f32 */
+        } product;
+        struct {
+            AuTileNames names;
+            AuTileVar **vars; /* verified */
+        } wait;
+        struct {
+            const char *name, *pipe_name;
+            AuTileExpr *index; /* which ring, or NULL */
+            AuTilePipe *pipe;  /* verified */
+        } stage;
+        struct {
+            AuTileNames names;
+            const char *after;            /* token of a product, or NULL */
+            AuTileVar **vars, *after_var; /* verified */
+        } close;
+        struct {
+            const char *name;
+            AuTileExpr *index;             /* or NULL */
+            struct AuTileBarrier *barrier; /* verified */
+        } barrier;
+        struct {
+            const char *var_name, *list_name; /* list_name NULL: a range */
+            AuTileExpr *low, *high;           /* range(low, high); of a list `from low` or NULL */
+            AuTileStmts body;
+            AuTileList *list; /* verified */
+        } loop;
+        struct {
+            AuTileExpr *test;
+            AuTileStmts then, other;
+        } branch;
+        struct {
+            const char *segment;
+            AuTileStmts body;
+        } on;
+        struct {
+            AuTileExprs items;
+        } ret;
+    };
+};
+
+/* ---- what a kernel declares */
+
+typedef enum AuTileSpace { TILE_GLOBAL, TILE_SHARED, TILE_TENSOR, TILE_PRIVATE_MEMORY } AuTileSpace;
+extern const char *const tile_space_names[4];
+typedef enum AuTileMode { TILE_PARAM, TILE_IN, TILE_OUT, TILE_INOUT } AuTileMode;
+extern const char *const tile_mode_names[4];
+
+/* An argument, a buffer of the block, of an executor, or one tile of a pipeline's stages (first axis `stage` not counted). */
+struct AuTileMemory {
+    const char *name;
+    AuSpan span;
+    AuTileSpace space;
+    AuTileMode mode; /* of an argument; PARAM: a scalar, no memory */
+    AuTileType type;
+    AuTileExpr *swizzle;           /* or NULL */
+    AuTilePipe *pipe;              /* whose tile it is, or NULL */
+    int32_t swizzle_bytes, stages; /* verified; stages is 1 outside of pipelines */
+};
+
+typedef enum AuTileEach { TILE_EACH_NONE, TILE_EACH_PRODUCER, TILE_EACH_CONSUMER } AuTileEach;
+
+struct AuTilePipe {
+    const char *name, *producer_name, *consumer_name;
+    AuSpan span;
+    AuTileExpr *stages;
+    AuTileEach each; /* a ring for each instance of that role */
+    TILE_LIST(AuTileMemory *) tiles;
+    AuTileRole *producer, *consumer; /* verified */
+    int32_t stage_count, rings;      /* verified */
+};
+
+typedef struct AuTileBarrier {
+    const char *name;
+    AuSpan span;
+    AuTileExpr *many, *count;        /* many NULL: one */
+    int32_t many_value, count_value; /* verified */
+} AuTileBarrier;
+
+typedef enum AuTileHow { TILE_RANGE, TILE_DOWN, TILE_INDEX_LIST } AuTileHow;
+extern const char *const tile_how_names[3];
+
+typedef struct AuTileSegment {
+    const char *name;
+    AuSpan span;
+    AuTileHow how;
+    AuTileExpr *a,
+        *b; /* range(a, b), down(a, b): a-1 .. b; list(a row of an index tensor, count) */
+} AuTileSegment;
+
+struct AuTileList {
+    const char *name;
+    AuSpan span;
+    TILE_LIST(AuTileSegment) segments;
+};
+
+struct AuTileRole {
+    const char *name;
+    AuSpan span;
+    AuTileExpr *many, *regs; /* NULL: one; not said */
+    AuTileExecutor on;
+    AuTileStmts body;
+    /* verified */
+    int32_t many_value, regs_value; /* regs_value 0: not said */
+    int32_t fragment_registers;     /* a lane */
+    TILE_LIST(AuTileVar *) vars;
+};
+
+typedef struct AuTileGridAxis {
+    const char *name;
+    AuTileExpr *extent;
+} AuTileGridAxis;
+
+struct AuTileKernel {
+    const char *name;
+    AuSpan span;
+    TILE_LIST(AuTileMemory *) args;
+    TILE_LIST(AuTileGridAxis) grid; /* the first axis varies fastest */
+    AuTileStmts lets;               /* ASSIGN */
+    TILE_LIST(AuTileList *) lists;
+    TILE_LIST(AuTileMemory *) shared;
+    TILE_LIST(AuTilePipe *) pipes;
+    TILE_LIST(AuTileBarrier *) barriers;
+    TILE_LIST(AuTileRole *) roles;
+    /* verified */
+    TILE_LIST(AuTileVar *) vars;               /* sizes, params, grid, lets */
+    int32_t threads, shared_used, tensor_used; /* threads of a block; bytes */
+};
+
+struct AuTileFn {
+    const char *name;
+    AuSpan span;
+    AuTileNames params;
+    AuTileStmts body; /* ASSIGNs and a RETURN at the end */
+};
+
+typedef struct AuTileConst {
+    const char *name;
+    AuSpan span;
+    AuTileExpr *value;
+} AuTileConst;
+
+struct AuTileLayout {
+    const char *name;
+    AuSpan span;
+    AuTileDigits rows, cols;
+    bool has_cols;
+};
+
+typedef struct AuTileModule {
+    AuArena *arena;
+    AuNames *names;
+    const AuTileCaps *caps; /* of its target */
+    bool expanded;
+    TILE_LIST(AuTileConst) consts;
+    TILE_LIST(AuTileLayout *) layouts;
+    TILE_LIST(AuTileFn *) fns; /* hooks */
+    TILE_LIST(AuTileKernel *) kernels;
+} AuTileModule;
+
+/* ---- the text form (read.c, print.c). Errors go into diags; NULL after an error. */
+
+AuTileModule *tile_module_new(AuArena *arena, const AuTileCaps *caps);
+/* `source` is a number that au_source_add gave. A file of hooks alone needs no target. */
+AuTileModule *tile_read(AuArena *arena, AuDiags *diags, uint32_t source);
+void tile_print(const AuTileModule *module, AuText *out);
+void tile_print_expr(const AuTileExpr *expr, AuText *out);
+void tile_print_stmt(const AuTileStmt *stmt,
+                     AuText *out); /* its first line, without indentation or `{` */
+bool tile_equal(const AuTileModule *a, const AuTileModule *b); /* all but places in sources */
+
+/* ---- passes */
+
+typedef struct AuTileOverride {
+    const char *name;
+    int64_t value;
+} AuTileOverride;
+
+/* What tile_expand puts in: later hook files replace functions of earlier ones; the module's own functions replace all. */
+typedef struct AuTileExpansion {
+    const AuTileModule *const *hooks;
+    uint32_t hook_count;
+    const AuTileOverride *consts; /* other values for constants */
+    uint32_t const_count;
+} AuTileExpansion;
+
+/* A copy without constants, hooks and tuples: every ASSIGN sets one variable, no CALL is left. NULL after an error.
+ * `expansion` may be NULL. The copy's text form reads back. */
+AuTileModule *tile_expand(AuArena *arena, AuDiags *diags, const AuTileModule *module,
+                          const AuTileExpansion *expansion);
+
+typedef enum AuTileRules {
+    TILE_ALL_RULES,
+    TILE_TYPES_ONLY, /* not the order of waits, stages and releases (tests of the interpreter) */
+} AuTileRules;
+
+/* Checks an expanded module and fills in what is marked "verified". False after an error. */
+bool tile_verify(AuDiags *diags, AuTileModule *module, AuTileRules rules);
+
+/* ---- small questions */
+
+const AuTileAxis *tile_axis(const AuTileType *type, const char *name); /* NULL if there is none */
+int64_t tile_elements(const AuTileType *type);
+bool tile_is_virtual(const AuTileType *type); /* axes, but none has a home */
+/* Registers of 32 bits a lane for a value of this type; warp_lanes for opaque fragments. */
+int32_t tile_registers(const AuTileType *type, int32_t warp_lanes);
+void tile_print_type(const AuTileType *type, AuText *out); /* "f32[q:64, kv:32]" */
+
+#endif
