@@ -66,6 +66,8 @@ typedef struct AuTilePlaces {
     const int32_t *place; /* of each index: lane + TILE_WARP * warp */
 } AuTilePlaces;
 
+/* Reads "lane:8@4 reg:2"; false if it is none. */
+bool tile_digits(const char *text, AuTileDigits *out);
 /* The places of [0, extent). NULL if the digits do not divide the extent. */
 const AuTilePlaces *tile_places(AuArena *arena, const AuTileDigits *digits, int32_t extent);
 bool tile_same_places(const AuTilePlaces *a, const AuTilePlaces *b);
@@ -84,7 +86,7 @@ extern const char *const tile_use_names[3];
 typedef struct AuTileAtom {
     const char *name;
     int32_t lanes, m, n, k;
-    AuTileDigits rows[3], cols[3]; /* of A, B, C */
+    const char *rows[3], *cols[3]; /* digits of A, B, C */
     uint32_t on;                   /* set of executors: 1 << TILE_ON_WARP ... */
     uint32_t memory;               /* operands that must be in memory: 1 << TILE_A ... */
     uint32_t native; /* operands that the instruction itself reads from memory, any space */
@@ -96,8 +98,10 @@ typedef struct AuTileAtom {
 
 const AuTileAtom *tile_atom(const char *name); /* NULL if there is none */
 const AuTileAtom *tile_atom_at(uint32_t n);    /* NULL after the last */
-int32_t tile_atom_rows(const AuTileAtom *atom, AuTileUse use);
-int32_t tile_atom_cols(const AuTileAtom *atom, AuTileUse use);
+int32_t tile_atom_extent(const AuTileAtom *atom, AuTileUse use, int axis); /* rows: 0, columns: 1 */
+/* Places of that axis of a tile used as A, B or C. NULL if the extent does not fit. */
+const AuTilePlaces *tile_atom_places(AuArena *arena, const AuTileAtom *atom, AuTileUse use,
+                                     int axis, int32_t extent);
 
 /* May operands with these places along the contracted axis be multiplied? NULL: the operand is in memory.
  * The instruction pairs places of A with places of B. One permutation of the axis common to both changes nothing; one operand

@@ -49,13 +49,13 @@ typedef TILE_LIST(const char *) AuTileNames;
 
 /* ---- types */
 
-/* An axis of a tile or memory. `extent` is an expression; `size` its value: verified; 0 while not known when compiling. */
+/* An axis of a tile or memory. Verified: `size`, the value of the extent, 0 while not known when compiling; `places`, NULL for
+ * memory and for virtual axes, which have no home: every lane computes the elements it needs. */
 typedef struct AuTileAxis {
     const char *name;
     AuTileExpr *extent;
     int32_t size;
-    const AuTilePlaces *
-        places; /* verified; NULL: virtual (no home: every lane computes the elements it needs) or memory */
+    const AuTilePlaces *places;
 } AuTileAxis;
 
 /* Of a value or a memory. A scalar has no axes. An opaque fragment's places are its instruction's secret. */
