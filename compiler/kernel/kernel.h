@@ -49,6 +49,7 @@ typedef struct AuMemory {
     uint32_t align;   /* bytes, a power of two; 0: the element's */
     bool reads, writes; /* AU_GLOBAL: what the kernel does with it */
     uint32_t arg;     /* AU_GLOBAL: the argument that is its base */
+    uint32_t swizzle; /* AU_SHARED: 0, or 32, 64, 128: byte address a lies at a ^ (a >> 3 & swizzle - 16); indices do not know it */
     AuSpan span;
 } AuMemory;
 
@@ -62,35 +63,13 @@ typedef struct AuArg {
     uint32_t source_index, source_dim;
 } AuArg;
 
+/* core.def: memory, lanes, order, structure; ops.def: functions of values. */
 // clang-format off
 typedef enum AuKOp {
     AU_K_NONE,
-    /* values without operands */
-    AU_K_CONST,      /* imm: bits of i1, i32, i64; number: of f32, f16, bf16. Vectors: all elements */
-    AU_K_ARG,        /* imm: index of a scalar argument */
-    AU_K_BLOCK,      /* imm 0..2: position of the block in the grid; i32, uniform */
-    AU_K_WARP,       /* index of the executor in its block; i32, uniform */
-    AU_K_LANE,       /* index of the lane; i32, affine */
-    /* memory: args are (index [, value] [, mask [, other]]) */
-    AU_K_LOAD,       /* mem; index i32 or i64; optional mask i1 and the value for lanes without (same type). Vectors: [width] neighbours */
-    AU_K_STORE,      /* mem; index, value; optional mask */
-    AU_K_ATOMIC_ADD, /* mem; index, value (f32 or i32); optional mask. No result */
-    AU_K_ATOMIC_INC, /* mem (i32); index; optional mask: adds 1, gives the value before */
-    /* vectors of a lane */
-    AU_K_VEC,        /* as many scalars as the width */
-    AU_K_ELEMENT,    /* vector; imm: which */
-    AU_K_DOT2,       /* f32 c, then two vectors [2] of bf16 or f16 a, b: c + a0 b0 + a1 b1, products exact, each sum rounded once (order unspecified) */
-    /* between the lanes of an executor */
-    AU_K_SHUFFLE_XOR, /* value of lane (l ^ imm) */
-    AU_K_SHUFFLE,     /* value, i32 lane */
-    AU_K_ANY,         /* i1: true in all lanes if true in one; uniform */
-    /* order */
-    AU_K_BARRIER,    /* imm 0: all executors of the block arrive, their stores to shared and global memory are seen; 1: the lanes of this executor */
-    /* structure */
-    AU_K_FOR,        /* args: low, high (i32, uniform); imm: step > 0 or < 0 (down from low while > high); its value is the loop variable; region body */
-    AU_K_IF,         /* arg: i1, uniform; region body and other */
-    AU_K_NOTE,       /* text: a phase of the kernel, printed into generated code */
-    /* on values: ops.def */
+#define CORE(NAME, text, least, most, flags, what) AU_K_##NAME,
+#include "core.def"
+#undef CORE
 #define OP(NAME, text, count, rule, flags, meaning, opencl) AU_K_##NAME,
 #include "ops.def"
 #undef OP
@@ -109,6 +88,7 @@ typedef struct AuInstr {
     int64_t imm;
     double number;
     AuMem mem;
+    AuMem also[2];    /* further memories of operations between memories (docs/kernel-ir.md 8); none of core.def has any */
     const char *text; /* AU_K_NOTE; else a name for the value in dumps, or NULL */
     uint32_t body, other; /* regions: first instruction, 0: empty */
     uint32_t next;        /* in its region, 0: last */
@@ -138,6 +118,7 @@ typedef struct AuKernel {
     const char *banner; /* what it is: source, schedule, formula; printed at the head of generated code */
     struct AuBuildPoint { uint32_t owner, last; bool other; } stack[64]; /* of the builder: open regions */
     uint32_t depth;
+    bool misbuilt; /* regions not balanced or too deep: kernel_verify refuses the kernel */
 } AuKernel;
 
 /* ---- building. Folds constants; types are computed; a misuse is found by kernel_verify */
@@ -173,12 +154,27 @@ void kernel_end(AuKernel *k); /* of for, if */
 static inline const AuInstr *kernel_at(const AuKernel *k, AuVal v) { return &k->instrs[v.i]; }
 static inline AuVal kernel_operand(const AuKernel *k, const AuInstr *in, uint32_t n) { return k->operands[in->first + n]; }
 
+typedef enum AuKRule { AU_R_CORE, AU_R_SAME, AU_R_FLOAT, AU_R_INT, AU_R_LOGIC, AU_R_CMP, AU_R_SELECT, AU_R_CVT } AuKRule;
+enum { /* flags: ops.def, core.def */
+    AU_KF_COMM = 1, AU_KF_MATH = 2, AU_KF_RESULT = 4, AU_KF_IMM = 8, AU_KF_MEM = 16, AU_KF_TEXT = 32, AU_KF_REGION = 64,
+    AU_KF_READ = 128, AU_KF_WRITE = 256, AU_KF_ORDER = 512, AU_KF_LANES = 1024
+};
 typedef struct AuKOpInfo {
     const char *text;
-    uint8_t count, rule, flags;
+    uint8_t count, most; /* operands: at least, at most */
+    uint8_t rule;        /* AuKRule; AU_R_CORE for the rows of core.def */
+    uint16_t flags;
     const char *opencl; /* NULL: the printer has code of its own */
 } AuKOpInfo;
 const AuKOpInfo *kernel_op_info(AuKOp op);
+const char *kernel_scalar_name(AuScalar scalar);
+/* Computes one operation of ops.def on scalars given and returned as bits (i1 0 or 1; f32, f16, bf16 their encoding; i32
+ * sign-extended or not, the low half counts). [of] is the operands' type (of a SELECT: of b and c), [to] the result's. */
+uint64_t kernel_evaluate(AuKOp op, AuScalar of, AuScalar to, uint64_t a, uint64_t b, uint64_t c);
+float kernel_from_f16(uint16_t bits);
+float kernel_from_bf16(uint16_t bits);
+uint16_t kernel_to_f16(float value); /* to nearest even; NaN stays NaN */
+uint16_t kernel_to_bf16(float value);
 
 /* ---- text */
 void kernel_print(const AuKernel *k, AuText *out);
@@ -210,6 +206,7 @@ typedef struct AuKRun {
     AuKBuffer *buffers;       /* one per argument; those of scalars are ignored */
     uint32_t grid[3];
     uint64_t seed;            /* of the schedule of the executors between barriers */
+    bool lockstep;            /* lanes are elements of vectors: an instruction ends in all lanes before the next begins */
     bool check_all_written;   /* buffers with initialised false must be completely written at the end */
 } AuKRun;
 /* false: *why tells the kind (race, uninitialised, bounds, divergence, unwritten), the instruction, lane, executor and block. */

@@ -1,0 +1,26 @@
+/* internal.h - what the files of the kernel IR share and nobody else sees. */
+#ifndef AU_KERNEL_INTERNAL_H
+#define AU_KERNEL_INTERNAL_H
+
+#include "kernel.h"
+
+/* A constant as bits of its scalar (i1 as 0 or 1), and back. */
+uint64_t kernel_const_bits(const AuInstr *constant);
+AuInstr kernel_const_of(AuKType type, uint64_t bits);
+bool kernel_same_type(AuKType a, AuKType b);
+
+/* The type that an operation has from its operands; void for one without result, {VOID, 1} where operands do not fit.
+ * CONST, LOAD, VEC, CVT and BITCAST keep the type that the instruction already says. */
+AuKType kernel_type_of(const AuKernel *k, const AuInstr *in, const AuVal *operands);
+
+/* What an instruction of ops.def (or SHUFFLE..., ELEMENT) may become:
+ * an operand as it is (value), a constant (constant.op == AU_K_CONST), another instruction (constant.op, operands), or nothing. */
+typedef struct AuFold {
+    AuVal value;
+    AuInstr instr;
+    AuVal operands[3];
+    uint32_t count;
+} AuFold;
+AuFold kernel_fold(const AuKernel *k, const AuInstr *in, const AuVal *operands);
+
+#endif
