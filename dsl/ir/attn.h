@@ -43,13 +43,14 @@ typedef enum AuOp {
     AU_OP_KV_H,         /* the key head, h / (H / Hk) */
     AU_OP_PARAM,        /* integer: index into params */
     AU_OP_INPUT,        /* integer: index into tensors; args: one i32 index per axis. i64 and u8 read as i32, f16 and bf16 as f32 */
-    AU_OP_SCORE,        /* in score_mod: the raw product q_i . k_j of the modified rows. In online functions: a score */
-    AU_OP_WEIGHT,       /* in weight_mod: the weight p. In `backward`: p */
-    AU_OP_DWEIGHT,      /* in `backward`: dp */
-    AU_OP_ELEMENT,      /* in a row mod: the element x at channel c; in out_mod and the epilogue: o */
-    AU_OP_STATE,        /* integer: index into row scales: its value before the tile (online_fwd), at the end (epilogue), or of side a (combine) */
-    AU_OP_STATE_B,      /* integer: index into row scales: of side b in combine */
-    AU_OP_FINAL,        /* integer: index into finals (in `forward`) */
+    /* Leaves of one place each; the builder gives them these axes: [pair] is b, h, q, kv; [row] is b, h, q. */
+    AU_OP_SCORE,        /* pair. In score_mod: the raw product q_i . k_j of the modified rows. In online functions: a score */
+    AU_OP_WEIGHT,       /* pair. In weight_mod: the weight p. In `backward`: p */
+    AU_OP_DWEIGHT,      /* pair. In `backward`: dp */
+    AU_OP_ELEMENT,      /* the element x at channel c in a row mod: b, h, q, c (q_mod, out_mod, epilogue: o) or b, h, kv, c (k_mod, v_mod) */
+    AU_OP_STATE,        /* row. integer: index into row scales: its value before the tile (online_fwd), at the end (epilogue), or of side a (combine) */
+    AU_OP_STATE_B,      /* row. integer: index into row scales: of side b in combine */
+    AU_OP_FINAL,        /* row. integer: index into finals (in `forward`) */
     AU_OP_TENSOR,       /* integer: index into tensors: a tensor of a recurrence as an expression, broadcast by axis name (`linear` only) */
     /* over an axis */
     AU_OP_ROWMAX,       /* args[0]: over the keys of the tile */
