@@ -1,0 +1,302 @@
+/* eval.c - one element of an expression: kernel IR for the value at a point.
+ * In:  an expression whose reductions have been computed (fuse.c), a point with an index for each of its axes.
+ * Out: a value; f32, i32 or i1 by the expression's type, storage types where a memory or a rounding gave them.
+ * Indices into read-only tensors are clamped to the tensor, so that what a `where` does not choose may be read without harm. */
+#include "internal.h"
+
+#include <math.h>
+#include <string.h>
+
+static AuScalar scalar_of(AuLower *l, AuVal v) { return (AuScalar)kernel_at(l->k, v)->type.scalar; }
+
+AuVal lower_as(AuLower *l, AuVal v, AuScalar to)
+{
+    AuKernel *k = l->k;
+    const AuScalar from = scalar_of(l, v);
+    if (from == to) return v;
+    if (from == AU_I1) {
+        if (to == AU_F32) return kernel_op3(k, AU_K_SELECT, v, kernel_f32(k, 1), kernel_f32(k, 0));
+        return lower_as(l, kernel_op3(k, AU_K_SELECT, v, kernel_i32(k, 1), kernel_i32(k, 0)), to);
+    }
+    if (to == AU_I1) {
+        AuVal zero = kernel_i32(k, 0);
+        if (from == AU_I64) zero = kernel_i64(k, 0);
+        if (from == AU_F32) zero = kernel_f32(k, 0);
+        if (from == AU_U8 || from == AU_F16 || from == AU_BF16) v = lower_as(l, v, from == AU_U8 ? AU_I32 : AU_F32), zero = lower_as(l, zero, scalar_of(l, v));
+        return kernel_op2(k, AU_K_NE, v, zero);
+    }
+    return kernel_cvt(k, v, to);
+}
+
+/* Arithmetic knows f32, i32 and i1 only. */
+static AuVal arithmetic(AuLower *l, AuVal v)
+{
+    switch (scalar_of(l, v)) {
+    case AU_F16: case AU_BF16: return lower_as(l, v, AU_F32);
+    case AU_I64: case AU_U8: return lower_as(l, v, AU_I32);
+    case AU_VOID: case AU_I1: case AU_I32: case AU_F32: case AU_SCALARS: return v;
+    }
+    return v;
+}
+
+AuVal lower_both(AuLower *l, AuVal a, AuVal b)
+{
+    if (!a.i) return b;
+    if (!b.i) return a;
+    return kernel_op2(l->k, AU_K_LAND, a, b);
+}
+
+static AuVal f32_floor_mod(AuLower *l, AuVal a, AuVal b)
+{
+    AuKernel *k = l->k;
+    const AuVal q = kernel_op1(k, AU_K_FLOOR, kernel_op2(k, AU_K_DIV, a, b));
+    return kernel_op2(k, AU_K_SUB, a, kernel_op2(k, AU_K_MUL, q, b));
+}
+
+/* log(e^a + e^b) = max + log1p(e^-|a - b|); equal infinities have no difference. */
+static AuVal logaddexp(AuLower *l, AuVal a, AuVal b)
+{
+    AuKernel *k = l->k;
+    const AuVal far = kernel_op1(k, AU_K_ABS, kernel_op2(k, AU_K_SUB, a, b));
+    const AuVal more = kernel_op1(k, AU_K_LOG1P, kernel_op1(k, AU_K_EXP, kernel_op1(k, AU_K_NEG, far)));
+    const AuVal equal = kernel_op2(k, AU_K_EQ, a, b);
+    const AuVal add = kernel_op3(k, AU_K_SELECT, equal, kernel_f32(k, 0.69314718055994530942), more);
+    return kernel_op2(k, AU_K_ADD, kernel_op2(k, AU_K_MAX, a, b), add);
+}
+
+static AuVal sign(AuLower *l, AuVal a)
+{
+    AuKernel *k = l->k;
+    const bool real = scalar_of(l, a) == AU_F32;
+    const AuVal zero = real ? kernel_f32(k, 0) : kernel_i32(k, 0), one = real ? kernel_f32(k, 1) : kernel_i32(k, 1);
+    const AuVal minus = real ? kernel_f32(k, -1) : kernel_i32(k, -1);
+    const AuVal below = kernel_op3(k, AU_K_SELECT, kernel_op2(k, AU_K_LT, a, zero), minus, zero);
+    return kernel_op3(k, AU_K_SELECT, kernel_op2(k, AU_K_LT, zero, a), one, below);
+}
+
+/* The operation of the kernel IR that is this one of the tiled IR, on f32 or on i32; AU_K_NONE: made of several. */
+static AuKOp simple_op(AuTileOp op, bool real)
+{
+    // clang-format off
+    switch ((int)op) {
+    case TILE_X_ADD: return AU_K_ADD;         case TILE_X_SUB: return AU_K_SUB;   case TILE_X_MUL: return AU_K_MUL;
+    case TILE_X_DIV: return real ? AU_K_DIV : AU_K_IDIV;
+    case TILE_X_MOD: return real ? AU_K_NONE : AU_K_IMOD;
+    case TILE_X_MIN: return AU_K_MIN;         case TILE_X_MAX: return AU_K_MAX;   case TILE_X_ABS: return AU_K_ABS;
+    case TILE_X_NEG: return AU_K_NEG;
+    case TILE_X_EQ: return AU_K_EQ;           case TILE_X_NE: return AU_K_NE;     case TILE_X_LT: return AU_K_LT;
+    case TILE_X_LE: return AU_K_LE;
+    case TILE_X_BOR: return AU_K_OR;          case TILE_X_BXOR: return AU_K_XOR;  case TILE_X_BAND: return AU_K_AND;
+    case TILE_X_SHL: return AU_K_SHL;         case TILE_X_SHR: return AU_K_SHR;   case TILE_X_MULHI: return AU_K_MULHI;
+    case TILE_X_FLOOR: return AU_K_FLOOR;     case TILE_X_CEIL: return AU_K_CEIL;
+    case TILE_X_EXP: return AU_K_EXP;         case TILE_X_EXP2: return AU_K_EXP2; case TILE_X_EXPM1: return AU_K_EXPM1;
+    case TILE_X_LOG: return AU_K_LOG;         case TILE_X_LOG2: return AU_K_LOG2; case TILE_X_LOG1P: return AU_K_LOG1P;
+    case TILE_X_SQRT: return AU_K_SQRT;       case TILE_X_RSQRT: return AU_K_RSQRT; case TILE_X_POW: return AU_K_POW;
+    case TILE_X_TANH: return AU_K_TANH;       case TILE_X_SIGMOID: return AU_K_SIGMOID;
+    case TILE_X_SOFTPLUS: return AU_K_SOFTPLUS; case TILE_X_ERF: return AU_K_ERF;
+    case TILE_X_SIN: return AU_K_SIN;         case TILE_X_COS: return AU_K_COS;
+    default: return AU_K_NONE;
+    }
+    // clang-format on
+}
+
+/* Operations whose arguments are f32 whatever was written. */
+static bool is_real_function(AuTileOp op)
+{
+    return (op >= TILE_X_EXP && op <= TILE_X_COS) || op == TILE_X_LOGADDEXP;
+}
+
+static AuVal composed(AuLower *l, AuTileOp op, const AuVal *a, bool real)
+{
+    AuKernel *k = l->k;
+    switch ((int)op) {
+    case TILE_X_GT: return kernel_op2(k, AU_K_LT, a[1], a[0]);
+    case TILE_X_GE: return kernel_op2(k, AU_K_LE, a[1], a[0]);
+    case TILE_X_MOD: return f32_floor_mod(l, a[0], a[1]);
+    case TILE_X_BNOT: return kernel_op2(k, AU_K_XOR, a[0], kernel_i32(k, -1));
+    case TILE_X_CLAMP: return kernel_op2(k, AU_K_MIN, kernel_op2(k, AU_K_MAX, a[0], a[1]), a[2]);
+    case TILE_X_CDIV: {
+        const AuVal up = kernel_op2(k, AU_K_SUB, kernel_op2(k, AU_K_ADD, a[0], a[1]), kernel_i32(k, 1));
+        return kernel_op2(k, AU_K_IDIV, up, a[1]);
+    }
+    case TILE_X_SIGN: return sign(l, a[0]);
+    case TILE_X_RELU: return kernel_op2(k, AU_K_MAX, a[0], kernel_f32(k, 0));
+    case TILE_X_LOGADDEXP: return logaddexp(l, a[0], a[1]);
+    default: lower_refuse(l, "operation %d has no lowering (%s)", (int)op, real ? "f32" : "i32"); return kernel_i32(k, 0);
+    }
+}
+
+static AuVal numeric(AuLower *l, const AuTileExpr *e, const AuPoint *p)
+{
+    AuVal a[3] = {{0}};
+    bool real = is_real_function(e->op);
+    for (uint32_t n = 0; n < e->args.count && n < 3; n++) {
+        a[n] = arithmetic(l, lower_eval(l, e->args.at[n], p));
+        real |= scalar_of(l, a[n]) == AU_F32;
+    }
+    for (uint32_t n = 0; n < e->args.count && n < 3; n++) a[n] = lower_as(l, a[n], real ? AU_F32 : AU_I32);
+    if (!real && (e->op == TILE_X_FLOOR || e->op == TILE_X_CEIL)) return a[0];
+    const AuKOp op = simple_op(e->op, real);
+    if (op == AU_K_NONE) return composed(l, e->op, a, real);
+    return e->args.count == 1 ? kernel_op1(l->k, op, a[0]) : kernel_op2(l->k, op, a[0], a[1]);
+}
+
+static AuVal logic(AuLower *l, const AuTileExpr *e, const AuPoint *p)
+{
+    const AuVal a = lower_as(l, lower_eval(l, e->args.at[0], p), AU_I1);
+    if (e->op == TILE_X_NOT) return kernel_op1(l->k, AU_K_LNOT, a);
+    const AuVal b = lower_as(l, lower_eval(l, e->args.at[1], p), AU_I1);
+    return kernel_op2(l->k, e->op == TILE_X_AND ? AU_K_LAND : AU_K_LOR, a, b);
+}
+
+static AuVal where(AuLower *l, const AuTileExpr *e, const AuPoint *p)
+{
+    const AuVal c = lower_as(l, lower_eval(l, e->args.at[0], p), AU_I1);
+    AuVal a = arithmetic(l, lower_eval(l, e->args.at[1], p)), b = arithmetic(l, lower_eval(l, e->args.at[2], p));
+    const AuScalar sa = scalar_of(l, a), sb = scalar_of(l, b);
+    const AuScalar to = sa == AU_F32 || sb == AU_F32 ? AU_F32 : sa == AU_I1 && sb == AU_I1 ? AU_I1 : AU_I32;
+    a = lower_as(l, a, to), b = lower_as(l, b, to);
+    if (to == AU_I1) { /* (c && a) || (!c && b) */
+        const AuVal no = kernel_op2(l->k, AU_K_LAND, kernel_op1(l->k, AU_K_LNOT, c), b);
+        return kernel_op2(l->k, AU_K_LOR, kernel_op2(l->k, AU_K_LAND, c, a), no);
+    }
+    return kernel_op3(l->k, AU_K_SELECT, c, a, b);
+}
+
+static const AuCoord *coord_of(AuLower *l, const AuPoint *p, const char *axis)
+{
+    for (uint32_t n = 0; n < p->count; n++)
+        if (p->at[n].axis == axis) return &p->at[n];
+    lower_refuse(l, "axis %s has no place here", axis);
+    return NULL;
+}
+
+/* What the fused loops computed at this point already. */
+static AuVal known_value(AuLower *l, const AuTileVar *var, const AuTileExpr *reduction, const AuPoint *p)
+{
+    for (uint32_t n = l->known_count; n-- > 0;) {
+        const AuKnown *x = &l->known[n];
+        if ((var && x->var != var) || (reduction && x->reduction != reduction)) continue;
+        if (x->value.i) return x->value;
+        return kernel_load(l->k, x->mem, lower_register(l, x->type, p), 1, (AuVal){0}, (AuVal){0});
+    }
+    return (AuVal){0};
+}
+
+static AuVal read_var(AuLower *l, const AuTileVar *var, const AuPoint *p)
+{
+    const AuVal known = known_value(l, var, NULL, p);
+    if (known.i) return known;
+    const AuHeld *held = lower_held(l, var);
+    const AuVal none = {0};
+    switch (held->as) {
+    case HELD_VALUE: return held->value;
+    case HELD_CELL: return kernel_load(l->k, held->mem, kernel_i32(l->k, 0), 1, none, none);
+    case HELD_ARRAY: return kernel_load(l->k, held->mem, lower_register(l, var->type, p), 1, none, none);
+    case HELD_FORMULA: return lower_eval(l, held->formula, p);
+    case HELD_NOT: break;
+    }
+    lower_refuse(l, "variable %s has no value here", var->name);
+    return kernel_i32(l->k, 0);
+}
+
+/* Index along one dimension of a view: a scalar, a tile of indices, or a span whose axis is the memory's. */
+static AuVal dimension_index(AuLower *l, const AuTileExpr *index, const char *view_axis, const AuPoint *p)
+{
+    if (index && index->op != TILE_X_ALL && index->op != TILE_X_SPAN) return lower_as(l, lower_eval(l, index, p), AU_I32);
+    const AuCoord *c = coord_of(l, p, view_axis);
+    if (!c) return kernel_i32(l->k, 0);
+    if (!index || index->op == TILE_X_ALL) return c->index;
+    return kernel_op2(l->k, AU_K_ADD, lower_as(l, lower_eval(l, index->args.at[0], p), AU_I32), c->index);
+}
+
+/* May this index lie outside of the memory? Grid positions and whole axes do not. */
+static bool may_be_outside(const AuTileExpr *index, const AuTileAxis *axis)
+{
+    if (!index || index->op == TILE_X_ALL) return false;
+    if (index->op == TILE_X_SPAN) {
+        const AuTileExpr *low = index->args.at[0], *size = index->args.at[1];
+        return !(low->op == TILE_X_INT && size->op == TILE_X_INT && axis->size && low->integer >= 0 && low->integer + size->integer <= axis->size);
+    }
+    if (index->op == TILE_X_INT && axis->size) return index->integer < 0 || index->integer >= axis->size;
+    return !(index->op == TILE_X_NAME && index->var && (index->var->origin == TILE_FROM_GRID || index->var->origin == TILE_FROM_LET ||
+                                                      index->var->origin == TILE_FROM_SELF));
+}
+
+AuVal lower_address(AuLower *l, const AuTileExpr *ref, const AuPoint *p, AuOutside outside, AuVal *inside, bool last_stride_is_one)
+{
+    AuKernel *k = l->k;
+    AuPlace *place = lower_place(l, ref->memory);
+    const AuTileType *type = &ref->memory->type;
+    const bool global = ref->memory->space == TILE_GLOBAL;
+    AuVal sum = {0}, pair = {0};
+    if (inside) *inside = (AuVal){0};
+    /* The view's axes stand in its type in the order of the dimensions that have one. */
+    uint32_t view_axis = 0;
+    for (uint32_t n = 0; n < type->count; n++) {
+        const AuTileExpr *index = ref->has_index ? ref->args.at[n] : NULL;
+        const bool spans = !index || index->op == TILE_X_ALL || index->op == TILE_X_SPAN;
+        const char *name = spans && ref->type ? ref->names.count ? ref->names.at[view_axis] : type->axes[n].name : NULL;
+        if (spans) view_axis++;
+        AuVal at = dimension_index(l, index, name, p);
+        if (may_be_outside(index, &type->axes[n])) {
+            const AuVal zero = kernel_i32(k, 0), last = kernel_op2(k, AU_K_SUB, place->extents[n], kernel_i32(k, 1));
+            if (outside == OUTSIDE_TESTED && inside) *inside = lower_both(l, *inside, kernel_op2(k, AU_K_LT, at, place->extents[n]));
+            else at = kernel_op2(k, AU_K_MAX, kernel_op2(k, AU_K_MIN, at, last), zero);
+        }
+        if (place->pair_axis == type->axes[n].name) { /* (i / 2) * (2 * stride) + i % 2 */
+            pair = kernel_op2(k, AU_K_AND, at, kernel_i32(k, 1));
+            at = kernel_op2(k, AU_K_SHR, at, kernel_i32(k, 1));
+        }
+        AuVal term = global ? lower_as(l, at, AU_I64) : at;
+        if (!(last_stride_is_one && n + 1 == type->count)) term = kernel_op2(k, AU_K_MUL, term, place->strides[n]);
+        sum = sum.i ? kernel_op2(k, AU_K_ADD, sum, term) : term;
+    }
+    if (pair.i) sum = kernel_op2(k, AU_K_ADD, sum, pair);
+    return sum.i ? sum : global ? kernel_i64(k, 0) : kernel_i32(k, 0);
+}
+
+/* An element of a memory inside an expression. */
+static AuVal gather(AuLower *l, const AuTileExpr *e, const AuPoint *p)
+{
+    const AuPlace *place = lower_place(l, e->memory);
+    const AuVal none = {0}, at = lower_address(l, e, p, OUTSIDE_CLAMPED, NULL, false);
+    return kernel_load(l->k, place->mem, at, 1, none, none);
+}
+
+static AuVal reduction(AuLower *l, const AuTileExpr *e, const AuPoint *p)
+{
+    const AuVal v = known_value(l, NULL, e, p);
+    if (v.i) return v;
+    lower_refuse(l, "a reduction is used where it was not computed");
+    return kernel_f32(l->k, 0);
+}
+
+AuVal lower_eval(AuLower *l, const AuTileExpr *e, const AuPoint *p)
+{
+    AuKernel *k = l->k;
+    switch ((int)e->op) {
+    case TILE_X_INT: return kernel_i32(k, (int32_t)e->integer);
+    case TILE_X_FLOAT: return kernel_f32(k, e->number);
+    case TILE_X_BOOL: return kernel_i1(k, e->integer != 0);
+    case TILE_X_NAME: return read_var(l, e->var, p);
+    case TILE_X_REF: return gather(l, e, p);
+    case TILE_X_AND: case TILE_X_OR: case TILE_X_NOT: return logic(l, e, p);
+    case TILE_X_WHERE: return where(l, e, p);
+    case TILE_X_TO_F32: return lower_as(l, lower_eval(l, e->args.at[0], p), AU_F32);
+    case TILE_X_TO_F16: return lower_as(l, lower_as(l, lower_eval(l, e->args.at[0], p), AU_F32), AU_F16);
+    case TILE_X_TO_BF16: return lower_as(l, lower_as(l, lower_eval(l, e->args.at[0], p), AU_F32), AU_BF16);
+    case TILE_X_TO_I32: return lower_as(l, arithmetic(l, lower_eval(l, e->args.at[0], p)), AU_I32);
+    case TILE_X_TO_BOOL: return lower_as(l, lower_eval(l, e->args.at[0], p), AU_I1);
+    case TILE_X_FILL: return lower_as(l, lower_eval(l, e->args.at[1], p), AU_F32);
+    case TILE_X_REDUCE_MAX: case TILE_X_REDUCE_SUM: case TILE_X_ROWMAX: case TILE_X_ROWSUM: return reduction(l, e, p);
+    case TILE_X_IOTA: {
+        const AuCoord *c = coord_of(l, p, e->name);
+        return c ? c->index : kernel_i32(k, 0);
+    }
+    case TILE_X_CUMSUM: case TILE_X_TUPLE: case TILE_X_CALL: case TILE_X_ALL: case TILE_X_SPAN: case TILE_X_FIRST: case TILE_X_COUNT: case TILE_X_NEXT:
+        lower_refuse(l, "this expression has no lowering here");
+        return kernel_i32(k, 0);
+    default: return numeric(l, e, p);
+    }
+}

@@ -1,0 +1,282 @@
+/* fuse.c - a run of assignments as few loops as its reductions allow.
+ *
+ * In:  consecutive ASSIGN statements (and FRAG ones with a start value); each computes all elements of its variable.
+ * Out: loops over registers. An assignment, and each reduction inside one, is an item with a level: items of one level and one
+ *      space share a loop; an item that needs a finished reduction, or elements of another space, comes a level later. Items
+ *      without long axes stand before the loop of their level. Softmax's row maximum and its sum of weights so make two
+ *      loops, and whatever else the attention computes for a pair rides in them.
+ * Stored are only values that someone reads outside of their loop.
+ * Method: one pass in program order computes levels from the items that define what an item reads (flow), and from those that read
+ *      or define what it defines (anti and output dependences), so that arrays need no renaming. */
+#include "internal.h"
+
+#include <math.h>
+
+enum { MOST_ITEMS = 64, MOST_REDUCTIONS = 8 };
+
+typedef struct Item {
+    const AuTileVar *var;         /* what it defines, or NULL: */
+    const AuTileExpr *reduction;  /* the reduction that it computes */
+    const AuTileExpr *expr;       /* what is computed for each element */
+    AuSpaces spaces;              /* registers it runs over */
+    bool looped, stored;
+    uint32_t level;
+    AuMem mem;           /* of a reduction: accumulators */
+    AuTileType row_type; /* of a reduction: type of its result */
+} Item;
+
+typedef struct Run {
+    AuLower *l;
+    Item *items;
+    uint32_t count;
+} Run;
+
+static bool is_reduction(const AuTileExpr *e)
+{
+    return e->op == TILE_X_REDUCE_MAX || e->op == TILE_X_REDUCE_SUM || e->op == TILE_X_ROWMAX || e->op == TILE_X_ROWSUM;
+}
+static bool is_max(const AuTileExpr *e) { return e->op == TILE_X_REDUCE_MAX || e->op == TILE_X_ROWMAX; }
+
+static bool reads_var(const AuTileExpr *e, const AuTileVar *var)
+{
+    if (e->op == TILE_X_NAME && e->var == var) return true;
+    for (uint32_t n = 0; n < e->args.count; n++)
+        if (e->args.at[n] && reads_var(e->args.at[n], var)) return true;
+    return false;
+}
+
+static bool reads_reduction(const AuTileExpr *e, const AuTileExpr *reduction)
+{
+    if (e == reduction) return true;
+    if (is_reduction(e)) return false; /* its own item reads what is inside */
+    for (uint32_t n = 0; n < e->args.count; n++)
+        if (e->args.at[n] && reads_reduction(e->args.at[n], reduction)) return true;
+    return false;
+}
+
+/* Reads the variable itself, not only through a reduction that is an item of its own. */
+static bool reads_outside_reductions(const AuTileExpr *e, const AuTileVar *var)
+{
+    if (e->op == TILE_X_NAME && e->var == var) return true;
+    if (is_reduction(e)) return false;
+    for (uint32_t n = 0; n < e->args.count; n++)
+        if (e->args.at[n] && reads_outside_reductions(e->args.at[n], var)) return true;
+    return false;
+}
+
+static bool item_reads(const Item *item, const Item *other)
+{
+    const AuTileExpr *e = item->expr;
+    return other->var ? reads_outside_reductions(e, other->var) : reads_reduction(e, other->reduction);
+}
+
+static void at_least(uint32_t *level, uint32_t least) { *level = *level < least ? least : *level; }
+
+/* The level of the last item from those before it. */
+static void set_level(Run *run, Item *item, uint32_t before)
+{
+    for (uint32_t n = before; n-- > 0;) {
+        const Item *other = &run->items[n];
+        const bool together = item->looped == other->looped && (!item->looped || lower_same_loops(&item->spaces, &other->spaces));
+        /* Rows of a level stand before its loops: a looped item may read them, they may not read it. */
+        const uint32_t after = other->looped && !together ? other->level + 1 : other->level;
+        if (item_reads(item, other)) at_least(&item->level, other->reduction ? other->level + 1 : after);
+        if (item->var && (other->var == item->var || item_reads(other, item))) at_least(&item->level, after);
+    }
+}
+
+static void add_item(Run *run, Item item)
+{
+    AuLower *l = run->l;
+    if (run->count == MOST_ITEMS) { lower_refuse(l, "a run of more than %d assignments", MOST_ITEMS); return; }
+    for (uint32_t n = 0; n < item.spaces.count; n++) item.looped |= item.spaces.at[n].looped;
+    set_level(run, &item, run->count);
+    run->items[run->count++] = item;
+}
+
+/* The result of a reduction: the type of its argument less its axes. The verifier has it as the expression's type. */
+static void add_reductions(Run *run, const AuTileExpr *e)
+{
+    for (uint32_t n = 0; n < e->args.count; n++)
+        if (e->args.at[n]) add_reductions(run, e->args.at[n]);
+    if (!is_reduction(e)) return;
+    for (uint32_t n = 0; n < run->count; n++)
+        if (run->items[n].reduction == e) return;
+    const AuTileExpr *x = e->args.at[0];
+    for (uint32_t n = 0; n < x->type->count; n++) {
+        const AuTileAxis *axis = &x->type->axes[n];
+        if (tile_axis(e->type, axis->name) || !axis->places) continue;
+        if (tile_axis_registers(axis->places) != axis->size)
+            lower_refuse(run->l, "a reduction over axis %s, which lies along the lanes, needs an exchange between lanes that this target lacks", axis->name);
+    }
+    add_item(run, (Item){.reduction = e, .expr = x, .spaces = lower_spaces(run->l, x->type), .row_type = *e->type});
+}
+
+/* A virtual variable costs nothing until it is used; a scalar that is set once is a value. */
+static bool define_lightly(AuLower *l, const AuTileVar *var, const AuTileExpr *value)
+{
+    AuHeld *held = lower_held(l, var);
+    if (var->type->count && tile_is_virtual(var->type)) {
+        if (held->defs != 1) lower_refuse(l, "index tile %s is assigned more than once", var->name);
+        *held = (AuHeld){.as = HELD_FORMULA, .formula = value, .defs = held->defs, .uses = held->uses};
+        return true;
+    }
+    return false;
+}
+
+/* Reads of the variable by items, to be compared with all reads in the role. */
+static uint32_t count_reads(const AuTileExpr *e, const AuTileVar *var)
+{
+    uint32_t count = e->op == TILE_X_NAME && e->var == var;
+    for (uint32_t n = 0; n < e->args.count; n++)
+        if (e->args.at[n]) count += count_reads(e->args.at[n], var);
+    return count;
+}
+
+static void decide_stores(Run *run, AuTileStmt *const *statements, uint32_t count)
+{
+    for (uint32_t n = 0; n < run->count; n++) {
+        Item *item = &run->items[n];
+        if (!item->var) continue;
+        uint32_t inside = 0;
+        for (uint32_t s = 0; s < count; s++) {
+            const AuTileExpr *value = statements[s]->kind == TILE_S_FRAG ? statements[s]->frag.init : statements[s]->assign.value;
+            if (value) inside += count_reads(value, item->var);
+        }
+        const AuHeld *held = lower_held(run->l, item->var);
+        item->stored = held->uses > inside || held->defs > 1;
+        for (uint32_t m = 0; m < run->count && !item->stored; m++) {
+            const Item *reader = &run->items[m];
+            const bool same_loop = reader->level == item->level && reader->looped == item->looped &&
+                                   (!item->looped || lower_same_loops(&reader->spaces, &item->spaces));
+            item->stored = item_reads(reader, item) && !same_loop;
+        }
+    }
+}
+
+static AuVal accumulate(AuLower *l, const Item *item, AuVal value, const AuPoint *p)
+{
+    AuKernel *k = l->k;
+    const AuVal none = {0}, at = lower_register(l, &item->row_type, p);
+    const AuVal before = kernel_load(k, item->mem, at, 1, none, none);
+    const AuVal after = kernel_op2(k, is_max(item->reduction) ? AU_K_MAX : AU_K_ADD, before, lower_as(l, value, AU_F32));
+    kernel_store(k, item->mem, at, after, none);
+    return after;
+}
+
+typedef struct Group {
+    Run *run;
+    Item *items[MOST_ITEMS];
+    uint32_t count;
+} Group;
+
+/* All items of one loop at one point. */
+static void group_point(AuLower *l, const AuPoint *p, void *user)
+{
+    Group *g = user;
+    const AuVal none = {0};
+    const uint32_t known_before = l->known_count;
+    for (uint32_t n = 0; n < g->count; n++) {
+        Item *item = g->items[n];
+        AuVal value = lower_eval(l, item->expr, p);
+        if (!item->var) { accumulate(l, item, value, p); continue; }
+        value = lower_as(l, value, lower_scalar(item->var->type->elem));
+        if (item->stored) kernel_store(l->k, lower_var_array(l, item->var), lower_register(l, item->var->type, p), value, none);
+        if (l->known_count < sizeof l->known / sizeof *l->known)
+            l->known[l->known_count++] = (AuKnown){.var = item->var, .value = value, .type = item->var->type};
+        else lower_refuse(l, "too many values in one loop");
+    }
+    l->known_count = known_before;
+}
+
+static void start_reductions(AuLower *l, const Group *g)
+{
+    const AuVal none = {0};
+    for (uint32_t n = 0; n < g->count; n++) {
+        Item *item = g->items[n];
+        if (item->var) continue;
+        const uint32_t count = lower_registers(&item->row_type);
+        item->mem = lower_array(l, is_max(item->reduction) ? "row_max" : "row_sum", AU_F32, count);
+        for (uint32_t r = 0; r < count; r++)
+            kernel_store(l->k, item->mem, kernel_i32(l->k, (int32_t)r), kernel_f32(l->k, is_max(item->reduction) ? -(double)INFINITY : 0), none);
+        l->known[l->known_count++] = (AuKnown){.reduction = item->reduction, .mem = item->mem, .type = item->reduction->type};
+    }
+}
+
+/* A group's loops cover the union of its items' axes; an item without one of the unrolled axes is computed once for each of its
+ * registers and becomes one value again when common expressions are joined. */
+static AuSpaces union_of(const Group *g)
+{
+    AuSpaces all = g->items[0]->spaces;
+    for (uint32_t n = 1; n < g->count; n++)
+        for (uint32_t i = 0; i < g->items[n]->spaces.count; i++) {
+            const AuSpace1 *s = &g->items[n]->spaces.at[i];
+            bool there = false;
+            for (uint32_t j = 0; j < all.count; j++) there |= all.at[j].axis->name == s->axis->name;
+            if (!there) all.at[all.count++] = *s;
+        }
+    return all;
+}
+
+static void emit_group(AuLower *l, Group *g)
+{
+    start_reductions(l, g);
+    const AuSpaces all = union_of(g);
+    lower_each(l, &all, group_point, g);
+}
+
+/* A scalar assigned once is a value; any other item without loops is unrolled over the registers of its own axes. */
+static void emit_row(AuLower *l, Run *run, Item *item)
+{
+    if (item->var && !item->var->type->count) {
+        AuHeld *held = lower_held(l, item->var);
+        const AuPoint nowhere = {.count = 0};
+        const AuVal v = lower_as(l, lower_eval(l, item->expr, &nowhere), lower_scalar(item->var->type->elem)), none = {0};
+        if (held->defs == 1 && !l->in_branch) { held->as = HELD_VALUE; held->value = v; }
+        else kernel_store(l->k, lower_var_array(l, item->var), kernel_i32(l->k, 0), v, none);
+        return;
+    }
+    Group g = {run, {item}, 1};
+    item->stored = true;
+    emit_group(l, &g);
+}
+
+static void emit_level(AuLower *l, Run *run, uint32_t level)
+{
+    for (uint32_t n = 0; n < run->count; n++)
+        if (run->items[n].level == level && !run->items[n].looped) emit_row(l, run, &run->items[n]);
+    bool done[MOST_ITEMS] = {false};
+    for (uint32_t n = 0; n < run->count; n++) {
+        if (done[n] || run->items[n].level != level || !run->items[n].looped) continue;
+        Group g = {.run = run};
+        for (uint32_t m = n; m < run->count; m++) {
+            Item *item = &run->items[m];
+            if (done[m] || item->level != level || !item->looped || !lower_same_loops(&item->spaces, &run->items[n].spaces)) continue;
+            done[m] = true;
+            g.items[g.count++] = item;
+        }
+        emit_group(l, &g);
+    }
+}
+
+void lower_assignments(AuLower *l, AuTileStmt *const *statements, uint32_t count)
+{
+    Run run = {l, AU_NEW_ARRAY(l->arena, Item, MOST_ITEMS), 0};
+    for (uint32_t n = 0; n < count; n++) {
+        const AuTileStmt *s = statements[n];
+        l->span = s->span;
+        const AuTileExpr *value = s->kind == TILE_S_FRAG ? s->frag.init : s->assign.value;
+        if (!value || define_lightly(l, s->var, value)) continue;
+        add_reductions(&run, value);
+        AuSpaces spaces = {.count = 0};
+        if (s->var->type->count) spaces = lower_spaces(l, s->var->type);
+        add_item(&run, (Item){.var = s->var, .expr = value, .spaces = spaces});
+    }
+    if (l->failed) return;
+    decide_stores(&run, statements, count);
+    uint32_t levels = 0;
+    for (uint32_t n = 0; n < run.count; n++) at_least(&levels, run.items[n].level + 1);
+    const uint32_t known_before = l->known_count;
+    for (uint32_t level = 0; level < levels && !l->failed; level++) emit_level(l, &run, level);
+    l->known_count = known_before;
+}

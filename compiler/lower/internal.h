@@ -1,0 +1,125 @@
+/* internal.h - what the files of the lowering share. */
+#ifndef AU_LOWER_INTERNAL_H
+#define AU_LOWER_INTERNAL_H
+
+#include "lower.h"
+
+/* How a variable of the tiled kernel is held. */
+typedef enum AuHeldAs {
+    HELD_NOT,     /* not defined yet */
+    HELD_VALUE,   /* scalar, assigned once: a value */
+    HELD_CELL,    /* scalar, assigned several times: an array of one element */
+    HELD_ARRAY,   /* fragment: an array of a lane, one element a register */
+    HELD_FORMULA, /* virtual tile: evaluated where it is used */
+} AuHeldAs;
+
+typedef struct AuHeld {
+    AuHeldAs as;
+    AuVal value;
+    AuMem mem;
+    const AuTileExpr *formula;
+    uint32_t defs, uses; /* statements that assign it, expressions that read it, in the whole role */
+} AuHeld;
+
+/* Where along an axis an element is: its index, and for fragments the register that holds it. */
+typedef struct AuCoord {
+    const char *axis;
+    AuVal index; /* i32 */
+    AuVal reg;   /* i32, uniform; none: not of a fragment */
+} AuCoord;
+typedef struct AuPoint {
+    AuCoord at[6];
+    uint32_t count;
+} AuPoint;
+
+/* A memory argument or buffer. */
+typedef struct AuPlace {
+    const AuTileMemory *memory;
+    AuMem mem;
+    AuVal strides[8];   /* elements; i64 for global memory, i32 else */
+    AuVal extents[8];   /* i32 */
+    AuVal present;      /* optional tensors: i1; else none */
+    const char *pair_axis; /* neighbours along this axis are stored side by side (operands of dot2); NULL: plain */
+} AuPlace;
+
+/* A value that the fused loops know at the present point, in place of what the variable's array holds. */
+typedef struct AuKnown {
+    const AuTileVar *var;     /* or */
+    const AuTileExpr *reduction;
+    AuVal value;              /* of an element computed at this point; none: see mem */
+    AuMem mem;                /* of a reduction: its accumulators, indexed like [type] */
+    const AuTileType *type;
+} AuKnown;
+
+typedef struct AuLower {
+    AuArena *arena;
+    AuDiags *diags;
+    const AuTileModule *module;
+    const AuTileKernel *tile;
+    const AuTileRole *role;
+    const AuLowering *how;
+    AuKernel *k;
+    AuHeld *kernel_vars, *role_vars; /* by slot */
+    AuPlace *places;
+    uint32_t place_count, place_capacity;
+    /* The loop over tiles around the present statement: which segment a tile is in. */
+    const char *only_segment;                  /* all tiles are in segments of this name; NULL: of two, told by */
+    AuVal in_segment;                          /* i1: the tile is in asked_segment, else in other_segment */
+    const char *asked_segment, *other_segment;
+    bool in_branch; /* scalars set here must outlive the region: cells, not values */
+    AuKnown known[64];
+    uint32_t known_count;
+    AuSpan span; /* of the present statement */
+    bool failed;
+} AuLower;
+
+/* Refuses the present statement. */
+void lower_refuse(AuLower *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+AuHeld *lower_held(AuLower *l, const AuTileVar *var);
+AuPlace *lower_place(AuLower *l, const AuTileMemory *memory);
+AuScalar lower_scalar(AuTileElem elem);
+
+/* ---- eval.c: one element of an expression */
+AuVal lower_eval(AuLower *l, const AuTileExpr *e, const AuPoint *p);
+AuVal lower_as(AuLower *l, AuVal v, AuScalar to); /* between i1, i32, i64, f32 and storage types */
+/* Index of an element of a view: in elements of the memory. [inside]: whether all indices that may lie outside are inside, i1 or none; clamped
+ * ones never are outside. */
+typedef enum AuOutside { OUTSIDE_CLAMPED, OUTSIDE_TESTED } AuOutside;
+AuVal lower_address(AuLower *l, const AuTileExpr *ref, const AuPoint *p, AuOutside outside, AuVal *inside, bool last_stride_is_one);
+AuVal lower_both(AuLower *l, AuVal a, AuVal b); /* a && b, where none is true */
+
+/* ---- spaces.c: registers of fragments */
+typedef struct AuSpace1 {
+    const AuTileAxis *axis;
+    int32_t regs;
+    bool looped; /* a loop over registers; else unrolled */
+} AuSpace1;
+typedef struct AuSpaces {
+    AuSpace1 at[6];
+    uint32_t count;
+} AuSpaces;
+AuSpaces lower_spaces(AuLower *l, const AuTileType *type);
+bool lower_same_loops(const AuSpaces *a, const AuSpaces *b);
+/* Calls [body] for each register of the space, loops opened around. */
+typedef void (*AuPointFn)(AuLower *l, const AuPoint *p, void *user);
+void lower_each(AuLower *l, const AuSpaces *spaces, AuPointFn body, void *user);
+/* The number of the register that holds the point's element of a fragment of this type. */
+AuVal lower_register(AuLower *l, const AuTileType *type, const AuPoint *p);
+uint32_t lower_registers(const AuTileType *type);
+AuMem lower_array(AuLower *l, const char *name, AuScalar scalar, uint32_t count);
+/* The variable's array, made at its first use. */
+AuMem lower_var_array(AuLower *l, const AuTileVar *var);
+
+/* ---- fuse.c: a run of assignments */
+void lower_assignments(AuLower *l, AuTileStmt *const *statements, uint32_t count);
+
+/* ---- move.c, product.c */
+void lower_load(AuLower *l, const AuTileStmt *s);
+void lower_move(AuLower *l, const AuTileStmt *s);
+void lower_product(AuLower *l, const AuTileStmt *s);
+
+/* ---- launch.c: scalar expressions of sizes as launch expressions */
+AuLaunchExpr lower_launch_expr(AuLower *l, const AuTileExpr *e);
+
+#endif
