@@ -16,8 +16,8 @@
 typedef enum AuTileElem {
 #define ELEM(NAME, text, bytes, flags) TILE_##NAME,
 #include "caps.def"
-    TILE_ELEM_COUNT
 } AuTileElem;
+enum { TILE_ELEM_COUNT = TILE_U8 + 1 };
 // clang-format on
 
 typedef struct AuTileElemInfo {
@@ -34,8 +34,8 @@ const AuTileElemInfo *tile_elem(AuTileElem elem);
 typedef enum AuTileExecutor {
 #define EXECUTOR(NAME, text, warps) TILE_ON_##NAME,
 #include "caps.def"
-    TILE_EXECUTOR_COUNT
 } AuTileExecutor;
+enum { TILE_EXECUTOR_COUNT = TILE_ON_BLOCK + 1 };
 // clang-format on
 const char *tile_executor_name(AuTileExecutor executor);
 

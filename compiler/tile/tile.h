@@ -15,16 +15,49 @@ typedef enum AuTileOp {
 #define OP(NAME, text, count, syntax, result, on_f32, on_i32) TILE_X_##NAME,
 #include "ops.def"
 #undef OP
-    TILE_OP_COUNT
 } AuTileOp;
 
 typedef enum AuTileStmtKind {
 #define STMT(KIND, member, text) TILE_S_##KIND,
 #include "stmts.def"
 #undef STMT
-    TILE_STMT_COUNT
 } AuTileStmtKind;
+
+enum {
+#define OP(...) +1
+    TILE_OP_COUNT = 0
+#include "ops.def"
+#undef OP
+};
 // clang-format on
+
+typedef enum AuTileSyntax {
+    TILE_SYNTAX_LEAF,
+    TILE_SYNTAX_PREFIX,
+    TILE_SYNTAX_INFIX,
+    TILE_SYNTAX_FN,
+    TILE_SYNTAX_SPECIAL,
+} AuTileSyntax;
+
+typedef enum AuTileResult {
+    TILE_RESULT_NUM,
+    TILE_RESULT_F32,
+    TILE_RESULT_I32,
+    TILE_RESULT_BOOL,
+    TILE_RESULT_WHERE,
+    TILE_RESULT_OWN,
+} AuTileResult;
+
+/* A row of ops.def. */
+typedef struct AuTileOpInfo {
+    const char *name; /* "ADD" */
+    const char *text; /* "+" */
+    int32_t arguments;
+    AuTileResult result;
+    AuTileSyntax syntax;
+    uint8_t strength; /* how tightly an infix operator binds */
+} AuTileOpInfo;
+const AuTileOpInfo *tile_op(AuTileOp op);
 
 typedef struct AuTileExpr AuTileExpr;
 typedef struct AuTileStmt AuTileStmt;

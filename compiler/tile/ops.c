@@ -1,0 +1,60 @@
+/* ops.c - the tables of ops.def and of the small enums, and questions about types. */
+#include "tile.h"
+
+const char *const tile_move_names[4] = {"copy", "store", "atomic_add", "reduce_add"};
+const char *const tile_space_names[4] = {"global", "shared", "tensor", "private"};
+const char *const tile_mode_names[4] = {"param", "in", "out", "inout"};
+const char *const tile_how_names[3] = {"range", "down", "list"};
+
+const AuTileOpInfo *tile_op(AuTileOp op)
+{
+    // clang-format off
+#define LEAF TILE_SYNTAX_LEAF, 0
+#define PREFIX TILE_SYNTAX_PREFIX, 0
+#define FN TILE_SYNTAX_FN, 0
+#define SPECIAL TILE_SYNTAX_SPECIAL, 0
+#define INFIX(strength) TILE_SYNTAX_INFIX, strength
+#define OP(NAME, text, arguments, syntax, result, on_f32, on_i32) {#NAME, text, arguments, TILE_RESULT_##result, syntax},
+    static const AuTileOpInfo ops[] = {
+#include "ops.def"
+    };
+#undef OP
+#undef LEAF
+#undef PREFIX
+#undef FN
+#undef SPECIAL
+#undef INFIX
+    // clang-format on
+    return &ops[op];
+}
+
+const AuTileAxis *tile_axis(const AuTileType *type, const char *name)
+{
+    for (uint32_t i = 0; i < type->count; i++)
+        if (type->axes[i].name == name) return &type->axes[i];
+    return NULL;
+}
+
+int64_t tile_elements(const AuTileType *type)
+{
+    int64_t elements = 1;
+    for (uint32_t i = 0; i < type->count; i++) elements *= type->axes[i].size;
+    return elements;
+}
+
+bool tile_is_virtual(const AuTileType *type)
+{
+    if (!type->count || type->opaque) return false;
+    for (uint32_t i = 0; i < type->count; i++)
+        if (type->axes[i].places) return false;
+    return true;
+}
+
+int32_t tile_registers(const AuTileType *type, int32_t warp_lanes)
+{
+    int64_t lanes = type->opaque ? warp_lanes : 1;
+    for (uint32_t i = 0; i < type->count; i++)
+        if (type->axes[i].places) lanes *= type->axes[i].places->lanes;
+    const int64_t words = tile_elements(type) * tile_elem(type->elem)->bytes / 4 / lanes;
+    return type->count == 0 ? 0 : words < 1 ? 1 : (int32_t)words;
+}

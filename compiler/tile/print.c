@@ -1,0 +1,425 @@
+/* print.c - the text form of the tiled IR. What it prints reads back as the same nodes; comments are not kept. */
+#include "tile.h"
+
+static const char *indent(uint32_t depth)
+{
+    static const char spaces[] = "                                                            ";
+    const size_t room = sizeof spaces - 1, wanted = 4 * (size_t)depth;
+    return spaces + room - (wanted < room ? wanted : room);
+}
+
+/* ---- expressions */
+
+static void print_args(const AuTileExprs *args, AuText *out)
+{
+    for (uint32_t i = 0; i < args->count; i++) {
+        if (i) au_text_add(out, ", ");
+        tile_print_expr(args->at[i], out);
+    }
+}
+
+static void print_names(const AuTileNames *names, const char *before, AuText *out)
+{
+    for (uint32_t i = 0; i < names->count; i++)
+        au_text_add(out, "%s%s", i ? ", " : before, names->at[i]);
+}
+
+/* An operand; in parentheses if it binds less tightly than `least`. */
+static void print_operand(const AuTileExpr *e, uint8_t least, AuText *out)
+{
+    const AuTileOpInfo *op = tile_op(e->op);
+    const bool parenthesis = op->syntax == TILE_SYNTAX_INFIX && op->strength < least;
+    if (parenthesis) au_text_add(out, "(");
+    tile_print_expr(e, out);
+    if (parenthesis) au_text_add(out, ")");
+}
+
+static void print_ref(const AuTileExpr *e, AuText *out)
+{
+    au_text_add(out, "%s", e->name);
+    if (e->field) au_text_add(out, ".%s", e->field);
+    if (e->has_index) {
+        au_text_add(out, "[");
+        print_args(&e->args, out);
+        au_text_add(out, "]");
+    }
+    if (!e->names.count) return;
+    print_names(&e->names, " as [", out);
+    au_text_add(out, "]");
+}
+
+static void print_leaf(const AuTileExpr *e, AuText *out)
+{
+    if (e->op == TILE_X_INT) au_text_add(out, "%lld", (long long)e->integer);
+    else if (e->op == TILE_X_FLOAT) au_text_number(out, e->number);
+    else if (e->op == TILE_X_BOOL) au_text_add(out, e->integer ? "true" : "false");
+    else au_text_add(out, "%s", e->name);
+}
+
+static void print_special(const AuTileExpr *e, AuText *out)
+{
+    if (e->op == TILE_X_REF) {
+        print_ref(e, out);
+    } else if (e->op == TILE_X_ALL) {
+        au_text_add(out, ":");
+    } else if (e->op == TILE_X_SPAN) {
+        tile_print_expr(e->args.at[0], out);
+        au_text_add(out, " +: ");
+        tile_print_expr(e->args.at[1], out);
+    } else if (e->op == TILE_X_IOTA) {
+        au_text_add(out, "iota(%s:", e->name);
+        tile_print_expr(e->args.at[0], out);
+        au_text_add(out, ")");
+    } else if (e->op == TILE_X_CALL || e->op == TILE_X_TUPLE) {
+        au_text_add(out, "%s(", e->op == TILE_X_CALL ? e->name : "");
+        print_args(&e->args, out);
+        au_text_add(out, ")");
+    } else { /* first, count, next */
+        au_text_add(out, "%s(%s)", tile_op(e->op)->text, e->name);
+    }
+}
+
+void tile_print_expr(const AuTileExpr *e, AuText *out)
+{
+    const AuTileOpInfo *op = tile_op(e->op);
+    switch (op->syntax) {
+    case TILE_SYNTAX_LEAF: print_leaf(e, out); break;
+    case TILE_SYNTAX_SPECIAL: print_special(e, out); break;
+    case TILE_SYNTAX_PREFIX:
+        au_text_add(out, "%s", op->text);
+        print_operand(e->args.at[0], UINT8_MAX, out);
+        break;
+    case TILE_SYNTAX_INFIX:
+        print_operand(e->args.at[0], op->strength, out);
+        au_text_add(out, " %s ", op->text);
+        print_operand(e->args.at[1], (uint8_t)(op->strength + 1), out);
+        break;
+    case TILE_SYNTAX_FN:
+        au_text_add(out, "%s(", op->text);
+        print_args(&e->args, out);
+        print_names(&e->names, ", ", out);
+        au_text_add(out, ")");
+        break;
+    }
+}
+
+/* ---- parts */
+
+static void print_extent(const AuTileAxis *axis, AuText *out)
+{
+    if (axis->extent) tile_print_expr(axis->extent, out);
+    else if (axis->size) au_text_add(out, "%d", axis->size);
+    else au_text_add(out, "?");
+}
+
+void tile_print_type(const AuTileType *type, AuText *out)
+{
+    au_text_add(out, "%s", tile_elem(type->elem)->name);
+    for (uint32_t i = 0; i < type->count; i++) {
+        au_text_add(out, "%s%s:", i ? ", " : "[", type->axes[i].name);
+        print_extent(&type->axes[i], out);
+    }
+    if (type->count) au_text_add(out, "]");
+}
+
+static void print_layout(const AuTileLayoutRef *layout, AuText *out)
+{
+    if (layout->kind == TILE_LIKE) au_text_add(out, " like %s", layout->name);
+    if (layout->kind == TILE_NAMED) au_text_add(out, " @ %s", layout->name);
+    if (layout->kind == TILE_OF_ATOM)
+        au_text_add(out, " @ %s.%s", layout->atom->name, tile_use_names[layout->use]);
+}
+
+/* " word expression", or nothing. */
+static void print_option(const char *word, const AuTileExpr *e, AuText *out)
+{
+    if (!e) return;
+    au_text_add(out, " %s ", word);
+    tile_print_expr(e, out);
+}
+
+/* "[expression]", or nothing. */
+static void print_many(const AuTileExpr *e, AuText *out)
+{
+    if (!e) return;
+    au_text_add(out, "[");
+    tile_print_expr(e, out);
+    au_text_add(out, "]");
+}
+
+static void print_memory(const AuTileMemory *m, AuText *out)
+{
+    au_text_add(out, "%s: ", m->name);
+    tile_print_type(&m->type, out);
+    print_option("swizzle", m->swizzle, out);
+    if (m->space == TILE_TENSOR) au_text_add(out, " tensor");
+}
+
+/* ---- statements */
+
+static void print_load(const AuTileStmt *s, AuText *out)
+{
+    au_text_add(out, "%s = load ", s->load.name);
+    tile_print_expr(s->load.source, out);
+    print_layout(&s->load.layout, out);
+    if (s->load.across) {
+        au_text_add(out, " across %s:", s->load.across);
+        tile_print_expr(s->load.across_extent, out);
+    }
+    print_option("pad", s->load.pad, out);
+    print_option("when", s->load.when, out);
+}
+
+static void print_move(const AuTileStmt *s, AuText *out)
+{
+    if (s->move.token) au_text_add(out, "%s = ", s->move.token);
+    au_text_add(out, "%s%s ", s->move.is_async ? "async " : "", tile_move_names[s->move.op]);
+    tile_print_expr(s->move.source, out);
+    au_text_add(out, " -> ");
+    tile_print_expr(s->move.dest, out);
+    print_option("pad", s->move.pad, out);
+    if (s->move.clip) au_text_add(out, " clip");
+    print_option("when", s->move.when, out);
+}
+
+static void print_product(const AuTileStmt *s, AuText *out)
+{
+    const bool adds = s->product.add && !s->product.dest;
+    au_text_add(out, "%s %s %s%s(", s->product.name, adds ? "+=" : "=",
+                s->product.is_async ? "async " : "", s->product.atom->name);
+    tile_print_expr(s->product.a, out);
+    au_text_add(out, ", ");
+    tile_print_expr(s->product.b, out);
+    au_text_add(out, ")");
+    if (!s->product.dest) return;
+    au_text_add(out, "%s -> ", s->product.add ? " add" : "");
+    tile_print_expr(s->product.dest, out);
+    print_option("when", s->product.when, out);
+}
+
+static void print_for(const AuTileStmt *s, AuText *out)
+{
+    au_text_add(out, "for %s in ", s->loop.var_name);
+    if (s->loop.list_name) {
+        au_text_add(out, "%s", s->loop.list_name);
+        print_option("from", s->loop.low, out);
+        return;
+    }
+    au_text_add(out, "range(");
+    tile_print_expr(s->loop.low, out);
+    au_text_add(out, ", ");
+    tile_print_expr(s->loop.high, out);
+    au_text_add(out, ")");
+}
+
+static void print_frag(const AuTileStmt *s, AuText *out)
+{
+    au_text_add(out, "frag %s: ", s->frag.name);
+    tile_print_type(&s->frag.type, out);
+    print_layout(&s->frag.layout, out);
+    print_option("=", s->frag.init, out);
+}
+
+static void print_close(const AuTileStmt *s, const char *word, AuText *out)
+{
+    au_text_add(out, "%s ", word);
+    print_names(&s->close.names, "", out);
+    if (s->close.after) au_text_add(out, " after %s", s->close.after);
+}
+
+static void print_stage(const AuTileStmt *s, const char *word, AuText *out)
+{
+    au_text_add(out, "%s = %s %s", s->stage.name, word, s->stage.pipe_name);
+    print_many(s->stage.index, out);
+}
+
+static void print_barrier(const AuTileStmt *s, const char *word, AuText *out)
+{
+    au_text_add(out, "%s %s", word, s->barrier.name);
+    print_many(s->barrier.index, out);
+}
+
+void tile_print_stmt(const AuTileStmt *s, AuText *out)
+{
+    switch (s->kind) {
+    case TILE_S_FRAG: print_frag(s, out); break;
+    case TILE_S_PRIVATE:
+        au_text_add(out, "private ");
+        print_memory(s->memory, out);
+        break;
+    case TILE_S_ASSIGN:
+        print_names(&s->assign.names, "", out);
+        print_option("=", s->assign.value, out);
+        break;
+    case TILE_S_CONVERT:
+        au_text_add(out, "%s = convert %s", s->convert.name, s->convert.source->name);
+        print_layout(&s->convert.layout, out);
+        break;
+    case TILE_S_LOAD: print_load(s, out); break;
+    case TILE_S_MOVE: print_move(s, out); break;
+    case TILE_S_PRODUCT: print_product(s, out); break;
+    case TILE_S_WAIT:
+        au_text_add(out, "wait ");
+        print_names(&s->wait.names, "", out);
+        break;
+    case TILE_S_ACQUIRE: print_stage(s, "acquire", out); break;
+    case TILE_S_WAIT_STAGE: print_stage(s, "wait", out); break;
+    case TILE_S_COMMIT: print_close(s, "commit", out); break;
+    case TILE_S_RELEASE: print_close(s, "release", out); break;
+    case TILE_S_SYNC: print_barrier(s, "sync", out); break;
+    case TILE_S_ARRIVE: print_barrier(s, "arrive", out); break;
+    case TILE_S_FOR: print_for(s, out); break;
+    case TILE_S_IF:
+        au_text_add(out, "if ");
+        tile_print_expr(s->branch.test, out);
+        break;
+    case TILE_S_ON: au_text_add(out, "on %s", s->on.segment); break;
+    case TILE_S_RETURN:
+        au_text_add(out, "return ");
+        print_args(&s->ret.items, out);
+        break;
+    }
+}
+
+static void print_body(const AuTileStmts *body, uint32_t depth, AuText *out);
+
+static void print_whole_stmt(const AuTileStmt *s, uint32_t depth, AuText *out)
+{
+    au_text_add(out, "%s", indent(depth));
+    tile_print_stmt(s, out);
+    if (s->kind == TILE_S_FOR) print_body(&s->loop.body, depth, out);
+    if (s->kind == TILE_S_ON) print_body(&s->on.body, depth, out);
+    if (s->kind == TILE_S_IF) {
+        print_body(&s->branch.then, depth, out);
+        if (s->branch.other.count) {
+            au_text_add(out, " else");
+            print_body(&s->branch.other, depth, out);
+        }
+    }
+    au_text_add(out, "\n");
+}
+
+static void print_body(const AuTileStmts *body, uint32_t depth, AuText *out)
+{
+    au_text_add(out, " {\n");
+    for (uint32_t i = 0; i < body->count; i++) print_whole_stmt(body->at[i], depth + 1, out);
+    au_text_add(out, "%s}", indent(depth));
+}
+
+/* ---- kernels and modules */
+
+static void print_segments(const AuTileList *list, AuText *out)
+{
+    au_text_add(out, "    tiles %s = ", list->name);
+    for (uint32_t i = 0; i < list->segments.count; i++) {
+        const AuTileSegment *g = &list->segments.at[i];
+        au_text_add(out, "%s%s: %s(", i ? ", " : "", g->name, tile_how_names[g->how]);
+        tile_print_expr(g->a, out);
+        au_text_add(out, ", ");
+        tile_print_expr(g->b, out);
+        au_text_add(out, ")");
+    }
+    au_text_add(out, "\n");
+}
+
+static void print_pipe(const AuTilePipe *p, AuText *out)
+{
+    au_text_add(out, "    pipeline %s", p->name);
+    print_many(p->stages, out);
+    au_text_add(out, " %s%s -> %s%s {", p->each == TILE_EACH_PRODUCER ? "each " : "",
+                p->producer_name, p->each == TILE_EACH_CONSUMER ? "each " : "", p->consumer_name);
+    for (uint32_t i = 0; i < p->tiles.count; i++) {
+        au_text_add(out, "%s", i ? ", " : " ");
+        print_memory(p->tiles.at[i], out);
+    }
+    au_text_add(out, " }\n");
+}
+
+static void print_signature(const AuTileKernel *k, AuText *out)
+{
+    au_text_add(out, "kernel %s(", k->name);
+    for (uint32_t i = 0; i < k->args.count; i++) {
+        const AuTileMemory *m = k->args.at[i];
+        au_text_add(out, "%s%s: ", i ? ", " : "", m->name);
+        if (m->mode != TILE_PARAM) au_text_add(out, "%s ", tile_mode_names[m->mode]);
+        tile_print_type(&m->type, out);
+    }
+    au_text_add(out, ")\ngrid(");
+    for (uint32_t i = 0; i < k->grid.count; i++) {
+        au_text_add(out, "%s%s: ", i ? ", " : "", k->grid.at[i].name);
+        tile_print_expr(k->grid.at[i].extent, out);
+    }
+    au_text_add(out, ") {\n");
+}
+
+static void print_kernel(const AuTileKernel *k, AuText *out)
+{
+    print_signature(k, out);
+    for (uint32_t i = 0; i < k->lets.count; i++) {
+        au_text_add(out, "    let ");
+        tile_print_stmt(k->lets.at[i], out);
+        au_text_add(out, "\n");
+    }
+    for (uint32_t i = 0; i < k->lists.count; i++) print_segments(k->lists.at[i], out);
+    for (uint32_t i = 0; i < k->shared.count; i++) {
+        au_text_add(out, "    shared ");
+        print_memory(k->shared.at[i], out);
+        au_text_add(out, "\n");
+    }
+    for (uint32_t i = 0; i < k->pipes.count; i++) print_pipe(k->pipes.at[i], out);
+    for (uint32_t i = 0; i < k->barriers.count; i++) {
+        au_text_add(out, "    barrier %s", k->barriers.at[i]->name);
+        print_many(k->barriers.at[i]->many, out);
+        print_option("of", k->barriers.at[i]->count, out);
+        au_text_add(out, "\n");
+    }
+    for (uint32_t i = 0; i < k->roles.count; i++) {
+        const AuTileRole *role = k->roles.at[i];
+        au_text_add(out, "    role %s", role->name);
+        print_many(role->many, out);
+        au_text_add(out, " on %s", tile_executor_name(role->on));
+        print_option("regs", role->regs, out);
+        print_body(&role->body, 1, out);
+        au_text_add(out, "\n");
+    }
+    au_text_add(out, "}\n");
+}
+
+static void print_digits(const char *word, const AuTileDigits *digits, AuText *out)
+{
+    static const char *const units[] = {"reg", "lane", "warp"};
+    au_text_add(out, " %s(", word);
+    for (uint32_t i = 0; i < digits->count; i++) {
+        const AuTileDigit d = digits->at[i];
+        au_text_add(out, "%s%s", i ? " " : "", units[d.unit]);
+        if (d.size) au_text_add(out, ":%d", d.size);
+        if (d.unit != TILE_UNIT_REG && (d.unit == TILE_UNIT_LANE || d.stride != 1))
+            au_text_add(out, "@%d", d.stride);
+    }
+    au_text_add(out, ")");
+}
+
+void tile_print(const AuTileModule *m, AuText *out)
+{
+    if (m->caps) au_text_add(out, "target %s\n", m->caps->name);
+    for (uint32_t i = 0; i < m->consts.count; i++) {
+        au_text_add(out, "const %s", m->consts.at[i].name);
+        print_option("=", m->consts.at[i].value, out);
+        au_text_add(out, "\n");
+    }
+    for (uint32_t i = 0; i < m->layouts.count; i++) {
+        au_text_add(out, "layout %s =", m->layouts.at[i]->name);
+        print_digits("rows", &m->layouts.at[i]->rows, out);
+        if (m->layouts.at[i]->has_cols) print_digits("cols", &m->layouts.at[i]->cols, out);
+        au_text_add(out, "\n");
+    }
+    for (uint32_t i = 0; i < m->fns.count; i++) {
+        const AuTileFn *fn = m->fns.at[i];
+        au_text_add(out, "fn %s(", fn->name);
+        print_names(&fn->params, "", out);
+        au_text_add(out, ")");
+        print_body(&fn->body, 0, out);
+        au_text_add(out, "\n");
+    }
+    for (uint32_t i = 0; i < m->kernels.count; i++) print_kernel(m->kernels.at[i], out);
+}

@@ -1,0 +1,233 @@
+/* caps_test.c - lane maps of the matrix instructions against the formulas of the vendors' manuals, written down here a second
+ * time; which accumulator is the next product's operand as it lies; what conversions cost. */
+#include "support.h"
+
+typedef struct Cell {
+    int row, col;
+} Cell;
+
+/* Element of register v in lane l (of thread t of a warpgroup). */
+typedef Cell (*Formula)(int l, int v);
+
+// clang-format off
+static Cell mma_c(int l, int v)  { return (Cell){l / 4 + 8 * (v / 2), 2 * (l % 4) + v % 2}; }
+static Cell mma_a(int l, int v)  { return (Cell){l / 4 + 8 * (v / 2 % 2), 2 * (l % 4) + v % 2 + 8 * (v / 4)}; }
+static Cell mma_b(int l, int v)  { return (Cell){2 * (l % 4) + v % 2 + 8 * (v / 2), l / 4}; }
+static Cell wgmma_c(int t, int v) { return (Cell){16 * (t / 32) + t % 32 / 4 + 8 * (v / 2), 2 * (t % 4) + v % 2}; }
+static Cell wgmma_a(int t, int v) { return (Cell){16 * (t / 32) + t % 32 / 4 + 8 * (v / 2 % 2), 2 * (t % 4) + v % 2 + 8 * (v / 4)}; }
+static Cell mfma32_a(int l, int v) { return (Cell){l % 32, 4 * (l / 32) + v}; }
+static Cell mfma32_b(int l, int v) { return (Cell){4 * (l / 32) + v, l % 32}; }
+static Cell mfma32_c(int l, int v) { return (Cell){8 * (v / 4) + 4 * (l / 32) + v % 4, l % 32}; }
+static Cell mfma16_a(int l, int v) { return (Cell){l % 16, 4 * (l / 16) + v}; }
+static Cell mfma16_b(int l, int v) { return (Cell){4 * (l / 16) + v, l % 16}; }
+static Cell bf4_a(int l, int v) { return (Cell){l % 32, 2 * (l / 32) + v}; }
+static Cell k16_b(int l, int v) { return (Cell){8 * (l / 32) + v, l % 32}; }
+static Cell wmma11_a(int l, int v) { return (Cell){l % 16, v}; }
+static Cell wmma11_b(int l, int v) { return (Cell){v, l % 16}; }
+static Cell wmma11_c(int l, int v) { return (Cell){2 * v + l / 16, l % 16}; }
+static Cell wmma12_a(int l, int v) { return (Cell){l % 16, 8 * (v / 4) + 4 * (l / 16) + v % 4}; }
+static Cell wmma12_b(int l, int v) { return (Cell){8 * (v / 4) + 4 * (l / 16) + v % 4, l % 16}; }
+static Cell wmma12_c(int l, int v) { return (Cell){8 * (l / 16) + v, l % 16}; }
+static Cell simdgroup(int l, int v) { return (Cell){(l / 4 & 4) + l / 2 % 4, 2 * (l / 4 & 2) + 2 * (l % 2) + v}; }
+static Cell by_lane(int l, int v) { return (Cell){v, l}; }
+
+static const struct {
+    const char *atom;
+    AuTileUse use;
+    int registers;
+    Formula formula;
+} maps[] = {
+    {"mma16816", TILE_C, 4, mma_c},       {"mma16816", TILE_A, 8, mma_a},       {"mma16816", TILE_B, 4, mma_b},
+    {"wgmma", TILE_C, 4, wgmma_c},        {"wgmma", TILE_A, 8, wgmma_a},
+    {"mfma32x32x8", TILE_A, 4, mfma32_a}, {"mfma32x32x8", TILE_B, 4, mfma32_b}, {"mfma32x32x8", TILE_C, 16, mfma32_c},
+    {"mfma16x16x16", TILE_A, 4, mfma16_a}, {"mfma16x16x16", TILE_B, 4, mfma16_b}, {"mfma16x16x16", TILE_C, 4, mfma16_b},
+    {"mfma32x32x4bf", TILE_A, 2, bf4_a},  {"mfma32x32x4bf", TILE_C, 16, mfma32_c}, {"mfma32x32x16", TILE_B, 8, k16_b},
+    {"wmma11", TILE_A, 16, wmma11_a},     {"wmma11", TILE_B, 16, wmma11_b},     {"wmma11", TILE_C, 8, wmma11_c},
+    {"wmma12", TILE_A, 8, wmma12_a},      {"wmma12", TILE_B, 8, wmma12_b},      {"wmma12", TILE_C, 8, wmma12_c},
+    {"simdgroup8", TILE_A, 2, simdgroup}, {"simdgroup8", TILE_B, 2, simdgroup}, {"simdgroup8", TILE_C, 2, simdgroup},
+    {"dpas", TILE_A, 8, by_lane},         {"dpas", TILE_B, 16, by_lane},        {"dpas", TILE_C, 8, by_lane},
+    {"fma64", TILE_C, 1, by_lane},        {"fma32", TILE_C, 1, by_lane},        {"fma16", TILE_C, 1, by_lane},
+    {"fma8", TILE_C, 1, by_lane},         {"fma4", TILE_C, 1, by_lane},         {"fma1", TILE_C, 1, by_lane},
+    {"fma32", TILE_B, 1, by_lane},        {"fma16", TILE_B, 1, by_lane},        {"dot2", TILE_B, 2, by_lane},
+};
+// clang-format on
+
+static int32_t bits_of(const AuTilePlaces *p)
+{
+    int32_t bits = 0;
+    for (int32_t i = 0; i < p->extent; i++) bits |= p->place[i];
+    return bits;
+}
+
+/* Every element of one instruction is held, and where the formula says; unused lanes hold copies. */
+static void test_lane_maps(void **state)
+{
+    (void)state;
+    AuArena *arena = au_arena_new(NULL);
+    for (size_t n = 0; n < sizeof maps / sizeof *maps; n++) {
+        const AuTileAtom *atom = tile_atom(maps[n].atom);
+        const bool group = atom->on >> TILE_ON_WARPGROUP & 1;
+        const int32_t rows = tile_atom_extent(atom, maps[n].use, 0);
+        const int32_t cols = tile_atom_extent(atom, maps[n].use, 1);
+        const AuTilePlaces *r = tile_atom_places(arena, atom, maps[n].use, 0, rows);
+        const AuTilePlaces *c = tile_atom_places(arena, atom, maps[n].use, 1, cols);
+        assert_true(r && c);
+        const int32_t used = bits_of(r) | bits_of(c);
+        bool *held = AU_NEW_ARRAY(arena, bool, rows *cols);
+        for (int l = 0; l < atom->lanes * (group ? 4 : 1); l++)
+            for (int v = 0; v < maps[n].registers; v++) {
+                const Cell cell = maps[n].formula(l, v);
+                assert_true(cell.row < rows && cell.col < cols);
+                const int32_t place = group ? l % 32 + l / 32 * TILE_WARP : l;
+                assert_int_equal(place & used, r->place[cell.row] + c->place[cell.col]);
+                held[cell.row * cols + cell.col] = true;
+            }
+        for (int32_t i = 0; i < rows * cols; i++) assert_true(held[i]);
+    }
+    au_arena_free(arena);
+}
+
+/* Register and lane of an index, as the lowering asks for them, lead back to its place. */
+static void test_lane_and_register_make_the_index(void **state)
+{
+    (void)state;
+    AuArena *arena = au_arena_new(NULL);
+    for (uint32_t n = 0; tile_atom_at(n); n++)
+        for (AuTileUse use = TILE_A; use <= TILE_C; use++)
+            for (int axis = 0; axis < 2; axis++) {
+                const int32_t extent = 4 * tile_atom_extent(tile_atom_at(n), use, axis);
+                const AuTilePlaces *p = tile_atom_places(arena, tile_atom_at(n), use, axis, extent);
+                assert_non_null(p);
+                bool *seen = AU_NEW_ARRAY(arena, bool, extent);
+                for (int32_t i = 0; i < extent; i++) {
+                    const int32_t lane = p->place[i] % TILE_WARP, warp = p->place[i] / TILE_WARP;
+                    int32_t matches = 0;
+                    for (int32_t reg = 0; reg < tile_axis_registers(p); reg++)
+                        matches += tile_axis_base(p, lane, warp) + tile_axis_offset(p, reg) == i;
+                    assert_int_equal(matches, 1);
+                    seen[i] = true;
+                }
+                for (int32_t i = 0; i < extent; i++) assert_true(seen[i]);
+            }
+    au_arena_free(arena);
+}
+
+/* May an accumulator with 32 columns (or rows) be the next product's operand as it lies: with the other operand in memory, and
+ * with it in registers in the same order? */
+static void test_accumulators_as_operands(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *atom;
+        AuTileUse use;
+        bool memory, registers;
+    } facts[] = {
+        {"mma16816", TILE_A, true, true},    {"wgmma", TILE_A, true, true},
+        {"mfma32x32x8", TILE_B, true, true}, {"mfma16x16x16", TILE_B, true, true},
+        {"wmma12", TILE_B, false, true},     {"wmma11", TILE_B, false, false},
+        {"simdgroup8", TILE_A, true, true},  {"dpas", TILE_A, true, true},
+        {"fma32", TILE_B, true, true},       {"dot2", TILE_B, true, true},
+    };
+    AuArena *arena = au_arena_new(NULL);
+    for (size_t n = 0; n < sizeof facts / sizeof *facts; n++) {
+        const AuTileAtom *atom = tile_atom(facts[n].atom);
+        const bool first = facts[n].use == TILE_A;
+        const AuTilePlaces *c = tile_atom_places(arena, atom, TILE_C, first ? 1 : 0, 32);
+        const AuTilePlaces *other =
+            tile_atom_places(arena, atom, first ? TILE_B : TILE_A, first ? 0 : 1, 32);
+        if (strcmp(facts[n].atom, "wmma12") == 0) other = c; /* loaded in the order of the weights */
+        assert_int_equal(tile_contraction_matches(atom, first ? c : NULL, first ? NULL : c, 32),
+                         facts[n].memory);
+        assert_int_equal(tile_contraction_matches(atom, first ? c : other, first ? other : c, 32),
+                         facts[n].registers);
+    }
+    au_arena_free(arena);
+}
+
+static AuTileCost price(AuArena *arena, const char *name, AuTileUse from, const char *rows,
+                        const char *cols, AuTileUse to)
+{
+    const AuTileAtom *atom = tile_atom(name);
+    const AuTilePlaces *a[2], *b[2];
+    for (int axis = 0; axis < 2; axis++) {
+        AuTileDigits digits;
+        a[axis] = tile_atom_places(arena, atom, from, axis, 64);
+        b[axis] = tile_atom_places(arena, atom, to, axis, 64);
+        if (!rows) continue;
+        assert_true(tile_digits(axis ? cols : rows, &digits));
+        b[axis] = tile_places(arena, &digits, 64);
+    }
+    return tile_conversion_cost(a, b, 2);
+}
+
+static void test_conversion_cost(void **state)
+{
+    (void)state;
+    AuArena *arena = au_arena_new(NULL);
+    assert_int_equal(price(arena, "mma16816", TILE_C, NULL, NULL, TILE_A), TILE_COST_NONE);
+    assert_int_equal(price(arena, "mfma32x32x8", TILE_C, NULL, NULL, TILE_B), TILE_COST_NONE);
+    assert_int_equal(price(arena, "wmma11", TILE_C, NULL, NULL, TILE_B), TILE_COST_SHUFFLE);
+    assert_int_equal(price(arena, "wmma12", TILE_C, NULL, NULL, TILE_B), TILE_COST_SHUFFLE);
+    assert_int_equal(price(arena, "mma16816", TILE_C, "lane:32@1", "reg", TILE_C), TILE_COST_SHUFFLE);
+    assert_int_equal(price(arena, "wgmma", TILE_C, "reg:4 warp:4", "lane:32@1", TILE_C), TILE_COST_SHARED);
+    au_arena_free(arena);
+}
+
+static void test_digits(void **state)
+{
+    (void)state;
+    AuArena *arena = au_arena_new(NULL);
+    AuTileDigits d;
+    assert_true(tile_digits("lane:8@4 reg:2 warp:4", &d));
+    const AuTilePlaces *p = tile_places(arena, &d, 128);
+    assert_int_equal(p->place[9], 4);
+    assert_int_equal(p->place[17], TILE_WARP + 4);
+    assert_int_equal(p->lanes, 32);
+    assert_null(tile_places(arena, &d, 24)); /* 8 * 2 does not divide it */
+    assert_int_equal(tile_places(arena, &d, 4)->lanes, 4);
+    static const char *const bad[] = {"lane:0@1", "lan:8", "lane:8@", "reg:2lane:", "lane:-4@1"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) assert_false(tile_digits(bad[i], &d));
+    au_arena_free(arena);
+}
+
+/* Every target's atoms exist, run on an executor it has, and fit its warps. */
+static void test_targets(void **state)
+{
+    (void)state;
+    for (uint32_t n = 0; tile_caps_at(n); n++) {
+        const AuTileCaps *caps = tile_caps_at(n);
+        const char *list = caps->atoms;
+        while (*list) {
+            const size_t length = strcspn(list, " ");
+            char name[32] = {0};
+            memcpy(name, list, length);
+            const AuTileAtom *atom = tile_atom(name);
+            assert_non_null(atom);
+            assert_true(atom->on & caps->executors);
+            assert_int_equal(atom->lanes, caps->lanes);
+            assert_true(tile_has_atom(caps, atom));
+            list += length + (list[length] == ' ');
+        }
+        const AuTileExecutor on = caps->has_private ? TILE_ON_THREAD : TILE_ON_WARP;
+        assert_non_null(tile_best_atom(caps, TILE_F32, on));
+        assert_non_null(tile_best_atom(caps, TILE_BF16, on));
+    }
+    assert_string_equal(tile_best_atom(tile_caps("sm_90a"), TILE_BF16, TILE_ON_WARPGROUP)->name, "wgmma");
+    assert_string_equal(tile_best_atom(tile_caps("avx512bf16"), TILE_BF16, TILE_ON_THREAD)->name, "dot2");
+    assert_string_equal(tile_best_atom(tile_caps("avx512bf16"), TILE_F32, TILE_ON_THREAD)->name, "fma16");
+    assert_string_equal(tile_best_atom(tile_caps("gfx908"), TILE_BF16, TILE_ON_WARP)->name, "mfma32x32x4bf");
+    assert_null(tile_caps("sm_90"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lane_maps),
+        cmocka_unit_test(test_lane_and_register_make_the_index),
+        cmocka_unit_test(test_accumulators_as_operands),
+        cmocka_unit_test(test_conversion_cost),
+        cmocka_unit_test(test_digits),
+        cmocka_unit_test(test_targets),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

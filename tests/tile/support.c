@@ -1,0 +1,57 @@
+/* support.c - see support.h. EXAMPLES is the folder, from the build. */
+#include "support.h"
+
+#include <stdio.h>
+
+const char *const example_names[] = {
+    "mma_sync_forward.tile", "hopper_forward.tile",  "blackwell_forward.tile", "mfma_forward.tile",
+    "wmma_forward.tile",     "wmma11_forward.tile",  "coopmat_forward.tile",   "cpu_forward.tile",
+    "documents.tile",        "decode.tile",          "linear_forward.tile",    "hopper_backward.tile",
+    NULL};
+
+const char *example_text(AuArena *arena, const char *name)
+{
+    const char *path = au_format(arena, "%s/%s", EXAMPLES, name);
+    FILE *file = fopen(path, "rb");
+    if (!file) fail_msg("cannot read %s", path);
+    AuText text = {.arena = arena};
+    char bytes[4096];
+    for (size_t n; (n = fread(bytes, 1, sizeof bytes, file)) > 0;) au_text_bytes(&text, bytes, n);
+    fclose(file);
+    return au_text_str(&text);
+}
+
+Session session_begin(void)
+{
+    Session s = {.arena = au_arena_new(NULL)};
+    assert_non_null(s.arena);
+    s.diags = au_diags_new(s.arena);
+    return s;
+}
+
+void session_end(Session *s) { au_arena_free(s->arena); }
+
+const char *session_errors(const Session *s)
+{
+    AuText text = {.arena = s->arena};
+    au_diags_render(s->diags, &text);
+    return au_text_str(&text);
+}
+
+AuTileModule *read_text(Session *s, const char *name, const char *text)
+{
+    return tile_read(s->arena, s->diags, au_source_add(s->diags, name, text, strlen(text)));
+}
+
+const char *replaced(AuArena *arena, const char *text, const char *old, const char *with)
+{
+    AuText out = {.arena = arena};
+    const char *at = strstr(text, old);
+    if (!at) fail_msg("the text does not contain `%s`", old);
+    for (; at; text = at + strlen(old), at = strstr(text, old)) {
+        au_text_bytes(&out, text, (size_t)(at - text));
+        au_text_add(&out, "%s", with);
+    }
+    au_text_add(&out, "%s", text);
+    return au_text_str(&out);
+}

@@ -1,0 +1,34 @@
+/* support.h - what the tests of the tiled IR share: files of tests/tile/examples, modules from texts, errors as text. */
+#ifndef TEST_TILE_SUPPORT_H
+#define TEST_TILE_SUPPORT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tile.h"
+
+/* The examples, in the order of the shared specification; NULL at the end. */
+extern const char *const example_names[];
+
+/* Text of a file of the examples; fails the test if it is not there. */
+const char *example_text(AuArena *arena, const char *name);
+
+typedef struct Session {
+    AuArena *arena;
+    AuDiags *diags;
+} Session;
+Session session_begin(void);
+void session_end(Session *s);
+const char *session_errors(const Session *s); /* rendered */
+
+AuTileModule *read_text(Session *s, const char *name, const char *text);
+/* `text` with every `old` (which must occur) replaced. */
+const char *replaced(AuArena *arena, const char *text, const char *old, const char *with);
+
+#endif
