@@ -4,7 +4,10 @@
 
 #include <string.h>
 
-static bool same_text(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }
+static bool same_text(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
 
 static bool same_names(const AuTileNames *a, const AuTileNames *b)
 {
@@ -29,8 +32,8 @@ static bool same_expr(const AuTileExpr *a, const AuTileExpr *b)
     if (!a || !b) return a == b;
     return a->op == b->op && same_text(a->name, b->name) && same_text(a->field, b->field) &&
            a->has_index == b->has_index && a->integer == b->integer &&
-           memcmp(&a->number, &b->number, sizeof a->number) == 0 && same_names(&a->names, &b->names) &&
-           same_exprs(&a->args, &b->args);
+           memcmp(&a->number, &b->number, sizeof a->number) == 0 &&
+           same_names(&a->names, &b->names) && same_exprs(&a->args, &b->args);
 }
 
 static bool same_type(const AuTileType *a, const AuTileType *b)
@@ -45,7 +48,8 @@ static bool same_type(const AuTileType *a, const AuTileType *b)
 
 static bool same_layout(const AuTileLayoutRef *a, const AuTileLayoutRef *b)
 {
-    return a->kind == b->kind && same_text(a->name, b->name) && a->atom == b->atom && a->use == b->use;
+    return a->kind == b->kind && same_text(a->name, b->name) && a->atom == b->atom &&
+           a->use == b->use;
 }
 
 static bool same_memory(const AuTileMemory *a, const AuTileMemory *b)
@@ -59,7 +63,8 @@ static bool same_body(const AuTileStmts *a, const AuTileStmts *b);
 static bool same_load(const AuTileStmt *a, const AuTileStmt *b)
 {
     return same_text(a->load.name, b->load.name) && same_expr(a->load.source, b->load.source) &&
-           same_layout(&a->load.layout, &b->load.layout) && same_text(a->load.across, b->load.across) &&
+           same_layout(&a->load.layout, &b->load.layout) &&
+           same_text(a->load.across, b->load.across) &&
            same_expr(a->load.across_extent, b->load.across_extent) &&
            same_expr(a->load.pad, b->load.pad) && same_expr(a->load.when, b->load.when);
 }
@@ -77,7 +82,8 @@ static bool same_product(const AuTileStmt *a, const AuTileStmt *b)
     return same_text(a->product.name, b->product.name) && a->product.atom == b->product.atom &&
            a->product.is_async == b->product.is_async && a->product.add == b->product.add &&
            same_expr(a->product.a, b->product.a) && same_expr(a->product.b, b->product.b) &&
-           same_expr(a->product.dest, b->product.dest) && same_expr(a->product.when, b->product.when);
+           same_expr(a->product.dest, b->product.dest) &&
+           same_expr(a->product.when, b->product.when);
 }
 
 static bool same_stmt(const AuTileStmt *a, const AuTileStmt *b)
@@ -86,7 +92,8 @@ static bool same_stmt(const AuTileStmt *a, const AuTileStmt *b)
     switch (a->kind) {
     case TILE_S_FRAG:
         return same_text(a->frag.name, b->frag.name) && same_type(&a->frag.type, &b->frag.type) &&
-               same_layout(&a->frag.layout, &b->frag.layout) && same_expr(a->frag.init, b->frag.init);
+               same_layout(&a->frag.layout, &b->frag.layout) &&
+               same_expr(a->frag.init, b->frag.init);
     case TILE_S_PRIVATE: return same_memory(a->memory, b->memory);
     case TILE_S_ASSIGN:
         return same_names(&a->assign.names, &b->assign.names) &&
@@ -106,19 +113,23 @@ static bool same_stmt(const AuTileStmt *a, const AuTileStmt *b)
                same_expr(a->stage.index, b->stage.index);
     case TILE_S_COMMIT:
     case TILE_S_RELEASE:
-        return same_names(&a->close.names, &b->close.names) && same_text(a->close.after, b->close.after);
+        return same_names(&a->close.names, &b->close.names) &&
+               same_text(a->close.after, b->close.after);
     case TILE_S_SYNC:
     case TILE_S_ARRIVE:
         return same_text(a->barrier.name, b->barrier.name) &&
                same_expr(a->barrier.index, b->barrier.index);
     case TILE_S_FOR:
         return same_text(a->loop.var_name, b->loop.var_name) &&
-               same_text(a->loop.list_name, b->loop.list_name) && same_expr(a->loop.low, b->loop.low) &&
-               same_expr(a->loop.high, b->loop.high) && same_body(&a->loop.body, &b->loop.body);
+               same_text(a->loop.list_name, b->loop.list_name) &&
+               same_expr(a->loop.low, b->loop.low) && same_expr(a->loop.high, b->loop.high) &&
+               same_body(&a->loop.body, &b->loop.body);
     case TILE_S_IF:
-        return same_expr(a->branch.test, b->branch.test) && same_body(&a->branch.then, &b->branch.then) &&
+        return same_expr(a->branch.test, b->branch.test) &&
+               same_body(&a->branch.then, &b->branch.then) &&
                same_body(&a->branch.other, &b->branch.other);
-    case TILE_S_ON: return same_text(a->on.segment, b->on.segment) && same_body(&a->on.body, &b->on.body);
+    case TILE_S_ON:
+        return same_text(a->on.segment, b->on.segment) && same_body(&a->on.body, &b->on.body);
     case TILE_S_RETURN: return same_exprs(&a->ret.items, &b->ret.items);
     }
     return false;
@@ -163,7 +174,8 @@ static bool same_pipe(const AuTilePipe *a, const AuTilePipe *b)
 
 static bool same_barrier(const AuTileBarrier *a, const AuTileBarrier *b)
 {
-    return same_text(a->name, b->name) && same_expr(a->many, b->many) && same_expr(a->count, b->count);
+    return same_text(a->name, b->name) && same_expr(a->many, b->many) &&
+           same_expr(a->count, b->count);
 }
 
 static bool same_role(const AuTileRole *a, const AuTileRole *b)

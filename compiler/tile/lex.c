@@ -4,7 +4,10 @@
 #include <string.h>
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
 
 /* Spaces and comments. */
 static uint32_t skip(const char *text, uint32_t at, uint32_t end)
@@ -39,7 +42,8 @@ static uint32_t number_end(const char *text, uint32_t at, uint32_t end, TokenKin
 /* Length of the sign at `at`, 0 if there is none. */
 static uint32_t sign_length(const char *text, uint32_t at, uint32_t end)
 {
-    static const char *const pairs[] = {"+:", "+=", "->", "<=", ">=", "==", "!=", "&&", "||", "<<", ">>"};
+    static const char *const pairs[] = {
+        "+:", "+=", "->", "<=", ">=", "==", "!=", "&&", "||", "<<", ">>"};
     for (size_t i = 0; at + 1 < end && i < sizeof pairs / sizeof *pairs; i++)
         if (text[at] == pairs[i][0] && text[at + 1] == pairs[i][1]) return 2;
     return text[at] && strchr("-+*/%<>=!()[]{},:.@&|^~", text[at]) ? 1 : 0;

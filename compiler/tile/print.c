@@ -50,10 +50,14 @@ static void print_ref(const AuTileExpr *e, AuText *out)
 
 static void print_leaf(const AuTileExpr *e, AuText *out)
 {
-    if (e->op == TILE_X_INT) au_text_add(out, "%lld", (long long)e->integer);
-    else if (e->op == TILE_X_FLOAT) au_text_number(out, e->number);
-    else if (e->op == TILE_X_BOOL) au_text_add(out, e->integer ? "true" : "false");
-    else au_text_add(out, "%s", e->name);
+    if (e->op == TILE_X_INT)
+        au_text_add(out, "%lld", (long long)e->integer);
+    else if (e->op == TILE_X_FLOAT)
+        au_text_number(out, e->number);
+    else if (e->op == TILE_X_BOOL)
+        au_text_add(out, e->integer ? "true" : "false");
+    else
+        au_text_add(out, "%s", e->name);
 }
 
 static void print_special(const AuTileExpr *e, AuText *out)
@@ -107,9 +111,12 @@ void tile_print_expr(const AuTileExpr *e, AuText *out)
 
 static void print_extent(const AuTileAxis *axis, AuText *out)
 {
-    if (axis->extent) tile_print_expr(axis->extent, out);
-    else if (axis->size) au_text_add(out, "%d", axis->size);
-    else au_text_add(out, "?");
+    if (axis->extent)
+        tile_print_expr(axis->extent, out);
+    else if (axis->size)
+        au_text_add(out, "%d", axis->size);
+    else
+        au_text_add(out, "?");
 }
 
 void tile_print_type(const AuTileType *type, AuText *out)

@@ -3,7 +3,9 @@
 
 #include <string.h>
 
-enum { MAX_DEPTH = 200 }; /* of parentheses and blocks: far above any program, far below a stack overflow */
+enum {
+    MAX_DEPTH = 200
+}; /* of parentheses and blocks: far above any program, far below a stack overflow */
 
 /* ---- tokens */
 
@@ -35,8 +37,8 @@ void fail(Reader *r, const char *what)
     const char *found = t->kind == TOKEN_END       ? "the end of the file"
                         : t->kind == TOKEN_NEWLINE ? "the end of the line"
                                                    : t->text;
-    au_error(r->diags, AU_E0701, (AuSpan){r->source, t->begin, t->end}, "expected %s, found %s", what,
-             found);
+    au_error(r->diags, AU_E0701, (AuSpan){r->source, t->begin, t->end}, "expected %s, found %s",
+             what, found);
     r->failed = true;
     r->at = r->count - 1;
 }
@@ -85,7 +87,8 @@ static void skip_lines(Reader *r)
 
 static void end_line(Reader *r)
 {
-    if (token(r)->kind != TOKEN_NEWLINE && token(r)->kind != TOKEN_END) fail(r, "the end of the line");
+    if (token(r)->kind != TOKEN_NEWLINE && token(r)->kind != TOKEN_END)
+        fail(r, "the end of the line");
     skip_lines(r);
 }
 
@@ -177,7 +180,8 @@ static void read_let(Reader *r, AuTileKernel *k)
     AuTileStmt *s = new_stmt(r, TILE_S_ASSIGN, begin);
     do {
         const char *name = take_name(r);
-        AU_PUSH(r->arena, s->assign.names.at, s->assign.names.count, s->assign.names.capacity, name);
+        AU_PUSH(r->arena, s->assign.names.at, s->assign.names.count, s->assign.names.capacity,
+                name);
     } while (accept(r, ","));
     expect(r, "=");
     s->assign.value = read_expr(r);
@@ -241,8 +245,10 @@ static void read_role(Reader *r, AuTileKernel *k)
     expect(r, "on");
     uint32_t on = 0;
     while (on < TILE_EXECUTOR_COUNT && !accept(r, tile_executor_name((AuTileExecutor)on))) on++;
-    if (on == TILE_EXECUTOR_COUNT) fail(r, "thread, warp, warpgroup or block");
-    else role->on = (AuTileExecutor)on;
+    if (on == TILE_EXECUTOR_COUNT)
+        fail(r, "thread, warp, warpgroup or block");
+    else
+        role->on = (AuTileExecutor)on;
     if (accept(r, "regs")) role->regs = read_expr(r);
     role->span = span_from(r, begin);
     AU_PUSH(r->arena, k->roles.at, k->roles.count, k->roles.capacity, role);
@@ -251,15 +257,21 @@ static void read_role(Reader *r, AuTileKernel *k)
 
 static void read_item(Reader *r, AuTileKernel *k)
 {
-    if (accept(r, "let")) read_let(r, k);
-    else if (accept(r, "tiles")) read_list(r, k);
-    else if (accept(r, "pipeline")) read_pipe(r, k);
-    else if (accept(r, "barrier")) read_barrier(r, k);
-    else if (accept(r, "role")) read_role(r, k);
+    if (accept(r, "let"))
+        read_let(r, k);
+    else if (accept(r, "tiles"))
+        read_list(r, k);
+    else if (accept(r, "pipeline"))
+        read_pipe(r, k);
+    else if (accept(r, "barrier"))
+        read_barrier(r, k);
+    else if (accept(r, "role"))
+        read_role(r, k);
     else if (accept(r, "shared")) {
         AuTileMemory *m = read_memory(r, TILE_SHARED);
         AU_PUSH(r->arena, k->shared.at, k->shared.count, k->shared.capacity, m);
-    } else fail(r, "let, tiles, shared, pipeline, barrier or role");
+    } else
+        fail(r, "let, tiles, shared, pipeline, barrier or role");
     end_line(r);
 }
 
@@ -366,8 +378,8 @@ static void read_target(Reader *r)
     const char *name = take_name(r);
     r->module->caps = tile_caps(name);
     if (!r->module->caps && !r->failed) {
-        au_error(r->diags, AU_E0708, (AuSpan){r->source, t->begin, t->end}, "no target is called %s",
-                 name);
+        au_error(r->diags, AU_E0708, (AuSpan){r->source, t->begin, t->end},
+                 "no target is called %s", name);
         r->failed = true;
         r->at = r->count - 1;
     }
@@ -385,20 +397,28 @@ AuTileModule *tile_module_new(AuArena *arena, const AuTileCaps *caps)
 AuTileModule *tile_read(AuArena *arena, AuDiags *diags, uint32_t source)
 {
     AuTileModule *m = tile_module_new(arena, NULL);
-    Reader reader = {.arena = arena, .diags = diags, .names = m->names, .module = m, .source = source};
+    Reader reader = {
+        .arena = arena, .diags = diags, .names = m->names, .module = m, .source = source};
     Reader *r = &reader;
     if (!lex(r)) return NULL;
     skip_lines(r);
     while (token(r)->kind != TOKEN_END) {
-        if (accept(r, "target")) read_target(r);
-        else if (accept(r, "const")) read_consts(r);
-        else if (accept(r, "layout")) read_layout_definition(r);
-        else if (accept(r, "fn")) read_fn(r);
-        else if (accept(r, "kernel")) read_kernel(r);
-        else fail(r, "target, const, layout, fn or kernel");
+        if (accept(r, "target"))
+            read_target(r);
+        else if (accept(r, "const"))
+            read_consts(r);
+        else if (accept(r, "layout"))
+            read_layout_definition(r);
+        else if (accept(r, "fn"))
+            read_fn(r);
+        else if (accept(r, "kernel"))
+            read_kernel(r);
+        else
+            fail(r, "target, const, layout, fn or kernel");
         end_line(r);
     }
     if (m->kernels.count && !m->caps && !r->failed)
-        au_error(diags, AU_E0708, m->kernels.at[0]->span, "a kernel needs a target: `target sm_90a`");
+        au_error(diags, AU_E0708, m->kernels.at[0]->span,
+                 "a kernel needs a target: `target sm_90a`");
     return r->failed || (m->kernels.count && !m->caps) ? NULL : m;
 }

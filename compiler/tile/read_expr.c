@@ -33,8 +33,10 @@ static AuTileExpr *read_number(Reader *r)
     const Token *t = token(r);
     r->at++;
     AuTileExpr *e = new_expr(r, t->kind == TOKEN_INT ? TILE_X_INT : TILE_X_FLOAT, t->begin);
-    if (t->kind == TOKEN_INT) e->integer = strtoll(t->text, NULL, 10);
-    else e->number = strtod(t->text, NULL);
+    if (t->kind == TOKEN_INT)
+        e->integer = strtoll(t->text, NULL, 10);
+    else
+        e->number = strtod(t->text, NULL);
     return e;
 }
 
@@ -81,8 +83,11 @@ static bool names_axes(AuTileOp op)
 static AuTileOp function_named(const char *name)
 {
     for (uint32_t op = 0; op < TILE_OP_COUNT; op++) {
-        const bool special = op == TILE_X_IOTA || op == TILE_X_FIRST || op == TILE_X_COUNT || op == TILE_X_NEXT;
-        if ((tile_op((AuTileOp)op)->syntax == TILE_SYNTAX_FN || special) && strcmp(tile_op((AuTileOp)op)->text, name) == 0) return (AuTileOp)op;
+        const bool special =
+            op == TILE_X_IOTA || op == TILE_X_FIRST || op == TILE_X_COUNT || op == TILE_X_NEXT;
+        if ((tile_op((AuTileOp)op)->syntax == TILE_SYNTAX_FN || special) &&
+            strcmp(tile_op((AuTileOp)op)->text, name) == 0)
+            return (AuTileOp)op;
     }
     return TILE_X_CALL;
 }
@@ -99,7 +104,8 @@ static AuTileExpr *read_call(Reader *r, const char *name, uint32_t begin)
 {
     const AuTileOp op = function_named(name);
     if (op == TILE_X_IOTA) return read_iota(r, begin);
-    if (tile_op(op)->syntax == TILE_SYNTAX_SPECIAL && op != TILE_X_CALL) return read_list_question(r, op, begin);
+    if (tile_op(op)->syntax == TILE_SYNTAX_SPECIAL && op != TILE_X_CALL)
+        return read_list_question(r, op, begin);
     AuTileExpr *e = new_expr(r, op, begin);
     while (!is(r, ")") && !r->failed) {
         if (names_axes(op) && e->args.count) {
@@ -217,7 +223,9 @@ static AuTileExpr *read_unary(Reader *r)
     } else {
         const char *name = take_name(r);
         AuTileExpr *number = literal(r, name, begin);
-        e = number ? number : accept(r, "(") ? read_call(r, name, begin) : read_rest_of_ref(r, name, begin);
+        e = number           ? number
+            : accept(r, "(") ? read_call(r, name, begin)
+                             : read_rest_of_ref(r, name, begin);
     }
     leave(r);
     return e;
@@ -228,7 +236,8 @@ static uint32_t infix_named(const Reader *r, uint8_t least)
 {
     if (token(r)->kind != TOKEN_SIGN) return TILE_OP_COUNT;
     for (uint32_t op = 0; op < TILE_OP_COUNT; op++)
-        if (tile_op((AuTileOp)op)->syntax == TILE_SYNTAX_INFIX && tile_op((AuTileOp)op)->strength >= least && is(r, tile_op((AuTileOp)op)->text))
+        if (tile_op((AuTileOp)op)->syntax == TILE_SYNTAX_INFIX &&
+            tile_op((AuTileOp)op)->strength >= least && is(r, tile_op((AuTileOp)op)->text))
             return op;
     return TILE_OP_COUNT;
 }

@@ -37,7 +37,8 @@ static void read_atom_name(Reader *r, AuTileLayoutRef *layout)
     const char *use = take_name(r);
     const char *letter = strchr(letters, use[0]);
     if (!layout->atom) {
-        au_error(r->diags, AU_E0702, layout->span, "no matrix instruction is called %s", layout->name);
+        au_error(r->diags, AU_E0702, layout->span, "no matrix instruction is called %s",
+                 layout->name);
     } else if (use[0] && letter && !use[1]) {
         layout->use = (AuTileUse)(letter - letters);
         return;
@@ -53,9 +54,12 @@ static AuTileLayoutRef read_layout(Reader *r)
 {
     AuTileLayoutRef layout = {0};
     const uint32_t begin = token(r)->begin;
-    if (accept(r, "like")) layout.kind = TILE_LIKE;
-    else if (accept(r, "@")) layout.kind = TILE_NAMED;
-    else return layout;
+    if (accept(r, "like"))
+        layout.kind = TILE_LIKE;
+    else if (accept(r, "@"))
+        layout.kind = TILE_NAMED;
+    else
+        return layout;
     layout.name = take_name(r);
     layout.span = span_from(r, begin);
     if (layout.kind == TILE_NAMED && accept(r, ".")) {
@@ -79,10 +83,14 @@ static AuTileStmt *read_transfer(Reader *r, uint32_t begin, bool is_async, const
     expect(r, "->");
     s->move.dest = read_ref(r);
     for (;;) {
-        if (accept(r, "pad")) s->move.pad = read_expr(r);
-        else if (accept(r, "clip")) s->move.clip = true;
-        else if (accept(r, "when")) s->move.when = read_expr(r);
-        else break;
+        if (accept(r, "pad"))
+            s->move.pad = read_expr(r);
+        else if (accept(r, "clip"))
+            s->move.clip = true;
+        else if (accept(r, "when"))
+            s->move.when = read_expr(r);
+        else
+            break;
     }
     s->span = span_from(r, begin);
     return s;
@@ -93,7 +101,8 @@ static bool is_product(const Reader *r)
     return token(r)->kind == TOKEN_NAME && is_second(r, "(") && tile_atom(token(r)->text);
 }
 
-static AuTileStmt *read_product(Reader *r, uint32_t begin, const char *name, bool is_async, bool add)
+static AuTileStmt *read_product(Reader *r, uint32_t begin, const char *name, bool is_async,
+                                bool add)
 {
     AuTileStmt *s = new_stmt(r, TILE_S_PRODUCT, begin);
     s->product.name = name;
@@ -302,7 +311,8 @@ static AuTileStmt *read_assignment(Reader *r, uint32_t begin)
 static AuTileStmt *read_statement(Reader *r)
 {
     const uint32_t begin = token(r)->begin;
-    if (is_second(r, "=") || is_second(r, ",")) return read_assignment(r, begin); /* any name may be assigned */
+    if (is_second(r, "=") || is_second(r, ","))
+        return read_assignment(r, begin); /* any name may be assigned */
     if (accept(r, "frag")) return read_frag(r, begin);
     if (accept(r, "private")) return read_private(r, begin);
     if (accept(r, "async")) return read_transfer(r, begin, true, NULL);

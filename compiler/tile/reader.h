@@ -5,7 +5,14 @@
 
 #include "tile.h"
 
-typedef enum TokenKind { TOKEN_NAME, TOKEN_INT, TOKEN_FLOAT, TOKEN_SIGN, TOKEN_NEWLINE, TOKEN_END } TokenKind;
+typedef enum TokenKind {
+    TOKEN_NAME,
+    TOKEN_INT,
+    TOKEN_FLOAT,
+    TOKEN_SIGN,
+    TOKEN_NEWLINE,
+    TOKEN_END
+} TokenKind;
 
 typedef struct Token {
     TokenKind kind;
@@ -34,9 +41,10 @@ bool is_second(const Reader *r, const char *text); /* the one after it */
 bool accept(Reader *r, const char *text);
 void expect(Reader *r, const char *text);
 const char *take_name(Reader *r); /* never NULL */
-AuSpan span_from(const Reader *r, uint32_t begin); /* from the byte `begin` to what was taken last */
-void fail(Reader *r, const char *what);            /* "expected ..., found ..." */
-bool enter(Reader *r);                             /* one deeper; leave() when it returned true */
+AuSpan span_from(const Reader *r,
+                 uint32_t begin);       /* from the byte `begin` to what was taken last */
+void fail(Reader *r, const char *what); /* "expected ..., found ..." */
+bool enter(Reader *r);                  /* one deeper; leave() when it returned true */
 void leave(Reader *r);
 
 /* read_expr.c */
