@@ -1,0 +1,157 @@
+/* cpu.c - the target `cpu`: kernels as host objects, through LLVM.
+ *
+ * A module a variant: every kernel becomes a function (emit.c), the module is verified, runs through a short list of passes
+ * and becomes an object, LLVM IR or assembly. Objects define the kernels and need nothing: no libc, no libm, no other symbol.
+ * Each call owns its LLVM context, so calls may run in parallel; LLVM's table of targets is filled once for the process.
+ * Outputs of a kernel must not overlap its inputs or each other: their memories are emitted as not aliasing. */
+#include "target.h"
+
+#include "emit.h"
+#include "llvm.h"
+
+#include <assert.h>
+#include <llvm-c/Analysis.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+#include <string.h>
+
+/* caps: rows of compiler/tile/caps.def. features: what the runtime must find (aule_variant_v1.features). */
+// clang-format off
+static const AuArch archs[] = {
+    {"x86-64-v3",      "avx2",       "avx2 fma f16c",                                  true, true, true},
+    {"x86-64-v4",      "avx512",     "avx512f avx512bw avx512cd avx512dq avx512vl",    true, true, true},
+    {"x86-64-v4-bf16", "avx512bf16", "avx512f avx512bw avx512cd avx512dq avx512vl avx512bf16", true, true, true},
+    {"aarch64",        "neon",       "neon",                                           true, true, false},
+};
+/* ORDER archs. The middle levels of the x86-64 psABI; AArch64 as its base architecture, ARMv8.0-A. */
+static const AuHost hosts[] = {
+    {"x86_64-unknown-linux-gnu",  "x86-64-v3", "",            .compare_minmax = true},
+    {"x86_64-unknown-linux-gnu",  "x86-64-v4", "",            .compare_minmax = true},
+    {"x86_64-unknown-linux-gnu",  "x86-64-v4", "+avx512bf16", .compare_minmax = true, .dot_bf16 = true},
+    {"aarch64-unknown-linux-gnu", "generic",   "+neon",       .compare_minmax = false},
+};
+// clang-format on
+enum { ARCHS = sizeof archs / sizeof *archs };
+static_assert(sizeof hosts / sizeof *hosts == ARCHS, "ORDER archs");
+
+const AuHost *llvm_host(const AuArch *arch)
+{
+    for (uint32_t n = 0; n < ARCHS; n++)
+        if (strcmp(archs[n].name, arch->name) == 0) return &hosts[n];
+    return NULL;
+}
+
+/* Why these: sroa makes arrays of lanes registers; early-cse merges the splats and addresses that emission repeats;
+ * instcombine folds masks and conversions; licm moves invariants out of loops, where the kernel IR kept them near their use. */
+static const char *const pipelines[4] = {
+    NULL,
+    "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg)",
+    "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm),"
+    "early-cse,simplifycfg)",
+    "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm),"
+    "gvn,dse,"
+    "instcombine<no-verify-fixpoint>,simplifycfg)",
+};
+
+/* ---- the module */
+
+static void open_emit(AuEmit *e, const AuHost *host, const LlvmUnit *unit)
+{
+    e->host = host;
+    e->context = unit->context;
+    e->module = unit->module;
+    e->builder = LLVMCreateBuilderInContext(unit->context);
+    e->i64 = LLVMInt64TypeInContext(unit->context);
+    e->ptr = LLVMPointerTypeInContext(unit->context, 0);
+    e->element[AU_VOID] = LLVMVoidTypeInContext(unit->context);
+    e->element[AU_I1] = LLVMInt1TypeInContext(unit->context);
+    e->element[AU_I32] = LLVMInt32TypeInContext(unit->context);
+    e->element[AU_I64] = e->i64;
+    e->element[AU_F32] = LLVMFloatTypeInContext(unit->context);
+    e->element[AU_F16] = e->element[AU_BF16] = LLVMInt16TypeInContext(unit->context);
+    e->element[AU_U8] = LLVMInt8TypeInContext(unit->context);
+}
+
+static bool optimise(AuDiags *diags, LlvmUnit *unit, uint32_t level)
+{
+    const char *passes = pipelines[level > 3 ? 3 : level];
+    if (!passes) return true;
+    LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+    LLVMErrorRef error = LLVMRunPasses(unit->module, passes, unit->machine, options);
+    LLVMDisposePassBuilderOptions(options);
+    if (!error) return true;
+    char *message = LLVMGetErrorMessage(error);
+    au_error(diags, AU_E0004, (AuSpan){0}, "host code: passes: %s", message);
+    LLVMDisposeErrorMessage(message);
+    return false;
+}
+
+static bool is_sound(AuDiags *diags, LlvmUnit *unit, const char *kernel)
+{
+    char *message = NULL;
+    const bool broken = LLVMVerifyModule(unit->module, LLVMReturnStatusAction, &message);
+    if (broken)
+        au_error(diags, AU_E0004, (AuSpan){0}, "host code of kernel '%s' is not valid: %s", kernel,
+                 message);
+    LLVMDisposeMessage(message);
+    return !broken;
+}
+
+/* The banner, each line a comment, before text. */
+static void add_banner(AuText *text, AuKernel *const *kernels, uint32_t count, const char *comment)
+{
+    for (uint32_t n = 0; n < count; n++)
+        for (const char *line = kernels[n]->banner; line && *line;) {
+            const size_t length = strcspn(line, "\n");
+            au_text_add(text, "%s %.*s\n", comment, (int)length, line);
+            line += length + (line[length] == '\n');
+        }
+}
+
+static void finish_text(AuArena *arena, AuKernel *const *kernels, uint32_t count,
+                        const char *comment, const char *body, size_t length, AuBlob *out)
+{
+    AuText text = {.arena = arena};
+    add_banner(&text, kernels, count, comment);
+    au_text_bytes(&text, body, length);
+    *out = (AuBlob){au_text_str(&text), text.length};
+}
+
+static bool emit_cpu(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, uint32_t count,
+                     const AuArch *arch, AuCodeStage stage, uint32_t optimize, AuBlob *out)
+{
+    const AuHost *host = llvm_host(arch);
+    LlvmUnit unit;
+    if (!llvm_open(&unit, diags, host, "kernels", optimize, stage != AU_CODE_FINAL)) return false;
+    AuEmit e = {.arena = arena, .diags = diags};
+    open_emit(&e, host, &unit);
+    for (uint32_t n = 0; n < count && !e.failed; n++) emit_kernel(&e, kernels[n]);
+    LLVMDisposeBuilder(e.builder);
+    bool good = !e.failed && is_sound(diags, &unit, count ? kernels[0]->name : "") &&
+                optimise(diags, &unit, optimize);
+    if (good && stage == AU_CODE_IR) {
+        char *text = LLVMPrintModuleToString(unit.module);
+        finish_text(arena, kernels, count, ";", text, strlen(text), out);
+        LLVMDisposeMessage(text);
+    } else if (good) {
+        good = llvm_emit(&unit, arena, diags, stage == AU_CODE_ASSEMBLY, out);
+        const char *comment = strncmp(host->triple, "x86", 3) == 0 ? "#" : "//";
+        if (good && stage == AU_CODE_ASSEMBLY)
+            finish_text(arena, kernels, count, comment, out->bytes, out->length, out);
+    }
+    return llvm_close(&unit, diags) && good;
+}
+
+static bool native_math(AuKOp op)
+{
+    (void)op;
+    return false; /* kernel_legalize_math writes every one of them in arithmetic: vectors have no libm */
+}
+
+const AuTarget au_target_cpu = {
+    .name = "cpu",
+    .format = 0, /* AULE_CODE_HOST */
+    .archs = archs,
+    .arch_count = ARCHS,
+    .native_math = native_math,
+    .emit = emit_cpu,
+};

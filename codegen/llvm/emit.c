@@ -1,0 +1,294 @@
+/* emit.c - a kernel as one LLVM function: its frame, regions, loops, and the way of each instruction to its file.
+ *
+ * void NAME(const uint64_t *slots, uint32_t x, uint32_t y, uint32_t z), one block of the grid a call (aule_cpu_kernel).
+ * Loops that are to be unrolled are copied here, so that arrays of lanes get constant indices before any LLVM pass runs and
+ * SROA alone makes them registers. Rolled loops are emitted in the form loop passes want: guard, body, test at the end.
+ * The kernel is verified and has no MATH operation left; what breaks that is a fault of the compiler (E0004). */
+#include "emit.h"
+
+#include <string.h>
+
+enum {
+    MOST_COPIES = 1 << 12,  /* of a loop's body */
+    MOST_EMITTED = 1 << 18, /* instructions: beyond, loops stay loops */
+    PHASE_LENGTH = 63
+};
+
+static void emit_region(AuEmit *e, uint32_t first);
+
+void emit_fault(AuEmit *e, const AuInstr *in, const char *what)
+{
+    if (!e->failed)
+        au_error(e->diags, AU_E0004, in ? in->span : (AuSpan){0},
+                 "host code of kernel '%s': %s%s%s", e->k->name, what, in ? ": " : "",
+                 in ? kernel_op_info((AuKOp)in->op)->text : "");
+    e->failed = true;
+}
+
+/* ---- blocks */
+
+LLVMBasicBlockRef emit_block(AuEmit *e, const char *name)
+{
+    const char *full = *e->phase ? au_format(e->arena, "%s.%s", e->phase, name) : name;
+    return LLVMAppendBasicBlockInContext(e->context, e->function, full);
+}
+
+LLVMBasicBlockRef emit_when(AuEmit *e, LLVMValueRef condition)
+{
+    LLVMBasicBlockRef then = emit_block(e, "when"), after = emit_block(e, "after");
+    LLVMBuildCondBr(e->builder, condition, then, after);
+    LLVMPositionBuilderAtEnd(e->builder, then);
+    return after;
+}
+
+void emit_when_end(AuEmit *e, LLVMBasicBlockRef after)
+{
+    LLVMBuildBr(e->builder, after);
+    LLVMPositionBuilderAtEnd(e->builder, after);
+}
+
+/* Names of blocks: "softmax: rescale acc" -> softmax_rescale_acc */
+static void emit_note(AuEmit *e, const char *text)
+{
+    char *name = au_alloc(e->arena, PHASE_LENGTH + 1);
+    uint32_t length = 0;
+    for (const char *c = text; *c && length < PHASE_LENGTH; c++) {
+        const bool plain = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
+                           (*c >= '0' && *c <= '9') || *c == '.';
+        if (plain)
+            name[length++] = *c;
+        else if (length && name[length - 1] != '_')
+            name[length++] = '_';
+    }
+    e->phase = "";
+    LLVMBasicBlockRef block = emit_block(e, length ? name : "phase");
+    e->phase = name;
+    LLVMBuildBr(e->builder, block);
+    LLVMPositionBuilderAtEnd(e->builder, block);
+}
+
+/* ---- regions */
+
+/* Emits a region whose blocks do not dominate what follows: forms made inside are forgotten. */
+static void emit_inside(AuEmit *e, uint32_t first)
+{
+    const uint32_t mark = e->trail_count;
+    emit_region(e, first);
+    emit_forget(e, mark);
+}
+
+static void emit_if(AuEmit *e, const AuInstr *in)
+{
+    LLVMBasicBlockRef then = emit_block(e, "then"), after = emit_block(e, "after");
+    LLVMBasicBlockRef other = in->other ? emit_block(e, "else") : after;
+    LLVMBuildCondBr(e->builder, emit_base(e, kernel_operand(e->k, in, 0)), then, other);
+    LLVMPositionBuilderAtEnd(e->builder, then);
+    emit_inside(e, in->body);
+    LLVMBuildBr(e->builder, after);
+    if (in->other) {
+        LLVMPositionBuilderAtEnd(e->builder, other);
+        emit_inside(e, in->other);
+        LLVMBuildBr(e->builder, after);
+    }
+    LLVMPositionBuilderAtEnd(e->builder, after);
+}
+
+/* Copies of a loop that is to be unrolled and can be; 0: it stays a loop (or runs never, low tells). */
+static bool unrolls(const AuEmit *e, const AuInstr *in, LLVMValueRef low, LLVMValueRef high,
+                    int64_t *first, int64_t *copies)
+{
+    if (!LLVMIsAConstantInt(low) || !LLVMIsAConstantInt(high)) return false;
+    const int64_t from = LLVMConstIntGetSExtValue(low), to = LLVMConstIntGetSExtValue(high);
+    const int64_t step = in->imm, span = step > 0 ? to - from : from - to;
+    const int64_t size = step > 0 ? step : -step;
+    *first = from;
+    *copies = span > 0 ? (span + size - 1) / size : 0;
+    if (*copies <= 1) return true;
+    return in->unroll == AU_UNROLL_FULL && *copies <= MOST_COPIES && e->emitted < MOST_EMITTED;
+}
+
+/* The variable runs in 64 bits, where it cannot wrap and addresses want it; i32 users get its low half. */
+static void emit_loop(AuEmit *e, AuVal v, const AuInstr *in, LLVMValueRef low, LLVMValueRef high)
+{
+    LLVMBuilderRef b = e->builder;
+    const LLVMIntPredicate more = in->imm > 0 ? LLVMIntSLT : LLVMIntSGT;
+    low = LLVMBuildSExt(b, low, e->i64, "");
+    high = LLVMBuildSExt(b, high, e->i64, "");
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(b), body = emit_block(e, "loop");
+    LLVMBasicBlockRef after = emit_block(e, "done");
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, more, low, high, ""), body, after);
+
+    LLVMPositionBuilderAtEnd(b, body);
+    LLVMValueRef at = LLVMBuildPhi(b, e->i64, in->text ? in->text : "i");
+    LLVMAddIncoming(at, &low, &before, 1);
+    emit_set(e, v, LLVMBuildTrunc(b, at, e->element[AU_I32], ""), false);
+    e->forms[v.i].index = at;
+    emit_inside(e, in->body);
+    LLVMValueRef step = LLVMConstInt(e->i64, (unsigned long long)in->imm, true);
+    LLVMValueRef next = LLVMBuildNSWAdd(b, at, step, "");
+    LLVMBasicBlockRef end = LLVMGetInsertBlock(b);
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, more, next, high, ""), body, after);
+    LLVMAddIncoming(at, &next, &end, 1);
+    LLVMPositionBuilderAtEnd(b, after);
+}
+
+static void emit_for(AuEmit *e, AuVal v, const AuInstr *in)
+{
+    LLVMValueRef low = emit_base(e, kernel_operand(e->k, in, 0));
+    LLVMValueRef high = emit_base(e, kernel_operand(e->k, in, 1));
+    int64_t first = 0, copies = 0;
+    if (!unrolls(e, in, low, high, &first, &copies)) {
+        emit_loop(e, v, in, low, high);
+        return;
+    }
+    for (int64_t n = 0; n < copies; n++) {
+        emit_set(e, v, emit_int(e, AU_I32, first + n * in->imm, 1), false);
+        emit_region(e, in->body);
+    }
+}
+
+/* ---- instructions */
+
+static LLVMValueRef constant(AuEmit *e, const AuInstr *in)
+{
+    const AuScalar scalar = (AuScalar)in->type.scalar;
+    if (scalar == AU_F16)
+        return emit_int(e, scalar, kernel_to_f16((float)in->number), in->type.width);
+    if (scalar == AU_BF16)
+        return emit_int(e, scalar, kernel_to_bf16((float)in->number), in->type.width);
+    if (scalar != AU_F32) return emit_int(e, scalar, in->imm, in->type.width);
+    LLVMValueRef one = LLVMConstReal(e->element[AU_F32], in->number);
+    LLVMValueRef all[16];
+    for (uint32_t n = 0; n < in->type.width; n++) all[n] = one;
+    return in->type.width == 1 ? one : LLVMConstVector(all, in->type.width);
+}
+
+/* An argument's slot: 64 bits, i32 and f32 in the low half. Slots do not change while the kernel runs. */
+LLVMValueRef emit_argument(AuEmit *e, uint32_t index, LLVMTypeRef type)
+{
+    LLVMValueRef at = LLVMConstInt(e->i64, index, false);
+    LLVMValueRef slots = LLVMGetParam(e->function, 0);
+    LLVMValueRef slot = LLVMBuildInBoundsGEP2(e->builder, e->i64, slots, &at, 1, "");
+    LLVMValueRef v = LLVMBuildLoad2(e->builder, type, slot, e->k->args[index].name);
+    LLVMSetMetadata(v, LLVMGetMDKindIDInContext(e->context, "invariant.load", 14),
+                    LLVMMetadataAsValue(e->context, LLVMMDNodeInContext2(e->context, NULL, 0)));
+    return v;
+}
+
+static void emit_value_op(AuEmit *e, AuVal v, const AuInstr *in)
+{
+    const bool wide = emit_kind(e, v) == AU_VARYING;
+    LLVMValueRef operands[3] = {NULL, NULL, NULL};
+    AuScalar of = AU_VOID;
+    for (uint32_t n = 0; n < in->count && n < 3; n++) {
+        const AuVal operand = kernel_operand(e->k, in, n);
+        operands[n] = emit_form(e, operand, wide);
+        of = (AuScalar)kernel_at(e->k, operand)->type.scalar;
+    }
+    LLVMValueRef value = emit_op(e, in, of, operands);
+    if (value)
+        emit_set(e, v, value, wide);
+    else
+        emit_fault(e, in, "an operation that should have been expanded");
+}
+
+static void emit_instr(AuEmit *e, AuVal v)
+{
+    const AuInstr *in = kernel_at(e->k, v);
+    e->emitted++;
+    switch ((AuKOp)in->op) {
+    case AU_K_CONST: emit_set(e, v, constant(e, in), false); return;
+    case AU_K_ARG:
+        emit_set(e, v, emit_argument(e, (uint32_t)in->imm, e->element[in->type.scalar]), false);
+        return;
+    case AU_K_BLOCK:
+        emit_set(e, v, LLVMGetParam(e->function, 1 + (unsigned)in->imm), false);
+        return;
+    case AU_K_WARP:
+    case AU_K_LANE: emit_set(e, v, emit_int(e, AU_I32, 0, 1), false); return;
+    case AU_K_LOAD: emit_load(e, v); return;
+    case AU_K_STORE: emit_store(e, v); return;
+    case AU_K_ATOMIC_ADD: emit_atomic_add(e, v); return;
+    case AU_K_ATOMIC_INC: emit_atomic_inc(e, v); return;
+    case AU_K_VEC: emit_vec(e, v); return;
+    case AU_K_ELEMENT: emit_element(e, v); return;
+    case AU_K_DOT2: emit_dot2(e, v); return;
+    case AU_K_SHUFFLE_XOR:
+    case AU_K_SHUFFLE: emit_shuffle(e, v); return;
+    case AU_K_ANY:
+        emit_set(e, v, emit_any(e, emit_wide(e, kernel_operand(e->k, in, 0))), false);
+        return;
+    case AU_K_BARRIER: return; /* one executor, its lanes in step */
+    case AU_K_FOR: emit_for(e, v, in); return;
+    case AU_K_IF: emit_if(e, in); return;
+    case AU_K_NOTE: emit_note(e, in->text); return;
+    case AU_K_NONE:
+    case AU_K_COUNT: emit_fault(e, in, "no such operation"); return;
+#define OP(NAME, text, count, rule, flags, meaning, opencl) case AU_K_##NAME:
+#include "ops.def"
+#undef OP
+        emit_value_op(e, v, in);
+        return;
+    }
+}
+
+static void emit_region(AuEmit *e, uint32_t first)
+{
+    for (uint32_t i = first; i && !e->failed; i = e->k->instrs[i].next) emit_instr(e, (AuVal){i});
+}
+
+/* ---- functions */
+
+static void attribute(AuEmit *e, unsigned at, const char *name, const char *value)
+{
+    const unsigned kind = value ? 0 : LLVMGetEnumAttributeKindForName(name, strlen(name));
+    LLVMAddAttributeAtIndex(e->function, at,
+                            value ? LLVMCreateStringAttribute(e->context, name,
+                                                              (unsigned)strlen(name), value,
+                                                              (unsigned)strlen(value))
+                                  : LLVMCreateEnumAttribute(e->context, kind, 0));
+}
+
+static void open_function(AuEmit *e)
+{
+    LLVMTypeRef i32 = e->element[AU_I32], types[4] = {e->ptr, i32, i32, i32};
+    LLVMTypeRef signature = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 4, false);
+    e->function = LLVMAddFunction(e->module, e->k->name, signature);
+    static const char *const names[4] = {"slots", "x", "y", "z"};
+    for (unsigned n = 0; n < 4; n++)
+        LLVMSetValueName2(LLVMGetParam(e->function, n), names[n], strlen(names[n]));
+    const unsigned function = (unsigned)LLVMAttributeFunctionIndex;
+    attribute(e, function, "nounwind", NULL);
+    attribute(e, function, "no-builtins",
+              ""); /* no memset or memcpy is made of loops: there is no libc */
+    attribute(e, function, "target-cpu", e->host->cpu);
+    attribute(e, function, "target-features", e->host->features);
+    attribute(e, function, "prefer-vector-width", "512");
+    attribute(e, function, "min-legal-vector-width", "512");
+    attribute(e, 1, "noalias", NULL);
+    attribute(e, 1, "readonly", NULL);
+    e->phase = "";
+    LLVMPositionBuilderAtEnd(e->builder, emit_block(e, "entry"));
+}
+
+void emit_kernel(AuEmit *e, const AuKernel *k)
+{
+    e->k = k;
+    e->lanes = kernel_lanes(k, e->arena);
+    e->forms = AU_NEW_ARRAY(e->arena, AuForms, k->instr_count);
+    e->places = AU_NEW_ARRAY(e->arena, AuPlace, k->mem_count);
+    e->trail_count = 0;
+    e->emitted = 0;
+    if (k->lanes < 2 || k->lanes > 64 || (k->lanes & (k->lanes - 1))) {
+        emit_fault(e, NULL, "the lanes of host code are 2, 4, 8, 16, 32 or 64");
+        return;
+    }
+    if (k->warps != 1) {
+        emit_fault(e, NULL, "a block has more than one executor");
+        return;
+    }
+    open_function(e);
+    emit_places(e);
+    emit_region(e, k->body);
+    LLVMBuildRetVoid(e->builder);
+}

@@ -1,0 +1,134 @@
+/* emit.h - kernel IR to LLVM IR for hosts: what the emit_*.c files share and nobody else sees.
+ *
+ * One executor runs as one function; its lanes are the elements of LLVM vectors. A value of the kernel has up to three forms,
+ * each made when first asked for:
+ *   base   what lane 0 has: a scalar T, or <w x T> for a vector of width w. The whole of a uniform value; of an affine one
+ *          lane l has base + l * stride
+ *   wide   all lanes: <lanes * w x T>, the elements of a lane side by side
+ *   index  base as i64, for addresses
+ * f16 and bf16 are i16 everywhere and become half or float only inside a conversion, so that no target needs 16-bit floats
+ * and none passes through a library call. i1 is i1 in values and a byte in memory.
+ *
+ * Indices: the additions, subtractions, products and shifts of i32 from which an index is made are taken not to wrap
+ * (docs/kernel-ir.md); they are redone in 64 bits, which lets the target fold them into addresses. */
+#ifndef AU_LLVM_EMIT_H
+#define AU_LLVM_EMIT_H
+
+#include "kernel.h"
+
+#include <llvm-c/Core.h>
+
+/* What emission asks of a host architecture. */
+typedef struct AuHost {
+    const char *triple, *cpu, *features;
+    bool compare_minmax; /* a < b ? a : b is one instruction; else fmin is */
+    bool dot_bf16;       /* vdpbf16ps, vcvtneps2bf16 */
+} AuHost;
+
+typedef struct AuForms {
+    LLVMValueRef base, wide, index;
+} AuForms;
+
+typedef struct AuPlace { /* of a memory */
+    LLVMValueRef base;
+    bool single; /* AU_LANE whose content is uniform: one element for all lanes */
+    LLVMValueRef scope,
+        others; /* AU_GLOBAL: lists of alias scopes: its own, all that it cannot overlap */
+} AuPlace;
+
+enum { AU_INTRINSICS = 64 };
+typedef struct AuIntrinsic {
+    const char *name;
+    LLVMTypeRef types[2], signature;
+    LLVMValueRef function;
+} AuIntrinsic;
+
+typedef struct AuEmit {
+    AuArena *arena;
+    AuDiags *diags;
+    const AuHost *host;
+    const AuKernel *k;
+    AuLanes lanes;
+    LLVMContextRef context;
+    LLVMModuleRef module;
+    LLVMBuilderRef builder;
+    LLVMValueRef function;
+    LLVMTypeRef i64, ptr, element[AU_SCALARS]; /* element: of values; memory: emit_stored */
+    AuForms *forms;                            /* per value */
+    AuPlace *places;                           /* per memory */
+    uint32_t *
+        trail; /* values with forms made since the function began: forms die with the region they were made in */
+    uint32_t trail_count, trail_capacity;
+    const char *phase; /* names basic blocks */
+    uint32_t emitted;  /* instructions so far, copies counted */
+    bool failed;
+    AuIntrinsic intrinsics[AU_INTRINSICS];
+    uint32_t intrinsic_count;
+} AuEmit;
+
+/* emit.c */
+void emit_kernel(AuEmit *e, const AuKernel *k);
+void emit_fault(AuEmit *e, const AuInstr *in, const char *what);
+LLVMBasicBlockRef emit_block(AuEmit *e, const char *name); /* appended, named after the phase */
+/* Runs what is emitted between the two only if [condition]; no values come out. */
+LLVMBasicBlockRef emit_when(AuEmit *e, LLVMValueRef condition);
+void emit_when_end(AuEmit *e, LLVMBasicBlockRef after);
+
+LLVMValueRef emit_argument(AuEmit *e, uint32_t index, LLVMTypeRef type);
+
+/* emit_value.c */
+static inline AuLaneKind emit_kind(const AuEmit *e, AuVal v)
+{
+    return (AuLaneKind)e->lanes.kind[v.i];
+}
+LLVMTypeRef emit_type(const AuEmit *e, AuScalar scalar, uint32_t count); /* count 1: no vector */
+LLVMValueRef emit_int(const AuEmit *e, AuScalar scalar, int64_t value, uint32_t count);
+LLVMValueRef emit_base(AuEmit *e, AuVal v);
+LLVMValueRef emit_wide(AuEmit *e, AuVal v);
+LLVMValueRef emit_index(AuEmit *e, AuVal v);
+void emit_forget(AuEmit *e, uint32_t mark); /* the forms made since trail_count was [mark] */
+LLVMValueRef emit_form(AuEmit *e, AuVal v, bool wide);
+void emit_set(AuEmit *e, AuVal v, LLVMValueRef value, bool wide);
+LLVMValueRef emit_splat(AuEmit *e, LLVMValueRef base, uint32_t width, uint32_t times);
+LLVMValueRef emit_ramp(AuEmit *e, AuScalar scalar, uint32_t count,
+                       int64_t step); /* 0, step, 2 step.. */
+/* Element n of the result is element first + n * step of the pair (a, b). */
+LLVMValueRef emit_pick(AuEmit *e, LLVMValueRef a, LLVMValueRef b, uint32_t first, int32_t step,
+                       uint32_t count);
+LLVMValueRef emit_at(AuEmit *e, LLVMValueRef vector, uint32_t n);
+LLVMValueRef emit_put(AuEmit *e, LLVMValueRef vector, LLVMValueRef element, uint32_t n);
+LLVMValueRef emit_any(AuEmit *e, LLVMValueRef mask); /* <n x i1> -> i1 */
+LLVMValueRef emit_call(AuEmit *e, const char *intrinsic, LLVMTypeRef t0, LLVMTypeRef t1,
+                       LLVMValueRef *arguments, uint32_t count);
+static inline bool emit_is_vector(LLVMValueRef v)
+{
+    return LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMVectorTypeKind;
+}
+static inline uint32_t emit_count(LLVMValueRef v)
+{
+    return emit_is_vector(v) ? LLVMGetVectorSize(LLVMTypeOf(v)) : 1;
+}
+
+/* emit_ops.c: the operations of ops.def on operands of one shape */
+LLVMValueRef emit_op(AuEmit *e, const AuInstr *in, AuScalar of, const LLVMValueRef *operands);
+LLVMValueRef emit_to_f32(AuEmit *e, AuScalar from, LLVMValueRef v);
+LLVMValueRef emit_from_f32(AuEmit *e, AuScalar to, LLVMValueRef v);
+
+/* emit_memory.c */
+void emit_places(AuEmit *e);
+void emit_load(AuEmit *e, AuVal v);
+void emit_store(AuEmit *e, AuVal v);
+
+/* emit_atomic.c */
+void emit_atomic_add(AuEmit *e, AuVal v);
+void emit_atomic_inc(AuEmit *e, AuVal v);
+LLVMValueRef emit_address(AuEmit *e, AuMem mem, AuVal index,
+                          bool wide); /* of element index; of all lanes */
+
+/* emit_lanes.c */
+void emit_vec(AuEmit *e, AuVal v);
+void emit_element(AuEmit *e, AuVal v);
+void emit_dot2(AuEmit *e, AuVal v);
+void emit_shuffle(AuEmit *e, AuVal v);
+
+#endif

@@ -1,0 +1,475 @@
+/* emit_memory.c - memories, loads and stores.
+ *
+ * GLOBAL memories are the pointers of slots; SHARED and EXEC ones are arrays on the stack, aligned to 64; LANE ones are arrays
+ * of vectors, <lanes x T> each, or of scalars where every lane holds the same. Constant indices let SROA make them registers.
+ * An access is, by the lane kind of its index:
+ *   uniform                         one scalar (or short vector); with a mask, under a branch
+ *   affine, neighbours side by side one vector; masked intrinsics with a mask
+ *   affine, stride -1               the same, reversed
+ *   else                            gather and scatter
+ *   LANE memory, uniform index      vectors of the array; a mask selects
+ * Aliasing: a global memory that the kernel writes overlaps no other global memory; each is an alias scope of its own. */
+#include "emit.h"
+
+#include <string.h>
+
+/* ---- memories */
+
+static LLVMTypeRef stored(const AuEmit *e, AuScalar scalar)
+{
+    return e->element[scalar == AU_I1 ? AU_U8 : scalar];
+}
+
+static LLVMTypeRef stored_vector(const AuEmit *e, AuScalar scalar, uint32_t count)
+{
+    return count == 1 ? stored(e, scalar) : LLVMVectorType(stored(e, scalar), count);
+}
+
+/* The value of memory's representation, and back: i1 is a byte there. */
+static LLVMValueRef fetched(AuEmit *e, AuScalar scalar, LLVMValueRef v)
+{
+    if (scalar != AU_I1) return v;
+    return LLVMBuildICmp(e->builder, LLVMIntNE, v, LLVMConstNull(LLVMTypeOf(v)), "");
+}
+static LLVMValueRef storable(AuEmit *e, AuScalar scalar, LLVMValueRef v)
+{
+    return scalar == AU_I1
+               ? LLVMBuildZExt(e->builder, v, stored_vector(e, scalar, emit_count(v)), "")
+               : v;
+}
+
+/* Whether every lane holds the same in a LANE memory, so that one element is enough. */
+static bool is_single(const AuEmit *e, AuMem mem)
+{
+    for (uint32_t i = 1; i < e->k->instr_count; i++) {
+        const AuInstr *in = &e->k->instrs[i];
+        if (in->mem.i != mem.i) continue;
+        if (in->op != AU_K_LOAD && in->op != AU_K_STORE) return false;
+        if (emit_kind(e, kernel_operand(e->k, in, 0)) != AU_UNIFORM) return false;
+        for (uint32_t n = 1; in->op == AU_K_STORE && n < in->count; n++)
+            if (emit_kind(e, kernel_operand(e->k, in, n)) != AU_UNIFORM) return false;
+    }
+    return true;
+}
+
+static LLVMValueRef stack_array(AuEmit *e, const AuMemory *mem, bool vectors)
+{
+    LLVMTypeRef element = stored_vector(e, mem->scalar, vectors ? e->k->lanes : 1);
+    LLVMValueRef array =
+        LLVMBuildAlloca(e->builder, LLVMArrayType2(element, mem->count), mem->name);
+    LLVMSetAlignment(array, mem->align > 64 ? mem->align : 64);
+    return array;
+}
+
+static LLVMMetadataRef scope_of(AuEmit *e, LLVMMetadataRef domain, const AuMemory *mem)
+{
+    LLVMMetadataRef parts[2] = {LLVMMDStringInContext2(e->context, mem->name, strlen(mem->name)),
+                                domain};
+    return LLVMMDNodeInContext2(e->context, parts, 2);
+}
+
+static void set_scopes(AuEmit *e)
+{
+    const AuKernel *k = e->k;
+    LLVMMetadataRef name = LLVMMDStringInContext2(e->context, k->name, strlen(k->name));
+    LLVMMetadataRef domain = LLVMMDNodeInContext2(e->context, &name, 1);
+    LLVMMetadataRef *others = AU_NEW_ARRAY(e->arena, LLVMMetadataRef, k->mem_count);
+    for (uint32_t m = 1; m < k->mem_count; m++) {
+        if (k->mems[m].space != AU_GLOBAL) continue;
+        uint32_t count = 0;
+        for (uint32_t n = 1; n < k->mem_count; n++)
+            if (n != m && k->mems[n].space == AU_GLOBAL && (k->mems[n].writes || k->mems[m].writes))
+                others[count++] = scope_of(e, domain, &k->mems[n]);
+        LLVMMetadataRef own = scope_of(e, domain, &k->mems[m]);
+        e->places[m].scope =
+            LLVMMetadataAsValue(e->context, LLVMMDNodeInContext2(e->context, &own, 1));
+        e->places[m].others =
+            LLVMMetadataAsValue(e->context, LLVMMDNodeInContext2(e->context, others, count));
+    }
+}
+
+void emit_places(AuEmit *e)
+{
+    for (uint32_t m = 1; m < e->k->mem_count; m++) {
+        const AuMemory *mem = &e->k->mems[m];
+        AuPlace *place = &e->places[m];
+        switch (mem->space) {
+        case AU_GLOBAL: place->base = emit_argument(e, mem->arg, e->ptr); break;
+        case AU_SHARED:
+        case AU_EXEC: place->base = stack_array(e, mem, false); break;
+        case AU_LANE:
+            place->single = is_single(e, (AuMem){m});
+            place->base = stack_array(e, mem, !place->single);
+            break;
+        }
+    }
+    set_scopes(e);
+}
+
+static LLVMValueRef mark(AuEmit *e, LLVMValueRef access, AuMem mem)
+{
+    const AuPlace *place = &e->places[mem.i];
+    if (!place->scope || LLVMIsConstant(access)) return access;
+    LLVMSetMetadata(access, LLVMGetMDKindIDInContext(e->context, "alias.scope", 11), place->scope);
+    LLVMSetMetadata(access, LLVMGetMDKindIDInContext(e->context, "noalias", 7), place->others);
+    return access;
+}
+
+/* ---- addresses */
+
+static LLVMValueRef step_from(AuEmit *e, LLVMTypeRef type, LLVMValueRef base, LLVMValueRef index)
+{
+    LLVMValueRef at = LLVMBuildGEP2(e->builder, type, base, &index, 1, "");
+    return at;
+}
+
+/* The indices of all lanes as <lanes x i64>: what varies is extended, so that targets see 32-bit offsets. */
+static LLVMValueRef wide_index(AuEmit *e, AuVal index)
+{
+    const uint32_t lanes = e->k->lanes;
+    if (emit_kind(e, index) == AU_VARYING)
+        return LLVMBuildSExt(e->builder, emit_wide(e, index), LLVMVectorType(e->i64, lanes), "");
+    return emit_ramp(e, AU_I64, lanes,
+                     emit_kind(e, index) == AU_AFFINE ? e->lanes.stride[index.i] : 0);
+}
+
+/* Pointers of all lanes, [width] neighbours each: <lanes * width x ptr>. */
+static LLVMValueRef pointers(AuEmit *e, AuMem mem, AuVal index, uint32_t width)
+{
+    const uint32_t lanes = e->k->lanes;
+    LLVMTypeRef type = stored(e, e->k->mems[mem.i].scalar);
+    LLVMValueRef base = e->places[mem.i].base, at = wide_index(e, index);
+    const bool vectors = e->k->mems[mem.i].space == AU_LANE && !e->places[mem.i].single;
+    const bool varies = emit_kind(e, index) == AU_VARYING;
+    if (vectors) { /* element index * lanes + lane */
+        if (!varies)
+            at = LLVMBuildAdd(e->builder, at, emit_splat(e, emit_index(e, index), 1, lanes), "");
+        at = LLVMBuildMul(e->builder, at, emit_int(e, AU_I64, lanes, lanes), "");
+        at = LLVMBuildAdd(e->builder, at, emit_ramp(e, AU_I64, lanes, 1), "");
+    } else if (!varies)
+        base = step_from(e, type, base, emit_index(e, index));
+    if (width > 1) {
+        LLVMValueRef *mask = AU_NEW_ARRAY(e->arena, LLVMValueRef, lanes * width * 2);
+        LLVMValueRef *offset = mask + lanes * width;
+        for (uint32_t n = 0; n < lanes * width; n++) {
+            mask[n] = LLVMConstInt(e->element[AU_I32], n / width, false);
+            offset[n] = LLVMConstInt(e->i64, n % width * (vectors ? lanes : 1), false);
+        }
+        at = LLVMBuildShuffleVector(e->builder, at, LLVMGetPoison(LLVMTypeOf(at)),
+                                    LLVMConstVector(mask, lanes * width), "");
+        at = LLVMBuildAdd(e->builder, at, LLVMConstVector(offset, lanes * width), "");
+    }
+    return step_from(e, type, base, at);
+}
+
+LLVMValueRef emit_address(AuEmit *e, AuMem mem, AuVal index, bool wide)
+{
+    if (wide) return pointers(e, mem, index, 1);
+    return step_from(e, stored(e, e->k->mems[mem.i].scalar), e->places[mem.i].base,
+                     emit_index(e, index));
+}
+
+/* ---- accesses: what load and store have in common */
+
+typedef enum Pattern { ONE, ROW, REVERSED, SCATTERED, REGISTER } Pattern;
+
+typedef struct Access {
+    const AuInstr *in;
+    AuMem mem;
+    AuScalar scalar;
+    AuVal index, mask, value; /* value: stored, or of lanes without the mask; none: 0 */
+    uint32_t width, bytes;
+    Pattern pattern;
+} Access;
+
+static Access access_of(const AuEmit *e, AuVal v)
+{
+    const AuInstr *in = kernel_at(e->k, v);
+    const bool load = in->op == AU_K_LOAD;
+    const uint32_t mask = load ? 1 : 2, value = load ? 2 : 1;
+    Access a = {.in = in, .mem = in->mem, .scalar = e->k->mems[in->mem.i].scalar};
+    a.index = kernel_operand(e->k, in, 0);
+    if (in->count > mask) a.mask = kernel_operand(e->k, in, mask);
+    if (in->count > value) a.value = kernel_operand(e->k, in, value);
+    a.width = load ? in->type.width : kernel_at(e->k, a.value)->type.width;
+    a.bytes = kernel_scalar_bytes(a.scalar);
+    const AuLaneKind kind = emit_kind(e, a.index);
+    const int64_t stride = kind == AU_AFFINE ? e->lanes.stride[a.index.i] : 0;
+    const bool vectors = e->k->mems[in->mem.i].space == AU_LANE && !e->places[in->mem.i].single;
+    if (vectors)
+        a.pattern = kind == AU_UNIFORM ? REGISTER : SCATTERED;
+    else if (kind == AU_UNIFORM)
+        a.pattern = ONE;
+    else if (stride == (int64_t)a.width)
+        a.pattern = ROW;
+    else
+        a.pattern = stride == -1 && a.width == 1 ? REVERSED : SCATTERED;
+    return a;
+}
+
+static bool is_true(LLVMValueRef mask)
+{
+    return LLVMIsAConstantInt(mask) && LLVMConstIntGetZExtValue(mask);
+}
+
+/* The mask of <lanes * width> elements; NULL: none. */
+static LLVMValueRef element_mask(AuEmit *e, const Access *a)
+{
+    if (!a->mask.i) return NULL;
+    LLVMValueRef mask = emit_wide(e, a->mask);
+    if (a->width == 1) return mask;
+    const uint32_t count = e->k->lanes * a->width;
+    LLVMValueRef *spread = AU_NEW_ARRAY(e->arena, LLVMValueRef, count);
+    for (uint32_t n = 0; n < count; n++)
+        spread[n] = LLVMConstInt(e->element[AU_I32], n / a->width, false);
+    return LLVMBuildShuffleVector(e->builder, mask, LLVMGetPoison(LLVMTypeOf(mask)),
+                                  LLVMConstVector(spread, count), "");
+}
+
+/* One bit for a uniform access: whether any lane takes part. NULL: all do. */
+static LLVMValueRef single_mask(AuEmit *e, const Access *a)
+{
+    if (!a->mask.i) return NULL;
+    if (emit_kind(e, a->mask) == AU_VARYING) return emit_any(e, emit_wide(e, a->mask));
+    LLVMValueRef mask = emit_base(e, a->mask);
+    return is_true(mask) ? NULL : mask;
+}
+
+static void align_pointer(AuEmit *e, LLVMValueRef call, unsigned parameter, uint32_t bytes)
+{
+    const unsigned kind = LLVMGetEnumAttributeKindForName("align", 5);
+    LLVMAddCallSiteAttribute(call, parameter, LLVMCreateEnumAttribute(e->context, kind, bytes));
+}
+
+/* ---- loads. Each gives memory's representation of <count x T>, or T */
+
+static LLVMValueRef plain_load(AuEmit *e, const Access *a, LLVMValueRef at, uint32_t count)
+{
+    LLVMValueRef v = LLVMBuildLoad2(e->builder, stored_vector(e, a->scalar, count), at, "");
+    if (e->k->mems[a->mem.i].space == AU_GLOBAL) LLVMSetAlignment(v, a->bytes);
+    return mark(e, v, a->mem);
+}
+
+static LLVMValueRef masked_load(AuEmit *e, const Access *a, LLVMValueRef at, uint32_t count,
+                                LLVMValueRef mask, LLVMValueRef other)
+{
+    LLVMTypeRef type = LLVMVectorType(stored(e, a->scalar), count);
+    LLVMValueRef arguments[3] = {at, mask, other};
+    LLVMValueRef v = emit_call(e, "llvm.masked.load", type, e->ptr, arguments, 3);
+    align_pointer(e, v, 1, a->bytes);
+    return mark(e, v, a->mem);
+}
+
+/* Arrays of lanes are read and written even where the mask says no, so that they can become registers: the index must then be
+ * one of the array. */
+static LLVMValueRef safe_index(AuEmit *e, const Access *a)
+{
+    LLVMValueRef index = emit_index(e, a->index),
+                 mask = LLVMIsConstant(index) ? NULL : single_mask(e, a);
+    return mask ? LLVMBuildSelect(e->builder, mask, index, LLVMConstInt(e->i64, 0, false), "")
+                : index;
+}
+
+static bool in_lanes(const AuEmit *e, const Access *a)
+{
+    return e->k->mems[a->mem.i].space == AU_LANE;
+}
+
+/* A uniform address: the load runs under a branch, which the target makes of a masked load. */
+static LLVMValueRef load_one(AuEmit *e, const Access *a)
+{
+    if (in_lanes(e, a)) {
+        LLVMValueRef single =
+            step_from(e, stored(e, a->scalar), e->places[a->mem.i].base, safe_index(e, a));
+        return plain_load(e, a, single, a->width);
+    }
+    LLVMValueRef at = emit_address(e, a->mem, a->index, false), mask = single_mask(e, a);
+    if (!mask) return plain_load(e, a, at, a->width);
+    LLVMValueRef all = emit_put(e, LLVMGetPoison(LLVMVectorType(e->element[AU_I1], 1)), mask, 0);
+    if (a->width > 1) all = emit_splat(e, mask, 1, a->width);
+    LLVMValueRef zero = LLVMConstNull(LLVMVectorType(stored(e, a->scalar), a->width));
+    LLVMValueRef v = masked_load(e, a, at, a->width, all, zero);
+    return a->width > 1 ? v : emit_at(e, v, 0);
+}
+
+static LLVMValueRef load_gathered(AuEmit *e, const Access *a, LLVMValueRef mask, LLVMValueRef other)
+{
+    const uint32_t count = e->k->lanes * a->width;
+    LLVMTypeRef type = LLVMVectorType(stored(e, a->scalar), count);
+    LLVMValueRef at = pointers(e, a->mem, a->index, a->width);
+    if (!mask) mask = emit_int(e, AU_I1, 1, count);
+    LLVMValueRef arguments[3] = {at, mask, other ? other : LLVMConstNull(type)};
+    LLVMValueRef v = emit_call(e, "llvm.masked.gather", type, LLVMTypeOf(at), arguments, 3);
+    align_pointer(e, v, 1, a->bytes);
+    return mark(e, v, a->mem);
+}
+
+/* A LANE memory at a uniform index: [width] vectors, interleaved. */
+static LLVMValueRef register_at(AuEmit *e, const Access *a, uint32_t n)
+{
+    LLVMValueRef index = safe_index(e, a);
+    if (n) index = LLVMBuildAdd(e->builder, index, LLVMConstInt(e->i64, n, false), "");
+    return step_from(e, stored_vector(e, a->scalar, e->k->lanes), e->places[a->mem.i].base, index);
+}
+
+static LLVMValueRef load_registers(AuEmit *e, const Access *a)
+{
+    const uint32_t lanes = e->k->lanes;
+    LLVMValueRef v = plain_load(e, a, register_at(e, a, 0), lanes);
+    if (a->width == 1) return v;
+    LLVMValueRef all = LLVMGetPoison(LLVMVectorType(stored(e, a->scalar), lanes * a->width));
+    for (uint32_t n = 0; n < a->width; n++) {
+        if (n) v = plain_load(e, a, register_at(e, a, n), lanes);
+        for (uint32_t l = 0; l < lanes; l++)
+            all = emit_put(e, all, emit_at(e, v, l), l * a->width + n);
+    }
+    return all;
+}
+
+/* Lanes without the mask get [value]. A uniform value that is masked uniformly stays uniform. */
+static LLVMValueRef blend(AuEmit *e, const Access *a, LLVMValueRef v, bool wide)
+{
+    if (!a->mask.i) return v;
+    LLVMValueRef mask = wide ? element_mask(e, a) : emit_base(e, a->mask);
+    LLVMValueRef other = a->value.i ? emit_form(e, a->value, wide) : LLVMConstNull(LLVMTypeOf(v));
+    return LLVMBuildSelect(e->builder, mask, v, other, "");
+}
+
+void emit_load(AuEmit *e, AuVal id)
+{
+    const Access a = access_of(e, id);
+    const uint32_t count = e->k->lanes * a.width;
+    const bool varies = emit_kind(e, id) == AU_VARYING;
+    LLVMValueRef mask = NULL, other = NULL, v = NULL;
+    if (a.pattern == ROW || a.pattern == REVERSED || a.pattern == SCATTERED) {
+        mask = element_mask(e, &a);
+        if (mask && a.value.i) other = storable(e, a.scalar, emit_wide(e, a.value));
+        if (mask && !other) other = LLVMConstNull(stored_vector(e, a.scalar, count));
+    }
+    LLVMValueRef at = NULL;
+    switch (a.pattern) {
+    case ONE:
+        v = fetched(e, a.scalar, load_one(e, &a));
+        if (varies) v = emit_splat(e, v, a.width, e->k->lanes);
+        emit_set(e, id, blend(e, &a, v, varies), varies);
+        return;
+    case REGISTER:
+        v = fetched(e, a.scalar, load_registers(e, &a));
+        emit_set(e, id, blend(e, &a, v, true), true);
+        return;
+    case ROW:
+        at = emit_address(e, a.mem, a.index, false);
+        v = mask ? masked_load(e, &a, at, count, mask, other) : plain_load(e, &a, at, count);
+        break;
+    case REVERSED:
+        at = emit_address(e, a.mem, a.index, false);
+        at = step_from(e, stored(e, a.scalar), at,
+                       LLVMConstInt(e->i64, (unsigned long long)-(int64_t)(count - 1), true));
+        if (mask) {
+            mask = emit_pick(e, mask, NULL, count - 1, -1, count);
+            other = emit_pick(e, other, NULL, count - 1, -1, count);
+        }
+        v = mask ? masked_load(e, &a, at, count, mask, other) : plain_load(e, &a, at, count);
+        v = emit_pick(e, v, NULL, count - 1, -1, count);
+        break;
+    case SCATTERED: v = load_gathered(e, &a, mask, other); break;
+    }
+    emit_set(e, id, fetched(e, a.scalar, v), true);
+}
+
+/* ---- stores */
+
+static void plain_store(AuEmit *e, const Access *a, LLVMValueRef at, LLVMValueRef v)
+{
+    LLVMValueRef store = LLVMBuildStore(e->builder, v, at);
+    if (e->k->mems[a->mem.i].space == AU_GLOBAL) LLVMSetAlignment(store, a->bytes);
+    mark(e, store, a->mem);
+}
+
+static void masked_store(AuEmit *e, const Access *a, LLVMValueRef at, LLVMValueRef v,
+                         LLVMValueRef mask)
+{
+    LLVMValueRef arguments[3] = {v, at, mask};
+    LLVMValueRef call = emit_call(e, "llvm.masked.store", LLVMTypeOf(v), e->ptr, arguments, 3);
+    align_pointer(e, call, 2, a->bytes);
+    mark(e, call, a->mem);
+}
+
+static void store_one(AuEmit *e, const Access *a)
+{
+    LLVMValueRef mask = single_mask(e, a), v = storable(e, a->scalar, emit_base(e, a->value));
+    if (in_lanes(e, a)) {
+        LLVMValueRef single =
+            step_from(e, stored(e, a->scalar), e->places[a->mem.i].base, safe_index(e, a));
+        if (mask) v = LLVMBuildSelect(e->builder, mask, v, plain_load(e, a, single, a->width), "");
+        plain_store(e, a, single, v);
+        return;
+    }
+    LLVMValueRef at = emit_address(e, a->mem, a->index, false);
+    if (!mask) {
+        plain_store(e, a, at, v);
+        return;
+    }
+    LLVMValueRef all = emit_put(e, LLVMGetPoison(LLVMVectorType(e->element[AU_I1], 1)), mask, 0);
+    if (a->width > 1)
+        all = emit_splat(e, mask, 1, a->width);
+    else
+        v = emit_put(e, LLVMGetPoison(LLVMVectorType(LLVMTypeOf(v), 1)), v, 0);
+    masked_store(e, a, at, v, all);
+}
+
+/* Of lanes that meet in one place the last one stays: scatter stores in the order of its elements. */
+static void store_scattered(AuEmit *e, const Access *a, LLVMValueRef v, LLVMValueRef mask)
+{
+    LLVMValueRef at = pointers(e, a->mem, a->index, a->width);
+    if (!mask) mask = emit_int(e, AU_I1, 1, emit_count(v));
+    LLVMValueRef arguments[3] = {v, at, mask};
+    LLVMValueRef call =
+        emit_call(e, "llvm.masked.scatter", LLVMTypeOf(v), LLVMTypeOf(at), arguments, 3);
+    align_pointer(e, call, 2, a->bytes);
+    mark(e, call, a->mem);
+}
+
+static void store_registers(AuEmit *e, const Access *a, LLVMValueRef v)
+{
+    for (uint32_t n = 0; n < a->width; n++) {
+        LLVMValueRef at = register_at(e, a, n), part = v;
+        if (a->width > 1) part = emit_pick(e, v, NULL, n, (int32_t)a->width, e->k->lanes);
+        if (a->mask.i) {
+            LLVMValueRef before = plain_load(e, a, at, e->k->lanes);
+            part = LLVMBuildSelect(e->builder, emit_wide(e, a->mask), part, before, "");
+        }
+        plain_store(e, a, at, part);
+    }
+}
+
+void emit_store(AuEmit *e, AuVal id)
+{
+    const Access a = access_of(e, id);
+    const uint32_t count = e->k->lanes * a.width;
+    if (a.pattern == ONE && emit_kind(e, a.value) == AU_UNIFORM) {
+        store_one(e, &a);
+        return;
+    }
+    LLVMValueRef v = storable(e, a.scalar, emit_wide(e, a.value));
+    if (a.pattern == REGISTER) {
+        store_registers(e, &a, v);
+        return;
+    }
+    LLVMValueRef mask = element_mask(e, &a);
+    if (a.pattern == ONE || a.pattern == SCATTERED) {
+        store_scattered(e, &a, v, mask);
+        return;
+    }
+    LLVMValueRef at = emit_address(e, a.mem, a.index, false);
+    if (a.pattern == REVERSED) {
+        at = step_from(e, stored(e, a.scalar), at,
+                       LLVMConstInt(e->i64, (unsigned long long)-(int64_t)(count - 1), true));
+        v = emit_pick(e, v, NULL, count - 1, -1, count);
+        if (mask) mask = emit_pick(e, mask, NULL, count - 1, -1, count);
+    }
+    if (mask)
+        masked_store(e, &a, at, v, mask);
+    else
+        plain_store(e, &a, at, v);
+}

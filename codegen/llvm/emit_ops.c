@@ -1,0 +1,293 @@
+/* emit_ops.c - the operations of ops.def as LLVM instructions, on operands of one shape: all scalars or all vectors.
+ *
+ * No fast-math flags: what the IR says is what runs, fused only where it says FMA. MIN and MAX are a < b ? a : b and
+ * a > b ? a : b; with a NaN the result is one of the operands, and which one differs between targets.
+ * Division of integers rounds down. A vector divides in f64, which is exact for i32 (a quotient that is no integer is at least
+ * 2^-31 of its size away from one) and needs no division unit per lane; a divisor of zero gives quotient 0, never a trap,
+ * because lanes that are masked out divide too. */
+#include "emit.h"
+
+static LLVMTypeRef shaped(const AuEmit *e, AuScalar scalar, LLVMValueRef like)
+{
+    return emit_type(e, scalar, emit_count(like));
+}
+
+static LLVMValueRef call1(AuEmit *e, const char *name, LLVMValueRef a)
+{
+    return emit_call(e, name, LLVMTypeOf(a), NULL, &a, 1);
+}
+
+/* ---- 16-bit floats */
+
+LLVMValueRef emit_to_f32(AuEmit *e, AuScalar from, LLVMValueRef v)
+{
+    LLVMBuilderRef b = e->builder;
+    LLVMTypeRef f32 = shaped(e, AU_F32, v);
+    if (from == AU_BF16) {
+        LLVMValueRef bits = LLVMBuildZExt(b, v, shaped(e, AU_I32, v), "");
+        bits = LLVMBuildShl(b, bits, emit_int(e, AU_I32, 16, emit_count(v)), "");
+        return LLVMBuildBitCast(b, bits, f32, "");
+    }
+    LLVMTypeRef half = LLVMHalfTypeInContext(e->context);
+    if (emit_is_vector(v)) half = LLVMVectorType(half, emit_count(v));
+    return LLVMBuildFPExt(b, LLVMBuildBitCast(b, v, half, ""), f32, "");
+}
+
+/* To nearest even in integers; a NaN keeps its high bits and becomes quiet. */
+static LLVMValueRef round_to_bf16(AuEmit *e, LLVMValueRef v)
+{
+    LLVMBuilderRef b = e->builder;
+    const uint32_t n = emit_count(v);
+    LLVMValueRef bits = LLVMBuildBitCast(b, v, shaped(e, AU_I32, v), "");
+    LLVMValueRef high = LLVMBuildLShr(b, bits, emit_int(e, AU_I32, 16, n), "");
+    LLVMValueRef odd = LLVMBuildAnd(b, high, emit_int(e, AU_I32, 1, n), "");
+    LLVMValueRef up = LLVMBuildAdd(b, odd, emit_int(e, AU_I32, 0x7fff, n), "");
+    LLVMValueRef near =
+        LLVMBuildLShr(b, LLVMBuildAdd(b, bits, up, ""), emit_int(e, AU_I32, 16, n), "");
+    LLVMValueRef quiet = LLVMBuildOr(b, high, emit_int(e, AU_I32, 0x40, n), "");
+    LLVMValueRef nan = LLVMBuildFCmp(b, LLVMRealUNO, v, v, "");
+    return LLVMBuildTrunc(b, LLVMBuildSelect(b, nan, quiet, near, ""), shaped(e, AU_BF16, v), "");
+}
+
+/* vcvtneps2bf16 differs from the integers above in one thing: it takes denormals, below 2^-126, for zero. */
+static const char *native_bf16(const AuEmit *e, uint32_t count)
+{
+    if (!e->host->dot_bf16) return NULL;
+    return count == 16  ? "llvm.x86.avx512bf16.cvtneps2bf16.512"
+           : count == 8 ? "llvm.x86.avx512bf16.cvtneps2bf16.256"
+                        : NULL;
+}
+
+LLVMValueRef emit_from_f32(AuEmit *e, AuScalar to, LLVMValueRef v)
+{
+    LLVMBuilderRef b = e->builder;
+    if (to == AU_BF16) {
+        const char *native = native_bf16(e, emit_count(v));
+        if (!native) return round_to_bf16(e, v);
+        return LLVMBuildBitCast(b, emit_call(e, native, NULL, NULL, &v, 1), shaped(e, to, v), "");
+    }
+    LLVMTypeRef half = LLVMHalfTypeInContext(e->context);
+    if (emit_is_vector(v)) half = LLVMVectorType(half, emit_count(v));
+    return LLVMBuildBitCast(b, LLVMBuildFPTrunc(b, v, half, ""), shaped(e, to, v), "");
+}
+
+/* ---- conversions */
+
+static bool is_int(AuScalar s) { return s == AU_I32 || s == AU_I64 || s == AU_U8; }
+
+static LLVMValueRef convert(AuEmit *e, AuScalar from, AuScalar to, LLVMValueRef v)
+{
+    LLVMBuilderRef b = e->builder;
+    if (from == to) return v;
+    if (from == AU_F16 || from == AU_BF16) return convert(e, AU_F32, to, emit_to_f32(e, from, v));
+    if (to == AU_F16 || to == AU_BF16) return emit_from_f32(e, to, convert(e, from, AU_F32, v));
+    LLVMTypeRef type = shaped(e, to, v);
+    if (from == AU_F32) {
+        if (to == AU_I1) return LLVMBuildFCmp(b, LLVMRealUNE, v, LLVMConstNull(LLVMTypeOf(v)), "");
+        /* what does not fit is any value, but a value */
+        return LLVMBuildFreeze(b, LLVMBuildFPToSI(b, v, type, ""), "");
+    }
+    if (to == AU_I1) return LLVMBuildICmp(b, LLVMIntNE, v, LLVMConstNull(LLVMTypeOf(v)), "");
+    if (from == AU_I1 || from == AU_U8)
+        return is_int(to) ? LLVMBuildZExt(b, v, type, "") : LLVMBuildUIToFP(b, v, type, "");
+    if (!is_int(to)) return LLVMBuildSIToFP(b, v, type, "");
+    return kernel_scalar_bytes(to) > kernel_scalar_bytes(from) ? LLVMBuildSExt(b, v, type, "")
+                                                               : LLVMBuildTrunc(b, v, type, "");
+}
+
+/* ---- integers */
+
+/* Floor of a / b from the quotient toward zero. */
+static LLVMValueRef down(AuEmit *e, AuScalar of, LLVMValueRef q, LLVMValueRef a, LLVMValueRef d)
+{
+    LLVMBuilderRef b = e->builder;
+    LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(a));
+    LLVMValueRef rest = LLVMBuildSub(b, a, LLVMBuildMul(b, q, d, ""), "");
+    LLVMValueRef inexact = LLVMBuildICmp(b, LLVMIntNE, rest, zero, "");
+    LLVMValueRef differ = LLVMBuildICmp(b, LLVMIntSLT, LLVMBuildXor(b, rest, d, ""), zero, "");
+    LLVMValueRef one = emit_int(e, of, 1, emit_count(a));
+    return LLVMBuildSelect(b, LLVMBuildAnd(b, inexact, differ, ""), LLVMBuildSub(b, q, one, ""), q,
+                           "");
+}
+
+/* The divisors 0 and -1 trap or overflow in hardware: they divide as 1 and are put right after. */
+static LLVMValueRef floor_div(AuEmit *e, AuScalar of, LLVMValueRef a, LLVMValueRef d)
+{
+    LLVMBuilderRef b = e->builder;
+    if (LLVMIsConstant(d) && !LLVMIsNull(d) && !LLVMIsUndef(d)) {
+        /* LLVM turns a constant divisor into a shift or a product; the sum with an odd quotient stays exact */
+        LLVMValueRef minus = emit_int(e, of, -1, emit_count(a));
+        if (d == minus) return LLVMBuildNeg(b, a, "");
+        return down(e, of, LLVMBuildSDiv(b, a, d, ""), a, d);
+    }
+    LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(a)), one = emit_int(e, of, 1, emit_count(a));
+    LLVMValueRef is_zero = LLVMBuildICmp(b, LLVMIntEQ, d, zero, "");
+    LLVMValueRef is_minus = LLVMBuildICmp(b, LLVMIntEQ, d, emit_int(e, of, -1, emit_count(a)), "");
+    LLVMValueRef safe = LLVMBuildSelect(b, LLVMBuildOr(b, is_zero, is_minus, ""), one, d, "");
+    LLVMValueRef q;
+    if (emit_is_vector(a) && of == AU_I32) {
+        LLVMTypeRef f64 = LLVMVectorType(LLVMDoubleTypeInContext(e->context), emit_count(a));
+        LLVMValueRef x = LLVMBuildSIToFP(b, a, f64, ""), y = LLVMBuildSIToFP(b, safe, f64, "");
+        q = LLVMBuildFPToSI(b, call1(e, "llvm.floor", LLVMBuildFDiv(b, x, y, "")), LLVMTypeOf(a),
+                            "");
+    } else
+        q = down(e, of, LLVMBuildSDiv(b, a, safe, ""), a, safe);
+    q = LLVMBuildSelect(b, is_minus, LLVMBuildNeg(b, a, ""), q, "");
+    return LLVMBuildSelect(b, is_zero, zero, q, "");
+}
+
+/* n of a divisor that is the constant 2^n in all lanes, else -1. */
+static int power_of_two(LLVMValueRef d)
+{
+    if (LLVMIsConstant(d) && emit_is_vector(d)) {
+        LLVMValueRef first = LLVMGetAggregateElement(d, 0);
+        for (unsigned n = 1; first && n < emit_count(d); n++)
+            if (LLVMGetAggregateElement(d, n) != first) return -1;
+        d = first;
+    }
+    if (!d || !LLVMIsAConstantInt(d)) return -1;
+    const long long value = LLVMConstIntGetSExtValue(d);
+    return value > 0 && !(value & (value - 1)) ? __builtin_ctzll((unsigned long long)value) : -1;
+}
+
+static LLVMValueRef divide(AuEmit *e, AuKOp op, AuScalar of, LLVMValueRef a, LLVMValueRef d)
+{
+    LLVMBuilderRef b = e->builder;
+    const int shift = power_of_two(d);
+    if (shift >= 0 && op == AU_K_IDIV)
+        return LLVMBuildAShr(b, a, emit_int(e, of, shift, emit_count(a)), "");
+    if (shift >= 0)
+        return LLVMBuildAnd(b, a, emit_int(e, of, (1LL << shift) - 1, emit_count(a)), "");
+    LLVMValueRef q = floor_div(e, of, a, d);
+    return op == AU_K_IDIV ? q : LLVMBuildSub(b, a, LLVMBuildMul(b, q, d, ""), "");
+}
+
+static LLVMValueRef multiply_high(AuEmit *e, AuScalar of, LLVMValueRef x, LLVMValueRef y)
+{
+    LLVMBuilderRef b = e->builder;
+    const unsigned bits = of == AU_I32 ? 32 : 64;
+    LLVMTypeRef twice = LLVMIntTypeInContext(e->context, 2 * bits), type = LLVMTypeOf(x);
+    LLVMValueRef by = LLVMConstInt(twice, bits, false);
+    if (emit_is_vector(x)) {
+        const uint32_t n = emit_count(x);
+        LLVMValueRef *all = AU_NEW_ARRAY(e->arena, LLVMValueRef, n);
+        for (uint32_t i = 0; i < n; i++) all[i] = by;
+        by = LLVMConstVector(all, n);
+        twice = LLVMVectorType(twice, n);
+    }
+    LLVMValueRef product =
+        LLVMBuildMul(b, LLVMBuildZExt(b, x, twice, ""), LLVMBuildZExt(b, y, twice, ""), "");
+    return LLVMBuildTrunc(b, LLVMBuildLShr(b, product, by, ""), type, "");
+}
+
+static LLVMValueRef shift(AuEmit *e, LLVMOpcode opcode, AuScalar of, LLVMValueRef a,
+                          LLVMValueRef count)
+{
+    LLVMValueRef last = emit_int(e, of, of == AU_I64 ? 63 : 31, emit_count(a));
+    return LLVMBuildBinOp(e->builder, opcode, a, LLVMBuildAnd(e->builder, count, last, ""), "");
+}
+
+/* ---- either */
+
+static LLVMValueRef arithmetic(AuEmit *e, AuScalar of, LLVMOpcode on_int, LLVMOpcode on_float,
+                               LLVMValueRef a, LLVMValueRef b)
+{
+    return LLVMBuildBinOp(e->builder, of == AU_F32 ? on_float : on_int, a, b, "");
+}
+
+static LLVMValueRef compare(AuEmit *e, AuScalar of, LLVMIntPredicate on_int,
+                            LLVMRealPredicate on_float, LLVMValueRef a, LLVMValueRef b)
+{
+    if (of == AU_F32) return LLVMBuildFCmp(e->builder, on_float, a, b, "");
+    if (of == AU_I1 && on_int == LLVMIntSLT) on_int = LLVMIntULT;
+    if (of == AU_I1 && on_int == LLVMIntSLE) on_int = LLVMIntULE;
+    return LLVMBuildICmp(e->builder, on_int, a, b, "");
+}
+
+static LLVMValueRef extreme(AuEmit *e, AuKOp op, AuScalar of, LLVMValueRef a, LLVMValueRef b)
+{
+    const bool least = op == AU_K_MIN;
+    LLVMValueRef both[2] = {a, b};
+    if (of == AU_F32 && !e->host->compare_minmax)
+        return emit_call(e, least ? "llvm.minnum" : "llvm.maxnum", LLVMTypeOf(a), NULL, both, 2);
+    if (of == AU_F32) {
+        LLVMValueRef first = LLVMBuildFCmp(e->builder, least ? LLVMRealOLT : LLVMRealOGT, a, b, "");
+        return LLVMBuildSelect(e->builder, first, a, b, "");
+    }
+    return emit_call(e, least ? "llvm.smin" : "llvm.smax", LLVMTypeOf(a), NULL, both, 2);
+}
+
+static LLVMValueRef magnitude(AuEmit *e, AuScalar of, LLVMValueRef a)
+{
+    if (of == AU_F32) return call1(e, "llvm.fabs", a);
+    LLVMValueRef both[2] = {a, LLVMConstInt(e->element[AU_I1], 0, false)};
+    return emit_call(e, "llvm.abs", LLVMTypeOf(a), NULL, both, 2);
+}
+
+/* NULL: a MATH operation, which kernel_legalize_math should have expanded. */
+LLVMValueRef emit_op(AuEmit *e, const AuInstr *in, AuScalar of, const LLVMValueRef *operands)
+{
+    LLVMBuilderRef b = e->builder;
+    LLVMValueRef x = operands[0], y = operands[1], z = operands[2];
+    const AuScalar to = (AuScalar)in->type.scalar;
+    const AuKOp op = (AuKOp)in->op;
+    switch (op) {
+    case AU_K_ADD: return arithmetic(e, of, LLVMAdd, LLVMFAdd, x, y);
+    case AU_K_SUB: return arithmetic(e, of, LLVMSub, LLVMFSub, x, y);
+    case AU_K_MUL: return arithmetic(e, of, LLVMMul, LLVMFMul, x, y);
+    case AU_K_DIV: return LLVMBuildFDiv(b, x, y, "");
+    case AU_K_FMA:
+        return emit_call(e, "llvm.fma", LLVMTypeOf(x), NULL, (LLVMValueRef[]){x, y, z}, 3);
+    case AU_K_IDIV:
+    case AU_K_IMOD: return divide(e, op, of, x, y);
+    case AU_K_MULHI: return multiply_high(e, of, x, y);
+    case AU_K_NEG: return of == AU_F32 ? LLVMBuildFNeg(b, x, "") : LLVMBuildNeg(b, x, "");
+    case AU_K_ABS: return magnitude(e, of, x);
+    case AU_K_MIN:
+    case AU_K_MAX: return extreme(e, op, of, x, y);
+    case AU_K_AND:
+    case AU_K_LAND: return LLVMBuildAnd(b, x, y, "");
+    case AU_K_OR:
+    case AU_K_LOR: return LLVMBuildOr(b, x, y, "");
+    case AU_K_XOR: return LLVMBuildXor(b, x, y, "");
+    case AU_K_LNOT: return LLVMBuildNot(b, x, "");
+    case AU_K_SHL: return shift(e, LLVMShl, of, x, y);
+    case AU_K_SHR: return shift(e, LLVMAShr, of, x, y);
+    case AU_K_USHR: return shift(e, LLVMLShr, of, x, y);
+    case AU_K_LT: return compare(e, of, LLVMIntSLT, LLVMRealOLT, x, y);
+    case AU_K_LE: return compare(e, of, LLVMIntSLE, LLVMRealOLE, x, y);
+    case AU_K_EQ: return compare(e, of, LLVMIntEQ, LLVMRealOEQ, x, y);
+    case AU_K_NE: return compare(e, of, LLVMIntNE, LLVMRealUNE, x, y);
+    case AU_K_SELECT: return LLVMBuildSelect(b, x, y, z, "");
+    case AU_K_CVT: return convert(e, of, to, x);
+    case AU_K_BITCAST:
+        return LLVMBuildBitCast(
+            b, x,
+            emit_type(e, to, emit_count(x) * kernel_scalar_bytes(of) / kernel_scalar_bytes(to)),
+            "");
+    case AU_K_FLOOR: return call1(e, "llvm.floor", x);
+    case AU_K_CEIL: return call1(e, "llvm.ceil", x);
+    case AU_K_RINT: return call1(e, "llvm.rint", x);
+    case AU_K_SQRT: return call1(e, "llvm.sqrt", x);
+    case AU_K_RSQRT:
+    case AU_K_EXP:
+    case AU_K_EXP2:
+    case AU_K_EXPM1:
+    case AU_K_LOG:
+    case AU_K_LOG2:
+    case AU_K_LOG1P:
+    case AU_K_POW:
+    case AU_K_TANH:
+    case AU_K_SIGMOID:
+    case AU_K_SOFTPLUS:
+    case AU_K_ERF:
+    case AU_K_SIN:
+    case AU_K_COS:
+#define CORE(NAME, text, least, most, flags, what) case AU_K_##NAME:
+#include "core.def"
+#undef CORE
+    case AU_K_NONE:
+    case AU_K_COUNT: break;
+    }
+    return NULL;
+}

@@ -1,0 +1,27 @@
+/* targets.c - the table of code generators (target.h), those of this build. */
+#include "target.h"
+
+#include <string.h>
+
+static const AuTarget *const targets[] = {
+#ifdef AU_WITH_LLVM
+    &au_target_cpu,
+#endif
+#ifdef AU_WITH_OPENCL
+    &au_target_opencl,
+#endif
+};
+enum { TARGETS = sizeof targets / sizeof *targets };
+
+const AuTarget *const *au_targets(uint32_t *count)
+{
+    *count = TARGETS;
+    return targets;
+}
+
+const AuTarget *au_target(const char *name)
+{
+    for (uint32_t n = 0; n < TARGETS; n++)
+        if (strcmp(targets[n]->name, name) == 0) return targets[n];
+    return NULL;
+}
