@@ -139,7 +139,8 @@ typedef struct AuOnline {
     AuSpan span;
 } AuOnline;
 
-/* A recurrence; expressions over TENSOR, SIZE, PARAM, INDEX(TOK, H, B). None: not given. */
+/* A recurrence; expressions over TENSOR, INPUT, SIZE, PARAM, INDEX(TOK, H, B). None: not given. ROW_SUM_C sums over K or V.
+ * In norm, ELEMENT (axes b, h, t) is `sum`, the same recurrence over a column of ones. */
 typedef struct AuLinear {
     AuExpr q, k, v, decay, erase, write, bonus, norm, skip, lowrank_a, lowrank_b;
     bool read_before;
@@ -179,6 +180,7 @@ typedef struct AuAttn {
 
 /* Indices of the sizes that q, k, v bind, whatever they are called: valid after the tensors are declared. Fixed widths have a size, too. */
 int32_t attn_size_of(const AuAttn *a, const char *name); /* -1: no such size */
+bool attn_is_name(const char *text); /* letters, digits and underscores, no digit first; false for NULL */
 
 /* ---- building (build.c): types and axes are computed, constants folded only by attn_simplify */
 AuAttn *attn_new(AuArena *arena, const char *name);
@@ -223,9 +225,57 @@ typedef struct AuOpInfo {
 } AuOpInfo;
 const AuOpInfo *attn_op_info(AuOp op);
 
+/* ---- places (places.def): where expressions hang, and what may stand in each */
+// clang-format off
+typedef enum AuPlace {
+#define PLACE(NAME, text, type, axes, leaves) AU_PLACE_##NAME,
+#include "places.def"
+#undef PLACE
+    AU_PLACE_COUNT
+} AuPlace;
+// clang-format on
+
+enum AuLeafBit {
+    AU_LEAF_READ = 1,     /* input */
+    AU_LEAF_SCORE = 2,
+    AU_LEAF_WEIGHT = 4,
+    AU_LEAF_DWEIGHT = 8,
+    AU_LEAF_ELEMENT = 16,
+    AU_LEAF_CHANNELS = 32, /* the channel's index, channel_sum, rope */
+    AU_LEAF_STATE = 64,
+    AU_LEAF_STATE_B = 128,
+    AU_LEAF_FINAL = 256,
+    AU_LEAF_TENSOR = 512,
+    AU_LEAF_KEYS = 1024, /* rowmax, rowsum */
+    AU_LEAF_DOT = 2048,
+    AU_LEAF_DROPOUT = 4096
+};
+
+typedef struct AuPlaceInfo {
+    const char *text;
+    AuType type;     /* AU_T_NONE: any */
+    uint8_t axes;    /* an expression here depends on no others; also the axes of AU_OP_ELEMENT */
+    uint32_t leaves; /* the ops that not every place allows: bits of AuLeafBit */
+} AuPlaceInfo;
+const AuPlaceInfo *attn_place_info(AuPlace place);
+uint8_t attn_element_axes(AuPlace place); /* of AU_OP_ELEMENT there */
+uint32_t attn_leaf_bit(const AuNode *n);  /* the AuLeafBit that allows this op, 0: allowed everywhere */
+
+/* One expression of an attention and where it hangs. */
+typedef struct AuRoot {
+    AuExpr *at; /* never none */
+    AuPlace place;
+    uint32_t item; /* index of the tensor, parameter, row scale, final or condition */
+} AuRoot;
+/* All expressions, in the order of the text form. */
+uint32_t attn_roots(const AuAttn *a, AuArena *arena, AuRoot **roots);
+
 /* ---- text form (print.c, read.c): reading what was printed gives an equal attention */
 void attn_print(const AuAttn *a, AuText *out);
-AuAttn *attn_read(AuArena *arena, AuNames *names, AuDiags *diags, uint32_t source); /* NULL: errors are in diags */
+/* One expression by itself, on one line: for messages and comments of generated code. */
+void attn_print_expr(const AuAttn *a, AuExpr e, AuText *out);
+/* The first attention of the text, verified. NULL: errors are in diags. */
+AuAttn *attn_read(AuArena *arena, AuNames *names, AuDiags *diags, uint32_t source);
 
 /* ---- checks and rewriting */
 bool attn_verify(const AuAttn *a, AuDiags *diags);

@@ -4,6 +4,8 @@
  * attn_verify to report with the place. */
 #include "attn.h"
 
+#include <ctype.h>
+#include <math.h>
 #include <string.h>
 
 AuAttn *attn_new(AuArena *arena, const char *name)
@@ -151,7 +153,7 @@ static uint8_t axes_of_node(const AuAttn *a, AuOp op, const AuExpr *args, uint32
     uint8_t axes = 0;
     for (uint32_t i = 0; i < count; i++) axes |= attn_at(a, args[i])->axes;
     if (op == AU_OP_ROWMAX || op == AU_OP_ROWSUM) axes &= (uint8_t)~AU_AX_KV;
-    if (op == AU_OP_ROW_SUM_C) axes &= (uint8_t)~AU_AX_C;
+    if (op == AU_OP_ROW_SUM_C) axes &= (uint8_t) ~(AU_AX_C | AU_AX_K | AU_AX_V);
     if (op == AU_OP_ROPE) axes |= AU_AX_C;
     if (op == AU_OP_DROPOUT) axes |= AU_AX_B | AU_AX_H | AU_AX_Q | AU_AX_KV;
     return axes;
@@ -159,6 +161,7 @@ static uint8_t axes_of_node(const AuAttn *a, AuOp op, const AuExpr *args, uint32
 
 AuExpr attn_f32(AuAttn *a, double value, AuSpan span)
 {
+    if (value != value) value = NAN; /* one nan, so that equal constants are equal in bits */
     return intern(a, (AuNode){.op = AU_OP_F32, .type = AU_T_F32, .number = value, .span = span},
                   NULL);
 }
@@ -257,6 +260,13 @@ AuExpr attn_substitute(AuAttn *a, AuExpr e, AuReplace replace, void *user)
 }
 
 /* ---- declarations */
+
+bool attn_is_name(const char *text)
+{
+    if (!text || !(isalpha((unsigned char)*text) || *text == '_')) return false;
+    while (isalnum((unsigned char)*text) || *text == '_') text++;
+    return *text == 0;
+}
 
 int32_t attn_size_of(const AuAttn *a, const char *name)
 {

@@ -1,0 +1,43 @@
+/* support.h - what the tests of the attention IR share: an arena for a test, texts read and verified. */
+#ifndef AU_TESTS_ATTN_SUPPORT_H
+#define AU_TESTS_ATTN_SUPPORT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "attn.h"
+
+typedef struct Bench {
+    AuArena *arena;
+    AuNames *names;
+    AuDiags *diags;
+} Bench;
+
+Bench bench_new(void);
+void bench_free(Bench *b);
+
+/* The attention of a text; the test fails with the diagnostics if it cannot be read. */
+AuAttn *bench_read(Bench *b, const char *text);
+AuAttn *bench_read_file(Bench *b, const char *name); /* of the folder of golden texts */
+const char *bench_file(Bench *b, const char *name);
+/* The text equals the golden file, which is rewritten first if AU_UPDATE is set. */
+void bench_expect(Bench *b, const char *name, const char *text);
+const char *bench_print(Bench *b, const AuAttn *a);
+const char *bench_errors(Bench *b); /* rendered */
+
+/* A softmax attention around these lines, on sizes B, H, S, D, Hk, T, E. */
+const char *bench_softmax(Bench *b, const char *declarations, const char *lines);
+
+/* A seeded generator: the same numbers on every machine. */
+typedef struct Random {
+    uint64_t state;
+} Random;
+uint32_t random_bits(Random *r);
+uint32_t random_below(Random *r, uint32_t count);
+double random_between(Random *r, double low, double high);
+
+#endif
