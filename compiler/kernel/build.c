@@ -16,8 +16,15 @@ AuKernel *kernel_new(AuArena *arena, const char *name, uint32_t lanes, uint32_t 
     return k;
 }
 
+/* Names are made unique, since the text form knows memories by name. */
 AuMem kernel_memory(AuKernel *k, AuMemory memory)
 {
+    const char *wanted = memory.name;
+    for (uint32_t n = 1, copy = 2; n < k->mem_count; n++)
+        if (strcmp(k->mems[n].name, memory.name) == 0) {
+            memory.name = au_format(k->arena, "%s.%u", wanted, copy++);
+            n = 0;
+        }
     AU_PUSH(k->arena, k->mems, k->mem_count, k->mem_capacity, memory);
     return (AuMem){k->mem_count - 1};
 }
@@ -40,7 +47,7 @@ AuMem kernel_tensor(AuKernel *k, const char *name, AuScalar scalar, bool reads, 
 /* ---- instructions */
 
 /* Links a new instruction at the end of the innermost open region. */
-static AuVal append(AuKernel *k, AuInstr in, const AuVal *operands, uint32_t count)
+AuVal kernel_append(AuKernel *k, AuInstr in, const AuVal *operands, uint32_t count)
 {
     in.first = k->operand_count;
     in.count = (uint8_t)count;
@@ -65,19 +72,19 @@ static AuVal append(AuKernel *k, AuInstr in, const AuVal *operands, uint32_t cou
 AuVal kernel_emit(AuKernel *k, AuInstr in, const AuVal *operands, uint32_t count)
 {
     if (!in.type.width) in.type = kernel_type_of(k, &in, operands);
-    if (in.type.scalar == AU_VOID) return append(k, in, operands, count);
+    if (in.type.scalar == AU_VOID) return kernel_append(k, in, operands, count);
     const AuFold fold = kernel_fold(k, &in, operands);
     if (fold.value.i) return fold.value;
-    if (!fold.instr.op) return append(k, in, operands, count);
+    if (!fold.instr.op) return kernel_append(k, in, operands, count);
     AuInstr folded = fold.instr;
     folded.text = in.text;
     folded.span = in.span;
-    return append(k, folded, fold.operands, fold.count);
+    return kernel_append(k, folded, fold.operands, fold.count);
 }
 
 static AuVal constant(AuKernel *k, AuScalar scalar, uint64_t bits)
 {
-    return append(k, kernel_const_of((AuKType){(uint8_t)scalar, 1}, bits), NULL, 0);
+    return kernel_append(k, kernel_const_of((AuKType){(uint8_t)scalar, 1}, bits), NULL, 0);
 }
 
 AuVal kernel_i1(AuKernel *k, bool value) { return constant(k, AU_I1, value); }
@@ -87,7 +94,7 @@ AuVal kernel_i64(AuKernel *k, int64_t value) { return constant(k, AU_I64, (uint6
 AuVal kernel_f32(AuKernel *k, double value)
 {
     const AuInstr in = {.op = AU_K_CONST, .type = {AU_F32, 1}, .number = (double)(float)value};
-    return append(k, in, NULL, 0);
+    return kernel_append(k, in, NULL, 0);
 }
 
 AuVal kernel_arg(AuKernel *k, const char *name, AuArgKind kind, uint32_t source, uint32_t index,
@@ -105,7 +112,7 @@ AuVal kernel_arg(AuKernel *k, const char *name, AuArgKind kind, uint32_t source,
             .name = name, .kind = kind, .source = source, .source_index = index, .source_dim = dim};
         AU_PUSH(k->arena, k->args, k->arg_count, k->arg_capacity, arg);
     }
-    return kernel_emit(k, (AuInstr){.op = AU_K_ARG, .imm = n}, NULL, 0);
+    return kernel_emit(k, (AuInstr){.op = AU_K_ARG, .imm = n, .text = k->args[n].name}, NULL, 0);
 }
 
 AuVal kernel_block(AuKernel *k, uint32_t dim)
@@ -178,7 +185,7 @@ void kernel_barrier(AuKernel *k, uint32_t scope)
 
 void kernel_note(AuKernel *k, const char *text)
 {
-    append(k, (AuInstr){.op = AU_K_NOTE, .text = text}, NULL, 0);
+    kernel_append(k, (AuInstr){.op = AU_K_NOTE, .text = text}, NULL, 0);
 }
 
 /* ---- structure */
@@ -195,14 +202,14 @@ AuVal kernel_for(AuKernel *k, AuVal low, AuVal high, int32_t step, AuUnroll unro
 {
     const AuInstr in = {
         .op = AU_K_FOR, .imm = step, .unroll = (uint8_t)unroll, .type = {AU_I32, 1}};
-    const AuVal loop = append(k, in, (AuVal[]){low, high}, 2);
+    const AuVal loop = kernel_append(k, in, (AuVal[]){low, high}, 2);
     open_region(k, loop);
     return loop;
 }
 
 void kernel_if(AuKernel *k, AuVal condition)
 {
-    open_region(k, append(k, (AuInstr){.op = AU_K_IF}, (AuVal[]){condition}, 1));
+    open_region(k, kernel_append(k, (AuInstr){.op = AU_K_IF}, (AuVal[]){condition}, 1));
 }
 
 void kernel_else(AuKernel *k)

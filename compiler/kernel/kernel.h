@@ -187,7 +187,9 @@ typedef enum AuLaneKind { AU_UNIFORM, AU_AFFINE, AU_VARYING } AuLaneKind;
 typedef struct AuLanes {
     uint8_t *kind;   /* per value: AuLaneKind */
     int64_t *stride; /* per value, AU_AFFINE: what one lane adds */
+    bool *same;      /* per memory: AU_LANE, and all lanes of an executor always hold the same in it */
 } AuLanes;
+/* Index arithmetic of affine values is taken not to wrap around. */
 AuLanes kernel_lanes(const AuKernel *k, AuArena *arena);
 
 /* ---- passes */

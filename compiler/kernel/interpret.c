@@ -1,0 +1,397 @@
+/* interpret.c - runs a kernel: every block, executor and lane, in an order drawn from the seed.
+ * In:  a kernel that kernel_verify accepts, one slot and buffer per argument.
+ * Out: the buffers as the kernel leaves them, or the first thing that a device would do silently wrong, with its place.
+ * Blocks run one after another in random order; the executors of a block take turns of random length between barriers. Races
+ * do not depend on that order, since what is checked is whether something orders two accesses (shadow.h). */
+#include "interpret.h"
+
+#include <string.h>
+
+static uint32_t draw(AuMachine *m, uint32_t below)
+{
+    m->random = m->random * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)((m->random >> 32) * below >> 32);
+}
+
+void kernel_fail(AuMachine *m, const AuExecutor *e, const AuStep *s, uint32_t lane,
+                 const char *format, ...)
+{
+    if (m->why) return;
+    AuText text = {.arena = m->arena};
+    va_list arguments;
+    va_start(arguments, format);
+    au_text_vadd(&text, format, arguments);
+    va_end(arguments);
+    if (s) {
+        au_text_add(&text, "; in '");
+        kernel_print_instr(m->k, (AuVal){s->instr}, &text);
+        au_text_add(&text, "', lane %u of executor %u, block (%u, %u, %u)", lane, e->index,
+                    m->block[0], m->block[1], m->block[2]);
+    }
+    m->why = au_text_str(&text);
+}
+
+/* ---- from the tree to steps */
+
+static uint32_t add_step(AuMachine *m, AuStep s)
+{
+    AU_PUSH(m->arena, m->steps, m->step_count, m->step_capacity, s);
+    return m->step_count - 1;
+}
+
+static uint32_t slot_of(const AuMachine *m, const AuInstr *in, uint32_t n)
+{
+    return n < in->count ? m->slot[kernel_operand(m->k, in, n).i] : 0;
+}
+
+/* A vector is put together by one copy for each element. */
+static void flatten_vec(AuMachine *m, uint32_t i, AuStep s)
+{
+    const AuInstr *in = &m->k->instrs[i];
+    s.op = AU_K_ELEMENT;
+    s.n = m->k->lanes;
+    for (uint32_t e = 0; e < in->count; e++) {
+        s.a = slot_of(m, in, e);
+        add_step(m, s);
+        s.result += s.n * s.bytes;
+    }
+}
+
+static void flatten_memory(AuMachine *m, const AuInstr *in, AuStep s)
+{
+    const bool loads = in->op == AU_K_LOAD || in->op == AU_K_ATOMIC_INC;
+    const AuKType moved = loads ? in->type : kernel_at(m->k, kernel_operand(m->k, in, 1))->type;
+    s.of = kernel_at(m->k, kernel_operand(m->k, in, 0))->type.scalar;
+    s.bytes = (uint8_t)kernel_scalar_bytes(moved.scalar);
+    s.width = moved.width;
+    s.b = loads ? 0 : slot_of(m, in, 1);
+    s.c = slot_of(m, in, loads ? 1 : 2);
+    s.other = loads ? slot_of(m, in, 2) : 0;
+    add_step(m, s);
+}
+
+static void flatten_value(AuMachine *m, const AuInstr *in, AuStep s)
+{
+    const AuKOpInfo *info = kernel_op_info(in->op);
+    const AuKType of =
+        kernel_at(m->k, kernel_operand(m->k, in, info->rule == AU_R_SELECT ? 1 : 0))->type;
+    s.of = of.scalar;
+    s.b = in->count > 1 ? slot_of(m, in, 1) : s.a;
+    s.c = in->count > 2 ? slot_of(m, in, 2) : s.a;
+    if (in->op == AU_K_ELEMENT) s.a += (uint32_t)in->imm * m->k->lanes * s.bytes;
+    if (in->op == AU_K_DOT2) s.of = kernel_at(m->k, kernel_operand(m->k, in, 1))->type.scalar;
+    add_step(m, s);
+}
+
+static void flatten(AuMachine *m, uint32_t first);
+
+static void flatten_for(AuMachine *m, const AuInstr *in, AuStep s)
+{
+    s.b = slot_of(m, in, 1);
+    const uint32_t begin = add_step(m, s);
+    flatten(m, in->body);
+    s.op = AU_K_NONE;
+    s.jump = begin + 1;
+    const uint32_t end = add_step(m, s);
+    m->steps[begin].jump = end + 1;
+}
+
+static void flatten_if(AuMachine *m, const AuInstr *in, AuStep s)
+{
+    const uint32_t begin = add_step(m, s);
+    flatten(m, in->body);
+    uint32_t end = m->step_count;
+    if (in->other) {
+        s.op = AU_K_NONE;
+        end = add_step(m, s);
+    }
+    m->steps[begin].jump = m->step_count;
+    if (!in->other) return;
+    flatten(m, in->other);
+    m->steps[end].jump = m->step_count;
+}
+
+static void flatten(AuMachine *m, uint32_t first)
+{
+    for (uint32_t i = first; i; i = m->k->instrs[i].next) {
+        const AuInstr *in = &m->k->instrs[i];
+        const uint32_t flags = kernel_op_info(in->op)->flags;
+        AuStep s = {.op = in->op,
+                    .to = in->type.scalar,
+                    .width = in->type.width,
+                    .instr = i,
+                    .mem = in->mem.i,
+                    .imm = in->imm};
+        s.bytes = (uint8_t)kernel_scalar_bytes(in->type.scalar);
+        s.n = m->k->lanes * in->type.width;
+        s.result = m->slot[i];
+        s.a = slot_of(m, in, 0);
+        switch ((int)in->op) { /* what has no operands is filled in beforehand */
+        case AU_K_CONST:
+        case AU_K_ARG:
+        case AU_K_BLOCK:
+        case AU_K_WARP:
+        case AU_K_LANE:
+        case AU_K_NOTE: continue;
+        case AU_K_BARRIER: add_step(m, s); continue;
+        case AU_K_FOR: flatten_for(m, in, s); continue;
+        case AU_K_IF: flatten_if(m, in, s); continue;
+        case AU_K_VEC: flatten_vec(m, i, s); continue;
+        }
+        if (flags & AU_KF_MEM)
+            flatten_memory(m, in, s);
+        else
+            flatten_value(m, in, s);
+    }
+}
+
+/* ---- preparing */
+
+static void place_values(AuMachine *m)
+{
+    uint64_t at = 64; /* 0 means none */
+    m->slot = AU_NEW_ARRAY(m->arena, uint32_t, m->k->instr_count);
+    for (uint32_t i = 1; i < m->k->instr_count; i++) {
+        const AuKType t = m->k->instrs[i].type;
+        if (t.scalar == AU_VOID) continue;
+        m->slot[i] = (uint32_t)at;
+        at +=
+            ((uint64_t)m->k->lanes * t.width * kernel_scalar_bytes(t.scalar) + 63) & ~(uint64_t)63;
+    }
+    m->frame_bytes = at > UINT32_MAX ? 0 : (uint32_t)at;
+    if (!m->frame_bytes)
+        kernel_fail(m, NULL, NULL, 0, "limits: the values of an executor need more than 4 GiB");
+}
+
+static void place_memory(AuMachine *m, uint32_t n)
+{
+    const AuMemory *mem = &m->k->mems[n];
+    AuPlace *p = &m->places[n];
+    if (mem->space == AU_GLOBAL) {
+        const AuKBuffer *b = &m->run->buffers[mem->arg];
+        *p = (AuPlace){.data = b->data, .count = b->count, .given = b->initialised};
+        if (mem->writes || !b->initialised) p->shadow = AU_NEW_ARRAY(m->arena, AuShadow, b->count);
+        return;
+    }
+    const uint64_t copies = mem->space == AU_SHARED ? 1
+                            : mem->space == AU_EXEC ? m->k->warps
+                                                    : m->k->warps * m->k->lanes;
+    p->count = mem->count * copies;
+    p->data = au_alloc(m->arena, p->count * kernel_scalar_bytes(mem->scalar));
+    if (mem->space == AU_LANE)
+        p->written = AU_NEW_ARRAY(m->arena, uint32_t, p->count);
+    else
+        p->shadow = AU_NEW_ARRAY(m->arena, AuShadow, p->count);
+}
+
+static void fill(const AuMachine *m, char *frame, uint32_t i, uint64_t bits)
+{
+    const AuKType t = m->k->instrs[i].type;
+    const uint32_t bytes = kernel_scalar_bytes(t.scalar);
+    for (uint32_t n = 0; n < m->k->lanes * t.width; n++)
+        memcpy(frame + m->slot[i] + n * bytes, &bits, bytes);
+}
+
+/* Values that no step computes. Those of blocks are filled again for each block. */
+static void fill_given(const AuMachine *m, const AuExecutor *e, bool first)
+{
+    for (uint32_t i = 1; i < m->k->instr_count; i++) {
+        const AuInstr *in = &m->k->instrs[i];
+        if (in->op == AU_K_BLOCK) fill(m, e->frame, i, m->block[in->imm]);
+        if (!first) continue;
+        if (in->op == AU_K_CONST) fill(m, e->frame, i, kernel_const_bits(in));
+        if (in->op == AU_K_ARG) fill(m, e->frame, i, m->run->slots[in->imm]);
+        if (in->op == AU_K_WARP) fill(m, e->frame, i, e->index);
+        if (in->op == AU_K_LANE)
+            for (uint32_t l = 0; l < m->k->lanes; l++) memcpy(e->frame + m->slot[i] + l * 4, &l, 4);
+    }
+}
+
+static bool has_increments(const AuKernel *k)
+{
+    for (uint32_t i = 1; i < k->instr_count; i++)
+        if (k->instrs[i].op == AU_K_ATOMIC_INC) return true;
+    return false;
+}
+
+/* ---- running */
+
+static int32_t lane_of(const AuExecutor *e, uint32_t slot, uint32_t lane)
+{
+    return ((const int32_t *)(const void *)(e->frame + slot))[lane];
+}
+
+static bool is_uniform(AuMachine *m, const AuExecutor *e, const AuStep *s, uint32_t slot,
+                       uint32_t bytes)
+{
+    for (uint32_t l = 1; l < m->k->lanes; l++)
+        if (memcmp(e->frame + slot, e->frame + slot + l * bytes, bytes) != 0) {
+            kernel_fail(m, e, s, l, "divergence: lanes of one executor disagree on the way to go");
+            return false;
+        }
+    return true;
+}
+
+static void begin_loop(AuMachine *m, AuExecutor *e, const AuStep *s)
+{
+    if (!is_uniform(m, e, s, s->a, 4) || !is_uniform(m, e, s, s->b, 4)) return;
+    const int32_t low = lane_of(e, s->a, 0), high = lane_of(e, s->b, 0);
+    if (s->imm > 0 ? low < high : low > high)
+        memcpy(e->frame + s->result, e->frame + s->a, m->k->lanes * 4);
+    else
+        e->pc = s->jump;
+}
+
+/* A jump, or the end of a loop's body. */
+static void end_body(AuMachine *m, AuExecutor *e, const AuStep *s)
+{
+    if (m->k->instrs[s->instr].op == AU_K_IF) {
+        e->pc = s->jump;
+        return;
+    }
+    const int64_t next = lane_of(e, s->result, 0) + s->imm, high = lane_of(e, s->b, 0);
+    if (s->imm > 0 ? next >= high : next <= high) return;
+    int32_t *variable = (int32_t *)(void *)(e->frame + s->result);
+    for (uint32_t l = 0; l < m->k->lanes; l++) variable[l] = (int32_t)next;
+    e->pc = s->jump;
+}
+
+static void barrier(AuMachine *m, AuExecutor *e, const AuStep *s)
+{
+    if (s->imm != 0)
+        e->x++;
+    else if (m->k->warps > 1)
+        e->waits = true;
+    else
+        kernel_clock_barrier(&m->clock);
+}
+
+static void step(AuMachine *m, AuExecutor *e)
+{
+    const AuStep *s = &m->steps[e->pc++];
+    switch ((int)s->op) {
+    case AU_K_NONE: end_body(m, e, s); return;
+    case AU_K_FOR: begin_loop(m, e, s); return;
+    case AU_K_IF:
+        if (is_uniform(m, e, s, s->a, 1) && !e->frame[s->a]) e->pc = s->jump;
+        return;
+    case AU_K_BARRIER: barrier(m, e, s); return;
+    case AU_K_LOAD:
+    case AU_K_STORE:
+    case AU_K_ATOMIC_ADD:
+    case AU_K_ATOMIC_INC: kernel_step_memory(m, e, s); return;
+    case AU_K_SHUFFLE:
+    case AU_K_SHUFFLE_XOR:
+    case AU_K_ANY: kernel_step_lanes(m, s, e->frame); return;
+    }
+    kernel_step_value(s, e->frame);
+}
+
+/* Everybody waits: at one barrier, or nobody will ever go on. */
+static void pass_barrier(AuMachine *m)
+{
+    AuExecutor *first = NULL;
+    for (uint32_t w = 0; w < m->k->warps; w++) {
+        AuExecutor *e = &m->executors[w];
+        if (!first) first = e;
+        if (e->ended != first->ended || e->pc != first->pc) {
+            const AuExecutor *waits = e->ended ? first : e;
+            kernel_fail(m, waits, &m->steps[waits->pc - 1], 0,
+                        "divergence: executor %u does not come to this barrier",
+                        waits == e ? first->index : e->index);
+            return;
+        }
+    }
+    for (uint32_t w = 0; w < m->k->warps; w++) m->executors[w].waits = false;
+    kernel_clock_barrier(&m->clock);
+}
+
+/* One executor, for a while: a few steps or very many, so that all kinds of overtaking occur. */
+static void take_turn(AuMachine *m, AuExecutor *e)
+{
+    uint32_t turns = m->k->warps == 1 ? UINT32_MAX : 1 + draw(m, draw(m, 4) ? 64 : 4096);
+    while (turns-- && !e->waits && !m->why) {
+        if (e->pc == m->step_count) {
+            e->ended = true;
+            return;
+        }
+        step(m, e);
+    }
+}
+
+static void run_block(AuMachine *m, bool first)
+{
+    const uint32_t warps = m->k->warps;
+    kernel_clock_block(&m->clock);
+    for (uint32_t w = 0; w < warps; w++) {
+        AuExecutor *e = &m->executors[w];
+        e->pc = e->x = 0;
+        e->ended = e->waits = false;
+        fill_given(m, e, first);
+    }
+    while (!m->why) {
+        uint32_t ready = 0, ended = 0;
+        for (uint32_t w = 0; w < warps; w++) {
+            ready += !m->executors[w].waits && !m->executors[w].ended;
+            ended += m->executors[w].ended;
+        }
+        if (ended == warps) return;
+        if (!ready) pass_barrier(m);
+        for (uint32_t w = 0, n = ready ? draw(m, ready) : 0; ready && w < warps; w++) {
+            if (m->executors[w].waits || m->executors[w].ended || n--) continue;
+            take_turn(m, &m->executors[w]);
+            break;
+        }
+    }
+}
+
+static void check_written(AuMachine *m)
+{
+    for (uint32_t n = 1; n < m->k->mem_count && !m->why; n++) {
+        const AuPlace *p = &m->places[n];
+        if (m->k->mems[n].space != AU_GLOBAL || p->given || !m->k->mems[n].writes) continue;
+        for (uint64_t i = 0; i < p->count && !m->why; i++)
+            if (!p->shadow[i].write.epoch)
+                kernel_fail(m, NULL, NULL, 0, "unwritten: @%s[%llu] of %llu is never written",
+                            m->k->mems[n].name, (unsigned long long)i,
+                            (unsigned long long)p->count);
+    }
+}
+
+static void prepare(AuMachine *m, uint32_t blocks)
+{
+    place_values(m);
+    if (m->why) return;
+    m->places = AU_NEW_ARRAY(m->arena, AuPlace, m->k->mem_count);
+    for (uint32_t n = 1; n < m->k->mem_count; n++) place_memory(m, n);
+    m->executors = AU_NEW_ARRAY(m->arena, AuExecutor, m->k->warps);
+    for (uint32_t w = 0; w < m->k->warps; w++)
+        m->executors[w] = (AuExecutor){.frame = au_alloc(m->arena, m->frame_bytes), .index = w};
+    flatten(m, m->k->body);
+    m->clock = kernel_clock(m->arena, blocks, has_increments(m->k));
+}
+
+bool kernel_run(const AuKernel *k, const AuKRun *run, AuArena *scratch, const char **why)
+{
+    AuMachine m = {.k = k, .run = run, .arena = scratch, .random = run->seed * 2 + 1};
+    const uint64_t blocks = (uint64_t)run->grid[0] * run->grid[1] * run->grid[2];
+    if (blocks > 1u << 28)
+        kernel_fail(&m, NULL, NULL, 0, "limits: %llu blocks", (unsigned long long)blocks);
+    else
+        prepare(&m, (uint32_t)blocks);
+    uint32_t *order = m.why ? NULL : AU_NEW_ARRAY(scratch, uint32_t, blocks);
+    for (uint32_t n = 0; !m.why && n < blocks; n++) { /* a shuffle from the inside out */
+        const uint32_t other = draw(&m, n + 1);
+        order[n] = order[other];
+        order[other] = n;
+    }
+    for (uint32_t n = 0; !m.why && n < blocks; n++) {
+        m.block[0] = order[n] % run->grid[0];
+        m.block[1] = order[n] / run->grid[0] % run->grid[1];
+        m.block[2] = order[n] / run->grid[0] / run->grid[1];
+        run_block(&m, n == 0);
+    }
+    if (!m.why && run->check_all_written) check_written(&m);
+    *why = m.why;
+    return m.why == NULL;
+}

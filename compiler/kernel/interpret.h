@@ -1,0 +1,64 @@
+/* interpret.h - the parts of the interpreter to each other.
+ * The tree of regions becomes a list of steps with jumps, so that executors can be stopped anywhere and continued. Each executor
+ * has a frame that holds every value in all its lanes, element after element: element e of lane l at [e * lanes + l]. A step
+ * does all lanes at once. Nothing is allocated while steps run. */
+#ifndef AU_KERNEL_INTERPRET_H
+#define AU_KERNEL_INTERPRET_H
+
+#include "internal.h"
+#include "shadow.h"
+
+typedef struct AuStep {
+    uint8_t op;       /* AuKOp; AU_K_NONE: jump, or with a loop the end of its body */
+    uint8_t of, to;   /* scalars of the operands (of a select, of b and c) and of the result */
+    uint8_t bytes;    /* of one scalar of the value moved */
+    uint8_t width;    /* of the value moved */
+    uint32_t n;       /* scalars in all lanes: lanes * width */
+    uint32_t result;  /* offsets in the frame */
+    uint32_t a, b, c; /* ... of operands; memory: index, value, mask (0: none) */
+    uint32_t other;   /* load: for lanes without the mask (0: zeros) */
+    uint32_t jump;    /* step to go on with */
+    uint32_t instr;   /* the instruction, for messages; of a loop's end: the loop */
+    uint32_t mem;
+    int64_t imm;
+} AuStep;
+
+typedef struct AuPlace { /* of a memory, while running */
+    char *data;
+    uint64_t count;    /* elements (in all copies of it) */
+    AuShadow *shadow;  /* one per element; NULL where nobody writes and all is initialised */
+    uint32_t *written; /* AU_LANE: epoch of the last write, per element and lane */
+    bool given;        /* a buffer that was initialised from outside */
+} AuPlace;
+
+typedef struct AuExecutor {
+    char *frame;
+    uint32_t pc, index;
+    uint32_t x; /* of shadow.h */
+    bool waits, ended;
+} AuExecutor;
+
+typedef struct AuMachine {
+    const AuKernel *k;
+    const AuKRun *run;
+    AuArena *arena;
+    AuStep *steps;
+    uint32_t step_count, step_capacity;
+    uint32_t *slot; /* per instruction: offset of its value */
+    uint32_t frame_bytes;
+    AuPlace *places; /* per memory */
+    AuExecutor *executors;
+    AuClock clock;
+    uint32_t block[3];
+    uint64_t random;
+    const char *why; /* set: the run has failed */
+} AuMachine;
+
+void kernel_step_value(const AuStep *s, char *frame);
+void kernel_step_memory(AuMachine *m, AuExecutor *e, const AuStep *s);
+void kernel_step_lanes(const AuMachine *m, const AuStep *s, char *frame);
+/* Notes why the run fails: kind, then what. */
+void kernel_fail(AuMachine *m, const AuExecutor *e, const AuStep *s, uint32_t lane,
+                 const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+#endif

@@ -1,0 +1,387 @@
+/* verify.c - what every pass and generator may rely on (docs/kernel-ir.md 3 to 5): structure, types, scopes, memories, and that
+ * control flow is uniform. Reports all violations, each with the instruction in its text form.
+ * Not: what depends on values (bounds, races, uninitialised reads), which the interpreter finds. */
+#include "internal.h"
+
+#include <string.h>
+
+typedef struct Verifier {
+    const AuKernel *k;
+    AuDiags *diags;
+    uint8_t *state; /* of an instruction: 0 not met, 1 visible, 2 out of sight */
+    AuLanes lanes, block;
+    bool differs; /* inside control flow that differs between the executors of a block */
+    bool good;
+} Verifier;
+
+static void wrong(Verifier *v, AuCode code, uint32_t i, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static void wrong(Verifier *v, AuCode code, uint32_t i, const char *format, ...)
+{
+    AuText text = {.arena = v->diags->arena};
+    va_list arguments;
+    kernel_print_instr(v->k, (AuVal){i}, &text);
+    va_start(arguments, format);
+    const char *what = au_vformat(v->diags->arena, format, arguments);
+    va_end(arguments);
+    au_error(v->diags, code, v->k->instrs[i].span, "'%s': %s", au_text_str(&text), what);
+    v->good = false;
+}
+
+static const char *type_text(const Verifier *v, AuKType t)
+{
+    const char *scalar = kernel_scalar_name(t.scalar);
+    return t.width == 1 ? scalar : au_format(v->diags->arena, "%sx%u", scalar, t.width);
+}
+
+static AuKType type_at(const Verifier *v, const AuInstr *in, uint32_t n)
+{
+    return kernel_at(v->k, kernel_operand(v->k, in, n))->type;
+}
+
+static bool is_width(uint32_t width)
+{
+    return width == 1 || width == 2 || width == 4 || width == 8 || width == 16;
+}
+
+/* Operand n has one of the scalars in the set (bits by AuScalar) and the width. */
+static bool wants(Verifier *v, uint32_t i, uint32_t n, uint32_t scalars, uint32_t width,
+                  const char *what)
+{
+    const AuInstr *in = &v->k->instrs[i];
+    const AuKType t = type_at(v, in, n);
+    if ((scalars >> t.scalar & 1) && t.width == width) return true;
+    wrong(v, AU_E0804, i, "operand %u must be %s, it is %s", n + 1, what, type_text(v, t));
+    return false;
+}
+
+enum {
+    I1 = 1 << AU_I1,
+    I32 = 1 << AU_I32,
+    I64 = 1 << AU_I64,
+    F32 = 1 << AU_F32,
+    INT = I32 | I64,
+    NUMBER = INT | F32,
+    HALF = 1 << AU_F16 | 1 << AU_BF16,
+    ANY_SCALAR = NUMBER | I1 | HALF | 1 << AU_U8
+};
+
+/* ---- operations on values */
+
+static void check_same(Verifier *v, uint32_t i, uint32_t from, uint32_t scalars, const char *what)
+{
+    const AuInstr *in = &v->k->instrs[i];
+    const AuKType first = type_at(v, in, from);
+    if (!wants(v, i, from, scalars, first.width, what)) return;
+    for (uint32_t n = from + 1; n < in->count; n++)
+        if (!kernel_same_type(type_at(v, in, n), first))
+            wrong(v, AU_E0804, i, "operands must be of one type, they are %s and %s",
+                  type_text(v, first), type_text(v, type_at(v, in, n)));
+}
+
+static bool is_conversion(AuScalar of, AuScalar to)
+{
+    const uint32_t from = 1u << of, into = 1u << to;
+    if (from & NUMBER)
+        return (into & NUMBER) || (into & I1) || (from & F32 && into & HALF) ||
+               (from & I32 && to == AU_U8);
+    if (from & HALF) return into & F32 || of == to;
+    return (of == AU_U8 || of == AU_I1) && (into & NUMBER || of == to);
+}
+
+static void check_cvt(Verifier *v, uint32_t i)
+{
+    const AuInstr *in = &v->k->instrs[i];
+    const AuKType of = type_at(v, in, 0), to = in->type;
+    const bool bits = of.scalar == to.scalar || (of.scalar == AU_F32 && to.scalar == AU_I32) ||
+                      (of.scalar == AU_I32 && to.scalar == AU_F32);
+    if (of.width != to.width || !(in->op == AU_K_CVT ? is_conversion(of.scalar, to.scalar) : bits))
+        wrong(v, AU_E0804, i, "there is no such change from %s to %s", type_text(v, of),
+              type_text(v, to));
+}
+
+static void check_rule(Verifier *v, uint32_t i, AuKRule rule)
+{
+    const AuInstr *in = &v->k->instrs[i];
+    switch (rule) {
+    case AU_R_SAME: check_same(v, i, 0, NUMBER, "i32, i64 or f32"); break;
+    case AU_R_FLOAT: check_same(v, i, 0, F32, "f32"); break;
+    case AU_R_INT: check_same(v, i, 0, INT, "i32 or i64"); break;
+    case AU_R_LOGIC: check_same(v, i, 0, I1, "i1"); break;
+    case AU_R_CMP:
+        if (in->op == AU_K_EQ || in->op == AU_K_NE)
+            check_same(v, i, 0, NUMBER | I1, "i1, i32, i64 or f32");
+        else
+            check_same(v, i, 0, NUMBER, "i32, i64 or f32");
+        break;
+    case AU_R_SELECT:
+        wants(v, i, 0, I1, type_at(v, in, 1).width, "i1 of the same width");
+        check_same(v, i, 1, ANY_SCALAR, "a value");
+        break;
+    case AU_R_CVT: check_cvt(v, i); break;
+    case AU_R_CORE: break;
+    }
+}
+
+/* ---- memory */
+
+static void check_mode(Verifier *v, uint32_t i, const AuMemory *m)
+{
+    const uint32_t flags = kernel_op_info(v->k->instrs[i].op)->flags;
+    if (m->space != AU_GLOBAL) return;
+    if (flags & AU_KF_READ && !m->reads)
+        wrong(v, AU_E0807, i, "@%s is not declared as read", m->name);
+    if (flags & AU_KF_WRITE && !m->writes)
+        wrong(v, AU_E0807, i, "@%s is not declared as written", m->name);
+}
+
+static void check_constant_index(Verifier *v, uint32_t i, const AuMemory *m, uint32_t width)
+{
+    const AuInstr *index = kernel_at(v->k, kernel_operand(v->k, &v->k->instrs[i], 0));
+    if (index->op != AU_K_CONST || m->space == AU_GLOBAL) return;
+    if (index->imm < 0 || index->imm + (int64_t)width > (int64_t)m->count)
+        wrong(v, AU_E0808, i, "@%s has %u elements", m->name, m->count);
+}
+
+static void check_access(Verifier *v, uint32_t i)
+{
+    const AuInstr *in = &v->k->instrs[i];
+    const AuMemory *m = &v->k->mems[in->mem.i];
+    const bool load = in->op == AU_K_LOAD, inc = in->op == AU_K_ATOMIC_INC,
+               add = in->op == AU_K_ATOMIC_ADD;
+    const AuKType moved = load || inc ? in->type : type_at(v, in, 1);
+    const uint32_t mask = load || inc ? 1 : 2;
+    wants(v, i, 0, INT, 1, "an index, i32 or i64");
+    if (moved.scalar != m->scalar)
+        wrong(v, AU_E0807, i, "@%s holds %s, not %s", m->name, kernel_scalar_name(m->scalar),
+              kernel_scalar_name(moved.scalar));
+    if ((inc && m->scalar != AU_I32) || (add && m->scalar != AU_I32 && m->scalar != AU_F32))
+        wrong(v, AU_E0807, i, "this atomic operation does not exist for %s",
+              kernel_scalar_name(m->scalar));
+    if ((inc || add) && (moved.width != 1 || m->space == AU_LANE || m->space == AU_EXEC))
+        wrong(v, AU_E0807, i,
+              "atomic operations are for single elements of global or shared memory");
+    if (in->count > mask) wants(v, i, mask, I1, 1, "a mask, i1");
+    if (in->count > mask + 1 && !kernel_same_type(type_at(v, in, mask + 1), in->type))
+        wrong(v, AU_E0804, i, "lanes without the mask must get %s", type_text(v, in->type));
+    check_mode(v, i, m);
+    check_constant_index(v, i, m, moved.width);
+}
+
+/* ---- other operations of core.def */
+
+static void range(Verifier *v, uint32_t i, int64_t low, int64_t high)
+{
+    const int64_t imm = v->k->instrs[i].imm;
+    if (imm < low || imm > high)
+        wrong(v, AU_E0808, i, "#%lld is not in %lld..%lld", (long long)imm, (long long)low,
+              (long long)high);
+}
+
+static void check_uniform(Verifier *v, uint32_t i)
+{
+    const AuInstr *in = &v->k->instrs[i];
+    for (uint32_t n = 0; n < in->count; n++)
+        if (v->lanes.kind[kernel_operand(v->k, in, n).i] != AU_UNIFORM)
+            wrong(v, AU_E0806, i, "%s must be the same in all lanes; use masks, or any",
+                  in->op == AU_K_IF ? "the condition" : "the bounds");
+}
+
+static void check_lanes(Verifier *v, uint32_t i)
+{
+    const AuInstr *in = &v->k->instrs[i];
+    wants(v, i, 0, in->op == AU_K_ANY ? I1 : I32 | F32, 1,
+          in->op == AU_K_ANY ? "i1" : "i32 or f32");
+    if (in->op == AU_K_SHUFFLE) wants(v, i, 1, I32, 1, "a lane, i32");
+    if (in->op == AU_K_SHUFFLE_XOR) range(v, i, 1, (int64_t)v->k->lanes - 1);
+    if (in->op == AU_K_SHUFFLE_XOR && v->k->lanes & (v->k->lanes - 1))
+        wrong(v, AU_E0808, i, "needs a power of two of lanes, there are %u", v->k->lanes);
+}
+
+static void check_vec(Verifier *v, uint32_t i)
+{
+    const AuInstr *in = &v->k->instrs[i];
+    if (in->count != in->type.width)
+        wrong(v, AU_E0804, i, "%u elements for a vector of %u", in->count, in->type.width);
+    for (uint32_t n = 0; n < in->count; n++)
+        wants(v, i, n, 1u << in->type.scalar, 1, "of the vector's scalar type");
+}
+
+static void check_dot2(Verifier *v, uint32_t i)
+{
+    const AuInstr *in = &v->k->instrs[i];
+    wants(v, i, 0, F32, 1, "f32");
+    if (wants(v, i, 1, HALF, 2, "a pair of f16 or bf16") &&
+        !kernel_same_type(type_at(v, in, 1), type_at(v, in, 2)))
+        wrong(v, AU_E0804, i, "the pairs must be of one type");
+}
+
+static void check_barrier(Verifier *v, uint32_t i)
+{
+    range(v, i, 0, 1);
+    if (v->k->instrs[i].imm == 0 && v->differs)
+        wrong(
+            v, AU_E0806, i,
+            "executors of the block do not all come here: what is around it differs between them");
+}
+
+static void check_for(Verifier *v, uint32_t i)
+{
+    const AuInstr *in = &v->k->instrs[i];
+    wants(v, i, 0, I32, 1, "i32");
+    wants(v, i, 1, I32, 1, "i32");
+    if (in->imm == 0 || in->imm != (int32_t)in->imm)
+        wrong(v, AU_E0808, i, "a step that gets nowhere");
+    check_uniform(v, i);
+}
+
+static void check_core(Verifier *v, uint32_t i)
+{
+    const AuInstr *in = &v->k->instrs[i];
+    switch ((int)in->op) {
+    case AU_K_ARG:
+        range(v, i, 0, (int64_t)v->k->arg_count - 1);
+        if ((uint64_t)in->imm < v->k->arg_count && v->k->args[in->imm].kind == AU_ARG_POINTER)
+            wrong(v, AU_E0807, i, "a pointer is no value; its memory is loaded and stored");
+        break;
+    case AU_K_BLOCK: range(v, i, 0, 2); break;
+    case AU_K_LOAD:
+    case AU_K_STORE:
+    case AU_K_ATOMIC_ADD:
+    case AU_K_ATOMIC_INC: check_access(v, i); break;
+    case AU_K_VEC: check_vec(v, i); break;
+    case AU_K_ELEMENT: range(v, i, 0, (int64_t)type_at(v, in, 0).width - 1); break;
+    case AU_K_DOT2: check_dot2(v, i); break;
+    case AU_K_SHUFFLE_XOR:
+    case AU_K_SHUFFLE:
+    case AU_K_ANY: check_lanes(v, i); break;
+    case AU_K_BARRIER: check_barrier(v, i); break;
+    case AU_K_FOR: check_for(v, i); break;
+    case AU_K_IF:
+        if (wants(v, i, 0, I1, 1, "a condition, i1")) check_uniform(v, i);
+        break;
+    case AU_K_NOTE:
+        if (!in->text) wrong(v, AU_E0804, i, "has no text");
+        break;
+    }
+}
+
+/* ---- the walk */
+
+/* Everything that later checks read without asking: counts, operands in sight, the type. */
+static bool check_frame(Verifier *v, uint32_t i)
+{
+    const AuInstr *in = &v->k->instrs[i];
+    const AuKOpInfo *info = kernel_op_info(in->op);
+    bool good = true;
+    for (uint32_t n = 0; n < in->count; n++) {
+        const uint32_t x = kernel_operand(v->k, in, n).i;
+        if (x && v->state[x] == 1) continue;
+        good = false;
+        wrong(v, AU_E0805, i, "operand %u %s", n + 1,
+              v->state[x] == 2 ? "belongs to a region that has ended" : "is not made before");
+    }
+    if (!good) return false;
+    const bool result = info->flags & AU_KF_RESULT;
+    if (result != (in->type.scalar != AU_VOID) || (result && !is_width(in->type.width))) {
+        wrong(v, AU_E0804, i, "the result cannot be %s", type_text(v, in->type));
+        return false;
+    }
+    const AuVal *operands = v->k->operands + in->first;
+    if (result && !kernel_same_type(kernel_type_of(v->k, in, operands), in->type)) {
+        wrong(v, AU_E0804, i, "the result is %s", type_text(v, kernel_type_of(v->k, in, operands)));
+        return false;
+    }
+    return true;
+}
+
+/* Links and counts are followed by everything, the printer of messages included, so they come before all. */
+static bool is_tree(const AuKernel *k, uint8_t *met, uint32_t first, uint32_t depth)
+{
+    for (uint32_t i = first; i; i = k->instrs[i].next) {
+        if (i >= k->instr_count || met[i] || depth > sizeof k->stack / sizeof *k->stack)
+            return false;
+        const AuInstr *in = &k->instrs[i];
+        met[i] = 1;
+        if (in->op == AU_K_NONE || in->op >= AU_K_COUNT || in->type.scalar >= AU_SCALARS)
+            return false;
+        if (in->count < kernel_op_info(in->op)->count || in->count > kernel_op_info(in->op)->most)
+            return false;
+        if ((uint64_t)in->first + in->count > k->operand_count) return false;
+        for (uint32_t n = 0; n < in->count; n++)
+            if (kernel_operand(k, in, n).i >= k->instr_count) return false;
+        if (kernel_op_info(in->op)->flags & AU_KF_MEM && (!in->mem.i || in->mem.i >= k->mem_count))
+            return false;
+        if (!is_tree(k, met, in->body, depth + 1) || !is_tree(k, met, in->other, depth + 1))
+            return false;
+    }
+    return true;
+}
+
+static void region(Verifier *v, uint32_t first)
+{
+    for (uint32_t i = first; i; i = v->k->instrs[i].next) {
+        const AuInstr *in = &v->k->instrs[i];
+        const AuKRule rule = kernel_op_info(in->op)->rule;
+        if (check_frame(v, i)) {
+            if (rule == AU_R_CORE)
+                check_core(v, i);
+            else
+                check_rule(v, i, rule);
+        }
+        v->state[i] = 1;
+        if (!(kernel_op_info(in->op)->flags & AU_KF_REGION)) continue;
+        const bool before = v->differs;
+        for (uint32_t n = 0; n < in->count; n++)
+            if (v->block.kind[kernel_operand(v->k, in, n).i] != AU_UNIFORM) v->differs = true;
+        region(v, in->body);
+        region(v, in->other);
+        v->differs = before;
+    }
+    for (uint32_t i = first; i; i = v->k->instrs[i].next) v->state[i] = 2;
+}
+
+static void check_memory(Verifier *v, uint32_t n)
+{
+    const AuKernel *k = v->k;
+    const AuMemory *m = &k->mems[n];
+    const char *what = NULL;
+    if (m->scalar == AU_VOID || m->scalar >= AU_SCALARS)
+        what = "has no element type";
+    else if (m->align & (m->align - 1))
+        what = "has an alignment that is not a power of two";
+    else if (m->space == AU_GLOBAL && (m->arg >= k->arg_count || k->args[m->arg].mem.i != n))
+        what = "is no argument";
+    else if (m->space != AU_GLOBAL && !m->count)
+        what = "has no elements";
+    else if (m->swizzle &&
+             (m->space != AU_SHARED || (m->swizzle != 32 && m->swizzle != 64 && m->swizzle != 128)))
+        what = "has a swizzle that does not exist";
+    if (!what) return;
+    au_error(v->diags, AU_E0807, m->span, "memory @%s %s", m->name, what);
+    v->good = false;
+}
+
+bool kernel_verify(const AuKernel *k, AuDiags *diags)
+{
+    Verifier v = {.k = k, .diags = diags, .good = true};
+    const AuSpan nowhere = {0};
+    v.state = AU_NEW_ARRAY(diags->arena, uint8_t, k->instr_count);
+    if (k->misbuilt || k->depth || !is_tree(k, v.state, k->body, 0)) {
+        au_error(diags, AU_E0803, nowhere, "kernel %s: regions are not closed, too deep or tangled",
+                 k->name);
+        return false;
+    }
+    memset(v.state, 0, k->instr_count);
+    if (!k->lanes || k->lanes > 1024 || !k->warps || k->warps > 64 || k->lanes * k->warps > 2048) {
+        au_error(diags, AU_E0808, nowhere, "kernel %s: %u lanes in %u executors", k->name, k->lanes,
+                 k->warps);
+        return false;
+    }
+    for (uint32_t n = 1; n < k->mem_count; n++) check_memory(&v, n);
+    v.lanes = kernel_lanes(k, diags->arena);
+    v.block = kernel_lanes_of(k, diags->arena, true);
+    region(&v, k->body);
+    return v.good;
+}
