@@ -19,7 +19,7 @@ AuTileBuild *tile_build(AuArena *arena, AuDiags *diags, const AuTileCaps *caps, 
 {
     AuTileBuild *t = AU_NEW(arena, AuTileBuild);
     *t = (AuTileBuild){.arena = arena, .diags = diags, .name = name, .text = {.arena = arena}};
-    au_text_add(&t->text, "target %s\n", caps->name);
+    if (caps) au_text_add(&t->text, "target %s\n", caps->name);
     return t;
 }
 

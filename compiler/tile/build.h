@@ -28,7 +28,7 @@
 
 typedef struct AuTileBuild AuTileBuild;
 
-/* `name`: what diagnostics call the dump. */
+/* `name`: what diagnostics call the dump. caps NULL: a file of hooks alone. */
 AuTileBuild *tile_build(AuArena *arena, AuDiags *diags, const AuTileCaps *caps, const char *name);
 /* The module, as read from the dump; NULL after an error. Every block must be closed. */
 AuTileModule *tile_built(AuTileBuild *t);

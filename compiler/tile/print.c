@@ -53,7 +53,7 @@ static void print_leaf(const AuTileExpr *e, AuText *out)
     if (e->op == TILE_X_INT)
         au_text_add(out, "%lld", (long long)e->integer);
     else if (e->op == TILE_X_FLOAT)
-        au_text_number(out, e->number);
+        au_text_float(out, (float)e->number);
     else if (e->op == TILE_X_BOOL)
         au_text_add(out, e->integer ? "true" : "false");
     else

@@ -129,7 +129,7 @@ struct AuTileExpr {
         names; /* REF: new names of its axes (`as`); reductions, cumsum: the axes they run over */
     bool has_index;  /* REF: false means all of it */
     int64_t integer; /* INT, BOOL */
-    double number;   /* FLOAT; rounded to f32 where it is used */
+    double number;   /* FLOAT: an f32 */
     /* verified */
     const AuTileType *
         type; /* of the value; of a REF the element as read (bf16 stays bf16 as an operand), and the view's axes */

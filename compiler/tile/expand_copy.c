@@ -1,0 +1,367 @@
+/* expand_copy.c - tile_expand's copies of declarations and statements, every expression through expand_expr. */
+#include "expand.h"
+
+#include "fold.h"
+
+#include <string.h>
+
+/* ---- parts */
+
+static AuTileType copy_type(Expand *x, const AuTileType *type)
+{
+    AuTileType copy = *type;
+    copy.axes = AU_NEW_ARRAY(x->arena, AuTileAxis, type->count);
+    for (uint32_t i = 0; i < type->count; i++) {
+        AuTileExpr *extent = expand_expr(x, NULL, type->axes[i].extent);
+        copy.axes[i] = (AuTileAxis){.name = keep(x, type->axes[i].name), .extent = extent};
+        if (extent->op == TILE_X_INT && extent->integer > 0 && extent->integer <= INT32_MAX)
+            copy.axes[i].size = (int32_t)extent->integer;
+    }
+    return copy;
+}
+
+static AuTileLayoutRef copy_layout(Expand *x, const AuTileLayoutRef *layout)
+{
+    AuTileLayoutRef copy = *layout;
+    copy.name = keep(x, layout->name);
+    return copy;
+}
+
+static AuTileNames copy_names(Expand *x, const AuTileNames *names)
+{
+    AuTileNames copy = {0};
+    for (uint32_t i = 0; i < names->count; i++) {
+        const char *name = keep(x, names->at[i]);
+        AU_PUSH(x->arena, copy.at, copy.count, copy.capacity, name);
+    }
+    return copy;
+}
+
+static AuTileMemory *copy_memory(Expand *x, const AuTileMemory *m)
+{
+    AuTileMemory *copy = AU_NEW(x->arena, AuTileMemory);
+    *copy = *m;
+    copy->name = keep(x, m->name);
+    copy->type = copy_type(x, &m->type);
+    copy->swizzle = expand_expr(x, NULL, m->swizzle);
+    return copy;
+}
+
+/* ---- statements */
+
+static void copy_body(Expand *x, const AuTileStmts *body, AuTileStmts *out);
+
+static void copy_load(Expand *x, AuTileStmt *s)
+{
+    s->load.name = keep(x, s->load.name);
+    s->load.source = expand_expr(x, NULL, s->load.source);
+    s->load.layout = copy_layout(x, &s->load.layout);
+    s->load.across = keep(x, s->load.across);
+    s->load.across_extent = expand_expr(x, NULL, s->load.across_extent);
+    s->load.pad = expand_expr(x, NULL, s->load.pad);
+    s->load.when = expand_expr(x, NULL, s->load.when);
+}
+
+static void copy_move(Expand *x, AuTileStmt *s)
+{
+    s->move.token = keep(x, s->move.token);
+    s->move.source = expand_expr(x, NULL, s->move.source);
+    s->move.dest = expand_expr(x, NULL, s->move.dest);
+    s->move.pad = expand_expr(x, NULL, s->move.pad);
+    s->move.when = expand_expr(x, NULL, s->move.when);
+}
+
+static void copy_product(Expand *x, AuTileStmt *s)
+{
+    s->product.name = keep(x, s->product.name);
+    s->product.a = expand_expr(x, NULL, s->product.a);
+    s->product.b = expand_expr(x, NULL, s->product.b);
+    s->product.dest = expand_expr(x, NULL, s->product.dest);
+    s->product.when = expand_expr(x, NULL, s->product.when);
+}
+
+static void copy_frag(Expand *x, AuTileStmt *s)
+{
+    s->frag.name = keep(x, s->frag.name);
+    s->frag.type = copy_type(x, &s->frag.type);
+    s->frag.layout = copy_layout(x, &s->frag.layout);
+    s->frag.init = expand_expr(x, NULL, s->frag.init);
+}
+
+static void copy_for(Expand *x, AuTileStmt *s, const AuTileStmt *from)
+{
+    s->loop.var_name = keep(x, s->loop.var_name);
+    s->loop.list_name = keep(x, s->loop.list_name);
+    s->loop.low = expand_expr(x, NULL, s->loop.low);
+    s->loop.high = expand_expr(x, NULL, s->loop.high);
+    s->loop.body = (AuTileStmts){0};
+    copy_body(x, &from->loop.body, &s->loop.body);
+}
+
+static void copy_if(Expand *x, AuTileStmt *s, const AuTileStmt *from)
+{
+    s->branch.test = expand_expr(x, NULL, s->branch.test);
+    s->branch.then = s->branch.other = (AuTileStmts){0};
+    copy_body(x, &from->branch.then, &s->branch.then);
+    copy_body(x, &from->branch.other, &s->branch.other);
+}
+
+static void copy_parts(Expand *x, AuTileStmt *s, const AuTileStmt *from)
+{
+    switch (s->kind) {
+    case TILE_S_ASSIGN: break; /* expand_assign */
+    case TILE_S_RETURN: expand_error(x, AU_E0703, s->span, "return outside of a hook"); break;
+    case TILE_S_FRAG: copy_frag(x, s); break;
+    case TILE_S_PRIVATE: s->memory = copy_memory(x, s->memory); break;
+    case TILE_S_CONVERT:
+        s->convert.name = keep(x, s->convert.name);
+        s->convert.source = expand_expr(x, NULL, s->convert.source);
+        s->convert.layout = copy_layout(x, &s->convert.layout);
+        break;
+    case TILE_S_LOAD: copy_load(x, s); break;
+    case TILE_S_MOVE: copy_move(x, s); break;
+    case TILE_S_PRODUCT: copy_product(x, s); break;
+    case TILE_S_WAIT: s->wait.names = copy_names(x, &s->wait.names); break;
+    case TILE_S_ACQUIRE:
+    case TILE_S_WAIT_STAGE:
+        s->stage.name = keep(x, s->stage.name);
+        s->stage.pipe_name = keep(x, s->stage.pipe_name);
+        s->stage.index = expand_expr(x, NULL, s->stage.index);
+        break;
+    case TILE_S_COMMIT:
+    case TILE_S_RELEASE:
+        s->close.names = copy_names(x, &s->close.names);
+        s->close.after = keep(x, s->close.after);
+        break;
+    case TILE_S_SYNC:
+    case TILE_S_ARRIVE:
+        s->barrier.name = keep(x, s->barrier.name);
+        s->barrier.index = expand_expr(x, NULL, s->barrier.index);
+        break;
+    case TILE_S_FOR: copy_for(x, s, from); break;
+    case TILE_S_IF: copy_if(x, s, from); break;
+    case TILE_S_ON:
+        s->on.segment = keep(x, s->on.segment);
+        s->on.body = (AuTileStmts){0};
+        copy_body(x, &from->on.body, &s->on.body);
+        break;
+    }
+}
+
+/* Statements of hooks come before the statement that calls them, so it is added last. */
+static void copy_stmt(Expand *x, const AuTileStmt *from)
+{
+    x->span = from->span;
+    if (from->kind == TILE_S_ASSIGN) {
+        expand_assign(x, from);
+        return;
+    }
+    AuTileStmts *out = x->emit;
+    AuTileStmt *s = AU_NEW(x->arena, AuTileStmt);
+    *s = *from;
+    copy_parts(x, s, from);
+    AU_PUSH(x->arena, out->at, out->count, out->capacity, s);
+}
+
+static void copy_body(Expand *x, const AuTileStmts *body, AuTileStmts *out)
+{
+    AuTileStmts *before = x->emit;
+    x->emit = out;
+    for (uint32_t i = 0; i < body->count; i++) copy_stmt(x, body->at[i]);
+    x->emit = before;
+}
+
+/* ---- what is called something in a kernel */
+
+static void take_exprs(Expand *x, const AuTileExpr *e)
+{
+    if (!e) return;
+    if (e->op == TILE_X_NAME) take(x, e->name);
+    for (uint32_t i = 0; i < e->args.count; i++) take_exprs(x, e->args.at[i]);
+}
+
+static void take_body(Expand *x, const AuTileStmts *body)
+{
+    for (uint32_t i = 0; i < body->count; i++) {
+        const AuTileStmt *s = body->at[i];
+        if (s->kind == TILE_S_FRAG) take(x, s->frag.name);
+        if (s->kind == TILE_S_PRIVATE) take(x, s->memory->name);
+        if (s->kind == TILE_S_CONVERT) take(x, s->convert.name);
+        if (s->kind == TILE_S_LOAD) take(x, s->load.name);
+        if (s->kind == TILE_S_MOVE) take(x, s->move.token);
+        if (s->kind == TILE_S_PRODUCT) take(x, s->product.name);
+        if (s->kind == TILE_S_ACQUIRE || s->kind == TILE_S_WAIT_STAGE) take(x, s->stage.name);
+        for (uint32_t n = 0; s->kind == TILE_S_ASSIGN && n < s->assign.names.count; n++)
+            take(x, s->assign.names.at[n]);
+        if (s->kind == TILE_S_FOR) {
+            take(x, s->loop.var_name);
+            take_body(x, &s->loop.body);
+        }
+        if (s->kind == TILE_S_IF) {
+            take_body(x, &s->branch.then);
+            take_body(x, &s->branch.other);
+        }
+        if (s->kind == TILE_S_ON) take_body(x, &s->on.body);
+    }
+}
+
+static void take_names(Expand *x, const AuTileKernel *k)
+{
+    x->taken = (AuTileNames){0};
+    take(x, "self");
+    for (uint32_t i = 0; i < k->args.count; i++) {
+        take(x, k->args.at[i]->name);
+        for (uint32_t a = 0; a < k->args.at[i]->type.count; a++)
+            take_exprs(x, k->args.at[i]->type.axes[a].extent);
+    }
+    for (uint32_t i = 0; i < k->grid.count; i++) take(x, k->grid.at[i].name);
+    for (uint32_t i = 0; i < k->lists.count; i++) take(x, k->lists.at[i]->name);
+    for (uint32_t i = 0; i < k->shared.count; i++) take(x, k->shared.at[i]->name);
+    for (uint32_t i = 0; i < k->pipes.count; i++) take(x, k->pipes.at[i]->name);
+    for (uint32_t i = 0; i < k->barriers.count; i++) take(x, k->barriers.at[i]->name);
+    take_body(x, &k->lets);
+    for (uint32_t i = 0; i < k->roles.count; i++) take_body(x, &k->roles.at[i]->body);
+}
+
+/* ---- kernels */
+
+static void copy_list(Expand *x, const AuTileList *list, AuTileKernel *out)
+{
+    AuTileList *copy = AU_NEW(x->arena, AuTileList);
+    copy->name = keep(x, list->name);
+    copy->span = x->span = list->span;
+    x->emit = &out->lets; /* bounds that call hooks */
+    for (uint32_t i = 0; i < list->segments.count; i++) {
+        AuTileSegment g = list->segments.at[i];
+        g.name = keep(x, g.name);
+        g.a = expand_expr(x, NULL, g.a);
+        g.b = expand_expr(x, NULL, g.b);
+        AU_PUSH(x->arena, copy->segments.at, copy->segments.count, copy->segments.capacity, g);
+    }
+    x->emit = NULL;
+    AU_PUSH(x->arena, out->lists.at, out->lists.count, out->lists.capacity, copy);
+}
+
+static void copy_pipe(Expand *x, const AuTilePipe *p, AuTileKernel *out)
+{
+    AuTilePipe *copy = AU_NEW(x->arena, AuTilePipe);
+    *copy = (AuTilePipe){.name = keep(x, p->name),
+                         .producer_name = keep(x, p->producer_name),
+                         .consumer_name = keep(x, p->consumer_name),
+                         .span = p->span,
+                         .stages = expand_expr(x, NULL, p->stages),
+                         .each = p->each};
+    for (uint32_t i = 0; i < p->tiles.count; i++) {
+        AuTileMemory *m = copy_memory(x, p->tiles.at[i]);
+        m->pipe = copy;
+        AU_PUSH(x->arena, copy->tiles.at, copy->tiles.count, copy->tiles.capacity, m);
+    }
+    AU_PUSH(x->arena, out->pipes.at, out->pipes.count, out->pipes.capacity, copy);
+}
+
+static void copy_role(Expand *x, const AuTileRole *role, AuTileKernel *out)
+{
+    AuTileRole *copy = AU_NEW(x->arena, AuTileRole);
+    *copy = (AuTileRole){.name = keep(x, role->name),
+                         .span = role->span,
+                         .many = expand_expr(x, NULL, role->many),
+                         .regs = expand_expr(x, NULL, role->regs),
+                         .on = role->on};
+    x->tuples = NULL;
+    copy_body(x, &role->body, &copy->body);
+    AU_PUSH(x->arena, out->roles.at, out->roles.count, out->roles.capacity, copy);
+}
+
+static void copy_kernel(Expand *x, const AuTileKernel *k)
+{
+    AuTileKernel *out = AU_NEW(x->arena, AuTileKernel);
+    out->name = keep(x, k->name);
+    out->span = k->span;
+    x->tuples = NULL;
+    x->emit = NULL;
+    take_names(x, k);
+    for (uint32_t i = 0; i < k->args.count; i++) {
+        AuTileMemory *m = copy_memory(x, k->args.at[i]);
+        AU_PUSH(x->arena, out->args.at, out->args.count, out->args.capacity, m);
+    }
+    for (uint32_t i = 0; i < k->grid.count; i++) {
+        const AuTileGridAxis g = {keep(x, k->grid.at[i].name), expand_expr(x, NULL, k->grid.at[i].extent)};
+        AU_PUSH(x->arena, out->grid.at, out->grid.count, out->grid.capacity, g);
+    }
+    copy_body(x, &k->lets, &out->lets);
+    for (uint32_t i = 0; i < k->lists.count; i++) copy_list(x, k->lists.at[i], out);
+    for (uint32_t i = 0; i < k->shared.count; i++) {
+        AuTileMemory *m = copy_memory(x, k->shared.at[i]);
+        AU_PUSH(x->arena, out->shared.at, out->shared.count, out->shared.capacity, m);
+    }
+    for (uint32_t i = 0; i < k->pipes.count; i++) copy_pipe(x, k->pipes.at[i], out);
+    for (uint32_t i = 0; i < k->barriers.count; i++) {
+        AuTileBarrier *b = AU_NEW(x->arena, AuTileBarrier);
+        *b = (AuTileBarrier){.name = keep(x, k->barriers.at[i]->name),
+                             .span = k->barriers.at[i]->span,
+                             .many = expand_expr(x, NULL, k->barriers.at[i]->many),
+                             .count = expand_expr(x, NULL, k->barriers.at[i]->count)};
+        AU_PUSH(x->arena, out->barriers.at, out->barriers.count, out->barriers.capacity, b);
+    }
+    for (uint32_t i = 0; i < k->roles.count; i++) copy_role(x, k->roles.at[i], out);
+    AU_PUSH(x->arena, x->out->kernels.at, x->out->kernels.count, x->out->kernels.capacity, out);
+}
+
+/* ---- the module */
+
+static void expand_consts(Expand *x)
+{
+    const AuTileModule *in = x->in;
+    x->consts = AU_NEW_ARRAY(x->arena, AuTileExpr *, in->consts.count);
+    for (uint32_t i = 0; i < in->consts.count; i++) {
+        const AuTileConst *c = &in->consts.at[i];
+        AuTileExpr *value = expand_expr(x, NULL, c->value);
+        for (uint32_t n = 0; x->expansion && n < x->expansion->const_count; n++) {
+            const AuTileOverride *other = &x->expansion->consts[n];
+            if (strcmp(other->name, c->name) != 0) continue;
+            *value = (AuTileExpr){.op = TILE_X_INT, .span = c->span, .integer = other->value};
+        }
+        if (!is_literal(value)) expand_error(x, AU_E0703, c->span, "%s is not constant", c->name);
+        x->consts[i] = value;
+    }
+}
+
+/* A hook is assignments and then a return, and hides no function of the language. */
+static void check_fns(Expand *x, const AuTileModule *m)
+{
+    for (uint32_t f = 0; f < m->fns.count; f++) {
+        const AuTileFn *fn = m->fns.at[f];
+        for (uint32_t i = 0; i < fn->body.count; i++) {
+            const bool last = i + 1 == fn->body.count;
+            if (fn->body.at[i]->kind != (last ? TILE_S_RETURN : TILE_S_ASSIGN))
+                expand_error(x, AU_E0703, fn->body.at[i]->span,
+                             "a hook consists of assignments and a return at the end");
+        }
+        if (!fn->body.count) expand_error(x, AU_E0703, fn->span, "the hook %s returns nothing", fn->name);
+        for (uint32_t op = 0; op < TILE_OP_COUNT; op++)
+            if (tile_op((AuTileOp)op)->syntax == TILE_SYNTAX_FN &&
+                strcmp(tile_op((AuTileOp)op)->text, fn->name) == 0)
+                expand_error(x, AU_E0702, fn->span, "%s is a function of the language", fn->name);
+    }
+}
+
+AuTileModule *tile_expand(AuArena *arena, AuDiags *diags, const AuTileModule *module,
+                          const AuTileExpansion *expansion)
+{
+    Expand expand = {.arena = arena, .diags = diags, .in = module, .expansion = expansion};
+    Expand *x = &expand;
+    x->out = tile_module_new(arena, module->caps);
+    x->out->expanded = true;
+    check_fns(x, module);
+    for (uint32_t i = 0; expansion && i < expansion->hook_count; i++) check_fns(x, expansion->hooks[i]);
+    if (x->failed) return NULL;
+    expand_consts(x);
+    for (uint32_t i = 0; i < module->layouts.count; i++) {
+        AuTileLayout *layout = AU_NEW(arena, AuTileLayout);
+        *layout = *module->layouts.at[i];
+        layout->name = keep(x, layout->name);
+        AU_PUSH(arena, x->out->layouts.at, x->out->layouts.count, x->out->layouts.capacity, layout);
+    }
+    for (uint32_t i = 0; i < module->kernels.count && !x->failed; i++) copy_kernel(x, module->kernels.at[i]);
+    return x->failed ? NULL : x->out;
+}
