@@ -279,8 +279,8 @@ void emit_kernel(AuEmit *e, const AuKernel *k)
     e->places = AU_NEW_ARRAY(e->arena, AuPlace, k->mem_count);
     e->trail_count = 0;
     e->emitted = 0;
-    if (k->lanes < 2 || k->lanes > 64 || (k->lanes & (k->lanes - 1))) {
-        emit_fault(e, NULL, "the lanes of host code are 2, 4, 8, 16, 32 or 64");
+    if (k->lanes < 1 || k->lanes > 64 || (k->lanes & (k->lanes - 1))) {
+        emit_fault(e, NULL, "the lanes of host code are a power of two up to 64");
         return;
     }
     if (k->warps != 1) {

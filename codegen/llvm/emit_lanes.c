@@ -107,7 +107,14 @@ void emit_shuffle(AuEmit *e, AuVal v)
                  true);
         return;
     }
-    LLVMValueRef lane = emit_wide(e, kernel_operand(e->k, in, 1));
+    const AuVal which = kernel_operand(e->k, in, 1);
+    if (emit_kind(e, which) == AU_UNIFORM && width == 1) {
+        LLVMValueRef one =
+            LLVMBuildAnd(b, emit_base(e, which), emit_int(e, AU_I32, lanes - 1, 1), "");
+        emit_set(e, v, LLVMBuildExtractElement(b, vector, one, ""), false);
+        return;
+    }
+    LLVMValueRef lane = emit_wide(e, which);
     lane = LLVMBuildAnd(b, lane, emit_int(e, AU_I32, lanes - 1, lanes), "");
     LLVMValueRef all = LLVMGetPoison(LLVMTypeOf(vector));
     for (uint32_t n = 0; n < count; n++) {

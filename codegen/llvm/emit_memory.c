@@ -38,20 +38,6 @@ static LLVMValueRef storable(AuEmit *e, AuScalar scalar, LLVMValueRef v)
                : v;
 }
 
-/* Whether every lane holds the same in a LANE memory, so that one element is enough. */
-static bool is_single(const AuEmit *e, AuMem mem)
-{
-    for (uint32_t i = 1; i < e->k->instr_count; i++) {
-        const AuInstr *in = &e->k->instrs[i];
-        if (in->mem.i != mem.i) continue;
-        if (in->op != AU_K_LOAD && in->op != AU_K_STORE) return false;
-        if (emit_kind(e, kernel_operand(e->k, in, 0)) != AU_UNIFORM) return false;
-        for (uint32_t n = 1; in->op == AU_K_STORE && n < in->count; n++)
-            if (emit_kind(e, kernel_operand(e->k, in, n)) != AU_UNIFORM) return false;
-    }
-    return true;
-}
-
 static LLVMValueRef stack_array(AuEmit *e, const AuMemory *mem, bool vectors)
 {
     LLVMTypeRef element = stored_vector(e, mem->scalar, vectors ? e->k->lanes : 1);
@@ -98,7 +84,7 @@ void emit_places(AuEmit *e)
         case AU_SHARED:
         case AU_EXEC: place->base = stack_array(e, mem, false); break;
         case AU_LANE:
-            place->single = is_single(e, (AuMem){m});
+            place->single = e->lanes.same[m];
             place->base = stack_array(e, mem, !place->single);
             break;
         }

@@ -1,13 +1,14 @@
 /* link.c - constant images as objects, and objects as shared libraries, all in memory.
  *
  * An image becomes one constant of LLVM, bytes and addresses alternating, so that relocations are LLVM's business.
- * Linking is lld's, in the process. Its files are memory (memfd), never on a disk: nobody can read or replace them, nothing
- * is left behind. The result exports one symbol, needs no library, and depends on nothing but its inputs: no build id, no
+ * Linking is lld's, in the process. Its inputs are memory (memfd). Its output must be a name it can create beside a temporary
+ * one, so that lies in a folder of our own in $TMPDIR, which nobody else may enter, and is gone before we return. The result exports one symbol, needs no library, and depends on nothing but its inputs: no build id, no
  * paths, no symbol table beyond the dynamic one. */
 #include "lld_bridge.h"
 #include "llvm.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,30 +125,29 @@ static bool open_file(AuDiags *diags, MemoryFile *file, const void *bytes, size_
     return good;
 }
 
-static bool read_file(AuArena *arena, AuDiags *diags, const MemoryFile *file, AuBlob *out)
+/* All of a file whose length is known to the system. */
+static bool read_file(AuArena *arena, AuDiags *diags, const char *path, AuBlob *out)
 {
     struct stat info;
-    if (fstat(file->handle, &info) || info.st_size <= 0) {
-        au_error(diags, AU_E0004, (AuSpan){0}, "the linker wrote nothing");
-        return false;
+    const int handle = open(path, O_RDONLY | O_CLOEXEC);
+    bool good = handle >= 0 && !fstat(handle, &info);
+    if (good) {
+        *out = (AuBlob){mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, handle, 0),
+                        (size_t)info.st_size};
+        good = out->bytes != MAP_FAILED;
     }
-    const size_t length = (size_t)info.st_size;
-    char *bytes = au_alloc(arena, length);
-    for (size_t at = 0; at < length;) {
-        const ssize_t got = pread(file->handle, bytes + at, length - at, (off_t)at);
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) {
-            au_error(diags, AU_E0001, (AuSpan){0}, "what the linker wrote: %s", strerror(errno));
-            return false;
-        }
-        at += (size_t)got;
-    }
-    *out = (AuBlob){bytes, length};
+    if (!good) au_error(diags, AU_E0001, (AuSpan){0}, "what the linker wrote: %s", strerror(errno));
+    if (handle >= 0) close(handle);
+    if (!good) return false;
+    char *bytes = au_alloc(arena, out->length);
+    memcpy(bytes, out->bytes, out->length);
+    munmap((void *)(uintptr_t)out->bytes, out->length);
+    out->bytes = bytes;
     return true;
 }
 
 static bool run_linker(AuArena *arena, AuDiags *diags, const MemoryFile *files, uint32_t count,
-                       const MemoryFile *script, const MemoryFile *result)
+                       const MemoryFile *script, const char *result)
 {
     const char *const fixed[] = {"ld.lld",
                                  "-shared",
@@ -157,14 +157,14 @@ static bool run_linker(AuArena *arena, AuDiags *diags, const MemoryFile *files, 
                                  "--strip-all",
                                  "--hash-style=gnu",
                                  "--threads=1",
-                                 "--no-mmap-output-file",
+
                                  "-znow",
                                  "-znoseparate-code",
                                  "-zmax-page-size=65536",
                                  "--version-script",
                                  script->path,
                                  "-o",
-                                 result->path};
+                                 result};
     enum { FIXED = sizeof fixed / sizeof *fixed };
     const char **arguments = AU_NEW_ARRAY(arena, const char *, FIXED + count);
     memcpy(arguments, fixed, sizeof fixed);
@@ -176,20 +176,34 @@ static bool run_linker(AuArena *arena, AuDiags *diags, const MemoryFile *files, 
     return code == 0;
 }
 
+/* A folder that only we may enter; NULL: none could be made. */
+static char *open_folder(AuArena *arena, AuDiags *diags)
+{
+    const char *where = getenv("TMPDIR");
+    char *folder = au_format(arena, "%s/aulec-XXXXXX", where && *where ? where : "/tmp");
+    if (mkdtemp(folder)) return folder;
+    au_error(diags, AU_E0002, (AuSpan){0}, "no temporary folder '%s': %s", folder, strerror(errno));
+    return NULL;
+}
+
 bool au_link_shared(AuArena *arena, AuDiags *diags, const AuBlob *objects, uint32_t count,
                     const char *export_symbol, const AuArch *arch, AuBlob *out)
 {
     (void)arch; /* lld takes the machine from the objects */
     const char *script = au_format(arena, "{ global: %s; local: *; };\n", export_symbol);
-    MemoryFile *files = AU_NEW_ARRAY(arena, MemoryFile, count + 2);
-    for (uint32_t n = 0; n < count + 2; n++) files[n].handle = -1;
-    bool good = open_file(diags, &files[count], script, strlen(script)) &&
-                open_file(diags, &files[count + 1], "", 0);
+    MemoryFile *files = AU_NEW_ARRAY(arena, MemoryFile, count + 1);
+    const char *folder = open_folder(arena, diags);
+    if (!folder) return false;
+    const char *result = au_format(arena, "%s/out.so", folder);
+    for (uint32_t n = 0; n <= count; n++) files[n].handle = -1;
+    bool good = open_file(diags, &files[count], script, strlen(script));
     for (uint32_t n = 0; good && n < count; n++)
         good = open_file(diags, &files[n], objects[n].bytes, objects[n].length);
-    good = good && run_linker(arena, diags, files, count, &files[count], &files[count + 1]) &&
-           read_file(arena, diags, &files[count + 1], out);
-    for (uint32_t n = 0; n < count + 2; n++)
+    good = good && run_linker(arena, diags, files, count, &files[count], result) &&
+           read_file(arena, diags, result, out);
+    unlink(result);
+    rmdir(folder);
+    for (uint32_t n = 0; n <= count; n++)
         if (files[n].handle >= 0) close(files[n].handle);
     return good;
 }
