@@ -19,9 +19,6 @@ AuVal kernel_append(AuKernel *k, AuInstr in, const AuVal *operands, uint32_t cou
 /* One instruction as kernel_print prints it, without region and end of line. */
 void kernel_print_instr(const AuKernel *k, AuVal v, AuText *out);
 
-/* kernel_lanes over a wider group: with [block], a value is uniform where all executors of a block have it. */
-AuLanes kernel_lanes_of(const AuKernel *k, AuArena *arena, bool block);
-
 /* What an instruction of ops.def (or SHUFFLE..., ELEMENT) may become:
  * an operand as it is (value), a constant (constant.op == AU_K_CONST), another instruction (constant.op, operands), or nothing. */
 typedef struct AuFold {

@@ -191,6 +191,8 @@ typedef struct AuLanes {
 } AuLanes;
 /* Index arithmetic of affine values is taken not to wrap around. */
 AuLanes kernel_lanes(const AuKernel *k, AuArena *arena);
+/* kernel_lanes over a wider group: with [block], a value is uniform where all executors of a block have it. */
+AuLanes kernel_lanes_of(const AuKernel *k, AuArena *arena, bool block);
 
 /* ---- passes */
 void kernel_simplify(AuKernel *k); /* folding, algebra on integers, common subexpressions by scope, code that is not used; hoists invariants out of loops */

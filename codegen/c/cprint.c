@@ -1,0 +1,327 @@
+/* cprint.c - statements: which values are declared and which become part of expressions, memories, control flow. */
+#include "internal.h"
+
+#include <string.h>
+
+enum {
+    LONGEST_FOLDED = 64 /* characters of an expression that may become part of another one */
+};
+
+void cprint_line(AuCPrinter *p, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    const char *text = au_vformat(p->arena, format, arguments);
+    va_end(arguments);
+    if (*text) au_text_add(p->out, "%*s%s", (int)(4 * p->indent), "", text);
+    au_text_add(p->out, "\n");
+}
+
+/* Comment lines of a text that may contain anything: a backslash at the end of a line would continue the comment. */
+static void print_comment(AuCPrinter *p, const char *text)
+{
+    while (*text) {
+        const size_t length = strcspn(text, "\n");
+        char *line = au_strndup(p->arena, text, length);
+        for (char *c = line; *c; c++)
+            if ((unsigned char)*c < ' ' || *c == 127 || (*c == '\\' && !c[1])) *c = ' ';
+        cprint_line(p, *line ? "// %s" : "//", line);
+        text += length + (text[length] == '\n');
+    }
+}
+
+/* ---- what is used where, before anything is printed */
+
+static uint32_t region_id(uint32_t owner, bool other) { return owner * 2 + other; }
+
+static void note_memory(AuCPrinter *p, const AuInstr *in, uint32_t top)
+{
+    const AuMemory *memory = &p->k->mems[in->mem.i];
+    AuCMemory *m = &p->mems[in->mem.i];
+    const AuInstr *index = kernel_at(p->k, kernel_operand(p->k, in, 0));
+    const AuKType moved =
+        in->op == AU_K_LOAD ? in->type : kernel_at(p->k, kernel_operand(p->k, in, 1))->type;
+    if (!m->used) {
+        m->used = true;
+        m->first_use = top;
+        m->split = memory->space == AU_LANE;
+        if (m->split) m->elements = AU_NEW_ARRAY(p->arena, uint8_t, memory->count);
+    }
+    if (index->op != AU_K_CONST || moved.width > 1 || (uint64_t)index->imm >= memory->count)
+        m->split = false;
+    else if (m->elements)
+        m->elements[index->imm] = 1;
+}
+
+static void survey(AuCPrinter *p, uint32_t first, uint32_t region, uint32_t top)
+{
+    for (uint32_t i = first; i; i = p->k->instrs[i].next) {
+        const AuInstr *in = &p->k->instrs[i];
+        const uint32_t outermost = top ? top : i;
+        p->values[i].region = region;
+        for (uint32_t n = 0; n < in->count; n++) {
+            AuCValue *v = &p->values[kernel_operand(p->k, in, n).i];
+            v->used_in = v->uses++ && v->used_in != region ? C_MANY_REGIONS : region;
+        }
+        if (kernel_op_info(in->op)->flags & AU_KF_MEM) note_memory(p, in, outermost);
+        if (in->op == AU_K_LANE) p->lane_name = "lane";
+        if (in->op == AU_K_WARP) p->warp_name = "warp";
+        if (in->op == AU_K_BLOCK) p->block_name[in->imm] = "block";
+        survey(p, in->body, region_id(i, false), outermost);
+        survey(p, in->other, region_id(i, true), outermost);
+    }
+}
+
+/* ---- values */
+
+void cprint_declare(AuCPrinter *p, AuVal v)
+{
+    const AuInstr *in = kernel_at(p->k, v);
+    AuCValue *value = &p->values[v.i];
+    const char *wanted = in->text              ? in->text
+                         : in->op == AU_K_LOAD ? p->k->mems[in->mem.i].name
+                                               : NULL;
+    const char *name = cprint_name(p, wanted);
+    const char *type = cprint_type(p, in->type, value->expr.is_unsigned);
+    cprint_line(p, "const %s %s = %s;", type, name, value->expr.text);
+    value->expr =
+        (AuCExpr){.text = name, .binding = C_PRIMARY, .is_unsigned = value->expr.is_unsigned};
+    value->pending = false;
+}
+
+/* Declares what waits and looks at one of the memories, before they change. */
+void cprint_settle(AuCPrinter *p, uint64_t memories)
+{
+    uint32_t kept = 0;
+    for (uint32_t n = 0; n < p->pending_count; n++) {
+        const AuVal v = p->pending[n];
+        if (!p->values[v.i].pending) continue;
+        if (p->values[v.i].reads & memories)
+            cprint_declare(p, v);
+        else
+            p->pending[kept++] = v;
+    }
+    p->pending_count = kept;
+}
+
+/* A value has been made: waits for its only user, or is declared. */
+static void define(AuCPrinter *p, AuVal v, AuCExpr expr)
+{
+    AuCValue *value = &p->values[v.i];
+    value->expr = expr;
+    value->reads = p->reading;
+    p->reading = 0;
+    if (value->uses == 0) return;
+    if (value->uses == 1 && value->used_in == value->region &&
+        strlen(expr.text) <= LONGEST_FOLDED) {
+        value->pending = true;
+        AU_PUSH(p->arena, p->pending, p->pending_count, p->pending_capacity, v);
+    } else {
+        cprint_declare(p, v);
+    }
+}
+
+/* ---- structure */
+
+static void print_region(AuCPrinter *p, uint32_t first, uint32_t region);
+
+/* What decides over control flow; executors that may part there are remembered. */
+static AuCExpr take_decisive(AuCPrinter *p, const AuInstr *in, uint32_t n, bool *parts)
+{
+    const AuVal operand = kernel_operand(p->k, in, n);
+    if (p->executors.kind[operand.i] != AU_UNIFORM) *parts = true;
+    return cprint_as(p, cprint_take(p, in, n), kernel_at(p->k, operand)->type, false);
+}
+
+static void print_body(AuCPrinter *p, const AuInstr *in, uint32_t owner, bool other, bool parts)
+{
+    p->parted += parts;
+    print_region(p, other ? in->other : in->body, region_id(owner, other));
+    p->parted -= parts;
+}
+
+static void print_for(AuCPrinter *p, AuVal v)
+{
+    const AuInstr *in = kernel_at(p->k, v);
+    const AuVal high_value = kernel_operand(p->k, in, 1);
+    bool parts = false;
+    const AuCExpr low = take_decisive(p, in, 0, &parts);
+    /* C asks for the bound again at every turn: it must not look at memory. */
+    if (p->values[high_value.i].pending && p->values[high_value.i].reads)
+        cprint_declare(p, high_value);
+    const AuCExpr high = take_decisive(p, in, 1, &parts);
+    cprint_settle(p, UINT64_MAX);
+    p->reading = 0;
+    const char *name = cprint_name(p, in->text ? in->text : "i");
+    const long long step = in->imm;
+    const char *next = step == 1    ? au_format(p->arena, "%s++", name)
+                       : step == -1 ? au_format(p->arena, "%s--", name)
+                       : step > 0   ? au_format(p->arena, "%s += %lld", name, step)
+                                    : au_format(p->arena, "%s -= %lld", name, -step);
+    const AuUnroll unroll = in->unroll;
+    if (unroll == AU_UNROLL_FULL) cprint_line(p, "%s", p->dialect->unroll);
+    if (unroll == AU_UNROLL_NEVER) cprint_line(p, "%s", p->dialect->no_unroll);
+    cprint_line(p, "for (int %s = %s; %s %s %s; %s) {", name, low.text, name, step > 0 ? "<" : ">",
+                cprint_within(p, high, C_SUM), next);
+    p->values[v.i].expr = (AuCExpr){.text = name, .binding = C_PRIMARY};
+    print_body(p, in, v.i, false, parts);
+    cprint_line(p, "}");
+}
+
+static void print_if(AuCPrinter *p, AuVal v)
+{
+    const AuInstr *in = kernel_at(p->k, v);
+    bool parts = false;
+    const AuCExpr condition = take_decisive(p, in, 0, &parts);
+    cprint_settle(p, UINT64_MAX);
+    p->reading = 0;
+    cprint_line(p, "if (%s) {", condition.text);
+    print_body(p, in, v.i, false, parts);
+    if (in->other) {
+        cprint_line(p, "} else {");
+        print_body(p, in, v.i, true, parts);
+    }
+    cprint_line(p, "}");
+}
+
+static void print_barrier(AuCPrinter *p, const AuInstr *in)
+{
+    const char *own = p->dialect->barriers[in->imm];
+    if (!own && p->k->warps > 1 && p->parted) {
+        au_error(p->diags, AU_E0621, in->span,
+                 "kernel %s has a barrier of one executor where executors may take different ways; "
+                 "%s only has barriers of the whole block",
+                 p->k->name, p->dialect->name);
+        p->good = false;
+    }
+    cprint_settle(p, UINT64_MAX);
+    cprint_line(p, "%s", own ? own : p->dialect->barriers[0]);
+}
+
+/* Values that are names, not expressions. */
+static const char *name_of(const AuCPrinter *p, const AuInstr *in)
+{
+    switch ((int)in->op) {
+    case AU_K_ARG: return p->args[in->imm];
+    case AU_K_BLOCK: return p->block_name[in->imm];
+    case AU_K_WARP: return p->warp_name;
+    case AU_K_LANE: return p->lane_name;
+    }
+    return NULL;
+}
+
+static void print_instr(AuCPrinter *p, AuVal v)
+{
+    const AuInstr *in = kernel_at(p->k, v);
+    const char *name = name_of(p, in);
+    if (name) p->values[v.i].expr = (AuCExpr){.text = name, .binding = C_PRIMARY};
+    if (name) return;
+    switch ((int)in->op) {
+    case AU_K_CONST: p->values[v.i].expr = cprint_constant(p, in, false); return;
+    case AU_K_LOAD: define(p, v, cprint_load(p, in)); return;
+    case AU_K_STORE: cprint_store(p, in); return;
+    case AU_K_ATOMIC_ADD:
+    case AU_K_ATOMIC_INC: cprint_atomic(p, v); return;
+    case AU_K_BARRIER: print_barrier(p, in); return;
+    case AU_K_FOR: print_for(p, v); return;
+    case AU_K_IF: print_if(p, v); return;
+    case AU_K_NOTE:
+        cprint_line(p, "%s", "");
+        print_comment(p, in->text);
+        return;
+    }
+    define(p, v, cprint_operation(p, in));
+}
+
+static void print_region(AuCPrinter *p, uint32_t first, uint32_t region)
+{
+    const uint32_t outer = p->region;
+    p->region = region;
+    p->indent++;
+    for (uint32_t i = first; i; i = p->k->instrs[i].next) {
+        if (region == 0) cprint_lane_memories(p, i);
+        print_instr(p, (AuVal){i});
+    }
+    p->indent--;
+    p->region = outer;
+}
+
+/* ---- kernels */
+
+/* Variables of the position in the grid and the block, where they are used; arrays that lanes share. */
+static void print_entry(AuCPrinter *p)
+{
+    const AuCDialect *d = p->dialect;
+    for (uint32_t n = 0; n < 3; n++) {
+        if (!p->block_name[n]) continue;
+        p->block_name[n] = cprint_name(p, au_format(p->arena, "block_%c", "xyz"[n]));
+        cprint_line(p, "const int %s = %s;", p->block_name[n], au_format(p->arena, d->block, n));
+    }
+    for (uint32_t n = 1; n < p->k->mem_count; n++)
+        if (p->k->mems[n].space == AU_EXEC && p->mems[n].used && p->k->warps > 1)
+            p->warp_name = "warp";
+    const bool one = p->k->warps == 1;
+    if (p->lane_name) p->lane_name = cprint_name(p, "lane");
+    if (p->lane_name && one) cprint_line(p, "const int %s = %s;", p->lane_name, d->thread);
+    if (p->lane_name && !one)
+        cprint_line(p, "const int %s = %s %% %u;", p->lane_name, d->thread, p->k->lanes);
+    if (p->warp_name && one) p->warp_name = "0";
+    if (p->warp_name && !one) {
+        p->warp_name = cprint_name(p, "warp");
+        cprint_line(p, "const int %s = %s / %u;", p->warp_name, d->thread, p->k->lanes);
+    }
+    for (uint32_t n = 1; n < p->k->mem_count; n++)
+        if (p->mems[n].used && (p->k->mems[n].space == AU_SHARED || p->k->mems[n].space == AU_EXEC))
+            cprint_array(p, (AuMem){n});
+}
+
+static bool print_kernel(AuCPrinter *p)
+{
+    const AuKernel *k = p->k;
+    if (!cprint_is_identifier(p->dialect, k->name)) {
+        const AuSpan nowhere = {0};
+        au_error(p->diags, AU_E0622, nowhere, "'%s' cannot be the name of a kernel in %s", k->name,
+                 p->dialect->name);
+        return false;
+    }
+    p->names = cprint_names_new(p->arena, p->dialect);
+    cprint_name(p, k->name);
+    p->values = AU_NEW_ARRAY(p->arena, AuCValue, k->instr_count);
+    p->mems = AU_NEW_ARRAY(p->arena, AuCMemory, k->mem_count);
+    p->args = AU_NEW_ARRAY(p->arena, const char *, k->arg_count);
+    p->executors = kernel_lanes_of(k, p->arena, true);
+    survey(p, k->body, 0, 0);
+    for (uint32_t n = 0; n < k->arg_count; n++) p->args[n] = cprint_name(p, k->args[n].name);
+    for (uint32_t n = 1; n < k->mem_count; n++)
+        p->mems[n].name = k->mems[n].space == AU_GLOBAL ? p->args[k->mems[n].arg]
+                                                        : cprint_name(p, k->mems[n].name);
+
+    cprint_line(p, "%s", "");
+    if (k->banner) print_comment(p, k->banner);
+    p->dialect->open(p);
+    p->indent = 1;
+    print_entry(p);
+    p->indent = 0;
+    print_region(p, k->body, 0);
+    cprint_line(p, "}");
+    return p->good;
+}
+
+bool cprint_kernels(AuArena *arena, AuDiags *diags, const AuCDialect *dialect,
+                    AuKernel *const *kernels, uint32_t count, AuText *out)
+{
+    AuText bodies = {.arena = arena};
+    bool good = true;
+    for (uint32_t n = 0; n < count; n++) {
+        AuCPrinter p = {.dialect = dialect,
+                        .arena = arena,
+                        .diags = diags,
+                        .k = kernels[n],
+                        .out = &bodies,
+                        .good = true};
+        good = print_kernel(&p) && good;
+    }
+    const char *text = au_text_str(&bodies);
+    au_text_add(out, "%s%s%s", dialect->prelude, cprint_helpers(arena, dialect, text), text);
+    return good;
+}

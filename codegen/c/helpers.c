@@ -1,0 +1,54 @@
+/* helpers.c - which helper functions a text needs, and their vector forms.
+ * Found by looking for calls in the text: names of helpers are kept from variables, so that a call is what it looks like; one that
+ * stands in a comment costs an unused function. */
+#include "internal.h"
+
+#include <string.h>
+
+/* `type name_4(a0_4 a, ...)`, element by element. */
+static void print_lifted(const AuCHelper *h, uint32_t width, AuText *out)
+{
+    au_text_add(out, "\n%s%u %s_%u(", h->result, width, h->name, width);
+    for (uint32_t n = 0; n < 3 && h->parameters[n]; n++)
+        au_text_add(out, "%s%s%u %c", n ? ", " : "", h->parameters[n], width, 'a' + (int)n);
+    au_text_add(out, ")\n{\n    return (%s%u)(", h->result, width);
+    for (uint32_t e = 0; e < width; e++) {
+        au_text_add(out, "%s%s(", e ? ", " : "", h->name);
+        for (uint32_t n = 0; n < 3 && h->parameters[n]; n++)
+            au_text_add(out, "%s%c.s%x", n ? ", " : "", 'a' + (int)n, e);
+        au_text_add(out, ")");
+    }
+    au_text_add(out, ");\n}\n");
+}
+
+static void print_scalar_helper(const AuCHelper *h, AuText *out)
+{
+    au_text_add(out, "\n%s %s(", h->result, h->name);
+    for (uint32_t n = 0; n < 3 && h->parameters[n]; n++)
+        au_text_add(out, "%s%s %c", n ? ", " : "", h->parameters[n], 'a' + (int)n);
+    au_text_add(out, ")\n%s", h->body);
+}
+
+static bool calls(const char *text, AuArena *arena, const char *name, uint32_t width)
+{
+    const char *call =
+        width > 1 ? au_format(arena, "%s_%u(", name, width) : au_format(arena, "%s(", name);
+    return strstr(text, call);
+}
+
+/* The helpers that the text calls, or that such helpers call; from the last to the first, since they may call earlier ones. */
+const char *cprint_helpers(AuArena *arena, const AuCDialect *d, const char *text)
+{
+    const char *all = "";
+    for (uint32_t n = d->helper_count; n-- > 0;) {
+        const AuCHelper *h = &d->helpers[n];
+        AuText lifted = {.arena = arena}, own = {.arena = arena};
+        for (uint32_t width = 2; width <= 16; width *= 2)
+            if (calls(text, arena, h->name, width) || calls(all, arena, h->name, width))
+                print_lifted(h, width, &lifted);
+        if (lifted.length || calls(text, arena, h->name, 1) || calls(all, arena, h->name, 1))
+            print_scalar_helper(h, &own);
+        all = au_format(arena, "%s%s%s", au_text_str(&own), au_text_str(&lifted), all);
+    }
+    return all;
+}
