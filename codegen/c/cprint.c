@@ -112,7 +112,8 @@ static void define(AuCPrinter *p, AuVal v, AuCExpr expr)
     value->reads = p->reading;
     p->reading = 0;
     if (value->uses == 0) return;
-    if (value->uses == 1 && value->used_in == value->region &&
+    /* A name from the script says more than brevity. */
+    if (value->uses == 1 && value->used_in == value->region && !kernel_at(p->k, v)->text &&
         strlen(expr.text) <= LONGEST_FOLDED) {
         value->pending = true;
         AU_PUSH(p->arena, p->pending, p->pending_count, p->pending_capacity, v);
@@ -226,7 +227,7 @@ static void print_instr(AuCPrinter *p, AuVal v)
     case AU_K_FOR: print_for(p, v); return;
     case AU_K_IF: print_if(p, v); return;
     case AU_K_NOTE:
-        cprint_line(p, "%s", "");
+        if (p->out->at[p->out->length - 2] != '{') cprint_line(p, "%s", "");
         print_comment(p, in->text);
         return;
     }

@@ -314,7 +314,8 @@ AuCExpr cprint_operation(AuCPrinter *p, const AuInstr *in)
     if (!pattern) return dialect_lacks(p, in);
     const bool bits = computes_bits(p, in);
     AuCExpr operands[3] = {{0}};
-    for (uint32_t n = 0; n < in->count && n < 3; n++) operands[n] = take_as(p, in, n, bits);
+    for (uint32_t n = 0; n < in->count && n < 3; n++)
+        operands[n] = in->op == AU_K_BITCAST ? cprint_take(p, in, n) : take_as(p, in, n, bits);
     if (in->op == AU_K_BITCAST && of.scalar == in->type.scalar) return operands[0];
     e = cprint_expand(p, pattern, in->type, operands);
     e.is_unsigned = bits;

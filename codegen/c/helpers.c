@@ -5,28 +5,40 @@
 
 #include <string.h>
 
-/* `type name_4(a0_4 a, ...)`, element by element. */
-static void print_lifted(const AuCHelper *h, uint32_t width, AuText *out)
+/* `result name(type a, type b)`; [width] 1: as the table says. */
+static void print_head(const AuCHelper *h, uint32_t width, AuText *out)
 {
-    au_text_add(out, "\n%s%u %s_%u(", h->result, width, h->name, width);
-    for (uint32_t n = 0; n < 3 && h->parameters[n]; n++)
-        au_text_add(out, "%s%s%u %c", n ? ", " : "", h->parameters[n], width, 'a' + (int)n);
-    au_text_add(out, ")\n{\n    return (%s%u)(", h->result, width);
-    for (uint32_t e = 0; e < width; e++) {
-        au_text_add(out, "%s%s(", e ? ", " : "", h->name);
-        for (uint32_t n = 0; n < 3 && h->parameters[n]; n++)
-            au_text_add(out, "%s%c.s%x", n ? ", " : "", 'a' + (int)n, e);
-        au_text_add(out, ")");
+    if (width > 1)
+        au_text_add(out, "\n%s%u %s_%u(", h->result, width, h->name, width);
+    else
+        au_text_add(out, "\n%s %s(", h->result, h->name);
+    for (uint32_t n = 0; n < 3 && h->parameters[n]; n++) {
+        const char *type = h->parameters[n];
+        au_text_add(out, "%s%s", n ? ", " : "", type);
+        if (width > 1) au_text_add(out, "%u", width);
+        au_text_add(out, type[strlen(type) - 1] == '*' ? "%c" : " %c", 'a' + (int)n);
     }
-    au_text_add(out, ");\n}\n");
+    au_text_add(out, ")\n");
 }
 
-static void print_scalar_helper(const AuCHelper *h, AuText *out)
+/* The vector form: element by element. */
+static void print_lifted(const AuCDialect *d, const AuCHelper *h, uint32_t width, AuText *out)
 {
-    au_text_add(out, "\n%s %s(", h->result, h->name);
-    for (uint32_t n = 0; n < 3 && h->parameters[n]; n++)
-        au_text_add(out, "%s%s %c", n ? ", " : "", h->parameters[n], 'a' + (int)n);
-    au_text_add(out, ")\n%s", h->body);
+    AuText elements = {.arena = out->arena};
+    for (uint32_t e = 0; e < width; e++) {
+        au_text_add(&elements, "%s%s(", e ? ", " : "", h->name);
+        for (uint32_t n = 0; n < 3 && h->parameters[n]; n++) {
+            const char parameter[] = {(char)('a' + n), 0};
+            au_text_add(&elements, "%s", n ? ", " : "");
+            au_text_add(&elements, d->element, parameter, e);
+        }
+        au_text_add(&elements, ")");
+    }
+    const char *type = au_format(out->arena, "%s%u", h->result, width);
+    print_head(h, width, out);
+    au_text_add(out, "{\n    return ");
+    au_text_add(out, d->vector, type, au_text_str(&elements));
+    au_text_add(out, ";\n}\n");
 }
 
 static bool calls(const char *text, AuArena *arena, const char *name, uint32_t width)
@@ -45,9 +57,9 @@ const char *cprint_helpers(AuArena *arena, const AuCDialect *d, const char *text
         AuText lifted = {.arena = arena}, own = {.arena = arena};
         for (uint32_t width = 2; width <= 16; width *= 2)
             if (calls(text, arena, h->name, width) || calls(all, arena, h->name, width))
-                print_lifted(h, width, &lifted);
+                print_lifted(d, h, width, &lifted);
         if (lifted.length || calls(text, arena, h->name, 1) || calls(all, arena, h->name, 1))
-            print_scalar_helper(h, &own);
+            print_head(h, 1, &own), au_text_add(&own, "%s", h->body);
         all = au_format(arena, "%s%s%s", au_text_str(&own), au_text_str(&lifted), all);
     }
     return all;

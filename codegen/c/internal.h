@@ -20,7 +20,8 @@ typedef struct AuCValue {
 typedef struct AuCMemory {
     const char *name;
     bool used;
-    bool split; /* a LANE array of which all indices are constant: one variable an element */
+    bool split;       /* a LANE array of which all indices are constant: one variable an element */
+    bool starts_here; /* the present store is its declaration */
     uint32_t first_use; /* instruction of the kernel's outermost region */
     uint8_t *elements;  /* split: which are used */
 } AuCMemory;

@@ -68,9 +68,13 @@ void cprint_store(AuCPrinter *p, const AuInstr *in)
     const AuCExpr value = cprint_as(p, cprint_take(p, in, 1), type, false);
     const char *mask = in->count > 2 ? cprint_take(p, in, 2).text : NULL;
     cprint_settle(p, bit_of(in->mem));
-    masked_statement(p, mask,
-                     split ? au_format(p->arena, "%s = %s;", element_name(p, in), value.text)
-                           : p->dialect->store(p, in->mem, index, value, type));
+    const char *start = p->mems[in->mem.i].starts_here ? cprint_type(p, type, false) : NULL;
+    p->mems[in->mem.i].starts_here = false;
+    const char *assignment =
+        !split  ? p->dialect->store(p, in->mem, index, value, type)
+        : start ? au_format(p->arena, "%s %s = %s;", start, element_name(p, in), value.text)
+                : au_format(p->arena, "%s = %s;", element_name(p, in), value.text);
+    masked_statement(p, mask, assignment);
     p->reading = 0;
 }
 
@@ -137,10 +141,15 @@ void cprint_array(AuCPrinter *p, AuMem mem)
 
 void cprint_lane_memories(AuCPrinter *p, uint32_t top)
 {
+    const AuInstr *in = &p->k->instrs[top];
     for (uint32_t n = 1; n < p->k->mem_count; n++) {
-        if (p->k->mems[n].space != AU_LANE || !p->mems[n].used || p->mems[n].first_use != top)
-            continue;
-        if (p->mems[n].split)
+        AuCMemory *m = &p->mems[n];
+        if (p->k->mems[n].space != AU_LANE || !m->used || m->first_use != top) continue;
+        /* A variable that begins with an assignment is declared by it. */
+        m->starts_here =
+            m->split && p->k->mems[n].count == 1 && in->op == AU_K_STORE && in->count == 2;
+        if (m->starts_here) continue;
+        if (m->split)
             declare_split(p, (AuMem){n});
         else
             cprint_array(p, (AuMem){n});

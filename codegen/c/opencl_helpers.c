@@ -20,18 +20,16 @@ const AuCHelper opencl_helpers[OPENCL_HELPERS] = {
      "    return (isnan(a) ? bits | 0x400000u : bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;\n}\n"},
     {"half_to_float", "float", {"ushort"},
      "{\n    const uint rest = a & 0x7fffu, sign = (uint)(a & 0x8000u) << 16;\n"
-     "    const uint magnitude = rest < 0x400u  ? as_uint((float)rest * 0x1p-24f)\n"
-     "                           : rest < 0x7c00u ? (rest << 13) + 0x38000000u\n"
-     "                                            : rest << 13 | 0x7f800000u;\n"
-     "    return as_float(sign | magnitude);\n}\n"},
+     "    if (rest < 0x400u) return as_float(sign | as_uint((float)rest * 0x1p-24f));\n"
+     "    if (rest < 0x7c00u) return as_float(sign | ((rest << 13) + 0x38000000u));\n"
+     "    return as_float(sign | rest << 13 | 0x7f800000u);\n}\n"},
     /* Rounds to nearest even; below 2^-14 by adding 1/2, whose last bit is worth 2^-24. */
     {"float_to_half", "ushort", {"float"},
      "{\n    const uint bits = as_uint(a), rest = bits & 0x7fffffffu, sign = bits >> 16 & 0x8000u;\n"
-     "    const uint magnitude = rest > 0x7f800000u  ? 0x7e00u\n"
-     "                           : rest >= 0x477ff000u ? 0x7c00u\n"
-     "                           : rest < 0x38800000u  ? as_uint(as_float(rest) + 0.5f) - as_uint(0.5f)\n"
-     "                                                 : (rest - 0x38000000u + 0xfffu + (rest >> 13 & 1u)) >> 13;\n"
-     "    return sign | magnitude;\n}\n"},
+     "    if (rest > 0x7f800000u) return sign | 0x7e00u;\n"
+     "    if (rest >= 0x477ff000u) return sign | 0x7c00u;\n"
+     "    if (rest < 0x38800000u) return sign | (as_uint(as_float(rest) + 0.5f) - as_uint(0.5f));\n"
+     "    return sign | (rest - 0x38000000u + 0xfffu + (rest >> 13 & 1u)) >> 13;\n}\n"},
     {"dot2_half", "float", {"float", "ushort2", "ushort2"},
      "{\n    a = fma(half_to_float(b.s0), half_to_float(c.s0), a);\n"
      "    return fma(half_to_float(b.s1), half_to_float(c.s1), a);\n}\n"},
