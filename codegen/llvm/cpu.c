@@ -19,15 +19,15 @@
 static const AuArch archs[] = {
     {"x86-64-v3",      "avx2",       "avx2 fma f16c",                                  true, true, true},
     {"x86-64-v4",      "avx512",     "avx512f avx512bw avx512cd avx512dq avx512vl",    true, true, true},
-    {"x86-64-v4-bf16", "avx512bf16", "avx512f avx512bw avx512cd avx512dq avx512vl avx512bf16", true, true, true},
+    {"x86-64-v4-bf16", "avx512bf16", "avx512f avx512bw avx512cd avx512dq avx512vl avx512bf16", true, true, false},
     {"aarch64",        "neon",       "neon",                                           true, true, false},
 };
 /* ORDER archs. The middle levels of the x86-64 psABI; AArch64 as its base architecture, ARMv8.0-A. */
 static const AuHost hosts[] = {
-    {"x86_64-unknown-linux-gnu",  "x86-64-v3", "",            .compare_minmax = true},
-    {"x86_64-unknown-linux-gnu",  "x86-64-v4", "",            .compare_minmax = true},
-    {"x86_64-unknown-linux-gnu",  "x86-64-v4", "+avx512bf16", .compare_minmax = true, .dot_bf16 = true},
-    {"aarch64-unknown-linux-gnu", "generic",   "+neon",       .compare_minmax = false},
+    {"x86_64-unknown-linux-gnu",  "x86-64-v3", "",            .dot_bf16 = false},
+    {"x86_64-unknown-linux-gnu",  "x86-64-v4", "",            .dot_bf16 = false},
+    {"x86_64-unknown-linux-gnu",  "x86-64-v4", "+avx512bf16", .dot_bf16 = true},
+    {"aarch64-unknown-linux-gnu", "generic",   "+neon",       .dot_bf16 = false},
 };
 // clang-format on
 enum { ARCHS = sizeof archs / sizeof *archs };

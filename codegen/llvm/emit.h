@@ -21,8 +21,7 @@
 /* What emission asks of a host architecture. */
 typedef struct AuHost {
     const char *triple, *cpu, *features;
-    bool compare_minmax; /* a < b ? a : b is one instruction; else fmin is */
-    bool dot_bf16;       /* vdpbf16ps, vcvtneps2bf16 */
+    bool dot_bf16; /* vdpbf16ps, vcvtneps2bf16 */
 } AuHost;
 
 typedef struct AuForms {

@@ -1,7 +1,7 @@
 /* emit_ops.c - the operations of ops.def as LLVM instructions, on operands of one shape: all scalars or all vectors.
  *
  * No fast-math flags: what the IR says is what runs, fused only where it says FMA. MIN and MAX are a < b ? a : b and
- * a > b ? a : b; with a NaN the result is one of the operands, and which one differs between targets.
+ * a > b ? a : b, as the interpreter has them, which is what vminps and vmaxps compute: b where one of the two is a NaN.
  * Division of integers rounds down. A vector divides in f64, which is exact for i32 (a quotient that is no integer is at least
  * 2^-31 of its size away from one) and needs no division unit per lane; a divisor of zero gives quotient 0, never a trap,
  * because lanes that are masked out divide too. */
@@ -207,13 +207,11 @@ static LLVMValueRef compare(AuEmit *e, AuScalar of, LLVMIntPredicate on_int,
 static LLVMValueRef extreme(AuEmit *e, AuKOp op, AuScalar of, LLVMValueRef a, LLVMValueRef b)
 {
     const bool least = op == AU_K_MIN;
-    LLVMValueRef both[2] = {a, b};
-    if (of == AU_F32 && !e->host->compare_minmax)
-        return emit_call(e, least ? "llvm.minnum" : "llvm.maxnum", LLVMTypeOf(a), NULL, both, 2);
     if (of == AU_F32) {
         LLVMValueRef first = LLVMBuildFCmp(e->builder, least ? LLVMRealOLT : LLVMRealOGT, a, b, "");
         return LLVMBuildSelect(e->builder, first, a, b, "");
     }
+    LLVMValueRef both[2] = {a, b};
     return emit_call(e, least ? "llvm.smin" : "llvm.smax", LLVMTypeOf(a), NULL, both, 2);
 }
 
