@@ -1,0 +1,82 @@
+/* backend.h - what a device is to the runtime: one const struct a backend, in one file, listed in backends.def.
+ * The core checks arguments, chooses variants and evaluates launch expressions; a backend finds devices, loads code, launches.
+ * Contract: functions may be called from several threads at once; the core gives each device's [state] back to its backend
+ * only when nothing uses it. Errors go to the sink with a message that names the driver's call. Functions marked (optional) may
+ * be NULL. */
+#ifndef AU_RUNTIME_BACKEND_H
+#define AU_RUNTIME_BACKEND_H
+
+#include "../base.h"
+
+/* Raised when this struct changes; a backend built for another one is not used. */
+#define AU_BACKEND_API 1
+
+/* Receives what find() finds. Copies the texts. */
+typedef struct AuFinder AuFinder;
+aule_status rt_found(AuFinder *finder, const aule_device_info *info, AuSink sink);
+
+/* One launch, all expressions evaluated. */
+typedef struct AuLaunch {
+    uint32_t index;   /* of the variant's launches */
+    uint32_t grid[3]; /* blocks; none is 0 */
+    const uint64_t *
+        slots; /* the parameter block; tensors are addresses, or handles where memory is not flat */
+    const int64_t *
+        offsets; /* a slot each, memory not flat: the offset of a handle's element 0, in elements */
+} AuLaunch;
+
+typedef struct AuBackend {
+    uint32_t api_version;
+    const char *name;   /* "cpu": in ids of devices, and the target of artifacts */
+    bool flat;          /* memory has addresses; else tensors are handles with offsets */
+    DLDeviceType dl[4]; /* kinds of DLPack devices whose memory it reads, 0-terminated if fewer */
+
+    /* Calls rt_found for each device, or once with available 0 and the reason. Never fails but for memory. */
+    aule_status (*find)(AuFinder *finder, AuSink sink);
+
+    /* [index] counts the devices that find() found. */
+    aule_status (*open)(AuMemory memory, uint32_t index, const aule_device_options *options,
+                        void **state, AuSink sink);
+    void (*close)(void *state);
+
+    /* Is code for [arch] of the artifact for such a device? (optional: all are) Features are checked by the core. */
+    bool (*takes_arch)(const char *arch);
+
+    /* A variant's code, ready to launch. */
+    aule_status (*load)(void *state, const aule_variant_v1 *variant, void **program, AuSink sink);
+    void (*unload)(void *state, void *program);
+
+    /* Bytes behind a handle that belong to the tensor must be there. (optional; only where memory is not flat) */
+    aule_status (*check_memory)(void *state, const char *name, void *data, uint64_t bytes,
+                                AuSink sink);
+
+    /* Each after what was put on the queue before, by this or by the caller. [queue] NULL: the device's own. */
+    aule_status (*launch)(void *state, void *program, void *queue, const AuLaunch *launch,
+                          AuSink sink);
+    aule_status (*zero)(void *state, void *queue, void *data, uint64_t offset, uint64_t bytes,
+                        AuSink sink);
+    aule_status (*synchronize)(void *state, void *queue,
+                               AuSink sink); /* (optional: launches are done when they return) */
+
+    /* Memory. data() of a buffer is what DLTensor.data holds. Copies wait until they are done. */
+    aule_status (*buffer_new)(void *state, uint64_t bytes, void **data, AuSink sink);
+    void (*buffer_free)(void *state, void *data);
+    aule_status (*upload)(void *state, void *data, uint64_t offset, const void *from,
+                          uint64_t bytes, AuSink sink);
+    aule_status (*download)(void *state, void *data, uint64_t offset, void *to, uint64_t bytes,
+                            AuSink sink);
+
+    /* Points in a queue's work. (optional: the host's clock, for backends without synchronize) */
+    aule_status (*event_record)(void *state, void *queue, void **event, AuSink sink);
+    aule_status (*event_wait)(void *event, AuSink sink);
+    aule_status (*event_elapsed)(void *first, void *last, uint64_t *nanoseconds, AuSink sink);
+    void (*event_free)(void *event);
+} AuBackend;
+
+/* NULL: unknown. */
+const AuBackend *rt_backend(const char *name, size_t length);
+
+#define BACKEND(name) extern const AuBackend au_backend_##name;
+#include "backends.def"
+
+#endif

@@ -1,0 +1,200 @@
+/* cpu.c - the host's processor: kernels are functions of the artifact, memory is memory, launches are done when they return. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "../descriptor.h"
+#include "backend.h"
+#include "cpu_features.h"
+#include "pool.h"
+
+typedef struct Cpu {
+    AuMemory memory;
+    AuPool *pool;
+} Cpu;
+
+static aule_status find(AuFinder *finder, AuSink sink)
+{
+    AuText name = {.memory = sink.memory}, features = {.memory = sink.memory},
+           driver = {.memory = sink.memory};
+    struct utsname system;
+    rt_cpu_name(&name);
+    rt_cpu_features(&features);
+    if (uname(&system) == 0) rt_text_add(&driver, "%s %s", system.sysname, system.machine);
+    long cores = sysconf(_SC_NPROCESSORS_ONLN), pages = sysconf(_SC_PHYS_PAGES),
+         page = sysconf(_SC_PAGESIZE);
+    aule_device_info info = {
+        .id = "cpu",
+        .backend = "cpu",
+        .available = 1,
+        .name = rt_text_str(&name),
+        .driver = rt_text_str(&driver),
+        .features = rt_text_str(&features),
+        .kind = AULE_DEVICE_CPU,
+        .units = cores > 0 ? (uint32_t)cores : 1,
+        .memory_bytes = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0,
+        .dl = {kDLCPU, 0},
+    };
+    bool failed = name.failed || features.failed || driver.failed;
+    aule_status status = failed ? rt_fail_memory(sink) : rt_found(finder, &info, sink);
+    rt_text_free(&name);
+    rt_text_free(&features);
+    rt_text_free(&driver);
+    return status;
+}
+
+/* AULE_NUM_THREADS; 0 where it is not set. */
+static aule_status threads_from_environment(uint32_t *threads, AuSink sink)
+{
+    const char *text = getenv("AULE_NUM_THREADS");
+    *threads = 0;
+    if (!text || !*text) return AULE_OK;
+    char *end;
+    unsigned long value = strtoul(text, &end, 10);
+    if (*end || value < 1 || value > 1024 || *text == '-')
+        return rt_fail(sink, AULE_ERROR_USAGE, "AULE_NUM_THREADS is '%s', expected 1 to 1024",
+                       text);
+    *threads = (uint32_t)value;
+    return AULE_OK;
+}
+
+static aule_status open_cpu(AuMemory memory, uint32_t index, const aule_device_options *options,
+                            void **state, AuSink sink)
+{
+    (void)index;
+    uint32_t threads = options->threads;
+    aule_status status = threads ? AULE_OK : threads_from_environment(&threads, sink);
+    if (status) return status;
+    Cpu *cpu = rt_alloc(memory, sizeof *cpu);
+    AuPool *pool = cpu ? rt_pool_new(memory, threads) : NULL;
+    if (!pool) {
+        rt_free(cpu);
+        return rt_fail_memory(sink);
+    }
+    *cpu = (Cpu){memory, pool};
+    *state = cpu;
+    return AULE_OK;
+}
+
+static void close_cpu(void *state)
+{
+    Cpu *cpu = state;
+    rt_pool_free(cpu->pool);
+    rt_free(cpu);
+}
+
+static bool takes_arch(const char *arch)
+{
+    const char *family = rt_cpu_family();
+    return strncmp(arch, family, strlen(family)) == 0;
+}
+
+/* The program is the variant itself. */
+static aule_status load(void *state, const aule_variant_v1 *variant, void **program, AuSink sink)
+{
+    Cpu *cpu = state;
+    uint32_t stack_bytes = 0;
+    for (uint32_t i = 0; i < variant->launch_count; i++) {
+        uint32_t needed = rt_launch(variant, i)->private_bytes;
+        if (needed > stack_bytes) stack_bytes = needed;
+    }
+    if (!rt_pool_reserve(cpu->pool, stack_bytes))
+        return rt_fail(sink, AULE_ERROR_MEMORY,
+                       "cpu: no thread with a stack of %u bytes can be started", stack_bytes);
+    *program = (void *)(uintptr_t)variant;
+    return AULE_OK;
+}
+
+static void unload(void *state, void *program)
+{
+    (void)state;
+    (void)program;
+}
+
+static aule_status no_queue(void *queue, AuSink sink)
+{
+    return queue ? rt_fail(sink, AULE_ERROR_USAGE,
+                           "cpu: it has no queues, expected aule_run.queue to be NULL")
+                 : AULE_OK;
+}
+
+static aule_status launch(void *state, void *program, void *queue, const AuLaunch *given,
+                          AuSink sink)
+{
+    Cpu *cpu = state;
+    const aule_launch_v1 *kernel = rt_launch(program, given->index);
+    if (queue) return no_queue(queue, sink);
+    rt_pool_run(cpu->pool, kernel->host, given->slots, given->grid, kernel->private_bytes);
+    return AULE_OK;
+}
+
+static aule_status zero(void *state, void *queue, void *data, uint64_t offset, uint64_t bytes,
+                        AuSink sink)
+{
+    (void)state;
+    if (queue) return no_queue(queue, sink);
+    memset((char *)data + offset, 0, (size_t)bytes);
+    return AULE_OK;
+}
+
+/* Buffers begin at a cache line; the block they lie in stands in front. */
+enum { LINE = 64 };
+
+static aule_status buffer_new(void *state, uint64_t bytes, void **data, AuSink sink)
+{
+    Cpu *cpu = state;
+    char *block = bytes < SIZE_MAX / 2 ? rt_alloc(cpu->memory, (size_t)bytes + 2 * LINE) : NULL;
+    if (!block)
+        return rt_fail(sink, AULE_ERROR_MEMORY, "cpu: no memory for a buffer of %llu bytes",
+                       (unsigned long long)bytes);
+    char *line = block + (2 * LINE - (uintptr_t)block % LINE);
+    memcpy(line - sizeof block, &block, sizeof block);
+    *data = line;
+    return AULE_OK;
+}
+
+static void buffer_free(void *state, void *data)
+{
+    (void)state;
+    char *block;
+    memcpy(&block, (char *)data - sizeof block, sizeof block);
+    rt_free(block);
+}
+
+static aule_status upload(void *state, void *data, uint64_t offset, const void *from,
+                          uint64_t bytes, AuSink sink)
+{
+    (void)state;
+    (void)sink;
+    memcpy((char *)data + offset, from, (size_t)bytes);
+    return AULE_OK;
+}
+
+static aule_status download(void *state, void *data, uint64_t offset, void *to, uint64_t bytes,
+                            AuSink sink)
+{
+    (void)state;
+    (void)sink;
+    memcpy(to, (char *)data + offset, (size_t)bytes);
+    return AULE_OK;
+}
+
+const AuBackend au_backend_cpu = {
+    .api_version = AU_BACKEND_API,
+    .name = "cpu",
+    .flat = true,
+    .dl = {kDLCPU, kDLCUDAHost, kDLROCMHost, kDLCUDAManaged},
+    .find = find,
+    .open = open_cpu,
+    .close = close_cpu,
+    .takes_arch = takes_arch,
+    .load = load,
+    .unload = unload,
+    .launch = launch,
+    .zero = zero,
+    .buffer_new = buffer_new,
+    .buffer_free = buffer_free,
+    .upload = upload,
+    .download = download,
+};

@@ -1,0 +1,69 @@
+#include "cpu_features.h"
+
+#if defined(__x86_64__)
+
+#include <cpuid.h>
+
+enum { A, B, C, D };
+
+static uint64_t saved_state(void) /* XCR0 */
+{
+    unsigned a, b, c, d, low, high;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c >> 27 & 1)) return 0;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return low | (uint64_t)high << 32;
+}
+
+static bool has(uint32_t leaf, uint32_t subleaf, int where, uint32_t bit, uint64_t state)
+{
+    unsigned registers[4];
+    if (!__get_cpuid_count(leaf, subleaf, &registers[A], &registers[B], &registers[C],
+                           &registers[D]))
+        return false;
+    return (registers[where] >> bit & 1) && (saved_state() & state) == state;
+}
+
+void rt_cpu_features(AuText *words)
+{
+#define X86(name, leaf, subleaf, where, bit, state)                                                \
+    if (has(leaf, subleaf, where, bit, state))                                                     \
+        rt_text_add(words, "%s" name, words->length ? " " : "");
+#include "cpu_features.def"
+}
+
+void rt_cpu_name(AuText *name)
+{
+    unsigned words[13] = {0};
+    for (unsigned i = 0; i < 3; i++)
+        if (!__get_cpuid(0x80000002u + i, &words[4 * i], &words[4 * i + 1], &words[4 * i + 2],
+                         &words[4 * i + 3]))
+            return;
+    const char *text = (const char *)words;
+    while (*text == ' ') text++;
+    rt_text_add(name, "%s", text);
+}
+
+const char *rt_cpu_family(void) { return "x86-64"; }
+
+#elif defined(__aarch64__)
+
+#include <sys/auxv.h>
+
+void rt_cpu_features(AuText *words)
+{
+    const unsigned long bits[] = {getauxval(AT_HWCAP), getauxval(AT_HWCAP2)};
+#define ARM(name, word, bit)                                                                       \
+    if (bits[word] >> (bit)&1) rt_text_add(words, "%s" name, words->length ? " " : "");
+#include "cpu_features.def"
+}
+
+void rt_cpu_name(AuText *name) { rt_text_add(name, "AArch64"); }
+const char *rt_cpu_family(void) { return "aarch64"; }
+
+#else
+
+void rt_cpu_features(AuText *words) { (void)words; }
+void rt_cpu_name(AuText *name) { rt_text_add(name, "unknown"); }
+const char *rt_cpu_family(void) { return "unknown"; }
+
+#endif

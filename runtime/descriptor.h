@@ -1,0 +1,42 @@
+/* descriptor.h - reading artifacts: checks that a descriptor is one we understand, and steps through its arrays.
+ * Arrays of structures that carry struct_size step by that of their first element, so that an artifact of a later minor version, with
+ * longer structures, is read right. After rt_check_module, counts and pointers may be trusted; expressions are checked as they are
+ * evaluated. A hostile artifact is beyond this: it is code. */
+#ifndef AU_RUNTIME_DESCRIPTOR_H
+#define AU_RUNTIME_DESCRIPTOR_H
+
+#include "base.h"
+
+/* More than these an artifact may not have; they bound what a run keeps on its stack. */
+enum {
+    AU_MAX_RANK = 8,
+    AU_MAX_TENSORS = 64,
+    AU_MAX_PARAMS = 64,
+    AU_MAX_SIZES = 64,
+    AU_MAX_SLOTS = 512,
+    AU_MAX_LAUNCHES = 32,
+    AU_MAX_REGIONS = 32
+};
+
+aule_status rt_check_module(const aule_module_v1 *module, const char *where, AuSink sink);
+
+const aule_attention_v1 *rt_attention(const aule_module_v1 *module, uint32_t index);
+const aule_tensor_v1 *rt_tensor(const aule_attention_v1 *attention, uint32_t index);
+const aule_param_v1 *rt_param(const aule_attention_v1 *attention, uint32_t index);
+const aule_variant_v1 *rt_variant(const aule_attention_v1 *attention, uint32_t index);
+const aule_launch_v1 *rt_launch(const aule_variant_v1 *variant, uint32_t index);
+
+/* Element types: "bf16", its bytes, and how DLPack writes it. */
+const char *rt_dtype_name(uint32_t dtype);
+uint32_t rt_dtype_bytes(uint32_t dtype); /* 0: not a type of elements */
+DLDataType rt_dtype_dl(uint32_t dtype);
+uint32_t rt_dtype_from_dl(DLDataType type); /* aule_dtype; AULE_OPERAND: none of ours */
+
+bool rt_is_output(const aule_tensor_v1 *tensor);
+const char *rt_size_name(const aule_attention_v1 *attention,
+                         uint32_t size); /* "a width" where it has none */
+
+/* Is [word] among the space-separated [words]? */
+bool rt_has_word(const char *words, const char *word, size_t length);
+
+#endif

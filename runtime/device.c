@@ -1,0 +1,312 @@
+#include "device.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "variant.h"
+
+/* ---- backends */
+
+static const AuBackend *const backends[] = {
+#define BACKEND(name) &au_backend_##name,
+#include "backends/backends.def"
+};
+enum { BACKENDS = sizeof backends / sizeof *backends };
+
+const AuBackend *rt_backend(const char *name, size_t length)
+{
+    for (size_t i = 0; i < BACKENDS; i++)
+        if (strlen(backends[i]->name) == length && memcmp(backends[i]->name, name, length) == 0)
+            return backends[i]->api_version == AU_BACKEND_API ? backends[i] : NULL;
+    return NULL;
+}
+
+/* ---- lists */
+
+struct aule_device_list {
+    AuMemory memory;
+    aule_device_info *at;
+    size_t count, capacity;
+};
+
+struct AuFinder {
+    aule_device_list *list;
+};
+
+static void free_info(aule_device_info *info)
+{
+    const char *texts[] = {info->id, info->reason, info->name, info->driver, info->features};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) rt_free((void *)(uintptr_t)texts[i]);
+}
+
+/* Owns its texts; false: out of memory. */
+static bool copy_info(AuMemory memory, aule_device_info *to, const aule_device_info *from)
+{
+    *to = *from;
+    to->struct_size = sizeof *to;
+    to->id = rt_strdup(memory, from->id);
+    to->reason = rt_strdup(memory, from->reason ? from->reason : "");
+    to->name = rt_strdup(memory, from->name ? from->name : "");
+    to->driver = rt_strdup(memory, from->driver ? from->driver : "");
+    to->features = rt_strdup(memory, from->features ? from->features : "");
+    if (to->id && to->reason && to->name && to->driver && to->features) return true;
+    free_info(to);
+    return false;
+}
+
+aule_status rt_found(AuFinder *finder, const aule_device_info *info, AuSink sink)
+{
+    aule_device_list *list = finder->list;
+    if (list->count == list->capacity) {
+        size_t capacity = list->capacity * 2 + 4;
+        aule_device_info *at = rt_resize(list->memory, list->at, capacity * sizeof *at);
+        if (!at) return rt_fail_memory(sink);
+        list->at = at;
+        list->capacity = capacity;
+    }
+    if (!copy_info(list->memory, &list->at[list->count], info)) return rt_fail_memory(sink);
+    list->count++;
+    return AULE_OK;
+}
+
+static void empty_list(aule_device_list *list)
+{
+    for (size_t i = 0; i < list->count; i++) free_info(&list->at[i]);
+    rt_free(list->at);
+}
+
+/* A processor behind a driver's interface comes after everything else: the native backend serves it better. */
+static bool is_second_choice(const aule_device_info *info)
+{
+    return info->available && info->kind == AULE_DEVICE_CPU && strcmp(info->backend, "cpu") != 0;
+}
+
+static void sort_list(aule_device_list *list)
+{
+    for (size_t i = 1; i < list->count; i++) /* stable insertion */
+        for (size_t j = i;
+             j > 0 && is_second_choice(&list->at[j - 1]) && !is_second_choice(&list->at[j]); j--) {
+            aule_device_info swap = list->at[j];
+            list->at[j] = list->at[j - 1];
+            list->at[j - 1] = swap;
+        }
+}
+
+static aule_status find_all(aule_device_list *list, AuSink sink)
+{
+    AuFinder finder = {list};
+    for (size_t i = 0; i < BACKENDS; i++) {
+        aule_status status = backends[i]->find(&finder, sink);
+        if (status) return status;
+    }
+    sort_list(list);
+    return AULE_OK;
+}
+
+aule_status aule_device_list_new(const aule_options *options, aule_device_list **list,
+                                 aule_error **error)
+{
+    AuSink sink = {rt_memory(NULL), error};
+    aule_options read;
+    aule_status status =
+        rt_read_options(&read, sizeof read, sizeof read, options, "aule_options", sink);
+    if (status) return status;
+    if (!list)
+        return rt_fail(sink, AULE_ERROR_USAGE, "aule_device_list_new: list must not be NULL");
+    sink.memory = rt_memory(read.allocator);
+    aule_device_list *made = rt_alloc(sink.memory, sizeof *made);
+    if (!made) return rt_fail_memory(sink);
+    made->memory = sink.memory;
+    status = find_all(made, sink);
+    if (status)
+        aule_device_list_free(made);
+    else
+        *list = made;
+    return status;
+}
+
+size_t aule_device_list_count(const aule_device_list *list) { return list ? list->count : 0; }
+
+const aule_device_info *aule_device_list_get(const aule_device_list *list, size_t index)
+{
+    return list && index < list->count ? &list->at[index] : NULL;
+}
+
+void aule_device_list_free(aule_device_list *list)
+{
+    if (!list) return;
+    empty_list(list);
+    rt_free(list);
+}
+
+/* ---- opening */
+
+aule_device *rt_device_keep(aule_device *device)
+{
+    atomic_fetch_add_explicit(&device->users, 1, memory_order_relaxed);
+    return device;
+}
+
+void rt_device_release(aule_device *device)
+{
+    if (atomic_fetch_sub_explicit(&device->users, 1, memory_order_acq_rel) != 1) return;
+    if (device->state) device->backend->close(device->state);
+    free_info(&device->info);
+    rt_free(device);
+}
+
+void aule_device_close(aule_device *device)
+{
+    if (device) rt_device_release(device);
+}
+
+const aule_device_info *aule_device_get_info(const aule_device *device)
+{
+    return device ? &device->info : NULL;
+}
+
+static aule_status open_found(const AuBackend *backend, const aule_device_list *list,
+                              uint32_t index, const aule_device_options *options,
+                              aule_device **device, AuSink sink)
+{
+    bool nothing = list->count == 1 && !list->at[0].available;
+    if (!nothing && index >= list->count)
+        return rt_fail(sink, AULE_ERROR_DEVICE,
+                       "there is no %s:%u, this machine has %s:0 to %s:%zu", backend->name, index,
+                       backend->name, backend->name, list->count - 1);
+    const aule_device_info *info = &list->at[nothing ? 0 : index];
+    if (!info->available)
+        return rt_fail(sink, AULE_ERROR_DEVICE, "%s is not available: %s", info->id, info->reason);
+    aule_device *made = rt_alloc(list->memory, sizeof *made);
+    if (!made || !copy_info(list->memory, &made->info, info)) {
+        rt_free(made);
+        return rt_fail_memory(sink);
+    }
+    made->memory = list->memory;
+    made->backend = backend;
+    atomic_init(&made->users, 1);
+    aule_status status = backend->open(list->memory, index, options, &made->state, sink);
+    if (status)
+        rt_device_release(made);
+    else
+        *device = made;
+    return status;
+}
+
+aule_status rt_device_open(const AuBackend *backend, uint32_t index,
+                           const aule_device_options *options, aule_device **device, AuSink sink)
+{
+    aule_device_list list = {.memory = sink.memory};
+    AuFinder finder = {&list};
+    aule_status status = backend->find(&finder, sink);
+    if (!status && list.count == 0)
+        status = rt_fail(sink, AULE_ERROR_DEVICE, "%s found no device", backend->name);
+    if (!status) status = open_found(backend, &list, index, options, device, sink);
+    empty_list(&list);
+    return status;
+}
+
+static void list_backends(AuText *text)
+{
+    for (size_t i = 0; i < BACKENDS; i++)
+        rt_text_add(text, "%s%s", i ? ", " : "", backends[i]->name);
+}
+
+/* [id] of [length] characters: "cpu", "opencl:1". */
+static aule_status open_named(const char *id, size_t length, const aule_device_options *options,
+                              aule_device **device, AuSink sink)
+{
+    size_t name_length = 0;
+    while (name_length < length && id[name_length] != ':') name_length++;
+    const AuBackend *backend = rt_backend(id, name_length);
+    if (!backend) {
+        AuText names = {.memory = sink.memory};
+        list_backends(&names);
+        aule_status status =
+            rt_fail(sink, AULE_ERROR_DEVICE, "there is no backend '%.*s', this build has %s",
+                    (int)length, id, rt_text_str(&names));
+        rt_text_free(&names);
+        return status;
+    }
+    uint32_t index = 0;
+    if (name_length < length) {
+        size_t at = name_length + 1;
+        for (; at < length && id[at] >= '0' && id[at] <= '9' && index < 100000; at++)
+            index = index * 10 + (uint32_t)(id[at] - '0');
+        if (at != length || length == name_length + 1)
+            return rt_fail(sink, AULE_ERROR_DEVICE,
+                           "'%.*s' is not a device, expected a name like %s:0", (int)length, id,
+                           backend->name);
+    }
+    return rt_device_open(backend, index, options, device, sink);
+}
+
+/* AULE_BACKEND: several, the first that opens; the reasons of all otherwise. */
+static aule_status open_from_environment(const char *ids, const aule_device_options *options,
+                                         aule_device **device, AuSink sink)
+{
+    AuText reasons = {.memory = sink.memory};
+    while (*ids) {
+        size_t length = strcspn(ids, ",");
+        aule_error *error = NULL;
+        if (length > 0 &&
+            open_named(ids, length, options, device, (AuSink){sink.memory, &error}) == AULE_OK) {
+            rt_text_free(&reasons);
+            return AULE_OK;
+        }
+        if (length > 0)
+            rt_text_add(&reasons, "%s%s", reasons.length ? "; " : "", aule_error_message(error));
+        aule_error_free(error);
+        ids += length + (ids[length] == ',');
+    }
+    aule_status status = rt_fail(sink, AULE_ERROR_DEVICE, "AULE_BACKEND: %s",
+                                 reasons.length ? rt_text_str(&reasons) : "names no device");
+    rt_text_free(&reasons);
+    return status;
+}
+
+static aule_status open_first(const aule_device_options *options, aule_device **device, AuSink sink)
+{
+    aule_device_list list = {.memory = sink.memory};
+    aule_status status = find_all(&list, sink);
+    AuText reasons = {.memory = sink.memory};
+    bool opened = false;
+    for (size_t i = 0; !status && !opened && i < list.count; i++) {
+        const aule_device_info *info = &list.at[i];
+        aule_error *error = NULL;
+        if (!info->available)
+            rt_text_add(&reasons, "%s%s: %s", reasons.length ? "; " : "", info->id, info->reason);
+        else if (options->attention && !rt_any_variant_fits(options->attention, info))
+            rt_text_add(&reasons, "%s%s: the artifact has no kernel for it",
+                        reasons.length ? "; " : "", info->id);
+        else if (open_named(info->id, strlen(info->id), options, device,
+                            (AuSink){sink.memory, &error}) == AULE_OK)
+            opened = true;
+        else
+            rt_text_add(&reasons, "%s%s", reasons.length ? "; " : "", aule_error_message(error));
+        aule_error_free(error);
+    }
+    if (!status && !opened)
+        status =
+            rt_fail(sink, AULE_ERROR_DEVICE, "no device can be used: %s", rt_text_str(&reasons));
+    rt_text_free(&reasons);
+    empty_list(&list);
+    return status;
+}
+
+aule_status aule_device_open(const char *id, const aule_device_options *options,
+                             aule_device **device, aule_error **error)
+{
+    AuSink sink = {rt_memory(NULL), error};
+    aule_device_options read;
+    aule_status status =
+        rt_read_options(&read, sizeof read, sizeof read, options, "aule_device_options", sink);
+    if (status) return status;
+    if (!device)
+        return rt_fail(sink, AULE_ERROR_USAGE, "aule_device_open: device must not be NULL");
+    sink.memory = rt_memory(read.allocator);
+    if (id) return open_named(id, strlen(id), &read, device, sink);
+    const char *ids = getenv("AULE_BACKEND");
+    return ids && *ids ? open_from_environment(ids, &read, device, sink)
+                       : open_first(&read, device, sink);
+}

@@ -1,0 +1,24 @@
+/* device.h - devices, their choice, and the handles that count their users. */
+#ifndef AU_RUNTIME_DEVICE_H
+#define AU_RUNTIME_DEVICE_H
+
+#include <stdatomic.h>
+
+#include "backends/backend.h"
+
+struct aule_device {
+    AuMemory memory;
+    const AuBackend *backend;
+    void *state;
+    aule_device_info info; /* owns its texts */
+    atomic_uint users;
+};
+
+aule_device *rt_device_keep(aule_device *device);
+void rt_device_release(aule_device *device);
+
+/* Opens a device of a backend that need not be in backends.def (tests). */
+aule_status rt_device_open(const AuBackend *backend, uint32_t index,
+                           const aule_device_options *options, aule_device **device, AuSink sink);
+
+#endif

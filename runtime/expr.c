@@ -1,0 +1,215 @@
+#include "expr.h"
+
+#include <math.h>
+
+#include "descriptor.h"
+
+enum { STACK = 64 };
+
+typedef struct Machine {
+    aule_value at[STACK];
+    uint32_t depth;
+} Machine;
+
+static bool divide_floor(int64_t a, int64_t b, int64_t *r)
+{
+    if (b == 0 || (a == INT64_MIN && b == -1)) return false;
+    *r = a / b - (a % b != 0 && (a < 0) != (b < 0));
+    return true;
+}
+
+static bool modulo_floor(int64_t a, int64_t b, int64_t *r)
+{
+    if (b == 0) return false;
+    if (b == -1) return *r = 0, true; /* INT64_MIN % -1 traps */
+    *r = a % b + (a % b != 0 && (a < 0) != (b < 0) ? b : 0);
+    return true;
+}
+
+static const char not_formed[] = "is not well formed";
+static const char bad_types[] = "mixes integers and floats";
+
+/* One row of expr.def on the values a and b (b is a, where the arity is 1). */
+static const char *apply_int(uint32_t op, int64_t a, int64_t b, aule_value *out)
+{
+    int64_t r = 0;
+    bool fine = false;
+    switch (op) {
+#define NEVER false
+#define EOP(name, arity, result, int_code, float_code)                                             \
+    case AULE_E_##name:                                                                            \
+        fine = int_code;                                                                           \
+        break;
+#include "expr.def"
+#undef NEVER
+    }
+    *out = (aule_value){.type = AULE_VALUE_INT, .i = r};
+    if (fine) return NULL;
+    if (op >= AULE_E_FLOOR) return bad_types;
+    return (op == AULE_E_DIV || op == AULE_E_MOD) && b == 0 ? "divides by zero" : "leaves 64 bits";
+}
+
+static const char *apply_float(uint32_t op, double a, double b, aule_value *out)
+{
+    bool to_int = false;
+    double value = 0;
+    if ((op == AULE_E_DIV || op == AULE_E_MOD) && b == 0) return "divides by zero";
+    if (op == AULE_E_AND || op == AULE_E_OR || op == AULE_E_NOT) return bad_types;
+    switch (op) {
+#define NEVER 0
+#define SAME  false
+#define INT   true
+#define EOP(name, arity, result, int_code, float_code)                                             \
+    case AULE_E_##name:                                                                            \
+        value = float_code;                                                                        \
+        to_int = result;                                                                           \
+        break;
+#include "expr.def"
+#undef NEVER
+#undef SAME
+#undef INT
+    }
+    *out = to_int ? (aule_value){.type = AULE_VALUE_INT, .i = (int64_t)value}
+                  : (aule_value){.type = AULE_VALUE_FLOAT, .f = value};
+    return NULL;
+}
+
+static uint32_t arity_of(uint32_t op) /* 0: not an operation of the table */
+{
+    switch (op) {
+#define EOP(name, arity, result, int_code, float_code)                                             \
+    case AULE_E_##name: return arity;                                                              \
+        #include "expr.def"
+    }
+    return 0;
+}
+
+static const char *convert(uint32_t op, aule_value *top)
+{
+    if (op == AULE_E_TO_FLOAT) {
+        if (top->type == AULE_VALUE_INT)
+            *top = (aule_value){.type = AULE_VALUE_FLOAT, .f = (double)top->i};
+        return NULL;
+    }
+    if (top->type == AULE_VALUE_INT) return NULL;
+    double whole = trunc(top->f);
+    if (!(whole >= -0x1p63 && whole < 0x1p63)) return "leaves 64 bits";
+    *top = (aule_value){.type = AULE_VALUE_INT, .i = (int64_t)whole};
+    return NULL;
+}
+
+static const char *select_value(Machine *m)
+{
+    if (m->depth < 3) return not_formed;
+    aule_value *c = &m->at[m->depth - 3];
+    if (c[0].type != AULE_VALUE_INT || c[1].type != c[2].type) return bad_types;
+    c[0] = c[0].i ? c[1] : c[2];
+    m->depth -= 2;
+    return NULL;
+}
+
+static const char *operate(Machine *m, uint32_t op)
+{
+    if (op == AULE_E_SELECT) return select_value(m);
+    if (op == AULE_E_TO_FLOAT || op == AULE_E_TO_INT)
+        return m->depth == 0 ? not_formed : convert(op, &m->at[m->depth - 1]);
+    uint32_t arity = arity_of(op);
+    if (arity == 0 || m->depth < arity) return not_formed;
+    m->depth -= arity - 1;
+    aule_value *a = &m->at[m->depth - 1], b = a[arity - 1];
+    if (a->type != b.type) return bad_types;
+    return a->type == AULE_VALUE_INT ? apply_int(op, a->i, b.i, a) : apply_float(op, a->f, b.f, a);
+}
+
+/* The constant in the two words after a CONST. */
+static aule_value constant(const uint32_t *words, uint32_t op)
+{
+    uint64_t bits = words[0] | (uint64_t)words[1] << 32;
+    aule_value value = {.type = op == AULE_E_CONST_INT ? AULE_VALUE_INT : AULE_VALUE_FLOAT};
+    if (op == AULE_E_CONST_INT)
+        memcpy(&value.i, &bits, sizeof bits);
+    else
+        memcpy(&value.f, &bits, sizeof bits);
+    return value;
+}
+
+const char *rt_evaluate(const aule_expr *expr, const AuEnv *env, aule_value *value)
+{
+    Machine m;
+    m.depth = 0;
+    if (!expr->code) return not_formed;
+    for (uint32_t at = 0; at < expr->length; at++) {
+        uint32_t op = expr->code[at] & 255u, operand = expr->code[at] >> 8;
+        if (op >= AULE_E_ADD) {
+            const char *wrong = operate(&m, op);
+            if (wrong) return wrong;
+            continue;
+        }
+        if (m.depth == STACK) return not_formed;
+        if (op == AULE_E_CONST_INT || op == AULE_E_CONST_FLOAT) {
+            if (expr->length - at < 3) return not_formed;
+            m.at[m.depth++] = constant(expr->code + at + 1, op);
+            at += 2;
+        } else if (op == AULE_E_SIZE && operand < env->size_count) {
+            m.at[m.depth++] = (aule_value){.type = AULE_VALUE_INT, .i = env->sizes[operand]};
+        } else if (op == AULE_E_PARAM && operand < env->param_count) {
+            m.at[m.depth++] = env->params[operand];
+        } else {
+            return not_formed;
+        }
+    }
+    if (m.depth != 1) return not_formed;
+    *value = m.at[0];
+    return NULL;
+}
+
+int32_t rt_expr_size(const aule_expr *expr)
+{
+    return expr->length == 1 && (expr->code[0] & 255u) == AULE_E_SIZE
+               ? (int32_t)(expr->code[0] >> 8)
+               : -1;
+}
+
+void rt_value_text(AuText *text, const aule_value *value)
+{
+    if (value->type == AULE_VALUE_INT)
+        rt_text_add(text, "%lld", (long long)value->i);
+    else
+        rt_text_add(text, "%.9g", value->f);
+}
+
+void rt_expr_names(AuText *text, const aule_expr *expr, const aule_attention_v1 *attention,
+                   const AuEnv *env)
+{
+    uint64_t seen_sizes = 0, seen_params = 0;
+    const char *separator = "";
+    for (uint32_t at = 0; at < expr->length; at++) {
+        uint32_t op = expr->code[at] & 255u, operand = expr->code[at] >> 8;
+        if (op == AULE_E_CONST_INT || op == AULE_E_CONST_FLOAT) at += 2;
+        bool size = op == AULE_E_SIZE && operand < env->size_count;
+        bool param = op == AULE_E_PARAM && operand < env->param_count;
+        uint64_t *seen = size ? &seen_sizes : &seen_params, bit = 1ull << (operand & 63);
+        if ((!size && !param) || (*seen & bit)) continue;
+        *seen |= bit;
+        aule_value value = size ? (aule_value){.i = env->sizes[operand]} : env->params[operand];
+        rt_text_add(text, "%s%s = ", separator,
+                    size ? attention->sizes[operand].name : rt_param(attention, operand)->name);
+        rt_value_text(text, &value);
+        separator = ", ";
+    }
+}
+
+aule_status aule_evaluate(const aule_expr *expr, const int64_t *sizes, size_t size_count,
+                          const aule_value *params, size_t param_count, aule_value *value,
+                          aule_error **error)
+{
+    AuSink sink = {rt_memory(NULL), error};
+    if (!expr || !value)
+        return rt_fail(sink, AULE_ERROR_USAGE, "aule_evaluate: expr and value must not be NULL");
+    AuEnv env = {sizes, params, sizes ? size_count : 0, params ? param_count : 0};
+    const char *wrong = rt_evaluate(expr, &env, value);
+    if (!wrong) return AULE_OK;
+    bool formed = wrong != not_formed && wrong != bad_types;
+    return rt_fail(sink, formed ? AULE_ERROR_REQUIRE : AULE_ERROR_ARTIFACT, "the expression %s",
+                   wrong);
+}

@@ -1,0 +1,28 @@
+/* expr.h - launch expressions: postfix code of artifacts over sizes and params (aule/artifact.h).
+ * Evaluation checks everything as it goes, so that a damaged artifact gives an error and never a wild read. */
+#ifndef AU_RUNTIME_EXPR_H
+#define AU_RUNTIME_EXPR_H
+
+#include "base.h"
+
+/* Values of the names an expression may use. */
+typedef struct AuEnv {
+    const int64_t *sizes;
+    const aule_value *params;
+    size_t size_count, param_count;
+} AuEnv;
+
+/* NULL: [value] is set; else what is wrong, a text without end: "divides by zero". */
+const char *rt_evaluate(const aule_expr *expr, const AuEnv *env, aule_value *value);
+
+/* The size that [expr] is and nothing more, or -1. */
+int32_t rt_expr_size(const aule_expr *expr);
+
+/* Adds "window = -1, T = 64" for every name in [expr]. */
+void rt_expr_names(AuText *text, const aule_expr *expr, const aule_attention_v1 *attention,
+                   const AuEnv *env);
+
+/* Adds "3" or "0.5". */
+void rt_value_text(AuText *text, const aule_value *value);
+
+#endif

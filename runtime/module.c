@@ -1,0 +1,228 @@
+#include "module.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "descriptor.h"
+#include "sofile.h"
+
+static const char symbol[] = "aule_module_v1";
+
+/* ---- programs */
+
+static AuProgram *find_program(const aule_module *module, const aule_device *device,
+                               const aule_variant_v1 *variant)
+{
+    AuProgram *program = module->programs;
+    while (program && (program->device != device || program->variant != variant))
+        program = program->next;
+    return program;
+}
+
+static aule_status load_program(aule_module *module, aule_device *device,
+                                const aule_variant_v1 *variant, void **code, AuSink sink)
+{
+    AuProgram *program = rt_alloc(module->memory, sizeof *program);
+    if (!program) return rt_fail_memory(sink);
+    aule_status status = device->backend->load(device->state, variant, &program->code, sink);
+    if (status) {
+        rt_free(program);
+        return status;
+    }
+    program->device = rt_device_keep(device);
+    program->variant = variant;
+    program->next = module->programs;
+    module->programs = program;
+    *code = program->code;
+    return AULE_OK;
+}
+
+aule_status rt_module_program(aule_module *module, aule_device *device,
+                              const aule_variant_v1 *variant, void **code, AuSink sink)
+{
+    aule_status status = AULE_OK;
+    pthread_mutex_lock(&module->lock);
+    AuProgram *program = find_program(module, device, variant);
+    if (program)
+        *code = program->code;
+    else
+        status = load_program(module, device, variant, code, sink);
+    pthread_mutex_unlock(&module->lock);
+    return status;
+}
+
+static void unload_programs(aule_module *module)
+{
+    while (module->programs) {
+        AuProgram *program = module->programs;
+        module->programs = program->next;
+        program->device->backend->unload(program->device->state, program->code);
+        rt_device_release(program->device);
+        rt_free(program);
+    }
+}
+
+/* ---- opening and closing */
+
+aule_module *rt_module_keep(aule_module *module)
+{
+    atomic_fetch_add_explicit(&module->users, 1, memory_order_relaxed);
+    return module;
+}
+
+void rt_module_release(aule_module *module)
+{
+    if (atomic_fetch_sub_explicit(&module->users, 1, memory_order_acq_rel) != 1) return;
+    unload_programs(module);
+    if (module->library) dlclose(module->library);
+    if (module->file >= 0) close(module->file);
+    pthread_mutex_destroy(&module->lock);
+    rt_free(module->attentions);
+    rt_free(module);
+}
+
+void aule_module_close(aule_module *module)
+{
+    if (module) rt_module_release(module);
+}
+
+static aule_status make_module(const aule_module_v1 *descriptor, const char *where,
+                               aule_module **module, AuSink sink)
+{
+    aule_status status = rt_check_module(descriptor, where, sink);
+    if (status) return status;
+    aule_module *made = rt_alloc(sink.memory, sizeof *made);
+    aule_attention *attentions =
+        rt_alloc_array(sink.memory, descriptor->attention_count, sizeof *attentions);
+    if (!made || !attentions || pthread_mutex_init(&made->lock, NULL) != 0) {
+        rt_free(made);
+        rt_free(attentions);
+        return rt_fail_memory(sink);
+    }
+    made->memory = sink.memory;
+    atomic_init(&made->users, 1);
+    made->descriptor = descriptor;
+    made->file = -1;
+    made->attentions = attentions;
+    for (uint32_t i = 0; i < descriptor->attention_count; i++)
+        attentions[i] = (aule_attention){made, rt_attention(descriptor, i)};
+    *module = made;
+    return AULE_OK;
+}
+
+aule_status aule_module_from(const aule_module_v1 *descriptor, const aule_options *options,
+                             aule_module **module, aule_error **error)
+{
+    AuSink sink = {rt_memory(NULL), error};
+    aule_options read;
+    aule_status status =
+        rt_read_options(&read, sizeof read, sizeof read, options, "aule_options", sink);
+    if (status) return status;
+    if (!descriptor || !module)
+        return rt_fail(sink, AULE_ERROR_USAGE,
+                       "aule_module_from: descriptor and module must not be NULL");
+    sink.memory = rt_memory(read.allocator);
+    return make_module(descriptor, "the descriptor", module, sink);
+}
+
+/* The loader knows libraries by name: by its path it would return what it loaded before, if the file was replaced meanwhile. The name
+ * of an open descriptor is unique as long as that stays open, and stands for the very file that was checked. */
+static void *load_library(const char *path, int file)
+{
+    char name[64];
+    snprintf(name, sizeof name, "/proc/self/fd/%d", file);
+    void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (library || access(name, R_OK) == 0) return library;
+    return dlopen(path, RTLD_NOW | RTLD_LOCAL); /* no /proc here */
+}
+
+static aule_status open_library(const char *path, int file, aule_module **module, AuSink sink)
+{
+    void *library = load_library(path, file);
+    if (!library) {
+        const char *cause = dlerror();
+        return rt_fail(sink, AULE_ERROR_ARTIFACT, "%s: cannot be loaded: %s", path,
+                       cause ? cause : "no cause given");
+    }
+    const aule_module_v1 *descriptor = dlsym(library, symbol);
+    aule_status status =
+        descriptor ? make_module(descriptor, path, module, sink)
+                   : rt_fail(sink, AULE_ERROR_ARTIFACT,
+                             "%s: not an aule artifact: a shared library without the symbol %s",
+                             path, symbol);
+    if (status)
+        dlclose(library);
+    else
+        (*module)->library = library;
+    return status;
+}
+
+aule_status aule_module_open(const char *path, const aule_options *options, aule_module **module,
+                             aule_error **error)
+{
+    AuSink sink = {rt_memory(NULL), error};
+    aule_options read;
+    aule_status status =
+        rt_read_options(&read, sizeof read, sizeof read, options, "aule_options", sink);
+    if (status) return status;
+    if (!path || !module)
+        return rt_fail(sink, AULE_ERROR_USAGE,
+                       "aule_module_open: path and module must not be NULL");
+    sink.memory = rt_memory(read.allocator);
+    int file = -1;
+    status = rt_open_library(path, symbol, &file, sink);
+    if (status) return status;
+    status = open_library(path, file, module, sink);
+    if (status)
+        close(file);
+    else
+        (*module)->file = file;
+    return status;
+}
+
+/* ---- looking in */
+
+const aule_module_v1 *aule_module_descriptor(const aule_module *module)
+{
+    return module ? module->descriptor : NULL;
+}
+size_t aule_module_count(const aule_module *module)
+{
+    return module ? module->descriptor->attention_count : 0;
+}
+
+aule_attention *aule_module_attention(const aule_module *module, size_t index)
+{
+    return index < aule_module_count(module) ? &module->attentions[index] : NULL;
+}
+
+const aule_attention_v1 *aule_attention_descriptor(const aule_attention *attention)
+{
+    return attention ? attention->descriptor : NULL;
+}
+
+aule_status aule_module_find(const aule_module *module, const char *name,
+                             aule_attention **attention, aule_error **error)
+{
+    AuSink sink = {module ? module->memory : rt_memory(NULL), error};
+    if (!module || !attention)
+        return rt_fail(sink, AULE_ERROR_USAGE,
+                       "aule_module_find: module and attention must not be NULL");
+    uint32_t count = module->descriptor->attention_count;
+    for (uint32_t i = 0; i < count; i++)
+        if (name ? strcmp(module->attentions[i].descriptor->name, name) == 0 : count == 1) {
+            *attention = &module->attentions[i];
+            return AULE_OK;
+        }
+    AuText names = {.memory = sink.memory};
+    for (uint32_t i = 0; i < count; i++)
+        rt_text_add(&names, "%s%s", i ? ", " : "", module->attentions[i].descriptor->name);
+    aule_status status =
+        name ? rt_fail(sink, AULE_ERROR_NAME, "there is no attention '%s', the artifact has %s",
+                       name, rt_text_str(&names))
+             : rt_fail(sink, AULE_ERROR_NAME, "the artifact has several attentions, name one of %s",
+                       rt_text_str(&names));
+    rt_text_free(&names);
+    return status;
+}

@@ -1,0 +1,446 @@
+#include "plan.h"
+
+#include "variant.h"
+
+/* ---- layout: workspace regions and grids */
+
+static aule_status fail_layout(const aule_attention_v1 *a, const aule_variant_v1 *v,
+                               const char *what, const char *wrong, AuSink sink)
+{
+    return rt_fail(sink, AULE_ERROR_ARTIFACT, "%s: %s of the kernels '%s' %s", a->name, what,
+                   v->schedule, wrong);
+}
+
+/* A count that an expression gives: 0 or more, at most [limit]. */
+static const char *count_of(const aule_expr *expr, const AuEnv *env, uint64_t limit,
+                            uint64_t *count)
+{
+    aule_value value;
+    const char *wrong = rt_evaluate(expr, env, &value);
+    if (wrong) return wrong;
+    if (value.type != AULE_VALUE_INT || value.i < 0) return "is not a count";
+    if ((uint64_t)value.i > limit) return "is too large";
+    *count = (uint64_t)value.i;
+    return NULL;
+}
+
+/* A 32-bit slot must hold its size. */
+static aule_status check_narrow(const aule_attention_v1 *a, const aule_launch_v1 *launch,
+                                const AuBound *bound, AuSink sink)
+{
+    for (uint32_t i = 0; i < launch->slot_count; i++) {
+        const aule_slot_v1 *slot = &launch->slots[i];
+        if (slot->type != AULE_SLOT_I32) continue;
+        bool size = slot->kind == AULE_SLOT_SIZE, stride = slot->kind == AULE_SLOT_STRIDE;
+        int64_t value = size     ? bound->sizes[slot->index]
+                        : stride ? bound->strides[slot->index][slot->dim]
+                                 : 0;
+        if (value < INT32_MIN || value > INT32_MAX)
+            return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s%s is %lld, the kernel takes at most %d",
+                           a->name, size ? "the size " : "a stride of ",
+                           size ? rt_size_name(a, slot->index) : rt_tensor(a, slot->index)->name,
+                           (long long)value, INT32_MAX);
+    }
+    return AULE_OK;
+}
+
+static aule_status lay_out_workspace(const aule_attention_v1 *a, const aule_variant_v1 *v,
+                                     const AuEnv *env, AuLayout *layout, AuSink sink)
+{
+    layout->workspace_align = 1;
+    layout->workspace_bytes = 0;
+    for (uint32_t i = 0; i < v->workspace_count; i++) {
+        uint32_t align = v->workspaces[i].align ? v->workspaces[i].align : 1;
+        const char *wrong =
+            count_of(&v->workspaces[i].bytes, env, 1ull << 48, &layout->region_bytes[i]);
+        if (wrong) return fail_layout(a, v, "a workspace", wrong, sink);
+        layout->region_at[i] = (layout->workspace_bytes + align - 1) / align * align;
+        layout->workspace_bytes = layout->region_at[i] + layout->region_bytes[i];
+        if (align > layout->workspace_align) layout->workspace_align = align;
+    }
+    return AULE_OK;
+}
+
+aule_status rt_layout(const aule_attention_v1 *a, const aule_variant_v1 *v, const AuBound *bound,
+                      AuLayout *layout, AuSink sink)
+{
+    AuEnv env = rt_bound_env(a, bound);
+    aule_status status = lay_out_workspace(a, v, &env, layout, sink);
+    for (uint32_t i = 0; !status && i < v->launch_count; i++) {
+        const aule_launch_v1 *launch = rt_launch(v, i);
+        for (int axis = 0; !status && axis < 3; axis++) {
+            uint64_t blocks = 0;
+            const char *wrong = count_of(&launch->grid[axis], &env, UINT32_MAX, &blocks);
+            if (wrong) status = fail_layout(a, v, "a grid", wrong, sink);
+            layout->grid[i][axis] = (uint32_t)blocks;
+        }
+        const uint32_t *grid = layout->grid[i];
+        if (!status && (uint64_t)grid[0] * grid[1] > (1ull << 48) / (grid[2] ? grid[2] : 1))
+            status = fail_layout(a, v, "a grid", "is too large", sink);
+        if (!status) status = check_narrow(a, launch, bound, sink);
+    }
+    return status;
+}
+
+/* ---- making plans */
+
+static aule_status check_device(const aule_plan *plan, uint32_t index, const DLTensor *given,
+                                AuSink sink)
+{
+    const AuBackend *backend = plan->device->backend;
+    const aule_device_info *info = &plan->device->info;
+    bool kind = false;
+    for (size_t i = 0; i < sizeof backend->dl / sizeof *backend->dl; i++)
+        if (backend->dl[i] != 0 && given->device.device_type == backend->dl[i]) kind = true;
+    bool same = given->device.device_type != info->dl.device_type ||
+                given->device.device_id == info->dl.device_id;
+    if (kind && same) return AULE_OK;
+    return rt_fail(
+        sink, AULE_ERROR_TENSOR,
+        "%s: %s: it is on DLPack device type %d, id %d, expected type %d, id %d of device %s",
+        plan->attention->name, rt_tensor(plan->attention, index)->name,
+        (int)given->device.device_type, given->device.device_id, (int)info->dl.device_type,
+        info->dl.device_id, info->id);
+}
+
+static aule_status check_address(const aule_plan *plan, uint32_t index, const aule_address *at,
+                                 AuSink sink)
+{
+    const char *attention = plan->attention->name, *name = rt_tensor(plan->attention, index)->name;
+    if (plan->empty[index]) return AULE_OK;
+    if (!at->data)
+        return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s: its data is NULL", attention, name);
+    uint64_t bytes = rt_dtype_bytes(plan->bound.dtypes[index]);
+    uint64_t address =
+        (plan->device->backend->flat ? (uint64_t)(uintptr_t)at->data : 0) + at->byte_offset;
+    if (address % bytes == 0) return AULE_OK;
+    return rt_fail(sink, AULE_ERROR_TENSOR,
+                   "%s: %s: its address is %llu past a multiple of %llu, the bytes of %s",
+                   attention, name, (unsigned long long)(address % bytes),
+                   (unsigned long long)bytes, rt_dtype_name(plan->bound.dtypes[index]));
+}
+
+/* Handles have an end, and offsets are not negative. */
+static aule_status check_inside(const aule_plan *plan, uint32_t index, const DLTensor *given,
+                                AuSink sink)
+{
+    const AuBackend *backend = plan->device->backend;
+    int64_t low, high, bytes = rt_dtype_bytes(plan->bound.dtypes[index]);
+    rt_extent(given, plan->bound.strides[index], &low, &high);
+    if (backend->flat || high < low) return AULE_OK;
+    const char *name = rt_tensor(plan->attention, index)->name;
+    if (given->byte_offset > INT64_MAX / 4 || (int64_t)given->byte_offset + low * bytes < 0)
+        return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s: its strides reach before its buffer",
+                       plan->attention->name, name);
+    if (!backend->check_memory) return AULE_OK;
+    return backend->check_memory(plan->device->state, name, given->data,
+                                 given->byte_offset + (uint64_t)((high + 1) * bytes), sink);
+}
+
+static aule_status take_tensors(aule_plan *plan, const aule_call *call, AuSink sink)
+{
+    const aule_attention_v1 *a = plan->attention;
+    for (uint32_t i = 0; i < a->tensor_count; i++) {
+        const DLTensor *given = plan->bound.tensors[i];
+        if (!given) continue;
+        int64_t low, high;
+        rt_extent(given, plan->bound.strides[i], &low, &high);
+        plan->empty[i] = high < low;
+        plan->at[i] = (aule_address){given->data, given->byte_offset};
+        aule_status status = check_device(plan, i, given, sink);
+        if (!status) status = check_address(plan, i, &plan->at[i], sink);
+        if (!status) status = check_inside(plan, i, given, sink);
+        if (status) return status;
+    }
+    plan->tensor_arg_count = call->tensor_count;
+    for (size_t i = 0; i < call->tensor_count; i++)
+        plan->tensor_args[i] = (uint32_t)rt_find_tensor(a, call->tensors[i].name);
+    plan->param_arg_count = call->param_count;
+    for (size_t i = 0; i < call->param_count; i++) {
+        plan->param_args[i].name =
+            rt_param(a, (uint32_t)rt_find_param(a, call->params[i].name))->name;
+        plan->param_args[i].value = call->params[i].value;
+    }
+    return rt_check_overlaps(a, &plan->bound, plan->device->backend->flat, sink);
+}
+
+static aule_status check_operation(const aule_attention_v1 *a, const char *operation, AuSink sink)
+{
+    AuText names = {.memory = sink.memory};
+    for (uint32_t i = 0; i < a->variant_count; i++) {
+        const char *name = rt_variant(a, i)->operation;
+        if (strcmp(name, operation) == 0) return rt_text_free(&names), AULE_OK;
+        if (!names.at || !strstr(names.at, name))
+            rt_text_add(&names, "%s%s", names.at ? ", " : "", name);
+    }
+    aule_status status =
+        rt_fail(sink, AULE_ERROR_UNSUPPORTED, "%s: no operation '%s', the artifact has %s", a->name,
+                operation, names.at ? rt_text_str(&names) : "none");
+    rt_text_free(&names);
+    return status;
+}
+
+static aule_status fill_plan(aule_plan *plan, const aule_call *call, AuSink sink)
+{
+    const aule_attention_v1 *a = plan->attention;
+    const char *operation = call->operation ? call->operation : "forward";
+    aule_status status = check_operation(a, operation, sink);
+    if (!status) status = rt_bind_tensors(a, call, true, &plan->bound, sink);
+    if (!status)
+        status = rt_bind_params(a, call->params, call->param_count, NULL, &plan->bound, sink);
+    if (!status) status = take_tensors(plan, call, sink);
+    if (!status)
+        status = rt_choose_variant(a, plan->device->backend, &plan->device->info, &plan->bound,
+                                   operation, call->arch, &plan->variant, sink);
+    if (!status) status = rt_layout(a, plan->variant, &plan->bound, &plan->layout, sink);
+    if (!status)
+        status = rt_module_program(plan->module, plan->device, plan->variant, &plan->code, sink);
+    return status;
+}
+
+aule_status aule_plan_new(aule_attention *attention, aule_device *device, const aule_call *call,
+                          aule_plan **plan, aule_error **error)
+{
+    AuSink sink = {attention ? attention->module->memory : rt_memory(NULL), error};
+    if (!attention || !device || !call || !plan)
+        return rt_fail(sink, AULE_ERROR_USAGE,
+                       "aule_plan_new: attention, device, call and plan must not be NULL");
+    aule_call read;
+    aule_status status = rt_read_options(&read, sizeof read, sizeof read, call, "aule_call", sink);
+    if (status) return status;
+    aule_plan *made = rt_alloc(sink.memory, sizeof *made);
+    if (!made) return rt_fail_memory(sink);
+    made->memory = sink.memory;
+    made->module = rt_module_keep(attention->module);
+    made->device = rt_device_keep(device);
+    made->attention = attention->descriptor;
+    status = fill_plan(made, &read, sink);
+    if (status)
+        aule_plan_free(made);
+    else
+        *plan = made;
+    return status;
+}
+
+void aule_plan_free(aule_plan *plan)
+{
+    if (!plan) return;
+    aule_module *module = plan->module;
+    aule_device *device = plan->device;
+    rt_free(plan);
+    rt_module_release(module);
+    rt_device_release(device);
+}
+
+const aule_variant_v1 *aule_plan_variant(const aule_plan *plan)
+{
+    return plan ? plan->variant : NULL;
+}
+
+uint64_t aule_plan_workspace(const aule_plan *plan, uint32_t *align)
+{
+    if (align) *align = plan ? plan->layout.workspace_align : 1;
+    return plan ? plan->layout.workspace_bytes : 0;
+}
+
+/* ---- running */
+
+/* One run: the plan's values, or the caller's new ones. */
+typedef struct Run {
+    const aule_plan *plan;
+    const AuBound *bound;
+    const AuLayout *layout;
+    const aule_address *at; /* by index of the signature */
+    aule_run given;
+} Run;
+
+static uint64_t low_half(int32_t value) { return (uint32_t)value; }
+
+static uint64_t param_slot(const aule_value *value, uint32_t dtype)
+{
+    uint32_t bits;
+    if (dtype == AULE_I64) return (uint64_t)value->i;
+    if (dtype != AULE_F32) return low_half((int32_t)value->i);
+    float single = (float)value->f;
+    memcpy(&bits, &single, sizeof bits);
+    return bits;
+}
+
+static uint64_t number_slot(const aule_slot_v1 *slot, int64_t value)
+{
+    return slot->type == AULE_SLOT_I32 ? low_half((int32_t)value) : (uint64_t)value;
+}
+
+/* The parameter block of one launch. */
+static void fill_slots(const Run *run, const aule_launch_v1 *launch, uint64_t *slots,
+                       int64_t *offsets)
+{
+    const aule_plan *plan = run->plan;
+    bool flat = plan->device->backend->flat;
+    for (uint32_t i = 0; i < launch->slot_count; i++) {
+        const aule_slot_v1 *slot = &launch->slots[i];
+        uint32_t index = slot->index;
+        offsets[i] = 0;
+        switch ((aule_slot_kind)slot->kind) {
+        case AULE_SLOT_TENSOR: {
+            const aule_address *at = &run->at[index];
+            uint64_t bytes =
+                plan->bound.tensors[index] ? rt_dtype_bytes(plan->bound.dtypes[index]) : 1;
+            slots[i] = (uint64_t)(uintptr_t)at->data + (flat ? at->byte_offset : 0);
+            offsets[i] = (int64_t)(at->byte_offset / bytes);
+            break;
+        }
+        case AULE_SLOT_STRIDE:
+            slots[i] = number_slot(slot, run->bound->strides[index][slot->dim]);
+            break;
+        case AULE_SLOT_SIZE: slots[i] = number_slot(slot, run->bound->sizes[index]); break;
+        case AULE_SLOT_PARAM:
+            slots[i] =
+                param_slot(&run->bound->params[index], rt_param(plan->attention, index)->dtype);
+            break;
+        case AULE_SLOT_WORKSPACE: {
+            uint64_t at = run->layout->region_at[index];
+            slots[i] = (uint64_t)(uintptr_t)run->given.workspace + (flat ? at : 0);
+            offsets[i] = (int64_t)(at / (slot->dim ? slot->dim : 1));
+            break;
+        }
+        case AULE_SLOT_PRESENT: slots[i] = plan->bound.tensors[index] != NULL; break;
+        }
+    }
+}
+
+static aule_status check_workspace(const Run *run, AuSink sink)
+{
+    const AuLayout *layout = run->layout;
+    const char *name = run->plan->attention->name;
+    if (layout->workspace_bytes == 0) return AULE_OK;
+    if (!run->given.workspace)
+        return rt_fail(sink, AULE_ERROR_WORKSPACE, "%s: no workspace, expected %llu bytes", name,
+                       (unsigned long long)layout->workspace_bytes);
+    if (run->given.workspace_bytes < layout->workspace_bytes)
+        return rt_fail(sink, AULE_ERROR_WORKSPACE,
+                       "%s: the workspace has %llu bytes, expected %llu", name,
+                       (unsigned long long)run->given.workspace_bytes,
+                       (unsigned long long)layout->workspace_bytes);
+    if (run->plan->device->backend->flat &&
+        (uintptr_t)run->given.workspace % layout->workspace_align != 0)
+        return rt_fail(sink, AULE_ERROR_WORKSPACE, "%s: the workspace is not aligned to %u bytes",
+                       name, layout->workspace_align);
+    return AULE_OK;
+}
+
+static aule_status launch_all(const Run *run, AuSink sink)
+{
+    const aule_plan *plan = run->plan;
+    const AuBackend *backend = plan->device->backend;
+    void *state = plan->device->state, *queue = run->given.queue;
+    for (uint32_t i = 0; i < plan->variant->workspace_count; i++) {
+        if (!plan->variant->workspaces[i].zeroed || run->layout->region_bytes[i] == 0) continue;
+        aule_status status =
+            backend->zero(state, queue, run->given.workspace, run->layout->region_at[i],
+                          run->layout->region_bytes[i], sink);
+        if (status) return status;
+    }
+    uint64_t slots[AU_MAX_SLOTS];
+    int64_t offsets[AU_MAX_SLOTS];
+    for (uint32_t i = 0; i < plan->variant->launch_count; i++) {
+        const uint32_t *grid = run->layout->grid[i];
+        if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) continue;
+        fill_slots(run, rt_launch(plan->variant, i), slots, offsets);
+        AuLaunch launch = {i, {grid[0], grid[1], grid[2]}, slots, offsets};
+        aule_status status = backend->launch(state, plan->code, queue, &launch, sink);
+        if (status) return status;
+    }
+    return AULE_OK;
+}
+
+/* New parameters: all that depends on them, again. Out of line, for its stack. */
+static __attribute__((noinline)) aule_status run_with_params(const Run *planned, AuSink sink)
+{
+    const aule_plan *plan = planned->plan;
+    AuBound bound = plan->bound;
+    AuLayout layout;
+    Run run = *planned;
+    run.bound = &bound;
+    run.layout = &layout;
+    aule_status status = rt_bind_params(plan->attention, plan->param_args, plan->param_arg_count,
+                                        run.given.params, &bound, sink);
+    if (!status) status = rt_layout(plan->attention, plan->variant, &bound, &layout, sink);
+    if (!status) status = check_workspace(&run, sink);
+    return status ? status : launch_all(&run, sink);
+}
+
+static aule_status move_tensors(const aule_plan *plan, const aule_address *given, aule_address *at,
+                                AuSink sink)
+{
+    memcpy(at, plan->at, sizeof plan->at);
+    for (size_t i = 0; i < plan->tensor_arg_count; i++) {
+        aule_status status = check_address(plan, plan->tensor_args[i], &given[i], sink);
+        if (status) return status;
+        at[plan->tensor_args[i]] = given[i];
+    }
+    return AULE_OK;
+}
+
+aule_status aule_plan_run(const aule_plan *plan, const aule_run *given, aule_error **error)
+{
+    AuSink sink = {plan ? plan->memory : rt_memory(NULL), error};
+    if (!plan) return rt_fail(sink, AULE_ERROR_USAGE, "aule_plan_run: plan must not be NULL");
+    aule_address moved[AU_MAX_TENSORS];
+    Run run = {.plan = plan, .bound = &plan->bound, .layout = &plan->layout, .at = plan->at};
+    aule_status status =
+        rt_read_options(&run.given, sizeof run.given, sizeof run.given, given, "aule_run", sink);
+    if (!status && run.given.tensors) {
+        status = move_tensors(plan, run.given.tensors, moved, sink);
+        run.at = moved;
+    }
+    if (status) return status;
+    if (run.given.params) return run_with_params(&run, sink);
+    status = check_workspace(&run, sink);
+    return status ? status : launch_all(&run, sink);
+}
+
+aule_status aule_attention_run(aule_attention *attention, aule_device *device,
+                               const aule_call *call, const aule_run *run, aule_error **error)
+{
+    aule_plan *plan;
+    aule_status status = aule_plan_new(attention, device, call, &plan, error);
+    if (status) return status;
+    status = aule_plan_run(plan, run, error);
+    aule_plan_free(plan);
+    return status;
+}
+
+/* ---- shapes */
+
+aule_status aule_attention_shape(const aule_attention *attention, const aule_call *call,
+                                 const char *name, int32_t *rank, int64_t shape[8],
+                                 DLDataType *dtype, aule_error **error)
+{
+    AuSink sink = {attention ? attention->module->memory : rt_memory(NULL), error};
+    if (!attention || !call || !name || !rank || !shape || !dtype)
+        return rt_fail(sink, AULE_ERROR_USAGE, "aule_attention_shape: no argument may be NULL");
+    const aule_attention_v1 *a = attention->descriptor;
+    AuBound bound;
+    aule_call read;
+    aule_status status = rt_read_options(&read, sizeof read, sizeof read, call, "aule_call", sink);
+    if (!status) status = rt_bind_tensors(a, &read, false, &bound, sink);
+    if (status) return status;
+    int32_t index = rt_find_tensor(a, name);
+    if (index < 0) return rt_fail(sink, AULE_ERROR_NAME, "%s: no tensor '%s'", a->name, name);
+    const aule_tensor_v1 *t = rt_tensor(a, (uint32_t)index);
+    AuEnv env = {bound.sizes, NULL, a->size_count, 0};
+    for (uint32_t axis = 0; axis < t->rank; axis++) {
+        aule_value extent;
+        const char *wrong = rt_evaluate(&t->axes[axis], &env, &extent);
+        if (!wrong && (extent.type != AULE_VALUE_INT || extent.i < 0))
+            wrong = "is not given by the inputs";
+        if (wrong)
+            return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s: the extent of axis %u %s", a->name,
+                           name, axis, wrong);
+        shape[axis] = extent.i;
+    }
+    *rank = (int32_t)t->rank;
+    *dtype = rt_dtype_dl(t->dtype == AULE_OPERAND ? bound.operand : t->dtype);
+    return AULE_OK;
+}

@@ -1,0 +1,39 @@
+/* plan.h - prepared calls. All that depends on arguments but not on addresses is worked out once; a run fills parameter blocks and
+ * launches. */
+#ifndef AU_RUNTIME_PLAN_H
+#define AU_RUNTIME_PLAN_H
+
+#include "module.h"
+#include "signature.h"
+
+/* What sizes and parameters decide of a variant. */
+typedef struct AuLayout {
+    uint64_t region_at[AU_MAX_REGIONS]; /* bytes from the workspace's start */
+    uint64_t region_bytes[AU_MAX_REGIONS];
+    uint64_t workspace_bytes;
+    uint32_t workspace_align;
+    uint32_t grid[AU_MAX_LAUNCHES][3];
+} AuLayout;
+
+aule_status rt_layout(const aule_attention_v1 *attention, const aule_variant_v1 *variant,
+                      const AuBound *bound, AuLayout *layout, AuSink sink);
+
+struct aule_plan {
+    AuMemory memory;
+    aule_module *module;
+    aule_device *device;
+    const aule_attention_v1 *attention;
+    const aule_variant_v1 *variant;
+    void *code;
+    AuBound bound; /* tensors are NULL or not, and not to be followed: they were the caller's */
+    bool empty[AU_MAX_TENSORS];
+    aule_address at[AU_MAX_TENSORS];
+    uint32_t
+        tensor_args[AU_MAX_TENSORS]; /* of each tensor of the call: its index in the signature */
+    size_t tensor_arg_count;
+    aule_param_arg param_args[AU_MAX_PARAMS]; /* names are the descriptor's */
+    size_t param_arg_count;
+    AuLayout layout;
+};
+
+#endif

@@ -1,0 +1,133 @@
+#include "variant.h"
+
+#include "descriptor.h"
+#include "module.h"
+
+/* Does [info] have all the words of [features]? [missing] receives the first that it lacks. */
+static bool has_features(const aule_device_info *info, const char *features, const char **missing,
+                         size_t *missing_length)
+{
+    while (*features) {
+        size_t length = strcspn(features, " ");
+        if (length > 0 && !rt_has_word(info->features, features, length)) {
+            *missing = features;
+            *missing_length = length;
+            return false;
+        }
+        features += length + (features[length] == ' ');
+    }
+    return true;
+}
+
+static bool fits_device(const aule_variant_v1 *variant, const AuBackend *backend,
+                        const aule_device_info *info)
+{
+    const char *missing;
+    size_t length;
+    return strcmp(variant->target, backend->name) == 0 &&
+           (!backend->takes_arch || backend->takes_arch(variant->arch)) &&
+           has_features(info, variant->features, &missing, &length);
+}
+
+bool rt_any_variant_fits(const aule_attention *attention, const aule_device_info *info)
+{
+    const AuBackend *backend = rt_backend(info->backend, strlen(info->backend));
+    const aule_attention_v1 *a = attention->descriptor;
+    for (uint32_t i = 0; backend && i < a->variant_count; i++)
+        if (fits_device(rt_variant(a, i), backend, info)) return true;
+    return false;
+}
+
+static bool fits_sizes(const aule_variant_v1 *variant, const AuBound *bound)
+{
+    for (uint32_t i = 0; i < variant->fixed_count; i++)
+        if (bound->sizes[variant->fixed[i].size] != variant->fixed[i].value) return false;
+    return true;
+}
+
+void rt_variant_text(AuText *text, const aule_attention_v1 *attention,
+                     const aule_variant_v1 *variant)
+{
+    rt_text_add(text, "%s %s %s", variant->target, variant->arch, rt_dtype_name(variant->dtype));
+    for (uint32_t i = 0; i < variant->fixed_count; i++) {
+        const aule_fixed_v1 *fixed = &variant->fixed[i];
+        const char *name = attention->sizes[fixed->size].name;
+        rt_text_add(text, " %s%s%lld", name, name[0] ? "=" : "width ", (long long)fixed->value);
+    }
+}
+
+/* The sizes that variants of this attention fix, as the call has them. */
+static void add_widths(AuText *text, const aule_attention_v1 *a, const AuBound *bound,
+                       const char *before)
+{
+    uint64_t fixed = 0;
+    for (uint32_t i = 0; i < a->variant_count; i++) {
+        const aule_variant_v1 *v = rt_variant(a, i);
+        for (uint32_t j = 0; j < v->fixed_count; j++) fixed |= 1ull << v->fixed[j].size;
+    }
+    for (uint32_t i = 0; i < a->size_count; i++)
+        if ((fixed >> i & 1) && a->sizes[i].name[0])
+            rt_text_add(text, "%s%s=%lld", before, a->sizes[i].name, (long long)bound->sizes[i]);
+}
+
+static void add_what_there_is(AuText *text, const aule_attention_v1 *a, const char *operation,
+                              const aule_device_info *info)
+{
+    enum { SHOWN = 12 };
+    uint32_t shown = 0, left = 0;
+    for (uint32_t i = 0; i < a->variant_count; i++) {
+        const aule_variant_v1 *v = rt_variant(a, i);
+        if (strcmp(v->operation, operation) != 0) continue;
+        if (shown == SHOWN) {
+            left++;
+            continue;
+        }
+        rt_text_add(text, "%s", shown++ ? ", " : "");
+        rt_variant_text(text, a, v);
+        const char *missing;
+        size_t length;
+        if (strcmp(v->target, info->backend) == 0 &&
+            !has_features(info, v->features, &missing, &length))
+            rt_text_add(text, " (needs %.*s)", (int)length, missing);
+    }
+    if (shown == 0) rt_text_add(text, "nothing for this operation");
+    if (left > 0) rt_text_add(text, " and %u more", left);
+}
+
+static aule_status fail_unsupported(const aule_attention_v1 *a, const aule_device_info *info,
+                                    const AuBound *bound, const char *operation, const char *arch,
+                                    AuSink sink)
+{
+    AuText text = {.memory = sink.memory};
+    rt_text_add(&text, "%s: no %s kernel for device %s, dtype %s", a->name, operation, info->id,
+                rt_dtype_name(bound->operand));
+    add_widths(&text, a, bound, ", ");
+    if (arch) rt_text_add(&text, ", architecture %s", arch);
+    rt_text_add(&text, "; the artifact has: ");
+    add_what_there_is(&text, a, operation, info);
+    rt_text_add(&text, "; to have it: aulec --target %s --dtype %s", info->backend,
+                rt_dtype_name(bound->operand));
+    add_widths(&text, a, bound, " --width ");
+    if (arch) rt_text_add(&text, " --arch %s", arch);
+    aule_status status =
+        text.failed ? rt_fail_memory(sink) : rt_fail(sink, AULE_ERROR_UNSUPPORTED, "%s", text.at);
+    rt_text_free(&text);
+    return status;
+}
+
+aule_status rt_choose_variant(const aule_attention_v1 *attention, const AuBackend *backend,
+                              const aule_device_info *info, const AuBound *bound,
+                              const char *operation, const char *arch,
+                              const aule_variant_v1 **variant, AuSink sink)
+{
+    for (uint32_t i = 0; i < attention->variant_count; i++) {
+        const aule_variant_v1 *v = rt_variant(attention, i);
+        if (strcmp(v->operation, operation) == 0 && v->dtype == bound->operand &&
+            (!arch || strcmp(v->arch, arch) == 0) && fits_sizes(v, bound) &&
+            fits_device(v, backend, info)) {
+            *variant = v;
+            return AULE_OK;
+        }
+    }
+    return fail_unsupported(attention, info, bound, operation, arch, sink);
+}

@@ -1,0 +1,21 @@
+/* variant.h - which of an artifact's variants serves a call on a device. The first that fits is the best: the compiler sorted them. */
+#ifndef AU_RUNTIME_VARIANT_H
+#define AU_RUNTIME_VARIANT_H
+
+#include "backends/backend.h"
+#include "signature.h"
+
+/* Would any variant of any operation run on such a device, by target, architecture and features? */
+bool rt_any_variant_fits(const aule_attention *attention, const aule_device_info *info);
+
+/* AULE_ERROR_UNSUPPORTED says what was asked for, what the artifact has, and how to compile what is missing. */
+aule_status rt_choose_variant(const aule_attention_v1 *attention, const AuBackend *backend,
+                              const aule_device_info *info, const AuBound *bound,
+                              const char *operation, const char *arch,
+                              const aule_variant_v1 **variant, AuSink sink);
+
+/* Adds "cpu x86-64-v4 bf16 D=64 E=64". */
+void rt_variant_text(AuText *text, const aule_attention_v1 *attention,
+                     const aule_variant_v1 *variant);
+
+#endif
