@@ -114,8 +114,8 @@ static void print_item(const AuItem *item, int depth, AuText *out)
 {
     const AuItemKind kind = item->kind;
     const bool tensor = kind == AU_ITEM_TENSOR || kind == AU_ITEM_INPUT;
-    const bool parens = kind == AU_ITEM_FN || kind == AU_ITEM_ONLINE || kind == AU_ITEM_MOD ||
-                        kind == AU_ITEM_USE;
+    const bool parens =
+        kind == AU_ITEM_FN || kind == AU_ITEM_ONLINE || kind == AU_ITEM_MOD || kind == AU_ITEM_USE;
     indent(depth, out);
     print_head(item, out);
     if (item->dtype.text) au_text_add(out, "%s", item->dtype.text);

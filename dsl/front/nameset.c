@@ -1,7 +1,7 @@
 /* nameset.c - see nameset.h. */
 #include "nameset.h"
 
-enum { FIRST_SIZE = 32 };
+enum { FIRST_SIZE = 8 };
 
 AuNameSet *nameset_new(AuArena *arena)
 {

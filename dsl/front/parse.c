@@ -29,15 +29,33 @@ typedef struct TokenText {
 static const char *text_of(int kind)
 {
     static const TokenText texts[] = {
-        {TOK_NAME, "a name"},       {TOK_INT, "an integer"},    {TOK_FLOAT, "a number"},
-        {TOK_LPAREN, "'('"},        {TOK_RPAREN, "')'"},        {TOK_LBRACE, "'{'"},
-        {TOK_RBRACE, "'}'"},        {TOK_LBRACKET, "'['"},      {TOK_RBRACKET, "']'"},
-        {TOK_COMMA, "','"},         {TOK_SEMI, "';'"},          {TOK_COLON, "':'"},
-        {TOK_ASSIGN, "'='"},        {TOK_LET, "'let'"},         {TOK_RETURN, "'return'"},
-        {TOK_ROWSCALE, "'rowscale'"}, {TOK_FINAL, "'final'"},   {TOK_CONST, "'const'"},
-        {TOK_FN, "'fn'"},           {TOK_ONLINE, "'online'"},   {TOK_ATTENTION, "'attention'"},
-        {TOK_DOTDOT, "'..'"},       {TOK_INPUT, "'input'"},     {TOK_PARAM, "'param'"},
-        {TOK_REQUIRE, "'require'"}, {TOK_LINEAR, "'linear'"},   {0, "the end of the file"},
+        {TOK_NAME, "a name"},
+        {TOK_INT, "an integer"},
+        {TOK_FLOAT, "a number"},
+        {TOK_LPAREN, "'('"},
+        {TOK_RPAREN, "')'"},
+        {TOK_LBRACE, "'{'"},
+        {TOK_RBRACE, "'}'"},
+        {TOK_LBRACKET, "'['"},
+        {TOK_RBRACKET, "']'"},
+        {TOK_COMMA, "','"},
+        {TOK_SEMI, "';'"},
+        {TOK_COLON, "':'"},
+        {TOK_ASSIGN, "'='"},
+        {TOK_LET, "'let'"},
+        {TOK_RETURN, "'return'"},
+        {TOK_ROWSCALE, "'rowscale'"},
+        {TOK_FINAL, "'final'"},
+        {TOK_CONST, "'const'"},
+        {TOK_FN, "'fn'"},
+        {TOK_ONLINE, "'online'"},
+        {TOK_ATTENTION, "'attention'"},
+        {TOK_DOTDOT, "'..'"},
+        {TOK_INPUT, "'input'"},
+        {TOK_PARAM, "'param'"},
+        {TOK_REQUIRE, "'require'"},
+        {TOK_LINEAR, "'linear'"},
+        {0, "the end of the file"},
     };
     for (uint32_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (texts[i].kind == kind) return texts[i].text;
@@ -55,8 +73,8 @@ static const char *expectation(AuArena *arena, const bool *expected, int kinds)
     if (expression) items[count++] = "an expression";
     if (operators) items[count++] = "an operator";
     for (int kind = 0; kind < kinds && count < 7; kind++) {
-        const bool in_expression = kind == TOK_NAME || kind == TOK_INT || kind == TOK_FLOAT ||
-                                   kind == TOK_LPAREN;
+        const bool in_expression =
+            kind == TOK_NAME || kind == TOK_INT || kind == TOK_FLOAT || kind == TOK_LPAREN;
         if (!expected[kind] || !text_of(kind) || (expression && in_expression)) continue;
         items[count++] = text_of(kind);
     }
@@ -81,9 +99,11 @@ void parse_unexpected(AuParse *p, const AuToken *token, const bool *expected, in
     if (token->invented) return; /* reported when it was put in */
     if (token->kind == TOK_LOOP) {
         AuDiag *d = au_error(diags, AU_E0508, token->span, "the language has no loops");
-        au_add_note(diags, d, (AuSpan){0},
-                    "a script says what happens to one pair or one row; sums over keys are rowsum, rowmax and "
-                    "the row scales of an online function, sums over channels are sum(x) in a row mod");
+        au_add_note(
+            diags, d, (AuSpan){0},
+            "a script says what happens to one pair or one row; sums over keys are rowsum, rowmax "
+            "and "
+            "the row scales of an online function, sums over channels are sum(x) in a row mod");
     } else if (token->kind == TOK_BRANCH) {
         AuDiag *d = au_error(diags, AU_E0510, token->span, "the language has no branches");
         au_add_note(diags, d, (AuSpan){0},
@@ -131,7 +151,8 @@ static bool inside_parens(const Driver *d, uint32_t i)
     int depth = 0;
     while (i > 0 && !ends_statement(d->tokens.items[i - 1].kind)) {
         const int kind = d->tokens.items[--i].kind;
-        depth += (kind == TOK_LPAREN || kind == TOK_LBRACKET) - (kind == TOK_RPAREN || kind == TOK_RBRACKET);
+        depth += (kind == TOK_LPAREN || kind == TOK_LBRACKET) -
+                 (kind == TOK_RPAREN || kind == TOK_RBRACKET);
     }
     return depth != 0;
 }
@@ -147,7 +168,8 @@ static void feed(Driver *d, const AuToken *token)
 {
     if (!d->parse.overflow) grammar_feed(d->parser, token);
     if (d->parse.overflow && !d->parse.make.too_deep) {
-        au_error(d->parse.make.diags, AU_E0110, token->span, "this is nested too deeply to be read");
+        au_error(d->parse.make.diags, AU_E0110, token->span,
+                 "this is nested too deeply to be read");
         d->parse.make.too_deep = true;
     }
 }
@@ -169,8 +191,8 @@ static AuSpan behind(const Driver *d, uint32_t i)
 
 static void insert_semicolon(Driver *d, uint32_t i)
 {
-    AuDiag *diag = au_error(d->parse.make.diags, AU_E0108, behind(d, i - 1), "expected ';' after %s",
-                            written(&d->parse, &d->tokens.items[i - 1]));
+    AuDiag *diag = au_error(d->parse.make.diags, AU_E0108, behind(d, i - 1),
+                            "expected ';' after %s", written(&d->parse, &d->tokens.items[i - 1]));
     diag->fix = ";";
     feed_invented(d, TOK_SEMI, behind(d, i - 1));
 }
@@ -247,7 +269,8 @@ AuScript *front_parse(AuArena *arena, AuNames *names, AuDiags *diags, uint32_t s
         if (d->parse.failed) {
             if (d->tokens.items[i].kind == TOK_RBRACE) track_braces(d, i);
             i = skip_statement(d, i);
-        } else track_braces(d, i++);
+        } else
+            track_braces(d, i++);
     }
     script->broken |= diags->errors > errors;
     return script;

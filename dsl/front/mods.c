@@ -1,0 +1,280 @@
+/* mods.c - mods of an attention, and bodies of whatever has one. */
+#include "check.h"
+
+#include <string.h>
+
+/* ---- signatures */
+
+// clang-format off
+#define COUNT(...) (uint32_t)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(const char *))
+static const AuSignature mods[] = {
+#define MOD(NAME, ...) {#NAME, 1, COUNT(__VA_ARGS__), {__VA_ARGS__}},
+#include "mods.def"
+};
+static const AuSignature clauses[] = {
+#define CLAUSE(NAME, returned, ...) {#NAME, returned, COUNT(__VA_ARGS__), {__VA_ARGS__}},
+#include "mods.def"
+};
+#undef COUNT
+// clang-format on
+
+const AuSignature *mod_at(uint32_t n) { return n < sizeof mods / sizeof *mods ? &mods[n] : NULL; }
+const AuSignature *clause_at(uint32_t n)
+{
+    return n < sizeof clauses / sizeof *clauses ? &clauses[n] : NULL;
+}
+
+const AuSignature *mod_find(const char *name)
+{
+    for (uint32_t i = 0; mod_at(i); i++)
+        if (strcmp(mod_at(i)->name, name) == 0) return mod_at(i);
+    return NULL;
+}
+
+const AuSignature *clause_find(const char *name)
+{
+    for (uint32_t i = 0; clause_at(i); i++)
+        if (strcmp(clause_at(i)->name, name) == 0) return clause_at(i);
+    return NULL;
+}
+
+/* ---- bodies */
+
+static void assign(AuCheck *c, const AuStmt *stmt)
+{
+    const AuValue v = check_expr(c, stmt->value);
+    AuSymbol *s = scope_find(c->scope, stmt->name.text);
+    const bool online = c->site >= AU_SITE_FWD && c->site <= AU_SITE_COMBINE;
+    const bool state = s && (s->kind == AU_SYM_ROWSCALE || s->kind == AU_SYM_FINAL);
+    if (state && s->assignable) {
+        s->value = value_to_f32(c, v, stmt->value->span, s->what);
+        if (s->value.type && value_axes(c, s->value) & (AU_AX_KV | AU_AX_C)) {
+            const bool channel = value_axes(c, s->value) & AU_AX_C;
+            AuDiag *d = check_error(c, AU_E0405, stmt->value->span,
+                                    "'%s' has one value for each row, this has one for each %s",
+                                    stmt->name.text, channel ? "channel" : "key");
+            if (!channel)
+                au_add_note(c->diags, d, (AuSpan){0},
+                            "rowmax and rowsum reduce the keys of a tile to one value");
+            s->value = value_none();
+        }
+        s->assigned = true;
+    } else if (!online) {
+        refuse_assignment(c, stmt);
+    } else if (!s && !nameset_has(c->module->script->lost, stmt->name.text)) {
+        AuGuess guess = guess_new(stmt->name.text);
+        guess_scope(&guess, c->scope);
+        AuDiag *d = check_error(c, AU_E0403, stmt->name.span,
+                                "'%s' is neither a row scale nor a final of this online function",
+                                stmt->name.text);
+        guess_add_note(c, d, &guess);
+    } else if (s) {
+        AuDiag *d = state
+                        ? check_error(c, AU_E0403, stmt->name.span, "%s '%s' is not assigned in %s",
+                                      s->what, s->name, site_text(c->site))
+                        : check_error(c, AU_E0403, stmt->name.span,
+                                      "'%s' is %s; only row scales and finals are assigned",
+                                      s->name, s->what);
+        if (s->span.source) au_add_note(c->diags, d, s->span, "'%s' is declared here", s->name);
+    }
+}
+
+static void check_let(AuCheck *c, const AuStmt *stmt)
+{
+    const AuValue v = check_expr(c, stmt->value);
+    scope_declare(c, c->scope, AU_SYM_VALUE, stmt->name, "a let")->value = v;
+}
+
+uint32_t check_body(AuCheck *c, const AuItem *function, AuValue *out, uint32_t most)
+{
+    const AuBody *body = function->body;
+    AuScope *outer = c->scope;
+    uint32_t returned = 0;
+    c->scope = scope_new(c, outer);
+    for (uint32_t i = 0; i < body->count; i++) {
+        const AuStmt *stmt = &body->stmts[i];
+        switch (stmt->kind) {
+        case AU_STMT_LET: check_let(c, stmt); break;
+        case AU_STMT_ASSIGN: assign(c, stmt); break;
+        case AU_STMT_RETURN:
+            returned = stmt->values.count;
+            for (uint32_t n = 0; n < returned; n++) {
+                const AuValue v = check_expr(c, stmt->values.items[n]);
+                if (n < most) out[n] = v;
+            }
+            break;
+        }
+    }
+    c->scope = outer;
+    return body->broken ? 0 : returned;
+}
+
+/* ---- mods */
+
+static AuSite site_of(const AuSignature *sig)
+{
+    static const AuSite sites[] = {AU_SITE_Q_MOD,     AU_SITE_K_MOD, AU_SITE_V_MOD,
+                                   AU_SITE_SCORE_MOD, AU_SITE_MASK,  AU_SITE_WEIGHT_MOD,
+                                   AU_SITE_OUT_MOD};
+    return sites[sig - mods];
+}
+
+static AuExpr *target_of(AuAttn *a, AuSite site)
+{
+    switch (site) {
+    case AU_SITE_Q_MOD: return &a->q_mod;
+    case AU_SITE_K_MOD: return &a->k_mod;
+    case AU_SITE_V_MOD: return &a->v_mod;
+    case AU_SITE_OUT_MOD: return &a->out_mod;
+    case AU_SITE_SCORE_MOD: return &a->score_mod;
+    case AU_SITE_MASK: return &a->mask;
+    default: return &a->weight_mod;
+    }
+}
+
+/* The leaf that the first parameter stands for. */
+static AuValue subject(AuCheck *c, AuSpan span)
+{
+    const uint8_t pair = AU_AX_B | AU_AX_H | AU_AX_Q | AU_AX_KV;
+    switch (c->site) {
+    case AU_SITE_SCORE_MOD:
+        return value_of(c, attn_leaf(c->a, AU_OP_SCORE, AU_T_F32, pair, 0, 0, span));
+    case AU_SITE_WEIGHT_MOD:
+        return value_of(c, attn_leaf(c->a, AU_OP_WEIGHT, AU_T_F32, pair, 0, 0, span));
+    case AU_SITE_K_MOD:
+        return value_of(c, attn_leaf(c->a, AU_OP_ELEMENT, AU_T_F32,
+                                     attn_element_axes(AU_PLACE_K_MOD), 0, 0, span));
+    case AU_SITE_V_MOD:
+        return value_of(c, attn_leaf(c->a, AU_OP_ELEMENT, AU_T_F32,
+                                     attn_element_axes(AU_PLACE_V_MOD), 0, 0, span));
+    default:
+        return value_of(c, attn_leaf(c->a, AU_OP_ELEMENT, AU_T_F32,
+                                     attn_element_axes(AU_PLACE_Q_MOD), 0, 0, span));
+    }
+}
+
+/* "none may take the name that belongs to another place": nearly always an exchange or an omission. */
+static bool belongs_elsewhere(const AuSignature *sig, uint32_t n, const char *name)
+{
+    if (strcmp(sig->params[n], name) == 0) return false;
+    for (uint32_t i = 0; i < sig->count; i++)
+        if (strcmp(sig->params[i], name) == 0) return true;
+    return scope_is_always_there(name);
+}
+
+static void bind_param(AuCheck *c, AuScope *scope, const AuSignature *sig, uint32_t n,
+                       AuAstName name)
+{
+    const char *role = sig->params[n];
+    const AuSymbol *index = scope_find(c->outside, au_name(c->names, role));
+    const bool is_index = index && index->kind == AU_SYM_INDEX;
+    const char *what = is_index ? index->what : "a parameter";
+    AuSymbol *s;
+    if (belongs_elsewhere(sig, n, name.text)) {
+        AuDiag *d =
+            check_error(c, AU_E0205, name.span,
+                        "parameter %u of %s is '%s' by its place, '%s' is the name of another",
+                        n + 1, sig->name, role, name.text);
+        au_add_note(
+            c->diags, d, (AuSpan){0},
+            "parameters are positional, their names are free, trailing ones may be left out");
+        return;
+    }
+    s = strcmp(role, name.text) == 0
+            ? scope_shadow(c, scope, is_index ? AU_SYM_INDEX : AU_SYM_VALUE, name, what)
+            : scope_declare(c, scope, is_index ? AU_SYM_INDEX : AU_SYM_VALUE, name, what);
+    if (is_index)
+        s->site_bit = index->site_bit;
+    else if (n == 0)
+        s->value = subject(c, name.span);
+    else
+        s->value = value_index(c, AU_AX_C, name.span);
+}
+
+static bool sees_score(const AuSignature *sig, uint32_t n, const char *name)
+{
+    return n == 0 && strcmp(sig->name, "mask") == 0 &&
+           (strcmp(name, "score") == 0 || strcmp(name, "scores") == 0);
+}
+
+static void unknown_mod(AuCheck *c, const AuItem *mod)
+{
+    AuGuess guess = guess_new(mod->name.text);
+    if (clause_find(mod->name.text)) {
+        AuDiag *d =
+            check_error(c, AU_E0204, mod->name.span,
+                        "'%s' is a clause of online functions, not of attentions", mod->name.text);
+        au_add_note(c->diags, d, (AuSpan){0},
+                    "write it in 'online NAME { ... }' at the top of the file and use it here with "
+                    "'online NAME;'");
+        return;
+    }
+    if (refuse_word(c, mod->name.text, mod->name.span)) return;
+    for (uint32_t i = 0; mod_at(i); i++) guess_try(&guess, mod_at(i)->name);
+    AuDiag *d = check_error(c, AU_E0204, mod->name.span, "unknown mod '%s'", mod->name.text);
+    guess_add_note(c, d, &guess);
+}
+
+/* With a recurrence only out_mod has something to do. */
+static bool goes_with_linear(AuCheck *c, const AuItem *mod, AuSite site)
+{
+    if (!c->linear || site == AU_SITE_OUT_MOD) return true;
+    if (site == AU_SITE_MASK) {
+        refuse_noncausal(c, mod->name.span,
+                         "a recurrence has no mask: it is causal, token t sees the tokens up to t");
+        return false;
+    }
+    AuDiag *d =
+        check_error(c, AU_E0408, mod->name.span,
+                    "'%s' does not go with linear, which has no matrix of scores", mod->name.text);
+    au_add_note(c->diags, d, (AuSpan){0},
+                "the slots q, k, v of linear change the rows; decay and out_mod do the rest");
+    return false;
+}
+
+void check_mod(AuCheck *c, const AuItem *mod)
+{
+    const AuSignature *sig = mod_find(mod->name.text);
+    AuValue v = value_none();
+    bool by_score = false;
+    if (!sig) {
+        unknown_mod(c, mod);
+        return;
+    }
+    if (!goes_with_linear(c, mod, site_of(sig))) return;
+    c->site = site_of(sig);
+    if (mod->params.count > sig->count)
+        check_error(c, AU_E0206, mod->params.items[sig->count].span,
+                    "%s has at most %u parameters, found %u", sig->name, sig->count,
+                    mod->params.count);
+    AuScope *scope = scope_new(c, c->outside);
+    for (uint32_t i = 0; i < mod->params.count && i < sig->count; i++) {
+        if (sees_score(sig, i, mod->params.items[i].text)) {
+            refuse_mask_by_score(c, mod->params.items[i].span);
+            by_score = true;
+            break;
+        }
+        bind_param(c, scope, sig, i, mod->params.items[i]);
+    }
+    if (by_score) return;
+    c->scope = scope;
+    const uint32_t returned = check_body(c, mod, &v, 1);
+    c->scope = c->outside;
+    if (returned > 1)
+        check_error(c, AU_E0317, mod->name.span, "%s returns one value, found %u", sig->name,
+                    returned);
+    if (v.type == AU_T_NONE) return;
+    const AuStmt *last = &mod->body->stmts[mod->body->count - 1];
+    const AuSpan span = last->values.items[0]->span;
+    if (c->site != AU_SITE_MASK) {
+        v = value_to_f32(c, v, span, sig->name);
+    } else if (v.type != AU_T_BOOL) {
+        AuDiag *d =
+            check_error(c, AU_E0401, span, "a mask is a condition, found %s", type_text(v.type));
+        au_add_note(c->diags, d, (AuSpan){0},
+                    "a pair takes part where the mask is true; what is added to a score belongs in "
+                    "score_mod");
+        return;
+    }
+    *target_of(c->a, c->site) = v.e;
+}

@@ -1,0 +1,334 @@
+/* tensors.c - q, k, v and the inputs: element types, axes, sizes, heads.
+ * A name in an axis binds a size; names used twice are one size. Axes of q, k, v are always AuSizes, also those written as
+ * numbers or expressions (an expression becomes a condition of the launch), because every later stage asks for them. */
+#include "check.h"
+
+#include <string.h>
+
+enum { MOST_AXES = 8 };
+
+static const char *const axis_names[] = {"batch", "heads", "length", "width"};
+
+AuDtype check_dtype(AuCheck *c, AuAstName name, bool *ok)
+{
+    static const struct {
+        const char *text;
+        AuDtype dtype;
+    } types[] = {{"f32", AU_DT_F32}, {"f16", AU_DT_F16}, {"bf16", AU_DT_BF16}, {"i32", AU_DT_I32},
+                 {"i64", AU_DT_I64}, {"u8", AU_DT_U8},   {"bool", AU_DT_BOOL}};
+    *ok = true;
+    if (!name.text) return AU_DT_OPERAND;
+    AuGuess guess = guess_new(name.text);
+    for (uint32_t i = 0; i < sizeof types / sizeof *types; i++) {
+        if (strcmp(types[i].text, name.text) == 0) return types[i].dtype;
+        guess_try(&guess, types[i].text);
+    }
+    *ok = false;
+    AuDiag *d = check_error(
+        c, AU_E0210, name.span,
+        "unknown element type '%s', expected f32, f16, bf16, i32, i64, u8 or bool", name.text);
+    guess_add_note(c, d, &guess);
+    return AU_DT_F32;
+}
+
+AuExpr check_axis(const AuCheck *c, int tensor, int n)
+{
+    if ((uint32_t)tensor >= c->a->tensor_count) return (AuExpr){0};
+    return c->a->tensors[tensor].axes[n];
+}
+
+/* Of the softmax family: q's. Of recurrences, where q and k may be shared by several values: the larger number. */
+AuExpr check_heads(const AuCheck *c)
+{
+    const AuExpr q = check_axis(c, AU_ROLE_Q, 1), k = check_axis(c, AU_ROLE_K, 1),
+                 v = check_axis(c, AU_ROLE_V, 1);
+    return c->linear && q.i == k.i ? v : q;
+}
+
+/* ---- sizes */
+
+static AuExpr size_node(AuCheck *c, int32_t size, AuSpan span)
+{
+    return attn_leaf(c->a, AU_OP_SIZE, AU_T_I32, 0, size, 0, span);
+}
+
+static AuExpr fixed_size(AuCheck *c, int64_t value, AuSpan span)
+{
+    const char *name = au_name(c->names, au_format(c->arena, "%lld", (long long)value));
+    const int32_t found = attn_size_of(c->a, name);
+    return size_node(c, found >= 0 ? found : (int32_t)attn_add_size(c->a, name, value, span), span);
+}
+
+static AuExpr named_size(AuCheck *c, const AuAst *axis)
+{
+    const AuSymbol *s = scope_find(c->scope, axis->name);
+    if (s && s->kind == AU_SYM_SIZE) return s->value.e;
+    AuSymbol *new =
+        scope_declare(c, c->scope, AU_SYM_SIZE, (AuAstName){axis->name, axis->span}, "an axis");
+    const AuExpr e =
+        size_node(c, (int32_t)attn_add_size(c->a, axis->name, -1, axis->span), axis->span);
+    new->value = value_of(c, e);
+    return e;
+}
+
+/* A constant axis; reports what is no positive number. */
+static bool positive(AuCheck *c, int64_t value, AuSpan span)
+{
+    if (value > 0) return true;
+    check_error(c, AU_E0316, span, "an axis has at least one element, found %lld",
+                (long long)value);
+    return false;
+}
+
+/* Axes that can be told before all names are known: numbers, consts and plain names. None: an expression, later. */
+static AuExpr simple_axis(AuCheck *c, const AuAst *axis, bool of_input)
+{
+    int64_t value = 0;
+    if (axis->kind == AU_AST_NAME) {
+        const AuSymbol *s = scope_find(c->scope, axis->name);
+        if (!s || s->kind != AU_SYM_VALUE) return named_size(c, axis);
+        if (s->span.source && value_constant(c, s->value, &value))
+            return of_input                         ? s->value.e
+                   : positive(c, value, axis->span) ? fixed_size(c, value, axis->span)
+                                                    : (AuExpr){0};
+        if (s->value.type)
+            check_error(c, AU_E0316, axis->span, "an axis is an integer, '%s' is %s", axis->name,
+                        type_text(s->value.type));
+        return size_node(c, (int32_t)attn_add_size(c->a, axis->name, -1, axis->span), axis->span);
+    }
+    if (axis->kind != AU_AST_INT) return (AuExpr){0};
+    if (!positive(c, axis->integer, axis->span)) return fixed_size(c, 1, axis->span);
+    return of_input ? attn_i32(c->a, (int32_t)axis->integer, axis->span)
+                    : fixed_size(c, axis->integer, axis->span);
+}
+
+/* An axis of q, k or v that is an expression: a size named by its text, and a condition that binds it. */
+static AuExpr size_of_expression(AuCheck *c, const AuAst *axis)
+{
+    AuText text = {.arena = c->arena};
+    ast_print_expr(axis, &text);
+    const char *name = au_name(c->names, au_text_str(&text));
+    const int32_t found = attn_size_of(c->a, name);
+    return size_node(c, found >= 0 ? found : (int32_t)attn_add_size(c->a, name, -1, axis->span),
+                     axis->span);
+}
+
+/* ---- declarations */
+
+static void declare_tensor(AuCheck *c, const AuItem *item, AuTensorRole role)
+{
+    bool ok;
+    AuTensor t = {
+        .name = item->name.text, .role = role, .rank = item->list.count, .span = item->name.span};
+    t.dtype = check_dtype(c, item->dtype, &ok);
+    if (role != AU_ROLE_INPUT && ok && attn_type_of(t.dtype) != AU_T_F32)
+        check_error(c, AU_E0210, item->dtype.span, "%s is f32, f16 or bf16, found %s", t.name,
+                    item->dtype.text);
+    if (role != AU_ROLE_INPUT && t.rank != 4) {
+        check_error(c, AU_E0304, item->span,
+                    "%s has 4 axes (batch, heads, length, width), found %u", t.name, t.rank);
+        t.rank = 4;
+    } else if (t.rank > MOST_AXES) {
+        check_error(c, AU_E0304, item->span, "a tensor has at most %d axes, found %u", MOST_AXES,
+                    t.rank);
+        t.rank = MOST_AXES;
+    }
+    if (item->tail.text && strcmp(item->tail.text, "grad") != 0) {
+        AuDiag *d = check_error(c, AU_E0204, item->tail.span,
+                                "unknown word '%s', expected 'grad' or ';'", item->tail.text);
+        AuGuess guess = guess_new(item->tail.text);
+        guess_try(&guess, "grad");
+        guess_add_note(c, d, &guess);
+    }
+    t.grad = role != AU_ROLE_INPUT || item->tail.text;
+    if (t.grad && attn_type_of(t.dtype) != AU_T_F32 && role == AU_ROLE_INPUT)
+        check_error(c, AU_E0301, item->tail.span, "'%s' has elements without a gradient (%s)",
+                    t.name, item->dtype.text);
+    AuSymbol *s =
+        role == AU_ROLE_INPUT
+            ? scope_declare(c, c->scope, AU_SYM_TENSOR, item->name, "an input")
+            : scope_shadow(c, c->scope, AU_SYM_TENSOR, item->name, "a tensor of the attention");
+    for (uint32_t n = 0; n < t.rank && n < item->list.count; n++) {
+        t.axes[n] = simple_axis(c, item->list.items[n], role == AU_ROLE_INPUT);
+        if (!t.axes[n].i && role != AU_ROLE_INPUT)
+            t.axes[n] = size_of_expression(c, item->list.items[n]);
+    }
+    s->index = (int32_t)attn_add_tensor(c->a, t);
+}
+
+static const AuItem *find_tensor_item(const AuCheck *c, const char *name)
+{
+    const AuItemList *items = &c->attention->items;
+    for (uint32_t i = 0; i < items->count; i++) {
+        const AuItem *item = items->items[i];
+        if ((item->kind == AU_ITEM_TENSOR || item->kind == AU_ITEM_SLICE) &&
+            strcmp(item->name.text, name) == 0)
+            return item;
+    }
+    return NULL;
+}
+
+/* v = k[.., first:last] */
+static void declare_slice(AuCheck *c, const AuItem *item)
+{
+    const AuAst *e = item->value,
+                *range = e->kind == AU_AST_INDEX && e->args.count == 2 ? e->args.items[1] : NULL;
+    AuTensor t = c->a->tensors[AU_ROLE_K];
+    int64_t first = 0, last = 0;
+    const bool shape = range && strcmp(e->name, "k") == 0 &&
+                       e->args.items[0]->kind == AU_AST_REST && range->kind == AU_AST_RANGE;
+    t.name = item->name.text;
+    t.role = AU_ROLE_V;
+    t.span = item->name.span;
+    if (!shape) {
+        check_error(c, AU_E0315, e->span,
+                    "values that are part of the keys are written v = k[.., first:last]");
+    } else {
+        c->site = AU_SITE_AXIS;
+        const AuValue x = check_expr(c, range->args.items[0]),
+                      y = check_expr(c, range->args.items[1]);
+        const AuNode *width = attn_at(c->a, t.axes[3]);
+        const int64_t fixed = width->op == AU_OP_SIZE ? c->a->sizes[width->integer].fixed : -1;
+        const bool known = x.type && y.type;
+        if (known && (!value_constant(c, x, &first) || !value_constant(c, y, &last)))
+            check_error(c, AU_E0315, range->span, "the channels of a slice are constant integers");
+        else if (known && (first < 0 || last <= first))
+            check_error(c, AU_E0315, range->span,
+                        "channels %lld to %lld are no slice: expected 0 <= first < last",
+                        (long long)first, (long long)last);
+        else if (known && fixed >= 0 && last > fixed)
+            check_error(c, AU_E0315, range->span,
+                        "channel %lld is outside of k, whose width is %lld", (long long)last,
+                        (long long)fixed);
+        else if (known && fixed < 0)
+            attn_add_require(c->a, attn_op2(c->a, AU_OP_LE, y.e, t.axes[3], range->span),
+                             range->span);
+    }
+    if (last <= first) last = first + 1; /* was reported */
+    c->a->v_in_k = true;
+    c->a->v_first = (int32_t)first;
+    c->a->v_last = (int32_t)last;
+    t.axes[3] = fixed_size(c, last - first, item->span);
+    AuSymbol *s = scope_shadow(c, c->scope, AU_SYM_TENSOR, item->name, "a tensor of the attention");
+    s->index = (int32_t)attn_add_tensor(c->a, t);
+}
+
+/* ---- how q, k and v fit together */
+
+static void same_axis(AuCheck *c, AuTensorRole x, AuTensorRole y, int n)
+{
+    const AuExpr p = check_axis(c, (int)x, n), q = check_axis(c, (int)y, n);
+    if (!p.i || !q.i || p.i == q.i) return;
+    const AuTensor *tx = &c->a->tensors[x], *ty = &c->a->tensors[y];
+    AuDiag *d = check_error(c, AU_E0305, ty->span,
+                            "the %s of %s is '%s', that of %s is '%s': they are the same axis",
+                            axis_names[n], ty->name, c->a->sizes[attn_at(c->a, q)->integer].name,
+                            tx->name, c->a->sizes[attn_at(c->a, p)->integer].name);
+    if (tx->span.source) au_add_note(c->diags, d, tx->span, "%s is declared here", tx->name);
+}
+
+/* Heads of a tensor divide H: now if both are numbers, else at launch. */
+static void heads_divide(AuCheck *c, AuTensorRole role)
+{
+    const AuExpr all = check_heads(c), own = check_axis(c, (int)role, 1);
+    if (!all.i || !own.i || all.i == own.i) return;
+    const AuSize *h = &c->a->sizes[attn_at(c->a, all)->integer],
+                 *k = &c->a->sizes[attn_at(c->a, own)->integer];
+    const AuTensor *t = &c->a->tensors[role];
+    if (k->fixed == 1) return;
+    if (h->fixed >= 0 && k->fixed >= 0) {
+        if (h->fixed % k->fixed)
+            check_error(c, AU_E0307, t->span,
+                        "the heads of %s divide those of the attention: %lld does not divide %lld",
+                        t->name, (long long)k->fixed, (long long)h->fixed);
+        return;
+    }
+    const AuExpr rest = attn_op2(c->a, AU_OP_MOD, all, own, k->span);
+    attn_add_require(c->a, attn_op2(c->a, AU_OP_EQ, rest, attn_i32(c->a, 0, k->span), k->span),
+                     t->span);
+}
+
+static void check_fit(AuCheck *c)
+{
+    same_axis(c, AU_ROLE_Q, AU_ROLE_K, 0);
+    same_axis(c, AU_ROLE_Q, AU_ROLE_V, 0);
+    same_axis(c, AU_ROLE_Q, AU_ROLE_K, 3);
+    same_axis(c, AU_ROLE_K, AU_ROLE_V, 2);
+    for (AuTensorRole role = AU_ROLE_Q; role <= AU_ROLE_V; role++) heads_divide(c, role);
+    const AuExpr s = check_axis(c, AU_ROLE_Q, 2), t = check_axis(c, AU_ROLE_K, 2);
+    if (c->linear && s.i != t.i)
+        refuse_noncausal(c, c->linear->span,
+                         "queries and keys of a recurrence are the same tokens: q and k have the "
+                         "same length axis");
+}
+
+void check_tensors(AuCheck *c)
+{
+    static const char *const names[] = {"q", "k", "v"};
+    bool complete = true;
+    for (int role = 0; role < 3; role++) {
+        const AuItem *item = find_tensor_item(c, names[role]);
+        complete &= item != NULL;
+        if (!complete) continue; /* tensors stand at fixed places: without k there is no v */
+        if (item->kind == AU_ITEM_TENSOR) {
+            declare_tensor(c, item, (AuTensorRole)role);
+        } else if (role == AU_ROLE_V) {
+            declare_slice(c, item);
+        } else {
+            check_error(c, AU_E0315, item->span,
+                        "only v can be part of another tensor, as in v = k[.., first:last]");
+            complete = false;
+        }
+    }
+    for (int role = 0; role < 3; role++)
+        if (!find_tensor_item(c, names[role]) && !c->attention->broken)
+            check_error(c, AU_E0213, c->attention->name.span,
+                        "attention '%s' does not say what %s is, as in '%s: [B, H, %s, D];'",
+                        c->attention->name.text, names[role], names[role], role ? "T" : "S");
+    if (complete) check_fit(c);
+    const AuItemList *items = &c->attention->items;
+    for (uint32_t i = 0; complete && i < items->count; i++)
+        if (items->items[i]->kind == AU_ITEM_INPUT)
+            declare_tensor(c, items->items[i], AU_ROLE_INPUT);
+}
+
+/* ---- axes that are expressions, when all names are known */
+
+static AuExpr axis_value(AuCheck *c, const AuAst *axis)
+{
+    int64_t value;
+    c->site = AU_SITE_AXIS;
+    const AuValue v = check_expr(c, axis);
+    if (v.type == AU_T_NONE) return (AuExpr){0};
+    if (v.type != AU_T_I32) {
+        check_error(c, AU_E0316, axis->span, "an axis is an integer, found %s", type_text(v.type));
+        return (AuExpr){0};
+    }
+    if (value_constant(c, v, &value) && !positive(c, value, axis->span)) return (AuExpr){0};
+    return v.e;
+}
+
+void check_axis_expressions(AuCheck *c)
+{
+    const AuItemList *items = &c->attention->items;
+    for (uint32_t i = 0; i < items->count; i++) {
+        const AuItem *item = items->items[i];
+        const AuSymbol *s =
+            item->name.text ? nameset_get(c->outside->names, item->name.text) : NULL;
+        if ((item->kind != AU_ITEM_TENSOR && item->kind != AU_ITEM_INPUT) || !s ||
+            s->kind != AU_SYM_TENSOR)
+            continue;
+        for (uint32_t n = 0; n < item->list.count && n < MOST_AXES; n++) {
+            const AuAst *axis = item->list.items[n];
+            if (axis->kind == AU_AST_NAME || axis->kind == AU_AST_INT) continue;
+            const AuExpr e = axis_value(c, axis);
+            AuTensor *t = &c->a->tensors[s->index];
+            if (!e.i || n >= t->rank) continue;
+            if (t->role == AU_ROLE_INPUT)
+                t->axes[n] = e;
+            else
+                attn_add_require(c->a, attn_op2(c->a, AU_OP_EQ, t->axes[n], e, axis->span),
+                                 axis->span);
+        }
+    }
+}
