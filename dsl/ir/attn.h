@@ -59,7 +59,8 @@ typedef enum AuOp {
     AU_OP_DOT,          /* integer: tensor of the query side, integer2: of the key side; args: the indices of x, then those of y, contracted axis left out */
     AU_OP_ROPE,         /* args: x, position (i32 or f32), theta, first, count; the element at channel c after the rotation; x is an expression with axis C,
                            whose partner channel the interpreter and code generators evaluate too. integer: 1 if interleaved pairs */
-    AU_OP_DROPOUT,      /* args: p, rate, seed low word, seed high word (both i32): p / (1 - rate) or 0, Philox4x32-10, counter (b, h, q_idx, kv_idx) */
+    AU_OP_DROPOUT,      /* args: p, rate, seed low word, seed high word (both i32): p / (1 - rate) if attn_dropout_uniform >= rate, else 0: Philox4x32-10,
+                           key (low, high), counter words (b, h, q_idx, kv_idx), output word 0, its upper 24 bits * 2^-24 */
     AU_OP_SEED_WORD,    /* integer: 0 low, 1 high, integer2: param index, or ~tensor index: a 32-bit word of an i64 seed; i32 */
 #define OP(NAME, text, count, rule, flags, meaning) AU_OP_##NAME,
 #include "ops.def"
@@ -299,9 +300,6 @@ bool attn_query_range(AuAttn *a, AuRange *out);  /* queries for a tile of keys: 
 
 /* ---- evaluation in f64 (interpret.c), the oracle
  * Tensors are f64 arrays, C order, contiguous; integers are exact in them. */
-typedef struct AuOracleTensor {
-    const double *data; /* size is the product of the axes */
-} AuOracleTensor;
 typedef struct AuOracleCall {
     const int64_t *sizes;         /* one per AuAttn.sizes */
     const double *const *tensors; /* one per AuAttn.tensors; v may be NULL if v_in_k */
@@ -310,9 +308,12 @@ typedef struct AuOracleCall {
     int64_t key_tile;             /* keys a tile for online_fwd; 0: the whole row at once */
     double *o;                    /* [B, H, S, E] */
     double *const *finals;        /* [B, H, S] each; NULL or entries NULL: not wanted */
-    double *weights;              /* [B, H, S, T] weights as they meet the values, or NULL */
+    double *weights;              /* [B, H, S, T] or NULL: weights as they make the output, o_i = sum_j w_ij v_j before out_mod */
+    AuDtype round_to;             /* OPERAND: f64. F32, F16, BF16: as a plain kernel for these operands computes: arithmetic in f32, and
+                                     modified rows, weights and o rounded once to the type. Tensors must hold values of their types. */
+    const AuDiags *diags;         /* for the script's lines in messages, or NULL */
 } AuOracleCall;
-/* false: message in *why (an index out of range, no combine...). */
+/* false: message in *why (an index out of range, sizes that do not fit). Recurrences: key_tile, finals and weights are not looked at. */
 bool attn_interpret(const AuAttn *a, const AuOracleCall *call, AuArena *scratch, const char **why);
 /* A scalar expression (sizes, params, constants): for requires, axes and defaults. */
 double attn_scalar(const AuAttn *a, AuExpr e, const int64_t *sizes, const double *params);

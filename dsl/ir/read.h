@@ -24,7 +24,7 @@ void attn_read_error(AuReader *r, AuCode code, uint32_t begin, const char *forma
     __attribute__((format(printf, 4, 5)));
 
 /* ---- scanner: spaces and comments are skipped, line ends are not */
-char attn_read_peek(AuReader *r);                       /* next character, '\n' at the end of a line, 0 at the end */
+char attn_read_peek(AuReader *r); /* next character, '\n' at the end of a line, 0 at the end */
 bool attn_read_accept(AuReader *r, const char *symbol); /* skips it if it comes next */
 bool attn_read_expect(AuReader *r, const char *symbol);
 bool attn_read_accept_word(AuReader *r, const char *word);

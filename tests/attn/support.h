@@ -40,4 +40,27 @@ uint32_t random_bits(Random *r);
 uint32_t random_below(Random *r, uint32_t count);
 double random_between(Random *r, double low, double high);
 
+/* Arguments of an attention, tensors filled with numbers in [-1, 1], integers with 0. */
+typedef struct Case {
+    AuAttn *a;
+    int64_t sizes[16];
+    double *tensors[16];
+    size_t counts[16]; /* elements */
+    double params[16];
+    int64_t params_i64[16];
+    double *o, *finals[4], *weights;
+    size_t rows; /* B * H * S */
+    AuOracleCall call;
+} Case;
+
+/* Sizes as text: "B=2 H=4 S=5"; parameters get their defaults. */
+Case *case_new(Bench *b, AuAttn *a, const char *sizes, uint64_t seed);
+double *case_tensor(Case *c, const char *name);
+void case_param(Case *c, const char *name, double value);
+/* Runs the oracle; the test fails if it fails. */
+void case_run(Bench *b, Case *c);
+/* Runs it and returns why it fails; the test fails if it does not. */
+const char *case_fail(Bench *b, Case *c);
+void expect_near(double found, double expected, double tolerance);
+
 #endif

@@ -1,0 +1,57 @@
+/* oracle.h - the state of one evaluation: sizes, programs of the places, and the row at hand. Shared by interpret.c (softmax
+ * family), recurrence.c (`linear`) and oracle.c (leaves, messages, setting up). */
+#ifndef AU_DSL_ATTN_ORACLE_H
+#define AU_DSL_ATTN_ORACLE_H
+
+#include "eval.h"
+
+typedef struct AuOracle {
+    const AuAttn *a;
+    const AuOracleCall *call;
+    AuArena *arena;
+    const char **why;
+    bool single; /* arithmetic in f32 */
+    int64_t B, H, Hk, Hv, S, T, D, E;
+    int64_t (*dims)[8]; /* of each tensor */
+
+    /* programs, NULL where the attention has none; those of a softmax family first */
+    AuProgram *q_mod, *k_mod, *v_mod, *out_mod, *mask, *score_mod, *weight_mod;
+    AuProgram *starts, *online, *finals, *epilogue, *weight_epilogue;
+
+    /* where we are */
+    int64_t b, h, kv_h, i, j;
+    uint8_t pending; /* axes that changed since score_mod ran last */
+
+    /* the head */
+    double *keys;   /* [D, T] modified */
+    double *values; /* [T, E] modified */
+
+    /* the row */
+    const double *element; /* of a row mod: x, or o */
+    uint32_t width;
+    double *row, *query, *acc;
+    double *score;       /* [T] raw products */
+    uint8_t *admitted;   /* [T] by the mask */
+    uint32_t pairs;      /* that take part */
+    uint32_t *kv;        /* [pairs] their keys */
+    double *scores;      /* [pairs] */
+    double *weights;     /* [pairs] */
+    uint32_t pair_first; /* of the tile at hand */
+    double *state;       /* [scales] */
+} AuOracle;
+
+/* Sizes, checks, programs, room. False: *why says what does not fit. */
+bool attn_oracle_begin(AuOracle *o, const AuAttn *a, const AuOracleCall *call, AuArena *arena,
+                       const char **why);
+/* False, with a message about what went wrong in element i of the root. */
+bool attn_oracle_trouble(AuOracle *o, const AuProgram *p, const AuStep *root, uint32_t i);
+bool attn_oracle_fail(AuOracle *o, AuSpan span, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+double attn_oracle_single(const AuOracle *o, double x); /* rounded to f32 if that is asked for */
+
+/* Leaves of every place; user is the AuOracle. */
+void attn_oracle_leaf(void *user, AuProgram *p, AuStep *s, uint32_t count);
+
+bool attn_oracle_linear(AuOracle *o);
+
+#endif
