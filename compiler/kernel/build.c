@@ -46,27 +46,30 @@ AuMem kernel_tensor(AuKernel *k, const char *name, AuScalar scalar, bool reads, 
 
 /* ---- instructions */
 
-/* Links a new instruction at the end of the innermost open region. */
+void kernel_link(AuKernel *k, uint32_t i)
+{
+    struct AuBuildPoint *at = &k->stack[k->depth];
+    k->instrs[i].next = 0;
+    if (at->last)
+        k->instrs[at->last].next = i;
+    else if (!at->owner)
+        k->body = i;
+    else if (at->other)
+        k->instrs[at->owner].other = i;
+    else
+        k->instrs[at->owner].body = i;
+    at->last = i;
+}
+
 AuVal kernel_append(AuKernel *k, AuInstr in, const AuVal *operands, uint32_t count)
 {
     in.first = k->operand_count;
     in.count = (uint8_t)count;
-    in.next = 0;
     for (uint32_t n = 0; n < count; n++)
         AU_PUSH(k->arena, k->operands, k->operand_count, k->operand_capacity, operands[n]);
     AU_PUSH(k->arena, k->instrs, k->instr_count, k->instr_capacity, in);
-    const uint32_t made = k->instr_count - 1;
-    struct AuBuildPoint *at = &k->stack[k->depth];
-    if (at->last)
-        k->instrs[at->last].next = made;
-    else if (!at->owner)
-        k->body = made;
-    else if (at->other)
-        k->instrs[at->owner].other = made;
-    else
-        k->instrs[at->owner].body = made;
-    at->last = made;
-    return (AuVal){made};
+    kernel_link(k, k->instr_count - 1);
+    return (AuVal){k->instr_count - 1};
 }
 
 AuVal kernel_emit(AuKernel *k, AuInstr in, const AuVal *operands, uint32_t count)

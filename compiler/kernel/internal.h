@@ -16,6 +16,14 @@ AuKType kernel_type_of(const AuKernel *k, const AuInstr *in, const AuVal *operan
 /* Appends as it is: no folding, the type as the instruction says. */
 AuVal kernel_append(AuKernel *k, AuInstr in, const AuVal *operands, uint32_t count);
 
+/* Puts an instruction that stands nowhere at the end of the innermost open region. */
+void kernel_link(AuKernel *k, uint32_t i);
+
+/* Rebuilds the tree in order. [visit] is called for each instruction (its operands already replaced, the region it belongs to open
+ * for building) and gives the value that takes its place everywhere: the instruction itself, which then stays, or what visit
+ * has built or knows instead. */
+void kernel_rewrite(AuKernel *k, AuVal (*visit)(AuKernel *k, AuVal v, void *user), void *user);
+
 /* One instruction as kernel_print prints it, without region and end of line. */
 void kernel_print_instr(const AuKernel *k, AuVal v, AuText *out);
 

@@ -37,14 +37,6 @@ static bool is_reduction(const AuTileExpr *e)
 }
 static bool is_max(const AuTileExpr *e) { return e->op == TILE_X_REDUCE_MAX || e->op == TILE_X_ROWMAX; }
 
-static bool reads_var(const AuTileExpr *e, const AuTileVar *var)
-{
-    if (e->op == TILE_X_NAME && e->var == var) return true;
-    for (uint32_t n = 0; n < e->args.count; n++)
-        if (e->args.at[n] && reads_var(e->args.at[n], var)) return true;
-    return false;
-}
-
 static bool reads_reduction(const AuTileExpr *e, const AuTileExpr *reduction)
 {
     if (e == reduction) return true;

@@ -70,3 +70,16 @@ AuLaunchExpr lower_launch_expr(AuLower *l, const AuTileExpr *e)
     expression(&c, e);
     return (AuLaunchExpr){c.words, c.count};
 }
+
+AuLaunchExpr lower_workspace_bytes(AuArena *arena, AuDiags *diags, const AuTileModule *module, const AuTileKernel *kernel,
+                                   const AuTileMemory *memory, const AuLowering *how)
+{
+    AuLower l = {.arena = arena, .diags = diags, .module = module, .tile = kernel, .how = how, .span = memory->span};
+    Code c = {.l = &l};
+    constant(&c, tile_elem(memory->type.elem)->bytes);
+    for (uint32_t n = 0; n < memory->type.count; n++) {
+        expression(&c, memory->type.axes[n].extent);
+        word(&c, AULE_E_MUL, 0);
+    }
+    return (AuLaunchExpr){c.words, c.count};
+}

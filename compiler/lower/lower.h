@@ -39,4 +39,8 @@ typedef struct AuLowering {
 /* NULL after an error. The kernel's name is that of the tiled kernel. */
 AuKernel *lower_kernel(AuArena *arena, AuDiags *diags, const AuTileModule *module, const AuTileKernel *kernel, const AuLowering *how);
 
+/* The size of an argument that lies in the workspace, all elements side by side. */
+AuLaunchExpr lower_workspace_bytes(AuArena *arena, AuDiags *diags, const AuTileModule *module, const AuTileKernel *kernel,
+                                   const AuTileMemory *memory, const AuLowering *how);
+
 #endif

@@ -342,6 +342,10 @@ AuTileExpr *expand_expr(Expand *x, Binding *env, const AuTileExpr *e)
             expand_error(x, AU_E0703, arg->span, "a tuple is no operand");
         AU_PUSH(x->arena, copy->args.at, copy->args.count, copy->args.capacity, arg);
     }
+    if (e->op == TILE_X_ROWMAX || e->op == TILE_X_ROWSUM) { /* over the keys, whatever the orientation */
+        copy->op = e->op == TILE_X_ROWMAX ? TILE_X_REDUCE_MAX : TILE_X_REDUCE_SUM;
+        AU_PUSH(x->arena, copy->names.at, copy->names.count, copy->names.capacity, keep(x, "kv"));
+    }
     fold(copy);
     return copy;
 }

@@ -158,6 +158,7 @@ struct AuTileVar {
     const AuTileType *type; /* of a VALUE; it never changes */
     uint32_t slot;          /* number among the variables of its role, or of the kernel */
     uint32_t arg, axis;     /* FROM_SIZE, FROM_PARAM, FROM_GRID (axis) */
+    const AuTileList *list; /* FROM_LOOP over a list */
     bool is_fragment;       /* has a layout: lives in registers, element by element */
 };
 

@@ -1,0 +1,355 @@
+/* compile.c - libaulec: the order of a compilation.
+ *   parse, check -> for every set of widths a copy of each attention -> for every target, architecture and operand type a variant
+ *   (variant.c) -> code, several variants at a time -> image (artifact.c) -> one object, linked.
+ * Nothing here knows what a target is like. */
+#include "options.h"
+#include "stages.h"
+
+#include "aule/artifact.h"
+#include "front.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+struct aulec_result {
+    AuArena *arena;
+    AuDiags *diags;
+    const void *data;
+    size_t length;
+    const char *rendered;
+};
+
+typedef struct Job {
+    AuArena *arena;
+    AuNames *names;
+    AuDiags *diags;
+    AuChoice choice;
+    const char *name;
+    const char *text;
+    size_t length;
+    uint32_t source;
+    const aulec_options *options;
+    AuScript *script;
+    AuAttn **signatures; /* widths not fixed */
+    uint32_t signature_count;
+    AuAttentionBuild *builds;
+    uint32_t build_count;
+} Job;
+
+/* ---- widths: sizes that must be known when compiling */
+
+enum { MOST_SETS = 64 };
+
+typedef struct WidthSet {
+    int32_t of[64]; /* by size; -1: not fixed */
+} WidthSet;
+
+static void mark_width(const AuAttn *a, AuExpr axis, bool *is_width)
+{
+    const AuNode *n = attn_at(a, axis);
+    if (n->op == AU_OP_SIZE && a->sizes[n->integer].fixed < 0) is_width[n->integer] = true;
+}
+
+/* The last axes of q, k and v, and the axes that further products contract. */
+static void find_widths(const AuAttn *a, bool *is_width)
+{
+    for (uint32_t n = 0; n < 3; n++) mark_width(a, a->tensors[n].axes[3], is_width);
+    for (uint32_t n = 1; n < a->node_count; n++) {
+        if (a->nodes[n].op != AU_OP_DOT) continue;
+        const AuTensor *t = &a->tensors[a->nodes[n].integer];
+        mark_width(a, t->axes[t->rank - 1], is_width);
+    }
+}
+
+/* Every combination of the widths given; a width that is not given is that of the first axis, q's. */
+static uint32_t width_sets(Job *job, const AuAttn *a, WidthSet *sets)
+{
+    static const int32_t usual[] = {64, 128};
+    bool is_width[64] = {false};
+    if (a->size_count > 64) return 0;
+    find_widths(a, is_width);
+    for (uint32_t n = 0; n < a->size_count; n++) sets[0].of[n] = -1;
+    uint32_t count = 1, first = a->size_count;
+    for (uint32_t n = 0; n < a->size_count; n++) {
+        if (!is_width[n]) continue;
+        const AuWidths *w = options_widths(&job->choice, a->sizes[n].name);
+        const int32_t *values = w ? w->values : usual;
+        const uint32_t choices = w ? w->count : first == a->size_count ? 2 : 1;
+        if (count * choices > MOST_SETS) {
+            au_error(job->diags, AU_E0602, a->sizes[n].span, "more than %d combinations of widths", MOST_SETS);
+            return 0;
+        }
+        const uint32_t before = count;
+        for (uint32_t c = 0; c < choices; c++)
+            for (uint32_t s = 0; s < before; s++) {
+                if (c) sets[c * before + s] = sets[s];
+                sets[c * before + s].of[n] = w || first == a->size_count ? values[c] : sets[s].of[first];
+            }
+        count = before * choices;
+        if (first == a->size_count) first = n;
+    }
+    return count;
+}
+
+static bool widths_exist(Job *job)
+{
+    for (uint32_t w = 0; w < job->choice.width_count; w++) {
+        bool found = false;
+        for (uint32_t a = 0; a < job->signature_count; a++) found |= attn_size_of(job->signatures[a], job->choice.widths[w].name) >= 0;
+        if (!found) {
+            au_error(job->diags, AU_E0601, (AuSpan){0}, "no axis of the script is called '%s'", job->choice.widths[w].name);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- variants */
+
+static bool takes_operand(const AuArch *arch, AuTileElem operand)
+{
+    return operand == TILE_F32 || (operand == TILE_F16 && arch->f16) || (operand == TILE_BF16 && arch->bf16);
+}
+
+static bool add_variants(Job *job, AuAttentionBuild *build, AuAttn *attn)
+{
+    for (uint32_t t = 0; t < job->choice.target_count; t++)
+        for (uint32_t n = job->choice.targets[t]->arch_count; n-- > 0;) { /* the table goes from plain to special: the best first */
+            const AuArch *arch = &job->choice.targets[t]->archs[n];
+            if (!options_takes_arch(&job->choice, arch)) continue;
+            for (uint32_t d = 0; d < job->choice.dtype_count; d++) {
+                AuVariant v = {.attn = attn, .target = job->choice.targets[t], .arch = arch, .operand = job->choice.dtypes[d]};
+                if (!takes_operand(arch, v.operand) || !stages_is_useful(job->choice.targets[t], arch, v.operand)) continue;
+                if (!variant_build(job->arena, job->diags, &v, job->name)) return false;
+                AU_PUSH(job->arena, build->variants, build->count, build->capacity, v);
+            }
+        }
+    return true;
+}
+
+/* The script is checked once more for each set of widths: graphs are cheap, and none is shared. */
+static AuAttn *with_widths(Job *job, uint32_t which, const WidthSet *set)
+{
+    uint32_t count;
+    AuDiags *quiet = au_diags_new(job->arena); /* what there is to say has been said */
+    au_source_add(quiet, job->name, job->text, job->length);
+    AuAttn *attn = front_check(job->arena, job->names, quiet, job->script, &count)[which];
+    for (uint32_t n = 0; n < attn->size_count; n++)
+        if (set->of[n] >= 0) attn->sizes[n].fixed = set->of[n];
+    attn_simplify(attn);
+    return attn;
+}
+
+static bool build_attention(Job *job, AuAttentionBuild *build, uint32_t which)
+{
+    AuAttn *a = build->attn = job->signatures[which];
+    if (a->linear) {
+        au_error(job->diags, AU_E0603, a->linear->span, "attention '%s' is a recurrence ('linear'), which this compiler checks but has no kernels for yet",
+                 a->name);
+        return false;
+    }
+    WidthSet *sets = AU_NEW_ARRAY(job->arena, WidthSet, MOST_SETS);
+    const uint32_t count = width_sets(job, a, sets);
+    for (uint32_t n = 0; n < count; n++)
+        if (!add_variants(job, build, with_widths(job, which, &sets[n]))) return false;
+    return count > 0;
+}
+
+static bool build_variants(Job *job)
+{
+    job->builds = AU_NEW_ARRAY(job->arena, AuAttentionBuild, job->signature_count + 1);
+    bool good = true;
+    for (uint32_t n = 0; n < job->signature_count; n++) {
+        if (job->options->attention && strcmp(job->options->attention, job->signatures[n]->name) != 0) continue;
+        good &= build_attention(job, &job->builds[job->build_count++], n);
+    }
+    if (job->options->attention && !job->build_count) {
+        au_error(job->diags, AU_E0601, (AuSpan){0}, "the script has no attention '%s'", job->options->attention);
+        return false;
+    }
+    return good;
+}
+
+/* ---- code: each variant by itself, so several at a time */
+
+typedef struct Work {
+    AuVariant **variants;
+    AuArena **arenas; /* each its own: arenas are not shared between threads */
+    AuDiags **diags;
+    uint32_t count;
+    atomic_uint next;
+    AuCodeStage stage;
+    uint32_t optimize;
+    bool *good;
+} Work;
+
+static void emit_one(Work *w, uint32_t n)
+{
+    jmp_buf edge;
+    AuVariant *v = w->variants[n];
+    if (!w->arenas[n]) return;
+    if (setjmp(edge)) return; /* out of memory: not good */
+    au_arena_guard(w->arenas[n], &edge);
+    w->diags[n] = au_diags_new(w->arenas[n]);
+    w->good[n] = v->target->emit(w->arenas[n], w->diags[n], v->kernels, v->kernel_count, v->arch, w->stage, w->optimize, &v->code);
+}
+
+static void *worker(void *user)
+{
+    Work *w = user;
+    for (uint32_t n; (n = atomic_fetch_add(&w->next, 1)) < w->count;) emit_one(w, n);
+    return NULL;
+}
+
+static void run_workers(Work *w)
+{
+    enum { MOST = 16 };
+    pthread_t threads[MOST];
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t started = 0, wanted = (uint32_t)(cores < 1 ? 1 : cores > MOST ? MOST : cores);
+    if (wanted > w->count) wanted = w->count;
+    while (started + 1 < wanted && pthread_create(&threads[started], NULL, worker, w) == 0) started++;
+    worker(w);
+    while (started) pthread_join(threads[--started], NULL);
+}
+
+/* What a worker reported, and its code, into the compilation's own arena. */
+static bool gather(Job *job, Work *w)
+{
+    bool good = true;
+    for (uint32_t n = 0; n < w->count; n++) {
+        good &= w->good[n];
+        if (w->good[n]) w->variants[n]->code.bytes = au_strndup(job->arena, w->variants[n]->code.bytes, w->variants[n]->code.length);
+        for (const AuDiag *d = w->diags[n] ? w->diags[n]->first : NULL; d; d = d->next) {
+            if (d->severity == AU_ERROR) au_error(job->diags, d->code, d->span, "%s", d->message);
+            else au_warning(job->diags, d->code, d->span, "%s", d->message);
+        }
+        if (!w->good[n] && !(w->diags[n] && w->diags[n]->errors))
+            au_error(job->diags, AU_E0003, (AuSpan){0}, "no memory for the code of %s", w->variants[n]->kernels[0]->name);
+        au_arena_free(w->arenas[n]);
+    }
+    return good;
+}
+
+static bool emit_code(Job *job, AuCodeStage stage)
+{
+    Work w = {.stage = stage, .optimize = job->options->optimize ? job->options->optimize - 1 : 3};
+    uint32_t most = 0;
+    for (uint32_t b = 0; b < job->build_count; b++) most += job->builds[b].count;
+    w.variants = AU_NEW_ARRAY(job->arena, AuVariant *, most + 1);
+    w.arenas = AU_NEW_ARRAY(job->arena, AuArena *, most + 1);
+    w.diags = AU_NEW_ARRAY(job->arena, AuDiags *, most + 1);
+    w.good = AU_NEW_ARRAY(job->arena, bool, most + 1);
+    for (uint32_t b = 0; b < job->build_count; b++)
+        for (uint32_t n = 0; n < job->builds[b].count; n++) {
+            w.arenas[w.count] = au_arena_new(NULL);
+            w.variants[w.count++] = &job->builds[b].variants[n];
+        }
+    run_workers(&w);
+    return gather(job, &w);
+}
+
+static bool link_artifact(Job *job, AuBlob *out)
+{
+    AuImage image;
+    if (!artifact_image(job->arena, job->diags, job->builds, job->build_count, job->name, job->text, job->length, &image)) return false;
+    AuBlob *objects = NULL;
+    uint32_t count = 0, capacity = 0;
+    const AuArch *host = NULL;
+    for (uint32_t b = 0; b < job->build_count; b++)
+        for (uint32_t n = 0; n < job->builds[b].count; n++) {
+            const AuVariant *v = &job->builds[b].variants[n];
+            if (v->target->format != AULE_CODE_HOST) continue;
+            AU_PUSH(job->arena, objects, count, capacity, v->code);
+            host = v->arch;
+        }
+    if (!host) host = &au_target_cpu.archs[0]; /* a shared library is for some machine, if only as a container: the first of the table */
+    AuBlob data;
+    if (!au_image_object(job->arena, job->diags, &image, "aule_module_v1", host, &data)) return false;
+    AU_PUSH(job->arena, objects, count, capacity, data);
+    return au_link_shared(job->arena, job->diags, objects, count, "aule_module_v1", host, out);
+}
+
+/* ---- the whole */
+
+static bool parse(Job *job)
+{
+    job->source = au_source_add(job->diags, job->name, job->text, job->length);
+    job->script = front_parse(job->arena, job->names, job->diags, job->source);
+    if (job->options->emit == AULEC_EMIT_AST) return job->diags->errors == 0;
+    job->signatures = front_check(job->arena, job->names, job->diags, job->script, &job->signature_count);
+    if (!job->diags->errors && !job->signature_count) au_error(job->diags, AU_E0604, (AuSpan){0}, "%s has no attention", job->name);
+    return job->diags->errors == 0;
+}
+
+static bool compile(Job *job, AuBlob *out)
+{
+    AuText text = {.arena = job->arena};
+    const uint32_t emit = job->options->emit;
+    bool good = true;
+    if (emit == AULEC_EMIT_STDLIB) stages_stdlib(&text);
+    else if (!options_choose(&job->choice, job->options) || !parse(job)) return false;
+    else if (emit == AULEC_EMIT_AST) stages_ast(job->script, &text);
+    else if (emit == AULEC_EMIT_ATTENTION_IR) stages_attention(job->signatures, job->signature_count, &text);
+    else if (!widths_exist(job) || !build_variants(job)) return false;
+    else if (emit == AULEC_EMIT_ARTIFACT) return emit_code(job, AU_CODE_FINAL) && link_artifact(job, out);
+    else if (emit == AULEC_EMIT_TILED_IR || emit == AULEC_EMIT_KERNEL_IR) stages_variants(job->builds, job->build_count, emit, &text);
+    else {
+        good = emit_code(job, emit == AULEC_EMIT_LLVM_IR ? AU_CODE_IR : emit == AULEC_EMIT_ASM ? AU_CODE_ASSEMBLY : AU_CODE_FINAL);
+        if (good) good = stages_code(job->builds, job->build_count, emit, job->diags, &text);
+    }
+    *out = (AuBlob){au_text_str(&text), text.length};
+    return good;
+}
+
+static bool options_are_sound(AuDiags *diags, const aulec_options *options)
+{
+    if (options->struct_size == sizeof *options && options->emit <= AULEC_EMIT_STDLIB && options->optimize <= 4) return true;
+    au_error(diags, AU_E0601, (AuSpan){0}, "aulec_options: struct_size %zu (expected %zu), emit %u or optimize %u is out of range", options->struct_size,
+             sizeof *options, options->emit, options->optimize);
+    return false;
+}
+
+aulec_status aulec_compile(const char *name, const char *text, size_t length, const aulec_options *options, aulec_result **result)
+{
+    const aulec_options defaults = {.struct_size = sizeof defaults};
+    if (!name || (!text && length) || !result || length > UINT32_MAX / 2) return AULEC_ERROR_USAGE;
+    AuArena *arena = au_arena_new(NULL);
+    if (!arena) return AULEC_ERROR_MEMORY;
+    jmp_buf edge;
+    if (setjmp(edge)) {
+        au_arena_free(arena);
+        return AULEC_ERROR_MEMORY;
+    }
+    au_arena_guard(arena, &edge);
+    aulec_result *r = AU_NEW(arena, aulec_result);
+    *r = (aulec_result){.arena = arena, .diags = au_diags_new(arena)};
+    const aulec_options *o = options ? options : &defaults;
+    aulec_status status = AULEC_ERROR_USAGE;
+    if (options_are_sound(r->diags, o)) {
+        Job *job = AU_NEW(arena, Job);
+        *job = (Job){.arena = arena, .names = au_names_new(arena), .diags = r->diags, .name = name, .text = text ? text : "", .length = length, .options = o,
+                     .choice = {.arena = arena, .diags = r->diags}};
+        AuBlob out;
+        const bool good = compile(job, &out);
+        if (good) r->data = out.bytes, r->length = out.length;
+        status = good ? AULEC_OK : job->script ? AULEC_ERROR_SCRIPT : AULEC_ERROR_USAGE;
+    }
+    AuText rendered = {.arena = arena};
+    au_diags_render(r->diags, &rendered);
+    r->rendered = au_text_str(&rendered);
+    *result = r;
+    return status;
+}
+
+const void *aulec_result_data(const aulec_result *result) { return result ? result->data : NULL; }
+size_t aulec_result_length(const aulec_result *result) { return result ? result->length : 0; }
+const char *aulec_result_diagnostics(const aulec_result *result) { return result ? result->rendered : ""; }
+uint32_t aulec_result_errors(const aulec_result *result) { return result ? result->diags->errors : 0; }
+void aulec_result_free(aulec_result *result)
+{
+    if (result) au_arena_free(result->arena);
+}
+const char *aulec_version(void) { return AULE_PROJECT_VERSION; }

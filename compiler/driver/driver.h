@@ -1,0 +1,45 @@
+/* driver.h - what the files of the driver share: a compilation, its variants, the artifact. */
+#ifndef AU_DRIVER_H
+#define AU_DRIVER_H
+
+#include "attn.h"
+#include "kernel.h"
+#include "lower.h"
+#include "schedule.h"
+#include "target.h"
+
+/* One way to run an attention: on one architecture, for one operand type and set of widths. */
+typedef struct AuVariant {
+    AuAttn *attn;      /* sizes fixed */
+    const AuTarget *target;
+    const AuArch *arch;
+    AuTileElem operand;
+    AuSchedule *schedule;
+    AuKernel *kernels[8]; /* in the order of their launches */
+    AuLowering bindings;
+    AuLaunchExpr workspace[8];
+    uint32_t kernel_count;
+    const char *features; /* what its code needs of the device */
+    AuBlob code;
+} AuVariant;
+
+/* All variants of one attention of the script. */
+typedef struct AuAttentionBuild {
+    AuAttn *attn; /* sizes not fixed: the signature */
+    AuVariant *variants;
+    uint32_t count, capacity;
+} AuAttentionBuild;
+
+/* variant.c: schedule, lowering and kernel passes; fills schedule, kernels, bindings. false: diagnostics are in diags. */
+bool variant_build(AuArena *arena, AuDiags *diags, AuVariant *v, const char *source_name);
+/* The kernel's names are unique in an artifact: attention, operand type, widths, architecture. */
+const char *variant_symbol(AuArena *arena, const AuVariant *v, const char *kernel);
+
+/* launch_code.c: a scalar expression of sizes and params. false: a diagnostic names what cannot be computed at launch. */
+bool launch_code(AuArena *arena, AuDiags *diags, const AuAttn *attn, AuExpr e, AuLaunchExpr *out);
+
+/* artifact.c: the descriptor of all attentions. */
+bool artifact_image(AuArena *arena, AuDiags *diags, const AuAttentionBuild *builds, uint32_t count, const char *source_name, const char *source,
+                    size_t source_length, AuImage *out);
+
+#endif

@@ -1,0 +1,117 @@
+/* options.c - the lists of aulec_options against what exists; what is wrong is reported with what there is. */
+#include "options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+uint32_t options_split(AuArena *arena, const char *list, char separator, const char *items[], uint32_t most)
+{
+    uint32_t count = 0;
+    for (const char *at = list; *at && count < most;) {
+        const char *end = strchr(at, separator);
+        const size_t length = end ? (size_t)(end - at) : strlen(at);
+        if (length) items[count++] = au_strndup(arena, at, length);
+        at += length + (end != NULL);
+    }
+    return count;
+}
+
+static bool wrong(AuChoice *c, const char *what, const char *found, const char *expected)
+{
+    au_error(c->diags, AU_E0601, (AuSpan){0}, "unknown %s '%s'; expected %s", what, found, expected);
+    return false;
+}
+
+static bool choose_targets(AuChoice *c, const char *list)
+{
+    const char *names[OPTIONS_MOST];
+    uint32_t all_count;
+    const AuTarget *const *all = au_targets(&all_count);
+    AuText known = {.arena = c->arena};
+    for (uint32_t n = 0; n < all_count; n++) au_text_add(&known, "%s%s", n ? ", " : "", all[n]->name);
+    if (!list) {
+        for (uint32_t n = 0; n < all_count; n++) c->targets[c->target_count++] = all[n];
+        return true;
+    }
+    const uint32_t count = options_split(c->arena, list, ',', names, OPTIONS_MOST);
+    for (uint32_t n = 0; n < count; n++) {
+        const AuTarget *t = au_target(names[n]);
+        if (!t) return wrong(c, "target", names[n], au_text_str(&known));
+        c->targets[c->target_count++] = t;
+    }
+    return count > 0 || wrong(c, "target", list, au_text_str(&known));
+}
+
+static bool choose_archs(AuChoice *c, const char *list)
+{
+    AuText known = {.arena = c->arena};
+    if (!list) return true;
+    c->arch_count = options_split(c->arena, list, ',', c->archs, OPTIONS_MOST);
+    for (uint32_t n = 0; n < c->arch_count; n++) {
+        bool found = false;
+        for (uint32_t t = 0; t < c->target_count; t++)
+            for (uint32_t a = 0; a < c->targets[t]->arch_count; a++) {
+                found |= strcmp(c->targets[t]->archs[a].name, c->archs[n]) == 0;
+                if (n == 0) au_text_add(&known, "%s%s", known.length ? ", " : "", c->targets[t]->archs[a].name);
+            }
+        if (!found) return wrong(c, "architecture", c->archs[n], au_text_str(&known));
+    }
+    return c->arch_count > 0 || wrong(c, "architecture", list, "a name");
+}
+
+static bool choose_dtypes(AuChoice *c, const char *list)
+{
+    static const AuTileElem elems[] = {TILE_F32, TILE_F16, TILE_BF16};
+    const char *names[OPTIONS_MOST];
+    const uint32_t count = options_split(c->arena, list ? list : "f32,f16,bf16", ',', names, OPTIONS_MOST);
+    for (uint32_t n = 0; n < count; n++) {
+        uint32_t e = 0;
+        while (e < 3 && strcmp(tile_elem(elems[e])->name, names[n]) != 0) e++;
+        if (e == 3) return wrong(c, "operand type", names[n], "f32, f16 or bf16");
+        c->dtypes[c->dtype_count++] = elems[e];
+    }
+    return count > 0 || wrong(c, "operand type", list, "f32, f16 or bf16");
+}
+
+/* "D=64,128;E=64" */
+static bool choose_widths(AuChoice *c, const char *list)
+{
+    const char *axes[OPTIONS_MOST], *numbers[OPTIONS_MOST];
+    if (!list) return true;
+    const uint32_t count = options_split(c->arena, list, ';', axes, OPTIONS_MOST);
+    for (uint32_t n = 0; n < count; n++) {
+        const char *equal = strchr(axes[n], '=');
+        if (!equal) return wrong(c, "width", axes[n], "NAME=NUMBER,...");
+        AuWidths *w = &c->widths[c->width_count++];
+        w->name = au_strndup(c->arena, axes[n], (size_t)(equal - axes[n]));
+        w->count = options_split(c->arena, equal + 1, ',', numbers, OPTIONS_MOST);
+        if (!w->count) return wrong(c, "width", axes[n], "NAME=NUMBER,...");
+        for (uint32_t i = 0; i < w->count; i++) {
+            char *end;
+            const long value = strtol(numbers[i], &end, 10);
+            if (*end || value < 1 || value > 1024) return wrong(c, "width", axes[n], "numbers from 1 to 1024");
+            w->values[i] = (int32_t)value;
+        }
+    }
+    return true;
+}
+
+bool options_choose(AuChoice *c, const aulec_options *o)
+{
+    return choose_targets(c, o->targets) && choose_archs(c, o->archs) && choose_dtypes(c, o->dtypes) && choose_widths(c, o->widths);
+}
+
+bool options_takes_arch(const AuChoice *c, const AuArch *arch)
+{
+    if (!c->arch_count) return arch->by_default;
+    for (uint32_t n = 0; n < c->arch_count; n++)
+        if (strcmp(c->archs[n], arch->name) == 0) return true;
+    return false;
+}
+
+const AuWidths *options_widths(const AuChoice *c, const char *name)
+{
+    for (uint32_t n = 0; n < c->width_count; n++)
+        if (strcmp(c->widths[n].name, name) == 0) return &c->widths[n];
+    return NULL;
+}

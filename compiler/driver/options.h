@@ -1,0 +1,36 @@
+/* options.h - what a compilation was asked for, resolved. */
+#ifndef AU_DRIVER_OPTIONS_H
+#define AU_DRIVER_OPTIONS_H
+
+#include "driver.h"
+
+#include "aule/aulec.h"
+
+enum { OPTIONS_MOST = 32 };
+
+typedef struct AuWidths {
+    const char *name;
+    int32_t values[OPTIONS_MOST];
+    uint32_t count;
+} AuWidths;
+
+typedef struct AuChoice {
+    AuArena *arena;
+    AuDiags *diags;
+    const AuTarget *targets[OPTIONS_MOST];
+    uint32_t target_count;
+    const char *archs[OPTIONS_MOST]; /* none: each target's default */
+    uint32_t arch_count;
+    AuTileElem dtypes[OPTIONS_MOST];
+    uint32_t dtype_count;
+    AuWidths widths[OPTIONS_MOST];
+    uint32_t width_count;
+} AuChoice;
+
+bool options_choose(AuChoice *choice, const aulec_options *options);
+bool options_takes_arch(const AuChoice *choice, const AuArch *arch);
+const AuWidths *options_widths(const AuChoice *choice, const char *name); /* NULL: not given */
+/* Items of a list, at most [most]; empty ones are left out. */
+uint32_t options_split(AuArena *arena, const char *list, char separator, const char *items[], uint32_t most);
+
+#endif

@@ -1,0 +1,69 @@
+/* stages.c - see stages.h. */
+#include "stages.h"
+
+#include "aule/aulec.h"
+#include "std.h"
+
+#include <string.h>
+
+void stages_stdlib(AuText *out) { au_text_add(out, "%s", au_std_source()); }
+
+void stages_ast(const AuScript *script, AuText *out) { front_print_ast(script, out); }
+
+void stages_attention(AuAttn *const *attns, uint32_t count, AuText *out)
+{
+    for (uint32_t n = 0; n < count; n++) {
+        attn_simplify(attns[n]);
+        if (n) au_text_add(out, "\n");
+        attn_print(attns[n], out);
+    }
+}
+
+static void title(const AuVariant *v, AuText *out)
+{
+    au_text_add(out, "// ==== %s, %s, %s %s: %s\n", v->attn->name, tile_elem(v->operand)->name, v->target->name, v->arch->name, v->schedule->name);
+}
+
+void stages_variants(const AuAttentionBuild *builds, uint32_t count, uint32_t emit, AuText *out)
+{
+    for (uint32_t b = 0; b < count; b++)
+        for (uint32_t n = 0; n < builds[b].count; n++) {
+            const AuVariant *v = &builds[b].variants[n];
+            title(v, out);
+            if (emit == AULEC_EMIT_TILED_IR) {
+                tile_print(v->schedule->written, out);
+                au_text_add(out, "\n// ---- hooks inlined\n");
+                tile_print(v->schedule->module, out);
+                continue;
+            }
+            for (uint32_t k = 0; k < v->kernel_count; k++) kernel_print(v->kernels[k], out);
+        }
+}
+
+bool stages_code(const AuAttentionBuild *builds, uint32_t count, uint32_t emit, AuDiags *diags, AuText *out)
+{
+    const char *target = emit == AULEC_EMIT_OPENCL_C ? "opencl" : "cpu";
+    bool found = false;
+    for (uint32_t b = 0; b < count; b++)
+        for (uint32_t n = 0; n < builds[b].count; n++) {
+            const AuVariant *v = &builds[b].variants[n];
+            if (strcmp(v->target->name, target) != 0) continue;
+            found = true;
+            au_text_bytes(out, v->code.bytes, v->code.length);
+            au_text_add(out, "\n");
+        }
+    if (!found) au_error(diags, AU_E0601, (AuSpan){0}, "this stage exists for target %s only, which was not asked for", target);
+    return found;
+}
+
+bool stages_is_useful(const AuTarget *target, const AuArch *arch, AuTileElem operand)
+{
+    const AuTileCaps *caps = tile_caps(arch->caps);
+    const AuTileExecutor on = caps->has_private ? TILE_ON_THREAD : TILE_ON_WARP;
+    const AuTileAtom *atom = tile_best_atom(caps, operand, on);
+    for (const AuArch *plainer = target->archs; plainer < arch; plainer++) {
+        const AuTileCaps *other = tile_caps(plainer->caps);
+        if (other->lanes == caps->lanes && tile_best_atom(other, operand, on) == atom) return false;
+    }
+    return true;
+}

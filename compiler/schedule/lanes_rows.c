@@ -1,0 +1,91 @@
+/* lanes_rows.c - arguments of the lanes schedule's kernels, and the kernel that changes rows of keys or values once for all
+ * queries. A lane holds a row; reductions over its channels (norms) run in registers. */
+#include "lanes.h"
+
+const char *lanes_tensor(Lanes *x, uint32_t n)
+{
+    static const char *const roles[] = {"q", "k", "v"};
+    return n < 3 ? roles[n] : hooks_name(x->arena, x->p->attn->tensors[n].name);
+}
+
+static const char *extent(Lanes *x, AuExpr e)
+{
+    AuText text = {.arena = x->arena};
+    tile_print_expr(hooks_expr(x->p->hooks, x->p->attn, e), &text);
+    return au_text_str(&text);
+}
+
+const char *lanes_axis(Lanes *x, uint32_t tensor, uint32_t axis) { return extent(x, x->p->attn->tensors[tensor].axes[axis]); }
+
+const char *lanes_elem(Lanes *x, uint32_t tensor)
+{
+    switch (x->p->attn->tensors[tensor].dtype) {
+    case AU_DT_OPERAND: return x->operand;
+    case AU_DT_F32: return "f32";
+    case AU_DT_F16: return "f16";
+    case AU_DT_BF16: return "bf16";
+    case AU_DT_I32: return "i32";
+    case AU_DT_I64: return "i64";
+    case AU_DT_U8: case AU_DT_BOOL: return "u8";
+    }
+    return "f32";
+}
+
+/* Axis names of inputs are their own: x0, x1, ..; the four of q, k, v are those of the products. */
+static const char *type_of(Lanes *x, uint32_t n)
+{
+    static const char *const axes[3][4] = {{"b", "h", "q", "d"}, {"b", "h", "kv", "d"}, {"b", "h", "kv", "e"}};
+    const AuTensor *tensor = &x->p->attn->tensors[n];
+    AuText text = {.arena = x->arena};
+    au_text_add(&text, "%s", lanes_elem(x, n));
+    for (uint32_t a = 0; a < tensor->rank; a++)
+        au_text_add(&text, "%s%s:%s", a ? ", " : "[", n < 3 ? axes[n][a] : tile_text(x->t, "x%u", a), extent(x, tensor->axes[a]));
+    au_text_add(&text, "%s", tensor->rank ? "]" : "");
+    return au_text_str(&text);
+}
+
+void lanes_arguments(Lanes *x)
+{
+    const AuAttn *a = x->p->attn;
+    for (uint32_t n = 0; n < a->tensor_count; n++)
+        if (!(n == 2 && a->v_in_k)) tile_arg(x->t, lanes_tensor(x, n), TILE_IN, "%s", type_of(x, n));
+    for (uint32_t n = 0; n < a->param_count; n++) {
+        const AuParam *p = &a->params[n];
+        const char *name = hooks_name(x->arena, p->name);
+        if (p->dtype != AU_DT_I64) tile_arg(x->t, name, TILE_PARAM, "%s", p->dtype == AU_DT_F32 ? "f32" : "i32");
+        else
+            for (uint32_t word = 0; word < 2; word++) tile_arg(x->t, tile_text(x->t, "%s_%s", name, word ? "high" : "low"), TILE_PARAM, "i32");
+    }
+}
+
+void lanes_region(Lanes *x, const char *name) { x->out->regions[x->out->region_count++] = name; }
+
+AuTileExecutor lanes_executor(const Lanes *x) { return x->on_cpu ? TILE_ON_THREAD : TILE_ON_WARP; }
+
+void lanes_key_bounds(Lanes *x)
+{
+    const char *s = lanes_axis(x, 0, 2), *last = lanes_axis(x, 1, 2);
+    tile_let(x->t, "k_low, k_high, k_full_low, k_full_high", "key_range(b, h, mb * %d, min(mb * %d + %d, %s))", x->block, x->block, x->block, s);
+    tile_let(x->t, "n_low, f_low, f_high, n_high", "key_tiles(k_low, k_high, k_full_low, k_full_high, %s, %d)", last, x->shape->key_tile);
+}
+
+void lanes_rows_kernel(Lanes *x, const char *tensor, uint32_t n, const char *axis, int32_t width)
+{
+    AuTileBuild *t = x->t;
+    const int32_t lanes = x->p->caps->lanes;
+    const char *changed = tile_text(t, "%s_changed", tensor), *heads = lanes_axis(x, n, 1), *length = lanes_axis(x, n, 2);
+    tile_kernel(t, tile_text(t, "%s_rows", tensor));
+    lanes_arguments(x);
+    tile_arg(t, changed, TILE_OUT, "%s[b:%s, h:%s, kv:%s, %s:%d]", x->operand, lanes_axis(x, n, 0), heads, length, axis, width);
+    tile_grid(t, "nb: cdiv(%s, %d), h: %s, b: %s", length, lanes, heads, lanes_axis(x, n, 0));
+    tile_role(t, "core", 0, lanes_executor(x), 0);
+    tile_frag(t, "raw", "%s[%s:%d, kv:%d] @ %s.C", x->operand, axis, width, lanes, tile_best_atom(x->p->caps, TILE_F32, lanes_executor(x))->name);
+    tile_set(t, "j", "nb * %d + iota(kv:%d)", lanes, lanes);
+    tile_set(t, "c", "iota(%s:%d)", axis, width);
+    tile_load(t, "raw", "%s[b, h, nb * %d +: %d, :] pad 0", tensor, lanes, lanes);
+    tile_set(t, "out", "%s_mod(f32(raw), b, h, 0, j, c)", tensor);
+    tile_store(t, "%s(out) -> %s[b, h, nb * %d +: %d, :] clip", x->operand, changed, lanes, lanes);
+    tile_end(t);
+    tile_end(t);
+    lanes_region(x, changed);
+}

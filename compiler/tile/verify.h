@@ -1,0 +1,46 @@
+/* verify.h - inside tile_verify. verify.c: kernels and what they declare; verify_stmt.c: statements; verify_expr.c: expressions and
+ * views; flow.c: what is in flight, stages, and what is set, once the types are known. */
+#ifndef AU_TILE_VERIFY_H
+#define AU_TILE_VERIFY_H
+
+#include "tile.h"
+
+typedef struct Verify {
+    AuArena *arena;
+    AuDiags *diags;
+    AuTileModule *module;
+    AuTileKernel *kernel;
+    AuTileRole *role;              /* NULL outside of roles */
+    TILE_LIST(AuTileVar *) visible; /* variables of the role, innermost last */
+    TILE_LIST(AuTileMemory *) privates;
+    TILE_LIST(AuTileList *) loops; /* enclosing loops over tile lists */
+    AuTilePipe **pipe_of;          /* by slot of the role: the pipeline that a stage handle was last taken from */
+    uint32_t pipe_capacity;
+    const AuTileStmt *stmt;        /* at hand, for its place */
+    bool failed;
+} Verify;
+
+/* Reports at the expression, else at the statement; remembers that something failed. Returns NULL. */
+const AuTileType *verify_error(Verify *v, AuCode code, AuSpan span, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+const char *type_text(Verify *v, const AuTileType *type);
+
+/* verify_expr.c: NULL after an error */
+const AuTileType *type_of(Verify *v, AuTileExpr *e);      /* a value */
+const AuTileType *type_of_view(Verify *v, AuTileExpr *e); /* makes `e` a REF with all its indices */
+/* A fragment's value or a view, whichever `e` is: product operands. */
+const AuTileType *type_of_operand(Verify *v, AuTileExpr *e);
+bool expect_scalar(Verify *v, AuTileExpr *e, const char *what);
+bool constant(Verify *v, const AuTileExpr *e, const char *what, int32_t *value); /* positive */
+AuTileType *new_type(Verify *v, AuTileElem elem, uint32_t axes);
+AuTileVar *find_var(const Verify *v, const char *name);
+AuTileMemory *find_memory(const Verify *v, const char *name);
+AuTileVar *find_var_of_role(const Verify *v, const char *name);
+
+/* verify_stmt.c */
+bool verify_role(Verify *v, AuTileRole *role);
+
+/* flow.c */
+bool verify_flow(AuArena *arena, AuDiags *diags, const AuTileRole *role);
+
+#endif
