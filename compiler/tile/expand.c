@@ -44,7 +44,8 @@ void take(Expand *x, const char *name)
 static const char *fresh(Expand *x, const char *base)
 {
     const char *name = keep(x, base);
-    for (uint32_t n = 2; is_taken(x, name); n++) name = keep(x, au_format(x->arena, "%s_%u", base, n));
+    for (uint32_t n = 2; is_taken(x, name); n++)
+        name = keep(x, au_format(x->arena, "%s_%u", base, n));
     take(x, name);
     return name;
 }
@@ -132,9 +133,11 @@ static AuTileExpr *components(Expand *x, const char *name, const AuTileExpr *val
 static void pair_up(Expand *x, Pairs *pairs, AuTileExpr *target, AuTileExpr *value)
 {
     const bool tuples = target->op == TILE_X_TUPLE;
-    if (tuples != (value->op == TILE_X_TUPLE) || (tuples && target->args.count != value->args.count)) {
+    if (tuples != (value->op == TILE_X_TUPLE) ||
+        (tuples && target->args.count != value->args.count)) {
         expand_error(x, AU_E0703, value->span, "a tuple of %u values where %u are expected",
-                     value->op == TILE_X_TUPLE ? value->args.count : 1, tuples ? target->args.count : 1);
+                     value->op == TILE_X_TUPLE ? value->args.count : 1,
+                     tuples ? target->args.count : 1);
         return;
     }
     for (uint32_t i = 0; tuples && i < target->args.count; i++)
@@ -225,16 +228,19 @@ static uint32_t uses(const AuTileExpr *e, const char *name)
 static bool takes_once(const AuTileFn *fn, const char *param)
 {
     const AuTileStmt *last = fn->body.at[fn->body.count - 1];
-    return fn->body.count == 1 && last->ret.items.count == 1 && uses(last->ret.items.at[0], param) <= 1;
+    return fn->body.count == 1 && last->ret.items.count == 1 &&
+           uses(last->ret.items.at[0], param) <= 1;
 }
 
 static Binding *inline_assign(Expand *x, Binding *env, const AuTileStmt *s)
 {
     AuTileExprs values = {0};
-    if (!split_values(x, &s->assign.names, expand_expr(x, env, s->assign.value), &values)) return env;
+    if (!split_values(x, &s->assign.names, expand_expr(x, env, s->assign.value), &values))
+        return env;
     for (uint32_t i = 0; i < values.count; i++)
         values.at[i] = simplified(x, s->assign.names.at[i], values.at[i]);
-    for (uint32_t i = 0; i < values.count; i++) env = bind(x, env, s->assign.names.at[i], values.at[i]);
+    for (uint32_t i = 0; i < values.count; i++)
+        env = bind(x, env, s->assign.names.at[i], values.at[i]);
     return env;
 }
 
@@ -342,7 +348,8 @@ AuTileExpr *expand_expr(Expand *x, Binding *env, const AuTileExpr *e)
             expand_error(x, AU_E0703, arg->span, "a tuple is no operand");
         AU_PUSH(x->arena, copy->args.at, copy->args.count, copy->args.capacity, arg);
     }
-    if (e->op == TILE_X_ROWMAX || e->op == TILE_X_ROWSUM) { /* over the keys, whatever the orientation */
+    if (e->op == TILE_X_ROWMAX ||
+        e->op == TILE_X_ROWSUM) { /* over the keys, whatever the orientation */
         copy->op = e->op == TILE_X_ROWMAX ? TILE_X_REDUCE_MAX : TILE_X_REDUCE_SUM;
         AU_PUSH(x->arena, copy->names.at, copy->names.count, copy->names.capacity, keep(x, "kv"));
     }

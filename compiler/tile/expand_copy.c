@@ -285,7 +285,8 @@ static void copy_kernel(Expand *x, const AuTileKernel *k)
         AU_PUSH(x->arena, out->args.at, out->args.count, out->args.capacity, m);
     }
     for (uint32_t i = 0; i < k->grid.count; i++) {
-        const AuTileGridAxis g = {keep(x, k->grid.at[i].name), expand_expr(x, NULL, k->grid.at[i].extent)};
+        const AuTileGridAxis g = {keep(x, k->grid.at[i].name),
+                                  expand_expr(x, NULL, k->grid.at[i].extent)};
         AU_PUSH(x->arena, out->grid.at, out->grid.count, out->grid.capacity, g);
     }
     copy_body(x, &k->lets, &out->lets);
@@ -337,7 +338,8 @@ static void check_fns(Expand *x, const AuTileModule *m)
                 expand_error(x, AU_E0703, fn->body.at[i]->span,
                              "a hook consists of assignments and a return at the end");
         }
-        if (!fn->body.count) expand_error(x, AU_E0703, fn->span, "the hook %s returns nothing", fn->name);
+        if (!fn->body.count)
+            expand_error(x, AU_E0703, fn->span, "the hook %s returns nothing", fn->name);
         for (uint32_t op = 0; op < TILE_OP_COUNT; op++)
             if (tile_op((AuTileOp)op)->syntax == TILE_SYNTAX_FN &&
                 strcmp(tile_op((AuTileOp)op)->text, fn->name) == 0)
@@ -353,7 +355,8 @@ AuTileModule *tile_expand(AuArena *arena, AuDiags *diags, const AuTileModule *mo
     x->out = tile_module_new(arena, module->caps);
     x->out->expanded = true;
     check_fns(x, module);
-    for (uint32_t i = 0; expansion && i < expansion->hook_count; i++) check_fns(x, expansion->hooks[i]);
+    for (uint32_t i = 0; expansion && i < expansion->hook_count; i++)
+        check_fns(x, expansion->hooks[i]);
     if (x->failed) return NULL;
     expand_consts(x);
     for (uint32_t i = 0; i < module->layouts.count; i++) {
@@ -362,6 +365,7 @@ AuTileModule *tile_expand(AuArena *arena, AuDiags *diags, const AuTileModule *mo
         layout->name = keep(x, layout->name);
         AU_PUSH(arena, x->out->layouts.at, x->out->layouts.count, x->out->layouts.capacity, layout);
     }
-    for (uint32_t i = 0; i < module->kernels.count && !x->failed; i++) copy_kernel(x, module->kernels.at[i]);
+    for (uint32_t i = 0; i < module->kernels.count && !x->failed; i++)
+        copy_kernel(x, module->kernels.at[i]);
     return x->failed ? NULL : x->out;
 }

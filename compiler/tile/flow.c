@@ -54,8 +54,9 @@ static bool use_handle(Flow *f, const AuTileExpr *e, bool reads)
 {
     const Slot *slot = &f->slots[e->var->slot];
     if (slot->stage == COMMITTED || slot->stage == RELEASED)
-        return wrong(f, AU_E0706, NULL, "%s was %s; its stage of %s must not be used any more", e->name,
-                     slot->stage == COMMITTED ? "committed" : "released", slot->pipe->name);
+        return wrong(f, AU_E0706, NULL, "%s was %s; its stage of %s must not be used any more",
+                     e->name, slot->stage == COMMITTED ? "committed" : "released",
+                     slot->pipe->name);
     if (reads && slot->stage == ACQUIRED)
         return wrong(f, AU_E0706, NULL, "a producer does not read its stage: %s", e->name);
     return true;
@@ -101,7 +102,8 @@ static bool flight_uses(const AuTileStmt *flight, const AuTileVar *var)
 static const AuTileStmt *user_of(const Flow *f, const AuTileVar *var, bool posted_too)
 {
     for (uint32_t i = 0; i < f->count; i++) {
-        const AuTileStmt *flight = f->slots[i].flight, *posted = posted_too ? f->slots[i].posted : NULL;
+        const AuTileStmt *flight = f->slots[i].flight,
+                         *posted = posted_too ? f->slots[i].posted : NULL;
         if (flight && flight_uses(flight, var)) return flight;
         if (posted && flight_uses(posted, var)) return posted;
     }
@@ -112,8 +114,10 @@ static bool set(Flow *f, const AuTileVar *var)
 {
     Slot *slot = &f->slots[var->slot];
     if (is_held(slot))
-        return wrong(f, AU_E0706, NULL, "%s still holds a stage of %s", var->name, slot->pipe->name);
-    if (slot->flight) return wrong(f, AU_E0705, slot->flight, "%s is written while in flight", var->name);
+        return wrong(f, AU_E0706, NULL, "%s still holds a stage of %s", var->name,
+                     slot->pipe->name);
+    if (slot->flight)
+        return wrong(f, AU_E0705, slot->flight, "%s is written while in flight", var->name);
     const AuTileStmt *reader = user_of(f, var, false);
     if (reader)
         return wrong(f, AU_E0705, reader, "%s is written while `%s` still reads it", var->name,
@@ -125,7 +129,8 @@ static bool set(Flow *f, const AuTileVar *var)
 static bool start(Flow *f, const AuTileStmt *s)
 {
     Slot *slot = &f->slots[s->var->slot];
-    if (slot->flight) return wrong(f, AU_E0705, slot->flight, "%s is still in flight", s->var->name);
+    if (slot->flight)
+        return wrong(f, AU_E0705, slot->flight, "%s is still in flight", s->var->name);
     slot->flight = s;
     slot->posted = NULL;
     return true;
@@ -135,15 +140,16 @@ static bool start(Flow *f, const AuTileStmt *s)
 
 static bool do_move(Flow *f, const AuTileStmt *s)
 {
-    if (!use(f, s->move.source, false) || !use(f, s->move.dest, true) || !use(f, s->move.when, false) ||
-        !use(f, s->move.pad, false))
+    if (!use(f, s->move.source, false) || !use(f, s->move.dest, true) ||
+        !use(f, s->move.when, false) || !use(f, s->move.pad, false))
         return false;
     return !s->var || start(f, s);
 }
 
 static bool do_product(Flow *f, const AuTileStmt *s)
 {
-    if (!use(f, s->product.a, false) || !use(f, s->product.b, false) || !use(f, s->product.when, false))
+    if (!use(f, s->product.a, false) || !use(f, s->product.b, false) ||
+        !use(f, s->product.when, false))
         return false;
     if (s->product.dest) return use(f, s->product.dest, true) && start(f, s);
     if (s->product.add && !use_var(f, s->var)) return false;
@@ -154,7 +160,8 @@ static bool do_wait(Flow *f, const AuTileStmt *s)
 {
     for (uint32_t i = 0; i < s->wait.names.count; i++) {
         Slot *slot = &f->slots[s->wait.vars[i]->slot];
-        if (!slot->flight) return wrong(f, AU_E0705, NULL, "%s is not in flight", s->wait.names.at[i]);
+        if (!slot->flight)
+            return wrong(f, AU_E0705, NULL, "%s is not in flight", s->wait.names.at[i]);
         slot->flight = NULL;
         slot->unset = false;
     }
@@ -209,11 +216,14 @@ static bool same_state(Flow *f, const Slot *a, const Slot *b, const AuTileStmt *
         const char *name = f->role->vars.at[i]->name;
         const Slot *held = is_held(&a[i]) ? &a[i] : &b[i];
         if (!a[i].flight != !b[i].flight)
-            return wrong(f, AU_E0705, a[i].flight ? a[i].flight : b[i].flight, "%s: %s in flight", what, name);
-        const bool differ = is_held(&a[i]) != is_held(&b[i]) ||
-                            (is_held(&a[i]) && (a[i].stage != b[i].stage || a[i].pipe != b[i].pipe));
+            return wrong(f, AU_E0705, a[i].flight ? a[i].flight : b[i].flight, "%s: %s in flight",
+                         what, name);
+        const bool differ =
+            is_held(&a[i]) != is_held(&b[i]) ||
+            (is_held(&a[i]) && (a[i].stage != b[i].stage || a[i].pipe != b[i].pipe));
         if (differ)
-            return wrong(f, AU_E0705, NULL, "%s: %s holding a stage of %s", what, name, held->pipe->name);
+            return wrong(f, AU_E0705, NULL, "%s: %s holding a stage of %s", what, name,
+                         held->pipe->name);
     }
     return true;
 }
@@ -236,8 +246,10 @@ static bool do_for(Flow *f, const AuTileStmt *s)
     if (!use(f, low, false) || !use(f, high, false)) return false;
     Slot *before = copy_slots(f, f->slots);
     if (!walk(f, &s->loop.body)) return false;
-    if (!same_state(f, before, f->slots, s, "the loop body begins and ends differently")) return false;
-    const bool runs = low && high && low->op == TILE_X_INT && high->op == TILE_X_INT && low->integer < high->integer;
+    if (!same_state(f, before, f->slots, s, "the loop body begins and ends differently"))
+        return false;
+    const bool runs = low && high && low->op == TILE_X_INT && high->op == TILE_X_INT &&
+                      low->integer < high->integer;
     if (!runs) f->slots = before;
     return true;
 }
@@ -253,8 +265,8 @@ static bool do_stmt(Flow *f, const AuTileStmt *s)
     case TILE_S_ASSIGN: return use(f, s->assign.value, false) && set(f, s->var);
     case TILE_S_CONVERT: return use(f, s->convert.source, false) && set(f, s->var);
     case TILE_S_LOAD:
-        return use(f, s->load.source, false) && use(f, s->load.when, false) && use(f, s->load.pad, false) &&
-               set(f, s->var);
+        return use(f, s->load.source, false) && use(f, s->load.when, false) &&
+               use(f, s->load.pad, false) && set(f, s->var);
     case TILE_S_MOVE: return do_move(f, s);
     case TILE_S_PRODUCT: return do_product(f, s);
     case TILE_S_WAIT: return do_wait(f, s);
@@ -292,7 +304,8 @@ bool verify_flow(AuArena *arena, AuDiags *diags, const AuTileRole *role)
         f->stmt = f->slots[i].flight ? f->slots[i].flight : &end;
         if (f->slots[i].flight) return wrong(f, AU_E0705, NULL, "%s is never waited for", name);
         if (is_held(&f->slots[i]))
-            return wrong(f, AU_E0706, NULL, "%s still holds a stage of %s at the end", name, f->slots[i].pipe->name);
+            return wrong(f, AU_E0706, NULL, "%s still holds a stage of %s at the end", name,
+                         f->slots[i].pipe->name);
     }
     return true;
 }

@@ -51,9 +51,12 @@ static void become_integer(AuTileExpr *e, int64_t value)
 static void fold_cast(AuTileExpr *e)
 {
     const AuTileExpr *a = e->args.at[0];
-    if (e->op == TILE_X_TO_F32) become(e, TILE_X_FLOAT, 0, as_float(a));
-    else if (e->op == TILE_X_TO_I32 && a->op == TILE_X_FLOAT) become_integer(e, to_i32((float)a->number));
-    else if (e->op == TILE_X_TO_I32) become_integer(e, a->integer);
+    if (e->op == TILE_X_TO_F32)
+        become(e, TILE_X_FLOAT, 0, as_float(a));
+    else if (e->op == TILE_X_TO_I32 && a->op == TILE_X_FLOAT)
+        become_integer(e, to_i32((float)a->number));
+    else if (e->op == TILE_X_TO_I32)
+        become_integer(e, a->integer);
 }
 
 /* One rule for all rows of numbers; `where` and comparisons as the verifier types them. */
@@ -61,7 +64,8 @@ void fold(AuTileExpr *e)
 {
     const AuTileOpInfo *info = tile_op(e->op);
     const bool is_cast = e->op == TILE_X_TO_F32 || e->op == TILE_X_TO_I32;
-    if ((info->result == TILE_RESULT_OWN && !is_cast) || e->args.count == 0 || e->args.count > 3) return;
+    if ((info->result == TILE_RESULT_OWN && !is_cast) || e->args.count == 0 || e->args.count > 3)
+        return;
     bool any_float = false;
     const AuTileExpr *args[3] = {0};
     for (uint32_t i = 0; i < e->args.count; i++) {
@@ -69,7 +73,10 @@ void fold(AuTileExpr *e)
         if (!is_literal(args[i])) return;
         any_float |= args[i]->op == TILE_X_FLOAT && !(e->op == TILE_X_WHERE && i == 0);
     }
-    if (is_cast) { fold_cast(e); return; }
+    if (is_cast) {
+        fold_cast(e);
+        return;
+    }
     const bool floats = any_float || info->result == TILE_RESULT_F32;
     float f[3] = {0};
     int64_t n[3] = {0};
@@ -80,7 +87,11 @@ void fold(AuTileExpr *e)
     if (floats && info->result == TILE_RESULT_I32) return; /* the verifier will say what is wrong */
     if (info->result == TILE_RESULT_BOOL)
         become(e, TILE_X_BOOL,
-               floats ? on_floats(e->op, f[0], f[1], f[2]) != 0 : on_integers(e->op, n[0], n[1], n[2]), 0);
-    else if (floats) become(e, TILE_X_FLOAT, 0, on_floats(e->op, f[0], f[1], f[2]));
-    else become_integer(e, on_integers(e->op, n[0], n[1], n[2]));
+               floats ? on_floats(e->op, f[0], f[1], f[2]) != 0
+                      : on_integers(e->op, n[0], n[1], n[2]),
+               0);
+    else if (floats)
+        become(e, TILE_X_FLOAT, 0, on_floats(e->op, f[0], f[1], f[2]));
+    else
+        become_integer(e, on_integers(e->op, n[0], n[1], n[2]));
 }

@@ -14,7 +14,8 @@ const AuTileType *verify_error(Verify *v, AuCode code, AuSpan span, const char *
 
 /* ---- scalars that all roles see */
 
-static AuTileVar *add_scalar(Verify *v, const char *name, AuTileVarOrigin origin, AuTileElem elem, AuSpan span)
+static AuTileVar *add_scalar(Verify *v, const char *name, AuTileVarOrigin origin, AuTileElem elem,
+                             AuSpan span)
 {
     for (uint32_t i = 0; i < v->kernel->vars.count; i++)
         if (v->kernel->vars.at[i]->name == name)
@@ -48,8 +49,11 @@ static void check_args(Verify *v)
         m->stages = 1;
         if (m->mode == TILE_PARAM) {
             const AuTileElem elem = tile_elem(m->type.elem)->memory_only ? TILE_I32 : m->type.elem;
-            if (m->type.count) verify_error(v, AU_E0703, m->span, "a parameter is a scalar; a tensor is in, out or inout");
-            else add_scalar(v, m->name, TILE_FROM_PARAM, elem, m->span)->arg = i;
+            if (m->type.count)
+                verify_error(v, AU_E0703, m->span,
+                             "a parameter is a scalar; a tensor is in, out or inout");
+            else
+                add_scalar(v, m->name, TILE_FROM_PARAM, elem, m->span)->arg = i;
         } else {
             add_sizes(v, m, i);
         }
@@ -58,21 +62,24 @@ static void check_args(Verify *v)
         for (uint32_t a = 0; a < k->args.at[i]->type.count; a++) {
             AuTileExpr *extent = k->args.at[i]->type.axes[a].extent;
             expect_scalar(v, extent, "an extent");
-            if (extent->op == TILE_X_INT) constant(v, extent, "an extent", &k->args.at[i]->type.axes[a].size);
+            if (extent->op == TILE_X_INT)
+                constant(v, extent, "an extent", &k->args.at[i]->type.axes[a].size);
         }
 }
 
 static void check_grid_and_lets(Verify *v)
 {
     AuTileKernel *k = v->kernel;
-    for (uint32_t i = 0; i < k->grid.count; i++) expect_scalar(v, k->grid.at[i].extent, "an extent of the grid");
+    for (uint32_t i = 0; i < k->grid.count; i++)
+        expect_scalar(v, k->grid.at[i].extent, "an extent of the grid");
     for (uint32_t i = 0; i < k->grid.count; i++)
         add_scalar(v, k->grid.at[i].name, TILE_FROM_GRID, TILE_I32, k->span)->axis = i;
     for (uint32_t i = 0; i < k->lets.count && !v->failed; i++) {
         AuTileStmt *s = k->lets.at[i];
         v->stmt = s;
         if (!expect_scalar(v, s->assign.value, "a let")) return;
-        s->var = add_scalar(v, s->assign.names.at[0], TILE_FROM_LET, s->assign.value->type->elem, s->span);
+        s->var = add_scalar(v, s->assign.names.at[0], TILE_FROM_LET, s->assign.value->type->elem,
+                            s->span);
     }
     v->stmt = NULL;
 }
@@ -82,13 +89,17 @@ static void check_index_row(Verify *v, AuTileExpr *row)
 {
     uint32_t all = 0;
     row->memory = find_memory(v, row->name);
-    if (!row->memory || row->memory->mode != TILE_IN || row->args.count != row->memory->type.count) {
-        verify_error(v, AU_E0703, row->span, "expected a row of a read-only index tensor: t[b, m, :]");
+    if (!row->memory || row->memory->mode != TILE_IN ||
+        row->args.count != row->memory->type.count) {
+        verify_error(v, AU_E0703, row->span,
+                     "expected a row of a read-only index tensor: t[b, m, :]");
         return;
     }
     for (uint32_t i = 0; i < row->args.count; i++) {
-        if (row->args.at[i]->op == TILE_X_ALL) all++;
-        else expect_scalar(v, row->args.at[i], "an index of a tile list");
+        if (row->args.at[i]->op == TILE_X_ALL)
+            all++;
+        else
+            expect_scalar(v, row->args.at[i], "an index of a tile list");
     }
     if (all != 1) verify_error(v, AU_E0703, row->span, "a row of an index tensor has one `:`");
 }
@@ -98,8 +109,10 @@ static void check_lists(Verify *v)
     for (uint32_t i = 0; i < v->kernel->lists.count; i++)
         for (uint32_t g = 0; g < v->kernel->lists.at[i]->segments.count; g++) {
             AuTileSegment *segment = &v->kernel->lists.at[i]->segments.at[g];
-            if (segment->how == TILE_INDEX_LIST) check_index_row(v, segment->a);
-            else expect_scalar(v, segment->a, "a bound of a tile list");
+            if (segment->how == TILE_INDEX_LIST)
+                check_index_row(v, segment->a);
+            else
+                expect_scalar(v, segment->a, "a bound of a tile list");
             expect_scalar(v, segment->b, "a bound of a tile list");
         }
 }
@@ -112,7 +125,8 @@ static void check_memory(Verify *v, AuTileMemory *m, int32_t times)
     const int32_t room = m->space == TILE_TENSOR ? caps->tensor_bytes : caps->shared_bytes;
     int64_t bytes = (int64_t)times * tile_elem(m->type.elem)->bytes;
     if (!room) {
-        verify_error(v, AU_E0708, m->span, "%s has no %s memory: %s", caps->name, tile_space_names[m->space], m->name);
+        verify_error(v, AU_E0708, m->span, "%s has no %s memory: %s", caps->name,
+                     tile_space_names[m->space], m->name);
         return;
     }
     if (m->swizzle) constant(v, m->swizzle, "a swizzle", &m->swizzle_bytes);
@@ -138,7 +152,8 @@ static AuTileRole *find_role(Verify *v, const char *name, AuSpan span)
 static void check_pipe(Verify *v, AuTilePipe *p)
 {
     if (!v->module->caps->pipelines)
-        verify_error(v, AU_E0708, p->span, "%s has no pipelines between roles: %s", v->module->caps->name, p->name);
+        verify_error(v, AU_E0708, p->span, "%s has no pipelines between roles: %s",
+                     v->module->caps->name, p->name);
     p->producer = find_role(v, p->producer_name, p->span);
     p->consumer = find_role(v, p->consumer_name, p->span);
     if (v->failed || !constant(v, p->stages, "the number of stages", &p->stage_count)) return;
@@ -173,7 +188,8 @@ static void check_executors(Verify *v)
         if (role->many) constant(v, role->many, "how many execute a role", &role->many_value);
         if (role->regs) constant(v, role->regs, "registers", &role->regs_value);
         if (!(caps->executors >> role->on & 1))
-            verify_error(v, AU_E0708, role->span, "%s has no executor %s", caps->name, tile_executor_name(role->on));
+            verify_error(v, AU_E0708, role->span, "%s has no executor %s", caps->name,
+                         tile_executor_name(role->on));
         const int32_t width = role->on == TILE_ON_THREAD      ? 1
                               : role->on == TILE_ON_WARP      ? caps->lanes
                               : role->on == TILE_ON_WARPGROUP ? 4 * caps->lanes
@@ -188,15 +204,19 @@ static void check_needs(Verify *v)
     const AuTileCaps *caps = v->module->caps;
     const AuTileKernel *k = v->kernel;
     if (k->shared_used > caps->shared_bytes)
-        verify_error(v, AU_E0709, k->span, "%d bytes of shared memory, %s has %d", k->shared_used, caps->name, caps->shared_bytes);
+        verify_error(v, AU_E0709, k->span, "%d bytes of shared memory, %s has %d", k->shared_used,
+                     caps->name, caps->shared_bytes);
     if (k->tensor_used > caps->tensor_bytes)
-        verify_error(v, AU_E0709, k->span, "%d bytes of tensor memory, %s has %d", k->tensor_used, caps->name, caps->tensor_bytes);
+        verify_error(v, AU_E0709, k->span, "%d bytes of tensor memory, %s has %d", k->tensor_used,
+                     caps->name, caps->tensor_bytes);
     if (k->threads > caps->threads)
-        verify_error(v, AU_E0709, k->span, "%d threads, a block of %s has at most %d", k->threads, caps->name, caps->threads);
+        verify_error(v, AU_E0709, k->span, "%d threads, a block of %s has at most %d", k->threads,
+                     caps->name, caps->threads);
     for (uint32_t i = 0; i < k->roles.count; i++)
         if (k->roles.at[i]->fragment_registers > caps->registers)
-            verify_error(v, AU_E0709, k->roles.at[i]->span, "role %s declares %d registers a lane of %d",
-                         k->roles.at[i]->name, k->roles.at[i]->fragment_registers, caps->registers);
+            verify_error(v, AU_E0709, k->roles.at[i]->span,
+                         "role %s declares %d registers a lane of %d", k->roles.at[i]->name,
+                         k->roles.at[i]->fragment_registers, caps->registers);
 }
 
 static bool verify_kernel(Verify *v, AuTileKernel *k, AuTileRules rules)
@@ -216,7 +236,8 @@ static bool verify_kernel(Verify *v, AuTileKernel *k, AuTileRules rules)
     bool ok = true;
     for (uint32_t i = 0; i < k->roles.count; i++) {
         const bool typed = verify_role(v, k->roles.at[i]);
-        ok &= typed && (rules == TILE_TYPES_ONLY || verify_flow(v->arena, v->diags, k->roles.at[i]));
+        ok &=
+            typed && (rules == TILE_TYPES_ONLY || verify_flow(v->arena, v->diags, k->roles.at[i]));
     }
     v->stmt = NULL;
     check_needs(v);

@@ -10,13 +10,14 @@ typedef struct Verify {
     AuDiags *diags;
     AuTileModule *module;
     AuTileKernel *kernel;
-    AuTileRole *role;              /* NULL outside of roles */
+    AuTileRole *role;               /* NULL outside of roles */
     TILE_LIST(AuTileVar *) visible; /* variables of the role, innermost last */
     TILE_LIST(AuTileMemory *) privates;
     TILE_LIST(AuTileList *) loops; /* enclosing loops over tile lists */
-    AuTilePipe **pipe_of;          /* by slot of the role: the pipeline that a stage handle was last taken from */
+    AuTilePipe *
+        *pipe_of; /* by slot of the role: the pipeline that a stage handle was last taken from */
     uint32_t pipe_capacity;
-    const AuTileStmt *stmt;        /* at hand, for its place */
+    const AuTileStmt *stmt; /* at hand, for its place */
     bool failed;
 } Verify;
 

@@ -44,11 +44,13 @@ static bool merge_opaque(Verify *v, AuSpan span, const AuTileType *const *types,
 {
     for (uint32_t i = 0; i < count; i++) {
         const AuTileType *t = types[i];
-        const bool same = t->opaque == home->opaque && t->use == home->use && t->count == home->count;
+        const bool same =
+            t->opaque == home->opaque && t->use == home->use && t->count == home->count;
         if (t->count == 0 || same) continue;
-        verify_error(v, AU_E0704, span,
-                     "an opaque fragment can only meet scalars and fragments of the same opaque layout; "
-                     "go through shared memory to see its elements");
+        verify_error(
+            v, AU_E0704, span,
+            "an opaque fragment can only meet scalars and fragments of the same opaque layout; "
+            "go through shared memory to see its elements");
         return false;
     }
     return true;
@@ -60,8 +62,8 @@ static bool merge_axis(Verify *v, AuSpan span, AuTileType *out, const AuTileAxis
         AuTileAxis *same = &out->axes[i];
         if (same->name != axis->name) continue;
         if (same->size != axis->size) {
-            verify_error(v, AU_E0703, span, "axis %s is %d in one operand and %d in another", axis->name,
-                         same->size, axis->size);
+            verify_error(v, AU_E0703, span, "axis %s is %d in one operand and %d in another",
+                         axis->name, same->size, axis->size);
             return false;
         }
         if (!same->places) same->places = axis->places;
@@ -93,8 +95,8 @@ static bool lanes_are_distinct(Verify *v, AuSpan span, const AuTileType *type)
 }
 
 /* Axes in the order of the operand with most of them, then of the others. */
-static const AuTileType *merge(Verify *v, AuSpan span, const AuTileType *const *types, uint32_t count,
-                               AuTileElem elem)
+static const AuTileType *merge(Verify *v, AuSpan span, const AuTileType *const *types,
+                               uint32_t count, AuTileElem elem)
 {
     uint32_t axes = 0, most = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -215,8 +217,8 @@ static bool add_view_axis(Verify *v, const AuTileExpr *e, Axes *out, AuTileAxis 
         AuTileAxis *same = &out->at[i];
         if (same->name != axis.name) continue;
         if (same->size != axis.size)
-            verify_error(v, AU_E0703, e->span, "axis %s is %d in one index and %d in another", axis.name,
-                         same->size, axis.size);
+            verify_error(v, AU_E0703, e->span, "axis %s is %d in one index and %d in another",
+                         axis.name, same->size, axis.size);
         if (!same->places) same->places = axis.places;
         return same->size == axis.size;
     }
@@ -230,7 +232,8 @@ static bool type_of_index(Verify *v, AuTileExpr *index, const AuTileAxis *dimens
     if (index->op == TILE_X_ALL) {
         if (!axis.size)
             return verify_error(v, AU_E0703, index->span,
-                                "the size of %s is not known when compiling: give a span", axis.name);
+                                "the size of %s is not known when compiling: give a span",
+                                axis.name);
         return add_view_axis(v, index, out, axis);
     }
     if (index->op == TILE_X_SPAN)
@@ -240,8 +243,8 @@ static bool type_of_index(Verify *v, AuTileExpr *index, const AuTileAxis *dimens
     const AuTileType *type = type_of(v, index);
     if (!type) return false;
     if (is_float(type) || type->opaque)
-        return verify_error(v, AU_E0703, index->span, "an index is i32, found %s%s", type_text(v, type),
-                            type->opaque ? " (opaque)" : "");
+        return verify_error(v, AU_E0703, index->span, "an index is i32, found %s%s",
+                            type_text(v, type), type->opaque ? " (opaque)" : "");
     for (uint32_t i = 0; i < type->count; i++)
         if (!add_view_axis(v, index, out, type->axes[i])) return false;
     return true;
@@ -251,12 +254,16 @@ static bool rename_axes(Verify *v, const AuTileExpr *e, AuTileType *type)
 {
     if (!e->names.count) return true;
     if (e->names.count != type->count)
-        return verify_error(v, AU_E0703, e->span, "%u names for %u axes", e->names.count, type->count);
+        return verify_error(v, AU_E0703, e->span, "%u names for %u axes", e->names.count,
+                            type->count);
     for (uint32_t i = 0; i < type->count; i++) type->axes[i].name = e->names.at[i];
     return true;
 }
 
-static AuTileElem as_read(AuTileElem elem) { return tile_elem(elem)->memory_only ? TILE_I32 : elem; }
+static AuTileElem as_read(AuTileElem elem)
+{
+    return tile_elem(elem)->memory_only ? TILE_I32 : elem;
+}
 
 const AuTileType *type_of_view(Verify *v, AuTileExpr *e)
 {
@@ -303,7 +310,8 @@ static const AuTileType *type_of_reduction(Verify *v, AuTileExpr *e)
     if (!x) return NULL;
     if (x->opaque)
         return verify_error(v, AU_E0704, e->span,
-                            "%s of an opaque fragment; go through shared memory", tile_op(e->op)->text);
+                            "%s of an opaque fragment; go through shared memory",
+                            tile_op(e->op)->text);
     for (uint32_t i = 0; i < e->names.count; i++)
         if (!tile_axis(x, e->names.at[i]))
             return verify_error(v, AU_E0703, e->span, "%s: %s has no axis %s", tile_op(e->op)->text,
@@ -349,7 +357,8 @@ static const AuTileType *type_of_list_question(Verify *v, AuTileExpr *e)
     const bool found = e->list || (e->var && e->var->list);
     if (!found)
         return verify_error(v, AU_E0702, e->span, "%s is no %s", e->name,
-                            e->op == TILE_X_NEXT ? "variable of a loop over a tile list" : "tile list");
+                            e->op == TILE_X_NEXT ? "variable of a loop over a tile list"
+                                                 : "tile list");
     return scalar_type(v, TILE_I32);
 }
 
@@ -390,7 +399,8 @@ const AuTileType *type_of(Verify *v, AuTileExpr *e)
 bool expect_scalar(Verify *v, AuTileExpr *e, const char *what)
 {
     const AuTileType *type = type_of(v, e);
-    if (type && type->count) verify_error(v, AU_E0703, e->span, "%s is a scalar, found %s", what, type_text(v, type));
+    if (type && type->count)
+        verify_error(v, AU_E0703, e->span, "%s is a scalar, found %s", what, type_text(v, type));
     return type && !type->count;
 }
 
@@ -399,8 +409,9 @@ bool constant(Verify *v, const AuTileExpr *e, const char *what, int32_t *value)
     if (e->op != TILE_X_INT || e->integer < 1 || e->integer > INT32_MAX) {
         AuText text = {.arena = v->arena};
         tile_print_expr(e, &text);
-        return verify_error(v, AU_E0703, e->span, "%s must be positive and known when compiling: %s",
-                            what, au_text_str(&text));
+        return verify_error(v, AU_E0703, e->span,
+                            "%s must be positive and known when compiling: %s", what,
+                            au_text_str(&text));
     }
     *value = (int32_t)e->integer;
     return true;
