@@ -24,7 +24,7 @@ typedef struct Verify {
 /* Reports at the expression, else at the statement; remembers that something failed. Returns NULL. */
 const AuTileType *verify_error(Verify *v, AuCode code, AuSpan span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-const char *type_text(Verify *v, const AuTileType *type);
+const char *tile_type_text(Verify *v, const AuTileType *type);
 
 /* verify_expr.c: NULL after an error */
 const AuTileType *type_of(Verify *v, AuTileExpr *e);      /* a value */

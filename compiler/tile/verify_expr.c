@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-const char *type_text(Verify *v, const AuTileType *type)
+const char *tile_type_text(Verify *v, const AuTileType *type)
 {
     AuText text = {.arena = v->arena};
     au_text_add(&text, "%s", tile_elem(type->elem)->name);
@@ -244,7 +244,7 @@ static bool type_of_index(Verify *v, AuTileExpr *index, const AuTileAxis *dimens
     if (!type) return false;
     if (is_float(type) || type->opaque)
         return verify_error(v, AU_E0703, index->span, "an index is i32, found %s%s",
-                            type_text(v, type), type->opaque ? " (opaque)" : "");
+                            tile_type_text(v, type), type->opaque ? " (opaque)" : "");
     for (uint32_t i = 0; i < type->count; i++)
         if (!add_view_axis(v, index, out, type->axes[i])) return false;
     return true;
@@ -315,7 +315,7 @@ static const AuTileType *type_of_reduction(Verify *v, AuTileExpr *e)
     for (uint32_t i = 0; i < e->names.count; i++)
         if (!tile_axis(x, e->names.at[i]))
             return verify_error(v, AU_E0703, e->span, "%s: %s has no axis %s", tile_op(e->op)->text,
-                                type_text(v, x), e->names.at[i]);
+                                tile_type_text(v, x), e->names.at[i]);
     if (e->op == TILE_X_CUMSUM && e->names.count != 1)
         return verify_error(v, AU_E0703, e->span, "cumsum runs over one axis");
     if (e->op == TILE_X_CUMSUM) return retyped(v, x, TILE_F32);
@@ -400,7 +400,7 @@ bool expect_scalar(Verify *v, AuTileExpr *e, const char *what)
 {
     const AuTileType *type = type_of(v, e);
     if (type && type->count)
-        verify_error(v, AU_E0703, e->span, "%s is a scalar, found %s", what, type_text(v, type));
+        verify_error(v, AU_E0703, e->span, "%s is a scalar, found %s", what, tile_type_text(v, type));
     return type && !type->count;
 }
 

@@ -28,7 +28,7 @@ static bool fits(Verify *v, const AuTileVar *var, const AuTileType *value)
     const AuTileType *type = var->type;
     if (value->elem != type->elem)
         return verify_error(v, AU_E0703, v->stmt->span, "%s is %s, the value is %s", var->name,
-                            type_text(v, type), type_text(v, value));
+                            tile_type_text(v, type), tile_type_text(v, value));
     if ((value->opaque || type->opaque) && value->count &&
         (value->opaque != type->opaque || value->use != type->use))
         return verify_error(v, AU_E0704, v->stmt->span, "%s and the value have different layouts",
@@ -37,7 +37,7 @@ static bool fits(Verify *v, const AuTileVar *var, const AuTileType *value)
         const AuTileAxis *from = &value->axes[i], *to = tile_axis(type, from->name);
         if (!to || to->size != from->size)
             return verify_error(v, AU_E0703, v->stmt->span, "%s is %s, the value is %s", var->name,
-                                type_text(v, type), type_text(v, value));
+                                tile_type_text(v, type), tile_type_text(v, value));
         if (from->places && !to->places)
             return verify_error(
                 v, AU_E0704, v->stmt->span,
@@ -237,7 +237,7 @@ static bool check_guard(Verify *v, AuTileExpr *when, const AuTileType *view)
         const AuTileAxis *axis = tile_axis(view, type->axes[i].name);
         if (!axis || axis->size != type->axes[i].size)
             return verify_error(v, AU_E0703, when->span, "the guard is %s, the view is %s",
-                                type_text(v, type), type_text(v, view));
+                                tile_type_text(v, type), tile_type_text(v, view));
     }
     return true;
 }
@@ -347,8 +347,8 @@ static bool do_move(Verify *v, AuTileStmt *s)
                             tile_elem(source->elem)->name, tile_elem(m->type.elem)->name);
     if (!reads && !by_row(v, m, dest, source)) return false;
     if (!same_axes(source, dest) && (source->count || reads))
-        return verify_error(v, AU_E0703, s->span, "%s -> %s", type_text(v, source),
-                            type_text(v, dest));
+        return verify_error(v, AU_E0703, s->span, "%s -> %s", tile_type_text(v, source),
+                            tile_type_text(v, dest));
     if (!check_guard(v, s->move.when, dest) || !check_pad(v, s->move.pad)) return false;
     if (s->move.pad && !reads)
         return verify_error(v, AU_E0703, s->span, "only a load or copy pads");
@@ -442,7 +442,7 @@ static bool check_product(Verify *v, AuTileStmt *s)
     if (a->count != 2 || b->count != 2 || common != 1)
         return verify_error(v, AU_E0703, s->span,
                             "operands must have two axes each and one in common: %s, %s",
-                            type_text(v, a), type_text(v, b));
+                            tile_type_text(v, a), tile_type_text(v, b));
     const AuTileAxis *m = other_axis(a, k->name), *n = other_axis(b, k->name);
     if (tile_axis(b, k->name)->size != k->size)
         return verify_error(v, AU_E0703, s->span, "axis %s is %d in A and %d in B", k->name,
@@ -475,8 +475,8 @@ static bool into_memory(Verify *v, AuTileStmt *s)
     const AuTileMemory *m = s->product.dest->memory;
     if (s->product.when && !expect_scalar(v, s->product.when, "the condition to add")) return false;
     if (m->space != TILE_TENSOR || m->type.elem != TILE_F32 || !same_axes(dest, c))
-        return verify_error(v, AU_E0703, s->span, "%s into %s memory %s", type_text(v, c),
-                            tile_space_names[m->space], type_text(v, dest));
+        return verify_error(v, AU_E0703, s->span, "%s into %s memory %s", tile_type_text(v, c),
+                            tile_space_names[m->space], tile_type_text(v, dest));
     s->var = set_handle(v, s->product.name, TILE_TOKEN);
     return s->var != NULL;
 }
