@@ -279,7 +279,7 @@ void emit_kernel(AuEmit *e, const AuKernel *k)
     e->places = AU_NEW_ARRAY(e->arena, AuPlace, k->mem_count);
     e->trail_count = 0;
     e->emitted = 0;
-    if (k->lanes < 1 || k->lanes > 64 || (k->lanes & (k->lanes - 1))) {
+    if (k->lanes < 1 || k->lanes > AU_MOST_LANES || (k->lanes & (k->lanes - 1))) {
         emit_fault(e, NULL, "the lanes of host code are a power of two up to 64");
         return;
     }

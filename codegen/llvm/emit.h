@@ -35,7 +35,7 @@ typedef struct AuPlace { /* of a memory */
         others; /* AU_GLOBAL: lists of alias scopes: its own, all that it cannot overlap */
 } AuPlace;
 
-enum { AU_INTRINSICS = 64 };
+enum { AU_INTRINSICS = 64, AU_MOST_LANES = 64 };
 typedef struct AuIntrinsic {
     const char *name;
     LLVMTypeRef types[2], signature;

@@ -92,36 +92,27 @@ void emit_dot2(AuEmit *e, AuVal v)
 void emit_shuffle(AuEmit *e, AuVal v)
 {
     const AuInstr *in = kernel_at(e->k, v);
-    const AuVal from = kernel_operand(e->k, in, 0);
-    const uint32_t lanes = e->k->lanes, width = in->type.width, count = lanes * width;
+    const uint32_t lanes = e->k->lanes;
     LLVMBuilderRef b = e->builder;
-    LLVMValueRef vector = emit_wide(e, from);
+    LLVMValueRef from = emit_wide(e, kernel_operand(e->k, in, 0)),
+                 none = LLVMGetPoison(LLVMTypeOf(from));
     if (in->op == AU_K_SHUFFLE_XOR) {
-        LLVMValueRef *mask = AU_NEW_ARRAY(e->arena, LLVMValueRef, count);
-        for (uint32_t n = 0; n < count; n++) {
-            const uint32_t lane = (n / width ^ (uint32_t)in->imm) & (lanes - 1);
-            mask[n] = LLVMConstInt(e->element[AU_I32], lane * width + n % width, false);
-        }
-        LLVMValueRef none = LLVMGetPoison(LLVMTypeOf(vector));
-        emit_set(e, v, LLVMBuildShuffleVector(b, vector, none, LLVMConstVector(mask, count), ""),
+        LLVMValueRef mask[AU_MOST_LANES];
+        for (uint32_t l = 0; l < lanes; l++) mask[l] = emit_int(e, AU_I32, l ^ in->imm, 1);
+        emit_set(e, v, LLVMBuildShuffleVector(b, from, none, LLVMConstVector(mask, lanes), ""),
                  true);
         return;
     }
-    const AuVal which = kernel_operand(e->k, in, 1);
-    if (emit_kind(e, which) == AU_UNIFORM && width == 1) {
-        LLVMValueRef one =
-            LLVMBuildAnd(b, emit_base(e, which), emit_int(e, AU_I32, lanes - 1, 1), "");
-        emit_set(e, v, LLVMBuildExtractElement(b, vector, one, ""), false);
+    const AuVal lane = kernel_operand(e->k, in, 1);
+    const bool varies = emit_kind(e, lane) != AU_UNIFORM;
+    LLVMValueRef at = LLVMBuildAnd(b, emit_form(e, lane, varies),
+                                   emit_int(e, AU_I32, lanes - 1, varies ? lanes : 1), "");
+    if (!varies) {
+        emit_set(e, v, LLVMBuildExtractElement(b, from, at, ""), false);
         return;
     }
-    LLVMValueRef lane = emit_wide(e, which);
-    lane = LLVMBuildAnd(b, lane, emit_int(e, AU_I32, lanes - 1, lanes), "");
-    LLVMValueRef all = LLVMGetPoison(LLVMTypeOf(vector));
-    for (uint32_t n = 0; n < count; n++) {
-        LLVMValueRef at =
-            LLVMBuildMul(b, emit_at(e, lane, n / width), emit_int(e, AU_I32, width, 1), "");
-        at = LLVMBuildAdd(b, at, emit_int(e, AU_I32, n % width, 1), "");
-        all = emit_put(e, all, LLVMBuildExtractElement(b, vector, at, ""), n);
-    }
+    LLVMValueRef all = none;
+    for (uint32_t l = 0; l < lanes; l++)
+        all = emit_put(e, all, LLVMBuildExtractElement(b, from, emit_at(e, at, l), ""), l);
     emit_set(e, v, all, true);
 }

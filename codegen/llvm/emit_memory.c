@@ -232,7 +232,7 @@ static void align_pointer(AuEmit *e, LLVMValueRef call, unsigned parameter, uint
 static LLVMValueRef plain_load(AuEmit *e, const Access *a, LLVMValueRef at, uint32_t count)
 {
     LLVMValueRef v = LLVMBuildLoad2(e->builder, stored_vector(e, a->scalar, count), at, "");
-    if (e->k->mems[a->mem.i].space == AU_GLOBAL) LLVMSetAlignment(v, a->bytes);
+    if (a->pattern != REGISTER) LLVMSetAlignment(v, a->bytes);
     return mark(e, v, a->mem);
 }
 
@@ -368,7 +368,7 @@ void emit_load(AuEmit *e, AuVal id)
 static void plain_store(AuEmit *e, const Access *a, LLVMValueRef at, LLVMValueRef v)
 {
     LLVMValueRef store = LLVMBuildStore(e->builder, v, at);
-    if (e->k->mems[a->mem.i].space == AU_GLOBAL) LLVMSetAlignment(store, a->bytes);
+    if (a->pattern != REGISTER) LLVMSetAlignment(store, a->bytes);
     mark(e, store, a->mem);
 }
 
