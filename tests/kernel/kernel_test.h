@@ -30,7 +30,8 @@ static inline void bench_free(Bench *b) { au_arena_free(b->arena); }
 
 static inline AuKernel *bench_read(Bench *b, const char *text)
 {
-    return kernel_read(b->arena, b->names, b->diags, au_source_add(b->diags, "test", text, strlen(text)));
+    return kernel_read(b->arena, b->names, b->diags,
+                       au_source_add(b->diags, "test", text, strlen(text)));
 }
 
 /* Reads and verifies; a diagnostic fails the test. */

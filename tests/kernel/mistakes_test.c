@@ -8,7 +8,8 @@ typedef struct Mistake {
 
 #define HEAD(lanes, warps)                                                                         \
     "kernel k lanes " lanes " warps " warps "\n"                                                   \
-    "memory @in: global f32 reads\nmemory @out: global f32 reads writes\nmemory @n: global i32 reads writes\n" \
+    "memory @in: global f32 reads\nmemory @out: global f32 reads writes\nmemory @n: global i32 "   \
+    "reads writes\n"                                                                               \
     "memory @s: shared f32[64]\nmemory @e: exec f32[64]\nmemory @l: lane f32[4]\n"                 \
     "memory @h: shared bf16[8]\n"                                                                  \
     "arg in: pointer @in\narg out: pointer @out\narg n: pointer @n\narg x: f32\narg i: i32\n{\n"
@@ -83,7 +84,8 @@ static void verifier_finds(void **state)
         au_diags_render(b.diags, &shown);
         if (!k) fail_msg("%s: %s", m->name, au_text_str(&shown));
         assert_false(kernel_verify(k, b.diags));
-        if (!strstr(b.diags->first->message, m->message)) fail_msg("%s: %s", m->name, b.diags->first->message);
+        if (!strstr(b.diags->first->message, m->message))
+            fail_msg("%s: %s", m->name, b.diags->first->message);
         bench_free(&b);
     }
 }
@@ -100,7 +102,11 @@ static void interpreter_finds(void **state)
             int32_t counters[4] = {0};
             const uint64_t slots[5] = {0, 0, 0, 0, 13};
             AuKBuffer buffers[5] = {{in, 16, true}, {out, 16, false}, {counters, 4, true}};
-            const AuKRun run = {.slots = slots, .buffers = buffers, .grid = {2, 1, 1}, .seed = seed, .check_all_written = true};
+            const AuKRun run = {.slots = slots,
+                                .buffers = buffers,
+                                .grid = {2, 1, 1},
+                                .seed = seed,
+                                .check_all_written = true};
             const char *why = NULL;
             assert_false(kernel_run(k, &run, b.arena, &why));
             if (!strstr(why, m->message)) fail_msg("%s, seed %d: %s", m->name, (int)seed, why);
@@ -133,7 +139,8 @@ static void interpreter_accepts(void **state)
             int32_t counters[4] = {0};
             const uint64_t slots[5] = {0, 0, 0, 0, 13};
             AuKBuffer buffers[5] = {{in, 16, true}, {out, 16, false}, {counters, 4, true}};
-            const AuKRun run = {.slots = slots, .buffers = buffers, .grid = {2, 1, 1}, .seed = seed};
+            const AuKRun run = {
+                .slots = slots, .buffers = buffers, .grid = {2, 1, 1}, .seed = seed};
             const char *why = NULL;
             if (!kernel_run(k, &run, b.arena, &why)) fail_msg("%s: %s", good[n].name, why);
             bench_free(&b);
@@ -143,7 +150,9 @@ static void interpreter_accepts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(verifier_finds), cmocka_unit_test(interpreter_finds), cmocka_unit_test(interpreter_accepts),
+        cmocka_unit_test(verifier_finds),
+        cmocka_unit_test(interpreter_finds),
+        cmocka_unit_test(interpreter_accepts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
