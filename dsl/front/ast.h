@@ -132,7 +132,7 @@ typedef struct AuScript {
     uint32_t source;
     AuItemList items;
     AuNameSet *lost; /* names in statements that could not be parsed */
-    bool broken;
+    bool broken, truncated; /* truncated: braces are open at the end */
 } AuScript;
 
 /* ---- what the grammar's actions build with (ast.c) */

@@ -52,6 +52,13 @@ static bool count_is(AuCheck *c, const AuAst *e, uint32_t least, uint32_t most, 
     return false;
 }
 
+/* What is wrong inside of arguments is reported even if the call is wrong itself. */
+static AuValue check_arguments(AuCheck *c, const AuAst *e)
+{
+    for (uint32_t i = 0; i < e->args.count; i++) check_expr(c, e->args.items[i]);
+    return value_none();
+}
+
 static AuValue inline_function(AuCheck *c, const AuAst *e, AuModule *module, const AuItem *fn)
 {
     AuScope *scope = scope_new(c, check_consts(c, module)), *caller = c->scope;
@@ -59,7 +66,7 @@ static AuValue inline_function(AuCheck *c, const AuAst *e, AuModule *module, con
     AuFrame frame = {fn, e->span, c->frame};
     AuValue out = value_none();
     if (!count_is(c, e, fn->params.count, fn->params.count, fn) || is_recursive(c, e, fn))
-        return out;
+        return check_arguments(c, e);
     for (uint32_t i = 0; i < fn->params.count; i++) {
         const AuValue argument = check_expr(c, e->args.items[i]);
         scope_declare(c, scope, AU_SYM_VALUE, fn->params.items[i], "a parameter")->value = argument;
@@ -219,7 +226,8 @@ static AuValue call_builtin(AuCheck *c, const AuAst *e, const AuBuiltin *f)
 {
     AuValue args[5] = {{{0}, AU_T_NONE, 0, {0}}};
     const char *what = au_format(c->arena, "'%s'", f->name);
-    if (!count_is(c, e, f->least, f->most, NULL) || !allowed(c, e, f)) return value_none();
+    if (!allowed(c, e, f)) return value_none();
+    if (!count_is(c, e, f->least, f->most, NULL)) return check_arguments(c, e);
     if (f->build == AU_BUILD_DOT) return check_dot(c, e);
     for (uint32_t i = 0; i < e->args.count; i++) args[i] = check_expr(c, e->args.items[i]);
     switch (f->build) {
@@ -337,6 +345,5 @@ AuValue check_call(AuCheck *c, const AuAst *e)
     if (f) return call_builtin(c, e, f);
     if (library) return inline_function(c, e, &c->std, library);
     unknown_function(c, e);
-    for (uint32_t i = 0; i < e->args.count; i++) check_expr(c, e->args.items[i]);
-    return value_none();
+    return check_arguments(c, e);
 }

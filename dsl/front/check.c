@@ -30,9 +30,9 @@ static bool is_new(AuCheck *c, AuCode code, AuSpan span)
 {
     for (uint32_t i = 0; i < c->reported_count; i++) {
         const AuReported *r = &c->reported[i];
-        if (r->code == code && r->span.source == span.source && r->span.begin == span.begin &&
-            r->span.end == span.end)
-            return false;
+        const bool here =
+            r->span.source == span.source && r->span.begin == span.begin && r->span.end == span.end;
+        if (here && (r->code == code || c->dry)) return false;
     }
     if (c->reported_count >= MOST_REPORTED) return false;
     AU_PUSH(c->arena, c->reported, c->reported_count, c->reported_capacity,
@@ -44,7 +44,9 @@ static bool is_new(AuCheck *c, AuCode code, AuSpan span)
 static void add_calls(AuCheck *c, AuDiag *d, AuSpan span)
 {
     const AuFrame *outermost = NULL;
-    for (const AuFrame *f = c->frame; f; f = f->outer) outermost = f;
+    for (const AuFrame *f = c->frame; f; f = f->outer)
+        if (f->fn->kind == AU_ITEM_FN || f->fn->span.source != c->user.script->source)
+            outermost = f;
     if (outermost && outermost->call.source && outermost->call.begin != span.begin)
         au_add_note(c->diags, d, outermost->call, "in '%s', used here", outermost->fn->name.text);
 }
@@ -141,7 +143,7 @@ static void begin_graph(AuCheck *c, const char *name)
     c->frame = NULL;
     c->module = &c->user;
     c->steps = c->depth = 0;
-    c->gave_up = false;
+    c->gave_up = c->incomplete = false;
     c->root = scope_new(c, NULL);
     scope_add_language(c, c->root);
     c->scope = check_consts(c, &c->user);
@@ -196,7 +198,7 @@ static void check_family(AuCheck *c, const AuItem *use)
         AuDiag *d = check_error(c, AU_E0408, use->span,
                                 "an attention has an online function or linear, not both");
         au_add_note(c->diags, d, c->linear->span, "linear is given here");
-    } else if (!use && !c->linear && !attention->broken) {
+    } else if (!use && !c->linear && !attention->broken && !c->user.script->truncated) {
         AuDiag *d = check_error(c, AU_E0213, attention->name.span,
                                 "attention '%s' does not say how weights are normalised",
                                 attention->name.text);
@@ -246,6 +248,7 @@ static void check_unused(AuCheck *c)
 {
     const AuItemList *items = &c->user.script->items;
     begin_graph(c, "");
+    c->dry = true;
     for (uint32_t i = 0; i < items->count; i++) {
         const AuItem *item = items->items[i];
         if (item->kind == AU_ITEM_ONLINE) check_online_unused(c, item);

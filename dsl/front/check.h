@@ -116,8 +116,9 @@ typedef struct AuCheck {
     uint8_t width_axis;   /* in a slot: the axis of a width that both keys and values have */
     AuFrame *frame;
     uint32_t steps, depth;
-    bool gave_up; /* the limit of steps was reported */
-    bool dry;     /* checking something that nobody uses: parameters have no type */
+    bool incomplete; /* q, k or v is missing */
+    bool gave_up;    /* the limit of steps was reported */
+    bool dry;     /* checking what no attention uses: parameters have no type, places with an error are known */
 } AuCheck;
 
 /* Where the limits are: evaluated tree nodes an attention, nesting of expressions through functions. */
@@ -227,7 +228,7 @@ uint32_t check_body(AuCheck *c, const AuItem *function, AuValue *out, uint32_t m
 void check_mod(AuCheck *c, const AuItem *mod);
 
 /* ---- tensors.c, params.c */
-void check_tensors(AuCheck *c);
+void check_tensors(AuCheck *c); /* q, k and v have places afterwards, with axes of none where they are wrong */
 void check_axis_expressions(AuCheck *c);
 void check_params(AuCheck *c);
 void check_lets_and_requires(AuCheck *c);

@@ -118,6 +118,7 @@ static AuValue symbol_value(AuCheck *c, AuSymbol *s, AuSpan span)
 
 static void unknown_name(AuCheck *c, const char *name, AuSpan span)
 {
+    if (c->incomplete) return; /* whoever forgot k forgot the names of its axes, too */
     const bool in_function = c->frame && c->frame->fn->kind == AU_ITEM_FN;
     const char *where = in_function                ? "a function"
                         : c->site == AU_SITE_CONST ? "a const"
@@ -196,6 +197,12 @@ const AuSymbol *check_tensor_symbol(const AuCheck *c, const AuAst *e)
     return s && s->kind == AU_SYM_TENSOR ? s : NULL;
 }
 
+static const char *size_name(const AuCheck *c, AuExpr size)
+{
+    const AuNode *n = attn_at(c->a, size);
+    return n->op == AU_OP_SIZE ? c->a->sizes[n->integer].name : "?";
+}
+
 /* q_idx on an axis T, say: legal, but hardly meant. */
 static void warn_foreign_axis(AuCheck *c, AuExpr index, AuExpr axis, AuSpan span)
 {
@@ -219,8 +226,7 @@ static void warn_foreign_axis(AuCheck *c, AuExpr index, AuExpr axis, AuSpan span
     }
     if (!home.i || home.i == axis.i || !others) return;
     check_warning(c, AU_W0302, span, "this index runs to %s, the axis has %s elements",
-                  c->a->sizes[attn_at(c->a, home)->integer].name,
-                  c->a->sizes[attn_at(c->a, axis)->integer].name);
+                  size_name(c, home), size_name(c, axis));
 }
 
 /* `..` in dot: the leading axes by what they are. */
@@ -400,8 +406,10 @@ static void warn_causal(AuCheck *c, const AuAst *e, AuExpr x, AuExpr y)
     AuDiag *d = check_warning(c, AU_W0401, name ? name->span : e->span,
                               "q_idx counts from the first query given, kv_idx from the first key");
     au_add_note(c->diags, d, (AuSpan){0},
-                "q_pos = q_idx + (T - S) is the position among the keys when the queries are the "
-                "last of them, as in decoding");
+                "q_pos = q_idx + (%s - %s) is the position among the keys when the queries are the "
+                "last of them",
+                size_name(c, check_axis(c, AU_ROLE_K, 2)),
+                size_name(c, check_axis(c, AU_ROLE_Q, 2)));
     if (name) d->fix = "q_pos";
 }
 

@@ -19,7 +19,7 @@ typedef struct Lexer {
     uint32_t source;
     const char *text;
     AuTokens tokens;
-    bool first_on_line;
+    bool first_on_line, after_bad;
 } Lexer;
 
 static AuSpan span_of(const Lexer *l, const char *begin, const char *end)
@@ -29,9 +29,10 @@ static AuSpan span_of(const Lexer *l, const char *begin, const char *end)
 
 static AuToken *add(Lexer *l, int kind, const char *begin, const char *end)
 {
-    const AuToken token = {.kind = kind, .first_on_line = l->first_on_line, .span = span_of(l, begin, end)};
+    const AuToken token = {
+        .kind = kind, .first_on_line = l->first_on_line, .after_bad = l->after_bad, .span = span_of(l, begin, end)};
     AU_PUSH(l->arena, l->tokens.items, l->tokens.count, l->tokens.capacity, token);
-    l->first_on_line = false;
+    l->first_on_line = l->after_bad = false;
     return &l->tokens.items[l->tokens.count - 1];
 }
 
@@ -128,6 +129,7 @@ static bool dot_after_integer(Lexer *l, const char *begin)
 static void bad_character(Lexer *l, const char *begin, const char *end)
 {
     const unsigned char c = (unsigned char)*begin;
+    l->after_bad = true;
     if (c >= 0x80) {
         if (!utf8_length((const unsigned char *)begin, (const unsigned char *)end)) return; /* reported */
         const uint32_t length = utf8_length((const unsigned char *)begin, (const unsigned char *)end);
@@ -139,7 +141,7 @@ static void bad_character(Lexer *l, const char *begin, const char *end)
 AuTokens lex_source(AuArena *arena, AuNames *names, AuDiags *diags, uint32_t source)
 {
     const AuSource *s = &diags->sources[source];
-    Lexer lexer = {arena, names, diags, source, s->text, {0}, true}, *l = &lexer;
+    Lexer lexer = {arena, names, diags, source, s->text, {0}, true, false}, *l = &lexer;
     const char *YYCURSOR = s->text, *YYMARKER, *begin;
     const char *const YYLIMIT = s->text + s->length;
     if (s->length > LARGEST_SOURCE) {

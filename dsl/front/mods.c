@@ -69,12 +69,12 @@ static void assign(AuCheck *c, const AuStmt *stmt)
                                 stmt->name.text);
         guess_add_note(c, d, &guess);
     } else if (s) {
-        AuDiag *d = state
-                        ? check_error(c, AU_E0403, stmt->name.span, "%s '%s' is not assigned in %s",
-                                      s->what, s->name, site_text(c->site))
-                        : check_error(c, AU_E0403, stmt->name.span,
-                                      "'%s' is %s; only row scales and finals are assigned",
-                                      s->name, s->what);
+        AuDiag *d = state ? check_error(c, AU_E0403, stmt->name.span,
+                                        "'%s' is %s, which is not assigned in %s", s->name, s->what,
+                                        site_text(c->site))
+                          : check_error(c, AU_E0403, stmt->name.span,
+                                        "'%s' is %s; only row scales and finals are assigned",
+                                        s->name, s->what);
         if (s->span.source) au_add_note(c->diags, d, s->span, "'%s' is declared here", s->name);
     }
 }
@@ -162,7 +162,7 @@ static bool belongs_elsewhere(const AuSignature *sig, uint32_t n, const char *na
     return scope_is_always_there(name);
 }
 
-static void bind_param(AuCheck *c, AuScope *scope, const AuSignature *sig, uint32_t n,
+static bool bind_param(AuCheck *c, AuScope *scope, const AuSignature *sig, uint32_t n,
                        AuAstName name)
 {
     const char *role = sig->params[n];
@@ -178,7 +178,7 @@ static void bind_param(AuCheck *c, AuScope *scope, const AuSignature *sig, uint3
         au_add_note(
             c->diags, d, (AuSpan){0},
             "parameters are positional, their names are free, trailing ones may be left out");
-        return;
+        return false;
     }
     s = strcmp(role, name.text) == 0
             ? scope_shadow(c, scope, is_index ? AU_SYM_INDEX : AU_SYM_VALUE, name, what)
@@ -189,6 +189,7 @@ static void bind_param(AuCheck *c, AuScope *scope, const AuSignature *sig, uint3
         s->value = subject(c, name.span);
     else
         s->value = value_index(c, AU_AX_C, name.span);
+    return true;
 }
 
 static bool sees_score(const AuSignature *sig, uint32_t n, const char *name)
@@ -236,7 +237,7 @@ void check_mod(AuCheck *c, const AuItem *mod)
 {
     const AuSignature *sig = mod_find(mod->name.text);
     AuValue v = value_none();
-    bool by_score = false;
+    bool wrong = false;
     if (!sig) {
         unknown_mod(c, mod);
         return;
@@ -251,12 +252,11 @@ void check_mod(AuCheck *c, const AuItem *mod)
     for (uint32_t i = 0; i < mod->params.count && i < sig->count; i++) {
         if (sees_score(sig, i, mod->params.items[i].text)) {
             refuse_mask_by_score(c, mod->params.items[i].span);
-            by_score = true;
-            break;
+            return;
         }
-        bind_param(c, scope, sig, i, mod->params.items[i]);
+        wrong |= !bind_param(c, scope, sig, i, mod->params.items[i]);
     }
-    if (by_score) return;
+    if (wrong) return; /* names would mean other things than they say */
     c->scope = scope;
     const uint32_t returned = check_body(c, mod, &v, 1);
     c->scope = c->outside;

@@ -89,12 +89,10 @@ static const AuItem *find_clause(const Online *o, const char *name)
     return NULL;
 }
 
-static const AuItem *wanted_clause(const Online *o, const char *name)
+static const AuItem *wanted_clause(const Online *o, const char *name, AuText *lacking)
 {
     const AuItem *clause = find_clause(o, name);
-    if (!clause && !o->item->broken)
-        check_error(o->c, AU_E0402, o->item->name.span, "the online function '%s' lacks %s",
-                    o->item->name.text, name);
+    if (!clause) au_text_add(lacking, "%s%s", lacking->length ? ", " : "", name);
     return clause;
 }
 
@@ -268,10 +266,16 @@ static void check_names(Online *o)
 
 static void check_clauses(Online *o)
 {
-    const AuItem *forward = wanted_clause(o, "online_fwd"),
-                 *last = wanted_clause(o, "online_fwd_epilogue");
-    const AuItem *weight = wanted_clause(o, "forward"), *backward = find_clause(o, "backward");
+    AuText lacking = {.arena = o->c->arena};
+    const AuItem *forward = wanted_clause(o, "online_fwd", &lacking);
+    const AuItem *last = wanted_clause(o, "online_fwd_epilogue", &lacking);
+    const AuItem *weight = wanted_clause(o, "forward", &lacking);
+    const AuItem *backward = find_clause(o, "backward");
+
     AuValue v[2] = {{{0}, AU_T_NONE, 0, {0}}};
+    if (lacking.length && !o->item->broken)
+        check_error(o->c, AU_E0402, o->item->name.span, "the online function '%s' lacks %s",
+                    o->item->name.text, lacking.at);
     check_names(o);
     forward_tile(o, forward);
     epilogue(o, last);

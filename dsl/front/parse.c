@@ -4,7 +4,7 @@
  * it (whole blocks are skipped over), where the grammar's error rules take up again. A `;` or `}` that is certainly missing,
  * because the next token can only start a statement, is reported and put in, so that nothing is lost at all. The names in a
  * lost statement are remembered (AuScript.lost), so that their uses elsewhere are not reported as unknown. */
-#include "front.h"
+#include "check.h"
 #include "grammar.h"
 #include "token.h"
 
@@ -96,7 +96,7 @@ void parse_unexpected(AuParse *p, const AuToken *token, const bool *expected, in
 {
     AuDiags *diags = p->make.diags;
     p->failed = true;
-    if (token->invented) return; /* reported when it was put in */
+    if (token->invented || token->after_bad) return; /* reported already */
     if (token->kind == TOK_LOOP) {
         AuDiag *d = au_error(diags, AU_E0508, token->span, "the language has no loops");
         au_add_note(
@@ -132,10 +132,13 @@ static bool starts_statement(const Driver *d, uint32_t i)
     case TOK_PARAM:
     case TOK_REQUIRE:
     case TOK_ROWSCALE:
-    case TOK_FINAL: return true;
-    case TOK_NAME: /* `q:` or `r =` at the begin of a line */
-        return t->first_on_line &&
-               (t[1].kind == TOK_ASSIGN || (t[1].kind == TOK_COLON && t[2].kind != TOK_INT));
+    case TOK_FINAL:
+    case TOK_ONLINE:
+    case TOK_LINEAR: return true;
+    case TOK_NAME: /* `q:`, `r =` or `mask(` at the begin of a line */
+        if (!t->first_on_line) return false;
+        if (t[1].kind == TOK_LPAREN) return mod_find(t->name) || clause_find(t->name);
+        return t[1].kind == TOK_ASSIGN || (t[1].kind == TOK_COLON && t[2].kind != TOK_INT);
     default: return false;
     }
 }
@@ -201,9 +204,10 @@ static void close_braces(Driver *d, uint32_t end)
 {
     AuDiags *diags = d->parse.make.diags;
     for (uint32_t n = d->brace_count; n-- > 0;) {
-        AuDiag *diag = au_error(diags, AU_E0109, d->tokens.items[end].span,
-                                "expected '}' before the end of the file");
+        const AuSpan place = end ? behind(d, end - 1) : d->tokens.items[end].span;
+        AuDiag *diag = au_error(diags, AU_E0109, place, "expected '}' before the end of the file");
         au_add_note(diags, diag, d->tokens.items[d->braces[n]].span, "to close this '{'");
+        d->parse.script->truncated = true;
         feed_invented(d, TOK_RBRACE, d->tokens.items[end].span);
     }
     d->brace_count = 0;
@@ -218,11 +222,13 @@ static void lose_names(Driver *d, uint32_t first, uint32_t end)
             nameset_put(d->parse.script->lost, d->tokens.items[i].name, NULL);
 }
 
-/* The error is at token [i], which the parser has seen. Returns the token to go on with. */
+/* The error is at token [i], which the parser has seen. Returns the token to go on with. A loop or branch goes with its
+ * parentheses and blocks; elsewhere a `;` ends the statement even where a parenthesis was forgotten. */
 static uint32_t skip_statement(Driver *d, uint32_t i)
 {
-    uint32_t first = i, depth = 0;
+    uint32_t first = i, depth = 0, parens = 0;
     AuToken *items = d->tokens.items;
+    const bool control = items[i].kind == TOK_LOOP || items[i].kind == TOK_BRANCH;
     while (first > 0 && !ends_statement(items[first - 1].kind)) first--;
     if (ends_statement(items[i].kind) && items[i].kind != TOK_LBRACE) {
         lose_names(d, first, i);
@@ -230,10 +236,12 @@ static uint32_t skip_statement(Driver *d, uint32_t i)
     }
     for (;; i++) {
         const int kind = items[i].kind;
-        if (kind == 0 || (kind == TOK_SEMI && depth == 0)) break;
+        if (control && kind == TOK_LPAREN) parens++;
+        if (control && kind == TOK_RPAREN && parens) parens--;
+        if (kind == 0 || (kind == TOK_SEMI && depth == 0 && parens == 0)) break;
         if (kind == TOK_LBRACE) depth++;
         if (kind == TOK_RBRACE && depth == 0) break;
-        if (kind == TOK_RBRACE && --depth == 0) {
+        if (kind == TOK_RBRACE && --depth == 0 && !(control && items[i + 1].kind == TOK_BRANCH)) {
             feed_invented(d, TOK_SEMI, items[i].span);
             i++;
             break;

@@ -80,26 +80,28 @@ static bool positive(AuCheck *c, int64_t value, AuSpan span)
     return false;
 }
 
-/* Axes that can be told before all names are known: numbers, consts and plain names. None: an expression, later. */
+/* Every name in the expression is that of a const. */
+static bool names_are_consts(const AuCheck *c, const AuAst *e)
+{
+    const AuSymbol *s = e->kind == AU_AST_NAME ? scope_find(c->scope, e->name) : NULL;
+    if (e->kind == AU_AST_NAME && !(s && s->kind == AU_SYM_VALUE)) return false;
+    for (uint32_t i = 0; i < e->args.count; i++)
+        if (!names_are_consts(c, e->args.items[i])) return false;
+    return true;
+}
+
+/* Axes that can be told before all names are known: plain names and constants. None: an expression, later; or wrong. */
 static AuExpr simple_axis(AuCheck *c, const AuAst *axis, bool of_input)
 {
     int64_t value = 0;
-    if (axis->kind == AU_AST_NAME) {
-        const AuSymbol *s = scope_find(c->scope, axis->name);
-        if (!s || s->kind != AU_SYM_VALUE) return named_size(c, axis);
-        if (s->span.source && value_constant(c, s->value, &value))
-            return of_input                         ? s->value.e
-                   : positive(c, value, axis->span) ? fixed_size(c, value, axis->span)
-                                                    : (AuExpr){0};
-        if (s->value.type)
-            check_error(c, AU_E0316, axis->span, "an axis is an integer, '%s' is %s", axis->name,
-                        type_text(s->value.type));
-        return size_node(c, (int32_t)attn_add_size(c->a, axis->name, -1, axis->span), axis->span);
-    }
-    if (axis->kind != AU_AST_INT) return (AuExpr){0};
-    if (!positive(c, axis->integer, axis->span)) return fixed_size(c, 1, axis->span);
-    return of_input ? attn_i32(c->a, (int32_t)axis->integer, axis->span)
-                    : fixed_size(c, axis->integer, axis->span);
+    if (!names_are_consts(c, axis))
+        return axis->kind == AU_AST_NAME ? named_size(c, axis) : (AuExpr){0};
+    c->site = AU_SITE_AXIS;
+    const AuValue v = check_expr(c, axis);
+    if (v.type && v.type != AU_T_I32)
+        check_error(c, AU_E0316, axis->span, "an axis is an integer, found %s", type_text(v.type));
+    if (!value_constant(c, v, &value) || !positive(c, value, axis->span)) return (AuExpr){0};
+    return of_input ? attn_i32(c->a, (int32_t)value, axis->span) : fixed_size(c, value, axis->span);
 }
 
 /* An axis of q, k or v that is an expression: a size named by its text, and a condition that binds it. */
@@ -115,45 +117,66 @@ static AuExpr size_of_expression(AuCheck *c, const AuAst *axis)
 
 /* ---- declarations */
 
-static void declare_tensor(AuCheck *c, const AuItem *item, AuTensorRole role)
+static AuDtype element_type(AuCheck *c, const AuItem *item, AuTensorRole role)
 {
     bool ok;
+    const AuDtype dtype = check_dtype(c, item->dtype, &ok);
+    if (role != AU_ROLE_INPUT && ok && attn_type_of(dtype) != AU_T_F32)
+        check_error(c, AU_E0210, item->dtype.span, "%s is f32, f16 or bf16, found %s",
+                    item->name.text, item->dtype.text);
+    return dtype;
+}
+
+static bool wants_gradient(AuCheck *c, const AuItem *item, AuDtype dtype)
+{
+    if (!item->tail.text) return false;
+    if (strcmp(item->tail.text, "grad") != 0) {
+        check_error(c, AU_E0204, item->tail.span, "unknown word '%s', expected 'grad' or ';'",
+                    item->tail.text);
+        return false;
+    }
+    if (attn_type_of(dtype) == AU_T_F32) return true;
+    check_error(c, AU_E0301, item->tail.span, "'%s' has elements without a gradient (%s)",
+                item->name.text, item->dtype.text);
+    return false;
+}
+
+static void declare_tensor(AuCheck *c, const AuItem *item, AuTensorRole role)
+{
+    const bool of_input = role == AU_ROLE_INPUT;
     AuTensor t = {
         .name = item->name.text, .role = role, .rank = item->list.count, .span = item->name.span};
-    t.dtype = check_dtype(c, item->dtype, &ok);
-    if (role != AU_ROLE_INPUT && ok && attn_type_of(t.dtype) != AU_T_F32)
-        check_error(c, AU_E0210, item->dtype.span, "%s is f32, f16 or bf16, found %s", t.name,
-                    item->dtype.text);
-    if (role != AU_ROLE_INPUT && t.rank != 4) {
+    bool wrong = false;
+    t.dtype = element_type(c, item, role);
+    t.grad = wants_gradient(c, item, t.dtype) || !of_input;
+    if (of_input ? t.rank > MOST_AXES : t.rank != 4) {
+        wrong = true;
+        t.rank = of_input ? MOST_AXES : 4;
         check_error(c, AU_E0304, item->span,
-                    "%s has 4 axes (batch, heads, length, width), found %u", t.name, t.rank);
-        t.rank = 4;
-    } else if (t.rank > MOST_AXES) {
-        check_error(c, AU_E0304, item->span, "a tensor has at most %d axes, found %u", MOST_AXES,
-                    t.rank);
-        t.rank = MOST_AXES;
+                    of_input ? "'%s' has more than 8 axes"
+                             : "%s has 4 axes: batch, heads, length, width",
+                    t.name);
     }
-    if (item->tail.text && strcmp(item->tail.text, "grad") != 0) {
-        AuDiag *d = check_error(c, AU_E0204, item->tail.span,
-                                "unknown word '%s', expected 'grad' or ';'", item->tail.text);
-        AuGuess guess = guess_new(item->tail.text);
-        guess_try(&guess, "grad");
-        guess_add_note(c, d, &guess);
-    }
-    t.grad = role != AU_ROLE_INPUT || item->tail.text;
-    if (t.grad && attn_type_of(t.dtype) != AU_T_F32 && role == AU_ROLE_INPUT)
-        check_error(c, AU_E0301, item->tail.span, "'%s' has elements without a gradient (%s)",
-                    t.name, item->dtype.text);
-    AuSymbol *s =
-        role == AU_ROLE_INPUT
-            ? scope_declare(c, c->scope, AU_SYM_TENSOR, item->name, "an input")
-            : scope_shadow(c, c->scope, AU_SYM_TENSOR, item->name, "a tensor of the attention");
-    for (uint32_t n = 0; n < t.rank && n < item->list.count; n++) {
-        t.axes[n] = simple_axis(c, item->list.items[n], role == AU_ROLE_INPUT);
-        if (!t.axes[n].i && role != AU_ROLE_INPUT)
-            t.axes[n] = size_of_expression(c, item->list.items[n]);
+    AuSymbol *s = of_input ? scope_declare(c, c->scope, AU_SYM_TENSOR, item->name, "an input")
+                           : scope_shadow(c, c->scope, AU_SYM_TENSOR, item->name,
+                                          "a tensor of the attention");
+    for (uint32_t n = 0; n < item->list.count; n++) {
+        AuExpr axis = simple_axis(c, item->list.items[n], of_input);
+        if (!axis.i && !of_input && !names_are_consts(c, item->list.items[n]))
+            axis = size_of_expression(c, item->list.items[n]);
+        if (n < t.rank && !wrong) t.axes[n] = axis;
     }
     s->index = (int32_t)attn_add_tensor(c->a, t);
+}
+
+/* The place of a tensor that is missing or wrong: others may go on naming it. */
+static void declare_missing(AuCheck *c, const char *name, AuTensorRole role)
+{
+    const AuAstName as = {au_name(c->names, name), c->attention->name.span};
+    const AuTensor t = {.name = as.text, .role = role, .rank = 4};
+    scope_shadow(c, c->scope, AU_SYM_TENSOR, as, "a tensor of the attention")->index =
+        (int32_t)attn_add_tensor(c->a, t);
+    c->incomplete = true;
 }
 
 static const AuItem *find_tensor_item(const AuCheck *c, const char *name)
@@ -200,7 +223,7 @@ static void declare_slice(AuCheck *c, const AuItem *item)
             check_error(c, AU_E0315, range->span,
                         "channel %lld is outside of k, whose width is %lld", (long long)last,
                         (long long)fixed);
-        else if (known && fixed < 0)
+        else if (known && fixed < 0 && t.axes[3].i)
             attn_add_require(c->a, attn_op2(c->a, AU_OP_LE, y.e, t.axes[3], range->span),
                              range->span);
     }
@@ -215,16 +238,25 @@ static void declare_slice(AuCheck *c, const AuItem *item)
 
 /* ---- how q, k and v fit together */
 
-static void same_axis(AuCheck *c, AuTensorRole x, AuTensorRole y, int n)
+/* Where axis n of q, k or v is written. */
+static AuSpan axis_span(const AuCheck *c, AuTensorRole role, uint32_t n)
 {
-    const AuExpr p = check_axis(c, (int)x, n), q = check_axis(c, (int)y, n);
+    const AuTensor *t = &c->a->tensors[role];
+    const AuItem *item = find_tensor_item(c, t->name);
+    return item && item->kind == AU_ITEM_TENSOR && n < item->list.count ? item->list.items[n]->span
+                                                                        : t->span;
+}
+
+static void same_axis(AuCheck *c, AuTensorRole x, AuTensorRole y, uint32_t n)
+{
+    const AuExpr p = check_axis(c, (int)x, (int)n), q = check_axis(c, (int)y, (int)n);
     if (!p.i || !q.i || p.i == q.i) return;
     const AuTensor *tx = &c->a->tensors[x], *ty = &c->a->tensors[y];
-    AuDiag *d = check_error(c, AU_E0305, ty->span,
+    AuDiag *d = check_error(c, AU_E0305, axis_span(c, y, n),
                             "the %s of %s is '%s', that of %s is '%s': they are the same axis",
                             axis_names[n], ty->name, c->a->sizes[attn_at(c->a, q)->integer].name,
                             tx->name, c->a->sizes[attn_at(c->a, p)->integer].name);
-    if (tx->span.source) au_add_note(c->diags, d, tx->span, "%s is declared here", tx->name);
+    au_add_note(c->diags, d, axis_span(c, x, n), "%s is declared here", tx->name);
 }
 
 /* Heads of a tensor divide H: now if both are numbers, else at launch. */
@@ -244,8 +276,10 @@ static void heads_divide(AuCheck *c, AuTensorRole role)
         return;
     }
     const AuExpr rest = attn_op2(c->a, AU_OP_MOD, all, own, k->span);
-    attn_add_require(c->a, attn_op2(c->a, AU_OP_EQ, rest, attn_i32(c->a, 0, k->span), k->span),
-                     t->span);
+    const AuExpr whole = attn_op2(c->a, AU_OP_EQ, rest, attn_i32(c->a, 0, k->span), k->span);
+    for (uint32_t i = 0; i < c->a->require_count; i++)
+        if (c->a->requires[i].i == whole.i) return; /* k and v have the same heads */
+    attn_add_require(c->a, whole, t->span);
 }
 
 static void check_fit(AuCheck *c)
@@ -265,29 +299,29 @@ static void check_fit(AuCheck *c)
 void check_tensors(AuCheck *c)
 {
     static const char *const names[] = {"q", "k", "v"};
-    bool complete = true;
+    AuText missing = {.arena = c->arena};
     for (int role = 0; role < 3; role++) {
         const AuItem *item = find_tensor_item(c, names[role]);
-        complete &= item != NULL;
-        if (!complete) continue; /* tensors stand at fixed places: without k there is no v */
-        if (item->kind == AU_ITEM_TENSOR) {
+        if (!item) au_text_add(&missing, "%s%s", missing.length ? ", " : "", names[role]);
+        if (item && item->kind == AU_ITEM_TENSOR)
             declare_tensor(c, item, (AuTensorRole)role);
-        } else if (role == AU_ROLE_V) {
+        else if (item && role == AU_ROLE_V)
             declare_slice(c, item);
-        } else {
+        else
+            declare_missing(c, names[role], (AuTensorRole)role);
+        if (item && item->kind == AU_ITEM_SLICE && role != AU_ROLE_V)
             check_error(c, AU_E0315, item->span,
                         "only v can be part of another tensor, as in v = k[.., first:last]");
-            complete = false;
-        }
     }
-    for (int role = 0; role < 3; role++)
-        if (!find_tensor_item(c, names[role]) && !c->attention->broken)
-            check_error(c, AU_E0213, c->attention->name.span,
-                        "attention '%s' does not say what %s is, as in '%s: [B, H, %s, D];'",
-                        c->attention->name.text, names[role], names[role], role ? "T" : "S");
-    if (complete) check_fit(c);
+    if (missing.length && !c->attention->broken && !c->user.script->truncated) {
+        AuDiag *d = check_error(c, AU_E0213, c->attention->name.span, "attention '%s' lacks %s",
+                                c->attention->name.text, missing.at);
+        au_add_note(c->diags, d, (AuSpan){0},
+                    "q, k and v are declared with their axes, as in 'k: [B, H, T, D];'");
+    }
+    if (!c->incomplete) check_fit(c);
     const AuItemList *items = &c->attention->items;
-    for (uint32_t i = 0; complete && i < items->count; i++)
+    for (uint32_t i = 0; i < items->count; i++)
         if (items->items[i]->kind == AU_ITEM_INPUT)
             declare_tensor(c, items->items[i], AU_ROLE_INPUT);
 }
@@ -320,7 +354,7 @@ void check_axis_expressions(AuCheck *c)
             continue;
         for (uint32_t n = 0; n < item->list.count && n < MOST_AXES; n++) {
             const AuAst *axis = item->list.items[n];
-            if (axis->kind == AU_AST_NAME || axis->kind == AU_AST_INT) continue;
+            if (axis->kind == AU_AST_NAME || names_are_consts(c, axis)) continue;
             const AuExpr e = axis_value(c, axis);
             AuTensor *t = &c->a->tensors[s->index];
             if (!e.i || n >= t->rank) continue;

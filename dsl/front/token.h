@@ -6,7 +6,9 @@
 
 typedef struct AuToken {
     int kind; /* TOK_... of the generated grammar.h; 0 at the end */
-    bool first_on_line, invented; /* invented: put in by the driver where one was missing */
+    bool first_on_line;
+    bool invented;  /* put in by the driver where one was missing */
+    bool after_bad; /* behind something that was no token, which is reported */
     AuSpan span;
     const char *name; /* interned text of a name */
     int64_t integer;

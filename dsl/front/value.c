@@ -34,11 +34,24 @@ AuValue value_index(AuCheck *c, uint8_t axis, AuSpan span)
     return value_of(c, attn_leaf(c->a, AU_OP_INDEX, AU_T_I32, axis, axis, 0, span));
 }
 
+/* Made of numbers alone. */
+static bool is_constant(const AuCheck *c, AuExpr e)
+{
+    bool *mark = AU_NEW_ARRAY(c->arena, bool, c->a->node_count);
+    attn_mark(c->a, e, mark);
+    for (uint32_t i = 1; i <= e.i; i++) {
+        const AuNode *n = &c->a->nodes[i];
+        if (mark[i] && n->count == 0 && n->op != AU_OP_I32 && n->op != AU_OP_F32) return false;
+    }
+    return true;
+}
+
 bool value_constant(const AuCheck *c, AuValue v, int64_t *number)
 {
-    const AuNode *n = attn_at(c->a, v.e);
-    if (v.type != AU_T_I32 || n->op != AU_OP_I32) return false;
-    *number = n->integer;
+    if (v.type != AU_T_I32 || !is_constant(c, v.e)) return false;
+    const double value = attn_scalar(c->a, v.e, NULL, NULL);
+    if (!(value >= INT32_MIN && value <= INT32_MAX)) return false;
+    *number = (int64_t)value;
     return true;
 }
 
