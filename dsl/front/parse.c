@@ -124,7 +124,7 @@ static bool starts_statement(const Driver *d, uint32_t i)
     const AuToken *t = &d->tokens.items[i];
     switch (t->kind) {
     case TOK_LET:
-    case TOK_RETURN:
+    case TOK_RETURN: return true;
     case TOK_CONST:
     case TOK_FN:
     case TOK_ATTENTION:
@@ -134,7 +134,7 @@ static bool starts_statement(const Driver *d, uint32_t i)
     case TOK_ROWSCALE:
     case TOK_FINAL:
     case TOK_ONLINE:
-    case TOK_LINEAR: return true;
+    case TOK_LINEAR: return t->first_on_line;
     case TOK_NAME: /* `q:`, `r =` or `mask(` at the begin of a line */
         if (!t->first_on_line) return false;
         if (t[1].kind == TOK_LPAREN) return mod_find(t->name) || clause_find(t->name);
