@@ -38,14 +38,15 @@ const AuCHelper opencl_helpers[OPENCL_HELPERS] = {
      "    return fma(bf16_to_float(b.s1), bf16_to_float(c.s1), a);\n}\n"},
     {"sigmoid", "float", {"float"}, "{\n    return 1.0f / (1.0f + exp(-a));\n}\n"},
     {"softplus", "float", {"float"}, "{\n    return fmax(a, 0.0f) + log1p(exp(-fabs(a)));\n}\n"},
+    /* The first guess is zero: a plain look at what others add to would be a race. */
     {"add_global", "void", {"volatile __global float *", "float"},
      "{\n    volatile __global int *bits = (volatile __global int *)a;\n"
-     "    for (int seen, now = *bits;; now = seen) {\n"
+     "    for (int seen, now = 0;; now = seen) {\n"
      "        seen = atomic_cmpxchg(bits, now, as_int(as_float(now) + b));\n"
      "        if (seen == now) return;\n    }\n}\n"},
     {"add_local", "void", {"volatile __local float *", "float"},
      "{\n    volatile __local int *bits = (volatile __local int *)a;\n"
-     "    for (int seen, now = *bits;; now = seen) {\n"
+     "    for (int seen, now = 0;; now = seen) {\n"
      "        seen = atomic_cmpxchg(bits, now, as_int(as_float(now) + b));\n"
      "        if (seen == now) return;\n    }\n}\n"},
 };

@@ -1,6 +1,7 @@
 /* opencl.c - see opencl.h. */
 #include "opencl.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 const char *golden_read(Bench *b, const char *name)
@@ -162,4 +163,37 @@ void cl_run(Bench *b, const ClDevice *d, const AuKernel *k, const char *source, 
             download(d, &buffers[n], &run->buffers[n], k->args[n].name);
     clReleaseKernel(kernel);
     clReleaseProgram(program);
+}
+
+/* ---- numbers */
+
+uint32_t test_random(uint32_t *seed)
+{
+    *seed = *seed * 1664525 + 1013904223;
+    return *seed >> 8 ^ *seed << 13;
+}
+
+static int64_t ordered(float value)
+{
+    int32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits < 0 ? (int64_t)INT32_MIN - bits : bits;
+}
+
+float test_float(const void *data, AuScalar scalar, uint64_t n)
+{
+    const uint16_t half = scalar == AU_F32 ? 0 : ((const uint16_t *)data)[n];
+    return scalar == AU_F32   ? ((const float *)data)[n]
+           : scalar == AU_F16 ? kernel_from_f16(half)
+                              : kernel_from_bf16(half);
+}
+
+bool test_same(const void *a, const void *b, AuScalar scalar, uint64_t n, int ulps, float within)
+{
+    const uint32_t bytes = kernel_scalar_bytes(scalar);
+    if (memcmp((const char *)a + n * bytes, (const char *)b + n * bytes, bytes) == 0) return true;
+    if (scalar != AU_F32 && scalar != AU_F16 && scalar != AU_BF16) return false;
+    const float x = test_float(a, scalar, n), y = test_float(b, scalar, n);
+    if (isnan(x) || isnan(y)) return isnan(x) && isnan(y);
+    return (ulps > 0 && llabs(ordered(x) - ordered(y)) <= ulps) || fabsf(x - y) <= within;
 }

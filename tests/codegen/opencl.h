@@ -33,4 +33,12 @@ void cl_close(ClDevice *devices, uint32_t count);
 void cl_run(Bench *b, const ClDevice *device, const AuKernel *k, const char *source,
             const AuKRun *run);
 
+/* ---- numbers */
+
+uint32_t test_random(uint32_t *seed);
+/* An f32, f16 or bf16. */
+float test_float(const void *data, AuScalar scalar, uint64_t n);
+/* Equal bits, both NaN, at most so many floats apart (0: no), or so close (negative: no). */
+bool test_same(const void *a, const void *b, AuScalar scalar, uint64_t n, int ulps, float within);
+
 #endif

@@ -1,5 +1,4 @@
-/* Executes printed kernels on every OpenCL device here and compares with the interpreter of the kernel IR: every operation in
- * every type, and the golden kernels. */
+/* Every operation of the kernel IR in every type on every OpenCL device here, compared with the interpreter. */
 #include <math.h>
 
 #include "opencl.h"
@@ -26,12 +25,6 @@ static int close_devices(void **state)
 
 /* ---- data */
 
-static uint32_t random_bits(uint32_t *seed)
-{
-    *seed = *seed * 1664525 + 1013904223;
-    return *seed >> 8 ^ *seed << 13;
-}
-
 static float special_float(uint32_t n)
 {
     static const float values[] = {0.0f,  -0.0f,         1.0f,      -1.0f,  0.5f,
@@ -51,7 +44,7 @@ static int64_t special_integer(uint32_t n)
 static void fill(void *data, AuScalar scalar, uint64_t count, uint32_t seed)
 {
     for (uint64_t n = 0; n < count; n++) {
-        const uint32_t bits = random_bits(&seed);
+        const uint32_t bits = test_random(&seed);
         const bool special = bits % 3 == 0;
         const float number =
             special ? special_float(bits >> 4) : ((float)(bits >> 4 & 0xffff) - 32768.0f) / 4096.0f;
@@ -75,33 +68,6 @@ static void fill(void *data, AuScalar scalar, uint64_t count, uint32_t seed)
     }
 }
 
-/* ---- comparison */
-
-static int64_t ordered(float value)
-{
-    int32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits < 0 ? (int64_t)INT32_MIN - bits : bits;
-}
-
-static float float_at(const void *data, AuScalar scalar, uint64_t n)
-{
-    const uint16_t half = scalar == AU_F32 ? 0 : ((const uint16_t *)data)[n];
-    return scalar == AU_F32   ? ((const float *)data)[n]
-           : scalar == AU_F16 ? kernel_from_f16(half)
-                              : kernel_from_bf16(half);
-}
-
-static bool same(const void *a, const void *b, AuScalar scalar, uint64_t n, int ulps, float within)
-{
-    const uint32_t bytes = kernel_scalar_bytes(scalar);
-    if (memcmp((const char *)a + n * bytes, (const char *)b + n * bytes, bytes) == 0) return true;
-    if (scalar != AU_F32 && scalar != AU_F16 && scalar != AU_BF16) return false;
-    const float x = float_at(a, scalar, n), y = float_at(b, scalar, n);
-    if (isnan(x) || isnan(y)) return isnan(x) && isnan(y);
-    return (ulps > 0 && llabs(ordered(x) - ordered(y)) <= ulps) || fabsf(x - y) <= within;
-}
-
 static const char *shown(Bench *b, const void *data, AuScalar scalar, uint64_t n)
 {
     switch (scalar) {
@@ -110,7 +76,7 @@ static const char *shown(Bench *b, const void *data, AuScalar scalar, uint64_t n
     case AU_U8: return au_format(b->arena, "%u", ((const uint8_t *)data)[n]);
     case AU_F32:
     case AU_F16:
-    case AU_BF16: return au_format(b->arena, "%.9g", (double)float_at(data, scalar, n));
+    case AU_BF16: return au_format(b->arena, "%.9g", (double)test_float(data, scalar, n));
     case AU_I1:
     case AU_VOID:
     case AU_SCALARS: break;
@@ -284,7 +250,8 @@ static void expect_equal(Bench *b, const Ops *o, const AuKBuffer *want, const Au
             const AuKOp op = o->which[m->scalar][at / (RUNS * o->width)];
             /* Functions that are not exact may flush results below the normal numbers. */
             const float within = bound_of(op) ? 1.2e-38f : -1;
-            if (same(want[n].data, have[n].data, m->scalar, at, bound_of(op), within)) continue;
+            if (test_same(want[n].data, have[n].data, m->scalar, at, bound_of(op), within))
+                continue;
             fail_msg("%s: %s, result %u of type %s x%u: element %u is %s, not %s", d->name,
                      kernel_op_info(op)->text, (unsigned)(at / (RUNS * o->width)),
                      kernel_scalar_name(m->scalar), o->width, (unsigned)(at % (RUNS * o->width)),
@@ -346,79 +313,12 @@ static void long_integer_vectors(void **state)
     operations(AU_I64, 2);
 }
 
-/* ---- the golden kernels */
-
-typedef struct Golden {
-    const char *name;
-    uint32_t blocks;
-    float within;       /* absolute: a sum of weights that are 3 units off each; 0: exact */
-    uint64_t counts[8]; /* elements of pointers, bits of scalars, in the order of the arguments */
-    bool whole;         /* floats without fraction: their sums are exact in any order */
-} Golden;
-
-static const Golden goldens[] = {
-    {"attention", 3, 2e-6f, {70 * 4, 70 * 4, 70 * 4, 70 * 4, 70, 4, 0x3f000000}, false},
-    {"bits", 1, 0, {32, 0x123456789abcdef}, false},
-    {"block", 3, 0, {96, 4, 8, 80}, true},
-    {"halves", 1, 0, {64, 128, 64, 80, 1, 13}, false},
-    {"words", 1, 0, {8, 8, 5, 0x40000000}, false},
-};
-
-static AuKBuffer *golden_buffers(Bench *b, const AuKernel *k, const Golden *g)
-{
-    AuKBuffer *buffers = AU_NEW_ARRAY(b->arena, AuKBuffer, k->arg_count);
-    uint32_t seed = 11;
-    for (uint32_t n = 0; n < k->arg_count; n++) {
-        if (k->args[n].kind != AU_ARG_POINTER) continue;
-        const AuMemory *m = &k->mems[k->args[n].mem.i];
-        void *data = au_alloc(b->arena, g->counts[n] * kernel_scalar_bytes(m->scalar));
-        for (uint64_t e = 0; e < g->counts[n] && m->reads && !m->writes; e++) {
-            const float number = (float)(random_bits(&seed) % 4001) / 1000.0f - 2.0f;
-            if (m->scalar == AU_F32) ((float *)data)[e] = g->whole ? floorf(number * 8) : number;
-            if (m->scalar == AU_F16) ((uint16_t *)data)[e] = kernel_to_f16(number);
-            if (m->scalar == AU_BF16) ((uint16_t *)data)[e] = kernel_to_bf16(number);
-            if (m->scalar == AU_U8) ((uint8_t *)data)[e] = (uint8_t)random_bits(&seed);
-        }
-        buffers[n] = (AuKBuffer){.data = data, .count = g->counts[n], .initialised = true};
-    }
-    return buffers;
-}
-
-static void golden_kernels(void **state)
-{
-    (void)state;
-    if (!device_count) skip();
-    for (size_t i = 0; i < sizeof goldens / sizeof *goldens; i++) {
-        const Golden *g = &goldens[i];
-        Bench b = bench_new();
-        AuKernel *k = bench_kernel(&b, golden_read(&b, au_format(b.arena, "%s.kir", g->name)));
-        const char *source = opencl_source(&b, k), *why;
-        AuKRun run = {
-            .slots = g->counts, .buffers = golden_buffers(&b, k, g), .grid = {g->blocks, 1, 1}};
-        if (!kernel_run(k, &run, b.arena, &why)) fail_msg("%s: interpreter: %s", g->name, why);
-        for (uint32_t d = 0; d < device_count; d++) {
-            AuKRun on_device = run;
-            on_device.buffers = golden_buffers(&b, k, g);
-            cl_run(&b, &devices[d], k, source, &on_device);
-            for (uint32_t n = 0; n < k->arg_count; n++)
-                for (uint64_t e = 0; k->args[n].kind == AU_ARG_POINTER && e < g->counts[n]; e++)
-                    if (!same(run.buffers[n].data, on_device.buffers[n].data,
-                              k->mems[k->args[n].mem.i].scalar, e, 0,
-                              g->within > 0 ? g->within : -1))
-                        fail_msg("%s: %s: element %u of %s differs", devices[d].name, g->name,
-                                 (unsigned)e, k->args[n].name);
-        }
-        bench_free(&b);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(floats),         cmocka_unit_test(float_vectors),
-        cmocka_unit_test(integers),       cmocka_unit_test(integer_vectors),
-        cmocka_unit_test(long_integers),  cmocka_unit_test(long_integer_vectors),
-        cmocka_unit_test(golden_kernels),
+        cmocka_unit_test(floats),        cmocka_unit_test(float_vectors),
+        cmocka_unit_test(integers),      cmocka_unit_test(integer_vectors),
+        cmocka_unit_test(long_integers), cmocka_unit_test(long_integer_vectors),
     };
     return cmocka_run_group_tests(tests, find_devices, close_devices);
 }
