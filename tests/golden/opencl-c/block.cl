@@ -4,7 +4,7 @@
 void add_global(volatile __global float *a, float b)
 {
     volatile __global int *bits = (volatile __global int *)a;
-    for (int seen, now = *bits;; now = seen) {
+    for (int seen, now = 0;; now = seen) {
         seen = atomic_cmpxchg(bits, now, as_int(as_float(now) + b));
         if (seen == now) return;
     }
