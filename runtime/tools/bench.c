@@ -1,0 +1,270 @@
+/* bench.c - aule bench: times one call on random data. Medians of single runs, by the device's clock where it has one.
+ * FLOPs are those of all pairs, 2 B H S T (D + E): what a mask leaves out is not known here, so the rate of a masked attention reads
+ * higher than what its arithmetic units did. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "session.h"
+
+enum { WARM_UP = 3, LEAST_RUNS = 9, MOST_RUNS = 1000 };
+static const double LEAST_SECONDS = 0.5;
+
+/* ---- shapes */
+
+typedef struct Shape {
+    int64_t at[MAX_ARGS]; /* by index of the signature's sizes; -1: not given */
+} Shape;
+
+static int parse_shape(const AuSession *s, const char *text, Shape *shape)
+{
+    for (uint32_t i = 0; i < MAX_ARGS; i++) shape->at[i] = -1;
+    while (text && *text) {
+        size_t length = strcspn(text, "="), item = strcspn(text, ",");
+        char *end = NULL;
+        long long value = length < item ? strtoll(text + length + 1, &end, 10) : -1;
+        uint32_t i = 0;
+        while (i < s->signature->size_count &&
+               (strlen(s->signature->sizes[i].name) != length ||
+                memcmp(s->signature->sizes[i].name, text, length) != 0))
+            i++;
+        if (length >= item || end != text + item || value < 0)
+            return command_fail(EXIT_USAGE, "--shape: '%.*s', expected NAME=NUMBER", (int)item,
+                                text);
+        if (i == s->signature->size_count)
+            return command_fail(EXIT_USAGE, "--shape: %s has no size '%.*s'", s->signature->name,
+                                (int)length, text);
+        shape->at[i] = value;
+        text += item + (text[item] == ',');
+    }
+    return 0;
+}
+
+/* Widths that were not given: those of the first kernel for the device and type that agrees with what was. */
+static void add_fixed(const AuSession *s, uint32_t dtype, Shape *shape)
+{
+    const aule_variant_v1 *v = s->signature->variants;
+    const char *target = aule_device_get_info(s->device)->backend;
+    for (uint32_t i = 0; i < s->signature->variant_count; i++) {
+        bool fits = v->dtype == dtype && strcmp(v->target, target) == 0;
+        for (uint32_t j = 0; fits && j < v->fixed_count; j++)
+            fits =
+                shape->at[v->fixed[j].size] < 0 || shape->at[v->fixed[j].size] == v->fixed[j].value;
+        for (uint32_t j = 0; fits && j < v->fixed_count; j++)
+            shape->at[v->fixed[j].size] = v->fixed[j].value;
+        if (fits) return;
+        v = (const aule_variant_v1 *)(const void *)((const char *)v + v->struct_size);
+    }
+}
+
+/* ---- data */
+
+typedef struct Random {
+    uint64_t state;
+} Random;
+
+static double uniform(Random *r) /* splitmix64; (0, 1) */
+{
+    uint64_t z = r->state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return ((double)((z ^ z >> 31) >> 11) + 0.5) * 0x1p-53;
+}
+
+static double normal(Random *r)
+{
+    return sqrt(-2 * log(uniform(r))) * cos(6.283185307179586 * uniform(r));
+}
+
+static int make_input(AuSession *s, uint32_t index, uint32_t operand, const Shape *shape,
+                      Random *random)
+{
+    const aule_tensor_v1 *t = session_tensor(s, index);
+    AuArray *array = &s->arrays[index];
+    int64_t extents[8];
+    AuWhy why;
+    for (uint32_t axis = 0; axis < t->rank; axis++) {
+        aule_value value;
+        aule_error *error = NULL;
+        if (aule_evaluate(&t->axes[axis], shape->at, s->signature->size_count, NULL, 0, &value,
+                          &error))
+            return command_error(error);
+        uint32_t size = t->axes[axis].code[0] >> 8;
+        if (value.i < 0)
+            return command_fail(
+                EXIT_USAGE, "--shape does not give %s, of which %s has an axis",
+                t->axes[axis].length == 1 ? s->signature->sizes[size].name : "the sizes", t->name);
+        extents[axis] = value.i;
+    }
+    uint32_t dtype = t->dtype == AULE_OPERAND ? operand : t->dtype;
+    bool is_float = dtype == AULE_F32 || dtype == AULE_F16 || dtype == AULE_BF16;
+    if (!array_new(array, is_float ? AULE_F32 : dtype, (int32_t)t->rank, extents, &why))
+        return command_fail(EXIT_WRONG, "%s", why.text);
+    float *values = array->data;
+    if (is_float)
+        for (size_t i = 0; i < array->bytes / 4; i++) values[i] = (float)normal(random);
+    else if (dtype == AULE_BOOL)
+        memset(array->data, 1, array->bytes);
+    return is_float && !array_convert(array, dtype, &why) ? command_fail(EXIT_WRONG, "%s", why.text)
+                                                          : 0;
+}
+
+static int make_inputs(AuSession *s, AuOptions *options, Shape *shape)
+{
+    const char *name = options_take(options, "dtype");
+    uint32_t dtype = name ? array_dtype_named(name) : AULE_F32;
+    Random random = {1};
+    if (dtype != AULE_F32 && dtype != AULE_F16 && dtype != AULE_BF16)
+        return command_fail(EXIT_USAGE, "--dtype is '%s', expected f32, f16 or bf16", name);
+    int status = parse_shape(s, options_take(options, "shape"), shape);
+    if (!status) status = session_read(s, options);
+    if (status) return status;
+    add_fixed(s, dtype, shape);
+    for (uint32_t i = 0; i < s->signature->tensor_count; i++) {
+        const aule_tensor_v1 *t = session_tensor(s, i);
+        if (session_is_output(t) || (t->flags & AULE_TENSOR_IN_K) || s->arrays[i].data) continue;
+        status = make_input(s, i, dtype, shape, &random);
+        if (status) return status;
+    }
+    return 0;
+}
+
+/* ---- timing */
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+/* Milliseconds of one run. */
+static int time_one(AuSession *s, double *milliseconds)
+{
+    aule_error *error = NULL;
+    aule_event *first = NULL, *last = NULL;
+    uint64_t nanoseconds = 0;
+    int status = 0;
+    if (aule_event_record(s->device, NULL, &first, &error)) return command_error(error);
+    status = session_run(s);
+    if (!status && aule_event_record(s->device, NULL, &last, &error)) status = command_error(error);
+    if (!status && aule_event_elapsed(first, last, &nanoseconds, &error))
+        status = command_error(error);
+    aule_event_free(first);
+    aule_event_free(last);
+    *milliseconds = (double)nanoseconds * 1e-6;
+    return status;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+typedef struct Times {
+    double at[MOST_RUNS]; /* milliseconds, sorted */
+    int count;
+} Times;
+
+static int measure(AuSession *s, Times *times)
+{
+    double discard, begin = now();
+    for (int i = 0; i < WARM_UP; i++) {
+        int status = time_one(s, &discard);
+        if (status) return status;
+    }
+    times->count = 0;
+    while (times->count < LEAST_RUNS ||
+           (times->count < MOST_RUNS && now() - begin < LEAST_SECONDS)) {
+        int status = time_one(s, &times->at[times->count++]);
+        if (status) return status;
+    }
+    qsort(times->at, (size_t)times->count, sizeof times->at[0], by_value);
+    return 0;
+}
+
+/* ---- report */
+
+static double flops(const AuSession *s)
+{
+    const AuArray *q = NULL, *k = NULL, *o = NULL;
+    for (uint32_t i = 0; i < s->signature->tensor_count; i++) {
+        uint32_t role = session_tensor(s, i)->role;
+        if (role == AULE_ROLE_Q) q = &s->arrays[i];
+        if (role == AULE_ROLE_K) k = &s->arrays[i];
+        if (role == AULE_ROLE_OUTPUT) o = &s->arrays[i];
+    }
+    if (!q || !k || !o || q->rank != 4 || k->rank != 4 || o->rank != 4) return 0;
+    double pairs =
+        (double)q->shape[0] * (double)q->shape[1] * (double)q->shape[2] * (double)k->shape[2];
+    return 2 * pairs * (double)(q->shape[3] + o->shape[3]);
+}
+
+static void print_text(const char *text) /* as JSON */
+{
+    putchar('"');
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\') putchar('\\');
+        if ((unsigned char)*text >= 32) putchar(*text);
+    }
+    putchar('"');
+}
+
+static void report(const AuSession *s, const Times *times, bool json)
+{
+    const aule_variant_v1 *v = aule_plan_variant(s->plan);
+    const aule_device_info *info = aule_device_get_info(s->device);
+    double median = times->at[times->count / 2], rate = flops(s) / median * 1e-6;
+    double quartiles = times->at[times->count * 3 / 4] - times->at[times->count / 4];
+    char shape[512] = "";
+    size_t used = 0;
+    for (uint32_t i = 0; i < s->signature->tensor_count && used < sizeof shape - 1; i++) {
+        if (!s->arrays[i].data || session_is_output(session_tensor(s, i))) continue;
+        used += (size_t)snprintf(shape + used, sizeof shape - used, "%s%s[", used ? " " : "",
+                                 session_tensor(s, i)->name);
+        for (int32_t axis = 0; axis < s->arrays[i].rank && used < sizeof shape - 1; axis++)
+            used += (size_t)snprintf(shape + used, sizeof shape - used, "%s%lld", axis ? "," : "",
+                                     (long long)s->arrays[i].shape[axis]);
+        if (used < sizeof shape - 1)
+            used += (size_t)snprintf(shape + used, sizeof shape - used, "]");
+    }
+    if (!json) {
+        printf("%s on %s (%s, %s): %s %s\n", s->signature->name, info->id, info->name, v->arch,
+               array_dtype_name(v->dtype), shape);
+        printf("  median %.4f ms, quartiles %.4f ms apart, least %.4f ms, %d runs", median,
+               quartiles, times->at[0], times->count);
+        if (rate > 0) printf(", %.1f GFLOP/s of all pairs", rate);
+        printf("\n");
+        return;
+    }
+    printf("{\"attention\": ");
+    print_text(s->signature->name);
+    printf(", \"operation\": \"forward\", \"device\": \"%s\", \"name\": ", info->id);
+    print_text(info->name);
+    printf(", \"arch\": \"%s\", \"schedule\": ", v->arch);
+    print_text(v->schedule);
+    printf(", \"dtype\": \"%s\", \"shape\": ", array_dtype_name(v->dtype));
+    print_text(shape);
+    printf(", \"ms\": %.6f, \"ms_quartiles\": %.6f, \"ms_least\": %.6f, \"runs\": %d, \"gflops\": "
+           "%.3f}\n",
+           median, quartiles, times->at[0], times->count, rate);
+}
+
+int command_bench(AuOptions *options)
+{
+    AuSession session;
+    Shape shape;
+    Times times;
+    bool json = options_flag(options, "json"), backward = options_flag(options, "backward");
+    int status = session_open(&session, options);
+    if (!status && backward)
+        status = command_fail(EXIT_WRONG, "--backward: the artifact has no backward kernels");
+    if (!status) status = make_inputs(&session, options, &shape);
+    if (!status) status = session_prepare(&session);
+    if (!status) status = measure(&session, &times);
+    if (!status) report(&session, &times, json);
+    session_close(&session);
+    return status;
+}

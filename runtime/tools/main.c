@@ -1,0 +1,195 @@
+#include "command.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+// clang-format off
+static const char help[] =
+    "aule: runs attentions that aulec compiled\n"
+    "\n"
+    "  aule devices                      what can run kernels here, or why not\n"
+    "  aule inspect x.so                 what an artifact holds\n"
+    "  aule run x.so --q q.npy --k k.npy --v v.npy [--NAME file.npy | --NAME number]... -o DIR\n"
+    "                                    writes DIR/o.npy and each final\n"
+    "  aule bench x.so --shape B=1,H=16,S=4096,T=4096 [--dtype f32] [--NAME file.npy | --NAME number]... [--json]\n"
+    "                                    times it on random data\n"
+    "\n"
+    "  --backend cpu | opencl:0          the device; else AULE_BACKEND, else the best there is for the artifact\n"
+    "  --attention NAME                  where the artifact has several\n"
+    "  --arch NAME                       only kernels for this architecture of the artifact\n"
+    "  --threads N                       cpu: else AULE_NUM_THREADS, else all cores\n"
+    "  --dtype f32 | f16 | bf16          run: convert the operands of other types\n"
+    "  --version, --help\n"
+    "\n"
+    "Arrays: .npy, or one tensor of a .safetensors file as file.safetensors:name.\n";
+// clang-format on
+
+int command_fail(int status, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("aule: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    return status;
+}
+
+int command_error(aule_error *error)
+{
+    command_fail(EXIT_WRONG, "%s", aule_error_message(error));
+    aule_error_free(error);
+    return EXIT_WRONG;
+}
+
+/* ---- options */
+
+bool option_is(const AuOption *option, const char *name)
+{
+    return strlen(name) == option->name_length &&
+           memcmp(option->name, name, option->name_length) == 0;
+}
+
+static bool is_flag(const AuOption *option)
+{
+    static const char *const flags[] = {"json", "backward", "help", "version"};
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        if (option_is(option, flags[i])) return true;
+    return false;
+}
+
+int options_parse(AuOptions *options, const char *command, int count, char **arguments)
+{
+    *options = (AuOptions){.command = command};
+    for (int i = 0; i < count; i++) {
+        const char *text = arguments[i];
+        if (text[0] != '-' || text[1] == 0) {
+            if (options->artifact)
+                return command_fail(EXIT_USAGE, "%s: '%s' is one argument too many", command, text);
+            options->artifact = text;
+            continue;
+        }
+        if (options->count == MAX_OPTIONS)
+            return command_fail(EXIT_USAGE, "%s: more than %d options", command, MAX_OPTIONS);
+        AuOption *option = &options->at[options->count++];
+        bool output = strcmp(text, "-o") == 0;
+        if (text[1] != '-' && !output)
+            return command_fail(EXIT_USAGE, "%s: unknown option '%s'", command, text);
+        option->name = output ? "output" : text + 2;
+        option->name_length = strcspn(option->name, "=");
+        if (option->name[option->name_length] == '=')
+            option->value = option->name + option->name_length + 1;
+        else if (!is_flag(option)) {
+            if (i + 1 == count)
+                return command_fail(EXIT_USAGE, "%s: %s needs a value", command, text);
+            option->value = arguments[++i];
+        }
+    }
+    return 0;
+}
+
+const char *options_take(AuOptions *options, const char *name)
+{
+    const char *value = NULL;
+    for (size_t i = 0; i < options->count; i++)
+        if (option_is(&options->at[i], name)) {
+            options->at[i].used = true;
+            value = options->at[i].value;
+        }
+    return value;
+}
+
+bool options_flag(AuOptions *options, const char *name)
+{
+    bool found = false;
+    for (size_t i = 0; i < options->count; i++)
+        if (option_is(&options->at[i], name)) options->at[i].used = found = true;
+    return found;
+}
+
+bool parse_value(const char *text, aule_value *value)
+{
+    char *end;
+    *value = (aule_value){.type = AULE_VALUE_INT};
+    if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0)
+        return value->i = text[0] == 't', true;
+    errno = 0;
+    value->i = strtoll(text, &end, 0);
+    if (end != text && *end == 0 && errno == 0) return true;
+    *value = (aule_value){.type = AULE_VALUE_FLOAT, .f = strtod(text, &end)};
+    return end != text && *end == 0;
+}
+
+/* ---- commands */
+
+int command_devices(AuOptions *options)
+{
+    char *text;
+    aule_error *error = NULL;
+    if (options->artifact || options->count)
+        return command_fail(EXIT_USAGE, "devices takes no arguments");
+    if (aule_describe_devices(NULL, &text, &error)) return command_error(error);
+    fputs(text, stdout);
+    aule_text_free(text);
+    return 0;
+}
+
+int command_inspect(AuOptions *options)
+{
+    char *text;
+    aule_module *module;
+    aule_error *error = NULL;
+    if (!options->artifact || options->count)
+        return command_fail(EXIT_USAGE, "expected: aule inspect x.so");
+    if (aule_module_open(options->artifact, NULL, &module, &error)) return command_error(error);
+    aule_status status = aule_describe_module(module, &text, &error);
+    if (status) {
+        aule_module_close(module);
+        return command_error(error);
+    }
+    fputs(text, stdout);
+    aule_text_free(text);
+    aule_module_close(module);
+    return 0;
+}
+
+static int command_later(AuOptions *options)
+{
+    return command_fail(
+        EXIT_WRONG, "'%s' is not in this version yet; there are devices, inspect, run and bench",
+        options->command);
+}
+
+typedef struct Command {
+    const char *name;
+    int (*run)(AuOptions *options);
+} Command;
+
+int main(int count, char **arguments)
+{
+    static const Command commands[] = {{"devices", command_devices}, {"inspect", command_inspect},
+                                       {"run", command_run},         {"bench", command_bench},
+                                       {"tune", command_later},      {"check", command_later}};
+    AuOptions options;
+    if (count < 2) {
+        fputs(help, stderr);
+        return EXIT_USAGE;
+    }
+    if (strcmp(arguments[1], "--version") == 0) return printf("aule %s\n", aule_version(NULL)) < 0;
+    if (strcmp(arguments[1], "--help") == 0 || strcmp(arguments[1], "help") == 0)
+        return fputs(help, stdout) < 0;
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        if (strcmp(arguments[1], commands[i].name) != 0) continue;
+        int status = options_parse(&options, commands[i].name, count - 2, arguments + 2);
+        if (status) return status;
+        if (options_flag(&options, "help")) return fputs(help, stdout) < 0;
+        status = commands[i].run(&options);
+        if (fflush(stdout) != 0 && status == 0)
+            status = command_fail(EXIT_WRONG, "standard output: %s", strerror(errno));
+        return status;
+    }
+    return command_fail(EXIT_USAGE, "unknown command '%s', expected devices, inspect, run or bench",
+                        arguments[1]);
+}

@@ -1,0 +1,238 @@
+#include "session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const aule_tensor_v1 *session_tensor(const AuSession *session, uint32_t index)
+{
+    const aule_tensor_v1 *first = session->signature->tensors;
+    return (const aule_tensor_v1 *)(const void *)((const char *)first +
+                                                  (size_t)first->struct_size * index);
+}
+
+static const aule_param_v1 *param(const AuSession *session, uint32_t index)
+{
+    const aule_param_v1 *first = session->signature->params;
+    return (const aule_param_v1 *)(const void *)((const char *)first +
+                                                 (size_t)first->struct_size * index);
+}
+
+bool session_is_output(const aule_tensor_v1 *tensor)
+{
+    return tensor->role == AULE_ROLE_OUTPUT || tensor->role == AULE_ROLE_FINAL;
+}
+
+/* ---- opening */
+
+static int open_device(AuSession *s, AuOptions *options)
+{
+    aule_error *error = NULL;
+    const char *threads = options_take(options, "threads"),
+               *backend = options_take(options, "backend");
+    aule_device_options wanted = {.struct_size = sizeof wanted, .attention = s->attention};
+    if (threads) {
+        aule_value value;
+        if (!parse_value(threads, &value) || value.type != AULE_VALUE_INT || value.i < 1 ||
+            value.i > 1024)
+            return command_fail(EXIT_USAGE, "--threads is '%s', expected 1 to 1024", threads);
+        wanted.threads = (uint32_t)value.i;
+    }
+    if (aule_device_open(backend, &wanted, &s->device, &error)) return command_error(error);
+    s->host = aule_device_get_info(s->device)->dl.device_type == kDLCPU;
+    return 0;
+}
+
+int session_open(AuSession *s, AuOptions *options)
+{
+    aule_error *error = NULL;
+    memset(s, 0, sizeof *s);
+    if (!options->artifact)
+        return command_fail(EXIT_USAGE, "expected: aule %s x.so ...", options->command);
+    if (aule_module_open(options->artifact, NULL, &s->module, &error)) return command_error(error);
+    if (aule_module_find(s->module, options_take(options, "attention"), &s->attention, &error))
+        return command_error(error);
+    s->signature = aule_attention_descriptor(s->attention);
+    s->arch = options_take(options, "arch");
+    return open_device(s, options);
+}
+
+void session_close(AuSession *s)
+{
+    aule_plan_free(s->plan);
+    aule_buffer_free(s->workspace);
+    for (uint32_t i = 0; i < MAX_ARGS; i++) {
+        aule_buffer_free(s->buffers[i]);
+        array_free(&s->arrays[i]);
+    }
+    aule_device_close(s->device);
+    aule_module_close(s->module);
+}
+
+/* ---- arguments */
+
+static int read_input(AuSession *s, uint32_t index, const char *spec)
+{
+    AuWhy why;
+    const aule_tensor_v1 *t = session_tensor(s, index);
+    if (s->arrays[index].data) return command_fail(EXIT_USAGE, "--%s is given twice", t->name);
+    if (!array_read(&s->arrays[index], spec, t->name, &why))
+        return command_fail(EXIT_WRONG, "%s", why.text);
+    return 0;
+}
+
+static int read_param(AuSession *s, const char *name, const char *text)
+{
+    aule_value value;
+    if (!parse_value(text, &value))
+        return command_fail(EXIT_USAGE, "--%s is '%s', expected a number", name, text);
+    s->param_args[s->param_count++] = (aule_param_arg){name, value};
+    return 0;
+}
+
+static int fail_option(const AuSession *s, const AuOption *option)
+{
+    char names[512] = "";
+    size_t used = 0;
+    for (uint32_t i = 0; i < s->signature->tensor_count && used < sizeof names - 1; i++)
+        if (!session_is_output(session_tensor(s, i)))
+            used += (size_t)snprintf(names + used, sizeof names - used, " --%s",
+                                     session_tensor(s, i)->name);
+    for (uint32_t i = 0; i < s->signature->param_count && used < sizeof names - 1; i++)
+        used += (size_t)snprintf(names + used, sizeof names - used, " --%s", param(s, i)->name);
+    return command_fail(EXIT_USAGE, "unknown option --%.*s; %s takes%s", (int)option->name_length,
+                        option->name, s->signature->name, names);
+}
+
+static int read_option(AuSession *s, const AuOption *option)
+{
+    for (uint32_t i = 0; i < s->signature->tensor_count; i++) {
+        const aule_tensor_v1 *t = session_tensor(s, i);
+        if (option_is(option, t->name) && !session_is_output(t))
+            return read_input(s, i, option->value ? option->value : "");
+    }
+    for (uint32_t i = 0; i < s->signature->param_count; i++)
+        if (option_is(option, param(s, i)->name))
+            return read_param(s, param(s, i)->name, option->value ? option->value : "");
+    return fail_option(s, option);
+}
+
+int session_read(AuSession *s, AuOptions *options)
+{
+    for (size_t i = 0; i < options->count; i++) {
+        int status = options->at[i].used ? 0 : read_option(s, &options->at[i]);
+        if (status) return status;
+    }
+    return 0;
+}
+
+/* ---- running */
+
+/* The array as the device sees it. */
+static int place(AuSession *s, uint32_t index, bool upload)
+{
+    aule_error *error = NULL;
+    AuArray *array = &s->arrays[index];
+    void *data = array->data;
+    if (!s->host) {
+        if (aule_buffer_new(s->device, array->bytes, &s->buffers[index], &error))
+            return command_error(error);
+        if (upload && aule_buffer_upload(s->buffers[index], 0, array->data, array->bytes, &error))
+            return command_error(error);
+        data = aule_buffer_data(s->buffers[index]);
+    }
+    s->tensors[index] = (DLTensor){.data = data,
+                                   .device = aule_device_get_info(s->device)->dl,
+                                   .ndim = array->rank,
+                                   .dtype = array_dl_type(array->dtype),
+                                   .shape = array->shape,
+                                   .strides = array->strides};
+    s->tensor_args[s->tensor_count++] =
+        (aule_tensor_arg){session_tensor(s, index)->name, &s->tensors[index]};
+    return 0;
+}
+
+static uint32_t dtype_of(DLDataType type)
+{
+    for (uint32_t i = AULE_F32; i <= AULE_BOOL; i++) {
+        DLDataType known = array_dl_type(i);
+        if (known.code == type.code && known.bits == type.bits) return i;
+    }
+    return AULE_F32;
+}
+
+static int make_output(AuSession *s, uint32_t index, const aule_call *call)
+{
+    aule_error *error = NULL;
+    AuWhy why;
+    int32_t rank;
+    int64_t shape[8];
+    DLDataType type;
+    if (aule_attention_shape(s->attention, call, session_tensor(s, index)->name, &rank, shape,
+                             &type, &error))
+        return command_error(error);
+    if (!array_new(&s->arrays[index], dtype_of(type), rank, shape, &why))
+        return command_fail(EXIT_WRONG, "%s", why.text);
+    return place(s, index, false);
+}
+
+static aule_call make_call(const AuSession *s)
+{
+    return (aule_call){.struct_size = sizeof(aule_call),
+                       .tensors = s->tensor_args,
+                       .tensor_count = s->tensor_count,
+                       .params = s->param_args,
+                       .param_count = s->param_count,
+                       .arch = s->arch};
+}
+
+static int make_workspace(AuSession *s)
+{
+    aule_error *error = NULL;
+    s->run = (aule_run){.struct_size = sizeof s->run};
+    uint64_t bytes = aule_plan_workspace(s->plan, NULL);
+    if (bytes == 0) return 0;
+    if (aule_buffer_new(s->device, bytes, &s->workspace, &error)) return command_error(error);
+    s->run.workspace = aule_buffer_data(s->workspace);
+    s->run.workspace_bytes = bytes;
+    return 0;
+}
+
+int session_prepare(AuSession *s)
+{
+    aule_error *error = NULL;
+    for (uint32_t i = 0; i < s->signature->tensor_count; i++) {
+        int status = s->arrays[i].data ? place(s, i, true) : 0;
+        if (status) return status;
+    }
+    aule_call call = make_call(s);
+    for (uint32_t i = 0; i < s->signature->tensor_count; i++) {
+        int status = session_is_output(session_tensor(s, i)) ? make_output(s, i, &call) : 0;
+        if (status) return status;
+    }
+    call = make_call(s);
+    if (aule_plan_new(s->attention, s->device, &call, &s->plan, &error))
+        return command_error(error);
+    return make_workspace(s);
+}
+
+int session_run(AuSession *s)
+{
+    aule_error *error = NULL;
+    return aule_plan_run(s->plan, &s->run, &error) ? command_error(error) : 0;
+}
+
+int session_wait(AuSession *s)
+{
+    aule_error *error = NULL;
+    return aule_device_synchronize(s->device, NULL, &error) ? command_error(error) : 0;
+}
+
+int session_fetch(AuSession *s)
+{
+    aule_error *error = NULL;
+    for (uint32_t i = 0; i < s->signature->tensor_count; i++)
+        if (s->buffers[i] && session_is_output(session_tensor(s, i)) &&
+            aule_buffer_download(s->buffers[i], 0, s->arrays[i].data, s->arrays[i].bytes, &error))
+            return command_error(error);
+    return 0;
+}

@@ -1,0 +1,45 @@
+/* session.h - one call of one attention on one device, from a command line: what run and bench have in common.
+ * Order of use: open, give inputs and params, prepare (which makes the outputs), run, fetch. */
+#ifndef AU_TOOLS_SESSION_H
+#define AU_TOOLS_SESSION_H
+
+#include "command.h"
+
+enum { MAX_ARGS = 64 };
+
+typedef struct AuSession {
+    aule_module *module;
+    aule_attention *attention;
+    const aule_attention_v1 *signature;
+    aule_device *device;
+    bool host;                /* the device reads the arrays where they are */
+    AuArray arrays[MAX_ARGS]; /* by index of the signature; no data: not given */
+    aule_buffer *buffers[MAX_ARGS];
+    DLTensor tensors[MAX_ARGS];
+    aule_tensor_arg tensor_args[MAX_ARGS];
+    size_t tensor_count;
+    aule_param_arg param_args[MAX_ARGS];
+    size_t param_count;
+    const char *arch;
+    aule_plan *plan;
+    aule_buffer *workspace;
+    aule_run run;
+} AuSession;
+
+/* All return 0, or an exit status after a message. A session that was opened must be closed, also after a failure. */
+int session_open(AuSession *session, AuOptions *options);
+void session_close(AuSession *session);
+
+const aule_tensor_v1 *session_tensor(const AuSession *session, uint32_t index);
+bool session_is_output(const aule_tensor_v1 *tensor);
+
+/* Reads every option that is the name of an input or of a param; an option that is nothing is an error. */
+int session_read(AuSession *session, AuOptions *options);
+
+/* Uploads inputs, makes outputs, plans, makes the workspace. */
+int session_prepare(AuSession *session);
+int session_run(AuSession *session); /* does not wait */
+int session_wait(AuSession *session);
+int session_fetch(AuSession *session); /* outputs into their arrays */
+
+#endif

@@ -1,0 +1,412 @@
+/* Calls: right results through strides, windows and workspaces; and a refusal, with its numbers, for everything that can be wrong. */
+#include "case.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void run_case(Fixture *f, Case *c)
+{
+    aule_error *error = NULL;
+    if (aule_attention_run(f->attention, f->device, &c->call, &c->run, &error))
+        fail_msg("%s", aule_error_message(error));
+}
+
+static void test_result(void **state)
+{
+    Case *c = case_new();
+    run_case(*state, c);
+    assert_true(case_is_right(c));
+    case_free(c);
+}
+
+static void test_final_left_out(void **state)
+{
+    Case *c = case_new();
+    c->call.tensor_count = T_LSE;
+    run_case(*state, c);
+    assert_true(case_is_right(c));
+    assert_true(isnan(((float *)c->storage[T_LSE])[0]));
+    case_free(c);
+}
+
+static void test_kernels_of_deep_stacks(void **state)
+{
+    Case *c = case_new();
+#if defined(__aarch64__)
+    c->call.arch = "aarch64-deep";
+#else
+    c->call.arch = "x86-64-deep";
+#endif
+    run_case(*state, c);
+    assert_true(case_is_right(c));
+    case_free(c);
+}
+
+static void test_strides(void **state)
+{
+    /* q as [B, S, H, D] in memory, v with reversed keys, k without strides. */
+    Case *c = case_new();
+    float *q = c->storage[T_Q], *moved = malloc(c->bytes[T_Q]);
+    int64_t strides[4] = {4 * 5 * SAMPLE_D, SAMPLE_D, 4 * SAMPLE_D, 1};
+    for (int b = 0; b < 2; b++)
+        for (int h = 0; h < 4; h++)
+            for (int s = 0; s < 5; s++)
+                memcpy(moved + b * strides[0] + h * strides[1] + s * strides[2],
+                       q + ((b * 4 + h) * 5 + s) * SAMPLE_D, SAMPLE_D * 4);
+    memcpy(c->strides[T_Q], strides, sizeof strides);
+    c->tensors[T_Q].data = moved;
+    c->tensors[T_K].strides = NULL;
+    float *v = c->storage[T_V], *reversed = malloc(c->bytes[T_V]);
+    for (int row = 0; row < 4; row++)
+        for (int t = 0; t < 7; t++)
+            memcpy(reversed + (row * 7 + 6 - t) * SAMPLE_E, v + (row * 7 + t) * SAMPLE_E,
+                   SAMPLE_E * 4);
+    c->tensors[T_V].data = reversed;
+    c->tensors[T_V].byte_offset = 6 * SAMPLE_E * 4;
+    c->strides[T_V][2] = -SAMPLE_E;
+    run_case(*state, c);
+    assert_true(case_is_right(c));
+    free(moved);
+    free(reversed);
+    case_free(c);
+}
+
+static void test_plan_runs_again_elsewhere(void **state)
+{
+    Fixture *f = *state;
+    Case *c = case_new(), *other = case_new();
+    aule_plan *plan;
+    aule_error *error = NULL;
+    assert_int_equal(aule_plan_new(f->attention, f->device, &c->call, &plan, &error), AULE_OK);
+    assert_string_equal(aule_plan_variant(plan)->target, "cpu");
+    uint32_t align;
+    assert_int_equal(aule_plan_workspace(plan, &align), 64 + 2 * 4 * 5 * 4);
+    assert_int_equal(align, 64);
+    aule_address at[TENSORS];
+    for (int t = 0; t < TENSORS; t++) at[t] = (aule_address){other->storage[t], 0};
+    c->run.tensors = at;
+    for (int i = 0; i < 3; i++) {
+        case_forget(other);
+        assert_int_equal(aule_plan_run(plan, &c->run, &error), AULE_OK);
+        assert_true(case_is_right(other));
+    }
+    assert_true(isnan(((float *)c->storage[T_O])[0]));
+
+    /* New parameters: the whole window, and back. */
+    aule_value wide = {.type = AULE_VALUE_INT, .i = 1000},
+               narrow = {.type = AULE_VALUE_INT, .i = 4}, none = {.type = AULE_VALUE_INT, .i = 0};
+    c->run.params = &wide;
+    assert_int_equal(aule_plan_run(plan, &c->run, &error), AULE_OK);
+    assert_false(case_is_right(other));
+    c->run.params = &narrow;
+    assert_int_equal(aule_plan_run(plan, &c->run, &error), AULE_OK);
+    assert_true(case_is_right(other));
+    c->run.params = &none;
+    expect_error(aule_plan_run(plan, &c->run, &error), &error, AULE_ERROR_REQUIRE,
+                 "window > 0 (sample.attn:9), with window = 0");
+    c->run.params = NULL;
+
+    error = NULL;
+    at[T_K].data = NULL;
+    expect_error(aule_plan_run(plan, &c->run, &error), &error, AULE_ERROR_TENSOR,
+                 "sample: k: its data is NULL");
+    error = NULL;
+    at[T_K] = (aule_address){other->storage[T_K], 2};
+    expect_error(aule_plan_run(plan, &c->run, &error), &error, AULE_ERROR_TENSOR,
+                 "sample: k: its address is 2 past a multiple of 4");
+    aule_plan_free(plan);
+    case_free(c);
+    case_free(other);
+}
+
+static void test_empty(void **state)
+{
+    /* No rows: nothing is launched, and no data is needed. */
+    Case *c = case_new();
+    c->shapes[T_Q][2] = c->shapes[T_O][2] = c->shapes[T_LSE][2] = 0;
+    c->tensors[T_Q].data = c->tensors[T_O].data = NULL;
+    run_case(*state, c);
+    case_free(c);
+
+    /* No keys: rows without any pair. */
+    c = case_new();
+    c->shapes[T_K][2] = c->shapes[T_V][2] = 0;
+    c->tensors[T_K].data = c->tensors[T_V].data = NULL;
+    run_case(*state, c);
+    for (size_t i = 0; i < c->bytes[T_O] / 4; i++) assert_true(((float *)c->storage[T_O])[i] == 0);
+    case_free(c);
+}
+
+static void test_workspace(void **state)
+{
+    Fixture *f = *state;
+    Case *c = case_new();
+    aule_plan *plan;
+    aule_error *error = NULL;
+    assert_int_equal(aule_plan_new(f->attention, f->device, &c->call, &plan, &error), AULE_OK);
+    expect_error(aule_plan_run(plan, NULL, &error), &error, AULE_ERROR_WORKSPACE,
+                 "sample: no workspace, expected 224 bytes");
+    c->run.workspace_bytes = 223;
+    expect_error(aule_plan_run(plan, &c->run, &error), &error, AULE_ERROR_WORKSPACE,
+                 "the workspace has 223 bytes, expected 224");
+    c->run.workspace_bytes = 300;
+    c->run.workspace = c->workspace + 4;
+    expect_error(aule_plan_run(plan, &c->run, &error), &error, AULE_ERROR_WORKSPACE,
+                 "not aligned to 64 bytes");
+    c->run.workspace = c->workspace;
+    c->run.queue = c;
+    expect_error(aule_plan_run(plan, &c->run, &error), &error, AULE_ERROR_USAGE,
+                 "expected aule_run.queue to be NULL");
+    aule_plan_free(plan);
+    case_free(c);
+}
+
+static void test_shape_query(void **state)
+{
+    Fixture *f = *state;
+    Case *c = case_new();
+    int32_t rank;
+    int64_t shape[8];
+    DLDataType type;
+    aule_error *error = NULL;
+    c->call.tensor_count = T_O; /* inputs alone */
+    assert_int_equal(
+        aule_attention_shape(f->attention, &c->call, "lse", &rank, shape, &type, &error), AULE_OK);
+    assert_int_equal(rank, 3);
+    assert_true(shape[0] == 2 && shape[1] == 4 && shape[2] == 5 && type.code == kDLFloat &&
+                type.bits == 32);
+    c->tensors[T_Q].dtype = c->tensors[T_K].dtype = c->tensors[T_V].dtype =
+        (DLDataType){kDLBfloat, 16, 1};
+    assert_int_equal(aule_attention_shape(f->attention, &c->call, "o", &rank, shape, &type, &error),
+                     AULE_OK);
+    assert_true(rank == 4 && shape[3] == SAMPLE_E && type.code == kDLBfloat);
+    expect_error(aule_attention_shape(f->attention, &c->call, "p", &rank, shape, &type, &error),
+                 &error, AULE_ERROR_NAME, "no tensor 'p'");
+    case_free(c);
+}
+
+/* ---- refusals: each bends one thing */
+
+typedef struct Refusal {
+    void (*bend)(Case *c);
+    aule_status status;
+    const char *text;
+} Refusal;
+
+static void unknown_tensor(Case *c) { c->args[T_SLOPE].name = "slop"; }
+static void no_name(Case *c) { c->args[T_SLOPE].name = NULL; }
+static void twice(Case *c) { c->args[T_SLOPE].name = "q"; }
+static void missing(Case *c) { c->args[T_K] = c->args[T_LSE], c->call.tensor_count = T_LSE; }
+static void null_tensor(Case *c) { c->args[T_V].tensor = NULL; }
+static void null_data(Case *c) { c->tensors[T_V].data = NULL; }
+static void null_shape(Case *c) { c->tensors[T_V].shape = NULL; }
+static void null_tensors(Case *c) { c->call.tensors = NULL; }
+static void null_params(Case *c) { c->call.params = NULL; }
+static void bad_rank(Case *c) { c->tensors[T_K].ndim = 3; }
+static void negative_rank(Case *c) { c->tensors[T_K].ndim = -1; }
+static void huge_rank(Case *c) { c->tensors[T_K].ndim = 1000000; }
+static void negative_extent(Case *c) { c->shapes[T_K][2] = -7; }
+static void bad_extent(Case *c) { c->shapes[T_V][2] = 6; }
+static void bad_computed_extent(Case *c) { c->shapes[T_SLOPE][0] = 6; }
+static void bad_output(Case *c) { c->shapes[T_O][2] = 4; }
+static void bad_dtype(Case *c) { c->tensors[T_LENGTHS].dtype = (DLDataType){kDLInt, 64, 1}; }
+static void bad_operand(Case *c) { c->tensors[T_Q].dtype = (DLDataType){kDLFloat, 64, 1}; }
+static void mixed_operands(Case *c) { c->tensors[T_K].dtype = (DLDataType){kDLFloat, 16, 1}; }
+static void vector_dtype(Case *c) { c->tensors[T_Q].dtype.lanes = 4; }
+static void wrong_device(Case *c) { c->tensors[T_V].device = (DLDevice){kDLCUDA, 1}; }
+static void misaligned(Case *c) { c->tensors[T_Q].byte_offset = 3; }
+static void overflow(Case *c) { c->strides[T_Q][0] = INT64_MAX / 2; }
+static void zero_stride(Case *c) { c->strides[T_O][1] = 0; }
+static void folded(Case *c) { c->strides[T_O][2] = 2; }
+static void in_place(Case *c) { c->tensors[T_O].data = (float *)c->tensors[T_Q].data + 3; }
+static void same_outputs(Case *c) { c->tensors[T_LSE].data = c->tensors[T_O].data; }
+static void no_param(Case *c) { c->call.param_count = 0; }
+static void unknown_param(Case *c) { c->params[0].name = "windows"; }
+static void param_twice(Case *c) { c->params[1] = c->params[0], c->call.param_count = 2; }
+static void fraction(Case *c)
+{
+    c->params[0].value = (aule_value){.type = AULE_VALUE_FLOAT, .f = 2.5};
+}
+static void nan_param(Case *c)
+{
+    c->params[0].value = (aule_value){.type = AULE_VALUE_FLOAT, .f = NAN};
+}
+static void wide_param(Case *c) { c->params[0].value.i = 1ll << 40; }
+static void flag_of_two(Case *c)
+{
+    c->params[1] = (aule_param_arg){"flag", {.type = AULE_VALUE_INT, .i = 2}},
+    c->call.param_count = 2;
+}
+static void wrong_value_type(Case *c) { c->params[0].value.type = 9; }
+static void requirement(Case *c) { c->params[0].value.i = -3; }
+static void heads(Case *c)
+{
+    c->shapes[T_K][1] = c->shapes[T_V][1] = 3, c->strides[T_K][0] = 0, c->strides[T_V][0] = 0;
+}
+static void no_heads(Case *c) { c->shapes[T_K][1] = c->shapes[T_V][1] = 0; }
+static void width(Case *c) { c->shapes[T_V][3] = c->shapes[T_O][3] = 2; }
+static void no_such_dtype(Case *c)
+{
+    for (int t = 0; t < TENSORS; t++)
+        if (t != T_LENGTHS && t != T_SLOPE && t != T_LSE)
+            c->tensors[t].dtype = (DLDataType){kDLBfloat, 16, 1};
+}
+static void no_such_arch(Case *c) { c->call.arch = "generic"; }
+static void no_such_operation(Case *c) { c->call.operation = "backward"; }
+static void old_struct(Case *c) { c->call.struct_size = 8; }
+
+static const Refusal refusals[] = {
+    {unknown_tensor, AULE_ERROR_NAME,
+     "sample: no tensor 'slop', it has q, k, v, lengths, slope, o, lse"},
+    {no_name, AULE_ERROR_USAGE, "sample: tensor 4 of the call has no name"},
+    {twice, AULE_ERROR_NAME, "sample: q is passed twice"},
+    {missing, AULE_ERROR_NAME, "sample: k is missing"},
+    {null_tensor, AULE_ERROR_TENSOR, "sample: v: the tensor is NULL"},
+    {null_data, AULE_ERROR_TENSOR, "sample: v: its data is NULL"},
+    {null_shape, AULE_ERROR_TENSOR, "sample: v: its shape is NULL"},
+    {null_tensors, AULE_ERROR_USAGE, "aule_call.tensors is NULL, tensor_count is 7"},
+    {null_params, AULE_ERROR_USAGE, "aule_call.params is NULL, param_count is 1"},
+    {bad_rank, AULE_ERROR_TENSOR, "sample: k: shape is [2, 2, 7], expected 4 axes [B, Hk, T, D]"},
+    {negative_rank, AULE_ERROR_TENSOR,
+     "sample: k: shape is of -1 axes, expected 4 axes [B, Hk, T, D]"},
+    {huge_rank, AULE_ERROR_TENSOR, "sample: k: shape is of 1000000 axes"},
+    {negative_extent, AULE_ERROR_TENSOR, "sample: k: axis 2 has -7 elements"},
+    {bad_extent, AULE_ERROR_TENSOR,
+     "sample: v: axis 2 (T) has 6 elements, expected 7 as in k; its shape is [2, 2, 6, 4]"},
+    {bad_computed_extent, AULE_ERROR_TENSOR,
+     "sample: slope: axis 0 (computed) has 6 elements, expected 7"},
+    {bad_output, AULE_ERROR_TENSOR, "sample: o: axis 2 (S) has 4 elements, expected 5 as in q"},
+    {bad_dtype, AULE_ERROR_TENSOR, "sample: lengths: dtype is i64, expected i32"},
+    {bad_operand, AULE_ERROR_TENSOR, "sample: q: dtype is float64, expected f32, f16 or bf16"},
+    {mixed_operands, AULE_ERROR_TENSOR,
+     "sample: k: dtype is f16, expected f32, as the other operands are"},
+    {vector_dtype, AULE_ERROR_TENSOR, "sample: q: dtype is float32 in vectors of 4, expected"},
+    {wrong_device, AULE_ERROR_TENSOR,
+     "sample: v: it is on DLPack device type 2, id 1, expected type 1, id 0 of device cpu"},
+    {misaligned, AULE_ERROR_TENSOR,
+     "sample: q: its address is 3 past a multiple of 4, the bytes of f32"},
+    {overflow, AULE_ERROR_TENSOR, "sample: q: its shape and strides reach beyond 64 bits"},
+    {zero_stride, AULE_ERROR_TENSOR,
+     "sample: o: it is written and overlaps itself: axis 1 has 4 elements at stride 0"},
+    {folded, AULE_ERROR_TENSOR,
+     "sample: o: it is written and overlaps itself: axis 2 has 5 elements at stride 2"},
+    {in_place, AULE_ERROR_TENSOR, "sample: o: it is written and overlaps q in memory"},
+    {same_outputs, AULE_ERROR_TENSOR, "sample: o: it is written and overlaps lse in memory"},
+    {no_param, AULE_ERROR_PARAM, "sample: param window (i32) is missing, it has no default"},
+    {unknown_param, AULE_ERROR_NAME,
+     "sample: no param 'windows', it has scale, window, flag, seed"},
+    {param_twice, AULE_ERROR_NAME, "sample: param window is passed twice"},
+    {fraction, AULE_ERROR_PARAM, "sample: param window: i32 is 2.5, expected a whole number"},
+    {nan_param, AULE_ERROR_PARAM, "expected a whole number"},
+    {wide_param, AULE_ERROR_PARAM,
+     "sample: param window: i32 is 1099511627776, expected a number of 32 bits"},
+    {flag_of_two, AULE_ERROR_PARAM, "sample: param flag: bool is 2, expected 0 or 1"},
+    {wrong_value_type, AULE_ERROR_PARAM, "AULE_VALUE_INT"},
+    {requirement, AULE_ERROR_REQUIRE,
+     "sample: requirement not met: window > 0 (sample.attn:9), with window = -3"},
+    {heads, AULE_ERROR_REQUIRE,
+     "requirement not met: H % Hk == 0 (sample.attn:3), with H = 4, Hk = 3"},
+    {no_heads, AULE_ERROR_REQUIRE,
+     "requirement divides by zero when evaluated: H % Hk == 0 (sample.attn:3), with H = 4, Hk = 0"},
+    {width, AULE_ERROR_UNSUPPORTED,
+     "sample: no forward kernel for device cpu, dtype f32, D=8, E=2; the artifact has: cpu"},
+    {width, AULE_ERROR_UNSUPPORTED, "(needs avx4096)"},
+    {width, AULE_ERROR_UNSUPPORTED,
+     "to have it: aulec --target cpu --dtype f32 --width D=8 --width E=2"},
+    {no_such_dtype, AULE_ERROR_UNSUPPORTED,
+     "aulec --target cpu --dtype bf16 --width D=8 --width E=4"},
+    {no_such_arch, AULE_ERROR_UNSUPPORTED, "architecture generic"},
+    {no_such_operation, AULE_ERROR_UNSUPPORTED,
+     "sample: no operation 'backward', the artifact has forward"},
+    {old_struct, AULE_ERROR_USAGE, "aule_call.struct_size is 8, expected at least"},
+};
+
+static void test_refusals(void **state)
+{
+    Fixture *f = *state;
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        Case *c = case_new();
+        refusals[i].bend(c);
+        expect_plan_error(f->attention, f->device, c, refusals[i].status, refusals[i].text);
+        case_free(c);
+    }
+}
+
+static void test_null_arguments(void **state)
+{
+    Fixture *f = *state;
+    Case *c = case_new();
+    aule_plan *plan;
+    aule_error *error = NULL;
+    expect_error(aule_plan_new(NULL, f->device, &c->call, &plan, &error), &error, AULE_ERROR_USAGE,
+                 "must not be NULL");
+    expect_error(aule_plan_new(f->attention, NULL, &c->call, &plan, &error), &error,
+                 AULE_ERROR_USAGE, "must not be NULL");
+    expect_error(aule_plan_new(f->attention, f->device, NULL, &plan, &error), &error,
+                 AULE_ERROR_USAGE, "must not be NULL");
+    expect_error(aule_plan_new(f->attention, f->device, &c->call, NULL, &error), &error,
+                 AULE_ERROR_USAGE, "must not be NULL");
+    expect_error(aule_plan_run(NULL, NULL, &error), &error, AULE_ERROR_USAGE, "must not be NULL");
+    expect_error(aule_module_from(NULL, NULL, NULL, &error), &error, AULE_ERROR_USAGE,
+                 "must not be NULL");
+    expect_error(aule_module_open(NULL, NULL, NULL, &error), &error, AULE_ERROR_USAGE,
+                 "must not be NULL");
+    expect_error(aule_device_open("cpu", NULL, NULL, &error), &error, AULE_ERROR_USAGE,
+                 "must not be NULL");
+    expect_error(aule_buffer_new(NULL, 1, NULL, &error), &error, AULE_ERROR_USAGE,
+                 "must not be NULL");
+    aule_plan_free(NULL);
+    aule_module_close(NULL);
+    aule_device_close(NULL);
+    aule_buffer_free(NULL);
+    aule_event_free(NULL);
+    aule_error_free(NULL);
+    aule_text_free(NULL);
+    aule_device_list_free(NULL);
+    assert_int_equal(aule_error_status(NULL), AULE_OK);
+    case_free(c);
+}
+
+/* Interleaved in one allocation, but never the same byte. */
+static void test_packed_is_no_overlap(void **state)
+{
+    Case *c = case_new();
+    float *packed = calloc(2 * 4 * 5, 16 * 4);
+    float *q = c->storage[T_Q];
+    for (int row = 0; row < 2 * 4 * 5; row++)
+        memcpy(packed + row * 16, q + row * SAMPLE_D, SAMPLE_D * 4);
+    for (int axis = 0; axis < 3; axis++) {
+        c->strides[T_Q][axis] = c->strides[T_Q][axis] / SAMPLE_D * 16;
+        c->strides[T_O][axis] = c->strides[T_O][axis] / SAMPLE_E * 16;
+    }
+    c->tensors[T_Q].data = packed;
+    c->tensors[T_O].data = packed + SAMPLE_D;
+    run_case(*state, c);
+    for (int row = 0; row < 2 * 4 * 5; row++)
+        for (int e = 0; e < SAMPLE_E; e++)
+            assert_true(fabsf(packed[row * 16 + 8 + e] - c->expected[row * SAMPLE_E + e]) < 2e-6f);
+    c->tensors[T_O].data = packed + SAMPLE_D - 1;
+    Fixture *f = *state;
+    expect_plan_error(f->attention, f->device, c, AULE_ERROR_TENSOR, "overlaps q in memory");
+    free(packed);
+    case_free(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_result),
+        cmocka_unit_test(test_final_left_out),
+        cmocka_unit_test(test_strides),
+        cmocka_unit_test(test_kernels_of_deep_stacks),
+        cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_plan_runs_again_elsewhere),
+        cmocka_unit_test(test_workspace),
+        cmocka_unit_test(test_shape_query),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_null_arguments),
+        cmocka_unit_test(test_packed_is_no_overlap),
+    };
+    return cmocka_run_group_tests(tests, fixture_open, fixture_close);
+}

@@ -1,0 +1,179 @@
+#include "case.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { B = 2, H = 4, HK = 2, S = 5, T = 7, WINDOW = 4 };
+
+static const char *const names[TENSORS] = {"q", "k", "v", "lengths", "slope", "o", "lse"};
+static const int ranks[TENSORS] = {4, 4, 4, 1, 1, 4, 3};
+static const int64_t shapes[TENSORS][4] = {{B, H, S, SAMPLE_D},
+                                           {B, HK, T, SAMPLE_D},
+                                           {B, HK, T, SAMPLE_E},
+                                           {B},
+                                           {2 * H - 1},
+                                           {B, H, S, SAMPLE_E},
+                                           {B, H, S}};
+
+static float random_float(uint32_t *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return (float)(int32_t)*state * 0x1p-31f;
+}
+
+static void add_tensor(Case *c, int t)
+{
+    int64_t stride = 1;
+    memcpy(c->shapes[t], shapes[t], sizeof shapes[t]);
+    for (int axis = ranks[t] - 1; axis >= 0; axis--) {
+        c->strides[t][axis] = stride;
+        stride *= shapes[t][axis];
+    }
+    c->bytes[t] = (size_t)stride * 4;
+    c->storage[t] = calloc(1, c->bytes[t]);
+    assert_non_null(c->storage[t]);
+    DLDataType f32 = {kDLFloat, 32, 1}, i32 = {kDLInt, 32, 1};
+    c->tensors[t] = (DLTensor){.data = c->storage[t],
+                               .device = {kDLCPU, 0},
+                               .ndim = ranks[t],
+                               .dtype = t == T_LENGTHS ? i32 : f32,
+                               .shape = c->shapes[t],
+                               .strides = c->strides[t]};
+    c->args[t] = (aule_tensor_arg){names[t], &c->tensors[t]};
+}
+
+/* The formula, over compact tensors, in double. */
+static void fill_expected(Case *c)
+{
+    const float *q = c->storage[T_Q], *k = c->storage[T_K], *v = c->storage[T_V],
+                *slope = c->storage[T_SLOPE];
+    const int32_t *lengths = c->storage[T_LENGTHS];
+    for (int b = 0; b < B; b++)
+        for (int h = 0; h < H; h++)
+            for (int i = 0; i < S; i++) {
+                double sum = 0, acc[SAMPLE_E] = {0};
+                for (int j = 0; j < lengths[b]; j++) {
+                    if (abs(i - j) >= WINDOW) continue;
+                    double s = 0;
+                    int row = (b * HK + h / (H / HK)) * T + j;
+                    for (int d = 0; d < SAMPLE_D; d++)
+                        s += (double)q[((b * H + h) * S + i) * SAMPLE_D + d] *
+                             (double)k[row * SAMPLE_D + d];
+                    double weight = exp(s / sqrt(SAMPLE_D) + (double)slope[h]);
+                    sum += weight;
+                    for (int e = 0; e < SAMPLE_E; e++)
+                        acc[e] += weight * (double)v[row * SAMPLE_E + e];
+                }
+                int at = (b * H + h) * S + i;
+                for (int e = 0; e < SAMPLE_E; e++)
+                    c->expected[at * SAMPLE_E + e] = (float)(acc[e] / sum);
+                c->expected_lse[at] = (float)log(sum);
+            }
+}
+
+Case *case_new(void)
+{
+    Case *c = aligned_alloc(64, (sizeof *c + 63) / 64 * 64);
+    assert_non_null(c);
+    memset(c, 0, sizeof *c);
+    uint32_t state = 1;
+    for (int t = 0; t < TENSORS; t++) {
+        add_tensor(c, t);
+        float *values = c->storage[t];
+        for (size_t i = 0; i < c->bytes[t] / 4 && t != T_LENGTHS; i++)
+            values[i] = random_float(&state);
+    }
+    memcpy(c->storage[T_LENGTHS], (int32_t[]){7, 5}, 8);
+    c->params[0] = (aule_param_arg){"window", {.type = AULE_VALUE_INT, .i = WINDOW}};
+    c->call = (aule_call){.struct_size = sizeof c->call,
+                          .tensors = c->args,
+                          .tensor_count = TENSORS,
+                          .params = c->params,
+                          .param_count = 1};
+    c->run = (aule_run){.struct_size = sizeof c->run,
+                        .workspace = c->workspace,
+                        .workspace_bytes = sizeof c->workspace};
+    c->expected = malloc(c->bytes[T_O]);
+    c->expected_lse = malloc(c->bytes[T_LSE]);
+    assert_true(c->expected && c->expected_lse);
+    fill_expected(c);
+    case_forget(c);
+    return c;
+}
+
+void case_free(Case *c)
+{
+    for (int t = 0; t < TENSORS; t++) free(c->storage[t]);
+    free(c->expected);
+    free(c->expected_lse);
+    free(c);
+}
+
+void case_forget(Case *c)
+{
+    memset(c->storage[T_O], 0xff, c->bytes[T_O]);
+    memset(c->storage[T_LSE], 0xff, c->bytes[T_LSE]);
+    memset(c->workspace, 0xff, sizeof c->workspace);
+}
+
+static bool close_to(const float *found, const float *expected, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!(fabsf(found[i] - expected[i]) < 2e-6f)) return false;
+    return true;
+}
+
+bool case_is_right(const Case *c)
+{
+    return close_to(c->storage[T_O], c->expected, c->bytes[T_O] / 4) &&
+           (c->call.tensor_count < TENSORS ||
+            close_to(c->storage[T_LSE], c->expected_lse, c->bytes[T_LSE] / 4));
+}
+
+void expect_error(aule_status found, aule_error **error, aule_status status, const char *text)
+{
+    const char *message = aule_error_message(*error);
+    if (found != status || aule_error_status(*error) != status || !strstr(message, text))
+        fail_msg("found status %s, '%s'; expected %s, '%s'", aule_status_name(found), message,
+                 aule_status_name(status), text);
+    if (strchr(message, '\n') && status != AULE_ERROR_BUILD)
+        fail_msg("more than one line: %s", message);
+    aule_error_free(*error);
+    *error = NULL;
+}
+
+void expect_plan_error(aule_attention *attention, aule_device *device, const Case *c,
+                       aule_status status, const char *text)
+{
+    aule_plan *plan = (aule_plan *)(uintptr_t)1;
+    aule_error *error = NULL;
+    aule_status found = aule_plan_new(attention, device, &c->call, &plan, &error);
+    expect_error(found, &error, status, text);
+    assert_ptr_equal(plan, (aule_plan *)(uintptr_t)1); /* not written by a failure */
+    assert_int_equal(aule_plan_new(attention, device, &c->call, &plan, NULL), status);
+}
+
+int fixture_open(void **state)
+{
+    Fixture *f = calloc(1, sizeof *f);
+    aule_error *error = NULL;
+    aule_device_options options = {.struct_size = sizeof options, .threads = 3};
+    if (!f || aule_module_from(&sample_module, NULL, &f->module, &error) ||
+        aule_module_find(f->module, NULL, &f->attention, &error) ||
+        aule_device_open("cpu", &options, &f->device, &error)) {
+        print_error("%s\n", aule_error_message(error));
+        return -1;
+    }
+    *state = f;
+    return 0;
+}
+
+int fixture_close(void **state)
+{
+    Fixture *f = *state;
+    aule_device_close(f->device);
+    aule_module_close(f->module);
+    free(f);
+    return 0;
+}

@@ -1,0 +1,49 @@
+/* case.h - a call of the sample attention with everything in place, which tests then bend. */
+#ifndef CASE_H
+#define CASE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "sample.h"
+
+typedef struct Case {
+    int64_t shapes[TENSORS][4], strides[TENSORS][4];
+    DLTensor tensors[TENSORS];
+    aule_tensor_arg args[TENSORS];
+    aule_param_arg params[PARAMS]; /* [0] is the window */
+    aule_call call;
+    void *storage[TENSORS];
+    size_t bytes[TENSORS];
+    float *expected; /* [B, H, S, E] */
+    float *expected_lse;
+    unsigned char workspace[1 << 16] __attribute__((aligned(64)));
+    aule_run run;
+} Case;
+
+/* B 2, H 4, Hk 2, S 5, T 7, random data, all tensors compact, host memory, window 4, a workspace. */
+Case *case_new(void);
+void case_free(Case *c);
+bool case_is_right(const Case *c); /* o and lse against the formula in double */
+void case_forget(Case *c);         /* outputs to NaN */
+
+/* The call fails with [status] and a message that contains [text]. */
+void expect_plan_error(aule_attention *attention, aule_device *device, const Case *c,
+                       aule_status status, const char *text);
+void expect_error(aule_status found, aule_error **error, aule_status status,
+                  const char *text); /* frees it */
+
+/* The sample module and a cpu device, as group setup. */
+typedef struct Fixture {
+    aule_module *module;
+    aule_attention *attention;
+    aule_device *device;
+} Fixture;
+int fixture_open(void **state);
+int fixture_close(void **state);
+
+#endif
