@@ -1,0 +1,430 @@
+/* exec.c - see exec.h. */
+#include "exec.h"
+
+#include "attn.h"
+#include "aule/aule.h"
+#include "aule/aulec.h"
+#include "front.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_TENSORS = 16, MOST_SIZES = 32 };
+
+struct ExecSuite {
+    aule_device *device;
+    const aule_device_info *info;
+    const char *scripts;
+};
+
+/* A tensor as the oracle sees it, and as the kernel does. */
+typedef struct Tensor {
+    const char *name;
+    AuDtype dtype; /* never OPERAND */
+    uint32_t rank;
+    int64_t shape[8], strides[8];
+    size_t elements, span; /* of the shape; of the memory */
+    double *values;        /* C order */
+    unsigned char *bytes;  /* the memory's content */
+    aule_buffer *buffer;   /* where the device is not the host */
+    DLTensor dl;
+    bool output;
+} Tensor;
+
+typedef struct Run {
+    ExecSuite *suite;
+    const ExecCase *c;
+    const char *dtype;
+    AuArena *arena;
+    AuDiags *diags;
+    AuAttn *attn;
+    int64_t sizes[MOST_SIZES];
+    double params[MOST_SIZES];
+    int64_t params_i64[MOST_SIZES];
+    Tensor tensors[MOST_TENSORS];
+    uint32_t tensor_count;
+    uint64_t random;
+} Run;
+
+static bool fail(const Run *r, const char *what, const char *detail)
+{
+    fprintf(stderr, "%s %s [%s] %s on %s: %s: %s\n", r->c->script, r->dtype, r->c->sizes, r->c->how ? r->c->how : "", r->suite->info->id, what, detail);
+    return false;
+}
+
+/* ---- numbers */
+
+static uint64_t next_random(Run *r) /* xorshift64*, Vigna 2016 */
+{
+    r->random ^= r->random >> 12, r->random ^= r->random << 25, r->random ^= r->random >> 27;
+    return r->random * 2685821657736338717u;
+}
+static double uniform(Run *r) { return (double)(next_random(r) >> 11) * 0x1p-53; }
+static double normal(Run *r) { return sqrt(-2 * log(uniform(r) + 0x1p-60)) * cos(6.283185307179586 * uniform(r)); }
+
+static uint16_t to_bf16(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, 4);
+    return (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+static float from_bf16(uint16_t x)
+{
+    const uint32_t bits = (uint32_t)x << 16;
+    float f;
+    memcpy(&f, &bits, 4);
+    return f;
+}
+
+static AuDtype dtype_of(const char *name) { return strcmp(name, "f16") == 0 ? AU_DT_F16 : strcmp(name, "bf16") == 0 ? AU_DT_BF16 : AU_DT_F32; }
+
+static size_t bytes_of(AuDtype d) { return d == AU_DT_I64 ? 8 : d == AU_DT_F16 || d == AU_DT_BF16 ? 2 : d == AU_DT_U8 || d == AU_DT_BOOL ? 1 : 4; }
+
+__extension__ typedef _Float16 Half;
+
+static void put(unsigned char *at, AuDtype d, double v)
+{
+    const float f = (float)v;
+    const int32_t i = (int32_t)(isfinite(v) ? v : 0);
+    const int64_t wide = i;
+    const Half h = (Half)f;
+    const uint16_t b = isnan(v) ? 0x7fc0 : to_bf16(f);
+    switch (d) {
+    case AU_DT_F32: case AU_DT_OPERAND: memcpy(at, &f, 4); break;
+    case AU_DT_F16: memcpy(at, &h, 2); break;
+    case AU_DT_BF16: memcpy(at, &b, 2); break;
+    case AU_DT_I32: memcpy(at, &i, 4); break;
+    case AU_DT_I64: memcpy(at, &wide, 8); break;
+    case AU_DT_U8: case AU_DT_BOOL: *at = (unsigned char)i; break;
+    }
+}
+
+static double get(const unsigned char *at, AuDtype d)
+{
+    float f;
+    Half h;
+    uint16_t b;
+    int32_t i;
+    int64_t wide;
+    switch (d) {
+    case AU_DT_F32: case AU_DT_OPERAND: memcpy(&f, at, 4); return (double)f;
+    case AU_DT_F16: memcpy(&h, at, 2); return (double)h;
+    case AU_DT_BF16: memcpy(&b, at, 2); return (double)from_bf16(b);
+    case AU_DT_I32: memcpy(&i, at, 4); return i;
+    case AU_DT_I64: memcpy(&wide, at, 8); return (double)wide;
+    case AU_DT_U8: case AU_DT_BOOL: return *at;
+    }
+    return 0;
+}
+
+static bool is_integer(AuDtype d) { return d == AU_DT_I32 || d == AU_DT_I64 || d == AU_DT_U8 || d == AU_DT_BOOL; }
+static bool has(const Run *r, const char *word) { return r->c->how && strstr(r->c->how, word); }
+
+/* ---- tensors */
+
+static size_t memory_index(const Tensor *t, size_t n)
+{
+    size_t at = 0;
+    for (uint32_t d = t->rank; d-- > 0;) {
+        at += n % (size_t)t->shape[d] * (size_t)t->strides[d];
+        n /= (size_t)t->shape[d];
+    }
+    return at;
+}
+
+/* Strides from the innermost axis outwards; `odd` leaves gaps, heads_inside puts axis 1 inside axis 2. */
+static void lay_out(Run *r, Tensor *t)
+{
+    static const uint32_t plain[] = {0, 1, 2, 3, 4, 5, 6, 7}, inside[] = {0, 2, 1, 3};
+    const uint32_t *order = has(r, "heads_inside") && t->rank == 4 ? inside : plain;
+    int64_t step = has(r, "odd") && t->rank ? 3 : 1;
+    for (uint32_t n = t->rank; n-- > 0;) {
+        t->strides[order[n]] = step;
+        step *= t->shape[order[n]];
+        if (has(r, "odd")) step += 5;
+    }
+    t->span = 1;
+    for (uint32_t d = 0; d < t->rank; d++)
+        if (t->shape[d]) t->span += (size_t)((t->shape[d] - 1) * t->strides[d]);
+}
+
+static void fill(Run *r, Tensor *t, uint32_t index)
+{
+    const double deviation = has(r, "big") && index < 2 ? 3 : 1;
+    double ascending = 0;
+    t->values = AU_NEW_ARRAY(r->arena, double, t->elements + 1);
+    t->bytes = AU_NEW_ARRAY(r->arena, unsigned char, (t->span + 16) * bytes_of(t->dtype));
+    for (size_t n = 0; n < t->span; n++) put(t->bytes + n * bytes_of(t->dtype), t->dtype, has(r, "nan") ? NAN : 0);
+    for (size_t n = 0; n < t->elements; n++) {
+        double v = normal(r) * deviation;
+        if (is_integer(t->dtype)) {
+            if (n % (size_t)t->shape[t->rank - 1] == 0) ascending = 0;
+            ascending += uniform(r) < 0.06;
+            v = has(r, "sorted") ? ascending : floor(uniform(r) * 2);
+        }
+        if (has(r, "huge") && index == 1 && n % 977 == 13) v *= 1e3;
+        unsigned char *at = t->bytes + memory_index(t, n) * bytes_of(t->dtype);
+        if (!t->output) put(at, t->dtype, v);
+        else put(at, t->dtype, NAN); /* what is not written shows */
+        t->values[n] = get(at, t->dtype);
+    }
+}
+
+static DLDataType dl_type(AuDtype d)
+{
+    switch (d) {
+    case AU_DT_F32: case AU_DT_OPERAND: return (DLDataType){kDLFloat, 32, 1};
+    case AU_DT_F16: return (DLDataType){kDLFloat, 16, 1};
+    case AU_DT_BF16: return (DLDataType){kDLBfloat, 16, 1};
+    case AU_DT_I32: return (DLDataType){kDLInt, 32, 1};
+    case AU_DT_I64: return (DLDataType){kDLInt, 64, 1};
+    case AU_DT_U8: return (DLDataType){kDLUInt, 8, 1};
+    case AU_DT_BOOL: return (DLDataType){kDLBool, 8, 1};
+    }
+    return (DLDataType){kDLFloat, 32, 1};
+}
+
+static bool on_host(const Run *r) { return strcmp(r->suite->info->backend, "cpu") == 0; }
+
+static bool add_tensor(Run *r, const char *name, AuDtype dtype, const int64_t *shape, uint32_t rank, bool output)
+{
+    Tensor *t = &r->tensors[r->tensor_count];
+    *t = (Tensor){.name = name, .dtype = dtype == AU_DT_OPERAND ? dtype_of(r->dtype) : dtype, .rank = rank, .output = output, .elements = 1};
+    for (uint32_t d = 0; d < rank; d++) {
+        t->shape[d] = shape[d];
+        t->elements *= (size_t)shape[d];
+    }
+    lay_out(r, t);
+    fill(r, t, r->tensor_count);
+    aule_error *error = NULL;
+    const size_t bytes = t->span * bytes_of(t->dtype);
+    if (!on_host(r) && (aule_buffer_new(r->suite->device, bytes ? bytes : 4, &t->buffer, &error) || aule_buffer_upload(t->buffer, 0, t->bytes, bytes, &error)))
+        return fail(r, "buffer", aule_error_message(error));
+    t->dl = (DLTensor){.data = t->buffer ? aule_buffer_data(t->buffer) : t->bytes, .device = r->suite->info->dl, .ndim = (int32_t)rank,
+                       .dtype = dl_type(t->dtype), .shape = t->shape, .strides = t->strides};
+    r->tensor_count++;
+    return true;
+}
+
+/* ---- the case */
+
+static char *read_file(AuArena *arena, const char *path, size_t *length)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f) return NULL;
+    char *text = au_alloc(arena, 1 << 16);
+    *length = fread(text, 1, (1 << 16) - 1, f);
+    fclose(f);
+    return text;
+}
+
+static bool number_of(const char *list, const char *name, double *value)
+{
+    const size_t length = strlen(name);
+    for (const char *at = list; at && *at; at = strchr(at, ' ')) {
+        while (*at == ' ') at++;
+        if (strncmp(at, name, length) == 0 && at[length] == '=') {
+            *value = strtod(at + length + 1, NULL);
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool bind(Run *r)
+{
+    double v;
+    for (uint32_t n = 0; n < r->attn->size_count; n++) {
+        const AuSize *s = &r->attn->sizes[n];
+        if (s->fixed >= 0) r->sizes[n] = s->fixed;
+        else if (number_of(r->c->sizes, s->name, &v)) r->sizes[n] = (int64_t)v;
+        else return fail(r, "the case gives no size", s->name);
+    }
+    for (uint32_t n = 0; n < r->attn->param_count; n++) {
+        const AuParam *p = &r->attn->params[n];
+        if (r->c->params && number_of(r->c->params, p->name, &v)) r->params[n] = p->dtype == AU_DT_F32 ? (double)(float)v : v;
+        else if (p->default_value.i) r->params[n] = (double)(float)attn_scalar(r->attn, p->default_value, r->sizes, r->params);
+        else return fail(r, "the case gives no parameter", p->name);
+        r->params_i64[n] = (int64_t)r->params[n];
+    }
+    return true;
+}
+
+static bool make_tensors(Run *r)
+{
+    static const char *const roles[] = {"q", "k", "v"};
+    AuAttn *a = r->attn;
+    int64_t shape[8];
+    for (uint32_t n = 0; n < a->tensor_count; n++) {
+        for (uint32_t d = 0; d < a->tensors[n].rank; d++) shape[d] = (int64_t)attn_scalar(a, a->tensors[n].axes[d], r->sizes, r->params);
+        if (!add_tensor(r, n < 3 ? roles[n] : a->tensors[n].name, a->tensors[n].dtype, shape, a->tensors[n].rank, false)) return false;
+    }
+    int64_t o[4];
+    for (uint32_t d = 0; d < 3; d++) o[d] = (int64_t)attn_scalar(a, a->tensors[0].axes[d], r->sizes, r->params);
+    o[3] = (int64_t)attn_scalar(a, a->tensors[2].axes[3], r->sizes, r->params);
+    if (!add_tensor(r, "o", AU_DT_OPERAND, o, 4, true)) return false;
+    for (uint32_t n = 0; n < a->online->final_count; n++)
+        if (!add_tensor(r, a->online->finals[n].name, AU_DT_F32, o, 3, true)) return false;
+    return true;
+}
+
+static const char *widths(Run *r)
+{
+    AuText text = {.arena = r->arena};
+    for (uint32_t n = 0; n < r->attn->size_count; n++) {
+        const char *name = r->attn->sizes[n].name;
+        if (r->attn->sizes[n].fixed < 0 && strlen(name) == 1 && strchr("DEP", *name)) au_text_add(&text, "%s%s=%d", text.length ? ";" : "", name, (int)r->sizes[n]);
+    }
+    return text.length ? au_text_str(&text) : NULL;
+}
+
+static aule_module *compile(Run *r, const char *text, size_t length)
+{
+    aulec_options o = {.struct_size = sizeof o, .targets = r->suite->info->backend, .dtypes = r->dtype, .widths = widths(r)};
+    aulec_result *result = NULL;
+    aule_module *module = NULL;
+    aule_error *error = NULL;
+    if (aulec_compile(r->c->script, text, length, &o, &result) != AULEC_OK) {
+        fail(r, "compile", aulec_result_diagnostics(result));
+        aulec_result_free(result);
+        return NULL;
+    }
+    char path[] = "/tmp/aule-exec-XXXXXX";
+    const int file = mkstemp(path);
+    const size_t bytes = aulec_result_length(result);
+    if (file < 0 || write(file, aulec_result_data(result), bytes) != (ssize_t)bytes) fail(r, "write", path);
+    else if (aule_module_open(path, NULL, &module, &error)) fail(r, "open", aule_error_message(error));
+    close(file);
+    unlink(path);
+    aule_error_free(error);
+    aulec_result_free(result);
+    return module;
+}
+
+static bool call_kernel(Run *r, aule_module *module)
+{
+    aule_tensor_arg tensors[MOST_TENSORS];
+    aule_param_arg params[MOST_SIZES];
+    aule_call call = {.struct_size = sizeof call, .tensors = tensors, .params = params, .param_count = r->attn->param_count};
+    for (uint32_t n = 0; n < r->tensor_count; n++)
+        if (!(n == 2 && r->attn->v_in_k)) tensors[call.tensor_count++] = (aule_tensor_arg){r->tensors[n].name, &r->tensors[n].dl};
+    for (uint32_t n = 0; n < r->attn->param_count; n++) {
+        const bool real = r->attn->params[n].dtype == AU_DT_F32;
+        params[n] = (aule_param_arg){r->attn->params[n].name, {.type = real ? AULE_VALUE_FLOAT : AULE_VALUE_INT, .i = r->params_i64[n], .f = r->params[n]}};
+    }
+    aule_attention *attention;
+    aule_plan *plan = NULL;
+    aule_buffer *workspace = NULL;
+    aule_error *error = NULL;
+    aule_run run = {.struct_size = sizeof run};
+    bool good = !aule_module_find(module, r->attn->name, &attention, &error) && !aule_plan_new(attention, r->suite->device, &call, &plan, &error);
+    if (good && (run.workspace_bytes = aule_plan_workspace(plan, NULL)) > 0) {
+        good = !aule_buffer_new(r->suite->device, run.workspace_bytes, &workspace, &error);
+        if (good) run.workspace = aule_buffer_data(workspace);
+    }
+    good = good && !aule_plan_run(plan, &run, &error) && !aule_device_synchronize(r->suite->device, NULL, &error);
+    for (uint32_t n = 0; n < r->tensor_count && good; n++)
+        if (r->tensors[n].output && r->tensors[n].buffer)
+            good = !aule_buffer_download(r->tensors[n].buffer, 0, r->tensors[n].bytes, r->tensors[n].span * bytes_of(r->tensors[n].dtype), &error);
+    if (!good) fail(r, "call", aule_error_message(error));
+    aule_error_free(error);
+    aule_plan_free(plan);
+    aule_buffer_free(workspace);
+    return good;
+}
+
+/* The oracle's outputs, in f64 or rounded as a plain kernel rounds. */
+static bool oracle(Run *r, AuDtype round_to, double *const *outputs)
+{
+    const double *tensors[MOST_TENSORS];
+    const char *why = NULL;
+    for (uint32_t n = 0; n < r->attn->tensor_count; n++) tensors[n] = r->tensors[n].values;
+    const AuOracleCall call = {.sizes = r->sizes, .tensors = tensors, .params = r->params, .params_i64 = r->params_i64, .o = outputs[0],
+                               .finals = outputs + 1, .round_to = round_to};
+    return attn_interpret(r->attn, &call, r->arena, &why) || fail(r, "oracle", why ? why : "");
+}
+
+static double difference(double x, double y) { return x == y || (isnan(x) && isnan(y)) ? 0 : isfinite(x) && isfinite(y) ? fabs(x - y) : INFINITY; }
+
+static bool compare(Run *r, const Tensor *t, const double *want, const double *plain)
+{
+    double error = 0, bound = 0, largest = 0;
+    size_t worst = 0;
+    for (size_t n = 0; n < t->elements; n++) {
+        const double got = get(t->bytes + memory_index(t, n) * bytes_of(t->dtype), t->dtype), e = difference(got, want[n]);
+        if (e > error || isnan(e)) error = e, worst = n;
+        bound = fmax(bound, difference(plain[n], want[n]));
+        if (isfinite(want[n])) largest = fmax(largest, fabs(want[n]));
+    }
+    bound = 2 * bound + 0x1p-21 * largest;
+    if (error <= bound) return true;
+    char text[200];
+    snprintf(text, sizeof text, "element %zu is %.9g, expected %.9g: error %.3g, bound %.3g", worst,
+             get(t->bytes + memory_index(t, worst) * bytes_of(t->dtype), t->dtype), want[worst], error, bound);
+    return fail(r, t->name, text);
+}
+
+static bool check(Run *r)
+{
+    double *want[MOST_TENSORS] = {NULL}, *plain[MOST_TENSORS] = {NULL};
+    const uint32_t first = r->attn->tensor_count;
+    for (uint32_t n = first; n < r->tensor_count; n++) {
+        want[n - first] = AU_NEW_ARRAY(r->arena, double, r->tensors[n].elements + 1);
+        plain[n - first] = AU_NEW_ARRAY(r->arena, double, r->tensors[n].elements + 1);
+    }
+    if (!oracle(r, AU_DT_OPERAND, want) || !oracle(r, dtype_of(r->dtype), plain)) return false;
+    bool good = true;
+    for (uint32_t n = first; n < r->tensor_count; n++) good &= compare(r, &r->tensors[n], want[n - first], plain[n - first]);
+    return good;
+}
+
+bool exec_run(ExecSuite *suite, const ExecCase *c, const char *dtype)
+{
+    Run *r = calloc(1, sizeof *r);
+    if (!r) return false;
+    *r = (Run){.suite = suite, .c = c, .dtype = dtype, .arena = au_arena_new(NULL), .random = 88172645463325252u};
+    r->diags = au_diags_new(r->arena);
+    size_t length = 0;
+    uint32_t count = 0;
+    const char *text = read_file(r->arena, au_format(r->arena, "%s/%s", suite->scripts, c->script), &length);
+    bool good = text != NULL || fail(r, "read", suite->scripts);
+    if (good) {
+        AuNames *names = au_names_new(r->arena);
+        const AuScript *script = front_parse(r->arena, names, r->diags, au_source_add(r->diags, c->script, text, length));
+        AuAttn **all = front_check(r->arena, names, r->diags, script, &count);
+        good = (count == 1 && !r->diags->errors) || fail(r, "front end", "errors");
+        if (good) r->attn = all[0];
+    }
+    aule_module *module = NULL;
+    good = good && bind(r) && make_tensors(r) && (module = compile(r, text, length)) && call_kernel(r, module) && check(r);
+    aule_module_close(module);
+    for (uint32_t n = 0; n < r->tensor_count; n++) aule_buffer_free(r->tensors[n].buffer);
+    au_arena_free(r->arena);
+    free(r);
+    return good;
+}
+
+ExecSuite *exec_open(const char *device, const char *scripts)
+{
+    ExecSuite *s = calloc(1, sizeof *s);
+    aule_error *error = NULL;
+    if (!s || aule_device_open(device, NULL, &s->device, &error)) {
+        fprintf(stderr, "%s: %s\n", device, aule_error_message(error));
+        aule_error_free(error);
+        free(s);
+        return NULL;
+    }
+    s->info = aule_device_get_info(s->device);
+    s->scripts = scripts;
+    return s;
+}
+
+void exec_close(ExecSuite *suite)
+{
+    if (!suite) return;
+    aule_device_close(suite->device);
+    free(suite);
+}

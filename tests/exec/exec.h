@@ -1,0 +1,26 @@
+/* exec.h - whole scripts on real devices against the f64 oracle: compile, load, call, compare.
+ * The rule of numerics: the error against f64 is at most twice that of the plain formula computed in the same operand type, plus a
+ * few roundings of the largest result; every element is written and finite. */
+#ifndef AU_TESTS_EXEC_H
+#define AU_TESTS_EXEC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct ExecCase {
+    const char *script; /* under the folder of scripts */
+    const char *sizes;  /* "B=1 H=2 Hk=1 S=33 T=57 D=64 E=64" */
+    const char *params; /* "window=16 rate=0.5", or NULL */
+    const char *how;    /* words: odd (strides that are not those of a contiguous tensor), heads_inside ([B, S, H, D] in memory), nan (padding is NaN),
+                           big (scores of deviation 9), huge (one key of magnitude 1e4), sorted (integer inputs ascend), or NULL */
+} ExecCase;
+
+typedef struct ExecSuite ExecSuite;
+
+/* [device]: what aule_device_open takes. NULL: it cannot be opened. */
+ExecSuite *exec_open(const char *device, const char *scripts);
+void exec_close(ExecSuite *suite);
+/* Runs a case in one operand type ("f32"); false: prints what was expected and found. */
+bool exec_run(ExecSuite *suite, const ExecCase *c, const char *dtype);
+
+#endif

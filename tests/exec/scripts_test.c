@@ -1,0 +1,61 @@
+/* scripts_test.c - every softmax-family script of the examples, over the hard shapes, in every operand type, on one device.
+ *     scripts_test DEVICE SCRIPTS [quick]      DEVICE: cpu, opencl:0, ... */
+#include "exec.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// clang-format off
+static const ExecCase cases[] = {
+    {"mha.attn", "B=1 H=2 Hk=1 S=64 T=64 D=64 E=64", NULL, NULL},
+    {"mha.attn", "B=2 H=4 Hk=2 S=33 T=57 D=64 E=64", NULL, "nan odd"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=1 T=1 D=64 E=64", NULL, NULL},
+    {"mha.attn", "B=1 H=2 Hk=2 S=70 T=23 D=64 E=64", NULL, "nan"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=131 T=257 D=64 E=32", NULL, "heads_inside"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=97 T=97 D=40 E=72", NULL, "big"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=65 T=129 D=8 E=8", NULL, "huge"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=40 T=40 D=256 E=256", NULL, NULL},
+    {"softmax_spelled_out.attn", "B=1 H=2 Hk=1 S=77 T=77 D=64 E=64", NULL, NULL},
+    {"gemma_local.attn", "B=1 H=4 Hk=2 S=150 T=150 D=64 E=64", "window=40", NULL},
+    {"gemma_local.attn", "B=1 H=2 Hk=2 S=200 T=70 D=64 E=64", "window=1", NULL},
+    {"gemma_local.attn", "B=1 H=2 Hk=2 S=60 T=260 D=64 E=64", "window=100", "big"},
+    {"documents_bias_sink.attn", "B=2 H=2 S=90 T=90 D=64 E=64", NULL, "sorted"},
+    {"documents_bias_sink.attn", "B=1 H=1 S=1 T=1 D=64 E=64", NULL, "sorted"},
+    {"documents_bias_sink.attn", "B=1 H=2 S=200 T=200 D=32 E=64", NULL, "sorted odd"},
+    {"dropout.attn", "B=2 H=2 Hk=1 S=67 T=67 D=64 E=64", "rate=0.25 seed=1234567", NULL},
+    {"dropout.attn", "B=1 H=1 Hk=1 S=20 T=30 D=64 E=64", "rate=0.0 seed=-5", NULL},
+    {"gated_qknorm.attn", "B=1 H=4 Hk=2 S=50 T=83 D=64", NULL, NULL},
+    {"gated_qknorm.attn", "B=2 H=2 Hk=1 S=33 T=33 D=128", "theta=10000.0", "odd"},
+    {"mla_train.attn", "B=1 H=2 S=60 T=75 D=64 E=64 P=32", NULL, NULL},
+    {"mla_train.attn", "B=2 H=3 S=17 T=17 D=128 E=64 P=64", NULL, "nan"},
+    {"mla_decode.attn", "B=2 H=4 S=3 T=130", NULL, NULL},
+    {"mla_decode.attn", "B=1 H=1 S=1 T=1", NULL, NULL},
+    {"sigmoid.attn", "B=1 H=2 S=100 T=100 D=64 E=64", NULL, NULL},
+    {"sigmoid.attn", "B=1 H=1 S=13 T=41 D=64 E=16", NULL, "big"},
+    {"relu.attn", "B=1 H=2 S=100 T=130 D=64 E=64", NULL, "odd"},
+    {"relu.attn", "B=1 H=1 S=1 T=200 D=64 E=64", NULL, NULL},
+    {"retention.attn", "B=1 H=2 S=90 T=90 D=64 E=64", NULL, NULL},
+    {"retention.attn", "B=1 H=2 S=50 T=75 D=64 E=64", NULL, NULL},
+    {"retention_decay.attn", "B=1 H=3 S=140 T=140 D=64 E=128", NULL, NULL},
+};
+// clang-format on
+
+int main(int argc, char **argv)
+{
+    static const char *const dtypes[] = {"f32", "f16", "bf16"};
+    if (argc < 3) return 2;
+    const bool quick = argc > 3 && strcmp(argv[3], "quick") == 0;
+    const char *only = argc > 3 && !quick ? argv[3] : NULL;
+    ExecSuite *suite = exec_open(argv[1], argv[2]);
+    if (!suite) return 77; /* meson: skipped */
+    unsigned passed = 0, failed = 0;
+    for (unsigned n = 0; n < sizeof cases / sizeof *cases; n++)
+        for (unsigned d = 0; d < 3; d++) {
+            if ((quick && d != n % 3) || (only && !strstr(cases[n].script, only))) continue;
+            if (exec_run(suite, &cases[n], dtypes[d])) passed++;
+            else failed++;
+        }
+    exec_close(suite);
+    printf("%u passed, %u failed\n", passed, failed);
+    return failed != 0;
+}
