@@ -161,15 +161,16 @@ static void put_launch(Artifact *x, uint64_t at, const AuVariant *v, const AuKer
     put_slots(x, at, k);
 }
 
-static void put_fixed(Artifact *x, uint64_t variant, const AuVariant *v)
+/* Sizes that the compiler fixed; those that the script writes as numbers are checked with the shapes. */
+static void put_fixed(Artifact *x, uint64_t variant, const AuVariant *v, const AuAttn *signature)
 {
     const AuAttn *a = v->attn;
     uint32_t count = 0;
-    for (uint32_t n = 0; n < a->size_count; n++) count += a->sizes[n].fixed >= 0;
+    for (uint32_t n = 0; n < a->size_count; n++) count += a->sizes[n].fixed >= 0 && signature->sizes[n].fixed < 0;
     const uint64_t at = put_array(x, sizeof(aule_fixed_v1), count);
     uint64_t here = at;
     for (uint32_t n = 0; n < a->size_count; n++) {
-        if (a->sizes[n].fixed < 0) continue;
+        if (a->sizes[n].fixed < 0 || signature->sizes[n].fixed >= 0) continue;
         const aule_fixed_v1 fixed = {.size = n, .value = a->sizes[n].fixed};
         PUT(x, here, fixed);
         here += sizeof fixed;
@@ -178,7 +179,7 @@ static void put_fixed(Artifact *x, uint64_t variant, const AuVariant *v)
     IMAGE_POINT(&x->b, aule_variant_v1, variant, fixed, at);
 }
 
-static void put_variant(Artifact *x, uint64_t at, const AuVariant *v)
+static void put_variant(Artifact *x, uint64_t at, const AuVariant *v, const AuAttn *signature)
 {
     const bool host = v->target->format == AULE_CODE_HOST;
     const aule_variant_v1 row = {.struct_size = sizeof row, .dtype = operand_of(v->operand), .code_format = v->target->format,
@@ -189,7 +190,7 @@ static void put_variant(Artifact *x, uint64_t at, const AuVariant *v)
     put_name(x, at + offsetof(aule_variant_v1, arch), v->arch->name);
     put_name(x, at + offsetof(aule_variant_v1, features), v->features);
     put_name(x, at + offsetof(aule_variant_v1, schedule), v->schedule->name);
-    put_fixed(x, at, v);
+    put_fixed(x, at, v, signature);
     if (!host) { /* text ends with a NUL that is not counted */
         const char *copy = au_strndup(x->arena, v->code.bytes, v->code.length);
         IMAGE_POINT(&x->b, aule_variant_v1, at, code, image_put(&x->b, copy, v->code.length + 1, 16));
@@ -219,13 +220,13 @@ static void put_attention(Artifact *x, uint64_t at, const AuAttentionBuild *buil
     put_name(x, at + offsetof(aule_attention_v1, name), a->name);
     put_name(x, at + offsetof(aule_attention_v1, formula), au_text_str(&formula));
     const uint64_t sizes = put_array(x, sizeof(aule_size_v1), a->size_count);
-    for (uint32_t n = 0; n < a->size_count; n++) put_name(x, sizes + n * sizeof(aule_size_v1), a->sizes[n].name);
+    for (uint32_t n = 0; n < a->size_count; n++) put_name(x, sizes + n * sizeof(aule_size_v1), a->sizes[n].fixed >= 0 ? "" : a->sizes[n].name);
     IMAGE_POINT(&x->b, aule_attention_v1, at, sizes, sizes);
     IMAGE_POINT(&x->b, aule_attention_v1, at, params, put_params(x, a));
     IMAGE_POINT(&x->b, aule_attention_v1, at, requires_, put_requires(x, a));
     const uint64_t variants = put_array(x, sizeof(aule_variant_v1), build->count);
     IMAGE_POINT(&x->b, aule_attention_v1, at, variants, variants);
-    for (uint32_t n = 0; n < build->count; n++) put_variant(x, variants + n * sizeof(aule_variant_v1), &build->variants[n]);
+    for (uint32_t n = 0; n < build->count; n++) put_variant(x, variants + n * sizeof(aule_variant_v1), &build->variants[n], a);
 }
 
 /* FNV-1a, 64 bits. */

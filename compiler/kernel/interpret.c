@@ -147,19 +147,31 @@ static void flatten(AuMachine *m, uint32_t first)
 
 /* ---- preparing */
 
+/* A slot for each value of the tree, in its order. */
+static uint64_t place_region(AuMachine *m, uint32_t first, uint64_t at)
+{
+    for (uint32_t i = first; i; i = m->k->instrs[i].next) {
+        const AuInstr *in = &m->k->instrs[i];
+        if (in->type.scalar != AU_VOID) {
+            m->slot[i] = (uint32_t)at;
+            at += ((uint64_t)m->k->lanes * in->type.width * kernel_scalar_bytes(in->type.scalar) +
+                   63) &
+                  ~(uint64_t)63;
+            if (!in->count && at <= UINT32_MAX)
+                AU_PUSH(m->arena, m->given, m->given_count, m->given_capacity, i);
+        }
+        m->increments = m->increments || in->op == AU_K_ATOMIC_INC;
+        at = place_region(m, in->other, place_region(m, in->body, at));
+    }
+    return at;
+}
+
 static void place_values(AuMachine *m)
 {
-    uint64_t at = 64; /* 0 means none */
     m->slot = AU_NEW_ARRAY(m->arena, uint32_t, m->k->instr_count);
-    for (uint32_t i = 1; i < m->k->instr_count; i++) {
-        const AuKType t = m->k->instrs[i].type;
-        if (t.scalar == AU_VOID) continue;
-        m->slot[i] = (uint32_t)at;
-        at +=
-            ((uint64_t)m->k->lanes * t.width * kernel_scalar_bytes(t.scalar) + 63) & ~(uint64_t)63;
-    }
-    m->frame_bytes = at > UINT32_MAX ? 0 : (uint32_t)at;
-    if (!m->frame_bytes)
+    const uint64_t bytes = place_region(m, m->k->body, 64); /* 0 means none */
+    m->frame_bytes = (uint32_t)bytes;
+    if (bytes > UINT32_MAX)
         kernel_fail(m, NULL, NULL, 0, "limits: the values of an executor need more than 4 GiB");
 }
 
@@ -195,7 +207,8 @@ static void fill(const AuMachine *m, char *frame, uint32_t i, uint64_t bits)
 /* Values that no step computes. Those of blocks are filled again for each block. */
 static void fill_given(const AuMachine *m, const AuExecutor *e, bool first)
 {
-    for (uint32_t i = 1; i < m->k->instr_count; i++) {
+    for (uint32_t n = 0; n < m->given_count; n++) {
+        const uint32_t i = m->given[n];
         const AuInstr *in = &m->k->instrs[i];
         if (in->op == AU_K_BLOCK) fill(m, e->frame, i, m->block[in->imm]);
         if (!first) continue;
@@ -205,13 +218,6 @@ static void fill_given(const AuMachine *m, const AuExecutor *e, bool first)
         if (in->op == AU_K_LANE)
             for (uint32_t l = 0; l < m->k->lanes; l++) memcpy(e->frame + m->slot[i] + l * 4, &l, 4);
     }
-}
-
-static bool has_increments(const AuKernel *k)
-{
-    for (uint32_t i = 1; i < k->instr_count; i++)
-        if (k->instrs[i].op == AU_K_ATOMIC_INC) return true;
-    return false;
 }
 
 /* ---- running */
@@ -368,7 +374,7 @@ static void prepare(AuMachine *m, uint32_t blocks)
     for (uint32_t w = 0; w < m->k->warps; w++)
         m->executors[w] = (AuExecutor){.frame = au_alloc(m->arena, m->frame_bytes), .index = w};
     flatten(m, m->k->body);
-    m->clock = kernel_clock(m->arena, blocks, has_increments(m->k));
+    m->clock = kernel_clock(m->arena, blocks, m->increments);
 }
 
 bool kernel_run(const AuKernel *k, const AuKRun *run, AuArena *scratch, const char **why)

@@ -46,6 +46,9 @@ typedef struct AuMachine {
     uint32_t step_count, step_capacity;
     uint32_t *slot; /* per instruction: offset of its value */
     uint32_t frame_bytes;
+    uint32_t *given, given_count,
+        given_capacity; /* instructions without operands: their values are filled in beforehand */
+    bool increments;
     AuPlace *places; /* per memory */
     AuExecutor *executors;
     AuClock clock;

@@ -196,7 +196,9 @@ AuLanes kernel_lanes_of(const AuKernel *k, AuArena *arena, bool block);
 
 /* ---- passes */
 void kernel_simplify(AuKernel *k); /* folding, algebra on integers, common subexpressions by scope, code that is not used; hoists invariants out of loops */
-/* Expands the MATH ops whose bit is not set in [native] (indexed by op - AU_K_ADD... see ops.def order) into arithmetic, accurate to the bounds in docs/kernel-ir.md. */
+/* Writes out loops marked AU_UNROLL_FULL whose bounds are constants, each into at most [most] instructions. */
+void kernel_unroll(AuKernel *k, uint32_t most);
+/* Expands the MATH ops that are not [native] into arithmetic, accurate to the bounds in docs/kernel-ir.md 7. */
 void kernel_legalize_math(AuKernel *k, bool (*native)(AuKOp op));
 
 /* ---- interpreter: every lane of every block; finds what a device would do silently */

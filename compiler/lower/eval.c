@@ -236,7 +236,7 @@ AuVal lower_address(AuLower *l, const AuTileExpr *ref, const AuPoint *p, AuOutsi
     for (uint32_t n = 0; n < type->count; n++) {
         const AuTileExpr *index = ref->has_index ? ref->args.at[n] : NULL;
         const bool spans = !index || index->op == TILE_X_ALL || index->op == TILE_X_SPAN;
-        const char *name = spans && ref->type ? ref->names.count ? ref->names.at[view_axis] : type->axes[n].name : NULL;
+        const char *name = spans ? ref->names.count ? ref->names.at[view_axis] : type->axes[n].name : NULL;
         if (spans) view_axis++;
         AuVal at = dimension_index(l, index, name, p);
         if (may_be_outside(index, &type->axes[n])) {

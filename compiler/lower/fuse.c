@@ -37,29 +37,16 @@ static bool is_reduction(const AuTileExpr *e)
 }
 static bool is_max(const AuTileExpr *e) { return e->op == TILE_X_REDUCE_MAX || e->op == TILE_X_ROWMAX; }
 
-static bool reads_reduction(const AuTileExpr *e, const AuTileExpr *reduction)
+/* Does the expression read what the other item makes: itself or through formulas, but not inside a reduction, which is an item
+ * of its own? */
+static bool reads(AuLower *l, const AuTileExpr *e, const Item *other)
 {
-    if (e == reduction) return true;
-    if (is_reduction(e)) return false; /* its own item reads what is inside */
-    for (uint32_t n = 0; n < e->args.count; n++)
-        if (e->args.at[n] && reads_reduction(e->args.at[n], reduction)) return true;
-    return false;
-}
-
-/* Reads the variable itself, not only through a reduction that is an item of its own. */
-static bool reads_outside_reductions(const AuTileExpr *e, const AuTileVar *var)
-{
-    if (e->op == TILE_X_NAME && e->var == var) return true;
+    if (e == other->reduction || (e->op == TILE_X_NAME && e->var == other->var && e->var)) return true;
     if (is_reduction(e)) return false;
+    if (e->op == TILE_X_NAME && e->var && lower_held(l, e->var)->as == HELD_FORMULA) return reads(l, lower_held(l, e->var)->formula, other);
     for (uint32_t n = 0; n < e->args.count; n++)
-        if (e->args.at[n] && reads_outside_reductions(e->args.at[n], var)) return true;
+        if (e->args.at[n] && reads(l, e->args.at[n], other)) return true;
     return false;
-}
-
-static bool item_reads(const Item *item, const Item *other)
-{
-    const AuTileExpr *e = item->expr;
-    return other->var ? reads_outside_reductions(e, other->var) : reads_reduction(e, other->reduction);
 }
 
 static void at_least(uint32_t *level, uint32_t least) { *level = *level < least ? least : *level; }
@@ -72,8 +59,8 @@ static void set_level(Run *run, Item *item, uint32_t before)
         const bool together = item->looped == other->looped && (!item->looped || lower_same_loops(&item->spaces, &other->spaces));
         /* Rows of a level stand before its loops: a looped item may read them, they may not read it. */
         const uint32_t after = other->looped && !together ? other->level + 1 : other->level;
-        if (item_reads(item, other)) at_least(&item->level, other->reduction ? other->level + 1 : after);
-        if (item->var && (other->var == item->var || item_reads(other, item))) at_least(&item->level, after);
+        if (reads(run->l, item->expr, other)) at_least(&item->level, other->reduction ? other->level + 1 : after);
+        if (item->var && (other->var == item->var || reads(run->l, other->expr, item))) at_least(&item->level, after);
     }
 }
 
@@ -104,11 +91,13 @@ static void add_reductions(Run *run, const AuTileExpr *e)
     add_item(run, (Item){.reduction = e, .expr = x, .spaces = lower_spaces(run->l, x->type), .row_type = *e->type});
 }
 
-/* A virtual variable costs nothing until it is used; a scalar that is set once is a value. */
+/* A tile of which an axis has no layout costs nothing until it is used, where it takes the layout of what it meets. */
 static bool define_lightly(AuLower *l, const AuTileVar *var, const AuTileExpr *value)
 {
     AuHeld *held = lower_held(l, var);
-    if (var->type->count && tile_is_virtual(var->type)) {
+    bool homeless = false;
+    for (uint32_t n = 0; n < var->type->count; n++) homeless |= !var->type->axes[n].places;
+    if (homeless) {
         if (held->defs != 1) lower_refuse(l, "index tile %s is assigned more than once", var->name);
         *held = (AuHeld){.as = HELD_FORMULA, .formula = value, .defs = held->defs, .uses = held->uses};
         return true;
@@ -141,7 +130,7 @@ static void decide_stores(Run *run, AuTileStmt *const *statements, uint32_t coun
             const Item *reader = &run->items[m];
             const bool same_loop = reader->level == item->level && reader->looped == item->looped &&
                                    (!item->looped || lower_same_loops(&reader->spaces, &item->spaces));
-            item->stored = item_reads(reader, item) && !same_loop;
+            item->stored = reads(run->l, reader->expr, item) && !same_loop;
         }
     }
 }
@@ -258,8 +247,9 @@ void lower_assignments(AuLower *l, AuTileStmt *const *statements, uint32_t count
         const AuTileStmt *s = statements[n];
         l->span = s->span;
         const AuTileExpr *value = s->kind == TILE_S_FRAG ? s->frag.init : s->assign.value;
-        if (!value || define_lightly(l, s->var, value)) continue;
+        if (!value) continue;
         add_reductions(&run, value);
+        if (define_lightly(l, s->var, value)) continue;
         AuSpaces spaces = {.count = 0};
         if (s->var->type->count) spaces = lower_spaces(l, s->var->type);
         add_item(&run, (Item){.var = s->var, .expr = value, .spaces = spaces});

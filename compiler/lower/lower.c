@@ -378,7 +378,8 @@ static void lower_role(AuLower *l)
             bind_value(l, l->role->vars.at[n], l->k->warps > 1 ? kernel_warp(l->k) : kernel_i32(l->k, 0));
     count_statements(l, &l->role->body);
     walk(l, &l->role->body);
-    for (uint32_t n = 0; n < t->grid.count && n < 3; n++) l->k->grid[n] = lower_launch_expr(l, t->grid.at[n].extent);
+    const AuTileExpr one = {.op = TILE_X_INT, .integer = 1};
+    for (uint32_t n = 0; n < 3; n++) l->k->grid[n] = lower_launch_expr(l, n < t->grid.count ? t->grid.at[n].extent : &one);
 }
 
 AuKernel *lower_kernel(AuArena *arena, AuDiags *diags, const AuTileModule *module, const AuTileKernel *kernel, const AuLowering *how)

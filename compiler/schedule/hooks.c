@@ -456,7 +456,8 @@ static void write_range(Writer *w)
     AuRange range;
     begin(w, "key_range", PARAMS("b", "h", "i", "j")); /* i, j: the tile's first row and the row after its last */
     AuTileExpr *items[4] = {integer(w, 0), write_node(w, w->attn->tensors[1].axes[2]), integer(w, 0), write_node(w, w->attn->tensors[1].axes[2])};
-    if (w->attn->mask.i && attn_key_range(w->attn, &range)) {
+    if (w->attn->mask.i) {
+        attn_key_range(w->attn, &range);
         /* The ranges are new nodes of the graph. */
         w->done = AU_NEW_ARRAY(module_of(w)->arena, AuTileExpr *, w->attn->node_count);
         w->uses = AU_NEW_ARRAY(module_of(w)->arena, uint32_t, w->attn->node_count);
@@ -464,9 +465,6 @@ static void write_range(Writer *w)
         for (uint32_t n = 0; n < 4; n++) count_uses(w, all[n]);
         for (uint32_t n = 0; n < 4; n++) items[n] = write_node(w, all[n]);
         w->hooks->needs_lists = range.needs_lists;
-    } else if (w->attn->mask.i) {
-        items[3] = integer(w, 0); /* nothing is known to be full */
-        w->hooks->needs_lists = true;
     }
     finish(w, items, 4);
 }
