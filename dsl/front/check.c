@@ -81,8 +81,10 @@ static void declare_item(AuCheck *c, AuNameSet *set, AuItem *item, const char *w
     } else if (item->kind == AU_ITEM_FN && builtin_find(item->name.text)) {
         check_error(c, AU_E0203, item->name.span,
                     "'%s' is a function of the language; choose another name", item->name.text);
-    } else
+    } else {
         nameset_put(set, item->name.text, item);
+        if (item->kind != AU_ITEM_FN) scope_check_reserved(c, item->name);
+    }
 }
 
 static AuModule new_module(AuCheck *c, const AuScript *script)
@@ -141,6 +143,7 @@ static void begin_graph(AuCheck *c, const char *name)
     c->attention = c->linear = NULL;
     c->outside = NULL;
     c->frame = NULL;
+    c->expressions = nameset_new(c->arena);
     c->module = &c->user;
     c->steps = c->depth = 0;
     c->gave_up = c->incomplete = false;

@@ -110,6 +110,7 @@ typedef struct AuCheck {
     const AuItem *linear; /* the `linear` item, or NULL */
     AuScope *root;        /* inf, nan, pi */
     AuScope *scope;       /* names visible now */
+    AuNameSet *expressions; /* axes of q, k, v that are expressions: their texts, of the names of their sizes */
     AuScope *outside;     /* the attention's names, which functions do not see */
     AuModule *module;     /* whose functions are visible now */
     AuSite site;
@@ -145,6 +146,8 @@ AuSymbol *scope_shadow(AuCheck *c, AuScope *scope, AuSymbolKind kind, AuAstName 
 void scope_add_language(AuCheck *c, AuScope *root);
 void scope_add_indices(AuCheck *c, AuScope *scope);
 bool scope_is_always_there(const char *name);
+/* Reports a name that the attention IR keeps for itself; sizes, tensors, params, state and definitions carry their names there. */
+void scope_check_reserved(AuCheck *c, AuAstName name);
 
 /* ---- refuse.c */
 /* Reports a word that is refused by name; false: it is none. */

@@ -35,10 +35,26 @@ AuSymbol *scope_shadow(AuCheck *c, AuScope *scope, AuSymbolKind kind, AuAstName 
     return symbol;
 }
 
+void scope_check_reserved(AuCheck *c, AuAstName name)
+{
+    const bool reserved = strcmp(name.text, "state") == 0 || strcmp(name.text, "other") == 0;
+    if (reserved || scope_is_always_there(name.text))
+        check_error(c, AU_E0203, name.span, "'%s' is a word of the language; choose another name",
+                    name.text);
+}
+
+/* Names that the attention IR carries. */
+static bool is_carried(AuSymbolKind kind)
+{
+    return kind == AU_SYM_SIZE || kind == AU_SYM_PARAM || kind == AU_SYM_TENSOR ||
+           kind == AU_SYM_ROWSCALE || kind == AU_SYM_FINAL;
+}
+
 AuSymbol *scope_declare(AuCheck *c, AuScope *scope, AuSymbolKind kind, AuAstName name,
                         const char *what)
 {
     const AuSymbol *taken = scope_find(scope, name.text);
+    if (!taken && is_carried(kind)) scope_check_reserved(c, name);
     if (!taken) return scope_shadow(c, scope, kind, name, what);
     if (taken->span.source) {
         AuDiag *d = check_error(c, AU_E0203, name.span, "'%s' is already the name of %s", name.text,

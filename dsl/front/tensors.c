@@ -104,15 +104,23 @@ static AuExpr simple_axis(AuCheck *c, const AuAst *axis, bool of_input)
     return of_input ? attn_i32(c->a, (int32_t)value, axis->span) : fixed_size(c, value, axis->span);
 }
 
-/* An axis of q, k or v that is an expression: a size named by its text, and a condition that binds it. */
-static AuExpr size_of_expression(AuCheck *c, const AuAst *axis)
+/* An axis of q, k or v that is an expression: a size with a name of ours, one for each text, and a condition that binds it. */
+static AuExpr size_of_expression(AuCheck *c, const AuAst *axis, const char *tensor, uint32_t n)
 {
     AuText text = {.arena = c->arena};
     ast_print_expr(axis, &text);
-    const char *name = au_name(c->names, au_text_str(&text));
-    const int32_t found = attn_size_of(c->a, name);
-    return size_node(c, found >= 0 ? found : (int32_t)attn_add_size(c->a, name, -1, axis->span),
-                     axis->span);
+    const char *key = au_name(c->names, text.at);
+    const char *name = nameset_get(c->expressions, key);
+    if (name) return size_node(c, attn_size_of(c->a, name), axis->span);
+    name = au_format(c->arena, "%s_%s", tensor, n < 4 ? axis_names[n] : "axis");
+    AuAstName declared = {au_name(c->names, name), axis->span};
+    while (scope_find(c->scope, declared.text))
+        declared.text = au_name(c->names, au_format(c->arena, "%s_", declared.text));
+    const AuExpr e =
+        size_node(c, (int32_t)attn_add_size(c->a, declared.text, -1, axis->span), axis->span);
+    scope_shadow(c, c->scope, AU_SYM_SIZE, declared, "an axis")->value = value_of(c, e);
+    nameset_put(c->expressions, key, au_strndup(c->arena, declared.text, strlen(declared.text)));
+    return e;
 }
 
 /* ---- declarations */
@@ -163,7 +171,7 @@ static void declare_tensor(AuCheck *c, const AuItem *item, AuTensorRole role)
     for (uint32_t n = 0; n < item->list.count; n++) {
         AuExpr axis = simple_axis(c, item->list.items[n], of_input);
         if (!axis.i && !of_input && !names_are_consts(c, item->list.items[n]))
-            axis = size_of_expression(c, item->list.items[n]);
+            axis = size_of_expression(c, item->list.items[n], t.name, n);
         if (n < t.rank && !wrong) t.axes[n] = axis;
     }
     s->index = (int32_t)attn_add_tensor(c->a, t);
