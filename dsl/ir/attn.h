@@ -282,6 +282,8 @@ AuAttn *attn_read(AuArena *arena, AuNames *names, AuDiags *diags, uint32_t sourc
 bool attn_verify(const AuAttn *a, AuDiags *diags);
 /* Constant folding, algebra that is exact in f32 up to rounding order it does not change, dead nodes removed. Meaning unchanged. */
 void attn_simplify(AuAttn *a);
+/* One expression; no node goes away, so that other handles stay valid. */
+AuExpr attn_simplify_expr(AuAttn *a, AuExpr e);
 /* Derives `combine` where the row scales are running maxima, sums, and sums rescaled by them; false: cannot. */
 bool attn_derive_combine(AuAttn *a);
 
@@ -295,8 +297,9 @@ typedef struct AuRange {
     bool exact;       /* every tile inside [low, high) that is not full really has masked pairs or is at a border; no lists are worth it */
     bool needs_lists; /* the mask depends on data (inputs indexed by q_idx or kv_idx) or on i and j in a non-affine way */
 } AuRange;
-bool attn_key_range(AuAttn *a, AuRange *out);    /* keys for a tile of queries [i0, i1) */
-bool attn_query_range(AuAttn *a, AuRange *out);  /* queries for a tile of keys: the same with i and j exchanged (leaves then mean j0, j1) */
+/* False: there is no mask, and everything takes part (as [out] says, too). */
+bool attn_key_range(AuAttn *a, AuRange *out);   /* keys for a tile of queries [i0, i1), i0 < i1 */
+bool attn_query_range(AuAttn *a, AuRange *out); /* queries for a tile of keys: the same with i and j exchanged (leaves then mean j0, j1) */
 
 /* ---- evaluation in f64 (interpret.c), the oracle
  * Tensors are f64 arrays, C order, contiguous; integers are exact in them. */

@@ -23,7 +23,8 @@ static void plain_attention(const Case *c, Shape n, double *o, double *lse)
                 double p[MAX_T] = {0}, top = -INFINITY, sum = 0;
                 const int64_t last = i + (n.T - n.S);
                 for (int64_t j = 0; j <= last && j < n.T; j++) {
-                    for (int64_t x = 0; x < n.D; x++) p[j] += q[row * n.D + x] * k[(head * n.T + j) * n.D + x];
+                    for (int64_t x = 0; x < n.D; x++)
+                        p[j] += q[row * n.D + x] * k[(head * n.T + j) * n.D + x];
                     p[j] /= sqrt((double)n.D);
                     top = fmax(top, p[j]);
                 }
@@ -40,22 +41,29 @@ static void plain_attention(const Case *c, Shape n, double *o, double *lse)
 static void test_mha(void **state)
 {
     (void)state;
-    const Shape shapes[] = {{1, 1, 1, 1, 1, 1, 1}, {2, 4, 2, 5, 7, 3, 4}, {1, 6, 1, 17, 17, 8, 5}, {1, 2, 2, 13, 4, 4, 4}};
+    const Shape shapes[] = {{1, 1, 1, 1, 1, 1, 1},
+                            {2, 4, 2, 5, 7, 3, 4},
+                            {1, 6, 1, 17, 17, 8, 5},
+                            {1, 2, 2, 13, 4, 4, 4}};
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
         const Shape n = shapes[s];
         Bench b = bench_new();
         AuAttn *a = bench_read_file(&b, "mha.air");
         Case *c = case_new(&b, a,
-                           au_format(b.arena, "B=%d H=%d Hk=%d S=%d T=%d D=%d E=%d", (int)n.B, (int)n.H, (int)n.Hk, (int)n.S,
-                                     (int)n.T, (int)n.D, (int)n.E), s);
-        double *o = AU_NEW_ARRAY(b.arena, double, c->rows * (size_t)n.E), *lse = AU_NEW_ARRAY(b.arena, double, c->rows);
+                           au_format(b.arena, "B=%d H=%d Hk=%d S=%d T=%d D=%d E=%d", (int)n.B,
+                                     (int)n.H, (int)n.Hk, (int)n.S, (int)n.T, (int)n.D, (int)n.E),
+                           s);
+        double *o = AU_NEW_ARRAY(b.arena, double, c->rows *(size_t)n.E),
+               *lse = AU_NEW_ARRAY(b.arena, double, c->rows);
         plain_attention(c, n, o, lse);
         const int64_t tiles[] = {0, 1, 2, 3, 16};
         for (size_t t = 0; t < sizeof tiles / sizeof *tiles; t++) {
             c->call.key_tile = tiles[t];
             case_run(&b, c);
-            for (size_t i = 0; i < c->rows * (size_t)n.E; i++) expect_near(c->o[i], o[i] == o[i] ? o[i] : 0, 1e-12);
-            for (size_t i = 0; i < c->rows; i++) expect_near(c->finals[0][i], lse[i] == lse[i] ? lse[i] : -INFINITY, 1e-12);
+            for (size_t i = 0; i < c->rows * (size_t)n.E; i++)
+                expect_near(c->o[i], o[i] == o[i] ? o[i] : 0, 1e-12);
+            for (size_t i = 0; i < c->rows; i++)
+                expect_near(c->finals[0][i], lse[i] == lse[i] ? lse[i] : -INFINITY, 1e-12);
         }
         bench_free(&b);
     }
@@ -78,31 +86,38 @@ static void test_weights(void **state)
         }
         for (size_t j = 0; j < 9; j++) total += c->weights[row * 9 + j];
         expect_near(total, 1, 1e-12);
-        assert_true(c->weights[row * 9 + 8] == 0 || row % 6 == 5); /* causal, the last row sees all */
+        assert_true(c->weights[row * 9 + 8] == 0 ||
+                    row % 6 == 5); /* causal, the last row sees all */
     }
     bench_free(&b);
 }
 
-static double rotate(const double *x, int width, int c, double position, double theta, int first, int count, int interleaved)
+static double rotate(const double *x, int width, int c, double position, double theta, int first,
+                     int count, int interleaved)
 {
     const int l = c - first;
     (void)width;
     if (l < 0 || l >= count) return x[c];
     const int j = interleaved ? l / 2 : l % (count / 2);
     const int upper = interleaved ? l % 2 : l >= count / 2;
-    const int partner = interleaved ? (upper ? c - 1 : c + 1) : (upper ? c - count / 2 : c + count / 2);
+    const int partner =
+        interleaved ? (upper ? c - 1 : c + 1) : (upper ? c - count / 2 : c + count / 2);
     const double angle = position * pow(theta, -2.0 * j / count);
-    return upper ? x[c] * cos(angle) + x[partner] * sin(angle) : x[c] * cos(angle) - x[partner] * sin(angle);
+    return upper ? x[c] * cos(angle) + x[partner] * sin(angle)
+                 : x[c] * cos(angle) - x[partner] * sin(angle);
 }
 
 /* everything.air written out: row mods, two products, table, bias, distance, window, lengths, dropout, gate. */
-static void everything_row(const Case *c, int64_t b, int64_t h, int64_t i, double *out, double *final)
+static void everything_row(const Case *c, int64_t b, int64_t h, int64_t i, double *out,
+                           double *final)
 {
     enum { B = 2, H = 4, Hk = 2, S = 5, T = 7, D = 8, E = 6, P = 4, W = 3 };
     Case *m = (Case *)(uintptr_t)c;
     const double *q = c->tensors[0] + ((b * H + h) * S + i) * D, *gain = case_tensor(m, "gain");
-    const double *bias = case_tensor(m, "bias"), *table = case_tensor(m, "table"), *length = case_tensor(m, "length");
-    const double *q_pe = case_tensor(m, "q_pe") + ((b * H + h) * S + i) * P, *k_pe = case_tensor(m, "k_pe") + b * T * P;
+    const double *bias = case_tensor(m, "bias"), *table = case_tensor(m, "table"),
+                 *length = case_tensor(m, "length");
+    const double *q_pe = case_tensor(m, "q_pe") + ((b * H + h) * S + i) * P,
+                 *k_pe = case_tensor(m, "k_pe") + b * T * P;
     double x[D], y[D], query[D], squares = 0, weight[T], sum = 0;
     for (int d = 0; d < D; d++) squares += q[d] * q[d];
     for (int d = 0; d < D; d++) x[d] = q[d] / sqrt(squares / D + 1e-6) * gain[d];
@@ -126,8 +141,10 @@ static void everything_row(const Case *c, int64_t b, int64_t h, int64_t i, doubl
     for (int e = 0; e < E; e++) {
         double o = 0;
         for (int64_t j = 0; j < T; j++) {
-            const uint32_t seed[2] = {(uint32_t)c->params_i64[3], (uint32_t)(c->params_i64[3] >> 32)};
-            const double u = attn_dropout_uniform(seed, (uint32_t)b, (uint32_t)h, (uint32_t)i, (uint32_t)j);
+            const uint32_t seed[2] = {(uint32_t)c->params_i64[3],
+                                      (uint32_t)(c->params_i64[3] >> 32)};
+            const double u =
+                attn_dropout_uniform(seed, (uint32_t)b, (uint32_t)h, (uint32_t)i, (uint32_t)j);
             const double p = u >= 0.25 ? weight[j] / r / 0.75 : 0;
             o += p * c->tensors[2][((b * H + h) * T + j) * E + e] * (double)(h + 1);
         }

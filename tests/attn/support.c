@@ -63,18 +63,19 @@ const char *bench_print(Bench *b, const AuAttn *a)
 
 const char *bench_softmax(Bench *b, const char *declarations, const char *lines)
 {
-    return au_format(b->arena,
-                     "attention test {\n"
-                     "size B\nsize H\nsize S\nsize D\nsize Hk\nsize T\nsize E\n"
-                     "query q: f32[B, H, S, D]\nkey k: f32[B, Hk, T, D]\nvalue v: f32[B, Hk, T, E]\n"
-                     "%s\n%s\n"
-                     "online softmax {\n"
-                     "rowscale m = -inf\nrowscale r = 0.0\nfinal lse\n"
-                     "online_fwd {\n$1 = max(state.m, rowmax($score))\n$2 = exp(state.m - $1)\n"
-                     "$3 = exp($score - $1)\nm = $1\nr = state.r * $2 + rowsum($3)\nreturn $3, $2\n}\n"
-                     "epilogue {\nlse = state.m + log(state.r)\nreturn $x / state.r\n}\n"
-                     "forward = exp($score - final.lse)\n}\n}\n",
-                     declarations, lines);
+    return au_format(
+        b->arena,
+        "attention test {\n"
+        "size B\nsize H\nsize S\nsize D\nsize Hk\nsize T\nsize E\n"
+        "query q: f32[B, H, S, D]\nkey k: f32[B, Hk, T, D]\nvalue v: f32[B, Hk, T, E]\n"
+        "%s\n%s\n"
+        "online softmax {\n"
+        "rowscale m = -inf\nrowscale r = 0.0\nfinal lse\n"
+        "online_fwd {\n$1 = max(state.m, rowmax($score))\n$2 = exp(state.m - $1)\n"
+        "$3 = exp($score - $1)\nm = $1\nr = state.r * $2 + rowsum($3)\nreturn $3, $2\n}\n"
+        "epilogue {\nlse = state.m + log(state.r)\nreturn $x / state.r\n}\n"
+        "forward = exp($score - final.lse)\n}\n}\n",
+        declarations, lines);
 }
 
 /* splitmix64 */
@@ -129,8 +130,8 @@ Case *case_new(Bench *b, AuAttn *a, const char *sizes, uint64_t seed)
                        attn_scalar(a, q[2], c->sizes, NULL));
     const size_t T = (size_t)attn_scalar(a, a->tensors[1].axes[2], c->sizes, NULL);
     const size_t E = (size_t)attn_scalar(a, a->tensors[2].axes[3], c->sizes, NULL);
-    c->o = AU_NEW_ARRAY(b->arena, double, c->rows * E);
-    c->weights = AU_NEW_ARRAY(b->arena, double, c->rows * T);
+    c->o = AU_NEW_ARRAY(b->arena, double, c->rows *E);
+    c->weights = AU_NEW_ARRAY(b->arena, double, c->rows *T);
     for (int i = 0; i < 4; i++) c->finals[i] = AU_NEW_ARRAY(b->arena, double, c->rows);
     c->call = (AuOracleCall){.sizes = c->sizes,
                              .tensors = (const double *const *)c->tensors,
@@ -178,5 +179,6 @@ const char *case_fail(Bench *b, Case *c)
 void expect_near(double found, double expected, double tolerance)
 {
     if (found == expected || (found != found && expected != expected)) return;
-    if (!(fabs(found - expected) <= tolerance * (1 + fabs(expected)))) fail_msg("expected %.17g, found %.17g", expected, found);
+    if (!(fabs(found - expected) <= tolerance * (1 + fabs(expected))))
+        fail_msg("expected %.17g, found %.17g", expected, found);
 }
