@@ -10,7 +10,7 @@
 
 enum {
     MOST_COPIES = 1 << 12,  /* of a loop's body */
-    MOST_EMITTED = 1 << 18, /* instructions: beyond, loops stay loops */
+    MOST_EMITTED = 1 << 16, /* instructions: beyond, loops stay loops */
     PHASE_LENGTH = 63
 };
 

@@ -35,7 +35,7 @@ typedef struct AuPlace { /* of a memory */
         others; /* AU_GLOBAL: lists of alias scopes: its own, all that it cannot overlap */
 } AuPlace;
 
-enum { AU_INTRINSICS = 64, AU_MOST_LANES = 64 };
+enum { AU_INTRINSICS = 64, AU_MOST_LANES = 64, AU_MOST_ELEMENTS = 16 * AU_MOST_LANES };
 typedef struct AuIntrinsic {
     const char *name;
     LLVMTypeRef types[2], signature;
@@ -63,6 +63,8 @@ typedef struct AuEmit {
     bool failed;
     AuIntrinsic intrinsics[AU_INTRINSICS];
     uint32_t intrinsic_count;
+    uint32_t order[AU_MOST_ELEMENTS];    /* what emit_permute is to do: element n comes from order[n] of (a, b) */
+    LLVMValueRef list[AU_MOST_ELEMENTS]; /* of the constant vector being made */
 } AuEmit;
 
 /* emit.c */
@@ -81,7 +83,7 @@ static inline AuLaneKind emit_kind(const AuEmit *e, AuVal v)
     return (AuLaneKind)e->lanes.kind[v.i];
 }
 LLVMTypeRef emit_type(const AuEmit *e, AuScalar scalar, uint32_t count); /* count 1: no vector */
-LLVMValueRef emit_int(const AuEmit *e, AuScalar scalar, int64_t value, uint32_t count);
+LLVMValueRef emit_int(AuEmit *e, AuScalar scalar, int64_t value, uint32_t count);
 LLVMValueRef emit_base(AuEmit *e, AuVal v);
 LLVMValueRef emit_wide(AuEmit *e, AuVal v);
 LLVMValueRef emit_index(AuEmit *e, AuVal v);
@@ -91,9 +93,10 @@ void emit_set(AuEmit *e, AuVal v, LLVMValueRef value, bool wide);
 LLVMValueRef emit_splat(AuEmit *e, LLVMValueRef base, uint32_t width, uint32_t times);
 LLVMValueRef emit_ramp(AuEmit *e, AuScalar scalar, uint32_t count,
                        int64_t step); /* 0, step, 2 step.. */
-/* Element n of the result is element first + n * step of the pair (a, b). */
-LLVMValueRef emit_pick(AuEmit *e, LLVMValueRef a, LLVMValueRef b, uint32_t first, int32_t step,
-                       uint32_t count);
+LLVMValueRef emit_permute(AuEmit *e, LLVMValueRef a, LLVMValueRef b, uint32_t count); /* by e->order; b may be NULL */
+/* first, first + step..; every element [width] times */
+LLVMValueRef emit_pick(AuEmit *e, LLVMValueRef a, uint32_t first, int32_t step, uint32_t count);
+LLVMValueRef emit_spread(AuEmit *e, LLVMValueRef a, uint32_t width, uint32_t count);
 LLVMValueRef emit_at(AuEmit *e, LLVMValueRef vector, uint32_t n);
 LLVMValueRef emit_put(AuEmit *e, LLVMValueRef vector, LLVMValueRef element, uint32_t n);
 LLVMValueRef emit_any(AuEmit *e, LLVMValueRef mask); /* <n x i1> -> i1 */

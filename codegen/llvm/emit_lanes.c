@@ -12,14 +12,10 @@ void emit_vec(AuEmit *e, AuVal v)
         return;
     }
     if (wide && width == 2) {
-        LLVMValueRef *mask = AU_NEW_ARRAY(e->arena, LLVMValueRef, 2 * lanes);
-        for (uint32_t n = 0; n < 2 * lanes; n++)
-            mask[n] = LLVMConstInt(e->element[AU_I32], n / 2 + (n & 1) * lanes, false);
-        emit_set(e, v,
-                 LLVMBuildShuffleVector(e->builder, emit_wide(e, kernel_operand(e->k, in, 0)),
-                                        emit_wide(e, kernel_operand(e->k, in, 1)),
-                                        LLVMConstVector(mask, 2 * lanes), ""),
-                 true);
+        LLVMValueRef a = emit_wide(e, kernel_operand(e->k, in, 0));
+        LLVMValueRef b = emit_wide(e, kernel_operand(e->k, in, 1));
+        for (uint32_t n = 0; n < 2 * lanes; n++) e->order[n] = n / 2 + (n & 1) * lanes;
+        emit_set(e, v, emit_permute(e, a, b, 2 * lanes), true);
         return;
     }
     LLVMValueRef all = LLVMGetPoison(emit_type(e, (AuScalar)in->type.scalar, width * lanes));
@@ -41,8 +37,7 @@ void emit_element(AuEmit *e, AuVal v)
     if (width == 1)
         emit_set(e, v, vector, wide);
     else if (wide)
-        emit_set(e, v, emit_pick(e, vector, NULL, (uint32_t)in->imm, (int32_t)width, e->k->lanes),
-                 true);
+        emit_set(e, v, emit_pick(e, vector, (uint32_t)in->imm, (int32_t)width, e->k->lanes), true);
     else
         emit_set(e, v, emit_at(e, vector, (uint32_t)in->imm), false);
 }
@@ -80,9 +75,8 @@ void emit_dot2(AuEmit *e, AuVal v)
     for (uint32_t n = 2; n-- > 0;) { /* a fused step rounds once and takes the product exactly */
         LLVMValueRef arguments[3] = {NULL, NULL, c};
         for (uint32_t side = 0; side < 2; side++)
-            arguments[side] = emit_to_f32(e, of,
-                                          wide ? emit_pick(e, pair[side], NULL, n, 2, lanes)
-                                               : emit_at(e, pair[side], n));
+            arguments[side] = emit_to_f32(
+                e, of, wide ? emit_pick(e, pair[side], n, 2, lanes) : emit_at(e, pair[side], n));
         c = emit_call(e, "llvm.fma", LLVMTypeOf(c), NULL, arguments, 3);
     }
     emit_set(e, v, c, wide);
@@ -94,13 +88,10 @@ void emit_shuffle(AuEmit *e, AuVal v)
     const AuInstr *in = kernel_at(e->k, v);
     const uint32_t lanes = e->k->lanes;
     LLVMBuilderRef b = e->builder;
-    LLVMValueRef from = emit_wide(e, kernel_operand(e->k, in, 0)),
-                 none = LLVMGetPoison(LLVMTypeOf(from));
+    LLVMValueRef from = emit_wide(e, kernel_operand(e->k, in, 0));
     if (in->op == AU_K_SHUFFLE_XOR) {
-        LLVMValueRef mask[AU_MOST_LANES];
-        for (uint32_t l = 0; l < lanes; l++) mask[l] = emit_int(e, AU_I32, l ^ in->imm, 1);
-        emit_set(e, v, LLVMBuildShuffleVector(b, from, none, LLVMConstVector(mask, lanes), ""),
-                 true);
+        for (uint32_t l = 0; l < lanes; l++) e->order[l] = l ^ (uint32_t)in->imm;
+        emit_set(e, v, emit_permute(e, from, NULL, lanes), true);
         return;
     }
     const AuVal lane = kernel_operand(e->k, in, 1);
@@ -111,7 +102,7 @@ void emit_shuffle(AuEmit *e, AuVal v)
         emit_set(e, v, LLVMBuildExtractElement(b, from, at, ""), false);
         return;
     }
-    LLVMValueRef all = none;
+    LLVMValueRef all = LLVMGetPoison(LLVMTypeOf(from));
     for (uint32_t l = 0; l < lanes; l++)
         all = emit_put(e, all, LLVMBuildExtractElement(b, from, emit_at(e, at, l), ""), l);
     emit_set(e, v, all, true);

@@ -135,15 +135,11 @@ static LLVMValueRef pointers(AuEmit *e, AuMem mem, AuVal index, uint32_t width)
     } else if (!varies)
         base = step_from(e, type, base, emit_index(e, index));
     if (width > 1) {
-        LLVMValueRef *mask = AU_NEW_ARRAY(e->arena, LLVMValueRef, lanes * width * 2);
-        LLVMValueRef *offset = mask + lanes * width;
-        for (uint32_t n = 0; n < lanes * width; n++) {
-            mask[n] = LLVMConstInt(e->element[AU_I32], n / width, false);
-            offset[n] = LLVMConstInt(e->i64, n % width * (vectors ? lanes : 1), false);
-        }
-        at = LLVMBuildShuffleVector(e->builder, at, LLVMGetPoison(LLVMTypeOf(at)),
-                                    LLVMConstVector(mask, lanes * width), "");
-        at = LLVMBuildAdd(e->builder, at, LLVMConstVector(offset, lanes * width), "");
+        const uint32_t count = lanes * width, step = vectors ? lanes : 1;
+        at = emit_spread(e, at, width, count);
+        for (uint32_t n = 0; n < count; n++)
+            e->list[n] = LLVMConstInt(e->i64, n % width * step, false);
+        at = LLVMBuildAdd(e->builder, at, LLVMConstVector(e->list, count), "");
     }
     return step_from(e, type, base, at);
 }
@@ -203,13 +199,7 @@ static LLVMValueRef element_mask(AuEmit *e, const Access *a)
 {
     if (!a->mask.i) return NULL;
     LLVMValueRef mask = emit_wide(e, a->mask);
-    if (a->width == 1) return mask;
-    const uint32_t count = e->k->lanes * a->width;
-    LLVMValueRef *spread = AU_NEW_ARRAY(e->arena, LLVMValueRef, count);
-    for (uint32_t n = 0; n < count; n++)
-        spread[n] = LLVMConstInt(e->element[AU_I32], n / a->width, false);
-    return LLVMBuildShuffleVector(e->builder, mask, LLVMGetPoison(LLVMTypeOf(mask)),
-                                  LLVMConstVector(spread, count), "");
+    return a->width == 1 ? mask : emit_spread(e, mask, a->width, e->k->lanes * a->width);
 }
 
 /* One bit for a uniform access: whether any lane takes part. NULL: all do. */
@@ -352,11 +342,11 @@ void emit_load(AuEmit *e, AuVal id)
         at = step_from(e, stored(e, a.scalar), at,
                        LLVMConstInt(e->i64, (unsigned long long)-(int64_t)(count - 1), true));
         if (mask) {
-            mask = emit_pick(e, mask, NULL, count - 1, -1, count);
-            other = emit_pick(e, other, NULL, count - 1, -1, count);
+            mask = emit_pick(e, mask, count - 1, -1, count);
+            other = emit_pick(e, other, count - 1, -1, count);
         }
         v = mask ? masked_load(e, &a, at, count, mask, other) : plain_load(e, &a, at, count);
-        v = emit_pick(e, v, NULL, count - 1, -1, count);
+        v = emit_pick(e, v, count - 1, -1, count);
         break;
     case SCATTERED: v = load_gathered(e, &a, mask, other); break;
     }
@@ -420,7 +410,7 @@ static void store_registers(AuEmit *e, const Access *a, LLVMValueRef v)
 {
     for (uint32_t n = 0; n < a->width; n++) {
         LLVMValueRef at = register_at(e, a, n), part = v;
-        if (a->width > 1) part = emit_pick(e, v, NULL, n, (int32_t)a->width, e->k->lanes);
+        if (a->width > 1) part = emit_pick(e, v, n, (int32_t)a->width, e->k->lanes);
         if (a->mask.i) {
             LLVMValueRef before = plain_load(e, a, at, e->k->lanes);
             part = LLVMBuildSelect(e->builder, emit_wide(e, a->mask), part, before, "");
@@ -451,8 +441,8 @@ void emit_store(AuEmit *e, AuVal id)
     if (a.pattern == REVERSED) {
         at = step_from(e, stored(e, a.scalar), at,
                        LLVMConstInt(e->i64, (unsigned long long)-(int64_t)(count - 1), true));
-        v = emit_pick(e, v, NULL, count - 1, -1, count);
-        if (mask) mask = emit_pick(e, mask, NULL, count - 1, -1, count);
+        v = emit_pick(e, v, count - 1, -1, count);
+        if (mask) mask = emit_pick(e, mask, count - 1, -1, count);
     }
     if (mask)
         masked_store(e, &a, at, v, mask);

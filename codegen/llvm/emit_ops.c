@@ -170,9 +170,8 @@ static LLVMValueRef multiply_high(AuEmit *e, AuScalar of, LLVMValueRef x, LLVMVa
     LLVMValueRef by = LLVMConstInt(twice, bits, false);
     if (emit_is_vector(x)) {
         const uint32_t n = emit_count(x);
-        LLVMValueRef *all = AU_NEW_ARRAY(e->arena, LLVMValueRef, n);
-        for (uint32_t i = 0; i < n; i++) all[i] = by;
-        by = LLVMConstVector(all, n);
+        for (uint32_t i = 0; i < n; i++) e->list[i] = by;
+        by = LLVMConstVector(e->list, n);
         twice = LLVMVectorType(twice, n);
     }
     LLVMValueRef product =

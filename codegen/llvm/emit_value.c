@@ -12,32 +12,40 @@ LLVMTypeRef emit_type(const AuEmit *e, AuScalar scalar, uint32_t count)
 
 /* ---- constants and rearrangement */
 
-LLVMValueRef emit_int(const AuEmit *e, AuScalar scalar, int64_t value, uint32_t count)
+LLVMValueRef emit_int(AuEmit *e, AuScalar scalar, int64_t value, uint32_t count)
 {
     LLVMValueRef one = LLVMConstInt(e->element[scalar], (unsigned long long)value, true);
     if (count == 1) return one;
-    LLVMValueRef *all = AU_NEW_ARRAY(e->arena, LLVMValueRef, count);
-    for (uint32_t n = 0; n < count; n++) all[n] = one;
-    return LLVMConstVector(all, count);
+    for (uint32_t n = 0; n < count; n++) e->list[n] = one;
+    return LLVMConstVector(e->list, count);
 }
 
 LLVMValueRef emit_ramp(AuEmit *e, AuScalar scalar, uint32_t count, int64_t step)
 {
-    LLVMValueRef *all = AU_NEW_ARRAY(e->arena, LLVMValueRef, count);
     for (uint32_t n = 0; n < count; n++)
-        all[n] = LLVMConstInt(e->element[scalar], (unsigned long long)(n * step), true);
-    return LLVMConstVector(all, count);
+        e->list[n] = LLVMConstInt(e->element[scalar], (unsigned long long)(n * step), true);
+    return LLVMConstVector(e->list, count);
 }
 
-LLVMValueRef emit_pick(AuEmit *e, LLVMValueRef a, LLVMValueRef b, uint32_t first, int32_t step,
-                       uint32_t count)
+LLVMValueRef emit_permute(AuEmit *e, LLVMValueRef a, LLVMValueRef b, uint32_t count)
 {
-    LLVMValueRef *mask = AU_NEW_ARRAY(e->arena, LLVMValueRef, count);
     for (uint32_t n = 0; n < count; n++)
-        mask[n] =
-            LLVMConstInt(e->element[AU_I32], (unsigned)((int32_t)first + (int32_t)n * step), false);
+        e->list[n] = LLVMConstInt(e->element[AU_I32], e->order[n], false);
     if (!b) b = LLVMGetPoison(LLVMTypeOf(a));
-    return LLVMBuildShuffleVector(e->builder, a, b, LLVMConstVector(mask, count), "");
+    return LLVMBuildShuffleVector(e->builder, a, b, LLVMConstVector(e->list, count), "");
+}
+
+LLVMValueRef emit_pick(AuEmit *e, LLVMValueRef a, uint32_t first, int32_t step, uint32_t count)
+{
+    for (uint32_t n = 0; n < count; n++)
+        e->order[n] = (uint32_t)((int32_t)first + (int32_t)n * step);
+    return emit_permute(e, a, NULL, count);
+}
+
+LLVMValueRef emit_spread(AuEmit *e, LLVMValueRef a, uint32_t width, uint32_t count)
+{
+    for (uint32_t n = 0; n < count; n++) e->order[n] = n / width;
+    return emit_permute(e, a, NULL, count);
 }
 
 LLVMValueRef emit_at(AuEmit *e, LLVMValueRef vector, uint32_t n)
@@ -57,7 +65,7 @@ LLVMValueRef emit_splat(AuEmit *e, LLVMValueRef base, uint32_t width, uint32_t t
     LLVMTypeRef type = LLVMTypeOf(base);
     if (width == 1) {
         LLVMValueRef none = LLVMGetPoison(LLVMVectorType(type, times));
-        return emit_pick(e, emit_put(e, none, base, 0), NULL, 0, 0, times);
+        return emit_pick(e, emit_put(e, none, base, 0), 0, 0, times);
     }
     LLVMTypeRef element = LLVMGetElementType(type);
     if (LLVMGetTypeKind(element) == LLVMIntegerTypeKind) {
@@ -69,11 +77,8 @@ LLVMValueRef emit_splat(AuEmit *e, LLVMValueRef base, uint32_t width, uint32_t t
                                     LLVMVectorType(element, width * times), "");
         }
     }
-    LLVMValueRef *mask = AU_NEW_ARRAY(e->arena, LLVMValueRef, width * times);
-    for (uint32_t n = 0; n < width * times; n++)
-        mask[n] = LLVMConstInt(e->element[AU_I32], n % width, false);
-    return LLVMBuildShuffleVector(e->builder, base, LLVMGetPoison(type),
-                                  LLVMConstVector(mask, width * times), "");
+    for (uint32_t n = 0; n < width * times; n++) e->order[n] = n % width;
+    return emit_permute(e, base, NULL, width * times);
 }
 
 /* Intrinsics are looked up by name once per types; [intrinsic] must be a literal, its address is the key. */
@@ -87,14 +92,11 @@ LLVMValueRef emit_call(AuEmit *e, const char *intrinsic, LLVMTypeRef t0, LLVMTyp
             e->intrinsic_count++;
         else
             at = e->intrinsics;
-        size_t length = 0;
-        while (intrinsic[length]) length++;
+        const unsigned id = LLVMLookupIntrinsicID(intrinsic, strlen(intrinsic)), types = t1   ? 2
+                                                                                         : t0 ? 1
+                                                                                              : 0;
         *at = (AuIntrinsic){.name = intrinsic, .types = {t0, t1}};
-        at->function = LLVMGetIntrinsicDeclaration(
-            e->module, LLVMLookupIntrinsicID(intrinsic, length), at->types,
-            t1   ? 2
-            : t0 ? 1
-                 : 0);
+        at->function = LLVMGetIntrinsicDeclaration(e->module, id, at->types, types);
         at->signature = LLVMGlobalGetValueType(at->function);
     }
     return LLVMBuildCall2(e->builder, at->signature, at->function, arguments, count, "");
@@ -113,8 +115,8 @@ void emit_set(AuEmit *e, AuVal v, LLVMValueRef value, bool wide)
     AuForms *at = &e->forms[v.i];
     *at = (AuForms){0};
     if (wide && emit_kind(e, v) != AU_VARYING) { /* lanes agree, or differ by what is known */
-        value = in->type.width == 1 ? emit_at(e, value, 0)
-                                    : emit_pick(e, value, NULL, 0, 1, in->type.width);
+        value =
+            in->type.width == 1 ? emit_at(e, value, 0) : emit_pick(e, value, 0, 1, in->type.width);
         wide = false;
     }
     if (wide)
@@ -144,7 +146,7 @@ LLVMValueRef emit_base(AuEmit *e, AuVal v)
     AuForms *at = &e->forms[v.i];
     if (at->base) return at->base;
     const uint32_t width = kernel_at(e->k, v)->type.width;
-    return width == 1 ? emit_at(e, at->wide, 0) : emit_pick(e, at->wide, NULL, 0, 1, width);
+    return width == 1 ? emit_at(e, at->wide, 0) : emit_pick(e, at->wide, 0, 1, width);
 }
 
 LLVMValueRef emit_wide(AuEmit *e, AuVal v)
@@ -166,19 +168,24 @@ LLVMValueRef emit_form(AuEmit *e, AuVal v, bool wide)
     return wide ? emit_wide(e, v) : emit_base(e, v);
 }
 
-/* One step of an index expression in 64 bits; NULL: [in] is none, its own value is extended. */
+/* One step of an index expression in 64 bits; NULL: [in] is none. */
 static LLVMValueRef widened(AuEmit *e, const AuInstr *in)
 {
     LLVMBuilderRef b = e->builder;
-    const AuVal x = kernel_operand(e->k, in, 0),
-                y = kernel_operand(e->k, in, in->count > 1 ? 1 : 0);
+    if (!in->count) return NULL;
+    const AuVal x = kernel_operand(e->k, in, 0), y = kernel_operand(e->k, in, in->count > 1);
+    const AuScalar of = (AuScalar)kernel_at(e->k, x)->type.scalar;
+    if (of != AU_I32 && of != AU_I64) return NULL;
     if (in->op == AU_K_ADD) return LLVMBuildNSWAdd(b, emit_index(e, x), emit_index(e, y), "");
     if (in->op == AU_K_SUB) return LLVMBuildNSWSub(b, emit_index(e, x), emit_index(e, y), "");
     if (in->op == AU_K_MUL) return LLVMBuildNSWMul(b, emit_index(e, x), emit_index(e, y), "");
     if (in->op == AU_K_NEG) return LLVMBuildNSWNeg(b, emit_index(e, x), "");
+    if (in->op == AU_K_CVT && in->type.scalar == AU_I64) return emit_index(e, x);
     const AuInstr *count = kernel_at(e->k, y);
     if (in->op == AU_K_SHL && count->op == AU_K_CONST)
-        return LLVMBuildShl(b, emit_index(e, x), LLVMConstInt(e->i64, count->imm & 31, false), "");
+        return LLVMBuildShl(
+            b, emit_index(e, x),
+            LLVMConstInt(e->i64, (uint64_t)count->imm & (of == AU_I64 ? 63 : 31), false), "");
     return NULL;
 }
 
@@ -187,10 +194,7 @@ LLVMValueRef emit_index(AuEmit *e, AuVal v)
 {
     AuForms *at = &e->forms[v.i];
     if (at->index) return at->index;
-    const AuInstr *in = kernel_at(e->k, v);
-    LLVMValueRef index = NULL;
-    if (in->type.scalar == AU_I64) index = emit_base(e, v);
-    if (!index && in->count && emit_kind(e, v) != AU_VARYING) index = widened(e, in);
+    LLVMValueRef index = emit_kind(e, v) == AU_VARYING ? NULL : widened(e, kernel_at(e->k, v));
     if (!index) index = LLVMBuildSExt(e->builder, emit_base(e, v), e->i64, "");
     remember(e, v);
     return at->index = index;
