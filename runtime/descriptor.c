@@ -157,7 +157,10 @@ static bool bad_slot(const aule_attention_v1 *a, const aule_variant_v1 *v, const
         return slot->index >= a->tensor_count || slot->dim >= rt_tensor(a, slot->index)->rank;
     case AULE_SLOT_SIZE: return slot->index >= a->size_count;
     case AULE_SLOT_PARAM: return slot->index >= a->param_count;
-    case AULE_SLOT_WORKSPACE: return slot->index >= v->workspace_count;
+    case AULE_SLOT_WORKSPACE:
+        /* Regions after the first begin somewhere, which handles say in elements. */
+        return slot->index >= v->workspace_count ||
+               (v->code_format == AULE_CODE_OPENCL_C && slot->index > 0 && slot->dim == 0);
     case AULE_SLOT_PRESENT: return slot->index >= a->tensor_count;
     }
     return true;

@@ -131,7 +131,9 @@ static void put_slots(Artifact *x, uint64_t launch, const AuKernel *k)
     const uint64_t at = put_array(x, sizeof(aule_slot_v1), k->arg_count);
     for (uint32_t n = 0; n < k->arg_count; n++) {
         const AuArg *arg = &k->args[n];
-        const aule_slot_v1 slot = {.kind = (uint16_t)arg->source, .type = types[arg->kind], .index = arg->source_index, .dim = arg->source_dim};
+        const bool region = arg->source == AULE_SLOT_WORKSPACE;
+        const uint32_t dim = region ? kernel_scalar_bytes(k->mems[arg->mem.i].scalar) : arg->source_dim;
+        const aule_slot_v1 slot = {.kind = (uint16_t)arg->source, .type = types[arg->kind], .index = arg->source_index, .dim = dim};
         PUT(x, at + n * sizeof slot, slot);
     }
     IMAGE_POINT(&x->b, aule_launch_v1, launch, slots, at);

@@ -86,7 +86,8 @@ typedef enum aule_slot_kind {
     AULE_SLOT_STRIDE = 2,    /* index: tensor, dim: axis */
     AULE_SLOT_SIZE = 3,      /* index: size; i32 or i64 by `type` */
     AULE_SLOT_PARAM = 4,     /* index: param; by its dtype: f32, i32 (bool too), i64 */
-    AULE_SLOT_WORKSPACE = 5, /* index: region of the workspace; its address */
+    AULE_SLOT_WORKSPACE = 5, /* index: region of the workspace; its address; dim: bytes of an element there, in which a target without
+                              * addresses takes the offset of the region */
     AULE_SLOT_PRESENT = 6    /* index: tensor; 1 if it was passed, else 0; i32 */
 } aule_slot_kind;
 typedef enum aule_slot_type { AULE_SLOT_PTR, AULE_SLOT_I32, AULE_SLOT_I64, AULE_SLOT_F32 } aule_slot_type;
