@@ -400,7 +400,8 @@ bool expect_scalar(Verify *v, AuTileExpr *e, const char *what)
 {
     const AuTileType *type = type_of(v, e);
     if (type && type->count)
-        verify_error(v, AU_E0703, e->span, "%s is a scalar, found %s", what, tile_type_text(v, type));
+        verify_error(v, AU_E0703, e->span, "%s is a scalar, found %s", what,
+                     tile_type_text(v, type));
     return type && !type->count;
 }
 

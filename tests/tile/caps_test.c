@@ -135,7 +135,8 @@ static void test_accumulators_as_operands(void **state)
         const AuTilePlaces *c = tile_atom_places(arena, atom, TILE_C, first ? 1 : 0, 32);
         const AuTilePlaces *other =
             tile_atom_places(arena, atom, first ? TILE_B : TILE_A, first ? 0 : 1, 32);
-        if (strcmp(facts[n].atom, "wmma12") == 0) other = c; /* loaded in the order of the weights */
+        if (strcmp(facts[n].atom, "wmma12") == 0)
+            other = c; /* loaded in the order of the weights */
         assert_int_equal(tile_contraction_matches(atom, first ? c : NULL, first ? NULL : c, 32),
                          facts[n].memory);
         assert_int_equal(tile_contraction_matches(atom, first ? c : other, first ? other : c, 32),
@@ -168,8 +169,10 @@ static void test_conversion_cost(void **state)
     assert_int_equal(price(arena, "mfma32x32x8", TILE_C, NULL, NULL, TILE_B), TILE_COST_NONE);
     assert_int_equal(price(arena, "wmma11", TILE_C, NULL, NULL, TILE_B), TILE_COST_SHUFFLE);
     assert_int_equal(price(arena, "wmma12", TILE_C, NULL, NULL, TILE_B), TILE_COST_SHUFFLE);
-    assert_int_equal(price(arena, "mma16816", TILE_C, "lane:32@1", "reg", TILE_C), TILE_COST_SHUFFLE);
-    assert_int_equal(price(arena, "wgmma", TILE_C, "reg:4 warp:4", "lane:32@1", TILE_C), TILE_COST_SHARED);
+    assert_int_equal(price(arena, "mma16816", TILE_C, "lane:32@1", "reg", TILE_C),
+                     TILE_COST_SHUFFLE);
+    assert_int_equal(price(arena, "wgmma", TILE_C, "reg:4 warp:4", "lane:32@1", TILE_C),
+                     TILE_COST_SHARED);
     au_arena_free(arena);
 }
 
@@ -212,10 +215,14 @@ static void test_targets(void **state)
         assert_non_null(tile_best_atom(caps, TILE_F32, on));
         assert_non_null(tile_best_atom(caps, TILE_BF16, on));
     }
-    assert_string_equal(tile_best_atom(tile_caps("sm_90a"), TILE_BF16, TILE_ON_WARPGROUP)->name, "wgmma");
-    assert_string_equal(tile_best_atom(tile_caps("avx512bf16"), TILE_BF16, TILE_ON_THREAD)->name, "dot2");
-    assert_string_equal(tile_best_atom(tile_caps("avx512bf16"), TILE_F32, TILE_ON_THREAD)->name, "fma16");
-    assert_string_equal(tile_best_atom(tile_caps("gfx908"), TILE_BF16, TILE_ON_WARP)->name, "mfma32x32x4bf");
+    assert_string_equal(tile_best_atom(tile_caps("sm_90a"), TILE_BF16, TILE_ON_WARPGROUP)->name,
+                        "wgmma");
+    assert_string_equal(tile_best_atom(tile_caps("avx512bf16"), TILE_BF16, TILE_ON_THREAD)->name,
+                        "dot2");
+    assert_string_equal(tile_best_atom(tile_caps("avx512bf16"), TILE_F32, TILE_ON_THREAD)->name,
+                        "fma16");
+    assert_string_equal(tile_best_atom(tile_caps("gfx908"), TILE_BF16, TILE_ON_WARP)->name,
+                        "mfma32x32x4bf");
     assert_null(tile_caps("sm_90"));
 }
 

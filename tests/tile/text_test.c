@@ -69,11 +69,16 @@ static void test_equal_sees_differences(void **state)
 {
     (void)state;
     static const char *const changes[][2] = {
-        {"score = where(", "score = max("},     {"pad 0", "pad 1"},
-        {"iota(q:16)", "iota(q:8)"},            {"barrier all of 4", "barrier all of 3"},
-        {"role mma[4] on warp", "role mma[4] on block"}, {"wait tv\n", "wait tk\n"},
-        {"swizzle 128", "swizzle 64"},          {"partial: down(n_high", "partial: range(n_high"},
-        {"mma16816.A", "mma16816.B"},           {"lse: out", "lse: inout"},
+        {"score = where(", "score = max("},
+        {"pad 0", "pad 1"},
+        {"iota(q:16)", "iota(q:8)"},
+        {"barrier all of 4", "barrier all of 3"},
+        {"role mma[4] on warp", "role mma[4] on block"},
+        {"wait tv\n", "wait tk\n"},
+        {"swizzle 128", "swizzle 64"},
+        {"partial: down(n_high", "partial: range(n_high"},
+        {"mma16816.A", "mma16816.B"},
+        {"lse: out", "lse: inout"},
     };
     Session s = session_begin();
     const char *text = example_text(s.arena, example_names[0]);
@@ -83,8 +88,11 @@ static void test_equal_sees_differences(void **state)
         if (strcmp(changes[i][1], "score = max(") == 0)
             other = replaced(s.arena, other, ", masked()) }", ") }");
         AuTileModule *two = read_text(&s, "two", other);
-        if (two) assert_false(tile_equal(one, two));
-        else assert_string_equal(changes[i][1], "score = max("); /* three arguments nest, so it reads */
+        if (two)
+            assert_false(tile_equal(one, two));
+        else
+            assert_string_equal(changes[i][1],
+                                "score = max("); /* three arguments nest, so it reads */
     }
     session_end(&s);
 }
@@ -102,7 +110,8 @@ static void test_errors_have_places(void **state)
         {"fn f(x) = exp(x, x)\n", "1:11: error E0703: exp takes 1 argument, found 2"},
         {"fn f(x) = reduce_sum(x)\n", "reduce_sum takes 1 argument and names of axes"},
         {"layout l = rows(lane:8@)\n", "expected digits like"},
-        {"target sm_80\nkernel k() grid() {\n role m on warp {\n  frag x: f32[q:16] @ mma.C\n }\n}\n",
+        {"target sm_80\nkernel k() grid() {\n role m on warp {\n  frag x: f32[q:16] @ mma.C\n "
+         "}\n}\n",
          "4:21: error E0702: no matrix instruction is called mma"},
         {"target sm_80\nkernel k() grid() {\n role m on wrap { }\n}\n",
          "3:12: error E0701: expected thread, warp, warpgroup or block, found wrap"},
@@ -145,8 +154,8 @@ static void test_garbage(void **state)
             broken[(random >> 4) % length] = byte;
         }
         if (n % 3 == 0) broken[random % length] = 0;
-        AuTileModule *m = tile_read(s.arena, s.diags,
-                                    au_source_add(s.diags, "broken", broken, strlen(broken)));
+        AuTileModule *m =
+            tile_read(s.arena, s.diags, au_source_add(s.diags, "broken", broken, strlen(broken)));
         assert_true(m != NULL || s.diags->errors == 1);
         session_end(&s);
     }
