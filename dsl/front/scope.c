@@ -37,8 +37,10 @@ AuSymbol *scope_shadow(AuCheck *c, AuScope *scope, AuSymbolKind kind, AuAstName 
 
 void scope_check_reserved(AuCheck *c, AuAstName name)
 {
-    const bool reserved = strcmp(name.text, "state") == 0 || strcmp(name.text, "other") == 0;
-    if (reserved || scope_is_always_there(name.text))
+    static const char *const words[] = {"state", "other", "inf", "nan"};
+    bool reserved = scope_is_always_there(name.text);
+    for (uint32_t i = 0; i < sizeof words / sizeof *words; i++) reserved |= strcmp(name.text, words[i]) == 0;
+    if (reserved)
         check_error(c, AU_E0203, name.span, "'%s' is a word of the language; choose another name",
                     name.text);
 }
