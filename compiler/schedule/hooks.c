@@ -300,7 +300,8 @@ static AuTileExpr *write_node(Writer *w, AuExpr e)
     if (w->done[e.i]) return name_of(w, w->done[e.i]->name);
     AuTileExpr *x = leaf_or_special(w, e);
     x->span = attn_at(w->attn, e)->span;
-    if (x->args.count == 0 || w->uses[e.i] < 2) return x;
+    /* Sums over a row are always named: what is written for a partner channel shares them. */
+    if (x->args.count == 0 || (w->uses[e.i] < 2 && attn_at(w->attn, e)->op != AU_OP_ROW_SUM_C)) return x;
     return w->done[e.i] = assign(w, au_format(module_of(w)->arena, "t%u", e.i), x);
 }
 
