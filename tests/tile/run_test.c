@@ -28,12 +28,11 @@ static void test_backward(void **state) { run_example(*state, false); }
 int main(int argc, char **argv)
 {
     if (argc > 1) schedules = atoi(argv[1]);
-    struct CMUnitTest tests[24];
-    size_t count = 0;
-    for (const char *const *name = example_names; *name; name++) {
-        const bool sums = strcmp(*name, "hopper_backward.tile") == 0;
-        tests[count++] = (struct CMUnitTest){*name, sums ? test_backward : test_example, NULL, NULL,
-                                             (void *)(uintptr_t)*name};
+    struct CMUnitTest tests[EXAMPLE_COUNT] = {{0}};
+    for (size_t i = 0; i < EXAMPLE_COUNT; i++) {
+        const bool sums = strcmp(example_names[i], "hopper_backward.tile") == 0;
+        tests[i] = (struct CMUnitTest){example_names[i], sums ? test_backward : test_example, NULL,
+                                       NULL, (void *)(uintptr_t)example_names[i]};
     }
-    return _cmocka_run_group_tests("run", tests, count, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

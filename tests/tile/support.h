@@ -13,8 +13,9 @@
 
 #include "tile.h"
 
-/* The examples, in the order of the shared specification; NULL at the end. */
-extern const char *const example_names[];
+/* The examples; NULL at the end. */
+enum { EXAMPLE_COUNT = 15 };
+extern const char *const example_names[EXAMPLE_COUNT + 1];
 
 /* Text of a file of the examples; fails the test if it is not there. */
 const char *example_text(AuArena *arena, const char *name);
