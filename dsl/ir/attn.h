@@ -194,6 +194,7 @@ AuExpr attn_node(AuAttn *a, AuOp op, const AuExpr *args, uint32_t count, int32_t
 AuExpr attn_op1(AuAttn *a, AuOp op, AuExpr x, AuSpan span);
 AuExpr attn_op2(AuAttn *a, AuOp op, AuExpr x, AuExpr y, AuSpan span);
 AuExpr attn_where(AuAttn *a, AuExpr c, AuExpr x, AuExpr y, AuSpan span);
+AuExpr attn_find(const AuAttn *a, AuOp op, AuExpr x, AuExpr y); /* the node if it exists, else none */
 static inline const AuNode *attn_at(const AuAttn *a, AuExpr e) { return &a->nodes[e.i]; }
 static inline AuExpr attn_arg(const AuAttn *a, AuExpr e, uint32_t n) { return a->args[a->nodes[e.i].first + n]; }
 /* A copy of [e] in which leaves are replaced: [replace] returns the replacement of a leaf, or none to keep it. */
@@ -286,6 +287,10 @@ void attn_simplify(AuAttn *a);
 AuExpr attn_simplify_expr(AuAttn *a, AuExpr e);
 /* Derives `combine` where the row scales are running maxima, sums, and sums rescaled by them; false: cannot. */
 bool attn_derive_combine(AuAttn *a);
+/* Tries the online function on random rows: the result must not depend on how keys are cut into tiles, combine must join the states of
+ * two parts as if they had been one, forward must give the weights that online_fwd and the epilogue made. False: *why says what
+ * does not hold, with the numbers. */
+bool attn_check_online(const AuAttn *a, AuArena *arena, const char **why);
 
 /* ---- mask ranges (ranges.c): which keys a tile of queries may need, and which take part for all of them
  * Expressions of two i32 leaves, the tile's first row and the row after its last: AU_OP_INDEX with AU_AX_Q is i0, AU_AX_KV is i1 (reused as names only

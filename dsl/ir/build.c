@@ -107,15 +107,21 @@ static void enlarge_table(AuAttn *a)
     }
 }
 
-/* The node equal to [n] with these arguments, made if there is none. [args] may point into a->args. */
+/* The node equal to [n] with these arguments, none if there is none. */
+static AuExpr lookup(const AuAttn *a, const AuNode *n, const AuExpr *args, uint32_t h)
+{
+    for (uint32_t i = h;; i++) {
+        const uint32_t found = a->table[i & (a->table_size - 1)];
+        if (!found || same_node(a, &a->nodes[found], n, args)) return (AuExpr){found};
+    }
+}
+
+/* The same, made if there is none. [args] may point into a->args. */
 static AuExpr intern(AuAttn *a, AuNode n, const AuExpr *args)
 {
     const uint32_t h = hash_node(&n, args);
-    for (uint32_t i = h;; i++) {
-        const uint32_t found = a->table[i & (a->table_size - 1)];
-        if (!found) break;
-        if (same_node(a, &a->nodes[found], &n, args)) return (AuExpr){found};
-    }
+    const AuExpr found = lookup(a, &n, args, h);
+    if (found.i) return found;
     const AuExpr e = {a->node_count};
     n.first = a->arg_count;
     for (uint32_t i = 0; i < n.count; i++)
@@ -188,17 +194,29 @@ AuExpr attn_leaf(AuAttn *a, AuOp op, AuType type, uint8_t axes, int32_t integer,
     return intern(a, n, NULL);
 }
 
+static AuNode describe(const AuAttn *a, AuOp op, const AuExpr *args, uint32_t count,
+                       int32_t integer, int32_t integer2, AuSpan span)
+{
+    return (AuNode){.op = (uint8_t)op,
+                    .type = (uint8_t)type_of_node(a, op, args, count, integer),
+                    .axes = axes_of_node(a, op, args, count),
+                    .count = (uint8_t)count,
+                    .integer = integer,
+                    .integer2 = integer2,
+                    .span = span};
+}
+
 AuExpr attn_node(AuAttn *a, AuOp op, const AuExpr *args, uint32_t count, int32_t integer,
                  int32_t integer2, AuSpan span)
 {
-    const AuNode n = {.op = (uint8_t)op,
-                      .type = (uint8_t)type_of_node(a, op, args, count, integer),
-                      .axes = axes_of_node(a, op, args, count),
-                      .count = (uint8_t)count,
-                      .integer = integer,
-                      .integer2 = integer2,
-                      .span = span};
-    return intern(a, n, args);
+    return intern(a, describe(a, op, args, count, integer, integer2, span), args);
+}
+
+AuExpr attn_find(const AuAttn *a, AuOp op, AuExpr x, AuExpr y)
+{
+    const AuExpr args[] = {x, y};
+    const AuNode n = describe(a, op, args, 2, 0, 0, (AuSpan){0});
+    return lookup(a, &n, args, hash_node(&n, args));
 }
 
 AuExpr attn_op1(AuAttn *a, AuOp op, AuExpr x, AuSpan span)

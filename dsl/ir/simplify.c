@@ -232,15 +232,18 @@ static AuExpr apply_rules(AuAttn *a, const AuNode *n, const AuExpr *args)
     return none;
 }
 
-/* A constant comes second, else the older node first, so that x + y and y + x are one node. */
+/* A constant comes second; x + y becomes the y + x that is there already. */
 static void order_arguments(const AuAttn *a, const AuNode *n, AuExpr *args)
 {
     if (!(attn_op_info((AuOp)n->op)->flags & AU_OPFLAG_COMM)) return;
     if ((n->op == AU_OP_MIN || n->op == AU_OP_MAX) && n->type == AU_T_F32) return;
-    const bool first = is_constant(a, args[0]), second = is_constant(a, args[1]);
-    if (first == second ? args[0].i <= args[1].i : second) return;
-    const AuExpr x = args[0];
-    args[0] = args[1];
+    const AuExpr x = args[0], y = args[1];
+    const bool first = is_constant(a, x), second = is_constant(a, y);
+    if (first == second) {
+        if (attn_find(a, (AuOp)n->op, x, y).i || !attn_find(a, (AuOp)n->op, y, x).i) return;
+    } else if (second)
+        return;
+    args[0] = y;
     args[1] = x;
 }
 
