@@ -131,7 +131,7 @@ struct AuItem {
 typedef struct AuScript {
     uint32_t source;
     AuItemList items;
-    AuNameSet *lost; /* names in statements that could not be parsed */
+    AuNameSet *lost;        /* names in statements that could not be parsed */
     bool broken, truncated; /* truncated: braces are open at the end */
 } AuScript;
 

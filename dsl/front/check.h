@@ -7,7 +7,7 @@
  *   check.c     the script: modules, attentions, parts that are missing or given twice
  *   tensors.c   q, k, v, inputs, sizes       params.c   params, lets, requires
  *   mods.c      mods and bodies              online.c   online functions      linear.c, decay.c   recurrences
- *   expr.c      names, operators, indices    call.c, rowfunc.c   functions    value.c   promotion and operations
+ *   expr.c      operators      names.c, index.c      call.c, rowfunc.c   functions      value.c   promotion and operations
  *   scope.c     names and what they mean     refuse.c   what is refused by name, words that were misspelled */
 #ifndef AU_FRONT_CHECK_H
 #define AU_FRONT_CHECK_H
@@ -30,12 +30,12 @@ typedef struct AuValue {
 
 /* ---- names */
 typedef enum AuSymbolKind {
-    AU_SYM_VALUE,    /* const, let, parameter, number that is always there */
-    AU_SYM_SIZE,     /* value: its node */
-    AU_SYM_INDEX,    /* site_bit says where it has a meaning */
-    AU_SYM_PARAM,    /* index: into params */
-    AU_SYM_TENSOR,   /* index: into tensors */
-    AU_SYM_LAZY,     /* a let beside `linear`: evaluated where it is used, because its axes depend on the slot */
+    AU_SYM_VALUE,  /* const, let, parameter, number that is always there */
+    AU_SYM_SIZE,   /* value: its node */
+    AU_SYM_INDEX,  /* site_bit says where it has a meaning */
+    AU_SYM_PARAM,  /* index: into params */
+    AU_SYM_TENSOR, /* index: into tensors */
+    AU_SYM_LAZY, /* a let beside `linear`: evaluated where it is used, because its axes depend on the slot */
     AU_SYM_ROWSCALE, /* index: into row scales */
     AU_SYM_FINAL,    /* index: into finals */
     AU_SYM_SIDE      /* index: 0 for a, 1 for b of combine */
@@ -44,7 +44,7 @@ typedef enum AuSymbolKind {
 typedef struct AuSymbol {
     AuSymbolKind kind;
     const char *name;
-    AuSpan span; /* source 0: part of the language */
+    AuSpan span;      /* source 0: part of the language */
     const char *what; /* "the const", "the input": for messages */
     AuValue value;
     int32_t index;
@@ -110,16 +110,18 @@ typedef struct AuCheck {
     const AuItem *linear; /* the `linear` item, or NULL */
     AuScope *root;        /* inf, nan, pi */
     AuScope *scope;       /* names visible now */
-    AuNameSet *expressions; /* axes of q, k, v that are expressions: their texts, of the names of their sizes */
-    AuScope *outside;     /* the attention's names, which functions do not see */
-    AuModule *module;     /* whose functions are visible now */
+    AuNameSet *
+        expressions; /* axes of q, k, v that are expressions: their texts, of the names of their sizes */
+    AuScope *outside; /* the attention's names, which functions do not see */
+    AuModule *module; /* whose functions are visible now */
     AuSite site;
-    uint8_t width_axis;   /* in a slot: the axis of a width that both keys and values have */
+    uint8_t width_axis; /* in a slot: the axis of a width that both keys and values have */
     AuFrame *frame;
     uint32_t steps, depth;
     bool incomplete; /* q, k or v is missing */
     bool gave_up;    /* the limit of steps was reported */
-    bool dry;     /* checking what no attention uses: parameters have no type, places with an error are known */
+    bool
+        dry; /* checking what no attention uses: parameters have no type, places with an error are known */
 } AuCheck;
 
 /* Where the limits are: evaluated tree nodes an attention, nesting of expressions through functions. */
@@ -140,9 +142,11 @@ const AuItem *check_find_online(AuCheck *c, const char *name, AuModule **module)
 AuScope *scope_new(AuCheck *c, AuScope *parent);
 AuSymbol *scope_find(const AuScope *scope, const char *name);
 /* Declares a name; if it is taken that is reported, and the new meaning is returned but not declared. */
-AuSymbol *scope_declare(AuCheck *c, AuScope *scope, AuSymbolKind kind, AuAstName name, const char *what);
+AuSymbol *scope_declare(AuCheck *c, AuScope *scope, AuSymbolKind kind, AuAstName name,
+                        const char *what);
 /* The same without asking whether an outer scope has the name. */
-AuSymbol *scope_shadow(AuCheck *c, AuScope *scope, AuSymbolKind kind, AuAstName name, const char *what);
+AuSymbol *scope_shadow(AuCheck *c, AuScope *scope, AuSymbolKind kind, AuAstName name,
+                       const char *what);
 void scope_add_language(AuCheck *c, AuScope *root);
 void scope_add_indices(AuCheck *c, AuScope *scope);
 bool scope_is_always_there(const char *name);
@@ -183,24 +187,46 @@ AuValue value_unary(AuCheck *c, AuOp op, AuValue x, AuSpan span);
 /* Both of one type after promotion; [op] is an operation of numbers. */
 AuValue value_binary(AuCheck *c, AuOp op, AuValue x, AuValue y, AuSpan span);
 AuValue value_where(AuCheck *c, AuValue cond, AuValue x, AuValue y, AuSpan span);
-bool value_promote_pair(AuCheck *c, AuValue *x, AuValue *y, AuSpan span_x, AuSpan span_y, const char *what);
+bool value_promote_pair(AuCheck *c, AuValue *x, AuValue *y, AuSpan span_x, AuSpan span_y,
+                        const char *what);
 static inline uint8_t value_axes(const AuCheck *c, AuValue v) { return attn_at(c->a, v.e)->axes; }
 /* The value of a constant integer; false: it is none. */
 bool value_constant(const AuCheck *c, AuValue v, int64_t *number);
-const char *type_text(AuType type);
+const char *value_type_text(AuType type);
 
-/* ---- expr.c */
+/* ---- expr.c, names.c, index.c */
 AuValue check_expr(AuCheck *c, const AuAst *e);
+AuValue check_name(AuCheck *c, const AuAst *e);
+AuValue check_field(AuCheck *c, const AuAst *e); /* a.m in combine */
+AuValue check_index(AuCheck *c, const AuAst *e);
+void check_unknown_name(AuCheck *c, const char *name, AuSpan span);
 /* Indices of a tensor: as many as [wanted], each i32. Returns false if something was reported. */
-bool check_indices(AuCheck *c, const AuAst *e, const AuTensor *tensor, uint32_t wanted, AuExpr *out);
+bool check_indices(AuCheck *c, const AuAst *e, const AuTensor *tensor, uint32_t wanted,
+                   AuExpr *out);
 /* The tensor that e names, without complaint: NULL if it is none. */
 const AuSymbol *check_tensor_symbol(const AuCheck *c, const AuAst *e);
+const char *check_size_name(const AuCheck *c, AuExpr size);
 
 /* ---- call.c, rowfunc.c */
 typedef enum AuBuild {
-    AU_BUILD_MAP, AU_BUILD_NUM, AU_BUILD_CLAMP, AU_BUILD_WHERE, AU_BUILD_RELU, AU_BUILD_ELU, AU_BUILD_SILU,
-    AU_BUILD_GELU, AU_BUILD_CAST, AU_BUILD_KEYS, AU_BUILD_SUM, AU_BUILD_MEAN, AU_BUILD_L2NORM, AU_BUILD_RMSNORM,
-    AU_BUILD_ROPE, AU_BUILD_ROPE_INTERLEAVED, AU_BUILD_DOT, AU_BUILD_DROPOUT
+    AU_BUILD_MAP,
+    AU_BUILD_NUM,
+    AU_BUILD_CLAMP,
+    AU_BUILD_WHERE,
+    AU_BUILD_RELU,
+    AU_BUILD_ELU,
+    AU_BUILD_SILU,
+    AU_BUILD_GELU,
+    AU_BUILD_CAST,
+    AU_BUILD_KEYS,
+    AU_BUILD_SUM,
+    AU_BUILD_MEAN,
+    AU_BUILD_L2NORM,
+    AU_BUILD_RMSNORM,
+    AU_BUILD_ROPE,
+    AU_BUILD_ROPE_INTERLEAVED,
+    AU_BUILD_DOT,
+    AU_BUILD_DROPOUT
 } AuBuild;
 typedef struct AuBuiltin {
     const char *name;
@@ -231,12 +257,14 @@ uint32_t check_body(AuCheck *c, const AuItem *function, AuValue *out, uint32_t m
 void check_mod(AuCheck *c, const AuItem *mod);
 
 /* ---- tensors.c, params.c */
-void check_tensors(AuCheck *c); /* q, k and v have places afterwards, with axes of none where they are wrong */
+void check_tensors(
+    AuCheck *c); /* q, k and v have places afterwards, with axes of none where they are wrong */
 void check_axis_expressions(AuCheck *c);
 void check_params(AuCheck *c);
 void check_lets_and_requires(AuCheck *c);
-AuExpr check_heads(const AuCheck *c);             /* the number of heads, H */
-AuExpr check_axis(const AuCheck *c, int tensor, int n); /* axis n of q, k or v; none if it was not given */
+AuExpr check_heads(const AuCheck *c); /* the number of heads, H */
+AuExpr check_axis(const AuCheck *c, int tensor,
+                  int n); /* axis n of q, k or v; none if it was not given */
 AuDtype check_dtype(AuCheck *c, AuAstName name, bool *ok);
 
 /* ---- online.c, linear.c, decay.c */

@@ -269,8 +269,8 @@ void check_mod(AuCheck *c, const AuItem *mod)
     if (c->site != AU_SITE_MASK) {
         v = value_to_f32(c, v, span, sig->name);
     } else if (v.type != AU_T_BOOL) {
-        AuDiag *d =
-            check_error(c, AU_E0401, span, "a mask is a condition, found %s", type_text(v.type));
+        AuDiag *d = check_error(c, AU_E0401, span, "a mask is a condition, found %s",
+                                value_type_text(v.type));
         au_add_note(c->diags, d, (AuSpan){0},
                     "a pair takes part where the mask is true; what is added to a score belongs in "
                     "score_mod");

@@ -10,7 +10,7 @@ static AuExpr default_value(AuCheck *c, const AuItem *item, AuDtype dtype)
         v = value_to_f32(c, v, item->value->span, "the default");
     if (v.type == AU_T_NONE || v.type == type) return v.e;
     check_error(c, AU_E0309, item->value->span, "the default of '%s' is %s, the param is %s",
-                item->name.text, type_text(v.type), item->dtype.text);
+                item->name.text, value_type_text(v.type), item->dtype.text);
     return (AuExpr){0};
 }
 

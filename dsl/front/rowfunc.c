@@ -36,7 +36,7 @@ static bool integer_argument(AuCheck *c, const AuAst *e, uint32_t n, AuValue v, 
     if (v.type == AU_T_I32) return true;
     if (v.type != AU_T_NONE)
         check_error(c, AU_E0318, e->args.items[n]->span, "%s of %s is an integer, found %s", what,
-                    e->name, type_text(v.type));
+                    e->name, value_type_text(v.type));
     return false;
 }
 

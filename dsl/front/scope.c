@@ -39,7 +39,8 @@ void scope_check_reserved(AuCheck *c, AuAstName name)
 {
     static const char *const words[] = {"state", "other", "inf", "nan"};
     bool reserved = scope_is_always_there(name.text);
-    for (uint32_t i = 0; i < sizeof words / sizeof *words; i++) reserved |= strcmp(name.text, words[i]) == 0;
+    for (uint32_t i = 0; i < sizeof words / sizeof *words; i++)
+        reserved |= strcmp(name.text, words[i]) == 0;
     if (reserved)
         check_error(c, AU_E0203, name.span, "'%s' is a word of the language; choose another name",
                     name.text);

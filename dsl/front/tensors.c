@@ -99,7 +99,8 @@ static AuExpr simple_axis(AuCheck *c, const AuAst *axis, bool of_input)
     c->site = AU_SITE_AXIS;
     const AuValue v = check_expr(c, axis);
     if (v.type && v.type != AU_T_I32)
-        check_error(c, AU_E0316, axis->span, "an axis is an integer, found %s", type_text(v.type));
+        check_error(c, AU_E0316, axis->span, "an axis is an integer, found %s",
+                    value_type_text(v.type));
     if (!value_constant(c, v, &value) || !positive(c, value, axis->span)) return (AuExpr){0};
     return of_input ? attn_i32(c->a, (int32_t)value, axis->span) : fixed_size(c, value, axis->span);
 }
@@ -343,7 +344,8 @@ static AuExpr axis_value(AuCheck *c, const AuAst *axis)
     const AuValue v = check_expr(c, axis);
     if (v.type == AU_T_NONE) return (AuExpr){0};
     if (v.type != AU_T_I32) {
-        check_error(c, AU_E0316, axis->span, "an axis is an integer, found %s", type_text(v.type));
+        check_error(c, AU_E0316, axis->span, "an axis is an integer, found %s",
+                    value_type_text(v.type));
         return (AuExpr){0};
     }
     if (value_constant(c, v, &value) && !positive(c, value, axis->span)) return (AuExpr){0};

@@ -27,7 +27,8 @@ typedef struct AuParse {
     AuAstMaker make;
     AuNames *names;
     AuScript *script;
-    bool failed;   /* a syntax error at the token just given; the driver skips to where the parser can go on */
+    bool
+        failed; /* a syntax error at the token just given; the driver skips to where the parser can go on */
     bool overflow; /* the parser's stack is full: parsing cannot go on */
 } AuParse;
 

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-const char *type_text(AuType type)
+const char *value_type_text(AuType type)
 {
     switch (type) {
     case AU_T_NONE: return "nothing";
@@ -85,8 +85,8 @@ bool value_is_bool(AuCheck *c, AuValue v, AuSpan span, const char *what)
 {
     if (v.type == AU_T_BOOL) return true;
     if (v.type == AU_T_NONE) return false;
-    AuDiag *d =
-        check_error(c, AU_E0310, span, "%s wants a condition, found %s", what, type_text(v.type));
+    AuDiag *d = check_error(c, AU_E0310, span, "%s wants a condition, found %s", what,
+                            value_type_text(v.type));
     au_add_note(c->diags, d, (AuSpan){0}, "compare it with something, as in x != 0");
     return false;
 }
