@@ -1,0 +1,42 @@
+"""aule: attention kernels from scripts.
+
+    import aule
+
+    f = aule.compile("mha.attn")              # or the script's text, or aule.load("mha.so")
+    o = f(q, k, v, bias=bias, window=128)     # inputs and parameters by name
+    results = f.forward(q, k, v, bias=bias)   # {"o": ..., and every final of the script}
+
+Tensors are NumPy arrays, torch tensors or anything else with ``__dlpack__``, of any strides; they are not copied. The operand
+type and the widths follow from the tensors: kernels for new ones are compiled on first use and kept in a cache on disk.
+
+This package is a thin layer over two C libraries: ``libaule`` runs kernels (include/aule/aule.h), ``libaulec`` compiles
+scripts (include/aule/aulec.h) and is only needed for :func:`compile`. Both are looked for in the folders of the environment
+variable ``AULE_LIBRARY_PATH``, in this package, and where the system keeps its libraries.
+"""
+
+from ._attention import Attention, Parameter, TensorSpec
+from ._compiler import compile, version as compiler_version
+from ._devices import DeviceInfo, describe_devices, devices, print_backend_info
+from ._errors import ArgumentError, CompileError, Error, LibraryError
+from ._attention import load
+from ._libaule import version
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ArgumentError",
+    "Attention",
+    "CompileError",
+    "DeviceInfo",
+    "Error",
+    "LibraryError",
+    "Parameter",
+    "TensorSpec",
+    "compile",
+    "compiler_version",
+    "describe_devices",
+    "devices",
+    "load",
+    "print_backend_info",
+    "version",
+]

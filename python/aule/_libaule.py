@@ -1,0 +1,226 @@
+"""include/aule/aule.h, artifact.h and dlpack.h for ctypes: the layouts and functions that this package uses, no more."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import (
+    POINTER, Structure, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint8, c_uint16, c_uint32, c_uint64,
+    c_void_p,
+)
+from functools import lru_cache
+
+from ._errors import ArgumentError, Error, LibraryError
+from ._libraries import load_library
+
+API_VERSION = 1
+
+# ---- dlpack.h
+
+
+class DLDevice(Structure):
+    _fields_ = [("device_type", c_int32), ("device_id", c_int32)]
+
+
+class DLDataType(Structure):
+    _fields_ = [("code", c_uint8), ("bits", c_uint8), ("lanes", c_uint16)]
+
+
+class DLTensor(Structure):
+    _fields_ = [
+        ("data", c_void_p), ("device", DLDevice), ("ndim", c_int32), ("dtype", DLDataType),
+        ("shape", POINTER(c_int64)), ("strides", POINTER(c_int64)), ("byte_offset", c_uint64),
+    ]
+
+
+class DLManagedTensorVersioned(Structure):
+    _fields_ = [
+        ("major", c_uint32), ("minor", c_uint32), ("manager_ctx", c_void_p), ("deleter", c_void_p), ("flags", c_uint64),
+        ("dl_tensor", DLTensor),
+    ]
+
+
+# ---- artifact.h: what describes an attention
+
+ROLE_Q, ROLE_K, ROLE_V, ROLE_INPUT, ROLE_OUTPUT, ROLE_FINAL = range(6)
+TENSOR_GRAD, TENSOR_OPTIONAL, TENSOR_IN_K = 1, 2, 4
+OPERAND, F32, F16, BF16, I32, I64, U8, BOOL = range(8)
+E_SIZE = 3
+
+
+class Expr(Structure):
+    _fields_ = [("code", POINTER(c_uint32)), ("length", c_uint32)]
+
+
+class SizeV1(Structure):
+    _fields_ = [("name", c_char_p)]
+
+
+class TensorV1(Structure):
+    _fields_ = [
+        ("struct_size", c_uint32), ("name", c_char_p), ("role", c_uint32), ("dtype", c_uint32), ("rank", c_uint32),
+        ("flags", c_uint32), ("axes", POINTER(Expr)),
+    ]
+
+
+class ParamV1(Structure):
+    _fields_ = [("struct_size", c_uint32), ("name", c_char_p), ("dtype", c_uint32), ("default_value", Expr)]
+
+
+class RequireV1(Structure):
+    _fields_ = [("condition", Expr), ("text", c_char_p)]
+
+
+class FixedV1(Structure):
+    _fields_ = [("size", c_uint32), ("value", c_int64)]
+
+
+class VariantV1(Structure):
+    _fields_ = [
+        ("struct_size", c_uint32), ("operation", c_char_p), ("target", c_char_p), ("arch", c_char_p), ("features", c_char_p),
+        ("dtype", c_uint32), ("fixed_count", c_uint32), ("fixed", POINTER(FixedV1)), ("schedule", c_char_p),
+    ]  # and more, which only the library reads: step through arrays by struct_size
+
+
+class AttentionV1(Structure):
+    _fields_ = [
+        ("struct_size", c_uint32), ("name", c_char_p), ("formula", c_char_p),
+        ("size_count", c_uint32), ("sizes", POINTER(SizeV1)),
+        ("tensor_count", c_uint32), ("tensors", POINTER(TensorV1)),
+        ("param_count", c_uint32), ("params", POINTER(ParamV1)),
+        ("require_count", c_uint32), ("requires", POINTER(RequireV1)),
+        ("variant_count", c_uint32), ("variants", POINTER(VariantV1)),
+    ]
+
+
+def step(items: ctypes.Array, index: int, layout: type) -> Structure:
+    """The item of an array whose elements may be larger than this version knows (artifact.h, Versions)."""
+    base = ctypes.cast(items, c_void_p).value
+    return layout.from_address(base + index * items[0].struct_size)
+
+
+# ---- aule.h
+
+
+class DeviceInfoStruct(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t), ("id", c_char_p), ("backend", c_char_p), ("available", c_int32), ("reason", c_char_p),
+        ("name", c_char_p), ("driver", c_char_p), ("features", c_char_p), ("kind", c_uint32), ("units", c_uint32),
+        ("memory_bytes", c_uint64), ("dl", DLDevice),
+    ]
+
+
+class TensorArg(Structure):
+    _fields_ = [("name", c_char_p), ("tensor", POINTER(DLTensor))]
+
+
+class Value(Structure):
+    _fields_ = [("type", c_uint32), ("reserved", c_uint32), ("i", c_int64), ("f", c_double)]
+
+
+class ParamArg(Structure):
+    _fields_ = [("name", c_char_p), ("value", Value)]
+
+
+class Call(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t), ("operation", c_char_p), ("tensors", POINTER(TensorArg)), ("tensor_count", c_size_t),
+        ("params", POINTER(ParamArg)), ("param_count", c_size_t), ("arch", c_char_p),
+    ]
+
+
+class Run(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t), ("queue", c_void_p), ("workspace", c_void_p), ("workspace_bytes", c_uint64),
+        ("tensors", c_void_p), ("params", c_void_p),
+    ]
+
+
+HANDLE = c_void_p
+OUT = POINTER(c_void_p)
+
+# name: (result, arguments). A result of "status" is checked; the error object is the last argument, added by call().
+FUNCTIONS = {
+    "aule_version": (c_char_p, [POINTER(c_uint32)]),
+    "aule_status_name": (c_char_p, [c_int32]),
+    "aule_error_status": (c_int32, [HANDLE]),
+    "aule_error_message": (c_char_p, [HANDLE]),
+    "aule_error_free": (None, [HANDLE]),
+    "aule_module_open": ("status", [c_char_p, c_void_p, OUT]),
+    "aule_module_close": (None, [HANDLE]),
+    "aule_module_find": ("status", [HANDLE, c_char_p, OUT]),
+    "aule_attention_descriptor": (POINTER(AttentionV1), [HANDLE]),
+    "aule_attention_shape": ("status", [HANDLE, POINTER(Call), c_char_p, POINTER(c_int32), POINTER(c_int64), POINTER(DLDataType)]),
+    "aule_text_free": (None, [c_void_p]),
+    "aule_device_list_new": ("status", [c_void_p, OUT]),
+    "aule_device_list_count": (c_size_t, [HANDLE]),
+    "aule_device_list_get": (POINTER(DeviceInfoStruct), [HANDLE, c_size_t]),
+    "aule_device_list_free": (None, [HANDLE]),
+    "aule_device_open": ("status", [c_char_p, c_void_p, OUT]),
+    "aule_device_close": (None, [HANDLE]),
+    "aule_device_get_info": (POINTER(DeviceInfoStruct), [HANDLE]),
+    "aule_describe_devices": ("status", [c_void_p, OUT]),
+    "aule_device_synchronize": ("status", [HANDLE, c_void_p]),
+    "aule_buffer_new": ("status", [HANDLE, c_uint64, OUT]),
+    "aule_buffer_free": (None, [HANDLE]),
+    "aule_buffer_data": (c_void_p, [HANDLE]),
+    "aule_buffer_upload": ("status", [HANDLE, c_uint64, c_void_p, c_uint64]),
+    "aule_buffer_download": ("status", [HANDLE, c_uint64, c_void_p, c_uint64]),
+    "aule_plan_new": ("status", [HANDLE, HANDLE, POINTER(Call), OUT]),
+    "aule_plan_free": (None, [HANDLE]),
+    "aule_plan_workspace": (c_uint64, [HANDLE, POINTER(c_uint32)]),
+    "aule_plan_run": ("status", [HANDLE, POINTER(Run)]),
+}
+
+
+class Library:
+    """libaule, with a method for each function; those that return a status raise instead."""
+
+    def __init__(self) -> None:
+        self.cdll, self.path = load_library("aule")
+        for name, (result, arguments) in FUNCTIONS.items():
+            try:
+                function = getattr(self.cdll, name)
+            except AttributeError:
+                raise LibraryError(f"{self.path} has no {name}: it is of another version") from None
+            checked = result == "status"
+            function.restype = c_int32 if checked else result
+            function.argtypes = arguments + [OUT] if checked else arguments
+            setattr(self, name.removeprefix("aule_"), self._checked(function) if checked else function)
+        api = c_uint32()
+        self.release = self.version(ctypes.byref(api)).decode()
+        if api.value < API_VERSION:
+            raise LibraryError(f"{self.path} has interface {api.value}, this package needs {API_VERSION}")
+
+    def _checked(self, function):
+        def call(*arguments):
+            error = c_void_p()
+            if function(*arguments, ctypes.byref(error)) != 0:
+                raise self._exception(error)
+
+        return call
+
+    def _exception(self, error: c_void_p) -> Error:
+        status = self.status_name(self.error_status(error)).decode()
+        message = self.error_message(error).decode(errors="replace")
+        self.error_free(error)
+        return (ArgumentError if status in ARGUMENT_STATUSES else Error)(message, status)
+
+    def handle(self, function, *arguments) -> c_void_p:
+        """Calls a function whose last argument receives a handle, and returns the handle."""
+        out = c_void_p()
+        function(*arguments, ctypes.byref(out))
+        return out
+
+
+ARGUMENT_STATUSES = {"tensor", "param", "require", "name"}
+
+
+@lru_cache(maxsize=None)
+def library() -> Library:
+    """libaule, loaded on first use."""
+    return Library()
+
+
+def version() -> str:
+    """The version of libaule that is loaded."""
+    return library().release

@@ -1,0 +1,51 @@
+"""What the tests share: the hand-made artifact of tests/runtime/sample.h, and its formula in NumPy."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+import aule
+
+SAMPLE = os.environ.get("AULE_TEST_SAMPLE", "")
+D, E = 8, 4
+
+
+def inputs(seed: int = 0, B: int = 2, H: int = 4, Hk: int = 2, S: int = 5, T: int = 7, dtype=np.float32) -> dict[str, np.ndarray]:
+    """Tensors of the sample's signature."""
+    r = np.random.default_rng(seed)
+    return {
+        "q": r.standard_normal((B, H, S, D)).astype(dtype),
+        "k": r.standard_normal((B, Hk, T, D)).astype(dtype),
+        "v": r.standard_normal((B, Hk, T, E)).astype(dtype),
+        "lengths": r.integers(1, T + 1, (B,), dtype=np.int32),
+        "slope": r.standard_normal(2 * H - 1).astype(np.float32),
+    }
+
+
+def sample(q, k, v, lengths, slope, window, scale=None):
+    """o and lse of the sample, in double precision."""
+    (B, H, S, _), (_, Hk, T, _) = q.shape, k.shape
+    k, v = (np.repeat(x.astype(np.float64), H // Hk, axis=1) for x in (k, v))
+    scale = D**-0.5 if scale is None else scale
+    scores = np.einsum("bhsd,bhtd->bhst", q.astype(np.float64), k) * scale + slope[:H].astype(np.float64)[None, :, None, None]
+    i, j = np.arange(S)[:, None], np.arange(T)[None, :]
+    part = (np.abs(i - j) < window)[None, None] & (j < lengths[:, None, None])[:, None]
+    scores = np.where(part, scores, -np.inf)
+    top = scores.max(axis=-1, keepdims=True)
+    weights = np.where(part, np.exp(scores - np.where(np.isfinite(top), top, 0)), 0)
+    total = weights.sum(axis=-1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        lse = (np.where(np.isfinite(top), top, 0) + np.log(total))[..., 0]
+    return np.einsum("bhst,bhte->bhse", weights / np.where(total > 0, total, 1), v), lse
+
+
+def load() -> aule.Attention:
+    return aule.load(SAMPLE)

@@ -1,0 +1,69 @@
+"""Artifacts, signatures, devices, the command line."""
+
+import io
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import aule
+from aule.__main__ import main
+from support import SAMPLE, load
+
+
+class Modules(unittest.TestCase):
+    def test_signature(self):
+        f = load()
+        self.assertEqual(f.name, "sample")
+        self.assertEqual(repr(f), "<aule attention sample(q, k, v, lengths, slope, scale=, window, flag=, seed=) -> o, lse>")
+        self.assertEqual(f.tensors[1], aule.TensorSpec("k", "k", "operand", ("B", "Hk", "T", "D"), True, False))
+        self.assertEqual(f.tensors[4].axes, ("",))
+        self.assertEqual(f.parameters[1], aule.Parameter("window", "int32", True))
+
+    def test_by_name(self):
+        self.assertEqual(aule.load(Path(SAMPLE), "sample").name, "sample")
+        with self.assertRaisesRegex(aule.Error, "sample") as caught:
+            aule.load(SAMPLE, "other")
+        self.assertEqual(caught.exception.status, "name")
+
+    def test_bad_files(self):
+        with self.assertRaises(aule.Error) as caught:
+            aule.load("/nowhere/x.so")
+        self.assertEqual(caught.exception.status, "file")
+        with tempfile.TemporaryDirectory() as folder:
+            part = Path(folder) / "part.so"
+            part.write_bytes(Path(SAMPLE).read_bytes()[:5000])
+            with self.assertRaises(aule.Error) as caught:
+                aule.load(part)
+            self.assertEqual(caught.exception.status, "artifact")
+
+    def test_devices(self):
+        devices = aule.devices()
+        cpu = next(d for d in devices if d.id == "cpu")
+        self.assertTrue(cpu.available and cpu.kind == "cpu" and cpu.units >= 1)
+        self.assertTrue(all(d.available or d.reason for d in devices))
+
+    def test_command_line(self):
+        shown = io.StringIO()
+        with redirect_stdout(shown):
+            self.assertEqual(main(["devices"]), 0)
+        self.assertIn("cpu", shown.getvalue())
+        self.assertEqual(shown.getvalue(), aule.describe_devices())
+        with self.assertRaises(SystemExit), redirect_stdout(shown):
+            main(["--version"])
+
+    def test_library_that_is_not_there(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "libaule.so").write_bytes(b"not a library")
+            run = subprocess.run([sys.executable, "-m", "aule", "devices"], env=os.environ | {"AULE_LIBRARY_PATH": folder},
+                                 capture_output=True, text=True)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("libaule.so cannot be loaded", run.stderr)
+        self.assertNotIn("Traceback", run.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
