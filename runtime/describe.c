@@ -97,11 +97,16 @@ static void add_device(AuText *text, const aule_device_info *info)
 
 aule_status aule_describe_devices(const aule_options *options, char **text, aule_error **error)
 {
-    AuSink sink = {rt_memory(options ? options->allocator : NULL), error};
+    AuSink sink = {rt_memory(NULL), error};
+    aule_options read;
+    aule_status status =
+        rt_read_options(&read, sizeof read, sizeof read, options, "aule_options", sink);
+    if (status) return status;
     if (!text)
         return rt_fail(sink, AULE_ERROR_USAGE, "aule_describe_devices: text must not be NULL");
+    sink.memory = rt_memory(read.allocator);
     aule_device_list *list;
-    aule_status status = aule_device_list_new(options, &list, error);
+    status = aule_device_list_new(options, &list, error);
     if (status) return status;
     AuText out = {.memory = sink.memory};
     for (size_t i = 0; i < aule_device_list_count(list); i++)

@@ -1,0 +1,270 @@
+/* Devices: what is there and why not, how one is chosen, buffers and events; and the contract with backends, on the mock. */
+#include "case.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../runtime/backends/mock.h"
+#include "../../runtime/device.h"
+
+static void test_list(void **state)
+{
+    (void)state;
+    aule_device_list *list;
+    bool cpu = false, opencl = false;
+    assert_int_equal(aule_device_list_new(NULL, &list, NULL), AULE_OK);
+    for (size_t i = 0; i < aule_device_list_count(list); i++) {
+        const aule_device_info *info = aule_device_list_get(list, i);
+        assert_int_equal(info->struct_size, sizeof *info);
+        assert_true(info->available || info->reason[0]);
+        cpu = cpu || strcmp(info->id, "cpu") == 0;
+        opencl = opencl || strcmp(info->backend, "opencl") == 0;
+    }
+    assert_true(cpu && opencl);
+    assert_null(aule_device_list_get(list, aule_device_list_count(list)));
+    aule_device_list_free(list);
+
+    char *text;
+    assert_int_equal(aule_describe_devices(NULL, &text, NULL), AULE_OK);
+    assert_non_null(strstr(text, "cpu "));
+    assert_non_null(strstr(text, "opencl"));
+    aule_text_free(text);
+}
+
+static void expect_open_error(const char *id, aule_status status, const char *text)
+{
+    aule_device *device = NULL;
+    aule_error *error = NULL;
+    aule_status found = aule_device_open(id, NULL, &device, &error);
+    expect_error(found, &error, status, text);
+    assert_null(device);
+}
+
+static void test_choice(void **state)
+{
+    (void)state;
+    aule_device *device;
+    unsetenv("AULE_BACKEND");
+    expect_open_error("cuda", AULE_ERROR_DEVICE,
+                      "there is no backend 'cuda', this build has opencl, cpu");
+    expect_open_error("", AULE_ERROR_DEVICE, "there is no backend ''");
+    expect_open_error("cpu:1", AULE_ERROR_DEVICE,
+                      "there is no cpu:1, this machine has cpu:0 to cpu:0");
+    expect_open_error("cpu:", AULE_ERROR_DEVICE, "'cpu:' is not a device");
+    expect_open_error("cpu:x", AULE_ERROR_DEVICE, "'cpu:x' is not a device");
+    expect_open_error("opencl:99999", AULE_ERROR_DEVICE, "opencl");
+    assert_int_equal(aule_device_open("cpu:0", NULL, &device, NULL), AULE_OK);
+    assert_string_equal(aule_device_get_info(device)->id, "cpu");
+    assert_int_equal(aule_device_synchronize(device, NULL, NULL), AULE_OK);
+    aule_device_close(device);
+    assert_int_equal(aule_device_open(NULL, NULL, &device, NULL), AULE_OK);
+    aule_device_close(device);
+}
+
+static void test_environment(void **state)
+{
+    (void)state;
+    aule_device *device;
+    setenv("AULE_BACKEND", "nothing, none", 1);
+    expect_open_error(NULL, AULE_ERROR_DEVICE,
+                      "AULE_BACKEND: there is no backend 'nothing', this build has opencl, cpu; "
+                      "there is no backend ' none'");
+    setenv("AULE_BACKEND", "nothing,cpu", 1);
+    assert_int_equal(aule_device_open(NULL, NULL, &device, NULL), AULE_OK);
+    assert_string_equal(aule_device_get_info(device)->id, "cpu");
+    aule_device_close(device);
+    /* What the argument says comes before the environment. */
+    setenv("AULE_BACKEND", "nothing", 1);
+    assert_int_equal(aule_device_open("cpu", NULL, &device, NULL), AULE_OK);
+    aule_device_close(device);
+    expect_open_error(NULL, AULE_ERROR_DEVICE, "AULE_BACKEND: there is no backend 'nothing'");
+    unsetenv("AULE_BACKEND");
+
+    static const char *const wrong[] = {"0", "-1", "many", "4x", "5000"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        setenv("AULE_NUM_THREADS", wrong[i], 1);
+        expect_open_error("cpu", AULE_ERROR_USAGE, "expected 1 to 1024");
+    }
+    unsetenv("AULE_NUM_THREADS");
+}
+
+static void test_buffers_and_events(void **state)
+{
+    (void)state;
+    aule_device *device;
+    aule_buffer *buffer;
+    aule_error *error = NULL;
+    aule_event *first, *last;
+    uint64_t nanoseconds = 12345;
+    char text[16] = "0123456789abcde", back[16] = "";
+    assert_int_equal(aule_device_open("cpu", NULL, &device, &error), AULE_OK);
+    assert_int_equal(aule_event_record(device, NULL, &first, &error), AULE_OK);
+    assert_int_equal(aule_buffer_new(device, 100, &buffer, &error), AULE_OK);
+    assert_int_equal((uintptr_t)aule_buffer_data(buffer) % 64, 0);
+    assert_int_equal(aule_buffer_bytes(buffer), 100);
+    assert_int_equal(aule_buffer_upload(buffer, 84, text, 16, &error), AULE_OK);
+    assert_int_equal(aule_buffer_download(buffer, 84, back, 16, &error), AULE_OK);
+    assert_string_equal(back, text);
+    expect_error(aule_buffer_upload(buffer, 85, text, 16, &error), &error, AULE_ERROR_USAGE,
+                 "a copy of 16 bytes at 85 does not fit a buffer of 100");
+    expect_error(aule_buffer_download(buffer, UINT64_MAX, back, 2, &error), &error,
+                 AULE_ERROR_USAGE, "does not fit");
+    expect_error(aule_buffer_new(device, UINT64_MAX, &buffer, &error), &error, AULE_ERROR_MEMORY,
+                 "no memory for a buffer of 18446744073709551615 bytes");
+    assert_int_equal(aule_event_record(device, NULL, &last, &error), AULE_OK);
+    assert_int_equal(aule_event_wait(last, &error), AULE_OK);
+    assert_int_equal(aule_event_elapsed(first, last, &nanoseconds, &error), AULE_OK);
+    assert_true(nanoseconds > 0 && nanoseconds < 1000000000);
+    aule_event_free(first);
+    aule_event_free(last);
+    aule_device_close(device); /* the buffer keeps it */
+    aule_buffer_free(buffer);
+}
+
+/* ---- the mock */
+
+typedef struct Mocked {
+    AuMock mock;
+    aule_module *module;
+    aule_attention *attention;
+    aule_device *device;
+    Case *c;
+} Mocked;
+
+static aule_status open_mock(Mocked *m, aule_error **error)
+{
+    aule_device_options options = {.struct_size = sizeof options, .context = &m->mock};
+    return rt_device_open(&au_backend_mock, 0, &options, &m->device,
+                          (AuSink){rt_memory(NULL), error});
+}
+
+static Mocked *mock_new(void)
+{
+    Mocked *m = calloc(1, sizeof *m);
+    assert_int_equal(aule_module_from(&sample_module, NULL, &m->module, NULL), AULE_OK);
+    m->attention = aule_module_attention(m->module, 0);
+    assert_int_equal(open_mock(m, NULL), AULE_OK);
+    m->c = case_new();
+    for (int t = 0; t < TENSORS; t++) {
+        m->c->tensors[t].device = (DLDevice){(DLDeviceType)AU_MOCK_DL, 0};
+        m->c->tensors[t].data = (void *)(uintptr_t)(0x100 * (t + 1));
+        m->c->tensors[t].byte_offset = 16;
+    }
+    return m;
+}
+
+static void mock_free(Mocked *m)
+{
+    aule_device_close(m->device);
+    aule_module_close(m->module);
+    assert_int_equal(m->mock.programs, 0);
+    assert_int_equal(m->mock.buffers, 0);
+    case_free(m->c);
+    free(m);
+}
+
+static void test_what_a_backend_gets(void **state)
+{
+    (void)state;
+    Mocked *m = mock_new();
+    aule_error *error = NULL;
+    m->c->call.tensor_count = T_LSE;
+    m->c->run.workspace = (void *)(uintptr_t)0x7000;
+    m->c->run.queue = (void *)(uintptr_t)0x9000;
+    if (aule_attention_run(m->attention, m->device, &m->c->call, &m->c->run, &error))
+        fail_msg("%s", aule_error_message(error));
+    assert_int_equal(m->mock.launch_count, 2);
+    assert_int_equal(m->mock.zeroed, 160);
+    for (uint32_t i = 0; i < 2; i++) {
+        const AuMockLaunch *launch = &m->mock.launches[i];
+        assert_int_equal(launch->index, i);
+        assert_ptr_equal(launch->queue, (void *)(uintptr_t)0x9000);
+        assert_true(launch->grid[0] == 5 && launch->grid[1] == 4 && launch->grid[2] == 2);
+        assert_int_equal(launch->slots[0],
+                         0x100); /* q: its handle and, in elements, where it begins */
+        assert_int_equal(launch->offsets[0], 4);
+        assert_int_equal(launch->slots[6], 0); /* lse was not passed */
+        assert_int_equal(launch->slots[7], 0x7000);
+        assert_int_equal(launch->offsets[7], 64 / 4);  /* the second region of the workspace */
+        assert_int_equal(launch->slots[8], 4 * 5 * 8); /* q's first stride */
+        assert_int_equal(launch->slots[launch->slot_count - 2], 0); /* lse is not present */
+        float scale = 0.35355339f;
+        uint32_t bits;
+        memcpy(&bits, &scale, sizeof bits);
+        assert_int_equal(launch->slots[launch->slot_count - 6], bits);
+        assert_int_equal(launch->slots[launch->slot_count - 5], 4);
+    }
+    mock_free(m);
+}
+
+static void test_handles(void **state)
+{
+    (void)state;
+    Mocked *m = mock_new();
+    m->c->tensors[T_K].byte_offset = AU_MOCK_BUFFER_BYTES - 8;
+    expect_plan_error(m->attention, m->device, m->c, AULE_ERROR_TENSOR,
+                      "k: its buffer has 1048576 bytes, its shape and strides reach 1049464");
+    m->c->tensors[T_K].byte_offset = 16;
+    m->c->strides[T_K][3] = -1;
+    expect_plan_error(m->attention, m->device, m->c, AULE_ERROR_TENSOR,
+                      "sample: k: its strides reach before its buffer");
+    m->c->strides[T_K][3] = 1;
+    m->c->tensors[T_K].device.device_id = 1;
+    expect_plan_error(m->attention, m->device, m->c, AULE_ERROR_TENSOR,
+                      "type 12, id 1, expected type 12, id 0 of device mock:0");
+    m->c->tensors[T_K].device.device_id = 0;
+    /* One buffer for two tensors, side by side: fine; on top of each other: not. */
+    m->c->tensors[T_O].data = m->c->tensors[T_Q].data;
+    expect_plan_error(m->attention, m->device, m->c, AULE_ERROR_TENSOR,
+                      "sample: o: it is written and overlaps q in memory");
+    m->c->tensors[T_O].byte_offset = 4096;
+    aule_plan *plan;
+    assert_int_equal(aule_plan_new(m->attention, m->device, &m->c->call, &plan, NULL), AULE_OK);
+    aule_plan_free(plan);
+    mock_free(m);
+}
+
+/* Each call of the backend fails once: the error comes through, nothing is left behind, and the next try works. */
+static void test_backend_fails(void **state)
+{
+    (void)state;
+    Mocked *m = mock_new();
+    m->c->run.workspace = (void *)(uintptr_t)0x7000;
+    uint32_t at = 1, failures = 0;
+    for (bool failed = true; failed; at++) {
+        aule_error *error = NULL;
+        m->mock.calls = 0;
+        m->mock.fail_at = at;
+        m->mock.fail_with = AULE_ERROR_DRIVER;
+        aule_status status =
+            aule_attention_run(m->attention, m->device, &m->c->call, &m->c->run, &error);
+        failed = status != AULE_OK;
+        if (failed) expect_error(status, &error, AULE_ERROR_DRIVER, "told to fail");
+        failures += failed;
+        m->mock.fail_at = 0;
+        assert_int_equal(
+            aule_attention_run(m->attention, m->device, &m->c->call, &m->c->run, &error), AULE_OK);
+    }
+    assert_true(failures >= 8); /* check_memory of seven tensors, zero, two launches */
+    aule_device_close(m->device);
+    m->device = NULL;
+    aule_error *error = NULL;
+    m->mock.calls = 0;
+    m->mock.fail_at = 1;
+    expect_error(open_mock(m, &error), &error, AULE_ERROR_DRIVER, "mock: open: told to fail");
+    mock_free(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_list),
+        cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_buffers_and_events),
+        cmocka_unit_test(test_what_a_backend_gets),
+        cmocka_unit_test(test_handles),
+        cmocka_unit_test(test_backend_fails),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,201 @@
+"""The command line `aule` on the artifact made by hand: results, messages, exit statuses. Standard library only.
+
+    tool_test.py AULE SAMPLE_SO FOREIGN_SO
+"""
+import json
+import math
+import os
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+AULE, SAMPLE, FOREIGN = sys.argv[1:4]
+B, H, HK, S, T, D, E, WINDOW = 2, 4, 2, 5, 7, 8, 4, 4
+
+
+def write_npy(path, descr, shape, data):
+    header = "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }" % (descr, "".join("%d, " % n for n in shape))
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    with open(path, "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data)
+
+
+def read_floats(path):
+    with open(path, "rb") as file:
+        data = file.read()
+    (length,) = struct.unpack("<H", data[8:10])
+    values = data[10 + length:]
+    return struct.unpack("<%df" % (len(values) // 4), values), data[10:10 + length].decode()
+
+
+def floats(values):
+    return struct.pack("<%df" % len(values), *values)
+
+
+def rounded(count):
+    return [struct.unpack("<f", struct.pack("<f", random.uniform(-1, 1)))[0] for _ in range(count)]
+
+
+class Tool(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        random.seed(1)
+        self.q, self.k = rounded(B * H * S * D), rounded(B * HK * T * D)
+        self.v, self.slope, self.lengths = rounded(B * HK * T * E), rounded(2 * H - 1), [7, 5]
+        write_npy(self.path("q.npy"), "<f4", (B, H, S, D), floats(self.q))
+        write_npy(self.path("k.npy"), "<f4", (B, HK, T, D), floats(self.k))
+        write_npy(self.path("v.npy"), "<f4", (B, HK, T, E), floats(self.v))
+        write_npy(self.path("slope.npy"), "<f4", (2 * H - 1,), floats(self.slope))
+        write_npy(self.path("lengths.npy"), "<i4", (B,), struct.pack("<2i", *self.lengths))
+        self.inputs = [x for n in ("q", "k", "v", "slope", "lengths") for x in ("--" + n, self.path(n + ".npy"))]
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def aule(self, *arguments, status=0, **environment):
+        done = subprocess.run([AULE, *arguments], capture_output=True, text=True, timeout=60, env={**os.environ, **environment})
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        if status:
+            self.assertEqual(done.stdout, "")
+        return done.stdout if status == 0 else done.stderr
+
+    def refused(self, text, *arguments, status=1, **environment):
+        """One clear line on stderr."""
+        message = self.aule(*arguments, status=status, **environment)
+        self.assertIn(text, message)
+        self.assertTrue(message.startswith("aule: "), message)
+        self.assertEqual(message.count("\n"), 1, message)
+
+    def expected(self):
+        out = []
+        for b in range(B):
+            for h in range(H):
+                for i in range(S):
+                    q = self.q[((b * H + h) * S + i) * D:][:D]
+                    acc, total = [0.0] * E, 0.0
+                    for j in range(self.lengths[b]):
+                        if abs(i - j) >= WINDOW:
+                            continue
+                        row = (b * HK + h // (H // HK)) * T + j
+                        w = math.exp(sum(x * y for x, y in zip(q, self.k[row * D:])) / math.sqrt(D) + self.slope[h])
+                        total += w
+                        acc = [a + w * x for a, x in zip(acc, self.v[row * E:])]
+                    out += [a / total for a in acc]
+        return out
+
+    def check_outputs(self, folder):
+        found, header = read_floats(os.path.join(folder, "o.npy"))
+        self.assertIn("(2, 4, 5, 4)", header)
+        self.assertLess(max(abs(a - b) for a, b in zip(found, self.expected())), 2e-6)
+        self.assertIn("(2, 4, 5)", read_floats(os.path.join(folder, "lse.npy"))[1])
+
+    def test_run(self):
+        out = self.aule("run", SAMPLE, "--backend", "cpu", *self.inputs, "--window=4", "-o", self.path("out"))
+        self.assertIn("o.npy: f32 [2, 4, 5, 4], by cpu", out)
+        self.check_outputs(self.path("out"))
+        self.assertEqual(sorted(os.listdir(self.path("out"))), ["lse.npy", "o.npy"])
+        # Again, over the old files; threads and environment.
+        self.aule("run", SAMPLE, *self.inputs, "--window", "4", "--threads", "1", "-o", self.path("out"), AULE_BACKEND="cpu")
+        self.check_outputs(self.path("out"))
+
+    def test_run_on_opencl(self):
+        if "opencl:0" not in self.aule("devices"):
+            self.skipTest("no OpenCL device")
+        self.aule("run", SAMPLE, "--backend", "opencl:0", *self.inputs, "--window", "4", "-o", self.path("out"))
+        self.check_outputs(self.path("out"))
+
+    def test_safetensors(self):
+        data, entries, offset = b"", {}, 0
+        for name, shape, values in (("q", (B, H, S, D), self.q), ("keys", (B, HK, T, D), self.k)):
+            piece = floats(values)
+            entries[name] = {"dtype": "F32", "shape": shape, "data_offsets": [offset, offset + len(piece)]}
+            data, offset = data + piece, offset + len(piece)
+        header = json.dumps(entries).encode()
+        with open(self.path("x.safetensors"), "wb") as file:
+            file.write(struct.pack("<Q", len(header)) + header + data)
+        x = self.path("x.safetensors")
+        self.aule("run", SAMPLE, "--q", x, "--k", x + ":keys", *self.inputs[4:], "--window", "4", "-o", self.path("out"))
+        self.check_outputs(self.path("out"))
+        self.refused("no tensor 'k', it has q, keys", "run", SAMPLE, "--q", x, "--k", x, *self.inputs[4:], "-o", self.path("out"))
+
+    def test_inspect_and_devices(self):
+        self.assertIn("attention sample\n", self.aule("inspect", SAMPLE))
+        self.assertIn("cpu ", self.aule("devices"))
+        self.assertIn("aule devices", self.aule("--help"))
+        self.assertRegex(self.aule("--version"), r"^aule \d+\.\d+\.\d+\n$")
+
+    def test_bench(self):
+        out = self.aule("bench", SAMPLE, "--backend", "cpu", "--shape", "B=1,H=2,Hk=1,S=16,T=16", "--window", "4", "--json")
+        row = json.loads(out)
+        self.assertEqual(row["dtype"], "f32")
+        self.assertGreater(row["ms"], 0)
+        self.assertGreaterEqual(row["runs"], 9)
+        self.assertIn("q[1,2,16,8]", row["shape"])
+        self.assertIn("median", self.aule("bench", SAMPLE, "--backend", "cpu", "--shape", "B=1,H=2,Hk=1,S=4,T=4", "--window", "4"))
+        self.refused("no size 'X'", "bench", SAMPLE, "--shape", "X=1", status=2)
+        self.refused("expected NAME=NUMBER", "bench", SAMPLE, "--shape", "B=x", status=2)
+        self.refused("--shape does not give H", "bench", SAMPLE, "--backend", "cpu", "--shape", "B=1", "--window", "4", status=2)
+        self.refused("no backward kernels", "bench", SAMPLE, "--backward")
+
+    def test_usage(self):
+        out = ["-o", self.path("out")]
+        self.aule(status=2)
+        self.refused("unknown command 'fly'", "fly", status=2)
+        self.refused("'check' is not in this version yet", "check", "x.attn")
+        self.refused("'tune' is not in this version yet", "tune", SAMPLE)
+        self.refused("expected: aule run x.so", "run", status=2)
+        self.refused("expected -o DIR", "run", SAMPLE, *self.inputs, status=2)
+        self.refused("unknown option --bias; sample takes --q --k --v --lengths --slope --scale", "run", SAMPLE, "--bias", "1", *out, status=2)
+        self.refused("--window is 'wide', expected a number", "run", SAMPLE, "--window", "wide", *out, status=2)
+        self.refused("--window needs a value", "run", SAMPLE, "--window", status=2)
+        self.refused("--q is given twice", "run", SAMPLE, *self.inputs[:2], *self.inputs[:2], *out, status=2)
+        self.refused("unknown option '-x'", "run", SAMPLE, "-x", status=2)
+        self.refused("'b.so' is one argument too many", "run", SAMPLE, "b.so", status=2)
+        self.refused("--threads is '0'", "run", SAMPLE, "--threads", "0", *out, status=2)
+
+    def test_bad_input(self):
+        out = ["-o", self.path("out")]
+        run = ["run", SAMPLE, "--backend", "cpu"]
+        self.refused("not an aule artifact", "run", FOREIGN, *self.inputs, *out)
+        self.refused("not an aule artifact", "inspect", self.path("q.npy"))
+        self.refused("cannot be read: No such file", "inspect", self.path("none.so"))
+        self.refused("there is no attention 'mha', the artifact has sample", *run, "--attention", "mha", *out)
+        self.refused("there is no backend 'cuda'", "run", SAMPLE, "--backend", "cuda", *out)
+        self.refused("AULE_BACKEND: there is no backend 'vulkan'", "run", SAMPLE, *out, AULE_BACKEND="vulkan")
+        self.refused("sample: q is missing", *run, *out)
+        self.refused("param window (i32) is missing", *run, *self.inputs, *out)
+        self.refused("requirement not met: window > 0", *run, *self.inputs, "--window", "0", *out)
+        self.refused("axis 3 (D) has 4 elements, expected 8 as in q", *run, *self.inputs[:2], "--k", self.path("v.npy"), *self.inputs[4:],
+                     "--window", "4", *out)
+        self.refused("lengths: dtype is f32, expected i32", *run, *self.inputs[:8], "--lengths", self.path("slope.npy"), "--window", "4", *out)
+        with open(self.path("q.npy"), "rb+") as file:
+            file.truncate(1000)
+        self.refused("q.npy: truncated: it has 872 bytes of data, its shape needs 1280", *run, *self.inputs, *out)
+        self.assertFalse(os.path.exists(self.path("out")))
+        self.refused("no backward kernels", *run, "--dout", self.path("q.npy"), *out)
+
+    def test_nan_and_inf_pass_through(self):
+        self.v[0] = math.nan
+        write_npy(self.path("v.npy"), "<f4", (B, HK, T, E), floats(self.v))
+        self.aule("run", SAMPLE, "--backend", "cpu", *self.inputs, "--window", "4", "-o", self.path("out"))
+        found, _ = read_floats(self.path("out/o.npy"))
+        self.assertEqual([math.isnan(x) for x in found[:4]], [True, False, False, False])
+
+    def test_output_cannot_be_written(self):
+        self.refused("cannot be made: File exists", "run", SAMPLE, "--backend", "cpu", *self.inputs, "--window", "4", "-o", self.path("q.npy"))
+        self.refused("cannot be made: No such file", "run", SAMPLE, "--backend", "cpu", *self.inputs, "--window", "4", "-o", self.path("a/b/c"))
+
+    def test_dtype(self):
+        self.refused("no forward kernel for device cpu, dtype bf16", "run", SAMPLE, "--backend", "cpu", *self.inputs, "--window", "4", "--dtype",
+                     "bf16", "-o", self.path("out"))
+        self.refused("--dtype is 'i8'", "run", SAMPLE, *self.inputs, "--dtype", "i8", "-o", self.path("out"), status=2)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
