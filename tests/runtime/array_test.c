@@ -328,7 +328,7 @@ static void test_golden_file(void **state)
     (void)state;
     static const char header[] =
         "\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (2, 1), }"
-        "                                                            \n";
+        "                                                          \n";
     AuArray array;
     AuWhy why;
     AuFile file;
