@@ -175,9 +175,463 @@ static void test_everything(void **state)
     bench_free(&b);
 }
 
+/* ---- rows and pairs that take no part */
+
+static Case *softmax_case(Bench *b, const char *declarations, const char *lines, const char *sizes)
+{
+    return case_new(b, bench_read(b, bench_softmax(b, declarations, lines)), sizes, 4);
+}
+
+/* No pair at all: output 0 whatever out_mod makes of 0, finals from the start values, weights 0. */
+static void test_empty_rows(void **state)
+{
+    (void)state;
+    Bench b = bench_new();
+    Case *c =
+        softmax_case(&b, "input length: i32[B]", "mask = kv_idx < length[b]\nout_mod = $x + 1.0",
+                     "B=2 H=2 Hk=1 S=3 T=4 D=2 E=2");
+    case_tensor(c, "length")[1] = 4;
+    for (size_t i = 0; i < c->rows * 2; i++) c->o[i] = NAN;
+    case_run(&b, c);
+    for (size_t row = 0; row < 6; row++) {
+        assert_true(c->o[2 * row] == 0 && c->o[2 * row + 1] == 0);
+        assert_true(c->finals[0][row] == -INFINITY);
+        for (size_t j = 0; j < 4; j++) assert_true(c->weights[row * 4 + j] == 0);
+    }
+    for (size_t i = 12; i < 24; i++) assert_true(isfinite(c->o[i]) && c->o[i] != 0);
+    bench_free(&b);
+}
+
+/* T = 0 is the same for all rows. */
+static void test_no_keys(void **state)
+{
+    (void)state;
+    Bench b = bench_new();
+    Case *c = softmax_case(&b, "", "score_mod = $score * 2.0", "B=1 H=1 Hk=1 S=2 T=0 D=2 E=3");
+    case_run(&b, c);
+    for (size_t i = 0; i < 6; i++) assert_true(c->o[i] == 0);
+    bench_free(&b);
+}
+
+/* A score of -inf, or of nan, takes no part; a tile of such pairs is not there. */
+static void test_minus_infinity(void **state)
+{
+    (void)state;
+    const char *bad[] = {"-inf", "nan"};
+    for (int n = 0; n < 2; n++) {
+        Bench b = bench_new();
+        const char *lines =
+            au_format(b.arena, "score_mod = where(kv_idx / 4 == 1, $score, %s)", bad[n]);
+        Case *c = softmax_case(&b, "", lines, "B=1 H=1 Hk=1 S=3 T=13 D=2 E=2");
+        Case *m = softmax_case(&b, "", "mask = kv_idx / 4 == 1", "B=1 H=1 Hk=1 S=3 T=13 D=2 E=2");
+        case_run(&b, m);
+        for (int64_t tile = 0; tile < 6; tile++) {
+            c->call.key_tile = tile;
+            case_run(&b, c);
+            for (size_t i = 0; i < 6; i++) expect_near(c->o[i], m->o[i], 1e-13);
+            for (size_t i = 0; i < 3; i++) expect_near(c->finals[0][i], m->finals[0][i], 1e-13);
+        }
+        bench_free(&b);
+    }
+}
+
+/* Scores up to 1e4, scale 0, negative scale: finite, rows of weights that sum to 1, the same in every tiling. */
+static void test_hard_scores(void **state)
+{
+    (void)state;
+    const char *mods[] = {"$score * 0.0",
+                          "$score * -3.0",
+                          "$score * 5000.0",
+                          "$score * 0.001 - 10000.0",
+                          "where(kv_idx == 5, 10000.0, $score)",
+                          "to_f32(kv_idx) * 1000.0",
+                          "-(to_f32(kv_idx) * 1000.0)"};
+    for (size_t n = 0; n < sizeof mods / sizeof *mods; n++) {
+        Bench b = bench_new();
+        Case *c = softmax_case(&b, "", au_format(b.arena, "score_mod = %s", mods[n]),
+                               "B=1 H=2 Hk=2 S=5 T=11 D=4 E=3");
+        case_run(&b, c);
+        double o[30];
+        for (size_t i = 0; i < 30; i++) assert_true(isfinite(o[i] = c->o[i]));
+        for (int64_t tile = 1; tile < 5; tile++) {
+            c->call.key_tile = tile;
+            case_run(&b, c);
+            for (size_t i = 0; i < 30; i++) expect_near(c->o[i], o[i], 1e-12);
+            for (size_t row = 0; row < 10; row++) {
+                double sum = 0;
+                for (size_t j = 0; j < 11; j++) sum += c->weights[row * 11 + j];
+                expect_near(sum, 1, 1e-12);
+            }
+        }
+        bench_free(&b);
+    }
+}
+
+/* ---- values that are part of the keys, heads that share */
+
+static void test_values_in_keys(void **state)
+{
+    (void)state;
+    Bench b = bench_new();
+    const char *text =
+        "attention mla {\nsize B\nsize H\nsize S\nsize T\nsize E = 3\n"
+        "query q: f32[B, H, S, 5]\nkey k: f32[B, 1, T, 5]\nvalue v = 0:3: f32[B, 1, T, E]\n"
+        "k_mod = $x * 2.0\nscore_mod = $score * 0.5\n"
+        "online sum {\nonline_fwd {\nreturn $score, 1.0\n}\nepilogue {\nreturn $x\n}\nforward = "
+        "$score\n}\n}\n";
+    Case *c = case_new(&b, bench_read(&b, text), "B=2 H=3 S=2 T=4", 9);
+    c->tensors[2] = NULL;
+    case_run(&b, c);
+    for (int row = 0; row < 12; row++)
+        for (int e = 0; e < 3; e++) {
+            double o = 0;
+            const double *q = c->tensors[0] + row * 5;
+            for (int j = 0; j < 4; j++) {
+                const double *k = c->tensors[1] + (row / 6 * 4 + j) * 5;
+                double s = 0;
+                for (int d = 0; d < 5; d++) s += q[d] * k[d];
+                o += s * k[e]; /* values are taken before k_mod */
+            }
+            expect_near(c->o[row * 3 + e], o, 1e-13);
+        }
+    bench_free(&b);
+}
+
+/* ---- what is not chosen is not read */
+
+static const struct {
+    const char *lines;
+    const char *why; /* NULL: it runs */
+} reads[] = {
+    {"score_mod = $score + table[kv_idx]",
+     "test.air:14:22: index 3 on axis 0 of 'table' is not in [0, 3)"},
+    {"mask = kv_idx < 3\nscore_mod = $score + table[kv_idx]", NULL}, /* the mask protects */
+    {"score_mod = $score + where(kv_idx < 3, table[kv_idx], 0.0)", NULL},
+    {"score_mod = $score + where(kv_idx < 4, table[kv_idx], 0.0)", "index 3 on axis 0 of 'table'"},
+    {"score_mod = $score + table[min(max(kv_idx, 0), 2)]", NULL},
+    {"mask = kv_idx < 3 && table[kv_idx] < 0.0", NULL},
+    {"mask = table[kv_idx] < 0.0 && kv_idx < 3", "index 3 on axis 0 of 'table'"},
+    {"mask = 3 <= kv_idx || table[kv_idx] < 0.0", NULL},
+    {"mask = !(kv_idx < 3 && table[kv_idx] < 0.0)", NULL},
+    {"score_mod = $score + table[kv_idx - 1]", "index -1 on axis 0 of 'table'"},
+    {"mask = q_idx / (kv_idx - 1) == 0", "test.air:14:8: division of an integer by 0"},
+    {"mask = kv_idx == 1 || q_idx % (kv_idx - 1) == 0", NULL},
+    {"mask = ids[b] == 0", "5000000000 in 'ids' does not fit i32"},
+    {"q_mod = $x * channel_sum(where($c < 3, table[$c], 0.0))", NULL},
+    {"q_mod = $x * channel_sum(table[$c + 2])", "index 3 on axis 0 of 'table'"},
+    {"score_mod = dot(q[b, h, q_idx], k[b, h, kv_idx + 1])",
+     "index 5 on axis 2 of 'k' is not in [0, 5)"},
+    {"q_mod = rope($x, q_idx, 100.0, 1, 2)",
+     "rope turns 2 channels from channel 1 on in a row of 2"},
+    {"out_mod = $x * table[q_idx + 1]", "index 3 on axis 0 of 'table'"},
+    {"mask = q_idx == 0\nout_mod = $x * table[q_idx * 3]",
+     NULL}, /* rows without a pair have no out_mod */
+};
+
+static void test_reads(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < sizeof reads / sizeof *reads; n++) {
+        Bench b = bench_new();
+        Case *c = softmax_case(&b, "input table: f32[3]\ninput ids: i64[B]", reads[n].lines,
+                               "B=1 H=1 Hk=1 S=3 T=5 D=2 E=2");
+        case_tensor(c, "ids")[0] = 5e9;
+        if (!reads[n].why)
+            case_run(&b, c);
+        else if (!strstr(case_fail(&b, c), reads[n].why))
+            fail_msg("%s: expected '%s', found '%s'", reads[n].lines, reads[n].why,
+                     case_fail(&b, c));
+        bench_free(&b);
+    }
+}
+
+/* ---- integers, dropout, rounding */
+
+static double operation(AuOp op, AuType type, double x, double y)
+{
+    return attn_eval_op(op, type, x, y, 0);
+}
+
+static void test_integers(void **state)
+{
+    (void)state;
+    const AuType i = AU_T_I32, f = AU_T_F32;
+    assert_true(operation(AU_OP_IDIV, i, -1, 4) == -1 && operation(AU_OP_IDIV, i, 7, -2) == -4 &&
+                operation(AU_OP_IDIV, i, -8, 4) == -2);
+    assert_true(operation(AU_OP_MOD, i, -1, 4) == 3 && operation(AU_OP_MOD, i, 7, -2) == -1 &&
+                operation(AU_OP_MOD, i, -8, 4) == 0);
+    assert_true(operation(AU_OP_MOD, f, -0.5, 2) == 1.5);
+    assert_true(operation(AU_OP_ADD, i, INT32_MAX, 1) == INT32_MIN &&
+                operation(AU_OP_MUL, i, 65536, 65537) == 65536);
+    assert_true(operation(AU_OP_MUL, i, INT32_MAX, INT32_MAX) == 1 &&
+                operation(AU_OP_NEG, i, INT32_MIN, 0) == INT32_MIN);
+    assert_true(operation(AU_OP_SHL, i, 1, 31) == INT32_MIN &&
+                operation(AU_OP_SHR, i, -5, 1) == -3 && operation(AU_OP_SHL, i, 3, 33) == 6);
+    assert_true(operation(AU_OP_BAND, i, -1, 12) == 12 && operation(AU_OP_BNOT, i, 0, 0) == -1 &&
+                operation(AU_OP_BXOR, i, -1, 1) == -2);
+    assert_true(operation(AU_OP_TO_I32, i, -2.9, 0) == -2 &&
+                operation(AU_OP_TO_I32, i, 1e20, 0) == INT32_MAX);
+    assert_true(operation(AU_OP_TO_I32, i, (double)NAN, 0) == 0);
+    assert_true(operation(AU_OP_MAX, f, (double)NAN, 1) == 1 &&
+                operation(AU_OP_MIN, f, 1, (double)NAN) == 1);
+    expect_near(operation(AU_OP_LOGADDEXP, f, 1000, 1000), 1000 + log(2), 1e-15);
+    assert_true(operation(AU_OP_LOGADDEXP, f, -INFINITY, -INFINITY) == -INFINITY);
+    expect_near(operation(AU_OP_SOFTPLUS, f, 800, 0), 800, 1e-15);
+}
+
+/* The vectors that the authors of Philox publish, and the convention of a pair. */
+static void test_dropout_numbers(void **state)
+{
+    (void)state;
+    static const uint32_t vectors[3][10] = {
+        {0, 0, 0, 0, 0, 0, 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
+        {~0u, ~0u, ~0u, ~0u, ~0u, ~0u, 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd},
+        {0xa4093822, 0x299f31d0, 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xd16cfe09,
+         0x94fdcceb, 0x5001e420, 0x24126ea1}};
+    for (int i = 0; i < 3; i++) {
+        uint32_t out[4];
+        attn_philox(vectors[i], vectors[i] + 2, out);
+        assert_memory_equal(out, vectors[i] + 6, sizeof out);
+    }
+    assert_true(attn_dropout_uniform(vectors[2], 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344) ==
+                0xd16cfe / 16777216.0);
+}
+
+/* A share of about the rate is dropped, differently with each seed, and the rest is scaled up. */
+static void test_dropout(void **state)
+{
+    (void)state;
+    Bench b = bench_new();
+    Case *c =
+        softmax_case(&b, "param rate: f32 = 0.3\ninput seed: i64[]",
+                     "weight_mod = dropout($p, rate, seed_word(0, seed[]), seed_word(1, seed[]))",
+                     "B=1 H=2 Hk=1 S=40 T=50 D=2 E=2");
+    Case *plain = softmax_case(&b, "", "", "B=1 H=2 Hk=1 S=40 T=50 D=2 E=2");
+    case_run(&b, plain);
+    size_t dropped[2] = {0}, differ = 0;
+    double *first = AU_NEW_ARRAY(b.arena, double, 4000);
+    for (int s = 0; s < 2; s++) {
+        case_tensor(c, "seed")[0] = 4294967296.0 * s;
+        c->call.key_tile = s ? 7 : 0;
+        case_run(&b, c);
+        for (size_t i = 0; i < 4000; i++) {
+            dropped[s] += c->weights[i] == 0;
+            if (c->weights[i] != 0) expect_near(c->weights[i], plain->weights[i] / 0.7, 1e-12);
+            if (s)
+                differ += (first[i] == 0) != (c->weights[i] == 0);
+            else
+                first[i] = c->weights[i];
+        }
+        assert_true(dropped[s] > 1100 && dropped[s] < 1300);
+    }
+    assert_true(differ > 1000);
+    bench_free(&b);
+}
+
+static void test_round(void **state)
+{
+    (void)state;
+    assert_true(attn_round(1 + 0x1p-8, AU_DT_BF16) == 1 &&
+                attn_round(1 + 0x3p-8, AU_DT_BF16) == 1 + 0x4p-8);
+    assert_true(attn_round(1 + 0x1.8p-8, AU_DT_BF16) == 1 + 0x1p-7 &&
+                attn_round(-3.39e38, AU_DT_BF16) == -0x1.fep127);
+    assert_true(attn_round(0x1p-133, AU_DT_BF16) == 0x1p-133 &&
+                attn_round(0x1p-134, AU_DT_BF16) == 0);
+    assert_true(attn_round(65519, AU_DT_F16) == 65504 && attn_round(65520, AU_DT_F16) == INFINITY);
+    assert_true(attn_round(0x1p-25, AU_DT_F16) == 0 && attn_round(0x1.8p-25, AU_DT_F16) == 0x1p-24);
+    assert_true(attn_round(1 + 0x1p-11, AU_DT_F16) == 1 &&
+                attn_round(0.1, AU_DT_F32) == (double)0.1f);
+    assert_true(attn_round(-INFINITY, AU_DT_F16) == -INFINITY &&
+                attn_round((double)NAN, AU_DT_F16) != 0);
+}
+
+/* The plain formula in lower precision: every output a number of the type, close to the f64 one, and not the same. */
+static void test_lower_precision(void **state)
+{
+    (void)state;
+    const AuDtype types[] = {AU_DT_F32, AU_DT_F16, AU_DT_BF16};
+    const double errors[] = {1e-6, 2e-3, 1.6e-2};
+    for (int n = 0; n < 3; n++) {
+        Bench b = bench_new();
+        Case *c =
+            case_new(&b, bench_read_file(&b, "mha.air"), "B=1 H=2 Hk=1 S=19 T=23 D=16 E=8", 6);
+        for (int t = 0; t < 3; t++)
+            for (size_t i = 0; i < c->counts[t]; i++)
+                c->tensors[t][i] = attn_round(c->tensors[t][i], types[n]);
+        double exact[2 * 19 * 8], worst = 0;
+        case_run(&b, c);
+        memcpy(exact, c->o, sizeof exact);
+        c->call.round_to = types[n];
+        case_run(&b, c);
+        for (size_t i = 0; i < sizeof exact / sizeof *exact; i++) {
+            assert_true(c->o[i] == attn_round(c->o[i], types[n]));
+            worst = fmax(worst, fabs(c->o[i] - exact[i]));
+        }
+        assert_true(worst > errors[n] / 100 && worst < errors[n]);
+        bench_free(&b);
+    }
+}
+
+/* ---- recurrences */
+
+/* Retention: the recurrence is sum_j gamma^(i-j) (q_i k_j) v_j. */
+static void test_retention(void **state)
+{
+    (void)state;
+    Bench b = bench_new();
+    const char *text =
+        "attention r {\nsize B\nsize H\nsize T\nsize K\nsize V\n"
+        "query q: f32[B, H, T, K]\nkey k: f32[B, H, T, K]\nvalue v: f32[B, H, T, V]\n"
+        "linear {\nq = q{b, h, t, k} * rsqrt(to_f32(K))\ndecay = 1.0 - exp2(-5.0 - to_f32(h))\n"
+        "norm = max(abs($x), 1.0)\nskip = v{b, h, t, v} * 0.5\n}\nout_mod = $x * to_f32(q_idx + "
+        "1)\n}\n";
+    enum { H = 2, T = 9, K = 3, V = 4 };
+    Case *c = case_new(&b, bench_read(&b, text), "B=2 H=2 T=9 K=3 V=4", 2);
+    case_run(&b, c);
+    for (int64_t head = 0; head < 2 * H; head++)
+        for (int64_t i = 0; i < T; i++) {
+            double o[V] = {0}, sum = 0;
+            for (int64_t j = 0; j <= i; j++) {
+                double s = 0;
+                for (int64_t x = 0; x < K; x++)
+                    s += c->tensors[0][(head * T + i) * K + x] *
+                         c->tensors[1][(head * T + j) * K + x];
+                s *= pow(1 - exp2(-5 - (double)(head % H)), (double)(i - j)) / sqrt(K);
+                sum += s;
+                for (int64_t e = 0; e < V; e++) o[e] += s * c->tensors[2][(head * T + j) * V + e];
+            }
+            for (int64_t e = 0; e < V; e++)
+                expect_near(
+                    c->o[(head * T + i) * V + e],
+                    (o[e] / fmax(fabs(sum), 1) + 0.5 * c->tensors[2][(head * T + i) * V + e]) *
+                        (double)(i + 1),
+                    1e-12);
+        }
+    bench_free(&b);
+}
+
+/* The gated delta rule, with matrices: S_t = (I - beta k k') alpha S_{t-1} + beta k v', normalised keys, two value heads a key head. */
+static void test_gated_delta_net(void **state)
+{
+    (void)state;
+    enum { B = 1, Hk = 2, H = 4, T = 6, K = 3, V = 2 };
+    Bench b = bench_new();
+    Case *c =
+        case_new(&b, bench_read_file(&b, "gated_delta_net.air"), "B=1 Hk=2 H=4 T=6 K=3 V=2", 8);
+    case_run(&b, c);
+    for (int h = 0; h < H; h++) {
+        double S[K][V] = {{0}};
+        for (int t = 0; t < T; t++) {
+            const double *q = c->tensors[0] + (h / 2 * T + t) * K,
+                         *k = c->tensors[1] + (h / 2 * T + t) * K;
+            const double *v = c->tensors[2] + (h * T + t) * V;
+            double qq = 1e-6, kk = 1e-6, kn[K];
+            for (int x = 0; x < K; x++) qq += q[x] * q[x], kk += k[x] * k[x];
+            for (int x = 0; x < K; x++) kn[x] = k[x] / sqrt(kk);
+            const double a = case_tensor(c, "a")[h * T + t] + case_tensor(c, "dt_bias")[h];
+            const double alpha = exp(-exp(case_tensor(c, "A_log")[h]) * log1p(exp(a)));
+            const double beta = 1 / (1 + exp(-case_tensor(c, "beta")[h * T + t]));
+            double next[K][V];
+            for (int x = 0; x < K; x++)
+                for (int e = 0; e < V; e++) {
+                    double erased = 0;
+                    for (int y = 0; y < K; y++) erased += kn[x] * kn[y] * alpha * S[y][e];
+                    next[x][e] = alpha * S[x][e] - beta * erased + beta * kn[x] * v[e];
+                }
+            memcpy(S, next, sizeof S);
+            for (int e = 0; e < V; e++) {
+                double o = 0;
+                for (int x = 0; x < K; x++) o += q[x] / sqrt(qq) / sqrt(K) * S[x][e];
+                expect_near(c->o[(h * T + t) * V + e], o, 1e-12);
+            }
+        }
+    }
+    bench_free(&b);
+}
+
+/* Read before the token, with a bonus for it; a low-rank update. */
+static void test_read_before(void **state)
+{
+    (void)state;
+    enum { T = 5, K = 2, V = 2 };
+    Bench b = bench_new();
+    const char *text =
+        "attention r {\nsize B\nsize H\nsize T\nsize K\nsize V\n"
+        "query q: f32[B, H, T, K]\nkey k: f32[B, H, T, K]\nvalue v: f32[B, H, T, V]\n"
+        "input w: f32[B, H, T, K]\ninput u: f32[H, K]\ninput x: f32[B, H, T, K]\ninput y: f32[B, "
+        "H, T, K]\n"
+        "linear {\ndecay = sigmoid(w{b, h, t, k})\nbonus = u{h, k}\nwrite = 0.5\n"
+        "lowrank = x{b, h, t, k}, y{b, h, t, k}\nread before\n}\n}\n";
+    Case *c = case_new(&b, bench_read(&b, text), "B=1 H=1 T=5 K=2 V=2", 2);
+    case_run(&b, c);
+    double S[K][V] = {{0}};
+    for (int t = 0; t < T; t++) {
+        const double *q = c->tensors[0] + t * K, *k = c->tensors[1] + t * K,
+                     *v = c->tensors[2] + t * V;
+        const double *x = case_tensor(c, "x") + t * K, *y = case_tensor(c, "y") + t * K,
+                     *u = case_tensor(c, "u");
+        for (int e = 0; e < V; e++) {
+            double o = 0, low = 0;
+            for (int n = 0; n < K; n++)
+                o += q[n] * (S[n][e] + u[n] * k[n] * v[e]), low += x[n] * S[n][e];
+            expect_near(c->o[t * V + e], o, 1e-12);
+            for (int n = 0; n < K; n++)
+                S[n][e] = S[n][e] / (1 + exp(-case_tensor(c, "w")[t * K + n])) + y[n] * low +
+                          0.5 * k[n] * v[e];
+        }
+    }
+    bench_free(&b);
+}
+
+/* ---- sizes from shapes */
+
+static void test_bind_sizes(void **state)
+{
+    (void)state;
+    Bench b = bench_new();
+    AuAttn *a = bench_read(
+        &b, bench_softmax(&b, "input table: f32[2 * T + 1]", "score_mod = $score + table[kv_idx]"));
+    const int64_t q[] = {2, 4, 5, 8}, k[] = {2, 2, 7, 8}, v[] = {2, 2, 7, 6}, table[] = {15},
+                  wrong[] = {14}, narrow[] = {2, 2, 7, 9};
+    const int64_t *shapes[] = {q, k, v, table};
+    uint32_t ranks[] = {4, 4, 4, 1};
+    int64_t sizes[16];
+    const char *why = "";
+    assert_true(attn_bind_sizes(a, shapes, ranks, NULL, sizes, b.arena, &why));
+    assert_int_equal(sizes[attn_size_of(a, "T")], 7);
+    assert_int_equal(sizes[attn_size_of(a, "E")], 6);
+    shapes[3] = wrong;
+    assert_false(attn_bind_sizes(a, shapes, ranks, NULL, sizes, b.arena, &why));
+    assert_string_equal(why, "axis 0 of 'table': expected 15 (2 * T + 1), found 14");
+    shapes[1] = narrow;
+    assert_false(attn_bind_sizes(a, shapes, ranks, NULL, sizes, b.arena, &why));
+    assert_string_equal(why, "axis 3 of 'k': expected 8 (D), found 9");
+    ranks[2] = 3;
+    shapes[1] = k;
+    assert_false(attn_bind_sizes(a, shapes, ranks, NULL, sizes, b.arena, &why));
+    assert_string_equal(why, "'v': expected 4 axes, found 3");
+    bench_free(&b);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_mha), cmocka_unit_test(test_weights),
-                                       cmocka_unit_test(test_everything)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_mha),
+                                       cmocka_unit_test(test_weights),
+                                       cmocka_unit_test(test_everything),
+                                       cmocka_unit_test(test_empty_rows),
+                                       cmocka_unit_test(test_no_keys),
+                                       cmocka_unit_test(test_minus_infinity),
+                                       cmocka_unit_test(test_hard_scores),
+                                       cmocka_unit_test(test_values_in_keys),
+                                       cmocka_unit_test(test_reads),
+                                       cmocka_unit_test(test_integers),
+                                       cmocka_unit_test(test_dropout_numbers),
+                                       cmocka_unit_test(test_dropout),
+                                       cmocka_unit_test(test_round),
+                                       cmocka_unit_test(test_lower_precision),
+                                       cmocka_unit_test(test_retention),
+                                       cmocka_unit_test(test_gated_delta_net),
+                                       cmocka_unit_test(test_read_before),
+                                       cmocka_unit_test(test_bind_sizes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
