@@ -209,15 +209,19 @@ class Attention:
         return {name: results[name] for name in wanted}
 
 
+def _is_float_tensor(x: Any) -> bool:
+    """Tensors of every type have __index__; those of floats raise."""
+    return "float" in str(getattr(x, "dtype", ""))
+
+
 def _value(name: str, x: Any) -> abi.Value:
     if isinstance(x, float):
         return abi.Value(1, 0, 0, x)
-    try:
-        return abi.Value(0, 0, x.__index__(), 0.0)
-    except (AttributeError, TypeError):
-        pass
-    except OverflowError:
-        raise ArgumentError(f"parameter {name} is {x}, which does not fit 64 bits", "param") from None
+    if hasattr(x, "__index__") and not _is_float_tensor(x):
+        whole = x.__index__()
+        if not -(1 << 63) <= whole < 1 << 63:
+            raise ArgumentError(f"parameter {name} is {whole}, which does not fit 64 bits", "param")
+        return abi.Value(0, 0, whole, 0.0)
     if not hasattr(x, "__float__"):
         raise TypeError(f"parameter {name} must be a number, it is {type(x).__name__}")
     return abi.Value(1, 0, 0, float(x))

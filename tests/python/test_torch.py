@@ -23,7 +23,9 @@ class Torch(unittest.TestCase):
         self.assertIsInstance(o, torch.Tensor)
         self.assertEqual((tuple(o.shape), o.dtype), ((2, 4, 5, E), torch.float32))
         self.expect(o)
-        self.assertEqual(self.f.forward(**self.t, window=torch.tensor(3))["lse"].dtype, torch.float32)
+        again = self.f.forward(**self.t, window=torch.tensor(3), scale=torch.tensor(8**-0.5))
+        self.assertEqual(again["lse"].dtype, torch.float32)
+        self.expect(again["o"])
 
     def test_strides(self):
         q = self.t["q"].transpose(1, 2).contiguous().transpose(1, 2)
