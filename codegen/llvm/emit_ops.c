@@ -110,55 +110,54 @@ static LLVMValueRef down(AuEmit *e, AuScalar of, LLVMValueRef q, LLVMValueRef a,
                            "");
 }
 
+/* Whether [d] is one constant in all lanes. */
+static bool constant_of(LLVMValueRef d, int64_t *value)
+{
+    if (LLVMIsConstant(d) && emit_is_vector(d)) {
+        LLVMValueRef first = LLVMGetAggregateElement(d, 0);
+        for (unsigned n = 1; first && n < emit_count(d); n++)
+            if (LLVMGetAggregateElement(d, n) != first) return false;
+        d = first;
+    }
+    if (!d || !LLVMIsAConstantInt(d)) return false;
+    *value = LLVMConstIntGetSExtValue(d);
+    return true;
+}
+
 /* The divisors 0 and -1 trap or overflow in hardware: they divide as 1 and are put right after. */
-static LLVMValueRef floor_div(AuEmit *e, AuScalar of, LLVMValueRef a, LLVMValueRef d)
+static LLVMValueRef divide_any(AuEmit *e, AuScalar of, LLVMValueRef a, LLVMValueRef d)
 {
     LLVMBuilderRef b = e->builder;
-    if (LLVMIsConstant(d) && !LLVMIsNull(d) && !LLVMIsUndef(d)) {
-        /* LLVM turns a constant divisor into a shift or a product; the sum with an odd quotient stays exact */
-        LLVMValueRef minus = emit_int(e, of, -1, emit_count(a));
-        if (d == minus) return LLVMBuildNeg(b, a, "");
-        return down(e, of, LLVMBuildSDiv(b, a, d, ""), a, d);
-    }
-    LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(a)), one = emit_int(e, of, 1, emit_count(a));
+    const uint32_t count = emit_count(a);
+    LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(a)), one = emit_int(e, of, 1, count);
     LLVMValueRef is_zero = LLVMBuildICmp(b, LLVMIntEQ, d, zero, "");
-    LLVMValueRef is_minus = LLVMBuildICmp(b, LLVMIntEQ, d, emit_int(e, of, -1, emit_count(a)), "");
+    LLVMValueRef is_minus = LLVMBuildICmp(b, LLVMIntEQ, d, emit_int(e, of, -1, count), "");
     LLVMValueRef safe = LLVMBuildSelect(b, LLVMBuildOr(b, is_zero, is_minus, ""), one, d, "");
     LLVMValueRef q;
-    if (emit_is_vector(a) && of == AU_I32) {
-        LLVMTypeRef f64 = LLVMVectorType(LLVMDoubleTypeInContext(e->context), emit_count(a));
+    if (count > 1 && of == AU_I32) {
+        LLVMTypeRef f64 = LLVMVectorType(LLVMDoubleTypeInContext(e->context), count);
         LLVMValueRef x = LLVMBuildSIToFP(b, a, f64, ""), y = LLVMBuildSIToFP(b, safe, f64, "");
-        q = LLVMBuildFPToSI(b, call1(e, "llvm.floor", LLVMBuildFDiv(b, x, y, "")), LLVMTypeOf(a),
-                            "");
+        q = call1(e, "llvm.floor", LLVMBuildFDiv(b, x, y, ""));
+        q = LLVMBuildFPToSI(b, q, LLVMTypeOf(a), "");
     } else
         q = down(e, of, LLVMBuildSDiv(b, a, safe, ""), a, safe);
     q = LLVMBuildSelect(b, is_minus, LLVMBuildNeg(b, a, ""), q, "");
     return LLVMBuildSelect(b, is_zero, zero, q, "");
 }
 
-/* n of a divisor that is the constant 2^n in all lanes, else -1. */
-static int power_of_two(LLVMValueRef d)
-{
-    if (LLVMIsConstant(d) && emit_is_vector(d)) {
-        LLVMValueRef first = LLVMGetAggregateElement(d, 0);
-        for (unsigned n = 1; first && n < emit_count(d); n++)
-            if (LLVMGetAggregateElement(d, n) != first) return -1;
-        d = first;
-    }
-    if (!d || !LLVMIsAConstantInt(d)) return -1;
-    const long long value = LLVMConstIntGetSExtValue(d);
-    return value > 0 && !(value & (value - 1)) ? __builtin_ctzll((unsigned long long)value) : -1;
-}
-
+/* Quotient or remainder, rounding down. LLVM makes products of constant divisors; powers of two need no rounding. */
 static LLVMValueRef divide(AuEmit *e, AuKOp op, AuScalar of, LLVMValueRef a, LLVMValueRef d)
 {
     LLVMBuilderRef b = e->builder;
-    const int shift = power_of_two(d);
-    if (shift >= 0 && op == AU_K_IDIV)
-        return LLVMBuildAShr(b, a, emit_int(e, of, shift, emit_count(a)), "");
-    if (shift >= 0)
-        return LLVMBuildAnd(b, a, emit_int(e, of, (1LL << shift) - 1, emit_count(a)), "");
-    LLVMValueRef q = floor_div(e, of, a, d);
+    int64_t by = 0;
+    const bool fixed = constant_of(d, &by) && by != 0 && by != -1;
+    if (fixed && by > 0 && !(by & (by - 1))) {
+        LLVMValueRef mask = emit_int(e, of, by - 1, emit_count(a));
+        LLVMValueRef shift = emit_int(e, of, __builtin_ctzll((uint64_t)by), emit_count(a));
+        return op == AU_K_IDIV ? LLVMBuildAShr(b, a, shift, "") : LLVMBuildAnd(b, a, mask, "");
+    }
+    LLVMValueRef q =
+        fixed ? down(e, of, LLVMBuildSDiv(b, a, d, ""), a, d) : divide_any(e, of, a, d);
     return op == AU_K_IDIV ? q : LLVMBuildSub(b, a, LLVMBuildMul(b, q, d, ""), "");
 }
 

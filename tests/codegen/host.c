@@ -137,6 +137,7 @@ Host *host_new(const char *arch)
     host->arch = host_arch(arch);
     host->lanes = strcmp(arch, "x86-64-v3") == 0 ? 8 : strcmp(arch, "aarch64") == 0 ? 4 : 16;
     host->random = 1;
+    host->optimize = 2;
     assert_non_null(host->arch);
     return host;
 }
@@ -177,7 +178,7 @@ static AuBlob build(Host *host)
                      .fix_count = host->count};
     AuBlob objects[2], library;
     host_check(host, au_target_cpu.emit(host->arena, host->diags, kernels, host->count, host->arch,
-                                        AU_CODE_FINAL, 2, &objects[0]));
+                                        AU_CODE_FINAL, host->optimize, &objects[0]));
     host_check(host, au_image_object(host->arena, host->diags, &image, "aule_module_v1", host->arch,
                                      &objects[1]));
     host_check(host, au_link_shared(host->arena, host->diags, objects, 2, "aule_module_v1",

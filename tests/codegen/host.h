@@ -30,6 +30,7 @@ typedef struct Host {
     AuArena *arena;
     AuDiags *diags;
     const AuArch *arch;
+    uint32_t optimize; /* level of emission: 2 */
     uint32_t lanes; /* for the cases: what fills a vector of the architecture */
     Case **cases;
     uint32_t count, capacity;

@@ -168,6 +168,9 @@ static void add_affine(Host *host, AuScalar scalar)
     result(host, c, scalar, EACH_LANE, kernel_op2(k, AU_K_MUL, x, y));
     result(host, c, scalar, EACH_LANE, kernel_op2(k, AU_K_MIN, x, y));
     result(host, c, AU_F32, EACH_LANE, kernel_cvt(k, x, AU_F32));
+    /* a divisor that is a constant vector, zero in one lane */
+    result(host, c, scalar, EACH_LANE, kernel_op2(k, AU_K_IDIV, x, lane));
+    result(host, c, scalar, EACH_LANE, kernel_op2(k, AU_K_IMOD, x, lane));
 }
 
 static void fill_cases(Host *host)
