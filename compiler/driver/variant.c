@@ -38,7 +38,7 @@ static AuLowering bind(AuArena *arena, const AuVariant *v)
     static const char *const roles[] = {"q", "k", "v"};
     const AuAttn *a = v->attn;
     AuNames *names = v->schedule->module->names;
-    AuLowering l = {.product_rows = v->schedule->shape.product_rows};
+    AuLowering l = {.product_rows = v->schedule->shape.product_rows, .product_columns = v->schedule->shape.product_columns};
     for (uint32_t n = 0; n < a->tensor_count; n++)
         add_tensor(arena, &l, names, n < 3 ? roles[n] : hooks_name(arena, a->tensors[n].name), AULE_SLOT_TENSOR, n, false);
     add_tensor(arena, &l, names, "o", AULE_SLOT_TENSOR, a->tensor_count, false);

@@ -213,6 +213,7 @@ static bool access(Reader *r, Line *line, uint32_t values)
         return false;
     for (uint32_t n = 1; n < values; n++)
         if (!punct(r, ',') || !more(r, line)) return false;
+    if (r->t.starts_line) return true; /* an if there is a branch */
     if (accept(r, "if") && (!more(r, line) || (accept(r, "else") && !more(r, line)))) return false;
     return true;
 }
@@ -302,7 +303,8 @@ static bool plain(Reader *r)
     const AuKToken result = r->t;
     if (instruction(r, result)) return true;
     /* So that its uses are not errors as well. */
-    if (result.kind == AU_KT_VALUE && (result.integer >= r->value_count || !r->values[result.integer].i))
+    if (result.kind == AU_KT_VALUE &&
+        (result.integer >= r->value_count || !r->values[result.integer].i))
         define(r, &result, append_constant(r, AU_I32, 0, 0));
     return false;
 }

@@ -105,27 +105,38 @@ static bool define_lightly(AuLower *l, const AuTileVar *var, const AuTileExpr *v
     return false;
 }
 
+static const AuTileExpr *value_of(const AuTileStmt *s) { return s->kind == TILE_S_FRAG ? s->frag.init : s->assign.value; }
+
 /* Reads of the variable by items, to be compared with all reads in the role. */
 static uint32_t count_reads(const AuTileExpr *e, const AuTileVar *var)
 {
+    if (!e) return 0;
     uint32_t count = e->op == TILE_X_NAME && e->var == var;
     for (uint32_t n = 0; n < e->args.count; n++)
-        if (e->args.at[n]) count += count_reads(e->args.at[n], var);
+        count += count_reads(e->args.at[n], var);
     return count;
 }
 
-static void decide_stores(Run *run, AuTileStmt *const *statements, uint32_t count)
+/* In the whole run, in every segment. */
+static uint32_t reads_in_run(const AuLower *l, const AuTileVar *var)
+{
+    uint32_t count = 0;
+    for (uint32_t n = 0; n < l->run_count; n++) {
+        const AuTileStmt *s = l->run[n];
+        if (s->kind == TILE_S_ON)
+            for (uint32_t m = 0; m < s->on.body.count; m++) count += count_reads(value_of(s->on.body.at[m]), var);
+        else count += count_reads(value_of(s), var);
+    }
+    return count;
+}
+
+static void decide_stores(Run *run)
 {
     for (uint32_t n = 0; n < run->count; n++) {
         Item *item = &run->items[n];
         if (!item->var) continue;
-        uint32_t inside = 0;
-        for (uint32_t s = 0; s < count; s++) {
-            const AuTileExpr *value = statements[s]->kind == TILE_S_FRAG ? statements[s]->frag.init : statements[s]->assign.value;
-            if (value) inside += count_reads(value, item->var);
-        }
         const AuHeld *held = lower_held(run->l, item->var);
-        item->stored = held->uses > inside || held->defs > 1;
+        item->stored = held->uses > reads_in_run(run->l, item->var) || held->defs > 1;
         for (uint32_t m = 0; m < run->count && !item->stored; m++) {
             const Item *reader = &run->items[m];
             const bool same_loop = reader->level == item->level && reader->looped == item->looped &&
@@ -155,19 +166,23 @@ typedef struct Group {
 static void group_point(AuLower *l, const AuPoint *p, void *user)
 {
     Group *g = user;
-    const AuVal none = {0};
+    AuVal values[MOST_ITEMS], none = {0};
     const uint32_t known_before = l->known_count;
     for (uint32_t n = 0; n < g->count; n++) {
         Item *item = g->items[n];
-        AuVal value = lower_eval(l, item->expr, p);
+        AuVal value = values[n] = lower_eval(l, item->expr, p);
         if (!item->var) { accumulate(l, item, value, p); continue; }
-        value = lower_as(l, value, lower_scalar(item->var->type->elem));
-        if (item->stored) kernel_store(l->k, lower_var_array(l, item->var), lower_register(l, item->var->type, p), value, none);
+        value = values[n] = lower_as(l, value, lower_scalar(item->var->type->elem));
         if (l->known_count < sizeof l->known / sizeof *l->known)
             l->known[l->known_count++] = (AuKnown){.var = item->var, .value = value, .type = item->var->type};
         else lower_refuse(l, "too many values in one loop");
     }
     l->known_count = known_before;
+    /* Stored last, so that a variable may take the array of one that is read here for the last time. */
+    for (uint32_t n = 0; n < g->count; n++) {
+        const Item *item = g->items[n];
+        if (item->var && item->stored) kernel_store(l->k, lower_var_array(l, item->var), lower_register(l, item->var->type, p), values[n], none);
+    }
 }
 
 static void start_reductions(AuLower *l, const Group *g)
@@ -199,8 +214,55 @@ static AuSpaces union_of(const Group *g)
     return all;
 }
 
+static bool same_registers(const AuTileType *a, const AuTileType *b)
+{
+    bool same = a->count == b->count && lower_scalar(a->elem) == lower_scalar(b->elem);
+    for (uint32_t n = 0; n < a->count && same; n++)
+        same = a->axes[n].name == b->axes[n].name && tile_same_places(a->axes[n].places, b->axes[n].places);
+    return same;
+}
+
+/* All reads of the variable in the role are in this run and not after this level, and each step of a loop sets it anew before. */
+static bool dies_here(const Run *run, const AuTileVar *var, uint32_t level)
+{
+    const AuHeld *held = lower_held(run->l, var);
+    if (held->as != HELD_ARRAY || !held->restarted || held->uses != reads_in_run(run->l, var)) return false;
+    for (uint32_t n = 0; n < run->count; n++)
+        if (run->items[n].level > level && count_reads(run->items[n].expr, var)) return false;
+    return true;
+}
+
+static bool group_reads(const Group *g, const AuTileVar *var)
+{
+    for (uint32_t n = 0; n < g->count; n++)
+        if (count_reads(g->items[n]->expr, var)) return true;
+    return false;
+}
+
+/* Weights take the array of the scores they are made of, if these are not read again: half the traffic with the caches. A run that is
+ * emitted for several segments decides at the first, which has the statements of the others. */
+static void reuse_arrays(const Group *g)
+{
+    AuLower *l = g->run->l;
+    for (uint32_t n = 0; n < g->count; n++) {
+        const Item *item = g->items[n];
+        if (!item->var || !item->stored || lower_held(l, item->var)->as != HELD_NOT) continue;
+        for (uint32_t v = 0; v < l->role->vars.count; v++) {
+            const AuTileVar *other = l->role->vars.at[v];
+            AuHeld *held = lower_held(l, other);
+            if (held->taken || other->kind != TILE_VALUE || other == item->var || !dies_here(g->run, other, item->level) ||
+                !same_registers(other->type, item->var->type) || !group_reads(g, other))
+                continue;
+            held->taken = true;
+            *lower_held(l, item->var) = (AuHeld){.as = HELD_ARRAY, .mem = held->mem, .defs = lower_held(l, item->var)->defs, .uses = lower_held(l, item->var)->uses};
+            break;
+        }
+    }
+}
+
 static void emit_group(AuLower *l, Group *g)
 {
+    reuse_arrays(g);
     start_reductions(l, g);
     const AuSpaces all = union_of(g);
     lower_each(l, &all, group_point, g);
@@ -246,7 +308,7 @@ void lower_assignments(AuLower *l, AuTileStmt *const *statements, uint32_t count
     for (uint32_t n = 0; n < count; n++) {
         const AuTileStmt *s = statements[n];
         l->span = s->span;
-        const AuTileExpr *value = s->kind == TILE_S_FRAG ? s->frag.init : s->assign.value;
+        const AuTileExpr *value = value_of(s);
         if (!value) continue;
         add_reductions(&run, value);
         if (define_lightly(l, s->var, value)) continue;
@@ -255,7 +317,7 @@ void lower_assignments(AuLower *l, AuTileStmt *const *statements, uint32_t count
         add_item(&run, (Item){.var = s->var, .expr = value, .spaces = spaces});
     }
     if (l->failed) return;
-    decide_stores(&run, statements, count);
+    decide_stores(&run);
     uint32_t levels = 0;
     for (uint32_t n = 0; n < run.count; n++) at_least(&levels, run.items[n].level + 1);
     const uint32_t known_before = l->known_count;

@@ -19,13 +19,16 @@ typedef struct AuHeld {
     AuMem mem;
     const AuTileExpr *formula;
     uint32_t defs, uses; /* statements that assign it, expressions that read it, in the whole role */
+    bool restarted;      /* its first definition is a product that does not add: nothing of it outlives a step of a loop */
+    bool taken;          /* another variable lives in its array by now */
 } AuHeld;
 
 /* Where along an axis an element is: its index, and for fragments the register that holds it. */
 typedef struct AuCoord {
     const char *axis;
     AuVal index; /* i32 */
-    AuVal reg;   /* i32, uniform; none: not of a fragment */
+    AuVal reg;   /* i32, uniform; none: not of a fragment. Of an axis in groups: the group; */
+    int32_t within; /* and which register of the group */
 } AuCoord;
 typedef struct AuPoint {
     AuCoord at[6];
@@ -66,6 +69,8 @@ typedef struct AuLower {
     const char *only_segment;                  /* all tiles are in segments of this name; NULL: of two, told by */
     AuVal in_segment;                          /* i1: the tile is in asked_segment, else in other_segment */
     const char *asked_segment, *other_segment;
+    AuTileStmt *const *run; /* the run of assignments being lowered, with those of all segments */
+    uint32_t run_count;
     bool in_branch; /* scalars set here must outlive the region: cells, not values */
     AuKnown known[64];
     uint32_t known_count;
@@ -93,7 +98,9 @@ AuVal lower_both(AuLower *l, AuVal a, AuVal b); /* a && b, where none is true */
 typedef struct AuSpace1 {
     const AuTileAxis *axis;
     int32_t regs;
-    bool looped; /* a loop over registers; else unrolled */
+    bool looped;  /* a loop over registers, or over groups of them; else unrolled */
+    bool grouped; /* registers of an axis along the lanes, in groups of a product's columns */
+    int32_t step; /* registers side by side in the loop's body */
 } AuSpace1;
 typedef struct AuSpaces {
     AuSpace1 at[6];
@@ -104,6 +111,9 @@ bool lower_same_loops(const AuSpaces *a, const AuSpaces *b);
 /* Calls [body] for each register of the space, loops opened around. */
 typedef void (*AuPointFn)(AuLower *l, const AuPoint *p, void *user);
 void lower_each(AuLower *l, const AuSpaces *spaces, AuPointFn body, void *user);
+/* Axes along the lanes of which a lane holds many indices are held in groups: the array's order is [group][other axes][in the group],
+ * so that what a product reads of a group lies side by side. */
+bool lower_is_grouped(const AuLower *l, const AuTileAxis *axis);
 /* The number of the register that holds the point's element of a fragment of this type. */
 AuVal lower_register(AuLower *l, const AuTileType *type, const AuPoint *p);
 uint32_t lower_registers(const AuTileType *type);

@@ -63,6 +63,7 @@ static void count_statement(AuLower *l, const AuTileStmt *s)
     case TILE_S_MOVE: count_uses(l, s->move.source), count_uses(l, s->move.dest), count_uses(l, s->move.when); break;
     case TILE_S_PRODUCT:
         count_uses(l, s->product.a), count_uses(l, s->product.b);
+        if (!s->product.add && lower_held(l, s->var)->defs == 1) lower_held(l, s->var)->restarted = true;
         if (s->product.add) lower_held(l, s->var)->uses++;
         break;
     case TILE_S_FOR: count_uses(l, s->loop.low), count_uses(l, s->loop.high), count_statements(l, &s->loop.body); break;
@@ -191,6 +192,7 @@ static void emit_run(AuLower *l, AuTileStmt *const *at, uint32_t count, const ch
 static void run_of_assignments(AuLower *l, AuTileStmt *const *at, uint32_t count)
 {
     const char *asked = NULL;
+    l->run = at, l->run_count = count;
     for (uint32_t n = 0; n < count; n++)
         if (at[n]->kind == TILE_S_ON) asked = at[n]->on.segment;
     if (!asked || l->only_segment || !l->in_segment.i) { emit_run(l, at, count, l->only_segment); return; }
@@ -235,7 +237,7 @@ static AuVal tile_of(AuLower *l, const Segment *seg, AuVal t)
     const AuTileExpr *list = seg->s->a;
     const AuVal none = {0}, last = kernel_op2(k, AU_K_MAX, kernel_op2(k, AU_K_SUB, seg->count, kernel_i32(k, 1)), kernel_i32(k, 0));
     const AuVal safe = kernel_op2(k, AU_K_MAX, kernel_op2(k, AU_K_MIN, t, last), kernel_i32(k, 0));
-    const AuPoint p = {.at = {{list->memory->type.axes[list->memory->type.count - 1].name, safe, {0}}}, .count = 1};
+    const AuPoint p = {.at = {{.axis = list->memory->type.axes[list->memory->type.count - 1].name, .index = safe}}, .count = 1};
     return kernel_load(k, lower_place(l, list->memory)->mem, lower_address(l, list, &p, OUTSIDE_CLAMPED, NULL, false), 1, none, none);
 }
 

@@ -32,7 +32,7 @@ typedef struct AuLowering {
     uint32_t tensor_count;
     const AuLowerScalar *scalars; /* sizes and params */
     uint32_t scalar_count;
-    int32_t product_rows;   /* rows of a product's register block */
+    int32_t product_rows, product_columns; /* register block of a product: rows, and registers along the lanes */
     const char *banner;
 } AuLowering;
 

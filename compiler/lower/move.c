@@ -107,7 +107,7 @@ static void copy_rows(AuLower *l, Copy *c)
     for (int32_t first = 0; first < last->size; first += lanes) {
         const AuVal index = kernel_op2(k, AU_K_ADD, kernel_lane(k), kernel_i32(k, first));
         c->in_row = first + lanes > last->size ? kernel_op2(k, AU_K_LT, index, kernel_i32(k, last->size)) : (AuVal){0};
-        c->point.at[c->point.count++] = (AuCoord){last->name, index, {0}};
+        c->point.at[c->point.count++] = (AuCoord){.axis = last->name, .index = index};
         copy_element(l, c);
         c->point.count--;
     }
@@ -119,7 +119,7 @@ static void copy_axes(AuLower *l, Copy *c, uint32_t depth)
     if (depth + 1 >= c->type->count) { copy_rows(l, c); return; }
     const AuTileAxis *axis = &c->type->axes[depth];
     const AuVal index = kernel_for(k, kernel_i32(k, 0), kernel_i32(k, axis->size), 1, AU_UNROLL_NEVER);
-    c->point.at[c->point.count++] = (AuCoord){axis->name, index, {0}};
+    c->point.at[c->point.count++] = (AuCoord){.axis = axis->name, .index = index};
     copy_axes(l, c, depth + 1);
     c->point.count--;
     kernel_end(k);

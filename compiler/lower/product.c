@@ -1,7 +1,8 @@
 /* product.c - C[m, n] (+)= A[m, k] B[k, n] by multiply-adds: A from memory, one number for all lanes; B and C in arrays of the
- * lane, n along the lanes. A block of rows of C stays in registers while k runs:
+ * lane, n along the lanes. A block of rows and columns of C stays in registers while k runs; all rows pass by one panel of
+ * columns of B, which stays in the first cache:
  *
- *     for each block of rows { c = C or 0; for k { b = B[k, :]; for row { a = A[row, k]; c[row, :] = fma(a, b, c[row, :]) } } C = c }
+ *     for columns { for rows { c = C or 0; for k { b = B[k, columns]; for row { a = A[row, k]; c[row, :] = fma(a, b, c[row, :]) } } C = c } }
  *
  * With rows r and n-registers w a step loads r + w numbers for r w multiply-adds; r comes from the schedule's row of the tuned
  * table (16 to 28 accumulators fill the 32 registers of AVX-512 and hide the latency of its two units). */
@@ -14,70 +15,73 @@ typedef struct Product {
     const AuTileExpr *a;
     const char *m_axis, *n_axis, *k_axis;
     int32_t rows, depth, wide; /* extents of m and k; registers of n */
+    int32_t columns;           /* registers of n in a block */
     AuMem block;
-    bool pairs; /* k in pairs: dot2 */
+    bool pairs;   /* k in pairs: dot2 */
+    bool grouped; /* n is held in groups of `columns` */
 } Product;
 
-/* A register of a fragment from the numbers along two axes. */
-static AuVal register_at(AuLower *l, const AuTileType *type, const char *one, AuVal i, const char *two, AuVal j)
+/* A register of a fragment: number [i] along the first axis, column [c] of block [j] along n. */
+static AuVal register_at(AuLower *l, const Product *x, const AuTileType *type, const char *axis, AuVal i, AuVal j, int32_t c)
 {
-    const AuPoint p = {.at = {{one, i, i}, {two, j, j}}, .count = 2};
+    const AuVal none = {0}, column = x->grouped ? j : kernel_op2(l->k, AU_K_ADD, kernel_op2(l->k, AU_K_MUL, j, kernel_i32(l->k, x->columns)), kernel_i32(l->k, c));
+    const AuPoint p = {.at = {{axis, none, i, 0}, {x->n_axis, none, column, c}}, .count = 2};
     return lower_register(l, type, &p);
 }
 
 static AuVal load_a(AuLower *l, const Product *x, AuVal row, AuVal k_index)
 {
-    const AuPoint p = {.at = {{x->m_axis, row, {0}}, {x->k_axis, k_index, {0}}}, .count = 2};
+    const AuPoint p = {.at = {{.axis = x->m_axis, .index = row}, {.axis = x->k_axis, .index = k_index}}, .count = 2};
     const AuVal none = {0}, at = lower_address(l, x->a, &p, OUTSIDE_CLAMPED, NULL, false);
     const AuVal v = kernel_load(l->k, lower_place(l, x->a->memory)->mem, at, x->pairs ? 2 : 1, none, none);
     return x->pairs ? v : lower_as(l, v, AU_F32);
 }
 
 /* B in pairs is held as i32, two numbers each. */
-static AuVal load_b(AuLower *l, const Product *x, AuVal k_index, int32_t column)
+static AuVal load_b(AuLower *l, const Product *x, AuVal k_index, AuVal column, int32_t c)
 {
     AuKernel *k = l->k;
     const AuVal none = {0};
     const AuMem mem = lower_var_array(l, x->b);
-    const AuVal at = register_at(l, x->b_type, x->k_axis, k_index, x->n_axis, kernel_i32(k, column));
+    const AuVal at = register_at(l, x, x->b_type, x->k_axis, k_index, column, c);
     if (!x->pairs) return lower_as(l, kernel_load(k, mem, at, 1, none, none), AU_F32);
-    const AuVal next = register_at(l, x->b_type, x->k_axis, kernel_op2(k, AU_K_ADD, k_index, kernel_i32(k, 1)), x->n_axis, kernel_i32(k, column));
+    const AuVal next = register_at(l, x, x->b_type, x->k_axis, kernel_op2(k, AU_K_ADD, k_index, kernel_i32(k, 1)), column, c);
     const AuVal both[2] = {kernel_load(k, mem, at, 1, none, none), kernel_load(k, mem, next, 1, none, none)};
     return kernel_vec(k, both, 2);
 }
 
-static void step(AuLower *l, const Product *x, AuVal first_row, int32_t rows, AuVal k_index)
+static void step(AuLower *l, const Product *x, AuVal first_row, int32_t rows, AuVal column, AuVal k_index)
 {
     AuKernel *k = l->k;
     const AuVal none = {0};
     AuVal b[16];
-    for (int32_t c = 0; c < x->wide; c++) b[c] = load_b(l, x, k_index, c);
+    for (int32_t c = 0; c < x->columns; c++) b[c] = load_b(l, x, k_index, column, c);
     for (int32_t r = 0; r < rows; r++) {
         const AuVal a = load_a(l, x, kernel_op2(k, AU_K_ADD, first_row, kernel_i32(k, r)), k_index);
-        for (int32_t c = 0; c < x->wide; c++) {
-            const AuVal at = kernel_i32(k, r * x->wide + c);
+        for (int32_t c = 0; c < x->columns; c++) {
+            const AuVal at = kernel_i32(k, r * x->columns + c);
             const AuVal sum = kernel_load(k, x->block, at, 1, none, none);
             kernel_store(k, x->block, at, x->pairs ? kernel_dot2(k, sum, a, b[c]) : kernel_op3(k, AU_K_FMA, a, b[c], sum), none);
         }
     }
 }
 
-static void block(AuLower *l, const Product *x, AuVal first_row, int32_t rows)
+static void block(AuLower *l, const Product *x, AuVal first_row, int32_t rows, AuVal column)
 {
     AuKernel *k = l->k;
     const AuVal none = {0};
     const AuMem c_mem = lower_var_array(l, x->c);
     for (int32_t pass = 0; pass < 2; pass++) {
         for (int32_t r = 0; r < rows; r++)
-            for (int32_t c = 0; c < x->wide; c++) {
-                const AuVal row = kernel_op2(k, AU_K_ADD, first_row, kernel_i32(k, r)), at = kernel_i32(k, r * x->wide + c);
-                const AuVal reg = register_at(l, x->c_type, x->m_axis, row, x->n_axis, kernel_i32(k, c));
+            for (int32_t c = 0; c < x->columns; c++) {
+                const AuVal row = kernel_op2(k, AU_K_ADD, first_row, kernel_i32(k, r)), at = kernel_i32(k, r * x->columns + c);
+                const AuVal reg = register_at(l, x, x->c_type, x->m_axis, row, column, c);
                 if (pass) kernel_store(k, c_mem, reg, kernel_load(k, x->block, at, 1, none, none), none);
                 else kernel_store(k, x->block, at, x->s->product.add ? kernel_load(k, c_mem, reg, 1, none, none) : kernel_f32(k, 0), none);
             }
         if (pass) break;
         const AuVal k_index = kernel_for(k, kernel_i32(k, 0), kernel_i32(k, x->depth), x->pairs ? 2 : 1, AU_UNROLL_AUTO);
-        step(l, x, first_row, rows, k_index);
+        step(l, x, first_row, rows, column, k_index);
         kernel_end(k);
     }
 }
@@ -98,8 +102,10 @@ static bool prepare(AuLower *l, Product *x)
         if (x->c_type->axes[n].name != x->n_axis) x->m_axis = x->c_type->axes[n].name;
     const AuTileAxis *m = tile_axis(x->c_type, x->m_axis), *n = tile_axis(x->c_type, x->n_axis);
     x->rows = m->size, x->depth = tile_axis(x->b_type, x->k_axis)->size, x->wide = tile_axis_registers(n->places);
+    x->columns = x->wide % l->how->product_columns == 0 ? l->how->product_columns : x->wide;
+    x->grouped = lower_is_grouped(l, n);
     x->pairs = s->product.atom->k == 2;
-    if (tile_axis_registers(m->places) != m->size || x->wide > 16) { lower_refuse(l, "a product with this layout"); return false; }
+    if (tile_axis_registers(m->places) != m->size || x->columns > 16) { lower_refuse(l, "a product with this layout"); return false; }
     return true;
 }
 
@@ -109,9 +115,11 @@ void lower_product(AuLower *l, const AuTileStmt *s)
     Product x = {.s = s};
     if (!prepare(l, &x)) return;
     const int32_t rows = l->how->product_rows < x.rows ? l->how->product_rows : x.rows, whole = x.rows / rows * rows;
-    x.block = lower_array(l, "block", AU_F32, (uint32_t)(rows * x.wide));
+    x.block = lower_array(l, "block", AU_F32, (uint32_t)(rows * x.columns));
+    const AuVal column = kernel_for(k, kernel_i32(k, 0), kernel_i32(k, x.wide / x.columns), 1, AU_UNROLL_NEVER);
     const AuVal first = kernel_for(k, kernel_i32(k, 0), kernel_i32(k, whole), rows, AU_UNROLL_NEVER);
-    block(l, &x, first, rows);
+    block(l, &x, first, rows, column);
     kernel_end(k);
-    if (whole < x.rows) block(l, &x, kernel_i32(k, whole), x.rows - whole);
+    if (whole < x.rows) block(l, &x, kernel_i32(k, whole), x.rows - whole, column);
+    kernel_end(k);
 }

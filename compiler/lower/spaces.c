@@ -1,14 +1,30 @@
 /* spaces.c - registers of fragments: which register of a lane holds an element, and loops over them.
- * An axis whose indices all lie in registers becomes a loop if it is long; the others, of which a lane holds few, are unrolled. */
+ * An axis of which a lane holds many indices becomes a loop over registers; of an axis along the lanes (rows of queries) a few
+ * registers at a time, so that independent work fills the pipelines. Axes of few registers are unrolled. Loops over axes along the
+ * lanes are outermost: a reduction over the others then runs in registers. */
 #include "internal.h"
 
-enum { LONGEST_UNROLLED = 4 };
+enum { MOST_UNROLLED = 4 };
 
 static bool in_registers_only(const AuTilePlaces *places)
 {
     for (uint32_t n = 0; n < places->digits.count; n++)
         if (places->digits.at[n].unit != TILE_UNIT_REG && places->digits.at[n].size != 1) return false;
     return true;
+}
+
+/* Are the indices that a lane holds equally far apart? Then a loop over registers can compute them. */
+static bool is_linear(const AuTilePlaces *places, int32_t regs)
+{
+    for (int32_t r = 2; r < regs; r++)
+        if (tile_axis_offset(places, r) != r * tile_axis_offset(places, 1)) return false;
+    return true;
+}
+
+bool lower_is_grouped(const AuLower *l, const AuTileAxis *axis)
+{
+    const int32_t regs = tile_axis_registers(axis->places), group = l->how->product_columns;
+    return !in_registers_only(axis->places) && regs > group && regs % group == 0 && is_linear(axis->places, regs);
 }
 
 AuSpaces lower_spaces(AuLower *l, const AuTileType *type)
@@ -18,7 +34,9 @@ AuSpaces lower_spaces(AuLower *l, const AuTileType *type)
         const AuTileAxis *axis = &type->axes[n];
         if (!axis->places) { lower_refuse(l, "axis %s has no layout here", axis->name); continue; }
         const int32_t regs = tile_axis_registers(axis->places);
-        s.at[s.count++] = (AuSpace1){axis, regs, in_registers_only(axis->places) && regs > LONGEST_UNROLLED};
+        const bool grouped = lower_is_grouped(l, axis), looped = grouped || (in_registers_only(axis->places) && regs > MOST_UNROLLED);
+        s.at[s.count++] = (AuSpace1){.axis = axis, .regs = regs, .looped = looped, .grouped = grouped,
+                                     .step = grouped ? l->how->product_columns : looped ? 1 : regs};
     }
     return s;
 }
@@ -60,60 +78,71 @@ typedef struct Walk {
     AuPointFn body;
     void *user;
     AuPoint point;
+    AuVal first[6]; /* by axis: the register that its loop is at; none: it has no loop */
 } Walk;
 
-static void walk(AuLower *l, Walk *w, uint32_t depth);
-
-static void visit(AuLower *l, Walk *w, uint32_t depth, const AuSpace1 *s, AuVal reg, AuVal index)
-{
-    w->point.at[w->point.count++] = (AuCoord){s->axis->name, index, reg};
-    walk(l, w, depth + 1);
-    w->point.count--;
-}
-
-/* Loops first, outermost; then the unrolled axes. depth counts through the looped axes, then through the others. */
-static void walk(AuLower *l, Walk *w, uint32_t depth)
+/* The registers of each axis that stand side by side. */
+static void enumerate(AuLower *l, Walk *w, uint32_t n)
 {
     AuKernel *k = l->k;
-    uint32_t at = 0;
-    const AuSpace1 *s = NULL;
-    for (int pass = 0; pass < 2 && !s; pass++)
-        for (uint32_t n = 0; n < w->spaces->count && !s; n++)
-            if (w->spaces->at[n].looped == (pass == 0) && at++ == depth) s = &w->spaces->at[n];
-    if (!s) { w->body(l, &w->point, w->user); return; }
-    if (s->looped) {
-        const AuVal reg = kernel_for(k, kernel_i32(k, 0), kernel_i32(k, s->regs), 1, AU_UNROLL_AUTO);
-        visit(l, w, depth, s, reg, reg);
-        kernel_end(k);
-        return;
-    }
-    const AuVal base = lane_part(l, s->axis->places);
-    for (int32_t r = 0; r < s->regs; r++) {
-        const AuVal offset = kernel_i32(k, tile_axis_offset(s->axis->places, r));
-        visit(l, w, depth, s, kernel_i32(k, r), kernel_op2(k, AU_K_ADD, base, offset));
+    if (n == w->spaces->count) { w->body(l, &w->point, w->user); return; }
+    const AuSpace1 *s = &w->spaces->at[n];
+    const AuVal base = lane_part(l, s->axis->places), apart = kernel_i32(k, s->regs > 1 ? tile_axis_offset(s->axis->places, 1) : 0);
+    for (int32_t r = 0; r < s->step; r++) {
+        AuCoord c = {.axis = s->axis->name, .reg = w->first[n].i ? w->first[n] : kernel_i32(k, r)};
+        AuVal offset = kernel_i32(k, tile_axis_offset(s->axis->places, r));
+        if (s->grouped) {
+            c.within = r;
+            offset = kernel_op2(k, AU_K_ADD, kernel_op2(k, AU_K_MUL, kernel_op2(k, AU_K_MUL, c.reg, kernel_i32(k, s->step)), apart), offset);
+        } else if (s->looped) {
+            offset = kernel_op2(k, AU_K_MUL, c.reg, apart);
+        }
+        c.index = kernel_op2(k, AU_K_ADD, base, offset);
+        w->point.at[w->point.count++] = c;
+        enumerate(l, w, n + 1);
+        w->point.count--;
     }
 }
 
 void lower_each(AuLower *l, const AuSpaces *spaces, AuPointFn body, void *user)
 {
-    Walk w = {spaces, body, user, {.count = 0}};
-    walk(l, &w, 0);
+    Walk w = {spaces, body, user, {.count = 0}, {{0}}};
+    uint32_t open = 0;
+    for (int32_t along_registers = 0; along_registers < 2; along_registers++)
+        for (uint32_t n = 0; n < spaces->count; n++) {
+            const AuSpace1 *s = &spaces->at[n];
+            if (!s->looped || in_registers_only(s->axis->places) != along_registers) continue;
+            w.first[n] = kernel_for(l->k, kernel_i32(l->k, 0), kernel_i32(l->k, s->regs / s->step), 1, AU_UNROLL_NEVER);
+            open++;
+        }
+    enumerate(l, &w, 0);
+    while (open--) kernel_end(l->k);
 }
 
 AuVal lower_register(AuLower *l, const AuTileType *type, const AuPoint *p)
 {
     AuKernel *k = l->k;
-    AuVal number = kernel_i32(k, 0);
+    AuVal outer = kernel_i32(k, 0), inner = kernel_i32(k, 0);
+    int32_t others = 1, group = 1, within = 0;
     for (uint32_t n = 0; n < type->count; n++) {
         const AuTileAxis *axis = &type->axes[n];
-        AuVal reg = {0};
+        const AuCoord *c = NULL;
         for (uint32_t i = 0; i < p->count; i++)
-            if (p->at[i].axis == axis->name) reg = p->at[i].reg;
-        if (!reg.i) { lower_refuse(l, "axis %s of a fragment has no register here", axis->name); return number; }
-        const AuVal scaled = kernel_op2(k, AU_K_MUL, number, kernel_i32(k, tile_axis_registers(axis->places)));
-        number = kernel_op2(k, AU_K_ADD, scaled, reg);
+            if (p->at[i].axis == axis->name) c = &p->at[i];
+        if (!c || !c->reg.i) { lower_refuse(l, "axis %s of a fragment has no register here", axis->name); return outer; }
+        const int32_t regs = tile_axis_registers(axis->places);
+        if (lower_is_grouped(l, axis)) {
+            outer = c->reg;
+            group = l->how->product_columns;
+            within = c->within;
+            continue;
+        }
+        inner = kernel_op2(k, AU_K_ADD, kernel_op2(k, AU_K_MUL, inner, kernel_i32(k, regs)), c->reg);
+        others *= regs;
     }
-    return number;
+    if (group == 1) return inner;
+    const AuVal row = kernel_op2(k, AU_K_ADD, kernel_op2(k, AU_K_MUL, outer, kernel_i32(k, others)), inner);
+    return kernel_op2(k, AU_K_ADD, kernel_op2(k, AU_K_MUL, row, kernel_i32(k, group)), kernel_i32(k, within));
 }
 
 uint32_t lower_registers(const AuTileType *type)

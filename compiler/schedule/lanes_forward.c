@@ -278,20 +278,25 @@ AuSchedule *schedule_lanes_forward(AuArena *arena, AuDiags *diags, const AuProbl
     return out->module && tile_verify(diags, out->module, TILE_ALL_RULES) ? out : NULL;
 }
 
-/* The running state, the query, the scores and the weights of a lane must fit what the target lets fragments declare. */
+/* A CPU: 128 query rows a block share the cost of bringing K and V; blocks of products fill the vector registers (measured:
+ * docs/performance.md); fewer rows where the fragments of wide heads would leave the second cache. A GPU: a row a lane, tiles of
+ * keys as large as shared memory allows. */
 AuShape schedule_lanes_shape(const AuProblem *p)
 {
-    AuShape s = {.query_registers = 4, .executors = 1, .key_tile = 64, .product_rows = 6};
-    if (!p->caps->has_private) {
-        const int32_t tile_bytes = 4 * (p->d + p->e);
+    const AuTileCaps *caps = p->caps;
+    AuShape s = {.executors = 1, .key_tile = 64, .product_rows = 6, .product_columns = caps->lanes == 8 ? 2 : 4};
+    if (!caps->has_private) {
+        const int32_t row_bytes = 4 * (p->d + p->e);
         s.query_registers = 1;
         s.executors = 2;
         s.key_tile = 32;
         s.product_rows = 8;
-        while (s.key_tile > 8 && s.key_tile * tile_bytes > p->caps->shared_bytes) s.key_tile /= 2;
+        while (s.key_tile > 8 && s.key_tile * row_bytes > caps->shared_bytes) s.key_tile /= 2;
         return s;
     }
-    if (p->caps->lanes <= 8) s.query_registers = 2; /* 16 registers of AVX2: 6 x 2 accumulators */
-    while (s.query_registers > 1 && s.query_registers * (p->d + p->e + 3 * s.key_tile) > p->caps->registers) s.query_registers--;
+    const int32_t of_a_row = p->d + (p->operand == TILE_F32 ? 0 : (p->d + 1) / 2) + p->e + s.key_tile + 8;
+    s.query_registers = 128 / caps->lanes;
+    while (s.query_registers > 1 && s.query_registers * of_a_row > caps->registers) s.query_registers /= 2;
+    if (s.product_columns > s.query_registers) s.product_columns = s.query_registers;
     return s;
 }

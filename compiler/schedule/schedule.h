@@ -20,7 +20,7 @@ typedef struct AuShape {
     int32_t query_registers; /* query rows of a block: lanes * executors * this */
     int32_t executors;       /* of a block; 1 on a CPU */
     int32_t key_tile;        /* keys a tile */
-    int32_t product_rows;    /* rows of a product's register block */
+    int32_t product_rows, product_columns; /* register block of a product: rows, and registers along the lanes */
 } AuShape;
 
 typedef struct AuSchedule {

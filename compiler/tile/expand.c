@@ -336,6 +336,7 @@ AuTileExpr *expand_expr(Expand *x, Binding *env, const AuTileExpr *e)
     *copy = *e;
     copy->name = keep(x, e->name);
     copy->field = keep(x, e->field);
+    copy->number = (double)(float)e->number; /* who builds nodes may have had more digits */
     copy->args = (AuTileExprs){0};
     copy->names = (AuTileNames){0};
     for (uint32_t i = 0; i < e->names.count; i++) {

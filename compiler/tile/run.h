@@ -9,7 +9,7 @@
 
 #include "tile.h"
 
-enum { TILE_MAX_RANK = 8 };
+enum { TILE_MAX_RANK = TILE_MAX_AXES };
 
 /* A tensor of the launch, dense, row by row. Elements are f32 or, for i32, i64, u8 and bool, int32_t. */
 typedef struct AuTileTensor {

@@ -29,6 +29,13 @@ static AuTileVar *add_scalar(Verify *v, const char *name, AuTileVarOrigin origin
     return var;
 }
 
+static bool has_few_axes(Verify *v, const AuTileMemory *m)
+{
+    if (m->type.count <= TILE_MAX_AXES) return true;
+    return verify_error(v, AU_E0703, m->span, "%s has %u axes, at most %d are possible", m->name, m->type.count,
+                        TILE_MAX_AXES);
+}
+
 /* Extents that are names are the sizes of the launch; the first tensor that has one defines it. */
 static void add_sizes(Verify *v, AuTileMemory *m, uint32_t arg)
 {
@@ -47,6 +54,7 @@ static void check_args(Verify *v)
     for (uint32_t i = 0; i < k->args.count; i++) {
         AuTileMemory *m = k->args.at[i];
         m->stages = 1;
+        has_few_axes(v, m);
         if (m->mode == TILE_PARAM) {
             const AuTileElem elem = tile_elem(m->type.elem)->memory_only ? TILE_I32 : m->type.elem;
             if (m->type.count)
@@ -129,6 +137,7 @@ static void check_memory(Verify *v, AuTileMemory *m, int32_t times)
                      tile_space_names[m->space], m->name);
         return;
     }
+    if (!has_few_axes(v, m)) return;
     if (m->swizzle) constant(v, m->swizzle, "a swizzle", &m->swizzle_bytes);
     m->stages = m->pipe ? m->pipe->stage_count : 1;
     for (uint32_t i = 0; i < m->type.count; i++) {

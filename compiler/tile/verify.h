@@ -33,6 +33,7 @@ const AuTileType *type_of_view(Verify *v, AuTileExpr *e); /* makes `e` a REF wit
 const AuTileType *type_of_operand(Verify *v, AuTileExpr *e);
 bool expect_scalar(Verify *v, AuTileExpr *e, const char *what);
 bool constant(Verify *v, const AuTileExpr *e, const char *what, int32_t *value); /* positive */
+bool is_too_large(Verify *v, AuSpan span, const AuTileType *type); /* reports it */
 AuTileType *new_type(Verify *v, AuTileElem elem, uint32_t axes);
 AuTileVar *find_var(const Verify *v, const char *name);
 AuTileMemory *find_memory(const Verify *v, const char *name);

@@ -94,6 +94,18 @@ static bool lanes_are_distinct(Verify *v, AuSpan span, const AuTileType *type)
     return true;
 }
 
+/* Tiles are what one executor holds: a limit far above any, that keeps mistakes from eating the machine. */
+enum { MOST_ALONG_AXIS = 1 << 20, MOST_ELEMENTS = 1 << 24 };
+
+bool is_too_large(Verify *v, AuSpan span, const AuTileType *type)
+{
+    int64_t elements = 1;
+    for (uint32_t i = 0; i < type->count && elements <= MOST_ELEMENTS; i++) elements *= type->axes[i].size;
+    if (elements <= MOST_ELEMENTS && type->count <= TILE_MAX_AXES) return false;
+    verify_error(v, AU_E0709, span, "a tile has at most %d elements along %d axes", MOST_ELEMENTS, TILE_MAX_AXES);
+    return true;
+}
+
 /* Axes in the order of the operand with most of them, then of the others. */
 static const AuTileType *merge(Verify *v, AuSpan span, const AuTileType *const *types,
                                uint32_t count, AuTileElem elem)
@@ -113,7 +125,7 @@ static const AuTileType *merge(Verify *v, AuSpan span, const AuTileType *const *
         for (uint32_t i = 0; i < count; i++)
             for (uint32_t n = 0; types[i]->count == wanted && n < wanted; n++)
                 if (!merge_axis(v, span, out, &types[i]->axes[n])) return NULL;
-    return lanes_are_distinct(v, span, out) ? out : NULL;
+    return !is_too_large(v, span, out) && lanes_are_distinct(v, span, out) ? out : NULL;
 }
 
 static const AuTileType *type_of_operation(Verify *v, AuTileExpr *e)
@@ -281,7 +293,7 @@ const AuTileType *type_of_view(Verify *v, AuTileExpr *e)
         if (!type_of_index(v, e->args.at[i], &m->type.axes[i], &axes)) return NULL;
     AuTileType *type = new_type(v, as_read(m->type.elem), axes.count);
     if (axes.count) memcpy(type->axes, axes.at, sizeof *axes.at * axes.count);
-    if (!rename_axes(v, e, type)) return NULL;
+    if (!rename_axes(v, e, type) || is_too_large(v, e->span, type)) return NULL;
     return e->type = type;
 }
 
@@ -365,7 +377,10 @@ static const AuTileType *type_of_list_question(Verify *v, AuTileExpr *e)
 static const AuTileType *own_rule(Verify *v, AuTileExpr *e)
 {
     switch ((int)e->op) {
-    case TILE_X_INT: return scalar_type(v, TILE_I32);
+    case TILE_X_INT:
+        if (e->integer != (int32_t)e->integer)
+            return verify_error(v, AU_E0703, e->span, "%lld does not fit i32", (long long)e->integer);
+        return scalar_type(v, TILE_I32);
     case TILE_X_FLOAT: return scalar_type(v, TILE_F32);
     case TILE_X_BOOL: return scalar_type(v, TILE_BOOL);
     case TILE_X_NAME: return type_of_name(v, e);
@@ -407,7 +422,10 @@ bool expect_scalar(Verify *v, AuTileExpr *e, const char *what)
 
 bool constant(Verify *v, const AuTileExpr *e, const char *what, int32_t *value)
 {
-    if (e->op != TILE_X_INT || e->integer < 1 || e->integer > INT32_MAX) {
+    if (e->op == TILE_X_INT && e->integer > MOST_ALONG_AXIS)
+        return verify_error(v, AU_E0709, e->span, "%s is at most %d, found %lld", what, MOST_ALONG_AXIS,
+                            (long long)e->integer);
+    if (e->op != TILE_X_INT || e->integer < 1) {
         AuText text = {.arena = v->arena};
         tile_print_expr(e, &text);
         return verify_error(v, AU_E0703, e->span,

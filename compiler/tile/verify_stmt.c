@@ -172,7 +172,7 @@ static AuTileType *sized(Verify *v, const AuTileType *declared)
 static bool do_frag(Verify *v, AuTileStmt *s)
 {
     AuTileType *type = sized(v, &s->frag.type);
-    if (!type) return false;
+    if (!type || is_too_large(v, s->span, type)) return false;
     if (tile_elem(type->elem)->memory_only)
         return verify_error(v, AU_E0703, s->span, "no fragment has elements of %s",
                             tile_elem(type->elem)->name);
@@ -196,7 +196,7 @@ static bool do_private(Verify *v, AuTileStmt *s)
         return verify_error(v, AU_E0702, s->span, "%s is the name of something else already",
                             m->name);
     const AuTileType *type = sized(v, &m->type);
-    if (!type) return false;
+    if (!type || is_too_large(v, s->span, type)) return false;
     m->type = *type;
     m->stages = 1;
     AU_PUSH(v->arena, v->privates.at, v->privates.count, v->privates.capacity, m);
@@ -275,6 +275,7 @@ static bool do_load(Verify *v, AuTileStmt *s)
         axis->name = s->load.across;
         if (!constant(v, s->load.across_extent, "an extent", &axis->size)) return false;
     }
+    if (is_too_large(v, s->span, type)) return false;
     const AuTileVar *old = find_var(v, s->load.name);
     AuTileLayoutRef layout = s->load.layout;
     if (layout.kind == TILE_NO_LAYOUT && old && old->kind == TILE_VALUE)
