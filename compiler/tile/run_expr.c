@@ -82,7 +82,7 @@ static bool same_order(const AuTileType *a, const AuTileType *b)
     return true;
 }
 
-enum { MAX_AXES = 16 };
+enum { MAX_AXES = TILE_MAX_AXES };
 
 /* Walks over the lines (last axis) of a type, keeping the positions in up to three operands. */
 typedef struct Walk {
