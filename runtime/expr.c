@@ -78,8 +78,8 @@ static uint32_t arity_of(uint32_t op) /* 0: not an operation of the table */
 {
     switch (op) {
 #define EOP(name, arity, result, int_code, float_code)                                             \
-    case AULE_E_##name: return arity;
-#include "expr.def"
+    case AULE_E_##name: return arity;                                                              \
+        #include "expr.def"
     }
     return 0;
 }

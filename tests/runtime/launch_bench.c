@@ -1,0 +1,62 @@
+/* What a warm call costs beyond its kernels, in nanoseconds: the sample attention with no rows (no launch), with one row (two launches of one
+ * block each, on the caller's thread), the same with new addresses, with new parameters, and a grid for the whole pool.
+ * Run by `meson test --benchmark`. */
+#include "case.h"
+
+#include <stdio.h>
+#include <time.h>
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
+}
+
+static void measure(Fixture *f, Case *c, const char *what)
+{
+    enum { ROUNDS = 20000 };
+    aule_plan *plan;
+    double least = 1e30;
+    assert_int_equal(aule_plan_new(f->attention, f->device, &c->call, &plan, NULL), AULE_OK);
+    for (int repeat = 0; repeat < 10; repeat++) {
+        double begin = now();
+        for (int i = 0; i < ROUNDS; i++)
+            assert_int_equal(aule_plan_run(plan, &c->run, NULL), AULE_OK);
+        double each = (now() - begin) / ROUNDS;
+        if (each < least) least = each;
+    }
+    printf("%-48s %8.0f ns\n", what, least);
+    aule_plan_free(plan);
+}
+
+static void test_overhead(void **state)
+{
+    Case *c = case_new();
+    aule_address at[TENSORS];
+    int64_t rows = 0;
+    for (int t = 0; t < TENSORS; t++) at[t] = (aule_address){c->storage[t], 0};
+    for (int pass = 0; pass < 2; pass++, rows = 1) {
+        c->shapes[T_Q][0] = c->shapes[T_K][0] = c->shapes[T_V][0] = c->shapes[T_O][0] =
+            c->shapes[T_LSE][0] = c->shapes[T_LENGTHS][0] = 1;
+        c->shapes[T_Q][1] = c->shapes[T_K][1] = c->shapes[T_V][1] = c->shapes[T_O][1] =
+            c->shapes[T_LSE][1] = c->shapes[T_SLOPE][0] = 1;
+        c->shapes[T_Q][2] = c->shapes[T_O][2] = c->shapes[T_LSE][2] = rows;
+        c->shapes[T_K][2] = c->shapes[T_V][2] = 1;
+        measure(*state, c, rows ? "two launches of one block" : "no launch");
+    }
+    c->run.tensors = at;
+    measure(*state, c, "two launches of one block, new addresses");
+    c->run.params = &c->params[0].value;
+    measure(*state, c, "two launches of one block, new parameters too");
+    case_free(c);
+    c = case_new();
+    measure(*state, c, "two launches of 40 blocks, 3 threads");
+    case_free(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_overhead)};
+    return cmocka_run_group_tests(tests, fixture_open, fixture_close);
+}
