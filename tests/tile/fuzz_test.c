@@ -21,7 +21,8 @@ static uint32_t split(const char *text, Word *words, uint32_t room)
 {
     uint32_t n = 0;
     while (*text && n < room) {
-        if (*text == '/' && text[1] == '/') while (*text && *text != '\n') text++;
+        if (*text == '/' && text[1] == '/')
+            while (*text && *text != '\n') text++;
         if (*text == ' ' || *text == '\n' || !*text) {
             text += *text != 0;
             continue;
@@ -60,7 +61,8 @@ static const char *mutant(AuArena *arena, const char *text, uint32_t seed)
     uint32_t random = seed * 2654435761u, places[3];
     for (int i = 0; i < 3; i++) {
         places[i] = next(&random) % count;
-        for (int tries = 0; tries < 5 && kind_of(*words[places[i]].at) == 2; tries++) places[i] = next(&random) % count;
+        for (int tries = 0; tries < 5 && kind_of(*words[places[i]].at) == 2; tries++)
+            places[i] = next(&random) % count;
     }
     const int changes = 1 + (int)(next(&random) % 3);
     AuText out = {.arena = arena};
@@ -95,8 +97,10 @@ static void test_mutants(void **state)
         came[out.failed]++;
         session_end(&s);
     }
-    print_message("of %d: %d do not read, %d do not verify, %d do not run, %d compute something else, %d are the same\n", programs,
-                  came[READ_OR_EXPAND], came[VERIFY], came[RUN], came[NUMBERS], came[PASSED]);
+    print_message("of %d: %d do not read, %d do not verify, %d do not run, %d compute something "
+                  "else, %d are the same\n",
+                  programs, came[READ_OR_EXPAND], came[VERIFY], came[RUN], came[NUMBERS],
+                  came[PASSED]);
 }
 
 int main(int argc, char **argv)

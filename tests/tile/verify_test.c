@@ -1,0 +1,251 @@
+/* verify_test.c - tile_expand and tile_verify on small programs: what they make, what they refuse and where they say it is; what the
+ * verifier leaves for the lowering. */
+#include "run.h"
+#include "support.h"
+
+static AuTileModule *expanded(Session *s, const char *text)
+{
+    AuTileModule *m = read_text(s, "test.tile", text);
+    if (!m) fail_msg("%s", session_errors(s));
+    return tile_expand(s->arena, s->diags, m, NULL);
+}
+
+/* A kernel on sm_80 with these statements in its role. */
+static const char *kernel_of(Session *s, const char *head, const char *statements)
+{
+    return au_format(s->arena,
+                     "target sm_80\n%skernel k(x: in f32[q:S, d:64], y: out f32[q:S, d:64], n: "
+                     "i32)\ngrid(m: cdiv(S, 16)) {\n"
+                     "    shared A: bf16[q:16, d:64]\n    role r on warp {\n%s    }\n}\n",
+                     head, statements);
+}
+
+static void check_body(const char *head, const char *statements, const char *wanted)
+{
+    Session s = session_begin();
+    AuTileModule *m = expanded(&s, kernel_of(&s, head, statements));
+    if (!m) fail_msg("%s", session_errors(&s));
+    const AuTileStmts *body = &m->kernels.at[0]->roles.at[0]->body;
+    AuText text = {.arena = s.arena};
+    for (uint32_t i = 0; i < body->count; i++) {
+        tile_print_stmt(body->at[i], &text);
+        au_text_add(&text, "\n");
+    }
+    assert_string_equal(au_text_str(&text), wanted);
+    session_end(&s);
+}
+
+static void test_expansion(void **state)
+{
+    (void)state;
+    check_body("const N = 8, M = 2 * N\n", "a = iota(q:M) / (N - 4) + 7 % 4\n",
+               "a = iota(q:16) / 4 + 3\n");
+    check_body("", "a = where(1 < 2, f32(3), 0.5) * rsqrt(64)\n", "a = 0.375\n");
+    check_body("fn f(a, b) = a * b + a\n", "c = f(1.5, x[0, 0])\n", "c = 1.5 * x[0, 0] + 1.5\n");
+    check_body("fn f(a, b) = a * b + a\n", "c = f(n + 1, 2)\n", "a = n + 1\nc = a * 2 + a\n");
+    check_body("fn f(a) {\n t = a * a\n t = t + 1\n return t * t\n}\n", "t = f(n)\n",
+               "t_2 = n * n\nt_3 = t_2 + 1\nt = t_3 * t_3\n");
+    check_body("fn f(a, b) = (b, a)\n", "p, q = f(n, 2)\n", "p = 2\nq = n\n");
+    check_body("", "a = 1\nb = 2\na, b = (b, a)\n",
+               "a = 1\nb = 2\nb_2 = a\na = b\nb = b_2\n"); /* all at once */
+    check_body("fn g(s) {\n a, b = s\n return (b, a + b)\n}\n",
+               "s = (1, (2, 3))\ns = (4, (5, 6))\n",
+               "s_0 = 1\ns_1_0 = 2\ns_1_1 = 3\ns_0 = 4\ns_1_0 = 5\ns_1_1 = 6\n");
+    check_body("", "s_0 = 5\ns = (1, 2)\n", "s_0 = 5\ns_0_2 = 1\ns_1 = 2\n"); /* names stay apart */
+    check_body("fn f(s) = max(s, rowmax(s))\n", "a = f(iota(kv:4))\n",
+               "s = iota(kv:4)\na = max(s, reduce_max(s, kv))\n");
+}
+
+static void test_expansion_refuses(void **state)
+{
+    (void)state;
+    static const char *const cases[][3] = {
+        {"", "a = f(1)\n", "6:13: error E0702: no function or hook is called f"},
+        {"fn f(a) = a\n", "a = f(1, 2)\n", "error E0703: f takes 1 arguments, found 2"},
+        {"fn f(a) = g(a)\nfn g(a) = f(a)\n", "a = f(1)\n", "calls itself"},
+        {"fn f(a) {\n b = a\n}\n", "a = f(1)\n", "a hook consists of assignments and a return"},
+        {"fn f(a) {\n sync all\n return a\n}\n", "a = 1\n",
+         "a hook consists of assignments and a return"},
+        {"fn exp(a) = a\n", "a = 1\n", "exp is a function of the language"},
+        {"const N = S\n", "a = 1\n", "N is not constant"},
+        {"", "a, b = 1\n", "2 names for 1 values"},
+        {"", "a = (1, 2) + 1\n", "a tuple is no operand"},
+        {"", "s = (1, 2)\ns = 1\n", "a tuple of 1 values where 2 are expected"},
+        {"", "return 1\n", "return outside of a hook"},
+        {"fn f(a) = a\n", "frag z: f32[q:f(16)]\n", "a hook cannot be called here"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Session s = session_begin();
+        const char *text =
+            kernel_of(&s, cases[i][0], au_format(s.arena, "        %s", cases[i][1]));
+        assert_null(expanded(&s, text));
+        if (!strstr(session_errors(&s), cases[i][2]))
+            fail_msg("expected %s, got %s", cases[i][2], session_errors(&s));
+        session_end(&s);
+    }
+}
+
+static void test_verifier_refuses(void **state)
+{
+    (void)state;
+    static const char *const cases[][3] = {
+        {"", "a = b\n", "E0702: unknown name b"},
+        {"", "a = iota(q:4) + iota(q:8)\n", "E0703: axis q is 4 in one operand and 8 in another"},
+        {"", "a = n & 1.5\n", "E0703: & takes integers"},
+        {"", "a = 5000000000\n", "E0703: 5000000000 does not fit i32"},
+        {"", "a = iota(q:2000000)\n", "E0709: an extent is at most 1048576"},
+        {"", "a = iota(q:1000000) * iota(d:1000000)\n", "E0709: a tile has at most"},
+        {"", "a = iota(q:n)\n", "E0703: an extent must be positive and known when compiling: n"},
+        {"", "a = reduce_sum(iota(q:4), d)\n", "E0703: reduce_sum: i32[q:4] has no axis d"},
+        {"", "a = x[0]\n", "E0703: x has 2 dimensions, found 1 indices"},
+        {"", "a = x[:, 0]\n", "E0703: the size of q is not known when compiling: give a span"},
+        {"", "a = x[0, 1.5]\n", "E0703: an index is i32"},
+        {"", "a = y[0, 0]\n", "E0703: y is written by this kernel: load it"},
+        {"", "a = A[0, 0]\n", "E0703: A is written by this kernel: load it"},
+        {"", "a = 1\na = 1.5\n", "E0703: a is i32, the value is f32"},
+        {"", "self = 1\n", "E0703: self cannot be assigned"},
+        {"", "x = 1\n", "E0702: x is the name of something else already"},
+        {"", "a = load x[0 +: 4, :]\n", "E0704: a load needs a layout"},
+        {"", "a = load x[0 +: 4, :] @ strange\n", "E0702: unknown layout strange"},
+        {"layout l = rows(lane:8@1)\n", "frag a: f32[q:12] @ l\n",
+         "E0704: the digits of l do not divide axis q of 12"},
+        {"layout l = rows(lane:8@1)\n", "frag a: f32[q:8, d:8, e:8] @ l\n",
+         "E0704: l is a layout of one or two axes"},
+        {"", "frag a: f32[q:12, d:8] @ mma16816.C\n",
+         "E0704: axis q of 12 is no multiple of 16 (mma16816.C)"},
+        {"", "frag a: f32[q:64, d:8] @ wgmma.C\n", "E0708: sm_80 has no wgmma"},
+        {"", "frag a: i64[q:16]\n", "E0703: no fragment has elements of i64"},
+        {"layout l = rows(lane:8@1)\nlayout m = rows(reg:2 lane:8@1)\n",
+         "frag a: f32[q:16] @ l = 0.0\nfrag b: f32[q:16] @ m = 0.0\na = a + b\n",
+         "E0704: axis q lives in other lanes in one operand than in another"},
+        {"layout l = rows(lane:8@1)\n",
+         "frag a: f32[q:8] @ l = 0.0\nfrag b: f32[d:8] @ l = 0.0\nc = a * b\n",
+         "E0704: the axes come from different layouts and share lanes"},
+        {"layout l = rows(lane:8@1)\n", "frag a: f32[q:8] @ l = 0.0\nj = 1.0 * iota(q:8)\nj = a\n",
+         "E0704: axis q of j has no home"},
+        {"layout l = rows(lane:8@1)\n", "frag a: f32[q:8] @ l\nb = a\n",
+         "E0707: fragment a has no value yet"},
+        {"layout l = rows(lane:8@1)\n", "if n > 0 {\n b = 1\n}\nc = b\n", "E0702: unknown name b"},
+        {"", "store 1 -> y[0 +: 4, :]\n", "E0703: i32 value, f32 memory"},
+        {"", "store 1.0 -> x[0 +: 4, :]\n", "E0703: x is read only"},
+        {"", "copy x[0 +: 4, :] -> y[0 +: 8, :]\n", "E0703: f32[q:4, d:64] -> f32[q:8, d:64]"},
+        {"", "t = async copy x[0 +: 16, :] -> A\nwait t\n",
+         "E0703: an async copy does not convert: f32 -> bf16"},
+        {"", "sync all\n", "E0702: no barrier all"},
+        {"", "z = acquire p\n", "E0702: no pipeline p"},
+        {"", "wait z\n", "E0705: z is not in flight"},
+        {"", "for i in keys {\n}\n", "E0702: no tile list keys"},
+        {"", "a = first(keys)\n", "E0702: keys is no tile list"},
+        {"", "on partial {\n}\n", "E0702: no loop has a segment partial"},
+        {"", "private P: f32[q:4]\n", "E0708: sm_80 has no private memory"},
+        {"", "p = mma16816(A, A)\n", "E0703: operands must have two axes each and one in common"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Session s = session_begin();
+        AuTileModule *m = expanded(&s, kernel_of(&s, cases[i][0], cases[i][1]));
+        if (!m) fail_msg("%s", session_errors(&s));
+        assert_false(tile_verify(s.diags, m, TILE_ALL_RULES));
+        if (!strstr(session_errors(&s), cases[i][2]))
+            fail_msg("expected %s, got %s", cases[i][2], session_errors(&s));
+        session_end(&s);
+    }
+}
+
+/* What the lowering reads: types with places on every expression, variables with slots, indices spelled out, needs of the kernel. */
+static void test_what_is_filled_in(void **state)
+{
+    (void)state;
+    Session s = session_begin();
+    AuTileModule *m = expanded(&s, kernel_of(&s, "",
+                                             "frag f: f32[q:16, d:64] @ mma16816.C = 0.0\n"
+                                             "frag g: bf16[q:16, d:64] @ mma16816.A\n"
+                                             "g = load A\nf += mma16816(g, A as [z, d])\n"));
+    if (!m) fail_msg("%s", session_errors(&s));
+    assert_false(tile_verify(s.diags, m, TILE_ALL_RULES)); /* f is [q, d], the product [q, z] */
+    session_end(&s);
+
+    s = session_begin();
+    m = expanded(
+        &s,
+        kernel_of(
+            &s, "",
+            "frag f: f32[q:16, z:16] @ mma16816.C = 0.0\nfrag g: bf16[q:16, d:64] @ mma16816.A\n"
+            "g = load A\nf += mma16816(g, A as [z, d])\nr = reduce_max(f, z) + m\n"));
+    if (!tile_verify(s.diags, m, TILE_ALL_RULES)) fail_msg("%s", session_errors(&s));
+    const AuTileKernel *k = m->kernels.at[0];
+    const AuTileRole *role = k->roles.at[0];
+    assert_int_equal(k->threads, 32);
+    assert_int_equal(k->shared_used, 16 * 64 * 2);
+    assert_int_equal(role->fragment_registers, 8 + 16);
+    assert_string_equal(k->vars.at[0]->name, "S");
+    assert_int_equal(k->vars.at[0]->origin, TILE_FROM_SIZE);
+    assert_string_equal(k->vars.at[1]->name, "n");
+    assert_int_equal(k->vars.at[1]->origin, TILE_FROM_PARAM);
+    assert_int_equal(k->vars.at[1]->arg, 2);
+    assert_string_equal(k->vars.at[2]->name, "m");
+    const AuTileStmt *load = role->body.at[2], *product = role->body.at[3], *row = role->body.at[4];
+    assert_int_equal(load->load.source->args.count, 2);
+    assert_int_equal(load->load.source->args.at[1]->op, TILE_X_ALL);
+    assert_ptr_equal(load->load.source->memory, k->shared.at[0]);
+    assert_string_equal(load->var->name, "g");
+    assert_string_equal(product->product.contracted, "d");
+    assert_int_equal(product->product.b->type->elem, TILE_BF16);
+    const AuTileType *r = row->assign.value->type;
+    assert_int_equal(r->count, 1);
+    assert_int_equal(r->axes[0].places->lanes, 8);
+    assert_int_equal(tile_axis_registers(r->axes[0].places), 2);
+    assert_true(row->var->is_fragment);
+    assert_int_equal(row->var->slot, 3); /* self, f, g, r */
+    session_end(&s);
+}
+
+static void test_launch_arguments(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "target sm_80\nlayout l = rows(reg) cols(lane:32@1)\n"
+        "kernel k(x: in f32[q:S, d:64], y: out f32[q:S, d:64], n: i32)\ngrid(m: S) {\n    role r "
+        "on warp {\n"
+        "        a = load x[m +: 1, :] @ l\n        store a * n -> y[m +: 1, :]\n    }\n}\n";
+    float x[2 * 64], y[2 * 64];
+    for (int i = 0; i < 128; i++) x[i] = (float)i;
+    const AuTileScalar n = {"n", 3};
+    for (int wrong = 0; wrong < 6; wrong++) {
+        static const char *const messages[] = {NULL,
+                                               "no tensor is called y",
+                                               "axis d of y is 64, the tensor has 32",
+                                               "parameter n has no value",
+                                               "y has 2 axes of f32, the tensor has 1",
+                                               "axis q of y is 2, the tensor has 1"};
+        Session s = session_begin();
+        AuTileModule *m = expanded(&s, text);
+        if (!tile_verify(s.diags, m, TILE_ALL_RULES)) fail_msg("%s", session_errors(&s));
+        AuTileTensor tensors[2] = {{.name = "x", .rank = 2, .shape = {2, 64}, .f32 = x},
+                                   {.name = wrong == 1 ? "z" : "y",
+                                    .rank = wrong == 4 ? 1 : 2,
+                                    .shape = {2, 64},
+                                    .f32 = y,
+                                    .fresh = true}};
+        if (wrong == 2) tensors[1].shape[1] = 32;
+        if (wrong == 5) tensors[1].shape[0] = 1;
+        const AuTileLaunch launch = {
+            .tensors = tensors, .tensor_count = 2, .params = &n, .param_count = wrong != 3};
+        assert_int_equal(tile_run(s.diags, m, &launch), wrong == 0);
+        if (wrong == 0)
+            for (int i = 0; i < 128; i++) assert_true(y[i] == 3 * x[i]);
+        else if (!strstr(session_errors(&s), messages[wrong]))
+            fail_msg("expected %s, got %s", messages[wrong], session_errors(&s));
+        if (wrong) assert_int_equal(s.diags->first->code, AU_E0714);
+        session_end(&s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_expansion),        cmocka_unit_test(test_expansion_refuses),
+        cmocka_unit_test(test_verifier_refuses), cmocka_unit_test(test_what_is_filled_in),
+        cmocka_unit_test(test_launch_arguments),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
