@@ -14,14 +14,22 @@ typedef struct Ranger {
     AuAttn *a;
     AuArena *arena;
     uint8_t row;
-    AuExpr i0, last; /* first and last row of the tile */
-    AuExpr extent;   /* number of columns */
+    AuExpr i0, i1; /* the first row of the tile, and the one after its last */
+    AuExpr last;   /* i1 - 1 */
+    AuExpr extent; /* number of columns */
 } Ranger;
+
+/* First and last value of the variable that is eliminated; [more] is added to the last. */
+typedef struct Ends {
+    AuExpr first, last;
+    int64_t more;
+} Ends;
 
 typedef struct Interval {
     AuExpr low, high;
     AuExpr when; /* else it is empty; none: always */
     bool exact;
+    bool paired; /* an end comes from two inequalities together */
 } Interval;
 
 static const AuSpan nowhere = {0, 0, 0};
@@ -86,21 +94,20 @@ static bool moves_by_ones(const AuAttn *a, AuExpr e)
 }
 
 /* A case whose only use of i is one such t: t takes the place of i, and every value between its first and last. */
-static void eliminate_quotient(Ranger *r, AuCase *c, AuExpr *first, AuExpr *last)
+static Ends eliminate_quotient(Ranger *r, AuCase *c)
 {
+    const Ends rows = {r->i0, r->i1, -1};
     AuExpr t = {0};
-    *first = r->i0;
-    *last = r->last;
     for (uint32_t n = 0; n < c->count; n++) {
         const AuAffine *f = &c->affine[n];
-        if (f->row) return;
+        if (f->row) return rows;
         for (uint32_t k = 0; k < f->count; k++) {
             if (f->terms[k].motion == AU_MOVES_NO) continue;
-            if (t.i && t.i != f->terms[k].e.i) return;
+            if (t.i && t.i != f->terms[k].e.i) return rows;
             t = f->terms[k].e;
         }
     }
-    if (!t.i || !moves_by_ones(r->a, t)) return;
+    if (!t.i || !moves_by_ones(r->a, t)) return rows;
     for (uint32_t n = 0; n < c->count; n++)
         for (uint32_t k = 0; k < c->affine[n].count; k++) {
             AuAffine *f = &c->affine[n];
@@ -109,8 +116,7 @@ static void eliminate_quotient(Ranger *r, AuCase *c, AuExpr *first, AuExpr *last
             f->terms[k] = f->terms[--f->count];
             break;
         }
-    *first = at_row(r, t, r->i0);
-    *last = at_row(r, t, r->last);
+    return (Ends){at_row(r, t, r->i0), at_row(r, t, r->last), 0};
 }
 
 /* ---- one inequality */
@@ -136,53 +142,69 @@ static AuMotion motion_of(const AuAffine *f)
     return m;
 }
 
-/* k * e at the row where it is largest, or smallest. */
-static AuExpr extreme_term(Ranger *r, const AuAffineTerm *t, bool largest)
+/* A term's expression at the row where it is largest, or smallest. */
+static AuExpr extreme(Ranger *r, const AuAffineTerm *t, bool largest)
 {
-    if (t->motion == AU_MOVES_NO) return scaled(r, t->e, t->k);
-    const AuExpr a = scaled(r, at_row(r, t->e, r->i0), t->k),
-                 b = scaled(r, at_row(r, t->e, r->last), t->k);
-    if (t->motion == AU_MOVES_ONE_WAY) return make(r, largest ? AU_OP_MAX : AU_OP_MIN, a, b);
-    return ((t->motion == AU_MOVES_UP) == (t->k > 0)) == largest ? b : a;
+    if (t->motion == AU_MOVES_NO) return t->e;
+    const AuExpr first = at_row(r, t->e, r->i0), last = at_row(r, t->e, r->last);
+    if (t->motion == AU_MOVES_ONE_WAY) return make(r, largest ? AU_OP_MAX : AU_OP_MIN, first, last);
+    return (t->motion == AU_MOVES_UP) == largest ? last : first;
 }
 
-/* The part without j, at the row where it is largest or smallest. What is added comes before what is taken away. */
-static AuExpr part_without_column(Ranger *r, const AuAffine *f, AuExpr first, AuExpr last,
-                                  bool largest)
+static AuExpr plus(Ranger *r, AuExpr sum, AuExpr e, int64_t k)
 {
+    if (!sum.i) return scaled(r, e, k);
+    return k < 0 ? make(r, AU_OP_SUB, sum, scaled(r, e, -k))
+                 : make(r, AU_OP_ADD, sum, scaled(r, e, k));
+}
+
+/* k times the part without j, at the row where that part is largest or smallest: the sum of the terms, what is added before
+ * what is taken away, and the constant. The sum may be none. */
+static AuExpr part_without_column(Ranger *r, const AuAffine *inequality, Ends ends, bool largest,
+                                  int64_t k, int64_t *constant)
+{
+    AuAffine f = {0};
     AuExpr sum = {0};
-    if (f->row) sum = scaled(r, (f->row > 0) == largest ? last : first, f->row);
-    for (int negative = 0; negative < 2; negative++)
-        for (uint32_t k = 0; k < f->count; k++) {
-            AuAffineTerm t = f->terms[k];
-            if ((t.k < 0) != negative) continue;
-            if (negative && sum.i) {
-                t.k = -t.k;
-                sum = make(r, AU_OP_SUB, sum, extreme_term(r, &t, !largest));
-            } else {
-                const AuExpr e = extreme_term(r, &t, largest);
-                sum = sum.i ? make(r, AU_OP_ADD, sum, e) : e;
-            }
-        }
-    const AuExpr c = number(r, f->constant);
-    return sum.i ? make(r, AU_OP_ADD, sum, c) : c;
+    attn_affine_add(&f, inequality, k);
+    largest = largest == (k > 0);
+    const bool at_last = (f.row > 0) == largest;
+    *constant = f.constant + (f.row && at_last ? f.row * ends.more : 0);
+    for (int sign = 1; sign >= -1; sign -= 2) {
+        if (f.row * sign > 0) sum = plus(r, sum, at_last ? ends.last : ends.first, f.row);
+        for (uint32_t n = 0; n < f.count; n++)
+            if (f.terms[n].k * sign > 0)
+                sum = plus(r, sum, extreme(r, &f.terms[n], largest == (sign > 0)), f.terms[n].k);
+    }
+    return sum;
 }
 
-static AuExpr and (Ranger * r, AuExpr x, AuExpr y) { return x.i ? make(r, AU_OP_AND, x, y) : y; }
-
-/* col * j + rest >= 0 makes the interval smaller; without j it empties it or not. */
-static void restrict_interval(Ranger *r, Interval *v, int64_t col, AuExpr rest)
+static AuExpr with_constant(Ranger *r, AuExpr sum, int64_t constant)
 {
-    if (col > 0) { /* j >= ceil(-rest / col) */
-        const AuExpr at =
-            make(r, AU_OP_SUB, number(r, 0), make(r, AU_OP_IDIV, rest, number(r, col)));
-        v->low = make(r, AU_OP_MAX, at, v->low);
+    return sum.i ? make(r, AU_OP_ADD, sum, number(r, constant)) : number(r, constant);
+}
+
+static AuExpr also(Ranger *r, AuExpr x, AuExpr y) { return x.i ? make(r, AU_OP_AND, x, y) : y; }
+
+/* The inequality, at its largest or smallest, makes the interval smaller; without j it empties it or not. */
+static void restrict_interval(Ranger *r, Interval *v, const AuAffine *f, Ends ends, bool largest)
+{
+    const int64_t col = f->col;
+    int64_t constant;
+    const AuExpr sum = part_without_column(r, f, ends, largest, col == 1 ? -1 : 1, &constant);
+    if (col == 1) { /* j >= -rest */
+        v->low = make(r, AU_OP_MAX, with_constant(r, sum, constant), v->low);
+    } else if (col == -1) { /* j <= rest */
+        v->high = make(r, AU_OP_MIN, with_constant(r, sum, constant + 1), v->high);
+    } else if (col > 0) { /* j >= ceil(-rest / col) */
+        const AuExpr floor = make(r, AU_OP_IDIV, with_constant(r, sum, constant), number(r, col));
+        v->low = make(r, AU_OP_MAX, make(r, AU_OP_SUB, number(r, 0), floor), v->low);
     } else if (col < 0) {
-        const AuExpr at =
-            make(r, AU_OP_ADD, make(r, AU_OP_IDIV, rest, number(r, -col)), number(r, 1));
-        v->high = make(r, AU_OP_MIN, at, v->high);
-    } else
-        v->when = and(r, v->when, make(r, AU_OP_LE, number(r, 0), rest));
+        const AuExpr floor = make(r, AU_OP_IDIV, with_constant(r, sum, constant), number(r, -col));
+        v->high = make(r, AU_OP_MIN, make(r, AU_OP_ADD, floor, number(r, 1)), v->high);
+    } else {
+        const AuExpr rest = sum.i ? sum : number(r, 0);
+        v->when = also(r, v->when, make(r, AU_OP_LE, number(r, -constant), rest));
+    }
 }
 
 static Interval whole(Ranger *r)
@@ -194,7 +216,7 @@ static Interval nothing(Ranger *r) { return (Interval){.low = number(r, 0), .hig
 
 static void apply_conditions(Ranger *r, const AuCase *c, Interval *v)
 {
-    for (uint32_t i = 0; i < c->when_count; i++) v->when = and(r, v->when, c->when[i]);
+    for (uint32_t i = 0; i < c->when_count; i++) v->when = also(r, v->when, c->when[i]);
 }
 
 /* ---- one case */
@@ -214,7 +236,8 @@ static void eliminate_pair(Ranger *r, Interval *v, const AuAffine *up, const AuA
     const bool one = up->row == 1 || down->row == -1;
     if (!one && !(constant && f.constant >= (up->row - 1) * (-down->row - 1))) v->exact = false;
     if (constant && f.constant >= 0) return;
-    restrict_interval(r, v, f.col, part_without_column(r, &f, r->i0, r->last, true));
+    v->paired |= f.col != 0;
+    restrict_interval(r, v, &f, (Ends){r->i0, r->i1, -1}, true);
 }
 
 /* All inequalities are loosest at the same end of the tile, so that one row of it decides. */
@@ -231,14 +254,14 @@ static bool move_together(const AuCase *c)
     return true;
 }
 
-static Interval some_row(Ranger *r, const AuCase *c, AuExpr first, AuExpr last)
+static Interval some_row(Ranger *r, const AuCase *c, Ends ends)
 {
     Interval v = whole(r);
     bool affine = true;
     for (uint32_t n = 0; n < c->count; n++) {
         const AuAffine *f = &c->affine[n];
         affine &= !has_row_terms(f);
-        restrict_interval(r, &v, f->col, part_without_column(r, f, first, last, true));
+        restrict_interval(r, &v, f, ends, true);
     }
     for (uint32_t n = 0; n < c->count; n++)
         for (uint32_t k = 0; k < c->count; k++) {
@@ -251,14 +274,14 @@ static Interval some_row(Ranger *r, const AuCase *c, AuExpr first, AuExpr last)
     return v;
 }
 
-static Interval all_rows(Ranger *r, const AuCase *c, AuExpr first, AuExpr last)
+static Interval all_rows(Ranger *r, const AuCase *c, Ends ends)
 {
     Interval v = whole(r);
     if (c->unknown) return nothing(r);
     for (uint32_t n = 0; n < c->count; n++) {
         const AuAffine *f = &c->affine[n];
         if (motion_of(f) == AU_MOVES_ANY) v.exact = false;
-        restrict_interval(r, &v, f->col, part_without_column(r, f, first, last, false));
+        restrict_interval(r, &v, f, ends, false);
     }
     apply_conditions(r, c, &v);
     return v;
@@ -349,36 +372,36 @@ static bool is_zero(const Ranger *r, AuExpr e)
     return n->op == AU_OP_I32 && n->integer == 0;
 }
 
-/* 0 <= low <= full_low <= full_high <= high <= extent. */
-static void order_ends(Ranger *r, AuRange *out, const Interval *some, const Interval *all)
+/* 0 <= low <= full_low <= full_high <= high <= extent. What is known to be in order is not asked: low <= extent, and of
+ * one case without pairs that the full range begins no earlier and ends no later than the range. */
+static void order_ends(Ranger *r, AuRange *out, const Interval *some, const Interval *all,
+                       bool single)
 {
-    out->low = make(r, AU_OP_MIN, some->low, r->extent);
-    if (is_zero(r, some->low)) out->low = some->low;
-    out->high = make(r, AU_OP_MAX, some->high, out->low);
-    out->full_low = out->low;
-    out->full_high = make(r, AU_OP_MAX, all->high, out->low);
-    if (all->low.i == some->low.i) {
-        if (all->high.i == some->high.i) out->full_high = out->high;
-        return;
+    const bool to_the_end = some->high.i == r->extent.i;
+    out->low = is_zero(r, some->low) ? some->low : make(r, AU_OP_MIN, some->low, r->extent);
+    out->high = to_the_end ? r->extent : make(r, AU_OP_MAX, some->high, out->low);
+    out->full_low = out->full_high = out->low;
+    if (is_zero(r, all->high)) return; /* nothing is known to be full */
+    if (all->low.i != some->low.i) {
+        const AuExpr from = single ? all->low : make(r, AU_OP_MAX, all->low, out->low);
+        out->full_low = make(r, AU_OP_MIN, from, out->high);
     }
-    out->full_low = make(r, AU_OP_MIN, make(r, AU_OP_MAX, all->low, out->low), out->high);
-    out->full_high = make(r, AU_OP_MAX, make(r, AU_OP_MIN, all->high, out->high), out->full_low);
+    const bool same_high = all->high.i == some->high.i, same_low = all->low.i == some->low.i;
+    const AuExpr to = same_low && single ? all->high : make(r, AU_OP_MIN, all->high, out->high);
+    out->full_high = same_high ? out->high : make(r, AU_OP_MAX, to, out->full_low);
 }
 
 static void find_range(Ranger *r, AuExpr mask, uint8_t col, AuRange *out)
 {
-    const bool open = !mask.i;
-    AuCases cases = open ? (AuCases){AU_NEW(r->arena, AuCase), 1}
-                         : attn_cases(r->a, r->arena, mask, r->row, col);
-    Interval some = nothing(r), all = nothing(r);
-    some.exact = all.exact = true;
+    AuCases cases = {AU_NEW(r->arena, AuCase), 1}; /* no mask: one case without conditions */
+    if (mask.i) cases = attn_cases(r->a, r->arena, mask, r->row, col);
     const bool independent = cases_are_independent(&cases);
+    Interval some = nothing(r), all = nothing(r);
     bool any_unknown = false, connected = true;
+    some.exact = all.exact = true;
     for (uint32_t i = 0; i < cases.count; i++) {
-        AuExpr first, last;
-        eliminate_quotient(r, &cases.at[i], &first, &last);
-        const Interval s = some_row(r, &cases.at[i], first, last),
-                       f = all_rows(r, &cases.at[i], first, last);
+        const Ends ends = eliminate_quotient(r, &cases.at[i]);
+        const Interval s = some_row(r, &cases.at[i], ends), f = all_rows(r, &cases.at[i], ends);
         any_unknown |= cases.at[i].unknown;
         connected &= i == 0 || some.low.i == s.low.i || some.high.i == s.high.i;
         some = i ? hull(r, &some, &s) : s;
@@ -386,7 +409,7 @@ static void find_range(Ranger *r, AuExpr mask, uint8_t col, AuRange *out)
     }
     some = closed(r, some, true);
     all = closed(r, all, true);
-    order_ends(r, out, &some, &all);
+    order_ends(r, out, &some, &all, cases.count == 1 && !some.paired);
     out->exact = some.exact && all.exact && independent && !any_unknown;
     out->needs_lists = any_unknown || !connected;
 }
@@ -395,8 +418,8 @@ static void find(AuAttn *a, AuRange *out, uint8_t row, uint8_t col, AuExpr exten
 {
     Ranger r = {.a = a, .arena = a->arena, .row = row};
     r.i0 = attn_leaf(a, AU_OP_INDEX, AU_T_I32, AU_AX_Q, AU_AX_Q, 0, nowhere);
-    r.last = attn_leaf(a, AU_OP_INDEX, AU_T_I32, AU_AX_KV, AU_AX_KV, 0, nowhere);
-    r.last = make(&r, AU_OP_ADD, r.last, number(&r, -1));
+    r.i1 = attn_leaf(a, AU_OP_INDEX, AU_T_I32, AU_AX_KV, AU_AX_KV, 0, nowhere);
+    r.last = make(&r, AU_OP_ADD, r.i1, number(&r, -1));
     r.extent = attn_simplify_expr(a, extent);
     find_range(&r, a->mask, col, out);
 }
