@@ -76,11 +76,12 @@ static const char *apply_float(uint32_t op, double a, double b, aule_value *out)
 
 static uint32_t arity_of(uint32_t op) /* 0: not an operation of the table */
 {
+    // clang-format off
     switch (op) {
-#define EOP(name, arity, result, int_code, float_code)                                             \
-    case AULE_E_##name: return arity;                                                              \
-        #include "expr.def"
+#define EOP(name, arity, result, int_code, float_code) case AULE_E_##name: return arity;
+#include "expr.def"
     }
+    // clang-format on
     return 0;
 }
 
