@@ -278,6 +278,17 @@ AuSchedule *schedule_lanes_forward(AuArena *arena, AuDiags *diags, const AuProbl
     return out->module && tile_verify(diags, out->module, TILE_ALL_RULES) ? out : NULL;
 }
 
+/* f32 numbers that the tiles hold for each key. */
+static int32_t memory_of_a_key(const AuProblem *p)
+{
+    int32_t numbers = p->d + (p->attn->v_in_k ? 0 : p->e);
+    for (uint32_t n = 0; n < p->hooks->dot_count; n++) {
+        const AuTensor *t = &p->attn->tensors[attn_at(p->attn, p->hooks->dots[n])->integer];
+        numbers += (int32_t)hooks_expr(p->hooks, p->attn, t->axes[t->rank - 1])->integer;
+    }
+    return numbers;
+}
+
 /* A CPU: 128 query rows a block share the cost of bringing K and V; blocks of products fill the vector registers (measured:
  * docs/performance.md); fewer rows where the fragments of wide heads would leave the second cache. A GPU: a row a lane, tiles of
  * keys as large as shared memory allows. */
@@ -286,12 +297,12 @@ AuShape schedule_lanes_shape(const AuProblem *p)
     const AuTileCaps *caps = p->caps;
     AuShape s = {.executors = 1, .key_tile = 64, .product_rows = 6, .product_columns = caps->lanes == 8 ? 2 : 4};
     if (!caps->has_private) {
-        const int32_t row_bytes = 4 * (p->d + p->e);
+        const int32_t row_bytes = 4 * memory_of_a_key(p);
         s.query_registers = 1;
         s.executors = 2;
         s.key_tile = 32;
         s.product_rows = 8;
-        while (s.key_tile > 8 && s.key_tile * row_bytes > caps->shared_bytes) s.key_tile /= 2;
+        while (s.key_tile > 2 && s.key_tile * row_bytes > caps->shared_bytes) s.key_tile /= 2;
         return s;
     }
     const int32_t of_a_row = p->d + (p->operand == TILE_F32 ? 0 : (p->d + 1) / 2) + p->e + s.key_tile + 8;
