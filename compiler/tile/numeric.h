@@ -16,7 +16,10 @@ static inline int64_t floor_div(int64_t a, int64_t b)
 static inline int64_t floor_mod(int64_t a, int64_t b) { return b ? a - floor_div(a, b) * b : 0; }
 static inline float floor_mod_f(float a, float b) { return a - floorf(a / b) * b; }
 /* Of 32 bits; the sign is shifted in from the left. */
-static inline int64_t shift_left(int64_t a, int64_t b) { return (int64_t)((uint64_t)a << (b & 31)); }
+static inline int64_t shift_left(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a << (b & 31));
+}
 static inline int64_t shift_right(int64_t a, int64_t b) { return a >> (b & 31); }
 /* High word of the product of two unsigned words. */
 static inline int64_t mul_high(int64_t a, int64_t b)

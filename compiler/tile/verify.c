@@ -32,8 +32,8 @@ static AuTileVar *add_scalar(Verify *v, const char *name, AuTileVarOrigin origin
 static bool has_few_axes(Verify *v, const AuTileMemory *m)
 {
     if (m->type.count <= TILE_MAX_AXES) return true;
-    return verify_error(v, AU_E0703, m->span, "%s has %u axes, at most %d are possible", m->name, m->type.count,
-                        TILE_MAX_AXES);
+    return verify_error(v, AU_E0703, m->span, "%s has %u axes, at most %d are possible", m->name,
+                        m->type.count, TILE_MAX_AXES);
 }
 
 /* Extents that are names are the sizes of the launch; the first tensor that has one defines it. */

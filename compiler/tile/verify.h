@@ -1,5 +1,5 @@
-/* verify.h - inside tile_verify. verify.c: kernels and what they declare; verify_stmt.c: statements; verify_expr.c: expressions and
- * views; flow.c: what is in flight, stages, and what is set, once the types are known. */
+/* verify.h - inside tile_verify. verify.c: kernels and what they declare; verify_stmt.c, verify_product.c: statements; verify_vars.c:
+ * variables and layouts; verify_expr.c: expressions and views; flow.c: what is in flight, stages, and what is set, once the types are known. */
 #ifndef AU_TILE_VERIFY_H
 #define AU_TILE_VERIFY_H
 
@@ -33,14 +33,28 @@ const AuTileType *type_of_view(Verify *v, AuTileExpr *e); /* makes `e` a REF wit
 const AuTileType *type_of_operand(Verify *v, AuTileExpr *e);
 bool expect_scalar(Verify *v, AuTileExpr *e, const char *what);
 bool constant(Verify *v, const AuTileExpr *e, const char *what, int32_t *value); /* positive */
-bool is_too_large(Verify *v, AuSpan span, const AuTileType *type); /* reports it */
+bool is_too_large(Verify *v, AuSpan span, const AuTileType *type);               /* reports it */
 AuTileType *new_type(Verify *v, AuTileElem elem, uint32_t axes);
 AuTileVar *find_var(const Verify *v, const char *name);
 AuTileMemory *find_memory(const Verify *v, const char *name);
 AuTileVar *find_var_of_role(const Verify *v, const char *name);
 
-/* verify_stmt.c */
+bool same_axes(const AuTileType *a,
+               const AuTileType *b); /* the same names and sizes, in any order */
+
+/* verify_vars.c: NULL or false after an error */
+AuTileVar *declare(Verify *v, const char *name, AuTileVarKind kind, const AuTileType *type);
+AuTileVar *set_value(Verify *v, const char *name,
+                     const AuTileType *type); /* declares it if it is new */
+AuTileVar *set_handle(Verify *v, const char *name,
+                      AuTileVarKind kind); /* a stage or token, likewise */
+bool fits(Verify *v, const AuTileVar *var, const AuTileType *value);
+AuTileType *sized(Verify *v, const AuTileType *declared); /* with the sizes of its extents */
+bool place(Verify *v, const AuTileLayoutRef *layout, AuTileType *type);
+
+/* verify_stmt.c, verify_product.c */
 bool verify_role(Verify *v, AuTileRole *role);
+bool verify_product(Verify *v, AuTileStmt *s);
 
 /* flow.c */
 bool verify_flow(AuArena *arena, AuDiags *diags, const AuTileRole *role);

@@ -100,9 +100,11 @@ enum { MOST_ALONG_AXIS = 1 << 20, MOST_ELEMENTS = 1 << 24 };
 bool is_too_large(Verify *v, AuSpan span, const AuTileType *type)
 {
     int64_t elements = 1;
-    for (uint32_t i = 0; i < type->count && elements <= MOST_ELEMENTS; i++) elements *= type->axes[i].size;
+    for (uint32_t i = 0; i < type->count && elements <= MOST_ELEMENTS; i++)
+        elements *= type->axes[i].size;
     if (elements <= MOST_ELEMENTS && type->count <= TILE_MAX_AXES) return false;
-    verify_error(v, AU_E0709, span, "a tile has at most %d elements along %d axes", MOST_ELEMENTS, TILE_MAX_AXES);
+    verify_error(v, AU_E0709, span, "a tile has at most %d elements along %d axes", MOST_ELEMENTS,
+                 TILE_MAX_AXES);
     return true;
 }
 
@@ -379,7 +381,8 @@ static const AuTileType *own_rule(Verify *v, AuTileExpr *e)
     switch ((int)e->op) {
     case TILE_X_INT:
         if (e->integer != (int32_t)e->integer)
-            return verify_error(v, AU_E0703, e->span, "%lld does not fit i32", (long long)e->integer);
+            return verify_error(v, AU_E0703, e->span, "%lld does not fit i32",
+                                (long long)e->integer);
         return scalar_type(v, TILE_I32);
     case TILE_X_FLOAT: return scalar_type(v, TILE_F32);
     case TILE_X_BOOL: return scalar_type(v, TILE_BOOL);
@@ -423,8 +426,8 @@ bool expect_scalar(Verify *v, AuTileExpr *e, const char *what)
 bool constant(Verify *v, const AuTileExpr *e, const char *what, int32_t *value)
 {
     if (e->op == TILE_X_INT && e->integer > MOST_ALONG_AXIS)
-        return verify_error(v, AU_E0709, e->span, "%s is at most %d, found %lld", what, MOST_ALONG_AXIS,
-                            (long long)e->integer);
+        return verify_error(v, AU_E0709, e->span, "%s is at most %d, found %lld", what,
+                            MOST_ALONG_AXIS, (long long)e->integer);
     if (e->op != TILE_X_INT || e->integer < 1) {
         AuText text = {.arena = v->arena};
         tile_print_expr(e, &text);
@@ -433,5 +436,15 @@ bool constant(Verify *v, const AuTileExpr *e, const char *what, int32_t *value)
                             au_text_str(&text));
     }
     *value = (int32_t)e->integer;
+    return true;
+}
+
+bool same_axes(const AuTileType *a, const AuTileType *b)
+{
+    if (a->count != b->count) return false;
+    for (uint32_t i = 0; i < a->count; i++) {
+        const AuTileAxis *axis = tile_axis(b, a->axes[i].name);
+        if (!axis || axis->size != a->axes[i].size) return false;
+    }
     return true;
 }
