@@ -88,7 +88,7 @@ typedef struct AuInstr {
     int64_t imm;
     double number;
     AuMem mem;
-    AuMem also[2];    /* further memories of operations between memories (docs/kernel-ir.md 8); none of core.def has any */
+    AuMem also[2];    /* further memories of operations between memories (docs/kernel-ir.md 10); none of core.def has any */
     const char *text; /* AU_K_NOTE; else a name for the value in dumps, or NULL */
     uint32_t body, other; /* regions: first instruction, 0: empty */
     uint32_t next;        /* in its region, 0: last */
