@@ -299,12 +299,27 @@ static void test_mutations(void **state)
     assert_true(accepted > 100);
 }
 
+/* The document names every operation and every place. */
+static void test_document(void **state)
+{
+    (void)state;
+    Bench b = bench_new();
+    const char *text = bench_file(&b, "../../../docs/attention-ir.md");
+    for (AuOp op = AU_NO_OP + 1; op < AU_OP_COUNT; op++)
+        if (!strstr(text, au_format(b.arena, "`%s`", attn_op_info(op)->text)))
+            fail_msg("docs/attention-ir.md lacks `%s`", attn_op_info(op)->text);
+    for (AuPlace place = AU_PLACE_Q_MOD; place <= AU_PLACE_COMBINE_B; place++)
+        if (!strstr(text, au_format(b.arena, "`%s`", attn_place_info(place)->text)))
+            fail_msg("docs/attention-ir.md lacks `%s`", attn_place_info(place)->text);
+    bench_free(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_golden),       cmocka_unit_test(test_broken_lines),
         cmocka_unit_test(test_broken_texts), cmocka_unit_test(test_all_errors),
         cmocka_unit_test(test_depth),        cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_mutations)};
+        cmocka_unit_test(test_mutations),    cmocka_unit_test(test_document)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
