@@ -299,9 +299,9 @@ AuShape schedule_lanes_shape(const AuProblem *p)
     if (!caps->has_private) {
         const int32_t row_bytes = 4 * memory_of_a_key(p);
         s.query_registers = 1;
-        s.executors = 2;
+        s.executors = 4;
         s.key_tile = 32;
-        s.product_rows = 8;
+        s.product_rows = 16;
         while (s.key_tile > 2 && s.key_tile * row_bytes > caps->shared_bytes) s.key_tile /= 2;
         return s;
     }
