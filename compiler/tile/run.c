@@ -468,7 +468,8 @@ bool tile_run(AuDiags *diags, const AuTileModule *module, const AuTileLaunch *la
         m.kernel = module->kernels.at[k];
         ok = run_kernel(&m, storage, tensors);
     }
-    for (uint32_t n = 0; n < tensors && ok; n++) ok = all_written(diags, module, &storage[n]);
+    for (uint32_t n = 0; n < tensors && ok; n++)
+        ok = storage[n].tensor->workspace || all_written(diags, module, &storage[n]);
     au_arena_free(arena);
     return ok;
 }

@@ -18,7 +18,8 @@ typedef struct AuTileTensor {
     int64_t shape[TILE_MAX_RANK];
     float *f32;
     int32_t *i32;
-    bool fresh; /* holds nothing yet: outputs, workspace */
+    bool fresh;     /* holds nothing yet: outputs, workspace */
+    bool workspace; /* need not be completely written */
 } AuTileTensor;
 
 typedef struct AuTileScalar {
