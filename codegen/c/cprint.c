@@ -30,48 +30,6 @@ static void print_comment(AuCPrinter *p, const char *text)
     }
 }
 
-/* ---- what is used where, before anything is printed */
-
-static uint32_t region_id(uint32_t owner, bool other) { return owner * 2 + other; }
-
-static void note_memory(AuCPrinter *p, const AuInstr *in, uint32_t top)
-{
-    const AuMemory *memory = &p->k->mems[in->mem.i];
-    AuCMemory *m = &p->mems[in->mem.i];
-    const AuInstr *index = kernel_at(p->k, kernel_operand(p->k, in, 0));
-    const AuKType moved =
-        in->op == AU_K_LOAD ? in->type : kernel_at(p->k, kernel_operand(p->k, in, 1))->type;
-    if (!m->used) {
-        m->used = true;
-        m->first_use = top;
-        m->split = memory->space == AU_LANE;
-        if (m->split) m->elements = AU_NEW_ARRAY(p->arena, uint8_t, memory->count);
-    }
-    if (index->op != AU_K_CONST || moved.width > 1 || (uint64_t)index->imm >= memory->count)
-        m->split = false;
-    else if (m->elements)
-        m->elements[index->imm] = 1;
-}
-
-static void survey(AuCPrinter *p, uint32_t first, uint32_t region, uint32_t top)
-{
-    for (uint32_t i = first; i; i = p->k->instrs[i].next) {
-        const AuInstr *in = &p->k->instrs[i];
-        const uint32_t outermost = top ? top : i;
-        p->values[i].region = region;
-        for (uint32_t n = 0; n < in->count; n++) {
-            AuCValue *v = &p->values[kernel_operand(p->k, in, n).i];
-            v->used_in = v->uses++ && v->used_in != region ? C_MANY_REGIONS : region;
-        }
-        if (kernel_op_info(in->op)->flags & AU_KF_MEM) note_memory(p, in, outermost);
-        if (in->op == AU_K_LANE) p->lane_name = "lane";
-        if (in->op == AU_K_WARP) p->warp_name = "warp";
-        if (in->op == AU_K_BLOCK) p->block_name[in->imm] = "block";
-        survey(p, in->body, region_id(i, false), outermost);
-        survey(p, in->other, region_id(i, true), outermost);
-    }
-}
-
 /* ---- values */
 
 void cprint_declare(AuCPrinter *p, AuVal v)
@@ -137,7 +95,7 @@ static AuCExpr take_decisive(AuCPrinter *p, const AuInstr *in, uint32_t n, bool 
 static void print_body(AuCPrinter *p, const AuInstr *in, uint32_t owner, bool other, bool parts)
 {
     p->parted += parts;
-    print_region(p, other ? in->other : in->body, region_id(owner, other));
+    print_region(p, other ? in->other : in->body, cprint_region(owner, other));
     p->parted -= parts;
 }
 
@@ -153,13 +111,13 @@ static void print_for(AuCPrinter *p, AuVal v)
     const AuCExpr high = take_decisive(p, in, 1, &parts);
     cprint_settle(p, UINT64_MAX);
     p->reading = 0;
-    const char *name = cprint_name(p, in->text ? in->text : "i");
+    const char *name = in->text ? cprint_name(p, in->text) : cprint_counter(p);
     const long long step = in->imm;
     const char *next = step == 1    ? au_format(p->arena, "%s++", name)
                        : step == -1 ? au_format(p->arena, "%s--", name)
                        : step > 0   ? au_format(p->arena, "%s += %lld", name, step)
                                     : au_format(p->arena, "%s -= %lld", name, -step);
-    const AuUnroll unroll = in->unroll;
+    const AuUnroll unroll = cprint_unroll(p, v);
     if (unroll == AU_UNROLL_FULL) cprint_line(p, "%s", p->dialect->unroll);
     if (unroll == AU_UNROLL_NEVER) cprint_line(p, "%s", p->dialect->no_unroll);
     cprint_line(p, "for (int %s = %s; %s %s %s; %s) {", name, low.text, name, step > 0 ? "<" : ">",
@@ -237,14 +195,16 @@ static void print_instr(AuCPrinter *p, AuVal v)
 static void print_region(AuCPrinter *p, uint32_t first, uint32_t region)
 {
     const uint32_t outer = p->region;
+    const uint32_t names = cprint_names_open(p);
     p->region = region;
     p->indent++;
     for (uint32_t i = first; i; i = p->k->instrs[i].next) {
-        if (region == 0) cprint_lane_memories(p, i);
+        cprint_lane_memories(p, i);
         print_instr(p, (AuVal){i});
     }
     p->indent--;
     p->region = outer;
+    cprint_names_close(p, names);
 }
 
 /* ---- kernels */
@@ -291,7 +251,7 @@ static bool print_kernel(AuCPrinter *p)
     p->mems = AU_NEW_ARRAY(p->arena, AuCMemory, k->mem_count);
     p->args = AU_NEW_ARRAY(p->arena, const char *, k->arg_count);
     p->executors = kernel_lanes_of(k, p->arena, true);
-    survey(p, k->body, 0, 0);
+    cprint_survey(p);
     for (uint32_t n = 0; n < k->arg_count; n++) p->args[n] = cprint_name(p, k->args[n].name);
     for (uint32_t n = 1; n < k->mem_count; n++)
         p->mems[n].name = k->mems[n].space == AU_GLOBAL ? p->args[k->mems[n].arg]

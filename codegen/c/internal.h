@@ -20,9 +20,10 @@ typedef struct AuCValue {
 typedef struct AuCMemory {
     const char *name;
     bool used;
-    bool split;       /* a LANE array of which all indices are constant: one variable an element */
-    bool starts_here; /* the present store is its declaration */
-    uint32_t first_use; /* instruction of the kernel's outermost region */
+    bool split;     /* a LANE array of which all indices are constant: one variable an element */
+    uint32_t scope; /* LANE: region in which it is declared */
+    uint32_t first_use; /* LANE: instruction of that region before which it is declared */
+    bool starts_here;   /* that instruction is its declaration */
     uint8_t *elements;  /* split: which are used */
 } AuCMemory;
 
@@ -55,6 +56,18 @@ AuCNames *cprint_names_new(AuArena *arena, const AuCDialect *dialect);
 const char *cprint_name(AuCPrinter *p, const char *wanted);
 bool cprint_is_identifier(const AuCDialect *dialect, const char *name);
 
+/* A name for the variable of a loop. */
+const char *cprint_counter(AuCPrinter *p);
+/* Names taken between the two are free again: those of a region, which nothing outside sees. */
+uint32_t cprint_names_open(const AuCPrinter *p);
+void cprint_names_close(AuCPrinter *p, uint32_t opened);
+
+/* ---- survey.c */
+void cprint_survey(AuCPrinter *p);
+/* As the IR says; but loops that index arrays of a lane are unrolled, since a GPU's registers have no indices. */
+AuUnroll cprint_unroll(const AuCPrinter *p, AuVal loop);
+static inline uint32_t cprint_region(uint32_t owner, bool other) { return owner * 2 + other; }
+
 /* ---- expr.c */
 const char *cprint_type(const AuCPrinter *p, AuKType type, bool is_unsigned);
 /* The text with parentheses if it binds looser than [least]. */
@@ -81,8 +94,8 @@ AuCExpr cprint_load(AuCPrinter *p, const AuInstr *in);
 void cprint_store(AuCPrinter *p, const AuInstr *in);
 void cprint_atomic(AuCPrinter *p, AuVal v);
 void cprint_array(AuCPrinter *p, AuMem mem);
-/* Declares the arrays of lanes that are met first in an instruction of the outermost region. */
-void cprint_lane_memories(AuCPrinter *p, uint32_t top);
+/* Declares the arrays of lanes that live from this instruction on. */
+void cprint_lane_memories(AuCPrinter *p, uint32_t i);
 
 /* ---- helpers.c */
 const char *cprint_helpers(AuArena *arena, const AuCDialect *dialect, const char *text);

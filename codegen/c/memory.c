@@ -68,8 +68,9 @@ void cprint_store(AuCPrinter *p, const AuInstr *in)
     const AuCExpr value = cprint_as(p, cprint_take(p, in, 1), type, false);
     const char *mask = in->count > 2 ? cprint_take(p, in, 2).text : NULL;
     cprint_settle(p, bit_of(in->mem));
-    const char *start = p->mems[in->mem.i].starts_here ? cprint_type(p, type, false) : NULL;
-    p->mems[in->mem.i].starts_here = false;
+    const AuCMemory *m = &p->mems[in->mem.i];
+    const bool starts = m->starts_here && in == &p->k->instrs[m->first_use];
+    const char *start = starts ? cprint_type(p, type, false) : NULL;
     const char *assignment =
         !split  ? p->dialect->store(p, in->mem, index, value, type)
         : start ? au_format(p->arena, "%s %s = %s;", start, element_name(p, in), value.text)
@@ -139,16 +140,11 @@ void cprint_array(AuCPrinter *p, AuMem mem)
                 m->count);
 }
 
-void cprint_lane_memories(AuCPrinter *p, uint32_t top)
+void cprint_lane_memories(AuCPrinter *p, uint32_t i)
 {
-    const AuInstr *in = &p->k->instrs[top];
     for (uint32_t n = 1; n < p->k->mem_count; n++) {
-        AuCMemory *m = &p->mems[n];
-        if (p->k->mems[n].space != AU_LANE || !m->used || m->first_use != top) continue;
-        /* A variable that begins with an assignment is declared by it. */
-        m->starts_here =
-            m->split && p->k->mems[n].count == 1 && in->op == AU_K_STORE && in->count == 2;
-        if (m->starts_here) continue;
+        const AuCMemory *m = &p->mems[n];
+        if (p->k->mems[n].space != AU_LANE || m->first_use != i || m->starts_here) continue;
         if (m->split)
             declare_split(p, (AuMem){n});
         else

@@ -10,12 +10,20 @@ typedef struct Taken {
     uint32_t count;   /* how many identifiers were asked for with it */
 } Taken;
 
+/* A count as it was, for the end of the region. */
+typedef struct Before {
+    const char *name;
+    uint32_t count;
+} Before;
+
 struct AuCNames {
     AuArena *arena;
     AuNames *interned;
     Taken *entries;
     uint32_t used, capacity; /* a power of two */
     uint32_t unnamed;
+    Before *log;
+    uint32_t logged, log_capacity;
 };
 
 static Taken *find(AuCNames *names, const char *name)
@@ -114,25 +122,61 @@ static char *spell(AuArena *arena, const char *wanted)
     return name;
 }
 
+static void take(AuCNames *names, const char *name, uint32_t count)
+{
+    const Before before = {name, *count_of(names, name)};
+    AU_PUSH(names->arena, names->log, names->logged, names->log_capacity, before);
+    *count_of(names, name) = count;
+}
+
 const char *cprint_name(AuCPrinter *p, const char *wanted)
 {
+    AuCNames *names = p->names;
     const char *base = wanted ? spell(p->arena, wanted) : "";
+    const char *name = base;
     if (!*base) {
-        const char *name;
-        do name = au_format(p->arena, "t%u", ++p->names->unnamed);
-        while (*count_of(p->names, name));
-        *count_of(p->names, name) = 1;
+        do name = au_format(p->arena, "t%u", ++names->unnamed);
+        while (*count_of(names, name));
+        take(names, name, 1);
         return name;
     }
-    uint32_t number = *count_of(p->names, base) + is_type_name(base);
+    uint32_t number = *count_of(names, base) + is_type_name(base);
     if (number == 0) {
-        *count_of(p->names, base) = 1;
+        take(names, base, 1);
         return base;
     }
-    const char *name;
     do name = au_format(p->arena, "%s_%u", base, ++number);
-    while (*count_of(p->names, name));
-    *count_of(p->names, base) = number;
-    *count_of(p->names, name) = 1;
+    while (*count_of(names, name));
+    take(names, base, number);
+    take(names, name, 1);
     return name;
+}
+
+const char *cprint_counter(AuCPrinter *p)
+{
+    static const char *const usual[] = {"i", "j", "m", "n"};
+    for (size_t n = 0; n < sizeof usual / sizeof *usual; n++)
+        if (*count_of(p->names, usual[n]) == 0) return cprint_name(p, usual[n]);
+    return cprint_name(p, "i");
+}
+
+/* The unnamed count is part of what is opened: the first entry of a region's log. */
+uint32_t cprint_names_open(const AuCPrinter *p)
+{
+    AuCNames *names = p->names;
+    AU_PUSH(names->arena, names->log, names->logged, names->log_capacity,
+            ((Before){NULL, names->unnamed}));
+    return names->logged - 1;
+}
+
+void cprint_names_close(AuCPrinter *p, uint32_t opened)
+{
+    AuCNames *names = p->names;
+    while (names->logged > opened) {
+        const Before before = names->log[--names->logged];
+        if (before.name)
+            *count_of(names, before.name) = before.count;
+        else
+            names->unnamed = before.count;
+    }
 }

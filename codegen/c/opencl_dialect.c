@@ -1,7 +1,7 @@
 /* opencl_dialect.c - OpenCL C 1.2 without extensions, for any device: a dialect of the C printer.
  * A lane is a work-item, a block a work-group; there are no subgroups, so that lanes talk through local memory only.
  * f16 is stored as `half`, which core OpenCL C can load and store but not declare: arrays of it hold the bits (`ushort`). bf16 is
- * bits everywhere. No option that relaxes arithmetic is assumed; contraction is off, since kernels say fma where they want it. */
+ * bits everywhere. No option that relaxes arithmetic is assumed; contraction is off but where kernels say fma. */
 #include "internal.h"
 #include "opencl.h"
 
@@ -64,6 +64,7 @@ static const char *pattern(AuKOp op, AuKType of, AuKType to)
     case AU_K_CVT: return conversion(of, to);
     case AU_K_IDIV: return is_long ? "floor_div_long%w(%0, %1)" : "floor_div%w(%0, %1)";
     case AU_K_IMOD: return is_long ? "floor_mod_long%w(%0, %1)" : "floor_mod%w(%0, %1)";
+    case AU_K_FMA: return "mul_add%w(%0, %1, %2)";
     case AU_K_MULHI: return "mul_hi(%0, %1)";
     case AU_K_ABS: return real ? "fabs(%0)" : "as_%t(abs(%0))";
     case AU_K_MIN: return real ? "minimum%w(%0, %1)" : "min(%0, %1)";

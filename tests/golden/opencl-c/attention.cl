@@ -1,6 +1,16 @@
 // OpenCL C 1.2, generated. A work-group is a block; its work-items are the lanes.
 #pragma OPENCL FP_CONTRACT OFF
 
+float mul_add(float a, float b, float c)
+{
+#if defined(FP_FAST_FMAF) || defined(__FMA__)
+    return fma(a, b, c);
+#else
+#pragma OPENCL FP_CONTRACT ON
+    return a * b + c;
+#endif
+}
+
 float maximum(float a, float b)
 {
     return a > b ? a : b;
@@ -54,8 +64,8 @@ void mha_forward(__global const float *restrict q, long q_offset,
         for (int j = 0; j < 32; j++) {
             // S = Q K'
             const int t5 = j * 4;
-            const float t6 = fma(q_row[2], k_tile[t5 + 2], fma(q_row[1], k_tile[t5 + 1], q_row[0] * k_tile[t5]));
-            const float s = tile + j <= i ? fma(q_row[3], k_tile[t5 + 3], t6) * scale : -INFINITY;
+            const float t6 = mul_add(q_row[2], k_tile[t5 + 2], mul_add(q_row[1], k_tile[t5 + 1], q_row[0] * k_tile[t5]));
+            const float s = tile + j <= i ? mul_add(q_row[3], k_tile[t5 + 3], t6) * scale : -INFINITY;
 
             // online softmax
             const float before = m;
@@ -63,12 +73,12 @@ void mha_forward(__global const float *restrict q, long q_offset,
             m = now;
             const float rescale = exp(before - now);
             const float p = exp(s - now);
-            l = fma(l, rescale, p);
+            l = mul_add(l, rescale, p);
 
             // O += P V
             #pragma unroll
             for (int e = 0; e < 4; e++) {
-                acc[e] = fma(p, v_tile[t5 + e], acc[e] * rescale);
+                acc[e] = mul_add(p, v_tile[t5 + e], acc[e] * rescale);
             }
         }
     }
@@ -76,8 +86,8 @@ void mha_forward(__global const float *restrict q, long q_offset,
     // epilogue
     const float l_2 = l;
     #pragma unroll
-    for (int e_2 = 0; e_2 < 4; e_2++) {
+    for (int e = 0; e < 4; e++) {
         if (inside)
-            o[row + (long)e_2] = acc[e_2] / l_2;
+            o[row + (long)e] = acc[e] / l_2;
     }
 }

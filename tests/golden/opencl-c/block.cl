@@ -34,8 +34,8 @@ void block_sums(__global const float *restrict x, long x_offset,
     if (i == t1)
         count[0] = 0;
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-    for (int i_2 = 4; i_2 > 0; i_2 -= 3) {
-        const float t2 = part[(lane + i_2) & 7] + part[lane];
+    for (int j = 4; j > 0; j -= 3) {
+        const float t2 = part[(lane + j) & 7] + part[lane];
         barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
         part[lane] = t2;
         barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);

@@ -1,6 +1,16 @@
 // OpenCL C 1.2, generated. A work-group is a block; its work-items are the lanes.
 #pragma OPENCL FP_CONTRACT OFF
 
+float mul_add(float a, float b, float c)
+{
+#if defined(FP_FAST_FMAF) || defined(__FMA__)
+    return fma(a, b, c);
+#else
+#pragma OPENCL FP_CONTRACT ON
+    return a * b + c;
+#endif
+}
+
 float bf16_to_float(ushort a)
 {
     return as_float((uint)a << 16);
@@ -32,8 +42,8 @@ float half_to_float(ushort a)
 
 float dot2_half(float a, ushort2 b, ushort2 c)
 {
-    a = fma(half_to_float(b.s0), half_to_float(c.s0), a);
-    return fma(half_to_float(b.s1), half_to_float(c.s1), a);
+    a = mul_add(half_to_float(b.s0), half_to_float(c.s0), a);
+    return mul_add(half_to_float(b.s1), half_to_float(c.s1), a);
 }
 
 __kernel __attribute__((reqd_work_group_size(16, 1, 1)))
@@ -62,7 +72,7 @@ void halves(__global const half *restrict x, long x_offset,
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
 
     // conversions
-    const float t2 = fma(vload_half(lane, (__local const half *)tile), bf16_to_float(btile[lane]), 0.5f);
+    const float t2 = mul_add(vload_half(lane, (__local const half *)tile), bf16_to_float(btile[lane]), 0.5f);
     if (inside)
         vstore_half_rte(t2, lane, y);
     const float4 t3 = vload_half4(0, (__local const half *)tile + t1) * bf16_to_float_4(vload4(0, btile + t1));
