@@ -160,9 +160,33 @@ static void shared_step(AuMachine *m, AuExecutor *e, const AuStep *s, uint64_t b
     }
 }
 
+/* The common case of lane_step: no mask and one index for all, so that frame and memory hold the same block. false: not that, or not
+ * right, and lane_step will say what. */
+static bool lane_block(const AuMachine *m, const AuExecutor *e, const AuStep *s)
+{
+    const uint32_t lanes = m->k->lanes, count = m->k->mems[s->mem].count, n = lanes * s->width;
+    const AuPlace *p = &m->places[s->mem];
+    const int64_t index = index_at(s, e->frame, 0);
+    bool good = !s->c && index >= 0 && (uint64_t)index + s->width <= count;
+    for (uint32_t l = 1; l < lanes && good; l++) good = index_at(s, e->frame, l) == index;
+    if (!good) return false;
+    const uint64_t at = ((uint64_t)e->index * count + (uint64_t)index) * lanes;
+    uint32_t *written = p->written + at, missing = 0;
+    if (s->op == AU_K_STORE) {
+        for (uint32_t i = 0; i < n; i++) written[i] = m->clock.begin;
+        memcpy(p->data + at * s->bytes, e->frame + s->b, (size_t)n * s->bytes);
+        return true;
+    }
+    for (uint32_t i = 0; i < n; i++) missing |= written[i] ^ m->clock.begin;
+    if (missing) return false;
+    memcpy(e->frame + s->result, p->data + at * s->bytes, (size_t)n * s->bytes);
+    return true;
+}
+
 /* Memory of a lane: element i of lane l at [i * lanes + l]. */
 static void lane_step(AuMachine *m, AuExecutor *e, const AuStep *s)
 {
+    if (lane_block(m, e, s)) return;
     const uint32_t lanes = m->k->lanes, count = m->k->mems[s->mem].count;
     const AuPlace *p = &m->places[s->mem];
     const uint64_t base = (uint64_t)e->index * count;
