@@ -21,7 +21,8 @@
 /* What emission asks of a host architecture. */
 typedef struct AuHost {
     const char *triple, *cpu, *features;
-    bool dot_bf16; /* vdpbf16ps, vcvtneps2bf16 */
+    bool gathers_words; /* of 32 and 64 bits, in hardware */
+    bool dot_bf16;      /* vdpbf16ps, vcvtneps2bf16 */
 } AuHost;
 
 typedef struct AuForms {
@@ -116,16 +117,22 @@ LLVMValueRef emit_op(AuEmit *e, const AuInstr *in, AuScalar of, const LLVMValueR
 LLVMValueRef emit_to_f32(AuEmit *e, AuScalar from, LLVMValueRef v);
 LLVMValueRef emit_from_f32(AuEmit *e, AuScalar to, LLVMValueRef v);
 
-/* emit_memory.c */
+/* emit_place.c */
 void emit_places(AuEmit *e);
+LLVMTypeRef emit_stored(const AuEmit *e, AuScalar scalar, uint32_t count); /* in memory: i1 is a byte */
+LLVMValueRef emit_step(AuEmit *e, LLVMTypeRef type, LLVMValueRef base, LLVMValueRef index);
+LLVMValueRef emit_address(AuEmit *e, AuMem mem, AuVal index); /* of a uniform index, or lane 0's */
+/* <lanes * width x ptr>: of each lane [width] neighbours. */
+LLVMValueRef emit_pointers(AuEmit *e, AuMem mem, AuVal index, uint32_t width);
+LLVMValueRef emit_mark(AuEmit *e, LLVMValueRef access, AuMem mem); /* says what it does not alias; gives access */
+
+/* emit_memory.c */
 void emit_load(AuEmit *e, AuVal v);
 void emit_store(AuEmit *e, AuVal v);
 
 /* emit_atomic.c */
 void emit_atomic_add(AuEmit *e, AuVal v);
 void emit_atomic_inc(AuEmit *e, AuVal v);
-LLVMValueRef emit_address(AuEmit *e, AuMem mem, AuVal index,
-                          bool wide); /* of element index; of all lanes */
 
 /* emit_lanes.c */
 void emit_vec(AuEmit *e, AuVal v);

@@ -28,7 +28,7 @@ static void add_together(AuEmit *e, const AuInstr *in, AuVal value, AuVal mask)
         sum = emit_call(e, "llvm.vector.reduce.fadd", LLVMTypeOf(v), NULL, arguments, 2);
     } else
         sum = emit_call(e, "llvm.vector.reduce.add", LLVMTypeOf(v), NULL, &v, 1);
-    LLVMValueRef at = emit_address(e, in->mem, kernel_operand(e->k, in, 0), false);
+    LLVMValueRef at = emit_address(e, in->mem, kernel_operand(e->k, in, 0));
     update(e, addition(scalar), at, sum, LLVMAtomicOrderingMonotonic);
     if (after) emit_when_end(e, after);
 }
@@ -44,7 +44,7 @@ void emit_atomic_add(AuEmit *e, AuVal id)
         emit_forget(e, trail);
         return;
     }
-    LLVMValueRef at = emit_address(e, in->mem, index, true), v = emit_wide(e, value);
+    LLVMValueRef at = emit_pointers(e, in->mem, index, 1), v = emit_wide(e, value);
     LLVMValueRef taken = mask.i ? emit_wide(e, mask) : NULL;
     const AuScalar scalar = (AuScalar)kernel_at(e->k, value)->type.scalar;
     for (uint32_t l = 0; l < e->k->lanes; l++) {
@@ -61,7 +61,7 @@ void emit_atomic_inc(AuEmit *e, AuVal id)
     const AuInstr *in = kernel_at(e->k, id);
     const AuVal index = kernel_operand(e->k, in, 0);
     LLVMValueRef one = emit_int(e, AU_I32, 1, 1), zero = emit_int(e, AU_I32, 0, 1);
-    LLVMValueRef at = emit_address(e, in->mem, index, true);
+    LLVMValueRef at = emit_pointers(e, in->mem, index, 1);
     LLVMValueRef taken = in->count > 1 ? emit_wide(e, kernel_operand(e->k, in, 1)) : NULL;
     LLVMValueRef all = LLVMGetPoison(emit_type(e, AU_I32, e->k->lanes));
     for (uint32_t l = 0; l < e->k->lanes; l++) {

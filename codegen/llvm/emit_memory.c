@@ -1,29 +1,10 @@
-/* emit_memory.c - memories, loads and stores.
- *
- * GLOBAL memories are the pointers of slots; SHARED and EXEC ones are arrays on the stack, aligned to 64; LANE ones are arrays
- * of vectors, <lanes x T> each, or of scalars where every lane holds the same. Constant indices let SROA make them registers.
- * An access is, by the lane kind of its index:
+/* emit_memory.c - loads and stores. An access is, by the lane kind of its index:
  *   uniform                         one scalar (or short vector); with a mask, under a branch
  *   affine, neighbours side by side one vector; masked intrinsics with a mask
  *   affine, stride -1               the same, reversed
  *   else                            gather and scatter
- *   LANE memory, uniform index      vectors of the array; a mask selects
- * Aliasing: a global memory that the kernel writes overlaps no other global memory; each is an alias scope of its own. */
+ *   LANE memory, uniform index      vectors of the array; a mask selects */
 #include "emit.h"
-
-#include <string.h>
-
-/* ---- memories */
-
-static LLVMTypeRef stored(const AuEmit *e, AuScalar scalar)
-{
-    return e->element[scalar == AU_I1 ? AU_U8 : scalar];
-}
-
-static LLVMTypeRef stored_vector(const AuEmit *e, AuScalar scalar, uint32_t count)
-{
-    return count == 1 ? stored(e, scalar) : LLVMVectorType(stored(e, scalar), count);
-}
 
 /* The value of memory's representation, and back: i1 is a byte there. */
 static LLVMValueRef fetched(AuEmit *e, AuScalar scalar, LLVMValueRef v)
@@ -33,122 +14,8 @@ static LLVMValueRef fetched(AuEmit *e, AuScalar scalar, LLVMValueRef v)
 }
 static LLVMValueRef storable(AuEmit *e, AuScalar scalar, LLVMValueRef v)
 {
-    return scalar == AU_I1
-               ? LLVMBuildZExt(e->builder, v, stored_vector(e, scalar, emit_count(v)), "")
-               : v;
-}
-
-static LLVMValueRef stack_array(AuEmit *e, const AuMemory *mem, bool vectors)
-{
-    LLVMTypeRef element = stored_vector(e, mem->scalar, vectors ? e->k->lanes : 1);
-    LLVMValueRef array =
-        LLVMBuildAlloca(e->builder, LLVMArrayType2(element, mem->count), mem->name);
-    LLVMSetAlignment(array, mem->align > 64 ? mem->align : 64);
-    return array;
-}
-
-static LLVMMetadataRef scope_of(AuEmit *e, LLVMMetadataRef domain, const AuMemory *mem)
-{
-    LLVMMetadataRef parts[2] = {LLVMMDStringInContext2(e->context, mem->name, strlen(mem->name)),
-                                domain};
-    return LLVMMDNodeInContext2(e->context, parts, 2);
-}
-
-static void set_scopes(AuEmit *e)
-{
-    const AuKernel *k = e->k;
-    LLVMMetadataRef name = LLVMMDStringInContext2(e->context, k->name, strlen(k->name));
-    LLVMMetadataRef domain = LLVMMDNodeInContext2(e->context, &name, 1);
-    LLVMMetadataRef *others = AU_NEW_ARRAY(e->arena, LLVMMetadataRef, k->mem_count);
-    for (uint32_t m = 1; m < k->mem_count; m++) {
-        if (k->mems[m].space != AU_GLOBAL) continue;
-        uint32_t count = 0;
-        for (uint32_t n = 1; n < k->mem_count; n++)
-            if (n != m && k->mems[n].space == AU_GLOBAL && (k->mems[n].writes || k->mems[m].writes))
-                others[count++] = scope_of(e, domain, &k->mems[n]);
-        LLVMMetadataRef own = scope_of(e, domain, &k->mems[m]);
-        e->places[m].scope =
-            LLVMMetadataAsValue(e->context, LLVMMDNodeInContext2(e->context, &own, 1));
-        e->places[m].others =
-            LLVMMetadataAsValue(e->context, LLVMMDNodeInContext2(e->context, others, count));
-    }
-}
-
-void emit_places(AuEmit *e)
-{
-    for (uint32_t m = 1; m < e->k->mem_count; m++) {
-        const AuMemory *mem = &e->k->mems[m];
-        AuPlace *place = &e->places[m];
-        switch (mem->space) {
-        case AU_GLOBAL: place->base = emit_argument(e, mem->arg, e->ptr); break;
-        case AU_SHARED:
-        case AU_EXEC: place->base = stack_array(e, mem, false); break;
-        case AU_LANE:
-            place->single = e->lanes.same[m];
-            place->base = stack_array(e, mem, !place->single);
-            break;
-        }
-    }
-    set_scopes(e);
-}
-
-static LLVMValueRef mark(AuEmit *e, LLVMValueRef access, AuMem mem)
-{
-    const AuPlace *place = &e->places[mem.i];
-    if (!place->scope || LLVMIsConstant(access)) return access;
-    LLVMSetMetadata(access, LLVMGetMDKindIDInContext(e->context, "alias.scope", 11), place->scope);
-    LLVMSetMetadata(access, LLVMGetMDKindIDInContext(e->context, "noalias", 7), place->others);
-    return access;
-}
-
-/* ---- addresses */
-
-static LLVMValueRef step_from(AuEmit *e, LLVMTypeRef type, LLVMValueRef base, LLVMValueRef index)
-{
-    LLVMValueRef at = LLVMBuildGEP2(e->builder, type, base, &index, 1, "");
-    return at;
-}
-
-/* The indices of all lanes as <lanes x i64>: what varies is extended, so that targets see 32-bit offsets. */
-static LLVMValueRef wide_index(AuEmit *e, AuVal index)
-{
-    const uint32_t lanes = e->k->lanes;
-    if (emit_kind(e, index) == AU_VARYING)
-        return LLVMBuildSExt(e->builder, emit_wide(e, index), LLVMVectorType(e->i64, lanes), "");
-    return emit_ramp(e, AU_I64, lanes,
-                     emit_kind(e, index) == AU_AFFINE ? e->lanes.stride[index.i] : 0);
-}
-
-/* Pointers of all lanes, [width] neighbours each: <lanes * width x ptr>. */
-static LLVMValueRef pointers(AuEmit *e, AuMem mem, AuVal index, uint32_t width)
-{
-    const uint32_t lanes = e->k->lanes;
-    LLVMTypeRef type = stored(e, e->k->mems[mem.i].scalar);
-    LLVMValueRef base = e->places[mem.i].base, at = wide_index(e, index);
-    const bool vectors = e->k->mems[mem.i].space == AU_LANE && !e->places[mem.i].single;
-    const bool varies = emit_kind(e, index) == AU_VARYING;
-    if (vectors) { /* element index * lanes + lane */
-        if (!varies)
-            at = LLVMBuildAdd(e->builder, at, emit_splat(e, emit_index(e, index), 1, lanes), "");
-        at = LLVMBuildMul(e->builder, at, emit_int(e, AU_I64, lanes, lanes), "");
-        at = LLVMBuildAdd(e->builder, at, emit_ramp(e, AU_I64, lanes, 1), "");
-    } else if (!varies)
-        base = step_from(e, type, base, emit_index(e, index));
-    if (width > 1) {
-        const uint32_t count = lanes * width, step = vectors ? lanes : 1;
-        at = emit_spread(e, at, width, count);
-        for (uint32_t n = 0; n < count; n++)
-            e->list[n] = LLVMConstInt(e->i64, n % width * step, false);
-        at = LLVMBuildAdd(e->builder, at, LLVMConstVector(e->list, count), "");
-    }
-    return step_from(e, type, base, at);
-}
-
-LLVMValueRef emit_address(AuEmit *e, AuMem mem, AuVal index, bool wide)
-{
-    if (wide) return pointers(e, mem, index, 1);
-    return step_from(e, stored(e, e->k->mems[mem.i].scalar), e->places[mem.i].base,
-                     emit_index(e, index));
+    return scalar == AU_I1 ? LLVMBuildZExt(e->builder, v, emit_stored(e, scalar, emit_count(v)), "")
+                           : v;
 }
 
 /* ---- accesses: what load and store have in common */
@@ -221,19 +88,19 @@ static void align_pointer(AuEmit *e, LLVMValueRef call, unsigned parameter, uint
 
 static LLVMValueRef plain_load(AuEmit *e, const Access *a, LLVMValueRef at, uint32_t count)
 {
-    LLVMValueRef v = LLVMBuildLoad2(e->builder, stored_vector(e, a->scalar, count), at, "");
+    LLVMValueRef v = LLVMBuildLoad2(e->builder, emit_stored(e, a->scalar, count), at, "");
     if (a->pattern != REGISTER) LLVMSetAlignment(v, a->bytes);
-    return mark(e, v, a->mem);
+    return emit_mark(e, v, a->mem);
 }
 
 static LLVMValueRef masked_load(AuEmit *e, const Access *a, LLVMValueRef at, uint32_t count,
                                 LLVMValueRef mask, LLVMValueRef other)
 {
-    LLVMTypeRef type = LLVMVectorType(stored(e, a->scalar), count);
+    LLVMTypeRef type = LLVMVectorType(emit_stored(e, a->scalar, 1), count);
     LLVMValueRef arguments[3] = {at, mask, other};
     LLVMValueRef v = emit_call(e, "llvm.masked.load", type, e->ptr, arguments, 3);
     align_pointer(e, v, 1, a->bytes);
-    return mark(e, v, a->mem);
+    return emit_mark(e, v, a->mem);
 }
 
 /* Arrays of lanes are read and written even where the mask says no, so that they can become registers: the index must then be
@@ -256,28 +123,53 @@ static LLVMValueRef load_one(AuEmit *e, const Access *a)
 {
     if (in_lanes(e, a)) {
         LLVMValueRef single =
-            step_from(e, stored(e, a->scalar), e->places[a->mem.i].base, safe_index(e, a));
+            emit_step(e, emit_stored(e, a->scalar, 1), e->places[a->mem.i].base, safe_index(e, a));
         return plain_load(e, a, single, a->width);
     }
-    LLVMValueRef at = emit_address(e, a->mem, a->index, false), mask = single_mask(e, a);
+    LLVMValueRef at = emit_address(e, a->mem, a->index), mask = single_mask(e, a);
     if (!mask) return plain_load(e, a, at, a->width);
     LLVMValueRef all = emit_put(e, LLVMGetPoison(LLVMVectorType(e->element[AU_I1], 1)), mask, 0);
     if (a->width > 1) all = emit_splat(e, mask, 1, a->width);
-    LLVMValueRef zero = LLVMConstNull(LLVMVectorType(stored(e, a->scalar), a->width));
+    LLVMValueRef zero = LLVMConstNull(LLVMVectorType(emit_stored(e, a->scalar, 1), a->width));
     LLVMValueRef v = masked_load(e, a, at, a->width, all, zero);
     return a->width > 1 ? v : emit_at(e, v, 0);
+}
+
+/* Elements of 8 and 16 bits, for which no gather exists: the aligned words that hold them are gathered. A word never crosses a
+ * page, so that its other bytes, which may lie outside of the tensor, can be read; they are shifted out. */
+static LLVMValueRef gather_words(AuEmit *e, const Access *a, LLVMValueRef at, LLVMValueRef mask,
+                                 uint32_t count)
+{
+    LLVMBuilderRef b = e->builder;
+    LLVMTypeRef wide = LLVMVectorType(e->i64, count), words = emit_type(e, AU_I32, count);
+    LLVMValueRef address = LLVMBuildPtrToInt(b, at, wide, "");
+    LLVMValueRef word = LLVMBuildAnd(b, address, emit_int(e, AU_I64, -4, count), "");
+    LLVMValueRef byte =
+        LLVMBuildAnd(b, LLVMBuildTrunc(b, address, words, ""), emit_int(e, AU_I32, 3, count), "");
+    LLVMValueRef arguments[3] = {LLVMBuildIntToPtr(b, word, LLVMTypeOf(at), ""), mask,
+                                 LLVMConstNull(words)};
+    LLVMValueRef v = emit_call(e, "llvm.masked.gather", words, LLVMTypeOf(at), arguments, 3);
+    align_pointer(e, v, 1, 4);
+    emit_mark(e, v, a->mem);
+    v = LLVMBuildLShr(b, v, LLVMBuildShl(b, byte, emit_int(e, AU_I32, 3, count), ""), "");
+    return LLVMBuildTrunc(b, v, emit_stored(e, a->scalar, count), "");
 }
 
 static LLVMValueRef load_gathered(AuEmit *e, const Access *a, LLVMValueRef mask, LLVMValueRef other)
 {
     const uint32_t count = e->k->lanes * a->width;
-    LLVMTypeRef type = LLVMVectorType(stored(e, a->scalar), count);
-    LLVMValueRef at = pointers(e, a->mem, a->index, a->width);
-    if (!mask) mask = emit_int(e, AU_I1, 1, count);
-    LLVMValueRef arguments[3] = {at, mask, other ? other : LLVMConstNull(type)};
+    LLVMTypeRef type = LLVMVectorType(emit_stored(e, a->scalar, 1), count);
+    LLVMValueRef at = emit_pointers(e, a->mem, a->index, a->width);
+    const bool all = !mask;
+    if (all) mask = emit_int(e, AU_I1, 1, count);
+    if (e->host->gathers_words && a->bytes < 4 && e->k->mems[a->mem.i].space == AU_GLOBAL) {
+        LLVMValueRef words = gather_words(e, a, at, mask, count);
+        return all ? words : LLVMBuildSelect(e->builder, mask, words, other, "");
+    }
+    LLVMValueRef arguments[3] = {at, mask, all ? LLVMConstNull(type) : other};
     LLVMValueRef v = emit_call(e, "llvm.masked.gather", type, LLVMTypeOf(at), arguments, 3);
     align_pointer(e, v, 1, a->bytes);
-    return mark(e, v, a->mem);
+    return emit_mark(e, v, a->mem);
 }
 
 /* A LANE memory at a uniform index: [width] vectors, interleaved. */
@@ -285,7 +177,7 @@ static LLVMValueRef register_at(AuEmit *e, const Access *a, uint32_t n)
 {
     LLVMValueRef index = safe_index(e, a);
     if (n) index = LLVMBuildAdd(e->builder, index, LLVMConstInt(e->i64, n, false), "");
-    return step_from(e, stored_vector(e, a->scalar, e->k->lanes), e->places[a->mem.i].base, index);
+    return emit_step(e, emit_stored(e, a->scalar, e->k->lanes), e->places[a->mem.i].base, index);
 }
 
 static LLVMValueRef load_registers(AuEmit *e, const Access *a)
@@ -293,7 +185,8 @@ static LLVMValueRef load_registers(AuEmit *e, const Access *a)
     const uint32_t lanes = e->k->lanes;
     LLVMValueRef v = plain_load(e, a, register_at(e, a, 0), lanes);
     if (a->width == 1) return v;
-    LLVMValueRef all = LLVMGetPoison(LLVMVectorType(stored(e, a->scalar), lanes * a->width));
+    LLVMValueRef all =
+        LLVMGetPoison(LLVMVectorType(emit_stored(e, a->scalar, 1), lanes * a->width));
     for (uint32_t n = 0; n < a->width; n++) {
         if (n) v = plain_load(e, a, register_at(e, a, n), lanes);
         for (uint32_t l = 0; l < lanes; l++)
@@ -320,7 +213,7 @@ void emit_load(AuEmit *e, AuVal id)
     if (a.pattern == ROW || a.pattern == REVERSED || a.pattern == SCATTERED) {
         mask = element_mask(e, &a);
         if (mask && a.value.i) other = storable(e, a.scalar, emit_wide(e, a.value));
-        if (mask && !other) other = LLVMConstNull(stored_vector(e, a.scalar, count));
+        if (mask && !other) other = LLVMConstNull(emit_stored(e, a.scalar, count));
     }
     LLVMValueRef at = NULL;
     switch (a.pattern) {
@@ -334,12 +227,12 @@ void emit_load(AuEmit *e, AuVal id)
         emit_set(e, id, blend(e, &a, v, true), true);
         return;
     case ROW:
-        at = emit_address(e, a.mem, a.index, false);
+        at = emit_address(e, a.mem, a.index);
         v = mask ? masked_load(e, &a, at, count, mask, other) : plain_load(e, &a, at, count);
         break;
     case REVERSED:
-        at = emit_address(e, a.mem, a.index, false);
-        at = step_from(e, stored(e, a.scalar), at,
+        at = emit_address(e, a.mem, a.index);
+        at = emit_step(e, emit_stored(e, a.scalar, 1), at,
                        LLVMConstInt(e->i64, (unsigned long long)-(int64_t)(count - 1), true));
         if (mask) {
             mask = emit_pick(e, mask, count - 1, -1, count);
@@ -359,7 +252,7 @@ static void plain_store(AuEmit *e, const Access *a, LLVMValueRef at, LLVMValueRe
 {
     LLVMValueRef store = LLVMBuildStore(e->builder, v, at);
     if (a->pattern != REGISTER) LLVMSetAlignment(store, a->bytes);
-    mark(e, store, a->mem);
+    emit_mark(e, store, a->mem);
 }
 
 static void masked_store(AuEmit *e, const Access *a, LLVMValueRef at, LLVMValueRef v,
@@ -368,7 +261,7 @@ static void masked_store(AuEmit *e, const Access *a, LLVMValueRef at, LLVMValueR
     LLVMValueRef arguments[3] = {v, at, mask};
     LLVMValueRef call = emit_call(e, "llvm.masked.store", LLVMTypeOf(v), e->ptr, arguments, 3);
     align_pointer(e, call, 2, a->bytes);
-    mark(e, call, a->mem);
+    emit_mark(e, call, a->mem);
 }
 
 static void store_one(AuEmit *e, const Access *a)
@@ -376,12 +269,12 @@ static void store_one(AuEmit *e, const Access *a)
     LLVMValueRef mask = single_mask(e, a), v = storable(e, a->scalar, emit_base(e, a->value));
     if (in_lanes(e, a)) {
         LLVMValueRef single =
-            step_from(e, stored(e, a->scalar), e->places[a->mem.i].base, safe_index(e, a));
+            emit_step(e, emit_stored(e, a->scalar, 1), e->places[a->mem.i].base, safe_index(e, a));
         if (mask) v = LLVMBuildSelect(e->builder, mask, v, plain_load(e, a, single, a->width), "");
         plain_store(e, a, single, v);
         return;
     }
-    LLVMValueRef at = emit_address(e, a->mem, a->index, false);
+    LLVMValueRef at = emit_address(e, a->mem, a->index);
     if (!mask) {
         plain_store(e, a, at, v);
         return;
@@ -397,13 +290,13 @@ static void store_one(AuEmit *e, const Access *a)
 /* Of lanes that meet in one place the last one stays: scatter stores in the order of its elements. */
 static void store_scattered(AuEmit *e, const Access *a, LLVMValueRef v, LLVMValueRef mask)
 {
-    LLVMValueRef at = pointers(e, a->mem, a->index, a->width);
+    LLVMValueRef at = emit_pointers(e, a->mem, a->index, a->width);
     if (!mask) mask = emit_int(e, AU_I1, 1, emit_count(v));
     LLVMValueRef arguments[3] = {v, at, mask};
     LLVMValueRef call =
         emit_call(e, "llvm.masked.scatter", LLVMTypeOf(v), LLVMTypeOf(at), arguments, 3);
     align_pointer(e, call, 2, a->bytes);
-    mark(e, call, a->mem);
+    emit_mark(e, call, a->mem);
 }
 
 static void store_registers(AuEmit *e, const Access *a, LLVMValueRef v)
@@ -437,9 +330,9 @@ void emit_store(AuEmit *e, AuVal id)
         store_scattered(e, &a, v, mask);
         return;
     }
-    LLVMValueRef at = emit_address(e, a.mem, a.index, false);
+    LLVMValueRef at = emit_address(e, a.mem, a.index);
     if (a.pattern == REVERSED) {
-        at = step_from(e, stored(e, a.scalar), at,
+        at = emit_step(e, emit_stored(e, a.scalar, 1), at,
                        LLVMConstInt(e->i64, (unsigned long long)-(int64_t)(count - 1), true));
         v = emit_pick(e, v, count - 1, -1, count);
         if (mask) mask = emit_pick(e, mask, count - 1, -1, count);

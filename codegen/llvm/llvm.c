@@ -33,8 +33,7 @@ static LLVMTargetMachineRef open_machine(LLVMTargetRef target, const AuHost *hos
                                          uint32_t optimize)
 {
     static const LLVMCodeGenOptLevel levels[4] = {LLVMCodeGenLevelNone, LLVMCodeGenLevelLess,
-                                                  LLVMCodeGenLevelDefault,
-                                                  LLVMCodeGenLevelAggressive};
+                                                  LLVMCodeGenLevelDefault, LLVMCodeGenLevelDefault};
     LLVMTargetMachineOptionsRef options = LLVMCreateTargetMachineOptions();
     LLVMTargetMachineOptionsSetCPU(options, host->cpu);
     LLVMTargetMachineOptionsSetFeatures(options, host->features);
