@@ -325,6 +325,46 @@ static void drop_true_requires(AuAttn *a)
     a->require_count = kept;
 }
 
+/* Only of what a mask may be made of. */
+static bool may_mask(AuAttn *a, AuExpr e)
+{
+    bool *mark = AU_NEW_ARRAY(a->arena, bool, e.i + 1);
+    attn_mark(a, e, mark);
+    for (uint32_t i = 1; i <= e.i; i++)
+        if (mark[i] && attn_leaf_bit(&a->nodes[i]) & ~attn_place_info(AU_PLACE_MASK)->leaves)
+            return false;
+    return true;
+}
+
+/* where(c, x, -inf): the pairs without c take no part, so c belongs to the mask. Returns x, and none if [e] is something else. */
+static AuExpr take_mask(AuAttn *a, AuExpr e)
+{
+    if (!is_op(a, e, AU_OP_WHERE)) return none;
+    const AuNode bool_like = {.type = AU_T_BOOL, .span = attn_at(a, e)->span};
+    AuExpr c = attn_arg(a, e, 0);
+    const AuExpr x = attn_arg(a, e, 1), y = attn_arg(a, e, 2);
+    const bool yes = is_number(a, y, -INFINITY);
+    if ((!yes && !is_number(a, x, -INFINITY)) || !may_mask(a, c)) return none;
+    if (!yes) c = make1(a, AU_OP_NOT, c, &bool_like);
+    a->mask = a->mask.i ? make2(a, AU_OP_AND, a->mask, c, &bool_like) : c;
+    return yes ? x : y;
+}
+
+/* Masks that score_mod carries, as a choice of -inf or as a term that is -inf, become the mask, which ranges are made of. */
+static void move_masks(AuAttn *a)
+{
+    for (AuExpr e = a->score_mod, x; e.i; e = x) {
+        x = take_mask(a, e);
+        if (!x.i && is_op(a, e, AU_OP_ADD)) { /* x + -inf is -inf or nan, and neither takes part */
+            const AuExpr left = attn_arg(a, e, 0), right = attn_arg(a, e, 1);
+            AuExpr rest = take_mask(a, right), other = left;
+            if (!rest.i) rest = take_mask(a, left), other = right;
+            if (rest.i) x = make2(a, AU_OP_ADD, other, rest, attn_at(a, e));
+        }
+        if (x.i) a->score_mod = x;
+    }
+}
+
 /* A part that changes nothing goes away. */
 static void drop_identity(AuAttn *a, AuExpr *part, AuOp leaf)
 {
@@ -349,6 +389,7 @@ void attn_simplify(AuAttn *a)
     for (uint32_t i = 0; i < count; i++) /* axes stay names, which the tensors bind */
         if (roots[i].place != AU_PLACE_SIZE_AXIS)
             *roots[i].at = attn_simplify_expr(a, *roots[i].at);
+    move_masks(a);
     drop_true_requires(a);
     drop_identities(a);
     count = attn_roots(a, a->arena, &roots);

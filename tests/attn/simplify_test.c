@@ -53,6 +53,20 @@ static const struct {
     {"mask", "p < p || p != p", "p != p"},
 };
 
+/* What score_mod hides from the ranges: before, the mask, the score_mod that is left. */
+static const struct {
+    const char *before, *mask, *score_mod;
+} hidden[] = {
+    {"where(kv_idx <= q_idx, $score * 2.0, -inf)", "kv_idx <= q_idx", "$score * 2.0"},
+    {"where(kv_idx <= q_idx, -inf, $score)", "q_idx < kv_idx", NULL},
+    {"$score + where(kv_idx < 3, 0.0, -inf)", "kv_idx < 3", NULL},
+    {"where(flag, -inf, p * 2.0) + exp($score)", "!flag", "exp($score) + p * 2.0"},
+    {"where(flag, where(kv_idx < 3, $score, -inf), -inf)", "flag && kv_idx < 3", NULL},
+    {"where($score < 1.0, $score, -inf)", NULL, "where($score < 1.0, $score, -inf)"},
+    {"where(kv_idx < 3, $score, inf)", NULL, "where(kv_idx < 3, $score, inf)"},
+    {"$score * where(kv_idx < 3, 0.0, -inf)", NULL, "$score * where(kv_idx < 3, 0.0, -inf)"},
+};
+
 static const char *place_text(Bench *b, const AuAttn *a, const char *place)
 {
     const AuExpr e = strcmp(place, "mask") == 0 ? a->mask : a->score_mod;
@@ -77,6 +91,30 @@ static void test_rules(void **state)
         const bool same =
             found && rules[i].after ? strcmp(found, rules[i].after) == 0 : found == rules[i].after;
         if (!same) fail_msg("%s: expected %s, found %s", rules[i].before, rules[i].after, found);
+        bench_free(&b);
+    }
+}
+
+static bool same_text(const char *x, const char *y) { return x && y ? strcmp(x, y) == 0 : x == y; }
+
+static void test_hidden_masks(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
+        Bench b = bench_new();
+        const char *text = bench_softmax(&b, "param p: f32 = 0.5\nparam flag: bool = false",
+                                         au_format(b.arena, "score_mod = %s", hidden[i].before));
+        AuAttn *a = bench_read(&b, text);
+        const char *sizes = "B=1 H=1 Hk=1 S=4 T=5 D=2 E=2";
+        Case *before = case_new(&b, a, sizes, 1);
+        case_run(&b, before);
+        attn_simplify(a);
+        const char *mask = place_text(&b, a, "mask"), *score_mod = place_text(&b, a, "score_mod");
+        if (!same_text(mask, hidden[i].mask) || !same_text(score_mod, hidden[i].score_mod))
+            fail_msg("%s: found mask %s, score_mod %s", hidden[i].before, mask, score_mod);
+        Case *after = case_new(&b, a, sizes, 1);
+        case_run(&b, after);
+        for (size_t n = 0; n < 8; n++) expect_near(after->o[n], before->o[n], 0);
         bench_free(&b);
     }
 }
@@ -250,8 +288,9 @@ static void test_random_graphs(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rules), cmocka_unit_test(test_sharing),
-                                       cmocka_unit_test(test_requires),
-                                       cmocka_unit_test(test_random_graphs)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rules), cmocka_unit_test(test_hidden_masks),
+        cmocka_unit_test(test_sharing), cmocka_unit_test(test_requires),
+        cmocka_unit_test(test_random_graphs)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

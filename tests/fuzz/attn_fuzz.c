@@ -1,0 +1,88 @@
+/* attn_fuzz.c - any bytes as the text form of the attention IR: no crash, no hang. What verifies reads back equal, stays valid when
+ * simplified and when combine is derived, has mask ranges, and can be evaluated or says why not. */
+#include "attn.h"
+#include "driver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_ELEMENTS = 2000 };
+
+static const char *print(AuArena *arena, const AuAttn *a)
+{
+    AuText text = {.arena = arena};
+    attn_print(a, &text);
+    return au_text_str(&text);
+}
+
+static void check_text(AuArena *arena, AuNames *names, AuDiags *diags, const AuAttn *a)
+{
+    const char *first = print(arena, a);
+    const AuAttn *again =
+        attn_read(arena, names, diags, au_source_add(diags, "ir", first, strlen(first)));
+    if (!again || strcmp(first, print(arena, again)) != 0) abort();
+}
+
+/* Small tensors of small numbers; false if the sizes are not small. */
+static bool fill(AuArena *arena, const AuAttn *a, AuOracleCall *call, const double **tensors,
+                 double *params)
+{
+    for (uint32_t i = 0; i < a->param_count; i++)
+        if (a->params[i].default_value.i)
+            params[i] = attn_scalar(a, a->params[i].default_value, call->sizes, params);
+    for (uint32_t i = 0; i < a->tensor_count; i++) {
+        double count = 1;
+        for (uint32_t k = 0; k < a->tensors[i].rank; k++) {
+            const double extent = attn_scalar(a, a->tensors[i].axes[k], call->sizes, params);
+            if (!(extent >= 0 && extent <= 16)) return false;
+            count *= extent;
+        }
+        if (count > MOST_ELEMENTS) return false;
+        double *data = AU_NEW_ARRAY(arena, double, count);
+        for (size_t n = 0; n < (size_t)count; n++) data[n] = (double)(n % 7) - 3;
+        tensors[i] = data;
+    }
+    return true;
+}
+
+static void evaluate(AuArena *arena, const AuAttn *a)
+{
+    int64_t *sizes = AU_NEW_ARRAY(arena, int64_t, a->size_count);
+    double *params = AU_NEW_ARRAY(arena, double, a->param_count);
+    const double **tensors = AU_NEW_ARRAY(arena, const double *, a->tensor_count);
+    for (uint32_t i = 0; i < a->size_count; i++)
+        sizes[i] = a->sizes[i].fixed >= 0 ? a->sizes[i].fixed : i % 3 + 1;
+    AuOracleCall call = {.sizes = sizes, .tensors = tensors, .params = params, .key_tile = 2};
+    call.params_i64 = AU_NEW_ARRAY(arena, int64_t, a->param_count);
+    if (!fill(arena, a, &call, tensors, params)) return;
+    call.o = AU_NEW_ARRAY(arena, double, 16 * 16 * 16 * 16);
+    const char *why = NULL;
+    if (!attn_interpret(a, &call, arena, &why) && !why) abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    AuArena *arena = au_arena_new(NULL);
+    AuNames *names = au_names_new(arena);
+    AuDiags *diags = au_diags_new(arena);
+    AuText out = {.arena = arena};
+    AuRange range;
+    const char *why;
+    AuAttn *a =
+        attn_read(arena, names, diags, au_source_add(diags, "fuzz.air", (const char *)data, size));
+    au_diags_render(diags, &out);
+    if ((a != NULL) != (diags->errors == 0)) abort();
+    if (a) {
+        check_text(arena, names, diags, a);
+        evaluate(arena, a);
+        attn_check_online(a, arena, &why);
+        attn_simplify(a);
+        attn_derive_combine(a);
+        if (!attn_verify(a, diags)) abort();
+        check_text(arena, names, diags, a);
+        attn_key_range(a, &range);
+        attn_query_range(a, &range);
+    }
+    au_arena_free(arena);
+    return 0;
+}
