@@ -108,10 +108,10 @@ static Linear linear_to(const AuKernel *k, AuVal v, uint32_t variable, uint32_t 
     return (Linear){!products, a.scale * b.offset + b.scale * a.offset, a.offset * b.offset};
 }
 
-/* At most two products deep: an index, not a formula. */
+/* (i + 3) * 4 + 2 and simpler: an index, not a formula. */
 static Linear linear(const AuKernel *k, AuVal v, uint32_t variable)
 {
-    return linear_to(k, v, variable, 2);
+    return linear_to(k, v, variable, 3);
 }
 
 static bool is_plain_store(const AuKernel *k, const AuInstr *in, uint32_t mem)

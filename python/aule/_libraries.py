@@ -17,15 +17,15 @@ def _file_name(stem: str) -> str:
 def load_library(stem: str) -> tuple[ctypes.CDLL, str]:
     """Loads ``lib<stem>`` and returns it with its path.
 
-    Looked for in the folders of AULE_LIBRARY_PATH, then in the package's folder ``lib``, then by the system's rules. If it is in one of
-    the folders, that one must load: a broken library is not silently replaced by another.
+    Looked for in the folders of AULE_LIBRARY_PATH, then where a wheel puts it beside the package, then by the system's rules. If it
+    is in one of the folders, that one must load: a broken library is not silently replaced by another.
 
     Raises:
         LibraryError: not found, or not loadable.
     """
     name = _file_name(stem)
     folders = [Path(folder) for folder in os.environ.get("AULE_LIBRARY_PATH", "").split(os.pathsep) if folder]
-    folders.append(Path(__file__).parent / "lib")
+    folders.append(Path(__file__).parent.parent / ".aulec.mesonpy.libs")
     path = next((str(folder / name) for folder in folders if (folder / name).exists()), name)
     try:
         return ctypes.CDLL(path, mode=ctypes.RTLD_LOCAL), path

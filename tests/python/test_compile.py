@@ -1,0 +1,167 @@
+"""Scripts compiled in the process: results in every operand type, widths as they come, the cache, errors."""
+
+import os
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+
+import aule
+from aule import _cache, _compiler
+from support import torch
+
+CAUSAL = """
+attention biased {
+    q: [B, H, S, D];
+    k: [B, Hk, T, D];
+    v: [B, Hk, T, E];
+    input bias: f32[H, T];
+    param scale: f32 = 1 / sqrt(f32(D));
+    param window: i32 = 1000000;
+    score_mod(score, b, h, i, j) = score * scale + bias[h, j];
+    mask(b, h, i, j) = j <= q_pos && q_pos - j < window;
+    online softmax;
+}
+"""
+
+
+def inputs(seed=0, B=2, H=4, Hk=2, S=37, T=45, D=64, E=64, dtype=np.float32):
+    r = np.random.default_rng(seed)
+    q, k, v = (r.standard_normal(shape).astype(dtype) for shape in ((B, H, S, D), (B, Hk, T, D), (B, Hk, T, E)))
+    return q, k, v, r.standard_normal((H, T)).astype(np.float32)
+
+
+def expected(q, k, v, bias, window=10**6, scale=None):
+    q, k, v = (np.asarray(x, np.float64) for x in (q, k, v))
+    (_, H, S, D), (_, Hk, T, _) = q.shape, k.shape
+    k, v = np.repeat(k, H // Hk, axis=1), np.repeat(v, H // Hk, axis=1)
+    scores = np.einsum("bhsd,bhtd->bhst", q, k) * (D**-0.5 if scale is None else scale) + bias[None, :, None, :]
+    i, j = np.arange(S)[:, None] + T - S, np.arange(T)[None, :]
+    scores = np.where((j <= i) & (i - j < window), scores, -np.inf)
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return np.einsum("bhst,bhte->bhse", weights / weights.sum(axis=-1, keepdims=True), v)
+
+
+class Compile(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.environment = mock.patch.dict(os.environ, XDG_CACHE_HOME=cls.folder.name)
+        cls.environment.start()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.environment.stop()
+        cls.folder.cleanup()
+
+    def test_types_and_widths(self):
+        f = aule.compile(CAUSAL)
+        self.assertEqual(f.name, "biased")
+        for dtype, bound in ((np.float32, 5e-6), (np.float16, 2e-3)):
+            for D, E in ((64, 64), (32, 32), (40, 24)):
+                q, k, v, bias = inputs(D=D, E=E, dtype=dtype)
+                o = f(q, k, v, bias=bias)
+                self.assertEqual((o.shape, o.dtype), ((2, 4, 37, E), dtype))
+                self.assertLess(np.abs(o - expected(q, k, v, bias)).max(), bound)
+
+    def test_parameters_and_layouts(self):
+        f = aule.compile(CAUSAL)
+        q, k, v, bias = inputs(1)
+        q = np.ascontiguousarray(q.transpose(0, 2, 1, 3)).transpose(0, 2, 1, 3)
+        o = f(q, k, v, bias=bias[:, ::1], window=7, scale=0.3)
+        self.assertLess(np.abs(o - expected(q, k, v, bias, 7, 0.3)).max(), 5e-6)
+        results = f.forward(q, k, v, bias=bias)
+        self.assertIn("o", results)
+        for name, final in results.items():
+            self.assertEqual(final.shape[:3], (2, 4, 37), name)
+
+    def test_bfloat16(self):
+        try:
+            import ml_dtypes
+        except ImportError:
+            self.skipTest("ml_dtypes is not installed")
+        q, k, v, bias = inputs(2, dtype=ml_dtypes.bfloat16)
+        o = aule.compile(CAUSAL)(q, k, v, bias=bias)
+        self.assertEqual(o.dtype, ml_dtypes.bfloat16)
+        self.assertLess(np.abs(o.astype(np.float32) - expected(q, k, v, bias)).max(), 2e-2)
+
+    @unittest.skipIf(torch is None, "torch is not installed")
+    def test_torch(self):
+        f = aule.compile(CAUSAL)
+        q, k, v, bias = (torch.from_numpy(x) for x in inputs(3))
+        mask = (torch.arange(45)[None] <= torch.arange(37)[:, None] + 8)
+        scores = torch.where(mask, bias[None, :, None, :].float(), -torch.inf).expand(2, -1, 37, -1)
+        for dtype, bound in ((torch.float32, 5e-6), (torch.bfloat16, 3e-2), (torch.float16, 4e-3)):
+            x = [t.to(dtype) for t in (q, k, v)]
+            o = f(*x, bias=bias)
+            self.assertEqual(o.dtype, dtype)
+            want = torch.nn.functional.scaled_dot_product_attention(
+                *(t.float().repeat_interleave(n, 1) for t, n in zip(x, (1, 2, 2))), attn_mask=scores)
+            self.assertLess((o.float() - want).abs().max(), bound)
+
+    def test_other_devices(self):
+        f = aule.compile(CAUSAL)
+        q, k, v, bias = inputs(4)
+        for device in aule.devices():
+            if device.available:
+                self.assertLess(np.abs(f(q, k, v, bias=bias, device=device.id) - expected(q, k, v, bias)).max(), 5e-6, device.id)
+
+    def test_shapes_that_contradict_each_other_are_refused(self):
+        f = aule.compile(CAUSAL)
+        q, k, v, bias = inputs(5)
+        with self.assertRaisesRegex(aule.ArgumentError, "k"):
+            f(q, k[..., :32], v, bias=bias)
+        with self.assertRaisesRegex(aule.ArgumentError, "q"):
+            f(q[0], k, v, bias=bias)
+
+    def test_second_use_compiles_nothing(self):
+        q, k, v, bias = inputs(6, D=16, E=16)
+        first = aule.compile(CAUSAL)(q, k, v, bias=bias)
+        with mock.patch.object(_compiler.Compiler, "run", side_effect=AssertionError("compiled again")):
+            np.testing.assert_array_equal(aule.compile(CAUSAL)(q, k, v, bias=bias), first)
+
+    def test_damaged_cache_is_made_again(self):
+        script = CAUSAL.replace("biased", "damaged")
+        with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, XDG_CACHE_HOME=folder):
+            aule.compile(script)
+            for kept in Path(folder, "aule").iterdir():
+                kept.write_bytes(kept.read_bytes()[:3000])
+            self.assertEqual(aule.compile(script).name, "damaged")
+
+    def test_cache_is_private(self):
+        with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, XDG_CACHE_HOME=folder):
+            self.assertEqual(_cache.folder().stat().st_mode & 0o777, 0o700)
+            os.chmod(Path(folder, "aule"), 0o777)
+            self.assertIsNone(_cache.folder())
+            self.assertEqual(aule.compile(CAUSAL.replace("biased", "elsewhere")).name, "elsewhere")
+            self.assertEqual(list(Path(folder, "aule").iterdir()), [])
+
+    def test_files(self):
+        path = Path(self.folder.name, "x.attn")
+        path.write_text(CAUSAL)
+        self.assertEqual(aule.compile(path).name, "biased")
+        self.assertEqual(aule.compile(str(path)).name, "biased")
+        with self.assertRaisesRegex(aule.Error, "nothing.attn cannot be read: No such file") as caught:
+            aule.compile("nothing.attn")
+        self.assertEqual(caught.exception.status, "file")
+
+    def test_errors_show_all_diagnostics(self):
+        script = CAUSAL.replace("bias[h, j]", "bais[h, j]").replace("q_pos - j", "q_pos - keys")
+        with self.assertRaises(aule.CompileError) as caught:
+            aule.compile(script)
+        message = str(caught.exception)
+        self.assertIn("bais", message)
+        self.assertIn("keys", message)
+        self.assertIn("<script>:9:", message)
+        with self.assertRaises(aule.CompileError):
+            aule.compile(CAUSAL, archs="z80")
+
+    def test_stages(self):
+        self.assertIn("__kernel", _compiler.emit(CAUSAL, "opencl-c", targets="opencl", dtypes="f32", widths="D=16;E=16"))
+        self.assertIn("biased", _compiler.emit(CAUSAL, "attention-ir"))
+
+
+if __name__ == "__main__":
+    unittest.main()
