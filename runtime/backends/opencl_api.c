@@ -13,16 +13,23 @@ static bool load_function(void *library, const char *name, void *function, AuTex
     return found != NULL;
 }
 
-bool rt_opencl_load(AuOpenCL *cl, AuText *why)
+/* A process that has OpenCL already has the contexts and buffers of that one: its own, or a tool's that stands in for it (Oclgrind). */
+static void *open_library(AuText *why)
 {
+    if (dlsym(RTLD_DEFAULT, "clGetPlatformIDs")) return dlopen(NULL, RTLD_NOW);
     /* Drivers start threads and do not survive being unloaded. */
     void *library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    if (!library) {
-        const char *cause = dlerror();
-        rt_text_add(why, "libOpenCL.so.1 cannot be loaded: %s", cause ? cause : "no cause given");
-        return false;
-    }
-    bool fine = true;
+    if (library) return library;
+    const char *cause = dlerror();
+    rt_text_add(why, "libOpenCL.so.1 cannot be loaded: %s", cause ? cause : "no cause given");
+    return NULL;
+}
+
+bool rt_opencl_load(AuOpenCL *cl, AuText *why)
+{
+    void *library = open_library(why);
+    bool fine = library != NULL;
+    if (!fine) return false;
 #define CL(result, name, arguments)                                                                \
     fine = load_function(library, #name, (void *)&cl->name, why) && fine;
 #include "opencl_api.def"
