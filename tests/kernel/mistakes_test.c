@@ -2,6 +2,7 @@
 #include "kernel_test.h"
 
 typedef struct Mistake {
+    AuCode code; /* of the verifier */
     const char *name, *text;
     const char *message; /* part of what must be said */
 } Mistake;
@@ -16,58 +17,58 @@ typedef struct Mistake {
 
 /* clang-format off */
 static const Mistake static_mistakes[] = {
-    {"divergent if", HEAD("4", "2") "%1 = lane.i32\n%2 = lt.i32 %1, 2\nif %2 {\n}\n}\n", "the condition must be the same in all lanes"},
-    {"divergent bound", HEAD("4", "2") "%1 = lane.i32\nfor %2 = 0 to %1 step 1 {\n}\n}\n", "the bounds must be the same"},
-    {"divergent through memory", HEAD("4", "2") "%1 = lane.i32\n%2 = cvt.f32 %1\nstore @l[0], %2\n%3 = load.f32 @l[0]\n%4 = lt.f32 %3, 1.0\nif %4 {\n}\n}\n", "the condition"},
-    {"divergent through a later store", HEAD("4", "2") "store @l[0], 0.0\nfor %1 = 0 to 3 step 1 {\n%2 = load.f32 @l[0]\n%3 = lt.f32 %2, 1.0\nif %3 {\n}\n"
+    {AU_E0806, "divergent if", HEAD("4", "2") "%1 = lane.i32\n%2 = lt.i32 %1, 2\nif %2 {\n}\n}\n", "the condition must be the same in all lanes"},
+    {AU_E0806, "divergent bound", HEAD("4", "2") "%1 = lane.i32\nfor %2 = 0 to %1 step 1 {\n}\n}\n", "the bounds must be the same"},
+    {AU_E0806, "divergent through memory", HEAD("4", "2") "%1 = lane.i32\n%2 = cvt.f32 %1\nstore @l[0], %2\n%3 = load.f32 @l[0]\n%4 = lt.f32 %3, 1.0\nif %4 {\n}\n}\n", "the condition"},
+    {AU_E0806, "divergent through a later store", HEAD("4", "2") "store @l[0], 0.0\nfor %1 = 0 to 3 step 1 {\n%2 = load.f32 @l[0]\n%3 = lt.f32 %2, 1.0\nif %3 {\n}\n"
         "%4 = lane.i32\n%5 = cvt.f32 %4\nstore @l[0], %5\n}\n}\n", "the condition"},
-    {"block barrier under an executor's condition", HEAD("4", "2") "%1 = warp.i32\n%2 = lt.i32 %1, 1\nif %2 {\nbarrier #0\n}\n}\n", "do not all come here"},
-    {"block barrier in an executor's loop", HEAD("4", "2") "%1 = warp.i32\nfor %2 = 0 to %1 step 1 {\nbarrier #0\n}\n}\n", "do not all come here"},
-    {"types differ", HEAD("4", "2") "%1 = add.f32 1.0, 2\n}\n", "operands must be of one type"},
-    {"arithmetic on bf16", HEAD("4", "2") "%1 = const.bf16 1.0\n%2 = add.bf16 %1, %1\n}\n", "operand 1 must be i32, i64 or f32"},
-    {"float operation on integers", HEAD("4", "2") "%1 = arg.i32 #4\n%2 = sqrt.i32 %1\n}\n", "operand 1 must be f32"},
-    {"wrong result type", HEAD("4", "2") "%1 = arg.i32 #4\n%2 = add.i64 %1, %1\n}\n", "the result is i32"},
-    {"no such conversion", HEAD("4", "2") "%1 = arg.i32 #4\n%2 = cvt.bf16 %1\n}\n", "no such change from i32 to bf16"},
-    {"bitcast of different sizes", HEAD("4", "2") "%1 = arg.i32 #4\n%2 = bitcast.i64 %1\n}\n", "no such change"},
-    {"use outside of a region", HEAD("4", "2") "if true {\n%1 = lane.i32\n}\n%2 = neg.i32 %1\n}\n", "belongs to a region that has ended"},
-    {"store to an input", HEAD("4", "2") "store @in[0], 1.0\n}\n", "not declared as written"},
-    {"wrong element type", HEAD("4", "2") "store @h[0], 1.0\n}\n", "@h holds bf16, not f32"},
-    {"index of the wrong type", HEAD("4", "2") "%1 = load.f32 @s[1.0]\n}\n", "an index, i32 or i64"},
-    {"constant index outside", HEAD("4", "2") "%1 = load.f32x4 @l[1]\n}\n", "@l has 4 elements"},
-    {"mask of the wrong type", HEAD("4", "2") "store @s[0], 1.0 if 1\n}\n", "a mask, i1"},
-    {"other of the wrong type", HEAD("4", "2") "%1 = load.f32x2 @s[0] if true else 1.0\n}\n", "lanes without the mask must get f32x2"},
-    {"width that does not exist", HEAD("4", "2") "%1 = vec.f32x3 1.0, 2.0, 3.0\n}\n", "the result cannot be f32x3"},
-    {"element outside of its vector", HEAD("4", "2") "%1 = const.f32x2 1.0\n%2 = element.f32 %1 #2\n}\n", "#2 is not in 0..1"},
-    {"shuffle beyond the lanes", HEAD("4", "2") "%1 = arg.f32 #3\n%2 = shuffle_xor.f32 %1 #4\n}\n", "#4 is not in 1..3"},
-    {"loop that gets nowhere", HEAD("4", "2") "for %1 = 0 to 3 step 0 {\n}\n}\n", "a step that gets nowhere"},
-    {"pointer as a value", HEAD("4", "2") "%1 = arg.i64 #0\n}\n", "a pointer is no value"},
-    {"atomic of a lane", HEAD("4", "2") "atomic_add @l[0], 1.0\n}\n", "global or shared memory"},
-    {"increment of floats", HEAD("4", "2") "%1 = atomic_inc.i32 @s[0]\n}\n", "@s holds f32, not i32"},
-    {"select by a number", HEAD("4", "2") "%1 = arg.i32 #4\n%2 = select.i32 %1, %1, %1\n}\n", "i1 of the same width"},
-    {"dot2 of floats", HEAD("4", "2") "%1 = const.f32x2 1.0\n%2 = dot2.f32 1.0, %1, %1\n}\n", "a pair of f16 or bf16"},
+    {AU_E0806, "block barrier under an executor's condition", HEAD("4", "2") "%1 = warp.i32\n%2 = lt.i32 %1, 1\nif %2 {\nbarrier #0\n}\n}\n", "do not all come here"},
+    {AU_E0806, "block barrier in an executor's loop", HEAD("4", "2") "%1 = warp.i32\nfor %2 = 0 to %1 step 1 {\nbarrier #0\n}\n}\n", "do not all come here"},
+    {AU_E0804, "types differ", HEAD("4", "2") "%1 = add.f32 1.0, 2\n}\n", "operands must be of one type"},
+    {AU_E0804, "arithmetic on bf16", HEAD("4", "2") "%1 = const.bf16 1.0\n%2 = add.bf16 %1, %1\n}\n", "operand 1 must be i32, i64 or f32"},
+    {AU_E0804, "float operation on integers", HEAD("4", "2") "%1 = arg.i32 #4\n%2 = sqrt.i32 %1\n}\n", "operand 1 must be f32"},
+    {AU_E0804, "wrong result type", HEAD("4", "2") "%1 = arg.i32 #4\n%2 = add.i64 %1, %1\n}\n", "the result is i32"},
+    {AU_E0804, "no such conversion", HEAD("4", "2") "%1 = arg.i32 #4\n%2 = cvt.bf16 %1\n}\n", "no such change from i32 to bf16"},
+    {AU_E0804, "bitcast of different sizes", HEAD("4", "2") "%1 = arg.i32 #4\n%2 = bitcast.i64 %1\n}\n", "no such change"},
+    {AU_E0805, "use outside of a region", HEAD("4", "2") "if true {\n%1 = lane.i32\n}\n%2 = neg.i32 %1\n}\n", "belongs to a region that has ended"},
+    {AU_E0807, "store to an input", HEAD("4", "2") "store @in[0], 1.0\n}\n", "not declared as written"},
+    {AU_E0807, "wrong element type", HEAD("4", "2") "store @h[0], 1.0\n}\n", "@h holds bf16, not f32"},
+    {AU_E0804, "index of the wrong type", HEAD("4", "2") "%1 = load.f32 @s[1.0]\n}\n", "an index, i32 or i64"},
+    {AU_E0808, "constant index outside", HEAD("4", "2") "%1 = load.f32x4 @l[1]\n}\n", "@l has 4 elements"},
+    {AU_E0804, "mask of the wrong type", HEAD("4", "2") "store @s[0], 1.0 if 1\n}\n", "a mask, i1"},
+    {AU_E0804, "other of the wrong type", HEAD("4", "2") "%1 = load.f32x2 @s[0] if true else 1.0\n}\n", "lanes without the mask must get f32x2"},
+    {AU_E0804, "width that does not exist", HEAD("4", "2") "%1 = vec.f32x3 1.0, 2.0, 3.0\n}\n", "the result cannot be f32x3"},
+    {AU_E0808, "element outside of its vector", HEAD("4", "2") "%1 = const.f32x2 1.0\n%2 = element.f32 %1 #2\n}\n", "#2 is not in 0..1"},
+    {AU_E0808, "shuffle beyond the lanes", HEAD("4", "2") "%1 = arg.f32 #3\n%2 = shuffle_xor.f32 %1 #4\n}\n", "#4 is not in 1..3"},
+    {AU_E0808, "loop that gets nowhere", HEAD("4", "2") "for %1 = 0 to 3 step 0 {\n}\n}\n", "a step that gets nowhere"},
+    {AU_E0807, "pointer as a value", HEAD("4", "2") "%1 = arg.i64 #0\n}\n", "a pointer is no value"},
+    {AU_E0807, "atomic of a lane", HEAD("4", "2") "atomic_add @l[0], 1.0\n}\n", "global or shared memory"},
+    {AU_E0807, "increment of floats", HEAD("4", "2") "%1 = atomic_inc.i32 @s[0]\n}\n", "@s holds f32, not i32"},
+    {AU_E0804, "select by a number", HEAD("4", "2") "%1 = arg.i32 #4\n%2 = select.i32 %1, %1, %1\n}\n", "i1 of the same width"},
+    {AU_E0804, "dot2 of floats", HEAD("4", "2") "%1 = const.f32x2 1.0\n%2 = dot2.f32 1.0, %1, %1\n}\n", "a pair of f16 or bf16"},
 };
 
 static const Mistake run_mistakes[] = {
-    {"race of lanes", HEAD("4", "1") "%1 = lane.i32\nstore @s[%1], 1.0\n%2 = xor.i32 %1, 1\n%3 = load.f32 @s[%2]\n}\n", "race: @s[1] was written by another lane"},
-    {"race of executors", HEAD("1", "2") "%1 = warp.i32\nstore @s[%1], 1.0\nstore @s[2], 1.0\n}\n", "race: @s[2] was written by another executor"},
-    {"write after read", HEAD("1", "2") "%1 = warp.i32\nstore @s[%1], 1.0\nbarrier #0\n%2 = load.f32 @s[0]\nstore @s[%1], 2.0\n}\n", "race: @s[0] was"},
-    {"barrier of lanes between executors", HEAD("1", "2") "%1 = warp.i32\nstore @s[%1], 1.0\nbarrier #1\n%2 = load.f32 @s[0]\n%3 = load.f32 @s[1]\n}\n", "@s["},
-    {"barrier missing in a loop", HEAD("1", "2") "%1 = warp.i32\nfor %2 = 0 to 2 step 1 {\nstore @s[%1], 1.0\nbarrier #0\n%3 = sub.i32 1, %1\n%4 = load.f32 @s[%3]\n}\n}\n", "race: @s["},
-    {"race of blocks", HEAD("1", "1") "store @out[0], 1.0\n}\n", "race: @out[0] was written by another block"},
-    {"read of another block's output", HEAD("1", "1") "%1 = block.i32 #0\nstore @out[%1], 1.0\n%2 = load.f32 @out[0]\n}\n", "@out[0]"},
-    {"atomic and plain", HEAD("4", "1") "%1 = lane.i32\n%2 = eq.i32 %1, 0\natomic_add @out[0], 1.0\nstore @out[0], 1.0 if %2\n}\n", "@out[0]"},
-    {"two lanes store in one instruction", HEAD("4", "1") "store @e[0], 1.0\n}\n", "race: @e[0]"},
-    {"uninitialised shared", HEAD("1", "1") "%1 = load.f32 @s[3]\n}\n", "uninitialised: @s[3]"},
-    {"uninitialised lane", HEAD("4", "1") "%1 = lane.i32\n%2 = lt.i32 %1, 3\nstore @l[1], 1.0 if %2\n%3 = load.f32 @l[1]\n}\n", "uninitialised: @l[1]"},
-    {"left over from the last block", HEAD("1", "1") "%1 = block.i32 #0\n%2 = eq.i32 %1, 0\nif %2 {\nstore @s[0], 1.0\n}\n%3 = ne.i32 %1, 0\nif %3 {\n%4 = load.f32 @s[0]\n}\n}\n", "uninitialised: @s[0]"},
-    {"uninitialised output", HEAD("1", "1") "%1 = load.f32 @out[0]\n}\n", "uninitialised: @out[0]"},
-    {"bounds of a tensor", HEAD("4", "1") "%1 = lane.i32\n%2 = add.i32 %1, 13\n%3 = load.f32 @in[%2]\n}\n", "bounds: @in[16] of 16 elements"},
-    {"negative index", HEAD("4", "1") "%1 = lane.i32\n%2 = sub.i32 %1, 1\n%3 = load.f32 @in[%2]\n}\n", "bounds: @in[-1]"},
-    {"bounds of a vector", HEAD("4", "1") "%1 = arg.i32 #4\n%2 = load.f32x4 @in[%1]\n}\n", "bounds: @in[13]"},
-    {"bounds of lane memory", HEAD("4", "1") "%1 = arg.i32 #4\nstore @l[%1], 1.0\n}\n", "bounds: @l[13] of 4"},
-    {"divergence behind an atomic", HEAD("1", "1") "%1 = atomic_inc.i32 @n[99]\n}\n", "bounds: @n[99]"},
-    {"output not completely written", HEAD("1", "1") "%1 = block.i32 #0\nstore @out[%1], 1.0\n}\n", "unwritten: @out["},
-    {"increment without the barrier before", HEAD("4", "2")
+    {0, "race of lanes", HEAD("4", "1") "%1 = lane.i32\nstore @s[%1], 1.0\n%2 = xor.i32 %1, 1\n%3 = load.f32 @s[%2]\n}\n", "race: @s[1] was written by another lane"},
+    {0, "race of executors", HEAD("1", "2") "%1 = warp.i32\nstore @s[%1], 1.0\nstore @s[2], 1.0\n}\n", "race: @s[2] was written by another executor"},
+    {0, "write after read", HEAD("1", "2") "%1 = warp.i32\nstore @s[%1], 1.0\nbarrier #0\n%2 = load.f32 @s[0]\nstore @s[%1], 2.0\n}\n", "race: @s[0] was"},
+    {0, "barrier of lanes between executors", HEAD("1", "2") "%1 = warp.i32\nstore @s[%1], 1.0\nbarrier #1\n%2 = load.f32 @s[0]\n%3 = load.f32 @s[1]\n}\n", "@s["},
+    {0, "barrier missing in a loop", HEAD("1", "2") "%1 = warp.i32\nfor %2 = 0 to 2 step 1 {\nstore @s[%1], 1.0\nbarrier #0\n%3 = sub.i32 1, %1\n%4 = load.f32 @s[%3]\n}\n}\n", "race: @s["},
+    {0, "race of blocks", HEAD("1", "1") "store @out[0], 1.0\n}\n", "race: @out[0] was written by another block"},
+    {0, "read of another block's output", HEAD("1", "1") "%1 = block.i32 #0\nstore @out[%1], 1.0\n%2 = load.f32 @out[0]\n}\n", "@out[0]"},
+    {0, "atomic and plain", HEAD("4", "1") "%1 = lane.i32\n%2 = eq.i32 %1, 0\natomic_add @out[0], 1.0\nstore @out[0], 1.0 if %2\n}\n", "@out[0]"},
+    {0, "two lanes store in one instruction", HEAD("4", "1") "store @e[0], 1.0\n}\n", "race: @e[0]"},
+    {0, "uninitialised shared", HEAD("1", "1") "%1 = load.f32 @s[3]\n}\n", "uninitialised: @s[3]"},
+    {0, "uninitialised lane", HEAD("4", "1") "%1 = lane.i32\n%2 = lt.i32 %1, 3\nstore @l[1], 1.0 if %2\n%3 = load.f32 @l[1]\n}\n", "uninitialised: @l[1]"},
+    {0, "left over from the last block", HEAD("1", "1") "%1 = block.i32 #0\n%2 = eq.i32 %1, 0\nif %2 {\nstore @s[0], 1.0\n}\n%3 = ne.i32 %1, 0\nif %3 {\n%4 = load.f32 @s[0]\n}\n}\n", "uninitialised: @s[0]"},
+    {0, "uninitialised output", HEAD("1", "1") "%1 = load.f32 @out[0]\n}\n", "uninitialised: @out[0]"},
+    {0, "bounds of a tensor", HEAD("4", "1") "%1 = lane.i32\n%2 = add.i32 %1, 13\n%3 = load.f32 @in[%2]\n}\n", "bounds: @in[16] of 16 elements"},
+    {0, "negative index", HEAD("4", "1") "%1 = lane.i32\n%2 = sub.i32 %1, 1\n%3 = load.f32 @in[%2]\n}\n", "bounds: @in[-1]"},
+    {0, "bounds of a vector", HEAD("4", "1") "%1 = arg.i32 #4\n%2 = load.f32x4 @in[%1]\n}\n", "bounds: @in[13]"},
+    {0, "bounds of lane memory", HEAD("4", "1") "%1 = arg.i32 #4\nstore @l[%1], 1.0\n}\n", "bounds: @l[13] of 4"},
+    {0, "divergence behind an atomic", HEAD("1", "1") "%1 = atomic_inc.i32 @n[99]\n}\n", "bounds: @n[99]"},
+    {0, "output not completely written", HEAD("1", "1") "%1 = block.i32 #0\nstore @out[%1], 1.0\n}\n", "unwritten: @out["},
+    {0, "increment without the barrier before", HEAD("4", "2")
         "%1 = block.i32 #0\n%2 = warp.i32\n%3 = lane.i32\n%4 = mul.i32 %2, 4\n%5 = add.i32 %4, %3\n%6 = mul.i32 %1, 8\n%7 = add.i32 %6, %5\nstore @out[%7], 1.0\n"
         "%8 = eq.i32 %5, 0\n%9 = atomic_inc.i32 @n[0] if %8\n%10 = shuffle.i32 %9, 0\n%11 = eq.i32 %10, 1\nif %11 {\n%12 = load.f32 @out[0]\n%13 = load.f32 @out[8]\n}\n}\n", "@out["},
 };
@@ -84,6 +85,7 @@ static void verifier_finds(void **state)
         au_diags_render(b.diags, &shown);
         if (!k) fail_msg("%s: %s", m->name, au_text_str(&shown));
         assert_false(kernel_verify(k, b.diags));
+        assert_int_equal(b.diags->first->code, m->code);
         if (!strstr(b.diags->first->message, m->message))
             fail_msg("%s: %s", m->name, b.diags->first->message);
         bench_free(&b);
@@ -121,14 +123,14 @@ static void interpreter_accepts(void **state)
     (void)state;
     /* clang-format off */
     static const Mistake good[] = {
-        {"lanes ordered by a barrier", HEAD("4", "1") "%1 = lane.i32\nstore @s[%1], 1.0\nbarrier #1\n%2 = xor.i32 %1, 1\n%3 = load.f32 @s[%2]\n}\n", NULL},
-        {"executors ordered by a barrier", HEAD("2", "2")
+        {0, "lanes ordered by a barrier", HEAD("4", "1") "%1 = lane.i32\nstore @s[%1], 1.0\nbarrier #1\n%2 = xor.i32 %1, 1\n%3 = load.f32 @s[%2]\n}\n", NULL},
+        {0, "executors ordered by a barrier", HEAD("2", "2")
             "%1 = warp.i32\n%2 = lane.i32\n%3 = mul.i32 %1, 2\n%4 = add.i32 %3, %2\nfor %5 = 0 to 3 step 1 {\nstore @s[%4], 1.0\nbarrier #0\n%6 = xor.i32 %4, 3\n%7 = load.f32 @s[%6]\nbarrier #0\n}\n}\n", NULL},
-        {"atomics of all", HEAD("4", "2") "%1 = atomic_inc.i32 @n[0]\natomic_add @s[0], 1.0 if false\n}\n", NULL},
-        {"the last block reads what all wrote", HEAD("4", "2")
+        {0, "atomics of all", HEAD("4", "2") "%1 = atomic_inc.i32 @n[0]\natomic_add @s[0], 1.0 if false\n}\n", NULL},
+        {0, "the last block reads what all wrote", HEAD("4", "2")
             "%1 = block.i32 #0\n%2 = warp.i32\n%3 = lane.i32\n%4 = mul.i32 %2, 4\n%5 = add.i32 %4, %3\n%6 = mul.i32 %1, 8\n%7 = add.i32 %6, %5\nstore @out[%7], 1.0\nbarrier #0\n"
             "%8 = eq.i32 %5, 0\n%9 = atomic_inc.i32 @n[0] if %8\n%10 = shuffle.i32 %9, 0\n%11 = eq.i32 %10, 1\nif %11 {\n%12 = load.f32 @out[0]\n%13 = load.f32 @out[8]\nstore @n[0], 0 if %8\n}\n}\n", NULL},
-        {"masked lanes stay inside", HEAD("4", "1") "%1 = lane.i32\n%2 = add.i32 %1, 13\n%3 = lt.i32 %2, 16\n%4 = load.f32 @in[%2] if %3\n}\n", NULL},
+        {0, "masked lanes stay inside", HEAD("4", "1") "%1 = lane.i32\n%2 = add.i32 %1, 13\n%3 = lt.i32 %2, 16\n%4 = load.f32 @in[%2] if %3\n}\n", NULL},
     };
     /* clang-format on */
     for (size_t n = 0; n < sizeof good / sizeof *good; n++)

@@ -104,6 +104,10 @@ static void errors_say_where(void **state)
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
         Bench b = bench_new();
         assert_null(bench_read(&b, au_format(b.arena, "%s%s", head, cases[n].body)));
+        const bool names = strstr(cases[n].message, "defined") ||
+                           strstr(cases[n].message, "memory @") ||
+                           strstr(cases[n].message, "twice");
+        assert_int_equal(b.diags->first->code, names ? AU_E0802 : AU_E0801);
         assert_string_equal(b.diags->first->message, cases[n].message);
         assert_int_equal(au_position(b.diags, b.diags->first->span).line, cases[n].line);
         bench_free(&b);
