@@ -36,4 +36,8 @@ struct aule_plan {
     AuLayout layout;
 };
 
+/* Of a tensor's data: there, and aligned to its elements. */
+aule_status rt_check_address(const aule_plan *plan, uint32_t index, const aule_address *at,
+                             AuSink sink);
+
 #endif

@@ -1,41 +1,19 @@
-/* opencl.c - OpenCL devices: code is OpenCL C 1.2, memory is cl_mem, queues are cl_command_queue.
- * A pointer slot of a parameter block becomes two kernel arguments, the buffer and a `long` with the offset of element 0 in elements;
- * an optional tensor that was not passed becomes a null buffer. */
-#include <pthread.h>
+/* opencl.c - OpenCL devices: code is OpenCL C 1.2, memory is cl_mem, queues are cl_command_queue. */
+#include "opencl.h"
+
 #include <stdio.h>
-#include <stdlib.h>
 
-#include "../descriptor.h"
-#include "backend.h"
-#include "opencl_api.h"
-
-typedef struct OpenCL {
-    AuMemory memory;
-    AuOpenCL cl;
-    cl_device_id device;
-    cl_context context;
-    cl_command_queue queue;
-} OpenCL;
-
-/* Arguments are state of the kernel object: setting them and enqueueing must not be interleaved. */
-typedef struct Program {
-    const aule_variant_v1 *variant;
-    pthread_mutex_t lock;
-    cl_program program;
-    cl_kernel *kernels; /* one a launch */
-} Program;
-
-static aule_status fail(AuSink sink, aule_status status, const char *function, cl_int code)
+aule_status rt_opencl_fail(AuSink sink, aule_status status, const char *function, cl_int code)
 {
     char number[16];
     return rt_fail(sink, status, "opencl: %s: %s", function, rt_opencl_error(code, number));
 }
 
-static aule_status check(AuSink sink, const char *function, cl_int code)
+aule_status rt_opencl_check(AuSink sink, const char *function, cl_int code)
 {
     if (code == 0) return AULE_OK;
     bool memory = code == -4 || code == -6;
-    return fail(sink, memory ? AULE_ERROR_MEMORY : AULE_ERROR_DRIVER, function, code);
+    return rt_opencl_fail(sink, memory ? AULE_ERROR_MEMORY : AULE_ERROR_DRIVER, function, code);
 }
 
 /* ---- finding */
@@ -152,7 +130,7 @@ static aule_status find(AuFinder *finder, AuSink sink)
 {
     AuOpenCL cl;
     AuText why = {.memory = sink.memory};
-    if (!rt_opencl_load(&cl, &why)) {
+    if (!rt_opencl_api(&cl, &why)) {
         aule_status status = not_found(finder, rt_text_str(&why), sink);
         rt_text_free(&why);
         return status;
@@ -180,12 +158,12 @@ static aule_status make_context(OpenCL *o, void *given, AuSink sink)
     cl_int code = 0;
     if (!given) {
         o->context = o->cl.clCreateContext(NULL, 1, &o->device, NULL, NULL, &code);
-        return check(sink, "clCreateContext", code);
+        return rt_opencl_check(sink, "clCreateContext", code);
     }
     cl_device_id devices[MAX_DEVICES];
     size_t bytes = 0;
     code = o->cl.clGetContextInfo(given, CL_CONTEXT_DEVICES, sizeof devices, devices, &bytes);
-    if (code != 0) return check(sink, "clGetContextInfo", code);
+    if (code != 0) return rt_opencl_check(sink, "clGetContextInfo", code);
     bool inside = false;
     for (size_t i = 0; i < bytes / sizeof *devices; i++) inside = inside || devices[i] == o->device;
     if (!inside)
@@ -193,7 +171,7 @@ static aule_status make_context(OpenCL *o, void *given, AuSink sink)
                        "opencl: the device does not belong to the given context");
     code = o->cl.clRetainContext(given);
     if (code == 0) o->context = given;
-    return check(sink, "clRetainContext", code);
+    return rt_opencl_check(sink, "clRetainContext", code);
 }
 
 static void close_opencl(void *state)
@@ -214,7 +192,7 @@ static aule_status open_opencl(AuMemory memory, uint32_t index, const aule_devic
     if (!o) return rt_fail_memory(sink);
     o->memory = memory;
     aule_status status = AULE_OK;
-    if (!rt_opencl_load(&o->cl, &why))
+    if (!rt_opencl_api(&o->cl, &why))
         status = rt_fail(sink, AULE_ERROR_DEVICE, "opencl: %s", rt_text_str(&why));
     rt_text_free(&why);
     if (!status && index >= list_devices(&o->cl, listed, &code))
@@ -225,7 +203,7 @@ static aule_status open_opencl(AuMemory memory, uint32_t index, const aule_devic
     }
     if (!status) {
         o->queue = o->cl.clCreateCommandQueue(o->context, o->device, CL_QUEUE_PROFILING, &code);
-        status = check(sink, "clCreateCommandQueue", code);
+        status = rt_opencl_check(sink, "clCreateCommandQueue", code);
     }
     if (status)
         close_opencl(o);
@@ -234,199 +212,13 @@ static aule_status open_opencl(AuMemory memory, uint32_t index, const aule_devic
     return status;
 }
 
-/* ---- code */
-
-static void unload(void *state, void *program)
-{
-    OpenCL *o = state;
-    Program *p = program;
-    for (uint32_t i = 0; p->kernels && i < p->variant->launch_count; i++)
-        if (p->kernels[i]) o->cl.clReleaseKernel(p->kernels[i]);
-    if (p->program) o->cl.clReleaseProgram(p->program);
-    pthread_mutex_destroy(&p->lock);
-    rt_free(p->kernels);
-    rt_free(p);
-}
-
-static aule_status fail_build(OpenCL *o, const Program *p, cl_int code, AuSink sink)
-{
-    enum { SHOWN = 4000 };
-    char number[16];
-    size_t bytes = 0;
-    o->cl.clGetProgramBuildInfo(p->program, o->device, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes);
-    char *log = rt_alloc(o->memory, bytes + 1);
-    if (log && bytes)
-        o->cl.clGetProgramBuildInfo(p->program, o->device, CL_PROGRAM_BUILD_LOG, bytes, log, NULL);
-    aule_status status =
-        rt_fail(sink, AULE_ERROR_BUILD,
-                "opencl: clBuildProgram of '%s': %s; the driver's log: %.*s", p->variant->schedule,
-                rt_opencl_error(code, number), (int)SHOWN, log && *log ? log : "empty");
-    rt_free(log);
-    return status;
-}
-
-static uint32_t arg_count(const aule_launch_v1 *launch)
-{
-    uint32_t count = launch->slot_count;
-    for (uint32_t i = 0; i < launch->slot_count; i++)
-        count += launch->slots[i].type == AULE_SLOT_PTR;
-    return count;
-}
-
-/* What clEnqueueNDRangeKernel would refuse at each launch, once and with numbers. */
-static aule_status check_kernel(OpenCL *o, cl_kernel kernel, const aule_launch_v1 *launch,
-                                AuSink sink)
-{
-    cl_uint args = 0;
-    size_t threads = (size_t)launch->block[0] * launch->block[1] * launch->block[2], most = 0;
-    cl_int code = o->cl.clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof args, &args, NULL);
-    if (code != 0) return check(sink, "clGetKernelInfo", code);
-    if (args != arg_count(launch))
-        return rt_fail(sink, AULE_ERROR_ARTIFACT,
-                       "opencl: kernel %s takes %u arguments, its parameter block makes %u",
-                       launch->entry, args, arg_count(launch));
-    code = o->cl.clGetKernelWorkGroupInfo(kernel, o->device, CL_KERNEL_WORK_GROUP_SIZE, sizeof most,
-                                          &most, NULL);
-    if (code != 0) return check(sink, "clGetKernelWorkGroupInfo", code);
-    if (threads > most)
-        return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
-                       "opencl: kernel %s needs %zu threads a block, the device takes %zu",
-                       launch->entry, threads, most);
-    if (launch->shared_bytes > 0)
-        return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
-                       "opencl: kernel %s asks for %u bytes of dynamic shared memory",
-                       launch->entry, launch->shared_bytes);
-    return AULE_OK;
-}
-
-static aule_status build(OpenCL *o, Program *p, AuSink sink)
-{
-    const char *text = p->variant->code;
-    size_t length = (size_t)p->variant->code_bytes;
-    cl_int code;
-    p->program = o->cl.clCreateProgramWithSource(o->context, 1, &text, &length, &code);
-    if (code != 0) return check(sink, "clCreateProgramWithSource", code);
-    code = o->cl.clBuildProgram(p->program, 1, &o->device, "-cl-std=CL1.2", NULL, NULL);
-    if (code != 0) return fail_build(o, p, code, sink);
-    for (uint32_t i = 0; i < p->variant->launch_count; i++) {
-        const aule_launch_v1 *launch = rt_launch(p->variant, i);
-        p->kernels[i] = o->cl.clCreateKernel(p->program, launch->entry, &code);
-        if (code != 0) return check(sink, "clCreateKernel", code);
-        aule_status status = check_kernel(o, p->kernels[i], launch, sink);
-        if (status) return status;
-    }
-    return AULE_OK;
-}
-
-static aule_status load(void *state, const aule_variant_v1 *variant, void **program, AuSink sink)
-{
-    OpenCL *o = state;
-    if (variant->code_format != AULE_CODE_OPENCL_C)
-        return rt_fail(sink, AULE_ERROR_UNSUPPORTED, "opencl: code of format %u, expected OpenCL C",
-                       variant->code_format);
-    Program *p = rt_alloc(o->memory, sizeof *p);
-    cl_kernel *kernels = rt_alloc_array(o->memory, variant->launch_count, sizeof *kernels);
-    if (!p || !kernels) {
-        rt_free(p);
-        rt_free(kernels);
-        return rt_fail_memory(sink);
-    }
-    p->variant = variant;
-    p->kernels = kernels;
-    pthread_mutex_init(&p->lock, NULL);
-    aule_status status = build(o, p, sink);
-    if (status)
-        unload(o, p);
-    else
-        *program = p;
-    return status;
-}
-
-/* ---- launching */
-
-static aule_status set_args(OpenCL *o, cl_kernel kernel, const aule_launch_v1 *launch,
-                            const AuLaunch *given, AuSink sink)
-{
-    cl_uint at = 0;
-    for (uint32_t i = 0; i < launch->slot_count; i++) {
-        uint64_t value = given->slots[i];
-        cl_int code = 0;
-        switch ((aule_slot_type)launch->slots[i].type) {
-        case AULE_SLOT_PTR:
-            code = o->cl.clSetKernelArg(kernel, at++, sizeof(cl_mem), value ? &value : NULL);
-            if (code == 0)
-                code = o->cl.clSetKernelArg(kernel, at++, sizeof(int64_t), &given->offsets[i]);
-            break;
-        case AULE_SLOT_I32:
-        case AULE_SLOT_F32:
-            code = o->cl.clSetKernelArg(kernel, at++, 4, &value);
-            break; /* the low half: little-endian */
-        case AULE_SLOT_I64: code = o->cl.clSetKernelArg(kernel, at++, 8, &value); break;
-        }
-        if (code != 0) {
-            char number[16];
-            return rt_fail(sink, AULE_ERROR_DRIVER, "opencl: clSetKernelArg %u of %s: %s", at - 1,
-                           launch->entry, rt_opencl_error(code, number));
-        }
-    }
-    return AULE_OK;
-}
-
-/* Launches come one after the other; a queue of the caller's may run out of order. */
-static cl_int order(OpenCL *o, cl_command_queue queue)
-{
-    cl_ulong properties = 0;
-    if (queue == o->queue) return 0;
-    cl_int code = o->cl.clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties,
-                                              &properties, NULL);
-    if (code != 0 || !(properties & CL_QUEUE_OUT_OF_ORDER)) return code;
-    return o->cl.clEnqueueBarrierWithWaitList(queue, 0, NULL, NULL);
-}
-
-static aule_status launch(void *state, void *program, void *queue, const AuLaunch *given,
-                          AuSink sink)
-{
-    OpenCL *o = state;
-    Program *p = program;
-    const aule_launch_v1 *launch = rt_launch(p->variant, given->index);
-    cl_command_queue on = queue ? queue : o->queue;
-    size_t global[3], local[3];
-    for (int axis = 0; axis < 3; axis++) {
-        local[axis] = launch->block[axis] ? launch->block[axis] : 1;
-        global[axis] = (size_t)given->grid[axis] * local[axis];
-    }
-    aule_status status = check(sink, "the caller's queue", order(o, on));
-    if (status) return status;
-    pthread_mutex_lock(&p->lock);
-    status = set_args(o, p->kernels[given->index], launch, given, sink);
-    if (!status)
-        status = check(sink, "clEnqueueNDRangeKernel",
-                       o->cl.clEnqueueNDRangeKernel(on, p->kernels[given->index], 3, NULL, global,
-                                                    local, 0, NULL, NULL));
-    pthread_mutex_unlock(&p->lock);
-    return status;
-}
-
-static aule_status zero(void *state, void *queue, void *data, uint64_t offset, uint64_t bytes,
-                        AuSink sink)
-{
-    OpenCL *o = state;
-    cl_command_queue on = queue ? queue : o->queue;
-    unsigned char nothing = 0;
-    aule_status status = check(sink, "the caller's queue", order(o, on));
-    if (status) return status;
-    return check(sink, "clEnqueueFillBuffer",
-                 o->cl.clEnqueueFillBuffer(on, data, &nothing, 1, (size_t)offset, (size_t)bytes, 0,
-                                           NULL, NULL));
-}
+/* ---- memory */
 
 static aule_status synchronize(void *state, void *queue, AuSink sink)
 {
     OpenCL *o = state;
-    return check(sink, "clFinish", o->cl.clFinish(queue ? queue : o->queue));
+    return rt_opencl_check(sink, "clFinish", o->cl.clFinish(queue ? queue : o->queue));
 }
-
-/* ---- memory */
 
 static aule_status check_memory(void *state, const char *name, void *data, uint64_t bytes,
                                 AuSink sink)
@@ -451,8 +243,8 @@ static aule_status buffer_new(void *state, uint64_t bytes, void **data, AuSink s
     cl_int code;
     cl_mem buffer = o->cl.clCreateBuffer(o->context, CL_MEM_READ_WRITE, (size_t)bytes, NULL, &code);
     if (code == 0) *data = buffer;
-    if (code == -61) return fail(sink, AULE_ERROR_MEMORY, "clCreateBuffer", code);
-    return check(sink, "clCreateBuffer", code);
+    if (code == -61) return rt_opencl_fail(sink, AULE_ERROR_MEMORY, "clCreateBuffer", code);
+    return rt_opencl_check(sink, "clCreateBuffer", code);
 }
 
 static void buffer_free(void *state, void *data)
@@ -465,18 +257,18 @@ static aule_status upload(void *state, void *data, uint64_t offset, const void *
                           uint64_t bytes, AuSink sink)
 {
     OpenCL *o = state;
-    return check(sink, "clEnqueueWriteBuffer",
-                 o->cl.clEnqueueWriteBuffer(o->queue, data, 1, (size_t)offset, (size_t)bytes, from,
-                                            0, NULL, NULL));
+    return rt_opencl_check(sink, "clEnqueueWriteBuffer",
+                           o->cl.clEnqueueWriteBuffer(o->queue, data, 1, (size_t)offset,
+                                                      (size_t)bytes, from, 0, NULL, NULL));
 }
 
 static aule_status download(void *state, void *data, uint64_t offset, void *to, uint64_t bytes,
                             AuSink sink)
 {
     OpenCL *o = state;
-    return check(sink, "clEnqueueReadBuffer",
-                 o->cl.clEnqueueReadBuffer(o->queue, data, 1, (size_t)offset, (size_t)bytes, to, 0,
-                                           NULL, NULL));
+    return rt_opencl_check(sink, "clEnqueueReadBuffer",
+                           o->cl.clEnqueueReadBuffer(o->queue, data, 1, (size_t)offset,
+                                                     (size_t)bytes, to, 0, NULL, NULL));
 }
 
 /* ---- events: markers in the queue */
@@ -498,13 +290,14 @@ static aule_status event_record(void *state, void *queue, void **event, AuSink s
         *event = point;
     else
         rt_free(point);
-    return check(sink, "clEnqueueMarkerWithWaitList", code);
+    return rt_opencl_check(sink, "clEnqueueMarkerWithWaitList", code);
 }
 
 static aule_status event_wait(void *event, AuSink sink)
 {
     Point *point = event;
-    return check(sink, "clWaitForEvents", point->owner->cl.clWaitForEvents(1, &point->event));
+    return rt_opencl_check(sink, "clWaitForEvents",
+                           point->owner->cl.clWaitForEvents(1, &point->event));
 }
 
 static aule_status event_elapsed(void *first, void *last, uint64_t *nanoseconds, AuSink sink)
@@ -517,7 +310,7 @@ static aule_status event_elapsed(void *first, void *last, uint64_t *nanoseconds,
         const AuOpenCL *cl = &points[i]->owner->cl;
         cl_int code = cl->clGetEventProfilingInfo(points[i]->event, CL_PROFILING_COMMAND_END,
                                                   sizeof times[i], &times[i], NULL);
-        if (code != 0) return check(sink, "clGetEventProfilingInfo", code);
+        if (code != 0) return rt_opencl_check(sink, "clGetEventProfilingInfo", code);
     }
     *nanoseconds = times[1] - times[0];
     return AULE_OK;
@@ -538,11 +331,11 @@ const AuBackend au_backend_opencl = {
     .find = find,
     .open = open_opencl,
     .close = close_opencl,
-    .load = load,
-    .unload = unload,
+    .load = rt_opencl_load,
+    .unload = rt_opencl_unload,
     .check_memory = check_memory,
-    .launch = launch,
-    .zero = zero,
+    .launch = rt_opencl_launch,
+    .zero = rt_opencl_zero,
     .synchronize = synchronize,
     .buffer_new = buffer_new,
     .buffer_free = buffer_free,

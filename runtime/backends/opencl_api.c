@@ -25,7 +25,7 @@ static void *open_library(AuText *why)
     return NULL;
 }
 
-bool rt_opencl_load(AuOpenCL *cl, AuText *why)
+bool rt_opencl_api(AuOpenCL *cl, AuText *why)
 {
     void *library = open_library(why);
     bool fine = library != NULL;

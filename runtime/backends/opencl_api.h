@@ -53,7 +53,7 @@ typedef struct AuOpenCL {
 } AuOpenCL;
 
 /* false: [why] says what is missing; a text with no end. */
-bool rt_opencl_load(AuOpenCL *cl, AuText *why);
+bool rt_opencl_api(AuOpenCL *cl, AuText *why);
 
 /* "CL_OUT_OF_RESOURCES", or the number. */
 const char *rt_opencl_error(cl_int code, char buffer[16]);

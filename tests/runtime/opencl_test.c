@@ -114,7 +114,7 @@ static void test_callers_queue(void **state)
     cl_platform_id platform;
     cl_device_id device;
     cl_int code;
-    assert_true(rt_opencl_load(&cl, &why));
+    assert_true(rt_opencl_api(&cl, &why));
     assert_int_equal(cl.clGetPlatformIDs(1, &platform, NULL), 0);
     assert_int_equal(cl.clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL), 0);
     cl_context context = cl.clCreateContext(NULL, 1, &device, NULL, NULL, &code);

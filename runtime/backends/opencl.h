@@ -1,0 +1,30 @@
+/* opencl.h - what the two halves of the OpenCL backend share: opencl.c has devices, memory and events, opencl_launch.c code and
+ * launches. */
+#ifndef AU_RUNTIME_OPENCL_H
+#define AU_RUNTIME_OPENCL_H
+
+#include "backend.h"
+#include "opencl_api.h"
+
+/* A device's state. */
+typedef struct OpenCL {
+    AuMemory memory;
+    AuOpenCL cl;
+    cl_device_id device;
+    cl_context context;
+    cl_command_queue queue;
+} OpenCL;
+
+/* Errors of a driver's call; check: 0 is fine. */
+aule_status rt_opencl_fail(AuSink sink, aule_status status, const char *function, cl_int code);
+aule_status rt_opencl_check(AuSink sink, const char *function, cl_int code);
+
+aule_status rt_opencl_load(void *state, const aule_variant_v1 *variant, void **program,
+                           AuSink sink);
+void rt_opencl_unload(void *state, void *program);
+aule_status rt_opencl_launch(void *state, void *program, void *queue, const AuLaunch *given,
+                             AuSink sink);
+aule_status rt_opencl_zero(void *state, void *queue, void *data, uint64_t offset, uint64_t bytes,
+                           AuSink sink);
+
+#endif

@@ -1,0 +1,202 @@
+/* opencl_launch.c - code and launches of the OpenCL backend.
+ * A pointer slot of a parameter block becomes two kernel arguments, the buffer and a `long` with the offset of element 0 in elements;
+ * an optional tensor that was not passed becomes a null buffer. */
+#include "opencl.h"
+
+#include <pthread.h>
+
+#include "../descriptor.h"
+
+/* Arguments are state of the kernel object: setting them and enqueueing must not be interleaved. */
+typedef struct Program {
+    const aule_variant_v1 *variant;
+    pthread_mutex_t lock;
+    cl_program program;
+    cl_kernel *kernels; /* one a launch */
+} Program;
+
+/* ---- code */
+
+void rt_opencl_unload(void *state, void *program)
+{
+    OpenCL *o = state;
+    Program *p = program;
+    for (uint32_t i = 0; p->kernels && i < p->variant->launch_count; i++)
+        if (p->kernels[i]) o->cl.clReleaseKernel(p->kernels[i]);
+    if (p->program) o->cl.clReleaseProgram(p->program);
+    pthread_mutex_destroy(&p->lock);
+    rt_free(p->kernels);
+    rt_free(p);
+}
+
+static aule_status fail_build(OpenCL *o, const Program *p, cl_int code, AuSink sink)
+{
+    enum { SHOWN = 4000 };
+    char number[16];
+    size_t bytes = 0;
+    o->cl.clGetProgramBuildInfo(p->program, o->device, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes);
+    char *log = rt_alloc(o->memory, bytes + 1);
+    if (log && bytes)
+        o->cl.clGetProgramBuildInfo(p->program, o->device, CL_PROGRAM_BUILD_LOG, bytes, log, NULL);
+    aule_status status =
+        rt_fail(sink, AULE_ERROR_BUILD,
+                "opencl: clBuildProgram of '%s': %s; the driver's log: %.*s", p->variant->schedule,
+                rt_opencl_error(code, number), (int)SHOWN, log && *log ? log : "empty");
+    rt_free(log);
+    return status;
+}
+
+static uint32_t arg_count(const aule_launch_v1 *launch)
+{
+    uint32_t count = launch->slot_count;
+    for (uint32_t i = 0; i < launch->slot_count; i++)
+        count += launch->slots[i].type == AULE_SLOT_PTR;
+    return count;
+}
+
+/* What clEnqueueNDRangeKernel would refuse at each launch, once and with numbers. */
+static aule_status check_kernel(OpenCL *o, cl_kernel kernel, const aule_launch_v1 *launch,
+                                AuSink sink)
+{
+    cl_uint args = 0;
+    size_t threads = (size_t)launch->block[0] * launch->block[1] * launch->block[2], most = 0;
+    cl_int code = o->cl.clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof args, &args, NULL);
+    if (code != 0) return rt_opencl_check(sink, "clGetKernelInfo", code);
+    if (args != arg_count(launch))
+        return rt_fail(sink, AULE_ERROR_ARTIFACT,
+                       "opencl: kernel %s takes %u arguments, its parameter block makes %u",
+                       launch->entry, args, arg_count(launch));
+    code = o->cl.clGetKernelWorkGroupInfo(kernel, o->device, CL_KERNEL_WORK_GROUP_SIZE, sizeof most,
+                                          &most, NULL);
+    if (code != 0) return rt_opencl_check(sink, "clGetKernelWorkGroupInfo", code);
+    if (threads > most)
+        return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
+                       "opencl: kernel %s needs %zu threads a block, the device takes %zu",
+                       launch->entry, threads, most);
+    if (launch->shared_bytes > 0)
+        return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
+                       "opencl: kernel %s asks for %u bytes of dynamic shared memory",
+                       launch->entry, launch->shared_bytes);
+    return AULE_OK;
+}
+
+static aule_status build(OpenCL *o, Program *p, AuSink sink)
+{
+    const char *text = p->variant->code;
+    size_t length = (size_t)p->variant->code_bytes;
+    cl_int code;
+    p->program = o->cl.clCreateProgramWithSource(o->context, 1, &text, &length, &code);
+    if (code != 0) return rt_opencl_check(sink, "clCreateProgramWithSource", code);
+    code = o->cl.clBuildProgram(p->program, 1, &o->device, "-cl-std=CL1.2", NULL, NULL);
+    if (code != 0) return fail_build(o, p, code, sink);
+    for (uint32_t i = 0; i < p->variant->launch_count; i++) {
+        const aule_launch_v1 *launch = rt_launch(p->variant, i);
+        p->kernels[i] = o->cl.clCreateKernel(p->program, launch->entry, &code);
+        if (code != 0) return rt_opencl_check(sink, "clCreateKernel", code);
+        aule_status status = check_kernel(o, p->kernels[i], launch, sink);
+        if (status) return status;
+    }
+    return AULE_OK;
+}
+
+aule_status rt_opencl_load(void *state, const aule_variant_v1 *variant, void **program, AuSink sink)
+{
+    OpenCL *o = state;
+    if (variant->code_format != AULE_CODE_OPENCL_C)
+        return rt_fail(sink, AULE_ERROR_UNSUPPORTED, "opencl: code of format %u, expected OpenCL C",
+                       variant->code_format);
+    Program *p = rt_alloc(o->memory, sizeof *p);
+    cl_kernel *kernels = rt_alloc_array(o->memory, variant->launch_count, sizeof *kernels);
+    if (!p || !kernels) {
+        rt_free(p);
+        rt_free(kernels);
+        return rt_fail_memory(sink);
+    }
+    p->variant = variant;
+    p->kernels = kernels;
+    pthread_mutex_init(&p->lock, NULL);
+    aule_status status = build(o, p, sink);
+    if (status)
+        rt_opencl_unload(o, p);
+    else
+        *program = p;
+    return status;
+}
+
+/* ---- launching */
+
+static aule_status set_args(OpenCL *o, cl_kernel kernel, const aule_launch_v1 *launch,
+                            const AuLaunch *given, AuSink sink)
+{
+    cl_uint at = 0;
+    for (uint32_t i = 0; i < launch->slot_count; i++) {
+        uint64_t value = given->slots[i];
+        cl_int code = 0;
+        switch ((aule_slot_type)launch->slots[i].type) {
+        case AULE_SLOT_PTR:
+            code = o->cl.clSetKernelArg(kernel, at++, sizeof(cl_mem), value ? &value : NULL);
+            if (code == 0)
+                code = o->cl.clSetKernelArg(kernel, at++, sizeof(int64_t), &given->offsets[i]);
+            break;
+        case AULE_SLOT_I32:
+        case AULE_SLOT_F32:
+            code = o->cl.clSetKernelArg(kernel, at++, 4, &value);
+            break; /* the low half: little-endian */
+        case AULE_SLOT_I64: code = o->cl.clSetKernelArg(kernel, at++, 8, &value); break;
+        }
+        if (code != 0) {
+            char number[16];
+            return rt_fail(sink, AULE_ERROR_DRIVER, "opencl: clSetKernelArg %u of %s: %s", at - 1,
+                           launch->entry, rt_opencl_error(code, number));
+        }
+    }
+    return AULE_OK;
+}
+
+/* Launches come one after the other; a queue of the caller's may run out of order. */
+static cl_int order(OpenCL *o, cl_command_queue queue)
+{
+    cl_ulong properties = 0;
+    if (queue == o->queue) return 0;
+    cl_int code = o->cl.clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties,
+                                              &properties, NULL);
+    if (code != 0 || !(properties & CL_QUEUE_OUT_OF_ORDER)) return code;
+    return o->cl.clEnqueueBarrierWithWaitList(queue, 0, NULL, NULL);
+}
+
+aule_status rt_opencl_launch(void *state, void *program, void *queue, const AuLaunch *given,
+                             AuSink sink)
+{
+    OpenCL *o = state;
+    Program *p = program;
+    const aule_launch_v1 *launch = rt_launch(p->variant, given->index);
+    cl_command_queue on = queue ? queue : o->queue;
+    size_t global[3], local[3];
+    for (int axis = 0; axis < 3; axis++) {
+        local[axis] = launch->block[axis] ? launch->block[axis] : 1;
+        global[axis] = (size_t)given->grid[axis] * local[axis];
+    }
+    aule_status status = rt_opencl_check(sink, "the caller's queue", order(o, on));
+    if (status) return status;
+    pthread_mutex_lock(&p->lock);
+    status = set_args(o, p->kernels[given->index], launch, given, sink);
+    if (!status)
+        status = rt_opencl_check(sink, "clEnqueueNDRangeKernel",
+                                 o->cl.clEnqueueNDRangeKernel(on, p->kernels[given->index], 3, NULL,
+                                                              global, local, 0, NULL, NULL));
+    pthread_mutex_unlock(&p->lock);
+    return status;
+}
+
+aule_status rt_opencl_zero(void *state, void *queue, void *data, uint64_t offset, uint64_t bytes,
+                           AuSink sink)
+{
+    OpenCL *o = state;
+    cl_command_queue on = queue ? queue : o->queue;
+    unsigned char nothing = 0;
+    aule_status status = rt_opencl_check(sink, "the caller's queue", order(o, on));
+    if (status) return status;
+    return rt_opencl_check(sink, "clEnqueueFillBuffer",
+                           o->cl.clEnqueueFillBuffer(on, data, &nothing, 1, (size_t)offset,
+                                                     (size_t)bytes, 0, NULL, NULL));
+}

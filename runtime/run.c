@@ -1,0 +1,168 @@
+/* run.c - runs of plans: parameter blocks are filled and handed to the backend. Nothing here allocates. See plan.h. */
+#include "plan.h"
+
+/* One run: the plan's values, or the caller's new ones. */
+typedef struct Run {
+    const aule_plan *plan;
+    const AuBound *bound;
+    const AuLayout *layout;
+    const aule_address *at; /* by index of the signature */
+    aule_run given;
+} Run;
+
+static uint64_t low_half(int32_t value) { return (uint32_t)value; }
+
+static uint64_t param_slot(const aule_value *value, uint32_t dtype)
+{
+    uint32_t bits;
+    if (dtype == AULE_I64) return (uint64_t)value->i;
+    if (dtype != AULE_F32) return low_half((int32_t)value->i);
+    float single = (float)value->f;
+    memcpy(&bits, &single, sizeof bits);
+    return bits;
+}
+
+static uint64_t number_slot(const aule_slot_v1 *slot, int64_t value)
+{
+    return slot->type == AULE_SLOT_I32 ? low_half((int32_t)value) : (uint64_t)value;
+}
+
+/* The parameter block of one launch. */
+static void fill_slots(const Run *run, const aule_launch_v1 *launch, uint64_t *slots,
+                       int64_t *offsets)
+{
+    const aule_plan *plan = run->plan;
+    bool flat = plan->device->backend->flat;
+    for (uint32_t i = 0; i < launch->slot_count; i++) {
+        const aule_slot_v1 *slot = &launch->slots[i];
+        uint32_t index = slot->index;
+        offsets[i] = 0;
+        switch ((aule_slot_kind)slot->kind) {
+        case AULE_SLOT_TENSOR: {
+            const aule_address *at = &run->at[index];
+            uint64_t bytes =
+                plan->bound.tensors[index] ? rt_dtype_bytes(plan->bound.dtypes[index]) : 1;
+            slots[i] = (uint64_t)(uintptr_t)at->data + (flat ? at->byte_offset : 0);
+            offsets[i] = (int64_t)(at->byte_offset / bytes);
+            break;
+        }
+        case AULE_SLOT_STRIDE:
+            slots[i] = number_slot(slot, run->bound->strides[index][slot->dim]);
+            break;
+        case AULE_SLOT_SIZE: slots[i] = number_slot(slot, run->bound->sizes[index]); break;
+        case AULE_SLOT_PARAM:
+            slots[i] =
+                param_slot(&run->bound->params[index], rt_param(plan->attention, index)->dtype);
+            break;
+        case AULE_SLOT_WORKSPACE: {
+            uint64_t at = run->layout->region_at[index];
+            slots[i] = (uint64_t)(uintptr_t)run->given.workspace + (flat ? at : 0);
+            offsets[i] = (int64_t)(at / (slot->dim ? slot->dim : 1));
+            break;
+        }
+        case AULE_SLOT_PRESENT: slots[i] = plan->bound.tensors[index] != NULL; break;
+        }
+    }
+}
+
+static aule_status check_workspace(const Run *run, AuSink sink)
+{
+    const AuLayout *layout = run->layout;
+    const char *name = run->plan->attention->name;
+    if (layout->workspace_bytes == 0) return AULE_OK;
+    if (!run->given.workspace)
+        return rt_fail(sink, AULE_ERROR_WORKSPACE, "%s: no workspace, expected %llu bytes", name,
+                       (unsigned long long)layout->workspace_bytes);
+    if (run->given.workspace_bytes < layout->workspace_bytes)
+        return rt_fail(sink, AULE_ERROR_WORKSPACE,
+                       "%s: the workspace has %llu bytes, expected %llu", name,
+                       (unsigned long long)run->given.workspace_bytes,
+                       (unsigned long long)layout->workspace_bytes);
+    if (run->plan->device->backend->flat &&
+        (uintptr_t)run->given.workspace % layout->workspace_align != 0)
+        return rt_fail(sink, AULE_ERROR_WORKSPACE, "%s: the workspace is not aligned to %u bytes",
+                       name, layout->workspace_align);
+    return AULE_OK;
+}
+
+static aule_status launch_all(const Run *run, AuSink sink)
+{
+    const aule_plan *plan = run->plan;
+    const AuBackend *backend = plan->device->backend;
+    void *state = plan->device->state, *queue = run->given.queue;
+    for (uint32_t i = 0; i < plan->variant->workspace_count; i++) {
+        if (!plan->variant->workspaces[i].zeroed || run->layout->region_bytes[i] == 0) continue;
+        aule_status status =
+            backend->zero(state, queue, run->given.workspace, run->layout->region_at[i],
+                          run->layout->region_bytes[i], sink);
+        if (status) return status;
+    }
+    uint64_t slots[AU_MAX_SLOTS];
+    int64_t offsets[AU_MAX_SLOTS];
+    for (uint32_t i = 0; i < plan->variant->launch_count; i++) {
+        const uint32_t *grid = run->layout->grid[i];
+        if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) continue;
+        fill_slots(run, rt_launch(plan->variant, i), slots, offsets);
+        AuLaunch launch = {i, {grid[0], grid[1], grid[2]}, slots, offsets};
+        aule_status status = backend->launch(state, plan->code, queue, &launch, sink);
+        if (status) return status;
+    }
+    return AULE_OK;
+}
+
+/* New parameters: all that depends on them, again. Out of line, for its stack. */
+static __attribute__((noinline)) aule_status run_with_params(const Run *planned, AuSink sink)
+{
+    const aule_plan *plan = planned->plan;
+    AuBound bound = plan->bound;
+    AuLayout layout;
+    Run run = *planned;
+    run.bound = &bound;
+    run.layout = &layout;
+    aule_status status = rt_bind_params(plan->attention, plan->param_args, plan->param_arg_count,
+                                        run.given.params, &bound, sink);
+    if (!status) status = rt_layout(plan->attention, plan->variant, &bound, &layout, sink);
+    if (!status) status = check_workspace(&run, sink);
+    return status ? status : launch_all(&run, sink);
+}
+
+static aule_status move_tensors(const aule_plan *plan, const aule_address *given, aule_address *at,
+                                AuSink sink)
+{
+    memcpy(at, plan->at, sizeof plan->at);
+    for (size_t i = 0; i < plan->tensor_arg_count; i++) {
+        aule_status status = rt_check_address(plan, plan->tensor_args[i], &given[i], sink);
+        if (status) return status;
+        at[plan->tensor_args[i]] = given[i];
+    }
+    return AULE_OK;
+}
+
+aule_status aule_plan_run(const aule_plan *plan, const aule_run *given, aule_error **error)
+{
+    AuSink sink = {plan ? plan->memory : rt_memory(NULL), error};
+    if (!plan) return rt_fail(sink, AULE_ERROR_USAGE, "aule_plan_run: plan must not be NULL");
+    aule_address moved[AU_MAX_TENSORS];
+    Run run = {.plan = plan, .bound = &plan->bound, .layout = &plan->layout, .at = plan->at};
+    aule_status status =
+        rt_read_options(&run.given, sizeof run.given, sizeof run.given, given, "aule_run", sink);
+    if (!status && run.given.tensors) {
+        status = move_tensors(plan, run.given.tensors, moved, sink);
+        run.at = moved;
+    }
+    if (status) return status;
+    if (run.given.params) return run_with_params(&run, sink);
+    status = check_workspace(&run, sink);
+    return status ? status : launch_all(&run, sink);
+}
+
+aule_status aule_attention_run(aule_attention *attention, aule_device *device,
+                               const aule_call *call, const aule_run *run, aule_error **error)
+{
+    aule_plan *plan;
+    aule_status status = aule_plan_new(attention, device, call, &plan, error);
+    if (status) return status;
+    status = aule_plan_run(plan, run, error);
+    aule_plan_free(plan);
+    return status;
+}
