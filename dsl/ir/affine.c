@@ -1,6 +1,8 @@
-/* affine.c - see affine.h. The mask is driven into disjunctive form: && multiplies cases, || joins them, ! is pushed down to the
- * comparisons; min, max, abs and where inside of a comparison split it into cases, a floor division by a constant moves to the other
- * side. What does not fit (data, products of i and j, too many cases) is `unknown`: true of fewer pairs than the rest of its case. */
+/* affine.c - see affine.h. The mask is driven into disjunctive form: && multiplies cases, || joins
+ * them, ! is pushed down to the comparisons; min, max, abs and where inside of a comparison split
+ * it into cases, a floor division by a constant moves to the other side. What does not fit (data,
+ * products of i and j, too many cases) is `unknown`: true of fewer pairs than the rest of its
+ * case. */
 #include "affine.h"
 
 #include <stdlib.h>
@@ -246,7 +248,8 @@ static AuCases with_expr(Splitter *s, AuAffine f, AuExpr e, int64_t k)
     return at_least_0(s, f);
 }
 
-/* k * floor(x / c) + f >= 0 with k = 1 or -1, c > 0, and no j in f: x + c f >= 0, or c f + c - 1 - x >= 0. */
+/* k * floor(x / c) + f >= 0 with k = 1 or -1, c > 0, and no j in f. That is, for k = 1,
+ * x + c f >= 0, and for k = -1, c f + c - 1 - x >= 0. */
 static AuCases split_quotient(Splitter *s, AuAffine f, AuExpr e, int64_t k)
 {
     const AuAttn *a = s->a;

@@ -1,6 +1,7 @@
-/* affine.h - a mask as cases: it holds where one of them does, and a case is what must hold together.
- * With i the row and j the column of a tile of pairs, a case is a list of inequalities that are affine in i and j, a list of
- * conditions that depend on neither, and whether anything else was there, too, that is none of these. */
+/* affine.h - a mask as cases: it holds where one of them does, and a case is what must hold
+ * together. With i the row and j the column of a tile of pairs, a case is a list of inequalities
+ * that are affine in i and j, a list of conditions that depend on neither, and whether anything
+ * else was there, too, that is none of these. */
 #ifndef AU_DSL_ATTN_AFFINE_H
 #define AU_DSL_ATTN_AFFINE_H
 

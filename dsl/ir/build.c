@@ -1,7 +1,7 @@
 /* build.c - makes nodes of the attention IR: type, axes, hash-consing; substitution; the op table.
- * Equal expressions become one node, whose arguments have smaller indices. Nothing is folded or reordered here (simplify.c),
- * and nothing is refused: a node whose arguments have wrong types is built with the type that its rule gives, for
- * attn_verify to report with the place. */
+ * Equal expressions become one node, whose arguments have smaller indices. Nothing is folded or
+ * reordered here (simplify.c), and nothing is refused: a node whose arguments have wrong types is
+ * built with the type that its rule gives, for attn_verify to report with the place. */
 #include "attn.h"
 
 #include <ctype.h>

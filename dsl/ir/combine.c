@@ -1,10 +1,12 @@
-/* combine.c - derives how the row scales of two disjoint sets of keys join, from what online_fwd does to them in a tile:
+/* combine.c - derives how the row scales of two disjoint sets of keys join, from what online_fwd
+ * does to them in a tile:
  *   m' = max(m, rowmax(..))        a running maximum:       max(a, b)
  *   r' = r + rowsum(..)            a sum:                   a + b
  *   r' = t(r, m, m') + rowsum(..)  a sum rescaled by them:  t(a) + t(b), with the joined m for m'
  *   x' = f(m', r', ..)             a function of others:    the same of the joined ones
- * and the factors of the outputs from the rescaling of a tile in the same way. The argument: to add a tile to a state is to
- * join the tile's own state to it. What was derived is tried on random rows before it is believed. */
+ * and the factors of the outputs from the rescaling of a tile in the same way. The argument: to
+ * add a tile to a state is to join the tile's own state to it. What was derived is tried on random
+ * rows before it is believed. */
 #include "attn.h"
 
 typedef struct Deriver {
@@ -27,8 +29,8 @@ static bool reaches(const AuAttn *a, AuExpr e, AuOp one, AuOp two)
     return false;
 }
 
-/* [e], in which the new value of a derived scale becomes its joined value, and states are side a's, or side b's if [b].
- * None: something of the tile is left. */
+/* [e], in which the new value of a derived scale becomes its joined value, and states are side
+ * a's, or side b's if [b]. None: something of the tile is left. */
 static AuExpr join(Deriver *d, AuExpr e, bool b)
 {
     AuAttn *a = d->a;

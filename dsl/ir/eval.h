@@ -1,11 +1,12 @@
-/* eval.h - programs: expressions of one place, evaluated in f64 over a vector of keys or of channels at once.
- * A program is made of roots and of the axis that its vectors run along. Nodes without that axis are single values; nodes that
- * depend on nothing that changed since the last run keep theirs. Leaves that need a context (tensors, indices, states) are
- * computed by a function of the user's.
+/* eval.h - programs: expressions of one place, evaluated in f64 over a vector of keys or of
+ * channels at once. A program is made of roots and of the axis that its vectors run along. Nodes
+ * without that axis are single values; nodes that depend on nothing that changed since the last
+ * run keep theirs. Leaves that need a context (tensors, indices, states) are computed by a
+ * function of the user's.
  *
- * What is not chosen is not read: an index out of range does not fail where it happens. It marks its element as bad, marks spread
- * to whatever uses the element, but not through the sides that &&, || and where did not choose, and whoever uses a root's element
- * asks whether it is bad. */
+ * What is not chosen is not read: an index out of range does not fail where it happens. It marks
+ * its element as bad, marks spread to whatever uses the element, but not through the sides that
+ * &&, || and where did not choose, and whoever uses a root's element asks whether it is bad. */
 #ifndef AU_DSL_ATTN_EVAL_H
 #define AU_DSL_ATTN_EVAL_H
 
@@ -22,7 +23,8 @@ typedef struct AuStep {
 } AuStep;
 
 typedef struct AuProgram AuProgram;
-/* Fills value (count entries, 1 if the step is no vector), and bad by attn_step_bad. The arguments are computed. */
+/* Fills value (count entries, 1 if the step is no vector), and bad by attn_step_mark_bad. The arguments
+ * are computed. */
 typedef void (*AuLeafFunction)(void *user, AuProgram *p, AuStep *step, uint32_t count);
 
 struct AuProgram {
@@ -45,7 +47,8 @@ enum { AU_CHANGED_ALL = 255 };
 AuProgram *attn_program_new(AuArena *arena, const AuAttn *a, const AuExpr *roots,
                             uint32_t root_count, uint8_t across, uint32_t capacity,
                             AuLeafFunction leaf, void *user);
-/* Computes the first [count] elements; [changed] are the axes whose index, or leaves whose axes, changed. */
+/* Computes the first [count] elements; [changed] are the axes whose index, or leaves whose axes,
+ * changed. */
 void attn_program_run(AuProgram *p, uint8_t changed, uint32_t count);
 
 static inline double attn_step_at(const AuStep *s, uint32_t i)

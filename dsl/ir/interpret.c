@@ -1,7 +1,9 @@
-/* interpret.c - the f64 oracle: an attention evaluated exactly as the section "Meaning" of the language says, row by row.
- * For each batch and head: the keys and values of the head, modified; for each query: mask, raw products, scores; the pairs that
- * take part, packed together; tiles of them through online_fwd; the epilogue. A tile without a pair is not there at all.
- * With round_to, the same steps in the arithmetic of a plain kernel, for the rule about errors (docs/attention-ir.md). */
+/* interpret.c - the f64 oracle: an attention evaluated exactly as the section "Meaning" of the
+ * language says, row by row. For each batch and head: the keys and values of the head, modified;
+ * for each query: mask, raw products, scores; the pairs that take part, packed together; tiles of
+ * them through online_fwd; the epilogue. A tile without a pair is not there at all. With round_to,
+ * the same steps in the arithmetic of a plain kernel, for the rule about errors
+ * (docs/attention-ir.md). */
 #include "oracle.h"
 
 #include <string.h>
@@ -109,7 +111,8 @@ static void multiply_query(AuOracle *o)
     }
 }
 
-/* The pairs that take part, packed into o->scores and o->kv. What the mask does not admit is not read, so it cannot fail. */
+/* The pairs that take part, packed into o->scores and o->kv. What the mask does not admit is not
+ * read, so it cannot fail. */
 static bool gather_scores(AuOracle *o)
 {
     const uint32_t T = (uint32_t)o->T;
@@ -212,7 +215,8 @@ static bool write_finals(AuOracle *o, int64_t at)
     return true;
 }
 
-/* The epilogue is linear in o (forward would not hold otherwise), so it turns weights as it turns outputs. */
+/* The epilogue is linear in o (forward would not hold otherwise), so it turns weights as it turns
+ * outputs. */
 static bool write_weights(AuOracle *o, double *row)
 {
     memset(row, 0, (size_t)o->T * sizeof *row);

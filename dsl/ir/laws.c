@@ -1,6 +1,7 @@
-/* laws.c - the laws of an online function, tried on random rows in f64 (a falsifier, not a proof; the seeds are fixed).
- * A row of scores and values is cut in two parts. Each part alone, one after the other, both at once, and joined by combine:
- * all ways must end with the same row scales and the same output. Parameters, inputs and indices get random values. */
+/* laws.c - the laws of an online function, tried on random rows in f64 (a falsifier, not a proof;
+ * the seeds are fixed). A row of scores and values is cut in two parts. Each part alone, one after
+ * the other, both at once, and joined by combine: all ways must end with the same row scales and
+ * the same output. Parameters, inputs and indices get random values. */
 #include <math.h>
 
 #include "eval.h"
@@ -16,8 +17,8 @@ typedef struct Row {
 /* The state of a row, or of a part of it. */
 typedef struct State {
     double *scales;
-    double o,
-        size; /* the unfinished output, and the sum of its terms' magnitudes, which rounding is measured by */
+    double o;    /* the unfinished output */
+    double size; /* the sum of its terms' magnitudes, which rounding is measured by */
 } State;
 
 typedef struct Laws {

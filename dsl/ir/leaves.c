@@ -1,4 +1,5 @@
-/* leaves.c - values of the leaves in the oracle: indices, sizes, tensors read at indices, products of rows, rotations, dropout. */
+/* leaves.c - values of the leaves in the oracle: indices, sizes, tensors read at indices, products
+ * of rows, rotations, dropout. */
 #include "oracle.h"
 
 #include "meaning.h"
@@ -26,7 +27,8 @@ static void fill_index(AuOracle *o, const AuProgram *p, AuStep *s, uint32_t coun
     }
 }
 
-/* Where element n of a read lies in its tensor; -1 and a mark if it lies outside. Indices args[first..] address the leading axes. */
+/* Where element n of a read lies in its tensor; -1 and a mark if it lies outside. Indices
+ * args[first..] address the leading axes. */
 static int64_t offset_of(AuOracle *o, AuProgram *p, AuStep *s, int32_t tensor, uint32_t first,
                          uint32_t axes, uint32_t n)
 {
@@ -76,7 +78,8 @@ static void fill_dot(AuOracle *o, AuProgram *p, AuStep *s, uint32_t count)
     }
 }
 
-/* Channels first..first+count turn in pairs: (j, j + count/2), or (2j, 2j + 1) if interleaved, by position * theta^(-2j/count). */
+/* Channels first..first+count turn in pairs: (j, j + count/2), or (2j, 2j + 1) if interleaved, by
+ * position * theta^(-2j/count). */
 static void fill_rope(AuOracle *o, AuProgram *p, AuStep *s, uint32_t width)
 {
     const double position = attn_step_at(s->args[1], 0), theta = attn_step_at(s->args[2], 0);
@@ -118,7 +121,8 @@ static double seed_word(const AuOracle *o, const AuNode *n)
     return (int32_t)(uint32_t)((uint64_t)seed >> (n->integer ? 32 : 0));
 }
 
-/* A tensor of a recurrence: its axes are found among those of the node, in order; fewer heads are shared by groups. */
+/* A tensor of a recurrence: its axes are found among those of the node, in order; fewer heads are
+ * shared by groups. */
 static void fill_tensor(AuOracle *o, AuStep *s, uint32_t count)
 {
     static const uint8_t order[] = {AU_AX_B, AU_AX_H, AU_AX_TOK, AU_AX_K, AU_AX_V};

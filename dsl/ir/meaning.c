@@ -1,4 +1,5 @@
-/* meaning.c - operations on single numbers, the random numbers of dropout, and rounding to element types. */
+/* meaning.c - operations on single numbers, the random numbers of dropout, and rounding to element
+ * types. */
 #include "meaning.h"
 
 double attn_eval_op(AuOp op, AuType type, double a, double b, double c)

@@ -1,5 +1,6 @@
-/* meaning.h - the functions that the meanings in ops.def are written with, and the meaning of one operation on numbers.
- * Values are f64; integers and booleans are exact in them. Whoever includes this file defines nothing of the kind itself. */
+/* meaning.h - the functions that the meanings in ops.def are written with, and the meaning of one
+ * operation on numbers. Values are f64; integers and booleans are exact in them. Whoever includes
+ * this file defines nothing of the kind itself. */
 #ifndef AU_DSL_ATTN_MEANING_H
 #define AU_DSL_ATTN_MEANING_H
 
@@ -62,7 +63,8 @@ static inline double wrap_product(double a, double b)
 /* The meaning of an operation of ops.def; type is the result's. */
 double attn_eval_op(AuOp op, AuType type, double a, double b, double c);
 
-/* Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): 4 random words of a counter and a key. */
+/* Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): 4 random
+ * words of a counter and a key. */
 void attn_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t out[4]);
 /* The number in [0, 1) that decides on a pair; it is kept if the number is at least the rate. */
 double attn_dropout_uniform(const uint32_t seed[2], uint32_t b, uint32_t h, uint32_t q_idx,

@@ -1,5 +1,6 @@
-/* oracle.h - the state of one evaluation: sizes, programs of the places, and the row at hand. Shared by interpret.c (softmax
- * family), recurrence.c (`linear`) and oracle.c (leaves, messages, setting up). */
+/* oracle.h - the state of one evaluation: sizes, programs of the places, and the row at hand.
+ * Shared by interpret.c (softmax family), recurrence.c (`linear`) and oracle.c (leaves, messages,
+ * setting up). */
 #ifndef AU_DSL_ATTN_ORACLE_H
 #define AU_DSL_ATTN_ORACLE_H
 

@@ -1,5 +1,6 @@
-/* places.c - the expressions of an attention, each with the place where it hangs (places.def), in the order of the text form.
- * Whatever visits or rewrites all of an attention (printer, verifier, simplifier) goes through attn_roots. */
+/* places.c - the expressions of an attention, each with the place where it hangs (places.def), in
+ * the order of the text form. Whatever visits or rewrites all of an attention (printer, verifier,
+ * simplifier) goes through attn_roots. */
 #include "attn.h"
 
 enum {

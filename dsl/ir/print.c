@@ -1,6 +1,6 @@
 /* print.c - the text form of the attention IR (docs/attention-ir.md).
- * Each place is a block: `$n = ...` for what is used more than once there or stands too deep, then the value, so that the
- * printer never recurses deeper than LEVELS, whatever the graph. */
+ * Each place is a block: `$n = ...` for what is used more than once there or stands too deep, then
+ * the value, so that the printer never recurses deeper than LEVELS, whatever the graph. */
 #include "attn.h"
 
 #include <string.h>
@@ -218,7 +218,8 @@ static void print_expr(Printer *p, AuExpr e, int precedence)
 
 static void line(Printer *p) { au_text_add(p->out, "\n%*s", (int)(4 * p->indent), ""); }
 
-/* Numbers the nodes of the block that get a let: used more than once, or LEVELS deep. Returns how many. */
+/* Numbers the nodes of the block that get a let: used more than once, or LEVELS deep. Returns how
+ * many. */
 static uint32_t number_lets(Printer *p, const AuExpr *roots, uint32_t count)
 {
     const AuAttn *a = p->a;

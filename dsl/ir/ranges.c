@@ -1,11 +1,14 @@
-/* ranges.c - mask range analysis: which columns a tile of rows [i0, i1) may need, and which take part for all of its rows.
- * The mask is brought to cases (affine.h). For one case:
- *   columns that take part for some row: i is eliminated from the inequalities (Fourier and Motzkin), which is exact between
- *   integers where one of two coefficients is 1; an inequality with a term that is not affine in i takes the row where it is widest;
- *   columns that take part for all rows: each inequality at the row where it is tightest, which is exact.
- * Several cases: the hull of the first, a connected part of the second; exact where their intervals share an end.
- * The result is exact if both intervals are, and then a tile of keys inside [low, high) has a pair, and one not inside of
- * [full_low, full_high) lacks one. Else it is a bound. Lists are asked for where data decide or where a gap is likely. */
+/* ranges.c - mask range analysis: which columns a tile of rows [i0, i1) may need, and which take
+ * part for all of its rows. The mask is brought to cases (affine.h). For one case:
+ *   columns that take part for some row: i is eliminated from the inequalities (Fourier and
+ *   Motzkin), which is exact between integers where one of two coefficients is 1; an inequality
+ *   with a term that is not affine in i takes the row where it is widest;
+ *   columns that take part for all rows: each inequality at the row where it is tightest, which
+ *   is exact.
+ * Several cases: the hull of the first, a connected part of the second; exact where their
+ * intervals share an end. The result is exact if both intervals are, and then a tile of keys
+ * inside [low, high) has a pair, and one not inside of [full_low, full_high) lacks one. Else it
+ * is a bound. Lists are asked for where data decide or where a gap is likely. */
 #include "affine.h"
 
 #include <stdlib.h>
@@ -71,7 +74,8 @@ static AuExpr scaled(Ranger *r, AuExpr e, int64_t k)
     return k == 1 ? e : make(r, AU_OP_MUL, e, number(r, k));
 }
 
-/* ---- the variable that is eliminated: i, or t = floor((i + ..) / c) where i occurs in no other way */
+/* ---- the variable that is eliminated: i, or t = floor((i + ..) / c) where i occurs in no other
+ * way */
 
 static bool moves_by_ones(const AuAttn *a, AuExpr e)
 {
@@ -93,7 +97,8 @@ static bool moves_by_ones(const AuAttn *a, AuExpr e)
     return false;
 }
 
-/* A case whose only use of i is one such t: t takes the place of i, and every value between its first and last. */
+/* A case whose only use of i is one such t: t takes the place of i, and every value between its
+ * first and last. */
 static Ends eliminate_quotient(Ranger *r, AuCase *c)
 {
     const Ends rows = {r->i0, r->i1, -1};
@@ -158,8 +163,8 @@ static AuExpr plus(Ranger *r, AuExpr sum, AuExpr e, int64_t k)
                  : make(r, AU_OP_ADD, sum, scaled(r, e, k));
 }
 
-/* k times the part without j, at the row where that part is largest or smallest: the sum of the terms, what is added before
- * what is taken away, and the constant. The sum may be none. */
+/* k times the part without j, at the row where that part is largest or smallest: the sum of the
+ * terms, what is added before what is taken away, and the constant. The sum may be none. */
 static AuExpr part_without_column(Ranger *r, const AuAffine *inequality, Ends ends, bool largest,
                                   int64_t k, int64_t *constant)
 {
@@ -185,7 +190,8 @@ static AuExpr with_constant(Ranger *r, AuExpr sum, int64_t constant)
 
 static AuExpr also(Ranger *r, AuExpr x, AuExpr y) { return x.i ? make(r, AU_OP_AND, x, y) : y; }
 
-/* The inequality, at its largest or smallest, makes the interval smaller; without j it empties it or not. */
+/* The inequality, at its largest or smallest, makes the interval smaller; without j it empties it
+ * or not. */
 static void restrict_interval(Ranger *r, Interval *v, const AuAffine *f, Ends ends, bool largest)
 {
     const int64_t col = f->col;
@@ -221,8 +227,8 @@ static void apply_conditions(Ranger *r, const AuCase *c, Interval *v)
 
 /* ---- one case */
 
-/* Two inequalities that bound i from different sides, together. Exact between integers where a coefficient is 1, or where
- * what is left is a constant that is large enough. */
+/* Two inequalities that bound i from different sides, together. Exact between integers where a
+ * coefficient is 1, or where what is left is a constant that is large enough. */
 static void eliminate_pair(Ranger *r, Interval *v, const AuAffine *up, const AuAffine *down)
 {
     AuAffine f = {0};
@@ -300,7 +306,8 @@ static Interval closed(Ranger *r, Interval v, bool at_high)
     return v;
 }
 
-/* Two that share an end: together they are an interval again, if only one or none of them is empty, too. */
+/* Two that share an end: together they are an interval again, if only one or none of them is
+ * empty, too. */
 static bool join_at_end(Ranger *r, const Interval *x, const Interval *y, Interval *out)
 {
     const bool low = x->low.i == y->low.i;
@@ -345,8 +352,8 @@ static Interval inside(Ranger *r, const Interval *x, const Interval *y)
     return out;
 }
 
-/* "For all rows one of the cases" is "one of the cases for all rows" where at most one depends on the row, or where all of them
- * widen in the same direction. */
+/* "For all rows one of the cases" is "one of the cases for all rows" where at most one depends on
+ * the row, or where all of them widen in the same direction. */
 static bool cases_are_independent(const AuCases *cases)
 {
     AuMotion all = AU_MOVES_NO;
@@ -372,8 +379,9 @@ static bool is_zero(const Ranger *r, AuExpr e)
     return n->op == AU_OP_I32 && n->integer == 0;
 }
 
-/* 0 <= low <= full_low <= full_high <= high <= extent. What is known to be in order is not asked: low <= extent, and of
- * one case without pairs that the full range begins no earlier and ends no later than the range. */
+/* 0 <= low <= full_low <= full_high <= high <= extent. What is known to be in order is not asked:
+ * low <= extent, and of one case without pairs that the full range begins no earlier and ends no
+ * later than the range. */
 static void order_ends(Ranger *r, AuRange *out, const Interval *some, const Interval *all,
                        bool single)
 {

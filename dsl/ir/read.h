@@ -1,4 +1,5 @@
-/* read.h - what the two halves of the reader share: read.c (statements) and read_expr.c (scanner and expressions). */
+/* read.h - what the two halves of the reader share: read.c (statements) and read_expr.c (scanner
+ * and expressions). */
 #ifndef AU_DSL_ATTN_READ_H
 #define AU_DSL_ATTN_READ_H
 
@@ -19,7 +20,8 @@ typedef struct AuReader {
     uint32_t scale_capacity, final_capacity;
 } AuReader;
 
-/* The first error of a line is reported; the rest of the line is then skipped by whoever reads lines. */
+/* The first error of a line is reported; the rest of the line is then skipped by whoever reads
+ * lines. */
 void attn_read_error(AuReader *r, AuCode code, uint32_t begin, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 

@@ -1,6 +1,7 @@
 /* read_expr.c - scanner and expressions of the text form: precedence climbing over infix.def.
- * Nesting is limited, so that no text overflows the stack. Types and axes are not checked here but by attn_verify; only what
- * would make a node that cannot exist (an unknown name, a wrong number of arguments) is an error. */
+ * Nesting is limited, so that no text overflows the stack. Types and axes are not checked here but
+ * by attn_verify; only what would make a node that cannot exist (an unknown name, a wrong number
+ * of arguments) is an error. */
 #include "read.h"
 
 #include <ctype.h>
@@ -457,7 +458,8 @@ static AuExpr read_prefix(AuReader *r)
     return r->failed ? x : attn_op1(r->a, op, x, span_from(r, begin));
 }
 
-/* The operator that comes next, if it binds at least so tightly. The first symbol that fits is the longest. */
+/* The operator that comes next, if it binds at least so tightly. The first symbol that fits is the
+ * longest. */
 static AuOp accept_infix(AuReader *r, int least, AuType left, int *precedence)
 {
     const uint32_t begin = r->at;

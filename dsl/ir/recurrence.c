@@ -145,7 +145,7 @@ static bool run_token(Recurrence *r)
 bool attn_oracle_linear(AuOracle *o)
 {
     const AuLinear *l = o->a->linear;
-    const int64_t K = o->D, V = o->E;
+    const int64_t K = o->D, V = o->E, cells = K * (V + 1);
     Recurrence r = {.o = o};
     if (o->S != o->T)
         return attn_oracle_fail(o, o->a->span, "a recurrence has as many queries as keys");
@@ -161,12 +161,12 @@ bool attn_oracle_linear(AuOracle *o)
     r.b = slot(o, l->lowrank_b, AU_AX_K, K);
     r.norm = slot(o, l->norm, 0, 1).program;
     r.out_mod = slot(o, o->a->out_mod, AU_AX_C, V).program;
-    r.state = AU_NEW_ARRAY(o->arena, double, K * (V + 1));
-    r.before = AU_NEW_ARRAY(o->arena, double, K * (V + 1));
+    r.state = AU_NEW_ARRAY(o->arena, double, cells);
+    r.before = AU_NEW_ARRAY(o->arena, double, cells);
     r.row = AU_NEW_ARRAY(o->arena, double, V + 1);
     for (o->b = 0; o->b < o->B; o->b++)
         for (o->h = 0; o->h < o->H; o->h++) {
-            memset(r.state, 0, (size_t)(K * (V + 1)) * sizeof *r.state);
+            memset(r.state, 0, (size_t)cells * sizeof *r.state);
             for (o->i = 0; o->i < o->T; o->i++)
                 if (!run_token(&r)) return false;
         }

@@ -1,9 +1,11 @@
 /* simplify.c - rewrites an attention into an equal one that costs less.
- * Every rule keeps the value of each expression in f32 arithmetic bit for bit, with two exceptions: a zero may change its sign, and
- * constants are folded in f64, which is what they mean. Nothing is reassociated in f32, no quotient becomes a product unless
- * the divisor is a power of two. Derivatives stay, too: min and max keep the order of their arguments, because at ties the
- * derivative is the first one's.
- * Method: nodes are made again in order by constructors that look at their arguments, then what no root reaches is dropped. */
+ * Every rule keeps the value of each expression in f32 arithmetic bit for bit, with two
+ * exceptions: a zero may change its sign, and constants are folded in f64, which is what they
+ * mean. Nothing is reassociated in f32, no quotient becomes a product unless the divisor is a
+ * power of two. Derivatives stay, too: min and max keep the order of their arguments, because at
+ * ties the derivative is the first one's.
+ * Method: nodes are made again in order by constructors that look at their arguments, then what no
+ * root reaches is dropped. */
 #include <math.h>
 #include <string.h>
 
@@ -58,7 +60,8 @@ static int32_t exponent_of(double x)
     return e - 1 >= -126 && e - 1 <= 126 ? e - 1 : INT32_MIN;
 }
 
-/* ---- rules; each returns none if it has nothing to say. x and y are the arguments, n the node as it would be. */
+/* ---- rules; each returns none if it has nothing to say. x and y are the arguments, n the node as
+ * it would be. */
 
 static const AuExpr none = {0};
 
@@ -336,7 +339,8 @@ static bool may_mask(AuAttn *a, AuExpr e)
     return true;
 }
 
-/* where(c, x, -inf): the pairs without c take no part, so c belongs to the mask. Returns x, and none if [e] is something else. */
+/* where(c, x, -inf): the pairs without c take no part, so c belongs to the mask. Returns x, and
+ * none if [e] is something else. */
 static AuExpr take_mask(AuAttn *a, AuExpr e)
 {
     if (!is_op(a, e, AU_OP_WHERE)) return none;
@@ -350,7 +354,8 @@ static AuExpr take_mask(AuAttn *a, AuExpr e)
     return yes ? x : y;
 }
 
-/* Masks that score_mod carries, as a choice of -inf or as a term that is -inf, become the mask, which ranges are made of. */
+/* Masks that score_mod carries, as a choice of -inf or as a term that is -inf, become the mask,
+ * which ranges are made of. */
 static void move_masks(AuAttn *a)
 {
     for (AuExpr e = a->score_mod, x; e.i; e = x) {

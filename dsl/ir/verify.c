@@ -1,7 +1,8 @@
-/* verify.c - what every attention satisfies, whoever made it; the other modules rely on it and check nothing again.
- * Nodes: arguments exist and come before their users, types follow the rules of ops.def, indices of declarations exist.
- * Places: an expression has its place's type, depends on no other axes, and stands on leaves that have a meaning there.
- * Parts: three tensors of rank four lead, one of online and linear is there, an online function is complete. */
+/* verify.c - what every attention satisfies, whoever made it; the other modules rely on it and
+ * check nothing again. Nodes: arguments exist and come before their users, types follow the rules
+ * of ops.def, indices of declarations exist. Places: an expression has its place's type, depends
+ * on no other axes, and stands on leaves that have a meaning there. Parts: three tensors of rank
+ * four lead, one of online and linear is there, an online function is complete. */
 #include "attn.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 /* std.h - the standard library: the scripts of this folder as one text, compiled into the library.
- * The front end parses it like a script of the user's; a script's own definition of a name goes before the library's. */
+ * The front end parses it like a script of the user's; a script's own definition of a name goes
+ * before the library's. */
 #ifndef AU_DSL_STD_H
 #define AU_DSL_STD_H
 

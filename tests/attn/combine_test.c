@@ -1,4 +1,5 @@
-/* combine_test.c - deriving combine, and the laws that find online functions which do not keep them. */
+/* combine_test.c - deriving combine, and the laws that find online functions which do not keep
+ * them. */
 #include "support.h"
 
 #include <string.h>

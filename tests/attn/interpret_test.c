@@ -1,4 +1,5 @@
-/* interpret_test.c - the oracle against loops written out here, formula by formula, and against itself under other tilings. */
+/* interpret_test.c - the oracle against loops written out here, formula by formula, and against
+ * itself under other tilings. */
 #include "support.h"
 
 #include <math.h>
@@ -107,7 +108,8 @@ static double rotate(const double *x, int width, int c, double position, double 
                  : x[c] * cos(angle) - x[partner] * sin(angle);
 }
 
-/* everything.air written out: row mods, two products, table, bias, distance, window, lengths, dropout, gate. */
+/* everything.air written out: row mods, two products, table, bias, distance, window, lengths,
+ * dropout, gate. */
 static void everything_row(const Case *c, int64_t b, int64_t h, int64_t i, double *out,
                            double *final)
 {
@@ -235,7 +237,8 @@ static void test_minus_infinity(void **state)
     }
 }
 
-/* Scores up to 1e4, scale 0, negative scale: finite, rows of weights that sum to 1, the same in every tiling. */
+/* Scores up to 1e4, scale 0, negative scale: finite, rows of weights that sum to 1, the same in
+ * every tiling. */
 static void test_hard_scores(void **state)
 {
     (void)state;
@@ -445,7 +448,8 @@ static void test_round(void **state)
                 attn_round((double)NAN, AU_DT_F16) != 0);
 }
 
-/* The plain formula in lower precision: every output a number of the type, close to the f64 one, and not the same. */
+/* The plain formula in lower precision: every output a number of the type, close to the f64 one,
+ * and not the same. */
 static void test_lower_precision(void **state)
 {
     (void)state;
@@ -510,7 +514,8 @@ static void test_retention(void **state)
     bench_free(&b);
 }
 
-/* The gated delta rule, with matrices: S_t = (I - beta k k') alpha S_{t-1} + beta k v', normalised keys, two value heads a key head. */
+/* The gated delta rule, with matrices: S_t = (I - beta k k') alpha S_{t-1} + beta k v', normalised
+ * keys, two value heads a key head. */
 static void test_gated_delta_net(void **state)
 {
     (void)state;

@@ -1,7 +1,8 @@
-/* ranges_test.c - mask ranges against brute force: masks we know by name, and random ones.
- * Always: no pair outside of [low, high), every pair in [full_low, full_high). Where the result calls itself exact: every column
- * of [low, high) has a pair in the tile, and every column of it outside of the full range lacks one, so that no tile of columns
- * is visited that is empty and none is tested that is full. */
+/* ranges_test.c - mask ranges against brute force: masks we know by name, and random ones. Always:
+ * no pair outside of [low, high), every pair in [full_low, full_high). Where the result calls
+ * itself exact: every column of [low, high) has a pair in the tile, and every column of it outside
+ * of the full range lacks one, so that no tile of columns is visited that is empty and none is
+ * tested that is full. */
 #include "support.h"
 
 #include <stdio.h>
@@ -236,7 +237,7 @@ static void test_random_masks(void **state)
     (void)state;
     Random r = {5};
     uint32_t exact = 0, count = 0;
-    for (int n = 0; n < 800; n++) {
+    for (int n = 0; n < 400; n++) {
         Bench b = bench_new();
         const char *mask = random_mask(b.arena, &r, random_below(&r, 4));
         for (int simple = 0; simple < 2; simple++) {

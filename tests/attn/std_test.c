@@ -1,4 +1,5 @@
-/* std_test.c - the standard library: every online function keeps the laws, combines, and does what its formula says. */
+/* std_test.c - the standard library: every online function keeps the laws, combines, and does what
+ * its formula says. */
 #include "support.h"
 
 #include <math.h>

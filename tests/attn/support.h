@@ -1,4 +1,5 @@
-/* support.h - what the tests of the attention IR share: an arena for a test, texts read and verified. */
+/* support.h - what the tests of the attention IR share: an arena for a test, texts read and
+ * verified. */
 #ifndef AU_TESTS_ATTN_SUPPORT_H
 #define AU_TESTS_ATTN_SUPPORT_H
 

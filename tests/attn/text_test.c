@@ -1,4 +1,5 @@
-/* text_test.c - the text form: what is printed reads back equal, and broken texts are refused, all errors in one run. */
+/* text_test.c - the text form: what is printed reads back equal, and broken texts are refused, all
+ * errors in one run. */
 #include "support.h"
 
 #include <math.h>

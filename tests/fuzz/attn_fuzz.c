@@ -1,5 +1,6 @@
-/* attn_fuzz.c - any bytes as the text form of the attention IR: no crash, no hang. What verifies reads back equal, stays valid when
- * simplified and when combine is derived, has mask ranges, and can be evaluated or says why not. */
+/* attn_fuzz.c - any bytes as the text form of the attention IR: no crash, no hang. What verifies
+ * reads back equal, stays valid when simplified and when combine is derived, has mask ranges, and
+ * can be evaluated or says why not. */
 #include "attn.h"
 #include "driver.h"
 
