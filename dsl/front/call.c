@@ -321,6 +321,8 @@ AuValue check_dot(AuCheck *c, const AuAst *e)
 
 static void unknown_function(AuCheck *c, const AuAst *e)
 {
+    c->wrong =
+        true; /* also where nothing is said, because the name stands in a statement with an error */
     const AuSymbol *s = scope_find(c->scope, e->name);
     if (s) {
         AuDiag *d =

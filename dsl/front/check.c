@@ -25,16 +25,18 @@ uint32_t site_bits(AuSite site) { return sites[site].bits; }
 
 enum { MOST_REPORTED = 1000 };
 
-/* True the first time that a code is reported at a place. */
+/* True the first time that a code is reported at a place. Errors are never lost: when too many places are known, they are new. */
 static bool is_new(AuCheck *c, AuCode code, AuSpan span)
 {
+    const bool error = *au_code_name(code) == 'E';
+    c->wrong |= error;
     for (uint32_t i = 0; i < c->reported_count; i++) {
         const AuReported *r = &c->reported[i];
         const bool here =
             r->span.source == span.source && r->span.begin == span.begin && r->span.end == span.end;
         if (here && (r->code == code || c->dry)) return false;
     }
-    if (c->reported_count >= MOST_REPORTED) return false;
+    if (c->reported_count >= MOST_REPORTED) return error;
     AU_PUSH(c->arena, c->reported, c->reported_count, c->reported_capacity,
             ((AuReported){code, span}));
     return true;
@@ -146,7 +148,7 @@ static void begin_graph(AuCheck *c, const char *name)
     c->expressions = nameset_new(c->arena);
     c->module = &c->user;
     c->steps = c->depth = 0;
-    c->gave_up = c->incomplete = false;
+    c->gave_up = c->incomplete = c->wrong = false;
     c->root = scope_new(c, NULL);
     scope_add_language(c, c->root);
     c->scope = check_consts(c, &c->user);
@@ -224,7 +226,6 @@ static void check_mods(AuCheck *c)
 
 static AuAttn *check_attention(AuCheck *c, const AuItem *attention)
 {
-    const uint32_t errors = c->diags->errors;
     begin_graph(c, attention->name.text);
     c->attention = attention;
     c->a->span = attention->name.span;
@@ -242,7 +243,7 @@ static AuAttn *check_attention(AuCheck *c, const AuItem *attention)
     if (use) check_online_use(c, use);
     if (c->linear) check_linear(c, c->linear);
     check_family(c, use);
-    return c->diags->errors == errors && !attention->broken ? c->a : NULL;
+    return !c->wrong && !attention->broken ? c->a : NULL;
 }
 
 /* ---- what no attention uses is checked, too, with parameters of unknown type */

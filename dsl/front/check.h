@@ -50,6 +50,7 @@ typedef struct AuSymbol {
     int32_t index;
     uint32_t site_bit;
     const AuAst *lazy;
+    AuValue slot_values[2]; /* of a lazy one: in slots of keys, of values */
     bool assignable, assigned;
 } AuSymbol;
 
@@ -118,6 +119,7 @@ typedef struct AuCheck {
     uint8_t width_axis; /* in a slot: the axis of a width that both keys and values have */
     AuFrame *frame;
     uint32_t steps, depth;
+    bool wrong;      /* something about the present attention was reported, now or before */
     bool incomplete; /* q, k or v is missing */
     bool gave_up;    /* the limit of steps was reported */
     bool

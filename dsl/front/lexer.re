@@ -150,6 +150,7 @@ AuTokens lex_source(AuArena *arena, AuNames *names, AuDiags *diags, uint32_t sou
         return l->tokens;
     }
     check_text(l, YYLIMIT);
+    if (s->length >= 3 && memcmp(s->text, "\xEF\xBB\xBF", 3) == 0) YYCURSOR += 3; /* a byte order mark */
     for (;;) {
         begin = YYCURSOR;
         /*!re2c

@@ -24,27 +24,39 @@ enum { SLOTS = sizeof slots / sizeof *slots };
 
 static AuExpr width_of(const AuCheck *c, AuTensorRole role) { return check_axis(c, (int)role, 3); }
 
-/* Which index an axis of an input stands for; false: none. */
-static bool axis_of(const AuCheck *c, AuExpr axis, uint8_t *out)
+/* Which of batch, heads, length and width (0 to 3) an axis is, at [from] or behind; 4: none of them. */
+static int place_of(const AuCheck *c, AuExpr axis, int from)
 {
+    const AuExpr places[4][3] = {
+        {check_axis(c, AU_ROLE_Q, 0)},
+        {check_axis(c, AU_ROLE_Q, 1), check_axis(c, AU_ROLE_K, 1), check_axis(c, AU_ROLE_V, 1)},
+        {check_axis(c, AU_ROLE_K, 2)},
+        {width_of(c, AU_ROLE_K), width_of(c, AU_ROLE_V)},
+    };
+    for (int place = from; place < 4; place++)
+        for (int n = 0; n < 3; n++)
+            if (places[place][n].i == axis.i) return place;
+    return 4;
+}
+
+/* Which index an axis of an input stands for; false: none. Sizes that are equal numbers (8 heads of width 8) are told apart by
+ * the usual order of axes; *place is that of the axis before. */
+static bool axis_of(const AuCheck *c, AuExpr axis, int *place, uint8_t *out)
+{
+    static const uint8_t bits[] = {B, H, TOK};
     const AuNode *n = attn_at(c->a, axis);
-    if (n->op == AU_OP_I32 && n->integer == 1)
-        *out = 0;
-    else if (axis.i == check_axis(c, AU_ROLE_Q, 0).i)
-        *out = B;
-    else if (axis.i == check_axis(c, AU_ROLE_K, 2).i)
-        *out = TOK;
-    else if (axis.i == check_axis(c, AU_ROLE_Q, 1).i || axis.i == check_axis(c, AU_ROLE_K, 1).i ||
-             axis.i == check_axis(c, AU_ROLE_V, 1).i)
-        *out = H;
-    else if (axis.i == width_of(c, AU_ROLE_K).i && axis.i == width_of(c, AU_ROLE_V).i)
+    const bool one = n->op == AU_OP_I32 && n->integer == 1;
+    int at = place_of(c, axis, *place + 1);
+    if (at == 4) at = place_of(c, axis, 0);
+    *out = 0;
+    if (at == 4) return one;
+    *place = at;
+    if (at < 3)
+        *out = bits[at];
+    else if (width_of(c, AU_ROLE_K).i == width_of(c, AU_ROLE_V).i)
         *out = c->width_axis;
-    else if (axis.i == width_of(c, AU_ROLE_K).i)
-        *out = K;
-    else if (axis.i == width_of(c, AU_ROLE_V).i)
-        *out = V;
     else
-        return false;
+        *out = axis.i == width_of(c, AU_ROLE_V).i ? V : K;
     return true;
 }
 
@@ -55,9 +67,10 @@ AuValue check_whole_tensor(AuCheck *c, int32_t tensor, AuSpan span)
                    : t.role == AU_ROLE_INPUT ? 0
                                              : B | H | TOK | K,
             one = 0;
+    int place = -1;
     for (uint32_t i = 0; i < t.rank && t.role == AU_ROLE_INPUT; i++) {
         if (!t.axes[i].i) return value_none(); /* an expression that is wrong, reported */
-        if (!axis_of(c, t.axes[i], &one)) {
+        if (!axis_of(c, t.axes[i], &place, &one)) {
             AuDiag *d = check_error(
                 c, AU_E0308, span,
                 "axis %u of '%s' is none of batch, heads, length and widths: it needs indices here",

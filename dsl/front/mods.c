@@ -180,9 +180,10 @@ static bool bind_param(AuCheck *c, AuScope *scope, const AuSignature *sig, uint3
             "parameters are positional, their names are free, trailing ones may be left out");
         return false;
     }
-    s = strcmp(role, name.text) == 0
-            ? scope_shadow(c, scope, is_index ? AU_SYM_INDEX : AU_SYM_VALUE, name, what)
-            : scope_declare(c, scope, is_index ? AU_SYM_INDEX : AU_SYM_VALUE, name, what);
+    if (is_index && strcmp(role, name.text) == 0)
+        s = scope_shadow(c, scope, AU_SYM_INDEX, name, what);
+    else
+        s = scope_declare(c, scope, is_index ? AU_SYM_INDEX : AU_SYM_VALUE, name, what);
     if (is_index)
         s->site_bit = index->site_bit;
     else if (n == 0)

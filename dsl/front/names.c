@@ -40,9 +40,11 @@ static AuValue index_value(AuCheck *c, const AuSymbol *s, AuSpan span)
     return value_of(c, attn_leaf(c->a, AU_OP_KV_H, AU_T_I32, AU_AX_H, 0, 0, span));
 }
 
-/* A let beside `linear`, in the slot that uses it. */
-static AuValue lazy_value(AuCheck *c, const AuSymbol *s)
+/* A let beside `linear`, in the slot that uses it; evaluated once for slots of keys and once for those of values. */
+static AuValue lazy_value(AuCheck *c, AuSymbol *s)
 {
+    AuValue *known = c->site == AU_SITE_SLOT ? &s->slot_values[c->width_axis == AU_AX_V] : NULL;
+    if (known && known->type) return *known;
     AuScope *scope = c->scope;
     AuModule *module = c->module;
     AuFrame *frame = c->frame;
@@ -53,6 +55,7 @@ static AuValue lazy_value(AuCheck *c, const AuSymbol *s)
     c->scope = scope;
     c->module = module;
     c->frame = frame;
+    if (known) *known = v;
     return v;
 }
 
@@ -116,6 +119,7 @@ static AuValue symbol_value(AuCheck *c, AuSymbol *s, AuSpan span)
 
 void check_unknown_name(AuCheck *c, const char *name, AuSpan span)
 {
+    c->wrong = true;
     if (c->incomplete) return; /* whoever forgot k forgot the names of its axes, too */
     const bool in_function = c->frame && c->frame->fn->kind == AU_ITEM_FN;
     const char *where = in_function                ? "a function"

@@ -312,6 +312,7 @@ static AuOnline *build(AuCheck *c, const AuItem *item, AuModule *module, const A
 
 static void unknown_online(AuCheck *c, const AuItem *use)
 {
+    c->wrong = true;
     if (refuse_word(c, use->name.text, use->name.span) ||
         nameset_has(c->user.script->lost, use->name.text))
         return;

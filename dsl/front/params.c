@@ -43,6 +43,7 @@ void check_params(AuCheck *c)
 static void check_attention_let(AuCheck *c, const AuItem *item)
 {
     c->site = c->linear ? AU_SITE_SLOT : AU_SITE_LET;
+    c->width_axis = AU_AX_K;
     const AuValue v = check_expr(c, item->value);
     AuSymbol *s =
         scope_declare(c, c->scope, c->linear ? AU_SYM_LAZY : AU_SYM_VALUE, item->name, "a let");

@@ -102,7 +102,11 @@ static AuExpr simple_axis(AuCheck *c, const AuAst *axis, bool of_input)
         check_error(c, AU_E0316, axis->span, "an axis is an integer, found %s",
                     value_type_text(v.type));
     if (!value_constant(c, v, &value) || !positive(c, value, axis->span)) return (AuExpr){0};
-    return of_input ? attn_i32(c->a, (int32_t)value, axis->span) : fixed_size(c, value, axis->span);
+    const char *digits = au_format(c->arena, "%lld", (long long)value);
+    if (of_input && attn_size_of(c->a, digits) < 0)
+        return attn_i32(c->a, (int32_t)value, axis->span);
+    return fixed_size(c, value,
+                      axis->span); /* one size with the axes of q, k and v that are as large */
 }
 
 /* An axis of q, k or v that is an expression: a size with a name of ours, one for each text, and a condition that binds it. */

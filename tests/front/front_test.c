@@ -107,23 +107,29 @@ static void reads(void **state)
 
 /* ---- the examples */
 
-static void examples(void **state)
+static void compile_folder(const char *folder, uint32_t least)
 {
-    (void)state;
     AuArena *arena = au_arena_new(NULL);
     uint32_t count;
-    char **names = list_files(arena, AU_EXAMPLES, ".attn", &count);
-    assert_true(count >= 17);
+    char **names = list_files(arena, folder, ".attn", &count);
+    assert_true(count >= least);
     for (uint32_t i = 0; i < count; i++) {
         size_t length;
-        const char *text =
-            read_bytes(arena, au_format(arena, "%s/%s", AU_EXAMPLES, names[i]), &length);
-        Compiled c = compile_good(text);
-        assert_int_equal(c.count, 1);
-        assert_true((c.attns[0]->online != NULL) != (c.attns[0]->linear != NULL));
+        Compiled c =
+            compile_good(read_bytes(arena, au_format(arena, "%s/%s", folder, names[i]), &length));
+        assert_true(c.count >= 1);
+        for (uint32_t n = 0; n < c.count; n++)
+            assert_true((c.attns[n]->online != NULL) != (c.attns[n]->linear != NULL));
         au_arena_free(c.arena);
     }
     au_arena_free(arena);
+}
+
+static void examples(void **state)
+{
+    (void)state;
+    compile_folder(AU_EXAMPLES, 17);
+    compile_folder(AU_EXAMPLES "/../scripts", 10); /* further attentions of the literature */
 }
 
 static char *without(AuArena *arena, const char *text, const char *word, const char *other)
@@ -210,6 +216,28 @@ static void choosing_one(void **state)
     au_arena_free(c.arena);
 }
 
+static void seeds(void **state)
+{
+    (void)state;
+    Compiled c = compile_good(
+        "attention a { " HEAD
+        "input seed: i64[]; weight_mod(p) = dropout(p, 0.5, seed[]); online softmax; }"
+        "attention c { " HEAD
+        "param n: i32; param seed: i64; weight_mod(p) = dropout(p, 0.5, seed); online softmax; }");
+    static const int32_t expected[] = {~3, 1}; /* tensor 3, param 1 */
+    for (uint32_t i = 0; i < 2; i++) {
+        const AuAttn *a = c.attns[i];
+        const AuNode *low = attn_at(a, attn_arg(a, a->weight_mod, 2)),
+                     *high = attn_at(a, attn_arg(a, a->weight_mod, 3));
+        assert_int_equal(low->op, AU_OP_SEED_WORD);
+        assert_int_equal(low->integer, 0);
+        assert_int_equal(high->integer, 1);
+        assert_int_equal(low->integer2, expected[i]);
+        assert_int_equal(high->integer2, expected[i]);
+    }
+    au_arena_free(c.arena);
+}
+
 /* ---- recurrences */
 
 static void slots(void **state)
@@ -222,6 +250,21 @@ static void slots(void **state)
     const AuAttn *a = c.attns[0];
     assert_true(a->linear->read_before);
     /* keys and values have one width here: the slot says which is meant */
+    assert_int_equal(attn_at(a, a->linear->decay)->axes, AU_AX_B | AU_AX_H | AU_AX_TOK | AU_AX_K);
+    assert_int_equal(attn_at(a, a->linear->skip)->axes, AU_AX_B | AU_AX_H | AU_AX_TOK | AU_AX_V);
+    assert_int_equal(attn_at(a, a->linear->bonus)->axes, AU_AX_H | AU_AX_K);
+    au_arena_free(c.arena);
+}
+
+/* Sizes that are equal numbers are told apart by the usual order of axes. */
+static void slots_of_numbers(void **state)
+{
+    (void)state;
+    Compiled c = compile_good("attention a { q: [B, 8, T, 8]; k: [B, 8, T, 8]; v: [B, 8, T, 8]; "
+                              "input w: f32[B, 8, T, 8]; input u: f32[8, 8]; "
+                              "let g = sigmoid(l2norm(w)); linear { decay = g; bonus = u; read = "
+                              "before; skip = g * v; } }");
+    const AuAttn *a = c.attns[0];
     assert_int_equal(attn_at(a, a->linear->decay)->axes, AU_AX_B | AU_AX_H | AU_AX_TOK | AU_AX_K);
     assert_int_equal(attn_at(a, a->linear->skip)->axes, AU_AX_B | AU_AX_H | AU_AX_TOK | AU_AX_V);
     assert_int_equal(attn_at(a, a->linear->bonus)->axes, AU_AX_H | AU_AX_K);
@@ -333,6 +376,56 @@ static void long_scripts(void **state)
     au_arena_free(huge.arena);
 }
 
+/* What is wrong in a function is said once, and every attention that uses it is left out. */
+static void wrong_for_all(void **state)
+{
+    (void)state;
+    static const char *const functions[] = {"fn f(x) = x + nothing;",
+                                            "fn f(x) = x + ; const nothing = ;"};
+    for (uint32_t i = 0; i < 2; i++) {
+        AuArena *arena = au_arena_new(NULL);
+        Compiled c = compile(au_format(
+            arena,
+            "%s attention a { " HEAD "score_mod(s) = f(s); online softmax; } attention c { " HEAD
+            "score_mod(s) = f(s); online softmax; } attention d { " HEAD "online softmax; }",
+            functions[i]));
+        assert_int_equal(c.diags->errors, 1 + i);
+        assert_int_equal(c.count, 1);
+        au_arena_free(c.arena);
+        au_arena_free(arena);
+    }
+}
+
+/* However many warnings there are, an error is kept. */
+static void many_warnings(void **state)
+{
+    (void)state;
+    Compiled c = repeat("attention a { " HEAD "score_mod(s) { let x = s", "; let xx = s * (1 / H) ",
+                        1, "; return s; } online softmax; }");
+    assert_int_equal(c.diags->warnings, 1);
+    au_arena_free(c.arena);
+    AuArena *arena = au_arena_new(NULL);
+    AuText text = {.arena = arena};
+    au_text_add(&text, "attention a { " HEAD "score_mod(s) { ");
+    for (int i = 0; i < 3000; i++) au_text_add(&text, "let x%d = s * (1 / H); ", i);
+    au_text_add(&text, "return s * nothing; } online softmax; }");
+    c = compile(text.at);
+    assert_int_equal(c.diags->errors, 1);
+    assert_int_equal(c.count, 0);
+    au_arena_free(c.arena);
+    au_arena_free(arena);
+}
+
+static void byte_order_mark(void **state)
+{
+    (void)state;
+    Compiled c = compile_good(
+        "\xEF\xBB\xBF// a mark before, lines of another system\r\nattention a {\r\n" HEAD
+        "\r\nonline softmax;\r\n}\r\n");
+    assert_int_equal(c.count, 1);
+    au_arena_free(c.arena);
+}
+
 /* Every prefix of a script is parsed without a crash, and is wrong. */
 static void prefixes(void **state)
 {
@@ -438,6 +531,11 @@ int main(void)
         cmocka_unit_test(prefixes),
         cmocka_unit_test(locales),
         cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(seeds),
+        cmocka_unit_test(slots_of_numbers),
+        cmocka_unit_test(wrong_for_all),
+        cmocka_unit_test(many_warnings),
+        cmocka_unit_test(byte_order_mark),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
