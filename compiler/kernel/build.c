@@ -1,6 +1,7 @@
 /* build.c - constructs kernels: a cursor in a tree of open regions, instructions appended at it.
- * Types follow from operands; operations on constants fold at once (fold.c), so that lowerings may write arithmetic freely.
- * Nothing is refused here: what is wrong gets a type that does not fit, or `misbuilt`, and kernel_verify says so. */
+ * Types follow from operands; operations on constants fold at once (fold.c), so that lowerings may
+ * write arithmetic freely. Nothing is refused here: what is wrong gets a type that does not fit, or
+ * `misbuilt`, and kernel_verify says so. */
 #include "internal.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 /* evaluate.c - the tables of operations, and the value of one operation on scalars given as bits.
- * This is the meaning of ops.def: the folder and the interpreter compute from the same expressions. */
+ * This is the meaning of ops.def: the folder and the interpreter compute from the same expressions.
+ */
 #include "kernel.h"
 
 #include <string.h>

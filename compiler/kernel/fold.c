@@ -1,6 +1,7 @@
 /* fold.c - types of results, and what an operation with known operands comes to.
- * Exact: a fold gives the very bits that the operation would give, signs of zero and infinities included (NaN is NaN).
- * Used where instructions are made (build.c) and again when their operands have changed (simplify.c). */
+ * Exact: a fold gives the very bits that the operation would give, signs of zero and infinities
+ * included (NaN is NaN). Used where instructions are made (build.c) and again when their operands
+ * have changed (simplify.c). */
 #include "internal.h"
 
 #include <string.h>
@@ -216,7 +217,8 @@ static AuFold fold_core(const AuKernel *k, const AuInstr *in, const AuVal *opera
     return nothing();
 }
 
-/* Operands must have the number and types that the rule asks for: a wrong program is left for the verifier to see. */
+/* Operands must have the number and types that the rule asks for: a wrong program is left for the
+ * verifier to see. */
 static bool is_well_typed(const AuKernel *k, const AuInstr *in, const AuVal *operands)
 {
     const AuKOpInfo *info = kernel_op_info(in->op);

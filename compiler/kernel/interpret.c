@@ -1,8 +1,9 @@
 /* interpret.c - runs a kernel: every block, executor and lane, in an order drawn from the seed.
  * In:  a kernel that kernel_verify accepts, one slot and buffer per argument.
- * Out: the buffers as the kernel leaves them, or the first thing that a device would do silently wrong, with its place.
- * Blocks run one after another in random order; the executors of a block take turns of random length between barriers. Races
- * do not depend on that order, since what is checked is whether something orders two accesses (shadow.h). */
+ * Out: the buffers as the kernel leaves them, or the first thing that a device would do silently
+ * wrong, with its place. Blocks run one after another in random order; the executors of a block
+ * take turns of random length between barriers. Races do not depend on that order, since what is
+ * checked is whether something orders two accesses (shadow.h). */
 #include "interpret.h"
 
 #include <string.h>

@@ -1,7 +1,8 @@
 /* interpret.h - the parts of the interpreter to each other.
- * The tree of regions becomes a list of steps with jumps, so that executors can be stopped anywhere and continued. Each executor
- * has a frame that holds every value in all its lanes, element after element: element e of lane l at [e * lanes + l]. A step
- * does all lanes at once. Nothing is allocated while steps run. */
+ * The tree of regions becomes a list of steps with jumps, so that executors can be stopped anywhere
+ * and continued. Each executor has a frame that holds every value in all its lanes, element after
+ * element: element e of lane l at [e * lanes + l]. A step does all lanes at once. Nothing is
+ * allocated while steps run. */
 #ifndef AU_KERNEL_INTERPRET_H
 #define AU_KERNEL_INTERPRET_H
 

@@ -1,4 +1,5 @@
-/* interpret_memory.c - loads, stores and atomics in all lanes, each element checked: bounds, written before, races. */
+/* interpret_memory.c - loads, stores and atomics in all lanes, each element checked: bounds,
+ * written before, races. */
 #include "interpret.h"
 
 #include <inttypes.h>
@@ -160,8 +161,8 @@ static void shared_step(AuMachine *m, AuExecutor *e, const AuStep *s, uint64_t b
     }
 }
 
-/* The common case of lane_step: no mask and one index for all, so that frame and memory hold the same block. false: not that, or not
- * right, and lane_step will say what. */
+/* The common case of lane_step: no mask and one index for all, so that frame and memory hold the
+ * same block. false: not that, or not right, and lane_step will say what. */
 static bool lane_block(const AuMachine *m, const AuExecutor *e, const AuStep *s)
 {
     const uint32_t lanes = m->k->lanes, count = m->k->mems[s->mem].count, n = lanes * s->width;

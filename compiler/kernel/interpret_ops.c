@@ -1,4 +1,5 @@
-/* interpret_ops.c - operations on values in all lanes: loops over flat arrays from the meanings in ops.def. */
+/* interpret_ops.c - operations on values in all lanes: loops over flat arrays from the meanings in
+ * ops.def. */
 #include "interpret.h"
 
 #include <string.h>
@@ -169,7 +170,8 @@ void kernel_step_lanes(const AuMachine *m, const AuStep *s, char *frame)
         return;
     }
     for (uint32_t l = 0; l < lanes; l++) {
-        const uint32_t other = s->op == AU_K_SHUFFLE ? (uint32_t)from[l] % lanes : l ^ (uint32_t)s->imm;
+        const uint32_t other =
+            s->op == AU_K_SHUFFLE ? (uint32_t)from[l] % lanes : l ^ (uint32_t)s->imm;
         memcpy(out + l * s->bytes, x + other * s->bytes, s->bytes);
     }
 }

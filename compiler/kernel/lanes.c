@@ -1,7 +1,8 @@
-/* lanes.c - which values are the same in all lanes, and which differ by a constant from lane to lane.
- * One walk in the order of execution suffices for values, since loop variables are uniform by the rules of the language. Memories of
- * lanes are what loops carry: each is taken to hold the same in all lanes until a store says otherwise, and the walk is repeated
- * until nothing changes (at most once for each memory). */
+/* lanes.c - which values are the same in all lanes, and which differ by a constant from lane to
+ * lane. One walk in the order of execution suffices for values, since loop variables are uniform by
+ * the rules of the language. Memories of lanes are what loops carry: each is taken to hold the same
+ * in all lanes until a store says otherwise, and the walk is repeated until nothing changes (at
+ * most once for each memory). */
 #include "internal.h"
 
 typedef struct Analysis {

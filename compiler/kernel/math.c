@@ -1,11 +1,14 @@
-/* math.c - expands functions that a target lacks into arithmetic, without branches, in vectors as well as in scalars.
+/* math.c - expands functions that a target lacks into arithmetic, without branches, in vectors as
+ * well as in scalars.
  *
- * Method: argument reduction and polynomials in Horner form by FMA. The coefficients are minimax fits of the remainders named in the
- * comments (Lawson's reweighted least squares in 120 bits over Chebyshev points, weighted by the error of the final result; each
- * coefficient in turn rounded to f32, lowest power first, and the rest fitted again). Bounds that the tests hold: 2 ulp for exp, exp2,
- * log, log2, 4 ulp for the others. NaN comes out where NaN goes in: comparisons are written so that NaN takes the side that keeps it.
- * The results of exp and pow below 2^-125, and of the others below 2^-126, may be 0.
- * Integers are read out of the mantissa: t = x + 1.5 * 2^23 holds rint(x) in its low bits. */
+ * Method: argument reduction and polynomials in Horner form by FMA. The coefficients are minimax
+ * fits of the remainders named in the comments (Lawson's reweighted least squares over Chebyshev
+ * points against values of 120 bits, weighted by the error of the final result; each coefficient in
+ * turn rounded to f32, lowest power first, and the rest fitted again). Bounds that the tests hold:
+ * 2 ulp for exp, exp2, log, log2, 4 ulp for the others. NaN comes out where NaN goes in:
+ * comparisons are written so that NaN takes the side that keeps it. The results of exp and pow
+ * below 2^-125, and of the others below 2^-126, may be 0. Integers are read out of the mantissa: t
+ * = x + 1.5 * 2^23 holds rint(x) in its low bits. */
 #include "internal.h"
 
 typedef struct Math {
@@ -97,7 +100,8 @@ static AuVal power_in(const Math *m, AuVal t)
 
 /* ---- exponentials */
 
-/* x = n ln 2 + r, |r| <= ln 2 / 2. Gives r, and 2^(n - 1), which is 0 from n = -126 down. x must be in -87.4..89.4. */
+/* x = n ln 2 + r, |r| <= ln 2 / 2. Gives r, and 2^(n - 1), which is 0 from n = -126 down. x must be
+ * in -87.4..89.4. */
 static AuVal reduce_exp(const Math *m, AuVal x, AuVal *half_scale)
 {
     const AuVal magic = number(m, MAGIC + 126);
@@ -107,8 +111,9 @@ static AuVal reduce_exp(const Math *m, AuVal x, AuVal *half_scale)
     return fused(m, n, number(m, -LN_2_LOW), fused(m, n, number(m, -LN_2), x));
 }
 
-/* Twice e^r (remainder (e^r - 1) / r, in ulps of e^r) times half of 2^n: so neither end of the range needs a test, since the product
- * overflows and vanishes by itself. 13 instructions of a CPU; every e^0 is exactly 1 and e^-inf exactly 0. */
+/* Twice e^r (remainder (e^r - 1) / r, in ulps of e^r) times half of 2^n: so neither end of the
+ * range needs a test, since the product overflows and vanishes by itself. 13 instructions of a CPU;
+ * every e^0 is exactly 1 and e^-inf exactly 0. */
 static AuVal exp_within(const Math *m, AuVal x)
 {
     AuVal scale;
@@ -120,7 +125,8 @@ static AuVal exp_within(const Math *m, AuVal x)
 
 static AuVal expand_exp(const Math *m, AuVal x) { return exp_within(m, clamped(m, x, -87.4, 89)); }
 
-/* n = floor(x), 2^x = 2^n 2^r with r in 0..1 (remainder (2^r - 1) / r): powers of two are exact down to 2^-126. */
+/* n = floor(x), 2^x = 2^n 2^r with r in 0..1 (remainder (2^r - 1) / r): powers of two are exact
+ * down to 2^-126. */
 static AuVal expand_exp2(const Math *m, AuVal x)
 {
     x = clamped(m, x, -127, 128);
@@ -130,7 +136,7 @@ static AuVal expand_exp2(const Math *m, AuVal x)
     return mul(m, p, power_in(m, add(m, n, number(m, MAGIC + 127))));
 }
 
-/* e^x - 1 = 2 (2^(n-1) (e^r - 1) + 2^(n-1) - 1/2), remainder (e^r - 1 - r) / r^2. For x in -87..89. */
+/* e^x - 1 = 2 (2^(n-1) (e^r - 1) + 2^(n-1) - 1/2), remainder (e^r - 1 - r) / r^2. x: -87..89. */
 static AuVal expm1_within(const Math *m, AuVal x)
 {
     AuVal scale;
@@ -197,7 +203,8 @@ static AuVal log_edges(const Math *m, AuVal x, AuVal value)
     return choose(m, less(m, number(m, 0), x), inside, outside);
 }
 
-/* e ln 2 + log(1 + f); remainder (log(1 + f) - f) / f^2. ln 2 to 15 bits, so that its product with e is exact. */
+/* e ln 2 + log(1 + f); remainder (log(1 + f) - f) / f^2. ln 2 to 15 bits, so that its product with
+ * e is exact. */
 static AuVal log_of(const Math *m, AuVal e, AuVal f)
 {
     const AuVal tail = POLYNOMIAL(m, f, 0.0873879194, -0.143077239, 0.149163559, -0.165703133,
@@ -256,8 +263,8 @@ static AuVal expand_rsqrt(const Math *m, AuVal x)
     return quotient(m, number(m, 1), kernel_op1(m->k, AU_K_SQRT, x));
 }
 
-/* log2 of a positive normal or denormal x as a sum of two floats, to about 2^-32: log(1 + f) = 2 artanh(s), s = f / (2 + f);
- * remainder (2 artanh(s) - 2 s) / s^3. */
+/* log2 of a positive normal or denormal x as a sum of two floats, to about 2^-32: log(1 + f) = 2
+ * artanh(s), s = f / (2 + f); remainder (2 artanh(s) - 2 s) / s^3. */
 static AuVal log2_twice(const Math *m, AuVal x, AuVal *low)
 {
     AuVal e;
@@ -333,8 +340,9 @@ static AuVal expand_erf(const Math *m, AuVal x)
     return choose(m, less(m, a, number(m, 0.92)), fused(m, x, q, x), with_sign_of(m, x, large));
 }
 
-/* Quadrants: x = n pi/2 + r by Cody and Waite with pi/2 in three parts, exact enough to 1e5. Beyond, r is held so that the result is
- * finite. sin: remainder (sin r - r) / r^3; cos: (cos r - 1 + r^2/2) / r^4. [ahead] quadrants are added: 1 makes a cosine. */
+/* Quadrants: x = n pi/2 + r by Cody and Waite with pi/2 in three parts, exact enough to 1e5.
+ * Beyond, r is held so that the result is finite. sin: remainder (sin r - r) / r^3; cos: (cos r - 1
+ * + r^2/2) / r^4. [ahead] quadrants are added: 1 makes a cosine. */
 static AuVal expand_circle(const Math *m, AuVal x, int32_t ahead)
 {
     const AuVal magic = number(m, MAGIC);

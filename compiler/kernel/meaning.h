@@ -1,13 +1,15 @@
-/* meaning.h - the words in which the reference meanings of ops.def are written, for int32_t, int64_t and float alike.
- * Included by what computes with them: evaluate.c (one scalar) and interpret_ops.c (all lanes). Integers wrap because this
- * library is compiled with -fwrapv. Functions of the C library are computed in double and rounded once by who uses them. */
+/* meaning.h - the words in which the reference meanings of ops.def are written, for int32_t,
+ * int64_t and float alike. Included by what computes with them: evaluate.c (one scalar) and
+ * interpret_ops.c (all lanes). Integers wrap because this library is compiled with -fwrapv.
+ * Functions of the C library are computed in double and rounded once by who uses them. */
 #ifndef AU_KERNEL_MEANING_H
 #define AU_KERNEL_MEANING_H
 
 #include <math.h>
 #include <stdint.h>
 
-/* Division by zero gives 0, remainder the dividend: a kernel must not divide by zero, but its interpreter must not die of it. */
+/* Division by zero gives 0, remainder the dividend: a kernel must not divide by zero, but its
+ * interpreter must not die of it. */
 static inline int64_t floor_div_i64(int64_t a, int64_t b)
 {
     if (b == 0) return 0;

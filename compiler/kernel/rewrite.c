@@ -1,4 +1,5 @@
-/* rewrite.c - the frame of passes that replace single instructions: takes the tree apart and builds it again in the same order. */
+/* rewrite.c - the frame of passes that replace single instructions: takes the tree apart and builds
+ * it again in the same order. */
 #include "internal.h"
 
 typedef struct Rewrite {

@@ -1,4 +1,5 @@
-/* shadow.c - see shadow.h. The traces are those of FastTrack (Flanagan, Freund, PLDI 2009), with the clocks of a grid. */
+/* shadow.c - see shadow.h. The traces are those of FastTrack (Flanagan, Freund, PLDI 2009), with
+ * the clocks of a grid. */
 #include "shadow.h"
 
 #include <string.h>

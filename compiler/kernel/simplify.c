@@ -1,8 +1,10 @@
-/* simplify.c - one walk that makes a kernel smaller without changing any bit of what it computes, then sweeps what is not used.
- * In the order of the text each instruction is folded (fold.c, and the integer algebra here), replaced by an equal one that is in sight,
- * and, where a loop does not change its operands, moved before the loop. Values without operands all move to the top.
- * Loads are merged only from tensors that the kernel does not write, and never moved: a loop that does not run must not load.
- * Floating point is only folded where every argument gives the same bits; nothing is reassociated. */
+/* simplify.c - one walk that makes a kernel smaller without changing any bit of what it computes,
+ * then sweeps what is not used. In the order of the text each instruction is folded (fold.c, and
+ * the integer algebra here), replaced by an equal one that is in sight, and, where a loop does not
+ * change its operands, moved before the loop. Values without operands all move to the top. Loads
+ * are merged only from tensors that the kernel does not write, and never moved: a loop that does
+ * not run must not load. Floating point is only folded where every argument gives the same bits;
+ * nothing is reassociated. */
 #include "internal.h"
 
 #include <string.h>
@@ -88,7 +90,8 @@ static uint32_t find_equal(Simplify *s, uint32_t i, uint32_t bucket)
 
 /* ---- placing */
 
-/* The depth where an instruction may stand: outside of all loops that do not change its operands. */
+/* The depth where an instruction may stand: outside of all loops that do not change its operands.
+ */
 static uint32_t best_level(Simplify *s, const AuInstr *in)
 {
     const AuKernel *k = s->k;
@@ -170,7 +173,8 @@ static bool gather_constants(Simplify *s, AuInstr *in)
     return true;
 }
 
-/* Division by a power of two is a shift, its remainder a mask, since both round down; x - c is x + -c. */
+/* Division by a power of two is a shift, its remainder a mask, since both round down; x - c is x +
+ * -c. */
 static bool change_operation(Simplify *s, AuInstr *in)
 {
     int64_t c;
@@ -322,7 +326,8 @@ static void use(Sweep *w, const AuInstr *in)
     w->read[in->mem.i] = true;
 }
 
-/* Backwards, so that users come before what they use. True where something in the region is live; notes alone do not keep it. */
+/* Backwards, so that users come before what they use. True where something in the region is live;
+ * notes alone do not keep it. */
 static bool mark(Sweep *w, uint32_t first)
 {
     uint32_t count = 0, *order;

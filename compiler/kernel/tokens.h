@@ -1,4 +1,5 @@
-/* tokens.h - the words of the kernel IR's text form. Any bytes are acceptable input: what is no word becomes T_BAD. */
+/* tokens.h - the words of the kernel IR's text form. Any bytes are acceptable input: what is no
+ * word becomes T_BAD. */
 #ifndef AU_KERNEL_TOKENS_H
 #define AU_KERNEL_TOKENS_H
 

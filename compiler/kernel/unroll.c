@@ -1,5 +1,6 @@
-/* unroll.c - writes out the turns of loops that are marked for it and have constant bounds, for generators whose compilers do not: LANE
- * memories are then indexed by constants and become registers. The kernel is built anew, so that constants fold on the way. */
+/* unroll.c - writes out the turns of loops that are marked for it and have constant bounds, for
+ * generators whose compilers do not: LANE memories are then indexed by constants and become
+ * registers. The kernel is built anew, so that constants fold on the way. */
 #include "internal.h"
 
 typedef struct Unroll {

@@ -1,6 +1,7 @@
-/* verify.c - what every pass and generator may rely on (docs/kernel-ir.md 3 to 5): structure, types, scopes, memories, and that
- * control flow is uniform. Reports all violations, each with the instruction in its text form.
- * Not: what depends on values (bounds, races, uninitialised reads), which the interpreter finds. */
+/* verify.c - what every pass and generator may rely on (docs/kernel-ir.md 3 to 5): structure,
+ * types, scopes, memories, and that control flow is uniform. Reports all violations, each with the
+ * instruction in its text form. Not: what depends on values (bounds, races, uninitialised reads),
+ * which the interpreter finds. */
 #include "internal.h"
 
 #include <string.h>
@@ -296,7 +297,8 @@ static bool check_frame(Verifier *v, uint32_t i)
     return true;
 }
 
-/* Links and counts are followed by everything, the printer of messages included, so they come before all. */
+/* Links and counts are followed by everything, the printer of messages included, so they come
+ * before all. */
 static bool is_tree(const AuKernel *k, uint8_t *met, uint32_t first, uint32_t depth)
 {
     for (uint32_t i = first; i; i = k->instrs[i].next) {

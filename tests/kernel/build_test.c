@@ -1,4 +1,5 @@
-/* Building: what folds and what must not, types, names, misuse; and the meaning of single operations. */
+/* Building: what folds and what must not, types, names, misuse; and the meaning of single
+ * operations. */
 #include "kernel_test.h"
 
 #include <math.h>
@@ -126,7 +127,8 @@ static void misuse_is_refused(void **state)
     bench_free(&b);
 }
 
-/* Every f16 and bf16 value survives the way to f32 and back; between two of them the nearest is taken, the even one in the middle. */
+/* Every f16 and bf16 value survives the way to f32 and back; between two of them the nearest is
+ * taken, the even one in the middle. */
 static void halves_round_to_nearest_even(void **state)
 {
     (void)state;

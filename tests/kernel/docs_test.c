@@ -1,4 +1,5 @@
-/* docs/kernel-ir.md tells the truth: its tables are those of core.def and ops.def, its kernels read, verify, print alike and run. */
+/* docs/kernel-ir.md tells the truth: its tables are those of core.def and ops.def, its kernels
+ * read, verify, print alike and run. */
 #include "kernel_test.h"
 
 static const char *document(Bench *b)

@@ -1,4 +1,5 @@
-/* Whole kernels before and after passes, as texts to read: tests/golden/kernel. AU_UPDATE=1 writes what comes out now. */
+/* Whole kernels before and after passes, as texts to read: tests/golden/kernel. AU_UPDATE=1 writes
+ * what comes out now. */
 #include "kernel_test.h"
 
 #include <stdlib.h>
@@ -36,8 +37,8 @@ static AuKernel *golden_kernel(Bench *b, const char *name)
     return k;
 }
 
-/* Addresses that do not change leave the loop, equal ones are one, divisions become shifts, what nobody reads is gone; x + 0 stays,
- * since -0 + 0 is not -0. */
+/* Addresses that do not change leave the loop, equal ones are one, divisions become shifts, what
+ * nobody reads is gone; x + 0 stays, since -0 + 0 is not -0. */
 static void simplify_addresses(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* kernel_test.h - what the tests of the kernel IR share: kernels from text, and running them on small buffers. */
+/* kernel_test.h - what the tests of the kernel IR share: kernels from text, and running them on
+ * small buffers. */
 #ifndef AU_KERNEL_TEST_H
 #define AU_KERNEL_TEST_H
 

@@ -105,7 +105,8 @@ static bool runs(const char *text, bool lockstep, const char **why)
     return good;
 }
 
-/* Lanes of a CPU's vectors need no barrier; within one instruction they are not ordered even there. */
+/* Lanes of a CPU's vectors need no barrier; within one instruction they are not ordered even there.
+ */
 static void lockstep_orders_instructions(void **state)
 {
     (void)state;

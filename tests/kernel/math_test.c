@@ -1,5 +1,6 @@
-/* The expansions of mathematical functions against the C library in double: every argument of a sweep through all bit patterns of
- * floats, and the values where functions have edges. Set AULE_TEST_STRIDE for a finer sweep (prime; 1009 takes seconds). */
+/* The expansions of mathematical functions against the C library in double: every argument of a
+ * sweep through all bit patterns of floats, and the values where functions have edges. Set
+ * AULE_TEST_STRIDE for a finer sweep (prime; 1009 takes seconds). */
 #include "kernel_test.h"
 
 #include <math.h>
@@ -57,7 +58,8 @@ static double reference(AuKOp op, double x, double y)
     return NAN;
 }
 
-/* In units of the last place of the rounded result; huge where one is NaN or infinite and the other is not. */
+/* In units of the last place of the rounded result; huge where one is NaN or infinite and the other
+ * is not. */
 static double ulps(float got, double wanted, double tiny)
 {
     if (isnan(wanted) || isnan(got)) return isnan(wanted) && isnan(got) ? 0 : 1e9;

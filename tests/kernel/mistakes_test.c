@@ -1,4 +1,5 @@
-/* Planted mistakes: each is answered with its kind, by the verifier or by the interpreter, in every schedule. */
+/* Planted mistakes: each is answered with its kind, by the verifier or by the interpreter, in every
+ * schedule. */
 #include "kernel_test.h"
 
 typedef struct Mistake {

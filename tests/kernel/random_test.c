@@ -1,5 +1,6 @@
-/* Random kernels: whatever passes do, and printing and reading, every output must stay the same bit for bit (NaN is NaN).
- * Programs are grown without folding, from constants that folds and algebra look for, with loops, branches and memories. */
+/* Random kernels: whatever passes do, and printing and reading, every output must stay the same bit
+ * for bit (NaN is NaN). Programs are grown without folding, from constants that folds and algebra
+ * look for, with loops, branches and memories. */
 #include "internal.h"
 #include "kernel_test.h"
 
@@ -314,7 +315,8 @@ static void passes_keep_results(void **state)
     assert_true(after * 10 < before * 7); /* it does something */
 }
 
-/* What the analysis calls uniform is the same in all lanes of the run: each claim is turned into a branch on it. */
+/* What the analysis calls uniform is the same in all lanes of the run: each claim is turned into a
+ * branch on it. */
 static void lane_analysis_tells_the_truth(void **state)
 {
     (void)state;
@@ -329,7 +331,8 @@ static void lane_analysis_tells_the_truth(void **state)
             const AuInstr in = k->instrs[i];
             if (lanes.kind[i] == AU_VARYING || in.type.scalar != AU_I32 || in.op == AU_K_FOR)
                 continue;
-            /* value - stride * lane must be the same for all: bounds of a loop, which the interpreter compares */
+            /* value - stride * lane must be the same for all: bounds of a loop, which the
+             * interpreter compares */
             const AuVal lane = kernel_lane(k), stride = kernel_i32(k, (int32_t)lanes.stride[i]);
             AuVal base = kernel_op2(k, AU_K_SUB, (AuVal){i}, kernel_op2(k, AU_K_MUL, lane, stride));
             base = kernel_op2(k, AU_K_AND, base, kernel_i32(k, 1));

@@ -1,4 +1,5 @@
-/* The text form: what is printed is read back, what is wrong is said with its place, nothing crashes the reader. */
+/* The text form: what is printed is read back, what is wrong is said with its place, nothing
+ * crashes the reader. */
 #include "kernel_test.h"
 
 #include <stdlib.h>
@@ -138,7 +139,8 @@ static void depth_is_limited(void **state)
     bench_free(&b);
 }
 
-/* Mutations of a good text: the reader must answer, and what it accepts must print, read again and verify without a crash. */
+/* Mutations of a good text: the reader must answer, and what it accepts must print, read again and
+ * verify without a crash. */
 static void garbage_is_answered(void **state)
 {
     (void)state;
