@@ -1,12 +1,15 @@
 /* attn.h - the attention IR: what one attention means, as typed expression graphs over named axes.
+ * docs/attention-ir.md is its specification.
  *
- * An AuAttn is made by the front end (dsl/front) or by the reader of the text form, checked by attn_verify, simplified by
- * attn_simplify, evaluated in f64 by attn_interpret (the oracle of every test), and turned into the hooks of the tiled IR.
+ * An AuAttn is made by the front end (dsl/front) or by the reader of the text form, checked by
+ * attn_verify, simplified by attn_simplify, evaluated in f64 by attn_interpret (the oracle of every
+ * test), and turned into the hooks of the tiled IR.
  *
- * Expressions are nodes of one graph, in topological order (an argument's index is smaller than its user's), hash-consed: equal
- * expressions are one node. A node has a type (f32, i32, bool) and a set of axes, the indices that its value depends on; an
- * expression without axes is a scalar of the launch. Whatever depends on the query only is computed once a row by whoever
- * generates code, because its axes say so. */
+ * Expressions are nodes of one graph, in topological order (an argument's index is smaller than its
+ * user's), hash-consed: equal expressions are one node. A node has a type (f32, i32, bool) and a
+ * set of axes, the indices that its value depends on; an expression without axes is a scalar of the
+ * launch. Whatever depends on the query only is computed once a row by whoever generates code,
+ * because its axes say so. */
 #ifndef AU_DSL_ATTN_H
 #define AU_DSL_ATTN_H
 
@@ -19,49 +22,67 @@ typedef struct AuExpr {
 
 typedef enum AuType { AU_T_NONE, AU_T_F32, AU_T_I32, AU_T_BOOL } AuType;
 
-/* Element types of tensors and parameters. OPERAND: the operand type of the build (f32, f16 or bf16). */
+/* Element types of tensors and parameters. OPERAND: the operand type of the build (f32, f16, bf16). */
 typedef enum AuDtype {
-    AU_DT_OPERAND, AU_DT_F32, AU_DT_F16, AU_DT_BF16, AU_DT_I32, AU_DT_I64, AU_DT_U8, AU_DT_BOOL
+    AU_DT_OPERAND,
+    AU_DT_F32,
+    AU_DT_F16,
+    AU_DT_BF16,
+    AU_DT_I32,
+    AU_DT_I64,
+    AU_DT_U8,
+    AU_DT_BOOL
 } AuDtype;
 
-/* The indices an expression can depend on. KV_H is h / (H / Hk), so what depends on it depends on H. */
+/* The indices an expression can depend on. KV_H is h / (H / Hk): what depends on it depends on H. */
 typedef enum AuAxisBit {
-    AU_AX_B = 1, AU_AX_H = 2, AU_AX_Q = 4, AU_AX_KV = 8,
+    AU_AX_B = 1,
+    AU_AX_H = 2,
+    AU_AX_Q = 4,
+    AU_AX_KV = 8,
     AU_AX_C = 16,   /* the channel of a row mod */
-    AU_AX_TOK = 32  /* the token of a recurrence (`linear`), with channels K and V beside it */
-    , AU_AX_K = 64, AU_AX_V = 128
+    AU_AX_TOK = 32, /* the token of a recurrence (`linear`), with channels K and V beside it */
+    AU_AX_K = 64,
+    AU_AX_V = 128
 } AuAxisBit;
 
 // clang-format off
 typedef enum AuOp {
     AU_NO_OP,
-    /* leaves */
-    AU_OP_F32,          /* number: the constant */
-    AU_OP_I32,          /* integer: the constant (also of bool, type AU_T_BOOL) */
-    AU_OP_SIZE,         /* integer: index into sizes; i32 */
-    AU_OP_INDEX,        /* integer: an AuAxisBit: b, h, q_idx, kv_idx, channel, t */
-    AU_OP_KV_H,         /* the key head, h / (H / Hk) */
-    AU_OP_PARAM,        /* integer: index into params */
-    AU_OP_INPUT,        /* integer: index into tensors; args: one i32 index per axis. i64 and u8 read as i32, f16 and bf16 as f32 */
-    /* Leaves of one place each; the builder gives them these axes: [pair] is b, h, q, kv; [row] is b, h, q. */
-    AU_OP_SCORE,        /* pair. In score_mod: the raw product q_i . k_j of the modified rows. In online functions: a score */
-    AU_OP_WEIGHT,       /* pair. In weight_mod: the weight p. In `backward`: p */
-    AU_OP_DWEIGHT,      /* pair. In `backward`: dp */
-    AU_OP_ELEMENT,      /* the element x at channel c in a row mod: b, h, q, c (q_mod, out_mod, epilogue: o) or b, h, kv, c (k_mod, v_mod) */
-    AU_OP_STATE,        /* row. integer: index into row scales: its value before the tile (online_fwd), at the end (epilogue), or of side a (combine) */
-    AU_OP_STATE_B,      /* row. integer: index into row scales: of side b in combine */
-    AU_OP_FINAL,        /* row. integer: index into finals (in `forward`) */
-    AU_OP_TENSOR,       /* integer: index into tensors: a tensor of a recurrence as an expression, broadcast by axis name (`linear` only) */
+    /* Leaves. [pair] has the axes b, h, q, kv; [row] has b, h, q. */
+    AU_OP_F32,       /* number: the constant */
+    AU_OP_I32,       /* integer: the constant (also of bool, type AU_T_BOOL) */
+    AU_OP_SIZE,      /* integer: index into sizes; i32 */
+    AU_OP_INDEX,     /* integer: an AuAxisBit: b, h, q_idx, kv_idx, channel, t */
+    AU_OP_KV_H,      /* the key head, h / (H / Hk); in v_mod the value head */
+    AU_OP_PARAM,     /* integer: index into params */
+    AU_OP_INPUT,     /* integer: index into tensors; args: one i32 index per axis. i64 and u8 read as i32,
+                        f16 and bf16 as f32 */
+    AU_OP_SCORE,     /* pair. In score_mod: the raw product q_i . k_j of the modified rows. In online
+                        functions: a score */
+    AU_OP_WEIGHT,    /* pair. In weight_mod: the weight p. In `backward`: p */
+    AU_OP_DWEIGHT,   /* pair. In `backward`: dp */
+    AU_OP_ELEMENT,   /* x at channel c: b, h, q, c (q_mod, out_mod, epilogue: o) or b, h, kv, c (k_mod, v_mod) */
+    AU_OP_STATE,     /* row. integer: index into row scales: the value before the tile (online_fwd), at the
+                        end (epilogue), or of side a (combine) */
+    AU_OP_STATE_B,   /* row. integer: index into row scales: of side b in combine */
+    AU_OP_FINAL,     /* row. integer: index into finals (in `forward`) */
+    AU_OP_TENSOR,    /* integer: index into tensors: one of a recurrence as an expression, broadcast by
+                        axis name (`linear` only) */
     /* over an axis */
-    AU_OP_ROWMAX,       /* args[0]: over the keys of the tile */
+    AU_OP_ROWMAX,    /* args[0]: over the keys of the tile */
     AU_OP_ROWSUM,
-    AU_OP_ROW_SUM_C,    /* args[0]: sum over the channels of the row (sum, mean, l2norm, rmsnorm are made of it) */
-    AU_OP_DOT,          /* integer: tensor of the query side, integer2: of the key side; args: the indices of x, then those of y, contracted axis left out */
-    AU_OP_ROPE,         /* args: x, position (i32 or f32), theta, first, count; the element at channel c after the rotation; x is an expression with axis C,
-                           whose partner channel the interpreter and code generators evaluate too. integer: 1 if interleaved pairs */
-    AU_OP_DROPOUT,      /* args: p, rate, seed low word, seed high word (both i32): p / (1 - rate) if attn_dropout_uniform >= rate, else 0: Philox4x32-10,
-                           key (low, high), counter words (b, h, q_idx, kv_idx), output word 0, its upper 24 bits * 2^-24 */
-    AU_OP_SEED_WORD,    /* integer: 0 low, 1 high, integer2: param index, or ~tensor index: a 32-bit word of an i64 seed; i32 */
+    AU_OP_ROW_SUM_C, /* args[0]: over the channels of the row (sum, mean, l2norm, rmsnorm are made of it) */
+    AU_OP_DOT,       /* integer: tensor of the query side, integer2: of the key side; args: the indices of
+                        x, then those of y, without those of the contracted last axes */
+    AU_OP_ROPE,      /* args: x, position (i32 or f32), theta, first, count; the element at channel c after
+                        the rotation; x has axis C, and its partner channel is evaluated, too.
+                        integer: 1 if pairs are interleaved */
+    AU_OP_DROPOUT,   /* args: p, rate, seed low word, seed high word (i32): p / (1 - rate) if
+                        attn_dropout_uniform >= rate, else 0: Philox4x32-10, key (low, high), counter words
+                        (b, h, q_idx, kv_idx), output word 0, its upper 24 bits * 2^-24 */
+    AU_OP_SEED_WORD, /* integer: 0 low, 1 high, integer2: param index, or ~tensor index: a 32-bit word of an
+                        i64 seed; i32 */
 #define OP(NAME, text, count, rule, flags, meaning) AU_OP_##NAME,
 #include "ops.def"
 #undef OP
@@ -84,7 +105,7 @@ typedef struct AuNode {
 /* A size: the extent of a named axis, bound by the tensors at launch, or fixed when compiling. */
 typedef struct AuSize {
     const char *name;
-    int64_t fixed; /* >= 0: written as a number or fixed when compiling (widths); -1: bound at launch */
+    int64_t fixed; /* >= 0: written as a number, or fixed when compiling (widths); -1: at launch */
     AuSpan span;
 } AuSize;
 
@@ -103,16 +124,16 @@ typedef struct AuTensor {
 
 typedef struct AuParam {
     const char *name;
-    AuDtype dtype;       /* f32, i32, i64, bool (u8) */
+    AuDtype dtype;        /* f32, i32, i64, bool (u8) */
     AuExpr default_value; /* scalar expression of sizes and earlier params; none: must be given */
     AuSpan span;
 } AuParam;
 
 typedef struct AuRowScale {
     const char *name;
-    AuExpr start;       /* scalar or per-row expression, neutral for combine */
-    AuExpr next;        /* after a tile: of STATE, SCORE under ROWMAX/ROWSUM; the unchanged STATE if never assigned */
-    AuExpr combined;    /* of STATE (a) and STATE_B (b); none when there is no combine */
+    AuExpr start; /* scalar or per-row expression, neutral for combine */
+    AuExpr next;  /* after a tile: of STATE, SCORE under ROWMAX/ROWSUM; STATE if never assigned */
+    AuExpr combined; /* of STATE (a) and STATE_B (b); none when there is no combine */
     AuSpan span;
 } AuRowScale;
 
@@ -122,8 +143,9 @@ typedef struct AuFinal {
     AuSpan span;
 } AuFinal;
 
-/* The online function, parameters substituted. Everything about "a row without a pair" and "no pair in a tile" is in LANGUAGE.md,
- * section Meaning, and is the business of whoever evaluates it, not of these expressions. */
+/* The online function, parameters substituted. Everything about "a row without a pair" and "no pair
+ * in a tile" is in docs/attention-ir.md, section Meaning, and is the business of whoever evaluates
+ * it, not of these expressions. */
 typedef struct AuOnline {
     const char *name;
     AuRowScale *scales;
@@ -140,8 +162,9 @@ typedef struct AuOnline {
     AuSpan span;
 } AuOnline;
 
-/* A recurrence; expressions over TENSOR, INPUT, SIZE, PARAM, INDEX(TOK, H, B). None: not given. ROW_SUM_C sums over K or V.
- * In norm, ELEMENT (axes b, h, t) is `sum`, the same recurrence over a column of ones. */
+/* A recurrence; expressions over TENSOR, INPUT, SIZE, PARAM, INDEX(TOK, H, B). None: not given.
+ * ROW_SUM_C sums over K or V. In norm, ELEMENT (axes b, h, t) is `sum`, the same recurrence over a
+ * column of ones. */
 typedef struct AuLinear {
     AuExpr q, k, v, decay, erase, write, bonus, norm, skip, lowrank_a, lowrank_b;
     bool read_before;
@@ -168,39 +191,50 @@ typedef struct AuAttn {
     AuSpan *require_spans;
     uint32_t require_count, require_capacity;
 
-    /* v = k[.., first:last]: values are a slice of the keys, taken before k_mod. Then tensors[2] has k's dtype and its own width axis. */
+    /* v = k[.., first:last]: values are a slice of the keys, taken before k_mod. Then tensors[2] has
+     * k's dtype and its own width axis. */
     bool v_in_k;
     int32_t v_first, v_last;
 
-    AuExpr score_mod, mask, weight_mod;    /* none: identity, everything, identity */
-    AuExpr q_mod, k_mod, v_mod, out_mod;   /* over ELEMENT with axis C; none: identity */
-    AuOnline *online;                      /* softmax family; NULL for a recurrence */
-    AuLinear *linear;                      /* NULL for the softmax family */
+    AuExpr score_mod, mask, weight_mod;  /* none: identity, everything, identity */
+    AuExpr q_mod, k_mod, v_mod, out_mod; /* over ELEMENT with axis C; none: identity */
+    AuOnline *online;                    /* softmax family; NULL for a recurrence */
+    AuLinear *linear;                    /* NULL for the softmax family */
     AuSpan span;
 } AuAttn;
 
-/* Indices of the sizes that q, k, v bind, whatever they are called: valid after the tensors are declared. Fixed widths have a size, too. */
-int32_t attn_size_of(const AuAttn *a, const char *name); /* -1: no such size */
-bool attn_is_name(const char *text); /* letters, digits and underscores, no digit first; false for NULL */
+/* The index of a size, -1: there is none of this name. Fixed widths are sizes, too. */
+int32_t attn_size_of(const AuAttn *a, const char *name);
+/* Letters, digits and underscores, no digit first; false for NULL. */
+bool attn_is_name(const char *text);
 
-/* ---- building (build.c): types and axes are computed, constants folded only by attn_simplify */
+/* ---- building (build.c): types and axes are computed; constants are folded by attn_simplify only */
 AuAttn *attn_new(AuArena *arena, const char *name);
 AuExpr attn_f32(AuAttn *a, double value, AuSpan span);
 AuExpr attn_i32(AuAttn *a, int32_t value, AuSpan span);
 AuExpr attn_bool(AuAttn *a, bool value, AuSpan span);
-AuExpr attn_leaf(AuAttn *a, AuOp op, AuType type, uint8_t axes, int32_t integer, int32_t integer2, AuSpan span);
-/* Any op with arguments. Types must already agree (the front end inserts TO_F32); a violation is reported by attn_verify. */
-AuExpr attn_node(AuAttn *a, AuOp op, const AuExpr *args, uint32_t count, int32_t integer, int32_t integer2, AuSpan span);
+AuExpr attn_leaf(AuAttn *a, AuOp op, AuType type, uint8_t axes, int32_t integer, int32_t integer2,
+                 AuSpan span);
+/* Any op with arguments. Types must already agree (the front end inserts TO_F32); a violation is
+ * reported by attn_verify. */
+AuExpr attn_node(AuAttn *a, AuOp op, const AuExpr *args, uint32_t count, int32_t integer,
+                 int32_t integer2, AuSpan span);
 AuExpr attn_op1(AuAttn *a, AuOp op, AuExpr x, AuSpan span);
 AuExpr attn_op2(AuAttn *a, AuOp op, AuExpr x, AuExpr y, AuSpan span);
 AuExpr attn_where(AuAttn *a, AuExpr c, AuExpr x, AuExpr y, AuSpan span);
-AuExpr attn_find(const AuAttn *a, AuOp op, AuExpr x, AuExpr y); /* the node if it exists, else none */
+/* The node if it exists, else none. */
+AuExpr attn_find(const AuAttn *a, AuOp op, AuExpr x, AuExpr y);
 static inline const AuNode *attn_at(const AuAttn *a, AuExpr e) { return &a->nodes[e.i]; }
-static inline AuExpr attn_arg(const AuAttn *a, AuExpr e, uint32_t n) { return a->args[a->nodes[e.i].first + n]; }
-/* A copy of [e] in which leaves are replaced: [replace] returns the replacement of a leaf, or none to keep it. */
+static inline AuExpr attn_arg(const AuAttn *a, AuExpr e, uint32_t n)
+{
+    return a->args[a->nodes[e.i].first + n];
+}
+/* A copy of [e] in which leaves are replaced: [replace] returns the replacement of a leaf, or none
+ * to keep it. */
 typedef AuExpr (*AuReplace)(void *user, AuAttn *a, AuExpr leaf);
 AuExpr attn_substitute(AuAttn *a, AuExpr e, AuReplace replace, void *user);
-/* Sets mark[i] for every node that [e] is made of, [e] included; mark has node_count entries and may hold marks already. */
+/* Sets mark[i] for every node that [e] is made of, [e] included; mark has node_count entries and may
+ * hold marks already. */
 void attn_mark(const AuAttn *a, AuExpr e, bool *mark);
 /* Declarations; each returns the index. A tensor's axes must exist before it. */
 uint32_t attn_add_size(AuAttn *a, const char *name, int64_t fixed, AuSpan span);
@@ -213,7 +247,9 @@ AuType attn_type_of(AuDtype dtype);
 /* Type rules of the table: arguments of T_F32, T_I32 and T_BOOL have the result's type. */
 typedef enum AuTypeRule {
     AU_RULE_LEAF, /* the ops above the table, each with its own rule */
-    AU_RULE_T_F32, AU_RULE_T_I32, AU_RULE_T_BOOL,
+    AU_RULE_T_F32,
+    AU_RULE_T_I32,
+    AU_RULE_T_BOOL,
     AU_RULE_T_NUM,   /* all i32 or all f32, the result alike */
     AU_RULE_T_CMP,   /* two numbers of one type, gives bool */
     AU_RULE_T_WHERE, /* bool, then two of one type, the result alike */
@@ -238,7 +274,7 @@ typedef enum AuPlace {
 // clang-format on
 
 enum AuLeafBit {
-    AU_LEAF_READ = 1,     /* input */
+    AU_LEAF_READ = 1, /* input */
     AU_LEAF_SCORE = 2,
     AU_LEAF_WEIGHT = 4,
     AU_LEAF_DWEIGHT = 8,
@@ -261,7 +297,7 @@ typedef struct AuPlaceInfo {
 } AuPlaceInfo;
 const AuPlaceInfo *attn_place_info(AuPlace place);
 uint8_t attn_element_axes(AuPlace place); /* of AU_OP_ELEMENT there */
-uint32_t attn_leaf_bit(const AuNode *n);  /* the AuLeafBit that allows this op, 0: allowed everywhere */
+uint32_t attn_leaf_bit(const AuNode *n);  /* the AuLeafBit that allows this op, 0: all do */
 
 /* One expression of an attention and where it hangs. */
 typedef struct AuRoot {
@@ -281,30 +317,37 @@ AuAttn *attn_read(AuArena *arena, AuNames *names, AuDiags *diags, uint32_t sourc
 
 /* ---- checks and rewriting */
 bool attn_verify(const AuAttn *a, AuDiags *diags);
-/* Constant folding, algebra that is exact in f32 up to rounding order it does not change, dead nodes removed. Meaning unchanged. */
+/* Constant folding, algebra that changes no rounding, dead nodes removed. Meaning unchanged. Handles of
+ * before are of no use after it. */
 void attn_simplify(AuAttn *a);
 /* One expression; no node goes away, so that other handles stay valid. */
 AuExpr attn_simplify_expr(AuAttn *a, AuExpr e);
-/* Derives `combine` where the row scales are running maxima, sums, and sums rescaled by them; false: cannot. */
+/* Derives `combine` where the row scales are running maxima, sums, and sums rescaled by them; false:
+ * cannot. True without doing anything if there is one already. */
 bool attn_derive_combine(AuAttn *a);
-/* Tries the online function on random rows: the result must not depend on how keys are cut into tiles, combine must join the states of
- * two parts as if they had been one, forward must give the weights that online_fwd and the epilogue made. False: *why says what
- * does not hold, with the numbers. */
+/* Tries the online function on random rows: the result must not depend on how keys are cut into
+ * tiles, combine must join the states of two parts as if they had been one, forward must give the
+ * weights that online_fwd and the epilogue made. False: *why says what does not hold, with the
+ * numbers. */
 bool attn_check_online(const AuAttn *a, AuArena *arena, const char **why);
 
-/* ---- mask ranges (ranges.c): which keys a tile of queries may need, and which take part for all of them
- * Expressions of two i32 leaves, the tile's first row and the row after its last: AU_OP_INDEX with AU_AX_Q is i0, AU_AX_KV is i1 (reused as names only
- * inside these expressions), and of scalars, b and h (parameters, sizes, inputs indexed by b and h). Keys [low, high) may take part; all of
- * [full_low, full_high) do for every row. `exact` false: the mask depends on data or is not affine; then the range is a bound and no tile is known to be full,
- * and block lists say the rest. */
+/* ---- mask ranges (ranges.c): which keys a tile of queries may need, and which take part for all of
+ * them. Keys [low, high) may take part; all of [full_low, full_high) do for every row, as far as the
+ * mask goes; 0 <= low <= full_low <= full_high <= high <= T.
+ * i32 expressions of sizes, parameters, b, h, inputs indexed by those, and two leaves: INDEX of
+ * AU_AX_Q is the tile's first row i0, INDEX of AU_AX_KV the row after its last i1 (0 <= i0 < i1 <= S;
+ * in these expressions the leaves mean nothing else). */
 typedef struct AuRange {
     AuExpr low, high, full_low, full_high;
-    bool exact;       /* every tile inside [low, high) that is not full really has masked pairs or is at a border; no lists are worth it */
-    bool needs_lists; /* the mask depends on data (inputs indexed by q_idx or kv_idx) or on i and j in a non-affine way */
+    bool exact; /* both are just the sets they stand for: whatever the tile sizes, no empty tile
+                         is inside [low, high), and no full one outside of the full range */
+    bool needs_lists; /* data decide (inputs indexed by q_idx or kv_idx, what is not affine), or the
+                         range has gaps: lists of tiles are worth it */
 } AuRange;
-/* False: there is no mask, and everything takes part (as [out] says, too). */
-bool attn_key_range(AuAttn *a, AuRange *out);   /* keys for a tile of queries [i0, i1), i0 < i1 */
-bool attn_query_range(AuAttn *a, AuRange *out); /* queries for a tile of keys: the same with i and j exchanged (leaves then mean j0, j1) */
+/* For a tile of queries [i0, i1). False: there is no mask, and everything takes part (as [out] says). */
+bool attn_key_range(AuAttn *a, AuRange *out);
+/* Queries for a tile of keys: the same with i and j exchanged; the two leaves mean j0 and j1. */
+bool attn_query_range(AuAttn *a, AuRange *out);
 
 /* ---- evaluation in f64 (interpret.c), the oracle
  * Tensors are f64 arrays, C order, contiguous; integers are exact in them. */
@@ -316,17 +359,21 @@ typedef struct AuOracleCall {
     int64_t key_tile;             /* keys a tile for online_fwd; 0: the whole row at once */
     double *o;                    /* [B, H, S, E] */
     double *const *finals;        /* [B, H, S] each; NULL or entries NULL: not wanted */
-    double *weights;              /* [B, H, S, T] or NULL: weights as they make the output, o_i = sum_j w_ij v_j before out_mod */
-    AuDtype round_to;             /* OPERAND: f64. F32, F16, BF16: as a plain kernel for these operands computes: arithmetic in f32, and
-                                     modified rows, weights and o rounded once to the type. Tensors must hold values of their types. */
-    const AuDiags *diags;         /* for the script's lines in messages, or NULL */
+    /* [B, H, S, T] or NULL: weights as they make the output, o_i = sum_j w_ij v_j before out_mod. */
+    double *weights;
+    /* OPERAND: f64. F32, F16, BF16: as a plain kernel for these operands computes: arithmetic in f32,
+     * modified rows, weights and o rounded once to the type. Tensors must hold values of their types. */
+    AuDtype round_to;
+    const AuDiags *diags; /* for the script's lines in messages, or NULL */
 } AuOracleCall;
-/* false: message in *why (an index out of range, sizes that do not fit). Recurrences: key_tile, finals and weights are not looked at. */
+/* False: message in *why (an index out of range, sizes that do not fit). Of a recurrence key_tile,
+ * round_to, finals and weights are not looked at. */
 bool attn_interpret(const AuAttn *a, const AuOracleCall *call, AuArena *scratch, const char **why);
 /* A scalar expression (sizes, params, constants): for requires, axes and defaults. */
 double attn_scalar(const AuAttn *a, AuExpr e, const int64_t *sizes, const double *params);
-/* Sizes from shapes: binds the axes of tensors given their shapes; false: message in *why with the names and numbers. */
-bool attn_bind_sizes(const AuAttn *a, const int64_t *const *shapes, const uint32_t *ranks, const double *params, int64_t *sizes, AuArena *arena,
-                     const char **why);
+/* Sizes from shapes: binds the axes of tensors given their shapes; false: message in *why with the
+ * names and numbers. */
+bool attn_bind_sizes(const AuAttn *a, const int64_t *const *shapes, const uint32_t *ranks,
+                     const double *params, int64_t *sizes, AuArena *arena, const char **why);
 
 #endif
