@@ -6,7 +6,9 @@
  * run one after another); `x` counts what orders the lanes of one executor. An access is ordered
  * after another of the same block if a barrier of the block lies between, or if both are of one
  * executor with a later x, or of one lane. Between blocks only atomic_inc orders: a block that
- * increments a counter has seen what those before it had done, before their last barrier. */
+ * increments a counter has seen what those before it had done, before their last barrier. Of several
+ * earlier blocks only the latest is remembered for an element: where that one is ordered and one
+ * before it is not, the race is missed. */
 #ifndef AU_KERNEL_SHADOW_H
 #define AU_KERNEL_SHADOW_H
 
