@@ -1,57 +1,14 @@
 /* exec.c - see exec.h. */
-#include "exec.h"
-
-#include "attn.h"
-#include "aule/aule.h"
-#include "aule/aulec.h"
-#include "front.h"
+#include "internal.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-enum { MOST_TENSORS = 16, MOST_SIZES = 32 };
-
-struct ExecSuite {
-    aule_device *device;
-    const aule_device_info *info;
-    const char *scripts;
-};
-
-/* A tensor as the oracle sees it, and as the kernel does. */
-typedef struct Tensor {
-    const char *name;
-    AuDtype dtype; /* never OPERAND */
-    uint32_t rank;
-    int64_t shape[8], strides[8];
-    size_t elements, span; /* of the shape; of the memory */
-    double *values;        /* C order */
-    unsigned char *bytes;  /* the memory's content */
-    aule_buffer *buffer;   /* where the device is not the host */
-    DLTensor dl;
-    bool output;
-} Tensor;
-
-typedef struct Run {
-    ExecSuite *suite;
-    const ExecCase *c;
-    const char *dtype;
-    AuArena *arena;
-    AuDiags *diags;
-    AuAttn *attn;
-    int64_t sizes[MOST_SIZES];
-    double params[MOST_SIZES];
-    int64_t params_i64[MOST_SIZES];
-    Tensor tensors[MOST_TENSORS];
-    uint32_t tensor_count;
-    uint64_t random;
-} Run;
-
-static bool fail(const Run *r, const char *what, const char *detail)
+bool exec_fail(const Run *r, const char *what, const char *detail)
 {
-    fprintf(stderr, "%s %s [%s] %s on %s: %s: %s\n", r->c->script, r->dtype, r->c->sizes, r->c->how ? r->c->how : "", r->suite->info->id, what, detail);
+    fprintf(stderr, "%s %s [%s] %s on %s: %s: %s\n", r->c->script, r->dtype, r->c->sizes, r->c->how ? r->c->how : "", r->suite->name, what, detail);
     return false;
 }
 
@@ -79,13 +36,13 @@ static float from_bf16(uint16_t x)
     return f;
 }
 
-static AuDtype dtype_of(const char *name) { return strcmp(name, "f16") == 0 ? AU_DT_F16 : strcmp(name, "bf16") == 0 ? AU_DT_BF16 : AU_DT_F32; }
+AuDtype exec_dtype_of(const char *name) { return strcmp(name, "f16") == 0 ? AU_DT_F16 : strcmp(name, "bf16") == 0 ? AU_DT_BF16 : AU_DT_F32; }
 
-static size_t bytes_of(AuDtype d) { return d == AU_DT_I64 ? 8 : d == AU_DT_F16 || d == AU_DT_BF16 ? 2 : d == AU_DT_U8 || d == AU_DT_BOOL ? 1 : 4; }
+size_t exec_bytes_of(AuDtype d) { return d == AU_DT_I64 ? 8 : d == AU_DT_F16 || d == AU_DT_BF16 ? 2 : d == AU_DT_U8 || d == AU_DT_BOOL ? 1 : 4; }
 
 __extension__ typedef _Float16 Half;
 
-static void put(unsigned char *at, AuDtype d, double v)
+void exec_put(unsigned char *at, AuDtype d, double v)
 {
     const float f = (float)v;
     const int32_t i = (int32_t)(isfinite(v) ? v : 0);
@@ -102,7 +59,7 @@ static void put(unsigned char *at, AuDtype d, double v)
     }
 }
 
-static double get(const unsigned char *at, AuDtype d)
+double exec_get(const unsigned char *at, AuDtype d)
 {
     float f;
     Half h;
@@ -125,7 +82,7 @@ static bool has(const Run *r, const char *word) { return r->c->how && strstr(r->
 
 /* ---- tensors */
 
-static size_t memory_index(const Tensor *t, size_t n)
+size_t exec_memory_index(const Tensor *t, size_t n)
 {
     size_t at = 0;
     for (uint32_t d = t->rank; d-- > 0;) {
@@ -156,8 +113,8 @@ static void fill(Run *r, Tensor *t, uint32_t index)
     const double deviation = has(r, "big") && index < 2 ? 3 : 1;
     double ascending = 0;
     t->values = AU_NEW_ARRAY(r->arena, double, t->elements + 1);
-    t->bytes = AU_NEW_ARRAY(r->arena, unsigned char, (t->span + 16) * bytes_of(t->dtype));
-    for (size_t n = 0; n < t->span; n++) put(t->bytes + n * bytes_of(t->dtype), t->dtype, has(r, "nan") ? NAN : 0);
+    t->bytes = AU_NEW_ARRAY(r->arena, unsigned char, (t->span + 16) * exec_bytes_of(t->dtype));
+    for (size_t n = 0; n < t->span; n++) exec_put(t->bytes + n * exec_bytes_of(t->dtype), t->dtype, has(r, "nan") ? NAN : 0);
     for (size_t n = 0; n < t->elements; n++) {
         double v = normal(r) * deviation;
         if (is_integer(t->dtype)) {
@@ -166,10 +123,10 @@ static void fill(Run *r, Tensor *t, uint32_t index)
             v = has(r, "sorted") ? ascending : floor(uniform(r) * 2);
         }
         if (has(r, "huge") && index == 1 && n % 977 == 13) v *= 1e3;
-        unsigned char *at = t->bytes + memory_index(t, n) * bytes_of(t->dtype);
-        if (!t->output) put(at, t->dtype, v);
-        else put(at, t->dtype, NAN); /* what is not written shows */
-        t->values[n] = get(at, t->dtype);
+        unsigned char *at = t->bytes + exec_memory_index(t, n) * exec_bytes_of(t->dtype);
+        if (!t->output) exec_put(at, t->dtype, v);
+        else exec_put(at, t->dtype, NAN); /* what is not written shows */
+        t->values[n] = exec_get(at, t->dtype);
     }
 }
 
@@ -187,12 +144,12 @@ static DLDataType dl_type(AuDtype d)
     return (DLDataType){kDLFloat, 32, 1};
 }
 
-static bool on_host(const Run *r) { return strcmp(r->suite->info->backend, "cpu") == 0; }
+static bool on_host(const Run *r) { return !r->suite->device || strcmp(r->suite->info->backend, "cpu") == 0; }
 
 static bool add_tensor(Run *r, const char *name, AuDtype dtype, const int64_t *shape, uint32_t rank, bool output)
 {
     Tensor *t = &r->tensors[r->tensor_count];
-    *t = (Tensor){.name = name, .dtype = dtype == AU_DT_OPERAND ? dtype_of(r->dtype) : dtype, .rank = rank, .output = output, .elements = 1};
+    *t = (Tensor){.name = name, .dtype = dtype == AU_DT_OPERAND ? exec_dtype_of(r->dtype) : dtype, .rank = rank, .output = output, .elements = 1};
     for (uint32_t d = 0; d < rank; d++) {
         t->shape[d] = shape[d];
         t->elements *= (size_t)shape[d];
@@ -200,10 +157,10 @@ static bool add_tensor(Run *r, const char *name, AuDtype dtype, const int64_t *s
     lay_out(r, t);
     fill(r, t, r->tensor_count);
     aule_error *error = NULL;
-    const size_t bytes = t->span * bytes_of(t->dtype);
+    const size_t bytes = t->span * exec_bytes_of(t->dtype);
     if (!on_host(r) && (aule_buffer_new(r->suite->device, bytes ? bytes : 4, &t->buffer, &error) || aule_buffer_upload(t->buffer, 0, t->bytes, bytes, &error)))
-        return fail(r, "buffer", aule_error_message(error));
-    t->dl = (DLTensor){.data = t->buffer ? aule_buffer_data(t->buffer) : t->bytes, .device = r->suite->info->dl, .ndim = (int32_t)rank,
+        return exec_fail(r, "buffer", aule_error_message(error));
+    t->dl = (DLTensor){.data = t->buffer ? aule_buffer_data(t->buffer) : t->bytes, .device = r->suite->device ? r->suite->info->dl : (DLDevice){kDLCPU, 0}, .ndim = (int32_t)rank,
                        .dtype = dl_type(t->dtype), .shape = t->shape, .strides = t->strides};
     r->tensor_count++;
     return true;
@@ -241,13 +198,13 @@ static bool bind(Run *r)
         const AuSize *s = &r->attn->sizes[n];
         if (s->fixed >= 0) r->sizes[n] = s->fixed;
         else if (number_of(r->c->sizes, s->name, &v)) r->sizes[n] = (int64_t)v;
-        else return fail(r, "the case gives no size", s->name);
+        else return exec_fail(r, "the case gives no size", s->name);
     }
     for (uint32_t n = 0; n < r->attn->param_count; n++) {
         const AuParam *p = &r->attn->params[n];
         if (r->c->params && number_of(r->c->params, p->name, &v)) r->params[n] = p->dtype == AU_DT_F32 ? (double)(float)v : v;
         else if (p->default_value.i) r->params[n] = (double)(float)attn_scalar(r->attn, p->default_value, r->sizes, r->params);
-        else return fail(r, "the case gives no parameter", p->name);
+        else return exec_fail(r, "the case gives no parameter", p->name);
         r->params_i64[n] = (int64_t)r->params[n];
     }
     return true;
@@ -271,7 +228,7 @@ static bool make_tensors(Run *r)
     return true;
 }
 
-static const char *widths(Run *r)
+const char *exec_widths(Run *r)
 {
     AuText text = {.arena = r->arena};
     for (uint32_t n = 0; n < r->attn->size_count; n++) {
@@ -279,61 +236,6 @@ static const char *widths(Run *r)
         if (r->attn->sizes[n].fixed < 0 && strlen(name) == 1 && strchr("DEP", *name)) au_text_add(&text, "%s%s=%d", text.length ? ";" : "", name, (int)r->sizes[n]);
     }
     return text.length ? au_text_str(&text) : NULL;
-}
-
-static aule_module *compile(Run *r, const char *text, size_t length)
-{
-    aulec_options o = {.struct_size = sizeof o, .targets = r->suite->info->backend, .dtypes = r->dtype, .widths = widths(r)};
-    aulec_result *result = NULL;
-    aule_module *module = NULL;
-    aule_error *error = NULL;
-    if (aulec_compile(r->c->script, text, length, &o, &result) != AULEC_OK) {
-        fail(r, "compile", aulec_result_diagnostics(result));
-        aulec_result_free(result);
-        return NULL;
-    }
-    char path[] = "/tmp/aule-exec-XXXXXX";
-    const int file = mkstemp(path);
-    const size_t bytes = aulec_result_length(result);
-    if (file < 0 || write(file, aulec_result_data(result), bytes) != (ssize_t)bytes) fail(r, "write", path);
-    else if (aule_module_open(path, NULL, &module, &error)) fail(r, "open", aule_error_message(error));
-    close(file);
-    unlink(path);
-    aule_error_free(error);
-    aulec_result_free(result);
-    return module;
-}
-
-static bool call_kernel(Run *r, aule_module *module)
-{
-    aule_tensor_arg tensors[MOST_TENSORS];
-    aule_param_arg params[MOST_SIZES];
-    aule_call call = {.struct_size = sizeof call, .tensors = tensors, .params = params, .param_count = r->attn->param_count};
-    for (uint32_t n = 0; n < r->tensor_count; n++)
-        if (!(n == 2 && r->attn->v_in_k)) tensors[call.tensor_count++] = (aule_tensor_arg){r->tensors[n].name, &r->tensors[n].dl};
-    for (uint32_t n = 0; n < r->attn->param_count; n++) {
-        const bool real = r->attn->params[n].dtype == AU_DT_F32;
-        params[n] = (aule_param_arg){r->attn->params[n].name, {.type = real ? AULE_VALUE_FLOAT : AULE_VALUE_INT, .i = r->params_i64[n], .f = r->params[n]}};
-    }
-    aule_attention *attention;
-    aule_plan *plan = NULL;
-    aule_buffer *workspace = NULL;
-    aule_error *error = NULL;
-    aule_run run = {.struct_size = sizeof run};
-    bool good = !aule_module_find(module, r->attn->name, &attention, &error) && !aule_plan_new(attention, r->suite->device, &call, &plan, &error);
-    if (good && (run.workspace_bytes = aule_plan_workspace(plan, NULL)) > 0) {
-        good = !aule_buffer_new(r->suite->device, run.workspace_bytes, &workspace, &error);
-        if (good) run.workspace = aule_buffer_data(workspace);
-    }
-    good = good && !aule_plan_run(plan, &run, &error) && !aule_device_synchronize(r->suite->device, NULL, &error);
-    for (uint32_t n = 0; n < r->tensor_count && good; n++)
-        if (r->tensors[n].output && r->tensors[n].buffer)
-            good = !aule_buffer_download(r->tensors[n].buffer, 0, r->tensors[n].bytes, r->tensors[n].span * bytes_of(r->tensors[n].dtype), &error);
-    if (!good) fail(r, "call", aule_error_message(error));
-    aule_error_free(error);
-    aule_plan_free(plan);
-    aule_buffer_free(workspace);
-    return good;
 }
 
 /* The oracle's outputs, in f64 or rounded as a plain kernel rounds. */
@@ -344,7 +246,7 @@ static bool oracle(Run *r, AuDtype round_to, double *const *outputs)
     for (uint32_t n = 0; n < r->attn->tensor_count; n++) tensors[n] = r->tensors[n].values;
     const AuOracleCall call = {.sizes = r->sizes, .tensors = tensors, .params = r->params, .params_i64 = r->params_i64, .o = outputs[0],
                                .finals = outputs + 1, .round_to = round_to};
-    return attn_interpret(r->attn, &call, r->arena, &why) || fail(r, "oracle", why ? why : "");
+    return attn_interpret(r->attn, &call, r->arena, &why) || exec_fail(r, "oracle", why ? why : "");
 }
 
 static double difference(double x, double y) { return x == y || (isnan(x) && isnan(y)) ? 0 : isfinite(x) && isfinite(y) ? fabs(x - y) : INFINITY; }
@@ -354,7 +256,7 @@ static bool compare(Run *r, const Tensor *t, const double *want, const double *p
     double error = 0, bound = 0, largest = 0;
     size_t worst = 0;
     for (size_t n = 0; n < t->elements; n++) {
-        const double got = get(t->bytes + memory_index(t, n) * bytes_of(t->dtype), t->dtype), e = difference(got, want[n]);
+        const double got = exec_get(t->bytes + exec_memory_index(t, n) * exec_bytes_of(t->dtype), t->dtype), e = difference(got, want[n]);
         if (e > error || isnan(e)) error = e, worst = n;
         bound = fmax(bound, difference(plain[n], want[n]));
         if (isfinite(want[n])) largest = fmax(largest, fabs(want[n]));
@@ -363,8 +265,8 @@ static bool compare(Run *r, const Tensor *t, const double *want, const double *p
     if (error <= bound) return true;
     char text[200];
     snprintf(text, sizeof text, "element %zu is %.9g, expected %.9g: error %.3g, bound %.3g", worst,
-             get(t->bytes + memory_index(t, worst) * bytes_of(t->dtype), t->dtype), want[worst], error, bound);
-    return fail(r, t->name, text);
+             exec_get(t->bytes + exec_memory_index(t, worst) * exec_bytes_of(t->dtype), t->dtype), want[worst], error, bound);
+    return exec_fail(r, t->name, text);
 }
 
 static bool check(Run *r)
@@ -375,7 +277,7 @@ static bool check(Run *r)
         want[n - first] = AU_NEW_ARRAY(r->arena, double, r->tensors[n].elements + 1);
         plain[n - first] = AU_NEW_ARRAY(r->arena, double, r->tensors[n].elements + 1);
     }
-    if (!oracle(r, AU_DT_OPERAND, want) || !oracle(r, dtype_of(r->dtype), plain)) return false;
+    if (!oracle(r, AU_DT_OPERAND, want) || !oracle(r, exec_dtype_of(r->dtype), plain)) return false;
     bool good = true;
     for (uint32_t n = first; n < r->tensor_count; n++) good &= compare(r, &r->tensors[n], want[n - first], plain[n - first]);
     return good;
@@ -390,17 +292,16 @@ bool exec_run(ExecSuite *suite, const ExecCase *c, const char *dtype)
     size_t length = 0;
     uint32_t count = 0;
     const char *text = read_file(r->arena, au_format(r->arena, "%s/%s", suite->scripts, c->script), &length);
-    bool good = text != NULL || fail(r, "read", suite->scripts);
+    bool good = text != NULL || exec_fail(r, "read", suite->scripts);
+    const AuScript *script = NULL;
     if (good) {
-        AuNames *names = au_names_new(r->arena);
-        const AuScript *script = front_parse(r->arena, names, r->diags, au_source_add(r->diags, c->script, text, length));
+        AuNames *names = r->names = au_names_new(r->arena);
+        script = front_parse(r->arena, names, r->diags, au_source_add(r->diags, c->script, text, length));
         AuAttn **all = front_check(r->arena, names, r->diags, script, &count);
-        good = (count == 1 && !r->diags->errors) || fail(r, "front end", "errors");
+        good = (count == 1 && !r->diags->errors) || exec_fail(r, "front end", "errors");
         if (good) r->attn = all[0];
     }
-    aule_module *module = NULL;
-    good = good && bind(r) && make_tensors(r) && (module = compile(r, text, length)) && call_kernel(r, module) && check(r);
-    aule_module_close(module);
+    good = good && bind(r) && make_tensors(r) && (suite->device ? exec_on_device(r, text, length) : exec_interpreted(r, script)) && check(r);
     for (uint32_t n = 0; n < r->tensor_count; n++) aule_buffer_free(r->tensors[n].buffer);
     au_arena_free(r->arena);
     free(r);
@@ -411,6 +312,8 @@ ExecSuite *exec_open(const char *device, const char *scripts)
 {
     ExecSuite *s = calloc(1, sizeof *s);
     aule_error *error = NULL;
+    if (s) *s = (ExecSuite){.name = device, .scripts = scripts};
+    if (s && strstr(device, "-ir:")) return s;
     if (!s || aule_device_open(device, NULL, &s->device, &error)) {
         fprintf(stderr, "%s: %s\n", device, aule_error_message(error));
         aule_error_free(error);
@@ -418,13 +321,12 @@ ExecSuite *exec_open(const char *device, const char *scripts)
         return NULL;
     }
     s->info = aule_device_get_info(s->device);
-    s->scripts = scripts;
     return s;
 }
 
 void exec_close(ExecSuite *suite)
 {
     if (!suite) return;
-    aule_device_close(suite->device);
+    if (suite->device) aule_device_close(suite->device);
     free(suite);
 }

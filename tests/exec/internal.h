@@ -1,0 +1,62 @@
+/* internal.h - a run of a case: what the ways to execute it share. */
+#ifndef AU_TESTS_EXEC_INTERNAL_H
+#define AU_TESTS_EXEC_INTERNAL_H
+
+#include "exec.h"
+
+#include "attn.h"
+#include "front.h"
+#include "aule/aule.h"
+
+enum { MOST_TENSORS = 16, MOST_SIZES = 32 };
+
+struct ExecSuite {
+    const char *name;    /* "cpu", "kernel-ir:x86-64-v3" */
+    aule_device *device; /* NULL: interpreted */
+    const aule_device_info *info;
+    const char *scripts;
+};
+
+/* A tensor as the oracle sees it, and as the kernel does. */
+typedef struct Tensor {
+    const char *name;
+    AuDtype dtype; /* never OPERAND */
+    uint32_t rank;
+    int64_t shape[8], strides[8];
+    size_t elements, span; /* of the shape; of the memory */
+    double *values;        /* C order */
+    unsigned char *bytes;  /* the memory's content */
+    aule_buffer *buffer;   /* where the device is not the host */
+    DLTensor dl;
+    bool output;
+} Tensor;
+
+typedef struct Run {
+    ExecSuite *suite;
+    const ExecCase *c;
+    const char *dtype;
+    AuArena *arena;
+    AuNames *names;
+    AuDiags *diags;
+    AuAttn *attn;
+    int64_t sizes[MOST_SIZES];
+    double params[MOST_SIZES];
+    int64_t params_i64[MOST_SIZES];
+    Tensor tensors[MOST_TENSORS];
+    uint32_t tensor_count;
+    uint64_t random;
+} Run;
+
+bool exec_fail(const Run *r, const char *what, const char *detail); /* prints; false */
+size_t exec_bytes_of(AuDtype d);
+size_t exec_memory_index(const Tensor *t, size_t n); /* element n in C order: where it is in memory, in elements */
+double exec_get(const unsigned char *at, AuDtype d);
+void exec_put(unsigned char *at, AuDtype d, double v);
+AuDtype exec_dtype_of(const char *name);
+const char *exec_widths(Run *r); /* "D=64;E=64", as aulec takes them */
+
+/* exec_device.c: compiled, loaded, called. exec_ir.c: interpreted. Outputs end in the tensors' bytes. */
+bool exec_on_device(Run *r, const char *text, size_t length);
+bool exec_interpreted(Run *r, const AuScript *script);
+
+#endif

@@ -1,0 +1,47 @@
+/* ladder_test.c - the rungs between the oracle and the devices: every softmax-family script on the interpreters of the tiled IR and of
+ * the kernel IR, for every architecture that code is generated for. The first rung that disagrees names the guilty layer.
+ *     ladder_test SCRIPTS [quick] */
+#include "exec.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// clang-format off
+static const ExecCase cases[] = {
+    {"mha.attn", "B=1 H=2 Hk=1 S=21 T=37 D=16 E=24", NULL, "nan odd"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=1 T=1 D=8 E=8", NULL, NULL},
+    {"mha.attn", "B=1 H=1 Hk=1 S=70 T=9 D=16 E=16", NULL, NULL},
+    {"gemma_local.attn", "B=1 H=2 Hk=1 S=90 T=150 D=16 E=16", "window=20", NULL},
+    {"documents_bias_sink.attn", "B=1 H=2 S=140 T=140 D=16 E=16", NULL, "sorted"},
+    {"dropout.attn", "B=1 H=2 Hk=1 S=19 T=23 D=16 E=16", "rate=0.25 seed=987654321", NULL},
+    {"gated_qknorm.attn", "B=1 H=2 Hk=1 S=13 T=21 D=16", NULL, "odd"},
+    {"mla_train.attn", "B=1 H=2 S=17 T=19 D=16 E=8 P=8", NULL, NULL},
+    {"sigmoid.attn", "B=1 H=1 S=13 T=41 D=16 E=16", NULL, NULL},
+    {"relu.attn", "B=1 H=1 S=10 T=70 D=16 E=16", NULL, NULL},
+    {"retention.attn", "B=1 H=1 S=30 T=30 D=16 E=16", NULL, NULL},
+    {"retention_decay.attn", "B=1 H=2 S=31 T=31 D=16 E=24", NULL, NULL},
+};
+static const char *const rungs[] = {"tiled-ir:x86-64-v4", "kernel-ir:x86-64-v4", "tiled-ir:generic", "kernel-ir:generic",
+                                    "tiled-ir:x86-64-v3", "kernel-ir:x86-64-v3", "tiled-ir:aarch64", "kernel-ir:aarch64"};
+// clang-format on
+
+int main(int argc, char **argv)
+{
+    static const char *const dtypes[] = {"f32", "f16", "bf16"};
+    if (argc < 2) return 2;
+    const bool quick = argc > 2 && strcmp(argv[2], "quick") == 0;
+    unsigned passed = 0, failed = 0;
+    for (unsigned r = 0; r < (quick ? 4u : sizeof rungs / sizeof *rungs); r++) {
+        ExecSuite *suite = exec_open(rungs[r], argv[1]);
+        if (!suite) return 1;
+        for (unsigned n = 0; n < sizeof cases / sizeof *cases; n++)
+            for (unsigned d = 0; d < 3; d++) {
+                if (d != (quick ? n % 3 : (n + r) % 3) && (quick || d != 0)) continue;
+                if (exec_run(suite, &cases[n], dtypes[d])) passed++;
+                else failed++;
+            }
+        exec_close(suite);
+    }
+    printf("%u passed, %u failed\n", passed, failed);
+    return failed != 0;
+}
