@@ -58,6 +58,26 @@ static void add_fixed(const AuSession *s, uint32_t dtype, Shape *shape)
     }
 }
 
+/* The size that is axis 1 of the tensor in [role], or -1. */
+static int32_t heads_of(const AuSession *s, uint32_t role)
+{
+    for (uint32_t i = 0; i < s->signature->tensor_count; i++) {
+        const aule_tensor_v1 *t = session_tensor(s, i);
+        if (t->role != role || t->rank != 4 || t->axes[1].length != 1) continue;
+        if ((t->axes[1].code[0] & 255u) == AULE_E_SIZE) return (int32_t)(t->axes[1].code[0] >> 8);
+    }
+    return -1;
+}
+
+/* Key and value heads that were not given: as many as query heads. */
+static void add_heads(const AuSession *s, Shape *shape)
+{
+    int32_t q = heads_of(s, AULE_ROLE_Q),
+            others[] = {heads_of(s, AULE_ROLE_K), heads_of(s, AULE_ROLE_V)};
+    for (int i = 0; q >= 0 && i < 2; i++)
+        if (others[i] >= 0 && shape->at[others[i]] < 0) shape->at[others[i]] = shape->at[q];
+}
+
 /* ---- data */
 
 typedef struct Random {
@@ -121,6 +141,7 @@ static int make_inputs(AuSession *s, AuOptions *options, Shape *shape)
     if (!status) status = session_read(s, options);
     if (status) return status;
     add_fixed(s, dtype, shape);
+    add_heads(s, shape);
     for (uint32_t i = 0; i < s->signature->tensor_count; i++) {
         const aule_tensor_v1 *t = session_tensor(s, i);
         if (session_is_output(t) || (t->flags & AULE_TENSOR_IN_K) || s->arrays[i].data) continue;

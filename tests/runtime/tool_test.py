@@ -137,7 +137,7 @@ class Tool(unittest.TestCase):
         self.assertGreater(row["ms"], 0)
         self.assertGreaterEqual(row["runs"], 9)
         self.assertIn("q[1,2,16,8]", row["shape"])
-        self.assertIn("median", self.aule("bench", SAMPLE, "--backend", "cpu", "--shape", "B=1,H=2,Hk=1,S=4,T=4", "--window", "4"))
+        self.assertIn("median", self.aule("bench", SAMPLE, "--backend", "cpu", "--shape", "B=1,H=2,S=4,T=4", "--window", "4"))
         self.refused("no size 'X'", "bench", SAMPLE, "--shape", "X=1", status=2)
         self.refused("expected NAME=NUMBER", "bench", SAMPLE, "--shape", "B=x", status=2)
         self.refused("--shape does not give H", "bench", SAMPLE, "--backend", "cpu", "--shape", "B=1", "--window", "4", status=2)
