@@ -27,14 +27,15 @@ static AuKernel *kernel_of(Bench *b, AuKOp op)
                 c = two ? kernel_load(k, y, i, 1, none, none) : none;
     kernel_store(k, out, i, two ? kernel_op2(k, op, a, c) : kernel_op1(k, op, a), none);
     kernel_legalize_math(k, nothing_is_native);
-    assert_true(kernel_verify(k, b->diags));
-    for (const char *line = bench_print(b, k); line;
-         line = strchr(line + 1, '\n')) /* nothing is left to expand */
-        for (int other = 1; other < AU_K_COUNT; other++)
-            if (kernel_op_info(other)->flags & AU_KF_MATH)
-                assert_null(strstr(au_format(b->arena, "%.60s", line),
-                                   au_format(b->arena, "= %s.", kernel_op_info(other)->text)));
+    assert_true(kernel_verify(k, b->diags) && !has_functions(k));
     return k;
+}
+
+static bool has_functions(const AuKernel *k)
+{
+    for (uint32_t i = k->body; i; i = k->instrs[i].next)
+        if (kernel_op_info(k->instrs[i].op)->flags & AU_KF_MATH) return true;
+    return false;
 }
 
 static double reference(AuKOp op, double x, double y)
@@ -114,7 +115,7 @@ static const Bound bounds[] = {
 static uint32_t stride(void)
 {
     const char *given = getenv("AULE_TEST_STRIDE");
-    return given ? (uint32_t)strtoul(given, NULL, 10) : 30011;
+    return given ? (uint32_t)strtoul(given, NULL, 10) : 100003;
 }
 
 static void sweeps_stay_within_bounds(void **state)
