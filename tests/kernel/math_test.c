@@ -14,6 +14,13 @@ static bool nothing_is_native(AuKOp op)
     return false;
 }
 
+static bool has_functions(const AuKernel *k)
+{
+    for (uint32_t i = k->body; i; i = k->instrs[i].next)
+        if (kernel_op_info(k->instrs[i].op)->flags & AU_KF_MATH) return true;
+    return false;
+}
+
 static AuKernel *kernel_of(Bench *b, AuKOp op)
 {
     AuKernel *k = kernel_new(b->arena, "math", LANES, 1);
@@ -29,13 +36,6 @@ static AuKernel *kernel_of(Bench *b, AuKOp op)
     kernel_legalize_math(k, nothing_is_native);
     assert_true(kernel_verify(k, b->diags) && !has_functions(k));
     return k;
-}
-
-static bool has_functions(const AuKernel *k)
-{
-    for (uint32_t i = k->body; i; i = k->instrs[i].next)
-        if (kernel_op_info(k->instrs[i].op)->flags & AU_KF_MATH) return true;
-    return false;
 }
 
 static double reference(AuKOp op, double x, double y)
