@@ -179,6 +179,82 @@ static void test_broken_texts(void **state)
                  "skip cannot depend on q_idx");
 }
 
+/* ---- broken graphs, which no text can make */
+
+static void break_argument(AuAttn *a)
+{
+    a->args[a->nodes[a->score_mod.i].first].i = a->score_mod.i;
+}
+static void break_none(AuAttn *a) { a->args[a->nodes[a->score_mod.i].first].i = 0; }
+static void break_op(AuAttn *a) { a->nodes[a->score_mod.i].op = AU_OP_COUNT; }
+static void break_arguments(AuAttn *a) { a->nodes[a->score_mod.i].first = a->arg_count; }
+static void break_count(AuAttn *a) { a->nodes[a->score_mod.i].count = 1; }
+static void break_root(AuAttn *a) { a->mask.i = a->node_count; }
+static void break_input(AuAttn *a) { a->nodes[attn_arg(a, a->score_mod, 1).i].integer = 99; }
+static void break_role(AuAttn *a) { a->tensors[1].role = AU_ROLE_V; }
+static void break_rank(AuAttn *a) { a->tensors[0].rank = 3; }
+static void break_next(AuAttn *a) { a->online->scales[1].next.i = 0; }
+static void break_combine(AuAttn *a) { a->online->has_combine = true; }
+static void break_name(AuAttn *a) { a->online->name = "two words"; }
+static void break_both(AuAttn *a) { a->linear = AU_NEW(a->arena, AuLinear); }
+
+static void break_size(AuAttn *a)
+{
+    a->mask = attn_op2(a, AU_OP_LT, attn_leaf(a, AU_OP_SIZE, AU_T_I32, 0, 50, 0, a->span),
+                       attn_i32(a, 3, a->span), a->span);
+}
+
+static void break_index(AuAttn *a)
+{
+    a->mask = attn_op2(a, AU_OP_LT, attn_leaf(a, AU_OP_INDEX, AU_T_I32, 0, AU_AX_Q, 0, a->span),
+                       attn_i32(a, 3, a->span), a->span);
+}
+
+static void break_state(AuAttn *a)
+{
+    a->online->rescale =
+        attn_leaf(a, AU_OP_STATE, AU_T_F32, AU_AX_B | AU_AX_H | AU_AX_Q, 2, 0, a->span);
+}
+
+static void break_element(AuAttn *a)
+{
+    a->out_mod = attn_leaf(a, AU_OP_ELEMENT, AU_T_F32, AU_AX_B | AU_AX_C, 0, 0, a->span);
+}
+
+static void test_broken_graphs(void **state)
+{
+    (void)state;
+    const struct {
+        void (*breaks)(AuAttn *a);
+        const char *message;
+    } graphs[] = {{break_argument, "is malformed"},
+                  {break_none, "is malformed"},
+                  {break_op, "is malformed"},
+                  {break_arguments, "is malformed"},
+                  {break_count, "'add' takes 2 arguments, found 1"},
+                  {break_root, "mask is no node"},
+                  {break_input, "'input' of a tensor that does not exist"},
+                  {break_role, "tensors come in the order"},
+                  {break_rank, "'q' needs 4 axes, found 3"},
+                  {break_next, "the new value of 'r' is missing"},
+                  {break_combine, "in combine, the value of 'm' is missing"},
+                  {break_name, "'two words' cannot be a name"},
+                  {break_both, "expected one of online and linear"},
+                  {break_size, "'size' 50 does not exist"},
+                  {break_index, "an index of no axis"},
+                  {break_state, "'state' 2 does not exist"},
+                  {break_element, "the element of out_mod has axes (b, channel)"}};
+    for (size_t i = 0; i < sizeof graphs / sizeof *graphs; i++) {
+        Bench b = bench_new();
+        AuAttn *a =
+            bench_read(&b, bench_softmax(&b, "input bias: f32[H]", "score_mod = $score + bias[h]"));
+        graphs[i].breaks(a);
+        if (attn_verify(a, b.diags) || !strstr(bench_errors(&b), graphs[i].message))
+            fail_msg("expected '%s', found\n%s", graphs[i].message, bench_errors(&b));
+        bench_free(&b);
+    }
+}
+
 /* All errors of a text come in one run. */
 static void test_all_errors(void **state)
 {
@@ -319,8 +395,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_golden),       cmocka_unit_test(test_broken_lines),
-        cmocka_unit_test(test_broken_texts), cmocka_unit_test(test_all_errors),
-        cmocka_unit_test(test_depth),        cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_mutations),    cmocka_unit_test(test_document)};
+        cmocka_unit_test(test_broken_texts), cmocka_unit_test(test_broken_graphs),
+        cmocka_unit_test(test_all_errors),   cmocka_unit_test(test_depth),
+        cmocka_unit_test(test_numbers),      cmocka_unit_test(test_mutations),
+        cmocka_unit_test(test_document)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
