@@ -147,21 +147,27 @@ static aule_status check_signature(const Check *check, const aule_attention_v1 *
     return AULE_OK;
 }
 
+/* A tensor that is a part of k is never passed: it has neither address nor strides. */
+static bool bad_tensor_slot(const aule_attention_v1 *a, const aule_slot_v1 *slot)
+{
+    if (slot->index >= a->tensor_count) return true;
+    const aule_tensor_v1 *t = rt_tensor(a, slot->index);
+    return (t->flags & AULE_TENSOR_IN_K) ||
+           (slot->kind == AULE_SLOT_STRIDE && slot->dim >= t->rank);
+}
+
 static bool bad_slot(const aule_attention_v1 *a, const aule_variant_v1 *v, const aule_slot_v1 *slot)
 {
     switch (slot->kind) {
     case AULE_SLOT_TENSOR:
-        return slot->index >= a->tensor_count ||
-               (rt_tensor(a, slot->index)->flags & AULE_TENSOR_IN_K);
     case AULE_SLOT_STRIDE:
-        return slot->index >= a->tensor_count || slot->dim >= rt_tensor(a, slot->index)->rank;
+    case AULE_SLOT_PRESENT: return bad_tensor_slot(a, slot);
     case AULE_SLOT_SIZE: return slot->index >= a->size_count;
     case AULE_SLOT_PARAM: return slot->index >= a->param_count;
     case AULE_SLOT_WORKSPACE:
         /* Regions after the first begin somewhere, which handles say in elements. */
         return slot->index >= v->workspace_count ||
                (v->code_format == AULE_CODE_OPENCL_C && slot->index > 0 && slot->dim == 0);
-    case AULE_SLOT_PRESENT: return slot->index >= a->tensor_count;
     }
     return true;
 }

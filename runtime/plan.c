@@ -1,5 +1,7 @@
 #include "plan.h"
 
+#include <stdio.h>
+
 #include "variant.h"
 
 /* ---- layout: workspace regions and grids */
@@ -84,6 +86,20 @@ aule_status rt_layout(const aule_attention_v1 *a, const aule_variant_v1 *v, cons
 
 /* ---- making plans */
 
+/* "cuda:1 (DLPack type 2)" */
+static void device_text(char out[64], DLDevice device)
+{
+    static const char *const names[] = {
+        [kDLCPU] = "cpu",       [kDLCUDA] = "cuda",          [kDLCUDAHost] = "cuda host",
+        [kDLOpenCL] = "opencl", [kDLVulkan] = "vulkan",      [kDLMetal] = "metal",
+        [kDLROCM] = "rocm",     [kDLROCMHost] = "rocm host", [kDLCUDAManaged] = "cuda managed",
+        [kDLOneAPI] = "oneapi"};
+    size_t type = (size_t)device.device_type;
+    const char *name = type < sizeof names / sizeof *names ? names[type] : NULL;
+    snprintf(out, 64, "%s:%d (DLPack type %d)", name ? name : "device", device.device_id,
+             (int)device.device_type);
+}
+
 static aule_status check_device(const aule_plan *plan, uint32_t index, const DLTensor *given,
                                 AuSink sink)
 {
@@ -95,12 +111,11 @@ static aule_status check_device(const aule_plan *plan, uint32_t index, const DLT
     bool same = given->device.device_type != info->dl.device_type ||
                 given->device.device_id == info->dl.device_id;
     if (kind && same) return AULE_OK;
-    return rt_fail(
-        sink, AULE_ERROR_TENSOR,
-        "%s: %s: it is on DLPack device type %d, id %d, expected type %d, id %d of device %s",
-        plan->attention->name, rt_tensor(plan->attention, index)->name,
-        (int)given->device.device_type, given->device.device_id, (int)info->dl.device_type,
-        info->dl.device_id, info->id);
+    char found[64], expected[64];
+    device_text(found, given->device);
+    device_text(expected, info->dl);
+    return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s: it is on %s, expected %s",
+                   plan->attention->name, rt_tensor(plan->attention, index)->name, found, expected);
 }
 
 aule_status rt_check_address(const aule_plan *plan, uint32_t index, const aule_address *at,

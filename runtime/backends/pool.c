@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
@@ -147,16 +148,23 @@ static void *work(void *argument)
     return NULL;
 }
 
-static bool start_workers(AuPool *pool) /* with [resizing] held */
+/* With [resizing] held. Signals are for the threads of the program, not for ours. */
+static bool start_workers(AuPool *pool)
 {
     pthread_attr_t attributes;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, pool->stack_bytes);
     pool->stop = false;
     while (pool->running < pool->wanted &&
-           pthread_create(&pool->threads[pool->running], &attributes, work, pool) == 0)
+           pthread_create(&pool->threads[pool->running], &attributes, work, pool) == 0) {
+        pthread_setname_np(pool->threads[pool->running], "aule");
         pool->running++;
+    }
     pthread_attr_destroy(&attributes);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return pool->running == pool->wanted;
 }
 

@@ -261,6 +261,7 @@ static void copy_sample(Copy *c)
     D(c->slots[0].index = TENSORS)                                                                 \
     D(c->slots[0].kind = 7)                                                                        \
     D(c->slots[7].index = 2)                                                                       \
+    D(c->tensors[T_K].flags |= AULE_TENSOR_IN_K)                                                   \
     D(c->slots[8].dim = 4)                                                                         \
     D((c->slots[7].dim = 0, c->variants[0].code_format = AULE_CODE_OPENCL_C,                       \
        c->variants[0].code = "x"))

@@ -283,7 +283,7 @@ static const Refusal refusals[] = {
      "sample: k: dtype is f16, expected f32, as the other operands are"},
     {vector_dtype, AULE_ERROR_TENSOR, "sample: q: dtype is float32 in vectors of 4, expected"},
     {wrong_device, AULE_ERROR_TENSOR,
-     "sample: v: it is on DLPack device type 2, id 1, expected type 1, id 0 of device cpu"},
+     "sample: v: it is on cuda:1 (DLPack type 2), expected cpu:0 (DLPack type 1)"},
     {misaligned, AULE_ERROR_TENSOR,
      "sample: q: its address is 3 past a multiple of 4, the bytes of f32"},
     {overflow, AULE_ERROR_TENSOR, "sample: q: its shape and strides reach beyond 64 bits"},

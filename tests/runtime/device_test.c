@@ -211,7 +211,7 @@ static void test_handles(void **state)
     m->c->strides[T_K][3] = 1;
     m->c->tensors[T_K].device.device_id = 1;
     expect_plan_error(m->attention, m->device, m->c, AULE_ERROR_TENSOR,
-                      "type 12, id 1, expected type 12, id 0 of device mock:0");
+                      "it is on device:1 (DLPack type 12), expected device:0 (DLPack type 12)");
     m->c->tensors[T_K].device.device_id = 0;
     /* One buffer for two tensors, side by side: fine; on top of each other: not. */
     m->c->tensors[T_O].data = m->c->tensors[T_Q].data;
