@@ -1,0 +1,47 @@
+# common.sh - what the tools share; sourced, not run. Sets root (the checkout) and build (release build), and the functions below.
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+build=$root/build
+
+say() { printf '\n== %s\n' "$*"; }
+warn() { printf 'warning: %s\n' "$*" >&2; }
+die() {
+    printf 'error: %s\n' "$*" >&2
+    exit 1
+}
+
+# Meson from the distribution first: one of another Python's may be on the PATH without its modules.
+find_meson() {
+    local candidate
+    for candidate in /usr/bin/meson meson; do
+        if "$candidate" --version >/dev/null 2>&1; then
+            command -v "$candidate"
+            return
+        fi
+    done
+    die "no meson that runs; tools/setup installs it"
+}
+
+# build_in DIR [OPTION...]: configures DIR unless it is, then builds it. Warnings are errors (meson.build).
+build_in() {
+    local dir=$1 meson
+    shift
+    meson=$(find_meson)
+    # A build folder that another checkout or another meson left behind does not work: it is made anew.
+    if [ -e "$dir/build.ninja" ] && ! ninja -C "$dir" build.ninja >/dev/null 2>&1; then rm -rf "$dir"; fi
+    if [ ! -e "$dir/build.ninja" ]; then
+        rm -rf "$dir"
+        "$meson" setup "$dir" "$root" "$@" >"$dir.log" 2>&1 || { cat "$dir.log" >&2; die "meson setup $dir"; }
+    fi
+    ninja -C "$dir" | grep -v '^\[[0-9]*/[0-9]*\] \(Compiling\|Linking\|Generating\)' || true
+    [ "${PIPESTATUS[0]}" -eq 0 ] || die "the build in $dir failed"
+}
+
+# OpenCL devices for demo and tests: what the system has and Intel's device for processors, which tools/setup installs.
+use_opencl_devices() {
+    local environment
+    if environment=$("$root/tests/tools/opencl-devices.sh" "$root/build-devices" 2>/dev/null); then
+        eval "$environment"
+    else
+        warn "Intel's OpenCL device for processors is not installed; going on with the devices of the system"
+    fi
+}
