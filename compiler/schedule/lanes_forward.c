@@ -305,7 +305,9 @@ AuShape schedule_lanes_shape(const AuProblem *p)
         while (s.key_tile > 2 && s.key_tile * row_bytes > caps->shared_bytes) s.key_tile /= 2;
         return s;
     }
-    const int32_t of_a_row = p->d + (p->operand == TILE_F32 ? 0 : (p->d + 1) / 2) + p->e + s.key_tile + 8;
+    /* Queries (twice where they are converted), output, scores and those of further products, a few row statistics. */
+    const int32_t queries = memory_of_a_key(p) - (p->attn->v_in_k ? 0 : p->e);
+    const int32_t of_a_row = queries + (p->operand == TILE_F32 ? 0 : (queries + 1) / 2) + p->e + s.key_tile * (1 + (int32_t)p->hooks->dot_count) + 32;
     s.query_registers = 128 / caps->lanes;
     while (s.query_registers > 1 && s.query_registers * of_a_row > caps->registers) s.query_registers /= 2;
     if (s.product_columns > s.query_registers) s.product_columns = s.query_registers;
