@@ -130,6 +130,20 @@ class Tool(unittest.TestCase):
         self.assertIn("aule devices", self.aule("--help"))
         self.assertRegex(self.aule("--version"), r"^aule \d+\.\d+\.\d+\n$")
 
+    def test_no_driver(self):
+        """Why a backend is missing, and that the others do not care."""
+        out = self.aule("devices", OCL_ICD_VENDORS="/nonexistent")
+        self.assertIn("opencl     not available: libOpenCL.so.1 is there, but no driver (ICD) with a device is installed\n", out)
+        self.assertIn("cpu ", out)
+        with open(self.path("libOpenCL.so.1"), "w") as file:
+            file.write("not a library")
+        out = self.aule("devices", LD_LIBRARY_PATH=self.folder.name)
+        self.assertIn("opencl     not available: libOpenCL.so.1 cannot be loaded: ", out)
+        self.refused("opencl is not available: libOpenCL.so.1 cannot be loaded", "run", SAMPLE, "--backend", "opencl:0", "-o", self.path("out"),
+                     LD_LIBRARY_PATH=self.folder.name)
+        self.aule("run", SAMPLE, *self.inputs, "--window", "4", "-o", self.path("out"), LD_LIBRARY_PATH=self.folder.name)
+        self.check_outputs(self.path("out"))
+
     def test_bench(self):
         out = self.aule("bench", SAMPLE, "--backend", "cpu", "--shape", "B=1,H=2,Hk=1,S=16,T=16", "--window", "4", "--json")
         row = json.loads(out)
