@@ -7,12 +7,23 @@
 
 #include "../descriptor.h"
 
+/* What a kernel's argument was last set to. Numbers mostly stay from run to run, and setting one costs as much as a launch expression. */
+typedef struct Held {
+    uint64_t number; /* of a pointer: the offset */
+    bool known;
+} Held;
+
+typedef struct Kernel {
+    cl_kernel object;
+    Held *held; /* one a slot */
+} Kernel;
+
 /* Arguments are state of the kernel object: setting them and enqueueing must not be interleaved. */
 typedef struct Program {
     const aule_variant_v1 *variant;
     pthread_mutex_t lock;
     cl_program program;
-    cl_kernel *kernels; /* one a launch */
+    Kernel *kernels; /* one a launch */
 } Program;
 
 /* ---- code */
@@ -21,8 +32,10 @@ void rt_opencl_unload(void *state, void *program)
 {
     OpenCL *o = state;
     Program *p = program;
-    for (uint32_t i = 0; p->kernels && i < p->variant->launch_count; i++)
-        if (p->kernels[i]) o->cl.clReleaseKernel(p->kernels[i]);
+    for (uint32_t i = 0; p->kernels && i < p->variant->launch_count; i++) {
+        if (p->kernels[i].object) o->cl.clReleaseKernel(p->kernels[i].object);
+        rt_free(p->kernels[i].held);
+    }
     if (p->program) o->cl.clReleaseProgram(p->program);
     pthread_mutex_destroy(&p->lock);
     rt_free(p->kernels);
@@ -91,9 +104,11 @@ static aule_status build(OpenCL *o, Program *p, AuSink sink)
     if (code != 0) return fail_build(o, p, code, sink);
     for (uint32_t i = 0; i < p->variant->launch_count; i++) {
         const aule_launch_v1 *launch = rt_launch(p->variant, i);
-        p->kernels[i] = o->cl.clCreateKernel(p->program, launch->entry, &code);
+        p->kernels[i].held = rt_alloc_array(o->memory, launch->slot_count, sizeof(Held));
+        if (!p->kernels[i].held) return rt_fail_memory(sink);
+        p->kernels[i].object = o->cl.clCreateKernel(p->program, launch->entry, &code);
         if (code != 0) return rt_opencl_check(sink, "clCreateKernel", code);
-        aule_status status = check_kernel(o, p->kernels[i], launch, sink);
+        aule_status status = check_kernel(o, p->kernels[i].object, launch, sink);
         if (status) return status;
     }
     return AULE_OK;
@@ -106,7 +121,7 @@ aule_status rt_opencl_load(void *state, const aule_variant_v1 *variant, void **p
         return rt_fail(sink, AULE_ERROR_UNSUPPORTED, "opencl: code of format %u, expected OpenCL C",
                        variant->code_format);
     Program *p = rt_alloc(o->memory, sizeof *p);
-    cl_kernel *kernels = rt_alloc_array(o->memory, variant->launch_count, sizeof *kernels);
+    Kernel *kernels = rt_alloc_array(o->memory, variant->launch_count, sizeof *kernels);
     if (!p || !kernels) {
         rt_free(p);
         rt_free(kernels);
@@ -125,24 +140,34 @@ aule_status rt_opencl_load(void *state, const aule_variant_v1 *variant, void **p
 
 /* ---- launching */
 
-static aule_status set_args(OpenCL *o, cl_kernel kernel, const aule_launch_v1 *launch,
+/* A number, where it is another than last time. */
+static cl_int set_number(OpenCL *o, const Kernel *kernel, Held *held, cl_uint at, size_t bytes,
+                         uint64_t number)
+{
+    if (held->known && held->number == number) return 0;
+    cl_int code =
+        o->cl.clSetKernelArg(kernel->object, at, bytes, &number); /* little-endian: the low bytes */
+    *held = (Held){number, code == 0};
+    return code;
+}
+
+static aule_status set_args(OpenCL *o, const Kernel *kernel, const aule_launch_v1 *launch,
                             const AuLaunch *given, AuSink sink)
 {
     cl_uint at = 0;
     for (uint32_t i = 0; i < launch->slot_count; i++) {
         uint64_t value = given->slots[i];
+        Held *held = &kernel->held[i];
         cl_int code = 0;
         switch ((aule_slot_type)launch->slots[i].type) {
-        case AULE_SLOT_PTR:
-            code = o->cl.clSetKernelArg(kernel, at++, sizeof(cl_mem), value ? &value : NULL);
-            if (code == 0)
-                code = o->cl.clSetKernelArg(kernel, at++, sizeof(int64_t), &given->offsets[i]);
+        case AULE_SLOT_PTR: /* always: a handle may be another buffer's by now */
+            code =
+                o->cl.clSetKernelArg(kernel->object, at++, sizeof(cl_mem), value ? &value : NULL);
+            if (code == 0) code = set_number(o, kernel, held, at++, 8, (uint64_t)given->offsets[i]);
             break;
         case AULE_SLOT_I32:
-        case AULE_SLOT_F32:
-            code = o->cl.clSetKernelArg(kernel, at++, 4, &value);
-            break; /* the low half: little-endian */
-        case AULE_SLOT_I64: code = o->cl.clSetKernelArg(kernel, at++, 8, &value); break;
+        case AULE_SLOT_F32: code = set_number(o, kernel, held, at++, 4, value); break;
+        case AULE_SLOT_I64: code = set_number(o, kernel, held, at++, 8, value); break;
         }
         if (code != 0) {
             char number[16];
@@ -179,11 +204,12 @@ aule_status rt_opencl_launch(void *state, void *program, void *queue, const AuLa
     aule_status status = rt_opencl_check(sink, "the caller's queue", order(o, on));
     if (status) return status;
     pthread_mutex_lock(&p->lock);
-    status = set_args(o, p->kernels[given->index], launch, given, sink);
+    status = set_args(o, &p->kernels[given->index], launch, given, sink);
     if (!status)
-        status = rt_opencl_check(sink, "clEnqueueNDRangeKernel",
-                                 o->cl.clEnqueueNDRangeKernel(on, p->kernels[given->index], 3, NULL,
-                                                              global, local, 0, NULL, NULL));
+        status =
+            rt_opencl_check(sink, "clEnqueueNDRangeKernel",
+                            o->cl.clEnqueueNDRangeKernel(on, p->kernels[given->index].object, 3,
+                                                         NULL, global, local, 0, NULL, NULL));
     pthread_mutex_unlock(&p->lock);
     return status;
 }

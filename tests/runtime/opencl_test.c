@@ -90,6 +90,42 @@ static void test_result(void **state)
     close_all(&s);
 }
 
+/* Arguments that change from run to run, and back. */
+static void test_runs_again(void **state)
+{
+    (void)state;
+    Setup s;
+    open_all(&s, NULL);
+    aule_plan *plan;
+    aule_error *error = NULL;
+    if (aule_plan_new(s.attention, s.device, &s.c->call, &plan, &error))
+        fail_msg("%s", aule_error_message(error));
+    aule_value windows[] = {{.i = 4}, {.i = 1000}, {.i = 4}};
+    for (int i = 0; i < 3; i++) {
+        s.c->run.params = &windows[i];
+        if (aule_plan_run(plan, &s.c->run, &error)) fail_msg("%s", aule_error_message(error));
+        fetch(&s);
+        assert_int_equal(case_is_right(s.c), i != 1);
+    }
+    /* q elsewhere: 16 bytes further on. */
+    aule_address at[TENSORS];
+    for (int t = 0; t < TENSORS; t++) at[t] = (aule_address){s.c->tensors[t].data, 32};
+    at[T_Q].byte_offset = 16;
+    s.c->run.tensors = at;
+    case_forget(s.c);
+    assert_int_equal(aule_plan_run(plan, &s.c->run, &error), AULE_OK);
+    fetch(&s);
+    assert_false(case_is_right(s.c));
+    assert_int_equal(
+        aule_buffer_upload(s.buffers[T_Q], 16, s.c->storage[T_Q], s.c->bytes[T_Q], &error),
+        AULE_OK);
+    assert_int_equal(aule_plan_run(plan, &s.c->run, &error), AULE_OK);
+    fetch(&s);
+    assert_true(case_is_right(s.c));
+    aule_plan_free(plan);
+    close_all(&s);
+}
+
 static void test_final_left_out(void **state)
 {
     (void)state;
@@ -174,9 +210,8 @@ int main(void)
     }
     aule_device_close(device);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_result),
-        cmocka_unit_test(test_final_left_out),
-        cmocka_unit_test(test_callers_queue),
+        cmocka_unit_test(test_result),        cmocka_unit_test(test_final_left_out),
+        cmocka_unit_test(test_callers_queue), cmocka_unit_test(test_runs_again),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
