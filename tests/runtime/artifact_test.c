@@ -123,7 +123,7 @@ static void test_truncated(void **state)
 {
     (void)state;
     Bytes bytes = read_bytes(whole);
-    for (size_t length = 0; length < bytes.length; length += length < 512 ? 1 : 509) {
+    for (size_t length = 0; length < bytes.length; length += length < 70 ? 1 : 509) {
         aule_module *module;
         aule_error *error = NULL;
         write_bytes(bytes.at, length);
