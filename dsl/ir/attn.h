@@ -205,6 +205,9 @@ typedef struct AuAttn {
 
 /* The index of a size, -1: there is none of this name. Fixed widths are sizes, too. */
 int32_t attn_size_of(const AuAttn *a, const char *name);
+/* Which index each axis of a tensor takes where an AU_OP_TENSOR node stands for it: an AuAxisBit, or 0
+ * where the axis is the number 1. False: the tensor does not have just the axes of the node. */
+bool attn_tensor_axes(const AuAttn *a, const AuNode *n, uint8_t bits[8]);
 /* Letters, digits and underscores, no digit first; false for NULL. */
 bool attn_is_name(const char *text);
 

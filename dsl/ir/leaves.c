@@ -121,27 +121,28 @@ static double seed_word(const AuOracle *o, const AuNode *n)
     return (int32_t)(uint32_t)((uint64_t)seed >> (n->integer ? 32 : 0));
 }
 
-/* A tensor of a recurrence: its axes are found among those of the node, in order; fewer heads are
- * shared by groups. */
+/* A tensor of a recurrence, broadcast: fewer heads are shared by groups. */
 static void fill_tensor(AuOracle *o, AuStep *s, uint32_t count)
 {
-    static const uint8_t order[] = {AU_AX_B, AU_AX_H, AU_AX_TOK, AU_AX_K, AU_AX_V};
     const AuTensor *t = &o->a->tensors[s->node->integer];
     const int64_t *dims = o->dims[s->node->integer];
-    uint32_t next = 0;
+    uint8_t bits[8];
     int64_t offset = 0, step = 0;
+    attn_tensor_axes(o->a, s->node, bits);
     for (uint32_t k = 0; k < t->rank; k++) {
-        while (next < 5 && !(s->node->axes & order[next])) next++;
-        const uint8_t axis = next < 5 ? order[next++] : 0;
-        const int64_t index = axis == AU_AX_B     ? o->b
-                              : axis == AU_AX_H   ? o->h / (o->H / dims[k])
-                              : axis == AU_AX_TOK ? o->i
-                                                  : 0;
-        offset = offset * dims[k] + index;
-        step = axis == AU_AX_K || axis == AU_AX_V ? 1 : 0;
+        offset *= dims[k];
+        step *= dims[k];
+        if (bits[k] == AU_AX_B)
+            offset += o->b;
+        else if (bits[k] == AU_AX_H)
+            offset += o->h / (o->H / dims[k]);
+        else if (bits[k] == AU_AX_TOK)
+            offset += o->i;
+        else if (bits[k])
+            step = 1; /* the channel */
     }
-    for (uint32_t n = 0; n < count; n++)
-        s->value[n] = o->call->tensors[s->node->integer][offset + step * n];
+    const double *data = o->call->tensors[s->node->integer];
+    for (uint32_t n = 0; n < count; n++) s->value[n] = data[offset + step * n];
 }
 
 static void fill(double *value, const double *from, uint32_t count)

@@ -158,6 +158,9 @@ static bool check_sizes(AuOracle *o)
     }
     if (q[0] != k[0] || q[3] != k[3] || (!a->v_in_k && (k[0] != v[0] || k[2] != v[2])))
         return attn_oracle_fail(o, span, "the shapes of q, k and v do not fit each other");
+    if (a->linear && (q[1] <= 0 || o->H % q[1]))
+        return attn_oracle_fail(o, span, "%" PRId64 " heads cannot share %" PRId64 " of queries",
+                                o->H, q[1]);
     if (o->Hk <= 0 || o->Hv <= 0 || o->H % o->Hk || o->H % o->Hv)
         return attn_oracle_fail(o, span,
                                 "%" PRId64 " heads cannot share %" PRId64

@@ -58,6 +58,48 @@ uint32_t attn_leaf_bit(const AuNode *n)
     return bits[n->op];
 }
 
+/* Whether an axis of a tensor may stand for this index, by the tensors of q, k and v. */
+static bool axis_is(const AuAttn *a, AuExpr axis, uint8_t bit)
+{
+    static const uint8_t positions[] = {AU_AX_B, AU_AX_H, AU_AX_TOK, 0};
+    for (uint32_t role = 0; role < 3; role++)
+        for (uint32_t n = 0; n < 4; n++) {
+            const uint8_t here = n < 3 ? positions[n] : role == AU_ROLE_V ? AU_AX_V : AU_AX_K;
+            if (here == bit && a->tensors[role].axes[n].i == axis.i) return true;
+        }
+    return false;
+}
+
+static bool is_one(const AuAttn *a, AuExpr axis)
+{
+    const AuNode *n = attn_at(a, axis);
+    return n->op == AU_OP_I32 && n->integer == 1;
+}
+
+/* Sizes that are equal numbers are told apart by the usual order of axes; axes of 1 take what is
+ * left, a head shared by all. */
+bool attn_tensor_axes(const AuAttn *a, const AuNode *n, uint8_t bits[8])
+{
+    static const uint8_t order[] = {AU_AX_B, AU_AX_H, AU_AX_TOK, AU_AX_K, AU_AX_V};
+    const AuTensor *t = &a->tensors[n->integer];
+    uint8_t left = n->axes, last = 0;
+    for (uint32_t k = 0; k < 2 * t->rank; k++) {
+        const uint32_t axis = k % t->rank;
+        const AuExpr e = t->axes[axis];
+        if (is_one(a, e) != (k >= t->rank)) continue;
+        bits[axis] = 0;
+        for (uint32_t round = 0; round < 2 && !bits[axis];
+             round++) /* behind the last one, or any */
+            for (uint32_t i = 0; i < 5 && !bits[axis]; i++)
+                if (left & order[i] && (round || order[i] > last) && axis_is(a, e, order[i]))
+                    bits[axis] = order[i];
+        if (!bits[axis] && !is_one(a, e)) return false;
+        if (bits[axis]) last = bits[axis];
+        left &= (uint8_t)~bits[axis];
+    }
+    return left == 0;
+}
+
 typedef struct Roots {
     AuArena *arena;
     AuRoot *at;

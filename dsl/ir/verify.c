@@ -161,6 +161,15 @@ static void check_below(Verifier *v, const AuNode *n, uint32_t count)
                  attn_op_info((AuOp)n->op)->text, n->integer);
 }
 
+static void check_whole_tensor(Verifier *v, const AuNode *n)
+{
+    uint8_t bits[8];
+    if (!check_tensor(v, n, n->integer) || v->a->tensor_count < 3) return;
+    if (!attn_tensor_axes(v->a, n, bits))
+        au_error(v->diags, AU_E0913, n->span, "'%s' does not have just the axes (%s)",
+                 v->a->tensors[n->integer].name, axes_text(v, n->axes));
+}
+
 static void check_leaf(Verifier *v, const AuNode *n)
 {
     const AuAttn *a = v->a;
@@ -182,7 +191,7 @@ static void check_leaf(Verifier *v, const AuNode *n)
     case AU_OP_STATE:
     case AU_OP_STATE_B: check_below(v, n, o ? o->scale_count : 0); break;
     case AU_OP_FINAL: check_below(v, n, o ? o->final_count : 0); break;
-    case AU_OP_TENSOR: check_tensor(v, n, n->integer); break;
+    case AU_OP_TENSOR: check_whole_tensor(v, n); break;
     case AU_OP_INPUT:
         if (check_tensor(v, n, n->integer)) check_indices(v, n, a->tensors[n->integer].rank);
         break;

@@ -114,10 +114,36 @@ static void test_read_before(void **state)
     bench_free(&b);
 }
 
+/* Axes in another order, a head axis of 1, a channel that is not last: the same gates by name. */
+static void test_axes_by_name(void **state)
+{
+    (void)state;
+    enum { H = 2, T = 4, K = 3 };
+    Bench b = bench_new();
+    const char *text =
+        "attention r {\nsize B\nsize H\nsize T\nsize K\nsize V\n"
+        "query q: f32[B, H, T, K]\nkey k: f32[B, 1, T, K]\nvalue v: f32[B, H, T, V]\n"
+        "input g: f32[%s]\nlinear {\ndecay = g{b, h, t, k}\n}\n}\n";
+    Case *plain = case_new(&b, bench_read(&b, au_format(b.arena, text, "B, H, T, K")),
+                           "B=2 H=2 T=4 K=3 V=2", 2);
+    Case *turned = case_new(&b, bench_read(&b, au_format(b.arena, text, "K, T, 1, B, H")),
+                            "B=2 H=2 T=4 K=3 V=2", 2);
+    for (int n = 0; n < 2; n++)
+        for (int h = 0; h < H; h++)
+            for (int t = 0; t < T; t++)
+                for (int c = 0; c < K; c++)
+                    turned->tensors[3][((c * T + t) * 2 + n) * H + h] =
+                        plain->tensors[3][((n * H + h) * T + t) * K + c];
+    case_run(&b, plain);
+    case_run(&b, turned);
+    for (size_t i = 0; i < plain->rows * 2; i++) expect_near(turned->o[i], plain->o[i], 1e-15);
+    bench_free(&b);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_retention),
-                                       cmocka_unit_test(test_gated_delta_net),
-                                       cmocka_unit_test(test_read_before)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_retention), cmocka_unit_test(test_gated_delta_net),
+        cmocka_unit_test(test_read_before), cmocka_unit_test(test_axes_by_name)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

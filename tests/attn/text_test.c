@@ -172,6 +172,8 @@ static void test_broken_texts(void **state)
         "E0911", "online_fwd cannot depend on kv_idx");
     expect_error(BODY "linear {\nq = q{b, h, t, k}\nq = q{b, h, t, k}\n}\n}", "E0906",
                  "q is given twice");
+    expect_error(BODY "linear {\nq = q{b, t}\n}\n}", "E0913",
+                 "'q' does not have just the axes (b, t)");
     expect_error(BODY "linear {\nfoo = 1.0\n}\n}", "E0901", "expected a slot of a recurrence");
     expect_error(BODY "linear {\nq = $p\n}\n}", "E0912", "'$p' has no meaning in q");
     expect_error(BODY "mask = true\nlinear {\n}\n}", "E0913", "takes no modification but out_mod");
