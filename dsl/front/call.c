@@ -332,7 +332,7 @@ static void unknown_function(AuCheck *c, const AuAst *e)
     }
     if (refuse_word(c, e->name, e->name_span) || nameset_has(c->module->script->lost, e->name))
         return;
-    AuGuess guess = guess_new(e->name);
+    AuGuess guess = guess_new(c, e->name);
     guess_set(&guess, c->module->fns);
     for (uint32_t i = 0; builtin_at(i); i++) guess_try(&guess, builtin_at(i)->name);
     AuDiag *d = check_error(c, AU_E0202, e->name_span, "unknown function '%s'", e->name);

@@ -147,8 +147,9 @@ static void begin_graph(AuCheck *c, const char *name)
     c->frame = NULL;
     c->expressions = nameset_new(c->arena);
     c->module = &c->user;
-    c->steps = c->depth = 0;
-    c->gave_up = c->incomplete = c->wrong = false;
+    c->depth = 0;
+    c->incomplete = false;
+    c->wrong = c->gave_up;
     c->root = scope_new(c, NULL);
     scope_add_language(c, c->root);
     c->scope = check_consts(c, &c->user);

@@ -51,7 +51,7 @@ typedef struct AuSymbol {
     uint32_t site_bit;
     const AuAst *lazy;
     AuValue slot_values[2]; /* of a lazy one: in slots of keys, of values */
-    bool assignable, assigned;
+    bool assignable, assigned, is_final;
 } AuSymbol;
 
 typedef struct AuScope {
@@ -126,8 +126,8 @@ typedef struct AuCheck {
         dry; /* checking what no attention uses: parameters have no type, places with an error are known */
 } AuCheck;
 
-/* Where the limits are: evaluated tree nodes an attention, nesting of expressions through functions. */
-enum { AU_MOST_STEPS = 200000, AU_MOST_NESTING = 800 };
+/* Where the limits are: evaluated tree nodes of a script, nesting of expressions through functions. */
+enum { AU_MOST_STEPS = 500000, AU_MOST_NESTING = 800 };
 
 /* ---- check.c */
 AuDiag *check_error(AuCheck *c, AuCode code, AuSpan span, const char *format, ...)
@@ -168,7 +168,7 @@ typedef struct AuGuess {
     const char *word, *best;
     uint32_t distance;
 } AuGuess;
-AuGuess guess_new(const char *word);
+AuGuess guess_new(const AuCheck *c, const char *word);
 void guess_try(AuGuess *guess, const char *candidate);
 void guess_scope(AuGuess *guess, const AuScope *scope);
 void guess_set(AuGuess *guess, const AuNameSet *set);

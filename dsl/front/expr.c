@@ -188,7 +188,7 @@ AuValue check_expr(AuCheck *c, const AuAst *e)
     if (c->gave_up) return value_none();
     if (++c->steps > AU_MOST_STEPS) {
         check_error(c, AU_E0112, e->span,
-                    "this attention has more than %d operations when its functions are inlined",
+                    "this script has more than %d operations when its functions are inlined",
                     AU_MOST_STEPS);
         c->gave_up = true;
         return value_none();

@@ -133,7 +133,7 @@ static bool read_order(AuCheck *c, const AuItem *slot)
 
 static void unknown_slot(AuCheck *c, const AuItem *slot)
 {
-    AuGuess guess = guess_new(slot->name.text);
+    AuGuess guess = guess_new(c, slot->name.text);
     if (refuse_word(c, slot->name.text, slot->name.span)) return;
     for (uint32_t i = 0; i < SLOTS; i++) guess_try(&guess, slots[i].name);
     guess_try(&guess, "lowrank");
@@ -203,16 +203,19 @@ static void check_combination(AuCheck *c, const AuItem *item, const AuLinear *ou
 void check_linear(AuCheck *c, const AuItem *item)
 {
     AuLinear *out = AU_NEW(c->arena, AuLinear);
+    AuNameSet *seen = nameset_new(c->arena);
     out->span = item->span;
     c->site = AU_SITE_SLOT;
     for (uint32_t i = 0; i < item->items.count; i++) {
-        const AuItem *slot = item->items.items[i], *first = find_slot(item, slot->name.text);
-        if (first != slot) {
+        AuItem *slot = item->items.items[i];
+        const AuItem *before = nameset_put(seen, slot->name.text, slot);
+        if (before) {
             AuDiag *d =
                 check_error(c, AU_E0214, slot->name.span, "'%s' is given twice", slot->name.text);
-            au_add_note(c->diags, d, first->name.span, "it is given here, too");
-        } else
+            au_add_note(c->diags, d, before->name.span, "it is given here, too");
+        } else {
             check_slot(c, slot, out);
+        }
     }
     check_combination(c, item, out);
     if (out->decay.i) check_decay(c, out->decay, find_slot(item, "decay")->list.items[0]->span);

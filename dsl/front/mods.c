@@ -62,7 +62,7 @@ static void assign(AuCheck *c, const AuStmt *stmt)
     } else if (!online) {
         refuse_assignment(c, stmt);
     } else if (!s && !nameset_has(c->module->script->lost, stmt->name.text)) {
-        AuGuess guess = guess_new(stmt->name.text);
+        AuGuess guess = guess_new(c, stmt->name.text);
         guess_scope(&guess, c->scope);
         AuDiag *d = check_error(c, AU_E0403, stmt->name.span,
                                 "'%s' is neither a row scale nor a final of this online function",
@@ -201,7 +201,7 @@ static bool sees_score(const AuSignature *sig, uint32_t n, const char *name)
 
 static void unknown_mod(AuCheck *c, const AuItem *mod)
 {
-    AuGuess guess = guess_new(mod->name.text);
+    AuGuess guess = guess_new(c, mod->name.text);
     if (clause_find(mod->name.text)) {
         AuDiag *d =
             check_error(c, AU_E0204, mod->name.span,

@@ -142,7 +142,7 @@ void check_unknown_name(AuCheck *c, const char *name, AuSpan span)
         refuse_mask_by_score(c, span);
         return;
     }
-    AuGuess guess = guess_new(name);
+    AuGuess guess = guess_new(c, name);
     guess_scope(&guess, c->scope);
     AuDiag *d =
         c->site == AU_SITE_AXIS
@@ -172,7 +172,7 @@ AuValue check_field(AuCheck *c, const AuAst *e)
                     "'%s' has no fields; only the sides of combine have, one for each row scale",
                     e->name);
     } else if (!scale || scale->kind != AU_SYM_ROWSCALE) {
-        AuGuess guess = guess_new(e->field);
+        AuGuess guess = guess_new(c, e->field);
         for (const AuScope *s = c->scope; s; s = s->parent)
             for (uint32_t i = 0; i < s->names->size; i++) {
                 const AuSymbol *other = s->names->slots[i].value;

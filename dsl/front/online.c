@@ -37,14 +37,13 @@ static void declare_final(Online *o, AuAstName name)
 {
     AuCheck *c = o->c;
     AuSymbol *s = scope_find(o->scope, name.text);
-    for (uint32_t i = 0; i < o->out->final_count; i++)
-        if (o->finals[i] == s && s) {
-            AuDiag *d = check_error(c, AU_E0203, name.span, "'%s' is final already", name.text);
-            au_add_note(c->diags, d, o->out->finals[i].span, "'%s' is declared here", name.text);
-            return;
-        }
+    if (s && s->is_final) {
+        check_error(c, AU_E0203, name.span, "'%s' is final already", name.text);
+        return;
+    }
     if (!s || s->kind != AU_SYM_ROWSCALE)
         s = scope_declare(c, o->scope, AU_SYM_FINAL, name, "a final");
+    s->is_final = true;
     const uint32_t n = o->out->final_count++;
     if (s->kind == AU_SYM_FINAL) s->index = (int32_t)n;
     o->finals[n] = s;
@@ -243,16 +242,17 @@ static void combine(Online *o, const AuItem *clause)
 static void check_names(Online *o)
 {
     AuCheck *c = o->c;
+    AuNameSet *seen = nameset_new(c->arena);
     for (uint32_t i = 0; i < o->item->items.count; i++) {
-        const AuItem *item = o->item->items.items[i];
+        AuItem *item = o->item->items.items[i];
         if (item->kind != AU_ITEM_MOD) continue;
-        const AuItem *first = find_clause(o, item->name.text);
-        if (first != item) {
+        const AuItem *before = nameset_put(seen, item->name.text, item);
+        if (before) {
             AuDiag *d =
                 check_error(c, AU_E0214, item->name.span, "'%s' is given twice", item->name.text);
-            au_add_note(c->diags, d, first->name.span, "it is given here, too");
+            au_add_note(c->diags, d, before->name.span, "it is given here, too");
         } else if (!clause_find(item->name.text)) {
-            AuGuess guess = guess_new(item->name.text);
+            AuGuess guess = guess_new(c, item->name.text);
             for (uint32_t n = 0; clause_at(n); n++) guess_try(&guess, clause_at(n)->name);
             AuDiag *d = check_error(c, AU_E0204, item->name.span,
                                     "'%s' is no clause of an online function", item->name.text);
@@ -316,7 +316,7 @@ static void unknown_online(AuCheck *c, const AuItem *use)
     if (refuse_word(c, use->name.text, use->name.span) ||
         nameset_has(c->user.script->lost, use->name.text))
         return;
-    AuGuess guess = guess_new(use->name.text);
+    AuGuess guess = guess_new(c, use->name.text);
     guess_set(&guess, c->user.onlines);
     guess_set(&guess, c->std.onlines);
     AuDiag *d =

@@ -16,7 +16,7 @@ typedef struct Driver {
     AuTokens tokens;
     uint32_t *braces; /* tokens of the braces that are open */
     uint32_t brace_count, brace_capacity;
-    uint32_t reported_at; /* the statement that begins here has its error already */
+    int parens; /* parentheses and brackets that are open in the present statement */
 } Driver;
 
 /* ---- messages */
@@ -148,23 +148,11 @@ static bool ends_statement(int kind)
     return kind == TOK_SEMI || kind == TOK_LBRACE || kind == TOK_RBRACE;
 }
 
-/* Parentheses and brackets that are open between the start of the statement and token [i]. */
-static bool inside_parens(const Driver *d, uint32_t i)
-{
-    int depth = 0;
-    while (i > 0 && !ends_statement(d->tokens.items[i - 1].kind)) {
-        const int kind = d->tokens.items[--i].kind;
-        depth += (kind == TOK_LPAREN || kind == TOK_LBRACKET) -
-                 (kind == TOK_RPAREN || kind == TOK_RBRACKET);
-    }
-    return depth != 0;
-}
-
 static bool semicolon_missing(const Driver *d, uint32_t i)
 {
     if (i == 0 || ends_statement(d->tokens.items[i - 1].kind)) return false;
     if (d->tokens.items[i].kind != TOK_RBRACE && !starts_statement(d, i)) return false;
-    return !inside_parens(d, i);
+    return d->parens == 0;
 }
 
 static void feed(Driver *d, const AuToken *token)
@@ -198,6 +186,7 @@ static void insert_semicolon(Driver *d, uint32_t i)
                             "expected ';' after %s", written(&d->parse, &d->tokens.items[i - 1]));
     diag->fix = ";";
     feed_invented(d, TOK_SEMI, behind(d, i - 1));
+    d->parens = 0;
 }
 
 static void close_braces(Driver *d, uint32_t end)
@@ -251,12 +240,16 @@ static uint32_t skip_statement(Driver *d, uint32_t i)
     return i;
 }
 
-static void track_braces(Driver *d, uint32_t i)
+/* Keeps account of what is open, behind token [i]. */
+static void track(Driver *d, uint32_t i)
 {
     const int kind = d->tokens.items[i].kind;
     if (kind == TOK_LBRACE)
         AU_PUSH(d->parse.make.arena, d->braces, d->brace_count, d->brace_capacity, i);
     if (kind == TOK_RBRACE && d->brace_count) d->brace_count--;
+    if (kind == TOK_LPAREN || kind == TOK_LBRACKET) d->parens++;
+    if (kind == TOK_RPAREN || kind == TOK_RBRACKET) d->parens--;
+    if (ends_statement(kind)) d->parens = 0;
 }
 
 AuScript *front_parse(AuArena *arena, AuNames *names, AuDiags *diags, uint32_t source)
@@ -275,10 +268,12 @@ AuScript *front_parse(AuArena *arena, AuNames *names, AuDiags *diags, uint32_t s
         feed(d, &d->tokens.items[i]);
         if (d->tokens.items[i].kind == 0) break;
         if (d->parse.failed) {
-            if (d->tokens.items[i].kind == TOK_RBRACE) track_braces(d, i);
+            if (d->tokens.items[i].kind == TOK_RBRACE) track(d, i);
+            d->parens = 0;
             i = skip_statement(d, i);
-        } else
-            track_braces(d, i++);
+        } else {
+            track(d, i++);
+        }
     }
     script->broken |= diags->errors > errors;
     return script;

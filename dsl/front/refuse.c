@@ -91,41 +91,45 @@ void refuse_assignment(AuCheck *c, const AuStmt *stmt)
 
 /* ---- guesses */
 
-enum { LONGEST_WORD = 40 };
+enum { LONGEST_WORD = 40, MOST_CANDIDATES = 1000 };
 
-/* Edits (insert, delete, replace, exchange neighbours) from one word to the other. */
-static uint32_t edit_distance(const char *x, const char *y)
+/* Edits (insert, delete, replace, exchange neighbours) from one word to the other, or [bound] if there are as many or more. */
+static uint32_t edit_distance(const char *x, const char *y, uint32_t bound)
 {
     uint32_t rows[3][LONGEST_WORD + 1];
     const uint32_t m = (uint32_t)strlen(x), n = (uint32_t)strlen(y);
-    if (m > LONGEST_WORD || n > LONGEST_WORD) return UINT32_MAX;
+    if (m > LONGEST_WORD || n > LONGEST_WORD) return bound;
     for (uint32_t j = 0; j <= n; j++) rows[0][j] = j;
     for (uint32_t i = 1; i <= m; i++) {
-        uint32_t *row = rows[i % 3];
+        uint32_t *row = rows[i % 3], least = i;
         const uint32_t *up = rows[(i + 2) % 3], *up2 = rows[(i + 1) % 3];
         row[0] = i;
         for (uint32_t j = 1; j <= n; j++) {
             uint32_t best = up[j - 1] + (x[i - 1] != y[j - 1]);
             if (up[j] + 1 < best) best = up[j] + 1;
             if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            if (i > 1 && j > 1 && x[i - 1] == y[j - 2] && x[i - 2] == y[j - 1] &&
-                up2[j - 2] + 1 < best)
-                best = up2[j - 2] + 1;
+            const bool exchanged = i > 1 && j > 1 && x[i - 1] == y[j - 2] && x[i - 2] == y[j - 1];
+            if (exchanged && up2[j - 2] + 1 < best) best = up2[j - 2] + 1;
             row[j] = best;
+            if (best < least) least = best;
         }
+        if (least > bound) return bound; /* rows do not fall by more than one */
     }
     return rows[m % 3][n];
 }
 
-AuGuess guess_new(const char *word)
+/* No guesses for errors that are not shown any more. */
+AuGuess guess_new(const AuCheck *c, const char *word)
 {
     const uint32_t length = (uint32_t)strlen(word);
-    return (AuGuess){word, NULL, length < 3 ? 1 : length < 6 ? 2 : 3};
+    const bool shown = c->diags->errors < 100;
+    return (AuGuess){word, NULL, !shown ? 0 : length < 3 ? 1 : length < 6 ? 2 : 3};
 }
 
 void guess_try(AuGuess *g, const char *candidate)
 {
-    const uint32_t distance = edit_distance(g->word, candidate);
+    if (!g->distance) return;
+    const uint32_t distance = edit_distance(g->word, candidate, g->distance + 1);
     const bool tie = distance == g->distance && g->best && strcmp(candidate, g->best) < 0;
     if (distance >= g->distance && !tie) return;
     if (distance >= strlen(g->word)) return; /* nothing in common */
@@ -135,6 +139,7 @@ void guess_try(AuGuess *g, const char *candidate)
 
 void guess_set(AuGuess *g, const AuNameSet *set)
 {
+    if (set->count > MOST_CANDIDATES) return;
     for (uint32_t i = 0; i < set->size; i++)
         if (set->slots[i].value) guess_try(g, set->slots[i].name);
 }

@@ -18,7 +18,7 @@ AuDtype check_dtype(AuCheck *c, AuAstName name, bool *ok)
                  {"i64", AU_DT_I64}, {"u8", AU_DT_U8},   {"bool", AU_DT_BOOL}};
     *ok = true;
     if (!name.text) return AU_DT_OPERAND;
-    AuGuess guess = guess_new(name.text);
+    AuGuess guess = guess_new(c, name.text);
     for (uint32_t i = 0; i < sizeof types / sizeof *types; i++) {
         if (strcmp(types[i].text, name.text) == 0) return types[i].dtype;
         guess_try(&guess, types[i].text);

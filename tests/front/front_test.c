@@ -370,10 +370,52 @@ static void long_scripts(void **state)
     Compiled items = repeat("attention a { " HEAD, "require H > 1; ", 20000, "online identity; }");
     assert_int_equal(items.diags->errors, 0);
     au_arena_free(items.arena);
+    Compiled lines = repeat("attention a { linear { ", "decay = 1.0\n", 200000, "} }");
+    assert_true(has_error(&lines, AU_E0108));
+    au_arena_free(lines.arena);
+    Compiled same = repeat("attention a { linear { ", "dekay = zzz; ", 100000, "} }");
+    assert_true(has_error(&same, AU_E0214));
+    au_arena_free(same.arena);
     Compiled huge = repeat(
         "", "// a comment that says nothing, over and over and over and over again\n", 80000, "");
     assert_true(has_error(&huge, AU_E0113));
     au_arena_free(huge.arena);
+}
+
+/* Names that are nearly right, each compared with all others: guesses are bounded. */
+static void many_guesses(void **state)
+{
+    (void)state;
+    AuArena *arena = au_arena_new(NULL);
+    AuText text = {.arena = arena};
+    au_text_add(&text, "attention a { " HEAD "score_mod(s) { ");
+    for (int i = 0; i < 20000; i++)
+        au_text_add(&text, "let a_name_that_is_long_enough_to_take_time%d = s; ", i);
+    for (int i = 0; i < 20000; i++)
+        au_text_add(&text, "let b%d = a_name_that_is_long_enough_to_take_tyme%d; ", i, i);
+    au_text_add(&text, "return s; } online softmax; }");
+    Compiled c = compile(text.at);
+    assert_int_equal(c.diags->errors, 20000);
+    au_arena_free(c.arena);
+    au_arena_free(arena);
+}
+
+/* Functions that double what they are given, used by many attentions: the whole script has one limit. */
+static void many_expansions(void **state)
+{
+    (void)state;
+    AuArena *arena = au_arena_new(NULL);
+    AuText text = {.arena = arena};
+    au_text_add(&text, "fn f0(x) = x + 1.0; ");
+    for (int i = 1; i < 30; i++)
+        au_text_add(&text, "fn f%d(x) = f%d(x) * f%d(x + 1.0); ", i, i - 1, i - 1);
+    for (int i = 0; i < 1000; i++)
+        au_text_add(&text, "attention a%d { " HEAD "score_mod(s) = f29(s); online softmax; } ", i);
+    Compiled c = compile(text.at);
+    assert_int_equal(c.diags->errors, 1);
+    assert_int_equal(c.count, 0);
+    au_arena_free(c.arena);
+    au_arena_free(arena);
 }
 
 /* What is wrong in a function is said once, and every attention that uses it is left out. */
@@ -533,6 +575,8 @@ int main(void)
         cmocka_unit_test(out_of_memory),
         cmocka_unit_test(seeds),
         cmocka_unit_test(slots_of_numbers),
+        cmocka_unit_test(many_guesses),
+        cmocka_unit_test(many_expansions),
         cmocka_unit_test(wrong_for_all),
         cmocka_unit_test(many_warnings),
         cmocka_unit_test(byte_order_mark),
