@@ -1,6 +1,9 @@
-# common.sh - what the tools share; sourced, not run. Sets root (the checkout) and build (release build), and the functions below.
+# common.sh - what the tools share; sourced, not run. Everything that they make is in folders build*/ of the checkout.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-build=$root/build
+# shellcheck disable=SC2034  # for those who source this
+build=$root/build devices=$root/build-devices # the release build; OpenCL devices from PyPI
+logs=$root/build-logs
+mkdir -p "$logs"
 
 say() { printf '\n== %s\n' "$*"; }
 warn() { printf 'warning: %s\n' "$*" >&2; }
@@ -30,16 +33,22 @@ build_in() {
     if [ -e "$dir/build.ninja" ] && ! ninja -C "$dir" build.ninja >/dev/null 2>&1; then rm -rf "$dir"; fi
     if [ ! -e "$dir/build.ninja" ]; then
         rm -rf "$dir"
-        "$meson" setup "$dir" "$root" "$@" >"$dir.log" 2>&1 || { cat "$dir.log" >&2; die "meson setup $dir"; }
+        local log
+        log=$logs/$(basename "$dir").log
+        "$meson" setup "$dir" "$root" "$@" >"$log" 2>&1 || {
+            cat "$log" >&2
+            die "meson setup $dir failed"
+        }
     fi
-    ninja -C "$dir" | grep -v '^\[[0-9]*/[0-9]*\] \(Compiling\|Linking\|Generating\)' || true
-    [ "${PIPESTATUS[0]}" -eq 0 ] || die "the build in $dir failed"
+    local quiet=--quiet
+    [ -t 1 ] && quiet=
+    ninja -C "$dir" $quiet || die "the build in $dir failed"
 }
 
 # OpenCL devices for demo and tests: what the system has and Intel's device for processors, which tools/setup installs.
 use_opencl_devices() {
     local environment
-    if environment=$("$root/tests/tools/opencl-devices.sh" "$root/build-devices" 2>/dev/null); then
+    if environment=$("$root/tests/tools/opencl-devices.sh" "$devices" 2>/dev/null); then
         eval "$environment"
     else
         warn "Intel's OpenCL device for processors is not installed; going on with the devices of the system"
