@@ -58,7 +58,8 @@ AULE_API const char *aule_version(uint32_t *api);
 
 typedef enum aule_status {
     AULE_OK = 0,
-    AULE_ERROR_USAGE = 1,       /* a NULL or meaningless argument of the call itself, a wrong struct_size */
+    AULE_ERROR_USAGE =
+        1, /* a NULL or meaningless argument of the call itself, a wrong struct_size */
     AULE_ERROR_MEMORY = 2,      /* out of memory, on the host or on the device */
     AULE_ERROR_FILE = 3,        /* a file cannot be read */
     AULE_ERROR_ARTIFACT = 4,    /* not an artifact, truncated, damaged, or for another machine */
@@ -66,20 +67,21 @@ typedef enum aule_status {
     AULE_ERROR_NAME = 6,        /* no attention, tensor or parameter of that name */
     AULE_ERROR_DEVICE = 7,      /* no such device, or it is not available */
     AULE_ERROR_UNSUPPORTED = 8, /* the artifact has no kernel for this call on this device */
-    AULE_ERROR_TENSOR = 9,      /* a tensor's shape, dtype, strides, alignment, device, address, overlap */
-    AULE_ERROR_PARAM = 10,      /* a parameter is missing or has a wrong value */
-    AULE_ERROR_REQUIRE = 11,    /* a `require` of the script does not hold */
-    AULE_ERROR_WORKSPACE = 12,  /* no workspace, or one that is too small or misaligned */
-    AULE_ERROR_BUILD = 13,      /* the driver does not take the code; its log is in the message */
-    AULE_ERROR_DRIVER = 14      /* a driver's call failed */
+    AULE_ERROR_TENSOR =
+        9, /* a tensor's shape, dtype, strides, alignment, device, address, overlap */
+    AULE_ERROR_PARAM = 10,     /* a parameter is missing or has a wrong value */
+    AULE_ERROR_REQUIRE = 11,   /* a `require` of the script does not hold */
+    AULE_ERROR_WORKSPACE = 12, /* no workspace, or one that is too small or misaligned */
+    AULE_ERROR_BUILD = 13,     /* the driver does not take the code; its log is in the message */
+    AULE_ERROR_DRIVER = 14     /* a driver's call failed */
 } aule_status;
 
 /* "tensor": the status as a word; "unknown" for a number that is none. */
 AULE_API const char *aule_status_name(aule_status status);
 
 typedef struct aule_error aule_error;
-AULE_API aule_status aule_error_status(const aule_error *error);   /* NULL: AULE_OK */
-AULE_API const char *aule_error_message(const aule_error *error);  /* NULL: "" */
+AULE_API aule_status aule_error_status(const aule_error *error);  /* NULL: AULE_OK */
+AULE_API const char *aule_error_message(const aule_error *error); /* NULL: "" */
 AULE_API void aule_error_free(aule_error *error);
 
 /* ---- memory */
@@ -104,23 +106,27 @@ typedef struct aule_attention aule_attention; /* belongs to its module */
 
 /* Opens `x.so`. The file is checked to be a whole ELF library for this machine that exports an artifact before any of it is loaded;
  * the artifact's version and structure are checked before anything else is read. AULE_ERROR_FILE, _ARTIFACT, _VERSION, _MEMORY. */
-AULE_API aule_status aule_module_open(const char *path, const aule_options *options, aule_module **module, aule_error **error);
+AULE_API aule_status aule_module_open(const char *path, const aule_options *options,
+                                      aule_module **module, aule_error **error);
 
 /* The same of an artifact in memory, as a static build exports it; [descriptor] must outlive the module. */
-AULE_API aule_status aule_module_from(const aule_module_v1 *descriptor, const aule_options *options, aule_module **module,
-                                      aule_error **error);
+AULE_API aule_status aule_module_from(const aule_module_v1 *descriptor, const aule_options *options,
+                                      aule_module **module, aule_error **error);
 AULE_API void aule_module_close(aule_module *module);
 
 AULE_API const aule_module_v1 *aule_module_descriptor(const aule_module *module);
 AULE_API size_t aule_module_count(const aule_module *module);
-AULE_API aule_attention *aule_module_attention(const aule_module *module, size_t index); /* NULL: out of range */
+AULE_API aule_attention *aule_module_attention(const aule_module *module,
+                                               size_t index); /* NULL: out of range */
 
 /* [name] NULL: the only one; AULE_ERROR_NAME lists the names there are. */
-AULE_API aule_status aule_module_find(const aule_module *module, const char *name, aule_attention **attention, aule_error **error);
+AULE_API aule_status aule_module_find(const aule_module *module, const char *name,
+                                      aule_attention **attention, aule_error **error);
 AULE_API const aule_attention_v1 *aule_attention_descriptor(const aule_attention *attention);
 
 /* What the artifact holds, as text of several lines that ends in a newline; freed with aule_text_free. */
-AULE_API aule_status aule_describe_module(const aule_module *module, char **text, aule_error **error);
+AULE_API aule_status aule_describe_module(const aule_module *module, char **text,
+                                          aule_error **error);
 AULE_API void aule_text_free(char *text);
 
 /* ---- devices */
@@ -136,7 +142,8 @@ typedef enum aule_device_kind {
 /* What is known of a device without opening it. Where a backend is not available there is one entry for it, with the reason. */
 typedef struct aule_device_info {
     size_t struct_size;
-    const char *id;        /* "cpu", "opencl:1": what aule_device_open takes; the backend's name where it is not available */
+    const char *
+        id; /* "cpu", "opencl:1": what aule_device_open takes; the backend's name where it is not available */
     const char *backend;   /* "cpu", "opencl" */
     int32_t available;     /* 1 or 0 */
     const char *reason;    /* why not; "" if available */
@@ -151,30 +158,36 @@ typedef struct aule_device_info {
 
 /* All devices of all backends of this build, in order of preference. */
 typedef struct aule_device_list aule_device_list;
-AULE_API aule_status aule_device_list_new(const aule_options *options, aule_device_list **list, aule_error **error);
+AULE_API aule_status aule_device_list_new(const aule_options *options, aule_device_list **list,
+                                          aule_error **error);
 AULE_API size_t aule_device_list_count(const aule_device_list *list);
-AULE_API const aule_device_info *aule_device_list_get(const aule_device_list *list, size_t index); /* NULL: out of range */
+AULE_API const aule_device_info *aule_device_list_get(const aule_device_list *list,
+                                                      size_t index); /* NULL: out of range */
 AULE_API void aule_device_list_free(aule_device_list *list);
 
 typedef struct aule_device_options {
     size_t struct_size;
     const aule_allocator *allocator;
-    uint32_t threads; /* cpu: threads that work, the caller's included; 0: AULE_NUM_THREADS, else the cores the process may use */
+    uint32_t
+        threads; /* cpu: threads that work, the caller's included; 0: AULE_NUM_THREADS, else the cores the process may use */
     uint32_t reserved;
-    const aule_attention *attention; /* where a choice is left, only devices for which this has a kernel */
-    void *context;                   /* opencl: the caller's cl_context, retained; NULL: one of its own */
+    const aule_attention
+        *attention; /* where a choice is left, only devices for which this has a kernel */
+    void *context;  /* opencl: the caller's cl_context, retained; NULL: one of its own */
 } aule_device_options;
 
 /* Opens a device. [id]: "cpu", "opencl:1", or a backend's name for its first device. NULL: the environment's AULE_BACKEND if
  * set (one id, or several with commas, the first that can be opened), else the first available device in the order cuda, hip,
  * levelzero, metal, vulkan, opencl, cpu; a processor behind a driver's interface comes after the native `cpu`. What was asked for by
  * name and is not there is AULE_ERROR_DEVICE, with the reason: another device never takes its place. */
-AULE_API aule_status aule_device_open(const char *id, const aule_device_options *options, aule_device **device, aule_error **error);
+AULE_API aule_status aule_device_open(const char *id, const aule_device_options *options,
+                                      aule_device **device, aule_error **error);
 AULE_API void aule_device_close(aule_device *device);
 AULE_API const aule_device_info *aule_device_get_info(const aule_device *device);
 
 /* Every backend and device, available or why not, as text; freed with aule_text_free. */
-AULE_API aule_status aule_describe_devices(const aule_options *options, char **text, aule_error **error);
+AULE_API aule_status aule_describe_devices(const aule_options *options, char **text,
+                                           aule_error **error);
 
 /* Waits until everything that was put on [queue] (NULL: the device's own) has been done. cpu: nothing to wait for. */
 AULE_API aule_status aule_device_synchronize(aule_device *device, void *queue, aule_error **error);
@@ -184,22 +197,28 @@ AULE_API aule_status aule_device_synchronize(aule_device *device, void *queue, a
 typedef struct aule_buffer aule_buffer;
 
 /* Memory that is aligned to at least 64 bytes, not zeroed. Keeps its device alive. */
-AULE_API aule_status aule_buffer_new(aule_device *device, uint64_t bytes, aule_buffer **buffer, aule_error **error);
+AULE_API aule_status aule_buffer_new(aule_device *device, uint64_t bytes, aule_buffer **buffer,
+                                     aule_error **error);
 AULE_API void aule_buffer_free(aule_buffer *buffer);
-AULE_API void *aule_buffer_data(const aule_buffer *buffer); /* for DLTensor.data and aule_run.workspace */
+AULE_API void *
+aule_buffer_data(const aule_buffer *buffer); /* for DLTensor.data and aule_run.workspace */
 AULE_API uint64_t aule_buffer_bytes(const aule_buffer *buffer);
 
 /* Copies, and waits until done; ordered after the work on the device's own queue. */
-AULE_API aule_status aule_buffer_upload(aule_buffer *buffer, uint64_t offset, const void *from, uint64_t bytes, aule_error **error);
-AULE_API aule_status aule_buffer_download(const aule_buffer *buffer, uint64_t offset, void *to, uint64_t bytes, aule_error **error);
+AULE_API aule_status aule_buffer_upload(aule_buffer *buffer, uint64_t offset, const void *from,
+                                        uint64_t bytes, aule_error **error);
+AULE_API aule_status aule_buffer_download(const aule_buffer *buffer, uint64_t offset, void *to,
+                                          uint64_t bytes, aule_error **error);
 
 /* ---- events: points in the work of a queue, with the device's time */
 
 typedef struct aule_event aule_event;
-AULE_API aule_status aule_event_record(aule_device *device, void *queue, aule_event **event, aule_error **error);
+AULE_API aule_status aule_event_record(aule_device *device, void *queue, aule_event **event,
+                                       aule_error **error);
 AULE_API aule_status aule_event_wait(aule_event *event, aule_error **error);
 /* Nanoseconds from [first] to [last], waiting for both. AULE_ERROR_DRIVER where the queue keeps no times. */
-AULE_API aule_status aule_event_elapsed(aule_event *first, aule_event *last, uint64_t *nanoseconds, aule_error **error);
+AULE_API aule_status aule_event_elapsed(aule_event *first, aule_event *last, uint64_t *nanoseconds,
+                                        aule_error **error);
 AULE_API void aule_event_free(aule_event *event);
 
 /* ---- calls */
@@ -233,21 +252,23 @@ typedef struct aule_call {
     size_t tensor_count;
     const aule_param_arg *params;
     size_t param_count;
-    const char *arch; /* only kernels for this architecture of the artifact ("x86-64-v3"); NULL: the best that fits */
+    const char *
+        arch; /* only kernels for this architecture of the artifact ("x86-64-v3"); NULL: the best that fits */
 } aule_call;
 
 /* Shape and dtype that [call]'s inputs imply for the tensor [name] (an output, say), which itself need not be in [call].
  * [shape] has room for 8. [dtype]'s lanes are 1. */
-AULE_API aule_status aule_attention_shape(const aule_attention *attention, const aule_call *call, const char *name, int32_t *rank,
-                                          int64_t shape[8], DLDataType *dtype, aule_error **error);
+AULE_API aule_status aule_attention_shape(const aule_attention *attention, const aule_call *call,
+                                          const char *name, int32_t *rank, int64_t shape[8],
+                                          DLDataType *dtype, aule_error **error);
 
 /* A prepared call: arguments checked, kernel chosen, code loaded, grids computed. Everything that can be refused is refused here:
  * shapes, dtypes, strides, alignment, devices, NULL, outputs that overlap themselves or another tensor, sizes that contradict
  * each other, parameters, `require`s, and calls for which the artifact has no kernel (the message says which it has, and how to compile
  * the one that is missing). The first plan of a module on a device may build its code, which takes time. */
 typedef struct aule_plan aule_plan;
-AULE_API aule_status aule_plan_new(aule_attention *attention, aule_device *device, const aule_call *call, aule_plan **plan,
-                                   aule_error **error);
+AULE_API aule_status aule_plan_new(aule_attention *attention, aule_device *device,
+                                   const aule_call *call, aule_plan **plan, aule_error **error);
 AULE_API void aule_plan_free(aule_plan *plan);
 AULE_API const aule_variant_v1 *aule_plan_variant(const aule_plan *plan);
 
@@ -262,11 +283,15 @@ typedef struct aule_address {
 
 typedef struct aule_run {
     size_t struct_size;
-    void *queue;             /* opencl: the caller's cl_command_queue of the device's context; NULL: the device's own */
-    void *workspace;         /* memory of the device (opencl: a cl_mem), used by this run alone until it is done */
+    void *
+        queue; /* opencl: the caller's cl_command_queue of the device's context; NULL: the device's own */
+    void *
+        workspace; /* memory of the device (opencl: a cl_mem), used by this run alone until it is done */
     uint64_t workspace_bytes;
-    const aule_address *tensors; /* NULL: as planned; else for each tensor of the call, in its order, where it is this time */
-    const aule_value *params;    /* NULL: as planned; else for each parameter of the call, in its order, its value this time */
+    const aule_address *
+        tensors; /* NULL: as planned; else for each tensor of the call, in its order, where it is this time */
+    const aule_value *
+        params; /* NULL: as planned; else for each parameter of the call, in its order, its value this time */
 } aule_run;
 
 /* Puts the call on the queue. cpu: done when it returns; elsewhere it returns at once. [run] NULL is fine where no workspace is
@@ -276,15 +301,17 @@ typedef struct aule_run {
 AULE_API aule_status aule_plan_run(const aule_plan *plan, const aule_run *run, aule_error **error);
 
 /* aule_plan_new, aule_plan_run and aule_plan_free: for calls that are made once. */
-AULE_API aule_status aule_attention_run(aule_attention *attention, aule_device *device, const aule_call *call, const aule_run *run,
+AULE_API aule_status aule_attention_run(aule_attention *attention, aule_device *device,
+                                        const aule_call *call, const aule_run *run,
                                         aule_error **error);
 
 /* ---- launch expressions, for readers of artifacts */
 
 /* Evaluates [expr]; [sizes] and [params] are indexed as in the attention's descriptor. AULE_ERROR_ARTIFACT where the code is not
  * well formed, AULE_ERROR_REQUIRE where it divides by zero or leaves 64 bits. Allocates nothing but the error. */
-AULE_API aule_status aule_evaluate(const aule_expr *expr, const int64_t *sizes, size_t size_count, const aule_value *params,
-                                   size_t param_count, aule_value *value, aule_error **error);
+AULE_API aule_status aule_evaluate(const aule_expr *expr, const int64_t *sizes, size_t size_count,
+                                   const aule_value *params, size_t param_count, aule_value *value,
+                                   aule_error **error);
 
 #ifdef __cplusplus
 }
