@@ -1,6 +1,7 @@
-/* target.h - what a code generator is to the compiler: one const struct a target, listed in targets.c.
- * A generator turns kernels (kernel IR, verified, math legalised for it) into code: text or bytes to be embedded in the artifact,
- * or, for host code, an object file that the linker puts into the .so. */
+/* target.h - what a code generator is to the compiler: one const struct a target, listed in
+ * targets.c. A generator turns kernels (kernel IR, verified, math legalised for it) into code: text
+ * or bytes to be embedded in the artifact, or, for host code, an object file that the linker puts
+ * into the .so. */
 #ifndef AU_CODEGEN_TARGET_H
 #define AU_CODEGEN_TARGET_H
 
@@ -13,25 +14,31 @@ typedef struct AuBlob {
 
 /* A row of a target's table of architectures. */
 typedef struct AuArch {
-    const char *name;     /* as in --arch= and in the artifact: "x86-64-v4", "generic" */
-    const char *caps;     /* row of the tiled IR's table of capabilities */
-    const char *features; /* what the device must report for this code to run, space-separated, "" none */
-    bool f16, bf16;       /* operand types it takes beside f32 */
-    bool by_default;      /* compiled when no --arch is given */
+    const char *name; /* as in --arch= and in the artifact: "x86-64-v4", "generic" */
+    const char *caps; /* row of the tiled IR's table of capabilities */
+    const char
+        *features;  /* what the device must report for this code to run, space-separated, "" none */
+    bool f16, bf16; /* operand types it takes beside f32 */
+    bool by_default; /* compiled when no --arch is given */
 } AuArch;
 
-typedef enum AuCodeStage { AU_CODE_FINAL, AU_CODE_IR, AU_CODE_ASSEMBLY } AuCodeStage; /* --emit: object or text; LLVM IR; assembly */
+typedef enum AuCodeStage {
+    AU_CODE_FINAL,
+    AU_CODE_IR,
+    AU_CODE_ASSEMBLY
+} AuCodeStage; /* --emit: object or text; LLVM IR; assembly */
 
 typedef struct AuTarget {
-    const char *name;   /* "cpu", "opencl" */
-    uint32_t format;    /* aule_code_format of the artifact */
+    const char *name; /* "cpu", "opencl" */
+    uint32_t format;  /* aule_code_format of the artifact */
     const AuArch *archs;
     uint32_t arch_count;
     bool (*native_math)(AuKOp op); /* which MATH ops it takes as they are */
-    /* All kernels of one variant into one piece of code. [optimize] 0..3. false: diagnostics are in diags. Host code: an
-     * object file whose functions are named by kernel name. Memory of *out lives in the arena. */
-    bool (*emit)(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, uint32_t count, const AuArch *arch, AuCodeStage stage,
-                 uint32_t optimize, AuBlob *out);
+    /* All kernels of one variant into one piece of code. [optimize] 0..3. false: diagnostics are in
+     * diags. Host code: an object file whose functions are named by kernel name. Memory of *out
+     * lives in the arena. */
+    bool (*emit)(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, uint32_t count,
+                 const AuArch *arch, AuCodeStage stage, uint32_t optimize, AuBlob *out);
 } AuTarget;
 
 extern const AuTarget au_target_cpu;    /* codegen/llvm/cpu.c */
@@ -54,9 +61,13 @@ typedef struct AuImage {
     const AuImageFix *fixes;
     uint32_t fix_count;
 } AuImage;
-/* An object file for [arch] of the cpu target that defines [symbol] (exported, read-only data) with the image's content. */
-bool au_image_object(AuArena *arena, AuDiags *diags, const AuImage *image, const char *symbol, const AuArch *arch, AuBlob *out);
-/* Links objects into a shared library in memory, in the process (lld). Only [export_symbol] is exported; no dependencies. */
-bool au_link_shared(AuArena *arena, AuDiags *diags, const AuBlob *objects, uint32_t count, const char *export_symbol, const AuArch *arch, AuBlob *out);
+/* An object file for [arch] of the cpu target that defines [symbol] (exported, read-only data) with
+ * the image's content. */
+bool au_image_object(AuArena *arena, AuDiags *diags, const AuImage *image, const char *symbol,
+                     const AuArch *arch, AuBlob *out);
+/* Links objects into a shared library in memory, in the process (lld). Only [export_symbol] is
+ * exported; no dependencies. */
+bool au_link_shared(AuArena *arena, AuDiags *diags, const AuBlob *objects, uint32_t count,
+                    const char *export_symbol, const AuArch *arch, AuBlob *out);
 
 #endif

@@ -1,5 +1,6 @@
-/* artifact.c - the descriptor of an artifact (<aule/artifact.h>) as an image. Structures are filled with zeros where a pointer goes,
- * put, and the pointers fixed; arrays are put as a whole so that they step by struct_size. */
+/* artifact.c - the descriptor of an artifact (<aule/artifact.h>) as an image. Structures are filled
+ * with zeros where a pointer goes, put, and the pointers fixed; arrays are put as a whole so that
+ * they step by struct_size. */
 #include "driver.h"
 #include "image.h"
 
@@ -26,11 +27,16 @@ static void put_script_expr(Artifact *x, uint64_t at, const AuAttn *a, AuExpr e)
 {
     AuLaunchExpr code;
     if (!e.i) return;
-    if (launch_code(x->arena, x->diags, a, e, &code)) put_expr(x, at, code);
-    else x->failed = true;
+    if (launch_code(x->arena, x->diags, a, e, &code))
+        put_expr(x, at, code);
+    else
+        x->failed = true;
 }
 
-static void put_name(Artifact *x, uint64_t field, const char *text) { image_point(&x->b, field, image_string(&x->b, text)); }
+static void put_name(Artifact *x, uint64_t field, const char *text)
+{
+    image_point(&x->b, field, image_string(&x->b, text));
+}
 
 /* An array of [count] zeroed structures, to be filled in place. */
 static uint64_t put_array(Artifact *x, size_t bytes, uint32_t count)
@@ -55,16 +61,21 @@ static uint32_t dtype_of(AuDtype d)
     return AULE_OPERAND;
 }
 
-static uint32_t operand_of(AuTileElem e) { return e == TILE_F16 ? AULE_F16 : e == TILE_BF16 ? AULE_BF16 : AULE_F32; }
+static uint32_t operand_of(AuTileElem e)
+{
+    return e == TILE_F16 ? AULE_F16 : e == TILE_BF16 ? AULE_BF16 : AULE_F32;
+}
 
-static void put_tensor(Artifact *x, uint64_t at, const AuAttn *a, const char *name, aule_tensor_v1 t, const AuExpr *axes)
+static void put_tensor(Artifact *x, uint64_t at, const AuAttn *a, const char *name,
+                       aule_tensor_v1 t, const AuExpr *axes)
 {
     t.struct_size = sizeof t;
     PUT(x, at, t);
     put_name(x, at + offsetof(aule_tensor_v1, name), name);
     const uint64_t list = put_array(x, sizeof(aule_expr), t.rank);
     IMAGE_POINT(&x->b, aule_tensor_v1, at, axes, list);
-    for (uint32_t n = 0; n < t.rank; n++) put_script_expr(x, list + n * sizeof(aule_expr), a, axes[n]);
+    for (uint32_t n = 0; n < t.rank; n++)
+        put_script_expr(x, list + n * sizeof(aule_expr), a, axes[n]);
 }
 
 static uint64_t put_tensors(Artifact *x, const AuAttn *a, uint32_t *count)
@@ -76,16 +87,23 @@ static uint64_t put_tensors(Artifact *x, const AuAttn *a, uint32_t *count)
     const uint64_t at = put_array(x, sizeof(aule_tensor_v1), *count);
     for (uint32_t n = 0; n < a->tensor_count; n++) {
         const AuTensor *t = &a->tensors[n];
-        const uint32_t flags = (t->grad ? AULE_TENSOR_GRAD : 0) | (n == 2 && a->v_in_k ? AULE_TENSOR_IN_K : 0);
-        const aule_tensor_v1 row = {.role = roles[n < 3 ? n : 3], .dtype = dtype_of(t->dtype), .rank = t->rank, .flags = flags};
+        const uint32_t flags =
+            (t->grad ? AULE_TENSOR_GRAD : 0) | (n == 2 && a->v_in_k ? AULE_TENSOR_IN_K : 0);
+        const aule_tensor_v1 row = {.role = roles[n < 3 ? n : 3],
+                                    .dtype = dtype_of(t->dtype),
+                                    .rank = t->rank,
+                                    .flags = flags};
         put_tensor(x, at + n * sizeof(aule_tensor_v1), a, n < 3 ? names[n] : t->name, row, t->axes);
     }
-    const AuExpr o_axes[4] = {a->tensors[0].axes[0], a->tensors[0].axes[1], a->tensors[0].axes[2], a->tensors[2].axes[3]};
+    const AuExpr o_axes[4] = {a->tensors[0].axes[0], a->tensors[0].axes[1], a->tensors[0].axes[2],
+                              a->tensors[2].axes[3]};
     const aule_tensor_v1 o = {.role = AULE_ROLE_OUTPUT, .dtype = AULE_OPERAND, .rank = 4};
     put_tensor(x, at + a->tensor_count * sizeof(aule_tensor_v1), a, "o", o, o_axes);
     for (uint32_t n = 0; n < finals; n++) {
-        const aule_tensor_v1 f = {.role = AULE_ROLE_FINAL, .dtype = AULE_F32, .rank = 3, .flags = AULE_TENSOR_OPTIONAL};
-        put_tensor(x, at + (a->tensor_count + 1 + n) * sizeof(aule_tensor_v1), a, a->online->finals[n].name, f, o_axes);
+        const aule_tensor_v1 f = {
+            .role = AULE_ROLE_FINAL, .dtype = AULE_F32, .rank = 3, .flags = AULE_TENSOR_OPTIONAL};
+        put_tensor(x, at + (a->tensor_count + 1 + n) * sizeof(aule_tensor_v1), a,
+                   a->online->finals[n].name, f, o_axes);
     }
     return at;
 }
@@ -98,7 +116,8 @@ static uint64_t put_params(Artifact *x, const AuAttn *a)
         const aule_param_v1 p = {.struct_size = sizeof p, .dtype = dtype_of(a->params[n].dtype)};
         PUT(x, here, p);
         put_name(x, here + offsetof(aule_param_v1, name), a->params[n].name);
-        put_script_expr(x, here + offsetof(aule_param_v1, default_value), a, a->params[n].default_value);
+        put_script_expr(x, here + offsetof(aule_param_v1, default_value), a,
+                        a->params[n].default_value);
     }
     return at;
 }
@@ -111,7 +130,8 @@ static const char *require_text(Artifact *x, const AuAttn *a, uint32_t n)
     const AuSource *s = &x->diags->sources[span.source];
     const AuPosition p = au_position(x->diags, span);
     const uint32_t end = span.end > span.begin ? span.end : span.begin;
-    return au_format(x->arena, "%s:%u: %.*s", p.file, p.line, (int)(end - span.begin), s->text + span.begin);
+    return au_format(x->arena, "%s:%u: %.*s", p.file, p.line, (int)(end - span.begin),
+                     s->text + span.begin);
 }
 
 static uint64_t put_requires(Artifact *x, const AuAttn *a)
@@ -127,13 +147,20 @@ static uint64_t put_requires(Artifact *x, const AuAttn *a)
 
 static void put_slots(Artifact *x, uint64_t launch, const AuKernel *k)
 {
-    static const uint16_t types[] = {[AU_ARG_POINTER] = AULE_SLOT_PTR, [AU_ARG_I32] = AULE_SLOT_I32, [AU_ARG_I64] = AULE_SLOT_I64, [AU_ARG_F32] = AULE_SLOT_F32};
+    static const uint16_t types[] = {[AU_ARG_POINTER] = AULE_SLOT_PTR,
+                                     [AU_ARG_I32] = AULE_SLOT_I32,
+                                     [AU_ARG_I64] = AULE_SLOT_I64,
+                                     [AU_ARG_F32] = AULE_SLOT_F32};
     const uint64_t at = put_array(x, sizeof(aule_slot_v1), k->arg_count);
     for (uint32_t n = 0; n < k->arg_count; n++) {
         const AuArg *arg = &k->args[n];
         const bool region = arg->source == AULE_SLOT_WORKSPACE;
-        const uint32_t dim = region ? kernel_scalar_bytes(k->mems[arg->mem.i].scalar) : arg->source_dim;
-        const aule_slot_v1 slot = {.kind = (uint16_t)arg->source, .type = types[arg->kind], .index = arg->source_index, .dim = dim};
+        const uint32_t dim =
+            region ? kernel_scalar_bytes(k->mems[arg->mem.i].scalar) : arg->source_dim;
+        const aule_slot_v1 slot = {.kind = (uint16_t)arg->source,
+                                   .type = types[arg->kind],
+                                   .index = arg->source_index,
+                                   .dim = dim};
         PUT(x, at + n * sizeof slot, slot);
     }
     IMAGE_POINT(&x->b, aule_launch_v1, launch, slots, at);
@@ -146,7 +173,9 @@ static uint32_t stack_bytes(const AuKernel *k)
     for (uint32_t n = 1; n < k->mem_count; n++) {
         const AuMemory *m = &k->mems[n];
         if (m->space == AU_GLOBAL) continue;
-        bytes += (uint64_t)m->count * kernel_scalar_bytes(m->scalar) * (m->space == AU_LANE ? k->lanes : 1) + 64;
+        bytes += (uint64_t)m->count * kernel_scalar_bytes(m->scalar) *
+                     (m->space == AU_LANE ? k->lanes : 1) +
+                 64;
     }
     return (uint32_t)bytes;
 }
@@ -154,21 +183,26 @@ static uint32_t stack_bytes(const AuKernel *k)
 static void put_launch(Artifact *x, uint64_t at, const AuVariant *v, const AuKernel *k)
 {
     const bool host = v->target->format == AULE_CODE_HOST;
-    const aule_launch_v1 launch = {.struct_size = sizeof launch, .block = {host ? 1 : k->lanes * k->warps, 1, 1},
-                                   .private_bytes = host ? stack_bytes(k) : 0, .slot_count = k->arg_count};
+    const aule_launch_v1 launch = {.struct_size = sizeof launch,
+                                   .block = {host ? 1 : k->lanes * k->warps, 1, 1},
+                                   .private_bytes = host ? stack_bytes(k) : 0,
+                                   .slot_count = k->arg_count};
     PUT(x, at, launch);
     put_name(x, at + offsetof(aule_launch_v1, entry), k->name);
     if (host) image_symbol(&x->b, at + offsetof(aule_launch_v1, host), k->name);
-    for (uint32_t n = 0; n < 3; n++) put_expr(x, at + offsetof(aule_launch_v1, grid) + n * sizeof(aule_expr), k->grid[n]);
+    for (uint32_t n = 0; n < 3; n++)
+        put_expr(x, at + offsetof(aule_launch_v1, grid) + n * sizeof(aule_expr), k->grid[n]);
     put_slots(x, at, k);
 }
 
-/* Sizes that the compiler fixed; those that the script writes as numbers are checked with the shapes. */
+/* Sizes that the compiler fixed; those that the script writes as numbers are checked with the
+ * shapes. */
 static void put_fixed(Artifact *x, uint64_t variant, const AuVariant *v, const AuAttn *signature)
 {
     const AuAttn *a = v->attn;
     uint32_t count = 0;
-    for (uint32_t n = 0; n < a->size_count; n++) count += a->sizes[n].fixed >= 0 && signature->sizes[n].fixed < 0;
+    for (uint32_t n = 0; n < a->size_count; n++)
+        count += a->sizes[n].fixed >= 0 && signature->sizes[n].fixed < 0;
     const uint64_t at = put_array(x, sizeof(aule_fixed_v1), count);
     uint64_t here = at;
     for (uint32_t n = 0; n < a->size_count; n++) {
@@ -184,8 +218,12 @@ static void put_fixed(Artifact *x, uint64_t variant, const AuVariant *v, const A
 static void put_variant(Artifact *x, uint64_t at, const AuVariant *v, const AuAttn *signature)
 {
     const bool host = v->target->format == AULE_CODE_HOST;
-    const aule_variant_v1 row = {.struct_size = sizeof row, .dtype = operand_of(v->operand), .code_format = v->target->format,
-                                 .code_bytes = host ? 0 : v->code.length, .workspace_count = v->schedule->region_count, .launch_count = v->kernel_count};
+    const aule_variant_v1 row = {.struct_size = sizeof row,
+                                 .dtype = operand_of(v->operand),
+                                 .code_format = v->target->format,
+                                 .code_bytes = host ? 0 : v->code.length,
+                                 .workspace_count = v->schedule->region_count,
+                                 .launch_count = v->kernel_count};
     PUT(x, at, row);
     put_name(x, at + offsetof(aule_variant_v1, operation), "forward");
     put_name(x, at + offsetof(aule_variant_v1, target), v->target->name);
@@ -195,24 +233,30 @@ static void put_variant(Artifact *x, uint64_t at, const AuVariant *v, const AuAt
     put_fixed(x, at, v, signature);
     if (!host) { /* text ends with a NUL that is not counted */
         const char *copy = au_strndup(x->arena, v->code.bytes, v->code.length);
-        IMAGE_POINT(&x->b, aule_variant_v1, at, code, image_put(&x->b, copy, v->code.length + 1, 16));
+        IMAGE_POINT(&x->b, aule_variant_v1, at, code,
+                    image_put(&x->b, copy, v->code.length + 1, 16));
     }
     const uint64_t workspaces = put_array(x, sizeof(aule_workspace_v1), v->schedule->region_count);
     for (uint32_t n = 0; n < v->schedule->region_count; n++) {
         const aule_workspace_v1 w = {.align = 64};
         PUT(x, workspaces + n * sizeof w, w);
-        put_expr(x, workspaces + n * sizeof w + offsetof(aule_workspace_v1, bytes), v->workspace[n]);
+        put_expr(x, workspaces + n * sizeof w + offsetof(aule_workspace_v1, bytes),
+                 v->workspace[n]);
     }
     IMAGE_POINT(&x->b, aule_variant_v1, at, workspaces, workspaces);
     const uint64_t launches = put_array(x, sizeof(aule_launch_v1), v->kernel_count);
     IMAGE_POINT(&x->b, aule_variant_v1, at, launches, launches);
-    for (uint32_t n = 0; n < v->kernel_count; n++) put_launch(x, launches + n * sizeof(aule_launch_v1), v, v->kernels[n]);
+    for (uint32_t n = 0; n < v->kernel_count; n++)
+        put_launch(x, launches + n * sizeof(aule_launch_v1), v, v->kernels[n]);
 }
 
 static void put_attention(Artifact *x, uint64_t at, const AuAttentionBuild *build)
 {
     const AuAttn *a = build->attn;
-    aule_attention_v1 row = {.struct_size = sizeof row, .size_count = a->size_count, .param_count = a->param_count, .require_count = a->require_count,
+    aule_attention_v1 row = {.struct_size = sizeof row,
+                             .size_count = a->size_count,
+                             .param_count = a->param_count,
+                             .require_count = a->require_count,
                              .variant_count = build->count};
     AuText formula = {.arena = x->arena};
     attn_print(a, &formula);
@@ -222,13 +266,16 @@ static void put_attention(Artifact *x, uint64_t at, const AuAttentionBuild *buil
     put_name(x, at + offsetof(aule_attention_v1, name), a->name);
     put_name(x, at + offsetof(aule_attention_v1, formula), au_text_str(&formula));
     const uint64_t sizes = put_array(x, sizeof(aule_size_v1), a->size_count);
-    for (uint32_t n = 0; n < a->size_count; n++) put_name(x, sizes + n * sizeof(aule_size_v1), a->sizes[n].fixed >= 0 ? "" : a->sizes[n].name);
+    for (uint32_t n = 0; n < a->size_count; n++)
+        put_name(x, sizes + n * sizeof(aule_size_v1),
+                 a->sizes[n].fixed >= 0 ? "" : a->sizes[n].name);
     IMAGE_POINT(&x->b, aule_attention_v1, at, sizes, sizes);
     IMAGE_POINT(&x->b, aule_attention_v1, at, params, put_params(x, a));
     IMAGE_POINT(&x->b, aule_attention_v1, at, requires_, put_requires(x, a));
     const uint64_t variants = put_array(x, sizeof(aule_variant_v1), build->count);
     IMAGE_POINT(&x->b, aule_attention_v1, at, variants, variants);
-    for (uint32_t n = 0; n < build->count; n++) put_variant(x, variants + n * sizeof(aule_variant_v1), &build->variants[n], a);
+    for (uint32_t n = 0; n < build->count; n++)
+        put_variant(x, variants + n * sizeof(aule_variant_v1), &build->variants[n], a);
 }
 
 /* FNV-1a, 64 bits. */
@@ -239,19 +286,24 @@ static uint64_t hash(const char *text, size_t length)
     return h;
 }
 
-bool artifact_image(AuArena *arena, AuDiags *diags, const AuAttentionBuild *builds, uint32_t count, const char *source_name, const char *source,
-                    size_t source_length, AuImage *out)
+bool artifact_image(AuArena *arena, AuDiags *diags, const AuAttentionBuild *builds, uint32_t count,
+                    const char *source_name, const char *source, size_t source_length, AuImage *out)
 {
     Artifact x = {.b = {.arena = arena}, .arena = arena, .diags = diags};
-    const aule_module_v1 head = {.magic = AULE_MAGIC, .version_major = AULE_VERSION_MAJOR, .version_minor = AULE_VERSION_MINOR, .struct_size = sizeof head,
-                                 .attention_count = count, .source_hash = hash(source, source_length)};
+    const aule_module_v1 head = {.magic = AULE_MAGIC,
+                                 .version_major = AULE_VERSION_MAJOR,
+                                 .version_minor = AULE_VERSION_MINOR,
+                                 .struct_size = sizeof head,
+                                 .attention_count = count,
+                                 .source_hash = hash(source, source_length)};
     const uint64_t at = image_put(&x.b, &head, sizeof head, 16);
     put_name(&x, at + offsetof(aule_module_v1, producer), "aulec " AULE_PROJECT_VERSION);
     const char *slash = strrchr(source_name, '/');
     put_name(&x, at + offsetof(aule_module_v1, source_name), slash ? slash + 1 : source_name);
     const uint64_t attentions = put_array(&x, sizeof(aule_attention_v1), count);
     IMAGE_POINT(&x.b, aule_module_v1, at, attentions, attentions);
-    for (uint32_t n = 0; n < count; n++) put_attention(&x, attentions + n * sizeof(aule_attention_v1), &builds[n]);
+    for (uint32_t n = 0; n < count; n++)
+        put_attention(&x, attentions + n * sizeof(aule_attention_v1), &builds[n]);
     *out = image_done(&x.b);
     return !x.failed;
 }

@@ -1,4 +1,5 @@
-/* aulec.c - the compiler's command line. Exit status: 0 done, 1 the script has errors, 2 wrong use, 3 a file cannot be read or written. */
+/* aulec.c - the compiler's command line. Exit status: 0 done, 1 the script has errors, 2 wrong use,
+ * 3 a file cannot be read or written. */
 #include "aule/aulec.h"
 
 #include <errno.h>
@@ -16,17 +17,22 @@ static const char usage[] =
     "    aulec x.attn -o x.so              an artifact for all targets\n"
     "    aulec x.attn --emit=kernel-ir     a stage, to the standard output\n"
     "\n"
-    "  -o, --output FILE        where the result goes; default: the script's name with .so; `-` or a stage: the standard output\n"
+    "  -o, --output FILE        where the result goes; default: the script's name with .so; `-` or "
+    "a stage: the standard output\n"
     "      --target LIST        cpu, opencl; default all\n"
-    "      --arch LIST          x86-64-v3, x86-64-v4, x86-64-v4-bf16, aarch64, generic; default: those of this kind of machine\n"
+    "      --arch LIST          x86-64-v3, x86-64-v4, x86-64-v4-bf16, aarch64, generic; default: "
+    "those of this kind of machine\n"
     "      --dtype LIST         operand types f32, f16, bf16; default all\n"
-    "      --width NAME=LIST    sizes of a width axis, again for others; default 64,128 for q's, and the same for others\n"
+    "      --width NAME=LIST    sizes of a width axis, again for others; default 64,128 for q's, "
+    "and the same for others\n"
     "      --attention NAME     only this one of the script\n"
     "  -O LEVEL                 0 to 3; default 3\n"
-    "      --emit STAGE         ast, attention-ir, tiled-ir, kernel-ir, llvm-ir, asm, opencl-c, stdlib; default: the artifact\n"
+    "      --emit STAGE         ast, attention-ir, tiled-ir, kernel-ir, llvm-ir, asm, opencl-c, "
+    "stdlib; default: the artifact\n"
     "      --version, --help\n";
 
-static const char *const stages[] = {"so", "ast", "attention-ir", "tiled-ir", "kernel-ir", "llvm-ir", "asm", "opencl-c", "stdlib"};
+static const char *const stages[] = {"so",      "ast", "attention-ir", "tiled-ir", "kernel-ir",
+                                     "llvm-ir", "asm", "opencl-c",     "stdlib"};
 enum { STAGES = sizeof stages / sizeof *stages };
 
 typedef struct Arguments {
@@ -75,14 +81,16 @@ static char *read_script(const char *name, size_t *length)
     return text;
 }
 
-/* Into a file beside [name], renamed when complete: whoever reads [name] finds the old content or the new one. */
+/* Into a file beside [name], renamed when complete: whoever reads [name] finds the old content or
+ * the new one. */
 static int write_file(const char *name, const void *data, size_t length)
 {
     char *temporary = malloc(strlen(name) + 32);
     if (!temporary) return complain("out of memory", "");
     sprintf(temporary, "%s.%ld.part", name, (long)getpid());
     FILE *file = fopen(temporary, "wb");
-    bool good = file && fwrite(data, 1, length, file) == length && fflush(file) == 0 && fsync(fileno(file)) == 0;
+    bool good = file && fwrite(data, 1, length, file) == length && fflush(file) == 0 &&
+                fsync(fileno(file)) == 0;
     int error = errno;
     if (file && fclose(file) != 0 && good) good = false, error = errno;
     if (good && rename(temporary, name) != 0) good = false, error = errno;
@@ -103,7 +111,8 @@ static int write_output(const Arguments *a, const void *data, size_t length)
         return 3;
     }
     if (a->output) return write_file(a->output, data, length);
-    const char *slash = strrchr(a->input, '/'), *base = slash ? slash + 1 : a->input, *dot = strrchr(base, '.');
+    const char *slash = strrchr(a->input, '/'), *base = slash ? slash + 1 : a->input,
+               *dot = strrchr(base, '.');
     const size_t stem = dot ? (size_t)(dot - base) : strlen(base);
     char *name = malloc(stem + 4);
     if (!name) return complain("out of memory", "");
@@ -141,17 +150,23 @@ static bool add_width(Arguments *a, const char *list)
 static int parse(int argc, char **argv, Arguments *a)
 {
     enum { TARGET = 256, ARCH, DTYPE, WIDTH, ATTENTION, EMIT, VERSION, HELP };
-    static const struct option options[] = {{"output", required_argument, NULL, 'o'},       {"target", required_argument, NULL, TARGET},
-                                            {"arch", required_argument, NULL, ARCH},        {"dtype", required_argument, NULL, DTYPE},
-                                            {"width", required_argument, NULL, WIDTH},      {"attention", required_argument, NULL, ATTENTION},
-                                            {"emit", required_argument, NULL, EMIT},        {"version", no_argument, NULL, VERSION},
-                                            {"help", no_argument, NULL, HELP},              {NULL, 0, NULL, 0}};
+    static const struct option options[] = {{"output", required_argument, NULL, 'o'},
+                                            {"target", required_argument, NULL, TARGET},
+                                            {"arch", required_argument, NULL, ARCH},
+                                            {"dtype", required_argument, NULL, DTYPE},
+                                            {"width", required_argument, NULL, WIDTH},
+                                            {"attention", required_argument, NULL, ATTENTION},
+                                            {"emit", required_argument, NULL, EMIT},
+                                            {"version", no_argument, NULL, VERSION},
+                                            {"help", no_argument, NULL, HELP},
+                                            {NULL, 0, NULL, 0}};
     opterr = 0;
     for (int c; (c = getopt_long(argc, argv, ":o:O:h", options, NULL)) != -1;) {
         switch (c) {
         case 'o': a->output = optarg; break;
         case 'O':
-            if (strlen(optarg) != 1 || *optarg < '0' || *optarg > '3') return complain("-O takes 0, 1, 2 or 3, not", optarg);
+            if (strlen(optarg) != 1 || *optarg < '0' || *optarg > '3')
+                return complain("-O takes 0, 1, 2 or 3, not", optarg);
             a->options.optimize = (uint32_t)(*optarg - '0') + 1;
             break;
         case TARGET: a->options.targets = optarg; break;
@@ -186,9 +201,11 @@ int main(int argc, char **argv)
     char *text = a.input ? read_script(a.input, &length) : NULL;
     if (a.input && !text) return 3;
     aulec_result *result = NULL;
-    const aulec_status compiled = aulec_compile(a.input ? a.input : "", text, length, &a.options, &result);
+    const aulec_status compiled =
+        aulec_compile(a.input ? a.input : "", text, length, &a.options, &result);
     fputs(aulec_result_diagnostics(result), stderr);
-    if (compiled == AULEC_OK) status = write_output(&a, aulec_result_data(result), aulec_result_length(result));
+    if (compiled == AULEC_OK)
+        status = write_output(&a, aulec_result_data(result), aulec_result_length(result));
     else {
         if (compiled == AULEC_ERROR_MEMORY) fputs("aulec: out of memory\n", stderr);
         status = compiled == AULEC_ERROR_USAGE ? 2 : 1;

@@ -1,7 +1,7 @@
 /* compile.c - libaulec: the order of a compilation.
- *   parse, check -> for every set of widths a copy of each attention -> for every target, architecture and operand type a variant
- *   (variant.c) -> code, several variants at a time -> image (artifact.c) -> one object, linked.
- * Nothing here knows what a target is like. */
+ *   parse, check -> for every set of widths a copy of each attention -> for every target,
+ * architecture and operand type a variant (variant.c) -> code, several variants at a time -> image
+ * (artifact.c) -> one object, linked. Nothing here knows what a target is like. */
 #include "options.h"
 #include "stages.h"
 
@@ -63,7 +63,8 @@ static void find_widths(const AuAttn *a, bool *is_width)
     }
 }
 
-/* Every combination of the widths given; a width that is not given is that of the first axis, q's. */
+/* Every combination of the widths given; a width that is not given is that of the first axis, q's.
+ */
 static uint32_t width_sets(Job *job, const AuAttn *a, WidthSet *sets)
 {
     static const int32_t usual[] = {64, 128};
@@ -78,14 +79,16 @@ static uint32_t width_sets(Job *job, const AuAttn *a, WidthSet *sets)
         const int32_t *values = w ? w->values : usual;
         const uint32_t choices = w ? w->count : first == a->size_count ? 2 : 1;
         if (count * choices > MOST_SETS) {
-            au_error(job->diags, AU_E0602, a->sizes[n].span, "more than %d combinations of widths", MOST_SETS);
+            au_error(job->diags, AU_E0602, a->sizes[n].span, "more than %d combinations of widths",
+                     MOST_SETS);
             return 0;
         }
         const uint32_t before = count;
         for (uint32_t c = 0; c < choices; c++)
             for (uint32_t s = 0; s < before; s++) {
                 if (c) sets[c * before + s] = sets[s];
-                sets[c * before + s].of[n] = w || first == a->size_count ? values[c] : sets[s].of[first];
+                sets[c * before + s].of[n] =
+                    w || first == a->size_count ? values[c] : sets[s].of[first];
             }
         count = before * choices;
         if (first == a->size_count) first = n;
@@ -97,9 +100,11 @@ static bool widths_exist(Job *job)
 {
     for (uint32_t w = 0; w < job->choice.width_count; w++) {
         bool found = false;
-        for (uint32_t a = 0; a < job->signature_count; a++) found |= attn_size_of(job->signatures[a], job->choice.widths[w].name) >= 0;
+        for (uint32_t a = 0; a < job->signature_count; a++)
+            found |= attn_size_of(job->signatures[a], job->choice.widths[w].name) >= 0;
         if (!found) {
-            au_error(job->diags, AU_E0601, (AuSpan){0}, "no axis of the script is called '%s'", job->choice.widths[w].name);
+            au_error(job->diags, AU_E0601, (AuSpan){0}, "no axis of the script is called '%s'",
+                     job->choice.widths[w].name);
             return false;
         }
     }
@@ -110,18 +115,25 @@ static bool widths_exist(Job *job)
 
 static bool takes_operand(const AuArch *arch, AuTileElem operand)
 {
-    return operand == TILE_F32 || (operand == TILE_F16 && arch->f16) || (operand == TILE_BF16 && arch->bf16);
+    return operand == TILE_F32 || (operand == TILE_F16 && arch->f16) ||
+           (operand == TILE_BF16 && arch->bf16);
 }
 
 static bool add_variants(Job *job, AuAttentionBuild *build, AuAttn *attn)
 {
     for (uint32_t t = 0; t < job->choice.target_count; t++)
-        for (uint32_t n = job->choice.targets[t]->arch_count; n-- > 0;) { /* the table goes from plain to special: the best first */
+        for (uint32_t n = job->choice.targets[t]->arch_count;
+             n-- > 0;) { /* the table goes from plain to special: the best first */
             const AuArch *arch = &job->choice.targets[t]->archs[n];
             if (!options_takes_arch(&job->choice, arch)) continue;
             for (uint32_t d = 0; d < job->choice.dtype_count; d++) {
-                AuVariant v = {.attn = attn, .target = job->choice.targets[t], .arch = arch, .operand = job->choice.dtypes[d]};
-                if (!takes_operand(arch, v.operand) || !stages_is_useful(job->choice.targets[t], arch, v.operand)) continue;
+                AuVariant v = {.attn = attn,
+                               .target = job->choice.targets[t],
+                               .arch = arch,
+                               .operand = job->choice.dtypes[d]};
+                if (!takes_operand(arch, v.operand) ||
+                    !stages_is_useful(job->choice.targets[t], arch, v.operand))
+                    continue;
                 if (!variant_build(job->arena, job->diags, &v, job->name)) return false;
                 AU_PUSH(job->arena, build->variants, build->count, build->capacity, v);
             }
@@ -146,7 +158,9 @@ static bool build_attention(Job *job, AuAttentionBuild *build, uint32_t which)
 {
     AuAttn *a = build->attn = job->signatures[which];
     if (a->linear) {
-        au_error(job->diags, AU_E0603, a->linear->span, "attention '%s' is a recurrence ('linear'), which this compiler checks but has no kernels for yet",
+        au_error(job->diags, AU_E0603, a->linear->span,
+                 "attention '%s' is a recurrence ('linear'), which this compiler checks but has no "
+                 "kernels for yet",
                  a->name);
         return false;
     }
@@ -162,11 +176,14 @@ static bool build_variants(Job *job)
     job->builds = AU_NEW_ARRAY(job->arena, AuAttentionBuild, job->signature_count + 1);
     bool good = true;
     for (uint32_t n = 0; n < job->signature_count; n++) {
-        if (job->options->attention && strcmp(job->options->attention, job->signatures[n]->name) != 0) continue;
+        if (job->options->attention &&
+            strcmp(job->options->attention, job->signatures[n]->name) != 0)
+            continue;
         good &= build_attention(job, &job->builds[job->build_count++], n);
     }
     if (job->options->attention && !job->build_count) {
-        au_error(job->diags, AU_E0601, (AuSpan){0}, "the script has no attention '%s'", job->options->attention);
+        au_error(job->diags, AU_E0601, (AuSpan){0}, "the script has no attention '%s'",
+                 job->options->attention);
         return false;
     }
     return good;
@@ -193,7 +210,8 @@ static void emit_one(Work *w, uint32_t n)
     if (setjmp(edge)) return; /* out of memory: not good */
     au_arena_guard(w->arenas[n], &edge);
     w->diags[n] = au_diags_new(w->arenas[n]);
-    w->good[n] = v->target->emit(w->arenas[n], w->diags[n], v->kernels, v->kernel_count, v->arch, w->stage, w->optimize, &v->code);
+    w->good[n] = v->target->emit(w->arenas[n], w->diags[n], v->kernels, v->kernel_count, v->arch,
+                                 w->stage, w->optimize, &v->code);
 }
 
 static void *worker(void *user)
@@ -210,7 +228,8 @@ static void run_workers(Work *w)
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     uint32_t started = 0, wanted = (uint32_t)(cores < 1 ? 1 : cores > MOST ? MOST : cores);
     if (wanted > w->count) wanted = w->count;
-    while (started + 1 < wanted && pthread_create(&threads[started], NULL, worker, w) == 0) started++;
+    while (started + 1 < wanted && pthread_create(&threads[started], NULL, worker, w) == 0)
+        started++;
     worker(w);
     while (started) pthread_join(threads[--started], NULL);
 }
@@ -221,13 +240,18 @@ static bool gather(Job *job, Work *w)
     bool good = true;
     for (uint32_t n = 0; n < w->count; n++) {
         good &= w->good[n];
-        if (w->good[n]) w->variants[n]->code.bytes = au_strndup(job->arena, w->variants[n]->code.bytes, w->variants[n]->code.length);
+        if (w->good[n])
+            w->variants[n]->code.bytes =
+                au_strndup(job->arena, w->variants[n]->code.bytes, w->variants[n]->code.length);
         for (const AuDiag *d = w->diags[n] ? w->diags[n]->first : NULL; d; d = d->next) {
-            if (d->severity == AU_ERROR) au_error(job->diags, d->code, d->span, "%s", d->message);
-            else au_warning(job->diags, d->code, d->span, "%s", d->message);
+            if (d->severity == AU_ERROR)
+                au_error(job->diags, d->code, d->span, "%s", d->message);
+            else
+                au_warning(job->diags, d->code, d->span, "%s", d->message);
         }
         if (!w->good[n] && !(w->diags[n] && w->diags[n]->errors))
-            au_error(job->diags, AU_E0003, (AuSpan){0}, "no memory for the code of %s", w->variants[n]->kernels[0]->name);
+            au_error(job->diags, AU_E0003, (AuSpan){0}, "no memory for the code of %s",
+                     w->variants[n]->kernels[0]->name);
         au_arena_free(w->arenas[n]);
     }
     return good;
@@ -254,7 +278,9 @@ static bool emit_code(Job *job, AuCodeStage stage)
 static bool link_artifact(Job *job, AuBlob *out)
 {
     AuImage image;
-    if (!artifact_image(job->arena, job->diags, job->builds, job->build_count, job->name, job->text, job->length, &image)) return false;
+    if (!artifact_image(job->arena, job->diags, job->builds, job->build_count, job->name, job->text,
+                        job->length, &image))
+        return false;
     AuBlob *objects = NULL;
     uint32_t count = 0, capacity = 0;
     const AuArch *host = NULL;
@@ -265,9 +291,12 @@ static bool link_artifact(Job *job, AuBlob *out)
             AU_PUSH(job->arena, objects, count, capacity, v->code);
             host = v->arch;
         }
-    if (!host) host = &au_target_cpu.archs[0]; /* a shared library is for some machine, if only as a container: the first of the table */
+    if (!host)
+        host = &au_target_cpu.archs[0]; /* a shared library is for some machine, if only as a
+                                           container: the first of the table */
     AuBlob data;
-    if (!au_image_object(job->arena, job->diags, &image, "aule_module_v1", host, &data)) return false;
+    if (!au_image_object(job->arena, job->diags, &image, "aule_module_v1", host, &data))
+        return false;
     AU_PUSH(job->arena, objects, count, capacity, data);
     return au_link_shared(job->arena, job->diags, objects, count, "aule_module_v1", host, out);
 }
@@ -279,8 +308,10 @@ static bool parse(Job *job)
     job->source = au_source_add(job->diags, job->name, job->text, job->length);
     job->script = front_parse(job->arena, job->names, job->diags, job->source);
     if (job->options->emit == AULEC_EMIT_AST) return job->diags->errors == 0;
-    job->signatures = front_check(job->arena, job->names, job->diags, job->script, &job->signature_count);
-    if (!job->diags->errors && !job->signature_count) au_error(job->diags, AU_E0604, (AuSpan){0}, "%s has no attention", job->name);
+    job->signatures =
+        front_check(job->arena, job->names, job->diags, job->script, &job->signature_count);
+    if (!job->diags->errors && !job->signature_count)
+        au_error(job->diags, AU_E0604, (AuSpan){0}, "%s has no attention", job->name);
     return job->diags->errors == 0;
 }
 
@@ -289,15 +320,24 @@ static bool compile(Job *job, AuBlob *out)
     AuText text = {.arena = job->arena};
     const uint32_t emit = job->options->emit;
     bool good = true;
-    if (emit == AULEC_EMIT_STDLIB) stages_stdlib(&text);
-    else if (!options_choose(&job->choice, job->options) || !parse(job)) return false;
-    else if (emit == AULEC_EMIT_AST) stages_ast(job->script, &text);
-    else if (emit == AULEC_EMIT_ATTENTION_IR) stages_attention(job->signatures, job->signature_count, &text);
-    else if (!widths_exist(job) || !build_variants(job)) return false;
-    else if (emit == AULEC_EMIT_ARTIFACT) return emit_code(job, AU_CODE_FINAL) && link_artifact(job, out);
-    else if (emit == AULEC_EMIT_TILED_IR || emit == AULEC_EMIT_KERNEL_IR) stages_variants(job->builds, job->build_count, emit, &text);
+    if (emit == AULEC_EMIT_STDLIB)
+        stages_stdlib(&text);
+    else if (!options_choose(&job->choice, job->options) || !parse(job))
+        return false;
+    else if (emit == AULEC_EMIT_AST)
+        stages_ast(job->script, &text);
+    else if (emit == AULEC_EMIT_ATTENTION_IR)
+        stages_attention(job->signatures, job->signature_count, &text);
+    else if (!widths_exist(job) || !build_variants(job))
+        return false;
+    else if (emit == AULEC_EMIT_ARTIFACT)
+        return emit_code(job, AU_CODE_FINAL) && link_artifact(job, out);
+    else if (emit == AULEC_EMIT_TILED_IR || emit == AULEC_EMIT_KERNEL_IR)
+        stages_variants(job->builds, job->build_count, emit, &text);
     else {
-        good = emit_code(job, emit == AULEC_EMIT_LLVM_IR ? AU_CODE_IR : emit == AULEC_EMIT_ASM ? AU_CODE_ASSEMBLY : AU_CODE_FINAL);
+        good = emit_code(job, emit == AULEC_EMIT_LLVM_IR ? AU_CODE_IR
+                              : emit == AULEC_EMIT_ASM   ? AU_CODE_ASSEMBLY
+                                                         : AU_CODE_FINAL);
         if (good) good = stages_code(job->builds, job->build_count, emit, job->diags, &text);
     }
     *out = (AuBlob){au_text_str(&text), text.length};
@@ -306,13 +346,18 @@ static bool compile(Job *job, AuBlob *out)
 
 static bool options_are_sound(AuDiags *diags, const aulec_options *options)
 {
-    if (options->struct_size == sizeof *options && options->emit <= AULEC_EMIT_STDLIB && options->optimize <= 4) return true;
-    au_error(diags, AU_E0601, (AuSpan){0}, "aulec_options: struct_size %zu (expected %zu), emit %u or optimize %u is out of range", options->struct_size,
-             sizeof *options, options->emit, options->optimize);
+    if (options->struct_size == sizeof *options && options->emit <= AULEC_EMIT_STDLIB &&
+        options->optimize <= 4)
+        return true;
+    au_error(
+        diags, AU_E0601, (AuSpan){0},
+        "aulec_options: struct_size %zu (expected %zu), emit %u or optimize %u is out of range",
+        options->struct_size, sizeof *options, options->emit, options->optimize);
     return false;
 }
 
-aulec_status aulec_compile(const char *name, const char *text, size_t length, const aulec_options *options, aulec_result **result)
+aulec_status aulec_compile(const char *name, const char *text, size_t length,
+                           const aulec_options *options, aulec_result **result)
 {
     const aulec_options defaults = {.struct_size = sizeof defaults};
     if (!name || (!text && length) || !result || length > UINT32_MAX / 2) return AULEC_ERROR_USAGE;
@@ -330,7 +375,13 @@ aulec_status aulec_compile(const char *name, const char *text, size_t length, co
     aulec_status status = AULEC_ERROR_USAGE;
     if (options_are_sound(r->diags, o)) {
         Job *job = AU_NEW(arena, Job);
-        *job = (Job){.arena = arena, .names = au_names_new(arena), .diags = r->diags, .name = name, .text = text ? text : "", .length = length, .options = o,
+        *job = (Job){.arena = arena,
+                     .names = au_names_new(arena),
+                     .diags = r->diags,
+                     .name = name,
+                     .text = text ? text : "",
+                     .length = length,
+                     .options = o,
                      .choice = {.arena = arena, .diags = r->diags}};
         AuBlob out;
         const bool good = compile(job, &out);
@@ -346,8 +397,14 @@ aulec_status aulec_compile(const char *name, const char *text, size_t length, co
 
 const void *aulec_result_data(const aulec_result *result) { return result ? result->data : NULL; }
 size_t aulec_result_length(const aulec_result *result) { return result ? result->length : 0; }
-const char *aulec_result_diagnostics(const aulec_result *result) { return result ? result->rendered : ""; }
-uint32_t aulec_result_errors(const aulec_result *result) { return result ? result->diags->errors : 0; }
+const char *aulec_result_diagnostics(const aulec_result *result)
+{
+    return result ? result->rendered : "";
+}
+uint32_t aulec_result_errors(const aulec_result *result)
+{
+    return result ? result->diags->errors : 0;
+}
 void aulec_result_free(aulec_result *result)
 {
     if (result) au_arena_free(result->arena);

@@ -10,7 +10,7 @@
 
 /* One way to run an attention: on one architecture, for one operand type and set of widths. */
 typedef struct AuVariant {
-    AuAttn *attn;      /* sizes fixed */
+    AuAttn *attn; /* sizes fixed */
     const AuTarget *target;
     const AuArch *arch;
     AuTileElem operand;
@@ -30,16 +30,19 @@ typedef struct AuAttentionBuild {
     uint32_t count, capacity;
 } AuAttentionBuild;
 
-/* variant.c: schedule, lowering and kernel passes; fills schedule, kernels, bindings. false: diagnostics are in diags. */
+/* variant.c: schedule, lowering and kernel passes; fills schedule, kernels, bindings. false:
+ * diagnostics are in diags. */
 bool variant_build(AuArena *arena, AuDiags *diags, AuVariant *v, const char *source_name);
 /* The kernel's names are unique in an artifact: attention, operand type, widths, architecture. */
 const char *variant_symbol(AuArena *arena, const AuVariant *v, const char *kernel);
 
-/* launch_code.c: a scalar expression of sizes and params. false: a diagnostic names what cannot be computed at launch. */
+/* launch_code.c: a scalar expression of sizes and params. false: a diagnostic names what cannot be
+ * computed at launch. */
 bool launch_code(AuArena *arena, AuDiags *diags, const AuAttn *attn, AuExpr e, AuLaunchExpr *out);
 
 /* artifact.c: the descriptor of all attentions. */
-bool artifact_image(AuArena *arena, AuDiags *diags, const AuAttentionBuild *builds, uint32_t count, const char *source_name, const char *source,
-                    size_t source_length, AuImage *out);
+bool artifact_image(AuArena *arena, AuDiags *diags, const AuAttentionBuild *builds, uint32_t count,
+                    const char *source_name, const char *source, size_t source_length,
+                    AuImage *out);
 
 #endif

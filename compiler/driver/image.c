@@ -14,7 +14,10 @@ uint64_t image_put(AuImageBuilder *b, const void *data, size_t bytes, size_t ali
     return at;
 }
 
-uint64_t image_string(AuImageBuilder *b, const char *text) { return image_put(b, text, strlen(text) + 1, 1); }
+uint64_t image_string(AuImageBuilder *b, const char *text)
+{
+    return image_put(b, text, strlen(text) + 1, 1);
+}
 
 void image_point(AuImageBuilder *b, uint64_t at, uint64_t target)
 {
@@ -30,5 +33,6 @@ void image_symbol(AuImageBuilder *b, uint64_t at, const char *symbol)
 
 AuImage image_done(const AuImageBuilder *b)
 {
-    return (AuImage){(const unsigned char *)au_text_str(&b->bytes), b->bytes.length, b->fixes, b->fix_count};
+    return (AuImage){(const unsigned char *)au_text_str(&b->bytes), b->bytes.length, b->fixes,
+                     b->fix_count};
 }

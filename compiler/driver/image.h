@@ -1,5 +1,6 @@
-/* image.h - the artifact's data under construction: structures of <aule/artifact.h> laid one after the other, pointers between them
- * as offsets that become addresses when the image is linked (codegen/target.h). Little endian, 64-bit, as every target is. */
+/* image.h - the artifact's data under construction: structures of <aule/artifact.h> laid one after
+ * the other, pointers between them as offsets that become addresses when the image is linked
+ * (codegen/target.h). Little endian, 64-bit, as every target is. */
 #ifndef AU_DRIVER_IMAGE_H
 #define AU_DRIVER_IMAGE_H
 
@@ -21,6 +22,7 @@ void image_symbol(AuImageBuilder *b, uint64_t at, const char *symbol);
 AuImage image_done(const AuImageBuilder *b);
 
 /* image_point of member [member] of the structure [type] at offset [at]. */
-#define IMAGE_POINT(b, type, at, member, target) image_point((b), (at) + offsetof(type, member), (target))
+#define IMAGE_POINT(b, type, at, member, target)                                                   \
+    image_point((b), (at) + offsetof(type, member), (target))
 
 #endif

@@ -1,5 +1,5 @@
-/* launch_code.c - scalar expressions of the attention IR as launch expressions of the artifact: shapes of inputs, conditions,
- * default values of parameters. */
+/* launch_code.c - scalar expressions of the attention IR as launch expressions of the artifact:
+ * shapes of inputs, conditions, default values of parameters. */
 #include "driver.h"
 
 #include "aule/artifact.h"
@@ -15,7 +15,10 @@ typedef struct Code {
     bool failed;
 } Code;
 
-static void word(Code *c, uint32_t op, uint32_t operand) { AU_PUSH(c->arena, c->words, c->count, c->capacity, op + (operand << 8)); }
+static void word(Code *c, uint32_t op, uint32_t operand)
+{
+    AU_PUSH(c->arena, c->words, c->count, c->capacity, op + (operand << 8));
+}
 
 static void constant(Code *c, uint32_t op, uint64_t bits)
 {
@@ -47,14 +50,18 @@ static void expression(Code *c, AuExpr e)
         return;
     case AU_OP_I32: constant(c, AULE_E_CONST_INT, (uint64_t)(int64_t)n->integer); return;
     case AU_OP_SIZE:
-        if (c->attn->sizes[n->integer].fixed >= 0) constant(c, AULE_E_CONST_INT, (uint64_t)c->attn->sizes[n->integer].fixed);
-        else word(c, AULE_E_SIZE, (uint32_t)n->integer);
+        if (c->attn->sizes[n->integer].fixed >= 0)
+            constant(c, AULE_E_CONST_INT, (uint64_t)c->attn->sizes[n->integer].fixed);
+        else
+            word(c, AULE_E_SIZE, (uint32_t)n->integer);
         return;
     case AU_OP_PARAM: word(c, AULE_E_PARAM, (uint32_t)n->integer); return;
     default: break;
     }
     if (!codes[n->op]) {
-        au_error(c->diags, AU_E0812, n->span, "this expression cannot be computed at launch: it must be arithmetic on sizes, parameters and constants");
+        au_error(c->diags, AU_E0812, n->span,
+                 "this expression cannot be computed at launch: it must be arithmetic on sizes, "
+                 "parameters and constants");
         c->failed = true;
         return;
     }

@@ -1,10 +1,12 @@
-/* options.c - the lists of aulec_options against what exists; what is wrong is reported with what there is. */
+/* options.c - the lists of aulec_options against what exists; what is wrong is reported with what
+ * there is. */
 #include "options.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-uint32_t options_split(AuArena *arena, const char *list, char separator, const char *items[], uint32_t most)
+uint32_t options_split(AuArena *arena, const char *list, char separator, const char *items[],
+                       uint32_t most)
 {
     uint32_t count = 0;
     for (const char *at = list; *at && count < most;) {
@@ -18,7 +20,8 @@ uint32_t options_split(AuArena *arena, const char *list, char separator, const c
 
 static bool wrong(AuChoice *c, const char *what, const char *found, const char *expected)
 {
-    au_error(c->diags, AU_E0601, (AuSpan){0}, "unknown %s '%s'; expected %s", what, found, expected);
+    au_error(c->diags, AU_E0601, (AuSpan){0}, "unknown %s '%s'; expected %s", what, found,
+             expected);
     return false;
 }
 
@@ -28,7 +31,8 @@ static bool choose_targets(AuChoice *c, const char *list)
     uint32_t all_count;
     const AuTarget *const *all = au_targets(&all_count);
     AuText known = {.arena = c->arena};
-    for (uint32_t n = 0; n < all_count; n++) au_text_add(&known, "%s%s", n ? ", " : "", all[n]->name);
+    for (uint32_t n = 0; n < all_count; n++)
+        au_text_add(&known, "%s%s", n ? ", " : "", all[n]->name);
     if (!list) {
         for (uint32_t n = 0; n < all_count; n++) c->targets[c->target_count++] = all[n];
         return true;
@@ -52,7 +56,9 @@ static bool choose_archs(AuChoice *c, const char *list)
         for (uint32_t t = 0; t < c->target_count; t++)
             for (uint32_t a = 0; a < c->targets[t]->arch_count; a++) {
                 found |= strcmp(c->targets[t]->archs[a].name, c->archs[n]) == 0;
-                if (n == 0) au_text_add(&known, "%s%s", known.length ? ", " : "", c->targets[t]->archs[a].name);
+                if (n == 0)
+                    au_text_add(&known, "%s%s", known.length ? ", " : "",
+                                c->targets[t]->archs[a].name);
             }
         if (!found) return wrong(c, "architecture", c->archs[n], au_text_str(&known));
     }
@@ -63,7 +69,8 @@ static bool choose_dtypes(AuChoice *c, const char *list)
 {
     static const AuTileElem elems[] = {TILE_F32, TILE_F16, TILE_BF16};
     const char *names[OPTIONS_MOST];
-    const uint32_t count = options_split(c->arena, list ? list : "f32,f16,bf16", ',', names, OPTIONS_MOST);
+    const uint32_t count =
+        options_split(c->arena, list ? list : "f32,f16,bf16", ',', names, OPTIONS_MOST);
     for (uint32_t n = 0; n < count; n++) {
         uint32_t e = 0;
         while (e < 3 && strcmp(tile_elem(elems[e])->name, names[n]) != 0) e++;
@@ -89,7 +96,8 @@ static bool choose_widths(AuChoice *c, const char *list)
         for (uint32_t i = 0; i < w->count; i++) {
             char *end;
             const long value = strtol(numbers[i], &end, 10);
-            if (*end || value < 1 || value > 1024) return wrong(c, "width", axes[n], "numbers from 1 to 1024");
+            if (*end || value < 1 || value > 1024)
+                return wrong(c, "width", axes[n], "numbers from 1 to 1024");
             w->values[i] = (int32_t)value;
         }
     }
@@ -98,7 +106,8 @@ static bool choose_widths(AuChoice *c, const char *list)
 
 bool options_choose(AuChoice *c, const aulec_options *o)
 {
-    return choose_targets(c, o->targets) && choose_archs(c, o->archs) && choose_dtypes(c, o->dtypes) && choose_widths(c, o->widths);
+    return choose_targets(c, o->targets) && choose_archs(c, o->archs) &&
+           choose_dtypes(c, o->dtypes) && choose_widths(c, o->widths);
 }
 
 bool options_takes_arch(const AuChoice *c, const AuArch *arch)

@@ -31,6 +31,7 @@ bool options_choose(AuChoice *choice, const aulec_options *options);
 bool options_takes_arch(const AuChoice *choice, const AuArch *arch);
 const AuWidths *options_widths(const AuChoice *choice, const char *name); /* NULL: not given */
 /* Items of a list, at most [most]; empty ones are left out. */
-uint32_t options_split(AuArena *arena, const char *list, char separator, const char *items[], uint32_t most);
+uint32_t options_split(AuArena *arena, const char *list, char separator, const char *items[],
+                       uint32_t most);
 
 #endif

@@ -21,7 +21,8 @@ void stages_attention(AuAttn *const *attns, uint32_t count, AuText *out)
 
 static void title(const AuVariant *v, AuText *out)
 {
-    au_text_add(out, "// ==== %s, %s, %s %s: %s\n", v->attn->name, tile_elem(v->operand)->name, v->target->name, v->arch->name, v->schedule->name);
+    au_text_add(out, "// ==== %s, %s, %s %s: %s\n", v->attn->name, tile_elem(v->operand)->name,
+                v->target->name, v->arch->name, v->schedule->name);
 }
 
 void stages_variants(const AuAttentionBuild *builds, uint32_t count, uint32_t emit, AuText *out)
@@ -40,7 +41,8 @@ void stages_variants(const AuAttentionBuild *builds, uint32_t count, uint32_t em
         }
 }
 
-bool stages_code(const AuAttentionBuild *builds, uint32_t count, uint32_t emit, AuDiags *diags, AuText *out)
+bool stages_code(const AuAttentionBuild *builds, uint32_t count, uint32_t emit, AuDiags *diags,
+                 AuText *out)
 {
     const char *target = emit == AULEC_EMIT_OPENCL_C ? "opencl" : "cpu";
     bool found = false;
@@ -52,7 +54,9 @@ bool stages_code(const AuAttentionBuild *builds, uint32_t count, uint32_t emit, 
             au_text_bytes(out, v->code.bytes, v->code.length);
             au_text_add(out, "\n");
         }
-    if (!found) au_error(diags, AU_E0601, (AuSpan){0}, "this stage exists for target %s only, which was not asked for", target);
+    if (!found)
+        au_error(diags, AU_E0601, (AuSpan){0},
+                 "this stage exists for target %s only, which was not asked for", target);
     return found;
 }
 

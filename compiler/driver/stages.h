@@ -11,7 +11,8 @@ void stages_attention(AuAttn *const *attns, uint32_t count, AuText *out);
 /* Tiled or kernel IR of every variant. */
 void stages_variants(const AuAttentionBuild *builds, uint32_t count, uint32_t emit, AuText *out);
 /* The generated code of every variant of the stage's target; false: there is none. */
-bool stages_code(const AuAttentionBuild *builds, uint32_t count, uint32_t emit, AuDiags *diags, AuText *out);
+bool stages_code(const AuAttentionBuild *builds, uint32_t count, uint32_t emit, AuDiags *diags,
+                 AuText *out);
 /* Does the architecture make other code for this operand type than a plainer one of the target? */
 bool stages_is_useful(const AuTarget *target, const AuArch *arch, AuTileElem operand);
 

@@ -1,5 +1,6 @@
 /* variant.c - one variant: from an attention with fixed widths to kernels that a generator takes.
- * Each step verifies what it made; a failure of a verifier here is a fault of the compiler and names the kernel. */
+ * Each step verifies what it made; a failure of a verifier here is a fault of the compiler and
+ * names the kernel. */
 #include "driver.h"
 
 #include "aule/artifact.h"
@@ -16,7 +17,8 @@ const char *variant_symbol(AuArena *arena, const AuVariant *v, const char *kerne
     return au_text_str(&text);
 }
 
-static void add_tensor(AuArena *arena, AuLowering *l, AuNames *names, const char *name, uint32_t slot, uint32_t index, bool optional)
+static void add_tensor(AuArena *arena, AuLowering *l, AuNames *names, const char *name,
+                       uint32_t slot, uint32_t index, bool optional)
 {
     AuLowerTensor *all = AU_NEW_ARRAY(arena, AuLowerTensor, l->tensor_count + 1);
     for (uint32_t n = 0; n < l->tensor_count; n++) all[n] = l->tensors[n];
@@ -32,29 +34,40 @@ static void add_scalar(AuArena *arena, AuLowering *l, AuLowerScalar scalar)
     l->scalars = all;
 }
 
-/* Names of the tiled kernels' arguments to the launch's slots: tensors of the script, then o, then finals; sizes; parameters. */
+/* Names of the tiled kernels' arguments to the launch's slots: tensors of the script, then o, then
+ * finals; sizes; parameters. */
 static AuLowering bind(AuArena *arena, const AuVariant *v)
 {
     static const char *const roles[] = {"q", "k", "v"};
     const AuAttn *a = v->attn;
     AuNames *names = v->schedule->module->names;
-    AuLowering l = {.product_rows = v->schedule->shape.product_rows, .product_columns = v->schedule->shape.product_columns};
+    AuLowering l = {.product_rows = v->schedule->shape.product_rows,
+                    .product_columns = v->schedule->shape.product_columns};
     for (uint32_t n = 0; n < a->tensor_count; n++)
-        add_tensor(arena, &l, names, n < 3 ? roles[n] : hooks_name(arena, a->tensors[n].name), AULE_SLOT_TENSOR, n, false);
+        add_tensor(arena, &l, names, n < 3 ? roles[n] : hooks_name(arena, a->tensors[n].name),
+                   AULE_SLOT_TENSOR, n, false);
     add_tensor(arena, &l, names, "o", AULE_SLOT_TENSOR, a->tensor_count, false);
     for (uint32_t n = 0; n < a->online->final_count; n++)
-        add_tensor(arena, &l, names, au_format(arena, "final_%s", a->online->finals[n].name), AULE_SLOT_TENSOR, a->tensor_count + 1 + n, true);
+        add_tensor(arena, &l, names, au_format(arena, "final_%s", a->online->finals[n].name),
+                   AULE_SLOT_TENSOR, a->tensor_count + 1 + n, true);
     for (uint32_t n = 0; n < v->schedule->region_count; n++)
         add_tensor(arena, &l, names, v->schedule->regions[n], AULE_SLOT_WORKSPACE, n, false);
     for (uint32_t n = 0; n < a->size_count; n++)
         if (a->sizes[n].fixed < 0)
-            add_scalar(arena, &l, (AuLowerScalar){.name = au_name(names, hooks_name(arena, a->sizes[n].name)), .slot = AULE_SLOT_SIZE, .index = n});
+            add_scalar(arena, &l,
+                       (AuLowerScalar){.name = au_name(names, hooks_name(arena, a->sizes[n].name)),
+                                       .slot = AULE_SLOT_SIZE,
+                                       .index = n});
     for (uint32_t n = 0; n < a->param_count; n++) {
         const char *name = hooks_name(arena, a->params[n].name);
         const bool wide = a->params[n].dtype == AU_DT_I64;
-        AuLowerScalar s = {.slot = AULE_SLOT_PARAM, .index = n, .is_i64 = wide, .is_f32 = a->params[n].dtype == AU_DT_F32};
+        AuLowerScalar s = {.slot = AULE_SLOT_PARAM,
+                           .index = n,
+                           .is_i64 = wide,
+                           .is_f32 = a->params[n].dtype == AU_DT_F32};
         for (uint32_t word = 0; word < (wide ? 2u : 1u); word++) {
-            s.name = au_name(names, wide ? au_format(arena, "%s_%s", name, word ? "high" : "low") : name);
+            s.name = au_name(names,
+                             wide ? au_format(arena, "%s_%s", name, word ? "high" : "low") : name);
             s.word = wide ? word + 1 : 0;
             add_scalar(arena, &l, s);
         }
@@ -70,7 +83,9 @@ static bool measure_workspace(AuArena *arena, AuDiags *diags, AuVariant *v)
         for (uint32_t k = 0; k < m->kernels.count; k++)
             for (uint32_t a = 0; a < m->kernels.at[k]->args.count; a++)
                 if (m->kernels.at[k]->args.at[a]->name == name && !v->workspace[r].code)
-                    v->workspace[r] = lower_workspace_bytes(arena, diags, m, m->kernels.at[k], m->kernels.at[k]->args.at[a], &v->bindings);
+                    v->workspace[r] =
+                        lower_workspace_bytes(arena, diags, m, m->kernels.at[k],
+                                              m->kernels.at[k]->args.at[a], &v->bindings);
         if (!v->workspace[r].code) return false;
     }
     return true;
@@ -94,15 +109,20 @@ bool variant_build(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sou
     const AuTileCaps *caps = tile_caps(v->arch->caps);
     AuHooks *hooks = hooks_make(arena, diags, a, caps);
     if (!hooks) return false;
-    const AuProblem problem = {.attn = a, .hooks = hooks, .caps = caps, .operand = v->operand,
+    const AuProblem problem = {.attn = a,
+                               .hooks = hooks,
+                               .caps = caps,
+                               .operand = v->operand,
                                .d = (int32_t)hooks_expr(hooks, a, a->tensors[0].axes[3])->integer,
                                .e = (int32_t)hooks_expr(hooks, a, a->tensors[2].axes[3])->integer};
     const AuShape shape = schedule_lanes_shape(&problem);
     v->schedule = schedule_lanes_forward(arena, diags, &problem, &shape);
     if (!v->schedule) return false;
     v->bindings = bind(arena, v);
-    v->bindings.banner = au_format(arena, "%s: attention %s, %s, widths %d and %d, for %s %s\nschedule: %s", source_name, a->name,
-                                   tile_elem(v->operand)->name, problem.d, problem.e, v->target->name, v->arch->name, v->schedule->name);
+    v->bindings.banner =
+        au_format(arena, "%s: attention %s, %s, widths %d and %d, for %s %s\nschedule: %s",
+                  source_name, a->name, tile_elem(v->operand)->name, problem.d, problem.e,
+                  v->target->name, v->arch->name, v->schedule->name);
     v->features = v->arch->features;
     const AuTileModule *m = v->schedule->module;
     for (uint32_t n = 0; n < m->kernels.count; n++) {

@@ -175,4 +175,7 @@ const char *au_name_n(AuNames *names, const char *text, size_t length)
     return *slot = au_strndup(names->arena, text, length);
 }
 
-const char *au_name(AuNames *names, const char *text) { return au_name_n(names, text, strlen(text)); }
+const char *au_name(AuNames *names, const char *text)
+{
+    return au_name_n(names, text, strlen(text));
+}

@@ -26,10 +26,13 @@ static AuDiag *add(AuDiags *diags, AuSeverity severity, AuCode code, AuSpan span
     AuDiag *diag = AU_NEW(diags->arena, AuDiag);
     *diag = (AuDiag){.severity = severity, .code = code, .span = span};
     diag->message = au_vformat(diags->arena, format, arguments);
-    if (severity == AU_ERROR && diags->errors++ >= diags->limit) return diag; /* counted, not kept */
+    if (severity == AU_ERROR && diags->errors++ >= diags->limit)
+        return diag; /* counted, not kept */
     if (severity == AU_WARNING) diags->warnings++;
-    if (diags->last) diags->last->next = diag;
-    else diags->first = diag;
+    if (diags->last)
+        diags->last->next = diag;
+    else
+        diags->first = diag;
     return diags->last = diag;
 }
 
@@ -89,7 +92,8 @@ AuPosition au_position(const AuDiags *diags, AuSpan span)
     const uint32_t at = span.begin < source->length ? span.begin : source->length;
     AuPosition p = {source->name, 1, 1};
     for (uint32_t i = 0; i < at; i++) p.line += source->text[i] == '\n';
-    for (uint32_t i = line_begin(source, at); i < at; i++) p.column += !is_continuation(source->text[i]);
+    for (uint32_t i = line_begin(source, at); i < at; i++)
+        p.column += !is_continuation(source->text[i]);
     return p;
 }
 
@@ -106,9 +110,12 @@ static void render_line(const AuDiags *diags, AuSpan span, const char *fix, AuTe
         const char c = source->text[i];
         if (i == at) caret = column;
         const uint32_t width = c == '\t' ? 4 - column % 4 : is_continuation(c) ? 0 : 1;
-        if (c == '\t') au_text_add(out, "%*s", (int)width, "");
-        else if ((unsigned char)c < 32) au_text_add(out, " ");
-        else au_text_bytes(out, &c, 1);
+        if (c == '\t')
+            au_text_add(out, "%*s", (int)width, "");
+        else if ((unsigned char)c < 32)
+            au_text_add(out, " ");
+        else
+            au_text_bytes(out, &c, 1);
         for (uint32_t n = 0; n < width; n++)
             if (i > at && i < span.end) au_text_add(&marks, "~");
         column += width;

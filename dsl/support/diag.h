@@ -1,6 +1,7 @@
-/* diag.h - diagnostics: collected, never printed; positions in sources; rendering with source line and caret.
- * A diagnostic has a severity, a stable code (E0213), a place, a message (lower case, no full stop, says what was expected and
- * what was found), and notes that show other places or a fix. Every code is a row of diag.def and has a test. */
+/* diag.h - diagnostics: collected, never printed; positions in sources; rendering with source line
+ * and caret. A diagnostic has a severity, a stable code (E0213), a place, a message (lower case, no
+ * full stop, says what was expected and what was found), and notes that show other places or a fix.
+ * Every code is a row of diag.def and has a test. */
 #ifndef AU_SUPPORT_DIAG_H
 #define AU_SUPPORT_DIAG_H
 

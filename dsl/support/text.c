@@ -57,8 +57,14 @@ static void add_finite(AuText *text, const char *digits)
 void au_text_number(AuText *text, double value)
 {
     char digits[40];
-    if (isnan(value)) { au_text_add(text, "nan"); return; }
-    if (isinf(value)) { au_text_add(text, value < 0 ? "-inf" : "inf"); return; }
+    if (isnan(value)) {
+        au_text_add(text, "nan");
+        return;
+    }
+    if (isinf(value)) {
+        au_text_add(text, value < 0 ? "-inf" : "inf");
+        return;
+    }
     for (int n = 1; n <= 17; n++) {
         snprintf(digits, sizeof digits, "%.*g", n, value);
         if (strtod(digits, NULL) == value) break;
@@ -69,7 +75,10 @@ void au_text_number(AuText *text, double value)
 void au_text_float(AuText *text, float value)
 {
     char digits[40];
-    if (isnan(value) || isinf(value)) { au_text_number(text, (double)value); return; }
+    if (isnan(value) || isinf(value)) {
+        au_text_number(text, (double)value);
+        return;
+    }
     for (int n = 1; n <= 9; n++) {
         snprintf(digits, sizeof digits, "%.*g", n, (double)value);
         if (strtof(digits, NULL) == value) break;

@@ -1,4 +1,5 @@
-/* text.h - a growing text, for printers. Lives in an arena; always ends with a NUL that is not counted. */
+/* text.h - a growing text, for printers. Lives in an arena; always ends with a NUL that is not
+ * counted. */
 #ifndef AU_SUPPORT_TEXT_H
 #define AU_SUPPORT_TEXT_H
 
@@ -15,7 +16,8 @@ void au_text_vadd(AuText *text, const char *format, va_list arguments);
 void au_text_bytes(AuText *text, const void *bytes, size_t length);
 const char *au_text_str(const AuText *text); /* never NULL */
 
-/* The shortest decimal that reads back as the same double (or float), always with a point or an exponent: "0.5", "1e-06", "inf", "nan". */
+/* The shortest decimal that reads back as the same double (or float), always with a point or an
+ * exponent: "0.5", "1e-06", "inf", "nan". */
 void au_text_number(AuText *text, double value);
 void au_text_float(AuText *text, float value);
 

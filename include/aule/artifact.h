@@ -1,11 +1,13 @@
-/* aule/artifact.h - the layout of what aulec writes. C99; data only: another project can walk an artifact without libaule.
+/* aule/artifact.h - the layout of what aulec writes. C99; data only: another project can walk an
+ * artifact without libaule.
  *
- * An artifact `x.so` exports one symbol, `aule_module_v1`, a constant aule_module_v1. Everything is reached from it by
- * pointers; nothing in it is code but the host functions of `cpu` kernels. A static build (`--emit=c|obj|archive`) exports the
- * same object under the name given by `--symbol`.
+ * An artifact `x.so` exports one symbol, `aule_module_v1`, a constant aule_module_v1. Everything is
+ * reached from it by pointers; nothing in it is code but the host functions of `cpu` kernels. A
+ * static build (`--emit=c|obj|archive`) exports the same object under the name given by `--symbol`.
  *
- * Versions: a reader accepts an artifact if magic matches, version.major is its own and struct_size of each structure is at least what it
- * was built with; later minor versions only append fields to structures (arrays step by struct_size of their first element). */
+ * Versions: a reader accepts an artifact if magic matches, version.major is its own and struct_size
+ * of each structure is at least what it was built with; later minor versions only append fields to
+ * structures (arrays step by struct_size of their first element). */
 #ifndef AULE_ARTIFACT_H
 #define AULE_ARTIFACT_H
 
@@ -15,18 +17,22 @@
 extern "C" {
 #endif
 
-#define AULE_MAGIC "aule\x1a\r\n" /* 7 characters and the NUL: 8 bytes */
+#define AULE_MAGIC         "aule\x1a\r\n" /* 7 characters and the NUL: 8 bytes */
 #define AULE_VERSION_MAJOR 1
 #define AULE_VERSION_MINOR 0
 
 /* Element types. OPERAND: the operand type of the variant that is chosen. */
+// clang-format off
 typedef enum aule_dtype {
     AULE_OPERAND = 0, AULE_F32 = 1, AULE_F16 = 2, AULE_BF16 = 3, AULE_I32 = 4, AULE_I64 = 5, AULE_U8 = 6, AULE_BOOL = 7
 } aule_dtype;
+// clang-format on
 
-/* A launch expression: postfix code, evaluated with 64-bit integers and doubles by aule_evaluate (libaule) or by the reader. Each word is
- * op + (operand << 8). CONST_* take their 64-bit constant from the next two words, low word first. Integers and floats are separate types;
+/* A launch expression: postfix code, evaluated with 64-bit integers and doubles by aule_evaluate
+ * (libaule) or by the reader. Each word is op + (operand << 8). CONST_* take their 64-bit constant
+ * from the next two words, low word first. Integers and floats are separate types;
  * `/` and `%` of integers round down; a quotient by zero makes the whole expression an error. */
+// clang-format off
 typedef enum aule_eop {
     AULE_E_CONST_INT = 1, AULE_E_CONST_FLOAT = 2,
     AULE_E_SIZE = 3,  /* operand: index into sizes; an integer */
@@ -37,6 +43,7 @@ typedef enum aule_eop {
     AULE_E_FLOOR, AULE_E_CEIL, AULE_E_SQRT, AULE_E_RSQRT, AULE_E_EXP, AULE_E_EXP2, AULE_E_LOG, AULE_E_LOG2, AULE_E_POW,
     AULE_E_TANH, AULE_E_SIN, AULE_E_COS
 } aule_eop;
+// clang-format on
 typedef struct aule_expr {
     const uint32_t *code; /* NULL: no expression */
     uint32_t length;      /* words */
@@ -48,11 +55,17 @@ typedef struct aule_size_v1 {
 } aule_size_v1;
 
 typedef enum aule_role {
-    AULE_ROLE_Q, AULE_ROLE_K, AULE_ROLE_V, AULE_ROLE_INPUT, AULE_ROLE_OUTPUT, AULE_ROLE_FINAL
+    AULE_ROLE_Q,
+    AULE_ROLE_K,
+    AULE_ROLE_V,
+    AULE_ROLE_INPUT,
+    AULE_ROLE_OUTPUT,
+    AULE_ROLE_FINAL
 } aule_role;
 
-/* A tensor of the signature. Axes are outermost first; each extent is an expression (often one AULE_E_SIZE, which then binds the size).
- * Every tensor comes with strides, in elements; any stride is legal for reading, outputs must not overlap themselves. */
+/* A tensor of the signature. Axes are outermost first; each extent is an expression (often one
+ * AULE_E_SIZE, which then binds the size). Every tensor comes with strides, in elements; any stride
+ * is legal for reading, outputs must not overlap themselves. */
 typedef struct aule_tensor_v1 {
     uint32_t struct_size;
     const char *name; /* "q", "k", "v", inputs as in the script, "o", finals as in the script */
@@ -62,9 +75,9 @@ typedef struct aule_tensor_v1 {
     uint32_t flags;   /* AULE_TENSOR_* */
     const aule_expr *axes;
 } aule_tensor_v1;
-#define AULE_TENSOR_GRAD 1u     /* marked `grad`: backward makes dNAME */
+#define AULE_TENSOR_GRAD     1u /* marked `grad`: backward makes dNAME */
 #define AULE_TENSOR_OPTIONAL 2u /* outputs that need not be passed: finals */
-#define AULE_TENSOR_IN_K 4u     /* v is part of k: it is not passed */
+#define AULE_TENSOR_IN_K     4u /* v is part of k: it is not passed */
 
 typedef struct aule_param_v1 {
     uint32_t struct_size;
@@ -79,25 +92,34 @@ typedef struct aule_require_v1 {
     const char *text; /* for the message: the condition as written, with file and line */
 } aule_require_v1;
 
-/* What fills a 64-bit slot of a kernel's parameter block. Pointers are addresses of element 0 (on targets without addresses, OpenCL C:
- * a buffer object argument followed by an argument `long` with the offset of element 0 in elements). Strides in elements, signed 64 bits. 32-bit values are in the low half. */
+/* What fills a 64-bit slot of a kernel's parameter block. Pointers are addresses of element 0 (on
+ * targets without addresses, OpenCL C: a buffer object argument followed by an argument `long` with
+ * the offset of element 0 in elements). Strides in elements, signed 64 bits. 32-bit values are in
+ * the low half. */
 typedef enum aule_slot_kind {
-    AULE_SLOT_TENSOR = 1,    /* index: tensor; its address (0 for an optional tensor that was not passed) */
-    AULE_SLOT_STRIDE = 2,    /* index: tensor, dim: axis */
-    AULE_SLOT_SIZE = 3,      /* index: size; i32 or i64 by `type` */
-    AULE_SLOT_PARAM = 4,     /* index: param; by its dtype: f32, i32 (bool too), i64 */
-    AULE_SLOT_WORKSPACE = 5, /* index: region of the workspace; its address; dim: bytes of an element there, in which a target without
-                              * addresses takes the offset of the region */
-    AULE_SLOT_PRESENT = 6    /* index: tensor; 1 if it was passed, else 0; i32 */
+    AULE_SLOT_TENSOR =
+        1, /* index: tensor; its address (0 for an optional tensor that was not passed) */
+    AULE_SLOT_STRIDE = 2, /* index: tensor, dim: axis */
+    AULE_SLOT_SIZE = 3,   /* index: size; i32 or i64 by `type` */
+    AULE_SLOT_PARAM = 4,  /* index: param; by its dtype: f32, i32 (bool too), i64 */
+    AULE_SLOT_WORKSPACE =
+        5, /* index: region of the workspace; its address; dim: bytes of an element there, in which
+            * a target without addresses takes the offset of the region */
+    AULE_SLOT_PRESENT = 6 /* index: tensor; 1 if it was passed, else 0; i32 */
 } aule_slot_kind;
-typedef enum aule_slot_type { AULE_SLOT_PTR, AULE_SLOT_I32, AULE_SLOT_I64, AULE_SLOT_F32 } aule_slot_type;
+typedef enum aule_slot_type {
+    AULE_SLOT_PTR,
+    AULE_SLOT_I32,
+    AULE_SLOT_I64,
+    AULE_SLOT_F32
+} aule_slot_type;
 typedef struct aule_slot_v1 {
     uint16_t kind, type;
     uint32_t index, dim;
 } aule_slot_v1;
 
-/* A host kernel: one block of the grid. [slots] is the parameter block. Blocks are independent and may run in parallel. It needs the
- * launch's private_bytes of stack. */
+/* A host kernel: one block of the grid. [slots] is the parameter block. Blocks are independent and
+ * may run in parallel. It needs the launch's private_bytes of stack. */
 typedef void (*aule_cpu_kernel)(const uint64_t *slots, uint32_t x, uint32_t y, uint32_t z);
 
 typedef struct aule_launch_v1 {
@@ -119,31 +141,39 @@ typedef struct aule_workspace_v1 {
 } aule_workspace_v1;
 
 typedef struct aule_fixed_v1 {
-    uint32_t size;   /* index into sizes */
-    int64_t value;   /* what the variant was compiled for */
+    uint32_t size; /* index into sizes */
+    int64_t value; /* what the variant was compiled for */
 } aule_fixed_v1;
 
-/* One way to run one operation of an attention: on one target and architecture, for one operand type and fixed sizes.
- * Among the variants that fit a device and a call, the first is the best. */
+/* One way to run one operation of an attention: on one target and architecture, for one operand
+ * type and fixed sizes. Among the variants that fit a device and a call, the first is the best. */
 typedef struct aule_variant_v1 {
     uint32_t struct_size;
-    const char *operation;  /* "forward" */
-    const char *target;     /* "cpu", "opencl", ... */
-    const char *arch;       /* "x86-64-v4", "aarch64", "generic", ... */
-    const char *features;   /* space-separated CPU or device features it needs: "avx512f avx512bw avx512dq avx512vl avx512bf16"; "" none */
-    uint32_t dtype;         /* aule_dtype of operands: F32, F16, BF16 */
+    const char *operation; /* "forward" */
+    const char *target;    /* "cpu", "opencl", ... */
+    const char *arch;      /* "x86-64-v4", "aarch64", "generic", ... */
+    const char *features;  /* space-separated CPU or device features it needs: "avx512f avx512bw
+                              avx512dq avx512vl avx512bf16"; "" none */
+    uint32_t dtype;        /* aule_dtype of operands: F32, F16, BF16 */
     uint32_t fixed_count;
     const aule_fixed_v1 *fixed;
-    const char *schedule;   /* its name and row: "lanes_forward q=64 kv=64" */
-    uint32_t code_format;   /* aule_code_format */
+    const char *schedule; /* its name and row: "lanes_forward q=64 kv=64" */
+    uint32_t code_format; /* aule_code_format */
     uint64_t code_bytes;
-    const void *code;       /* NULL for host functions */
+    const void *code; /* NULL for host functions */
     uint32_t workspace_count;
     const aule_workspace_v1 *workspaces;
     uint32_t launch_count;
     const aule_launch_v1 *launches; /* in order, each after the one before */
 } aule_variant_v1;
-typedef enum aule_code_format { AULE_CODE_HOST = 0, AULE_CODE_OPENCL_C = 1, AULE_CODE_PTX = 2, AULE_CODE_HSACO = 3, AULE_CODE_SPIRV = 4, AULE_CODE_MSL = 5 } aule_code_format;
+typedef enum aule_code_format {
+    AULE_CODE_HOST = 0,
+    AULE_CODE_OPENCL_C = 1,
+    AULE_CODE_PTX = 2,
+    AULE_CODE_HSACO = 3,
+    AULE_CODE_SPIRV = 4,
+    AULE_CODE_MSL = 5
+} aule_code_format;
 
 typedef struct aule_attention_v1 {
     uint32_t struct_size;

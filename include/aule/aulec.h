@@ -7,10 +7,12 @@
  *     fputs(aulec_result_diagnostics(result), stderr);
  *     aulec_result_free(result);
  *
- * Reentrant: calls from several threads at once share nothing (the linker inside takes turns). The library never prints, never
- * exits, reads no file and writes none, and reads no environment variable.
+ * Reentrant: calls from several threads at once share nothing (the linker inside takes turns). The
+ * library never prints, never exits, reads no file and writes none, and reads no environment
+ * variable.
  *
- * Option structs begin with struct_size = sizeof the struct as the caller was compiled, zeroed before they are filled. */
+ * Option structs begin with struct_size = sizeof the struct as the caller was compiled, zeroed
+ * before they are filled. */
 #ifndef AULE_AULEC_H
 #define AULE_AULEC_H
 
@@ -34,8 +36,8 @@ typedef enum aulec_status {
     AULEC_ERROR_MEMORY = 3
 } aulec_status;
 
-/* What the result is. Stages that exist for each variant (tiled IR and later) are given for all of those asked for, one after
- * another, each under a line that names it. */
+/* What the result is. Stages that exist for each variant (tiled IR and later) are given for all of
+ * those asked for, one after another, each under a line that names it. */
 typedef enum aulec_emit {
     AULEC_EMIT_ARTIFACT = 0,     /* a shared library, x.so */
     AULEC_EMIT_AST = 1,          /* the syntax tree */
@@ -51,10 +53,11 @@ typedef enum aulec_emit {
 /* Lists are names between commas; NULL: the default. */
 typedef struct aulec_options {
     size_t struct_size;
-    const char *targets;   /* "cpu,opencl"; default all */
-    const char *archs;     /* "x86-64-v4,generic"; default those that each target compiles by default */
+    const char *targets; /* "cpu,opencl"; default all */
+    const char *archs; /* "x86-64-v4,generic"; default those that each target compiles by default */
     const char *dtypes;    /* operand types: "f32,f16,bf16"; default all three */
-    const char *widths;    /* "D=64,128;E=64": names of width axes of the script and their sizes; default D=64,128 and others as D */
+    const char *widths;    /* "D=64,128;E=64": names of width axes of the script and their sizes;
+                              default D=64,128 and others as D */
     const char *attention; /* only this one of the script; default all */
     uint32_t optimize;     /* 0: default (3); else 1 + level */
     uint32_t emit;         /* aulec_emit */
@@ -62,11 +65,14 @@ typedef struct aulec_options {
 
 typedef struct aulec_result aulec_result;
 
-/* Compiles [text] ([length] bytes of UTF-8; need not end with a NUL); [name] is what diagnostics call it. *result is made in every case
- * but AULEC_ERROR_MEMORY and a NULL argument; the caller frees it. [options] NULL: all defaults. */
-AULEC_API aulec_status aulec_compile(const char *name, const char *text, size_t length, const aulec_options *options, aulec_result **result);
+/* Compiles [text] ([length] bytes of UTF-8; need not end with a NUL); [name] is what diagnostics
+ * call it. *result is made in every case but AULEC_ERROR_MEMORY and a NULL argument; the caller
+ * frees it. [options] NULL: all defaults. */
+AULEC_API aulec_status aulec_compile(const char *name, const char *text, size_t length,
+                                     const aulec_options *options, aulec_result **result);
 
-/* The artifact or the text that was asked for; NULL and 0 after an error. Texts end with a NUL that is not counted. Owned by the result. */
+/* The artifact or the text that was asked for; NULL and 0 after an error. Texts end with a NUL that
+ * is not counted. Owned by the result. */
 AULEC_API const void *aulec_result_data(const aulec_result *result);
 AULEC_API size_t aulec_result_length(const aulec_result *result);
 /* All errors, warnings and notes as text, "" if none; owned by the result. */

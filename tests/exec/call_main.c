@@ -1,6 +1,6 @@
-/* call_main.c - a program that uses an artifact and nothing of the compiler, as an application would: loads it, calls it on random
- * tensors, compares with the formula in f64. Built for this machine and for AArch64, where qemu runs it.
- *     call_main mha.so */
+/* call_main.c - a program that uses an artifact and nothing of the compiler, as an application
+ * would: loads it, calls it on random tensors, compares with the formula in f64. Built for this
+ * machine and for AArch64, where qemu runs it. call_main mha.so */
 #include "aule/aule.h"
 
 #include <math.h>
@@ -9,7 +9,8 @@
 
 enum { B = 1, H = 4, HK = 2, S = 37, T = 53, D = 64, E = 64 };
 
-static float q[B * H * S * D], k[B * HK * T * D], v[B * HK * T * E], o[B * H * S * E], lse[B * H * S];
+static float q[B * H * S * D], k[B * HK * T * D], v[B * HK * T * E], o[B * H * S * E],
+    lse[B * H * S];
 
 static float noise(unsigned *state)
 {
@@ -33,7 +34,8 @@ static double worst(void)
             const int last = i + T - S;
             for (int j = 0; j <= last; j++) {
                 p[j] = 0;
-                for (int d = 0; d < D; d++) p[j] += (double)q[(h * S + i) * D + d] * (double)kh[j * D + d];
+                for (int d = 0; d < D; d++)
+                    p[j] += (double)q[(h * S + i) * D + d] * (double)kh[j * D + d];
                 p[j] /= sqrt(D);
                 top = fmax(top, p[j]);
             }
@@ -63,18 +65,25 @@ int main(int argc, char **argv)
     DLTensor tensors[5];
     aule_tensor_arg args[5];
     for (int n = 0; n < 5; n++) {
-        tensors[n] = (DLTensor){.data = data[n], .device = {kDLCPU, 0}, .ndim = n == 4 ? 3 : 4, .dtype = {kDLFloat, 32, 1}, .shape = shapes[n]};
+        tensors[n] = (DLTensor){.data = data[n],
+                                .device = {kDLCPU, 0},
+                                .ndim = n == 4 ? 3 : 4,
+                                .dtype = {kDLFloat, 32, 1},
+                                .shape = shapes[n]};
         args[n] = (aule_tensor_arg){names[n], &tensors[n]};
     }
-    fill(q, sizeof q / sizeof *q, 1), fill(k, sizeof k / sizeof *k, 2), fill(v, sizeof v / sizeof *v, 3);
+    fill(q, sizeof q / sizeof *q, 1), fill(k, sizeof k / sizeof *k, 2),
+        fill(v, sizeof v / sizeof *v, 3);
     aule_module *module = NULL;
     aule_device *device = NULL;
     aule_attention *attention = NULL;
     aule_error *error = NULL;
     const aule_call call = {.struct_size = sizeof call, .tensors = args, .tensor_count = 5};
     if (argc < 2) return 2;
-    if (aule_module_open(argv[1], NULL, &module, &error) || aule_module_find(module, NULL, &attention, &error) ||
-        aule_device_open("cpu", NULL, &device, &error) || aule_attention_run(attention, device, &call, NULL, &error))
+    if (aule_module_open(argv[1], NULL, &module, &error) ||
+        aule_module_find(module, NULL, &attention, &error) ||
+        aule_device_open("cpu", NULL, &device, &error) ||
+        aule_attention_run(attention, device, &call, NULL, &error))
         return complain(error);
     const double error_found = worst();
     printf("largest error %.2e\n", error_found);

@@ -8,7 +8,8 @@
 
 bool exec_fail(const Run *r, const char *what, const char *detail)
 {
-    fprintf(stderr, "%s %s [%s] %s on %s: %s: %s\n", r->c->script, r->dtype, r->c->sizes, r->c->how ? r->c->how : "", r->suite->name, what, detail);
+    fprintf(stderr, "%s %s [%s] %s on %s: %s: %s\n", r->c->script, r->dtype, r->c->sizes,
+            r->c->how ? r->c->how : "", r->suite->name, what, detail);
     return false;
 }
 
@@ -20,7 +21,10 @@ static uint64_t next_random(Run *r) /* xorshift64*, Vigna 2016 */
     return r->random * 2685821657736338717u;
 }
 static double uniform(Run *r) { return (double)(next_random(r) >> 11) * 0x1p-53; }
-static double normal(Run *r) { return sqrt(-2 * log(uniform(r) + 0x1p-60)) * cos(6.283185307179586 * uniform(r)); }
+static double normal(Run *r)
+{
+    return sqrt(-2 * log(uniform(r) + 0x1p-60)) * cos(6.283185307179586 * uniform(r));
+}
 
 static uint16_t to_bf16(float x)
 {
@@ -36,9 +40,20 @@ static float from_bf16(uint16_t x)
     return f;
 }
 
-AuDtype exec_dtype_of(const char *name) { return strcmp(name, "f16") == 0 ? AU_DT_F16 : strcmp(name, "bf16") == 0 ? AU_DT_BF16 : AU_DT_F32; }
+AuDtype exec_dtype_of(const char *name)
+{
+    return strcmp(name, "f16") == 0    ? AU_DT_F16
+           : strcmp(name, "bf16") == 0 ? AU_DT_BF16
+                                       : AU_DT_F32;
+}
 
-size_t exec_bytes_of(AuDtype d) { return d == AU_DT_I64 ? 8 : d == AU_DT_F16 || d == AU_DT_BF16 ? 2 : d == AU_DT_U8 || d == AU_DT_BOOL ? 1 : 4; }
+size_t exec_bytes_of(AuDtype d)
+{
+    return d == AU_DT_I64                      ? 8
+           : d == AU_DT_F16 || d == AU_DT_BF16 ? 2
+           : d == AU_DT_U8 || d == AU_DT_BOOL  ? 1
+                                               : 4;
+}
 
 __extension__ typedef _Float16 Half;
 
@@ -50,12 +65,14 @@ void exec_put(unsigned char *at, AuDtype d, double v)
     const Half h = (Half)f;
     const uint16_t b = isnan(v) ? 0x7fc0 : to_bf16(f);
     switch (d) {
-    case AU_DT_F32: case AU_DT_OPERAND: memcpy(at, &f, 4); break;
+    case AU_DT_F32:
+    case AU_DT_OPERAND: memcpy(at, &f, 4); break;
     case AU_DT_F16: memcpy(at, &h, 2); break;
     case AU_DT_BF16: memcpy(at, &b, 2); break;
     case AU_DT_I32: memcpy(at, &i, 4); break;
     case AU_DT_I64: memcpy(at, &wide, 8); break;
-    case AU_DT_U8: case AU_DT_BOOL: *at = (unsigned char)i; break;
+    case AU_DT_U8:
+    case AU_DT_BOOL: *at = (unsigned char)i; break;
     }
 }
 
@@ -67,17 +84,22 @@ double exec_get(const unsigned char *at, AuDtype d)
     int32_t i;
     int64_t wide;
     switch (d) {
-    case AU_DT_F32: case AU_DT_OPERAND: memcpy(&f, at, 4); return (double)f;
+    case AU_DT_F32:
+    case AU_DT_OPERAND: memcpy(&f, at, 4); return (double)f;
     case AU_DT_F16: memcpy(&h, at, 2); return (double)h;
     case AU_DT_BF16: memcpy(&b, at, 2); return (double)from_bf16(b);
     case AU_DT_I32: memcpy(&i, at, 4); return i;
     case AU_DT_I64: memcpy(&wide, at, 8); return (double)wide;
-    case AU_DT_U8: case AU_DT_BOOL: return *at;
+    case AU_DT_U8:
+    case AU_DT_BOOL: return *at;
     }
     return 0;
 }
 
-static bool is_integer(AuDtype d) { return d == AU_DT_I32 || d == AU_DT_I64 || d == AU_DT_U8 || d == AU_DT_BOOL; }
+static bool is_integer(AuDtype d)
+{
+    return d == AU_DT_I32 || d == AU_DT_I64 || d == AU_DT_U8 || d == AU_DT_BOOL;
+}
 static bool has(const Run *r, const char *word) { return r->c->how && strstr(r->c->how, word); }
 
 /* ---- tensors */
@@ -92,7 +114,8 @@ size_t exec_memory_index(const Tensor *t, size_t n)
     return at;
 }
 
-/* Strides from the innermost axis outwards; `odd` leaves gaps, heads_inside puts axis 1 inside axis 2. */
+/* Strides from the innermost axis outwards; `odd` leaves gaps, heads_inside puts axis 1 inside
+ * axis 2. */
 static void lay_out(Run *r, Tensor *t)
 {
     static const uint32_t plain[] = {0, 1, 2, 3, 4, 5, 6, 7}, inside[] = {0, 2, 1, 3};
@@ -114,7 +137,8 @@ static void fill(Run *r, Tensor *t, uint32_t index)
     double ascending = 0;
     t->values = AU_NEW_ARRAY(r->arena, double, t->elements + 1);
     t->bytes = AU_NEW_ARRAY(r->arena, unsigned char, (t->span + 16) * exec_bytes_of(t->dtype));
-    for (size_t n = 0; n < t->span; n++) exec_put(t->bytes + n * exec_bytes_of(t->dtype), t->dtype, has(r, "nan") ? NAN : 0);
+    for (size_t n = 0; n < t->span; n++)
+        exec_put(t->bytes + n * exec_bytes_of(t->dtype), t->dtype, has(r, "nan") ? NAN : 0);
     for (size_t n = 0; n < t->elements; n++) {
         double v = normal(r) * deviation;
         if (is_integer(t->dtype)) {
@@ -124,8 +148,10 @@ static void fill(Run *r, Tensor *t, uint32_t index)
         }
         if (has(r, "huge") && index == 1 && n % 977 == 13) v *= 1e3;
         unsigned char *at = t->bytes + exec_memory_index(t, n) * exec_bytes_of(t->dtype);
-        if (!t->output) exec_put(at, t->dtype, v);
-        else exec_put(at, t->dtype, NAN); /* what is not written shows */
+        if (!t->output)
+            exec_put(at, t->dtype, v);
+        else
+            exec_put(at, t->dtype, NAN); /* what is not written shows */
         t->values[n] = exec_get(at, t->dtype);
     }
 }
@@ -133,7 +159,8 @@ static void fill(Run *r, Tensor *t, uint32_t index)
 static DLDataType dl_type(AuDtype d)
 {
     switch (d) {
-    case AU_DT_F32: case AU_DT_OPERAND: return (DLDataType){kDLFloat, 32, 1};
+    case AU_DT_F32:
+    case AU_DT_OPERAND: return (DLDataType){kDLFloat, 32, 1};
     case AU_DT_F16: return (DLDataType){kDLFloat, 16, 1};
     case AU_DT_BF16: return (DLDataType){kDLBfloat, 16, 1};
     case AU_DT_I32: return (DLDataType){kDLInt, 32, 1};
@@ -144,12 +171,20 @@ static DLDataType dl_type(AuDtype d)
     return (DLDataType){kDLFloat, 32, 1};
 }
 
-static bool on_host(const Run *r) { return !r->suite->device || strcmp(r->suite->info->backend, "cpu") == 0; }
+static bool on_host(const Run *r)
+{
+    return !r->suite->device || strcmp(r->suite->info->backend, "cpu") == 0;
+}
 
-static bool add_tensor(Run *r, const char *name, AuDtype dtype, const int64_t *shape, uint32_t rank, bool output)
+static bool add_tensor(Run *r, const char *name, AuDtype dtype, const int64_t *shape, uint32_t rank,
+                       bool output)
 {
     Tensor *t = &r->tensors[r->tensor_count];
-    *t = (Tensor){.name = name, .dtype = dtype == AU_DT_OPERAND ? exec_dtype_of(r->dtype) : dtype, .rank = rank, .output = output, .elements = 1};
+    *t = (Tensor){.name = name,
+                  .dtype = dtype == AU_DT_OPERAND ? exec_dtype_of(r->dtype) : dtype,
+                  .rank = rank,
+                  .output = output,
+                  .elements = 1};
     for (uint32_t d = 0; d < rank; d++) {
         t->shape[d] = shape[d];
         t->elements *= (size_t)shape[d];
@@ -158,10 +193,15 @@ static bool add_tensor(Run *r, const char *name, AuDtype dtype, const int64_t *s
     fill(r, t, r->tensor_count);
     aule_error *error = NULL;
     const size_t bytes = t->span * exec_bytes_of(t->dtype);
-    if (!on_host(r) && (aule_buffer_new(r->suite->device, bytes ? bytes : 4, &t->buffer, &error) || aule_buffer_upload(t->buffer, 0, t->bytes, bytes, &error)))
+    if (!on_host(r) && (aule_buffer_new(r->suite->device, bytes ? bytes : 4, &t->buffer, &error) ||
+                        aule_buffer_upload(t->buffer, 0, t->bytes, bytes, &error)))
         return exec_fail(r, "buffer", aule_error_message(error));
-    t->dl = (DLTensor){.data = t->buffer ? aule_buffer_data(t->buffer) : t->bytes, .device = r->suite->device ? r->suite->info->dl : (DLDevice){kDLCPU, 0}, .ndim = (int32_t)rank,
-                       .dtype = dl_type(t->dtype), .shape = t->shape, .strides = t->strides};
+    t->dl = (DLTensor){.data = t->buffer ? aule_buffer_data(t->buffer) : t->bytes,
+                       .device = r->suite->device ? r->suite->info->dl : (DLDevice){kDLCPU, 0},
+                       .ndim = (int32_t)rank,
+                       .dtype = dl_type(t->dtype),
+                       .shape = t->shape,
+                       .strides = t->strides};
     r->tensor_count++;
     return true;
 }
@@ -196,15 +236,22 @@ static bool bind(Run *r)
     double v;
     for (uint32_t n = 0; n < r->attn->size_count; n++) {
         const AuSize *s = &r->attn->sizes[n];
-        if (s->fixed >= 0) r->sizes[n] = s->fixed;
-        else if (number_of(r->c->sizes, s->name, &v)) r->sizes[n] = (int64_t)v;
-        else return exec_fail(r, "the case gives no size", s->name);
+        if (s->fixed >= 0)
+            r->sizes[n] = s->fixed;
+        else if (number_of(r->c->sizes, s->name, &v))
+            r->sizes[n] = (int64_t)v;
+        else
+            return exec_fail(r, "the case gives no size", s->name);
     }
     for (uint32_t n = 0; n < r->attn->param_count; n++) {
         const AuParam *p = &r->attn->params[n];
-        if (r->c->params && number_of(r->c->params, p->name, &v)) r->params[n] = p->dtype == AU_DT_F32 ? (double)(float)v : v;
-        else if (p->default_value.i) r->params[n] = (double)(float)attn_scalar(r->attn, p->default_value, r->sizes, r->params);
-        else return exec_fail(r, "the case gives no parameter", p->name);
+        if (r->c->params && number_of(r->c->params, p->name, &v))
+            r->params[n] = p->dtype == AU_DT_F32 ? (double)(float)v : v;
+        else if (p->default_value.i)
+            r->params[n] =
+                (double)(float)attn_scalar(r->attn, p->default_value, r->sizes, r->params);
+        else
+            return exec_fail(r, "the case gives no parameter", p->name);
         r->params_i64[n] = (int64_t)r->params[n];
     }
     return true;
@@ -216,11 +263,15 @@ static bool make_tensors(Run *r)
     AuAttn *a = r->attn;
     int64_t shape[8];
     for (uint32_t n = 0; n < a->tensor_count; n++) {
-        for (uint32_t d = 0; d < a->tensors[n].rank; d++) shape[d] = (int64_t)attn_scalar(a, a->tensors[n].axes[d], r->sizes, r->params);
-        if (!add_tensor(r, n < 3 ? roles[n] : a->tensors[n].name, a->tensors[n].dtype, shape, a->tensors[n].rank, false)) return false;
+        for (uint32_t d = 0; d < a->tensors[n].rank; d++)
+            shape[d] = (int64_t)attn_scalar(a, a->tensors[n].axes[d], r->sizes, r->params);
+        if (!add_tensor(r, n < 3 ? roles[n] : a->tensors[n].name, a->tensors[n].dtype, shape,
+                        a->tensors[n].rank, false))
+            return false;
     }
     int64_t o[4];
-    for (uint32_t d = 0; d < 3; d++) o[d] = (int64_t)attn_scalar(a, a->tensors[0].axes[d], r->sizes, r->params);
+    for (uint32_t d = 0; d < 3; d++)
+        o[d] = (int64_t)attn_scalar(a, a->tensors[0].axes[d], r->sizes, r->params);
     o[3] = (int64_t)attn_scalar(a, a->tensors[2].axes[3], r->sizes, r->params);
     if (!add_tensor(r, "o", AU_DT_OPERAND, o, 4, true)) return false;
     for (uint32_t n = 0; n < a->online->final_count; n++)
@@ -233,7 +284,8 @@ const char *exec_widths(Run *r)
     AuText text = {.arena = r->arena};
     for (uint32_t n = 0; n < r->attn->size_count; n++) {
         const char *name = r->attn->sizes[n].name;
-        if (r->attn->sizes[n].fixed < 0 && strlen(name) == 1 && strchr("DEP", *name)) au_text_add(&text, "%s%s=%d", text.length ? ";" : "", name, (int)r->sizes[n]);
+        if (r->attn->sizes[n].fixed < 0 && strlen(name) == 1 && strchr("DEP", *name))
+            au_text_add(&text, "%s%s=%d", text.length ? ";" : "", name, (int)r->sizes[n]);
     }
     return text.length ? au_text_str(&text) : NULL;
 }
@@ -244,19 +296,31 @@ static bool oracle(Run *r, AuDtype round_to, double *const *outputs)
     const double *tensors[MOST_TENSORS];
     const char *why = NULL;
     for (uint32_t n = 0; n < r->attn->tensor_count; n++) tensors[n] = r->tensors[n].values;
-    const AuOracleCall call = {.sizes = r->sizes, .tensors = tensors, .params = r->params, .params_i64 = r->params_i64, .o = outputs[0],
-                               .finals = outputs + 1, .round_to = round_to};
+    const AuOracleCall call = {.sizes = r->sizes,
+                               .tensors = tensors,
+                               .params = r->params,
+                               .params_i64 = r->params_i64,
+                               .o = outputs[0],
+                               .finals = outputs + 1,
+                               .round_to = round_to};
     return attn_interpret(r->attn, &call, r->arena, &why) || exec_fail(r, "oracle", why ? why : "");
 }
 
-static double difference(double x, double y) { return x == y || (isnan(x) && isnan(y)) ? 0 : isfinite(x) && isfinite(y) ? fabs(x - y) : INFINITY; }
+static double difference(double x, double y)
+{
+    return x == y || (isnan(x) && isnan(y)) ? 0
+           : isfinite(x) && isfinite(y)     ? fabs(x - y)
+                                            : INFINITY;
+}
 
 static bool compare(Run *r, const Tensor *t, const double *want, const double *plain)
 {
     double error = 0, bound = 0, largest = 0;
     size_t worst = 0;
     for (size_t n = 0; n < t->elements; n++) {
-        const double got = exec_get(t->bytes + exec_memory_index(t, n) * exec_bytes_of(t->dtype), t->dtype), e = difference(got, want[n]);
+        const double got = exec_get(t->bytes + exec_memory_index(t, n) * exec_bytes_of(t->dtype),
+                                    t->dtype),
+                     e = difference(got, want[n]);
         if (e > error || isnan(e)) error = e, worst = n;
         bound = fmax(bound, difference(plain[n], want[n]));
         if (isfinite(want[n])) largest = fmax(largest, fabs(want[n]));
@@ -265,7 +329,8 @@ static bool compare(Run *r, const Tensor *t, const double *want, const double *p
     if (error <= bound) return true;
     char text[200];
     snprintf(text, sizeof text, "element %zu is %.9g, expected %.9g: error %.3g, bound %.3g", worst,
-             exec_get(t->bytes + exec_memory_index(t, worst) * exec_bytes_of(t->dtype), t->dtype), want[worst], error, bound);
+             exec_get(t->bytes + exec_memory_index(t, worst) * exec_bytes_of(t->dtype), t->dtype),
+             want[worst], error, bound);
     return exec_fail(r, t->name, text);
 }
 
@@ -279,7 +344,8 @@ static bool check(Run *r)
     }
     if (!oracle(r, AU_DT_OPERAND, want) || !oracle(r, exec_dtype_of(r->dtype), plain)) return false;
     bool good = true;
-    for (uint32_t n = first; n < r->tensor_count; n++) good &= compare(r, &r->tensors[n], want[n - first], plain[n - first]);
+    for (uint32_t n = first; n < r->tensor_count; n++)
+        good &= compare(r, &r->tensors[n], want[n - first], plain[n - first]);
     return good;
 }
 
@@ -287,21 +353,29 @@ bool exec_run(ExecSuite *suite, const ExecCase *c, const char *dtype)
 {
     Run *r = calloc(1, sizeof *r);
     if (!r) return false;
-    *r = (Run){.suite = suite, .c = c, .dtype = dtype, .arena = au_arena_new(NULL), .random = 88172645463325252u};
+    *r = (Run){.suite = suite,
+               .c = c,
+               .dtype = dtype,
+               .arena = au_arena_new(NULL),
+               .random = 88172645463325252u};
     r->diags = au_diags_new(r->arena);
     size_t length = 0;
     uint32_t count = 0;
-    const char *text = read_file(r->arena, au_format(r->arena, "%s/%s", suite->scripts, c->script), &length);
+    const char *text =
+        read_file(r->arena, au_format(r->arena, "%s/%s", suite->scripts, c->script), &length);
     bool good = text != NULL || exec_fail(r, "read", suite->scripts);
     const AuScript *script = NULL;
     if (good) {
         AuNames *names = r->names = au_names_new(r->arena);
-        script = front_parse(r->arena, names, r->diags, au_source_add(r->diags, c->script, text, length));
+        script = front_parse(r->arena, names, r->diags,
+                             au_source_add(r->diags, c->script, text, length));
         AuAttn **all = front_check(r->arena, names, r->diags, script, &count);
         good = (count == 1 && !r->diags->errors) || exec_fail(r, "front end", "errors");
         if (good) r->attn = all[0];
     }
-    good = good && bind(r) && make_tensors(r) && (suite->device ? exec_on_device(r, text, length) : exec_interpreted(r, script)) && check(r);
+    good = good && bind(r) && make_tensors(r) &&
+           (suite->device ? exec_on_device(r, text, length) : exec_interpreted(r, script)) &&
+           check(r);
     for (uint32_t n = 0; n < r->tensor_count; n++) aule_buffer_free(r->tensors[n].buffer);
     au_arena_free(r->arena);
     free(r);

@@ -1,6 +1,7 @@
 /* exec.h - whole scripts on real devices against the f64 oracle: compile, load, call, compare.
- * The rule of numerics: the error against f64 is at most twice that of the plain formula computed in the same operand type, plus a
- * few roundings of the largest result; every element is written and finite. */
+ * The rule of numerics: the error against f64 is at most twice that of the plain formula computed
+ * in the same operand type, plus a few roundings of the largest result; every element is written
+ * and finite. */
 #ifndef AU_TESTS_EXEC_H
 #define AU_TESTS_EXEC_H
 
@@ -11,8 +12,9 @@ typedef struct ExecCase {
     const char *script; /* under the folder of scripts */
     const char *sizes;  /* "B=1 H=2 Hk=1 S=33 T=57 D=64 E=64" */
     const char *params; /* "window=16 rate=0.5", or NULL */
-    const char *how;    /* words: odd (strides that are not those of a contiguous tensor), heads_inside ([B, S, H, D] in memory), nan (padding is NaN),
-                           big (scores of deviation 9), huge (one key of magnitude 1e4), sorted (integer inputs ascend), or NULL */
+    const char *how; /* words: odd (strides that are not those of a contiguous tensor), heads_inside
+                        ([B, S, H, D] in memory), nan (padding is NaN), big (scores of deviation 9),
+                        huge (one key of magnitude 1e4), sorted (integer inputs ascend), or NULL */
 } ExecCase;
 
 typedef struct ExecSuite ExecSuite;

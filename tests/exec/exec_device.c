@@ -9,7 +9,10 @@
 
 static aule_module *compile(Run *r, const char *text, size_t length)
 {
-    aulec_options o = {.struct_size = sizeof o, .targets = r->suite->info->backend, .dtypes = r->dtype, .widths = exec_widths(r)};
+    aulec_options o = {.struct_size = sizeof o,
+                       .targets = r->suite->info->backend,
+                       .dtypes = r->dtype,
+                       .widths = exec_widths(r)};
     aulec_result *result = NULL;
     aule_module *module = NULL;
     aule_error *error = NULL;
@@ -21,8 +24,10 @@ static aule_module *compile(Run *r, const char *text, size_t length)
     char path[] = "/tmp/aule-exec-XXXXXX";
     const int file = mkstemp(path);
     const size_t bytes = aulec_result_length(result);
-    if (file < 0 || write(file, aulec_result_data(result), bytes) != (ssize_t)bytes) exec_fail(r, "write", path);
-    else if (aule_module_open(path, NULL, &module, &error)) exec_fail(r, "open", aule_error_message(error));
+    if (file < 0 || write(file, aulec_result_data(result), bytes) != (ssize_t)bytes)
+        exec_fail(r, "write", path);
+    else if (aule_module_open(path, NULL, &module, &error))
+        exec_fail(r, "open", aule_error_message(error));
     close(file);
     unlink(path);
     aule_error_free(error);
@@ -34,27 +39,38 @@ static bool call_kernel(Run *r, aule_module *module)
 {
     aule_tensor_arg tensors[MOST_TENSORS];
     aule_param_arg params[MOST_SIZES];
-    aule_call call = {.struct_size = sizeof call, .tensors = tensors, .params = params, .param_count = r->attn->param_count};
+    aule_call call = {.struct_size = sizeof call,
+                      .tensors = tensors,
+                      .params = params,
+                      .param_count = r->attn->param_count};
     for (uint32_t n = 0; n < r->tensor_count; n++)
-        if (!(n == 2 && r->attn->v_in_k)) tensors[call.tensor_count++] = (aule_tensor_arg){r->tensors[n].name, &r->tensors[n].dl};
+        if (!(n == 2 && r->attn->v_in_k))
+            tensors[call.tensor_count++] = (aule_tensor_arg){r->tensors[n].name, &r->tensors[n].dl};
     for (uint32_t n = 0; n < r->attn->param_count; n++) {
         const bool real = r->attn->params[n].dtype == AU_DT_F32;
-        params[n] = (aule_param_arg){r->attn->params[n].name, {.type = real ? AULE_VALUE_FLOAT : AULE_VALUE_INT, .i = r->params_i64[n], .f = r->params[n]}};
+        params[n] = (aule_param_arg){r->attn->params[n].name,
+                                     {.type = real ? AULE_VALUE_FLOAT : AULE_VALUE_INT,
+                                      .i = r->params_i64[n],
+                                      .f = r->params[n]}};
     }
     aule_attention *attention;
     aule_plan *plan = NULL;
     aule_buffer *workspace = NULL;
     aule_error *error = NULL;
     aule_run run = {.struct_size = sizeof run};
-    bool good = !aule_module_find(module, r->attn->name, &attention, &error) && !aule_plan_new(attention, r->suite->device, &call, &plan, &error);
+    bool good = !aule_module_find(module, r->attn->name, &attention, &error) &&
+                !aule_plan_new(attention, r->suite->device, &call, &plan, &error);
     if (good && (run.workspace_bytes = aule_plan_workspace(plan, NULL)) > 0) {
         good = !aule_buffer_new(r->suite->device, run.workspace_bytes, &workspace, &error);
         if (good) run.workspace = aule_buffer_data(workspace);
     }
-    good = good && !aule_plan_run(plan, &run, &error) && !aule_device_synchronize(r->suite->device, NULL, &error);
+    good = good && !aule_plan_run(plan, &run, &error) &&
+           !aule_device_synchronize(r->suite->device, NULL, &error);
     for (uint32_t n = 0; n < r->tensor_count && good; n++)
         if (r->tensors[n].output && r->tensors[n].buffer)
-            good = !aule_buffer_download(r->tensors[n].buffer, 0, r->tensors[n].bytes, r->tensors[n].span * exec_bytes_of(r->tensors[n].dtype), &error);
+            good = !aule_buffer_download(r->tensors[n].buffer, 0, r->tensors[n].bytes,
+                                         r->tensors[n].span * exec_bytes_of(r->tensors[n].dtype),
+                                         &error);
     if (!good) exec_fail(r, "call", aule_error_message(error));
     aule_error_free(error);
     aule_plan_free(plan);

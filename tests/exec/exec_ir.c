@@ -1,5 +1,6 @@
-/* exec_ir.c - a case on the interpreters: the variant that the compiler would make for an architecture, as tiled IR or as kernel IR.
- * They find what a device would do silently: races, reads of what was not written, positions outside, outputs not written. */
+/* exec_ir.c - a case on the interpreters: the variant that the compiler would make for an
+ * architecture, as tiled IR or as kernel IR. They find what a device would do silently: races,
+ * reads of what was not written, positions outside, outputs not written. */
 #include "internal.h"
 
 #include "aule/artifact.h"
@@ -33,8 +34,12 @@ static bool build(Run *r, const AuScript *script, AuVariant *v)
     }
     attn_simplify(attn);
     const AuDtype d = exec_dtype_of(r->dtype);
-    *v = (AuVariant){.attn = attn, .operand = d == AU_DT_F16 ? TILE_F16 : d == AU_DT_BF16 ? TILE_BF16 : TILE_F32};
-    if (!find_arch(strchr(r->suite->name, ':') + 1, &v->target, &v->arch)) return exec_fail(r, "no architecture", r->suite->name);
+    *v = (AuVariant){.attn = attn,
+                     .operand = d == AU_DT_F16    ? TILE_F16
+                                : d == AU_DT_BF16 ? TILE_BF16
+                                                  : TILE_F32};
+    if (!find_arch(strchr(r->suite->name, ':') + 1, &v->target, &v->arch))
+        return exec_fail(r, "no architecture", r->suite->name);
     if (variant_build(r->arena, r->diags, v, r->c->script)) return true;
     AuText text = {.arena = r->arena};
     au_diags_render(r->diags, &text);
@@ -46,8 +51,13 @@ static int64_t evaluate(Run *r, AuLaunchExpr e)
     const aule_expr expr = {e.code, e.length};
     aule_value params[MOST_SIZES] = {{0}}, value = {0};
     for (uint32_t n = 0; n < r->attn->param_count; n++)
-        params[n] = (aule_value){.type = r->attn->params[n].dtype == AU_DT_F32 ? AULE_VALUE_FLOAT : AULE_VALUE_INT, .i = r->params_i64[n], .f = r->params[n]};
-    if (aule_evaluate(&expr, r->sizes, r->attn->size_count, params, r->attn->param_count, &value, NULL)) exec_fail(r, "launch expression", "");
+        params[n] = (aule_value){.type = r->attn->params[n].dtype == AU_DT_F32 ? AULE_VALUE_FLOAT
+                                                                               : AULE_VALUE_INT,
+                                 .i = r->params_i64[n],
+                                 .f = r->params[n]};
+    if (aule_evaluate(&expr, r->sizes, r->attn->size_count, params, r->attn->param_count, &value,
+                      NULL))
+        exec_fail(r, "launch expression", "");
     return value.i;
 }
 
@@ -62,8 +72,10 @@ static uint64_t slot_value(Run *r, const AuArg *a)
     case AULE_SLOT_SIZE: return (uint64_t)r->sizes[a->source_index];
     case AULE_SLOT_PRESENT: return 1;
     case AULE_SLOT_PARAM:
-        if (a->kind == AU_ARG_F32) memcpy(&bits, &f, sizeof f);
-        else bits = (uint64_t)r->params_i64[a->source_index];
+        if (a->kind == AU_ARG_F32)
+            memcpy(&bits, &f, sizeof f);
+        else
+            bits = (uint64_t)r->params_i64[a->source_index];
         return bits;
     default: return 0;
     }
@@ -91,14 +103,20 @@ static bool run_kernels(Run *r, const AuVariant *v)
                 const Tensor *t = &r->tensors[arg->source_index];
                 buffers[a] = (AuKBuffer){t->bytes, t->span, true};
             } else {
-                buffers[a] = (AuKBuffer){workspace[arg->source_index], (uint64_t)bytes[arg->source_index] / size, filled[arg->source_index]};
+                buffers[a] = (AuKBuffer){workspace[arg->source_index],
+                                         (uint64_t)bytes[arg->source_index] / size,
+                                         filled[arg->source_index]};
             }
         }
-        AuKRun run = {.slots = slots, .buffers = buffers, .seed = n + 1, .lockstep = v->target->format == AULE_CODE_HOST};
+        AuKRun run = {.slots = slots,
+                      .buffers = buffers,
+                      .seed = n + 1,
+                      .lockstep = v->target->format == AULE_CODE_HOST};
         for (uint32_t d = 0; d < 3; d++) run.grid[d] = (uint32_t)evaluate(r, k->grid[d]);
         const char *why = NULL;
         if (!kernel_run(k, &run, r->arena, &why)) return exec_fail(r, k->name, why);
-        for (uint32_t w = 0; w < 8; w++) filled[w] = true; /* index lists are written as far as their counts say */
+        for (uint32_t w = 0; w < 8; w++)
+            filled[w] = true; /* index lists are written as far as their counts say */
     }
     return true;
 }
@@ -110,12 +128,17 @@ static void tile_tensor(Run *r, AuTileTensor *out, const char *name, const Tenso
 {
     *out = (AuTileTensor){.name = name, .rank = t->rank, .fresh = t->output};
     for (uint32_t d = 0; d < t->rank; d++) out->shape[d] = t->shape[d];
-    const bool whole = t->dtype == AU_DT_I32 || t->dtype == AU_DT_I64 || t->dtype == AU_DT_U8 || t->dtype == AU_DT_BOOL;
-    if (whole) out->i32 = AU_NEW_ARRAY(r->arena, int32_t, t->elements + 1);
-    else out->f32 = AU_NEW_ARRAY(r->arena, float, t->elements + 1);
+    const bool whole = t->dtype == AU_DT_I32 || t->dtype == AU_DT_I64 || t->dtype == AU_DT_U8 ||
+                       t->dtype == AU_DT_BOOL;
+    if (whole)
+        out->i32 = AU_NEW_ARRAY(r->arena, int32_t, t->elements + 1);
+    else
+        out->f32 = AU_NEW_ARRAY(r->arena, float, t->elements + 1);
     for (size_t n = 0; n < t->elements; n++) {
-        if (whole) out->i32[n] = (int32_t)t->values[n];
-        else out->f32[n] = (float)t->values[n];
+        if (whole)
+            out->i32[n] = (int32_t)t->values[n];
+        else
+            out->f32[n] = (float)t->values[n];
     }
 }
 
@@ -123,7 +146,8 @@ static const AuTileMemory *argument(const AuTileModule *m, const char *name)
 {
     for (uint32_t k = 0; k < m->kernels.count; k++)
         for (uint32_t a = 0; a < m->kernels.at[k]->args.count; a++)
-            if (strcmp(m->kernels.at[k]->args.at[a]->name, name) == 0) return m->kernels.at[k]->args.at[a];
+            if (strcmp(m->kernels.at[k]->args.at[a]->name, name) == 0)
+                return m->kernels.at[k]->args.at[a];
     return NULL;
 }
 
@@ -133,10 +157,13 @@ static uint32_t tile_params(Run *r, AuTileScalar *out)
     for (uint32_t n = 0; n < r->attn->param_count; n++) {
         const char *name = hooks_name(r->arena, r->attn->params[n].name);
         const uint64_t bits = (uint64_t)r->params_i64[n];
-        if (r->attn->params[n].dtype != AU_DT_I64) out[count++] = (AuTileScalar){name, r->params[n]};
+        if (r->attn->params[n].dtype != AU_DT_I64)
+            out[count++] = (AuTileScalar){name, r->params[n]};
         else
             for (uint32_t word = 0; word < 2; word++)
-                out[count++] = (AuTileScalar){au_format(r->arena, "%s_%s", name, word ? "high" : "low"), (double)(int32_t)(uint32_t)(bits >> (32 * word))};
+                out[count++] =
+                    (AuTileScalar){au_format(r->arena, "%s_%s", name, word ? "high" : "low"),
+                                   (double)(int32_t)(uint32_t)(bits >> (32 * word))};
     }
     return count;
 }
@@ -151,18 +178,28 @@ static bool run_tiles(Run *r, const AuVariant *v)
         const AuTileMemory *memory = argument(v->schedule->module, b->name);
         if (!memory) continue;
         AuTileTensor *t = &tensors[launch.tensor_count++];
-        if (b->slot == AULE_SLOT_TENSOR) { tile_tensor(r, t, b->name, &r->tensors[b->index]); continue; }
+        if (b->slot == AULE_SLOT_TENSOR) {
+            tile_tensor(r, t, b->name, &r->tensors[b->index]);
+            continue;
+        }
         /* A region: its extents are those of the kernel's argument. */
-        *t = (AuTileTensor){.name = b->name, .rank = memory->type.count, .fresh = true, .workspace = true};
+        *t = (AuTileTensor){
+            .name = b->name, .rank = memory->type.count, .fresh = true, .workspace = true};
         size_t elements = 1;
         for (uint32_t d = 0; d < t->rank; d++) {
             AuLowering how = v->bindings;
-            const AuTileMemory one = {.span = memory->span, .type = {.elem = TILE_U8, .count = 1, .axes = &memory->type.axes[d]}};
-            t->shape[d] = evaluate(r, lower_workspace_bytes(r->arena, r->diags, v->schedule->module, v->schedule->module->kernels.at[0], &one, &how));
+            const AuTileMemory one = {
+                .span = memory->span,
+                .type = {.elem = TILE_U8, .count = 1, .axes = &memory->type.axes[d]}};
+            t->shape[d] =
+                evaluate(r, lower_workspace_bytes(r->arena, r->diags, v->schedule->module,
+                                                  v->schedule->module->kernels.at[0], &one, &how));
             elements *= (size_t)t->shape[d];
         }
-        if (memory->type.elem == TILE_I32) t->i32 = AU_NEW_ARRAY(r->arena, int32_t, elements + 1);
-        else t->f32 = AU_NEW_ARRAY(r->arena, float, elements + 1);
+        if (memory->type.elem == TILE_I32)
+            t->i32 = AU_NEW_ARRAY(r->arena, int32_t, elements + 1);
+        else
+            t->f32 = AU_NEW_ARRAY(r->arena, float, elements + 1);
     }
     launch.param_count = tile_params(r, params);
     if (!tile_run(r->diags, v->schedule->module, &launch)) {
@@ -178,7 +215,8 @@ static bool run_tiles(Run *r, const AuVariant *v)
         if (b->slot != AULE_SLOT_TENSOR || !r->tensors[b->index].output) continue;
         Tensor *o = &r->tensors[b->index];
         for (size_t i = 0; i < o->elements; i++)
-            exec_put(o->bytes + exec_memory_index(o, i) * exec_bytes_of(o->dtype), o->dtype, (double)t->f32[i]);
+            exec_put(o->bytes + exec_memory_index(o, i) * exec_bytes_of(o->dtype), o->dtype,
+                     (double)t->f32[i]);
     }
     return true;
 }

@@ -49,13 +49,15 @@ typedef struct Run {
 
 bool exec_fail(const Run *r, const char *what, const char *detail); /* prints; false */
 size_t exec_bytes_of(AuDtype d);
-size_t exec_memory_index(const Tensor *t, size_t n); /* element n in C order: where it is in memory, in elements */
+size_t exec_memory_index(const Tensor *t,
+                         size_t n); /* element n in C order: where it is in memory, in elements */
 double exec_get(const unsigned char *at, AuDtype d);
 void exec_put(unsigned char *at, AuDtype d, double v);
 AuDtype exec_dtype_of(const char *name);
 const char *exec_widths(Run *r); /* "D=64;E=64", as aulec takes them */
 
-/* exec_device.c: compiled, loaded, called. exec_ir.c: interpreted. Outputs end in the tensors' bytes. */
+/* exec_device.c: compiled, loaded, called. exec_ir.c: interpreted. Outputs end in the tensors'
+ * bytes. */
 bool exec_on_device(Run *r, const char *text, size_t length);
 bool exec_interpreted(Run *r, const AuScript *script);
 

@@ -1,6 +1,6 @@
-/* ladder_test.c - the rungs between the oracle and the devices: every softmax-family script on the interpreters of the tiled IR and of
- * the kernel IR, for every architecture that code is generated for. The first rung that disagrees names the guilty layer.
- *     ladder_test SCRIPTS [quick] */
+/* ladder_test.c - the rungs between the oracle and the devices: every softmax-family script on the
+ * interpreters of the tiled IR and of the kernel IR, for every architecture that code is generated
+ * for. The first rung that disagrees names the guilty layer. ladder_test SCRIPTS [quick] */
 #include "exec.h"
 
 #include <stdio.h>
@@ -37,8 +37,10 @@ int main(int argc, char **argv)
         for (unsigned n = 0; n < sizeof cases / sizeof *cases; n++)
             for (unsigned d = 0; d < 3; d++) {
                 if (d != (quick ? n % 3 : (n + r) % 3) && (quick || d != 0)) continue;
-                if (exec_run(suite, &cases[n], dtypes[d])) passed++;
-                else failed++;
+                if (exec_run(suite, &cases[n], dtypes[d]))
+                    passed++;
+                else
+                    failed++;
             }
         exec_close(suite);
     }

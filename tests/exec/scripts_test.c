@@ -1,5 +1,6 @@
-/* scripts_test.c - every softmax-family script of the examples, over the hard shapes, in every operand type, on one device.
- *     scripts_test DEVICE SCRIPTS [quick]      DEVICE: cpu, opencl:0, ... */
+/* scripts_test.c - every softmax-family script of the examples, over the hard shapes, in every
+ * operand type, on one device. scripts_test DEVICE SCRIPTS [quick]      DEVICE: cpu, opencl:0, ...
+ */
 #include "exec.h"
 
 #include <stdio.h>
@@ -52,8 +53,10 @@ int main(int argc, char **argv)
     for (unsigned n = 0; n < sizeof cases / sizeof *cases; n++)
         for (unsigned d = 0; d < 3; d++) {
             if ((quick && d != n % 3) || (only && !strstr(cases[n].script, only))) continue;
-            if (exec_run(suite, &cases[n], dtypes[d])) passed++;
-            else failed++;
+            if (exec_run(suite, &cases[n], dtypes[d]))
+                passed++;
+            else
+                failed++;
         }
     exec_close(suite);
     printf("%u passed, %u failed\n", passed, failed);
