@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # common.sh - what the tools share; sourced, not run. Everything that they make is in folders build*/ of the checkout.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck disable=SC2034  # for those who source this

@@ -22,8 +22,13 @@ if [ ! -e "$root/complete" ]; then
     # --no-deps: all that it loads is named here.
     python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps \
         --ignore-installed --prefix "$root" "intel-opencl-rt==$version" "intel-cmplr-lib-rt==$version" "tbb==$tbb" >&2
+    # Debian's Python puts what has a prefix into local/ there.
+    if [ -d "$root/local/lib" ]; then
+        mv "$root/local/lib" "$root/lib"
+    fi
     # The loader is the system's.
     rm -f "$root"/lib/libOpenCL.so*
+    test -e "$root/lib/libintelocl.so"
     touch "$root/complete"
 fi
 
