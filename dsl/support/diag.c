@@ -97,15 +97,28 @@ AuPosition au_position(const AuDiags *diags, AuSpan span)
     return p;
 }
 
+/* The part of the line of [at] that is shown: all of it, or of a very long line what is around the place. */
+static void visible_part(const AuSource *source, uint32_t at, uint32_t *begin, uint32_t *end)
+{
+    enum { WIDEST = 400, BEFORE = 100 };
+    *begin = line_begin(source, at);
+    *end = at;
+    while (*end < source->length && source->text[*end] != '\n') (*end)++;
+    if (*end - *begin <= WIDEST) return;
+    if (at - *begin > BEFORE) *begin = at - BEFORE;
+    if (*end - *begin > WIDEST) *end = *begin + WIDEST;
+    while (is_continuation(source->text[*begin])) (*begin)++;
+    while (is_continuation(source->text[*end])) (*end)--;
+}
+
 /* The line of the span, and below it a caret with tildes as far as the span goes on this line. */
 static void render_line(const AuDiags *diags, AuSpan span, const char *fix, AuText *out)
 {
     const AuSource *source = &diags->sources[span.source];
     const uint32_t at = span.begin < source->length ? span.begin : source->length;
-    const uint32_t begin = line_begin(source, at);
-    uint32_t end = at, column = 0, caret = 0;
+    uint32_t begin, end, column = 0, caret = 0;
     AuText marks = {.arena = out->arena};
-    while (end < source->length && source->text[end] != '\n') end++;
+    visible_part(source, at, &begin, &end);
     for (uint32_t i = begin; i < end; i++) {
         const char c = source->text[i];
         if (i == at) caret = column;
