@@ -259,14 +259,15 @@ uint32_t check_body(AuCheck *c, const AuItem *function, AuValue *out, uint32_t m
 void check_mod(AuCheck *c, const AuItem *mod);
 
 /* ---- tensors.c, params.c */
-void check_tensors(
-    AuCheck *c); /* q, k and v have places afterwards, with axes of none where they are wrong */
+/* q, k, v and inputs. q, k and v have places afterwards, with axes of none where they are wrong. */
+void check_tensors(AuCheck *c);
 void check_axis_expressions(AuCheck *c);
 void check_params(AuCheck *c);
 void check_lets_and_requires(AuCheck *c);
-AuExpr check_heads(const AuCheck *c); /* the number of heads, H */
-AuExpr check_axis(const AuCheck *c, int tensor,
-                  int n); /* axis n of q, k or v; none if it was not given */
+/* The number of heads, H. */
+AuExpr check_heads(const AuCheck *c);
+/* Axis n of q, k or v; none if it was not given. */
+AuExpr check_axis(const AuCheck *c, AuTensorRole role, uint32_t n);
 AuDtype check_dtype(AuCheck *c, AuAstName name, bool *ok);
 
 /* ---- online.c, linear.c, decay.c */

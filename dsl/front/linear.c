@@ -22,7 +22,7 @@ enum { SLOTS = sizeof slots / sizeof *slots };
 
 /* ---- whole tensors */
 
-static AuExpr width_of(const AuCheck *c, AuTensorRole role) { return check_axis(c, (int)role, 3); }
+static AuExpr width_of(const AuCheck *c, AuTensorRole role) { return check_axis(c, role, 3); }
 
 /* Which of batch, heads, length and width (0 to 3) an axis is, at [from] or behind; 4: none of them. */
 static int place_of(const AuCheck *c, AuExpr axis, int from)

@@ -31,10 +31,10 @@ AuDtype check_dtype(AuCheck *c, AuAstName name, bool *ok)
     return AU_DT_F32;
 }
 
-AuExpr check_axis(const AuCheck *c, int tensor, int n)
+AuExpr check_axis(const AuCheck *c, AuTensorRole role, uint32_t n)
 {
-    if ((uint32_t)tensor >= c->a->tensor_count) return (AuExpr){0};
-    return c->a->tensors[tensor].axes[n];
+    if ((uint32_t)role >= c->a->tensor_count) return (AuExpr){0};
+    return c->a->tensors[role].axes[n];
 }
 
 /* Of the softmax family: q's. Of recurrences, where q and k may be shared by several values: the larger number. */
@@ -262,7 +262,7 @@ static AuSpan axis_span(const AuCheck *c, AuTensorRole role, uint32_t n)
 
 static void same_axis(AuCheck *c, AuTensorRole x, AuTensorRole y, uint32_t n)
 {
-    const AuExpr p = check_axis(c, (int)x, (int)n), q = check_axis(c, (int)y, (int)n);
+    const AuExpr p = check_axis(c, x, n), q = check_axis(c, y, n);
     if (!p.i || !q.i || p.i == q.i) return;
     const AuTensor *tx = &c->a->tensors[x], *ty = &c->a->tensors[y];
     AuDiag *d = check_error(c, AU_E0305, axis_span(c, y, n),
@@ -275,7 +275,7 @@ static void same_axis(AuCheck *c, AuTensorRole x, AuTensorRole y, uint32_t n)
 /* Heads of a tensor divide H: now if both are numbers, else at launch. */
 static void heads_divide(AuCheck *c, AuTensorRole role)
 {
-    const AuExpr all = check_heads(c), own = check_axis(c, (int)role, 1);
+    const AuExpr all = check_heads(c), own = check_axis(c, role, 1);
     if (!all.i || !own.i || all.i == own.i) return;
     const AuSize *h = &c->a->sizes[attn_at(c->a, all)->integer],
                  *k = &c->a->sizes[attn_at(c->a, own)->integer];
