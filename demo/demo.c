@@ -114,7 +114,17 @@ static void print_case(const Case *c, double seconds, size_t bytes)
                                         : ",",
                (long long)length_of(c, b));
     printf(" tokens; compiled in %.2f s to %.0f KB\n", seconds, (double)bytes / 1024);
-    printf("    %-10s  %9s  %10s  %-12s  %s\n", "device", "error", "time", "kernel", "");
+    printf("    %-10s  %9s  %10s  kernel\n", "device", "error", "time");
+}
+
+/* A processor behind OpenCL has the name that the processor has; the platform tells them apart. */
+static void print_device(const aule_device_info *info)
+{
+    const bool is_cpu = info->dl.device_type == kDLCPU;
+    if (is_cpu)
+        printf("%s\n", info->name);
+    else
+        printf("%.*s\n", (int)strcspn(info->driver, ","), info->driver);
 }
 
 static void run_device(Demo *d, Case *c, aule_module *module, const aule_device_info *info)
@@ -136,8 +146,9 @@ static void run_device(Demo *d, Case *c, aule_module *module, const aule_device_
     }
     const double error = largest_error(c);
     const bool good = error <= error_bound;
-    printf("    %-10s  %9.1e  %7.2f ms  %-12s  %s%s\n", info->id, error, seconds * 1e3, arch,
-           info->name, good ? "" : "  WRONG");
+    printf("    %-10s  %9.1e  %7.2f ms  %-9s  %s", info->id, error, seconds * 1e3, arch,
+           good ? "" : "WRONG  ");
+    print_device(info);
     d->failures += !good;
 }
 
