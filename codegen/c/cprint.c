@@ -200,7 +200,8 @@ static void print_region(AuCPrinter *p, uint32_t first, uint32_t region)
     p->indent++;
     for (uint32_t i = first; i; i = p->k->instrs[i].next) {
         cprint_lane_memories(p, i);
-        print_instr(p, (AuVal){i});
+        const bool seen = p->values[i].live || p->k->instrs[i].op == AU_K_NOTE;
+        if (seen) print_instr(p, (AuVal){i});
     }
     p->indent--;
     p->region = outer;
@@ -236,6 +237,16 @@ static void print_entry(AuCPrinter *p)
             cprint_array(p, (AuMem){n});
 }
 
+static void name_elements(AuCPrinter *p, uint32_t mem)
+{
+    AuCMemory *m = &p->mems[mem];
+    const uint32_t count = p->k->mems[mem].count;
+    for (uint32_t n = 0; n < count; n++)
+        if (m->elements[n])
+            m->elements[n] =
+                count == 1 ? m->name : cprint_name(p, au_format(p->arena, "%s_%u", m->name, n));
+}
+
 static bool print_kernel(AuCPrinter *p)
 {
     const AuKernel *k = p->k;
@@ -256,6 +267,8 @@ static bool print_kernel(AuCPrinter *p)
     for (uint32_t n = 1; n < k->mem_count; n++)
         p->mems[n].name = k->mems[n].space == AU_GLOBAL ? p->args[k->mems[n].arg]
                                                         : cprint_name(p, k->mems[n].name);
+    for (uint32_t n = 1; n < k->mem_count; n++)
+        if (p->mems[n].split) name_elements(p, n);
 
     cprint_line(p, "%s", "");
     if (k->banner) print_comment(p, k->banner);

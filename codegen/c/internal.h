@@ -13,6 +13,7 @@ typedef struct AuCValue {
     uint32_t used_in; /* where it is used; C_MANY_REGIONS: in several */
     uint64_t
         reads; /* memories (bit index modulo 64) that its expression looks at when it is evaluated */
+    bool live;    /* something visible comes of it */
     bool pending; /* made, not printed yet: waits to become part of its only user */
 } AuCValue;
 #define C_MANY_REGIONS UINT32_MAX
@@ -22,9 +23,9 @@ typedef struct AuCMemory {
     bool used;
     bool split;     /* a LANE array of which all indices are constant: one variable an element */
     uint32_t scope; /* LANE: region in which it is declared */
-    uint32_t first_use; /* LANE: instruction of that region before which it is declared */
-    bool starts_here;   /* that instruction is its declaration */
-    uint8_t *elements;  /* split: which are used */
+    uint32_t first_use;    /* LANE: instruction of that region before which it is declared */
+    bool starts_here;      /* that instruction is its declaration */
+    const char **elements; /* split: their names, NULL where not used */
 } AuCMemory;
 
 typedef struct AuCNames AuCNames; /* names.c: identifiers taken in the present kernel */

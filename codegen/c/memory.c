@@ -9,10 +9,8 @@ static uint64_t bit_of(AuMem mem) { return (uint64_t)1 << (mem.i & 63); }
 
 static const char *element_name(AuCPrinter *p, const AuInstr *in)
 {
-    const AuCMemory *m = &p->mems[in->mem.i];
     const AuInstr *index = kernel_at(p->k, kernel_operand(p->k, in, 0));
-    if (p->k->mems[in->mem.i].count == 1) return m->name;
-    return au_format(p->arena, "%s_%lld", m->name, (long long)index->imm);
+    return p->mems[in->mem.i].elements[index->imm];
 }
 
 static AuCExpr index_of(AuCPrinter *p, const AuInstr *in)
@@ -107,12 +105,12 @@ void cprint_atomic(AuCPrinter *p, AuVal v)
 static void declare_split(AuCPrinter *p, AuMem mem)
 {
     const AuMemory *memory = &p->k->mems[mem.i];
-    const char *type = p->dialect->scalars[memory->scalar], *name = p->mems[mem.i].name;
+    const char *type = p->dialect->scalars[memory->scalar];
     AuText line = {.arena = p->arena};
     for (uint32_t n = 0; n < memory->count; n++) {
         if (!p->mems[mem.i].elements[n]) continue;
         au_text_add(&line, line.length ? ", " : "%s ", type);
-        au_text_add(&line, memory->count > 1 ? "%s_%u" : "%s", name, n);
+        au_text_add(&line, "%s", p->mems[mem.i].elements[n]);
         if (line.length < LINE - 30) continue;
         cprint_line(p, "%s;", au_text_str(&line));
         line.length = 0;

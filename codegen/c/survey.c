@@ -36,7 +36,7 @@ static void note_access(AuCPrinter *p, const AuInstr *in, uint32_t region)
     const AuInstr *index = kernel_at(p->k, kernel_operand(p->k, in, 0));
     if (!m->used) {
         *m = (AuCMemory){.used = true, .split = memory->space == AU_LANE, .scope = region};
-        if (m->split) m->elements = AU_NEW_ARRAY(p->arena, uint8_t, memory->count);
+        if (m->split) m->elements = AU_NEW_ARRAY(p->arena, const char *, memory->count);
     }
     m->scope = common_region(p, m->scope, region);
     const uint32_t width = in->op == AU_K_STORE
@@ -45,7 +45,35 @@ static void note_access(AuCPrinter *p, const AuInstr *in, uint32_t region)
     if (index->op != AU_K_CONST || width > 1 || (uint64_t)index->imm >= memory->count)
         m->split = false;
     else if (m->elements)
-        m->elements[index->imm] = 1;
+        m->elements[index->imm] = ""; /* used; the name comes later */
+}
+
+/* With a list of its own, since chains of values may be long. */
+static void make_live(AuCPrinter *p, AuVal root)
+{
+    p->pending_count = 0;
+    AU_PUSH(p->arena, p->pending, p->pending_count, p->pending_capacity, root);
+    while (p->pending_count) {
+        const AuVal v = p->pending[--p->pending_count];
+        const AuInstr *in = kernel_at(p->k, v);
+        if (p->values[v.i].live) continue;
+        p->values[v.i].live = true;
+        for (uint32_t n = 0; n < in->count; n++)
+            AU_PUSH(p->arena, p->pending, p->pending_count, p->pending_capacity,
+                    kernel_operand(p->k, in, n));
+    }
+}
+
+/* Values that something visible comes of. Uses by others do not count. */
+static void mark_live(AuCPrinter *p, uint32_t first)
+{
+    for (uint32_t i = first; i; i = p->k->instrs[i].next) {
+        const AuInstr *in = &p->k->instrs[i];
+        const uint32_t flags = kernel_op_info(in->op)->flags;
+        if (flags & (AU_KF_WRITE | AU_KF_ORDER | AU_KF_REGION)) make_live(p, (AuVal){i});
+        mark_live(p, in->body);
+        mark_live(p, in->other);
+    }
 }
 
 static void note_region(AuCPrinter *p, uint32_t first, uint32_t region)
@@ -53,6 +81,7 @@ static void note_region(AuCPrinter *p, uint32_t first, uint32_t region)
     for (uint32_t i = first; i; i = p->k->instrs[i].next) {
         const AuInstr *in = &p->k->instrs[i];
         p->values[i].region = region;
+        if (!p->values[i].live) continue;
         for (uint32_t n = 0; n < in->count; n++) {
             AuCValue *v = &p->values[kernel_operand(p->k, in, n).i];
             v->used_in = v->uses++ && v->used_in != region ? C_MANY_REGIONS : region;
@@ -205,6 +234,7 @@ static void place(AuCPrinter *p, uint32_t mem)
 
 void cprint_survey(AuCPrinter *p)
 {
+    mark_live(p, p->k->body);
     note_region(p, p->k->body, 0);
     for (uint32_t n = 1; n < p->k->mem_count; n++)
         if (p->mems[n].used && p->k->mems[n].space == AU_LANE) place(p, n);

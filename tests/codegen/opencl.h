@@ -36,6 +36,8 @@ void cl_run(Bench *b, const ClDevice *device, const AuKernel *k, const char *sou
 /* ---- numbers */
 
 uint32_t test_random(uint32_t *seed);
+/* Random numbers of a type, a third of them special: zeros, infinities, NaN, the ends of the range. */
+void test_fill(void *data, AuScalar scalar, uint64_t count, uint32_t seed);
 /* An f32, f16 or bf16. */
 float test_float(const void *data, AuScalar scalar, uint64_t n);
 /* Equal bits, both NaN, at most so many floats apart (0: no), or so close (negative: no). */

@@ -23,51 +23,6 @@ static int close_devices(void **state)
     return 0;
 }
 
-/* ---- data */
-
-static float special_float(uint32_t n)
-{
-    static const float values[] = {0.0f,  -0.0f,         1.0f,      -1.0f,  0.5f,
-                                   3.0f,  INFINITY,      -INFINITY, NAN,    1e10f,
-                                   -3e9f, 65519.0f,      65520.0f,  1e-5f,  5.9e-8f,
-                                   1e30f, 2147483648.0f, 88.0f,     -88.0f, 0.99999994f};
-    return values[n % (sizeof values / sizeof *values)];
-}
-
-static int64_t special_integer(uint32_t n)
-{
-    static const int64_t values[] = {0,         1,         -1,        7,         -7,      31,   32,
-                                     INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, 1 << 20, -255, 3};
-    return values[n % (sizeof values / sizeof *values)];
-}
-
-static void fill(void *data, AuScalar scalar, uint64_t count, uint32_t seed)
-{
-    for (uint64_t n = 0; n < count; n++) {
-        const uint32_t bits = test_random(&seed);
-        const bool special = bits % 3 == 0;
-        const float number =
-            special ? special_float(bits >> 4) : ((float)(bits >> 4 & 0xffff) - 32768.0f) / 4096.0f;
-        const int64_t integer =
-            special ? special_integer(bits >> 4) : (int64_t)(bits >> 3) - (1 << 20);
-        switch (scalar) {
-        case AU_F32: ((float *)data)[n] = number; break;
-        case AU_F16:
-            ((uint16_t *)data)[n] = special ? (uint16_t)bits : kernel_to_f16(number);
-            break;
-        case AU_BF16:
-            ((uint16_t *)data)[n] = special ? (uint16_t)bits : kernel_to_bf16(number);
-            break;
-        case AU_I32: ((int32_t *)data)[n] = (int32_t)integer; break;
-        case AU_I64: ((int64_t *)data)[n] = integer * (bits & 64 ? 1 : 1 << 20); break;
-        case AU_U8: ((uint8_t *)data)[n] = (uint8_t)bits; break;
-        case AU_I1:
-        case AU_VOID:
-        case AU_SCALARS: break;
-        }
-    }
-}
-
 static const char *shown(Bench *b, const void *data, AuScalar scalar, uint64_t n)
 {
     switch (scalar) {
@@ -234,7 +189,7 @@ static AuKBuffer *buffers_of(Bench *b, const Ops *o, uint32_t seed)
         buffers[n].count = stretches * RUNS * o->width;
         buffers[n].data = au_alloc(b->arena, buffers[n].count * kernel_scalar_bytes(m->scalar) + 1);
         buffers[n].initialised = !m->writes;
-        if (!m->writes) fill(buffers[n].data, m->scalar, buffers[n].count, seed + n);
+        if (!m->writes) test_fill(buffers[n].data, m->scalar, buffers[n].count, seed + n);
     }
     return buffers;
 }
