@@ -241,7 +241,6 @@ const AuBuiltin *builtin_at(uint32_t n); /* NULL behind the last */
 AuValue check_call(AuCheck *c, const AuAst *e);
 AuValue check_row_function(AuCheck *c, const AuAst *e, const AuBuiltin *f, const AuValue *args);
 AuValue check_dot(AuCheck *c, const AuAst *e);
-AuValue check_dropout(AuCheck *c, const AuAst *e);
 
 /* ---- mods.c */
 typedef struct AuSignature {

@@ -257,7 +257,7 @@ AuScript *front_parse(AuArena *arena, AuNames *names, AuDiags *diags, uint32_t s
     const uint32_t errors = diags->errors;
     AuScript *script = AU_NEW(arena, AuScript);
     *script = (AuScript){.source = source, .lost = nameset_new(arena)};
-    Driver driver = {.parse = {.make = {arena, diags, false}, .names = names, .script = script}};
+    Driver driver = {.parse = {.make = {arena, diags, false}, .script = script}};
     Driver *d = &driver;
     d->tokens = lex_source(arena, names, diags, source);
     d->parser = grammar_new(&d->parse);

@@ -25,7 +25,6 @@ AuTokens lex_source(AuArena *arena, AuNames *names, AuDiags *diags, uint32_t sou
 
 typedef struct AuParse {
     AuAstMaker make;
-    AuNames *names;
     AuScript *script;
     bool
         failed; /* a syntax error at the token just given; the driver skips to where the parser can go on */

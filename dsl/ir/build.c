@@ -160,7 +160,7 @@ static uint8_t axes_of_node(const AuAttn *a, AuOp op, const AuExpr *args, uint32
     for (uint32_t i = 0; i < count; i++) axes |= attn_at(a, args[i])->axes;
     if (op == AU_OP_ROWMAX || op == AU_OP_ROWSUM) axes &= (uint8_t)~AU_AX_KV;
     if (op == AU_OP_ROW_SUM_C) axes &= (uint8_t) ~(AU_AX_C | AU_AX_K | AU_AX_V);
-    if (op == AU_OP_ROPE) axes |= AU_AX_C;
+    if (op == AU_OP_ROPE && !(axes & (AU_AX_K | AU_AX_V))) axes |= AU_AX_C; /* not in `linear` */
     if (op == AU_OP_DROPOUT) axes |= AU_AX_B | AU_AX_H | AU_AX_Q | AU_AX_KV;
     return axes;
 }
