@@ -70,11 +70,11 @@ AuValue check_whole_tensor(AuCheck *c, int32_t tensor, AuSpan span)
     int place = -1;
     for (uint32_t i = 0; i < t.rank && t.role == AU_ROLE_INPUT; i++) {
         if (!t.axes[i].i) return value_none(); /* an expression that is wrong, reported */
-        if (!axis_of(c, t.axes[i], &place, &one)) {
+        const bool known = axis_of(c, t.axes[i], &place, &one);
+        if (!known || (axes & one)) {
             AuDiag *d = check_error(
-                c, AU_E0308, span,
-                "axis %u of '%s' is none of batch, heads, length and widths: it needs indices here",
-                i + 1, t.name);
+                c, AU_E0308, span, "axis %u of '%s' is %s: it needs indices here", i + 1, t.name,
+                known ? "one that it has already" : "none of batch, heads, length and widths");
             au_add_note(c->diags, d, t.span, "'%s' is declared here", t.name);
             return value_none();
         }
