@@ -81,24 +81,35 @@ static char *read_script(const char *name, size_t *length)
     return text;
 }
 
+/* A device or a pipe is written to as it is: renaming would put a file in its place. */
+static bool is_special(const char *name)
+{
+    struct stat what;
+    return stat(name, &what) == 0 && !S_ISREG(what.st_mode) && !S_ISDIR(what.st_mode);
+}
+
 /* Into a file beside [name], renamed when complete: whoever reads [name] finds the old content or
  * the new one. */
 static int write_file(const char *name, const void *data, size_t length)
 {
-    char *temporary = malloc(strlen(name) + 32);
-    if (!temporary) return complain("out of memory", "");
-    sprintf(temporary, "%s.%ld.part", name, (long)getpid());
-    FILE *file = fopen(temporary, "wb");
-    bool good = file && fwrite(data, 1, length, file) == length && fflush(file) == 0 &&
-                fsync(fileno(file)) == 0;
+    const bool special = is_special(name);
+    char *path = malloc(strlen(name) + 32);
+    if (!path) return complain("out of memory", "");
+    if (special)
+        strcpy(path, name);
+    else
+        sprintf(path, "%s.%ld.part", name, (long)getpid());
+    FILE *file = fopen(path, "wb");
+    bool good = file && fwrite(data, 1, length, file) == length && fflush(file) == 0;
+    good = good && (special || fsync(fileno(file)) == 0);
     int error = errno;
     if (file && fclose(file) != 0 && good) good = false, error = errno;
-    if (good && rename(temporary, name) != 0) good = false, error = errno;
+    if (good && !special && rename(path, name) != 0) good = false, error = errno;
     if (!good) {
         fprintf(stderr, "aulec: cannot write %s: %s\n", name, strerror(error));
-        if (file) remove(temporary);
+        if (file && !special) remove(path);
     }
-    free(temporary);
+    free(path);
     return good ? 0 : 3;
 }
 

@@ -104,10 +104,18 @@ static bool choose_widths(AuChoice *c, const char *list)
     return true;
 }
 
+/* All, or the one that has the stage. */
+static const char *default_targets(uint32_t emit)
+{
+    if (emit == AULEC_EMIT_LLVM_IR || emit == AULEC_EMIT_ASM) return "cpu";
+    return emit == AULEC_EMIT_OPENCL_C ? "opencl" : NULL;
+}
+
 bool options_choose(AuChoice *c, const aulec_options *o)
 {
-    return choose_targets(c, o->targets) && choose_archs(c, o->archs) &&
-           choose_dtypes(c, o->dtypes) && choose_widths(c, o->widths);
+    const char *targets = o->targets ? o->targets : default_targets(o->emit);
+    return choose_targets(c, targets) && choose_archs(c, o->archs) && choose_dtypes(c, o->dtypes) &&
+           choose_widths(c, o->widths);
 }
 
 bool options_takes_arch(const AuChoice *c, const AuArch *arch)
