@@ -1,0 +1,222 @@
+"""The command line `aulec`: results, every class of bad input, exit statuses, what is left on disk. Standard library only.
+
+    aulec_test.py AULEC EXAMPLES [TEST...]
+
+Exit statuses of aulec: 0 done, 1 the script has errors, 2 wrong use, 3 a file cannot be read or written.
+"""
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+AULEC, EXAMPLES = os.path.abspath(sys.argv[1]), Path(sys.argv[2]).resolve()
+RECURRENCES = {"gated_delta_net", "gla", "mamba2", "retention_linear", "simple_gla"}
+FIXED = {"mla_decode"}  # their widths are numbers
+QUICK = ["--dtype", "f32", "--target", "cpu", "--arch", "x86-64-v3", "-O1"]
+
+HEAD = "attention a {\n    q: [B, H, S, 64];\n    k: [B, H, T, 64];\n    v: [B, H, T, 64];\n"
+TAIL = "    online softmax;\n}\n"
+
+# What is wrong with a script: the code and words that its message has.
+SCRIPTS = {
+    "lexical": (HEAD + "    score_mod(s) = s $ 2.0;\n" + TAIL, "E0101", "5:"),
+    "text that is not UTF-8": (HEAD.encode() + b"    // \xff\xfe\n" + TAIL.encode(), "E0102", "5:"),
+    "a zero byte": (HEAD.encode() + b"\0" + TAIL.encode(), "E0103", "5:"),
+    "syntactic": (HEAD + "    score_mod(s) = (s * 2.0;\n" + TAIL, "E0107", "5:"),
+    "cut off": (HEAD, "E0", "expected"),
+    "unknown name": (HEAD + "    score_mod(s) = s * sharpness;\n" + TAIL, "E0201", "sharpness"),
+    "unknown function": (HEAD + "    score_mod(s) = sharpen(s);\n" + TAIL, "E0202", "sharpen"),
+    "unknown online function": (HEAD + "    online softmex;\n}\n", "E0", "softmex"),
+    "axes": (HEAD.replace("v: [B, H, T, 64]", "v: [B, H, S, 64]") + TAIL, "E0305", "T"),
+    "types": (HEAD + "    score_mod(s) = s + true;\n" + TAIL, "E0301", "bool"),
+    "arguments": (HEAD + "    score_mod(s) = pow(s);\n" + TAIL, "E0302", "2 arguments, found 1"),
+    "an index of the wrong type": (HEAD + "    input x: f32[H];\n    score_mod(s, b, h) = s * x[s];\n" + TAIL, "E0303", ""),
+    "a mask that is not boolean": (HEAD + "    mask(b, h, i, j) = i - j;\n" + TAIL, "E0401", "condition, found i32"),
+    "a loop": (HEAD + "    score_mod(s) { for (;;) { } return s; }\n" + TAIL, "E0508", ""),
+    "nothing": ("", "E0215", "no attention"),
+}
+
+# Options that are wrong: exit status and words.
+OPTIONS = {
+    "unknown option": (["--frob"], 2, "--frob"),
+    "an option without its value": (["-o"], 2, "-o"),
+    "unknown stage": (["--emit=sass"], 2, "sass"),
+    "unknown target": (["--target", "quantum"], 2, "expected cpu, opencl"),
+    "unknown architecture": (["--arch", "z80"], 2, "x86-64-v3"),
+    "unknown type": (["--dtype", "f128"], 2, "expected f32, f16 or bf16"),
+    "a width that is no number": (["--width", "D=wide"], 2, "expected numbers from 1 to 1024"),
+    "a width of zero": (["--width", "D=0"], 2, "expected numbers from 1 to 1024"),
+    "a width without a number": (["--width", "D"], 2, "NAME=NUMBER"),
+    "an axis that is none": (["--width", "Z=64"], 1, "'Z'"),
+    "an attention that is none": (["--attention", "nobody"], 1, "'nobody'"),
+    "a level that is none": (["-O", "9"], 2, "0, 1, 2 or 3"),
+    "two scripts": ([str(EXAMPLES / "gla.attn")], 2, "more than one script"),
+    "a stage of a target that was not asked for": (["--target", "cpu", "--emit=opencl-c"], 1, "opencl"),
+}
+
+
+def aulec(*arguments, **options):
+    options = {"capture_output": True, "timeout": 120, **options}
+    return subprocess.run([AULEC, *map(str, arguments)], **options)
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = Path(scratch.name)
+        self.mha = EXAMPLES / "mha.attn"
+
+    def expect(self, done, status, *words):
+        said = done.stderr.decode("utf-8", "replace")
+        self.assertEqual(done.returncode, status, said)
+        for word in words:
+            self.assertIn(word, said)
+
+
+class BadScripts(Case):
+    def test_each_class_has_its_diagnostic(self):
+        for what, (script, code, word) in SCRIPTS.items():
+            with self.subTest(what):
+                path = self.folder / "bad.attn"
+                path.write_bytes(script if isinstance(script, bytes) else script.encode())
+                self.expect(aulec(path, "-o", self.folder / "bad.so"), 1, "bad.attn:", "error " + code, word)
+                self.assertFalse((self.folder / "bad.so").exists())
+
+    def test_all_errors_come_in_one_run(self):
+        done = aulec("-", "--emit=attention-ir", input=(HEAD + "    score_mod(s) = s * one;\n    mask(b, h, i, j) = two;\n" + TAIL).encode())
+        self.expect(done, 1, "'one'", "'two'")
+
+    def test_recurrences_are_refused_by_name(self):
+        self.expect(aulec(EXAMPLES / "gla.attn", "-o", self.folder / "x.so"), 1, "E0603", "'gla'", "linear")
+
+
+class BadOptions(Case):
+    def test_each_is_refused(self):
+        for what, (options, status, words) in OPTIONS.items():
+            with self.subTest(what):
+                self.expect(aulec(self.mha, *options, cwd=self.folder), status, words)
+                self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_no_script(self):
+        self.expect(aulec(), 2, "no script")
+
+
+class Files(Case):
+    def test_a_script_that_is_not_there(self):
+        self.expect(aulec(self.folder / "absent.attn"), 3, "absent.attn", "No such file")
+
+    def test_a_folder_as_script(self):
+        self.expect(aulec(self.folder), 3, "Is a directory")
+
+    @unittest.skipIf(os.getuid() == 0, "root may read everything")
+    def test_a_script_that_may_not_be_read(self):
+        secret = self.folder / "secret.attn"
+        secret.write_text(self.mha.read_text())
+        secret.chmod(0)
+        self.expect(aulec(secret), 3, "Permission denied")
+
+    def test_a_folder_as_output(self):
+        target = self.folder / "folder"
+        target.mkdir()
+        self.expect(aulec(self.mha, *QUICK, "-o", target), 3, "cannot write", "Is a directory")
+        self.assertEqual(list(self.folder.iterdir()), [target])
+
+    def test_an_output_in_a_folder_that_is_not_there(self):
+        self.expect(aulec(self.mha, *QUICK, "-o", self.folder / "absent" / "x.so"), 3, "No such file")
+
+    def old_file_stays(self, folder, *what, **options):
+        target = folder / "x"
+        target.write_bytes(b"what was here before")
+        before = set(folder.iterdir())
+        self.expect(aulec(self.mha, *what, "-o", target, **options), 3, "cannot write", "x: ")
+        self.assertEqual(target.read_bytes(), b"what was here before")
+        self.assertEqual(set(folder.iterdir()), before)
+
+    def test_a_file_that_may_not_grow(self):
+        def limit():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+        self.old_file_stays(self.folder, "--emit=ast", preexec_fn=limit)
+
+    def test_a_full_disk(self):
+        disk = self.folder / "disk"
+        disk.mkdir()
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", disk], capture_output=True)
+        if mounted.returncode:
+            self.skipTest("a small disk cannot be mounted here")
+        try:
+            self.old_file_stays(disk, *QUICK)
+        finally:
+            subprocess.run(["umount", disk], check=True)
+
+    def test_devices_stay_devices(self):
+        self.expect(aulec(self.mha, *QUICK, "-o", "/dev/null"), 0)
+        self.expect(aulec(self.mha, *QUICK, "-o", "/dev/full"), 3, "No space left")
+        self.assertTrue(Path("/dev/null").is_char_device() and Path("/dev/full").is_char_device())
+
+    def test_a_full_standard_output(self):
+        with open("/dev/full", "wb") as full:
+            self.expect(aulec(self.mha, "--emit=ast", capture_output=False, stdout=full, stderr=subprocess.PIPE), 3, "No space left")
+
+    def test_a_new_artifact_takes_the_place_of_the_old(self):
+        target = self.folder / "x.so"
+        target.write_bytes(b"old")
+        self.expect(aulec(self.mha, *QUICK, "-o", target), 0)
+        self.assertEqual(target.read_bytes()[:4], b"\x7fELF")
+
+    def test_the_default_output_has_the_name_of_the_script(self):
+        self.expect(aulec(self.mha, *QUICK, cwd=self.folder), 0)
+        self.assertEqual([path.name for path in self.folder.iterdir()], ["mha.so"])
+
+
+class Stages(Case):
+    def test_each_has_a_text_that_stays_the_same(self):
+        for stage in ("ast", "attention-ir", "tiled-ir", "kernel-ir", "llvm-ir", "asm", "opencl-c", "stdlib"):
+            with self.subTest(stage):
+                options = [self.mha, "--emit", stage, "--dtype", "f32", "--width", "D=64"]
+                first, second = aulec(*options), aulec(*options)
+                self.expect(first, 0)
+                self.assertGreater(len(first.stdout), 200)
+                self.assertEqual(first.stdout, second.stdout)
+                first.stdout.decode("utf-8")
+
+    def test_an_artifact_stays_the_same(self):
+        first, second = (aulec(self.mha, *QUICK, "-o", "-") for _ in range(2))
+        self.assertEqual(first.stdout[:4], b"\x7fELF")
+        self.assertEqual(first.stdout, second.stdout)
+
+    def test_version_and_help(self):
+        self.assertRegex(aulec("--version").stdout.decode(), r"^aulec \d+\.\d+\.\d+\n$")
+        self.assertIn(b"--emit", aulec("--help").stdout)
+
+
+class Examples(Case):
+    def test_all_are_parsed_and_checked(self):
+        scripts = sorted(EXAMPLES.glob("*.attn"))
+        self.assertEqual(len(scripts), 17)
+        for script in scripts:
+            with self.subTest(script.stem):
+                self.expect(aulec(script, "--emit=attention-ir"), 0)
+
+
+class AllExamples(Case): # the full suite's
+    def test_those_without_recurrences_compile_for_all_targets(self):
+        for script in sorted(EXAMPLES.glob("*.attn")):
+            with self.subTest(script.stem):
+                width = [] if script.stem in FIXED else ["--width", "D=64"]
+                done = aulec(script, "--dtype", "f32", *width, "-o", self.folder / "x.so") if script.stem not in RECURRENCES else aulec(script)
+                if script.stem in RECURRENCES:
+                    self.expect(done, 1, "E0603")
+                else:
+                    self.expect(done, 0)
+                    self.assertEqual((self.folder / "x.so").read_bytes()[:4], b"\x7fELF")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + (sys.argv[3:] or ["BadScripts", "BadOptions", "Files", "Stages", "Examples"]))

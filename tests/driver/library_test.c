@@ -1,0 +1,220 @@
+/* library_test.c - libaulec as a program uses it: what each call gives and refuses, several threads at once, memory that runs out. */
+#include "aule/aulec.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const char script[] = "attention small {\n"
+                             "    q: [B, H, S, D];\n"
+                             "    k: [B, H, T, D];\n"
+                             "    v: [B, H, T, D];\n"
+                             "    input slope: f32[H];\n"
+                             "    param window: i32 = 8;\n"
+                             "    score_mod(s, b, h) = s * rsqrt(D) * slope[h];\n"
+                             "    mask(b, h, i, j) = j <= q_pos && q_pos - j < window;\n"
+                             "    online softmax;\n"
+                             "}\n";
+
+/* One variant of each target, so that a compilation is quick. */
+static aulec_options small_options(uint32_t emit)
+{
+    return (aulec_options){.struct_size = sizeof(aulec_options),
+                           .archs = emit == AULEC_EMIT_OPENCL_C ? "generic" : "x86-64-v3,generic",
+                           .dtypes = "f32",
+                           .widths = "D=16",
+                           .optimize = 1,
+                           .emit = emit};
+}
+
+static aulec_status compile(const aulec_options *options, aulec_result **result)
+{
+    *result = NULL;
+    return aulec_compile("small.attn", script, strlen(script), options, result);
+}
+
+/* ---- memory: the linker sends the allocations of this program's own objects here (meson.build) */
+
+/* Allocations until the first that fails, as do all after it; negative: none fails. */
+static atomic_long allocations_left = -1;
+static atomic_bool has_failed;
+
+void *__real_realloc(void *memory, size_t bytes);
+void *__wrap_realloc(void *memory, size_t bytes);
+void *__wrap_realloc(void *memory, size_t bytes)
+{
+    if (bytes && atomic_load(&allocations_left) >= 0 &&
+        atomic_fetch_sub(&allocations_left, 1) <= 0) {
+        atomic_store(&allocations_left, 0);
+        atomic_store(&has_failed, true);
+        return NULL;
+    }
+    return __real_realloc(memory, bytes);
+}
+
+/* Fails every allocation of a compilation in turn. A compilation that lacked memory says so; it does not crash and does not give half a
+ * result. Returns how many allocations there are. */
+static long starve(uint32_t emit)
+{
+    const aulec_options options = small_options(emit);
+    for (long n = 0;; n++) {
+        aulec_result *result;
+        atomic_store(&has_failed, false);
+        atomic_store(&allocations_left, n);
+        const aulec_status status = compile(&options, &result);
+        atomic_store(&allocations_left, -1);
+        if (!atomic_load(&has_failed)) {
+            assert_int_equal(status, AULEC_OK);
+            aulec_result_free(result);
+            return n;
+        }
+        assert_int_not_equal(status, AULEC_OK);
+        if (status != AULEC_ERROR_MEMORY) {
+            assert_null(aulec_result_data(result));
+            assert_non_null(strstr(aulec_result_diagnostics(result), "memory"));
+        }
+        aulec_result_free(result);
+    }
+}
+
+static void test_memory_runs_out(void **state)
+{
+    (void)state;
+    assert_in_range(starve(AULEC_EMIT_ATTENTION_IR), 2, 10000);
+    assert_in_range(starve(AULEC_EMIT_KERNEL_IR), 2, 10000);
+    assert_in_range(starve(AULEC_EMIT_OPENCL_C), 2, 10000);
+}
+
+/* Its own test: LLVM's objects are lost where memory runs out between their making and their end. */
+static void test_memory_runs_out_in_llvm(void **state)
+{
+    (void)state;
+    assert_in_range(starve(AULEC_EMIT_ARTIFACT), 2, 10000);
+}
+
+/* ---- calls */
+
+static void test_arguments(void **state)
+{
+    (void)state;
+    aulec_result *result = NULL;
+    assert_int_equal(aulec_compile(NULL, script, 1, NULL, &result), AULEC_ERROR_USAGE);
+    assert_int_equal(aulec_compile("x", NULL, 1, NULL, &result), AULEC_ERROR_USAGE);
+    assert_int_equal(aulec_compile("x", script, 1, NULL, NULL), AULEC_ERROR_USAGE);
+    assert_int_equal(aulec_compile("x", script, SIZE_MAX, NULL, &result), AULEC_ERROR_USAGE);
+    assert_null(result);
+    aulec_result_free(NULL);
+    assert_null(aulec_result_data(NULL));
+    assert_int_equal(aulec_result_length(NULL), 0);
+    assert_string_equal(aulec_result_diagnostics(NULL), "");
+}
+
+static void expect_refused(aulec_options options, aulec_status wanted, const char *word)
+{
+    aulec_result *result;
+    assert_int_equal(compile(&options, &result), wanted);
+    assert_null(aulec_result_data(result));
+    assert_int_equal(aulec_result_length(result), 0);
+    assert_true(aulec_result_errors(result) > 0);
+    if (!strstr(aulec_result_diagnostics(result), word))
+        fail_msg("'%s' is not in: %s", word, aulec_result_diagnostics(result));
+    aulec_result_free(result);
+}
+
+static void test_options(void **state)
+{
+    (void)state;
+    const aulec_options good = small_options(AULEC_EMIT_KERNEL_IR);
+    aulec_options bad = good;
+    bad.struct_size = 3;
+    expect_refused(bad, AULEC_ERROR_USAGE, "struct_size 3");
+    bad = good, bad.emit = 99;
+    expect_refused(bad, AULEC_ERROR_USAGE, "emit 99");
+    bad = good, bad.optimize = 9;
+    expect_refused(bad, AULEC_ERROR_USAGE, "optimize 9");
+    bad = good, bad.targets = "abacus";
+    expect_refused(bad, AULEC_ERROR_USAGE, "abacus");
+    bad = good, bad.targets = "";
+    expect_refused(bad, AULEC_ERROR_USAGE, "target");
+    bad = good, bad.dtypes = ",";
+    expect_refused(bad, AULEC_ERROR_USAGE, "type");
+    bad = good, bad.widths = "D=16;D";
+    expect_refused(bad, AULEC_ERROR_USAGE, "NAME=NUMBER");
+    bad = good, bad.attention = "large";
+    expect_refused(bad, AULEC_ERROR_SCRIPT, "large");
+}
+
+static void test_script_of_any_bytes(void **state)
+{
+    (void)state;
+    const aulec_options options = small_options(AULEC_EMIT_ATTENTION_IR);
+    for (size_t length = 0; length < sizeof script - 1; length++) {
+        aulec_result *result = NULL;
+        char *copy = malloc(length + 1); /* so that a byte behind the end is a byte outside */
+        assert_non_null(copy);
+        memcpy(copy, script, length);
+        const aulec_status status = aulec_compile("cut", copy, length, &options, &result);
+        free(copy);
+        /* The last byte is the newline behind the script's end. */
+        assert_int_equal(status, length + 1 < sizeof script - 1 ? AULEC_ERROR_SCRIPT : AULEC_OK);
+        aulec_result_free(result);
+    }
+}
+
+/* ---- threads */
+
+enum { THREADS = 4 };
+
+typedef struct Job {
+    aulec_status status;
+    aulec_result *result;
+} Job;
+
+static void *run_job(void *user)
+{
+    Job *job = user;
+    const aulec_options options = small_options(AULEC_EMIT_ARTIFACT);
+    job->status = compile(&options, &job->result);
+    return NULL;
+}
+
+static void test_threads_compile_at_once(void **state)
+{
+    (void)state;
+    pthread_t threads[THREADS];
+    Job jobs[THREADS], alone;
+    run_job(&alone);
+    for (int n = 0; n < THREADS; n++)
+        assert_int_equal(pthread_create(&threads[n], NULL, run_job, &jobs[n]), 0);
+    for (int n = 0; n < THREADS; n++) assert_int_equal(pthread_join(threads[n], NULL), 0);
+    const size_t length = aulec_result_length(alone.result);
+    assert_true(length > 1000);
+    for (int n = 0; n < THREADS; n++) {
+        assert_int_equal(jobs[n].status, AULEC_OK);
+        assert_int_equal(aulec_result_length(jobs[n].result), length);
+        assert_memory_equal(aulec_result_data(jobs[n].result), aulec_result_data(alone.result),
+                            length);
+        aulec_result_free(jobs[n].result);
+    }
+    aulec_result_free(alone.result);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_arguments),           cmocka_unit_test(test_options),
+        cmocka_unit_test(test_script_of_any_bytes), cmocka_unit_test(test_threads_compile_at_once),
+        cmocka_unit_test(test_memory_runs_out),
+    };
+    const struct CMUnitTest memory[] = {cmocka_unit_test(test_memory_runs_out_in_llvm)};
+    if (argc > 1 && strcmp(argv[1], "memory") == 0)
+        return cmocka_run_group_tests_name("llvm", memory, NULL, NULL);
+    return cmocka_run_group_tests_name("library", tests, NULL, NULL);
+}
