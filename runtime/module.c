@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 #include <stdio.h>
+#include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "descriptor.h"
@@ -127,11 +129,18 @@ aule_status aule_module_from(const aule_module_v1 *descriptor, const aule_option
 }
 
 /* The loader knows libraries by name: by its path it would return what it loaded before, if the file was replaced meanwhile. The name
- * of an open descriptor is unique as long as that stays open, and stands for the very file that was checked. */
+ * of an open descriptor stands for the very file that was checked; but the loader also remembers every name under which it was asked
+ * for a file that it has already, for as long as it has it, and descriptors are numbered again. So the time is spelled into the name, in
+ * dots and slashes, which change nothing in a path. */
 static void *load_library(const char *path, int file)
 {
-    char name[64];
-    snprintf(name, sizeof name, "/proc/self/fd/%d", file);
+    char name[192] = "/proc/self/fd";
+    size_t length = strlen(name);
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    uint64_t stamp = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    for (; stamp; stamp >>= 1, length += 2) memcpy(name + length, stamp & 1 ? "/." : "//", 2);
+    snprintf(name + length, sizeof name - length, "/%d", file);
     void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (library || access(name, R_OK) == 0) return library;
     return dlopen(path, RTLD_NOW | RTLD_LOCAL); /* no /proc here */

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from ctypes import c_char_p, c_int64, c_void_p, py_object
+from functools import lru_cache
 from typing import Any
 
 from ._errors import ArgumentError
@@ -67,6 +68,11 @@ def _is_numpy(x: Any) -> bool:
     return numpy is not None and isinstance(x, (numpy.ndarray, numpy.generic))
 
 
+@lru_cache(maxsize=None)
+def _numpy_name(dtype: Any) -> str:
+    return dtype.name  # made anew each time it is asked for
+
+
 def _type_named(name: str, what: str) -> tuple[int, int]:
     try:
         return TYPES[name]
@@ -78,7 +84,7 @@ def _view_numpy(x: Any, what: str) -> View:
     import numpy
 
     x = numpy.asarray(x)  # numpy.generic: a scalar, copied
-    dtype = _type_named(x.dtype.name, what)
+    dtype = _type_named(_numpy_name(x.dtype), what)
     if not x.dtype.isnative:
         raise ArgumentError(f"{what} is of type {x.dtype.str}: its byte order is not the machine's", "tensor")
     if any(stride % x.itemsize for stride in x.strides):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import numpy as np
 
@@ -32,7 +31,7 @@ def inputs(seed: int = 0, B: int = 2, H: int = 4, Hk: int = 2, S: int = 5, T: in
 
 def sample(q, k, v, lengths, slope, window, scale=None):
     """o and lse of the sample, in double precision."""
-    (B, H, S, _), (_, Hk, T, _) = q.shape, k.shape
+    (_, H, S, _), (_, Hk, T, _) = q.shape, k.shape
     k, v = (np.repeat(x.astype(np.float64), H // Hk, axis=1) for x in (k, v))
     scale = D**-0.5 if scale is None else scale
     scores = np.einsum("bhsd,bhtd->bhst", q.astype(np.float64), k) * scale + slope[:H].astype(np.float64)[None, :, None, None]

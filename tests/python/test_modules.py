@@ -29,6 +29,16 @@ class Modules(unittest.TestCase):
             aule.load(SAMPLE, "other")
         self.assertEqual(caught.exception.status, "name")
 
+    def test_descriptors_that_are_numbered_again(self):
+        """The loader may remember a closed module's descriptor as a name of another that is still open."""
+        with tempfile.TemporaryDirectory() as folder:
+            other = Path(folder) / "other.so"
+            other.write_bytes(Path(SAMPLE).read_bytes().replace(b"o = softmax(scale", b"O = softmax(scale"))
+            first, second = load(), load()
+            self.assertEqual(second.formula, first.formula)
+            del second
+            self.assertTrue(aule.load(other).formula.startswith("O = softmax"))
+
     def test_bad_files(self):
         with self.assertRaises(aule.Error) as caught:
             aule.load("/nowhere/x.so")
