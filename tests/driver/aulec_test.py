@@ -205,7 +205,16 @@ class Examples(Case):
                 self.expect(aulec(script, "--emit=attention-ir"), 0)
 
 
-class AllExamples(Case): # the full suite's
+class Readme(Case):
+    def test_its_scripts_compile(self):
+        text = (EXAMPLES.parents[2] / "README.md").read_text()
+        scripts = [block.split("```")[0] for block in text.split("```attn\n")[1:]]
+        self.assertGreater(len(scripts), 0)
+        for script in scripts:
+            self.expect(aulec("-", *QUICK, "-o", "-", input=script.encode()), 0)
+
+
+class AllExamples(Case):  # the full suite's
     def test_those_without_recurrences_compile_for_all_targets(self):
         for script in sorted(EXAMPLES.glob("*.attn")):
             with self.subTest(script.stem):
@@ -219,4 +228,4 @@ class AllExamples(Case): # the full suite's
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1] + (sys.argv[3:] or ["BadScripts", "BadOptions", "Files", "Stages", "Examples"]))
+    unittest.main(argv=sys.argv[:1] + (sys.argv[3:] or ["BadScripts", "BadOptions", "Files", "Stages", "Examples", "Readme"]))
