@@ -52,7 +52,7 @@ class Loaded:
     """An attention of an open artifact. Handles live as long as the object."""
 
     def __init__(self, path: str, name: str | None) -> None:
-        lib = abi.library()
+        self._library = lib = abi.library()
         self._module = lib.handle(lib.module_open, os.fsencode(path), None)
         try:
             self.handle = lib.handle(lib.module_find, self._module, name.encode() if name else None)
@@ -63,7 +63,7 @@ class Loaded:
 
     def __del__(self) -> None:
         if getattr(self, "handle", None):
-            abi.library().module_close(self._module)
+            self._library.module_close(self._module)
 
     def size_names(self) -> list[str]:
         d = self.descriptor
@@ -229,8 +229,8 @@ def _value(name: str, x: Any) -> abi.Value:
 
 def _call(views: Mapping[str, View], params: Mapping[str, Any]) -> abi.Call:
     """The call's arguments; the caller keeps the views."""
-    tensors = (abi.TensorArg * max(len(views), 1))(*[(name.encode(), ctypes.pointer(v.tensor)) for name, v in views.items()])
-    values = (abi.ParamArg * max(len(params), 1))(*[(name.encode(), _value(name, x)) for name, x in params.items()])
+    tensors = (abi.TensorArg * max(len(views), 1))(*[abi.TensorArg(name.encode(), ctypes.pointer(v.tensor)) for name, v in views.items()])
+    values = (abi.ParamArg * max(len(params), 1))(*[abi.ParamArg(name.encode(), _value(name, x)) for name, x in params.items()])
     return abi.Call(ctypes.sizeof(abi.Call), None, tensors, len(views), values, len(params), None)
 
 

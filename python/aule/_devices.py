@@ -63,7 +63,7 @@ def describe_devices() -> str:
     lib = library()
     text = lib.handle(lib.describe_devices, None)
     try:
-        return ctypes.cast(text, ctypes.c_char_p).value.decode(errors="replace")
+        return ctypes.string_at(text).decode(errors="replace")
     finally:
         lib.text_free(text)
 

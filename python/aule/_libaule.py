@@ -8,6 +8,7 @@ from ctypes import (
     c_void_p,
 )
 from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from ._errors import ArgumentError, Error, LibraryError
 from ._libraries import load_library
@@ -92,7 +93,7 @@ class AttentionV1(Structure):
     ]
 
 
-def step(items: ctypes.Array, index: int, layout: type) -> Structure:
+def step(items: Any, index: int, layout: type[Structure]) -> Any:
     """The item of an array whose elements may be larger than this version knows (artifact.h, Versions)."""
     base = ctypes.cast(items, c_void_p).value
     return layout.from_address(base + index * items[0].struct_size)
@@ -139,7 +140,7 @@ HANDLE = c_void_p
 OUT = POINTER(c_void_p)
 
 # name: (result, arguments). A result of "status" is checked; the error object is the last argument, added by call().
-FUNCTIONS = {
+FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "aule_version": (c_char_p, [POINTER(c_uint32)]),
     "aule_status_name": (c_char_p, [c_int32]),
     "aule_error_status": (c_int32, [HANDLE]),
@@ -174,6 +175,10 @@ FUNCTIONS = {
 
 class Library:
     """libaule, with a method for each function; those that return a status raise instead."""
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def __init__(self) -> None:
         self.cdll, self.path = load_library("aule")
