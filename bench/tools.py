@@ -1,0 +1,77 @@
+"""Measures the tools: seconds to compile, sizes of what is written and of the runtime, what a warm call costs.
+
+    python bench/tools.py BUILD [--write docs/performance.md]
+
+BUILD is a build folder. Times are medians of seven runs of the whole process; --write puts the table between the markers
+`<!-- bench:tools -->` and `<!-- end -->`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import statistics
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SCRIPT = ROOT / "tests/front/examples/mha.attn"
+
+
+def seconds(command: list, runs: int = 7) -> float:
+    times = []
+    for _ in range(runs):
+        start = time.perf_counter()
+        subprocess.run(command, check=True, capture_output=True)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def stripped(path: Path, folder: Path) -> int:
+    copy = folder / "stripped.so"
+    subprocess.run(["strip", "-o", copy, path], check=True)
+    return copy.stat().st_size
+
+
+def rows(build: Path, folder: Path) -> list[tuple]:
+    aulec, out = build / "compiler/driver/aulec", folder / "mha.so"
+
+    def compile_seconds(*options: str) -> str:
+        return f"{seconds([aulec, SCRIPT, '-o', out, *options]):.2f} s"
+
+    table = [
+        ("aulec mha.attn --target cpu --dtype f32 --width D=64 --arch x86-64-v4 (one kernel)",
+         compile_seconds("--target", "cpu", "--dtype", "f32", "--width", "D=64", "--arch", "x86-64-v4"), ""),
+        ("aulec mha.attn --target cpu (all its operand types, widths 64 and 128, architectures)", compile_seconds("--target", "cpu"), "0.5 s"),
+        ("aulec mha.attn --target opencl", compile_seconds("--target", "opencl"), "0.5 s"),
+        ("aulec mha.attn (all targets)", compile_seconds(), "10 s"),
+        ("mha.so, all targets of this build", f"{out.stat().st_size / 1024:.0f} KB", "8 MB"),
+        ("most memory of a compilation", f"{resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024:.0f} MB", "1 GB"),
+        ("libaule.so, stripped", f"{stripped(build / 'runtime/libaule.so', folder) / 1024:.0f} KB", "1 MB"),
+    ]
+    bench = subprocess.run([build / "tests/runtime/runtime_launch_bench"], capture_output=True, text=True)
+    for line in (bench.stdout + bench.stderr).splitlines():
+        what, _, time_ = line.rpartition("  ")
+        if time_.strip().endswith(" ns"):
+            table.append((f"a warm call: {what.strip()}", time_.strip(), "3 us"))
+    return table
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("build", type=Path)
+    p.add_argument("--write", type=Path)
+    a = p.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        table = rows(a.build.resolve(), Path(folder))
+    text = "\n".join(["| what | measured | bar |", "|---|---|---|"] + [f"| {' | '.join(r)} |" for r in table])
+    print(text)
+    if a.write:
+        head, rest = a.write.read_text().split("<!-- bench:tools -->", 1)
+        a.write.write_text(head + "<!-- bench:tools -->\n" + text + "\n<!-- end -->" + rest.split("<!-- end -->", 1)[1])
+
+
+if __name__ == "__main__":
+    main()
