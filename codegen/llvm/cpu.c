@@ -20,6 +20,7 @@ static const AuArch archs[] = {
     {"x86-64-v3",      "avx2",       "avx2 fma f16c",                                  true, true, true},
     {"x86-64-v4",      "avx512",     "avx512f avx512bw avx512cd avx512dq avx512vl",    true, true, true},
     {"x86-64-v4-bf16", "avx512bf16", "avx512f avx512bw avx512cd avx512dq avx512vl avx512bf16", true, true, false},
+    {"x86-64-v4-amx",  "avx512amx",  "avx512f avx512bw avx512cd avx512dq avx512vl avx512bf16 amx-tile amx-bf16", true, true, true},
     {"aarch64",        "neon",       "neon",                                           true, true, false},
 };
 /* ORDER archs. The middle levels of the x86-64 psABI; AArch64 as its base architecture, ARMv8.0-A. */
@@ -27,6 +28,7 @@ static const AuHost hosts[] = {
     {"x86_64-unknown-linux-gnu",  "x86-64-v3", "",            .gathers_words = true},
     {"x86_64-unknown-linux-gnu",  "x86-64-v4", "",            .gathers_words = true},
     {"x86_64-unknown-linux-gnu",  "x86-64-v4", "+avx512bf16", .gathers_words = true, .dot_bf16 = true},
+    {"x86_64-unknown-linux-gnu",  "x86-64-v4", "+avx512bf16,+amx-tile,+amx-bf16", .gathers_words = true, .dot_bf16 = true, .tiles = true},
     {"aarch64-unknown-linux-gnu", "generic",   "+neon",       .gathers_words = false},
 };
 // clang-format on

@@ -210,6 +210,7 @@ static void emit_instr(AuEmit *e, AuVal v)
     case AU_K_STORE: emit_store(e, v); return;
     case AU_K_ATOMIC_ADD: emit_atomic_add(e, v); return;
     case AU_K_ATOMIC_INC: emit_atomic_inc(e, v); return;
+    case AU_K_MATMUL: emit_matmul(e, v); return;
     case AU_K_VEC: emit_vec(e, v); return;
     case AU_K_ELEMENT: emit_element(e, v); return;
     case AU_K_DOT2: emit_dot2(e, v); return;
@@ -289,6 +290,9 @@ void emit_kernel(AuEmit *e, const AuKernel *k)
     }
     open_function(e);
     emit_places(e);
+    emit_tiles_open(e);
+    if (e->failed) return;
     emit_region(e, k->body);
+    emit_tiles_close(e);
     LLVMBuildRetVoid(e->builder);
 }

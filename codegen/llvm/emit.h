@@ -23,6 +23,7 @@ typedef struct AuHost {
     const char *triple, *cpu, *features;
     bool gathers_words; /* of 32 and 64 bits, in hardware */
     bool dot_bf16;      /* vdpbf16ps, vcvtneps2bf16 */
+    bool tiles;         /* AMX: tdpbf16ps */
 } AuHost;
 
 typedef struct AuForms {
@@ -139,5 +140,10 @@ void emit_vec(AuEmit *e, AuVal v);
 void emit_element(AuEmit *e, AuVal v);
 void emit_dot2(AuEmit *e, AuVal v);
 void emit_shuffle(AuEmit *e, AuVal v);
+
+/* emit_matrix.c */
+void emit_tiles_open(AuEmit *e);
+void emit_tiles_close(AuEmit *e);
+void emit_matmul(AuEmit *e, AuVal v);
 
 #endif

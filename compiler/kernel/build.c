@@ -182,6 +182,38 @@ AuVal kernel_dot2(AuKernel *k, AuVal c, AuVal a, AuVal b)
     return kernel_emit(k, (AuInstr){.op = AU_K_DOT2}, (AuVal[]){c, a, b}, 3);
 }
 
+void kernel_matmul(AuKernel *k, const AuMatmul *x)
+{
+    const int32_t numbers[6] = {x->rows,     x->vectors,  x->depth,
+                                x->c_stride, x->a_stride, x->b_stride};
+    AuVal operands[10] = {x->c_at, x->a_at, x->b_at};
+    for (uint32_t n = 0; n < 6; n++) operands[3 + n] = kernel_i32(k, numbers[n]);
+    operands[9] = kernel_i1(k, x->add);
+    kernel_emit(k, (AuInstr){.op = AU_K_MATMUL, .mem = x->c, .also = {x->a, x->b}}, operands, 10);
+}
+
+AuMatmul kernel_matmul_of(const AuKernel *k, const AuInstr *in)
+{
+    int32_t numbers[7];
+    for (uint32_t n = 0; n < 7; n++)
+        numbers[n] = (int32_t)kernel_at(k, kernel_operand(k, in, 3 + n))->imm;
+    return (AuMatmul){
+        .c = in->mem,
+        .a = in->also[0],
+        .b = in->also[1],
+        .c_at = kernel_operand(k, in, 0),
+        .a_at = kernel_operand(k, in, 1),
+        .b_at = kernel_operand(k, in, 2),
+        .rows = numbers[0],
+        .vectors = numbers[1],
+        .depth = numbers[2],
+        .c_stride = numbers[3],
+        .a_stride = numbers[4],
+        .b_stride = numbers[5],
+        .add = numbers[6] & 1,
+    };
+}
+
 void kernel_barrier(AuKernel *k, uint32_t scope)
 {
     kernel_emit(k, (AuInstr){.op = AU_K_BARRIER, .imm = scope}, NULL, 0);

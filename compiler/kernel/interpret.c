@@ -134,6 +134,7 @@ static void flatten(AuMachine *m, uint32_t first)
         case AU_K_WARP:
         case AU_K_LANE:
         case AU_K_NOTE: continue;
+        case AU_K_MATMUL:
         case AU_K_BARRIER: add_step(m, s); continue;
         case AU_K_FOR: flatten_for(m, in, s); continue;
         case AU_K_IF: flatten_if(m, in, s); continue;
@@ -287,6 +288,7 @@ static void step(AuMachine *m, AuExecutor *e)
     case AU_K_STORE:
     case AU_K_ATOMIC_ADD:
     case AU_K_ATOMIC_INC: kernel_step_memory(m, e, s); return;
+    case AU_K_MATMUL: kernel_step_matmul(m, e, s); return;
     case AU_K_SHUFFLE:
     case AU_K_SHUFFLE_XOR:
     case AU_K_ANY: kernel_step_lanes(m, s, e->frame); return;

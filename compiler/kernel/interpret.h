@@ -60,6 +60,11 @@ typedef struct AuMachine {
 
 void kernel_step_value(const AuStep *s, char *frame);
 void kernel_step_memory(AuMachine *m, AuExecutor *e, const AuStep *s);
+void kernel_step_matmul(AuMachine *m, AuExecutor *e, const AuStep *s);
+/* Notes a lane's access by [s] to element [at] of its memory, [index] in messages. false: the run
+ * has failed. */
+bool kernel_note_access(AuMachine *m, AuExecutor *e, const AuStep *s, uint32_t lane, uint64_t at,
+                        int64_t index);
 void kernel_step_lanes(const AuMachine *m, const AuStep *s, char *frame);
 /* Notes why the run fails: kind, then what. */
 void kernel_fail(AuMachine *m, const AuExecutor *e, const AuStep *s, uint32_t lane,

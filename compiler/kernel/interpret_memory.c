@@ -58,9 +58,8 @@ static void fail_race(AuMachine *m, const AuExecutor *e, const AuStep *s, uint32
                 m->k->mems[s->mem].name, index, other == &shadow->write ? "written" : "read", who);
 }
 
-/* Notes the access to one element; false: the run has failed. */
-static bool note(AuMachine *m, AuExecutor *e, const AuStep *s, uint32_t lane, uint64_t at,
-                 int64_t index)
+bool kernel_note_access(AuMachine *m, AuExecutor *e, const AuStep *s, uint32_t lane, uint64_t at,
+                        int64_t index)
 {
     const AuPlace *p = &m->places[s->mem];
     const AuMemory *mem = &m->k->mems[s->mem];
@@ -156,7 +155,7 @@ static void shared_step(AuMachine *m, AuExecutor *e, const AuStep *s, uint64_t b
         }
         const uint64_t at = base + (uint64_t)index;
         for (uint32_t n = 0; traced && n < s->width; n++)
-            if (!note(m, e, s, l, at + n, index + n)) return;
+            if (!kernel_note_access(m, e, s, l, at + n, index + n)) return;
         transfer(m, s, e->frame, l, at);
     }
 }

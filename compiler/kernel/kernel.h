@@ -88,7 +88,7 @@ typedef struct AuInstr {
     int64_t imm;
     double number;
     AuMem mem;
-    AuMem also[2];    /* further memories of operations between memories (docs/kernel-ir.md 10); none of core.def has any */
+    AuMem also[2];    /* further memories of operations between memories (flag ALSO) */
     const char *text; /* AU_K_NOTE; else a name for the value in dumps, or NULL */
     uint32_t body, other; /* regions: first instruction, 0: empty */
     uint32_t next;        /* in its region, 0: last */
@@ -144,6 +144,17 @@ void kernel_store(AuKernel *k, AuMem mem, AuVal index, AuVal value, AuVal mask);
 AuVal kernel_vec(AuKernel *k, const AuVal *elements, uint32_t width);
 AuVal kernel_element(AuKernel *k, AuVal vector, uint32_t which);
 AuVal kernel_dot2(AuKernel *k, AuVal c, AuVal a, AuVal b);
+enum { AU_MOST_DEPTH = 1024 }; /* of a MATMUL */
+/* C[rows, vectors] (+)= A[rows, depth] B[depth, vectors]: core.def, MATMUL. */
+typedef struct AuMatmul {
+    AuMem c, a, b;
+    AuVal c_at, a_at, b_at;
+    int32_t rows, vectors, depth;
+    int32_t c_stride, a_stride, b_stride; /* from row to row, elements of the memory */
+    bool add;
+} AuMatmul;
+void kernel_matmul(AuKernel *k, const AuMatmul *x);
+AuMatmul kernel_matmul_of(const AuKernel *k, const AuInstr *in);
 AuVal kernel_emit(AuKernel *k, AuInstr instr, const AuVal *operands, uint32_t count); /* any other */
 void kernel_barrier(AuKernel *k, uint32_t scope);
 void kernel_note(AuKernel *k, const char *text);
@@ -157,7 +168,7 @@ static inline AuVal kernel_operand(const AuKernel *k, const AuInstr *in, uint32_
 typedef enum AuKRule { AU_R_CORE, AU_R_SAME, AU_R_FLOAT, AU_R_INT, AU_R_LOGIC, AU_R_CMP, AU_R_SELECT, AU_R_CVT } AuKRule;
 enum { /* flags: ops.def, core.def */
     AU_KF_COMM = 1, AU_KF_MATH = 2, AU_KF_RESULT = 4, AU_KF_IMM = 8, AU_KF_MEM = 16, AU_KF_TEXT = 32, AU_KF_REGION = 64,
-    AU_KF_READ = 128, AU_KF_WRITE = 256, AU_KF_ORDER = 512, AU_KF_LANES = 1024
+    AU_KF_READ = 128, AU_KF_WRITE = 256, AU_KF_ORDER = 512, AU_KF_LANES = 1024, AU_KF_ALSO = 2048
 };
 typedef struct AuKOpInfo {
     const char *text;

@@ -90,13 +90,30 @@ static bool is_own(const Analysis *a, const AuMemory *m)
     return m->space == AU_LANE || (a->block && m->space == AU_EXEC);
 }
 
+static void differs(Analysis *a, AuMem mem)
+{
+    if (!a->l.same[mem.i]) return;
+    a->l.same[mem.i] = false;
+    a->changed = true;
+}
+
+/* Every lane has a column of its own, in rows that lie as vectors of lanes. */
+static void matrix_product(Analysis *a, const AuInstr *in)
+{
+    differs(a, in->mem);
+    differs(a, in->also[1]);
+}
+
 static void memory_access(Analysis *a, uint32_t i, const AuInstr *in)
 {
+    if (in->op == AU_K_MATMUL) {
+        matrix_product(a, in);
+        return;
+    }
     const AuMemory *m = &a->k->mems[in->mem.i];
     const bool uniform = all_uniform(a, in, 0);
     const bool own = is_own(a, m);
-    if (kernel_op_info(in->op)->flags & AU_KF_WRITE && own && !uniform && a->l.same[in->mem.i])
-        a->l.same[in->mem.i] = false, a->changed = true;
+    if (kernel_op_info(in->op)->flags & AU_KF_WRITE && own && !uniform) differs(a, in->mem);
     if (in->op == AU_K_LOAD)
         set(a, i, uniform && (!own || a->l.same[in->mem.i]) ? AU_UNIFORM : AU_VARYING, 0);
     else

@@ -84,17 +84,28 @@ static void print_value(const Printer *p, AuVal v)
         au_text_add(p->out, ".%s", in->text);
 }
 
-/* @mem[index], values, then `if mask` and `else other`. */
+static void print_place(const Printer *p, AuMem mem, AuVal index)
+{
+    au_text_add(p->out, "@");
+    print_name(p->out, p->k->mems[mem.i].name);
+    au_text_add(p->out, "[");
+    print_value(p, index);
+    au_text_add(p->out, "]");
+}
+
+/* @mem[index], values, then `if mask` and `else other`. The first values of an operation between
+ * memories are places too. */
 static void print_access(const Printer *p, const AuInstr *in, uint32_t values)
 {
-    au_text_add(p->out, " @");
-    print_name(p->out, p->k->mems[in->mem.i].name);
-    au_text_add(p->out, "[");
-    print_value(p, kernel_operand(p->k, in, 0));
-    au_text_add(p->out, "]");
+    const bool also = kernel_op_info(in->op)->flags & AU_KF_ALSO;
+    au_text_add(p->out, " ");
+    print_place(p, in->mem, kernel_operand(p->k, in, 0));
     for (uint32_t n = 1; n < in->count; n++) {
         au_text_add(p->out, n < values ? ", " : n == values ? " if " : " else ");
-        print_value(p, kernel_operand(p->k, in, n));
+        if (also && n <= 2)
+            print_place(p, in->also[n - 1], kernel_operand(p->k, in, n));
+        else
+            print_value(p, kernel_operand(p->k, in, n));
     }
 }
 

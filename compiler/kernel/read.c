@@ -208,12 +208,18 @@ static bool more(Reader *r, Line *line)
     return operand(r, &line->operands[line->count]) && ++line->count;
 }
 
-static bool access(Reader *r, Line *line, uint32_t values)
+static bool place(Reader *r, Line *line, AuMem *mem)
 {
-    if (!memory_named(r, &line->in.mem) || !punct(r, '[') || !more(r, line) || !punct(r, ']'))
-        return false;
-    for (uint32_t n = 1; n < values; n++)
-        if (!punct(r, ',') || !more(r, line)) return false;
+    return memory_named(r, mem) && punct(r, '[') && more(r, line) && punct(r, ']');
+}
+
+static bool access(Reader *r, Line *line, uint32_t values, bool also)
+{
+    if (!place(r, line, &line->in.mem)) return false;
+    for (uint32_t n = 1; n < values; n++) {
+        if (!punct(r, ',')) return false;
+        if (also && n <= 2 ? !place(r, line, &line->in.also[n - 1]) : !more(r, line)) return false;
+    }
     if (r->t.starts_line) return true; /* an if there is a branch */
     if (accept(r, "if") && (!more(r, line) || (accept(r, "else") && !more(r, line)))) return false;
     return true;
@@ -243,7 +249,7 @@ static bool body_of(Reader *r, Line *line, const AuKOpInfo *info)
         return name(r, &in->text);
     }
     if (info->flags & AU_KF_MEM) {
-        if (!access(r, line, info->count)) return false;
+        if (!access(r, line, info->count, info->flags & AU_KF_ALSO)) return false;
     } else if (info->most) {
         do
             if (!more(r, line)) return false;

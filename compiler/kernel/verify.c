@@ -218,6 +218,50 @@ static void check_dot2(Verifier *v, uint32_t i)
         wrong(v, AU_E0804, i, "the pairs must be of one type");
 }
 
+/* A memory of the product: space, elements, and where its index is known, that all rows are inside. */
+static void check_matrix(Verifier *v, uint32_t i, uint32_t n, AuMem mem, AuSpace space,
+                         AuScalar scalar, int64_t last)
+{
+    const AuInstr *in = &v->k->instrs[i], *at = kernel_at(v->k, kernel_operand(v->k, in, n));
+    const AuMemory *m = &v->k->mems[mem.i];
+    wants(v, i, n, INT, 1, "an index, i32 or i64");
+    if (v->lanes.kind[kernel_operand(v->k, in, n).i] != AU_UNIFORM)
+        wrong(v, AU_E0806, i, "the place in @%s must be the same in all lanes", m->name);
+    if (m->space != space || m->scalar != scalar)
+        wrong(v, AU_E0807, i, "@%s must be %s memory of %s", m->name,
+              space == AU_LANE ? "lane" : "exec", kernel_scalar_name(scalar));
+    else if (at->op == AU_K_CONST && (at->imm < 0 || at->imm + last >= (int64_t)m->count))
+        wrong(v, AU_E0808, i, "@%s has %u elements", m->name, m->count);
+}
+
+static void check_matmul(Verifier *v, uint32_t i)
+{
+    const AuInstr *in = &v->k->instrs[i];
+    for (uint32_t n = 3; n < in->count; n++)
+        if (!wants(v, i, n, n == 9 ? I1 : I32, 1, n == 9 ? "i1" : "i32")) return;
+    for (uint32_t n = 3; n < in->count; n++)
+        if (kernel_at(v->k, kernel_operand(v->k, in, n))->op != AU_K_CONST) {
+            wrong(v, AU_E0808, i, "operand %u must be a constant", n + 1);
+            return;
+        }
+    const AuMatmul x = kernel_matmul_of(v->k, in);
+    if ((x.rows != 16 && x.rows != 32) || (x.vectors != 1 && x.vectors != 2) || x.depth < 32 ||
+        x.depth % 32 || x.depth > AU_MOST_DEPTH) {
+        wrong(v, AU_E0808, i,
+              "there are 16 or 32 rows, 1 or 2 vectors, 32 to %d deep in steps of 32",
+              AU_MOST_DEPTH);
+        return;
+    }
+    if (x.c_stride < x.vectors || x.a_stride < x.depth || x.b_stride < x.vectors) {
+        wrong(v, AU_E0808, i, "rows overlap");
+        return;
+    }
+    const int64_t rows = x.rows - 1, pairs = x.depth / 2 - 1;
+    check_matrix(v, i, 0, x.c, AU_LANE, AU_F32, rows * x.c_stride + x.vectors - 1);
+    check_matrix(v, i, 1, x.a, AU_EXEC, AU_BF16, rows * x.a_stride + x.depth - 1);
+    check_matrix(v, i, 2, x.b, AU_LANE, AU_I32, pairs * x.b_stride + x.vectors - 1);
+}
+
 static void check_barrier(Verifier *v, uint32_t i)
 {
     range(v, i, 0, 1);
@@ -254,6 +298,7 @@ static void check_core(Verifier *v, uint32_t i)
     case AU_K_VEC: check_vec(v, i); break;
     case AU_K_ELEMENT: range(v, i, 0, (int64_t)type_at(v, in, 0).width - 1); break;
     case AU_K_DOT2: check_dot2(v, i); break;
+    case AU_K_MATMUL: check_matmul(v, i); break;
     case AU_K_SHUFFLE_XOR:
     case AU_K_SHUFFLE:
     case AU_K_ANY: check_lanes(v, i); break;
@@ -315,6 +360,8 @@ static bool is_tree(const AuKernel *k, uint8_t *met, uint32_t first, uint32_t de
             if (kernel_operand(k, in, n).i >= k->instr_count) return false;
         if (kernel_op_info(in->op)->flags & AU_KF_MEM && (!in->mem.i || in->mem.i >= k->mem_count))
             return false;
+        for (uint32_t n = 0; n < 2 && kernel_op_info(in->op)->flags & AU_KF_ALSO; n++)
+            if (!in->also[n].i || in->also[n].i >= k->mem_count) return false;
         if (!is_tree(k, met, in->body, depth + 1) || !is_tree(k, met, in->other, depth + 1))
             return false;
     }

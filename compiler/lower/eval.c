@@ -192,7 +192,9 @@ static AuVal read_var(AuLower *l, const AuTileVar *var, const AuPoint *p)
     switch (held->as) {
     case HELD_VALUE: return held->value;
     case HELD_CELL: return kernel_load(l->k, held->mem, kernel_i32(l->k, 0), 1, none, none);
-    case HELD_ARRAY: return kernel_load(l->k, held->mem, lower_register(l, var->type, p), 1, none, none);
+    case HELD_ARRAY:
+        if (held->pair_axis) break; /* only products read those */
+        return kernel_load(l->k, held->mem, lower_register(l, var->type, p), 1, none, none);
     case HELD_FORMULA: return lower_eval(l, held->formula, p);
     case HELD_NOT: break;
     }
@@ -272,6 +274,8 @@ static AuVal reduction(AuLower *l, const AuTileExpr *e, const AuPoint *p)
     return kernel_f32(l->k, 0);
 }
 
+static AuVal rounded(AuLower *l, AuVal v, AuScalar to) { return scalar_of(l, v) == to ? v : lower_as(l, lower_as(l, v, AU_F32), to); }
+
 AuVal lower_eval(AuLower *l, const AuTileExpr *e, const AuPoint *p)
 {
     AuKernel *k = l->k;
@@ -284,8 +288,8 @@ AuVal lower_eval(AuLower *l, const AuTileExpr *e, const AuPoint *p)
     case TILE_X_AND: case TILE_X_OR: case TILE_X_NOT: return logic(l, e, p);
     case TILE_X_WHERE: return where(l, e, p);
     case TILE_X_TO_F32: return lower_as(l, lower_eval(l, e->args.at[0], p), AU_F32);
-    case TILE_X_TO_F16: return lower_as(l, lower_as(l, lower_eval(l, e->args.at[0], p), AU_F32), AU_F16);
-    case TILE_X_TO_BF16: return lower_as(l, lower_as(l, lower_eval(l, e->args.at[0], p), AU_F32), AU_BF16);
+    case TILE_X_TO_F16: return rounded(l, lower_eval(l, e->args.at[0], p), AU_F16);
+    case TILE_X_TO_BF16: return rounded(l, lower_eval(l, e->args.at[0], p), AU_BF16);
     case TILE_X_TO_I32: return lower_as(l, arithmetic(l, lower_eval(l, e->args.at[0], p)), AU_I32);
     case TILE_X_TO_BOOL: return lower_as(l, lower_eval(l, e->args.at[0], p), AU_I1);
     case TILE_X_FILL: return lower_as(l, lower_eval(l, e->args.at[1], p), AU_F32);

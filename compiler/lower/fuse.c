@@ -5,6 +5,7 @@
  *      space share a loop; an item that needs a finished reduction, or elements of another space, comes a level later. Items
  *      without long axes stand before the loop of their level. Softmax's row maximum and its sum of weights so make two
  *      loops, and whatever else the attention computes for a pair rides in them.
+ * Operands of matrix units are stored in pairs of neighbours: their loop goes by two, and the second of a pair stores both.
  * Stored are only values that someone reads outside of their loop.
  * Method: one pass in program order computes levels from the items that define what an item reads (flow), and from those that read
  *      or define what it defines (anti and output dependences), so that arrays need no renaming. */
@@ -12,7 +13,7 @@
 
 #include <math.h>
 
-enum { MOST_ITEMS = 64, MOST_REDUCTIONS = 8 };
+enum { MOST_ITEMS = 64, MOST_REDUCTIONS = 8, MOST_PENDING = 64 };
 
 typedef struct Item {
     const AuTileVar *var;         /* what it defines, or NULL: */
@@ -23,6 +24,8 @@ typedef struct Item {
     uint32_t level;
     AuMem mem;           /* of a reduction: accumulators */
     AuTileType row_type; /* of a reduction: type of its result */
+    AuVal first[MOST_PENDING]; /* of pairs whose second element is still to come, the oldest from [taken] on */
+    uint32_t first_count, taken;
 } Item;
 
 typedef struct Run {
@@ -136,7 +139,7 @@ static void decide_stores(Run *run)
         Item *item = &run->items[n];
         if (!item->var) continue;
         const AuHeld *held = lower_held(run->l, item->var);
-        item->stored = held->uses > reads_in_run(run->l, item->var) || held->defs > 1;
+        item->stored = held->pair_axis || held->uses > reads_in_run(run->l, item->var) || held->defs > 1;
         for (uint32_t m = 0; m < run->count && !item->stored; m++) {
             const Item *reader = &run->items[m];
             const bool same_loop = reader->level == item->level && reader->looped == item->looped &&
@@ -162,11 +165,35 @@ typedef struct Group {
     uint32_t count;
 } Group;
 
+static const char *pair_axis_of(AuLower *l, const Item *item) { return item->var ? lower_held(l, item->var)->pair_axis : NULL; }
+
+/* Points come in the same order for the first and for the second elements of pairs. */
+static void store_in_pairs(AuLower *l, Item *item, AuVal value, const AuPoint *p, const char *axis)
+{
+    const AuVal none = {0};
+    int32_t which = 0;
+    for (uint32_t n = 0; n < p->count; n++)
+        if (p->at[n].axis == axis) which = p->at[n].within;
+    if (which == 0 && item->first_count < MOST_PENDING) item->first[item->first_count++] = value;
+    else if (which == 1 && item->taken < item->first_count)
+        kernel_store(l->k, lower_var_array(l, item->var), lower_pair_register(l, item->var->type, p, axis),
+                     lower_pair(l, item->first[item->taken++], value), none);
+    else lower_refuse(l, "pairs along axis %s of %s", axis, item->var->name);
+}
+
+static void store_point(AuLower *l, Item *item, AuVal value, const AuPoint *p)
+{
+    const AuVal none = {0};
+    const char *pairs = pair_axis_of(l, item);
+    if (pairs) store_in_pairs(l, item, value, p, pairs);
+    else kernel_store(l->k, lower_var_array(l, item->var), lower_register(l, item->var->type, p), value, none);
+}
+
 /* All items of one loop at one point. */
 static void group_point(AuLower *l, const AuPoint *p, void *user)
 {
     Group *g = user;
-    AuVal values[MOST_ITEMS], none = {0};
+    AuVal values[MOST_ITEMS];
     const uint32_t known_before = l->known_count;
     for (uint32_t n = 0; n < g->count; n++) {
         Item *item = g->items[n];
@@ -180,8 +207,7 @@ static void group_point(AuLower *l, const AuPoint *p, void *user)
     l->known_count = known_before;
     /* Stored last, so that a variable may take the array of one that is read here for the last time. */
     for (uint32_t n = 0; n < g->count; n++) {
-        const Item *item = g->items[n];
-        if (item->var && item->stored) kernel_store(l->k, lower_var_array(l, item->var), lower_register(l, item->var->type, p), values[n], none);
+        if (g->items[n]->var && g->items[n]->stored) store_point(l, g->items[n], values[n], p);
     }
 }
 
@@ -264,7 +290,11 @@ static void emit_group(AuLower *l, Group *g)
 {
     reuse_arrays(g);
     start_reductions(l, g);
-    const AuSpaces all = union_of(g);
+    AuSpaces all = union_of(g);
+    for (uint32_t n = 0; n < g->count; n++) {
+        g->items[n]->first_count = g->items[n]->taken = 0;
+        if (pair_axis_of(l, g->items[n])) lower_by_pairs(&all, pair_axis_of(l, g->items[n]));
+    }
     lower_each(l, &all, group_point, g);
 }
 

@@ -21,6 +21,7 @@ typedef struct AuHeld {
     uint32_t defs, uses; /* statements that assign it, expressions that read it, in the whole role */
     bool restarted;      /* its first definition is a product that does not add: nothing of it outlives a step of a loop */
     bool taken;          /* another variable lives in its array by now */
+    const char *pair_axis; /* operand B of a matrix unit: an i32 holds two bf16, neighbours along this axis; NULL: plain */
 } AuHeld;
 
 /* Where along an axis an element is: its index, and for fragments the register that holds it. */
@@ -28,7 +29,7 @@ typedef struct AuCoord {
     const char *axis;
     AuVal index; /* i32 */
     AuVal reg;   /* i32, uniform; none: not of a fragment. Of an axis in groups: the group; */
-    int32_t within; /* and which register of the group */
+    int32_t within; /* and which register of the group. Of an axis in steps: which of the step */
 } AuCoord;
 typedef struct AuPoint {
     AuCoord at[6];
@@ -116,6 +117,12 @@ void lower_each(AuLower *l, const AuSpaces *spaces, AuPointFn body, void *user);
 bool lower_is_grouped(const AuLower *l, const AuTileAxis *axis);
 /* The number of the register that holds the point's element of a fragment of this type. */
 AuVal lower_register(AuLower *l, const AuTileType *type, const AuPoint *p);
+/* The same where the elements of two registers along [pair_axis] share one. */
+AuVal lower_pair_register(AuLower *l, const AuTileType *type, const AuPoint *p, const char *pair_axis);
+/* Loops go by two along the axis: both elements of a pair in one turn, the even one first. */
+void lower_by_pairs(AuSpaces *spaces, const char *pair_axis);
+/* Two bf16 as an i32, the first in the low half. */
+AuVal lower_pair(AuLower *l, AuVal low, AuVal high);
 uint32_t lower_registers(const AuTileType *type);
 AuMem lower_array(AuLower *l, const char *name, AuScalar scalar, uint32_t count);
 /* The variable's array, made at its first use. */

@@ -65,6 +65,7 @@ static void count_statement(AuLower *l, const AuTileStmt *s)
         count_uses(l, s->product.a), count_uses(l, s->product.b);
         if (!s->product.add && lower_held(l, s->var)->defs == 1) lower_held(l, s->var)->restarted = true;
         if (s->product.add) lower_held(l, s->var)->uses++;
+        if (s->product.atom->k > 2 && s->product.b->var) lower_held(l, s->product.b->var)->pair_axis = s->product.contracted;
         break;
     case TILE_S_FOR: count_uses(l, s->loop.low), count_uses(l, s->loop.high), count_statements(l, &s->loop.body); break;
     case TILE_S_IF: count_uses(l, s->branch.test), count_statements(l, &s->branch.then), count_statements(l, &s->branch.other); break;

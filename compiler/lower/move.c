@@ -49,6 +49,7 @@ static void load_point(AuLower *l, const AuPoint *p, void *user)
 
 void lower_load(AuLower *l, const AuTileStmt *s)
 {
+    if (lower_held(l, s->var)->pair_axis) { lower_refuse(l, "a load of pairs"); return; }
     const Move m = {.s = s, .ref = s->load.source, .var = s->var};
     const AuSpaces spaces = s->var->type->count ? lower_spaces(l, s->var->type) : (AuSpaces){.count = 0};
     lower_each(l, &spaces, load_point, (void *)&m);

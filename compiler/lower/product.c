@@ -1,4 +1,4 @@
-/* product.c - C[m, n] (+)= A[m, k] B[k, n] by multiply-adds: A from memory, one number for all lanes; B and C in arrays of the
+/* product.c - C[m, n] (+)= A[m, k] B[k, n] by matrix units, if the atom is one (matrix_product), else by multiply-adds: A from memory, one number for all lanes; B and C in arrays of the
  * lane, n along the lanes. A block of rows and columns of C stays in registers while k runs; all rows pass by one panel of
  * columns of B, which stays in the first cache:
  *
@@ -109,11 +109,50 @@ static bool prepare(AuLower *l, Product *x)
     return true;
 }
 
+/* Is the axis that k runs along the last of A's memory, so that a row of A lies as it is multiplied? */
+static bool has_rows(AuLower *l, const Product *x)
+{
+    const AuTileType *type = &x->a->memory->type;
+    return type->count == 2 && type->axes[1].name == x->k_axis && x->a->memory->space == TILE_PRIVATE_MEMORY && !lower_place(l, x->a->memory)->pair_axis;
+}
+
+/* Blocks of two by two tiles: rows of 16, and 16 columns along the lanes. */
+static void matrix_block(AuLower *l, const Product *x, AuVal first_row, int32_t rows, AuVal column, int32_t c)
+{
+    const AuVal zero = kernel_i32(l->k, 0);
+    const AuPoint a = {.at = {{.axis = x->m_axis, .index = first_row}, {.axis = x->k_axis, .index = zero}}, .count = 2};
+    const AuVal j = x->grouped ? column : kernel_i32(l->k, c);
+    const AuPoint b = {.at = {{x->k_axis, zero, zero, 0}, {x->n_axis, zero, j, c}}, .count = 2};
+    kernel_matmul(l->k, &(AuMatmul){
+        .c = lower_var_array(l, x->c), .c_at = register_at(l, x, x->c_type, x->m_axis, first_row, column, c), .c_stride = x->columns,
+        .a = lower_place(l, x->a->memory)->mem, .a_at = lower_address(l, x->a, &a, OUTSIDE_CLAMPED, NULL, false), .a_stride = x->a->memory->type.axes[1].size,
+        .b = lower_var_array(l, x->b), .b_at = lower_pair_register(l, x->b_type, &b, x->k_axis), .b_stride = x->columns,
+        .rows = rows, .vectors = x->columns - c < 2 ? 1 : 2, .depth = x->depth, .add = x->s->product.add});
+}
+
+static void matrix_product(AuLower *l, const Product *x)
+{
+    enum { ROWS = 32 };
+    AuKernel *k = l->k;
+    const int32_t whole = x->rows / ROWS * ROWS, groups = x->wide / x->columns;
+    if (!has_rows(l, x) || x->c_type->axes[0].name != x->m_axis || x->b_type->axes[0].name != x->k_axis || (groups > 1 && !x->grouped)) {
+        lower_refuse(l, "a matrix product with this layout");
+        return;
+    }
+    const AuVal column = kernel_for(k, kernel_i32(k, 0), kernel_i32(k, groups), 1, AU_UNROLL_NEVER);
+    const AuVal first = kernel_for(k, kernel_i32(k, 0), kernel_i32(k, whole), ROWS, AU_UNROLL_NEVER);
+    for (int32_t c = 0; c < x->columns; c += 2) matrix_block(l, x, first, ROWS, column, c);
+    kernel_end(k);
+    for (int32_t c = 0; c < x->columns && whole < x->rows; c += 2) matrix_block(l, x, kernel_i32(k, whole), x->rows - whole, column, c);
+    kernel_end(k);
+}
+
 void lower_product(AuLower *l, const AuTileStmt *s)
 {
     AuKernel *k = l->k;
     Product x = {.s = s};
     if (!prepare(l, &x)) return;
+    if (s->product.atom->k > 2) { matrix_product(l, &x); return; }
     const int32_t rows = l->how->product_rows < x.rows ? l->how->product_rows : x.rows, whole = x.rows / rows * rows;
     x.block = lower_array(l, "block", AU_F32, (uint32_t)(rows * x.columns));
     const AuVal column = kernel_for(k, kernel_i32(k, 0), kernel_i32(k, x.wide / x.columns), 1, AU_UNROLL_NEVER);

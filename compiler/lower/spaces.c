@@ -95,6 +95,8 @@ static void enumerate(AuLower *l, Walk *w, uint32_t n)
             c.within = r;
             offset = kernel_op2(k, AU_K_ADD, kernel_op2(k, AU_K_MUL, kernel_op2(k, AU_K_MUL, c.reg, kernel_i32(k, s->step)), apart), offset);
         } else if (s->looped) {
+            if (s->step > 1) c.reg = kernel_op2(k, AU_K_ADD, kernel_op2(k, AU_K_MUL, c.reg, kernel_i32(k, s->step)), kernel_i32(k, r));
+            c.within = r;
             offset = kernel_op2(k, AU_K_MUL, c.reg, apart);
         }
         c.index = kernel_op2(k, AU_K_ADD, base, offset);
@@ -119,7 +121,9 @@ void lower_each(AuLower *l, const AuSpaces *spaces, AuPointFn body, void *user)
     while (open--) kernel_end(l->k);
 }
 
-AuVal lower_register(AuLower *l, const AuTileType *type, const AuPoint *p)
+AuVal lower_register(AuLower *l, const AuTileType *type, const AuPoint *p) { return lower_pair_register(l, type, p, NULL); }
+
+AuVal lower_pair_register(AuLower *l, const AuTileType *type, const AuPoint *p, const char *pair_axis)
 {
     AuKernel *k = l->k;
     AuVal outer = kernel_i32(k, 0), inner = kernel_i32(k, 0);
@@ -130,14 +134,16 @@ AuVal lower_register(AuLower *l, const AuTileType *type, const AuPoint *p)
         for (uint32_t i = 0; i < p->count; i++)
             if (p->at[i].axis == axis->name) c = &p->at[i];
         if (!c || !c->reg.i) { lower_refuse(l, "axis %s of a fragment has no register here", axis->name); return outer; }
-        const int32_t regs = tile_axis_registers(axis->places);
+        const bool pairs = axis->name == pair_axis;
+        const int32_t regs = tile_axis_registers(axis->places) / (pairs ? 2 : 1);
         if (lower_is_grouped(l, axis)) {
             outer = c->reg;
             group = l->how->product_columns;
             within = c->within;
             continue;
         }
-        inner = kernel_op2(k, AU_K_ADD, kernel_op2(k, AU_K_MUL, inner, kernel_i32(k, regs)), c->reg);
+        inner = kernel_op2(k, AU_K_ADD, kernel_op2(k, AU_K_MUL, inner, kernel_i32(k, regs)),
+                           pairs ? kernel_op2(k, AU_K_SHR, c->reg, kernel_i32(k, 1)) : c->reg);
         others *= regs;
     }
     if (group == 1) return inner;
@@ -152,6 +158,20 @@ uint32_t lower_registers(const AuTileType *type)
     return count;
 }
 
+void lower_by_pairs(AuSpaces *spaces, const char *pair_axis)
+{
+    for (uint32_t n = 0; n < spaces->count; n++)
+        if (spaces->at[n].axis->name == pair_axis && spaces->at[n].looped) spaces->at[n].step = 2;
+}
+
+AuVal lower_pair(AuLower *l, AuVal low, AuVal high)
+{
+    AuKernel *k = l->k;
+    const AuVal bits = kernel_bitcast(k, lower_as(l, low, AU_F32), AU_I32), shift = kernel_i32(k, 16);
+    const AuVal first = kernel_op2(k, AU_K_AND, kernel_op2(k, AU_K_SHR, bits, shift), kernel_i32(k, 0xffff));
+    return kernel_op2(k, AU_K_OR, kernel_bitcast(k, lower_as(l, high, AU_F32), AU_I32), first);
+}
+
 AuMem lower_array(AuLower *l, const char *name, AuScalar scalar, uint32_t count)
 {
     return kernel_memory(l->k, (AuMemory){.name = name, .space = AU_LANE, .scalar = scalar, .count = count, .span = l->span});
@@ -162,6 +182,7 @@ AuMem lower_var_array(AuLower *l, const AuTileVar *var)
     AuHeld *held = lower_held(l, var);
     if (held->as == HELD_ARRAY || held->as == HELD_CELL) return held->mem;
     held->as = var->type->count ? HELD_ARRAY : HELD_CELL;
-    held->mem = lower_array(l, var->name, lower_scalar(var->type->elem), var->type->count ? lower_registers(var->type) : 1);
+    const uint32_t count = var->type->count ? lower_registers(var->type) : 1;
+    held->mem = held->pair_axis ? lower_array(l, var->name, AU_I32, count / 2) : lower_array(l, var->name, lower_scalar(var->type->elem), count);
     return held->mem;
 }

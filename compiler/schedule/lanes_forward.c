@@ -65,17 +65,17 @@ static const char *dot_view(Lanes *x, uint32_t n, bool key_side, const char *row
     return au_text_str(&text);
 }
 
-static int32_t dot_width(Lanes *x, uint32_t n)
+static int32_t dot_width(const AuProblem *p, uint32_t n)
 {
-    AuAttn *a = x->p->attn;
-    const AuTensor *t = &a->tensors[attn_at(a, x->p->hooks->dots[n])->integer];
-    return (int32_t)hooks_expr(x->p->hooks, a, t->axes[t->rank - 1])->integer;
+    AuAttn *a = p->attn;
+    const AuTensor *t = &a->tensors[attn_at(a, p->hooks->dots[n])->integer];
+    return (int32_t)hooks_expr(p->hooks, a, t->axes[t->rank - 1])->integer;
 }
 
 static void dot_memories(Lanes *x)
 {
     for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) {
-        const char *type = tile_text(x->t, "%s[kv:%d, p%u:%d]", x->held, x->shape->key_tile, n, dot_width(x, n));
+        const char *type = tile_text(x->t, "%s[kv:%d, p%u:%d]", x->held, x->shape->key_tile, n, dot_width(x->p, n));
         if (is_shared(x)) tile_shared(x->t, tile_text(x->t, "K%u", n), "%s", type);
         else tile_private(x->t, tile_text(x->t, "K%u", n), "%s", type);
     }
@@ -87,7 +87,7 @@ static void dot_queries(Lanes *x)
     for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) {
         const char *elem = lanes_elem(x, (uint32_t)attn_at(x->p->attn, x->p->hooks->dots[n])->integer);
         const char *span = tile_text(t, "%s +: %d", first_row(x), x->rows);
-        tile_frag(t, tile_text(t, "raw%u", n), "%s[p%u:%d, q:%d] @ %s.B", elem, n, dot_width(x, n), x->rows, x->atom->name);
+        tile_frag(t, tile_text(t, "raw%u", n), "%s[p%u:%d, q:%d] @ %s.B", elem, n, dot_width(x->p, n), x->rows, x->atom->name);
         tile_load(t, tile_text(t, "raw%u", n), "%s pad 0", tile_text(t, dot_view(x, n, false, "q"), span));
         tile_set(t, tile_text(t, "query%u", n), "%s(raw%u)", x->held, n);
         tile_frag(t, tile_text(t, "dot%u", n), "f32[kv:%d, q:%d] @ %s.C", x->shape->key_tile, x->rows, x->atom->name);
@@ -108,11 +108,11 @@ static void head(Lanes *x)
     AuTileBuild *t = x->t;
     AuAttn *a = x->p->attn;
     const AuHooks *h = x->p->hooks;
-    const char *s = lanes_axis(x, 0, 2), *heads = lanes_axis(x, 0, 1), *batch = lanes_axis(x, 0, 0), *last = lanes_axis(x, 1, 2);
+    const char *s = lanes_axis(x, 0, 2), *heads = lanes_axis(x, 0, 1), *batch = lanes_axis(x, 0, 0);
     tile_kernel(t, "forward");
     lanes_arguments(x);
-    if (h->has_k_mod) tile_arg(t, "k_changed", TILE_IN, "%s[b:%s, h:%s, kv:%s, d:%d]", x->operand, batch, lanes_axis(x, 1, 1), last, x->p->d);
-    if (h->has_v_mod) tile_arg(t, "v_changed", TILE_IN, "%s[b:%s, h:%s, kv:%s, e:%d]", x->operand, batch, lanes_axis(x, 2, 1), last, x->p->e);
+    if (lanes_changed_type(x, 1)) tile_arg(t, "k_changed", TILE_IN, "%s", lanes_changed_type(x, 1));
+    if (lanes_changed_type(x, 2)) tile_arg(t, "v_changed", TILE_IN, "%s", lanes_changed_type(x, 2));
     if (h->needs_lists)
         for (uint32_t n = 0; n < 4; n++)
             tile_arg(t, (const char *const[]){"partial_count", "partial_index", "full_count", "full_index"}[n], TILE_IN, "%s", lanes_list_type(x, n % 2 == 0));
@@ -145,7 +145,8 @@ static void memories(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const char *k = tile_text(t, "%s[kv:%d, d:%d]", x->held, x->shape->key_tile, x->p->d);
-    const char *v = tile_text(t, "%s[kv:%d, e:%d]", x->held, x->shape->key_tile, x->p->e);
+    const char *v = tile_text(t, x->values_in_rows ? "%s[e:%d, kv:%d]" : "%s[kv:%d, e:%d]", x->held, x->values_in_rows ? x->p->e : x->shape->key_tile,
+                              x->values_in_rows ? x->shape->key_tile : x->p->e);
     if (is_shared(x)) {
         tile_shared(t, "K", "%s", k);
         if (x->own_v) tile_shared(t, "V", "%s", v);
@@ -164,7 +165,7 @@ static void load_query(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const AuHooks *h = x->p->hooks;
-    const bool as_is = !h->has_q_mod && strcmp(x->held, x->operand) == 0;
+    const bool as_is = !h->has_q_mod && strcmp(x->held, x->operand) == 0 && x->atom->k <= 2;
     const char *loaded = as_is ? "query" : "raw";
     tile_frag(t, loaded, "%s[d:%d, q:%d] @ %s.B", x->operand, x->p->d, x->rows, x->atom->name);
     tile_set(t, "i", "%s + iota(q:%d)", first_row(x), x->rows);
@@ -196,7 +197,7 @@ static void step(Lanes *x)
     AuAttn *a = x->p->attn;
     const AuHooks *h = x->p->hooks;
     copy_tile(x, h->has_k_mod ? "k_changed[b, hk, %s, :]" : "k[b, hk, %s, :]", "K");
-    if (x->own_v) copy_tile(x, h->has_v_mod ? "v_changed[b, hv, %s, :]" : "v[b, hv, %s, :]", "V");
+    if (x->own_v) copy_tile(x, x->values_in_rows ? "v_changed[b, hv, :, %s]" : h->has_v_mod ? "v_changed[b, hv, %s, :]" : "v[b, hv, %s, :]", "V");
     for (uint32_t n = 0; n < h->dot_count; n++) copy_tile(x, dot_view(x, n, true, "kv"), tile_text(t, "K%u", n));
     if (is_shared(x)) tile_sync(t, "all");
     scores(x);
@@ -247,6 +248,16 @@ static void forward_kernel(Lanes *x)
     tile_end(t);
 }
 
+/* Widths that are no multiples of a matrix unit's, and values that are parts of keys, go by multiply-adds of f32. */
+static const AuTileAtom *best_atom(const AuProblem *p, AuTileExecutor on)
+{
+    const AuTileAtom *atom = tile_best_atom(p->caps, p->operand, on);
+    if (!atom || atom->k <= 2) return atom;
+    bool fits = p->d % atom->k == 0 && p->e % atom->m == 0 && !p->attn->v_in_k;
+    for (uint32_t n = 0; n < p->hooks->dot_count; n++) fits = fits && dot_width(p, n) % atom->k == 0;
+    return fits ? atom : tile_best_atom(p->caps, TILE_F32, on);
+}
+
 AuSchedule *schedule_lanes_forward(AuArena *arena, AuDiags *diags, const AuProblem *p, const AuShape *shape)
 {
     AuSchedule *out = AU_NEW(arena, AuSchedule);
@@ -259,15 +270,16 @@ AuSchedule *schedule_lanes_forward(AuArena *arena, AuDiags *diags, const AuProbl
     x.rows = p->caps->lanes * shape->query_registers;
     x.block = x.rows * shape->executors;
     x.operand = tile_elem(p->operand)->name;
-    x.atom = tile_best_atom(p->caps, p->operand, lanes_executor(&x));
-    x.held = x.atom && x.atom->k == 2 ? x.operand : "f32";
+    x.atom = best_atom(p, lanes_executor(&x));
+    x.held = x.atom && x.atom->k > 1 ? x.operand : "f32";
+    x.values_in_rows = x.atom && x.atom->k > 2;
     if (!x.atom) {
         au_error(diags, AU_E0811, p->attn->span, "%s has no multiply-add of %s for this schedule", p->caps->name, x.operand);
         return NULL;
     }
     if (p->hooks->needs_lists) tile_layout(x.t, "along_lanes", tile_text(x.t, "lane:%d@1", p->caps->lanes), NULL);
-    if (p->hooks->has_k_mod) lanes_rows_kernel(&x, "k", 1, "d", p->d);
-    if (p->hooks->has_v_mod) lanes_rows_kernel(&x, "v", 2, "e", p->e);
+    lanes_rows_kernel(&x, 1);
+    lanes_rows_kernel(&x, 2);
     if (p->hooks->needs_lists) lanes_list_kernels(&x);
     forward_kernel(&x);
     out->written = tile_built(x.t);
@@ -282,10 +294,7 @@ AuSchedule *schedule_lanes_forward(AuArena *arena, AuDiags *diags, const AuProbl
 static int32_t memory_of_a_key(const AuProblem *p)
 {
     int32_t numbers = p->d + (p->attn->v_in_k ? 0 : p->e);
-    for (uint32_t n = 0; n < p->hooks->dot_count; n++) {
-        const AuTensor *t = &p->attn->tensors[attn_at(p->attn, p->hooks->dots[n])->integer];
-        numbers += (int32_t)hooks_expr(p->hooks, p->attn, t->axes[t->rank - 1])->integer;
-    }
+    for (uint32_t n = 0; n < p->hooks->dot_count; n++) numbers += dot_width(p, n);
     return numbers;
 }
 

@@ -1,5 +1,5 @@
 /* lanes_rows.c - arguments of the lanes schedule's kernels, and the kernel that changes rows of keys or values once for all
- * queries. A lane holds a row; reductions over its channels (norms) run in registers. */
+ * queries, or transposes values for matrix units. A lane holds a row; reductions over its channels (norms) run in registers. */
 #include "lanes.h"
 
 const char *lanes_tensor(Lanes *x, uint32_t n)
@@ -69,22 +69,39 @@ void lanes_key_bounds(Lanes *x)
     tile_let(x->t, "n_low, f_low, f_high, n_high", "key_tiles(k_low, k_high, k_full_low, k_full_high, %s, %d)", last, x->shape->key_tile);
 }
 
-void lanes_rows_kernel(Lanes *x, const char *tensor, uint32_t n, const char *axis, int32_t width)
+static bool is_changed(const Lanes *x, uint32_t n) { return n == 1 ? x->p->hooks->has_k_mod : x->p->hooks->has_v_mod; }
+
+const char *lanes_changed_type(Lanes *x, uint32_t n)
 {
+    const bool transposed = n == 2 && x->values_in_rows;
+    if (!is_changed(x, n) && !transposed) return NULL;
+    const char *batch = lanes_axis(x, n, 0), *heads = lanes_axis(x, n, 1), *length = lanes_axis(x, n, 2);
+    if (transposed) return tile_text(x->t, "%s[b:%s, h:%s, e:%d, kv:%s]", x->operand, batch, heads, x->p->e, length);
+    return tile_text(x->t, "%s[b:%s, h:%s, kv:%s, %s:%d]", x->operand, batch, heads, length, n == 1 ? "d" : "e", n == 1 ? x->p->d : x->p->e);
+}
+
+void lanes_rows_kernel(Lanes *x, uint32_t n)
+{
+    if (!lanes_changed_type(x, n)) return;
     AuTileBuild *t = x->t;
-    const int32_t lanes = x->p->caps->lanes;
+    const int32_t lanes = x->p->caps->lanes, width = n == 1 ? x->p->d : x->p->e;
+    const char *tensor = n == 1 ? "k" : "v", *axis = n == 1 ? "d" : "e";
     const char *changed = tile_text(t, "%s_changed", tensor), *heads = lanes_axis(x, n, 1), *length = lanes_axis(x, n, 2);
     tile_kernel(t, tile_text(t, "%s_rows", tensor));
     lanes_arguments(x);
-    tile_arg(t, changed, TILE_OUT, "%s[b:%s, h:%s, kv:%s, %s:%d]", x->operand, lanes_axis(x, n, 0), heads, length, axis, width);
+    tile_arg(t, changed, TILE_OUT, "%s", lanes_changed_type(x, n));
     tile_grid(t, "nb: cdiv(%s, %d), h: %s, b: %s", length, lanes, heads, lanes_axis(x, n, 0));
     tile_role(t, "core", 0, lanes_executor(x), 0);
     tile_frag(t, "raw", "%s[%s:%d, kv:%d] @ %s.C", x->operand, axis, width, lanes, tile_best_atom(x->p->caps, TILE_F32, lanes_executor(x))->name);
-    tile_set(t, "j", "nb * %d + iota(kv:%d)", lanes, lanes);
-    tile_set(t, "c", "iota(%s:%d)", axis, width);
     tile_load(t, "raw", "%s[b, h, nb * %d +: %d, :] pad 0", tensor, lanes, lanes);
-    tile_set(t, "out", "%s_mod(f32(raw), b, h, 0, j, c)", tensor);
-    tile_store(t, "%s(out) -> %s[b, h, nb * %d +: %d, :] clip", x->operand, changed, lanes, lanes);
+    if (is_changed(x, n)) {
+        tile_set(t, "j", "nb * %d + iota(kv:%d)", lanes, lanes);
+        tile_set(t, "c", "iota(%s:%d)", axis, width);
+        tile_set(t, "out", "%s_mod(f32(raw), b, h, 0, j, c)", tensor);
+    }
+    const char *rows = tile_text(t, "nb * %d +: %d", lanes, lanes);
+    const char *view = tile_text(t, n == 2 && x->values_in_rows ? "[b, h, :, %s]" : "[b, h, %s, :]", rows);
+    tile_store(t, is_changed(x, n) ? "%s(out) -> %s%s clip" : "%s(raw) -> %s%s clip", x->operand, changed, view);
     tile_end(t);
     tile_end(t);
     lanes_region(x, changed);

@@ -3,8 +3,10 @@
 #if defined(__x86_64__)
 
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-enum { A, B, C, D };
+enum { A, B, C, D, TILES = 0x60000 /* of XCR0 */ };
 
 static uint64_t saved_state(void) /* XCR0 */
 {
@@ -14,13 +16,25 @@ static uint64_t saved_state(void) /* XCR0 */
     return low | (uint64_t)high << 32;
 }
 
+/* Linux's Documentation/arch/x86/xstate.rst: large states are for processes that have asked, once, for all their threads. */
+static bool may_use_tiles(void)
+{
+#ifdef __linux__
+    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+    return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+#else
+    return false;
+#endif
+}
+
 static bool has(uint32_t leaf, uint32_t subleaf, int where, uint32_t bit, uint64_t state)
 {
     unsigned registers[4];
     if (!__get_cpuid_count(leaf, subleaf, &registers[A], &registers[B], &registers[C],
                            &registers[D]))
         return false;
-    return (registers[where] >> bit & 1) && (saved_state() & state) == state;
+    if (!(registers[where] >> bit & 1) || (saved_state() & state) != state) return false;
+    return !(state & TILES) || may_use_tiles();
 }
 
 void rt_cpu_features(AuText *words)
