@@ -4,15 +4,19 @@
 #include <math.h>
 #include <stdlib.h>
 
-const char *golden_read(Bench *b, const char *name)
+void file_read(const char *path, AuText *text)
 {
-    const char *path = au_format(b->arena, "%s/%s", getenv("AU_GOLDEN"), name);
     FILE *file = fopen(path, "rb");
     if (!file) fail_msg("%s cannot be read", path);
-    AuText text = {.arena = b->arena};
     char part[4096];
-    for (size_t n; (n = fread(part, 1, sizeof part, file)) > 0;) au_text_bytes(&text, part, n);
+    for (size_t n; (n = fread(part, 1, sizeof part, file)) > 0;) au_text_bytes(text, part, n);
     fclose(file);
+}
+
+const char *golden_read(Bench *b, const char *name)
+{
+    AuText text = {.arena = b->arena};
+    file_read(au_format(b->arena, "%s/%s", getenv("AU_GOLDEN"), name), &text);
     return au_text_str(&text);
 }
 
@@ -234,7 +238,7 @@ void test_fill(void *data, AuScalar scalar, uint64_t count, uint32_t seed)
             ((uint16_t *)data)[n] = special ? (uint16_t)bits : kernel_to_bf16(number);
             break;
         case AU_I32: ((int32_t *)data)[n] = (int32_t)integer; break;
-        case AU_I64: ((int64_t *)data)[n] = integer * (bits & 64 ? 1 : 1 << 20); break;
+        case AU_I64: ((uint64_t *)data)[n] = (uint64_t)integer << (bits & 64 ? 0 : 20); break;
         case AU_U8: ((uint8_t *)data)[n] = (uint8_t)bits; break;
         case AU_I1:
         case AU_VOID:

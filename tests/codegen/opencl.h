@@ -9,6 +9,7 @@
 #include "kernel_test.h"
 #include "target.h"
 
+void file_read(const char *path, AuText *text);
 /* The content of tests/golden/opencl-c/[name]. */
 const char *golden_read(Bench *b, const char *name);
 /* Compares with a golden file; AU_UPDATE=1 in the environment writes it instead. */

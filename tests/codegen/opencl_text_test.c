@@ -157,8 +157,32 @@ static void text_grows_with_the_kernel(void **state)
     bench_free(&b);
 }
 
-int main(void)
+/* `opencl_text_test FILE...`: what aulec printed, one file of OpenCL C a variant, each beginning with the prelude. */
+static bool accepts_file(const char *path)
 {
+    static const char prelude[] = "// OpenCL C 1.2, generated.";
+    Bench b = bench_new();
+    AuText text = {.arena = b.arena};
+    file_read(path, &text);
+    const char *part = strstr(au_text_str(&text), prelude);
+    bool good = part != NULL;
+    while (part) {
+        const char *next = strstr(part + sizeof prelude, prelude);
+        const size_t length = next ? (size_t)(next - part) : strlen(part);
+        const char *said = clang_says(&b, au_strndup(b.arena, part, length));
+        if (*said) print_error("%s: %s", path, said);
+        good = good && !*said;
+        part = next;
+    }
+    bench_free(&b);
+    return good;
+}
+
+int main(int argc, char **argv)
+{
+    bool good = true;
+    for (int n = 1; n < argc; n++) good = accepts_file(argv[n]) && good;
+    if (argc > 1) return !good;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_is_as_recorded),
         cmocka_unit_test(clang_accepts_it),
