@@ -1,9 +1,13 @@
 #include "host.h"
 
 #include <errno.h>
+#include <sys/syscall.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
 
 /* ---- cases */
 
@@ -113,6 +117,18 @@ const AuArch *host_arch(const char *name)
     return NULL;
 }
 
+/* tdpbf16ps, and a system that lets a process have the registers. */
+static bool has_tiles(void)
+{
+#ifdef __x86_64__
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 22 & 1) && (d >> 24 & 1) &&
+           syscall(SYS_arch_prctl, 0x1023, 18) == 0;
+#else
+    return false;
+#endif
+}
+
 static bool executes(const char *arch)
 {
     if (strcmp(arch, "aarch64") == 0) return *AARCH64_RUNNER != 0;
@@ -123,6 +139,7 @@ static bool executes(const char *arch)
     if (strcmp(arch, "x86-64-v4") == 0)
         return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
     if (strcmp(arch, "x86-64-v4-bf16") == 0) return __builtin_cpu_supports("avx512bf16");
+    if (strcmp(arch, "x86-64-v4-amx") == 0) return has_tiles();
 #endif
     return false;
 }
