@@ -64,6 +64,49 @@ static void vectors_are_their_elements(void **state)
     bench_free(&b);
 }
 
+/* C[r, l] = sum over k of A[r, k] B[k, l], once begun anew and once added to; rows of C lie 2 apart, and what lies between stays. */
+static void products_of_matrices(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "kernel k lanes 2 warps 1\nmemory @a: exec bf16[640]\nmemory @b: lane i32[16]\n"
+        "memory @c: lane f32[32]\nmemory @x: global bf16 reads\nmemory @y: global i32 reads\n"
+        "memory @o: global f32 writes\narg x: pointer @x\narg y: pointer @y\narg o: pointer @o\n{\n"
+        "  %1 = lane.i32\n"
+        "  for %2 = 0 to 640 step 2 {\n    %3 = add.i32 %1, %2\n    %4 = load.bf16 @x[%3]\n"
+        "    store @a[%3], %4\n  }\n"
+        "  for %5 = 0 to 16 step 1 {\n    %6 = mul.i32 %5, 2\n    %7 = add.i32 %6, %1\n"
+        "    %8 = load.i32 @y[%7]\n    store @b[%5], %8\n  }\n"
+        "  for %9 = 0 to 32 step 1 {\n    store @c[%9], 7.0\n  }\n"
+        "  barrier #1\n"
+        "  matmul @c[1], @a[8], @b[0], 16, 1, 32, 2, 40, 1, false\n"
+        "  matmul @c[0], @a[8], @b[0], 16, 1, 32, 2, 40, 1, true\n"
+        "  %10 = block.i32 #0\n  %11 = mul.i32 %10, 64\n"
+        "  for %12 = 0 to 32 step 1 {\n    %13 = mul.i32 %12, 2\n    %14 = add.i32 %13, %1\n"
+        "    %15 = add.i32 %11, %14\n    %16 = load.f32 @c[%12]\n    store @o[%15], %16\n  }\n}\n";
+    uint16_t x[640], y[16][2][2];
+    float out[128];
+    for (int n = 0; n < 640; n++) x[n] = kernel_to_bf16((float)(n * 7 % 13 - 6));
+    for (int n = 0; n < 64; n++) (&y[0][0][0])[n] = kernel_to_bf16((float)(n * 5 % 11 - 5));
+    Bench b = bench_new();
+    AuKernel *k = bench_kernel(&b, text);
+    assert_string_equal(bench_print(&b, k), text);
+    for (int pass = 0; pass < 2; pass++) {
+        run(&b, k, (Memory[]){{x, 640, true}, {y, 32, true}, {out, 128, false}}, 1);
+        for (int r = 0; r < 16; r++)
+            for (int l = 0; l < 2; l++) {
+                float sum = 0;
+                for (int n = 0; n < 32; n++)
+                    sum +=
+                        kernel_from_bf16(x[8 + r * 40 + n]) * kernel_from_bf16(y[n / 2][l][n % 2]);
+                assert_true(out[(2 * r + 1) * 2 + l] == sum);
+                assert_true(out[2 * r * 2 + l] == 7 + sum);
+            }
+        kernel_simplify(k); /* keeps what the products read and write */
+    }
+    bench_free(&b);
+}
+
 static void masks_and_exchanges(void **state)
 {
     (void)state;
@@ -155,9 +198,8 @@ static void loops_run_both_ways(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(vectors_are_their_elements),
-        cmocka_unit_test(masks_and_exchanges),
-        cmocka_unit_test(atomics_add_up),
+        cmocka_unit_test(vectors_are_their_elements), cmocka_unit_test(products_of_matrices),
+        cmocka_unit_test(masks_and_exchanges),        cmocka_unit_test(atomics_add_up),
         cmocka_unit_test(loops_run_both_ways),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

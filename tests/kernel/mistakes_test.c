@@ -16,6 +16,17 @@ typedef struct Mistake {
     "memory @h: shared bf16[8]\n"                                                                  \
     "arg in: pointer @in\narg out: pointer @out\narg n: pointer @n\narg x: f32\narg i: i32\n{\n"
 
+/* Products of matrices: what stands before one in whose memories only the sums are not set. */
+#define MATRICES                                                                                   \
+    "kernel k lanes 4 warps 1\nmemory @c: lane f32[40]\nmemory @a: exec bf16[520]\n"               \
+    "memory @b: lane i32[16]\nmemory @h: exec f32[520]\nmemory @in: global f32 reads\n"            \
+    "memory @out: global f32 reads writes\nmemory @n: global i32 reads writes\n"                   \
+    "arg in: pointer @in\narg out: pointer @out\narg n: pointer @n\narg x: f32\narg i: i32\n{\n"
+#define FILL_A                                                                                     \
+    "%1 = const.bf16 1.0\n%2 = lane.i32\nfor %3 = 0 to 520 step 4 {\n%4 = add.i32 %2, %3\n"        \
+    "store @a[%4], %1\n}\n"
+#define FILL_B "for %5 = 0 to 16 step 1 {\nstore @b[%5], 1\n}\n"
+
 /* clang-format off */
 static const Mistake static_mistakes[] = {
     {AU_E0806, "divergent if", HEAD("4", "2") "%1 = lane.i32\n%2 = lt.i32 %1, 2\nif %2 {\n}\n}\n", "the condition must be the same in all lanes"},
@@ -47,9 +58,24 @@ static const Mistake static_mistakes[] = {
     {AU_E0807, "increment of floats", HEAD("4", "2") "%1 = atomic_inc.i32 @s[0]\n}\n", "@s holds f32, not i32"},
     {AU_E0804, "select by a number", HEAD("4", "2") "%1 = arg.i32 #4\n%2 = select.i32 %1, %1, %1\n}\n", "i1 of the same width"},
     {AU_E0804, "dot2 of floats", HEAD("4", "2") "%1 = const.f32x2 1.0\n%2 = dot2.f32 1.0, %1, %1\n}\n", "a pair of f16 or bf16"},
+    {AU_E0808, "matrix of 8 rows", MATRICES "matmul @c[0], @a[0], @b[0], 8, 1, 32, 1, 32, 1, false\n}\n", "there are 16 or 32 rows"},
+    {AU_E0808, "matrix 48 deep", MATRICES "matmul @c[0], @a[0], @b[0], 16, 1, 48, 1, 48, 1, false\n}\n", "in steps of 32"},
+    {AU_E0808, "rows of a matrix that overlap", MATRICES "matmul @c[0], @a[0], @b[0], 16, 2, 32, 1, 32, 2, false\n}\n", "rows overlap"},
+    {AU_E0808, "shape known at run time", MATRICES "%1 = arg.i32 #4\nmatmul @c[0], @a[0], @b[0], %1, 1, 32, 1, 32, 1, false\n}\n", "operand 4 must be a constant"},
+    {AU_E0808, "sums outside", MATRICES "matmul @c[25], @a[0], @b[0], 16, 1, 32, 1, 32, 1, false\n}\n", "@c has 40 elements"},
+    {AU_E0808, "operand A outside", MATRICES "matmul @c[0], @a[9], @b[0], 16, 1, 32, 1, 32, 1, false\n}\n", "@a has 520 elements"},
+    {AU_E0808, "operand B outside", MATRICES "matmul @c[0], @a[0], @b[1], 16, 1, 32, 1, 32, 1, false\n}\n", "@b has 16 elements"},
+    {AU_E0807, "operand A of floats", MATRICES "matmul @c[0], @h[0], @b[0], 16, 1, 32, 1, 32, 1, false\n}\n", "@h must be exec memory of bf16"},
+    {AU_E0807, "operand B that all lanes see", MATRICES "matmul @c[0], @a[0], @a[0], 16, 1, 32, 1, 32, 1, false\n}\n", "@a must be lane memory of i32"},
+    {AU_E0806, "place of a matrix by lane", MATRICES "%1 = lane.i32\nmatmul @c[%1], @a[0], @b[0], 16, 1, 32, 1, 32, 1, false\n}\n", "the place in @c must be the same"},
 };
 
 static const Mistake run_mistakes[] = {
+    {0, "sums added to nothing", MATRICES FILL_A FILL_B "barrier #1\nmatmul @c[0], @a[0], @b[0], 16, 1, 32, 1, 32, 1, true\n}\n", "uninitialised: @c[0]"},
+    {0, "operand A not set", MATRICES FILL_B "matmul @c[0], @a[0], @b[0], 16, 1, 32, 1, 32, 1, false\n}\n", "uninitialised: @a[0]"},
+    {0, "operand A that other lanes still write", MATRICES FILL_A FILL_B "matmul @c[0], @a[0], @b[0], 16, 1, 32, 1, 32, 1, false\n}\n", "race: @a[1]"},
+    {0, "operand B not set", MATRICES FILL_A "barrier #1\nmatmul @c[0], @a[0], @b[0], 16, 1, 32, 1, 32, 1, false\n}\n", "uninitialised: @b[0]"},
+    {0, "bounds of a matrix", MATRICES FILL_A FILL_B "barrier #1\n%6 = arg.i32 #4\n%7 = add.i32 %6, 12\nmatmul @c[%7], @a[0], @b[0], 16, 1, 32, 1, 32, 1, false\n}\n", "bounds: @c[40] of 40"},
     {0, "race of lanes", HEAD("4", "1") "%1 = lane.i32\nstore @s[%1], 1.0\n%2 = xor.i32 %1, 1\n%3 = load.f32 @s[%2]\n}\n", "race: @s[1] was written by another lane"},
     {0, "race of executors", HEAD("1", "2") "%1 = warp.i32\nstore @s[%1], 1.0\nstore @s[2], 1.0\n}\n", "race: @s[2] was written by another executor"},
     {0, "write after read", HEAD("1", "2") "%1 = warp.i32\nstore @s[%1], 1.0\nbarrier #0\n%2 = load.f32 @s[0]\nstore @s[%1], 2.0\n}\n", "race: @s[0] was"},
