@@ -15,11 +15,23 @@ typedef struct Artifact {
     bool failed;
 } Artifact;
 
+/* Copies a structure with zeros between its members, so that a script always gives the same artifact. */
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_clear_padding)
+#define CLEAR_PADDING(value) __builtin_clear_padding(&(value))
+#endif
+#endif
+#ifndef CLEAR_PADDING
+#define CLEAR_PADDING(value) ((void)0)
+#endif
+#define PUT(x, offset, value)                                                                      \
+    (CLEAR_PADDING(value), (void)memcpy((x)->b.bytes.at + (offset), &(value), sizeof(value)))
+
 static void put_expr(Artifact *x, uint64_t at, AuLaunchExpr e)
 {
     if (!e.code) return;
-    const aule_expr expr = {.length = e.length};
-    memcpy(x->b.bytes.at + at, &expr, sizeof expr);
+    aule_expr expr = {.length = e.length};
+    PUT(x, at, expr);
     IMAGE_POINT(&x->b, aule_expr, at, code, image_put(&x->b, e.code, e.length * sizeof *e.code, 4));
 }
 
@@ -43,8 +55,6 @@ static uint64_t put_array(Artifact *x, size_t bytes, uint32_t count)
 {
     return image_put(&x->b, au_alloc(x->arena, bytes * count + 1), bytes * count, 8);
 }
-
-#define PUT(x, offset, value) memcpy((x)->b.bytes.at + (offset), &(value), sizeof(value))
 
 static uint32_t dtype_of(AuDtype d)
 {
@@ -113,7 +123,7 @@ static uint64_t put_params(Artifact *x, const AuAttn *a)
     const uint64_t at = put_array(x, sizeof(aule_param_v1), a->param_count);
     for (uint32_t n = 0; n < a->param_count; n++) {
         const uint64_t here = at + n * sizeof(aule_param_v1);
-        const aule_param_v1 p = {.struct_size = sizeof p, .dtype = dtype_of(a->params[n].dtype)};
+        aule_param_v1 p = {.struct_size = sizeof p, .dtype = dtype_of(a->params[n].dtype)};
         PUT(x, here, p);
         put_name(x, here + offsetof(aule_param_v1, name), a->params[n].name);
         put_script_expr(x, here + offsetof(aule_param_v1, default_value), a,
@@ -158,10 +168,10 @@ static void put_slots(Artifact *x, uint64_t launch, const AuKernel *k)
         const bool region = arg->source == AULE_SLOT_WORKSPACE;
         const uint32_t dim =
             region ? kernel_scalar_bytes(k->mems[arg->mem.i].scalar) : arg->source_dim;
-        const aule_slot_v1 slot = {.kind = (uint16_t)arg->source,
-                                   .type = types[arg->kind],
-                                   .index = arg->source_index,
-                                   .dim = dim};
+        aule_slot_v1 slot = {.kind = (uint16_t)arg->source,
+                             .type = types[arg->kind],
+                             .index = arg->source_index,
+                             .dim = dim};
         PUT(x, at + n * sizeof slot, slot);
     }
     IMAGE_POINT(&x->b, aule_launch_v1, launch, slots, at);
@@ -184,10 +194,10 @@ static uint32_t stack_bytes(const AuKernel *k)
 static void put_launch(Artifact *x, uint64_t at, const AuVariant *v, const AuKernel *k)
 {
     const bool host = v->target->format == AULE_CODE_HOST;
-    const aule_launch_v1 launch = {.struct_size = sizeof launch,
-                                   .block = {host ? 1 : k->lanes * k->warps, 1, 1},
-                                   .private_bytes = host ? stack_bytes(k) : 0,
-                                   .slot_count = k->arg_count};
+    aule_launch_v1 launch = {.struct_size = sizeof launch,
+                             .block = {host ? 1 : k->lanes * k->warps, 1, 1},
+                             .private_bytes = host ? stack_bytes(k) : 0,
+                             .slot_count = k->arg_count};
     PUT(x, at, launch);
     put_name(x, at + offsetof(aule_launch_v1, entry), k->name);
     if (host) image_symbol(&x->b, at + offsetof(aule_launch_v1, host), k->name);
@@ -208,7 +218,7 @@ static void put_fixed(Artifact *x, uint64_t variant, const AuVariant *v, const A
     uint64_t here = at;
     for (uint32_t n = 0; n < a->size_count; n++) {
         if (a->sizes[n].fixed < 0 || signature->sizes[n].fixed >= 0) continue;
-        const aule_fixed_v1 fixed = {.size = n, .value = a->sizes[n].fixed};
+        aule_fixed_v1 fixed = {.size = n, .value = a->sizes[n].fixed};
         PUT(x, here, fixed);
         here += sizeof fixed;
     }
@@ -219,12 +229,12 @@ static void put_fixed(Artifact *x, uint64_t variant, const AuVariant *v, const A
 static void put_variant(Artifact *x, uint64_t at, const AuVariant *v, const AuAttn *signature)
 {
     const bool host = v->target->format == AULE_CODE_HOST;
-    const aule_variant_v1 row = {.struct_size = sizeof row,
-                                 .dtype = operand_of(v->operand),
-                                 .code_format = v->target->format,
-                                 .code_bytes = host ? 0 : v->code.length,
-                                 .workspace_count = v->schedule->region_count,
-                                 .launch_count = v->kernel_count};
+    aule_variant_v1 row = {.struct_size = sizeof row,
+                           .dtype = operand_of(v->operand),
+                           .code_format = v->target->format,
+                           .code_bytes = host ? 0 : v->code.length,
+                           .workspace_count = v->schedule->region_count,
+                           .launch_count = v->kernel_count};
     PUT(x, at, row);
     put_name(x, at + offsetof(aule_variant_v1, operation), "forward");
     put_name(x, at + offsetof(aule_variant_v1, target), v->target->name);
@@ -239,7 +249,7 @@ static void put_variant(Artifact *x, uint64_t at, const AuVariant *v, const AuAt
     }
     const uint64_t workspaces = put_array(x, sizeof(aule_workspace_v1), v->schedule->region_count);
     for (uint32_t n = 0; n < v->schedule->region_count; n++) {
-        const aule_workspace_v1 w = {.align = 64};
+        aule_workspace_v1 w = {.align = 64};
         PUT(x, workspaces + n * sizeof w, w);
         put_expr(x, workspaces + n * sizeof w + offsetof(aule_workspace_v1, bytes),
                  v->workspace[n]);
