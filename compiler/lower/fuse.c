@@ -12,6 +12,7 @@
 #include "internal.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { MOST_ITEMS = 64, MOST_REDUCTIONS = 8, MOST_PENDING = 64 };
 
@@ -76,14 +77,47 @@ static void add_item(Run *run, Item item)
     run->items[run->count++] = item;
 }
 
+static const AuTileExpr *value_of(const AuTileStmt *s) { return s->kind == TILE_S_FRAG ? s->frag.init : s->assign.value; }
+
+/* Reads of the variable by items, to be compared with all reads in the role. */
+static uint32_t count_reads(const AuTileExpr *e, const AuTileVar *var)
+{
+    if (!e) return 0;
+    uint32_t count = e->op == TILE_X_NAME && e->var == var;
+    for (uint32_t n = 0; n < e->args.count; n++)
+        count += count_reads(e->args.at[n], var);
+    return count;
+}
+
+static bool same_expr(const AuTileExpr *a, const AuTileExpr *b)
+{
+    bool same = a->op == b->op && a->var == b->var && a->memory == b->memory && a->integer == b->integer && a->name == b->name &&
+                memcmp(&a->number, &b->number, sizeof a->number) == 0 && a->args.count == b->args.count && a->op != TILE_X_REF;
+    for (uint32_t n = 0; n < a->args.count && same; n++) same = same_expr(a->args.at[n], b->args.at[n]);
+    return same;
+}
+
+/* The same reduction of what has not changed since, or NULL. */
+static const AuTileExpr *known_reduction(const Run *run, const AuTileExpr *e)
+{
+    for (uint32_t n = run->count; n-- > 0;) {
+        const Item *item = &run->items[n];
+        if (item->reduction && (item->reduction == e || (item->reduction->type->count == e->type->count && same_expr(item->reduction, e)))) return item->reduction;
+        if (item->var && count_reads(e, item->var)) return NULL;
+    }
+    return NULL;
+}
+
 /* The result of a reduction: the type of its argument less its axes. The verifier has it as the expression's type. */
 static void add_reductions(Run *run, const AuTileExpr *e)
 {
-    for (uint32_t n = 0; n < e->args.count; n++)
-        if (e->args.at[n]) add_reductions(run, e->args.at[n]);
-    if (!is_reduction(e)) return;
-    for (uint32_t n = 0; n < run->count; n++)
-        if (run->items[n].reduction == e) return;
+    for (uint32_t n = 0; n < e->args.count; n++) {
+        if (!e->args.at[n]) continue;
+        const AuTileExpr *same = is_reduction(e->args.at[n]) ? known_reduction(run, e->args.at[n]) : NULL;
+        if (same) e->args.at[n] = (AuTileExpr *)same; /* one node for both, so that both find its value */
+        else add_reductions(run, e->args.at[n]);
+    }
+    if (!is_reduction(e) || known_reduction(run, e) == e) return;
     const AuTileExpr *x = e->args.at[0];
     for (uint32_t n = 0; n < x->type->count; n++) {
         const AuTileAxis *axis = &x->type->axes[n];
@@ -106,18 +140,6 @@ static bool define_lightly(AuLower *l, const AuTileVar *var, const AuTileExpr *v
         return true;
     }
     return false;
-}
-
-static const AuTileExpr *value_of(const AuTileStmt *s) { return s->kind == TILE_S_FRAG ? s->frag.init : s->assign.value; }
-
-/* Reads of the variable by items, to be compared with all reads in the role. */
-static uint32_t count_reads(const AuTileExpr *e, const AuTileVar *var)
-{
-    if (!e) return 0;
-    uint32_t count = e->op == TILE_X_NAME && e->var == var;
-    for (uint32_t n = 0; n < e->args.count; n++)
-        count += count_reads(e->args.at[n], var);
-    return count;
 }
 
 /* In the whole run, in every segment. */

@@ -72,6 +72,7 @@ typedef struct AuLower {
     const char *asked_segment, *other_segment;
     AuTileStmt *const *run; /* the run of assignments being lowered, with those of all segments */
     uint32_t run_count;
+    const AuTileExpr *start; /* of the product being lowered: what its accumulator begins with, if not with itself */
     bool in_branch; /* scalars set here must outlive the region: cells, not values */
     AuKnown known[64];
     uint32_t known_count;

@@ -335,13 +335,33 @@ static void statement(AuLower *l, const AuTileStmt *s)
     }
 }
 
+/* Only numbers, rows and the variable itself: what a product can compute where it loads its accumulator. */
+static bool is_plain(const AuTileExpr *e)
+{
+    if (e->op == TILE_X_REF || e->op == TILE_X_IOTA || e->op == TILE_X_REDUCE_MAX || e->op == TILE_X_REDUCE_SUM || e->op == TILE_X_CUMSUM) return false;
+    if (e->op == TILE_X_NAME && e->var && e->var->type->count && tile_is_virtual(e->var->type)) return false;
+    for (uint32_t n = 0; n < e->args.count; n++)
+        if (e->args.at[n] && !is_plain(e->args.at[n])) return false;
+    return true;
+}
+
+/* `acc = acc * scale` before `acc += a b`: one pass less over the accumulator. */
+static bool goes_into_product(const AuTileStmt *s, const AuTileStmt *next)
+{
+    return s->kind == TILE_S_ASSIGN && next->kind == TILE_S_PRODUCT && next->product.add && !next->product.dest && next->product.atom->k == 1 &&
+           s->var == next->var && is_plain(s->assign.value);
+}
+
 static void walk(AuLower *l, const AuTileStmts *body)
 {
     for (uint32_t n = 0; n < body->count && !l->failed;) {
         uint32_t end = n;
         while (end < body->count && is_in_run(body->at[end])) end++;
-        if (end > n) run_of_assignments(l, body->at + n, end - n);
-        else statement(l, body->at[end++]);
+        const bool into = end > n && end < body->count && goes_into_product(body->at[end - 1], body->at[end]);
+        if (end - into > n) run_of_assignments(l, body->at + n, end - into - n);
+        l->start = into ? body->at[end - 1]->assign.value : NULL;
+        if (into || end == n) statement(l, body->at[end++]);
+        l->start = NULL;
         n = end;
     }
 }

@@ -22,11 +22,26 @@ typedef struct Product {
 } Product;
 
 /* A register of a fragment: number [i] along the first axis, column [c] of block [j] along n. */
-static AuVal register_at(AuLower *l, const Product *x, const AuTileType *type, const char *axis, AuVal i, AuVal j, int32_t c)
+static AuPoint point_at(AuLower *l, const Product *x, const char *axis, AuVal i, AuVal j, int32_t c)
 {
     const AuVal none = {0}, column = x->grouped ? j : kernel_op2(l->k, AU_K_ADD, kernel_op2(l->k, AU_K_MUL, j, kernel_i32(l->k, x->columns)), kernel_i32(l->k, c));
-    const AuPoint p = {.at = {{axis, none, i, 0}, {x->n_axis, none, column, c}}, .count = 2};
+    return (AuPoint){.at = {{axis, none, i, 0}, {x->n_axis, none, column, c}}, .count = 2};
+}
+
+static AuVal register_at(AuLower *l, const Product *x, const AuTileType *type, const char *axis, AuVal i, AuVal j, int32_t c)
+{
+    const AuPoint p = point_at(l, x, axis, i, j, c);
     return lower_register(l, type, &p);
+}
+
+/* What the sum of an element begins with. */
+static AuVal start_of(AuLower *l, const Product *x, AuVal row, AuVal column, int32_t c)
+{
+    const AuPoint p = point_at(l, x, x->m_axis, row, column, c);
+    const AuVal none = {0};
+    if (!x->s->product.add) return kernel_f32(l->k, 0);
+    if (l->start) return lower_as(l, lower_eval(l, l->start, &p), AU_F32);
+    return kernel_load(l->k, lower_var_array(l, x->c), lower_register(l, x->c_type, &p), 1, none, none);
 }
 
 static AuVal load_a(AuLower *l, const Product *x, AuVal row, AuVal k_index)
@@ -77,7 +92,7 @@ static void block(AuLower *l, const Product *x, AuVal first_row, int32_t rows, A
                 const AuVal row = kernel_op2(k, AU_K_ADD, first_row, kernel_i32(k, r)), at = kernel_i32(k, r * x->columns + c);
                 const AuVal reg = register_at(l, x, x->c_type, x->m_axis, row, column, c);
                 if (pass) kernel_store(k, c_mem, reg, kernel_load(k, x->block, at, 1, none, none), none);
-                else kernel_store(k, x->block, at, x->s->product.add ? kernel_load(k, c_mem, reg, 1, none, none) : kernel_f32(k, 0), none);
+                else kernel_store(k, x->block, at, start_of(l, x, row, column, c), none);
             }
         if (pass) break;
         const AuVal k_index = kernel_for(k, kernel_i32(k, 0), kernel_i32(k, x->depth), x->pairs ? 2 : 1, AU_UNROLL_AUTO);
