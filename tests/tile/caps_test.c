@@ -221,6 +221,10 @@ static void test_targets(void **state)
                         "dot2");
     assert_string_equal(tile_best_atom(tile_caps("avx512bf16"), TILE_F32, TILE_ON_THREAD)->name,
                         "fma16");
+    assert_string_equal(tile_best_atom(tile_caps("avx512amx"), TILE_BF16, TILE_ON_THREAD)->name,
+                        "amx16");
+    assert_string_equal(tile_best_atom(tile_caps("avx512amx"), TILE_F16, TILE_ON_THREAD)->name,
+                        "fma16");
     assert_string_equal(tile_best_atom(tile_caps("gfx908"), TILE_BF16, TILE_ON_WARP)->name,
                         "mfma32x32x4bf");
     assert_null(tile_caps("sm_90"));

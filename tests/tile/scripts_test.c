@@ -30,8 +30,8 @@ static const Case cases[] = {
     {"retention_decay.attn", "B=1 H=2 S=60 T=60 D=16 E=32", NULL},
 };
 
-static const char *const targets[] = {"avx2",   "avx512", "avx512bf16", "neon",
-                                      "simt32", "simt8",  "simt1"};
+static const char *const targets[] = {"avx2", "avx512", "avx512bf16", "avx512amx",
+                                      "neon", "simt32", "simt8",      "simt1"};
 
 static const char *scripts;
 static bool quick;
