@@ -111,20 +111,21 @@ static void print_for(AuCPrinter *p, AuVal v)
     const AuCExpr high = take_decisive(p, in, 1, &parts);
     cprint_settle(p, UINT64_MAX);
     p->reading = 0;
+    const uint32_t names = cprint_names_open(p);
     const char *name = in->text ? cprint_name(p, in->text) : cprint_counter(p);
     const long long step = in->imm;
     const char *next = step == 1    ? au_format(p->arena, "%s++", name)
                        : step == -1 ? au_format(p->arena, "%s--", name)
                        : step > 0   ? au_format(p->arena, "%s += %lld", name, step)
                                     : au_format(p->arena, "%s -= %lld", name, -step);
-    const AuUnroll unroll = cprint_unroll(p, v);
-    if (unroll == AU_UNROLL_FULL) cprint_line(p, "%s", p->dialect->unroll);
-    if (unroll == AU_UNROLL_NEVER) cprint_line(p, "%s", p->dialect->no_unroll);
+    const char *unroll = cprint_unroll(p, v);
+    if (unroll) cprint_line(p, "%s", unroll);
     cprint_line(p, "for (int %s = %s; %s %s %s; %s) {", name, low.text, name, step > 0 ? "<" : ">",
                 cprint_within(p, high, C_SUM), next);
     p->values[v.i].expr = (AuCExpr){.text = name, .binding = C_PRIMARY};
     print_body(p, in, v.i, false, parts);
     cprint_line(p, "}");
+    cprint_names_close(p, names);
 }
 
 static void print_if(AuCPrinter *p, AuVal v)

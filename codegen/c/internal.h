@@ -65,8 +65,9 @@ void cprint_names_close(AuCPrinter *p, uint32_t opened);
 
 /* ---- survey.c */
 void cprint_survey(AuCPrinter *p);
-/* As the IR says; but loops that index arrays of a lane are unrolled, since a GPU's registers have no indices. */
-AuUnroll cprint_unroll(const AuCPrinter *p, AuVal loop);
+/* The line before a loop, NULL: none. As the IR says; but loops over arrays of a lane are unrolled, since a GPU's registers have no
+ * indices. */
+const char *cprint_unroll(const AuCPrinter *p, AuVal loop);
 static inline uint32_t cprint_region(uint32_t owner, bool other) { return owner * 2 + other; }
 
 /* ---- expr.c */

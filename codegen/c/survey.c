@@ -255,12 +255,18 @@ static bool indexes_arrays(const AuCPrinter *p, uint32_t first, uint32_t variabl
     return false;
 }
 
-AuUnroll cprint_unroll(const AuCPrinter *p, AuVal loop)
+const char *cprint_unroll(const AuCPrinter *p, AuVal loop)
 {
+    const AuCDialect *d = p->dialect;
     const AuInstr *in = kernel_at(p->k, loop);
     int64_t low, high;
-    if (in->unroll != AU_UNROLL_NEVER || !constant_bounds(p->k, in, &low, &high)) return in->unroll;
-    const int64_t trips = (high - low) / in->imm;
-    return trips <= MOST_TRIPS && indexes_arrays(p, in->body, loop.i) ? AU_UNROLL_FULL
-                                                                      : AU_UNROLL_NEVER;
+    const bool constant = constant_bounds(p->k, in, &low, &high);
+    const bool over_arrays =
+        constant && (high - low) / in->imm <= MOST_TRIPS && indexes_arrays(p, in->body, loop.i);
+    switch ((AuUnroll)in->unroll) {
+    case AU_UNROLL_FULL: return d->unroll;
+    case AU_UNROLL_AUTO: return over_arrays ? d->unroll_inner : NULL;
+    case AU_UNROLL_NEVER: return over_arrays ? d->unroll : d->no_unroll;
+    }
+    return NULL;
 }

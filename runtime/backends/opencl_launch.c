@@ -100,7 +100,12 @@ static aule_status build(OpenCL *o, Program *p, AuSink sink)
     cl_int code;
     p->program = o->cl.clCreateProgramWithSource(o->context, 1, &text, &length, &code);
     if (code != 0) return rt_opencl_check(sink, "clCreateProgramWithSource", code);
-    code = o->cl.clBuildProgram(p->program, 1, &o->device, "-cl-std=CL1.2", NULL, NULL);
+    /* Generated code asks whether it runs on a processor: how far loops are unrolled depends on it. */
+    cl_ulong type = 0;
+    o->cl.clGetDeviceInfo(o->device, CL_DEVICE_TYPE, sizeof type, &type, NULL);
+    const char *options =
+        type & CL_DEVICE_TYPE_CPU ? "-cl-std=CL1.2 -D AULE_PROCESSOR" : "-cl-std=CL1.2";
+    code = o->cl.clBuildProgram(p->program, 1, &o->device, options, NULL, NULL);
     if (code != 0) return fail_build(o, p, code, sink);
     for (uint32_t i = 0; i < p->variant->launch_count; i++) {
         const aule_launch_v1 *launch = rt_launch(p->variant, i);

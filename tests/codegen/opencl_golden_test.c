@@ -21,6 +21,7 @@ static const Golden goldens[] = {
     {"bits", 1, 0, {32, 0x123456789abcdef}, false},
     {"block", 3, 0, {96, 4, 8, 80}, true},
     {"halves", 1, 0, {64, 128, 64, 80, 1, 13}, false},
+    {"loops", 1, 0, {64, 8, 3}, false},
     {"words", 1, 0, {8, 8, 5, 0x40000000}, false},
 };
 

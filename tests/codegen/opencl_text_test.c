@@ -3,7 +3,7 @@
 
 #include "opencl.h"
 
-static const char *const goldens[] = {"attention", "bits", "block", "halves", "words"};
+static const char *const goldens[] = {"attention", "bits", "block", "halves", "loops", "words"};
 enum { GOLDENS = sizeof goldens / sizeof *goldens };
 
 static AuKernel *golden_kernel(Bench *b, const char *name)

@@ -1,6 +1,14 @@
 // OpenCL C 1.2, generated. A work-group is a block; its work-items are the lanes.
 #pragma OPENCL FP_CONTRACT OFF
 
+// Before loops over arrays of a work-item: a GPU's registers have no indices, so none may be left;
+// a processor only wants some independent work.
+#ifdef AULE_PROCESSOR
+#define UNROLL_INNER _Pragma("unroll 8")
+#else
+#define UNROLL_INNER _Pragma("unroll")
+#endif
+
 float minimum(float a, float b)
 {
     return a < b ? a : b;
