@@ -268,12 +268,36 @@ static void long_integer_vectors(void **state)
     operations(AU_I64, 2);
 }
 
+/* The language promises it, OpenCL does not: devices that compute otherwise must not go unnoticed. */
+static void powers_of_two(void **state)
+{
+    (void)state;
+    if (!device_count) skip();
+    Bench b = bench_new();
+    AuKernel *k = bench_kernel(
+        &b,
+        "kernel powers lanes 64 warps 4\nmemory @o: global f32 writes\narg o: pointer @o\n{\n"
+        "  %1 = lane.i32\n  %2 = warp.i32\n  %3 = mul.i32 %2, 64\n  %4 = add.i32 %3, %1\n"
+        "  %5 = sub.i32 %4, 126\n  %6 = cvt.f32 %5\n  %7 = exp2.f32 %6\n  store @o[%4], %7\n}\n");
+    for (uint32_t d = 0; d < device_count; d++) {
+        float o[256] = {0};
+        AuKBuffer buffer = {.data = o, .count = 256};
+        const AuKRun run = {.buffers = &buffer, .grid = {1, 1, 1}};
+        cl_run(&b, &devices[d], k, opencl_source(&b, k), &run);
+        for (int n = 0; n < 254; n++)
+            if (o[n] != ldexpf(1, n - 126))
+                fail_msg("%s: exp2(%d) is %.9g", devices[d].name, n - 126, (double)o[n]);
+    }
+    bench_free(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(floats),        cmocka_unit_test(float_vectors),
         cmocka_unit_test(integers),      cmocka_unit_test(integer_vectors),
         cmocka_unit_test(long_integers), cmocka_unit_test(long_integer_vectors),
+        cmocka_unit_test(powers_of_two),
     };
     return cmocka_run_group_tests(tests, find_devices, close_devices);
 }
