@@ -191,7 +191,7 @@ static bool is_large(const AuInstr *in)
     return in->op == AU_K_CONST && (in->imm >= limit || in->imm <= -limit);
 }
 
-/* Whether an operation is done in the unsigned type: the next lines of the table at the head of this file. */
+/* Whether an operation is done in the unsigned type (head of this file): by its kind, an operand, or a constant that no index has. */
 static bool computes_bits(const AuCPrinter *p, const AuInstr *in)
 {
     const bool arithmetic = in->op == AU_K_ADD || in->op == AU_K_SUB || in->op == AU_K_MUL;

@@ -92,8 +92,8 @@ class Compiled(Attention):
         name, text = self._source
         if self._which is not None:
             options = {**options, "attention": self._which}
-        make = lambda: compiler().run(name, text, **options)
-        return _cache.load(make, [compiler().release, _cache.stamp(compiler().path), name, text, sorted(options.items())], lambda path: Loaded(path, self._which))
+        key = [compiler().release, _cache.stamp(compiler().path), name, text, sorted(options.items())]
+        return _cache.load(lambda: compiler().run(name, text, **options), key, lambda path: Loaded(path, self._which))
 
     def _kernels(self, views: Mapping[str, View], backend: str) -> Loaded:
         """Kernels for q's type and the widths of these shapes; what cannot be is the library's to refuse."""
