@@ -131,18 +131,27 @@ static bool has_rows(AuLower *l, const Product *x)
     return type->count == 2 && type->axes[1].name == x->k_axis && x->a->memory->space == TILE_PRIVATE_MEMORY && !lower_place(l, x->a->memory)->pair_axis;
 }
 
-/* Blocks of two by two tiles: rows of 16, and 16 columns along the lanes. */
+/* One block, two by two tiles where there are as many: rows of 16, and 16 columns along the lanes. */
 static void matrix_block(AuLower *l, const Product *x, AuVal first_row, int32_t rows, AuVal column, int32_t c)
 {
-    const AuVal zero = kernel_i32(l->k, 0);
+    const AuVal none = {0}, zero = kernel_i32(l->k, 0), j = x->grouped ? column : kernel_i32(l->k, c);
     const AuPoint a = {.at = {{.axis = x->m_axis, .index = first_row}, {.axis = x->k_axis, .index = zero}}, .count = 2};
-    const AuVal j = x->grouped ? column : kernel_i32(l->k, c);
-    const AuPoint b = {.at = {{x->k_axis, zero, zero, 0}, {x->n_axis, zero, j, c}}, .count = 2};
+    const AuPoint b = {.at = {{x->k_axis, none, zero, 0}, {x->n_axis, none, j, c}}, .count = 2};
     kernel_matmul(l->k, &(AuMatmul){
-        .c = lower_var_array(l, x->c), .c_at = register_at(l, x, x->c_type, x->m_axis, first_row, column, c), .c_stride = x->columns,
-        .a = lower_place(l, x->a->memory)->mem, .a_at = lower_address(l, x->a, &a, OUTSIDE_CLAMPED, NULL, false), .a_stride = x->a->memory->type.axes[1].size,
-        .b = lower_var_array(l, x->b), .b_at = lower_pair_register(l, x->b_type, &b, x->k_axis), .b_stride = x->columns,
-        .rows = rows, .vectors = x->columns - c < 2 ? 1 : 2, .depth = x->depth, .add = x->s->product.add});
+        .c = lower_var_array(l, x->c),
+        .c_at = register_at(l, x, x->c_type, x->m_axis, first_row, column, c),
+        .c_stride = x->columns,
+        .a = lower_place(l, x->a->memory)->mem,
+        .a_at = lower_address(l, x->a, &a, OUTSIDE_CLAMPED, NULL, false),
+        .a_stride = x->a->memory->type.axes[1].size,
+        .b = lower_var_array(l, x->b),
+        .b_at = lower_pair_register(l, x->b_type, &b, x->k_axis),
+        .b_stride = x->columns,
+        .rows = rows,
+        .vectors = x->columns - c < 2 ? 1 : 2,
+        .depth = x->depth,
+        .add = x->s->product.add,
+    });
 }
 
 static void matrix_product(AuLower *l, const Product *x)
@@ -150,6 +159,7 @@ static void matrix_product(AuLower *l, const Product *x)
     enum { ROWS = 32 };
     AuKernel *k = l->k;
     const int32_t whole = x->rows / ROWS * ROWS, groups = x->wide / x->columns;
+    /* So that rows of C and of B are [columns] apart, grouped or not. */
     if (!has_rows(l, x) || x->c_type->axes[0].name != x->m_axis || x->b_type->axes[0].name != x->k_axis || (groups > 1 && !x->grouped)) {
         lower_refuse(l, "a matrix product with this layout");
         return;

@@ -26,6 +26,8 @@ static const ExecCase cases[] = {
     {"mla_train.attn", "B=1 H=2 S=17 T=19 D=32 E=16 P=32", NULL, NULL},
     {"documents_bias_sink.attn", "B=1 H=1 S=140 T=140 D=64 E=16", NULL, "sorted"},
     {"retention_decay.attn", "B=1 H=1 S=31 T=31 D=32 E=32", NULL, NULL},
+    {"mha.attn", "B=1 H=1 Hk=1 S=5 T=9 D=256 E=512", NULL, NULL},
+    {"mha.attn", "B=1 H=1 Hk=1 S=5 T=9 D=1024 E=528", NULL, NULL},
 };
 enum { WIDE = 12 }; /* the first case with widths of matrix units */
 static const char *const rungs[] = {"tiled-ir:x86-64-v4", "kernel-ir:x86-64-v4", "tiled-ir:generic", "kernel-ir:generic",
