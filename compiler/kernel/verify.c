@@ -230,7 +230,7 @@ static void check_matrix(Verifier *v, uint32_t i, uint32_t n, AuMem mem, AuSpace
     if (m->space != space || m->scalar != scalar)
         wrong(v, AU_E0807, i, "@%s must be %s memory of %s", m->name,
               space == AU_LANE ? "lane" : "exec", kernel_scalar_name(scalar));
-    else if (at->op == AU_K_CONST && (at->imm < 0 || at->imm + last >= (int64_t)m->count))
+    else if (at->op == AU_K_CONST && (at->imm < 0 || at->imm >= (int64_t)m->count - last))
         wrong(v, AU_E0808, i, "@%s has %u elements", m->name, m->count);
 }
 
