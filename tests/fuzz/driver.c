@@ -57,20 +57,24 @@ static Bytes read_whole(const char *path)
     return b;
 }
 
+static int is_visible(const struct dirent *entry) { return entry->d_name[0] != '.'; }
+
+/* In the order of names, so that a round is the same round in every checkout. */
 static void read_corpus(Corpus *c, const char *folder)
 {
-    DIR *dir = opendir(folder);
-    for (struct dirent *entry; dir && c->count < MOST_FILES && (entry = readdir(dir));) {
+    struct dirent **entries;
+    const int count = scandir(folder, &entries, is_visible, alphasort);
+    for (int n = 0; n < count; n++) {
         char path[4096];
-        if (entry->d_name[0] == '.') continue;
-        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        snprintf(path, sizeof path, "%s/%s", folder, entries[n]->d_name);
+        free(entries[n]);
         const Bytes b = read_whole(path);
-        if (b.size)
+        if (b.size && c->count < MOST_FILES)
             c->files[c->count++] = b;
         else
             free(b.at);
     }
-    if (dir) closedir(dir);
+    if (count >= 0) free(entries);
 }
 
 static void read_words(Corpus *c, const char *path)
