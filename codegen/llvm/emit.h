@@ -1,16 +1,16 @@
 /* emit.h - kernel IR to LLVM IR for hosts: what the emit_*.c files share and nobody else sees.
  *
- * One executor runs as one function; its lanes are the elements of LLVM vectors. A value of the kernel has up to three forms,
- * each made when first asked for:
- *   base   what lane 0 has: a scalar T, or <w x T> for a vector of width w. The whole of a uniform value; of an affine one
- *          lane l has base + l * stride
- *   wide   all lanes: <lanes * w x T>, the elements of a lane side by side
- *   index  base as i64, for addresses
- * f16 and bf16 are i16 everywhere and become half or float only inside a conversion, so that no target needs 16-bit floats
- * and none passes through a library call. i1 is i1 in values and a byte in memory.
+ * One executor runs as one function; its lanes are the elements of LLVM vectors. A value of the
+ * kernel has up to three forms, each made when first asked for: base   what lane 0 has: a scalar T,
+ * or <w x T> for a vector of width w. The whole of a uniform value; of an affine one lane l has
+ * base + l * stride wide   all lanes: <lanes * w x T>, the elements of a lane side by side index
+ * base as i64, for addresses f16 and bf16 are i16 everywhere and become half or float only inside a
+ * conversion, so that no target needs 16-bit floats and none passes through a library call. i1 is
+ * i1 in values and a byte in memory.
  *
- * Indices: the additions, subtractions, products and shifts of i32 from which an index is made are taken not to wrap
- * (docs/kernel-ir.md); they are redone in 64 bits, which lets the target fold them into addresses. */
+ * Indices: the additions, subtractions, products and shifts of i32 from which an index is made are
+ * taken not to wrap (docs/kernel-ir.md); they are redone in 64 bits, which lets the target fold
+ * them into addresses. */
 #ifndef AU_LLVM_EMIT_H
 #define AU_LLVM_EMIT_H
 
@@ -57,15 +57,16 @@ typedef struct AuEmit {
     LLVMTypeRef i64, ptr, element[AU_SCALARS]; /* element: of values; memory: emit_stored */
     AuForms *forms;                            /* per value */
     AuPlace *places;                           /* per memory */
-    uint32_t *
-        trail; /* values with forms made since the function began: forms die with the region they were made in */
+    uint32_t *trail; /* values with forms made since the function began: forms die with the region
+                        they were made in */
     uint32_t trail_count, trail_capacity;
     const char *phase; /* names basic blocks */
     uint32_t emitted;  /* instructions so far, copies counted */
     bool failed;
     AuIntrinsic intrinsics[AU_INTRINSICS];
     uint32_t intrinsic_count;
-    uint32_t order[AU_MOST_ELEMENTS];    /* what emit_permute is to do: element n comes from order[n] of (a, b) */
+    uint32_t order[AU_MOST_ELEMENTS]; /* what emit_permute is to do: element n comes from order[n]
+                                         of (a, b) */
     LLVMValueRef list[AU_MOST_ELEMENTS]; /* of the constant vector being made */
 } AuEmit;
 
@@ -95,7 +96,8 @@ void emit_set(AuEmit *e, AuVal v, LLVMValueRef value, bool wide);
 LLVMValueRef emit_splat(AuEmit *e, LLVMValueRef base, uint32_t width, uint32_t times);
 LLVMValueRef emit_ramp(AuEmit *e, AuScalar scalar, uint32_t count,
                        int64_t step); /* 0, step, 2 step.. */
-LLVMValueRef emit_permute(AuEmit *e, LLVMValueRef a, LLVMValueRef b, uint32_t count); /* by e->order; b may be NULL */
+LLVMValueRef emit_permute(AuEmit *e, LLVMValueRef a, LLVMValueRef b,
+                          uint32_t count); /* by e->order; b may be NULL */
 /* first, first + step..; every element [width] times */
 LLVMValueRef emit_pick(AuEmit *e, LLVMValueRef a, uint32_t first, int32_t step, uint32_t count);
 LLVMValueRef emit_spread(AuEmit *e, LLVMValueRef a, uint32_t width, uint32_t count);
@@ -120,12 +122,14 @@ LLVMValueRef emit_from_f32(AuEmit *e, AuScalar to, LLVMValueRef v);
 
 /* emit_place.c */
 void emit_places(AuEmit *e);
-LLVMTypeRef emit_stored(const AuEmit *e, AuScalar scalar, uint32_t count); /* in memory: i1 is a byte */
+LLVMTypeRef emit_stored(const AuEmit *e, AuScalar scalar,
+                        uint32_t count); /* in memory: i1 is a byte */
 LLVMValueRef emit_step(AuEmit *e, LLVMTypeRef type, LLVMValueRef base, LLVMValueRef index);
 LLVMValueRef emit_address(AuEmit *e, AuMem mem, AuVal index); /* of a uniform index, or lane 0's */
 /* <lanes * width x ptr>: of each lane [width] neighbours. */
 LLVMValueRef emit_pointers(AuEmit *e, AuMem mem, AuVal index, uint32_t width);
-LLVMValueRef emit_mark(AuEmit *e, LLVMValueRef access, AuMem mem); /* says what it does not alias; gives access */
+LLVMValueRef emit_mark(AuEmit *e, LLVMValueRef access,
+                       AuMem mem); /* says what it does not alias; gives access */
 
 /* emit_memory.c */
 void emit_load(AuEmit *e, AuVal v);

@@ -1,14 +1,17 @@
-/* kernel.h - the kernel IR: the code of one lane, structured, and the only input of the code generators.
+/* kernel.h - the kernel IR: the code of one lane, structured, and the only input of the code
+ * generators.
  *
- * A kernel runs on a grid of blocks; a block is [warps] executors of [lanes] lanes each. On a GPU a lane is a thread; on a CPU
- * there is one executor and a lane is an element of its vectors, so that one lowering serves both. Control flow is structured
- * and uniform: every lane of an executor takes the same path (loop bounds and conditions of `if` are uniform values, which
- * kernel_verify proves); what single lanes must not do is said by the mask of a load or store.
+ * A kernel runs on a grid of blocks; a block is [warps] executors of [lanes] lanes each. On a GPU a
+ * lane is a thread; on a CPU there is one executor and a lane is an element of its vectors, so that
+ * one lowering serves both. Control flow is structured and uniform: every lane of an executor takes
+ * the same path (loop bounds and conditions of `if` are uniform values, which kernel_verify
+ * proves); what single lanes must not do is said by the mask of a load or store.
  *
- * Values are in SSA form inside the tree of regions: a value may be used by later instructions of its region and of regions
- * inside it. What changes over a loop lives in memory of space LANE (arrays of a lane; with constant indices they are
- * registers). Values are uniform (the same in all lanes), affine (uniform + lane * constant) or varying; kernel_lanes computes
- * which, and generators use it: a CPU loads a uniform address once and an affine one of stride 1 as a vector.
+ * Values are in SSA form inside the tree of regions: a value may be used by later instructions of
+ * its region and of regions inside it. What changes over a loop lives in memory of space LANE
+ * (arrays of a lane; with constant indices they are registers). Values are uniform (the same in all
+ * lanes), affine (uniform + lane * constant) or varying; kernel_lanes computes which, and
+ * generators use it: a CPU loads a uniform address once and an affine one of stride 1 as a vector.
  *
  * Memory accesses name a memory and an index in elements. Barriers, fences and waits are explicit.
  * Specification and text form: docs/kernel-ir.md. */
@@ -25,10 +28,21 @@ typedef struct AuMem {
     uint32_t i; /* 0: none; else index into AuKernel.mems */
 } AuMem;
 
-typedef enum AuScalar { AU_VOID, AU_I1, AU_I32, AU_I64, AU_F32, AU_F16, AU_BF16, AU_U8, AU_SCALARS } AuScalar;
+typedef enum AuScalar {
+    AU_VOID,
+    AU_I1,
+    AU_I32,
+    AU_I64,
+    AU_F32,
+    AU_F16,
+    AU_BF16,
+    AU_U8,
+    AU_SCALARS
+} AuScalar;
 
-/* Type of a value: a scalar, or a vector of [width] scalars held by each lane (1, 2, 4, 8, 16). f16, bf16 and u8 are only
- * loaded, stored, converted, put into vectors and multiplied by DOT2 and matrix operations; arithmetic is f32, i32, i64, i1. */
+/* Type of a value: a scalar, or a vector of [width] scalars held by each lane (1, 2, 4, 8, 16).
+ * f16, bf16 and u8 are only loaded, stored, converted, put into vectors and multiplied by DOT2 and
+ * matrix operations; arithmetic is f32, i32, i64, i1. */
 typedef struct AuKType {
     uint8_t scalar, width;
 } AuKType;
@@ -45,21 +59,24 @@ typedef struct AuMemory {
     const char *name;
     AuSpace space;
     AuScalar scalar;
-    uint32_t count;   /* elements (of a lane for AU_LANE); 0 for AU_GLOBAL */
-    uint32_t align;   /* bytes, a power of two; 0: the element's */
+    uint32_t count;     /* elements (of a lane for AU_LANE); 0 for AU_GLOBAL */
+    uint32_t align;     /* bytes, a power of two; 0: the element's */
     bool reads, writes; /* AU_GLOBAL: what the kernel does with it */
-    uint32_t arg;     /* AU_GLOBAL: the argument that is its base */
-    uint32_t swizzle; /* AU_SHARED: 0, or 32, 64, 128: byte address a lies at a ^ (a >> 3 & swizzle - 16); indices do not know it */
+    uint32_t arg;       /* AU_GLOBAL: the argument that is its base */
+    uint32_t swizzle; /* AU_SHARED: 0, or 32, 64, 128: byte address a lies at a ^ (a >> 3 & swizzle
+                         - 16); indices do not know it */
     AuSpan span;
 } AuMemory;
 
-/* Arguments: the parameter block is an array of 64-bit slots in this order; i32 and f32 in the low half. */
+/* Arguments: the parameter block is an array of 64-bit slots in this order; i32 and f32 in the low
+ * half. */
 typedef enum AuArgKind { AU_ARG_POINTER, AU_ARG_I32, AU_ARG_I64, AU_ARG_F32 } AuArgKind;
 typedef struct AuArg {
     const char *name;
     AuArgKind kind;
-    AuMem mem;      /* AU_ARG_POINTER */
-    uint32_t source; /* what fills it at launch: an AuSlot of the artifact (include/aule/artifact.h), packed; the IR only carries it */
+    AuMem mem;       /* AU_ARG_POINTER */
+    uint32_t source; /* what fills it at launch: an AuSlot of the artifact
+                        (include/aule/artifact.h), packed; the IR only carries it */
     uint32_t source_index, source_dim;
 } AuArg;
 
@@ -80,22 +97,24 @@ typedef enum AuKOp {
 typedef enum AuUnroll { AU_UNROLL_AUTO, AU_UNROLL_FULL, AU_UNROLL_NEVER } AuUnroll;
 
 typedef struct AuInstr {
-    uint8_t op; /* AuKOp */
-    AuKType type; /* of the value; VOID if none */
+    uint8_t op;    /* AuKOp */
+    AuKType type;  /* of the value; VOID if none */
     uint8_t count; /* operands */
-    uint8_t unroll; /* AU_K_FOR: AuUnroll, set by the lowering, obeyed by every generator that can */
+    uint8_t
+        unroll; /* AU_K_FOR: AuUnroll, set by the lowering, obeyed by every generator that can */
     uint32_t first; /* of the operands in AuKernel.args_of */
     int64_t imm;
     double number;
     AuMem mem;
-    AuMem also[2];    /* further memories of operations between memories (flag ALSO) */
-    const char *text; /* AU_K_NOTE; else a name for the value in dumps, or NULL */
+    AuMem also[2];        /* further memories of operations between memories (flag ALSO) */
+    const char *text;     /* AU_K_NOTE; else a name for the value in dumps, or NULL */
     uint32_t body, other; /* regions: first instruction, 0: empty */
     uint32_t next;        /* in its region, 0: last */
     AuSpan span;          /* line of the script it comes from */
 } AuInstr;
 
-/* Launch expressions: postfix code over sizes and parameters, evaluated by the runtime (include/aule/artifact.h). */
+/* Launch expressions: postfix code over sizes and parameters, evaluated by the runtime
+ * (include/aule/artifact.h). */
 typedef struct AuLaunchExpr {
     const uint32_t *code;
     uint32_t length;
@@ -115,8 +134,12 @@ typedef struct AuKernel {
     uint32_t arg_count, arg_capacity;
     uint32_t body; /* first instruction */
     AuLaunchExpr grid[3];
-    const char *banner; /* what it is: source, schedule, formula; printed at the head of generated code */
-    struct AuBuildPoint { uint32_t owner, last; bool other; } stack[64]; /* of the builder: open regions */
+    const char
+        *banner; /* what it is: source, schedule, formula; printed at the head of generated code */
+    struct AuBuildPoint {
+        uint32_t owner, last;
+        bool other;
+    } stack[64]; /* of the builder: open regions */
     uint32_t depth;
     bool misbuilt; /* regions not balanced or too deep: kernel_verify refuses the kernel */
 } AuKernel;
@@ -125,8 +148,10 @@ typedef struct AuKernel {
 AuKernel *kernel_new(AuArena *arena, const char *name, uint32_t lanes, uint32_t warps);
 AuMem kernel_memory(AuKernel *k, AuMemory memory);
 /* A global memory and the pointer argument that is its base. */
-AuMem kernel_tensor(AuKernel *k, const char *name, AuScalar scalar, bool reads, bool writes, uint32_t source, uint32_t index);
-AuVal kernel_arg(AuKernel *k, const char *name, AuArgKind kind, uint32_t source, uint32_t index, uint32_t dim); /* the same twice: one argument */
+AuMem kernel_tensor(AuKernel *k, const char *name, AuScalar scalar, bool reads, bool writes,
+                    uint32_t source, uint32_t index);
+AuVal kernel_arg(AuKernel *k, const char *name, AuArgKind kind, uint32_t source, uint32_t index,
+                 uint32_t dim); /* the same twice: one argument */
 AuVal kernel_i1(AuKernel *k, bool value);
 AuVal kernel_i32(AuKernel *k, int32_t value);
 AuVal kernel_i64(AuKernel *k, int64_t value);
@@ -139,7 +164,8 @@ AuVal kernel_op2(AuKernel *k, AuKOp op, AuVal a, AuVal b);
 AuVal kernel_op3(AuKernel *k, AuKOp op, AuVal a, AuVal b, AuVal c);
 AuVal kernel_cvt(AuKernel *k, AuVal a, AuScalar to);
 AuVal kernel_bitcast(AuKernel *k, AuVal a, AuScalar to);
-AuVal kernel_load(AuKernel *k, AuMem mem, AuVal index, uint32_t width, AuVal mask, AuVal other); /* mask and other may be none */
+AuVal kernel_load(AuKernel *k, AuMem mem, AuVal index, uint32_t width, AuVal mask,
+                  AuVal other); /* mask and other may be none */
 void kernel_store(AuKernel *k, AuMem mem, AuVal index, AuVal value, AuVal mask);
 AuVal kernel_vec(AuKernel *k, const AuVal *elements, uint32_t width);
 AuVal kernel_element(AuKernel *k, AuVal vector, uint32_t which);
@@ -155,20 +181,44 @@ typedef struct AuMatmul {
 } AuMatmul;
 void kernel_matmul(AuKernel *k, const AuMatmul *x);
 AuMatmul kernel_matmul_of(const AuKernel *k, const AuInstr *in);
-AuVal kernel_emit(AuKernel *k, AuInstr instr, const AuVal *operands, uint32_t count); /* any other */
+AuVal kernel_emit(AuKernel *k, AuInstr instr, const AuVal *operands,
+                  uint32_t count); /* any other */
 void kernel_barrier(AuKernel *k, uint32_t scope);
 void kernel_note(AuKernel *k, const char *text);
-AuVal kernel_for(AuKernel *k, AuVal low, AuVal high, int32_t step, AuUnroll unroll); /* opens a region; gives the variable */
+AuVal kernel_for(AuKernel *k, AuVal low, AuVal high, int32_t step,
+                 AuUnroll unroll); /* opens a region; gives the variable */
 void kernel_if(AuKernel *k, AuVal condition);
 void kernel_else(AuKernel *k);
 void kernel_end(AuKernel *k); /* of for, if */
 static inline const AuInstr *kernel_at(const AuKernel *k, AuVal v) { return &k->instrs[v.i]; }
-static inline AuVal kernel_operand(const AuKernel *k, const AuInstr *in, uint32_t n) { return k->operands[in->first + n]; }
+static inline AuVal kernel_operand(const AuKernel *k, const AuInstr *in, uint32_t n)
+{
+    return k->operands[in->first + n];
+}
 
-typedef enum AuKRule { AU_R_CORE, AU_R_SAME, AU_R_FLOAT, AU_R_INT, AU_R_LOGIC, AU_R_CMP, AU_R_SELECT, AU_R_CVT } AuKRule;
+typedef enum AuKRule {
+    AU_R_CORE,
+    AU_R_SAME,
+    AU_R_FLOAT,
+    AU_R_INT,
+    AU_R_LOGIC,
+    AU_R_CMP,
+    AU_R_SELECT,
+    AU_R_CVT
+} AuKRule;
 enum { /* flags: ops.def, core.def */
-    AU_KF_COMM = 1, AU_KF_MATH = 2, AU_KF_RESULT = 4, AU_KF_IMM = 8, AU_KF_MEM = 16, AU_KF_TEXT = 32, AU_KF_REGION = 64,
-    AU_KF_READ = 128, AU_KF_WRITE = 256, AU_KF_ORDER = 512, AU_KF_LANES = 1024, AU_KF_ALSO = 2048
+       AU_KF_COMM = 1,
+       AU_KF_MATH = 2,
+       AU_KF_RESULT = 4,
+       AU_KF_IMM = 8,
+       AU_KF_MEM = 16,
+       AU_KF_TEXT = 32,
+       AU_KF_REGION = 64,
+       AU_KF_READ = 128,
+       AU_KF_WRITE = 256,
+       AU_KF_ORDER = 512,
+       AU_KF_LANES = 1024,
+       AU_KF_ALSO = 2048
 };
 typedef struct AuKOpInfo {
     const char *text;
@@ -179,8 +229,9 @@ typedef struct AuKOpInfo {
 } AuKOpInfo;
 const AuKOpInfo *kernel_op_info(AuKOp op);
 const char *kernel_scalar_name(AuScalar scalar);
-/* Computes one operation of ops.def on scalars given and returned as bits (i1 0 or 1; f32, f16, bf16 their encoding; i32
- * sign-extended or not, the low half counts). [of] is the operands' type (of a SELECT: of b and c), [to] the result's. */
+/* Computes one operation of ops.def on scalars given and returned as bits (i1 0 or 1; f32, f16,
+ * bf16 their encoding; i32 sign-extended or not, the low half counts). [of] is the operands' type
+ * (of a SELECT: of b and c), [to] the result's. */
 uint64_t kernel_evaluate(AuKOp op, AuScalar of, AuScalar to, uint64_t a, uint64_t b, uint64_t c);
 float kernel_from_f16(uint16_t bits);
 float kernel_from_bf16(uint16_t bits);
@@ -198,18 +249,22 @@ typedef enum AuLaneKind { AU_UNIFORM, AU_AFFINE, AU_VARYING } AuLaneKind;
 typedef struct AuLanes {
     uint8_t *kind;   /* per value: AuLaneKind */
     int64_t *stride; /* per value, AU_AFFINE: what one lane adds */
-    bool *same;      /* per memory: AU_LANE, and all lanes of an executor always hold the same in it */
+    bool *same; /* per memory: AU_LANE, and all lanes of an executor always hold the same in it */
 } AuLanes;
 /* Index arithmetic of affine values is taken not to wrap around. */
 AuLanes kernel_lanes(const AuKernel *k, AuArena *arena);
-/* kernel_lanes over a wider group: with [block], a value is uniform where all executors of a block have it. */
+/* kernel_lanes over a wider group: with [block], a value is uniform where all executors of a block
+ * have it. */
 AuLanes kernel_lanes_of(const AuKernel *k, AuArena *arena, bool block);
 
 /* ---- passes */
-void kernel_simplify(AuKernel *k); /* folding, algebra on integers, common subexpressions by scope, code that is not used; hoists invariants out of loops */
-/* Writes out loops marked AU_UNROLL_FULL whose bounds are constants, each into at most [most] instructions. */
+void kernel_simplify(AuKernel *k); /* folding, algebra on integers, common subexpressions by scope,
+                                      code that is not used; hoists invariants out of loops */
+/* Writes out loops marked AU_UNROLL_FULL whose bounds are constants, each into at most [most]
+ * instructions. */
 void kernel_unroll(AuKernel *k, uint32_t most);
-/* Expands the MATH ops that are not [native] into arithmetic, accurate to the bounds in docs/kernel-ir.md 7. */
+/* Expands the MATH ops that are not [native] into arithmetic, accurate to the bounds in
+ * docs/kernel-ir.md 7. */
 void kernel_legalize_math(AuKernel *k, bool (*native)(AuKOp op));
 
 /* ---- interpreter: every lane of every block; finds what a device would do silently */
@@ -219,14 +274,17 @@ typedef struct AuKBuffer {
     bool initialised; /* false: reading before writing is an error */
 } AuKBuffer;
 typedef struct AuKRun {
-    const uint64_t *slots;    /* one per argument; those of pointers are ignored */
-    AuKBuffer *buffers;       /* one per argument; those of scalars are ignored */
+    const uint64_t *slots; /* one per argument; those of pointers are ignored */
+    AuKBuffer *buffers;    /* one per argument; those of scalars are ignored */
     uint32_t grid[3];
-    uint64_t seed;            /* of the schedule of the executors between barriers */
-    bool lockstep;            /* lanes are elements of vectors: an instruction ends in all lanes before the next begins */
-    bool check_all_written;   /* buffers with initialised false must be completely written at the end */
+    uint64_t seed; /* of the schedule of the executors between barriers */
+    bool lockstep; /* lanes are elements of vectors: an instruction ends in all lanes before the
+                      next begins */
+    bool check_all_written; /* buffers with initialised false must be completely written at the end
+                             */
 } AuKRun;
-/* false: *why tells the kind (race, uninitialised, bounds, divergence, unwritten), the instruction, lane, executor and block. */
+/* false: *why tells the kind (race, uninitialised, bounds, divergence, unwritten), the instruction,
+ * lane, executor and block. */
 bool kernel_run(const AuKernel *k, const AuKRun *run, AuArena *scratch, const char **why);
 
 #endif

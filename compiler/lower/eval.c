@@ -1,7 +1,8 @@
 /* eval.c - one element of an expression: kernel IR for the value at a point.
- * In:  an expression whose reductions have been computed (fuse.c), a point with an index for each of its axes.
- * Out: a value; f32, i32 or i1 by the expression's type, storage types where a memory or a rounding gave them.
- * Indices into read-only tensors are clamped to the tensor, so that what a `where` does not choose may be read without harm. */
+ * In:  an expression whose reductions have been computed (fuse.c), a point with an index for each
+ * of its axes. Out: a value; f32, i32 or i1 by the expression's type, storage types where a memory
+ * or a rounding gave them. Indices into read-only tensors are clamped to the tensor, so that what a
+ * `where` does not choose may be read without harm. */
 #include "internal.h"
 
 #include <math.h>
@@ -22,7 +23,9 @@ AuVal lower_as(AuLower *l, AuVal v, AuScalar to)
         AuVal zero = kernel_i32(k, 0);
         if (from == AU_I64) zero = kernel_i64(k, 0);
         if (from == AU_F32) zero = kernel_f32(k, 0);
-        if (from == AU_U8 || from == AU_F16 || from == AU_BF16) v = lower_as(l, v, from == AU_U8 ? AU_I32 : AU_F32), zero = lower_as(l, zero, scalar_of(l, v));
+        if (from == AU_U8 || from == AU_F16 || from == AU_BF16)
+            v = lower_as(l, v, from == AU_U8 ? AU_I32 : AU_F32),
+            zero = lower_as(l, zero, scalar_of(l, v));
         return kernel_op2(k, AU_K_NE, v, zero);
     }
     return kernel_cvt(k, v, to);
@@ -32,9 +35,15 @@ AuVal lower_as(AuLower *l, AuVal v, AuScalar to)
 static AuVal arithmetic(AuLower *l, AuVal v)
 {
     switch (scalar_of(l, v)) {
-    case AU_F16: case AU_BF16: return lower_as(l, v, AU_F32);
-    case AU_I64: case AU_U8: return lower_as(l, v, AU_I32);
-    case AU_VOID: case AU_I1: case AU_I32: case AU_F32: case AU_SCALARS: return v;
+    case AU_F16:
+    case AU_BF16: return lower_as(l, v, AU_F32);
+    case AU_I64:
+    case AU_U8: return lower_as(l, v, AU_I32);
+    case AU_VOID:
+    case AU_I1:
+    case AU_I32:
+    case AU_F32:
+    case AU_SCALARS: return v;
     }
     return v;
 }
@@ -58,9 +67,11 @@ static AuVal logaddexp(AuLower *l, AuVal a, AuVal b)
 {
     AuKernel *k = l->k;
     const AuVal far = kernel_op1(k, AU_K_ABS, kernel_op2(k, AU_K_SUB, a, b));
-    const AuVal more = kernel_op1(k, AU_K_LOG1P, kernel_op1(k, AU_K_EXP, kernel_op1(k, AU_K_NEG, far)));
+    const AuVal more =
+        kernel_op1(k, AU_K_LOG1P, kernel_op1(k, AU_K_EXP, kernel_op1(k, AU_K_NEG, far)));
     const AuVal equal = kernel_op2(k, AU_K_EQ, a, b);
-    const AuVal add = kernel_op3(k, AU_K_SELECT, equal, kernel_f32(k, 0.69314718055994530942), more);
+    const AuVal add =
+        kernel_op3(k, AU_K_SELECT, equal, kernel_f32(k, 0.69314718055994530942), more);
     return kernel_op2(k, AU_K_ADD, kernel_op2(k, AU_K_MAX, a, b), add);
 }
 
@@ -68,13 +79,15 @@ static AuVal sign(AuLower *l, AuVal a)
 {
     AuKernel *k = l->k;
     const bool real = scalar_of(l, a) == AU_F32;
-    const AuVal zero = real ? kernel_f32(k, 0) : kernel_i32(k, 0), one = real ? kernel_f32(k, 1) : kernel_i32(k, 1);
+    const AuVal zero = real ? kernel_f32(k, 0) : kernel_i32(k, 0),
+                one = real ? kernel_f32(k, 1) : kernel_i32(k, 1);
     const AuVal minus = real ? kernel_f32(k, -1) : kernel_i32(k, -1);
     const AuVal below = kernel_op3(k, AU_K_SELECT, kernel_op2(k, AU_K_LT, a, zero), minus, zero);
     return kernel_op3(k, AU_K_SELECT, kernel_op2(k, AU_K_LT, zero, a), one, below);
 }
 
-/* The operation of the kernel IR that is this one of the tiled IR, on f32 or on i32; AU_K_NONE: made of several. */
+/* The operation of the kernel IR that is this one of the tiled IR, on f32 or on i32; AU_K_NONE:
+ * made of several. */
 static AuKOp simple_op(AuTileOp op, bool real)
 {
     // clang-format off
@@ -116,13 +129,16 @@ static AuVal composed(AuLower *l, AuTileOp op, const AuVal *a, bool real)
     case TILE_X_BNOT: return kernel_op2(k, AU_K_XOR, a[0], kernel_i32(k, -1));
     case TILE_X_CLAMP: return kernel_op2(k, AU_K_MIN, kernel_op2(k, AU_K_MAX, a[0], a[1]), a[2]);
     case TILE_X_CDIV: {
-        const AuVal up = kernel_op2(k, AU_K_SUB, kernel_op2(k, AU_K_ADD, a[0], a[1]), kernel_i32(k, 1));
+        const AuVal up =
+            kernel_op2(k, AU_K_SUB, kernel_op2(k, AU_K_ADD, a[0], a[1]), kernel_i32(k, 1));
         return kernel_op2(k, AU_K_IDIV, up, a[1]);
     }
     case TILE_X_SIGN: return sign(l, a[0]);
     case TILE_X_RELU: return kernel_op2(k, AU_K_MAX, a[0], kernel_f32(k, 0));
     case TILE_X_LOGADDEXP: return logaddexp(l, a[0], a[1]);
-    default: lower_refuse(l, "operation %d has no lowering (%s)", (int)op, real ? "f32" : "i32"); return kernel_i32(k, 0);
+    default:
+        lower_refuse(l, "operation %d has no lowering (%s)", (int)op, real ? "f32" : "i32");
+        return kernel_i32(k, 0);
     }
 }
 
@@ -134,7 +150,8 @@ static AuVal numeric(AuLower *l, const AuTileExpr *e, const AuPoint *p)
         a[n] = arithmetic(l, lower_eval(l, e->args.at[n], p));
         real |= scalar_of(l, a[n]) == AU_F32;
     }
-    for (uint32_t n = 0; n < e->args.count && n < 3; n++) a[n] = lower_as(l, a[n], real ? AU_F32 : AU_I32);
+    for (uint32_t n = 0; n < e->args.count && n < 3; n++)
+        a[n] = lower_as(l, a[n], real ? AU_F32 : AU_I32);
     if (!real && (e->op == TILE_X_FLOOR || e->op == TILE_X_CEIL)) return a[0];
     const AuKOp op = simple_op(e->op, real);
     if (op == AU_K_NONE) return composed(l, e->op, a, real);
@@ -152,9 +169,12 @@ static AuVal logic(AuLower *l, const AuTileExpr *e, const AuPoint *p)
 static AuVal where(AuLower *l, const AuTileExpr *e, const AuPoint *p)
 {
     const AuVal c = lower_as(l, lower_eval(l, e->args.at[0], p), AU_I1);
-    AuVal a = arithmetic(l, lower_eval(l, e->args.at[1], p)), b = arithmetic(l, lower_eval(l, e->args.at[2], p));
+    AuVal a = arithmetic(l, lower_eval(l, e->args.at[1], p)),
+          b = arithmetic(l, lower_eval(l, e->args.at[2], p));
     const AuScalar sa = scalar_of(l, a), sb = scalar_of(l, b);
-    const AuScalar to = sa == AU_F32 || sb == AU_F32 ? AU_F32 : sa == AU_I1 && sb == AU_I1 ? AU_I1 : AU_I32;
+    const AuScalar to = sa == AU_F32 || sb == AU_F32 ? AU_F32
+                        : sa == AU_I1 && sb == AU_I1 ? AU_I1
+                                                     : AU_I32;
     a = lower_as(l, a, to), b = lower_as(l, b, to);
     if (to == AU_I1) { /* (c && a) || (!c && b) */
         const AuVal no = kernel_op2(l->k, AU_K_LAND, kernel_op1(l->k, AU_K_LNOT, c), b);
@@ -172,7 +192,8 @@ static const AuCoord *coord_of(AuLower *l, const AuPoint *p, const char *axis)
 }
 
 /* What the fused loops computed at this point already. */
-static AuVal known_value(AuLower *l, const AuTileVar *var, const AuTileExpr *reduction, const AuPoint *p)
+static AuVal known_value(AuLower *l, const AuTileVar *var, const AuTileExpr *reduction,
+                         const AuPoint *p)
 {
     for (uint32_t n = l->known_count; n-- > 0;) {
         const AuKnown *x = &l->known[n];
@@ -202,14 +223,18 @@ static AuVal read_var(AuLower *l, const AuTileVar *var, const AuPoint *p)
     return kernel_i32(l->k, 0);
 }
 
-/* Index along one dimension of a view: a scalar, a tile of indices, or a span whose axis is the memory's. */
-static AuVal dimension_index(AuLower *l, const AuTileExpr *index, const char *view_axis, const AuPoint *p)
+/* Index along one dimension of a view: a scalar, a tile of indices, or a span whose axis is the
+ * memory's. */
+static AuVal dimension_index(AuLower *l, const AuTileExpr *index, const char *view_axis,
+                             const AuPoint *p)
 {
-    if (index && index->op != TILE_X_ALL && index->op != TILE_X_SPAN) return lower_as(l, lower_eval(l, index, p), AU_I32);
+    if (index && index->op != TILE_X_ALL && index->op != TILE_X_SPAN)
+        return lower_as(l, lower_eval(l, index, p), AU_I32);
     const AuCoord *c = coord_of(l, p, view_axis);
     if (!c) return kernel_i32(l->k, 0);
     if (!index || index->op == TILE_X_ALL) return c->index;
-    return kernel_op2(l->k, AU_K_ADD, lower_as(l, lower_eval(l, index->args.at[0], p), AU_I32), c->index);
+    return kernel_op2(l->k, AU_K_ADD, lower_as(l, lower_eval(l, index->args.at[0], p), AU_I32),
+                      c->index);
 }
 
 /* May this index lie outside of the memory? Grid positions and whole axes do not. */
@@ -218,14 +243,18 @@ static bool may_be_outside(const AuTileExpr *index, const AuTileAxis *axis)
     if (!index || index->op == TILE_X_ALL) return false;
     if (index->op == TILE_X_SPAN) {
         const AuTileExpr *low = index->args.at[0], *size = index->args.at[1];
-        return !(low->op == TILE_X_INT && size->op == TILE_X_INT && axis->size && low->integer >= 0 && low->integer + size->integer <= axis->size);
+        return !(low->op == TILE_X_INT && size->op == TILE_X_INT && axis->size &&
+                 low->integer >= 0 && low->integer + size->integer <= axis->size);
     }
-    if (index->op == TILE_X_INT && axis->size) return index->integer < 0 || index->integer >= axis->size;
-    return !(index->op == TILE_X_NAME && index->var && (index->var->origin == TILE_FROM_GRID || index->var->origin == TILE_FROM_LET ||
-                                                      index->var->origin == TILE_FROM_SELF));
+    if (index->op == TILE_X_INT && axis->size)
+        return index->integer < 0 || index->integer >= axis->size;
+    return !(index->op == TILE_X_NAME && index->var &&
+             (index->var->origin == TILE_FROM_GRID || index->var->origin == TILE_FROM_LET ||
+              index->var->origin == TILE_FROM_SELF));
 }
 
-AuVal lower_address(AuLower *l, const AuTileExpr *ref, const AuPoint *p, AuOutside outside, AuVal *inside, bool last_stride_is_one)
+AuVal lower_address(AuLower *l, const AuTileExpr *ref, const AuPoint *p, AuOutside outside,
+                    AuVal *inside, bool last_stride_is_one)
 {
     AuKernel *k = l->k;
     AuPlace *place = lower_place(l, ref->memory);
@@ -238,20 +267,25 @@ AuVal lower_address(AuLower *l, const AuTileExpr *ref, const AuPoint *p, AuOutsi
     for (uint32_t n = 0; n < type->count; n++) {
         const AuTileExpr *index = ref->has_index ? ref->args.at[n] : NULL;
         const bool spans = !index || index->op == TILE_X_ALL || index->op == TILE_X_SPAN;
-        const char *name = spans ? ref->names.count ? ref->names.at[view_axis] : type->axes[n].name : NULL;
+        const char *name =
+            spans ? ref->names.count ? ref->names.at[view_axis] : type->axes[n].name : NULL;
         if (spans) view_axis++;
         AuVal at = dimension_index(l, index, name, p);
         if (may_be_outside(index, &type->axes[n])) {
-            const AuVal zero = kernel_i32(k, 0), last = kernel_op2(k, AU_K_SUB, place->extents[n], kernel_i32(k, 1));
-            if (outside == OUTSIDE_TESTED && inside) *inside = lower_both(l, *inside, kernel_op2(k, AU_K_LT, at, place->extents[n]));
-            else at = kernel_op2(k, AU_K_MAX, kernel_op2(k, AU_K_MIN, at, last), zero);
+            const AuVal zero = kernel_i32(k, 0),
+                        last = kernel_op2(k, AU_K_SUB, place->extents[n], kernel_i32(k, 1));
+            if (outside == OUTSIDE_TESTED && inside)
+                *inside = lower_both(l, *inside, kernel_op2(k, AU_K_LT, at, place->extents[n]));
+            else
+                at = kernel_op2(k, AU_K_MAX, kernel_op2(k, AU_K_MIN, at, last), zero);
         }
         if (place->pair_axis == type->axes[n].name) { /* (i / 2) * (2 * stride) + i % 2 */
             pair = kernel_op2(k, AU_K_AND, at, kernel_i32(k, 1));
             at = kernel_op2(k, AU_K_SHR, at, kernel_i32(k, 1));
         }
         AuVal term = global ? lower_as(l, at, AU_I64) : at;
-        if (!(last_stride_is_one && n + 1 == type->count)) term = kernel_op2(k, AU_K_MUL, term, place->strides[n]);
+        if (!(last_stride_is_one && n + 1 == type->count))
+            term = kernel_op2(k, AU_K_MUL, term, place->strides[n]);
         sum = sum.i ? kernel_op2(k, AU_K_ADD, sum, term) : term;
     }
     if (pair.i) sum = kernel_op2(k, AU_K_ADD, sum, pair);
@@ -274,7 +308,10 @@ static AuVal reduction(AuLower *l, const AuTileExpr *e, const AuPoint *p)
     return kernel_f32(l->k, 0);
 }
 
-static AuVal rounded(AuLower *l, AuVal v, AuScalar to) { return scalar_of(l, v) == to ? v : lower_as(l, lower_as(l, v, AU_F32), to); }
+static AuVal rounded(AuLower *l, AuVal v, AuScalar to)
+{
+    return scalar_of(l, v) == to ? v : lower_as(l, lower_as(l, v, AU_F32), to);
+}
 
 AuVal lower_eval(AuLower *l, const AuTileExpr *e, const AuPoint *p)
 {
@@ -285,7 +322,9 @@ AuVal lower_eval(AuLower *l, const AuTileExpr *e, const AuPoint *p)
     case TILE_X_BOOL: return kernel_i1(k, e->integer != 0);
     case TILE_X_NAME: return read_var(l, e->var, p);
     case TILE_X_REF: return gather(l, e, p);
-    case TILE_X_AND: case TILE_X_OR: case TILE_X_NOT: return logic(l, e, p);
+    case TILE_X_AND:
+    case TILE_X_OR:
+    case TILE_X_NOT: return logic(l, e, p);
     case TILE_X_WHERE: return where(l, e, p);
     case TILE_X_TO_F32: return lower_as(l, lower_eval(l, e->args.at[0], p), AU_F32);
     case TILE_X_TO_F16: return rounded(l, lower_eval(l, e->args.at[0], p), AU_F16);
@@ -293,12 +332,22 @@ AuVal lower_eval(AuLower *l, const AuTileExpr *e, const AuPoint *p)
     case TILE_X_TO_I32: return lower_as(l, arithmetic(l, lower_eval(l, e->args.at[0], p)), AU_I32);
     case TILE_X_TO_BOOL: return lower_as(l, lower_eval(l, e->args.at[0], p), AU_I1);
     case TILE_X_FILL: return lower_as(l, lower_eval(l, e->args.at[1], p), AU_F32);
-    case TILE_X_REDUCE_MAX: case TILE_X_REDUCE_SUM: case TILE_X_ROWMAX: case TILE_X_ROWSUM: return reduction(l, e, p);
+    case TILE_X_REDUCE_MAX:
+    case TILE_X_REDUCE_SUM:
+    case TILE_X_ROWMAX:
+    case TILE_X_ROWSUM: return reduction(l, e, p);
     case TILE_X_IOTA: {
         const AuCoord *c = coord_of(l, p, e->name);
         return c ? c->index : kernel_i32(k, 0);
     }
-    case TILE_X_CUMSUM: case TILE_X_TUPLE: case TILE_X_CALL: case TILE_X_ALL: case TILE_X_SPAN: case TILE_X_FIRST: case TILE_X_COUNT: case TILE_X_NEXT:
+    case TILE_X_CUMSUM:
+    case TILE_X_TUPLE:
+    case TILE_X_CALL:
+    case TILE_X_ALL:
+    case TILE_X_SPAN:
+    case TILE_X_FIRST:
+    case TILE_X_COUNT:
+    case TILE_X_NEXT:
         lower_refuse(l, "this expression has no lowering here");
         return kernel_i32(k, 0);
     default: return numeric(l, e, p);

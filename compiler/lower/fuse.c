@@ -1,14 +1,16 @@
 /* fuse.c - a run of assignments as few loops as its reductions allow.
  *
- * In:  consecutive ASSIGN statements (and FRAG ones with a start value); each computes all elements of its variable.
- * Out: loops over registers. An assignment, and each reduction inside one, is an item with a level: items of one level and one
- *      space share a loop; an item that needs a finished reduction, or elements of another space, comes a level later. Items
- *      without long axes stand before the loop of their level. Softmax's row maximum and its sum of weights so make two
- *      loops, and whatever else the attention computes for a pair rides in them.
- * Operands of matrix units are stored in pairs of neighbours: their loop goes by two, and the second of a pair stores both.
+ * In:  consecutive ASSIGN statements (and FRAG ones with a start value); each computes all elements
+ * of its variable. Out: loops over registers. An assignment, and each reduction inside one, is an
+ * item with a level: items of one level and one space share a loop; an item that needs a finished
+ * reduction, or elements of another space, comes a level later. Items without long axes stand
+ * before the loop of their level. Softmax's row maximum and its sum of weights so make two loops,
+ * and whatever else the attention computes for a pair rides in them. Operands of matrix units are
+ * stored in pairs of neighbours: their loop goes by two, and the second of a pair stores both.
  * Stored are only values that someone reads outside of their loop.
- * Method: one pass in program order computes levels from the items that define what an item reads (flow), and from those that read
- *      or define what it defines (anti and output dependences), so that arrays need no renaming. */
+ * Method: one pass in program order computes levels from the items that define what an item reads
+ * (flow), and from those that read or define what it defines (anti and output dependences), so that
+ * arrays need no renaming. */
 #include "internal.h"
 
 #include <math.h>
@@ -17,15 +19,16 @@
 enum { MOST_ITEMS = 64, MOST_REDUCTIONS = 8, MOST_PENDING = 64 };
 
 typedef struct Item {
-    const AuTileVar *var;         /* what it defines, or NULL: */
-    const AuTileExpr *reduction;  /* the reduction that it computes */
-    const AuTileExpr *expr;       /* what is computed for each element */
-    AuSpaces spaces;              /* registers it runs over */
+    const AuTileVar *var;        /* what it defines, or NULL: */
+    const AuTileExpr *reduction; /* the reduction that it computes */
+    const AuTileExpr *expr;      /* what is computed for each element */
+    AuSpaces spaces;             /* registers it runs over */
     bool looped, stored;
     uint32_t level;
-    AuMem mem;           /* of a reduction: accumulators */
-    AuTileType row_type; /* of a reduction: type of its result */
-    AuVal first[MOST_PENDING]; /* of pairs whose second element is still to come, the oldest from [taken] on */
+    AuMem mem;                 /* of a reduction: accumulators */
+    AuTileType row_type;       /* of a reduction: type of its result */
+    AuVal first[MOST_PENDING]; /* of pairs whose second element is still to come, the oldest from
+                                  [taken] on */
     uint32_t first_count, taken;
 } Item;
 
@@ -37,17 +40,23 @@ typedef struct Run {
 
 static bool is_reduction(const AuTileExpr *e)
 {
-    return e->op == TILE_X_REDUCE_MAX || e->op == TILE_X_REDUCE_SUM || e->op == TILE_X_ROWMAX || e->op == TILE_X_ROWSUM;
+    return e->op == TILE_X_REDUCE_MAX || e->op == TILE_X_REDUCE_SUM || e->op == TILE_X_ROWMAX ||
+           e->op == TILE_X_ROWSUM;
 }
-static bool is_max(const AuTileExpr *e) { return e->op == TILE_X_REDUCE_MAX || e->op == TILE_X_ROWMAX; }
+static bool is_max(const AuTileExpr *e)
+{
+    return e->op == TILE_X_REDUCE_MAX || e->op == TILE_X_ROWMAX;
+}
 
-/* Does the expression read what the other item makes: itself or through formulas, but not inside a reduction, which is an item
- * of its own? */
+/* Does the expression read what the other item makes: itself or through formulas, but not inside a
+ * reduction, which is an item of its own? */
 static bool reads(AuLower *l, const AuTileExpr *e, const Item *other)
 {
-    if (e == other->reduction || (e->op == TILE_X_NAME && e->var == other->var && e->var)) return true;
+    if (e == other->reduction || (e->op == TILE_X_NAME && e->var == other->var && e->var))
+        return true;
     if (is_reduction(e)) return false;
-    if (e->op == TILE_X_NAME && e->var && lower_held(l, e->var)->as == HELD_FORMULA) return reads(l, lower_held(l, e->var)->formula, other);
+    if (e->op == TILE_X_NAME && e->var && lower_held(l, e->var)->as == HELD_FORMULA)
+        return reads(l, lower_held(l, e->var)->formula, other);
     for (uint32_t n = 0; n < e->args.count; n++)
         if (e->args.at[n] && reads(l, e->args.at[n], other)) return true;
     return false;
@@ -60,40 +69,52 @@ static void set_level(Run *run, Item *item, uint32_t before)
 {
     for (uint32_t n = before; n-- > 0;) {
         const Item *other = &run->items[n];
-        const bool together = item->looped == other->looped && (!item->looped || lower_same_loops(&item->spaces, &other->spaces));
-        /* Rows of a level stand before its loops: a looped item may read them, they may not read it. */
+        const bool together = item->looped == other->looped &&
+                              (!item->looped || lower_same_loops(&item->spaces, &other->spaces));
+        /* Rows of a level stand before its loops: a looped item may read them, they may not read
+         * it. */
         const uint32_t after = other->looped && !together ? other->level + 1 : other->level;
-        if (reads(run->l, item->expr, other)) at_least(&item->level, other->reduction ? other->level + 1 : after);
-        if (item->var && (other->var == item->var || reads(run->l, other->expr, item))) at_least(&item->level, after);
+        if (reads(run->l, item->expr, other))
+            at_least(&item->level, other->reduction ? other->level + 1 : after);
+        if (item->var && (other->var == item->var || reads(run->l, other->expr, item)))
+            at_least(&item->level, after);
     }
 }
 
 static void add_item(Run *run, Item item)
 {
     AuLower *l = run->l;
-    if (run->count == MOST_ITEMS) { lower_refuse(l, "a run of more than %d assignments", MOST_ITEMS); return; }
+    if (run->count == MOST_ITEMS) {
+        lower_refuse(l, "a run of more than %d assignments", MOST_ITEMS);
+        return;
+    }
     for (uint32_t n = 0; n < item.spaces.count; n++) item.looped |= item.spaces.at[n].looped;
     set_level(run, &item, run->count);
     run->items[run->count++] = item;
 }
 
-static const AuTileExpr *value_of(const AuTileStmt *s) { return s->kind == TILE_S_FRAG ? s->frag.init : s->assign.value; }
+static const AuTileExpr *value_of(const AuTileStmt *s)
+{
+    return s->kind == TILE_S_FRAG ? s->frag.init : s->assign.value;
+}
 
 /* Reads of the variable by items, to be compared with all reads in the role. */
 static uint32_t count_reads(const AuTileExpr *e, const AuTileVar *var)
 {
     if (!e) return 0;
     uint32_t count = e->op == TILE_X_NAME && e->var == var;
-    for (uint32_t n = 0; n < e->args.count; n++)
-        count += count_reads(e->args.at[n], var);
+    for (uint32_t n = 0; n < e->args.count; n++) count += count_reads(e->args.at[n], var);
     return count;
 }
 
 static bool same_expr(const AuTileExpr *a, const AuTileExpr *b)
 {
-    bool same = a->op == b->op && a->var == b->var && a->memory == b->memory && a->integer == b->integer && a->name == b->name &&
-                memcmp(&a->number, &b->number, sizeof a->number) == 0 && a->args.count == b->args.count && a->op != TILE_X_REF;
-    for (uint32_t n = 0; n < a->args.count && same; n++) same = same_expr(a->args.at[n], b->args.at[n]);
+    bool same = a->op == b->op && a->var == b->var && a->memory == b->memory &&
+                a->integer == b->integer && a->name == b->name &&
+                memcmp(&a->number, &b->number, sizeof a->number) == 0 &&
+                a->args.count == b->args.count && a->op != TILE_X_REF;
+    for (uint32_t n = 0; n < a->args.count && same; n++)
+        same = same_expr(a->args.at[n], b->args.at[n]);
     return same;
 }
 
@@ -102,20 +123,27 @@ static const AuTileExpr *known_reduction(const Run *run, const AuTileExpr *e)
 {
     for (uint32_t n = run->count; n-- > 0;) {
         const Item *item = &run->items[n];
-        if (item->reduction && (item->reduction == e || (item->reduction->type->count == e->type->count && same_expr(item->reduction, e)))) return item->reduction;
+        if (item->reduction &&
+            (item->reduction == e ||
+             (item->reduction->type->count == e->type->count && same_expr(item->reduction, e))))
+            return item->reduction;
         if (item->var && count_reads(e, item->var)) return NULL;
     }
     return NULL;
 }
 
-/* The result of a reduction: the type of its argument less its axes. The verifier has it as the expression's type. */
+/* The result of a reduction: the type of its argument less its axes. The verifier has it as the
+ * expression's type. */
 static void add_reductions(Run *run, const AuTileExpr *e)
 {
     for (uint32_t n = 0; n < e->args.count; n++) {
         if (!e->args.at[n]) continue;
-        const AuTileExpr *same = is_reduction(e->args.at[n]) ? known_reduction(run, e->args.at[n]) : NULL;
-        if (same) e->args.at[n] = (AuTileExpr *)same; /* one node for both, so that both find its value */
-        else add_reductions(run, e->args.at[n]);
+        const AuTileExpr *same =
+            is_reduction(e->args.at[n]) ? known_reduction(run, e->args.at[n]) : NULL;
+        if (same)
+            e->args.at[n] = (AuTileExpr *)same; /* one node for both, so that both find its value */
+        else
+            add_reductions(run, e->args.at[n]);
     }
     if (!is_reduction(e) || known_reduction(run, e) == e) return;
     const AuTileExpr *x = e->args.at[0];
@@ -123,12 +151,19 @@ static void add_reductions(Run *run, const AuTileExpr *e)
         const AuTileAxis *axis = &x->type->axes[n];
         if (tile_axis(e->type, axis->name) || !axis->places) continue;
         if (tile_axis_registers(axis->places) != axis->size)
-            lower_refuse(run->l, "a reduction over axis %s, which lies along the lanes, needs an exchange between lanes that this target lacks", axis->name);
+            lower_refuse(run->l,
+                         "a reduction over axis %s, which lies along the lanes, needs an exchange "
+                         "between lanes that this target lacks",
+                         axis->name);
     }
-    add_item(run, (Item){.reduction = e, .expr = x, .spaces = lower_spaces(run->l, x->type), .row_type = *e->type});
+    add_item(run, (Item){.reduction = e,
+                         .expr = x,
+                         .spaces = lower_spaces(run->l, x->type),
+                         .row_type = *e->type});
 }
 
-/* A tile of which an axis has no layout costs nothing until it is used, where it takes the layout of what it meets. */
+/* A tile of which an axis has no layout costs nothing until it is used, where it takes the layout
+ * of what it meets. */
 static bool define_lightly(AuLower *l, const AuTileVar *var, const AuTileExpr *value)
 {
     AuHeld *held = lower_held(l, var);
@@ -136,7 +171,8 @@ static bool define_lightly(AuLower *l, const AuTileVar *var, const AuTileExpr *v
     for (uint32_t n = 0; n < var->type->count; n++) homeless |= !var->type->axes[n].places;
     if (homeless) {
         if (held->defs != 1) lower_refuse(l, "index tile %s is assigned more than once", var->name);
-        *held = (AuHeld){.as = HELD_FORMULA, .formula = value, .defs = held->defs, .uses = held->uses};
+        *held =
+            (AuHeld){.as = HELD_FORMULA, .formula = value, .defs = held->defs, .uses = held->uses};
         return true;
     }
     return false;
@@ -149,8 +185,10 @@ static uint32_t reads_in_run(const AuLower *l, const AuTileVar *var)
     for (uint32_t n = 0; n < l->run_count; n++) {
         const AuTileStmt *s = l->run[n];
         if (s->kind == TILE_S_ON)
-            for (uint32_t m = 0; m < s->on.body.count; m++) count += count_reads(value_of(s->on.body.at[m]), var);
-        else count += count_reads(value_of(s), var);
+            for (uint32_t m = 0; m < s->on.body.count; m++)
+                count += count_reads(value_of(s->on.body.at[m]), var);
+        else
+            count += count_reads(value_of(s), var);
     }
     return count;
 }
@@ -161,11 +199,13 @@ static void decide_stores(Run *run)
         Item *item = &run->items[n];
         if (!item->var) continue;
         const AuHeld *held = lower_held(run->l, item->var);
-        item->stored = held->pair_axis || held->uses > reads_in_run(run->l, item->var) || held->defs > 1;
+        item->stored =
+            held->pair_axis || held->uses > reads_in_run(run->l, item->var) || held->defs > 1;
         for (uint32_t m = 0; m < run->count && !item->stored; m++) {
             const Item *reader = &run->items[m];
-            const bool same_loop = reader->level == item->level && reader->looped == item->looped &&
-                                   (!item->looped || lower_same_loops(&reader->spaces, &item->spaces));
+            const bool same_loop =
+                reader->level == item->level && reader->looped == item->looped &&
+                (!item->looped || lower_same_loops(&reader->spaces, &item->spaces));
             item->stored = reads(run->l, reader->expr, item) && !same_loop;
         }
     }
@@ -176,7 +216,8 @@ static AuVal accumulate(AuLower *l, const Item *item, AuVal value, const AuPoint
     AuKernel *k = l->k;
     const AuVal none = {0}, at = lower_register(l, &item->row_type, p);
     const AuVal before = kernel_load(k, item->mem, at, 1, none, none);
-    const AuVal after = kernel_op2(k, is_max(item->reduction) ? AU_K_MAX : AU_K_ADD, before, lower_as(l, value, AU_F32));
+    const AuVal after = kernel_op2(k, is_max(item->reduction) ? AU_K_MAX : AU_K_ADD, before,
+                                   lower_as(l, value, AU_F32));
     kernel_store(k, item->mem, at, after, none);
     return after;
 }
@@ -187,7 +228,10 @@ typedef struct Group {
     uint32_t count;
 } Group;
 
-static const char *pair_axis_of(AuLower *l, const Item *item) { return item->var ? lower_held(l, item->var)->pair_axis : NULL; }
+static const char *pair_axis_of(AuLower *l, const Item *item)
+{
+    return item->var ? lower_held(l, item->var)->pair_axis : NULL;
+}
 
 /* Points come in the same order for the first and for the second elements of pairs. */
 static void store_in_pairs(AuLower *l, Item *item, AuVal value, const AuPoint *p, const char *axis)
@@ -196,19 +240,25 @@ static void store_in_pairs(AuLower *l, Item *item, AuVal value, const AuPoint *p
     int32_t which = 0;
     for (uint32_t n = 0; n < p->count; n++)
         if (p->at[n].axis == axis) which = p->at[n].within;
-    if (which == 0 && item->first_count < MOST_PENDING) item->first[item->first_count++] = value;
+    if (which == 0 && item->first_count < MOST_PENDING)
+        item->first[item->first_count++] = value;
     else if (which == 1 && item->taken < item->first_count)
-        kernel_store(l->k, lower_var_array(l, item->var), lower_pair_register(l, item->var->type, p, axis),
+        kernel_store(l->k, lower_var_array(l, item->var),
+                     lower_pair_register(l, item->var->type, p, axis),
                      lower_pair(l, item->first[item->taken++], value), none);
-    else lower_refuse(l, "pairs along axis %s of %s", axis, item->var->name);
+    else
+        lower_refuse(l, "pairs along axis %s of %s", axis, item->var->name);
 }
 
 static void store_point(AuLower *l, Item *item, AuVal value, const AuPoint *p)
 {
     const AuVal none = {0};
     const char *pairs = pair_axis_of(l, item);
-    if (pairs) store_in_pairs(l, item, value, p, pairs);
-    else kernel_store(l->k, lower_var_array(l, item->var), lower_register(l, item->var->type, p), value, none);
+    if (pairs)
+        store_in_pairs(l, item, value, p, pairs);
+    else
+        kernel_store(l->k, lower_var_array(l, item->var), lower_register(l, item->var->type, p),
+                     value, none);
 }
 
 /* All items of one loop at one point. */
@@ -220,14 +270,20 @@ static void group_point(AuLower *l, const AuPoint *p, void *user)
     for (uint32_t n = 0; n < g->count; n++) {
         Item *item = g->items[n];
         AuVal value = values[n] = lower_eval(l, item->expr, p);
-        if (!item->var) { accumulate(l, item, value, p); continue; }
+        if (!item->var) {
+            accumulate(l, item, value, p);
+            continue;
+        }
         value = values[n] = lower_as(l, value, lower_scalar(item->var->type->elem));
         if (l->known_count < sizeof l->known / sizeof *l->known)
-            l->known[l->known_count++] = (AuKnown){.var = item->var, .value = value, .type = item->var->type};
-        else lower_refuse(l, "too many values in one loop");
+            l->known[l->known_count++] =
+                (AuKnown){.var = item->var, .value = value, .type = item->var->type};
+        else
+            lower_refuse(l, "too many values in one loop");
     }
     l->known_count = known_before;
-    /* Stored last, so that a variable may take the array of one that is read here for the last time. */
+    /* Stored last, so that a variable may take the array of one that is read here for the last
+     * time. */
     for (uint32_t n = 0; n < g->count; n++) {
         if (g->items[n]->var && g->items[n]->stored) store_point(l, g->items[n], values[n], p);
     }
@@ -242,13 +298,16 @@ static void start_reductions(AuLower *l, const Group *g)
         const uint32_t count = lower_registers(&item->row_type);
         item->mem = lower_array(l, is_max(item->reduction) ? "row_max" : "row_sum", AU_F32, count);
         for (uint32_t r = 0; r < count; r++)
-            kernel_store(l->k, item->mem, kernel_i32(l->k, (int32_t)r), kernel_f32(l->k, is_max(item->reduction) ? -(double)INFINITY : 0), none);
-        l->known[l->known_count++] = (AuKnown){.reduction = item->reduction, .mem = item->mem, .type = item->reduction->type};
+            kernel_store(l->k, item->mem, kernel_i32(l->k, (int32_t)r),
+                         kernel_f32(l->k, is_max(item->reduction) ? -(double)INFINITY : 0), none);
+        l->known[l->known_count++] = (AuKnown){
+            .reduction = item->reduction, .mem = item->mem, .type = item->reduction->type};
     }
 }
 
-/* A group's loops cover the union of its items' axes; an item without one of the unrolled axes is computed once for each of its
- * registers and becomes one value again when common expressions are joined. */
+/* A group's loops cover the union of its items' axes; an item without one of the unrolled axes is
+ * computed once for each of its registers and becomes one value again when common expressions are
+ * joined. */
 static AuSpaces union_of(const Group *g)
 {
     AuSpaces all = g->items[0]->spaces;
@@ -266,15 +325,18 @@ static bool same_registers(const AuTileType *a, const AuTileType *b)
 {
     bool same = a->count == b->count && lower_scalar(a->elem) == lower_scalar(b->elem);
     for (uint32_t n = 0; n < a->count && same; n++)
-        same = a->axes[n].name == b->axes[n].name && tile_same_places(a->axes[n].places, b->axes[n].places);
+        same = a->axes[n].name == b->axes[n].name &&
+               tile_same_places(a->axes[n].places, b->axes[n].places);
     return same;
 }
 
-/* All reads of the variable in the role are in this run and not after this level, and each step of a loop sets it anew before. */
+/* All reads of the variable in the role are in this run and not after this level, and each step of
+ * a loop sets it anew before. */
 static bool dies_here(const Run *run, const AuTileVar *var, uint32_t level)
 {
     const AuHeld *held = lower_held(run->l, var);
-    if (held->as != HELD_ARRAY || !held->restarted || held->uses != reads_in_run(run->l, var)) return false;
+    if (held->as != HELD_ARRAY || !held->restarted || held->uses != reads_in_run(run->l, var))
+        return false;
     for (uint32_t n = 0; n < run->count; n++)
         if (run->items[n].level > level && count_reads(run->items[n].expr, var)) return false;
     return true;
@@ -287,8 +349,9 @@ static bool group_reads(const Group *g, const AuTileVar *var)
     return false;
 }
 
-/* Weights take the array of the scores they are made of, if these are not read again: half the traffic with the caches. A run that is
- * emitted for several segments decides at the first, which has the statements of the others. */
+/* Weights take the array of the scores they are made of, if these are not read again: half the
+ * traffic with the caches. A run that is emitted for several segments decides at the first, which
+ * has the statements of the others. */
 static void reuse_arrays(const Group *g)
 {
     AuLower *l = g->run->l;
@@ -298,11 +361,15 @@ static void reuse_arrays(const Group *g)
         for (uint32_t v = 0; v < l->role->vars.count; v++) {
             const AuTileVar *other = l->role->vars.at[v];
             AuHeld *held = lower_held(l, other);
-            if (held->taken || other->kind != TILE_VALUE || other == item->var || !dies_here(g->run, other, item->level) ||
+            if (held->taken || other->kind != TILE_VALUE || other == item->var ||
+                !dies_here(g->run, other, item->level) ||
                 !same_registers(other->type, item->var->type) || !group_reads(g, other))
                 continue;
             held->taken = true;
-            *lower_held(l, item->var) = (AuHeld){.as = HELD_ARRAY, .mem = held->mem, .defs = lower_held(l, item->var)->defs, .uses = lower_held(l, item->var)->uses};
+            *lower_held(l, item->var) = (AuHeld){.as = HELD_ARRAY,
+                                                 .mem = held->mem,
+                                                 .defs = lower_held(l, item->var)->defs,
+                                                 .uses = lower_held(l, item->var)->uses};
             break;
         }
     }
@@ -320,15 +387,21 @@ static void emit_group(AuLower *l, Group *g)
     lower_each(l, &all, group_point, g);
 }
 
-/* A scalar assigned once is a value; any other item without loops is unrolled over the registers of its own axes. */
+/* A scalar assigned once is a value; any other item without loops is unrolled over the registers of
+ * its own axes. */
 static void emit_row(AuLower *l, Run *run, Item *item)
 {
     if (item->var && !item->var->type->count) {
         AuHeld *held = lower_held(l, item->var);
         const AuPoint nowhere = {.count = 0};
-        const AuVal v = lower_as(l, lower_eval(l, item->expr, &nowhere), lower_scalar(item->var->type->elem)), none = {0};
-        if (held->defs == 1 && !l->in_branch) { held->as = HELD_VALUE; held->value = v; }
-        else kernel_store(l->k, lower_var_array(l, item->var), kernel_i32(l->k, 0), v, none);
+        const AuVal v = lower_as(l, lower_eval(l, item->expr, &nowhere),
+                                 lower_scalar(item->var->type->elem)),
+                    none = {0};
+        if (held->defs == 1 && !l->in_branch) {
+            held->as = HELD_VALUE;
+            held->value = v;
+        } else
+            kernel_store(l->k, lower_var_array(l, item->var), kernel_i32(l->k, 0), v, none);
         return;
     }
     Group g = {run, {item}, 1};
@@ -346,7 +419,9 @@ static void emit_level(AuLower *l, Run *run, uint32_t level)
         Group g = {.run = run};
         for (uint32_t m = n; m < run->count; m++) {
             Item *item = &run->items[m];
-            if (done[m] || item->level != level || !item->looped || !lower_same_loops(&item->spaces, &run->items[n].spaces)) continue;
+            if (done[m] || item->level != level || !item->looped ||
+                !lower_same_loops(&item->spaces, &run->items[n].spaces))
+                continue;
             done[m] = true;
             g.items[g.count++] = item;
         }

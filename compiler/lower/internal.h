@@ -18,17 +18,20 @@ typedef struct AuHeld {
     AuVal value;
     AuMem mem;
     const AuTileExpr *formula;
-    uint32_t defs, uses; /* statements that assign it, expressions that read it, in the whole role */
-    bool restarted;      /* its first definition is a product that does not add: nothing of it outlives a step of a loop */
-    bool taken;          /* another variable lives in its array by now */
-    const char *pair_axis; /* operand B of a matrix unit: an i32 holds two bf16, neighbours along this axis; NULL: plain */
+    uint32_t defs,
+        uses;       /* statements that assign it, expressions that read it, in the whole role */
+    bool restarted; /* its first definition is a product that does not add: nothing of it outlives a
+                       step of a loop */
+    bool taken;     /* another variable lives in its array by now */
+    const char *pair_axis; /* operand B of a matrix unit: an i32 holds two bf16, neighbours along
+                              this axis; NULL: plain */
 } AuHeld;
 
 /* Where along an axis an element is: its index, and for fragments the register that holds it. */
 typedef struct AuCoord {
     const char *axis;
-    AuVal index; /* i32 */
-    AuVal reg;   /* i32, uniform; none: not of a fragment. Of an axis in groups: the group; */
+    AuVal index;    /* i32 */
+    AuVal reg;      /* i32, uniform; none: not of a fragment. Of an axis in groups: the group; */
     int32_t within; /* and which register of the group. Of an axis in steps: which of the step */
 } AuCoord;
 typedef struct AuPoint {
@@ -40,18 +43,20 @@ typedef struct AuPoint {
 typedef struct AuPlace {
     const AuTileMemory *memory;
     AuMem mem;
-    AuVal strides[8];   /* elements; i64 for global memory, i32 else */
-    AuVal extents[8];   /* i32 */
-    AuVal present;      /* optional tensors: i1; else none */
-    const char *pair_axis; /* neighbours along this axis are stored side by side (operands of dot2); NULL: plain */
+    AuVal strides[8];      /* elements; i64 for global memory, i32 else */
+    AuVal extents[8];      /* i32 */
+    AuVal present;         /* optional tensors: i1; else none */
+    const char *pair_axis; /* neighbours along this axis are stored side by side (operands of dot2);
+                              NULL: plain */
 } AuPlace;
 
-/* A value that the fused loops know at the present point, in place of what the variable's array holds. */
+/* A value that the fused loops know at the present point, in place of what the variable's array
+ * holds. */
 typedef struct AuKnown {
-    const AuTileVar *var;     /* or */
+    const AuTileVar *var; /* or */
     const AuTileExpr *reduction;
-    AuVal value;              /* of an element computed at this point; none: see mem */
-    AuMem mem;                /* of a reduction: its accumulators, indexed like [type] */
+    AuVal value; /* of an element computed at this point; none: see mem */
+    AuMem mem;   /* of a reduction: its accumulators, indexed like [type] */
     const AuTileType *type;
 } AuKnown;
 
@@ -67,13 +72,14 @@ typedef struct AuLower {
     AuPlace *places;
     uint32_t place_count, place_capacity;
     /* The loop over tiles around the present statement: which segment a tile is in. */
-    const char *only_segment;                  /* all tiles are in segments of this name; NULL: of two, told by */
-    AuVal in_segment;                          /* i1: the tile is in asked_segment, else in other_segment */
+    const char *only_segment; /* all tiles are in segments of this name; NULL: of two, told by */
+    AuVal in_segment;         /* i1: the tile is in asked_segment, else in other_segment */
     const char *asked_segment, *other_segment;
     AuTileStmt *const *run; /* the run of assignments being lowered, with those of all segments */
     uint32_t run_count;
-    const AuTileExpr *start; /* of the product being lowered: what its accumulator begins with, if not with itself */
-    bool in_branch; /* scalars set here must outlive the region: cells, not values */
+    const AuTileExpr *start; /* of the product being lowered: what its accumulator begins with, if
+                                not with itself */
+    bool in_branch;          /* scalars set here must outlive the region: cells, not values */
     AuKnown known[64];
     uint32_t known_count;
     AuSpan span; /* of the present statement */
@@ -90,10 +96,11 @@ AuScalar lower_scalar(AuTileElem elem);
 /* ---- eval.c: one element of an expression */
 AuVal lower_eval(AuLower *l, const AuTileExpr *e, const AuPoint *p);
 AuVal lower_as(AuLower *l, AuVal v, AuScalar to); /* between i1, i32, i64, f32 and storage types */
-/* Index of an element of a view: in elements of the memory. [inside]: whether all indices that may lie outside are inside, i1 or none; clamped
- * ones never are outside. */
+/* Index of an element of a view: in elements of the memory. [inside]: whether all indices that may
+ * lie outside are inside, i1 or none; clamped ones never are outside. */
 typedef enum AuOutside { OUTSIDE_CLAMPED, OUTSIDE_TESTED } AuOutside;
-AuVal lower_address(AuLower *l, const AuTileExpr *ref, const AuPoint *p, AuOutside outside, AuVal *inside, bool last_stride_is_one);
+AuVal lower_address(AuLower *l, const AuTileExpr *ref, const AuPoint *p, AuOutside outside,
+                    AuVal *inside, bool last_stride_is_one);
 AuVal lower_both(AuLower *l, AuVal a, AuVal b); /* a && b, where none is true */
 
 /* ---- spaces.c: registers of fragments */
@@ -113,13 +120,14 @@ bool lower_same_loops(const AuSpaces *a, const AuSpaces *b);
 /* Calls [body] for each register of the space, loops opened around. */
 typedef void (*AuPointFn)(AuLower *l, const AuPoint *p, void *user);
 void lower_each(AuLower *l, const AuSpaces *spaces, AuPointFn body, void *user);
-/* Axes along the lanes of which a lane holds many indices are held in groups: the array's order is [group][other axes][in the group],
- * so that what a product reads of a group lies side by side. */
+/* Axes along the lanes of which a lane holds many indices are held in groups: the array's order is
+ * [group][other axes][in the group], so that what a product reads of a group lies side by side. */
 bool lower_is_grouped(const AuLower *l, const AuTileAxis *axis);
 /* The number of the register that holds the point's element of a fragment of this type. */
 AuVal lower_register(AuLower *l, const AuTileType *type, const AuPoint *p);
 /* The same where the elements of two registers along [pair_axis] share one. */
-AuVal lower_pair_register(AuLower *l, const AuTileType *type, const AuPoint *p, const char *pair_axis);
+AuVal lower_pair_register(AuLower *l, const AuTileType *type, const AuPoint *p,
+                          const char *pair_axis);
 /* Loops go by two along the axis: both elements of a pair in one turn, the even one first. */
 void lower_by_pairs(AuSpaces *spaces, const char *pair_axis);
 /* Two bf16 as an i32, the first in the low half. */

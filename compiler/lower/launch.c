@@ -1,4 +1,5 @@
-/* launch.c - scalar integer expressions over sizes and parameters as launch expressions of the artifact. */
+/* launch.c - scalar integer expressions over sizes and parameters as launch expressions of the
+ * artifact. */
 #include "internal.h"
 
 #include "aule/artifact.h"
@@ -9,12 +10,16 @@ typedef struct Code {
     uint32_t count, capacity;
 } Code;
 
-static void word(Code *c, uint32_t op, uint32_t operand) { AU_PUSH(c->l->arena, c->words, c->count, c->capacity, op + (operand << 8)); }
+static void word(Code *c, uint32_t op, uint32_t operand)
+{
+    AU_PUSH(c->l->arena, c->words, c->count, c->capacity, op + (operand << 8));
+}
 
 static void constant(Code *c, int64_t value)
 {
     word(c, AULE_E_CONST_INT, 0);
-    AU_PUSH(c->l->arena, c->words, c->count, c->capacity, (uint32_t)((uint64_t)value & 0xffffffffu));
+    AU_PUSH(c->l->arena, c->words, c->count, c->capacity,
+            (uint32_t)((uint64_t)value & 0xffffffffu));
     AU_PUSH(c->l->arena, c->words, c->count, c->capacity, (uint32_t)((uint64_t)value >> 32));
 }
 
@@ -25,7 +30,8 @@ static void name(Code *c, const AuTileExpr *e)
     const AuLowering *how = c->l->how;
     for (uint32_t n = 0; n < how->scalar_count; n++)
         if (how->scalars[n].name == e->name) {
-            word(c, how->scalars[n].slot == AULE_SLOT_SIZE ? AULE_E_SIZE : AULE_E_PARAM, how->scalars[n].index);
+            word(c, how->scalars[n].slot == AULE_SLOT_SIZE ? AULE_E_SIZE : AULE_E_PARAM,
+                 how->scalars[n].index);
             return;
         }
     lower_refuse(c->l, "%s is not known at launch", e->name);
@@ -71,10 +77,16 @@ AuLaunchExpr lower_launch_expr(AuLower *l, const AuTileExpr *e)
     return (AuLaunchExpr){c.words, c.count};
 }
 
-AuLaunchExpr lower_workspace_bytes(AuArena *arena, AuDiags *diags, const AuTileModule *module, const AuTileKernel *kernel,
-                                   const AuTileMemory *memory, const AuLowering *how)
+AuLaunchExpr lower_workspace_bytes(AuArena *arena, AuDiags *diags, const AuTileModule *module,
+                                   const AuTileKernel *kernel, const AuTileMemory *memory,
+                                   const AuLowering *how)
 {
-    AuLower l = {.arena = arena, .diags = diags, .module = module, .tile = kernel, .how = how, .span = memory->span};
+    AuLower l = {.arena = arena,
+                 .diags = diags,
+                 .module = module,
+                 .tile = kernel,
+                 .how = how,
+                 .span = memory->span};
     Code c = {.l = &l};
     constant(&c, tile_elem(memory->type.elem)->bytes);
     for (uint32_t n = 0; n < memory->type.count; n++) {

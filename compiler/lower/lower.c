@@ -1,4 +1,5 @@
-/* lower.c - one kernel: arguments, memories, and the walk over the statements of its role. See lower.h. */
+/* lower.c - one kernel: arguments, memories, and the walk over the statements of its role. See
+ * lower.h. */
 #include "internal.h"
 
 #include "aule/artifact.h"
@@ -10,7 +11,8 @@ void lower_refuse(AuLower *l, const char *format, ...)
     const char *what = au_vformat(l->arena, format, arguments);
     va_end(arguments);
     if (!l->failed)
-        au_error(l->diags, AU_E0810, l->span, "kernel %s for %s: %s", l->tile->name, l->module->caps->name, what);
+        au_error(l->diags, AU_E0810, l->span, "kernel %s for %s: %s", l->tile->name,
+                 l->module->caps->name, what);
     l->failed = true;
 }
 
@@ -24,7 +26,6 @@ AuScalar lower_scalar(AuTileElem elem)
     case TILE_BOOL: return AU_I1;
     case TILE_I64: return AU_I64;
     case TILE_U8: return AU_U8;
-   
     }
     return AU_VOID;
 }
@@ -33,7 +34,8 @@ AuScalar lower_scalar(AuTileElem elem)
 
 static bool is_of_kernel(const AuTileVar *var)
 {
-    return var->origin == TILE_FROM_LET || var->origin == TILE_FROM_GRID || var->origin == TILE_FROM_PARAM || var->origin == TILE_FROM_SIZE;
+    return var->origin == TILE_FROM_LET || var->origin == TILE_FROM_GRID ||
+           var->origin == TILE_FROM_PARAM || var->origin == TILE_FROM_SIZE;
 }
 
 AuHeld *lower_held(AuLower *l, const AuTileVar *var)
@@ -59,19 +61,38 @@ static void count_statement(AuLower *l, const AuTileStmt *s)
         count_uses(l, s->frag.init);
         break;
     case TILE_S_ASSIGN: count_uses(l, s->assign.value); break;
-    case TILE_S_LOAD: count_uses(l, s->load.source), count_uses(l, s->load.when), count_uses(l, s->load.pad); break;
-    case TILE_S_MOVE: count_uses(l, s->move.source), count_uses(l, s->move.dest), count_uses(l, s->move.when); break;
+    case TILE_S_LOAD:
+        count_uses(l, s->load.source), count_uses(l, s->load.when), count_uses(l, s->load.pad);
+        break;
+    case TILE_S_MOVE:
+        count_uses(l, s->move.source), count_uses(l, s->move.dest), count_uses(l, s->move.when);
+        break;
     case TILE_S_PRODUCT:
         count_uses(l, s->product.a), count_uses(l, s->product.b);
-        if (!s->product.add && lower_held(l, s->var)->defs == 1) lower_held(l, s->var)->restarted = true;
+        if (!s->product.add && lower_held(l, s->var)->defs == 1)
+            lower_held(l, s->var)->restarted = true;
         if (s->product.add) lower_held(l, s->var)->uses++;
-        if (s->product.atom->k > 2 && s->product.b->var) lower_held(l, s->product.b->var)->pair_axis = s->product.contracted;
+        if (s->product.atom->k > 2 && s->product.b->var)
+            lower_held(l, s->product.b->var)->pair_axis = s->product.contracted;
         break;
-    case TILE_S_FOR: count_uses(l, s->loop.low), count_uses(l, s->loop.high), count_statements(l, &s->loop.body); break;
-    case TILE_S_IF: count_uses(l, s->branch.test), count_statements(l, &s->branch.then), count_statements(l, &s->branch.other); break;
+    case TILE_S_FOR:
+        count_uses(l, s->loop.low), count_uses(l, s->loop.high), count_statements(l, &s->loop.body);
+        break;
+    case TILE_S_IF:
+        count_uses(l, s->branch.test), count_statements(l, &s->branch.then),
+            count_statements(l, &s->branch.other);
+        break;
     case TILE_S_ON: count_statements(l, &s->on.body); break;
-    case TILE_S_PRIVATE: case TILE_S_CONVERT: case TILE_S_WAIT: case TILE_S_ACQUIRE: case TILE_S_WAIT_STAGE: case TILE_S_COMMIT:
-    case TILE_S_RELEASE: case TILE_S_SYNC: case TILE_S_ARRIVE: case TILE_S_RETURN: break;
+    case TILE_S_PRIVATE:
+    case TILE_S_CONVERT:
+    case TILE_S_WAIT:
+    case TILE_S_ACQUIRE:
+    case TILE_S_WAIT_STAGE:
+    case TILE_S_COMMIT:
+    case TILE_S_RELEASE:
+    case TILE_S_SYNC:
+    case TILE_S_ARRIVE:
+    case TILE_S_RETURN: break;
     }
 }
 
@@ -93,7 +114,8 @@ AuPlace *lower_place(AuLower *l, const AuTileMemory *memory)
 static AuVal extent_of(AuLower *l, const AuTileAxis *axis)
 {
     const AuPoint nowhere = {.count = 0};
-    return axis->size ? kernel_i32(l->k, axis->size) : lower_as(l, lower_eval(l, axis->extent, &nowhere), AU_I32);
+    return axis->size ? kernel_i32(l->k, axis->size)
+                      : lower_as(l, lower_eval(l, axis->extent, &nowhere), AU_I32);
 }
 
 static void add_argument(AuLower *l, const AuTileMemory *m)
@@ -102,18 +124,25 @@ static void add_argument(AuLower *l, const AuTileMemory *m)
     const AuLowerTensor *t = NULL;
     for (uint32_t n = 0; n < l->how->tensor_count; n++)
         if (l->how->tensors[n].name == m->name) t = &l->how->tensors[n];
-    if (!t) { lower_refuse(l, "nothing is known of argument %s", m->name); return; }
+    if (!t) {
+        lower_refuse(l, "nothing is known of argument %s", m->name);
+        return;
+    }
     AuPlace p = {.memory = m};
-    p.mem = kernel_tensor(k, m->name, lower_scalar(m->type.elem), m->mode != TILE_OUT, m->mode != TILE_IN, t->slot, t->index);
+    p.mem = kernel_tensor(k, m->name, lower_scalar(m->type.elem), m->mode != TILE_OUT,
+                          m->mode != TILE_IN, t->slot, t->index);
     if (t->optional) {
-        const AuVal there = kernel_arg(k, au_format(l->arena, "%s_present", m->name), AU_ARG_I32, AULE_SLOT_PRESENT, t->index, 0);
+        const AuVal there = kernel_arg(k, au_format(l->arena, "%s_present", m->name), AU_ARG_I32,
+                                       AULE_SLOT_PRESENT, t->index, 0);
         p.present = kernel_op2(k, AU_K_NE, there, kernel_i32(k, 0));
     }
     AuVal step = kernel_i64(k, 1);
     for (uint32_t n = m->type.count; n-- > 0;) {
         p.extents[n] = extent_of(l, &m->type.axes[n]);
         if (t->slot == AULE_SLOT_TENSOR) {
-            p.strides[n] = kernel_arg(k, au_format(l->arena, "%s_stride_%s", m->name, m->type.axes[n].name), AU_ARG_I64, AULE_SLOT_STRIDE, t->index, n);
+            p.strides[n] =
+                kernel_arg(k, au_format(l->arena, "%s_stride_%s", m->name, m->type.axes[n].name),
+                           AU_ARG_I64, AULE_SLOT_STRIDE, t->index, n);
         } else {
             p.strides[n] = step;
             step = kernel_op2(k, AU_K_MUL, step, lower_as(l, p.extents[n], AU_I64));
@@ -122,12 +151,15 @@ static void add_argument(AuLower *l, const AuTileMemory *m)
     AU_PUSH(l->arena, l->places, l->place_count, l->place_capacity, p);
 }
 
-/* The axis along which a product takes the memory's elements in pairs, if that is not where they are neighbours anyway. */
+/* The axis along which a product takes the memory's elements in pairs, if that is not where they
+ * are neighbours anyway. */
 static const char *pair_axis(const AuTileStmts *body, const AuTileMemory *m)
 {
     for (uint32_t n = 0; n < body->count; n++) {
         const AuTileStmt *s = body->at[n];
-        const char *found = s->kind == TILE_S_FOR ? pair_axis(&s->loop.body, m) : s->kind == TILE_S_IF ? pair_axis(&s->branch.then, m) : NULL;
+        const char *found = s->kind == TILE_S_FOR  ? pair_axis(&s->loop.body, m)
+                            : s->kind == TILE_S_IF ? pair_axis(&s->branch.then, m)
+                                                   : NULL;
         if (s->kind == TILE_S_PRODUCT && s->product.atom->k == 2 && s->product.a->memory == m &&
             m->type.axes[m->type.count - 1].name != s->product.contracted)
             found = s->product.contracted;
@@ -157,8 +189,14 @@ static void add_buffer(AuLower *l, const AuTileMemory *m)
         for (uint32_t n = 0; n < m->type.count; n++)
             if (m->type.axes[n].name == p.pair_axis) p.strides[n] = kernel_i32(k, step);
     }
-    p.mem = kernel_memory(k, (AuMemory){.name = m->name, .space = m->space == TILE_SHARED ? AU_SHARED : AU_EXEC, .scalar = lower_scalar(m->type.elem),
-                                        .count = (uint32_t)tile_elements(&m->type), .align = 64, .reads = true, .writes = true, .span = m->span});
+    p.mem = kernel_memory(k, (AuMemory){.name = m->name,
+                                        .space = m->space == TILE_SHARED ? AU_SHARED : AU_EXEC,
+                                        .scalar = lower_scalar(m->type.elem),
+                                        .count = (uint32_t)tile_elements(&m->type),
+                                        .align = 64,
+                                        .reads = true,
+                                        .writes = true,
+                                        .span = m->span});
     AU_PUSH(l->arena, l->places, l->place_count, l->place_capacity, p);
 }
 
@@ -166,7 +204,10 @@ static void add_buffer(AuLower *l, const AuTileMemory *m)
 
 static void walk(AuLower *l, const AuTileStmts *body);
 
-static bool is_assignment(const AuTileStmt *s) { return s->kind == TILE_S_ASSIGN || (s->kind == TILE_S_FRAG && s->frag.init); }
+static bool is_assignment(const AuTileStmt *s)
+{
+    return s->kind == TILE_S_ASSIGN || (s->kind == TILE_S_FRAG && s->frag.init);
+}
 
 static bool is_in_run(const AuTileStmt *s)
 {
@@ -182,21 +223,27 @@ static void emit_run(AuLower *l, AuTileStmt *const *at, uint32_t count, const ch
 {
     AuTileStmts run = {0};
     for (uint32_t n = 0; n < count; n++) {
-        if (at[n]->kind != TILE_S_ON) AU_PUSH(l->arena, run.at, run.count, run.capacity, at[n]);
+        if (at[n]->kind != TILE_S_ON)
+            AU_PUSH(l->arena, run.at, run.count, run.capacity, at[n]);
         else if (at[n]->on.segment == segment)
-            for (uint32_t m = 0; m < at[n]->on.body.count; m++) AU_PUSH(l->arena, run.at, run.count, run.capacity, at[n]->on.body.at[m]);
+            for (uint32_t m = 0; m < at[n]->on.body.count; m++)
+                AU_PUSH(l->arena, run.at, run.count, run.capacity, at[n]->on.body.at[m]);
     }
     if (run.count) lower_assignments(l, run.at, run.count);
 }
 
-/* Where the segment matters the run exists once for each kind, under one uniform branch a tile; the products around it once. */
+/* Where the segment matters the run exists once for each kind, under one uniform branch a tile; the
+ * products around it once. */
 static void run_of_assignments(AuLower *l, AuTileStmt *const *at, uint32_t count)
 {
     const char *asked = NULL;
     l->run = at, l->run_count = count;
     for (uint32_t n = 0; n < count; n++)
         if (at[n]->kind == TILE_S_ON) asked = at[n]->on.segment;
-    if (!asked || l->only_segment || !l->in_segment.i) { emit_run(l, at, count, l->only_segment); return; }
+    if (!asked || l->only_segment || !l->in_segment.i) {
+        emit_run(l, at, count, l->only_segment);
+        return;
+    }
     const bool before = l->in_branch;
     l->in_branch = true;
     kernel_if(l->k, l->in_segment);
@@ -217,7 +264,8 @@ static void bind_value(AuLower *l, const AuTileVar *var, AuVal value)
 static void range_loop(AuLower *l, const AuTileStmt *s)
 {
     const AuPoint nowhere = {.count = 0};
-    const AuVal low = lower_as(l, lower_eval(l, s->loop.low, &nowhere), AU_I32), high = lower_as(l, lower_eval(l, s->loop.high, &nowhere), AU_I32);
+    const AuVal low = lower_as(l, lower_eval(l, s->loop.low, &nowhere), AU_I32),
+                high = lower_as(l, lower_eval(l, s->loop.high, &nowhere), AU_I32);
     bind_value(l, s->var, kernel_for(l->k, low, high, 1, AU_UNROLL_NEVER));
     walk(l, &s->loop.body);
     kernel_end(l->k);
@@ -234,12 +282,20 @@ static AuVal tile_of(AuLower *l, const Segment *seg, AuVal t)
     AuKernel *k = l->k;
     if (seg->s->how == TILE_RANGE) return kernel_op2(k, AU_K_ADD, seg->base, t);
     if (seg->s->how == TILE_DOWN) /* b - 1, b - 2, ..: a is the upper end */
-        return kernel_op2(k, AU_K_SUB, kernel_op2(k, AU_K_SUB, kernel_op2(k, AU_K_ADD, seg->base, seg->count), kernel_i32(k, 1)), t);
+        return kernel_op2(k, AU_K_SUB,
+                          kernel_op2(k, AU_K_SUB, kernel_op2(k, AU_K_ADD, seg->base, seg->count),
+                                     kernel_i32(k, 1)),
+                          t);
     const AuTileExpr *list = seg->s->a;
-    const AuVal none = {0}, last = kernel_op2(k, AU_K_MAX, kernel_op2(k, AU_K_SUB, seg->count, kernel_i32(k, 1)), kernel_i32(k, 0));
+    const AuVal none = {0}, last = kernel_op2(k, AU_K_MAX,
+                                              kernel_op2(k, AU_K_SUB, seg->count, kernel_i32(k, 1)),
+                                              kernel_i32(k, 0));
     const AuVal safe = kernel_op2(k, AU_K_MAX, kernel_op2(k, AU_K_MIN, t, last), kernel_i32(k, 0));
-    const AuPoint p = {.at = {{.axis = list->memory->type.axes[list->memory->type.count - 1].name, .index = safe}}, .count = 1};
-    return kernel_load(k, lower_place(l, list->memory)->mem, lower_address(l, list, &p, OUTSIDE_CLAMPED, NULL, false), 1, none, none);
+    const AuPoint p = {
+        .at = {{.axis = list->memory->type.axes[list->memory->type.count - 1].name, .index = safe}},
+        .count = 1};
+    return kernel_load(k, lower_place(l, list->memory)->mem,
+                       lower_address(l, list, &p, OUTSIDE_CLAMPED, NULL, false), 1, none, none);
 }
 
 static Segment segment_of(AuLower *l, const AuTileSegment *s)
@@ -247,11 +303,15 @@ static Segment segment_of(AuLower *l, const AuTileSegment *s)
     const AuPoint nowhere = {.count = 0};
     Segment seg = {.s = s};
     const AuVal b = lower_as(l, lower_eval(l, s->b, &nowhere), AU_I32);
-    if (s->how == TILE_INDEX_LIST) { seg.count = b; return seg; }
+    if (s->how == TILE_INDEX_LIST) {
+        seg.count = b;
+        return seg;
+    }
     const AuVal a = lower_as(l, lower_eval(l, s->a, &nowhere), AU_I32);
     const AuVal low = s->how == TILE_DOWN ? b : a, high = s->how == TILE_DOWN ? a : b;
     seg.base = low;
-    seg.count = kernel_op2(l->k, AU_K_MAX, kernel_op2(l->k, AU_K_SUB, high, low), kernel_i32(l->k, 0));
+    seg.count =
+        kernel_op2(l->k, AU_K_MAX, kernel_op2(l->k, AU_K_SUB, high, low), kernel_i32(l->k, 0));
     return seg;
 }
 
@@ -261,7 +321,10 @@ static void list_loop(AuLower *l, const AuTileStmt *s)
     enum { MOST = 4 };
     AuKernel *k = l->k;
     const AuTileList *list = s->loop.list;
-    if (s->loop.low || list->segments.count > MOST || !list->segments.count) { lower_refuse(l, "this loop over tiles"); return; }
+    if (s->loop.low || list->segments.count > MOST || !list->segments.count) {
+        lower_refuse(l, "this loop over tiles");
+        return;
+    }
     Segment seg[MOST];
     AuVal total = kernel_i32(k, 0), start[MOST];
     for (uint32_t n = 0; n < list->segments.count; n++) {
@@ -273,21 +336,25 @@ static void list_loop(AuLower *l, const AuTileStmt *s)
     const char *first = list->segments.at[0].name;
     l->only_segment = first;
     for (uint32_t n = 1; n < list->segments.count; n++)
-        if (list->segments.at[n].name != first) l->only_segment = NULL, l->other_segment = list->segments.at[n].name;
+        if (list->segments.at[n].name != first)
+            l->only_segment = NULL, l->other_segment = list->segments.at[n].name;
     l->asked_segment = first;
     const AuVal t = kernel_for(k, kernel_i32(k, 0), total, 1, AU_UNROLL_NEVER);
     AuVal tile = tile_of(l, &seg[0], t), in_first = kernel_i1(k, true);
     for (uint32_t n = 1; n < list->segments.count; n++) {
         const AuVal here = kernel_op2(k, AU_K_LE, start[n], t);
-        tile = kernel_op3(k, AU_K_SELECT, here, tile_of(l, &seg[n], kernel_op2(k, AU_K_SUB, t, start[n])), tile);
+        tile = kernel_op3(k, AU_K_SELECT, here,
+                          tile_of(l, &seg[n], kernel_op2(k, AU_K_SUB, t, start[n])), tile);
         const AuVal is_first = kernel_i1(k, list->segments.at[n].name == first);
-        in_first = kernel_op2(k, AU_K_LOR, kernel_op2(k, AU_K_LAND, here, is_first), kernel_op2(k, AU_K_LAND, kernel_op1(k, AU_K_LNOT, here), in_first));
+        in_first = kernel_op2(k, AU_K_LOR, kernel_op2(k, AU_K_LAND, here, is_first),
+                              kernel_op2(k, AU_K_LAND, kernel_op1(k, AU_K_LNOT, here), in_first));
     }
     l->in_segment = in_first;
     bind_value(l, s->var, tile);
     walk(l, &s->loop.body);
     kernel_end(k);
-    l->only_segment = outer.only_segment, l->asked_segment = outer.asked_segment, l->other_segment = outer.other_segment;
+    l->only_segment = outer.only_segment, l->asked_segment = outer.asked_segment,
+    l->other_segment = outer.other_segment;
     l->in_segment = outer.in_segment;
 }
 
@@ -324,22 +391,38 @@ static void statement(AuLower *l, const AuTileStmt *s)
     case TILE_S_LOAD: note(l, s), lower_load(l, s); break;
     case TILE_S_MOVE: note(l, s), lower_move(l, s); break;
     case TILE_S_PRODUCT: note(l, s), lower_product(l, s); break;
-    case TILE_S_SYNC: if (l->k->warps > 1) kernel_barrier(l->k, 0); break;
-    case TILE_S_FOR: if (s->loop.list_name) list_loop(l, s); else range_loop(l, s); break;
+    case TILE_S_SYNC:
+        if (l->k->warps > 1) kernel_barrier(l->k, 0);
+        break;
+    case TILE_S_FOR:
+        if (s->loop.list_name)
+            list_loop(l, s);
+        else
+            range_loop(l, s);
+        break;
     case TILE_S_IF: branch(l, s); break;
     case TILE_S_ON: lower_refuse(l, "`on` with more than assignments"); break;
-    case TILE_S_CONVERT: case TILE_S_WAIT: case TILE_S_ACQUIRE: case TILE_S_WAIT_STAGE: case TILE_S_COMMIT: case TILE_S_RELEASE: case TILE_S_ARRIVE:
-        lower_refuse(l, "`%s`", text_of(l, s));
-        break;
-    case TILE_S_ASSIGN: case TILE_S_RETURN: break;
+    case TILE_S_CONVERT:
+    case TILE_S_WAIT:
+    case TILE_S_ACQUIRE:
+    case TILE_S_WAIT_STAGE:
+    case TILE_S_COMMIT:
+    case TILE_S_RELEASE:
+    case TILE_S_ARRIVE: lower_refuse(l, "`%s`", text_of(l, s)); break;
+    case TILE_S_ASSIGN:
+    case TILE_S_RETURN: break;
     }
 }
 
-/* Only numbers, rows and the variable itself: what a product can compute where it loads its accumulator. */
+/* Only numbers, rows and the variable itself: what a product can compute where it loads its
+ * accumulator. */
 static bool is_plain(const AuTileExpr *e)
 {
-    if (e->op == TILE_X_REF || e->op == TILE_X_IOTA || e->op == TILE_X_REDUCE_MAX || e->op == TILE_X_REDUCE_SUM || e->op == TILE_X_CUMSUM) return false;
-    if (e->op == TILE_X_NAME && e->var && e->var->type->count && tile_is_virtual(e->var->type)) return false;
+    if (e->op == TILE_X_REF || e->op == TILE_X_IOTA || e->op == TILE_X_REDUCE_MAX ||
+        e->op == TILE_X_REDUCE_SUM || e->op == TILE_X_CUMSUM)
+        return false;
+    if (e->op == TILE_X_NAME && e->var && e->var->type->count && tile_is_virtual(e->var->type))
+        return false;
     for (uint32_t n = 0; n < e->args.count; n++)
         if (e->args.at[n] && !is_plain(e->args.at[n])) return false;
     return true;
@@ -348,8 +431,9 @@ static bool is_plain(const AuTileExpr *e)
 /* `acc = acc * scale` before `acc += a b`: one pass less over the accumulator. */
 static bool goes_into_product(const AuTileStmt *s, const AuTileStmt *next)
 {
-    return s->kind == TILE_S_ASSIGN && next->kind == TILE_S_PRODUCT && next->product.add && !next->product.dest && next->product.atom->k == 1 &&
-           s->var == next->var && is_plain(s->assign.value);
+    return s->kind == TILE_S_ASSIGN && next->kind == TILE_S_PRODUCT && next->product.add &&
+           !next->product.dest && next->product.atom->k == 1 && s->var == next->var &&
+           is_plain(s->assign.value);
 }
 
 static void walk(AuLower *l, const AuTileStmts *body)
@@ -357,7 +441,8 @@ static void walk(AuLower *l, const AuTileStmts *body)
     for (uint32_t n = 0; n < body->count && !l->failed;) {
         uint32_t end = n;
         while (end < body->count && is_in_run(body->at[end])) end++;
-        const bool into = end > n && end < body->count && goes_into_product(body->at[end - 1], body->at[end]);
+        const bool into =
+            end > n && end < body->count && goes_into_product(body->at[end - 1], body->at[end]);
         if (end - into > n) run_of_assignments(l, body->at + n, end - into - n);
         l->start = into ? body->at[end - 1]->assign.value : NULL;
         if (into || end == n) statement(l, body->at[end++]);
@@ -371,7 +456,10 @@ static void walk(AuLower *l, const AuTileStmts *body)
 static void bind_scalar(AuLower *l, const AuTileVar *var)
 {
     AuKernel *k = l->k;
-    if (var->origin == TILE_FROM_GRID) { bind_value(l, var, kernel_block(k, var->axis)); return; }
+    if (var->origin == TILE_FROM_GRID) {
+        bind_value(l, var, kernel_block(k, var->axis));
+        return;
+    }
     for (uint32_t n = 0; n < l->how->scalar_count; n++) {
         const AuLowerScalar *s = &l->how->scalars[n];
         if (s->name != var->name) continue;
@@ -398,17 +486,25 @@ static void lower_role(AuLower *l)
     for (uint32_t n = 0; n < t->shared.count; n++) add_buffer(l, t->shared.at[n]);
     for (uint32_t n = 0; n < l->role->vars.count; n++)
         if (l->role->vars.at[n]->origin == TILE_FROM_SELF)
-            bind_value(l, l->role->vars.at[n], l->k->warps > 1 ? kernel_warp(l->k) : kernel_i32(l->k, 0));
+            bind_value(l, l->role->vars.at[n],
+                       l->k->warps > 1 ? kernel_warp(l->k) : kernel_i32(l->k, 0));
     count_statements(l, &l->role->body);
     walk(l, &l->role->body);
     const AuTileExpr one = {.op = TILE_X_INT, .integer = 1};
-    for (uint32_t n = 0; n < 3; n++) l->k->grid[n] = lower_launch_expr(l, n < t->grid.count ? t->grid.at[n].extent : &one);
+    for (uint32_t n = 0; n < 3; n++)
+        l->k->grid[n] = lower_launch_expr(l, n < t->grid.count ? t->grid.at[n].extent : &one);
 }
 
-AuKernel *lower_kernel(AuArena *arena, AuDiags *diags, const AuTileModule *module, const AuTileKernel *kernel, const AuLowering *how)
+AuKernel *lower_kernel(AuArena *arena, AuDiags *diags, const AuTileModule *module,
+                       const AuTileKernel *kernel, const AuLowering *how)
 {
     AuLower *l = AU_NEW(arena, AuLower);
-    *l = (AuLower){.arena = arena, .diags = diags, .module = module, .tile = kernel, .how = how, .span = kernel->span};
+    *l = (AuLower){.arena = arena,
+                   .diags = diags,
+                   .module = module,
+                   .tile = kernel,
+                   .how = how,
+                   .span = kernel->span};
     if (kernel->roles.count != 1 || kernel->pipes.count || kernel->grid.count > 3) {
         lower_refuse(l, "several roles, pipelines or more than three axes of the grid");
         return NULL;

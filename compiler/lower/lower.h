@@ -1,11 +1,14 @@
-/* lower.h - from the tiled IR to the kernel IR, for targets whose lanes need nothing of each other: CPUs (a lane is an element of
- * a vector) and GPUs without asynchronous copies and matrix units (a lane is a thread).
+/* lower.h - from the tiled IR to the kernel IR, for targets whose lanes need nothing of each other:
+ * CPUs (a lane is an element of a vector) and GPUs without asynchronous copies and matrix units (a
+ * lane is a thread).
  *
- * In:  an expanded, verified kernel with one role; its products are multiply-adds whose C and B lie in registers along the lanes.
- * Out: kernel IR. Fragments become arrays of a lane, private memory becomes memory of the executor, scalars become values; runs of
- *      elementwise statements become as few loops over registers as their reductions allow (fuse.c).
- * Refused with E0810, naming the construct: roles that talk through pipelines, asynchronous operations, conversions and
- *      reductions that need an exchange between lanes. docs/lowering.md tells how those targets' lowerings will differ. */
+ * In:  an expanded, verified kernel with one role; its products are multiply-adds whose C and B lie
+ * in registers along the lanes. Out: kernel IR. Fragments become arrays of a lane, private memory
+ * becomes memory of the executor, scalars become values; runs of elementwise statements become as
+ * few loops over registers as their reductions allow (fuse.c). Refused with E0810, naming the
+ * construct: roles that talk through pipelines, asynchronous operations, conversions and reductions
+ * that need an exchange between lanes. docs/lowering.md tells how those targets' lowerings will
+ * differ. */
 #ifndef AU_LOWER_H
 #define AU_LOWER_H
 
@@ -14,14 +17,14 @@
 
 /* Where an argument of the tiled kernel comes from at launch. */
 typedef struct AuLowerTensor {
-    const char *name;  /* interned in the tile module */
-    uint32_t slot;     /* aule_slot_kind: tensor or workspace */
-    uint32_t index;    /* of the tensor or workspace region */
-    bool optional;     /* may be absent: stores to it are guarded */
+    const char *name; /* interned in the tile module */
+    uint32_t slot;    /* aule_slot_kind: tensor or workspace */
+    uint32_t index;   /* of the tensor or workspace region */
+    bool optional;    /* may be absent: stores to it are guarded */
 } AuLowerTensor;
 typedef struct AuLowerScalar {
     const char *name;
-    uint32_t slot;  /* aule_slot_kind: size or param */
+    uint32_t slot; /* aule_slot_kind: size or param */
     uint32_t index;
     bool is_i64, is_f32; /* else i32 */
     uint32_t word;       /* of an i64 param read as two i32 words: 0 all, 1 low, 2 high */
@@ -32,15 +35,18 @@ typedef struct AuLowering {
     uint32_t tensor_count;
     const AuLowerScalar *scalars; /* sizes and params */
     uint32_t scalar_count;
-    int32_t product_rows, product_columns; /* register block of a product: rows, and registers along the lanes */
+    int32_t product_rows,
+        product_columns; /* register block of a product: rows, and registers along the lanes */
     const char *banner;
 } AuLowering;
 
 /* NULL after an error. The kernel's name is that of the tiled kernel. */
-AuKernel *lower_kernel(AuArena *arena, AuDiags *diags, const AuTileModule *module, const AuTileKernel *kernel, const AuLowering *how);
+AuKernel *lower_kernel(AuArena *arena, AuDiags *diags, const AuTileModule *module,
+                       const AuTileKernel *kernel, const AuLowering *how);
 
 /* The size of an argument that lies in the workspace, all elements side by side. */
-AuLaunchExpr lower_workspace_bytes(AuArena *arena, AuDiags *diags, const AuTileModule *module, const AuTileKernel *kernel,
-                                   const AuTileMemory *memory, const AuLowering *how);
+AuLaunchExpr lower_workspace_bytes(AuArena *arena, AuDiags *diags, const AuTileModule *module,
+                                   const AuTileKernel *kernel, const AuTileMemory *memory,
+                                   const AuLowering *how);
 
 #endif

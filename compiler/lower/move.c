@@ -1,15 +1,16 @@
 /* move.c - loads, stores and copies.
- * A fragment's load or store visits the registers of each lane. A copy between memories runs along the last axis of its source with
- * the lanes, so that neighbours in memory are neighbours in lanes; where lanes are elements of a vector, the code exists twice:
- * once knowing that the last axis is contiguous (whole vectors), once for any stride. */
+ * A fragment's load or store visits the registers of each lane. A copy between memories runs along
+ * the last axis of its source with the lanes, so that neighbours in memory are neighbours in lanes;
+ * where lanes are elements of a vector, the code exists twice: once knowing that the last axis is
+ * contiguous (whole vectors), once for any stride. */
 #include "internal.h"
 
 static bool lanes_are_vectors(const AuLower *l) { return l->role->on == TILE_ON_THREAD; }
 
 typedef struct Move {
     const AuTileStmt *s;
-    const AuTileExpr *ref;  /* the memory side of a load or store */
-    const AuTileVar *var;   /* load */
+    const AuTileExpr *ref;   /* the memory side of a load or store */
+    const AuTileVar *var;    /* load */
     const AuTileExpr *value; /* store */
     bool tested;
 } Move;
@@ -24,7 +25,10 @@ static AuVal number_of(AuLower *l, AuScalar scalar, double value)
 {
     if (scalar == AU_F32) return kernel_f32(l->k, value);
     if (scalar == AU_I1) return kernel_i1(l->k, value != 0);
-    return lower_as(l, scalar == AU_F16 || scalar == AU_BF16 ? kernel_f32(l->k, value) : kernel_i32(l->k, (int32_t)value), scalar);
+    return lower_as(l,
+                    scalar == AU_F16 || scalar == AU_BF16 ? kernel_f32(l->k, value)
+                                                          : kernel_i32(l->k, (int32_t)value),
+                    scalar);
 }
 
 static AuVal pad_value(AuLower *l, const AuTileExpr *pad, AuScalar scalar)
@@ -44,14 +48,20 @@ static void load_point(AuLower *l, const AuPoint *p, void *user)
     const AuVal other = inside.i ? pad_value(l, m->s->load.pad, scalar) : none;
     AuVal v = kernel_load(l->k, place->mem, at, 1, inside, other);
     v = lower_as(l, v, lower_scalar(m->var->type->elem));
-    kernel_store(l->k, lower_var_array(l, m->var), m->var->type->count ? lower_register(l, m->var->type, p) : kernel_i32(l->k, 0), v, none);
+    kernel_store(l->k, lower_var_array(l, m->var),
+                 m->var->type->count ? lower_register(l, m->var->type, p) : kernel_i32(l->k, 0), v,
+                 none);
 }
 
 void lower_load(AuLower *l, const AuTileStmt *s)
 {
-    if (lower_held(l, s->var)->pair_axis) { lower_refuse(l, "a load of pairs"); return; }
+    if (lower_held(l, s->var)->pair_axis) {
+        lower_refuse(l, "a load of pairs");
+        return;
+    }
     const Move m = {.s = s, .ref = s->load.source, .var = s->var};
-    const AuSpaces spaces = s->var->type->count ? lower_spaces(l, s->var->type) : (AuSpaces){.count = 0};
+    const AuSpaces spaces =
+        s->var->type->count ? lower_spaces(l, s->var->type) : (AuSpaces){.count = 0};
     lower_each(l, &spaces, load_point, (void *)&m);
 }
 
@@ -61,11 +71,14 @@ static void store_point(AuLower *l, const AuPoint *p, void *user)
     AuPlace *place = lower_place(l, m->ref->memory);
     AuVal inside;
     const AuVal at = lower_address(l, m->ref, p, OUTSIDE_TESTED, &inside, false);
-    inside = lower_both(l, lower_both(l, inside, when_value(l, m->s->move.when, p)), place->present);
-    const AuVal v = lower_as(l, lower_eval(l, m->value, p), lower_scalar(m->ref->memory->type.elem));
+    inside =
+        lower_both(l, lower_both(l, inside, when_value(l, m->s->move.when, p)), place->present);
+    const AuVal v =
+        lower_as(l, lower_eval(l, m->value, p), lower_scalar(m->ref->memory->type.elem));
     if (m->s->move.op == TILE_ATOMIC_ADD) {
         const AuVal operands[3] = {at, v, inside};
-        kernel_emit(l->k, (AuInstr){.op = AU_K_ATOMIC_ADD, .mem = place->mem, .span = l->span}, operands, inside.i ? 3 : 2);
+        kernel_emit(l->k, (AuInstr){.op = AU_K_ATOMIC_ADD, .mem = place->mem, .span = l->span},
+                    operands, inside.i ? 3 : 2);
     } else {
         kernel_store(l->k, place->mem, at, v, inside);
     }
@@ -87,14 +100,19 @@ static void copy_element(AuLower *l, Copy *c)
     const AuScalar scalar = lower_scalar(c->from->memory->type.elem);
     AuVal inside, target_inside, none = {0};
     const bool from_global = c->from->memory->space == TILE_GLOBAL;
-    const AuVal at = lower_address(l, c->from, &c->point, OUTSIDE_TESTED, &inside, c->contiguous && from_global);
+    const AuVal at =
+        lower_address(l, c->from, &c->point, OUTSIDE_TESTED, &inside, c->contiguous && from_global);
     const AuVal target = lower_address(l, c->to, &c->point, OUTSIDE_TESTED, &target_inside, false);
     const AuVal when = when_value(l, c->s->move.when, &c->point);
-    /* A guard belongs to the side that may be outside: the source of a padded copy, else the destination. */
-    if (c->s->move.pad) inside = lower_both(l, inside, when);
-    else target_inside = lower_both(l, target_inside, when);
+    /* A guard belongs to the side that may be outside: the source of a padded copy, else the
+     * destination. */
+    if (c->s->move.pad)
+        inside = lower_both(l, inside, when);
+    else
+        target_inside = lower_both(l, target_inside, when);
     inside = lower_both(l, inside, c->in_row);
-    AuVal v = kernel_load(l->k, from->mem, at, 1, inside, inside.i ? pad_value(l, c->s->move.pad, scalar) : none);
+    AuVal v = kernel_load(l->k, from->mem, at, 1, inside,
+                          inside.i ? pad_value(l, c->s->move.pad, scalar) : none);
     v = lower_as(l, v, lower_scalar(c->to->memory->type.elem));
     kernel_store(l->k, to->mem, target, v, lower_both(l, target_inside, c->in_row));
 }
@@ -107,7 +125,9 @@ static void copy_rows(AuLower *l, Copy *c)
     const int32_t lanes = (int32_t)k->lanes;
     for (int32_t first = 0; first < last->size; first += lanes) {
         const AuVal index = kernel_op2(k, AU_K_ADD, kernel_lane(k), kernel_i32(k, first));
-        c->in_row = first + lanes > last->size ? kernel_op2(k, AU_K_LT, index, kernel_i32(k, last->size)) : (AuVal){0};
+        c->in_row = first + lanes > last->size
+                        ? kernel_op2(k, AU_K_LT, index, kernel_i32(k, last->size))
+                        : (AuVal){0};
         c->point.at[c->point.count++] = (AuCoord){.axis = last->name, .index = index};
         copy_element(l, c);
         c->point.count--;
@@ -117,9 +137,13 @@ static void copy_rows(AuLower *l, Copy *c)
 static void copy_axes(AuLower *l, Copy *c, uint32_t depth)
 {
     AuKernel *k = l->k;
-    if (depth + 1 >= c->type->count) { copy_rows(l, c); return; }
+    if (depth + 1 >= c->type->count) {
+        copy_rows(l, c);
+        return;
+    }
     const AuTileAxis *axis = &c->type->axes[depth];
-    const AuVal index = kernel_for(k, kernel_i32(k, 0), kernel_i32(k, axis->size), 1, AU_UNROLL_NEVER);
+    const AuVal index =
+        kernel_for(k, kernel_i32(k, 0), kernel_i32(k, axis->size), 1, AU_UNROLL_NEVER);
     c->point.at[c->point.count++] = (AuCoord){.axis = axis->name, .index = index};
     copy_axes(l, c, depth + 1);
     c->point.count--;
@@ -130,10 +154,16 @@ static void lower_copy(AuLower *l, const AuTileStmt *s)
 {
     AuKernel *k = l->k;
     Copy c = {.s = s, .from = s->move.source, .to = s->move.dest, .type = s->move.source->type};
-    if (!c.type->count) { lower_refuse(l, "a copy of a single element"); return; }
+    if (!c.type->count) {
+        lower_refuse(l, "a copy of a single element");
+        return;
+    }
     const AuPlace *from = lower_place(l, c.from->memory);
     const uint32_t last = c.from->memory->type.count - 1;
-    if (!lanes_are_vectors(l) || c.from->memory->space != TILE_GLOBAL) { copy_axes(l, &c, 0); return; }
+    if (!lanes_are_vectors(l) || c.from->memory->space != TILE_GLOBAL) {
+        copy_axes(l, &c, 0);
+        return;
+    }
     kernel_if(k, kernel_op2(k, AU_K_EQ, from->strides[last], kernel_i64(k, 1)));
     c.contiguous = true;
     copy_axes(l, &c, 0);
@@ -145,12 +175,19 @@ static void lower_copy(AuLower *l, const AuTileStmt *s)
 
 void lower_move(AuLower *l, const AuTileStmt *s)
 {
-    if (s->move.is_async) { lower_refuse(l, "an asynchronous %s", tile_move_names[s->move.op]); return; }
-    if (s->move.op == TILE_COPY) { lower_copy(l, s); return; }
+    if (s->move.is_async) {
+        lower_refuse(l, "an asynchronous %s", tile_move_names[s->move.op]);
+        return;
+    }
+    if (s->move.op == TILE_COPY) {
+        lower_copy(l, s);
+        return;
+    }
     const Move m = {.s = s, .ref = s->move.dest, .value = s->move.source};
     const AuTileType *type = s->move.source->type;
     const AuSpaces spaces = type->count ? lower_spaces(l, type) : (AuSpaces){.count = 0};
-    if (s->move.dest->memory->space != TILE_GLOBAL || !lower_place(l, s->move.dest->memory)->present.i) {
+    if (s->move.dest->memory->space != TILE_GLOBAL ||
+        !lower_place(l, s->move.dest->memory)->present.i) {
         lower_each(l, &spaces, store_point, (void *)&m);
         return;
     }

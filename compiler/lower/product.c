@@ -1,11 +1,14 @@
-/* product.c - C[m, n] (+)= A[m, k] B[k, n] by matrix units, if the atom is one (matrix_product), else by multiply-adds: A from memory, one number for all lanes; B and C in arrays of the
- * lane, n along the lanes. A block of rows and columns of C stays in registers while k runs; all rows pass by one panel of
- * columns of B, which stays in the first cache:
+/* product.c - C[m, n] (+)= A[m, k] B[k, n] by matrix units, if the atom is one (matrix_product),
+ * else by multiply-adds: A from memory, one number for all lanes; B and C in arrays of the lane, n
+ * along the lanes. A block of rows and columns of C stays in registers while k runs; all rows pass
+ * by one panel of columns of B, which stays in the first cache:
  *
- *     for columns { for rows { c = C or 0; for k { b = B[k, columns]; for row { a = A[row, k]; c[row, :] = fma(a, b, c[row, :]) } } C = c } }
+ *     for columns { for rows { c = C or 0; for k { b = B[k, columns]; for row { a = A[row, k];
+ * c[row, :] = fma(a, b, c[row, :]) } } C = c } }
  *
- * With rows r and n-registers w a step loads r + w numbers for r w multiply-adds; r comes from the schedule's row of the tuned
- * table (16 to 28 accumulators fill the 32 registers of AVX-512 and hide the latency of its two units). */
+ * With rows r and n-registers w a step loads r + w numbers for r w multiply-adds; r comes from the
+ * schedule's row of the tuned table (16 to 28 accumulators fill the 32 registers of AVX-512 and
+ * hide the latency of its two units). */
 #include "internal.h"
 
 typedef struct Product {
@@ -24,11 +27,18 @@ typedef struct Product {
 /* A register of a fragment: number [i] along the first axis, column [c] of block [j] along n. */
 static AuPoint point_at(AuLower *l, const Product *x, const char *axis, AuVal i, AuVal j, int32_t c)
 {
-    const AuVal none = {0}, column = x->grouped ? j : kernel_op2(l->k, AU_K_ADD, kernel_op2(l->k, AU_K_MUL, j, kernel_i32(l->k, x->columns)), kernel_i32(l->k, c));
+    const AuVal none = {0},
+                column =
+                    x->grouped
+                        ? j
+                        : kernel_op2(l->k, AU_K_ADD,
+                                     kernel_op2(l->k, AU_K_MUL, j, kernel_i32(l->k, x->columns)),
+                                     kernel_i32(l->k, c));
     return (AuPoint){.at = {{axis, none, i, 0}, {x->n_axis, none, column, c}}, .count = 2};
 }
 
-static AuVal register_at(AuLower *l, const Product *x, const AuTileType *type, const char *axis, AuVal i, AuVal j, int32_t c)
+static AuVal register_at(AuLower *l, const Product *x, const AuTileType *type, const char *axis,
+                         AuVal i, AuVal j, int32_t c)
 {
     const AuPoint p = point_at(l, x, axis, i, j, c);
     return lower_register(l, type, &p);
@@ -41,14 +51,18 @@ static AuVal start_of(AuLower *l, const Product *x, AuVal row, AuVal column, int
     const AuVal none = {0};
     if (!x->s->product.add) return kernel_f32(l->k, 0);
     if (l->start) return lower_as(l, lower_eval(l, l->start, &p), AU_F32);
-    return kernel_load(l->k, lower_var_array(l, x->c), lower_register(l, x->c_type, &p), 1, none, none);
+    return kernel_load(l->k, lower_var_array(l, x->c), lower_register(l, x->c_type, &p), 1, none,
+                       none);
 }
 
 static AuVal load_a(AuLower *l, const Product *x, AuVal row, AuVal k_index)
 {
-    const AuPoint p = {.at = {{.axis = x->m_axis, .index = row}, {.axis = x->k_axis, .index = k_index}}, .count = 2};
+    const AuPoint p = {
+        .at = {{.axis = x->m_axis, .index = row}, {.axis = x->k_axis, .index = k_index}},
+        .count = 2};
     const AuVal none = {0}, at = lower_address(l, x->a, &p, OUTSIDE_CLAMPED, NULL, false);
-    const AuVal v = kernel_load(l->k, lower_place(l, x->a->memory)->mem, at, x->pairs ? 2 : 1, none, none);
+    const AuVal v =
+        kernel_load(l->k, lower_place(l, x->a->memory)->mem, at, x->pairs ? 2 : 1, none, none);
     return x->pairs ? v : lower_as(l, v, AU_F32);
 }
 
@@ -60,12 +74,15 @@ static AuVal load_b(AuLower *l, const Product *x, AuVal k_index, AuVal column, i
     const AuMem mem = lower_var_array(l, x->b);
     const AuVal at = register_at(l, x, x->b_type, x->k_axis, k_index, column, c);
     if (!x->pairs) return lower_as(l, kernel_load(k, mem, at, 1, none, none), AU_F32);
-    const AuVal next = register_at(l, x, x->b_type, x->k_axis, kernel_op2(k, AU_K_ADD, k_index, kernel_i32(k, 1)), column, c);
-    const AuVal both[2] = {kernel_load(k, mem, at, 1, none, none), kernel_load(k, mem, next, 1, none, none)};
+    const AuVal next = register_at(l, x, x->b_type, x->k_axis,
+                                   kernel_op2(k, AU_K_ADD, k_index, kernel_i32(k, 1)), column, c);
+    const AuVal both[2] = {kernel_load(k, mem, at, 1, none, none),
+                           kernel_load(k, mem, next, 1, none, none)};
     return kernel_vec(k, both, 2);
 }
 
-static void step(AuLower *l, const Product *x, AuVal first_row, int32_t rows, AuVal column, AuVal k_index)
+static void step(AuLower *l, const Product *x, AuVal first_row, int32_t rows, AuVal column,
+                 AuVal k_index)
 {
     AuKernel *k = l->k;
     const AuVal none = {0};
@@ -76,7 +93,10 @@ static void step(AuLower *l, const Product *x, AuVal first_row, int32_t rows, Au
         for (int32_t c = 0; c < x->columns; c++) {
             const AuVal at = kernel_i32(k, r * x->columns + c);
             const AuVal sum = kernel_load(k, x->block, at, 1, none, none);
-            kernel_store(k, x->block, at, x->pairs ? kernel_dot2(k, sum, a, b[c]) : kernel_op3(k, AU_K_FMA, a, b[c], sum), none);
+            kernel_store(k, x->block, at,
+                         x->pairs ? kernel_dot2(k, sum, a, b[c])
+                                  : kernel_op3(k, AU_K_FMA, a, b[c], sum),
+                         none);
         }
     }
 }
@@ -89,13 +109,17 @@ static void block(AuLower *l, const Product *x, AuVal first_row, int32_t rows, A
     for (int32_t pass = 0; pass < 2; pass++) {
         for (int32_t r = 0; r < rows; r++)
             for (int32_t c = 0; c < x->columns; c++) {
-                const AuVal row = kernel_op2(k, AU_K_ADD, first_row, kernel_i32(k, r)), at = kernel_i32(k, r * x->columns + c);
+                const AuVal row = kernel_op2(k, AU_K_ADD, first_row, kernel_i32(k, r)),
+                            at = kernel_i32(k, r * x->columns + c);
                 const AuVal reg = register_at(l, x, x->c_type, x->m_axis, row, column, c);
-                if (pass) kernel_store(k, c_mem, reg, kernel_load(k, x->block, at, 1, none, none), none);
-                else kernel_store(k, x->block, at, start_of(l, x, row, column, c), none);
+                if (pass)
+                    kernel_store(k, c_mem, reg, kernel_load(k, x->block, at, 1, none, none), none);
+                else
+                    kernel_store(k, x->block, at, start_of(l, x, row, column, c), none);
             }
         if (pass) break;
-        const AuVal k_index = kernel_for(k, kernel_i32(k, 0), kernel_i32(k, x->depth), x->pairs ? 2 : 1, AU_UNROLL_AUTO);
+        const AuVal k_index = kernel_for(k, kernel_i32(k, 0), kernel_i32(k, x->depth),
+                                         x->pairs ? 2 : 1, AU_UNROLL_AUTO);
         step(l, x, first_row, rows, column, k_index);
         kernel_end(k);
     }
@@ -104,7 +128,10 @@ static void block(AuLower *l, const Product *x, AuVal first_row, int32_t rows, A
 static bool prepare(AuLower *l, Product *x)
 {
     const AuTileStmt *s = x->s;
-    if (s->product.is_async || s->product.dest) { lower_refuse(l, "an asynchronous product"); return false; }
+    if (s->product.is_async || s->product.dest) {
+        lower_refuse(l, "an asynchronous product");
+        return false;
+    }
     if (s->product.b->op != TILE_X_NAME || !s->product.b->var || s->product.a->op != TILE_X_REF) {
         lower_refuse(l, "a product whose operands are not memory and a fragment");
         return false;
@@ -116,42 +143,53 @@ static bool prepare(AuLower *l, Product *x)
     for (uint32_t n = 0; n < 2; n++)
         if (x->c_type->axes[n].name != x->n_axis) x->m_axis = x->c_type->axes[n].name;
     const AuTileAxis *m = tile_axis(x->c_type, x->m_axis), *n = tile_axis(x->c_type, x->n_axis);
-    x->rows = m->size, x->depth = tile_axis(x->b_type, x->k_axis)->size, x->wide = tile_axis_registers(n->places);
+    x->rows = m->size, x->depth = tile_axis(x->b_type, x->k_axis)->size,
+    x->wide = tile_axis_registers(n->places);
     x->columns = x->wide % l->how->product_columns == 0 ? l->how->product_columns : x->wide;
     x->grouped = lower_is_grouped(l, n);
     x->pairs = s->product.atom->k == 2;
-    if (tile_axis_registers(m->places) != m->size || x->columns > 16) { lower_refuse(l, "a product with this layout"); return false; }
+    if (tile_axis_registers(m->places) != m->size || x->columns > 16) {
+        lower_refuse(l, "a product with this layout");
+        return false;
+    }
     return true;
 }
 
-/* Is the axis that k runs along the last of A's memory, so that a row of A lies as it is multiplied? */
+/* Is the axis that k runs along the last of A's memory, so that a row of A lies as it is
+ * multiplied? */
 static bool has_rows(AuLower *l, const Product *x)
 {
     const AuTileType *type = &x->a->memory->type;
-    return type->count == 2 && type->axes[1].name == x->k_axis && x->a->memory->space == TILE_PRIVATE_MEMORY && !lower_place(l, x->a->memory)->pair_axis;
+    return type->count == 2 && type->axes[1].name == x->k_axis &&
+           x->a->memory->space == TILE_PRIVATE_MEMORY && !lower_place(l, x->a->memory)->pair_axis;
 }
 
-/* One block, two by two tiles where there are as many: rows of 16, and 16 columns along the lanes. */
-static void matrix_block(AuLower *l, const Product *x, AuVal first_row, int32_t rows, AuVal column, int32_t c)
+/* One block, two by two tiles where there are as many: rows of 16, and 16 columns along the lanes.
+ */
+static void matrix_block(AuLower *l, const Product *x, AuVal first_row, int32_t rows, AuVal column,
+                         int32_t c)
 {
-    const AuVal none = {0}, zero = kernel_i32(l->k, 0), j = x->grouped ? column : kernel_i32(l->k, c);
-    const AuPoint a = {.at = {{.axis = x->m_axis, .index = first_row}, {.axis = x->k_axis, .index = zero}}, .count = 2};
+    const AuVal none = {0}, zero = kernel_i32(l->k, 0),
+                j = x->grouped ? column : kernel_i32(l->k, c);
+    const AuPoint a = {
+        .at = {{.axis = x->m_axis, .index = first_row}, {.axis = x->k_axis, .index = zero}},
+        .count = 2};
     const AuPoint b = {.at = {{x->k_axis, none, zero, 0}, {x->n_axis, none, j, c}}, .count = 2};
     kernel_matmul(l->k, &(AuMatmul){
-        .c = lower_var_array(l, x->c),
-        .c_at = register_at(l, x, x->c_type, x->m_axis, first_row, column, c),
-        .c_stride = x->columns,
-        .a = lower_place(l, x->a->memory)->mem,
-        .a_at = lower_address(l, x->a, &a, OUTSIDE_CLAMPED, NULL, false),
-        .a_stride = x->a->memory->type.axes[1].size,
-        .b = lower_var_array(l, x->b),
-        .b_at = lower_pair_register(l, x->b_type, &b, x->k_axis),
-        .b_stride = x->columns,
-        .rows = rows,
-        .vectors = x->columns - c < 2 ? 1 : 2,
-        .depth = x->depth,
-        .add = x->s->product.add,
-    });
+                            .c = lower_var_array(l, x->c),
+                            .c_at = register_at(l, x, x->c_type, x->m_axis, first_row, column, c),
+                            .c_stride = x->columns,
+                            .a = lower_place(l, x->a->memory)->mem,
+                            .a_at = lower_address(l, x->a, &a, OUTSIDE_CLAMPED, NULL, false),
+                            .a_stride = x->a->memory->type.axes[1].size,
+                            .b = lower_var_array(l, x->b),
+                            .b_at = lower_pair_register(l, x->b_type, &b, x->k_axis),
+                            .b_stride = x->columns,
+                            .rows = rows,
+                            .vectors = x->columns - c < 2 ? 1 : 2,
+                            .depth = x->depth,
+                            .add = x->s->product.add,
+                        });
 }
 
 static void matrix_product(AuLower *l, const Product *x)
@@ -160,15 +198,18 @@ static void matrix_product(AuLower *l, const Product *x)
     AuKernel *k = l->k;
     const int32_t whole = x->rows / ROWS * ROWS, groups = x->wide / x->columns;
     /* So that rows of C and of B are [columns] apart, grouped or not. */
-    if (!has_rows(l, x) || x->c_type->axes[0].name != x->m_axis || x->b_type->axes[0].name != x->k_axis || (groups > 1 && !x->grouped)) {
+    if (!has_rows(l, x) || x->c_type->axes[0].name != x->m_axis ||
+        x->b_type->axes[0].name != x->k_axis || (groups > 1 && !x->grouped)) {
         lower_refuse(l, "a matrix product with this layout");
         return;
     }
     const AuVal column = kernel_for(k, kernel_i32(k, 0), kernel_i32(k, groups), 1, AU_UNROLL_NEVER);
-    const AuVal first = kernel_for(k, kernel_i32(k, 0), kernel_i32(k, whole), ROWS, AU_UNROLL_NEVER);
+    const AuVal first =
+        kernel_for(k, kernel_i32(k, 0), kernel_i32(k, whole), ROWS, AU_UNROLL_NEVER);
     for (int32_t c = 0; c < x->columns; c += 2) matrix_block(l, x, first, ROWS, column, c);
     kernel_end(k);
-    for (int32_t c = 0; c < x->columns && whole < x->rows; c += 2) matrix_block(l, x, kernel_i32(k, whole), x->rows - whole, column, c);
+    for (int32_t c = 0; c < x->columns && whole < x->rows; c += 2)
+        matrix_block(l, x, kernel_i32(k, whole), x->rows - whole, column, c);
     kernel_end(k);
 }
 
@@ -177,11 +218,17 @@ void lower_product(AuLower *l, const AuTileStmt *s)
     AuKernel *k = l->k;
     Product x = {.s = s};
     if (!prepare(l, &x)) return;
-    if (s->product.atom->k > 2) { matrix_product(l, &x); return; }
-    const int32_t rows = l->how->product_rows < x.rows ? l->how->product_rows : x.rows, whole = x.rows / rows * rows;
+    if (s->product.atom->k > 2) {
+        matrix_product(l, &x);
+        return;
+    }
+    const int32_t rows = l->how->product_rows < x.rows ? l->how->product_rows : x.rows,
+                  whole = x.rows / rows * rows;
     x.block = lower_array(l, "block", AU_F32, (uint32_t)(rows * x.columns));
-    const AuVal column = kernel_for(k, kernel_i32(k, 0), kernel_i32(k, x.wide / x.columns), 1, AU_UNROLL_NEVER);
-    const AuVal first = kernel_for(k, kernel_i32(k, 0), kernel_i32(k, whole), rows, AU_UNROLL_NEVER);
+    const AuVal column =
+        kernel_for(k, kernel_i32(k, 0), kernel_i32(k, x.wide / x.columns), 1, AU_UNROLL_NEVER);
+    const AuVal first =
+        kernel_for(k, kernel_i32(k, 0), kernel_i32(k, whole), rows, AU_UNROLL_NEVER);
     block(l, &x, first, rows, column);
     kernel_end(k);
     if (whole < x.rows) block(l, &x, kernel_i32(k, whole), x.rows - whole, column);

@@ -1,7 +1,8 @@
-/* spaces.c - registers of fragments: which register of a lane holds an element, and loops over them.
- * An axis of which a lane holds many indices becomes a loop over registers; of an axis along the lanes (rows of queries) a few
- * registers at a time, so that independent work fills the pipelines. Axes of few registers are unrolled. Loops over axes along the
- * lanes are outermost: a reduction over the others then runs in registers. */
+/* spaces.c - registers of fragments: which register of a lane holds an element, and loops over
+ * them. An axis of which a lane holds many indices becomes a loop over registers; of an axis along
+ * the lanes (rows of queries) a few registers at a time, so that independent work fills the
+ * pipelines. Axes of few registers are unrolled. Loops over axes along the lanes are outermost: a
+ * reduction over the others then runs in registers. */
 #include "internal.h"
 
 enum { MOST_UNROLLED = 4 };
@@ -9,11 +10,13 @@ enum { MOST_UNROLLED = 4 };
 static bool in_registers_only(const AuTilePlaces *places)
 {
     for (uint32_t n = 0; n < places->digits.count; n++)
-        if (places->digits.at[n].unit != TILE_UNIT_REG && places->digits.at[n].size != 1) return false;
+        if (places->digits.at[n].unit != TILE_UNIT_REG && places->digits.at[n].size != 1)
+            return false;
     return true;
 }
 
-/* Are the indices that a lane holds equally far apart? Then a loop over registers can compute them. */
+/* Are the indices that a lane holds equally far apart? Then a loop over registers can compute them.
+ */
 static bool is_linear(const AuTilePlaces *places, int32_t regs)
 {
     for (int32_t r = 2; r < regs; r++)
@@ -24,7 +27,8 @@ static bool is_linear(const AuTilePlaces *places, int32_t regs)
 bool lower_is_grouped(const AuLower *l, const AuTileAxis *axis)
 {
     const int32_t regs = tile_axis_registers(axis->places), group = l->how->product_columns;
-    return !in_registers_only(axis->places) && regs > group && regs % group == 0 && is_linear(axis->places, regs);
+    return !in_registers_only(axis->places) && regs > group && regs % group == 0 &&
+           is_linear(axis->places, regs);
 }
 
 AuSpaces lower_spaces(AuLower *l, const AuTileType *type)
@@ -32,11 +36,20 @@ AuSpaces lower_spaces(AuLower *l, const AuTileType *type)
     AuSpaces s = {.count = 0};
     for (uint32_t n = 0; n < type->count; n++) {
         const AuTileAxis *axis = &type->axes[n];
-        if (!axis->places) { lower_refuse(l, "axis %s has no layout here", axis->name); continue; }
+        if (!axis->places) {
+            lower_refuse(l, "axis %s has no layout here", axis->name);
+            continue;
+        }
         const int32_t regs = tile_axis_registers(axis->places);
-        const bool grouped = lower_is_grouped(l, axis), looped = grouped || (in_registers_only(axis->places) && regs > MOST_UNROLLED);
-        s.at[s.count++] = (AuSpace1){.axis = axis, .regs = regs, .looped = looped, .grouped = grouped,
-                                     .step = grouped ? l->how->product_columns : looped ? 1 : regs};
+        const bool grouped = lower_is_grouped(l, axis),
+                   looped = grouped || (in_registers_only(axis->places) && regs > MOST_UNROLLED);
+        s.at[s.count++] = (AuSpace1){.axis = axis,
+                                     .regs = regs,
+                                     .looped = looped,
+                                     .grouped = grouped,
+                                     .step = grouped  ? l->how->product_columns
+                                             : looped ? 1
+                                                      : regs};
     }
     return s;
 }
@@ -48,7 +61,8 @@ bool lower_same_loops(const AuSpaces *a, const AuSpaces *b)
     for (uint32_t j = 0; j < b->count; j++) nb += b->at[j].looped;
     for (uint32_t i = 0; i < a->count; i++)
         for (uint32_t j = 0; j < b->count; j++)
-            equal += a->at[i].looped && b->at[j].looped && a->at[i].axis->name == b->at[j].axis->name && a->at[i].regs == b->at[j].regs;
+            equal += a->at[i].looped && b->at[j].looped &&
+                     a->at[i].axis->name == b->at[j].axis->name && a->at[i].regs == b->at[j].regs;
     return na == nb && equal == na;
 }
 
@@ -65,8 +79,10 @@ static AuVal lane_part(AuLower *l, const AuTilePlaces *places)
         if (d->unit == TILE_UNIT_LANE && size > 1) {
             AuVal digit = kernel_lane(k);
             if (d->stride > 1) digit = kernel_op2(k, AU_K_IDIV, digit, kernel_i32(k, d->stride));
-            if (d->stride * size < (int32_t)k->lanes) digit = kernel_op2(k, AU_K_IMOD, digit, kernel_i32(k, size));
-            sum = kernel_op2(k, AU_K_ADD, sum, kernel_op2(k, AU_K_MUL, digit, kernel_i32(k, weight)));
+            if (d->stride * size < (int32_t)k->lanes)
+                digit = kernel_op2(k, AU_K_IMOD, digit, kernel_i32(k, size));
+            sum =
+                kernel_op2(k, AU_K_ADD, sum, kernel_op2(k, AU_K_MUL, digit, kernel_i32(k, weight)));
         }
         weight *= size;
     }
@@ -85,17 +101,28 @@ typedef struct Walk {
 static void enumerate(AuLower *l, Walk *w, uint32_t n)
 {
     AuKernel *k = l->k;
-    if (n == w->spaces->count) { w->body(l, &w->point, w->user); return; }
+    if (n == w->spaces->count) {
+        w->body(l, &w->point, w->user);
+        return;
+    }
     const AuSpace1 *s = &w->spaces->at[n];
-    const AuVal base = lane_part(l, s->axis->places), apart = kernel_i32(k, s->regs > 1 ? tile_axis_offset(s->axis->places, 1) : 0);
+    const AuVal base = lane_part(l, s->axis->places),
+                apart = kernel_i32(k, s->regs > 1 ? tile_axis_offset(s->axis->places, 1) : 0);
     for (int32_t r = 0; r < s->step; r++) {
         AuCoord c = {.axis = s->axis->name, .reg = w->first[n].i ? w->first[n] : kernel_i32(k, r)};
         AuVal offset = kernel_i32(k, tile_axis_offset(s->axis->places, r));
         if (s->grouped) {
             c.within = r;
-            offset = kernel_op2(k, AU_K_ADD, kernel_op2(k, AU_K_MUL, kernel_op2(k, AU_K_MUL, c.reg, kernel_i32(k, s->step)), apart), offset);
+            offset = kernel_op2(k, AU_K_ADD,
+                                kernel_op2(k, AU_K_MUL,
+                                           kernel_op2(k, AU_K_MUL, c.reg, kernel_i32(k, s->step)),
+                                           apart),
+                                offset);
         } else if (s->looped) {
-            if (s->step > 1) c.reg = kernel_op2(k, AU_K_ADD, kernel_op2(k, AU_K_MUL, c.reg, kernel_i32(k, s->step)), kernel_i32(k, r));
+            if (s->step > 1)
+                c.reg =
+                    kernel_op2(k, AU_K_ADD, kernel_op2(k, AU_K_MUL, c.reg, kernel_i32(k, s->step)),
+                               kernel_i32(k, r));
             c.within = r;
             offset = kernel_op2(k, AU_K_MUL, c.reg, apart);
         }
@@ -114,16 +141,21 @@ void lower_each(AuLower *l, const AuSpaces *spaces, AuPointFn body, void *user)
         for (uint32_t n = 0; n < spaces->count; n++) {
             const AuSpace1 *s = &spaces->at[n];
             if (!s->looped || in_registers_only(s->axis->places) != along_registers) continue;
-            w.first[n] = kernel_for(l->k, kernel_i32(l->k, 0), kernel_i32(l->k, s->regs / s->step), 1, AU_UNROLL_NEVER);
+            w.first[n] = kernel_for(l->k, kernel_i32(l->k, 0), kernel_i32(l->k, s->regs / s->step),
+                                    1, AU_UNROLL_NEVER);
             open++;
         }
     enumerate(l, &w, 0);
     while (open--) kernel_end(l->k);
 }
 
-AuVal lower_register(AuLower *l, const AuTileType *type, const AuPoint *p) { return lower_pair_register(l, type, p, NULL); }
+AuVal lower_register(AuLower *l, const AuTileType *type, const AuPoint *p)
+{
+    return lower_pair_register(l, type, p, NULL);
+}
 
-AuVal lower_pair_register(AuLower *l, const AuTileType *type, const AuPoint *p, const char *pair_axis)
+AuVal lower_pair_register(AuLower *l, const AuTileType *type, const AuPoint *p,
+                          const char *pair_axis)
 {
     AuKernel *k = l->k;
     AuVal outer = kernel_i32(k, 0), inner = kernel_i32(k, 0);
@@ -133,7 +165,10 @@ AuVal lower_pair_register(AuLower *l, const AuTileType *type, const AuPoint *p, 
         const AuCoord *c = NULL;
         for (uint32_t i = 0; i < p->count; i++)
             if (p->at[i].axis == axis->name) c = &p->at[i];
-        if (!c || !c->reg.i) { lower_refuse(l, "axis %s of a fragment has no register here", axis->name); return outer; }
+        if (!c || !c->reg.i) {
+            lower_refuse(l, "axis %s of a fragment has no register here", axis->name);
+            return outer;
+        }
         const bool pairs = axis->name == pair_axis;
         const int32_t regs = tile_axis_registers(axis->places) / (pairs ? 2 : 1);
         if (lower_is_grouped(l, axis)) {
@@ -147,14 +182,17 @@ AuVal lower_pair_register(AuLower *l, const AuTileType *type, const AuPoint *p, 
         others *= regs;
     }
     if (group == 1) return inner;
-    const AuVal row = kernel_op2(k, AU_K_ADD, kernel_op2(k, AU_K_MUL, outer, kernel_i32(k, others)), inner);
-    return kernel_op2(k, AU_K_ADD, kernel_op2(k, AU_K_MUL, row, kernel_i32(k, group)), kernel_i32(k, within));
+    const AuVal row =
+        kernel_op2(k, AU_K_ADD, kernel_op2(k, AU_K_MUL, outer, kernel_i32(k, others)), inner);
+    return kernel_op2(k, AU_K_ADD, kernel_op2(k, AU_K_MUL, row, kernel_i32(k, group)),
+                      kernel_i32(k, within));
 }
 
 uint32_t lower_registers(const AuTileType *type)
 {
     uint32_t count = 1;
-    for (uint32_t n = 0; n < type->count; n++) count *= (uint32_t)tile_axis_registers(type->axes[n].places);
+    for (uint32_t n = 0; n < type->count; n++)
+        count *= (uint32_t)tile_axis_registers(type->axes[n].places);
     return count;
 }
 
@@ -167,14 +205,19 @@ void lower_by_pairs(AuSpaces *spaces, const char *pair_axis)
 AuVal lower_pair(AuLower *l, AuVal low, AuVal high)
 {
     AuKernel *k = l->k;
-    const AuVal bits = kernel_bitcast(k, lower_as(l, low, AU_F32), AU_I32), shift = kernel_i32(k, 16);
-    const AuVal first = kernel_op2(k, AU_K_AND, kernel_op2(k, AU_K_SHR, bits, shift), kernel_i32(k, 0xffff));
+    const AuVal bits = kernel_bitcast(k, lower_as(l, low, AU_F32), AU_I32),
+                shift = kernel_i32(k, 16);
+    const AuVal first =
+        kernel_op2(k, AU_K_AND, kernel_op2(k, AU_K_SHR, bits, shift), kernel_i32(k, 0xffff));
     return kernel_op2(k, AU_K_OR, kernel_bitcast(k, lower_as(l, high, AU_F32), AU_I32), first);
 }
 
 AuMem lower_array(AuLower *l, const char *name, AuScalar scalar, uint32_t count)
 {
-    return kernel_memory(l->k, (AuMemory){.name = name, .space = AU_LANE, .scalar = scalar, .count = count, .span = l->span});
+    return kernel_memory(
+        l->k,
+        (AuMemory){
+            .name = name, .space = AU_LANE, .scalar = scalar, .count = count, .span = l->span});
 }
 
 AuMem lower_var_array(AuLower *l, const AuTileVar *var)
@@ -183,6 +226,7 @@ AuMem lower_var_array(AuLower *l, const AuTileVar *var)
     if (held->as == HELD_ARRAY || held->as == HELD_CELL) return held->mem;
     held->as = var->type->count ? HELD_ARRAY : HELD_CELL;
     const uint32_t count = var->type->count ? lower_registers(var->type) : 1;
-    held->mem = held->pair_axis ? lower_array(l, var->name, AU_I32, count / 2) : lower_array(l, var->name, lower_scalar(var->type->elem), count);
+    held->mem = held->pair_axis ? lower_array(l, var->name, AU_I32, count / 2)
+                                : lower_array(l, var->name, lower_scalar(var->type->elem), count);
     return held->mem;
 }

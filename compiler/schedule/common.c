@@ -1,11 +1,14 @@
-/* common.c - functions of the tiled IR that schedules and hooks call, the same for every attention. */
+/* common.c - functions of the tiled IR that schedules and hooks call, the same for every attention.
+ */
 #include "schedule.h"
 
-/* key_tiles: tile indices from key_range. Tiles [low, full_low) are partial, [full_low, full_high) full, [full_high, high) partial.
- * Nothing lies outside the keys, and a tile that sticks out of them is partial.
+/* key_tiles: tile indices from key_range. Tiles [low, full_low) are partial, [full_low, full_high)
+ * full, [full_high, high) partial. Nothing lies outside the keys, and a tile that sticks out of
+ * them is partial.
  *
- * philox: Philox4x32-10 of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011), section 3.3 and table 2. The
- * conventions (counter, key, word, uniform number) are those of docs/attention-ir.md. */
+ * philox: Philox4x32-10 of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011),
+ * section 3.3 and table 2. The conventions (counter, key, word, uniform number) are those of
+ * docs/attention-ir.md. */
 static const char text[] =
     "fn key_tiles(low, high, full_low, full_high, last, N) {\n"
     "    a = clamp(low, 0, last)\n"
@@ -16,7 +19,8 @@ static const char text[] =
     "    return n_low, f_low, clamp(min(full_high, last) / N, f_low, n_high), n_high\n"
     "}\n"
     "fn philox_round(c0, c1, c2, c3, k0, k1) {\n"
-    "    return mulhi(c2, -845247145) ^ c1 ^ k0, c2 * -845247145, mulhi(c0, -766435501) ^ c3 ^ k1, c0 * -766435501\n"
+    "    return mulhi(c2, -845247145) ^ c1 ^ k0, c2 * -845247145, mulhi(c0, -766435501) ^ c3 ^ k1, "
+    "c0 * -766435501\n"
     "}\n"
     "fn philox_two(c0, c1, c2, c3, k0, k1) {\n"
     "    d0, d1, d2, d3 = philox_round(c0, c1, c2, c3, k0, k1)\n"

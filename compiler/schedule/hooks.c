@@ -1,5 +1,6 @@
-/* hooks.c - see hooks.h. A node of the attention's graph becomes an expression where it is used; a node that is used more than
- * once becomes an assignment of the hook, so that shared work stays shared. */
+/* hooks.c - see hooks.h. A node of the attention's graph becomes an expression where it is used; a
+ * node that is used more than once becomes an assignment of the hook, so that shared work stays
+ * shared. */
 #include "hooks.h"
 
 #include <math.h>
@@ -15,17 +16,22 @@ typedef struct Writer {
     uint32_t *uses;      /* by node, in this function */
     bool own_head;       /* k_mod, v_mod: h already is the key head */
     const char *channel; /* axis of the channels in row mods: "d" or "e" */
-    const char *row_tensor, *row_h, *row_i; /* row mods: the tensor whose element x is, and the names of its head and row */
-    bool raw_element;    /* x is read from the tensor at the present channel (the partner of a rotation) */
+    const char *row_tensor, *row_h,
+        *row_i; /* row mods: the tensor whose element x is, and the names of its head and row */
+    bool raw_element;          /* x is read from the tensor at the present channel (the partner of a
+                                  rotation) */
     AuTileExpr *channel_index; /* then: which channel; NULL: the element's own */
-    bool guard_ok;       /* in online_fwd: pairs that take no part must be kept out of sums explicitly */
+    bool guard_ok; /* in online_fwd: pairs that take no part must be kept out of sums explicitly */
     bool failed;
 } Writer;
 
 /* ---- small constructors */
 
 static AuTileModule *module_of(Writer *w) { return w->hooks->module; }
-static const char *intern(Writer *w, const char *name) { return au_name(module_of(w)->names, name); }
+static const char *intern(Writer *w, const char *name)
+{
+    return au_name(module_of(w)->names, name);
+}
 
 static AuTileExpr *node(Writer *w, AuTileOp op, AuSpan span)
 {
@@ -35,7 +41,10 @@ static AuTileExpr *node(Writer *w, AuTileOp op, AuSpan span)
     return e;
 }
 
-static void add_arg(Writer *w, AuTileExpr *e, AuTileExpr *arg) { AU_PUSH(module_of(w)->arena, e->args.at, e->args.count, e->args.capacity, arg); }
+static void add_arg(Writer *w, AuTileExpr *e, AuTileExpr *arg)
+{
+    AU_PUSH(module_of(w)->arena, e->args.at, e->args.count, e->args.capacity, arg);
+}
 
 static AuTileExpr *op1(Writer *w, AuTileOp op, AuTileExpr *a)
 {
@@ -80,7 +89,8 @@ static AuTileExpr *assign(Writer *w, const char *name, AuTileExpr *value)
     s->kind = TILE_S_ASSIGN;
     s->span = value->span;
     s->assign.value = value;
-    AU_PUSH(module_of(w)->arena, s->assign.names.at, s->assign.names.count, s->assign.names.capacity, intern(w, name));
+    AU_PUSH(module_of(w)->arena, s->assign.names.at, s->assign.names.count,
+            s->assign.names.capacity, intern(w, name));
     AU_PUSH(module_of(w)->arena, w->fn->body.at, w->fn->body.count, w->fn->body.capacity, s);
     return name_of(w, name);
 }
@@ -106,10 +116,12 @@ static AuTileExpr *write_node(Writer *w, AuExpr e);
 
 static AuTileExpr *size_expr(Writer *w, const AuSize *s)
 {
-    return s->fixed >= 0 ? integer(w, s->fixed) : name_of(w, hooks_name(module_of(w)->arena, s->name));
+    return s->fixed >= 0 ? integer(w, s->fixed)
+                         : name_of(w, hooks_name(module_of(w)->arena, s->name));
 }
 
-/* Positions of the hooks' parameters need no clamping: kernels pass them inside the axes or guard what they read. */
+/* Positions of the hooks' parameters need no clamping: kernels pass them inside the axes or guard
+ * what they read. */
 static bool is_position(const AuNode *n) { return n->op == AU_OP_INDEX || n->op == AU_OP_KV_H; }
 
 static AuTileExpr *input_ref(Writer *w, AuExpr e)
@@ -129,7 +141,8 @@ static AuTileExpr *input_ref(Writer *w, AuExpr e)
         add_arg(w, ref, at);
     }
     if (t->dtype == AU_DT_BOOL) return op2(w, TILE_X_NE, ref, integer(w, 0));
-    if (t->dtype == AU_DT_I32 || t->dtype == AU_DT_I64 || t->dtype == AU_DT_U8) return op1(w, TILE_X_TO_I32, ref);
+    if (t->dtype == AU_DT_I32 || t->dtype == AU_DT_I64 || t->dtype == AU_DT_U8)
+        return op1(w, TILE_X_TO_I32, ref);
     return op1(w, TILE_X_TO_F32, ref);
 }
 
@@ -138,7 +151,9 @@ static AuTileExpr *key_head(Writer *w)
 {
     const AuAttn *a = w->attn;
     if (w->own_head) return name_of(w, "h");
-    return op2(w, TILE_X_DIV, name_of(w, "h"), op2(w, TILE_X_DIV, write_node(w, a->tensors[0].axes[1]), write_node(w, a->tensors[1].axes[1])));
+    return op2(w, TILE_X_DIV, name_of(w, "h"),
+               op2(w, TILE_X_DIV, write_node(w, a->tensors[0].axes[1]),
+                   write_node(w, a->tensors[1].axes[1])));
 }
 
 static AuTileExpr *index_expr(Writer *w, int32_t axis)
@@ -155,7 +170,8 @@ static AuTileExpr *index_expr(Writer *w, int32_t axis)
     return integer(w, 0);
 }
 
-/* x of a row mod: the hook's argument, or, for the partner channel of a rotation, the tensor's element there. */
+/* x of a row mod: the hook's argument, or, for the partner channel of a rotation, the tensor's
+ * element there. */
 static AuTileExpr *element(Writer *w)
 {
     if (!w->raw_element) return name_of(w, "x");
@@ -169,7 +185,8 @@ static AuTileExpr *element(Writer *w)
     return op1(w, TILE_X_TO_F32, ref);
 }
 
-/* The expression [e] of the row, at another channel; nothing that was computed for the present one may be reused. */
+/* The expression [e] of the row, at another channel; nothing that was computed for the present one
+ * may be reused. */
 static AuTileExpr *at_channel(Writer *w, AuExpr e, AuTileExpr *channel)
 {
     Writer other = *w;
@@ -177,37 +194,49 @@ static AuTileExpr *at_channel(Writer *w, AuExpr e, AuTileExpr *channel)
     other.channel_index = channel;
     other.done = AU_NEW_ARRAY(module_of(w)->arena, AuTileExpr *, w->attn->node_count);
     other.uses = AU_NEW_ARRAY(module_of(w)->arena, uint32_t, w->attn->node_count);
-    for (uint32_t n = 0; n < w->attn->node_count; n++) /* what does not depend on the channel is shared */
+    for (uint32_t n = 0; n < w->attn->node_count;
+         n++) /* what does not depend on the channel is shared */
         if (w->done[n] && !(w->attn->nodes[n].axes & AU_AX_C)) other.done[n] = w->done[n];
     AuTileExpr *out = write_node(&other, e);
     w->failed |= other.failed;
     return out;
 }
 
-/* Pairs (j, j + count / 2), or (2 j, 2 j + 1) interleaved, turned by position * theta^(-2 j / count); channels outside
- * first .. first + count pass. Su et al., RoFormer, 2021, equation 34. */
+/* Pairs (j, j + count / 2), or (2 j, 2 j + 1) interleaved, turned by position * theta^(-2 j /
+ * count); channels outside first .. first + count pass. Su et al., RoFormer, 2021, equation 34. */
 static AuTileExpr *rope(Writer *w, AuExpr e)
 {
     const AuNode n = *attn_at(w->attn, e);
     const AuExpr x = attn_arg(w->attn, e, 0);
-    AuTileExpr *position = write_node(w, attn_arg(w->attn, e, 1)), *theta = write_node(w, attn_arg(w->attn, e, 2));
-    AuTileExpr *first = write_node(w, attn_arg(w->attn, e, 3)), *count = write_node(w, attn_arg(w->attn, e, 4));
-    AuTileExpr *c = op2(w, TILE_X_SUB, index_expr(w, AU_AX_C), first), *half = op2(w, TILE_X_DIV, count, integer(w, 2)), *pair, *low, *partner;
+    AuTileExpr *position = write_node(w, attn_arg(w->attn, e, 1)),
+               *theta = write_node(w, attn_arg(w->attn, e, 2));
+    AuTileExpr *first = write_node(w, attn_arg(w->attn, e, 3)),
+               *count = write_node(w, attn_arg(w->attn, e, 4));
+    AuTileExpr *c = op2(w, TILE_X_SUB, index_expr(w, AU_AX_C), first),
+               *half = op2(w, TILE_X_DIV, count, integer(w, 2)), *pair, *low, *partner;
     if (n.integer) {
         pair = op2(w, TILE_X_DIV, c, integer(w, 2));
         low = op2(w, TILE_X_EQ, op2(w, TILE_X_MOD, c, integer(w, 2)), integer(w, 0));
-        partner = op3(w, TILE_X_WHERE, low, op2(w, TILE_X_ADD, c, integer(w, 1)), op2(w, TILE_X_SUB, c, integer(w, 1)));
+        partner = op3(w, TILE_X_WHERE, low, op2(w, TILE_X_ADD, c, integer(w, 1)),
+                      op2(w, TILE_X_SUB, c, integer(w, 1)));
     } else {
         low = op2(w, TILE_X_LT, c, half);
         pair = op3(w, TILE_X_WHERE, low, c, op2(w, TILE_X_SUB, c, half));
-        partner = op3(w, TILE_X_WHERE, low, op2(w, TILE_X_ADD, c, half), op2(w, TILE_X_SUB, c, half));
+        partner =
+            op3(w, TILE_X_WHERE, low, op2(w, TILE_X_ADD, c, half), op2(w, TILE_X_SUB, c, half));
     }
-    AuTileExpr *exponent = op2(w, TILE_X_DIV, op2(w, TILE_X_MUL, number(w, -2), op1(w, TILE_X_TO_F32, pair)), op1(w, TILE_X_TO_F32, count));
-    AuTileExpr *angle = op2(w, TILE_X_MUL, op1(w, TILE_X_TO_F32, position), op2(w, TILE_X_POW, theta, exponent));
-    AuTileExpr *own = write_node(w, x), *there = at_channel(w, x, op2(w, TILE_X_ADD, partner, first));
+    AuTileExpr *exponent =
+        op2(w, TILE_X_DIV, op2(w, TILE_X_MUL, number(w, -2), op1(w, TILE_X_TO_F32, pair)),
+            op1(w, TILE_X_TO_F32, count));
+    AuTileExpr *angle =
+        op2(w, TILE_X_MUL, op1(w, TILE_X_TO_F32, position), op2(w, TILE_X_POW, theta, exponent));
+    AuTileExpr *own = write_node(w, x),
+               *there = at_channel(w, x, op2(w, TILE_X_ADD, partner, first));
     AuTileExpr *sine = op2(w, TILE_X_MUL, there, op1(w, TILE_X_SIN, angle));
-    AuTileExpr *turned = op2(w, TILE_X_ADD, op2(w, TILE_X_MUL, own, op1(w, TILE_X_COS, angle)), op3(w, TILE_X_WHERE, low, op1(w, TILE_X_NEG, sine), sine));
-    AuTileExpr *inside = op2(w, TILE_X_AND, op2(w, TILE_X_GE, c, integer(w, 0)), op2(w, TILE_X_LT, c, count));
+    AuTileExpr *turned = op2(w, TILE_X_ADD, op2(w, TILE_X_MUL, own, op1(w, TILE_X_COS, angle)),
+                             op3(w, TILE_X_WHERE, low, op1(w, TILE_X_NEG, sine), sine));
+    AuTileExpr *inside =
+        op2(w, TILE_X_AND, op2(w, TILE_X_GE, c, integer(w, 0)), op2(w, TILE_X_LT, c, count));
     return op3(w, TILE_X_WHERE, inside, turned, own);
 }
 
@@ -228,7 +257,8 @@ static AuTileExpr *dot(Writer *w, AuExpr e)
     uint32_t n = 0;
     while (n < h->dot_count && h->dots[n].i != e.i) n++;
     if (n == sizeof h->dots / sizeof *h->dots) {
-        au_error(w->diags, AU_E0811, attn_at(w->attn, e)->span, "more than %u products `dot` in one attention", n);
+        au_error(w->diags, AU_E0811, attn_at(w->attn, e)->span,
+                 "more than %u products `dot` in one attention", n);
         w->failed = true;
         return number(w, 0);
     }
@@ -238,9 +268,16 @@ static AuTileExpr *dot(Writer *w, AuExpr e)
 
 static AuTileExpr *seed_word(Writer *w, const AuNode *n)
 {
-    const char *base = n->integer2 >= 0 ? w->attn->params[n->integer2].name : w->attn->tensors[~n->integer2].name;
-    if (n->integer2 >= 0) return name_of(w, au_format(module_of(w)->arena, "%s_%s", hooks_name(module_of(w)->arena, base), n->integer ? "high" : "low"));
-    au_error(w->diags, AU_E0811, n->span, "a dropout seed in memory (%s) is not supported by this target's kernels; pass it as an i64 param", base);
+    const char *base =
+        n->integer2 >= 0 ? w->attn->params[n->integer2].name : w->attn->tensors[~n->integer2].name;
+    if (n->integer2 >= 0)
+        return name_of(w, au_format(module_of(w)->arena, "%s_%s",
+                                    hooks_name(module_of(w)->arena, base),
+                                    n->integer ? "high" : "low"));
+    au_error(w->diags, AU_E0811, n->span,
+             "a dropout seed in memory (%s) is not supported by this target's kernels; pass it as "
+             "an i64 param",
+             base);
     w->failed = true;
     return integer(w, 0);
 }
@@ -251,10 +288,12 @@ static AuTileExpr *dropout(Writer *w, AuExpr e)
     for (uint32_t n = 0; n < 4; n++) a[n] = write_node(w, attn_arg(w->attn, e, n));
     AuTileExpr *uniform = node(w, TILE_X_CALL, attn_at(w->attn, e)->span);
     uniform->name = intern(w, "philox_uniform");
-    for (uint32_t n = 0; n < 4; n++) add_arg(w, uniform, name_of(w, (const char *const[]){"b", "h", "i", "j"}[n]));
+    for (uint32_t n = 0; n < 4; n++)
+        add_arg(w, uniform, name_of(w, (const char *const[]){"b", "h", "i", "j"}[n]));
     for (uint32_t n = 2; n < 4; n++) add_arg(w, uniform, a[n]);
     AuTileExpr *keep = op2(w, TILE_X_GE, uniform, a[1]);
-    return op3(w, TILE_X_WHERE, keep, op2(w, TILE_X_DIV, a[0], op2(w, TILE_X_SUB, number(w, 1), a[1])), number(w, 0));
+    return op3(w, TILE_X_WHERE, keep,
+               op2(w, TILE_X_DIV, a[0], op2(w, TILE_X_SUB, number(w, 1), a[1])), number(w, 0));
 }
 
 static AuTileExpr *leaf_or_special(Writer *w, AuExpr e)
@@ -270,7 +309,8 @@ static AuTileExpr *leaf_or_special(Writer *w, AuExpr e)
     case AU_OP_SIZE: return size_expr(w, &w->attn->sizes[n.integer]);
     case AU_OP_INDEX: return index_expr(w, n.integer);
     case AU_OP_KV_H: return key_head(w);
-    case AU_OP_PARAM: return name_of(w, hooks_name(module_of(w)->arena, w->attn->params[n.integer].name));
+    case AU_OP_PARAM:
+        return name_of(w, hooks_name(module_of(w)->arena, w->attn->params[n.integer].name));
     case AU_OP_INPUT: return input_ref(w, e);
     case AU_OP_SCORE: return name_of(w, "s");
     case AU_OP_WEIGHT: return name_of(w, "p");
@@ -280,7 +320,8 @@ static AuTileExpr *leaf_or_special(Writer *w, AuExpr e)
     case AU_OP_ROWSUM: return row_reduction(w, e, false);
     case AU_OP_ROW_SUM_C: {
         AuTileExpr *sum = op1(w, TILE_X_REDUCE_SUM, write_node(w, attn_arg(w->attn, e, 0)));
-        AU_PUSH(module_of(w)->arena, sum->names.at, sum->names.count, sum->names.capacity, intern(w, w->channel));
+        AU_PUSH(module_of(w)->arena, sum->names.at, sum->names.count, sum->names.capacity,
+                intern(w, w->channel));
         return sum;
     }
     case AU_OP_DOT: return dot(w, e);
@@ -301,7 +342,8 @@ static AuTileExpr *write_node(Writer *w, AuExpr e)
     AuTileExpr *x = leaf_or_special(w, e);
     x->span = attn_at(w->attn, e)->span;
     /* Sums over a row are always named: what is written for a partner channel shares them. */
-    if (x->args.count == 0 || (w->uses[e.i] < 2 && attn_at(w->attn, e)->op != AU_OP_ROW_SUM_C)) return x;
+    if (x->args.count == 0 || (w->uses[e.i] < 2 && attn_at(w->attn, e)->op != AU_OP_ROW_SUM_C))
+        return x;
     return w->done[e.i] = assign(w, au_format(module_of(w)->arena, "t%u", e.i), x);
 }
 
@@ -310,7 +352,8 @@ static AuTileExpr *write_node(Writer *w, AuExpr e)
 static void count_uses(Writer *w, AuExpr e)
 {
     if (!e.i || w->uses[e.i]++) return;
-    for (uint32_t n = 0; n < attn_at(w->attn, e)->count; n++) count_uses(w, attn_arg(w->attn, e, n));
+    for (uint32_t n = 0; n < attn_at(w->attn, e)->count; n++)
+        count_uses(w, attn_arg(w->attn, e, n));
 }
 
 static void begin(Writer *w, const char *name, const char *const *params, uint32_t count)
@@ -318,7 +361,9 @@ static void begin(Writer *w, const char *name, const char *const *params, uint32
     AuTileModule *m = module_of(w);
     AuTileFn *fn = AU_NEW(m->arena, AuTileFn);
     fn->name = intern(w, name);
-    for (uint32_t n = 0; n < count; n++) AU_PUSH(m->arena, fn->params.at, fn->params.count, fn->params.capacity, intern(w, params[n]));
+    for (uint32_t n = 0; n < count; n++)
+        AU_PUSH(m->arena, fn->params.at, fn->params.count, fn->params.capacity,
+                intern(w, params[n]));
     AU_PUSH(m->arena, m->fns.at, m->fns.count, m->fns.capacity, fn);
     w->fn = fn;
     w->done = AU_NEW_ARRAY(m->arena, AuTileExpr *, w->attn->node_count);
@@ -329,13 +374,18 @@ static void finish(Writer *w, AuTileExpr *const *items, uint32_t count)
 {
     AuTileStmt *s = AU_NEW(module_of(w)->arena, AuTileStmt);
     s->kind = TILE_S_RETURN;
-    for (uint32_t n = 0; n < count; n++) AU_PUSH(module_of(w)->arena, s->ret.items.at, s->ret.items.count, s->ret.items.capacity, items[n]);
+    for (uint32_t n = 0; n < count; n++)
+        AU_PUSH(module_of(w)->arena, s->ret.items.at, s->ret.items.count, s->ret.items.capacity,
+                items[n]);
     AU_PUSH(module_of(w)->arena, w->fn->body.at, w->fn->body.count, w->fn->body.capacity, s);
 }
 
-#define PARAMS(...) (const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *)
+#define PARAMS(...)                                                                                \
+    (const char *const[]){__VA_ARGS__},                                                            \
+        sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *)
 
-static void simple_hook(Writer *w, const char *name, const char *const *params, uint32_t count, AuExpr e)
+static void simple_hook(Writer *w, const char *name, const char *const *params, uint32_t count,
+                        AuExpr e)
 {
     begin(w, name, params, count);
     count_uses(w, e);
@@ -343,7 +393,8 @@ static void simple_hook(Writer *w, const char *name, const char *const *params, 
     finish(w, &x, 1);
 }
 
-/* What an expression is when the score is -inf, its row scales being finite: enough to see that softmax needs no test of each pair. */
+/* What an expression is when the score is -inf, its row scales being finite: enough to see that
+ * softmax needs no test of each pair. */
 typedef enum AtMinusInf { IS_UNKNOWN, IS_FINITE, IS_ZERO, IS_MINUS_INF } AtMinusInf;
 
 static AtMinusInf at_minus_inf(const AuAttn *a, AuExpr e)
@@ -354,10 +405,20 @@ static AtMinusInf at_minus_inf(const AuAttn *a, AuExpr e)
     const AtMinusInf x = n->count > 0 ? at_minus_inf(a, attn_arg(a, e, 0)) : IS_UNKNOWN;
     const AtMinusInf y = n->count > 1 ? at_minus_inf(a, attn_arg(a, e, 1)) : IS_UNKNOWN;
     switch ((int)n->op) {
-    case AU_OP_ADD: return (x == IS_MINUS_INF && y == IS_FINITE) || (x == IS_FINITE && y == IS_MINUS_INF) ? IS_MINUS_INF : IS_UNKNOWN;
+    case AU_OP_ADD:
+        return (x == IS_MINUS_INF && y == IS_FINITE) || (x == IS_FINITE && y == IS_MINUS_INF)
+                   ? IS_MINUS_INF
+                   : IS_UNKNOWN;
     case AU_OP_SUB: return x == IS_MINUS_INF && y == IS_FINITE ? IS_MINUS_INF : IS_UNKNOWN;
-    case AU_OP_MUL: return (x == IS_ZERO && y != IS_UNKNOWN && y != IS_MINUS_INF) || (y == IS_ZERO && x == IS_FINITE) ? IS_ZERO : IS_UNKNOWN;
-    case AU_OP_EXP: case AU_OP_EXP2: case AU_OP_SIGMOID: case AU_OP_SOFTPLUS: return x == IS_MINUS_INF ? IS_ZERO : IS_UNKNOWN;
+    case AU_OP_MUL:
+        return (x == IS_ZERO && y != IS_UNKNOWN && y != IS_MINUS_INF) ||
+                       (y == IS_ZERO && x == IS_FINITE)
+                   ? IS_ZERO
+                   : IS_UNKNOWN;
+    case AU_OP_EXP:
+    case AU_OP_EXP2:
+    case AU_OP_SIGMOID:
+    case AU_OP_SOFTPLUS: return x == IS_MINUS_INF ? IS_ZERO : IS_UNKNOWN;
     default: return IS_UNKNOWN;
     }
 }
@@ -374,9 +435,15 @@ static bool reductions_are_neutral(const AuAttn *a, AuExpr e)
     return true;
 }
 
-static bool is_one(const AuAttn *a, AuExpr e) { return attn_at(a, e)->op == AU_OP_F32 && attn_at(a, e)->number == 1; }
+static bool is_one(const AuAttn *a, AuExpr e)
+{
+    return attn_at(a, e)->op == AU_OP_F32 && attn_at(a, e)->number == 1;
+}
 
-static const char *state_name(Writer *w, uint32_t n) { return au_format(module_of(w)->arena, "state%u", n); }
+static const char *state_name(Writer *w, uint32_t n)
+{
+    return au_format(module_of(w)->arena, "state%u", n);
+}
 
 static uint32_t with_states(Writer *w, const char **params, uint32_t count)
 {
@@ -393,9 +460,11 @@ static void write_init(Writer *w)
     for (uint32_t n = 0; n < online->scale_count; n++) {
         AuTileExpr *start = write_node(w, online->scales[n].start);
         const bool scalar = attn_at(w->attn, online->scales[n].start)->axes == 0;
-        items[n] = scalar ? op2(w, TILE_X_FILL, name_of(w, "row"), start) : op2(w, TILE_X_ADD, name_of(w, "row"), start);
+        items[n] = scalar ? op2(w, TILE_X_FILL, name_of(w, "row"), start)
+                          : op2(w, TILE_X_ADD, name_of(w, "row"), start);
     }
-    if (w->hooks->state_count > online->scale_count) items[online->scale_count] = op2(w, TILE_X_FILL, name_of(w, "row"), number(w, 0));
+    if (w->hooks->state_count > online->scale_count)
+        items[online->scale_count] = op2(w, TILE_X_FILL, name_of(w, "row"), number(w, 0));
     finish(w, items, w->hooks->state_count);
 }
 
@@ -408,7 +477,8 @@ static void write_forward(Writer *w)
     begin(w, "online_fwd", params, with_states(w, params, 4));
     count_uses(w, online->weight);
     if (w->hooks->has_scale) count_uses(w, online->rescale);
-    bool neutral = reductions_are_neutral(a, online->weight) && reductions_are_neutral(a, online->rescale);
+    bool neutral =
+        reductions_are_neutral(a, online->weight) && reductions_are_neutral(a, online->rescale);
     for (uint32_t n = 0; n < scales; n++) {
         count_uses(w, online->scales[n].next);
         neutral = neutral && reductions_are_neutral(a, online->scales[n].next);
@@ -416,10 +486,14 @@ static void write_forward(Writer *w)
     w->guard_ok = !neutral;
     AuTileExpr *any = NULL, *items[40], *p = write_node(w, online->weight);
     if (w->hooks->state_count > scales)
-        any = assign(w, "any", op2(w, TILE_X_GT, op1(w, TILE_X_ROWMAX, name_of(w, "s")), number(w, -(double)INFINITY)));
+        any = assign(w, "any",
+                     op2(w, TILE_X_GT, op1(w, TILE_X_ROWMAX, name_of(w, "s")),
+                         number(w, -(double)INFINITY)));
     if (at_minus_inf(a, online->weight) != IS_ZERO)
-        p = op3(w, TILE_X_WHERE, op2(w, TILE_X_GT, name_of(w, "s"), number(w, -(double)INFINITY)), p, number(w, 0));
-    else if (any) p = op3(w, TILE_X_WHERE, any, p, number(w, 0));
+        p = op3(w, TILE_X_WHERE, op2(w, TILE_X_GT, name_of(w, "s"), number(w, -(double)INFINITY)),
+                p, number(w, 0));
+    else if (any)
+        p = op3(w, TILE_X_WHERE, any, p, number(w, 0));
     uint32_t count = 0;
     items[count++] = p;
     if (w->hooks->has_scale) {
@@ -430,7 +504,8 @@ static void write_forward(Writer *w)
         AuTileExpr *next = write_node(w, online->scales[n].next);
         items[count++] = any ? op3(w, TILE_X_WHERE, any, next, name_of(w, state_name(w, n))) : next;
     }
-    if (any) items[count++] = op3(w, TILE_X_WHERE, any, number(w, 1), name_of(w, state_name(w, scales)));
+    if (any)
+        items[count++] = op3(w, TILE_X_WHERE, any, number(w, 1), name_of(w, state_name(w, scales)));
     w->guard_ok = false;
     finish(w, items, count);
 }
@@ -445,18 +520,22 @@ static void write_end(Writer *w)
     AuTileExpr *items[32];
     items[0] = write_node(w, online->epilogue);
     if (w->hooks->state_count > online->scale_count) {
-        AuTileExpr *seen = op2(w, TILE_X_GT, name_of(w, state_name(w, online->scale_count)), number(w, 0));
+        AuTileExpr *seen =
+            op2(w, TILE_X_GT, name_of(w, state_name(w, online->scale_count)), number(w, 0));
         items[0] = op3(w, TILE_X_WHERE, seen, items[0], number(w, 0));
     }
-    for (uint32_t n = 0; n < online->final_count; n++) items[1 + n] = write_node(w, online->finals[n].value);
+    for (uint32_t n = 0; n < online->final_count; n++)
+        items[1 + n] = write_node(w, online->finals[n].value);
     finish(w, items, 1 + online->final_count);
 }
 
 static void write_range(Writer *w)
 {
     AuRange range;
-    begin(w, "key_range", PARAMS("b", "h", "i", "j")); /* i, j: the tile's first row and the row after its last */
-    AuTileExpr *items[4] = {integer(w, 0), write_node(w, w->attn->tensors[1].axes[2]), integer(w, 0), write_node(w, w->attn->tensors[1].axes[2])};
+    begin(w, "key_range",
+          PARAMS("b", "h", "i", "j")); /* i, j: the tile's first row and the row after its last */
+    AuTileExpr *items[4] = {integer(w, 0), write_node(w, w->attn->tensors[1].axes[2]),
+                            integer(w, 0), write_node(w, w->attn->tensors[1].axes[2])};
     if (w->attn->mask.i) {
         attn_key_range(w->attn, &range);
         /* The ranges are new nodes of the graph. */
@@ -470,7 +549,8 @@ static void write_range(Writer *w)
     finish(w, items, 4);
 }
 
-static void write_row_mod(Writer *w, const char *name, AuExpr mod, const char *tensor, const char *head, const char *row, const char *channel)
+static void write_row_mod(Writer *w, const char *name, AuExpr mod, const char *tensor,
+                          const char *head, const char *row, const char *channel)
 {
     w->channel = channel;
     w->row_tensor = tensor, w->row_h = head, w->row_i = row;
@@ -489,7 +569,8 @@ static void write_pairs(Writer *w)
         AuTileExpr *x = write_node(w, a->score_mod);
         finish(w, &x, 1);
         for (uint32_t n = 0; n < h->dot_count; n++) /* known only now */
-            AU_PUSH(h->module->arena, w->fn->params.at, w->fn->params.count, w->fn->params.capacity, intern(w, au_format(h->module->arena, "dot%u", n)));
+            AU_PUSH(h->module->arena, w->fn->params.at, w->fn->params.count, w->fn->params.capacity,
+                    intern(w, au_format(h->module->arena, "dot%u", n)));
     }
     if ((h->has_mask = a->mask.i != 0)) simple_hook(w, "mask", PARAMS("b", "h", "i", "j"), a->mask);
     if ((h->has_weight_mod = a->weight_mod.i != 0)) {
@@ -508,7 +589,8 @@ AuHooks *hooks_make(AuArena *arena, AuDiags *diags, AuAttn *attn, const AuTileCa
     Writer w = {.hooks = h, .attn = attn, .diags = diags, .channel = "d"};
     const AuOnline *online = attn->online;
     if (online->scale_count > 24 || online->final_count > 24) {
-        au_error(diags, AU_E0811, online->span, "an online function with more than 24 row scales or finals");
+        au_error(diags, AU_E0811, online->span,
+                 "an online function with more than 24 row scales or finals");
         return NULL;
     }
     h->has_scale = !is_one(attn, online->rescale);
@@ -519,20 +601,59 @@ AuHooks *hooks_make(AuArena *arena, AuDiags *diags, AuAttn *attn, const AuTileCa
     write_init(&w);
     write_forward(&w);
     write_end(&w);
-    if ((h->has_q_mod = attn->q_mod.i != 0)) write_row_mod(&w, "q_mod", attn->q_mod, "q", "h", "i", "d");
-    if ((h->has_k_mod = attn->k_mod.i != 0)) write_row_mod(&w, "k_mod", attn->k_mod, "k", "h", "j", "d");
-    if ((h->has_v_mod = attn->v_mod.i != 0)) write_row_mod(&w, "v_mod", attn->v_mod, "v", "h", "j", "e");
-    if ((h->has_out_mod = attn->out_mod.i != 0)) write_row_mod(&w, "out_mod", attn->out_mod, "o", "h", "i", "e");
+    if ((h->has_q_mod = attn->q_mod.i != 0))
+        write_row_mod(&w, "q_mod", attn->q_mod, "q", "h", "i", "d");
+    if ((h->has_k_mod = attn->k_mod.i != 0))
+        write_row_mod(&w, "k_mod", attn->k_mod, "k", "h", "j", "d");
+    if ((h->has_v_mod = attn->v_mod.i != 0))
+        write_row_mod(&w, "v_mod", attn->v_mod, "v", "h", "j", "e");
+    if ((h->has_out_mod = attn->out_mod.i != 0))
+        write_row_mod(&w, "out_mod", attn->out_mod, "o", "h", "i", "e");
     return w.failed ? NULL : h;
 }
 
 const char *hooks_name(AuArena *arena, const char *name)
 {
-    static const char *const taken[] = {"b", "h", "i", "j", "c", "s", "p", "x", "n", "q", "k", "v", "o", "d", "e", "kv", "hk", "hv", "mb", "row", "acc",
-                                        "score", "query", "state", "keys", "core", "lanes", "all", "self", "any", "seen", "list", "count", "tile",
-                                        "K", "V", "raw", "scale", "out", "weight", "query", "core", "ce", "hv", "nb", "hb", "mbb", "m", "kind", "some", "every", "taken", "key", "row_like",
-                                        "n_low", "n_high", "f_low", "f_high", "k_low", "k_high", "k_full_low", "k_full_high", "k_changed", "v_changed", "tile_class", "partial", "full",
-                                        "partial_count", "full_count", "partial_index", "full_index", "along_lanes", "iota", "first", "next", "inf", "nan", "true", "false", NULL};
+    static const char *const taken[] = {"b",          "h",
+                                        "i",          "j",
+                                        "c",          "s",
+                                        "p",          "x",
+                                        "n",          "q",
+                                        "k",          "v",
+                                        "o",          "d",
+                                        "e",          "kv",
+                                        "hk",         "hv",
+                                        "mb",         "row",
+                                        "acc",        "score",
+                                        "query",      "state",
+                                        "keys",       "core",
+                                        "lanes",      "all",
+                                        "self",       "any",
+                                        "seen",       "list",
+                                        "count",      "tile",
+                                        "K",          "V",
+                                        "raw",        "scale",
+                                        "out",        "weight",
+                                        "query",      "core",
+                                        "ce",         "hv",
+                                        "nb",         "hb",
+                                        "mbb",        "m",
+                                        "kind",       "some",
+                                        "every",      "taken",
+                                        "key",        "row_like",
+                                        "n_low",      "n_high",
+                                        "f_low",      "f_high",
+                                        "k_low",      "k_high",
+                                        "k_full_low", "k_full_high",
+                                        "k_changed",  "v_changed",
+                                        "tile_class", "partial",
+                                        "full",       "partial_count",
+                                        "full_count", "partial_index",
+                                        "full_index", "along_lanes",
+                                        "iota",       "first",
+                                        "next",       "inf",
+                                        "nan",        "true",
+                                        "false",      NULL};
     for (uint32_t n = 0; taken[n]; n++)
         if (strcmp(name, taken[n]) == 0) return au_format(arena, "%s_", name);
     return name;

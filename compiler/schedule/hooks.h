@@ -1,16 +1,18 @@
-/* hooks.h - an attention as hooks of the tiled IR: the functions that schedules call and tile_expand inlines.
+/* hooks.h - an attention as hooks of the tiled IR: the functions that schedules call and
+ * tile_expand inlines.
  *
- *   score_mod(s, b, h, i, j [, dot0, ...])       the score of a pair; dotN: the further products that `dot` asks for
- *   mask(b, h, i, j)                             takes the pair part? (present only if the script has one)
- *   key_range(b, h, i0, i1)                      low, high, full_low, full_high of the keys for rows i0 .. i1-1
- *   online_init(row, b, h, i)                    state: a tuple of row vectors
- *   online_fwd(s, b, h, i, state..)              p, scale, state..  of scores in which a pair that takes no part is -inf
- *   weight_mod(p, s, b, h, i, j)                 the weight as it meets the values
- *   online_end(o, b, h, i, state..)              o and the finals
- *   q_mod(x, b, h, i, c), k_mod, v_mod, out_mod  an element of a row; over the axis `d` (`e` of out_mod)
+ *   score_mod(s, b, h, i, j [, dot0, ...])       the score of a pair; dotN: the further products
+ * that `dot` asks for mask(b, h, i, j)                             takes the pair part? (present
+ * only if the script has one) key_range(b, h, i0, i1)                      low, high, full_low,
+ * full_high of the keys for rows i0 .. i1-1 online_init(row, b, h, i)                    state: a
+ * tuple of row vectors online_fwd(s, b, h, i, state..)              p, scale, state..  of scores in
+ * which a pair that takes no part is -inf weight_mod(p, s, b, h, i, j)                 the weight
+ * as it meets the values online_end(o, b, h, i, state..)              o and the finals q_mod(x, b,
+ * h, i, c), k_mod, v_mod, out_mod  an element of a row; over the axis `d` (`e` of out_mod)
  *
- * A row without a pair in a tile keeps its state, a row without any pair has output 0: online_fwd and online_end say so with
- * `where`s over rows, left out where the expressions cannot tell the difference (docs/lowering.md). */
+ * A row without a pair in a tile keeps its state, a row without any pair has output 0: online_fwd
+ * and online_end say so with `where`s over rows, left out where the expressions cannot tell the
+ * difference (docs/lowering.md). */
 #ifndef AU_SCHEDULE_HOOKS_H
 #define AU_SCHEDULE_HOOKS_H
 
@@ -18,19 +20,20 @@
 #include "tile.h"
 
 typedef struct AuHooks {
-    AuTileModule *module;  /* the functions */
+    AuTileModule *module; /* the functions */
     bool has_mask, has_weight_mod, has_q_mod, has_k_mod, has_v_mod, has_out_mod;
-    bool needs_lists;      /* the mask depends on data */
-    uint32_t state_count;  /* row vectors of the state, the flag `seen` included */
-    bool has_scale;        /* the output so far is rescaled */
-    uint32_t dot_count;    /* further products of score_mod, in the order of */
+    bool needs_lists;     /* the mask depends on data */
+    uint32_t state_count; /* row vectors of the state, the flag `seen` included */
+    bool has_scale;       /* the output so far is rescaled */
+    uint32_t dot_count;   /* further products of score_mod, in the order of */
     AuExpr dots[4];
 } AuHooks;
 
 /* NULL after an error. [caps] only names the module's target. */
 AuHooks *hooks_make(AuArena *arena, AuDiags *diags, AuAttn *attn, const AuTileCaps *caps);
 
-/* The name that a tensor, size or parameter of the script has in tiled kernels: its own, unless a schedule uses that one. */
+/* The name that a tensor, size or parameter of the script has in tiled kernels: its own, unless a
+ * schedule uses that one. */
 const char *hooks_name(AuArena *arena, const char *name);
 /* A scalar expression of sizes, params, b and h in tiled form. */
 AuTileExpr *hooks_expr(const AuHooks *hooks, AuAttn *attn, AuExpr e);

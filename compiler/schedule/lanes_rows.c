@@ -1,5 +1,6 @@
-/* lanes_rows.c - arguments of the lanes schedule's kernels, and the kernel that changes rows of keys or values once for all
- * queries, or transposes values for matrix units. A lane holds a row; reductions over its channels (norms) run in registers. */
+/* lanes_rows.c - arguments of the lanes schedule's kernels, and the kernel that changes rows of
+ * keys or values once for all queries, or transposes values for matrix units. A lane holds a row;
+ * reductions over its channels (norms) run in registers. */
 #include "lanes.h"
 
 const char *lanes_tensor(Lanes *x, uint32_t n)
@@ -15,7 +16,10 @@ static const char *extent(Lanes *x, AuExpr e)
     return au_text_str(&text);
 }
 
-const char *lanes_axis(Lanes *x, uint32_t tensor, uint32_t axis) { return extent(x, x->p->attn->tensors[tensor].axes[axis]); }
+const char *lanes_axis(Lanes *x, uint32_t tensor, uint32_t axis)
+{
+    return extent(x, x->p->attn->tensors[tensor].axes[axis]);
+}
 
 const char *lanes_elem(Lanes *x, uint32_t tensor)
 {
@@ -26,7 +30,8 @@ const char *lanes_elem(Lanes *x, uint32_t tensor)
     case AU_DT_BF16: return "bf16";
     case AU_DT_I32: return "i32";
     case AU_DT_I64: return "i64";
-    case AU_DT_U8: case AU_DT_BOOL: return "u8";
+    case AU_DT_U8:
+    case AU_DT_BOOL: return "u8";
     }
     return "f32";
 }
@@ -34,12 +39,14 @@ const char *lanes_elem(Lanes *x, uint32_t tensor)
 /* Axis names of inputs are their own: x0, x1, ..; the four of q, k, v are those of the products. */
 static const char *type_of(Lanes *x, uint32_t n)
 {
-    static const char *const axes[3][4] = {{"b", "h", "q", "d"}, {"b", "h", "kv", "d"}, {"b", "h", "kv", "e"}};
+    static const char *const axes[3][4] = {
+        {"b", "h", "q", "d"}, {"b", "h", "kv", "d"}, {"b", "h", "kv", "e"}};
     const AuTensor *tensor = &x->p->attn->tensors[n];
     AuText text = {.arena = x->arena};
     au_text_add(&text, "%s", lanes_elem(x, n));
     for (uint32_t a = 0; a < tensor->rank; a++)
-        au_text_add(&text, "%s%s:%s", a ? ", " : "[", n < 3 ? axes[n][a] : tile_text(x->t, "x%u", a), extent(x, tensor->axes[a]));
+        au_text_add(&text, "%s%s:%s", a ? ", " : "[",
+                    n < 3 ? axes[n][a] : tile_text(x->t, "x%u", a), extent(x, tensor->axes[a]));
     au_text_add(&text, "%s", tensor->rank ? "]" : "");
     return au_text_str(&text);
 }
@@ -48,13 +55,17 @@ void lanes_arguments(Lanes *x)
 {
     const AuAttn *a = x->p->attn;
     for (uint32_t n = 0; n < a->tensor_count; n++)
-        if (!(n == 2 && a->v_in_k)) tile_arg(x->t, lanes_tensor(x, n), TILE_IN, "%s", type_of(x, n));
+        if (!(n == 2 && a->v_in_k))
+            tile_arg(x->t, lanes_tensor(x, n), TILE_IN, "%s", type_of(x, n));
     for (uint32_t n = 0; n < a->param_count; n++) {
         const AuParam *p = &a->params[n];
         const char *name = hooks_name(x->arena, p->name);
-        if (p->dtype != AU_DT_I64) tile_arg(x->t, name, TILE_PARAM, "%s", p->dtype == AU_DT_F32 ? "f32" : "i32");
+        if (p->dtype != AU_DT_I64)
+            tile_arg(x->t, name, TILE_PARAM, "%s", p->dtype == AU_DT_F32 ? "f32" : "i32");
         else
-            for (uint32_t word = 0; word < 2; word++) tile_arg(x->t, tile_text(x->t, "%s_%s", name, word ? "high" : "low"), TILE_PARAM, "i32");
+            for (uint32_t word = 0; word < 2; word++)
+                tile_arg(x->t, tile_text(x->t, "%s_%s", name, word ? "high" : "low"), TILE_PARAM,
+                         "i32");
     }
 }
 
@@ -65,19 +76,28 @@ AuTileExecutor lanes_executor(const Lanes *x) { return x->on_cpu ? TILE_ON_THREA
 void lanes_key_bounds(Lanes *x)
 {
     const char *s = lanes_axis(x, 0, 2), *last = lanes_axis(x, 1, 2);
-    tile_let(x->t, "k_low, k_high, k_full_low, k_full_high", "key_range(b, h, mb * %d, min(mb * %d + %d, %s))", x->block, x->block, x->block, s);
-    tile_let(x->t, "n_low, f_low, f_high, n_high", "key_tiles(k_low, k_high, k_full_low, k_full_high, %s, %d)", last, x->shape->key_tile);
+    tile_let(x->t, "k_low, k_high, k_full_low, k_full_high",
+             "key_range(b, h, mb * %d, min(mb * %d + %d, %s))", x->block, x->block, x->block, s);
+    tile_let(x->t, "n_low, f_low, f_high, n_high",
+             "key_tiles(k_low, k_high, k_full_low, k_full_high, %s, %d)", last, x->shape->key_tile);
 }
 
-static bool is_changed(const Lanes *x, uint32_t n) { return n == 1 ? x->p->hooks->has_k_mod : x->p->hooks->has_v_mod; }
+static bool is_changed(const Lanes *x, uint32_t n)
+{
+    return n == 1 ? x->p->hooks->has_k_mod : x->p->hooks->has_v_mod;
+}
 
 const char *lanes_changed_type(Lanes *x, uint32_t n)
 {
     const bool transposed = n == 2 && x->values_in_rows;
     if (!is_changed(x, n) && !transposed) return NULL;
-    const char *batch = lanes_axis(x, n, 0), *heads = lanes_axis(x, n, 1), *length = lanes_axis(x, n, 2);
-    if (transposed) return tile_text(x->t, "%s[b:%s, h:%s, e:%d, kv:%s]", x->operand, batch, heads, x->p->e, length);
-    return tile_text(x->t, "%s[b:%s, h:%s, kv:%s, %s:%d]", x->operand, batch, heads, length, n == 1 ? "d" : "e", n == 1 ? x->p->d : x->p->e);
+    const char *batch = lanes_axis(x, n, 0), *heads = lanes_axis(x, n, 1),
+               *length = lanes_axis(x, n, 2);
+    if (transposed)
+        return tile_text(x->t, "%s[b:%s, h:%s, e:%d, kv:%s]", x->operand, batch, heads, x->p->e,
+                         length);
+    return tile_text(x->t, "%s[b:%s, h:%s, kv:%s, %s:%d]", x->operand, batch, heads, length,
+                     n == 1 ? "d" : "e", n == 1 ? x->p->d : x->p->e);
 }
 
 void lanes_rows_kernel(Lanes *x, uint32_t n)
@@ -86,13 +106,15 @@ void lanes_rows_kernel(Lanes *x, uint32_t n)
     AuTileBuild *t = x->t;
     const int32_t lanes = x->p->caps->lanes, width = n == 1 ? x->p->d : x->p->e;
     const char *tensor = n == 1 ? "k" : "v", *axis = n == 1 ? "d" : "e";
-    const char *changed = tile_text(t, "%s_changed", tensor), *heads = lanes_axis(x, n, 1), *length = lanes_axis(x, n, 2);
+    const char *changed = tile_text(t, "%s_changed", tensor), *heads = lanes_axis(x, n, 1),
+               *length = lanes_axis(x, n, 2);
     tile_kernel(t, tile_text(t, "%s_rows", tensor));
     lanes_arguments(x);
     tile_arg(t, changed, TILE_OUT, "%s", lanes_changed_type(x, n));
     tile_grid(t, "nb: cdiv(%s, %d), h: %s, b: %s", length, lanes, heads, lanes_axis(x, n, 0));
     tile_role(t, "core", 0, lanes_executor(x), 0);
-    tile_frag(t, "raw", "%s[%s:%d, kv:%d] @ %s.C", x->operand, axis, width, lanes, tile_best_atom(x->p->caps, TILE_F32, lanes_executor(x))->name);
+    tile_frag(t, "raw", "%s[%s:%d, kv:%d] @ %s.C", x->operand, axis, width, lanes,
+              tile_best_atom(x->p->caps, TILE_F32, lanes_executor(x))->name);
     tile_load(t, "raw", "%s[b, h, nb * %d +: %d, :] pad 0", tensor, lanes, lanes);
     if (is_changed(x, n)) {
         tile_set(t, "j", "nb * %d + iota(kv:%d)", lanes, lanes);
@@ -100,8 +122,10 @@ void lanes_rows_kernel(Lanes *x, uint32_t n)
         tile_set(t, "out", "%s_mod(f32(raw), b, h, 0, j, c)", tensor);
     }
     const char *rows = tile_text(t, "nb * %d +: %d", lanes, lanes);
-    const char *view = tile_text(t, n == 2 && x->values_in_rows ? "[b, h, :, %s]" : "[b, h, %s, :]", rows);
-    tile_store(t, is_changed(x, n) ? "%s(out) -> %s%s clip" : "%s(raw) -> %s%s clip", x->operand, changed, view);
+    const char *view =
+        tile_text(t, n == 2 && x->values_in_rows ? "[b, h, :, %s]" : "[b, h, %s, :]", rows);
+    tile_store(t, is_changed(x, n) ? "%s(out) -> %s%s clip" : "%s(raw) -> %s%s clip", x->operand,
+               changed, view);
     tile_end(t);
     tile_end(t);
     lanes_region(x, changed);

@@ -1,5 +1,6 @@
-/* schedule.h - schedules: C functions that build one kernel shape in the tiled IR for an attention, from a row of capabilities and a
- * row of a tuned table. A schedule knows nothing of targets' names and nothing of the attention but its hooks. */
+/* schedule.h - schedules: C functions that build one kernel shape in the tiled IR for an attention,
+ * from a row of capabilities and a row of a tuned table. A schedule knows nothing of targets' names
+ * and nothing of the attention but its hooks. */
 #ifndef AU_SCHEDULE_H
 #define AU_SCHEDULE_H
 
@@ -8,11 +9,11 @@
 
 /* What a schedule is asked for. */
 typedef struct AuProblem {
-    AuAttn *attn;              /* widths fixed: every size of a last axis of q, k, v is a number */
+    AuAttn *attn; /* widths fixed: every size of a last axis of q, k, v is a number */
     const AuHooks *hooks;
     const AuTileCaps *caps;
-    AuTileElem operand;        /* element type of q, k, v, o */
-    int32_t d, e;              /* widths of keys and of values */
+    AuTileElem operand; /* element type of q, k, v, o */
+    int32_t d, e;       /* widths of keys and of values */
 } AuProblem;
 
 /* A row of the tuned table. */
@@ -20,7 +21,8 @@ typedef struct AuShape {
     int32_t query_registers; /* query rows of a block: lanes * executors * this */
     int32_t executors;       /* of a block; 1 on a CPU */
     int32_t key_tile;        /* keys a tile */
-    int32_t product_rows, product_columns; /* register block of a product: rows, and registers along the lanes */
+    int32_t product_rows,
+        product_columns; /* register block of a product: rows, and registers along the lanes */
 } AuShape;
 
 typedef struct AuSchedule {
@@ -28,15 +30,18 @@ typedef struct AuSchedule {
     AuTileModule *module;  /* expanded and verified; kernels in the order of their launches */
     AuTileModule *written; /* as built, hooks not inlined: for --emit=tiled-ir */
     AuShape shape;
-    const char *regions[8]; /* arguments of its kernels that are regions of the workspace, sized by their types */
+    const char *regions[8]; /* arguments of its kernels that are regions of the workspace, sized by
+                               their types */
     uint32_t region_count;
 } AuSchedule;
 
 /* common.c: functions that all schedules use. */
 const AuTileModule *schedule_common(AuArena *arena, AuDiags *diags);
 
-/* lanes_forward.c: scores transposed, a query row a lane; for CPUs and for GPUs without matrix units. NULL after an error. */
-AuSchedule *schedule_lanes_forward(AuArena *arena, AuDiags *diags, const AuProblem *problem, const AuShape *shape);
+/* lanes_forward.c: scores transposed, a query row a lane; for CPUs and for GPUs without matrix
+ * units. NULL after an error. */
+AuSchedule *schedule_lanes_forward(AuArena *arena, AuDiags *diags, const AuProblem *problem,
+                                   const AuShape *shape);
 /* The tuned row for the problem, or a default that fits. */
 AuShape schedule_lanes_shape(const AuProblem *problem);
 

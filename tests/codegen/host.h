@@ -1,5 +1,6 @@
-/* host.h - kernels on the host target against the interpreter: cases are collected, compiled into one library for an
- * architecture, run by runner.c, and every buffer compared with what kernel_run leaves. */
+/* host.h - kernels on the host target against the interpreter: cases are collected, compiled into
+ * one library for an architecture, run by runner.c, and every buffer compared with what kernel_run
+ * leaves. */
 #ifndef AU_TEST_HOST_H
 #define AU_TEST_HOST_H
 
@@ -31,7 +32,7 @@ typedef struct Host {
     AuDiags *diags;
     const AuArch *arch;
     uint32_t optimize; /* level of emission: 2 */
-    uint32_t lanes; /* for the cases: what fills a vector of the architecture */
+    uint32_t lanes;    /* for the cases: what fills a vector of the architecture */
     Case **cases;
     uint32_t count, capacity;
     uint64_t random;
@@ -45,7 +46,8 @@ const AuArch *host_arch(const char *name);
 void host_check(Host *host, bool good); /* fails with the diagnostics */
 
 Case *host_case(Host *host, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* A buffer argument with random content of the type, edge values first: [written] only for outputs, filled with a pattern. */
+/* A buffer argument with random content of the type, edge values first: [written] only for outputs,
+ * filled with a pattern. */
 AuMem case_tensor(Host *host, Case *c, const char *name, AuScalar scalar, uint64_t count, bool read,
                   bool written);
 AuVal case_i32(Case *c, const char *name, int32_t value);
