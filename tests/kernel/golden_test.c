@@ -50,6 +50,18 @@ static void simplify_addresses(void **state)
     bench_free(&b);
 }
 
+/* What a product reads and writes stays, its places are folded like other indices. */
+static void simplify_matrices(void **state)
+{
+    (void)state;
+    Bench b = bench_new();
+    AuKernel *k = golden_kernel(&b, "matrices.kernel");
+    kernel_simplify(k);
+    assert_true(kernel_verify(k, b.diags));
+    golden_expect(&b, "matrices.simplified", bench_print(&b, k));
+    bench_free(&b);
+}
+
 static bool nothing_is_native(AuKOp op)
 {
     (void)op;
@@ -92,9 +104,8 @@ static void unrolling_has_a_limit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(simplify_addresses),
-        cmocka_unit_test(expand_exponential),
-        cmocka_unit_test(unroll_registers),
+        cmocka_unit_test(simplify_addresses),    cmocka_unit_test(simplify_matrices),
+        cmocka_unit_test(expand_exponential),    cmocka_unit_test(unroll_registers),
         cmocka_unit_test(unrolling_has_a_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
