@@ -1,0 +1,340 @@
+/* hook_writer.c - a node of the attention's graph becomes an expression where it is used; a node
+ * that is used more than once becomes an assignment of the hook, so that shared work stays shared.
+ */
+#include "hook_writer.h"
+
+#include <math.h>
+
+/* ---- small constructors */
+
+AuTileModule *writer_module(AuHookWriter *w) { return w->hooks->module; }
+const char *writer_name(AuHookWriter *w, const char *name)
+{
+    return au_name(writer_module(w)->names, name);
+}
+
+static AuTileExpr *node(AuHookWriter *w, AuTileOp op, AuSpan span)
+{
+    AuTileExpr *e = AU_NEW(writer_module(w)->arena, AuTileExpr);
+    e->op = op;
+    e->span = span;
+    return e;
+}
+
+static void add_arg(AuHookWriter *w, AuTileExpr *e, AuTileExpr *arg)
+{
+    AU_PUSH(writer_module(w)->arena, e->args.at, e->args.count, e->args.capacity, arg);
+}
+
+AuTileExpr *writer_op1(AuHookWriter *w, AuTileOp op, AuTileExpr *a)
+{
+    AuTileExpr *e = node(w, op, a->span);
+    add_arg(w, e, a);
+    return e;
+}
+AuTileExpr *writer_op2(AuHookWriter *w, AuTileOp op, AuTileExpr *a, AuTileExpr *b)
+{
+    AuTileExpr *e = writer_op1(w, op, a);
+    add_arg(w, e, b);
+    return e;
+}
+AuTileExpr *writer_op3(AuHookWriter *w, AuTileOp op, AuTileExpr *a, AuTileExpr *b, AuTileExpr *c)
+{
+    AuTileExpr *e = writer_op2(w, op, a, b);
+    add_arg(w, e, c);
+    return e;
+}
+AuTileExpr *writer_variable(AuHookWriter *w, const char *name)
+{
+    AuTileExpr *e = node(w, TILE_X_NAME, (AuSpan){0});
+    e->name = writer_name(w, name);
+    return e;
+}
+AuTileExpr *writer_integer(AuHookWriter *w, int64_t value)
+{
+    AuTileExpr *e = node(w, TILE_X_INT, (AuSpan){0});
+    e->integer = value;
+    return e;
+}
+AuTileExpr *writer_number(AuHookWriter *w, double value)
+{
+    AuTileExpr *e = node(w, TILE_X_FLOAT, (AuSpan){0});
+    e->number = value;
+    return e;
+}
+
+AuTileExpr *writer_assign(AuHookWriter *w, const char *name, AuTileExpr *value)
+{
+    AuTileStmt *s = AU_NEW(writer_module(w)->arena, AuTileStmt);
+    s->kind = TILE_S_ASSIGN;
+    s->span = value->span;
+    s->assign.value = value;
+    AU_PUSH(writer_module(w)->arena, s->assign.names.at, s->assign.names.count,
+            s->assign.names.capacity, writer_name(w, name));
+    AU_PUSH(writer_module(w)->arena, w->fn->body.at, w->fn->body.count, w->fn->body.capacity, s);
+    return writer_variable(w, name);
+}
+
+/* ---- from the graph */
+
+static const AuTileOp op_map[AU_OP_COUNT] = {
+    // clang-format off
+    [AU_OP_ADD] = TILE_X_ADD, [AU_OP_SUB] = TILE_X_SUB, [AU_OP_MUL] = TILE_X_MUL, [AU_OP_DIV] = TILE_X_DIV, [AU_OP_IDIV] = TILE_X_DIV,
+    [AU_OP_MOD] = TILE_X_MOD, [AU_OP_NEG] = TILE_X_NEG, [AU_OP_MIN] = TILE_X_MIN, [AU_OP_MAX] = TILE_X_MAX, [AU_OP_ABS] = TILE_X_ABS,
+    [AU_OP_SIGN] = TILE_X_SIGN, [AU_OP_FLOOR] = TILE_X_FLOOR, [AU_OP_CEIL] = TILE_X_CEIL, [AU_OP_EXP] = TILE_X_EXP, [AU_OP_EXP2] = TILE_X_EXP2,
+    [AU_OP_EXPM1] = TILE_X_EXPM1, [AU_OP_LOG] = TILE_X_LOG, [AU_OP_LOG2] = TILE_X_LOG2, [AU_OP_LOG1P] = TILE_X_LOG1P, [AU_OP_SQRT] = TILE_X_SQRT,
+    [AU_OP_RSQRT] = TILE_X_RSQRT, [AU_OP_POW] = TILE_X_POW, [AU_OP_TANH] = TILE_X_TANH, [AU_OP_SIGMOID] = TILE_X_SIGMOID,
+    [AU_OP_SOFTPLUS] = TILE_X_SOFTPLUS, [AU_OP_ERF] = TILE_X_ERF, [AU_OP_SIN] = TILE_X_SIN, [AU_OP_COS] = TILE_X_COS,
+    [AU_OP_LOGADDEXP] = TILE_X_LOGADDEXP, [AU_OP_BAND] = TILE_X_BAND, [AU_OP_BOR] = TILE_X_BOR, [AU_OP_BXOR] = TILE_X_BXOR,
+    [AU_OP_BNOT] = TILE_X_BNOT, [AU_OP_SHL] = TILE_X_SHL, [AU_OP_SHR] = TILE_X_SHR, [AU_OP_LT] = TILE_X_LT, [AU_OP_LE] = TILE_X_LE,
+    [AU_OP_EQ] = TILE_X_EQ, [AU_OP_NE] = TILE_X_NE, [AU_OP_AND] = TILE_X_AND, [AU_OP_OR] = TILE_X_OR, [AU_OP_NOT] = TILE_X_NOT,
+    [AU_OP_WHERE] = TILE_X_WHERE, [AU_OP_TO_F32] = TILE_X_TO_F32, [AU_OP_TO_I32] = TILE_X_TO_I32,
+    // clang-format on
+};
+
+AuTileExpr *writer_expr(AuHookWriter *w, AuExpr e);
+
+static AuTileExpr *size_expr(AuHookWriter *w, const AuSize *s)
+{
+    return s->fixed >= 0 ? writer_integer(w, s->fixed)
+                         : writer_variable(w, hooks_name(writer_module(w)->arena, s->name));
+}
+
+/* Positions of the hooks' parameters need no clamping: kernels pass them inside the axes or guard
+ * what they read. */
+static bool is_position(const AuNode *n) { return n->op == AU_OP_INDEX || n->op == AU_OP_KV_H; }
+
+static AuTileExpr *input_ref(AuHookWriter *w, AuExpr e)
+{
+    const AuNode n = *attn_at(w->attn, e);
+    const AuTensor *t = &w->attn->tensors[n.integer];
+    AuTileExpr *ref = node(w, TILE_X_REF, n.span);
+    ref->name = writer_name(w, hooks_name(writer_module(w)->arena, t->name));
+    ref->has_index = n.count > 0;
+    for (uint32_t i = 0; i < n.count; i++) {
+        const AuExpr index = attn_arg(w->attn, e, i);
+        AuTileExpr *at = writer_expr(w, index);
+        if (!is_position(attn_at(w->attn, index)) && attn_at(w->attn, index)->op != AU_OP_I32) {
+            AuTileExpr *last =
+                writer_op2(w, TILE_X_SUB, writer_expr(w, t->axes[i]), writer_integer(w, 1));
+            at = writer_op3(w, TILE_X_CLAMP, at, writer_integer(w, 0), last);
+        }
+        add_arg(w, ref, at);
+    }
+    if (t->dtype == AU_DT_BOOL) return writer_op2(w, TILE_X_NE, ref, writer_integer(w, 0));
+    if (t->dtype == AU_DT_I32 || t->dtype == AU_DT_I64 || t->dtype == AU_DT_U8)
+        return writer_op1(w, TILE_X_TO_I32, ref);
+    return writer_op1(w, TILE_X_TO_F32, ref);
+}
+
+/* h / (H / Hk) */
+static AuTileExpr *key_head(AuHookWriter *w)
+{
+    const AuAttn *a = w->attn;
+    if (w->own_head) return writer_variable(w, "h");
+    return writer_op2(w, TILE_X_DIV, writer_variable(w, "h"),
+                      writer_op2(w, TILE_X_DIV, writer_expr(w, a->tensors[0].axes[1]),
+                                 writer_expr(w, a->tensors[1].axes[1])));
+}
+
+static AuTileExpr *index_expr(AuHookWriter *w, int32_t axis)
+{
+    switch (axis) {
+    case AU_AX_B: return writer_variable(w, "b");
+    case AU_AX_H: return writer_variable(w, "h");
+    case AU_AX_Q: return writer_variable(w, "i");
+    case AU_AX_KV: return writer_variable(w, "j");
+    case AU_AX_C: return w->channel_index ? w->channel_index : writer_variable(w, "c");
+    default: break;
+    }
+    w->failed = true;
+    return writer_integer(w, 0);
+}
+
+/* x of a row mod: the hook's argument, or, for the partner channel of a rotation, the tensor's
+ * element there. */
+static AuTileExpr *element(AuHookWriter *w)
+{
+    if (!w->raw_element) return writer_variable(w, "x");
+    AuTileExpr *ref = node(w, TILE_X_REF, (AuSpan){0});
+    ref->name = writer_name(w, w->row_tensor);
+    ref->has_index = true;
+    add_arg(w, ref, writer_variable(w, "b"));
+    add_arg(w, ref, writer_variable(w, w->row_h));
+    add_arg(w, ref, writer_variable(w, w->row_i));
+    add_arg(w, ref, w->channel_index);
+    return writer_op1(w, TILE_X_TO_F32, ref);
+}
+
+/* The expression [e] of the row, at another channel; nothing that was computed for the present one
+ * may be reused. */
+static AuTileExpr *at_channel(AuHookWriter *w, AuExpr e, AuTileExpr *channel)
+{
+    AuHookWriter other = *w;
+    other.raw_element = true;
+    other.channel_index = channel;
+    other.done = AU_NEW_ARRAY(writer_module(w)->arena, AuTileExpr *, w->attn->node_count);
+    other.uses = AU_NEW_ARRAY(writer_module(w)->arena, uint32_t, w->attn->node_count);
+    for (uint32_t n = 0; n < w->attn->node_count;
+         n++) /* what does not depend on the channel is shared */
+        if (w->done[n] && !(w->attn->nodes[n].axes & AU_AX_C)) other.done[n] = w->done[n];
+    AuTileExpr *out = writer_expr(&other, e);
+    w->failed |= other.failed;
+    return out;
+}
+
+/* Pairs (j, j + count / 2), or (2 j, 2 j + 1) interleaved, turned by position * theta^(-2 j /
+ * count); channels outside first .. first + count pass. Su et al., RoFormer, 2021, equation 34. */
+static AuTileExpr *rope(AuHookWriter *w, AuExpr e)
+{
+    const AuNode n = *attn_at(w->attn, e);
+    const AuExpr x = attn_arg(w->attn, e, 0);
+    AuTileExpr *position = writer_expr(w, attn_arg(w->attn, e, 1)),
+               *theta = writer_expr(w, attn_arg(w->attn, e, 2));
+    AuTileExpr *first = writer_expr(w, attn_arg(w->attn, e, 3)),
+               *count = writer_expr(w, attn_arg(w->attn, e, 4));
+    AuTileExpr *c = writer_op2(w, TILE_X_SUB, index_expr(w, AU_AX_C), first),
+               *half = writer_op2(w, TILE_X_DIV, count, writer_integer(w, 2)), *pair, *low,
+               *partner;
+    if (n.integer) {
+        pair = writer_op2(w, TILE_X_DIV, c, writer_integer(w, 2));
+        low = writer_op2(w, TILE_X_EQ, writer_op2(w, TILE_X_MOD, c, writer_integer(w, 2)),
+                         writer_integer(w, 0));
+        partner =
+            writer_op3(w, TILE_X_WHERE, low, writer_op2(w, TILE_X_ADD, c, writer_integer(w, 1)),
+                       writer_op2(w, TILE_X_SUB, c, writer_integer(w, 1)));
+    } else {
+        low = writer_op2(w, TILE_X_LT, c, half);
+        pair = writer_op3(w, TILE_X_WHERE, low, c, writer_op2(w, TILE_X_SUB, c, half));
+        partner = writer_op3(w, TILE_X_WHERE, low, writer_op2(w, TILE_X_ADD, c, half),
+                             writer_op2(w, TILE_X_SUB, c, half));
+    }
+    AuTileExpr *exponent = writer_op2(
+        w, TILE_X_DIV,
+        writer_op2(w, TILE_X_MUL, writer_number(w, -2), writer_op1(w, TILE_X_TO_F32, pair)),
+        writer_op1(w, TILE_X_TO_F32, count));
+    AuTileExpr *angle = writer_op2(w, TILE_X_MUL, writer_op1(w, TILE_X_TO_F32, position),
+                                   writer_op2(w, TILE_X_POW, theta, exponent));
+    AuTileExpr *own = writer_expr(w, x),
+               *there = at_channel(w, x, writer_op2(w, TILE_X_ADD, partner, first));
+    AuTileExpr *sine = writer_op2(w, TILE_X_MUL, there, writer_op1(w, TILE_X_SIN, angle));
+    AuTileExpr *turned =
+        writer_op2(w, TILE_X_ADD, writer_op2(w, TILE_X_MUL, own, writer_op1(w, TILE_X_COS, angle)),
+                   writer_op3(w, TILE_X_WHERE, low, writer_op1(w, TILE_X_NEG, sine), sine));
+    AuTileExpr *inside =
+        writer_op2(w, TILE_X_AND, writer_op2(w, TILE_X_GE, c, writer_integer(w, 0)),
+                   writer_op2(w, TILE_X_LT, c, count));
+    return writer_op3(w, TILE_X_WHERE, inside, turned, own);
+}
+
+/* A reduction over the keys of a tile, in which pairs that take no part do not count. */
+static AuTileExpr *row_reduction(AuHookWriter *w, AuExpr e, bool is_max)
+{
+    AuTileExpr *x = writer_expr(w, attn_arg(w->attn, e, 0));
+    if (w->guard_ok) {
+        AuTileExpr *ok =
+            writer_op2(w, TILE_X_GT, writer_variable(w, "s"), writer_number(w, -(double)INFINITY));
+        x = writer_op3(w, TILE_X_WHERE, ok, x, writer_number(w, is_max ? -(double)INFINITY : 0));
+    }
+    return writer_op1(w, is_max ? TILE_X_ROWMAX : TILE_X_ROWSUM, x);
+}
+
+static AuTileExpr *dot(AuHookWriter *w, AuExpr e)
+{
+    AuHooks *h = w->hooks;
+    uint32_t n = 0;
+    while (n < h->dot_count && h->dots[n].i != e.i) n++;
+    if (n == sizeof h->dots / sizeof *h->dots) {
+        au_error(w->diags, AU_E0811, attn_at(w->attn, e)->span,
+                 "more than %u products `dot` in one attention", n);
+        w->failed = true;
+        return writer_number(w, 0);
+    }
+    if (n == h->dot_count) h->dots[h->dot_count++] = e;
+    return writer_variable(w, au_format(writer_module(w)->arena, "dot%u", n));
+}
+
+static AuTileExpr *seed_word(AuHookWriter *w, const AuNode *n)
+{
+    const char *base =
+        n->integer2 >= 0 ? w->attn->params[n->integer2].name : w->attn->tensors[~n->integer2].name;
+    if (n->integer2 >= 0)
+        return writer_variable(w, au_format(writer_module(w)->arena, "%s_%s",
+                                            hooks_name(writer_module(w)->arena, base),
+                                            n->integer ? "high" : "low"));
+    au_error(w->diags, AU_E0811, n->span,
+             "a dropout seed in memory (%s) is not supported by this target's kernels; pass it as "
+             "an i64 param",
+             base);
+    w->failed = true;
+    return writer_integer(w, 0);
+}
+
+static AuTileExpr *dropout(AuHookWriter *w, AuExpr e)
+{
+    AuTileExpr *a[4];
+    for (uint32_t n = 0; n < 4; n++) a[n] = writer_expr(w, attn_arg(w->attn, e, n));
+    AuTileExpr *uniform = node(w, TILE_X_CALL, attn_at(w->attn, e)->span);
+    uniform->name = writer_name(w, "philox_uniform");
+    for (uint32_t n = 0; n < 4; n++)
+        add_arg(w, uniform, writer_variable(w, (const char *const[]){"b", "h", "i", "j"}[n]));
+    for (uint32_t n = 2; n < 4; n++) add_arg(w, uniform, a[n]);
+    AuTileExpr *keep = writer_op2(w, TILE_X_GE, uniform, a[1]);
+    return writer_op3(
+        w, TILE_X_WHERE, keep,
+        writer_op2(w, TILE_X_DIV, a[0], writer_op2(w, TILE_X_SUB, writer_number(w, 1), a[1])),
+        writer_number(w, 0));
+}
+
+static AuTileExpr *leaf_or_special(AuHookWriter *w, AuExpr e)
+{
+    const AuNode n = *attn_at(w->attn, e);
+    switch ((int)n.op) {
+    case AU_OP_F32: return writer_number(w, n.number);
+    case AU_OP_I32: {
+        AuTileExpr *x = writer_integer(w, n.integer);
+        if (n.type == AU_T_BOOL) x->op = TILE_X_BOOL;
+        return x;
+    }
+    case AU_OP_SIZE: return size_expr(w, &w->attn->sizes[n.integer]);
+    case AU_OP_INDEX: return index_expr(w, n.integer);
+    case AU_OP_KV_H: return key_head(w);
+    case AU_OP_PARAM:
+        return writer_variable(
+            w, hooks_name(writer_module(w)->arena, w->attn->params[n.integer].name));
+    case AU_OP_INPUT: return input_ref(w, e);
+    case AU_OP_SCORE: return writer_variable(w, "s");
+    case AU_OP_WEIGHT: return writer_variable(w, "p");
+    case AU_OP_ELEMENT: return element(w);
+    case AU_OP_STATE:
+        return writer_variable(w, au_format(writer_module(w)->arena, "state%d", n.integer));
+    case AU_OP_ROWMAX: return row_reduction(w, e, true);
+    case AU_OP_ROWSUM: return row_reduction(w, e, false);
+    case AU_OP_ROW_SUM_C: {
+        AuTileExpr *sum = writer_op1(w, TILE_X_REDUCE_SUM, writer_expr(w, attn_arg(w->attn, e, 0)));
+        AU_PUSH(writer_module(w)->arena, sum->names.at, sum->names.count, sum->names.capacity,
+                writer_name(w, w->channel));
+        return sum;
+    }
+    case AU_OP_DOT: return dot(w, e);
+    case AU_OP_ROPE: return rope(w, e);
+    case AU_OP_DROPOUT: return dropout(w, e);
+    case AU_OP_SEED_WORD: return seed_word(w, &n);
+    case AU_OP_STOP_GRAD: return writer_expr(w, attn_arg(w->attn, e, 0));
+    default: break;
+    }
+    AuTileExpr *x = node(w, op_map[n.op], n.span);
+    for (uint32_t i = 0; i < n.count; i++) add_arg(w, x, writer_expr(w, attn_arg(w->attn, e, i)));
+    return x;
+}
+
+AuTileExpr *writer_expr(AuHookWriter *w, AuExpr e)
+{
+    if (w->done[e.i]) return writer_variable(w, w->done[e.i]->name);
+    AuTileExpr *x = leaf_or_special(w, e);
+    x->span = attn_at(w->attn, e)->span;
+    /* Sums over a row are always named: what is written for a partner channel shares them. */
+    if (x->args.count == 0 || (w->uses[e.i] < 2 && attn_at(w->attn, e)->op != AU_OP_ROW_SUM_C))
+        return x;
+    return w->done[e.i] = writer_assign(w, au_format(writer_module(w)->arena, "t%u", e.i), x);
+}

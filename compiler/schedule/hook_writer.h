@@ -1,0 +1,38 @@
+/* hook_writer.h - one hook being written: from nodes of the attention's graph to expressions of the
+ * tiled IR. */
+#ifndef AU_SCHEDULE_HOOK_WRITER_H
+#define AU_SCHEDULE_HOOK_WRITER_H
+
+#include "hooks.h"
+
+/* One function being written. */
+typedef struct AuHookWriter {
+    AuHooks *hooks;
+    AuAttn *attn;
+    AuDiags *diags;
+    AuTileFn *fn;
+    AuTileExpr **done;   /* by node: the name that holds it */
+    uint32_t *uses;      /* by node, in this function */
+    bool own_head;       /* k_mod, v_mod: h already is the key head */
+    const char *channel; /* axis of the channels in row mods: "d" or "e" */
+    const char *row_tensor, *row_h,
+        *row_i; /* row mods: the tensor whose element x is, and the names of its head and row */
+    bool raw_element;          /* x is read from the tensor at the present channel (the partner of a
+                                  rotation) */
+    AuTileExpr *channel_index; /* then: which channel; NULL: the element's own */
+    bool guard_ok; /* in online_fwd: pairs that take no part must be kept out of sums explicitly */
+    bool failed;
+} AuHookWriter;
+
+AuTileModule *writer_module(AuHookWriter *w);
+const char *writer_name(AuHookWriter *w, const char *name);
+AuTileExpr *writer_op1(AuHookWriter *w, AuTileOp op, AuTileExpr *a);
+AuTileExpr *writer_op2(AuHookWriter *w, AuTileOp op, AuTileExpr *a, AuTileExpr *b);
+AuTileExpr *writer_op3(AuHookWriter *w, AuTileOp op, AuTileExpr *a, AuTileExpr *b, AuTileExpr *c);
+AuTileExpr *writer_variable(AuHookWriter *w, const char *name);
+AuTileExpr *writer_integer(AuHookWriter *w, int64_t value);
+AuTileExpr *writer_number(AuHookWriter *w, double value);
+AuTileExpr *writer_assign(AuHookWriter *w, const char *name, AuTileExpr *value);
+AuTileExpr *writer_expr(AuHookWriter *w, AuExpr e);
+
+#endif
