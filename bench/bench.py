@@ -13,10 +13,27 @@ import argparse
 import json
 import os
 import statistics
+import subprocess
 import sys
 import time
 from pathlib import Path
 
+LIMIT = "ONEDNN_MAX_CPU_ISA"
+PROBE = "import torch; x = torch.randn(1, 1, 512, 64).bfloat16(); torch.nn.functional.scaled_dot_product_attention(x, x, x)"
+
+
+def limit_onednn() -> str:
+    """PyTorch's bf16 attention dies of an illegal instruction on some virtual machines with AMX; there it gets the best level that
+    runs. Says which. Before torch is imported."""
+    for level in ("", "AVX512_CORE_AMX", "AVX512_CORE_FP16", "AVX512_CORE_BF16"):
+        if level:
+            os.environ[LIMIT] = level
+        if subprocess.run([sys.executable, "-c", PROBE], capture_output=True).returncode == 0:
+            break
+    return f", {LIMIT}={os.environ[LIMIT]} (PyTorch crashes without)" if LIMIT in os.environ else ""
+
+
+LIMITED = limit_onednn()
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -82,7 +99,7 @@ def write_between(path: Path, text: str) -> None:
 
 def machine() -> str:
     names = [line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")]
-    return f"{names[0] if names else 'unknown processor'}, {len(os.sched_getaffinity(0))} cores, PyTorch {torch.__version__}, {torch.get_num_threads()} threads"
+    return f"{names[0] if names else 'unknown processor'}, {len(os.sched_getaffinity(0))} cores, PyTorch {torch.__version__}, {torch.get_num_threads()} threads{LIMITED}"
 
 
 def main() -> None:
