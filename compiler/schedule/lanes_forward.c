@@ -345,10 +345,10 @@ static int32_t memory_of_a_key(const AuProblem *p)
     return numbers;
 }
 
-/* A CPU: 128 query rows a block share the cost of bringing K and V; blocks of products fill the
- * vector registers (measured: docs/performance.md); fewer rows where the fragments of wide heads
- * would leave the second cache. A GPU: a row a lane, tiles of keys as large as shared memory
- * allows. */
+/* A CPU: 128 query rows a block share the cost of bringing K and V (256 where no mask makes border
+ * tiles); blocks of products fill the vector registers (measured: docs/performance.md); fewer rows
+ * where the fragments of wide heads would leave the second cache. A GPU: a row a lane, tiles of
+ * keys as large as shared memory allows. */
 AuShape schedule_lanes_shape(const AuProblem *p)
 {
     const AuTileCaps *caps = p->caps;
@@ -370,7 +370,7 @@ AuShape schedule_lanes_shape(const AuProblem *p)
     const int32_t queries = memory_of_a_key(p) - (p->attn->v_in_k ? 0 : p->e);
     const int32_t of_a_row = queries + (p->operand == TILE_F32 ? 0 : (queries + 1) / 2) + p->e +
                              s.key_tile * (1 + (int32_t)p->hooks->dot_count) + 32;
-    s.query_registers = 128 / caps->lanes;
+    s.query_registers = (p->attn->mask.i ? 128 : 256) / caps->lanes;
     while (s.query_registers > 1 && s.query_registers * of_a_row > caps->registers)
         s.query_registers /= 2;
     if (s.product_columns > s.query_registers) s.product_columns = s.query_registers;

@@ -19,7 +19,7 @@ uint32_t rt_pool_threads(const AuPool *pool);
 bool rt_pool_reserve(AuPool *pool, uint32_t stack_bytes);
 
 /* Kernels that need more stack than this never run on the caller's thread. */
-enum { AU_CALLER_STACK = 256 * 1024 };
+enum { AU_CALLER_STACK = 512 * 1024 };
 
 /* Runs all blocks of the grid and returns when they are done. */
 void rt_pool_run(AuPool *pool, aule_cpu_kernel kernel, const uint64_t *slots,
