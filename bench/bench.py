@@ -4,7 +4,7 @@
 
 Every round calls each peer once, in turn, so that what else the machine does falls on all of them; reported are medians. GFLOP/s count
 the pairs that take part: 4 B H D pairs. Errors are against the formula in float64. --write puts the table between the
-markers `<!-- bench:cpu -->` and `<!-- end -->` of a document.
+markers `<!-- bench:MARKER -->` and `<!-- end -->` of a document (--marker, default cpu).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def cell(row) -> str:
 
 
 def table(rows: list[dict], names: list[str]) -> str:
-    lines = ["| case | S, D, H/Hk | dtype | " + " | ".join(names) + " | best peer / aule |", "|" + "---|" * (len(names) + 4)]
+    lines = ["| case | S, D, H/Hk | dtype | " + " | ".join(names) + " | aule / best peer |", "|" + "---|" * (len(names) + 4)]
     keys = list(dict.fromkeys((r["case"], r["S"], r["D"], r["H"], r["Hk"], r["dtype"]) for r in rows))
     for key in keys:
         by_peer = {r["peer"]: r for r in rows if (r["case"], r["S"], r["D"], r["H"], r["Hk"], r["dtype"]) == key}
@@ -90,8 +90,8 @@ def table(rows: list[dict], names: list[str]) -> str:
     return "\n".join(lines)
 
 
-def write_between(path: Path, text: str) -> None:
-    begin, end = "<!-- bench:cpu -->", "<!-- end -->"
+def write_between(path: Path, marker: str, text: str) -> None:
+    begin, end = f"<!-- bench:{marker} -->", "<!-- end -->"
     document = path.read_text()
     head, rest = document.split(begin, 1)
     path.write_text(head + begin + "\n" + text + "\n" + end + rest.split(end, 1)[1])
@@ -111,6 +111,7 @@ def main() -> None:
     p.add_argument("--rounds", type=int, default=9)
     p.add_argument("--json")
     p.add_argument("--write")
+    p.add_argument("--marker", default="cpu")
     a = p.parse_args()
     peers = [PEERS[name]() for name in a.peers.split(",")] + [Aule(d) for d in a.devices.split(",") if d]
     rows = []
@@ -127,7 +128,7 @@ def main() -> None:
         with open(a.json, "a") as f:
             f.writelines(json.dumps(r) + "\n" for r in rows)
     if a.write:
-        write_between(Path(a.write), text)
+        write_between(Path(a.write), a.marker, text)
 
 
 if __name__ == "__main__":

@@ -53,6 +53,7 @@ class Flex:
     def __init__(self) -> None:
         from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
+        torch._dynamo.config.cache_size_limit = 1000  # beyond the limit it would run uncompiled
         self.create_block_mask = create_block_mask
         self.flex = torch.compile(flex_attention, dynamic=False)
 
