@@ -2,8 +2,8 @@
  * artifact without libaule.
  *
  * An artifact `x.so` exports one symbol, `aule_module_v1`, a constant aule_module_v1. Everything is
- * reached from it by pointers; nothing in it is code but the host functions of `cpu` kernels. A
- * static build (`--emit=c|obj|archive`) exports the same object under the name given by `--symbol`.
+ * reached from it by pointers; nothing in it is code but the host functions of `cpu` kernels.
+ * Outputs of a call must not overlap each other or any input: kernels are compiled on that.
  *
  * Versions: a reader accepts an artifact if magic matches, version.major is its own and struct_size
  * of each structure is at least what it was built with; later minor versions only append fields to
