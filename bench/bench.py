@@ -1,10 +1,13 @@
-"""Measures forward attention on the CPU side by side with peers, on the same random tensors, in one process.
+"""Measures attention side by side with peers, on the same random tensors, in one process.
 
-    python bench/bench.py [--dtype f32,bf16] [--peers aule,sdpa,flex] [--filter WORD] [--rounds N] [--json FILE] [--write docs/performance.md]
+    python bench/bench.py [--device cpu|cuda] [--dtype f32,bf16] [--pass forward,backward,both] [--peers sdpa,flex] [--filter WORD]
+                          [--artifacts DIR] [--rounds N] [--json FILE] [--plot FILE.svg] [--write docs/performance.md --marker cpu]
+    python bench/bench.py --compile DIR --target cuda --dtype bf16 [--width D=64,128]
 
-Every round calls each peer once, in turn, so that what else the machine does falls on all of them; reported are medians. GFLOP/s count
-the pairs that take part: 4 B H D pairs. Errors are against the formula in float64. --write puts the table between the
-markers `<!-- bench:MARKER -->` and `<!-- end -->` of a document (--marker, default cpu).
+Every round calls each peer once, in turn; reported are medians (GPU: of device events). FLOP/s count the pairs that take part:
+2 (D + E) a pair forward, 2.5 times that backward, `both`: forward and backward together. Errors are against the formula in float64, of
+one group of heads. --compile writes an artifact for each script, for a machine without the compiler, where --artifacts names the
+folder. --write puts the table between the markers `<!-- bench:MARKER -->` and `<!-- end -->` of a document.
 """
 
 from __future__ import annotations
@@ -12,10 +15,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 LIMIT = "ONEDNN_MAX_CPU_ISA"
@@ -33,102 +34,186 @@ def limit_onednn() -> str:
     return f", {LIMIT}={os.environ[LIMIT]} (PyTorch crashes without)" if LIMIT in os.environ else ""
 
 
-LIMITED = limit_onednn()
+LIMITED = limit_onednn() if "cuda" not in " ".join(sys.argv) else ""
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
-from cases import CASES
-from peers import PEERS, Aule, exact
+from cases import SETS
+from formulas import exact, largest_error
+from measure import matmul_ceiling, median_seconds
+from peers import PEERS, SCRIPTS, Aule
 
 TYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 
 
-def measure(calls: dict, rounds: int, least_seconds: float) -> dict:
-    """Median seconds of each call; the calls take turns, and each repeats within its turn until a turn is long enough to time."""
-    repeats, times = {}, {name: [] for name in calls}
-    for name, call in calls.items():
-        call()
-        start = time.perf_counter()
-        call()
-        repeats[name] = max(1, int(least_seconds / max(time.perf_counter() - start, 1e-6)))
-    for _ in range(rounds):
-        for name, call in calls.items():
-            start = time.perf_counter()
-            for _ in range(repeats[name]):
-                call()
-            times[name].append((time.perf_counter() - start) / repeats[name])
-    return {name: statistics.median(t) for name, t in times.items()}
+def note(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
-def run_case(case, dtype: str, peers: list, rounds: int) -> list[dict]:
+def tensors(case, dtype: str, device: str, grad: bool):
     torch.manual_seed(1)
-    q = torch.randn(case.B, case.H, case.S, case.D).to(TYPES[dtype])
-    k, v = (torch.randn(case.B, case.Hk, case.S, case.D).to(TYPES[dtype]) for _ in range(2))
-    calls = {peer.name: call for peer in peers if (call := peer.call(case, q, k, v)) is not None}
-    want = exact(case, q, k, v)
-    errors = {name: float((call()[:, :, -want.shape[2] :].double() - want).abs().max()) for name, call in calls.items()}
-    seconds = measure(calls, rounds, 0.02)
+    shapes = ((case.H, case.D), (case.Hk, case.D), (case.Hk, case.E), (case.H, case.E))
+    q, k, v, do = (torch.randn(case.B, heads, case.S, width, device=device).to(TYPES[dtype]) for heads, width in shapes)
+    return [x.requires_grad_(grad) for x in (q, k, v)] + [do]
+
+
+def usable(name: str, make):
+    """What [make] makes, or None, with the reason on the terminal: a peer that cannot be used here is an empty column."""
+    try:
+        return make()
+    except Exception as error:  # of foreign code: anything
+        note(f"{name}: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
+        return None
+
+
+def backward_call(call, leaves, do):
+    o = call()
+    return lambda: torch.autograd.grad(o, leaves, do, retain_graph=True)
+
+
+def passes(call, which: str, leaves, do):
+    if which == "forward":
+        return call
+    if which == "backward":
+        return backward_call(call, leaves, do)
+    return lambda: torch.autograd.grad(call(), leaves, do)
+
+
+def measure_case(case, dtype: str, which: str, peers: list, a) -> list[dict]:
+    grad = which != "forward"
+    q, k, v, do = tensors(case, dtype, a.device, grad)
+    want = exact(case, q, k, v, do if grad else None)
+    calls, errors = {}, {}
+    for peer in peers:
+        def prepare():
+            call = peer.call(case, q, k, v)
+            if call is None:
+                return None
+            run = passes(call, which, (q, k, v), do)
+            got = dict(zip(("dq", "dk", "dv"), run())) if grad else {"o": run()}
+            return run, max(largest_error(got[name], want[name]) for name in got)
+
+        if made := usable(f"{peer.name}, {case.name} {case.shape} {dtype} {which}", prepare):
+            calls[peer.name], errors[peer.name] = made
+    seconds = median_seconds(calls, a.device, a.rounds)
+    flops = case.flops(False) * (which != "backward") + case.flops(True) * (which != "forward")
     return [
-        dict(case=case.name, S=case.S, D=case.D, H=case.H, Hk=case.Hk, dtype=dtype, peer=name, ms=s * 1e3, gflops=case.flops() / s * 1e-9, error=errors[name])
+        {"case": case.name, "shape": case.shape, "dtype": dtype, "pass": which, "peer": name, "ms": s * 1e3, "tflops": flops / s * 1e-12, "error": errors[name]}
         for name, s in seconds.items()
     ]
 
 
-def cell(row) -> str:
-    return f"{row['gflops']:.0f} ({row['ms']:.1f} ms, {row['error']:.0e})" if row else ""
+def cell(row, unit: float) -> str:
+    return f"{row['tflops'] * unit:.0f} ({row['ms']:.3g} ms, {row['error']:.0e})" if row else ""
 
 
-def table(rows: list[dict], names: list[str]) -> str:
-    lines = ["| case | S, D, H/Hk | dtype | " + " | ".join(names) + " | aule / best peer |", "|" + "---|" * (len(names) + 4)]
-    keys = list(dict.fromkeys((r["case"], r["S"], r["D"], r["H"], r["Hk"], r["dtype"]) for r in rows))
-    for key in keys:
-        by_peer = {r["peer"]: r for r in rows if (r["case"], r["S"], r["D"], r["H"], r["Hk"], r["dtype"]) == key}
-        others = [r["gflops"] for n, r in by_peer.items() if not n.startswith("aule")]
-        ratio = f"{by_peer['aule']['gflops'] / max(others):.2f}x" if others and "aule" in by_peer else ""
-        name, S, D, H, Hk, dtype = key
-        lines.append(f"| {name} | {S}, {D}, {H}/{Hk} | {dtype} | " + " | ".join(cell(by_peer.get(n)) for n in names) + f" | {ratio} |")
+def table(rows: list[dict], names: list[str], unit: float, ceilings: dict) -> str:
+    lines = ["| case | B, H, S, D | dtype | pass | " + " | ".join(names) + " | of matmul | aule / best peer |", "|" + "---|" * (len(names) + 6)]
+    for key in dict.fromkeys((r["case"], r["shape"], r["dtype"], r["pass"]) for r in rows):
+        found = {r["peer"]: r for r in rows if (r["case"], r["shape"], r["dtype"], r["pass"]) == key}
+        others = [r["tflops"] for n, r in found.items() if not n.startswith("aule")]
+        own = found.get("aule")
+        ratio = f"{own['tflops'] / max(others):.2f}x" if others and own else ""
+        share = f"{own['tflops'] * 1e12 / ceilings[key[2]] * 100:.0f} %" if own else ""
+        lines.append(f"| {' | '.join(key)} | " + " | ".join(cell(found.get(n), unit) for n in names) + f" | {share} | {ratio} |")
     return "\n".join(lines)
+
+
+def plot(rows: list[dict], names: list[str], path: Path) -> None:
+    """Bars of TFLOP/s, a group a case, as SVG."""
+    keys = list(dict.fromkeys((r["case"], r["shape"], r["dtype"], r["pass"]) for r in rows))
+    colours, top, bar, row_height = ("#1b6ca8", "#c44e52", "#55a868", "#8172b2", "#ccb974"), max(r["tflops"] for r in rows), 420, 14 * len(names) + 14
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="900" height="{row_height * len(keys) + 30}" font-family="sans-serif" font-size="11">']
+    for at, name in enumerate(names):
+        parts.append(f'<rect x="{10 + 150 * at}" y="6" width="10" height="10" fill="{colours[at % 5]}"/><text x="{24 + 150 * at}" y="15">{name}</text>')
+    for line, key in enumerate(keys):
+        y = 30 + line * row_height
+        parts.append(f'<text x="10" y="{y + row_height / 2}">{", ".join(key)}</text>')
+        for at, name in enumerate(names):
+            for r in rows:
+                if r["peer"] == name and (r["case"], r["shape"], r["dtype"], r["pass"]) == key:
+                    width = bar * r["tflops"] / top
+                    parts.append(f'<rect x="380" y="{y + 14 * at}" width="{width:.1f}" height="11" fill="{colours[at % 5]}"/>')
+                    parts.append(f'<text x="{385 + width:.1f}" y="{y + 14 * at + 10}">{r["tflops"]:.3g}</text>')
+    path.write_text("\n".join(parts) + "\n</svg>\n")
 
 
 def write_between(path: Path, marker: str, text: str) -> None:
     begin, end = f"<!-- bench:{marker} -->", "<!-- end -->"
-    document = path.read_text()
-    head, rest = document.split(begin, 1)
+    head, rest = path.read_text().split(begin, 1)
     path.write_text(head + begin + "\n" + text + "\n" + end + rest.split(end, 1)[1])
 
 
-def machine() -> str:
+def machine(device: str) -> str:
+    if device.startswith("cuda"):
+        return f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}"
     names = [line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")]
     return f"{names[0] if names else 'unknown processor'}, {len(os.sched_getaffinity(0))} cores, PyTorch {torch.__version__}, {torch.get_num_threads()} threads{LIMITED}"
 
 
-def main() -> None:
+def compile_artifacts(a) -> None:
+    """One artifact a script, with the widths that the device's cases have."""
+    aulec = os.environ.get("AULEC", "aulec")
+    a.compile.mkdir(parents=True, exist_ok=True)
+    cases = SETS["cuda" if "cuda" in a.target else "cpu"]
+    for script in dict.fromkeys(c.script for c in cases):
+        widths = [sorted({getattr(c, axis) for c in cases if c.script == script}) for axis in "DE"]
+        options = [f"--width={axis}=" + ",".join(map(str, w)) for axis, w in zip("DE", widths)]
+        command = [aulec, SCRIPTS / f"{script}.attn", "-o", a.compile / f"{script}.so", "--target", a.target, "--dtype", a.dtype, *options]
+        subprocess.run(command + (["--arch", a.arch] if a.arch else []), check=True)
+
+
+def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--dtype", default="f32,bf16")
-    p.add_argument("--peers", default="aule,sdpa,flex")
-    p.add_argument("--devices", default="", help="further devices of aule, as opencl:1")
-    p.add_argument("--filter", default="")
+    p.add_argument("--device", default="cpu")
+    p.add_argument("--dtype", default="")
+    p.add_argument("--pass", dest="passes", default="forward")
+    p.add_argument("--peers", default="")
+    p.add_argument("--devices", default="", help="further devices of aule, as opencl:1 (tensors of the CPU)")
+    p.add_argument("--filter", default="", help="only cases whose name and shape contain this")
     p.add_argument("--rounds", type=int, default=9)
+    p.add_argument("--artifacts", type=Path)
     p.add_argument("--json")
-    p.add_argument("--write")
+    p.add_argument("--plot", type=Path)
+    p.add_argument("--write", type=Path)
     p.add_argument("--marker", default="cpu")
+    p.add_argument("--compile", type=Path)
+    p.add_argument("--target", default="cuda")
+    p.add_argument("--arch", default="")
     a = p.parse_args()
-    peers = [PEERS[name]() for name in a.peers.split(",")] + [Aule(d) for d in a.devices.split(",") if d]
-    rows = []
+    on_cuda = a.device.startswith("cuda") or (a.compile and "cuda" in a.target)
+    a.dtype = a.dtype or ("bf16" if on_cuda else "f32,bf16")
+    a.peers = a.peers or ("cudnn,fa2,fa4,flex" if on_cuda else "sdpa,flex")
+    return a
+
+
+def main() -> None:
+    a = arguments()
+    if a.compile:
+        return compile_artifacts(a)
+    made = [usable(name, PEERS[name]) for name in a.peers.split(",") if name]
+    peers = [Aule(artifacts=a.artifacts)] + [Aule(d, a.artifacts, f"aule {d}") for d in a.devices.split(",") if d] + [x for x in made if x]
+    names, rows, ceilings = [x.name for x in peers], [], {}
+    unit, word = (1.0, "TFLOP/s") if a.device.startswith("cuda") else (1e3, "GFLOP/s")
     for dtype in a.dtype.split(","):
-        for case in CASES:
-            if a.filter not in f"{case.name} {case.S} {case.D}":
-                continue
-            new = run_case(case, dtype, peers, a.rounds)
-            rows += new
-            print(f"{case.name} S{case.S} D{case.D} {dtype}: " + ", ".join(f"{r['peer']} {r['gflops']:.0f}" for r in new), file=sys.stderr, flush=True)
-    text = f"{machine()}. GFLOP/s by pairs that take part (median time, largest error against float64).\n\n" + table(rows, [x.name for x in peers])
+        ceilings[dtype] = matmul_ceiling(a.device, TYPES[dtype])
+        for which in a.passes.split(","):
+            for case in SETS["cuda" if a.device.startswith("cuda") else "cpu"]:
+                if a.filter not in f"{case.name} {case.shape}":
+                    continue
+                rows += (new := measure_case(case, dtype, which, peers, a))
+                note(f"{case.name} {case.shape} {dtype} {which}: " + ", ".join(f"{r['peer']} {r['tflops'] * unit:.0f}" for r in new))
+    matmul = ", ".join(f"{dtype} {c * 1e-12 * unit:.0f}" for dtype, c in ceilings.items())
+    head = f"{machine(a.device)}. {word} by pairs that take part (median time, largest error against float64). Matrix product: {matmul} {word}."
+    text = head + "\n\n" + table(rows, names, unit, ceilings)
     print(text)
     if a.json:
         with open(a.json, "a") as f:
             f.writelines(json.dumps(r) + "\n" for r in rows)
+    if a.plot:
+        plot(rows, names, a.plot)
     if a.write:
-        write_between(Path(a.write), a.marker, text)
+        write_between(a.write, a.marker, text)
 
 
 if __name__ == "__main__":

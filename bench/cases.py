@@ -1,8 +1,4 @@
-"""The benchmark's cases: data only.
-
-A case is a script of attn_scripts/ or of this folder, the name of the formula that peers implement, the shape, and how many pairs of
-a query and a key take part.
-"""
+"""The benchmark's cases, data only: a script of bench/scripts, the formula of the same name in formulas.py, and a shape."""
 
 from __future__ import annotations
 
@@ -11,41 +7,63 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Case:
-    name: str
-    script: str  # file in bench/scripts
-    formula: str  # what peers are asked for: full, causal, softcap, alibi, window, sigmoid
+    script: str  # bench/scripts/NAME.attn, and the formula of that name
     B: int
     H: int
     Hk: int
     S: int
     D: int
-    params: dict = field(default_factory=dict)
+    E: int
+    params: dict = field(default_factory=dict, hash=False)  # parameters of the script; of documents: `length`
+
+    @property
+    def name(self) -> str:
+        return " ".join([self.script] + [f"{key} {value}" for key, value in self.params.items()])
+
+    @property
+    def shape(self) -> str:
+        heads = f"{self.H}" if self.H == self.Hk else f"{self.H}/{self.Hk}"
+        return f"{self.B}, {heads}, {self.S}, " + (f"{self.D}" if self.D == self.E else f"{self.D}/{self.E}")
 
     def pairs(self) -> float:
         """Pairs of a query and a key that take part, of one head."""
-        if self.formula in ("full", "sigmoid"):
-            return self.S * self.S
-        if self.formula == "window":
-            w = self.params["window"]
-            return sum(min(i + 1, w) for i in range(self.S))
-        return self.S * (self.S + 1) / 2
+        causal = self.S * (self.S + 1) / 2
+        if self.script in ("full", "sigmoid", "relative"):
+            return float(self.S * self.S)
+        if self.script == "window":
+            w = min(self.params["window"], self.S)
+            return w * (w + 1) / 2 + (self.S - w) * w
+        if self.script == "prefix":
+            p = min(self.params["prefix"], self.S)
+            return causal + p * (p - 1) / 2
+        if self.script == "documents":
+            length = self.params["length"]
+            return sum(n * (n + 1) / 2 for n in [length] * (self.S // length) + [self.S % length])
+        return causal
 
-    def flops(self) -> float:
-        return 4.0 * self.B * self.H * self.D * self.pairs()
-
-
-def _grid() -> list[Case]:
-    cases = []
-    for S, D in ((512, 64), (2048, 64), (2048, 128), (8192, 128)):
-        for formula in ("full", "causal"):
-            cases.append(Case(f"SDPA {formula}", f"{formula}.attn", formula, 1, 8, 8, S, D))
-    for S in (512, 2048):
-        cases.append(Case("soft cap, causal", "softcap.attn", "softcap", 1, 8, 8, S, 64))
-        cases.append(Case("ALiBi, causal", "alibi.attn", "alibi", 1, 8, 8, S, 64))
-    cases.append(Case("window of 256", "window.attn", "window", 1, 8, 8, 2048, 64, {"window": 256}))
-    cases.append(Case("sigmoid", "sigmoid.attn", "sigmoid", 1, 8, 8, 2048, 64))
-    cases.append(Case("grouped heads, causal", "causal.attn", "causal", 1, 8, 2, 2048, 128))
-    return cases
+    def flops(self, backward: bool) -> float:
+        """2 (D + E) a pair forward; backward 2.5 times that, as the field counts."""
+        return (2.5 if backward else 1.0) * 2.0 * self.B * self.H * (self.D + self.E) * self.pairs()
 
 
-CASES = _grid()
+def _square(script: str, B: int, H: int, S: int, D: int, **params) -> Case:
+    return Case(script, B, H, H, S, D, D, params)
+
+
+def _cpu() -> list[Case]:
+    cases = [_square(script, 1, 8, S, D) for S, D in ((512, 64), (2048, 64), (2048, 128), (8192, 128)) for script in ("full", "causal")]
+    cases += [_square(script, 1, 8, S, 64) for S in (512, 2048) for script in ("softcap", "alibi")]
+    cases += [_square("window", 1, 8, 2048, 64, window=256), _square("sigmoid", 1, 8, 2048, 64)]
+    return cases + [Case("causal", 1, 8, 2, 2048, 128, 128)]
+
+
+def _cuda() -> list[Case]:
+    shapes = ((8, 32, 2048, 64), (1, 32, 16384, 64), (8, 16, 2048, 128), (1, 16, 16384, 128), (8, 8, 2048, 256), (1, 8, 16384, 256))
+    cases = [_square(script, *shape) for shape in shapes for script in ("full", "causal")]
+    cases += [Case("causal", 1, 32, 8, 8192, 128, 128), Case("causal", 1, 16, 16, 8192, 192, 128)]
+    modified = (("alibi", {}), ("relative", {}), ("softcap", {}), ("window", {"window": 1024}), ("documents", {"length": 2048}),
+                ("prefix", {"prefix": 2048}), ("sigmoid", {}))
+    return cases + [_square(script, 1, 16, 16384, 128, **params) for script, params in modified]
+
+
+SETS = {"cpu": _cpu(), "cuda": _cuda()}

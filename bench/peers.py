@@ -1,4 +1,5 @@
-"""Who is measured: each peer makes a function without arguments for a case, or None where it does not have the feature."""
+"""Who is measured. A peer's `call(case, q, k, v)` gives a function without arguments that computes o, differentiable if q, k, v ask for
+gradients; None where it does not have the feature; it may raise where it cannot be used here."""
 
 from __future__ import annotations
 
@@ -6,43 +7,79 @@ from pathlib import Path
 from typing import Callable, Optional
 
 import torch
+from formulas import FORMULAS
 
 SCRIPTS = Path(__file__).parent / "scripts"
 Call = Callable[[], torch.Tensor]
 
 
-def slopes(heads: int) -> torch.Tensor:
-    return 2.0 ** (-8.0 * torch.arange(1, heads + 1) / heads)
-
-
 class Aule:
-    """This project, on one of its devices."""
+    """This project: scripts compiled in the process, or artifacts of `bench.py --compile`."""
 
-    def __init__(self, device: str = "cpu") -> None:
+    def __init__(self, device: str = "", artifacts: Optional[Path] = None, label: str = "aule") -> None:
         import aule
 
-        self.aule, self.device = aule, device
-        self.name = "aule" if device == "cpu" else f"aule {device}"
-        self.functions = {}
+        self.aule, self.device, self.artifacts, self.name = aule, device, artifacts, label
+        self.functions: dict = {}
+
+    def function(self, script: str):
+        if script not in self.functions:
+            artifact = self.artifacts / f"{script}.so" if self.artifacts else None
+            self.functions[script] = self.aule.load(artifact) if artifact else self.aule.compile(SCRIPTS / f"{script}.attn")
+        return self.functions[script]
 
     def call(self, case, q, k, v) -> Optional[Call]:
-        f = self.functions.setdefault(case.script, self.aule.compile(SCRIPTS / case.script))
-        inputs = dict(case.params)
-        if case.formula == "alibi":
-            inputs["slope"] = slopes(case.H)
-        return lambda: f(q, k, v, device=self.device, **inputs)
+        f, inputs = self.function(case.script), FORMULAS[case.script].inputs(case, str(q.device))
+        device = {"device": self.device} if self.device else {}
+        return lambda: f(q, k, v, **device, **inputs)
 
 
 class Sdpa:
-    """torch.nn.functional.scaled_dot_product_attention."""
+    """torch.nn.functional.scaled_dot_product_attention, with the backend that is named, or the one it chooses."""
 
-    name = "SDPA"
+    def __init__(self, name: str, backend: str = "") -> None:
+        self.name, self.backend = name, backend
 
     def call(self, case, q, k, v) -> Optional[Call]:
-        if case.formula not in ("full", "causal"):
+        if case.script not in ("full", "causal"):
             return None
-        causal, grouped = case.formula == "causal", case.H != case.Hk
-        return lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=grouped)
+        causal, grouped = case.script == "causal", case.H != case.Hk
+
+        def run() -> torch.Tensor:
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=grouped)
+
+        if not self.backend:
+            return run
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        def chosen() -> torch.Tensor:
+            with sdpa_kernel(getattr(SDPBackend, self.backend)):
+                return run()
+
+        return chosen
+
+
+class Flash4:
+    """FlashAttention-4's package, where it can be imported; its layout is [B, S, H, D]."""
+
+    name = "FA4"
+
+    def __init__(self) -> None:
+        from flash_attn.cute import flash_attn_func
+
+        self.attention = flash_attn_func
+
+    def call(self, case, q, k, v) -> Optional[Call]:
+        options = {"full": {}, "causal": {"causal": True}, "softcap": {"causal": True, "softcap": 50.0},
+                   "window": {"causal": True, "window_size": (case.params.get("window", 1) - 1, 0)}}.get(case.script)
+        if options is None:
+            return None
+
+        def run() -> torch.Tensor:
+            o = self.attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), **options)
+            return (o[0] if isinstance(o, tuple) else o).transpose(1, 2)
+
+        return run
 
 
 class Flex:
@@ -58,39 +95,22 @@ class Flex:
         self.flex = torch.compile(flex_attention, dynamic=False)
 
     def call(self, case, q, k, v) -> Optional[Call]:
-        if case.formula == "sigmoid" or case.H != case.Hk:
+        formula = FORMULAS[case.script]
+        if not formula.normalised or (q.device.type == "cpu" and case.H != case.Hk):
             return None
-        slope = slopes(case.H)
-        mods = {
-            "softcap": lambda s, b, h, i, j: 50.0 * torch.tanh(s / 50.0),
-            "alibi": lambda s, b, h, i, j: s - slope[h] * (i - j),
-        }
-        window = case.params.get("window", case.S)
+        inputs = formula.inputs(case, str(q.device))
+        score = formula.score(inputs) if formula.score else None
         mask = None
-        if case.formula != "full":
-            mask = self.create_block_mask(lambda b, h, i, j: (j <= i) & (i - j < window), None, None, case.S, case.S, device="cpu")
-        return lambda: self.flex(q, k, v, score_mod=mods.get(case.formula), block_mask=mask)
+        if formula.mask:
+            by_batch = case.B if case.script == "documents" else None
+            mask = self.create_block_mask(formula.mask(inputs), by_batch, None, case.S, case.S, device=q.device.type)
+        return lambda: self.flex(q, k, v, score_mod=score, block_mask=mask, enable_gqa=case.H != case.Hk)
 
 
-def exact(case, q, k, v) -> torch.Tensor:
-    """The formula in float64, one head at a time, the last 128 rows of queries (they see every key): what errors are measured against."""
-    rows = slice(max(case.S - 128, 0), case.S)
-    i, j = torch.arange(case.S)[rows, None].double(), torch.arange(case.S)[None, :].double()
-    out = []
-    for h in range(case.H):
-        K, V = k[0, h * case.Hk // case.H].double(), v[0, h * case.Hk // case.H].double()
-        s = q[0, h, rows].double() @ K.T / case.D**0.5
-        if case.formula == "softcap":
-            s = 50.0 * torch.tanh(s / 50.0)
-        if case.formula == "alibi":
-            s = s - slopes(case.H)[h].double() * (i - j)
-        if case.formula == "sigmoid":
-            out.append(torch.sigmoid(s - torch.log(torch.tensor(float(case.S)).double())) @ V)
-            continue
-        if case.formula != "full":
-            s = torch.where((j <= i) & (i - j < case.params.get("window", case.S)), s, -torch.inf)
-        out.append(torch.softmax(s, -1) @ V)
-    return torch.stack(out)[None]
-
-
-PEERS = {"aule": lambda: Aule("cpu"), "sdpa": Sdpa, "flex": Flex}
+PEERS = {
+    "sdpa": lambda: Sdpa("SDPA"),
+    "cudnn": lambda: Sdpa("cuDNN", "CUDNN_ATTENTION"),
+    "fa2": lambda: Sdpa("FA2", "FLASH_ATTENTION"),
+    "fa4": Flash4,
+    "flex": Flex,
+}

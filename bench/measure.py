@@ -1,0 +1,46 @@
+"""Times calls that take turns, so that what else the machine does, and its clocks, fall on all of them alike."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from typing import Callable
+
+import torch
+
+
+def _seconds_cpu(call: Callable, repeats: int) -> float:
+    start = time.perf_counter()
+    for _ in range(repeats):
+        call()
+    return (time.perf_counter() - start) / repeats
+
+
+def _seconds_cuda(call: Callable, repeats: int) -> float:
+    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    first.record()
+    for _ in range(repeats):
+        call()
+    last.record()
+    last.synchronize()
+    return first.elapsed_time(last) * 1e-3 / repeats
+
+
+def median_seconds(calls: dict[str, Callable], device: str, rounds: int, least_seconds: float = 0.02) -> dict[str, float]:
+    """Each call repeats within its turn until a turn is long enough to time."""
+    once = _seconds_cuda if device.startswith("cuda") else _seconds_cpu
+    repeats, times = {}, {name: [] for name in calls}
+    for name, call in calls.items():
+        call()
+        repeats[name] = max(1, int(least_seconds / max(once(call, 1), 1e-6)))
+    for _ in range(rounds):
+        for name, call in calls.items():
+            times[name].append(once(call, repeats[name]))
+    return {name: statistics.median(t) for name, t in times.items()}
+
+
+def matmul_ceiling(device: str, dtype: torch.dtype) -> float:
+    """FLOP/s of a large matrix product on random data: what the device has for attention at most."""
+    n = 8192 if device.startswith("cuda") else 2048
+    a, b = (torch.randn(n, n, device=device).to(dtype) for _ in range(2))
+    return 2.0 * n**3 / median_seconds({"matmul": lambda: a @ b}, device, 5, 0.1)["matmul"]
