@@ -372,6 +372,10 @@ typedef struct AuOracleCall {
 /* False: message in *why (an index out of range, sizes that do not fit). Of a recurrence key_tile,
  * round_to, finals and weights are not looked at. */
 bool attn_interpret(const AuAttn *a, const AuOracleCall *call, AuArena *scratch, const char **why);
+/* Which pairs of head h of batch b the mask admits: map[S, T], 1 or 0. Softmax family; of [call]
+ * sizes, tensors, params and diags count. */
+bool attn_mask_map(const AuAttn *a, const AuOracleCall *call, int64_t b, int64_t h, uint8_t *map,
+                   AuArena *scratch, const char **why);
 /* A scalar expression (sizes, params, constants): for requires, axes and defaults. */
 double attn_scalar(const AuAttn *a, AuExpr e, const int64_t *sizes, const double *params);
 /* Sizes from shapes: binds the axes of tensors given their shapes; false: message in *why with the

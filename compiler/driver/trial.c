@@ -1,0 +1,185 @@
+/* trial.c - see trial.h. */
+#include "trial.h"
+
+#include "meaning.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t next_random(uint64_t *state) /* splitmix64, Steele et al. 2014 */
+{
+    uint64_t z = *state += 0x9E3779B97F4A7C15u;
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+    return z ^ z >> 31;
+}
+
+static double uniform(uint64_t *state) { return (double)(next_random(state) >> 11) * 0x1p-53; }
+
+double *trial_normal(AuArena *arena, uint64_t elements, AuDtype dtype, uint64_t *random)
+{
+    double *values = AU_NEW_ARRAY(arena, double, elements + 1);
+    for (uint64_t n = 0; n < elements; n++) {
+        const double radius = sqrt(-2 * log(uniform(random) + 0x1p-60));
+        values[n] = attn_round(radius * cos(6.283185307179586 * uniform(random)), dtype);
+    }
+    return values;
+}
+
+/* ---- numbers by name */
+
+static bool given(const char *list, const char *name, double *value)
+{
+    const size_t length = strlen(name);
+    for (const char *at = list; at && *at; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (strncmp(at, name, length) != 0 || at[length] != '=') continue;
+        *value = strtod(at + length + 1, NULL);
+        return true;
+    }
+    return false;
+}
+
+/* Whether the list has only names of the attention; a wrong one is a mistyped one. */
+static bool names_exist(AuDiags *diags, const AuAttn *a, const char *list)
+{
+    for (const char *at = list; at && *at; at = strchr(at, ',')) {
+        at += *at == ',';
+        const int length = (int)strcspn(at, "=");
+        bool found = at[length] == '=';
+        if (found) {
+            found = false;
+            for (uint32_t n = 0; n < a->size_count; n++)
+                found |= strlen(a->sizes[n].name) == (size_t)length &&
+                         memcmp(a->sizes[n].name, at, (size_t)length) == 0;
+            for (uint32_t n = 0; n < a->param_count; n++)
+                found |= strlen(a->params[n].name) == (size_t)length &&
+                         memcmp(a->params[n].name, at, (size_t)length) == 0;
+        }
+        if (found) continue;
+        au_error(diags, AU_E0601, a->span,
+                 "'%.*s' is no size or parameter of '%s'; expected NAME=number,NAME=number",
+                 (int)strcspn(at, ","), at, a->name);
+        return false;
+    }
+    return true;
+}
+
+/* Sizes of q, k and v by place, if the names are not given: whoever comes first. */
+static void choose_sizes(const AuAttn *a, const char *list, int64_t *sizes)
+{
+    static const int64_t usual[3][4] = {{2, 4, 37, 64}, {2, 2, 53, 64}, {2, 2, 53, 64}};
+    for (uint32_t n = 0; n < a->size_count; n++) {
+        double v;
+        sizes[n] = a->sizes[n].fixed;
+        if (sizes[n] < 0 && given(list, a->sizes[n].name, &v)) sizes[n] = (int64_t)v;
+    }
+    for (uint32_t t = 0; t < 3; t++)
+        for (uint32_t d = 0; d < 4; d++) {
+            const AuNode *n = attn_at(a, a->tensors[t].axes[d]);
+            if (n->op == AU_OP_SIZE && sizes[n->integer] < 0) sizes[n->integer] = usual[t][d];
+        }
+    for (uint32_t n = 0; n < a->size_count; n++)
+        if (sizes[n] < 0) sizes[n] = 24;
+}
+
+static void choose_params(const AuAttn *a, const char *list, AuTrial *t)
+{
+    for (uint32_t n = 0; n < a->param_count; n++) {
+        const AuParam *p = &a->params[n];
+        double v;
+        if (!given(list, p->name, &v))
+            v = p->default_value.i       ? attn_scalar(a, p->default_value, t->sizes, t->params)
+                : p->dtype == AU_DT_F32  ? 0.25
+                : p->dtype == AU_DT_BOOL ? 1
+                                         : 8;
+        t->params[n] = attn_round(v, p->dtype == AU_DT_F32 ? AU_DT_F32 : AU_DT_OPERAND);
+        t->params_i64[n] = (int64_t)v;
+    }
+}
+
+static bool requires_hold(AuDiags *diags, const AuAttn *a, const AuTrial *t)
+{
+    bool good = true;
+    for (uint32_t n = 0; n < a->require_count; n++) {
+        if (attn_scalar(a, a->requires[n], t -> sizes, t -> params) != 0) continue;
+        au_error(diags, AU_E0601, a->require_spans[n],
+                 "this does not hold for the sizes of the trial; give others, as S=128,T=128");
+        good = false;
+    }
+    return good;
+}
+
+/* ---- tensors */
+
+static bool is_integer(AuDtype d)
+{
+    return d == AU_DT_I32 || d == AU_DT_I64 || d == AU_DT_U8 || d == AU_DT_BOOL;
+}
+
+static double *rising(AuArena *arena, uint64_t elements, int64_t row, AuDtype dtype,
+                      uint64_t *random)
+{
+    double *values = AU_NEW_ARRAY(arena, double, elements + 1), at = 0;
+    for (uint64_t n = 0; n < elements; n++) {
+        at = n % (uint64_t)(row > 0 ? row : 1) ? at + (uniform(random) < 0.06) : 0;
+        values[n] = dtype == AU_DT_BOOL ? (double)(uniform(random) < 0.7) : at;
+    }
+    return values;
+}
+
+static bool make_tensor(AuArena *arena, AuDiags *diags, AuTrial *t, uint32_t n, AuDtype operand,
+                        uint64_t *random)
+{
+    const AuAttn *a = t->attn;
+    const AuTensor *tensor = &a->tensors[n];
+    t->elements[n] = 1;
+    for (uint32_t d = 0; d < tensor->rank; d++) {
+        const int64_t extent = (int64_t)attn_scalar(a, tensor->axes[d], t->sizes, t->params);
+        if (extent < 0 || extent > 1 << 24 || t->elements[n] * (uint64_t)extent > 1u << 28) {
+            au_error(diags, AU_E0601, tensor->span,
+                     "axis %u of '%s' has the size %" PRId64
+                     " in this trial; give others, as S=128",
+                     d, tensor->name, extent);
+            return false;
+        }
+        t->shapes[n][d] = extent;
+        t->elements[n] *= (uint64_t)extent;
+    }
+    const AuDtype dtype = tensor->dtype == AU_DT_OPERAND ? operand : tensor->dtype;
+    t->tensors[n] = is_integer(dtype)
+                        ? rising(arena, t->elements[n],
+                                 tensor->rank ? t->shapes[n][tensor->rank - 1] : 1, dtype, random)
+                        : trial_normal(arena, t->elements[n], dtype, random);
+    return true;
+}
+
+bool trial_make(AuArena *arena, AuDiags *diags, const AuAttn *attn, const char *values,
+                AuDtype operand, uint64_t seed, AuTrial *out)
+{
+    uint64_t random = seed + 1;
+    *out = (AuTrial){.attn = attn,
+                     .sizes = AU_NEW_ARRAY(arena, int64_t, attn->size_count + 1),
+                     .params = AU_NEW_ARRAY(arena, double, attn->param_count + 1),
+                     .params_i64 = AU_NEW_ARRAY(arena, int64_t, attn->param_count + 1),
+                     .tensors = AU_NEW_ARRAY(arena, double *, attn->tensor_count),
+                     .elements = AU_NEW_ARRAY(arena, uint64_t, attn->tensor_count),
+                     .shapes = au_alloc(arena, attn->tensor_count * sizeof *out->shapes)};
+    if (!names_exist(diags, attn, values)) return false;
+    choose_sizes(attn, values, out->sizes);
+    choose_params(attn, values, out);
+    if (!requires_hold(diags, attn, out)) return false;
+    for (uint32_t n = 0; n < attn->tensor_count; n++)
+        if (!make_tensor(arena, diags, out, n, operand, &random)) return false;
+    return true;
+}
+
+AuOracleCall trial_call(const AuTrial *t, const AuDiags *diags)
+{
+    return (AuOracleCall){.sizes = t->sizes,
+                          .tensors = (const double *const *)t->tensors,
+                          .params = t->params,
+                          .params_i64 = t->params_i64,
+                          .diags = diags};
+}

@@ -1,0 +1,31 @@
+/* trial.h - random arguments for an attention, on the host, as f64 arrays of values that their types
+ * hold: what checks and reference cases are made of. */
+#ifndef AU_DRIVER_TRIAL_H
+#define AU_DRIVER_TRIAL_H
+
+#include "attn.h"
+
+typedef struct AuTrial {
+    const AuAttn *attn;
+    int64_t *sizes; /* one per AuAttn.sizes */
+    double *params; /* one per AuAttn.params, and the same as i64 */
+    int64_t *params_i64;
+    double **tensors; /* one per AuAttn.tensors, C order */
+    uint64_t *elements;
+    int64_t (*shapes)[8];
+} AuTrial;
+
+/* [values]: "S=100,T=7,window=16": sizes and parameters by name; NULL or what it leaves out: small
+ * sizes, none a multiple of another; parameters their defaults, else some value. [operand]: the
+ * type that values of operand type are rounded to. Integers rise along the last axis, as numbers of
+ * documents do. False: a diagnostic says what does not fit, a `require` that does not hold say. */
+bool trial_make(AuArena *arena, AuDiags *diags, const AuAttn *attn, const char *values,
+                AuDtype operand, uint64_t seed, AuTrial *out);
+
+/* [elements] normal numbers, rounded to [dtype]. */
+double *trial_normal(AuArena *arena, uint64_t elements, AuDtype dtype, uint64_t *random);
+
+/* The arguments as the oracle takes them; outputs are the caller's. */
+AuOracleCall trial_call(const AuTrial *trial, const AuDiags *diags);
+
+#endif

@@ -1,0 +1,23 @@
+/* mask_map.c - which pairs of one head the mask admits, for drawings and for counting what a kernel
+ * may leave out. */
+#include "oracle.h"
+
+#include <string.h>
+
+bool attn_mask_map(const AuAttn *a, const AuOracleCall *call, int64_t b, int64_t h, uint8_t *map,
+                   AuArena *scratch, const char **why)
+{
+    AuOracle o;
+    if (!attn_oracle_begin(&o, a, call, scratch, why)) return false;
+    o.b = b, o.h = h, o.kv_h = h / (o.H / o.Hk);
+    if (!o.mask) memset(map, 1, (size_t)(o.S * o.T));
+    for (o.i = 0; o.mask && o.i < o.S; o.i++) {
+        attn_program_run(o.mask, o.i ? AU_AX_Q : AU_CHANGED_ALL, (uint32_t)o.T);
+        for (uint32_t j = 0; j < o.T; j++) {
+            const AuStep *root = o.mask->roots[0];
+            if (attn_step_trouble(o.mask, root, j)) return attn_oracle_trouble(&o, o.mask, root, j);
+            map[o.i * o.T + j] = attn_step_at(root, j) != 0;
+        }
+    }
+    return true;
+}
