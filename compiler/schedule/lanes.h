@@ -1,4 +1,6 @@
-/* lanes.h - what the kernels of the lanes schedule share. */
+/* lanes.h - what the kernels of the schedules `lanes` and `warps` share: their arguments, rows and
+ * lists, and the parts of forward
+ * kernels that do not ask how fragments lie. */
 #ifndef AU_SCHEDULE_LANES_H
 #define AU_SCHEDULE_LANES_H
 
@@ -16,7 +18,8 @@ typedef struct Lanes {
     bool on_cpu, own_v;
     bool values_in_rows; /* products take V as rows of e: v_rows writes it so once */
     AuArena *arena;
-    int32_t rows, block; /* query rows of an executor, of a block */
+    bool query_in_memory; /* products take queries from memory: q_rows changes them once */
+    int32_t rows, block;  /* query rows of an executor, of a block */
 } Lanes;
 
 const char *lanes_tensor(Lanes *x, uint32_t n); /* the name of a tensor of the script */
@@ -28,15 +31,34 @@ AuTileExecutor lanes_executor(const Lanes *x);
 void lanes_key_bounds(
     Lanes *x); /* lets n_low, f_low, f_high, n_high: tiles of keys for the block's rows */
 
-/* lanes_rows.c: keys or values with k_mod or v_mod applied, once a row, or values transposed; into
+/* lanes_rows.c: queries (0), keys (1) or values (2) with their row mod applied, once a row, or values transposed; into
  * NAME_changed. */
 void lanes_rows_kernel(Lanes *x, uint32_t n);
 /* The type of NAME_changed; NULL: there is none. */
 const char *lanes_changed_type(Lanes *x, uint32_t n);
+/* "k_changed" or "k": what products take. */
+const char *lanes_changed_name(Lanes *x, uint32_t n);
 /* lanes_lists.c: for masks that depend on data, the key tiles of each block of rows as lists. */
 void lanes_list_kernels(Lanes *x);
 const char *lanes_list_type(Lanes *x, bool counts);
 bool lanes_list_by_head(
     const Lanes *x); /* else all heads share the lists: their head axis has one element */
+
+/* ---- forward_parts.c */
+const char *lanes_first_row(Lanes *x); /* the executor's first query row */
+const char *
+lanes_states(Lanes *x); /* ", state0, state1": what follows other results or arguments */
+uint32_t lanes_dot_tensor(const AuProblem *p, uint32_t n, bool key_side);
+int32_t lanes_dot_width(const AuProblem *p, uint32_t n);
+/* The view of one side of a further product, with %s where the rows go; its axes become [q or kv, p<n>]. */
+const char *lanes_dot_view(Lanes *x, uint32_t n, bool key_side, const char *columns);
+void lanes_forward_head(Lanes *x);             /* kernel, arguments, grid, lets */
+void lanes_key_tiles(Lanes *x, AuTileHow how); /* the list `keys` of tiles; down: from the last */
+void lanes_scores(Lanes *x);         /* score_mod and mask on the product `score`; declares j */
+const char *lanes_weights(Lanes *x); /* online_fwd; scales acc; the weights as an operand */
+void lanes_results(Lanes *x);        /* `out` and finals from acc and states */
+void lanes_store_finals(Lanes *x);
+/* What was written, read, hooks inlined and verified; NULL after an error. */
+AuSchedule *lanes_built(Lanes *x, AuDiags *diags);
 
 #endif

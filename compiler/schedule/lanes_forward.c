@@ -14,21 +14,6 @@
 
 #include <string.h>
 
-/* The first query row of the executor. */
-static const char *first_row(Lanes *x)
-{
-    if (x->on_cpu) return tile_text(x->t, "mb * %d", x->block);
-    return tile_text(x->t, "mb * %d + self * %d", x->block, x->rows);
-}
-
-/* ", state0, state1": what follows other results or arguments. */
-static const char *states(Lanes *x)
-{
-    AuText text = {.arena = x->arena};
-    for (uint32_t n = 0; n < x->p->hooks->state_count; n++) au_text_add(&text, ", state%u", n);
-    return au_text_str(&text);
-}
-
 static bool is_shared(const Lanes *x) { return !x->on_cpu; }
 
 /* A tile of keys or values; the executors of a block bring a share of its rows each. */
@@ -47,43 +32,11 @@ static void copy_tile(Lanes *x, const char *view, const char *to)
 
 /* ---- further products of score_mod: dot(x[.., q_idx], y[.., kv_idx]) */
 
-/* The view of one side, with %s where the rows go; its axes become [rows, p<n>]. */
-static const char *dot_view(Lanes *x, uint32_t n, bool key_side, const char *rows_axis)
-{
-    AuAttn *a = x->p->attn;
-    const AuNode *dot = attn_at(a, x->p->hooks->dots[n]);
-    const uint32_t tensor = (uint32_t)(key_side ? dot->integer2 : dot->integer);
-    const uint32_t rank = a->tensors[tensor].rank,
-                   from = key_side ? a->tensors[dot->integer].rank - 1 : 0;
-    AuText text = {.arena = x->arena};
-    au_text_add(&text, "%s[", lanes_tensor(x, tensor));
-    for (uint32_t i = 0; i + 1 < rank; i++) {
-        const AuExpr index = attn_arg(a, x->p->hooks->dots[n], from + i);
-        const AuNode *at = attn_at(a, index);
-        const bool is_row = at->op == AU_OP_INDEX && at->integer == (key_side ? AU_AX_KV : AU_AX_Q);
-        if (is_row)
-            au_text_add(&text, "%%s, ");
-        else {
-            tile_print_expr(hooks_expr(x->p->hooks, a, index), &text);
-            au_text_add(&text, ", ");
-        }
-    }
-    au_text_add(&text, ":] as [%s, p%u]", rows_axis, n);
-    return au_text_str(&text);
-}
-
-static int32_t dot_width(const AuProblem *p, uint32_t n)
-{
-    AuAttn *a = p->attn;
-    const AuTensor *t = &a->tensors[attn_at(a, p->hooks->dots[n])->integer];
-    return (int32_t)hooks_expr(p->hooks, a, t->axes[t->rank - 1])->integer;
-}
-
 static void dot_memories(Lanes *x)
 {
     for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) {
         const char *type = tile_text(x->t, "%s[kv:%d, p%u:%d]", x->held, x->shape->key_tile, n,
-                                     dot_width(x->p, n));
+                                     lanes_dot_width(x->p, n));
         if (is_shared(x))
             tile_shared(x->t, tile_text(x->t, "K%u", n), "%s", type);
         else
@@ -95,71 +48,19 @@ static void dot_queries(Lanes *x)
 {
     AuTileBuild *t = x->t;
     for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) {
-        const char *elem =
-            lanes_elem(x, (uint32_t)attn_at(x->p->attn, x->p->hooks->dots[n])->integer);
-        const char *span = tile_text(t, "%s +: %d", first_row(x), x->rows);
+        const char *elem = lanes_elem(x, lanes_dot_tensor(x->p, n, false));
+        const char *span = tile_text(t, "%s +: %d", lanes_first_row(x), x->rows);
         tile_frag(t, tile_text(t, "raw%u", n), "%s[p%u:%d, q:%d] @ %s.B", elem, n,
-                  dot_width(x->p, n), x->rows, x->atom->name);
+                  lanes_dot_width(x->p, n), x->rows, x->atom->name);
         tile_load(t, tile_text(t, "raw%u", n), "%s pad 0",
-                  tile_text(t, dot_view(x, n, false, "q"), span));
+                  tile_text(t, lanes_dot_view(x, n, false, ":"), span));
         tile_set(t, tile_text(t, "query%u", n), "%s(raw%u)", x->held, n);
         tile_frag(t, tile_text(t, "dot%u", n), "f32[kv:%d, q:%d] @ %s.C", x->shape->key_tile,
                   x->rows, x->atom->name);
     }
 }
 
-static const char *dot_arguments(Lanes *x)
-{
-    AuText text = {.arena = x->arena};
-    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) au_text_add(&text, ", dot%u", n);
-    return au_text_str(&text);
-}
-
 /* ---- the kernel's parts, in the order of its text */
-
-static void head(Lanes *x)
-{
-    AuTileBuild *t = x->t;
-    AuAttn *a = x->p->attn;
-    const AuHooks *h = x->p->hooks;
-    const char *s = lanes_axis(x, 0, 2), *heads = lanes_axis(x, 0, 1), *batch = lanes_axis(x, 0, 0);
-    tile_kernel(t, "forward");
-    lanes_arguments(x);
-    if (lanes_changed_type(x, 1)) tile_arg(t, "k_changed", TILE_IN, "%s", lanes_changed_type(x, 1));
-    if (lanes_changed_type(x, 2)) tile_arg(t, "v_changed", TILE_IN, "%s", lanes_changed_type(x, 2));
-    if (h->needs_lists)
-        for (uint32_t n = 0; n < 4; n++)
-            tile_arg(t,
-                     (const char *const[]){"partial_count", "partial_index", "full_count",
-                                           "full_index"}[n],
-                     TILE_IN, "%s", lanes_list_type(x, n % 2 == 0));
-    tile_arg(t, "o", TILE_OUT, "%s[b:%s, h:%s, q:%s, e:%d]", x->operand, batch, heads, s, x->p->e);
-    for (uint32_t f = 0; f < a->online->final_count; f++)
-        tile_arg(t, tile_text(t, "final_%s", a->online->finals[f].name), TILE_OUT,
-                 "f32[b:%s, h:%s, q:%s]", batch, heads, s);
-    tile_grid(t, "mb: cdiv(%s, %d), h: %s, b: %s", s, x->block, heads, batch);
-    tile_let(t, "hk", "h / (%s / %s)", heads, lanes_axis(x, 1, 1));
-    if (x->own_v) tile_let(t, "hv", "h / (%s / %s)", heads, lanes_axis(x, 2, 1));
-}
-
-static void tile_lists(Lanes *x)
-{
-    AuTileBuild *t = x->t;
-    if (x->p->hooks->needs_lists) {
-        const char *h = lanes_list_by_head(x) ? "h" : "0";
-        tile_list(t, "keys");
-        tile_segment(t, "partial", TILE_INDEX_LIST, tile_text(t, "partial_index[b, %s, mb, :]", h),
-                     tile_text(t, "partial_count[b, %s, mb]", h));
-        tile_segment(t, "full", TILE_INDEX_LIST, tile_text(t, "full_index[b, %s, mb, :]", h),
-                     tile_text(t, "full_count[b, %s, mb]", h));
-        return;
-    }
-    lanes_key_bounds(x);
-    tile_list(t, "keys");
-    tile_segment(t, "partial", TILE_RANGE, "n_low", "f_low");
-    tile_segment(t, "full", TILE_RANGE, "f_low", "f_high");
-    tile_segment(t, "partial", TILE_RANGE, "f_high", "n_high");
-}
 
 static void memories(Lanes *x)
 {
@@ -189,8 +90,8 @@ static void load_query(Lanes *x)
     const bool as_is = !h->has_q_mod && strcmp(x->held, x->operand) == 0 && x->atom->k <= 2;
     const char *loaded = as_is ? "query" : "raw";
     tile_frag(t, loaded, "%s[d:%d, q:%d] @ %s.B", x->operand, x->p->d, x->rows, x->atom->name);
-    tile_set(t, "i", "%s + iota(q:%d)", first_row(x), x->rows);
-    tile_load(t, loaded, "q[b, h, %s +: %d, :] pad 0", first_row(x), x->rows);
+    tile_set(t, "i", "%s + iota(q:%d)", lanes_first_row(x), x->rows);
+    tile_load(t, loaded, "q[b, h, %s +: %d, :] pad 0", lanes_first_row(x), x->rows);
     if (as_is) return;
     if (!h->has_q_mod) {
         tile_set(t, "query", "%s(raw)", x->held);
@@ -198,23 +99,6 @@ static void load_query(Lanes *x)
     }
     tile_set(t, "c", "iota(d:%d)", x->p->d);
     tile_set(t, "query", "%s(q_mod(f32(raw), b, h, i, 0, c))", x->held);
-}
-
-static void scores(Lanes *x)
-{
-    AuTileBuild *t = x->t;
-    const char *last = lanes_axis(x, 1, 2);
-    tile_product(t, "score", x->atom, TILE_START, "K", "query");
-    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
-        tile_product(t, tile_text(t, "dot%u", n), x->atom, TILE_START, tile_text(t, "K%u", n),
-                     tile_text(t, "query%u", n));
-    tile_set(t, "j", "n * %d + iota(kv:%d)", x->shape->key_tile, x->shape->key_tile);
-    if (x->p->attn->score_mod.i)
-        tile_set(t, "score", "score_mod(score, b, h, i, j%s)", dot_arguments(x));
-    tile_on_segment(t, "partial");
-    tile_set(t, "score", "where(j < %s%s, score, -inf)", last,
-             x->p->hooks->has_mask ? " && mask(b, h, i, j)" : "");
-    tile_end(t);
 }
 
 /* One tile of keys. */
@@ -231,55 +115,38 @@ static void step(Lanes *x)
                                     : "v[b, hv, %s, :]",
                   "V");
     for (uint32_t n = 0; n < h->dot_count; n++)
-        copy_tile(x, dot_view(x, n, true, "kv"), tile_text(t, "K%u", n));
+        copy_tile(x, lanes_dot_view(x, n, true, ":"), tile_text(t, "K%u", n));
     if (is_shared(x)) tile_sync(t, "all");
-    scores(x);
-    tile_set(t, tile_text(t, "p%s%s", h->has_scale ? ", scale" : "", states(x)),
-             "online_fwd(score, b, h, i%s)", states(x));
-    if (h->has_weight_mod) tile_set(t, "p", "weight_mod(p, score, b, h, i, j)");
-    if (h->has_scale) tile_set(t, "acc", "acc * scale");
-    const bool as_is = strcmp(x->held, "f32") == 0;
-    if (!as_is) tile_set(t, "weight", "%s(p)", x->held);
+    tile_product(t, "score", x->atom, TILE_START, "K", "query");
+    for (uint32_t n = 0; n < h->dot_count; n++)
+        tile_product(t, tile_text(t, "dot%u", n), x->atom, TILE_START, tile_text(t, "K%u", n),
+                     tile_text(t, "query%u", n));
+    lanes_scores(x);
     const char *values =
         x->own_v ? "V" : tile_text(t, "K[:, %d +: %d] as [kv, e]", a->v_first, x->p->e);
-    tile_product(t, "acc", x->atom, TILE_ADD, values, as_is ? "p" : "weight");
+    tile_product(t, "acc", x->atom, TILE_ADD, values, lanes_weights(x));
     if (is_shared(x)) tile_sync(t, "all");
-}
-
-static void finish(Lanes *x)
-{
-    AuTileBuild *t = x->t;
-    const AuOnline *online = x->p->attn->online;
-    AuText names = {.arena = x->arena};
-    au_text_add(&names, "out");
-    for (uint32_t n = 0; n < online->final_count; n++) au_text_add(&names, ", final%u", n);
-    tile_set(t, au_text_str(&names), "online_end(acc, b, h, i%s)", states(x));
-    if (x->p->hooks->has_out_mod) {
-        tile_set(t, "ce", "iota(e:%d)", x->p->e);
-        tile_set(t, "out", "out_mod(out, b, h, i, 0, ce)");
-    }
-    tile_store(t, "%s(out) -> o[b, h, %s +: %d, :] clip", x->operand, first_row(x), x->rows);
-    for (uint32_t n = 0; n < online->final_count; n++)
-        tile_store(t, "final%u -> final_%s[b, h, %s +: %d] clip", n, online->finals[n].name,
-                   first_row(x), x->rows);
 }
 
 static void forward_kernel(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    head(x);
-    tile_lists(x);
+    lanes_forward_head(x);
+    lanes_key_tiles(x, TILE_RANGE);
     memories(x);
     tile_frag(t, "score", "f32[kv:%d, q:%d] @ %s.C", x->shape->key_tile, x->rows, x->atom->name);
     tile_frag(t, "acc", "f32[e:%d, q:%d] @ %s.C = 0.0", x->p->e, x->rows, x->atom->name);
     tile_frag(t, "row_like", "f32[q:%d] like score = 0.0", x->rows);
     load_query(x);
     dot_queries(x);
-    if (x->p->hooks->state_count) tile_set(t, states(x) + 2, "online_init(row_like, b, h, i)");
+    if (x->p->hooks->state_count)
+        tile_set(t, lanes_states(x) + 2, "online_init(row_like, b, h, i)");
     tile_for_tiles(t, "n", "keys", NULL);
     step(x);
     tile_end(t);
-    finish(x);
+    lanes_results(x);
+    tile_store(t, "%s(out) -> o[b, h, %s +: %d, :] clip", x->operand, lanes_first_row(x), x->rows);
+    lanes_store_finals(x);
     tile_end(t);
     tile_end(t);
 }
@@ -292,7 +159,7 @@ static const AuTileAtom *best_atom(const AuProblem *p, AuTileExecutor on)
     if (!atom || atom->k <= 2) return atom;
     bool fits = p->d % atom->k == 0 && p->e % atom->m == 0 && !p->attn->v_in_k;
     for (uint32_t n = 0; n < p->hooks->dot_count; n++)
-        fits = fits && dot_width(p, n) % atom->k == 0;
+        fits = fits && lanes_dot_width(p, n) % atom->k == 0;
     return fits ? atom : tile_best_atom(p->caps, TILE_F32, on);
 }
 
@@ -328,20 +195,14 @@ AuSchedule *schedule_lanes_forward(AuArena *arena, AuDiags *diags, const AuProbl
     lanes_rows_kernel(&x, 2);
     if (p->hooks->needs_lists) lanes_list_kernels(&x);
     forward_kernel(&x);
-    out->written = tile_built(x.t);
-    if (!out->written) return NULL;
-    const AuTileModule *hooks[2] = {schedule_common(arena, diags), p->hooks->module};
-    if (!hooks[0]) return NULL;
-    out->module = tile_expand(arena, diags, out->written,
-                              &(AuTileExpansion){.hooks = hooks, .hook_count = 2});
-    return out->module && tile_verify(diags, out->module, TILE_ALL_RULES) ? out : NULL;
+    return lanes_built(&x, diags);
 }
 
 /* f32 numbers that the tiles hold for each key. */
 static int32_t memory_of_a_key(const AuProblem *p)
 {
     int32_t numbers = p->d + (p->attn->v_in_k ? 0 : p->e);
-    for (uint32_t n = 0; n < p->hooks->dot_count; n++) numbers += dot_width(p, n);
+    for (uint32_t n = 0; n < p->hooks->dot_count; n++) numbers += lanes_dot_width(p, n);
     return numbers;
 }
 

@@ -84,44 +84,66 @@ void lanes_key_bounds(Lanes *x)
 
 static bool is_changed(const Lanes *x, uint32_t n)
 {
-    return n == 1 ? x->p->hooks->has_k_mod : x->p->hooks->has_v_mod;
+    const AuHooks *h = x->p->hooks;
+    return n == 0 ? h->has_q_mod && x->query_in_memory : n == 1 ? h->has_k_mod : h->has_v_mod;
+}
+
+/* Names and widths of the rows of q, k and v. */
+typedef struct Rows {
+    const char *tensor, *rows, *channels, *positions; /* q, axis names, indices for the row mod */
+    int32_t width;
+} Rows;
+
+static Rows rows_of(const Lanes *x, uint32_t n)
+{
+    switch (n) {
+    case 0: return (Rows){"q", "q", "d", "j, 0", x->p->d};
+    case 1: return (Rows){"k", "kv", "d", "0, j", x->p->d};
+    default: return (Rows){"v", "kv", "e", "0, j", x->p->e};
+    }
 }
 
 const char *lanes_changed_type(Lanes *x, uint32_t n)
 {
     const bool transposed = n == 2 && x->values_in_rows;
     if (!is_changed(x, n) && !transposed) return NULL;
+    const Rows r = rows_of(x, n);
     const char *batch = lanes_axis(x, n, 0), *heads = lanes_axis(x, n, 1),
                *length = lanes_axis(x, n, 2);
-    if (transposed)
-        return tile_text(x->t, "%s[b:%s, h:%s, e:%d, kv:%s]", x->operand, batch, heads, x->p->e,
-                         length);
-    return tile_text(x->t, "%s[b:%s, h:%s, kv:%s, %s:%d]", x->operand, batch, heads, length,
-                     n == 1 ? "d" : "e", n == 1 ? x->p->d : x->p->e);
+    const char *row = tile_text(x->t, "%s:%s", r.rows, length),
+               *channel = tile_text(x->t, "%s:%d", r.channels, r.width);
+    return tile_text(x->t, "%s[b:%s, h:%s, %s, %s]", x->operand, batch, heads,
+                     transposed ? channel : row, transposed ? row : channel);
+}
+
+const char *lanes_changed_name(Lanes *x, uint32_t n)
+{
+    const char *tensor = rows_of(x, n).tensor;
+    return lanes_changed_type(x, n) ? tile_text(x->t, "%s_changed", tensor) : tensor;
 }
 
 void lanes_rows_kernel(Lanes *x, uint32_t n)
 {
     if (!lanes_changed_type(x, n)) return;
     AuTileBuild *t = x->t;
-    const int32_t lanes = x->p->caps->lanes, width = n == 1 ? x->p->d : x->p->e;
-    const char *tensor = n == 1 ? "k" : "v", *axis = n == 1 ? "d" : "e";
-    const char *changed = tile_text(t, "%s_changed", tensor), *heads = lanes_axis(x, n, 1),
-               *length = lanes_axis(x, n, 2);
-    tile_kernel(t, tile_text(t, "%s_rows", tensor));
+    const Rows r = rows_of(x, n);
+    const int32_t lanes = x->p->caps->lanes;
+    const char *changed = lanes_changed_name(x, n),
+               *rows = tile_text(t, "nb * %d +: %d", lanes, lanes);
+    tile_kernel(t, tile_text(t, "%s_rows", r.tensor));
     lanes_arguments(x);
     tile_arg(t, changed, TILE_OUT, "%s", lanes_changed_type(x, n));
-    tile_grid(t, "nb: cdiv(%s, %d), h: %s, b: %s", length, lanes, heads, lanes_axis(x, n, 0));
+    tile_grid(t, "nb: cdiv(%s, %d), h: %s, b: %s", lanes_axis(x, n, 2), lanes, lanes_axis(x, n, 1),
+              lanes_axis(x, n, 0));
     tile_role(t, "core", 0, lanes_executor(x), 0);
-    tile_frag(t, "raw", "%s[%s:%d, kv:%d] @ %s.C", x->operand, axis, width, lanes,
+    tile_frag(t, "raw", "%s[%s:%d, %s:%d] @ %s.C", x->operand, r.channels, r.width, r.rows, lanes,
               tile_best_atom(x->p->caps, TILE_F32, lanes_executor(x))->name);
-    tile_load(t, "raw", "%s[b, h, nb * %d +: %d, :] pad 0", tensor, lanes, lanes);
+    tile_load(t, "raw", "%s[b, h, %s, :] pad 0", r.tensor, rows);
     if (is_changed(x, n)) {
-        tile_set(t, "j", "nb * %d + iota(kv:%d)", lanes, lanes);
-        tile_set(t, "c", "iota(%s:%d)", axis, width);
-        tile_set(t, "out", "%s_mod(f32(raw), b, h, 0, j, c)", tensor);
+        tile_set(t, "j", "nb * %d + iota(%s:%d)", lanes, r.rows, lanes);
+        tile_set(t, "c", "iota(%s:%d)", r.channels, r.width);
+        tile_set(t, "out", "%s_mod(f32(raw), b, h, %s, c)", r.tensor, r.positions);
     }
-    const char *rows = tile_text(t, "nb * %d +: %d", lanes, lanes);
     const char *view =
         tile_text(t, n == 2 && x->values_in_rows ? "[b, h, :, %s]" : "[b, h, %s, :]", rows);
     tile_store(t, is_changed(x, n) ? "%s(out) -> %s%s clip" : "%s(raw) -> %s%s clip", x->operand,

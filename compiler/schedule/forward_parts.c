@@ -1,0 +1,166 @@
+/* forward_parts.c - what forward kernels of all schedules have in common: arguments, tiles of keys, scores, the online
+ * function, results. Schedules differ in layouts, memories and the order of copies and barriers. */
+#include "lanes.h"
+
+#include <string.h>
+
+const char *lanes_first_row(Lanes *x)
+{
+    if (x->on_cpu) return tile_text(x->t, "mb * %d", x->block);
+    return tile_text(x->t, "mb * %d + self * %d", x->block, x->rows);
+}
+
+const char *lanes_states(Lanes *x)
+{
+    AuText text = {.arena = x->arena};
+    for (uint32_t n = 0; n < x->p->hooks->state_count; n++) au_text_add(&text, ", state%u", n);
+    return au_text_str(&text);
+}
+
+/* ---- further products of score_mod: dot(x[.., q_idx], y[.., kv_idx]) */
+
+uint32_t lanes_dot_tensor(const AuProblem *p, uint32_t n, bool key_side)
+{
+    const AuNode *dot = attn_at(p->attn, p->hooks->dots[n]);
+    return (uint32_t)(key_side ? dot->integer2 : dot->integer);
+}
+
+const char *lanes_dot_view(Lanes *x, uint32_t n, bool key_side, const char *columns)
+{
+    AuAttn *a = x->p->attn;
+    const uint32_t tensor = lanes_dot_tensor(x->p, n, key_side), rank = a->tensors[tensor].rank;
+    const uint32_t from = key_side ? a->tensors[lanes_dot_tensor(x->p, n, false)].rank - 1 : 0;
+    AuText text = {.arena = x->arena};
+    au_text_add(&text, "%s[", lanes_tensor(x, tensor));
+    for (uint32_t i = 0; i + 1 < rank; i++) {
+        const AuExpr index = attn_arg(a, x->p->hooks->dots[n], from + i);
+        const AuNode *at = attn_at(a, index);
+        const bool is_row = at->op == AU_OP_INDEX && at->integer == (key_side ? AU_AX_KV : AU_AX_Q);
+        if (is_row)
+            au_text_add(&text, "%%s, ");
+        else {
+            tile_print_expr(hooks_expr(x->p->hooks, a, index), &text);
+            au_text_add(&text, ", ");
+        }
+    }
+    au_text_add(&text, "%s] as [%s, p%u]", columns, key_side ? "kv" : "q", n);
+    return au_text_str(&text);
+}
+
+int32_t lanes_dot_width(const AuProblem *p, uint32_t n)
+{
+    AuAttn *a = p->attn;
+    const AuTensor *t = &a->tensors[lanes_dot_tensor(p, n, false)];
+    return (int32_t)hooks_expr(p->hooks, a, t->axes[t->rank - 1])->integer;
+}
+
+/* ---- the kernel's parts, in the order of its text */
+
+void lanes_forward_head(Lanes *x)
+{
+    static const char *const lists[] = {"partial_count", "partial_index", "full_count",
+                                        "full_index"};
+    AuTileBuild *t = x->t;
+    AuAttn *a = x->p->attn;
+    const char *s = lanes_axis(x, 0, 2), *heads = lanes_axis(x, 0, 1), *batch = lanes_axis(x, 0, 0);
+    tile_kernel(t, "forward");
+    lanes_arguments(x);
+    for (uint32_t n = 0; n < 3; n++)
+        if (lanes_changed_type(x, n))
+            tile_arg(t, lanes_changed_name(x, n), TILE_IN, "%s", lanes_changed_type(x, n));
+    if (x->p->hooks->needs_lists)
+        for (uint32_t n = 0; n < 4; n++)
+            tile_arg(t, lists[n], TILE_IN, "%s", lanes_list_type(x, n % 2 == 0));
+    tile_arg(t, "o", TILE_OUT, "%s[b:%s, h:%s, q:%s, e:%d]", x->operand, batch, heads, s, x->p->e);
+    for (uint32_t f = 0; f < a->online->final_count; f++)
+        tile_arg(t, tile_text(t, "final_%s", a->online->finals[f].name), TILE_OUT,
+                 "f32[b:%s, h:%s, q:%s]", batch, heads, s);
+    tile_grid(t, "mb: cdiv(%s, %d), h: %s, b: %s", s, x->block, heads, batch);
+    tile_let(t, "hk", "h / (%s / %s)", heads, lanes_axis(x, 1, 1));
+    if (x->own_v) tile_let(t, "hv", "h / (%s / %s)", heads, lanes_axis(x, 2, 1));
+}
+
+void lanes_key_tiles(Lanes *x, AuTileHow how)
+{
+    AuTileBuild *t = x->t;
+    if (x->p->hooks->needs_lists) {
+        const char *h = lanes_list_by_head(x) ? "h" : "0";
+        tile_list(t, "keys");
+        tile_segment(t, "partial", TILE_INDEX_LIST, tile_text(t, "partial_index[b, %s, mb, :]", h),
+                     tile_text(t, "partial_count[b, %s, mb]", h));
+        tile_segment(t, "full", TILE_INDEX_LIST, tile_text(t, "full_index[b, %s, mb, :]", h),
+                     tile_text(t, "full_count[b, %s, mb]", h));
+        return;
+    }
+    lanes_key_bounds(x);
+    tile_list(t, "keys");
+    const bool down = how == TILE_DOWN;
+    tile_segment(t, "partial", how, down ? "n_high" : "n_low", down ? "f_high" : "f_low");
+    tile_segment(t, "full", how, down ? "f_high" : "f_low", down ? "f_low" : "f_high");
+    tile_segment(t, "partial", how, down ? "f_low" : "f_high", down ? "n_low" : "n_high");
+}
+
+void lanes_scores(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    tile_set(t, "j", "n * %d + iota(kv:%d)", x->shape->key_tile, x->shape->key_tile);
+    if (x->p->attn->score_mod.i) {
+        AuText dots = {.arena = x->arena};
+        for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) au_text_add(&dots, ", dot%u", n);
+        tile_set(t, "score", "score_mod(score, b, h, i, j%s)", au_text_str(&dots));
+    }
+    tile_on_segment(t, "partial");
+    tile_set(t, "score", "where(j < %s%s, score, -inf)", lanes_axis(x, 1, 2),
+             x->p->hooks->has_mask ? " && mask(b, h, i, j)" : "");
+    tile_end(t);
+}
+
+const char *lanes_weights(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const AuHooks *h = x->p->hooks;
+    const char *states = lanes_states(x);
+    tile_set(t, tile_text(t, "p%s%s", h->has_scale ? ", scale" : "", states),
+             "online_fwd(score, b, h, i%s)", states);
+    if (h->has_weight_mod) tile_set(t, "p", "weight_mod(p, score, b, h, i, j)");
+    if (h->has_scale) tile_set(t, "acc", "acc * scale");
+    if (strcmp(x->held, "f32") == 0) return "p";
+    tile_set(t, "weight", "%s(p)", x->held);
+    return "weight";
+}
+
+void lanes_results(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const AuOnline *online = x->p->attn->online;
+    AuText names = {.arena = x->arena};
+    au_text_add(&names, "out");
+    for (uint32_t n = 0; n < online->final_count; n++) au_text_add(&names, ", final%u", n);
+    tile_set(t, au_text_str(&names), "online_end(acc, b, h, i%s)", lanes_states(x));
+    if (x->p->hooks->has_out_mod) {
+        tile_set(t, "ce", "iota(e:%d)", x->p->e);
+        tile_set(t, "out", "out_mod(out, b, h, i, 0, ce)");
+    }
+}
+
+void lanes_store_finals(Lanes *x)
+{
+    const AuOnline *online = x->p->attn->online;
+    for (uint32_t n = 0; n < online->final_count; n++)
+        tile_store(x->t, "final%u -> final_%s[b, h, %s +: %d] clip", n, online->finals[n].name,
+                   lanes_first_row(x), x->rows);
+}
+
+/* ---- the module */
+
+AuSchedule *lanes_built(Lanes *x, AuDiags *diags)
+{
+    AuSchedule *out = x->out;
+    out->written = tile_built(x->t);
+    if (!out->written) return NULL;
+    const AuTileModule *hooks[2] = {schedule_common(x->arena, diags), x->p->hooks->module};
+    if (!hooks[0]) return NULL;
+    out->module = tile_expand(x->arena, diags, out->written,
+                              &(AuTileExpansion){.hooks = hooks, .hook_count = 2});
+    return out->module && tile_verify(diags, out->module, TILE_ALL_RULES) ? out : NULL;
+}
