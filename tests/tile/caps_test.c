@@ -13,6 +13,8 @@ typedef Cell (*Formula)(int l, int v);
 static Cell mma_c(int l, int v)  { return (Cell){l / 4 + 8 * (v / 2), 2 * (l % 4) + v % 2}; }
 static Cell mma_a(int l, int v)  { return (Cell){l / 4 + 8 * (v / 2 % 2), 2 * (l % 4) + v % 2 + 8 * (v / 4)}; }
 static Cell mma_b(int l, int v)  { return (Cell){2 * (l % 4) + v % 2 + 8 * (v / 2), l / 4}; }
+static Cell tf32_a(int l, int v) { return (Cell){l / 4 + 8 * (v % 2), l % 4 + 4 * (v / 2)}; }
+static Cell tf32_b(int l, int v) { return (Cell){l % 4 + 4 * v, l / 4}; }
 static Cell wgmma_c(int t, int v) { return (Cell){16 * (t / 32) + t % 32 / 4 + 8 * (v / 2), 2 * (t % 4) + v % 2}; }
 static Cell wgmma_a(int t, int v) { return (Cell){16 * (t / 32) + t % 32 / 4 + 8 * (v / 2 % 2), 2 * (t % 4) + v % 2 + 8 * (v / 4)}; }
 static Cell mfma32_a(int l, int v) { return (Cell){l % 32, 4 * (l / 32) + v}; }
@@ -38,6 +40,8 @@ static const struct {
     Formula formula;
 } maps[] = {
     {"mma16816", TILE_C, 4, mma_c},       {"mma16816", TILE_A, 8, mma_a},       {"mma16816", TILE_B, 4, mma_b},
+    {"mma1688", TILE_C, 4, mma_c},        {"mma1688", TILE_A, 4, mma_a},        {"mma1688", TILE_B, 2, mma_b},
+    {"mma1688tf32", TILE_C, 4, mma_c},    {"mma1688tf32", TILE_A, 4, tf32_a},   {"mma1688tf32", TILE_B, 2, tf32_b},
     {"wgmma", TILE_C, 4, wgmma_c},        {"wgmma", TILE_A, 8, wgmma_a},
     {"mfma32x32x8", TILE_A, 4, mfma32_a}, {"mfma32x32x8", TILE_B, 4, mfma32_b}, {"mfma32x32x8", TILE_C, 16, mfma32_c},
     {"mfma16x16x16", TILE_A, 4, mfma16_a}, {"mfma16x16x16", TILE_B, 4, mfma16_b}, {"mfma16x16x16", TILE_C, 4, mfma16_b},
@@ -122,6 +126,7 @@ static void test_accumulators_as_operands(void **state)
         AuTileUse use;
         bool memory, registers;
     } facts[] = {
+        {"mma1688", TILE_A, true, true},
         {"mma16816", TILE_A, true, true},    {"wgmma", TILE_A, true, true},
         {"mfma32x32x8", TILE_B, true, true}, {"mfma16x16x16", TILE_B, true, true},
         {"wmma12", TILE_B, false, true},     {"wmma11", TILE_B, false, false},
@@ -227,7 +232,7 @@ static void test_targets(void **state)
                         "fma16");
     assert_string_equal(tile_best_atom(tile_caps("gfx908"), TILE_BF16, TILE_ON_WARP)->name,
                         "mfma32x32x4bf");
-    assert_null(tile_caps("sm_90"));
+    assert_null(tile_caps("sm_91"));
 }
 
 int main(void)
