@@ -67,6 +67,12 @@ typedef enum AuOp {
                         end (epilogue), or of side a (combine) */
     AU_OP_STATE_B,   /* row. integer: index into row scales: of side b in combine */
     AU_OP_FINAL,     /* row. integer: index into finals (in `forward`) */
+    /* Of gradients only (gradient.h). */
+    AU_OP_DELTA,     /* row: the sum over channels of dO' O', where O' is the output before out_mod */
+    AU_OP_DFINAL,    /* row. integer: index into finals: the gradient given for it, 0 if none is */
+    AU_OP_ADJOINT,   /* row. integer: index into finals: the whole gradient of it */
+    AU_OP_PASS,      /* row. integer: result n of the extra pass over the row */
+    AU_OP_DELEMENT,  /* the gradient at channel c of what a row mod returned; axes as of ELEMENT there */
     AU_OP_TENSOR,    /* integer: index into tensors: one of a recurrence as an expression, broadcast by
                         axis name (`linear` only) */
     /* over an axis */
@@ -289,7 +295,8 @@ enum AuLeafBit {
     AU_LEAF_TENSOR = 512,
     AU_LEAF_KEYS = 1024, /* rowmax, rowsum */
     AU_LEAF_DOT = 2048,
-    AU_LEAF_DROPOUT = 4096
+    AU_LEAF_DROPOUT = 4096,
+    AU_LEAF_GRADIENT = 8192 /* of gradients, which hang in no place of an attention */
 };
 
 typedef struct AuPlaceInfo {
@@ -317,6 +324,10 @@ void attn_print(const AuAttn *a, AuText *out);
 void attn_print_expr(const AuAttn *a, AuExpr e, AuText *out);
 /* The first attention of the text, verified. NULL: errors are in diags. */
 AuAttn *attn_read(AuArena *arena, AuNames *names, AuDiags *diags, uint32_t source);
+
+/* One value, as a block of the text form: `head = value`, or `head {` lets and `return` values `}`. */
+void attn_print_value(const AuAttn *a, const char *head, const AuExpr *roots, uint32_t count,
+                      AuText *out);
 
 /* ---- checks and rewriting */
 bool attn_verify(const AuAttn *a, AuDiags *diags);

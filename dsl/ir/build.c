@@ -33,6 +33,8 @@ const AuOpInfo *attn_op_info(AuOp op)
         LEAF(ROWMAX, "rowmax")      LEAF(ROWSUM, "rowsum")      LEAF(ROW_SUM_C, "channel_sum")
         LEAF(DOT, "dot")            LEAF(ROPE, "rope")          LEAF(DROPOUT, "dropout")
         LEAF(SEED_WORD, "seed_word")
+        LEAF(DELTA, "delta")        LEAF(DFINAL, "dfinal")      LEAF(ADJOINT, "adjoint")
+        LEAF(PASS, "pass")          LEAF(DELEMENT, "delement")
 #undef LEAF
 #define OP(NAME, text, count, rule, flags, meaning)                                                \
         [AU_OP_##NAME] = {text, count, AU_OPFLAG_##flags, AU_RULE_##rule},

@@ -175,10 +175,15 @@ void attn_oracle_leaf(void *user, AuProgram *p, AuStep *s, uint32_t count)
     case AU_OP_ROPE: fill_rope(o, p, s, count); break;
     case AU_OP_DROPOUT: fill_dropout(o, s, count); break;
     case AU_OP_SEED_WORD: s->value[0] = seed_word(o, n); break;
-    case AU_OP_DWEIGHT: /* of gradients and of combine, which the oracle does not evaluate */
-    case AU_OP_STATE_B:
-    case AU_OP_FINAL:
-    case AU_NO_OP: /* not of leaves */
+    case AU_OP_DWEIGHT: fill(s->value, o->dweights, count); break;
+    case AU_OP_FINAL: s->value[0] = o->final_values[n->integer]; break;
+    case AU_OP_DELTA: s->value[0] = o->delta; break;
+    case AU_OP_DFINAL: s->value[0] = o->dfinals[n->integer]; break;
+    case AU_OP_ADJOINT: s->value[0] = o->adjoints[n->integer]; break;
+    case AU_OP_PASS: s->value[0] = o->passes[n->integer]; break;
+    case AU_OP_DELEMENT: fill(s->value, o->delement, count); break;
+    case AU_OP_STATE_B: /* of combine, which the oracle does not evaluate */
+    case AU_NO_OP:      /* not of leaves */
     case AU_OP_F32:
     case AU_OP_I32:
     case AU_OP_ROWMAX:

@@ -28,6 +28,11 @@ double attn_eval_op(AuOp op, AuType type, double a, double b, double c)
     case AU_OP_STATE:
     case AU_OP_STATE_B:
     case AU_OP_FINAL:
+    case AU_OP_DELTA:
+    case AU_OP_DFINAL:
+    case AU_OP_ADJOINT:
+    case AU_OP_PASS:
+    case AU_OP_DELEMENT:
     case AU_OP_TENSOR:
     case AU_OP_ROWMAX:
     case AU_OP_ROWSUM:

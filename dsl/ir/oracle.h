@@ -39,6 +39,13 @@ typedef struct AuOracle {
     double *weights;     /* [pairs] */
     uint32_t pair_first; /* of the tile at hand */
     double *state;       /* [scales] */
+
+    /* Gradients: called once a row is done; acc is the output before out_mod then. */
+    bool (*row_done)(struct AuOracle *o);
+    const double *dweights; /* [pairs] */
+    const double *delement;
+    double *final_values, *dfinals, *adjoints, *passes; /* of the row */
+    double delta;
 } AuOracle;
 
 /* Sizes, checks, programs, room. False: *why says what does not fit. */

@@ -21,7 +21,8 @@ enum {
     TENSOR = AU_LEAF_TENSOR | AU_LEAF_READ,
     KEYS = AU_LEAF_KEYS,
     DOT = AU_LEAF_DOT,
-    DROPOUT = AU_LEAF_DROPOUT
+    DROPOUT = AU_LEAF_DROPOUT,
+    GRADIENT = AU_LEAF_GRADIENT
 };
 
 const AuPlaceInfo *attn_place_info(AuPlace place)
@@ -51,7 +52,8 @@ uint32_t attn_leaf_bit(const AuNode *n)
         [AU_OP_STATE_B] = STATE_B,      [AU_OP_FINAL] = FINAL,       [AU_OP_TENSOR] = AU_LEAF_TENSOR,
         [AU_OP_ROWMAX] = KEYS,          [AU_OP_ROWSUM] = KEYS,       [AU_OP_ROW_SUM_C] = CHANNELS,
         [AU_OP_ROPE] = CHANNELS,        [AU_OP_DOT] = DOT,           [AU_OP_DROPOUT] = DROPOUT,
-        [AU_OP_SEED_WORD] = DROPOUT,
+        [AU_OP_SEED_WORD] = DROPOUT,    [AU_OP_DELTA] = GRADIENT,    [AU_OP_DFINAL] = GRADIENT,
+        [AU_OP_ADJOINT] = GRADIENT,     [AU_OP_PASS] = GRADIENT,     [AU_OP_DELEMENT] = GRADIENT,
     };
     // clang-format on
     if (n->op == AU_OP_INDEX && n->integer == AU_AX_C) return CHANNELS;

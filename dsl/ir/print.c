@@ -133,6 +133,11 @@ static void print_leaf(Printer *p, const AuNode *n)
     case AU_OP_STATE: au_text_add(p->out, "state.%s", o->scales[n->integer].name); break;
     case AU_OP_STATE_B: au_text_add(p->out, "other.%s", o->scales[n->integer].name); break;
     case AU_OP_FINAL: au_text_add(p->out, "final.%s", o->finals[n->integer].name); break;
+    case AU_OP_DELTA: au_text_add(p->out, "$delta"); break;
+    case AU_OP_DFINAL: au_text_add(p->out, "dfinal.%s", o->finals[n->integer].name); break;
+    case AU_OP_ADJOINT: au_text_add(p->out, "adjoint.%s", o->finals[n->integer].name); break;
+    case AU_OP_PASS: au_text_add(p->out, "$pass%d", n->integer); break;
+    case AU_OP_DELEMENT: au_text_add(p->out, "$dx"); break;
     case AU_OP_TENSOR: print_tensor(p, n); break;
     case AU_OP_DOT: {
         const uint32_t left = a->tensors[n->integer].rank - 1;
@@ -435,6 +440,13 @@ void attn_print(const AuAttn *a, AuText *out)
     if (a->linear) print_linear(&p, a->linear);
     print_value(&p, "out_mod", &a->out_mod, 1);
     au_text_add(out, "\n}\n");
+}
+
+void attn_print_value(const AuAttn *a, const char *head, const AuExpr *roots, uint32_t count,
+                      AuText *out)
+{
+    Printer p = printer(a, out);
+    print_value(&p, head, roots, count);
 }
 
 void attn_print_expr(const AuAttn *a, AuExpr e, AuText *out)

@@ -181,6 +181,9 @@ static void check_leaf(Verifier *v, const AuNode *n)
     case AU_OP_SCORE:
     case AU_OP_WEIGHT:
     case AU_OP_DWEIGHT:
+    case AU_OP_DELTA:
+    case AU_OP_PASS:
+    case AU_OP_DELEMENT:
     case AU_OP_ELEMENT: break;
     case AU_OP_SIZE: check_below(v, n, a->size_count); break;
     case AU_OP_INDEX:
@@ -190,7 +193,9 @@ static void check_leaf(Verifier *v, const AuNode *n)
     case AU_OP_PARAM: check_below(v, n, a->param_count); break;
     case AU_OP_STATE:
     case AU_OP_STATE_B: check_below(v, n, o ? o->scale_count : 0); break;
-    case AU_OP_FINAL: check_below(v, n, o ? o->final_count : 0); break;
+    case AU_OP_FINAL:
+    case AU_OP_DFINAL:
+    case AU_OP_ADJOINT: check_below(v, n, o ? o->final_count : 0); break;
     case AU_OP_TENSOR: check_whole_tensor(v, n); break;
     case AU_OP_INPUT:
         if (check_tensor(v, n, n->integer)) check_indices(v, n, a->tensors[n->integer].rank);
