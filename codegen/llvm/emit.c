@@ -219,6 +219,12 @@ static void emit_instr(AuEmit *e, AuVal v)
     case AU_K_ANY:
         emit_set(e, v, emit_any(e, emit_wide(e, kernel_operand(e->k, in, 0))), false);
         return;
+    case AU_K_SLICE: emit_slice(e, v); return;
+    case AU_K_MMA:
+    case AU_K_LOAD_MATRIX:
+    case AU_K_COPY_ASYNC:
+    case AU_K_COPY_COMMIT:
+    case AU_K_COPY_WAIT: emit_fault(e, in, "an operation of GPUs"); return;
     case AU_K_BARRIER: return; /* one executor, its lanes in step */
     case AU_K_FOR: emit_for(e, v, in); return;
     case AU_K_IF: emit_if(e, in); return;

@@ -142,6 +142,7 @@ void emit_atomic_inc(AuEmit *e, AuVal v);
 /* emit_lanes.c */
 void emit_vec(AuEmit *e, AuVal v);
 void emit_element(AuEmit *e, AuVal v);
+void emit_slice(AuEmit *e, AuVal v);
 void emit_dot2(AuEmit *e, AuVal v);
 void emit_shuffle(AuEmit *e, AuVal v);
 

@@ -38,6 +38,10 @@ void emit_atomic_add(AuEmit *e, AuVal id)
     const AuInstr *in = kernel_at(e->k, id);
     const AuVal index = kernel_operand(e->k, in, 0), value = kernel_operand(e->k, in, 1);
     const AuVal mask = in->count > 2 ? kernel_operand(e->k, in, 2) : (AuVal){0};
+    if (kernel_at(e->k, value)->type.width > 1) {
+        emit_fault(e, in, "an atomic operation on vectors");
+        return;
+    }
     if (emit_kind(e, index) == AU_UNIFORM) {
         const uint32_t trail = e->trail_count; /* forms made under the branch end with it */
         add_together(e, in, value, mask);

@@ -54,6 +54,23 @@ static const char *native_dot(const AuEmit *e, AuScalar of, bool wide)
     }
 }
 
+void emit_slice(AuEmit *e, AuVal v)
+{
+    const AuInstr *in = kernel_at(e->k, v);
+    const AuVal from = kernel_operand(e->k, in, 0);
+    const bool wide = emit_kind(e, v) == AU_VARYING;
+    const uint32_t width = kernel_at(e->k, from)->type.width, part = in->type.width;
+    const uint32_t count = part * (wide ? e->k->lanes : 1);
+    LLVMValueRef vector = emit_form(e, from, wide);
+    if (count == 1) {
+        emit_set(e, v, width == 1 ? vector : emit_at(e, vector, (uint32_t)in->imm), wide);
+        return;
+    }
+    for (uint32_t n = 0; n < count; n++)
+        e->order[n] = n / part * width + (uint32_t)in->imm + n % part;
+    emit_set(e, v, emit_permute(e, vector, NULL, count), wide);
+}
+
 void emit_dot2(AuEmit *e, AuVal v)
 {
     const AuInstr *in = kernel_at(e->k, v);

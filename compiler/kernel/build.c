@@ -214,6 +214,41 @@ AuMatmul kernel_matmul_of(const AuKernel *k, const AuInstr *in)
     };
 }
 
+AuVal kernel_slice(AuKernel *k, AuVal vector, uint32_t first, uint32_t width)
+{
+    const AuKType type = {kernel_at(k, vector)->type.scalar, (uint8_t)width};
+    return kernel_emit(k, (AuInstr){.op = AU_K_SLICE, .type = type, .imm = first},
+                       (AuVal[]){vector}, 1);
+}
+
+AuVal kernel_mma(AuKernel *k, AuMatrix row, AuVal c, AuVal a, AuVal b)
+{
+    return kernel_emit(k, (AuInstr){.op = AU_K_MMA, .imm = row}, (AuVal[]){c, a, b}, 3);
+}
+
+AuVal kernel_load_matrix(AuKernel *k, AuMem mem, AuVal index, uint32_t count, bool transposed)
+{
+    const AuScalar scalar = k->mems[mem.i].scalar;
+    const AuKType type = {(uint8_t)scalar, (uint8_t)(count * 4 / kernel_scalar_bytes(scalar))};
+    const AuInstr in = {
+        .op = AU_K_LOAD_MATRIX, .type = type, .mem = mem, .imm = count + (transposed ? 8 : 0)};
+    return kernel_emit(k, in, &index, 1);
+}
+
+void kernel_copy_async(AuKernel *k, AuMem to, AuVal to_at, AuMem from, AuVal from_at,
+                       AuVal bytes_valid, uint32_t bytes, AuVal mask)
+{
+    const AuInstr in = {.op = AU_K_COPY_ASYNC, .mem = to, .also = {from}, .imm = bytes};
+    kernel_emit(k, in, (AuVal[]){to_at, from_at, bytes_valid, mask}, mask.i ? 4 : 3);
+}
+
+void kernel_copy_commit(AuKernel *k) { kernel_emit(k, (AuInstr){.op = AU_K_COPY_COMMIT}, NULL, 0); }
+
+void kernel_copy_wait(AuKernel *k, uint32_t groups)
+{
+    kernel_emit(k, (AuInstr){.op = AU_K_COPY_WAIT, .imm = groups}, NULL, 0);
+}
+
 void kernel_barrier(AuKernel *k, uint32_t scope)
 {
     kernel_emit(k, (AuInstr){.op = AU_K_BARRIER, .imm = scope}, NULL, 0);

@@ -90,6 +90,7 @@ AuKType kernel_type_of(const AuKernel *k, const AuInstr *in, const AuVal *operan
     case AU_K_ATOMIC_INC: return (AuKType){AU_I32, 1};
     case AU_K_ELEMENT: return (AuKType){of[0].scalar, 1};
     case AU_K_DOT2:
+    case AU_K_MMA:
     case AU_K_SHUFFLE_XOR:
     case AU_K_SHUFFLE:
     case AU_K_ANY: return of[0];
@@ -211,6 +212,8 @@ static AuFold fold_core(const AuKernel *k, const AuInstr *in, const AuVal *opera
         if (vector->type.width == 1 && in->imm == 0) return to_value(operands[0]);
     }
     if (in->op == AU_K_VEC && in->type.width == 1) return to_value(operands[0]);
+    if (in->op == AU_K_SLICE && kernel_same_type(in->type, kernel_at(k, operands[0])->type))
+        return to_value(operands[0]);
     if ((in->op == AU_K_SHUFFLE_XOR || in->op == AU_K_SHUFFLE || in->op == AU_K_ANY) &&
         is_const(k, operands[0]))
         return to_value(operands[0]);

@@ -60,7 +60,8 @@ static void flatten_vec(AuMachine *m, uint32_t i, AuStep s)
 
 static void flatten_memory(AuMachine *m, const AuInstr *in, AuStep s)
 {
-    const bool loads = in->op == AU_K_LOAD || in->op == AU_K_ATOMIC_INC;
+    const bool loads =
+        in->op == AU_K_LOAD || in->op == AU_K_ATOMIC_INC || in->op == AU_K_LOAD_MATRIX;
     const AuKType moved = loads ? in->type : kernel_at(m->k, kernel_operand(m->k, in, 1))->type;
     s.of = kernel_at(m->k, kernel_operand(m->k, in, 0))->type.scalar;
     s.bytes = (uint8_t)kernel_scalar_bytes(moved.scalar);
@@ -68,6 +69,17 @@ static void flatten_memory(AuMachine *m, const AuInstr *in, AuStep s)
     s.b = loads ? 0 : slot_of(m, in, 1);
     s.c = slot_of(m, in, loads ? 1 : 2);
     s.other = loads ? slot_of(m, in, 2) : 0;
+    add_step(m, s);
+}
+
+static void flatten_copy(AuMachine *m, const AuInstr *in, AuStep s)
+{
+    s.of = kernel_at(m->k, kernel_operand(m->k, in, 0))->type.scalar;
+    s.to = kernel_at(m->k, kernel_operand(m->k, in, 1))->type.scalar;
+    s.bytes = (uint8_t)kernel_scalar_bytes(m->k->mems[in->mem.i].scalar);
+    s.b = slot_of(m, in, 1);
+    s.other = slot_of(m, in, 2);
+    s.c = slot_of(m, in, 3);
     add_step(m, s);
 }
 
@@ -79,7 +91,8 @@ static void flatten_value(AuMachine *m, const AuInstr *in, AuStep s)
     s.of = of.scalar;
     s.b = in->count > 1 ? slot_of(m, in, 1) : s.a;
     s.c = in->count > 2 ? slot_of(m, in, 2) : s.a;
-    if (in->op == AU_K_ELEMENT) s.a += (uint32_t)in->imm * m->k->lanes * s.bytes;
+    if (in->op == AU_K_ELEMENT || in->op == AU_K_SLICE)
+        s.a += (uint32_t)in->imm * m->k->lanes * s.bytes;
     if (in->op == AU_K_DOT2) s.of = kernel_at(m->k, kernel_operand(m->k, in, 1))->type.scalar;
     add_step(m, s);
 }
@@ -135,7 +148,10 @@ static void flatten(AuMachine *m, uint32_t first)
         case AU_K_LANE:
         case AU_K_NOTE: continue;
         case AU_K_MATMUL:
+        case AU_K_COPY_COMMIT:
+        case AU_K_COPY_WAIT:
         case AU_K_BARRIER: add_step(m, s); continue;
+        case AU_K_COPY_ASYNC: flatten_copy(m, in, s); continue;
         case AU_K_FOR: flatten_for(m, in, s); continue;
         case AU_K_IF: flatten_if(m, in, s); continue;
         case AU_K_VEC: flatten_vec(m, i, s); continue;
@@ -163,6 +179,7 @@ static uint64_t place_region(AuMachine *m, uint32_t first, uint64_t at)
                 AU_PUSH(m->arena, m->given, m->given_count, m->given_capacity, i);
         }
         m->increments = m->increments || in->op == AU_K_ATOMIC_INC;
+        m->copies = m->copies || in->op == AU_K_COPY_ASYNC;
         at = place_region(m, in->other, place_region(m, in->body, at));
     }
     return at;
@@ -196,6 +213,7 @@ static void place_memory(AuMachine *m, uint32_t n)
         p->written = AU_NEW_ARRAY(m->arena, uint32_t, p->count);
     else
         p->shadow = AU_NEW_ARRAY(m->arena, AuShadow, p->count);
+    if (mem->space == AU_SHARED && m->copies) p->flight = AU_NEW_ARRAY(m->arena, uint8_t, p->count);
 }
 
 static void fill(const AuMachine *m, char *frame, uint32_t i, uint64_t bits)
@@ -289,6 +307,11 @@ static void step(AuMachine *m, AuExecutor *e)
     case AU_K_ATOMIC_ADD:
     case AU_K_ATOMIC_INC: kernel_step_memory(m, e, s); return;
     case AU_K_MATMUL: kernel_step_matmul(m, e, s); return;
+    case AU_K_MMA: kernel_step_mma(s, e->frame); return;
+    case AU_K_LOAD_MATRIX: kernel_step_load_matrix(m, e, s); return;
+    case AU_K_COPY_ASYNC:
+    case AU_K_COPY_COMMIT:
+    case AU_K_COPY_WAIT: kernel_step_copy(m, e, s); return;
     case AU_K_SHUFFLE:
     case AU_K_SHUFFLE_XOR:
     case AU_K_ANY: kernel_step_lanes(m, s, e->frame); return;
@@ -322,6 +345,9 @@ static void take_turn(AuMachine *m, AuExecutor *e)
     while (turns-- && !e->waits && !m->why) {
         if (e->pc == m->step_count) {
             e->ended = true;
+            if (e->flight_count)
+                kernel_fail(m, e, e->flights[0].step, e->flights[0].lane,
+                            "in flight: nobody waits for a copy");
             return;
         }
         step(m, e);
@@ -335,6 +361,7 @@ static void run_block(AuMachine *m, bool first)
     for (uint32_t w = 0; w < warps; w++) {
         AuExecutor *e = &m->executors[w];
         e->pc = e->x = 0;
+        e->flight_count = e->committed = 0;
         e->ended = e->waits = false;
         fill_given(m, e, first);
     }

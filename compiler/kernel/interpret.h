@@ -29,14 +29,24 @@ typedef struct AuPlace { /* of a memory, while running */
     uint64_t count;    /* elements (in all copies of it) */
     AuShadow *shadow;  /* one per element; NULL where nobody writes and all is initialised */
     uint32_t *written; /* AU_LANE: epoch of the last write, per element and lane */
+    uint8_t *flight;   /* AU_SHARED of a kernel with copies: being copied to */
     bool given;        /* a buffer that was initialised from outside */
 } AuPlace;
+
+typedef struct AuFlight { /* a copy by one lane, issued and not yet waited for */
+    const AuStep *step;
+    int64_t to, from;
+    uint32_t lane, good; /* elements that are read */
+    uint32_t group;
+} AuFlight;
 
 typedef struct AuExecutor {
     char *frame;
     uint32_t pc, index;
     uint32_t x; /* of shadow.h */
     bool waits, ended;
+    AuFlight *flights;
+    uint32_t flight_count, flight_capacity, committed;
 } AuExecutor;
 
 typedef struct AuMachine {
@@ -49,7 +59,7 @@ typedef struct AuMachine {
     uint32_t frame_bytes;
     uint32_t *given, given_count,
         given_capacity; /* instructions without operands: their values are filled in beforehand */
-    bool increments;
+    bool increments, copies;
     AuPlace *places; /* per memory */
     AuExecutor *executors;
     AuClock clock;
@@ -61,6 +71,17 @@ typedef struct AuMachine {
 void kernel_step_value(const AuStep *s, char *frame);
 void kernel_step_memory(AuMachine *m, AuExecutor *e, const AuStep *s);
 void kernel_step_matmul(AuMachine *m, AuExecutor *e, const AuStep *s);
+void kernel_step_mma(const AuStep *s, char *frame);
+void kernel_step_load_matrix(AuMachine *m, AuExecutor *e, const AuStep *s);
+void kernel_step_copy(AuMachine *m, AuExecutor *e, const AuStep *s);
+void kernel_fail_flight(AuMachine *m, const AuExecutor *e, const AuStep *s, uint32_t lane,
+                        int64_t index);
+/* A lane's index, which is the step's operand a. */
+static inline int64_t kernel_index_at(const AuStep *s, const char *frame, uint32_t lane)
+{
+    if (s->of == AU_I64) return ((const int64_t *)(const void *)(frame + s->a))[lane];
+    return ((const int32_t *)(const void *)(frame + s->a))[lane];
+}
 /* Notes a lane's access by [s] to element [at] of its memory, [index] in messages. false: the run
  * has failed. */
 bool kernel_note_access(AuMachine *m, AuExecutor *e, const AuStep *s, uint32_t lane, uint64_t at,

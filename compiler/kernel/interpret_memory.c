@@ -16,12 +16,6 @@ static inline void move(char *to, const char *from, uint32_t bytes)
     }
 }
 
-static inline int64_t index_at(const AuStep *s, const char *frame, uint32_t lane)
-{
-    if (s->of == AU_I64) return ((const int64_t *)(const void *)(frame + s->a))[lane];
-    return ((const int32_t *)(const void *)(frame + s->a))[lane];
-}
-
 static inline bool takes_part(const AuStep *s, const char *frame, uint32_t lane)
 {
     return !s->c || frame[s->c + lane];
@@ -67,6 +61,10 @@ bool kernel_note_access(AuMachine *m, AuExecutor *e, const AuStep *s, uint32_t l
     const AuAccess access = {e->x, (uint16_t)e->index, (uint16_t)lane};
     const AuTrace *other = NULL;
     const uint32_t flags = kernel_op_info(s->op)->flags;
+    if (p->flight && p->flight[at]) {
+        kernel_fail_flight(m, e, s, lane, index);
+        return false;
+    }
     const bool written =
         p->given || (mem->space == AU_GLOBAL ? shadow->write.epoch != 0
                                              : shadow->write.epoch >= m->clock.begin);
@@ -103,9 +101,8 @@ static void increment(AuMachine *m, const AuStep *s, char *frame, char *at, uint
     kernel_clock_increment(&m->clock, (uint64_t)s->mem << 48 | place);
 }
 
-static void add(const AuStep *s, const char *frame, char *at, uint32_t lane, AuScalar scalar)
+static void add(const char *from, char *at, AuScalar scalar)
 {
-    const char *from = frame + s->b + lane * 4;
     if (scalar == AU_F32) {
         float value, sum;
         memcpy(&value, from, sizeof value);
@@ -134,9 +131,25 @@ static void transfer(AuMachine *m, const AuStep *s, char *frame, uint32_t lane, 
         for (uint32_t e = 0; e < s->width; e++)
             move(data + e * s->bytes, frame + s->b + (e * lanes + lane) * s->bytes, s->bytes);
         return;
-    case AU_K_ATOMIC_ADD: add(s, frame, data, lane, m->k->mems[s->mem].scalar); return;
+    case AU_K_ATOMIC_ADD:
+        for (uint32_t e = 0; e < s->width; e++)
+            add(frame + s->b + (e * lanes + lane) * 4, data + e * 4, m->k->mems[s->mem].scalar);
+        return;
     case AU_K_ATOMIC_INC: increment(m, s, frame, data, lane, at); return;
     }
+}
+
+/* A vector added to must be aligned; one in swizzled memory must lie in one of the parts of 16
+ * bytes that the swizzle moves. */
+static bool stays_together(AuMachine *m, const AuExecutor *e, const AuStep *s, uint32_t lane,
+                           int64_t index)
+{
+    const AuMemory *mem = &m->k->mems[s->mem];
+    const int64_t part = mem->swizzle ? 16 / s->bytes : s->op == AU_K_ATOMIC_ADD ? s->width : 0;
+    if (s->width == 1 || !part || index / part == (index + s->width - 1) / part) return true;
+    kernel_fail(m, e, s, lane, "bounds: @%s[%" PRId64 "] begins a vector that lies across %" PRId64,
+                mem->name, index, part);
+    return false;
 }
 
 /* Memory that several lanes see. */
@@ -148,11 +161,12 @@ static void shared_step(AuMachine *m, AuExecutor *e, const AuStep *s, uint64_t b
             if (s->result) fill_other(s, e->frame, l, m->k->lanes);
             continue;
         }
-        const int64_t index = index_at(s, e->frame, l);
+        const int64_t index = kernel_index_at(s, e->frame, l);
         if (index < 0 || (uint64_t)index + s->width > count) {
             fail_bounds(m, e, s, l, index);
             return;
         }
+        if (!stays_together(m, e, s, l, index)) return;
         const uint64_t at = base + (uint64_t)index;
         for (uint32_t n = 0; traced && n < s->width; n++)
             if (!kernel_note_access(m, e, s, l, at + n, index + n)) return;
@@ -166,9 +180,9 @@ static bool lane_block(const AuMachine *m, const AuExecutor *e, const AuStep *s)
 {
     const uint32_t lanes = m->k->lanes, count = m->k->mems[s->mem].count, n = lanes * s->width;
     const AuPlace *p = &m->places[s->mem];
-    const int64_t index = index_at(s, e->frame, 0);
+    const int64_t index = kernel_index_at(s, e->frame, 0);
     bool good = !s->c && index >= 0 && (uint64_t)index + s->width <= count;
-    for (uint32_t l = 1; l < lanes && good; l++) good = index_at(s, e->frame, l) == index;
+    for (uint32_t l = 1; l < lanes && good; l++) good = kernel_index_at(s, e->frame, l) == index;
     if (!good) return false;
     const uint64_t at = ((uint64_t)e->index * count + (uint64_t)index) * lanes;
     uint32_t *written = p->written + at, missing = 0;
@@ -196,7 +210,7 @@ static void lane_step(AuMachine *m, AuExecutor *e, const AuStep *s)
             if (!store) fill_other(s, e->frame, l, lanes);
             continue;
         }
-        const int64_t index = index_at(s, e->frame, l);
+        const int64_t index = kernel_index_at(s, e->frame, l);
         if (index < 0 || (uint64_t)index + s->width > count) {
             fail_bounds(m, e, s, l, index);
             return;

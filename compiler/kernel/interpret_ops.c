@@ -144,6 +144,7 @@ void kernel_step_value(const AuStep *s, char *frame)
     case AU_K_CVT: on_cvt(s, frame); return;
     case AU_K_DOT2: on_dot2(s, frame); return;
     case AU_K_ELEMENT:
+    case AU_K_SLICE:
     case AU_K_BITCAST: memcpy(frame + s->result, frame + s->a, (size_t)s->n * s->bytes); return;
     }
     switch ((AuScalar)s->of) {

@@ -106,7 +106,7 @@ typedef struct AuInstr {
     int64_t imm;
     double number;
     AuMem mem;
-    AuMem also[2];        /* further memories of operations between memories (flag ALSO) */
+    AuMem also[2];        /* further memories of operations between memories (ALSO, FROM) */
     const char *text;     /* AU_K_NOTE; else a name for the value in dumps, or NULL */
     uint32_t body, other; /* regions: first instruction, 0: empty */
     uint32_t next;        /* in its region, 0: last */
@@ -181,6 +181,35 @@ typedef struct AuMatmul {
 } AuMatmul;
 void kernel_matmul(AuKernel *k, const AuMatmul *x);
 AuMatmul kernel_matmul_of(const AuKernel *k, const AuInstr *in);
+AuVal kernel_slice(AuKernel *k, AuVal vector, uint32_t first, uint32_t width);
+
+/* Rows of matrix.def. */
+typedef enum AuMatrix {
+#define MATRIX(NAME, text, m, n, k, ab, a, b, c_scalar, c, at_a, at_b, at_c) AU_MATRIX_##NAME,
+#include "matrix.def"
+#undef MATRIX
+    AU_MATRICES
+} AuMatrix;
+typedef enum AuMatrixOperand { AU_MATRIX_A, AU_MATRIX_B, AU_MATRIX_C } AuMatrixOperand;
+typedef struct AuMatrixOp {
+    const char *text;
+    uint8_t m, n, k;
+    AuKType types[3];      /* of a lane's part of A, B, C */
+    const char *places[3]; /* as matrix.def explains */
+} AuMatrixOp;
+enum { AU_MATRIX_LANES = 32 };
+const AuMatrixOp *kernel_matrix(AuMatrix which); /* NULL: no such row */
+int32_t kernel_matrix_named(const char *text);   /* -1: none */
+/* Which element of the matrix is [element] of [lane]'s part. */
+void kernel_matrix_place(const AuMatrixOp *op, AuMatrixOperand which, uint32_t lane,
+                         uint32_t element, uint32_t *row, uint32_t *column);
+AuVal kernel_mma(AuKernel *k, AuMatrix row, AuVal c, AuVal a, AuVal b);
+/* core.def, LOAD_MATRIX: each lane gets [count] times 4 bytes, as one vector. */
+AuVal kernel_load_matrix(AuKernel *k, AuMem mem, AuVal index, uint32_t count, bool transposed);
+void kernel_copy_async(AuKernel *k, AuMem to, AuVal to_at, AuMem from, AuVal from_at,
+                       AuVal bytes_valid, uint32_t bytes, AuVal mask); /* mask may be none */
+void kernel_copy_commit(AuKernel *k);
+void kernel_copy_wait(AuKernel *k, uint32_t groups); /* but the latest so many */
 AuVal kernel_emit(AuKernel *k, AuInstr instr, const AuVal *operands,
                   uint32_t count); /* any other */
 void kernel_barrier(AuKernel *k, uint32_t scope);
@@ -218,7 +247,8 @@ enum { /* flags: ops.def, core.def */
        AU_KF_WRITE = 256,
        AU_KF_ORDER = 512,
        AU_KF_LANES = 1024,
-       AU_KF_ALSO = 2048
+       AU_KF_ALSO = 2048,
+       AU_KF_FROM = 4096
 };
 typedef struct AuKOpInfo {
     const char *text;
@@ -228,6 +258,11 @@ typedef struct AuKOpInfo {
     const char *opencl; /* NULL: the printer has code of its own */
 } AuKOpInfo;
 const AuKOpInfo *kernel_op_info(AuKOp op);
+/* How many memories an operation names beside `mem`. */
+static inline uint32_t kernel_further(const AuKOpInfo *info)
+{
+    return info->flags & AU_KF_ALSO ? 2 : info->flags & AU_KF_FROM ? 1 : 0;
+}
 const char *kernel_scalar_name(AuScalar scalar);
 /* Computes one operation of ops.def on scalars given and returned as bits (i1 0 or 1; f32, f16,
  * bf16 their encoding; i32 sign-extended or not, the low half counts). [of] is the operands' type

@@ -114,6 +114,7 @@ static void memory_access(Analysis *a, uint32_t i, const AuInstr *in)
     const bool uniform = all_uniform(a, in, 0);
     const bool own = is_own(a, m);
     if (kernel_op_info(in->op)->flags & AU_KF_WRITE && own && !uniform) differs(a, in->mem);
+    if (in->op == AU_K_COPY_ASYNC) return;
     if (in->op == AU_K_LOAD)
         set(a, i, uniform && (!own || a->l.same[in->mem.i]) ? AU_UNIFORM : AU_VARYING, 0);
     else
@@ -135,6 +136,7 @@ static void instruction(Analysis *a, uint32_t i)
     case AU_K_ANY:
         set(a, i, a->block && !all_uniform(a, in, 0) ? AU_VARYING : AU_UNIFORM, 0);
         return;
+    case AU_K_MMA: set(a, i, AU_VARYING, 0); return;
     case AU_K_SHUFFLE: /* from one lane to all */
         set(a, i,
             all_uniform(a, in, a->block ? 0 : 1) || is_uniform(a, kernel_operand(a->k, in, 0))

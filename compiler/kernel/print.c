@@ -97,12 +97,12 @@ static void print_place(const Printer *p, AuMem mem, AuVal index)
  * memories are places too. */
 static void print_access(const Printer *p, const AuInstr *in, uint32_t values)
 {
-    const bool also = kernel_op_info(in->op)->flags & AU_KF_ALSO;
+    const uint32_t further = kernel_further(kernel_op_info(in->op));
     au_text_add(p->out, " ");
     print_place(p, in->mem, kernel_operand(p->k, in, 0));
     for (uint32_t n = 1; n < in->count; n++) {
         au_text_add(p->out, n < values ? ", " : n == values ? " if " : " else ");
-        if (also && n <= 2)
+        if (n <= further)
             print_place(p, in->also[n - 1], kernel_operand(p->k, in, n));
         else
             print_value(p, kernel_operand(p->k, in, n));
@@ -135,7 +135,11 @@ static void print_instr(const Printer *p, AuVal v)
             au_text_add(p->out, n ? ", " : " ");
             print_value(p, kernel_operand(p->k, in, n));
         }
-    if (info->flags & AU_KF_IMM) au_text_add(p->out, " #%lld", (long long)in->imm);
+    const AuMatrixOp *matrix = in->op == AU_K_MMA ? kernel_matrix((AuMatrix)in->imm) : NULL;
+    if (matrix)
+        au_text_add(p->out, " #%s", matrix->text);
+    else if (info->flags & AU_KF_IMM)
+        au_text_add(p->out, " #%lld", (long long)in->imm);
     if (info->flags & AU_KF_TEXT) {
         au_text_add(p->out, " ");
         print_string(p->out, in->text ? in->text : "");

@@ -213,12 +213,12 @@ static bool place(Reader *r, Line *line, AuMem *mem)
     return memory_named(r, mem) && punct(r, '[') && more(r, line) && punct(r, ']');
 }
 
-static bool access(Reader *r, Line *line, uint32_t values, bool also)
+static bool access(Reader *r, Line *line, uint32_t values, uint32_t further)
 {
     if (!place(r, line, &line->in.mem)) return false;
     for (uint32_t n = 1; n < values; n++) {
         if (!punct(r, ',')) return false;
-        if (also && n <= 2 ? !place(r, line, &line->in.also[n - 1]) : !more(r, line)) return false;
+        if (n <= further ? !place(r, line, &line->in.also[n - 1]) : !more(r, line)) return false;
     }
     if (r->t.starts_line) return true; /* an if there is a branch */
     if (accept(r, "if") && (!more(r, line) || (accept(r, "else") && !more(r, line)))) return false;
@@ -249,7 +249,7 @@ static bool body_of(Reader *r, Line *line, const AuKOpInfo *info)
         return name(r, &in->text);
     }
     if (info->flags & AU_KF_MEM) {
-        if (!access(r, line, info->count, info->flags & AU_KF_ALSO)) return false;
+        if (!access(r, line, info->count, kernel_further(info))) return false;
     } else if (info->most) {
         do
             if (!more(r, line)) return false;
@@ -258,8 +258,11 @@ static bool body_of(Reader *r, Line *line, const AuKOpInfo *info)
     if (line->count < info->count || line->count > info->most)
         return expected(r, au_format(r->arena, "%u operands", info->count));
     if (!(info->flags & AU_KF_IMM)) return true;
-    if (!punct(r, '#') || r->t.kind != AU_KT_INT) return expected(r, "#number");
-    in->imm = r->t.integer;
+    if (!punct(r, '#')) return false;
+    const int32_t matrix =
+        in->op == AU_K_MMA && r->t.kind == AU_KT_WORD ? kernel_matrix_named(r->t.text) : -1;
+    if (matrix < 0 && r->t.kind != AU_KT_INT) return expected(r, "a number");
+    in->imm = matrix < 0 ? r->t.integer : matrix;
     next(r);
     return true;
 }

@@ -323,7 +323,7 @@ static void use(Sweep *w, const AuInstr *in)
     for (uint32_t n = 0; n < in->count; n++) w->live[kernel_operand(w->k, in, n).i] = true;
     if (!(kernel_op_info(in->op)->flags & AU_KF_READ)) return;
     const AuMem read[3] = {in->mem, in->also[0], in->also[1]};
-    for (uint32_t n = 0; n < (kernel_op_info(in->op)->flags & AU_KF_ALSO ? 3u : 1u); n++) {
+    for (uint32_t n = 0; n <= kernel_further(kernel_op_info(in->op)); n++) {
         w->changed = w->changed || !w->read[read[n].i];
         w->read[read[n].i] = true;
     }

@@ -160,9 +160,12 @@ static void check_access(Verifier *v, uint32_t i)
     if ((inc && m->scalar != AU_I32) || (add && m->scalar != AU_I32 && m->scalar != AU_F32))
         wrong(v, AU_E0807, i, "this atomic operation does not exist for %s",
               kernel_scalar_name(m->scalar));
-    if ((inc || add) && (moved.width != 1 || m->space == AU_LANE || m->space == AU_EXEC))
+    if ((inc || add) && (m->space == AU_LANE || m->space == AU_EXEC || inc * moved.width > 1))
         wrong(v, AU_E0807, i,
               "atomic operations are for single elements of global or shared memory");
+    if (add && moved.width != 1 &&
+        (moved.width > 4 || m->scalar != AU_F32 || m->space != AU_GLOBAL))
+        wrong(v, AU_E0807, i, "vectors are added to global memory only, 2 or 4 of f32");
     if (in->count > mask) wants(v, i, mask, I1, 1, "a mask, i1");
     if (in->count > mask + 1 && !kernel_same_type(type_at(v, in, mask + 1), in->type))
         wrong(v, AU_E0804, i, "lanes without the mask must get %s", type_text(v, in->type));
@@ -262,6 +265,82 @@ static void check_matmul(Verifier *v, uint32_t i)
     check_matrix(v, i, 2, x.b, AU_LANE, AU_I32, pairs * x.b_stride + x.vectors - 1);
 }
 
+/* ---- matrices in registers, copies */
+
+static bool needs_warp(Verifier *v, uint32_t i)
+{
+    if (v->k->lanes == AU_MATRIX_LANES) return true;
+    wrong(v, AU_E0808, i, "needs executors of %d lanes, there are %u", AU_MATRIX_LANES,
+          v->k->lanes);
+    return false;
+}
+
+static void check_slice(Verifier *v, uint32_t i)
+{
+    const AuInstr *in = &v->k->instrs[i];
+    const AuKType of = type_at(v, in, 0);
+    if (of.scalar != in->type.scalar || of.width < in->type.width)
+        wrong(v, AU_E0804, i, "a part of %s cannot be %s", type_text(v, of),
+              type_text(v, in->type));
+    else if (in->imm < 0 || in->imm % in->type.width || in->imm + in->type.width > of.width)
+        wrong(v, AU_E0808, i, "there is no part at #%lld", (long long)in->imm);
+}
+
+static void check_mma(Verifier *v, uint32_t i)
+{
+    static const AuMatrixOperand order[3] = {AU_MATRIX_C, AU_MATRIX_A, AU_MATRIX_B};
+    const AuInstr *in = &v->k->instrs[i];
+    range(v, i, 0, AU_MATRICES - 1);
+    if (!needs_warp(v, i) || in->imm < 0 || in->imm >= AU_MATRICES) return;
+    for (uint32_t n = 0; n < 3; n++) {
+        const AuKType t = kernel_matrix((AuMatrix)in->imm)->types[order[n]];
+        wants(v, i, n, 1u << t.scalar, t.width, type_text(v, t));
+    }
+}
+
+static bool is_aligned_to(const AuMemory *m, uint32_t bytes)
+{
+    return m->swizzle || m->align >= bytes || kernel_scalar_bytes(m->scalar) >= bytes;
+}
+
+static void check_load_matrix(Verifier *v, uint32_t i)
+{
+    const AuInstr *in = &v->k->instrs[i];
+    const AuMemory *m = &v->k->mems[in->mem.i];
+    const int64_t count = in->imm & 7;
+    wants(v, i, 0, INT, 1, "an index, i32 or i64");
+    if (!needs_warp(v, i)) return;
+    if (m->space != AU_SHARED || !((HALF | F32) >> m->scalar & 1) || !is_aligned_to(m, 16))
+        wrong(v, AU_E0807, i, "@%s must be shared memory of f16, bf16 or f32, aligned to 16 bytes",
+              m->name);
+    else if ((in->imm & ~15) || (count != 1 && count != 2 && count != 4) ||
+             (in->imm & 8 && m->scalar == AU_F32))
+        wrong(v, AU_E0808, i, "#%lld is none of 1, 2, 4, and for 16 bits 9, 10, 12",
+              (long long)in->imm);
+    else if (in->type.scalar != m->scalar ||
+             in->type.width * kernel_scalar_bytes(m->scalar) != count * 4)
+        wrong(v, AU_E0804, i, "the result is %lld times 4 bytes of %s", (long long)count,
+              kernel_scalar_name(m->scalar));
+}
+
+static void check_copy(Verifier *v, uint32_t i)
+{
+    const AuInstr *in = &v->k->instrs[i];
+    const AuMemory *to = &v->k->mems[in->mem.i], *from = &v->k->mems[in->also[0].i];
+    wants(v, i, 0, INT, 1, "an index, i32 or i64");
+    wants(v, i, 1, INT, 1, "an index, i32 or i64");
+    wants(v, i, 2, I32, 1, "a number of bytes, i32");
+    if (in->count > 3) wants(v, i, 3, I1, 1, "a mask, i1");
+    if (in->imm != 4 && in->imm != 8 && in->imm != 16)
+        wrong(v, AU_E0808, i, "#%lld is none of 4, 8, 16", (long long)in->imm);
+    else if (to->space != AU_SHARED || from->space != AU_GLOBAL || to->scalar != from->scalar)
+        wrong(v, AU_E0807, i, "copies go from global to shared memory of the same elements");
+    else if (!from->reads)
+        wrong(v, AU_E0807, i, "@%s is not declared as read", from->name);
+    else if (!is_aligned_to(to, (uint32_t)in->imm))
+        wrong(v, AU_E0807, i, "@%s is not aligned to %lld bytes", to->name, (long long)in->imm);
+}
+
 static void check_barrier(Verifier *v, uint32_t i)
 {
     range(v, i, 0, 1);
@@ -297,7 +376,12 @@ static void check_core(Verifier *v, uint32_t i)
     case AU_K_ATOMIC_INC: check_access(v, i); break;
     case AU_K_VEC: check_vec(v, i); break;
     case AU_K_ELEMENT: range(v, i, 0, (int64_t)type_at(v, in, 0).width - 1); break;
+    case AU_K_SLICE: check_slice(v, i); break;
     case AU_K_DOT2: check_dot2(v, i); break;
+    case AU_K_MMA: check_mma(v, i); break;
+    case AU_K_LOAD_MATRIX: check_load_matrix(v, i); break;
+    case AU_K_COPY_ASYNC: check_copy(v, i); break;
+    case AU_K_COPY_WAIT: range(v, i, 0, 7); break;
     case AU_K_MATMUL: check_matmul(v, i); break;
     case AU_K_SHUFFLE_XOR:
     case AU_K_SHUFFLE:
@@ -360,7 +444,7 @@ static bool is_tree(const AuKernel *k, uint8_t *met, uint32_t first, uint32_t de
             if (kernel_operand(k, in, n).i >= k->instr_count) return false;
         if (kernel_op_info(in->op)->flags & AU_KF_MEM && (!in->mem.i || in->mem.i >= k->mem_count))
             return false;
-        for (uint32_t n = 0; n < 2 && kernel_op_info(in->op)->flags & AU_KF_ALSO; n++)
+        for (uint32_t n = 0; n < kernel_further(kernel_op_info(in->op)); n++)
             if (!in->also[n].i || in->also[n].i >= k->mem_count) return false;
         if (!is_tree(k, met, in->body, depth + 1) || !is_tree(k, met, in->other, depth + 1))
             return false;
@@ -407,6 +491,8 @@ static void check_memory(Verifier *v, uint32_t n)
     else if (m->swizzle &&
              (m->space != AU_SHARED || (m->swizzle != 32 && m->swizzle != 64 && m->swizzle != 128)))
         what = "has a swizzle that does not exist";
+    else if (m->swizzle && (uint64_t)m->count * kernel_scalar_bytes(m->scalar) % m->swizzle)
+        what = "ends inside of a row of its swizzle";
     if (!what) return;
     au_error(v->diags, AU_E0807, m->span, "memory @%s %s", m->name, what);
     v->good = false;

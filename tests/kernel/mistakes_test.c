@@ -27,6 +27,17 @@ typedef struct Mistake {
     "store @a[%4], %1\n}\n"
 #define FILL_B "for %5 = 0 to 16 step 1 {\nstore @b[%5], 1\n}\n"
 
+/* Executors of a GPU: matrices in registers, copies. */
+#define WARP(warps)                                                                                \
+    "kernel k lanes 32 warps " warps "\n"                                                         \
+    "memory @in: global f32 reads\nmemory @out: global f32 reads writes\nmemory @n: global i32 "  \
+    "reads writes\n"                                                                              \
+    "memory @s: shared f32[256] align 16\nmemory @h: shared bf16[256] swizzle 32\n"               \
+    "memory @l: lane f32[4]\n"                                                                    \
+    "arg in: pointer @in\narg out: pointer @out\narg n: pointer @n\narg x: f32\narg i: i32\n{\n"   \
+    "%1 = lane.i32\n%2 = warp.i32\n%3 = mul.i32 %1, 4\n%4 = eq.i32 %1, 0\n"
+#define COPY "copy_async @s[0], @in[0], 16 if %4 #16\n"
+
 /* clang-format off */
 static const Mistake static_mistakes[] = {
     {AU_E0806, "divergent if", HEAD("4", "2") "%1 = lane.i32\n%2 = lt.i32 %1, 2\nif %2 {\n}\n}\n", "the condition must be the same in all lanes"},
@@ -68,9 +79,41 @@ static const Mistake static_mistakes[] = {
     {AU_E0807, "operand A of floats", MATRICES "matmul @c[0], @h[0], @b[0], 16, 1, 32, 1, 32, 1, false\n}\n", "@h must be exec memory of bf16"},
     {AU_E0807, "operand B that all lanes see", MATRICES "matmul @c[0], @a[0], @a[0], 16, 1, 32, 1, 32, 1, false\n}\n", "@a must be lane memory of i32"},
     {AU_E0806, "place of a matrix by lane", MATRICES "%1 = lane.i32\nmatmul @c[%1], @a[0], @b[0], 16, 1, 32, 1, 32, 1, false\n}\n", "the place in @c must be the same"},
+    {AU_E0804, "fragment of another instruction", WARP("1") "%5 = const.f32x4 0.0\n%6 = const.bf16x4 1.0\n%7 = mma.f32x4 %5, %6, %6 #m16n8k16_bf16\n}\n", "operand 2 must be bf16x8, it is bf16x4"},
+    {AU_E0808, "instruction that does not exist", WARP("1") "%5 = const.f32x4 0.0\n%6 = mma.f32x4 %5, %5, %5 #99\n}\n", "#99 is not in"},
+    {AU_E0808, "matrices of 4 lanes", HEAD("4", "2") "%1 = const.f32x4 0.0\n%2 = const.f32x2 0.0\n%3 = mma.f32x4 %1, %1, %2 #m16n8k8_tf32\n}\n", "needs executors of 32 lanes"},
+    {AU_E0808, "three matrices", WARP("1") "%5 = load_matrix.f32x2 @s[%3] #3\n}\n", "#3 is none of"},
+    {AU_E0808, "transposed floats", WARP("1") "%5 = load_matrix.f32x2 @s[%3] #10\n}\n", "#10 is none of"},
+    {AU_E0804, "matrices of another type", WARP("1") "%5 = load_matrix.f32x2 @h[%3] #2\n}\n", "2 times 4 bytes of bf16"},
+    {AU_E0807, "matrices from global memory", WARP("1") "%5 = load_matrix.f32x2 @in[%3] #2\n}\n", "must be shared memory"},
+    {AU_E0808, "part across two", WARP("1") "%5 = const.f32x4 0.0\n%6 = slice.f32x2 %5 #1\n}\n", "no part at #1"},
+    {AU_E0804, "part that is larger", WARP("1") "%5 = const.f32x4 0.0\n%6 = slice.f32x8 %5 #0\n}\n", "a part of f32x4 cannot be f32x8"},
+    {AU_E0808, "copy of 12 bytes", WARP("1") "copy_async @s[0], @in[0], 12 if %4 #12\n}\n", "#12 is none of"},
+    {AU_E0807, "copy out of shared memory", WARP("1") "copy_async @out[0], @s[0], 16 if %4 #16\n}\n", "from global to shared"},
+    {AU_E0807, "copy that changes the type", WARP("1") "copy_async @h[0], @in[0], 16 if %4 #16\n}\n", "of the same elements"},
+    {AU_E0807, "copy into memory that is not aligned", HEAD("4", "2") "copy_async @s[0], @in[0], 16 #16\n}\n", "not aligned to 16"},
+    {AU_E0807, "vector added to shared memory", WARP("1") "%5 = const.f32x2 1.0\natomic_add @s[0], %5\n}\n", "vectors are added to global memory"},
 };
 
 static const Mistake run_mistakes[] = {
+    {0, "read before the wait", WARP("1") COPY "copy_commit\n%5 = load.f32 @s[1]\ncopy_wait #0\n}\n", "in flight: @s[1]"},
+    {0, "written before the wait", WARP("1") COPY "copy_commit\nstore @s[2], 1.0 if %4\ncopy_wait #0\n}\n", "in flight: @s[2]"},
+    {0, "two copies to one place", WARP("1") COPY COPY "copy_commit\ncopy_wait #0\n}\n", "in flight: @s[0]"},
+    {0, "wait without a commit", WARP("1") COPY "copy_wait #0\n%5 = load.f32 @s[1] if %4\n}\n", "in flight: @s[1]"},
+    {0, "wait for the group before", WARP("1") "copy_async @s[4], @in[4], 16 if %4 #16\ncopy_commit\n" COPY "copy_commit\ncopy_wait #1\n%5 = load.f32 @s[4] if %4\n%6 = load.f32 @s[0] if %4\n}\n", "in flight: @s[0]"},
+    {0, "no wait", WARP("1") COPY "copy_commit\n}\n", "nobody waits"},
+    {0, "another lane without a barrier", WARP("1") COPY "copy_commit\ncopy_wait #0\n%5 = load.f32 @s[1]\n}\n", "race: @s[1] was written by another lane"},
+    {0, "barrier before the wait", WARP("2") "%5 = eq.i32 %2, 0\n%6 = land.i1 %4, %5\ncopy_async @s[0], @in[0], 16 if %6 #16\ncopy_commit\nbarrier #0\ncopy_wait #0\n%7 = load.f32 @s[1]\n}\n", "@s[1]"},
+    {0, "copy over what others read", WARP("1") "store @s[%1], 1.0\nbarrier #0\n%5 = load.f32 @s[0]\n" COPY "copy_commit\ncopy_wait #0\n}\n", "race: @s[0] was read"},
+    {0, "copy from outside", WARP("1") "copy_async @s[0], @in[16], 4 if %4 #16\ncopy_commit\ncopy_wait #0\n}\n", "bounds: @in[16] of 16"},
+    {0, "copy to the middle", WARP("1") "copy_async @s[2], @in[0], 16 if %4 #16\ncopy_commit\ncopy_wait #0\n}\n", "not aligned to the 16 bytes"},
+    {0, "more bytes than there are", WARP("1") "copy_async @s[0], @in[0], 20 if %4 #16\ncopy_commit\ncopy_wait #0\n}\n", "bounds: 20 bytes of 16"},
+    {0, "matrix that is not set", WARP("1") "%5 = load_matrix.f32 @s[%3] #1\n}\n", "uninitialised: @s[0]"},
+    {0, "matrix that other lanes still write", WARP("1") "store @s[%1], 1.0\n%5 = load_matrix.f32 @s[0] #1\n}\n", "race: @s["},
+    {0, "row that is not aligned", WARP("1") "store @s[%1], 1.0\nbarrier #0\n%5 = load_matrix.f32 @s[%1] #1\n}\n", "bounds: a row at @s[1]"},
+    {0, "vector across a swizzle", WARP("1") "%5 = const.bf16x8 1.0\nstore @h[4], %5 if %4\n}\n", "lies across 8"},
+    {0, "vector added across", WARP("1") "%5 = const.f32x2 1.0\natomic_add @out[1], %5 if %4\n}\n", "lies across 2"},
+
     {0, "sums added to nothing", MATRICES FILL_A FILL_B "barrier #1\nmatmul @c[0], @a[0], @b[0], 16, 1, 32, 1, 32, 1, true\n}\n", "uninitialised: @c[0]"},
     {0, "operand A not set", MATRICES FILL_B "matmul @c[0], @a[0], @b[0], 16, 1, 32, 1, 32, 1, false\n}\n", "uninitialised: @a[0]"},
     {0, "operand A that other lanes still write", MATRICES FILL_A FILL_B "matmul @c[0], @a[0], @b[0], 16, 1, 32, 1, 32, 1, false\n}\n", "race: @a[1]"},
@@ -157,6 +200,9 @@ static void interpreter_accepts(void **state)
         {0, "the last block reads what all wrote", HEAD("4", "2")
             "%1 = block.i32 #0\n%2 = warp.i32\n%3 = lane.i32\n%4 = mul.i32 %2, 4\n%5 = add.i32 %4, %3\n%6 = mul.i32 %1, 8\n%7 = add.i32 %6, %5\nstore @out[%7], 1.0\nbarrier #0\n"
             "%8 = eq.i32 %5, 0\n%9 = atomic_inc.i32 @n[0] if %8\n%10 = shuffle.i32 %9, 0\n%11 = eq.i32 %10, 1\nif %11 {\n%12 = load.f32 @out[0]\n%13 = load.f32 @out[8]\nstore @n[0], 0 if %8\n}\n}\n", NULL},
+        {0, "copies in their order", WARP("2") "store @s[%1], 1.0 if false\n%5 = eq.i32 %2, 0\n%6 = land.i1 %4, %5\ncopy_async @s[0], @in[12], 16 if %6 #16\ncopy_commit\n"
+            "copy_async @s[4], @in[16], 0 if %6 #16\ncopy_commit\ncopy_wait #1\nbarrier #0\n%7 = load.f32 @s[3]\ncopy_wait #0\nbarrier #0\n%8 = load.f32x4 @s[4]\n}\n", NULL},
+        {0, "vectors added by all", WARP("1") "%5 = const.f32x4 1.0\nif false {\natomic_add @out[4], %5\n}\n}\n", NULL},
         {0, "masked lanes stay inside", HEAD("4", "1") "%1 = lane.i32\n%2 = add.i32 %1, 13\n%3 = lt.i32 %2, 16\n%4 = load.f32 @in[%2] if %3\n}\n", NULL},
     };
     /* clang-format on */
