@@ -4,6 +4,7 @@
  * Linking is lld's, in the process. Its inputs are memory (memfd). Its output must be a name it can create beside a temporary
  * one, so that lies in a folder of our own in $TMPDIR, which nobody else may enter, and is gone before we return. The result exports one symbol, needs no library, and depends on nothing but its inputs: no build id, no
  * paths, no symbol table beyond the dynamic one. */
+#include "../calls.h"
 #include "lld_bridge.h"
 #include "llvm.h"
 
@@ -147,30 +148,17 @@ static bool read_file(AuArena *arena, AuDiags *diags, const char *path, AuBlob *
 }
 
 static bool run_linker(AuArena *arena, AuDiags *diags, const MemoryFile *files, uint32_t count,
-                       const MemoryFile *script, const char *result)
+                       const char *const *options, uint32_t option_count, const char *result)
 {
-    const char *const fixed[] = {"ld.lld",
-                                 "-shared",
-                                 "--no-undefined",
-                                 "--gc-sections",
-                                 "--build-id=none",
-                                 "--strip-all",
-                                 "--hash-style=gnu",
-                                 "--threads=1",
-
-                                 "-znow",
-                                 "-znoseparate-code",
-                                 "-zmax-page-size=65536",
-                                 "--version-script",
-                                 script->path,
-                                 "-o",
-                                 result};
-    enum { FIXED = sizeof fixed / sizeof *fixed };
-    const char **arguments = AU_NEW_ARRAY(arena, const char *, FIXED + count);
-    memcpy(arguments, fixed, sizeof fixed);
-    for (uint32_t n = 0; n < count; n++) arguments[FIXED + n] = files[n].path;
+    const char **arguments = AU_NEW_ARRAY(arena, const char *, option_count + count + 3);
+    uint32_t at = 0;
+    arguments[at++] = "ld.lld";
+    for (uint32_t n = 0; n < option_count; n++) arguments[at++] = options[n];
+    arguments[at++] = "-o";
+    arguments[at++] = result;
+    for (uint32_t n = 0; n < count; n++) arguments[at++] = files[n].path;
     char *message = NULL;
-    const int code = lld_link_elf((int)(FIXED + count), arguments, &message);
+    const int code = lld_link_elf((int)at, arguments, &message);
     if (code) au_error(diags, AU_E0004, (AuSpan){0}, "linking: %s", message ? message : "failed");
     free(message);
     return code == 0;
@@ -186,24 +174,49 @@ static char *open_folder(AuArena *arena, AuDiags *diags)
     return NULL;
 }
 
+static bool link_files(AuArena *arena, AuDiags *diags, MemoryFile *files, const AuBlob *objects,
+                       uint32_t count, const char *const *options, uint32_t option_count,
+                       AuBlob *out)
+{
+    const char *folder = open_folder(arena, diags);
+    if (!folder) return false;
+    const char *result = au_format(arena, "%s/out", folder);
+    bool good = true;
+    for (uint32_t n = 0; n < count; n++) files[n].handle = -1;
+    for (uint32_t n = 0; good && n < count; n++)
+        good = open_file(diags, &files[n], objects[n].bytes, objects[n].length);
+    good = good && run_linker(arena, diags, files, count, options, option_count, result) &&
+           read_file(arena, diags, result, out);
+    unlink(result);
+    rmdir(folder);
+    for (uint32_t n = 0; n < count; n++)
+        if (files[n].handle >= 0) close(files[n].handle);
+    return good;
+}
+
 bool au_link_shared(AuArena *arena, AuDiags *diags, const AuBlob *objects, uint32_t count,
                     const char *export_symbol, const AuArch *arch, AuBlob *out)
 {
     (void)arch; /* lld takes the machine from the objects */
-    const char *script = au_format(arena, "{ global: %s; local: *; };\n", export_symbol);
+    MemoryFile script = {.handle = -1};
+    const char *text = au_format(arena, "{ global: %s; local: *; };\n", export_symbol);
+    bool good = open_file(diags, &script, text, strlen(text));
+    const char *const options[] = {
+        "-shared",           "--no-undefined",        "--gc-sections",    "--build-id=none",
+        "--strip-all",       "--hash-style=gnu",      "--threads=1",      "-znow",
+        "-znoseparate-code", "-zmax-page-size=65536", "--version-script", script.path};
     MemoryFile *files = AU_NEW_ARRAY(arena, MemoryFile, count + 1);
-    const char *folder = open_folder(arena, diags);
-    if (!folder) return false;
-    const char *result = au_format(arena, "%s/out.so", folder);
-    for (uint32_t n = 0; n <= count; n++) files[n].handle = -1;
-    bool good = open_file(diags, &files[count], script, strlen(script));
-    for (uint32_t n = 0; good && n < count; n++)
-        good = open_file(diags, &files[n], objects[n].bytes, objects[n].length);
-    good = good && run_linker(arena, diags, files, count, &files[count], result) &&
-           read_file(arena, diags, result, out);
-    unlink(result);
-    rmdir(folder);
-    for (uint32_t n = 0; n <= count; n++)
-        if (files[n].handle >= 0) close(files[n].handle);
+    good = good && link_files(arena, diags, files, objects, count, options,
+                              sizeof options / sizeof *options, out);
+    if (script.handle >= 0) close(script.handle);
     return good;
+}
+
+bool au_link_object(AuArena *arena, AuDiags *diags, const AuBlob *objects, uint32_t count,
+                    AuBlob *out)
+{
+    static const char *const options[] = {"-r", "--build-id=none", "--threads=1"};
+    MemoryFile *files = AU_NEW_ARRAY(arena, MemoryFile, count + 1);
+    return link_files(arena, diags, files, objects, count, options,
+                      sizeof options / sizeof *options, out);
 }
