@@ -3,6 +3,7 @@
  * architecture and operand type a variant (variant.c) -> code, several variants at a time -> image
  * (artifact.c) -> one object, linked. Nothing here knows what a target is like. */
 #include "options.h"
+#include "result.h"
 #include "stages.h"
 
 #include "aule/artifact.h"
@@ -12,14 +13,6 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
-
-struct aulec_result {
-    AuArena *arena;
-    AuDiags *diags;
-    const void *data;
-    size_t length;
-    const char *rendered;
-};
 
 typedef struct Job {
     AuArena *arena;
@@ -361,16 +354,14 @@ aulec_status aulec_compile(const char *name, const char *text, size_t length,
 {
     const aulec_options defaults = {.struct_size = sizeof defaults};
     if (!name || (!text && length) || !result || length > UINT32_MAX / 2) return AULEC_ERROR_USAGE;
-    AuArena *arena = au_arena_new(NULL);
-    if (!arena) return AULEC_ERROR_MEMORY;
+    aulec_result *r = result_new();
     jmp_buf edge;
-    if (setjmp(edge)) {
-        au_arena_free(arena);
+    if (!r || setjmp(edge)) {
+        aulec_result_free(r);
         return AULEC_ERROR_MEMORY;
     }
+    AuArena *arena = r->arena;
     au_arena_guard(arena, &edge);
-    aulec_result *r = AU_NEW(arena, aulec_result);
-    *r = (aulec_result){.arena = arena, .diags = au_diags_new(arena)};
     const aulec_options *o = options ? options : &defaults;
     aulec_status status = AULEC_ERROR_USAGE;
     if (options_are_sound(r->diags, o)) {
@@ -388,25 +379,9 @@ aulec_status aulec_compile(const char *name, const char *text, size_t length,
         if (good) r->data = out.bytes, r->length = out.length;
         status = good ? AULEC_OK : job->script ? AULEC_ERROR_SCRIPT : AULEC_ERROR_USAGE;
     }
-    AuText rendered = {.arena = arena};
-    au_diags_render(r->diags, &rendered);
-    r->rendered = au_text_str(&rendered);
+    result_finish(r);
     *result = r;
     return status;
 }
 
-const void *aulec_result_data(const aulec_result *result) { return result ? result->data : NULL; }
-size_t aulec_result_length(const aulec_result *result) { return result ? result->length : 0; }
-const char *aulec_result_diagnostics(const aulec_result *result)
-{
-    return result ? result->rendered : "";
-}
-uint32_t aulec_result_errors(const aulec_result *result)
-{
-    return result ? result->diags->errors : 0;
-}
-void aulec_result_free(aulec_result *result)
-{
-    if (result) au_arena_free(result->arena);
-}
 const char *aulec_version(void) { return AULE_PROJECT_VERSION; }

@@ -38,7 +38,7 @@ bool mask_plot_make(AuArena *arena, const AuTrial *trial, const AuDiags *diags, 
             out->kinds[r * out->columns + c] = (uint8_t)kind;
             out->of[kind]++;
         }
-    out->pairs = S * T ? (double)pairs / (double)(S * T) : 0;
+    out->pairs = S > 0 && T > 0 ? (double)pairs / (double)(S * T) : 0;
     return true;
 }
 

@@ -80,6 +80,71 @@ AULEC_API const char *aulec_result_diagnostics(const aulec_result *result);
 AULEC_API uint32_t aulec_result_errors(const aulec_result *result);
 AULEC_API void aulec_result_free(aulec_result *result); /* NULL is fine */
 
+/* ---- checking what a script means, in f64, without a device */
+
+typedef struct aulec_check_options {
+    size_t struct_size;
+    const char *attention; /* only this one of the script; NULL: all */
+    const char *values; /* sizes and parameters of the trials, "S=100,T=7,window=16"; what is left
+                              out gets small numbers, parameters their defaults */
+    uint64_t seed;
+    uint32_t as_svg; /* 1: the result is not the report but the mask's tiles as an SVG document */
+} aulec_check_options;
+
+/* Checks on random data that the result does not depend on how keys are cut into tiles, that
+ * online_fwd, forward and combine say the same, that gradients are those of central differences, and
+ * draws the tiles of the mask. The result's text is a report, also where AULEC_ERROR_SCRIPT says that
+ * something is wrong: the diagnostics then name the clause, the numbers and what would be right. */
+AULEC_API aulec_status aulec_check(const char *name, const char *text, size_t length,
+                                   const aulec_check_options *options, aulec_result **result);
+
+/* A reference case: random arguments of an attention and what they give in f64, with the error that
+ * a kernel may have: twice that of the plain formula computed in the operand type, four times for
+ * gradients. For testing kernels on a device. */
+typedef struct aulec_case aulec_case;
+
+typedef struct aulec_case_options {
+    size_t struct_size;
+    const char *attention; /* NULL: the only one */
+    const char *dtype;     /* operand type: "f32", "f16", "bf16"; NULL: f32 */
+    const char *values;    /* as in aulec_check_options */
+    uint64_t seed;
+} aulec_case_options;
+
+typedef struct aulec_case_tensor {
+    size_t struct_size;
+    const char *name; /* as in the artifact: "q", "bias", "o", "lse", "do", "dq" */
+    uint32_t role;    /* aule_role */
+    uint32_t dtype;   /* aule_dtype, of operand type the one that was asked for */
+    uint32_t rank;
+    const int64_t *shape;
+    uint64_t elements;
+    const void *data;   /* an argument: its values in C order; NULL of a result */
+    const double *want; /* a result: the expected values in C order; NULL of an argument */
+    double bound;       /* a result: how far from [want] an element may be */
+} aulec_case_tensor;
+
+typedef struct aulec_case_param {
+    size_t struct_size;
+    const char *name;
+    int32_t is_float;
+    int64_t i;
+    double f;
+} aulec_case_param;
+
+/* *result has the diagnostics; *reference is made when AULEC_OK is returned. */
+AULEC_API aulec_status aulec_case_new(const char *name, const char *text, size_t length,
+                                      const aulec_case_options *options, aulec_case **reference,
+                                      aulec_result **result);
+AULEC_API void aulec_case_free(aulec_case *reference);
+AULEC_API const char *aulec_case_attention(const aulec_case *reference);
+/* 1 if there are gradients: tensors of the operation "backward" follow those of "forward". */
+AULEC_API int32_t aulec_case_has_gradients(const aulec_case *reference);
+AULEC_API size_t aulec_case_tensor_count(const aulec_case *reference);
+AULEC_API const aulec_case_tensor *aulec_case_get_tensor(const aulec_case *reference, size_t index);
+AULEC_API size_t aulec_case_param_count(const aulec_case *reference);
+AULEC_API const aulec_case_param *aulec_case_get_param(const aulec_case *reference, size_t index);
+
 /* "0.1.0" */
 AULEC_API const char *aulec_version(void);
 #ifdef __cplusplus

@@ -1,0 +1,257 @@
+/* case.c - reference cases of the public interface (aule/aulec.h): random arguments, what the oracle
+ * makes of them, and by how much a kernel may miss that. */
+#include "trial.h"
+
+#include "aule/artifact.h"
+#include "aule/aulec.h"
+#include "result.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MOST_TENSORS = 96 };
+
+struct aulec_case {
+    AuArena *arena;
+    AuDiags *diags;
+    const AuAttn *attn;
+    AuDtype operand;
+    AuTrial trial;
+    aulec_case_tensor tensors[MOST_TENSORS];
+    size_t tensor_count;
+    bool has_gradients;
+    aulec_case_param *params;
+};
+
+static AuDtype dtype_of(const char *name)
+{
+    return !name || strcmp(name, "f32") == 0 ? AU_DT_F32
+           : strcmp(name, "f16") == 0        ? AU_DT_F16
+           : strcmp(name, "bf16") == 0       ? AU_DT_BF16
+                                             : AU_DT_OPERAND;
+}
+
+/* ---- numbers as their types hold them */
+
+static size_t bytes_of(AuDtype d)
+{
+    return d == AU_DT_I64                      ? 8
+           : d == AU_DT_F16 || d == AU_DT_BF16 ? 2
+           : d == AU_DT_U8 || d == AU_DT_BOOL  ? 1
+                                               : 4;
+}
+
+static uint16_t f16_bits(double x) /* of a value that f16 holds */
+{
+    const uint16_t sign = signbit(x) ? 0x8000 : 0;
+    int exponent;
+    const double part = frexp(fabs(x), &exponent); /* [0.5, 1) */
+    if (x != x) return 0x7e00;
+    if (isinf(x)) return sign | 0x7c00;
+    if (x == 0 || exponent < -13) return sign | (uint16_t)ldexp(fabs(x), 24);
+    return sign | (uint16_t)(((exponent + 14) << 10) + (int)(ldexp(part, 11) - 1024));
+}
+
+static void encode(unsigned char *at, AuDtype dtype, double x)
+{
+    const float f = (float)x;
+    const int32_t i = dtype >= AU_DT_I32 ? (int32_t)x : 0;
+    const int64_t wide = dtype == AU_DT_I64 ? (int64_t)x : 0;
+    uint32_t bits;
+    memcpy(&bits, &f, 4);
+    const uint16_t half = dtype == AU_DT_F16 ? f16_bits(x) : (uint16_t)(bits >> 16);
+    switch (dtype) {
+    case AU_DT_OPERAND:
+    case AU_DT_F32: memcpy(at, &f, 4); break;
+    case AU_DT_F16:
+    case AU_DT_BF16: memcpy(at, &half, 2); break;
+    case AU_DT_I32: memcpy(at, &i, 4); break;
+    case AU_DT_I64: memcpy(at, &wide, 8); break;
+    case AU_DT_U8:
+    case AU_DT_BOOL: *at = (unsigned char)i; break;
+    }
+}
+
+static aulec_case_tensor *add(aulec_case *c, const char *name, uint32_t role, AuDtype dtype,
+                              const int64_t *shape, uint32_t rank)
+{
+    if (c->tensor_count == MOST_TENSORS) return NULL;
+    aulec_case_tensor *t = &c->tensors[c->tensor_count++];
+    *t = (aulec_case_tensor){.struct_size = sizeof *t,
+                             .name = name,
+                             .role = role,
+                             .dtype = (uint32_t)(dtype == AU_DT_OPERAND ? c->operand : dtype),
+                             .rank = rank,
+                             .shape = shape,
+                             .elements = 1};
+    for (uint32_t d = 0; d < rank; d++) t->elements *= (uint64_t)shape[d];
+    return t;
+}
+
+static void set_data(aulec_case *c, aulec_case_tensor *t, const double *values)
+{
+    const size_t bytes = bytes_of((AuDtype)t->dtype);
+    unsigned char *data = au_alloc(c->arena, t->elements * bytes + 8);
+    for (uint64_t n = 0; n < t->elements; n++)
+        encode(data + n * bytes, (AuDtype)t->dtype, values[n]);
+    t->data = data;
+}
+
+/* The rule about errors: [factor] times the largest error of the plain formula in the operand's
+ * type, and what rounding the largest result to f32 a few times costs. */
+static void set_want(aulec_case_tensor *t, const double *want, const double *plain, double factor)
+{
+    double error = 0, largest = 0;
+    for (uint64_t n = 0; n < t->elements; n++) {
+        if (!isfinite(want[n])) continue;
+        error = fmax(error, fabs(plain[n] - want[n]));
+        largest = fmax(largest, fabs(want[n]));
+    }
+    t->want = want;
+    t->bound = factor * error + 0x1p-21 * largest;
+}
+
+/* ---- forward */
+
+static bool fail(aulec_case *c, const char *why)
+{
+    au_error(c->diags, AU_E0605, c->attn->span, "%s", why);
+    return false;
+}
+
+static void add_arguments(aulec_case *c)
+{
+    static const uint32_t roles[] = {
+        [AU_ROLE_Q] = AULE_ROLE_Q,
+        [AU_ROLE_K] = AULE_ROLE_K,
+        [AU_ROLE_V] = AULE_ROLE_V,
+        [AU_ROLE_INPUT] = AULE_ROLE_INPUT,
+    };
+    const AuAttn *a = c->attn;
+    for (uint32_t n = 0; n < a->tensor_count; n++) {
+        if (n == 2 && a->v_in_k) continue;
+        const AuTensor *t = &a->tensors[n];
+        aulec_case_tensor *made =
+            add(c, t->name, roles[t->role], t->dtype, c->trial.shapes[n], t->rank);
+        if (made) set_data(c, made, c->trial.tensors[n]);
+    }
+}
+
+static bool run_forward(aulec_case *c, AuDtype round_to, double **o, double **finals)
+{
+    const char *why = NULL;
+    AuOracleCall call = trial_call(&c->trial, c->diags);
+    const aulec_case_tensor *last = &c->tensors[c->tensor_count - 1];
+    const uint32_t count = c->attn->online->final_count;
+    const aulec_case_tensor *first = last - count;
+    *o = AU_NEW_ARRAY(c->arena, double, first->elements + 1);
+    for (uint32_t n = 0; n < count; n++)
+        finals[n] = AU_NEW_ARRAY(c->arena, double, first[1 + n].elements + 1);
+    call.o = *o;
+    call.finals = finals;
+    call.round_to = round_to;
+    return attn_interpret(c->attn, &call, c->arena, &why) || fail(c, why);
+}
+
+static bool add_forward(aulec_case *c)
+{
+    const AuAttn *a = c->attn;
+    const AuOnline *online = a->online;
+    int64_t *shape = AU_NEW_ARRAY(c->arena, int64_t, 4);
+    memcpy(shape, c->trial.shapes[0], 3 * sizeof *shape);
+    shape[3] = c->trial.shapes[2][3];
+    const size_t first = c->tensor_count;
+    add(c, "o", AULE_ROLE_OUTPUT, AU_DT_OPERAND, shape, 4);
+    for (uint32_t n = 0; n < online->final_count; n++)
+        if (!add(c, online->finals[n].name, AULE_ROLE_FINAL, AU_DT_F32, shape, 3)) return false;
+    double *o[2], **finals[2];
+    for (int k = 0; k < 2; k++) {
+        finals[k] = AU_NEW_ARRAY(c->arena, double *, online->final_count + 1);
+        if (!run_forward(c, k ? c->operand : AU_DT_OPERAND, &o[k], finals[k])) return false;
+    }
+    set_want(&c->tensors[first], o[0], o[1], 2);
+    for (uint32_t n = 0; n < online->final_count; n++)
+        set_want(&c->tensors[first + 1 + n], finals[0][n], finals[1][n], 2);
+    return true;
+}
+
+/* ---- the public functions */
+
+static void add_params(aulec_case *c)
+{
+    c->params = AU_NEW_ARRAY(c->arena, aulec_case_param, c->attn->param_count + 1);
+    for (uint32_t n = 0; n < c->attn->param_count; n++)
+        c->params[n] = (aulec_case_param){.struct_size = sizeof c->params[n],
+                                          .name = c->attn->params[n].name,
+                                          .is_float = c->attn->params[n].dtype == AU_DT_F32,
+                                          .i = c->trial.params_i64[n],
+                                          .f = c->trial.params[n]};
+}
+
+static bool make(aulec_case *c, const char *name, const char *text, size_t length,
+                 const aulec_case_options *o)
+{
+    c->operand = dtype_of(o->dtype);
+    if (c->operand == AU_DT_OPERAND) {
+        au_error(c->diags, AU_E0601, (AuSpan){0}, "'%s' is no operand type: f32, f16, bf16",
+                 o->dtype);
+        return false;
+    }
+    c->attn = result_attention(c->arena, c->diags, name, text, length, o->attention);
+    if (!c->attn ||
+        !trial_make(c->arena, c->diags, c->attn, o->values, c->operand, o->seed, &c->trial))
+        return false;
+    if (c->attn->linear) return fail(c, "there are no reference cases of recurrences yet");
+    add_arguments(c);
+    add_params(c);
+    return add_forward(c);
+}
+
+aulec_status aulec_case_new(const char *name, const char *text, size_t length,
+                            const aulec_case_options *options, aulec_case **reference,
+                            aulec_result **result)
+{
+    const aulec_case_options defaults = {.struct_size = sizeof defaults};
+    if (!name || !text || !reference || !result || length > UINT32_MAX / 2)
+        return AULEC_ERROR_USAGE;
+    aulec_result *r = result_new();
+    AuArena *arena = r ? au_arena_new(NULL) : NULL; /* the case outlives the result */
+    jmp_buf edge;
+    if (!arena || setjmp(edge)) {
+        aulec_result_free(r);
+        if (arena) au_arena_free(arena);
+        return AULEC_ERROR_MEMORY;
+    }
+    au_arena_guard(arena, &edge);
+    au_arena_guard(r->arena, &edge);
+    aulec_case *c = AU_NEW(arena, aulec_case);
+    *c = (aulec_case){.arena = arena, .diags = r->diags};
+    const bool good = make(c, name, text, length, options ? options : &defaults);
+    result_finish(r);
+    *result = r;
+    if (good)
+        *reference = c;
+    else
+        au_arena_free(arena);
+    return good ? AULEC_OK : AULEC_ERROR_SCRIPT;
+}
+
+void aulec_case_free(aulec_case *c)
+{
+    if (c) au_arena_free(c->arena);
+}
+const char *aulec_case_attention(const aulec_case *c) { return c->attn->name; }
+int32_t aulec_case_has_gradients(const aulec_case *c)
+{
+    return c->has_gradients;
+}
+size_t aulec_case_tensor_count(const aulec_case *c) { return c->tensor_count; }
+const aulec_case_tensor *aulec_case_get_tensor(const aulec_case *c, size_t index)
+{
+    return index < c->tensor_count ? &c->tensors[index] : NULL;
+}
+size_t aulec_case_param_count(const aulec_case *c) { return c->attn->param_count; }
+const aulec_case_param *aulec_case_get_param(const aulec_case *c, size_t index)
+{
+    return index < c->attn->param_count ? &c->params[index] : NULL;
+}

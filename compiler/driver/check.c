@@ -1,0 +1,120 @@
+/* check.c - aulec_check: the laws of the language tried on one script, and its mask drawn. */
+#include "mask_plot.h"
+#include "result.h"
+
+#include "front.h"
+
+#include <string.h>
+
+typedef struct Check {
+    AuArena *arena;
+    AuDiags *diags;
+    const aulec_check_options *options;
+    AuText *out;
+} Check;
+
+enum { MOST_TILES = 48, LENGTH = 512 };
+
+/* Lengths that show a mask well, unless others are asked for: those of q and k, by their names. */
+static const char *lengths(Check *c, const AuAttn *a)
+{
+    const char *given = c->options->values;
+    AuText text = {.arena = c->arena};
+    au_text_add(&text, "%s", given ? given : "");
+    for (uint32_t t = 0; t < 2; t++) {
+        const AuNode *n = attn_at(a, a->tensors[t].axes[2]);
+        const char *name = n->op == AU_OP_SIZE ? a->sizes[n->integer].name : NULL;
+        if (!name || !*name) continue;
+        const char *found = strstr(au_text_str(&text), au_format(c->arena, "%s=", name));
+        if (!found) au_text_add(&text, "%s%s=%d", text.length ? "," : "", name, LENGTH);
+    }
+    return au_text_str(&text);
+}
+
+static bool plot(Check *c, AuAttn *a)
+{
+    AuTrial trial;
+    AuMaskPlot made;
+    const char *why = NULL;
+    if (!trial_make(c->arena, c->diags, a, lengths(c, a), AU_DT_F32, c->options->seed, &trial))
+        return false;
+    if (!mask_plot_make(c->arena, &trial, c->diags, MOST_TILES, &made, &why)) {
+        au_error(c->diags, AU_E0605, a->span, "%s", why);
+        return false;
+    }
+    if (c->options->as_svg)
+        mask_plot_svg(&made, a->name, c->out);
+    else {
+        au_text_add(c->out, "  mask\n");
+        mask_plot_text(&made, c->out);
+    }
+    return true;
+}
+
+static bool laws(Check *c, AuAttn *a)
+{
+    const char *why = NULL;
+    const bool good = attn_check_online(a, c->arena, &why);
+    au_text_add(c->out, "  %s tiles of keys, forward, combine%s%s\n", good ? "ok  " : "FAIL",
+                good ? "" : ": ", good ? "" : why);
+    if (!good) au_error(c->diags, AU_E0606, a->online->span, "%s", why);
+    return good;
+}
+
+static bool check_attention(Check *c, AuAttn *a)
+{
+    if (c->options->as_svg) return plot(c, a);
+    au_text_add(c->out, "%s\n", a->name);
+    if (a->linear) {
+        au_text_add(c->out, "  a recurrence: its laws are not tried yet\n");
+        return true;
+    }
+    const bool good = laws(c, a);
+    return plot(c, a) && good;
+}
+
+static bool run(Check *c, const char *name, const char *text, size_t length)
+{
+    AuNames *names = au_names_new(c->arena);
+    AuScript *script =
+        front_parse(c->arena, names, c->diags, au_source_add(c->diags, name, text, length));
+    uint32_t count = 0, checked = 0;
+    AuAttn **all = front_check(c->arena, names, c->diags, script, &count);
+    bool good = c->diags->errors == 0;
+    for (uint32_t n = 0; good && n < count; n++) {
+        if (c->options->attention && strcmp(c->options->attention, all[n]->name) != 0) continue;
+        if (checked++ && c->options->as_svg) break; /* a document holds one drawing */
+        good &= check_attention(c, all[n]);
+    }
+    if (c->diags->errors || checked) return good;
+    au_error(c->diags, AU_E0604, (AuSpan){0}, "%s has no attention%s%s", name,
+             c->options->attention ? " " : "", c->options->attention ? c->options->attention : "");
+    return false;
+}
+
+aulec_status aulec_check(const char *name, const char *text, size_t length,
+                         const aulec_check_options *options, aulec_result **result)
+{
+    const aulec_check_options defaults = {.struct_size = sizeof defaults};
+    if (!name || !text || !result || length > UINT32_MAX / 2 ||
+        (options && options->struct_size != sizeof *options))
+        return AULEC_ERROR_USAGE;
+    aulec_result *r = result_new();
+    jmp_buf edge;
+    if (!r || setjmp(edge)) {
+        aulec_result_free(r);
+        return AULEC_ERROR_MEMORY;
+    }
+    au_arena_guard(r->arena, &edge);
+    AuText out = {.arena = r->arena};
+    Check c = {.arena = r->arena,
+               .diags = r->diags,
+               .options = options ? options : &defaults,
+               .out = &out};
+    const bool good = run(&c, name, text, length);
+    r->data = au_text_str(&out);
+    r->length = out.length;
+    result_finish(r);
+    *result = r;
+    return good ? AULEC_OK : AULEC_ERROR_SCRIPT;
+}
