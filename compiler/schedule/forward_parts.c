@@ -75,7 +75,9 @@ void lanes_forward_head(Lanes *x)
     for (uint32_t f = 0; f < a->online->final_count; f++)
         tile_arg(t, tile_text(t, "final_%s", a->online->finals[f].name), TILE_OUT,
                  "f32[b:%s, h:%s, q:%s]", batch, heads, s);
-    tile_grid(t, "mb: cdiv(%s, %d), h: %s, b: %s", s, x->block, heads, batch);
+    tile_grid(t, "%s: cdiv(%s, %d), h: %s, b: %s", x->longest_first ? "turn" : "mb", s, x->block,
+              heads, batch);
+    if (x->longest_first) tile_let(t, "mb", "cdiv(%s, %d) - 1 - turn", s, x->block);
     tile_let(t, "hk", "h / (%s / %s)", heads, lanes_axis(x, 1, 1));
     if (x->own_v) tile_let(t, "hv", "h / (%s / %s)", heads, lanes_axis(x, 2, 1));
 }

@@ -19,7 +19,9 @@ typedef struct Lanes {
     bool values_in_rows; /* products take V as rows of e: v_rows writes it so once */
     AuArena *arena;
     bool query_in_memory; /* products take queries from memory: q_rows changes them once */
-    int32_t rows, block;  /* query rows of an executor, of a block */
+    bool
+        longest_first; /* blocks of the last query rows begin: with a causal mask they work longest */
+    int32_t rows, block; /* query rows of an executor, of a block */
 } Lanes;
 
 const char *lanes_tensor(Lanes *x, uint32_t n); /* the name of a tensor of the script */

@@ -23,6 +23,9 @@ typedef struct AuShape {
     int32_t key_tile;        /* keys a tile */
     int32_t product_rows,
         product_columns; /* register block of a product: rows, and registers along the lanes */
+    /* warps: */
+    int32_t rows, stages;    /* query rows of a warp; tiles of keys in shared memory */
+    bool query_in_registers; /* else products take queries from shared memory */
 } AuShape;
 
 typedef struct AuSchedule {
@@ -44,5 +47,12 @@ AuSchedule *schedule_lanes_forward(AuArena *arena, AuDiags *diags, const AuProbl
                                    const AuShape *shape);
 /* The tuned row for the problem, or a default that fits. */
 AuShape schedule_lanes_shape(const AuProblem *problem);
+
+/* warps_forward.c: warps own query rows, products by the matrix units of a warp. NULL after an error. */
+AuSchedule *schedule_warps_forward(AuArena *arena, AuDiags *diags, const AuProblem *problem,
+                                   const AuShape *shape);
+/* warps_shape.c: the best shape by table or rule; false: none does, *why says what stands against the last. */
+bool schedule_warps_shape(AuArena *arena, const AuProblem *problem, AuShape *shape,
+                          const char **why);
 
 #endif

@@ -33,6 +33,16 @@ static const Case cases[] = {
 static const char *const targets[] = {"avx2", "avx512", "avx512bf16", "avx512amx",
                                       "neon", "simt32", "simt8",      "simt1"};
 
+/* Targets whose warps have matrix units: every script again, in the shape of the table and in shapes for it to fail in. */
+static const char *const warp_targets[] = {"sm_75", "sm_80", "sm_86", "sm_90"};
+
+static const AuShape warp_shapes[] = {
+    {.executors = 2, .rows = 16, .key_tile = 32, .stages = 1},
+    {.executors = 2, .rows = 32, .key_tile = 16, .stages = 2, .query_in_registers = true},
+    {.executors = 4, .rows = 16, .key_tile = 64, .stages = 2},
+    {.executors = 1, .rows = 16, .key_tile = 16, .stages = 1, .query_in_registers = true},
+};
+
 static const char *scripts;
 static bool quick;
 
@@ -283,8 +293,22 @@ static void check_outputs(Run *r, const char *target)
                 finals[0][f], finals[1][f]);
 }
 
-static void run_case(const Case *c, const char *target, AuTileElem operand, uint64_t seed)
+static const AuSchedule *schedule_of(Run *r, const AuProblem *p, const AuShape *shape)
 {
+    const AuSchedule *out = shape ? schedule_warps_forward(r->s->arena, r->s->diags, p, shape) : NULL;
+    if (!shape) {
+        const AuShape lanes = schedule_lanes_shape(p);
+        out = schedule_lanes_forward(r->s->arena, r->s->diags, p, &lanes);
+    }
+    if (!out) fail_msg("%s on %s: %s", r->c->script, p->caps->name, session_errors(r->s));
+    return out;
+}
+
+/* [shape] 0: schedule lanes; 1: warps in the shape of the table; 2..: warps in shapes of this test. */
+static void run_case(const Case *c, const char *target, AuTileElem operand, uint32_t shape, uint64_t seed)
+{
+    AuShape of_table;
+    const char *why = NULL;
     Session s = session_begin();
     Run *r = AU_NEW(s.arena, Run);
     const AuTileCaps *caps = tile_caps(target);
@@ -300,9 +324,11 @@ static void run_case(const Case *c, const char *target, AuTileElem operand, uint
         .operand = operand,
         .d = (int32_t)attn_scalar(r->attn, r->attn->tensors[0].axes[3], r->sizes, r->params),
         .e = (int32_t)attn_scalar(r->attn, r->attn->tensors[2].axes[3], r->sizes, r->params)};
-    const AuShape shape = schedule_lanes_shape(&problem);
-    const AuSchedule *schedule = schedule_lanes_forward(s.arena, s.diags, &problem, &shape);
-    if (!schedule) fail_msg("%s on %s: %s", c->script, target, session_errors(&s));
+    if (shape == 1 && !schedule_warps_shape(s.arena, &problem, &of_table, &why))
+        fail_msg("%s on %s: no shape, %s", c->script, target, why);
+    if (shape > 1) of_table = warp_shapes[shape - 2];
+    if (!(caps->is_async & TILE_ASYNC_COPY)) of_table.stages = 1;
+    const AuSchedule *schedule = schedule_of(r, &problem, shape ? &of_table : NULL);
     make_inputs(r);
     make_outputs(r, schedule);
     const AuTileLaunch launch = {.tensors = r->tensors,
@@ -322,18 +348,31 @@ static void test_target(void **state)
     static const AuTileElem operands[] = {TILE_F32, TILE_BF16, TILE_F16};
     for (uint32_t n = 0; n < sizeof cases / sizeof *cases; n++)
         for (uint32_t x = 0; x < 3; x++)
-            if (!quick || x == n % 3) run_case(&cases[n], *state, operands[x], n + x);
+            if (!quick || x == n % 3) run_case(&cases[n], *state, operands[x], 0, n + x);
+}
+
+static void test_warps(void **state)
+{
+    const char *target = *state;
+    const bool only_f16 = strcmp(target, "sm_75") == 0;
+    const uint32_t shapes = 1 + sizeof warp_shapes / sizeof *warp_shapes;
+    for (uint32_t n = 0; n < sizeof cases / sizeof *cases; n++)
+        for (uint32_t shape = 1; shape <= shapes; shape++)
+            if (!quick || shape == 1 + n % shapes)
+                run_case(&cases[n], target, only_f16 || n % 2 ? TILE_F16 : TILE_BF16, shape, n + shape);
 }
 
 int main(int argc, char **argv)
 {
-    enum { COUNT = sizeof targets / sizeof *targets };
+    enum { LANES = sizeof targets / sizeof *targets, COUNT = LANES + sizeof warp_targets / sizeof *warp_targets };
     if (argc < 2) return 2;
     scripts = argv[1];
     quick = argc > 2;
     struct CMUnitTest tests[COUNT] = {{0}};
-    for (size_t i = 0; i < COUNT; i++)
-        tests[i] =
-            (struct CMUnitTest){targets[i], test_target, NULL, NULL, (void *)(uintptr_t)targets[i]};
+    for (size_t i = 0; i < COUNT; i++) {
+        const char *target = i < LANES ? targets[i] : warp_targets[i - LANES];
+        tests[i] = (struct CMUnitTest){target, i < LANES ? test_target : test_warps, NULL, NULL,
+                                       (void *)(uintptr_t)target};
+    }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,337 @@
+/* warps_forward.c - forward on the matrix units of a warp (mma.sync): warps own query rows, all warps of a block share tiles of
+ * keys and values in shared memory.
+ *
+ * S = Q K' and O += P V: scores and outputs are accumulators of 16 x 8 pieces, whose columns lie where the next product's operand
+ * A has them, so weights never leave the registers. Row statistics lie with the rows: a row is held by four lanes.
+ *
+ * Where copies can be asynchronous the next tile comes while the warps compute. With one stage (FlashAttention-2's order) values
+ * come under S and softmax, the next keys under P V, and two barriers a tile order the warps. With two stages both come a whole
+ * tile ahead and one barrier is enough: whoever passes it has finished with the other stage. Without asynchronous copies the tile
+ * is copied between two barriers.
+ *
+ * Queries lie in shared memory, once; the result takes their place there at the end, so that it is stored in pieces of 16 bytes.
+ * Widths are padded to the product's depth with zeros that the copies fill in.
+ *
+ * Kernels: `q_rows`, `k_rows`, `v_rows` (rows that the script changes), `classes`, `compact` (masks that depend on data),
+ * `forward`. */
+#include "warps.h"
+
+#include <string.h>
+
+/* ---- memories */
+
+int32_t warps_padded(const AuTileAtom *atom, int32_t width)
+{
+    return (width + atom->k - 1) / atom->k * atom->k;
+}
+
+const char *warps_columns(Lanes *x, int32_t width)
+{
+    const int32_t padded = warps_padded(x->atom, width);
+    return padded == width ? ":" : tile_text(x->t, "0 +: %d", padded);
+}
+
+/* The swizzle under which eight rows of a tile fall on different banks: the largest power of two in the length of a row. */
+static const char *swizzle(Lanes *x, int32_t columns)
+{
+    const int32_t bytes = columns * tile_elem(x->p->operand)->bytes, power = bytes & -bytes;
+    return power < 32 ? "" : tile_text(x->t, " swizzle %d", power > 128 ? 128 : power);
+}
+
+void warps_tile(Lanes *x, const char *name, const char *rows, int32_t count, const char *columns,
+                int32_t width)
+{
+    const char *stage = x->shape->stages > 1 && strcmp(rows, "kv") == 0
+                            ? tile_text(x->t, "stage:%d, ", x->shape->stages)
+                            : "";
+    tile_shared(x->t, name, "%s[%s%s:%d, %s:%d]%s", x->operand, stage, rows, count, columns, width,
+                swizzle(x, width));
+}
+
+static void memories(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const int32_t d = warps_padded(x->atom, x->p->d), n = x->shape->key_tile;
+    warps_tile(x, "Q", "q", x->block, "w", d > x->p->e ? d : x->p->e);
+    warps_tile(x, "K", "kv", n, "d", d);
+    if (x->own_v) warps_tile(x, "V", "kv", n, "e", x->p->e);
+    for (uint32_t i = 0; i < x->p->hooks->dot_count; i++) {
+        const int32_t width = warps_padded(x->atom, lanes_dot_width(x->p, i));
+        const char *axis = tile_text(t, "p%u", i);
+        warps_tile(x, tile_text(t, "Q%u", i), "q", x->block, axis, width);
+        warps_tile(x, tile_text(t, "K%u", i), "kv", n, axis, width);
+    }
+    tile_barrier(t, "all", 0, x->shape->executors);
+    tile_role(t, "core", x->shape->executors, TILE_ON_WARP, 0);
+}
+
+/* ---- copies */
+
+static void bring(Lanes *x, const char *token, const char *from, const char *to)
+{
+    if (x->p->caps->is_async & TILE_ASYNC_COPY)
+        tile_async_copy(x->t, token, "%s -> %s pad 0", from, to);
+    else
+        tile_copy(x->t, "%s -> %s pad 0", from, to);
+}
+
+static void await(Lanes *x, const char *tokens)
+{
+    if (x->p->caps->is_async & TILE_ASYNC_COPY) tile_wait(x->t, tokens);
+}
+
+/* The stage that is computed on, or the one that is being filled. */
+static const char *stage_index(const Lanes *x, bool filled)
+{
+    return x->shape->stages == 1 ? "" : filled ? "1 - at, " : "at, ";
+}
+
+/* The warp's share of tile [n] of a tensor; [view] has %s where the rows go. */
+static void bring_tile(Lanes *x, const char *token, const char *view, const char *n, const char *to,
+                       const char *stage)
+{
+    const int32_t keys = x->shape->key_tile, share = keys / x->shape->executors;
+    const char *span = tile_text(x->t, "%s * %d + self * %d +: %d", n, keys, share, share);
+    bring(x, token, tile_text(x->t, view, span),
+          tile_text(x->t, "%s[%sself * %d +: %d, :]", to, stage, share, share));
+}
+
+static void bring_keys(Lanes *x, const char *n, const char *stage)
+{
+    AuTileBuild *t = x->t;
+    bring_tile(
+        x, "tk",
+        tile_text(t, "%s[b, hk, %%s, %s]", lanes_changed_name(x, 1), warps_columns(x, x->p->d)), n,
+        "K", stage);
+    for (uint32_t i = 0; i < x->p->hooks->dot_count; i++)
+        bring_tile(x, tile_text(t, "tk%u", i),
+                   lanes_dot_view(x, i, true, warps_columns(x, lanes_dot_width(x->p, i))), n,
+                   tile_text(t, "K%u", i), stage);
+}
+
+static void bring_values(Lanes *x, const char *n, const char *stage)
+{
+    if (!x->own_v) return;
+    bring_tile(x, "tv", tile_text(x->t, "%s[b, hv, %%s, :]", lanes_changed_name(x, 2)), n, "V",
+               stage);
+}
+
+/* "tk, tk0": tokens of what a tile of keys consists of. */
+static const char *key_tokens(Lanes *x, const char *of)
+{
+    AuText text = {.arena = x->arena};
+    au_text_add(&text, "%s", of);
+    for (uint32_t i = 0; i < x->p->hooks->dot_count; i++) au_text_add(&text, ", %s%u", of, i);
+    return au_text_str(&text);
+}
+
+/* ---- queries */
+
+/* The warp's rows of a tile with queries. */
+static const char *own_rows(Lanes *x, const char *tile, int32_t width, const char *axes)
+{
+    return tile_text(x->t, "%s[self * %d +: %d, 0 +: %d] as [%s]", tile, x->rows, x->rows, width,
+                     axes);
+}
+
+/* Operand A of the product with keys: in registers, or the rows in shared memory. */
+static const char *query(Lanes *x, int32_t dot)
+{
+    AuTileBuild *t = x->t;
+    const char *n = dot < 0 ? "" : tile_text(t, "%d", dot);
+    if (x->shape->query_in_registers) return tile_text(t, "query%s", n);
+    const int32_t width = dot < 0 ? x->p->d : lanes_dot_width(x->p, (uint32_t)dot);
+    return own_rows(x, tile_text(t, "Q%s", n), warps_padded(x->atom, width),
+                    dot < 0 ? "q, d" : tile_text(t, "q, p%d", dot));
+}
+
+static void bring_queries(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const char *rows = tile_text(t, "%s +: %d", lanes_first_row(x), x->rows);
+    const int32_t d = warps_padded(x->atom, x->p->d);
+    bring(
+        x, "tq",
+        tile_text(t, "%s[b, h, %s, %s]", lanes_changed_name(x, 0), rows, warps_columns(x, x->p->d)),
+        own_rows(x, "Q", d, "q, d"));
+    for (uint32_t i = 0; i < x->p->hooks->dot_count; i++) {
+        const int32_t width = lanes_dot_width(x->p, i);
+        bring(x, tile_text(t, "tq%u", i),
+              tile_text(t, lanes_dot_view(x, i, false, warps_columns(x, width)), rows),
+              own_rows(x, tile_text(t, "Q%u", i), warps_padded(x->atom, width),
+                       tile_text(t, "q, p%u", i)));
+    }
+}
+
+static void load_queries(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    await(x, key_tokens(x, "tq"));
+    if (!x->shape->query_in_registers) return;
+    for (int32_t n = -1; n < (int32_t)x->p->hooks->dot_count; n++) {
+        const char *number = n < 0 ? "" : tile_text(t, "%d", n);
+        const int32_t width = n < 0 ? x->p->d : lanes_dot_width(x->p, (uint32_t)n);
+        const char *axis = n < 0 ? "d" : tile_text(t, "p%d", n);
+        const int32_t padded = warps_padded(x->atom, width);
+        tile_load(t, tile_text(t, "query%s", number), "%s @ %s.A",
+                  own_rows(x, tile_text(t, "Q%s", number), padded, tile_text(t, "q, %s", axis)),
+                  x->atom->name);
+    }
+}
+
+/* ---- a tile of keys */
+
+static void products_of_scores(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const char *stage = stage_index(x, false);
+    tile_product(t, "score", x->atom, TILE_START, query(x, -1), tile_text(t, "K[%s:, :]", stage));
+    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
+        tile_product(t, tile_text(t, "dot%u", n), x->atom, TILE_START, query(x, (int32_t)n),
+                     tile_text(t, "K%u[%s:, :]", n, stage));
+}
+
+static void product_of_values(Lanes *x, const char *weight)
+{
+    const char *stage = stage_index(x, false);
+    const char *values = x->own_v ? tile_text(x->t, "V[%s:, :]", stage)
+                                  : tile_text(x->t, "K[%s:, %d +: %d] as [kv, e]", stage,
+                                              x->p->attn->v_first, x->p->e);
+    tile_product(x->t, "acc", x->atom, TILE_ADD, weight, values);
+}
+
+/* Copies and compute of one tile, one stage: see the head of this file. */
+static void step_of_one_stage(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const bool ahead = (x->p->caps->is_async & TILE_ASYNC_COPY) != 0;
+    if (ahead)
+        await(x, key_tokens(x, "tk"));
+    else
+        bring_keys(x, "n", "");
+    if (ahead) tile_sync(t, "all");
+    bring_values(x, "n", "");
+    if (!ahead) tile_sync(t, "all");
+    products_of_scores(x);
+    lanes_scores(x);
+    const char *weight = lanes_weights(x);
+    if (ahead && x->own_v) {
+        await(x, "tv");
+        tile_sync(t, "all");
+        bring_keys(x, "next(n)", "");
+    }
+    product_of_values(x, weight);
+    if (ahead && x->own_v) return;
+    tile_sync(t, "all");
+    if (ahead) bring_keys(x, "next(n)", "");
+}
+
+static void step_of_two_stages(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    await(x, tile_text(t, x->own_v ? "%s, tv" : "%s", key_tokens(x, "tk")));
+    tile_sync(t, "all");
+    bring_keys(x, "next(n)", stage_index(x, true));
+    bring_values(x, "next(n)", stage_index(x, true));
+    products_of_scores(x);
+    lanes_scores(x);
+    product_of_values(x, lanes_weights(x));
+    tile_set(t, "at", "1 - at");
+}
+
+static void loop(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const bool ahead = (x->p->caps->is_async & TILE_ASYNC_COPY) != 0, two = x->shape->stages > 1;
+    if (two) tile_set(t, "at", "0");
+    if (ahead) bring_keys(x, "first(keys)", stage_index(x, false));
+    if (two) bring_values(x, "first(keys)", stage_index(x, false));
+    load_queries(x);
+    tile_for_tiles(t, "n", "keys", NULL);
+    (two ? step_of_two_stages : step_of_one_stage)(x);
+    tile_end(t);
+    await(x, tile_text(t, two && x->own_v ? "%s, tv" : "%s", key_tokens(x, "tk")));
+    if (two)
+        tile_sync(t, "all"); /* before copies for another block of rows, in a persistent kernel */
+}
+
+/* ---- the kernel */
+
+static void fragments(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const char *scores =
+        tile_text(t, "f32[q:%d, kv:%d] @ %s.C", x->rows, x->shape->key_tile, x->atom->name);
+    tile_frag(t, "score", "%s", scores);
+    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
+        tile_frag(t, tile_text(t, "dot%u", n), "%s", scores);
+    tile_frag(t, "acc", "f32[q:%d, e:%d] @ %s.C = 0.0", x->rows, x->p->e, x->atom->name);
+    tile_frag(t, "row_like", "f32[q:%d] like score = 0.0", x->rows);
+    tile_set(t, "i", "%s + iota(q:%d)", lanes_first_row(x), x->rows);
+}
+
+static void store_output(Lanes *x)
+{
+    const char *rows = own_rows(x, "Q", x->p->e, "q, e");
+    tile_store(x->t, "%s(out) -> %s", x->operand, rows);
+    tile_copy(x->t, "%s -> o[b, h, %s +: %d, :] clip", rows, lanes_first_row(x), x->rows);
+}
+
+static void forward_kernel(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    lanes_forward_head(x);
+    lanes_key_tiles(x, TILE_DOWN);
+    memories(x);
+    fragments(x);
+    bring_queries(x);
+    if (x->p->hooks->state_count)
+        tile_set(t, lanes_states(x) + 2, "online_init(row_like, b, h, i)");
+    loop(x);
+    lanes_results(x);
+    store_output(x);
+    lanes_store_finals(x);
+    tile_end(t);
+    tile_end(t);
+}
+
+Lanes warps_begin(AuArena *arena, AuDiags *diags, const AuProblem *p, AuSchedule *out)
+{
+    const AuShape *shape = &out->shape;
+    Lanes x = {.t = tile_build(arena, diags, p->caps, out->name),
+               .p = p,
+               .shape = shape,
+               .out = out,
+               .arena = arena,
+               .own_v = !p->attn->v_in_k,
+               .query_in_memory = true,
+               .longest_first = p->attn->mask.i != 0,
+               .rows = shape->rows,
+               .block = shape->rows * shape->executors,
+               .operand = tile_elem(p->operand)->name,
+               .held = tile_elem(p->operand)->name,
+               .atom = tile_best_atom(p->caps, p->operand, TILE_ON_WARP)};
+    if (p->hooks->needs_lists)
+        tile_layout(x.t, "along_lanes", tile_text(x.t, "lane:%d@1", p->caps->lanes), NULL);
+    return x;
+}
+
+AuSchedule *schedule_warps_forward(AuArena *arena, AuDiags *diags, const AuProblem *p,
+                                   const AuShape *shape)
+{
+    const char *why = schedule_warps_refusal(arena, p, shape);
+    if (why) {
+        au_error(diags, AU_E0811, p->attn->span, "warps_forward on %s: %s", p->caps->name, why);
+        return NULL;
+    }
+    AuSchedule *out = AU_NEW(arena, AuSchedule);
+    out->shape = *shape;
+    out->name = au_format(arena, "warps_forward q=%dx%d kv=%d stages=%d%s", shape->executors,
+                          shape->rows, shape->key_tile, shape->stages,
+                          shape->query_in_registers ? " q_in_registers" : "");
+    Lanes x = warps_begin(arena, diags, p, out);
+    for (uint32_t n = 0; n < 3; n++) lanes_rows_kernel(&x, n);
+    if (p->hooks->needs_lists) lanes_list_kernels(&x);
+    forward_kernel(&x);
+    return lanes_built(&x, diags);
+}

@@ -1,0 +1,126 @@
+/* warps_shape.c - block shapes of the schedule `warps`: what fits a problem, what is best by rule, what was measured better.
+ *
+ * Registers of a lane: scores and further products rows * keys / 32 each, output rows * e / 32, queries (bf16) rows * d / 64 if
+ * they stay there; what else the kernel needs (operands of products, row statistics, addresses, hooks) has the rest of 255.
+ * Shared memory: queries (or the output, if it is wider), and for each stage keys and values. */
+#include "warps.h"
+
+enum {
+    TILE_REGISTERS = 192, /* that fragments may take of a lane's 255 */
+    LANE_REGISTERS = 255,
+    SM_REGISTERS =
+        65536, /* CUDA programming guide: registers of a multiprocessor, sm_70 and later */
+    BLOCK_RESERVE =
+        1024, /* shared memory that the system takes of each block; also what a block cannot have of the whole */
+    MOST_WARPS = 8, /* resident ones from which on more change nothing: two a scheduler */
+};
+
+/* What a shape takes. */
+typedef struct Needs {
+    int32_t registers, shared;
+} Needs;
+
+static int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
+static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
+
+static Needs needs_of(const AuProblem *p, const AuTileAtom *atom, const AuShape *s)
+{
+    const int32_t bytes = tile_elem(p->operand)->bytes, d = warps_padded(atom, p->d);
+    const int32_t block = s->rows * s->executors;
+    int32_t queries = d, query = most(d, p->e), key = d + (p->attn->v_in_k ? 0 : p->e);
+    for (uint32_t n = 0; n < p->hooks->dot_count; n++) {
+        const int32_t width = warps_padded(atom, lanes_dot_width(p, n));
+        queries += width, query += width, key += width;
+    }
+    const int32_t scores = 1 + (int32_t)p->hooks->dot_count;
+    return (Needs){
+        .registers = s->rows *
+                     (scores * s->key_tile + p->e + (s->query_in_registers ? queries / 2 : 0)) /
+                     p->caps->lanes,
+        .shared = bytes * (block * query + s->stages * s->key_tile * key),
+    };
+}
+
+/* Why no shape would do, or NULL. */
+static const char *refusal_of_problem(AuArena *arena, const AuProblem *p, const AuTileAtom *atom)
+{
+    const char *operand = tile_elem(p->operand)->name;
+    if (!atom || atom->k == 1 || p->operand == TILE_F32)
+        return au_format(arena, "no matrix unit for operands of %s", operand);
+    if (p->d % 8 || p->e % 8)
+        return au_format(arena, "widths %d and %d are no multiples of 8", p->d, p->e);
+    if (p->attn->v_in_k && p->attn->v_first % 8)
+        return au_format(arena, "values begin at channel %d of the keys, no multiple of 8",
+                         p->attn->v_first);
+    for (uint32_t n = 0; n < p->hooks->dot_count; n++) {
+        if (lanes_dot_width(p, n) % 8)
+            return au_format(arena, "a further product of width %d, no multiple of 8",
+                             lanes_dot_width(p, n));
+        for (int side = 0; side < 2; side++)
+            if (p->attn->tensors[lanes_dot_tensor(p, n, side)].dtype != AU_DT_OPERAND)
+                return "a further product of tensors that have another type than q and k";
+    }
+    return NULL;
+}
+
+const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuShape *s)
+{
+    const AuTileAtom *atom = tile_best_atom(p->caps, p->operand, TILE_ON_WARP);
+    const char *why = refusal_of_problem(arena, p, atom);
+    if (why) return why;
+    const Needs needs = needs_of(p, atom, s);
+    if (s->rows % atom->m || s->key_tile % most(atom->k, atom->n) || s->key_tile % s->executors)
+        return au_format(arena, "%d rows or %d keys for %d warps do not divide into %s", s->rows,
+                         s->key_tile, s->executors, atom->name);
+    if (needs.shared > p->caps->shared_bytes)
+        return au_format(arena, "%d bytes of shared memory of %d", needs.shared,
+                         p->caps->shared_bytes);
+    if (needs.registers > TILE_REGISTERS)
+        return au_format(arena, "fragments take %d registers of a lane, %d are for them",
+                         needs.registers, TILE_REGISTERS);
+    if (s->stages > 1 && !(p->caps->is_async & TILE_ASYNC_COPY))
+        return au_format(arena, "%s has no asynchronous copies for stages", p->caps->name);
+    return NULL;
+}
+
+/* ---- by rule */
+
+/* More is better: warps that hide each other's waiting; rows of a warp, which share what comes from shared memory; keys, up to a
+ * point; a stage that copies ahead; the rest of the keys; queries that need not be fetched again. */
+static int64_t worth(const AuProblem *p, const AuTileAtom *atom, const AuShape *s)
+{
+    const Needs needs = needs_of(p, atom, s);
+    const int32_t by_memory =
+        (p->caps->shared_bytes + BLOCK_RESERVE) / (needs.shared + BLOCK_RESERVE);
+    const int32_t by_registers = SM_REGISTERS / (LANE_REGISTERS * p->caps->lanes) / s->executors;
+    const int32_t warps = least(least(by_memory, by_registers) * s->executors, MOST_WARPS);
+    const int32_t ranks[] = {warps,     s->rows,     least(s->key_tile, 64),
+                             s->stages, s->key_tile, s->query_in_registers};
+    int64_t value = 0;
+    for (size_t n = 0; n < sizeof ranks / sizeof *ranks; n++) value = value * 256 + ranks[n];
+    return value;
+}
+
+bool schedule_warps_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
+{
+    static const int32_t warps[] = {4, 8, 2}, rows[] = {32, 16}, keys[] = {128, 64, 32, 16};
+    const AuTileAtom *atom = tile_best_atom(p->caps, p->operand, TILE_ON_WARP);
+    int64_t best = -1;
+    *why = refusal_of_problem(arena, p, atom);
+    if (*why) return false;
+    for (uint32_t n = 0; n < 3 * 2 * 4 * 2 * 2; n++) {
+        const AuShape s = {.executors = warps[n / 32],
+                           .rows = rows[n / 16 % 2],
+                           .key_tile = keys[n / 4 % 4],
+                           .stages = 1 + (int32_t)(n / 2 % 2),
+                           .query_in_registers = n % 2};
+        const char *refused = schedule_warps_refusal(arena, p, &s);
+        if (refused) {
+            if (best < 0) *why = refused;
+            continue;
+        }
+        const int64_t value = worth(p, atom, &s);
+        if (value > best) best = value, *out = s, *why = NULL;
+    }
+    return best >= 0;
+}
