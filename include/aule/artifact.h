@@ -60,7 +60,12 @@ typedef enum aule_role {
     AULE_ROLE_V,
     AULE_ROLE_INPUT,
     AULE_ROLE_OUTPUT,
-    AULE_ROLE_FINAL
+    AULE_ROLE_FINAL,
+    /* of attentions with gradients */
+    AULE_ROLE_KEPT,   /* "o_kept": the output before out_mod, which forward writes for backward */
+    AULE_ROLE_DOUT,   /* "do": the gradient given for o */
+    AULE_ROLE_DFINAL, /* "dNAME": the gradient given for a final */
+    AULE_ROLE_GRAD    /* "dq", "dk", "dv", "dNAME": what backward makes */
 } aule_role;
 
 /* A tensor of the signature. Axes are outermost first; each extent is an expression (often one

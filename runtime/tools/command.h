@@ -40,5 +40,6 @@ int command_devices(AuOptions *options);
 int command_inspect(AuOptions *options);
 int command_run(AuOptions *options);
 int command_bench(AuOptions *options);
+int command_check(AuOptions *options);
 
 #endif

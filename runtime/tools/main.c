@@ -11,6 +11,9 @@ static const char help[] =
     "\n"
     "  aule devices                      what can run kernels here, or why not\n"
     "  aule inspect x.so                 what an artifact holds\n"
+    "  aule check x.attn [--shape S=100,window=16] [--plot mask.svg] [--seed N] [--backend cpu]\n"
+    "                                    tries the laws of the language on a script, draws its mask, and compares its\n"
+    "                                    kernels on every device with the interpreter; exit status 1 if something is wrong\n"
     "  aule run x.so --q q.npy --k k.npy --v v.npy [--NAME file.npy | --NAME number]... -o DIR\n"
     "                                    writes DIR/o.npy and each final\n"
     "  aule bench x.so --shape B=1,H=16,S=4096,T=4096 [--dtype f32] [--NAME file.npy | --NAME number]... [--json]\n"
@@ -158,7 +161,7 @@ int command_inspect(AuOptions *options)
 static int command_later(AuOptions *options)
 {
     return command_fail(
-        EXIT_WRONG, "'%s' is not in this version yet; there are devices, inspect, run and bench",
+        EXIT_WRONG, "'%s' is not in this version yet; there are devices, inspect, check, run and bench",
         options->command);
 }
 
@@ -171,7 +174,7 @@ int main(int count, char **arguments)
 {
     static const Command commands[] = {{"devices", command_devices}, {"inspect", command_inspect},
                                        {"run", command_run},         {"bench", command_bench},
-                                       {"tune", command_later},      {"check", command_later}};
+                                       {"tune", command_later},      {"check", command_check}};
     AuOptions options;
     if (count < 2) {
         fputs(help, stderr);
@@ -190,6 +193,6 @@ int main(int count, char **arguments)
             status = command_fail(EXIT_WRONG, "standard output: %s", strerror(errno));
         return status;
     }
-    return command_fail(EXIT_USAGE, "unknown command '%s', expected devices, inspect, run or bench",
+    return command_fail(EXIT_USAGE, "unknown command '%s', expected devices, inspect, check, run or bench",
                         arguments[1]);
 }

@@ -1,0 +1,333 @@
+/* check.c - aule check: tries the laws of the language on a script, then its compiled kernels on every device there is,
+ * forward and backward, in every operand type, beside what the interpreter computes in f64. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "compiler.h"
+
+enum { MOST = 96 };
+
+typedef struct Script {
+    AuCompiler compiler;
+    AuFile file;
+    const char *path, *attention, *values;
+    uint64_t seed;
+    bool wrong;
+} Script;
+
+/* ---- laws and the mask, by the compiler */
+
+static aulec_check_options check_options(const Script *s, bool as_svg)
+{
+    return (aulec_check_options){.struct_size = sizeof(aulec_check_options),
+                                 .attention = s->attention,
+                                 .values = s->values,
+                                 .seed = s->seed,
+                                 .as_svg = as_svg};
+}
+
+static int check_laws(Script *s)
+{
+    aulec_result *result = NULL;
+    const aulec_check_options options = check_options(s, false);
+    const aulec_status status = s->compiler.aulec_check(s->path, (const char *)s->file.bytes,
+                                                        s->file.length, &options, &result);
+    if (!result) return command_fail(EXIT_WRONG, "%s: no memory", s->path);
+    const char *report = s->compiler.aulec_result_data(result);
+    if (report) fputs(report, stdout);
+    fflush(stdout);
+    fputs(s->compiler.aulec_result_diagnostics(result), stderr);
+    s->compiler.aulec_result_free(result);
+    return status == AULEC_OK ? 0 : EXIT_WRONG;
+}
+
+static int write_plot(Script *s, const char *path)
+{
+    aulec_result *result = NULL;
+    const aulec_check_options options = check_options(s, true);
+    const aulec_status status = s->compiler.aulec_check(s->path, (const char *)s->file.bytes,
+                                                        s->file.length, &options, &result);
+    FILE *file = status == AULEC_OK ? fopen(path, "w") : NULL;
+    bool written = file != NULL;
+    if (file) {
+        const size_t length = s->compiler.aulec_result_length(result);
+        written = fwrite(s->compiler.aulec_result_data(result), 1, length, file) == length;
+        written = fclose(file) == 0 && written;
+    }
+    s->compiler.aulec_result_free(result);
+    return written ? 0 : command_fail(EXIT_WRONG, "%s: cannot be written", path);
+}
+
+/* ---- kernels: one artifact a backend, in a file of its own */
+
+static int compile_for(Script *s, const char *target, const char *attention, const char *dtype,
+                       const char *widths, aule_module **module)
+{
+    const aulec_options options = {.struct_size = sizeof options,
+                                   .targets = target,
+                                   .dtypes = dtype,
+                                   .widths = widths,
+                                   .attention = attention};
+    aulec_result *result = NULL;
+    const aulec_status status = s->compiler.aulec_compile(s->path, (const char *)s->file.bytes,
+                                                          s->file.length, &options, &result);
+    if (status != AULEC_OK) {
+        fputs(s->compiler.aulec_result_diagnostics(result), stderr);
+        s->compiler.aulec_result_free(result);
+        return EXIT_WRONG;
+    }
+    char path[4096];
+    const char *folder = getenv("TMPDIR");
+    snprintf(path, sizeof path, "%s/aule-check-XXXXXX", folder && *folder ? folder : "/tmp");
+    const int descriptor = mkstemp(path);
+    const size_t length = s->compiler.aulec_result_length(result);
+    aule_error *error = NULL;
+    int failed = descriptor < 0 || write(descriptor, s->compiler.aulec_result_data(result),
+                                         length) != (ssize_t)length;
+    if (descriptor >= 0) close(descriptor);
+    s->compiler.aulec_result_free(result);
+    if (failed)
+        failed = command_fail(EXIT_WRONG, "%s: cannot be written", path);
+    else if (aule_module_open(path, NULL, module, &error))
+        failed = command_error(error);
+    if (descriptor >= 0) unlink(path);
+    return failed;
+}
+
+/* ---- one case on one device */
+
+typedef struct Trial {
+    Script *script;
+    aule_device *device;
+    const aulec_case *reference;
+    AuArray arrays[MOST]; /* by tensor of the case */
+    aule_buffer *buffers[MOST];
+    DLTensor tensors[MOST];
+    aule_param_arg params[MOST];
+    size_t count, param_count;
+} Trial;
+
+static const aulec_case_tensor *tensor_of(const Trial *t, size_t n)
+{
+    return t->script->compiler.aulec_case_get_tensor(t->reference, n);
+}
+
+static int give_up(aule_error *error)
+{
+    printf("%s\n", aule_error_message(error));
+    aule_error_free(error);
+    return EXIT_WRONG;
+}
+
+static int place(Trial *t, size_t n)
+{
+    const aulec_case_tensor *tensor = tensor_of(t, n);
+    AuArray *array = &t->arrays[n];
+    aule_error *error = NULL;
+    AuWhy why;
+    if (!array_new(array, tensor->dtype, (int32_t)tensor->rank, tensor->shape, &why))
+        return command_fail(EXIT_WRONG, "%s", why.text);
+    if (tensor->data)
+        memcpy(array->data, tensor->data, array->bytes);
+    else
+        memset(array->data, 0xff, array->bytes); /* nan: what is not written shows */
+    void *data = array->data;
+    if (aule_device_get_info(t->device)->dl.device_type != kDLCPU) {
+        if (aule_buffer_new(t->device, array->bytes ? array->bytes : 4, &t->buffers[n], &error) ||
+            aule_buffer_upload(t->buffers[n], 0, array->data, array->bytes, &error))
+            return give_up(error);
+        data = aule_buffer_data(t->buffers[n]);
+    }
+    t->tensors[n] = (DLTensor){.data = data,
+                               .device = aule_device_get_info(t->device)->dl,
+                               .ndim = array->rank,
+                               .dtype = array_dl_type(array->dtype),
+                               .shape = array->shape,
+                               .strides = array->strides};
+    return 0;
+}
+
+static int run_operation(Trial *t, aule_attention *attention, const char *operation)
+{
+    const bool backward = strcmp(operation, "backward") == 0;
+    aule_tensor_arg arguments[MOST];
+    aule_call call = {.struct_size = sizeof call,
+                      .operation = operation,
+                      .tensors = arguments,
+                      .params = t->params,
+                      .param_count = t->param_count};
+    for (size_t n = 0; n < t->count; n++) {
+        const aulec_case_tensor *tensor = tensor_of(t, n);
+        const bool of_backward = tensor->role == AULE_ROLE_DOUT ||
+                                 tensor->role == AULE_ROLE_DFINAL || tensor->role == AULE_ROLE_GRAD;
+        if (!of_backward || backward)
+            arguments[call.tensor_count++] = (aule_tensor_arg){tensor->name, &t->tensors[n]};
+    }
+    aule_plan *plan = NULL;
+    aule_buffer *workspace = NULL;
+    aule_error *error = NULL;
+    if (aule_plan_new(attention, t->device, &call, &plan, &error)) return give_up(error);
+    aule_run run = {.struct_size = sizeof run, .workspace_bytes = aule_plan_workspace(plan, NULL)};
+    int status = 0;
+    if (run.workspace_bytes && aule_buffer_new(t->device, run.workspace_bytes, &workspace, &error))
+        status = give_up(error);
+    if (workspace) run.workspace = aule_buffer_data(workspace);
+    if (!status &&
+        (aule_plan_run(plan, &run, &error) || aule_device_synchronize(t->device, NULL, &error)))
+        status = give_up(error);
+    aule_buffer_free(workspace);
+    aule_plan_free(plan);
+    return status;
+}
+
+static double element(const AuArray *array, uint64_t n)
+{
+    const uint16_t *half = array->data;
+    uint32_t bits;
+    float value;
+    if (array->dtype == AULE_F16) return (double)array_from_half(half[n]);
+    if (array->dtype == AULE_F32) return (double)((const float *)array->data)[n];
+    bits = (uint32_t)half[n] << 16;
+    memcpy(&value, &bits, sizeof value);
+    return (double)value;
+}
+
+/* Prints the error beside its bound; true if it is inside. */
+static bool compare(Trial *t, size_t n)
+{
+    const aulec_case_tensor *tensor = tensor_of(t, n);
+    aule_error *error = NULL;
+    double worst = 0;
+    if (t->buffers[n] &&
+        aule_buffer_download(t->buffers[n], 0, t->arrays[n].data, t->arrays[n].bytes, &error)) {
+        give_up(error);
+        return false;
+    }
+    for (uint64_t i = 0; i < tensor->elements; i++) {
+        const double got = element(&t->arrays[n], i), want = tensor->want[i];
+        const double off = got == want || (isnan(got) && isnan(want)) ? 0 : fabs(got - want);
+        if (!(off <= worst)) worst = isnan(off) ? INFINITY : off;
+    }
+    const bool good = worst <= tensor->bound;
+    printf(" %s %.1e%s", tensor->name, worst, good ? "" : " (!)");
+    if (!good) printf(" [bound %.1e]", tensor->bound);
+    return good;
+}
+
+static int run_trial(Trial *t, aule_module *module)
+{
+    aule_attention *attention = NULL;
+    aule_error *error = NULL;
+    AuCompiler *c = &t->script->compiler;
+    int status = 0;
+    if (aule_module_find(module, c->aulec_case_attention(t->reference), &attention, &error))
+        return give_up(error);
+    for (size_t n = 0; n < t->param_count; n++) {
+        const aulec_case_param *p = c->aulec_case_get_param(t->reference, n);
+        t->params[n] = (aule_param_arg){
+            p->name,
+            {.type = p->is_float ? AULE_VALUE_FLOAT : AULE_VALUE_INT, .i = p->i, .f = p->f}};
+    }
+    for (size_t n = 0; n < t->count && !status; n++) status = place(t, n);
+    if (!status) status = run_operation(t, attention, "forward");
+    if (!status && c->aulec_case_has_gradients(t->reference))
+        status = run_operation(t, attention, "backward");
+    bool good = !status;
+    for (size_t n = 0; n < t->count && !status; n++)
+        if (tensor_of(t, n)->want) good &= compare(t, n);
+    if (!status) puts("");
+    return good ? 0 : EXIT_WRONG;
+}
+
+/* Widths as the compiler takes them, from the case: the last axes of q and v. */
+static int check_dtype(Script *s, aule_device *device, const char *dtype)
+{
+    const aule_device_info *info = aule_device_get_info(device);
+    const aulec_case_options options = {.struct_size = sizeof options,
+                                        .attention = s->attention,
+                                        .dtype = dtype,
+                                        .values = s->values,
+                                        .seed = s->seed};
+    aulec_case *reference = NULL;
+    aulec_result *result = NULL;
+    aule_module *module = NULL;
+    int status = EXIT_WRONG;
+    if (s->compiler.aulec_case_new(s->path, (const char *)s->file.bytes, s->file.length, &options,
+                                   &reference, &result) != AULEC_OK)
+        fputs(result ? s->compiler.aulec_result_diagnostics(result) : "aule: no memory\n", stderr);
+    s->compiler.aulec_result_free(result);
+    if (!reference) return status;
+    printf("  %-10s %-4s ", info->id, dtype);
+    fflush(stdout);
+    status = compile_for(s, info->backend, s->attention, dtype, NULL, &module);
+    Trial *t = status ? NULL : calloc(1, sizeof *t);
+    if (t) {
+        *t = (Trial){.script = s,
+                     .device = device,
+                     .reference = reference,
+                     .count = s->compiler.aulec_case_tensor_count(reference),
+                     .param_count = s->compiler.aulec_case_param_count(reference)};
+        status = run_trial(t, module);
+        for (size_t n = 0; n < t->count; n++) {
+            aule_buffer_free(t->buffers[n]);
+            array_free(&t->arrays[n]);
+        }
+    }
+    free(t);
+    aule_module_close(module);
+    s->compiler.aulec_case_free(reference);
+    return status;
+}
+
+static int check_devices(Script *s, const char *only)
+{
+    static const char *const dtypes[] = {"f32", "f16", "bf16"};
+    aule_device_list *list = NULL;
+    aule_error *error = NULL;
+    int status = 0;
+    if (aule_device_list_new(NULL, &list, &error)) return command_error(error);
+    puts("  kernels: largest errors against f64, each within twice (gradients: four times) that of "
+         "the plain formula in the type");
+    for (size_t n = 0; n < aule_device_list_count(list); n++) {
+        const aule_device_info *info = aule_device_list_get(list, n);
+        aule_device *device = NULL;
+        if (!info->available ||
+            (only && strcmp(only, info->id) != 0 && strcmp(only, info->backend) != 0))
+            continue;
+        if (aule_device_open(info->id, NULL, &device, &error)) {
+            status = command_error(error);
+            continue;
+        }
+        for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
+            if (check_dtype(s, device, dtypes[d])) status = EXIT_WRONG;
+        aule_device_close(device);
+    }
+    aule_device_list_free(list);
+    return status;
+}
+
+int command_check(AuOptions *options)
+{
+    AuWhy why;
+    Script s = {.path = options->artifact,
+                .attention = options_take(options, "attention"),
+                .values = options_take(options, "shape")};
+    const char *seed = options_take(options, "seed"), *plot = options_take(options, "plot"),
+               *backend = options_take(options, "backend");
+    if (!s.path) return command_fail(EXIT_USAGE, "expected: aule check x.attn ...");
+    for (size_t n = 0; n < options->count; n++)
+        if (!options->at[n].used)
+            return command_fail(EXIT_USAGE, "check: unknown option --%.*s",
+                                (int)options->at[n].name_length, options->at[n].name);
+    if (seed) s.seed = strtoull(seed, NULL, 0);
+    if (!file_read(&s.file, s.path, &why)) return command_fail(EXIT_WRONG, "%s", why.text);
+    int status = compiler_open(&s.compiler);
+    if (!status) status = check_laws(&s);
+    if (!status && plot) status = write_plot(&s, plot);
+    if (!status) status = check_devices(&s, backend);
+    compiler_close(&s.compiler);
+    file_free(&s.file);
+    return status;
+}
