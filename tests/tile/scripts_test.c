@@ -7,6 +7,7 @@
 #include "run.h"
 #include "schedule.h"
 #include "support.h"
+#include "warps.h"
 
 enum { MOST = 24 };
 
@@ -18,6 +19,10 @@ static const Case cases[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=33 T=57 D=32 E=32", NULL},
     {"mha.attn", "B=1 H=1 Hk=1 S=70 T=23 D=16 E=48", NULL},
     {"mha.attn", "B=1 H=1 Hk=1 S=1 T=1 D=16 E=16", NULL},
+    {"mha.attn", "B=1 H=4 Hk=2 S=130 T=150 D=24 E=40", NULL},
+    {"mha.attn", "B=1 H=1 Hk=1 S=18 T=70 D=192 E=128", NULL},
+    {"mha.attn", "B=1 H=1 Hk=1 S=9 T=33 D=256 E=256", NULL},
+    {"../../tile/scripts/latent.attn", "B=2 H=3 S=40 T=40", NULL},
     {"softmax_spelled_out.attn", "B=1 H=1 Hk=1 S=40 T=77 D=32 E=16", NULL},
     {"gemma_local.attn", "B=1 H=2 Hk=2 S=60 T=90 D=16 E=16", "window=20"},
     {"documents_bias_sink.attn", "B=2 H=1 S=90 T=90 D=16 E=16", NULL},
@@ -328,6 +333,10 @@ static void run_case(const Case *c, const char *target, AuTileElem operand, uint
         fail_msg("%s on %s: no shape, %s", c->script, target, why);
     if (shape > 1) of_table = warp_shapes[shape - 2];
     if (!(caps->is_async & TILE_ASYNC_COPY)) of_table.stages = 1;
+    if (shape > 1 && schedule_warps_refusal(s.arena, &problem, &of_table)) {
+        session_end(&s); /* wide heads do not fit all of them */
+        return;
+    }
     const AuSchedule *schedule = schedule_of(r, &problem, shape ? &of_table : NULL);
     make_inputs(r);
     make_outputs(r, schedule);
