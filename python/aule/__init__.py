@@ -14,28 +14,31 @@ scripts (include/aule/aulec.h) and is only needed for :func:`compile`. Both are 
 variable ``AULE_LIBRARY_PATH``, in this package, and where the system keeps its libraries.
 """
 
-from ._attention import Attention, Parameter, TensorSpec
+from ._artifact import Parameter, TensorSpec
 from ._compiler import compile, version as compiler_version
-from ._devices import DeviceInfo, describe_devices, devices, print_backend_info
+from ._devices import DeviceInfo, describe_devices, devices, get_available_backends, get_backend_info, print_backend_info
 from ._errors import ArgumentError, CompileError, Error, LibraryError
-from ._attention import load
+from ._function import AttentionFunction, Results, load
 from ._libaule import version
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ArgumentError",
-    "Attention",
+    "AttentionFunction",
     "CompileError",
     "DeviceInfo",
     "Error",
     "LibraryError",
     "Parameter",
+    "Results",
     "TensorSpec",
     "compile",
     "compiler_version",
     "describe_devices",
     "devices",
+    "get_available_backends",
+    "get_backend_info",
     "load",
     "print_backend_info",
     "version",

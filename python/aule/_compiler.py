@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import os
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from ctypes import POINTER, Structure, byref, c_char_p, c_size_t, c_uint32, c_void_p
 from functools import lru_cache
-from typing import Any, Mapping, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
 from . import _cache
-from ._attention import Attention, Loaded
+from ._artifact import Loaded
+from ._builds import builds
+from ._devices import Device, chosen
 from ._errors import CompileError, Error
+from ._function import AttentionFunction
 from ._libraries import load_library
 from ._tensors import TYPES, View
 
@@ -19,6 +23,8 @@ OK, SCRIPT, USAGE, MEMORY = range(4)
 EMIT = {
     "artifact": 0, "ast": 1, "attention-ir": 2, "tiled-ir": 3, "kernel-ir": 4, "llvm-ir": 5, "asm": 6, "opencl-c": 7, "stdlib": 8,
 }
+# What is compiled to learn a script's signature: the target that takes least time
+SIGNATURE = {"targets": "opencl", "dtypes": "f32"}
 OPERANDS = {TYPES["float32"]: "f32", TYPES["float16"]: "f16", TYPES["bfloat16"]: "bf16"}
 
 
@@ -76,7 +82,7 @@ def version() -> str:
     return compiler().release
 
 
-class Compiled(Attention):
+class Compiled(AttentionFunction):
     """An attention with its script at hand: artifacts are made for operand types and widths as calls bring them."""
 
     def __init__(self, name: str, text: bytes, attention: str | None, options: Mapping[str, Any]) -> None:
@@ -84,33 +90,79 @@ class Compiled(Attention):
         self._options = {key: value for key, value in options.items() if value is not None}
         self._which = attention
         self._made: dict[tuple, Loaded] = {}
-        self._lock = threading.Lock()
-        super().__init__(self._make({"targets": "cpu", "dtypes": "f32"} | self._options))
+        remake = _compile_again, (name, text, attention, dict(self._options))
+        digest = hashlib.sha256(repr((text, attention, sorted(self._options.items()))).encode()).hexdigest()[:16]
+        super().__init__(self._make(self._options | SIGNATURE if "archs" not in self._options else self._options | {"targets": "cpu"}), digest, remake)
         self._fixed = sorted(self._loaded.fixed_names())
 
     def _make(self, options: Mapping[str, Any]) -> Loaded:
+        """The artifact of these options: of the cache on disk, or compiled."""
         name, text = self._source
         if self._which is not None:
             options = {**options, "attention": self._which}
         key = [compiler().release, _cache.stamp(compiler().path), name, text, sorted(options.items())]
-        return _cache.load(lambda: compiler().run(name, text, **options), key, lambda path: Loaded(path, self._which))
+        what = " ".join(str(options[part]) for part in ("dtypes", "widths", "targets") if part in options)
 
-    def _kernels(self, views: Mapping[str, View], backend: str) -> Loaded:
+        def make(slow: Callable[[], None]) -> Loaded:
+            def run() -> bytes:
+                slow()
+                return compiler().run(name, text, **options)
+
+            return _cache.load(run, key, lambda path: Loaded(path, self._which))
+
+        return builds.once((_cache.folder(), repr(key)), f"{os.path.basename(name)} {what}", make)
+
+    def _kernels(self, views: Mapping[str, View], backend: str, gradients: bool) -> Loaded:
         """Kernels for q's type and the widths of these shapes; what cannot be is the library's to refuse."""
         sizes = self._sizes(views)
         dtype = OPERANDS.get(views["q"].dtype) if "q" in views else None
         if dtype is None or any(name not in sizes for name in self._fixed):
             return self._loaded
-        key = backend, dtype, tuple(sizes[name] for name in self._fixed)
-        with self._lock:
-            if key not in self._made:
-                widths = ";".join(f"{name}={sizes[name]}" for name in self._fixed)
-                self._made[key] = self._make({"targets": backend, "dtypes": dtype} | ({"widths": widths} if widths else {}) | self._given())
-            return self._made[key]
+        return self._built(backend, dtype, tuple(sizes[name] for name in self._fixed), gradients)
 
-    def _given(self) -> dict[str, Any]:
-        """What the caller of compile() asked for and calls do not decide."""
-        return {key: value for key, value in self._options.items() if key in ("archs", "optimize")}
+    def _built(self, backend: str, dtype: str, widths: tuple[int, ...], gradients: bool) -> Loaded:
+        key = backend, dtype, widths, gradients
+        if key not in self._made:
+            asked = self._options | {"targets": backend, "dtypes": dtype}
+            if widths:
+                asked["widths"] = ";".join(f"{name}={n}" for name, n in zip(self._fixed, widths))
+            self._made[key] = self._make(asked)
+        return self._made[key]
+
+    def _sizes(self, views: Mapping[str, View]) -> dict[str, int]:
+        """Sizes that shapes bind directly; contradictions are the library's to report."""
+        sizes: dict[str, int] = {}
+        for spec in self.tensors:
+            shape = views[spec.name].shape if spec.name in views else ()
+            if len(shape) == len(spec.axes):
+                sizes.update({axis: n for axis, n in zip(spec.axes, shape) if isinstance(axis, str) and axis not in sizes})
+        return sizes
+
+    def prepare(
+        self, *, dtypes: str | Sequence[str] = "float32", widths: Sequence[Mapping[str, int]] = ({},), device: str | None = None, gradients: bool = True,
+    ) -> None:
+        """Compiles kernels before the first calls need them, those for different types and widths in parallel.
+
+        Args:
+            dtypes: operand types: "float32", "float16", "bfloat16".
+            widths: for each set of kernels the sizes of the script's width axes: ``[{"D": 64, "E": 64}, {"D": 128, "E": 128}]``.
+            device: where they are to run; by default where calls on host tensors do.
+            gradients: with the kernels of the backward pass.
+        """
+        backend = Device.get(device or chosen() or "cpu").backend
+        names = [dtypes] if isinstance(dtypes, str) else list(dtypes)
+        for given in widths:
+            if sorted(given) != self._fixed:
+                raise TypeError(f"{self.name}.prepare() needs the widths {', '.join(self._fixed)}, it was given {', '.join(given) or 'none'}")
+        asked = [(backend, OPERANDS[TYPES[name]], tuple(given[axis] for axis in self._fixed), gradients) for name in names for given in widths]
+        with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+            for made in [pool.submit(self._built, *one) for one in asked]:
+                made.result()
+
+
+def _compile_again(name: str, text: bytes, attention: str | None, options: Mapping[str, Any]) -> Compiled:
+    """For copies that were pickled."""
+    return Compiled(name, text, attention, options)
 
 
 def _script(source: str | os.PathLike[str]) -> tuple[str, bytes]:
@@ -134,7 +186,7 @@ def compile(
     attention: str | None = None,
     archs: str | Sequence[str] | None = None,
     optimize: int | None = None,
-) -> Attention:
+) -> Compiled:
     """Compiles a script.
 
     The script is checked at once. Kernels are compiled for the operand type and the widths of the first call that has them, and

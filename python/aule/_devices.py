@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 from ctypes import c_void_p
 from dataclasses import dataclass
+from typing import Any
 
+from ._errors import Error
 from ._libaule import library
+from ._tensors import CPU, CUDA, is_torch
 
 KINDS = ("cpu", "gpu", "other")
 
@@ -18,7 +22,7 @@ class DeviceInfo:
 
     Attributes:
         id: what ``device=`` takes: "cpu", "opencl:1".
-        backend: "cpu", "opencl".
+        backend: "cpu", "opencl", "cuda".
         available: whether it can be used.
         reason: why not; "" if it can.
         name: the driver's name for it.
@@ -68,9 +72,63 @@ def describe_devices() -> str:
         lib.text_free(text)
 
 
+REQUIRES = {
+    "cpu": "nothing", "opencl": "libOpenCL.so.1 and a driver", "cuda": "libcuda.so.1, which NVIDIA's driver brings", "hip": "libamdhip64.so",
+    "levelzero": "libze_loader.so.1 and a driver", "metal": "macOS", "vulkan": "libvulkan.so.1 and a driver",
+}
+
+
+def get_available_backends() -> list[str]:
+    """The backends that can be used on this machine, in order of preference; "cpu" is the last."""
+    names = list(dict.fromkeys(d.backend for d in devices() if d.available))
+    return sorted(names, key=lambda name: name == "cpu")
+
+
+def get_backend_info() -> dict[str, dict[str, Any]]:
+    """What is known of each backend of this build, in order of preference.
+
+    Returns:
+        by backend: "available"; "reason", why it is not, else ""; "description", its devices by name; "devices", their
+        :class:`DeviceInfo`; "requires", what it needs; "performance", how to learn it: nothing is promised here.
+    """
+    infos: dict[str, dict[str, Any]] = {}
+    for d in devices():
+        info = infos.setdefault(d.backend, {
+            "available": False, "reason": d.reason, "description": "", "devices": [], "requires": REQUIRES.get(d.backend, ""),
+            "performance": "measured by `aule bench`",
+        })
+        if d.available:
+            info["devices"].append(d)
+            info.update(available=True, reason="", description=", ".join(x.name for x in info["devices"]))
+    return infos
+
+
 def print_backend_info() -> None:
-    """Prints :func:`describe_devices`."""
+    """Prints every backend and device, available or why not (:func:`describe_devices`), and which one is used by default."""
     print(describe_devices(), end="")
+    print(f"used for host tensors: {chosen() or 'cpu'}")
+
+
+def chosen() -> str | None:
+    """The device that the environment names: AULE_DEVICE with a whole id ("opencl:1"), or AULE_BACKEND, whose device number
+    AULE_DEVICE may give. None: it names none."""
+    backend, device = os.environ.get("AULE_BACKEND"), os.environ.get("AULE_DEVICE")
+    if not device:
+        return backend or None
+    if not device.isdigit():
+        return device
+    if not backend or "," in backend or ":" in backend:
+        raise Error(f"AULE_DEVICE={device} is a number: AULE_BACKEND must name the one backend whose device it is, it is {backend!r}", "device")
+    return f"{backend}:{device}"
+
+
+def _cuda_index(x: Any) -> int | None:
+    """Of a tensor in CUDA's memory."""
+    if is_torch(x):
+        return (x.device.index or 0) if x.device.type == "cuda" else None
+    device = getattr(x, "__dlpack_device__", None)
+    kind, index = device() if device is not None else (CPU, 0)
+    return int(index) if int(kind) == CUDA else None
 
 
 class Device:
@@ -83,6 +141,7 @@ class Device:
         lib = library()
         self.handle: c_void_p = lib.handle(lib.device_open, name.encode(), None)
         info = lib.device_get_info(self.handle).contents
+        self.id: str = info.id.decode()
         self.backend: str = info.backend.decode()
         self.dl = (info.dl.device_type, info.dl.device_id)
 
@@ -93,7 +152,33 @@ class Device:
         Raises:
             Error: there is none, or it is not available; the message says why.
         """
+        found = cls._open.get(name)
+        if found is not None:
+            return found
         with cls._lock:
             if name not in cls._open:
-                cls._open[name] = cls(name)
+                cls._open[name] = cls._first(name.split(","))
             return cls._open[name]
+
+    @classmethod
+    def _first(cls, names: list[str]) -> "Device":
+        """The first of them that can be opened."""
+        for name in names[:-1]:
+            try:
+                return cls(name.strip())
+            except Error:
+                pass
+        return cls(names[-1].strip())
+
+    @classmethod
+    def of(cls, device: str | None, x: Any) -> "Device":
+        """The device for a call: what the caller names, else what the environment names, else where the tensor [x] is."""
+        name = device if device is not None and device != "auto" else chosen()
+        index = None if type(x).__module__ == "numpy" else _cuda_index(x)
+        if name is None:
+            return cls.get("cpu" if index is None else f"cuda:{index}")
+        return cls.get(f"cuda:{index}" if name == "cuda" and index is not None else name)
+
+    def sees(self, x: Any) -> bool:
+        """Whether kernels can work on the tensor where it is; what is on a wrong device is the library's to refuse."""
+        return self.backend == "cpu" or (self.backend == "cuda" and _cuda_index(x) is not None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 from ctypes import (
     POINTER, Structure, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint8, c_uint16, c_uint32, c_uint64,
     c_void_p,
@@ -42,10 +43,9 @@ class DLManagedTensorVersioned(Structure):
 
 # ---- artifact.h: what describes an attention
 
-ROLE_Q, ROLE_K, ROLE_V, ROLE_INPUT, ROLE_OUTPUT, ROLE_FINAL = range(6)
 TENSOR_GRAD, TENSOR_OPTIONAL, TENSOR_IN_K = 1, 2, 4
 OPERAND, F32, F16, BF16, I32, I64, U8, BOOL = range(8)
-E_SIZE = 3
+E_CONST_INT, E_SIZE = 1, 3
 
 
 class Expr(Structure):
@@ -129,11 +129,10 @@ class Call(Structure):
     ]
 
 
-class Run(Structure):
-    _fields_ = [
-        ("struct_size", c_size_t), ("queue", c_void_p), ("workspace", c_void_p), ("workspace_bytes", c_uint64),
-        ("tensors", c_void_p), ("params", c_void_p),
-    ]
+# aule_run, aule_address and aule_value as words: filling arrays of structures is what would cost most of a call.
+RUN = struct.Struct("=QQQQQQ")  # struct_size, queue, workspace, workspace_bytes, tensors, params
+ADDRESS_WORDS = 2  # data, byte_offset
+VALUE = struct.Struct("=IIqd")  # type, reserved, i, f
 
 
 HANDLE = c_void_p
@@ -169,7 +168,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "aule_plan_new": ("status", [HANDLE, HANDLE, POINTER(Call), OUT]),
     "aule_plan_free": (None, [HANDLE]),
     "aule_plan_workspace": (c_uint64, [HANDLE, POINTER(c_uint32)]),
-    "aule_plan_run": ("status", [HANDLE, POINTER(Run)]),
+    "aule_plan_run": ("status", [HANDLE, c_char_p]),
 }
 
 

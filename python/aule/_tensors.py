@@ -1,7 +1,7 @@
 """Tensors of other libraries as DLPack descriptors, without copies, and new tensors of the same library.
 
 NumPy arrays and torch tensors are read directly, since ``__dlpack__`` refuses some that are fine (read-only arrays, types that
-NumPy lacks); everything else goes through ``__dlpack__``.
+NumPy lacks, tensors that require a gradient); everything else goes through ``__dlpack__``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from ._errors import ArgumentError
 from ._libaule import BF16, F16, F32, DLDataType, DLManagedTensorVersioned, DLTensor
 
-CPU = 1  # kDLCPU
+CPU, CUDA = 1, 2  # kDLCPU, kDLCUDA
 INT, UINT, FLOAT, BFLOAT, BOOL = 0, 1, 2, 4, 6  # DLDataTypeCode
 
 # (code, bits) of DLPack by the name that NumPy and torch share
@@ -26,7 +26,8 @@ TYPES = {
 }
 NAMES = {code: name for name, code in TYPES.items()}
 OPERANDS = {TYPES["float32"]: F32, TYPES["float16"]: F16, TYPES["bfloat16"]: BF16}
-TORCH_DEVICES = {"cpu": CPU, "cuda": 2, "mps": 8, "xpu": 14}
+TORCH_DEVICES = {"cpu": CPU, "cuda": CUDA, "mps": 8, "xpu": 14}
+LEGACY_STREAM = 1  # CUDA's default stream, by the handle that is not NULL; the array API's number for it as well
 
 
 class View:
@@ -49,6 +50,11 @@ class View:
         return self.tensor.dtype.code, self.tensor.dtype.bits
 
     @property
+    def device(self) -> tuple[int, int]:
+        """(type, id) of DLPack."""
+        return self.tensor.device.device_type, self.tensor.device.device_id
+
+    @property
     def on_host(self) -> bool:
         return self.tensor.device.device_type == CPU
 
@@ -56,6 +62,10 @@ class View:
 def _torch() -> Any:
     """torch, if the program has imported it: a tensor of it cannot exist otherwise."""
     return sys.modules.get("torch")
+
+
+def _numpy() -> Any:
+    return sys.modules["numpy"]
 
 
 def is_torch(x: Any) -> bool:
@@ -94,11 +104,6 @@ def _view_numpy(x: Any, what: str) -> View:
 
 def _view_torch(x: Any, what: str) -> View:
     torch = _torch()
-    if x.requires_grad and torch.is_grad_enabled():
-        raise ArgumentError(
-            f"{what} requires a gradient, and this version computes forward only; call under torch.no_grad() or pass {what}.detach()",
-            "tensor",
-        )
     if x.layout != torch.strided or x.is_neg():
         raise ArgumentError(f"{what} is not a plain strided tensor; pass {what}.to_dense() or {what}.resolve_neg()", "tensor")
     dtype = _type_named(str(x.dtype).removeprefix("torch."), what)
@@ -116,7 +121,7 @@ _capsule_is.restype, _capsule_is.argtypes = ctypes.c_int, [py_object, c_char_p]
 
 def _view_dlpack(x: Any, what: str) -> View:
     """The capsule is kept, not consumed: its destructor gives the memory back when the call is over."""
-    capsule = x.__dlpack__()
+    capsule = x.__dlpack__(stream=LEGACY_STREAM) if on_cuda(x) else x.__dlpack__()
     if _capsule_is(capsule, b"dltensor"):
         tensor = DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
     elif _capsule_is(capsule, b"dltensor_versioned"):
@@ -132,6 +137,11 @@ def _view_dlpack(x: Any, what: str) -> View:
     view.tensor.dtype.lanes = tensor.dtype.lanes
     view.tensor.byte_offset = tensor.byte_offset
     return view
+
+
+def on_cuda(x: Any) -> bool:
+    device = getattr(x, "__dlpack_device__", None)
+    return device is not None and int(device()[0]) == CUDA
 
 
 def compact(shape: list[int]) -> list[int]:
@@ -158,12 +168,38 @@ def view(x: Any, what: str) -> View:
     raise TypeError(f"{what} must be a NumPy array, a torch tensor or have __dlpack__, it is {type(x).__name__}")
 
 
-def new_like(x: Any, shape: tuple[int, ...], dtype: tuple[int, int]) -> Any:
-    """A new host tensor of the same library as [x]; a NumPy array where that library offers no way."""
-    name = NAMES[dtype]
+def describe(x: Any, what: str) -> tuple[tuple, int, Any]:
+    """What a prepared call depends on (equal for tensors that one call can take in turn), the address, and what keeps it valid.
+
+    Fast for NumPy arrays and torch tensors; what cannot be described raises as :func:`view` does.
+    """
+    if _is_numpy(x):
+        if not x.shape:  # perhaps a scalar, whose address is that of a copy
+            x = _numpy().asarray(x)
+        return (x.dtype, x.shape, x.strides), x.__array_interface__["data"][0], x
+    if is_torch(x) and x.layout is _torch().strided and not x.is_neg():
+        return (x.dtype, x.shape, x.stride(), x.device), x.data_ptr(), x
+    v = view(x, what)
+    t = v.tensor
+    strides = tuple(t.strides[n] for n in range(t.ndim))
+    return (v.dtype, v.shape, strides, v.device), (t.data or 0) + t.byte_offset, v
+
+
+def heads_inside(x: Any) -> bool:
+    """Whether a tensor [B, H, S, D] is [B, S, H, D] in memory: outputs then are, too, as those who concatenate heads want it."""
+    if is_torch(x):
+        return x.dim() == 4 and bool(x.stride(1) < x.stride(2))
+    strides = getattr(x, "strides", None)
+    return strides is not None and len(strides) == 4 and strides[1] < strides[2]
+
+
+def _empty(x: Any, shape: tuple[int, ...], name: str) -> Any:
     if is_torch(x):
         torch = _torch()
         return torch.empty(shape, dtype=getattr(torch, name), device=x.device)
+    if on_cuda(x):
+        library = x.__array_namespace__()
+        return library.empty(shape, dtype=getattr(library, name), device=x.device)
     import numpy
 
     if name != "bfloat16":
@@ -173,3 +209,24 @@ def new_like(x: Any, shape: tuple[int, ...], dtype: tuple[int, int]) -> Any:
     import ml_dtypes  # bfloat16 is not NumPy's own
 
     return numpy.empty(shape, dtype=ml_dtypes.bfloat16)
+
+
+def new_like(x: Any, shape: tuple[int, ...], dtype: tuple[int, int], inside: bool = False) -> Any:
+    """A new tensor for a result, of the library and the device of [x]: a NumPy array where that is a library that cannot write into
+    its own tensors or offers no way to make one (see :func:`finished`).
+
+    Args:
+        inside: [B, S, H, D] in memory.
+    """
+    if not inside:
+        return _empty(x, tuple(shape), NAMES[dtype])
+    b, h, s, d = shape
+    swapped = _empty(x, (b, s, h, d), NAMES[dtype])
+    return swapped.transpose(1, 2) if is_torch(x) else swapped.transpose(0, 2, 1, 3)
+
+
+def finished(x: Any, result: Any) -> Any:
+    """A result that :func:`new_like` made, as a tensor of the library of [x]."""
+    if _is_numpy(x) or not _is_numpy(result) or not hasattr(x, "__array_namespace__"):
+        return result
+    return x.__array_namespace__().asarray(result)

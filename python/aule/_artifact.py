@@ -1,0 +1,109 @@
+"""Open artifacts, and what they say about an attention: its tensors, parameters and sizes."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from dataclasses import dataclass
+
+from . import _libaule as abi
+
+ROLES = ("q", "k", "v", "input", "output", "final", "kept", "dout", "dfinal", "gradient")
+DTYPES = ("operand", "float32", "float16", "bfloat16", "int32", "int64", "uint8", "bool")
+INPUTS = ("q", "k", "v", "input")
+BACKWARD = ("kept", "dout", "dfinal", "gradient")  # roles of tensors that only the backward pass brings
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """A tensor of a script's signature.
+
+    Attributes:
+        name: as in the script; the output is "o", the gradient of x is "dx".
+        role: "q", "k", "v", "input", "output", "final"; of the backward pass "dout" and "dfinal" (gradients that are given),
+            "gradient" (gradients that are made), "kept" (what the forward pass keeps for it beside o and the finals).
+        dtype: "float32", ..., or "operand": that of q.
+        axes: names of sizes, numbers; None where the script has another expression.
+        gradient: marked ``grad``.
+        in_k: values that are a part of the keys and are not passed.
+    """
+
+    name: str
+    role: str
+    dtype: str
+    axes: tuple[str | int | None, ...]
+    gradient: bool
+    in_k: bool
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A scalar parameter of a script: its name, dtype, and whether it has no default and must be passed."""
+
+    name: str
+    dtype: str
+    required: bool
+
+
+def _axis(axis: abi.Expr, sizes: list[str]) -> str | int | None:
+    op = axis.code[0] & 0xFF
+    if axis.length == 1 and op == abi.E_SIZE:
+        return sizes[axis.code[0] >> 8] or None
+    if axis.length == 3 and op == abi.E_CONST_INT:
+        return axis.code[1] | axis.code[2] << 32
+    return None
+
+
+class Loaded:
+    """An attention of an open artifact. Handles live as long as the object."""
+
+    def __init__(self, path: str, name: str | None) -> None:
+        self._library = lib = abi.library()
+        self._module = lib.handle(lib.module_open, os.fsencode(path), None)
+        try:
+            self.handle = lib.handle(lib.module_find, self._module, name.encode() if name else None)
+        except Exception:
+            lib.module_close(self._module)
+            raise
+        self.descriptor: abi.AttentionV1 = lib.attention_descriptor(self.handle).contents
+
+    def __del__(self) -> None:
+        if getattr(self, "handle", None):
+            self._library.module_close(self._module)
+
+    def size_names(self) -> list[str]:
+        d = self.descriptor
+        return [d.sizes[n].name.decode() for n in range(d.size_count)]
+
+    def tensors(self) -> list[TensorSpec]:
+        sizes, d = self.size_names(), self.descriptor
+        specs = []
+        for n in range(d.tensor_count):
+            t = abi.step(d.tensors, n, abi.TensorV1)
+            axes = tuple(_axis(t.axes[a], sizes) for a in range(t.rank))
+            specs.append(TensorSpec(t.name.decode(), ROLES[t.role], DTYPES[t.dtype], axes, bool(t.flags & abi.TENSOR_GRAD), bool(t.flags & abi.TENSOR_IN_K)))
+        return specs
+
+    def parameters(self) -> list[Parameter]:
+        d = self.descriptor
+        params = [abi.step(d.params, n, abi.ParamV1) for n in range(d.param_count)]
+        return [Parameter(p.name.decode(), DTYPES[p.dtype], not p.default_value.code) for p in params]
+
+    def _variants(self) -> list[abi.VariantV1]:
+        d = self.descriptor
+        return [abi.step(d.variants, n, abi.VariantV1) for n in range(d.variant_count)]
+
+    def fixed_names(self) -> set[str]:
+        """Sizes for which kernels are compiled: the widths."""
+        sizes = self.size_names()
+        return {sizes[v.fixed[f].size] for v in self._variants() for f in range(v.fixed_count)}
+
+    def shape(self, name: str, call: abi.Call) -> tuple[tuple[int, ...], tuple[int, int]]:
+        """Shape and DLPack type (code, bits) of a tensor, as the inputs of the call imply.
+
+        Raises:
+            ArgumentError: the inputs do not fit the script.
+        """
+        rank, shape, dtype = ctypes.c_int32(), (ctypes.c_int64 * 8)(), abi.DLDataType()
+        self._library.attention_shape(self.handle, ctypes.byref(call), name.encode(), ctypes.byref(rank), shape, ctypes.byref(dtype))
+        return tuple(shape[: rank.value]), (dtype.code, dtype.bits)

@@ -1,0 +1,262 @@
+"""Attentions that can be called."""
+
+from __future__ import annotations
+
+import os
+import sys
+import weakref
+from typing import Any, Callable, Mapping
+
+from ._artifact import BACKWARD, INPUTS, Loaded, Parameter, TensorSpec
+from ._errors import ArgumentError, Error
+from ._plans import Runner, number
+from ._tensors import View
+
+
+class Results(dict):
+    """Output and finals of :meth:`AttentionFunction.forward` by name, as items and as attributes: ``r["o"]``, ``r.o``, ``r.lse``.
+
+    It keeps what :meth:`AttentionFunction.backward` needs of the call, the inputs among it, as long as it lives.
+    """
+
+    def __init__(self, named: Mapping[str, Any], call: "Call", kept: Mapping[str, Any]) -> None:
+        super().__init__(named)
+        self._call = call
+        self._kept = kept  # results that are only for the backward pass
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"no result {name}; there are {', '.join(self)}") from None
+
+
+class Call:
+    """The arguments of a call by name: tensors, parameters as Python's numbers, and the device as the caller said it."""
+
+    __slots__ = ("tensors", "params", "device")
+
+    def __init__(self, tensors: dict[str, Any], params: dict[str, int | float], device: str | None) -> None:
+        self.tensors, self.params, self.device = tensors, params, device
+
+
+class Names:
+    """Names of a signature by what they are for, in the order of the artifact."""
+
+    def __init__(self, tensors: list[TensorSpec]) -> None:
+        def of(*roles: str) -> tuple[str, ...]:
+            return tuple(t.name for t in tensors if t.role in roles and not t.in_k)
+
+        self.positional = of("q", "k", "v")
+        self.inputs = of(*INPUTS)
+        self.outputs = of("output", "final")
+        self.finals = of("final")
+        self.kept = of("kept")
+        self.gradients = of("gradient")
+        self.has_backward = bool(self.gradients)
+        # "dx" is the gradient of x: those of finals are given, the others made
+        self.differentiable = frozenset(name[1:] for name in self.gradients)
+        self.dfinals = tuple("d" + name for name in self.finals)
+
+
+by_key: "weakref.WeakValueDictionary[str, AttentionFunction]" = weakref.WeakValueDictionary()
+
+
+class AttentionFunction:
+    """An attention that can be called. Made by :func:`aule.load` and :func:`aule.compile`.
+
+    Calls may come from several threads at once. With torch tensors that require gradients, calls are recorded by autograd, and
+    ``torch.compile`` takes a call as one operation.
+
+    Attributes:
+        name: as in the script.
+        formula: the script, normalised.
+        tensors: the signature, in order: q, k, v, inputs, the output "o", finals.
+        parameters: scalar parameters.
+        gradients: names of the tensors that have gradients; () where the artifact has no backward pass.
+    """
+
+    def __init__(self, loaded: Loaded, key: str, remake: tuple[Callable[..., Any], tuple]) -> None:
+        self._loaded = loaded
+        self._remake = remake
+        self.name: str = loaded.descriptor.name.decode()
+        self.formula: str = (loaded.descriptor.formula or b"").decode()
+        self.parameters: list[Parameter] = loaded.parameters()
+        every = loaded.tensors()
+        self.tensors: list[TensorSpec] = [t for t in every if t.role not in BACKWARD]
+        self._names = Names(every)
+        self._specs = {t.name: t for t in every}
+        self._param_names = tuple(p.name for p in self.parameters)
+        self._float_params = frozenset(p.name for p in self.parameters if "float" in p.dtype)
+        self._required = tuple(p.name for p in self.parameters if p.required)
+        self._runner = Runner(self._kernels)
+        self._key = f"{self.name} {key}"  # equal for attentions that mean the same
+        by_key[self._key] = self
+        _find_torch()
+
+    @property
+    def gradients(self) -> tuple[str, ...]:
+        return tuple(name[1:] for name in self._names.gradients) if self._names.has_backward else ()
+
+    def __repr__(self) -> str:
+        takes = ", ".join([*self._names.inputs, *(p.name if p.required else f"{p.name}=" for p in self.parameters)])
+        return f"<aule attention {self.name}({takes}) -> {', '.join(self._names.outputs)}>"
+
+    def __deepcopy__(self, memo: dict) -> "AttentionFunction":
+        return self  # nothing of it changes: copies of a model share it
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple]:
+        return self._remake
+
+    def __call__(self, *qkv: Any, out: Any = None, device: str | None = None, **named: Any) -> Any:
+        """The attention's output o, [B, H, S, E] in the operand type.
+
+        Args:
+            qkv: the tensors q, k, v of the script, in the order of its signature: [B, H, S, D], [B, Hk, T, D], [B, Hv, T, E].
+                They may be given by name instead. A script whose values are a part of the keys takes no v.
+            out: a tensor to write o into; by default a new one of q's library, [B, S, H, E] in memory where q is.
+            device: an id of :func:`aule.devices`; by default the one where the tensors are, and for host tensors what
+                AULE_BACKEND says, else "cpu". A device that does not see host memory gets copies of host tensors, and the
+                result is copied back.
+            named: inputs and parameters of the script by name.
+
+        Raises:
+            ArgumentError: something does not fit the script; the message names it, with what was expected and found.
+            Error: no kernel for this call on this device, or the device fails.
+            CompileError: kernels for these types and widths cannot be compiled.
+            TypeError: an argument that is no tensor, unknown, missing, or given twice.
+        """
+        call = self._bind(qkv, named, device)
+        if out is not None:
+            return self._forward(call, ("o",), {"o": out}, False)["o"]
+        return self._forward(call, ("o",), None, False)["o"]
+
+    def forward(self, *qkv: Any, out: Mapping[str, Any] | None = None, device: str | None = None, **named: Any) -> Results:
+        """Output and finals: "o" [B, H, S, E], each final [B, H, S] in float32.
+
+        Args:
+            out: tensors to write into, by name; new ones are made for the rest.
+
+        The rest is as in :meth:`__call__`.
+        """
+        call = self._bind(qkv, named, device)
+        results = self._forward(call, self._names.outputs, out, self._names.has_backward)
+        return Results({name: results[name] for name in self._names.outputs}, call, {name: results[name] for name in self._names.kept if name in results})
+
+    def backward(self, results: Results, do: Any, *, out: Mapping[str, Any] | None = None, **dfinals: Any) -> dict[str, Any]:
+        """Gradients by name: "dq", "dk", "dv", and "dx" for every input x marked ``grad``; of their shapes, and types.
+
+        For those without autograd: of torch tensors the gradients are plain tensors, not recorded.
+
+        Args:
+            results: what :meth:`forward` returned.
+            do: the gradient of o.
+            out: tensors to write into, by name; new ones are made for the rest.
+            dfinals: gradients of finals, ``dlse=`` for the final lse; left out they are zero.
+
+        Raises:
+            Error: the script, or the artifact, has no backward pass.
+        """
+        if not isinstance(results, Results):
+            raise TypeError(f"{self.name}.backward() takes what {self.name}.forward() returned, it was given {type(results).__name__}")
+        unknown = sorted(set(dfinals) - set(self._names.dfinals))
+        if unknown:
+            raise TypeError(f"{self.name}.backward() does not take {unknown[0]}; gradients of finals are {', '.join(self._names.dfinals) or 'none'}")
+        given = {name: x for name, x in dfinals.items() if x is not None}
+        return self._backward(results._call, {**results, **results._kept}, {"do": do, **given}, out)
+
+    # ---- arguments
+
+    def _bind(self, qkv: tuple, named: dict[str, Any], device: str | None) -> Call:
+        names = self._names
+        if len(qkv) > len(names.positional):
+            raise TypeError(f"{self.name}() takes {', '.join(names.positional)} by position, and was given {len(qkv)} tensors; all else goes by name")
+        tensors = dict(zip(names.positional, qkv))
+        for name in names.inputs:
+            if name in named:
+                if name in tensors:
+                    raise TypeError(f"{self.name}() was given {name} twice")
+                tensors[name] = named.pop(name)
+        params = {name: number(name, named.pop(name)) for name in self._param_names if name in named}
+        if named:
+            raise TypeError(f"{self.name}() does not take {min(named)}; it takes {', '.join([*names.inputs, *self._param_names])}")
+        if len(tensors) < len(names.inputs) or any(name not in params for name in self._required):
+            missing = [name for name in names.inputs if name not in tensors] + [name for name in self._required if name not in params]
+            raise TypeError(f"{self.name}() needs {', '.join(missing)}")
+        return Call(tensors, params, device)
+
+    def _kernels(self, views: Mapping[str, View], backend: str, gradients: bool) -> Loaded:
+        """The artifact for tensors of these types and shapes."""
+        return self._loaded
+
+    # ---- operations
+
+    def _forward(self, call: Call, wanted: tuple[str, ...], out: Mapping[str, Any] | None, gradients: bool) -> dict[str, Any]:
+        if out:
+            unknown = sorted(set(out) - set(wanted))
+            if unknown:
+                raise TypeError(f"{self.name}() has no output {unknown[0]}; it has {', '.join(self._names.outputs)}")
+        torch_calls = torch_calls_for(call)
+        if torch_calls is not None:
+            return torch_calls.forward(self, call, wanted, out or {}, gradients)
+        return self._run_forward(call, wanted, out or {}, gradients)
+
+    def _run_forward(self, call: Call, wanted: tuple[str, ...], out: Mapping[str, Any], gradients: bool) -> dict[str, Any]:
+        """With no regard to autograd."""
+        if gradients:
+            wanted = wanted + self._names.kept
+        return self._runner.run("forward", call.tensors, call.params, out, wanted, call.device, gradients)
+
+    def _backward(self, call: Call, results: Mapping[str, Any], given: Mapping[str, Any], out: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Gradients from what the forward pass was given and made, and the gradients of its results."""
+        self._check_backward()
+        unknown = sorted(set(out or ()) - set(self._names.gradients))
+        if unknown:
+            raise TypeError(f"{self.name}() has no gradient {unknown[0]}; it has {', '.join(self._names.gradients)}")
+        tensors = {**call.tensors, **results, **given}
+        if self._names.kept:
+            del tensors["o"]  # kept as it was before out_mod
+        return self._runner.run("backward", tensors, call.params, out or {}, self._names.gradients, call.device, True)
+
+    def _check_backward(self) -> None:
+        if not self._names.has_backward:
+            raise Error(f"{self.name} has no backward pass: the script has no gradient, or was compiled without", "unsupported")
+
+    def _check_differentiable(self, name: str) -> None:
+        if not self._names.has_backward:
+            raise ArgumentError(f"{name} requires a gradient, and {self.name} has no backward pass; call under torch.no_grad() or pass {name}.detach()", "tensor")
+        if name not in self._names.differentiable:
+            raise ArgumentError(f"{self.name}: {name} requires a gradient, and the script does not mark it: write `grad` after its axes, or pass {name}.detach()", "tensor")
+
+
+_torch_calls: Any = None
+
+
+def _find_torch() -> None:
+    """Takes notice of torch once the program has imported it."""
+    global _torch_calls
+    if _torch_calls is None and "torch" in sys.modules:
+        from . import _torch
+
+        _torch_calls = _torch
+
+
+def torch_calls_for(call: Call) -> Any:
+    """The module for calls on torch tensors; None for other tensors. torch is not imported for it."""
+    if _torch_calls is None:
+        _find_torch()
+    return _torch_calls if _torch_calls is not None and _torch_calls.takes(call) else None
+
+
+def load(path: str | os.PathLike[str], attention: str | None = None) -> AttentionFunction:
+    """Opens an artifact that ``aulec`` wrote.
+
+    Args:
+        path: the ``.so``.
+        attention: which of its attentions; not needed if there is only one.
+
+    Raises:
+        Error: not a file, not an artifact, damaged, newer than the library, or without that attention.
+    """
+    place = os.path.abspath(os.fspath(path))
+    return AttentionFunction(Loaded(place, attention), place, (load, (place, attention)))

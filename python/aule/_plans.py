@@ -1,0 +1,248 @@
+"""Calls of kernels. A call is checked and prepared once for tensors of the same types, shapes and strides; later ones bring new
+addresses and parameters (aule.h, aule_plan and aule_run).
+
+Kernels read and write the tensors where they are. Only host tensors on a device that does not see host memory are copied, and only
+because the caller, or the environment, asked for that device.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from array import array
+from ctypes import c_uint32
+from typing import Any, Callable, Mapping, Sequence
+
+from . import _libaule as abi
+from ._artifact import Loaded
+from ._devices import Device
+from ._errors import ArgumentError, Error
+from ._staging import Staged
+from ._tensors import LEGACY_STREAM, View, describe, finished, heads_inside, is_torch, new_like, view
+
+MOST = 256  # prepared calls an attention keeps; the oldest goes
+
+
+def _is_float_tensor(x: Any) -> bool:
+    """Tensors of every type have __index__; those of floats raise."""
+    return "float" in str(getattr(x, "dtype", ""))
+
+
+def number(name: str, x: Any) -> int | float:
+    """The value of a parameter as Python's own number.
+
+    Raises:
+        TypeError: not a number.
+    """
+    if isinstance(x, (int, float)):
+        return x
+    if hasattr(x, "__index__") and not _is_float_tensor(x):
+        return int(x.__index__())
+    if not hasattr(x, "__float__"):
+        raise TypeError(f"parameter {name} must be a number, it is {type(x).__name__}")
+    return float(x)
+
+
+def _check_whole(name: str, x: int | float) -> None:
+    if not isinstance(x, float) and not -(1 << 63) <= x < 1 << 63:
+        raise ArgumentError(f"parameter {name} is {x}, which does not fit 64 bits", "param")
+
+
+def _value(x: int | float) -> abi.Value:
+    return abi.Value(1, 0, 0, x) if isinstance(x, float) else abi.Value(0, 0, x, 0.0)
+
+
+def _call(operation: str, views: Mapping[str, View], params: Mapping[str, Any]) -> abi.Call:
+    """The call's arguments; the caller keeps the views."""
+    tensors = (abi.TensorArg * max(len(views), 1))(*[abi.TensorArg(name.encode(), ctypes.pointer(v.tensor)) for name, v in views.items()])
+    values = (abi.ParamArg * max(len(params), 1))(*[abi.ParamArg(name.encode(), _value(x)) for name, x in params.items()])
+    return abi.Call(ctypes.sizeof(abi.Call), operation.encode(), tensors, len(views), values, len(params), None)
+
+
+class Prepared:
+    """A plan, with what has to be made anew for each run of it."""
+
+    __slots__ = ("_library", "_plan", "loaded", "device", "made", "bytes", "align")
+
+    def __init__(self, loaded: Loaded, device: Device, call: abi.Call, made: list[tuple]) -> None:
+        self._library = lib = abi.library()
+        self._plan = lib.handle(lib.plan_new, loaded.handle, device.handle, ctypes.byref(call))
+        self.loaded, self.device = loaded, device
+        self.made = made  # (name, shape, type, [B, S, H, D] in memory) of each tensor that a call makes
+        align = c_uint32()
+        self.bytes: int = lib.plan_workspace(self._plan, ctypes.byref(align))
+        self.align: int = align.value
+
+    def __del__(self) -> None:
+        if getattr(self, "_plan", None):
+            self._library.plan_free(self._plan)
+
+    def run(self, words: list[int], values: Sequence[int | float], like: Any) -> None:
+        """Runs with tensors at these addresses, in the order of the call; [like] says where a workspace comes from."""
+        tensors = array("Q", words)
+        queue, space, space_bytes, kept = _queue(like, self.device), 0, self.bytes, None
+        if space_bytes:
+            space, kept = _workspace(like, self.device, space_bytes, self.align)
+        numbers = array("B", b"".join([abi.VALUE.pack(1, 0, 0, x) if isinstance(x, float) else abi.VALUE.pack(0, 0, x, 0.0) for x in values]))
+        at = numbers.buffer_info()[0] if values else 0
+        run = abi.RUN.pack(abi.RUN.size, queue, space, space_bytes, tensors.buffer_info()[0], at)
+        try:
+            self._library.plan_run(self._plan, run)
+        finally:
+            if isinstance(kept, _Buffer):
+                self._library.device_synchronize(self.device.handle, queue or None)  # before it is given back
+
+
+class _Buffer:
+    """Memory of a device that no tensor library gives us."""
+
+    def __init__(self, device: Device, size: int) -> None:
+        self._library = abi.library()
+        self._handle = self._library.handle(self._library.buffer_new, device.handle, size)
+        self.data: int = self._library.buffer_data(self._handle)
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None):
+            self._library.buffer_free(self._handle)
+
+
+def _queue(like: Any, device: Device) -> int:
+    """The stream on which the caller's library works. NULL is the device's own queue, which is none of theirs."""
+    if device.backend != "cuda":
+        return 0
+    if is_torch(like):
+        import torch
+
+        return torch.cuda.current_stream(like.device).cuda_stream or LEGACY_STREAM
+    if type(like).__module__.partition(".")[0] == "cupy":
+        import cupy  # type: ignore[import-not-found]
+
+        return cupy.cuda.get_current_stream().ptr or LEGACY_STREAM
+    return LEGACY_STREAM
+
+
+def _workspace(like: Any, device: Device, size: int, align: int) -> tuple[int, Any]:
+    """Address of [size] bytes for one run, and what owns them: of torch's allocator for tensors of torch, in the order of its stream."""
+    if is_torch(like):
+        import torch
+
+        memory = torch.empty(size + align, dtype=torch.uint8, device=like.device)
+        first = memory.data_ptr()
+    elif device.backend == "cpu":
+        import numpy
+
+        memory = numpy.empty(size + align, numpy.uint8)
+        first = memory.__array_interface__["data"][0]
+    else:
+        memory = _Buffer(device, size)
+        return memory.data, memory  # an address or a handle, aligned
+    return -(-first // align) * align, memory
+
+
+class Runner:
+    """Runs operations of an attention on tensors of any library, and makes the tensors of results.
+
+    Args:
+        kernels: finds the artifact for (views by name, backend, whether gradients are wanted).
+    """
+
+    def __init__(self, kernels: Callable[[Mapping[str, View], str, bool], Loaded]) -> None:
+        self._kernels = kernels
+        self._prepared: dict[tuple, Prepared] = {}
+        self._lock = threading.Lock()
+
+    def run(
+        self, operation: str, given: Mapping[str, Any], params: Mapping[str, int | float], out: Mapping[str, Any], wanted: tuple[str, ...],
+        device: str | None, gradients: bool,
+    ) -> dict[str, Any]:
+        """One call.
+
+        Args:
+            operation: "forward" or "backward".
+            given: tensors by name; the first one decides of which library and on which device results are.
+            params: parameters by name.
+            out: tensors to write some of the wanted results into.
+            wanted: names of results.
+            device: as callers say it; None: where the tensors are, or what the environment says.
+            gradients: whether kernels for the backward pass are, or will be, needed.
+        """
+        like = next(iter(given.values()))
+        for name, x in params.items():
+            _check_whole(name, x)
+        target = Device.of(device, like)
+        if not target.sees(like):
+            return self._staged(operation, given, params, out, wanted, target, gradients)
+        keys: list[Any] = [operation, target.id, wanted, gradients]
+        words: list[int] = []
+        owners: list[Any] = []
+        for tensors in (given, out):
+            for name, x in tensors.items():
+                key, address, owner = describe(x, name)
+                keys.append(name)
+                keys.append(key)
+                words.append(address)
+                words.append(0)
+                owners.append(owner)
+        keys.extend([(name, type(x)) for name, x in params.items()])
+        key = tuple(keys)
+        prepared = self._prepared.get(key)
+        # Outputs of the caller's might overlap: that is checked when a call is prepared, so each of those is.
+        if prepared is None or out:
+            prepared, results = self._prepare(operation, given, params, out, wanted, target, gradients)
+            self._keep(key, prepared)
+        else:
+            results = {name: new_like(like, shape, dtype, inside) for name, shape, dtype, inside in prepared.made}
+        for name, x in results.items():
+            words.append(describe(x, name)[1])
+            words.append(0)
+        values = list(params.values())
+        try:
+            prepared.run(words, values, like)
+        except Error as error:
+            if error.status != "workspace":
+                raise
+            prepared, _ = self._prepare(operation, given, params, {**out, **results}, wanted, target, gradients)  # these parameters need more
+            self._keep(key, prepared)
+            prepared.run(words, values, like)
+        return {name: out[name] if name in out else finished(like, results[name]) for name in wanted}
+
+    def _keep(self, key: tuple, prepared: Prepared) -> None:
+        with self._lock:
+            if len(self._prepared) >= MOST:
+                self._prepared.pop(next(iter(self._prepared)))
+            self._prepared[key] = prepared
+
+    def _prepare(self, operation, given, params, out, wanted, target, gradients) -> tuple[Prepared, dict[str, Any]]:
+        views = {name: view(x, name) for name, x in given.items()}
+        loaded = self._kernels(views, target.backend, gradients)
+        views.update((name, view(x, name)) for name, x in out.items())
+        made, results = self._make(loaded, operation, given, views, params, [name for name in wanted if name not in out])
+        views.update((name, view(x, name)) for name, x in results.items())
+        return Prepared(loaded, target, _call(operation, views, params), made), results
+
+    def _make(self, loaded, operation, given, views, params, names) -> tuple[list[tuple], dict[str, Any]]:
+        """New tensors for results."""
+        like = next(iter(given.values()))
+        made, results = [], {}
+        call = _call(operation, views, params)
+        for name in names:
+            shape, dtype = loaded.shape(name, call)
+            source = given.get(name[1:], like) if operation == "backward" else like
+            inside = len(shape) == 4 and heads_inside(source)
+            made.append((name, shape, dtype, inside))
+            results[name] = new_like(like, shape, dtype, inside)
+        return made, results
+
+    def _staged(self, operation, given, params, out, wanted, target, gradients) -> dict[str, Any]:
+        """On copies of host tensors."""
+        views = {name: view(x, name) for name, x in given.items()}
+        loaded = self._kernels(views, target.backend, gradients)
+        outputs = {name: view(x, name) for name, x in out.items()}
+        _, results = self._make(loaded, operation, given, {**views, **outputs}, params, [name for name in wanted if name not in out])
+        outputs.update((name, view(x, name)) for name, x in results.items())
+        with Staged(target, views, outputs, fresh=set(results)) as staged:
+            prepared = Prepared(loaded, target, _call(operation, staged.views, params), [])
+            words = [word for v in staged.views.values() for word in (v.tensor.data or 0, v.tensor.byte_offset)]
+            prepared.run(words, list(params.values()), None)
+        like = next(iter(given.values()))
+        return {name: out[name] if name in out else finished(like, results[name]) for name in wanted}
