@@ -85,17 +85,23 @@ const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuS
 
 /* ---- by rule */
 
-/* More is better: warps that hide each other's waiting; rows of a warp, which share what comes from shared memory; keys, up to a
- * point; a stage that copies ahead; the rest of the keys; queries that need not be fetched again. */
+/* More is better: warps that hide each other's waiting; rows of a warp, which share what comes from
+ * shared memory; keys, up to a point; blocks, which wait for no barrier of each other; a stage that
+ * copies ahead; the rest of the keys; queries that need not be fetched again. */
 static int64_t worth(const AuProblem *p, const AuTileAtom *atom, const AuShape *s)
 {
     const Needs needs = needs_of(p, atom, s);
     const int32_t by_memory =
         (p->caps->shared_bytes + BLOCK_RESERVE) / (needs.shared + BLOCK_RESERVE);
     const int32_t by_registers = SM_REGISTERS / (LANE_REGISTERS * p->caps->lanes) / s->executors;
-    const int32_t warps = least(least(by_memory, by_registers) * s->executors, MOST_WARPS);
-    const int32_t ranks[] = {warps,     s->rows,     least(s->key_tile, 64),
-                             s->stages, s->key_tile, s->query_in_registers};
+    const int32_t blocks = least(by_memory, by_registers);
+    const int32_t ranks[] = {least(blocks * s->executors, MOST_WARPS),
+                             s->rows,
+                             least(s->key_tile, 64),
+                             least(blocks, 2),
+                             s->stages,
+                             s->key_tile,
+                             s->query_in_registers};
     int64_t value = 0;
     for (size_t n = 0; n < sizeof ranks / sizeof *ranks; n++) value = value * 256 + ranks[n];
     return value;
