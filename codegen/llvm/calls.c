@@ -7,6 +7,7 @@
 
 #include <llvm-c/Analysis.h>
 #include <llvm-c/IRReader.h>
+#include <llvm-c/Transforms/PassBuilder.h>
 #include <string.h>
 
 /* ---- writing */
@@ -357,6 +358,20 @@ static bool read_text(AuDiags *diags, LlvmUnit *unit, const AuText *text)
     return good;
 }
 
+/* Helpers that nothing calls go, so that what they would need is not asked of the program. */
+static bool tidy(AuDiags *diags, const LlvmUnit *unit)
+{
+    LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+    LLVMErrorRef error = LLVMRunPasses(
+        unit->module, "globaldce,function(sroa,early-cse,simplifycfg)", unit->machine, options);
+    LLVMDisposePassBuilderOptions(options);
+    if (!error) return true;
+    char *message = LLVMGetErrorMessage(error);
+    au_error(diags, AU_E0004, (AuSpan){0}, "calls from C: passes: %s", message);
+    LLVMDisposeErrorMessage(message);
+    return false;
+}
+
 static bool fits(AuCalls *c, const AuCall *call)
 {
     const aule_attention_v1 *a = call->attention;
@@ -389,8 +404,8 @@ bool au_calls_object(AuArena *arena, AuDiags *diags, const AuCall *calls, uint32
     if (c.failed) return false;
     LlvmUnit unit; /* for any machine of the family: the processor is asked before kernels run */
     const AuHost plain = {host->triple, is_x86 ? "x86-64" : "generic", "", .gathers_words = false};
-    if (!llvm_open(&unit, diags, &plain, "calls", 1, false)) return false;
-    const bool good =
-        read_text(diags, &unit, &c.text) && llvm_emit(&unit, arena, diags, false, out);
+    if (!llvm_open(&unit, diags, &plain, "calls", 1, true)) return false;
+    const bool good = read_text(diags, &unit, &c.text) && tidy(diags, &unit) &&
+                      llvm_emit(&unit, arena, diags, false, out);
     return llvm_close(&unit, diags) && good;
 }

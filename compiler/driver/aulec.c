@@ -17,7 +17,8 @@ static const char usage[] =
     "    aulec x.attn -o x.so              an artifact for all targets\n"
     "    aulec x.attn --emit=kernel-ir     a stage, to the standard output\n"
     "\n"
-    "  -o, --output FILE        where the result goes; default: the script's name with .so; `-` or "
+    "  -o, --output FILE        where the result goes; default: the script's name with .so, .o or "
+    ".a; `-` or "
     "a stage: the standard output\n"
     "      --target LIST        cpu, opencl; default all\n"
     "      --arch LIST          x86-64-v3, x86-64-v4, x86-64-v4-bf16, x86-64-v4-amx, aarch64, "
@@ -29,10 +30,12 @@ static const char usage[] =
     "  -O LEVEL                 0 to 3; default 3\n"
     "      --emit STAGE         ast, attention-ir, tiled-ir, kernel-ir, llvm-ir, asm, opencl-c, "
     "stdlib; default: the artifact\n"
+    "                           for static builds: header, c, obj, archive\n"
     "      --version, --help\n";
 
 static const char *const stages[] = {"so",      "ast", "attention-ir", "tiled-ir", "kernel-ir",
-                                     "llvm-ir", "asm", "opencl-c",     "stdlib"};
+                                     "llvm-ir", "asm", "opencl-c",     "stdlib",   "header",
+                                     "c",       "obj", "archive"};
 enum { STAGES = sizeof stages / sizeof *stages };
 
 typedef struct Arguments {
@@ -113,10 +116,21 @@ static int write_file(const char *name, const void *data, size_t length)
     return good ? 0 : 3;
 }
 
+/* What stands before and after the script's name in that of a binary result; NULL: it is text. */
+static const char *const *file_name(uint32_t emit)
+{
+    static const char *const library[] = {"", ".so"}, *const object[] = {"", ".o"},
+                             *const archive[] = {"lib", ".a"};
+    return emit == AULEC_EMIT_ARTIFACT  ? library
+           : emit == AULEC_EMIT_OBJECT  ? object
+           : emit == AULEC_EMIT_ARCHIVE ? archive
+                                        : NULL;
+}
+
 static int write_output(const Arguments *a, const void *data, size_t length)
 {
-    const bool is_artifact = a->options.emit == AULEC_EMIT_ARTIFACT;
-    if (a->output ? strcmp(a->output, "-") == 0 : !is_artifact) {
+    const char *const *file = file_name(a->options.emit);
+    if (a->output ? strcmp(a->output, "-") == 0 : !file) {
         if (fwrite(data, 1, length, stdout) == length && fflush(stdout) == 0) return 0;
         fprintf(stderr, "aulec: cannot write to the standard output: %s\n", strerror(errno));
         return 3;
@@ -125,9 +139,9 @@ static int write_output(const Arguments *a, const void *data, size_t length)
     const char *slash = strrchr(a->input, '/'), *base = slash ? slash + 1 : a->input,
                *dot = strrchr(base, '.');
     const size_t stem = dot ? (size_t)(dot - base) : strlen(base);
-    char *name = malloc(stem + 4);
+    char *name = malloc(stem + 8);
     if (!name) return complain("out of memory", "");
-    sprintf(name, "%.*s.so", (int)stem, base);
+    sprintf(name, "%s%.*s%s", file[0], (int)stem, base, file[1]);
     const int status = write_file(name, data, length);
     free(name);
     return status;

@@ -2,6 +2,7 @@
  *   parse, check -> for every set of widths a copy of each attention -> for every target,
  * architecture and operand type a variant (variant.c) -> code, several variants at a time -> image
  * (artifact.c) -> one object, linked. Nothing here knows what a target is like. */
+#include "embed.h"
 #include "options.h"
 #include "result.h"
 #include "stages.h"
@@ -294,6 +295,22 @@ static bool link_artifact(Job *job, AuBlob *out)
     return au_link_shared(job->arena, job->diags, objects, count, "aule_module_v1", host, out);
 }
 
+/* For a static build: a header, C, an object or an archive. */
+static bool embed(Job *job, AuBlob *out)
+{
+    AuEmbed e = {.arena = job->arena,
+                 .diags = job->diags,
+                 .emit = job->options->emit,
+                 .name = job->name,
+                 .builds = job->builds,
+                 .build_count = job->build_count};
+    if (!embed_is_possible(&e)) return false;
+    if (embed_needs_code(e.emit) && !emit_code(job, AU_CODE_FINAL)) return false;
+    return artifact_image(job->arena, job->diags, job->builds, job->build_count, job->name,
+                          job->text, job->length, &e.image) &&
+           embed_emit(&e, out);
+}
+
 /* ---- the whole */
 
 static bool parse(Job *job)
@@ -325,6 +342,8 @@ static bool compile(Job *job, AuBlob *out)
         return false;
     else if (emit == AULEC_EMIT_ARTIFACT)
         return emit_code(job, AU_CODE_FINAL) && link_artifact(job, out);
+    else if (emit >= AULEC_EMIT_HEADER)
+        return embed(job, out);
     else if (emit == AULEC_EMIT_TILED_IR || emit == AULEC_EMIT_KERNEL_IR)
         stages_variants(job->builds, job->build_count, emit, &text);
     else {
@@ -339,7 +358,7 @@ static bool compile(Job *job, AuBlob *out)
 
 static bool options_are_sound(AuDiags *diags, const aulec_options *options)
 {
-    if (options->struct_size == sizeof *options && options->emit <= AULEC_EMIT_STDLIB &&
+    if (options->struct_size == sizeof *options && options->emit <= AULEC_EMIT_ARCHIVE &&
         options->optimize <= 4)
         return true;
     au_error(

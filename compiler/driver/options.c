@@ -2,6 +2,8 @@
  * there is. */
 #include "options.h"
 
+#include "aule/artifact.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +27,18 @@ static bool wrong(AuChoice *c, const char *what, const char *found, const char *
     return false;
 }
 
-static bool choose_targets(AuChoice *c, const char *list)
+/* All, but host code where C is asked for, which it is not. */
+static bool choose_all(AuChoice *c, uint32_t emit)
+{
+    uint32_t count;
+    const AuTarget *const *all = au_targets(&count);
+    for (uint32_t n = 0; n < count; n++)
+        if (emit != AULEC_EMIT_C || all[n]->format != AULE_CODE_HOST)
+            c->targets[c->target_count++] = all[n];
+    return true;
+}
+
+static bool choose_targets(AuChoice *c, const char *list, uint32_t emit)
 {
     const char *names[OPTIONS_MOST];
     uint32_t all_count;
@@ -33,10 +46,7 @@ static bool choose_targets(AuChoice *c, const char *list)
     AuText known = {.arena = c->arena};
     for (uint32_t n = 0; n < all_count; n++)
         au_text_add(&known, "%s%s", n ? ", " : "", all[n]->name);
-    if (!list) {
-        for (uint32_t n = 0; n < all_count; n++) c->targets[c->target_count++] = all[n];
-        return true;
-    }
+    if (!list) return choose_all(c, emit);
     const uint32_t count = options_split(c->arena, list, ',', names, OPTIONS_MOST);
     for (uint32_t n = 0; n < count; n++) {
         const AuTarget *t = au_target(names[n]);
@@ -114,8 +124,8 @@ static const char *default_targets(uint32_t emit)
 bool options_choose(AuChoice *c, const aulec_options *o)
 {
     const char *targets = o->targets ? o->targets : default_targets(o->emit);
-    return choose_targets(c, targets) && choose_archs(c, o->archs) && choose_dtypes(c, o->dtypes) &&
-           choose_widths(c, o->widths);
+    return choose_targets(c, targets, o->emit) && choose_archs(c, o->archs) &&
+           choose_dtypes(c, o->dtypes) && choose_widths(c, o->widths);
 }
 
 bool options_takes_arch(const AuChoice *c, const AuArch *arch)

@@ -47,7 +47,12 @@ typedef enum aulec_emit {
     AULEC_EMIT_LLVM_IR = 5,      /* target cpu */
     AULEC_EMIT_ASM = 6,          /* target cpu */
     AULEC_EMIT_OPENCL_C = 7,     /* target opencl */
-    AULEC_EMIT_STDLIB = 8        /* the standard library of online functions; needs no script */
+    AULEC_EMIT_STDLIB = 8,       /* the standard library of online functions; needs no script */
+    /* For static builds, see docs/embedding.md. The header fits what is made with the same options. */
+    AULEC_EMIT_HEADER = 9,  /* x.h: functions of target cpu, the descriptor */
+    AULEC_EMIT_C = 10,      /* x.c: an artifact without target cpu, as data */
+    AULEC_EMIT_OBJECT = 11, /* x.o: the artifact and the functions */
+    AULEC_EMIT_ARCHIVE = 12 /* libx.a: the same, a member a variant */
 } aulec_emit;
 
 /* Lists are names between commas; NULL: the default. */
