@@ -253,43 +253,86 @@ static bool may_be_outside(const AuTileExpr *index, const AuTileAxis *axis)
               index->var->origin == TILE_FROM_SELF));
 }
 
-AuVal lower_address(AuLower *l, const AuTileExpr *ref, const AuPoint *p, AuOutside outside,
-                    AuVal *inside, bool last_stride_is_one)
+bool lower_may_be_outside(const AuTileExpr *ref, uint32_t dimension)
+{
+    return may_be_outside(ref->has_index ? ref->args.at[dimension] : NULL,
+                          &ref->memory->type.axes[dimension]);
+}
+
+/* Index along dimension [n] of a view, seen to by [outside]. */
+static AuVal position(AuLower *l, const AuTileExpr *ref, uint32_t n, const char *view_axis,
+                      const AuPoint *p, AuOutside outside, AuVal *inside)
+{
+    AuKernel *k = l->k;
+    const AuVal at = dimension_index(l, ref->has_index ? ref->args.at[n] : NULL, view_axis, p);
+    if (outside == OUTSIDE_TRUSTED || !lower_may_be_outside(ref, n)) return at;
+    const AuVal extent = lower_place(l, ref->memory)->extents[n];
+    if (outside == OUTSIDE_TESTED && inside) {
+        *inside = lower_both(l, *inside, kernel_op2(k, AU_K_LT, at, extent));
+        return at;
+    }
+    const AuVal last = kernel_op2(k, AU_K_SUB, extent, kernel_i32(k, 1));
+    return kernel_op2(k, AU_K_MAX, kernel_op2(k, AU_K_MIN, at, last), kernel_i32(k, 0));
+}
+
+static AuVal sum_of(AuLower *l, AuVal sum, AuVal term)
+{
+    return sum.i ? kernel_op2(l->k, AU_K_ADD, sum, term) : term;
+}
+
+/* Rows' strides in units, a power of two; the position along the last axis (of stride 1 if
+ * [last_stride_is_one]) is added in elements. */
+static AuVal address(AuLower *l, const AuTileExpr *ref, const AuPoint *p, AuOutside outside,
+                     AuVal *inside, bool last_stride_is_one, int32_t unit)
 {
     AuKernel *k = l->k;
     AuPlace *place = lower_place(l, ref->memory);
     const AuTileType *type = &ref->memory->type;
     const bool global = ref->memory->space == TILE_GLOBAL;
-    AuVal sum = {0}, pair = {0};
+    AuVal sum = {0}, pair = {0}, in_unit = {0};
     if (inside) *inside = (AuVal){0};
     /* The view's axes stand in its type in the order of the dimensions that have one. */
     uint32_t view_axis = 0;
     for (uint32_t n = 0; n < type->count; n++) {
         const AuTileExpr *index = ref->has_index ? ref->args.at[n] : NULL;
-        const bool spans = !index || index->op == TILE_X_ALL || index->op == TILE_X_SPAN;
+        const bool spans = !index || index->op == TILE_X_ALL || index->op == TILE_X_SPAN,
+                   last = n + 1 == type->count;
         const char *name =
             spans ? ref->names.count ? ref->names.at[view_axis] : type->axes[n].name : NULL;
         if (spans) view_axis++;
-        AuVal at = dimension_index(l, index, name, p);
-        if (may_be_outside(index, &type->axes[n])) {
-            const AuVal zero = kernel_i32(k, 0),
-                        last = kernel_op2(k, AU_K_SUB, place->extents[n], kernel_i32(k, 1));
-            if (outside == OUTSIDE_TESTED && inside)
-                *inside = lower_both(l, *inside, kernel_op2(k, AU_K_LT, at, place->extents[n]));
-            else
-                at = kernel_op2(k, AU_K_MAX, kernel_op2(k, AU_K_MIN, at, last), zero);
-        }
+        AuVal at = position(l, ref, n, name, p, outside, inside), stride = place->strides[n];
         if (place->pair_axis == type->axes[n].name) { /* (i / 2) * (2 * stride) + i % 2 */
             pair = kernel_op2(k, AU_K_AND, at, kernel_i32(k, 1));
             at = kernel_op2(k, AU_K_SHR, at, kernel_i32(k, 1));
         }
-        AuVal term = global ? lower_as(l, at, AU_I64) : at;
-        if (!(last_stride_is_one && n + 1 == type->count))
-            term = kernel_op2(k, AU_K_MUL, term, place->strides[n]);
-        sum = sum.i ? kernel_op2(k, AU_K_ADD, sum, term) : term;
+        const AuVal term = global ? lower_as(l, at, AU_I64) : at;
+        if (last && unit > 1) {
+            in_unit = term;
+            continue;
+        }
+        if (unit > 1)
+            stride = kernel_op2(k, AU_K_IDIV, stride,
+                                global ? kernel_i64(k, unit) : kernel_i32(k, unit));
+        sum = sum_of(l, sum,
+                     last && last_stride_is_one ? term : kernel_op2(k, AU_K_MUL, term, stride));
     }
-    if (pair.i) sum = kernel_op2(k, AU_K_ADD, sum, pair);
+    if (in_unit.i && sum.i)
+        sum = kernel_op2(k, AU_K_MUL, sum, global ? kernel_i64(k, unit) : kernel_i32(k, unit));
+    if (in_unit.i) sum = sum_of(l, sum, in_unit);
+    if (pair.i) sum = sum_of(l, sum, pair);
     return sum.i ? sum : global ? kernel_i64(k, 0) : kernel_i32(k, 0);
+}
+
+AuVal lower_address(AuLower *l, const AuTileExpr *ref, const AuPoint *p, AuOutside outside,
+                    AuVal *inside, bool last_stride_is_one)
+{
+    return address(l, ref, p, outside, inside, last_stride_is_one, 1);
+}
+
+AuVal lower_piece_address(AuLower *l, const AuTileExpr *ref, const AuPoint *p, AuOutside outside,
+                          AuVal *inside, int32_t unit)
+{
+    return address(l, ref, p, outside, inside, true, unit);
 }
 
 /* An element of a memory inside an expression. */
@@ -340,14 +383,17 @@ AuVal lower_eval(AuLower *l, const AuTileExpr *e, const AuPoint *p)
         const AuCoord *c = coord_of(l, p, e->name);
         return c ? c->index : kernel_i32(k, 0);
     }
+    case TILE_X_FIRST: return lower_first_tile(l, e->list);
+    case TILE_X_NEXT: return lower_next_tile(l, e->var);
+    case TILE_X_COUNT: {
+        const AuTiles *tiles = lower_tiles(l, e->list);
+        return tiles ? tiles->total : kernel_i32(k, 0);
+    }
     case TILE_X_CUMSUM:
     case TILE_X_TUPLE:
     case TILE_X_CALL:
     case TILE_X_ALL:
     case TILE_X_SPAN:
-    case TILE_X_FIRST:
-    case TILE_X_COUNT:
-    case TILE_X_NEXT:
         lower_refuse(l, "this expression has no lowering here");
         return kernel_i32(k, 0);
     default: return numeric(l, e, p);

@@ -150,7 +150,7 @@ static void add_reductions(Run *run, const AuTileExpr *e)
     for (uint32_t n = 0; n < x->type->count; n++) {
         const AuTileAxis *axis = &x->type->axes[n];
         if (tile_axis(e->type, axis->name) || !axis->places) continue;
-        if (tile_axis_registers(axis->places) != axis->size)
+        if (tile_axis_registers(axis->places) != axis->size && !run->l->in_warps)
             lower_refuse(run->l,
                          "a reduction over axis %s, which lies along the lanes, needs an exchange "
                          "between lanes that this target lacks",
@@ -261,6 +261,19 @@ static void store_point(AuLower *l, Item *item, AuVal value, const AuPoint *p)
                      value, none);
 }
 
+/* Items of fewer axes come by several times; a sum must count each of their elements once. */
+static bool is_repeated(const AuLower *l, const Item *item, const AuPoint *p)
+{
+    for (uint32_t n = 0; n < p->count; n++) {
+        bool own = false;
+        for (uint32_t i = 0; i < item->spaces.count; i++)
+            own |= item->spaces.at[i].axis->name == p->at[n].axis;
+        const AuInstr *reg = kernel_at(l->k, p->at[n].reg);
+        if (!own && reg->op == AU_K_CONST && reg->imm != 0) return true;
+    }
+    return false;
+}
+
 /* All items of one loop at one point. */
 static void group_point(AuLower *l, const AuPoint *p, void *user)
 {
@@ -269,6 +282,7 @@ static void group_point(AuLower *l, const AuPoint *p, void *user)
     const uint32_t known_before = l->known_count;
     for (uint32_t n = 0; n < g->count; n++) {
         Item *item = g->items[n];
+        if (!item->var && is_repeated(l, item, p)) continue;
         AuVal value = values[n] = lower_eval(l, item->expr, p);
         if (!item->var) {
             accumulate(l, item, value, p);
@@ -375,6 +389,29 @@ static void reuse_arrays(const Group *g)
     }
 }
 
+/* The lanes that share a row have each a part of it. */
+static void join_lanes(AuLower *l, const Item *item)
+{
+    AuKernel *k = l->k;
+    uint32_t bits = 0;
+    const AuTileType *of = item->expr->type;
+    for (uint32_t n = 0; n < of->count; n++)
+        if (of->axes[n].places && !tile_axis(item->reduction->type, of->axes[n].name))
+            bits |= lower_lane_bits(of->axes[n].places);
+    for (uint32_t r = 0; bits && r < lower_registers(&item->row_type); r++) {
+        const AuVal none = {0}, at = kernel_i32(k, (int32_t)r);
+        AuVal v = kernel_load(k, item->mem, at, 1, none, none);
+        for (uint32_t bit = 1; bit < k->lanes; bit *= 2)
+            if (bits & bit)
+                v = kernel_op2(
+                    k, is_max(item->reduction) ? AU_K_MAX : AU_K_ADD, v,
+                    kernel_emit(
+                        k, (AuInstr){.op = AU_K_SHUFFLE_XOR, .imm = (int64_t)bit, .span = l->span},
+                        &v, 1));
+        kernel_store(k, item->mem, at, v, none);
+    }
+}
+
 static void emit_group(AuLower *l, Group *g)
 {
     reuse_arrays(g);
@@ -385,6 +422,8 @@ static void emit_group(AuLower *l, Group *g)
         if (pair_axis_of(l, g->items[n])) lower_by_pairs(&all, pair_axis_of(l, g->items[n]));
     }
     lower_each(l, &all, group_point, g);
+    for (uint32_t n = 0; n < g->count; n++)
+        if (!g->items[n]->var) join_lanes(l, g->items[n]);
 }
 
 /* A scalar assigned once is a value; any other item without loops is unrolled over the registers of

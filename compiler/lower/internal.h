@@ -43,9 +43,11 @@ typedef struct AuPoint {
 typedef struct AuPlace {
     const AuTileMemory *memory;
     AuMem mem;
-    AuVal strides[8];      /* elements; i64 for global memory, i32 else */
-    AuVal extents[8];      /* i32 */
-    AuVal present;         /* optional tensors: i1; else none */
+    AuVal strides[8];           /* elements; i64 for global memory, i32 else */
+    AuVal extents[8];           /* i32 */
+    AuVal present;              /* optional tensors: i1; else none */
+    AuVal by_vectors;           /* warps: rows lie in pieces of 16 bytes, aligned to them: i1 */
+    bool was_read, was_written; /* warps: by lanes of this executor since its last barrier */
     const char *pair_axis; /* neighbours along this axis are stored side by side (operands of dot2);
                               NULL: plain */
 } AuPlace;
@@ -59,6 +61,21 @@ typedef struct AuKnown {
     AuMem mem;   /* of a reduction: its accumulators, indexed like [type] */
     const AuTileType *type;
 } AuKnown;
+
+/* A tile list as it is in this block: its segments, where each begins in the count of all tiles. */
+typedef struct AuSegment {
+    AuVal base, count; /* first tile, number of tiles */
+    const AuTileSegment *s;
+} AuSegment;
+enum { LOWER_SEGMENTS = 4 };
+typedef struct AuTiles {
+    const AuTileList *list;
+    AuSegment at[LOWER_SEGMENTS];
+    AuVal start[LOWER_SEGMENTS], total;
+    const AuTileVar
+        *var; /* of the loop over it that is open, if one is; and how far that loop is */
+    AuVal turn;
+} AuTiles;
 
 typedef struct AuLower {
     AuArena *arena;
@@ -79,7 +96,14 @@ typedef struct AuLower {
     uint32_t run_count;
     const AuTileExpr *start; /* of the product being lowered: what its accumulator begins with, if
                                 not with itself */
-    bool in_branch;          /* scalars set here must outlive the region: cells, not values */
+    bool in_warps; /* fragments lie across the lanes as matrix units have them: registers are
+                      written out, lanes exchange, shared memory in pieces of 16 bytes */
+    int32_t *age;  /* by variable of the role: of a copy in flight, how many were issued since; -1:
+                      not in flight */
+    const AuTileMemory **filled; /* by variable of the role: what the copy writes */
+    AuTiles tiles[4];
+    uint32_t tiles_count;
+    bool in_branch; /* scalars set here must outlive the region: cells, not values */
     AuKnown known[64];
     uint32_t known_count;
     AuSpan span; /* of the present statement */
@@ -97,10 +121,16 @@ AuScalar lower_scalar(AuTileElem elem);
 AuVal lower_eval(AuLower *l, const AuTileExpr *e, const AuPoint *p);
 AuVal lower_as(AuLower *l, AuVal v, AuScalar to); /* between i1, i32, i64, f32 and storage types */
 /* Index of an element of a view: in elements of the memory. [inside]: whether all indices that may
- * lie outside are inside, i1 or none; clamped ones never are outside. */
-typedef enum AuOutside { OUTSIDE_CLAMPED, OUTSIDE_TESTED } AuOutside;
+ * lie outside are inside, i1 or none; clamped ones never are outside, trusted ones are not by the
+ * program. */
+typedef enum AuOutside { OUTSIDE_CLAMPED, OUTSIDE_TESTED, OUTSIDE_TRUSTED } AuOutside;
 AuVal lower_address(AuLower *l, const AuTileExpr *ref, const AuPoint *p, AuOutside outside,
                     AuVal *inside, bool last_stride_is_one);
+/* The same for the first of [unit] neighbours along the last axis, where rows are known to be
+ * multiples of the unit apart: the index is written as a multiple of it. */
+AuVal lower_piece_address(AuLower *l, const AuTileExpr *ref, const AuPoint *p, AuOutside outside,
+                          AuVal *inside, int32_t unit);
+bool lower_may_be_outside(const AuTileExpr *ref, uint32_t dimension);
 AuVal lower_both(AuLower *l, AuVal a, AuVal b); /* a && b, where none is true */
 
 /* ---- spaces.c: registers of fragments */
@@ -133,6 +163,14 @@ void lower_by_pairs(AuSpaces *spaces, const char *pair_axis);
 /* Two bf16 as an i32, the first in the low half. */
 AuVal lower_pair(AuLower *l, AuVal low, AuVal high);
 uint32_t lower_registers(const AuTileType *type);
+/* Where the lane's register number [reg] of the axis is. */
+AuCoord lower_coord(AuLower *l, const AuTileAxis *axis, int32_t reg);
+/* warps: the number of a register in a fragment's array, by register of each axis. */
+uint32_t lower_register_number(const AuTileType *type, const int32_t *regs);
+/* Bits of the lane's number that choose along the axis. */
+uint32_t lower_lane_bits(const AuTilePlaces *places);
+/* Whether this lane is the one of those that hold copies of a value of this type; none: all differ. */
+AuVal lower_holds(AuLower *l, const AuTileType *type);
 AuMem lower_array(AuLower *l, const char *name, AuScalar scalar, uint32_t count);
 /* The variable's array, made at its first use. */
 AuMem lower_var_array(AuLower *l, const AuTileVar *var);
@@ -144,6 +182,33 @@ void lower_assignments(AuLower *l, AuTileStmt *const *statements, uint32_t count
 void lower_load(AuLower *l, const AuTileStmt *s);
 void lower_move(AuLower *l, const AuTileStmt *s);
 void lower_product(AuLower *l, const AuTileStmt *s);
+
+/* ---- tiles.c: loops over tile lists */
+AuTiles *lower_tiles(AuLower *l, const AuTileList *list);
+/* The tile number [t] of all segments; *in_first: whether it lies in one called as the first. */
+AuVal lower_tile_at(AuLower *l, const AuTiles *tiles, AuVal t, AuVal *in_first);
+AuVal lower_first_tile(AuLower *l, const AuTileList *list);
+AuVal lower_next_tile(AuLower *l, const AuTileVar *var);
+
+/* ---- matrix.c: products of matrix units of a warp */
+bool lower_is_matrix(const AuTileAtom *atom); /* one whose lanes share rows and columns */
+void lower_matrix_product(AuLower *l, const AuTileStmt *s);
+
+/* ---- transfer.c: warps: memory by vectors */
+void lower_vector_condition(AuLower *l, AuPlace *place, const AuLowerTensor *from);
+void lower_transfer(AuLower *l, const AuTileStmt *s); /* memory to memory */
+void lower_fragment_load(AuLower *l, const AuTileStmt *s);
+void lower_fragment_move(AuLower *l, const AuTileStmt *s); /* store, atomic_add */
+
+/* Is the index along a dimension (NULL: all of it) known to begin at a multiple of [unit]? */
+bool lower_starts_at(const AuTileExpr *index, int32_t unit);
+
+/* ---- order.c: warps: barriers among the lanes of an executor, waits for copies */
+void lower_order(AuLower *l, const AuTileStmt *s);      /* before the statement */
+void lower_order_loop(AuLower *l, const AuTileStmt *s); /* before the loop */
+void lower_issue(AuLower *l, const AuTileStmt *s);      /* after an asynchronous copy */
+void lower_wait(AuLower *l, const AuTileStmt *s);
+void lower_barrier(AuLower *l, uint32_t scope);
 
 /* ---- launch.c: scalar expressions of sizes as launch expressions */
 AuLaunchExpr lower_launch_expr(AuLower *l, const AuTileExpr *e);

@@ -148,6 +148,7 @@ static void add_argument(AuLower *l, const AuTileMemory *m)
             step = kernel_op2(k, AU_K_MUL, step, lower_as(l, p.extents[n], AU_I64));
         }
     }
+    if (l->in_warps) lower_vector_condition(l, &p, t);
     AU_PUSH(l->arena, l->places, l->place_count, l->place_capacity, p);
 }
 
@@ -168,6 +169,17 @@ static const char *pair_axis(const AuTileStmts *body, const AuTileMemory *m)
     return NULL;
 }
 
+/* From row to row, in elements. `swizzle` asks that rows begin in different banks: with pieces of 16
+ * bytes as units that is an odd pitch, whose addresses are a lane's base plus constants; the pattern
+ * of tensor-map copies would cost an operation for each column. */
+static int32_t pitch_of(const AuLower *l, const AuTileMemory *m)
+{
+    const int32_t bytes = tile_elem(m->type.elem)->bytes,
+                  row = m->type.axes[m->type.count - 1].size * bytes;
+    const bool spread = l->in_warps && m->swizzle_bytes && m->type.count > 1 && row % 16 == 0;
+    return (spread ? (row / 16 | 1) * 16 : row) / bytes;
+}
+
 static void add_buffer(AuLower *l, const AuTileMemory *m)
 {
     AuKernel *k = l->k;
@@ -177,8 +189,9 @@ static void add_buffer(AuLower *l, const AuTileMemory *m)
         const AuTileAxis *axis = &m->type.axes[n];
         p.extents[n] = kernel_i32(k, axis->size);
         if (!p.pair_axis) p.strides[n] = kernel_i32(k, step);
-        step *= axis->size;
+        step *= n + 1 == m->type.count ? pitch_of(l, m) : axis->size;
     }
+    const int32_t count = step;
     if (p.pair_axis) { /* [pairs, other axes.., 2] */
         step = 2;
         for (uint32_t n = m->type.count; n-- > 0;) {
@@ -192,11 +205,12 @@ static void add_buffer(AuLower *l, const AuTileMemory *m)
     p.mem = kernel_memory(k, (AuMemory){.name = m->name,
                                         .space = m->space == TILE_SHARED ? AU_SHARED : AU_EXEC,
                                         .scalar = lower_scalar(m->type.elem),
-                                        .count = (uint32_t)tile_elements(&m->type),
+                                        .count = (uint32_t)count,
                                         .align = 64,
                                         .reads = true,
                                         .writes = true,
                                         .span = m->span});
+    if (l->in_warps) lower_vector_condition(l, &p, NULL);
     AU_PUSH(l->arena, l->places, l->place_count, l->place_capacity, p);
 }
 
@@ -266,93 +280,38 @@ static void range_loop(AuLower *l, const AuTileStmt *s)
     const AuPoint nowhere = {.count = 0};
     const AuVal low = lower_as(l, lower_eval(l, s->loop.low, &nowhere), AU_I32),
                 high = lower_as(l, lower_eval(l, s->loop.high, &nowhere), AU_I32);
+    if (l->in_warps) lower_order_loop(l, s);
     bind_value(l, s->var, kernel_for(l->k, low, high, 1, AU_UNROLL_NEVER));
     walk(l, &s->loop.body);
     kernel_end(l->k);
 }
 
-typedef struct Segment {
-    AuVal base, count; /* first tile, number of tiles */
-    const AuTileSegment *s;
-} Segment;
-
-/* The tile number [t] of a segment; of an index list, element t of its row. */
-static AuVal tile_of(AuLower *l, const Segment *seg, AuVal t)
-{
-    AuKernel *k = l->k;
-    if (seg->s->how == TILE_RANGE) return kernel_op2(k, AU_K_ADD, seg->base, t);
-    if (seg->s->how == TILE_DOWN) /* b - 1, b - 2, ..: a is the upper end */
-        return kernel_op2(k, AU_K_SUB,
-                          kernel_op2(k, AU_K_SUB, kernel_op2(k, AU_K_ADD, seg->base, seg->count),
-                                     kernel_i32(k, 1)),
-                          t);
-    const AuTileExpr *list = seg->s->a;
-    const AuVal none = {0}, last = kernel_op2(k, AU_K_MAX,
-                                              kernel_op2(k, AU_K_SUB, seg->count, kernel_i32(k, 1)),
-                                              kernel_i32(k, 0));
-    const AuVal safe = kernel_op2(k, AU_K_MAX, kernel_op2(k, AU_K_MIN, t, last), kernel_i32(k, 0));
-    const AuPoint p = {
-        .at = {{.axis = list->memory->type.axes[list->memory->type.count - 1].name, .index = safe}},
-        .count = 1};
-    return kernel_load(k, lower_place(l, list->memory)->mem,
-                       lower_address(l, list, &p, OUTSIDE_CLAMPED, NULL, false), 1, none, none);
-}
-
-static Segment segment_of(AuLower *l, const AuTileSegment *s)
-{
-    const AuPoint nowhere = {.count = 0};
-    Segment seg = {.s = s};
-    const AuVal b = lower_as(l, lower_eval(l, s->b, &nowhere), AU_I32);
-    if (s->how == TILE_INDEX_LIST) {
-        seg.count = b;
-        return seg;
-    }
-    const AuVal a = lower_as(l, lower_eval(l, s->a, &nowhere), AU_I32);
-    const AuVal low = s->how == TILE_DOWN ? b : a, high = s->how == TILE_DOWN ? a : b;
-    seg.base = low;
-    seg.count =
-        kernel_op2(l->k, AU_K_MAX, kernel_op2(l->k, AU_K_SUB, high, low), kernel_i32(l->k, 0));
-    return seg;
-}
-
 /* One loop over all segments; which one a tile belongs to is known from its number. */
 static void list_loop(AuLower *l, const AuTileStmt *s)
 {
-    enum { MOST = 4 };
     AuKernel *k = l->k;
     const AuTileList *list = s->loop.list;
-    if (s->loop.low || list->segments.count > MOST || !list->segments.count) {
+    const AuLower outer = *l;
+    AuTiles *tiles = s->loop.low ? NULL : lower_tiles(l, list);
+    if (!tiles) {
         lower_refuse(l, "this loop over tiles");
         return;
     }
-    Segment seg[MOST];
-    AuVal total = kernel_i32(k, 0), start[MOST];
-    for (uint32_t n = 0; n < list->segments.count; n++) {
-        seg[n] = segment_of(l, &list->segments.at[n]);
-        start[n] = total;
-        total = kernel_op2(k, AU_K_ADD, total, seg[n].count);
-    }
-    const AuLower outer = *l;
+    const AuTiles before = *tiles;
     const char *first = list->segments.at[0].name;
     l->only_segment = first;
     for (uint32_t n = 1; n < list->segments.count; n++)
         if (list->segments.at[n].name != first)
             l->only_segment = NULL, l->other_segment = list->segments.at[n].name;
     l->asked_segment = first;
-    const AuVal t = kernel_for(k, kernel_i32(k, 0), total, 1, AU_UNROLL_NEVER);
-    AuVal tile = tile_of(l, &seg[0], t), in_first = kernel_i1(k, true);
-    for (uint32_t n = 1; n < list->segments.count; n++) {
-        const AuVal here = kernel_op2(k, AU_K_LE, start[n], t);
-        tile = kernel_op3(k, AU_K_SELECT, here,
-                          tile_of(l, &seg[n], kernel_op2(k, AU_K_SUB, t, start[n])), tile);
-        const AuVal is_first = kernel_i1(k, list->segments.at[n].name == first);
-        in_first = kernel_op2(k, AU_K_LOR, kernel_op2(k, AU_K_LAND, here, is_first),
-                              kernel_op2(k, AU_K_LAND, kernel_op1(k, AU_K_LNOT, here), in_first));
-    }
-    l->in_segment = in_first;
-    bind_value(l, s->var, tile);
+    if (l->in_warps) lower_order_loop(l, s);
+    tiles->turn = kernel_for(k, kernel_i32(k, 0), tiles->total, 1, AU_UNROLL_NEVER);
+    tiles->var = s->var;
+    bind_value(l, s->var, lower_tile_at(l, tiles, tiles->turn, &l->in_segment));
     walk(l, &s->loop.body);
     kernel_end(k);
+    *tiles = before;
+    l->tiles_count = outer.tiles_count;
     l->only_segment = outer.only_segment, l->asked_segment = outer.asked_segment,
     l->other_segment = outer.other_segment;
     l->in_segment = outer.in_segment;
@@ -382,18 +341,28 @@ static const char *text_of(AuLower *l, const AuTileStmt *s)
 
 static void note(AuLower *l, const AuTileStmt *s) { kernel_note(l->k, text_of(l, s)); }
 
+/* Executors whose lanes are threads: barriers of the whole block; among fewer, or of one executor
+ * with itself, nothing is known. */
+static void synchronise(AuLower *l, const AuTileStmt *s)
+{
+    if (s->barrier.barrier && l->in_warps &&
+        s->barrier.barrier->count_value != (int32_t)l->k->warps)
+        lower_refuse(l, "a barrier of some of the executors");
+    if (l->k->warps > 1) lower_barrier(l, 0);
+}
+
 static void statement(AuLower *l, const AuTileStmt *s)
 {
     l->span = s->span;
+    if (l->in_warps) lower_order(l, s);
     switch (s->kind) {
     case TILE_S_FRAG: break; /* its array is made when it is first used */
     case TILE_S_PRIVATE: add_buffer(l, s->memory); break;
     case TILE_S_LOAD: note(l, s), lower_load(l, s); break;
     case TILE_S_MOVE: note(l, s), lower_move(l, s); break;
     case TILE_S_PRODUCT: note(l, s), lower_product(l, s); break;
-    case TILE_S_SYNC:
-        if (l->k->warps > 1) kernel_barrier(l->k, 0);
-        break;
+    case TILE_S_WAIT: lower_wait(l, s); break;
+    case TILE_S_SYNC: synchronise(l, s); break;
     case TILE_S_FOR:
         if (s->loop.list_name)
             list_loop(l, s);
@@ -403,7 +372,6 @@ static void statement(AuLower *l, const AuTileStmt *s)
     case TILE_S_IF: branch(l, s); break;
     case TILE_S_ON: lower_refuse(l, "`on` with more than assignments"); break;
     case TILE_S_CONVERT:
-    case TILE_S_WAIT:
     case TILE_S_ACQUIRE:
     case TILE_S_WAIT_STAGE:
     case TILE_S_COMMIT:
@@ -473,6 +441,43 @@ static void bind_scalar(AuLower *l, const AuTileVar *var)
     lower_refuse(l, "nothing is known of %s", var->name);
 }
 
+static bool has_matrix(const AuTileStmts *body)
+{
+    for (uint32_t n = 0; n < body->count; n++) {
+        const AuTileStmt *s = body->at[n];
+        if ((s->kind == TILE_S_PRODUCT && lower_is_matrix(s->product.atom)) ||
+            (s->kind == TILE_S_FOR && has_matrix(&s->loop.body)) ||
+            (s->kind == TILE_S_IF &&
+             (has_matrix(&s->branch.then) || has_matrix(&s->branch.other))) ||
+            (s->kind == TILE_S_MOVE && s->move.is_async))
+            return true;
+    }
+    return false;
+}
+
+/* Is a variable spread over the lanes as matrix units have it, some lanes along one axis and some
+ * along another? */
+static bool has_spread(const AuLower *l)
+{
+    for (uint32_t v = 0; v < l->role->vars.count; v++) {
+        const AuTileVar *var = l->role->vars.at[v];
+        for (uint32_t n = 0; var->kind == TILE_VALUE && n < var->type->count; n++) {
+            const AuTilePlaces *places = var->type->axes[n].places;
+            if (places && places->lanes > 1 && places->lanes < l->module->caps->lanes) return true;
+        }
+    }
+    return false;
+}
+
+static void prepare_warps(AuLower *l)
+{
+    const uint32_t vars = l->role->vars.count + 1;
+    l->age = AU_NEW_ARRAY(l->arena, int32_t, vars);
+    l->filled = AU_NEW_ARRAY(l->arena, const AuTileMemory *, vars);
+    for (uint32_t n = 0; n < vars; n++) l->age[n] = -1;
+    for (uint32_t n = 0; n < l->tile->lists.count; n++) lower_tiles(l, l->tile->lists.at[n]);
+}
+
 static void lower_role(AuLower *l)
 {
     const AuTileKernel *t = l->tile;
@@ -489,6 +494,7 @@ static void lower_role(AuLower *l)
             bind_value(l, l->role->vars.at[n],
                        l->k->warps > 1 ? kernel_warp(l->k) : kernel_i32(l->k, 0));
     count_statements(l, &l->role->body);
+    if (l->in_warps) prepare_warps(l);
     walk(l, &l->role->body);
     const AuTileExpr one = {.op = TILE_X_INT, .integer = 1};
     for (uint32_t n = 0; n < 3; n++)
@@ -515,6 +521,7 @@ AuKernel *lower_kernel(AuArena *arena, AuDiags *diags, const AuTileModule *modul
     const uint32_t warps = l->role->on == TILE_ON_THREAD ? 1 : (uint32_t)l->role->many_value;
     l->k = kernel_new(arena, kernel->name, (uint32_t)module->caps->lanes, warps ? warps : 1);
     l->k->banner = how->banner;
+    l->in_warps = l->role->on == TILE_ON_WARP && (has_matrix(&l->role->body) || has_spread(l));
     lower_role(l);
     return l->failed ? NULL : l->k;
 }

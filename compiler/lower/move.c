@@ -55,6 +55,10 @@ static void load_point(AuLower *l, const AuPoint *p, void *user)
 
 void lower_load(AuLower *l, const AuTileStmt *s)
 {
+    if (l->in_warps) {
+        lower_fragment_load(l, s);
+        return;
+    }
     if (lower_held(l, s->var)->pair_axis) {
         lower_refuse(l, "a load of pairs");
         return;
@@ -175,12 +179,20 @@ static void lower_copy(AuLower *l, const AuTileStmt *s)
 
 void lower_move(AuLower *l, const AuTileStmt *s)
 {
+    if (l->in_warps && s->move.op == TILE_COPY) {
+        lower_transfer(l, s);
+        return;
+    }
     if (s->move.is_async) {
         lower_refuse(l, "an asynchronous %s", tile_move_names[s->move.op]);
         return;
     }
     if (s->move.op == TILE_COPY) {
         lower_copy(l, s);
+        return;
+    }
+    if (l->in_warps) {
+        lower_fragment_move(l, s);
         return;
     }
     const Move m = {.s = s, .ref = s->move.dest, .value = s->move.source};

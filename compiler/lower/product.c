@@ -217,6 +217,10 @@ void lower_product(AuLower *l, const AuTileStmt *s)
 {
     AuKernel *k = l->k;
     Product x = {.s = s};
+    if (lower_is_matrix(s->product.atom)) {
+        lower_matrix_product(l, s);
+        return;
+    }
     if (!prepare(l, &x)) return;
     if (s->product.atom->k > 2) {
         matrix_product(l, &x);

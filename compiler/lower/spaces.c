@@ -27,7 +27,7 @@ static bool is_linear(const AuTilePlaces *places, int32_t regs)
 bool lower_is_grouped(const AuLower *l, const AuTileAxis *axis)
 {
     const int32_t regs = tile_axis_registers(axis->places), group = l->how->product_columns;
-    return !in_registers_only(axis->places) && regs > group && regs % group == 0 &&
+    return !l->in_warps && !in_registers_only(axis->places) && regs > group && regs % group == 0 &&
            is_linear(axis->places, regs);
 }
 
@@ -42,14 +42,15 @@ AuSpaces lower_spaces(AuLower *l, const AuTileType *type)
         }
         const int32_t regs = tile_axis_registers(axis->places);
         const bool grouped = lower_is_grouped(l, axis),
-                   looped = grouped || (in_registers_only(axis->places) && regs > MOST_UNROLLED);
+                   looped = grouped || ((l->in_warps || in_registers_only(axis->places)) &&
+                                        regs > MOST_UNROLLED);
         s.at[s.count++] = (AuSpace1){.axis = axis,
                                      .regs = regs,
                                      .looped = looped,
                                      .grouped = grouped,
-                                     .step = grouped  ? l->how->product_columns
-                                             : looped ? 1
-                                                      : regs};
+                                     .step = grouped                  ? l->how->product_columns
+                                             : looped && !l->in_warps ? 1
+                                                                      : regs};
     }
     return s;
 }
@@ -118,7 +119,7 @@ static void enumerate(AuLower *l, Walk *w, uint32_t n)
                                            kernel_op2(k, AU_K_MUL, c.reg, kernel_i32(k, s->step)),
                                            apart),
                                 offset);
-        } else if (s->looped) {
+        } else if (s->looped && s->step < s->regs) {
             if (s->step > 1)
                 c.reg =
                     kernel_op2(k, AU_K_ADD, kernel_op2(k, AU_K_MUL, c.reg, kernel_i32(k, s->step)),
@@ -140,7 +141,8 @@ void lower_each(AuLower *l, const AuSpaces *spaces, AuPointFn body, void *user)
     for (int32_t along_registers = 0; along_registers < 2; along_registers++)
         for (uint32_t n = 0; n < spaces->count; n++) {
             const AuSpace1 *s = &spaces->at[n];
-            if (!s->looped || in_registers_only(s->axis->places) != along_registers) continue;
+            if (s->step == s->regs || in_registers_only(s->axis->places) != along_registers)
+                continue;
             w.first[n] = kernel_for(l->k, kernel_i32(l->k, 0), kernel_i32(l->k, s->regs / s->step),
                                     1, AU_UNROLL_NEVER);
             open++;
@@ -149,8 +151,77 @@ void lower_each(AuLower *l, const AuSpaces *spaces, AuPointFn body, void *user)
     while (open--) kernel_end(l->k);
 }
 
+AuCoord lower_coord(AuLower *l, const AuTileAxis *axis, int32_t reg)
+{
+    return (AuCoord){.axis = axis->name,
+                     .index = kernel_op2(l->k, AU_K_ADD, lane_part(l, axis->places),
+                                         kernel_i32(l->k, tile_axis_offset(axis->places, reg))),
+                     .reg = kernel_i32(l->k, reg),
+                     .within = reg};
+}
+
+uint32_t lower_lane_bits(const AuTilePlaces *places)
+{
+    uint32_t bits = 0;
+    for (uint32_t n = 0; n < places->digits.count; n++) {
+        const AuTileDigit *d = &places->digits.at[n];
+        if (d->unit != TILE_UNIT_LANE) continue;
+        for (int32_t step = 1; step < d->size; step *= 2) bits |= (uint32_t)(step * d->stride);
+    }
+    return bits;
+}
+
+AuVal lower_holds(AuLower *l, const AuTileType *type)
+{
+    uint32_t copies = l->k->lanes - 1;
+    for (uint32_t n = 0; n < type->count; n++)
+        if (type->axes[n].places) copies &= ~lower_lane_bits(type->axes[n].places);
+    if (!copies) return (AuVal){0};
+    const AuVal mine =
+        kernel_op2(l->k, AU_K_AND, kernel_lane(l->k), kernel_i32(l->k, (int32_t)copies));
+    return kernel_op2(l->k, AU_K_EQ, mine, kernel_i32(l->k, 0));
+}
+
+/* Neighbours in a register of 32 bits, then the two rows of a lane, then along the axis of the
+ * neighbours: so the elements that an instruction takes lie side by side, be it as C or, two blocks
+ * of it, as A. */
+uint32_t lower_register_number(const AuTileType *type, const int32_t *regs)
+{
+    uint32_t number = 0;
+    for (uint32_t n = 0; n < type->count && type->count == 2; n++) {
+        const AuTilePlaces *fast = type->axes[n].places, *slow = type->axes[1 - n].places;
+        const AuTileDigit *first = &fast->digits.at[0];
+        const uint32_t f = (uint32_t)regs[n], s = (uint32_t)regs[1 - n];
+        if (first->unit != TILE_UNIT_REG || first->size != 2 || tile_axis_registers(slow) % 2)
+            continue;
+        return ((s / 2 * (uint32_t)(tile_axis_registers(fast) / 2) + f / 2) * 2 + s % 2) * 2 +
+               f % 2;
+    }
+    for (uint32_t n = 0; n < type->count; n++)
+        number = number * (uint32_t)tile_axis_registers(type->axes[n].places) + (uint32_t)regs[n];
+    return number;
+}
+
+/* All registers are written out, so their numbers are constants. */
+static AuVal constant_register(AuLower *l, const AuTileType *type, const AuPoint *p)
+{
+    int32_t regs[TILE_MAX_AXES] = {0};
+    for (uint32_t n = 0; n < type->count; n++) {
+        const AuCoord *c = NULL;
+        for (uint32_t i = 0; i < p->count; i++)
+            if (p->at[i].axis == type->axes[n].name) c = &p->at[i];
+        if (!c || !c->reg.i || kernel_at(l->k, c->reg)->op != AU_K_CONST) {
+            lower_refuse(l, "axis %s of a fragment has no register here", type->axes[n].name);
+            return kernel_i32(l->k, 0);
+        }
+        regs[n] = (int32_t)kernel_at(l->k, c->reg)->imm;
+    }
+    return kernel_i32(l->k, (int32_t)lower_register_number(type, regs));
+}
+
 AuVal lower_register(AuLower *l, const AuTileType *type, const AuPoint *p)
 {
+    if (l->in_warps) return constant_register(l, type, p);
     return lower_pair_register(l, type, p, NULL);
 }
 

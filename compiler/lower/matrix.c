@@ -1,0 +1,320 @@
+/* matrix.c - C[m, n] (+)= A[m, k] B[k, n] by the matrix instructions of a warp (mma.sync).
+ *
+ * In:  C a fragment; A and B fragments or expressions of them, whose axes lie as the instruction has
+ * them, or memory. Out: straight code; all sums are values while k runs.
+ * Shared memory is read by load_matrix, a square of two by two pieces of 16 bytes and 8 rows at a
+ * time: all of A's rows of a step, or two columns of B. Memory whose last axis is the free one is
+ * transposed on the way. Lanes' addresses differ from square to square by constants. What cannot be
+ * read so, other memory or rows that are no multiple of a piece, is read element by element.
+ * The operands of a step are read before the products of the step before it, which hides their way. */
+#include "internal.h"
+
+#include <string.h>
+
+enum { PIECE = 16, ROWS = 8 }; /* bytes of a row of a matrix that load_matrix reads; its rows */
+
+typedef struct Operand {
+    const AuTileExpr *e;
+    AuTileUse use;
+    const char *free_name, *k_name;
+    int32_t free_extent, depth;
+    AuTileAxis free_axis, k_axis; /* as the instruction has them, over the whole tile */
+    int32_t free_regs, k_regs;    /* of a lane, for one instruction */
+    int32_t packed;               /* of these, side by side along k in 32 bits */
+    int32_t step;                 /* elements along k that are read at once */
+    bool by_squares, transposed;
+} Operand;
+
+typedef struct Matrix {
+    const AuTileAtom *atom;
+    AuMatrix row;
+    Operand a, b;
+    int32_t tiles_m, tiles_n, depth, step, parts; /* parts: instructions along k of a step */
+} Matrix;
+
+/* Rows of A are along the lanes; units of CPUs have them in registers. */
+bool lower_is_matrix(const AuTileAtom *atom)
+{
+    return strncmp(atom->rows[TILE_A], "lane", 4) == 0 && !atom->is_async;
+}
+
+/* ---- operands */
+
+static int32_t elements_of(const Operand *x) { return x->free_regs * x->k_regs; }
+
+/* The registers, along both axes, of element [i] of instruction (tile, part): neighbours along k in
+ * 32 bits, then rows, then along k. */
+static void registers_of(const Operand *x, int32_t tile, int32_t part, int32_t i, int32_t *free,
+                         int32_t *k)
+{
+    *k = part * x->k_regs + i / (x->packed * x->free_regs) * x->packed + i % x->packed;
+    *free = tile * x->free_regs + i / x->packed % x->free_regs;
+}
+
+static AuPoint point_of(AuLower *l, const Operand *x, int32_t tile, int32_t part, int32_t i)
+{
+    int32_t free, k;
+    registers_of(x, tile, part, i, &free, &k);
+    return (AuPoint){.at = {lower_coord(l, &x->free_axis, free), lower_coord(l, &x->k_axis, k)},
+                     .count = 2};
+}
+
+/* Elements that lie side by side in the fragment's array, as one vector; none: they do not. */
+static AuVal side_by_side(AuLower *l, const Operand *x, const AuTileVar *var, int32_t tile,
+                          int32_t part)
+{
+    const AuTileType *type = var->type;
+    const AuVal none = {0};
+    uint32_t first = 0;
+    for (int32_t i = 0; i < elements_of(x); i++) {
+        int32_t free, k, regs[2];
+        registers_of(x, tile, part, i, &free, &k);
+        for (uint32_t n = 0; n < 2; n++) regs[n] = type->axes[n].name == x->k_name ? k : free;
+        const uint32_t number = lower_register_number(type, regs);
+        if (i == 0) first = number;
+        if (number != first + (uint32_t)i) return none;
+    }
+    if (first % (uint32_t)elements_of(x) || lower_held(l, var)->as != HELD_ARRAY) return none;
+    return kernel_load(l->k, lower_held(l, var)->mem, kernel_i32(l->k, (int32_t)first),
+                       (uint32_t)elements_of(x), none, none);
+}
+
+static bool is_rounding(const AuTileExpr *e)
+{
+    return e->op == TILE_X_TO_F16 || e->op == TILE_X_TO_BF16;
+}
+
+static AuVal from_fragment(AuLower *l, const Operand *x, int32_t tile, int32_t part)
+{
+    const AuTileExpr *e = x->e, *inner = is_rounding(e) ? e->args.at[0] : e;
+    if (inner->op == TILE_X_NAME && inner->var && inner->var->type->count == 2) {
+        const AuVal v = side_by_side(l, x, inner->var, tile, part);
+        if (v.i) return inner == e ? v : kernel_cvt(l->k, v, lower_scalar(e->type->elem));
+    }
+    AuVal v[16];
+    for (int32_t i = 0; i < elements_of(x); i++) {
+        const AuPoint p = point_of(l, x, tile, part, i);
+        v[i] = lower_as(l, lower_eval(l, e, &p), lower_scalar(e->type->elem));
+    }
+    return kernel_vec(l->k, v, (uint32_t)elements_of(x));
+}
+
+static AuVal from_elements(AuLower *l, const Operand *x, int32_t tile, int32_t part)
+{
+    AuVal v[16], none = {0};
+    for (int32_t i = 0; i < elements_of(x); i++) {
+        const AuPoint p = point_of(l, x, tile, part, i);
+        v[i] = kernel_load(l->k, lower_place(l, x->e->memory)->mem,
+                           lower_address(l, x->e, &p, OUTSIDE_TRUSTED, NULL, false), 1, none, none);
+    }
+    return kernel_vec(l->k, v, (uint32_t)elements_of(x));
+}
+
+/* [first] along the free axis, [k] along the other; 2 or 4 matrices: each lane says where a row
+ * begins. Their order is that of the instruction's registers: of A rows first, of B along k first. */
+static AuVal square(AuLower *l, const Operand *x, int32_t first, int32_t k_first, uint32_t count)
+{
+    AuKernel *k = l->k;
+    const int32_t piece = PIECE / tile_elem(x->e->memory->type.elem)->bytes;
+    const AuVal lane = kernel_lane(k), one = kernel_i32(k, 1),
+                row = kernel_op2(k, AU_K_AND, lane, kernel_i32(k, ROWS - 1));
+    const AuVal low = kernel_op2(k, AU_K_AND, kernel_op2(k, AU_K_SHR, lane, kernel_i32(k, 3)), one),
+                high =
+                    kernel_op2(k, AU_K_AND, kernel_op2(k, AU_K_SHR, lane, kernel_i32(k, 4)), one);
+    const AuVal of_free = x->use == TILE_A ? low : high, of_k = x->use == TILE_A ? high : low;
+    AuVal free = kernel_op2(k, AU_K_MUL, of_free, kernel_i32(k, ROWS)),
+          along = kernel_op2(k, AU_K_MUL, of_k, kernel_i32(k, piece));
+    if (x->transposed)
+        along = kernel_op2(k, AU_K_ADD, along, row);
+    else
+        free = kernel_op2(k, AU_K_ADD, free, row);
+    const AuPoint p = {
+        .at = {{.axis = x->free_name, .index = kernel_op2(k, AU_K_ADD, free, kernel_i32(k, first))},
+               {.axis = x->k_name,
+                .index = kernel_op2(k, AU_K_ADD, along, kernel_i32(k, k_first))}},
+        .count = 2};
+    return kernel_load_matrix(k, lower_place(l, x->e->memory)->mem,
+                              lower_address(l, x->e, &p, OUTSIDE_TRUSTED, NULL, false), count,
+                              x->transposed);
+}
+
+static void squares(AuLower *l, const Matrix *x, const Operand *o, int32_t step, AuVal *out)
+{
+    const uint32_t size = (uint32_t)elements_of(o);
+    if (o->use == TILE_A) {
+        for (int32_t t = 0; t < x->tiles_m; t++) {
+            const AuVal all = square(l, o, t * x->atom->m, step * x->step, 4);
+            for (int32_t s = 0; s < x->parts; s++)
+                out[t * x->parts + s] = kernel_slice(l->k, all, (uint32_t)s * size, size);
+        }
+        return;
+    }
+    for (int32_t t = 0; t < x->tiles_n; t += 2) {
+        const int32_t two = t + 1 < x->tiles_n ? 2 : 1;
+        const AuVal all = square(l, o, t * x->atom->n, step * x->step, two == 2 ? 4 : 2);
+        for (int32_t s = 0; s < two * x->parts; s++)
+            out[t * x->parts + s] = kernel_slice(l->k, all, (uint32_t)s * size, size);
+    }
+}
+
+/* All that the products of a step take of an operand: out[tile * parts + part]. */
+static void read_step(AuLower *l, const Matrix *x, const Operand *o, int32_t step, AuVal *out)
+{
+    if (o->by_squares) {
+        squares(l, x, o, step, out);
+        return;
+    }
+    const int32_t tiles = o->use == TILE_A ? x->tiles_m : x->tiles_n;
+    for (int32_t t = 0; t < tiles; t++)
+        for (int32_t s = 0; s < x->parts; s++)
+            out[t * x->parts + s] = o->e->op == TILE_X_REF
+                                        ? from_elements(l, o, t, step * x->parts + s)
+                                        : from_fragment(l, o, t, step * x->parts + s);
+}
+
+/* ---- what is asked for, and whether it can be done */
+
+/* Does the index along a dimension of shared memory begin at a multiple of the piece, or count rows? */
+static bool can_square(AuLower *l, Operand *x)
+{
+    const AuTileExpr *e = x->e;
+    if (e->op != TILE_X_REF || e->memory->space != TILE_SHARED || e->type->count != 2) return false;
+    const AuTileType *type = &e->memory->type;
+    const uint32_t last = type->count - 1;
+    const int32_t bytes = tile_elem(type->elem)->bytes;
+    const AuTileExpr *index = e->has_index ? e->args.at[last] : NULL;
+    const AuPlace *place = lower_place(l, e->memory);
+    if (!kernel_at(l->k, place->by_vectors)->imm || !lower_starts_at(index, PIECE / bytes))
+        return false;
+    x->transposed = e->type->axes[1].name == x->free_name;
+    return bytes == 2 || !x->transposed;
+}
+
+static bool prepare_operand(AuLower *l, const Matrix *m, Operand *x)
+{
+    const int32_t free_side = x->use == TILE_A ? 0 : 1, k_side = 1 - free_side;
+    const AuTileAtom *atom = m->atom;
+    x->free_axis =
+        (AuTileAxis){.name = x->free_name,
+                     .size = x->free_extent,
+                     .places = tile_atom_places(l->arena, atom, x->use, free_side, x->free_extent)};
+    x->k_axis = (AuTileAxis){.name = x->k_name,
+                             .size = x->depth,
+                             .places = tile_atom_places(l->arena, atom, x->use, k_side, x->depth)};
+    const AuTilePlaces *one[2];
+    for (int side = 0; side < 2; side++)
+        one[side] =
+            tile_atom_places(l->arena, atom, x->use, side, tile_atom_extent(atom, x->use, side));
+    if (!x->free_axis.places || !x->k_axis.places || !one[0] || !one[1]) return false;
+    x->free_regs = tile_axis_registers(one[free_side]);
+    x->k_regs = tile_axis_registers(one[k_side]);
+    const AuTileDigit *first = &one[k_side]->digits.at[0];
+    x->packed = first->unit == TILE_UNIT_REG ? first->size : 1;
+    x->by_squares = can_square(l, x);
+    if (x->e->op == TILE_X_REF) return true;
+    const AuTileAxis *k = tile_axis(x->e->type, x->k_name),
+                     *free = tile_axis(x->e->type, x->free_name);
+    return k && free && k->places && free->places &&
+           tile_same_places(k->places, x->k_axis.places) &&
+           tile_same_places(free->places, x->free_axis.places);
+}
+
+static bool find_row(const AuTileAtom *atom, AuScalar scalar, AuMatrix *row)
+{
+    for (int n = 0; n < AU_MATRICES; n++) {
+        const AuMatrixOp *op = kernel_matrix((AuMatrix)n);
+        *row = (AuMatrix)n;
+        if (op->m == atom->m && op->n == atom->n && op->k == atom->k &&
+            op->types[AU_MATRIX_A].scalar == scalar)
+            return true;
+    }
+    return false;
+}
+
+static bool prepare(AuLower *l, const AuTileStmt *s, Matrix *x)
+{
+    const AuTileType *c = s->var->type;
+    const char *k = s->product.contracted, *m = NULL, *n = NULL;
+    for (uint32_t i = 0; i < c->count; i++)
+        *(tile_axis(s->product.a->type, c->axes[i].name) ? &m : &n) = c->axes[i].name;
+    if (c->count != 2 || !m || !n || s->product.is_async || s->product.dest) return false;
+    const AuTileAxis *depth = tile_axis(s->product.a->type, k);
+    const int32_t rows = tile_axis(c, m)->size, columns = tile_axis(c, n)->size;
+    x->atom = s->product.atom;
+    x->depth = depth->size, x->tiles_m = rows / x->atom->m, x->tiles_n = columns / x->atom->n;
+    x->a = (Operand){.e = s->product.a, .use = TILE_A, .free_name = m, .k_name = k};
+    x->b = (Operand){.e = s->product.b, .use = TILE_B, .free_name = n, .k_name = k};
+    x->a.free_extent = rows, x->b.free_extent = columns, x->a.depth = x->b.depth = x->depth;
+    if (!find_row(x->atom, lower_scalar(s->product.a->type->elem), &x->row) ||
+        !prepare_operand(l, x, &x->a) || !prepare_operand(l, x, &x->b))
+        return false;
+    const int32_t both = 2 * PIECE / tile_elem(s->product.a->type->elem)->bytes;
+    if (x->depth % both) x->a.by_squares = x->b.by_squares = false;
+    x->step = x->a.by_squares || x->b.by_squares ? both : x->atom->k;
+    x->parts = x->step / x->atom->k;
+    return true;
+}
+
+/* ---- the product */
+
+/* The first element, in the array of C, of a tile; its others follow. */
+static AuVal sums_at(AuLower *l, const Matrix *x, const AuTileType *type, int32_t m, int32_t n)
+{
+    int32_t regs[2];
+    for (uint32_t i = 0; i < 2; i++) regs[i] = 2 * (type->axes[i].name == x->a.free_name ? m : n);
+    return kernel_i32(l->k, (int32_t)lower_register_number(type, regs));
+}
+
+static void products(AuLower *l, const Matrix *x, const AuVal *a, const AuVal *b, AuVal *c)
+{
+    for (int32_t s = 0; s < x->parts; s++)
+        for (int32_t n = 0; n < x->tiles_n; n++)
+            for (int32_t m = 0; m < x->tiles_m; m++) {
+                AuVal *sum = &c[n * x->tiles_m + m];
+                *sum = kernel_mma(l->k, x->row, *sum, a[m * x->parts + s], b[n * x->parts + s]);
+            }
+}
+
+static AuVal zeros(AuLower *l)
+{
+    const AuVal zero = kernel_f32(l->k, 0);
+    return kernel_vec(l->k, (AuVal[]){zero, zero, zero, zero}, 4);
+}
+
+void lower_matrix_product(AuLower *l, const AuTileStmt *s)
+{
+    Matrix x = {0};
+    const AuVal none = {0};
+    if (!prepare(l, s, &x)) {
+        lower_refuse(l, "this product by %s", s->product.atom->name);
+        return;
+    }
+    const uint32_t of_a = (uint32_t)(x.tiles_m * x.parts), of_b = (uint32_t)(x.tiles_n * x.parts);
+    AuVal *c = AU_NEW_ARRAY(l->arena, AuVal, (size_t)(x.tiles_m * x.tiles_n) + 1);
+    AuVal *a[2], *b[2];
+    for (int i = 0; i < 2; i++) {
+        a[i] = AU_NEW_ARRAY(l->arena, AuVal, of_a + 1);
+        b[i] = AU_NEW_ARRAY(l->arena, AuVal, of_b + 1);
+    }
+    const AuMem sums = lower_var_array(l, s->var);
+    const int32_t steps = x.depth / x.step, count = x.tiles_m * x.tiles_n;
+    read_step(l, &x, &x.a, 0, a[0]);
+    read_step(l, &x, &x.b, 0, b[0]);
+    const AuVal zero = s->product.add ? none : zeros(l);
+    for (int32_t i = 0; i < count; i++)
+        c[i] = s->product.add
+                   ? kernel_load(l->k, sums,
+                                 sums_at(l, &x, s->var->type, i % x.tiles_m, i / x.tiles_m), 4,
+                                 none, none)
+                   : zero;
+    for (int32_t t = 0; t < steps; t++) {
+        if (t + 1 < steps) {
+            read_step(l, &x, &x.a, t + 1, a[(t + 1) % 2]);
+            read_step(l, &x, &x.b, t + 1, b[(t + 1) % 2]);
+        }
+        products(l, &x, a[t % 2], b[t % 2], c);
+    }
+    for (int32_t i = 0; i < count; i++)
+        kernel_store(l->k, sums, sums_at(l, &x, s->var->type, i % x.tiles_m, i / x.tiles_m), c[i],
+                     none);
+}

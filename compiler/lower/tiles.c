@@ -1,0 +1,113 @@
+/* tiles.c - tile lists: how many tiles a block visits, which tile is number t, and to which segment
+ * it belongs.
+ * In:  a list of segments (ranges up or down, rows of an index tensor). Out: uniform values. A loop
+ * over a list is one loop over all segments; the tile and its segment follow from its number.
+ * Lists depend on the kernel's scalars only: with warps they are evaluated once, at the top, because
+ * copies ask for the first tile before the loop and for the next one inside. */
+#include "internal.h"
+
+/* The tile number [t] of a segment; of an index list, element t of its row. */
+static AuVal tile_of(AuLower *l, const AuSegment *seg, AuVal t)
+{
+    AuKernel *k = l->k;
+    if (seg->s->how == TILE_RANGE) return kernel_op2(k, AU_K_ADD, seg->base, t);
+    if (seg->s->how == TILE_DOWN) /* b - 1, b - 2, ..: a is the upper end */
+        return kernel_op2(k, AU_K_SUB,
+                          kernel_op2(k, AU_K_SUB, kernel_op2(k, AU_K_ADD, seg->base, seg->count),
+                                     kernel_i32(k, 1)),
+                          t);
+    const AuTileExpr *list = seg->s->a;
+    const AuVal none = {0}, last = kernel_op2(k, AU_K_MAX,
+                                              kernel_op2(k, AU_K_SUB, seg->count, kernel_i32(k, 1)),
+                                              kernel_i32(k, 0));
+    const AuVal safe = kernel_op2(k, AU_K_MAX, kernel_op2(k, AU_K_MIN, t, last), kernel_i32(k, 0));
+    const AuPoint p = {
+        .at = {{.axis = list->memory->type.axes[list->memory->type.count - 1].name, .index = safe}},
+        .count = 1};
+    return kernel_load(k, lower_place(l, list->memory)->mem,
+                       lower_address(l, list, &p, OUTSIDE_CLAMPED, NULL, false), 1, none, none);
+}
+
+static AuSegment segment_of(AuLower *l, const AuTileSegment *s)
+{
+    const AuPoint nowhere = {.count = 0};
+    AuSegment seg = {.s = s};
+    const AuVal b = lower_as(l, lower_eval(l, s->b, &nowhere), AU_I32);
+    if (s->how == TILE_INDEX_LIST) {
+        seg.count = b;
+        return seg;
+    }
+    const AuVal a = lower_as(l, lower_eval(l, s->a, &nowhere), AU_I32);
+    const AuVal low = s->how == TILE_DOWN ? b : a, high = s->how == TILE_DOWN ? a : b;
+    seg.base = low;
+    seg.count =
+        kernel_op2(l->k, AU_K_MAX, kernel_op2(l->k, AU_K_SUB, high, low), kernel_i32(l->k, 0));
+    return seg;
+}
+
+static AuTiles *tiles_of_list(AuLower *l, const AuTileList *list)
+{
+    for (uint32_t n = l->tiles_count; n-- > 0;)
+        if (l->tiles[n].list == list) return &l->tiles[n];
+    return NULL;
+}
+
+AuTiles *lower_tiles(AuLower *l, const AuTileList *list)
+{
+    AuTiles *there = tiles_of_list(l, list);
+    if (there) return there;
+    if (list->segments.count > LOWER_SEGMENTS || !list->segments.count ||
+        l->tiles_count == sizeof l->tiles / sizeof *l->tiles) {
+        lower_refuse(l, "this loop over tiles");
+        return NULL;
+    }
+    AuTiles tiles = {.list = list, .total = kernel_i32(l->k, 0)};
+    for (uint32_t n = 0; n < list->segments.count; n++) {
+        tiles.at[n] = segment_of(l, &list->segments.at[n]);
+        tiles.start[n] = tiles.total;
+        tiles.total = kernel_op2(l->k, AU_K_ADD, tiles.total, tiles.at[n].count);
+    }
+    l->tiles[l->tiles_count] = tiles;
+    return &l->tiles[l->tiles_count++];
+}
+
+AuVal lower_tile_at(AuLower *l, const AuTiles *tiles, AuVal t, AuVal *in_first)
+{
+    AuKernel *k = l->k;
+    const AuTileList *list = tiles->list;
+    const char *first = list->segments.at[0].name;
+    AuVal tile = tile_of(l, &tiles->at[0], t), same = kernel_i1(k, true);
+    for (uint32_t n = 1; n < list->segments.count; n++) {
+        const AuVal here = kernel_op2(k, AU_K_LE, tiles->start[n], t);
+        tile = kernel_op3(k, AU_K_SELECT, here,
+                          tile_of(l, &tiles->at[n], kernel_op2(k, AU_K_SUB, t, tiles->start[n])),
+                          tile);
+        const AuVal is_first = kernel_i1(k, list->segments.at[n].name == first);
+        same = kernel_op2(k, AU_K_LOR, kernel_op2(k, AU_K_LAND, here, is_first),
+                          kernel_op2(k, AU_K_LAND, kernel_op1(k, AU_K_LNOT, here), same));
+    }
+    if (in_first) *in_first = same;
+    return tile;
+}
+
+AuVal lower_first_tile(AuLower *l, const AuTileList *list)
+{
+    const AuTiles *tiles = lower_tiles(l, list);
+    return tiles ? lower_tile_at(l, tiles, kernel_i32(l->k, 0), NULL) : kernel_i32(l->k, 0);
+}
+
+/* The last tile stays its own successor. */
+AuVal lower_next_tile(AuLower *l, const AuTileVar *var)
+{
+    AuKernel *k = l->k;
+    for (uint32_t n = 0; n < l->tiles_count; n++) {
+        const AuTiles *tiles = &l->tiles[n];
+        if (tiles->var != var) continue;
+        const AuVal one = kernel_i32(k, 1), last = kernel_op2(k, AU_K_SUB, tiles->total, one);
+        return lower_tile_at(
+            l, tiles, kernel_op2(k, AU_K_MIN, kernel_op2(k, AU_K_ADD, tiles->turn, one), last),
+            NULL);
+    }
+    lower_refuse(l, "next(%s) outside of its loop", var->name);
+    return kernel_i32(k, 0);
+}

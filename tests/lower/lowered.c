@@ -1,0 +1,283 @@
+/* lowered.c - see lowered.h. */
+#include "lowered.h"
+
+#include "lower.h"
+
+#include "aule/artifact.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum { MOST = 16, MOST_SIZES = 16 };
+
+typedef struct Tensor {
+    const AuTileMemory *memory;
+    int64_t shape[TILE_MAX_AXES], strides[TILE_MAX_AXES];
+    size_t elements, span;
+    float *f32;
+    int32_t *i32;
+    unsigned char *bytes; /* the kernel's */
+} Tensor;
+
+typedef struct Both {
+    Session *s;
+    const Lowered *t;
+    AuTileModule *module;
+    Tensor tensors[MOST];
+    uint32_t count;
+    uint64_t random;
+} Both;
+
+static double unit(uint64_t *state)
+{
+    uint64_t x = *state += 0x9E3779B97F4A7C15u;
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+    return (double)((x ^ x >> 31) >> 11) * 0x1p-53;
+}
+
+static int64_t value_of(const Lowered *t, const AuTileExpr *e)
+{
+    int64_t a[3] = {0};
+    for (uint32_t n = 0; n < e->args.count && n < 3; n++) a[n] = value_of(t, e->args.at[n]);
+    switch ((int)e->op) {
+    case TILE_X_INT: return e->integer;
+    case TILE_X_ADD: return a[0] + a[1];
+    case TILE_X_SUB: return a[0] - a[1];
+    case TILE_X_MUL: return a[0] * a[1];
+    case TILE_X_DIV: return a[0] / a[1];
+    case TILE_X_CDIV: return (a[0] + a[1] - 1) / a[1];
+    case TILE_X_MIN: return a[0] < a[1] ? a[0] : a[1];
+    case TILE_X_MAX: return a[0] > a[1] ? a[0] : a[1];
+    case TILE_X_NAME:
+        for (const Size *s = t->sizes; s && s->name; s++)
+            if (strcmp(s->name, e->name) == 0) return s->value;
+        break;
+    default: break;
+    }
+    fail_msg("an extent that the test does not know");
+    return 0;
+}
+
+AuTileModule *lowered_module(Session *s, const Lowered *t)
+{
+    AuTileModule *hooks[4];
+    uint32_t count = 0;
+    for (; count < 4 && t->hooks[count]; count++) {
+        const char *text = strstr(t->hooks[count], "fn ") ? t->hooks[count]
+                                                          : example_text(s->arena, t->hooks[count]);
+        hooks[count] = read_text(s, "hooks", text);
+        if (!hooks[count]) fail_msg("%s", session_errors(s));
+    }
+    AuTileModule *m = read_text(s, t->file, t->text ? t->text : example_text(s->arena, t->file));
+    const AuTileExpansion expansion = {(const AuTileModule *const *)hooks, count, t->consts,
+                                       t->const_count};
+    AuTileModule *out = m ? tile_expand(s->arena, s->diags, m, &expansion) : NULL;
+    if (!out || !tile_verify(s->diags, out, TILE_ALL_RULES)) fail_msg("%s", session_errors(s));
+    return out;
+}
+
+static uint32_t tensor_number(const AuTileModule *m, const char *name)
+{
+    uint32_t number = 0;
+    for (uint32_t k = 0; k < m->kernels.count; k++)
+        for (uint32_t a = 0; a < m->kernels.at[k]->args.count; a++, number++)
+            if (m->kernels.at[k]->args.at[a]->name == name) return number;
+    return number;
+}
+
+AuKernel *lowered_kernel(Session *s, const Lowered *t, AuTileModule *m, uint32_t which)
+{
+    const AuTileKernel *tile = m->kernels.at[which];
+    AuLowerTensor tensors[MOST];
+    AuLowerScalar scalars[MOST_SIZES];
+    AuLowering how = {
+        .tensors = tensors, .scalars = scalars, .product_rows = 4, .product_columns = 1};
+    for (uint32_t n = 0; n < tile->args.count; n++)
+        if (tile->args.at[n]->mode != TILE_PARAM)
+            tensors[how.tensor_count++] =
+                (AuLowerTensor){tile->args.at[n]->name, AULE_SLOT_TENSOR,
+                                tensor_number(m, tile->args.at[n]->name), false};
+    for (uint32_t n = 0; t->sizes && t->sizes[n].name; n++)
+        scalars[how.scalar_count++] = (AuLowerScalar){
+            .name = au_name(m->names, t->sizes[n].name), .slot = AULE_SLOT_SIZE, .index = n};
+    AuKernel *k = lower_kernel(s->arena, s->diags, m, tile, &how);
+    if (k) kernel_simplify(k);
+    if (!k || !kernel_verify(k, s->diags)) {
+        AuText text = {.arena = s->arena};
+        if (k && getenv("AULE_TEST_PRINT")) kernel_print(k, &text), print_message("%s", text.at);
+        fail_msg("%s: %s", t->file, session_errors(s));
+    }
+    return k;
+}
+
+/* ---- inputs */
+
+static uint32_t element_bytes(AuTileElem e) { return tile_elem(e)->bytes; }
+
+static size_t memory_index(const Tensor *t, size_t n)
+{
+    size_t at = 0;
+    for (uint32_t d = t->memory->type.count; d-- > 0;) {
+        at += n % (size_t)t->shape[d] * (size_t)t->strides[d];
+        n /= (size_t)t->shape[d];
+    }
+    return at;
+}
+
+static void put(const Tensor *t, size_t n)
+{
+    const AuTileElem elem = t->memory->type.elem;
+    unsigned char *at = t->bytes + memory_index(t, n) * element_bytes(elem);
+    uint16_t half;
+    switch (elem) {
+    case TILE_F32: memcpy(at, &t->f32[n], 4); return;
+    case TILE_I32: memcpy(at, &t->i32[n], 4); return;
+    case TILE_F16: half = kernel_to_f16(t->f32[n]), memcpy(at, &half, 2); return;
+    case TILE_BF16: half = kernel_to_bf16(t->f32[n]), memcpy(at, &half, 2); return;
+    case TILE_BOOL:
+    case TILE_I64:
+    case TILE_U8: fail_msg("a tensor of a type that this test has not");
+    }
+}
+
+static double get(const Tensor *t, size_t n)
+{
+    const AuTileElem elem = t->memory->type.elem;
+    const unsigned char *at = t->bytes + memory_index(t, n) * element_bytes(elem);
+    uint16_t half;
+    float f = 0;
+    memcpy(&half, at, 2);
+    if (elem == TILE_F16) return (double)kernel_from_f16(half);
+    if (elem == TILE_BF16) return (double)kernel_from_bf16(half);
+    memcpy(&f, at, 4);
+    return (double)f;
+}
+
+static void add_tensor(Both *b, const AuTileMemory *m)
+{
+    for (uint32_t n = 0; n < b->count; n++)
+        if (b->tensors[n].memory->name == m->name) return;
+    Tensor *t = &b->tensors[b->count++];
+    *t = (Tensor){.memory = m, .elements = 1};
+    int64_t step = b->t->odd ? 2 : 1;
+    for (uint32_t d = m->type.count; d-- > 0;) {
+        t->shape[d] = value_of(b->t, m->type.axes[d].extent);
+        t->strides[d] = step;
+        step = (step * t->shape[d]) + (b->t->odd ? 3 : 0);
+        t->elements *= (size_t)t->shape[d];
+    }
+    t->span = (size_t)step;
+    t->f32 = AU_NEW_ARRAY(b->s->arena, float, t->elements + 1);
+    t->i32 = AU_NEW_ARRAY(b->s->arena, int32_t, t->elements + 1);
+    t->bytes = au_alloc(b->s->arena, t->span * 4 + 16);
+    for (size_t n = 0; n < t->elements && m->mode != TILE_OUT; n++) {
+        const double u = unit(&b->random) + 1e-12, v = unit(&b->random);
+        if (m->mode == TILE_IN) t->f32[n] = (float)(sqrt(-2 * log(u)) * cos(6.283185307 * v));
+        t->i32[n] = (int32_t)(3 * v);
+    }
+}
+
+static void run_tiles(Both *b)
+{
+    AuTileTensor tensors[MOST];
+    AuTileLaunch launch = {.tensors = tensors, .tensor_count = b->count, .seed = 3};
+    for (uint32_t n = 0; n < b->count; n++) {
+        const Tensor *t = &b->tensors[n];
+        const bool whole = t->memory->type.elem == TILE_I32;
+        tensors[n] = (AuTileTensor){.name = t->memory->name,
+                                    .rank = t->memory->type.count,
+                                    .f32 = whole ? NULL : t->f32,
+                                    .i32 = whole ? t->i32 : NULL,
+                                    .fresh = t->memory->mode == TILE_OUT};
+        for (uint32_t d = 0; d < tensors[n].rank; d++) tensors[n].shape[d] = t->shape[d];
+    }
+    if (!tile_run(b->s->diags, b->module, &launch))
+        fail_msg("%s: %s", b->t->file, session_errors(b->s));
+}
+
+static const Tensor *tensor_of(const Both *b, const char *name)
+{
+    for (uint32_t n = 0; n < b->count; n++)
+        if (b->tensors[n].memory->name == name) return &b->tensors[n];
+    return NULL;
+}
+
+static const Tensor *tensor_by_number(const Both *b, uint32_t number)
+{
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < b->module->kernels.count; k++)
+        for (uint32_t a = 0; a < b->module->kernels.at[k]->args.count; a++)
+            if (n++ == number) return tensor_of(b, b->module->kernels.at[k]->args.at[a]->name);
+    return NULL;
+}
+
+static void run_kernel(Both *b, uint32_t which, bool *written)
+{
+    AuKernel *k = lowered_kernel(b->s, b->t, b->module, which);
+    const AuTileKernel *tile = b->module->kernels.at[which];
+    uint64_t slots[64] = {0};
+    AuKBuffer buffers[64] = {{0}};
+    for (uint32_t n = 0; n < k->arg_count; n++) {
+        const AuArg *a = &k->args[n];
+        if (a->source == AULE_SLOT_SIZE) {
+            slots[n] = (uint64_t)b->t->sizes[a->source_index].value;
+            continue;
+        }
+        const Tensor *t = tensor_by_number(b, a->source_index);
+        if (a->source == AULE_SLOT_STRIDE) slots[n] = (uint64_t)t->strides[a->source_dim];
+        if (a->kind != AU_ARG_POINTER) continue;
+        buffers[n] = (AuKBuffer){t->bytes, t->span, written[t - b->tensors]};
+        if (k->mems[a->mem.i].writes) written[t - b->tensors] = true;
+    }
+    AuKRun run = {.slots = slots,
+                  .buffers = buffers,
+                  .grid = {1, 1, 1},
+                  .seed = 5,
+                  .check_all_written = !b->t->odd};
+    for (uint32_t d = 0; d < tile->grid.count; d++)
+        run.grid[d] = (uint32_t)value_of(b->t, tile->grid.at[d].extent);
+    const char *why = NULL;
+    AuText text = {.arena = b->s->arena};
+    if (getenv("AULE_TEST_PRINT")) kernel_print(k, &text), print_message("%s", text.at);
+    if (!kernel_run(k, &run, b->s->arena, &why)) fail_msg("%s, %s: %s", b->t->file, k->name, why);
+}
+
+static void compare(const Both *b)
+{
+    for (uint32_t n = 0; n < b->count; n++) {
+        const Tensor *t = &b->tensors[n];
+        if (t->memory->mode == TILE_IN) continue;
+        double largest = 0, worst = 0;
+        size_t at = 0;
+        for (size_t i = 0; i < t->elements; i++) {
+            const double want = (double)t->f32[i], have = get(t, i);
+            const double error = isinf(want) && have == want ? 0 : fabs(want - have);
+            if (isfinite(want) && fabs(want) > largest) largest = fabs(want);
+            if (!(error <= worst)) worst = error, at = i;
+        }
+        const double bound = (b->t->tolerance > 0 ? b->t->tolerance : 0x1p-8) * largest + 1e-6;
+        if (!(worst <= bound))
+            fail_msg("%s: %s[%zu] is %g, not %g", b->t->file, t->memory->name, at, get(t, at),
+                     (double)t->f32[at]);
+    }
+}
+
+void lowered_check(Session *s, const Lowered *t)
+{
+    Both b = {.s = s, .t = t, .random = 1};
+    b.module = lowered_module(s, t);
+    for (uint32_t k = 0; k < b.module->kernels.count; k++)
+        for (uint32_t a = 0; a < b.module->kernels.at[k]->args.count; a++)
+            if (b.module->kernels.at[k]->args.at[a]->mode != TILE_PARAM)
+                add_tensor(&b, b.module->kernels.at[k]->args.at[a]);
+    bool written[MOST] = {false};
+    for (uint32_t n = 0; n < b.count; n++) {
+        const Tensor *tensor = &b.tensors[n];
+        written[n] = tensor->memory->mode != TILE_OUT;
+        for (size_t i = 0; i < tensor->elements; i++) put(tensor, i);
+    }
+    run_tiles(&b);
+    for (uint32_t k = 0; k < b.module->kernels.count; k++) run_kernel(&b, k, written);
+    compare(&b);
+}

@@ -1,0 +1,30 @@
+/* lowered.h - runs the kernels of a tiled module twice on the same random inputs, on the interpreter
+ * of the tiled IR and, lowered, on that of the kernel IR, and compares the outputs. */
+#ifndef TEST_LOWERED_H
+#define TEST_LOWERED_H
+
+#include "kernel.h"
+#include "run.h"
+#include "support.h"
+
+typedef struct Size {
+    const char *name;
+    int32_t value;
+} Size;
+
+typedef struct Lowered {
+    const char *file, *text; /* an example by name, or a text */
+    const char *hooks[4];    /* names of hook files among the examples, or texts with a `fn` */
+    const Size *sizes;       /* extents of tensors that are no constants */
+    const AuTileOverride *consts;
+    uint32_t const_count;
+    bool odd;         /* strides of tensors that are not those of a contiguous one */
+    double tolerance; /* of outputs, relative to the largest; 0: one rounding to bf16 */
+} Lowered;
+
+/* The lowered kernels of the module, verified; fails the test where there are none. */
+AuTileModule *lowered_module(Session *s, const Lowered *t);
+AuKernel *lowered_kernel(Session *s, const Lowered *t, AuTileModule *m, uint32_t which);
+void lowered_check(Session *s, const Lowered *t);
+
+#endif
