@@ -20,11 +20,13 @@ from ._devices import DeviceInfo, describe_devices, devices, get_available_backe
 from ._errors import ArgumentError, CompileError, Error, LibraryError
 from ._function import AttentionFunction, Results, load
 from ._libaule import version
+from ._plain import Attention, attention, attention_script, flash_attention
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ArgumentError",
+    "Attention",
     "AttentionFunction",
     "CompileError",
     "DeviceInfo",
@@ -33,10 +35,13 @@ __all__ = [
     "Parameter",
     "Results",
     "TensorSpec",
+    "attention",
+    "attention_script",
     "compile",
     "compiler_version",
     "describe_devices",
     "devices",
+    "flash_attention",
     "get_available_backends",
     "get_backend_info",
     "load",

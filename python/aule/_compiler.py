@@ -95,6 +95,11 @@ class Compiled(AttentionFunction):
         super().__init__(self._make(self._options | SIGNATURE if "archs" not in self._options else self._options | {"targets": "cpu"}), digest, remake)
         self._fixed = sorted(self._loaded.fixed_names())
 
+    @property
+    def source(self) -> str:
+        """The script's text."""
+        return self._source[1].decode()
+
     def _make(self, options: Mapping[str, Any]) -> Loaded:
         """The artifact of these options: of the cache on disk, or compiled."""
         name, text = self._source

@@ -210,7 +210,8 @@ def _backward_of_forward(ctx: Any, gradients: list[Tensor | None]) -> tuple:
     tensors, results = ctx.saved_tensors[: ctx.count], ctx.saved_tensors[ctx.count :]
     given = list(gradients[: len(f._names.outputs)])
     made = dict(zip(f._names.gradients, torch.ops.aule.backward(attention, device, tensors, results, given, params, ints, floats)))
-    return None, None, None, [made.get("d" + name) for name in f._names.inputs], None, None, None
+    nothing = tuple(None if numbers else [] for numbers in (ints, floats))  # an empty list counts as one of tensors
+    return None, None, None, [made.get("d" + name) for name in f._names.inputs], None, *nothing
 
 
 forward_op.register_autograd(_backward_of_forward, setup_context=_setup_context)

@@ -1,0 +1,276 @@
+"""Attention by options, without writing a script: :func:`attention`, and :class:`Attention` for those without autograd.
+
+Options make a script (:mod:`._options`), scripts make kernels; so every option works on every backend, forward and backward.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from . import _devices, _options
+from ._compiler import Compiled, compile
+from ._errors import ArgumentError, Error
+from ._function import AttentionFunction, Results
+from ._options import AXES, Options, Tensor
+from ._tensors import is_torch
+
+DTYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "bool": "bool"}
+
+_functions = SimpleNamespace()  # compiled attentions by their options
+
+
+def _tensor(kind: str) -> Tensor | None:
+    """The inverse of :func:`_kind`."""
+    if not kind:
+        return None
+    dtype, axes, gradient = kind.split(" ")
+    return Tensor(dtype, tuple(axes), gradient == "grad")
+
+
+def _options_of(causal: bool, left: bool, right: bool, softcap: bool, dropout: bool, alibi: str, sinks: str, bias: str) -> Options:
+    return Options(causal, left, right, softcap, dropout, _tensor(alibi), _tensor(sinks), _tensor(bias))
+
+
+def _make(name: str, *options: Any) -> None:
+    """Compiles the attention of these options, once."""
+    if not hasattr(_functions, name):
+        setattr(_functions, name, compile(_options.script(_options_of(*options))))
+
+
+# torch.compile runs it while it traces, and then finds the attention as anybody's attribute.
+_make._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def _function(*options: Any) -> Compiled:
+    """The compiled attention of these options."""
+    name = "|".join([str(option) for option in options])
+    if not hasattr(_functions, name):
+        _make(name, *options)
+    return getattr(_functions, name)
+
+
+def _kind(x: Any, what: str, axes: tuple[str, ...], gradients: bool) -> str:
+    """What a script has to know of an input: "f32 H11T grad". Axes of extent 1 are broadcast: "1"."""
+    name = str(x.dtype).removeprefix("torch.")
+    dtype = DTYPES.get(name)
+    if dtype is None:
+        raise ArgumentError(f"{what} is of type {name}, expected {', '.join(DTYPES)}", "tensor")
+    wants = dtype != "bool" and (gradients or (is_torch(x) and x.requires_grad))
+    return f"{dtype} {''.join(axes)} {'grad' if wants else '-'}"
+
+
+def _bias_axes(bias: Any) -> tuple[str, ...]:
+    rank = len(bias.shape)
+    if not 1 <= rank <= 4:
+        raise ArgumentError(f"bias has {rank} axes, expected at most 4, the last of [B, H, S, T]", "tensor")
+    return tuple("1" if n == 1 else axis for n, axis in zip(bias.shape, AXES[4 - rank :]))
+
+
+def _per_head(x: Any, what: str, ranks: tuple[int, ...]) -> tuple[str, ...]:
+    rank = len(x.shape)
+    if rank not in ranks:
+        raise ArgumentError(f"{what} has {rank} axes, expected {' or '.join('[B, H]' if n == 2 else '[H]' for n in ranks)}", "tensor")
+    return ("H",) if rank == 1 else ("B", "H")
+
+
+def _window(window: Any, causal: bool) -> tuple[int | None, int | None]:
+    """How far a query sees to the left and to the right; None: without end."""
+    if window is None:
+        return None, None
+    if isinstance(window, (tuple, list)):
+        if len(window) != 2 or min(window) < -1:
+            raise ArgumentError(f"window is {window}, expected (left, right), each at least 0, or -1 for no end", "param")
+        left, right = (None if n == -1 else n for n in window)
+    else:
+        if window < 1:
+            raise ArgumentError(f"window is {window}, expected at least 1: the keys less than that far from the query", "param")
+        left = right = window - 1
+    return left, None if causal else right
+
+
+def _drawn_seed(q: Any) -> int:
+    """From the generator that the program seeds for its library."""
+    if is_torch(q):
+        import torch
+
+        if torch.compiler.is_compiling():
+            raise ArgumentError("dropout needs a seed under torch.compile", "param")
+        return int(torch.randint(0, 2**62, ()).item())
+    import numpy
+
+    return int(numpy.random.randint(0, 2**62, dtype=numpy.int64))
+
+
+def _prepare(
+    q: Any, *, causal: bool, window: Any, softcap: float | None, alibi: Any, sinks: Any, bias: Any, scale: float | None, dropout: float,
+    seed: int | None, gradients: bool,
+) -> tuple[Compiled, dict[str, Any]]:
+    """The compiled attention for the options, and its inputs and parameters."""
+    left, right = _window(window, causal)
+    named: dict[str, Any] = {}
+    kinds = ["", "", ""]
+    if alibi is not None:
+        named["slope"], kinds[0] = alibi, _kind(alibi, "alibi", _per_head(alibi, "alibi", (1, 2)), gradients)
+    if sinks is not None:
+        named["sink"], kinds[1] = sinks, _kind(sinks, "sinks", _per_head(sinks, "sinks", (1,)), gradients)
+    if bias is not None:
+        named["bias"], kinds[2] = bias, _kind(bias, "bias", _bias_axes(bias), gradients)
+    if scale is not None:
+        named["scale"] = scale
+    if softcap:
+        named["softcap"] = softcap
+    if left is not None:
+        named["left"] = left
+    if right is not None:
+        named["right"] = right
+    if dropout:
+        if not 0 <= dropout < 1:
+            raise ArgumentError(f"dropout is {dropout}, expected a probability below 1", "param")
+        named["rate"], named["seed"] = dropout, _drawn_seed(q) if seed is None else seed
+    return _function(bool(causal), left is not None, right is not None, bool(softcap), bool(dropout), *kinds), named
+
+
+def attention(
+    q: Any, k: Any, v: Any, *, causal: bool = False, window: int | tuple[int, int] | None = None, softcap: float | None = None,
+    alibi: Any = None, sinks: Any = None, bias: Any = None, scale: float | None = None, dropout: float = 0.0, seed: int | None = None,
+    return_lse: bool = False, out: Any = None, backend: str | None = None,
+) -> Any:
+    """Softmax attention: o[b, h, i] = sum over j of softmax_j(s[b, h, i, j]) v[b, h, j].
+
+    Differentiable with respect to q, k, v, alibi, sinks and bias where they are torch tensors that require gradients, under
+    ``torch.compile`` too. Works on NumPy arrays and anything with ``__dlpack__`` as well; nothing is copied.
+
+    Args:
+        q: [B, H, S, D].
+        k: [B, Hk, T, D]; Hk divides H: query head h reads key head h // (H // Hk).
+        v: [B, Hv, T, E]; E may differ from D.
+        causal: query i sees keys j <= i + (T - S): the queries are the last S of T positions, as when decoding with a cache.
+        window: (left, right): of position p = i + (T - S) the keys p - left <= j <= p + right take part; -1 is no end. A number w
+            stands for (w - 1, w - 1): with causal, the last w keys.
+        softcap: scores become softcap * tanh(score / softcap).
+        alibi: slopes [H] or [B, H]: slope * abs(i + (T - S) - j) is taken from scores.
+        sinks: [H]: logits that take part in the normaliser and have no value.
+        bias: added to scores; where bool, pairs with False take no part. The last axes of [B, H, S, T]: [S, T], [H, S, T],
+            [B, H, S, T]; an axis of extent 1 is broadcast ([B, 1, S, T]), also in its gradient.
+        scale: of scores; default 1 / sqrt(D).
+        dropout: probability with which a weight is dropped. What is dropped depends on the seed and on the position alone.
+        seed: of dropout; by default drawn from torch's, or NumPy's, generator. Under ``torch.compile`` it must be given.
+        return_lse: also return the log of the normaliser, [B, H, S] in float32, differentiable too.
+        out: a tensor to write o into.
+        backend: a device of :func:`aule.devices`, or "auto"; default as for calls of compiled scripts.
+
+    Returns:
+        o [B, H, S, E] in the type of q; with return_lse (o, lse).
+
+    Raises:
+        ArgumentError: something does not fit; the message says what was expected and found.
+        Error: no kernel for this call on this device, or the device fails.
+    """
+    f, named = _prepare(
+        q, causal=causal, window=window, softcap=softcap, alibi=alibi, sinks=sinks, bias=bias, scale=scale, dropout=dropout, seed=seed,
+        gradients=False,
+    )
+    if return_lse:
+        results = f.forward(q, k, v, out=None if out is None else {"o": out}, device=backend, **named)
+        return results["o"], results["lse"]
+    return f(q, k, v, out=out, device=backend, **named)
+
+
+flash_attention = attention
+
+
+def attention_script(q: Any, **options: Any) -> str:
+    """The script that :func:`attention` runs for these options."""
+    given = dict.fromkeys(("window", "softcap", "alibi", "sinks", "bias", "scale", "seed")) | {"causal": False, "dropout": 0.0, "gradients": False}
+    return _prepare(q, **(given | options))[0].source
+
+
+class Gradients(NamedTuple):
+    """Gradients of q, k and v."""
+
+    dq: Any
+    dk: Any
+    dv: Any
+
+
+class Attention:
+    """Attention on one device, forward and backward, for those without autograd. A context manager::
+
+        with aule.Attention() as a:
+            o = a.forward(q, k, v, causal=True)
+            dq, dk, dv = a.backward(do)
+
+    Attributes:
+        backend: the id of its device: "cpu", "opencl:1".
+        backend_name: the name of its backend: "cpu", "opencl".
+        gradients: after :meth:`backward`, every gradient by name: "dq", "dk", "dv", and "dbias", "dalibi", "dsinks" of those given.
+    """
+
+    def __init__(self, backend: str = "auto") -> None:
+        """[backend]: an id of :func:`aule.devices`, or a backend's name for its first device; "auto": what AULE_BACKEND and
+        AULE_DEVICE say, else the processor.
+
+        Raises:
+            Error: there is no such device, or it is not available; the message says why.
+        """
+        device = _devices.Device.get(backend if backend != "auto" else _devices.chosen() or "cpu")
+        self.backend: str = device.id
+        self.backend_name: str = device.backend
+        self.gradients: dict[str, Any] = {}
+        self._last: tuple[AttentionFunction, Results] | None = None
+        self._closed = False
+
+    def __enter__(self) -> "Attention":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<aule attention on {self.backend}{', closed' if self._closed else ''}>"
+
+    @property
+    def fp16_supported(self) -> bool:
+        """Whether it takes float16: so does every backend, with sums in float32."""
+        return True
+
+    @property
+    def backward_available(self) -> bool:
+        """Whether it has a backward pass: so does every backend."""
+        return True
+
+    def close(self) -> None:
+        """Lets go of the tensors of the last call. The device stays open for others."""
+        self._last = None
+        self.gradients = {}
+        self._closed = True
+
+    def forward(
+        self, q: Any, k: Any, v: Any, *, causal: bool = False, window: int | tuple[int, int] | None = None, softcap: float | None = None,
+        alibi: Any = None, sinks: Any = None, bias: Any = None, scale: float | None = None, dropout: float = 0.0, seed: int | None = None,
+    ) -> Any:
+        """The output, as :func:`attention` computes it. Keeps what :meth:`backward` needs, until the next call."""
+        self._check_open()
+        f, named = _prepare(
+            q, causal=causal, window=window, softcap=softcap, alibi=alibi, sinks=sinks, bias=bias, scale=scale, dropout=dropout, seed=seed,
+            gradients=True,
+        )
+        results = f.forward(q, k, v, device=self.backend, **named)
+        self._last = f, results
+        return results["o"]
+
+    def backward(self, do: Any) -> Gradients:
+        """Gradients of q, k and v for the last :meth:`forward`, from the gradient of its output; :attr:`gradients` has all."""
+        self._check_open()
+        if self._last is None:
+            raise Error("backward comes after forward", "usage")
+        f, results = self._last
+        made = f.backward(results, do)
+        names = {"dslope": "dalibi", "dsink": "dsinks"}
+        self.gradients = {names.get(name, name): x for name, x in made.items()}
+        return Gradients(made["dq"], made["dk"], made["dv"])
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Error("this Attention was closed", "usage")
