@@ -11,7 +11,8 @@ const char *const example_names[EXAMPLE_COUNT + 1] = {
     "documents.tile",         "decode.tile",
     "linear_forward.tile",    "hopper_backward.tile",
     "simt_forward.tile",      "vector_forward.tile",
-    "dot2_forward.tile",      NULL};
+    "dot2_forward.tile",      "mma_sync_backward.tile",
+    NULL};
 
 const char *example_text(AuArena *arena, const char *name)
 {

@@ -14,7 +14,7 @@
 #include "tile.h"
 
 /* The examples; NULL at the end. */
-enum { EXAMPLE_COUNT = 15 };
+enum { EXAMPLE_COUNT = 16 };
 extern const char *const example_names[EXAMPLE_COUNT + 1];
 
 /* Text of a file of the examples; fails the test if it is not there. */
