@@ -1,0 +1,148 @@
+/* trial.c - see trial.h. */
+#include "trial.h"
+
+#include <string.h>
+
+#include "meaning.h"
+
+static double uniform(uint64_t *state) /* splitmix64 */
+{
+    uint64_t z = *state += 0x9E3779B97F4A7C15u;
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+    return (double)(z >> 11) * 0x1p-53;
+}
+
+/* Scores of several magnitudes and levels, some of them positive only. */
+static void fill_row(AuTrialRow *row, uint64_t *random)
+{
+    const double spread = row->index % 3 == 0 ? 0.5 : row->index % 3 == 1 ? 4 : 30;
+    const double level = row->index % 4 == 3 ? 40 * uniform(random) - 20
+                         : row->index % 2    ? spread
+                                             : 0;
+    row->count = 2 + (uint32_t)(uniform(random) * (AU_TRIAL_PAIRS - 1));
+    for (uint32_t n = 0; n < row->count; n++) {
+        row->scores[n] = level + spread * (2 * uniform(random) - 1);
+        row->dweights[n] = 2 * uniform(random) - 1;
+        row->weights[n] = uniform(random);
+    }
+    row->element = 0.5 + uniform(random);
+    row->delement = 2 * uniform(random) - 1;
+    row->delta = 2 * uniform(random) - 1;
+}
+
+AuTrials *trials_new(const AuAttn *a, AuArena *arena)
+{
+    AuTrials *t = AU_NEW(arena, AuTrials);
+    const uint32_t most = a->online->scale_count * 2 + a->online->final_count + 8;
+    uint64_t random = 1;
+    t->count = AU_TRIAL_ROWS;
+    for (uint32_t i = 0; i < t->count; i++) {
+        AuTrialRow *row = &t->rows[i];
+        *row = (AuTrialRow){.a = a, .arena = arena, .index = i};
+        row->states = AU_NEW_ARRAY(arena, double, most);
+        row->finals = AU_NEW_ARRAY(arena, double, most);
+        row->dfinals = AU_NEW_ARRAY(arena, double, most);
+        row->adjoints = AU_NEW_ARRAY(arena, double, most);
+        row->passes = AU_NEW_ARRAY(arena, double, most);
+        fill_row(row, &random);
+    }
+    return t;
+}
+
+/* Some value for a leaf that the laws do not speak of, by its node and the row. */
+static double some_value(const AuTrialRow *row, uint32_t node, uint32_t pair)
+{
+    const AuNode *n = &row->a->nodes[node];
+    const uint32_t key[2] = {row->index, 7};
+    uint32_t words[4];
+    attn_philox(key, (const uint32_t[4]){node, n->axes & AU_AX_KV ? pair : 0}, words);
+    if (n->type == AU_T_I32) return 1 + words[0] % 8;
+    if (n->type == AU_T_BOOL) return words[0] & 1;
+    return words[0] * 0x1p-31 - 0.5;
+}
+
+static double leaf_value(const AuTrialRow *row, uint32_t node, uint32_t pair)
+{
+    const AuNode *n = &row->a->nodes[node];
+    switch ((int)n->op) { /* what is not named may be anything */
+    case AU_OP_F32: return n->number;
+    case AU_OP_I32: return n->integer;
+    case AU_OP_SCORE: return row->scores[pair];
+    case AU_OP_WEIGHT: return row->weights[pair];
+    case AU_OP_DWEIGHT: return row->dweights[pair];
+    case AU_OP_ELEMENT: return row->element;
+    case AU_OP_DELEMENT: return row->delement;
+    case AU_OP_STATE: return row->states[n->integer];
+    case AU_OP_FINAL: return row->finals[n->integer];
+    case AU_OP_DFINAL: return row->dfinals[n->integer];
+    case AU_OP_ADJOINT: return row->adjoints[n->integer];
+    case AU_OP_PASS: return row->passes[n->integer];
+    case AU_OP_DELTA: return row->delta;
+    }
+    return some_value(row, node, pair);
+}
+
+static double reduce(const AuTrialRow *row, AuOp op, const double *x)
+{
+    double result = op == AU_OP_ROWMAX ? -INFINITY : 0;
+    for (uint32_t n = 0; n < row->count; n++)
+        result = op == AU_OP_ROWMAX ? maximum(result, x[n]) : result + x[n];
+    return result;
+}
+
+static double node_value(AuTrialRow *row, uint32_t node, uint32_t pair)
+{
+    const AuNode *n = &row->a->nodes[node];
+    double x[3] = {0};
+    for (uint32_t k = 0; k < n->count && k < 3; k++)
+        x[k] = row->value[row->a->args[n->first + k].i][pair];
+    if (attn_op_info((AuOp)n->op)->rule != AU_RULE_LEAF)
+        return attn_eval_op((AuOp)n->op, (AuType)n->type, x[0], x[1], x[2]);
+    if (n->op == AU_OP_DROPOUT) /* keeps the pair or not */
+        return some_value(row, node, pair) > 0 ? x[0] / (1 - x[1]) : 0;
+    return leaf_value(row, node, pair);
+}
+
+static void compute(AuTrialRow *row, uint32_t node)
+{
+    const AuNode *n = &row->a->nodes[node];
+    double *value = row->value[node] = AU_NEW_ARRAY(row->arena, double, row->count);
+    if (n->op == AU_OP_ROWMAX || n->op == AU_OP_ROWSUM) {
+        const double result = reduce(row, (AuOp)n->op, row->value[row->a->args[n->first].i]);
+        for (uint32_t pair = 0; pair < row->count; pair++) value[pair] = result;
+        return;
+    }
+    for (uint32_t pair = 0; pair < row->count; pair++) value[pair] = node_value(row, node, pair);
+}
+
+const double *trial_value(AuTrialRow *row, AuExpr e)
+{
+    const uint32_t nodes = row->a->node_count;
+    if (row->known < nodes) {
+        double **more = AU_NEW_ARRAY(row->arena, double *, 2 * nodes);
+        if (row->known) memcpy(more, row->value, row->known * sizeof *more);
+        row->value = more;
+        row->known = 2 * nodes;
+    }
+    if (row->value[e.i]) return row->value[e.i];
+    bool *mark = AU_NEW_ARRAY(row->arena, bool, e.i + 1);
+    attn_mark(row->a, e, mark);
+    for (uint32_t i = 1; i <= e.i; i++)
+        if (mark[i] && !row->value[i]) compute(row, i);
+    return row->value[e.i];
+}
+
+void trial_forget(AuTrialRow *row) { row->known = 0; }
+
+bool trial_near(double x, double y, double size)
+{
+    return x == y || fabs(x - y) <= 1e-8 * (fabs(x) + fabs(y)) + 1e-10 * size;
+}
+
+bool trials_are_few(const AuTrials *t)
+{
+    uint32_t usable = 0;
+    for (uint32_t i = 0; i < t->count; i++) usable += !t->rows[i].unusable;
+    return usable < t->count / 6;
+}
