@@ -505,11 +505,15 @@ AuKernel *lower_kernel(AuArena *arena, AuDiags *diags, const AuTileModule *modul
                        const AuTileKernel *kernel, const AuLowering *how)
 {
     AuLower *l = AU_NEW(arena, AuLower);
+    AuLowering *own = AU_NEW(arena, AuLowering); /* schedules of matrix units say nothing of blocks */
+    *own = *how;
+    if (!own->product_rows) own->product_rows = 4;
+    if (!own->product_columns) own->product_columns = 1;
     *l = (AuLower){.arena = arena,
                    .diags = diags,
                    .module = module,
                    .tile = kernel,
-                   .how = how,
+                   .how = own,
                    .span = kernel->span};
     if (kernel->roles.count != 1 || kernel->pipes.count || kernel->grid.count > 3) {
         lower_refuse(l, "several roles, pipelines or more than three axes of the grid");
