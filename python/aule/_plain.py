@@ -182,7 +182,8 @@ flash_attention = attention
 
 def attention_script(q: Any, **options: Any) -> str:
     """The script that :func:`attention` runs for these options."""
-    given = dict.fromkeys(("window", "softcap", "alibi", "sinks", "bias", "scale", "seed")) | {"causal": False, "dropout": 0.0, "gradients": False}
+    given: dict[str, Any] = dict.fromkeys(("window", "softcap", "alibi", "sinks", "bias", "scale", "seed"))
+    given |= {"causal": False, "dropout": 0.0, "gradients": False}
     return _prepare(q, **(given | options))[0].source
 
 

@@ -115,7 +115,7 @@ def _queue(like: Any, device: Device) -> int:
 
         return torch.cuda.current_stream(like.device).cuda_stream or LEGACY_STREAM
     if type(like).__module__.partition(".")[0] == "cupy":
-        import cupy  # type: ignore[import-not-found]
+        import cupy
 
         return cupy.cuda.get_current_stream().ptr or LEGACY_STREAM
     return LEGACY_STREAM
@@ -126,17 +126,15 @@ def _workspace(like: Any, device: Device, size: int, align: int) -> tuple[int, A
     if is_torch(like):
         import torch
 
-        memory = torch.empty(size + align, dtype=torch.uint8, device=like.device)
-        first = memory.data_ptr()
-    elif device.backend == "cpu":
+        tensor = torch.empty(size + align, dtype=torch.uint8, device=like.device)
+        return -(-tensor.data_ptr() // align) * align, tensor
+    if device.backend == "cpu":
         import numpy
 
-        memory = numpy.empty(size + align, numpy.uint8)
-        first = memory.__array_interface__["data"][0]
-    else:
-        memory = _Buffer(device, size)
-        return memory.data, memory  # an address or a handle, aligned
-    return -(-first // align) * align, memory
+        bytes_ = numpy.empty(size + align, numpy.uint8)
+        return -(-int(bytes_.__array_interface__["data"][0]) // align) * align, bytes_
+    buffer = _Buffer(device, size)
+    return buffer.data, buffer  # an address or a handle, aligned
 
 
 class Runner:

@@ -210,7 +210,7 @@ def _backward_of_forward(ctx: Any, gradients: list[Tensor | None]) -> tuple:
     tensors, results = ctx.saved_tensors[: ctx.count], ctx.saved_tensors[ctx.count :]
     given = list(gradients[: len(f._names.outputs)])
     made = dict(zip(f._names.gradients, torch.ops.aule.backward(attention, device, tensors, results, given, params, ints, floats)))
-    nothing = tuple(None if numbers else [] for numbers in (ints, floats))  # an empty list counts as one of tensors
+    nothing: list[Any] = [None if numbers else [] for numbers in (ints, floats)]  # an empty list counts as one of tensors
     return None, None, None, [made.get("d" + name) for name in f._names.inputs], None, *nothing
 
 

@@ -1,0 +1,64 @@
+"""Models of Hugging Face's transformers on aule::
+
+    import aule.transformers
+
+    aule.transformers.register()
+    model = AutoModelForCausalLM.from_pretrained(name, attn_implementation="aule")
+
+Grouped heads are not repeated, masks are read as they are, and soft caps, sinks and position biases go into the kernel: what the
+library's "sdpa" does or refuses, without its copies.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ._errors import ArgumentError
+from ._plain import attention
+
+
+def _bias(mask: Tensor | None, position_bias: Tensor | None, keys: int) -> Tensor | None:
+    """One tensor that is added to scores, or says which pairs take part, of what models bring."""
+    if mask is not None:
+        mask = mask[..., :keys]  # a mask may be as long as a cache that is not full
+    if position_bias is None or mask is None:
+        return mask if position_bias is None else position_bias[..., :keys]
+    if mask.dtype == torch.bool:
+        return torch.where(mask, position_bias[..., :keys], -torch.inf)
+    return mask + position_bias[..., :keys]
+
+
+def attention_forward(
+    module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, dropout: float = 0.0,
+    scaling: float | None = None, is_causal: bool | None = None, softcap: float | None = None, s_aux: Tensor | None = None,
+    position_bias: Tensor | None = None, cache: Any = None, **_: Any,
+) -> tuple[Tensor, None]:
+    """What transformers calls in place of its own attention: [B, H, S, D] in, [B, S, H, D] out."""
+    if cache is not None:
+        raise ArgumentError("aule has no paged caches yet: use another attn_implementation for continuous batching", "tensor")
+    rows = query.shape[2]
+    causal = is_causal if is_causal is not None else getattr(module, "is_causal", True)
+    # The library leaves the mask away where "causal" says all, with queries and keys that begin together
+    # (a cache that is longer is then still empty behind them); a single query of a decoder sees every key.
+    causal = bool(causal) and attention_mask is None and rows > 1
+    if causal:
+        key, value = key[:, :, :rows], value[:, :, :rows]
+    if query.shape[0] != key.shape[0]:  # learned queries
+        query = query.expand(key.shape[0], -1, -1, -1)
+    o = attention(
+        query, key, value, causal=causal, bias=_bias(attention_mask, position_bias, key.shape[2]), softcap=softcap, sinks=s_aux, scale=scaling,
+        dropout=dropout,
+    )
+    return o.transpose(1, 2).contiguous(), None
+
+
+def register(name: str = "aule") -> None:
+    """Makes ``attn_implementation=name`` known to transformers."""
+    from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+    from transformers.modeling_utils import AttentionInterface
+
+    AttentionInterface.register(name, attention_forward)
+    AttentionMaskInterface.register(name, sdpa_mask)
