@@ -90,10 +90,15 @@ AuVal lower_tile_at(AuLower *l, const AuTiles *tiles, AuVal t, AuVal *in_first)
     return tile;
 }
 
+/* 0 if there is none: what is copied for it is not used. */
 AuVal lower_first_tile(AuLower *l, const AuTileList *list)
 {
+    AuKernel *k = l->k;
     const AuTiles *tiles = lower_tiles(l, list);
-    return tiles ? lower_tile_at(l, tiles, kernel_i32(l->k, 0), NULL) : kernel_i32(l->k, 0);
+    const AuVal zero = kernel_i32(k, 0);
+    if (!tiles) return zero;
+    return kernel_op3(k, AU_K_SELECT, kernel_op2(k, AU_K_LT, zero, tiles->total),
+                      lower_tile_at(l, tiles, zero, NULL), zero);
 }
 
 /* The last tile stays its own successor. */
