@@ -65,9 +65,39 @@ uint32_t rt_dtype_from_dl(DLDataType type)
     return AULE_OPERAND;
 }
 
-bool rt_is_output(const aule_tensor_v1 *tensor)
+/* ---- operations */
+
+// clang-format off
+static const AuPart parts[][2] = { /* by role: forward, backward */
+    [AULE_ROLE_Q]      = {AU_PART_READ,    AU_PART_READ},
+    [AULE_ROLE_K]      = {AU_PART_READ,    AU_PART_READ},
+    [AULE_ROLE_V]      = {AU_PART_READ,    AU_PART_READ},
+    [AULE_ROLE_INPUT]  = {AU_PART_READ,    AU_PART_READ},
+    [AULE_ROLE_OUTPUT] = {AU_PART_WRITTEN, AU_PART_READ},
+    [AULE_ROLE_FINAL]  = {AU_PART_WRITTEN, AU_PART_READ},
+    [AULE_ROLE_KEPT]   = {AU_PART_WRITTEN, AU_PART_READ},
+    [AULE_ROLE_DOUT]   = {AU_PART_NONE,    AU_PART_READ},
+    [AULE_ROLE_DFINAL] = {AU_PART_NONE,    AU_PART_READ},
+    [AULE_ROLE_GRAD]   = {AU_PART_NONE,    AU_PART_WRITTEN},
+};
+// clang-format on
+enum { ROLES = sizeof parts / sizeof *parts };
+
+bool rt_is_backward(const char *operation)
 {
-    return tensor->role == AULE_ROLE_OUTPUT || tensor->role == AULE_ROLE_FINAL;
+    return operation && strcmp(operation, "backward") == 0;
+}
+
+AuPart rt_part(const aule_tensor_v1 *tensor, bool backward)
+{
+    return parts[tensor->role][backward];
+}
+
+bool rt_keeps_output(const aule_attention_v1 *attention)
+{
+    for (uint32_t i = 0; i < attention->tensor_count; i++)
+        if (rt_tensor(attention, i)->role == AULE_ROLE_KEPT) return true;
+    return false;
 }
 
 const char *rt_size_name(const aule_attention_v1 *attention, uint32_t size)
@@ -122,7 +152,7 @@ static aule_status check_signature(const Check *check, const aule_attention_v1 *
         return damaged(check, "the table of tensors");
     for (uint32_t i = 0; i < a->tensor_count; i++) {
         const aule_tensor_v1 *t = rt_tensor(a, i);
-        if (!t->name || t->role > AULE_ROLE_FINAL || t->dtype >= DTYPES || t->rank > AU_MAX_RANK ||
+        if (!t->name || t->role >= ROLES || t->dtype >= DTYPES || t->rank > AU_MAX_RANK ||
             bad_array(t->axes, t->rank, AU_MAX_RANK))
             return damaged(check, "a tensor of the signature");
         for (uint32_t axis = 0; axis < t->rank; axis++) {
@@ -147,12 +177,14 @@ static aule_status check_signature(const Check *check, const aule_attention_v1 *
     return AULE_OK;
 }
 
-/* A tensor that is a part of k is never passed: it has neither address nor strides. */
-static bool bad_tensor_slot(const aule_attention_v1 *a, const aule_slot_v1 *slot)
+/* A tensor that is a part of k, or of no use to the operation, is never passed: it has neither address nor strides. */
+static bool bad_tensor_slot(const aule_attention_v1 *a, const aule_variant_v1 *v,
+                            const aule_slot_v1 *slot)
 {
     if (slot->index >= a->tensor_count) return true;
     const aule_tensor_v1 *t = rt_tensor(a, slot->index);
     return (t->flags & AULE_TENSOR_IN_K) ||
+           rt_part(t, rt_is_backward(v->operation)) == AU_PART_NONE ||
            (slot->kind == AULE_SLOT_STRIDE && slot->dim >= t->rank);
 }
 
@@ -161,7 +193,7 @@ static bool bad_slot(const aule_attention_v1 *a, const aule_variant_v1 *v, const
     switch (slot->kind) {
     case AULE_SLOT_TENSOR:
     case AULE_SLOT_STRIDE:
-    case AULE_SLOT_PRESENT: return bad_tensor_slot(a, slot);
+    case AULE_SLOT_PRESENT: return bad_tensor_slot(a, v, slot);
     case AULE_SLOT_SIZE: return slot->index >= a->size_count;
     case AULE_SLOT_PARAM: return slot->index >= a->param_count;
     case AULE_SLOT_WORKSPACE:

@@ -32,7 +32,14 @@ uint32_t rt_dtype_bytes(uint32_t dtype); /* 0: not a type of elements */
 DLDataType rt_dtype_dl(uint32_t dtype);
 uint32_t rt_dtype_from_dl(DLDataType type); /* aule_dtype; AULE_OPERAND: none of ours */
 
-bool rt_is_output(const aule_tensor_v1 *tensor);
+/* What an operation does with a tensor: nothing (it is not passed), reads it, writes it. */
+typedef enum AuPart { AU_PART_NONE, AU_PART_READ, AU_PART_WRITTEN } AuPart;
+bool rt_is_backward(const char *operation); /* else it is taken for a forward one; NULL: forward */
+AuPart rt_part(const aule_tensor_v1 *tensor, bool backward);
+
+/* Tensors that forward keeps for backward stand in for the output there. */
+bool rt_keeps_output(const aule_attention_v1 *attention);
+
 const char *rt_size_name(const aule_attention_v1 *attention,
                          uint32_t size); /* "a width" where it has none */
 

@@ -143,7 +143,7 @@ aule_status rt_check_overlaps(const aule_attention_v1 *attention, const AuBound 
         const aule_tensor_v1 *t = rt_tensor(attention, i);
         const DLTensor *given = bound->tensors[i];
         int32_t axis;
-        if (!given || !rt_is_output(t)) continue;
+        if (!given || rt_part(t, bound->backward) != AU_PART_WRITTEN) continue;
         if (overlaps_itself(given, bound->strides[i], &axis))
             return rt_fail(sink, AULE_ERROR_TENSOR,
                            "%s: %s: it is written and overlaps itself: axis %d has %lld elements "
@@ -151,7 +151,8 @@ aule_status rt_check_overlaps(const aule_attention_v1 *attention, const AuBound 
                            attention->name, t->name, axis, (long long)given->shape[axis],
                            (long long)bound->strides[i][axis]);
         for (uint32_t j = 0; j < attention->tensor_count; j++) {
-            bool seen = j < i && rt_is_output(rt_tensor(attention, j));
+            bool seen =
+                j < i && rt_part(rt_tensor(attention, j), bound->backward) == AU_PART_WRITTEN;
             if (j != i && !seen && bound->tensors[j] && share_bytes(bound, i, j, flat))
                 return rt_fail(sink, AULE_ERROR_TENSOR,
                                "%s: %s: it is written and overlaps %s in memory", attention->name,

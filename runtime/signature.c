@@ -40,13 +40,43 @@ static aule_status fail_text(const Binding *b, aule_status status, AuText *text)
 
 /* ---- names */
 
+/* May it be passed? */
+static bool takes_part(const Binding *b, const aule_tensor_v1 *t)
+{
+    return !(t->flags & AULE_TENSOR_IN_K) &&
+           (!b->whole || rt_part(t, b->bound->backward) != AU_PART_NONE);
+}
+
+/* Must it be passed? Backward reads finals that forward need not write, and the kept output, if there is one, instead of o. */
+static bool is_needed(const Binding *b, const aule_tensor_v1 *t)
+{
+    if (!takes_part(b, t)) return false;
+    switch ((aule_role)t->role) {
+    case AULE_ROLE_Q:
+    case AULE_ROLE_K:
+    case AULE_ROLE_V:
+    case AULE_ROLE_INPUT: return true;
+    case AULE_ROLE_OUTPUT:
+        if (b->bound->backward) return b->whole && !rt_keeps_output(b->a);
+        break;
+    case AULE_ROLE_FINAL:
+    case AULE_ROLE_KEPT:
+        if (b->bound->backward) return b->whole;
+        break;
+    case AULE_ROLE_DOUT:
+    case AULE_ROLE_DFINAL:
+    case AULE_ROLE_GRAD: break;
+    }
+    return b->whole && !(t->flags & AULE_TENSOR_OPTIONAL);
+}
+
 static aule_status fail_unknown(const Binding *b, const char *name)
 {
     AuText text = {.memory = b->sink.memory};
     rt_text_add(&text, "%s: no tensor '%s', it has", b->a->name, name);
     for (uint32_t i = 0; i < b->a->tensor_count; i++) {
         const aule_tensor_v1 *t = rt_tensor(b->a, i);
-        if (!(t->flags & AULE_TENSOR_IN_K)) rt_text_add(&text, "%s %s", i ? "," : "", t->name);
+        if (takes_part(b, t)) rt_text_add(&text, "%s %s", i ? "," : "", t->name);
     }
     return fail_text(b, AULE_ERROR_NAME, &text);
 }
@@ -67,6 +97,9 @@ static aule_status bind_names(const Binding *b, const aule_call *call)
         if (rt_tensor(b->a, (uint32_t)index)->flags & AULE_TENSOR_IN_K)
             return rt_fail(b->sink, AULE_ERROR_NAME, "%s: %s is a part of k and is not passed",
                            attention, arg->name);
+        if (!takes_part(b, rt_tensor(b->a, (uint32_t)index)))
+            return rt_fail(b->sink, AULE_ERROR_NAME, "%s: %s is passed to backward only", attention,
+                           arg->name);
         if (!arg->tensor)
             return rt_fail(b->sink, AULE_ERROR_TENSOR, "%s: %s: the tensor is NULL", attention,
                            arg->name);
@@ -77,10 +110,9 @@ static aule_status bind_names(const Binding *b, const aule_call *call)
     }
     for (uint32_t i = 0; i < b->a->tensor_count; i++) {
         const aule_tensor_v1 *t = rt_tensor(b->a, i);
-        bool needed = !(t->flags & (AULE_TENSOR_OPTIONAL | AULE_TENSOR_IN_K)) &&
-                      (b->whole || !rt_is_output(t));
-        if (needed && !b->bound->tensors[i])
-            return rt_fail(b->sink, AULE_ERROR_NAME, "%s: %s is missing", attention, t->name);
+        if (is_needed(b, t) && !b->bound->tensors[i])
+            return rt_fail(b->sink, AULE_ERROR_NAME, "%s: %s is missing%s", attention, t->name,
+                           t->flags & AULE_TENSOR_OPTIONAL ? ", backward needs it" : "");
     }
     return AULE_OK;
 }
@@ -277,6 +309,7 @@ aule_status rt_bind_tensors(const aule_attention_v1 *attention, const aule_call 
 {
     Binding b = {.a = attention, .bound = bound, .whole = whole, .sink = sink};
     memset(bound, 0, sizeof *bound);
+    bound->backward = rt_is_backward(call->operation);
     aule_status status = bind_names(&b, call);
     for (uint32_t i = 0; !status && i < attention->tensor_count; i++) {
         if (!bound->tensors[i]) continue;

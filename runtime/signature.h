@@ -8,6 +8,7 @@
 
 /* A call's arguments by index of the signature. */
 typedef struct AuBound {
+    bool backward;                           /* the operation */
     const DLTensor *tensors[AU_MAX_TENSORS]; /* NULL: not passed */
     int64_t strides[AU_MAX_TENSORS]
                    [AU_MAX_RANK];    /* in elements, also where DLPack leaves them out */
@@ -23,7 +24,8 @@ AuEnv rt_bound_env(const aule_attention_v1 *attention, const AuBound *bound);
 int32_t rt_find_tensor(const aule_attention_v1 *attention, const char *name);
 int32_t rt_find_param(const aule_attention_v1 *attention, const char *name);
 
-/* Tensors: names, ranks, dtypes, sizes. [whole]: outputs must be there too, data must be there and aligned; else shapes alone count. */
+/* Tensors: names, ranks, dtypes, sizes. [whole]: all that the call's operation needs must be there, nothing else may, and data must be
+ * there; else q, k, v and inputs are enough, and shapes alone count. */
 aule_status rt_bind_tensors(const aule_attention_v1 *attention, const aule_call *call, bool whole,
                             AuBound *bound, AuSink sink);
 
@@ -32,7 +34,7 @@ aule_status rt_bind_tensors(const aule_attention_v1 *attention, const aule_call 
 aule_status rt_bind_params(const aule_attention_v1 *attention, const aule_param_arg *params,
                            size_t count, const aule_value *values, AuBound *bound, AuSink sink);
 
-/* Outputs must not overlap themselves or any other tensor. [flat]: data are addresses. */
+/* What the operation writes must not overlap itself or any other tensor. [flat]: data are addresses. */
 aule_status rt_check_overlaps(const aule_attention_v1 *attention, const AuBound *bound, bool flat,
                               AuSink sink);
 

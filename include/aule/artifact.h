@@ -154,7 +154,7 @@ typedef struct aule_fixed_v1 {
  * type and fixed sizes. Among the variants that fit a device and a call, the first is the best. */
 typedef struct aule_variant_v1 {
     uint32_t struct_size;
-    const char *operation; /* "forward" */
+    const char *operation; /* "forward" or "backward" */
     const char *target;    /* "cpu", "opencl", ... */
     const char *arch;      /* "x86-64-v4", "aarch64", "generic", ... */
     const char *features;  /* space-separated CPU or device features it needs: "avx512f avx512bw

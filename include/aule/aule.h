@@ -224,7 +224,7 @@ AULE_API void aule_event_free(aule_event *event);
 /* ---- calls */
 
 typedef struct aule_tensor_arg {
-    const char *name; /* as in the signature: "q", "k", "v", inputs, "o", finals */
+    const char *name; /* as in the signature: "q", "k", "v", inputs, "o", finals, "do", "dq" */
     const DLTensor *tensor;
 } aule_tensor_arg;
 
@@ -243,11 +243,15 @@ typedef struct aule_param_arg {
     aule_value value;
 } aule_param_arg;
 
-/* The arguments of one call, by name, in any order. Finals may be left out. Tensors are described, not owned: nothing of this is
- * read after the function returns, but the tensors' data. */
+/* The arguments of one call, by name, in any order. Tensors are described, not owned: nothing of this is read after the function
+ * returns, but the tensors' data. By role (aule_role):
+ *   forward   reads q, k, v and inputs; writes o, and finals and "o_kept" if they are passed.
+ *   backward  reads what forward read and wrote, finals and "o_kept" included ("o" may be left out where the attention has an
+ *             "o_kept"), "do" and, if they are passed, the gradients "dNAME" given for finals (else 0); writes "dq", "dk", "dv" (not
+ *             where v is a part of k: its gradient is in "dk") and "dNAME" of each input marked `grad`: all of them. */
 typedef struct aule_call {
     size_t struct_size;
-    const char *operation; /* NULL: "forward" */
+    const char *operation; /* "forward", "backward"; NULL: forward */
     const aule_tensor_arg *tensors;
     size_t tensor_count;
     const aule_param_arg *params;
@@ -256,7 +260,7 @@ typedef struct aule_call {
         arch; /* only kernels for this architecture of the artifact ("x86-64-v3"); NULL: the best that fits */
 } aule_call;
 
-/* Shape and dtype that [call]'s inputs imply for the tensor [name] (an output, say), which itself need not be in [call].
+/* Shape and dtype that [call]'s inputs imply for the tensor [name] (of any operation), which itself need not be in [call].
  * [shape] has room for 8. [dtype]'s lanes are 1. */
 AULE_API aule_status aule_attention_shape(const aule_attention *attention, const aule_call *call,
                                           const char *name, int32_t *rank, int64_t shape[8],

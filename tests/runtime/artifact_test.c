@@ -88,10 +88,13 @@ static void test_describes(void **state)
         "  query  q: operand [B, H, S, D] grad\n",
         "  input  lengths: i32 [B]\n",
         "  final  lse: f32 [B, H, S]\n",
+        "  given  do: operand [B, H, S, E]\n",
+        "  made   dk: operand [B, Hk, T, D]\n",
         "  param  window: i32\n",
         "  param  flag: bool = 1\n",
         "  require window > 0 (sample.attn:9)\n",
         "  kernel forward: opencl generic f32 D=8 E=4, 'rows generic', 2 launches, ",
+        "  kernel backward: opencl generic f32 D=8 E=4, 'back generic', 2 launches, ",
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         if (!strstr(text, lines[i])) fail_msg("no '%s' in\n%s", lines[i], text);
@@ -190,9 +193,9 @@ static void test_newer(void **state)
 typedef struct Copy {
     aule_module_v1 module;
     aule_attention_v1 attention;
-    aule_tensor_v1 tensors[TENSORS];
+    aule_tensor_v1 tensors[TENSORS + 1];
     aule_param_v1 params[PARAMS];
-    aule_variant_v1 variants[8];
+    aule_variant_v1 variants[16];
     aule_launch_v1 launches[2];
     aule_slot_v1 slots[64];
     aule_workspace_v1 workspaces[2];
@@ -203,7 +206,7 @@ static void copy_sample(Copy *c)
 {
     c->module = sample_module;
     c->attention = sample_module.attentions[0];
-    memcpy(c->tensors, c->attention.tensors, sizeof c->tensors);
+    memcpy(c->tensors, c->attention.tensors, TENSORS * sizeof *c->tensors);
     memcpy(c->params, c->attention.params, sizeof c->params);
     memcpy(c->variants, c->attention.variants, c->attention.variant_count * sizeof *c->variants);
     memcpy(c->launches, c->variants[0].launches, sizeof c->launches);
@@ -236,7 +239,7 @@ static void copy_sample(Copy *c)
     D(c->tensors[0].struct_size = 4)                                                               \
     D(c->tensors[1].name = NULL)                                                                   \
     D(c->tensors[1].rank = 9)                                                                      \
-    D(c->tensors[1].role = 6)                                                                      \
+    D(c->tensors[1].role = 10)                                                                     \
     D(c->tensors[1].dtype = 8)                                                                     \
     D(c->tensors[1].axes = NULL)                                                                   \
     D(c->attention.size_count = 6)                                                                 \
@@ -259,6 +262,7 @@ static void copy_sample(Copy *c)
     D(c->launches[0].grid[2].length = 0)                                                           \
     D(c->launches[0].slot_count = 513)                                                             \
     D(c->slots[0].index = TENSORS)                                                                 \
+    D(c->slots[0].index = T_DO)                                                                    \
     D(c->slots[0].kind = 7)                                                                        \
     D(c->slots[7].index = 2)                                                                       \
     D(c->tensors[T_K].flags |= AULE_TENSOR_IN_K)                                                   \
@@ -320,6 +324,47 @@ static void test_longer_structures(void **state)
     free(copy);
 }
 
+/* Where forward keeps an output for backward, backward needs that one. */
+static void test_kept_output(void **state)
+{
+    (void)state;
+    Copy *copy = malloc(sizeof *copy);
+    Case *c = case_new();
+    aule_module *module;
+    aule_device *device;
+    aule_plan *plan;
+    aule_error *error = NULL;
+    float kept[2 * 4 * 5 * SAMPLE_E];
+    DLTensor tensor = c->tensors[T_O];
+    tensor.data = kept;
+    copy_sample(copy);
+    copy->tensors[TENSORS] = copy->tensors[T_O];
+    copy->tensors[TENSORS].name = "o_kept";
+    copy->tensors[TENSORS].role = AULE_ROLE_KEPT;
+    copy->tensors[TENSORS].flags = AULE_TENSOR_OPTIONAL;
+    copy->attention.tensor_count = TENSORS + 1;
+    assert_int_equal(aule_module_from(&copy->module, NULL, &module, &error), AULE_OK);
+    assert_int_equal(aule_device_open("cpu", NULL, &device, &error), AULE_OK);
+    aule_attention *attention = aule_module_attention(module, 0);
+    for (int with = 0; with < 2; with++) { /* forward: as the caller likes */
+        c->call.tensor_count = FORWARD_TENSORS + (size_t)with;
+        c->args[FORWARD_TENSORS] = (aule_tensor_arg){"o_kept", &tensor};
+        assert_int_equal(aule_plan_new(attention, device, &c->call, &plan, &error), AULE_OK);
+        aule_plan_free(plan);
+    }
+    c->args[FORWARD_TENSORS] = (aule_tensor_arg){"do", &c->tensors[T_DO]};
+    case_make_backward(c, true);
+    expect_plan_error(attention, device, c, AULE_ERROR_NAME,
+                      "sample: o_kept is missing, backward needs it");
+    c->args[T_O] = (aule_tensor_arg){"o_kept", &tensor};
+    assert_int_equal(aule_plan_new(attention, device, &c->call, &plan, &error), AULE_OK);
+    aule_plan_free(plan);
+    aule_device_close(device);
+    aule_module_close(module);
+    case_free(c);
+    free(copy);
+}
+
 int main(int count, char **arguments)
 {
     if (count != 4) return 2;
@@ -339,6 +384,7 @@ int main(int count, char **arguments)
         cmocka_unit_test(test_newer),
         cmocka_unit_test(test_damaged_descriptors),
         cmocka_unit_test(test_longer_structures),
+        cmocka_unit_test(test_kept_output),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(scratch);

@@ -186,6 +186,49 @@ static void test_shape_query(void **state)
     case_free(c);
 }
 
+/* ---- backward */
+
+static void test_gradients(void **state)
+{
+    for (int dlse = 0; dlse < 2; dlse++) {
+        Case *c = case_new();
+        run_case(*state, c);
+        case_make_backward(c, dlse);
+        memset(c->workspace, 0xff, sizeof c->workspace);
+        run_case(*state, c);
+        assert_true(case_has_gradients(c));
+        memset(c->storage[T_DLSE], 0, c->bytes[T_DLSE]);
+        assert_int_equal(case_has_gradients(c), !dlse);
+        case_free(c);
+    }
+}
+
+static void test_shapes_of_gradients(void **state)
+{
+    static const struct {
+        const char *name;
+        int like;
+    } rows[] = {{"do", T_O}, {"dlse", T_LSE}, {"dq", T_Q},
+                {"dk", T_K}, {"dv", T_V},     {"dslope", T_SLOPE}};
+    Fixture *f = *state;
+    Case *c = case_new();
+    c->call.tensor_count = T_O;
+    for (int operation = 0; operation < 2; operation++)
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+            int32_t rank;
+            int64_t shape[8];
+            DLDataType type;
+            c->call.operation = operation ? "backward" : NULL;
+            assert_int_equal(aule_attention_shape(f->attention, &c->call, rows[i].name, &rank,
+                                                  shape, &type, NULL),
+                             AULE_OK);
+            assert_int_equal(rank, c->tensors[rows[i].like].ndim);
+            assert_memory_equal(shape, c->shapes[rows[i].like], (size_t)rank * sizeof *shape);
+            assert_true(type.code == kDLFloat && type.bits == 32);
+        }
+    case_free(c);
+}
+
 /* ---- refusals: each bends one thing */
 
 typedef struct Refusal {
@@ -253,7 +296,37 @@ static void no_such_dtype(Case *c)
             c->tensors[t].dtype = (DLDataType){kDLBfloat, 16, 1};
 }
 static void no_such_arch(Case *c) { c->call.arch = "generic"; }
-static void no_such_operation(Case *c) { c->call.operation = "backward"; }
+static void no_such_operation(Case *c) { c->call.operation = "sideways"; }
+static void gradient_of_forward(Case *c) { c->call.tensor_count = T_DO + 1; }
+static void backward_without(Case *c, int t)
+{
+    case_make_backward(c, true);
+    c->args[t] = c->args[--c->call.tensor_count];
+}
+static void no_final(Case *c) { backward_without(c, T_LSE); }
+static void no_output(Case *c) { backward_without(c, T_O); }
+static void no_dout(Case *c) { backward_without(c, T_DO); }
+static void no_dk(Case *c) { backward_without(c, T_DK); }
+static void dq_in_q(Case *c)
+{
+    case_make_backward(c, true);
+    c->tensors[T_DQ].data = c->tensors[T_Q].data;
+}
+static void dq_in_dout(Case *c)
+{
+    case_make_backward(c, true);
+    c->tensors[T_DQ].data = c->tensors[T_DO].data;
+}
+static void bad_dv(Case *c)
+{
+    case_make_backward(c, true);
+    c->shapes[T_DV][1] = 4;
+}
+static void bad_dk_dtype(Case *c)
+{
+    case_make_backward(c, true);
+    c->tensors[T_DK].dtype = (DLDataType){kDLFloat, 16, 1};
+}
 static void old_struct(Case *c) { c->call.struct_size = 8; }
 
 static const Refusal refusals[] = {
@@ -318,7 +391,16 @@ static const Refusal refusals[] = {
      "aulec --target cpu --dtype bf16 --width D=8 --width E=4"},
     {no_such_arch, AULE_ERROR_UNSUPPORTED, "architecture generic"},
     {no_such_operation, AULE_ERROR_UNSUPPORTED,
-     "sample: no operation 'backward', the artifact has forward"},
+     "sample: no operation 'sideways', the artifact has forward, backward"},
+    {gradient_of_forward, AULE_ERROR_NAME, "sample: do is passed to backward only"},
+    {no_final, AULE_ERROR_NAME, "sample: lse is missing, backward needs it"},
+    {no_output, AULE_ERROR_NAME, "sample: o is missing"},
+    {no_dout, AULE_ERROR_NAME, "sample: do is missing"},
+    {no_dk, AULE_ERROR_NAME, "sample: dk is missing"},
+    {dq_in_q, AULE_ERROR_TENSOR, "sample: dq: it is written and overlaps q in memory"},
+    {dq_in_dout, AULE_ERROR_TENSOR, "sample: dq: it is written and overlaps do in memory"},
+    {bad_dv, AULE_ERROR_TENSOR, "sample: dv: axis 1 (Hk) has 4 elements, expected 2 as in k"},
+    {bad_dk_dtype, AULE_ERROR_TENSOR, "sample: dk: dtype is f16, expected f32"},
     {old_struct, AULE_ERROR_USAGE, "aule_call.struct_size is 8, expected at least"},
 };
 
@@ -404,6 +486,8 @@ int main(void)
         cmocka_unit_test(test_plan_runs_again_elsewhere),
         cmocka_unit_test(test_workspace),
         cmocka_unit_test(test_shape_query),
+        cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_shapes_of_gradients),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_null_arguments),
         cmocka_unit_test(test_packed_is_no_overlap),

@@ -6,15 +6,22 @@
 
 enum { B = 2, H = 4, HK = 2, S = 5, T = 7, WINDOW = 4 };
 
-static const char *const names[TENSORS] = {"q", "k", "v", "lengths", "slope", "o", "lse"};
-static const int ranks[TENSORS] = {4, 4, 4, 1, 1, 4, 3};
+static const char *const names[TENSORS] = {"q",  "k",    "v",  "lengths", "slope", "o",     "lse",
+                                           "do", "dlse", "dq", "dk",      "dv",    "dslope"};
+static const int ranks[TENSORS] = {4, 4, 4, 1, 1, 4, 3, 4, 3, 4, 4, 4, 1};
 static const int64_t shapes[TENSORS][4] = {{B, H, S, SAMPLE_D},
                                            {B, HK, T, SAMPLE_D},
                                            {B, HK, T, SAMPLE_E},
                                            {B},
                                            {2 * H - 1},
                                            {B, H, S, SAMPLE_E},
-                                           {B, H, S}};
+                                           {B, H, S},
+                                           {B, H, S, SAMPLE_E},
+                                           {B, H, S},
+                                           {B, H, S, SAMPLE_D},
+                                           {B, HK, T, SAMPLE_D},
+                                           {B, HK, T, SAMPLE_E},
+                                           {2 * H - 1}};
 
 static float random_float(uint32_t *state)
 {
@@ -43,33 +50,57 @@ static void add_tensor(Case *c, int t)
     c->args[t] = (aule_tensor_arg){names[t], &c->tensors[t]};
 }
 
-/* The formula, over compact tensors, in double. */
+/* The formula, over compact tensors, in double: [x] by index of the signature. */
+static void formula(const Case *c, double *const *x)
+{
+    const int32_t *lengths = c->storage[T_LENGTHS];
+    for (int row = 0; row < B * H * S; row++) {
+        int i = row % S, h = row / S % H, b = row / S / H;
+        double sum = 0, acc[SAMPLE_E] = {0};
+        for (int j = 0; j < lengths[b]; j++) {
+            if (abs(i - j) >= WINDOW) continue;
+            double s = 0;
+            int key = (b * HK + h / (H / HK)) * T + j;
+            for (int d = 0; d < SAMPLE_D; d++)
+                s += x[T_Q][row * SAMPLE_D + d] * x[T_K][key * SAMPLE_D + d];
+            double weight = exp(s / sqrt(SAMPLE_D) + x[T_SLOPE][h]);
+            sum += weight;
+            for (int e = 0; e < SAMPLE_E; e++) acc[e] += weight * x[T_V][key * SAMPLE_E + e];
+        }
+        for (int e = 0; e < SAMPLE_E; e++) x[T_O][row * SAMPLE_E + e] = acc[e] / sum;
+        x[T_LSE][row] = log(sum);
+    }
+}
+
+/* All tensors in double. */
+typedef struct Doubles {
+    double *at[TENSORS];
+} Doubles;
+
+static Doubles doubles_new(const Case *c)
+{
+    Doubles x;
+    for (int t = 0; t < TENSORS; t++) {
+        size_t count = c->bytes[t] / 4;
+        x.at[t] = calloc(count, sizeof(double));
+        assert_non_null(x.at[t]);
+        for (size_t i = 0; i < count; i++) x.at[t][i] = (double)((float *)c->storage[t])[i];
+    }
+    return x;
+}
+
+static void doubles_free(Doubles *x)
+{
+    for (int t = 0; t < TENSORS; t++) free(x->at[t]);
+}
+
 static void fill_expected(Case *c)
 {
-    const float *q = c->storage[T_Q], *k = c->storage[T_K], *v = c->storage[T_V],
-                *slope = c->storage[T_SLOPE];
-    const int32_t *lengths = c->storage[T_LENGTHS];
-    for (int b = 0; b < B; b++)
-        for (int h = 0; h < H; h++)
-            for (int i = 0; i < S; i++) {
-                double sum = 0, acc[SAMPLE_E] = {0};
-                for (int j = 0; j < lengths[b]; j++) {
-                    if (abs(i - j) >= WINDOW) continue;
-                    double s = 0;
-                    int row = (b * HK + h / (H / HK)) * T + j;
-                    for (int d = 0; d < SAMPLE_D; d++)
-                        s += (double)q[((b * H + h) * S + i) * SAMPLE_D + d] *
-                             (double)k[row * SAMPLE_D + d];
-                    double weight = exp(s / sqrt(SAMPLE_D) + (double)slope[h]);
-                    sum += weight;
-                    for (int e = 0; e < SAMPLE_E; e++)
-                        acc[e] += weight * (double)v[row * SAMPLE_E + e];
-                }
-                int at = (b * H + h) * S + i;
-                for (int e = 0; e < SAMPLE_E; e++)
-                    c->expected[at * SAMPLE_E + e] = (float)(acc[e] / sum);
-                c->expected_lse[at] = (float)log(sum);
-            }
+    Doubles x = doubles_new(c);
+    formula(c, x.at);
+    for (size_t i = 0; i < c->bytes[T_O] / 4; i++) c->expected[i] = (float)x.at[T_O][i];
+    for (size_t i = 0; i < c->bytes[T_LSE] / 4; i++) c->expected_lse[i] = (float)x.at[T_LSE][i];
+    doubles_free(&x);
 }
 
 Case *case_new(void)
@@ -88,7 +119,7 @@ Case *case_new(void)
     c->params[0] = (aule_param_arg){"window", {.type = AULE_VALUE_INT, .i = WINDOW}};
     c->call = (aule_call){.struct_size = sizeof c->call,
                           .tensors = c->args,
-                          .tensor_count = TENSORS,
+                          .tensor_count = FORWARD_TENSORS,
                           .params = c->params,
                           .param_count = 1};
     c->run = (aule_run){.struct_size = sizeof c->run,
@@ -114,6 +145,7 @@ void case_forget(Case *c)
 {
     memset(c->storage[T_O], 0xff, c->bytes[T_O]);
     memset(c->storage[T_LSE], 0xff, c->bytes[T_LSE]);
+    for (int t = T_DQ; t < TENSORS; t++) memset(c->storage[t], 0xff, c->bytes[t]);
     memset(c->workspace, 0xff, sizeof c->workspace);
 }
 
@@ -127,8 +159,54 @@ static bool close_to(const float *found, const float *expected, size_t count)
 bool case_is_right(const Case *c)
 {
     return close_to(c->storage[T_O], c->expected, c->bytes[T_O] / 4) &&
-           (c->call.tensor_count < TENSORS ||
+           (c->call.tensor_count < FORWARD_TENSORS ||
             close_to(c->storage[T_LSE], c->expected_lse, c->bytes[T_LSE] / 4));
+}
+
+/* ---- gradients */
+
+void case_make_backward(Case *c, bool dlse)
+{
+    c->call.operation = "backward";
+    c->call.tensor_count = dlse ? TENSORS : TENSORS - 1;
+    if (!dlse) c->args[T_DLSE] = c->args[T_DSLOPE];
+}
+
+/* What do and dlse make of o and lse. */
+static double loss(const Case *c, const Doubles *x)
+{
+    double sum = 0;
+    formula(c, x->at);
+    for (size_t i = 0; i < c->bytes[T_O] / 4; i++) sum += x->at[T_DO][i] * x->at[T_O][i];
+    for (size_t i = 0; c->call.tensor_count == TENSORS && i < c->bytes[T_LSE] / 4; i++)
+        sum += x->at[T_DLSE][i] * x->at[T_LSE][i];
+    return sum;
+}
+
+/* Central differences of the loss beside gradient [of], of the tensor [by]. */
+static bool gradient_is_right(const Case *c, const Doubles *x, int of, int by)
+{
+    const double step = 1e-4;
+    const float *found = c->storage[of];
+    for (size_t i = 0; i < c->bytes[of] / 4; i++) {
+        double value = x->at[by][i], up, down;
+        x->at[by][i] = value + step;
+        up = loss(c, x);
+        x->at[by][i] = value - step;
+        down = loss(c, x);
+        x->at[by][i] = value;
+        if (!(fabs((double)found[i] - (up - down) / (2 * step)) < 1e-5)) return false;
+    }
+    return true;
+}
+
+bool case_has_gradients(const Case *c)
+{
+    Doubles x = doubles_new(c);
+    bool right = gradient_is_right(c, &x, T_DQ, T_Q) && gradient_is_right(c, &x, T_DK, T_K) &&
+                 gradient_is_right(c, &x, T_DV, T_V) && gradient_is_right(c, &x, T_DSLOPE, T_SLOPE);
+    doubles_free(&x);
+    return right;
 }
 
 void expect_error(aule_status found, aule_error **error, aule_status status, const char *text)

@@ -31,6 +31,10 @@ void case_free(Case *c);
 bool case_is_right(const Case *c); /* o and lse against the formula in double */
 void case_forget(Case *c);         /* outputs to NaN */
 
+/* Makes the call one of backward, of what forward left, with or without a gradient given for lse. */
+void case_make_backward(Case *c, bool dlse);
+bool case_has_gradients(const Case *c); /* beside central differences of the formula in double */
+
 /* The call fails with [status] and a message that contains [text]. */
 void expect_plan_error(aule_attention *attention, aule_device *device, const Case *c,
                        aule_status status, const char *text);

@@ -141,6 +141,24 @@ static void test_final_left_out(void **state)
     close_all(&s);
 }
 
+/* The workspace begins with nan, and is zeroed by the runtime. */
+static void test_gradients(void **state)
+{
+    (void)state;
+    Setup s;
+    open_all(&s, NULL);
+    aule_error *error = NULL;
+    for (int i = 0; i < 2; i++) {
+        if (i > 0) case_make_backward(s.c, true);
+        assert_int_equal(aule_buffer_upload(s.workspace, 0, s.c->workspace, 224, &error), AULE_OK);
+        if (aule_attention_run(s.attention, s.device, &s.c->call, &s.c->run, &error))
+            fail_msg("%s", aule_error_message(error));
+    }
+    fetch(&s);
+    assert_true(case_has_gradients(s.c));
+    close_all(&s);
+}
+
 /* A context and an out-of-order queue of the caller's. */
 static void test_callers_queue(void **state)
 {
@@ -212,7 +230,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_result),        cmocka_unit_test(test_final_left_out),
         cmocka_unit_test(test_callers_queue), cmocka_unit_test(test_runs_again),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_refusals),      cmocka_unit_test(test_gradients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-#include "sample.h"
+#include "sample_backward.h"
 
 #include <math.h>
 #include <string.h>
@@ -33,6 +33,12 @@ static const aule_tensor_v1 tensors[TENSORS] = {
     [T_SLOPE]   = TENSOR("slope", AULE_ROLE_INPUT, AULE_F32, 1, AULE_TENSOR_GRAD, slope_axes),
     [T_O]       = TENSOR("o", AULE_ROLE_OUTPUT, AULE_OPERAND, 4, 0, o_axes),
     [T_LSE]     = TENSOR("lse", AULE_ROLE_FINAL, AULE_F32, 3, AULE_TENSOR_OPTIONAL, lse_axes),
+    [T_DO]      = TENSOR("do", AULE_ROLE_DOUT, AULE_OPERAND, 4, 0, o_axes),
+    [T_DLSE]    = TENSOR("dlse", AULE_ROLE_DFINAL, AULE_F32, 3, AULE_TENSOR_OPTIONAL, lse_axes),
+    [T_DQ]      = TENSOR("dq", AULE_ROLE_GRAD, AULE_OPERAND, 4, 0, q_axes),
+    [T_DK]      = TENSOR("dk", AULE_ROLE_GRAD, AULE_OPERAND, 4, 0, k_axes),
+    [T_DV]      = TENSOR("dv", AULE_ROLE_GRAD, AULE_OPERAND, 4, 0, v_axes),
+    [T_DSLOPE]  = TENSOR("dslope", AULE_ROLE_GRAD, AULE_F32, 1, 0, slope_axes),
 };
 static const aule_param_v1 params[PARAMS] = {
     [P_SCALE]  = {sizeof(aule_param_v1), "scale", AULE_F32, EXPR(SIZE(Z_D), AULE_E_TO_FLOAT, AULE_E_RSQRT)},
@@ -45,7 +51,7 @@ static const aule_require_v1 requires_[] = {
     {EXPR(SIZE(Z_H), SIZE(Z_HK), AULE_E_MOD, INT(0), AULE_E_EQ), "H % Hk == 0 (sample.attn:3)"},
 };
 
-/* ---- the parameter block of both kernels */
+/* ---- the parameter blocks, each for both launches of its operation */
 
 #define STRIDES(t) {AULE_SLOT_STRIDE, AULE_SLOT_I64, t, 0}, {AULE_SLOT_STRIDE, AULE_SLOT_I64, t, 1}, \
                    {AULE_SLOT_STRIDE, AULE_SLOT_I64, t, 2}, {AULE_SLOT_STRIDE, AULE_SLOT_I64, t, 3}
@@ -61,6 +67,18 @@ static const aule_slot_v1 slots[SLOTS] = {
     {AULE_SLOT_PARAM, AULE_SLOT_F32, P_SCALE, 0}, {AULE_SLOT_PARAM, AULE_SLOT_I32, P_WINDOW, 0},
     {AULE_SLOT_PARAM, AULE_SLOT_I32, P_FLAG, 0}, {AULE_SLOT_PARAM, AULE_SLOT_I64, P_SEED, 0},
     {AULE_SLOT_PRESENT, AULE_SLOT_I32, T_LSE, 0}, {AULE_SLOT_SIZE, AULE_SLOT_I32, Z_S, 0},
+};
+#define STRIDES3(t) {AULE_SLOT_STRIDE, AULE_SLOT_I64, t, 0}, {AULE_SLOT_STRIDE, AULE_SLOT_I64, t, 1}, {AULE_SLOT_STRIDE, AULE_SLOT_I64, t, 2}
+#define EXTENT(z) {AULE_SLOT_SIZE, AULE_SLOT_I32, z, 0}
+static const aule_slot_v1 backward_slots[BACKWARD_SLOTS] = {
+    POINTER(T_Q), POINTER(T_K), POINTER(T_V), POINTER(T_LENGTHS), POINTER(T_SLOPE), POINTER(T_O), POINTER(T_LSE),
+    POINTER(T_DO), POINTER(T_DLSE), POINTER(T_DQ), POINTER(T_DK), POINTER(T_DV), POINTER(T_DSLOPE),
+    {AULE_SLOT_WORKSPACE, AULE_SLOT_PTR, 0, 4},
+    STRIDES(T_Q), STRIDES(T_K), STRIDES(T_V), STRIDES(T_O), STRIDES(T_DO), STRIDES(T_DQ), STRIDES(T_DK), STRIDES(T_DV),
+    STRIDES3(T_LSE), STRIDES3(T_DLSE), {AULE_SLOT_STRIDE, AULE_SLOT_I64, T_DSLOPE, 0},
+    EXTENT(Z_B), EXTENT(Z_H), EXTENT(Z_HK), EXTENT(Z_S), EXTENT(Z_T),
+    {AULE_SLOT_PARAM, AULE_SLOT_F32, P_SCALE, 0}, {AULE_SLOT_PARAM, AULE_SLOT_I32, P_WINDOW, 0},
+    {AULE_SLOT_PRESENT, AULE_SLOT_I32, T_DLSE, 0},
 };
 // clang-format on
 
@@ -181,6 +199,19 @@ static const aule_launch_v1 device_launches[] = {
     {sizeof(aule_launch_v1), "weigh", NULL, ROWS, {2, 1, 1}, 0, 0, SLOTS, slots},
     {sizeof(aule_launch_v1), "divide", NULL, ROWS, {2, 1, 1}, 0, 0, SLOTS, slots},
 };
+#define ONE   {EXPR(INT(1)), EXPR(INT(1)), EXPR(INT(1))}
+#define SLOPE {EXPR(INT(2), SIZE(Z_H), AULE_E_MUL, INT(1), AULE_E_SUB), EXPR(INT(1)), EXPR(INT(1))}
+static const aule_launch_v1 host_backward[] = {
+    {sizeof(aule_launch_v1), "gradients", sample_gradients, ONE, {1, 1, 1}, 0, 4096, BACKWARD_SLOTS, backward_slots},
+    {sizeof(aule_launch_v1), "move_sums", sample_move_sums, SLOPE, {1, 1, 1}, 0, 0, BACKWARD_SLOTS, backward_slots},
+};
+static const aule_launch_v1 device_backward[] = {
+    {sizeof(aule_launch_v1), "gradients", NULL, ONE, {2, 1, 1}, 0, 0, BACKWARD_SLOTS, backward_slots},
+    {sizeof(aule_launch_v1), "move_sums", NULL, SLOPE, {2, 1, 1}, 0, 0, BACKWARD_SLOTS, backward_slots},
+};
+static const aule_workspace_v1 backward_workspaces[] = {
+    {EXPR(INT(2), SIZE(Z_H), AULE_E_MUL, INT(1), AULE_E_SUB, INT(4), AULE_E_MUL), 64, 1},
+};
 static const aule_workspace_v1 workspaces[] = {
     {EXPR(INT(5)), 1, 0},
     {EXPR(SIZE(Z_B), SIZE(Z_H), AULE_E_MUL, SIZE(Z_S), AULE_E_MUL, INT(4), AULE_E_MUL), 64, 1},
@@ -195,6 +226,9 @@ static const aule_fixed_v1 fixed[] = {{Z_D, SAMPLE_D}, {Z_E, SAMPLE_E}};
 #define VARIANT(target, arch, features, dtype, format, code, launches) \
     {sizeof(aule_variant_v1), "forward", target, arch, features, dtype, 2, fixed, "rows " arch, format, sizeof(code), code, \
      2, workspaces, 2, launches}
+#define BACKWARD(target, arch, features, format, code, launches) \
+    {sizeof(aule_variant_v1), "backward", target, arch, features, AULE_F32, 2, fixed, "back " arch, format, sizeof(code), code, \
+     1, backward_workspaces, 2, launches}
 static const aule_variant_v1 variants[] = {
     VARIANT("cpu", FAMILY "-future", "avx4096", AULE_F32, AULE_CODE_HOST, "", host_launches),
     VARIANT("cpu", FAMILY, "", AULE_F32, AULE_CODE_HOST, "", host_launches),
@@ -202,6 +236,9 @@ static const aule_variant_v1 variants[] = {
     VARIANT("opencl", "generic", "", AULE_F32, AULE_CODE_OPENCL_C, opencl_code, device_launches),
     VARIANT("opencl", "broken", "", AULE_F32, AULE_CODE_OPENCL_C, broken_code, device_launches),
     VARIANT("mock", "any", "beta", AULE_F32, AULE_CODE_OPENCL_C, "code", device_launches),
+    BACKWARD("cpu", FAMILY, "", AULE_CODE_HOST, "", host_backward),
+    BACKWARD("opencl", "generic", "", AULE_CODE_OPENCL_C, SAMPLE_BACKWARD_CODE, device_backward),
+    BACKWARD("mock", "any", "beta", AULE_CODE_OPENCL_C, "code", device_backward),
 };
 // clang-format on
 

@@ -3,6 +3,7 @@
  *
  *   q: [B, H, S, D]; k: [B, Hk, T, D]; v: [B, Hk, T, E]; input lengths: i32[B]; input slope: f32[2 * H - 1];
  *   o: [B, H, S, E]; final lse: f32[B, H, S] (optional)
+ *   backward: do, dlse (optional); dq, dk, dv, dslope
  *   param scale: f32 = rsqrt(D); param window: i32; param flag: bool = 1; param seed: i64 = 7
  *   require window > 0; require H % Hk == 0
  *   score = scale * q.k + slope[h]; keys j < lengths[b] and |i - j| < window */
@@ -12,7 +13,9 @@
 #include "aule/aule.h"
 
 enum { SAMPLE_D = 8, SAMPLE_E = 4 };
-enum { T_Q, T_K, T_V, T_LENGTHS, T_SLOPE, T_O, T_LSE, TENSORS };
+// clang-format off
+enum { T_Q, T_K, T_V, T_LENGTHS, T_SLOPE, T_O, T_LSE, T_DO, T_DLSE, T_DQ, T_DK, T_DV, T_DSLOPE, TENSORS, FORWARD_TENSORS = T_DO };
+// clang-format on
 enum { Z_B, Z_H, Z_HK, Z_S, Z_T, Z_D, Z_E, SIZES };
 enum { P_SCALE, P_WINDOW, P_FLAG, P_SEED, PARAMS };
 
