@@ -468,6 +468,13 @@ static void emit_level(AuLower *l, Run *run, uint32_t level)
     }
 }
 
+static void emit_levels(AuLower *l, Run *run)
+{
+    uint32_t levels = 0;
+    for (uint32_t n = 0; n < run->count; n++) at_least(&levels, run->items[n].level + 1);
+    for (uint32_t level = 0; level < levels && !l->failed; level++) emit_level(l, run, level);
+}
+
 void lower_assignments(AuLower *l, AuTileStmt *const *statements, uint32_t count)
 {
     Run run = {l, AU_NEW_ARRAY(l->arena, Item, MOST_ITEMS), 0};
@@ -484,9 +491,16 @@ void lower_assignments(AuLower *l, AuTileStmt *const *statements, uint32_t count
     }
     if (l->failed) return;
     decide_stores(&run);
-    uint32_t levels = 0;
-    for (uint32_t n = 0; n < run.count; n++) at_least(&levels, run.items[n].level + 1);
     const uint32_t known_before = l->known_count;
-    for (uint32_t level = 0; level < levels && !l->failed; level++) emit_level(l, &run, level);
+    emit_levels(l, &run);
     l->known_count = known_before;
+}
+
+uint32_t lower_reductions(AuLower *l, const AuTileExpr *e)
+{
+    Run run = {l, AU_NEW_ARRAY(l->arena, Item, MOST_ITEMS), 0};
+    const uint32_t known_before = l->known_count;
+    add_reductions(&run, e);
+    if (!l->failed) emit_levels(l, &run);
+    return known_before;
 }

@@ -177,6 +177,9 @@ AuMem lower_var_array(AuLower *l, const AuTileVar *var);
 
 /* ---- fuse.c: a run of assignments */
 void lower_assignments(AuLower *l, AuTileStmt *const *statements, uint32_t count);
+/* Computes the reductions in an expression that is no assignment's; they are known until the caller
+ * sets l->known_count back to what this returns. */
+uint32_t lower_reductions(AuLower *l, const AuTileExpr *e);
 
 /* ---- move.c, product.c */
 void lower_load(AuLower *l, const AuTileStmt *s);

@@ -455,15 +455,18 @@ static bool has_matrix(const AuTileStmts *body)
     return false;
 }
 
-/* Is a variable spread over the lanes as matrix units have it, some lanes along one axis and some
- * along another? */
+/* Is a variable spread over the lanes otherwise than all lanes along one axis, vector by vector? */
 static bool has_spread(const AuLower *l)
 {
     for (uint32_t v = 0; v < l->role->vars.count; v++) {
         const AuTileVar *var = l->role->vars.at[v];
         for (uint32_t n = 0; var->kind == TILE_VALUE && n < var->type->count; n++) {
             const AuTilePlaces *places = var->type->axes[n].places;
-            if (places && places->lanes > 1 && places->lanes < l->module->caps->lanes) return true;
+            if (!places || places->lanes == 1) continue;
+            const AuTileDigit *first = &places->digits.at[0];
+            if (places->lanes < l->module->caps->lanes ||
+                (first->unit == TILE_UNIT_REG && first->size > 1))
+                return true;
         }
     }
     return false;
@@ -505,7 +508,8 @@ AuKernel *lower_kernel(AuArena *arena, AuDiags *diags, const AuTileModule *modul
                        const AuTileKernel *kernel, const AuLowering *how)
 {
     AuLower *l = AU_NEW(arena, AuLower);
-    AuLowering *own = AU_NEW(arena, AuLowering); /* schedules of matrix units say nothing of blocks */
+    AuLowering *own =
+        AU_NEW(arena, AuLowering); /* schedules of matrix units say nothing of blocks */
     *own = *how;
     if (!own->product_rows) own->product_rows = 4;
     if (!own->product_columns) own->product_columns = 1;

@@ -177,20 +177,8 @@ static void lower_copy(AuLower *l, const AuTileStmt *s)
     kernel_end(k);
 }
 
-void lower_move(AuLower *l, const AuTileStmt *s)
+static void store_or_add(AuLower *l, const AuTileStmt *s)
 {
-    if (l->in_warps && s->move.op == TILE_COPY) {
-        lower_transfer(l, s);
-        return;
-    }
-    if (s->move.is_async) {
-        lower_refuse(l, "an asynchronous %s", tile_move_names[s->move.op]);
-        return;
-    }
-    if (s->move.op == TILE_COPY) {
-        lower_copy(l, s);
-        return;
-    }
     if (l->in_warps) {
         lower_fragment_move(l, s);
         return;
@@ -206,4 +194,19 @@ void lower_move(AuLower *l, const AuTileStmt *s)
     kernel_if(l->k, lower_place(l, s->move.dest->memory)->present);
     lower_each(l, &spaces, store_point, (void *)&m);
     kernel_end(l->k);
+}
+
+void lower_move(AuLower *l, const AuTileStmt *s)
+{
+    if (s->move.op == TILE_COPY && l->in_warps) {
+        lower_transfer(l, s);
+    } else if (s->move.is_async) {
+        lower_refuse(l, "an asynchronous %s", tile_move_names[s->move.op]);
+    } else if (s->move.op == TILE_COPY) {
+        lower_copy(l, s);
+    } else {
+        const uint32_t known_before = lower_reductions(l, s->move.source);
+        store_or_add(l, s);
+        l->known_count = known_before;
+    }
 }

@@ -412,10 +412,6 @@ void lower_fragment_load(AuLower *l, const AuTileStmt *s)
 
 void lower_fragment_move(AuLower *l, const AuTileStmt *s)
 {
-    if (s->move.is_async) {
-        lower_refuse(l, "an asynchronous %s", tile_move_names[s->move.op]);
-        return;
-    }
     Registers x = {.s = s,
                    .ref = s->move.dest,
                    .type = s->move.source->type,

@@ -33,11 +33,28 @@ static void test_forward_with_strides(void **state)
     forward(1, 1, 20, 40, true);
 }
 
+static void backward(int32_t heads, int32_t key_heads, int32_t rows, int32_t keys, bool odd)
+{
+    const Size sizes[] = {{"B", 1},    {"H", heads}, {"Hk", key_heads},
+                          {"S", rows}, {"T", keys},  {NULL, 0}};
+    check(&(Lowered){
+        .file = "mma_sync_backward.tile", .hooks = {common, causal}, .sizes = sizes, .odd = odd});
+}
+
+/* Transposed operands, scores through shared memory, sums into global memory. */
+static void test_backward(void **state)
+{
+    (void)state;
+    backward(2, 1, 37, 70, false);
+    backward(1, 1, 70, 37, true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forward),
         cmocka_unit_test(test_forward_with_strides),
+        cmocka_unit_test(test_backward),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
