@@ -303,6 +303,10 @@ void embed_source(const AuEmbed *e, AuText *out)
                 "/* %s.c - made by %s from %s; changes will be lost.\n"
                 " * An artifact as data: link it and give &%s_module to aule_module_from. */\n"
                 "#include <aule/artifact.h>\n"
+                "\n"
+                "#if defined(__GNUC__) /* C99 promises 4095 characters, compilers take more */\n"
+                "#pragma GCC diagnostic ignored \"-Woverlength-strings\"\n"
+                "#endif\n"
                 "\n",
                 e->stem, m->producer, m->source_name, e->stem);
     for (uint32_t n = 0; n < m->attention_count; n++) {
