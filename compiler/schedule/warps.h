@@ -11,8 +11,11 @@ Lanes warps_begin(AuArena *arena, AuDiags *diags, const AuProblem *p, AuSchedule
 int32_t warps_padded(const AuTileAtom *atom, int32_t width); /* to the depth of a product */
 /* The last index of a view of rows of that width: `:`, or a span up to the padded width. */
 const char *warps_columns(Lanes *x, int32_t width);
-/* A tile in shared memory, swizzled; tiles of keys (rows `kv`) have a stage as their first axis if there are stages. */
+/* A tile in shared memory, swizzled; with several stages they are its first axis. */
 void warps_tile(Lanes *x, const char *name, const char *rows, int32_t count, const char *columns,
-                int32_t width);
+                int32_t width, int32_t stages);
+bool warps_are_async(const Lanes *x);
+/* Copies view [from] to [to], padded with 0; asynchronous where there is that. */
+void warps_bring(Lanes *x, const char *token, const char *from, const char *to);
 
 #endif

@@ -20,46 +20,19 @@
 
 /* ---- memories */
 
-int32_t warps_padded(const AuTileAtom *atom, int32_t width)
-{
-    return (width + atom->k - 1) / atom->k * atom->k;
-}
-
-const char *warps_columns(Lanes *x, int32_t width)
-{
-    const int32_t padded = warps_padded(x->atom, width);
-    return padded == width ? ":" : tile_text(x->t, "0 +: %d", padded);
-}
-
-/* The swizzle under which eight rows of a tile fall on different banks: the largest power of two in the length of a row. */
-static const char *swizzle(Lanes *x, int32_t columns)
-{
-    const int32_t bytes = columns * tile_elem(x->p->operand)->bytes, power = bytes & -bytes;
-    return power < 32 ? "" : tile_text(x->t, " swizzle %d", power > 128 ? 128 : power);
-}
-
-void warps_tile(Lanes *x, const char *name, const char *rows, int32_t count, const char *columns,
-                int32_t width)
-{
-    const char *stage = x->shape->stages > 1 && strcmp(rows, "kv") == 0
-                            ? tile_text(x->t, "stage:%d, ", x->shape->stages)
-                            : "";
-    tile_shared(x->t, name, "%s[%s%s:%d, %s:%d]%s", x->operand, stage, rows, count, columns, width,
-                swizzle(x, width));
-}
-
 static void memories(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const int32_t d = warps_padded(x->atom, x->p->d), n = x->shape->key_tile;
-    warps_tile(x, "Q", "q", x->block, "w", d > x->p->e ? d : x->p->e);
-    warps_tile(x, "K", "kv", n, "d", d);
-    if (x->own_v) warps_tile(x, "V", "kv", n, "e", x->p->e);
+    const int32_t d = warps_padded(x->atom, x->p->d), n = x->shape->key_tile,
+                  stages = x->shape->stages;
+    warps_tile(x, "Q", "q", x->block, "w", d > x->p->e ? d : x->p->e, 1);
+    warps_tile(x, "K", "kv", n, "d", d, stages);
+    if (x->own_v) warps_tile(x, "V", "kv", n, "e", x->p->e, stages);
     for (uint32_t i = 0; i < x->p->hooks->dot_count; i++) {
         const int32_t width = warps_padded(x->atom, lanes_dot_width(x->p, i));
         const char *axis = tile_text(t, "p%u", i);
-        warps_tile(x, tile_text(t, "Q%u", i), "q", x->block, axis, width);
-        warps_tile(x, tile_text(t, "K%u", i), "kv", n, axis, width);
+        warps_tile(x, tile_text(t, "Q%u", i), "q", x->block, axis, width, 1);
+        warps_tile(x, tile_text(t, "K%u", i), "kv", n, axis, width, stages);
     }
     tile_barrier(t, "all", 0, x->shape->executors);
     tile_role(t, "core", x->shape->executors, TILE_ON_WARP, 0);
@@ -67,17 +40,9 @@ static void memories(Lanes *x)
 
 /* ---- copies */
 
-static void bring(Lanes *x, const char *token, const char *from, const char *to)
-{
-    if (x->p->caps->is_async & TILE_ASYNC_COPY)
-        tile_async_copy(x->t, token, "%s -> %s pad 0", from, to);
-    else
-        tile_copy(x->t, "%s -> %s pad 0", from, to);
-}
-
 static void await(Lanes *x, const char *tokens)
 {
-    if (x->p->caps->is_async & TILE_ASYNC_COPY) tile_wait(x->t, tokens);
+    if (warps_are_async(x)) tile_wait(x->t, tokens);
 }
 
 /* The stage that is computed on, or the one that is being filled. */
@@ -92,8 +57,8 @@ static void bring_tile(Lanes *x, const char *token, const char *view, const char
 {
     const int32_t keys = x->shape->key_tile, share = keys / x->shape->executors;
     const char *span = tile_text(x->t, "%s * %d + self * %d +: %d", n, keys, share, share);
-    bring(x, token, tile_text(x->t, view, span),
-          tile_text(x->t, "%s[%sself * %d +: %d, :]", to, stage, share, share));
+    warps_bring(x, token, tile_text(x->t, view, span),
+                tile_text(x->t, "%s[%sself * %d +: %d, :]", to, stage, share, share));
 }
 
 static void bring_keys(Lanes *x, const char *n, const char *stage)
@@ -150,16 +115,16 @@ static void bring_queries(Lanes *x)
     AuTileBuild *t = x->t;
     const char *rows = tile_text(t, "%s +: %d", lanes_first_row(x), x->rows);
     const int32_t d = warps_padded(x->atom, x->p->d);
-    bring(
+    warps_bring(
         x, "tq",
         tile_text(t, "%s[b, h, %s, %s]", lanes_changed_name(x, 0), rows, warps_columns(x, x->p->d)),
         own_rows(x, "Q", d, "q, d"));
     for (uint32_t i = 0; i < x->p->hooks->dot_count; i++) {
         const int32_t width = lanes_dot_width(x->p, i);
-        bring(x, tile_text(t, "tq%u", i),
-              tile_text(t, lanes_dot_view(x, i, false, warps_columns(x, width)), rows),
-              own_rows(x, tile_text(t, "Q%u", i), warps_padded(x->atom, width),
-                       tile_text(t, "q, p%u", i)));
+        warps_bring(x, tile_text(t, "tq%u", i),
+                    tile_text(t, lanes_dot_view(x, i, false, warps_columns(x, width)), rows),
+                    own_rows(x, tile_text(t, "Q%u", i), warps_padded(x->atom, width),
+                             tile_text(t, "q, p%u", i)));
     }
 }
 
@@ -204,7 +169,7 @@ static void product_of_values(Lanes *x, const char *weight)
 static void step_of_one_stage(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const bool ahead = (x->p->caps->is_async & TILE_ASYNC_COPY) != 0;
+    const bool ahead = warps_are_async(x);
     if (ahead)
         await(x, key_tokens(x, "tk"));
     else
@@ -242,7 +207,7 @@ static void step_of_two_stages(Lanes *x)
 static void loop(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const bool ahead = (x->p->caps->is_async & TILE_ASYNC_COPY) != 0, two = x->shape->stages > 1;
+    const bool ahead = warps_are_async(x), two = x->shape->stages > 1;
     if (two) tile_set(t, "at", "0");
     if (ahead) bring_keys(x, "first(keys)", stage_index(x, false));
     if (two) bring_values(x, "first(keys)", stage_index(x, false));
@@ -293,27 +258,6 @@ static void forward_kernel(Lanes *x)
     lanes_store_finals(x);
     tile_end(t);
     tile_end(t);
-}
-
-Lanes warps_begin(AuArena *arena, AuDiags *diags, const AuProblem *p, AuSchedule *out)
-{
-    const AuShape *shape = &out->shape;
-    Lanes x = {.t = tile_build(arena, diags, p->caps, out->name),
-               .p = p,
-               .shape = shape,
-               .out = out,
-               .arena = arena,
-               .own_v = !p->attn->v_in_k,
-               .query_in_memory = true,
-               .longest_first = p->attn->mask.i != 0,
-               .rows = shape->rows,
-               .block = shape->rows * shape->executors,
-               .operand = tile_elem(p->operand)->name,
-               .held = tile_elem(p->operand)->name,
-               .atom = tile_best_atom(p->caps, p->operand, TILE_ON_WARP)};
-    if (p->hooks->needs_lists)
-        tile_layout(x.t, "along_lanes", tile_text(x.t, "lane:%d@1", p->caps->lanes), NULL);
-    return x;
 }
 
 AuSchedule *schedule_warps_forward(AuArena *arena, AuDiags *diags, const AuProblem *p,

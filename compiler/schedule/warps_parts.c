@@ -1,0 +1,60 @@
+/* warps_parts.c - what the kernels of the schedule `warps` have in common: tiles in shared memory, copies into them. */
+#include "warps.h"
+
+int32_t warps_padded(const AuTileAtom *atom, int32_t width)
+{
+    return (width + atom->k - 1) / atom->k * atom->k;
+}
+
+const char *warps_columns(Lanes *x, int32_t width)
+{
+    const int32_t padded = warps_padded(x->atom, width);
+    return padded == width ? ":" : tile_text(x->t, "0 +: %d", padded);
+}
+
+/* The swizzle under which eight rows of a tile fall on different banks: the largest power of two in
+ * the length of a row. */
+static const char *swizzle(Lanes *x, int32_t columns)
+{
+    const int32_t bytes = columns * tile_elem(x->p->operand)->bytes, power = bytes & -bytes;
+    return power < 32 ? "" : tile_text(x->t, " swizzle %d", power > 128 ? 128 : power);
+}
+
+void warps_tile(Lanes *x, const char *name, const char *rows, int32_t count, const char *columns,
+                int32_t width, int32_t stages)
+{
+    const char *stage = stages > 1 ? tile_text(x->t, "stage:%d, ", stages) : "";
+    tile_shared(x->t, name, "%s[%s%s:%d, %s:%d]%s", x->operand, stage, rows, count, columns, width,
+                swizzle(x, width));
+}
+
+bool warps_are_async(const Lanes *x) { return (x->p->caps->is_async & TILE_ASYNC_COPY) != 0; }
+
+void warps_bring(Lanes *x, const char *token, const char *from, const char *to)
+{
+    if (warps_are_async(x))
+        tile_async_copy(x->t, token, "%s -> %s pad 0", from, to);
+    else
+        tile_copy(x->t, "%s -> %s pad 0", from, to);
+}
+
+Lanes warps_begin(AuArena *arena, AuDiags *diags, const AuProblem *p, AuSchedule *out)
+{
+    const AuShape *shape = &out->shape;
+    Lanes x = {.t = tile_build(arena, diags, p->caps, out->name),
+               .p = p,
+               .shape = shape,
+               .out = out,
+               .arena = arena,
+               .own_v = !p->attn->v_in_k,
+               .query_in_memory = true,
+               .longest_first = p->attn->mask.i != 0,
+               .rows = shape->rows,
+               .block = shape->rows * shape->executors,
+               .operand = tile_elem(p->operand)->name,
+               .held = tile_elem(p->operand)->name,
+               .atom = tile_best_atom(p->caps, p->operand, TILE_ON_WARP)};
+    if (p->hooks->needs_lists)
+        tile_layout(x.t, "along_lanes", tile_text(x.t, "lane:%d@1", p->caps->lanes), NULL);
+    return x;
+}
