@@ -14,7 +14,7 @@
 
 double attn_oracle_single(const AuOracle *o, double x) { return o->single ? (double)(float)x : x; }
 
-static void round_row(const AuOracle *o, double *row, uint32_t count)
+void attn_oracle_round(const AuOracle *o, double *row, uint32_t count)
 {
     if (!o->single || o->call->round_to == AU_DT_F32) return;
     for (uint32_t i = 0; i < count; i++) row[i] = attn_round(row[i], o->call->round_to);
@@ -22,15 +22,14 @@ static void round_row(const AuOracle *o, double *row, uint32_t count)
 
 /* ---- rows of q, k, v */
 
-static const double *tensor_row(const AuOracle *o, uint32_t tensor, int64_t b, int64_t head,
-                                int64_t row)
+const double *attn_oracle_row(const AuOracle *o, uint32_t tensor, int64_t b, int64_t head,
+                              int64_t row)
 {
     const int64_t *n = o->dims[tensor];
     return o->call->tensors[tensor] + ((b * n[1] + head) * n[2] + row) * n[3];
 }
 
-/* One row through q_mod, k_mod, v_mod or out_mod. */
-static bool modify_row(AuOracle *o, AuProgram *mod, const double *in, double *out, uint32_t width)
+bool attn_oracle_mod(AuOracle *o, AuProgram *mod, const double *in, double *out, uint32_t width)
 {
     if (!mod) {
         memmove(out, in, width * sizeof *out);
@@ -44,7 +43,7 @@ static bool modify_row(AuOracle *o, AuProgram *mod, const double *in, double *ou
             return attn_oracle_trouble(o, mod, mod->roots[0], c);
         out[c] = attn_step_at(mod->roots[0], c);
     }
-    round_row(o, out, width);
+    attn_oracle_round(o, out, width);
     return true;
 }
 
@@ -55,7 +54,8 @@ static bool load_keys(AuOracle *o, int64_t b, int64_t head)
     o->kv_h = head;
     for (int64_t j = 0; j < o->T; j++) {
         o->j = j;
-        if (!modify_row(o, o->k_mod, tensor_row(o, 1, b, head, j), o->row, width)) return false;
+        if (!attn_oracle_mod(o, o->k_mod, attn_oracle_row(o, 1, b, head, j), o->row, width))
+            return false;
         for (uint32_t c = 0; c < width; c++) o->keys[c * o->T + j] = o->row[c];
     }
     return true;
@@ -67,9 +67,9 @@ static bool load_values(AuOracle *o, int64_t b, int64_t head)
     o->kv_h = head;
     for (int64_t j = 0; j < o->T; j++) {
         o->j = j;
-        const double *v =
-            a->v_in_k ? tensor_row(o, 1, b, head, j) + a->v_first : tensor_row(o, 2, b, head, j);
-        if (!modify_row(o, o->v_mod, v, o->values + j * o->E, (uint32_t)o->E)) return false;
+        const double *v = a->v_in_k ? attn_oracle_row(o, 1, b, head, j) + a->v_first
+                                    : attn_oracle_row(o, 2, b, head, j);
+        if (!attn_oracle_mod(o, o->v_mod, v, o->values + j * o->E, (uint32_t)o->E)) return false;
     }
     return true;
 }
@@ -180,7 +180,7 @@ static bool run_tile(AuOracle *o, uint32_t first, uint32_t end)
     const double rescale = attn_step_at(p->roots[scales + 1], 0);
     for (uint32_t i = 0; i < scales; i++) o->state[i] = attn_step_at(p->roots[i], 0);
     if (!modify_weights(o, first, end)) return false;
-    round_row(o, o->weights + first, end - first);
+    attn_oracle_round(o, o->weights + first, end - first);
     if (first > 0) { /* before the first pair there is nothing to rescale */
         for (int64_t e = 0; e < o->E; e++) o->acc[e] = attn_oracle_single(o, o->acc[e] * rescale);
         for (uint32_t n = 0; n < first; n++) o->weights[n] *= rescale;
@@ -229,13 +229,11 @@ static bool write_weights(AuOracle *o, double *row)
     return true;
 }
 
-static bool finish_row(AuOracle *o)
+/* The output before out_mod, in acc, then the output. */
+static bool write_output(AuOracle *o, int64_t at)
 {
     const uint32_t E = (uint32_t)o->E;
-    const int64_t at = (o->b * o->H + o->h) * o->S + o->i;
-    double *out = o->call->o + at * o->E;
-    if (!write_finals(o, at)) return false;
-    if (o->call->weights && !write_weights(o, o->call->weights + at * o->T)) return false;
+    double *out = o->call->o ? o->call->o + at * o->E : o->row;
     memset(out, 0, E * sizeof *out);
     if (!o->pairs) return true; /* no pair at all: the output is 0, whatever out_mod makes of 0 */
     o->element = o->acc;
@@ -246,9 +244,17 @@ static bool finish_row(AuOracle *o)
             return attn_oracle_trouble(o, o->epilogue, o->epilogue->roots[0], e);
         o->acc[e] = attn_step_at(o->epilogue->roots[0], e);
     }
-    if (!modify_row(o, o->out_mod, o->acc, out, E)) return false;
-    round_row(o, out, E);
+    if (!attn_oracle_mod(o, o->out_mod, o->acc, out, E)) return false;
+    attn_oracle_round(o, out, E);
     return true;
+}
+
+static bool finish_row(AuOracle *o)
+{
+    const int64_t at = (o->b * o->H + o->h) * o->S + o->i;
+    if (!write_finals(o, at)) return false;
+    if (o->call->weights && !write_weights(o, o->call->weights + at * o->T)) return false;
+    return write_output(o, at) && (!o->row_done || o->row_done(o));
 }
 
 static bool run_row(AuOracle *o, uint8_t changed)
@@ -263,8 +269,8 @@ static bool run_row(AuOracle *o, uint8_t changed)
     if (!run_mask(o, changed, &admitted)) return false;
     o->pending |= changed; /* for score_mod, which rows without a pair leave out */
     if (admitted) {
-        const double *q = tensor_row(o, 0, o->b, o->h, o->i);
-        if (!modify_row(o, o->q_mod, q, o->query, (uint32_t)o->D)) return false;
+        const double *q = attn_oracle_row(o, 0, o->b, o->h, o->i);
+        if (!attn_oracle_mod(o, o->q_mod, q, o->query, (uint32_t)o->D)) return false;
         if (!gather_scores(o)) return false;
         if (!run_tiles(o)) return false;
     }
@@ -285,14 +291,18 @@ static bool run_head(AuOracle *o, int64_t loaded[2])
     return true;
 }
 
+bool attn_oracle_rows(AuOracle *o)
+{
+    int64_t loaded[2] = {-1, -1};
+    for (o->b = 0; o->b < o->B; o->b++)
+        for (o->h = 0; o->h < o->H; o->h++)
+            if (!run_head(o, loaded)) return false;
+    return true;
+}
+
 bool attn_interpret(const AuAttn *a, const AuOracleCall *call, AuArena *scratch, const char **why)
 {
     AuOracle o;
     if (!attn_oracle_begin(&o, a, call, scratch, why)) return false;
-    if (a->linear) return attn_oracle_linear(&o);
-    int64_t loaded[2] = {-1, -1};
-    for (o.b = 0; o.b < o.B; o.b++)
-        for (o.h = 0; o.h < o.H; o.h++)
-            if (!run_head(&o, loaded)) return false;
-    return true;
+    return a->linear ? attn_oracle_linear(&o) : attn_oracle_rows(&o);
 }

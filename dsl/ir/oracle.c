@@ -173,8 +173,8 @@ static bool check_sizes(AuOracle *o)
     return true;
 }
 
-static AuProgram *new_program(AuOracle *o, const AuExpr *roots, uint32_t count, uint8_t across,
-                              int64_t capacity)
+AuProgram *attn_oracle_program(AuOracle *o, const AuExpr *roots, uint32_t count, uint8_t across,
+                               int64_t capacity)
 {
     AuProgram *p = attn_program_new(o->arena, o->a, roots, count, across, (uint32_t)capacity,
                                     attn_oracle_leaf, o);
@@ -184,7 +184,7 @@ static AuProgram *new_program(AuOracle *o, const AuExpr *roots, uint32_t count, 
 
 static AuProgram *optional_program(AuOracle *o, AuExpr root, uint8_t across, int64_t capacity)
 {
-    return root.i ? new_program(o, &root, 1, across, capacity) : NULL;
+    return root.i ? attn_oracle_program(o, &root, 1, across, capacity) : NULL;
 }
 
 static void make_programs(AuOracle *o)
@@ -201,15 +201,15 @@ static void make_programs(AuOracle *o)
     o->score_mod = optional_program(o, a->score_mod, AU_AX_KV, o->T);
     o->weight_mod = optional_program(o, a->weight_mod, AU_AX_KV, o->T);
     for (uint32_t i = 0; i < scales; i++) roots[i] = online->scales[i].start;
-    o->starts = new_program(o, roots, scales, 0, 1);
+    o->starts = attn_oracle_program(o, roots, scales, 0, 1);
     for (uint32_t i = 0; i < scales; i++) roots[i] = online->scales[i].next;
     roots[scales] = online->weight;
     roots[scales + 1] = online->rescale;
-    o->online = new_program(o, roots, scales + 2, AU_AX_KV, o->T);
+    o->online = attn_oracle_program(o, roots, scales + 2, AU_AX_KV, o->T);
     for (uint32_t i = 0; i < online->final_count; i++) roots[i] = online->finals[i].value;
-    o->finals = new_program(o, roots, online->final_count, 0, 1);
-    o->epilogue = new_program(o, &online->epilogue, 1, AU_AX_C, o->E);
-    o->weight_epilogue = new_program(o, &online->epilogue, 1, AU_AX_C, o->T);
+    o->finals = attn_oracle_program(o, roots, online->final_count, 0, 1);
+    o->epilogue = attn_oracle_program(o, &online->epilogue, 1, AU_AX_C, o->E);
+    o->weight_epilogue = attn_oracle_program(o, &online->epilogue, 1, AU_AX_C, o->T);
 }
 
 static void make_room(AuOracle *o)

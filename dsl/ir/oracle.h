@@ -40,7 +40,7 @@ typedef struct AuOracle {
     uint32_t pair_first; /* of the tile at hand */
     double *state;       /* [scales] */
 
-    /* Gradients: called once a row is done; acc is the output before out_mod then. */
+    /* Gradients: called once a row is done, where acc is the output before out_mod. */
     bool (*row_done)(struct AuOracle *o);
     const double *dweights; /* [pairs] */
     const double *delement;
@@ -56,6 +56,19 @@ bool attn_oracle_trouble(AuOracle *o, const AuProgram *p, const AuStep *root, ui
 bool attn_oracle_fail(AuOracle *o, AuSpan span, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 double attn_oracle_single(const AuOracle *o, double x); /* rounded to f32 if that is asked for */
+
+/* To the type of the call's rounding. */
+void attn_oracle_round(const AuOracle *o, double *row, uint32_t count);
+const double *attn_oracle_row(const AuOracle *o, uint32_t tensor, int64_t b, int64_t head,
+                              int64_t row);
+/* One row through a program of q_mod, k_mod, v_mod, out_mod, or of a gradient of one; NULL: as it
+ * is. */
+bool attn_oracle_mod(AuOracle *o, AuProgram *mod, const double *in, double *out, uint32_t width);
+/* Every row of a softmax family. */
+bool attn_oracle_rows(AuOracle *o);
+/* A program whose leaves are the oracle's; across: AU_AX_KV, AU_AX_C or 0. */
+AuProgram *attn_oracle_program(AuOracle *o, const AuExpr *roots, uint32_t count, uint8_t across,
+                               int64_t capacity);
 
 /* Leaves of every place; user is the AuOracle. */
 void attn_oracle_leaf(void *user, AuProgram *p, AuStep *s, uint32_t count);

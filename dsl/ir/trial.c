@@ -50,16 +50,22 @@ AuTrials *trials_new(const AuAttn *a, AuArena *arena)
     return t;
 }
 
+static uint32_t some_bits(const AuTrialRow *row, uint32_t node, uint32_t pair)
+{
+    const uint32_t key[2] = {row->index, 7};
+    uint32_t words[4];
+    attn_philox(key, (const uint32_t[4]){node, pair}, words);
+    return words[0];
+}
+
 /* Some value for a leaf that the laws do not speak of, by its node and the row. */
 static double some_value(const AuTrialRow *row, uint32_t node, uint32_t pair)
 {
     const AuNode *n = &row->a->nodes[node];
-    const uint32_t key[2] = {row->index, 7};
-    uint32_t words[4];
-    attn_philox(key, (const uint32_t[4]){node, n->axes & AU_AX_KV ? pair : 0}, words);
-    if (n->type == AU_T_I32) return 1 + words[0] % 8;
-    if (n->type == AU_T_BOOL) return words[0] & 1;
-    return words[0] * 0x1p-31 - 0.5;
+    const uint32_t bits = some_bits(row, node, n->axes & AU_AX_KV ? pair : 0);
+    if (n->type == AU_T_I32) return 1 + bits % 8;
+    if (n->type == AU_T_BOOL) return bits & 1;
+    return bits * 0x1p-31 - 0.5;
 }
 
 static double leaf_value(const AuTrialRow *row, uint32_t node, uint32_t pair)
@@ -99,8 +105,8 @@ static double node_value(AuTrialRow *row, uint32_t node, uint32_t pair)
         x[k] = row->value[row->a->args[n->first + k].i][pair];
     if (attn_op_info((AuOp)n->op)->rule != AU_RULE_LEAF)
         return attn_eval_op((AuOp)n->op, (AuType)n->type, x[0], x[1], x[2]);
-    if (n->op == AU_OP_DROPOUT) /* keeps the pair or not */
-        return some_value(row, node, pair) > 0 ? x[0] / (1 - x[1]) : 0;
+    if (n->op == AU_OP_DROPOUT) /* keeps the pair or not, by the seed */
+        return some_bits(row, row->a->args[n->first + 2].i, pair) & 1 ? x[0] / (1 - x[1]) : 0;
     return leaf_value(row, node, pair);
 }
 
