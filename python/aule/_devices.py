@@ -7,6 +7,7 @@ import os
 import threading
 from ctypes import c_void_p
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from ._errors import Error
@@ -109,8 +110,9 @@ def print_backend_info() -> None:
     print(f"used for host tensors: {chosen() or 'cpu'}")
 
 
+@lru_cache(maxsize=None)
 def chosen() -> str | None:
-    """The device that the environment names: AULE_DEVICE with a whole id ("opencl:1"), or AULE_BACKEND, whose device number
+    """The device that the environment names, which is read once: AULE_DEVICE with a whole id ("opencl:1"), or AULE_BACKEND, whose device number
     AULE_DEVICE may give. None: it names none."""
     backend, device = os.environ.get("AULE_BACKEND"), os.environ.get("AULE_DEVICE")
     if not device:

@@ -18,7 +18,7 @@ from ._artifact import Loaded
 from ._devices import Device
 from ._errors import ArgumentError, Error
 from ._staging import Staged
-from ._tensors import LEGACY_STREAM, View, describe, finished, heads_inside, is_torch, new_like, view
+from ._tensors import LEGACY_STREAM, View, describe, finished, heads_inside, is_torch, maker, view
 
 MOST = 256  # prepared calls an attention keeps; the oldest goes
 
@@ -68,7 +68,7 @@ class Prepared:
         self._library = lib = abi.library()
         self._plan = lib.handle(lib.plan_new, loaded.handle, device.handle, ctypes.byref(call))
         self.loaded, self.device = loaded, device
-        self.made = made  # (name, shape, type, [B, S, H, D] in memory) of each tensor that a call makes
+        self.made = made  # name and maker of each tensor that a call makes
         align = c_uint32()
         self.bytes: int = lib.plan_workspace(self._plan, ctypes.byref(align))
         self.align: int = align.value
@@ -167,41 +167,41 @@ class Runner:
         like = next(iter(given.values()))
         for name, x in params.items():
             _check_whole(name, x)
-        target = Device.of(device, like)
-        if not target.sees(like):
-            return self._staged(operation, given, params, out, wanted, target, gradients)
-        keys: list[Any] = [operation, target.id, wanted, gradients]
+        keys: list[Any] = [operation, device, wanted, gradients]
         words: list[int] = []
         owners: list[Any] = []
-        for tensors in (given, out):
+        for tensors in (given, out) if out else (given,):
             for name, x in tensors.items():
                 key, address, owner = describe(x, name)
-                keys.append(name)
-                keys.append(key)
-                words.append(address)
-                words.append(0)
+                keys += name, key
+                words += address, 0
                 owners.append(owner)
-        keys.extend([(name, type(x)) for name, x in params.items()])
-        key = tuple(keys)
-        prepared = self._prepared.get(key)
+        for name, x in params.items():
+            keys += name, type(x)
+        prepared = self._prepared.get(tuple(keys))
         # Outputs of the caller's might overlap: that is checked when a call is prepared, so each of those is.
         if prepared is None or out:
+            target = Device.of(device, like)
+            if not target.sees(like):
+                return self._staged(operation, given, params, out, wanted, target, gradients)
             prepared, results = self._prepare(operation, given, params, out, wanted, target, gradients)
-            self._keep(key, prepared)
+            self._keep(tuple(keys), prepared)
         else:
-            results = {name: new_like(like, shape, dtype, inside) for name, shape, dtype, inside in prepared.made}
+            results = {name: make() for name, make in prepared.made}
         for name, x in results.items():
-            words.append(describe(x, name)[1])
-            words.append(0)
+            _, address, _ = describe(x, name)
+            words += address, 0
         values = list(params.values())
         try:
             prepared.run(words, values, like)
         except Error as error:
             if error.status != "workspace":
                 raise
-            prepared, _ = self._prepare(operation, given, params, {**out, **results}, wanted, target, gradients)  # these parameters need more
-            self._keep(key, prepared)
-            prepared.run(words, values, like)
+            # These parameters need a larger one than those that the call was prepared with.
+            again, _ = self._prepare(operation, given, params, {**out, **results}, wanted, prepared.device, gradients)
+            again.made = prepared.made
+            self._keep(tuple(keys), again)
+            again.run(words, values, like)
         return {name: out[name] if name in out else finished(like, results[name]) for name in wanted}
 
     def _keep(self, key: tuple, prepared: Prepared) -> None:
@@ -226,9 +226,9 @@ class Runner:
         for name in names:
             shape, dtype = loaded.shape(name, call)
             source = given.get(name[1:], like) if operation == "backward" else like
-            inside = len(shape) == 4 and heads_inside(source)
-            made.append((name, shape, dtype, inside))
-            results[name] = new_like(like, shape, dtype, inside)
+            make = maker(like, shape, dtype, inside=len(shape) == 4 and heads_inside(source))
+            made.append((name, make))
+            results[name] = make()
         return made, results
 
     def _staged(self, operation, given, params, out, wanted, target, gradients) -> dict[str, Any]:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import ctypes
 import sys
 from ctypes import c_char_p, c_int64, c_void_p, py_object
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, Callable
+
+import numpy
 
 from ._errors import ArgumentError
 from ._libaule import BF16, F16, F32, DLDataType, DLManagedTensorVersioned, DLTensor
@@ -64,18 +66,13 @@ def _torch() -> Any:
     return sys.modules.get("torch")
 
 
-def _numpy() -> Any:
-    return sys.modules["numpy"]
-
-
 def is_torch(x: Any) -> bool:
     torch = _torch()
     return torch is not None and isinstance(x, torch.Tensor)
 
 
 def _is_numpy(x: Any) -> bool:
-    numpy = sys.modules.get("numpy")
-    return numpy is not None and isinstance(x, (numpy.ndarray, numpy.generic))
+    return isinstance(x, (numpy.ndarray, numpy.generic))
 
 
 @lru_cache(maxsize=None)
@@ -91,8 +88,6 @@ def _type_named(name: str, what: str) -> tuple[int, int]:
 
 
 def _view_numpy(x: Any, what: str) -> View:
-    import numpy
-
     x = numpy.asarray(x)  # numpy.generic: a scalar, copied
     dtype = _type_named(_numpy_name(x.dtype), what)
     if not x.dtype.isnative:
@@ -168,14 +163,12 @@ def view(x: Any, what: str) -> View:
     raise TypeError(f"{what} must be a NumPy array, a torch tensor or have __dlpack__, it is {type(x).__name__}")
 
 
-def describe(x: Any, what: str) -> tuple[tuple, int, Any]:
+def describe(x: Any, what: str) -> tuple[Any, int, Any]:
     """What a prepared call depends on (equal for tensors that one call can take in turn), the address, and what keeps it valid.
 
     Fast for NumPy arrays and torch tensors; what cannot be described raises as :func:`view` does.
     """
-    if _is_numpy(x):
-        if not x.shape:  # perhaps a scalar, whose address is that of a copy
-            x = _numpy().asarray(x)
+    if isinstance(x, numpy.ndarray) and x.ndim:
         return (x.dtype, x.shape, x.strides), x.__array_interface__["data"][0], x
     if is_torch(x) and x.layout is _torch().strided and not x.is_neg():
         return (x.dtype, x.shape, x.stride(), x.device), x.data_ptr(), x
@@ -193,27 +186,25 @@ def heads_inside(x: Any) -> bool:
     return strides is not None and len(strides) == 4 and strides[1] < strides[2]
 
 
-def _empty(x: Any, shape: tuple[int, ...], name: str) -> Any:
+def _empty(x: Any, shape: tuple[int, ...], name: str) -> Callable[[], Any]:
     if is_torch(x):
         torch = _torch()
-        return torch.empty(shape, dtype=getattr(torch, name), device=x.device)
+        return partial(torch.empty, shape, dtype=getattr(torch, name), device=x.device)
     if on_cuda(x):
         library = x.__array_namespace__()
-        return library.empty(shape, dtype=getattr(library, name), device=x.device)
-    import numpy
-
+        return partial(library.empty, shape, dtype=getattr(library, name), device=x.device)
     if name != "bfloat16":
-        return numpy.empty(shape, dtype=name)
+        return partial(numpy.empty, shape, numpy.dtype(name))
     if _is_numpy(x) and x.dtype.name == "bfloat16":
-        return numpy.empty(shape, dtype=x.dtype)
+        return partial(numpy.empty, shape, x.dtype)
     import ml_dtypes  # bfloat16 is not NumPy's own
 
-    return numpy.empty(shape, dtype=ml_dtypes.bfloat16)
+    return partial(numpy.empty, shape, numpy.dtype(ml_dtypes.bfloat16))
 
 
-def new_like(x: Any, shape: tuple[int, ...], dtype: tuple[int, int], inside: bool = False) -> Any:
-    """A new tensor for a result, of the library and the device of [x]: a NumPy array where that is a library that cannot write into
-    its own tensors or offers no way to make one (see :func:`finished`).
+def maker(x: Any, shape: tuple[int, ...], dtype: tuple[int, int], inside: bool = False) -> Callable[[], Any]:
+    """Makes new tensors for a result, of the library and the device of [x]: NumPy arrays where that is a library that cannot write
+    into its own tensors or offers no way to make one (see :func:`finished`).
 
     Args:
         inside: [B, S, H, D] in memory.
@@ -222,11 +213,11 @@ def new_like(x: Any, shape: tuple[int, ...], dtype: tuple[int, int], inside: boo
         return _empty(x, tuple(shape), NAMES[dtype])
     b, h, s, d = shape
     swapped = _empty(x, (b, s, h, d), NAMES[dtype])
-    return swapped.transpose(1, 2) if is_torch(x) else swapped.transpose(0, 2, 1, 3)
+    return lambda: swapped().swapaxes(1, 2)
 
 
 def finished(x: Any, result: Any) -> Any:
-    """A result that :func:`new_like` made, as a tensor of the library of [x]."""
+    """A result that :func:`maker` made, as a tensor of the library of [x]."""
     if _is_numpy(x) or not _is_numpy(result) or not hasattr(x, "__array_namespace__"):
         return result
     return x.__array_namespace__().asarray(result)
