@@ -1,5 +1,5 @@
 /* bench.c - aule bench: times one call on random data. Medians of single runs, by the device's clock where it has one.
- * FLOPs are those of all pairs, 2 B H S T (D + E): what a mask leaves out is not known here, so the rate of a masked attention reads
+ * FLOPs are those of all pairs, 2 B H S T (D + E), and 2.5 times as many backward: what a mask leaves out is not known here, so the rate of a masked attention reads
  * higher than what its arithmetic units did. */
 #include <math.h>
 #include <stdlib.h>
@@ -144,7 +144,9 @@ static int make_inputs(AuSession *s, AuOptions *options, Shape *shape)
     add_heads(s, shape);
     for (uint32_t i = 0; i < s->signature->tensor_count; i++) {
         const aule_tensor_v1 *t = session_tensor(s, i);
-        if (session_is_output(t) || (t->flags & AULE_TENSOR_IN_K) || s->arrays[i].data) continue;
+        bool wanted = !session_is_of_backward(t) || (s->backward && t->role == AULE_ROLE_DOUT);
+        if (session_is_made(t) || !wanted || (t->flags & AULE_TENSOR_IN_K) || s->arrays[i].data)
+            continue;
         status = make_input(s, i, dtype, shape, &random);
         if (status) return status;
     }
@@ -160,15 +162,15 @@ static double now(void)
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-/* Milliseconds of one run. */
-static int time_one(AuSession *s, double *milliseconds)
+/* Milliseconds of one run of the steps. */
+static int time_one(AuSession *s, AuStep from, AuStep to, double *milliseconds)
 {
     aule_error *error = NULL;
     aule_event *first = NULL, *last = NULL;
     uint64_t nanoseconds = 0;
     int status = 0;
     if (aule_event_record(s->device, NULL, &first, &error)) return command_error(error);
-    status = session_run(s);
+    for (AuStep step = from; !status && step <= to; step++) status = session_run(s, step);
     if (!status && aule_event_record(s->device, NULL, &last, &error)) status = command_error(error);
     if (!status && aule_event_elapsed(first, last, &nanoseconds, &error))
         status = command_error(error);
@@ -189,17 +191,17 @@ typedef struct Times {
     int count;
 } Times;
 
-static int measure(AuSession *s, Times *times)
+static int measure(AuSession *s, AuStep from, AuStep to, Times *times)
 {
     double discard, begin = now();
     for (int i = 0; i < WARM_UP; i++) {
-        int status = time_one(s, &discard);
+        int status = time_one(s, from, to, &discard);
         if (status) return status;
     }
     times->count = 0;
     while (times->count < LEAST_RUNS ||
            (times->count < MOST_RUNS && now() - begin < LEAST_SECONDS)) {
-        int status = time_one(s, &times->at[times->count++]);
+        int status = time_one(s, from, to, &times->at[times->count++]);
         if (status) return status;
     }
     qsort(times->at, (size_t)times->count, sizeof times->at[0], by_value);
@@ -233,59 +235,108 @@ static void print_text(const char *text) /* as JSON */
     putchar('"');
 }
 
-static void report(const AuSession *s, const Times *times, bool json)
+/* "q[1,16,4096,64] k[..." of what was given. */
+static void shape_text(const AuSession *s, char *text, size_t bytes)
 {
-    const aule_variant_v1 *v = aule_plan_variant(s->plan);
-    const aule_device_info *info = aule_device_get_info(s->device);
-    double median = times->at[times->count / 2], rate = flops(s) / median * 1e-6;
-    double quartiles = times->at[times->count * 3 / 4] - times->at[times->count / 4];
-    char shape[512] = "";
     size_t used = 0;
-    for (uint32_t i = 0; i < s->signature->tensor_count && used < sizeof shape - 1; i++) {
-        if (!s->arrays[i].data || session_is_output(session_tensor(s, i))) continue;
-        used += (size_t)snprintf(shape + used, sizeof shape - used, "%s%s[", used ? " " : "",
+    text[0] = 0;
+    for (uint32_t i = 0; i < s->signature->tensor_count && used < bytes - 1; i++) {
+        const AuArray *array = &s->arrays[i];
+        if (!array->data || session_is_made(session_tensor(s, i))) continue;
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s[", used ? " " : "",
                                  session_tensor(s, i)->name);
-        for (int32_t axis = 0; axis < s->arrays[i].rank && used < sizeof shape - 1; axis++)
-            used += (size_t)snprintf(shape + used, sizeof shape - used, "%s%lld", axis ? "," : "",
-                                     (long long)s->arrays[i].shape[axis]);
-        if (used < sizeof shape - 1)
-            used += (size_t)snprintf(shape + used, sizeof shape - used, "]");
+        for (int32_t axis = 0; axis < array->rank && used < bytes - 1; axis++)
+            used += (size_t)snprintf(text + used, bytes - used, "%s%lld", axis ? "," : "",
+                                     (long long)array->shape[axis]);
+        if (used < bytes - 1) used += (size_t)snprintf(text + used, bytes - used, "]");
     }
+}
+
+/* What was measured: the steps, and how many times forward's work they are. */
+typedef struct Result {
+    const char *name;
+    AuStep from, to;
+    double work;
+    Times times;
+} Result;
+
+static void report_numbers(const AuSession *s, const Result *r, bool json)
+{
+    double median = r->times.at[r->times.count / 2], rate = r->work * flops(s) / median * 1e-6;
+    double quartiles = r->times.at[r->times.count * 3 / 4] - r->times.at[r->times.count / 4];
+    if (json) {
+        printf("\"ms\": %.6f, \"ms_quartiles\": %.6f, \"ms_least\": %.6f, \"runs\": %d, "
+               "\"gflops\": %.3f",
+               median, quartiles, r->times.at[0], r->times.count, rate);
+        return;
+    }
+    printf("  %s: median %.4f ms, quartiles %.4f ms apart, least %.4f ms, %d runs", r->name, median,
+           quartiles, r->times.at[0], r->times.count);
+    if (rate > 0) printf(", %.1f GFLOP/s of all pairs", rate);
+    printf("\n");
+}
+
+static void report(const AuSession *s, const Result *results, size_t count, bool json)
+{
+    const aule_variant_v1 *v = aule_plan_variant(s->steps[results[0].to].plan);
+    const aule_device_info *info = aule_device_get_info(s->device);
+    char shape[512];
+    shape_text(s, shape, sizeof shape);
     if (!json) {
         printf("%s on %s (%s, %s): %s %s\n", s->signature->name, info->id, info->name, v->arch,
                array_dtype_name(v->dtype), shape);
-        printf("  median %.4f ms, quartiles %.4f ms apart, least %.4f ms, %d runs", median,
-               quartiles, times->at[0], times->count);
-        if (rate > 0) printf(", %.1f GFLOP/s of all pairs", rate);
-        printf("\n");
+        for (size_t i = 0; i < count; i++) report_numbers(s, &results[i], false);
         return;
     }
     printf("{\"attention\": ");
     print_text(s->signature->name);
-    printf(", \"operation\": \"forward\", \"device\": \"%s\", \"name\": ", info->id);
+    printf(", \"operation\": \"%s\", \"device\": \"%s\", \"name\": ", results[0].name, info->id);
     print_text(info->name);
     printf(", \"arch\": \"%s\", \"schedule\": ", v->arch);
     print_text(v->schedule);
     printf(", \"dtype\": \"%s\", \"shape\": ", array_dtype_name(v->dtype));
     print_text(shape);
-    printf(", \"ms\": %.6f, \"ms_quartiles\": %.6f, \"ms_least\": %.6f, \"runs\": %d, \"gflops\": "
-           "%.3f}\n",
-           median, quartiles, times->at[0], times->count, rate);
+    printf(", ");
+    report_numbers(s, &results[0], true);
+    for (size_t i = 1; i < count; i++) {
+        printf(", \"%s\": {", results[i].name);
+        report_numbers(s, &results[i], true);
+        printf("}");
+    }
+    printf("}\n");
+}
+
+/* Forward; or backward, which needs what one run of forward made, and then both together. */
+static int measure_all(AuSession *s, Result *results, size_t *count)
+{
+    static const Result forward[] = {{.name = "forward", .to = STEP_FORWARD, .work = 1}};
+    static const Result backward[] = {
+        {.name = "backward", .from = STEP_BACKWARD, .to = STEP_BACKWARD, .work = 2.5},
+        {.name = "both", .to = STEP_BACKWARD, .work = 3.5}};
+    int status = s->backward ? session_run(s, STEP_FORWARD) : 0;
+    *count = s->backward ? 2 : 1;
+    for (size_t i = 0; !status && i < *count; i++) {
+        results[i] = s->backward ? backward[i] : forward[i];
+        status = measure(s, results[i].from, results[i].to, &results[i].times);
+    }
+    return status;
 }
 
 int command_bench(AuOptions *options)
 {
     AuSession session;
     Shape shape;
-    Times times;
+    Result results[2];
+    size_t count;
     bool json = options_flag(options, "json"), backward = options_flag(options, "backward");
     int status = session_open(&session, options);
-    if (!status && backward)
+    if (!status && backward && session_find_role(&session, AULE_ROLE_DOUT) < 0)
         status = command_fail(EXIT_WRONG, "--backward: the artifact has no backward kernels");
+    session.backward = backward;
     if (!status) status = make_inputs(&session, options, &shape);
     if (!status) status = session_prepare(&session);
-    if (!status) status = measure(&session, &times);
-    if (!status) report(&session, &times, json);
+    if (!status) status = measure_all(&session, results, &count);
+    if (!status) report(&session, results, count, json);
     session_close(&session);
     return status;
 }

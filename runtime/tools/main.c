@@ -14,9 +14,9 @@ static const char help[] =
     "  aule check x.attn [--shape S=100,window=16] [--plot mask.svg] [--seed N] [--backend cpu]\n"
     "                                    tries the laws of the language on a script, draws its mask, and compares its\n"
     "                                    kernels on every device with the interpreter; exit status 1 if something is wrong\n"
-    "  aule run x.so --q q.npy --k k.npy --v v.npy [--NAME file.npy | --NAME number]... -o DIR\n"
-    "                                    writes DIR/o.npy and each final\n"
-    "  aule bench x.so --shape B=1,H=16,S=4096,T=4096 [--dtype f32] [--NAME file.npy | --NAME number]... [--json]\n"
+    "  aule run x.so --q q.npy --k k.npy --v v.npy [--NAME file.npy | --NAME number]... [--dout do.npy [--dFINAL file.npy]...] -o DIR\n"
+    "                                    writes DIR/o.npy and each final; given the gradient of the output, DIR/dNAME.npy too\n"
+    "  aule bench x.so --shape B=1,H=16,S=4096,T=4096 [--dtype f32] [--NAME file.npy | --NAME number]... [--backward] [--json]\n"
     "                                    times it on random data\n"
     "\n"
     "  --backend cpu | opencl:0          the device; else AULE_BACKEND, else the best there is for the artifact\n"
@@ -161,7 +161,8 @@ int command_inspect(AuOptions *options)
 static int command_later(AuOptions *options)
 {
     return command_fail(
-        EXIT_WRONG, "'%s' is not in this version yet; there are devices, inspect, check, run and bench",
+        EXIT_WRONG,
+        "'%s' is not in this version yet; there are devices, inspect, check, run and bench",
         options->command);
 }
 
@@ -193,6 +194,7 @@ int main(int count, char **arguments)
             status = command_fail(EXIT_WRONG, "standard output: %s", strerror(errno));
         return status;
     }
-    return command_fail(EXIT_USAGE, "unknown command '%s', expected devices, inspect, check, run or bench",
+    return command_fail(EXIT_USAGE,
+                        "unknown command '%s', expected devices, inspect, check, run or bench",
                         arguments[1]);
 }

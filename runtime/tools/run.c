@@ -1,4 +1,4 @@
-/* run.c - aule run: one call on arrays from files; outputs into files. */
+/* run.c - aule run: forward, and backward if the gradient of the output is given, on arrays from files; outputs into files. */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -30,12 +30,13 @@ static int make_folder(const char *path)
 
 static int write_outputs(const AuSession *s, const char *folder)
 {
-    const aule_variant_v1 *variant = aule_plan_variant(s->plan);
     AuWhy why;
     for (uint32_t i = 0; i < s->signature->tensor_count; i++) {
         char path[4096];
         const aule_tensor_v1 *t = session_tensor(s, i);
-        if (!session_is_output(t)) continue;
+        if (!session_is_made(t) || t->role == AULE_ROLE_KEPT || !s->arrays[i].data) continue;
+        const AuPrepared *step =
+            &s->steps[session_is_of_backward(t) ? STEP_BACKWARD : STEP_FORWARD];
         int length = snprintf(path, sizeof path, "%s/%s.npy", folder, t->name);
         if (length < 0 || (size_t)length >= sizeof path)
             return command_fail(EXIT_WRONG, "%s: the path is too long", folder);
@@ -44,7 +45,8 @@ static int write_outputs(const AuSession *s, const char *folder)
         printf("%s: %s [", path, array_dtype_name(s->arrays[i].dtype));
         for (int32_t axis = 0; axis < s->arrays[i].rank; axis++)
             printf("%s%lld", axis ? ", " : "", (long long)s->arrays[i].shape[axis]);
-        printf("], by %s %s\n", aule_device_get_info(s->device)->id, variant->arch);
+        printf("], by %s %s\n", aule_device_get_info(s->device)->id,
+               aule_plan_variant(step->plan)->arch);
     }
     return 0;
 }
@@ -54,13 +56,12 @@ static int run_session(AuSession *s, AuOptions *options)
     int status = session_open(s, options);
     const char *folder = options_take(options, "output"), *dtype = options_take(options, "dtype");
     if (status) return status;
-    if (options_take(options, "dout"))
-        return command_fail(EXIT_WRONG, "--dout: the artifact has no backward kernels");
     if (!folder) return command_fail(EXIT_USAGE, "expected -o DIR, where the outputs go");
     status = session_read(s, options);
     if (!status && dtype) status = convert_operands(s, dtype);
     if (!status) status = session_prepare(s);
-    if (!status) status = session_run(s);
+    if (!status) status = session_run(s, STEP_FORWARD);
+    if (!status && s->backward) status = session_run(s, STEP_BACKWARD);
     if (!status) status = session_wait(s);
     if (!status) status = session_fetch(s);
     if (!status) status = make_folder(folder);

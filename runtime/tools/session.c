@@ -17,9 +17,29 @@ static const aule_param_v1 *param(const AuSession *session, uint32_t index)
                                                  (size_t)first->struct_size * index);
 }
 
-bool session_is_output(const aule_tensor_v1 *tensor)
+bool session_is_made(const aule_tensor_v1 *tensor)
 {
-    return tensor->role == AULE_ROLE_OUTPUT || tensor->role == AULE_ROLE_FINAL;
+    return tensor->role == AULE_ROLE_OUTPUT || tensor->role == AULE_ROLE_FINAL ||
+           tensor->role == AULE_ROLE_KEPT || tensor->role == AULE_ROLE_GRAD;
+}
+
+bool session_is_of_backward(const aule_tensor_v1 *tensor)
+{
+    return tensor->role == AULE_ROLE_DOUT || tensor->role == AULE_ROLE_DFINAL ||
+           tensor->role == AULE_ROLE_GRAD;
+}
+
+int32_t session_find_role(const AuSession *session, uint32_t role)
+{
+    for (uint32_t i = 0; i < session->signature->tensor_count; i++)
+        if (session_tensor(session, i)->role == role) return (int32_t)i;
+    return -1;
+}
+
+/* As options name it: a script may well have an input that is called like our `do`. */
+static const char *option_name(const aule_tensor_v1 *tensor)
+{
+    return tensor->role == AULE_ROLE_DOUT ? "dout" : tensor->name;
 }
 
 /* ---- opening */
@@ -58,8 +78,10 @@ int session_open(AuSession *s, AuOptions *options)
 
 void session_close(AuSession *s)
 {
-    aule_plan_free(s->plan);
-    aule_buffer_free(s->workspace);
+    for (int step = 0; step < STEPS; step++) {
+        aule_plan_free(s->steps[step].plan);
+        aule_buffer_free(s->steps[step].workspace);
+    }
     for (uint32_t i = 0; i < MAX_ARGS; i++) {
         aule_buffer_free(s->buffers[i]);
         array_free(&s->arrays[i]);
@@ -74,9 +96,11 @@ static int read_input(AuSession *s, uint32_t index, const char *spec)
 {
     AuWhy why;
     const aule_tensor_v1 *t = session_tensor(s, index);
-    if (s->arrays[index].data) return command_fail(EXIT_USAGE, "--%s is given twice", t->name);
+    if (s->arrays[index].data)
+        return command_fail(EXIT_USAGE, "--%s is given twice", option_name(t));
     if (!array_read(&s->arrays[index], spec, t->name, &why))
         return command_fail(EXIT_WRONG, "%s", why.text);
+    s->backward = s->backward || t->role == AULE_ROLE_DOUT;
     return 0;
 }
 
@@ -91,12 +115,14 @@ static int read_param(AuSession *s, const char *name, const char *text)
 
 static int fail_option(const AuSession *s, const AuOption *option)
 {
+    if (option_is(option, "dout"))
+        return command_fail(EXIT_WRONG, "--dout: the artifact has no backward kernels");
     char names[512] = "";
     size_t used = 0;
     for (uint32_t i = 0; i < s->signature->tensor_count && used < sizeof names - 1; i++)
-        if (!session_is_output(session_tensor(s, i)))
+        if (!session_is_made(session_tensor(s, i)))
             used += (size_t)snprintf(names + used, sizeof names - used, " --%s",
-                                     session_tensor(s, i)->name);
+                                     option_name(session_tensor(s, i)));
     for (uint32_t i = 0; i < s->signature->param_count && used < sizeof names - 1; i++)
         used += (size_t)snprintf(names + used, sizeof names - used, " --%s", param(s, i)->name);
     return command_fail(EXIT_USAGE, "unknown option --%.*s; %s takes%s", (int)option->name_length,
@@ -107,7 +133,7 @@ static int read_option(AuSession *s, const AuOption *option)
 {
     for (uint32_t i = 0; i < s->signature->tensor_count; i++) {
         const aule_tensor_v1 *t = session_tensor(s, i);
-        if (option_is(option, t->name) && !session_is_output(t))
+        if (option_is(option, option_name(t)) && !session_is_made(t))
             return read_input(s, i, option->value ? option->value : "");
     }
     for (uint32_t i = 0; i < s->signature->param_count; i++)
@@ -122,6 +148,10 @@ int session_read(AuSession *s, AuOptions *options)
         int status = options->at[i].used ? 0 : read_option(s, &options->at[i]);
         if (status) return status;
     }
+    for (uint32_t i = 0; i < s->signature->tensor_count; i++)
+        if (s->arrays[i].data && session_is_of_backward(session_tensor(s, i)) && !s->backward)
+            return command_fail(EXIT_USAGE, "--%s needs --dout, the gradient given for the output",
+                                session_tensor(s, i)->name);
     return 0;
 }
 
@@ -146,8 +176,6 @@ static int place(AuSession *s, uint32_t index, bool upload)
                                    .dtype = array_dl_type(array->dtype),
                                    .shape = array->shape,
                                    .strides = array->strides};
-    s->tensor_args[s->tensor_count++] =
-        (aule_tensor_arg){session_tensor(s, index)->name, &s->tensors[index]};
     return 0;
 }
 
@@ -160,14 +188,33 @@ static uint32_t dtype_of(DLDataType type)
     return AULE_F32;
 }
 
-static int make_output(AuSession *s, uint32_t index, const aule_call *call)
+/* The call of one step with all its tensors that there are; [args] has room for all. */
+static aule_call make_call(const AuSession *s, AuStep step, aule_tensor_arg args[MAX_ARGS])
+{
+    aule_call call = {.struct_size = sizeof call,
+                      .operation = step == STEP_BACKWARD ? "backward" : "forward",
+                      .tensors = args,
+                      .params = s->param_args,
+                      .param_count = s->param_count,
+                      .arch = s->arch};
+    for (uint32_t i = 0; i < s->signature->tensor_count; i++) {
+        const aule_tensor_v1 *t = session_tensor(s, i);
+        if (s->arrays[i].data && (step == STEP_BACKWARD || !session_is_of_backward(t)))
+            args[call.tensor_count++] = (aule_tensor_arg){t->name, &s->tensors[i]};
+    }
+    return call;
+}
+
+static int make_output(AuSession *s, uint32_t index)
 {
     aule_error *error = NULL;
     AuWhy why;
     int32_t rank;
     int64_t shape[8];
     DLDataType type;
-    if (aule_attention_shape(s->attention, call, session_tensor(s, index)->name, &rank, shape,
+    aule_tensor_arg args[MAX_ARGS];
+    aule_call call = make_call(s, STEP_FORWARD, args);
+    if (aule_attention_shape(s->attention, &call, session_tensor(s, index)->name, &rank, shape,
                              &type, &error))
         return command_error(error);
     if (!array_new(&s->arrays[index], dtype_of(type), rank, shape, &why))
@@ -175,50 +222,48 @@ static int make_output(AuSession *s, uint32_t index, const aule_call *call)
     return place(s, index, false);
 }
 
-static aule_call make_call(const AuSession *s)
-{
-    return (aule_call){.struct_size = sizeof(aule_call),
-                       .tensors = s->tensor_args,
-                       .tensor_count = s->tensor_count,
-                       .params = s->param_args,
-                       .param_count = s->param_count,
-                       .arch = s->arch};
-}
-
-static int make_workspace(AuSession *s)
+static int make_workspace(AuSession *s, AuPrepared *step)
 {
     aule_error *error = NULL;
-    s->run = (aule_run){.struct_size = sizeof s->run};
-    uint64_t bytes = aule_plan_workspace(s->plan, NULL);
+    step->run = (aule_run){.struct_size = sizeof step->run};
+    uint64_t bytes = aule_plan_workspace(step->plan, NULL);
     if (bytes == 0) return 0;
-    if (aule_buffer_new(s->device, bytes, &s->workspace, &error)) return command_error(error);
-    s->run.workspace = aule_buffer_data(s->workspace);
-    s->run.workspace_bytes = bytes;
+    if (aule_buffer_new(s->device, bytes, &step->workspace, &error)) return command_error(error);
+    step->run.workspace = aule_buffer_data(step->workspace);
+    step->run.workspace_bytes = bytes;
     return 0;
+}
+
+static int make_plan(AuSession *s, AuStep step)
+{
+    aule_error *error = NULL;
+    aule_tensor_arg args[MAX_ARGS];
+    aule_call call = make_call(s, step, args);
+    if (aule_plan_new(s->attention, s->device, &call, &s->steps[step].plan, &error))
+        return command_error(error);
+    return make_workspace(s, &s->steps[step]);
 }
 
 int session_prepare(AuSession *s)
 {
-    aule_error *error = NULL;
-    for (uint32_t i = 0; i < s->signature->tensor_count; i++) {
-        int status = s->arrays[i].data ? place(s, i, true) : 0;
-        if (status) return status;
+    int status = 0;
+    for (uint32_t i = 0; !status && i < s->signature->tensor_count; i++)
+        if (s->arrays[i].data) status = place(s, i, true);
+    for (uint32_t i = 0; !status && i < s->signature->tensor_count; i++) {
+        const aule_tensor_v1 *t = session_tensor(s, i);
+        bool wanted = t->role == AULE_ROLE_OUTPUT || t->role == AULE_ROLE_FINAL || s->backward;
+        if (session_is_made(t) && wanted) status = make_output(s, i);
     }
-    aule_call call = make_call(s);
-    for (uint32_t i = 0; i < s->signature->tensor_count; i++) {
-        int status = session_is_output(session_tensor(s, i)) ? make_output(s, i, &call) : 0;
-        if (status) return status;
-    }
-    call = make_call(s);
-    if (aule_plan_new(s->attention, s->device, &call, &s->plan, &error))
-        return command_error(error);
-    return make_workspace(s);
+    if (!status) status = make_plan(s, STEP_FORWARD);
+    if (!status && s->backward) status = make_plan(s, STEP_BACKWARD);
+    return status;
 }
 
-int session_run(AuSession *s)
+int session_run(AuSession *s, AuStep step)
 {
     aule_error *error = NULL;
-    return aule_plan_run(s->plan, &s->run, &error) ? command_error(error) : 0;
+    return aule_plan_run(s->steps[step].plan, &s->steps[step].run, &error) ? command_error(error)
+                                                                           : 0;
 }
 
 int session_wait(AuSession *s)
@@ -231,7 +276,7 @@ int session_fetch(AuSession *s)
 {
     aule_error *error = NULL;
     for (uint32_t i = 0; i < s->signature->tensor_count; i++)
-        if (s->buffers[i] && session_is_output(session_tensor(s, i)) &&
+        if (s->buffers[i] && session_is_made(session_tensor(s, i)) &&
             aule_buffer_download(s->buffers[i], 0, s->arrays[i].data, s->arrays[i].bytes, &error))
             return command_error(error);
     return 0;

@@ -1,4 +1,5 @@
-/* session.h - one call of one attention on one device, from a command line: what run and bench have in common.
+/* session.h - one attention on one device, from a command line: what run and bench have in common. Forward, and backward after it where
+ * `backward` is set or a gradient was given for the output.
  * Order of use: open, give inputs and params, prepare (which makes the outputs), run, fetch. */
 #ifndef AU_TOOLS_SESSION_H
 #define AU_TOOLS_SESSION_H
@@ -7,23 +8,28 @@
 
 enum { MAX_ARGS = 64 };
 
+typedef enum AuStep { STEP_FORWARD, STEP_BACKWARD, STEPS } AuStep;
+
+typedef struct AuPrepared {
+    aule_plan *plan;
+    aule_buffer *workspace;
+    aule_run run;
+} AuPrepared;
+
 typedef struct AuSession {
     aule_module *module;
     aule_attention *attention;
     const aule_attention_v1 *signature;
     aule_device *device;
+    bool backward;
     bool host;                /* the device reads the arrays where they are */
     AuArray arrays[MAX_ARGS]; /* by index of the signature; no data: not given */
     aule_buffer *buffers[MAX_ARGS];
     DLTensor tensors[MAX_ARGS];
-    aule_tensor_arg tensor_args[MAX_ARGS];
-    size_t tensor_count;
     aule_param_arg param_args[MAX_ARGS];
     size_t param_count;
     const char *arch;
-    aule_plan *plan;
-    aule_buffer *workspace;
-    aule_run run;
+    AuPrepared steps[STEPS];
 } AuSession;
 
 /* All return 0, or an exit status after a message. A session that was opened must be closed, also after a failure. */
@@ -31,14 +37,16 @@ int session_open(AuSession *session, AuOptions *options);
 void session_close(AuSession *session);
 
 const aule_tensor_v1 *session_tensor(const AuSession *session, uint32_t index);
-bool session_is_output(const aule_tensor_v1 *tensor);
+bool session_is_made(const aule_tensor_v1 *tensor);        /* by a kernel; else it is given */
+bool session_is_of_backward(const aule_tensor_v1 *tensor); /* and unknown to forward */
+int32_t session_find_role(const AuSession *session, uint32_t role); /* -1: none */
 
-/* Reads every option that is the name of an input or of a param; an option that is nothing is an error. */
+/* Reads every option that is the name of an input, of a gradient that is given or of a param; an option that is nothing is an error. */
 int session_read(AuSession *session, AuOptions *options);
 
 /* Uploads inputs, makes outputs, plans, makes the workspace. */
 int session_prepare(AuSession *session);
-int session_run(AuSession *session); /* does not wait */
+int session_run(AuSession *session, AuStep step); /* does not wait */
 int session_wait(AuSession *session);
 int session_fetch(AuSession *session); /* outputs into their arrays */
 

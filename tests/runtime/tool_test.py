@@ -104,6 +104,25 @@ class Tool(unittest.TestCase):
         self.aule("run", SAMPLE, *self.inputs, "--window", "4", "--threads", "1", "-o", self.path("out"), AULE_BACKEND="cpu")
         self.check_outputs(self.path("out"))
 
+    def test_run_backward(self):
+        """With do = 1 everywhere, dv sums weights of rows that sum to 1; the gradient given for lse reaches the slopes."""
+        write_npy(self.path("do.npy"), "<f4", (B, H, S, E), floats([1.0] * (B * H * S * E)))
+        write_npy(self.path("dlse.npy"), "<f4", (B, H, S), floats([0.5] * (B * H * S)))
+        out = ["-o", self.path("out")]
+        run = ["run", SAMPLE, "--backend", "cpu", *self.inputs, "--window", "4", "--dout", self.path("do.npy")]
+        text = self.aule(*run, *out)
+        self.assertIn("dv.npy: f32 [2, 2, 7, 4], by cpu", text)
+        self.check_outputs(self.path("out"))
+        self.assertEqual(sorted(os.listdir(self.path("out"))), ["dk.npy", "dq.npy", "dslope.npy", "dv.npy", "lse.npy", "o.npy"])
+        self.assertAlmostEqual(sum(read_floats(self.path("out/dv.npy"))[0]), B * H * S * E, places=3)
+        for slope in read_floats(self.path("out/dslope.npy"))[0]:
+            self.assertAlmostEqual(slope, 0, places=4)
+        self.aule(*run, "--dlse", self.path("dlse.npy"), *out)
+        for head, slope in enumerate(read_floats(self.path("out/dslope.npy"))[0]):
+            self.assertAlmostEqual(slope, 0.5 * B * S if head < H else 0, places=4)
+        self.refused("--dlse needs --dout", *run[:-2], "--dlse", self.path("dlse.npy"), *out, status=2)
+        self.refused("do: axis 3 (E) has 8 elements, expected 4 as in v", *run[:-1], self.path("q.npy"), *out)
+
     def test_run_on_opencl(self):
         if "opencl:0" not in self.aule("devices"):
             self.skipTest("no OpenCL device")
@@ -155,17 +174,22 @@ class Tool(unittest.TestCase):
         self.refused("no size 'X'", "bench", SAMPLE, "--shape", "X=1", status=2)
         self.refused("expected NAME=NUMBER", "bench", SAMPLE, "--shape", "B=x", status=2)
         self.refused("--shape does not give H", "bench", SAMPLE, "--backend", "cpu", "--shape", "B=1", "--window", "4", status=2)
-        self.refused("no backward kernels", "bench", SAMPLE, "--backward")
+        row = json.loads(self.aule("bench", SAMPLE, "--backend", "cpu", "--shape", "B=1,H=2,S=16,T=16", "--window", "4", "--backward", "--json"))
+        self.assertEqual(row["operation"], "backward")
+        self.assertIn("do[1,2,16,4]", row["shape"])
+        self.assertLess(row["ms_least"], row["both"]["ms"])
+        text = self.aule("bench", SAMPLE, "--backend", "cpu", "--shape", "B=1,H=2,S=16,T=16", "--window", "4", "--backward")
+        self.assertRegex(text, r"\n  backward: median .*\n  both: median ")
 
     def test_usage(self):
         out = ["-o", self.path("out")]
         self.aule(status=2)
         self.refused("unknown command 'fly'", "fly", status=2)
-        self.refused("'check' is not in this version yet", "check", "x.attn")
+        self.refused("x.attn: cannot be read: No such file", "check", "x.attn")
         self.refused("'tune' is not in this version yet", "tune", SAMPLE)
         self.refused("expected: aule run x.so", "run", status=2)
         self.refused("expected -o DIR", "run", SAMPLE, *self.inputs, status=2)
-        self.refused("unknown option --bias; sample takes --q --k --v --lengths --slope --scale", "run", SAMPLE, "--bias", "1", *out, status=2)
+        self.refused("unknown option --bias; sample takes --q --k --v --lengths --slope --dout --dlse --scale", "run", SAMPLE, "--bias", "1", *out, status=2)
         self.refused("--window is 'wide', expected a number", "run", SAMPLE, "--window", "wide", *out, status=2)
         self.refused("--window needs a value", "run", SAMPLE, "--window", status=2)
         self.refused("--q is given twice", "run", SAMPLE, *self.inputs[:2], *self.inputs[:2], *out, status=2)
@@ -192,7 +216,6 @@ class Tool(unittest.TestCase):
             file.truncate(1000)
         self.refused("q.npy: truncated: it has 872 bytes of data, its shape needs 1280", *run, *self.inputs, *out)
         self.assertFalse(os.path.exists(self.path("out")))
-        self.refused("no backward kernels", *run, "--dout", self.path("q.npy"), *out)
 
     def test_nan_and_inf_pass_through(self):
         self.v[0] = math.nan
