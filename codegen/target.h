@@ -42,6 +42,7 @@ typedef struct AuTarget {
 } AuTarget;
 
 extern const AuTarget au_target_cpu;    /* codegen/llvm/cpu.c */
+extern const AuTarget au_target_cuda;   /* codegen/llvm/cuda.c */
 extern const AuTarget au_target_opencl; /* codegen/c/opencl.c */
 
 const AuTarget *const *au_targets(uint32_t *count); /* targets.c */

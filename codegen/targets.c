@@ -6,6 +6,7 @@
 static const AuTarget *const targets[] = {
 #ifdef AU_WITH_LLVM
     &au_target_cpu,
+    &au_target_cuda,
 #endif
 #ifdef AU_WITH_OPENCL
     &au_target_opencl,

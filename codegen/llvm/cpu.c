@@ -10,8 +10,6 @@
 #include "llvm.h"
 
 #include <assert.h>
-#include <llvm-c/Analysis.h>
-#include <llvm-c/Transforms/PassBuilder.h>
 #include <string.h>
 
 /* caps: rows of compiler/tile/caps.def. features: what the runtime must find (aule_variant_v1.features). */
@@ -52,70 +50,6 @@ const AuHost *llvm_host(const AuArch *arch)
 static const char *const pipelines[4] = {
     NULL, "function(sroa,early-cse,simplifycfg,loop-mssa(licm))", WHOLE, WHOLE};
 
-/* ---- the module */
-
-static void open_emit(AuEmit *e, const AuHost *host, const LlvmUnit *unit)
-{
-    e->host = host;
-    e->context = unit->context;
-    e->module = unit->module;
-    e->builder = LLVMCreateBuilderInContext(unit->context);
-    e->i64 = LLVMInt64TypeInContext(unit->context);
-    e->ptr = LLVMPointerTypeInContext(unit->context, 0);
-    e->element[AU_VOID] = LLVMVoidTypeInContext(unit->context);
-    e->element[AU_I1] = LLVMInt1TypeInContext(unit->context);
-    e->element[AU_I32] = LLVMInt32TypeInContext(unit->context);
-    e->element[AU_I64] = e->i64;
-    e->element[AU_F32] = LLVMFloatTypeInContext(unit->context);
-    e->element[AU_F16] = e->element[AU_BF16] = LLVMInt16TypeInContext(unit->context);
-    e->element[AU_U8] = LLVMInt8TypeInContext(unit->context);
-}
-
-static bool optimise(AuDiags *diags, LlvmUnit *unit, uint32_t level)
-{
-    const char *passes = pipelines[level > 3 ? 3 : level];
-    if (!passes) return true;
-    LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-    LLVMErrorRef error = LLVMRunPasses(unit->module, passes, unit->machine, options);
-    LLVMDisposePassBuilderOptions(options);
-    if (!error) return true;
-    char *message = LLVMGetErrorMessage(error);
-    au_error(diags, AU_E0004, (AuSpan){0}, "host code: passes: %s", message);
-    LLVMDisposeErrorMessage(message);
-    return false;
-}
-
-static bool is_sound(AuDiags *diags, LlvmUnit *unit, const char *kernel)
-{
-    char *message = NULL;
-    const bool broken = LLVMVerifyModule(unit->module, LLVMReturnStatusAction, &message);
-    if (broken)
-        au_error(diags, AU_E0004, (AuSpan){0}, "host code of kernel '%s' is not valid: %s", kernel,
-                 message);
-    LLVMDisposeMessage(message);
-    return !broken;
-}
-
-/* The banner, each line a comment, before text. */
-static void add_banner(AuText *text, AuKernel *const *kernels, uint32_t count, const char *comment)
-{
-    for (uint32_t n = 0; n < count; n++)
-        for (const char *line = kernels[n]->banner; line && *line;) {
-            const size_t length = strcspn(line, "\n");
-            au_text_add(text, "%s %.*s\n", comment, (int)length, line);
-            line += length + (line[length] == '\n');
-        }
-}
-
-static void finish_text(AuArena *arena, AuKernel *const *kernels, uint32_t count,
-                        const char *comment, const char *body, size_t length, AuBlob *out)
-{
-    AuText text = {.arena = arena};
-    add_banner(&text, kernels, count, comment);
-    au_text_bytes(&text, body, length);
-    *out = (AuBlob){au_text_str(&text), text.length};
-}
-
 static bool emit_cpu(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, uint32_t count,
                      const AuArch *arch, AuCodeStage stage, uint32_t optimize, AuBlob *out)
 {
@@ -123,20 +57,18 @@ static bool emit_cpu(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, u
     LlvmUnit unit;
     if (!llvm_open(&unit, diags, host, "kernels", optimize, stage != AU_CODE_FINAL)) return false;
     AuEmit e = {.arena = arena, .diags = diags};
-    open_emit(&e, host, &unit);
+    emit_open(&e, host, unit.module);
     for (uint32_t n = 0; n < count && !e.failed; n++) emit_kernel(&e, kernels[n]);
-    LLVMDisposeBuilder(e.builder);
-    bool good = !e.failed && is_sound(diags, &unit, count ? kernels[0]->name : "") &&
-                optimise(diags, &unit, optimize);
+    emit_close(&e);
+    bool good = !e.failed && llvm_is_sound(&unit, diags, count ? kernels[0]->name : "") &&
+                llvm_optimise(&unit, diags, pipelines[optimize > 3 ? 3 : optimize]);
     if (good && stage == AU_CODE_IR) {
-        char *text = LLVMPrintModuleToString(unit.module);
-        finish_text(arena, kernels, count, ";", text, strlen(text), out);
-        LLVMDisposeMessage(text);
+        llvm_ir(&unit, arena, kernels, count, out);
     } else if (good) {
         good = llvm_emit(&unit, arena, diags, stage == AU_CODE_ASSEMBLY, out);
         const char *comment = strncmp(host->triple, "x86", 3) == 0 ? "#" : "//";
         if (good && stage == AU_CODE_ASSEMBLY)
-            finish_text(arena, kernels, count, comment, out->bytes, out->length, out);
+            llvm_text(arena, kernels, count, comment, out->bytes, out->length, out);
     }
     return llvm_close(&unit, diags) && good;
 }

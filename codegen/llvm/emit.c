@@ -20,8 +20,8 @@ void emit_fault(AuEmit *e, const AuInstr *in, const char *what)
 {
     if (!e->failed)
         au_error(e->diags, AU_E0004, in ? in->span : (AuSpan){0},
-                 "host code of kernel '%s': %s%s%s", e->k->name, what, in ? ": " : "",
-                 in ? kernel_op_info((AuKOp)in->op)->text : "");
+                 "%s code of kernel '%s': %s%s%s", e->device ? "device" : "host", e->k->name, what,
+                 in ? ": " : "", in ? kernel_op_info((AuKOp)in->op)->text : "");
     e->failed = true;
 }
 
@@ -107,24 +107,27 @@ static bool unrolls(const AuEmit *e, const AuInstr *in, LLVMValueRef low, LLVMVa
     return in->unroll == AU_UNROLL_FULL && *copies <= MOST_COPIES && e->emitted < MOST_EMITTED;
 }
 
-/* The variable runs in 64 bits, where it cannot wrap and addresses want it; i32 users get its low half. */
+/* On hosts the variable runs in 64 bits, where it cannot wrap and addresses want it; i32 users get its low half. */
 static void emit_loop(AuEmit *e, AuVal v, const AuInstr *in, LLVMValueRef low, LLVMValueRef high)
 {
     LLVMBuilderRef b = e->builder;
     const LLVMIntPredicate more = in->imm > 0 ? LLVMIntSLT : LLVMIntSGT;
-    low = LLVMBuildSExt(b, low, e->i64, "");
-    high = LLVMBuildSExt(b, high, e->i64, "");
+    LLVMTypeRef type = e->device ? e->element[AU_I32] : e->i64;
+    if (!e->device) {
+        low = LLVMBuildSExt(b, low, type, "");
+        high = LLVMBuildSExt(b, high, type, "");
+    }
     LLVMBasicBlockRef before = LLVMGetInsertBlock(b), body = emit_block(e, "loop");
     LLVMBasicBlockRef after = emit_block(e, "done");
     LLVMBuildCondBr(b, LLVMBuildICmp(b, more, low, high, ""), body, after);
 
     LLVMPositionBuilderAtEnd(b, body);
-    LLVMValueRef at = LLVMBuildPhi(b, e->i64, in->text ? in->text : "i");
+    LLVMValueRef at = LLVMBuildPhi(b, type, in->text ? in->text : "i");
     LLVMAddIncoming(at, &low, &before, 1);
-    emit_set(e, v, LLVMBuildTrunc(b, at, e->element[AU_I32], ""), false);
-    e->forms[v.i].index = at;
+    emit_set(e, v, e->device ? at : LLVMBuildTrunc(b, at, e->element[AU_I32], ""), false);
+    if (!e->device) e->forms[v.i].index = at;
     emit_inside(e, in->body);
-    LLVMValueRef step = LLVMConstInt(e->i64, (unsigned long long)in->imm, true);
+    LLVMValueRef step = LLVMConstInt(type, (unsigned long long)in->imm, true);
     LLVMValueRef next = LLVMBuildNSWAdd(b, at, step, "");
     LLVMBasicBlockRef end = LLVMGetInsertBlock(b);
     LLVMBuildCondBr(b, LLVMBuildICmp(b, more, next, high, ""), body, after);
@@ -152,12 +155,16 @@ static void emit_for(AuEmit *e, AuVal v, const AuInstr *in)
 static LLVMValueRef constant(AuEmit *e, const AuInstr *in)
 {
     const AuScalar scalar = (AuScalar)in->type.scalar;
-    if (scalar == AU_F16)
-        return emit_int(e, scalar, kernel_to_f16((float)in->number), in->type.width);
-    if (scalar == AU_BF16)
-        return emit_int(e, scalar, kernel_to_bf16((float)in->number), in->type.width);
-    if (scalar != AU_F32) return emit_int(e, scalar, in->imm, in->type.width);
-    LLVMValueRef one = LLVMConstReal(e->element[AU_F32], in->number);
+    const float number = (float)in->number;
+    LLVMValueRef one = NULL;
+    if (scalar == AU_F16 || scalar == AU_BF16) {
+        const uint16_t bits = scalar == AU_F16 ? kernel_to_f16(number) : kernel_to_bf16(number);
+        one = LLVMConstInt(LLVMInt16TypeInContext(e->context), bits, false);
+        one = LLVMConstBitCast(one, e->element[scalar]);
+    } else if (scalar == AU_F32)
+        one = LLVMConstReal(e->element[AU_F32], in->number);
+    else
+        return emit_int(e, scalar, in->imm, in->type.width);
     LLVMValueRef all[16];
     for (uint32_t n = 0; n < in->type.width; n++) all[n] = one;
     return in->type.width == 1 ? one : LLVMConstVector(all, in->type.width);
@@ -185,7 +192,8 @@ static void emit_value_op(AuEmit *e, AuVal v, const AuInstr *in)
         operands[n] = emit_form(e, operand, wide);
         of = (AuScalar)kernel_at(e->k, operand)->type.scalar;
     }
-    LLVMValueRef value = emit_op(e, in, of, operands);
+    LLVMValueRef value = e->device ? e->device->op(e, in, of, operands) : NULL;
+    if (!value) value = emit_op(e, in, of, operands);
     if (value)
         emit_set(e, v, value, wide);
     else
@@ -196,6 +204,7 @@ static void emit_instr(AuEmit *e, AuVal v)
 {
     const AuInstr *in = kernel_at(e->k, v);
     e->emitted++;
+    if (e->device && e->device->instruction(e, v)) return;
     switch ((AuKOp)in->op) {
     case AU_K_CONST: emit_set(e, v, constant(e, in), false); return;
     case AU_K_ARG:
@@ -246,7 +255,7 @@ static void emit_region(AuEmit *e, uint32_t first)
 
 /* ---- functions */
 
-static void attribute(AuEmit *e, unsigned at, const char *name, const char *value)
+void emit_attribute(AuEmit *e, unsigned at, const char *name, const char *value)
 {
     const unsigned kind = value ? 0 : LLVMGetEnumAttributeKindForName(name, strlen(name));
     LLVMAddAttributeAtIndex(e->function, at,
@@ -265,40 +274,75 @@ static void open_function(AuEmit *e)
     for (unsigned n = 0; n < 4; n++)
         LLVMSetValueName2(LLVMGetParam(e->function, n), names[n], strlen(names[n]));
     const unsigned function = (unsigned)LLVMAttributeFunctionIndex;
-    attribute(e, function, "nounwind", NULL);
-    attribute(e, function, "no-builtins",
+    emit_attribute(e, function, "nounwind", NULL);
+    emit_attribute(e, function, "no-builtins",
               ""); /* no memset or memcpy is made of loops: there is no libc */
-    attribute(e, function, "target-cpu", e->host->cpu);
-    attribute(e, function, "target-features", e->host->features);
-    attribute(e, function, "prefer-vector-width", "512");
-    attribute(e, function, "min-legal-vector-width", "512");
-    attribute(e, 1, "noalias", NULL);
-    attribute(e, 1, "readonly", NULL);
-    e->phase = "";
+    emit_attribute(e, function, "target-cpu", e->host->cpu);
+    emit_attribute(e, function, "target-features", e->host->features);
+    emit_attribute(e, function, "prefer-vector-width", "512");
+    emit_attribute(e, function, "min-legal-vector-width", "512");
+    emit_attribute(e, 1, "noalias", NULL);
+    emit_attribute(e, 1, "readonly", NULL);
     LLVMPositionBuilderAtEnd(e->builder, emit_block(e, "entry"));
+}
+
+/* false: refused. */
+static bool open_host(AuEmit *e)
+{
+    const AuKernel *k = e->k;
+    if (k->lanes < 1 || k->lanes > AU_MOST_LANES || (k->lanes & (k->lanes - 1)))
+        emit_fault(e, NULL, "the lanes of host code are a power of two up to 64");
+    else if (k->warps != 1)
+        emit_fault(e, NULL, "a block has more than one executor");
+    if (e->failed) return false;
+    open_function(e);
+    emit_places(e);
+    emit_tiles_open(e);
+    return !e->failed;
+}
+
+/* A thread of a device is a lane that is alone. */
+static AuLanes one_lane(AuEmit *e)
+{
+    AuKernel alone = *e->k;
+    alone.lanes = alone.warps = 1;
+    return kernel_lanes(&alone, e->arena);
 }
 
 void emit_kernel(AuEmit *e, const AuKernel *k)
 {
     e->k = k;
-    e->lanes = kernel_lanes(k, e->arena);
+    e->lanes = e->device ? one_lane(e) : kernel_lanes(k, e->arena);
     e->forms = AU_NEW_ARRAY(e->arena, AuForms, k->instr_count);
     e->places = AU_NEW_ARRAY(e->arena, AuPlace, k->mem_count);
     e->trail_count = 0;
     e->emitted = 0;
-    if (k->lanes < 1 || k->lanes > AU_MOST_LANES || (k->lanes & (k->lanes - 1))) {
-        emit_fault(e, NULL, "the lanes of host code are a power of two up to 64");
-        return;
-    }
-    if (k->warps != 1) {
-        emit_fault(e, NULL, "a block has more than one executor");
-        return;
-    }
-    open_function(e);
-    emit_places(e);
-    emit_tiles_open(e);
-    if (e->failed) return;
+    e->phase = "";
+    if (!(e->device ? e->device->open(e) : open_host(e))) return;
     emit_region(e, k->body);
-    emit_tiles_close(e);
+    if (!e->device) emit_tiles_close(e);
     LLVMBuildRetVoid(e->builder);
 }
+
+/* ---- modules */
+
+void emit_open(AuEmit *e, const AuHost *host, LLVMModuleRef module)
+{
+    LLVMContextRef c = e->context = LLVMGetModuleContext(module);
+    e->host = host;
+    e->device = host->device;
+    e->module = module;
+    e->builder = LLVMCreateBuilderInContext(c);
+    e->i64 = LLVMInt64TypeInContext(c);
+    e->ptr = LLVMPointerTypeInContext(c, 0);
+    e->element[AU_VOID] = LLVMVoidTypeInContext(c);
+    e->element[AU_I1] = LLVMInt1TypeInContext(c);
+    e->element[AU_I32] = LLVMInt32TypeInContext(c);
+    e->element[AU_I64] = e->i64;
+    e->element[AU_F32] = LLVMFloatTypeInContext(c);
+    e->element[AU_F16] = e->device ? LLVMHalfTypeInContext(c) : LLVMInt16TypeInContext(c);
+    e->element[AU_BF16] = e->device ? LLVMBFloatTypeInContext(c) : LLVMInt16TypeInContext(c);
+    e->element[AU_U8] = LLVMInt8TypeInContext(c);
+}
+
+void emit_close(AuEmit *e) { LLVMDisposeBuilder(e->builder); }

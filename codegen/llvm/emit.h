@@ -1,6 +1,6 @@
-/* emit.h - kernel IR to LLVM IR for hosts: what the emit_*.c files share and nobody else sees.
+/* emit.h - kernel IR to LLVM IR: what the emit_*.c and cuda_*.c files share and nobody else sees.
  *
- * One executor runs as one function; its lanes are the elements of LLVM vectors. A value of the
+ * On hosts one executor runs as one function; its lanes are the elements of LLVM vectors. A value of the
  * kernel has up to three forms, each made when first asked for: base   what lane 0 has: a scalar T,
  * or <w x T> for a vector of width w. The whole of a uniform value; of an affine one lane l has
  * base + l * stride wide   all lanes: <lanes * w x T>, the elements of a lane side by side index
@@ -10,7 +10,10 @@
  *
  * Indices: the additions, subtractions, products and shifts of i32 from which an index is made are
  * taken not to wrap (docs/kernel-ir.md); they are redone in 64 bits, which lets the target fold
- * them into addresses. */
+ * them into addresses.
+ *
+ * On devices a lane is a thread: every value has its base only, as if there were one lane, 16-bit
+ * floats have types of their own, and what concerns memory, lanes and order is the device's (AuDevice). */
 #ifndef AU_LLVM_EMIT_H
 #define AU_LLVM_EMIT_H
 
@@ -18,9 +21,21 @@
 
 #include <llvm-c/Core.h>
 
-/* What emission asks of a host architecture. */
+struct AuEmit;
+
+/* What a device does in its own way; emit.c does the rest. */
+typedef struct AuDevice {
+    bool (*open)(struct AuEmit *e); /* the function and the places of memories; false: refused */
+    bool (*instruction)(struct AuEmit *e, AuVal v); /* false: nothing emitted, as on hosts */
+    LLVMValueRef (*op)(struct AuEmit *e, const AuInstr *in, AuScalar of,
+                       const LLVMValueRef *operands); /* of ops.def; NULL: as on hosts */
+} AuDevice;
+
+/* What emission asks of an architecture. */
 typedef struct AuHost {
     const char *triple, *cpu, *features;
+    const AuDevice *device; /* NULL: a host */
+    uint32_t capability;    /* of an NVIDIA GPU: 80 for sm_80 */
     bool gathers_words; /* of 32 and 64 bits, in hardware */
     bool dot_bf16;      /* vdpbf16ps, vcvtneps2bf16 */
     bool tiles;         /* AMX: tdpbf16ps */
@@ -34,7 +49,7 @@ typedef struct AuPlace { /* of a memory */
     LLVMValueRef base;
     bool single; /* AU_LANE whose content is uniform: one element for all lanes */
     LLVMValueRef scope,
-        others; /* AU_GLOBAL: lists of alias scopes: its own, all that it cannot overlap */
+        others; /* lists of alias scopes: its own, all that it cannot overlap; NULL: neither */
 } AuPlace;
 
 enum { AU_INTRINSICS = 64, AU_MOST_LANES = 64, AU_MOST_ELEMENTS = 16 * AU_MOST_LANES };
@@ -54,6 +69,8 @@ typedef struct AuEmit {
     LLVMModuleRef module;
     LLVMBuilderRef builder;
     LLVMValueRef function;
+    const AuDevice *device;
+    struct AuCuda *cuda; /* of the kernel at hand, for a device */
     LLVMTypeRef i64, ptr, element[AU_SCALARS]; /* element: of values; memory: emit_stored */
     AuForms *forms;                            /* per value */
     AuPlace *places;                           /* per memory */
@@ -71,7 +88,11 @@ typedef struct AuEmit {
 } AuEmit;
 
 /* emit.c */
+void emit_open(AuEmit *e, const AuHost *host, LLVMModuleRef module);
+void emit_close(AuEmit *e);
 void emit_kernel(AuEmit *e, const AuKernel *k);
+void emit_attribute(AuEmit *e, unsigned at, const char *name,
+                    const char *value); /* of the function; value NULL: no string */
 void emit_fault(AuEmit *e, const AuInstr *in, const char *what);
 LLVMBasicBlockRef emit_block(AuEmit *e, const char *name); /* appended, named after the phase */
 /* Runs what is emitted between the two only if [condition]; no values come out. */
@@ -122,6 +143,8 @@ LLVMValueRef emit_from_f32(AuEmit *e, AuScalar to, LLVMValueRef v);
 
 /* emit_place.c */
 void emit_places(AuEmit *e);
+void emit_scopes(AuEmit *e); /* says which memories do not overlap */
+LLVMValueRef emit_lane_array(AuEmit *e, const AuMemory *mem, bool vectors);
 LLVMTypeRef emit_stored(const AuEmit *e, AuScalar scalar,
                         uint32_t count); /* in memory: i1 is a byte */
 LLVMValueRef emit_step(AuEmit *e, LLVMTypeRef type, LLVMValueRef base, LLVMValueRef index);
@@ -134,6 +157,9 @@ LLVMValueRef emit_mark(AuEmit *e, LLVMValueRef access,
 /* emit_memory.c */
 void emit_load(AuEmit *e, AuVal v);
 void emit_store(AuEmit *e, AuVal v);
+
+LLVMValueRef emit_fetched(AuEmit *e, AuScalar scalar, LLVMValueRef v); /* as a value; i1 is a byte in memory */
+LLVMValueRef emit_storable(AuEmit *e, AuScalar scalar, LLVMValueRef v);
 
 /* emit_atomic.c */
 void emit_atomic_add(AuEmit *e, AuVal v);

@@ -7,12 +7,12 @@
 #include "emit.h"
 
 /* The value of memory's representation, and back: i1 is a byte there. */
-static LLVMValueRef fetched(AuEmit *e, AuScalar scalar, LLVMValueRef v)
+LLVMValueRef emit_fetched(AuEmit *e, AuScalar scalar, LLVMValueRef v)
 {
     if (scalar != AU_I1) return v;
     return LLVMBuildICmp(e->builder, LLVMIntNE, v, LLVMConstNull(LLVMTypeOf(v)), "");
 }
-static LLVMValueRef storable(AuEmit *e, AuScalar scalar, LLVMValueRef v)
+LLVMValueRef emit_storable(AuEmit *e, AuScalar scalar, LLVMValueRef v)
 {
     return scalar == AU_I1 ? LLVMBuildZExt(e->builder, v, emit_stored(e, scalar, emit_count(v)), "")
                            : v;
@@ -212,18 +212,18 @@ void emit_load(AuEmit *e, AuVal id)
     LLVMValueRef mask = NULL, other = NULL, v = NULL;
     if (a.pattern == ROW || a.pattern == REVERSED || a.pattern == SCATTERED) {
         mask = element_mask(e, &a);
-        if (mask && a.value.i) other = storable(e, a.scalar, emit_wide(e, a.value));
+        if (mask && a.value.i) other = emit_storable(e, a.scalar, emit_wide(e, a.value));
         if (mask && !other) other = LLVMConstNull(emit_stored(e, a.scalar, count));
     }
     LLVMValueRef at = NULL;
     switch (a.pattern) {
     case ONE:
-        v = fetched(e, a.scalar, load_one(e, &a));
+        v = emit_fetched(e, a.scalar, load_one(e, &a));
         if (varies) v = emit_splat(e, v, a.width, e->k->lanes);
         emit_set(e, id, blend(e, &a, v, varies), varies);
         return;
     case REGISTER:
-        v = fetched(e, a.scalar, load_registers(e, &a));
+        v = emit_fetched(e, a.scalar, load_registers(e, &a));
         emit_set(e, id, blend(e, &a, v, true), true);
         return;
     case ROW:
@@ -243,7 +243,7 @@ void emit_load(AuEmit *e, AuVal id)
         break;
     case SCATTERED: v = load_gathered(e, &a, mask, other); break;
     }
-    emit_set(e, id, fetched(e, a.scalar, v), true);
+    emit_set(e, id, emit_fetched(e, a.scalar, v), true);
 }
 
 /* ---- stores */
@@ -266,7 +266,7 @@ static void masked_store(AuEmit *e, const Access *a, LLVMValueRef at, LLVMValueR
 
 static void store_one(AuEmit *e, const Access *a)
 {
-    LLVMValueRef mask = single_mask(e, a), v = storable(e, a->scalar, emit_base(e, a->value));
+    LLVMValueRef mask = single_mask(e, a), v = emit_storable(e, a->scalar, emit_base(e, a->value));
     if (in_lanes(e, a)) {
         LLVMValueRef single =
             emit_step(e, emit_stored(e, a->scalar, 1), e->places[a->mem.i].base, safe_index(e, a));
@@ -320,7 +320,7 @@ void emit_store(AuEmit *e, AuVal id)
         store_one(e, &a);
         return;
     }
-    LLVMValueRef v = storable(e, a.scalar, emit_wide(e, a.value));
+    LLVMValueRef v = emit_storable(e, a.scalar, emit_wide(e, a.value));
     if (a.pattern == REGISTER) {
         store_registers(e, &a, v);
         return;

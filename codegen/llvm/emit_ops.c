@@ -23,6 +23,7 @@ LLVMValueRef emit_to_f32(AuEmit *e, AuScalar from, LLVMValueRef v)
 {
     LLVMBuilderRef b = e->builder;
     LLVMTypeRef f32 = shaped(e, AU_F32, v);
+    if (e->device) return LLVMBuildFPExt(b, v, f32, "");
     if (from == AU_BF16) {
         LLVMValueRef bits = LLVMBuildZExt(b, v, shaped(e, AU_I32, v), "");
         bits = LLVMBuildShl(b, bits, emit_int(e, AU_I32, 16, emit_count(v)), "");
@@ -61,6 +62,7 @@ static const char *native_bf16(const AuEmit *e, uint32_t count)
 LLVMValueRef emit_from_f32(AuEmit *e, AuScalar to, LLVMValueRef v)
 {
     LLVMBuilderRef b = e->builder;
+    if (e->device) return LLVMBuildFPTrunc(b, v, shaped(e, to, v), "");
     if (to == AU_BF16) {
         const char *native = native_bf16(e, emit_count(v));
         if (!native) return round_to_bf16(e, v);

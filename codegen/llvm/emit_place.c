@@ -15,7 +15,7 @@ LLVMTypeRef emit_stored(const AuEmit *e, AuScalar scalar, uint32_t count)
     return count == 1 ? one : LLVMVectorType(one, count);
 }
 
-static LLVMValueRef stack_array(AuEmit *e, const AuMemory *mem, bool vectors)
+LLVMValueRef emit_lane_array(AuEmit *e, const AuMemory *mem, bool vectors)
 {
     LLVMTypeRef element = emit_stored(e, mem->scalar, vectors ? e->k->lanes : 1);
     LLVMValueRef array =
@@ -31,17 +31,26 @@ static LLVMMetadataRef scope_of(AuEmit *e, LLVMMetadataRef domain, const AuMemor
     return LLVMMDNodeInContext2(e->context, parts, 2);
 }
 
-static void set_scopes(AuEmit *e)
+/* Memories of which an access may be in doubt: those of lanes are registers or the stack. */
+static bool has_scope(const AuEmit *e, const AuMemory *mem)
+{
+    return mem->space == AU_GLOBAL || (e->device && mem->space != AU_LANE);
+}
+
+static bool is_written(const AuMemory *mem) { return mem->writes || mem->space != AU_GLOBAL; }
+
+void emit_scopes(AuEmit *e)
 {
     const AuKernel *k = e->k;
     LLVMMetadataRef name = LLVMMDStringInContext2(e->context, k->name, strlen(k->name));
     LLVMMetadataRef domain = LLVMMDNodeInContext2(e->context, &name, 1);
     LLVMMetadataRef *others = AU_NEW_ARRAY(e->arena, LLVMMetadataRef, k->mem_count);
     for (uint32_t m = 1; m < k->mem_count; m++) {
-        if (k->mems[m].space != AU_GLOBAL) continue;
+        if (!has_scope(e, &k->mems[m])) continue;
         uint32_t count = 0;
         for (uint32_t n = 1; n < k->mem_count; n++)
-            if (n != m && k->mems[n].space == AU_GLOBAL && (k->mems[n].writes || k->mems[m].writes))
+            if (n != m && has_scope(e, &k->mems[n]) &&
+                (is_written(&k->mems[n]) || is_written(&k->mems[m])))
                 others[count++] = scope_of(e, domain, &k->mems[n]);
         LLVMMetadataRef own = scope_of(e, domain, &k->mems[m]);
         e->places[m].scope =
@@ -59,14 +68,14 @@ void emit_places(AuEmit *e)
         switch (mem->space) {
         case AU_GLOBAL: place->base = emit_argument(e, mem->arg, e->ptr); break;
         case AU_SHARED:
-        case AU_EXEC: place->base = stack_array(e, mem, false); break;
+        case AU_EXEC: place->base = emit_lane_array(e, mem, false); break;
         case AU_LANE:
             place->single = e->lanes.same[m];
-            place->base = stack_array(e, mem, !place->single);
+            place->base = emit_lane_array(e, mem, !place->single);
             break;
         }
     }
-    set_scopes(e);
+    emit_scopes(e);
 }
 
 LLVMValueRef emit_mark(AuEmit *e, LLVMValueRef access, AuMem mem)

@@ -3,7 +3,9 @@
  * handler of fatal errors is left alone: it belongs to the process, and this may be a library inside another compiler. */
 #include "llvm.h"
 
+#include <llvm-c/Analysis.h>
 #include <llvm-c/Target.h>
+#include <llvm-c/Transforms/PassBuilder.h>
 #include <stdio.h>
 #include <string.h>
 #include <threads.h>
@@ -19,6 +21,10 @@ static void fill_targets(void)
     LLVMInitializeAArch64Target();
     LLVMInitializeAArch64TargetMC();
     LLVMInitializeAArch64AsmPrinter();
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
 }
 
 static void on_diagnostic(LLVMDiagnosticInfoRef info, void *user)
@@ -73,6 +79,56 @@ bool llvm_open(LlvmUnit *unit, AuDiags *diags, const AuHost *host, const char *n
     return true;
 }
 
+bool llvm_optimise(LlvmUnit *unit, AuDiags *diags, const char *passes)
+{
+    if (!passes) return true;
+    LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+    LLVMErrorRef error = LLVMRunPasses(unit->module, passes, unit->machine, options);
+    LLVMDisposePassBuilderOptions(options);
+    if (!error) return true;
+    char *message = LLVMGetErrorMessage(error);
+    au_error(diags, AU_E0004, (AuSpan){0}, "code: passes: %s", message);
+    LLVMDisposeErrorMessage(message);
+    return false;
+}
+
+bool llvm_is_sound(LlvmUnit *unit, AuDiags *diags, const char *kernel)
+{
+    char *message = NULL;
+    const bool broken = LLVMVerifyModule(unit->module, LLVMReturnStatusAction, &message);
+    if (broken)
+        au_error(diags, AU_E0004, (AuSpan){0}, "code of kernel '%s' is not valid: %s", kernel,
+                 message);
+    LLVMDisposeMessage(message);
+    return !broken;
+}
+
+static void add_banner(AuText *text, AuKernel *const *kernels, uint32_t count, const char *comment)
+{
+    for (uint32_t n = 0; n < count; n++)
+        for (const char *line = kernels[n]->banner; line && *line;) {
+            const size_t length = strcspn(line, "\n");
+            au_text_add(text, "%s %.*s\n", comment, (int)length, line);
+            line += length + (line[length] == '\n');
+        }
+}
+
+void llvm_text(AuArena *arena, AuKernel *const *kernels, uint32_t count, const char *comment,
+               const char *body, size_t length, AuBlob *out)
+{
+    AuText text = {.arena = arena};
+    add_banner(&text, kernels, count, comment);
+    au_text_bytes(&text, body, length);
+    *out = (AuBlob){au_text_str(&text), text.length};
+}
+
+void llvm_ir(LlvmUnit *unit, AuArena *arena, AuKernel *const *kernels, uint32_t count, AuBlob *out)
+{
+    char *text = LLVMPrintModuleToString(unit->module);
+    llvm_text(arena, kernels, count, ";", text, strlen(text), out);
+    LLVMDisposeMessage(text);
+}
+
 bool llvm_emit(LlvmUnit *unit, AuArena *arena, AuDiags *diags, bool assembly, AuBlob *out)
 {
     char *message = NULL;
@@ -80,7 +136,7 @@ bool llvm_emit(LlvmUnit *unit, AuArena *arena, AuDiags *diags, bool assembly, Au
     if (LLVMTargetMachineEmitToMemoryBuffer(unit->machine, unit->module,
                                             assembly ? LLVMAssemblyFile : LLVMObjectFile, &message,
                                             &buffer)) {
-        au_error(diags, AU_E0004, (AuSpan){0}, "host code cannot be written: %s", message);
+        au_error(diags, AU_E0004, (AuSpan){0}, "code cannot be written: %s", message);
         LLVMDisposeMessage(message);
         return false;
     }
@@ -98,6 +154,6 @@ bool llvm_close(LlvmUnit *unit, AuDiags *diags)
     LLVMDisposeModule(unit->module);
     LLVMContextDispose(unit->context);
     if (!unit->complaint[0]) return true;
-    au_error(diags, AU_E0004, (AuSpan){0}, "host code: LLVM: %s", unit->complaint);
+    au_error(diags, AU_E0004, (AuSpan){0}, "code: LLVM: %s", unit->complaint);
     return false;
 }

@@ -21,6 +21,14 @@ const AuHost *llvm_host(const AuArch *arch); /* cpu.c; NULL: not of target cpu *
 bool llvm_open(LlvmUnit *unit, AuDiags *diags, const AuHost *host, const char *name,
                uint32_t optimize, bool keep_names);
 bool llvm_emit(LlvmUnit *unit, AuArena *arena, AuDiags *diags, bool assembly, AuBlob *out);
+/* [passes] as opt -passes= takes them; NULL: none. */
+bool llvm_optimise(LlvmUnit *unit, AuDiags *diags, const char *passes);
+bool llvm_is_sound(LlvmUnit *unit, AuDiags *diags, const char *kernel);
+/* The banners of the kernels as comments, then [body]; or the module as text. */
+void llvm_text(AuArena *arena, AuKernel *const *kernels, uint32_t count, const char *comment,
+               const char *body, size_t length, AuBlob *out);
+void llvm_ir(LlvmUnit *unit, AuArena *arena, AuKernel *const *kernels, uint32_t count,
+             AuBlob *out);
 bool llvm_close(LlvmUnit *unit,
                 AuDiags *diags); /* false: LLVM complained meanwhile, now a diagnostic */
 

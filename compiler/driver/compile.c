@@ -126,7 +126,7 @@ static bool add_variants(Job *job, AuAttentionBuild *build, AuAttn *attn)
                                .arch = arch,
                                .operand = job->choice.dtypes[d]};
                 if (!takes_operand(arch, v.operand) ||
-                    !stages_is_useful(job->choice.targets[t], arch, v.operand))
+                    !stages_is_useful(&job->choice, t, arch, v.operand))
                     continue;
                 if (!variant_build(job->arena, job->diags, &v, job->name)) return false;
                 AU_PUSH(job->arena, build->variants, build->count, build->capacity, v);

@@ -44,30 +44,36 @@ void stages_variants(const AuAttentionBuild *builds, uint32_t count, uint32_t em
 bool stages_code(const AuAttentionBuild *builds, uint32_t count, uint32_t emit, AuDiags *diags,
                  AuText *out)
 {
-    const char *target = emit == AULEC_EMIT_OPENCL_C ? "opencl" : "cpu";
+    const bool printed = emit == AULEC_EMIT_OPENCL_C;
     bool found = false;
     for (uint32_t b = 0; b < count; b++)
         for (uint32_t n = 0; n < builds[b].count; n++) {
             const AuVariant *v = &builds[b].variants[n];
-            if (strcmp(v->target->name, target) != 0) continue;
+            if ((strcmp(v->target->name, "opencl") == 0) != printed) continue;
             found = true;
             au_text_bytes(out, v->code.bytes, v->code.length);
             au_text_add(out, "\n");
         }
     if (!found)
         au_error(diags, AU_E0601, (AuSpan){0},
-                 "this stage exists for target %s only, which was not asked for", target);
+                 "this stage exists for target %s only, which was not asked for",
+                 printed ? "opencl" : "cpu or cuda");
     return found;
 }
 
-bool stages_is_useful(const AuTarget *target, const AuArch *arch, AuTileElem operand)
+bool stages_is_useful(const AuChoice *choice, uint32_t target, const AuArch *arch,
+                      AuTileElem operand)
 {
     const AuTileCaps *caps = tile_caps(arch->caps);
     const AuTileExecutor on = caps->has_private ? TILE_ON_THREAD : TILE_ON_WARP;
     const AuTileAtom *atom = tile_best_atom(caps, operand, on);
-    for (const AuArch *plainer = target->archs; plainer < arch; plainer++) {
+    if (atom && atom->m > 1) return true; /* around matrix units architectures differ in more */
+    for (const AuArch *plainer = choice->targets[target]->archs; plainer < arch; plainer++) {
         const AuTileCaps *other = tile_caps(plainer->caps);
-        if (other->lanes == caps->lanes && tile_best_atom(other, operand, on) == atom) return false;
+        if (options_takes_arch(choice, plainer) && other->lanes == caps->lanes &&
+            other->shared_bytes <= caps->shared_bytes &&
+            tile_best_atom(other, operand, on) == atom)
+            return false;
     }
     return true;
 }

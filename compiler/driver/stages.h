@@ -4,6 +4,7 @@
 
 #include "driver.h"
 #include "front.h"
+#include "options.h"
 
 void stages_stdlib(AuText *out);
 void stages_ast(const AuScript *script, AuText *out);
@@ -13,7 +14,8 @@ void stages_variants(const AuAttentionBuild *builds, uint32_t count, uint32_t em
 /* The generated code of every variant of the stage's target; false: there is none. */
 bool stages_code(const AuAttentionBuild *builds, uint32_t count, uint32_t emit, AuDiags *diags,
                  AuText *out);
-/* Does the architecture make other code for this operand type than a plainer one of the target? */
-bool stages_is_useful(const AuTarget *target, const AuArch *arch, AuTileElem operand);
+/* Does the architecture make other code for this operand type than a plainer one that is taken too? */
+bool stages_is_useful(const AuChoice *choice, uint32_t target, const AuArch *arch,
+                      AuTileElem operand);
 
 #endif

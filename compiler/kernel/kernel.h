@@ -292,6 +292,11 @@ AuLanes kernel_lanes(const AuKernel *k, AuArena *arena);
  * have it. */
 AuLanes kernel_lanes_of(const AuKernel *k, AuArena *arena, bool block);
 
+/* How many bytes the memories of a block (SHARED, and EXEC for each executor) take, one behind the
+ * other in their order, aligned for vectors of 16 bytes and for their swizzles. [offsets], one a
+ * memory, gets where each begins; NULL: not wanted. */
+uint32_t kernel_shared_bytes(const AuKernel *k, uint32_t *offsets);
+
 /* ---- passes */
 void kernel_simplify(AuKernel *k); /* folding, algebra on integers, common subexpressions by scope,
                                       code that is not used; hoists invariants out of loops */

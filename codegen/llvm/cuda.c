@@ -1,0 +1,82 @@
+/* cuda.c - the target `cuda`: kernels as PTX, through LLVM, without libdevice or any other library.
+ *
+ * A module a variant. The PTX is as old as the architecture allows, since the driver of the machine must know it; it runs on
+ * every later GPU. Arrays of lanes become registers, because their loops are unrolled while emitting; what does not is local
+ * memory, which is slow, and said (N0801). */
+#include "target.h"
+
+#include "cuda.h"
+#include "llvm.h"
+
+#include <assert.h>
+#include <string.h>
+
+// clang-format off
+/* caps: rows of compiler/tile/caps.def. features: what the driver must report. */
+static const AuArch archs[] = {
+    {"sm_70",  "sm_70",  "sm_70 ptx63",  true, true, false},
+    {"sm_75",  "sm_75",  "sm_75 ptx63",  true, true, false},
+    {"sm_80",  "sm_80",  "sm_80 ptx70",  true, true, false},
+    {"sm_86",  "sm_86",  "sm_86 ptx71",  true, true, false},
+    {"sm_89",  "sm_89",  "sm_89 ptx78",  true, true, false},
+    {"sm_90",  "sm_90",  "sm_90 ptx81",  true, true, false},
+    {"sm_120", "sm_120", "sm_120 ptx87", true, true, false},
+};
+/* ORDER archs. PTX 8.1 for sm_90, not 7.8: red.add of vectors. */
+#define GPU(number, ptx) {"nvptx64-nvidia-cuda", "sm_" #number, "+ptx" #ptx, .device = &cuda_device, .capability = number}
+static const AuHost gpus[] = {GPU(70, 63), GPU(75, 63), GPU(80, 70), GPU(86, 71), GPU(89, 78), GPU(90, 81), GPU(120, 87)};
+// clang-format on
+enum { ARCHS = sizeof archs / sizeof *archs };
+static_assert(sizeof gpus / sizeof *gpus == ARCHS, "ORDER archs");
+
+static const AuHost *gpu_of(const AuArch *arch)
+{
+    for (uint32_t n = 0; n < ARCHS; n++)
+        if (strcmp(archs[n].name, arch->name) == 0) return &gpus[n];
+    return NULL;
+}
+
+/* As on hosts (cpu.c); the code generator adds its own for addresses. */
+#define WHOLE                                                                                      \
+    "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,"                 \
+    "loop-mssa(licm),early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg)"
+static const char *const pipelines[4] = {
+    NULL, "function(sroa,early-cse,simplifycfg,loop-mssa(licm))", WHOLE, WHOLE};
+
+/* Not an error: the code is right. */
+static void note_local_memory(AuDiags *diags, AuKernel *const *kernels, uint32_t count,
+                              const char *text)
+{
+    if (strstr(text, "__local_depot"))
+        au_remark(diags, AU_N0801, (AuSpan){0}, "kernel '%s' and its like keep arrays in local memory",
+                count ? kernels[0]->name : "");
+}
+
+static bool emit_cuda(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, uint32_t count,
+                      const AuArch *arch, AuCodeStage stage, uint32_t optimize, AuBlob *out)
+{
+    LlvmUnit unit;
+    if (!llvm_open(&unit, diags, gpu_of(arch), "kernels", optimize, true)) return false;
+    AuEmit e = {.arena = arena, .diags = diags};
+    emit_open(&e, gpu_of(arch), unit.module);
+    for (uint32_t n = 0; n < count && !e.failed; n++) emit_kernel(&e, kernels[n]);
+    emit_close(&e);
+    bool good = !e.failed && llvm_is_sound(&unit, diags, count ? kernels[0]->name : "") &&
+                llvm_optimise(&unit, diags, pipelines[optimize > 3 ? 3 : optimize]);
+    if (good && stage == AU_CODE_IR) {
+        llvm_ir(&unit, arena, kernels, count, out);
+    } else if (good && (good = llvm_emit(&unit, arena, diags, true, out))) {
+        llvm_text(arena, kernels, count, "//", out->bytes, out->length, out);
+        note_local_memory(diags, kernels, count, out->bytes);
+    }
+    return llvm_close(&unit, diags) && good;
+}
+
+const AuTarget au_target_cuda = {
+    .name = "cuda",
+    .format = 2, /* AULE_CODE_PTX */
+    .archs = archs,
+    .arch_count = ARCHS,
+    .native_math = cuda_native_math,
+    .emit = emit_cuda,
+};

@@ -1,0 +1,107 @@
+/* cuda_matrix.c - mma.sync and ldmatrix. A fragment is a vector of the kernel IR; the instructions take its 32-bit parts. */
+#include "cuda.h"
+
+enum { MOST_PARTS = 4 };
+
+/* Of a vector of 16-bit floats: elements 2 n and 2 n + 1. */
+static LLVMValueRef pair(AuEmit *e, LLVMValueRef v, uint32_t n)
+{
+    return emit_count(v) == 2 ? v : emit_pick(e, v, 2 * n, 1, 2);
+}
+
+/* How the instruction wants the parts of an operand: pairs of f16 as such, everything else as bits. */
+static uint32_t parts_of(AuEmit *e, AuKType type, LLVMValueRef v, LLVMValueRef *parts)
+{
+    const uint32_t count = type.width * kernel_scalar_bytes(type.scalar) / 4;
+    for (uint32_t n = 0; n < count; n++) {
+        if (type.scalar == AU_F32) {
+            LLVMValueRef one = emit_at(e, v, n);
+            parts[n] = emit_call(e, "llvm.nvvm.f2tf32.rna", NULL, NULL, &one, 1);
+            continue;
+        }
+        parts[n] = pair(e, v, n);
+        if (type.scalar == AU_BF16)
+            parts[n] = LLVMBuildBitCast(e->builder, parts[n], e->element[AU_I32], "");
+    }
+    return count;
+}
+
+static LLVMValueRef multiply(AuEmit *e, AuMatrix which, LLVMValueRef *arguments, uint32_t count)
+{
+    switch (which) {
+    case AU_MATRIX_M16N8K16_F16:
+        return emit_call(e, "llvm.nvvm.mma.m16n8k16.row.col.f32.f32", NULL, NULL, arguments, count);
+    case AU_MATRIX_M16N8K16_BF16:
+        return emit_call(e, "llvm.nvvm.mma.m16n8k16.row.col.bf16", NULL, NULL, arguments, count);
+    case AU_MATRIX_M16N8K8_F16:
+        return emit_call(e, "llvm.nvvm.mma.m16n8k8.row.col.f32.f32", NULL, NULL, arguments, count);
+    case AU_MATRIX_M16N8K8_TF32:
+        return emit_call(e, "llvm.nvvm.mma.m16n8k8.row.col.tf32", NULL, NULL, arguments, count);
+    case AU_MATRICES: break;
+    }
+    return NULL;
+}
+
+void cuda_mma(AuEmit *e, AuVal v)
+{
+    const AuInstr *in = kernel_at(e->k, v);
+    const AuMatrixOp *op = kernel_matrix((AuMatrix)in->imm);
+    const uint32_t least = in->imm == AU_MATRIX_M16N8K8_F16 ? 75 : 80;
+    LLVMValueRef arguments[3 * MOST_PARTS], c = emit_base(e, kernel_operand(e->k, in, 0));
+    if (e->host->capability < least) {
+        emit_fault(e, in, au_format(e->arena, "%s needs sm_%u", op->text, least));
+        return;
+    }
+    uint32_t count = parts_of(e, op->types[AU_MATRIX_A], emit_base(e, kernel_operand(e->k, in, 1)),
+                              arguments);
+    count += parts_of(e, op->types[AU_MATRIX_B], emit_base(e, kernel_operand(e->k, in, 2)),
+                      arguments + count);
+    for (uint32_t n = 0; n < op->types[AU_MATRIX_C].width; n++)
+        arguments[count++] = emit_at(e, c, n);
+    LLVMValueRef sums = multiply(e, (AuMatrix)in->imm, arguments, count);
+    LLVMValueRef all = LLVMGetPoison(LLVMTypeOf(c));
+    for (uint32_t n = 0; n < op->types[AU_MATRIX_C].width; n++)
+        all = emit_put(e, all, LLVMBuildExtractValue(e->builder, sums, n, ""), n);
+    emit_set(e, v, all, false);
+}
+
+static LLVMValueRef fetch(AuEmit *e, uint32_t how, LLVMValueRef at)
+{
+    LLVMTypeRef type = LLVMTypeOf(at);
+    switch (how) {
+    case 1: return emit_call(e, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x1.b16", type, NULL, &at, 1);
+    case 2: return emit_call(e, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x2.b16", type, NULL, &at, 1);
+    case 4: return emit_call(e, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16", type, NULL, &at, 1);
+    case 9:
+        return emit_call(e, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x1.trans.b16", type, NULL, &at, 1);
+    case 10:
+        return emit_call(e, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x2.trans.b16", type, NULL, &at, 1);
+    default:
+        return emit_call(e, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16", type, NULL, &at, 1);
+    }
+}
+
+void cuda_load_matrix(AuEmit *e, AuVal v)
+{
+    const AuInstr *in = kernel_at(e->k, v);
+    const uint32_t count = (uint32_t)in->imm & 7, part = in->type.width / count;
+    const AuScalar scalar = (AuScalar)in->type.scalar;
+    LLVMValueRef all = LLVMGetPoison(emit_type(e, scalar, in->type.width));
+    if (e->host->capability < 75) {
+        emit_fault(e, in, "ldmatrix needs sm_75");
+        return;
+    }
+    LLVMValueRef rows =
+        fetch(e, (uint32_t)in->imm, cuda_address(e, in->mem, kernel_operand(e->k, in, 0)));
+    for (uint32_t n = 0; n < count; n++) {
+        LLVMValueRef one = count > 1 ? LLVMBuildExtractValue(e->builder, rows, n, "") : rows;
+        one = LLVMBuildBitCast(e->builder, one, emit_type(e, scalar, part), "");
+        if (in->type.width == 1) {
+            all = one;
+            break;
+        }
+        for (uint32_t x = 0; x < part; x++)
+            all = emit_put(e, all, part > 1 ? emit_at(e, one, x) : one, n * part + x);
+    }
+    emit_set(e, v, all, false);
+}

@@ -1,0 +1,231 @@
+/* cuda_place.c - where memories lie on an NVIDIA GPU, and addresses in them.
+ *
+ * Addresses end in a constant wherever an index does: what unrolled loops add goes into the instruction, and what is left is
+ * the same for many accesses and computed once. The kernel IR's promise that sums of an index do not wrap allows to take it
+ * apart. A swizzle moves bytes inside its period, so whole periods stay outside of it. */
+#include "cuda.h"
+
+#include <string.h>
+
+enum { STATIC_BYTES = 48 << 10, DEEPEST = 12, MOST_ALIGNED = 16 };
+
+/* ---- memories */
+
+/* One array for all of the block: known to the code, or, where that would be too much, what the launch adds. */
+static LLVMValueRef shared_array(AuEmit *e, uint32_t bytes)
+{
+    const bool fixed = bytes <= STATIC_BYTES;
+    const char *name = fixed ? au_format(e->arena, "%s_shared", e->k->name) : "shared_memory";
+    LLVMValueRef array = LLVMGetNamedGlobal(e->module, name);
+    if (array) return array;
+    LLVMTypeRef type = LLVMArrayType2(e->element[AU_U8], fixed ? bytes : 0);
+    array = LLVMAddGlobalInAddressSpace(e->module, type, name, CUDA_SHARED);
+    LLVMSetLinkage(array, fixed ? LLVMInternalLinkage : LLVMExternalLinkage);
+    if (fixed) LLVMSetInitializer(array, LLVMGetUndef(type));
+    LLVMSetAlignment(array, 128);
+    return array;
+}
+
+static LLVMValueRef shared_place(AuEmit *e, LLVMValueRef array, const AuMemory *mem, uint32_t offset)
+{
+    LLVMValueRef at = cuda_i32(e, offset);
+    if (mem->space == AU_EXEC) {
+        const uint32_t bytes = mem->count * kernel_scalar_bytes(mem->scalar);
+        LLVMValueRef own = LLVMBuildMul(e->builder, e->cuda->warp, cuda_i32(e, bytes), "");
+        at = LLVMBuildAdd(e->builder, own, at, "");
+    }
+    return emit_step(e, e->element[AU_U8], array, at);
+}
+
+void cuda_places(AuEmit *e)
+{
+    const AuKernel *k = e->k;
+    uint32_t *offsets = AU_NEW_ARRAY(e->arena, uint32_t, k->mem_count);
+    const uint32_t bytes = kernel_shared_bytes(k, offsets);
+    LLVMValueRef array = bytes ? shared_array(e, bytes) : NULL;
+    LLVMTypeRef global = LLVMPointerTypeInContext(e->context, CUDA_GLOBAL);
+    for (uint32_t m = 1; m < k->mem_count; m++) {
+        const AuMemory *mem = &k->mems[m];
+        AuPlace *place = &e->places[m];
+        switch (mem->space) {
+        case AU_GLOBAL: place->base = emit_argument(e, mem->arg, global); break;
+        case AU_SHARED:
+        case AU_EXEC: place->base = shared_place(e, array, mem, offsets[m]); break;
+        case AU_LANE:
+            place->single = true;
+            place->base = emit_lane_array(e, mem, false);
+            break;
+        }
+    }
+    emit_scopes(e);
+}
+
+/* ---- what is known of an index */
+
+static bool constant_of(const AuEmit *e, AuVal v, int64_t *value)
+{
+    LLVMValueRef base = e->forms[v.i].base;
+    if (!base || !LLVMIsAConstantInt(base)) return false;
+    *value = LLVMConstIntGetSExtValue(base);
+    return true;
+}
+
+static uint32_t zeros_of_constant(int64_t value)
+{
+    return value ? (uint32_t)__builtin_ctzll((uint64_t)value) : 63;
+}
+
+static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
+static uint32_t most(uint32_t a, uint32_t b) { return a > b ? a : b; }
+
+/* How many low bits of a value are certainly 0. */
+static uint32_t zeros(const AuEmit *e, AuVal v, uint32_t depth)
+{
+    const AuInstr *in = kernel_at(e->k, v);
+    int64_t value;
+    if (constant_of(e, v, &value)) return zeros_of_constant(value);
+    if (!depth || !in->count) return 0;
+    const AuVal a = kernel_operand(e->k, in, 0);
+    const AuVal b = in->count > 1 ? kernel_operand(e->k, in, 1) : a;
+    switch ((int)in->op) {
+    case AU_K_ADD:
+    case AU_K_SUB:
+    case AU_K_OR:
+    case AU_K_XOR:
+    case AU_K_MIN:
+    case AU_K_MAX: return least(zeros(e, a, depth - 1), zeros(e, b, depth - 1));
+    case AU_K_AND: return most(zeros(e, a, depth - 1), zeros(e, b, depth - 1));
+    case AU_K_MUL: return zeros(e, a, depth - 1) + zeros(e, b, depth - 1);
+    case AU_K_SHL:
+        return constant_of(e, b, &value) ? zeros(e, a, depth - 1) + (uint32_t)(value & 31) : 0;
+    case AU_K_NEG:
+    case AU_K_CVT: return zeros(e, a, depth - 1);
+    case AU_K_SELECT:
+        return least(zeros(e, b, depth - 1), zeros(e, kernel_operand(e->k, in, 2), depth - 1));
+    case AU_K_FOR: return least(zeros(e, a, depth - 1), zeros_of_constant(in->imm));
+    }
+    return 0;
+}
+
+uint32_t cuda_alignment(const AuEmit *e, AuMem mem, AuVal index, uint32_t bytes)
+{
+    const AuMemory *m = &e->k->mems[mem.i];
+    const uint32_t element = kernel_scalar_bytes(m->scalar);
+    const uint32_t base = m->space == AU_GLOBAL ? most(m->align, element) : MOST_ALIGNED;
+    const uint32_t known = element << least(zeros(e, index, DEEPEST), 8);
+    uint32_t align = 1;
+    while (align < MOST_ALIGNED && align < bytes) align *= 2;
+    return least(align, least(base, known));
+}
+
+/* ---- addresses */
+
+typedef struct Sum { /* rest + constant, in elements; no rest: 0 */
+    LLVMValueRef rest;
+    int64_t constant;
+} Sum;
+
+static Sum split(AuEmit *e, AuVal v, uint32_t depth);
+
+/* A product with a constant factor. */
+static Sum split_product(AuEmit *e, AuVal v, AuVal x, int64_t factor, uint32_t depth)
+{
+    const Sum a = split(e, x, depth - 1);
+    if (!a.constant || !a.rest) return (Sum){e->forms[v.i].base, 0};
+    LLVMValueRef by = LLVMConstInt(LLVMTypeOf(a.rest), (unsigned long long)factor, true);
+    return (Sum){LLVMBuildMul(e->builder, a.rest, by, ""), a.constant * factor};
+}
+
+static Sum split_sum(AuEmit *e, AuVal v, AuVal x, AuVal y, bool minus, uint32_t depth)
+{
+    LLVMBuilderRef b = e->builder;
+    const Sum p = split(e, x, depth - 1), q = split(e, y, depth - 1);
+    if (!p.constant && !q.constant) return (Sum){e->forms[v.i].base, 0};
+    const int64_t constant = minus ? p.constant - q.constant : p.constant + q.constant;
+    if (!q.rest) return (Sum){p.rest, constant};
+    if (!p.rest) return (Sum){minus ? LLVMBuildNeg(b, q.rest, "") : q.rest, constant};
+    LLVMValueRef rest =
+        minus ? LLVMBuildSub(b, p.rest, q.rest, "") : LLVMBuildAdd(b, p.rest, q.rest, "");
+    return (Sum){rest, constant};
+}
+
+static Sum split(AuEmit *e, AuVal v, uint32_t depth)
+{
+    const AuInstr *in = kernel_at(e->k, v);
+    LLVMValueRef base = emit_base(e, v);
+    int64_t value;
+    if (constant_of(e, v, &value)) return (Sum){NULL, value};
+    if (!depth || !in->count) return (Sum){base, 0};
+    const AuVal x = kernel_operand(e->k, in, 0);
+    const AuVal y = in->count > 1 ? kernel_operand(e->k, in, 1) : x;
+    switch ((int)in->op) {
+    case AU_K_ADD: return split_sum(e, v, x, y, false, depth);
+    case AU_K_SUB: return split_sum(e, v, x, y, true, depth);
+    case AU_K_MUL:
+        if (constant_of(e, y, &value)) return split_product(e, v, x, value, depth);
+        if (constant_of(e, x, &value)) return split_product(e, v, y, value, depth);
+        break;
+    case AU_K_SHL:
+        if (constant_of(e, y, &value))
+            return split_product(e, v, x, (int64_t)1 << (value & 31), depth);
+        break;
+    case AU_K_CVT: {
+        if (kernel_at(e->k, x)->type.scalar != AU_I32 || in->type.scalar != AU_I64) break;
+        const Sum a = split(e, x, depth - 1);
+        if (!a.constant || !a.rest) break;
+        return (Sum){LLVMBuildSExt(e->builder, a.rest, e->i64, ""), a.constant};
+    }
+    }
+    return (Sum){base, 0};
+}
+
+static LLVMValueRef bytes_on(AuEmit *e, LLVMValueRef base, LLVMTypeRef type, int64_t bytes)
+{
+    if (!bytes) return base;
+    return emit_step(e, e->element[AU_U8], base,
+                     LLVMConstInt(type, (unsigned long long)bytes, true));
+}
+
+static LLVMValueRef global_address(AuEmit *e, LLVMValueRef base, LLVMTypeRef element, Sum at,
+                                   uint32_t bytes)
+{
+    if (at.rest) {
+        LLVMValueRef rest = LLVMBuildSExt(e->builder, at.rest, e->i64, "");
+        base = emit_step(e, element, base, rest);
+    }
+    return bytes_on(e, base, e->i64, at.constant * bytes);
+}
+
+/* Byte a lies at a ^ (a >> 3 & mask). */
+static LLVMValueRef swizzled(AuEmit *e, LLVMValueRef at, uint32_t swizzle)
+{
+    LLVMBuilderRef b = e->builder;
+    LLVMValueRef row = LLVMBuildLShr(b, at, cuda_i32(e, 3), "");
+    return LLVMBuildXor(b, at, LLVMBuildAnd(b, row, cuda_i32(e, swizzle - 16), ""), "");
+}
+
+static LLVMValueRef shared_address(AuEmit *e, LLVMValueRef base, Sum at, uint32_t bytes,
+                                   uint32_t swizzle)
+{
+    LLVMBuilderRef b = e->builder;
+    LLVMTypeRef i32 = e->element[AU_I32];
+    int64_t constant = at.constant * bytes, inside = 0;
+    LLVMValueRef rest = at.rest ? LLVMBuildIntCast2(b, at.rest, i32, true, "") : cuda_i32(e, 0);
+    rest = LLVMBuildMul(b, rest, cuda_i32(e, bytes), "");
+    if (swizzle) {
+        inside = constant & (8 * (int64_t)swizzle - 1);
+        rest = LLVMBuildAdd(b, rest, cuda_i32(e, (uint32_t)inside), "");
+        rest = swizzled(e, rest, swizzle);
+    }
+    return bytes_on(e, emit_step(e, e->element[AU_U8], base, rest), i32, constant - inside);
+}
+
+LLVMValueRef cuda_address(AuEmit *e, AuMem mem, AuVal index)
+{
+    const AuMemory *m = &e->k->mems[mem.i];
+    const uint32_t bytes = kernel_scalar_bytes(m->scalar);
+    const Sum at = split(e, index, DEEPEST);
+    LLVMValueRef base = e->places[mem.i].base;
+    if (m->space != AU_GLOBAL) return shared_address(e, base, at, bytes, m->swizzle);
+    return global_address(e, base, emit_stored(e, m->scalar, 1), at, bytes);
+}

@@ -1,0 +1,24 @@
+/* shared.c - where the memories of a block lie side by side. */
+#include "kernel.h"
+
+/* Vectors of 16 bytes and rows of load_matrix are aligned in every memory; swizzles are patterns of
+ * rows of up to 128 bytes. */
+static uint32_t alignment(const AuMemory *m)
+{
+    const uint32_t least = m->swizzle ? 128 : 16;
+    return m->align > least ? m->align : least;
+}
+
+uint32_t kernel_shared_bytes(const AuKernel *k, uint32_t *offsets)
+{
+    uint32_t bytes = 0;
+    for (uint32_t n = 1; n < k->mem_count; n++) {
+        const AuMemory *m = &k->mems[n];
+        if (m->space != AU_SHARED && m->space != AU_EXEC) continue;
+        const uint32_t copies = m->space == AU_EXEC ? k->warps : 1, align = alignment(m);
+        bytes = (bytes + align - 1) & ~(align - 1);
+        if (offsets) offsets[n] = bytes;
+        bytes += copies * m->count * kernel_scalar_bytes(m->scalar);
+    }
+    return bytes;
+}
