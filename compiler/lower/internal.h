@@ -196,6 +196,8 @@ AuVal lower_next_tile(AuLower *l, const AuTileVar *var);
 /* ---- matrix.c: products of matrix units of a warp */
 bool lower_is_matrix(const AuTileAtom *atom); /* one whose lanes share rows and columns */
 void lower_matrix_product(AuLower *l, const AuTileStmt *s);
+/* The load of an operand's fragment by load_matrix; false: it cannot be loaded so. */
+bool lower_load_squares(AuLower *l, const AuTileStmt *s);
 
 /* ---- transfer.c: warps: memory by vectors */
 void lower_vector_condition(AuLower *l, AuPlace *place, const AuLowerTensor *from);

@@ -255,6 +255,46 @@ static bool prepare(AuLower *l, const AuTileStmt *s, Matrix *x)
     return true;
 }
 
+/* ---- a fragment from shared memory, read as the product would */
+
+bool lower_load_squares(AuLower *l, const AuTileStmt *s)
+{
+    const AuTileType *type = s->var->type;
+    const AuTileLayoutRef *layout = &s->load.layout;
+    if (layout->kind != TILE_OF_ATOM || layout->use == TILE_C || type->count != 2 ||
+        !lower_is_matrix(layout->atom) || s->load.pad || s->load.when ||
+        type->elem != s->load.source->memory->type.elem)
+        return false;
+    const uint32_t free = layout->use == TILE_A ? 0 : 1;
+    Matrix m = {.atom = layout->atom};
+    Operand o = {.e = s->load.source,
+                 .use = layout->use,
+                 .free_name = type->axes[free].name,
+                 .k_name = type->axes[1 - free].name,
+                 .free_extent = type->axes[free].size,
+                 .depth = type->axes[1 - free].size};
+    if (!prepare_operand(l, &m, &o) || !o.by_squares) return false;
+    m.step = 2 * PIECE / tile_elem(type->elem)->bytes;
+    m.parts = m.step / m.atom->k;
+    m.tiles_m = o.free_extent / m.atom->m, m.tiles_n = o.free_extent / m.atom->n;
+    if (o.depth % m.step) return false;
+    const int32_t tiles = o.use == TILE_A ? m.tiles_m : m.tiles_n;
+    AuVal *parts = AU_NEW_ARRAY(l->arena, AuVal, (size_t)(tiles * m.parts) + 1), none = {0};
+    for (int32_t step = 0; step < o.depth / m.step; step++) {
+        squares(l, &m, &o, step, parts);
+        for (int32_t n = 0; n < tiles * m.parts; n++)
+            for (int32_t i = 0; i < elements_of(&o); i++) {
+                int32_t at_free, at_k, regs[2];
+                registers_of(&o, n / m.parts, step * m.parts + n % m.parts, i, &at_free, &at_k);
+                regs[free] = at_free, regs[1 - free] = at_k;
+                kernel_store(l->k, lower_var_array(l, s->var),
+                             kernel_i32(l->k, (int32_t)lower_register_number(type, regs)),
+                             kernel_element(l->k, parts[n], (uint32_t)i), none);
+            }
+    }
+    return true;
+}
+
 /* ---- the product */
 
 /* The first element, in the array of C, of a tile; its others follow. */

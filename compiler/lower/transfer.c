@@ -401,6 +401,7 @@ static void move_registers(AuLower *l, Registers *x, const AuTileExpr *when)
 
 void lower_fragment_load(AuLower *l, const AuTileStmt *s)
 {
+    if (lower_load_squares(l, s)) return;
     Registers x = {.s = s, .ref = s->load.source, .type = s->var->type, .var = s->var};
     if (!is_zero(s->load.pad)) {
         x.wide = 1, x.fast = TILE_MAX_AXES;
