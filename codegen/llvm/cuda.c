@@ -48,8 +48,9 @@ static void note_local_memory(AuDiags *diags, AuKernel *const *kernels, uint32_t
                               const char *text)
 {
     if (strstr(text, "__local_depot"))
-        au_remark(diags, AU_N0801, (AuSpan){0}, "kernel '%s' and its like keep arrays in local memory",
-                count ? kernels[0]->name : "");
+        au_remark(diags, AU_N0801, (AuSpan){0},
+                  "kernel '%s' and its like keep arrays in local memory",
+                  count ? kernels[0]->name : "");
 }
 
 static bool emit_cuda(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, uint32_t count,

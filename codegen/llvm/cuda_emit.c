@@ -94,10 +94,8 @@ static bool open(AuEmit *e)
 
 static LLVMValueRef block(AuEmit *e, int64_t dimension)
 {
-    if (dimension == 0)
-        return emit_call(e, "llvm.nvvm.read.ptx.sreg.ctaid.x", NULL, NULL, NULL, 0);
-    if (dimension == 1)
-        return emit_call(e, "llvm.nvvm.read.ptx.sreg.ctaid.y", NULL, NULL, NULL, 0);
+    if (dimension == 0) return emit_call(e, "llvm.nvvm.read.ptx.sreg.ctaid.x", NULL, NULL, NULL, 0);
+    if (dimension == 1) return emit_call(e, "llvm.nvvm.read.ptx.sreg.ctaid.y", NULL, NULL, NULL, 0);
     return emit_call(e, "llvm.nvvm.read.ptx.sreg.ctaid.z", NULL, NULL, NULL, 0);
 }
 

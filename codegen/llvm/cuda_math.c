@@ -53,10 +53,7 @@ static LLVMValueRef exponential(AuEmit *e, LLVMValueRef x)
     return LLVMBuildFMul(b, power_of_two(e, t), rest, "");
 }
 
-bool cuda_native_math(AuKOp op)
-{
-    return op == AU_K_EXP || op == AU_K_EXP2 || op == AU_K_RSQRT;
-}
+bool cuda_native_math(AuKOp op) { return op == AU_K_EXP || op == AU_K_EXP2 || op == AU_K_RSQRT; }
 
 LLVMValueRef cuda_op(AuEmit *e, const AuInstr *in, AuScalar of, const LLVMValueRef *operands)
 {

@@ -52,8 +52,8 @@ void cuda_mma(AuEmit *e, AuVal v)
         emit_fault(e, in, au_format(e->arena, "%s needs sm_%u", op->text, least));
         return;
     }
-    uint32_t count = parts_of(e, op->types[AU_MATRIX_A], emit_base(e, kernel_operand(e->k, in, 1)),
-                              arguments);
+    uint32_t count =
+        parts_of(e, op->types[AU_MATRIX_A], emit_base(e, kernel_operand(e->k, in, 1)), arguments);
     count += parts_of(e, op->types[AU_MATRIX_B], emit_base(e, kernel_operand(e->k, in, 2)),
                       arguments + count);
     for (uint32_t n = 0; n < op->types[AU_MATRIX_C].width; n++)
@@ -73,11 +73,14 @@ static LLVMValueRef fetch(AuEmit *e, uint32_t how, LLVMValueRef at)
     case 2: return emit_call(e, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x2.b16", type, NULL, &at, 1);
     case 4: return emit_call(e, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16", type, NULL, &at, 1);
     case 9:
-        return emit_call(e, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x1.trans.b16", type, NULL, &at, 1);
+        return emit_call(e, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x1.trans.b16", type, NULL, &at,
+                         1);
     case 10:
-        return emit_call(e, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x2.trans.b16", type, NULL, &at, 1);
+        return emit_call(e, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x2.trans.b16", type, NULL, &at,
+                         1);
     default:
-        return emit_call(e, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16", type, NULL, &at, 1);
+        return emit_call(e, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16", type, NULL, &at,
+                         1);
     }
 }
 

@@ -90,8 +90,9 @@ static unsigned device_scope(const AuEmit *e)
 /* Two or four sums in one instruction, which LLVM does not have. */
 static void add_vector(AuEmit *e, LLVMValueRef at, LLVMValueRef v, uint32_t width)
 {
-    static const char *const text[2] = {"red.relaxed.gpu.global.add.v2.f32 [$0], {$1, $2};",
-                                        "red.relaxed.gpu.global.add.v4.f32 [$0], {$1, $2, $3, $4};"};
+    static const char *const text[2] = {
+        "red.relaxed.gpu.global.add.v2.f32 [$0], {$1, $2};",
+        "red.relaxed.gpu.global.add.v4.f32 [$0], {$1, $2, $3, $4};"};
     static const char *const constraints[2] = {"l,f,f,~{memory}", "l,f,f,f,f,~{memory}"};
     LLVMTypeRef types[5] = {LLVMTypeOf(at)};
     LLVMValueRef arguments[5] = {at};
@@ -155,8 +156,8 @@ static void copy(AuEmit *e, const AuInstr *in)
     const AuVal from = kernel_operand(e->k, in, 1);
     LLVMValueRef arguments[3] = {NULL, NULL, emit_base(e, kernel_operand(e->k, in, 2))};
     LLVMValueRef mask = in->count > 3 ? emit_base(e, kernel_operand(e->k, in, 3)) : NULL;
-    const bool whole = LLVMIsAConstantInt(arguments[2]) &&
-                       LLVMConstIntGetSExtValue(arguments[2]) == in->imm;
+    const bool whole =
+        LLVMIsAConstantInt(arguments[2]) && LLVMConstIntGetSExtValue(arguments[2]) == in->imm;
     LLVMBasicBlockRef after = begin(e, mask);
     arguments[0] = cuda_address(e, in->mem, kernel_operand(e->k, in, 0));
     arguments[1] = cuda_address(e, in->also[0], from);

@@ -26,7 +26,8 @@ static LLVMValueRef shared_array(AuEmit *e, uint32_t bytes)
     return array;
 }
 
-static LLVMValueRef shared_place(AuEmit *e, LLVMValueRef array, const AuMemory *mem, uint32_t offset)
+static LLVMValueRef shared_place(AuEmit *e, LLVMValueRef array, const AuMemory *mem,
+                                 uint32_t offset)
 {
     LLVMValueRef at = cuda_i32(e, offset);
     if (mem->space == AU_EXEC) {

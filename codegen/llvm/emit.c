@@ -19,9 +19,9 @@ static void emit_region(AuEmit *e, uint32_t first);
 void emit_fault(AuEmit *e, const AuInstr *in, const char *what)
 {
     if (!e->failed)
-        au_error(e->diags, AU_E0004, in ? in->span : (AuSpan){0},
-                 "%s code of kernel '%s': %s%s%s", e->device ? "device" : "host", e->k->name, what,
-                 in ? ": " : "", in ? kernel_op_info((AuKOp)in->op)->text : "");
+        au_error(e->diags, AU_E0004, in ? in->span : (AuSpan){0}, "%s code of kernel '%s': %s%s%s",
+                 e->device ? "device" : "host", e->k->name, what, in ? ": " : "",
+                 in ? kernel_op_info((AuKOp)in->op)->text : "");
     e->failed = true;
 }
 
@@ -93,7 +93,7 @@ static void emit_if(AuEmit *e, const AuInstr *in)
     LLVMPositionBuilderAtEnd(e->builder, after);
 }
 
-/* Copies of a loop that is to be unrolled and can be; 0: it stays a loop (or runs never, low tells). */
+/* Copies of a loop that is to be unrolled and can be (a device has no stack to speak of: arrays must become registers); 0: it stays a loop (or runs never, low tells). */
 static bool unrolls(const AuEmit *e, const AuInstr *in, LLVMValueRef low, LLVMValueRef high,
                     int64_t *first, int64_t *copies)
 {
@@ -104,7 +104,8 @@ static bool unrolls(const AuEmit *e, const AuInstr *in, LLVMValueRef low, LLVMVa
     *first = from;
     *copies = span > 0 ? (span + size - 1) / size : 0;
     if (*copies <= 1) return true;
-    return in->unroll == AU_UNROLL_FULL && *copies <= MOST_COPIES && e->emitted < MOST_EMITTED;
+    return (e->device || in->unroll == AU_UNROLL_FULL) && *copies <= MOST_COPIES &&
+           e->emitted < MOST_EMITTED;
 }
 
 /* On hosts the variable runs in 64 bits, where it cannot wrap and addresses want it; i32 users get its low half. */
@@ -276,7 +277,7 @@ static void open_function(AuEmit *e)
     const unsigned function = (unsigned)LLVMAttributeFunctionIndex;
     emit_attribute(e, function, "nounwind", NULL);
     emit_attribute(e, function, "no-builtins",
-              ""); /* no memset or memcpy is made of loops: there is no libc */
+                   ""); /* no memset or memcpy is made of loops: there is no libc */
     emit_attribute(e, function, "target-cpu", e->host->cpu);
     emit_attribute(e, function, "target-features", e->host->features);
     emit_attribute(e, function, "prefer-vector-width", "512");

@@ -36,9 +36,9 @@ typedef struct AuHost {
     const char *triple, *cpu, *features;
     const AuDevice *device; /* NULL: a host */
     uint32_t capability;    /* of an NVIDIA GPU: 80 for sm_80 */
-    bool gathers_words; /* of 32 and 64 bits, in hardware */
-    bool dot_bf16;      /* vdpbf16ps, vcvtneps2bf16 */
-    bool tiles;         /* AMX: tdpbf16ps */
+    bool gathers_words;     /* of 32 and 64 bits, in hardware */
+    bool dot_bf16;          /* vdpbf16ps, vcvtneps2bf16 */
+    bool tiles;             /* AMX: tdpbf16ps */
 } AuHost;
 
 typedef struct AuForms {
@@ -70,7 +70,7 @@ typedef struct AuEmit {
     LLVMBuilderRef builder;
     LLVMValueRef function;
     const AuDevice *device;
-    struct AuCuda *cuda; /* of the kernel at hand, for a device */
+    struct AuCuda *cuda;                       /* of the kernel at hand, for a device */
     LLVMTypeRef i64, ptr, element[AU_SCALARS]; /* element: of values; memory: emit_stored */
     AuForms *forms;                            /* per value */
     AuPlace *places;                           /* per memory */
@@ -158,7 +158,8 @@ LLVMValueRef emit_mark(AuEmit *e, LLVMValueRef access,
 void emit_load(AuEmit *e, AuVal v);
 void emit_store(AuEmit *e, AuVal v);
 
-LLVMValueRef emit_fetched(AuEmit *e, AuScalar scalar, LLVMValueRef v); /* as a value; i1 is a byte in memory */
+LLVMValueRef emit_fetched(AuEmit *e, AuScalar scalar,
+                          LLVMValueRef v); /* as a value; i1 is a byte in memory */
 LLVMValueRef emit_storable(AuEmit *e, AuScalar scalar, LLVMValueRef v);
 
 /* emit_atomic.c */
