@@ -21,6 +21,7 @@ typedef struct Lanes {
     bool query_in_memory; /* products take queries from memory: q_rows changes them once */
     bool
         longest_first; /* blocks of the last query rows begin: with a causal mask they work longest */
+    bool with_dq;      /* backward: gradients of keys and of queries in one kernel */
     int32_t rows, block; /* query rows of an executor, of a block */
 } Lanes;
 

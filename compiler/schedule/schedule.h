@@ -24,8 +24,10 @@ typedef struct AuShape {
     int32_t product_rows,
         product_columns; /* register block of a product: rows, and registers along the lanes */
     /* warps: */
-    int32_t rows, stages;    /* query rows of a warp; tiles of keys in shared memory */
-    bool query_in_registers; /* else products take queries from shared memory */
+    int32_t rows, stages;             /* query rows of a warp; tiles of keys in shared memory */
+    int32_t query_tile, column_parts; /* backward: queries a tile (of which there are stages); warps
+                                         that share their [rows] keys */
+    bool query_in_registers;          /* else products take queries from shared memory */
 } AuShape;
 
 typedef struct AuSchedule {
@@ -51,6 +53,9 @@ AuShape schedule_lanes_shape(const AuProblem *problem);
 /* warps_forward.c: warps own query rows, products by the matrix units of a warp. NULL after an error. */
 AuSchedule *schedule_warps_forward(AuArena *arena, AuDiags *diags, const AuProblem *problem,
                                    const AuShape *shape);
+/* warps_backward.c: a block owns keys and walks over queries. */
+AuSchedule *schedule_warps_backward(AuArena *arena, AuDiags *diags, const AuProblem *problem,
+                                    const AuShape *shape);
 /* warps_shape.c: the best shape by table or rule; false: none does, *why says what stands against the last. */
 bool schedule_warps_shape(AuArena *arena, const AuProblem *problem, AuShape *shape,
                           const char **why);

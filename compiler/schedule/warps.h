@@ -11,6 +11,7 @@ Lanes warps_begin(AuArena *arena, AuDiags *diags, const AuProblem *p, AuSchedule
 int32_t warps_padded(const AuTileAtom *atom, int32_t width); /* to the depth of a product */
 /* The last index of a view of rows of that width: `:`, or a span up to the padded width. */
 const char *warps_columns(Lanes *x, int32_t width);
+void warps_key_gradients(Lanes *x); /* warps_backward.c: the kernel `keys_back` */
 /* A tile in shared memory, swizzled; with several stages they are its first axis. */
 void warps_tile(Lanes *x, const char *name, const char *rows, int32_t count, const char *columns,
                 int32_t width, int32_t stages);

@@ -1,0 +1,318 @@
+/* warps_backward.c - dK, dV and dQ on the matrix units of a warp: a block owns keys and walks over tiles of queries.
+ *
+ * Scores are recomputed transposed, S' = K Q' and dP' = V dO', with the keys of a warp as rows: the weights P' and dS' are then
+ * operand A of dV += P' dO and dK += dS' Q as they lie. Only dS goes through shared memory, for dQ = dS K, of which each warp makes
+ * a piece, added to f32 sums in memory (workspace, zeroed before). Statistics of rows (finals, their adjoints) lie beside the
+ * queries in shared memory, a number a column.
+ *
+ * Wide heads: the accumulators of dK and dV do not fit the registers of one warp. Then two warps share their keys: each computes
+ * half of the columns of S', both put P' and dS' into shared memory, and each accumulates half of the channels.
+ *
+ * Queries and output gradients come by asynchronous copies, a tile ahead with two stages, under the product dQ with one. Heads of a
+ * group are a loop around it all, so that dK and dV are sums in registers. Where values are channels of the keys, dO is put where
+ * those channels are, with zeros beside it, and one accumulator takes both products. */
+#include "warps_back.h"
+
+/* ---- the warp's part */
+
+/* Two warps share keys, where accumulators are split. */
+static bool is_split(const Lanes *x) { return x->shape->column_parts > 1; }
+
+static const char *own_keys(Lanes *x)
+{
+    return tile_text(x->t, "self%s * %d", is_split(x) ? " / 2" : "", x->rows);
+}
+
+static const char *part_from(Lanes *x, int32_t whole)
+{
+    return is_split(x) ? tile_text(x->t, "self %% 2 * %d", whole / 2) : "0";
+}
+
+static int32_t part_of(const Lanes *x, int32_t whole) { return whole / x->shape->column_parts; }
+
+static int32_t keys_width(const Lanes *x) { return warps_padded(x->atom, x->p->d); }
+
+/* Columns of the tile of output gradients. */
+static int32_t values_width(const Lanes *x)
+{
+    return x->own_v ? warps_padded(x->atom, x->p->e) : keys_width(x);
+}
+
+/* Pieces of dQ: rows and channels of one warp's, how many of each there are. */
+typedef struct Pieces {
+    int32_t rows, channels, down, across;
+} Pieces;
+
+static Pieces pieces_of_dq(const Lanes *x)
+{
+    const int32_t m = x->shape->query_tile, d = keys_width(x), warps = x->shape->executors;
+    Pieces best = {0};
+    for (int32_t rows = x->atom->m; rows <= m; rows += x->atom->m)
+        for (int32_t channels = x->atom->n; channels <= d; channels += x->atom->n) {
+            if (m % rows || d % channels || m / rows * (d / channels) > warps) continue;
+            const Pieces p = {rows, channels, m / rows, d / channels};
+            const int32_t more = p.down * p.across - best.down * best.across;
+            const int32_t less = best.rows + best.channels - rows - channels;
+            if (!best.rows || more > 0 || (more == 0 && less > 0)) best = p;
+        }
+    return best;
+}
+
+/* ---- tiles of queries */
+
+static const char *stage_index(const Lanes *x, bool filled)
+{
+    return x->shape->stages == 1 ? "" : filled ? "1 - at, " : "at, ";
+}
+
+static void memories(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const int32_t m = x->shape->query_tile;
+    warps_tile(x, "K", "kv", x->block, "d", keys_width(x), 1);
+    if (x->own_v) warps_tile(x, "V", "kv", x->block, "e", values_width(x), 1);
+    warps_tile(x, "Q", "q", m, "d", keys_width(x), x->shape->stages);
+    warps_tile(x, "dO", "q", m, x->own_v ? "e" : "d", values_width(x), x->shape->stages);
+    warps_tile(x, "dS", "kv", x->block, "q", m, 1);
+    if (is_split(x)) warps_tile(x, "P", "kv", x->block, "q", m, 1);
+    const char *stages = x->shape->stages > 1 ? tile_text(t, "stage:%d, ", x->shape->stages) : "";
+    for (uint32_t n = 0; n < back_row_count(x); n++)
+        tile_shared(t, tile_text(t, "row%u", n), "f32[%sq:%d]", stages, m);
+    tile_barrier(t, "all", 0, x->shape->executors);
+    tile_role(t, "core", x->shape->executors, TILE_ON_WARP, 0);
+}
+
+/* "tq, to, t0, t1": what a tile of queries consists of. */
+static const char *query_tokens(Lanes *x)
+{
+    AuText text = {.arena = x->arena};
+    au_text_add(&text, "tq, to");
+    for (uint32_t n = 0; n < back_row_count(x); n++) au_text_add(&text, ", t%u", n);
+    return au_text_str(&text);
+}
+
+/* The warp's share of tile [m]: rows of queries and output gradients; warp n brings statistic n. */
+static void bring_queries(Lanes *x, const char *m, const char *stage)
+{
+    AuTileBuild *t = x->t;
+    const int32_t tile = x->shape->query_tile, share = tile / x->shape->executors;
+    const char *rows = tile_text(t, "%s * %d + self * %d +: %d", m, tile, share, share);
+    const char *to = tile_text(t, "%sself * %d +: %d", stage, share, share);
+    warps_bring(
+        x, "tq",
+        tile_text(t, "%s[b, h, %s, %s]", lanes_changed_name(x, 0), rows, warps_columns(x, x->p->d)),
+        tile_text(t, "Q[%s, :]", to));
+    const AuAttn *attn = x->p->attn;
+    const char *channels = x->own_v ? ":" : tile_text(t, "%d +: %d", attn->v_first, x->p->e);
+    warps_bring(x, "to",
+                tile_text(t, "%s[b, h, %s, %s] as [q, %s]", back_output_gradient(x), rows,
+                          x->own_v ? warps_columns(x, x->p->e) : ":", x->own_v ? "e" : "d"),
+                tile_text(t, "dO[%s, %s]", to, channels));
+    for (uint32_t n = 0; n < back_row_count(x); n++)
+        warps_bring(x, tile_text(t, "t%u", n),
+                    tile_text(t, "%s[b, h, %s]", back_row_name(x, n), rows),
+                    tile_text(t, "row%u[%s]", n, to));
+}
+
+/* ---- one tile of queries */
+
+/* S', dP' and from them the weights and dS', as operands of products. */
+static void pairs(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const int32_t m = part_of(x, x->shape->query_tile);
+    const char *rows = own_keys(x), *from = part_from(x, x->shape->query_tile);
+    const char *queries = tile_text(t, "[%s%s +: %d, :]", stage_index(x, false), from, m);
+    tile_product(t, "score", x->atom, TILE_START, tile_text(t, "K[%s +: %d, :]", rows, x->rows),
+                 tile_text(t, "Q%s", queries));
+    tile_product(t, "dp", x->atom, TILE_START,
+                 tile_text(t, "%s[%s +: %d, :]", x->own_v ? "V" : "K", rows, x->rows),
+                 tile_text(t, "dO%s", queries));
+    tile_set(t, "i", "m * %d + %s + iota(q:%d)", x->shape->query_tile, from, m);
+    for (uint32_t n = 0; n < back_row_count(x); n++)
+        tile_load(t, back_row_variable(x, n), "row%u[%s%s +: %d] like score", n,
+                  stage_index(x, false), from, m);
+    back_pairs(x);
+    tile_on_segment(t, "partial");
+    const char *taken = back_takes_part(x);
+    tile_set(t, "p", "where(%s, p, 0.0)", taken);
+    tile_set(t, "ds", "where(%s, ds, 0.0)", taken);
+    tile_end(t);
+    tile_set(t, "weight", "%s(p)", x->held);
+    tile_set(t, "slope", "%s(ds)", x->held);
+    const char *own = tile_text(t, "[%s +: %d, %s +: %d]", rows, x->rows, from, m);
+    tile_store(t, "slope -> dS%s", own);
+    if (is_split(x)) tile_store(t, "weight -> P%s", own);
+}
+
+static void key_gradients(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const char *rows = tile_text(t, "[%s +: %d, :]", own_keys(x), x->rows);
+    const int32_t d = keys_width(x), e = values_width(x);
+    tile_product(
+        t, x->own_v ? "dv_acc" : "dk_acc", x->atom, TILE_ADD,
+        is_split(x) ? tile_text(t, "P%s", rows) : "weight",
+        tile_text(t, "dO[%s:, %s +: %d]", stage_index(x, false), part_from(x, e), part_of(x, e)));
+    tile_product(
+        t, "dk_acc", x->atom, TILE_ADD, is_split(x) ? tile_text(t, "dS%s", rows) : "slope",
+        tile_text(t, "Q[%s:, %s +: %d]", stage_index(x, false), part_from(x, d), part_of(x, d)));
+}
+
+static void query_gradients(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const Pieces p = pieces_of_dq(x);
+    const char *rows = tile_text(t, "self / %d * %d", p.across, p.rows),
+               *channels = tile_text(t, "self %% %d * %d", p.across, p.channels);
+    const bool idle = p.down * p.across < x->shape->executors;
+    if (idle) tile_if(t, "self < %d", p.down * p.across);
+    tile_product(t, "dq", x->atom, TILE_START, tile_text(t, "dS[:, %s +: %d]", rows, p.rows),
+                 tile_text(t, "K[:, %s +: %d]", channels, p.channels));
+    tile_atomic_add(t, "dq -> dq_sum[b, h, m * %d + %s +: %d, %s +: %d] clip", x->shape->query_tile,
+                    rows, p.rows, channels, p.channels);
+    if (idle) tile_end(t);
+}
+
+static void step(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const bool ahead = warps_are_async(x), two = x->shape->stages > 1;
+    if (ahead)
+        tile_wait(t, query_tokens(x));
+    else
+        bring_queries(x, "m", "");
+    tile_sync(t, "all"); /* the tile is here, and nobody reads the one before or dS any more */
+    if (two) bring_queries(x, "next(m)", stage_index(x, true));
+    pairs(x);
+    if (!is_split(x)) key_gradients(x);
+    tile_sync(t, "all"); /* all of dS (and P) is here */
+    if (is_split(x)) key_gradients(x);
+    if (is_split(x) && !two) tile_sync(t, "all");
+    if (ahead && !two) bring_queries(x, "next(m)", "");
+    if (x->with_dq) query_gradients(x);
+    if (!ahead) tile_sync(t, "all");
+    if (two) tile_set(t, "at", "1 - at");
+}
+
+/* ---- the kernel */
+
+static void fragments(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const char *pair = tile_text(t, "f32[kv:%d, q:%d] @ %s.C", x->rows,
+                                 part_of(x, x->shape->query_tile), x->atom->name);
+    tile_frag(t, "score", "%s", pair);
+    tile_frag(t, "dp", "%s", pair);
+    tile_frag(t, "dk_acc", "f32[kv:%d, d:%d] @ %s.C = 0.0", x->rows, part_of(x, keys_width(x)),
+              x->atom->name);
+    if (x->own_v)
+        tile_frag(t, "dv_acc", "f32[kv:%d, e:%d] @ %s.C = 0.0", x->rows,
+                  part_of(x, values_width(x)), x->atom->name);
+    if (x->with_dq) {
+        const Pieces p = pieces_of_dq(x);
+        tile_frag(t, "dq", "f32[q:%d, d:%d] @ %s.C", p.rows, p.channels, x->atom->name);
+    }
+    tile_set(t, "j", "nb * %d + %s + iota(kv:%d)", x->block, own_keys(x), x->rows);
+}
+
+static void bring_keys(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const int32_t share = x->block / x->shape->executors;
+    const char *rows = tile_text(t, "nb * %d + self * %d +: %d", x->block, share, share),
+               *to = tile_text(t, "self * %d +: %d", share, share);
+    warps_bring(x, "tk",
+                tile_text(t, "%s[b, hk, %s, %s]", lanes_changed_name(x, 1), rows,
+                          warps_columns(x, x->p->d)),
+                tile_text(t, "K[%s, :]", to));
+    if (x->own_v)
+        warps_bring(x, "tv",
+                    tile_text(t, "%s[b, hk, %s, %s]", lanes_changed_name(x, 2), rows,
+                              warps_columns(x, x->p->e)),
+                    tile_text(t, "V[%s, :]", to));
+    if (warps_are_async(x)) tile_wait(t, x->own_v ? "tk, tv" : "tk");
+}
+
+/* Where values are channels of the keys: zeros in the other channels of output gradients, once. A copy from beyond the tensor's
+ * last channel pads. */
+static void clear_other_channels(Lanes *x, int32_t first, int32_t count)
+{
+    const int32_t share = x->shape->query_tile / x->shape->executors;
+    for (int32_t stage = 0; stage < x->shape->stages && count; stage++) {
+        const char *at = x->shape->stages > 1 ? tile_text(x->t, "%d, ", stage) : "";
+        tile_copy(
+            x->t,
+            "%s[b, hk * G, 0 +: %d, %d +: %d] as [q, d] -> dO[%sself * %d +: %d, %d +: %d] pad 0",
+            back_output_gradient(x), share, x->p->e, count, at, share, share, first, count);
+    }
+}
+
+static void walk_queries(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const bool ahead = warps_are_async(x);
+    if (x->shape->stages > 1) tile_set(t, "at", "0");
+    tile_for_range(t, "g", "0", "G");
+    tile_set(t, "h", "hk * G + g");
+    if (ahead) bring_queries(x, "first(queries)", stage_index(x, false));
+    tile_for_tiles(t, "m", "queries", NULL);
+    step(x);
+    tile_end(t);
+    if (ahead) tile_wait(t, query_tokens(x));
+    tile_sync(t, "all"); /* before copies for the next head, and before K and V hold gradients */
+    tile_end(t);
+}
+
+/* The accumulators; as the tensor's own elements they go through the tiles of keys and values, which nobody reads any more. */
+static void store_gradient(Lanes *x, uint32_t n, const char *acc, const char *tile, int32_t padded)
+{
+    AuTileBuild *t = x->t;
+    const char *axis = n == 1 ? "d" : "e", *rows = own_keys(x), *from = part_from(x, padded);
+    const char *gradient =
+        tile_text(t, "%s[b, hk, nb * %d + %s +: %d, %s +: %d] as [kv, %s] clip",
+                  back_key_gradient(x, n), x->block, rows, x->rows, from, part_of(x, padded), axis);
+    if (back_is_sum(x, n)) {
+        tile_store(t, "%s -> %s", acc, gradient);
+        return;
+    }
+    const char *own =
+        tile_text(t, "%s[%s +: %d, %s +: %d]", tile, rows, x->rows, from, part_of(x, padded));
+    tile_store(t, "%s(%s) -> %s", x->operand, acc, own);
+    tile_copy(t, "%s -> %s", own, gradient);
+}
+
+void warps_key_gradients(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    back_head(x);
+    memories(x);
+    fragments(x);
+    bring_keys(x);
+    if (!x->own_v) {
+        const int32_t end = x->p->attn->v_first + x->p->e;
+        clear_other_channels(x, 0, x->p->attn->v_first);
+        clear_other_channels(x, end, keys_width(x) - end);
+    }
+    walk_queries(x);
+    store_gradient(x, 1, "dk_acc", "K", keys_width(x));
+    if (x->own_v) store_gradient(x, 2, "dv_acc", "V", values_width(x));
+    if (is_split(x)) tile_sync(t, "all"); /* before copies of other keys, in a persistent kernel */
+    tile_end(t);
+    tile_end(t);
+}
+
+AuSchedule *schedule_warps_backward(AuArena *arena, AuDiags *diags, const AuProblem *p,
+                                    const AuShape *shape)
+{
+    AuSchedule *out = AU_NEW(arena, AuSchedule);
+    out->shape = *shape;
+    out->name = au_format(arena, "warps_backward kv=%dx%d/%d q=%d stages=%d", shape->executors,
+                          shape->rows, shape->column_parts, shape->query_tile, shape->stages);
+    Lanes x = warps_begin(arena, diags, p, out);
+    x.block = shape->rows * shape->executors / shape->column_parts;
+    x.with_dq = true;
+    warps_key_gradients(&x);
+    lanes_region(&x, "dq_sum");
+    return lanes_built(&x, diags);
+}
