@@ -258,26 +258,6 @@ static AuExpr extreme(AuAttn *a, AuOp op, AuExpr x, AuExpr y)
     return op2(a, op, x, y);
 }
 
-/* What does not vary along the row comes out of the sum. */
-static AuExpr row_sum(AuAttn *a, AuExpr x)
-{
-    Product p = {.k = 1}, outside = {.k = 1};
-    multiply_factor(a, &p, x, 1);
-    if (p.failed || p.exponent.failed || p.exponent2.failed) return op1(a, AU_OP_ROWSUM, x);
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < p.count; i++)
-        if (attn_at(a, p.at[i].e)->axes & AU_AX_KV)
-            p.at[kept++] = p.at[i];
-        else
-            outside.at[outside.count++] = p.at[i];
-    p.count = kept;
-    outside.k = p.k;
-    p.k = 1;
-    const AuExpr inside = build_product(a, &p);
-    if (outside.k == 0) return number(a, 0);
-    return product(a, build_product(a, &outside), op1(a, AU_OP_ROWSUM, inside), 1);
-}
-
 static AuExpr rebuild(AuAttn *a, const AuNode *n, const AuExpr *x)
 {
     switch (n->op) {
@@ -292,7 +272,9 @@ static AuExpr rebuild(AuAttn *a, const AuNode *n, const AuExpr *x)
     case AU_OP_LOG2: return logarithm(a, (AuOp)n->op, x[0]);
     case AU_OP_MIN:
     case AU_OP_MAX: return extreme(a, (AuOp)n->op, x[0], x[1]);
-    case AU_OP_ROWSUM: return row_sum(a, x[0]);
+    case AU_OP_ROWSUM: /* what is of the row stays inside, where its derivative is of the pair */
+        if (is_constant(a, x[0]) && value_of(a, x[0]) == 0) return x[0];
+        break;
     case AU_OP_WHERE:
         if (x[1].i == x[2].i) return x[1];
         break;

@@ -1,7 +1,6 @@
 /* algebra.h - expressions as a mathematician writes them: real numbers, no rounding, everything that
- * occurs finite. x - x is 0, a b / a is b, exp(a) exp(b) is exp(a + b), rowsum(c x) is c rowsum(x)
- * with c of the row. Only for deriving gradients: what comes out is compared with what went in on
- * random rows by whoever uses it. */
+ * occurs finite. x - x is 0, a b / a is b, exp(a) exp(b) is exp(a + b). Only for deriving gradients:
+ * what comes out is compared with what went in on random rows by whoever uses it. */
 #ifndef AU_DSL_ATTN_ALGEBRA_H
 #define AU_DSL_ATTN_ALGEBRA_H
 

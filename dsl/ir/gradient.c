@@ -13,6 +13,7 @@
 
 #include "algebra.h"
 #include "closed_form.h"
+#include "factors.h"
 #include "reverse.h"
 
 static const AuExpr none = {0};
@@ -503,7 +504,7 @@ static bool take_dots(Deriver *d, const AuReverse *r)
             return false;
         }
         g->dots[g->dot_count] = (AuExpr){i};
-        g->ddots[g->dot_count++] = attn_simplify_expr(d->a, value);
+        g->ddots[g->dot_count++] = value;
     }
     return true;
 }
@@ -531,10 +532,24 @@ static bool pass_score_mod(Deriver *d)
     AuReverse *r = reverse_new(a, d->arena, g->score, 0, 1u << AU_OP_SCORE | 1u << AU_OP_DOT);
     reverse_run(r, g->score, seed);
     const AuExpr dscore = reverse_of(r, raw);
-    g->dscore = dscore.i ? attn_simplify_expr(a, dscore) : number(a, 0);
+    g->dscore = dscore.i ? dscore : number(a, 0);
     take_inputs(d, r, false, &g->pairs);
-    simplify_inputs(d, &g->pairs);
     return take_dots(d, r);
+}
+
+/* Behind score and weight, which are computed anyway, a pair costs as little as it can. */
+static void order_factors(Deriver *d)
+{
+    AuAttn *a = d->a;
+    AuGrads *g = d->g;
+    const AuExpr whole[] = {g->score, g->weight};
+    g->dscore = factors_in_order(a, g->dscore, AU_AX_KV, whole, 2);
+    for (uint32_t n = 0; n < g->dot_count; n++)
+        g->ddots[n] = factors_in_order(a, g->ddots[n], AU_AX_KV, whole, 2);
+    for (uint32_t n = 0; n < g->pass_count; n++)
+        g->pass[n] = factors_in_order(a, g->pass[n], AU_AX_KV, whole, 2);
+    for (uint32_t i = 0; i < g->pairs.count; i++)
+        g->pairs.at[i].value = factors_in_order(a, g->pairs.at[i].value, AU_AX_KV, whole, 2);
 }
 
 static bool pass_row_mod(Deriver *d, AuExpr mod, AuPlace place, AuRowGrad *out)
@@ -547,9 +562,10 @@ static bool pass_row_mod(Deriver *d, AuExpr mod, AuPlace place, AuRowGrad *out)
     AuReverse *r = reverse_new(a, d->arena, mod, AU_AX_C, 1u << AU_OP_ELEMENT);
     reverse_run(r, mod, dx);
     const AuExpr value = reverse_of(r, x);
-    out->value = value.i ? attn_simplify_expr(a, value) : number(a, 0);
+    out->value = value.i ? factors_in_order(a, value, AU_AX_C, &mod, 1) : number(a, 0);
     take_inputs(d, r, false, &out->inputs);
-    simplify_inputs(d, &out->inputs);
+    for (uint32_t i = 0; i < out->inputs.count; i++)
+        out->inputs.at[i].value = factors_in_order(a, out->inputs.at[i].value, AU_AX_C, &mod, 1);
     return nothing_lost(d, r);
 }
 
@@ -583,5 +599,6 @@ AuGrads *attn_gradients(AuAttn *a, AuArena *arena, AuDiags *diags)
         if (!settle_adjoint(&d, n)) return NULL;
     gather_dscore(&d);
     if (!check_backward(&d) || !pass_score_mod(&d) || !settle_rows(&d)) return NULL;
+    order_factors(&d);
     return d.g;
 }

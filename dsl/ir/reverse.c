@@ -31,12 +31,37 @@ static AuExpr plain(const Writer *w, AuGuarded g)
     return attn_where(w->a, g.guard, g.value, attn_f32(w->a, 0, w->span), w->span);
 }
 
+/* The last condition of a guard, and what stands before it. */
+static AuExpr last_condition(const AuAttn *a, AuExpr guard, AuExpr *before)
+{
+    const bool several = attn_at(a, guard)->op == AU_OP_AND;
+    *before = several ? attn_arg(a, guard, 0) : none;
+    return several ? attn_arg(a, guard, 1) : guard;
+}
+
+/* Both sides of one choice are one choice again. */
+static AuGuarded join_sides(const Writer *w, AuGuarded x, AuGuarded y)
+{
+    AuExpr before_x, before_y;
+    const AuExpr c = last_condition(w->a, x.guard, &before_x),
+                 other = last_condition(w->a, y.guard, &before_y);
+    const AuNode *n = attn_at(w->a, other);
+    if (before_x.i != before_y.i || n->op != AU_OP_NOT || attn_arg(w->a, other, 0).i != c.i)
+        return (AuGuarded){none, none};
+    return (AuGuarded){attn_where(w->a, c, x.value, y.value, w->span), before_x};
+}
+
 static AuGuarded sum(const Writer *w, AuGuarded x, AuGuarded y)
 {
     if (!x.value.i || !y.value.i) return x.value.i ? x : y;
     if (x.guard.i == y.guard.i) return (AuGuarded){op2(w, AU_OP_ADD, x.value, y.value), x.guard};
-    const AuExpr value = op2(w, AU_OP_ADD, plain(w, x), plain(w, y));
     const bool guarded = x.guard.i && y.guard.i;
+    if (guarded) {
+        AuGuarded both_sides = join_sides(w, x, y);
+        if (!both_sides.value.i) both_sides = join_sides(w, y, x);
+        if (both_sides.value.i) return both_sides;
+    }
+    const AuExpr value = op2(w, AU_OP_ADD, plain(w, x), plain(w, y));
     return (AuGuarded){value, guarded ? op2(w, AU_OP_OR, x.guard, y.guard) : none};
 }
 
