@@ -115,8 +115,7 @@ bool variant_build(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sou
                                .operand = v->operand,
                                .d = (int32_t)hooks_expr(hooks, a, a->tensors[0].axes[3])->integer,
                                .e = (int32_t)hooks_expr(hooks, a, a->tensors[2].axes[3])->integer};
-    const AuShape shape = schedule_lanes_shape(&problem);
-    v->schedule = schedule_lanes_forward(arena, diags, &problem, &shape);
+    v->schedule = schedule_choose(arena, diags, &problem, AU_FORWARD);
     if (!v->schedule) return false;
     v->bindings = bind(arena, v);
     v->bindings.banner =

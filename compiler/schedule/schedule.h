@@ -60,4 +60,9 @@ AuSchedule *schedule_warps_backward(AuArena *arena, AuDiags *diags, const AuProb
 bool schedule_warps_shape(AuArena *arena, const AuProblem *problem, AuShape *shape,
                           const char **why);
 
+/* choose.c: the schedule and the shape for a problem. */
+typedef enum AuOperation { AU_FORWARD, AU_BACKWARD } AuOperation;
+AuSchedule *schedule_choose(AuArena *arena, AuDiags *diags, const AuProblem *problem,
+                            AuOperation operation);
+
 #endif

@@ -6,6 +6,7 @@
 #include "warps.h"
 
 enum {
+    ROW = 32,             /* columns enough to compare layouts by */
     TILE_REGISTERS = 192, /* that fragments may take of a lane's 255 */
     LANE_REGISTERS = 255,
     SM_REGISTERS =
@@ -47,6 +48,9 @@ static const char *refusal_of_problem(AuArena *arena, const AuProblem *p, const 
     const char *operand = tile_elem(p->operand)->name;
     if (!atom || atom->k == 1 || p->operand == TILE_F32)
         return au_format(arena, "no matrix unit for operands of %s", operand);
+    if (atom->opaque || atom->is_async ||
+        !tile_contraction_matches(atom, tile_atom_places(arena, atom, TILE_C, 1, ROW), NULL, ROW))
+        return au_format(arena, "sums of %s do not lie as its operand A does", atom->name);
     if (p->d % 8 || p->e % 8)
         return au_format(arena, "widths %d and %d are no multiples of 8", p->d, p->e);
     if (p->attn->v_in_k && p->attn->v_first % 8)

@@ -1,0 +1,14 @@
+/* choose.c - which schedule makes the kernels of an operation on a machine: `warps` where its matrix
+ * units take the operands and a shape fits, else `lanes`, which every machine has. */
+#include "schedule.h"
+
+AuSchedule *schedule_choose(AuArena *arena, AuDiags *diags, const AuProblem *p,
+                            AuOperation operation)
+{
+    AuShape shape;
+    const char *why = NULL;
+    if (operation == AU_FORWARD && schedule_warps_shape(arena, p, &shape, &why))
+        return schedule_warps_forward(arena, diags, p, &shape);
+    shape = schedule_lanes_shape(p);
+    return schedule_lanes_forward(arena, diags, p, &shape);
+}
