@@ -114,28 +114,28 @@ bool closed_has_sums(const AuAttn *a, AuExpr e)
 
 static void try_final(AuClosed *c, uint32_t n)
 {
-    for (uint32_t i = 0; i < c->trials->count; i++) {
-        AuTrialRow *row = &c->trials->rows[i];
-        row->finals[n] = trial_value(row, c->finals[n])[0];
+    for (uint32_t i = 0; i < c->samples->count; i++) {
+        AuSample *row = &c->samples->rows[i];
+        row->finals[n] = sample_value(row, c->finals[n])[0];
         row->unusable |= !isfinite(row->finals[n]);
     }
 }
 
-static void fill_trials(AuClosed *c)
+static void fill_samples(AuClosed *c)
 {
     const AuOnline *o = c->a->online;
-    c->trials = trials_new(c->a, c->arena);
-    for (uint32_t i = 0; i < c->trials->count; i++) {
-        AuTrialRow *row = &c->trials->rows[i];
+    c->samples = samples_new(c->a, c->arena);
+    for (uint32_t i = 0; i < c->samples->count; i++) {
+        AuSample *row = &c->samples->rows[i];
         for (uint32_t n = 0; n < o->scale_count; n++) {
-            row->states[n] = trial_value(row, c->last[n])[0];
+            row->states[n] = sample_value(row, c->last[n])[0];
             row->unusable |= !isfinite(row->states[n]);
         }
     }
     for (uint32_t n = 0; n < o->final_count; n++) try_final(c, n);
-    for (uint32_t i = 0; i < c->trials->count; i++) {
-        AuTrialRow *row = &c->trials->rows[i];
-        const double *weight = trial_value(row, c->weight);
+    for (uint32_t i = 0; i < c->samples->count; i++) {
+        AuSample *row = &c->samples->rows[i];
+        const double *weight = sample_value(row, c->weight);
         for (uint32_t n = 0; n < row->count; n++) row->unusable |= !isfinite(weight[n]);
     }
 }
@@ -145,16 +145,16 @@ static bool check_epilogue(const AuClosed *c)
 {
     const AuExpr epilogue = c->a->online->epilogue;
     const AuSpan span = attn_at(c->a, epilogue)->span;
-    for (uint32_t i = 0; i < c->trials->count; i++) {
-        AuTrialRow *row = &c->trials->rows[i];
-        const double found = trial_value(row, epilogue)[0];
-        const double expected = row->element * trial_value(row, c->factor)[0];
-        if (row->unusable || trial_near(found, expected, 0)) continue;
+    for (uint32_t i = 0; i < c->samples->count; i++) {
+        AuSample *row = &c->samples->rows[i];
+        const double found = sample_value(row, epilogue)[0];
+        const double expected = row->element * sample_value(row, c->factor)[0];
+        if (row->unusable || sample_near(found, expected, 0)) continue;
         AuDiag *d =
             au_error(c->diags, AU_E0420, span,
                      "online_fwd_epilogue must be the output times a factor of the row: it makes "
                      "%.9g of 1 and %.9g of %.9g",
-                     trial_value(row, c->factor)[0], found, row->element);
+                     sample_value(row, c->factor)[0], found, row->element);
         au_add_note(c->diags, d, span,
                     "for what else is to happen to the output, there is out_mod");
         return false;
@@ -167,8 +167,8 @@ AuClosed *closed_form(AuAttn *a, AuArena *arena, AuDiags *diags)
     AuClosed *c = AU_NEW(arena, AuClosed);
     *c = (AuClosed){.a = a, .arena = arena, .diags = diags};
     run_whole_row(c);
-    fill_trials(c);
-    if (trials_are_few(c->trials)) {
+    fill_samples(c);
+    if (samples_are_few(c->samples)) {
         au_error(diags, AU_E0425, a->online->span,
                  "the row scales of '%s' are finite for too few random rows, so that its "
                  "derivatives cannot be tried",
@@ -250,13 +250,13 @@ static AuExpr said(const Saying *s, AuExpr e)
 
 static bool is_unchanged(const Saying *s, AuExpr before, AuExpr after)
 {
-    const AuTrials *t = s->c->trials;
+    const AuSamples *t = s->c->samples;
     for (uint32_t i = 0; i < t->count; i++) {
-        AuTrialRow *row = (AuTrialRow *)(uintptr_t)&t->rows[i];
+        AuSample *row = (AuSample *)(uintptr_t)&t->rows[i];
         if (row->unusable) continue;
-        const double *x = trial_value(row, before), *y = trial_value(row, after);
+        const double *x = sample_value(row, before), *y = sample_value(row, after);
         for (uint32_t n = 0; n < row->count; n++)
-            if (!trial_near(x[n], y[n], 1e-6)) return false;
+            if (!sample_near(x[n], y[n], 1e-6)) return false;
     }
     return true;
 }

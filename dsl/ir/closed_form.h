@@ -4,18 +4,18 @@
 #ifndef AU_DSL_ATTN_CLOSED_FORM_H
 #define AU_DSL_ATTN_CLOSED_FORM_H
 
-#include "trial.h"
+#include "sample.h"
 
 typedef struct AuClosed {
     AuAttn *a;
     AuArena *arena;
     AuDiags *diags;
-    AuExpr *last;     /* one a row scale: of SCORE under ROWMAX and ROWSUM */
-    AuExpr *finals;   /* one a final: of the same */
-    AuExpr factor;    /* the output is o times this: of STATE at the end */
-    AuExpr weight;    /* of a pair, factor included: of SCORE and STATE */
-    bool plain;       /* neither factor nor rescaling: weights are sums' terms as they come */
-    AuTrials *trials; /* with states and finals of random rows */
+    AuExpr *last;       /* one a row scale: of SCORE under ROWMAX and ROWSUM */
+    AuExpr *finals;     /* one a final: of the same */
+    AuExpr factor;      /* the output is o times this: of STATE at the end */
+    AuExpr weight;      /* of a pair, factor included: of SCORE and STATE */
+    bool plain;         /* neither factor nor rescaling: weights are sums' terms as they come */
+    AuSamples *samples; /* with states and finals of random rows */
 } AuClosed;
 
 /* NULL: an error says why there is no closed form. */

@@ -134,14 +134,14 @@ static bool check_forward(Deriver *d)
 {
     AuAttn *a = d->a;
     const AuExpr forward = a->online->forward;
-    for (uint32_t i = 0; i < d->c->trials->count; i++) {
-        AuTrialRow *row = &d->c->trials->rows[i];
+    for (uint32_t i = 0; i < d->c->samples->count; i++) {
+        AuSample *row = &d->c->samples->rows[i];
         if (row->unusable) continue;
-        const double *found = trial_value(row, forward), *wanted = trial_value(row, d->c->weight);
+        const double *found = sample_value(row, forward), *wanted = sample_value(row, d->c->weight);
         double size = 0;
         for (uint32_t n = 0; n < row->count; n++) size += fabs(wanted[n]);
         for (uint32_t n = 0; n < row->count; n++) {
-            if (trial_near(found[n], wanted[n], size)) continue;
+            if (sample_near(found[n], wanted[n], size)) continue;
             AuDiag *e = au_error(d->diags, AU_E0421, attn_at(a, forward)->span,
                                  "forward gives the weight %.9g for a score of %.9g, online_fwd "
                                  "and its epilogue give %.9g",
@@ -174,12 +174,12 @@ static bool settle_forward(Deriver *d)
 static bool cancels(void *user, const AuParts *parts)
 {
     const Deriver *d = user;
-    for (uint32_t i = 0; i < d->c->trials->count; i++) {
-        AuTrialRow *row = &d->c->trials->rows[i];
+    for (uint32_t i = 0; i < d->c->samples->count; i++) {
+        AuSample *row = &d->c->samples->rows[i];
         double total = 0, size = 0;
         if (row->unusable) continue;
         for (uint32_t n = 0; n < parts->count; n++) {
-            const double part = trial_value(row, parts->at[n])[0];
+            const double part = sample_value(row, parts->at[n])[0];
             total += part;
             size += fabs(part);
         }
@@ -281,14 +281,14 @@ static bool check_maxima(Deriver *d)
 {
     const AuOnline *o = d->a->online;
     for (uint32_t m = 0; m < d->maximum_count; m++)
-        for (uint32_t i = 0; i < d->c->trials->count; i++) {
-            AuTrialRow *row = &d->c->trials->rows[i];
+        for (uint32_t i = 0; i < d->c->samples->count; i++) {
+            AuSample *row = &d->c->samples->rows[i];
             for (uint32_t pair = 0; pair < row->count && !row->unusable; pair++) {
                 double total = 0, size = 0;
                 for (uint32_t n = 0; n < o->final_count; n++) {
                     if (!d->pull[m][n].i || !d->finals[n].share.i) continue;
-                    const double part = trial_value(row, d->finals[n].share)[pair] *
-                                        trial_value(row, d->pull[m][n])[pair];
+                    const double part = sample_value(row, d->finals[n].share)[pair] *
+                                        sample_value(row, d->pull[m][n])[pair];
                     total += part;
                     size += fabs(part);
                 }
@@ -310,12 +310,12 @@ static AuExpr common_factor(Deriver *d, AuExpr share)
     const AuExpr f = a->online->forward;
     const AuExpr g = algebra_normal(a, attn_op2(a, AU_OP_DIV, share, f, nowhere));
     if (attn_at(a, g)->axes & AU_AX_KV) return none;
-    for (uint32_t i = 0; i < d->c->trials->count; i++) {
-        AuTrialRow *row = &d->c->trials->rows[i];
+    for (uint32_t i = 0; i < d->c->samples->count; i++) {
+        AuSample *row = &d->c->samples->rows[i];
         if (row->unusable) continue;
-        const double *x = trial_value(row, share), *y = trial_value(row, f);
+        const double *x = sample_value(row, share), *y = sample_value(row, f);
         for (uint32_t n = 0; n < row->count; n++)
-            if (!trial_near(x[n], y[n] * trial_value(row, g)[n], 1e-6)) return none;
+            if (!sample_near(x[n], y[n] * sample_value(row, g)[n], 1e-6)) return none;
     }
     return attn_simplify_expr(a, g);
 }
@@ -383,22 +383,22 @@ static void gather_dscore(Deriver *d)
 }
 
 /* The adjoints of a random row, without gradients from outside. */
-static void fill_adjoints(Deriver *d, AuTrialRow *row)
+static void fill_adjoints(Deriver *d, AuSample *row)
 {
-    const double *f = trial_value(row, d->a->online->forward);
+    const double *f = sample_value(row, d->a->online->forward);
     row->delta = 0;
     for (uint32_t n = 0; n < row->count; n++) {
         row->weights[n] = f[n];
         row->delta += f[n] * row->dweights[n];
     }
-    trial_forget(row);
+    sample_forget(row);
     for (uint32_t k = 0; k < d->g->pass_count; k++) {
-        const double *x = trial_value(row, d->g->pass[k]);
+        const double *x = sample_value(row, d->g->pass[k]);
         row->passes[k] = 0;
         for (uint32_t n = 0; n < row->count; n++) row->passes[k] += x[n];
     }
     for (uint32_t n = 0; n < d->a->online->final_count; n++)
-        row->adjoints[n] = trial_value(row, d->g->adjoint[n])[0];
+        row->adjoints[n] = sample_value(row, d->g->adjoint[n])[0];
 }
 
 static void explain_backward(Deriver *d, AuDiag *e)
@@ -421,15 +421,15 @@ static bool check_backward(Deriver *d)
 {
     const AuExpr backward = d->a->online->backward;
     if (!backward.i) return true;
-    for (uint32_t i = 0; i < d->c->trials->count; i++) {
-        AuTrialRow *row = &d->c->trials->rows[i];
+    for (uint32_t i = 0; i < d->c->samples->count; i++) {
+        AuSample *row = &d->c->samples->rows[i];
         if (row->unusable) continue;
         fill_adjoints(d, row);
-        const double *found = trial_value(row, backward), *wanted = trial_value(row, d->dscore);
+        const double *found = sample_value(row, backward), *wanted = sample_value(row, d->dscore);
         double size = 0;
         for (uint32_t n = 0; n < row->count; n++) size += fabs(wanted[n]);
         for (uint32_t n = 0; n < row->count; n++) {
-            if (trial_near(found[n], wanted[n], size)) continue;
+            if (sample_near(found[n], wanted[n], size)) continue;
             AuDiag *e = au_error(d->diags, AU_E0422, attn_at(d->a, backward)->span,
                                  "backward gives %.9g for a pair with dp = %.9g and p = %.9g, the "
                                  "derivative is %.9g",
@@ -449,11 +449,11 @@ static bool check_weight_mod(Deriver *d)
     AuAttn *a = d->a;
     const AuExpr p = closed_pair_leaf(a, AU_OP_WEIGHT);
     const AuExpr twice = with(a, a->weight_mod, AU_OP_WEIGHT, product(a, p, number(a, 2)));
-    for (uint32_t i = 0; i < d->c->trials->count && !d->c->plain; i++) {
-        AuTrialRow *row = &d->c->trials->rows[i];
-        const double *once = trial_value(row, a->weight_mod), *other = trial_value(row, twice);
+    for (uint32_t i = 0; i < d->c->samples->count && !d->c->plain; i++) {
+        AuSample *row = &d->c->samples->rows[i];
+        const double *once = sample_value(row, a->weight_mod), *other = sample_value(row, twice);
         for (uint32_t n = 0; n < row->count; n++) {
-            if (trial_near(other[n], 2 * once[n], 0) || !isfinite(once[n])) continue;
+            if (sample_near(other[n], 2 * once[n], 0) || !isfinite(once[n])) continue;
             au_error(d->diags, AU_E0423, attn_at(a, a->weight_mod)->span,
                      "weight_mod must be proportional to the weight, which '%s' rescales later: it "
                      "makes %.9g of %.9g and %.9g of %.9g",

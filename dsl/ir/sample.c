@@ -1,5 +1,5 @@
-/* trial.c - see trial.h. */
-#include "trial.h"
+/* sample.c - see sample.h. */
+#include "sample.h"
 
 #include <string.h>
 
@@ -14,13 +14,13 @@ static double uniform(uint64_t *state) /* splitmix64 */
 }
 
 /* Scores of several magnitudes and levels, some of them positive only. */
-static void fill_row(AuTrialRow *row, uint64_t *random)
+static void fill_row(AuSample *row, uint64_t *random)
 {
     const double spread = row->index % 3 == 0 ? 0.5 : row->index % 3 == 1 ? 4 : 30;
     const double level = row->index % 4 == 3 ? 40 * uniform(random) - 20
                          : row->index % 2    ? spread
                                              : 0;
-    row->count = 2 + (uint32_t)(uniform(random) * (AU_TRIAL_PAIRS - 1));
+    row->count = 2 + (uint32_t)(uniform(random) * (AU_SAMPLE_PAIRS - 1));
     for (uint32_t n = 0; n < row->count; n++) {
         row->scores[n] = level + spread * (2 * uniform(random) - 1);
         row->dweights[n] = 2 * uniform(random) - 1;
@@ -31,15 +31,15 @@ static void fill_row(AuTrialRow *row, uint64_t *random)
     row->delta = 2 * uniform(random) - 1;
 }
 
-AuTrials *trials_new(const AuAttn *a, AuArena *arena)
+AuSamples *samples_new(const AuAttn *a, AuArena *arena)
 {
-    AuTrials *t = AU_NEW(arena, AuTrials);
+    AuSamples *t = AU_NEW(arena, AuSamples);
     const uint32_t most = a->online->scale_count * 2 + a->online->final_count + 8;
     uint64_t random = 1;
-    t->count = AU_TRIAL_ROWS;
+    t->count = AU_SAMPLE_ROWS;
     for (uint32_t i = 0; i < t->count; i++) {
-        AuTrialRow *row = &t->rows[i];
-        *row = (AuTrialRow){.a = a, .arena = arena, .index = i};
+        AuSample *row = &t->rows[i];
+        *row = (AuSample){.a = a, .arena = arena, .index = i};
         row->states = AU_NEW_ARRAY(arena, double, most);
         row->finals = AU_NEW_ARRAY(arena, double, most);
         row->dfinals = AU_NEW_ARRAY(arena, double, most);
@@ -50,7 +50,7 @@ AuTrials *trials_new(const AuAttn *a, AuArena *arena)
     return t;
 }
 
-static uint32_t some_bits(const AuTrialRow *row, uint32_t node, uint32_t pair)
+static uint32_t some_bits(const AuSample *row, uint32_t node, uint32_t pair)
 {
     const uint32_t key[2] = {row->index, 7};
     uint32_t words[4];
@@ -59,7 +59,7 @@ static uint32_t some_bits(const AuTrialRow *row, uint32_t node, uint32_t pair)
 }
 
 /* Some value for a leaf that the laws do not speak of, by its node and the row. */
-static double some_value(const AuTrialRow *row, uint32_t node, uint32_t pair)
+static double some_value(const AuSample *row, uint32_t node, uint32_t pair)
 {
     const AuNode *n = &row->a->nodes[node];
     const uint32_t bits = some_bits(row, node, n->axes & AU_AX_KV ? pair : 0);
@@ -68,7 +68,7 @@ static double some_value(const AuTrialRow *row, uint32_t node, uint32_t pair)
     return bits * 0x1p-31 - 0.5;
 }
 
-static double leaf_value(const AuTrialRow *row, uint32_t node, uint32_t pair)
+static double leaf_value(const AuSample *row, uint32_t node, uint32_t pair)
 {
     const AuNode *n = &row->a->nodes[node];
     switch ((int)n->op) { /* what is not named may be anything */
@@ -89,7 +89,7 @@ static double leaf_value(const AuTrialRow *row, uint32_t node, uint32_t pair)
     return some_value(row, node, pair);
 }
 
-static double reduce(const AuTrialRow *row, AuOp op, const double *x)
+static double reduce(const AuSample *row, AuOp op, const double *x)
 {
     double result = op == AU_OP_ROWMAX ? -INFINITY : 0;
     for (uint32_t n = 0; n < row->count; n++)
@@ -97,7 +97,7 @@ static double reduce(const AuTrialRow *row, AuOp op, const double *x)
     return result;
 }
 
-static double node_value(AuTrialRow *row, uint32_t node, uint32_t pair)
+static double node_value(AuSample *row, uint32_t node, uint32_t pair)
 {
     const AuNode *n = &row->a->nodes[node];
     double x[3] = {0};
@@ -110,7 +110,7 @@ static double node_value(AuTrialRow *row, uint32_t node, uint32_t pair)
     return leaf_value(row, node, pair);
 }
 
-static void compute(AuTrialRow *row, uint32_t node)
+static void compute(AuSample *row, uint32_t node)
 {
     const AuNode *n = &row->a->nodes[node];
     double *value = row->value[node] = AU_NEW_ARRAY(row->arena, double, row->count);
@@ -122,7 +122,7 @@ static void compute(AuTrialRow *row, uint32_t node)
     for (uint32_t pair = 0; pair < row->count; pair++) value[pair] = node_value(row, node, pair);
 }
 
-const double *trial_value(AuTrialRow *row, AuExpr e)
+const double *sample_value(AuSample *row, AuExpr e)
 {
     const uint32_t nodes = row->a->node_count;
     if (row->known < nodes) {
@@ -139,14 +139,14 @@ const double *trial_value(AuTrialRow *row, AuExpr e)
     return row->value[e.i];
 }
 
-void trial_forget(AuTrialRow *row) { row->known = 0; }
+void sample_forget(AuSample *row) { row->known = 0; }
 
-bool trial_near(double x, double y, double size)
+bool sample_near(double x, double y, double size)
 {
     return x == y || fabs(x - y) <= 1e-8 * (fabs(x) + fabs(y)) + 1e-10 * size;
 }
 
-bool trials_are_few(const AuTrials *t)
+bool samples_are_few(const AuSamples *t)
 {
     uint32_t usable = 0;
     for (uint32_t i = 0; i < t->count; i++) usable += !t->rows[i].unusable;
