@@ -75,6 +75,39 @@ AuTileExpr *writer_assign(AuHookWriter *w, const char *name, AuTileExpr *value)
     return writer_variable(w, name);
 }
 
+/* ---- functions */
+
+void writer_count_uses(AuHookWriter *w, AuExpr e)
+{
+    if (!e.i || w->uses[e.i]++) return;
+    for (uint32_t n = 0; n < attn_at(w->attn, e)->count; n++)
+        writer_count_uses(w, attn_arg(w->attn, e, n));
+}
+
+void writer_begin(AuHookWriter *w, const char *name, const char *const *params, uint32_t count)
+{
+    AuTileModule *m = writer_module(w);
+    AuTileFn *fn = AU_NEW(m->arena, AuTileFn);
+    fn->name = writer_name(w, name);
+    for (uint32_t n = 0; n < count; n++)
+        AU_PUSH(m->arena, fn->params.at, fn->params.count, fn->params.capacity,
+                writer_name(w, params[n]));
+    AU_PUSH(m->arena, m->fns.at, m->fns.count, m->fns.capacity, fn);
+    w->fn = fn;
+    w->done = AU_NEW_ARRAY(m->arena, AuTileExpr *, w->attn->node_count);
+    w->uses = AU_NEW_ARRAY(m->arena, uint32_t, w->attn->node_count);
+}
+
+void writer_finish(AuHookWriter *w, AuTileExpr *const *items, uint32_t count)
+{
+    AuTileStmt *s = AU_NEW(writer_module(w)->arena, AuTileStmt);
+    s->kind = TILE_S_RETURN;
+    for (uint32_t n = 0; n < count; n++)
+        AU_PUSH(writer_module(w)->arena, s->ret.items.at, s->ret.items.count, s->ret.items.capacity,
+                items[n]);
+    AU_PUSH(writer_module(w)->arena, w->fn->body.at, w->fn->body.count, w->fn->body.capacity, s);
+}
+
 /* ---- from the graph */
 
 static const AuTileOp op_map[AU_OP_COUNT] = {
@@ -151,13 +184,13 @@ static AuTileExpr *index_expr(AuHookWriter *w, int32_t axis)
     return writer_integer(w, 0);
 }
 
-/* x of a row mod: the hook's argument, or, for the partner channel of a rotation, the tensor's
+/* x or dx of a row mod: the hook's argument, or, for the partner channel of a rotation, the tensor's
  * element there. */
-static AuTileExpr *element(AuHookWriter *w)
+static AuTileExpr *element(AuHookWriter *w, const char *argument, const char *tensor)
 {
-    if (!w->raw_element) return writer_variable(w, "x");
+    if (!w->raw_element) return writer_variable(w, argument);
     AuTileExpr *ref = node(w, TILE_X_REF, (AuSpan){0});
-    ref->name = writer_name(w, w->row_tensor);
+    ref->name = writer_name(w, tensor);
     ref->has_index = true;
     add_arg(w, ref, writer_variable(w, "b"));
     add_arg(w, ref, writer_variable(w, w->row_h));
@@ -286,6 +319,11 @@ static AuTileExpr *dropout(AuHookWriter *w, AuExpr e)
         writer_number(w, 0));
 }
 
+static AuTileExpr *numbered(AuHookWriter *w, const char *name, int32_t n)
+{
+    return writer_variable(w, au_format(writer_module(w)->arena, "%s%d", name, n));
+}
+
 static AuTileExpr *leaf_or_special(AuHookWriter *w, AuExpr e)
 {
     const AuNode n = *attn_at(w->attn, e);
@@ -305,9 +343,15 @@ static AuTileExpr *leaf_or_special(AuHookWriter *w, AuExpr e)
     case AU_OP_INPUT: return input_ref(w, e);
     case AU_OP_SCORE: return writer_variable(w, "s");
     case AU_OP_WEIGHT: return writer_variable(w, "p");
-    case AU_OP_ELEMENT: return element(w);
-    case AU_OP_STATE:
-        return writer_variable(w, au_format(writer_module(w)->arena, "state%d", n.integer));
+    case AU_OP_ELEMENT: return element(w, "x", w->row_tensor);
+    case AU_OP_DELEMENT: return element(w, "dx", w->gradient_tensor);
+    case AU_OP_DWEIGHT: return writer_variable(w, "dp");
+    case AU_OP_DELTA: return writer_variable(w, "delta");
+    case AU_OP_STATE: return numbered(w, "state", n.integer);
+    case AU_OP_FINAL: return numbered(w, "final", n.integer);
+    case AU_OP_DFINAL: return numbered(w, "dfinal", n.integer);
+    case AU_OP_ADJOINT: return numbered(w, "adjoint", n.integer);
+    case AU_OP_PASS: return numbered(w, "pass", n.integer);
     case AU_OP_ROWMAX: return row_reduction(w, e, true);
     case AU_OP_ROWSUM: return row_reduction(w, e, false);
     case AU_OP_ROW_SUM_C: {

@@ -17,12 +17,18 @@ typedef struct AuHookWriter {
     const char *channel; /* axis of the channels in row mods: "d" or "e" */
     const char *row_tensor, *row_h,
         *row_i; /* row mods: the tensor whose element x is, and the names of its head and row */
+    const char *gradient_tensor; /* the one whose element dx is */
     bool raw_element;          /* x is read from the tensor at the present channel (the partner of a
                                   rotation) */
     AuTileExpr *channel_index; /* then: which channel; NULL: the element's own */
     bool guard_ok; /* in online_fwd: pairs that take no part must be kept out of sums explicitly */
     bool failed;
 } AuHookWriter;
+
+/* A function from its beginning to its results; between them uses are counted and expressions written. */
+void writer_begin(AuHookWriter *w, const char *name, const char *const *params, uint32_t count);
+void writer_count_uses(AuHookWriter *w, AuExpr e);
+void writer_finish(AuHookWriter *w, AuTileExpr *const *items, uint32_t count);
 
 AuTileModule *writer_module(AuHookWriter *w);
 const char *writer_name(AuHookWriter *w, const char *name);

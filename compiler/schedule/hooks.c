@@ -5,37 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-static void count_uses(AuHookWriter *w, AuExpr e)
-{
-    if (!e.i || w->uses[e.i]++) return;
-    for (uint32_t n = 0; n < attn_at(w->attn, e)->count; n++)
-        count_uses(w, attn_arg(w->attn, e, n));
-}
-
-static void begin(AuHookWriter *w, const char *name, const char *const *params, uint32_t count)
-{
-    AuTileModule *m = writer_module(w);
-    AuTileFn *fn = AU_NEW(m->arena, AuTileFn);
-    fn->name = writer_name(w, name);
-    for (uint32_t n = 0; n < count; n++)
-        AU_PUSH(m->arena, fn->params.at, fn->params.count, fn->params.capacity,
-                writer_name(w, params[n]));
-    AU_PUSH(m->arena, m->fns.at, m->fns.count, m->fns.capacity, fn);
-    w->fn = fn;
-    w->done = AU_NEW_ARRAY(m->arena, AuTileExpr *, w->attn->node_count);
-    w->uses = AU_NEW_ARRAY(m->arena, uint32_t, w->attn->node_count);
-}
-
-static void finish(AuHookWriter *w, AuTileExpr *const *items, uint32_t count)
-{
-    AuTileStmt *s = AU_NEW(writer_module(w)->arena, AuTileStmt);
-    s->kind = TILE_S_RETURN;
-    for (uint32_t n = 0; n < count; n++)
-        AU_PUSH(writer_module(w)->arena, s->ret.items.at, s->ret.items.count, s->ret.items.capacity,
-                items[n]);
-    AU_PUSH(writer_module(w)->arena, w->fn->body.at, w->fn->body.count, w->fn->body.capacity, s);
-}
-
 #define PARAMS(...)                                                                                \
     (const char *const[]){__VA_ARGS__},                                                            \
         sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *)
@@ -43,10 +12,10 @@ static void finish(AuHookWriter *w, AuTileExpr *const *items, uint32_t count)
 static void simple_hook(AuHookWriter *w, const char *name, const char *const *params,
                         uint32_t count, AuExpr e)
 {
-    begin(w, name, params, count);
-    count_uses(w, e);
+    writer_begin(w, name, params, count);
+    writer_count_uses(w, e);
     AuTileExpr *x = writer_expr(w, e);
-    finish(w, &x, 1);
+    writer_finish(w, &x, 1);
 }
 
 /* What an expression is when the score is -inf, its row scales being finite: enough to see that
@@ -110,8 +79,9 @@ static uint32_t with_states(AuHookWriter *w, const char **params, uint32_t count
 static void write_init(AuHookWriter *w)
 {
     const AuOnline *online = w->attn->online;
-    begin(w, "online_init", PARAMS("row", "b", "h", "i"));
-    for (uint32_t n = 0; n < online->scale_count; n++) count_uses(w, online->scales[n].start);
+    writer_begin(w, "online_init", PARAMS("row", "b", "h", "i"));
+    for (uint32_t n = 0; n < online->scale_count; n++)
+        writer_count_uses(w, online->scales[n].start);
     AuTileExpr *items[32];
     for (uint32_t n = 0; n < online->scale_count; n++) {
         AuTileExpr *start = writer_expr(w, online->scales[n].start);
@@ -122,7 +92,7 @@ static void write_init(AuHookWriter *w)
     if (w->hooks->state_count > online->scale_count)
         items[online->scale_count] =
             writer_op2(w, TILE_X_FILL, writer_variable(w, "row"), writer_number(w, 0));
-    finish(w, items, w->hooks->state_count);
+    writer_finish(w, items, w->hooks->state_count);
 }
 
 static void write_forward(AuHookWriter *w)
@@ -131,13 +101,13 @@ static void write_forward(AuHookWriter *w)
     const AuOnline *online = a->online;
     const uint32_t scales = online->scale_count;
     const char *params[40] = {"s", "b", "h", "i"};
-    begin(w, "online_fwd", params, with_states(w, params, 4));
-    count_uses(w, online->weight);
-    if (w->hooks->has_scale) count_uses(w, online->rescale);
+    writer_begin(w, "online_fwd", params, with_states(w, params, 4));
+    writer_count_uses(w, online->weight);
+    if (w->hooks->has_scale) writer_count_uses(w, online->rescale);
     bool neutral =
         reductions_are_neutral(a, online->weight) && reductions_are_neutral(a, online->rescale);
     for (uint32_t n = 0; n < scales; n++) {
-        count_uses(w, online->scales[n].next);
+        writer_count_uses(w, online->scales[n].next);
         neutral = neutral && reductions_are_neutral(a, online->scales[n].next);
     }
     w->guard_ok = !neutral;
@@ -170,16 +140,17 @@ static void write_forward(AuHookWriter *w)
         items[count++] = writer_op3(w, TILE_X_WHERE, any, writer_number(w, 1),
                                     writer_variable(w, state_name(w, scales)));
     w->guard_ok = false;
-    finish(w, items, count);
+    writer_finish(w, items, count);
 }
 
 static void write_end(AuHookWriter *w)
 {
     const AuOnline *online = w->attn->online;
     const char *params[40] = {"x", "b", "h", "i"};
-    begin(w, "online_end", params, with_states(w, params, 4));
-    count_uses(w, online->epilogue);
-    for (uint32_t n = 0; n < online->final_count; n++) count_uses(w, online->finals[n].value);
+    writer_begin(w, "online_end", params, with_states(w, params, 4));
+    writer_count_uses(w, online->epilogue);
+    for (uint32_t n = 0; n < online->final_count; n++)
+        writer_count_uses(w, online->finals[n].value);
     AuTileExpr *items[32];
     items[0] = writer_expr(w, online->epilogue);
     if (w->hooks->state_count > online->scale_count) {
@@ -190,14 +161,15 @@ static void write_end(AuHookWriter *w)
     }
     for (uint32_t n = 0; n < online->final_count; n++)
         items[1 + n] = writer_expr(w, online->finals[n].value);
-    finish(w, items, 1 + online->final_count);
+    writer_finish(w, items, 1 + online->final_count);
 }
 
 static void write_range(AuHookWriter *w)
 {
     AuRange range;
-    begin(w, "key_range",
-          PARAMS("b", "h", "i", "j")); /* i, j: the tile's first row and the row after its last */
+    writer_begin(
+        w, "key_range",
+        PARAMS("b", "h", "i", "j")); /* i, j: the tile's first row and the row after its last */
     AuTileExpr *items[4] = {writer_integer(w, 0), writer_expr(w, w->attn->tensors[1].axes[2]),
                             writer_integer(w, 0), writer_expr(w, w->attn->tensors[1].axes[2])};
     if (w->attn->mask.i) {
@@ -206,11 +178,11 @@ static void write_range(AuHookWriter *w)
         w->done = AU_NEW_ARRAY(writer_module(w)->arena, AuTileExpr *, w->attn->node_count);
         w->uses = AU_NEW_ARRAY(writer_module(w)->arena, uint32_t, w->attn->node_count);
         const AuExpr all[4] = {range.low, range.high, range.full_low, range.full_high};
-        for (uint32_t n = 0; n < 4; n++) count_uses(w, all[n]);
+        for (uint32_t n = 0; n < 4; n++) writer_count_uses(w, all[n]);
         for (uint32_t n = 0; n < 4; n++) items[n] = writer_expr(w, all[n]);
         w->hooks->needs_lists = range.needs_lists;
     }
-    finish(w, items, 4);
+    writer_finish(w, items, 4);
 }
 
 static void write_row_mod(AuHookWriter *w, const char *name, AuExpr mod, const char *tensor,
@@ -228,23 +200,23 @@ static void write_pairs(AuHookWriter *w)
     AuHooks *h = w->hooks;
     const char *params[9] = {"s", "b", "h", "i", "j"};
     if (a->score_mod.i) {
-        begin(w, "score_mod", params, 5);
-        count_uses(w, a->score_mod);
+        writer_begin(w, "score_mod", params, 5);
+        writer_count_uses(w, a->score_mod);
         AuTileExpr *x = writer_expr(w, a->score_mod);
-        finish(w, &x, 1);
+        writer_finish(w, &x, 1);
         for (uint32_t n = 0; n < h->dot_count; n++) /* known only now */
             AU_PUSH(h->module->arena, w->fn->params.at, w->fn->params.count, w->fn->params.capacity,
                     writer_name(w, au_format(h->module->arena, "dot%u", n)));
     }
     if ((h->has_mask = a->mask.i != 0)) simple_hook(w, "mask", PARAMS("b", "h", "i", "j"), a->mask);
     if ((h->has_weight_mod = a->weight_mod.i != 0)) {
-        begin(w, "weight_mod", PARAMS("p", "s", "b", "h", "i", "j"));
-        count_uses(w, a->weight_mod);
+        writer_begin(w, "weight_mod", PARAMS("p", "s", "b", "h", "i", "j"));
+        writer_count_uses(w, a->weight_mod);
         AuTileExpr *ok =
             writer_op2(w, TILE_X_GT, writer_variable(w, "s"), writer_number(w, -(double)INFINITY));
         AuTileExpr *x =
             writer_op3(w, TILE_X_WHERE, ok, writer_expr(w, a->weight_mod), writer_number(w, 0));
-        finish(w, &x, 1);
+        writer_finish(w, &x, 1);
     }
 }
 

@@ -10,6 +10,17 @@
  * as it meets the values online_end(o, b, h, i, state..)              o and the finals q_mod(x, b,
  * h, i, c), k_mod, v_mod, out_mod  an element of a row; over the axis `d` (`e` of out_mod)
  *
+ * Of gradients (hooks_backward.c), finals and adjoints being those of the row:
+ *
+ *   query_range(b, h, j0, j1)                            low, high, full_low, full_high of the queries
+ *   backward_pair(s, dp, b, h, i, j [, dot0..], final0.., adjoint0..)
+ *       p, ds [, ddots of AuGrads][, values of its pairs]  of the raw product s and dp = dO' . v; all 0
+ *                                                          where the score is -inf
+ *   backward_pass(s, dp, b, h, i, j [, dot0..], final0..)  what the extra pass sums (only if there is one)
+ *   backward_row(delta, b, h, i, final0.., dfinal0.. [, pass0..])    adjoints [, values of rows]
+ *   q_back(x, dx, row, b, h, i, j, c), k_back, v_back, out_back      gradient [, values of inputs] of row
+ *                                                          mods; `row` is any value of a row
+ *
  * A row without a pair in a tile keeps its state, a row without any pair has output 0: online_fwd
  * and online_end say so with `where`s over rows, left out where the expressions cannot tell the
  * difference (docs/lowering.md). */
@@ -17,6 +28,7 @@
 #define AU_SCHEDULE_HOOKS_H
 
 #include "attn.h"
+#include "gradient.h"
 #include "tile.h"
 
 typedef struct AuHooks {
@@ -31,6 +43,9 @@ typedef struct AuHooks {
 
 /* NULL after an error. [caps] only names the module's target. */
 AuHooks *hooks_make(AuArena *arena, AuDiags *diags, AuAttn *attn, const AuTileCaps *caps);
+
+/* Adds those of gradients. */
+bool hooks_backward(AuHooks *hooks, AuDiags *diags, AuAttn *attn, const AuGrads *grads);
 
 /* The name that a tensor, size or parameter of the script has in tiled kernels: its own, unless a
  * schedule uses that one. */

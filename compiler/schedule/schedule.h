@@ -12,8 +12,10 @@ typedef struct AuProblem {
     AuAttn *attn; /* widths fixed: every size of a last axis of q, k, v is a number */
     const AuHooks *hooks;
     const AuTileCaps *caps;
-    AuTileElem operand; /* element type of q, k, v, o */
-    int32_t d, e;       /* widths of keys and of values */
+    AuTileElem operand;   /* element type of q, k, v, o */
+    int32_t d, e;         /* widths of keys and of values */
+    const AuGrads *grads; /* NULL: there is no backward */
+    bool deterministic;   /* no sums in any order */
 } AuProblem;
 
 /* A row of the tuned table. */

@@ -1,0 +1,170 @@
+/* hooks_backward.c - the gradients of an attention (gradient.h) as hooks of the tiled IR. Names are those
+ * of the formulas: s the raw product, dp = dO' . v, finalN and adjointN of a row, x and dx an element that a
+ * row mod was given and the gradient of what it made of it.
+ *
+ * A pair that takes no part has the score -inf, by score_mod or because the schedule says so; nothing that is
+ * computed for it is used. */
+#include "hook_writer.h"
+
+#include <math.h>
+
+typedef struct Results {
+    AuTileExpr *at[64];
+    uint32_t count;
+} Results;
+
+static void add(AuHookWriter *w, Results *r, AuTileExpr *x)
+{
+    if (r->count < sizeof r->at / sizeof *r->at)
+        r->at[r->count++] = x;
+    else
+        w->failed = true;
+}
+
+/* "final0", "final1", ... after the parameters there are. */
+static uint32_t numbered(AuHookWriter *w, const char **params, uint32_t count, const char *name,
+                         uint32_t many)
+{
+    for (uint32_t n = 0; n < many; n++)
+        params[count++] = au_format(writer_module(w)->arena, "%s%u", name, n);
+    return count;
+}
+
+/* A value with all axes of [like], whatever it depends on. Both sides are the value, so that a NaN in
+ * [like] does no harm. */
+static AuTileExpr *spread(AuHookWriter *w, AuTileExpr *value, const char *like, const char *name)
+{
+    AuTileExpr *x = writer_assign(w, name, value);
+    return writer_op3(w, TILE_X_WHERE,
+                      writer_op2(w, TILE_X_GT, writer_variable(w, like), writer_number(w, 0)), x,
+                      writer_variable(w, x->name));
+}
+
+static AuTileExpr *guarded(AuHookWriter *w, const char *ok, AuExpr e)
+{
+    return writer_op3(w, TILE_X_WHERE, writer_variable(w, ok), writer_expr(w, e),
+                      writer_number(w, 0));
+}
+
+static void begin_pairs(AuHookWriter *w, const char *name, bool adjoints)
+{
+    const char *params[64] = {"s", "dp", "b", "h", "i", "j"};
+    const uint32_t finals = w->attn->online->final_count;
+    uint32_t count = numbered(w, params, 6, "dot", w->hooks->dot_count);
+    count = numbered(w, params, count, "final", finals);
+    if (adjoints) count = numbered(w, params, count, "adjoint", finals);
+    writer_begin(w, name, params, count);
+}
+
+static void take_part(AuHookWriter *w, const AuGrads *g)
+{
+    writer_assign(
+        w, "ok",
+        writer_op2(w, TILE_X_GT, writer_expr(w, g->score), writer_number(w, -(double)INFINITY)));
+}
+
+static void write_pair(AuHookWriter *w, const AuGrads *g)
+{
+    Results out = {.count = 0};
+    begin_pairs(w, "backward_pair", true);
+    writer_count_uses(w, g->score), writer_count_uses(w, g->weight),
+        writer_count_uses(w, g->dscore);
+    for (uint32_t n = 0; n < g->dot_count; n++) writer_count_uses(w, g->ddots[n]);
+    for (uint32_t n = 0; n < g->pairs.count; n++) writer_count_uses(w, g->pairs.at[n].value);
+    take_part(w, g);
+    add(w, &out, guarded(w, "ok", g->weight));
+    add(w, &out, guarded(w, "ok", g->dscore));
+    for (uint32_t n = 0; n < g->dot_count; n++) add(w, &out, guarded(w, "ok", g->ddots[n]));
+    for (uint32_t n = 0; n < g->pairs.count; n++)
+        add(w, &out, guarded(w, "ok", g->pairs.at[n].value));
+    writer_finish(w, out.at, out.count);
+}
+
+static void write_pass(AuHookWriter *w, const AuGrads *g)
+{
+    Results out = {.count = 0};
+    if (!g->pass_count) return;
+    begin_pairs(w, "backward_pass", false);
+    writer_count_uses(w, g->score);
+    for (uint32_t n = 0; n < g->pass_count; n++) writer_count_uses(w, g->pass[n]);
+    take_part(w, g);
+    for (uint32_t n = 0; n < g->pass_count; n++) add(w, &out, guarded(w, "ok", g->pass[n]));
+    writer_finish(w, out.at, out.count);
+}
+
+static void write_row(AuHookWriter *w, const AuGrads *g)
+{
+    Results out = {.count = 0};
+    const uint32_t finals = w->attn->online->final_count;
+    const char *params[64] = {"delta", "b", "h", "i"};
+    AuArena *arena = writer_module(w)->arena;
+    if (!finals) return;
+    uint32_t count = numbered(w, params, 4, "final", finals);
+    count = numbered(w, params, count, "dfinal", finals);
+    writer_begin(w, "backward_row", params, numbered(w, params, count, "pass", g->pass_count));
+    for (uint32_t n = 0; n < finals; n++) writer_count_uses(w, g->adjoint[n]);
+    for (uint32_t n = 0; n < g->rows.count; n++) writer_count_uses(w, g->rows.at[n].value);
+    for (uint32_t n = 0; n < finals; n++)
+        add(w, &out,
+            spread(w, writer_expr(w, g->adjoint[n]), "delta", au_format(arena, "adjoint%u", n)));
+    for (uint32_t n = 0; n < g->rows.count; n++)
+        add(w, &out,
+            spread(w, writer_expr(w, g->rows.at[n].value), "delta",
+                   au_format(arena, "value%u", n)));
+    writer_finish(w, out.at, out.count);
+}
+
+/* X_back(x, dx, row, b, h, i, j, c): the gradient, and those of inputs: of all channels, or once a row. */
+static void write_row_mod(AuHookWriter *w, const char *name, const AuRowGrad *g, const char *tensor,
+                          const char *gradient, bool of_keys, const char *channel)
+{
+    Results out = {.count = 0};
+    if (!g->value.i) return;
+    w->channel = channel;
+    w->row_tensor = tensor, w->gradient_tensor = gradient;
+    w->row_h = "h", w->row_i = of_keys ? "j" : "i";
+    w->own_head = of_keys;
+    const char *const params[] = {"x", "dx", "row", "b", "h", "i", "j", "c"};
+    writer_begin(w, name, params, sizeof params / sizeof *params);
+    writer_count_uses(w, g->value);
+    for (uint32_t n = 0; n < g->inputs.count; n++) writer_count_uses(w, g->inputs.at[n].value);
+    add(w, &out, spread(w, writer_expr(w, g->value), "dx", "change"));
+    for (uint32_t n = 0; n < g->inputs.count; n++) {
+        const bool by_channel = attn_at(w->attn, g->inputs.at[n].value)->axes & AU_AX_C;
+        add(w, &out,
+            spread(w, writer_expr(w, g->inputs.at[n].value), by_channel ? "dx" : "row",
+                   au_format(writer_module(w)->arena, "value%u", n)));
+    }
+    writer_finish(w, out.at, out.count);
+    w->own_head = false;
+}
+
+/* query_range(b, h, j0, j1) */
+static void write_range(AuHookWriter *w)
+{
+    AuAttn *a = w->attn;
+    AuRange range;
+    attn_query_range(a, &range);
+    const AuExpr all[4] = {range.low, range.high, range.full_low, range.full_high};
+    AuTileExpr *items[4];
+    const char *const params[] = {"b", "h", "i", "j"};
+    writer_begin(w, "query_range", params, 4);
+    for (uint32_t n = 0; n < 4; n++) writer_count_uses(w, all[n]);
+    for (uint32_t n = 0; n < 4; n++) items[n] = writer_expr(w, all[n]);
+    if (a->mask.i) w->hooks->needs_lists |= range.needs_lists;
+    writer_finish(w, items, 4);
+}
+
+bool hooks_backward(AuHooks *hooks, AuDiags *diags, AuAttn *attn, const AuGrads *g)
+{
+    AuHookWriter w = {.hooks = hooks, .attn = attn, .diags = diags, .channel = "d"};
+    write_range(&w);
+    write_pair(&w, g);
+    write_pass(&w, g);
+    write_row(&w, g);
+    write_row_mod(&w, "q_back", &g->q, "q", "dq_sum", false, "d");
+    write_row_mod(&w, "k_back", &g->k, "k", "dk_sum", true, "d");
+    write_row_mod(&w, "v_back", &g->v, "v", "dv_sum", true, "e");
+    write_row_mod(&w, "out_back", &g->out, "o_kept", "do", false, "e");
+    return !w.failed;
+}
