@@ -3,6 +3,8 @@
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck disable=SC2034  # for those who source this
 build=$root/build devices=$root/build-devices # the release build; OpenCL devices from PyPI
+# shellcheck disable=SC2034
+packages=$root/build-packages # Python packages from PyPI
 logs=$root/build-logs
 mkdir -p "$logs"
 
@@ -53,5 +55,15 @@ use_opencl_devices() {
         eval "$environment"
     else
         warn "Intel's OpenCL device for processors is not installed; going on with the devices of the system"
+    fi
+}
+
+# torch and what else the tests of the Python package use, which tools/setup installs; they skip what is not there.
+use_python_packages() {
+    if AULE_TEST_PACKAGES=$("$root/tests/tools/python-packages.sh" "$packages" 2>/dev/null); then
+        export AULE_TEST_PACKAGES
+    else
+        unset AULE_TEST_PACKAGES
+        warn "torch is not installed; going on without the tests that need it"
     fi
 }

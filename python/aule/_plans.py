@@ -131,7 +131,7 @@ def _workspace(like: Any, device: Device, size: int, align: int) -> tuple[int, A
     if device.backend == "cpu":
         import numpy
 
-        bytes_ = numpy.empty(size + align, numpy.uint8)
+        bytes_: Any = numpy.empty(size + align, numpy.uint8)
         return -(-int(bytes_.__array_interface__["data"][0]) // align) * align, bytes_
     buffer = _Buffer(device, size)
     return buffer.data, buffer  # an address or a handle, aligned

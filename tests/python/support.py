@@ -29,14 +29,19 @@ def inputs(seed: int = 0, B: int = 2, H: int = 4, Hk: int = 2, S: int = 5, T: in
     }
 
 
+def parted(S, T, lengths, window):
+    """Which pairs take part in the sample."""
+    i, j = np.arange(S)[:, None], np.arange(T)[None, :]
+    return (np.abs(i - j) < window)[None, None] & (j < lengths[:, None, None])[:, None]
+
+
 def sample(q, k, v, lengths, slope, window, scale=None):
     """o and lse of the sample, in double precision."""
     (_, H, S, _), (_, Hk, T, _) = q.shape, k.shape
     k, v = (np.repeat(x.astype(np.float64), H // Hk, axis=1) for x in (k, v))
     scale = D**-0.5 if scale is None else scale
     scores = np.einsum("bhsd,bhtd->bhst", q.astype(np.float64), k) * scale + slope[:H].astype(np.float64)[None, :, None, None]
-    i, j = np.arange(S)[:, None], np.arange(T)[None, :]
-    part = (np.abs(i - j) < window)[None, None] & (j < lengths[:, None, None])[:, None]
+    part = parted(S, T, lengths, window)
     scores = np.where(part, scores, -np.inf)
     top = scores.max(axis=-1, keepdims=True)
     weights = np.where(part, np.exp(scores - np.where(np.isfinite(top), top, 0)), 0)
@@ -46,5 +51,28 @@ def sample(q, k, v, lengths, slope, window, scale=None):
     return np.einsum("bhst,bhte->bhse", weights / np.where(total > 0, total, 1), v), lse
 
 
-def load() -> aule.Attention:
+def sample_gradients(x, window, do, dlse=None, scale=None):
+    """Gradients of q, k, v and slope, in double precision: of sum(do * o) + sum(dlse * lse)."""
+    q, k, v = (x[name].astype(np.float64) for name in "qkv")
+    (B, H, S, _), (_, Hk, T, _) = q.shape, k.shape
+    k, v = np.repeat(k, H // Hk, axis=1), np.repeat(v, H // Hk, axis=1)
+    scale = D**-0.5 if scale is None else scale
+    o, lse = sample(**x, window=window, scale=scale)
+    scores = np.einsum("bhsd,bhtd->bhst", q, k) * scale + x["slope"][:H].astype(np.float64)[None, :, None, None]
+    p = np.where(parted(S, T, x["lengths"], window), np.exp(scores - np.where(np.isfinite(lse), lse, 0)[..., None]), 0)
+    given = 0 if dlse is None else dlse[..., None]
+    ds = p * (np.einsum("bhse,bhte->bhst", do, v) - (do * o).sum(-1, keepdims=True) + given)
+    slope = np.zeros(x["slope"].shape)
+    slope[:H] = ds.sum((0, 2, 3))
+
+    def grouped(gradient):
+        return gradient.reshape(B, Hk, H // Hk, *gradient.shape[2:]).sum(2)
+
+    return {
+        "dq": np.einsum("bhst,bhtd->bhsd", ds, k) * scale, "dk": grouped(np.einsum("bhst,bhsd->bhtd", ds, q) * scale),
+        "dv": grouped(np.einsum("bhst,bhse->bhte", p, do)), "dslope": slope,
+    }
+
+
+def load() -> aule.AttentionFunction:
     return aule.load(SAMPLE)

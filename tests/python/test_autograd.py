@@ -1,0 +1,180 @@
+"""Gradients by torch's autograd, in eager mode and in graphs, on the hand-made artifact."""
+
+import concurrent.futures
+import unittest
+
+import numpy as np
+
+import aule
+from support import E, inputs, load, sample, sample_gradients, torch
+
+DIFFERENTIABLE = ("q", "k", "v", "slope")
+
+
+def tensors(seed=0, **sizes):
+    """Inputs as torch tensors, those that have gradients as leaves."""
+    return {name: torch.from_numpy(x).requires_grad_(name in DIFFERENTIABLE) for name, x in inputs(seed, **sizes).items()}
+
+
+@unittest.skipIf(torch is None, "torch is not installed")
+class Autograd(unittest.TestCase):
+    def setUp(self):
+        self.f = load()
+        g = torch.Generator().manual_seed(1)
+        self.do, self.dlse = torch.randn(2, 4, 5, E, generator=g), torch.randn(2, 4, 5, generator=g)
+
+    def expect(self, t, seed=0, do=None, dlse=None, window=3):
+        x = inputs(seed)
+        do = np.zeros((2, 4, 5, E)) if do is None else do.numpy()
+        want = sample_gradients(x, window, do, None if dlse is None else dlse.numpy())
+        for name in DIFFERENTIABLE:
+            np.testing.assert_allclose(t[name].grad, want["d" + name], rtol=5e-5, atol=5e-6, err_msg=name)
+            t[name].grad = None
+
+    def test_output(self):
+        t = tensors()
+        o = self.f(**t, window=3)
+        self.assertTrue(o.requires_grad)
+        o.backward(self.do)
+        self.expect(t, do=self.do)
+
+    def test_finals(self):
+        t = tensors()
+        results = self.f.forward(**t, window=3)
+        torch.autograd.backward([results.o, results.lse], [self.do, self.dlse])
+        self.expect(t, do=self.do, dlse=self.dlse)
+        self.f.forward(**t, window=3)["lse"].backward(self.dlse)
+        self.expect(t, dlse=self.dlse)
+
+    def test_some_inputs(self):
+        t = tensors()
+        k = t["k"].detach()
+        self.f(**(t | {"k": k}), window=3).backward(self.do)
+        self.assertIsNone(k.grad)
+        t["k"].grad = torch.from_numpy(sample_gradients(inputs(), 3, self.do.numpy())["dk"]).float()
+        self.expect(t, do=self.do)
+
+    def test_layouts_are_taken_as_they_are(self):
+        t = tensors()
+        q = t["q"].detach().transpose(1, 2).contiguous().transpose(1, 2).requires_grad_()
+        o = self.f(**(t | {"q": q}), window=3)
+        self.assertTrue(o.transpose(1, 2).is_contiguous())
+        (o * self.do).sum().backward()
+        self.assertEqual(q.grad.stride(), q.stride())
+        self.expect(t | {"q": q}, do=self.do)
+        t = tensors()
+        self.f(**t, window=3).sum().backward()  # the gradient of o has strides of 0
+        self.expect(t, do=torch.ones(2, 4, 5, E))
+
+    def test_not_recorded(self):
+        t = tensors()
+        with torch.no_grad():
+            self.assertFalse(self.f(**t, window=3).requires_grad)
+        with torch.inference_mode():
+            np.testing.assert_allclose(self.f(**t, window=3), sample(**inputs(), window=3)[0], rtol=2e-5, atol=2e-6)
+
+    def test_without_autograd(self):
+        t = {name: x.detach() for name, x in tensors().items()}
+        gradients = self.f.backward(self.f.forward(**t, window=3), self.do, dlse=self.dlse)
+        for name, want in sample_gradients(inputs(), 3, self.do.numpy(), self.dlse.numpy()).items():
+            np.testing.assert_allclose(gradients[name], want, rtol=5e-5, atol=5e-6)
+
+    def test_refusals(self):
+        t = tensors()
+        with self.assertRaisesRegex(aule.ArgumentError, "out= cannot be used"):
+            self.f(**t, window=3, out=torch.empty(2, 4, 5, E))
+        o = self.f(**t, window=3)
+        with torch.no_grad():
+            t["k"].mul_(2)
+        with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
+            o.sum().backward()
+        t = tensors()
+        dq, = torch.autograd.grad(self.f(**t, window=3).pow(2).sum(), t["q"], create_graph=True)
+        with self.assertRaisesRegex(RuntimeError, "differentiate twice"):
+            dq.sum().backward()
+        with self.assertRaisesRegex(aule.Error, "transforms of torch.func"):
+            torch.func.grad(lambda q: self.f(**(t | {"q": q}), window=3).sum())(t["q"].detach())
+        with self.assertRaisesRegex(aule.Error, "transforms of torch.func"):
+            torch.func.vmap(lambda q: self.f(**(t | {"q": q}), window=3))(t["q"].detach()[None])
+
+    def test_checkpoint(self):
+        from torch.utils.checkpoint import checkpoint
+
+        t = tensors()
+        checkpoint(lambda **t: self.f(**t, window=3), **t, use_reentrant=False).backward(self.do)
+        self.expect(t, do=self.do)
+
+    def test_threads(self):
+        def run(seed):
+            t = tensors(seed)
+            self.f(**t, window=3).backward(self.do)
+            return seed, t
+
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            for seed, t in pool.map(run, range(24)):
+                self.expect(t, seed, do=self.do)
+
+
+@unittest.skipIf(torch is None, "torch is not installed")
+class Graphs(unittest.TestCase):
+    """torch.compile and what it rests on."""
+
+    def setUp(self):
+        self.f = load()
+        torch.compiler.reset()
+
+    def step(self, q, k, v, lengths, slope, window):
+        results = self.f.forward(q, k, v, lengths=lengths, slope=slope, window=window)
+        return results.o.transpose(1, 2).reshape(q.shape[0], q.shape[2], -1), results["lse"]
+
+    def test_operations(self):
+        t = list(tensors().values())
+        results = [x.detach() for x in self.f.forward(**tensors(), window=3).values()]
+        torch.library.opcheck(torch.ops.aule.forward.default, (self.f._key, "", "o lse", t, "window scale", [3], [0.5]))
+        torch.library.opcheck(torch.ops.aule.forward.default, (self.f._key, "cpu", "o", [x.detach() for x in t], "window", [3], []))
+        for given in ([torch.ones_like(results[0]), torch.ones_like(results[1])], [torch.ones_like(results[0]), None]):
+            torch.library.opcheck(torch.ops.aule.backward.default, (self.f._key, "", [x.detach() for x in t], results, given, "window", [3], []))
+
+    def test_compiled_whole(self):
+        compiled = torch.compile(self.step, fullgraph=True)
+        for S, T, window in ((5, 7, 3), (6, 9, 3), (8, 9, 4)):
+            ours, theirs = tensors(S, S=S, T=T), tensors(S, S=S, T=T)
+            for step, t in ((self.step, ours), (compiled, theirs)):
+                o, lse = step(**t, window=window)
+                (o.pow(2).sum() + lse.sin().sum()).backward()
+            for name in DIFFERENTIABLE:
+                torch.testing.assert_close(theirs[name].grad, ours[name].grad, rtol=1e-5, atol=1e-6)
+
+    def test_one_operation(self):
+        graphs = []
+
+        def backend(graph, example):
+            graphs.append([str(node.target) for node in graph.graph.nodes if node.op == "call_function"])
+            return graph
+
+        with torch.no_grad():
+            torch.compile(lambda t: self.f(**t, window=3) + 1, backend=backend, fullgraph=True)(tensors())
+        self.assertEqual([name.partition(".")[0] for name in graphs[0] if "aule" in name], ["aule"])
+        self.assertEqual(len(graphs), 1)
+
+    def test_layouts(self):
+        compiled = torch.compile(self.step, fullgraph=True)
+        t = tensors()
+        t["q"] = t["q"].detach().transpose(1, 2).contiguous().transpose(1, 2).requires_grad_()
+        torch.testing.assert_close(compiled(**t, window=3), self.step(**t, window=3))
+
+    def test_shapes_without_running(self):
+        from torch._subclasses import FakeTensorMode
+
+        with FakeTensorMode():
+            t = {name: torch.empty(x.shape, dtype=x.dtype) for name, x in tensors().items()}
+            results = self.f.forward(**t, window=3)
+        self.assertEqual((tuple(results.o.shape), tuple(results.lse.shape)), ((2, 4, 5, E), (2, 4, 5)))
+
+    def test_unknown_attention(self):
+        with self.assertRaisesRegex(aule.Error, "calls the attention nothing 1, which this process has not made"):
+            torch.ops.aule.forward("nothing 1", "", "o", [torch.zeros(1)], "", [], [])
+
+
+if __name__ == "__main__":
+    unittest.main()
