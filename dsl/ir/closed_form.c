@@ -67,8 +67,8 @@ static void run_whole_row(AuClosed *c)
     for (uint32_t i = 0; i < o->final_count; i++) /* the scales stay what they are in it */
         c->finals[i] = with(a, o->finals[i].value, AU_OP_STATE, c->last);
     c->factor = factor_of(a);
-    const AuExpr p = closed_states(c, with(a, o->weight, AU_OP_STATE, starts));
-    c->weight = algebra_normal(a, attn_op2(a, AU_OP_MUL, p, c->factor, o->span));
+    c->tile = closed_states(c, with(a, o->weight, AU_OP_STATE, starts));
+    c->weight = algebra_normal(a, attn_op2(a, AU_OP_MUL, c->tile, c->factor, o->span));
     c->plain = is_one(a, c->factor) && is_one(a, algebra_normal(a, o->rescale));
 }
 

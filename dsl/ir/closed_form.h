@@ -13,6 +13,7 @@ typedef struct AuClosed {
     AuExpr *last;       /* one a row scale: of SCORE under ROWMAX and ROWSUM */
     AuExpr *finals;     /* one a final: of the same */
     AuExpr factor;      /* the output is o times this: of STATE at the end */
+    AuExpr tile;        /* the weight of a pair as online_fwd returns it: of SCORE and STATE */
     AuExpr weight;      /* of a pair, factor included: of SCORE and STATE */
     bool plain;         /* neither factor nor rescaling: weights are sums' terms as they come */
     AuSamples *samples; /* with states and finals of random rows */

@@ -4,6 +4,7 @@
  * the same output. Parameters, inputs and indices get random values. */
 #include <math.h>
 
+#include "check.h"
 #include "eval.h"
 #include "meaning.h"
 
@@ -31,7 +32,11 @@ typedef struct Laws {
     const double *state, *other, *finals;
     double element;
     AuProgram *starts, *tile, *combine, *finish, *forward;
+    AuFindings *out;
 } Laws;
+
+static const char cut_in_tiles[] = "a row cut in two tiles",
+                  by_combine[] = "two parts joined by combine";
 
 static double uniform(Laws *l) /* splitmix64 */
 {
@@ -154,26 +159,40 @@ static bool is_finite(const Laws *l, const State *s)
     return finite;
 }
 
-/* Equal states; else *why. */
-static bool same(Laws *l, const State *x, const State *y, const char *law, const char **why)
+/* Each clause is found broken once. */
+static void report(Laws *l, const char *clause, AuSpan span, double found, double expected,
+                   const char *message)
 {
-    for (uint32_t i = 0; i < l->online->scale_count; i++)
+    for (uint32_t i = 0; i < l->out->count; i++)
+        if (l->out->at[i].clause == clause) return;
+    const AuFinding f = {clause, message, NULL, span, found, expected};
+    AU_PUSH(l->arena, l->out->at, l->out->count, l->out->capacity, f);
+}
+
+/* Equal states, or a finding about the law's clause. */
+static void expect_same(Laws *l, const State *x, const State *y, const char *law,
+                        const char *clause)
+{
+    const AuOnline *o = l->online;
+    for (uint32_t i = 0; i < o->scale_count; i++)
         if (!near(x->scales[i], y->scales[i], 1e-3)) {
-            *why = au_format(l->arena, "%s: row scale '%s' is %.9g, expected %.9g", law,
-                             l->online->scales[i].name, x->scales[i], y->scales[i]);
-            return false;
+            report(l, clause, o->scales[i].span, x->scales[i], y->scales[i],
+                   au_format(l->arena, "%s: row scale '%s' is %.9g, expected %.9g", law,
+                             o->scales[i].name, x->scales[i], y->scales[i]));
+            return;
         }
-    if (near(x->o, y->o, x->size + y->size)) return true;
-    *why = au_format(l->arena, "%s: the output is %.9g, expected %.9g", law, x->o, y->o);
-    return false;
+    if (!near(x->o, y->o, x->size + y->size))
+        report(l, clause, o->span, x->o, y->o,
+               au_format(l->arena, "%s: the output is %.9g, expected %.9g", law, x->o, y->o));
 }
 
 /* The closed form against the way through the row scales. */
-static bool check_forward(Laws *l, const Row *row, const State *end, const char **why)
+static void check_forward(Laws *l, const Row *row, const State *end)
 {
+    static const char clause[] = "forward";
     const AuOnline *o = l->online;
     double *finals = AU_NEW_ARRAY(l->arena, double, o->final_count), sum = 0, size = 0;
-    if (!l->forward) return true;
+    if (!l->forward) return;
     l->state = end->scales;
     l->element = end->o;
     attn_program_run(l->finish, AU_CHANGED_ALL, 1);
@@ -187,11 +206,12 @@ static bool check_forward(Laws *l, const Row *row, const State *end, const char 
         sum += term;
         size += fabs(term);
     }
-    if (near(sum, found, size)) return true;
-    *why = au_format(l->arena,
-                     "forward: the weights make %.9g of a row, online_fwd and the epilogue %.9g",
-                     sum, found);
-    return false;
+    if (!near(sum, found, size))
+        report(l, clause, attn_at(l->a, o->forward)->span, sum, found,
+               au_format(l->arena,
+                         "forward: the weights make %.9g of a row, online_fwd and the epilogue "
+                         "%.9g",
+                         sum, found));
 }
 
 static Row random_row(Laws *l, uint32_t *cut)
@@ -208,11 +228,12 @@ static Row random_row(Laws *l, uint32_t *cut)
     return row;
 }
 
-bool attn_check_online(const AuAttn *a, AuArena *arena, const char **why)
+void attn_try_laws(const AuAttn *a, AuArena *arena, AuFindings *out)
 {
-    Laws l = {.a = a, .online = a->online, .arena = arena, .random = 1};
+    static const char online_fwd[] = "online_fwd", combined[] = "combine";
+    Laws l = {.a = a, .online = a->online, .arena = arena, .random = 1, .out = out};
     uint32_t tried = 0;
-    if (!a->online) return true;
+    if (!a->online) return;
     make_programs(&l);
     for (l.trial = 0; l.trial < TRIALS; l.trial++) {
         uint32_t cut;
@@ -222,15 +243,23 @@ bool attn_check_online(const AuAttn *a, AuArena *arena, const char **why)
         const State once = run_tile(&l, start(&l), &row, 0, row.count);
         if (!is_finite(&l, &once)) continue; /* scores that this function is not made for */
         const State split = run_tile(&l, first, &row, cut, row.count);
-        if (!same(&l, &split, &once, "a row cut in two tiles", why)) return false;
+        expect_same(&l, &split, &once, cut_in_tiles, online_fwd);
         if (l.combine) {
             const State joined = combine(&l, first, second);
-            if (!same(&l, &joined, &once, "two parts joined by combine", why)) return false;
+            expect_same(&l, &joined, &once, by_combine, combined);
         }
-        if (!check_forward(&l, &row, &once, why)) return false;
+        check_forward(&l, &row, &once);
         tried++;
     }
-    if (tried >= TRIALS / 6) return true;
-    *why = "the row scales are finite for too few random rows";
-    return false;
+    if (tried < TRIALS / 6)
+        report(&l, online_fwd, a->online->span, NAN, NAN,
+               "the row scales are finite for too few random rows");
+}
+
+bool attn_check_online(const AuAttn *a, AuArena *arena, const char **why)
+{
+    AuFindings found = {0};
+    attn_try_laws(a, arena, &found);
+    if (found.count) *why = found.at[0].message;
+    return found.count == 0;
 }

@@ -1,0 +1,34 @@
+/* check.h - what can be tried of a softmax family beyond what the verifier knows: that online_fwd does not
+ * depend on how keys are cut into tiles, that combine, forward and backward agree with it, that
+ * derived gradients are those of the oracle. What does not hold is a finding that names the clause,
+ * the numbers, and what the right one would be where that can be derived. */
+#ifndef AU_DSL_ATTN_CHECK_H
+#define AU_DSL_ATTN_CHECK_H
+
+#include "attn.h"
+
+typedef struct AuFinding {
+    const char *clause;  /* "online_fwd", "forward", "dq" ... */
+    const char *message; /* with the numbers */
+    const char *right;   /* what it should be, NULL: not known */
+    AuSpan span;
+    double found, expected; /* nan where there are no two numbers */
+} AuFinding;
+
+typedef struct AuFindings {
+    AuFinding *at;
+    uint32_t count, capacity;
+    /* Gradients were compared with central differences; else why not (stop_grad, no gradients). */
+    bool has_differences;
+    const char *why_not;
+} AuFindings;
+
+/* Tries everything. [call]: sizes, tensors and parameters for the gradients, of few elements, outputs
+ * not needed; NULL: they are not compared with differences. Completes [a] as attn_gradients does, so
+ * give a copy, or what is compiled with gradients anyway. */
+AuFindings attn_check(AuAttn *a, const AuOracleCall *call, AuArena *arena, const AuDiags *sources);
+
+/* The laws of online functions alone (laws.c), each found broken once. */
+void attn_try_laws(const AuAttn *a, AuArena *arena, AuFindings *out);
+
+#endif
