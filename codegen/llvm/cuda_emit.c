@@ -53,6 +53,15 @@ static LLVMValueRef exchange(AuEmit *e, bool by_xor, LLVMValueRef v, LLVMValueRe
     return is_float ? LLVMBuildBitCast(e->builder, v, f32, "") : v;
 }
 
+static bool names_executor(const AuKernel *k)
+{
+    for (uint32_t n = 1; n < k->mem_count; n++)
+        if (k->mems[n].space == AU_EXEC) return true;
+    for (uint32_t n = 1; n < k->instr_count; n++)
+        if (k->instrs[n].op == AU_K_WARP) return true;
+    return false;
+}
+
 /* That an executor's number is the same in its lanes is said by a shuffle: ptxas then branches without a mask. */
 static void find_thread(AuEmit *e)
 {
@@ -64,8 +73,8 @@ static void find_thread(AuEmit *e)
         return;
     }
     e->cuda->lane = LLVMBuildAnd(b, thread, cuda_i32(e, WARP - 1), "lane");
-    LLVMValueRef warp = LLVMBuildLShr(b, thread, cuda_i32(e, 5), "");
-    e->cuda->warp = exchange(e, false, warp, cuda_i32(e, 0));
+    e->cuda->warp = LLVMBuildLShr(b, thread, cuda_i32(e, 5), "warp");
+    if (names_executor(e->k)) e->cuda->warp = exchange(e, false, e->cuda->warp, cuda_i32(e, 0));
 }
 
 static bool multiplies_halves(const AuKernel *k)

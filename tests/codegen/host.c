@@ -144,15 +144,29 @@ static bool executes(const char *arch)
     return false;
 }
 
+static bool is_gpu(const char *arch) { return strncmp(arch, "sm_", 3) == 0; }
+
+static const AuArch *gpu_arch(const char *name)
+{
+    for (uint32_t n = 0; n < au_target_cuda.arch_count; n++)
+        if (strcmp(au_target_cuda.archs[n].name, name) == 0) return &au_target_cuda.archs[n];
+    return NULL;
+}
+
 Host *host_new(const char *arch)
 {
-    if (!executes(arch)) return NULL;
+    if (is_gpu(arch) ? !device_has_use() : !executes(arch)) return NULL;
     AuArena *arena = au_arena_new(NULL);
     Host *host = AU_NEW(arena, Host);
     host->arena = arena;
     host->diags = au_diags_new(arena);
-    host->arch = host_arch(arch);
-    host->lanes = strcmp(arch, "x86-64-v3") == 0 ? 8 : strcmp(arch, "aarch64") == 0 ? 4 : 16;
+    host->gpu = is_gpu(arch);
+    host->target = host->gpu ? &au_target_cuda : &au_target_cpu;
+    host->arch = host->gpu ? gpu_arch(arch) : host_arch(arch);
+    host->lanes = host->gpu                        ? 32
+                  : strcmp(arch, "x86-64-v3") == 0 ? 8
+                  : strcmp(arch, "aarch64") == 0   ? 4
+                                                   : 16;
     host->random = 1;
     host->optimize = 2;
     assert_non_null(host->arch);
@@ -279,7 +293,7 @@ static void compare(const Host *host, const Case *c, uint32_t argument, const un
         }
 }
 
-static void interpret(Case *c)
+void host_interpret(Case *c, bool lockstep)
 {
     AuArena *scratch = au_arena_new(NULL);
     const char *why = NULL;
@@ -287,13 +301,17 @@ static void interpret(Case *c)
                         .buffers = c->buffers,
                         .grid = {c->grid[0], c->grid[1], c->grid[2]},
                         .seed = 1,
-                        .lockstep = true};
+                        .lockstep = lockstep};
     if (!kernel_run(c->k, &run, scratch, &why)) fail_msg("%s: %s", c->label, why);
     au_arena_free(scratch);
 }
 
 void host_run(Host *host)
 {
+    if (host->gpu) {
+        device_run(host);
+        return;
+    }
     const AuBlob library = build(host);
     size_t(*place)[CASE_ARGS] = au_alloc(host->arena, host->count * sizeof *place);
     const AuText data = pack(host, place);
@@ -315,7 +333,7 @@ void host_run(Host *host)
     unlink(path);
     rmdir(folder);
     for (uint32_t n = 0; n < host->count; n++) {
-        interpret(host->cases[n]);
+        host_interpret(host->cases[n], true);
         for (uint32_t a = 0; a < host->cases[n]->k->arg_count; a++)
             if (host->cases[n]->bytes[a]) compare(host, host->cases[n], a, after + place[n][a]);
     }

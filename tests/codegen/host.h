@@ -25,12 +25,15 @@ typedef struct Case {
     AuKBuffer buffers[CASE_ARGS]; /* what the interpreter works on */
     uint64_t bytes[CASE_ARGS];
     float slack; /* f32 outputs: relative error allowed, 0: equal bits (any NaN is a NaN) */
+    float ulps;  /* the same in units of the last place */
 } Case;
 
 typedef struct Host {
     AuArena *arena;
     AuDiags *diags;
+    const AuTarget *target;
     const AuArch *arch;
+    bool gpu; /* lanes are threads: what they see of each other needs barriers */
     uint32_t optimize; /* level of emission: 2 */
     uint32_t lanes;    /* for the cases: what fills a vector of the architecture */
     Case **cases;
@@ -38,11 +41,17 @@ typedef struct Host {
     uint64_t random;
 } Host;
 
-/* NULL: this machine cannot execute code for it (the test skips). */
+/* NULL: this machine cannot execute code for it (the test skips). For a GPU (sm_80) host_run only
+ * assembles, where ptxas is found, and with AULE_DEVICE_OUT writes the cases into that folder for
+ * cuda_runner.c. */
 Host *host_new(const char *arch);
 void host_free(Host *host);
 void host_run(Host *host); /* compiles, executes, compares; fails the test with the case's label */
-const AuArch *host_arch(const char *name);
+const AuArch *host_arch(const char *name); /* of target cpu */
+void host_interpret(Case *c, bool lockstep);
+/* device.c */
+bool device_has_use(void); /* someone assembles, or takes the cases */
+void device_run(Host *host);
 void host_check(Host *host, bool good); /* fails with the diagnostics */
 
 Case *host_case(Host *host, const char *format, ...) __attribute__((format(printf, 2, 3)));

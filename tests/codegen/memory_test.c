@@ -78,6 +78,7 @@ static void copy(Host *host, Case *c, AuMem from, AuMem to, uint32_t count, bool
     AuVal v = kernel_load(k, from, into ? in_tensor : in_block, 1, (AuVal){0}, (AuVal){0});
     kernel_store(k, to, into ? in_block : in_tensor, v, (AuVal){0});
     kernel_end(k);
+    kernel_barrier(k, 1);
 }
 
 static AuMem exec_memory(Case *c, AuScalar scalar, uint32_t count)
@@ -138,6 +139,7 @@ static void add_store(Host *host, AuScalar scalar, Path path, Mask mask, uint32_
         index = within(c, index, part);
     }
     kernel_store(k, exec ? local : mem, index, v, taken);
+    kernel_barrier(k, 1);
     if (exec) copy(host, c, local, mem, part, false);
 }
 
@@ -241,6 +243,9 @@ static void test_lanes_avx2(void **state) { (void)state, on_arch("x86-64-v3", fi
 static void test_lanes_avx512(void **state) { (void)state, on_arch("x86-64-v4", fill_lane_cases); }
 static void test_lanes_aarch64(void **state) { (void)state, on_arch("aarch64", fill_lane_cases); }
 
+static void test_cuda(void **state) { (void)state, on_arch("sm_80", fill_cases); }
+static void test_lanes_cuda(void **state) { (void)state, on_arch("sm_80", fill_lane_cases); }
+
 /* An argument: which tests, as cmocka's filter. */
 int main(int count, char **arguments)
 {
@@ -248,6 +253,7 @@ int main(int count, char **arguments)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_avx2),         cmocka_unit_test(test_avx512),
         cmocka_unit_test(test_aarch64),      cmocka_unit_test(test_lanes_avx2),
-        cmocka_unit_test(test_lanes_avx512), cmocka_unit_test(test_lanes_aarch64)};
+        cmocka_unit_test(test_lanes_avx512), cmocka_unit_test(test_lanes_aarch64),
+        cmocka_unit_test(test_cuda),         cmocka_unit_test(test_lanes_cuda)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,7 +47,8 @@ static void make_op(Maker *m)
     static const AuKOp of_int[] = {AU_K_ADD,   AU_K_SUB, AU_K_MUL, AU_K_IDIV, AU_K_IMOD,
                                    AU_K_MULHI, AU_K_MIN, AU_K_MAX, AU_K_AND,  AU_K_OR,
                                    AU_K_XOR,   AU_K_SHL, AU_K_SHR, AU_K_USHR};
-    static const AuKOp of_float[] = {AU_K_ADD, AU_K_SUB, AU_K_MUL, AU_K_DIV, AU_K_MIN, AU_K_MAX};
+    static const AuKOp of_float[] = {AU_K_ADD, AU_K_SUB, AU_K_MUL, AU_K_DIV,
+                                     AU_K_MIN, AU_K_MAX}; /* the last two may choose at a NaN */
     static const AuKOp single[] = {AU_K_NEG, AU_K_ABS, AU_K_FLOOR, AU_K_CEIL, AU_K_RINT, AU_K_SQRT};
     static const AuKOp compare[] = {AU_K_LT, AU_K_LE, AU_K_EQ, AU_K_NE};
     AuKernel *k = m->k;
@@ -81,7 +82,9 @@ static void make_op(Maker *m)
         return;
     }
     default:
-        keep(m, kind, kernel_op2(k, is_float ? of_float[draw(m, 6)] : of_int[draw(m, 14)], a, b));
+        keep(m, kind,
+             kernel_op2(k, is_float ? of_float[draw(m, m->host->gpu ? 4 : 6)] : of_int[draw(m, 14)],
+                        a, b));
         return;
     }
 }
@@ -114,7 +117,9 @@ static void make_store(Maker *m)
     if (draw(m, 4) == 0)
         lane = kernel_op2(k, AU_K_SUB, kernel_i32(k, (int32_t)m->host->lanes - 1), lane);
     if (draw(m, 4) == 0) lane = kernel_op2(k, AU_K_XOR, lane, kernel_i32(k, 1));
+    kernel_barrier(k, 1); /* for threads: a store must not meet what other lanes do */
     kernel_store(k, m->exec, kernel_op2(k, AU_K_ADD, lane, start), pick(m, 1), mask);
+    kernel_barrier(k, 1);
 }
 
 static void make_block(Maker *m);
@@ -189,6 +194,7 @@ static void add_kernel(Host *host, uint32_t seed)
     for (int32_t i = 0; i < ROOM; i += (int32_t)host->lanes)
         kernel_store(k, m.exec, kernel_op2(k, AU_K_ADD, lane, kernel_i32(k, i)), m.pool[1][0],
                      none());
+    kernel_barrier(k, 1);
     keep(&m, 0, lane);
     keep(&m, 0, block);
     make_block(&m);
@@ -228,6 +234,7 @@ static void test_avx2(void **state) { (void)state, on_arch("x86-64-v3", 3); }
 static void test_avx512(void **state) { (void)state, on_arch("x86-64-v4", 2); }
 static void test_avx512_plain(void **state) { (void)state, on_arch("x86-64-v4", 0); }
 static void test_aarch64(void **state) { (void)state, on_arch("aarch64", 1); }
+static void test_cuda(void **state) { (void)state, on_arch("sm_80", 2); }
 
 int main(int count, char **arguments)
 {
@@ -235,6 +242,6 @@ int main(int count, char **arguments)
     if (count > 2) kernels = (uint32_t)strtoul(arguments[2], NULL, 10);
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_avx2), cmocka_unit_test(test_avx512),
                                        cmocka_unit_test(test_avx512_plain),
-                                       cmocka_unit_test(test_aarch64)};
+                                       cmocka_unit_test(test_aarch64), cmocka_unit_test(test_cuda)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
