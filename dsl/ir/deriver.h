@@ -1,0 +1,49 @@
+/* deriver.h - what the halves of attn_gradients share: gradient_online.c (from the online function to the
+ * gradient of a score) and gradient.c (the mods around it). */
+#ifndef AU_DSL_ATTN_DERIVER_H
+#define AU_DSL_ATTN_DERIVER_H
+
+#include "closed_form.h"
+#include "gradient.h"
+#include "reverse.h"
+
+/* What is known of a final. */
+typedef struct AuSlopes {
+    AuExpr slope;       /* dR/ds: of SCORE and FINAL; none: 0 */
+    AuExpr share;       /* f_R */
+    bool is_held;       /* stands on a running maximum itself, and takes no gradient from outside */
+    AuInputGrads rows;  /* dR/d(input), of the row */
+    AuInputGrads along; /* the same for each pair */
+} AuSlopes;
+
+typedef struct AuDeriver {
+    AuAttn *a;
+    AuArena *arena;
+    AuDiags *diags;
+    AuClosed *c;
+    AuGrads *g;
+    AuSlopes *finals;       /* room for every row scale to become one */
+    uint32_t done;          /* finals that are differentiated */
+    AuExpr *maxima, **pull; /* ROWMAX nodes, and d(final)/d(maximum) of each */
+    uint32_t maximum_count;
+    AuExpr own;          /* f_s */
+    AuExpr dscore;       /* gradient of a score, as if there were no weight_mod */
+    AuInputGrads direct; /* df/d(input) */
+} AuDeriver;
+
+/* ---- small things (deriver.c) */
+AuExpr derive_number(AuAttn *a, double value);
+AuExpr derive_product(AuAttn *a, AuExpr x, AuExpr y); /* simplified */
+AuExpr derive_sum(AuAttn *a, AuExpr x, AuExpr y);     /* none is 0 */
+/* [e] with another expression in place of every leaf of this kind; by none: as it is. */
+AuExpr derive_with(AuAttn *a, AuExpr e, AuOp op, AuExpr by);
+void derive_add_input(AuDeriver *d, AuInputGrads *to, AuExpr read, AuExpr value);
+/* to += factor * from */
+void derive_add_inputs(AuDeriver *d, AuInputGrads *to, const AuInputGrads *from, AuExpr factor);
+/* All reads with an adjoint; [along]: those for each pair of a row. */
+void derive_take_inputs(AuDeriver *d, const AuReverse *r, bool along, AuInputGrads *to);
+
+/* ---- the online function (gradient_online.c): closed form, slopes of finals, adjoints, dscore */
+bool derive_online(AuDeriver *d);
+
+#endif

@@ -1,0 +1,344 @@
+/* gradient_online.c - from the online function to the gradient of a score, as if there were no mods:
+ *   1. the closed form (closed_form.c); forward is compared with it, or made of it
+ *   2. each final differentiated over the whole row: dR/ds, dR/d(input), said by finals. A running
+ *      maximum is held still: its own derivative must cancel, which is tried on random rows
+ *   3. forward differentiated: f_s, f_R. Where f_R = g f with g of the row, rowsum(dP f_R) is g times
+ *      delta, since the weights make the output; else a sum of the extra pass
+ *   4. together they make the gradient of a score; a user's backward is compared with it */
+#include "deriver.h"
+
+#include <math.h>
+
+#include "algebra.h"
+
+static const AuExpr none = {0};
+static const AuSpan nowhere = {0};
+
+/* ---- 1. forward */
+
+static bool check_forward(AuDeriver *d)
+{
+    AuAttn *a = d->a;
+    const AuExpr forward = a->online->forward;
+    for (uint32_t i = 0; i < d->c->samples->count; i++) {
+        AuSample *row = &d->c->samples->rows[i];
+        if (row->unusable) continue;
+        const double *found = sample_value(row, forward), *wanted = sample_value(row, d->c->weight);
+        double size = 0;
+        for (uint32_t n = 0; n < row->count; n++) size += fabs(wanted[n]);
+        for (uint32_t n = 0; n < row->count; n++) {
+            if (sample_near(found[n], wanted[n], size)) continue;
+            AuDiag *e = au_error(d->diags, AU_E0421, attn_at(a, forward)->span,
+                                 "forward gives the weight %.9g for a score of %.9g, online_fwd "
+                                 "and its epilogue give %.9g",
+                                 found[n], row->scores[n], wanted[n]);
+            AuExpr right = d->c->weight;
+            closed_say(d->c, &right, 1);
+            AuText text = {.arena = d->arena};
+            attn_print_expr(a, right, &text);
+            au_add_note(d->diags, e, a->online->span, "by the row scales it is %s",
+                        au_text_str(&text));
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool settle_forward(AuDeriver *d)
+{
+    AuOnline *o = d->a->online;
+    if (o->forward.i) return check_forward(d);
+    o->forward = d->c->weight;
+    closed_say(d->c, &o->forward, 1);
+    o->forward = attn_simplify_expr(d->a, o->forward);
+    return true;
+}
+
+/* ---- 2. finals over the whole row */
+
+/* The parts of an adjoint sum to 0 on every random row, though they are not 0. */
+static bool cancels(void *user, const AuParts *parts)
+{
+    const AuDeriver *d = user;
+    for (uint32_t i = 0; i < d->c->samples->count; i++) {
+        AuSample *row = &d->c->samples->rows[i];
+        double total = 0, size = 0;
+        if (row->unusable) continue;
+        for (uint32_t n = 0; n < parts->count; n++) {
+            const double part = sample_value(row, parts->at[n])[0];
+            total += part;
+            size += fabs(part);
+        }
+        if (!(fabs(total) <= 1e-9 * size)) return false;
+    }
+    return true;
+}
+
+static void note_maximum(AuDeriver *d, AuExpr maximum, uint32_t final, AuExpr pull)
+{
+    uint32_t m = 0;
+    while (m < d->maximum_count && d->maxima[m].i != maximum.i) m++;
+    if (m == d->maximum_count) d->maxima[d->maximum_count++] = maximum;
+    d->pull[m][final] = pull;
+    d->finals[final].is_held = true;
+}
+
+/* dR/ds and dR/d(input) of one final. False: a message says what cannot be written down. */
+static bool differentiate_final(AuDeriver *d, uint32_t n)
+{
+    AuAttn *a = d->a;
+    AuSlopes *f = &d->finals[n];
+    const AuExpr root = d->c->finals[n];
+    AuReverse *r = reverse_new(a, d->arena, root, AU_AX_KV, 1u << AU_OP_SCORE | 1u << AU_OP_ROWMAX);
+    r->cancels = cancels;
+    r->user = d;
+    reverse_run(r, root, derive_number(a, 1));
+    for (uint32_t i = 1; i < r->count; i++)
+        if (a->nodes[i].op == AU_OP_ROWMAX && r->active[i] && r->adjoint[i].value.i &&
+            d->maximum_count < a->online->scale_count + 4)
+            note_maximum(d, (AuExpr){i}, n, reverse_of(r, (AuExpr){i}));
+    f->slope = closed_states(d->c, reverse_of(r, closed_pair_leaf(a, AU_OP_SCORE)));
+    derive_take_inputs(d, r, false, &f->rows);
+    derive_take_inputs(d, r, true, &f->along);
+    bool has_sums = closed_has_sums(a, f->slope);
+    for (uint32_t i = 0; i < f->rows.count; i++) {
+        f->rows.at[i].value = closed_states(d->c, f->rows.at[i].value);
+        has_sums |= closed_has_sums(a, f->rows.at[i].value);
+    }
+    for (uint32_t i = 0; i < f->along.count; i++) {
+        f->along.at[i].value = closed_states(d->c, f->along.at[i].value);
+        has_sums |= closed_has_sums(a, f->along.at[i].value);
+    }
+    if (has_sums)
+        au_error(d->diags, AU_E0425, a->online->finals[n].span,
+                 "the derivative of final '%s' needs a sum over the row that no row scale holds",
+                 a->online->finals[n].name);
+    return !has_sums;
+}
+
+/* Row scales in the derivatives are said by finals, which may add finals. */
+static void say_final(AuDeriver *d, AuSlopes *f)
+{
+    AuParts all = {0};
+    AU_PUSH(d->arena, all.at, all.count, all.capacity, f->slope);
+    for (uint32_t i = 0; i < f->rows.count; i++)
+        AU_PUSH(d->arena, all.at, all.count, all.capacity, f->rows.at[i].value);
+    for (uint32_t i = 0; i < f->along.count; i++)
+        AU_PUSH(d->arena, all.at, all.count, all.capacity, f->along.at[i].value);
+    closed_say(d->c, all.at, all.count);
+    uint32_t at = 0;
+    f->slope = attn_simplify_expr(d->a, all.at[at++]);
+    for (uint32_t i = 0; i < f->rows.count; i++) f->rows.at[i].value = all.at[at++];
+    for (uint32_t i = 0; i < f->along.count; i++) f->along.at[i].value = all.at[at++];
+}
+
+static bool differentiate_finals(AuDeriver *d)
+{
+    const uint32_t scales = d->a->online->scale_count;
+    const uint32_t room = d->a->online->final_count + 2 * scales + 1;
+    d->finals = AU_NEW_ARRAY(d->arena, AuSlopes, room);
+    d->maxima = AU_NEW_ARRAY(d->arena, AuExpr, scales + 4);
+    d->pull = AU_NEW_ARRAY(d->arena, AuExpr *, scales + 4);
+    for (uint32_t m = 0; m < scales + 4; m++) d->pull[m] = AU_NEW_ARRAY(d->arena, AuExpr, room);
+    for (; d->done < d->a->online->final_count; d->done++) {
+        if (!differentiate_final(d, d->done)) return false;
+        say_final(d, &d->finals[d->done]);
+    }
+    return true;
+}
+
+/* ---- 3. forward */
+
+static void differentiate_forward(AuDeriver *d)
+{
+    AuAttn *a = d->a;
+    const AuExpr f = a->online->forward;
+    AuReverse *r = reverse_new(a, d->arena, f, 0, 1u << AU_OP_SCORE | 1u << AU_OP_FINAL);
+    reverse_run(r, f, derive_number(a, 1));
+    d->own = attn_simplify_expr(a, reverse_of(r, closed_pair_leaf(a, AU_OP_SCORE)));
+    for (uint32_t n = 0; n < a->online->final_count; n++)
+        d->finals[n].share =
+            attn_simplify_expr(a, reverse_of(r, closed_row_leaf(a, AU_OP_FINAL, n)));
+    derive_take_inputs(d, r, false, &d->direct);
+}
+
+/* A maximum is held still: what reaches it through all finals together must cancel, for every pair. */
+static bool check_maxima(AuDeriver *d)
+{
+    const AuOnline *o = d->a->online;
+    for (uint32_t m = 0; m < d->maximum_count; m++)
+        for (uint32_t i = 0; i < d->c->samples->count; i++) {
+            AuSample *row = &d->c->samples->rows[i];
+            for (uint32_t pair = 0; pair < row->count && !row->unusable; pair++) {
+                double total = 0, size = 0;
+                for (uint32_t n = 0; n < o->final_count; n++) {
+                    if (!d->pull[m][n].i || !d->finals[n].share.i) continue;
+                    const double part = sample_value(row, d->finals[n].share)[pair] *
+                                        sample_value(row, d->pull[m][n])[pair];
+                    total += part;
+                    size += fabs(part);
+                }
+                if (fabs(total) <= 1e-8 * size) continue;
+                au_error(d->diags, AU_E0424, attn_at(d->a, d->maxima[m])->span,
+                         "the weights depend on this maximum itself: its derivative is %.6g for a "
+                         "score of %.6g, where a maximum that only stabilises has 0",
+                         total, row->scores[pair]);
+                return false;
+            }
+        }
+    return true;
+}
+
+/* g of f_R = g f, of the row; none: there is none. */
+static AuExpr common_factor(AuDeriver *d, AuExpr share)
+{
+    AuAttn *a = d->a;
+    const AuExpr f = a->online->forward;
+    const AuExpr g = algebra_normal(a, attn_op2(a, AU_OP_DIV, share, f, nowhere));
+    if (attn_at(a, g)->axes & AU_AX_KV) return none;
+    for (uint32_t i = 0; i < d->c->samples->count; i++) {
+        AuSample *row = &d->c->samples->rows[i];
+        if (row->unusable) continue;
+        const double *x = sample_value(row, share), *y = sample_value(row, f);
+        for (uint32_t n = 0; n < row->count; n++)
+            if (!sample_near(x[n], y[n] * sample_value(row, g)[n], 1e-6)) return none;
+    }
+    return attn_simplify_expr(a, g);
+}
+
+/* The whole gradient of final n. */
+static bool settle_adjoint(AuDeriver *d, uint32_t n)
+{
+    AuAttn *a = d->a;
+    AuGrads *g = d->g;
+    const AuSlopes *f = &d->finals[n];
+    AuExpr adjoint = f->is_held ? none : closed_row_leaf(a, AU_OP_DFINAL, n);
+    const bool is_used = f->slope.i || f->rows.count || f->along.count;
+    if (f->share.i && is_used) {
+        const AuExpr factor = common_factor(d, f->share);
+        if (factor.i)
+            adjoint = derive_sum(a, adjoint,
+                                 derive_product(a, closed_row_leaf(a, AU_OP_DELTA, 0), factor));
+        else if (g->pass_count == AU_MAX_PASSES) {
+            au_error(d->diags, AU_E0425, a->online->span,
+                     "the gradient needs more than %d sums of an extra pass over the row",
+                     AU_MAX_PASSES);
+            return false;
+        } else {
+            g->pass[g->pass_count] =
+                derive_product(a, closed_pair_leaf(a, AU_OP_DWEIGHT), f->share);
+            adjoint = derive_sum(a, adjoint, closed_row_leaf(a, AU_OP_PASS, g->pass_count++));
+        }
+    }
+    g->adjoint[n] = adjoint.i ? adjoint : derive_number(a, 0);
+    return true;
+}
+
+/* ---- 4. the gradient of a score: terms with the same factor together, p (dp - delta) */
+
+typedef struct Terms {
+    AuExpr *key, *factor, *rest;
+    uint32_t count;
+} Terms;
+
+static void add_term(AuDeriver *d, Terms *t, AuExpr factor, AuExpr rest)
+{
+    const AuExpr key = algebra_normal(d->a, factor);
+    for (uint32_t i = 0; i < t->count; i++)
+        if (t->key[i].i == key.i) {
+            t->rest[i] = derive_sum(d->a, t->rest[i], rest);
+            return;
+        }
+    t->key[t->count] = key;
+    t->factor[t->count] = factor;
+    t->rest[t->count++] = rest;
+}
+
+static void gather_dscore(AuDeriver *d)
+{
+    AuAttn *a = d->a;
+    const uint32_t finals = a->online->final_count;
+    Terms t = {AU_NEW_ARRAY(d->arena, AuExpr, finals + 1),
+               AU_NEW_ARRAY(d->arena, AuExpr, finals + 1),
+               AU_NEW_ARRAY(d->arena, AuExpr, finals + 1), 0};
+    if (d->own.i) add_term(d, &t, d->own, closed_pair_leaf(a, AU_OP_DWEIGHT));
+    for (uint32_t n = 0; n < finals; n++)
+        if (d->finals[n].slope.i && attn_at(a, d->g->adjoint[n])->op != AU_OP_F32)
+            add_term(d, &t, d->finals[n].slope, closed_row_leaf(a, AU_OP_ADJOINT, n));
+    for (uint32_t i = 0; i < t.count; i++)
+        d->dscore = derive_sum(a, d->dscore, derive_product(a, t.factor[i], t.rest[i]));
+    if (!d->dscore.i) d->dscore = derive_number(a, 0);
+}
+
+/* The adjoints of a random row, without gradients from outside. */
+static void fill_adjoints(AuDeriver *d, AuSample *row)
+{
+    const double *f = sample_value(row, d->a->online->forward);
+    row->delta = 0;
+    for (uint32_t n = 0; n < row->count; n++) {
+        row->weights[n] = f[n];
+        row->delta += f[n] * row->dweights[n];
+    }
+    sample_forget(row);
+    for (uint32_t k = 0; k < d->g->pass_count; k++) {
+        const double *x = sample_value(row, d->g->pass[k]);
+        row->passes[k] = 0;
+        for (uint32_t n = 0; n < row->count; n++) row->passes[k] += x[n];
+    }
+    for (uint32_t n = 0; n < d->a->online->final_count; n++)
+        row->adjoints[n] = sample_value(row, d->g->adjoint[n])[0];
+}
+
+static void explain_backward(AuDeriver *d, AuDiag *e)
+{
+    AuAttn *a = d->a;
+    AuText text = {.arena = d->arena};
+    attn_print_expr(a, d->dscore, &text);
+    au_add_note(d->diags, e, a->online->span, "the derivative of forward and the row scales is %s",
+                au_text_str(&text));
+    for (uint32_t n = 0; n < a->online->final_count; n++) {
+        AuText adjoint = {.arena = d->arena};
+        attn_print_expr(a, d->g->adjoint[n], &adjoint);
+        au_add_note(d->diags, e, a->online->finals[n].span,
+                    "with adjoint.%s = %s, where $delta is rowsum(dp * p)",
+                    a->online->finals[n].name, au_text_str(&adjoint));
+    }
+}
+
+static bool check_backward(AuDeriver *d)
+{
+    const AuExpr backward = d->a->online->backward;
+    if (!backward.i) return true;
+    for (uint32_t i = 0; i < d->c->samples->count; i++) {
+        AuSample *row = &d->c->samples->rows[i];
+        if (row->unusable) continue;
+        fill_adjoints(d, row);
+        const double *found = sample_value(row, backward), *wanted = sample_value(row, d->dscore);
+        double size = 0;
+        for (uint32_t n = 0; n < row->count; n++) size += fabs(wanted[n]);
+        for (uint32_t n = 0; n < row->count; n++) {
+            if (sample_near(found[n], wanted[n], size)) continue;
+            AuDiag *e = au_error(d->diags, AU_E0422, attn_at(d->a, backward)->span,
+                                 "backward gives %.9g for a pair with dp = %.9g and p = %.9g, the "
+                                 "derivative is %.9g",
+                                 found[n], row->dweights[n], row->weights[n], wanted[n]);
+            explain_backward(d, e);
+            return false;
+        }
+    }
+    return true;
+}
+
+bool derive_online(AuDeriver *d)
+{
+    const AuOnline *o = d->a->online;
+    d->c = closed_form(d->a, d->arena, d->diags);
+    if (!d->c || !settle_forward(d) || !differentiate_finals(d)) return false;
+    differentiate_forward(d);
+    if (!check_maxima(d)) return false;
+    d->g->adjoint = AU_NEW_ARRAY(d->arena, AuExpr, o->final_count);
+    for (uint32_t n = 0; n < o->final_count; n++)
+        if (!settle_adjoint(d, n)) return false;
+    gather_dscore(d);
+    return check_backward(d);
+}
