@@ -142,8 +142,29 @@ static AuVal composed(AuLower *l, AuTileOp op, const AuVal *a, bool real)
     }
 }
 
+/* a * b + c, a * b - c and c - a * b are one instruction of a GPU; none: it is none of these. */
+static AuVal multiply_add(AuLower *l, const AuTileExpr *e, const AuPoint *p)
+{
+    AuKernel *k = l->k;
+    const AuVal none = {0};
+    if (!l->in_warps || (e->op != TILE_X_ADD && e->op != TILE_X_SUB)) return none;
+    const uint32_t at = e->args.at[0]->op == TILE_X_MUL ? 0 : 1;
+    const AuTileExpr *product = e->args.at[at];
+    if (product->op != TILE_X_MUL || !e->type || e->type->elem != TILE_F32 || !product->type ||
+        product->type->elem != TILE_F32)
+        return none;
+    AuVal v[3];
+    for (uint32_t n = 0; n < 2; n++)
+        v[n] = lower_as(l, arithmetic(l, lower_eval(l, product->args.at[n], p)), AU_F32);
+    v[2] = lower_as(l, arithmetic(l, lower_eval(l, e->args.at[1 - at], p)), AU_F32);
+    if (e->op == TILE_X_SUB) v[at ? 0 : 2] = kernel_op1(k, AU_K_NEG, v[at ? 0 : 2]);
+    return kernel_op3(k, AU_K_FMA, v[0], v[1], v[2]);
+}
+
 static AuVal numeric(AuLower *l, const AuTileExpr *e, const AuPoint *p)
 {
+    const AuVal fused = multiply_add(l, e, p);
+    if (fused.i) return fused;
     AuVal a[3] = {{0}};
     bool real = is_real_function(e->op);
     for (uint32_t n = 0; n < e->args.count && n < 3; n++) {

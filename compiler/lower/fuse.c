@@ -193,6 +193,12 @@ static uint32_t reads_in_run(const AuLower *l, const AuTileVar *var)
     return count;
 }
 
+bool lower_ends_in_run(const AuLower *l, const AuTileVar *var)
+{
+    const AuHeld *held = &l->role_vars[var->slot];
+    return held->restarted && held->uses == reads_in_run(l, var);
+}
+
 static void decide_stores(Run *run)
 {
     for (uint32_t n = 0; n < run->count; n++) {

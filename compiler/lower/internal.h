@@ -67,7 +67,7 @@ typedef struct AuSegment {
     AuVal base, count; /* first tile, number of tiles */
     const AuTileSegment *s;
 } AuSegment;
-enum { LOWER_SEGMENTS = 4 };
+enum { LOWER_SEGMENTS = 4, LOWER_NEW_VARS = 64 };
 typedef struct AuTiles {
     const AuTileList *list;
     AuSegment at[LOWER_SEGMENTS];
@@ -86,6 +86,7 @@ typedef struct AuLower {
     const AuLowering *how;
     AuKernel *k;
     AuHeld *kernel_vars, *role_vars; /* by slot */
+    uint32_t new_vars;               /* of the lowering itself, in slots after the role's */
     AuPlace *places;
     uint32_t place_count, place_capacity;
     /* The loop over tiles around the present statement: which segment a tile is in. */
@@ -185,6 +186,14 @@ uint32_t lower_reductions(AuLower *l, const AuTileExpr *e);
 void lower_load(AuLower *l, const AuTileStmt *s);
 void lower_move(AuLower *l, const AuTileStmt *s);
 void lower_product(AuLower *l, const AuTileStmt *s);
+
+/* ---- algebra.c: warps: a run with fewer instructions */
+void lower_improve(AuLower *l, AuTileStmts *run);
+/* A variable that the tiled program does not have; NULL: too many. */
+AuTileVar *lower_new_var(AuLower *l, const char *name, const AuTileType *type);
+/* Is all that the variable holds in this run read in it, and set anew before by each step of a
+ * loop? */
+bool lower_ends_in_run(const AuLower *l, const AuTileVar *var);
 
 /* ---- tiles.c: loops over tile lists */
 AuTiles *lower_tiles(AuLower *l, const AuTileList *list);

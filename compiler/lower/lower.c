@@ -43,6 +43,19 @@ AuHeld *lower_held(AuLower *l, const AuTileVar *var)
     return is_of_kernel(var) ? &l->kernel_vars[var->slot] : &l->role_vars[var->slot];
 }
 
+AuTileVar *lower_new_var(AuLower *l, const char *name, const AuTileType *type)
+{
+    if (l->new_vars == LOWER_NEW_VARS) return NULL;
+    AuTileVar *var = AU_NEW(l->arena, AuTileVar);
+    *var = (AuTileVar){.name = name,
+                       .kind = TILE_VALUE,
+                       .origin = TILE_FROM_BODY,
+                       .type = type,
+                       .slot = l->role->vars.count + l->new_vars++};
+    lower_held(l, var)->defs = 1;
+    return var;
+}
+
 static void count_uses(AuLower *l, const AuTileExpr *e)
 {
     if (!e) return;
@@ -243,6 +256,7 @@ static void emit_run(AuLower *l, AuTileStmt *const *at, uint32_t count, const ch
             for (uint32_t m = 0; m < at[n]->on.body.count; m++)
                 AU_PUSH(l->arena, run.at, run.count, run.capacity, at[n]->on.body.at[m]);
     }
+    if (run.count && l->in_warps) lower_improve(l, &run);
     if (run.count) lower_assignments(l, run.at, run.count);
 }
 
@@ -525,7 +539,7 @@ AuKernel *lower_kernel(AuArena *arena, AuDiags *diags, const AuTileModule *modul
     }
     l->role = kernel->roles.at[0];
     l->kernel_vars = AU_NEW_ARRAY(arena, AuHeld, kernel->vars.count + 1);
-    l->role_vars = AU_NEW_ARRAY(arena, AuHeld, l->role->vars.count + 1);
+    l->role_vars = AU_NEW_ARRAY(arena, AuHeld, l->role->vars.count + LOWER_NEW_VARS);
     const uint32_t warps = l->role->on == TILE_ON_THREAD ? 1 : (uint32_t)l->role->many_value;
     l->k = kernel_new(arena, kernel->name, (uint32_t)module->caps->lanes, warps ? warps : 1);
     l->k->banner = how->banner;

@@ -134,8 +134,24 @@ static void enumerate(AuLower *l, Walk *w, uint32_t n)
     }
 }
 
+/* The longest axis outermost: what depends on a column (is the key inside?) is used up by its few
+ * rows at once, and sums over the rows are as many independent chains. */
+static AuSpaces longest_first(const AuSpaces *spaces)
+{
+    AuSpaces sorted = *spaces;
+    for (uint32_t n = 1; n < sorted.count; n++)
+        for (uint32_t i = n; i > 0 && sorted.at[i].regs > sorted.at[i - 1].regs; i--) {
+            const AuSpace1 other = sorted.at[i];
+            sorted.at[i] = sorted.at[i - 1];
+            sorted.at[i - 1] = other;
+        }
+    return sorted;
+}
+
 void lower_each(AuLower *l, const AuSpaces *spaces, AuPointFn body, void *user)
 {
+    const AuSpaces order = l->in_warps ? longest_first(spaces) : *spaces;
+    spaces = &order;
     Walk w = {spaces, body, user, {.count = 0}, {{0}}};
     uint32_t open = 0;
     for (int32_t along_registers = 0; along_registers < 2; along_registers++)

@@ -1,0 +1,310 @@
+/* algebra.c - warps: the same run of assignments with fewer instructions for each pair.
+ *
+ * In:  a run as it is in one segment. Out: one that computes the same up to a rounding of the
+ * exponent as large as the rounding of the score itself; operands of matrix units have 16 bits.
+ *
+ *     x = x * c, c > 0                     left out; maxima of x and what else reads x take the factor
+ *     exp(x - y), y of a row               exp2(x * log2(e) + r),  r = y * -log2(e) once a row
+ *     t = exp(x - y), where(any, t, 0),    the same with r = -inf in rows of which no pair takes part,
+ *     any = reduce_max(x) > -inf           and no selection
+ *
+ * A pair of softmax is then a maximum, a multiply-add, an exp2, a sum and half a conversion. */
+#include "internal.h"
+
+#include <math.h>
+
+static const double LOG2E = 1.4426950408889634074;
+
+typedef struct Algebra {
+    AuLower *l;
+    AuTileStmts run; /* the new one */
+    /* The factor that is left out. */
+    const AuTileVar *scaled;
+    double factor;
+} Algebra;
+
+/* ---- expressions */
+
+static AuTileExpr *node(Algebra *x, AuTileOp op, const AuTileType *type, AuTileExpr *a,
+                        AuTileExpr *b, AuTileExpr *c)
+{
+    AuTileExpr *e = AU_NEW(x->l->arena, AuTileExpr);
+    AuTileExpr *const args[3] = {a, b, c};
+    *e = (AuTileExpr){.op = op, .type = type, .span = x->l->span};
+    for (int n = 0; n < 3 && args[n]; n++)
+        AU_PUSH(x->l->arena, e->args.at, e->args.count, e->args.capacity, args[n]);
+    return e;
+}
+
+static AuTileExpr *number(Algebra *x, double value)
+{
+    static const AuTileType f32 = {.elem = TILE_F32};
+    AuTileExpr *e = node(x, TILE_X_FLOAT, &f32, NULL, NULL, NULL);
+    e->number = (double)(float)value;
+    return e;
+}
+
+static AuTileExpr *name_of(Algebra *x, const AuTileVar *var)
+{
+    AuTileExpr *e = node(x, TILE_X_NAME, var->type, NULL, NULL, NULL);
+    e->name = var->name;
+    e->var = (AuTileVar *)var;
+    return e;
+}
+
+static bool is_number(const AuTileExpr *e, double value)
+{
+    if (e->op == TILE_X_NEG) return is_number(e->args.at[0], -value);
+    return (e->op == TILE_X_FLOAT && e->number == value) ||
+           (e->op == TILE_X_INT && (double)e->integer == value);
+}
+
+static bool is_max(const AuTileExpr *e)
+{
+    return e->op == TILE_X_REDUCE_MAX || e->op == TILE_X_ROWMAX;
+}
+
+static bool reads(const AuTileExpr *e, const AuTileVar *var)
+{
+    bool found = e->op == TILE_X_NAME && e->var == var;
+    for (uint32_t n = 0; n < e->args.count && !found; n++)
+        found = e->args.at[n] && reads(e->args.at[n], var);
+    return found;
+}
+
+/* Has [row] fewer axes than [all], each of them with a place? */
+static bool is_of_row(const AuTileExpr *row, const AuTileExpr *all)
+{
+    if (!row->type || !all->type || row->type->count >= all->type->count) return false;
+    for (uint32_t n = 0; n < row->type->count; n++)
+        if (!row->type->axes[n].places || !tile_axis(all->type, row->type->axes[n].name))
+            return false;
+    return row->type->elem == TILE_F32;
+}
+
+/* ---- statements */
+
+static AuTileStmt *assign(Algebra *x, const AuTileVar *var, AuTileExpr *value)
+{
+    AuTileStmt *s = AU_NEW(x->l->arena, AuTileStmt);
+    *s = (AuTileStmt){.kind = TILE_S_ASSIGN, .span = x->l->span, .var = (AuTileVar *)var};
+    s->assign.value = value;
+    AU_PUSH(x->l->arena, x->run.at, x->run.count, x->run.capacity, s);
+    return s;
+}
+
+static const AuTileExpr *value_of(const AuTileStmt *s)
+{
+    return s->kind == TILE_S_FRAG ? s->frag.init : s->assign.value;
+}
+
+/* The last assignment of the variable among the first [count] statements. */
+static const AuTileExpr *defined(const AuTileStmts *run, uint32_t count, const AuTileExpr *name)
+{
+    for (uint32_t n = count; n-- > 0 && name->op == TILE_X_NAME;)
+        if (run->at[n]->var == name->var) return value_of(run->at[n]);
+    return NULL;
+}
+
+/* A value of a row of its own; expressions take it by name. */
+static AuTileExpr *row_value(Algebra *x, AuTileExpr *value)
+{
+    AuTileVar *var = lower_new_var(x->l, "exponent", value->type);
+    if (!var) return value;
+    assign(x, var, value);
+    return name_of(x, var);
+}
+
+/* ---- exponents */
+
+static bool is_exponent(const AuTileExpr *e)
+{
+    return e->op == TILE_X_EXP && e->args.at[0]->op == TILE_X_SUB &&
+           is_of_row(e->args.at[0]->args.at[1], e->args.at[0]->args.at[0]);
+}
+
+/* [any]: rows where it is false get 0; NULL: all take part. */
+static AuTileExpr *by_exp2(Algebra *x, const AuTileExpr *e, const AuTileExpr *any)
+{
+    AuTileExpr *a = e->args.at[0]->args.at[0], *y = e->args.at[0]->args.at[1];
+    AuTileExpr *row = node(x, TILE_X_MUL, y->type, y, number(x, -LOG2E), NULL);
+    if (any)
+        row = node(x, TILE_X_WHERE, y->type, (AuTileExpr *)any, row, number(x, -(double)INFINITY));
+    AuTileExpr *scaled = node(x, TILE_X_MUL, a->type, a, number(x, LOG2E), NULL);
+    return node(x, TILE_X_EXP2, e->type,
+                node(x, TILE_X_ADD, e->type, scaled, row_value(x, row), NULL), NULL, NULL);
+}
+
+/* Of where(any, t, 0), any = reduce_max(x) > -inf, t = exp(x - y): the test; else NULL. */
+static const AuTileExpr *guard_of(const AuTileStmts *run, uint32_t at, const AuTileExpr *t_value,
+                                  const AuTileExpr *e)
+{
+    if (e->op != TILE_X_WHERE || !is_number(e->args.at[2], 0) || !is_exponent(t_value)) return NULL;
+    const AuTileExpr *test = defined(run, at, e->args.at[0]);
+    if (!test || test->op != TILE_X_GT || !is_max(test->args.at[0]) ||
+        !is_number(test->args.at[1], -(double)INFINITY))
+        return NULL;
+    const AuTileExpr *of = test->args.at[0]->args.at[0], *x = t_value->args.at[0]->args.at[0];
+    return of->op == TILE_X_NAME && x->op == TILE_X_NAME && of->var == x->var ? test : NULL;
+}
+
+/* The test under which statement [t], an exp, is read as a weight later in the run. */
+static const AuTileExpr *guard_later(const AuTileStmts *run, uint32_t t)
+{
+    const AuTileStmt *s = run->at[t];
+    for (uint32_t n = t + 1; n < run->count; n++) {
+        const AuTileExpr *e = value_of(run->at[n]);
+        const AuTileExpr *test = e->op == TILE_X_WHERE && e->args.at[1]->op == TILE_X_NAME &&
+                                         e->args.at[1]->var == s->var
+                                     ? guard_of(run, n, value_of(s), e)
+                                     : NULL;
+        if (test) return test;
+        if (run->at[n]->var == s->var) return NULL;
+    }
+    return NULL;
+}
+
+/* ---- bounds of one index: j < a && j <= b is j <= min(a - 1, b), a comparison for each pair less */
+
+/* The bound of `j <= bound`, j a tile of indices or a number of it; NULL: it is none. */
+static AuTileExpr *upper_bound(Algebra *x, const AuTileExpr *e, const AuTileVar **of)
+{
+    if ((e->op != TILE_X_LT && e->op != TILE_X_LE) || e->args.at[0]->op != TILE_X_NAME) return NULL;
+    AuTileExpr *bound = e->args.at[1];
+    *of = e->args.at[0]->var;
+    if (!*of || !(*of)->type->count || bound->type->elem != TILE_I32 ||
+        (*of)->type->elem != TILE_I32 || !tile_is_virtual((*of)->type))
+        return NULL;
+    if (e->op == TILE_X_LE) return bound;
+    AuTileExpr *one = node(x, TILE_X_INT, bound->type, NULL, NULL, NULL);
+    one->integer = 1;
+    return node(x, TILE_X_SUB, bound->type, bound, one, NULL);
+}
+
+static AuTileExpr *joined_bounds(Algebra *x, AuTileExpr *e)
+{
+    const AuTileVar *of[2] = {NULL, NULL};
+    AuTileExpr *bound[2];
+    if (e->op != TILE_X_AND) return e;
+    for (int n = 0; n < 2; n++)
+        if (!(bound[n] = upper_bound(x, e->args.at[n], &of[n]))) return e;
+    if (of[0] != of[1]) return e;
+    const AuTileType *type = bound[0]->type->count ? bound[0]->type : bound[1]->type;
+    return node(x, TILE_X_LE, e->type, e->args.at[0]->args.at[0],
+                node(x, TILE_X_MIN, type, bound[0], bound[1], NULL), NULL);
+}
+
+static AuTileExpr *exponents_in(Algebra *x, AuTileExpr *e)
+{
+    bool changed = false;
+    AuTileExpr copy = *e;
+    copy.args = (AuTileExprs){0};
+    for (uint32_t n = 0; n < e->args.count; n++) {
+        AuTileExpr *arg = e->args.at[n] ? exponents_in(x, e->args.at[n]) : NULL;
+        changed |= arg != e->args.at[n];
+        AU_PUSH(x->l->arena, copy.args.at, copy.args.count, copy.args.capacity, arg);
+    }
+    if (changed) {
+        e = AU_NEW(x->l->arena, AuTileExpr);
+        *e = copy;
+    }
+    return is_exponent(e) ? by_exp2(x, e, NULL) : joined_bounds(x, e);
+}
+
+/* Tests are computed where they stand in the text; a weight before its test repeats it, and finds the
+ * same reduction. */
+static void exponents(Algebra *x, const AuTileStmts *run)
+{
+    for (uint32_t n = 0; n < run->count; n++) {
+        const AuTileStmt *s = run->at[n];
+        AuTileExpr *value = (AuTileExpr *)value_of(s);
+        x->l->span = s->span;
+        const AuTileExpr *test = is_exponent(value) ? guard_later(run, n) : NULL;
+        const AuTileExpr *t = value->op == TILE_X_WHERE ? defined(run, n, value->args.at[1]) : NULL;
+        if (test)
+            assign(x, s->var, by_exp2(x, value, test));
+        else if (t && guard_of(run, n, t, value))
+            assign(x, s->var, value->args.at[1]);
+        else
+            assign(x, s->var, exponents_in(x, value));
+    }
+}
+
+/* ---- a positive factor */
+
+/* x * c with a number c > 0; 0: it is not. */
+static double factor_of(const AuTileExpr *e, const AuTileVar *var)
+{
+    for (uint32_t n = 0; n < 2 && e->op == TILE_X_MUL; n++) {
+        const AuTileExpr *a = e->args.at[n], *c = e->args.at[1 - n];
+        if (a->op == TILE_X_NAME && a->var == var && c->op == TILE_X_FLOAT && c->number > 0)
+            return c->number;
+    }
+    return 0;
+}
+
+/* where(c, x, -inf): scaled as x is. */
+static bool is_masking(const AuTileExpr *e, const AuTileVar *var)
+{
+    return e->op == TILE_X_WHERE && !reads(e->args.at[0], var) &&
+           e->args.at[1]->op == TILE_X_NAME && e->args.at[1]->var == var &&
+           is_number(e->args.at[2], -(double)INFINITY);
+}
+
+/* Is the factor left out of all that the variable holds from statement [at] on? */
+static bool can_leave_out(const Algebra *x, const AuTileStmts *run, uint32_t at)
+{
+    const AuTileVar *var = run->at[at]->var;
+    if (!lower_ends_in_run(x->l, var)) return false;
+    for (uint32_t n = at + 1; n < run->count; n++)
+        if (run->at[n]->var == var && !is_masking(value_of(run->at[n]), var)) return false;
+    return true;
+}
+
+static AuTileExpr *with_factor(Algebra *x, AuTileExpr *e)
+{
+    const bool whole = e->op == TILE_X_NAME && e->var == x->scaled,
+               maximum =
+                   is_max(e) && e->args.at[0]->op == TILE_X_NAME && e->args.at[0]->var == x->scaled;
+    if (whole || maximum) return node(x, TILE_X_MUL, e->type, e, number(x, x->factor), NULL);
+    /* x * number: one number */
+    for (uint32_t n = 0; n < 2 && e->op == TILE_X_MUL; n++) {
+        const AuTileExpr *a = e->args.at[n], *c = e->args.at[1 - n];
+        if (a->op == TILE_X_NAME && a->var == x->scaled && c->op == TILE_X_FLOAT)
+            return node(x, TILE_X_MUL, e->type, (AuTileExpr *)a, number(x, c->number * x->factor),
+                        NULL);
+    }
+    AuTileExpr *copy = AU_NEW(x->l->arena, AuTileExpr);
+    *copy = *e;
+    copy->args = (AuTileExprs){0};
+    for (uint32_t n = 0; n < e->args.count; n++)
+        AU_PUSH(x->l->arena, copy->args.at, copy->args.count, copy->args.capacity,
+                e->args.at[n] ? with_factor(x, e->args.at[n]) : NULL);
+    return copy;
+}
+
+static void leave_out_factor(Algebra *x)
+{
+    const AuTileStmts run = x->run;
+    x->run = (AuTileStmts){0};
+    for (uint32_t n = 0; n < run.count; n++) {
+        AuTileStmt *s = run.at[n];
+        AuTileExpr *value = (AuTileExpr *)value_of(s);
+        const double factor = x->scaled ? 0 : factor_of(value, s->var);
+        x->l->span = s->span;
+        if (factor > 0 && can_leave_out(x, &run, n))
+            x->scaled = s->var, x->factor = factor;
+        else if (!x->scaled || is_masking(value, x->scaled) || !reads(value, x->scaled))
+            AU_PUSH(x->l->arena, x->run.at, x->run.count, x->run.capacity, s);
+        else
+            assign(x, s->var, with_factor(x, value));
+    }
+}
+
+void lower_improve(AuLower *l, AuTileStmts *run)
+{
+    Algebra x = {.l = l};
+    exponents(&x, run);
+    leave_out_factor(&x);
+    *run = x.run;
+}
