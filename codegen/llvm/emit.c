@@ -93,7 +93,20 @@ static void emit_if(AuEmit *e, const AuInstr *in)
     LLVMPositionBuilderAtEnd(e->builder, after);
 }
 
-/* Copies of a loop that is to be unrolled and can be (a device has no stack to speak of: arrays must become registers); 0: it stays a loop (or runs never, low tells). */
+static bool uses_lane_arrays(const AuEmit *e, uint32_t first)
+{
+    for (uint32_t i = first; i; i = e->k->instrs[i].next) {
+        const AuInstr *in = &e->k->instrs[i];
+        if ((kernel_op_info((AuKOp)in->op)->flags & AU_KF_MEM) &&
+            e->k->mems[in->mem.i].space == AU_LANE && e->k->mems[in->mem.i].count > 1)
+            return true;
+        if (uses_lane_arrays(e, in->body) || uses_lane_arrays(e, in->other)) return true;
+    }
+    return false;
+}
+
+/* Copies of a loop that is to be unrolled and can be (a device has no stack to speak of: arrays must
+ * become registers); 0: it stays a loop (or runs never, low tells). */
 static bool unrolls(const AuEmit *e, const AuInstr *in, LLVMValueRef low, LLVMValueRef high,
                     int64_t *first, int64_t *copies)
 {
@@ -104,8 +117,9 @@ static bool unrolls(const AuEmit *e, const AuInstr *in, LLVMValueRef low, LLVMVa
     *first = from;
     *copies = span > 0 ? (span + size - 1) / size : 0;
     if (*copies <= 1) return true;
-    return (e->device || in->unroll == AU_UNROLL_FULL) && *copies <= MOST_COPIES &&
-           e->emitted < MOST_EMITTED;
+    const bool wanted = in->unroll == AU_UNROLL_FULL ||
+                        (e->device && (in->unroll == AU_UNROLL_AUTO || uses_lane_arrays(e, in->body)));
+    return wanted && *copies <= MOST_COPIES && e->emitted < MOST_EMITTED;
 }
 
 /* On hosts the variable runs in 64 bits, where it cannot wrap and addresses want it; i32 users get its low half. */
