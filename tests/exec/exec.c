@@ -144,7 +144,7 @@ static void fill(Run *r, Tensor *t, uint32_t index)
         if (is_integer(t->dtype)) {
             if (n % (size_t)t->shape[t->rank - 1] == 0) ascending = 0;
             ascending += uniform(r) < 0.06;
-            v = has(r, "sorted") ? ascending : floor(uniform(r) * 2);
+            v = has(r, "sorted") ? ascending : floor(uniform(r) * (has(r, "long") ? 90 : 2));
         }
         if (has(r, "huge") && index == 1 && n % 977 == 13) v *= 1e3;
         unsigned char *at = t->bytes + exec_memory_index(t, n) * exec_bytes_of(t->dtype);

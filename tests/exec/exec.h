@@ -14,7 +14,8 @@ typedef struct ExecCase {
     const char *params; /* "window=16 rate=0.5", or NULL */
     const char *how; /* words: odd (strides that are not those of a contiguous tensor), heads_inside
                         ([B, S, H, D] in memory), nan (padding is NaN), big (scores of deviation 9),
-                        huge (one key of magnitude 1e4), sorted (integer inputs ascend), or NULL */
+                        huge (one key of magnitude 1e4), sorted (integer inputs ascend), long (they
+                        reach 89, else 1), or NULL */
 } ExecCase;
 
 typedef struct ExecSuite ExecSuite;

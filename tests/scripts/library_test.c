@@ -1,0 +1,92 @@
+/* library_test.c - every script of attn_scripts/ on one device against the oracle, in a shape of its kind and in a hard one.
+ *
+ *     library_test DEVICE SCRIPTS [turns|some|NAME]
+ *
+ * turns: each case in one operand type, by turns; some: every seventh of those; NAME: only scripts so called */
+#include "exec.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// clang-format off
+static const ExecCase cases[] = {
+    {"mha.attn",              "B=2 H=2 S=70 T=70 D=64 E=64",          NULL, NULL},
+    {"mha.attn",              "B=1 H=3 S=131 T=67 D=64 E=32",         NULL, "odd nan"},
+    {"gqa.attn",              "B=2 H=6 Hk=2 S=50 T=113 D=64 E=64",    NULL, NULL},
+    {"gqa.attn",              "B=1 H=4 Hk=1 S=1 T=259 D=128 E=128",   NULL, "heads_inside"},
+    {"cross.attn",            "B=3 H=2 S=33 T=71 D=64 E=64",          NULL, "long"},
+    {"cross.attn",            "B=2 H=1 S=65 T=1 D=32 E=64",           NULL, NULL},
+    {"mla_prefill.attn",      "B=1 H=2 S=60 T=75 D=64 E=64 P=32",     NULL, NULL},
+    {"mla_decode.attn",       "B=2 H=3 S=1 T=131",                    NULL, NULL},
+    {"mla_decode.attn",       "B=1 H=2 S=5 T=40",                     "softmax_scale=0.05", NULL},
+    {"sigmoid.attn",          "B=1 H=2 S=90 T=90 D=64 E=64",          NULL, NULL},
+    {"sigmoid.attn",          "B=2 H=1 S=13 T=41 D=32 E=64",          NULL, "big"},
+    {"relu.attn",             "B=2 H=2 S=66 T=97 D=64 E=64",          NULL, NULL},
+    {"squared_relu.attn",     "B=2 H=1 S=70 T=70 D=128 E=64",         NULL, NULL},
+    {"laplace.attn",          "B=2 H=1 S=70 T=83 D=64 E=64",          NULL, "odd"},
+    {"retention.attn",        "B=1 H=3 S=90 T=90 D=64 E=128",         NULL, NULL},
+    {"retention.attn",        "B=1 H=2 S=31 T=75 D=64 E=64",          NULL, "nan"},
+    {"retention_true.attn",   "B=1 H=3 S=90 T=90 D=64 E=64",          NULL, NULL},
+    {"power.attn",            "B=1 H=2 S=65 T=129 D=64 E=64",         NULL, NULL},
+    {"alibi.attn",            "B=2 H=4 S=70 T=70 D=64 E=64",          NULL, NULL},
+    {"alibi.attn",            "B=1 H=2 S=17 T=101 D=64 E=64",         NULL, "odd"},
+    {"kerple.attn",           "B=1 H=4 S=70 T=90 D=64 E=64",          NULL, NULL},
+    {"softcap.attn",          "B=1 H=4 Hk=2 S=70 T=90 D=64 E=64",     "cap=5.0", "big"},
+    {"sliding_window.attn",   "B=1 H=4 Hk=2 S=200 T=200 D=64 E=64",   "window=40", NULL},
+    {"sliding_window.attn",   "B=1 H=2 Hk=2 S=130 T=300 D=64 E=64",   "window=1", "nan"},
+    {"sink_window.attn",      "B=1 H=2 Hk=1 S=210 T=210 D=64 E=64",   "sinks=4 window=33", NULL},
+    {"global_window.attn",    "B=1 H=2 S=210 D=64 E=64",              "window=20 global=3", NULL},
+    {"strided.attn",          "B=1 H=2 S=150 D=64 E=64",              "stride=11", NULL},
+    {"chunked.attn",          "B=1 H=2 Hk=1 S=100 T=190 D=64 E=64",   "chunk=37", NULL},
+    {"block_causal.attn",     "B=1 H=2 S=101 T=101 D=64 E=64",        "block=16", NULL},
+    {"prefix_lm.attn",        "B=3 H=2 S=100 D=64 E=64",              NULL, "long"},
+    {"documents.attn",        "B=2 H=2 S=150 D=64 E=64",              NULL, "sorted"},
+    {"relative_bias.attn",    "B=1 H=2 S=70 T=90 D=64 E=64 W=33",     NULL, NULL},
+    {"swin.attn",             "B=3 H=2 S=49 D=32 E=32 N=13",          NULL, "sorted"},
+    {"swin.attn",             "B=2 H=2 S=16 D=32 E=64 N=7",           "side=4", NULL},
+    {"t5_encoder.attn",       "B=2 H=2 S=200 D=32 E=64",              NULL, "long"},
+    {"t5_decoder.attn",       "B=2 H=2 S=150 T=170 D=32 E=64",        NULL, NULL},
+    {"pair_bias.attn",        "B=2 H=2 S=67 D=32 E=32",               NULL, NULL},
+    {"attention_sink.attn",   "B=1 H=4 Hk=2 S=100 T=130 D=64 E=64",   NULL, NULL},
+    {"attention_sink.attn",   "B=1 H=2 Hk=2 S=150 T=150 D=64 E=64",   "window=16", "big"},
+    {"softmax_one.attn",      "B=1 H=2 S=70 T=90 D=64 E=64",          NULL, NULL},
+    {"softmax_one.attn",      "B=1 H=2 S=90 T=20 D=64 E=64",          NULL, "big"},
+    {"dropout.attn",          "B=2 H=2 S=67 T=67 D=64 E=64",          "rate=0.25 seed=7654321", NULL},
+    {"differential.attn",     "B=1 H=4 Hv=2 S=70 T=70 D=64 E=128",    NULL, NULL},
+    {"rope.attn",             "B=1 H=4 Hk=2 S=40 T=83 D=64 E=64",     "theta=500000.0", NULL},
+    {"qk_norm.attn",          "B=1 H=4 Hk=2 S=50 T=83 D=64 E=64",     NULL, NULL},
+    {"cosine.attn",           "B=2 H=2 S=64 D=32 E=32",               NULL, NULL},
+    {"natten.attn",           "B=1 H=2 S=230 D=64 E=64",              "window=33", NULL},
+    {"natten.attn",           "B=1 H=2 S=20 D=64 E=64",               "window=33", NULL},
+    {"natten2d.attn",         "B=1 H=2 S=196 D=32 E=32",              "width=14 window=5", NULL},
+    {"tree.attn",             "B=2 H=4 Hk=2 S=16 T=150 D=64 E=64",    NULL, NULL},
+    {"gated.attn",            "B=1 H=4 Hk=2 S=60 T=60 D=64 E=64",     NULL, "odd"},
+    {"forgetting.attn",       "B=1 H=2 S=60 T=90 D=64 E=64",          NULL, NULL},
+    {"scalable_softmax.attn", "B=1 H=2 S=60 T=90 D=64 E=64",          NULL, NULL},
+};
+// clang-format on
+
+int main(int argc, char **argv)
+{
+    static const char *const dtypes[] = {"f32", "f16", "bf16"};
+    if (argc < 3) return 2;
+    const char *what = argc > 3 ? argv[3] : "";
+    const bool some = strcmp(what, "some") == 0, turns = some || strcmp(what, "turns") == 0;
+    const char *only = *what && !turns ? what : NULL;
+    ExecSuite *suite = exec_open(argv[1], argv[2]);
+    if (!suite) return 77; /* meson: skipped */
+    unsigned passed = 0, failed = 0;
+    for (unsigned n = 0; n < sizeof cases / sizeof *cases; n++)
+        for (unsigned d = 0; d < 3; d++) {
+            if ((turns && d != n % 3) || (some && n % 7) ||
+                (only && !strstr(cases[n].script, only)))
+                continue;
+            if (exec_run(suite, &cases[n], dtypes[d]))
+                passed++;
+            else
+                failed++;
+        }
+    exec_close(suite);
+    printf("%u passed, %u failed\n", passed, failed);
+    return failed != 0;
+}
