@@ -342,10 +342,16 @@ static const struct {
      HEAD CAUSAL "input r: f32[B, H, S]; score_mod(s, b, h, i) = s * 3.0 / r[b, h, i]; online "
                  "identity; }"},
     {"in online_fwd",
+     "online mine { rowscale r = 0.0; final r; online_fwd(s) { r = r + rowsum(stop_grad(s * s)); "
+     "return s, 1.0; } online_fwd_epilogue(o) = o / (1.0 + r); forward(s) = s / (1.0 + r); }" HEAD
+         CAUSAL "online mine; }",
+     HEAD CAUSAL "input r: f32[B, H, S]; score_mod(s, b, h, i) = s / (1.0 + r[b, h, i]); online "
+                 "identity; }"},
+    {"in the maximum, too",
      "online mine { rowscale m = -inf; rowscale r = 0.0; final lse; online_fwd(s) { let n = max(m, "
-     "rowmax(s)); let c = exp(m - n); let p = exp(s - n); r = r * c + rowsum(stop_grad(p)); m = n; "
-     "return p, c; } online_fwd_epilogue(o) { lse = m + log(r); return o / r; } forward(s) = exp(s "
-     "- lse); }" HEAD CAUSAL "online mine; }",
+     "rowmax(stop_grad(s))); let c = exp(m - n); let p = exp(s - n); r = r * c + "
+     "rowsum(stop_grad(p)); m = n; return p, c; } online_fwd_epilogue(o) { lse = m + log(r); "
+     "return o / r; } forward(s) = exp(s - lse); }" HEAD CAUSAL "online mine; }",
      HEAD CAUSAL "input r: f32[B, H, S]; score_mod(s, b, h, i) = exp(s - r[b, h, i]); online "
                  "identity; }"},
     {"in score_mod", HEAD "score_mod(s) = s * stop_grad(1.0 + s * 0.0); online softmax; }",
@@ -533,9 +539,10 @@ static void test_trouble(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_examples),   cmocka_unit_test(test_scripts),
-        cmocka_unit_test(test_derived),    cmocka_unit_test(test_one_exp),
-        cmocka_unit_test(test_golden),     cmocka_unit_test(test_rounded),
-        cmocka_unit_test(test_empty_rows), cmocka_unit_test(test_trouble)};
+        cmocka_unit_test(test_examples), cmocka_unit_test(test_stop_grad),
+        cmocka_unit_test(test_scripts),  cmocka_unit_test(test_derived),
+        cmocka_unit_test(test_one_exp),  cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_rounded),  cmocka_unit_test(test_empty_rows),
+        cmocka_unit_test(test_trouble)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
