@@ -280,12 +280,33 @@ bool lower_may_be_outside(const AuTileExpr *ref, uint32_t dimension)
                           &ref->memory->type.axes[dimension]);
 }
 
+/* The view's axes stand in its type in the order of the dimensions that have one. */
+const char *lower_view_axis(const AuTileExpr *ref, uint32_t n)
+{
+    uint32_t view_axis = 0;
+    for (uint32_t i = 0; i <= n; i++) {
+        const AuTileExpr *index = ref->has_index ? ref->args.at[i] : NULL;
+        const bool spans = !index || index->op == TILE_X_ALL || index->op == TILE_X_SPAN;
+        if (i == n)
+            return !spans             ? NULL
+                   : ref->names.count ? ref->names.at[view_axis]
+                                      : ref->memory->type.axes[n].name;
+        view_axis += spans;
+    }
+    return NULL;
+}
+
+AuVal lower_position(AuLower *l, const AuTileExpr *ref, uint32_t n, const AuPoint *p)
+{
+    return dimension_index(l, ref->has_index ? ref->args.at[n] : NULL, lower_view_axis(ref, n), p);
+}
+
 /* Index along dimension [n] of a view, seen to by [outside]. */
-static AuVal position(AuLower *l, const AuTileExpr *ref, uint32_t n, const char *view_axis,
-                      const AuPoint *p, AuOutside outside, AuVal *inside)
+static AuVal position(AuLower *l, const AuTileExpr *ref, uint32_t n, const AuPoint *p,
+                      AuOutside outside, AuVal *inside)
 {
     AuKernel *k = l->k;
-    const AuVal at = dimension_index(l, ref->has_index ? ref->args.at[n] : NULL, view_axis, p);
+    const AuVal at = lower_position(l, ref, n, p);
     if (outside == OUTSIDE_TRUSTED || !lower_may_be_outside(ref, n)) return at;
     const AuVal extent = lower_place(l, ref->memory)->extents[n];
     if (outside == OUTSIDE_TESTED && inside) {
@@ -312,16 +333,9 @@ static AuVal address(AuLower *l, const AuTileExpr *ref, const AuPoint *p, AuOuts
     const bool global = ref->memory->space == TILE_GLOBAL;
     AuVal sum = {0}, pair = {0}, in_unit = {0};
     if (inside) *inside = (AuVal){0};
-    /* The view's axes stand in its type in the order of the dimensions that have one. */
-    uint32_t view_axis = 0;
     for (uint32_t n = 0; n < type->count; n++) {
-        const AuTileExpr *index = ref->has_index ? ref->args.at[n] : NULL;
-        const bool spans = !index || index->op == TILE_X_ALL || index->op == TILE_X_SPAN,
-                   last = n + 1 == type->count;
-        const char *name =
-            spans ? ref->names.count ? ref->names.at[view_axis] : type->axes[n].name : NULL;
-        if (spans) view_axis++;
-        AuVal at = position(l, ref, n, name, p, outside, inside), stride = place->strides[n];
+        const bool last = n + 1 == type->count;
+        AuVal at = position(l, ref, n, p, outside, inside), stride = place->strides[n];
         if (place->pair_axis == type->axes[n].name) { /* (i / 2) * (2 * stride) + i % 2 */
             pair = kernel_op2(k, AU_K_AND, at, kernel_i32(k, 1));
             at = kernel_op2(k, AU_K_SHR, at, kernel_i32(k, 1));

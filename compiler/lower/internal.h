@@ -131,6 +131,9 @@ AuVal lower_address(AuLower *l, const AuTileExpr *ref, const AuPoint *p, AuOutsi
  * multiples of the unit apart: the index is written as a multiple of it. */
 AuVal lower_piece_address(AuLower *l, const AuTileExpr *ref, const AuPoint *p, AuOutside outside,
                           AuVal *inside, int32_t unit);
+/* Index along dimension [n] of the memory, not seen to; the view's axis along it, NULL: none. */
+AuVal lower_position(AuLower *l, const AuTileExpr *ref, uint32_t n, const AuPoint *p);
+const char *lower_view_axis(const AuTileExpr *ref, uint32_t n);
 bool lower_may_be_outside(const AuTileExpr *ref, uint32_t dimension);
 AuVal lower_both(AuLower *l, AuVal a, AuVal b); /* a && b, where none is true */
 
@@ -211,6 +214,16 @@ bool lower_load_squares(AuLower *l, const AuTileStmt *s);
 /* ---- transfer.c: warps: memory by vectors */
 void lower_vector_condition(AuLower *l, AuPlace *place, const AuLowerTensor *from);
 void lower_transfer(AuLower *l, const AuTileStmt *s); /* memory to memory */
+/* Do the view's elements along its last axis, called [axis], lie side by side, beginning at a multiple
+ * of [unit]? by_vectors says when. Is a piece of them inside as a whole, if its first element is? */
+bool lower_in_pieces(AuLower *l, const AuTileExpr *ref, const char *axis, int32_t unit);
+bool lower_is_whole(const AuTileExpr *ref, int32_t unit);
+bool lower_is_known(AuLower *l, AuVal v, bool value);                   /* a constant i1 */
+AuVal lower_when(AuLower *l, const AuTileExpr *when, const AuPoint *p); /* none: always */
+AuVal lower_padding(AuLower *l, const AuTileExpr *pad, AuScalar scalar);
+bool lower_is_zero(const AuTileExpr *e); /* or NULL */
+
+/* ---- registers.c: warps: fragments and memory */
 void lower_fragment_load(AuLower *l, const AuTileStmt *s);
 void lower_fragment_move(AuLower *l, const AuTileStmt *s); /* store, atomic_add */
 
@@ -220,7 +233,16 @@ bool lower_starts_at(const AuTileExpr *index, int32_t unit);
 /* ---- order.c: warps: barriers among the lanes of an executor, waits for copies */
 void lower_order(AuLower *l, const AuTileStmt *s);      /* before the statement */
 void lower_order_loop(AuLower *l, const AuTileStmt *s); /* before the loop */
-void lower_issue(AuLower *l, const AuTileStmt *s);      /* after an asynchronous copy */
+/* What the executor has read and written since its last barrier, and what is in flight, at a place in
+ * the text; joined where two ways meet. */
+typedef struct AuMarks {
+    uint8_t *places;
+    int32_t *age;
+} AuMarks;
+AuMarks lower_marks(const AuLower *l);
+void lower_set_marks(AuLower *l, const AuMarks *m);
+void lower_join_marks(AuLower *l, const AuMarks *m);
+void lower_issue(AuLower *l, const AuTileStmt *s); /* after an asynchronous copy */
 void lower_wait(AuLower *l, const AuTileStmt *s);
 void lower_barrier(AuLower *l, uint32_t scope);
 

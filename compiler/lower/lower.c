@@ -294,10 +294,12 @@ static void range_loop(AuLower *l, const AuTileStmt *s)
     const AuPoint nowhere = {.count = 0};
     const AuVal low = lower_as(l, lower_eval(l, s->loop.low, &nowhere), AU_I32),
                 high = lower_as(l, lower_eval(l, s->loop.high, &nowhere), AU_I32);
+    const AuMarks marks = lower_marks(l);
     if (l->in_warps) lower_order_loop(l, s);
     bind_value(l, s->var, kernel_for(l->k, low, high, 1, AU_UNROLL_NEVER));
     walk(l, &s->loop.body);
     kernel_end(l->k);
+    lower_join_marks(l, &marks);
 }
 
 /* One loop over all segments; which one a tile belongs to is known from its number. */
@@ -318,12 +320,14 @@ static void list_loop(AuLower *l, const AuTileStmt *s)
         if (list->segments.at[n].name != first)
             l->only_segment = NULL, l->other_segment = list->segments.at[n].name;
     l->asked_segment = first;
+    const AuMarks marks = lower_marks(l);
     if (l->in_warps) lower_order_loop(l, s);
     tiles->turn = kernel_for(k, kernel_i32(k, 0), tiles->total, 1, AU_UNROLL_NEVER);
     tiles->var = s->var;
     bind_value(l, s->var, lower_tile_at(l, tiles, tiles->turn, &l->in_segment));
     walk(l, &s->loop.body);
     kernel_end(k);
+    lower_join_marks(l, &marks);
     *tiles = before;
     l->tiles_count = outer.tiles_count;
     l->only_segment = outer.only_segment, l->asked_segment = outer.asked_segment,
@@ -335,14 +339,18 @@ static void branch(AuLower *l, const AuTileStmt *s)
 {
     const AuPoint nowhere = {.count = 0};
     const bool before = l->in_branch;
+    const AuMarks marks = lower_marks(l);
     l->in_branch = true;
     kernel_if(l->k, lower_as(l, lower_eval(l, s->branch.test, &nowhere), AU_I1));
     walk(l, &s->branch.then);
+    const AuMarks after = lower_marks(l);
+    lower_set_marks(l, &marks);
     if (s->branch.other.count) {
         kernel_else(l->k);
         walk(l, &s->branch.other);
     }
     kernel_end(l->k);
+    lower_join_marks(l, &after);
     l->in_branch = before;
 }
 

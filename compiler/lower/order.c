@@ -160,6 +160,37 @@ static void flights(AuLower *l, const AuTileStmts *body, int32_t *age)
     }
 }
 
+/* ---- where ways part and meet */
+
+enum { READ = 1, WRITTEN = 2 };
+
+AuMarks lower_marks(const AuLower *l)
+{
+    AuMarks m = {AU_NEW_ARRAY(l->arena, uint8_t, l->place_count + 1),
+                 l->in_warps ? copied(l, l->age) : NULL};
+    for (uint32_t n = 0; n < l->place_count; n++)
+        m.places[n] = (uint8_t)((l->places[n].was_read ? READ : 0) |
+                                (l->places[n].was_written ? WRITTEN : 0));
+    return m;
+}
+
+void lower_join_marks(AuLower *l, const AuMarks *m)
+{
+    for (uint32_t n = 0; n < l->place_count; n++) {
+        l->places[n].was_read |= (m->places[n] & READ) != 0;
+        l->places[n].was_written |= (m->places[n] & WRITTEN) != 0;
+    }
+    if (l->in_warps) least(l, l->age, m->age);
+}
+
+void lower_set_marks(AuLower *l, const AuMarks *m)
+{
+    for (uint32_t n = 0; n < l->place_count; n++)
+        l->places[n].was_read = l->places[n].was_written = false;
+    for (uint32_t n = 0; l->in_warps && n < l->role->vars.count; n++) l->age[n] = -1;
+    lower_join_marks(l, m);
+}
+
 void lower_order_loop(AuLower *l, const AuTileStmt *s)
 {
     touched(l, &s->loop.body, mark, NULL);

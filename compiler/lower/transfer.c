@@ -1,9 +1,10 @@
-/* transfer.c - loads, stores and copies of executors whose lanes are threads.
+/* transfer.c - copies between memories by executors whose lanes are threads.
  *
- * Memory moves in pieces: 16 bytes a lane between memories, in fragments as much as a lane holds side
- * by side. Pieces ask for a contiguous last axis and for rows and a base that are multiples of 16
+ * Memory moves in pieces of 16 bytes a lane. They ask for a contiguous last axis and for rows and a base that are multiples of 16
  * bytes: of shared memory and workspace known here, of tensors at the launch, so there the code
  * exists twice under one uniform branch, the other time element by element.
+ * Where lanes divide into whole rows a lane keeps its columns: its next piece is a fixed number of rows
+ * on, one sum of an address and one comparison with what is left of the rows.
  * Asynchronous copies pad with zeros by the number of bytes that a lane's piece has in the tensor. */
 #include "internal.h"
 
@@ -34,7 +35,7 @@ bool lower_starts_at(const AuTileExpr *index, int32_t unit)
     return index->op == TILE_X_SPAN && divisor(index->args.at[0]) % unit == 0;
 }
 
-static bool is_known(AuLower *l, AuVal v, bool value)
+bool lower_is_known(AuLower *l, AuVal v, bool value)
 {
     const AuInstr *in = kernel_at(l->k, v);
     return in->op == AU_K_CONST && (in->imm & 1) == value;
@@ -66,30 +67,30 @@ void lower_vector_condition(AuLower *l, AuPlace *place, const AuLowerTensor *fro
 
 /* Do the view's elements along its last axis lie side by side, beginning at a multiple of [unit],
  * and its axis there is [axis]? */
-static bool in_pieces(AuLower *l, const AuTileExpr *ref, const char *axis, int32_t unit)
+bool lower_in_pieces(AuLower *l, const AuTileExpr *ref, const char *axis, int32_t unit)
 {
     const uint32_t last = ref->memory->type.count - 1;
     const AuTileType *view = ref->type;
     if (!view->count || view->axes[view->count - 1].name != axis ||
-        is_known(l, lower_place(l, ref->memory)->by_vectors, false))
+        lower_is_known(l, lower_place(l, ref->memory)->by_vectors, false))
         return false;
     return lower_starts_at(ref->has_index ? ref->args.at[last] : NULL, unit);
 }
 
 /* Is a piece inside as a whole, if its first element is? */
-static bool is_whole(const AuTileExpr *ref, int32_t unit)
+bool lower_is_whole(const AuTileExpr *ref, int32_t unit)
 {
     const uint32_t last = ref->memory->type.count - 1;
     const AuTileAxis *axis = &ref->memory->type.axes[last];
     return !lower_may_be_outside(ref, last) || (axis->size && axis->size % unit == 0);
 }
 
-static AuVal condition(AuLower *l, const AuTileExpr *when, const AuPoint *p)
+AuVal lower_when(AuLower *l, const AuTileExpr *when, const AuPoint *p)
 {
     return when ? lower_as(l, lower_eval(l, when, p), AU_I1) : (AuVal){0};
 }
 
-static AuVal padding(AuLower *l, const AuTileExpr *pad, AuScalar scalar)
+AuVal lower_padding(AuLower *l, const AuTileExpr *pad, AuScalar scalar)
 {
     const AuPoint nowhere = {.count = 0};
     const bool real = scalar == AU_F32 || scalar == AU_F16 || scalar == AU_BF16;
@@ -97,7 +98,7 @@ static AuVal padding(AuLower *l, const AuTileExpr *pad, AuScalar scalar)
     return lower_as(l, real ? kernel_f32(l->k, 0) : kernel_i32(l->k, 0), scalar);
 }
 
-static bool is_zero(const AuTileExpr *e)
+bool lower_is_zero(const AuTileExpr *e)
 {
     return !e || (e->op == TILE_X_INT && !e->integer) || (e->op == TILE_X_FLOAT && e->number == 0);
 }
@@ -138,7 +139,7 @@ static AuVal bytes_valid(AuLower *l, const Transfer *x, const AuPoint *p, AuVal 
     const uint32_t last = m->type.count - 1;
     const int32_t bytes = tile_elem(m->type.elem)->bytes;
     AuVal valid = kernel_i32(k, PIECE);
-    if (!is_whole(x->from, x->unit)) {
+    if (!lower_is_whole(x->from, x->unit)) {
         const AuTileExpr *index = x->from->has_index ? x->from->args.at[last] : NULL;
         AuVal at = p->at[p->count - 1].index;
         if (index && index->op == TILE_X_SPAN)
@@ -163,7 +164,7 @@ static void move_piece(AuLower *l, const Transfer *x, AuVal flat, AuVal mine)
         l, x->from, &p, x->s->move.pad ? OUTSIDE_TESTED : OUTSIDE_TRUSTED, &inside, x->unit);
     const AuVal target = lower_piece_address(
         l, x->to, &p, x->s->move.clip ? OUTSIDE_TESTED : OUTSIDE_TRUSTED, &target_inside, x->unit);
-    const AuVal when = condition(l, x->s->move.when, &p);
+    const AuVal when = lower_when(l, x->s->move.when, &p);
     if (x->s->move.pad)
         inside = lower_both(l, inside, when);
     else
@@ -190,7 +191,7 @@ static void move_element(AuLower *l, const Transfer *x, AuVal flat, AuVal mine)
         l, x->from, &p, x->s->move.pad ? OUTSIDE_TESTED : OUTSIDE_TRUSTED, &inside, false);
     const AuVal target = lower_address(
         l, x->to, &p, x->s->move.clip ? OUTSIDE_TESTED : OUTSIDE_TRUSTED, &target_inside, false);
-    const AuVal when = condition(l, x->s->move.when, &p);
+    const AuVal when = lower_when(l, x->s->move.when, &p);
     if (x->s->move.pad)
         inside = lower_both(l, inside, when);
     else
@@ -198,7 +199,7 @@ static void move_element(AuLower *l, const Transfer *x, AuVal flat, AuVal mine)
     inside = lower_both(l, lower_both(l, inside, mine), to->present);
     target_inside = lower_both(l, lower_both(l, target_inside, mine), to->present);
     AuVal v = kernel_load(k, from->mem, at, 1, inside,
-                          inside.i ? padding(l, x->s->move.pad, scalar) : none);
+                          inside.i ? lower_padding(l, x->s->move.pad, scalar) : none);
     v = lower_as(l, v, lower_scalar(x->to->memory->type.elem));
     kernel_store(k, to->mem, target, v, target_inside);
 }
@@ -223,6 +224,118 @@ static void all_pieces(AuLower *l, const Transfer *x,
     }
 }
 
+/* ---- by rows */
+
+/* One side of a copy by rows: the lane's element in the first rows, how far the next is, how many rows
+ * from the lane's first one are inside; none: all. */
+typedef struct Side {
+    AuVal at, step, left;
+} Side;
+
+static uint32_t row_dimension(const AuTileExpr *ref, const char *axis)
+{
+    uint32_t n = 0;
+    while (n < ref->memory->type.count && lower_view_axis(ref, n) != axis) n++;
+    return n;
+}
+
+/* Two axes, of which the rows' is a dimension of both memories. */
+static bool goes_by_rows(const AuLower *l, const Transfer *x)
+{
+    if (x->type->count != 2 || x->units > (int32_t)l->k->lanes || x->s->move.when) return false;
+    const AuTileExpr *const refs[2] = {x->from, x->to};
+    for (int n = 0; n < 2; n++)
+        if (row_dimension(refs[n], x->type->axes[0].name) + 1 >= refs[n]->memory->type.count)
+            return false;
+    return true;
+}
+
+static Side side_of(AuLower *l, const Transfer *x, const AuTileExpr *ref, const AuPoint *p,
+                    int32_t rows, bool tested)
+{
+    AuKernel *k = l->k;
+    const AuPlace *place = lower_place(l, ref->memory);
+    const uint32_t row = row_dimension(ref, x->type->axes[0].name);
+    const bool global = ref->memory->space == TILE_GLOBAL;
+    const AuVal unit = global ? kernel_i64(k, x->unit) : kernel_i32(k, x->unit),
+                many = global ? kernel_i64(k, rows) : kernel_i32(k, rows);
+    AuVal inside = {0};
+    Side side = {.at = lower_piece_address(l, ref, p, OUTSIDE_TRUSTED, NULL, x->unit)};
+    const AuVal stride =
+        kernel_op2(k, AU_K_MUL, kernel_op2(k, AU_K_IDIV, place->strides[row], unit), unit);
+    side.step = kernel_op2(k, AU_K_MUL, stride, many);
+    for (uint32_t n = 0; tested && n < ref->memory->type.count; n++) {
+        if (!lower_may_be_outside(ref, n)) continue;
+        const AuVal at = lower_position(l, ref, n, p);
+        if (n == row)
+            side.left = kernel_op2(k, AU_K_SUB, place->extents[n], at);
+        else
+            inside = lower_both(l, inside, kernel_op2(k, AU_K_LT, at, place->extents[n]));
+    }
+    if (inside.i && !side.left.i) side.left = kernel_i32(k, x->type->axes[0].size);
+    if (inside.i) side.left = kernel_op3(k, AU_K_SELECT, inside, side.left, kernel_i32(k, 0));
+    return side;
+}
+
+/* A row further down is inside if [rows] before it are fewer than those left. */
+static AuVal reaches(AuLower *l, const Side *side, int32_t rows)
+{
+    return side->left.i ? kernel_op2(l->k, AU_K_LT, kernel_i32(l->k, rows), side->left)
+                        : (AuVal){0};
+}
+
+static void move_row(AuLower *l, const Transfer *x, const Side *from, const Side *to, int32_t rows,
+                     AuVal valid, AuVal mine)
+{
+    AuKernel *k = l->k;
+    const AuPlace *source = lower_place(l, x->from->memory), *dest = lower_place(l, x->to->memory);
+    const AuVal inside = reaches(l, from, rows), none = {0},
+                mask = lower_both(l, lower_both(l, reaches(l, to, rows), mine), dest->present);
+    if (x->s->move.is_async) {
+        const AuVal bytes =
+            inside.i ? kernel_op3(k, AU_K_SELECT, inside, valid, kernel_i32(k, 0)) : valid;
+        kernel_copy_async(k, dest->mem, to->at, source->mem, from->at, bytes, PIECE, mask);
+        return;
+    }
+    const AuVal v =
+        kernel_load(k, source->mem, from->at, (uint32_t)x->unit, lower_both(l, inside, mask), none);
+    kernel_store(k, dest->mem, to->at, v, mask);
+}
+
+static void by_rows(AuLower *l, const Transfer *x)
+{
+    AuKernel *k = l->k;
+    const int32_t rows = (int32_t)k->lanes / x->units, all = x->type->axes[0].size;
+    const AuVal units = kernel_i32(k, x->units), lane = kernel_lane(k),
+                row = kernel_op2(k, AU_K_IDIV, lane, units),
+                column = kernel_op2(k, AU_K_MUL, kernel_op2(k, AU_K_IMOD, lane, units),
+                                    kernel_i32(k, x->unit));
+    const AuPoint p = {.at = {{.axis = x->type->axes[0].name, .index = row},
+                              {.axis = x->type->axes[1].name, .index = column}},
+                       .count = 2};
+    Side from = side_of(l, x, x->from, &p, rows, x->s->move.pad),
+         to = side_of(l, x, x->to, &p, rows, x->s->move.clip);
+    const AuVal valid = bytes_valid(l, x, &p, (AuVal){0}), none = {0};
+    const bool idle = rows * x->units < (int32_t)k->lanes;
+    for (int32_t first = 0; first < all; first += rows) {
+        const int32_t most = all - first < rows ? all - first : rows;
+        const AuVal mine = idle || most < rows
+                               ? kernel_op2(k, AU_K_LT, lane, kernel_i32(k, most * x->units))
+                               : none;
+        move_row(l, x, &from, &to, first, valid, mine);
+        from.at = kernel_op2(k, AU_K_ADD, from.at, from.step);
+        to.at = kernel_op2(k, AU_K_ADD, to.at, to.step);
+    }
+}
+
+static void by_pieces(AuLower *l, const Transfer *x)
+{
+    if (goes_by_rows(l, x))
+        by_rows(l, x);
+    else
+        all_pieces(l, x, move_piece);
+}
+
 static void by_elements(AuLower *l, Transfer x)
 {
     x.unit = 1;
@@ -244,179 +357,23 @@ void lower_transfer(AuLower *l, const AuTileStmt *s)
     x.unit = PIECE / tile_elem(elem)->bytes;
     x.units = last->size / x.unit;
     x.total = (int32_t)tile_elements(x.type) / x.unit;
-    const bool pieces = elem == x.to->memory->type.elem && last->size % x.unit == 0 &&
-                        is_zero(s->move.pad) && in_pieces(l, x.from, last->name, x.unit) &&
-                        in_pieces(l, x.to, last->name, x.unit) && is_whole(x.to, x.unit) &&
-                        (s->move.is_async || is_whole(x.from, x.unit));
+    const bool pieces =
+        elem == x.to->memory->type.elem && last->size % x.unit == 0 && lower_is_zero(s->move.pad) &&
+        lower_in_pieces(l, x.from, last->name, x.unit) &&
+        lower_in_pieces(l, x.to, last->name, x.unit) && lower_is_whole(x.to, x.unit) &&
+        (s->move.is_async || lower_is_whole(x.from, x.unit));
     const AuVal both = lower_both(l, lower_place(l, x.from->memory)->by_vectors,
                                   lower_place(l, x.to->memory)->by_vectors);
     if (!pieces)
         by_elements(l, x);
-    else if (is_known(l, both, true))
-        all_pieces(l, &x, move_piece);
+    else if (lower_is_known(l, both, true))
+        by_pieces(l, &x);
     else {
         kernel_if(k, both);
-        all_pieces(l, &x, move_piece);
+        by_pieces(l, &x);
         kernel_else(k);
         by_elements(l, x);
         kernel_end(k);
     }
     if (s->move.is_async) lower_issue(l, s);
-}
-
-/* ---- fragments: loads, stores, sums */
-
-typedef struct Registers {
-    const AuTileStmt *s;
-    const AuTileExpr *ref;
-    const AuTileType *type;  /* of the fragment */
-    const AuTileVar *var;    /* load */
-    const AuTileExpr *value; /* store, atomic_add */
-    int32_t wide;            /* elements that lie side by side in the lane and in memory */
-    uint32_t fast;           /* their axis */
-    bool atomic;
-} Registers;
-
-/* The point of the fragment's registers; along the fast axis one of [wide] further on. */
-static AuPoint registers_at(AuLower *l, const Registers *x, const int32_t *regs, int32_t further)
-{
-    AuPoint p = {.count = x->type->count};
-    for (uint32_t n = 0; n < p.count; n++)
-        p.at[n] = lower_coord(l, &x->type->axes[n],
-                              regs[n] + (x->wide > 1 && n == x->fast ? further : 0));
-    return p;
-}
-
-static void load_registers(AuLower *l, const Registers *x, const int32_t *regs)
-{
-    AuKernel *k = l->k;
-    const AuPlace *place = lower_place(l, x->ref->memory);
-    const AuScalar scalar = lower_scalar(x->ref->memory->type.elem);
-    const AuPoint first = registers_at(l, x, regs, 0);
-    const AuTileExpr *pad = x->s->load.pad;
-    const AuOutside outside = pad ? OUTSIDE_TESTED : OUTSIDE_TRUSTED;
-    AuVal inside = {0}, none = {0};
-    const AuVal at = x->wide > 1 ? lower_piece_address(l, x->ref, &first, outside, &inside, x->wide)
-                                 : lower_address(l, x->ref, &first, outside, &inside, false);
-    inside = lower_both(l, inside, condition(l, x->s->load.when, &first));
-    const AuVal other = inside.i && x->wide == 1 ? padding(l, pad, scalar) : none;
-    const AuVal v = kernel_load(k, place->mem, at, (uint32_t)x->wide, inside, other);
-    for (int32_t i = 0; i < x->wide; i++) {
-        const AuPoint p = registers_at(l, x, regs, i);
-        const AuVal one = x->wide > 1 ? kernel_element(k, v, (uint32_t)i) : v;
-        kernel_store(k, lower_var_array(l, x->var), lower_register(l, x->type, &p),
-                     lower_as(l, one, lower_scalar(x->type->elem)), none);
-    }
-}
-
-static void store_registers(AuLower *l, const Registers *x, const int32_t *regs)
-{
-    AuKernel *k = l->k;
-    const AuPlace *place = lower_place(l, x->ref->memory);
-    const AuScalar scalar = lower_scalar(x->ref->memory->type.elem);
-    const AuPoint first = registers_at(l, x, regs, 0);
-    const AuOutside outside = x->s->move.clip ? OUTSIDE_TESTED : OUTSIDE_TRUSTED;
-    AuVal inside = {0}, v[16];
-    const AuVal at = x->wide > 1 ? lower_piece_address(l, x->ref, &first, outside, &inside, x->wide)
-                                 : lower_address(l, x->ref, &first, outside, &inside, false);
-    inside = lower_both(l, inside, condition(l, x->s->move.when, &first));
-    inside = lower_both(l, inside, lower_holds(l, x->type));
-    for (int32_t i = 0; i < x->wide; i++) {
-        const AuPoint p = registers_at(l, x, regs, i);
-        v[i] = lower_as(l, lower_eval(l, x->value, &p), scalar);
-    }
-    const AuVal all = x->wide > 1 ? kernel_vec(k, v, (uint32_t)x->wide) : v[0];
-    if (!x->atomic) {
-        kernel_store(k, place->mem, at, all, inside);
-        return;
-    }
-    const AuVal operands[3] = {at, all, inside};
-    kernel_emit(k, (AuInstr){.op = AU_K_ATOMIC_ADD, .mem = place->mem, .span = l->span}, operands,
-                inside.i ? 3 : 2);
-}
-
-static void all_registers(AuLower *l, const Registers *x)
-{
-    int32_t regs[TILE_MAX_AXES] = {0};
-    for (;;) {
-        if (x->var)
-            load_registers(l, x, regs);
-        else
-            store_registers(l, x, regs);
-        uint32_t n = x->type->count;
-        while (n-- > 0) {
-            regs[n] += n == x->fast ? x->wide : 1;
-            if (regs[n] < tile_axis_registers(x->type->axes[n].places)) break;
-            regs[n] = 0;
-        }
-        if (n >= x->type->count || l->failed) return;
-    }
-}
-
-/* How many of a lane's registers are neighbours in memory. */
-static void widen(AuLower *l, Registers *x, const AuTileExpr *when)
-{
-    enum { MOST_ADDED = 2 };
-    const AuTileType *view = x->ref->type;
-    x->wide = 1, x->fast = TILE_MAX_AXES;
-    const AuTileElem elem = x->ref->memory->type.elem;
-    if (!view->count || when || (x->atomic && elem != TILE_F32)) return;
-    const char *name = view->axes[view->count - 1].name;
-    for (uint32_t n = 0; n < x->type->count; n++)
-        if (x->type->axes[n].name == name) x->fast = n;
-    if (x->fast == TILE_MAX_AXES) return;
-    const AuTileDigit *first = &x->type->axes[x->fast].places->digits.at[0];
-    if (first->unit != TILE_UNIT_REG) return;
-    const int32_t most = x->atomic ? MOST_ADDED : PIECE / tile_elem(elem)->bytes;
-    int32_t wide = 1;
-    while (wide * 2 <= most && first->size % (wide * 2) == 0 && is_whole(x->ref, wide * 2) &&
-           in_pieces(l, x->ref, name, wide * 2))
-        wide *= 2;
-    x->wide = wide;
-}
-
-static void move_registers(AuLower *l, Registers *x, const AuTileExpr *when)
-{
-    for (uint32_t n = 0; n < x->type->count; n++)
-        if (!x->type->axes[n].places) {
-            lower_refuse(l, "axis %s has no layout here", x->type->axes[n].name);
-            return;
-        }
-    widen(l, x, when);
-    const AuPlace *place = lower_place(l, x->ref->memory);
-    const bool guarded = !x->var && place->present.i;
-    if (guarded) kernel_if(l->k, place->present);
-    if (x->wide == 1 || is_known(l, place->by_vectors, true))
-        all_registers(l, x);
-    else {
-        kernel_if(l->k, place->by_vectors);
-        all_registers(l, x);
-        kernel_else(l->k);
-        x->wide = 1;
-        all_registers(l, x);
-        kernel_end(l->k);
-    }
-    if (guarded) kernel_end(l->k);
-}
-
-void lower_fragment_load(AuLower *l, const AuTileStmt *s)
-{
-    if (lower_load_squares(l, s)) return;
-    Registers x = {.s = s, .ref = s->load.source, .type = s->var->type, .var = s->var};
-    if (!is_zero(s->load.pad)) {
-        x.wide = 1, x.fast = TILE_MAX_AXES;
-        all_registers(l, &x);
-        return;
-    }
-    move_registers(l, &x, s->load.when);
-}
-
-void lower_fragment_move(AuLower *l, const AuTileStmt *s)
-{
-    Registers x = {.s = s,
-                   .ref = s->move.dest,
-                   .type = s->move.source->type,
-                   .value = s->move.source,
-                   .atomic = s->move.op == TILE_ATOMIC_ADD};
-    move_registers(l, &x, s->move.when);
 }

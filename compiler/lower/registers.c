@@ -1,0 +1,162 @@
+/* registers.c - loads, stores and sums of fragments that lie across lanes as matrix units have them.
+ * What a lane holds side by side and memory too moves as one vector, if rows of the memory are aligned
+ * to it; of tensors the launch decides that, so there the code exists twice. Of the lanes that hold
+ * copies of a value one stores it. */
+#include "internal.h"
+
+enum { PIECE = 16 }; /* bytes of the widest vector */
+
+typedef struct Registers {
+    const AuTileStmt *s;
+    const AuTileExpr *ref;
+    const AuTileType *type;  /* of the fragment */
+    const AuTileVar *var;    /* load */
+    const AuTileExpr *value; /* store, atomic_add */
+    int32_t wide;            /* elements that lie side by side in the lane and in memory */
+    uint32_t fast;           /* their axis */
+    bool atomic;
+} Registers;
+
+/* The point of the fragment's registers; along the fast axis one of [wide] further on. */
+static AuPoint registers_at(AuLower *l, const Registers *x, const int32_t *regs, int32_t further)
+{
+    AuPoint p = {.count = x->type->count};
+    for (uint32_t n = 0; n < p.count; n++)
+        p.at[n] = lower_coord(l, &x->type->axes[n],
+                              regs[n] + (x->wide > 1 && n == x->fast ? further : 0));
+    return p;
+}
+
+static void load_registers(AuLower *l, const Registers *x, const int32_t *regs)
+{
+    AuKernel *k = l->k;
+    const AuPlace *place = lower_place(l, x->ref->memory);
+    const AuScalar scalar = lower_scalar(x->ref->memory->type.elem);
+    const AuPoint first = registers_at(l, x, regs, 0);
+    const AuTileExpr *pad = x->s->load.pad;
+    const AuOutside outside = pad ? OUTSIDE_TESTED : OUTSIDE_TRUSTED;
+    AuVal inside = {0}, none = {0};
+    const AuVal at = x->wide > 1 ? lower_piece_address(l, x->ref, &first, outside, &inside, x->wide)
+                                 : lower_address(l, x->ref, &first, outside, &inside, false);
+    inside = lower_both(l, inside, lower_when(l, x->s->load.when, &first));
+    const AuVal other = inside.i && x->wide == 1 ? lower_padding(l, pad, scalar) : none;
+    const AuVal v = kernel_load(k, place->mem, at, (uint32_t)x->wide, inside, other);
+    for (int32_t i = 0; i < x->wide; i++) {
+        const AuPoint p = registers_at(l, x, regs, i);
+        const AuVal one = x->wide > 1 ? kernel_element(k, v, (uint32_t)i) : v;
+        kernel_store(k, lower_var_array(l, x->var), lower_register(l, x->type, &p),
+                     lower_as(l, one, lower_scalar(x->type->elem)), none);
+    }
+}
+
+static void store_registers(AuLower *l, const Registers *x, const int32_t *regs)
+{
+    AuKernel *k = l->k;
+    const AuPlace *place = lower_place(l, x->ref->memory);
+    const AuScalar scalar = lower_scalar(x->ref->memory->type.elem);
+    const AuPoint first = registers_at(l, x, regs, 0);
+    const AuOutside outside = x->s->move.clip ? OUTSIDE_TESTED : OUTSIDE_TRUSTED;
+    AuVal inside = {0}, v[16];
+    const AuVal at = x->wide > 1 ? lower_piece_address(l, x->ref, &first, outside, &inside, x->wide)
+                                 : lower_address(l, x->ref, &first, outside, &inside, false);
+    inside = lower_both(l, inside, lower_when(l, x->s->move.when, &first));
+    inside = lower_both(l, inside, lower_holds(l, x->type));
+    for (int32_t i = 0; i < x->wide; i++) {
+        const AuPoint p = registers_at(l, x, regs, i);
+        v[i] = lower_as(l, lower_eval(l, x->value, &p), scalar);
+    }
+    const AuVal all = x->wide > 1 ? kernel_vec(k, v, (uint32_t)x->wide) : v[0];
+    if (!x->atomic) {
+        kernel_store(k, place->mem, at, all, inside);
+        return;
+    }
+    const AuVal operands[3] = {at, all, inside};
+    kernel_emit(k, (AuInstr){.op = AU_K_ATOMIC_ADD, .mem = place->mem, .span = l->span}, operands,
+                inside.i ? 3 : 2);
+}
+
+static void all_registers(AuLower *l, const Registers *x)
+{
+    int32_t regs[TILE_MAX_AXES] = {0};
+    for (;;) {
+        if (x->var)
+            load_registers(l, x, regs);
+        else
+            store_registers(l, x, regs);
+        uint32_t n = x->type->count;
+        while (n-- > 0) {
+            regs[n] += n == x->fast ? x->wide : 1;
+            if (regs[n] < tile_axis_registers(x->type->axes[n].places)) break;
+            regs[n] = 0;
+        }
+        if (n >= x->type->count || l->failed) return;
+    }
+}
+
+/* How many of a lane's registers are neighbours in memory. */
+static void widen(AuLower *l, Registers *x, const AuTileExpr *when)
+{
+    enum { MOST_ADDED = 2 };
+    const AuTileType *view = x->ref->type;
+    x->wide = 1, x->fast = TILE_MAX_AXES;
+    const AuTileElem elem = x->ref->memory->type.elem;
+    if (!view->count || when || (x->atomic && elem != TILE_F32)) return;
+    const char *name = view->axes[view->count - 1].name;
+    for (uint32_t n = 0; n < x->type->count; n++)
+        if (x->type->axes[n].name == name) x->fast = n;
+    if (x->fast == TILE_MAX_AXES) return;
+    const AuTileDigit *first = &x->type->axes[x->fast].places->digits.at[0];
+    if (first->unit != TILE_UNIT_REG) return;
+    const int32_t most = x->atomic ? MOST_ADDED : PIECE / tile_elem(elem)->bytes;
+    int32_t wide = 1;
+    while (wide * 2 <= most && first->size % (wide * 2) == 0 && lower_is_whole(x->ref, wide * 2) &&
+           lower_in_pieces(l, x->ref, name, wide * 2))
+        wide *= 2;
+    x->wide = wide;
+}
+
+static void move_registers(AuLower *l, Registers *x, const AuTileExpr *when)
+{
+    for (uint32_t n = 0; n < x->type->count; n++)
+        if (!x->type->axes[n].places) {
+            lower_refuse(l, "axis %s has no layout here", x->type->axes[n].name);
+            return;
+        }
+    widen(l, x, when);
+    const AuPlace *place = lower_place(l, x->ref->memory);
+    const bool guarded = !x->var && place->present.i;
+    if (guarded) kernel_if(l->k, place->present);
+    if (x->wide == 1 || lower_is_known(l, place->by_vectors, true))
+        all_registers(l, x);
+    else {
+        kernel_if(l->k, place->by_vectors);
+        all_registers(l, x);
+        kernel_else(l->k);
+        x->wide = 1;
+        all_registers(l, x);
+        kernel_end(l->k);
+    }
+    if (guarded) kernel_end(l->k);
+}
+
+void lower_fragment_load(AuLower *l, const AuTileStmt *s)
+{
+    if (lower_load_squares(l, s)) return;
+    Registers x = {.s = s, .ref = s->load.source, .type = s->var->type, .var = s->var};
+    if (!lower_is_zero(s->load.pad)) {
+        x.wide = 1, x.fast = TILE_MAX_AXES;
+        all_registers(l, &x);
+        return;
+    }
+    move_registers(l, &x, s->load.when);
+}
+
+void lower_fragment_move(AuLower *l, const AuTileStmt *s)
+{
+    Registers x = {.s = s,
+                   .ref = s->move.dest,
+                   .type = s->move.source->type,
+                   .value = s->move.source,
+                   .atomic = s->move.op == TILE_ATOMIC_ADD};
+    move_registers(l, &x, s->move.when);
+}
