@@ -89,7 +89,7 @@ static bool differentiate_final(AuDeriver *d, uint32_t n)
     AuAttn *a = d->a;
     AuSlopes *f = &d->finals[n];
     const AuExpr root = d->c->finals[n];
-    AuReverse *r = reverse_new(a, d->arena, root, AU_AX_KV, 1u << AU_OP_SCORE | 1u << AU_OP_ROWMAX);
+    AuReverse *r = reverse_new(a, d->arena, root, AU_AX_KV, 1u << AU_OP_SCORE);
     r->cancels = cancels;
     r->user = d;
     reverse_run(r, root, derive_number(a, 1));
