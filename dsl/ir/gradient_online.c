@@ -206,6 +206,18 @@ static AuExpr common_factor(AuDeriver *d, AuExpr share)
     return attn_simplify_expr(a, g);
 }
 
+/* A final that is a running maximum, or stands on one, moves with one score alone: which one, a kernel
+ * that computes scores again cannot say reliably. */
+static void warn_held(const AuDeriver *d, uint32_t n)
+{
+    const AuFinal *f = &d->a->online->finals[n];
+    if (n < d->declared)
+        au_warning(
+            d->diags, AU_W0402, f->span,
+            "'%s' depends on a running maximum itself: a gradient given for it has no effect",
+            f->name);
+}
+
 /* The whole gradient of final n. */
 static bool settle_adjoint(AuDeriver *d, uint32_t n)
 {
@@ -213,6 +225,7 @@ static bool settle_adjoint(AuDeriver *d, uint32_t n)
     AuGrads *g = d->g;
     const AuSlopes *f = &d->finals[n];
     AuExpr adjoint = f->is_held ? none : closed_row_leaf(a, AU_OP_DFINAL, n);
+    if (f->is_held) warn_held(d, n);
     const bool is_used = f->slope.i || f->rows.count || f->along.count;
     if (f->share.i && is_used) {
         const AuExpr factor = common_factor(d, f->share);
@@ -332,6 +345,7 @@ static bool check_backward(AuDeriver *d)
 bool derive_online(AuDeriver *d)
 {
     const AuOnline *o = d->a->online;
+    d->declared = o->final_count;
     d->c = closed_form(d->a, d->arena, d->diags);
     if (!d->c || !settle_forward(d) || !differentiate_finals(d)) return false;
     differentiate_forward(d);

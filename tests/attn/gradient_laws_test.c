@@ -92,6 +92,24 @@ static void test_refused(void **state)
     }
 }
 
+/* What a final that is the maximum itself is worth: a warning, since one score alone moves it. */
+static void test_held(void **state)
+{
+    (void)state;
+    Bench b = bench_new();
+    AuAttn *a = bench_read(
+        &b, HEAD "online test {\nrowscale m = -inf\nrowscale r = 0.0\nfinal m\n"
+                 "final r\n" FORWARD_TILE "epilogue {\nm = state.m\nr = state.r\n"
+                 "return $x / state.r\n}\nforward = exp($score - final.m) / final.r\n" END);
+    attn_simplify(a);
+    assert_non_null(attn_gradients(a, b.arena, b.diags));
+    assert_int_equal(b.diags->errors, 0);
+    assert_int_equal(b.diags->warnings, 2);
+    assert_int_equal(b.diags->first->code, AU_W0402);
+    assert_non_null(strstr(b.diags->first->message, "a gradient given for it has no effect"));
+    bench_free(&b);
+}
+
 static const struct {
     const char *name, *text;
     const char *clause, *message, *right;
@@ -169,7 +187,8 @@ static void test_differences(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_refused), cmocka_unit_test(test_found),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_refused), cmocka_unit_test(test_held),
+                                       cmocka_unit_test(test_found),
                                        cmocka_unit_test(test_differences)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
