@@ -8,6 +8,7 @@
 enum {
     ROW = 32,             /* columns enough to compare layouts by */
     TILE_REGISTERS = 192, /* that fragments may take of a lane's 255 */
+    WITH_WEIGHTS = 264,   /* that they may take with the scores counted twice, as weights */
     LANE_REGISTERS = 255,
     SM_REGISTERS =
         65536, /* CUDA programming guide: registers of a multiprocessor, sm_70 and later */
@@ -18,7 +19,7 @@ enum {
 
 /* What a shape takes. */
 typedef struct Needs {
-    int32_t registers, shared;
+    int32_t registers, scores, shared; /* registers of a lane: all fragments, scores; bytes */
 } Needs;
 
 static int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
@@ -38,6 +39,7 @@ static Needs needs_of(const AuProblem *p, const AuTileAtom *atom, const AuShape 
         .registers = s->rows *
                      (scores * s->key_tile + p->e + (s->query_in_registers ? queries / 2 : 0)) /
                      p->caps->lanes,
+        .scores = s->rows * scores * s->key_tile / p->caps->lanes,
         .shared = bytes * (block * query + s->stages * s->key_tile * key),
     };
 }
@@ -82,6 +84,10 @@ const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuS
     if (needs.registers > TILE_REGISTERS)
         return au_format(arena, "fragments take %d registers of a lane, %d are for them",
                          needs.registers, TILE_REGISTERS);
+    if (needs.registers + needs.scores > WITH_WEIGHTS)
+        return au_format(arena,
+                         "fragments take %d registers of a lane, and scores %d of them again",
+                         needs.registers, needs.scores);
     if (s->stages > 1 && !(p->caps->is_async & TILE_ASYNC_COPY))
         return au_format(arena, "%s has no asynchronous copies for stages", p->caps->name);
     return NULL;
@@ -113,15 +119,15 @@ static int64_t worth(const AuProblem *p, const AuTileAtom *atom, const AuShape *
 
 bool schedule_warps_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
 {
-    static const int32_t warps[] = {4, 8, 2}, rows[] = {32, 16}, keys[] = {128, 64, 32, 16};
+    static const int32_t warps[] = {4, 8, 2}, rows[] = {32, 16}, keys[] = {128, 96, 64, 48, 32, 16};
     const AuTileAtom *atom = tile_best_atom(p->caps, p->operand, TILE_ON_WARP);
     int64_t best = -1;
     *why = refusal_of_problem(arena, p, atom);
     if (*why) return false;
-    for (uint32_t n = 0; n < 3 * 2 * 4 * 2 * 2; n++) {
-        const AuShape s = {.executors = warps[n / 32],
-                           .rows = rows[n / 16 % 2],
-                           .key_tile = keys[n / 4 % 4],
+    for (uint32_t n = 0; n < 3 * 2 * 6 * 2 * 2; n++) {
+        const AuShape s = {.executors = warps[n / 48],
+                           .rows = rows[n / 24 % 2],
+                           .key_tile = keys[n / 4 % 6],
                            .stages = 1 + (int32_t)(n / 2 % 2),
                            .query_in_registers = n % 2};
         const char *refused = schedule_warps_refusal(arena, p, &s);
