@@ -4,7 +4,7 @@
  * row with the new row scales R'. What was added up before has weights u(s, R), so that its factor is
  * u(s, R') / u(s, R), which is of the row where the function is of this kind at all; sums of the row
  * likewise. */
-#include "check.h"
+#include "findings.h"
 
 #include <math.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * the same output. Parameters, inputs and indices get random values. */
 #include <math.h>
 
-#include "check.h"
+#include "findings.h"
 #include "eval.h"
 #include "meaning.h"
 

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "check.h"
+#include "findings.h"
 #include "gradient.h"
 
 #define HEAD                                                                                       \

@@ -1,9 +1,9 @@
-/* check.h - what can be tried of a softmax family beyond what the verifier knows: that online_fwd does not
+/* findings.h - what can be tried of a softmax family beyond what the verifier knows: that online_fwd does not
  * depend on how keys are cut into tiles, that combine, forward and backward agree with it, that
  * derived gradients are those of the oracle. What does not hold is a finding that names the clause,
  * the numbers, and what the right one would be where that can be derived. */
-#ifndef AU_DSL_ATTN_CHECK_H
-#define AU_DSL_ATTN_CHECK_H
+#ifndef AU_DSL_ATTN_FINDINGS_H
+#define AU_DSL_ATTN_FINDINGS_H
 
 #include "attn.h"
 
