@@ -19,14 +19,16 @@ static bool has_features(const aule_device_info *info, const char *features, con
     return true;
 }
 
-static bool fits_device(const aule_variant_v1 *variant, const AuBackend *backend,
-                        const aule_device_info *info)
+/* As AuBackend.rank_arch; -1 also where features are missing. */
+static int rank_device(const aule_variant_v1 *variant, const AuBackend *backend,
+                       const aule_device_info *info)
 {
     const char *missing;
     size_t length;
-    return strcmp(variant->target, backend->name) == 0 &&
-           (!backend->takes_arch || backend->takes_arch(variant->arch)) &&
-           has_features(info, variant->features, &missing, &length);
+    if (strcmp(variant->target, backend->name) != 0 ||
+        !has_features(info, variant->features, &missing, &length))
+        return -1;
+    return backend->rank_arch ? backend->rank_arch(info, variant->arch) : 0;
 }
 
 bool rt_any_variant_fits(const aule_attention *attention, const aule_device_info *info)
@@ -34,7 +36,7 @@ bool rt_any_variant_fits(const aule_attention *attention, const aule_device_info
     const AuBackend *backend = rt_backend(info->backend, strlen(info->backend));
     const aule_attention_v1 *a = attention->descriptor;
     for (uint32_t i = 0; backend && i < a->variant_count; i++)
-        if (fits_device(rt_variant(a, i), backend, info)) return true;
+        if (rank_device(rt_variant(a, i), backend, info) >= 0) return true;
     return false;
 }
 
@@ -71,13 +73,14 @@ static void add_widths(AuText *text, const aule_attention_v1 *a, const AuBound *
 }
 
 static void add_what_there_is(AuText *text, const aule_attention_v1 *a, const char *operation,
-                              const aule_device_info *info)
+                              const AuBackend *backend, const aule_device_info *info)
 {
     enum { SHOWN = 12 };
     uint32_t shown = 0, left = 0;
-    for (uint32_t i = 0; i < a->variant_count; i++) {
-        const aule_variant_v1 *v = rt_variant(a, i);
-        if (strcmp(v->operation, operation) != 0) continue;
+    for (uint32_t i = 0; i < 2 * a->variant_count; i++) { /* first those for the device */
+        const aule_variant_v1 *v = rt_variant(a, i % a->variant_count);
+        bool other = strcmp(v->target, info->backend) != 0;
+        if (strcmp(v->operation, operation) != 0 || other != (i >= a->variant_count)) continue;
         if (shown == SHOWN) {
             left++;
             continue;
@@ -86,17 +89,19 @@ static void add_what_there_is(AuText *text, const aule_attention_v1 *a, const ch
         rt_variant_text(text, a, v);
         const char *missing;
         size_t length;
-        if (strcmp(v->target, info->backend) == 0 &&
-            !has_features(info, v->features, &missing, &length))
-            rt_text_add(text, " (needs %.*s)", (int)length, missing);
+        if (!other && !has_features(info, v->features, &missing, &length)) {
+            rt_text_add(text, " (needs %.*s", (int)length, missing);
+            if (backend->explain) backend->explain(info, missing, text);
+            rt_text_add(text, ")");
+        }
     }
     if (shown == 0) rt_text_add(text, "nothing for this operation");
     if (left > 0) rt_text_add(text, " and %u more", left);
 }
 
-static aule_status fail_unsupported(const aule_attention_v1 *a, const aule_device_info *info,
-                                    const AuBound *bound, const char *operation, const char *arch,
-                                    AuSink sink)
+static aule_status fail_unsupported(const aule_attention_v1 *a, const AuBackend *backend,
+                                    const aule_device_info *info, const AuBound *bound,
+                                    const char *operation, const char *arch, AuSink sink)
 {
     AuText text = {.memory = sink.memory};
     rt_text_add(&text, "%s: no %s kernel for device %s, dtype %s", a->name, operation, info->id,
@@ -104,7 +109,7 @@ static aule_status fail_unsupported(const aule_attention_v1 *a, const aule_devic
     add_widths(&text, a, bound, ", ");
     if (arch) rt_text_add(&text, ", architecture %s", arch);
     rt_text_add(&text, "; the artifact has: ");
-    add_what_there_is(&text, a, operation, info);
+    add_what_there_is(&text, a, operation, backend, info);
     rt_text_add(&text, "; to have it: aulec --target %s --dtype %s", info->backend,
                 rt_dtype_name(bound->operand));
     add_widths(&text, a, bound, " --width ");
@@ -120,14 +125,16 @@ aule_status rt_choose_variant(const aule_attention_v1 *attention, const AuBacken
                               const char *operation, const char *arch,
                               const aule_variant_v1 **variant, AuSink sink)
 {
+    int best = -1;
     for (uint32_t i = 0; i < attention->variant_count; i++) {
         const aule_variant_v1 *v = rt_variant(attention, i);
-        if (strcmp(v->operation, operation) == 0 && v->dtype == bound->operand &&
-            (!arch || strcmp(v->arch, arch) == 0) && fits_sizes(v, bound) &&
-            fits_device(v, backend, info)) {
-            *variant = v;
-            return AULE_OK;
-        }
+        bool asked = strcmp(v->operation, operation) == 0 && v->dtype == bound->operand &&
+                     (!arch || strcmp(v->arch, arch) == 0) && fits_sizes(v, bound);
+        int rank = asked ? rank_device(v, backend, info) : -1;
+        if (rank < 0 || (best >= 0 && best <= rank)) continue;
+        *variant = v;
+        best = rank;
     }
-    return fail_unsupported(attention, info, bound, operation, arch, sink);
+    if (best >= 0) return AULE_OK;
+    return fail_unsupported(attention, backend, info, bound, operation, arch, sink);
 }

@@ -1,4 +1,5 @@
-/* variant.h - which of an artifact's variants serves a call on a device. The first that fits is the best: the compiler sorted them. */
+/* variant.h - which of an artifact's variants serves a call on a device: the one whose architecture suits the device best (its own before
+ * those that came before it), and among equals the first, for the compiler sorted them. */
 #ifndef AU_RUNTIME_VARIANT_H
 #define AU_RUNTIME_VARIANT_H
 

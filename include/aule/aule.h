@@ -144,7 +144,7 @@ typedef struct aule_device_info {
     size_t struct_size;
     const char *
         id; /* "cpu", "opencl:1": what aule_device_open takes; the backend's name where it is not available */
-    const char *backend;   /* "cpu", "opencl" */
+    const char *backend;   /* "cpu", "opencl", "cuda" */
     int32_t available;     /* 1 or 0 */
     const char *reason;    /* why not; "" if available */
     const char *name;      /* the driver's words */
@@ -173,7 +173,9 @@ typedef struct aule_device_options {
     uint32_t reserved;
     const aule_attention
         *attention; /* where a choice is left, only devices for which this has a kernel */
-    void *context;  /* opencl: the caller's cl_context, retained; NULL: one of its own */
+    /* opencl: the caller's cl_context, retained; cuda: the caller's CUcontext, which must outlive the device; NULL: one of its own, for
+     * cuda the device's primary context, which the CUDA runtime and PyTorch have too */
+    void *context;
 } aule_device_options;
 
 /* Opens a device. [id]: "cpu", "opencl:1", or a backend's name for its first device. NULL: the environment's AULE_BACKEND if
@@ -287,8 +289,9 @@ typedef struct aule_address {
 
 typedef struct aule_run {
     size_t struct_size;
-    void *
-        queue; /* opencl: the caller's cl_command_queue of the device's context; NULL: the device's own */
+    /* opencl: the caller's cl_command_queue of the device's context; cuda: the caller's CUstream, CU_STREAM_LEGACY ((CUstream)1) for
+     * the default one; NULL: the device's own (cuda: one that is ordered with the default one) */
+    void *queue;
     void *
         workspace; /* memory of the device (opencl: a cl_mem), used by this run alone until it is done */
     uint64_t workspace_bytes;
@@ -299,7 +302,8 @@ typedef struct aule_run {
 } aule_run;
 
 /* Puts the call on the queue. cpu: done when it returns; elsewhere it returns at once. [run] NULL is fine where no workspace is
- * needed. New addresses must have the planned alignment and must not overlap (checked for NULL and alignment only); new parameters
+ * needed. cuda: it may be called while the stream is captured into
+ * a graph. New addresses must have the planned alignment and must not overlap (checked for NULL and alignment only); new parameters
  * are checked like those of aule_plan_new. A plan may be run by several threads at once, each with its own workspace and outputs.
  * Host kernels use up to 512 KB of the calling thread's stack. */
 AULE_API aule_status aule_plan_run(const aule_plan *plan, const aule_run *run, aule_error **error);

@@ -9,7 +9,7 @@
 #include "../base.h"
 
 /* Raised when this struct changes; a backend built for another one is not used. */
-#define AU_BACKEND_API 1
+#define AU_BACKEND_API 2
 
 /* Receives what find() finds. Copies the texts. */
 typedef struct AuFinder AuFinder;
@@ -39,8 +39,12 @@ typedef struct AuBackend {
                         void **state, AuSink sink);
     void (*close)(void *state);
 
-    /* Is code for [arch] of the artifact for such a device? (optional: all are) Features are checked by the core. */
-    bool (*takes_arch)(const char *arch);
+    /* How well code for [arch] of the artifact suits such a device: 0 best, -1 not at all. (optional: all suit alike) Among equals the
+     * artifact's order decides; features are checked by the core. */
+    int (*rank_arch)(const aule_device_info *info, const char *arch);
+
+    /* Adds to a message that the device lacks [feature] what it has instead. (optional) */
+    void (*explain)(const aule_device_info *info, const char *feature, AuText *text);
 
     /* A variant's code, ready to launch. */
     aule_status (*load)(void *state, const aule_variant_v1 *variant, void **program, AuSink sink);

@@ -84,10 +84,11 @@ static void close_cpu(void *state)
     rt_free(cpu);
 }
 
-static bool takes_arch(const char *arch)
+static int rank_arch(const aule_device_info *info, const char *arch)
 {
     const char *family = rt_cpu_family();
-    return strncmp(arch, family, strlen(family)) == 0;
+    (void)info;
+    return strncmp(arch, family, strlen(family)) == 0 ? 0 : -1;
 }
 
 /* The program is the variant itself. */
@@ -188,7 +189,7 @@ const AuBackend au_backend_cpu = {
     .find = find,
     .open = open_cpu,
     .close = close_cpu,
-    .takes_arch = takes_arch,
+    .rank_arch = rank_arch,
     .load = load,
     .unload = unload,
     .launch = launch,

@@ -195,7 +195,7 @@ typedef struct Copy {
     aule_attention_v1 attention;
     aule_tensor_v1 tensors[TENSORS + 1];
     aule_param_v1 params[PARAMS];
-    aule_variant_v1 variants[16];
+    aule_variant_v1 variants[32];
     aule_launch_v1 launches[2];
     aule_slot_v1 slots[64];
     aule_workspace_v1 workspaces[2];

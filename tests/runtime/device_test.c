@@ -45,8 +45,8 @@ static void test_choice(void **state)
     (void)state;
     aule_device *device;
     unsetenv("AULE_BACKEND");
-    expect_open_error("cuda", AULE_ERROR_DEVICE,
-                      "there is no backend 'cuda', this build has opencl, cpu");
+    expect_open_error("vulkan", AULE_ERROR_DEVICE,
+                      "there is no backend 'vulkan', this build has cuda, opencl, cpu");
     expect_open_error("", AULE_ERROR_DEVICE, "there is no backend ''");
     expect_open_error("cpu:1", AULE_ERROR_DEVICE,
                       "there is no cpu:1, this machine has cpu:0 to cpu:0");
@@ -67,7 +67,7 @@ static void test_environment(void **state)
     aule_device *device;
     setenv("AULE_BACKEND", "nothing, none", 1);
     expect_open_error(NULL, AULE_ERROR_DEVICE,
-                      "AULE_BACKEND: there is no backend 'nothing', this build has opencl, cpu; "
+                      "AULE_BACKEND: there is no backend 'nothing', this build has cuda, opencl, cpu; "
                       "there is no backend ' none'");
     setenv("AULE_BACKEND", "nothing,cpu", 1);
     assert_int_equal(aule_device_open(NULL, NULL, &device, NULL), AULE_OK);

@@ -1,7 +1,4 @@
-#include "sample_backward.h"
-
-#include <math.h>
-#include <string.h>
+#include "sample_kernels.h"
 
 /* ---- expressions */
 
@@ -56,8 +53,6 @@ static const aule_require_v1 requires_[] = {
 #define STRIDES(t) {AULE_SLOT_STRIDE, AULE_SLOT_I64, t, 0}, {AULE_SLOT_STRIDE, AULE_SLOT_I64, t, 1}, \
                    {AULE_SLOT_STRIDE, AULE_SLOT_I64, t, 2}, {AULE_SLOT_STRIDE, AULE_SLOT_I64, t, 3}
 #define POINTER(t) {AULE_SLOT_TENSOR, AULE_SLOT_PTR, t, 0}
-enum { L_Q, L_K, L_V, L_LENGTHS, L_SLOPE, L_O, L_LSE, L_SUMS, L_QS, L_KS = L_QS + 4, L_VS = L_KS + 4, L_OS = L_VS + 4,
-       L_LSES = L_OS + 4, L_H = L_LSES + 3, L_HK, L_T, L_SCALE, L_WINDOW, L_FLAG, L_SEED, L_PRESENT, L_S, SLOTS };
 static const aule_slot_v1 slots[SLOTS] = {
     POINTER(T_Q), POINTER(T_K), POINTER(T_V), POINTER(T_LENGTHS), POINTER(T_SLOPE), POINTER(T_O), POINTER(T_LSE),
     {AULE_SLOT_WORKSPACE, AULE_SLOT_PTR, 1, 4},
@@ -82,64 +77,7 @@ static const aule_slot_v1 backward_slots[BACKWARD_SLOTS] = {
 };
 // clang-format on
 
-static float float_slot(uint64_t slot)
-{
-    uint32_t low = (uint32_t)slot;
-    float value;
-    memcpy(&value, &low, sizeof value);
-    return value;
-}
-
-/* ---- host kernels: one query row a block; the sums of weights go through the workspace, to the second launch */
-
-static float *row_sum(const uint64_t *p, uint32_t x, uint32_t y, uint32_t z)
-{
-    int64_t heads = (int32_t)p[L_H], rows = (int32_t)p[L_S];
-    return (float *)(uintptr_t)p[L_SUMS] + ((int64_t)z * heads + y) * rows + x;
-}
-
-static void weigh(const uint64_t *p, uint32_t x, uint32_t y, uint32_t z)
-{
-    const float *q = (const float *)(uintptr_t)p[L_Q], *k = (const float *)(uintptr_t)p[L_K],
-                *v = (const float *)(uintptr_t)p[L_V];
-    const int64_t *qs = (const int64_t *)&p[L_QS], *ks = (const int64_t *)&p[L_KS],
-                  *vs = (const int64_t *)&p[L_VS], *os = (const int64_t *)&p[L_OS];
-    float *o = (float *)(uintptr_t)p[L_O] + z * os[0] + y * os[1] + x * os[2];
-    int64_t head = (int32_t)y / ((int32_t)p[L_H] / (int32_t)p[L_HK]), window = (int32_t)p[L_WINDOW];
-    int64_t keys = ((const int32_t *)(uintptr_t)p[L_LENGTHS])[z];
-    if (keys > (int64_t)p[L_T]) keys = (int64_t)p[L_T];
-    q += z * qs[0] + y * qs[1] + x * qs[2];
-    k += z * ks[0] + head * ks[1];
-    v += z * vs[0] + head * vs[1];
-    float top = -INFINITY, sum = 0, acc[SAMPLE_E] = {0};
-    for (int64_t j = 0; j < keys; j++) {
-        if (j - (int64_t)x >= window || (int64_t)x - j >= window) continue;
-        float s = 0;
-        for (int d = 0; d < SAMPLE_D; d++) s += q[d * qs[3]] * k[j * ks[2] + d * ks[3]];
-        s = s * float_slot(p[L_SCALE]) + ((const float *)(uintptr_t)p[L_SLOPE])[y];
-        float new_top = s > top ? s : top, rescale = expf(top - new_top),
-              weight = expf(s - new_top);
-        sum = sum * rescale + weight;
-        for (int e = 0; e < SAMPLE_E; e++)
-            acc[e] = acc[e] * rescale + weight * v[j * vs[2] + e * vs[3]];
-        top = new_top;
-    }
-    *row_sum(p, x, y, z) += sum; /* the workspace is zeroed */
-    for (int e = 0; e < SAMPLE_E; e++) o[e * os[3]] = acc[e];
-    const int64_t *ls = (const int64_t *)&p[L_LSES];
-    if ((int32_t)p[L_PRESENT])
-        ((float *)(uintptr_t)p[L_LSE])[z * ls[0] + y * ls[1] + x * ls[2]] = top + logf(sum);
-}
-
-static void divide(const uint64_t *p, uint32_t x, uint32_t y, uint32_t z)
-{
-    const int64_t *os = (const int64_t *)&p[L_OS];
-    float *o = (float *)(uintptr_t)p[L_O] + z * os[0] + y * os[1] + x * os[2],
-          sum = *row_sum(p, x, y, z);
-    for (int e = 0; e < SAMPLE_E; e++) o[e * os[3]] = sum > 0 ? o[e * os[3]] / sum : 0;
-}
-
-/* ---- the same as OpenCL C */
+/* ---- code */
 
 static const char opencl_code[] =
     "#define ARGS __global float *q, long q0, __global float *k, long k0, __global float *v, long "
@@ -180,6 +118,13 @@ static const char opencl_code[] =
     "  o += o0 + z * os0 + y * os1 + x * os2;\n"
     "  for (int e = 0; e < 4; e++) o[e * os3] = sum > 0 ? o[e * os3] / sum : 0;\n"
     "}\n";
+/* As much of PTX as the mock of the driver looks at. */
+#define PTX(version, target)                                                                       \
+    ".version " version "\n.target " target "\n.visible .entry weigh(.param .align 8 .b8 s[232])\n" \
+    ".visible .entry divide(.param .align 8 .b8 s[232])\n"
+#define BACKWARD_PTX                                                                               \
+    ".version 7.0\n.target sm_80\n.visible .entry gradients()\n.visible .entry move_sums()\n"
+
 static const char broken_code[] = "__kernel void weigh(int x) { this is not OpenCL C }";
 
 /* ---- variants */
@@ -187,16 +132,25 @@ static const char broken_code[] = "__kernel void weigh(int x) { this is not Open
 // clang-format off
 #define ROWS {EXPR(SIZE(Z_S)), EXPR(SIZE(Z_H)), EXPR(SIZE(Z_B))}
 static const aule_launch_v1 host_launches[] = {
-    {sizeof(aule_launch_v1), "weigh", weigh, ROWS, {1, 1, 1}, 0, 4096, SLOTS, slots},
-    {sizeof(aule_launch_v1), "divide", divide, ROWS, {1, 1, 1}, 0, 0, SLOTS, slots},
+    {sizeof(aule_launch_v1), "weigh", sample_weigh, ROWS, {1, 1, 1}, 0, 4096, SLOTS, slots},
+    {sizeof(aule_launch_v1), "divide", sample_divide, ROWS, {1, 1, 1}, 0, 0, SLOTS, slots},
 };
 /* The same, with so much stack that no caller's thread may run it. */
 static const aule_launch_v1 deep_launches[] = {
-    {sizeof(aule_launch_v1), "weigh", weigh, ROWS, {1, 1, 1}, 0, 1 << 20, SLOTS, slots},
-    {sizeof(aule_launch_v1), "divide", divide, ROWS, {1, 1, 1}, 0, 1 << 20, SLOTS, slots},
+    {sizeof(aule_launch_v1), "weigh", sample_weigh, ROWS, {1, 1, 1}, 0, 1 << 20, SLOTS, slots},
+    {sizeof(aule_launch_v1), "divide", sample_divide, ROWS, {1, 1, 1}, 0, 1 << 20, SLOTS, slots},
 };
 static const aule_launch_v1 device_launches[] = {
     {sizeof(aule_launch_v1), "weigh", NULL, ROWS, {2, 1, 1}, 0, 0, SLOTS, slots},
+    {sizeof(aule_launch_v1), "divide", NULL, ROWS, {2, 1, 1}, 0, 0, SLOTS, slots},
+};
+/* Shared memory beyond what a kernel has without being asked, and a kernel that reads wild memory. */
+static const aule_launch_v1 shared_launches[] = {
+    {sizeof(aule_launch_v1), "weigh", NULL, ROWS, {2, 1, 1}, 150 << 10, 0, SLOTS, slots},
+    {sizeof(aule_launch_v1), "divide", NULL, ROWS, {2, 1, 1}, 0, 0, SLOTS, slots},
+};
+static const aule_launch_v1 fault_launches[] = {
+    {sizeof(aule_launch_v1), "fault", NULL, ROWS, {2, 1, 1}, 0, 0, SLOTS, slots},
     {sizeof(aule_launch_v1), "divide", NULL, ROWS, {2, 1, 1}, 0, 0, SLOTS, slots},
 };
 #define ONE   {EXPR(INT(1)), EXPR(INT(1)), EXPR(INT(1))}
@@ -236,8 +190,17 @@ static const aule_variant_v1 variants[] = {
     VARIANT("opencl", "generic", "", AULE_F32, AULE_CODE_OPENCL_C, opencl_code, device_launches),
     VARIANT("opencl", "broken", "", AULE_F32, AULE_CODE_OPENCL_C, broken_code, device_launches),
     VARIANT("mock", "any", "beta", AULE_F32, AULE_CODE_OPENCL_C, "code", device_launches),
+    VARIANT("cuda", "sm_70", "sm_70 ptx63", AULE_F32, AULE_CODE_PTX, PTX("6.3", "sm_70"), device_launches),
+    VARIANT("cuda", "sm_72", "sm_72", AULE_F32, AULE_CODE_PTX, ".version 7.0\nthis is not PTX\n", device_launches),
+    VARIANT("cuda", "sm_75", "sm_75", AULE_F32, AULE_CODE_PTX, PTX("9.9", "sm_75"), device_launches),
+    VARIANT("cuda", "sm_80", "sm_80 ptx70", AULE_F32, AULE_CODE_PTX, PTX("7.0", "sm_80"), device_launches),
+    VARIANT("cuda", "sm_86", "sm_86 ptx71", AULE_F32, AULE_CODE_PTX, PTX("7.1", "sm_86"), shared_launches),
+    VARIANT("cuda", "sm_87", "sm_87", AULE_F32, AULE_CODE_PTX, ".version 7.0\n.target sm_87\n.entry fault()\n.entry divide()\n", fault_launches),
+    VARIANT("cuda", "sm_90", "sm_90 ptx81", AULE_F32, AULE_CODE_PTX, PTX("8.1", "sm_90"), device_launches),
+    VARIANT("cuda", "sm_120", "sm_120 ptx87", AULE_F32, AULE_CODE_PTX, PTX("8.7", "sm_120"), device_launches),
     BACKWARD("cpu", FAMILY, "", AULE_CODE_HOST, "", host_backward),
     BACKWARD("opencl", "generic", "", AULE_CODE_OPENCL_C, SAMPLE_BACKWARD_CODE, device_backward),
+    BACKWARD("cuda", "sm_80", "sm_80 ptx70", AULE_CODE_PTX, BACKWARD_PTX, device_backward),
     BACKWARD("mock", "any", "beta", AULE_CODE_OPENCL_C, "code", device_backward),
 };
 // clang-format on

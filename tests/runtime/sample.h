@@ -1,5 +1,5 @@
 /* sample.h - an artifact made by hand, for tests of the runtime without the compiler: one attention, `sample`, softmax with a scale,
- * key lengths and a window, with kernels for the processor, for OpenCL and for the mock device.
+ * key lengths and a window, with kernels for the processor, for OpenCL, for the mock device and for the mock of CUDA's driver.
  *
  *   q: [B, H, S, D]; k: [B, Hk, T, D]; v: [B, Hk, T, E]; input lengths: i32[B]; input slope: f32[2 * H - 1];
  *   o: [B, H, S, E]; final lse: f32[B, H, S] (optional)

@@ -204,7 +204,7 @@ class Tool(unittest.TestCase):
         self.refused("not an aule artifact", "inspect", self.path("q.npy"))
         self.refused("cannot be read: No such file", "inspect", self.path("none.so"))
         self.refused("there is no attention 'mha', the artifact has sample", *run, "--attention", "mha", *out)
-        self.refused("there is no backend 'cuda'", "run", SAMPLE, "--backend", "cuda", *out)
+        self.refused("there is no backend 'hip'", "run", SAMPLE, "--backend", "hip", *out)
         self.refused("AULE_BACKEND: there is no backend 'vulkan'", "run", SAMPLE, *out, AULE_BACKEND="vulkan")
         self.refused("sample: q is missing", *run, *out)
         self.refused("param window (i32) is missing", *run, *self.inputs, *out)

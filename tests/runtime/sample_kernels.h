@@ -1,12 +1,15 @@
-/* sample_backward.h - the backward kernels of the sample artifact: one block does everything but the gradient of the slopes, which goes
- * through a zeroed workspace, and is moved from there by a second launch. */
-#ifndef SAMPLE_BACKWARD_H
-#define SAMPLE_BACKWARD_H
+/* sample_kernels.h - the kernels of the sample artifact, as host functions and as OpenCL C; the mock of CUDA's driver runs the host
+ * functions too. Backward: one block does everything but the gradient of the slopes, which goes through a zeroed workspace and is moved
+ * from there by a second launch. */
+#ifndef SAMPLE_KERNELS_H
+#define SAMPLE_KERNELS_H
 
 #include "sample.h"
 
-/* The parameter block of both launches. */
+/* The parameter blocks, each for both launches of its operation. */
 // clang-format off
+enum { L_Q, L_K, L_V, L_LENGTHS, L_SLOPE, L_O, L_LSE, L_SUMS, L_QS, L_KS = L_QS + 4, L_VS = L_KS + 4, L_OS = L_VS + 4,
+       L_LSES = L_OS + 4, L_H = L_LSES + 3, L_HK, L_T, L_SCALE, L_WINDOW, L_FLAG, L_SEED, L_PRESENT, L_S, SLOTS };
 enum {
     G_Q, G_K, G_V, G_LENGTHS, G_SLOPE, G_O, G_LSE, G_DO, G_DLSE, G_DQ, G_DK, G_DV, G_DSLOPE, G_SUMS,
     G_QS, G_KS = G_QS + 4, G_VS = G_KS + 4, G_OS = G_VS + 4, G_DOS = G_OS + 4, G_DQS = G_DOS + 4, G_DKS = G_DQS + 4,
@@ -15,6 +18,8 @@ enum {
 };
 // clang-format on
 
+void sample_weigh(const uint64_t *p, uint32_t x, uint32_t y, uint32_t z);
+void sample_divide(const uint64_t *p, uint32_t x, uint32_t y, uint32_t z);
 void sample_gradients(const uint64_t *p, uint32_t x, uint32_t y, uint32_t z);
 void sample_move_sums(const uint64_t *p, uint32_t x, uint32_t y, uint32_t z);
 

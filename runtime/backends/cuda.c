@@ -1,0 +1,334 @@
+/* cuda.c - NVIDIA's devices: code is PTX, memory has addresses, queues are CUstreams.
+ * The caller's current context is nobody's business but the caller's: each function that needs ours makes it current for as long. A
+ * kernel that fails (an illegal address) takes its context with it: what comes after gets the same clear error. */
+#include "cuda.h"
+
+/* ---- errors */
+
+bool rt_cuda_is_loss(CUresult code)
+{
+    return code == CUDA_ERROR_ECC_UNCORRECTABLE || code == CUDA_ERROR_NVLINK_UNCORRECTABLE ||
+           code == CUDA_ERROR_ILLEGAL_ADDRESS || code == CUDA_ERROR_LAUNCH_TIMEOUT ||
+           code == CUDA_ERROR_CONTEXT_IS_DESTROYED || code == CUDA_ERROR_ASSERT ||
+           (code >= CUDA_ERROR_HARDWARE_STACK_ERROR && code <= CUDA_ERROR_LAUNCH_FAILED);
+}
+
+static const char *after_loss(const Cuda *c)
+{
+    return c->primary
+               ? "; a kernel that ran before has failed, and the device's context is lost with it: "
+                 "nothing runs on this device any more in this process"
+               : "; a kernel that ran before has failed, and the given context is lost with it: "
+                 "open "
+                 "the device with another one";
+}
+
+aule_status rt_cuda_fail(Cuda *c, AuSink sink, aule_status status, const char *call, CUresult code,
+                         const char *more)
+{
+    AuText text = {.memory = sink.memory};
+    rt_cuda_error(&c->cu, code, &text);
+    if (rt_cuda_is_loss(code)) atomic_store_explicit(&c->lost, code, memory_order_relaxed);
+    status = rt_fail(sink, status, "cuda:%u: %s: %s%s%s%s", c->index, call, rt_text_str(&text),
+                     *more && *more != ';' ? ": " : "", more,
+                     rt_cuda_is_loss(code) ? after_loss(c) : "");
+    rt_text_free(&text);
+    return status;
+}
+
+aule_status rt_cuda_check(Cuda *c, AuSink sink, const char *call, CUresult code)
+{
+    if (code == 0) return AULE_OK;
+    return rt_cuda_fail(c, sink,
+                        code == CUDA_ERROR_OUT_OF_MEMORY ? AULE_ERROR_MEMORY : AULE_ERROR_DRIVER,
+                        call, code,
+                        code == CUDA_ERROR_NOT_INITIALIZED
+                            ? "CUDA does not work in a process that was forked after it began"
+                            : "");
+}
+
+/* ---- contexts */
+
+aule_status rt_cuda_enter(Cuda *c, bool *pushed, AuSink sink)
+{
+    CUresult lost = atomic_load_explicit(&c->lost, memory_order_relaxed);
+    CUcontext current = NULL;
+    *pushed = false;
+    if (lost) return rt_cuda_fail(c, sink, AULE_ERROR_DRIVER, "an earlier call", lost, "");
+    CUresult code = c->cu.cuCtxGetCurrent(&current);
+    if (code == 0 && current == c->context) return AULE_OK;
+    if (code == 0) code = c->cu.cuCtxPushCurrent(c->context);
+    *pushed = code == 0;
+    return rt_cuda_check(c, sink, "cuCtxPushCurrent", code);
+}
+
+void rt_cuda_leave(Cuda *c, bool pushed)
+{
+    CUcontext popped;
+    if (pushed) c->cu.cuCtxPopCurrent(&popped);
+}
+
+/* ---- opening */
+
+static aule_status take_context(Cuda *c, void *given, AuSink sink)
+{
+    CUdevice device = -1;
+    CUcontext popped;
+    if (!given) {
+        c->primary = true;
+        CUresult code = c->cu.cuDevicePrimaryCtxRetain(&c->context, c->device);
+        if (code != 0) c->context = NULL;
+        return rt_cuda_check(c, sink, "cuDevicePrimaryCtxRetain", code);
+    }
+    CUresult code = c->cu.cuCtxPushCurrent(given);
+    if (code != 0) return rt_cuda_check(c, sink, "the given context", code);
+    code = c->cu.cuCtxGetDevice(&device);
+    c->cu.cuCtxPopCurrent(&popped);
+    if (code != 0) return rt_cuda_check(c, sink, "cuCtxGetDevice", code);
+    if (device != c->device)
+        return rt_fail(sink, AULE_ERROR_DEVICE, "cuda:%u: the given context is another device's",
+                       c->index);
+    c->context = given;
+    return AULE_OK;
+}
+
+static void close_cuda(void *state)
+{
+    Cuda *c = state;
+    bool pushed;
+    if (c->stream && rt_cuda_enter(c, &pushed, (AuSink){.memory = c->memory}) == AULE_OK) {
+        c->cu.cuStreamDestroy(c->stream);
+        rt_cuda_leave(c, pushed);
+    }
+    if (c->primary && c->context) c->cu.cuDevicePrimaryCtxRelease(c->device);
+    rt_free(c);
+}
+
+static aule_status fill(Cuda *c, const aule_device_options *options, AuSink sink)
+{
+    AuText why = {.memory = c->memory};
+    int count = 0;
+    aule_status status = AULE_OK;
+    bool pushed;
+    if (!rt_cuda_begin(&c->cu, &count, &c->driver, &why))
+        status = rt_fail(sink, AULE_ERROR_DEVICE, "cuda: %s", rt_text_str(&why));
+    rt_text_free(&why);
+    if (!status && c->cu.cuDeviceGet(&c->device, (int)c->index) != 0)
+        status = rt_fail(sink, AULE_ERROR_DEVICE, "cuda:%u: the device is gone", c->index);
+    if (status) return status;
+    c->capability = rt_cuda_capability(&c->cu, c->device);
+    c->shared_most =
+        rt_cuda_attribute(&c->cu, c->device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+    status = take_context(c, options->context, sink);
+    if (!status) status = rt_cuda_enter(c, &pushed, sink);
+    if (status) return status;
+    status = rt_cuda_check(c, sink, "cuStreamCreate",
+                           c->cu.cuStreamCreate(&c->stream, CU_STREAM_DEFAULT));
+    rt_cuda_leave(c, pushed);
+    return status;
+}
+
+static aule_status open_cuda(AuMemory memory, uint32_t index, const aule_device_options *options,
+                             void **state, AuSink sink)
+{
+    Cuda *c = rt_alloc(memory, sizeof *c);
+    if (!c) return rt_fail_memory(sink);
+    c->memory = memory;
+    c->index = index;
+    atomic_init(&c->lost, 0);
+    aule_status status = fill(c, options, sink);
+    if (status)
+        close_cuda(c);
+    else
+        *state = c;
+    return status;
+}
+
+/* ---- memory */
+
+static aule_status synchronize(void *state, void *queue, AuSink sink)
+{
+    Cuda *c = state;
+    bool pushed;
+    aule_status status = rt_cuda_enter(c, &pushed, sink);
+    if (status) return status;
+    status = rt_cuda_check(c, sink, "cuStreamSynchronize",
+                           c->cu.cuStreamSynchronize(queue ? queue : c->stream));
+    rt_cuda_leave(c, pushed);
+    return status;
+}
+
+static aule_status fail_allocation(Cuda *c, uint64_t bytes, CUresult code, AuSink sink)
+{
+    size_t unused = 0, all = 0;
+    AuText more = {.memory = c->memory};
+    if (code != CUDA_ERROR_OUT_OF_MEMORY) return rt_cuda_check(c, sink, "cuMemAlloc", code);
+    c->cu.cuMemGetInfo(&unused, &all);
+    rt_text_add(&more, "; %llu bytes were asked for, %zu of %zu are free",
+                (unsigned long long)bytes, unused, all);
+    aule_status status =
+        rt_cuda_fail(c, sink, AULE_ERROR_MEMORY, "cuMemAlloc", code, rt_text_str(&more));
+    rt_text_free(&more);
+    return status;
+}
+
+static aule_status buffer_new(void *state, uint64_t bytes, void **data, AuSink sink)
+{
+    Cuda *c = state;
+    CUdeviceptr at = 0;
+    bool pushed;
+    aule_status status = rt_cuda_enter(c, &pushed, sink);
+    if (status) return status;
+    CUresult code = c->cu.cuMemAlloc(&at, (size_t)bytes);
+    if (code != 0)
+        status = fail_allocation(c, bytes, code, sink);
+    else
+        *data = (void *)(uintptr_t)at;
+    rt_cuda_leave(c, pushed);
+    return status;
+}
+
+static void buffer_free(void *state, void *data)
+{
+    Cuda *c = state;
+    bool pushed;
+    if (rt_cuda_enter(c, &pushed, (AuSink){.memory = c->memory}) != AULE_OK) return;
+    c->cu.cuMemFree((CUdeviceptr)(uintptr_t)data);
+    rt_cuda_leave(c, pushed);
+}
+
+/* After the work on our own stream, and done when it returns. */
+static aule_status finish_copy(Cuda *c, const char *call, CUresult code, AuSink sink)
+{
+    if (code != 0) return rt_cuda_check(c, sink, call, code);
+    return rt_cuda_check(c, sink, "cuStreamSynchronize", c->cu.cuStreamSynchronize(c->stream));
+}
+
+static aule_status upload(void *state, void *data, uint64_t offset, const void *from,
+                          uint64_t bytes, AuSink sink)
+{
+    Cuda *c = state;
+    bool pushed;
+    aule_status status = rt_cuda_enter(c, &pushed, sink);
+    if (status) return status;
+    CUresult code = c->cu.cuMemcpyHtoDAsync((CUdeviceptr)(uintptr_t)data + offset, from,
+                                            (size_t)bytes, c->stream);
+    status = finish_copy(c, "cuMemcpyHtoDAsync", code, sink);
+    rt_cuda_leave(c, pushed);
+    return status;
+}
+
+static aule_status download(void *state, void *data, uint64_t offset, void *to, uint64_t bytes,
+                            AuSink sink)
+{
+    Cuda *c = state;
+    bool pushed;
+    aule_status status = rt_cuda_enter(c, &pushed, sink);
+    if (status) return status;
+    CUresult code = c->cu.cuMemcpyDtoHAsync(to, (CUdeviceptr)(uintptr_t)data + offset,
+                                            (size_t)bytes, c->stream);
+    status = finish_copy(c, "cuMemcpyDtoHAsync", code, sink);
+    rt_cuda_leave(c, pushed);
+    return status;
+}
+
+/* ---- events */
+
+typedef struct Point {
+    Cuda *owner;
+    CUevent event;
+} Point;
+
+static aule_status record(Cuda *c, void *queue, Point *point, AuSink sink)
+{
+    CUresult code = c->cu.cuEventCreate(&point->event, CU_EVENT_DEFAULT);
+    if (code != 0) return rt_cuda_check(c, sink, "cuEventCreate", code);
+    code = c->cu.cuEventRecord(point->event, queue ? queue : c->stream);
+    if (code != 0) c->cu.cuEventDestroy(point->event);
+    return rt_cuda_check(c, sink, "cuEventRecord", code);
+}
+
+static aule_status event_record(void *state, void *queue, void **event, AuSink sink)
+{
+    Cuda *c = state;
+    bool pushed;
+    Point *point = rt_alloc(c->memory, sizeof *point);
+    if (!point) return rt_fail_memory(sink);
+    point->owner = c;
+    aule_status status = rt_cuda_enter(c, &pushed, sink);
+    if (!status) {
+        status = record(c, queue, point, sink);
+        rt_cuda_leave(c, pushed);
+    }
+    if (status)
+        rt_free(point);
+    else
+        *event = point;
+    return status;
+}
+
+static aule_status event_wait(void *event, AuSink sink)
+{
+    Point *point = event;
+    Cuda *c = point->owner;
+    bool pushed;
+    aule_status status = rt_cuda_enter(c, &pushed, sink);
+    if (status) return status;
+    status = rt_cuda_check(c, sink, "cuEventSynchronize", c->cu.cuEventSynchronize(point->event));
+    rt_cuda_leave(c, pushed);
+    return status;
+}
+
+static aule_status event_elapsed(void *first, void *last, uint64_t *nanoseconds, AuSink sink)
+{
+    Point *from = first, *to = last;
+    Cuda *c = from->owner;
+    float milliseconds = 0;
+    bool pushed;
+    aule_status status = event_wait(first, sink);
+    if (!status) status = event_wait(last, sink);
+    if (!status) status = rt_cuda_enter(c, &pushed, sink);
+    if (status) return status;
+    status = rt_cuda_check(c, sink, "cuEventElapsedTime",
+                           c->cu.cuEventElapsedTime(&milliseconds, from->event, to->event));
+    rt_cuda_leave(c, pushed);
+    if (!status) *nanoseconds = milliseconds > 0 ? (uint64_t)((double)milliseconds * 1e6) : 0;
+    return status;
+}
+
+static void event_free(void *event)
+{
+    Point *point = event;
+    Cuda *c = point->owner;
+    bool pushed;
+    if (rt_cuda_enter(c, &pushed, (AuSink){.memory = c->memory}) == AULE_OK) {
+        c->cu.cuEventDestroy(point->event);
+        rt_cuda_leave(c, pushed);
+    }
+    rt_free(point);
+}
+
+const AuBackend au_backend_cuda = {
+    .api_version = AU_BACKEND_API,
+    .name = "cuda",
+    .flat = true,
+    .dl = {kDLCUDA, kDLCUDAManaged, kDLCUDAHost},
+    .find = rt_cuda_find,
+    .open = open_cuda,
+    .close = close_cuda,
+    .rank_arch = rt_cuda_rank_arch,
+    .explain = rt_cuda_explain,
+    .load = rt_cuda_load,
+    .unload = rt_cuda_unload,
+    .launch = rt_cuda_launch,
+    .zero = rt_cuda_zero,
+    .synchronize = synchronize,
+    .buffer_new = buffer_new,
+    .buffer_free = buffer_free,
+    .upload = upload,
+    .download = download,
+    .event_record = event_record,
+    .event_wait = event_wait,
+    .event_elapsed = event_elapsed,
+    .event_free = event_free,
+};

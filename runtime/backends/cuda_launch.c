@@ -1,0 +1,66 @@
+/* cuda_launch.c - launches: one parameter, the block of slots. */
+#include "cuda.h"
+
+/* Limits of grids, CUDA programming guide, "Technical Specifications per Compute Capability". */
+enum { MOST_X = INT32_MAX, MOST_YZ = 65535 };
+
+static aule_status fail_grid(Cuda *c, const CudaKernel *kernel, const uint32_t *grid, AuSink sink)
+{
+    return rt_fail(
+        sink, AULE_ERROR_UNSUPPORTED,
+        "cuda:%u: a grid of %u x %u x %u blocks of %s, at most %d x %d x %d can be launched",
+        c->index, grid[0], grid[1], grid[2], kernel->launch->entry, MOST_X, MOST_YZ, MOST_YZ);
+}
+
+/* What the kernel asked for belongs to the message, where it is this kernel that failed. Out of line: launches rarely fail. */
+static __attribute__((noinline)) aule_status fail_launch(Cuda *c, const CudaKernel *kernel,
+                                                         CUresult code, AuSink sink)
+{
+    int registers = 0;
+    AuText more = {.memory = c->memory};
+    if (rt_cuda_is_loss(code)) return rt_cuda_check(c, sink, "cuLaunchKernel", code);
+    if (code == CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES)
+        c->cu.cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, kernel->function);
+    rt_text_add(&more, "; kernel %s, %u threads a block, %u bytes of dynamic shared memory",
+                kernel->launch->entry, kernel->block[0] * kernel->block[1] * kernel->block[2],
+                kernel->launch->shared_bytes);
+    if (registers > 0) rt_text_add(&more, ", %d registers a thread", registers);
+    aule_status status =
+        rt_cuda_fail(c, sink, AULE_ERROR_DRIVER, "cuLaunchKernel", code, rt_text_str(&more));
+    rt_text_free(&more);
+    return status;
+}
+
+aule_status rt_cuda_launch(void *state, void *program, void *queue, const AuLaunch *given,
+                           AuSink sink)
+{
+    Cuda *c = state;
+    const CudaKernel *kernel = &((CudaProgram *)program)->kernels[given->index];
+    const uint32_t *grid = given->grid;
+    void *params[] = {(void *)(uintptr_t)given->slots};
+    bool pushed;
+    if (grid[0] > MOST_X || grid[1] > MOST_YZ || grid[2] > MOST_YZ)
+        return fail_grid(c, kernel, grid, sink);
+    aule_status status = rt_cuda_enter(c, &pushed, sink);
+    if (status) return status;
+    CUresult code = c->cu.cuLaunchKernel(
+        kernel->function, grid[0], grid[1], grid[2], kernel->block[0], kernel->block[1],
+        kernel->block[2], kernel->launch->shared_bytes, queue ? queue : c->stream, params, NULL);
+    if (code != 0) status = fail_launch(c, kernel, code, sink);
+    rt_cuda_leave(c, pushed);
+    return status;
+}
+
+aule_status rt_cuda_zero(void *state, void *queue, void *data, uint64_t offset, uint64_t bytes,
+                         AuSink sink)
+{
+    Cuda *c = state;
+    bool pushed;
+    aule_status status = rt_cuda_enter(c, &pushed, sink);
+    if (status) return status;
+    status = rt_cuda_check(c, sink, "cuMemsetD8Async",
+                           c->cu.cuMemsetD8Async((CUdeviceptr)(uintptr_t)data + offset, 0,
+                                                 (size_t)bytes, queue ? queue : c->stream));
+    rt_cuda_leave(c, pushed);
+    return status;
+}

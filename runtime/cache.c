@@ -1,0 +1,149 @@
+#include "cache.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- sums: FNV-1a, and a second one that turns and multiplies by another odd number */
+
+AuSum rt_sum(const void *bytes, size_t count)
+{
+    const unsigned char *at = bytes;
+    AuSum sum = {0xcbf29ce484222325u, 0x9e3779b97f4a7c15u};
+    for (size_t i = 0; i < count; i++) {
+        sum.low = (sum.low ^ at[i]) * 0x100000001b3u;
+        sum.high = ((sum.high << 23 | sum.high >> 41) ^ at[i]) * 0xd6e8feb86659fd93u;
+    }
+    return sum;
+}
+
+void rt_cache_name(AuText *name, const char *kind, const void *bytes, size_t count, const char *how)
+{
+    AuSum content = rt_sum(bytes, count), way = rt_sum(how, strlen(how));
+    rt_text_add(name, "%s-%016llx%016llx%016llx", kind, (unsigned long long)content.high,
+                (unsigned long long)content.low, (unsigned long long)(way.high ^ way.low));
+}
+
+/* ---- the folder */
+
+/* Opened and checked: ours, and written by nobody else. -1: there is none. */
+static int open_private(int parent, const char *name)
+{
+    struct stat facts;
+    if (mkdirat(parent, name, 0700) != 0 && errno != EEXIST) return -1;
+    int folder = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (folder < 0) return -1;
+    if (fstat(folder, &facts) == 0 && facts.st_uid == geteuid() && !(facts.st_mode & 022))
+        return folder;
+    close(folder);
+    return -1;
+}
+
+static int open_folder(void)
+{
+    const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    char path[4096];
+    bool given = base && base[0] == '/';
+    if (!given && (!home || home[0] != '/')) return -1;
+    int length = snprintf(path, sizeof path, "%s%s", given ? base : home, given ? "" : "/.cache");
+    if (length < 0 || (size_t)length >= sizeof path) return -1;
+    if (mkdir(path, 0700) != 0 && errno != EEXIST) return -1;
+    int parent = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (parent < 0) return -1;
+    int folder = open_private(parent, "aule");
+    close(parent);
+    return folder;
+}
+
+/* ---- files: a head, then the contents */
+
+typedef struct Head {
+    char magic[8];
+    uint64_t count;
+    AuSum sum;
+} Head;
+static const char magic[8] = "aulekept";
+enum { MOST = 1 << 28 };
+
+static bool read_all(int file, void *to, size_t count)
+{
+    for (size_t done = 0; done < count;) {
+        ssize_t got = read(file, (char *)to + done, count - done);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return false;
+        done += (size_t)got;
+    }
+    return true;
+}
+
+static bool write_all(int file, const void *from, size_t count)
+{
+    for (size_t done = 0; done < count;) {
+        ssize_t put = write(file, (const char *)from + done, count - done);
+        if (put < 0 && errno == EINTR) continue;
+        if (put <= 0) return false;
+        done += (size_t)put;
+    }
+    return true;
+}
+
+static void *read_file(AuMemory memory, int file, size_t *count)
+{
+    Head head;
+    struct stat facts;
+    if (fstat(file, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_uid != geteuid())
+        return NULL;
+    if (!read_all(file, &head, sizeof head) || memcmp(head.magic, magic, sizeof magic) != 0 ||
+        head.count == 0 || head.count > MOST || (uint64_t)facts.st_size != sizeof head + head.count)
+        return NULL;
+    void *bytes = rt_alloc(memory, (size_t)head.count);
+    if (!bytes) return NULL;
+    bool whole = read_all(file, bytes, (size_t)head.count);
+    AuSum sum = rt_sum(bytes, (size_t)head.count);
+    if (whole && sum.low == head.sum.low && sum.high == head.sum.high) {
+        *count = (size_t)head.count;
+        return bytes;
+    }
+    rt_free(bytes);
+    return NULL;
+}
+
+void *rt_cache_read(AuMemory memory, const char *name, size_t *count)
+{
+    int folder = open_folder();
+    if (folder < 0) return NULL;
+    int file = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    close(folder);
+    if (file < 0) return NULL;
+    void *bytes = read_file(memory, file, count);
+    close(file);
+    return bytes;
+}
+
+void rt_cache_write(AuMemory memory, const char *name, const void *bytes, size_t count)
+{
+    Head head = {.count = count, .sum = rt_sum(bytes, count)};
+    struct timespec now;
+    AuText beside = {.memory = memory};
+    int folder = count > 0 && count <= MOST ? open_folder() : -1;
+    if (folder < 0) return;
+    memcpy(head.magic, magic, sizeof magic);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    rt_text_add(&beside, "%s.%lx.%llx.part", name, (unsigned long)getpid(),
+                (unsigned long long)now.tv_nsec ^ (unsigned long long)(uintptr_t)&now);
+    int file = beside.failed ? -1
+                             : openat(folder, rt_text_str(&beside),
+                                      O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (file >= 0) {
+        bool whole = write_all(file, &head, sizeof head) && write_all(file, bytes, count);
+        whole = close(file) == 0 && whole;
+        if (!whole || renameat(folder, rt_text_str(&beside), folder, name) != 0)
+            unlinkat(folder, rt_text_str(&beside), 0);
+    }
+    rt_text_free(&beside);
+    close(folder);
+}

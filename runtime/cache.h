@@ -1,0 +1,23 @@
+/* cache.h - files of what took long to make, in a folder of this user's alone: $XDG_CACHE_HOME/aule, else ~/.cache/aule. There may be
+ * none, then nothing is kept; nothing here ever fails. Files are written beside their place and renamed, so that readers see whole ones
+ * and writers do not meet; they say how long they are and what they sum to, so that one that was cut or damaged counts as missing. */
+#ifndef AU_RUNTIME_CACHE_H
+#define AU_RUNTIME_CACHE_H
+
+#include "base.h"
+
+/* A sum of contents in 128 bits: no two files of a cache meet by chance. Not for adversaries; the folder has none. */
+typedef struct AuSum {
+    uint64_t low, high;
+} AuSum;
+AuSum rt_sum(const void *bytes, size_t count);
+
+/* Adds the file name of what was made of [bytes] in the way that [how] says: "KIND-SUM". [how] and KIND have no '/'. */
+void rt_cache_name(AuText *name, const char *kind, const void *bytes, size_t count,
+                   const char *how);
+
+/* The contents of [name], to be freed with rt_free; NULL: there is none that is whole. */
+void *rt_cache_read(AuMemory memory, const char *name, size_t *count);
+void rt_cache_write(AuMemory memory, const char *name, const void *bytes, size_t count);
+
+#endif

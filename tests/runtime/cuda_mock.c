@@ -1,0 +1,544 @@
+#include "cuda_mock.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sample_kernels.h"
+
+/* ---- state */
+
+typedef int CUresult, CUdevice;
+typedef uint64_t CUdeviceptr;
+enum {
+    OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_IMAGE = 200,
+    INVALID_CONTEXT = 201, NO_BINARY = 209, INVALID_PTX = 218, UNSUPPORTED_PTX = 222, INVALID_HANDLE = 400, NOT_FOUND = 500,
+    ILLEGAL_ADDRESS = 700, OUT_OF_RESOURCES = 701, CAPTURE = 900
+};
+
+typedef struct CUctx_st {
+    int device;
+    atomic_int lost;
+} CUctx;
+typedef CUctx *CUcontext;
+
+typedef struct Kernel {
+    char name[32];
+    void (*host)(const uint64_t *, uint32_t, uint32_t, uint32_t);
+    struct CUmod_st *module;
+    int shared_allowed;
+} Kernel;
+typedef struct CUmod_st {
+    CUcontext context;
+    Kernel kernels[8];
+    int count;
+} CUmod;
+typedef struct Owned { /* streams and events */
+    CUcontext context;
+    int recorded;
+} Owned;
+typedef struct Linker {
+    char *ptx, *code;
+    char *log;
+    size_t log_bytes;
+} Linker;
+
+CudaMock cuda_mock;
+static bool ready;
+static CUctx primary[MOCK_DEVICES];
+static atomic_int retained[MOCK_DEVICES];
+static _Thread_local CUcontext stack[16];
+static _Thread_local int depth;
+
+static void read_environment(void)
+{
+    const char *text = getenv("MOCK_CUDA");
+    for (; text && *text; text += strcspn(text, " "), text += strspn(text, " ")) {
+        int value;
+        if (sscanf(text, "devices=%d", &value) == 1) cuda_mock.devices = value;
+        if (sscanf(text, "driver=%d", &value) == 1) cuda_mock.driver = value;
+        if (sscanf(text, "capability=%d", &value) == 1) cuda_mock.capability[0] = value;
+        if (sscanf(text, "init=%d", &value) == 1) cuda_mock.init = value;
+        if (sscanf(text, "code=%d", &value) == 1) cuda_mock.code = value;
+        sscanf(text, "fail=%63s", cuda_mock.fail);
+    }
+}
+
+void cuda_mock_reset(void)
+{
+    memset(&cuda_mock, 0, sizeof cuda_mock);
+    cuda_mock.devices = 2;
+    cuda_mock.driver = 12080;
+    cuda_mock.memory_bytes = 1ull << 30;
+    for (int i = 0; i < MOCK_DEVICES; i++) {
+        cuda_mock.capability[i] = i == 1 ? 80 : 90;
+        primary[i] = (CUctx){.device = i};
+        atomic_store(&retained[i], 0);
+    }
+    ready = true;
+    read_environment();
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+    if (!ready) cuda_mock_reset();
+}
+
+/* What every function does first; [needs]: a context that is current. */
+static CUresult enter(const char *function, bool needs)
+{
+    atomic_fetch_add(&cuda_mock.calls, 1);
+    if (strcmp(cuda_mock.fail, function) == 0 && cuda_mock.after-- == 0) {
+        if (cuda_mock.code >= 700 && cuda_mock.code < 720 && cuda_mock.code != OUT_OF_RESOURCES && depth > 0)
+            atomic_store(&stack[depth - 1]->lost, cuda_mock.code);
+        return cuda_mock.code;
+    }
+    if (!needs) return OK;
+    return depth > 0 ? atomic_load(&stack[depth - 1]->lost) : INVALID_CONTEXT;
+}
+#define ENTER(function, needs)                                                                     \
+    CUresult entered = enter(function, needs);                                                     \
+    if (entered != OK) return entered
+/* And those that may not be called while a stream is captured. */
+#define FORBIDDEN                                                                                  \
+    if (cuda_mock.capturing) return atomic_fetch_add(&cuda_mock.forbidden, 1), CAPTURE
+#define CURRENT stack[depth - 1]
+
+/* ---- devices */
+
+MOCK_API CUresult cuInit(unsigned flags)
+{
+    (void)flags;
+    ENTER("cuInit", false);
+    return cuda_mock.init ? cuda_mock.init : cuda_mock.devices ? OK : NO_DEVICE;
+}
+
+MOCK_API CUresult cuDriverGetVersion(int *version)
+{
+    *version = cuda_mock.driver;
+    return OK;
+}
+
+typedef struct Result {
+    CUresult code;
+    const char *name, *text;
+} Result;
+static const Result results[] = {
+    {INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
+    {OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
+    {NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
+    {NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
+    {INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
+    {INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
+    {INVALID_PTX, "CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed"},
+    {UNSUPPORTED_PTX, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "the provided PTX was compiled with an unsupported toolchain."},
+    {ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
+    {OUT_OF_RESOURCES, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch"},
+};
+
+static const Result *find_result(CUresult code)
+{
+    for (size_t i = 0; i < sizeof results / sizeof *results; i++)
+        if (results[i].code == code) return &results[i];
+    return NULL;
+}
+
+MOCK_API CUresult cuGetErrorName(CUresult code, const char **name)
+{
+    const Result *result = find_result(code);
+    *name = result ? result->name : NULL;
+    return result ? OK : INVALID_VALUE;
+}
+
+MOCK_API CUresult cuGetErrorString(CUresult code, const char **text)
+{
+    const Result *result = find_result(code);
+    *text = result ? result->text : NULL;
+    return result ? OK : INVALID_VALUE;
+}
+
+MOCK_API CUresult cuDeviceGetCount(int *count)
+{
+    *count = cuda_mock.devices;
+    return OK;
+}
+
+MOCK_API CUresult cuDeviceGet(CUdevice *device, int index)
+{
+    *device = index;
+    return index >= 0 && index < cuda_mock.devices ? OK : INVALID_DEVICE;
+}
+
+MOCK_API CUresult cuDeviceGetName(char *name, int bytes, CUdevice device)
+{
+    snprintf(name, (size_t)bytes, "Mock %d", device);
+    return OK;
+}
+
+MOCK_API CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
+{
+    (void)device;
+    *bytes = cuda_mock.memory_bytes;
+    return OK;
+}
+
+MOCK_API CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
+{
+    int capability = cuda_mock.capability[device];
+    switch (attribute) {
+    case 16: *value = 132; return OK;
+    case 20: *value = cuda_mock.mode[device]; return OK;
+    case 75: *value = capability / 10; return OK;
+    case 76: *value = capability % 10; return OK;
+    case 97: *value = (capability == 90 ? 227 : capability == 80 ? 163 : 99) << 10; return OK;
+    default: return INVALID_VALUE;
+    }
+}
+
+/* ---- contexts */
+
+MOCK_API CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
+{
+    ENTER("cuDevicePrimaryCtxRetain", false);
+    FORBIDDEN;
+    atomic_fetch_add(&cuda_mock.contexts, 1);
+    atomic_fetch_add(&retained[device], 1);
+    *context = &primary[device];
+    return OK;
+}
+
+MOCK_API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
+{
+    atomic_fetch_sub(&cuda_mock.contexts, 1);
+    return atomic_fetch_sub(&retained[device], 1) > 0 ? OK : INVALID_CONTEXT;
+}
+
+MOCK_API CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device)
+{
+    (void)flags;
+    *context = calloc(1, sizeof **context);
+    (*context)->device = device;
+    stack[depth++] = *context;
+    return OK;
+}
+
+MOCK_API CUresult cuCtxDestroy_v2(CUcontext context)
+{
+    if (depth > 0 && CURRENT == context) depth--;
+    free(context);
+    return OK;
+}
+
+MOCK_API CUresult cuCtxGetCurrent(CUcontext *context)
+{
+    atomic_fetch_add(&cuda_mock.calls, 1);
+    *context = depth > 0 ? CURRENT : NULL;
+    return OK;
+}
+
+MOCK_API CUresult cuCtxSetCurrent(CUcontext context)
+{
+    depth = context != NULL;
+    stack[0] = context;
+    return OK;
+}
+
+MOCK_API CUresult cuCtxGetDevice(CUdevice *device)
+{
+    ENTER("cuCtxGetDevice", true);
+    *device = CURRENT->device;
+    return OK;
+}
+
+MOCK_API CUresult cuCtxPushCurrent_v2(CUcontext context)
+{
+    ENTER("cuCtxPushCurrent", false);
+    if (!context || depth == 16) return INVALID_CONTEXT;
+    stack[depth++] = context;
+    return OK;
+}
+
+MOCK_API CUresult cuCtxPopCurrent_v2(CUcontext *context)
+{
+    if (depth == 0) return INVALID_CONTEXT;
+    *context = stack[--depth];
+    return OK;
+}
+
+/* ---- code: PTX becomes "cubin sm_90" and the PTX */
+
+static CUresult check_ptx(const char *ptx, char *log, size_t log_bytes)
+{
+    unsigned major, minor, capability = (unsigned)cuda_mock.capability[CURRENT->device], target;
+    const char *at = strstr(ptx, ".target sm_");
+    /* CUDA 11.x brought PTX 7.x, 12.x 8.x; of the smaller numbers 12.8 and 8.7 are the only ones that tests compare. */
+    unsigned takes = (unsigned)cuda_mock.driver / 1000 - 4;
+    if (sscanf(ptx, ".version %u.%u", &major, &minor) != 2) return INVALID_PTX;
+    if (major > takes) return UNSUPPORTED_PTX;
+    if (!at || sscanf(at, ".target sm_%u", &target) != 1) {
+        snprintf(log, log_bytes, "ptxas application ptx input, line 2; fatal   : Parsing error near 'is'");
+        return INVALID_PTX;
+    }
+    return target > capability ? NO_BINARY : OK;
+}
+
+MOCK_API CUresult cuLinkCreate_v2(unsigned count, int *options, void **values, void **state)
+{
+    ENTER("cuLinkCreate", true);
+    FORBIDDEN;
+    Linker *linker = calloc(1, sizeof *linker);
+    for (unsigned i = 0; i < count; i++) {
+        if (options[i] == 5) linker->log = values[i];
+        if (options[i] == 6) linker->log_bytes = (size_t)(uintptr_t)values[i];
+    }
+    *state = linker;
+    return OK;
+}
+
+MOCK_API CUresult cuLinkAddData_v2(void *state, int type, void *data, size_t bytes, const char *name, unsigned count, int *options,
+                                   void **values)
+{
+    Linker *linker = state;
+    (void)name, (void)count, (void)options, (void)values;
+    ENTER("cuLinkAddData", true);
+    if (type != 1 || ((char *)data)[bytes - 1] != 0) return INVALID_VALUE;
+    linker->ptx = strdup(data);
+    return check_ptx(data, linker->log, linker->log_bytes);
+}
+
+MOCK_API CUresult cuLinkComplete(void *state, void **code, size_t *bytes)
+{
+    Linker *linker = state;
+    ENTER("cuLinkComplete", true);
+    atomic_fetch_add(&cuda_mock.links, 1);
+    size_t length = strlen(linker->ptx) + 32;
+    linker->code = calloc(1, length);
+    snprintf(linker->code, length, "cubin sm_%d\n%s", cuda_mock.capability[CURRENT->device], linker->ptx);
+    *code = linker->code;
+    *bytes = strlen(linker->code) + 1;
+    return OK;
+}
+
+MOCK_API CUresult cuLinkDestroy(void *state)
+{
+    Linker *linker = state;
+    free(linker->ptx);
+    free(linker->code);
+    free(linker);
+    return OK;
+}
+
+static void fault(const uint64_t *slots, uint32_t x, uint32_t y, uint32_t z)
+{
+    (void)slots, (void)x, (void)y, (void)z;
+    atomic_store(&CURRENT->lost, ILLEGAL_ADDRESS);
+}
+
+static void (*host_kernel(const char *name))(const uint64_t *, uint32_t, uint32_t, uint32_t)
+{
+    if (strcmp(name, "weigh") == 0) return sample_weigh;
+    if (strcmp(name, "divide") == 0) return sample_divide;
+    if (strcmp(name, "gradients") == 0) return sample_gradients;
+    if (strcmp(name, "move_sums") == 0) return sample_move_sums;
+    return strcmp(name, "fault") == 0 ? fault : NULL;
+}
+
+MOCK_API CUresult cuModuleLoadDataEx(CUmod **module, const void *code, unsigned count, int *options, void **values)
+{
+    int capability;
+    (void)count, (void)options, (void)values;
+    ENTER("cuModuleLoadDataEx", true);
+    FORBIDDEN;
+    if (sscanf(code, "cubin sm_%d", &capability) != 1) return INVALID_IMAGE;
+    if (capability != cuda_mock.capability[CURRENT->device]) return NO_BINARY;
+    CUmod *made = calloc(1, sizeof *made);
+    made->context = CURRENT;
+    for (const char *at = strstr(code, ".entry "); at; at = strstr(at + 1, ".entry ")) {
+        Kernel *kernel = &made->kernels[made->count++];
+        sscanf(at, ".entry %31[a-z_]", kernel->name);
+        kernel->host = host_kernel(kernel->name);
+        kernel->module = made;
+        kernel->shared_allowed = 48 << 10;
+    }
+    atomic_fetch_add(&cuda_mock.loads, 1);
+    atomic_fetch_add(&cuda_mock.modules, 1);
+    *module = made;
+    return OK;
+}
+
+MOCK_API CUresult cuModuleUnload(CUmod *module)
+{
+    ENTER("cuModuleUnload", true);
+    if (module->context != CURRENT) return INVALID_CONTEXT;
+    atomic_fetch_sub(&cuda_mock.modules, 1);
+    free(module);
+    return OK;
+}
+
+MOCK_API CUresult cuModuleGetFunction(Kernel **function, CUmod *module, const char *name)
+{
+    ENTER("cuModuleGetFunction", true);
+    for (int i = 0; i < module->count; i++)
+        if (strcmp(module->kernels[i].name, name) == 0) return *function = &module->kernels[i], OK;
+    return NOT_FOUND;
+}
+
+MOCK_API CUresult cuFuncGetAttribute(int *value, int attribute, Kernel *function)
+{
+    ENTER("cuFuncGetAttribute", true);
+    (void)function;
+    *value = attribute == 0 ? 1024 : attribute == 4 ? 77 : 0;
+    return OK;
+}
+
+MOCK_API CUresult cuFuncSetAttribute(Kernel *function, int attribute, int value)
+{
+    ENTER("cuFuncSetAttribute", true);
+    FORBIDDEN;
+    if (attribute == 8) function->shared_allowed = value;
+    return attribute == 8 ? OK : INVALID_VALUE;
+}
+
+/* ---- streams */
+
+static CUresult check_stream(const Owned *stream)
+{
+    bool named = (uintptr_t)stream <= 2; /* the legacy stream, the thread's */
+    return named || stream->context == CURRENT ? OK : INVALID_HANDLE;
+}
+
+MOCK_API CUresult cuLaunchKernel(Kernel *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                                 void *stream, void **params, void **extra)
+{
+    (void)extra;
+    ENTER("cuLaunchKernel", true);
+    if (f->module->context != CURRENT || check_stream(stream)) return INVALID_HANDLE;
+    if ((uint64_t)bx * by * bz > 1024 || (int)shared > f->shared_allowed || gy > 65535 || gz > 65535) return INVALID_VALUE;
+    int at = atomic_fetch_add(&cuda_mock.launch_count, 1);
+    if (at < MOCK_LAUNCHES) {
+        cuda_mock.launches[at] = (MockLaunch){.grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared_bytes = shared, .stream = stream};
+        memcpy(cuda_mock.launches[at].kernel, f->name, sizeof f->name);
+    }
+    if (!f->host) return OK;
+    for (unsigned z = 0; z < gz; z++)
+        for (unsigned y = 0; y < gy; y++)
+            for (unsigned x = 0; x < gx; x++) f->host(params[0], x, y, z);
+    return OK;
+}
+
+MOCK_API CUresult cuMemsetD8Async(CUdeviceptr at, unsigned char value, size_t bytes, void *stream)
+{
+    ENTER("cuMemsetD8Async", true);
+    if (check_stream(stream)) return INVALID_HANDLE;
+    atomic_fetch_add(&cuda_mock.memsets, 1);
+    memset((void *)(uintptr_t)at, value, bytes);
+    return OK;
+}
+
+MOCK_API CUresult cuStreamCreate(void **stream, unsigned flags)
+{
+    (void)flags;
+    ENTER("cuStreamCreate", true);
+    FORBIDDEN;
+    Owned *made = calloc(1, sizeof *made);
+    made->context = CURRENT;
+    atomic_fetch_add(&cuda_mock.streams, 1);
+    *stream = made;
+    return OK;
+}
+
+MOCK_API CUresult cuStreamDestroy_v2(void *stream)
+{
+    ENTER("cuStreamDestroy", true);
+    atomic_fetch_sub(&cuda_mock.streams, 1);
+    free(stream);
+    return OK;
+}
+
+MOCK_API CUresult cuStreamSynchronize(void *stream)
+{
+    ENTER("cuStreamSynchronize", true);
+    FORBIDDEN;
+    return check_stream(stream);
+}
+
+MOCK_API CUresult cuEventCreate(void **event, unsigned flags)
+{
+    CUresult code = cuStreamCreate(event, flags);
+    if (code != OK) return code;
+    atomic_fetch_sub(&cuda_mock.streams, 1);
+    atomic_fetch_add(&cuda_mock.events, 1);
+    return OK;
+}
+
+MOCK_API CUresult cuEventRecord(Owned *event, void *stream)
+{
+    ENTER("cuEventRecord", true);
+    event->recorded = 1;
+    return check_stream(stream);
+}
+
+MOCK_API CUresult cuEventSynchronize(Owned *event)
+{
+    ENTER("cuEventSynchronize", true);
+    FORBIDDEN;
+    return event->context == CURRENT ? OK : INVALID_CONTEXT;
+}
+
+MOCK_API CUresult cuEventElapsedTime(float *milliseconds, Owned *first, Owned *last)
+{
+    ENTER("cuEventElapsedTime", true);
+    *milliseconds = 1.5f;
+    return first->recorded && last->recorded ? OK : INVALID_HANDLE;
+}
+
+MOCK_API CUresult cuEventDestroy_v2(Owned *event)
+{
+    ENTER("cuEventDestroy", true);
+    atomic_fetch_sub(&cuda_mock.events, 1);
+    free(event);
+    return OK;
+}
+
+/* ---- memory */
+
+MOCK_API CUresult cuMemGetInfo_v2(size_t *unused, size_t *bytes)
+{
+    *unused = cuda_mock.memory_bytes / 2;
+    *bytes = cuda_mock.memory_bytes;
+    return OK;
+}
+
+MOCK_API CUresult cuMemAlloc_v2(CUdeviceptr *at, size_t bytes)
+{
+    ENTER("cuMemAlloc", true);
+    FORBIDDEN;
+    if (bytes > cuda_mock.memory_bytes) return OUT_OF_MEMORY;
+    *at = (CUdeviceptr)(uintptr_t)aligned_alloc(256, (bytes + 255) / 256 * 256);
+    atomic_fetch_add(&cuda_mock.buffers, 1);
+    return OK;
+}
+
+MOCK_API CUresult cuMemFree_v2(CUdeviceptr at)
+{
+    ENTER("cuMemFree", true);
+    FORBIDDEN;
+    atomic_fetch_sub(&cuda_mock.buffers, 1);
+    free((void *)(uintptr_t)at);
+    return OK;
+}
+
+MOCK_API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, void *stream)
+{
+    ENTER("cuMemcpyHtoDAsync", true);
+    memcpy((void *)(uintptr_t)to, from, bytes);
+    return check_stream(stream);
+}
+
+MOCK_API CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, void *stream)
+{
+    ENTER("cuMemcpyDtoHAsync", true);
+    memcpy(to, (void *)(uintptr_t)from, bytes);
+    return check_stream(stream);
+}

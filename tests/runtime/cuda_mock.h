@@ -1,0 +1,48 @@
+/* cuda_mock.h - a libcuda.so.1 without a GPU: the driver's functions over host memory. It runs the kernels of the sample artifact as host
+ * functions, keeps the driver's rules (a context must be current and be the object's own, large shared memory must be asked for, PTX may
+ * not be newer than the driver), records calls, and fails where it is told to.
+ * Programs that load it by its name set MOCK_CUDA, as in "devices=1 driver=12020 capability=80 fail=cuLaunchKernel code=700". */
+#ifndef CUDA_MOCK_H
+#define CUDA_MOCK_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MOCK_API __attribute__((visibility("default")))
+
+enum { MOCK_DEVICES = 4, MOCK_LAUNCHES = 64 };
+
+typedef struct MockLaunch {
+    char kernel[32];
+    unsigned grid[3], block[3], shared_bytes;
+    void *stream;
+} MockLaunch;
+
+typedef struct CudaMock {
+    int devices, driver, capability[MOCK_DEVICES], mode[MOCK_DEVICES], init;
+    uint64_t memory_bytes;
+    char fail[64];   /* this function fails */
+    int code, after; /* with this result, once it has been called so often */
+    int capturing; /* a stream is being captured: what a capture does not allow fails, and is counted */
+    atomic_int forbidden, links, loads, launch_count, memsets, calls;
+    atomic_int modules, buffers, streams, events, contexts; /* alive */
+    MockLaunch launches[MOCK_LAUNCHES];
+} CudaMock;
+
+extern MOCK_API CudaMock cuda_mock;
+
+MOCK_API void
+cuda_mock_reset(void); /* two devices, sm_90 and sm_80, CUDA 12.8; lost contexts are whole again */
+
+/* Contexts of a caller, as the driver has them. */
+typedef struct CUctx_st *MockContext;
+MOCK_API int cuCtxCreate_v2(MockContext *context, unsigned flags, int device);
+MOCK_API int cuCtxDestroy_v2(MockContext context);
+MOCK_API int cuCtxGetCurrent(MockContext *context);
+MOCK_API int cuCtxSetCurrent(MockContext context);
+MOCK_API int cuMemAlloc_v2(uint64_t *at, size_t bytes);
+MOCK_API int cuStreamCreate(void **stream, unsigned flags);
+MOCK_API int cuStreamDestroy_v2(void *stream);
+
+#endif
