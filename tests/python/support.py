@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
+import re
+from pathlib import Path
 
 import numpy as np
 
@@ -13,6 +17,7 @@ except ImportError:
 
 import aule
 
+ROOT = Path(__file__).resolve().parent.parent.parent
 SAMPLE = os.environ.get("AULE_TEST_SAMPLE", "")
 D, E = 8, 4
 
@@ -72,6 +77,20 @@ def sample_gradients(x, window, do, dlse=None, scale=None):
         "dq": np.einsum("bhst,bhtd->bhsd", ds, k) * scale, "dk": grouped(np.einsum("bhst,bhsd->bhtd", ds, q) * scale),
         "dv": grouped(np.einsum("bhst,bhse->bhte", p, do)), "dslope": slope,
     }
+
+
+def run_page(path) -> tuple[dict, str]:
+    """Runs a document's blocks of Python one after another in the project's folder: their names, and what they printed."""
+    page, names, printed, here = path.read_text(), {"__name__": path.stem}, io.StringIO(), os.getcwd()
+    os.chdir(ROOT)
+    try:
+        with contextlib.redirect_stdout(printed):
+            for block in re.finditer(r"^```python\n(.*?)^```", page, re.S | re.M):
+                line = page[: block.start(1)].count("\n")  # for messages
+                exec(compile("\n" * line + block[1], str(path), "exec"), names)
+    finally:
+        os.chdir(here)
+    return names, printed.getvalue()
 
 
 def load() -> aule.AttentionFunction:

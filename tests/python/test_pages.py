@@ -1,0 +1,45 @@
+"""docs/tutorial.md and docs/python.md run: their blocks of Python, one after another."""
+
+import importlib.util
+import time
+import unittest
+
+from support import ROOT, run_page, torch
+
+
+@unittest.skipIf(torch is None, "torch is not installed")
+class Tutorial(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.page = ROOT / "docs/tutorial.md"
+        cls.names, cls.printed = run_page(cls.page)
+
+    def test_it_runs_and_learns(self):
+        self.assertEqual(len(self.names["losses"]), self.names["STEPS"])
+        self.assertIn("step   0:", self.printed)
+
+    def test_what_it_says_is_printed(self):
+        self.assertIn(f"    {self.printed.splitlines()[0]}\n", self.page.read_text())
+
+    def test_a_step_is_no_slower_than_with_plain_torch(self):
+        def seconds(attention):
+            start = time.perf_counter()
+            self.names["train"](attention, 5, length=512)
+            return time.perf_counter() - start
+
+        ours, formula = (min(seconds(self.names[name]) for _ in range(3)) for name in ("cosine_fading", "formula"))
+        self.assertLess(ours, 1.5 * formula)  # it is far less than 1 on a machine that does nothing else
+
+
+@unittest.skipIf(torch is None or importlib.util.find_spec("transformers") is None, "torch or transformers is not installed")
+class Reference(unittest.TestCase):
+    def test_it_runs(self):
+        names, printed = run_page(ROOT / "docs/python.md")
+        self.assertEqual(set(names["gradients"]), {"dq", "dk", "dv", "dtable"})
+        self.assertIn("attention attend {", printed)
+        self.assertIn("cpu ['dk', 'dq', 'dv']", printed)
+        self.assertIn("expected", printed)
+
+
+if __name__ == "__main__":
+    unittest.main()
