@@ -6,7 +6,7 @@
  * time: all of A's rows of a step, or two columns of B. Memory whose last axis is the free one is
  * transposed on the way. Lanes' addresses differ from square to square by constants. What cannot be
  * read so, other memory or rows that are no multiple of a piece, is read element by element.
- * The operands of a step are read before the products of the step before it, which hides their way. */
+ * Operands are read a little ahead of the products that take them, which hides their way. */
 #include "internal.h"
 
 #include <string.h>
@@ -138,38 +138,34 @@ static AuVal square(AuLower *l, const Operand *x, int32_t first, int32_t k_first
                               x->transposed);
 }
 
-static void squares(AuLower *l, const Matrix *x, const Operand *o, int32_t step, AuVal *out)
+/* Tiles [first, first + count) of an operand along its free axis, in one step: out[tile * parts + part],
+ * tiles counted from [first]. */
+static void squares(AuLower *l, const Matrix *x, const Operand *o, int32_t first, int32_t count,
+                    int32_t step, AuVal *out)
 {
     const uint32_t size = (uint32_t)elements_of(o);
-    if (o->use == TILE_A) {
-        for (int32_t t = 0; t < x->tiles_m; t++) {
-            const AuVal all = square(l, o, t * x->atom->m, step * x->step, 4);
-            for (int32_t s = 0; s < x->parts; s++)
-                out[t * x->parts + s] = kernel_slice(l->k, all, (uint32_t)s * size, size);
-        }
-        return;
-    }
-    for (int32_t t = 0; t < x->tiles_n; t += 2) {
-        const int32_t two = t + 1 < x->tiles_n ? 2 : 1;
-        const AuVal all = square(l, o, t * x->atom->n, step * x->step, two == 2 ? 4 : 2);
-        for (int32_t s = 0; s < two * x->parts; s++)
+    const int32_t at_once = o->use == TILE_A ? 1 : 2,
+                  rows = o->use == TILE_A ? x->atom->m : x->atom->n;
+    for (int32_t t = 0; t < count; t += at_once) {
+        const int32_t here = count - t < at_once ? count - t : at_once;
+        const AuVal all = square(l, o, (first + t) * rows, step * x->step, here == at_once ? 4 : 2);
+        for (int32_t s = 0; s < here * x->parts; s++)
             out[t * x->parts + s] = kernel_slice(l->k, all, (uint32_t)s * size, size);
     }
 }
 
-/* All that the products of a step take of an operand: out[tile * parts + part]. */
-static void read_step(AuLower *l, const Matrix *x, const Operand *o, int32_t step, AuVal *out)
+static void read_tiles(AuLower *l, const Matrix *x, const Operand *o, int32_t first, int32_t count,
+                       int32_t step, AuVal *out)
 {
     if (o->by_squares) {
-        squares(l, x, o, step, out);
+        squares(l, x, o, first, count, step, out);
         return;
     }
-    const int32_t tiles = o->use == TILE_A ? x->tiles_m : x->tiles_n;
-    for (int32_t t = 0; t < tiles; t++)
+    for (int32_t t = 0; t < count; t++)
         for (int32_t s = 0; s < x->parts; s++)
             out[t * x->parts + s] = o->e->op == TILE_X_REF
-                                        ? from_elements(l, o, t, step * x->parts + s)
-                                        : from_fragment(l, o, t, step * x->parts + s);
+                                        ? from_elements(l, o, first + t, step * x->parts + s)
+                                        : from_fragment(l, o, first + t, step * x->parts + s);
 }
 
 /* ---- what is asked for, and whether it can be done */
@@ -281,7 +277,7 @@ bool lower_load_squares(AuLower *l, const AuTileStmt *s)
     const int32_t tiles = o.use == TILE_A ? m.tiles_m : m.tiles_n;
     AuVal *parts = AU_NEW_ARRAY(l->arena, AuVal, (size_t)(tiles * m.parts) + 1), none = {0};
     for (int32_t step = 0; step < o.depth / m.step; step++) {
-        squares(l, &m, &o, step, parts);
+        squares(l, &m, &o, 0, tiles, step, parts);
         for (int32_t n = 0; n < tiles * m.parts; n++)
             for (int32_t i = 0; i < elements_of(&o); i++) {
                 int32_t at_free, at_k, regs[2];
@@ -305,20 +301,37 @@ static AuVal sums_at(AuLower *l, const Matrix *x, const AuTileType *type, int32_
     return kernel_i32(l->k, (int32_t)lower_register_number(type, regs));
 }
 
-static void products(AuLower *l, const Matrix *x, const AuVal *a, const AuVal *b, AuVal *c)
-{
-    for (int32_t s = 0; s < x->parts; s++)
-        for (int32_t n = 0; n < x->tiles_n; n++)
-            for (int32_t m = 0; m < x->tiles_m; m++) {
-                AuVal *sum = &c[n * x->tiles_m + m];
-                *sum = kernel_mma(l->k, x->row, *sum, a[m * x->parts + s], b[n * x->parts + s]);
-            }
-}
-
 static AuVal zeros(AuLower *l)
 {
     const AuVal zero = kernel_f32(l->k, 0);
     return kernel_vec(l->k, (AuVal[]){zero, zero, zero, zero}, 4);
+}
+
+/* The order of the work: step by step along k, in a step columns by pairs. What the next pair takes
+ * of B is read before the products of this one, what the next step takes of A before its last ones. */
+static void products(AuLower *l, const Matrix *x, AuVal *c)
+{
+    const int32_t steps = x->depth / x->step, pairs = (x->tiles_n + 1) / 2,
+                  of_a = x->tiles_m * x->parts;
+    AuVal *const a = AU_NEW_ARRAY(l->arena, AuVal, (size_t)of_a * 2 + 1);
+    AuVal b[2][8];
+    for (int32_t u = -1; u < steps * pairs; u++) {
+        const int32_t next = u + 1, of = next / pairs, pair = next % pairs * 2;
+        if (next < steps * pairs) {
+            const int32_t count = x->tiles_n - pair < 2 ? 1 : 2;
+            if (pair == 0) read_tiles(l, x, &x->a, 0, x->tiles_m, of, a + of % 2 * of_a);
+            read_tiles(l, x, &x->b, pair, count, of, b[next % 2]);
+        }
+        if (u < 0) continue;
+        const AuVal *const rows = a + u / pairs % 2 * of_a;
+        for (int32_t n = u % pairs * 2; n < x->tiles_n && n < u % pairs * 2 + 2; n++)
+            for (int32_t s = 0; s < x->parts; s++)
+                for (int32_t m = 0; m < x->tiles_m; m++) {
+                    AuVal *sum = &c[n * x->tiles_m + m];
+                    *sum = kernel_mma(l->k, x->row, *sum, rows[m * x->parts + s],
+                                      b[u % 2][n % 2 * x->parts + s]);
+                }
+    }
 }
 
 void lower_matrix_product(AuLower *l, const AuTileStmt *s)
@@ -329,17 +342,9 @@ void lower_matrix_product(AuLower *l, const AuTileStmt *s)
         lower_refuse(l, "this product by %s", s->product.atom->name);
         return;
     }
-    const uint32_t of_a = (uint32_t)(x.tiles_m * x.parts), of_b = (uint32_t)(x.tiles_n * x.parts);
-    AuVal *c = AU_NEW_ARRAY(l->arena, AuVal, (size_t)(x.tiles_m * x.tiles_n) + 1);
-    AuVal *a[2], *b[2];
-    for (int i = 0; i < 2; i++) {
-        a[i] = AU_NEW_ARRAY(l->arena, AuVal, of_a + 1);
-        b[i] = AU_NEW_ARRAY(l->arena, AuVal, of_b + 1);
-    }
+    const int32_t count = x.tiles_m * x.tiles_n;
+    AuVal *c = AU_NEW_ARRAY(l->arena, AuVal, (size_t)count + 1);
     const AuMem sums = lower_var_array(l, s->var);
-    const int32_t steps = x.depth / x.step, count = x.tiles_m * x.tiles_n;
-    read_step(l, &x, &x.a, 0, a[0]);
-    read_step(l, &x, &x.b, 0, b[0]);
     const AuVal zero = s->product.add ? none : zeros(l);
     for (int32_t i = 0; i < count; i++)
         c[i] = s->product.add
@@ -347,13 +352,7 @@ void lower_matrix_product(AuLower *l, const AuTileStmt *s)
                                  sums_at(l, &x, s->var->type, i % x.tiles_m, i / x.tiles_m), 4,
                                  none, none)
                    : zero;
-    for (int32_t t = 0; t < steps; t++) {
-        if (t + 1 < steps) {
-            read_step(l, &x, &x.a, t + 1, a[(t + 1) % 2]);
-            read_step(l, &x, &x.b, t + 1, b[(t + 1) % 2]);
-        }
-        products(l, &x, a[t % 2], b[t % 2], c);
-    }
+    products(l, &x, c);
     for (int32_t i = 0; i < count; i++)
         kernel_store(l->k, sums, sums_at(l, &x, s->var->type, i % x.tiles_m, i / x.tiles_m), c[i],
                      none);
