@@ -34,6 +34,8 @@ typedef struct AuTarget {
     const AuArch *archs;
     uint32_t arch_count;
     bool (*native_math)(AuKOp op); /* which MATH ops it takes as they are */
+    /* Shared memory that the launch must bring, in bytes. NULL: the code declares all it needs. */
+    uint32_t (*dynamic_shared)(const AuKernel *k);
     /* All kernels of one variant into one piece of code. [optimize] 0..3. false: diagnostics are in
      * diags. Host code: an object file whose functions are named by kernel name. Memory of *out
      * lives in the arena. */

@@ -79,5 +79,6 @@ const AuTarget au_target_cuda = {
     .archs = archs,
     .arch_count = ARCHS,
     .native_math = cuda_native_math,
+    .dynamic_shared = cuda_dynamic_shared,
     .emit = emit_cuda,
 };

@@ -30,6 +30,7 @@ extern const AuDevice cuda_device;
 
 /* cuda_place.c */
 void cuda_places(AuEmit *e);
+uint32_t cuda_dynamic_shared(const AuKernel *k);
 LLVMValueRef cuda_address(AuEmit *e, AuMem mem, AuVal index);
 /* To what power of two of bytes an access of [bytes] at [index] is certainly aligned, up to 16. */
 uint32_t cuda_alignment(const AuEmit *e, AuMem mem, AuVal index, uint32_t bytes);

@@ -11,6 +11,12 @@ enum { STATIC_BYTES = 48 << 10, DEEPEST = 12, MOST_ALIGNED = 16 };
 
 /* ---- memories */
 
+uint32_t cuda_dynamic_shared(const AuKernel *k)
+{
+    const uint32_t bytes = kernel_shared_bytes(k, NULL);
+    return bytes > STATIC_BYTES ? bytes : 0;
+}
+
 /* One array for all of the block: known to the code, or, where that would be too much, what the launch adds. */
 static LLVMValueRef shared_array(AuEmit *e, uint32_t bytes)
 {

@@ -61,10 +61,9 @@ static void put_case(AuText *file, Case *c)
     }
     host_interpret(c, false);
     const uint64_t slack = (uint64_t)(c->slack * 0x1p40f), ulps = (uint64_t)(c->ulps * 256);
-    const uint32_t shared = kernel_shared_bytes(c->k, NULL);
-    const uint64_t head[8] = {
-        c->grid[0],      c->grid[1], c->grid[2], c->k->warps * 32, shared > 48 << 10 ? shared : 0,
-        c->k->arg_count, slack,      ulps};
+    const uint32_t shared = au_target_cuda.dynamic_shared(c->k);
+    const uint64_t head[8] = {c->grid[0], c->grid[1],      c->grid[2], c->k->warps * 32,
+                              shared,     c->k->arg_count, slack,      ulps};
     put(file, head, sizeof head);
     char label[128] = {0};
     snprintf(label, sizeof label, "%s", c->label);
