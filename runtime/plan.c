@@ -128,7 +128,7 @@ aule_status rt_check_address(const aule_plan *plan, uint32_t index, const aule_a
     uint64_t bytes = rt_dtype_bytes(plan->bound.dtypes[index]);
     uint64_t address =
         (plan->device->backend->flat ? (uint64_t)(uintptr_t)at->data : 0) + at->byte_offset;
-    if (address % bytes == 0) return AULE_OK;
+    if ((address & (bytes - 1)) == 0) return AULE_OK; /* a power of two */
     return rt_fail(sink, AULE_ERROR_TENSOR,
                    "%s: %s: its address is %llu past a multiple of %llu, the bytes of %s",
                    attention, name, (unsigned long long)(address % bytes),

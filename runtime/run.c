@@ -40,10 +40,10 @@ static void fill_slots(const Run *run, const aule_launch_v1 *launch, uint64_t *s
         switch ((aule_slot_kind)slot->kind) {
         case AULE_SLOT_TENSOR: {
             const aule_address *at = &run->at[index];
-            uint64_t bytes =
-                plan->bound.tensors[index] ? rt_dtype_bytes(plan->bound.dtypes[index]) : 1;
             slots[i] = (uint64_t)(uintptr_t)at->data + (flat ? at->byte_offset : 0);
-            offsets[i] = (int64_t)(at->byte_offset / bytes);
+            if (!flat && plan->bound.tensors[index])
+                offsets[i] =
+                    (int64_t)(at->byte_offset / rt_dtype_bytes(plan->bound.dtypes[index]));
             break;
         }
         case AULE_SLOT_STRIDE:

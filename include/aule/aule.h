@@ -302,10 +302,9 @@ typedef struct aule_run {
 } aule_run;
 
 /* Puts the call on the queue. cpu: done when it returns; elsewhere it returns at once. [run] NULL is fine where no workspace is
- * needed. cuda: it may be called while the stream is captured into
- * a graph. New addresses must have the planned alignment and must not overlap (checked for NULL and alignment only); new parameters
+ * needed. New addresses must have the planned alignment and must not overlap (checked for NULL and alignment only); new parameters
  * are checked like those of aule_plan_new. A plan may be run by several threads at once, each with its own workspace and outputs.
- * Host kernels use up to 512 KB of the calling thread's stack. */
+ * cuda: it may be called while the stream is captured into a graph. Host kernels use up to 512 KB of the calling thread's stack. */
 AULE_API aule_status aule_plan_run(const aule_plan *plan, const aule_run *run, aule_error **error);
 
 /* aule_plan_new, aule_plan_run and aule_plan_free: for calls that are made once. */

@@ -24,6 +24,7 @@ typedef struct CudaMock {
     uint64_t memory_bytes;
     char fail[64];   /* this function fails */
     int code, after; /* with this result, once it has been called so often */
+    int idle;        /* launches and memsets do nothing: what is left is the caller's own time */
     int capturing; /* a stream is being captured: what a capture does not allow fails, and is counted */
     atomic_int forbidden, links, loads, launch_count, memsets, calls;
     atomic_int modules, buffers, streams, events, contexts; /* alive */
@@ -40,6 +41,7 @@ typedef struct CUctx_st *MockContext;
 MOCK_API int cuCtxCreate_v2(MockContext *context, unsigned flags, int device);
 MOCK_API int cuCtxDestroy_v2(MockContext context);
 MOCK_API int cuCtxGetCurrent(MockContext *context);
+MOCK_API int cuDevicePrimaryCtxRetain(MockContext *context, int device);
 MOCK_API int cuCtxSetCurrent(MockContext context);
 MOCK_API int cuMemAlloc_v2(uint64_t *at, size_t bytes);
 MOCK_API int cuStreamCreate(void **stream, unsigned flags);

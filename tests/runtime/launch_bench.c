@@ -1,7 +1,10 @@
 /* What a warm call costs beyond its kernels, in nanoseconds: the sample attention with no rows (no launch), with one row (two launches of one
- * block each, on the caller's thread), the same with new addresses, with new parameters, and a grid for the whole pool.
+ * block each, on the caller's thread), the same with new addresses, with new parameters, and a grid for the whole pool; then the two
+ * launches and a memset on a mock of CUDA's driver that does nothing, which leaves what is ours, with the device's context current and not.
  * Run by `meson test --benchmark`. */
 #include "case.h"
+
+#include "cuda_mock.h"
 
 #include <stdio.h>
 #include <time.h>
@@ -55,8 +58,32 @@ static void test_overhead(void **state)
     case_free(c);
 }
 
+static void test_cuda(void **state)
+{
+    Fixture f = *(Fixture *)*state;
+    Case *c = case_new();
+    aule_address at[TENSORS];
+    MockContext context;
+    assert_int_equal(aule_device_open("cuda", NULL, &f.device, NULL), AULE_OK);
+    for (int t = 0; t < TENSORS; t++) {
+        c->tensors[t].device = (DLDevice){kDLCUDA, 0};
+        at[t] = (aule_address){c->storage[t], 0};
+    }
+    cuda_mock.idle = 1;
+    measure(&f, c, "cuda: a memset and two launches, pushed");
+    assert_int_equal(cuDevicePrimaryCtxRetain(&context, 0), 0);
+    assert_int_equal(cuCtxSetCurrent(context), 0);
+    measure(&f, c, "cuda: a memset and two launches");
+    c->run.tensors = at;
+    measure(&f, c, "cuda: the same, new addresses");
+    cuda_mock.idle = 0;
+    aule_device_close(f.device);
+    case_free(c);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_overhead)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_overhead),
+                                       cmocka_unit_test(test_cuda)};
     return cmocka_run_group_tests(tests, fixture_open, fixture_close);
 }

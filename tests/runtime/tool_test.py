@@ -1,6 +1,6 @@
 """The command line `aule` on the artifact made by hand: results, messages, exit statuses. Standard library only.
 
-    tool_test.py AULE SAMPLE_SO FOREIGN_SO
+    tool_test.py AULE SAMPLE_SO FOREIGN_SO MOCK_OF_LIBCUDA
 """
 import json
 import math
@@ -12,7 +12,7 @@ import sys
 import tempfile
 import unittest
 
-AULE, SAMPLE, FOREIGN = sys.argv[1:4]
+AULE, SAMPLE, FOREIGN, LIBCUDA = sys.argv[1:5]
 B, H, HK, S, T, D, E, WINDOW = 2, 4, 2, 5, 7, 8, 4, 4
 
 
@@ -128,6 +128,32 @@ class Tool(unittest.TestCase):
             self.skipTest("no OpenCL device")
         self.aule("run", SAMPLE, "--backend", "opencl:0", *self.inputs, "--window", "4", "-o", self.path("out"))
         self.check_outputs(self.path("out"))
+
+    def cuda(self, text=""):
+        """The environment in which the driver is the mock of it (cuda_mock.h)."""
+        return {"LD_LIBRARY_PATH": os.path.dirname(LIBCUDA), "MOCK_CUDA": text, "XDG_CACHE_HOME": self.folder.name}
+
+    def test_run_on_cuda(self):
+        out = self.aule("devices", **self.cuda("devices=1"))
+        self.assertIn("cuda:0     Mock 0, GPU, 132 units, 1.0 GiB\n           CUDA 12.8, PTX up to 8.7, compute capability 9.0\n", out)
+        out = self.aule("run", SAMPLE, *self.inputs, "--window", "4", "-o", self.path("out"), **self.cuda())
+        self.assertIn("o.npy: f32 [2, 4, 5, 4], by cuda:0 sm_90", out)
+        self.check_outputs(self.path("out"))
+        out = self.aule("bench", SAMPLE, "--backend", "cuda:1", "--shape", "B=1,H=2,S=16,T=16", "--window", "4", "--backward", **self.cuda())
+        self.assertIn("sample on cuda:1 (Mock 1, sm_80): f32 ", out)
+
+    def test_cuda_errors(self):
+        out, run = ["-o", self.path("out")], ["run", SAMPLE, "--backend", "cuda", *self.inputs, "--window", "4"]
+        self.refused("cuda is not available: libcuda.so.1 is there, but cuInit: CUDA_ERROR_NO_DEVICE (no CUDA-capable device is detected)", *run,
+                     *out, **self.cuda("devices=0"))
+        self.refused("there is no cuda:7, this machine has cuda:0 to cuda:1", *run, "--backend", "cuda:7", *out, **self.cuda())
+        self.refused("cuda sm_90 f32 D=8 E=4 (needs ptx81, the driver takes up to ptx70)", *run, "--arch", "sm_90", *out, **self.cuda("driver=11000"))
+        self.refused("CUDA_ERROR_ILLEGAL_ADDRESS", *run, *out, **self.cuda("fail=cuStreamSynchronize code=700"))
+        self.refused("out of memory", *run, *out, **self.cuda("fail=cuMemAlloc code=2"))
+        with open(self.path("libcuda.so.1"), "w") as file:
+            file.write("not a library")
+        self.refused("cuda is not available: libcuda.so.1, which NVIDIA's driver brings, cannot be loaded: ", *run, *out,
+                     LD_LIBRARY_PATH=self.folder.name)
 
     def test_safetensors(self):
         data, entries, offset = b"", {}, 0
