@@ -453,7 +453,7 @@ static void test_golden(void **state)
         AuAttn *a = compile(&b, names[i], bench_file(&b, path));
         AuText text = {.arena = b.arena};
         gradient_print(a, derive(&b, a, names[i]), &text);
-        bench_expect(&b, au_format(b.arena, "%s.gradients", names[i]), au_text_str(&text));
+        bench_expect(&b, au_format(b.arena, "../gradients/%s.txt", names[i]), au_text_str(&text));
         bench_free(&b);
     }
 }

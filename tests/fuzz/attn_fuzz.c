@@ -1,8 +1,9 @@
 /* attn_fuzz.c - any bytes as the text form of the attention IR: no crash, no hang. What verifies
- * reads back equal, stays valid when simplified and when combine is derived, has mask ranges, and
- * can be evaluated or says why not. */
-#include "attn.h"
+ * reads back equal, stays valid when simplified and when combine is derived, has mask ranges, has
+ * gradients or says why not, and can be evaluated or says why not. */
 #include "driver.h"
+#include "findings.h"
+#include "gradient.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +47,8 @@ static bool fill(AuArena *arena, const AuAttn *a, AuOracleCall *call, const doub
     return true;
 }
 
-static void evaluate(AuArena *arena, const AuAttn *a)
+/* [g]: NULL for the attention alone. */
+static void evaluate(AuArena *arena, const AuAttn *a, const AuGrads *g)
 {
     int64_t *sizes = AU_NEW_ARRAY(arena, int64_t, a->size_count);
     double *params = AU_NEW_ARRAY(arena, double, a->param_count);
@@ -58,7 +60,29 @@ static void evaluate(AuArena *arena, const AuAttn *a)
     if (!fill(arena, a, &call, tensors, params)) return;
     call.o = AU_NEW_ARRAY(arena, double, 16 * 16 * 16 * 16);
     const char *why = NULL;
-    if (!attn_interpret(a, &call, arena, &why) && !why) abort();
+    if (!g) {
+        if (!attn_interpret(a, &call, arena, &why) && !why) abort();
+        return;
+    }
+    double **grads = AU_NEW_ARRAY(arena, double *, a->tensor_count);
+    for (uint32_t i = 0; i < a->tensor_count; i++)
+        grads[i] = AU_NEW_ARRAY(arena, double, MOST_ELEMENTS);
+    if (!attn_interpret_gradients(a, g, &call, call.o, NULL, grads, arena, &why) && !why) abort();
+}
+
+static void check_gradients(AuArena *arena, AuNames *names, AuAttn *a)
+{
+    AuDiags *diags = au_diags_new(arena);
+    AuText out = {.arena = arena};
+    const AuGrads *g = attn_gradients(a, arena, diags);
+    if ((g == NULL) != (diags->errors > 0)) abort();
+    au_diags_render(diags, &out);
+    if (!attn_verify(a, diags)) abort();
+    check_text(arena, names, diags, a);
+    if (!g) return;
+    gradient_print(a, g, &out);
+    evaluate(arena, a, g);
+    attn_check(a, NULL, arena, diags);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -75,7 +99,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if ((a != NULL) != (diags->errors == 0)) abort();
     if (a) {
         check_text(arena, names, diags, a);
-        evaluate(arena, a);
+        evaluate(arena, a, NULL);
         attn_check_online(a, arena, &why);
         attn_simplify(a);
         attn_derive_combine(a);
@@ -83,6 +107,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_text(arena, names, diags, a);
         attn_key_range(a, &range);
         attn_query_range(a, &range);
+        check_gradients(arena, names, a);
     }
     au_arena_free(arena);
     return 0;

@@ -1,4 +1,4 @@
-/* check.c - see check.h. The laws of online functions are tried by laws.c; here is what the right
+/* findings.c - see findings.h. The laws of online functions are tried by laws.c; here is what the right
  * clause would be, and gradients against central differences.
  * What a forgotten rescaling should be: the weight u(s, R) of a pair after a tile is that of a whole
  * row with the new row scales R'. What was added up before has weights u(s, R), so that its factor is
