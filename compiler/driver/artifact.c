@@ -3,6 +3,7 @@
  * they step by struct_size. */
 #include "driver.h"
 #include "image.h"
+#include "tensors.h"
 
 #include "aule/artifact.h"
 
@@ -88,32 +89,17 @@ static void put_tensor(Artifact *x, uint64_t at, const AuAttn *a, const char *na
         put_script_expr(x, list + n * sizeof(aule_expr), a, axes[n]);
 }
 
-static uint64_t put_tensors(Artifact *x, const AuAttn *a, uint32_t *count)
+static uint64_t put_tensors(Artifact *x, const AuAttentionBuild *build, uint32_t *count)
 {
-    static const uint32_t roles[] = {AULE_ROLE_Q, AULE_ROLE_K, AULE_ROLE_V, AULE_ROLE_INPUT};
-    static const char *const names[] = {"q", "k", "v"};
-    const uint32_t finals = a->online ? a->online->final_count : 0;
-    *count = a->tensor_count + 1 + finals;
+    const AuTensorRow *rows = driver_tensors(x->arena, build->attn, build->grads, count);
     const uint64_t at = put_array(x, sizeof(aule_tensor_v1), *count);
-    for (uint32_t n = 0; n < a->tensor_count; n++) {
-        const AuTensor *t = &a->tensors[n];
-        const uint32_t flags =
-            (t->grad ? AULE_TENSOR_GRAD : 0) | (n == 2 && a->v_in_k ? AULE_TENSOR_IN_K : 0);
-        const aule_tensor_v1 row = {.role = roles[n < 3 ? n : 3],
-                                    .dtype = dtype_of(t->dtype),
-                                    .rank = t->rank,
-                                    .flags = flags};
-        put_tensor(x, at + n * sizeof(aule_tensor_v1), a, n < 3 ? names[n] : t->name, row, t->axes);
-    }
-    const AuExpr o_axes[4] = {a->tensors[0].axes[0], a->tensors[0].axes[1], a->tensors[0].axes[2],
-                              a->tensors[2].axes[3]};
-    const aule_tensor_v1 o = {.role = AULE_ROLE_OUTPUT, .dtype = AULE_OPERAND, .rank = 4};
-    put_tensor(x, at + a->tensor_count * sizeof(aule_tensor_v1), a, "o", o, o_axes);
-    for (uint32_t n = 0; n < finals; n++) {
-        const aule_tensor_v1 f = {
-            .role = AULE_ROLE_FINAL, .dtype = AULE_F32, .rank = 3, .flags = AULE_TENSOR_OPTIONAL};
-        put_tensor(x, at + (a->tensor_count + 1 + n) * sizeof(aule_tensor_v1), a,
-                   a->online->finals[n].name, f, o_axes);
+    for (uint32_t n = 0; n < *count; n++) {
+        const aule_tensor_v1 row = {.role = rows[n].role,
+                                    .dtype = dtype_of(rows[n].dtype),
+                                    .rank = rows[n].rank,
+                                    .flags = rows[n].flags};
+        put_tensor(x, at + n * sizeof(aule_tensor_v1), build->attn, rows[n].name, row,
+                   rows[n].axes);
     }
     return at;
 }
@@ -193,9 +179,12 @@ static uint32_t stack_bytes(const AuKernel *k)
 
 static void put_launch(Artifact *x, uint64_t at, const AuVariant *v, const AuKernel *k)
 {
-    const bool host = v->target->format == AULE_CODE_HOST;
+    const AuTarget *target = v->target;
+    const bool host = target->format == AULE_CODE_HOST;
     aule_launch_v1 launch = {.struct_size = sizeof launch,
                              .block = {host ? 1 : k->lanes * k->warps, 1, 1},
+                             .shared_bytes =
+                                 target->dynamic_shared ? target->dynamic_shared(k) : 0,
                              .private_bytes = host ? stack_bytes(k) : 0,
                              .slot_count = k->arg_count};
     PUT(x, at, launch);
@@ -236,7 +225,8 @@ static void put_variant(Artifact *x, uint64_t at, const AuVariant *v, const AuAt
                            .workspace_count = v->schedule->region_count,
                            .launch_count = v->kernel_count};
     PUT(x, at, row);
-    put_name(x, at + offsetof(aule_variant_v1, operation), "forward");
+    put_name(x, at + offsetof(aule_variant_v1, operation),
+             v->operation == AU_BACKWARD ? "backward" : "forward");
     put_name(x, at + offsetof(aule_variant_v1, target), v->target->name);
     put_name(x, at + offsetof(aule_variant_v1, arch), v->arch->name);
     put_name(x, at + offsetof(aule_variant_v1, features), v->features);
@@ -249,7 +239,7 @@ static void put_variant(Artifact *x, uint64_t at, const AuVariant *v, const AuAt
     }
     const uint64_t workspaces = put_array(x, sizeof(aule_workspace_v1), v->schedule->region_count);
     for (uint32_t n = 0; n < v->schedule->region_count; n++) {
-        aule_workspace_v1 w = {.align = 64};
+        aule_workspace_v1 w = {.align = 64, .zeroed = v->schedule->zeroed[n]};
         PUT(x, workspaces + n * sizeof w, w);
         put_expr(x, workspaces + n * sizeof w + offsetof(aule_workspace_v1, bytes),
                  v->workspace[n]);
@@ -271,7 +261,7 @@ static void put_attention(Artifact *x, uint64_t at, const AuAttentionBuild *buil
                              .variant_count = build->count};
     AuText formula = {.arena = x->arena};
     attn_print(a, &formula);
-    const uint64_t tensors = put_tensors(x, a, &row.tensor_count);
+    const uint64_t tensors = put_tensors(x, build, &row.tensor_count);
     PUT(x, at, row);
     IMAGE_POINT(&x->b, aule_attention_v1, at, tensors, tensors);
     put_name(x, at + offsetof(aule_attention_v1, name), a->name);

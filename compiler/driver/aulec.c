@@ -174,7 +174,18 @@ static bool add_width(Arguments *a, const char *list)
 /* -1: go on; else the exit status. */
 static int parse(int argc, char **argv, Arguments *a)
 {
-    enum { TARGET = 256, ARCH, DTYPE, WIDTH, ATTENTION, EMIT, VERSION, HELP };
+    enum {
+        TARGET = 256,
+        ARCH,
+        DTYPE,
+        WIDTH,
+        ATTENTION,
+        EMIT,
+        NO_GRAD,
+        DETERMINISTIC,
+        VERSION,
+        HELP
+    };
     static const struct option options[] = {{"output", required_argument, NULL, 'o'},
                                             {"target", required_argument, NULL, TARGET},
                                             {"arch", required_argument, NULL, ARCH},
@@ -182,6 +193,8 @@ static int parse(int argc, char **argv, Arguments *a)
                                             {"width", required_argument, NULL, WIDTH},
                                             {"attention", required_argument, NULL, ATTENTION},
                                             {"emit", required_argument, NULL, EMIT},
+                                            {"no-grad", no_argument, NULL, NO_GRAD},
+                                            {"deterministic", no_argument, NULL, DETERMINISTIC},
                                             {"version", no_argument, NULL, VERSION},
                                             {"help", no_argument, NULL, HELP},
                                             {NULL, 0, NULL, 0}};
@@ -204,6 +217,8 @@ static int parse(int argc, char **argv, Arguments *a)
         case EMIT:
             if (!stage_of(optarg, &a->options.emit)) return complain("unknown stage", optarg);
             break;
+        case NO_GRAD: a->options.no_gradients = 1; break;
+        case DETERMINISTIC: a->options.deterministic = 1; break;
         case VERSION: printf("aulec %s\n", aulec_version()); return 0;
         case 'h':
         case HELP: fputs(usage, stdout); return 0;

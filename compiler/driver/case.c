@@ -241,10 +241,7 @@ void aulec_case_free(aulec_case *c)
     if (c) au_arena_free(c->arena);
 }
 const char *aulec_case_attention(const aulec_case *c) { return c->attn->name; }
-int32_t aulec_case_has_gradients(const aulec_case *c)
-{
-    return c->has_gradients;
-}
+int32_t aulec_case_has_gradients(const aulec_case *c) { return c->has_gradients; }
 size_t aulec_case_tensor_count(const aulec_case *c) { return c->tensor_count; }
 const aulec_case_tensor *aulec_case_get_tensor(const aulec_case *c, size_t index)
 {

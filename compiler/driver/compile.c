@@ -6,6 +6,7 @@
 #include "options.h"
 #include "result.h"
 #include "stages.h"
+#include "tensors.h"
 
 #include "aule/artifact.h"
 #include "front.h"
@@ -113,7 +114,7 @@ static bool takes_operand(const AuArch *arch, AuTileElem operand)
            (operand == TILE_BF16 && arch->bf16);
 }
 
-static bool add_variants(Job *job, AuAttentionBuild *build, AuAttn *attn)
+static bool add_variants(Job *job, AuAttentionBuild *build, AuAttn *attn, const AuGrads *grads)
 {
     for (uint32_t t = 0; t < job->choice.target_count; t++)
         for (uint32_t n = job->choice.targets[t]->arch_count;
@@ -128,8 +129,14 @@ static bool add_variants(Job *job, AuAttentionBuild *build, AuAttn *attn)
                 if (!takes_operand(arch, v.operand) ||
                     !stages_is_useful(&job->choice, t, arch, v.operand))
                     continue;
-                if (!variant_build(job->arena, job->diags, &v, job->name)) return false;
-                AU_PUSH(job->arena, build->variants, build->count, build->capacity, v);
+                v.grads = grads;
+                v.deterministic = job->options->deterministic;
+                for (v.operation = AU_FORWARD; v.operation <= (grads ? AU_BACKWARD : AU_FORWARD);
+                     v.operation++) {
+                    AuVariant one = v;
+                    if (!variant_build(job->arena, job->diags, &one, job->name)) return false;
+                    AU_PUSH(job->arena, build->variants, build->count, build->capacity, one);
+                }
             }
         }
     return true;
@@ -148,6 +155,17 @@ static AuAttn *with_widths(Job *job, uint32_t which, const WidthSet *set)
     return attn;
 }
 
+static const AuGrads *gradients_of(Job *job, AuAttn *a)
+{
+    const AuGrads *g = attn_gradients(a, job->arena, job->diags);
+    AuDiag *last = job->diags->first;
+    while (last && last->next) last = last->next;
+    if (!g && last)
+        au_add_note(job->diags, last, a->span,
+                    "without gradients (--no-grad) '%s' compiles to forward kernels", a->name);
+    return g;
+}
+
 static bool build_attention(Job *job, AuAttentionBuild *build, uint32_t which)
 {
     AuAttn *a = build->attn = job->signatures[which];
@@ -158,10 +176,16 @@ static bool build_attention(Job *job, AuAttentionBuild *build, uint32_t which)
                  a->name);
         return false;
     }
+    if (!job->options->no_gradients && !(build->grads = gradients_of(job, a))) return false;
+    if (!driver_names_differ(job->arena, job->diags, a, build->grads)) return false;
     WidthSet *sets = AU_NEW_ARRAY(job->arena, WidthSet, MOST_SETS);
     const uint32_t count = width_sets(job, a, sets);
-    for (uint32_t n = 0; n < count; n++)
-        if (!add_variants(job, build, with_widths(job, which, &sets[n]))) return false;
+    for (uint32_t n = 0; n < count; n++) {
+        AuAttn *attn = with_widths(job, which, &sets[n]);
+        const AuGrads *grads = NULL;
+        if (build->grads && !(grads = attn_gradients(attn, job->arena, job->diags))) return false;
+        if (!add_variants(job, build, attn, grads)) return false;
+    }
     return count > 0;
 }
 
@@ -358,13 +382,14 @@ static bool compile(Job *job, AuBlob *out)
 
 static bool options_are_sound(AuDiags *diags, const aulec_options *options)
 {
-    if (options->struct_size == sizeof *options && options->emit <= AULEC_EMIT_ARCHIVE &&
-        options->optimize <= 4)
+    if (options->struct_size >= offsetof(aulec_options, no_gradients) &&
+        options->struct_size <= sizeof *options && options->emit <= AULEC_EMIT_ARCHIVE &&
+        options->optimize <= 4 && options->no_gradients <= 1 && options->deterministic <= 1)
         return true;
-    au_error(
-        diags, AU_E0601, (AuSpan){0},
-        "aulec_options: struct_size %zu (expected %zu), emit %u or optimize %u is out of range",
-        options->struct_size, sizeof *options, options->emit, options->optimize);
+    au_error(diags, AU_E0601, (AuSpan){0},
+             "aulec_options: struct_size %zu (expected %zu), emit %u, optimize %u or a flag is out "
+             "of range",
+             options->struct_size, sizeof *options, options->emit, options->optimize);
     return false;
 }
 
@@ -381,7 +406,10 @@ aulec_status aulec_compile(const char *name, const char *text, size_t length,
     }
     AuArena *arena = r->arena;
     au_arena_guard(arena, &edge);
-    const aulec_options *o = options ? options : &defaults;
+    aulec_options *o =
+        AU_NEW(arena, aulec_options); /* callers may be older: what they do not say is 0 */
+    memcpy(o, options ? options : &defaults,
+           options && options->struct_size < sizeof *o ? options->struct_size : sizeof *o);
     aulec_status status = AULEC_ERROR_USAGE;
     if (options_are_sound(r->diags, o)) {
         Job *job = AU_NEW(arena, Job);

@@ -14,10 +14,13 @@ typedef struct AuVariant {
     const AuTarget *target;
     const AuArch *arch;
     AuTileElem operand;
+    AuOperation operation;
+    const AuGrads *grads; /* of attn; NULL: not asked for */
+    bool deterministic;
     AuSchedule *schedule;
-    AuKernel *kernels[8]; /* in the order of their launches */
+    AuKernel *kernels[AU_MOST_KERNELS]; /* in the order of their launches */
     AuLowering bindings;
-    AuLaunchExpr workspace[8];
+    AuLaunchExpr workspace[AU_MOST_REGIONS];
     uint32_t kernel_count;
     const char *features; /* what its code needs of the device */
     AuBlob code;
@@ -26,6 +29,7 @@ typedef struct AuVariant {
 /* All variants of one attention of the script. */
 typedef struct AuAttentionBuild {
     AuAttn *attn; /* sizes not fixed: the signature */
+    const AuGrads *grads; /* NULL: no backward */
     AuVariant *variants;
     uint32_t count, capacity;
 } AuAttentionBuild;

@@ -2,6 +2,7 @@
  * Each step verifies what it made; a failure of a verifier here is a fault of the compiler and
  * names the kernel. */
 #include "driver.h"
+#include "tensors.h"
 
 #include "aule/artifact.h"
 
@@ -34,22 +35,18 @@ static void add_scalar(AuArena *arena, AuLowering *l, AuLowerScalar scalar)
     l->scalars = all;
 }
 
-/* Names of the tiled kernels' arguments to the launch's slots: tensors of the script, then o, then
- * finals; sizes; parameters. */
+/* Names of the tiled kernels' arguments to the launch's slots: tensors, sizes, parameters. */
 static AuLowering bind(AuArena *arena, const AuVariant *v)
 {
-    static const char *const roles[] = {"q", "k", "v"};
     const AuAttn *a = v->attn;
     AuNames *names = v->schedule->module->names;
     AuLowering l = {.product_rows = v->schedule->shape.product_rows,
                     .product_columns = v->schedule->shape.product_columns};
-    for (uint32_t n = 0; n < a->tensor_count; n++)
-        add_tensor(arena, &l, names, n < 3 ? roles[n] : hooks_name(arena, a->tensors[n].name),
-                   AULE_SLOT_TENSOR, n, false);
-    add_tensor(arena, &l, names, "o", AULE_SLOT_TENSOR, a->tensor_count, false);
-    for (uint32_t n = 0; n < a->online->final_count; n++)
-        add_tensor(arena, &l, names, au_format(arena, "final_%s", a->online->finals[n].name),
-                   AULE_SLOT_TENSOR, a->tensor_count + 1 + n, true);
+    uint32_t count;
+    const AuTensorRow *rows = driver_tensors(arena, a, v->grads, &count);
+    for (uint32_t n = 0; n < count; n++)
+        add_tensor(arena, &l, names, rows[n].kernel, AULE_SLOT_TENSOR, n,
+                   rows[n].flags & AULE_TENSOR_OPTIONAL);
     for (uint32_t n = 0; n < v->schedule->region_count; n++)
         add_tensor(arena, &l, names, v->schedule->regions[n], AULE_SLOT_WORKSPACE, n, false);
     for (uint32_t n = 0; n < a->size_count; n++)
@@ -108,14 +105,16 @@ bool variant_build(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sou
     AuAttn *a = v->attn;
     const AuTileCaps *caps = tile_caps(v->arch->caps);
     AuHooks *hooks = hooks_make(arena, diags, a, caps);
-    if (!hooks) return false;
+    if (!hooks || (v->grads && !hooks_backward(hooks, diags, a, v->grads))) return false;
     const AuProblem problem = {.attn = a,
                                .hooks = hooks,
                                .caps = caps,
                                .operand = v->operand,
+                               .grads = v->grads,
+                               .deterministic = v->deterministic,
                                .d = (int32_t)hooks_expr(hooks, a, a->tensors[0].axes[3])->integer,
                                .e = (int32_t)hooks_expr(hooks, a, a->tensors[2].axes[3])->integer};
-    v->schedule = schedule_choose(arena, diags, &problem, AU_FORWARD);
+    v->schedule = schedule_choose(arena, diags, &problem, v->operation);
     if (!v->schedule) return false;
     v->bindings = bind(arena, v);
     v->bindings.banner =
@@ -124,6 +123,11 @@ bool variant_build(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sou
                   v->target->name, v->arch->name, v->schedule->name);
     v->features = v->arch->features;
     const AuTileModule *m = v->schedule->module;
+    if (m->kernels.count > AU_MOST_KERNELS) {
+        au_error(diags, AU_E0811, a->span, "more than %d kernels for one operation",
+                 AU_MOST_KERNELS);
+        return false;
+    }
     for (uint32_t n = 0; n < m->kernels.count; n++) {
         v->kernels[v->kernel_count] = make_kernel(arena, diags, v, m->kernels.at[n]);
         if (!v->kernels[v->kernel_count++]) return false;

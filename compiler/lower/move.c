@@ -45,6 +45,7 @@ static void load_point(AuLower *l, const AuPoint *p, void *user)
     AuVal inside, none = {0};
     const AuVal at = lower_address(l, m->ref, p, OUTSIDE_TESTED, &inside, false);
     inside = lower_both(l, inside, when_value(l, m->s->load.when, p));
+    inside = lower_both(l, inside, place->present); /* what was not passed reads as padding */
     const AuVal other = inside.i ? pad_value(l, m->s->load.pad, scalar) : none;
     AuVal v = kernel_load(l->k, place->mem, at, 1, inside, other);
     v = lower_as(l, v, lower_scalar(m->var->type->elem));

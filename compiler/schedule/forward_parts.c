@@ -27,11 +27,18 @@ uint32_t lanes_dot_tensor(const AuProblem *p, uint32_t n, bool key_side)
 
 const char *lanes_dot_view(Lanes *x, uint32_t n, bool key_side, const char *columns)
 {
+    return lanes_dot_view_of(x, lanes_tensor(x, lanes_dot_tensor(x->p, n, key_side)), n, key_side,
+                             columns);
+}
+
+const char *lanes_dot_view_of(Lanes *x, const char *name, uint32_t n, bool key_side,
+                              const char *columns)
+{
     AuAttn *a = x->p->attn;
     const uint32_t tensor = lanes_dot_tensor(x->p, n, key_side), rank = a->tensors[tensor].rank;
     const uint32_t from = key_side ? a->tensors[lanes_dot_tensor(x->p, n, false)].rank - 1 : 0;
     AuText text = {.arena = x->arena};
-    au_text_add(&text, "%s[", lanes_tensor(x, tensor));
+    au_text_add(&text, "%s[", name);
     for (uint32_t i = 0; i + 1 < rank; i++) {
         const AuExpr index = attn_arg(a, x->p->hooks->dots[n], from + i);
         const AuNode *at = attn_at(a, index);
@@ -58,8 +65,6 @@ int32_t lanes_dot_width(const AuProblem *p, uint32_t n)
 
 void lanes_forward_head(Lanes *x)
 {
-    static const char *const lists[] = {"partial_count", "partial_index", "full_count",
-                                        "full_index"};
     AuTileBuild *t = x->t;
     AuAttn *a = x->p->attn;
     const char *s = lanes_axis(x, 0, 2), *heads = lanes_axis(x, 0, 1), *batch = lanes_axis(x, 0, 0);
@@ -68,9 +73,7 @@ void lanes_forward_head(Lanes *x)
     for (uint32_t n = 0; n < 3; n++)
         if (lanes_changed_type(x, n))
             tile_arg(t, lanes_changed_name(x, n), TILE_IN, "%s", lanes_changed_type(x, n));
-    if (x->p->hooks->needs_lists)
-        for (uint32_t n = 0; n < 4; n++)
-            tile_arg(t, lists[n], TILE_IN, "%s", lanes_list_type(x, n % 2 == 0));
+    if (x->p->hooks->needs_lists) lanes_list_arguments(x);
     tile_arg(t, "o", TILE_OUT, "%s[b:%s, h:%s, q:%s, e:%d]", x->operand, batch, heads, s, x->p->e);
     for (uint32_t f = 0; f < a->online->final_count; f++)
         tile_arg(t, tile_text(t, "final_%s", a->online->finals[f].name), TILE_OUT,

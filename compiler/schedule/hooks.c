@@ -308,3 +308,13 @@ AuTileExpr *hooks_expr(const AuHooks *hooks, AuAttn *attn, AuExpr e)
     w.uses = AU_NEW_ARRAY(copy.module->arena, uint32_t, attn->node_count);
     return writer_expr(&w, e);
 }
+
+const AuTileExpr *hooks_read(const AuHooks *hooks, AuAttn *attn, AuExpr read, bool of_keys)
+{
+    AuHooks copy = *hooks;
+    AuHookWriter w = {.hooks = &copy, .attn = attn, .own_head = of_keys};
+    w.done = AU_NEW_ARRAY(copy.module->arena, AuTileExpr *, attn->node_count);
+    w.uses = AU_NEW_ARRAY(copy.module->arena, uint32_t, attn->node_count);
+    const AuTileExpr *e = writer_expr(&w, read);
+    return e->op == TILE_X_REF ? e : e->args.at[0]; /* without the conversion to f32 */
+}

@@ -52,5 +52,7 @@ bool hooks_backward(AuHooks *hooks, AuDiags *diags, AuAttn *attn, const AuGrads 
 const char *hooks_name(AuArena *arena, const char *name);
 /* A scalar expression of sizes, params, b and h in tiled form. */
 AuTileExpr *hooks_expr(const AuHooks *hooks, AuAttn *attn, AuExpr e);
+/* The read of an input (an INPUT node) with its indices, clamped; [of_keys]: h is a key head. */
+const AuTileExpr *hooks_read(const AuHooks *hooks, AuAttn *attn, AuExpr read, bool of_keys);
 
 #endif

@@ -22,17 +22,24 @@ typedef struct Lanes {
     bool
         longest_first; /* blocks of the last query rows begin: with a causal mask they work longest */
     bool with_dq;      /* backward: gradients of keys and of queries in one kernel */
+    bool values_joined; /* backward: gradients of values that are channels of the keys are in theirs */
     int32_t rows, block; /* query rows of an executor, of a block */
+    bool too_many;       /* regions of the workspace */
 } Lanes;
 
 const char *lanes_tensor(Lanes *x, uint32_t n); /* the name of a tensor of the script */
 const char *lanes_axis(Lanes *x, uint32_t tensor, uint32_t axis); /* extent of an axis, as text */
 const char *lanes_elem(Lanes *x, uint32_t tensor);                /* its element type */
-void lanes_arguments(Lanes *x);                /* tensors and parameters of the script */
-void lanes_region(Lanes *x, const char *name); /* an argument that lies in the workspace */
+const char *lanes_type(Lanes *x, const char *elem,
+                       uint32_t tensor);              /* "f32[x0:H]", elements of that type */
+void lanes_arguments(Lanes *x);                       /* tensors and parameters of the script */
+void lanes_region(Lanes *x, const char *name);        /* an argument that lies in the workspace */
+void lanes_zeroed_region(Lanes *x, const char *name); /* that is zero before the first launch */
 AuTileExecutor lanes_executor(const Lanes *x);
 void lanes_key_bounds(
     Lanes *x); /* lets n_low, f_low, f_high, n_high: tiles of keys for the block's rows */
+void lanes_bounds(Lanes *x, int32_t rows,
+                  int32_t keys); /* the same for blocks and tiles of that many */
 
 /* lanes_rows.c: queries (0), keys (1) or values (2) with their row mod applied, once a row, or values transposed; into
  * NAME_changed. */
@@ -44,6 +51,10 @@ const char *lanes_changed_name(Lanes *x, uint32_t n);
 /* lanes_lists.c: for masks that depend on data, the key tiles of each block of rows as lists. */
 void lanes_list_kernels(Lanes *x);
 const char *lanes_list_type(Lanes *x, bool counts);
+void lanes_list_arguments(Lanes *x);
+/* Of blocks of keys the tiles of queries. */
+void lanes_query_lists(Lanes *x, int32_t queries, int32_t keys);
+void lanes_query_list_arguments(Lanes *x, int32_t queries, int32_t keys);
 bool lanes_list_by_head(
     const Lanes *x); /* else all heads share the lists: their head axis has one element */
 
@@ -55,6 +66,9 @@ uint32_t lanes_dot_tensor(const AuProblem *p, uint32_t n, bool key_side);
 int32_t lanes_dot_width(const AuProblem *p, uint32_t n);
 /* The view of one side of a further product, with %s where the rows go; its axes become [q or kv, p<n>]. */
 const char *lanes_dot_view(Lanes *x, uint32_t n, bool key_side, const char *columns);
+/* The same of another tensor of that shape. */
+const char *lanes_dot_view_of(Lanes *x, const char *name, uint32_t n, bool key_side,
+                              const char *columns);
 void lanes_forward_head(Lanes *x);             /* kernel, arguments, grid, lets */
 void lanes_key_tiles(Lanes *x, AuTileHow how); /* the list `keys` of tiles; down: from the last */
 void lanes_scores(Lanes *x);         /* score_mod and mask on the product `score`; declares j */

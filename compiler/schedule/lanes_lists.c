@@ -1,8 +1,16 @@
 /* lanes_lists.c - block lists: for masks that depend on data, which tiles of keys each block of
- * query rows visits. `classes` tests every pair of the tiles that the mask's range leaves, a tile a
- * lane; `compact` writes the lists, a block of rows a lane. Cost: one mask a pair and head (or one
- * for all heads, if the mask does not ask for the head), against 2 (D + E) multiply-adds. */
+ * query rows visits, or (backward, names begin with back_) which tiles of queries each block of keys.
+ * `classes` tests every pair of the tiles that the mask's range leaves, a tile a lane; `compact` writes
+ * the lists, a block of rows (of keys) a lane. Cost: one mask a pair and head (or one for all heads, if
+ * the mask does not ask for the head), against 2 (D + E) multiply-adds. */
 #include "lanes.h"
+
+/* Tiles of rows by keys; lists of either for each of the other. */
+typedef struct Lists {
+    const char *prefix; /* of names: "", "back_" */
+    int32_t rows, keys;
+    bool of_queries; /* lists of tiles of queries, for each block of keys */
+} Lists;
 
 bool lanes_list_by_head(const Lanes *x)
 {
@@ -10,48 +18,69 @@ bool lanes_list_by_head(const Lanes *x)
 }
 
 static const char *heads(Lanes *x) { return lanes_list_by_head(x) ? lanes_axis(x, 0, 1) : "1"; }
-static const char *row_blocks(Lanes *x)
+static const char *row_blocks(Lanes *x, const Lists *l)
 {
-    return tile_text(x->t, "cdiv(%s, %d)", lanes_axis(x, 0, 2), x->block);
+    return tile_text(x->t, "cdiv(%s, %d)", lanes_axis(x, 0, 2), l->rows);
 }
-static const char *key_tiles(Lanes *x)
+static const char *key_blocks(Lanes *x, const Lists *l)
 {
-    return tile_text(x->t, "cdiv(%s, %d)", lanes_axis(x, 1, 2), x->shape->key_tile);
+    return tile_text(x->t, "cdiv(%s, %d)", lanes_axis(x, 1, 2), l->keys);
+}
+/* What has a list, and what is in it. */
+static const char *owners(Lanes *x, const Lists *l)
+{
+    return l->of_queries ? key_blocks(x, l) : row_blocks(x, l);
+}
+static const char *others(Lanes *x, const Lists *l)
+{
+    return l->of_queries ? row_blocks(x, l) : key_blocks(x, l);
+}
+
+static const char *type_of(Lanes *x, const Lists *l, bool counts)
+{
+    const char *rest = counts ? "" : tile_text(x->t, ", n:%s", others(x, l));
+    return tile_text(x->t, "i32[b:%s, h:%s, m:%s%s]", lanes_axis(x, 0, 0), heads(x), owners(x, l),
+                     rest);
+}
+
+static Lists forward_lists(const Lanes *x)
+{
+    return (Lists){.prefix = "", .rows = x->block, .keys = x->shape->key_tile};
 }
 
 const char *lanes_list_type(Lanes *x, bool counts)
 {
-    const char *rest = counts ? "" : tile_text(x->t, ", n:%s", key_tiles(x));
-    return tile_text(x->t, "i32[b:%s, h:%s, m:%s%s]", lanes_axis(x, 0, 0), heads(x), row_blocks(x),
-                     rest);
+    const Lists l = forward_lists(x);
+    return type_of(x, &l, counts);
 }
 
-static void begin(Lanes *x, const char *name, const char *first, bool key_bounds)
+static void begin(Lanes *x, const char *first)
 {
     AuTileBuild *t = x->t;
     tile_grid(t, "%s, hb: %s * %s", first, heads(x), lanes_axis(x, 0, 0));
     tile_let(t, "h", "hb %% %s", heads(x));
     tile_let(t, "b", "hb / %s", heads(x));
-    if (key_bounds) lanes_key_bounds(x);
-    tile_role(t, name, 0, lanes_executor(x), 0);
 }
 
-static void classes(Lanes *x)
+/* The class of tile (m, nb * lanes + lane): 0 empty, 1 partial, 2 full. */
+static void classes(Lanes *x, const Lists *l)
 {
     AuTileBuild *t = x->t;
-    const int32_t lanes = x->p->caps->lanes, n = x->shape->key_tile;
+    const int32_t lanes = x->p->caps->lanes, n = l->keys;
     const char *s = lanes_axis(x, 0, 2), *last = lanes_axis(x, 1, 2);
-    tile_kernel(t, "classes");
+    tile_kernel(t, tile_text(t, "%sclasses", l->prefix));
     lanes_arguments(x);
-    tile_arg(t, "tile_class", TILE_OUT, "%s", lanes_list_type(x, false));
-    begin(x, "core", tile_text(t, "nb: cdiv(%s, %d), mb: %s", key_tiles(x), lanes, row_blocks(x)),
-          true);
+    tile_arg(t, tile_text(t, "%stile_class", l->prefix), TILE_OUT, "i32[b:%s, h:%s, m:%s, n:%s]",
+             lanes_axis(x, 0, 0), heads(x), row_blocks(x, l), key_blocks(x, l));
+    begin(x, tile_text(t, "nb: cdiv(%s, %d), mb: %s", key_blocks(x, l), lanes, row_blocks(x, l)));
+    lanes_bounds(x, l->rows, n);
+    tile_role(t, "core", 0, lanes_executor(x), 0);
     tile_frag(t, "some", "f32[n:%d] @ along_lanes = 0.0", lanes);
     tile_frag(t, "every", "f32[n:%d] @ along_lanes = 1.0", lanes);
     tile_set(t, "tile", "nb * %d + iota(n:%d)", lanes, lanes);
     tile_if(t, "nb * %d < n_high && nb * %d + %d > n_low", lanes, lanes, lanes);
-    tile_for_range(t, "row", tile_text(t, "mb * %d", x->block),
-                   tile_text(t, "min(mb * %d + %d, %s)", x->block, x->block, s));
+    tile_for_range(t, "row", tile_text(t, "mb * %d", l->rows),
+                   tile_text(t, "min(mb * %d + %d, %s)", l->rows, l->rows, s));
     tile_for_range(t, "key", "0", tile_text(t, "%d", n));
     tile_set(t, "j", "tile * %d + key", n);
     tile_set(t, "taken", "where(j < %s && mask(b, h, row, j), 1.0, 0.0)", last);
@@ -60,51 +89,88 @@ static void classes(Lanes *x)
     tile_end(t);
     tile_end(t);
     tile_end(t);
-    tile_store(t,
-               "where(some > 0.0, where(every > 0.0, 2, 1), 0) -> tile_class[b, h, mb, nb * %d +: "
-               "%d] clip",
-               lanes, lanes);
+    /* Of lists of queries, a tile that sticks out of the queries is partial. */
+    const char *whole =
+        l->of_queries ? tile_text(t, " && mb * %d + %d <= %s", l->rows, l->rows, s) : "";
+    tile_store(
+        t,
+        "where(some > 0.0, where(every > 0.0%s, 2, 1), 0) -> %stile_class[b, h, mb, nb * %d +: "
+        "%d] clip",
+        whole, l->prefix, lanes, lanes);
     tile_end(t);
     tile_end(t);
-    lanes_region(x, "tile_class");
+    lanes_region(x, tile_text(t, "%stile_class", l->prefix));
 }
 
-static void compact(Lanes *x)
+static void compact(Lanes *x, const Lists *l)
 {
     static const char *const names[] = {"partial", "full"};
     AuTileBuild *t = x->t;
     const int32_t lanes = x->p->caps->lanes;
-    tile_kernel(t, "compact");
+    tile_kernel(t, tile_text(t, "%scompact", l->prefix));
     lanes_arguments(x);
-    tile_arg(t, "tile_class", TILE_IN, "%s", lanes_list_type(x, false));
+    tile_arg(t, tile_text(t, "%stile_class", l->prefix), TILE_IN, "i32[b:%s, h:%s, m:%s, n:%s]",
+             lanes_axis(x, 0, 0), heads(x), row_blocks(x, l), key_blocks(x, l));
     for (uint32_t n = 0; n < 2; n++) {
-        tile_arg(t, tile_text(t, "%s_count", names[n]), TILE_OUT, "%s", lanes_list_type(x, true));
-        tile_arg(t, tile_text(t, "%s_index", names[n]), TILE_INOUT, "%s",
-                 lanes_list_type(x, false));
-        lanes_region(x, tile_text(t, "%s_count", names[n]));
-        lanes_region(x, tile_text(t, "%s_index", names[n]));
+        const char *count = tile_text(t, "%s%s_count", l->prefix, names[n]),
+                   *index = tile_text(t, "%s%s_index", l->prefix, names[n]);
+        tile_arg(t, count, TILE_OUT, "%s", type_of(x, l, true));
+        tile_arg(t, index, TILE_INOUT, "%s", type_of(x, l, false));
+        lanes_region(x, count);
+        lanes_region(x, index);
     }
-    begin(x, "core", tile_text(t, "mbb: cdiv(%s, %d)", row_blocks(x), lanes), false);
+    begin(x, tile_text(t, "mbb: cdiv(%s, %d)", owners(x, l), lanes));
+    tile_role(t, "core", 0, lanes_executor(x), 0);
     tile_set(t, "m", "mbb * %d + iota(m:%d)", lanes, lanes);
     for (uint32_t n = 0; n < 2; n++) tile_frag(t, names[n], "i32[m:%d] @ along_lanes = 0", lanes);
     tile_frag(t, "kind", "i32[m:%d] @ along_lanes", lanes);
-    tile_for_range(t, "tile", "0", key_tiles(x));
-    tile_load(t, "kind", "tile_class[b, h, m, tile] pad 0 when m < %s", row_blocks(x));
+    tile_for_range(t, "tile", "0", others(x, l));
+    tile_load(t, "kind", "%stile_class[b, h, %s] pad 0 when m < %s", l->prefix,
+              l->of_queries ? "tile, m" : "m, tile", owners(x, l));
     for (uint32_t n = 0; n < 2; n++) {
-        tile_store(t, "tile + 0 * kind -> %s_index[b, h, m, %s] when kind == %u && m < %s",
-                   names[n], names[n], n + 1, row_blocks(x));
+        tile_store(t, "tile + 0 * kind -> %s%s_index[b, h, m, %s] when kind == %u && m < %s",
+                   l->prefix, names[n], names[n], n + 1, owners(x, l));
         tile_set(t, names[n], "%s + where(kind == %u, 1, 0)", names[n], n + 1);
     }
     tile_end(t);
     for (uint32_t n = 0; n < 2; n++)
-        tile_store(t, "%s -> %s_count[b, h, mbb * %d +: %d] clip", names[n], names[n], lanes,
-                   lanes);
+        tile_store(t, "%s -> %s%s_count[b, h, mbb * %d +: %d] clip", names[n], l->prefix, names[n],
+                   lanes, lanes);
     tile_end(t);
     tile_end(t);
 }
 
 void lanes_list_kernels(Lanes *x)
 {
-    classes(x);
-    compact(x);
+    const Lists l = forward_lists(x);
+    classes(x, &l);
+    compact(x, &l);
+}
+
+void lanes_query_lists(Lanes *x, int32_t queries, int32_t keys)
+{
+    const Lists l = {"back_", queries, keys, true};
+    classes(x, &l);
+    compact(x, &l);
+}
+
+static void arguments(Lanes *x, const Lists *l)
+{
+    static const char *const names[] = {"partial_count", "partial_index", "full_count",
+                                        "full_index"};
+    for (uint32_t n = 0; n < 4; n++)
+        tile_arg(x->t, tile_text(x->t, "%s%s", l->prefix, names[n]), TILE_IN, "%s",
+                 type_of(x, l, n % 2 == 0));
+}
+
+void lanes_list_arguments(Lanes *x)
+{
+    const Lists l = forward_lists(x);
+    arguments(x, &l);
+}
+
+void lanes_query_list_arguments(Lanes *x, int32_t queries, int32_t keys)
+{
+    const Lists l = {"back_", queries, keys, true};
+    arguments(x, &l);
 }

@@ -37,13 +37,13 @@ const char *lanes_elem(Lanes *x, uint32_t tensor)
 }
 
 /* Axis names of inputs are their own: x0, x1, ..; the four of q, k, v are those of the products. */
-static const char *type_of(Lanes *x, uint32_t n)
+const char *lanes_type(Lanes *x, const char *elem, uint32_t n)
 {
     static const char *const axes[3][4] = {
         {"b", "h", "q", "d"}, {"b", "h", "kv", "d"}, {"b", "h", "kv", "e"}};
     const AuTensor *tensor = &x->p->attn->tensors[n];
     AuText text = {.arena = x->arena};
-    au_text_add(&text, "%s", lanes_elem(x, n));
+    au_text_add(&text, "%s", elem);
     for (uint32_t a = 0; a < tensor->rank; a++)
         au_text_add(&text, "%s%s:%s", a ? ", " : "[",
                     n < 3 ? axes[n][a] : tile_text(x->t, "x%u", a), extent(x, tensor->axes[a]));
@@ -56,7 +56,7 @@ void lanes_arguments(Lanes *x)
     const AuAttn *a = x->p->attn;
     for (uint32_t n = 0; n < a->tensor_count; n++)
         if (!(n == 2 && a->v_in_k))
-            tile_arg(x->t, lanes_tensor(x, n), TILE_IN, "%s", type_of(x, n));
+            tile_arg(x->t, lanes_tensor(x, n), TILE_IN, "%s", lanes_type(x, lanes_elem(x, n), n));
     for (uint32_t n = 0; n < a->param_count; n++) {
         const AuParam *p = &a->params[n];
         const char *name = hooks_name(x->arena, p->name);
@@ -69,18 +69,32 @@ void lanes_arguments(Lanes *x)
     }
 }
 
-void lanes_region(Lanes *x, const char *name) { x->out->regions[x->out->region_count++] = name; }
+void lanes_region(Lanes *x, const char *name)
+{
+    if (x->out->region_count < AU_MOST_REGIONS)
+        x->out->regions[x->out->region_count++] = name;
+    else
+        x->too_many = true;
+}
+
+void lanes_zeroed_region(Lanes *x, const char *name)
+{
+    lanes_region(x, name);
+    x->out->zeroed[x->out->region_count - 1] = true;
+}
 
 AuTileExecutor lanes_executor(const Lanes *x) { return x->on_cpu ? TILE_ON_THREAD : TILE_ON_WARP; }
 
-void lanes_key_bounds(Lanes *x)
+void lanes_bounds(Lanes *x, int32_t rows, int32_t keys)
 {
     const char *s = lanes_axis(x, 0, 2), *last = lanes_axis(x, 1, 2);
     tile_let(x->t, "k_low, k_high, k_full_low, k_full_high",
-             "key_range(b, h, mb * %d, min(mb * %d + %d, %s))", x->block, x->block, x->block, s);
+             "key_range(b, h, mb * %d, min(mb * %d + %d, %s))", rows, rows, rows, s);
     tile_let(x->t, "n_low, f_low, f_high, n_high",
-             "key_tiles(k_low, k_high, k_full_low, k_full_high, %s, %d)", last, x->shape->key_tile);
+             "key_tiles(k_low, k_high, k_full_low, k_full_high, %s, %d)", last, keys);
 }
+
+void lanes_key_bounds(Lanes *x) { lanes_bounds(x, x->block, x->shape->key_tile); }
 
 static bool is_changed(const Lanes *x, uint32_t n)
 {

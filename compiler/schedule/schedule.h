@@ -23,6 +23,7 @@ typedef struct AuShape {
     int32_t query_registers; /* query rows of a block: lanes * executors * this */
     int32_t executors;       /* of a block; 1 on a CPU */
     int32_t key_tile;        /* keys a tile */
+    int32_t key_registers;   /* backward, lanes: keys of a block: lanes * executors * this */
     int32_t product_rows,
         product_columns; /* register block of a product: rows, and registers along the lanes */
     /* warps: */
@@ -32,13 +33,17 @@ typedef struct AuShape {
     bool query_in_registers;          /* else products take queries from shared memory */
 } AuShape;
 
+enum { AU_MOST_REGIONS = 32, AU_MOST_KERNELS = 48 };
+
 typedef struct AuSchedule {
     const char *name;      /* "lanes_forward q=64 kv=64" */
     AuTileModule *module;  /* expanded and verified; kernels in the order of their launches */
     AuTileModule *written; /* as built, hooks not inlined: for --emit=tiled-ir */
     AuShape shape;
-    const char *regions[8]; /* arguments of its kernels that are regions of the workspace, sized by
-                               their types */
+    const char
+        *regions[AU_MOST_REGIONS]; /* arguments of its kernels that are regions of the workspace,
+                               sized by their types */
+    bool zeroed[AU_MOST_REGIONS];  /* before the first launch */
     uint32_t region_count;
 } AuSchedule;
 
@@ -52,12 +57,19 @@ AuSchedule *schedule_lanes_forward(AuArena *arena, AuDiags *diags, const AuProbl
 /* The tuned row for the problem, or a default that fits. */
 AuShape schedule_lanes_shape(const AuProblem *problem);
 
+/* lanes_backward.c */
+AuSchedule *schedule_lanes_backward(AuArena *arena, AuDiags *diags, const AuProblem *problem,
+                                    const AuShape *shape);
+AuShape schedule_lanes_back_shape(const AuProblem *problem);
+
 /* warps_forward.c: warps own query rows, products by the matrix units of a warp. NULL after an error. */
 AuSchedule *schedule_warps_forward(AuArena *arena, AuDiags *diags, const AuProblem *problem,
                                    const AuShape *shape);
 /* warps_backward.c: a block owns keys and walks over queries. */
 AuSchedule *schedule_warps_backward(AuArena *arena, AuDiags *diags, const AuProblem *problem,
                                     const AuShape *shape);
+bool schedule_warps_back_shape(AuArena *arena, const AuProblem *problem, AuShape *shape,
+                               const char **why);
 /* warps_shape.c: the best shape by table or rule; false: none does, *why says what stands against the last. */
 bool schedule_warps_shape(AuArena *arena, const AuProblem *problem, AuShape *shape,
                           const char **why);

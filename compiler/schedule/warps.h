@@ -7,11 +7,15 @@
 /* Why the shape does not do for the problem: widths, registers, shared memory; NULL: it does. */
 const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuShape *shape);
 
-Lanes warps_begin(AuArena *arena, AuDiags *diags, const AuProblem *p, AuSchedule *out);
+/* Of a problem that is not refused, and a shape. */
+const char *warps_refusal_of_problem(AuArena *arena, const AuProblem *p);
+/* Blocks that are on a multiprocessor at once. */
+int32_t warps_resident(const AuProblem *p, int32_t shared, int32_t warps);
+Lanes warps_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out);
+void warps_layouts(Lanes *x);                                /* of kernels of rows and of lists */
 int32_t warps_padded(const AuTileAtom *atom, int32_t width); /* to the depth of a product */
 /* The last index of a view of rows of that width: `:`, or a span up to the padded width. */
 const char *warps_columns(Lanes *x, int32_t width);
-void warps_key_gradients(Lanes *x); /* warps_backward.c: the kernel `keys_back` */
 /* A tile in shared memory, swizzled; with several stages they are its first axis. */
 void warps_tile(Lanes *x, const char *name, const char *rows, int32_t count, const char *columns,
                 int32_t width, int32_t stages);

@@ -1,4 +1,4 @@
-/* warps_back.h - what backward kernels of warps ask of the attention. */
+/* warps_back.h - backward on the matrix units of warps, beyond what all schedules share (lanes_back.h). */
 #ifndef AU_SCHEDULE_WARPS_BACK_H
 #define AU_SCHEDULE_WARPS_BACK_H
 
@@ -9,12 +9,11 @@ uint32_t back_row_count(const Lanes *x);
 const char *back_row_name(Lanes *x, uint32_t n);     /* the tensor */
 const char *back_row_variable(Lanes *x, uint32_t n); /* the fragment */
 const char *back_output_gradient(Lanes *x);          /* dO', as [b, h, q, e] */
-/* The tensor that takes the gradient of keys (1) or values (2), and whether it is one of f32 sums. */
-const char *back_key_gradient(Lanes *x, uint32_t n);
-bool back_is_sum(const Lanes *x, uint32_t n);
 
-void back_head(Lanes *x);              /* kernel, arguments, grid, lets, the list `queries` */
-void back_pairs(Lanes *x);             /* p and ds of the products score and dp */
-const char *back_takes_part(Lanes *x); /* does the pair (i, j) of a partial tile? */
+/* Why this schedule does not have the attention's gradients; NULL: it has. */
+const char *warps_back_refusal(AuArena *arena, const AuProblem *p);
+Lanes warps_back_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out);
+/* Rows and channels of the piece of dQ that one warp makes of a tile. */
+void warps_dq_piece(const Lanes *x, int32_t *rows, int32_t *channels);
 
 #endif

@@ -11,7 +11,9 @@
  * Queries and output gradients come by asynchronous copies, a tile ahead with two stages, under the product dQ with one. Heads of a
  * group are a loop around it all, so that dK and dV are sums in registers. Where values are channels of the keys, dO is put where
  * those channels are, with zeros beside it, and one accumulator takes both products. */
-#include "warps_back.h"
+#include "lanes_back.h"
+
+#include <string.h>
 
 /* ---- the warp's part */
 
@@ -38,24 +40,19 @@ static int32_t values_width(const Lanes *x)
     return x->own_v ? warps_padded(x->atom, x->p->e) : keys_width(x);
 }
 
-/* Pieces of dQ: rows and channels of one warp's, how many of each there are. */
-typedef struct Pieces {
-    int32_t rows, channels, down, across;
-} Pieces;
-
-static Pieces pieces_of_dq(const Lanes *x)
+/* As many warps as can be, and of those ways the one that reads least. */
+void warps_dq_piece(const Lanes *x, int32_t *rows, int32_t *channels)
 {
     const int32_t m = x->shape->query_tile, d = keys_width(x), warps = x->shape->executors;
-    Pieces best = {0};
-    for (int32_t rows = x->atom->m; rows <= m; rows += x->atom->m)
-        for (int32_t channels = x->atom->n; channels <= d; channels += x->atom->n) {
-            if (m % rows || d % channels || m / rows * (d / channels) > warps) continue;
-            const Pieces p = {rows, channels, m / rows, d / channels};
-            const int32_t more = p.down * p.across - best.down * best.across;
-            const int32_t less = best.rows + best.channels - rows - channels;
-            if (!best.rows || more > 0 || (more == 0 && less > 0)) best = p;
+    int32_t most = 0, least = 0;
+    for (int32_t r = x->atom->m; r <= m; r += x->atom->m)
+        for (int32_t c = x->atom->n; c <= d; c += x->atom->n) {
+            const int32_t pieces = m / r * (d / c);
+            if (m % r || d % c || pieces > warps || pieces < most) continue;
+            if (pieces == most && r + c >= least) continue;
+            most = pieces, least = r + c;
+            *rows = r, *channels = c;
         }
-    return best;
 }
 
 /* ---- tiles of queries */
@@ -129,12 +126,15 @@ static void pairs(Lanes *x)
                  tile_text(t, "%s[%s +: %d, :]", x->own_v ? "V" : "K", rows, x->rows),
                  tile_text(t, "dO%s", queries));
     tile_set(t, "i", "m * %d + %s + iota(q:%d)", x->shape->query_tile, from, m);
-    for (uint32_t n = 0; n < back_row_count(x); n++)
-        tile_load(t, back_row_variable(x, n), "row%u[%s%s +: %d] like score", n,
-                  stage_index(x, false), from, m);
-    back_pairs(x);
+    const char *statistics[64];
+    for (uint32_t n = 0; n < back_row_count(x); n++) {
+        statistics[n] = back_row_variable(x, n);
+        tile_load(t, statistics[n], "row%u[%s%s +: %d] like score", n, stage_index(x, false), from,
+                  m);
+    }
+    tile_set(t, "p, ds", "%s", lanes_pair_hook(x, "backward_pair", true, statistics));
     tile_on_segment(t, "partial");
-    const char *taken = back_takes_part(x);
+    const char *taken = lanes_takes_part(x);
     tile_set(t, "p", "where(%s, p, 0.0)", taken);
     tile_set(t, "ds", "where(%s, ds, 0.0)", taken);
     tile_end(t);
@@ -162,15 +162,17 @@ static void key_gradients(Lanes *x)
 static void query_gradients(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const Pieces p = pieces_of_dq(x);
-    const char *rows = tile_text(t, "self / %d * %d", p.across, p.rows),
-               *channels = tile_text(t, "self %% %d * %d", p.across, p.channels);
-    const bool idle = p.down * p.across < x->shape->executors;
-    if (idle) tile_if(t, "self < %d", p.down * p.across);
-    tile_product(t, "dq", x->atom, TILE_START, tile_text(t, "dS[:, %s +: %d]", rows, p.rows),
-                 tile_text(t, "K[:, %s +: %d]", channels, p.channels));
+    int32_t down = 0, across = 0;
+    warps_dq_piece(x, &down, &across);
+    const int32_t beside = keys_width(x) / across, pieces = x->shape->query_tile / down * beside;
+    const char *rows = tile_text(t, "self / %d * %d", beside, down),
+               *channels = tile_text(t, "self %% %d * %d", beside, across);
+    const bool idle = pieces < x->shape->executors;
+    if (idle) tile_if(t, "self < %d", pieces);
+    tile_product(t, "dq", x->atom, TILE_START, tile_text(t, "dS[:, %s +: %d]", rows, down),
+                 tile_text(t, "K[:, %s +: %d]", channels, across));
     tile_atomic_add(t, "dq -> dq_sum[b, h, m * %d + %s +: %d, %s +: %d] clip", x->shape->query_tile,
-                    rows, p.rows, channels, p.channels);
+                    rows, down, channels, across);
     if (idle) tile_end(t);
 }
 
@@ -190,7 +192,7 @@ static void step(Lanes *x)
     if (is_split(x)) key_gradients(x);
     if (is_split(x) && !two) tile_sync(t, "all");
     if (ahead && !two) bring_queries(x, "next(m)", "");
-    if (x->with_dq) query_gradients(x);
+    query_gradients(x);
     if (!ahead) tile_sync(t, "all");
     if (two) tile_set(t, "at", "1 - at");
 }
@@ -209,10 +211,9 @@ static void fragments(Lanes *x)
     if (x->own_v)
         tile_frag(t, "dv_acc", "f32[kv:%d, e:%d] @ %s.C = 0.0", x->rows,
                   part_of(x, values_width(x)), x->atom->name);
-    if (x->with_dq) {
-        const Pieces p = pieces_of_dq(x);
-        tile_frag(t, "dq", "f32[q:%d, d:%d] @ %s.C", p.rows, p.channels, x->atom->name);
-    }
+    int32_t rows = 0, channels = 0;
+    warps_dq_piece(x, &rows, &channels);
+    tile_frag(t, "dq", "f32[q:%d, d:%d] @ %s.C", rows, channels, x->atom->name);
     tile_set(t, "j", "nb * %d + %s + iota(kv:%d)", x->block, own_keys(x), x->rows);
 }
 
@@ -265,14 +266,14 @@ static void walk_queries(Lanes *x)
 }
 
 /* The accumulators; as the tensor's own elements they go through the tiles of keys and values, which nobody reads any more. */
-static void store_gradient(Lanes *x, uint32_t n, const char *acc, const char *tile, int32_t padded)
+static void store_gradient(Lanes *x, const char *name, const char *acc, const char *tile,
+                           const char *axis, int32_t padded)
 {
     AuTileBuild *t = x->t;
-    const char *axis = n == 1 ? "d" : "e", *rows = own_keys(x), *from = part_from(x, padded);
-    const char *gradient =
-        tile_text(t, "%s[b, hk, nb * %d + %s +: %d, %s +: %d] as [kv, %s] clip",
-                  back_key_gradient(x, n), x->block, rows, x->rows, from, part_of(x, padded), axis);
-    if (back_is_sum(x, n)) {
+    const char *rows = own_keys(x), *from = part_from(x, padded);
+    const char *gradient = tile_text(t, "%s[b, hk, nb * %d + %s +: %d, %s +: %d] as [kv, %s] clip",
+                                     name, x->block, rows, x->rows, from, part_of(x, padded), axis);
+    if (strstr(name, "sum")) {
         tile_store(t, "%s -> %s", acc, gradient);
         return;
     }
@@ -282,10 +283,55 @@ static void store_gradient(Lanes *x, uint32_t n, const char *acc, const char *ti
     tile_copy(t, "%s -> %s", own, gradient);
 }
 
-void warps_key_gradients(Lanes *x)
+/* Tiles of queries that the keys of the block meet. */
+static void query_tiles(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    back_head(x);
+    const char *s = lanes_axis(x, 0, 2), *last = lanes_axis(x, 1, 2);
+    if (x->p->hooks->needs_lists) {
+        const char *h = lanes_list_by_head(x) ? "hk" : "0";
+        tile_list(t, "queries");
+        tile_segment(t, "partial", TILE_INDEX_LIST,
+                     tile_text(t, "back_partial_index[b, %s, nb, :]", h),
+                     tile_text(t, "back_partial_count[b, %s, nb]", h));
+        tile_segment(t, "full", TILE_INDEX_LIST, tile_text(t, "back_full_index[b, %s, nb, :]", h),
+                     tile_text(t, "back_full_count[b, %s, nb]", h));
+        return;
+    }
+    tile_let(t, "q_low, q_high, q_full_low, q_full_high",
+             "query_range(b, hk, nb * %d, min(nb * %d + %d, %s))", x->block, x->block, x->block,
+             last);
+    tile_let(
+        t, "m_low, f_low, f_high, m_high",
+        "key_tiles(q_low, q_high, where(nb * %d + %d > %s, %s, q_full_low), q_full_high, %s, %d)",
+        x->block, x->block, last, s, s, x->shape->query_tile);
+    tile_list(t, "queries");
+    tile_segment(t, "partial", TILE_RANGE, "m_low", "f_low");
+    tile_segment(t, "full", TILE_RANGE, "f_low", "f_high");
+    tile_segment(t, "partial", TILE_RANGE, "f_high", "m_high");
+}
+
+static void head(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    tile_kernel(t, "keys_back");
+    lanes_arguments(x);
+    back_changed(x);
+    back_statistics(x);
+    if (x->p->hooks->needs_lists) lanes_query_list_arguments(x, x->shape->query_tile, x->block);
+    back_argument(x, "dq_sum", TILE_INOUT);
+    back_argument(x, back_has_rows(x, 1) ? "dk_sum" : "dk", TILE_OUT);
+    if (x->own_v) back_argument(x, back_has_rows(x, 2) ? "dv_sum" : "dv", TILE_OUT);
+    tile_grid(t, "nb: cdiv(%s, %d), hk: %s, b: %s", lanes_axis(x, 1, 2), x->block,
+              lanes_axis(x, 1, 1), lanes_axis(x, 1, 0));
+    tile_let(t, "G", "%s / %s", lanes_axis(x, 0, 1), lanes_axis(x, 1, 1));
+    query_tiles(x);
+}
+
+static void keys_back(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    head(x);
     memories(x);
     fragments(x);
     bring_keys(x);
@@ -295,8 +341,10 @@ void warps_key_gradients(Lanes *x)
         clear_other_channels(x, end, keys_width(x) - end);
     }
     walk_queries(x);
-    store_gradient(x, 1, "dk_acc", "K", keys_width(x));
-    if (x->own_v) store_gradient(x, 2, "dv_acc", "V", values_width(x));
+    store_gradient(x, back_has_rows(x, 1) ? "dk_sum" : "dk", "dk_acc", "K", "d", keys_width(x));
+    if (x->own_v)
+        store_gradient(x, back_has_rows(x, 2) ? "dv_sum" : "dv", "dv_acc", "V", "e",
+                       values_width(x));
     if (is_split(x)) tile_sync(t, "all"); /* before copies of other keys, in a persistent kernel */
     tile_end(t);
     tile_end(t);
@@ -309,10 +357,12 @@ AuSchedule *schedule_warps_backward(AuArena *arena, AuDiags *diags, const AuProb
     out->shape = *shape;
     out->name = au_format(arena, "warps_backward kv=%dx%d/%d q=%d stages=%d", shape->executors,
                           shape->rows, shape->column_parts, shape->query_tile, shape->stages);
-    Lanes x = warps_begin(arena, diags, p, out);
-    x.block = shape->rows * shape->executors / shape->column_parts;
-    x.with_dq = true;
-    warps_key_gradients(&x);
-    lanes_region(&x, "dq_sum");
+    Lanes x = warps_back_begin(arena, tile_build(arena, diags, p->caps, out->name), p, out);
+    warps_layouts(&x);
+    back_before(&x);
+    if (p->hooks->needs_lists) lanes_query_lists(&x, shape->query_tile, x.block);
+    back_adjoints(&x);
+    keys_back(&x);
+    back_after(&x);
     return lanes_built(&x, diags);
 }

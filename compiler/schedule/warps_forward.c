@@ -273,7 +273,8 @@ AuSchedule *schedule_warps_forward(AuArena *arena, AuDiags *diags, const AuProbl
     out->name = au_format(arena, "warps_forward q=%dx%d kv=%d stages=%d%s", shape->executors,
                           shape->rows, shape->key_tile, shape->stages,
                           shape->query_in_registers ? " q_in_registers" : "");
-    Lanes x = warps_begin(arena, diags, p, out);
+    Lanes x = warps_begin(arena, tile_build(arena, diags, p->caps, out->name), p, out);
+    warps_layouts(&x);
     for (uint32_t n = 0; n < 3; n++) lanes_rows_kernel(&x, n);
     if (p->hooks->needs_lists) lanes_list_kernels(&x);
     forward_kernel(&x);

@@ -38,23 +38,25 @@ void warps_bring(Lanes *x, const char *token, const char *from, const char *to)
         tile_copy(x->t, "%s -> %s pad 0", from, to);
 }
 
-Lanes warps_begin(AuArena *arena, AuDiags *diags, const AuProblem *p, AuSchedule *out)
+Lanes warps_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out)
 {
     const AuShape *shape = &out->shape;
-    Lanes x = {.t = tile_build(arena, diags, p->caps, out->name),
-               .p = p,
-               .shape = shape,
-               .out = out,
-               .arena = arena,
-               .own_v = !p->attn->v_in_k,
-               .query_in_memory = true,
-               .longest_first = p->attn->mask.i != 0,
-               .rows = shape->rows,
-               .block = shape->rows * shape->executors,
-               .operand = tile_elem(p->operand)->name,
-               .held = tile_elem(p->operand)->name,
-               .atom = tile_best_atom(p->caps, p->operand, TILE_ON_WARP)};
-    if (p->hooks->needs_lists)
-        tile_layout(x.t, "along_lanes", tile_text(x.t, "lane:%d@1", p->caps->lanes), NULL);
-    return x;
+    return (Lanes){.t = t,
+                   .p = p,
+                   .shape = shape,
+                   .out = out,
+                   .arena = arena,
+                   .own_v = !p->attn->v_in_k,
+                   .query_in_memory = true,
+                   .longest_first = p->attn->mask.i != 0,
+                   .rows = shape->rows,
+                   .block = shape->rows * shape->executors,
+                   .operand = tile_elem(p->operand)->name,
+                   .held = tile_elem(p->operand)->name,
+                   .atom = tile_best_atom(p->caps, p->operand, TILE_ON_WARP)};
+}
+
+void warps_layouts(Lanes *x)
+{
+    tile_layout(x->t, "along_lanes", tile_text(x->t, "lane:%d@1", x->p->caps->lanes), NULL);
 }

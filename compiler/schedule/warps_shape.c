@@ -45,8 +45,9 @@ static Needs needs_of(const AuProblem *p, const AuTileAtom *atom, const AuShape 
 }
 
 /* Why no shape would do, or NULL. */
-static const char *refusal_of_problem(AuArena *arena, const AuProblem *p, const AuTileAtom *atom)
+const char *warps_refusal_of_problem(AuArena *arena, const AuProblem *p)
 {
+    const AuTileAtom *atom = tile_best_atom(p->caps, p->operand, TILE_ON_WARP);
     const char *operand = tile_elem(p->operand)->name;
     if (!atom || atom->k == 1 || p->operand == TILE_F32)
         return au_format(arena, "no matrix unit for operands of %s", operand);
@@ -72,7 +73,7 @@ static const char *refusal_of_problem(AuArena *arena, const AuProblem *p, const 
 const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuShape *s)
 {
     const AuTileAtom *atom = tile_best_atom(p->caps, p->operand, TILE_ON_WARP);
-    const char *why = refusal_of_problem(arena, p, atom);
+    const char *why = warps_refusal_of_problem(arena, p);
     if (why) return why;
     const Needs needs = needs_of(p, atom, s);
     if (s->rows % atom->m || s->key_tile % most(atom->k, atom->n) || s->key_tile % s->executors)
@@ -95,16 +96,19 @@ const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuS
 
 /* ---- by rule */
 
+int32_t warps_resident(const AuProblem *p, int32_t shared, int32_t warps)
+{
+    const int32_t by_memory = (p->caps->shared_bytes + BLOCK_RESERVE) / (shared + BLOCK_RESERVE);
+    return least(by_memory, SM_REGISTERS / (LANE_REGISTERS * p->caps->lanes) / warps);
+}
+
 /* More is better: warps that hide each other's waiting; rows of a warp, which share what comes from
  * shared memory; keys, up to a point; blocks, which wait for no barrier of each other; a stage that
  * copies ahead; the rest of the keys; queries that need not be fetched again. */
 static int64_t worth(const AuProblem *p, const AuTileAtom *atom, const AuShape *s)
 {
     const Needs needs = needs_of(p, atom, s);
-    const int32_t by_memory =
-        (p->caps->shared_bytes + BLOCK_RESERVE) / (needs.shared + BLOCK_RESERVE);
-    const int32_t by_registers = SM_REGISTERS / (LANE_REGISTERS * p->caps->lanes) / s->executors;
-    const int32_t blocks = least(by_memory, by_registers);
+    const int32_t blocks = warps_resident(p, needs.shared, s->executors);
     const int32_t ranks[] = {least(blocks * s->executors, MOST_WARPS),
                              s->rows,
                              least(s->key_tile, 64),
@@ -122,7 +126,7 @@ bool schedule_warps_shape(AuArena *arena, const AuProblem *p, AuShape *out, cons
     static const int32_t warps[] = {4, 8, 2}, rows[] = {32, 16}, keys[] = {128, 96, 64, 48, 32, 16};
     const AuTileAtom *atom = tile_best_atom(p->caps, p->operand, TILE_ON_WARP);
     int64_t best = -1;
-    *why = refusal_of_problem(arena, p, atom);
+    *why = warps_refusal_of_problem(arena, p);
     if (*why) return false;
     for (uint32_t n = 0; n < 3 * 2 * 6 * 2 * 2; n++) {
         const AuShape s = {.executors = warps[n / 48],

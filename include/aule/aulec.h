@@ -66,6 +66,8 @@ typedef struct aulec_options {
     const char *attention; /* only this one of the script; default all */
     uint32_t optimize;     /* 0: default (3); else 1 + level */
     uint32_t emit;         /* aulec_emit */
+    uint32_t no_gradients; /* 1: forward only */
+    uint32_t deterministic; /* 1: gradients of inputs are summed in a fixed order, which takes longer */
 } aulec_options;
 
 typedef struct aulec_result aulec_result;

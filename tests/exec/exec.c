@@ -1,6 +1,9 @@
 /* exec.c - see exec.h. */
 #include "internal.h"
 
+#include "aule/artifact.h"
+#include "tensors.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -176,14 +179,22 @@ static bool on_host(const Run *r)
     return !r->suite->device || strcmp(r->suite->info->backend, "cpu") == 0;
 }
 
+static bool is_made(uint32_t role, AuOperation operation)
+{
+    if (operation == AU_BACKWARD) return role == AULE_ROLE_GRAD;
+    return role == AULE_ROLE_OUTPUT || role == AULE_ROLE_FINAL || role == AULE_ROLE_KEPT;
+}
+
 static bool add_tensor(Run *r, const char *name, AuDtype dtype, const int64_t *shape, uint32_t rank,
-                       bool output)
+                       uint32_t role)
 {
     Tensor *t = &r->tensors[r->tensor_count];
     *t = (Tensor){.name = name,
                   .dtype = dtype == AU_DT_OPERAND ? exec_dtype_of(r->dtype) : dtype,
                   .rank = rank,
-                  .output = output,
+                  .role = role,
+                  .output = is_made(role, AU_FORWARD) || is_made(role, AU_BACKWARD),
+                  .absent = role == AULE_ROLE_DFINAL && !has(r, "dfinals"),
                   .elements = 1};
     for (uint32_t d = 0; d < rank; d++) {
         t->shape[d] = shape[d];
@@ -259,24 +270,28 @@ static bool bind(Run *r)
 
 static bool make_tensors(Run *r)
 {
-    static const char *const roles[] = {"q", "k", "v"};
-    AuAttn *a = r->attn;
-    int64_t shape[8];
-    for (uint32_t n = 0; n < a->tensor_count; n++) {
-        for (uint32_t d = 0; d < a->tensors[n].rank; d++)
-            shape[d] = (int64_t)attn_scalar(a, a->tensors[n].axes[d], r->sizes, r->params);
-        if (!add_tensor(r, n < 3 ? roles[n] : a->tensors[n].name, a->tensors[n].dtype, shape,
-                        a->tensors[n].rank, false))
+    uint32_t count;
+    const AuTensorRow *rows = driver_tensors(r->arena, r->attn, r->grads, &count);
+    for (uint32_t n = 0; n < count; n++) {
+        int64_t shape[8];
+        for (uint32_t d = 0; d < rows[n].rank; d++)
+            shape[d] = (int64_t)attn_scalar(r->attn, rows[n].axes[d], r->sizes, r->params);
+        if (!add_tensor(r, rows[n].name, rows[n].dtype, shape, rows[n].rank, rows[n].role))
             return false;
     }
-    int64_t o[4];
-    for (uint32_t d = 0; d < 3; d++)
-        o[d] = (int64_t)attn_scalar(a, a->tensors[0].axes[d], r->sizes, r->params);
-    o[3] = (int64_t)attn_scalar(a, a->tensors[2].axes[3], r->sizes, r->params);
-    if (!add_tensor(r, "o", AU_DT_OPERAND, o, 4, true)) return false;
-    for (uint32_t n = 0; n < a->online->final_count; n++)
-        if (!add_tensor(r, a->online->finals[n].name, AU_DT_F32, o, 3, true)) return false;
     return true;
+}
+
+void exec_begin(Run *r, AuOperation operation)
+{
+    r->operation = operation;
+    for (uint32_t n = 0; n < r->tensor_count; n++) {
+        Tensor *t = &r->tensors[n];
+        t->output = is_made(t->role, operation);
+        for (size_t i = 0; i < t->elements; i++)
+            t->values[i] =
+                exec_get(t->bytes + exec_memory_index(t, i) * exec_bytes_of(t->dtype), t->dtype);
+    }
 }
 
 const char *exec_widths(Run *r)
@@ -290,20 +305,36 @@ const char *exec_widths(Run *r)
     return text.length ? au_text_str(&text) : NULL;
 }
 
-/* The oracle's outputs, in f64 or rounded as a plain kernel rounds. */
-static bool oracle(Run *r, AuDtype round_to, double *const *outputs)
+/* The oracle's results by tensor, in f64 or rounded as a plain kernel rounds. */
+static bool oracle(Run *r, AuDtype round_to, double *const *results)
 {
-    const double *tensors[MOST_TENSORS];
+    const uint32_t o = r->attn->tensor_count, finals = r->attn->online->final_count;
+    const double *tensors[MOST_TENSORS], *dfinals[MOST_TENSORS], *dout = NULL;
+    double *grads[MOST_TENSORS] = {NULL};
     const char *why = NULL;
-    for (uint32_t n = 0; n < r->attn->tensor_count; n++) tensors[n] = r->tensors[n].values;
+    for (uint32_t n = 0; n < o; n++) tensors[n] = r->tensors[n].values;
     const AuOracleCall call = {.sizes = r->sizes,
                                .tensors = tensors,
                                .params = r->params,
                                .params_i64 = r->params_i64,
-                               .o = outputs[0],
-                               .finals = outputs + 1,
+                               .o = results[o],
+                               .finals = results + o + 1,
                                .round_to = round_to};
-    return attn_interpret(r->attn, &call, r->arena, &why) || exec_fail(r, "oracle", why ? why : "");
+    if (!attn_interpret(r->attn, &call, r->arena, &why))
+        return exec_fail(r, "oracle", why ? why : "");
+    if (!r->grads) return true;
+    uint32_t final = 0, of = 0;
+    for (uint32_t n = o + 1 + finals; n < r->tensor_count; n++) {
+        const Tensor *t = &r->tensors[n];
+        if (t->role == AULE_ROLE_DOUT) dout = t->values;
+        if (t->role == AULE_ROLE_DFINAL) dfinals[final++] = t->absent ? NULL : t->values;
+        if (t->role != AULE_ROLE_GRAD) continue;
+        while (!r->attn->tensors[of].grad || (of == 2 && r->attn->v_in_k)) of++;
+        grads[of++] = results[n];
+    }
+    return attn_interpret_gradients(r->attn, r->grads, &call, dout, dfinals, grads, r->arena,
+                                    &why) ||
+           exec_fail(r, "oracle of gradients", why ? why : "");
 }
 
 static double difference(double x, double y)
@@ -315,6 +346,7 @@ static double difference(double x, double y)
 
 static bool compare(Run *r, const Tensor *t, const double *want, const double *plain)
 {
+    const double factor = t->role == AULE_ROLE_GRAD ? 4 : 2;
     double error = 0, bound = 0, largest = 0;
     size_t worst = 0;
     for (size_t n = 0; n < t->elements; n++) {
@@ -325,7 +357,7 @@ static bool compare(Run *r, const Tensor *t, const double *want, const double *p
         bound = fmax(bound, difference(plain[n], want[n]));
         if (isfinite(want[n])) largest = fmax(largest, fabs(want[n]));
     }
-    bound = 2 * bound + 0x1p-21 * largest;
+    bound = factor * bound + 0x1p-21 * largest;
     if (error <= bound) return true;
     char text[200];
     snprintf(text, sizeof text, "element %zu is %.9g, expected %.9g: error %.3g, bound %.3g", worst,
@@ -337,15 +369,17 @@ static bool compare(Run *r, const Tensor *t, const double *want, const double *p
 static bool check(Run *r)
 {
     double *want[MOST_TENSORS] = {NULL}, *plain[MOST_TENSORS] = {NULL};
-    const uint32_t first = r->attn->tensor_count;
-    for (uint32_t n = first; n < r->tensor_count; n++) {
-        want[n - first] = AU_NEW_ARRAY(r->arena, double, r->tensors[n].elements + 1);
-        plain[n - first] = AU_NEW_ARRAY(r->arena, double, r->tensors[n].elements + 1);
+    for (uint32_t n = r->attn->tensor_count; n < r->tensor_count; n++) {
+        want[n] = AU_NEW_ARRAY(r->arena, double, r->tensors[n].elements + 1);
+        plain[n] = AU_NEW_ARRAY(r->arena, double, r->tensors[n].elements + 1);
     }
     if (!oracle(r, AU_DT_OPERAND, want) || !oracle(r, exec_dtype_of(r->dtype), plain)) return false;
     bool good = true;
-    for (uint32_t n = first; n < r->tensor_count; n++)
-        good &= compare(r, &r->tensors[n], want[n - first], plain[n - first]);
+    for (uint32_t n = r->attn->tensor_count; n < r->tensor_count; n++) {
+        const uint32_t role = r->tensors[n].role;
+        if (role == AULE_ROLE_OUTPUT || role == AULE_ROLE_FINAL || role == AULE_ROLE_GRAD)
+            good &= compare(r, &r->tensors[n], want[n], plain[n]);
+    }
     return good;
 }
 
@@ -372,6 +406,13 @@ bool exec_run(ExecSuite *suite, const ExecCase *c, const char *dtype)
         AuAttn **all = front_check(r->arena, names, r->diags, script, &count);
         good = (count == 1 && !r->diags->errors) || exec_fail(r, "front end", "errors");
         if (good) r->attn = all[0];
+    }
+    if (good && !has(r, "forward")) {
+        attn_simplify(r->attn);
+        r->grads = attn_gradients(r->attn, r->arena, r->diags);
+        AuText said = {.arena = r->arena};
+        if (!r->grads) au_diags_render(r->diags, &said);
+        good = r->grads || exec_fail(r, "gradients", au_text_str(&said));
     }
     good = good && bind(r) && make_tensors(r) &&
            (suite->device ? exec_on_device(r, text, length) : exec_interpreted(r, script)) &&

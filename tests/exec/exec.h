@@ -1,7 +1,7 @@
 /* exec.h - whole scripts on real devices against the f64 oracle: compile, load, call, compare.
  * The rule of numerics: the error against f64 is at most twice that of the plain formula computed
- * in the same operand type, plus a few roundings of the largest result; every element is written
- * and finite. */
+ * in the same operand type (four times for gradients), plus a few roundings of the largest result; every
+ * element is written and finite. */
 #ifndef AU_TESTS_EXEC_H
 #define AU_TESTS_EXEC_H
 

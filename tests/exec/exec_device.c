@@ -12,7 +12,8 @@ static aule_module *compile(Run *r, const char *text, size_t length)
     aulec_options o = {.struct_size = sizeof o,
                        .targets = r->suite->info->backend,
                        .dtypes = r->dtype,
-                       .widths = exec_widths(r)};
+                       .widths = exec_widths(r),
+                       .no_gradients = !r->grads};
     aulec_result *result = NULL;
     aule_module *module = NULL;
     aule_error *error = NULL;
@@ -42,9 +43,11 @@ static bool call_kernel(Run *r, aule_module *module)
     aule_call call = {.struct_size = sizeof call,
                       .tensors = tensors,
                       .params = params,
-                      .param_count = r->attn->param_count};
+                      .param_count = r->attn->param_count,
+                      .operation = r->operation == AU_BACKWARD ? "backward" : "forward"};
     for (uint32_t n = 0; n < r->tensor_count; n++)
-        if (!(n == 2 && r->attn->v_in_k))
+        if (!(n == 2 && r->attn->v_in_k) && !r->tensors[n].absent &&
+            (r->operation == AU_BACKWARD || r->tensors[n].output || n < r->attn->tensor_count))
             tensors[call.tensor_count++] = (aule_tensor_arg){r->tensors[n].name, &r->tensors[n].dl};
     for (uint32_t n = 0; n < r->attn->param_count; n++) {
         const bool real = r->attn->params[n].dtype == AU_DT_F32;
@@ -81,7 +84,12 @@ static bool call_kernel(Run *r, aule_module *module)
 bool exec_on_device(Run *r, const char *text, size_t length)
 {
     aule_module *module = compile(r, text, length);
-    const bool good = module && call_kernel(r, module);
+    exec_begin(r, AU_FORWARD);
+    bool good = module && call_kernel(r, module);
+    if (good && r->grads) {
+        exec_begin(r, AU_BACKWARD);
+        good = call_kernel(r, module);
+    }
     aule_module_close(module);
     return good;
 }

@@ -33,8 +33,11 @@ static bool build(Run *r, const AuScript *script, AuVariant *v)
         attn->sizes[attn_size_of(attn, au_name(r->names, name))].fixed = atoi(at + 2);
     }
     attn_simplify(attn);
+    const AuGrads *grads = r->grads ? attn_gradients(attn, r->arena, r->diags) : NULL;
     const AuDtype d = exec_dtype_of(r->dtype);
     *v = (AuVariant){.attn = attn,
+                     .grads = grads,
+                     .operation = r->operation,
                      .operand = d == AU_DT_F16    ? TILE_F16
                                 : d == AU_DT_BF16 ? TILE_BF16
                                                   : TILE_F32};
@@ -70,7 +73,7 @@ static uint64_t slot_value(Run *r, const AuArg *a)
     switch (a->source) {
     case AULE_SLOT_STRIDE: return (uint64_t)r->tensors[a->source_index].strides[a->source_dim];
     case AULE_SLOT_SIZE: return (uint64_t)r->sizes[a->source_index];
-    case AULE_SLOT_PRESENT: return 1;
+    case AULE_SLOT_PRESENT: return !r->tensors[a->source_index].absent;
     case AULE_SLOT_PARAM:
         if (a->kind == AU_ARG_F32)
             memcpy(&bits, &f, sizeof f);
@@ -83,12 +86,13 @@ static uint64_t slot_value(Run *r, const AuArg *a)
 
 static bool run_kernels(Run *r, const AuVariant *v)
 {
-    void *workspace[8] = {NULL};
-    int64_t bytes[8] = {0};
-    bool filled[8] = {false};
+    void *workspace[AU_MOST_REGIONS] = {NULL};
+    int64_t bytes[AU_MOST_REGIONS] = {0};
+    bool filled[AU_MOST_REGIONS] = {false};
     for (uint32_t n = 0; n < v->schedule->region_count; n++) {
         bytes[n] = evaluate(r, v->workspace[n]);
         workspace[n] = au_alloc(r->arena, (size_t)bytes[n] + 16);
+        filled[n] = v->schedule->zeroed[n];
     }
     for (uint32_t n = 0; n < v->kernel_count; n++) {
         const AuKernel *k = v->kernels[n];
@@ -115,7 +119,7 @@ static bool run_kernels(Run *r, const AuVariant *v)
         for (uint32_t d = 0; d < 3; d++) run.grid[d] = (uint32_t)evaluate(r, k->grid[d]);
         const char *why = NULL;
         if (!kernel_run(k, &run, r->arena, &why)) return exec_fail(r, k->name, why);
-        for (uint32_t w = 0; w < 8; w++)
+        for (uint32_t w = 0; w < AU_MOST_REGIONS; w++)
             filled[w] = true; /* index lists are written as far as their counts say */
     }
     return true;
@@ -138,7 +142,7 @@ static void tile_tensor(Run *r, AuTileTensor *out, const char *name, const Tenso
         if (whole)
             out->i32[n] = (int32_t)t->values[n];
         else
-            out->f32[n] = (float)t->values[n];
+            out->f32[n] = t->absent ? 0 : (float)t->values[n];
     }
 }
 
@@ -170,7 +174,7 @@ static uint32_t tile_params(Run *r, AuTileScalar *out)
 
 static bool run_tiles(Run *r, const AuVariant *v)
 {
-    AuTileTensor tensors[MOST_TENSORS + 8];
+    AuTileTensor tensors[MOST_TENSORS + AU_MOST_REGIONS];
     AuTileScalar params[2 * MOST_SIZES];
     AuTileLaunch launch = {.tensors = tensors, .params = params, .seed = 7};
     for (uint32_t n = 0; n < v->bindings.tensor_count; n++) {
@@ -183,8 +187,10 @@ static bool run_tiles(Run *r, const AuVariant *v)
             continue;
         }
         /* A region: its extents are those of the kernel's argument. */
-        *t = (AuTileTensor){
-            .name = b->name, .rank = memory->type.count, .fresh = true, .workspace = true};
+        *t = (AuTileTensor){.name = b->name,
+                            .rank = memory->type.count,
+                            .fresh = !v->schedule->zeroed[b->index],
+                            .workspace = true};
         size_t elements = 1;
         for (uint32_t d = 0; d < t->rank; d++) {
             AuLowering how = v->bindings;
@@ -223,7 +229,12 @@ static bool run_tiles(Run *r, const AuVariant *v)
 
 bool exec_interpreted(Run *r, const AuScript *script)
 {
-    AuVariant v;
-    if (!build(r, script, &v)) return false;
-    return strncmp(r->suite->name, "tiled", 5) == 0 ? run_tiles(r, &v) : run_kernels(r, &v);
+    for (AuOperation op = AU_FORWARD; op <= (r->grads ? AU_BACKWARD : AU_FORWARD); op++) {
+        AuVariant *v = AU_NEW(r->arena, AuVariant);
+        exec_begin(r, op);
+        if (!build(r, script, v) ||
+            !(strncmp(r->suite->name, "tiled", 5) == 0 ? run_tiles(r, v) : run_kernels(r, v)))
+            return false;
+    }
+    return true;
 }

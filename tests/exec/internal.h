@@ -4,11 +4,12 @@
 
 #include "exec.h"
 
-#include "attn.h"
 #include "front.h"
+#include "gradient.h"
+#include "schedule.h"
 #include "aule/aule.h"
 
-enum { MOST_TENSORS = 16, MOST_SIZES = 32 };
+enum { MOST_TENSORS = 40, MOST_SIZES = 32 };
 
 struct ExecSuite {
     const char *name;    /* "cpu", "kernel-ir:x86-64-v3" */
@@ -28,7 +29,9 @@ typedef struct Tensor {
     unsigned char *bytes;  /* the memory's content */
     aule_buffer *buffer;   /* where the device is not the host */
     DLTensor dl;
-    bool output;
+    uint32_t role; /* aule_role */
+    bool output;   /* of the present operation */
+    bool absent;   /* not passed */
 } Tensor;
 
 typedef struct Run {
@@ -39,6 +42,8 @@ typedef struct Run {
     AuNames *names;
     AuDiags *diags;
     AuAttn *attn;
+    const AuGrads *grads;  /* NULL: forward only */
+    AuOperation operation; /* the present one */
     int64_t sizes[MOST_SIZES];
     double params[MOST_SIZES];
     int64_t params_i64[MOST_SIZES];
@@ -60,5 +65,7 @@ const char *exec_widths(Run *r); /* "D=64;E=64", as aulec takes them */
  * bytes. */
 bool exec_on_device(Run *r, const char *text, size_t length);
 bool exec_interpreted(Run *r, const AuScript *script);
+/* Before an operation: which tensors it makes; what the one before made is read back as values. */
+void exec_begin(Run *r, AuOperation operation);
 
 #endif

@@ -1,0 +1,106 @@
+/* tensors.c - see tensors.h. */
+#include "tensors.h"
+
+#include "aule/artifact.h"
+#include "hooks.h"
+
+#include <string.h>
+
+typedef struct Rows {
+    AuArena *arena;
+    const AuAttn *a;
+    AuTensorRow *at;
+    uint32_t count, capacity;
+} Rows;
+
+static void add(Rows *r, AuTensorRow row) { AU_PUSH(r->arena, r->at, r->count, r->capacity, row); }
+
+/* [b, h, q] and, of outputs, e. */
+static void add_of_rows(Rows *r, const char *name, const char *kernel, uint32_t role, uint32_t rank,
+                        uint32_t flags, AuSpan span)
+{
+    const AuTensor *q = &r->a->tensors[0], *v = &r->a->tensors[2];
+    add(r, (AuTensorRow){.name = name,
+                         .kernel = kernel,
+                         .role = role,
+                         .dtype = rank == 3 ? AU_DT_F32 : AU_DT_OPERAND,
+                         .rank = rank,
+                         .flags = flags,
+                         .axes = {q->axes[0], q->axes[1], q->axes[2], v->axes[3]},
+                         .span = span});
+}
+
+static void add_like(Rows *r, uint32_t tensor, const char *name, const char *kernel, uint32_t role,
+                     uint32_t flags)
+{
+    const AuTensor *t = &r->a->tensors[tensor];
+    AuTensorRow row = {.name = name,
+                       .kernel = kernel,
+                       .role = role,
+                       .dtype = t->dtype,
+                       .rank = t->rank,
+                       .flags = flags,
+                       .span = t->span};
+    memcpy(row.axes, t->axes, sizeof row.axes);
+    add(r, row);
+}
+
+static void add_gradients(Rows *r, const AuGrads *g)
+{
+    static const char *const gradients[] = {"dq", "dk", "dv"};
+    const AuAttn *a = r->a;
+    if (g->keeps_output)
+        add_of_rows(r, "o_kept", "o_kept", AULE_ROLE_KEPT, 4, AULE_TENSOR_OPTIONAL, a->span);
+    add_of_rows(r, "do", "do", AULE_ROLE_DOUT, 4, 0, a->span);
+    for (uint32_t n = 0; n < a->online->final_count; n++) {
+        const AuFinal *f = &a->online->finals[n];
+        add_of_rows(r, au_format(r->arena, "d%s", f->name),
+                    au_format(r->arena, "dfinal_%s", f->name), AULE_ROLE_DFINAL, 3,
+                    AULE_TENSOR_OPTIONAL, f->span);
+    }
+    for (uint32_t n = 0; n < a->tensor_count; n++) {
+        if (n < 3 ? n == 2 && a->v_in_k : !a->tensors[n].grad) continue;
+        add_like(r, n, n < 3 ? gradients[n] : au_format(r->arena, "d%s", a->tensors[n].name),
+                 n < 3 ? gradients[n] : au_format(r->arena, "grad_%u", n), AULE_ROLE_GRAD, 0);
+    }
+}
+
+AuTensorRow *driver_tensors(AuArena *arena, const AuAttn *a, const AuGrads *g, uint32_t *count)
+{
+    static const uint32_t roles[] = {AULE_ROLE_Q, AULE_ROLE_K, AULE_ROLE_V, AULE_ROLE_INPUT};
+    static const char *const names[] = {"q", "k", "v"};
+    Rows r = {.arena = arena, .a = a};
+    for (uint32_t n = 0; n < a->tensor_count; n++) {
+        const AuTensor *t = &a->tensors[n];
+        const uint32_t flags =
+            (t->grad ? AULE_TENSOR_GRAD : 0) | (n == 2 && a->v_in_k ? AULE_TENSOR_IN_K : 0);
+        add_like(&r, n, n < 3 ? names[n] : t->name, n < 3 ? names[n] : hooks_name(arena, t->name),
+                 roles[n < 3 ? n : 3], flags);
+    }
+    if (a->online || a->linear) add_of_rows(&r, "o", "o", AULE_ROLE_OUTPUT, 4, 0, a->span);
+    for (uint32_t n = 0; a->online && n < a->online->final_count; n++) {
+        const AuFinal *f = &a->online->finals[n];
+        add_of_rows(&r, f->name, au_format(arena, "final_%s", f->name), AULE_ROLE_FINAL, 3,
+                    AULE_TENSOR_OPTIONAL, f->span);
+    }
+    if (g) add_gradients(&r, g);
+    *count = r.count;
+    return r.at;
+}
+
+bool driver_names_differ(AuArena *arena, AuDiags *diags, const AuAttn *a, const AuGrads *g)
+{
+    uint32_t count;
+    const AuTensorRow *rows = driver_tensors(arena, a, g, &count);
+    for (uint32_t n = 0; n < count; n++)
+        for (uint32_t m = 0; m < n; m++) {
+            if (strcmp(rows[n].name, rows[m].name) != 0) continue;
+            AuDiag *e = au_error(diags, AU_E0607, rows[m].span,
+                                 "two tensors of attention '%s' are called '%s': this one, and one "
+                                 "that the compiler adds",
+                                 a->name, rows[n].name);
+            au_add_note(diags, e, rows[n].span, "'%s' belongs to this", rows[n].name);
+            return false;
+        }
+    return true;
+}

@@ -1,0 +1,23 @@
+/* tensors.h - what an attention's kernels are given: the tensors of the artifact's descriptor in their order, with
+ * the names that kernels have for them. */
+#ifndef AU_DRIVER_TENSORS_H
+#define AU_DRIVER_TENSORS_H
+
+#include "gradient.h"
+
+typedef struct AuTensorRow {
+    const char *name;   /* in the descriptor: "lse", "dbias" */
+    const char *kernel; /* in tiled kernels: "final_lse", "grad_3" */
+    uint32_t role;      /* aule_role */
+    AuDtype dtype;
+    uint32_t rank, flags; /* AULE_TENSOR_* */
+    AuExpr axes[8];
+    AuSpan span; /* what it comes from */
+} AuTensorRow;
+
+/* q, k, v, inputs, o, finals; with gradients also [o_kept], do, those of finals, dq, dk, [dv], those of inputs. */
+AuTensorRow *driver_tensors(AuArena *arena, const AuAttn *a, const AuGrads *grads, uint32_t *count);
+/* No two have one name; false: a diagnostic with both places. */
+bool driver_names_differ(AuArena *arena, AuDiags *diags, const AuAttn *a, const AuGrads *grads);
+
+#endif

@@ -1,0 +1,150 @@
+/* back_parts.c - arguments of backward kernels, and sums at the indices of what was read. */
+#include "lanes_back.h"
+
+#include <string.h>
+
+static const char *const row_names[3] = {"q", "kv", "kv"};
+static const char *const channels[3] = {"d", "d", "e"};
+
+static const char *of_rows(Lanes *x, const char *elem, uint32_t n)
+{
+    return tile_text(x->t, "%s[b:%s, h:%s, %s:%s, %s:%d]", elem, lanes_axis(x, n, 0),
+                     lanes_axis(x, n, 1), row_names[n], lanes_axis(x, n, 2), channels[n],
+                     n == 2 ? x->p->e : x->p->d);
+}
+
+static const char *of_outputs(Lanes *x, const char *elem)
+{
+    return tile_text(x->t, "%s[b:%s, h:%s, q:%s, e:%d]", elem, lanes_axis(x, 0, 0),
+                     lanes_axis(x, 0, 1), lanes_axis(x, 0, 2), x->p->e);
+}
+
+/* Of statistics: finals, adjoints, sums of the extra pass. */
+static const char *of_statistics(Lanes *x)
+{
+    return tile_text(x->t, "f32[b:%s, h:%s, q:%s]", lanes_axis(x, 0, 0), lanes_axis(x, 0, 1),
+                     lanes_axis(x, 0, 2));
+}
+
+void back_argument(Lanes *x, const char *name, AuTileMode mode)
+{
+    static const char *const gradients[3] = {"dq", "dk", "dv"};
+    static const char *const outputs[] = {"o", "o_kept", "do", "do_changed"};
+    for (uint32_t n = 0; n < 3; n++)
+        if (strncmp(name, gradients[n], 2) == 0 && (!name[2] || strcmp(name + 2, "_sum") == 0)) {
+            tile_arg(x->t, name, mode, "%s", of_rows(x, name[2] ? "f32" : x->operand, n));
+            return;
+        }
+    for (uint32_t n = 0; n < sizeof outputs / sizeof *outputs; n++)
+        if (strcmp(name, outputs[n]) == 0) {
+            tile_arg(x->t, name, mode, "%s", of_outputs(x, x->operand));
+            return;
+        }
+    tile_arg(x->t, name, mode, "%s", of_statistics(x));
+}
+
+void back_statistics(Lanes *x)
+{
+    for (uint32_t n = 0; n < back_row_count(x); n++) back_argument(x, back_row_name(x, n), TILE_IN);
+}
+
+void back_changed(Lanes *x)
+{
+    for (uint32_t n = 0; n < 3; n++)
+        if (lanes_changed_type(x, n))
+            tile_arg(x->t, lanes_changed_name(x, n), TILE_IN, "%s", lanes_changed_type(x, n));
+    back_argument(x, back_output_gradient(x), TILE_IN);
+}
+
+const char *back_sum(Lanes *x, uint32_t tensor) { return tile_text(x->t, "sum_%u", tensor); }
+
+void back_sum_argument(Lanes *x, uint32_t tensor, AuTileMode mode)
+{
+    const bool scalar = x->p->attn->tensors[tensor].rank == 0;
+    tile_arg(x->t, back_sum(x, tensor), mode, "%s",
+             scalar ? "f32[x0:1]" : lanes_type(x, "f32", tensor));
+}
+
+/* ---- what has a gradient */
+
+uint32_t back_dot(const Lanes *x, uint32_t n)
+{
+    for (uint32_t i = 0; i < x->p->hooks->dot_count; i++)
+        if (x->p->hooks->dots[i].i == x->p->grads->dots[n].i) return i;
+    return 0;
+}
+
+bool back_wants(const Lanes *x, uint32_t tensor) { return x->p->attn->tensors[tensor].grad; }
+
+/* Do products beside q k add to this tensor's gradient? */
+bool back_has_dots(const Lanes *x, uint32_t tensor)
+{
+    for (uint32_t n = 0; n < x->p->grads->dot_count; n++)
+        for (uint32_t side = 0; side < 2; side++)
+            if (lanes_dot_tensor(x->p, back_dot(x, n), side) == tensor) return true;
+    return false;
+}
+
+bool back_has_rows(const Lanes *x, uint32_t n)
+{
+    const AuHooks *h = x->p->hooks;
+    if (back_has_dots(x, n)) return true;
+    switch (n) {
+    case 0: return h->has_q_mod || x->with_dq;
+    case 1: return h->has_k_mod || (x->p->attn->v_in_k && !x->values_joined);
+    default: return h->has_v_mod || x->p->attn->v_in_k;
+    }
+}
+
+/* Keys of further products, and what pairs read at indices without the query. */
+bool back_sums_keys(const Lanes *x, uint32_t tensor)
+{
+    const AuGrads *g = x->p->grads;
+    bool sums = false;
+    for (uint32_t n = 0; n < g->dot_count; n++)
+        sums |= lanes_dot_tensor(x->p, back_dot(x, n), true) == tensor && back_wants(x, tensor);
+    for (uint32_t n = 0; n < g->pairs.count; n++)
+        sums |= g->pairs.at[n].tensor == tensor && !(back_read_axes(x, &g->pairs.at[n]) & AU_AX_Q);
+    return sums;
+}
+
+bool back_sums_queries(const Lanes *x, uint32_t tensor)
+{
+    const AuGrads *g = x->p->grads;
+    bool sums = false;
+    for (uint32_t n = 0; n < g->dot_count; n++)
+        sums |= lanes_dot_tensor(x->p, back_dot(x, n), false) == tensor && back_wants(x, tensor);
+    for (uint32_t n = 0; n < g->pairs.count; n++)
+        sums |= g->pairs.at[n].tensor == tensor && (back_read_axes(x, &g->pairs.at[n]) & AU_AX_Q);
+    return sums;
+}
+
+bool back_heads_agree(const Lanes *x)
+{
+    const AuAttn *a = x->p->attn;
+    return a->v_in_k || a->tensors[1].axes[1].i == a->tensors[2].axes[1].i;
+}
+
+uint8_t back_read_axes(const Lanes *x, const AuInputGrad *g)
+{
+    uint8_t axes = 0;
+    for (uint32_t n = 0; n < attn_at(x->p->attn, g->read)->count; n++)
+        axes |= attn_at(x->p->attn, attn_arg(x->p->attn, g->read, n))->axes;
+    return axes;
+}
+
+/* An index vector that only has the axes adds nothing to the last index. */
+void back_scatter(Lanes *x, const AuInputGrad *g, const char *value, const char *axes, bool of_keys,
+                  const char *when)
+{
+    const AuTileExpr *read = hooks_read(x->p->hooks, x->p->attn, g->read, of_keys);
+    AuText at = {.arena = x->arena};
+    for (uint32_t n = 0; n < read->args.count; n++) {
+        if (n) au_text_add(&at, ", ");
+        tile_print_expr(read->args.at[n], &at);
+    }
+    if (!read->args.count) au_text_add(&at, "0");
+    for (const char *a = axes; *a; a++) au_text_add(&at, " + 0 * %c", *a);
+    tile_atomic_add(x->t, "%s -> %s[%s] when %s", value, back_sum(x, g->tensor), au_text_str(&at),
+                    when);
+}

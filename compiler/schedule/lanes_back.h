@@ -1,0 +1,62 @@
+/* lanes_back.h - the backward kernels of the schedule `lanes`, and those before and after the products that
+ * all schedules share.
+ *
+ * In the order of their launches (those that the attention does not need are left out):
+ *   q_rows, k_rows, v_rows   rows changed by mods (lanes_rows.c)
+ *   out_back                 dO' from dO and O'; gradients of inputs of out_mod
+ *   row_pass                 sums over the keys that adjoints need
+ *   rows_back                delta and adjoints of each row; gradients of the online function's parameters
+ *   classes.., compact..     lists of tiles, for masks of data
+ *   keys_back                dK', dV' (and dQ'): a block owns keys
+ *   queries_back             dQ': a block owns queries
+ *   dq_rows, dk_rows, dv_rows   the mods' gradients, rounded to the operand type
+ *   sums_N                   gradients of input N from sums of f32
+ *
+ * Arguments: those of the script; o, o_kept, do, final_NAME, dfinal_NAME; dq, dk, dv, grad_N; in the workspace
+ * do_changed, adjoint_NAME, pass_N, dq_sum, dk_sum, dv_sum, sum_N (N the tensor's number). */
+#ifndef AU_SCHEDULE_LANES_BACK_H
+#define AU_SCHEDULE_LANES_BACK_H
+
+#include "warps_back.h"
+
+/* ---- back_parts.c */
+void back_argument(Lanes *x, const char *name,
+                   AuTileMode mode);             /* one of those above, by its name */
+void back_statistics(Lanes *x);                  /* arguments: finals and adjoints */
+void back_changed(Lanes *x);                     /* arguments: rows that products take */
+const char *back_sum(Lanes *x, uint32_t tensor); /* "sum_3" */
+void back_sum_argument(Lanes *x, uint32_t tensor, AuTileMode mode);
+bool back_has_dots(const Lanes *x, uint32_t tensor); /* do further products add to its gradient? */
+/* Is the gradient of queries, keys or values finished by a kernel of rows? */
+bool back_has_rows(const Lanes *x, uint32_t n);
+/* Adds to the sums of the tensor that is read: value at the read's indices. [axes]: the names among i, j, c
+ * whose axes the value has. */
+void back_scatter(Lanes *x, const AuInputGrad *g, const char *value, const char *axes, bool of_keys,
+                  const char *when);
+uint8_t back_read_axes(const Lanes *x,
+                       const AuInputGrad *g); /* AuAxisBits that its indices depend on */
+uint32_t
+back_dot(const Lanes *x,
+         uint32_t n); /* the number, among those of the hooks, of product n with a gradient */
+bool back_wants(const Lanes *x, uint32_t tensor); /* a gradient of that tensor */
+
+/* Which kernel adds to the sums of a tensor. */
+bool back_sums_keys(const Lanes *x, uint32_t tensor);
+bool back_sums_queries(const Lanes *x, uint32_t tensor);
+bool back_heads_agree(const Lanes *x); /* of keys and of values */
+
+/* ---- back_rows.c: kernels before and after the products */
+void back_before(Lanes *x); /* all but row_pass and rows_back */
+void back_adjoints(Lanes *x);
+void back_after(Lanes *x);
+
+/* ---- lanes_keys.c, lanes_queries.c */
+int32_t lanes_block_keys(const Lanes *x);
+/* "hook(score, dp, b, h, i, j, ..)", with these for the statistics of rows */
+const char *lanes_pair_hook(Lanes *x, const char *hook, bool adjoints, const char *const *rows);
+const char *lanes_takes_part(Lanes *x);
+void lanes_keys_back(Lanes *x, bool dk, bool dv);
+void lanes_queries_back(Lanes *x);
+void lanes_row_pass(Lanes *x);
+
+#endif

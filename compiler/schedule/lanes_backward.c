@@ -1,0 +1,94 @@
+/* lanes_backward.c - backward by multiply-adds, for every machine: the order of kernels (lanes_back.h), and their
+ * shape. dQ' has a kernel of its own, so that nothing but gradients of inputs is summed in any order. */
+#include "lanes_back.h"
+
+static int32_t widths_of_dots(const AuProblem *p)
+{
+    int32_t sum = 0;
+    for (uint32_t n = 0; n < p->hooks->dot_count; n++) sum += lanes_dot_width(p, n);
+    return sum;
+}
+
+/* Numbers a lane holds in the kernel of keys. */
+static int32_t key_registers(const AuProblem *p, const AuShape *s)
+{
+    const int32_t pairs = 4 + 2 * (int32_t)p->hooks->dot_count + (int32_t)p->grads->pairs.count;
+    const int32_t rows = p->d + p->e + widths_of_dots(p),
+                  raw = p->operand == TILE_F32 ? 0 : (rows + 1) / 2;
+    return s->key_registers * (2 * rows + raw + pairs * s->query_tile);
+}
+
+/* And in that of queries. */
+static int32_t query_registers(const AuProblem *p, const AuShape *s)
+{
+    const int32_t pairs = 4 + 2 * (int32_t)p->hooks->dot_count + (int32_t)p->grads->pairs.count;
+    const int32_t rows = p->d + p->e + widths_of_dots(p),
+                  raw = p->operand == TILE_F32 ? 0 : (rows + 1) / 2;
+    return s->query_registers * (rows + raw + p->d + widths_of_dots(p) + pairs * s->key_tile + 32);
+}
+
+/* A CPU: tiles of 64 by 64. A GPU: a row a lane, tiles as large as shared memory allows. */
+AuShape schedule_lanes_back_shape(const AuProblem *p)
+{
+    const AuTileCaps *caps = p->caps;
+    AuShape s = schedule_lanes_shape(p);
+    const int32_t row_bytes = 4 * (p->d + p->e + widths_of_dots(p));
+    s.key_registers = caps->has_private ? 64 / caps->lanes : 1;
+    s.query_registers = caps->has_private ? 64 / caps->lanes : 1;
+    if (s.key_registers < 1) s.key_registers = s.query_registers = 1;
+    s.query_tile = s.key_tile = caps->has_private ? 64 : 32;
+    while (!caps->has_private && s.query_tile > s.executors &&
+           s.query_tile * row_bytes > caps->shared_bytes)
+        s.query_tile /= 2, s.key_tile /= 2;
+    while (s.query_tile > 8 && key_registers(p, &s) > caps->registers) {
+        if (s.key_registers > 1)
+            s.key_registers /= 2;
+        else
+            s.query_tile /= 2;
+    }
+    while (s.query_registers > 1 && query_registers(p, &s) > caps->registers)
+        s.query_registers /= 2;
+    if (s.product_columns > s.key_registers) s.product_columns = s.key_registers;
+    return s;
+}
+
+AuSchedule *schedule_lanes_backward(AuArena *arena, AuDiags *diags, const AuProblem *p,
+                                    const AuShape *shape)
+{
+    AuSchedule *out = AU_NEW(arena, AuSchedule);
+    out->shape = *shape;
+    out->name =
+        au_format(arena, "lanes_backward q=%d/%d kv=%d/%d", shape->query_tile,
+                  p->caps->lanes * shape->query_registers * shape->executors, shape->key_tile,
+                  p->caps->lanes * shape->key_registers * shape->executors);
+    Lanes x = {.t = tile_build(arena, diags, p->caps, out->name),
+               .p = p,
+               .shape = shape,
+               .out = out,
+               .arena = arena,
+               .held = "f32",
+               .query_in_memory = true};
+    x.on_cpu = p->caps->has_private;
+    x.own_v = !p->attn->v_in_k;
+    x.rows = p->caps->lanes * shape->query_registers;
+    x.block = x.rows * shape->executors;
+    x.operand = tile_elem(p->operand)->name;
+    x.atom = tile_best_atom(p->caps, TILE_F32, lanes_executor(&x));
+    tile_layout(x.t, "along_lanes", tile_text(x.t, "lane:%d@1", p->caps->lanes), NULL);
+    back_before(&x);
+    if (p->hooks->needs_lists) {
+        lanes_list_kernels(&x);
+        lanes_query_lists(&x, shape->query_tile, lanes_block_keys(&x));
+    }
+    lanes_row_pass(&x);
+    back_adjoints(&x);
+    if (back_heads_agree(&x))
+        lanes_keys_back(&x, true, true);
+    else
+        lanes_keys_back(&x, true, false), lanes_keys_back(&x, false, true);
+    lanes_queries_back(&x);
+    back_after(&x);
+    for (uint32_t n = 0; n < p->grads->pass_count; n++)
+        lanes_region(&x, tile_text(x.t, "pass_%u", n));
+    return lanes_built(&x, diags);
+}

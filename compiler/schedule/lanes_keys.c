@@ -1,0 +1,340 @@
+/* lanes_keys.c - dK' and dV' by multiply-adds: a block owns keys, a lane holds whole keys, queries pass as
+ * broadcast numbers.
+ *
+ *     S = Q K'   dP = dO V'   dV' += dO' P   dK' += Q' dS       keys along the lanes, queries in registers
+ *
+ * Queries and output gradients are read as they lie, from a tile in memory; P and dS are operands where they
+ * were born. The heads of a group are a loop around the queries, so that dK' and dV' are sums in registers. */
+#include "lanes_back.h"
+
+#include <string.h>
+
+static bool is_shared(const Lanes *x) { return !x->on_cpu; }
+
+static int32_t lanes_own_keys(const Lanes *x)
+{
+    return x->p->caps->lanes * x->shape->key_registers;
+}
+int32_t lanes_block_keys(const Lanes *x) { return lanes_own_keys(x) * x->shape->executors; }
+
+static const char *first_key(Lanes *x)
+{
+    const char *block = tile_text(x->t, "nb * %d", lanes_block_keys(x));
+    return is_shared(x) ? tile_text(x->t, "%s + self * %d", block, lanes_own_keys(x)) : block;
+}
+
+static void memory(Lanes *x, const char *name, const char *type)
+{
+    if (is_shared(x))
+        tile_shared(x->t, name, "%s", type);
+    else
+        tile_private(x->t, name, "%s", type);
+}
+
+static void memories(Lanes *x)
+{
+    const int32_t m = x->shape->query_tile;
+    memory(x, "Q", tile_text(x->t, "f32[q:%d, d:%d]", m, x->p->d));
+    memory(x, "dO", tile_text(x->t, "f32[q:%d, e:%d]", m, x->p->e));
+    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
+        memory(x, tile_text(x->t, "Q%u", n),
+               tile_text(x->t, "f32[q:%d, p%u:%d]", m, n, lanes_dot_width(x->p, n)));
+}
+
+/* A tile of queries; the executors of a block bring a share of its rows each. */
+static void copy_queries(Lanes *x, const char *view, const char *to)
+{
+    const int32_t m = x->shape->query_tile, share = m / x->shape->executors;
+    if (!is_shared(x))
+        tile_copy(x->t, "%s -> %s pad 0",
+                  tile_text(x->t, view, tile_text(x->t, "m * %d +: %d", m, m)), to);
+    else
+        tile_copy(
+            x->t, "%s -> %s[self * %d +: %d, :] pad 0",
+            tile_text(x->t, view, tile_text(x->t, "m * %d + self * %d +: %d", m, share, share)), to,
+            share, share);
+}
+
+/* Rows of the executor's keys as operand B; f32. */
+static void load_keys(Lanes *x, const char *name, const char *elem, const char *view)
+{
+    const bool as_is = strcmp(elem, "f32") == 0;
+    const char *loaded = as_is ? name : tile_text(x->t, "%s_raw", name);
+    const char *rows = tile_text(x->t, "%s +: %d", first_key(x), lanes_own_keys(x));
+    tile_load(x->t, loaded, "%s pad 0", tile_text(x->t, view, rows));
+    if (!as_is) tile_set(x->t, name, "f32(%s)", loaded);
+}
+
+static void declare_keys(Lanes *x, const char *name, const char *elem, const char *axis,
+                         int32_t width)
+{
+    const char *type =
+        tile_text(x->t, "[%s:%d, kv:%d] @ %s.B", axis, width, lanes_own_keys(x), x->atom->name);
+    if (strcmp(elem, "f32") != 0)
+        tile_frag(x->t, tile_text(x->t, "%s_raw", name), "%s%s", elem, type);
+    tile_frag(x->t, name, "f32%s", type);
+}
+
+static const char *values_view(Lanes *x)
+{
+    if (!x->own_v)
+        return tile_text(x->t, "k[b, hk, %%s, %d +: %d] as [kv, e]", x->p->attn->v_first, x->p->e);
+    return tile_text(x->t, "%s[b, hv, %%s, :]", lanes_changed_name(x, 2));
+}
+
+/* ---- results of pairs: p, ds, ddots, values */
+
+static const char *results_text(Lanes *x)
+{
+    AuText text = {.arena = x->arena};
+    au_text_add(&text, "p, ds");
+    for (uint32_t n = 0; n < x->p->grads->dot_count; n++) au_text_add(&text, ", ddot%u", n);
+    for (uint32_t n = 0; n < x->p->grads->pairs.count; n++) au_text_add(&text, ", value%u", n);
+    return au_text_str(&text);
+}
+
+const char *lanes_pair_hook(Lanes *x, const char *hook, bool adjoints, const char *const *rows)
+{
+    AuText text = {.arena = x->arena};
+    au_text_add(&text, "%s(score, dp, b, h, i, j", hook);
+    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) au_text_add(&text, ", dot%u", n);
+    for (uint32_t n = 0; n < back_row_count(x) / (adjoints ? 1 : 2); n++)
+        au_text_add(&text, ", %s", rows[n]);
+    au_text_add(&text, ")");
+    return au_text_str(&text);
+}
+
+const char *lanes_takes_part(Lanes *x)
+{
+    return tile_text(x->t, "j < %s && i < %s%s", lanes_axis(x, 1, 2), lanes_axis(x, 0, 2),
+                     x->p->hooks->has_mask ? " && mask(b, h, i, j)" : "");
+}
+
+typedef enum Masked { EVERY_PAIR, SOME_PAIRS } Masked;
+
+/* Statistics of rows are uniform numbers here: read where they are used. */
+static void pairs(Lanes *x, Masked masked)
+{
+    const char *rows[64];
+    for (uint32_t n = 0; n < back_row_count(x); n++)
+        rows[n] = tile_text(x->t, "%s[b, h, i]", back_row_name(x, n));
+    tile_set(x->t, results_text(x), "%s", lanes_pair_hook(x, "backward_pair", true, rows));
+    if (masked == EVERY_PAIR) return;
+    tile_set(x->t, "taken", "%s", lanes_takes_part(x));
+    tile_set(x->t, "p", "where(taken, p, 0.0)");
+    tile_set(x->t, "ds", "where(taken, ds, 0.0)");
+    for (uint32_t n = 0; n < x->p->grads->dot_count; n++)
+        tile_set(x->t, tile_text(x->t, "ddot%u", n), "where(taken, ddot%u, 0.0)", n);
+    for (uint32_t n = 0; n < x->p->grads->pairs.count; n++)
+        tile_set(x->t, tile_text(x->t, "value%u", n), "where(taken, value%u, 0.0)", n);
+}
+
+/* A gradient at indices without the query: summed here. */
+static bool is_summed(const Lanes *x, uint32_t n)
+{
+    return !(back_read_axes(x, &x->p->grads->pairs.at[n]) & AU_AX_Q);
+}
+
+/* ---- one tile of queries */
+
+/* [full]: whether all pairs take part, a scalar of the role; NULL: as [masked] says. */
+static void step(Lanes *x, const char *full, Masked masked, bool dk, bool dv)
+{
+    AuTileBuild *t = x->t;
+    const AuGrads *g = x->p->grads;
+    const int32_t m = x->shape->query_tile;
+    copy_queries(x, tile_text(t, "%s[b, h, %%s, :]", lanes_changed_name(x, 0)), "Q");
+    copy_queries(x, tile_text(t, "%s[b, h, %%s, :]", back_output_gradient(x)), "dO");
+    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
+        copy_queries(x, lanes_dot_view(x, n, false, ":"), tile_text(t, "Q%u", n));
+    if (is_shared(x)) tile_sync(t, "all");
+    tile_product(t, "score", x->atom, TILE_START, "Q", "key");
+    tile_product(t, "dp", x->atom, TILE_START, "dO", "value");
+    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
+        tile_product(t, tile_text(t, "dot%u", n), x->atom, TILE_START, tile_text(t, "Q%u", n),
+                     tile_text(t, "key%u", n));
+    tile_set(t, "i", "m * %d + iota(q:%d)", m, m);
+    if (full) {
+        tile_if(t, "%s", full);
+        pairs(x, EVERY_PAIR);
+        tile_else(t);
+        pairs(x, SOME_PAIRS);
+        tile_end(t);
+    } else
+        pairs(x, masked);
+    if (dv) tile_product(t, "dv_acc", x->atom, TILE_ADD, "dO", "p");
+    if (dk) tile_product(t, "dk_acc", x->atom, TILE_ADD, "Q", "ds");
+    for (uint32_t n = 0; n < g->dot_count && dk; n++) {
+        const uint32_t dot = back_dot(x, n);
+        if (back_wants(x, lanes_dot_tensor(x->p, dot, true)))
+            tile_product(t, tile_text(t, "dkey%u", n), x->atom, TILE_ADD, tile_text(t, "Q%u", dot),
+                         tile_text(t, "ddot%u", n));
+    }
+    for (uint32_t n = 0; n < g->pairs.count && dk; n++)
+        if (is_summed(x, n))
+            tile_set(t, tile_text(t, "total%u", n), "total%u + reduce_sum(value%u, q)", n, n);
+    if (is_shared(x)) tile_sync(t, "all");
+}
+
+/* Tiles of queries that the keys of the block meet, by the mask's range. */
+static void walk_range(Lanes *x, bool dk, bool dv)
+{
+    AuTileBuild *t = x->t;
+    const int32_t keys = lanes_block_keys(x);
+    const char *s = lanes_axis(x, 0, 2), *last = lanes_axis(x, 1, 2);
+    tile_set(t, "q_low, q_high, q_full_low, q_full_high",
+             "query_range(b, h, nb * %d, min(nb * %d + %d, %s))", keys, keys, keys, last);
+    tile_set(t, "m_low, f_low, f_high, m_high",
+             "key_tiles(q_low, q_high, q_full_low, q_full_high, %s, %d)", s, x->shape->query_tile);
+    tile_for_range(t, "m", "m_low", "m_high");
+    step(x, "m >= f_low && m < f_high", EVERY_PAIR, dk, dv);
+    tile_end(t);
+}
+
+static void walk_lists(Lanes *x, bool dk, bool dv)
+{
+    static const char *const lists[] = {"partial", "full"};
+    AuTileBuild *t = x->t;
+    const char *h = lanes_list_by_head(x) ? "h" : "0";
+    for (uint32_t n = 0; n < 2; n++) {
+        tile_set(t, tile_text(t, "%s_many", lists[n]), "back_%s_count[b, %s, nb]", lists[n], h);
+        tile_for_range(t, "turn", "0", tile_text(t, "%s_many", lists[n]));
+        tile_set(t, "m", "back_%s_index[b, %s, nb, turn]", lists[n], h);
+        step(x, NULL, n ? EVERY_PAIR : SOME_PAIRS, dk, dv);
+        tile_end(t);
+    }
+}
+
+/* ---- the kernel */
+
+static void fragments(Lanes *x, bool dk, bool dv)
+{
+    AuTileBuild *t = x->t;
+    const AuGrads *g = x->p->grads;
+    const int32_t own = lanes_own_keys(x);
+    const char *atom = x->atom->name,
+               *pair = tile_text(t, "f32[q:%d, kv:%d] @ %s.C", x->shape->query_tile, own, atom);
+    declare_keys(x, "key", x->operand, "d", x->p->d);
+    declare_keys(x, "value", x->operand, "e", x->p->e);
+    tile_frag(t, "score", "%s", pair);
+    tile_frag(t, "dp", "%s", pair);
+    tile_frag(t, "p", "%s", pair);
+    tile_frag(t, "ds", "%s", pair);
+    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) {
+        declare_keys(x, tile_text(t, "key%u", n), lanes_elem(x, lanes_dot_tensor(x->p, n, true)),
+                     tile_text(t, "p%u", n), lanes_dot_width(x->p, n));
+        tile_frag(t, tile_text(t, "dot%u", n), "%s", pair);
+    }
+    if (dk) tile_frag(t, "dk_acc", "f32[d:%d, kv:%d] @ %s.C = 0.0", x->p->d, own, atom);
+    if (dv) tile_frag(t, "dv_acc", "f32[e:%d, kv:%d] @ %s.C = 0.0", x->p->e, own, atom);
+    for (uint32_t n = 0; n < g->dot_count; n++) {
+        tile_frag(t, tile_text(t, "ddot%u", n), "%s", pair);
+        if (dk && back_wants(x, lanes_dot_tensor(x->p, back_dot(x, n), true)))
+            tile_frag(t, tile_text(t, "dkey%u", n), "f32[p%u:%d, kv:%d] @ %s.C = 0.0",
+                      back_dot(x, n), lanes_dot_width(x->p, back_dot(x, n)), own, atom);
+    }
+    for (uint32_t n = 0; n < g->pairs.count; n++) {
+        tile_frag(t, tile_text(t, "value%u", n), "%s", pair);
+        if (dk && is_summed(x, n))
+            tile_frag(t, tile_text(t, "total%u", n), "f32[kv:%d] like score = 0.0", own);
+    }
+}
+
+/* What is known only with the query head: keys of further products, values of other heads than the keys'. */
+static void load_of_head(Lanes *x, bool values)
+{
+    AuTileBuild *t = x->t;
+    if (values) {
+        tile_set(t, "hv", "h / (%s / %s)", lanes_axis(x, 0, 1), lanes_axis(x, 2, 1));
+        load_keys(x, "value", x->operand, values_view(x));
+    }
+    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
+        load_keys(x, tile_text(t, "key%u", n), lanes_elem(x, lanes_dot_tensor(x->p, n, true)),
+                  lanes_dot_view(x, n, true, ":"));
+}
+
+/* Sums of one query head, added where they were read. */
+static void scatter_of_head(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const AuGrads *g = x->p->grads;
+    const int32_t own = lanes_own_keys(x);
+    for (uint32_t n = 0; n < g->dot_count; n++) {
+        const uint32_t dot = back_dot(x, n), tensor = lanes_dot_tensor(x->p, dot, true);
+        if (!back_wants(x, tensor)) continue;
+        const char *view = lanes_dot_view_of(x, back_sum(x, tensor), dot, true, ":");
+        tile_atomic_add(t, "dkey%u -> %s clip", n,
+                        tile_text(t, view, tile_text(t, "%s +: %d", first_key(x), own)));
+        tile_set(t, tile_text(t, "dkey%u", n), "fill(dkey%u, 0.0)", n);
+    }
+    for (uint32_t n = 0; n < g->pairs.count; n++) {
+        if (!is_summed(x, n)) continue;
+        back_scatter(x, &g->pairs.at[n], tile_text(t, "total%u", n), "j", false,
+                     tile_text(t, "j < %s", lanes_axis(x, 1, 2)));
+        tile_set(t, tile_text(t, "total%u", n), "fill(total%u, 0.0)", n);
+    }
+}
+
+static void head(Lanes *x, bool dk, bool dv, uint32_t of)
+{
+    AuTileBuild *t = x->t;
+    static const char *const names[] = {"dv_back", "dk_back", "keys_back"};
+    tile_kernel(t, names[dk + (dk && dv)]);
+    lanes_arguments(x);
+    back_changed(x);
+    back_statistics(x);
+    if (x->p->hooks->needs_lists)
+        lanes_query_list_arguments(x, x->shape->query_tile, lanes_block_keys(x));
+    if (dk) back_argument(x, back_has_rows(x, 1) ? "dk_sum" : "dk", TILE_OUT);
+    if (dv) back_argument(x, back_has_rows(x, 2) ? "dv_sum" : "dv", TILE_OUT);
+    for (uint32_t n = 0; n < x->p->attn->tensor_count && dk; n++)
+        if (back_sums_keys(x, n)) back_sum_argument(x, n, TILE_INOUT);
+    tile_grid(t, "nb: cdiv(%s, %d), %s: %s, b: %s", lanes_axis(x, 1, 2), lanes_block_keys(x),
+              of == 1 ? "hk" : "hv", lanes_axis(x, of, 1), lanes_axis(x, 1, 0));
+    if (is_shared(x)) {
+        memories(x);
+        tile_barrier(t, "all", 0, x->shape->executors);
+    }
+    tile_role(t, "core", is_shared(x) ? x->shape->executors : 0, lanes_executor(x), 0);
+    if (!is_shared(x)) memories(x);
+}
+
+void lanes_keys_back(Lanes *x, bool dk, bool dv)
+{
+    AuTileBuild *t = x->t;
+    const uint32_t of = dk ? 1 : 2;
+    const int32_t own = lanes_own_keys(x);
+    head(x, dk, dv, of);
+    fragments(x, dk, dv);
+    tile_set(t, "j", "%s + iota(kv:%d)", first_key(x), own);
+    const bool together = back_heads_agree(x);
+    if (of == 1)
+        load_keys(x, "key", x->operand,
+                  tile_text(t, "%s[b, hk, %%s, :]", lanes_changed_name(x, 1)));
+    if (of == 1 && together && x->own_v) tile_set(t, "hv", "hk");
+    if (of == 2 || together) load_keys(x, "value", x->operand, values_view(x));
+    const char *group = tile_text(t, "%s / %s", lanes_axis(x, 0, 1), lanes_axis(x, of, 1));
+    tile_for_range(t, "g", "0", group);
+    tile_set(t, "h", "%s * (%s) + g", of == 1 ? "hk" : "hv", group);
+    if (of == 2) {
+        tile_set(t, "hk", "h / (%s / %s)", lanes_axis(x, 0, 1), lanes_axis(x, 1, 1));
+        load_keys(x, "key", x->operand,
+                  tile_text(t, "%s[b, hk, %%s, :]", lanes_changed_name(x, 1)));
+    }
+    load_of_head(x, of == 1 && !together);
+    if (x->p->hooks->needs_lists)
+        walk_lists(x, dk, dv);
+    else
+        walk_range(x, dk, dv);
+    if (dk) scatter_of_head(x);
+    tile_end(t);
+    const char *rows = tile_text(t, "%s +: %d", first_key(x), own);
+    const bool k_sum = back_has_rows(x, 1), v_sum = back_has_rows(x, 2);
+    const char *hv = !x->own_v || of == 1 ? "hk" : "hv";
+    if (dk && k_sum) tile_store(t, "dk_acc -> dk_sum[b, hk, %s, :] clip", rows);
+    if (dk && !k_sum) tile_store(t, "%s(dk_acc) -> dk[b, hk, %s, :] clip", x->operand, rows);
+    if (dv && v_sum) tile_store(t, "dv_acc -> dv_sum[b, %s, %s, :] clip", hv, rows);
+    if (dv && !v_sum) tile_store(t, "%s(dv_acc) -> dv[b, %s, %s, :] clip", x->operand, hv, rows);
+    tile_end(t);
+    tile_end(t);
+}

@@ -1,0 +1,277 @@
+/* lanes_queries.c - dQ' by multiply-adds, as the forward kernel: a block owns queries, a lane holds whole rows, keys
+ * pass as broadcast numbers.
+ *
+ *     S' = K Q'   dP' = V dO'   dQ' += K' dS'       queries along the lanes, keys in registers
+ *
+ * The same walk without the last product makes the sums over a row that some adjoints need (row_pass). Gradients of
+ * inputs that are read by query are added here. */
+#include "lanes_back.h"
+
+#include <string.h>
+
+static bool is_shared(const Lanes *x) { return !x->on_cpu; }
+
+/* A tile of keys; the executors of a block bring a share of its rows each. */
+static void copy_keys(Lanes *x, const char *view, const char *to)
+{
+    const int32_t n = x->shape->key_tile, share = n / x->shape->executors;
+    if (!is_shared(x))
+        tile_copy(x->t, "%s -> %s pad 0",
+                  tile_text(x->t, view, tile_text(x->t, "n * %d +: %d", n, n)), to);
+    else
+        tile_copy(
+            x->t, "%s -> %s[self * %d +: %d, :] pad 0",
+            tile_text(x->t, view, tile_text(x->t, "n * %d + self * %d +: %d", n, share, share)), to,
+            share, share);
+}
+
+static void memory(Lanes *x, const char *name, const char *axis, int32_t width)
+{
+    const char *type = tile_text(x->t, "f32[kv:%d, %s:%d]", x->shape->key_tile, axis, width);
+    if (is_shared(x))
+        tile_shared(x->t, name, "%s", type);
+    else
+        tile_private(x->t, name, "%s", type);
+}
+
+static void memories(Lanes *x)
+{
+    memory(x, "K", "d", x->p->d);
+    if (x->own_v) memory(x, "V", "e", x->p->e);
+    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
+        memory(x, tile_text(x->t, "K%u", n), tile_text(x->t, "p%u", n), lanes_dot_width(x->p, n));
+}
+
+/* Rows of the executor as operand B; f32. */
+static void load_rows(Lanes *x, const char *name, const char *elem, const char *axis, int32_t width,
+                      const char *view)
+{
+    const bool as_is = strcmp(elem, "f32") == 0;
+    const char *loaded = as_is ? name : tile_text(x->t, "%s_raw", name);
+    const char *rows = tile_text(x->t, "%s +: %d", lanes_first_row(x), x->rows);
+    tile_frag(x->t, loaded, "%s[%s:%d, q:%d] @ %s.B", elem, axis, width, x->rows, x->atom->name);
+    tile_load(x->t, loaded, "%s pad 0", tile_text(x->t, view, rows));
+    if (!as_is) tile_set(x->t, name, "f32(%s)", loaded);
+}
+
+static void head(Lanes *x, const char *name)
+{
+    AuTileBuild *t = x->t;
+    tile_kernel(t, name);
+    lanes_arguments(x);
+    back_changed(x);
+    if (x->p->hooks->needs_lists) lanes_list_arguments(x);
+    back_statistics(x);
+}
+
+static void open(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const char *heads = lanes_axis(x, 0, 1);
+    tile_grid(t, "mb: cdiv(%s, %d), h: %s, b: %s", lanes_axis(x, 0, 2), x->block, heads,
+              lanes_axis(x, 0, 0));
+    tile_let(t, "hk", "h / (%s / %s)", heads, lanes_axis(x, 1, 1));
+    if (x->own_v) tile_let(t, "hv", "h / (%s / %s)", heads, lanes_axis(x, 2, 1));
+    lanes_key_tiles(x, TILE_RANGE);
+    if (is_shared(x)) {
+        memories(x);
+        tile_barrier(t, "all", 0, x->shape->executors);
+    }
+    tile_role(t, "core", is_shared(x) ? x->shape->executors : 0, lanes_executor(x), 0);
+    if (!is_shared(x)) memories(x);
+}
+
+/* Rows, statistics, scores of pairs. */
+static void begin_rows(Lanes *x, bool adjoints)
+{
+    AuTileBuild *t = x->t;
+    const char *pair =
+        tile_text(t, "f32[kv:%d, q:%d] @ %s.C", x->shape->key_tile, x->rows, x->atom->name);
+    load_rows(x, "query", x->operand, "d", x->p->d,
+              tile_text(t, "%s[b, h, %%s, :]", lanes_changed_name(x, 0)));
+    load_rows(x, "slope", x->operand, "e", x->p->e,
+              tile_text(t, "%s[b, h, %%s, :]", back_output_gradient(x)));
+    tile_frag(t, "score", "%s", pair);
+    tile_frag(t, "dp", "%s", pair);
+    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) {
+        load_rows(x, tile_text(t, "query%u", n), lanes_elem(x, lanes_dot_tensor(x->p, n, false)),
+                  tile_text(t, "p%u", n), lanes_dot_width(x->p, n),
+                  lanes_dot_view(x, n, false, ":"));
+        tile_frag(t, tile_text(t, "dot%u", n), "%s", pair);
+    }
+    for (uint32_t n = 0; n < back_row_count(x) / (adjoints ? 1 : 2); n++)
+        tile_load(t, back_row_variable(x, n), "%s[b, h, %s +: %d] like score pad 0",
+                  back_row_name(x, n), lanes_first_row(x), x->rows);
+    tile_set(t, "i", "%s + iota(q:%d)", lanes_first_row(x), x->rows);
+}
+
+/* Copies of a tile of keys, and the products that pairs are made of. */
+static void begin_tile(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    copy_keys(x, tile_text(t, "%s[b, hk, %%s, :]", lanes_changed_name(x, 1)), "K");
+    if (x->own_v) copy_keys(x, tile_text(t, "%s[b, hv, %%s, :]", lanes_changed_name(x, 2)), "V");
+    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
+        copy_keys(x, lanes_dot_view(x, n, true, ":"), tile_text(t, "K%u", n));
+    if (is_shared(x)) tile_sync(t, "all");
+    tile_product(t, "score", x->atom, TILE_START, "K", "query");
+    tile_product(t, "dp", x->atom, TILE_START,
+                 x->own_v ? "V"
+                          : tile_text(t, "K[:, %d +: %d] as [kv, e]", x->p->attn->v_first, x->p->e),
+                 "slope");
+    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
+        tile_product(t, tile_text(t, "dot%u", n), x->atom, TILE_START, tile_text(t, "K%u", n),
+                     tile_text(t, "query%u", n));
+    tile_set(t, "j", "n * %d + iota(kv:%d)", x->shape->key_tile, x->shape->key_tile);
+}
+
+static void guard(Lanes *x, const char *name, uint32_t n)
+{
+    const char *value = tile_text(x->t, name, n);
+    tile_set(x->t, value, "where(taken, %s, 0.0)", value);
+}
+
+/* At indices with the key each pair is added, else the sum over the keys. */
+static bool by_key(const Lanes *x, uint32_t n)
+{
+    return back_read_axes(x, &x->p->grads->pairs.at[n]) & AU_AX_KV;
+}
+static bool by_query(const Lanes *x, uint32_t n)
+{
+    return back_read_axes(x, &x->p->grads->pairs.at[n]) & AU_AX_Q;
+}
+
+static void results(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const AuGrads *g = x->p->grads;
+    const char *rows[64];
+    AuText names = {.arena = x->arena};
+    au_text_add(&names, "p, ds");
+    for (uint32_t n = 0; n < g->dot_count; n++) au_text_add(&names, ", ddot%u", n);
+    for (uint32_t n = 0; n < g->pairs.count; n++) au_text_add(&names, ", value%u", n);
+    for (uint32_t n = 0; n < back_row_count(x); n++) rows[n] = back_row_variable(x, n);
+    tile_set(t, au_text_str(&names), "%s", lanes_pair_hook(x, "backward_pair", true, rows));
+    tile_on_segment(t, "partial");
+    tile_set(t, "taken", "%s", lanes_takes_part(x));
+    guard(x, "ds", 0);
+    for (uint32_t n = 0; n < g->dot_count; n++) guard(x, "ddot%u", n);
+    for (uint32_t n = 0; n < g->pairs.count; n++)
+        if (by_query(x, n)) guard(x, "value%u", n);
+    tile_end(t);
+    for (uint32_t n = 0; n < g->pairs.count; n++)
+        if (by_query(x, n) && !by_key(x, n))
+            tile_set(t, tile_text(t, "total%u", n), "total%u + rowsum(value%u)", n, n);
+}
+
+static void step(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const AuGrads *g = x->p->grads;
+    begin_tile(x);
+    results(x);
+    tile_product(t, "dq_acc", x->atom, TILE_ADD, "K", "ds");
+    for (uint32_t n = 0; n < g->dot_count; n++) {
+        const uint32_t dot = back_dot(x, n);
+        if (back_wants(x, lanes_dot_tensor(x->p, dot, false)))
+            tile_product(t, tile_text(t, "dquery%u", n), x->atom, TILE_ADD,
+                         tile_text(t, "K%u", dot), tile_text(t, "ddot%u", n));
+    }
+    for (uint32_t n = 0; n < g->pairs.count; n++)
+        if (by_query(x, n) && by_key(x, n))
+            back_scatter(
+                x, &g->pairs.at[n], tile_text(t, "value%u", n), "ij", false,
+                tile_text(t, "i < %s && j < %s", lanes_axis(x, 0, 2), lanes_axis(x, 1, 2)));
+    if (is_shared(x)) tile_sync(t, "all");
+}
+
+static void accumulators(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const AuGrads *g = x->p->grads;
+    tile_frag(t, "dq_acc", "f32[d:%d, q:%d] @ %s.C = 0.0", x->p->d, x->rows, x->atom->name);
+    for (uint32_t n = 0; n < g->dot_count; n++) {
+        const uint32_t dot = back_dot(x, n);
+        if (back_wants(x, lanes_dot_tensor(x->p, dot, false)))
+            tile_frag(t, tile_text(t, "dquery%u", n), "f32[p%u:%d, q:%d] @ %s.C = 0.0", dot,
+                      lanes_dot_width(x->p, dot), x->rows, x->atom->name);
+    }
+    for (uint32_t n = 0; n < g->pairs.count; n++)
+        if (by_query(x, n) && !by_key(x, n))
+            tile_frag(t, tile_text(t, "total%u", n), "f32[q:%d] like score = 0.0", x->rows);
+}
+
+/* What was summed over the keys, where it was read. */
+static void scatter(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const AuGrads *g = x->p->grads;
+    for (uint32_t n = 0; n < g->dot_count; n++) {
+        const uint32_t dot = back_dot(x, n), tensor = lanes_dot_tensor(x->p, dot, false);
+        if (!back_wants(x, tensor)) continue;
+        const char *view = lanes_dot_view_of(x, back_sum(x, tensor), dot, false, ":");
+        tile_atomic_add(t, "dquery%u -> %s clip", n,
+                        tile_text(t, view, tile_text(t, "%s +: %d", lanes_first_row(x), x->rows)));
+    }
+    for (uint32_t n = 0; n < g->pairs.count; n++)
+        if (by_query(x, n) && !by_key(x, n))
+            back_scatter(x, &g->pairs.at[n], tile_text(t, "total%u", n), "i", false,
+                         tile_text(t, "i < %s", lanes_axis(x, 0, 2)));
+}
+
+void lanes_queries_back(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const bool sum = back_has_rows(x, 0);
+    head(x, "queries_back");
+    back_argument(x, sum ? "dq_sum" : "dq", TILE_OUT);
+    for (uint32_t n = 0; n < x->p->attn->tensor_count; n++)
+        if (back_sums_queries(x, n)) back_sum_argument(x, n, TILE_INOUT);
+    open(x);
+    begin_rows(x, true);
+    accumulators(x);
+    tile_for_tiles(t, "n", "keys", NULL);
+    step(x);
+    tile_end(t);
+    const char *rows = tile_text(t, "%s +: %d", lanes_first_row(x), x->rows);
+    if (sum)
+        tile_store(t, "dq_acc -> dq_sum[b, h, %s, :] clip", rows);
+    else
+        tile_store(t, "%s(dq_acc) -> dq[b, h, %s, :] clip", x->operand, rows);
+    scatter(x);
+    tile_end(t);
+    tile_end(t);
+}
+
+void lanes_row_pass(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const uint32_t count = x->p->grads->pass_count;
+    const char *rows[64];
+    AuText names = {.arena = x->arena};
+    if (!count) return;
+    head(x, "row_pass");
+    for (uint32_t n = 0; n < count; n++) back_argument(x, tile_text(t, "pass_%u", n), TILE_OUT);
+    open(x);
+    begin_rows(x, false);
+    for (uint32_t n = 0; n < count; n++) {
+        tile_frag(t, tile_text(t, "pass%u", n), "f32[q:%d] like score = 0.0", x->rows);
+        au_text_add(&names, "%spart%u", n ? ", " : "", n);
+    }
+    for (uint32_t n = 0; n < back_row_count(x) / 2; n++) rows[n] = back_row_variable(x, n);
+    tile_for_tiles(t, "n", "keys", NULL);
+    begin_tile(x);
+    tile_set(t, au_text_str(&names), "%s", lanes_pair_hook(x, "backward_pass", false, rows));
+    tile_on_segment(t, "partial");
+    tile_set(t, "taken", "%s", lanes_takes_part(x));
+    for (uint32_t n = 0; n < count; n++) guard(x, "part%u", n);
+    tile_end(t);
+    for (uint32_t n = 0; n < count; n++)
+        tile_set(t, tile_text(t, "pass%u", n), "pass%u + rowsum(part%u)", n, n);
+    if (is_shared(x)) tile_sync(t, "all");
+    tile_end(t);
+    for (uint32_t n = 0; n < count; n++)
+        tile_store(t, "pass%u -> pass_%u[b, h, %s +: %d] clip", n, n, lanes_first_row(x), x->rows);
+    tile_end(t);
+    tile_end(t);
+}
