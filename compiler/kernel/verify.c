@@ -2,23 +2,11 @@
  * types, scopes, memories, and that control flow is uniform. Reports all violations, each with the
  * instruction in its text form. Not: what depends on values (bounds, races, uninitialised reads),
  * which the interpreter finds. */
-#include "internal.h"
+#include "verify.h"
 
 #include <string.h>
 
-typedef struct Verifier {
-    const AuKernel *k;
-    AuDiags *diags;
-    uint8_t *state; /* of an instruction: 0 not met, 1 visible, 2 out of sight */
-    AuLanes lanes, block;
-    bool differs; /* inside control flow that differs between the executors of a block */
-    bool good;
-} Verifier;
-
-static void wrong(Verifier *v, AuCode code, uint32_t i, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-
-static void wrong(Verifier *v, AuCode code, uint32_t i, const char *format, ...)
+void verify_wrong(AuVerifier *v, AuCode code, uint32_t i, const char *format, ...)
 {
     AuText text = {.arena = v->diags->arena};
     va_list arguments;
@@ -30,13 +18,13 @@ static void wrong(Verifier *v, AuCode code, uint32_t i, const char *format, ...)
     v->good = false;
 }
 
-static const char *type_text(const Verifier *v, AuKType t)
+const char *verify_type_text(const AuVerifier *v, AuKType t)
 {
     const char *scalar = kernel_scalar_name(t.scalar);
     return t.width == 1 ? scalar : au_format(v->diags->arena, "%sx%u", scalar, t.width);
 }
 
-static AuKType type_at(const Verifier *v, const AuInstr *in, uint32_t n)
+AuKType verify_type_at(const AuVerifier *v, const AuInstr *in, uint32_t n)
 {
     return kernel_at(v->k, kernel_operand(v->k, in, n))->type;
 }
@@ -47,38 +35,28 @@ static bool is_width(uint32_t width)
 }
 
 /* Operand n has one of the scalars in the set (bits by AuScalar) and the width. */
-static bool wants(Verifier *v, uint32_t i, uint32_t n, uint32_t scalars, uint32_t width,
+bool verify_wants(AuVerifier *v, uint32_t i, uint32_t n, uint32_t scalars, uint32_t width,
                   const char *what)
 {
     const AuInstr *in = &v->k->instrs[i];
-    const AuKType t = type_at(v, in, n);
+    const AuKType t = verify_type_at(v, in, n);
     if ((scalars >> t.scalar & 1) && t.width == width) return true;
-    wrong(v, AU_E0804, i, "operand %u must be %s, it is %s", n + 1, what, type_text(v, t));
+    verify_wrong(v, AU_E0804, i, "operand %u must be %s, it is %s", n + 1, what,
+                 verify_type_text(v, t));
     return false;
 }
 
-enum {
-    I1 = 1 << AU_I1,
-    I32 = 1 << AU_I32,
-    I64 = 1 << AU_I64,
-    F32 = 1 << AU_F32,
-    INT = I32 | I64,
-    NUMBER = INT | F32,
-    HALF = 1 << AU_F16 | 1 << AU_BF16,
-    ANY_SCALAR = NUMBER | I1 | HALF | 1 << AU_U8
-};
-
 /* ---- operations on values */
 
-static void check_same(Verifier *v, uint32_t i, uint32_t from, uint32_t scalars, const char *what)
+static void check_same(AuVerifier *v, uint32_t i, uint32_t from, uint32_t scalars, const char *what)
 {
     const AuInstr *in = &v->k->instrs[i];
-    const AuKType first = type_at(v, in, from);
-    if (!wants(v, i, from, scalars, first.width, what)) return;
+    const AuKType first = verify_type_at(v, in, from);
+    if (!verify_wants(v, i, from, scalars, first.width, what)) return;
     for (uint32_t n = from + 1; n < in->count; n++)
-        if (!kernel_same_type(type_at(v, in, n), first))
-            wrong(v, AU_E0804, i, "operands must be of one type, they are %s and %s",
-                  type_text(v, first), type_text(v, type_at(v, in, n)));
+        if (!kernel_same_type(verify_type_at(v, in, n), first))
+            verify_wrong(v, AU_E0804, i, "operands must be of one type, they are %s and %s",
+                         verify_type_text(v, first), verify_type_text(v, verify_type_at(v, in, n)));
 }
 
 static bool is_conversion(AuScalar of, AuScalar to)
@@ -91,18 +69,18 @@ static bool is_conversion(AuScalar of, AuScalar to)
     return (of == AU_U8 || of == AU_I1) && (into & NUMBER || of == to);
 }
 
-static void check_cvt(Verifier *v, uint32_t i)
+static void check_cvt(AuVerifier *v, uint32_t i)
 {
     const AuInstr *in = &v->k->instrs[i];
-    const AuKType of = type_at(v, in, 0), to = in->type;
+    const AuKType of = verify_type_at(v, in, 0), to = in->type;
     const bool bits = of.scalar == to.scalar || (of.scalar == AU_F32 && to.scalar == AU_I32) ||
                       (of.scalar == AU_I32 && to.scalar == AU_F32);
     if (of.width != to.width || !(in->op == AU_K_CVT ? is_conversion(of.scalar, to.scalar) : bits))
-        wrong(v, AU_E0804, i, "there is no such change from %s to %s", type_text(v, of),
-              type_text(v, to));
+        verify_wrong(v, AU_E0804, i, "there is no such change from %s to %s",
+                     verify_type_text(v, of), verify_type_text(v, to));
 }
 
-static void check_rule(Verifier *v, uint32_t i, AuKRule rule)
+static void check_rule(AuVerifier *v, uint32_t i, AuKRule rule)
 {
     const AuInstr *in = &v->k->instrs[i];
     switch (rule) {
@@ -117,7 +95,7 @@ static void check_rule(Verifier *v, uint32_t i, AuKRule rule)
             check_same(v, i, 0, NUMBER, "i32, i64 or f32");
         break;
     case AU_R_SELECT:
-        wants(v, i, 0, I1, type_at(v, in, 1).width, "i1 of the same width");
+        verify_wants(v, i, 0, I1, verify_type_at(v, in, 1).width, "i1 of the same width");
         check_same(v, i, 1, ANY_SCALAR, "a value");
         break;
     case AU_R_CVT: check_cvt(v, i); break;
@@ -127,272 +105,153 @@ static void check_rule(Verifier *v, uint32_t i, AuKRule rule)
 
 /* ---- memory */
 
-static void check_mode(Verifier *v, uint32_t i, const AuMemory *m)
+static void check_mode(AuVerifier *v, uint32_t i, const AuMemory *m)
 {
     const uint32_t flags = kernel_op_info(v->k->instrs[i].op)->flags;
     if (m->space != AU_GLOBAL) return;
     if (flags & AU_KF_READ && !m->reads)
-        wrong(v, AU_E0807, i, "@%s is not declared as read", m->name);
+        verify_wrong(v, AU_E0807, i, "@%s is not declared as read", m->name);
     if (flags & AU_KF_WRITE && !m->writes)
-        wrong(v, AU_E0807, i, "@%s is not declared as written", m->name);
+        verify_wrong(v, AU_E0807, i, "@%s is not declared as written", m->name);
 }
 
-static void check_constant_index(Verifier *v, uint32_t i, const AuMemory *m, uint32_t width)
+static void check_constant_index(AuVerifier *v, uint32_t i, const AuMemory *m, uint32_t width)
 {
     const AuInstr *index = kernel_at(v->k, kernel_operand(v->k, &v->k->instrs[i], 0));
     if (index->op != AU_K_CONST || m->space == AU_GLOBAL) return;
     if (index->imm < 0 || index->imm + (int64_t)width > (int64_t)m->count)
-        wrong(v, AU_E0808, i, "@%s has %u elements", m->name, m->count);
+        verify_wrong(v, AU_E0808, i, "@%s has %u elements", m->name, m->count);
 }
 
-static void check_access(Verifier *v, uint32_t i)
+static void check_access(AuVerifier *v, uint32_t i)
 {
     const AuInstr *in = &v->k->instrs[i];
     const AuMemory *m = &v->k->mems[in->mem.i];
     const bool load = in->op == AU_K_LOAD, inc = in->op == AU_K_ATOMIC_INC,
                add = in->op == AU_K_ATOMIC_ADD;
-    const AuKType moved = load || inc ? in->type : type_at(v, in, 1);
+    const AuKType moved = load || inc ? in->type : verify_type_at(v, in, 1);
     const uint32_t mask = load || inc ? 1 : 2;
-    wants(v, i, 0, INT, 1, "an index, i32 or i64");
+    verify_wants(v, i, 0, INT, 1, "an index, i32 or i64");
     if (moved.scalar != m->scalar)
-        wrong(v, AU_E0807, i, "@%s holds %s, not %s", m->name, kernel_scalar_name(m->scalar),
-              kernel_scalar_name(moved.scalar));
+        verify_wrong(v, AU_E0807, i, "@%s holds %s, not %s", m->name, kernel_scalar_name(m->scalar),
+                     kernel_scalar_name(moved.scalar));
     if ((inc && m->scalar != AU_I32) || (add && m->scalar != AU_I32 && m->scalar != AU_F32))
-        wrong(v, AU_E0807, i, "this atomic operation does not exist for %s",
-              kernel_scalar_name(m->scalar));
+        verify_wrong(v, AU_E0807, i, "this atomic operation does not exist for %s",
+                     kernel_scalar_name(m->scalar));
     if ((inc || add) && (m->space == AU_LANE || m->space == AU_EXEC || inc * moved.width > 1))
-        wrong(v, AU_E0807, i,
-              "atomic operations are for single elements of global or shared memory");
+        verify_wrong(v, AU_E0807, i,
+                     "atomic operations are for single elements of global or shared memory");
     if (add && moved.width != 1 &&
         (moved.width > 4 || m->scalar != AU_F32 || m->space != AU_GLOBAL))
-        wrong(v, AU_E0807, i, "vectors are added to global memory only, 2 or 4 of f32");
-    if (in->count > mask) wants(v, i, mask, I1, 1, "a mask, i1");
-    if (in->count > mask + 1 && !kernel_same_type(type_at(v, in, mask + 1), in->type))
-        wrong(v, AU_E0804, i, "lanes without the mask must get %s", type_text(v, in->type));
+        verify_wrong(v, AU_E0807, i, "vectors are added to global memory only, 2 or 4 of f32");
+    if (in->count > mask) verify_wants(v, i, mask, I1, 1, "a mask, i1");
+    if (in->count > mask + 1 && !kernel_same_type(verify_type_at(v, in, mask + 1), in->type))
+        verify_wrong(v, AU_E0804, i, "lanes without the mask must get %s",
+                     verify_type_text(v, in->type));
     check_mode(v, i, m);
     check_constant_index(v, i, m, moved.width);
 }
 
 /* ---- other operations of core.def */
 
-static void range(Verifier *v, uint32_t i, int64_t low, int64_t high)
+void verify_range(AuVerifier *v, uint32_t i, int64_t low, int64_t high)
 {
     const int64_t imm = v->k->instrs[i].imm;
     if (imm < low || imm > high)
-        wrong(v, AU_E0808, i, "#%lld is not in %lld..%lld", (long long)imm, (long long)low,
-              (long long)high);
+        verify_wrong(v, AU_E0808, i, "#%lld is not in %lld..%lld", (long long)imm, (long long)low,
+                     (long long)high);
 }
 
-static void check_uniform(Verifier *v, uint32_t i)
+static void check_uniform(AuVerifier *v, uint32_t i)
 {
     const AuInstr *in = &v->k->instrs[i];
     for (uint32_t n = 0; n < in->count; n++)
         if (v->lanes.kind[kernel_operand(v->k, in, n).i] != AU_UNIFORM)
-            wrong(v, AU_E0806, i, "%s must be the same in all lanes; use masks, or any",
-                  in->op == AU_K_IF ? "the condition" : "the bounds");
+            verify_wrong(v, AU_E0806, i, "%s must be the same in all lanes; use masks, or any",
+                         in->op == AU_K_IF ? "the condition" : "the bounds");
 }
 
-static void check_lanes(Verifier *v, uint32_t i)
+static void check_lanes(AuVerifier *v, uint32_t i)
 {
     const AuInstr *in = &v->k->instrs[i];
-    wants(v, i, 0, in->op == AU_K_ANY ? I1 : I32 | F32, 1,
-          in->op == AU_K_ANY ? "i1" : "i32 or f32");
-    if (in->op == AU_K_SHUFFLE) wants(v, i, 1, I32, 1, "a lane, i32");
-    if (in->op == AU_K_SHUFFLE_XOR) range(v, i, 1, (int64_t)v->k->lanes - 1);
+    verify_wants(v, i, 0, in->op == AU_K_ANY ? I1 : I32 | F32, 1,
+                 in->op == AU_K_ANY ? "i1" : "i32 or f32");
+    if (in->op == AU_K_SHUFFLE) verify_wants(v, i, 1, I32, 1, "a lane, i32");
+    if (in->op == AU_K_SHUFFLE_XOR) verify_range(v, i, 1, (int64_t)v->k->lanes - 1);
     if (in->op == AU_K_SHUFFLE_XOR && v->k->lanes & (v->k->lanes - 1))
-        wrong(v, AU_E0808, i, "needs a power of two of lanes, there are %u", v->k->lanes);
+        verify_wrong(v, AU_E0808, i, "needs a power of two of lanes, there are %u", v->k->lanes);
 }
 
-static void check_vec(Verifier *v, uint32_t i)
+static void check_vec(AuVerifier *v, uint32_t i)
 {
     const AuInstr *in = &v->k->instrs[i];
     if (in->count != in->type.width)
-        wrong(v, AU_E0804, i, "%u elements for a vector of %u", in->count, in->type.width);
+        verify_wrong(v, AU_E0804, i, "%u elements for a vector of %u", in->count, in->type.width);
     for (uint32_t n = 0; n < in->count; n++)
-        wants(v, i, n, 1u << in->type.scalar, 1, "of the vector's scalar type");
+        verify_wants(v, i, n, 1u << in->type.scalar, 1, "of the vector's scalar type");
 }
 
-static void check_dot2(Verifier *v, uint32_t i)
+static void check_dot2(AuVerifier *v, uint32_t i)
 {
     const AuInstr *in = &v->k->instrs[i];
-    wants(v, i, 0, F32, 1, "f32");
-    if (wants(v, i, 1, HALF, 2, "a pair of f16 or bf16") &&
-        !kernel_same_type(type_at(v, in, 1), type_at(v, in, 2)))
-        wrong(v, AU_E0804, i, "the pairs must be of one type");
+    verify_wants(v, i, 0, F32, 1, "f32");
+    if (verify_wants(v, i, 1, HALF, 2, "a pair of f16 or bf16") &&
+        !kernel_same_type(verify_type_at(v, in, 1), verify_type_at(v, in, 2)))
+        verify_wrong(v, AU_E0804, i, "the pairs must be of one type");
 }
 
-/* A memory of the product: space, elements, and where its index is known, that all rows are inside. */
-static void check_matrix(Verifier *v, uint32_t i, uint32_t n, AuMem mem, AuSpace space,
-                         AuScalar scalar, int64_t last)
+static void check_barrier(AuVerifier *v, uint32_t i)
 {
-    const AuInstr *in = &v->k->instrs[i], *at = kernel_at(v->k, kernel_operand(v->k, in, n));
-    const AuMemory *m = &v->k->mems[mem.i];
-    wants(v, i, n, INT, 1, "an index, i32 or i64");
-    if (v->lanes.kind[kernel_operand(v->k, in, n).i] != AU_UNIFORM)
-        wrong(v, AU_E0806, i, "the place in @%s must be the same in all lanes", m->name);
-    if (m->space != space || m->scalar != scalar)
-        wrong(v, AU_E0807, i, "@%s must be %s memory of %s", m->name,
-              space == AU_LANE ? "lane" : "exec", kernel_scalar_name(scalar));
-    else if (at->op == AU_K_CONST && (at->imm < 0 || at->imm >= (int64_t)m->count - last))
-        wrong(v, AU_E0808, i, "@%s has %u elements", m->name, m->count);
-}
-
-static void check_matmul(Verifier *v, uint32_t i)
-{
-    const AuInstr *in = &v->k->instrs[i];
-    for (uint32_t n = 3; n < in->count; n++)
-        if (!wants(v, i, n, n == 9 ? I1 : I32, 1, n == 9 ? "i1" : "i32")) return;
-    for (uint32_t n = 3; n < in->count; n++)
-        if (kernel_at(v->k, kernel_operand(v->k, in, n))->op != AU_K_CONST) {
-            wrong(v, AU_E0808, i, "operand %u must be a constant", n + 1);
-            return;
-        }
-    const AuMatmul x = kernel_matmul_of(v->k, in);
-    if ((x.rows != 16 && x.rows != 32) || (x.vectors != 1 && x.vectors != 2) || x.depth < 32 ||
-        x.depth % 32 || x.depth > AU_MOST_DEPTH) {
-        wrong(v, AU_E0808, i,
-              "there are 16 or 32 rows, 1 or 2 vectors, 32 to %d deep in steps of 32",
-              AU_MOST_DEPTH);
-        return;
-    }
-    if (x.c_stride < x.vectors || x.a_stride < x.depth || x.b_stride < x.vectors) {
-        wrong(v, AU_E0808, i, "rows overlap");
-        return;
-    }
-    const int64_t rows = x.rows - 1, pairs = x.depth / 2 - 1;
-    check_matrix(v, i, 0, x.c, AU_LANE, AU_F32, rows * x.c_stride + x.vectors - 1);
-    check_matrix(v, i, 1, x.a, AU_EXEC, AU_BF16, rows * x.a_stride + x.depth - 1);
-    check_matrix(v, i, 2, x.b, AU_LANE, AU_I32, pairs * x.b_stride + x.vectors - 1);
-}
-
-/* ---- matrices in registers, copies */
-
-static bool needs_warp(Verifier *v, uint32_t i)
-{
-    if (v->k->lanes == AU_MATRIX_LANES) return true;
-    wrong(v, AU_E0808, i, "needs executors of %d lanes, there are %u", AU_MATRIX_LANES,
-          v->k->lanes);
-    return false;
-}
-
-static void check_slice(Verifier *v, uint32_t i)
-{
-    const AuInstr *in = &v->k->instrs[i];
-    const AuKType of = type_at(v, in, 0);
-    if (of.scalar != in->type.scalar || of.width < in->type.width)
-        wrong(v, AU_E0804, i, "a part of %s cannot be %s", type_text(v, of),
-              type_text(v, in->type));
-    else if (in->imm < 0 || in->imm % in->type.width || in->imm + in->type.width > of.width)
-        wrong(v, AU_E0808, i, "there is no part at #%lld", (long long)in->imm);
-}
-
-static void check_mma(Verifier *v, uint32_t i)
-{
-    static const AuMatrixOperand order[3] = {AU_MATRIX_C, AU_MATRIX_A, AU_MATRIX_B};
-    const AuInstr *in = &v->k->instrs[i];
-    range(v, i, 0, AU_MATRICES - 1);
-    if (!needs_warp(v, i) || in->imm < 0 || in->imm >= AU_MATRICES) return;
-    for (uint32_t n = 0; n < 3; n++) {
-        const AuKType t = kernel_matrix((AuMatrix)in->imm)->types[order[n]];
-        wants(v, i, n, 1u << t.scalar, t.width, type_text(v, t));
-    }
-}
-
-static bool is_aligned_to(const AuMemory *m, uint32_t bytes)
-{
-    return m->swizzle || m->align >= bytes || kernel_scalar_bytes(m->scalar) >= bytes;
-}
-
-static void check_load_matrix(Verifier *v, uint32_t i)
-{
-    const AuInstr *in = &v->k->instrs[i];
-    const AuMemory *m = &v->k->mems[in->mem.i];
-    const int64_t count = in->imm & 7;
-    wants(v, i, 0, INT, 1, "an index, i32 or i64");
-    if (!needs_warp(v, i)) return;
-    if (m->space != AU_SHARED || !((HALF | F32) >> m->scalar & 1) || !is_aligned_to(m, 16))
-        wrong(v, AU_E0807, i, "@%s must be shared memory of f16, bf16 or f32, aligned to 16 bytes",
-              m->name);
-    else if ((in->imm & ~15) || (count != 1 && count != 2 && count != 4) ||
-             (in->imm & 8 && m->scalar == AU_F32))
-        wrong(v, AU_E0808, i, "#%lld is none of 1, 2, 4, and for 16 bits 9, 10, 12",
-              (long long)in->imm);
-    else if (in->type.scalar != m->scalar ||
-             in->type.width * kernel_scalar_bytes(m->scalar) != count * 4)
-        wrong(v, AU_E0804, i, "the result is %lld times 4 bytes of %s", (long long)count,
-              kernel_scalar_name(m->scalar));
-}
-
-static void check_copy(Verifier *v, uint32_t i)
-{
-    const AuInstr *in = &v->k->instrs[i];
-    const AuMemory *to = &v->k->mems[in->mem.i], *from = &v->k->mems[in->also[0].i];
-    wants(v, i, 0, INT, 1, "an index, i32 or i64");
-    wants(v, i, 1, INT, 1, "an index, i32 or i64");
-    wants(v, i, 2, I32, 1, "a number of bytes, i32");
-    if (in->count > 3) wants(v, i, 3, I1, 1, "a mask, i1");
-    if (in->imm != 4 && in->imm != 8 && in->imm != 16)
-        wrong(v, AU_E0808, i, "#%lld is none of 4, 8, 16", (long long)in->imm);
-    else if (to->space != AU_SHARED || from->space != AU_GLOBAL || to->scalar != from->scalar)
-        wrong(v, AU_E0807, i, "copies go from global to shared memory of the same elements");
-    else if (!from->reads)
-        wrong(v, AU_E0807, i, "@%s is not declared as read", from->name);
-    else if (!is_aligned_to(to, (uint32_t)in->imm))
-        wrong(v, AU_E0807, i, "@%s is not aligned to %lld bytes", to->name, (long long)in->imm);
-}
-
-static void check_barrier(Verifier *v, uint32_t i)
-{
-    range(v, i, 0, 1);
+    verify_range(v, i, 0, 1);
     if (v->k->instrs[i].imm == 0 && v->differs)
-        wrong(
+        verify_wrong(
             v, AU_E0806, i,
             "executors of the block do not all come here: what is around it differs between them");
 }
 
-static void check_for(Verifier *v, uint32_t i)
+static void check_for(AuVerifier *v, uint32_t i)
 {
     const AuInstr *in = &v->k->instrs[i];
-    wants(v, i, 0, I32, 1, "i32");
-    wants(v, i, 1, I32, 1, "i32");
+    verify_wants(v, i, 0, I32, 1, "i32");
+    verify_wants(v, i, 1, I32, 1, "i32");
     if (in->imm == 0 || in->imm != (int32_t)in->imm)
-        wrong(v, AU_E0808, i, "a step that gets nowhere");
+        verify_wrong(v, AU_E0808, i, "a step that gets nowhere");
     check_uniform(v, i);
 }
 
-static void check_core(Verifier *v, uint32_t i)
+static void check_core(AuVerifier *v, uint32_t i)
 {
     const AuInstr *in = &v->k->instrs[i];
     switch ((int)in->op) {
     case AU_K_ARG:
-        range(v, i, 0, (int64_t)v->k->arg_count - 1);
+        verify_range(v, i, 0, (int64_t)v->k->arg_count - 1);
         if ((uint64_t)in->imm < v->k->arg_count && v->k->args[in->imm].kind == AU_ARG_POINTER)
-            wrong(v, AU_E0807, i, "a pointer is no value; its memory is loaded and stored");
+            verify_wrong(v, AU_E0807, i, "a pointer is no value; its memory is loaded and stored");
         break;
-    case AU_K_BLOCK: range(v, i, 0, 2); break;
+    case AU_K_BLOCK: verify_range(v, i, 0, 2); break;
     case AU_K_LOAD:
     case AU_K_STORE:
     case AU_K_ATOMIC_ADD:
     case AU_K_ATOMIC_INC: check_access(v, i); break;
     case AU_K_VEC: check_vec(v, i); break;
-    case AU_K_ELEMENT: range(v, i, 0, (int64_t)type_at(v, in, 0).width - 1); break;
-    case AU_K_SLICE: check_slice(v, i); break;
+    case AU_K_ELEMENT: verify_range(v, i, 0, (int64_t)verify_type_at(v, in, 0).width - 1); break;
+    case AU_K_SLICE: verify_slice(v, i); break;
     case AU_K_DOT2: check_dot2(v, i); break;
-    case AU_K_MMA: check_mma(v, i); break;
-    case AU_K_LOAD_MATRIX: check_load_matrix(v, i); break;
-    case AU_K_COPY_ASYNC: check_copy(v, i); break;
-    case AU_K_COPY_WAIT: range(v, i, 0, 7); break;
-    case AU_K_MATMUL: check_matmul(v, i); break;
+    case AU_K_MMA: verify_mma(v, i); break;
+    case AU_K_LOAD_MATRIX: verify_load_matrix(v, i); break;
+    case AU_K_COPY_ASYNC: verify_copy(v, i); break;
+    case AU_K_COPY_WAIT: verify_range(v, i, 0, 7); break;
+    case AU_K_MATMUL: verify_matmul(v, i); break;
     case AU_K_SHUFFLE_XOR:
     case AU_K_SHUFFLE:
     case AU_K_ANY: check_lanes(v, i); break;
     case AU_K_BARRIER: check_barrier(v, i); break;
     case AU_K_FOR: check_for(v, i); break;
     case AU_K_IF:
-        if (wants(v, i, 0, I1, 1, "a condition, i1")) check_uniform(v, i);
+        if (verify_wants(v, i, 0, I1, 1, "a condition, i1")) check_uniform(v, i);
         break;
     case AU_K_NOTE:
-        if (!in->text) wrong(v, AU_E0804, i, "has no text");
+        if (!in->text) verify_wrong(v, AU_E0804, i, "has no text");
         break;
     }
 }
@@ -400,7 +259,7 @@ static void check_core(Verifier *v, uint32_t i)
 /* ---- the walk */
 
 /* Everything that later checks read without asking: counts, operands in sight, the type. */
-static bool check_frame(Verifier *v, uint32_t i)
+static bool check_frame(AuVerifier *v, uint32_t i)
 {
     const AuInstr *in = &v->k->instrs[i];
     const AuKOpInfo *info = kernel_op_info(in->op);
@@ -409,18 +268,20 @@ static bool check_frame(Verifier *v, uint32_t i)
         const uint32_t x = kernel_operand(v->k, in, n).i;
         if (x && v->state[x] == 1) continue;
         good = false;
-        wrong(v, AU_E0805, i, "operand %u %s", n + 1,
-              v->state[x] == 2 ? "belongs to a region that has ended" : "is not made before");
+        verify_wrong(v, AU_E0805, i, "operand %u %s", n + 1,
+                     v->state[x] == 2 ? "belongs to a region that has ended"
+                                      : "is not made before");
     }
     if (!good) return false;
     const bool result = info->flags & AU_KF_RESULT;
     if (result != (in->type.scalar != AU_VOID) || (result && !is_width(in->type.width))) {
-        wrong(v, AU_E0804, i, "the result cannot be %s", type_text(v, in->type));
+        verify_wrong(v, AU_E0804, i, "the result cannot be %s", verify_type_text(v, in->type));
         return false;
     }
     const AuVal *operands = v->k->operands + in->first;
     if (result && !kernel_same_type(kernel_type_of(v->k, in, operands), in->type)) {
-        wrong(v, AU_E0804, i, "the result is %s", type_text(v, kernel_type_of(v->k, in, operands)));
+        verify_wrong(v, AU_E0804, i, "the result is %s",
+                     verify_type_text(v, kernel_type_of(v->k, in, operands)));
         return false;
     }
     return true;
@@ -452,7 +313,7 @@ static bool is_tree(const AuKernel *k, uint8_t *met, uint32_t first, uint32_t de
     return true;
 }
 
-static void region(Verifier *v, uint32_t first)
+static void region(AuVerifier *v, uint32_t first)
 {
     for (uint32_t i = first; i; i = v->k->instrs[i].next) {
         const AuInstr *in = &v->k->instrs[i];
@@ -475,7 +336,7 @@ static void region(Verifier *v, uint32_t first)
     for (uint32_t i = first; i; i = v->k->instrs[i].next) v->state[i] = 2;
 }
 
-static void check_memory(Verifier *v, uint32_t n)
+static void check_memory(AuVerifier *v, uint32_t n)
 {
     const AuKernel *k = v->k;
     const AuMemory *m = &k->mems[n];
@@ -500,7 +361,7 @@ static void check_memory(Verifier *v, uint32_t n)
 
 bool kernel_verify(const AuKernel *k, AuDiags *diags)
 {
-    Verifier v = {.k = k, .diags = diags, .good = true};
+    AuVerifier v = {.k = k, .diags = diags, .good = true};
     const AuSpan nowhere = {0};
     v.state = AU_NEW_ARRAY(diags->arena, uint8_t, k->instr_count);
     if (k->misbuilt || k->depth || !is_tree(k, v.state, k->body, 0)) {

@@ -1,0 +1,45 @@
+/* verify.h - the parts of the verifier to each other. */
+#ifndef AU_KERNEL_VERIFY_H
+#define AU_KERNEL_VERIFY_H
+
+#include "internal.h"
+
+typedef struct AuVerifier {
+    const AuKernel *k;
+    AuDiags *diags;
+    uint8_t *state; /* of an instruction: 0 not met, 1 visible, 2 out of sight */
+    AuLanes lanes, block;
+    bool differs; /* inside control flow that differs between the executors of a block */
+    bool good;
+} AuVerifier;
+
+/* Sets of scalars, bits by AuScalar. */
+enum {
+    I1 = 1 << AU_I1,
+    I32 = 1 << AU_I32,
+    I64 = 1 << AU_I64,
+    F32 = 1 << AU_F32,
+    INT = I32 | I64,
+    NUMBER = INT | F32,
+    HALF = 1 << AU_F16 | 1 << AU_BF16,
+    ANY_SCALAR = NUMBER | I1 | HALF | 1 << AU_U8
+};
+
+/* Reports instruction [i] in its text form. */
+void verify_wrong(AuVerifier *v, AuCode code, uint32_t i, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+const char *verify_type_text(const AuVerifier *v, AuKType t);
+AuKType verify_type_at(const AuVerifier *v, const AuInstr *in, uint32_t n); /* of operand n */
+/* Operand n has one of the scalars in the set and the width. */
+bool verify_wants(AuVerifier *v, uint32_t i, uint32_t n, uint32_t scalars, uint32_t width,
+                  const char *what);
+void verify_range(AuVerifier *v, uint32_t i, int64_t low, int64_t high); /* of imm */
+
+/* verify_matrix.c */
+void verify_matmul(AuVerifier *v, uint32_t i);
+void verify_slice(AuVerifier *v, uint32_t i);
+void verify_mma(AuVerifier *v, uint32_t i);
+void verify_load_matrix(AuVerifier *v, uint32_t i);
+void verify_copy(AuVerifier *v, uint32_t i);
+
+#endif
