@@ -1,6 +1,5 @@
-#include "cuda_mock.h"
+#include "cuda_mock_inside.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,47 +8,12 @@
 
 /* ---- state */
 
-typedef int CUresult, CUdevice;
-typedef uint64_t CUdeviceptr;
-enum {
-    OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_IMAGE = 200,
-    INVALID_CONTEXT = 201, NO_BINARY = 209, INVALID_PTX = 218, UNSUPPORTED_PTX = 222, INVALID_HANDLE = 400, NOT_FOUND = 500,
-    ILLEGAL_ADDRESS = 700, OUT_OF_RESOURCES = 701, CAPTURE = 900
-};
-
-typedef struct CUctx_st {
-    int device;
-    atomic_int lost;
-} CUctx;
-typedef CUctx *CUcontext;
-
-typedef struct Kernel {
-    char name[32];
-    void (*host)(const uint64_t *, uint32_t, uint32_t, uint32_t);
-    struct CUmod_st *module;
-    int shared_allowed;
-} Kernel;
-typedef struct CUmod_st {
-    CUcontext context;
-    Kernel kernels[8];
-    int count;
-} CUmod;
-typedef struct Owned { /* streams and events */
-    CUcontext context;
-    int recorded;
-} Owned;
-typedef struct Linker {
-    char *ptx, *code;
-    char *log;
-    size_t log_bytes;
-} Linker;
-
 CudaMock cuda_mock;
 static bool ready;
 static CUctx primary[MOCK_DEVICES];
 static atomic_int retained[MOCK_DEVICES];
-static _Thread_local CUcontext stack[16];
-static _Thread_local int depth;
+_Thread_local CUcontext mock_stack[16];
+_Thread_local int mock_depth;
 
 static void read_environment(void)
 {
@@ -85,26 +49,17 @@ __attribute__((constructor)) static void begin(void)
     if (!ready) cuda_mock_reset();
 }
 
-/* What every function does first; [needs]: a context that is current. */
-static CUresult enter(const char *function, bool needs)
+CUresult mock_enter(const char *function, bool needs)
 {
     atomic_fetch_add(&cuda_mock.calls, 1);
     if (strcmp(cuda_mock.fail, function) == 0 && cuda_mock.after-- == 0) {
-        if (cuda_mock.code >= 700 && cuda_mock.code < 720 && cuda_mock.code != OUT_OF_RESOURCES && depth > 0)
-            atomic_store(&stack[depth - 1]->lost, cuda_mock.code);
+        if (cuda_mock.code >= 700 && cuda_mock.code < 720 && cuda_mock.code != OUT_OF_RESOURCES && mock_depth > 0)
+            atomic_store(&mock_stack[mock_depth - 1]->lost, cuda_mock.code);
         return cuda_mock.code;
     }
     if (!needs) return OK;
-    return depth > 0 ? atomic_load(&stack[depth - 1]->lost) : INVALID_CONTEXT;
+    return mock_depth > 0 ? atomic_load(&mock_stack[mock_depth - 1]->lost) : INVALID_CONTEXT;
 }
-#define ENTER(function, needs)                                                                     \
-    CUresult entered = enter(function, needs);                                                     \
-    if (entered != OK) return entered
-/* And those that may not be called while a stream is captured. */
-#define FORBIDDEN                                                                                  \
-    if (cuda_mock.capturing) return atomic_fetch_add(&cuda_mock.forbidden, 1), CAPTURE
-#define CURRENT stack[depth - 1]
-
 /* ---- devices */
 
 MOCK_API CUresult cuInit(unsigned flags)
@@ -219,13 +174,13 @@ MOCK_API CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice de
     (void)flags;
     *context = calloc(1, sizeof **context);
     (*context)->device = device;
-    stack[depth++] = *context;
+    mock_stack[mock_depth++] = *context;
     return OK;
 }
 
 MOCK_API CUresult cuCtxDestroy_v2(CUcontext context)
 {
-    if (depth > 0 && CURRENT == context) depth--;
+    if (mock_depth > 0 && CURRENT == context) mock_depth--;
     free(context);
     return OK;
 }
@@ -233,14 +188,14 @@ MOCK_API CUresult cuCtxDestroy_v2(CUcontext context)
 MOCK_API CUresult cuCtxGetCurrent(CUcontext *context)
 {
     if (!cuda_mock.idle) atomic_fetch_add(&cuda_mock.calls, 1);
-    *context = depth > 0 ? CURRENT : NULL;
+    *context = mock_depth > 0 ? CURRENT : NULL;
     return OK;
 }
 
 MOCK_API CUresult cuCtxSetCurrent(CUcontext context)
 {
-    depth = context != NULL;
-    stack[0] = context;
+    mock_depth = context != NULL;
+    mock_stack[0] = context;
     return OK;
 }
 
@@ -254,15 +209,15 @@ MOCK_API CUresult cuCtxGetDevice(CUdevice *device)
 MOCK_API CUresult cuCtxPushCurrent_v2(CUcontext context)
 {
     ENTER("cuCtxPushCurrent", false);
-    if (!context || depth == 16) return INVALID_CONTEXT;
-    stack[depth++] = context;
+    if (!context || mock_depth == 16) return INVALID_CONTEXT;
+    mock_stack[mock_depth++] = context;
     return OK;
 }
 
 MOCK_API CUresult cuCtxPopCurrent_v2(CUcontext *context)
 {
-    if (depth == 0) return INVALID_CONTEXT;
-    *context = stack[--depth];
+    if (mock_depth == 0) return INVALID_CONTEXT;
+    *context = mock_stack[--mock_depth];
     return OK;
 }
 
@@ -398,149 +353,4 @@ MOCK_API CUresult cuFuncSetAttribute(Kernel *function, int attribute, int value)
     FORBIDDEN;
     if (attribute == 8) function->shared_allowed = value;
     return attribute == 8 ? OK : INVALID_VALUE;
-}
-
-/* ---- streams */
-
-static CUresult check_stream(const Owned *stream)
-{
-    bool named = (uintptr_t)stream <= 2; /* the legacy stream, the thread's */
-    return named || stream->context == CURRENT ? OK : INVALID_HANDLE;
-}
-
-MOCK_API CUresult cuLaunchKernel(Kernel *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
-                                 void *stream, void **params, void **extra)
-{
-    (void)extra;
-    if (cuda_mock.idle) return OK;
-    ENTER("cuLaunchKernel", true);
-    if (f->module->context != CURRENT || check_stream(stream)) return INVALID_HANDLE;
-    if ((uint64_t)bx * by * bz > 1024 || (int)shared > f->shared_allowed || gy > 65535 || gz > 65535) return INVALID_VALUE;
-    int at = atomic_fetch_add(&cuda_mock.launch_count, 1);
-    if (at < MOCK_LAUNCHES) {
-        cuda_mock.launches[at] = (MockLaunch){.grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared_bytes = shared, .stream = stream};
-        memcpy(cuda_mock.launches[at].kernel, f->name, sizeof f->name);
-    }
-    if (!f->host) return OK;
-    for (unsigned z = 0; z < gz; z++)
-        for (unsigned y = 0; y < gy; y++)
-            for (unsigned x = 0; x < gx; x++) f->host(params[0], x, y, z);
-    return OK;
-}
-
-MOCK_API CUresult cuMemsetD8Async(CUdeviceptr at, unsigned char value, size_t bytes, void *stream)
-{
-    if (cuda_mock.idle) return OK;
-    ENTER("cuMemsetD8Async", true);
-    if (check_stream(stream)) return INVALID_HANDLE;
-    atomic_fetch_add(&cuda_mock.memsets, 1);
-    memset((void *)(uintptr_t)at, value, bytes);
-    return OK;
-}
-
-MOCK_API CUresult cuStreamCreate(void **stream, unsigned flags)
-{
-    (void)flags;
-    ENTER("cuStreamCreate", true);
-    FORBIDDEN;
-    Owned *made = calloc(1, sizeof *made);
-    made->context = CURRENT;
-    atomic_fetch_add(&cuda_mock.streams, 1);
-    *stream = made;
-    return OK;
-}
-
-MOCK_API CUresult cuStreamDestroy_v2(void *stream)
-{
-    ENTER("cuStreamDestroy", true);
-    atomic_fetch_sub(&cuda_mock.streams, 1);
-    free(stream);
-    return OK;
-}
-
-MOCK_API CUresult cuStreamSynchronize(void *stream)
-{
-    ENTER("cuStreamSynchronize", true);
-    FORBIDDEN;
-    return check_stream(stream);
-}
-
-MOCK_API CUresult cuEventCreate(void **event, unsigned flags)
-{
-    CUresult code = cuStreamCreate(event, flags);
-    if (code != OK) return code;
-    atomic_fetch_sub(&cuda_mock.streams, 1);
-    atomic_fetch_add(&cuda_mock.events, 1);
-    return OK;
-}
-
-MOCK_API CUresult cuEventRecord(Owned *event, void *stream)
-{
-    ENTER("cuEventRecord", true);
-    event->recorded = 1;
-    return check_stream(stream);
-}
-
-MOCK_API CUresult cuEventSynchronize(Owned *event)
-{
-    ENTER("cuEventSynchronize", true);
-    FORBIDDEN;
-    return event->context == CURRENT ? OK : INVALID_CONTEXT;
-}
-
-MOCK_API CUresult cuEventElapsedTime(float *milliseconds, Owned *first, Owned *last)
-{
-    ENTER("cuEventElapsedTime", true);
-    *milliseconds = 1.5f;
-    return first->recorded && last->recorded ? OK : INVALID_HANDLE;
-}
-
-MOCK_API CUresult cuEventDestroy_v2(Owned *event)
-{
-    ENTER("cuEventDestroy", true);
-    atomic_fetch_sub(&cuda_mock.events, 1);
-    free(event);
-    return OK;
-}
-
-/* ---- memory */
-
-MOCK_API CUresult cuMemGetInfo_v2(size_t *unused, size_t *bytes)
-{
-    *unused = cuda_mock.memory_bytes / 2;
-    *bytes = cuda_mock.memory_bytes;
-    return OK;
-}
-
-MOCK_API CUresult cuMemAlloc_v2(CUdeviceptr *at, size_t bytes)
-{
-    ENTER("cuMemAlloc", true);
-    FORBIDDEN;
-    if (bytes > cuda_mock.memory_bytes) return OUT_OF_MEMORY;
-    *at = (CUdeviceptr)(uintptr_t)aligned_alloc(256, (bytes + 255) / 256 * 256);
-    atomic_fetch_add(&cuda_mock.buffers, 1);
-    return OK;
-}
-
-MOCK_API CUresult cuMemFree_v2(CUdeviceptr at)
-{
-    ENTER("cuMemFree", true);
-    FORBIDDEN;
-    atomic_fetch_sub(&cuda_mock.buffers, 1);
-    free((void *)(uintptr_t)at);
-    return OK;
-}
-
-MOCK_API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, void *stream)
-{
-    ENTER("cuMemcpyHtoDAsync", true);
-    memcpy((void *)(uintptr_t)to, from, bytes);
-    return check_stream(stream);
-}
-
-MOCK_API CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, void *stream)
-{
-    ENTER("cuMemcpyDtoHAsync", true);
-    memcpy(to, (void *)(uintptr_t)from, bytes);
-    return check_stream(stream);
 }

@@ -42,9 +42,16 @@ MOCK_API int cuCtxCreate_v2(MockContext *context, unsigned flags, int device);
 MOCK_API int cuCtxDestroy_v2(MockContext context);
 MOCK_API int cuCtxGetCurrent(MockContext *context);
 MOCK_API int cuDevicePrimaryCtxRetain(MockContext *context, int device);
+MOCK_API int cuDevicePrimaryCtxRelease_v2(int device);
 MOCK_API int cuCtxSetCurrent(MockContext context);
 MOCK_API int cuMemAlloc_v2(uint64_t *at, size_t bytes);
 MOCK_API int cuStreamCreate(void **stream, unsigned flags);
 MOCK_API int cuStreamDestroy_v2(void *stream);
+MOCK_API int cuStreamBeginCapture_v2(void *stream, int mode);
+MOCK_API int cuStreamEndCapture(void *stream, void **graph);
+MOCK_API int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags);
+MOCK_API int cuGraphLaunch(void *exec, void *stream);
+MOCK_API int cuGraphDestroy(void *graph);
+MOCK_API int cuGraphExecDestroy(void *exec);
 
 #endif

@@ -1,0 +1,61 @@
+/* cuda_mock_inside.h - what the halves of the mock share: cuda_mock.c has devices, contexts and code, cuda_mock_run.c memory, streams,
+ * launches and graphs. */
+#ifndef CUDA_MOCK_INSIDE_H
+#define CUDA_MOCK_INSIDE_H
+
+#include "cuda_mock.h"
+
+#include <stdbool.h>
+
+// clang-format off
+typedef int CUresult, CUdevice;
+typedef uint64_t CUdeviceptr;
+enum {
+    OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_IMAGE = 200,
+    INVALID_CONTEXT = 201, NO_BINARY = 209, INVALID_PTX = 218, UNSUPPORTED_PTX = 222, INVALID_HANDLE = 400, NOT_FOUND = 500,
+    ILLEGAL_ADDRESS = 700, OUT_OF_RESOURCES = 701, CAPTURE = 900
+};
+
+typedef struct CUctx_st {
+    int device;
+    atomic_int lost;
+} CUctx;
+typedef CUctx *CUcontext;
+
+typedef struct Kernel {
+    char name[32];
+    void (*host)(const uint64_t *, uint32_t, uint32_t, uint32_t);
+    struct CUmod_st *module;
+    int shared_allowed;
+} Kernel;
+typedef struct CUmod_st {
+    CUcontext context;
+    Kernel kernels[8];
+    int count;
+} CUmod;
+typedef struct Owned { /* streams and events */
+    CUcontext context;
+    int recorded;
+    void *graph; /* of a stream that is being captured */
+} Owned;
+typedef struct Linker {
+    char *ptx, *code;
+    char *log;
+    size_t log_bytes;
+} Linker;
+// clang-format on
+
+extern _Thread_local CUcontext mock_stack[16];
+extern _Thread_local int mock_depth;
+
+/* What every function does first; [needs]: a context that is current. */
+CUresult mock_enter(const char *function, bool needs);
+#define ENTER(function, needs)                                                                     \
+    CUresult entered = mock_enter(function, needs);                                                     \
+    if (entered != OK) return entered
+/* And those that may not be called while a stream is captured. */
+#define FORBIDDEN                                                                                  \
+    if (cuda_mock.capturing) return atomic_fetch_add(&cuda_mock.forbidden, 1), CAPTURE
+#define CURRENT mock_stack[mock_depth - 1]
+
+#endif

@@ -1,0 +1,254 @@
+#include "cuda_mock_inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sample_kernels.h"
+
+/* ---- streams */
+
+static CUresult check_stream(const Owned *stream)
+{
+    bool named = (uintptr_t)stream <= 2; /* the legacy stream, the thread's */
+    return named || stream->context == CURRENT ? OK : INVALID_HANDLE;
+}
+
+/* ---- graphs: what a captured stream was asked to do, to be done when the graph is launched */
+
+typedef struct Node {
+    Kernel *kernel; /* NULL: a memset */
+    unsigned grid[3];
+    uint64_t slots[128];
+    CUdeviceptr at;
+    size_t bytes;
+    unsigned char value;
+} Node;
+typedef struct Graph {
+    Node nodes[16];
+    int count;
+} Graph;
+
+static Graph *graph_of(const Owned *stream) { return (uintptr_t)stream <= 2 ? NULL : stream->graph; }
+
+static Node *new_node(const Owned *stream)
+{
+    Graph *graph = graph_of(stream);
+    return graph->count < 16 ? &graph->nodes[graph->count++] : NULL;
+}
+
+static void run_kernel(const Kernel *kernel, const unsigned *grid, const uint64_t *slots)
+{
+    for (unsigned z = 0; kernel->host && z < grid[2]; z++)
+        for (unsigned y = 0; y < grid[1]; y++)
+            for (unsigned x = 0; x < grid[0]; x++) kernel->host(slots, x, y, z);
+}
+
+static CUresult capture_launch(const Owned *stream, Kernel *kernel, const unsigned *grid, const uint64_t *slots)
+{
+    Node *node = new_node(stream);
+    bool backward = kernel->host == sample_gradients || kernel->host == sample_move_sums;
+    if (!node) return OUT_OF_MEMORY;
+    node->kernel = kernel;
+    memcpy(node->grid, grid, sizeof node->grid);
+    memcpy(node->slots, slots, (backward ? (int)BACKWARD_SLOTS : (int)SLOTS) * sizeof *slots);
+    return OK;
+}
+
+static CUresult capture_memset(const Owned *stream, CUdeviceptr at, unsigned char value, size_t bytes)
+{
+    Node *node = new_node(stream);
+    if (!node) return OUT_OF_MEMORY;
+    *node = (Node){.at = at, .value = value, .bytes = bytes};
+    return OK;
+}
+
+MOCK_API CUresult cuStreamBeginCapture_v2(void *stream, int mode)
+{
+    (void)mode;
+    ENTER("cuStreamBeginCapture", true);
+    if ((uintptr_t)stream <= 2) return CAPTURE; /* the legacy stream is nobody's */
+    ((Owned *)stream)->graph = calloc(1, sizeof(Graph));
+    cuda_mock.capturing = 1;
+    return OK;
+}
+
+MOCK_API CUresult cuStreamEndCapture(void *stream, void **graph)
+{
+    ENTER("cuStreamEndCapture", true);
+    *graph = ((Owned *)stream)->graph;
+    ((Owned *)stream)->graph = NULL;
+    cuda_mock.capturing = 0;
+    return OK;
+}
+
+MOCK_API CUresult cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags)
+{
+    (void)flags;
+    *exec = calloc(1, sizeof(Graph));
+    memcpy(*exec, graph, sizeof(Graph));
+    return OK;
+}
+
+MOCK_API CUresult cuGraphLaunch(void *exec, void *stream)
+{
+    const Graph *graph = exec;
+    ENTER("cuGraphLaunch", true);
+    for (int i = 0; i < graph->count; i++) {
+        const Node *node = &graph->nodes[i];
+        if (node->kernel)
+            run_kernel(node->kernel, node->grid, node->slots);
+        else
+            memset((void *)(uintptr_t)node->at, node->value, node->bytes);
+    }
+    return check_stream(stream);
+}
+
+MOCK_API CUresult cuGraphDestroy(void *graph)
+{
+    free(graph);
+    return OK;
+}
+
+MOCK_API CUresult cuGraphExecDestroy(void *exec)
+{
+    free(exec);
+    return OK;
+}
+
+/* ---- launches */
+
+MOCK_API CUresult cuLaunchKernel(Kernel *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                                 void *stream, void **params, void **extra)
+{
+    (void)extra;
+    if (cuda_mock.idle) return OK;
+    ENTER("cuLaunchKernel", true);
+    if (f->module->context != CURRENT || check_stream(stream)) return INVALID_HANDLE;
+    if ((uint64_t)bx * by * bz > 1024 || (int)shared > f->shared_allowed || gy > 65535 || gz > 65535) return INVALID_VALUE;
+    if (graph_of(stream)) return capture_launch(stream, f, (unsigned[]){gx, gy, gz}, params[0]);
+    int at = atomic_fetch_add(&cuda_mock.launch_count, 1);
+    if (at < MOCK_LAUNCHES) {
+        cuda_mock.launches[at] = (MockLaunch){.grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared_bytes = shared, .stream = stream};
+        memcpy(cuda_mock.launches[at].kernel, f->name, sizeof f->name);
+    }
+    run_kernel(f, (unsigned[]){gx, gy, gz}, params[0]);
+    return OK;
+}
+
+MOCK_API CUresult cuMemsetD8Async(CUdeviceptr at, unsigned char value, size_t bytes, void *stream)
+{
+    if (cuda_mock.idle) return OK;
+    ENTER("cuMemsetD8Async", true);
+    if (check_stream(stream)) return INVALID_HANDLE;
+    if (graph_of(stream)) return capture_memset(stream, at, value, bytes);
+    atomic_fetch_add(&cuda_mock.memsets, 1);
+    memset((void *)(uintptr_t)at, value, bytes);
+    return OK;
+}
+
+MOCK_API CUresult cuStreamCreate(void **stream, unsigned flags)
+{
+    (void)flags;
+    ENTER("cuStreamCreate", true);
+    FORBIDDEN;
+    Owned *made = calloc(1, sizeof *made);
+    made->context = CURRENT;
+    atomic_fetch_add(&cuda_mock.streams, 1);
+    *stream = made;
+    return OK;
+}
+
+MOCK_API CUresult cuStreamDestroy_v2(void *stream)
+{
+    ENTER("cuStreamDestroy", true);
+    atomic_fetch_sub(&cuda_mock.streams, 1);
+    free(stream);
+    return OK;
+}
+
+MOCK_API CUresult cuStreamSynchronize(void *stream)
+{
+    ENTER("cuStreamSynchronize", true);
+    FORBIDDEN;
+    return check_stream(stream);
+}
+
+MOCK_API CUresult cuEventCreate(void **event, unsigned flags)
+{
+    CUresult code = cuStreamCreate(event, flags);
+    if (code != OK) return code;
+    atomic_fetch_sub(&cuda_mock.streams, 1);
+    atomic_fetch_add(&cuda_mock.events, 1);
+    return OK;
+}
+
+MOCK_API CUresult cuEventRecord(Owned *event, void *stream)
+{
+    ENTER("cuEventRecord", true);
+    event->recorded = 1;
+    return check_stream(stream);
+}
+
+MOCK_API CUresult cuEventSynchronize(Owned *event)
+{
+    ENTER("cuEventSynchronize", true);
+    FORBIDDEN;
+    return event->context == CURRENT ? OK : INVALID_CONTEXT;
+}
+
+MOCK_API CUresult cuEventElapsedTime(float *milliseconds, Owned *first, Owned *last)
+{
+    ENTER("cuEventElapsedTime", true);
+    *milliseconds = 1.5f;
+    return first->recorded && last->recorded ? OK : INVALID_HANDLE;
+}
+
+MOCK_API CUresult cuEventDestroy_v2(Owned *event)
+{
+    ENTER("cuEventDestroy", true);
+    atomic_fetch_sub(&cuda_mock.events, 1);
+    free(event);
+    return OK;
+}
+
+/* ---- memory */
+
+MOCK_API CUresult cuMemGetInfo_v2(size_t *unused, size_t *bytes)
+{
+    *unused = cuda_mock.memory_bytes / 2;
+    *bytes = cuda_mock.memory_bytes;
+    return OK;
+}
+
+MOCK_API CUresult cuMemAlloc_v2(CUdeviceptr *at, size_t bytes)
+{
+    ENTER("cuMemAlloc", true);
+    FORBIDDEN;
+    if (bytes > cuda_mock.memory_bytes) return OUT_OF_MEMORY;
+    *at = (CUdeviceptr)(uintptr_t)aligned_alloc(256, (bytes + 255) / 256 * 256);
+    atomic_fetch_add(&cuda_mock.buffers, 1);
+    return OK;
+}
+
+MOCK_API CUresult cuMemFree_v2(CUdeviceptr at)
+{
+    ENTER("cuMemFree", true);
+    FORBIDDEN;
+    atomic_fetch_sub(&cuda_mock.buffers, 1);
+    free((void *)(uintptr_t)at);
+    return OK;
+}
+
+MOCK_API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, void *stream)
+{
+    ENTER("cuMemcpyHtoDAsync", true);
+    memcpy((void *)(uintptr_t)to, from, bytes);
+    return check_stream(stream);
+}
+
+MOCK_API CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, void *stream)
+{
+    ENTER("cuMemcpyDtoHAsync", true);
+    memcpy(to, (void *)(uintptr_t)from, bytes);
+    return check_stream(stream);
+}
