@@ -208,9 +208,17 @@ static void check_executors(Verify *v)
     v->kernel->threads = threads > INT32_MAX ? INT32_MAX : (int32_t)threads;
 }
 
+/* On a GPU without roles that divide the registers among them, what does not fit them is in local memory: slower and as right.
+ * The stack of a CPU has a bound. */
+static int32_t most_registers(const AuTileCaps *caps)
+{
+    return caps->pipelines || caps->has_private ? caps->registers : 4 * caps->registers;
+}
+
 static void check_needs(Verify *v)
 {
     const AuTileCaps *caps = v->module->caps;
+    const int32_t registers = most_registers(caps);
     const AuTileKernel *k = v->kernel;
     if (k->shared_used > caps->shared_bytes)
         verify_error(v, AU_E0709, k->span, "%d bytes of shared memory, %s has %d", k->shared_used,
@@ -222,10 +230,10 @@ static void check_needs(Verify *v)
         verify_error(v, AU_E0709, k->span, "%d threads, a block of %s has at most %d", k->threads,
                      caps->name, caps->threads);
     for (uint32_t i = 0; i < k->roles.count; i++)
-        if (k->roles.at[i]->fragment_registers > caps->registers)
+        if (k->roles.at[i]->fragment_registers > registers)
             verify_error(v, AU_E0709, k->roles.at[i]->span,
                          "role %s declares %d registers a lane of %d", k->roles.at[i]->name,
-                         k->roles.at[i]->fragment_registers, caps->registers);
+                         k->roles.at[i]->fragment_registers, registers);
 }
 
 static bool verify_kernel(Verify *v, AuTileKernel *k, AuTileRules rules)
