@@ -139,11 +139,13 @@ AuReverse *reverse_new(AuAttn *a, AuArena *arena, AuExpr root, uint8_t over, uin
 
 /* ---- passing adjoints on */
 
+/* Where elements chose, the sum may be of nothing: then what comes after it is not evaluated. */
 static AuGuarded sum_over(const AuReverse *r, const Writer *w, AuGuarded g)
 {
     const AuOp op = r->over == AU_AX_KV ? AU_OP_ROWSUM : AU_OP_ROW_SUM_C;
     const bool varies = g.guard.i && attn_at(r->a, g.guard)->axes & r->over;
-    return (AuGuarded){op1(w, op, varies ? plain(w, g) : g.value), varies ? none : g.guard};
+    const AuExpr total = op1(w, op, varies ? plain(w, g) : g.value);
+    return (AuGuarded){total, varies ? NE(total, NUMBER(0)) : g.guard};
 }
 
 /* To node x, from a user that has elements along the axis or not. */

@@ -243,6 +243,9 @@ static const struct {
                             "table[j] * s, s); online softmax; }"},
     {"two guards", HEAD "input w: f32[] grad; score_mod(s) { let x = s * w; return where(s > 0.0, "
                         "x * x, 0.0) + where(s < 0.3, exp(x), 0.0); } online softmax; }"},
+    {"protected sum of channels", HEAD
+     "q_mod(x) { let u = sum(x); return where(u > 0.2 && x > -0.3, x * sqrt(u), x) + where(u > "
+     "5.0, x * log(u - 5.0), 0.0); } online softmax; }"},
     {"masked by the score", HEAD "score_mod(s) = where(s > -0.5, s, -inf); online softmax; }"},
     /* weights */
     {"weights scaled", HEAD "input w: f32[H, T] grad;" CAUSAL
