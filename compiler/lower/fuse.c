@@ -398,24 +398,14 @@ static void reuse_arrays(const Group *g)
 /* The lanes that share a row have each a part of it. */
 static void join_lanes(AuLower *l, const Item *item)
 {
-    AuKernel *k = l->k;
     uint32_t bits = 0;
     const AuTileType *of = item->expr->type;
     for (uint32_t n = 0; n < of->count; n++)
         if (of->axes[n].places && !tile_axis(item->reduction->type, of->axes[n].name))
             bits |= lower_lane_bits(of->axes[n].places);
-    for (uint32_t r = 0; bits && r < lower_registers(&item->row_type); r++) {
-        const AuVal none = {0}, at = kernel_i32(k, (int32_t)r);
-        AuVal v = kernel_load(k, item->mem, at, 1, none, none);
-        for (uint32_t bit = 1; bit < k->lanes; bit *= 2)
-            if (bits & bit)
-                v = kernel_op2(
-                    k, is_max(item->reduction) ? AU_K_MAX : AU_K_ADD, v,
-                    kernel_emit(
-                        k, (AuInstr){.op = AU_K_SHUFFLE_XOR, .imm = (int64_t)bit, .span = l->span},
-                        &v, 1));
-        kernel_store(k, item->mem, at, v, none);
-    }
+    if (item->reduction->integer == LOWER_IN_PARTS) return;
+    lower_join_lanes(l, item->mem, lower_registers(&item->row_type), bits,
+                     is_max(item->reduction) ? AU_K_MAX : AU_K_ADD);
 }
 
 static void emit_group(AuLower *l, Group *g)

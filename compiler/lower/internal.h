@@ -198,6 +198,26 @@ AuTileVar *lower_new_var(AuLower *l, const char *name, const AuTileType *type);
  * loop? */
 bool lower_ends_in_run(const AuLower *l, const AuTileVar *var);
 
+/* ---- sums.c: warps: sums of rows in parts while a loop runs */
+enum {
+    LOWER_IN_PARTS = 1,
+    LOWER_PARTIAL_SUMS = 8
+}; /* `integer` of a reduction whose lanes do not
+                                                        exchange */
+typedef struct AuPartialSum {
+    AuMem mem;
+    uint32_t registers, bits;
+} AuPartialSum;
+typedef struct AuPartialSums {
+    AuPartialSum at[LOWER_PARTIAL_SUMS];
+    uint32_t count;
+} AuPartialSums;
+/* Before the loop: its body as it is to be lowered. */
+AuTileStmts lower_sums_begin(AuLower *l, const AuTileStmts *body, AuPartialSums *sums);
+void lower_sums_end(AuLower *l, const AuPartialSums *sums); /* after it */
+/* Reduces each register over the lanes whose numbers differ in [bits]. */
+void lower_join_lanes(AuLower *l, AuMem mem, uint32_t registers, uint32_t bits, AuKOp op);
+
 /* ---- tiles.c: loops over tile lists */
 AuTiles *lower_tiles(AuLower *l, const AuTileList *list);
 /* The tile number [t] of all segments; *in_first: whether it lies in one called as the first. */

@@ -289,16 +289,25 @@ static void bind_value(AuLower *l, const AuTileVar *var, AuVal value)
     held->value = value;
 }
 
+/* The loop's body, its variable set, up to its end. */
+static void loop_body(AuLower *l, const AuTileStmts *body, const AuPartialSums *sums)
+{
+    walk(l, body);
+    kernel_end(l->k);
+    if (l->in_warps) lower_sums_end(l, sums);
+}
+
 static void range_loop(AuLower *l, const AuTileStmt *s)
 {
     const AuPoint nowhere = {.count = 0};
     const AuVal low = lower_as(l, lower_eval(l, s->loop.low, &nowhere), AU_I32),
                 high = lower_as(l, lower_eval(l, s->loop.high, &nowhere), AU_I32);
     const AuMarks marks = lower_marks(l);
-    if (l->in_warps) lower_order_loop(l, s);
+    AuPartialSums sums = {.count = 0};
+    AuTileStmts body = s->loop.body;
+    if (l->in_warps) lower_order_loop(l, s), body = lower_sums_begin(l, &body, &sums);
     bind_value(l, s->var, kernel_for(l->k, low, high, 1, AU_UNROLL_NEVER));
-    walk(l, &s->loop.body);
-    kernel_end(l->k);
+    loop_body(l, &body, &sums);
     lower_join_marks(l, &marks);
 }
 
@@ -321,12 +330,13 @@ static void list_loop(AuLower *l, const AuTileStmt *s)
             l->only_segment = NULL, l->other_segment = list->segments.at[n].name;
     l->asked_segment = first;
     const AuMarks marks = lower_marks(l);
-    if (l->in_warps) lower_order_loop(l, s);
+    AuPartialSums sums = {.count = 0};
+    AuTileStmts body = s->loop.body;
+    if (l->in_warps) lower_order_loop(l, s), body = lower_sums_begin(l, &body, &sums);
     tiles->turn = kernel_for(k, kernel_i32(k, 0), tiles->total, 1, AU_UNROLL_NEVER);
     tiles->var = s->var;
     bind_value(l, s->var, lower_tile_at(l, tiles, tiles->turn, &l->in_segment));
-    walk(l, &s->loop.body);
-    kernel_end(k);
+    loop_body(l, &body, &sums);
     lower_join_marks(l, &marks);
     *tiles = before;
     l->tiles_count = outer.tiles_count;
