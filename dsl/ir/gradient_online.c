@@ -218,6 +218,17 @@ static void warn_held(const AuDeriver *d, uint32_t n)
             f->name);
 }
 
+/* delta g. A row without a pair has delta 0, and start values for finals, of which g may be infinite:
+ * no matter for pairs, of which there are none, but for inputs that the row reads. */
+static AuExpr shared_delta(const AuDeriver *d, AuExpr factor, bool reads)
+{
+    AuAttn *a = d->a;
+    const AuExpr delta = closed_row_leaf(a, AU_OP_DELTA, 0), zero = derive_number(a, 0);
+    const AuExpr term = derive_product(a, delta, factor);
+    if (!reads || attn_at(a, factor)->op == AU_OP_F32) return term;
+    return attn_where(a, attn_op2(a, AU_OP_NE, delta, zero, nowhere), term, zero, nowhere);
+}
+
 /* The whole gradient of final n. */
 static bool settle_adjoint(AuDeriver *d, uint32_t n)
 {
@@ -230,8 +241,7 @@ static bool settle_adjoint(AuDeriver *d, uint32_t n)
     if (f->share.i && is_used) {
         const AuExpr factor = common_factor(d, f->share);
         if (factor.i)
-            adjoint = derive_sum(a, adjoint,
-                                 derive_product(a, closed_row_leaf(a, AU_OP_DELTA, 0), factor));
+            adjoint = derive_sum(a, adjoint, shared_delta(d, factor, f->rows.count > 0));
         else if (g->pass_count == AU_MAX_PASSES) {
             au_error(d->diags, AU_E0425, a->online->span,
                      "the gradient needs more than %d sums of an extra pass over the row",

@@ -322,6 +322,15 @@ static const struct {
      "r + rowsum(s * s * w); return s * s, 1.0; } online_fwd_epilogue(o) "
      "= o / (r + z * z + 1.0); forward(s) = s * s / (r + z * z + 1.0); }" HEAD
      "input w: f32[H] grad; input z: f32[S] grad; online mine(w[h] * w[h], z[q_idx]); }"},
+    {"a divisor that is 0 without pairs",
+     "online mine(z) { rowscale r = 0.0; final f; online_fwd(s) { r = r + rowsum(s * s); return s "
+     "* "
+     "s, 1.0; } online_fwd_epilogue(o) { f = r * z; return o / r; } forward(s) = s * s * z / f; "
+     "}" HEAD "input z: f32[H] grad; mask(b, h, i, j) = i > 1; online mine(2.0 + z[h]); }"},
+    {"values in keys",
+     "attention x { q: f32[B, H, S, D]; k: f32[B, Hk, T, D]; v = k[.., 1:3];"
+     "input g: f32[Hk, D] grad; input u: f32[T] grad; k_mod(x, b, kh, j, c) = "
+     "l2norm(x) * g[kh, c]; v_mod(x, b, kh, j, c) = x * x * u[j];" CAUSAL "online softmax; }"},
     {"two norms",
      "online mine { rowscale a = 0.0; rowscale c = 0.0; final a; final c; "
      "online_fwd(s) { a = a + rowsum(s * s); c = c + rowsum(abs(s)); return s, 1.0; } "
