@@ -12,7 +12,8 @@ const char *variant_symbol(AuArena *arena, const AuVariant *v, const char *kerne
     au_text_add(&text, "%s_%s", v->attn->name, tile_elem(v->operand)->name);
     for (uint32_t n = 0; n < v->attn->size_count; n++)
         if (v->attn->sizes[n].fixed >= 0) au_text_add(&text, "_%d", (int)v->attn->sizes[n].fixed);
-    au_text_add(&text, "_%s_%s", v->arch->name, kernel);
+    au_text_add(&text, "_%s_%s%s", v->arch->name, v->operation == AU_BACKWARD ? "backward_" : "",
+                kernel);
     for (char *c = text.at; *c; c++)
         if (*c == '-' || *c == '.') *c = '_';
     return au_text_str(&text);

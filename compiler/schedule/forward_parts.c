@@ -75,6 +75,9 @@ void lanes_forward_head(Lanes *x)
             tile_arg(t, lanes_changed_name(x, n), TILE_IN, "%s", lanes_changed_type(x, n));
     if (x->p->hooks->needs_lists) lanes_list_arguments(x);
     tile_arg(t, "o", TILE_OUT, "%s[b:%s, h:%s, q:%s, e:%d]", x->operand, batch, heads, s, x->p->e);
+    if (lanes_keeps_output(x))
+        tile_arg(t, "o_kept", TILE_OUT, "%s[b:%s, h:%s, q:%s, e:%d]", x->operand, batch, heads, s,
+                 x->p->e);
     for (uint32_t f = 0; f < a->online->final_count; f++)
         tile_arg(t, tile_text(t, "final_%s", a->online->finals[f].name), TILE_OUT,
                  "f32[b:%s, h:%s, q:%s]", batch, heads, s);
@@ -134,6 +137,8 @@ const char *lanes_weights(Lanes *x)
     return "weight";
 }
 
+bool lanes_keeps_output(const Lanes *x) { return x->p->grads && x->p->grads->keeps_output; }
+
 void lanes_results(Lanes *x)
 {
     AuTileBuild *t = x->t;
@@ -143,6 +148,9 @@ void lanes_results(Lanes *x)
     for (uint32_t n = 0; n < online->final_count; n++) au_text_add(&names, ", final%u", n);
     tile_set(t, au_text_str(&names), "online_end(acc, b, h, i%s)", lanes_states(x));
     if (x->p->hooks->has_out_mod) {
+        if (lanes_keeps_output(x))
+            tile_store(t, "%s(out) -> o_kept[b, h, %s +: %d, :] clip", x->operand,
+                       lanes_first_row(x), x->rows);
         tile_set(t, "ce", "iota(e:%d)", x->p->e);
         tile_set(t, "out", "out_mod(out, b, h, i, 0, ce)");
     }

@@ -250,54 +250,49 @@ AuHooks *hooks_make(AuArena *arena, AuDiags *diags, AuAttn *attn, const AuTileCa
     return w.failed ? NULL : h;
 }
 
+/* Names of schedules and hooks. Those with numbers count without them: value3 is a `value`. */
+static bool is_taken(const char *name, size_t length)
+{
+    static const char *const taken[] = {
+        // clang-format off
+        "b", "h", "i", "j", "c", "s", "p", "x", "n", "m", "g", "q", "k", "v", "o", "d", "e", "t", "G", "K", "P", "Q", "V",
+        "kv", "hk", "hv", "mb", "nb", "hb", "mbb", "ce", "at", "ok", "to", "tq", "tk", "tv", "dx", "dp", "ds", "dO", "dS",
+        "do", "dq", "dk", "dv", "adjoint", "all", "along_lanes", "any", "change", "core", "count", "ddot", "delta", "dfinal",
+        "dkey", "dot", "dquery", "every", "f_high", "f_low", "false", "final", "first", "full", "further", "given", "inf",
+        "inside", "iota", "j_first", "k_full_high", "k_full_low", "k_high", "k_low", "kept", "key", "keys", "kind", "lanes", "list",
+        "m_high", "m_low", "n_high", "n_low", "nan", "next", "o_kept", "out", "part", "partial", "pass", "piece", "queries",
+        "query", "q_full_high", "q_full_low", "q_high", "q_low", "row", "row_like", "scale", "score", "seen", "self", "slope",
+        "some", "stage", "state", "taken", "tile", "tile_class", "total", "true", "turn", "value", "weight", "z", "a",
+        // clang-format on
+    };
+    for (uint32_t n = 0; n < sizeof taken / sizeof *taken; n++)
+        if (strlen(taken[n]) == length && memcmp(name, taken[n], length) == 0) return true;
+    return false;
+}
+
+/* Names that are made of others: final_lse, k_changed. */
+static bool is_made_of_another(const char *name, size_t length)
+{
+    static const char *const before[] = {"final_", "dfinal_", "adjoint_", "pass_",
+                                         "grad_",  "sum_",    "back_"};
+    static const char *const after[] = {"_raw",     "_acc",   "_sum",  "_many",
+                                        "_changed", "_index", "_count"};
+    for (uint32_t n = 0; n < sizeof before / sizeof *before; n++)
+        if (strncmp(name, before[n], strlen(before[n])) == 0) return true;
+    for (uint32_t n = 0; n < sizeof after / sizeof *after; n++)
+        if (length > strlen(after[n]) && strcmp(name + length - strlen(after[n]), after[n]) == 0)
+            return true;
+    return false;
+}
+
 const char *hooks_name(AuArena *arena, const char *name)
 {
-    static const char *const taken[] = {"b",          "h",
-                                        "i",          "j",
-                                        "c",          "s",
-                                        "p",          "x",
-                                        "n",          "q",
-                                        "k",          "v",
-                                        "o",          "d",
-                                        "e",          "kv",
-                                        "hk",         "hv",
-                                        "mb",         "row",
-                                        "acc",        "score",
-                                        "query",      "state",
-                                        "keys",       "core",
-                                        "lanes",      "all",
-                                        "self",       "any",
-                                        "seen",       "list",
-                                        "count",      "tile",
-                                        "K",          "V",
-                                        "raw",        "scale",
-                                        "out",        "weight",
-                                        "query",      "core",
-                                        "ce",         "hv",
-                                        "nb",         "hb",
-                                        "mbb",        "m",
-                                        "kind",       "some",
-                                        "every",      "taken",
-                                        "key",        "row_like",
-                                        "n_low",      "n_high",
-                                        "f_low",      "f_high",
-                                        "k_low",      "k_high",
-                                        "k_full_low", "k_full_high",
-                                        "k_changed",  "v_changed",
-                                        "tile_class", "partial",
-                                        "full",       "partial_count",
-                                        "full_count", "partial_index",
-                                        "full_index", "along_lanes",
-                                        "Q",          "turn",
-                                        "at",         "tq",
-                                        "tk",         "tv",
-                                        "iota",       "first",
-                                        "next",       "inf",
-                                        "nan",        "true",
-                                        "false",      NULL};
-    for (uint32_t n = 0; taken[n]; n++)
-        if (strcmp(name, taken[n]) == 0) return au_format(arena, "%s_", name);
-    return name;
+    const size_t length = strlen(name);
+    size_t base = length;
+    while (base && name[base - 1] >= '0' && name[base - 1] <= '9') base--;
+    return is_taken(name, length) || is_taken(name, base) || is_made_of_another(name, length)
+               ? au_format(arena, "%s_", name)
+               : name;
 }
 
 AuTileExpr *hooks_expr(const AuHooks *hooks, AuAttn *attn, AuExpr e)
