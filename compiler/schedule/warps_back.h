@@ -12,6 +12,8 @@ const char *back_output_gradient(Lanes *x);          /* dO', as [b, h, q, e] */
 
 /* Why this schedule does not have the attention's gradients; NULL: it has. */
 const char *warps_back_refusal(AuArena *arena, const AuProblem *p);
+/* The same of a shape. */
+const char *schedule_warps_back_refusal(AuArena *arena, const AuProblem *p, const AuShape *shape);
 Lanes warps_back_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out);
 /* Rows and channels of the piece of dQ that one warp makes of a tile. */
 void warps_dq_piece(const Lanes *x, int32_t *rows, int32_t *channels);

@@ -353,6 +353,11 @@ static void keys_back(Lanes *x)
 AuSchedule *schedule_warps_backward(AuArena *arena, AuDiags *diags, const AuProblem *p,
                                     const AuShape *shape)
 {
+    const char *why = schedule_warps_back_refusal(arena, p, shape);
+    if (why) {
+        au_error(diags, AU_E0811, p->attn->span, "warps_backward on %s: %s", p->caps->name, why);
+        return NULL;
+    }
     AuSchedule *out = AU_NEW(arena, AuSchedule);
     out->shape = *shape;
     out->name = au_format(arena, "warps_backward kv=%dx%d/%d q=%d stages=%d", shape->executors,

@@ -1,9 +1,11 @@
 /* warps_parts.c - what the kernels of the schedule `warps` have in common: tiles in shared memory, copies into them. */
 #include "warps.h"
 
+/* To the depth of a product and, where two warps share accumulators, to two pieces of one. */
 int32_t warps_padded(const AuTileAtom *atom, int32_t width)
 {
-    return (width + atom->k - 1) / atom->k * atom->k;
+    const int32_t unit = atom->k > 2 * atom->n ? atom->k : 2 * atom->n;
+    return (width + unit - 1) / unit * unit;
 }
 
 const char *warps_columns(Lanes *x, int32_t width)

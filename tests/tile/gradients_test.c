@@ -1,0 +1,208 @@
+/* gradients_test.c - as scripts_test.c, backward: kernels of gradients in the tiled interpreter against the oracle of gradients. */
+#include "scripts.h"
+
+#include "warps_back.h"
+
+static const Case cases[] = {
+    {"mha.attn", "B=1 H=2 Hk=1 S=33 T=57 D=32 E=32", NULL},
+    {"mha.attn", "B=1 H=1 Hk=1 S=70 T=23 D=16 E=48", NULL},
+    {"mha.attn", "B=1 H=1 Hk=1 S=1 T=1 D=16 E=16", NULL},
+    {"mha.attn", "B=1 H=4 Hk=2 S=130 T=150 D=24 E=40", NULL},
+    {"mha.attn", "B=1 H=1 Hk=1 S=18 T=70 D=192 E=128", NULL},
+    {"mha.attn", "B=1 H=1 Hk=1 S=9 T=33 D=256 E=256", NULL},
+    {"../../tile/scripts/latent.attn", "B=2 H=3 S=40 T=40", NULL},
+    {"softmax_spelled_out.attn", "B=1 H=1 Hk=1 S=40 T=77 D=32 E=16", NULL},
+    {"gemma_local.attn", "B=1 H=2 Hk=2 S=60 T=90 D=16 E=16", "window=20"},
+    {"documents_bias_sink.attn", "B=2 H=1 S=50 T=50 D=16 E=16", NULL},
+    {"dropout.attn", "B=1 H=1 Hk=1 S=37 T=37 D=16 E=16", "rate=0.25 seed=123456789"},
+    {"gated_qknorm.attn", "B=1 H=2 Hk=1 S=20 T=33 D=32", NULL},
+    {"mla_train.attn", "B=1 H=1 S=20 T=35 D=32 E=16 P=16", NULL},
+    {"sigmoid.attn", "B=1 H=1 S=40 T=40 D=16 E=16", NULL},
+    {"relu.attn", "B=1 H=2 S=20 T=50 D=16 E=16", NULL},
+    {"retention.attn", "B=1 H=2 S=50 T=50 D=16 E=16", NULL},
+    {"retention_decay.attn", "B=1 H=2 S=60 T=60 D=16 E=32", NULL},
+};
+
+static const char *const targets[] = {"avx512", "simt32", "sm_75", "sm_80", "sm_86", "sm_90"};
+
+static const AuShape shapes[] = {
+    {.executors = 2, .rows = 16, .query_tile = 32, .stages = 2, .column_parts = 1},
+    {.executors = 2, .rows = 32, .query_tile = 32, .stages = 1, .column_parts = 2},
+    {.executors = 4, .rows = 16, .query_tile = 64, .stages = 2, .column_parts = 2},
+    {.executors = 4, .rows = 16, .query_tile = 32, .stages = 1, .column_parts = 1},
+};
+
+static const char *scripts;
+static bool quick;
+
+/* ---- what the forward leaves, and gradients given for it */
+
+typedef struct Backward {
+    double *o, *kept, *dout, *finals[MOST], *dfinals[MOST];
+    double *want[MOST], *plain[MOST];
+    int64_t rows, width;
+} Backward;
+
+static AuOracleCall call_of(const Run *r, double *o, double *const *finals)
+{
+    return (AuOracleCall){.sizes = r->sizes,
+                          .tensors = (const double *const *)r->values,
+                          .params = r->params,
+                          .params_i64 = r->params_i64,
+                          .o = o,
+                          .finals = finals,
+                          .round_to = AU_DT_OPERAND};
+}
+
+static void add(Run *r, const char *name, double *values, int64_t last, bool rounds)
+{
+    AuTileTensor *t = &r->tensors[r->count++];
+    const int64_t *q = r->tensors[0].shape;
+    const int64_t rows = q[0] * q[1] * q[2], count = rows * (last ? last : 1);
+    *t = (AuTileTensor){.name = name,
+                        .rank = last ? 4 : 3,
+                        .shape = {q[0], q[1], q[2], last},
+                        .f32 = AU_NEW_ARRAY(r->s->arena, float, count + 1)};
+    for (int64_t n = 0; n < count; n++) {
+        t->f32[n] = rounds ? script_rounded(r->operand, (float)values[n]) : (float)values[n];
+        values[n] = (double)t->f32[n];
+    }
+}
+
+static double *normals(Run *r, int64_t count)
+{
+    double *x = AU_NEW_ARRAY(r->s->arena, double, count + 1);
+    for (int64_t n = 0; n < count; n++) x[n] = script_normal(r);
+    return x;
+}
+
+static void forward(Run *r, Backward *b)
+{
+    const AuOnline *online = r->attn->online;
+    const char *why = NULL;
+    AuAttn plain = *r->attn;
+    b->rows = 1;
+    for (uint32_t d = 0; d < 3; d++) b->rows *= r->tensors[0].shape[d];
+    b->width = (int64_t)attn_scalar(r->attn, r->attn->tensors[2].axes[3], r->sizes, r->params);
+    b->o = AU_NEW_ARRAY(r->s->arena, double, b->rows * b->width + 1);
+    b->kept = AU_NEW_ARRAY(r->s->arena, double, b->rows * b->width + 1);
+    for (uint32_t f = 0; f < online->final_count; f++)
+        b->finals[f] = AU_NEW_ARRAY(r->s->arena, double, b->rows + 1);
+    const AuOracleCall call = call_of(r, b->o, b->finals), kept = call_of(r, b->kept, NULL);
+    plain.out_mod = (AuExpr){0};
+    if (!attn_interpret(r->attn, &call, r->s->arena, &why) ||
+        !attn_interpret(&plain, &kept, r->s->arena, &why))
+        fail_msg("oracle: %s", why);
+    b->dout = normals(r, b->rows * b->width);
+    add(r, "o", b->o, b->width, true);
+    add(r, "o_kept", b->kept, b->width, true);
+    add(r, "do", b->dout, b->width, true);
+    for (uint32_t f = 0; f < online->final_count; f++) {
+        const char *name = online->finals[f].name;
+        b->dfinals[f] = normals(r, b->rows);
+        add(r, au_format(r->s->arena, "final_%s", name), b->finals[f], 0, false);
+        add(r, au_format(r->s->arena, "dfinal_%s", name), b->dfinals[f], 0, false);
+    }
+}
+
+static void want(Run *r, const AuGrads *g, Backward *b)
+{
+    const AuDtype dtypes[] = {
+        [TILE_F32] = AU_DT_F32, [TILE_F16] = AU_DT_F16, [TILE_BF16] = AU_DT_BF16};
+    const char *why = NULL;
+    for (uint32_t n = 0; n < r->attn->tensor_count; n++) {
+        const AuTileTensor *t = &r->tensors[n];
+        int64_t count = 1;
+        for (uint32_t d = 0; d < t->rank; d++) count *= t->shape[d];
+        if (n >= 3 && !r->attn->tensors[n].grad) continue;
+        b->want[n] = AU_NEW_ARRAY(r->s->arena, double, count + 1);
+        b->plain[n] = AU_NEW_ARRAY(r->s->arena, double, count + 1);
+    }
+    AuOracleCall call = call_of(r, NULL, NULL);
+    for (int plain = 0; plain < 2; plain++) {
+        if (plain) call.round_to = dtypes[r->operand];
+        if (!attn_interpret_gradients(r->attn, g, &call, b->dout, (const double *const *)b->dfinals,
+                                      plain ? b->plain : b->want, r->s->arena, &why))
+            fail_msg("oracle: %s", why);
+    }
+}
+
+/* ---- one case */
+
+/* Workspace that is zeroed before the launch. */
+static void zero_regions(Run *r, const AuSchedule *s)
+{
+    for (uint32_t n = 0; n < s->region_count; n++) {
+        AuTileTensor *t = script_tensor(r, s->regions[n]);
+        if (t && s->zeroed[n]) t->fresh = false;
+    }
+}
+
+/* [shape] 0: the schedule that is chosen; 1..: warps in shapes of this test. */
+static void run_case(const Case *c, const char *target, AuTileElem operand, uint32_t shape,
+                     uint64_t seed)
+{
+    static const char *const names[] = {"dq", "dk", "dv"};
+    Session s = session_begin();
+    Run *r = script_begin(&s, c, scripts, operand, seed);
+    const AuTileCaps *caps = tile_caps(target);
+    AuGrads *g = attn_gradients(r->attn, s.arena, s.diags);
+    AuHooks *hooks = g ? hooks_make(s.arena, s.diags, r->attn, caps) : NULL;
+    if (!hooks || !hooks_backward(hooks, s.diags, r->attn, g)) fail_msg("%s", session_errors(&s));
+    AuProblem p = script_problem(r, hooks, caps);
+    p.grads = g;
+    AuShape given = shapes[shape ? shape - 1 : 0];
+    if (!(caps->is_async & TILE_ASYNC_COPY)) given.stages = 1;
+    const bool by_warps = shape && !schedule_warps_back_refusal(s.arena, &p, &given);
+    const AuSchedule *schedule = !shape     ? schedule_choose(s.arena, s.diags, &p, AU_BACKWARD)
+                                 : by_warps ? schedule_warps_backward(s.arena, s.diags, &p, &given)
+                                            : NULL;
+    if (s.diags->errors) fail_msg("%s on %s: %s", c->script, target, session_errors(&s));
+    if (schedule) {
+        Backward b = {0};
+        forward(r, &b);
+        want(r, g, &b);
+        script_outputs(r, schedule);
+        zero_regions(r, schedule);
+        script_launch(r, schedule, target, seed);
+        for (uint32_t n = 0; n < r->attn->tensor_count; n++)
+            if (b.want[n] && !(n == 2 && r->attn->v_in_k))
+                script_compare(r, target, n < 3 ? names[n] : au_format(s.arena, "grad_%u", n),
+                               b.want[n], b.plain[n], 4);
+    }
+    session_end(&s);
+}
+
+static void test_target(void **state)
+{
+    static const AuTileElem operands[] = {TILE_F32, TILE_BF16, TILE_F16};
+    for (uint32_t n = 0; n < sizeof cases / sizeof *cases; n++)
+        for (uint32_t x = 0; x < 3; x++)
+            if (!quick || x == n % 3) run_case(&cases[n], *state, operands[x], 0, n + x);
+}
+
+/* In shapes for the schedule `warps` to fail in. */
+static void test_shapes(void **state)
+{
+    for (uint32_t n = 0; n < sizeof cases / sizeof *cases; n++)
+        for (uint32_t x = 0; x < sizeof shapes / sizeof *shapes; x++)
+            if (!quick || x == n % 4) run_case(&cases[n], *state, TILE_F16, 1 + x, n + x);
+}
+
+int main(int argc, char **argv)
+{
+    enum { TARGETS = sizeof targets / sizeof *targets, COUNT = TARGETS + 2 };
+    if (argc < 2) return 2;
+    scripts = argv[1];
+    quick = argc > 2;
+    struct CMUnitTest tests[COUNT] = {{0}};
+    for (size_t i = 0; i < COUNT; i++) {
+        const char *target = i < TARGETS ? targets[i] : i == TARGETS ? "sm_75" : "sm_90";
+        tests[i] = (struct CMUnitTest){i < TARGETS    ? target
+                                       : i == TARGETS ? "shapes, sm_75"
+                                                      : "shapes, sm_90",
+                                       i < TARGETS ? test_target : test_shapes, NULL, NULL,
+                                       (void *)(uintptr_t)target};
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
