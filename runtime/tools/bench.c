@@ -1,7 +1,6 @@
 /* bench.c - aule bench: times one call on random data. Medians of single runs, by the device's clock where it has one.
- * FLOPs are those of all pairs, 2 B H S T (D + E), and 2.5 times as many backward: what a mask leaves out is not known here, so the rate of a masked attention reads
- * higher than what its arithmetic units did. */
-#include <math.h>
+ * FLOPs are those of all pairs, 2 B H S T (D + E), and 2.5 times as many backward: what a mask leaves out is not known here, so the
+ * rate of a masked attention reads higher than what its arithmetic units did. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -10,148 +9,6 @@
 
 enum { WARM_UP = 3, LEAST_RUNS = 9, MOST_RUNS = 1000 };
 static const double LEAST_SECONDS = 0.5;
-
-/* ---- shapes */
-
-typedef struct Shape {
-    int64_t at[MAX_ARGS]; /* by index of the signature's sizes; -1: not given */
-} Shape;
-
-static int parse_shape(const AuSession *s, const char *text, Shape *shape)
-{
-    for (uint32_t i = 0; i < MAX_ARGS; i++) shape->at[i] = -1;
-    while (text && *text) {
-        size_t length = strcspn(text, "="), item = strcspn(text, ",");
-        char *end = NULL;
-        long long value = length < item ? strtoll(text + length + 1, &end, 10) : -1;
-        uint32_t i = 0;
-        while (i < s->signature->size_count &&
-               (strlen(s->signature->sizes[i].name) != length ||
-                memcmp(s->signature->sizes[i].name, text, length) != 0))
-            i++;
-        if (length >= item || end != text + item || value < 0)
-            return command_fail(EXIT_USAGE, "--shape: '%.*s', expected NAME=NUMBER", (int)item,
-                                text);
-        if (i == s->signature->size_count)
-            return command_fail(EXIT_USAGE, "--shape: %s has no size '%.*s'", s->signature->name,
-                                (int)length, text);
-        shape->at[i] = value;
-        text += item + (text[item] == ',');
-    }
-    return 0;
-}
-
-/* Widths that were not given: those of the first kernel for the device and type that agrees with what was. */
-static void add_fixed(const AuSession *s, uint32_t dtype, Shape *shape)
-{
-    const aule_variant_v1 *v = s->signature->variants;
-    const char *target = aule_device_get_info(s->device)->backend;
-    for (uint32_t i = 0; i < s->signature->variant_count; i++) {
-        bool fits = v->dtype == dtype && strcmp(v->target, target) == 0;
-        for (uint32_t j = 0; fits && j < v->fixed_count; j++)
-            fits =
-                shape->at[v->fixed[j].size] < 0 || shape->at[v->fixed[j].size] == v->fixed[j].value;
-        for (uint32_t j = 0; fits && j < v->fixed_count; j++)
-            shape->at[v->fixed[j].size] = v->fixed[j].value;
-        if (fits) return;
-        v = (const aule_variant_v1 *)(const void *)((const char *)v + v->struct_size);
-    }
-}
-
-/* The size that is axis 1 of the tensor in [role], or -1. */
-static int32_t heads_of(const AuSession *s, uint32_t role)
-{
-    for (uint32_t i = 0; i < s->signature->tensor_count; i++) {
-        const aule_tensor_v1 *t = session_tensor(s, i);
-        if (t->role != role || t->rank != 4 || t->axes[1].length != 1) continue;
-        if ((t->axes[1].code[0] & 255u) == AULE_E_SIZE) return (int32_t)(t->axes[1].code[0] >> 8);
-    }
-    return -1;
-}
-
-/* Key and value heads that were not given: as many as query heads. */
-static void add_heads(const AuSession *s, Shape *shape)
-{
-    int32_t q = heads_of(s, AULE_ROLE_Q),
-            others[] = {heads_of(s, AULE_ROLE_K), heads_of(s, AULE_ROLE_V)};
-    for (int i = 0; q >= 0 && i < 2; i++)
-        if (others[i] >= 0 && shape->at[others[i]] < 0) shape->at[others[i]] = shape->at[q];
-}
-
-/* ---- data */
-
-typedef struct Random {
-    uint64_t state;
-} Random;
-
-static double uniform(Random *r) /* splitmix64; (0, 1) */
-{
-    uint64_t z = r->state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return ((double)((z ^ z >> 31) >> 11) + 0.5) * 0x1p-53;
-}
-
-static double normal(Random *r)
-{
-    return sqrt(-2 * log(uniform(r))) * cos(6.283185307179586 * uniform(r));
-}
-
-static int make_input(AuSession *s, uint32_t index, uint32_t operand, const Shape *shape,
-                      Random *random)
-{
-    const aule_tensor_v1 *t = session_tensor(s, index);
-    AuArray *array = &s->arrays[index];
-    int64_t extents[8];
-    AuWhy why;
-    for (uint32_t axis = 0; axis < t->rank; axis++) {
-        aule_value value;
-        aule_error *error = NULL;
-        if (aule_evaluate(&t->axes[axis], shape->at, s->signature->size_count, NULL, 0, &value,
-                          &error))
-            return command_error(error);
-        uint32_t size = t->axes[axis].code[0] >> 8;
-        if (value.i < 0)
-            return command_fail(
-                EXIT_USAGE, "--shape does not give %s, of which %s has an axis",
-                t->axes[axis].length == 1 ? s->signature->sizes[size].name : "the sizes", t->name);
-        extents[axis] = value.i;
-    }
-    uint32_t dtype = t->dtype == AULE_OPERAND ? operand : t->dtype;
-    bool is_float = dtype == AULE_F32 || dtype == AULE_F16 || dtype == AULE_BF16;
-    if (!array_new(array, is_float ? AULE_F32 : dtype, (int32_t)t->rank, extents, &why))
-        return command_fail(EXIT_WRONG, "%s", why.text);
-    float *values = array->data;
-    if (is_float)
-        for (size_t i = 0; i < array->bytes / 4; i++) values[i] = (float)normal(random);
-    else if (dtype == AULE_BOOL)
-        memset(array->data, 1, array->bytes);
-    return is_float && !array_convert(array, dtype, &why) ? command_fail(EXIT_WRONG, "%s", why.text)
-                                                          : 0;
-}
-
-static int make_inputs(AuSession *s, AuOptions *options, Shape *shape)
-{
-    const char *name = options_take(options, "dtype");
-    uint32_t dtype = name ? array_dtype_named(name) : AULE_F32;
-    Random random = {1};
-    if (dtype != AULE_F32 && dtype != AULE_F16 && dtype != AULE_BF16)
-        return command_fail(EXIT_USAGE, "--dtype is '%s', expected f32, f16 or bf16", name);
-    int status = parse_shape(s, options_take(options, "shape"), shape);
-    if (!status) status = session_read(s, options);
-    if (status) return status;
-    add_fixed(s, dtype, shape);
-    add_heads(s, shape);
-    for (uint32_t i = 0; i < s->signature->tensor_count; i++) {
-        const aule_tensor_v1 *t = session_tensor(s, i);
-        bool wanted = !session_is_of_backward(t) || (s->backward && t->role == AULE_ROLE_DOUT);
-        if (session_is_made(t) || !wanted || (t->flags & AULE_TENSOR_IN_K) || s->arrays[i].data)
-            continue;
-        status = make_input(s, i, dtype, shape, &random);
-        if (status) return status;
-    }
-    return 0;
-}
 
 /* ---- timing */
 
@@ -325,7 +182,6 @@ static int measure_all(AuSession *s, Result *results, size_t *count)
 int command_bench(AuOptions *options)
 {
     AuSession session;
-    Shape shape;
     Result results[2];
     size_t count;
     bool json = options_flag(options, "json"), backward = options_flag(options, "backward");
@@ -333,7 +189,7 @@ int command_bench(AuOptions *options)
     if (!status && backward && session_find_role(&session, AULE_ROLE_DOUT) < 0)
         status = command_fail(EXIT_WRONG, "--backward: the artifact has no backward kernels");
     session.backward = backward;
-    if (!status) status = make_inputs(&session, options, &shape);
+    if (!status) status = session_make_inputs(&session, options);
     if (!status) status = session_prepare(&session);
     if (!status) status = measure_all(&session, results, &count);
     if (!status) report(&session, results, count, json);

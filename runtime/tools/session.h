@@ -1,6 +1,6 @@
 /* session.h - one attention on one device, from a command line: what run and bench have in common. Forward, and backward after it where
  * `backward` is set or a gradient was given for the output.
- * Order of use: open, give inputs and params, prepare (which makes the outputs), run, fetch. */
+ * Order of use: open, read or make inputs and params, prepare (which makes the outputs), run, fetch. */
 #ifndef AU_TOOLS_SESSION_H
 #define AU_TOOLS_SESSION_H
 
@@ -43,6 +43,9 @@ int32_t session_find_role(const AuSession *session, uint32_t role); /* -1: none 
 
 /* Reads every option that is the name of an input, of a gradient that is given or of a param; an option that is nothing is an error. */
 int session_read(AuSession *session, AuOptions *options);
+
+/* Random inputs of --shape and --dtype; options that name an input or a param are read. `backward` must be set by now. */
+int session_make_inputs(AuSession *session, AuOptions *options);
 
 /* Uploads inputs, makes outputs, plans, makes the workspace. */
 int session_prepare(AuSession *session);

@@ -1,6 +1,6 @@
 """The command line `aule` on the artifact made by hand: results, messages, exit statuses. Standard library only.
 
-    tool_test.py AULE SAMPLE_SO FOREIGN_SO MOCK_OF_LIBCUDA
+    tool_test.py AULE SAMPLE_SO FOREIGN_SO MOCK_OF_LIBCUDA CUDA_SMOKE
 """
 import json
 import math
@@ -12,7 +12,7 @@ import sys
 import tempfile
 import unittest
 
-AULE, SAMPLE, FOREIGN, LIBCUDA = sys.argv[1:5]
+AULE, SAMPLE, FOREIGN, LIBCUDA, SMOKE = sys.argv[1:6]
 B, H, HK, S, T, D, E, WINDOW = 2, 4, 2, 5, 7, 8, 4, 4
 
 
@@ -141,6 +141,15 @@ class Tool(unittest.TestCase):
         self.check_outputs(self.path("out"))
         out = self.aule("bench", SAMPLE, "--backend", "cuda:1", "--shape", "B=1,H=2,S=16,T=16", "--window", "4", "--backward", **self.cuda())
         self.assertIn("sample on cuda:1 (Mock 1, sm_80): f32 ", out)
+
+    def test_smoke(self):
+        """The program for machines with a GPU (tests/device/cuda_smoke.c)."""
+        arguments = [SMOKE, SAMPLE, "--backend", "cuda", "--shape", "B=2,H=4,Hk=2,S=33,T=7", *self.inputs[8:], "--window", "9"]
+        done = subprocess.run(arguments, capture_output=True, text=True, timeout=60, env={**os.environ, **self.cuda()})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"pass beside cpu: o 0.0e\+00 .*\n10 passed, 0 failed\n$")
+        done = subprocess.run(arguments, capture_output=True, text=True, timeout=60, env={**os.environ, **self.cuda("fail=cuLaunchKernel code=1")})
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
 
     def test_cuda_errors(self):
         out, run = ["-o", self.path("out")], ["run", SAMPLE, "--backend", "cuda", *self.inputs, "--window", "4"]
