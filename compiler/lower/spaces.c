@@ -247,6 +247,7 @@ AuVal lower_pair_register(AuLower *l, const AuTileType *type, const AuPoint *p,
     AuKernel *k = l->k;
     AuVal outer = kernel_i32(k, 0), inner = kernel_i32(k, 0);
     int32_t others = 1, group = 1, within = 0;
+    bool grouped = false;
     for (uint32_t n = 0; n < type->count; n++) {
         const AuTileAxis *axis = &type->axes[n];
         const AuCoord *c = NULL;
@@ -261,6 +262,7 @@ AuVal lower_pair_register(AuLower *l, const AuTileType *type, const AuPoint *p,
         if (lower_is_grouped(l, axis)) {
             outer = c->reg;
             group = l->how->product_columns;
+            grouped = true;
             within = c->within;
             continue;
         }
@@ -268,7 +270,7 @@ AuVal lower_pair_register(AuLower *l, const AuTileType *type, const AuPoint *p,
                            pairs ? kernel_op2(k, AU_K_SHR, c->reg, kernel_i32(k, 1)) : c->reg);
         others *= regs;
     }
-    if (group == 1) return inner;
+    if (!grouped) return inner;
     const AuVal row =
         kernel_op2(k, AU_K_ADD, kernel_op2(k, AU_K_MUL, outer, kernel_i32(k, others)), inner);
     return kernel_op2(k, AU_K_ADD, kernel_op2(k, AU_K_MUL, row, kernel_i32(k, group)),

@@ -48,7 +48,7 @@ AuShape schedule_lanes_back_shape(const AuProblem *p)
     }
     while (s.query_registers > 1 && query_registers(p, &s) > caps->registers)
         s.query_registers /= 2;
-    if (s.product_columns > s.key_registers) s.product_columns = s.key_registers;
+    s.product_columns = !caps->has_private ? 1 : caps->lanes == 8 ? 2 : 4;
     return s;
 }
 
