@@ -132,7 +132,7 @@ Case *case_new(Bench *b, AuAttn *a, const char *sizes, uint64_t seed)
     const size_t E = (size_t)attn_scalar(a, a->tensors[2].axes[3], c->sizes, NULL);
     c->o = AU_NEW_ARRAY(b->arena, double, c->rows *E);
     c->weights = AU_NEW_ARRAY(b->arena, double, c->rows *T);
-    for (int i = 0; i < 4; i++) c->finals[i] = AU_NEW_ARRAY(b->arena, double, c->rows);
+    for (int i = 0; i < 8; i++) c->finals[i] = AU_NEW_ARRAY(b->arena, double, c->rows);
     c->call = (AuOracleCall){.sizes = c->sizes,
                              .tensors = (const double *const *)c->tensors,
                              .params = c->params,

@@ -49,7 +49,7 @@ typedef struct Case {
     size_t counts[16]; /* elements */
     double params[16];
     int64_t params_i64[16];
-    double *o, *finals[4], *weights;
+    double *o, *finals[8], *weights;
     size_t rows; /* B * H * S */
     AuOracleCall call;
 } Case;
