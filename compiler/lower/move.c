@@ -78,6 +78,7 @@ static void store_point(AuLower *l, const AuPoint *p, void *user)
     const AuVal at = lower_address(l, m->ref, p, OUTSIDE_TESTED, &inside, false);
     inside =
         lower_both(l, lower_both(l, inside, when_value(l, m->s->move.when, p)), place->present);
+    inside = lower_both(l, inside, lower_holds(l, m->value->type));
     const AuVal v =
         lower_as(l, lower_eval(l, m->value, p), lower_scalar(m->ref->memory->type.elem));
     if (m->s->move.op == TILE_ATOMIC_ADD) {

@@ -39,6 +39,7 @@ static void load_registers(AuLower *l, const Registers *x, const int32_t *regs)
     const AuVal at = x->wide > 1 ? lower_piece_address(l, x->ref, &first, outside, &inside, x->wide)
                                  : lower_address(l, x->ref, &first, outside, &inside, false);
     inside = lower_both(l, inside, lower_when(l, x->s->load.when, &first));
+    inside = lower_both(l, inside, place->present); /* what was not passed reads as padding */
     const AuVal other = inside.i && x->wide == 1 ? lower_padding(l, pad, scalar) : none;
     const AuVal v = kernel_load(k, place->mem, at, (uint32_t)x->wide, inside, other);
     for (int32_t i = 0; i < x->wide; i++) {

@@ -166,7 +166,7 @@ static void move_piece(AuLower *l, const Transfer *x, AuVal flat, AuVal mine)
         l, x->to, &p, x->s->move.clip ? OUTSIDE_TESTED : OUTSIDE_TRUSTED, &target_inside, x->unit);
     const AuVal when = lower_when(l, x->s->move.when, &p);
     if (x->s->move.pad)
-        inside = lower_both(l, inside, when);
+        inside = lower_both(l, lower_both(l, inside, when), from->present);
     else
         target_inside = lower_both(l, target_inside, when);
     target_inside = lower_both(l, lower_both(l, target_inside, mine), to->present);
@@ -193,7 +193,7 @@ static void move_element(AuLower *l, const Transfer *x, AuVal flat, AuVal mine)
         l, x->to, &p, x->s->move.clip ? OUTSIDE_TESTED : OUTSIDE_TRUSTED, &target_inside, false);
     const AuVal when = lower_when(l, x->s->move.when, &p);
     if (x->s->move.pad)
-        inside = lower_both(l, inside, when);
+        inside = lower_both(l, lower_both(l, inside, when), from->present);
     else
         target_inside = lower_both(l, target_inside, when);
     inside = lower_both(l, lower_both(l, inside, mine), to->present);
@@ -272,6 +272,7 @@ static Side side_of(AuLower *l, const Transfer *x, const AuTileExpr *ref, const 
         else
             inside = lower_both(l, inside, kernel_op2(k, AU_K_LT, at, place->extents[n]));
     }
+    if (tested && ref == x->from) inside = lower_both(l, inside, place->present);
     if (inside.i && !side.left.i) side.left = kernel_i32(k, x->type->axes[0].size);
     if (inside.i) side.left = kernel_op3(k, AU_K_SELECT, inside, side.left, kernel_i32(k, 0));
     return side;
