@@ -11,6 +11,7 @@
 enum {
     MOST_COPIES = 1 << 12,  /* of a loop's body */
     MOST_EMITTED = 1 << 16, /* instructions: beyond, loops stay loops */
+    MOST_WRITTEN = 50000, /* the same for loops that only a device wants written out: all or none */
     PHASE_LENGTH = 63
 };
 
@@ -105,8 +106,41 @@ static bool uses_lane_arrays(const AuEmit *e, uint32_t first)
     return false;
 }
 
-/* Copies of a loop that is to be unrolled and can be (a device has no stack to speak of: arrays must
- * become registers); 0: it stays a loop (or runs never, low tells). */
+/* Whether a device, which has no stack to speak of, wants a loop written out, so that arrays become
+ * registers. */
+static bool is_written_out(const AuEmit *e, const AuInstr *in)
+{
+    return e->writes_out && (in->unroll == AU_UNROLL_AUTO || uses_lane_arrays(e, in->body));
+}
+
+/* Turns of a loop with constant bounds; 0: others. */
+static uint64_t turns_of(const AuEmit *e, const AuInstr *in)
+{
+    if (in->op != AU_K_FOR) return 0;
+    const AuInstr *low = kernel_at(e->k, kernel_operand(e->k, in, 0));
+    const AuInstr *high = kernel_at(e->k, kernel_operand(e->k, in, 1));
+    if (low->op != AU_K_CONST || high->op != AU_K_CONST) return 0;
+    const int64_t span = in->imm > 0 ? high->imm - low->imm : low->imm - high->imm;
+    const int64_t size = in->imm > 0 ? in->imm : -in->imm;
+    return span > 0 ? (uint64_t)((span + size - 1) / size) : 0;
+}
+
+/* Instructions of a region if all such loops are written out. */
+static uint64_t written_size(const AuEmit *e, uint32_t first)
+{
+    uint64_t size = 0;
+    for (uint32_t i = first; i; i = e->k->instrs[i].next) {
+        const AuInstr *in = &e->k->instrs[i];
+        const uint64_t body = written_size(e, in->body) + written_size(e, in->other);
+        const uint64_t turns = turns_of(e, in);
+        const bool full = turns && (in->unroll == AU_UNROLL_FULL || is_written_out(e, in));
+        size += 1 + (full ? turns : 1) * body;
+    }
+    return size;
+}
+
+/* Copies of a loop that is to be unrolled and can be; 0: it stays a loop (or runs never, low tells).
+ */
 static bool unrolls(const AuEmit *e, const AuInstr *in, LLVMValueRef low, LLVMValueRef high,
                     int64_t *first, int64_t *copies)
 {
@@ -117,8 +151,7 @@ static bool unrolls(const AuEmit *e, const AuInstr *in, LLVMValueRef low, LLVMVa
     *first = from;
     *copies = span > 0 ? (span + size - 1) / size : 0;
     if (*copies <= 1) return true;
-    const bool wanted = in->unroll == AU_UNROLL_FULL ||
-                        (e->device && (in->unroll == AU_UNROLL_AUTO || uses_lane_arrays(e, in->body)));
+    const bool wanted = in->unroll == AU_UNROLL_FULL || is_written_out(e, in);
     return wanted && *copies <= MOST_COPIES && e->emitted < MOST_EMITTED;
 }
 
@@ -333,6 +366,8 @@ void emit_kernel(AuEmit *e, const AuKernel *k)
     e->trail_count = 0;
     e->emitted = 0;
     e->phase = "";
+    e->writes_out = e->device != NULL;
+    if (e->device) e->writes_out = written_size(e, k->body) <= MOST_WRITTEN;
     if (!(e->device ? e->device->open(e) : open_host(e))) return;
     emit_region(e, k->body);
     if (!e->device) emit_tiles_close(e);

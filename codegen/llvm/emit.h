@@ -79,6 +79,7 @@ typedef struct AuEmit {
     uint32_t trail_count, trail_capacity;
     const char *phase; /* names basic blocks */
     uint32_t emitted;  /* instructions so far, copies counted */
+    bool writes_out;   /* loops over arrays of lanes, whatever the kernel says */
     bool failed;
     AuIntrinsic intrinsics[AU_INTRINSICS];
     uint32_t intrinsic_count;
