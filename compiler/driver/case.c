@@ -4,6 +4,7 @@
 
 #include "aule/artifact.h"
 #include "aule/aulec.h"
+#include "gradient.h"
 #include "result.h"
 
 #include <math.h>
@@ -14,12 +15,12 @@ enum { MOST_TENSORS = 96 };
 struct aulec_case {
     AuArena *arena;
     AuDiags *diags;
-    const AuAttn *attn;
+    AuAttn *attn;
+    AuGrads *grads;
     AuDtype operand;
     AuTrial trial;
     aulec_case_tensor tensors[MOST_TENSORS];
     size_t tensor_count;
-    bool has_gradients;
     aulec_case_param *params;
 };
 
@@ -175,6 +176,66 @@ static bool add_forward(aulec_case *c)
     return true;
 }
 
+/* ---- backward */
+
+/* A gradient that is given: random. Its values, NULL if there is no room. */
+static double *add_given(aulec_case *c, const char *name, uint32_t role, AuDtype dtype,
+                         const aulec_case_tensor *like, uint64_t *random)
+{
+    aulec_case_tensor *t = add(c, name, role, dtype, like->shape, like->rank);
+    if (!t) return NULL;
+    double *values = trial_normal(c->arena, t->elements, (AuDtype)t->dtype, random);
+    set_data(c, t, values);
+    return values;
+}
+
+/* Which tensors of the attention get a gradient. */
+static bool has_gradient(const AuAttn *a, uint32_t n)
+{
+    return n < 3 ? !(n == 2 && a->v_in_k) : a->tensors[n].grad;
+}
+
+static bool add_gradients(aulec_case *c, const double *dout, const double *const *dfinals)
+{
+    const AuAttn *a = c->attn;
+    double **grads[2];
+    for (int k = 0; k < 2; k++) {
+        const char *why = NULL;
+        AuOracleCall call = trial_call(&c->trial, c->diags);
+        call.round_to = k ? c->operand : AU_DT_OPERAND;
+        grads[k] = AU_NEW_ARRAY(c->arena, double *, a->tensor_count);
+        for (uint32_t n = 0; n < a->tensor_count; n++)
+            if (has_gradient(a, n))
+                grads[k][n] = AU_NEW_ARRAY(c->arena, double, c->trial.elements[n] + 1);
+        if (!attn_interpret_gradients(a, c->grads, &call, dout, dfinals, grads[k], c->arena, &why))
+            return fail(c, why);
+    }
+    for (uint32_t n = 0; n < a->tensor_count; n++) {
+        if (!has_gradient(a, n)) continue;
+        const AuTensor *t = &a->tensors[n];
+        aulec_case_tensor *made = add(c, au_format(c->arena, "d%s", t->name), AULE_ROLE_GRAD,
+                                      t->dtype, c->trial.shapes[n], t->rank);
+        if (!made) return false;
+        set_want(made, grads[0][n], grads[1][n], 4);
+    }
+    return true;
+}
+
+static bool add_backward(aulec_case *c, uint64_t seed)
+{
+    const AuOnline *online = c->attn->online;
+    uint64_t random = seed + 7919;
+    const aulec_case_tensor *o = &c->tensors[c->tensor_count - online->final_count - 1];
+    if (c->grads->keeps_output && !add(c, "o_kept", AULE_ROLE_KEPT, AU_DT_OPERAND, o->shape, 4))
+        return false;
+    const double *dout = add_given(c, "do", AULE_ROLE_DOUT, AU_DT_OPERAND, o, &random);
+    const double **dfinals = AU_NEW_ARRAY(c->arena, const double *, online->final_count + 1);
+    for (uint32_t n = 0; n < online->final_count; n++)
+        dfinals[n] = add_given(c, au_format(c->arena, "d%s", online->finals[n].name),
+                               AULE_ROLE_DFINAL, AU_DT_F32, &o[1 + n], &random);
+    return dout && add_gradients(c, dout, dfinals);
+}
+
 /* ---- the public functions */
 
 static void add_params(aulec_case *c)
@@ -202,9 +263,11 @@ static bool make(aulec_case *c, const char *name, const char *text, size_t lengt
         !trial_make(c->arena, c->diags, c->attn, o->values, c->operand, o->seed, &c->trial))
         return false;
     if (c->attn->linear) return fail(c, "there are no reference cases of recurrences yet");
+    c->grads = attn_gradients(c->attn, c->arena, c->diags);
+    if (!c->grads) return false;
     add_arguments(c);
     add_params(c);
-    return add_forward(c);
+    return add_forward(c) && add_backward(c, o->seed);
 }
 
 aulec_status aulec_case_new(const char *name, const char *text, size_t length,
@@ -241,7 +304,7 @@ void aulec_case_free(aulec_case *c)
     if (c) au_arena_free(c->arena);
 }
 const char *aulec_case_attention(const aulec_case *c) { return c->attn->name; }
-int32_t aulec_case_has_gradients(const aulec_case *c) { return c->has_gradients; }
+int32_t aulec_case_has_gradients(const aulec_case *c) { return c->grads != NULL; }
 size_t aulec_case_tensor_count(const aulec_case *c) { return c->tensor_count; }
 const aulec_case_tensor *aulec_case_get_tensor(const aulec_case *c, size_t index)
 {
