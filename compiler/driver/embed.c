@@ -100,9 +100,8 @@ static void add_tensors(Fields *f, const aule_attention_v1 *a, bool backward)
         const Use use = use_of(t, backward, kept);
         if (use == UNUSED) continue;
         add_field(f, AU_CALL_TENSOR, n, use == POSSIBLE, t->name);
-        const char *name = f->at[f->count - 1].name;
         if (t->rank)
-            add_field(f, AU_CALL_STRIDES, n, true, au_format(f->e->arena, "%s_strides", name));
+            add_field(f, AU_CALL_STRIDES, n, true, au_format(f->e->arena, "%s_strides", t->name));
     }
 }
 

@@ -51,7 +51,7 @@ class Objects(unittest.TestCase):
     def test_object(self):
         made = self.make("obj", "mha.o")
         self.assertEqual(symbols(made, "-u"), set(), "an object needs nothing")
-        wanted = {"mha_module", "mha_message", "mha_forward", "mha_forward_workspace"}
+        wanted = {"mha_module", "mha_message"} | {f"mha_{o}{w}" for o in ("forward", "backward") for w in ("", "_workspace")}
         self.assertTrue(wanted <= symbols(made, "-g", "--defined-only"))
         self.assertEqual(Path(made).read_bytes(), Path(self.make("obj", "again.o")).read_bytes())
 

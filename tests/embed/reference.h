@@ -49,7 +49,8 @@ static double reference_row(const Reference *r, int64_t h, int64_t i, double *ou
 }
 
 /* The largest difference to o (compact) and lse (may be NULL). NaN counts as infinite. */
-static double reference_error(const Reference *r, const float *o, const float *lse)
+__attribute__((unused)) static double reference_error(const Reference *r, const float *o,
+                                                      const float *lse)
 {
     double worst = 0, row[REFERENCE_MOST];
     for (int64_t h = 0; h < r->H; h++)
@@ -63,6 +64,28 @@ static double reference_error(const Reference *r, const float *o, const float *l
             worst = e <= worst ? worst : e < INFINITY ? e : INFINITY;
         }
     return worst;
+}
+
+/* Adds to dq, dk, dv what row (h, i) of o gives when its gradient is [go] (d of them). */
+__attribute__((unused)) static void reference_row_back(const Reference *r, int64_t h, int64_t i,
+                                                       const float *go, double *dq, double *dk,
+                                                       double *dv)
+{
+    double out[REFERENCE_MOST], delta = 0;
+    const double sum = reference_row(r, h, i, out), scale = 1 / sqrt((double)r->D);
+    const float *q = r->q + (h * r->S + i) * r->D;
+    for (int64_t c = 0; c < r->D; c++) delta += out[c] * go[c];
+    for (int64_t j = 0; j < r->T; j++) {
+        const double s = reference_score(r, h, i, j), p = s > -INFINITY ? exp(s - sum) : 0;
+        const int64_t at = (h / (r->H / r->Hk) * r->T + j) * r->D;
+        double dp = 0;
+        for (int64_t c = 0; c < r->D; c++) dp += go[c] * (double)r->v[at + c];
+        for (int64_t c = 0; c < r->D; c++) {
+            dv[at + c] += p * go[c];
+            dk[at + c] += p * (dp - delta) * scale * q[c];
+            dq[(h * r->S + i) * r->D + c] += p * (dp - delta) * scale * r->k[at + c];
+        }
+    }
 }
 
 static void reference_fill(float *at, size_t count, unsigned seed)

@@ -173,6 +173,47 @@ static void test_parameters(void)
            "a parameter that is too large");
 }
 
+/* ---- gradients */
+
+static double worst(const double *want, const float *found, int count)
+{
+    double error = 0;
+    for (int n = 0; n < count; n++) {
+        const double e = fabs(want[n] - (double)found[n]);
+        error = e <= error ? error : e < INFINITY ? e : INFINITY;
+    }
+    return error;
+}
+
+static void test_backward(void)
+{
+    static float go[H * S * D], dq[H * S * D], dk[HK * T * D], dv[HK * T * D];
+    static double wq[H * S * D], wk[HK * T * D], wv[HK * T * D];
+    const Reference r = formula();
+    mha_forward_args f = usual();
+    mha_backward_args a;
+    memset(&a, 0, sizeof a);
+    a.struct_size = sizeof a, a.dtype = MHA_F32;
+    a.B = 1, a.H = H, a.Hk = HK, a.S = S, a.T = T, a.D = D, a.E = D;
+    a.q = q, a.k = k, a.v = v, a.o = o, a.lse = lse, a.do_ = go, a.dq = dq, a.dk = dk, a.dv = dv;
+    reference_fill(go, H * S * D, 7);
+    const int64_t bytes = mha_backward_workspace(&a);
+    expect(bytes >= 0 && bytes < 1 << 24, "the size of the gradients' workspace");
+    if (bytes < 0 || bytes >= 1 << 24) return;
+    a.workspace = aligned_alloc(64, (size_t)(bytes + 64) / 64 * 64);
+    a.workspace_bytes = (size_t)bytes;
+    memset(a.workspace, 0x7f, (size_t)bytes); /* what must be zero is made so */
+    expect(mha_forward(&f) == 0 && mha_backward(&a) == 0, "mha backward runs");
+    for (int h = 0; h < H; h++)
+        for (int i = 0; i < S; i++) reference_row_back(&r, h, i, go + (h * S + i) * D, wq, wk, wv);
+    expect(worst(wq, dq, H * S * D) < 1e-5, "dq");
+    expect(worst(wk, dk, HK * T * D) < 1e-5, "dk");
+    expect(worst(wv, dv, HK * T * D) < 1e-5, "dv");
+    a.lse = NULL;
+    expect(strstr(mha_message(mha_backward(&a)), "lse is NULL") != NULL, "gradients need lse");
+    free(a.workspace);
+}
+
 /* ---- refusals */
 
 static void refused(const mha_forward_args *a, const char *word)
@@ -211,6 +252,7 @@ int main(void)
     test_parallel();
     test_bf16();
     test_parameters();
+    test_backward();
     test_refusals();
     printf(failures ? "%d failed\n" : "all right\n", failures);
     return failures != 0;
