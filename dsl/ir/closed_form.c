@@ -295,8 +295,10 @@ static void add_final(AuClosed *c, uint32_t scale)
     AuExpr *rows = AU_NEW_ARRAY(c->arena, AuExpr, n + 1);
     if (n) memcpy(finals, o->finals, n * sizeof *finals);
     if (n) memcpy(rows, c->finals, n * sizeof *rows);
-    finals[n] = (AuFinal){free_name(c, o->scales[scale].name),
-                          closed_row_leaf(a, AU_OP_STATE, scale), o->scales[scale].span};
+    finals[n] = (AuFinal){.name = free_name(c, o->scales[scale].name),
+                          .value = closed_row_leaf(a, AU_OP_STATE, scale),
+                          .added = true,
+                          .span = o->scales[scale].span};
     rows[n] = c->last[scale];
     o->finals = finals;
     c->finals = rows;

@@ -23,7 +23,6 @@ typedef struct AuDeriver {
     AuClosed *c;
     AuGrads *g;
     AuSlopes *finals;       /* room for every row scale to become one */
-    uint32_t declared;      /* finals of the script; those behind them were added */
     uint32_t done;          /* finals that are differentiated */
     AuExpr *maxima, **pull; /* ROWMAX nodes, and d(final)/d(maximum) of each */
     uint32_t maximum_count;

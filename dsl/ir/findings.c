@@ -259,9 +259,11 @@ static void compare_all(Checker *c, const AuGrads *g, const AuOracleCall *call)
         find(c, "gradients", a->span, why, NULL);
         return;
     }
-    c->out.has_differences = true;
+    const uint32_t before = c->out.count;
     for (uint32_t t = 0; t < a->tensor_count; t++)
         if (d.tensors[t] && (t < 3 || a->tensors[t].grad)) compare(&d, t);
+    c->out.has_differences = c->out.count == before;
+    if (!c->out.has_differences) c->out.why_not = "they differ";
 }
 
 AuFindings attn_check(AuAttn *a, const AuOracleCall *call, AuArena *arena, const AuDiags *sources)

@@ -18,7 +18,7 @@ typedef struct AuFinding {
 typedef struct AuFindings {
     AuFinding *at;
     uint32_t count, capacity;
-    /* Gradients were compared with central differences; else why not (stop_grad, no gradients). */
+    /* Gradients are those of central differences; else why not (stop_grad, no gradients, others). */
     bool has_differences;
     const char *why_not;
 } AuFindings;

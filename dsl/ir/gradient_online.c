@@ -211,7 +211,7 @@ static AuExpr common_factor(AuDeriver *d, AuExpr share)
 static void warn_held(const AuDeriver *d, uint32_t n)
 {
     const AuFinal *f = &d->a->online->finals[n];
-    if (n < d->declared)
+    if (!f->added)
         au_warning(
             d->diags, AU_W0402, f->span,
             "'%s' depends on a running maximum itself: a gradient given for it has no effect",
@@ -355,7 +355,6 @@ static bool check_backward(AuDeriver *d)
 bool derive_online(AuDeriver *d)
 {
     const AuOnline *o = d->a->online;
-    d->declared = o->final_count;
     d->c = closed_form(d->a, d->arena, d->diags);
     if (!d->c || !settle_forward(d) || !differentiate_finals(d)) return false;
     differentiate_forward(d);

@@ -93,6 +93,22 @@ static void test_derived(void **state)
     }
 }
 
+/* A second time it finds what the first one added, and derives the same. */
+static void test_twice(void **state)
+{
+    (void)state;
+    Bench b = bench_new();
+    AuAttn *a = compile_script(&b, "twice", HEAD "online retention_true; }");
+    AuText first = {.arena = b.arena}, second = {.arena = b.arena};
+    gradient_print(a, derive_gradients(&b, a, "twice"), &first);
+    assert_true(a->online->finals[1].added && !a->online->finals[0].added);
+    gradient_print(a, derive_gradients(&b, a, "twice"), &second);
+    assert_string_equal(au_text_str(&first), au_text_str(&second));
+    assert_int_equal(b.diags->warnings, 0);
+    assert_int_equal(a->online->final_count, 2);
+    bench_free(&b);
+}
+
 /* The weight of softmax and the factor of its gradient are one node: kernels pay one exp. */
 static void test_one_exp(void **state)
 {
@@ -212,9 +228,9 @@ static void test_trouble(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stop_grad), cmocka_unit_test(test_derived),
-        cmocka_unit_test(test_one_exp),   cmocka_unit_test(test_golden),
-        cmocka_unit_test(test_rounded),   cmocka_unit_test(test_empty_rows),
-        cmocka_unit_test(test_trouble)};
+        cmocka_unit_test(test_stop_grad),  cmocka_unit_test(test_derived),
+        cmocka_unit_test(test_twice),      cmocka_unit_test(test_one_exp),
+        cmocka_unit_test(test_golden),     cmocka_unit_test(test_rounded),
+        cmocka_unit_test(test_empty_rows), cmocka_unit_test(test_trouble)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
