@@ -250,9 +250,9 @@ static AuExpr said(const Saying *s, AuExpr e)
 
 static bool is_unchanged(const Saying *s, AuExpr before, AuExpr after)
 {
-    const AuSamples *t = s->c->samples;
+    AuSamples *t = s->c->samples;
     for (uint32_t i = 0; i < t->count; i++) {
-        AuSample *row = (AuSample *)(uintptr_t)&t->rows[i];
+        AuSample *row = &t->rows[i];
         if (row->unusable) continue;
         const double *x = sample_value(row, before), *y = sample_value(row, after);
         for (uint32_t n = 0; n < row->count; n++)
