@@ -31,6 +31,7 @@ typedef enum AuCodeStage {
 typedef struct AuTarget {
     const char *name; /* "cpu", "opencl" */
     uint32_t format;  /* aule_code_format of the artifact */
+    bool on_request;  /* only compiled for where --target names it: it takes long */
     const AuArch *archs;
     uint32_t arch_count;
     bool (*native_math)(AuKOp op); /* which MATH ops it takes as they are */

@@ -14,12 +14,12 @@
 // clang-format off
 /* caps: rows of compiler/tile/caps.def. features: what the driver must report. */
 static const AuArch archs[] = {
-    {"sm_70",  "sm_70",  "sm_70 ptx63",  true, true, false},
+    {"sm_70",  "sm_70",  "sm_70 ptx63",  true, true, true},
     {"sm_75",  "sm_75",  "sm_75 ptx65",  true, true, false},
-    {"sm_80",  "sm_80",  "sm_80 ptx70",  true, true, false},
-    {"sm_86",  "sm_86",  "sm_86 ptx71",  true, true, false},
+    {"sm_80",  "sm_80",  "sm_80 ptx70",  true, true, true},
+    {"sm_86",  "sm_86",  "sm_86 ptx71",  true, true, true},
     {"sm_89",  "sm_89",  "sm_89 ptx78",  true, true, false},
-    {"sm_90",  "sm_90",  "sm_90 ptx81",  true, true, false},
+    {"sm_90",  "sm_90",  "sm_90 ptx81",  true, true, true},
     {"sm_120", "sm_120", "sm_120 ptx87", true, true, false},
 };
 /* ORDER archs. PTX 8.1 for sm_90, not 7.8: red.add of vectors. */
@@ -75,6 +75,7 @@ static bool emit_cuda(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, 
 
 const AuTarget au_target_cuda = {
     .name = "cuda",
+    .on_request = true,
     .format = 2, /* AULE_CODE_PTX */
     .archs = archs,
     .arch_count = ARCHS,

@@ -20,7 +20,7 @@ static const char usage[] =
     "  -o, --output FILE        where the result goes; default: the script's name with .so, .o or "
     ".a; `-` or "
     "a stage: the standard output\n"
-    "      --target LIST        cpu, opencl; default all\n"
+    "      --target LIST        cpu, opencl, cuda; default all but cuda, which takes long\n"
     "      --arch LIST          x86-64-v3, x86-64-v4, x86-64-v4-bf16, x86-64-v4-amx, aarch64, "
     "generic; default: those of this kind of machine\n"
     "      --dtype LIST         operand types f32, f16, bf16; default all\n"

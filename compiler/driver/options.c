@@ -27,18 +27,31 @@ static bool wrong(AuChoice *c, const char *what, const char *found, const char *
     return false;
 }
 
-/* All, but host code where C is asked for, which it is not. */
-static bool choose_all(AuChoice *c, uint32_t emit)
+static bool names_arch(const AuChoice *c, const char *list, const AuTarget *target)
+{
+    const char *names[OPTIONS_MOST];
+    const uint32_t count = list ? options_split(c->arena, list, ',', names, OPTIONS_MOST) : 0;
+    for (uint32_t n = 0; n < count; n++)
+        for (uint32_t a = 0; a < target->arch_count; a++)
+            if (strcmp(target->archs[a].name, names[n]) == 0) return true;
+    return false;
+}
+
+/* All, but host code where C is asked for, which it is not, and what is only made on request: by name,
+ * or by that of an architecture. */
+static bool choose_all(AuChoice *c, uint32_t emit, const char *archs)
 {
     uint32_t count;
     const AuTarget *const *all = au_targets(&count);
-    for (uint32_t n = 0; n < count; n++)
-        if (emit != AULEC_EMIT_C || all[n]->format != AULE_CODE_HOST)
+    for (uint32_t n = 0; n < count; n++) {
+        if (emit == AULEC_EMIT_C && all[n]->format == AULE_CODE_HOST) continue;
+        if (!all[n]->on_request || names_arch(c, archs, all[n]))
             c->targets[c->target_count++] = all[n];
+    }
     return true;
 }
 
-static bool choose_targets(AuChoice *c, const char *list, uint32_t emit)
+static bool choose_targets(AuChoice *c, const char *list, uint32_t emit, const char *archs)
 {
     const char *names[OPTIONS_MOST];
     uint32_t all_count;
@@ -46,7 +59,7 @@ static bool choose_targets(AuChoice *c, const char *list, uint32_t emit)
     AuText known = {.arena = c->arena};
     for (uint32_t n = 0; n < all_count; n++)
         au_text_add(&known, "%s%s", n ? ", " : "", all[n]->name);
-    if (!list) return choose_all(c, emit);
+    if (!list) return choose_all(c, emit, archs);
     const uint32_t count = options_split(c->arena, list, ',', names, OPTIONS_MOST);
     for (uint32_t n = 0; n < count; n++) {
         const AuTarget *t = au_target(names[n]);
@@ -124,7 +137,7 @@ static const char *default_targets(uint32_t emit)
 bool options_choose(AuChoice *c, const aulec_options *o)
 {
     const char *targets = o->targets ? o->targets : default_targets(o->emit);
-    return choose_targets(c, targets, o->emit) && choose_archs(c, o->archs) &&
+    return choose_targets(c, targets, o->emit, o->archs) && choose_archs(c, o->archs) &&
            choose_dtypes(c, o->dtypes) && choose_widths(c, o->widths);
 }
 

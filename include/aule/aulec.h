@@ -58,7 +58,7 @@ typedef enum aulec_emit {
 /* Lists are names between commas; NULL: the default. */
 typedef struct aulec_options {
     size_t struct_size;
-    const char *targets; /* "cpu,opencl"; default all, of a stage those that have it */
+    const char *targets; /* "cpu,opencl,cuda"; default all but cuda, of a stage those that have it */
     const char *archs; /* "x86-64-v4,generic"; default those that each target compiles by default */
     const char *dtypes;    /* operand types: "f32,f16,bf16"; default all three */
     const char *widths;    /* "D=64,128;E=64": names of width axes of the script and their sizes;
