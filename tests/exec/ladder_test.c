@@ -8,7 +8,7 @@
 
 // clang-format off
 static const ExecCase cases[] = {
-    {"mha.attn", "B=1 H=2 Hk=1 S=21 T=37 D=16 E=24", NULL, "nan odd"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=21 T=37 D=16 E=24", NULL, "nan odd dfinals"},
     {"mha.attn", "B=1 H=1 Hk=1 S=1 T=1 D=8 E=8", NULL, NULL},
     {"mha.attn", "B=1 H=1 Hk=1 S=70 T=9 D=16 E=16", NULL, NULL},
     {"gemma_local.attn", "B=1 H=2 Hk=1 S=90 T=150 D=16 E=16", "window=20", NULL},
@@ -19,12 +19,12 @@ static const ExecCase cases[] = {
     {"sigmoid.attn", "B=1 H=1 S=13 T=41 D=16 E=16", NULL, NULL},
     {"relu.attn", "B=1 H=1 S=10 T=70 D=16 E=16", NULL, NULL},
     {"retention.attn", "B=1 H=1 S=30 T=30 D=16 E=16", NULL, NULL},
-    {"retention_decay.attn", "B=1 H=2 S=31 T=31 D=16 E=24", NULL, NULL},
+    {"retention_decay.attn", "B=1 H=2 S=31 T=31 D=16 E=24", NULL, "dfinals"},
     /* widths of matrix units */
     {"mha.attn", "B=1 H=2 Hk=1 S=21 T=37 D=32 E=48", NULL, "nan odd"},
     {"gated_qknorm.attn", "B=1 H=1 Hk=1 S=13 T=70 D=32", NULL, "odd"},
     {"mla_train.attn", "B=1 H=2 S=17 T=19 D=32 E=16 P=32", NULL, NULL},
-    {"documents_bias_sink.attn", "B=1 H=1 S=140 T=140 D=64 E=16", NULL, "sorted"},
+    {"documents_bias_sink.attn", "B=1 H=3 S=140 T=140 D=64 E=16", NULL, "sorted dfinals"},
     {"retention_decay.attn", "B=1 H=1 S=31 T=31 D=32 E=32", NULL, NULL},
     {"mha.attn", "B=1 H=1 Hk=1 S=5 T=9 D=256 E=512", NULL, NULL},
     {"mha.attn", "B=1 H=1 Hk=1 S=5 T=9 D=1024 E=528", NULL, NULL},
