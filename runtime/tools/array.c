@@ -12,6 +12,8 @@ bool array_wrong(AuWhy *why, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(why->text, sizeof why->text, format, arguments);
     va_end(arguments);
+    for (char *at = why->text; *at; at++) /* names in files may hold anything */
+        if ((unsigned char)*at < ' ' || *at == 127) *at = '?';
     return false;
 }
 

@@ -87,13 +87,18 @@ void cuda_remove_cache(void)
     assert_int_equal(system(command), 0);
 }
 
-int cuda_begin(void **state)
+void cuda_new_cache(void)
 {
-    (void)state;
     cuda_remove_cache();
     snprintf(cuda_cache, sizeof cuda_cache, "/tmp/aule-cuda-test-XXXXXX");
     assert_non_null(mkdtemp(cuda_cache));
     setenv("XDG_CACHE_HOME", cuda_cache, 1);
+}
+
+int cuda_begin(void **state)
+{
+    (void)state;
+    cuda_new_cache();
     cuda_mock_reset();
     return 0;
 }

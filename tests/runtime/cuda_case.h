@@ -24,6 +24,7 @@ aule_plan *cuda_plan(Setup *s);
 extern char cuda_cache[64]; /* $XDG_CACHE_HOME */
 int cuda_begin(void **state);
 int cuda_end(void **state);
+void cuda_new_cache(void);
 void cuda_remove_cache(void);
 #define CUDA_TEST(name) cmocka_unit_test_setup_teardown(name, cuda_begin, cuda_end)
 

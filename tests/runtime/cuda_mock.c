@@ -1,5 +1,6 @@
 #include "cuda_mock_inside.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,36 @@ static CUctx primary[MOCK_DEVICES];
 static atomic_int retained[MOCK_DEVICES];
 _Thread_local CUcontext mock_stack[16];
 _Thread_local int mock_depth;
+
+typedef struct Block {
+    struct Block *next, *before;
+} Block;
+static Block *blocks;
+static pthread_mutex_t blocks_lock = PTHREAD_MUTEX_INITIALIZER;
+enum { LINE = 256 };
+
+void *mock_new(size_t bytes)
+{
+    size_t length = LINE + (bytes + LINE - 1) / LINE * LINE;
+    Block *block = aligned_alloc(LINE, length);
+    memset(block, 0, length);
+    pthread_mutex_lock(&blocks_lock);
+    block->next = blocks;
+    if (blocks) blocks->before = block;
+    blocks = block;
+    pthread_mutex_unlock(&blocks_lock);
+    return (char *)block + LINE;
+}
+
+void mock_free(void *object)
+{
+    Block *block = (Block *)(void *)((char *)object - LINE);
+    pthread_mutex_lock(&blocks_lock);
+    if (block->next) block->next->before = block->before;
+    *(block->before ? &block->before->next : &blocks) = block->next;
+    pthread_mutex_unlock(&blocks_lock);
+    free(block);
+}
 
 static void read_environment(void)
 {
@@ -31,6 +62,7 @@ static void read_environment(void)
 
 void cuda_mock_reset(void)
 {
+    while (blocks) mock_free((char *)blocks + LINE);
     memset(&cuda_mock, 0, sizeof cuda_mock);
     cuda_mock.devices = 2;
     cuda_mock.driver = 12080;
@@ -307,7 +339,7 @@ MOCK_API CUresult cuModuleLoadDataEx(CUmod **module, const void *code, unsigned 
     FORBIDDEN;
     if (sscanf(code, "cubin sm_%d", &capability) != 1) return INVALID_IMAGE;
     if (capability != cuda_mock.capability[CURRENT->device]) return NO_BINARY;
-    CUmod *made = calloc(1, sizeof *made);
+    CUmod *made = mock_new(sizeof *made);
     made->context = CURRENT;
     for (const char *at = strstr(code, ".entry "); at; at = strstr(at + 1, ".entry ")) {
         Kernel *kernel = &made->kernels[made->count++];
@@ -327,7 +359,7 @@ MOCK_API CUresult cuModuleUnload(CUmod *module)
     ENTER("cuModuleUnload", true);
     if (module->context != CURRENT) return INVALID_CONTEXT;
     atomic_fetch_sub(&cuda_mock.modules, 1);
-    free(module);
+    mock_free(module);
     return OK;
 }
 

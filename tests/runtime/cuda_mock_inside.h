@@ -50,6 +50,10 @@ extern _Thread_local int mock_depth;
 
 /* What every function does first; [needs]: a context that is current. */
 CUresult mock_enter(const char *function, bool needs);
+/* Objects and memory, zeroed, at 256 bytes; what is left when the mock is reset went with a lost context, and is freed then. */
+void *mock_new(size_t bytes);
+void mock_free(void *object);
+
 #define ENTER(function, needs)                                                                     \
     CUresult entered = mock_enter(function, needs);                                                     \
     if (entered != OK) return entered

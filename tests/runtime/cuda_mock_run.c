@@ -151,7 +151,7 @@ MOCK_API CUresult cuStreamCreate(void **stream, unsigned flags)
     (void)flags;
     ENTER("cuStreamCreate", true);
     FORBIDDEN;
-    Owned *made = calloc(1, sizeof *made);
+    Owned *made = mock_new(sizeof *made);
     made->context = CURRENT;
     atomic_fetch_add(&cuda_mock.streams, 1);
     *stream = made;
@@ -162,7 +162,7 @@ MOCK_API CUresult cuStreamDestroy_v2(void *stream)
 {
     ENTER("cuStreamDestroy", true);
     atomic_fetch_sub(&cuda_mock.streams, 1);
-    free(stream);
+    mock_free(stream);
     return OK;
 }
 
@@ -207,7 +207,7 @@ MOCK_API CUresult cuEventDestroy_v2(Owned *event)
 {
     ENTER("cuEventDestroy", true);
     atomic_fetch_sub(&cuda_mock.events, 1);
-    free(event);
+    mock_free(event);
     return OK;
 }
 
@@ -225,7 +225,7 @@ MOCK_API CUresult cuMemAlloc_v2(CUdeviceptr *at, size_t bytes)
     ENTER("cuMemAlloc", true);
     FORBIDDEN;
     if (bytes > cuda_mock.memory_bytes) return OUT_OF_MEMORY;
-    *at = (CUdeviceptr)(uintptr_t)aligned_alloc(256, (bytes + 255) / 256 * 256);
+    *at = (CUdeviceptr)(uintptr_t)mock_new(bytes);
     atomic_fetch_add(&cuda_mock.buffers, 1);
     return OK;
 }
@@ -235,7 +235,7 @@ MOCK_API CUresult cuMemFree_v2(CUdeviceptr at)
     ENTER("cuMemFree", true);
     FORBIDDEN;
     atomic_fetch_sub(&cuda_mock.buffers, 1);
-    free((void *)(uintptr_t)at);
+    mock_free((void *)(uintptr_t)at);
     return OK;
 }
 
