@@ -30,6 +30,7 @@ typedef struct Item {
     AuVal first[MOST_PENDING]; /* of pairs whose second element is still to come, the oldest from
                                   [taken] on */
     uint32_t first_count, taken;
+    AuVal *even; /* warps, 16 bits: by register, what waits for its neighbour */
 } Item;
 
 typedef struct Run {
@@ -222,8 +223,15 @@ static AuVal accumulate(AuLower *l, const Item *item, AuVal value, const AuPoint
     AuKernel *k = l->k;
     const AuVal none = {0}, at = lower_register(l, &item->row_type, p);
     const AuVal before = kernel_load(k, item->mem, at, 1, none, none);
-    const AuVal after = kernel_op2(k, is_max(item->reduction) ? AU_K_MAX : AU_K_ADD, before,
-                                   lower_as(l, value, AU_F32));
+    value = lower_as(l, value, AU_F32);
+    /* A sum of products rounds as a product of matrices does, so that what is equal cancels. */
+    const AuInstr *in = kernel_at(k, value);
+    AuVal after;
+    if (!is_max(item->reduction) && in->op == AU_K_MUL) {
+        const AuVal a = kernel_operand(k, in, 0), b = kernel_operand(k, in, 1);
+        after = kernel_op3(k, AU_K_FMA, a, b, before);
+    } else
+        after = kernel_op2(k, is_max(item->reduction) ? AU_K_MAX : AU_K_ADD, before, value);
     kernel_store(k, item->mem, at, after, none);
     return after;
 }
@@ -256,12 +264,58 @@ static void store_in_pairs(AuLower *l, Item *item, AuVal value, const AuPoint *p
         lower_refuse(l, "pairs along axis %s of %s", axis, item->var->name);
 }
 
+/* What the value was before it was rounded; none: it was not. */
+static AuVal before_rounding(AuLower *l, AuVal value)
+{
+    const AuInstr *in = kernel_at(l->k, value);
+    if (in->op != AU_K_CVT) return (AuVal){0};
+    const AuVal from = kernel_operand(l->k, in, 0);
+    return kernel_at(l->k, from)->type.scalar == AU_F32 ? from : (AuVal){0};
+}
+
+/* Two neighbours of 16 bits share a register: they are rounded together and stored as a vector, so
+ * that nobody takes the register apart. The even one comes first. */
+static void store_halves(AuLower *l, Item *item, AuVal value, const AuPoint *p)
+{
+    AuKernel *k = l->k;
+    const AuVal none = {0}, at = lower_register(l, item->var->type, p);
+    const uint32_t number = (uint32_t)kernel_at(k, at)->imm;
+    if (!item->even)
+        item->even = AU_NEW_ARRAY(l->arena, AuVal, lower_registers(item->var->type) + 1);
+    if (number % 2 == 0) {
+        item->even[number] = value;
+        return;
+    }
+    const AuVal first = item->even[number - 1], a = before_rounding(l, first),
+                b = before_rounding(l, value);
+    const AuVal both = a.i && b.i ? kernel_cvt(k, kernel_vec(k, (AuVal[]){a, b}, 2),
+                                               lower_scalar(item->var->type->elem))
+                                  : kernel_vec(k, (AuVal[]){first, value}, 2);
+    kernel_store(k, lower_var_array(l, item->var), kernel_i32(k, (int32_t)number - 1), both, none);
+}
+
+/* Are registers 2 n and 2 n + 1 neighbours along an axis, so that the loop meets both? */
+static bool has_halves(const AuLower *l, const AuTileType *type)
+{
+    if (!l->in_warps || tile_elem(type->elem)->bytes != 2 || type->count != 2) return false;
+    for (uint32_t n = 0; n < 2; n++) {
+        const AuTileDigit *first = &type->axes[n].places->digits.at[0];
+        const int32_t next[2] = {n == 0, n == 1};
+        if (first->unit == TILE_UNIT_REG && first->size == 2 &&
+            lower_register_number(type, next) == 1)
+            return true;
+    }
+    return false;
+}
+
 static void store_point(AuLower *l, Item *item, AuVal value, const AuPoint *p)
 {
     const AuVal none = {0};
     const char *pairs = pair_axis_of(l, item);
     if (pairs)
         store_in_pairs(l, item, value, p, pairs);
+    else if (has_halves(l, item->var->type))
+        store_halves(l, item, value, p);
     else
         kernel_store(l->k, lower_var_array(l, item->var), lower_register(l, item->var->type, p),
                      value, none);
