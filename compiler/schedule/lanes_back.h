@@ -53,6 +53,7 @@ void back_after(Lanes *x);
 /* ---- lanes_keys.c, lanes_queries.c */
 int32_t lanes_block_keys(const Lanes *x);
 /* "hook(score, dp, b, h, i, j, ..)", with these for the statistics of rows */
+const char *lanes_pair_results(Lanes *x); /* "p, ds, ddot0.., value0..": what it gives */
 const char *lanes_pair_hook(Lanes *x, const char *hook, bool adjoints, const char *const *rows);
 const char *lanes_takes_part(Lanes *x);
 void lanes_keys_back(Lanes *x, bool dk, bool dv);

@@ -84,7 +84,7 @@ static const char *values_view(Lanes *x)
 
 /* ---- results of pairs: p, ds, ddots, values */
 
-static const char *results_text(Lanes *x)
+const char *lanes_pair_results(Lanes *x)
 {
     AuText text = {.arena = x->arena};
     au_text_add(&text, "p, ds");
@@ -118,7 +118,7 @@ static void pairs(Lanes *x, Masked masked)
     const char *rows[64];
     for (uint32_t n = 0; n < back_row_count(x); n++)
         rows[n] = tile_text(x->t, "%s[b, h, i]", back_row_name(x, n));
-    tile_set(x->t, results_text(x), "%s", lanes_pair_hook(x, "backward_pair", true, rows));
+    tile_set(x->t, lanes_pair_results(x), "%s", lanes_pair_hook(x, "backward_pair", true, rows));
     if (masked == EVERY_PAIR) return;
     tile_set(x->t, "taken", "%s", lanes_takes_part(x));
     tile_set(x->t, "p", "where(taken, p, 0.0)");

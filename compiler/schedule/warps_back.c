@@ -28,8 +28,9 @@ const char *warps_back_refusal(AuArena *arena, const AuProblem *p)
     const AuGrads *g = p->grads;
     (void)arena;
     if (p->deterministic) return "gradients of queries are summed in any order";
-    if (p->hooks->dot_count) return "gradients of further products";
-    if (g->pairs.count) return "gradients of inputs that pairs read";
+    for (uint32_t n = 0; n < g->dot_count; n++)
+        if (g->ddots[n].i != g->dscore.i)
+            return "further products whose gradient is not that of the score";
     if (g->pass_count) return "sums over keys that need a pass of their own";
     if (!a->v_in_k && a->tensors[1].axes[1].i != a->tensors[2].axes[1].i)
         return "keys and values with different numbers of heads";

@@ -15,7 +15,22 @@ const char *warps_back_refusal(AuArena *arena, const AuProblem *p);
 /* The same of a shape. */
 const char *schedule_warps_back_refusal(AuArena *arena, const AuProblem *p, const AuShape *shape);
 Lanes warps_back_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out);
-/* Rows and channels of the piece of dQ that one warp makes of a tile. */
-void warps_dq_piece(const Lanes *x, int32_t *rows, int32_t *channels);
+/* Rows and channels of the piece of a gradient of queries, [query_tile, width], that one warp makes. */
+void warps_dq_piece(const Lanes *x, int32_t width, int32_t *rows, int32_t *channels);
+
+/* ---- warps_inputs.c: gradients of inputs that pairs read, in the order of the kernel's text */
+void warps_declare_totals(Lanes *x);
+void warps_guard_values(Lanes *x, const char *taken);
+void warps_add_values(Lanes *x); /* of a tile */
+void warps_add_totals(Lanes *x); /* of a head */
+/* And of further products: memories, fragments (of pairs: [pair]), copies, products. */
+void warps_dot_memories(Lanes *x);
+void warps_declare_dots(Lanes *x, const char *pair);
+void warps_bring_dot_keys(Lanes *x); /* of a head; waited for */
+void warps_bring_dot_queries(Lanes *x, const char *rows, const char *to);
+void warps_dot_products(Lanes *x, const char *keys, const char *queries);
+void warps_dot_key_gradients(Lanes *x, const char *slope, const char *stage);
+void warps_dot_query_gradients(Lanes *x);
+void warps_add_dot_keys(Lanes *x, const char *rows); /* of a head */
 
 #endif

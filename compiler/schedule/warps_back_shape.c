@@ -3,7 +3,7 @@
  * All shapes multiply as much a pair. What differs is what they read of shared memory for it, which is as scarce as the matrix
  * units are, and how often warps wait for each other. So the best shape reads least a pair, a barrier counted as so many bytes,
  * among those with enough warps at work. */
-#include "warps_back.h"
+#include "lanes_back.h"
 
 enum {
     FRAGMENT_REGISTERS = 192, /* of a lane: accumulators and what is alive with them */
@@ -18,17 +18,31 @@ typedef struct Cost {
 
 static int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
 
+static int32_t padded_dots(const Lanes *x)
+{
+    int32_t sum = 0;
+    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
+        sum += warps_padded(x->atom, lanes_dot_width(x->p, n));
+    return sum;
+}
+
 static Cost cost_of(const Lanes *x)
 {
     const AuProblem *p = x->p;
     const AuShape *s = x->shape;
     const int32_t bytes = tile_elem(p->operand)->bytes, lanes = p->caps->lanes;
-    const int32_t d = warps_padded(x->atom, p->d), e = x->own_v ? warps_padded(x->atom, p->e) : d;
-    const int32_t columns = s->query_tile / s->column_parts, split = s->column_parts > 1;
+    const bool split = s->column_parts > 1;
+    /* Channels of keys and those of further products; of output gradients. */
+    const int32_t own = warps_padded(x->atom, p->d), d = own + padded_dots(x),
+                  e = x->own_v ? warps_padded(x->atom, p->e) : own;
+    const int32_t columns = s->query_tile / s->column_parts;
     int32_t rows = 0, channels = 0;
-    warps_dq_piece(x, &rows, &channels);
+    warps_dq_piece(x, own, &rows, &channels);
+    /* In halves of a register: a pair's two products, its weight and dS' as operands, what else it makes. */
+    const int32_t halves =
+        (split ? 4 : 5) + 2 * (int32_t)p->hooks->dot_count + 2 * (int32_t)p->grads->pairs.count;
     const int32_t sums = s->rows * (d + (x->own_v ? e : 0)) / s->column_parts / lanes;
-    const int32_t pairs = s->rows * columns * (split ? 4 : 5) / 2 / lanes;
+    const int32_t pairs = s->rows * columns * halves / 2 / lanes;
     const int32_t scores = (s->rows + columns) * (d + e);
     const int32_t keys =
         s->query_tile * (d + e) / s->column_parts + (split ? 2 * s->rows * s->query_tile : 0);

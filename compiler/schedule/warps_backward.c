@@ -41,9 +41,9 @@ static int32_t values_width(const Lanes *x)
 }
 
 /* As many warps as can be, and of those ways the one that reads least. */
-void warps_dq_piece(const Lanes *x, int32_t *rows, int32_t *channels)
+void warps_dq_piece(const Lanes *x, int32_t d, int32_t *rows, int32_t *channels)
 {
-    const int32_t m = x->shape->query_tile, d = keys_width(x), warps = x->shape->executors;
+    const int32_t m = x->shape->query_tile, warps = x->shape->executors;
     int32_t most = 0, least = 0;
     for (int32_t r = x->atom->m; r <= m; r += x->atom->m)
         for (int32_t c = x->atom->n; c <= d; c += x->atom->n) {
@@ -75,6 +75,7 @@ static void memories(Lanes *x)
     const char *stages = x->shape->stages > 1 ? tile_text(t, "stage:%d, ", x->shape->stages) : "";
     for (uint32_t n = 0; n < back_row_count(x); n++)
         tile_shared(t, tile_text(t, "row%u", n), "f32[%sq:%d]", stages, m);
+    warps_dot_memories(x);
     tile_barrier(t, "all", 0, x->shape->executors);
     tile_role(t, "core", x->shape->executors, TILE_ON_WARP, 0);
 }
@@ -85,6 +86,7 @@ static const char *query_tokens(Lanes *x)
     AuText text = {.arena = x->arena};
     au_text_add(&text, "tq, to");
     for (uint32_t n = 0; n < back_row_count(x); n++) au_text_add(&text, ", t%u", n);
+    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) au_text_add(&text, ", tq%u", n);
     return au_text_str(&text);
 }
 
@@ -109,6 +111,7 @@ static void bring_queries(Lanes *x, const char *m, const char *stage)
         warps_bring(x, tile_text(t, "t%u", n),
                     tile_text(t, "%s[b, h, %s]", back_row_name(x, n), rows),
                     tile_text(t, "row%u[%s]", n, to));
+    warps_bring_dot_queries(x, rows, to);
 }
 
 /* ---- one tile of queries */
@@ -125,6 +128,7 @@ static void pairs(Lanes *x)
     tile_product(t, "dp", x->atom, TILE_START,
                  tile_text(t, "%s[%s +: %d, :]", x->own_v ? "V" : "K", rows, x->rows),
                  tile_text(t, "dO%s", queries));
+    warps_dot_products(x, tile_text(t, "[%s +: %d, :]", rows, x->rows), queries);
     tile_set(t, "i", "m * %d + %s + iota(q:%d)", x->shape->query_tile, from, m);
     const char *statistics[64];
     for (uint32_t n = 0; n < back_row_count(x); n++) {
@@ -132,38 +136,41 @@ static void pairs(Lanes *x)
         tile_load(t, statistics[n], "row%u[%s%s +: %d] like score", n, stage_index(x, false), from,
                   m);
     }
-    tile_set(t, "p, ds", "%s", lanes_pair_hook(x, "backward_pair", true, statistics));
+    tile_set(t, lanes_pair_results(x), "%s", lanes_pair_hook(x, "backward_pair", true, statistics));
     tile_on_segment(t, "partial");
     const char *taken = lanes_takes_part(x);
     tile_set(t, "p", "where(%s, p, 0.0)", taken);
     tile_set(t, "ds", "where(%s, ds, 0.0)", taken);
+    warps_guard_values(x, taken);
     tile_end(t);
     tile_set(t, "weight", "%s(p)", x->held);
     tile_set(t, "slope", "%s(ds)", x->held);
     const char *own = tile_text(t, "[%s +: %d, %s +: %d]", rows, x->rows, from, m);
     tile_store(t, "slope -> dS%s", own);
     if (is_split(x)) tile_store(t, "weight -> P%s", own);
+    warps_add_values(x);
 }
 
 static void key_gradients(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const char *rows = tile_text(t, "[%s +: %d, :]", own_keys(x), x->rows);
+    const char *slope = is_split(x) ? tile_text(t, "dS%s", rows) : "slope",
+               *stage = stage_index(x, false);
     const int32_t d = keys_width(x), e = values_width(x);
-    tile_product(
-        t, x->own_v ? "dv_acc" : "dk_acc", x->atom, TILE_ADD,
-        is_split(x) ? tile_text(t, "P%s", rows) : "weight",
-        tile_text(t, "dO[%s:, %s +: %d]", stage_index(x, false), part_from(x, e), part_of(x, e)));
-    tile_product(
-        t, "dk_acc", x->atom, TILE_ADD, is_split(x) ? tile_text(t, "dS%s", rows) : "slope",
-        tile_text(t, "Q[%s:, %s +: %d]", stage_index(x, false), part_from(x, d), part_of(x, d)));
+    tile_product(t, x->own_v ? "dv_acc" : "dk_acc", x->atom, TILE_ADD,
+                 is_split(x) ? tile_text(t, "P%s", rows) : "weight",
+                 tile_text(t, "dO[%s:, %s +: %d]", stage, part_from(x, e), part_of(x, e)));
+    tile_product(t, "dk_acc", x->atom, TILE_ADD, slope,
+                 tile_text(t, "Q[%s:, %s +: %d]", stage, part_from(x, d), part_of(x, d)));
+    warps_dot_key_gradients(x, slope, stage);
 }
 
 static void query_gradients(Lanes *x)
 {
     AuTileBuild *t = x->t;
     int32_t down = 0, across = 0;
-    warps_dq_piece(x, &down, &across);
+    warps_dq_piece(x, keys_width(x), &down, &across);
     const int32_t beside = keys_width(x) / across, pieces = x->shape->query_tile / down * beside;
     const char *rows = tile_text(t, "self / %d * %d", beside, down),
                *channels = tile_text(t, "self %% %d * %d", beside, across);
@@ -174,6 +181,7 @@ static void query_gradients(Lanes *x)
     tile_atomic_add(t, "dq -> dq_sum[b, h, m * %d + %s +: %d, %s +: %d] clip", x->shape->query_tile,
                     rows, down, channels, across);
     if (idle) tile_end(t);
+    warps_dot_query_gradients(x);
 }
 
 static void step(Lanes *x)
@@ -212,8 +220,10 @@ static void fragments(Lanes *x)
         tile_frag(t, "dv_acc", "f32[kv:%d, e:%d] @ %s.C = 0.0", x->rows,
                   part_of(x, values_width(x)), x->atom->name);
     int32_t rows = 0, channels = 0;
-    warps_dq_piece(x, &rows, &channels);
+    warps_dq_piece(x, keys_width(x), &rows, &channels);
     tile_frag(t, "dq", "f32[q:%d, d:%d] @ %s.C", rows, channels, x->atom->name);
+    warps_declare_dots(x, pair);
+    warps_declare_totals(x);
     tile_set(t, "j", "nb * %d + %s + iota(kv:%d)", x->block, own_keys(x), x->rows);
 }
 
@@ -256,12 +266,15 @@ static void walk_queries(Lanes *x)
     if (x->shape->stages > 1) tile_set(t, "at", "0");
     tile_for_range(t, "g", "0", "G");
     tile_set(t, "h", "hk * G + g");
+    warps_bring_dot_keys(x);
     if (ahead) bring_queries(x, "first(queries)", stage_index(x, false));
     tile_for_tiles(t, "m", "queries", NULL);
     step(x);
     tile_end(t);
     if (ahead) tile_wait(t, query_tokens(x));
     tile_sync(t, "all"); /* before copies for the next head, and before K and V hold gradients */
+    warps_add_totals(x);
+    warps_add_dot_keys(x, tile_text(t, "nb * %d + %s +: %d", x->block, own_keys(x), x->rows));
     tile_end(t);
 }
 
@@ -322,6 +335,8 @@ static void head(Lanes *x)
     back_argument(x, "dq_sum", TILE_INOUT);
     back_argument(x, back_has_rows(x, 1) ? "dk_sum" : "dk", TILE_OUT);
     if (x->own_v) back_argument(x, back_has_rows(x, 2) ? "dv_sum" : "dv", TILE_OUT);
+    for (uint32_t n = 0; n < x->p->attn->tensor_count; n++)
+        if (back_sums_keys(x, n) || back_sums_queries(x, n)) back_sum_argument(x, n, TILE_INOUT);
     tile_grid(t, "nb: cdiv(%s, %d), hk: %s, b: %s", lanes_axis(x, 1, 2), x->block,
               lanes_axis(x, 1, 1), lanes_axis(x, 1, 0));
     tile_let(t, "G", "%s / %s", lanes_axis(x, 0, 1), lanes_axis(x, 1, 1));

@@ -1,0 +1,182 @@
+/* warps_inputs.c - what keys_back (warps_backward.c) computes beside dQ, dK and dV: gradients of inputs that pairs read, and of
+ * further products.
+ *
+ * A read without the query among its indices is summed over the queries of a head in registers, one without the key over the
+ * warp's keys of a tile; then, and where it has both, sums in memory take it. A further product whose gradient is that of the
+ * score, as in `score + dot(..)`, is as if its channels came after those of q and k: dS is there already. */
+#include "lanes_back.h"
+
+static const AuInputGrads *values(const Lanes *x) { return &x->p->grads->pairs; }
+
+static bool is_read_by(const Lanes *x, uint32_t n, uint8_t axis)
+{
+    return back_read_axes(x, &values(x)->at[n]) & axis;
+}
+
+static const char *numbered(Lanes *x, const char *name, uint32_t n)
+{
+    return tile_text(x->t, "%s%u", name, n);
+}
+
+/* ---- inputs of pairs */
+
+void warps_declare_totals(Lanes *x)
+{
+    for (uint32_t n = 0; n < values(x)->count; n++)
+        if (!is_read_by(x, n, AU_AX_Q))
+            tile_frag(x->t, numbered(x, "total", n), "f32[kv:%d] like score = 0.0", x->rows);
+}
+
+void warps_guard_values(Lanes *x, const char *taken)
+{
+    for (uint32_t n = 0; n < values(x)->count; n++)
+        tile_set(x->t, numbered(x, "value", n), "where(%s, value%u, 0.0)", taken, n);
+}
+
+void warps_add_values(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    for (uint32_t n = 0; n < values(x)->count; n++) {
+        const AuInputGrad *g = &values(x)->at[n];
+        const char *value = numbered(x, "value", n),
+                   *inside = tile_text(t, "i < %s", lanes_axis(x, 0, 2));
+        if (!is_read_by(x, n, AU_AX_Q)) {
+            tile_set(t, numbered(x, "total", n), "total%u + reduce_sum(value%u, q)", n, n);
+        } else if (!is_read_by(x, n, AU_AX_KV)) {
+            tile_set(t, numbered(x, "further", n), "reduce_sum(value%u, kv)", n);
+            back_scatter(x, g, numbered(x, "further", n), "i", false, inside);
+        } else {
+            back_scatter(x, g, value, "ij", false,
+                         tile_text(t, "%s && j < %s", inside, lanes_axis(x, 1, 2)));
+        }
+    }
+}
+
+void warps_add_totals(Lanes *x)
+{
+    for (uint32_t n = 0; n < values(x)->count; n++) {
+        if (is_read_by(x, n, AU_AX_Q)) continue;
+        back_scatter(x, &values(x)->at[n], numbered(x, "total", n), "j", false,
+                     tile_text(x->t, "j < %s", lanes_axis(x, 1, 2)));
+        tile_set(x->t, numbered(x, "total", n), "fill(total%u, 0.0)", n);
+    }
+}
+
+/* ---- further products */
+
+static int32_t width(const Lanes *x, uint32_t n)
+{
+    return warps_padded(x->atom, lanes_dot_width(x->p, n));
+}
+
+void warps_dot_memories(Lanes *x)
+{
+    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) {
+        const char *axis = numbered(x, "p", n);
+        warps_tile(x, numbered(x, "K", n), "kv", x->block, axis, width(x, n), 1);
+        warps_tile(x, numbered(x, "Q", n), "q", x->shape->query_tile, axis, width(x, n),
+                   x->shape->stages);
+    }
+}
+
+void warps_declare_dots(Lanes *x, const char *pair)
+{
+    const AuGrads *g = x->p->grads;
+    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
+        tile_frag(x->t, numbered(x, "dot", n), "%s", pair);
+    for (uint32_t n = 0; n < g->dot_count; n++) {
+        const uint32_t dot = back_dot(x, n);
+        int32_t rows = 0, channels = 0;
+        warps_dq_piece(x, width(x, dot), &rows, &channels);
+        if (back_wants(x, lanes_dot_tensor(x->p, dot, true)))
+            tile_frag(x->t, numbered(x, "dkey", n), "f32[kv:%d, p%u:%d] @ %s.C = 0.0", x->rows, dot,
+                      width(x, dot) / x->shape->column_parts, x->atom->name);
+        if (back_wants(x, lanes_dot_tensor(x->p, dot, false)))
+            tile_frag(x->t, numbered(x, "dquery", n), "f32[q:%d, p%u:%d] @ %s.C", rows, dot,
+                      channels, x->atom->name);
+    }
+}
+
+void warps_bring_dot_keys(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const int32_t share = x->block / x->shape->executors;
+    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) {
+        const char *view = lanes_dot_view(x, n, true, warps_columns(x, lanes_dot_width(x->p, n)));
+        warps_bring(
+            x, numbered(x, "tk", n),
+            tile_text(t, view, tile_text(t, "nb * %d + self * %d +: %d", x->block, share, share)),
+            tile_text(t, "K%u[self * %d +: %d, :]", n, share, share));
+        if (warps_are_async(x)) tile_wait(t, numbered(x, "tk", n));
+    }
+}
+
+void warps_bring_dot_queries(Lanes *x, const char *rows, const char *to)
+{
+    AuTileBuild *t = x->t;
+    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) {
+        const char *view = lanes_dot_view(x, n, false, warps_columns(x, lanes_dot_width(x->p, n)));
+        warps_bring(x, numbered(x, "tq", n), tile_text(t, view, rows),
+                    tile_text(t, "Q%u[%s, :]", n, to));
+    }
+}
+
+void warps_dot_products(Lanes *x, const char *keys, const char *queries)
+{
+    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
+        tile_product(x->t, numbered(x, "dot", n), x->atom, TILE_START,
+                     tile_text(x->t, "K%u%s", n, keys), tile_text(x->t, "Q%u%s", n, queries));
+}
+
+/* Columns of a part of the accumulators. */
+static const char *part(Lanes *x, uint32_t dot)
+{
+    const int32_t half = width(x, dot) / 2;
+    return x->shape->column_parts > 1 ? tile_text(x->t, "self %% 2 * %d +: %d", half, half)
+                                      : tile_text(x->t, "0 +: %d", width(x, dot));
+}
+
+void warps_dot_key_gradients(Lanes *x, const char *slope, const char *stage)
+{
+    for (uint32_t n = 0; n < x->p->grads->dot_count; n++) {
+        const uint32_t dot = back_dot(x, n);
+        if (back_wants(x, lanes_dot_tensor(x->p, dot, true)))
+            tile_product(x->t, numbered(x, "dkey", n), x->atom, TILE_ADD, slope,
+                         tile_text(x->t, "Q%u[%s:, %s]", dot, stage, part(x, dot)));
+    }
+}
+
+void warps_add_dot_keys(Lanes *x, const char *rows)
+{
+    AuTileBuild *t = x->t;
+    for (uint32_t n = 0; n < x->p->grads->dot_count; n++) {
+        const uint32_t dot = back_dot(x, n), tensor = lanes_dot_tensor(x->p, dot, true);
+        if (!back_wants(x, tensor)) continue;
+        const char *view = lanes_dot_view_of(x, back_sum(x, tensor), dot, true, part(x, dot));
+        tile_atomic_add(t, "dkey%u -> %s clip", n, tile_text(t, view, rows));
+        tile_set(t, numbered(x, "dkey", n), "fill(dkey%u, 0.0)", n);
+    }
+}
+
+void warps_dot_query_gradients(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    for (uint32_t n = 0; n < x->p->grads->dot_count; n++) {
+        const uint32_t dot = back_dot(x, n), tensor = lanes_dot_tensor(x->p, dot, false);
+        int32_t down = 0, across = 0;
+        warps_dq_piece(x, width(x, dot), &down, &across);
+        const int32_t beside = width(x, dot) / across, m = x->shape->query_tile;
+        const int32_t pieces = m / down * beside;
+        const char *rows = tile_text(t, "self / %d * %d", beside, down),
+                   *channels = tile_text(t, "self %% %d * %d +: %d", beside, across, across);
+        if (!back_wants(x, tensor)) continue;
+        if (pieces < x->shape->executors) tile_if(t, "self < %d", pieces);
+        tile_product(t, numbered(x, "dquery", n), x->atom, TILE_START,
+                     tile_text(t, "dS[:, %s +: %d]", rows, down),
+                     tile_text(t, "K%u[:, %s]", dot, channels));
+        const char *view = lanes_dot_view_of(x, back_sum(x, tensor), dot, false, channels);
+        tile_atomic_add(t, "dquery%u -> %s clip", n,
+                        tile_text(t, view, tile_text(t, "m * %d + %s +: %d", m, rows, down)));
+        if (pieces < x->shape->executors) tile_end(t);
+    }
+}
