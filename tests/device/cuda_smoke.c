@@ -197,7 +197,7 @@ typedef struct Other {
     pthread_t thread;
     int count;
     char **arguments;
-    const char *backend; /* NULL: as the arguments say */
+    const char *backend; /* NULL: as the arguments say, else cuda */
     AuSession session;
     double seconds;
     int status;
@@ -209,8 +209,11 @@ static int open_session(AuSession *session, int count, char **arguments, const c
     int status = options_parse(&options, "smoke", count, arguments);
     if (status) return status;
     bool forward = options_flag(&options, "forward-only");
-    if (backend && options.count < MAX_OPTIONS)
-        options.at[options.count++] = (AuOption){"backend", backend, strlen("backend"), false};
+    bool said = false; /* the last one counts */
+    for (size_t i = 0; i < options.count; i++) said = said || option_is(&options.at[i], "backend");
+    if ((backend || !said) && options.count < MAX_OPTIONS)
+        options.at[options.count++] =
+            (AuOption){"backend", backend ? backend : "cuda", strlen("backend"), false};
     status = session_open(session, &options);
     if (status) return status;
     session->backward = !forward && session_find_role(session, AULE_ROLE_DOUT) >= 0;
@@ -298,7 +301,7 @@ int main(int count, char **arguments)
         printf("skipped: no driver: libcuda.so.1 cannot be loaded, or is too old\n");
         return 77;
     }
-    int status = open_session(&s.session, count - 1, arguments + 1, "cuda");
+    int status = open_session(&s.session, count - 1, arguments + 1, NULL);
     printf("opened and loaded in %.0f ms\n", (now() - begin) * 1e-6);
     if (!status)
         try_all(&s, count - 1, arguments + 1);

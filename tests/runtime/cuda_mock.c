@@ -261,7 +261,8 @@ static CUresult check_ptx(const char *ptx, char *log, size_t log_bytes)
     const char *at = strstr(ptx, ".target sm_");
     /* CUDA 11.x brought PTX 7.x, 12.x 8.x; of the smaller numbers 12.8 and 8.7 are the only ones that tests compare. */
     unsigned takes = (unsigned)cuda_mock.driver / 1000 - 4;
-    if (sscanf(ptx, ".version %u.%u", &major, &minor) != 2) return INVALID_PTX;
+    const char *version = strstr(ptx, ".version ");
+    if (!version || sscanf(version, ".version %u.%u", &major, &minor) != 2) return INVALID_PTX;
     if (major > takes) return UNSUPPORTED_PTX;
     if (!at || sscanf(at, ".target sm_%u", &target) != 1) {
         snprintf(log, log_bytes, "ptxas application ptx input, line 2; fatal   : Parsing error near 'is'");
@@ -343,7 +344,7 @@ MOCK_API CUresult cuModuleLoadDataEx(CUmod **module, const void *code, unsigned 
     made->context = CURRENT;
     for (const char *at = strstr(code, ".entry "); at; at = strstr(at + 1, ".entry ")) {
         Kernel *kernel = &made->kernels[made->count++];
-        sscanf(at, ".entry %31[a-z_]", kernel->name);
+        sscanf(at, ".entry %127[A-Za-z0-9_]", kernel->name);
         kernel->host = host_kernel(kernel->name);
         kernel->module = made;
         kernel->shared_allowed = 48 << 10;

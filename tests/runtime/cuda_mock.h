@@ -14,7 +14,7 @@
 enum { MOCK_DEVICES = 4, MOCK_LAUNCHES = 64 };
 
 typedef struct MockLaunch {
-    char kernel[32];
+    char kernel[128];
     unsigned grid[3], block[3], shared_bytes;
     void *stream;
 } MockLaunch;

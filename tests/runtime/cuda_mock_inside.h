@@ -23,7 +23,7 @@ typedef struct CUctx_st {
 typedef CUctx *CUcontext;
 
 typedef struct Kernel {
-    char name[32];
+    char name[128];
     void (*host)(const uint64_t *, uint32_t, uint32_t, uint32_t);
     struct CUmod_st *module;
     int shared_allowed;
