@@ -7,6 +7,8 @@
  *     exp(x - y), y of a row               exp2(x * log2(e) + r),  r = y * -log2(e) once a row
  *     t = exp(x - y), where(any, t, 0),    the same with r = -inf in rows of which no pair takes part,
  *     any = reduce_max(x) > -inf           and no selection
+ *     the same with x > -inf               likewise, rows being those with y > -inf; and with gradients
+ *                                          where(x > -inf, t * (u - z) * c, 0), u a product
  *
  * A pair of softmax is then a maximum, a multiply-add, an exp2, a sum and half a conversion. */
 #include "internal.h"
@@ -123,45 +125,135 @@ static bool is_exponent(const AuTileExpr *e)
            is_of_row(e->args.at[0]->args.at[1], e->args.at[0]->args.at[0]);
 }
 
+/* Is the variable as it was, from after statement [from] up to [to]? */
+static bool stays(const AuTileStmts *run, const AuTileVar *var, uint32_t from, uint32_t to)
+{
+    for (uint32_t n = from + 1; n < to; n++)
+        if (run->at[n]->var == var) return false;
+    return true;
+}
+
+/* Where x was made in this run as another variable times a number, that is what the exponent is made
+ * of: a * number. */
+static AuTileExpr *times(Algebra *x, const AuTileStmts *run, uint32_t at, AuTileExpr *a, double by)
+{
+    uint32_t d = at;
+    while (a->op == TILE_X_NAME && d-- > 0) {
+        if (run->at[d]->var != a->var) continue;
+        const AuTileExpr *e = value_of(run->at[d]);
+        for (uint32_t n = 0; n < 2 && e->op == TILE_X_MUL; n++) {
+            AuTileExpr *of = e->args.at[n];
+            const AuTileExpr *c = e->args.at[1 - n];
+            if (of->op == TILE_X_NAME && of->var != a->var && c->op == TILE_X_FLOAT &&
+                stays(run, of->var, d, at))
+                return node(x, TILE_X_MUL, a->type, of, number(x, by * c->number), NULL);
+        }
+        break;
+    }
+    return node(x, TILE_X_MUL, a->type, a, number(x, by), NULL);
+}
+
 /* [any]: rows where it is false get 0; NULL: all take part. */
-static AuTileExpr *by_exp2(Algebra *x, const AuTileExpr *e, const AuTileExpr *any)
+static AuTileExpr *by_exp2(Algebra *x, const AuTileStmts *run, uint32_t at, const AuTileExpr *e,
+                           const AuTileExpr *any)
 {
     AuTileExpr *a = e->args.at[0]->args.at[0], *y = e->args.at[0]->args.at[1];
     AuTileExpr *row = node(x, TILE_X_MUL, y->type, y, number(x, -LOG2E), NULL);
     if (any)
         row = node(x, TILE_X_WHERE, y->type, (AuTileExpr *)any, row, number(x, -(double)INFINITY));
-    AuTileExpr *scaled = node(x, TILE_X_MUL, a->type, a, number(x, LOG2E), NULL);
     return node(x, TILE_X_EXP2, e->type,
-                node(x, TILE_X_ADD, e->type, scaled, row_value(x, row), NULL), NULL, NULL);
+                node(x, TILE_X_ADD, e->type, times(x, run, at, a, LOG2E), row_value(x, row), NULL),
+                NULL, NULL);
 }
 
-/* Of where(any, t, 0), any = reduce_max(x) > -inf, t = exp(x - y): the test; else NULL. */
-static const AuTileExpr *guard_of(const AuTileStmts *run, uint32_t at, const AuTileExpr *t_value,
-                                  const AuTileExpr *e)
+/* Of where(test, .., 0) and t = exp(x - y): the rows in which pairs take part, if the test is
+ * reduce_max(x) > -inf or x > -inf; else NULL. Where x is -inf, t is 0 by itself as soon as y is
+ * finite, so in the second case the rows are those where y > -inf. */
+static const AuTileExpr *guard_of(Algebra *a, const AuTileStmts *run, uint32_t at,
+                                  const AuTileExpr *t_value, const AuTileExpr *e)
 {
     if (e->op != TILE_X_WHERE || !is_number(e->args.at[2], 0) || !is_exponent(t_value)) return NULL;
     const AuTileExpr *test = defined(run, at, e->args.at[0]);
-    if (!test || test->op != TILE_X_GT || !is_max(test->args.at[0]) ||
-        !is_number(test->args.at[1], -(double)INFINITY))
+    if (!test || test->op != TILE_X_GT || !is_number(test->args.at[1], -(double)INFINITY))
         return NULL;
-    const AuTileExpr *of = test->args.at[0]->args.at[0], *x = t_value->args.at[0]->args.at[0];
-    return of->op == TILE_X_NAME && x->op == TILE_X_NAME && of->var == x->var ? test : NULL;
+    const bool of_row = is_max(test->args.at[0]);
+    const AuTileExpr *of = of_row ? test->args.at[0]->args.at[0] : test->args.at[0];
+    const AuTileExpr *x = t_value->args.at[0]->args.at[0];
+    if (of->op != TILE_X_NAME || x->op != TILE_X_NAME || of->var != x->var) return NULL;
+    if (of_row) return test;
+    AuTileExpr *y = t_value->args.at[0]->args.at[1];
+    return node(a, TILE_X_GT, y->type, y, number(a, -(double)INFINITY), NULL);
 }
 
 /* The test under which statement [t], an exp, is read as a weight later in the run. */
-static const AuTileExpr *guard_later(const AuTileStmts *run, uint32_t t)
+static const AuTileExpr *guard_later(Algebra *x, const AuTileStmts *run, uint32_t t)
 {
     const AuTileStmt *s = run->at[t];
+    const AuTileExpr *of = value_of(s)->args.at[0]->args.at[0];
     for (uint32_t n = t + 1; n < run->count; n++) {
         const AuTileExpr *e = value_of(run->at[n]);
-        const AuTileExpr *test = e->op == TILE_X_WHERE && e->args.at[1]->op == TILE_X_NAME &&
-                                         e->args.at[1]->var == s->var
-                                     ? guard_of(run, n, value_of(s), e)
-                                     : NULL;
+        const bool weight = e->op == TILE_X_WHERE && e->args.at[1]->op == TILE_X_NAME &&
+                            e->args.at[1]->var == s->var;
+        const AuTileExpr *test = weight ? guard_of(x, run, n, value_of(s), e) : NULL;
         if (test) return test;
-        if (run->at[n]->var == s->var) return NULL;
+        if (run->at[n]->var == s->var || (of->op == TILE_X_NAME && run->at[n]->var == of->var))
+            return NULL;
     }
     return NULL;
+}
+
+/* ---- gradients: where(x > -inf, t * (u + z) * c, 0) is t * (u * c + r), r = z * c of rows with pairs */
+
+typedef struct Factors {
+    AuTileExpr *t, *sum;
+    double number;
+    bool good;
+} Factors;
+
+static void find_factors(AuTileExpr *e, const AuTileStmts *run, uint32_t at, Factors *f)
+{
+    const AuTileExpr *value = e->op == TILE_X_NAME ? defined(run, at, e) : NULL;
+    if (e->op == TILE_X_MUL) {
+        find_factors(e->args.at[0], run, at, f);
+        find_factors(e->args.at[1], run, at, f);
+    } else if (e->op == TILE_X_FLOAT)
+        f->number *= e->number;
+    else if (value && is_exponent(value) && !f->t)
+        f->t = e;
+    else if ((e->op == TILE_X_ADD || e->op == TILE_X_SUB) && !f->sum)
+        f->sum = e;
+    else
+        f->good = false;
+}
+
+/* A product that the loop sets anew, and so a finite number: not the exponent itself. */
+static bool is_product(const Algebra *x, const AuTileExpr *e, const AuTileExpr *exponent)
+{
+    return e->op == TILE_X_NAME && e->var->origin == TILE_FROM_BODY &&
+           lower_held(x->l, e->var)->restarted && !reads(exponent, e->var);
+}
+
+static AuTileExpr *gradient(Algebra *x, const AuTileStmts *run, uint32_t at, const AuTileExpr *e)
+{
+    Factors f = {.number = 1, .good = true};
+    if (e->op != TILE_X_WHERE) return NULL;
+    find_factors(e->args.at[1], run, at, &f);
+    if (!f.good || !f.t || !f.sum) return NULL;
+    const AuTileExpr *t = defined(run, at, f.t), *any = guard_of(x, run, at, t, e);
+    const bool first = is_of_row(f.sum->args.at[1], e); /* u + z, else z + u */
+    AuTileExpr *u = f.sum->args.at[first ? 0 : 1], *z = f.sum->args.at[first ? 1 : 0];
+    const AuTileExpr *source = defined(run, at, t->args.at[0]->args.at[0]);
+    if (!any || !is_of_row(z, e) || (source && !is_product(x, u, source)) ||
+        !is_product(x, u, t->args.at[0]->args.at[0]))
+        return NULL;
+    const bool minus = f.sum->op == TILE_X_SUB;
+    AuTileExpr *row =
+        node(x, TILE_X_MUL, z->type, z, number(x, minus && first ? -f.number : f.number), NULL);
+    row = node(x, TILE_X_WHERE, z->type, (AuTileExpr *)any, row, number(x, 0));
+    AuTileExpr *scaled =
+        node(x, TILE_X_MUL, u->type, u, number(x, minus && !first ? -f.number : f.number), NULL);
+    return node(x, TILE_X_MUL, e->type, f.t,
+                node(x, TILE_X_ADD, u->type, scaled, row_value(x, row), NULL), NULL);
 }
 
 /* ---- bounds of one index: j < a && j <= b is j <= min(a - 1, b), a comparison for each pair less */
@@ -194,13 +286,13 @@ static AuTileExpr *joined_bounds(Algebra *x, AuTileExpr *e)
                 node(x, TILE_X_MIN, type, bound[0], bound[1], NULL), NULL);
 }
 
-static AuTileExpr *exponents_in(Algebra *x, AuTileExpr *e)
+static AuTileExpr *exponents_in(Algebra *x, const AuTileStmts *run, uint32_t at, AuTileExpr *e)
 {
     bool changed = false;
     AuTileExpr copy = *e;
     copy.args = (AuTileExprs){0};
     for (uint32_t n = 0; n < e->args.count; n++) {
-        AuTileExpr *arg = e->args.at[n] ? exponents_in(x, e->args.at[n]) : NULL;
+        AuTileExpr *arg = e->args.at[n] ? exponents_in(x, run, at, e->args.at[n]) : NULL;
         changed |= arg != e->args.at[n];
         AU_PUSH(x->l->arena, copy.args.at, copy.args.count, copy.args.capacity, arg);
     }
@@ -208,7 +300,7 @@ static AuTileExpr *exponents_in(Algebra *x, AuTileExpr *e)
         e = AU_NEW(x->l->arena, AuTileExpr);
         *e = copy;
     }
-    return is_exponent(e) ? by_exp2(x, e, NULL) : joined_bounds(x, e);
+    return is_exponent(e) ? by_exp2(x, run, at, e, NULL) : joined_bounds(x, e);
 }
 
 /* Tests are computed where they stand in the text; a weight before its test repeats it, and finds the
@@ -219,14 +311,17 @@ static void exponents(Algebra *x, const AuTileStmts *run)
         const AuTileStmt *s = run->at[n];
         AuTileExpr *value = (AuTileExpr *)value_of(s);
         x->l->span = s->span;
-        const AuTileExpr *test = is_exponent(value) ? guard_later(run, n) : NULL;
+        const AuTileExpr *test = is_exponent(value) ? guard_later(x, run, n) : NULL;
         const AuTileExpr *t = value->op == TILE_X_WHERE ? defined(run, n, value->args.at[1]) : NULL;
+        AuTileExpr *of_gradient = gradient(x, run, n, value);
         if (test)
-            assign(x, s->var, by_exp2(x, value, test));
-        else if (t && guard_of(run, n, t, value))
+            assign(x, s->var, by_exp2(x, run, n, value, test));
+        else if (t && guard_of(x, run, n, t, value))
             assign(x, s->var, value->args.at[1]);
+        else if (of_gradient)
+            assign(x, s->var, of_gradient);
         else
-            assign(x, s->var, exponents_in(x, value));
+            assign(x, s->var, exponents_in(x, run, n, value));
     }
 }
 
