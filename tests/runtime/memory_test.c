@@ -1,6 +1,6 @@
 /* Out of memory: the allocator fails at its first request, its second, ... until everything works. Each failure is AULE_ERROR_MEMORY with
  * a message, and leaves nothing behind. */
-#include "case.h"
+#include "cuda_case.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +55,8 @@ static aule_status describe(const aule_allocator *allocator, aule_error **error)
 
 static aule_status use_device(aule_module *module, aule_device *device, aule_error **error)
 {
-    Case *c = case_new();
+    Case *c = case_new(); /* the mock of CUDA's driver has the host's memory */
+    for (int t = 0; t < TENSORS; t++) c->tensors[t].device = aule_device_get_info(device)->dl;
     aule_buffer *buffer = NULL;
     aule_event *event = NULL;
     aule_plan *plan = NULL;
@@ -72,7 +73,7 @@ static aule_status use_device(aule_module *module, aule_device *device, aule_err
     return status;
 }
 
-static aule_status run_on_cpu(const aule_allocator *allocator, aule_error **error)
+static aule_status run_on(const char *id, const aule_allocator *allocator, aule_error **error)
 {
     aule_options options = {sizeof options, allocator};
     aule_device_options device_options = {
@@ -81,13 +82,23 @@ static aule_status run_on_cpu(const aule_allocator *allocator, aule_error **erro
     aule_device *device;
     aule_status status = aule_module_from(&sample_module, &options, &module, error);
     if (status) return status;
-    status = aule_device_open("cpu", &device_options, &device, error);
+    status = aule_device_open(id, &device_options, &device, error);
     if (!status) {
         status = use_device(module, device, error);
         aule_device_close(device);
     }
     aule_module_close(module);
     return status;
+}
+
+static aule_status run_on_cpu(const aule_allocator *allocator, aule_error **error)
+{
+    return run_on("cpu", allocator, error);
+}
+
+static aule_status run_on_cuda(const aule_allocator *allocator, aule_error **error)
+{
+    return run_on("cuda", allocator, error);
 }
 
 /* Failures of which the message, too, needs memory. */
@@ -155,6 +166,13 @@ static void test_run(void **state)
     (void)state;
     fail_at_each(run_on_cpu);
 }
+/* At first there is no code on disk, then there is. */
+static void test_run_on_cuda(void **state)
+{
+    (void)state;
+    fail_at_each(run_on_cuda);
+    fail_at_each(run_on_cuda);
+}
 static void test_refuse(void **state)
 {
     (void)state;
@@ -164,10 +182,10 @@ static void test_refuse(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_list),
-        cmocka_unit_test(test_describe),
-        cmocka_unit_test(test_run),
-        cmocka_unit_test(test_refuse),
+        cmocka_unit_test(test_list), cmocka_unit_test(test_describe), cmocka_unit_test(test_run),
+        CUDA_TEST(test_run_on_cuda), cmocka_unit_test(test_refuse),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    cuda_remove_cache();
+    return failed;
 }
