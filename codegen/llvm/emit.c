@@ -6,6 +6,8 @@
  * The kernel is verified and has no MATH operation left; what breaks that is a fault of the compiler (E0004). */
 #include "emit.h"
 
+#include <llvm-c/DebugInfo.h>
+
 #include <string.h>
 
 enum {
@@ -155,6 +157,19 @@ static bool unrolls(const AuEmit *e, const AuInstr *in, LLVMValueRef low, LLVMVa
     return wanted && *copies <= MOST_COPIES && e->emitted < MOST_EMITTED;
 }
 
+/* ptxas unrolls what it can; a loop that the lowering wants as a loop says so. */
+static void keep_loop(AuEmit *e, LLVMValueRef branch)
+{
+    LLVMMetadataRef text =
+        LLVMMDStringInContext2(e->context, "llvm.loop.unroll.disable", strlen("llvm.loop.unroll.disable"));
+    LLVMMetadataRef self = LLVMTemporaryMDNode(e->context, NULL, 0);
+    LLVMMetadataRef parts[2] = {self, LLVMMDNodeInContext2(e->context, &text, 1)};
+    LLVMMetadataRef node = LLVMMDNodeInContext2(e->context, parts, 2);
+    LLVMMetadataReplaceAllUsesWith(self, node);
+    LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(e->context, "llvm.loop", 9),
+                    LLVMMetadataAsValue(e->context, node));
+}
+
 /* On hosts the variable runs in 64 bits, where it cannot wrap and addresses want it; i32 users get its low half. */
 static void emit_loop(AuEmit *e, AuVal v, const AuInstr *in, LLVMValueRef low, LLVMValueRef high)
 {
@@ -178,7 +193,8 @@ static void emit_loop(AuEmit *e, AuVal v, const AuInstr *in, LLVMValueRef low, L
     LLVMValueRef step = LLVMConstInt(type, (unsigned long long)in->imm, true);
     LLVMValueRef next = LLVMBuildNSWAdd(b, at, step, "");
     LLVMBasicBlockRef end = LLVMGetInsertBlock(b);
-    LLVMBuildCondBr(b, LLVMBuildICmp(b, more, next, high, ""), body, after);
+    LLVMValueRef again = LLVMBuildCondBr(b, LLVMBuildICmp(b, more, next, high, ""), body, after);
+    if (e->device && in->unroll == AU_UNROLL_NEVER) keep_loop(e, again);
     LLVMAddIncoming(at, &next, &end, 1);
     LLVMPositionBuilderAtEnd(b, after);
 }
