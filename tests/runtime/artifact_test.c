@@ -359,6 +359,11 @@ static void test_kept_output(void **state)
     c->args[T_O] = (aule_tensor_arg){"o_kept", &tensor};
     assert_int_equal(aule_plan_new(attention, device, &c->call, &plan, &error), AULE_OK);
     aule_plan_free(plan);
+    copy->attention.variant_count = 3; /* forward only */
+    expect_plan_error(
+        attention, device, c, AULE_ERROR_UNSUPPORTED,
+        "sample: no operation 'backward', the artifact has forward: the script has no "
+        "gradient, or was compiled with --no-grad");
     aule_device_close(device);
     aule_module_close(module);
     case_free(c);
