@@ -31,7 +31,7 @@ OPERANDS = {TYPES["float32"]: "f32", TYPES["float16"]: "f16", TYPES["bfloat16"]:
 class Options(Structure):
     _fields_ = [
         ("struct_size", c_size_t), ("targets", c_char_p), ("archs", c_char_p), ("dtypes", c_char_p), ("widths", c_char_p),
-        ("attention", c_char_p), ("optimize", c_uint32), ("emit", c_uint32),
+        ("attention", c_char_p), ("optimize", c_uint32), ("emit", c_uint32), ("no_gradients", c_uint32), ("deterministic", c_uint32),
     ]
 
 
@@ -82,6 +82,32 @@ def version() -> str:
     return compiler().release
 
 
+def artifact(name: str, text: bytes, options: Mapping[str, Any]) -> Loaded:
+    """The artifact of a script with these options: of the cache on disk, or compiled."""
+    key = [compiler().release, _cache.stamp(compiler().path), name, text, sorted(options.items())]
+    what = " ".join(str(options[part]) for part in ("dtypes", "widths", "targets") if part in options)
+
+    def make(slow: Callable[[], None]) -> Loaded:
+        def run() -> bytes:
+            slow()
+            return compiler().run(name, text, **options)
+
+        return _cache.load(run, key, lambda path: Loaded(path, options.get("attention")))
+
+    return builds.once((_cache.folder(), repr(key)), f"{os.path.basename(name)} {what}", make)
+
+
+PROBE = b"attention probe { q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, D]; score_mod(s) = s; online identity; }"
+
+
+@lru_cache(maxsize=None)
+def best_arch(device: Device, dtype: str) -> str | None:
+    """The architecture to compile for where kernels are for this device alone: of those that the target compiles by default, the one
+    whose kernels would be chosen. Learnt from a small script, once for each build of the compiler. None: let the compiler decide."""
+    options = {"targets": device.backend, "dtypes": dtype, "widths": "D=16", "optimize": 1, "no_gradients": 1}
+    return artifact("<probe>", PROBE, options).best_arch(device.features)
+
+
 class Compiled(AttentionFunction):
     """An attention with its script at hand: artifacts are made for operand types and widths as calls bring them."""
 
@@ -92,7 +118,8 @@ class Compiled(AttentionFunction):
         self._made: dict[tuple, Loaded] = {}
         remake = _compile_again, (name, text, attention, dict(self._options))
         digest = hashlib.sha256(repr((text, attention, sorted(self._options.items()))).encode()).hexdigest()[:16]
-        super().__init__(self._make(self._options | SIGNATURE if "archs" not in self._options else self._options | {"targets": "cpu"}), digest, remake)
+        first = SIGNATURE if "archs" not in self._options else {"targets": "cpu", "dtypes": "f32"}
+        super().__init__(self._make(self._options | first), digest, remake)
         self._fixed = sorted(self._loaded.fixed_names())
 
     @property
@@ -101,36 +128,30 @@ class Compiled(AttentionFunction):
         return self._source[1].decode()
 
     def _make(self, options: Mapping[str, Any]) -> Loaded:
-        """The artifact of these options: of the cache on disk, or compiled."""
-        name, text = self._source
         if self._which is not None:
             options = {**options, "attention": self._which}
-        key = [compiler().release, _cache.stamp(compiler().path), name, text, sorted(options.items())]
-        what = " ".join(str(options[part]) for part in ("dtypes", "widths", "targets") if part in options)
+        return artifact(*self._source, options)
 
-        def make(slow: Callable[[], None]) -> Loaded:
-            def run() -> bytes:
-                slow()
-                return compiler().run(name, text, **options)
-
-            return _cache.load(run, key, lambda path: Loaded(path, self._which))
-
-        return builds.once((_cache.folder(), repr(key)), f"{os.path.basename(name)} {what}", make)
-
-    def _kernels(self, views: Mapping[str, View], backend: str, gradients: bool) -> Loaded:
+    def _kernels(self, views: Mapping[str, View], device: Device, gradients: bool) -> Loaded:
         """Kernels for q's type and the widths of these shapes; what cannot be is the library's to refuse."""
         sizes = self._sizes(views)
         dtype = OPERANDS.get(views["q"].dtype) if "q" in views else None
         if dtype is None or any(name not in sizes for name in self._fixed):
             return self._loaded
-        return self._built(backend, dtype, tuple(sizes[name] for name in self._fixed), gradients)
+        return self._built(device, dtype, tuple(sizes[name] for name in self._fixed), gradients)
 
-    def _built(self, backend: str, dtype: str, widths: tuple[int, ...], gradients: bool) -> Loaded:
-        key = backend, dtype, widths, gradients
+    def _built(self, device: Device, dtype: str, widths: tuple[int, ...], gradients: bool) -> Loaded:
+        key = device.id, dtype, widths, gradients
         if key not in self._made:
-            asked = self._options | {"targets": backend, "dtypes": dtype}
+            asked: dict[str, Any] = {"targets": device.backend, "dtypes": dtype}
+            arch = best_arch(device, dtype)
+            if arch is not None:
+                asked["archs"] = arch
+            asked |= self._options
             if widths:
                 asked["widths"] = ";".join(f"{name}={n}" for name, n in zip(self._fixed, widths))
+            if not gradients:
+                asked["no_gradients"] = 1
             self._made[key] = self._make(asked)
         return self._made[key]
 
@@ -154,12 +175,12 @@ class Compiled(AttentionFunction):
             device: where they are to run; by default where calls on host tensors do.
             gradients: with the kernels of the backward pass.
         """
-        backend = Device.get(device or chosen() or "cpu").backend
+        place = Device.get(device or chosen() or "cpu")
         names = [dtypes] if isinstance(dtypes, str) else list(dtypes)
         for given in widths:
             if sorted(given) != self._fixed:
                 raise TypeError(f"{self.name}.prepare() needs the widths {', '.join(self._fixed)}, it was given {', '.join(given) or 'none'}")
-        asked = [(backend, OPERANDS[TYPES[name]], tuple(given[axis] for axis in self._fixed), gradients) for name in names for given in widths]
+        asked = [(place, OPERANDS[TYPES[name]], tuple(given[axis] for axis in self._fixed), gradients) for name in names for given in widths]
         with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
             for made in [pool.submit(self._built, *one) for one in asked]:
                 made.result()
@@ -191,6 +212,7 @@ def compile(
     attention: str | None = None,
     archs: str | Sequence[str] | None = None,
     optimize: int | None = None,
+    deterministic: bool = False,
 ) -> Compiled:
     """Compiles a script.
 
@@ -202,6 +224,7 @@ def compile(
         attention: which attention of the script; not needed if there is only one.
         archs: architectures to compile for, instead of all that the target has: "x86-64-v3,x86-64-v4".
         optimize: 0 to 3; default 3.
+        deterministic: gradients of inputs are summed in a fixed order, the same bits every time, which takes longer. Everything else always is.
 
     Raises:
         CompileError: the script has errors; the message shows all of them.
@@ -209,7 +232,7 @@ def compile(
         LibraryError: libaulec is not there.
     """
     name, text = _script(source)
-    options = {"archs": _list(archs), "optimize": None if optimize is None else 1 + optimize}
+    options = {"archs": _list(archs), "optimize": None if optimize is None else 1 + optimize, "deterministic": 1 if deterministic else None}
     return Compiled(name, text, attention, options)
 
 

@@ -8,6 +8,7 @@ import weakref
 from typing import Any, Callable, Mapping
 
 from ._artifact import BACKWARD, INPUTS, Loaded, Parameter, TensorSpec
+from ._devices import Device
 from ._errors import ArgumentError, Error
 from ._plans import Runner, number
 from ._tensors import View
@@ -185,7 +186,7 @@ class AttentionFunction:
             raise TypeError(f"{self.name}() needs {', '.join(missing)}")
         return Call(tensors, params, device)
 
-    def _kernels(self, views: Mapping[str, View], backend: str, gradients: bool) -> Loaded:
+    def _kernels(self, views: Mapping[str, View], device: Device, gradients: bool) -> Loaded:
         """The artifact for tensors of these types and shapes."""
         return self._loaded
 

@@ -32,10 +32,10 @@ def _options_of(causal: bool, left: bool, right: bool, softcap: bool, dropout: b
     return Options(causal, left, right, softcap, dropout, _tensor(alibi), _tensor(sinks), _tensor(bias))
 
 
-def _make(name: str, *options: Any) -> None:
+def _make(name: str, deterministic: bool, *options: Any) -> None:
     """Compiles the attention of these options, once."""
     if not hasattr(_functions, name):
-        setattr(_functions, name, compile(_options.script(_options_of(*options))))
+        setattr(_functions, name, compile(_options.script(_options_of(*options)), deterministic=deterministic))
 
 
 # torch.compile runs it while it traces, and then finds the attention as anybody's attribute.
@@ -60,11 +60,13 @@ def _kind(x: Any, what: str, axes: tuple[str, ...], gradients: bool) -> str:
     return f"{dtype} {''.join(axes)} {'grad' if wants else '-'}"
 
 
-def _bias_axes(bias: Any) -> tuple[str, ...]:
+def _bias_axes(bias: Any, q: Any, k: Any) -> tuple[str, ...]:
+    """Its axes: "1" where it is broadcast. One script serves a bias [B, 1, S, T] for every S, 1 among them."""
     rank = len(bias.shape)
     if not 1 <= rank <= 4:
         raise ArgumentError(f"bias has {rank} axes, expected at most 4, the last of [B, H, S, T]", "tensor")
-    return tuple("1" if n == 1 else axis for n, axis in zip(bias.shape, AXES[4 - rank :]))
+    sizes = (*q.shape[:3], k.shape[2])
+    return tuple("1" if n == 1 and n != size else axis for n, axis, size in zip(bias.shape, AXES[4 - rank :], sizes[4 - rank :]))
 
 
 def _per_head(x: Any, what: str, ranks: tuple[int, ...]) -> tuple[str, ...]:
@@ -102,9 +104,17 @@ def _drawn_seed(q: Any) -> int:
     return int(numpy.random.randint(0, 2**62, dtype=numpy.int64))
 
 
+def _torch_is_deterministic(q: Any) -> bool:
+    if not is_torch(q):
+        return False
+    import torch
+
+    return bool(torch.are_deterministic_algorithms_enabled())
+
+
 def _prepare(
-    q: Any, *, causal: bool, window: Any, softcap: float | None, alibi: Any, sinks: Any, bias: Any, scale: float | None, dropout: float,
-    seed: int | None, gradients: bool,
+    q: Any, k: Any, *, causal: bool, window: Any, softcap: float | None, alibi: Any, sinks: Any, bias: Any, scale: float | None, dropout: float,
+    seed: int | None, deterministic: bool, gradients: bool,
 ) -> tuple[Compiled, dict[str, Any]]:
     """The compiled attention for the options, and its inputs and parameters."""
     left, right = _window(window, causal)
@@ -115,7 +125,7 @@ def _prepare(
     if sinks is not None:
         named["sink"], kinds[1] = sinks, _kind(sinks, "sinks", _per_head(sinks, "sinks", (1,)), gradients)
     if bias is not None:
-        named["bias"], kinds[2] = bias, _kind(bias, "bias", _bias_axes(bias), gradients)
+        named["bias"], kinds[2] = bias, _kind(bias, "bias", _bias_axes(bias, q, k), gradients)
     if scale is not None:
         named["scale"] = scale
     if softcap:
@@ -128,13 +138,13 @@ def _prepare(
         if not 0 <= dropout < 1:
             raise ArgumentError(f"dropout is {dropout}, expected a probability below 1", "param")
         named["rate"], named["seed"] = dropout, _drawn_seed(q) if seed is None else seed
-    return _function(bool(causal), left is not None, right is not None, bool(softcap), bool(dropout), *kinds), named
+    return _function(deterministic or _torch_is_deterministic(q), bool(causal), left is not None, right is not None, bool(softcap), bool(dropout), *kinds), named
 
 
 def attention(
     q: Any, k: Any, v: Any, *, causal: bool = False, window: int | tuple[int, int] | None = None, softcap: float | None = None,
     alibi: Any = None, sinks: Any = None, bias: Any = None, scale: float | None = None, dropout: float = 0.0, seed: int | None = None,
-    return_lse: bool = False, out: Any = None, backend: str | None = None,
+    deterministic: bool = False, return_lse: bool = False, out: Any = None, backend: str | None = None,
 ) -> Any:
     """Softmax attention: o[b, h, i] = sum over j of softmax_j(s[b, h, i, j]) v[b, h, j].
 
@@ -156,6 +166,8 @@ def attention(
         scale: of scores; default 1 / sqrt(D).
         dropout: probability with which a weight is dropped. What is dropped depends on the seed and on the position alone.
         seed: of dropout; by default drawn from torch's, or NumPy's, generator. Under ``torch.compile`` it must be given.
+        deterministic: gradients of alibi, sinks and bias are summed in a fixed order, as ``torch.use_deterministic_algorithms`` asks for
+            as well; everything else always is.
         return_lse: also return the log of the normaliser, [B, H, S] in float32, differentiable too.
         out: a tensor to write o into.
         backend: a device of :func:`aule.devices`, or "auto"; default as for calls of compiled scripts.
@@ -168,8 +180,8 @@ def attention(
         Error: no kernel for this call on this device, or the device fails.
     """
     f, named = _prepare(
-        q, causal=causal, window=window, softcap=softcap, alibi=alibi, sinks=sinks, bias=bias, scale=scale, dropout=dropout, seed=seed,
-        gradients=False,
+        q, k, causal=causal, window=window, softcap=softcap, alibi=alibi, sinks=sinks, bias=bias, scale=scale, dropout=dropout, seed=seed,
+        deterministic=deterministic, gradients=False,
     )
     if return_lse:
         results = f.forward(q, k, v, out=None if out is None else {"o": out}, device=backend, **named)
@@ -180,11 +192,11 @@ def attention(
 flash_attention = attention
 
 
-def attention_script(q: Any, **options: Any) -> str:
+def attention_script(q: Any, k: Any, **options: Any) -> str:
     """The script that :func:`attention` runs for these options."""
     given: dict[str, Any] = dict.fromkeys(("window", "softcap", "alibi", "sinks", "bias", "scale", "seed"))
-    given |= {"causal": False, "dropout": 0.0, "gradients": False}
-    return _prepare(q, **(given | options))[0].source
+    given |= {"causal": False, "dropout": 0.0, "deterministic": False, "gradients": False}
+    return _prepare(q, k, **(given | options))[0].source
 
 
 class Gradients(NamedTuple):
@@ -250,12 +262,13 @@ class Attention:
     def forward(
         self, q: Any, k: Any, v: Any, *, causal: bool = False, window: int | tuple[int, int] | None = None, softcap: float | None = None,
         alibi: Any = None, sinks: Any = None, bias: Any = None, scale: float | None = None, dropout: float = 0.0, seed: int | None = None,
+        deterministic: bool = False,
     ) -> Any:
         """The output, as :func:`attention` computes it. Keeps what :meth:`backward` needs, until the next call."""
         self._check_open()
         f, named = _prepare(
-            q, causal=causal, window=window, softcap=softcap, alibi=alibi, sinks=sinks, bias=bias, scale=scale, dropout=dropout, seed=seed,
-            gradients=True,
+            q, k, causal=causal, window=window, softcap=softcap, alibi=alibi, sinks=sinks, bias=bias, scale=scale, dropout=dropout, seed=seed,
+            deterministic=deterministic, gradients=True,
         )
         results = f.forward(q, k, v, device=self.backend, **named)
         self._last = f, results

@@ -141,10 +141,10 @@ class Runner:
     """Runs operations of an attention on tensors of any library, and makes the tensors of results.
 
     Args:
-        kernels: finds the artifact for (views by name, backend, whether gradients are wanted).
+        kernels: finds the artifact for (views by name, device, whether gradients are wanted).
     """
 
-    def __init__(self, kernels: Callable[[Mapping[str, View], str, bool], Loaded]) -> None:
+    def __init__(self, kernels: Callable[[Mapping[str, View], Device, bool], Loaded]) -> None:
         self._kernels = kernels
         self._prepared: dict[tuple, Prepared] = {}
         self._lock = threading.Lock()
@@ -212,7 +212,7 @@ class Runner:
 
     def _prepare(self, operation, given, params, out, wanted, target, gradients) -> tuple[Prepared, dict[str, Any]]:
         views = {name: view(x, name) for name, x in given.items()}
-        loaded = self._kernels(views, target.backend, gradients)
+        loaded = self._kernels(views, target, gradients)
         views.update((name, view(x, name)) for name, x in out.items())
         made, results = self._make(loaded, operation, given, views, params, [name for name in wanted if name not in out])
         views.update((name, view(x, name)) for name, x in results.items())
@@ -234,7 +234,7 @@ class Runner:
     def _staged(self, operation, given, params, out, wanted, target, gradients) -> dict[str, Any]:
         """On copies of host tensors."""
         views = {name: view(x, name) for name, x in given.items()}
-        loaded = self._kernels(views, target.backend, gradients)
+        loaded = self._kernels(views, target, gradients)
         outputs = {name: view(x, name) for name, x in out.items()}
         _, results = self._make(loaded, operation, given, {**views, **outputs}, params, [name for name in wanted if name not in out])
         outputs.update((name, view(x, name)) for name, x in results.items())

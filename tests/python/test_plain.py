@@ -91,7 +91,7 @@ class Options(unittest.TestCase):
     def test_options_make_one_script(self):
         q, k, v = tensors()
         bias = np.zeros((B, 1, S, T), np.float32)
-        text = aule.attention_script(q, causal=True, bias=bias, softcap=30.0)
+        text = aule.attention_script(q, k, causal=True, bias=bias, softcap=30.0)
         self.assertIn("input bias: f32[B, 1, S, T];", text)
         self.assertIn("mask(b, h, i, j) = j <= q_pos;", text)
         aule.attention(q, k, v, causal=True, bias=bias, softcap=30.0)
@@ -116,7 +116,7 @@ class Options(unittest.TestCase):
         refused("sinks has 2 axes, expected .H.", sinks=np.zeros((B, H), np.float32))
         refused("k", qkv=(q, k[..., :4], v))
         refused("unexpected keyword argument 'is_causal'", TypeError, is_causal=True)
-        refused("cuda:9", aule.Error, backend="cuda:9")
+        refused("cuda", aule.Error, backend="cuda:9")
 
     @unittest.skipIf(torch is None, "torch is not installed")
     def test_torch(self):

@@ -49,6 +49,29 @@ class Models(unittest.TestCase):
     def test_gpt_oss(self):  # sinks
         self.same(transformers.GptOssConfig(**SIZES, head_dim=16, sliding_window=8, num_local_experts=2, num_experts_per_tok=1))
 
+    def test_training(self):
+        """The loss curve over 50 steps is that of the library's "sdpa"."""
+        ids = torch.randint(0, 97, (16, 48)).cumsum(1) % 97  # something to learn: differences repeat
+        ids[:, 24:] = ids[:, :24]
+
+        def losses(name):
+            torch.manual_seed(1)
+            model = transformers.AutoModelForCausalLM.from_config(transformers.LlamaConfig(**SIZES), attn_implementation=name)
+            optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
+            curve = []
+            for step in range(50):
+                rows = ids[step % 4 * 4 : step % 4 * 4 + 4]
+                loss = model(rows, labels=rows).loss
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                curve.append(loss.item())
+            return torch.tensor(curve)
+
+        theirs, ours = losses("sdpa"), losses("aule")
+        self.assertLess(theirs[-1], 0.9 * theirs[0])
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-3)
+
     def test_bert(self):  # not causal
         model = transformers.AutoModel.from_config(transformers.BertConfig(**{k: v for k, v in SIZES.items() if "key_value" not in k})).eval()
         found = {}
