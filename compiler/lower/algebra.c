@@ -5,14 +5,15 @@
  *
  *     x = x * c, c > 0                     left out; maxima of x and what else reads x take the factor
  *     exp(x - y), y of a row               exp2(x * log2(e) + r),  r = y * -log2(e) once a row
- *     t = exp(x - y), where(any, t, 0),    the same with r = -inf in rows of which no pair takes part,
- *     any = reduce_max(x) > -inf           and no selection
- *     the same with x > -inf               likewise, rows being those with y > -inf; and with gradients
- *                                          where(x > -inf, t * (u - z) * c, 0), u a product
+ *     where(test, exp(x - y), 0)           the same, r = min(r, the largest number), and no selection, if
+ *                                          the test is x > -inf or reduce_max(x) > -inf
+ *     where(test, exp(x - y) * (u + z) * c, 0)   likewise, u a product and z of a row: two
+ *                                          multiply-adds and a product
  *
  * A pair of softmax is then a maximum, a multiply-add, an exp2, a sum and half a conversion. */
 #include "internal.h"
 
+#include <float.h>
 #include <math.h>
 
 static const double LOG2E = 1.4426950408889634074;
@@ -153,56 +154,50 @@ static AuTileExpr *times(Algebra *x, const AuTileStmts *run, uint32_t at, AuTile
     return node(x, TILE_X_MUL, a->type, a, number(x, by), NULL);
 }
 
-/* [any]: rows where it is false get 0; NULL: all take part. */
+/* [guarded]: y may be -inf where x is; then the result is 0, as -inf and any finite r make it. */
 static AuTileExpr *by_exp2(Algebra *x, const AuTileStmts *run, uint32_t at, const AuTileExpr *e,
-                           const AuTileExpr *any)
+                           bool guarded)
 {
     AuTileExpr *a = e->args.at[0]->args.at[0], *y = e->args.at[0]->args.at[1];
     AuTileExpr *row = node(x, TILE_X_MUL, y->type, y, number(x, -LOG2E), NULL);
-    if (any)
-        row = node(x, TILE_X_WHERE, y->type, (AuTileExpr *)any, row, number(x, -(double)INFINITY));
+    if (guarded) row = node(x, TILE_X_MIN, y->type, row, number(x, (double)FLT_MAX), NULL);
     return node(x, TILE_X_EXP2, e->type,
                 node(x, TILE_X_ADD, e->type, times(x, run, at, a, LOG2E), row_value(x, row), NULL),
                 NULL, NULL);
 }
 
-/* Of where(test, .., 0) and t = exp(x - y): the rows in which pairs take part, if the test is
- * reduce_max(x) > -inf or x > -inf; else NULL. Where x is -inf, t is 0 by itself as soon as y is
- * finite, so in the second case the rows are those where y > -inf. */
-static const AuTileExpr *guard_of(Algebra *a, const AuTileStmts *run, uint32_t at,
-                                  const AuTileExpr *t_value, const AuTileExpr *e)
+/* Is e where(test, .., 0), t = exp(x - y), and the test false only where x is -inf: x > -inf itself, or
+ * reduce_max(x) > -inf? */
+static bool is_guarded(const AuTileStmts *run, uint32_t at, const AuTileExpr *t,
+                       const AuTileExpr *e)
 {
-    if (e->op != TILE_X_WHERE || !is_number(e->args.at[2], 0) || !is_exponent(t_value)) return NULL;
+    if (e->op != TILE_X_WHERE || !is_number(e->args.at[2], 0) || !t || !is_exponent(t))
+        return false;
     const AuTileExpr *test = defined(run, at, e->args.at[0]);
     if (!test || test->op != TILE_X_GT || !is_number(test->args.at[1], -(double)INFINITY))
-        return NULL;
-    const bool of_row = is_max(test->args.at[0]);
-    const AuTileExpr *of = of_row ? test->args.at[0]->args.at[0] : test->args.at[0];
-    const AuTileExpr *x = t_value->args.at[0]->args.at[0];
-    if (of->op != TILE_X_NAME || x->op != TILE_X_NAME || of->var != x->var) return NULL;
-    if (of_row) return test;
-    AuTileExpr *y = t_value->args.at[0]->args.at[1];
-    return node(a, TILE_X_GT, y->type, y, number(a, -(double)INFINITY), NULL);
+        return false;
+    const AuTileExpr *of = test->args.at[0], *x = t->args.at[0]->args.at[0];
+    if (is_max(of)) of = of->args.at[0];
+    return of->op == TILE_X_NAME && x->op == TILE_X_NAME && of->var == x->var;
 }
 
-/* The test under which statement [t], an exp, is read as a weight later in the run. */
-static const AuTileExpr *guard_later(Algebra *x, const AuTileStmts *run, uint32_t t)
+/* Is statement [t], an exp, read under its guard later in the run? */
+static bool is_guarded_later(const AuTileStmts *run, uint32_t t)
 {
     const AuTileStmt *s = run->at[t];
-    const AuTileExpr *of = value_of(s)->args.at[0]->args.at[0];
+    const AuTileExpr *x = value_of(s)->args.at[0]->args.at[0];
     for (uint32_t n = t + 1; n < run->count; n++) {
         const AuTileExpr *e = value_of(run->at[n]);
-        const bool weight = e->op == TILE_X_WHERE && e->args.at[1]->op == TILE_X_NAME &&
-                            e->args.at[1]->var == s->var;
-        const AuTileExpr *test = weight ? guard_of(x, run, n, value_of(s), e) : NULL;
-        if (test) return test;
-        if (run->at[n]->var == s->var || (of->op == TILE_X_NAME && run->at[n]->var == of->var))
-            return NULL;
+        if (e->op == TILE_X_WHERE && e->args.at[1]->op == TILE_X_NAME &&
+            e->args.at[1]->var == s->var && is_guarded(run, n, value_of(s), e))
+            return true;
+        if (run->at[n]->var == s->var || (x->op == TILE_X_NAME && run->at[n]->var == x->var))
+            return false;
     }
-    return NULL;
+    return false;
 }
 
-/* ---- gradients: where(x > -inf, t * (u + z) * c, 0) is t * (u * c + r), r = z * c of rows with pairs */
+/* ---- gradients: where(x > -inf, t * (u + z) * c, 0) is t * (u * c + r), r = z * c made finite */
 
 typedef struct Factors {
     AuTileExpr *t, *sum;
@@ -239,17 +234,18 @@ static AuTileExpr *gradient(Algebra *x, const AuTileStmts *run, uint32_t at, con
     if (e->op != TILE_X_WHERE) return NULL;
     find_factors(e->args.at[1], run, at, &f);
     if (!f.good || !f.t || !f.sum) return NULL;
-    const AuTileExpr *t = defined(run, at, f.t), *any = guard_of(x, run, at, t, e);
+    const AuTileExpr *t = defined(run, at, f.t);
     const bool first = is_of_row(f.sum->args.at[1], e); /* u + z, else z + u */
     AuTileExpr *u = f.sum->args.at[first ? 0 : 1], *z = f.sum->args.at[first ? 1 : 0];
     const AuTileExpr *source = defined(run, at, t->args.at[0]->args.at[0]);
-    if (!any || !is_of_row(z, e) || (source && !is_product(x, u, source)) ||
+    if (!is_guarded(run, at, t, e) || !is_of_row(z, e) || (source && !is_product(x, u, source)) ||
         !is_product(x, u, t->args.at[0]->args.at[0]))
         return NULL;
     const bool minus = f.sum->op == TILE_X_SUB;
     AuTileExpr *row =
         node(x, TILE_X_MUL, z->type, z, number(x, minus && first ? -f.number : f.number), NULL);
-    row = node(x, TILE_X_WHERE, z->type, (AuTileExpr *)any, row, number(x, 0));
+    row = node(x, TILE_X_MIN, z->type, row, number(x, (double)FLT_MAX), NULL);
+    row = node(x, TILE_X_MAX, z->type, row, number(x, -(double)FLT_MAX), NULL);
     AuTileExpr *scaled =
         node(x, TILE_X_MUL, u->type, u, number(x, minus && !first ? -f.number : f.number), NULL);
     return node(x, TILE_X_MUL, e->type, f.t,
@@ -300,28 +296,21 @@ static AuTileExpr *exponents_in(Algebra *x, const AuTileStmts *run, uint32_t at,
         e = AU_NEW(x->l->arena, AuTileExpr);
         *e = copy;
     }
-    return is_exponent(e) ? by_exp2(x, run, at, e, NULL) : joined_bounds(x, e);
+    return is_exponent(e) ? by_exp2(x, run, at, e, false) : joined_bounds(x, e);
 }
 
-/* Tests are computed where they stand in the text; a weight before its test repeats it, and finds the
- * same reduction. */
 static void exponents(Algebra *x, const AuTileStmts *run)
 {
     for (uint32_t n = 0; n < run->count; n++) {
         const AuTileStmt *s = run->at[n];
-        AuTileExpr *value = (AuTileExpr *)value_of(s);
         x->l->span = s->span;
-        const AuTileExpr *test = is_exponent(value) ? guard_later(x, run, n) : NULL;
-        const AuTileExpr *t = value->op == TILE_X_WHERE ? defined(run, n, value->args.at[1]) : NULL;
-        AuTileExpr *of_gradient = gradient(x, run, n, value);
-        if (test)
-            assign(x, s->var, by_exp2(x, run, n, value, test));
-        else if (t && guard_of(x, run, n, t, value))
-            assign(x, s->var, value->args.at[1]);
-        else if (of_gradient)
-            assign(x, s->var, of_gradient);
-        else
-            assign(x, s->var, exponents_in(x, run, n, value));
+        AuTileExpr *value = (AuTileExpr *)value_of(s), *better = gradient(x, run, n, value);
+        if (is_exponent(value) && is_guarded_later(run, n))
+            better = by_exp2(x, run, n, value, true);
+        else if (value->op == TILE_X_WHERE &&
+                 is_guarded(run, n, defined(run, n, value->args.at[1]), value))
+            better = value->args.at[1];
+        assign(x, s->var, better ? better : exponents_in(x, run, n, value));
     }
 }
 
