@@ -27,11 +27,6 @@ static const char *span(Lanes *x)
     return tile_text(x->t, "nb * %d +: %d", x->p->caps->lanes, x->p->caps->lanes);
 }
 
-static const char *layout(const Lanes *x)
-{
-    return tile_best_atom(x->p->caps, TILE_F32, lanes_executor(x))->name;
-}
-
 static void open(Lanes *x, const RowSpace *r)
 {
     AuTileBuild *t = x->t;
@@ -50,8 +45,8 @@ static void load_f32(Lanes *x, const RowSpace *r, const char *name, const char *
     AuTileBuild *t = x->t;
     const bool as_is = strcmp(elem, "f32") == 0;
     const char *loaded = as_is ? name : tile_text(t, "%s_raw", name);
-    tile_frag(t, loaded, "%s[%s:%d, %s:%d] @ %s.C", elem, r->channel, r->width, r->axis,
-              x->p->caps->lanes, layout(x));
+    tile_frag(t, loaded, "%s[%s:%d, %s:%d] @ %s", elem, r->channel, r->width, r->axis,
+              x->p->caps->lanes, lanes_row_layout(x, r->channel));
     tile_load(t, loaded, "%s[b, h, %s, :] pad 0", tensor, span(x));
     if (!as_is) tile_set(t, name, "f32(%s)", loaded);
 }
@@ -199,6 +194,20 @@ static bool takes_values(const Lanes *x, uint32_t n)
     return n == 1 && x->p->attn->v_in_k && !x->values_joined;
 }
 
+/* dQ from the sums of the parts of the keys, in their order. */
+static void sum_parts(Lanes *x, const RowSpace *r)
+{
+    AuTileBuild *t = x->t;
+    const char *type = tile_text(t, "f32[%s:%d, %s:%d] @ %s", r->channel, r->width, r->axis,
+                                 x->p->caps->lanes, lanes_row_layout(x, r->channel));
+    tile_frag(t, "given", "%s = 0.0", type);
+    tile_frag(t, "piece", "%s", type);
+    tile_for_range(t, "part", "0", lanes_parts(x));
+    tile_load(t, "piece", "dq_sum[part, b, h, %s, 0 +: %d] pad 0", span(x), r->width);
+    tile_set(t, "given", "given + piece");
+    tile_end(t);
+}
+
 static void gradient_of_rows(Lanes *x, uint32_t n)
 {
     static const char *const names[3] = {"dq", "dk", "dv"};
@@ -210,13 +219,20 @@ static void gradient_of_rows(Lanes *x, uint32_t n)
     if (!back_has_rows(x, n) || (n == 2 && x->p->attn->v_in_k)) return;
     tile_kernel(t, tile_text(t, "%s_rows", names[n]));
     lanes_arguments(x);
-    back_argument(x, sum, TILE_IN);
+    const bool parts = n == 0 && x->with_dq && x->on_cpu;
+    if (parts)
+        tile_arg(t, sum, TILE_IN, "%s", lanes_dq_type(x));
+    else
+        back_argument(x, sum, TILE_IN);
     if (takes_values(x, n)) back_argument(x, "dv_sum", TILE_IN);
     back_argument(x, names[n], TILE_OUT);
     sum_arguments(x, &g->inputs);
     if (back_has_dots(x, n)) back_sum_argument(x, n, TILE_IN);
     open(x, &r);
-    load_f32(x, &r, "given", "f32", sum);
+    if (parts)
+        sum_parts(x, &r);
+    else
+        load_f32(x, &r, "given", "f32", sum);
     tile_set(t, "change", "given");
     if (g->value.i) {
         load_f32(x, &r, "raw", x->operand, tensors[n]);

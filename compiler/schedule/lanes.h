@@ -24,6 +24,7 @@ typedef struct Lanes {
     bool with_dq;      /* backward: gradients of keys and of queries in one kernel */
     bool values_joined; /* backward: gradients of values that are channels of the keys are in theirs */
     int32_t rows, block; /* query rows of an executor, of a block */
+    bool rows_across;    /* kernels of rows: a row lies along lanes (layouts across_d, across_e) */
     bool too_many;       /* regions of the workspace */
 } Lanes;
 
@@ -44,6 +45,7 @@ void lanes_bounds(Lanes *x, int32_t rows,
 /* lanes_rows.c: queries (0), keys (1) or values (2) with their row mod applied, once a row, or values transposed; into
  * NAME_changed. */
 void lanes_rows_kernel(Lanes *x, uint32_t n);
+const char *lanes_row_layout(Lanes *x, const char *channels); /* of fragments [channels, rows] there */
 /* The type of NAME_changed; NULL: there is none. */
 const char *lanes_changed_type(Lanes *x, uint32_t n);
 /* "k_changed" or "k": what products take. */

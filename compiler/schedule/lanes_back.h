@@ -52,6 +52,10 @@ void back_after(Lanes *x);
 
 /* ---- lanes_keys.c, lanes_queries.c */
 int32_t lanes_block_keys(const Lanes *x);
+/* With dQ in the kernel of keys: how many parts its sums have, their type and width. */
+const char *lanes_parts(Lanes *x);
+const char *lanes_dq_type(Lanes *x);
+int32_t lanes_padded_width(const Lanes *x);
 /* "hook(score, dp, b, h, i, j, ..)", with these for the statistics of rows */
 const char *lanes_pair_results(Lanes *x); /* "p, ds, ddot0.., value0..": what it gives */
 const char *lanes_pair_hook(Lanes *x, const char *hook, bool adjoints, const char *const *rows);

@@ -1,5 +1,6 @@
 /* lanes_backward.c - backward by multiply-adds, for every machine: the order of kernels (lanes_back.h), and their
- * shape. dQ' has a kernel of its own, so that nothing but gradients of inputs is summed in any order. */
+ * shape. On a CPU one kernel of products makes dK', dV' and dQ', else dQ' has its own; nothing but gradients of inputs is
+ * summed in any order. */
 #include "lanes_back.h"
 
 static int32_t widths_of_dots(const AuProblem *p)
@@ -9,13 +10,29 @@ static int32_t widths_of_dots(const AuProblem *p)
     return sum;
 }
 
+/* Can the kernel of keys make the gradients of queries, too? Not those of what is read by query. */
+static bool can_join(const AuProblem *p)
+{
+    bool good = p->caps->has_private && p->grads->dot_count == 0;
+    for (uint32_t n = 0; n < p->grads->pairs.count; n++) {
+        const AuExpr read = p->grads->pairs.at[n].read;
+        for (uint32_t i = 0; i < attn_at(p->attn, read)->count; i++)
+            good = good && !(attn_at(p->attn, attn_arg(p->attn, read, i))->axes & AU_AX_Q);
+    }
+    return good &&
+           (p->attn->v_in_k || p->attn->tensors[1].axes[1].i == p->attn->tensors[2].axes[1].i);
+}
+
 /* Numbers a lane holds in the kernel of keys. */
 static int32_t key_registers(const AuProblem *p, const AuShape *s)
 {
     const int32_t pairs = 4 + 2 * (int32_t)p->hooks->dot_count + (int32_t)p->grads->pairs.count;
     const int32_t rows = p->d + p->e + widths_of_dots(p),
                   raw = p->operand == TILE_F32 ? 0 : (rows + 1) / 2;
-    return s->key_registers * (2 * rows + raw + pairs * s->query_tile);
+    const int32_t dq = can_join(p) ? (p->d + p->caps->lanes - 1) / p->caps->lanes *
+                                         (s->query_tile + s->key_registers * p->caps->lanes)
+                                   : 0;
+    return s->key_registers * (2 * rows + raw + pairs * s->query_tile) + dq;
 }
 
 /* And in that of queries. */
@@ -73,6 +90,7 @@ AuSchedule *schedule_lanes_backward(AuArena *arena, AuDiags *diags, const AuProb
     x.rows = p->caps->lanes * shape->query_registers;
     x.block = x.rows * shape->executors;
     x.operand = tile_elem(p->operand)->name;
+    x.with_dq = can_join(p);
     x.atom = tile_best_atom(p->caps, TILE_F32, lanes_executor(&x));
     tile_layout(x.t, "along_lanes", tile_text(x.t, "lane:%d@1", p->caps->lanes), NULL);
     back_before(&x);
@@ -86,7 +104,7 @@ AuSchedule *schedule_lanes_backward(AuArena *arena, AuDiags *diags, const AuProb
         lanes_keys_back(&x, true, true);
     else
         lanes_keys_back(&x, true, false), lanes_keys_back(&x, false, true);
-    lanes_queries_back(&x);
+    if (!x.with_dq) lanes_queries_back(&x);
     back_after(&x);
     for (uint32_t n = 0; n < p->grads->pass_count; n++)
         lanes_region(&x, tile_text(x.t, "pass_%u", n));

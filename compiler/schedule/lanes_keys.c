@@ -4,7 +4,11 @@
  *     S = Q K'   dP = dO V'   dV' += dO' P   dK' += Q' dS       keys along the lanes, queries in registers
  *
  * Queries and output gradients are read as they lie, from a tile in memory; P and dS are operands where they
- * were born. The heads of a group are a loop around the queries, so that dK' and dV' are sums in registers. */
+ * were born. The heads of a group are a loop around the queries, so that dK' and dV' are sums in registers.
+ *
+ * With dQ (CPU): a block owns all keys of a head, or every n-th tile of them, one after the other; dS goes through
+ * memory for dQ += dS K, whose channels lie along the lanes, into sums of its own (dq_sum[part]). So five products
+ * make all gradients, and nothing is summed in any order. */
 #include "lanes_back.h"
 
 #include <string.h>
@@ -39,6 +43,9 @@ static void memories(Lanes *x)
     for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
         memory(x, tile_text(x->t, "Q%u", n),
                tile_text(x->t, "f32[q:%d, p%u:%d]", m, n, lanes_dot_width(x->p, n)));
+    if (!x->with_dq) return;
+    memory(x, "K", tile_text(x->t, "f32[kv:%d, c:%d]", lanes_own_keys(x), lanes_padded_width(x)));
+    memory(x, "dS", tile_text(x->t, "f32[q:%d, kv:%d]", m, lanes_own_keys(x)));
 }
 
 /* A tile of queries; the executors of a block bring a share of its rows each. */
@@ -53,6 +60,19 @@ static void copy_queries(Lanes *x, const char *view, const char *to)
             x->t, "%s -> %s[self * %d +: %d, :] pad 0",
             tile_text(x->t, view, tile_text(x->t, "m * %d + self * %d +: %d", m, share, share)), to,
             share, share);
+}
+
+/* Channels along the lanes: a multiple of those. */
+int32_t lanes_padded_width(const Lanes *x)
+{
+    return (x->p->d + x->p->caps->lanes - 1) / x->p->caps->lanes * x->p->caps->lanes;
+}
+
+const char *lanes_parts(Lanes *x)
+{
+    enum { BLOCKS = 16 }; /* as many at least, if there are tiles */
+    return tile_text(x->t, "min(cdiv(%s, %d), cdiv(%d, %s * %s))", lanes_axis(x, 1, 2),
+                     lanes_block_keys(x), BLOCKS, lanes_axis(x, 1, 0), lanes_axis(x, 1, 1));
 }
 
 /* Rows of the executor's keys as operand B; f32. */
@@ -137,6 +157,17 @@ static bool is_summed(const Lanes *x, uint32_t n)
 
 /* ---- one tile of queries */
 
+static void query_gradients(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const int32_t m = x->shape->query_tile;
+    const char *sums = tile_text(t, "dq_sum[part, b, h, m * %d +: %d, :] as [q, c]", m, m);
+    tile_store(t, "ds -> dS");
+    tile_load(t, "dq", "%s pad 0", sums);
+    tile_product(t, "dq", x->atom, TILE_ADD, "dS", "rows");
+    tile_store(t, "dq -> %s clip", sums);
+}
+
 /* [full]: whether all pairs take part, a scalar of the role; NULL: as [masked] says. */
 static void step(Lanes *x, const char *full, Masked masked, bool dk, bool dv)
 {
@@ -173,6 +204,7 @@ static void step(Lanes *x, const char *full, Masked masked, bool dk, bool dv)
     for (uint32_t n = 0; n < g->pairs.count && dk; n++)
         if (is_summed(x, n))
             tile_set(t, tile_text(t, "total%u", n), "total%u + reduce_sum(value%u, q)", n, n);
+    if (x->with_dq) query_gradients(x);
     if (is_shared(x)) tile_sync(t, "all");
 }
 
@@ -187,7 +219,9 @@ static void walk_range(Lanes *x, bool dk, bool dv)
     tile_set(t, "m_low, f_low, f_high, m_high",
              "key_tiles(q_low, q_high, q_full_low, q_full_high, %s, %d)", s, x->shape->query_tile);
     tile_for_range(t, "m", "m_low", "m_high");
-    step(x, "m >= f_low && m < f_high", EVERY_PAIR, dk, dv);
+    /* Keys past the end would add to dQ. */
+    const char *whole = x->with_dq ? tile_text(t, " && nb * %d + %d <= %s", keys, keys, last) : "";
+    step(x, tile_text(t, "m >= f_low && m < f_high%s", whole), EVERY_PAIR, dk, dv);
     tile_end(t);
 }
 
@@ -227,6 +261,11 @@ static void fragments(Lanes *x, bool dk, bool dv)
     }
     if (dk) tile_frag(t, "dk_acc", "f32[d:%d, kv:%d] @ %s.C = 0.0", x->p->d, own, atom);
     if (dv) tile_frag(t, "dv_acc", "f32[e:%d, kv:%d] @ %s.C = 0.0", x->p->e, own, atom);
+    if (x->with_dq) {
+        const int32_t wide = lanes_padded_width(x);
+        tile_frag(t, "rows", "f32[kv:%d, c:%d] @ %s.B", own, wide, atom);
+        tile_frag(t, "dq", "f32[q:%d, c:%d] @ %s.C", x->shape->query_tile, wide, atom);
+    }
     for (uint32_t n = 0; n < g->dot_count; n++) {
         tile_frag(t, tile_text(t, "ddot%u", n), "%s", pair);
         if (dk && back_wants(x, lanes_dot_tensor(x->p, back_dot(x, n), true)))
@@ -289,8 +328,13 @@ static void head(Lanes *x, bool dk, bool dv, uint32_t of)
     if (dv) back_argument(x, back_has_rows(x, 2) ? "dv_sum" : "dv", TILE_OUT);
     for (uint32_t n = 0; n < x->p->attn->tensor_count && dk; n++)
         if (back_sums_keys(x, n)) back_sum_argument(x, n, TILE_INOUT);
-    tile_grid(t, "nb: cdiv(%s, %d), %s: %s, b: %s", lanes_axis(x, 1, 2), lanes_block_keys(x),
-              of == 1 ? "hk" : "hv", lanes_axis(x, of, 1), lanes_axis(x, 1, 0));
+    if (x->with_dq) {
+        tile_arg(t, "dq_sum", TILE_INOUT, "%s", lanes_dq_type(x));
+        tile_grid(t, "part: %s, hk: %s, b: %s", lanes_parts(x), lanes_axis(x, 1, 1),
+                  lanes_axis(x, 1, 0));
+    } else
+        tile_grid(t, "nb: cdiv(%s, %d), %s: %s, b: %s", lanes_axis(x, 1, 2), lanes_block_keys(x),
+                  of == 1 ? "hk" : "hv", lanes_axis(x, of, 1), lanes_axis(x, 1, 0));
     if (is_shared(x)) {
         memories(x);
         tile_barrier(t, "all", 0, x->shape->executors);
@@ -299,20 +343,35 @@ static void head(Lanes *x, bool dk, bool dv, uint32_t of)
     if (!is_shared(x)) memories(x);
 }
 
-void lanes_keys_back(Lanes *x, bool dk, bool dv)
+const char *lanes_dq_type(Lanes *x)
+{
+    return tile_text(x->t, "f32[part:%s, b:%s, h:%s, q:%s, d:%d]", lanes_parts(x),
+                     lanes_axis(x, 0, 0), lanes_axis(x, 0, 1), lanes_axis(x, 0, 2),
+                     lanes_padded_width(x));
+}
+
+/* Keys, and values where all query heads of the block have the same. */
+static void load_block(Lanes *x, uint32_t of)
 {
     AuTileBuild *t = x->t;
-    const uint32_t of = dk ? 1 : 2;
-    const int32_t own = lanes_own_keys(x);
-    head(x, dk, dv, of);
-    fragments(x, dk, dv);
-    tile_set(t, "j", "%s + iota(kv:%d)", first_key(x), own);
     const bool together = back_heads_agree(x);
-    if (of == 1)
-        load_keys(x, "key", x->operand,
-                  tile_text(t, "%s[b, hk, %%s, :]", lanes_changed_name(x, 1)));
+    const char *keys = tile_text(t, "%s[b, hk, %%s, :]", lanes_changed_name(x, 1));
+    tile_set(t, "j", "%s + iota(kv:%d)", first_key(x), lanes_own_keys(x));
+    if (x->with_dq) {
+        const int32_t wide = lanes_padded_width(x);
+        tile_copy(t, "%s[b, hk, %s +: %d, 0 +: %d] as [kv, c] -> K pad 0", lanes_changed_name(x, 1),
+                  first_key(x), lanes_own_keys(x), wide);
+        tile_load(t, "rows", "K");
+        tile_load(t, "key", "K[:, 0 +: %d] as [kv, d]", x->p->d);
+    } else if (of == 1)
+        load_keys(x, "key", x->operand, keys);
     if (of == 1 && together && x->own_v) tile_set(t, "hv", "hk");
     if (of == 2 || together) load_keys(x, "value", x->operand, values_view(x));
+}
+
+static void walk_heads(Lanes *x, uint32_t of, bool dk, bool dv)
+{
+    AuTileBuild *t = x->t;
     const char *group = tile_text(t, "%s / %s", lanes_axis(x, 0, 1), lanes_axis(x, of, 1));
     tile_for_range(t, "g", "0", group);
     tile_set(t, "h", "%s * (%s) + g", of == 1 ? "hk" : "hv", group);
@@ -321,20 +380,46 @@ void lanes_keys_back(Lanes *x, bool dk, bool dv)
         load_keys(x, "key", x->operand,
                   tile_text(t, "%s[b, hk, %%s, :]", lanes_changed_name(x, 1)));
     }
-    load_of_head(x, of == 1 && !together);
+    load_of_head(x, of == 1 && !back_heads_agree(x));
     if (x->p->hooks->needs_lists)
         walk_lists(x, dk, dv);
     else
         walk_range(x, dk, dv);
     if (dk) scatter_of_head(x);
     tile_end(t);
-    const char *rows = tile_text(t, "%s +: %d", first_key(x), own);
+}
+
+static void store_block(Lanes *x, uint32_t of, bool dk, bool dv)
+{
+    AuTileBuild *t = x->t;
+    const char *rows = tile_text(t, "%s +: %d", first_key(x), lanes_own_keys(x));
     const bool k_sum = back_has_rows(x, 1), v_sum = back_has_rows(x, 2);
-    const char *hv = !x->own_v || of == 1 ? "hk" : "hv";
+    const char *hv = of == 1 ? "hk" : "hv";
     if (dk && k_sum) tile_store(t, "dk_acc -> dk_sum[b, hk, %s, :] clip", rows);
     if (dk && !k_sum) tile_store(t, "%s(dk_acc) -> dk[b, hk, %s, :] clip", x->operand, rows);
     if (dv && v_sum) tile_store(t, "dv_acc -> dv_sum[b, %s, %s, :] clip", hv, rows);
     if (dv && !v_sum) tile_store(t, "%s(dv_acc) -> dv[b, %s, %s, :] clip", x->operand, hv, rows);
+}
+
+void lanes_keys_back(Lanes *x, bool dk, bool dv)
+{
+    AuTileBuild *t = x->t;
+    const uint32_t of = dk ? 1 : 2; /* whose heads blocks have */
+    head(x, dk, dv, of);
+    fragments(x, dk, dv);
+    if (x->with_dq) {
+        const char *parts = lanes_parts(x);
+        tile_for_range(t, "round", "0",
+                       tile_text(t, "cdiv(cdiv(%s, %d) - part, %s)", lanes_axis(x, 1, 2),
+                                 lanes_block_keys(x), parts));
+        tile_set(t, "nb", "part + round * %s", parts);
+        tile_set(t, "dk_acc", "fill(dk_acc, 0.0)");
+        tile_set(t, "dv_acc", "fill(dv_acc, 0.0)");
+    }
+    load_block(x, of);
+    walk_heads(x, of, dk, dv);
+    store_block(x, of, dk, dv);
+    if (x->with_dq) tile_end(t);
     tile_end(t);
     tile_end(t);
 }

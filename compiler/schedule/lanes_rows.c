@@ -136,6 +136,13 @@ const char *lanes_changed_name(Lanes *x, uint32_t n)
     return lanes_changed_type(x, n) ? tile_text(x->t, "%s_changed", tensor) : tensor;
 }
 
+/* A row a lane; or spread over lanes, so that a warp moves whole rows, where lanes can exchange sums. */
+const char *lanes_row_layout(Lanes *x, const char *channels)
+{
+    if (x->rows_across) return tile_text(x->t, "across_%s", channels);
+    return tile_text(x->t, "%s.C", tile_best_atom(x->p->caps, TILE_F32, lanes_executor(x))->name);
+}
+
 void lanes_rows_kernel(Lanes *x, uint32_t n)
 {
     if (!lanes_changed_type(x, n)) return;
@@ -150,8 +157,8 @@ void lanes_rows_kernel(Lanes *x, uint32_t n)
     tile_grid(t, "nb: cdiv(%s, %d), h: %s, b: %s", lanes_axis(x, n, 2), lanes, lanes_axis(x, n, 1),
               lanes_axis(x, n, 0));
     tile_role(t, "core", 0, lanes_executor(x), 0);
-    tile_frag(t, "raw", "%s[%s:%d, %s:%d] @ %s.C", x->operand, r.channels, r.width, r.rows, lanes,
-              tile_best_atom(x->p->caps, TILE_F32, lanes_executor(x))->name);
+    tile_frag(t, "raw", "%s[%s:%d, %s:%d] @ %s", x->operand, r.channels, r.width, r.rows, lanes,
+              lanes_row_layout(x, r.channels));
     tile_load(t, "raw", "%s[b, h, %s, :] pad 0", r.tensor, rows);
     if (is_changed(x, n)) {
         tile_set(t, "j", "nb * %d + iota(%s:%d)", lanes, r.rows, lanes);
