@@ -31,6 +31,6 @@ rope bf16 B=2,H=2,S=129,T=129
 sigmoid f16 B=1,H=3,S=127,T=65
 attention_sink bf16 B=1,H=4,S=64,T=500
 qk_norm f16 B=1,H=2,S=100,T=100
-relative_bias f16 B=2,H=2,S=150,T=150,W=64
+relative_bias f16 B=2,H=2,S=150,T=150,W=65
 ROWS
 du -sh "$out" | cut -f1
