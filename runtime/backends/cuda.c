@@ -13,14 +13,15 @@ bool rt_cuda_is_loss(CUresult code)
            (code >= CUDA_ERROR_HARDWARE_STACK_ERROR && code <= CUDA_ERROR_LAUNCH_FAILED);
 }
 
-static const char *after_loss(const Cuda *c)
+static const char *after_loss(const Cuda *c, CUresult code)
 {
+    if (code == CUDA_ERROR_CONTEXT_IS_DESTROYED)
+        return "; somebody ended the device's context: open the device again";
     return c->primary
                ? "; a kernel that ran before has failed, and the device's context is lost with it: "
                  "nothing runs on this device any more in this process"
                : "; a kernel that ran before has failed, and the given context is lost with it: "
-                 "open "
-                 "the device with another one";
+                 "open the device with another one";
 }
 
 aule_status rt_cuda_fail(Cuda *c, AuSink sink, aule_status status, const char *call, CUresult code,
@@ -31,7 +32,7 @@ aule_status rt_cuda_fail(Cuda *c, AuSink sink, aule_status status, const char *c
     if (rt_cuda_is_loss(code)) atomic_store_explicit(&c->lost, code, memory_order_relaxed);
     status = rt_fail(sink, status, "cuda:%u: %s: %s%s%s%s", c->index, call, rt_text_str(&text),
                      *more && *more != ';' ? ": " : "", more,
-                     rt_cuda_is_loss(code) ? after_loss(c) : "");
+                     rt_cuda_is_loss(code) ? after_loss(c, code) : "");
     rt_text_free(&text);
     return status;
 }
