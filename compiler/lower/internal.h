@@ -222,6 +222,7 @@ void lower_join_lanes(AuLower *l, AuMem mem, uint32_t registers, uint32_t bits, 
 AuTiles *lower_tiles(AuLower *l, const AuTileList *list);
 /* The tile number [t] of all segments; *in_first: whether it lies in one called as the first. */
 AuVal lower_tile_at(AuLower *l, const AuTiles *tiles, AuVal t, AuVal *in_first);
+AuVal lower_tile_of_segment(AuLower *l, const AuSegment *seg, AuVal t);
 AuVal lower_first_tile(AuLower *l, const AuTileList *list);
 AuVal lower_next_tile(AuLower *l, const AuTileVar *var);
 

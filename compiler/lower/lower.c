@@ -289,14 +289,6 @@ static void bind_value(AuLower *l, const AuTileVar *var, AuVal value)
     held->value = value;
 }
 
-/* The loop's body, its variable set, up to its end. */
-static void loop_body(AuLower *l, const AuTileStmts *body, const AuPartialSums *sums)
-{
-    walk(l, body);
-    kernel_end(l->k);
-    if (l->in_warps) lower_sums_end(l, sums);
-}
-
 static void range_loop(AuLower *l, const AuTileStmt *s)
 {
     const AuPoint nowhere = {.count = 0};
@@ -307,36 +299,66 @@ static void range_loop(AuLower *l, const AuTileStmt *s)
     AuTileStmts body = s->loop.body;
     if (l->in_warps) lower_order_loop(l, s), body = lower_sums_begin(l, &body, &sums);
     bind_value(l, s->var, kernel_for(l->k, low, high, 1, AU_UNROLL_NEVER));
-    loop_body(l, &body, &sums);
+    walk(l, &body);
+    kernel_end(l->k);
+    if (l->in_warps) lower_sums_end(l, &sums);
     lower_join_marks(l, &marks);
 }
 
 /* One loop over all segments; which one a tile belongs to is known from its number. */
-static void list_loop(AuLower *l, const AuTileStmt *s)
+static void joined_loop(AuLower *l, const AuTileStmt *s, const AuTileStmts *body, AuTiles *tiles)
 {
     AuKernel *k = l->k;
-    const AuTileList *list = s->loop.list;
-    const AuLower outer = *l;
-    AuTiles *tiles = s->loop.low ? NULL : lower_tiles(l, list);
-    if (!tiles) {
-        lower_refuse(l, "this loop over tiles");
-        return;
-    }
-    const AuTiles before = *tiles;
+    const AuTileList *list = tiles->list;
     const char *first = list->segments.at[0].name;
     l->only_segment = first;
     for (uint32_t n = 1; n < list->segments.count; n++)
         if (list->segments.at[n].name != first)
             l->only_segment = NULL, l->other_segment = list->segments.at[n].name;
     l->asked_segment = first;
+    if (l->in_warps) lower_order_loop(l, s);
+    tiles->turn = kernel_for(k, kernel_i32(k, 0), tiles->total, 1, AU_UNROLL_NEVER);
+    bind_value(l, s->var, lower_tile_at(l, tiles, tiles->turn, &l->in_segment));
+    walk(l, body);
+    kernel_end(k);
+}
+
+/* A loop for each segment: nothing in it asks which one it is in. */
+static void loop_of_segment(AuLower *l, const AuTileStmt *s, const AuTileStmts *body,
+                            AuTiles *tiles, uint32_t n)
+{
+    AuKernel *k = l->k;
+    const AuMarks marks = lower_marks(l);
+    l->only_segment = tiles->list->segments.at[n].name;
+    lower_order_loop(l, s);
+    const AuVal t = kernel_for(k, kernel_i32(k, 0), tiles->at[n].count, 1, AU_UNROLL_NEVER);
+    tiles->turn = kernel_op2(k, AU_K_ADD, tiles->start[n], t);
+    bind_value(l, s->var, lower_tile_of_segment(l, &tiles->at[n], t));
+    walk(l, body);
+    kernel_end(k);
+    lower_join_marks(l, &marks);
+}
+
+static void list_loop(AuLower *l, const AuTileStmt *s)
+{
+    const AuLower outer = *l;
+    AuTiles *tiles = s->loop.low ? NULL : lower_tiles(l, s->loop.list);
+    if (!tiles) {
+        lower_refuse(l, "this loop over tiles");
+        return;
+    }
+    const AuTiles before = *tiles;
     const AuMarks marks = lower_marks(l);
     AuPartialSums sums = {.count = 0};
     AuTileStmts body = s->loop.body;
-    if (l->in_warps) lower_order_loop(l, s), body = lower_sums_begin(l, &body, &sums);
-    tiles->turn = kernel_for(k, kernel_i32(k, 0), tiles->total, 1, AU_UNROLL_NEVER);
+    if (l->in_warps) body = lower_sums_begin(l, &body, &sums);
     tiles->var = s->var;
-    bind_value(l, s->var, lower_tile_at(l, tiles, tiles->turn, &l->in_segment));
-    loop_body(l, &body, &sums);
+    if (l->in_warps && l->how->split_segments)
+        for (uint32_t n = 0; n < tiles->list->segments.count; n++)
+            loop_of_segment(l, s, &body, tiles, n);
+    else
+        joined_loop(l, s, &body, tiles);
+    if (l->in_warps) lower_sums_end(l, &sums);
     lower_join_marks(l, &marks);
     *tiles = before;
     l->tiles_count = outer.tiles_count;

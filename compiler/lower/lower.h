@@ -1,14 +1,13 @@
-/* lower.h - from the tiled IR to the kernel IR, for targets whose lanes need nothing of each other:
- * CPUs (a lane is an element of a vector) and GPUs without asynchronous copies and matrix units (a
- * lane is a thread).
+/* lower.h - from the tiled IR to the kernel IR: CPUs (a lane is an element of a vector), GPUs without
+ * matrix units (a lane is a thread that needs nothing of the others), and GPUs whose warps have
+ * matrix units that end before the next instruction (mma.sync).
  *
- * In:  an expanded, verified kernel with one role; its products are multiply-adds whose C and B lie
- * in registers along the lanes. Out: kernel IR. Fragments become arrays of a lane, private memory
- * becomes memory of the executor, scalars become values; runs of elementwise statements become as
- * few loops over registers as their reductions allow (fuse.c). Refused with E0810, naming the
- * construct: roles that talk through pipelines, asynchronous operations, conversions and reductions
- * that need an exchange between lanes. docs/lowering.md tells how those targets' lowerings will
- * differ. */
+ * In:  an expanded, verified kernel with one role. Out: kernel IR. Fragments become arrays of a lane,
+ * private memory becomes memory of the executor, scalars become values; runs of elementwise
+ * statements become as few loops over registers as their reductions allow (fuse.c). With matrix
+ * units of warps all registers are written out and lanes exchange what they share; asynchronous
+ * copies become those of 16 bytes a lane. Refused with E0810, naming the construct: roles that talk
+ * through pipelines, asynchronous products, conversions of layouts. docs/lowering.md tells more. */
 #ifndef AU_LOWER_H
 #define AU_LOWER_H
 
@@ -37,6 +36,8 @@ typedef struct AuLowering {
     uint32_t scalar_count;
     int32_t product_rows,
         product_columns; /* register block of a product: rows, and registers along the lanes */
+    bool split_segments; /* warps: a loop for each segment of a tile list, not one with a branch: no
+                            branch a tile, as many times the code */
     const char *banner;
 } AuLowering;
 

@@ -1,13 +1,14 @@
 /* tiles.c - tile lists: how many tiles a block visits, which tile is number t, and to which segment
  * it belongs.
  * In:  a list of segments (ranges up or down, rows of an index tensor). Out: uniform values. A loop
- * over a list is one loop over all segments; the tile and its segment follow from its number.
+ * over a list is one loop over all segments, where the tile and its segment follow from its number, or
+ * one for each segment (lower.h, split_segments).
  * Lists depend on the kernel's scalars only: with warps they are evaluated once, at the top, because
  * copies ask for the first tile before the loop and for the next one inside. */
 #include "internal.h"
 
 /* The tile number [t] of a segment; of an index list, element t of its row. */
-static AuVal tile_of(AuLower *l, const AuSegment *seg, AuVal t)
+AuVal lower_tile_of_segment(AuLower *l, const AuSegment *seg, AuVal t)
 {
     AuKernel *k = l->k;
     if (seg->s->how == TILE_RANGE) return kernel_op2(k, AU_K_ADD, seg->base, t);
@@ -76,12 +77,13 @@ AuVal lower_tile_at(AuLower *l, const AuTiles *tiles, AuVal t, AuVal *in_first)
     AuKernel *k = l->k;
     const AuTileList *list = tiles->list;
     const char *first = list->segments.at[0].name;
-    AuVal tile = tile_of(l, &tiles->at[0], t), same = kernel_i1(k, true);
+    AuVal tile = lower_tile_of_segment(l, &tiles->at[0], t), same = kernel_i1(k, true);
     for (uint32_t n = 1; n < list->segments.count; n++) {
         const AuVal here = kernel_op2(k, AU_K_LE, tiles->start[n], t);
-        tile = kernel_op3(k, AU_K_SELECT, here,
-                          tile_of(l, &tiles->at[n], kernel_op2(k, AU_K_SUB, t, tiles->start[n])),
-                          tile);
+        tile = kernel_op3(
+            k, AU_K_SELECT, here,
+            lower_tile_of_segment(l, &tiles->at[n], kernel_op2(k, AU_K_SUB, t, tiles->start[n])),
+            tile);
         const AuVal is_first = kernel_i1(k, list->segments.at[n].name == first);
         same = kernel_op2(k, AU_K_LOR, kernel_op2(k, AU_K_LAND, here, is_first),
                           kernel_op2(k, AU_K_LAND, kernel_op1(k, AU_K_LNOT, here), same));

@@ -91,8 +91,7 @@ AuKernel *lowered_kernel(Session *s, const Lowered *t, AuTileModule *m, uint32_t
     const AuTileKernel *tile = m->kernels.at[which];
     AuLowerTensor tensors[MOST];
     AuLowerScalar scalars[MOST_SIZES];
-    AuLowering how = {
-        .tensors = tensors, .scalars = scalars, .product_rows = 4, .product_columns = 1};
+    AuLowering how = {.tensors = tensors, .scalars = scalars, .split_segments = t->split};
     for (uint32_t n = 0; n < tile->args.count; n++)
         if (tile->args.at[n]->mode != TILE_PARAM)
             tensors[how.tensor_count++] =

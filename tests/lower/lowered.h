@@ -18,6 +18,7 @@ typedef struct Lowered {
     const Size *sizes;       /* extents of tensors that are no constants */
     const AuTileOverride *consts;
     uint32_t const_count;
+    bool split;       /* a loop for each segment */
     bool odd;         /* strides of tensors that are not those of a contiguous one */
     double tolerance; /* of outputs, relative to the largest; 0: one rounding to bf16 */
 } Lowered;

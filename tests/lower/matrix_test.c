@@ -49,12 +49,26 @@ static void test_backward(void **state)
     backward(1, 1, 70, 37, true);
 }
 
+/* A loop for each segment of the tile list. */
+static void test_split(void **state)
+{
+    (void)state;
+    const Size sizes[] = {{"B", 1}, {"H", 2}, {"Hk", 2}, {"S", 70}, {"T", 101}, {NULL, 0}};
+    check(&(Lowered){
+        .file = "mma_sync_forward.tile", .hooks = {common, causal}, .sizes = sizes, .split = true});
+    check(&(Lowered){.file = "mma_sync_backward.tile",
+                     .hooks = {common, causal},
+                     .sizes = sizes,
+                     .split = true});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forward),
         cmocka_unit_test(test_forward_with_strides),
         cmocka_unit_test(test_backward),
+        cmocka_unit_test(test_split),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
