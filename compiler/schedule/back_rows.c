@@ -24,13 +24,13 @@ static RowSpace outputs(const Lanes *x) { return (RowSpace){0, "q", "e", "i", x-
 
 static const char *span(Lanes *x)
 {
-    return tile_text(x->t, "nb * %d +: %d", x->p->caps->lanes, x->p->caps->lanes);
+    return tile_text(x->t, "nb * %d +: %d", lanes_block_rows(x), lanes_block_rows(x));
 }
 
 static void open(Lanes *x, const RowSpace *r)
 {
     AuTileBuild *t = x->t;
-    const int32_t lanes = x->p->caps->lanes;
+    const int32_t lanes = lanes_block_rows(x);
     tile_grid(t, "nb: cdiv(%s, %d), h: %s, b: %s", lanes_axis(x, r->tensor, 2), lanes,
               lanes_axis(x, r->tensor, 1), lanes_axis(x, r->tensor, 0));
     tile_role(t, "core", 0, lanes_executor(x), 0);
@@ -46,7 +46,7 @@ static void load_f32(Lanes *x, const RowSpace *r, const char *name, const char *
     const bool as_is = strcmp(elem, "f32") == 0;
     const char *loaded = as_is ? name : tile_text(t, "%s_raw", name);
     tile_frag(t, loaded, "%s[%s:%d, %s:%d] @ %s", elem, r->channel, r->width, r->axis,
-              x->p->caps->lanes, lanes_row_layout(x, r->channel));
+              lanes_block_rows(x), lanes_row_layout(x, r->channel));
     tile_load(t, loaded, "%s[b, h, %s, :] pad 0", tensor, span(x));
     if (!as_is) tile_set(t, name, "f32(%s)", loaded);
 }
@@ -58,7 +58,7 @@ static void statistic(Lanes *x, const char *name, const char *tensor)
 
 static void declare_row(Lanes *x, const RowSpace *r, const char *like)
 {
-    tile_frag(x->t, "row", "f32[%s:%d] like %s = 0.0", r->axis, x->p->caps->lanes, like);
+    tile_frag(x->t, "row", "f32[%s:%d] like %s = 0.0", r->axis, lanes_block_rows(x), like);
 }
 
 static void end_kernel(Lanes *x)
@@ -194,18 +194,35 @@ static bool takes_values(const Lanes *x, uint32_t n)
     return n == 1 && x->p->attn->v_in_k && !x->values_joined;
 }
 
-/* dQ from the sums of the parts of the keys, in their order. */
+/* dQ from the sums of parts of the keys, in their order. */
 static void sum_parts(Lanes *x, const RowSpace *r)
 {
     AuTileBuild *t = x->t;
     const char *type = tile_text(t, "f32[%s:%d, %s:%d] @ %s", r->channel, r->width, r->axis,
-                                 x->p->caps->lanes, lanes_row_layout(x, r->channel));
+                                 lanes_block_rows(x), lanes_row_layout(x, r->channel));
     tile_frag(t, "given", "%s = 0.0", type);
     tile_frag(t, "piece", "%s", type);
     tile_for_range(t, "part", "0", lanes_parts(x));
-    tile_load(t, "piece", "dq_sum[part, b, h, %s, 0 +: %d] pad 0", span(x), r->width);
+    tile_load(t, "piece", "dq_parts[part, b, h, %s, 0 +: %d] pad 0", span(x), r->width);
     tile_set(t, "given", "given + piece");
     tile_end(t);
+}
+
+/* Are sums of dQ in parts? With a mod they are put together first, which may ask for other channels than its own. */
+static bool in_parts(const Lanes *x, uint32_t n) { return n == 0 && x->with_dq && x->on_cpu; }
+
+static void join_parts(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const RowSpace r = rows_of(x, 0);
+    tile_kernel(t, "dq_joined");
+    lanes_arguments(x);
+    tile_arg(t, "dq_parts", TILE_IN, "%s", lanes_dq_type(x));
+    back_argument(x, "dq_sum", TILE_OUT);
+    open(x, &r);
+    sum_parts(x, &r);
+    tile_store(t, "given -> dq_sum[b, h, %s, :] clip", span(x));
+    end_kernel(x);
 }
 
 static void gradient_of_rows(Lanes *x, uint32_t n)
@@ -217,11 +234,12 @@ static void gradient_of_rows(Lanes *x, uint32_t n)
     const RowSpace r = rows_of(x, n);
     const char *sum = tile_text(t, "%s_sum", names[n]);
     if (!back_has_rows(x, n) || (n == 2 && x->p->attn->v_in_k)) return;
+    const bool joined = in_parts(x, n) && g->value.i, parts = in_parts(x, n) && !joined;
+    if (joined) join_parts(x);
     tile_kernel(t, tile_text(t, "%s_rows", names[n]));
     lanes_arguments(x);
-    const bool parts = n == 0 && x->with_dq && x->on_cpu;
     if (parts)
-        tile_arg(t, sum, TILE_IN, "%s", lanes_dq_type(x));
+        tile_arg(t, "dq_parts", TILE_IN, "%s", lanes_dq_type(x));
     else
         back_argument(x, sum, TILE_IN);
     if (takes_values(x, n)) back_argument(x, "dv_sum", TILE_IN);
@@ -253,7 +271,8 @@ static void gradient_of_rows(Lanes *x, uint32_t n)
     tile_store(t, "%s(change) -> %s[b, h, %s, :] clip", x->operand, names[n], span(x));
     scatter(x, &r, &g->inputs);
     end_kernel(x);
-    (n == 0 && x->with_dq ? lanes_zeroed_region : lanes_region)(x, sum);
+    if (in_parts(x, n)) lanes_zeroed_region(x, "dq_parts");
+    if (!parts) (n == 0 && x->with_dq && !joined ? lanes_zeroed_region : lanes_region)(x, sum);
 }
 
 /* A sum of f32 as the tensor's own elements: a block a row of its last axis. */

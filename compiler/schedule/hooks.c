@@ -258,7 +258,7 @@ static bool is_taken(const char *name, size_t length)
         "b", "h", "i", "j", "c", "s", "p", "x", "n", "m", "g", "q", "k", "v", "o", "d", "e", "t", "G", "K", "P", "Q", "V",
         "kv", "hk", "hv", "mb", "nb", "hb", "mbb", "ce", "at", "ok", "to", "tq", "tk", "tv", "dx", "dp", "ds", "dO", "dS",
         "do", "dq", "dk", "dv", "adjoint", "all", "along_lanes", "any", "change", "core", "count", "ddot", "delta", "dfinal",
-        "dkey", "dot", "dquery", "every", "f_high", "f_low", "false", "final", "first", "full", "further", "given", "inf",
+        "dkey", "dot", "dquery", "dq_joined", "dq_parts", "every", "f_high", "f_low", "false", "final", "first", "full", "further", "given", "inf",
         "inside", "iota", "j_first", "k_full_high", "k_full_low", "k_high", "k_low", "kept", "key", "keys", "kind", "lanes", "list",
         "m_high", "m_low", "n_high", "n_low", "nan", "next", "o_kept", "out", "part", "partial", "pass", "piece", "queries",
         "query", "q_full_high", "q_full_low", "q_high", "q_low", "row", "row_like", "scale", "score", "seen", "self", "slope",

@@ -22,7 +22,8 @@ typedef struct Lanes {
     bool
         longest_first; /* blocks of the last query rows begin: with a causal mask they work longest */
     bool with_dq;      /* backward: gradients of keys and of queries in one kernel */
-    bool values_joined; /* backward: gradients of values that are channels of the keys are in theirs */
+    bool
+        values_joined; /* backward: gradients of values that are channels of the keys are in theirs */
     int32_t rows, block; /* query rows of an executor, of a block */
     bool rows_across;    /* kernels of rows: a row lies along lanes (layouts across_d, across_e) */
     bool too_many;       /* regions of the workspace */
@@ -45,7 +46,9 @@ void lanes_bounds(Lanes *x, int32_t rows,
 /* lanes_rows.c: queries (0), keys (1) or values (2) with their row mod applied, once a row, or values transposed; into
  * NAME_changed. */
 void lanes_rows_kernel(Lanes *x, uint32_t n);
-const char *lanes_row_layout(Lanes *x, const char *channels); /* of fragments [channels, rows] there */
+int32_t lanes_block_rows(const Lanes *x); /* rows of a block of those kernels */
+const char *lanes_row_layout(Lanes *x,
+                             const char *channels); /* of fragments [channels, rows] there */
 /* The type of NAME_changed; NULL: there is none. */
 const char *lanes_changed_type(Lanes *x, uint32_t n);
 /* "k_changed" or "k": what products take. */
@@ -71,7 +74,7 @@ const char *lanes_dot_view(Lanes *x, uint32_t n, bool key_side, const char *colu
 /* The same of another tensor of that shape. */
 const char *lanes_dot_view_of(Lanes *x, const char *name, uint32_t n, bool key_side,
                               const char *columns);
-bool lanes_keeps_output(const Lanes *x); /* the output before out_mod, for backward */
+bool lanes_keeps_output(const Lanes *x);       /* the output before out_mod, for backward */
 void lanes_forward_head(Lanes *x);             /* kernel, arguments, grid, lets */
 void lanes_key_tiles(Lanes *x, AuTileHow how); /* the list `keys` of tiles; down: from the last */
 void lanes_scores(Lanes *x);         /* score_mod and mask on the product `score`; declares j */

@@ -29,9 +29,9 @@ static int32_t key_registers(const AuProblem *p, const AuShape *s)
     const int32_t pairs = 4 + 2 * (int32_t)p->hooks->dot_count + (int32_t)p->grads->pairs.count;
     const int32_t rows = p->d + p->e + widths_of_dots(p),
                   raw = p->operand == TILE_F32 ? 0 : (rows + 1) / 2;
-    const int32_t dq = can_join(p) ? (p->d + p->caps->lanes - 1) / p->caps->lanes *
-                                         (s->query_tile + s->key_registers * p->caps->lanes)
-                                   : 0;
+    const int32_t dq = s->with_dq ? (p->d + p->caps->lanes - 1) / p->caps->lanes *
+                                        (s->query_tile + s->key_registers * p->caps->lanes)
+                                  : 0;
     return s->key_registers * (2 * rows + raw + pairs * s->query_tile) + dq;
 }
 
@@ -44,6 +44,20 @@ static int32_t query_registers(const AuProblem *p, const AuShape *s)
     return s->query_registers * (rows + raw + p->d + widths_of_dots(p) + pairs * s->key_tile + 32);
 }
 
+/* Halves tiles until the kernel of keys fits. */
+static bool fit_keys(const AuProblem *p, AuShape *s, int32_t least_tile)
+{
+    while (key_registers(p, s) > p->caps->registers) {
+        if (s->key_registers > 1)
+            s->key_registers /= 2;
+        else if (s->query_tile > least_tile)
+            s->query_tile /= 2;
+        else
+            return false;
+    }
+    return true;
+}
+
 /* A CPU: tiles of 64 by 64. A GPU: a row a lane, tiles as large as shared memory allows. */
 AuShape schedule_lanes_back_shape(const AuProblem *p)
 {
@@ -52,20 +66,17 @@ AuShape schedule_lanes_back_shape(const AuProblem *p)
     const int32_t row_bytes = 4 * (p->d + p->e + widths_of_dots(p));
     s.key_registers = caps->has_private ? 64 / caps->lanes : 1;
     s.query_registers = caps->has_private ? 64 / caps->lanes : 1;
-    if (s.key_registers < 1) s.key_registers = s.query_registers = 1;
     s.query_tile = s.key_tile = caps->has_private ? 64 : 32;
+    s.product_columns = !caps->has_private ? 1 : caps->lanes == 8 ? 2 : 4;
     while (!caps->has_private && s.query_tile > s.executors &&
            s.query_tile * row_bytes > caps->shared_bytes)
         s.query_tile /= 2, s.key_tile /= 2;
-    while (s.query_tile > 8 && key_registers(p, &s) > caps->registers) {
-        if (s.key_registers > 1)
-            s.key_registers /= 2;
-        else
-            s.query_tile /= 2;
-    }
+    AuShape joined = s;
+    joined.with_dq = true;
+    if (can_join(p) && fit_keys(p, &joined, 32)) return joined;
+    fit_keys(p, &s, 8);
     while (s.query_registers > 1 && query_registers(p, &s) > caps->registers)
         s.query_registers /= 2;
-    s.product_columns = !caps->has_private ? 1 : caps->lanes == 8 ? 2 : 4;
     return s;
 }
 
@@ -90,7 +101,7 @@ AuSchedule *schedule_lanes_backward(AuArena *arena, AuDiags *diags, const AuProb
     x.rows = p->caps->lanes * shape->query_registers;
     x.block = x.rows * shape->executors;
     x.operand = tile_elem(p->operand)->name;
-    x.with_dq = can_join(p);
+    x.with_dq = shape->with_dq;
     x.atom = tile_best_atom(p->caps, TILE_F32, lanes_executor(&x));
     tile_layout(x.t, "along_lanes", tile_text(x.t, "lane:%d@1", p->caps->lanes), NULL);
     back_before(&x);

@@ -7,7 +7,7 @@
  * were born. The heads of a group are a loop around the queries, so that dK' and dV' are sums in registers.
  *
  * With dQ (CPU): a block owns all keys of a head, or every n-th tile of them, one after the other; dS goes through
- * memory for dQ += dS K, whose channels lie along the lanes, into sums of its own (dq_sum[part]). So five products
+ * memory for dQ += dS K, whose channels lie along the lanes, into sums of its own (dq_parts[part]). So five products
  * make all gradients, and nothing is summed in any order. */
 #include "lanes_back.h"
 
@@ -161,7 +161,7 @@ static void query_gradients(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const int32_t m = x->shape->query_tile;
-    const char *sums = tile_text(t, "dq_sum[part, b, h, m * %d +: %d, :] as [q, c]", m, m);
+    const char *sums = tile_text(t, "dq_parts[part, b, h, m * %d +: %d, :] as [q, c]", m, m);
     tile_store(t, "ds -> dS");
     tile_load(t, "dq", "%s pad 0", sums);
     tile_product(t, "dq", x->atom, TILE_ADD, "dS", "rows");
@@ -329,7 +329,7 @@ static void head(Lanes *x, bool dk, bool dv, uint32_t of)
     for (uint32_t n = 0; n < x->p->attn->tensor_count && dk; n++)
         if (back_sums_keys(x, n)) back_sum_argument(x, n, TILE_INOUT);
     if (x->with_dq) {
-        tile_arg(t, "dq_sum", TILE_INOUT, "%s", lanes_dq_type(x));
+        tile_arg(t, "dq_parts", TILE_INOUT, "%s", lanes_dq_type(x));
         tile_grid(t, "part: %s, hk: %s, b: %s", lanes_parts(x), lanes_axis(x, 1, 1),
                   lanes_axis(x, 1, 0));
     } else

@@ -136,6 +136,8 @@ const char *lanes_changed_name(Lanes *x, uint32_t n)
     return lanes_changed_type(x, n) ? tile_text(x->t, "%s_changed", tensor) : tensor;
 }
 
+int32_t lanes_block_rows(const Lanes *x) { return x->rows_across ? 8 : x->p->caps->lanes; }
+
 /* A row a lane; or spread over lanes, so that a warp moves whole rows, where lanes can exchange sums. */
 const char *lanes_row_layout(Lanes *x, const char *channels)
 {
@@ -148,7 +150,7 @@ void lanes_rows_kernel(Lanes *x, uint32_t n)
     if (!lanes_changed_type(x, n)) return;
     AuTileBuild *t = x->t;
     const Rows r = rows_of(x, n);
-    const int32_t lanes = x->p->caps->lanes;
+    const int32_t lanes = lanes_block_rows(x);
     const char *changed = lanes_changed_name(x, n),
                *rows = tile_text(t, "nb * %d +: %d", lanes, lanes);
     tile_kernel(t, tile_text(t, "%s_rows", r.tensor));

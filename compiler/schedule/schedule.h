@@ -24,6 +24,7 @@ typedef struct AuShape {
     int32_t executors;       /* of a block; 1 on a CPU */
     int32_t key_tile;        /* keys a tile */
     int32_t key_registers;   /* backward, lanes: keys of a block: lanes * executors * this */
+    bool with_dq;            /* all gradients in one kernel */
     int32_t product_rows,
         product_columns; /* register block of a product: rows, and registers along the lanes */
     /* warps: */

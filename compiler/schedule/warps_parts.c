@@ -58,7 +58,20 @@ Lanes warps_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule
                    .atom = tile_best_atom(p->caps, p->operand, TILE_ON_WARP)};
 }
 
+/* 16 bytes a lane, side by side; what lanes a row leaves over take other rows. */
+static void across(Lanes *x, const char *name, int32_t width)
+{
+    const int32_t pieces = width / 8, power = pieces & -pieces, warp = x->p->caps->lanes;
+    const int32_t lanes = power < warp ? power : warp;
+    const char *rows = tile_text(x->t, "lane:%d@%d reg", warp / lanes, lanes);
+    tile_layout(x->t, name, lanes > 1 ? tile_text(x->t, "reg:8 lane:%d@1 reg", lanes) : "reg",
+                lanes < warp ? rows : "reg");
+}
+
 void warps_layouts(Lanes *x)
 {
     tile_layout(x->t, "along_lanes", tile_text(x->t, "lane:%d@1", x->p->caps->lanes), NULL);
+    across(x, "across_d", x->p->d);
+    across(x, "across_e", x->p->e);
+    x->rows_across = true;
 }
