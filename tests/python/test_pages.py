@@ -24,10 +24,10 @@ class Tutorial(unittest.TestCase):
     def test_a_step_is_no_slower_than_with_plain_torch(self):
         def seconds(attention):
             start = time.perf_counter()
-            self.names["train"](attention, 5, length=512)
+            self.names["train"](attention, 3, length=256)
             return time.perf_counter() - start
 
-        ours, formula = (min(seconds(self.names[name]) for _ in range(3)) for name in ("cosine_fading", "formula"))
+        ours, formula = (min(seconds(self.names[name]) for _ in range(2)) for name in ("cosine_fading", "formula"))
         self.assertLess(ours, 1.5 * formula)  # it is far less than 1 on a machine that does nothing else
 
 
