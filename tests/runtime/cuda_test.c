@@ -289,7 +289,21 @@ static void test_run_errors(void **state)
         "requested for launch); kernel weigh, 2 threads a block, 0 bytes of dynamic shared "
         "memory, 77 registers a thread");
     assert_int_equal(aule_plan_run(plan, &s.c->run, &error), AULE_OK); /* nothing was lost */
+    aule_plan_free(plan);
+    for (int t = 0; t < T_DO; t++) {
+        s.c->shapes[t][0] = 1;
+        s.c->tensors[t].data =
+            (void *)(uintptr_t)((uint64_t)(t + 1) << 32); /* far from each other */
+    }
     s.c->shapes[T_Q][1] = s.c->shapes[T_O][1] = s.c->shapes[T_LSE][1] = 70000;
+    s.c->shapes[T_SLOPE][0] = 139999;
+    plan = cuda_plan(&s);
+    s.c->run.workspace_bytes = 1 << 21;
+    cuda_mock.idle = 1; /* it is not cleared: it is not there */
+    expect_error(
+        aule_plan_run(plan, &s.c->run, &error), &error, AULE_ERROR_UNSUPPORTED,
+        "cuda:0: a grid of 5 x 70000 x 1 blocks of weigh, at most 2147483647 x 65535 x 65535 "
+        "can be launched");
     aule_plan_free(plan);
     cuda_close(&s);
 }
