@@ -10,6 +10,11 @@ static int32_t widths_of_dots(const AuProblem *p)
     return sum;
 }
 
+static bool heads_agree(const AuProblem *p)
+{
+    return p->attn->v_in_k || p->attn->tensors[1].axes[1].i == p->attn->tensors[2].axes[1].i;
+}
+
 /* Can the kernel of keys make the gradients of queries, too? Not those of what is read by query. */
 static bool can_join(const AuProblem *p)
 {
@@ -19,8 +24,7 @@ static bool can_join(const AuProblem *p)
         for (uint32_t i = 0; i < attn_at(p->attn, read)->count; i++)
             good = good && !(attn_at(p->attn, attn_arg(p->attn, read, i))->axes & AU_AX_Q);
     }
-    return good &&
-           (p->attn->v_in_k || p->attn->tensors[1].axes[1].i == p->attn->tensors[2].axes[1].i);
+    return good && heads_agree(p);
 }
 
 /* Numbers a lane holds in the kernel of keys. */
@@ -32,7 +36,8 @@ static int32_t key_registers(const AuProblem *p, const AuShape *s)
     const int32_t dq = s->with_dq ? (p->d + p->caps->lanes - 1) / p->caps->lanes *
                                         (s->query_tile + s->key_registers * p->caps->lanes)
                                   : 0;
-    return s->key_registers * (2 * rows + raw + pairs * s->query_tile) + dq;
+    const int32_t own = s->by_gradient ? rows + p->d : 2 * rows; /* dk_back has more than dv_back */
+    return s->key_registers * (own + raw + pairs * s->query_tile) + dq;
 }
 
 /* And in that of queries. */
@@ -74,7 +79,11 @@ AuShape schedule_lanes_back_shape(const AuProblem *p)
     AuShape joined = s;
     joined.with_dq = true;
     if (can_join(p) && fit_keys(p, &joined, 32)) return joined;
-    fit_keys(p, &s, 8);
+    AuShape both = s;
+    if (heads_agree(p) && fit_keys(p, &both, 8))
+        s = both;
+    else
+        s.by_gradient = true, fit_keys(p, &s, 4);
     while (s.query_registers > 1 && query_registers(p, &s) > caps->registers)
         s.query_registers /= 2;
     return s;
@@ -111,10 +120,8 @@ AuSchedule *schedule_lanes_backward(AuArena *arena, AuDiags *diags, const AuProb
     }
     lanes_row_pass(&x);
     back_adjoints(&x);
-    if (back_heads_agree(&x))
-        lanes_keys_back(&x, true, true);
-    else
-        lanes_keys_back(&x, true, false), lanes_keys_back(&x, false, true);
+    lanes_keys_back(&x, true, !shape->by_gradient);
+    if (shape->by_gradient) lanes_keys_back(&x, false, true);
     if (!x.with_dq) lanes_queries_back(&x);
     back_after(&x);
     for (uint32_t n = 0; n < p->grads->pass_count; n++)

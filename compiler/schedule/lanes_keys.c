@@ -180,7 +180,7 @@ static void step(Lanes *x, const char *full, Masked masked, bool dk, bool dv)
         copy_queries(x, lanes_dot_view(x, n, false, ":"), tile_text(t, "Q%u", n));
     if (is_shared(x)) tile_sync(t, "all");
     tile_product(t, "score", x->atom, TILE_START, "Q", "key");
-    tile_product(t, "dp", x->atom, TILE_START, "dO", "value");
+    if (dk) tile_product(t, "dp", x->atom, TILE_START, "dO", "value");
     for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
         tile_product(t, tile_text(t, "dot%u", n), x->atom, TILE_START, tile_text(t, "Q%u", n),
                      tile_text(t, "key%u", n));
@@ -249,9 +249,12 @@ static void fragments(Lanes *x, bool dk, bool dv)
     const char *atom = x->atom->name,
                *pair = tile_text(t, "f32[q:%d, kv:%d] @ %s.C", x->shape->query_tile, own, atom);
     declare_keys(x, "key", x->operand, "d", x->p->d);
-    declare_keys(x, "value", x->operand, "e", x->p->e);
     tile_frag(t, "score", "%s", pair);
-    tile_frag(t, "dp", "%s", pair);
+    if (dk) {
+        declare_keys(x, "value", x->operand, "e", x->p->e);
+        tile_frag(t, "dp", "%s", pair);
+    } else
+        tile_frag(t, "dp", "%s = 0.0", pair); /* asked for by what is not used here */
     tile_frag(t, "p", "%s", pair);
     tile_frag(t, "ds", "%s", pair);
     for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) {
@@ -366,7 +369,7 @@ static void load_block(Lanes *x, uint32_t of)
     } else if (of == 1)
         load_keys(x, "key", x->operand, keys);
     if (of == 1 && together && x->own_v) tile_set(t, "hv", "hk");
-    if (of == 2 || together) load_keys(x, "value", x->operand, values_view(x));
+    if (of == 1 && together) load_keys(x, "value", x->operand, values_view(x));
 }
 
 static void walk_heads(Lanes *x, uint32_t of, bool dk, bool dv)

@@ -25,6 +25,7 @@ typedef struct AuShape {
     int32_t key_tile;        /* keys a tile */
     int32_t key_registers;   /* backward, lanes: keys of a block: lanes * executors * this */
     bool with_dq;            /* all gradients in one kernel */
+    bool by_gradient;        /* dk and dv in a kernel each */
     int32_t product_rows,
         product_columns; /* register block of a product: rows, and registers along the lanes */
     /* warps: */
