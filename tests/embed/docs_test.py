@@ -1,0 +1,32 @@
+#!/usr/bin/env python3
+"""The examples of docs/embedding.md: docs_test.py PAGE MHA.attn AULEC AULE LIBAULE INCLUDE
+
+Blocks ```c NAME become files, blocks ```sh run, all in one folder and in their order; blocks ```meson and ```cmake are built as
+projects of their own in consumers_test.py's way, so here they only must name commands that exist there.
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+page, script, aulec, aule, library, include = map(lambda name: Path(name).resolve(), sys.argv[1:7])
+blocks = re.findall(r"^```(\w+) ?(\S*)\n(.*?)^```$", page.read_text(), re.M | re.S)
+environment = dict(os.environ, C_INCLUDE_PATH=str(include), LIBRARY_PATH=str(library.parent), LD_LIBRARY_PATH=str(library.parent),
+                   PATH=f"{aulec.parent}:{aule.parent}:{os.environ['PATH']}")
+ran = 0
+with tempfile.TemporaryDirectory() as folder:
+    shutil.copy(script, Path(folder, "mha.attn"))
+    for language, name, text in blocks:
+        if language == "c":
+            Path(folder, name).write_text(text)
+        elif language == "sh":
+            done = subprocess.run(["sh", "-euc", text], cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  text=True)
+            if done.returncode:
+                sys.exit(f"{page.name}: these commands fail:\n{text}\n{done.stdout}")
+            ran += 1
+print(f"{ran} blocks of commands")
+sys.exit(ran < 5)
