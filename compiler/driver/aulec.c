@@ -27,15 +27,18 @@ static const char usage[] =
     "      --width NAME=LIST    sizes of a width axis, again for others; default 64,128 for q's, "
     "and the same for others\n"
     "      --attention NAME     only this one of the script\n"
+    "      --no-grad            forward kernels only\n"
+    "      --deterministic      gradients of inputs are summed in a fixed order\n"
     "  -O LEVEL                 0 to 3; default 3\n"
-    "      --emit STAGE         ast, attention-ir, tiled-ir, kernel-ir, llvm-ir, asm, opencl-c, "
+    "      --emit STAGE         ast, attention-ir, gradients, tiled-ir, kernel-ir, llvm-ir, asm, "
+    "opencl-c, "
     "stdlib; default: the artifact\n"
     "                           for static builds: header, c, obj, archive\n"
     "      --version, --help\n";
 
 static const char *const stages[] = {"so",      "ast", "attention-ir", "tiled-ir", "kernel-ir",
                                      "llvm-ir", "asm", "opencl-c",     "stdlib",   "header",
-                                     "c",       "obj", "archive"};
+                                     "c",       "obj", "archive",      "gradients"};
 enum { STAGES = sizeof stages / sizeof *stages };
 
 typedef struct Arguments {

@@ -362,6 +362,9 @@ static bool compile(Job *job, AuBlob *out)
         stages_ast(job->script, &text);
     else if (emit == AULEC_EMIT_ATTENTION_IR)
         stages_attention(job->signatures, job->signature_count, &text);
+    else if (emit == AULEC_EMIT_GRADIENTS)
+        good =
+            stages_gradients(job->arena, job->diags, job->signatures, job->signature_count, &text);
     else if (!widths_exist(job) || !build_variants(job))
         return false;
     else if (emit == AULEC_EMIT_ARTIFACT)
@@ -383,7 +386,7 @@ static bool compile(Job *job, AuBlob *out)
 static bool options_are_sound(AuDiags *diags, const aulec_options *options)
 {
     if (options->struct_size >= offsetof(aulec_options, no_gradients) &&
-        options->struct_size <= sizeof *options && options->emit <= AULEC_EMIT_ARCHIVE &&
+        options->struct_size <= sizeof *options && options->emit <= AULEC_EMIT_GRADIENTS &&
         options->optimize <= 4 && options->no_gradients <= 1 && options->deterministic <= 1)
         return true;
     au_error(diags, AU_E0601, (AuSpan){0},

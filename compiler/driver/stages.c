@@ -19,6 +19,19 @@ void stages_attention(AuAttn *const *attns, uint32_t count, AuText *out)
     }
 }
 
+bool stages_gradients(AuArena *arena, AuDiags *diags, AuAttn *const *attns, uint32_t count,
+                      AuText *out)
+{
+    for (uint32_t n = 0; n < count; n++) {
+        attn_simplify(attns[n]);
+        const AuGrads *g = attn_gradients(attns[n], arena, diags);
+        if (!g) return false;
+        if (n) au_text_add(out, "\n");
+        gradient_print(attns[n], g, out);
+    }
+    return true;
+}
+
 static void title(const AuVariant *v, AuText *out)
 {
     au_text_add(out, "// ==== %s, %s, %s %s: %s\n", v->attn->name, tile_elem(v->operand)->name,

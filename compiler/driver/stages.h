@@ -9,6 +9,9 @@
 void stages_stdlib(AuText *out);
 void stages_ast(const AuScript *script, AuText *out);
 void stages_attention(AuAttn *const *attns, uint32_t count, AuText *out);
+/* Gradients; false: a script has none, diagnostics say why. */
+bool stages_gradients(AuArena *arena, AuDiags *diags, AuAttn *const *attns, uint32_t count,
+                      AuText *out);
 /* Tiled or kernel IR of every variant. */
 void stages_variants(const AuAttentionBuild *builds, uint32_t count, uint32_t emit, AuText *out);
 /* The generated code of every variant of the stage's target; false: there is none. */

@@ -52,7 +52,8 @@ typedef enum aulec_emit {
     AULEC_EMIT_HEADER = 9,  /* x.h: functions of target cpu, the descriptor */
     AULEC_EMIT_C = 10,      /* x.c: an artifact without target cpu, as data */
     AULEC_EMIT_OBJECT = 11, /* x.o: the artifact and the functions */
-    AULEC_EMIT_ARCHIVE = 12 /* libx.a: the same, a member a variant */
+    AULEC_EMIT_ARCHIVE = 12, /* libx.a: the same, a member a variant */
+    AULEC_EMIT_GRADIENTS = 13 /* what backward computes, derived as expressions */
 } aulec_emit;
 
 /* Lists are names between commas; NULL: the default. */
