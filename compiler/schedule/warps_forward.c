@@ -197,8 +197,8 @@ static void step_of_two_stages(Lanes *x)
     await(x, tile_text(t, x->own_v ? "%s, tv" : "%s", key_tokens(x, "tk")));
     tile_sync(t, "all");
     bring_keys(x, "next(n)", stage_index(x, true));
-    products_of_scores(x);
     bring_values(x, "next(n)", stage_index(x, true));
+    products_of_scores(x);
     lanes_scores(x);
     product_of_values(x, lanes_weights(x));
     tile_set(t, "at", "1 - at");
