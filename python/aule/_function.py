@@ -8,6 +8,7 @@ import weakref
 from typing import Any, Callable, Mapping
 
 from ._artifact import BACKWARD, INPUTS, Loaded, Parameter, TensorSpec
+from ._cache import stamp
 from ._devices import Device
 from ._errors import ArgumentError, Error
 from ._plans import Runner, number
@@ -260,4 +261,4 @@ def load(path: str | os.PathLike[str], attention: str | None = None) -> Attentio
         Error: not a file, not an artifact, damaged, newer than the library, or without that attention.
     """
     place = os.path.abspath(os.fspath(path))
-    return AttentionFunction(Loaded(place, attention), place, (load, (place, attention)))
+    return AttentionFunction(Loaded(place, attention), f"{place} {stamp(place)}", (load, (place, attention)))

@@ -138,7 +138,9 @@ def _prepare(
         if not 0 <= dropout < 1:
             raise ArgumentError(f"dropout is {dropout}, expected a probability below 1", "param")
         named["rate"], named["seed"] = dropout, _drawn_seed(q) if seed is None else seed
-    return _function(deterministic or _torch_is_deterministic(q), bool(causal), left is not None, right is not None, bool(softcap), bool(dropout), *kinds), named
+    # With changing shapes torch.compile makes symbols of numbers, also of a default's 0.0: branches say what they are.
+    flags = [True if x else False for x in (deterministic or _torch_is_deterministic(q), causal, left is not None, right is not None, softcap, dropout)]
+    return _function(*flags, *kinds), named
 
 
 def attention(

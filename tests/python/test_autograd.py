@@ -145,6 +145,22 @@ class Graphs(unittest.TestCase):
             for name in DIFFERENTIABLE:
                 torch.testing.assert_close(theirs[name].grad, ours[name].grad, rtol=1e-5, atol=1e-6)
 
+    def test_changing_shapes(self):
+        compiled = torch.compile(self.step, fullgraph=True, dynamic=True)
+        for S, T, window in ((4, 6, 2), (7, 9, 3), (11, 10, 5)):
+            t = tensors(S, S=S, T=T)
+            torch.testing.assert_close(compiled(**t, window=window), self.step(**t, window=window), rtol=1e-5, atol=1e-6)
+
+    def test_export(self):
+        class Module(torch.nn.Module):
+            def forward(_, q, k, v, lengths, slope):
+                return self.step(q, k, v, lengths, slope, 3)
+
+        first, other = ([x.detach() for x in tensors(S, S=S, T=9).values()] for S in (8, 5))
+        changing = {2: torch.export.Dim.AUTO}
+        program = torch.export.export(Module(), tuple(first), dynamic_shapes=(changing, {}, {}, {}, {}), strict=False)
+        torch.testing.assert_close(program.module()(*other), Module()(*other))
+
     def test_one_operation(self):
         graphs = []
 

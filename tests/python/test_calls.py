@@ -1,5 +1,7 @@
 """Calls on NumPy arrays and DLPack tensors: results, layouts without copies, finals, outputs given, arguments refused."""
 
+import os
+import signal
 import unittest
 
 import numpy as np
@@ -94,6 +96,15 @@ class Calls(unittest.TestCase):
             self.assertTrue((out[..., 1::2] == 7).all())
         if not tried:
             self.skipTest("no device but the processor")
+
+    def test_a_forked_process(self):
+        x = inputs(9, S=64, T=64)
+        self.expect(self.f(**x, window=3), x)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(30)
+            os._exit(0 if np.array_equal(self.f(**x, window=3), self.f(**x, window=3)) else 1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
 
     def test_threads(self):
         import concurrent.futures

@@ -93,6 +93,8 @@ class Gradients(unittest.TestCase):
         compiled = torch.compile(lambda **named: aule.attention(**named, return_lse=True), fullgraph=True)
         self.check({"causal": True, "alibi": slopes, "bias": bias}, run=compiled)
         self.check({"softcap": 2.0}, run=compiled)
+        changing = torch.compile(lambda **named: aule.attention(**named, return_lse=True), fullgraph=True, dynamic=True)
+        self.check({"causal": True, "alibi": slopes, "bias": bias}, run=changing)
 
     def test_layouts(self):
         """Views of one projection, as models have them: read in place, and gradients flow back into it."""
