@@ -8,7 +8,7 @@
 
 #include "llvm.h"
 
-enum { CALLS_TENSORS = 64, CALLS_REGIONS = 16, CALLS_WORDS = 64 };
+enum { CALLS_TENSORS = 64, CALLS_REGIONS = 32, CALLS_WORDS = 64 };
 
 typedef struct AuCalls {
     AuArena *arena;

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The examples of docs/embedding.md: docs_test.py PAGE MHA.attn AULEC AULE LIBAULE INCLUDE
+"""The examples of a page of docs/: docs_test.py PAGE MHA.attn AULEC AULE LIBAULE INCLUDE
 
-Blocks ```c NAME become files, blocks ```sh run, all in one folder and in their order; blocks ```meson and ```cmake are built as
-projects of their own in consumers_test.py's way, so here they only must name commands that exist there.
+Blocks ```c NAME become files, blocks ```sh run, all in one folder and in their order. (What a page says of Meson and CMake is built by
+consumers_test.py.)
 """
 import os
 import re
@@ -29,4 +29,4 @@ with tempfile.TemporaryDirectory() as folder:
                 sys.exit(f"{page.name}: these commands fail:\n{text}\n{done.stdout}")
             ran += 1
 print(f"{ran} blocks of commands")
-sys.exit(ran < 5)
+sys.exit(ran == 0)
