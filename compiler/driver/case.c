@@ -1,5 +1,6 @@
 /* case.c - reference cases of the public interface (aule/aulec.h): random arguments, what the oracle
  * makes of them, and by how much a kernel may miss that. */
+#include "tensors.h"
 #include "trial.h"
 
 #include "aule/artifact.h"
@@ -7,6 +8,7 @@
 #include "gradient.h"
 #include "result.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -22,6 +24,7 @@ struct aulec_case {
     aulec_case_tensor tensors[MOST_TENSORS];
     size_t tensor_count;
     aulec_case_param *params;
+    const char *widths;
 };
 
 static AuDtype dtype_of(const char *name)
@@ -98,16 +101,21 @@ static void set_data(aulec_case *c, aulec_case_tensor *t, const double *values)
     t->data = data;
 }
 
+static double largest_error(const double *want, const double *plain, uint64_t count)
+{
+    double error = 0;
+    for (uint64_t n = 0; n < count; n++)
+        if (isfinite(want[n])) error = fmax(error, fabs(plain[n] - want[n]));
+    return error;
+}
+
 /* The rule about errors: [factor] times the largest error of the plain formula in the operand's
  * type, and what rounding the largest result to f32 a few times costs. */
-static void set_want(aulec_case_tensor *t, const double *want, const double *plain, double factor)
+static void set_want(aulec_case_tensor *t, const double *want, double error, double factor)
 {
-    double error = 0, largest = 0;
-    for (uint64_t n = 0; n < t->elements; n++) {
-        if (!isfinite(want[n])) continue;
-        error = fmax(error, fabs(plain[n] - want[n]));
-        largest = fmax(largest, fabs(want[n]));
-    }
+    double largest = 0;
+    for (uint64_t n = 0; n < t->elements; n++)
+        if (isfinite(want[n])) largest = fmax(largest, fabs(want[n]));
     t->want = want;
     t->bound = factor * error + 0x1p-21 * largest;
 }
@@ -170,9 +178,11 @@ static bool add_forward(aulec_case *c)
         finals[k] = AU_NEW_ARRAY(c->arena, double *, online->final_count + 1);
         if (!run_forward(c, k ? c->operand : AU_DT_OPERAND, &o[k], finals[k])) return false;
     }
-    set_want(&c->tensors[first], o[0], o[1], 2);
-    for (uint32_t n = 0; n < online->final_count; n++)
-        set_want(&c->tensors[first + 1 + n], finals[0][n], finals[1][n], 2);
+    for (uint32_t n = 0; n <= online->final_count; n++) {
+        aulec_case_tensor *t = &c->tensors[first + n];
+        const double *want = n ? finals[0][n - 1] : o[0], *plain = n ? finals[1][n - 1] : o[1];
+        set_want(t, want, largest_error(want, plain, t->elements), 2);
+    }
     return true;
 }
 
@@ -195,36 +205,56 @@ static bool has_gradient(const AuAttn *a, uint32_t n)
     return n < 3 ? !(n == 2 && a->v_in_k) : a->tensors[n].grad;
 }
 
-static bool add_gradients(aulec_case *c, const double *dout, const double *const *dfinals)
+/* Gradients of all tensors in f64 and by the plain formula. */
+static bool run_backward(aulec_case *c, const AuTrial *trial, const double *dout,
+                         const double *const *dfinals, double **grads[2])
 {
     const AuAttn *a = c->attn;
-    double **grads[2];
     for (int k = 0; k < 2; k++) {
         const char *why = NULL;
-        AuOracleCall call = trial_call(&c->trial, c->diags);
+        AuOracleCall call = trial_call(trial, c->diags);
         call.round_to = k ? c->operand : AU_DT_OPERAND;
         grads[k] = AU_NEW_ARRAY(c->arena, double *, a->tensor_count);
         for (uint32_t n = 0; n < a->tensor_count; n++)
             if (has_gradient(a, n))
-                grads[k][n] = AU_NEW_ARRAY(c->arena, double, c->trial.elements[n] + 1);
+                grads[k][n] = AU_NEW_ARRAY(c->arena, double, trial->elements[n] + 1);
         if (!attn_interpret_gradients(a, c->grads, &call, dout, dfinals, grads[k], c->arena, &why))
             return fail(c, why);
     }
+    return true;
+}
+
+/* Gradients of small tables have few elements, each a sum over many pairs that may cancel: how large the
+ * plain formula's error is there is asked of two sets of arguments, not left to the luck of one. */
+static bool add_gradients(aulec_case *c, const aulec_case_options *o, const double *dout,
+                          const double *const *dfinals)
+{
+    const AuAttn *a = c->attn;
+    double **grads[2], **others[2];
+    AuTrial other;
+    if (!trial_make(c->arena, c->diags, a, AU_TRIAL_USUAL, o->values, c->operand, o->seed + 1,
+                    &other) ||
+        !run_backward(c, &c->trial, dout, dfinals, grads) ||
+        !run_backward(c, &other, dout, dfinals, others))
+        return false;
     for (uint32_t n = 0; n < a->tensor_count; n++) {
         if (!has_gradient(a, n)) continue;
         const AuTensor *t = &a->tensors[n];
         aulec_case_tensor *made = add(c, au_format(c->arena, "d%s", t->name), AULE_ROLE_GRAD,
                                       t->dtype, c->trial.shapes[n], t->rank);
         if (!made) return false;
-        set_want(made, grads[0][n], grads[1][n], 4);
+        set_want(made, grads[0][n],
+                 fmax(largest_error(grads[0][n], grads[1][n], made->elements),
+                      largest_error(others[0][n], others[1][n], made->elements)),
+                 4);
     }
     return true;
 }
 
-static bool add_backward(aulec_case *c, uint64_t seed)
+static bool add_backward(aulec_case *c, const aulec_case_options *options)
 {
     const AuOnline *online = c->attn->online;
-    uint64_t random = seed + 7919;
+    uint64_t random = options->seed + 7919;
     const aulec_case_tensor *o = &c->tensors[c->tensor_count - online->final_count - 1];
     if (c->grads->keeps_output && !add(c, "o_kept", AULE_ROLE_KEPT, AU_DT_OPERAND, o->shape, 4))
         return false;
@@ -233,7 +263,7 @@ static bool add_backward(aulec_case *c, uint64_t seed)
     for (uint32_t n = 0; n < online->final_count; n++)
         dfinals[n] = add_given(c, au_format(c->arena, "d%s", online->finals[n].name),
                                AULE_ROLE_DFINAL, AU_DT_F32, &o[1 + n], &random);
-    return dout && add_gradients(c, dout, dfinals);
+    return dout && add_gradients(c, options, dout, dfinals);
 }
 
 /* ---- the public functions */
@@ -249,6 +279,19 @@ static void add_params(aulec_case *c)
                                           .f = c->trial.params[n]};
 }
 
+static const char *widths_of(const aulec_case *c)
+{
+    const AuAttn *a = c->attn;
+    AuText text = {.arena = c->arena};
+    bool *is_width = AU_NEW_ARRAY(c->arena, bool, a->size_count + 1);
+    driver_find_widths(a, is_width);
+    for (uint32_t n = 0; n < a->size_count; n++)
+        if (is_width[n])
+            au_text_add(&text, "%s%s=%" PRId64, text.length ? ";" : "", a->sizes[n].name,
+                        c->trial.sizes[n]);
+    return au_text_str(&text);
+}
+
 static bool make(aulec_case *c, const char *name, const char *text, size_t length,
                  const aulec_case_options *o)
 {
@@ -259,15 +302,16 @@ static bool make(aulec_case *c, const char *name, const char *text, size_t lengt
         return false;
     }
     c->attn = result_attention(c->arena, c->diags, name, text, length, o->attention);
-    if (!c->attn ||
-        !trial_make(c->arena, c->diags, c->attn, o->values, c->operand, o->seed, &c->trial))
+    if (!c->attn || !trial_make(c->arena, c->diags, c->attn, AU_TRIAL_USUAL, o->values, c->operand,
+                                o->seed, &c->trial))
         return false;
     if (c->attn->linear) return fail(c, "there are no reference cases of recurrences yet");
+    c->widths = widths_of(c);
     c->grads = attn_gradients(c->attn, c->arena, c->diags);
     if (!c->grads) return false;
     add_arguments(c);
     add_params(c);
-    return add_forward(c) && add_backward(c, o->seed);
+    return add_forward(c) && add_backward(c, o);
 }
 
 aulec_status aulec_case_new(const char *name, const char *text, size_t length,
@@ -304,6 +348,7 @@ void aulec_case_free(aulec_case *c)
     if (c) au_arena_free(c->arena);
 }
 const char *aulec_case_attention(const aulec_case *c) { return c->attn->name; }
+const char *aulec_case_widths(const aulec_case *c) { return c->widths; }
 int32_t aulec_case_has_gradients(const aulec_case *c) { return c->grads != NULL; }
 size_t aulec_case_tensor_count(const aulec_case *c) { return c->tensor_count; }
 const aulec_case_tensor *aulec_case_get_tensor(const aulec_case *c, size_t index)

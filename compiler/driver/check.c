@@ -14,30 +14,15 @@ typedef struct Check {
     AuText *out;
 } Check;
 
-enum { MOST_TILES = 48, LENGTH = 512 };
-
-/* Lengths that show a mask well, unless others are asked for: those of q and k, by their names. */
-static const char *lengths(Check *c, const AuAttn *a)
-{
-    const char *given = c->options->values;
-    AuText text = {.arena = c->arena};
-    au_text_add(&text, "%s", given ? given : "");
-    for (uint32_t t = 0; t < 2; t++) {
-        const AuNode *n = attn_at(a, a->tensors[t].axes[2]);
-        const char *name = n->op == AU_OP_SIZE ? a->sizes[n->integer].name : NULL;
-        if (!name || !*name) continue;
-        const char *found = strstr(au_text_str(&text), au_format(c->arena, "%s=", name));
-        if (!found) au_text_add(&text, "%s%s=%d", text.length ? "," : "", name, LENGTH);
-    }
-    return au_text_str(&text);
-}
+enum { MOST_TILES = 48 };
 
 static bool plot(Check *c, AuAttn *a)
 {
     AuTrial trial;
     AuMaskPlot made;
     const char *why = NULL;
-    if (!trial_make(c->arena, c->diags, a, lengths(c, a), AU_DT_F32, c->options->seed, &trial))
+    if (!trial_make(c->arena, c->diags, a, AU_TRIAL_LONG, c->options->values, AU_DT_F32,
+                    c->options->seed, &trial))
         return false;
     if (!mask_plot_make(c->arena, &trial, c->diags, MOST_TILES, &made, &why)) {
         au_error(c->diags, AU_E0605, a->span, "%s", why);
@@ -50,24 +35,6 @@ static bool plot(Check *c, AuAttn *a)
         mask_plot_text(&made, c->out);
     }
     return true;
-}
-
-/* Gradients are compared with differences on few elements: each costs two evaluations. */
-static const char *few(Check *c, const AuAttn *a)
-{
-    static const int sizes[3][4] = {{1, 2, 3, 4}, {1, 1, 5, 4}, {1, 1, 5, 4}};
-    AuText text = {.arena = c->arena};
-    bool said[64] = {false};
-    for (uint32_t t = 0; t < 3; t++)
-        for (uint32_t d = 0; d < 4; d++) {
-            const AuNode *n = attn_at(a, a->tensors[t].axes[d]);
-            if (n->op != AU_OP_SIZE || n->integer >= 64 || said[n->integer]) continue;
-            said[n->integer] = true;
-            const char *name = a->sizes[n->integer].name;
-            if (*name && a->sizes[n->integer].fixed < 0)
-                au_text_add(&text, "%s%s=%d", text.length ? "," : "", name, sizes[t][d]);
-        }
-    return au_text_str(&text);
 }
 
 static void report(Check *c, const AuAttn *a, const AuFindings *found)
@@ -91,8 +58,8 @@ static bool laws(Check *c, AuAttn *a)
 {
     AuTrial trial;
     AuDiags *quiet = au_diags_new(c->arena); /* sizes that a `require` refuses: no differences */
-    const bool made =
-        trial_make(c->arena, quiet, a, few(c, a), AU_DT_OPERAND, c->options->seed, &trial);
+    const bool made = trial_make(c->arena, quiet, a, AU_TRIAL_FEW, c->options->values,
+                                 AU_DT_OPERAND, c->options->seed, &trial);
     const AuOracleCall call = made ? trial_call(&trial, c->diags) : (AuOracleCall){0};
     const AuFindings found = attn_check(a, made ? &call : NULL, c->arena, c->diags);
     report(c, a, &found);

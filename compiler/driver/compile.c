@@ -41,23 +41,6 @@ typedef struct WidthSet {
     int32_t of[64]; /* by size; -1: not fixed */
 } WidthSet;
 
-static void mark_width(const AuAttn *a, AuExpr axis, bool *is_width)
-{
-    const AuNode *n = attn_at(a, axis);
-    if (n->op == AU_OP_SIZE && a->sizes[n->integer].fixed < 0) is_width[n->integer] = true;
-}
-
-/* The last axes of q, k and v, and the axes that further products contract. */
-static void find_widths(const AuAttn *a, bool *is_width)
-{
-    for (uint32_t n = 0; n < 3; n++) mark_width(a, a->tensors[n].axes[3], is_width);
-    for (uint32_t n = 1; n < a->node_count; n++) {
-        if (a->nodes[n].op != AU_OP_DOT) continue;
-        const AuTensor *t = &a->tensors[a->nodes[n].integer];
-        mark_width(a, t->axes[t->rank - 1], is_width);
-    }
-}
-
 /* Every combination of the widths given; a width that is not given is that of the first axis, q's.
  */
 static uint32_t width_sets(Job *job, const AuAttn *a, WidthSet *sets)
@@ -65,7 +48,7 @@ static uint32_t width_sets(Job *job, const AuAttn *a, WidthSet *sets)
     static const int32_t usual[] = {64, 128};
     bool is_width[64] = {false};
     if (a->size_count > 64) return 0;
-    find_widths(a, is_width);
+    driver_find_widths(a, is_width);
     for (uint32_t n = 0; n < a->size_count; n++) sets[0].of[n] = -1;
     uint32_t count = 1, first = a->size_count;
     for (uint32_t n = 0; n < a->size_count; n++) {
@@ -108,12 +91,6 @@ static bool widths_exist(Job *job)
 
 /* ---- variants */
 
-static bool takes_operand(const AuArch *arch, AuTileElem operand)
-{
-    return operand == TILE_F32 || (operand == TILE_F16 && arch->f16) ||
-           (operand == TILE_BF16 && arch->bf16);
-}
-
 static bool add_variants(Job *job, AuAttentionBuild *build, AuAttn *attn, const AuGrads *grads)
 {
     for (uint32_t t = 0; t < job->choice.target_count; t++)
@@ -126,7 +103,7 @@ static bool add_variants(Job *job, AuAttentionBuild *build, AuAttn *attn, const 
                                .target = job->choice.targets[t],
                                .arch = arch,
                                .operand = job->choice.dtypes[d]};
-                if (!takes_operand(arch, v.operand) ||
+                if (!options_takes_operand(arch, v.operand) ||
                     !stages_is_useful(&job->choice, t, arch, v.operand))
                     continue;
                 v.grads = grads;

@@ -155,3 +155,39 @@ const AuWidths *options_widths(const AuChoice *c, const char *name)
         if (strcmp(c->widths[n].name, name) == 0) return &c->widths[n];
     return NULL;
 }
+
+bool options_takes_operand(const AuArch *arch, AuTileElem operand)
+{
+    return operand == TILE_F32 || (operand == TILE_F16 && arch->f16) ||
+           (operand == TILE_BF16 && arch->bf16);
+}
+
+/* Whether the words of [list] have all those of [wanted]. */
+static bool has_words(const char *list, const char *wanted)
+{
+    for (size_t length; *wanted; wanted += length + (wanted[length] == ' ')) {
+        length = strcspn(wanted, " ");
+        const char *at = list;
+        while (*at && !(strcspn(at, " ") == length && memcmp(at, wanted, length) == 0)) {
+            at += strcspn(at, " ");
+            at += *at == ' ';
+        }
+        if (length && !*at) return false;
+    }
+    return true;
+}
+
+const char *aulec_best_arch(const char *target, const char *features, const char *dtype)
+{
+    static const AuTileElem elems[] = {TILE_F32, TILE_F16, TILE_BF16};
+    const AuTarget *t = target ? au_target(target) : NULL;
+    for (uint32_t n = t ? t->arch_count : 0; n-- > 0;) { /* from plain to special: the best first */
+        const AuArch *arch = &t->archs[n];
+        if (!arch->by_default || !has_words(features ? features : "", arch->features)) continue;
+        for (uint32_t e = 0; dtype && e < 3; e++)
+            if (strcmp(tile_elem(elems[e])->name, dtype) == 0 &&
+                options_takes_operand(arch, elems[e]))
+                return arch->name;
+    }
+    return NULL;
+}

@@ -29,6 +29,7 @@ typedef struct AuChoice {
 
 bool options_choose(AuChoice *choice, const aulec_options *options);
 bool options_takes_arch(const AuChoice *choice, const AuArch *arch);
+bool options_takes_operand(const AuArch *arch, AuTileElem operand);
 const AuWidths *options_widths(const AuChoice *choice, const char *name); /* NULL: not given */
 /* Items of a list, at most [most]; empty ones are left out. */
 uint32_t options_split(AuArena *arena, const char *list, char separator, const char *items[],

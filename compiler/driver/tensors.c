@@ -104,3 +104,19 @@ bool driver_names_differ(AuArena *arena, AuDiags *diags, const AuAttn *a, const 
         }
     return true;
 }
+
+static void mark_width(const AuAttn *a, AuExpr axis, bool *is_width)
+{
+    const AuNode *n = attn_at(a, axis);
+    if (n->op == AU_OP_SIZE && a->sizes[n->integer].fixed < 0) is_width[n->integer] = true;
+}
+
+void driver_find_widths(const AuAttn *a, bool *is_width)
+{
+    for (uint32_t n = 0; n < 3; n++) mark_width(a, a->tensors[n].axes[3], is_width);
+    for (uint32_t n = 1; n < a->node_count; n++) {
+        if (a->nodes[n].op != AU_OP_DOT) continue;
+        const AuTensor *t = &a->tensors[a->nodes[n].integer];
+        mark_width(a, t->axes[t->rank - 1], is_width);
+    }
+}

@@ -66,19 +66,27 @@ static bool names_exist(AuDiags *diags, const AuAttn *a, const char *list)
     return true;
 }
 
-/* Sizes of q, k and v by place, if the names are not given: whoever comes first. */
-static void choose_sizes(const AuAttn *a, const char *list, int64_t *sizes)
+/* Sizes of q, k and v by place where they are not given: whoever comes first. */
+static void choose_sizes(const AuAttn *a, AuTrialKind kind, const char *list, int64_t *sizes,
+                         bool *is_free)
 {
-    static const int64_t usual[3][4] = {{2, 4, 37, 64}, {2, 2, 53, 64}, {2, 2, 53, 64}};
+    static const int64_t usual[][3][4] = {
+        [AU_TRIAL_USUAL] = {{2, 4, 37, 64}, {2, 2, 53, 64}, {2, 2, 53, 64}},
+        [AU_TRIAL_FEW] = {{1, 2, 3, 4}, {1, 1, 5, 4}, {1, 1, 5, 4}},
+        [AU_TRIAL_LONG] = {{2, 4, 512, 64}, {2, 2, 512, 64}, {2, 2, 512, 64}},
+    };
     for (uint32_t n = 0; n < a->size_count; n++) {
         double v;
         sizes[n] = a->sizes[n].fixed;
-        if (sizes[n] < 0 && given(list, a->sizes[n].name, &v)) sizes[n] = (int64_t)v;
+        is_free[n] = false;
+        if (sizes[n] >= 0) continue;
+        is_free[n] = kind == AU_TRIAL_FEW || !given(list, a->sizes[n].name, &v);
+        if (!is_free[n]) sizes[n] = (int64_t)v;
     }
     for (uint32_t t = 0; t < 3; t++)
         for (uint32_t d = 0; d < 4; d++) {
             const AuNode *n = attn_at(a, a->tensors[t].axes[d]);
-            if (n->op == AU_OP_SIZE && sizes[n->integer] < 0) sizes[n->integer] = usual[t][d];
+            if (n->op == AU_OP_SIZE && sizes[n->integer] < 0) sizes[n->integer] = usual[kind][t][d];
         }
     for (uint32_t n = 0; n < a->size_count; n++)
         if (sizes[n] < 0) sizes[n] = 24;
@@ -99,11 +107,76 @@ static void choose_params(const AuAttn *a, const char *list, AuTrial *t)
     }
 }
 
-static bool requires_hold(AuDiags *diags, const AuAttn *a, const AuTrial *t)
+/* ---- what the script requires: sizes that are not given move until it holds */
+
+typedef struct Conditions {
+    const AuTrial *trial;
+    AuExpr *at; /* none of them an `and` */
+    uint32_t count, capacity;
+} Conditions;
+
+static void split(AuArena *arena, Conditions *c, AuExpr e)
 {
+    const AuAttn *a = c->trial->attn;
+    if (attn_at(a, e)->op == AU_OP_AND) {
+        split(arena, c, attn_arg(a, e, 0));
+        split(arena, c, attn_arg(a, e, 1));
+    } else
+        AU_PUSH(arena, c->at, c->count, c->capacity, e);
+}
+
+static bool holds(const AuTrial *t, AuExpr e)
+{
+    return attn_scalar(t->attn, e, t->sizes, t->params) != 0;
+}
+
+/* Whether the first [count] hold. */
+static bool all_hold(const Conditions *c, uint32_t count)
+{
+    for (uint32_t n = 0; n < count; n++)
+        if (!holds(c->trial, c->at[n])) return false;
+    return true;
+}
+
+/* Makes condition [n] hold, and leaves those before it so: the nearest value of one size does it. */
+static bool repair(const Conditions *c, uint32_t n, const bool *is_free, const bool *mark)
+{
+    enum { FARTHEST = 2048 };
+    const AuTrial *t = c->trial;
+    const AuAttn *a = t->attn;
+    for (uint32_t i = 1; i < a->node_count; i++) {
+        if (!mark[i] || a->nodes[i].op != AU_OP_SIZE || !is_free[a->nodes[i].integer]) continue;
+        int64_t *size = &t->sizes[a->nodes[i].integer];
+        const int64_t was = *size;
+        for (int64_t off = 1; off < FARTHEST; off++)
+            for (int sign = 1; sign >= -1; sign -= 2) {
+                *size = was + sign * off;
+                if (*size > 0 && all_hold(c, n + 1)) return true;
+            }
+        *size = was;
+    }
+    return false;
+}
+
+static void move_sizes(AuArena *arena, const AuTrial *t, const bool *is_free)
+{
+    const AuAttn *a = t->attn;
+    Conditions c = {.trial = t};
+    for (uint32_t n = 0; n < a->require_count; n++) split(arena, &c, a->requires[n]);
+    for (uint32_t n = 0; n < c.count; n++) {
+        if (holds(t, c.at[n])) continue;
+        bool *mark = AU_NEW_ARRAY(arena, bool, a->node_count);
+        attn_mark(a, c.at[n], mark);
+        if (!repair(&c, n, is_free, mark)) return;
+    }
+}
+
+static bool requires_hold(AuDiags *diags, const AuTrial *t)
+{
+    const AuAttn *a = t->attn;
     bool good = true;
     for (uint32_t n = 0; n < a->require_count; n++) {
-        if (attn_scalar(a, a->requires[n], t -> sizes, t -> params) != 0) continue;
+        if (holds(t, a->requires[n])) continue;
         au_error(diags, AU_E0601, a->require_spans[n],
                  "this does not hold for the sizes of the trial; give others, as S=128,T=128");
         good = false;
@@ -155,10 +228,11 @@ static bool make_tensor(AuArena *arena, AuDiags *diags, AuTrial *t, uint32_t n, 
     return true;
 }
 
-bool trial_make(AuArena *arena, AuDiags *diags, const AuAttn *attn, const char *values,
-                AuDtype operand, uint64_t seed, AuTrial *out)
+bool trial_make(AuArena *arena, AuDiags *diags, const AuAttn *attn, AuTrialKind kind,
+                const char *values, AuDtype operand, uint64_t seed, AuTrial *out)
 {
     uint64_t random = seed + 1;
+    bool *is_free = AU_NEW_ARRAY(arena, bool, attn->size_count + 1);
     *out = (AuTrial){.attn = attn,
                      .sizes = AU_NEW_ARRAY(arena, int64_t, attn->size_count + 1),
                      .params = AU_NEW_ARRAY(arena, double, attn->param_count + 1),
@@ -167,9 +241,10 @@ bool trial_make(AuArena *arena, AuDiags *diags, const AuAttn *attn, const char *
                      .elements = AU_NEW_ARRAY(arena, uint64_t, attn->tensor_count),
                      .shapes = au_alloc(arena, attn->tensor_count * sizeof *out->shapes)};
     if (!names_exist(diags, attn, values)) return false;
-    choose_sizes(attn, values, out->sizes);
+    choose_sizes(attn, kind, values, out->sizes, is_free);
     choose_params(attn, values, out);
-    if (!requires_hold(diags, attn, out)) return false;
+    move_sizes(arena, out, is_free);
+    if (!requires_hold(diags, out)) return false;
     for (uint32_t n = 0; n < attn->tensor_count; n++)
         if (!make_tensor(arena, diags, out, n, operand, &random)) return false;
     return true;

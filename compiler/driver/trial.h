@@ -15,12 +15,19 @@ typedef struct AuTrial {
     int64_t (*shapes)[8];
 } AuTrial;
 
-/* [values]: "S=100,T=7,window=16": sizes and parameters by name; NULL or what it leaves out: small
- * sizes, none a multiple of another; parameters their defaults, else some value. [operand]: the
- * type that values of operand type are rounded to. Integers rise along the last axis, as numbers of
- * documents do. False: a diagnostic says what does not fit, a `require` that does not hold say. */
-bool trial_make(AuArena *arena, AuDiags *diags, const AuAttn *attn, const char *values,
-                AuDtype operand, uint64_t seed, AuTrial *out);
+typedef enum AuTrialKind {
+    AU_TRIAL_USUAL, /* small, none a multiple of another */
+    AU_TRIAL_FEW,   /* as few elements as show anything: each will cost evaluations */
+    AU_TRIAL_LONG   /* 512 queries and keys: a mask is drawn */
+} AuTrialKind;
+
+/* [values]: "S=100,T=7,window=16": sizes and parameters by name; NULL: none. Sizes that it leaves out
+ * (of FEW: all) are those of [kind], moved to the nearest for which each `require` of the script
+ * holds; parameters their defaults, else some value. [operand]: the type that values of operand type
+ * are rounded to. Integers rise along the last axis, as numbers of documents do. False: a diagnostic
+ * says what does not fit, a `require` that does not hold say. */
+bool trial_make(AuArena *arena, AuDiags *diags, const AuAttn *attn, AuTrialKind kind,
+                const char *values, AuDtype operand, uint64_t seed, AuTrial *out);
 
 /* [elements] normal numbers, rounded to [dtype]. */
 double *trial_normal(AuArena *arena, uint64_t elements, AuDtype dtype, uint64_t *random);

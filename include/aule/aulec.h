@@ -146,12 +146,19 @@ AULEC_API aulec_status aulec_case_new(const char *name, const char *text, size_t
                                       aulec_result **result);
 AULEC_API void aulec_case_free(aulec_case *reference);
 AULEC_API const char *aulec_case_attention(const aulec_case *reference);
+/* The widths of the case as aulec_options has them: "D=64;E=64;P=24". */
+AULEC_API const char *aulec_case_widths(const aulec_case *reference);
 /* 1 if there are gradients: tensors of the operation "backward" follow those of "forward". */
 AULEC_API int32_t aulec_case_has_gradients(const aulec_case *reference);
 AULEC_API size_t aulec_case_tensor_count(const aulec_case *reference);
 AULEC_API const aulec_case_tensor *aulec_case_get_tensor(const aulec_case *reference, size_t index);
 AULEC_API size_t aulec_case_param_count(const aulec_case *reference);
 AULEC_API const aulec_case_param *aulec_case_get_param(const aulec_case *reference, size_t index);
+
+/* The best architecture of [target] for a device with these [features] (space-separated, as
+ * aule_device_info has them) among those that are compiled by default, for aulec_options.archs. NULL:
+ * there is none that takes this operand type. */
+AULEC_API const char *aulec_best_arch(const char *target, const char *features, const char *dtype);
 
 /* "0.1.0" */
 AULEC_API const char *aulec_version(void);

@@ -62,14 +62,17 @@ static int write_plot(Script *s, const char *path)
 
 /* ---- kernels: one artifact a backend, in a file of its own */
 
-static int compile_for(Script *s, const char *target, const char *attention, const char *dtype,
-                       const char *widths, aule_module **module)
+/* Only what the device will run: its best architecture, the widths of the case. */
+static int compile_for(Script *s, const aule_device_info *device, const aulec_case *reference,
+                       const char *dtype, aule_module **module)
 {
-    const aulec_options options = {.struct_size = sizeof options,
-                                   .targets = target,
-                                   .dtypes = dtype,
-                                   .widths = widths,
-                                   .attention = attention};
+    const aulec_options options = {
+        .struct_size = sizeof options,
+        .targets = device->backend,
+        .archs = s->compiler.aulec_best_arch(device->backend, device->features, dtype),
+        .dtypes = dtype,
+        .widths = s->compiler.aulec_case_widths(reference),
+        .attention = s->compiler.aulec_case_attention(reference)};
     aulec_result *result = NULL;
     const aulec_status status = s->compiler.aulec_compile(s->path, (const char *)s->file.bytes,
                                                           s->file.length, &options, &result);
@@ -241,7 +244,6 @@ static int run_trial(Trial *t, aule_module *module)
     return good ? 0 : EXIT_WRONG;
 }
 
-/* Widths as the compiler takes them, from the case: the last axes of q and v. */
 static int check_dtype(Script *s, aule_device *device, const char *dtype)
 {
     const aule_device_info *info = aule_device_get_info(device);
@@ -261,7 +263,7 @@ static int check_dtype(Script *s, aule_device *device, const char *dtype)
     if (!reference) return status;
     printf("  %-10s %-4s ", info->id, dtype);
     fflush(stdout);
-    status = compile_for(s, info->backend, s->attention, dtype, NULL, &module);
+    status = compile_for(s, info, reference, dtype, &module);
     Trial *t = status ? NULL : calloc(1, sizeof *t);
     if (t) {
         *t = (Trial){.script = s,

@@ -13,10 +13,12 @@ typedef struct AuCompiler {
     CALL(aulec_result_length)                                                                      \
     CALL(aulec_result_diagnostics)                                                                 \
     CALL(aulec_result_free)                                                                        \
+    CALL(aulec_best_arch)                                                                          \
     CALL(aulec_check)                                                                              \
     CALL(aulec_case_new)                                                                           \
     CALL(aulec_case_free)                                                                          \
     CALL(aulec_case_attention)                                                                     \
+    CALL(aulec_case_widths)                                                                        \
     CALL(aulec_case_has_gradients)                                                                 \
     CALL(aulec_case_tensor_count)                                                                  \
     CALL(aulec_case_get_tensor)                                                                    \
