@@ -161,7 +161,10 @@ static void add_argument(AuLower *l, const AuTileMemory *m)
             step = kernel_op2(k, AU_K_MUL, step, lower_as(l, p.extents[n], AU_I64));
         }
     }
-    if (l->in_warps) lower_vector_condition(l, &p, t);
+    if (l->in_warps) {
+        k->mems[p.mem.i].align = 16; /* by_vectors guards what relies on it */
+        lower_vector_condition(l, &p, t);
+    }
     AU_PUSH(l->arena, l->places, l->place_count, l->place_capacity, p);
 }
 
