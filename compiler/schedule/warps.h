@@ -22,5 +22,8 @@ void warps_tile(Lanes *x, const char *name, const char *rows, int32_t count, con
 bool warps_are_async(const Lanes *x);
 /* Copies view [from] to [to], padded with 0; asynchronous where there is that. */
 void warps_bring(Lanes *x, const char *token, const char *from, const char *to);
+/* The warp's share of tile [n] of keys; [view] has %s where the rows go. */
+void warps_bring_tile(Lanes *x, const char *token, const char *view, const char *n, const char *to,
+                      const char *stage);
 
 #endif

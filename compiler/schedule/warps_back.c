@@ -22,16 +22,28 @@ const char *back_output_gradient(Lanes *x)
     return x->p->hooks->has_out_mod ? "do_changed" : "do";
 }
 
+/* Kernels that own queries have neither further products nor values that begin anywhere in the keys. */
+static const char *refusal_of_queries(const AuProblem *p)
+{
+    AuShape shape;
+    if (p->hooks->dot_count || (p->attn->v_in_k && p->e % 16) || !warps_queries_shape(p, &shape))
+        return p->deterministic ? "sums in one order"
+                                : "sums over keys that need a pass of their own";
+    return p->deterministic && p->grads->pairs.count ? "sums of inputs in one order" : NULL;
+}
+
 const char *warps_back_refusal(AuArena *arena, const AuProblem *p)
 {
     const AuAttn *a = p->attn;
     const AuGrads *g = p->grads;
     (void)arena;
-    if (p->deterministic) return "gradients of queries are summed in any order";
+    if (p->deterministic || g->pass_count) {
+        const char *why = refusal_of_queries(p);
+        if (why) return why;
+    }
     for (uint32_t n = 0; n < g->dot_count; n++)
         if (g->ddots[n].i != g->dscore.i)
             return "further products whose gradient is not that of the score";
-    if (g->pass_count) return "sums over keys that need a pass of their own";
     if (!a->v_in_k && a->tensors[1].axes[1].i != a->tensors[2].axes[1].i)
         return "keys and values with different numbers of heads";
     if (a->mask.i && attn_at(a, a->mask)->axes & AU_AX_H &&
@@ -44,6 +56,7 @@ Lanes warps_back_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSch
 {
     Lanes x = warps_begin(arena, t, p, out);
     x.block = x.rows * out->shape.executors / out->shape.column_parts;
-    x.with_dq = x.values_joined = true;
+    x.values_joined = true;
+    x.with_dq = !p->deterministic;
     return x;
 }

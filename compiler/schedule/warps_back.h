@@ -18,6 +18,11 @@ Lanes warps_back_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSch
 /* Rows and channels of the piece of a gradient of queries, [query_tile, width], that one warp makes. */
 void warps_dq_piece(const Lanes *x, int32_t width, int32_t *rows, int32_t *channels);
 
+/* ---- warps_queries.c: kernels whose blocks own queries; of [x] with a shape of their own */
+bool warps_queries_shape(const AuProblem *p, AuShape *out);
+void warps_row_pass(Lanes *x);
+void warps_queries_back(Lanes *x);
+
 /* ---- warps_inputs.c: gradients of inputs that pairs read, in the order of the kernel's text */
 void warps_declare_totals(Lanes *x);
 void warps_guard_values(Lanes *x, const char *taken);

@@ -200,7 +200,7 @@ static void step(Lanes *x)
     if (is_split(x)) key_gradients(x);
     if (is_split(x) && !two) tile_sync(t, "all");
     if (ahead && !two) bring_queries(x, "next(m)", "");
-    query_gradients(x);
+    if (x->with_dq) query_gradients(x);
     if (!ahead) tile_sync(t, "all");
     if (two) tile_set(t, "at", "1 - at");
 }
@@ -332,7 +332,7 @@ static void head(Lanes *x)
     back_changed(x);
     back_statistics(x);
     if (x->p->hooks->needs_lists) lanes_query_list_arguments(x, x->shape->query_tile, x->block);
-    back_argument(x, "dq_sum", TILE_INOUT);
+    if (x->with_dq) back_argument(x, "dq_sum", TILE_INOUT);
     back_argument(x, back_has_rows(x, 1) ? "dk_sum" : "dk", TILE_OUT);
     if (x->own_v) back_argument(x, back_has_rows(x, 2) ? "dv_sum" : "dv", TILE_OUT);
     for (uint32_t n = 0; n < x->p->attn->tensor_count; n++)
@@ -379,10 +379,23 @@ AuSchedule *schedule_warps_backward(AuArena *arena, AuDiags *diags, const AuProb
                           shape->rows, shape->column_parts, shape->query_tile, shape->stages);
     Lanes x = warps_back_begin(arena, tile_build(arena, diags, p->caps, out->name), p, out);
     warps_layouts(&x);
+    AuShape of_queries;
+    Lanes y = x; /* kernels whose blocks own queries */
     back_before(&x);
+    if ((p->grads->pass_count || p->deterministic) && warps_queries_shape(p, &of_queries)) {
+        y.shape = &of_queries;
+        y.rows = of_queries.rows;
+        y.block = of_queries.rows * of_queries.executors;
+        if (p->hooks->needs_lists) lanes_list_kernels(&y);
+        warps_row_pass(&y);
+    }
     if (p->hooks->needs_lists) lanes_query_lists(&x, shape->query_tile, x.block);
     back_adjoints(&x);
     keys_back(&x);
+    if (p->deterministic) warps_queries_back(&y);
     back_after(&x);
+    x.too_many |= y.too_many;
+    for (uint32_t n = 0; n < p->grads->pass_count; n++)
+        lanes_region(&x, tile_text(x.t, "pass_%u", n));
     return lanes_built(&x, diags);
 }

@@ -51,34 +51,24 @@ static const char *stage_index(const Lanes *x, bool filled)
     return x->shape->stages == 1 ? "" : filled ? "1 - at, " : "at, ";
 }
 
-/* The warp's share of tile [n] of a tensor; [view] has %s where the rows go. */
-static void bring_tile(Lanes *x, const char *token, const char *view, const char *n, const char *to,
-                       const char *stage)
-{
-    const int32_t keys = x->shape->key_tile, share = keys / x->shape->executors;
-    const char *span = tile_text(x->t, "%s * %d + self * %d +: %d", n, keys, share, share);
-    warps_bring(x, token, tile_text(x->t, view, span),
-                tile_text(x->t, "%s[%sself * %d +: %d, :]", to, stage, share, share));
-}
-
 static void bring_keys(Lanes *x, const char *n, const char *stage)
 {
     AuTileBuild *t = x->t;
-    bring_tile(
+    warps_bring_tile(
         x, "tk",
         tile_text(t, "%s[b, hk, %%s, %s]", lanes_changed_name(x, 1), warps_columns(x, x->p->d)), n,
         "K", stage);
     for (uint32_t i = 0; i < x->p->hooks->dot_count; i++)
-        bring_tile(x, tile_text(t, "tk%u", i),
-                   lanes_dot_view(x, i, true, warps_columns(x, lanes_dot_width(x->p, i))), n,
-                   tile_text(t, "K%u", i), stage);
+        warps_bring_tile(x, tile_text(t, "tk%u", i),
+                         lanes_dot_view(x, i, true, warps_columns(x, lanes_dot_width(x->p, i))), n,
+                         tile_text(t, "K%u", i), stage);
 }
 
 static void bring_values(Lanes *x, const char *n, const char *stage)
 {
     if (!x->own_v) return;
-    bring_tile(x, "tv", tile_text(x->t, "%s[b, hv, %%s, :]", lanes_changed_name(x, 2)), n, "V",
-               stage);
+    warps_bring_tile(x, "tv", tile_text(x->t, "%s[b, hv, %%s, :]", lanes_changed_name(x, 2)), n,
+                     "V", stage);
 }
 
 /* "tk, tk0": tokens of what a tile of keys consists of. */

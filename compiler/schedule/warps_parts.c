@@ -40,6 +40,15 @@ void warps_bring(Lanes *x, const char *token, const char *from, const char *to)
         tile_copy(x->t, "%s -> %s pad 0", from, to);
 }
 
+void warps_bring_tile(Lanes *x, const char *token, const char *view, const char *n, const char *to,
+                      const char *stage)
+{
+    const int32_t keys = x->shape->key_tile, share = keys / x->shape->executors;
+    const char *span = tile_text(x->t, "%s * %d + self * %d +: %d", n, keys, share, share);
+    warps_bring(x, token, tile_text(x->t, view, span),
+                tile_text(x->t, "%s[%sself * %d +: %d, :]", to, stage, share, share));
+}
+
 Lanes warps_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out)
 {
     const AuShape *shape = &out->shape;

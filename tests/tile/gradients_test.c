@@ -21,6 +21,7 @@ static const Case cases[] = {
     {"relu.attn", "B=1 H=2 S=20 T=50 D=16 E=16", NULL},
     {"retention.attn", "B=1 H=2 S=50 T=50 D=16 E=16", NULL},
     {"retention_decay.attn", "B=1 H=2 S=60 T=60 D=16 E=32", NULL},
+    {"../../../attn_scripts/retention_true.attn", "B=1 H=2 Hk=2 S=60 T=60 D=16 E=32", NULL},
 };
 
 static const char *const targets[] = {"avx512", "simt32", "sm_75", "sm_80", "sm_86", "sm_90"};
@@ -140,7 +141,7 @@ static void zero_regions(Run *r, const AuSchedule *s)
 
 /* [shape] 0: the schedule that is chosen; 1..: warps in shapes of this test. */
 static void run_case(const Case *c, const char *target, AuTileElem operand, uint32_t shape,
-                     uint64_t seed)
+                     bool deterministic, uint64_t seed)
 {
     static const char *const names[] = {"dq", "dk", "dv"};
     Session s = session_begin();
@@ -151,6 +152,7 @@ static void run_case(const Case *c, const char *target, AuTileElem operand, uint
     if (!hooks || !hooks_backward(hooks, s.diags, r->attn, g)) fail_msg("%s", session_errors(&s));
     AuProblem p = script_problem(r, hooks, caps);
     p.grads = g;
+    p.deterministic = deterministic;
     AuShape given = shapes[shape ? shape - 1 : 0];
     if (!(caps->is_async & TILE_ASYNC_COPY)) given.stages = 1;
     const bool by_warps = shape && !schedule_warps_back_refusal(s.arena, &p, &given);
@@ -178,7 +180,14 @@ static void test_target(void **state)
     static const AuTileElem operands[] = {TILE_F32, TILE_BF16, TILE_F16};
     for (uint32_t n = 0; n < sizeof cases / sizeof *cases; n++)
         for (uint32_t x = 0; x < 3; x++)
-            if (!quick || x == n % 3) run_case(&cases[n], *state, operands[x], 0, n + x);
+            if (!quick || x == n % 3) run_case(&cases[n], *state, operands[x], 0, false, n + x);
+}
+
+/* Gradients of queries by kernels of their own. */
+static void test_deterministic(void **state)
+{
+    for (uint32_t n = 0; n < sizeof cases / sizeof *cases; n++)
+        if (!quick || n % 3 == 0) run_case(&cases[n], *state, TILE_F16, 0, true, n);
 }
 
 /* In shapes for the schedule `warps` to fail in. */
@@ -186,23 +195,22 @@ static void test_shapes(void **state)
 {
     for (uint32_t n = 0; n < sizeof cases / sizeof *cases; n++)
         for (uint32_t x = 0; x < sizeof shapes / sizeof *shapes; x++)
-            if (!quick || x == n % 4) run_case(&cases[n], *state, TILE_F16, 1 + x, n + x);
+            if (!quick || x == n % 4) run_case(&cases[n], *state, TILE_F16, 1 + x, false, n + x);
 }
 
 int main(int argc, char **argv)
 {
-    enum { TARGETS = sizeof targets / sizeof *targets, COUNT = TARGETS + 2 };
+    enum { TARGETS = sizeof targets / sizeof *targets, COUNT = TARGETS + 4 };
     if (argc < 2) return 2;
     scripts = argv[1];
     quick = argc > 2;
-    struct CMUnitTest tests[COUNT] = {{0}};
-    for (size_t i = 0; i < COUNT; i++) {
-        const char *target = i < TARGETS ? targets[i] : i == TARGETS ? "sm_75" : "sm_90";
-        tests[i] = (struct CMUnitTest){i < TARGETS    ? target
-                                       : i == TARGETS ? "shapes, sm_75"
-                                                      : "shapes, sm_90",
-                                       i < TARGETS ? test_target : test_shapes, NULL, NULL,
-                                       (void *)(uintptr_t)target};
-    }
+    struct CMUnitTest tests[COUNT] = {
+        [TARGETS] = {"shapes, sm_75", test_shapes, NULL, NULL, (void *)(uintptr_t) "sm_75"},
+        {"shapes, sm_90", test_shapes, NULL, NULL, (void *)(uintptr_t) "sm_90"},
+        {"deterministic, sm_75", test_deterministic, NULL, NULL, (void *)(uintptr_t) "sm_75"},
+        {"deterministic, sm_90", test_deterministic, NULL, NULL, (void *)(uintptr_t) "sm_90"}};
+    for (size_t i = 0; i < TARGETS; i++)
+        tests[i] =
+            (struct CMUnitTest){targets[i], test_target, NULL, NULL, (void *)(uintptr_t)targets[i]};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,219 @@
+/* warps_queries.c - kernels of gradients whose blocks own queries, on the matrix units of warps: the sums over a row's keys that
+ * some adjoints need (`row_pass`), and gradients of queries where they must be summed in one order (`queries_back`).
+ *
+ *     S = Q K'   dP = dO V'   dQ += dS K        queries of a warp as rows, as in the forward; dS is operand A as it lies
+ *
+ * Tiles of keys and values come a tile ahead with two stages, and between two barriers with one. */
+#include "lanes_back.h"
+
+/* Which of the two kernels. */
+typedef enum Kind { ROW_PASS, QUERIES_BACK } Kind;
+
+static int32_t keys_width(const Lanes *x) { return warps_padded(x->atom, x->p->d); }
+static int32_t values_width(const Lanes *x) { return warps_padded(x->atom, x->p->e); }
+
+static const char *stage_index(const Lanes *x, bool filled)
+{
+    return x->shape->stages == 1 ? "" : filled ? "1 - at, " : "at, ";
+}
+
+static void head(Lanes *x, Kind kind)
+{
+    AuTileBuild *t = x->t;
+    const char *heads = lanes_axis(x, 0, 1);
+    tile_kernel(t, kind == ROW_PASS ? "row_pass" : "queries_back");
+    lanes_arguments(x);
+    back_changed(x);
+    if (x->p->hooks->needs_lists) lanes_list_arguments(x);
+    for (uint32_t n = 0; n < back_row_count(x) / (kind == ROW_PASS ? 2 : 1); n++)
+        back_argument(x, back_row_name(x, n), TILE_IN);
+    for (uint32_t n = 0; n < x->p->grads->pass_count && kind == ROW_PASS; n++)
+        back_argument(x, tile_text(t, "pass_%u", n), TILE_OUT);
+    if (kind == QUERIES_BACK) back_argument(x, back_has_rows(x, 0) ? "dq_sum" : "dq", TILE_OUT);
+    tile_grid(t, "turn: cdiv(%s, %d), h: %s, b: %s", lanes_axis(x, 0, 2), x->block, heads,
+              lanes_axis(x, 0, 0));
+    tile_let(t, "mb", "cdiv(%s, %d) - 1 - turn", lanes_axis(x, 0, 2), x->block);
+    tile_let(t, "hk", "h / (%s / %s)", heads, lanes_axis(x, 1, 1));
+    if (x->own_v) tile_let(t, "hv", "h / (%s / %s)", heads, lanes_axis(x, 2, 1));
+    lanes_key_tiles(x, TILE_DOWN);
+}
+
+static void memories(Lanes *x)
+{
+    const int32_t keys = x->shape->key_tile, stages = x->shape->stages;
+    warps_tile(x, "Q", "q", x->block, "d", keys_width(x), 1);
+    warps_tile(x, "dO", "q", x->block, "e", values_width(x), 1);
+    warps_tile(x, "K", "kv", keys, "d", keys_width(x), stages);
+    if (x->own_v) warps_tile(x, "V", "kv", keys, "e", values_width(x), stages);
+    tile_barrier(x->t, "all", 0, x->shape->executors);
+    tile_role(x->t, "core", x->shape->executors, TILE_ON_WARP, 0);
+}
+
+static void bring_keys(Lanes *x, const char *n, const char *stage)
+{
+    AuTileBuild *t = x->t;
+    warps_bring_tile(
+        x, "tk",
+        tile_text(t, "%s[b, hk, %%s, %s]", lanes_changed_name(x, 1), warps_columns(x, x->p->d)), n,
+        "K", stage);
+    if (x->own_v)
+        warps_bring_tile(
+            x, "tv",
+            tile_text(t, "%s[b, hv, %%s, %s]", lanes_changed_name(x, 2), warps_columns(x, x->p->e)),
+            n, "V", stage);
+}
+
+static void await_keys(Lanes *x)
+{
+    if (warps_are_async(x)) tile_wait(x->t, x->own_v ? "tk, tv" : "tk");
+}
+
+/* Rows of the warp: queries and output gradients in shared memory, statistics in registers. */
+static void begin_rows(Lanes *x, Kind kind)
+{
+    AuTileBuild *t = x->t;
+    const char *rows = tile_text(t, "%s +: %d", lanes_first_row(x), x->rows);
+    const char *pair =
+        tile_text(t, "f32[q:%d, kv:%d] @ %s.C", x->rows, x->shape->key_tile, x->atom->name);
+    tile_frag(t, "score", "%s", pair);
+    tile_frag(t, "dp", "%s", pair);
+    if (kind == QUERIES_BACK)
+        tile_frag(t, "dq_acc", "f32[q:%d, d:%d] @ %s.C = 0.0", x->rows, keys_width(x),
+                  x->atom->name);
+    for (uint32_t n = 0; n < x->p->grads->pass_count && kind == ROW_PASS; n++)
+        tile_frag(t, tile_text(t, "pass%u", n), "f32[q:%d] like score = 0.0", x->rows);
+    tile_set(t, "i", "%s + iota(q:%d)", lanes_first_row(x), x->rows);
+    warps_bring(
+        x, "tq",
+        tile_text(t, "%s[b, h, %s, %s]", lanes_changed_name(x, 0), rows, warps_columns(x, x->p->d)),
+        tile_text(t, "Q[self * %d +: %d, :]", x->rows, x->rows));
+    warps_bring(
+        x, "to",
+        tile_text(t, "%s[b, h, %s, %s]", back_output_gradient(x), rows, warps_columns(x, x->p->e)),
+        tile_text(t, "dO[self * %d +: %d, :]", x->rows, x->rows));
+    for (uint32_t n = 0; n < back_row_count(x) / (kind == ROW_PASS ? 2 : 1); n++)
+        tile_load(t, back_row_variable(x, n), "%s[b, h, %s] like score pad 0", back_row_name(x, n),
+                  rows);
+    if (warps_are_async(x)) tile_wait(t, "tq, to");
+}
+
+/* What pairs add to sums of the row, or to the gradient of the query. */
+static void results(Lanes *x, Kind kind)
+{
+    AuTileBuild *t = x->t;
+    const char *statistics[64], *taken = lanes_takes_part(x);
+    const uint32_t sums = kind == ROW_PASS ? x->p->grads->pass_count : 0;
+    AuText names = {.arena = x->arena};
+    for (uint32_t n = 0; n < back_row_count(x); n++) statistics[n] = back_row_variable(x, n);
+    for (uint32_t n = 0; n < sums; n++) au_text_add(&names, "%spart%u", n ? ", " : "", n);
+    if (kind == QUERIES_BACK)
+        tile_set(t, lanes_pair_results(x), "%s",
+                 lanes_pair_hook(x, "backward_pair", true, statistics));
+    else
+        tile_set(t, au_text_str(&names), "%s",
+                 lanes_pair_hook(x, "backward_pass", false, statistics));
+    tile_on_segment(t, "partial");
+    if (kind == QUERIES_BACK) tile_set(t, "ds", "where(%s, ds, 0.0)", taken);
+    for (uint32_t n = 0; n < sums; n++)
+        tile_set(t, tile_text(t, "part%u", n), "where(%s, part%u, 0.0)", taken, n);
+    tile_end(t);
+    for (uint32_t n = 0; n < sums; n++)
+        tile_set(t, tile_text(t, "pass%u", n), "pass%u + rowsum(part%u)", n, n);
+    if (kind == ROW_PASS) return;
+    tile_set(t, "slope", "%s(ds)", x->held);
+    tile_product(t, "dq_acc", x->atom, TILE_ADD, "slope",
+                 tile_text(t, "K[%s:, :]", stage_index(x, false)));
+}
+
+static void step(Lanes *x, Kind kind)
+{
+    AuTileBuild *t = x->t;
+    const bool ahead = warps_are_async(x), two = x->shape->stages > 1;
+    const char *stage = stage_index(x, false);
+    if (!ahead) bring_keys(x, "n", "");
+    await_keys(x);
+    tile_sync(t, "all");
+    if (two) bring_keys(x, "next(n)", stage_index(x, true));
+    tile_product(t, "score", x->atom, TILE_START,
+                 tile_text(t, "Q[self * %d +: %d, :]", x->rows, x->rows),
+                 tile_text(t, "K[%s:, :]", stage));
+    tile_product(t, "dp", x->atom, TILE_START,
+                 tile_text(t, "dO[self * %d +: %d, :]", x->rows, x->rows),
+                 x->own_v ? tile_text(t, "V[%s:, :]", stage)
+                          : tile_text(t, "K[%s:, %d +: %d] as [kv, e]", stage, x->p->attn->v_first,
+                                      values_width(x)));
+    tile_set(t, "j", "n * %d + iota(kv:%d)", x->shape->key_tile, x->shape->key_tile);
+    results(x, kind);
+    if (two)
+        tile_set(t, "at", "1 - at");
+    else
+        tile_sync(t, "all");
+    if (ahead && !two) bring_keys(x, "next(n)", "");
+}
+
+static void finish(Lanes *x, Kind kind)
+{
+    AuTileBuild *t = x->t;
+    const char *rows = tile_text(t, "%s +: %d", lanes_first_row(x), x->rows),
+               *own = tile_text(t, "Q[self * %d +: %d, :]", x->rows, x->rows);
+    for (uint32_t n = 0; n < x->p->grads->pass_count && kind == ROW_PASS; n++)
+        tile_store(t, "pass%u -> pass_%u[b, h, %s] clip", n, n, rows);
+    if (kind == ROW_PASS) return;
+    if (back_has_rows(x, 0)) {
+        tile_store(t, "dq_acc -> dq_sum[b, h, %s, 0 +: %d] clip", rows, keys_width(x));
+        return;
+    }
+    tile_store(t, "%s(dq_acc) -> %s", x->operand, own);
+    tile_copy(t, "%s -> dq[b, h, %s, 0 +: %d] clip", own, rows, keys_width(x));
+}
+
+static void kernel(Lanes *x, Kind kind)
+{
+    AuTileBuild *t = x->t;
+    const bool ahead = warps_are_async(x);
+    head(x, kind);
+    memories(x);
+    if (x->shape->stages > 1) tile_set(t, "at", "0");
+    if (ahead) bring_keys(x, "first(keys)", stage_index(x, false));
+    begin_rows(x, kind);
+    tile_for_tiles(t, "n", "keys", NULL);
+    step(x, kind);
+    tile_end(t);
+    await_keys(x);
+    tile_sync(t, "all");
+    finish(x, kind);
+    tile_end(t);
+    tile_end(t);
+}
+
+/* ---- shapes: 16 rows a warp, the largest tiles that fit */
+
+bool warps_queries_shape(const AuProblem *p, AuShape *out)
+{
+    const AuTileAtom *atom = tile_best_atom(p->caps, p->operand, TILE_ON_WARP);
+    const int32_t bytes = tile_elem(p->operand)->bytes, d = warps_padded(atom, p->d),
+                  e = warps_padded(atom, p->e), key = d + (p->attn->v_in_k ? 0 : e);
+    const bool ahead = (p->caps->is_async & TILE_ASYNC_COPY) != 0;
+    for (uint32_t n = 0; n < 16; n++) {
+        *out = (AuShape){.executors = n < 8 ? 8 : 4,
+                         .rows = 16,
+                         .key_tile = n / 2 % 4 == 0   ? 64
+                                     : n / 2 % 4 == 1 ? 48
+                                     : n / 2 % 4 == 2 ? 32
+                                                      : 16,
+                         .stages = 2 - (int32_t)(n % 2)};
+        const int32_t shared =
+            bytes * (out->executors * out->rows * (d + e) + out->stages * out->key_tile * key);
+        const int32_t registers = out->rows * (d + 5 * out->key_tile / 2) / p->caps->lanes;
+        if (shared <= p->caps->shared_bytes && registers <= 192 && (ahead || out->stages == 1))
+            return true;
+    }
+    return false;
+}
+
+void warps_row_pass(Lanes *x)
+{
+    if (x->p->grads->pass_count) kernel(x, ROW_PASS);
+}
+
+void warps_queries_back(Lanes *x) { kernel(x, QUERIES_BACK); }
