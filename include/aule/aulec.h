@@ -49,17 +49,18 @@ typedef enum aulec_emit {
     AULEC_EMIT_OPENCL_C = 7,     /* target opencl */
     AULEC_EMIT_STDLIB = 8,       /* the standard library of online functions; needs no script */
     /* For static builds, see docs/embedding.md. The header fits what is made with the same options. */
-    AULEC_EMIT_HEADER = 9,  /* x.h: functions of target cpu, the descriptor */
-    AULEC_EMIT_C = 10,      /* x.c: an artifact without target cpu, as data */
-    AULEC_EMIT_OBJECT = 11, /* x.o: the artifact and the functions */
-    AULEC_EMIT_ARCHIVE = 12, /* libx.a: the same, a member a variant */
+    AULEC_EMIT_HEADER = 9,    /* x.h: functions of target cpu, the descriptor */
+    AULEC_EMIT_C = 10,        /* x.c: an artifact without target cpu, as data */
+    AULEC_EMIT_OBJECT = 11,   /* x.o: the artifact and the functions */
+    AULEC_EMIT_ARCHIVE = 12,  /* libx.a: the same, a member a variant */
     AULEC_EMIT_GRADIENTS = 13 /* what backward computes, derived as expressions */
 } aulec_emit;
 
 /* Lists are names between commas; NULL: the default. */
 typedef struct aulec_options {
     size_t struct_size;
-    const char *targets; /* "cpu,opencl,cuda"; default all but cuda, of a stage those that have it */
+    const char
+        *targets;      /* "cpu,opencl,cuda"; default all but cuda, of a stage those that have it */
     const char *archs; /* "x86-64-v4,generic"; default those that each target compiles by default */
     const char *dtypes;    /* operand types: "f32,f16,bf16"; default all three */
     const char *widths;    /* "D=64,128;E=64": names of width axes of the script and their sizes;
@@ -68,7 +69,8 @@ typedef struct aulec_options {
     uint32_t optimize;     /* 0: default (3); else 1 + level */
     uint32_t emit;         /* aulec_emit */
     uint32_t no_gradients; /* 1: forward only */
-    uint32_t deterministic; /* 1: gradients of inputs are summed in a fixed order, which takes longer */
+    uint32_t
+        deterministic; /* 1: gradients of inputs are summed in a fixed order, which takes longer */
 } aulec_options;
 
 typedef struct aulec_result aulec_result;
