@@ -36,9 +36,10 @@ static const AuHost *gpu_of(const AuArch *arch)
     return NULL;
 }
 
-/* As on hosts (cpu.c); the code generator adds its own for addresses. */
+/* As on hosts (cpu.c), but blocks are joined first: instcombine moves what is used in the next block there, and what it had
+ * loaded stays in registers. The code generator adds passes of its own for addresses. */
 #define WHOLE                                                                                      \
-    "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,"                 \
+    "function(sroa,simplifycfg,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,"     \
     "loop-mssa(licm),early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg)"
 static const char *const pipelines[4] = {
     NULL, "function(sroa,early-cse,simplifycfg,loop-mssa(licm))", WHOLE, WHOLE};

@@ -1,7 +1,7 @@
 /* cuda.h - the parts of the generator for NVIDIA GPUs to each other.
  *
  * A lane is a thread, so a value is one LLVM value. Memories of the block are parts of one array in
- * shared memory. Masked accesses are branches, which ptxas turns into predicates. */
+ * shared memory. Masked accesses are predicated instructions. */
 #ifndef AU_LLVM_CUDA_H
 #define AU_LLVM_CUDA_H
 
@@ -32,8 +32,26 @@ extern const AuDevice cuda_device;
 void cuda_places(AuEmit *e);
 uint32_t cuda_dynamic_shared(const AuKernel *k);
 LLVMValueRef cuda_address(AuEmit *e, AuMem mem, AuVal index);
+/* An address as a pointer and a constant, for instructions that are written as text. */
+typedef struct CudaPlace {
+    LLVMValueRef base;
+    int64_t offset;
+    const char *space; /* ".shared" */
+    bool constant;     /* a tensor that is only read */
+    uint32_t align;    /* bytes, of the access */
+} CudaPlace;
+CudaPlace cuda_place(AuEmit *e, AuMem mem, AuVal index, uint32_t bytes);
 /* To what power of two of bytes an access of [bytes] at [index] is certainly aligned, up to 16. */
 uint32_t cuda_alignment(const AuEmit *e, AuMem mem, AuVal index, uint32_t bytes);
+
+/* cuda_masked.c: [bytes] in all, [element] of one element; [other] and [v] as in memory */
+LLVMValueRef cuda_masked_load(AuEmit *e, const CudaPlace *at, LLVMValueRef mask, LLVMValueRef other,
+                              uint32_t bytes, uint32_t element);
+void cuda_masked_store(AuEmit *e, const CudaPlace *at, LLVMValueRef mask, LLVMValueRef v,
+                       uint32_t bytes, uint32_t element);
+void cuda_reduce(AuEmit *e, const CudaPlace *at, LLVMValueRef mask, LLVMValueRef v);
+void cuda_masked_copy(AuEmit *e, const CudaPlace *to, const CudaPlace *from, LLVMValueRef mask,
+                      LLVMValueRef valid, uint32_t bytes);
 
 /* cuda_memory.c */
 void cuda_load(AuEmit *e, AuVal v);

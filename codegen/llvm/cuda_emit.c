@@ -133,6 +133,22 @@ static void barrier(AuEmit *e, const AuInstr *in)
         emit_call(e, "llvm.nvvm.barrier.cta.sync.aligned.all", NULL, NULL, &number, 1);
 }
 
+/* Between phases nothing that has been loaded is kept: a tile read again by the next product would stay in registers that nobody
+ * has. LLVM is told by a clobber that costs nothing. ptxas looks farther with plain loads than with those of matrices; what it
+ * heeds is a barrier of the executor, which costs next to nothing. */
+static void forget_loads(AuEmit *e)
+{
+    LLVMTypeRef type = LLVMFunctionType(e->element[AU_VOID], NULL, 0, false);
+    LLVMValueRef lanes = cuda_i32(e, (uint32_t)ALL_LANES);
+    if (!e->cuda->coarse) {
+        emit_call(e, "llvm.nvvm.bar.warp.sync", NULL, NULL, &lanes, 1);
+        return;
+    }
+    LLVMValueRef nothing = LLVMGetInlineAsm(type, "", 0, "~{memory}", 9, true, false,
+                                            LLVMInlineAsmDialectATT, false);
+    LLVMBuildCall2(e->builder, type, nothing, NULL, 0, "");
+}
+
 static bool in_registers(const AuEmit *e, const AuInstr *in)
 {
     return e->k->mems[in->mem.i].space == AU_LANE;
@@ -164,6 +180,7 @@ static bool instruction(AuEmit *e, AuVal v)
     case AU_K_SHUFFLE_XOR: emit_set(e, v, shuffle(e, in), false); return true;
     case AU_K_ANY: emit_set(e, v, any(e, in), false); return true;
     case AU_K_BARRIER: barrier(e, in); return true;
+    case AU_K_NOTE: forget_loads(e); return false; /* and a name for what follows */
     case AU_K_MATMUL: emit_fault(e, in, "an operation of CPUs"); return true;
     }
     return false;

@@ -9,7 +9,7 @@ typedef struct Access {
     AuScalar scalar;
     AuVal index;
     LLVMValueRef mask; /* NULL: none */
-    uint32_t width, align;
+    uint32_t width, bytes, align;
 } Access;
 
 static Access access_of(AuEmit *e, AuVal v, uint32_t width, uint32_t mask)
@@ -18,17 +18,9 @@ static Access access_of(AuEmit *e, AuVal v, uint32_t width, uint32_t mask)
     Access a = {.in = in, .mem = in->mem, .scalar = e->k->mems[in->mem.i].scalar, .width = width};
     a.index = kernel_operand(e->k, in, 0);
     if (in->count > mask) a.mask = emit_base(e, kernel_operand(e->k, in, mask));
-    a.align = cuda_alignment(e, a.mem, a.index, width * kernel_scalar_bytes(a.scalar));
+    a.bytes = width * kernel_scalar_bytes(a.scalar);
+    a.align = cuda_alignment(e, a.mem, a.index, 16); /* more than it needs: LLVM joins neighbours */
     return a;
-}
-
-static LLVMBasicBlockRef begin(AuEmit *e, LLVMValueRef mask)
-{
-    return cuda_always(mask) ? NULL : emit_when(e, mask);
-}
-static void end(AuEmit *e, LLVMBasicBlockRef after)
-{
-    if (after) emit_when_end(e, after);
 }
 
 /* ---- loads and stores */
@@ -50,21 +42,15 @@ void cuda_load(AuEmit *e, AuVal id)
 {
     const AuInstr *in = kernel_at(e->k, id);
     const Access a = access_of(e, id, in->type.width, 1);
-    LLVMTypeRef type = emit_stored(e, a.scalar, a.width);
     if (cuda_always(a.mask)) {
         emit_set(e, id, emit_fetched(e, a.scalar, load(e, &a)), false);
         return;
     }
-    LLVMValueRef values[2] = {NULL, LLVMConstNull(type)};
+    LLVMValueRef other = LLVMConstNull(emit_stored(e, a.scalar, a.width));
     if (in->count > 2)
-        values[1] = emit_storable(e, a.scalar, emit_base(e, kernel_operand(e->k, in, 2)));
-    LLVMBasicBlockRef blocks[2] = {NULL, LLVMGetInsertBlock(e->builder)};
-    LLVMBasicBlockRef after = emit_when(e, a.mask);
-    values[0] = load(e, &a);
-    blocks[0] = LLVMGetInsertBlock(e->builder);
-    emit_when_end(e, after);
-    LLVMValueRef v = LLVMBuildPhi(e->builder, type, "");
-    LLVMAddIncoming(v, values, blocks, 2);
+        other = emit_storable(e, a.scalar, emit_base(e, kernel_operand(e->k, in, 2)));
+    const CudaPlace place = cuda_place(e, a.mem, a.index, a.bytes);
+    LLVMValueRef v = cuda_masked_load(e, &place, a.mask, other, a.bytes, a.bytes / a.width);
     emit_set(e, id, emit_fetched(e, a.scalar, v), false);
 }
 
@@ -73,11 +59,14 @@ void cuda_store(AuEmit *e, AuVal id)
     const AuVal value = kernel_operand(e->k, kernel_at(e->k, id), 1);
     const Access a = access_of(e, id, kernel_at(e->k, value)->type.width, 2);
     LLVMValueRef v = emit_storable(e, a.scalar, emit_base(e, value));
-    LLVMBasicBlockRef after = begin(e, a.mask);
+    if (!cuda_always(a.mask)) {
+        const CudaPlace place = cuda_place(e, a.mem, a.index, a.bytes);
+        cuda_masked_store(e, &place, a.mask, v, a.bytes, a.bytes / a.width);
+        return;
+    }
     LLVMValueRef store = LLVMBuildStore(e->builder, v, cuda_address(e, a.mem, a.index));
     LLVMSetAlignment(store, a.align);
     emit_mark(e, store, a.mem);
-    end(e, after);
 }
 
 /* ---- atomics */
@@ -87,45 +76,19 @@ static unsigned device_scope(const AuEmit *e)
     return LLVMGetSyncScopeID(e->context, "device", 6);
 }
 
-/* Two or four sums in one instruction, which LLVM does not have. */
-static void add_vector(AuEmit *e, LLVMValueRef at, LLVMValueRef v, uint32_t width)
-{
-    static const char *const text[2] = {
-        "red.relaxed.gpu.global.add.v2.f32 [$0], {$1, $2};",
-        "red.relaxed.gpu.global.add.v4.f32 [$0], {$1, $2, $3, $4};"};
-    static const char *const constraints[2] = {"l,f,f,~{memory}", "l,f,f,f,f,~{memory}"};
-    LLVMTypeRef types[5] = {LLVMTypeOf(at)};
-    LLVMValueRef arguments[5] = {at};
-    for (uint32_t n = 0; n < width; n++) {
-        types[n + 1] = e->element[AU_F32];
-        arguments[n + 1] = emit_at(e, v, n);
-    }
-    LLVMTypeRef type = LLVMFunctionType(e->element[AU_VOID], types, width + 1, false);
-    const char *code = text[width == 4], *how = constraints[width == 4];
-    LLVMValueRef call = LLVMGetInlineAsm(type, code, strlen(code), how, strlen(how), true, false,
-                                         LLVMInlineAsmDialectATT, false);
-    LLVMBuildCall2(e->builder, type, call, arguments, width + 1, "");
-}
-
+/* Vectors at once where the hardware can, else one by one. */
 void cuda_atomic_add(AuEmit *e, AuVal id)
 {
     const AuVal value = kernel_operand(e->k, kernel_at(e->k, id), 1);
     const Access a = access_of(e, id, kernel_at(e->k, value)->type.width, 2);
-    const LLVMAtomicRMWBinOp op =
-        a.scalar == AU_F32 ? LLVMAtomicRMWBinOpFAdd : LLVMAtomicRMWBinOpAdd;
-    LLVMValueRef v = emit_base(e, value);
-    LLVMBasicBlockRef after = begin(e, a.mask);
-    LLVMValueRef at = cuda_address(e, a.mem, a.index);
-    if (a.width > 1 && e->host->capability >= 90)
-        add_vector(e, at, v, a.width);
-    else
-        for (uint32_t n = 0; n < a.width; n++) {
-            LLVMValueRef one = a.width > 1 ? emit_at(e, v, n) : v;
-            LLVMValueRef place = emit_step(e, LLVMTypeOf(one), at, cuda_i32(e, n));
-            LLVMBuildAtomicRMWSyncScope(e->builder, op, place, one, LLVMAtomicOrderingMonotonic,
-                                        device_scope(e));
-        }
-    end(e, after);
+    LLVMValueRef v = emit_base(e, value), mask = cuda_always(a.mask) ? NULL : a.mask;
+    CudaPlace place = cuda_place(e, a.mem, a.index, a.bytes);
+    if (a.width == 1 || e->host->capability >= 90) {
+        cuda_reduce(e, &place, mask, v);
+        return;
+    }
+    for (uint32_t n = 0; n < a.width; n++, place.offset += 4)
+        cuda_reduce(e, &place, mask, emit_at(e, v, n));
 }
 
 /* Lanes without the mask get 0. */
@@ -133,7 +96,7 @@ void cuda_atomic_inc(AuEmit *e, AuVal id)
 {
     const Access a = access_of(e, id, 1, 1);
     LLVMBasicBlockRef blocks[2] = {NULL, LLVMGetInsertBlock(e->builder)};
-    LLVMBasicBlockRef after = begin(e, a.mask);
+    LLVMBasicBlockRef after = cuda_always(a.mask) ? NULL : emit_when(e, a.mask);
     LLVMValueRef values[2] = {NULL, cuda_i32(e, 0)};
     values[0] = LLVMBuildAtomicRMWSyncScope(e->builder, LLVMAtomicRMWBinOpAdd,
                                             cuda_address(e, a.mem, a.index), cuda_i32(e, 1),
@@ -151,30 +114,44 @@ void cuda_atomic_inc(AuEmit *e, AuVal id)
 
 /* ---- asynchronous copies */
 
+static void copy_whole(AuEmit *e, const AuInstr *in, LLVMValueRef *arguments)
+{
+    if (in->imm == 16)
+        emit_call(e, "llvm.nvvm.cp.async.cg.shared.global.16", NULL, NULL, arguments, 2);
+    else if (in->imm == 8)
+        emit_call(e, "llvm.nvvm.cp.async.ca.shared.global.8", NULL, NULL, arguments, 2);
+    else
+        emit_call(e, "llvm.nvvm.cp.async.ca.shared.global.4", NULL, NULL, arguments, 2);
+}
+
+static void copy_part(AuEmit *e, const AuInstr *in, LLVMValueRef *arguments)
+{
+    if (in->imm == 16)
+        emit_call(e, "llvm.nvvm.cp.async.cg.shared.global.16.s", NULL, NULL, arguments, 3);
+    else if (in->imm == 8)
+        emit_call(e, "llvm.nvvm.cp.async.ca.shared.global.8.s", NULL, NULL, arguments, 3);
+    else
+        emit_call(e, "llvm.nvvm.cp.async.ca.shared.global.4.s", NULL, NULL, arguments, 3);
+}
+
 static void copy(AuEmit *e, const AuInstr *in)
 {
-    const AuVal from = kernel_operand(e->k, in, 1);
-    LLVMValueRef arguments[3] = {NULL, NULL, emit_base(e, kernel_operand(e->k, in, 2))};
+    const AuVal from = kernel_operand(e->k, in, 1), to = kernel_operand(e->k, in, 0);
+    const uint32_t bytes = (uint32_t)in->imm;
+    LLVMValueRef valid = emit_base(e, kernel_operand(e->k, in, 2));
     LLVMValueRef mask = in->count > 3 ? emit_base(e, kernel_operand(e->k, in, 3)) : NULL;
-    const bool whole =
-        LLVMIsAConstantInt(arguments[2]) && LLVMConstIntGetSExtValue(arguments[2]) == in->imm;
-    LLVMBasicBlockRef after = begin(e, mask);
-    arguments[0] = cuda_address(e, in->mem, kernel_operand(e->k, in, 0));
-    arguments[1] = cuda_address(e, in->also[0], from);
-    const uint32_t count = whole ? 2 : 3;
-    if (in->imm == 16 && whole)
-        emit_call(e, "llvm.nvvm.cp.async.cg.shared.global.16", NULL, NULL, arguments, count);
-    else if (in->imm == 16)
-        emit_call(e, "llvm.nvvm.cp.async.cg.shared.global.16.s", NULL, NULL, arguments, count);
-    else if (in->imm == 8 && whole)
-        emit_call(e, "llvm.nvvm.cp.async.ca.shared.global.8", NULL, NULL, arguments, count);
-    else if (in->imm == 8)
-        emit_call(e, "llvm.nvvm.cp.async.ca.shared.global.8.s", NULL, NULL, arguments, count);
-    else if (whole)
-        emit_call(e, "llvm.nvvm.cp.async.ca.shared.global.4", NULL, NULL, arguments, count);
+    if (!cuda_always(mask)) {
+        const CudaPlace target = cuda_place(e, in->mem, to, bytes);
+        const CudaPlace source = cuda_place(e, in->also[0], from, bytes);
+        cuda_masked_copy(e, &target, &source, mask, valid, bytes);
+        return;
+    }
+    LLVMValueRef arguments[3] = {cuda_address(e, in->mem, to), cuda_address(e, in->also[0], from),
+                                 valid};
+    if (LLVMIsAConstantInt(valid) && LLVMConstIntGetSExtValue(valid) == in->imm)
+        copy_whole(e, in, arguments);
     else
-        emit_call(e, "llvm.nvvm.cp.async.ca.shared.global.4.s", NULL, NULL, arguments, count);
-    end(e, after);
+        copy_part(e, in, arguments);
 }
 
 void cuda_copy(AuEmit *e, AuVal v)

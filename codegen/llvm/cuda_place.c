@@ -186,23 +186,6 @@ static Sum split(AuEmit *e, AuVal v, uint32_t depth)
     return (Sum){base, 0};
 }
 
-static LLVMValueRef bytes_on(AuEmit *e, LLVMValueRef base, LLVMTypeRef type, int64_t bytes)
-{
-    if (!bytes) return base;
-    return emit_step(e, e->element[AU_U8], base,
-                     LLVMConstInt(type, (unsigned long long)bytes, true));
-}
-
-static LLVMValueRef global_address(AuEmit *e, LLVMValueRef base, LLVMTypeRef element, Sum at,
-                                   uint32_t bytes)
-{
-    if (at.rest) {
-        LLVMValueRef rest = LLVMBuildSExt(e->builder, at.rest, e->i64, "");
-        base = emit_step(e, element, base, rest);
-    }
-    return bytes_on(e, base, e->i64, at.constant * bytes);
-}
-
 /* Byte a lies at a ^ (a >> 3 & mask). */
 static LLVMValueRef swizzled(AuEmit *e, LLVMValueRef at, uint32_t swizzle)
 {
@@ -211,8 +194,17 @@ static LLVMValueRef swizzled(AuEmit *e, LLVMValueRef at, uint32_t swizzle)
     return LLVMBuildXor(b, at, LLVMBuildAnd(b, row, cuda_i32(e, swizzle - 16), ""), "");
 }
 
-static LLVMValueRef shared_address(AuEmit *e, LLVMValueRef base, Sum at, uint32_t bytes,
-                                   uint32_t swizzle)
+static CudaPlace global_place(AuEmit *e, LLVMValueRef base, LLVMTypeRef element, Sum at,
+                              uint32_t bytes)
+{
+    if (at.rest) {
+        LLVMValueRef rest = LLVMBuildSExt(e->builder, at.rest, e->i64, "");
+        base = emit_step(e, element, base, rest);
+    }
+    return (CudaPlace){.base = base, .offset = at.constant * bytes, .space = ".global"};
+}
+
+static CudaPlace block_place(AuEmit *e, LLVMValueRef base, Sum at, uint32_t bytes, uint32_t swizzle)
 {
     LLVMBuilderRef b = e->builder;
     LLVMTypeRef i32 = e->element[AU_I32];
@@ -224,15 +216,31 @@ static LLVMValueRef shared_address(AuEmit *e, LLVMValueRef base, Sum at, uint32_
         rest = LLVMBuildAdd(b, rest, cuda_i32(e, (uint32_t)inside), "");
         rest = swizzled(e, rest, swizzle);
     }
-    return bytes_on(e, emit_step(e, e->element[AU_U8], base, rest), i32, constant - inside);
+    return (CudaPlace){.base = emit_step(e, e->element[AU_U8], base, rest),
+                       .offset = constant - inside,
+                       .space = ".shared"};
+}
+
+CudaPlace cuda_place(AuEmit *e, AuMem mem, AuVal index, uint32_t bytes)
+{
+    const AuMemory *m = &e->k->mems[mem.i];
+    const uint32_t element = kernel_scalar_bytes(m->scalar);
+    const Sum at = split(e, index, DEEPEST);
+    LLVMValueRef base = e->places[mem.i].base;
+    CudaPlace place = m->space == AU_GLOBAL
+                          ? global_place(e, base, emit_stored(e, m->scalar, 1), at, element)
+                          : block_place(e, base, at, element, m->swizzle);
+    place.constant = m->space == AU_GLOBAL && !m->writes;
+    if (place.constant) place.space = ".global.nc";
+    place.align = cuda_alignment(e, mem, index, bytes);
+    return place;
 }
 
 LLVMValueRef cuda_address(AuEmit *e, AuMem mem, AuVal index)
 {
-    const AuMemory *m = &e->k->mems[mem.i];
-    const uint32_t bytes = kernel_scalar_bytes(m->scalar);
-    const Sum at = split(e, index, DEEPEST);
-    LLVMValueRef base = e->places[mem.i].base;
-    if (m->space != AU_GLOBAL) return shared_address(e, base, at, bytes, m->swizzle);
-    return global_address(e, base, emit_stored(e, m->scalar, 1), at, bytes);
+    const CudaPlace place = cuda_place(e, mem, index, 1);
+    LLVMTypeRef type = e->k->mems[mem.i].space == AU_GLOBAL ? e->i64 : e->element[AU_I32];
+    if (!place.offset) return place.base;
+    return emit_step(e, e->element[AU_U8], place.base,
+                     LLVMConstInt(type, (unsigned long long)place.offset, true));
 }
