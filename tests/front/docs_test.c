@@ -1,7 +1,8 @@
 /* docs_test.c - the scripts in docs/language.md compile as the page says.
  *     ```attn               a whole script, without errors
  *     ```attn items         items of an attention, without errors and warnings
- *     ```attn error E0123   a whole script with that error */
+ *     ```attn gives E0123   a whole script with that error, warning or note (W0401, N0301)
+ *     ```attn items gives E0123 */
 #include "harness.h"
 
 #include <stdio.h>
@@ -9,17 +10,18 @@
 
 static bool compile_block(AuArena *arena, const char *label, const char *text, uint32_t line)
 {
-    const bool items = strncmp(label, "attn items", 10) == 0,
-               wrong = strncmp(label, "attn error ", 11) == 0;
+    const bool items = strncmp(label, "attn items", 10) == 0;
+    const char *end = strchr(label, '\n'), *gives = strstr(label, " gives ");
+    const char *code = gives && gives < end ? gives + 7 : NULL;
     const char *script = items ? au_format(arena,
                                            "attention page { q: [B, H, S, D]; k: [B, H, T, D]; v: "
                                            "[B, H, T, E];\n%s\nonline softmax; }",
                                            text)
                                : text;
     Compiled c = compile_text("language.md", script, strlen(script));
-    bool ok = !c.diags->errors && !c.diags->warnings;
-    for (const AuDiag *d = c.diags->first; d && wrong; d = d->next)
-        ok |= strncmp(au_code_name(d->code), label + 11, 5) == 0;
+    bool ok = !code && !c.diags->errors && !c.diags->warnings;
+    for (const AuDiag *d = c.diags->first; d && code; d = d->next)
+        ok |= strncmp(au_code_name(d->code), code, 5) == 0;
     for (uint32_t i = 0; i < c.count && !c.diags->errors; i++)
         ok &= attn_verify(c.attns[i], c.diags);
     if (!ok)
