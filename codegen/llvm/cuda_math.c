@@ -1,9 +1,14 @@
 /* cuda_math.c - functions of values that the GPU computes by instructions of its own.
  *
  * ex2.approx is within 2 ulp and exact at integers; what it would lose to the rounding of its argument is put back:
- * exp(x) = 2^t (1 + r ln 2) with t = x log2 e rounded and r what was rounded away. Kernels whose products are of 16-bit operands
- * do without r: the weights of a softmax are at most 1, so that the error, |x| 2^-24 of the weight, is below 2^-25 of the largest,
- * far below the rounding of the weights to 8 or 11 bits; and they divide within 2 ulp. rsqrt.approx is within 2 ulp. */
+ * exp(x) = 2^t (1 + r ln 2) with t = x log2 e rounded and r what was rounded away. rcp.approx is within 1 ulp; a step of Newton's
+ * puts back the rest. sigmoid and tanh are made of the two, tanh near 0 of a polynomial, since 1 - 2 / (1 + e^2x) cancels there.
+ * No function has a branch or a division.
+ *
+ * Kernels whose products are of 16-bit operands do without r and without the step: the weights of a softmax are at most 1, so that
+ * the error, |x| 2^-24 of the weight, is below 2^-25 of the largest, far below the rounding of the weights to 8 or 11 bits. They
+ * divide by a reciprocal, within 2 ulp: by more than 2^126 the result is 0. Reciprocals are values of their own, so that one of
+ * a parameter leaves the loop. rsqrt.approx is within 2 ulp. */
 #include "cuda.h"
 
 /* To each element of a vector, or to a scalar. [of]: for intrinsics of several types, which. */
@@ -40,10 +45,11 @@ static LLVMValueRef power_of_two(AuEmit *e, LLVMValueRef x)
     return each(e, "llvm.nvvm.ex2.approx.ftz", e->element[AU_F32], x, NULL);
 }
 
-static LLVMValueRef exponential(AuEmit *e, LLVMValueRef x)
+/* e^(times x), times a power of two with a sign. */
+static LLVMValueRef exponential(AuEmit *e, LLVMValueRef x, double times)
 {
     LLVMBuilderRef b = e->builder;
-    const double log2_e = 0x1.71547652b82fep+0, high = (double)(float)log2_e;
+    const double log2_e = 0x1.71547652b82fep+0 * times, high = (double)(float)log2_e;
     LLVMValueRef factor = number(e, high, x), t = LLVMBuildFMul(b, x, factor, "");
     if (e->cuda->coarse) return power_of_two(e, t);
     LLVMValueRef r = call(e, "llvm.fma", x, factor, LLVMBuildFNeg(b, t, ""));
@@ -53,17 +59,66 @@ static LLVMValueRef exponential(AuEmit *e, LLVMValueRef x)
     return LLVMBuildFMul(b, power_of_two(e, t), rest, "");
 }
 
-bool cuda_native_math(AuKOp op) { return op == AU_K_EXP || op == AU_K_EXP2 || op == AU_K_RSQRT; }
+static LLVMValueRef reciprocal(AuEmit *e, LLVMValueRef x)
+{
+    if (LLVMIsAConstantFP(x)) {
+        LLVMBool loses = false;
+        return number(e, 1 / LLVMConstRealGetDouble(x, &loses), x);
+    }
+    return each(e, "llvm.nvvm.rcp.approx.ftz.f", NULL, x, NULL);
+}
+
+/* 1 / (1 + e^(times x)). */
+static LLVMValueRef logistic(AuEmit *e, LLVMValueRef x, double times)
+{
+    LLVMValueRef one = number(e, 1, x);
+    LLVMValueRef d = LLVMBuildFAdd(e->builder, exponential(e, x, times), one, "");
+    LLVMValueRef y = reciprocal(e, d);
+    if (e->cuda->coarse) return y;
+    LLVMValueRef rest = call(e, "llvm.fma", LLVMBuildFNeg(e->builder, d, ""), y, one);
+    rest = call(e, "llvm.minnum", rest, one, NULL); /* where d is infinite, rest is NaN, y is 0 */
+    return call(e, "llvm.fma", rest, y, y);
+}
+
+/* 1 - 2 / (1 + e^2x), which loses what tanh is below 1; near 0: x + x^3 P(x^2), remainder (tanh x - x) / x^3. */
+static LLVMValueRef hyperbolic(AuEmit *e, LLVMValueRef x)
+{
+    static const double near[] = {0.0162725709, -0.0525860302, 0.133194044, -0.333328903},
+                        nearer[] = {-0.0488885008, 0.13296023, -0.333325446};
+    const bool coarse = e->cuda->coarse;
+    const double *c = coarse ? nearer : near, end = coarse ? 0.35 : 0.55;
+    LLVMValueRef square = LLVMBuildFMul(e->builder, x, x, ""), sum = number(e, c[0], x);
+    for (uint32_t n = 1; n < (coarse ? 3 : 4); n++)
+        sum = call(e, "llvm.fma", sum, square, number(e, c[n], x));
+    LLVMValueRef small = call(e, "llvm.fma", LLVMBuildFMul(e->builder, sum, square, ""), x, x);
+    LLVMValueRef large = call(e, "llvm.fma", logistic(e, x, 2), number(e, -2, x), number(e, 1, x));
+    LLVMValueRef size = emit_call(e, "llvm.fabs", LLVMTypeOf(x), NULL, &x, 1);
+    LLVMValueRef is_small = LLVMBuildFCmp(e->builder, LLVMRealOLT, size, number(e, end, x), "");
+    return LLVMBuildSelect(e->builder, is_small, small, large, "");
+}
+
+static LLVMValueRef quotient(AuEmit *e, LLVMValueRef x, LLVMValueRef y)
+{
+    return e->cuda->coarse ? LLVMBuildFMul(e->builder, x, reciprocal(e, y), "") : NULL;
+}
+
+bool cuda_native_math(AuKOp op)
+{
+    return op == AU_K_EXP || op == AU_K_EXP2 || op == AU_K_RSQRT || op == AU_K_SIGMOID ||
+           op == AU_K_TANH;
+}
 
 LLVMValueRef cuda_op(AuEmit *e, const AuInstr *in, AuScalar of, const LLVMValueRef *operands)
 {
     LLVMValueRef x = operands[0], y = operands[1];
     if (of != AU_F32) return NULL;
     switch ((int)in->op) {
-    case AU_K_EXP: return exponential(e, x);
+    case AU_K_EXP: return exponential(e, x, 1);
     case AU_K_EXP2: return power_of_two(e, x);
+    case AU_K_SIGMOID: return logistic(e, x, -1);
+    case AU_K_TANH: return hyperbolic(e, x);
     case AU_K_RSQRT: return each(e, "llvm.nvvm.rsqrt.approx.f", NULL, x, NULL);
-    case AU_K_DIV: return e->cuda->coarse ? each(e, "llvm.nvvm.div.full", NULL, x, y) : NULL;
+    case AU_K_DIV: return quotient(e, x, y);
     case AU_K_MIN: return call(e, "llvm.minnum", x, y, NULL);
     case AU_K_MAX: return call(e, "llvm.maxnum", x, y, NULL);
     }

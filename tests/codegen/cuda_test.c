@@ -291,11 +291,11 @@ static void fill_cases(Host *host)
     static const struct {
         AuKOp op;
         float ulps, low, high;
-    } expanded[] = {{AU_K_LOG, 2, 1e-3f, 3},     {AU_K_LOG2, 2, 1e-30f, 1e30f},
-                    {AU_K_TANH, 4, -9, 9},       {AU_K_SIGMOID, 4, -20, 20},
-                    {AU_K_SOFTPLUS, 4, -20, 20}, {AU_K_ERF, 4, -4, 4},
-                    {AU_K_SIN, 4, -100, 100},    {AU_K_COS, 4, -100, 100},
-                    {AU_K_EXPM1, 4, -10, 10},    {AU_K_LOG1P, 4, -0.9f, 10}};
+    } expanded[] = {
+        {AU_K_LOG, 2, 1e-3f, 3},     {AU_K_LOG2, 2, 1e-30f, 1e30f}, {AU_K_TANH, 4, -9, 9},
+        {AU_K_TANH, 4, -1, 1},       {AU_K_SIGMOID, 4, -20, 20},    {AU_K_SIGMOID, 4, -1, 1},
+        {AU_K_SOFTPLUS, 4, -20, 20}, {AU_K_ERF, 4, -4, 4},          {AU_K_SIN, 4, -100, 100},
+        {AU_K_COS, 4, -100, 100},    {AU_K_EXPM1, 4, -10, 10},      {AU_K_LOG1P, 4, -0.9f, 10}};
     for (size_t n = 0; n < sizeof expanded / sizeof *expanded; n++)
         add_function(host, expanded[n].op, expanded[n].ulps, expanded[n].low, expanded[n].high);
     for (uint32_t n = 0; n < host->count; n++)
