@@ -21,7 +21,8 @@ static const Case cases[] = {
     {"relu.attn", "B=1 H=2 S=20 T=50 D=16 E=16", NULL},
     {"retention.attn", "B=1 H=2 S=50 T=50 D=16 E=16", NULL},
     {"retention_decay.attn", "B=1 H=2 S=60 T=60 D=16 E=32", NULL},
-    {"../../../attn_scripts/retention_true.attn", "B=1 H=2 Hk=2 S=60 T=60 D=16 E=32", NULL},
+    {"../../../attn_scripts/retention_true.attn", "B=1 H=2 S=60 T=60 D=16 E=32", NULL},
+    {"../../tile/scripts/pass.attn", "B=1 H=4 Hk=2 S=70 T=90 D=16 E=24", NULL},
 };
 
 static const char *const targets[] = {"avx512", "simt32", "sm_75", "sm_80", "sm_86", "sm_90"};
