@@ -37,14 +37,24 @@ static bool plot(Check *c, AuAttn *a)
     return true;
 }
 
+/* Messages of laws that the front end tells, too, begin with the clause themselves. */
+static const char *without_clause(const AuFinding *f)
+{
+    const size_t length = strlen(f->clause);
+    const bool begins = strncmp(f->message, f->clause, length) == 0;
+    return begins && strncmp(f->message + length, ": ", 2) == 0 ? f->message + length + 2
+                                                                : f->message;
+}
+
 static void report(Check *c, const AuAttn *a, const AuFindings *found)
 {
     for (uint32_t n = 0; n < found->count; n++) {
         const AuFinding *f = &found->at[n];
-        au_text_add(c->out, "  FAIL %s: %s\n", f->clause, f->message);
+        const char *message = without_clause(f);
+        au_text_add(c->out, "  FAIL %s: %s\n", f->clause, message);
         if (f->right) au_text_add(c->out, "       right would be: %s\n", f->right);
         au_error(c->diags, AU_E0606, f->span.source ? f->span : a->span, "%s: %s%s%s", f->clause,
-                 f->message, f->right ? "; right would be " : "", f->right ? f->right : "");
+                 message, f->right ? "; right would be " : "", f->right ? f->right : "");
     }
     if (!found->count) au_text_add(c->out, "  ok   tiles of keys, forward, backward, combine\n");
     if (found->has_differences)

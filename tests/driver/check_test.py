@@ -1,0 +1,187 @@
+"""The command line `aule check`: scripts that are right pass on the processor, scripts that are wrong are told what and by how much.
+Standard library only.
+
+    check_test.py AULE LIBRARY_FOLDER SOURCE [TEST...]
+
+Exit statuses of aule: 0 all holds, 1 something does not, 2 wrong use.
+"""
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from xml.etree import ElementTree
+
+AULE, SOURCE = os.path.abspath(sys.argv[1]), Path(sys.argv[3]).resolve()
+EXAMPLES, SCRIPTS = SOURCE / "tests" / "front" / "examples", SOURCE / "attn_scripts"
+ENVIRONMENT = os.environ | {"AULE_LIBRARY_PATH": os.path.abspath(sys.argv[2])}
+RECURRENCES = {"gated_delta_net", "gla", "mamba2", "retention_linear", "simple_gla"}
+MOST_SECONDS = 10  # of the processor, for one script
+
+# Softmax written out in the language with one fault each: what is exchanged for what; the clause, and what is said of it.
+SPELLED_OUT = EXAMPLES / "softmax_spelled_out.attn"
+FAULTS = {
+    "a sum that is not rescaled": (
+        "r = r * scale + rowsum(p);", "r = r + rowsum(p);", "online_fwd",
+        r"row scale 'r' is 2\.7\d+, expected 1\.7\d+",
+        "r = r * exp(state.m - max(state.m, rowmax($score))) + rowsum(..), found state.r + rowsum(..)"),
+    "an output that is not rescaled": (
+        "return p, scale;", "return p, 1.0;", "online_fwd",
+        r"the output is 1\.1\d+, expected 0\.9\d+",
+        "the factor of the output so far is exp(state.m - max(state.m, rowmax($score))), found 1.0"),
+    "parts joined without rescaling": (
+        "r = a.r * exp(a.m - top) + b.r", "r = a.r + b.r", "combine",
+        r"joined by combine: row scale 'r' is 2\.7\d+, expected 1\.7\d+",
+        "r = state.r * exp(state.m - max(state.m, other.m)) + other.r * exp(other.m - max(state.m, other.m))"),
+    "weights that are others": (
+        "exp(score - lse);", "exp(score - 2.0 * lse);", "forward",
+        r"the weights make 0\.02\d+ of a row, online_fwd and the epilogue 0\.2\d+",
+        "exp($score - final.lse)"),
+    "half of a derivative": (
+        "p * (dp - rowsum(dp * p));", "p * dp;", "backward",
+        r"backward gives 0\.1\d+ for a pair with dp = 0\.9\d+ and p = 0\.1\d+, the derivative is 0\.1\d+",
+        "exp($score - final.lse) * ($dp + adjoint.lse)"),
+}
+
+OUTSIDE = """attention a {
+    q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, E];
+    input table: f32[W];
+    score_mod(s) = s + table[q_idx - kv_idx];
+    online softmax;
+}
+"""
+
+
+def check(script, *options):
+    return subprocess.run([AULE, "check", str(script), *map(str, options)], capture_output=True, text=True, timeout=240, env=ENVIRONMENT)
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = Path(scratch.name)
+
+    def written(self, text):
+        path = self.folder / "x.attn"
+        path.write_text(text)
+        return path
+
+    def passes(self, script, *options):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = check(script, "--backend", "cpu", *options)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertNotIn("error", done.stderr)
+        self.assertIn("ok   tiles of keys, forward, backward, combine\n", done.stdout)
+        self.assertRegex(done.stdout, r"ok   gradients, beside central differences|stop_grad, which differences do not know")
+        for dtype in ("f32", "f16", "bf16"):
+            self.assertRegex(done.stdout, rf"cpu +{dtype} +o \S+ .*dq \S+")
+        self.assertNotIn("(!)", done.stdout)
+        self.assertLess(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, MOST_SECONDS)
+        return done.stdout
+
+
+class Right(Case):
+    def test_a_mask_and_grouped_heads(self):
+        said = self.passes(EXAMPLES / "mha.attn")
+        self.assertIn("48.4 % full, 3.1 % partial, 48.4 % empty and skipped", said)
+
+    def test_sizes_move_to_where_the_script_wants_them(self):
+        self.assertIn("S = 49, T = 49", self.passes(SCRIPTS / "swin.attn"))
+
+    def test_a_width_of_further_products(self):
+        self.passes(SCRIPTS / "mla_prefill.attn")
+
+
+class Wrong(Case):
+    def test_each_clause_is_named_with_the_numbers_and_what_is_right(self):
+        for what, (right, wrong, clause, numbers, expression) in FAULTS.items():
+            with self.subTest(what):
+                text = SPELLED_OUT.read_text()
+                self.assertEqual(text.count(right), 1)
+                done = check(self.written(text.replace(right, wrong)), "--backend", "cpu")
+                self.assertEqual(done.returncode, 1, done.stdout)
+                self.assertRegex(done.stderr, rf"x\.attn:\d+:\d+: error E0606: {clause}: .*{numbers}")
+                self.assertIn(expression, done.stderr)
+                self.assertRegex(done.stdout, rf"FAIL {clause}: .*{numbers}")
+                self.assertEqual(len(re.findall("FAIL", done.stdout)), 1)
+                self.assertNotIn("kernels:", done.stdout)
+
+    def test_an_index_outside_of_a_table(self):
+        done = check(self.written(OUTSIDE), "--backend", "cpu")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("x.attn:4:24: index -1 on axis 0 of 'table' is not in [0, 24)", done.stderr)
+
+    def test_a_script_that_does_not_parse(self):
+        done = check(self.written("attention a {"), "--backend", "cpu")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("x.attn:1:14: error E0", done.stderr)
+
+    def test_what_cannot_hold(self):
+        text = OUTSIDE.replace("online", "require S == T + S; online")
+        done = check(self.written(text), "--backend", "cpu")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("this does not hold for the sizes of the trial", done.stderr)
+
+
+class Options(Case):
+    def test_sizes_by_name(self):
+        said = self.passes(EXAMPLES / "mha.attn", "--shape", "S=7,T=19,H=2,Hk=1")
+        self.assertIn("S = 7, T = 19", said)
+
+    def test_a_name_that_is_none(self):
+        done = check(EXAMPLES / "mha.attn", "--shape", "Q=3")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("'Q=3' is no size or parameter of 'mha'", done.stderr)
+
+    def test_a_size_that_the_script_refuses(self):
+        done = check(SCRIPTS / "relative_bias.attn", "--shape", "W=4")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("relative_bias.attn:12:13: error E0601: this does not hold", done.stderr)
+
+    def test_the_mask_as_a_drawing(self):
+        plot = self.folder / "mask.svg"
+        self.passes(SCRIPTS / "sliding_window.attn", "--plot", plot)
+        drawing = ElementTree.parse(plot).getroot()
+        self.assertTrue(drawing.tag.endswith("svg"))
+        self.assertGreater(len(list(drawing)), 32)
+
+    def test_wrong_use(self):
+        for options in (["--frob", "1"], ["--shape"]):
+            self.assertEqual(check(EXAMPLES / "mha.attn", *options).returncode, 2)
+        self.assertEqual(check(self.folder / "absent.attn").returncode, 1)
+
+
+class Page(Case):
+    """docs/checking.md: what its scripts are told, but for the numbers' last digits."""
+
+    def test_its_examples(self):
+        text = (SOURCE / "docs" / "checking.md").read_text()
+        found = re.findall(r"```attn file=(\S+)\n(.*?)```\n.*?```text\n\$ aule check (.*?)\n(.*?)```", text, re.S)
+        self.assertGreater(len(found), 0)
+        for name, script, command, expected in found:
+            (self.folder / name).write_text(script)
+            done = subprocess.run([AULE, "check", *command.split()], capture_output=True, text=True, timeout=240, env=ENVIRONMENT, cwd=self.folder)
+            said = done.stdout + done.stderr
+            shorter = [re.sub(r"(\.\d)\d+(e[-+]\d+)?|\d\.\de[-+]\d+", r"\1", part) for part in (said, expected)]
+            for line in shorter[1].splitlines():
+                if line.strip() != "...":
+                    self.assertIn(line, shorter[0].splitlines())
+
+
+class All(Case):  # the full suite's
+    def test_every_script_passes_without_options(self):
+        for script in sorted([*EXAMPLES.glob("*.attn"), *SCRIPTS.glob("*.attn")]):
+            with self.subTest(script.stem):
+                if script.stem in RECURRENCES:
+                    self.assertIn("E0605", check(script, "--backend", "cpu").stderr)
+                else:
+                    self.passes(script)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + (sys.argv[4:] or ["Right", "Wrong", "Options", "Page"]))
