@@ -91,6 +91,15 @@ static bool widths_exist(Job *job)
 
 /* ---- variants */
 
+/* On CPUs backward multiplies f32 whatever the operands are, so what else an architecture can do makes
+ * no other code. */
+static bool has_own_backward(const Job *job, uint32_t target, const AuArch *arch,
+                             AuTileElem operand)
+{
+    const bool host = tile_caps(arch->caps)->has_private;
+    return stages_is_useful(&job->choice, target, arch, host ? TILE_F32 : operand);
+}
+
 static bool add_variants(Job *job, AuAttentionBuild *build, AuAttn *attn, const AuGrads *grads)
 {
     for (uint32_t t = 0; t < job->choice.target_count; t++)
@@ -111,6 +120,8 @@ static bool add_variants(Job *job, AuAttentionBuild *build, AuAttn *attn, const 
                 for (v.operation = AU_FORWARD; v.operation <= (grads ? AU_BACKWARD : AU_FORWARD);
                      v.operation++) {
                     AuVariant one = v;
+                    if (v.operation == AU_BACKWARD && !has_own_backward(job, t, arch, v.operand))
+                        continue;
                     if (!variant_build(job->arena, job->diags, &one, job->name)) return false;
                     AU_PUSH(job->arena, build->variants, build->count, build->capacity, one);
                 }
