@@ -152,12 +152,13 @@ static void forward_kernel(Lanes *x)
 }
 
 /* Widths that are no multiples of a matrix unit's, and values that are parts of keys, go by
- * multiply-adds of f32. */
+ * multiply-adds of f32, and so does what does not fit the matrix units of warps. */
 static const AuTileAtom *best_atom(const AuProblem *p, AuTileExecutor on)
 {
     const AuTileAtom *atom = tile_best_atom(p->caps, p->operand, on);
     if (!atom || atom->k <= 2) return atom;
-    bool fits = p->d % atom->k == 0 && p->e % atom->m == 0 && !p->attn->v_in_k;
+    bool fits =
+        on == TILE_ON_THREAD && p->d % atom->k == 0 && p->e % atom->m == 0 && !p->attn->v_in_k;
     for (uint32_t n = 0; n < p->hooks->dot_count; n++)
         fits = fits && lanes_dot_width(p, n) % atom->k == 0;
     return fits ? atom : tile_best_atom(p->caps, TILE_F32, on);
