@@ -31,14 +31,19 @@ static const ExecCase cases[] = {
 };
 enum { WIDE = 12 }; /* the first case with widths of matrix units */
 static const char *const rungs[] = {"tiled-ir:x86-64-v4", "kernel-ir:x86-64-v4", "tiled-ir:generic", "kernel-ir:generic",
-                                    "tiled-ir:x86-64-v4-amx", "kernel-ir:x86-64-v4-amx",
+                                    "tiled-ir:x86-64-v4-amx", "kernel-ir:x86-64-v4-amx", "tiled-ir:sm_80", "kernel-ir:sm_80",
+                                    "tiled-ir:sm_75", "kernel-ir:sm_75", "kernel-ir:sm_90", "kernel-ir:sm_70",
                                     "tiled-ir:x86-64-v3", "kernel-ir:x86-64-v3", "tiled-ir:aarch64", "kernel-ir:aarch64"};
 // clang-format on
 
-/* Which operand types of a case: one, another at each rung; f32 too if there is time; at matrix units of bf16 that only. */
+/* Which operand types of a case: one, another at each rung; f32 too if there is time; at matrix units of bf16 that
+ * only; on warps the two that their units take. */
 static bool takes(unsigned rung, unsigned n, unsigned dtype, bool quick)
 {
     if (strstr(rungs[rung], "amx")) return dtype == 2 && (!quick || n >= WIDE);
+    if (strstr(rungs[rung], ":sm_"))
+        return n + 1 < sizeof cases / sizeof *cases &&
+               dtype == 1 + (n + rung) % 2; /* the last has too wide heads */
     if (quick) return dtype == n % 3 && n < WIDE;
     return dtype == (n + rung) % 3 || dtype == 0;
 }
@@ -49,7 +54,7 @@ int main(int argc, char **argv)
     if (argc < 2) return 2;
     const bool quick = argc > 2 && strcmp(argv[2], "quick") == 0;
     unsigned passed = 0, failed = 0;
-    for (unsigned r = 0; r < (quick ? 6u : sizeof rungs / sizeof *rungs); r++) {
+    for (unsigned r = 0; r < (quick ? 8u : sizeof rungs / sizeof *rungs); r++) {
         ExecSuite *suite = exec_open(rungs[r], argv[1]);
         if (!suite) return 1;
         for (unsigned n = 0; n < sizeof cases / sizeof *cases; n++)
