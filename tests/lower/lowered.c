@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 
 enum { MOST = 16, MOST_SIZES = 16 };
 
@@ -86,7 +87,7 @@ static uint32_t tensor_number(const AuTileModule *m, const char *name)
     return number;
 }
 
-AuKernel *lowered_kernel(Session *s, const Lowered *t, AuTileModule *m, uint32_t which)
+AuKernel *lowered_try(Session *s, const Lowered *t, AuTileModule *m, uint32_t which)
 {
     const AuTileKernel *tile = m->kernels.at[which];
     AuLowerTensor tensors[MOST];
@@ -100,14 +101,18 @@ AuKernel *lowered_kernel(Session *s, const Lowered *t, AuTileModule *m, uint32_t
     for (uint32_t n = 0; t->sizes && t->sizes[n].name; n++)
         scalars[how.scalar_count++] = (AuLowerScalar){
             .name = au_name(m->names, t->sizes[n].name), .slot = AULE_SLOT_SIZE, .index = n};
-    AuKernel *k = lower_kernel(s->arena, s->diags, m, tile, &how);
+    return lower_kernel(s->arena, s->diags, m, tile, &how);
+}
+
+AuKernel *lowered_kernel(Session *s, const Lowered *t, AuTileModule *m, uint32_t which)
+{
+    AuKernel *k = lowered_try(s, t, m, which);
     if (k) kernel_simplify(k);
-    if (!k || !kernel_verify(k, s->diags)) {
-        AuText text = {.arena = s->arena};
-        if (k && getenv("AULE_TEST_PRINT")) kernel_print(k, &text), print_message("%s", text.at);
-        fail_msg("%s: %s", t->file, session_errors(s));
-    }
-    return k;
+    if (k && kernel_verify(k, s->diags)) return k;
+    AuText text = {.arena = s->arena};
+    if (k && getenv("AULE_TEST_PRINT")) kernel_print(k, &text), fputs(au_text_str(&text), stderr);
+    fail_msg("%s: %s", t->file, session_errors(s));
+    return NULL;
 }
 
 /* ---- inputs */
@@ -238,7 +243,7 @@ static void run_kernel(Both *b, uint32_t which, bool *written)
         run.grid[d] = (uint32_t)value_of(b->t, tile->grid.at[d].extent);
     const char *why = NULL;
     AuText text = {.arena = b->s->arena};
-    if (getenv("AULE_TEST_PRINT")) kernel_print(k, &text), print_message("%s", text.at);
+    if (getenv("AULE_TEST_PRINT")) kernel_print(k, &text), fputs(au_text_str(&text), stderr);
     if (!kernel_run(k, &run, b->s->arena, &why)) fail_msg("%s, %s: %s", b->t->file, k->name, why);
 }
 

@@ -25,6 +25,7 @@ typedef struct Lowered {
 
 /* The lowered kernels of the module, verified; fails the test where there are none. */
 AuTileModule *lowered_module(Session *s, const Lowered *t);
+AuKernel *lowered_try(Session *s, const Lowered *t, AuTileModule *m, uint32_t which); /* or NULL */
 AuKernel *lowered_kernel(Session *s, const Lowered *t, AuTileModule *m, uint32_t which);
 void lowered_check(Session *s, const Lowered *t);
 

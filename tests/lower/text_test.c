@@ -1,0 +1,145 @@
+/* text_test.c - what the lowering of warps writes: waits as late as they may be, barriers only where
+ * lanes of one executor meet, few instructions for a pair; and what it refuses. */
+#include "lowered.h"
+
+static const Size sizes[] = {{"B", 1}, {"H", 1}, {"Hk", 1}, {"S", 64}, {"T", 128}, {NULL, 0}};
+
+static const char *text_of(Session *s, const Lowered *t)
+{
+    AuText text = {.arena = s->arena};
+    kernel_print(lowered_kernel(s, t, lowered_module(s, t), 0), &text);
+    return au_text_str(&text);
+}
+
+static uint32_t count(const char *text, const char *what)
+{
+    uint32_t n = 0;
+    for (const char *at = text; (at = strstr(at, what)); at += strlen(what)) n++;
+    return n;
+}
+
+/* Three tiles in flight: a wait for the oldest leaves two, the last ones fewer. */
+static const char pipeline[] =
+    "target sm_80\n"
+    "kernel forward(k: in bf16[kv:T, d:64], o: out f32[kv:T, d:64])\n"
+    "grid(nb: 1) {\n"
+    "    shared K: bf16[stage:3, kv:32, d:64] swizzle 128\n"
+    "    role core[1] on warp {\n"
+    "        a = async copy k[0 +: 32, :] -> K[0, :, :] pad 0\n"
+    "        b = async copy k[32 +: 32, :] -> K[1, :, :] pad 0\n"
+    "        for n in range(0, 3) {\n"
+    "            c = async copy k[n * 32 + 64 +: 32, :] -> K[2, :, :] pad 0\n"
+    "            wait a\n"
+    "            x = load K[0, :, :] @ mma16816.A\n"
+    "            a = async copy k[n * 32 +: 32, :] -> K[0, :, :] pad 0\n"
+    "            wait c\n"
+    "        }\n"
+    "        wait a\n"
+    "        wait b\n"
+    "        y = load K[1, :, :] @ mma16816.A\n"
+    "        store f32(y) -> o[0 +: 32, :] clip\n"
+    "    }\n"
+    "}\n";
+
+static void test_waits(void **state)
+{
+    (void)state;
+    Session s = session_begin();
+    const char *text =
+        text_of(&s, &(Lowered){.file = "pipeline", .text = pipeline, .sizes = sizes});
+    /* In the loop: c alone is after a, then a after c. After it, which may not have run, both may be
+     * the last. */
+    assert_int_equal(count(text, "copy_wait #1"), 2);
+    assert_int_equal(count(text, "copy_wait #0"), 2);
+    session_end(&s);
+}
+
+/* A warp that reads what it wrote itself. */
+static const char exchange[] =
+    "target sm_80\n"
+    "kernel turn(q: in bf16[q:S, d:32], k: in bf16[kv:T, d:32], o: out f32[q:S, e:16])\n"
+    "grid(mb: cdiv(S, 16)) {\n"
+    "    shared X: bf16[q:16, kv:16] swizzle 32\n"
+    "    shared K: bf16[kv:16, d:32] swizzle 64\n"
+    "    role core[1] on warp {\n"
+    "        frag score: f32[q:16, kv:16] @ mma16816.C\n"
+    "        frag acc: f32[q:16, e:16] @ mma16816.C = 0.0\n"
+    "        query = load q[mb * 16 +: 16, :] @ mma16816.A pad 0\n"
+    "        for n in range(0, 2) {\n"
+    "            copy k[n * 16 +: 16, :] -> K[:, :] pad 0\n"
+    "            score = mma16816(query, K[:, :])\n"
+    "            store bf16(score) -> X[:, :]\n"
+    "            acc += mma16816(X[:, :], K[:, 16 +: 16] as [kv, e])\n"
+    "        }\n"
+    "        store acc -> o[mb * 16 +: 16, :] clip\n"
+    "    }\n"
+    "}\n";
+
+static void test_barriers(void **state)
+{
+    (void)state;
+    Session s = session_begin();
+    const Lowered t = {.file = "exchange", .text = exchange, .sizes = sizes};
+    const char *text = text_of(&s, &t);
+    assert_int_equal(count(text, "barrier #0"), 0);
+    /* around the copy, after the store */
+    assert_int_equal(count(text, "barrier #1"), 3);
+    lowered_check(&s, &t);
+    session_end(&s);
+}
+
+/* The loop of a causal softmax: one exp2 a pair, no other function, no selection in full tiles. */
+static void test_pairs(void **state)
+{
+    (void)state;
+    Session s = session_begin();
+    const Lowered t = {.file = "mma_sync_forward.tile",
+                       .hooks = {"common.hooks", "causal_softmax.hooks"},
+                       .sizes = sizes,
+                       .split = true};
+    const char *text = text_of(&s, &t);
+    const char *loops = strstr(text, "\n  for %"),
+               *full = loops ? strstr(loops + 1, "\n  for %") : NULL;
+    assert_non_null(full);
+    const char *end = strstr(full, "\n  }\n");
+    assert_non_null(end);
+    AuText body = {.arena = s.arena};
+    au_text_bytes(&body, full, (size_t)(end - full));
+    const char *inside = au_text_str(&body);
+    const uint32_t pairs = 16 * 32 / 32; /* of a lane */
+    assert_int_equal(count(inside, "= exp2.f32"), pairs);
+    assert_int_equal(count(inside, "= exp.f32"), 2); /* the factor of the rows */
+    assert_int_equal(count(inside, "= mma.f32x4"), 2 * pairs);
+    assert_true(count(inside, "= select.f32") <= 8);   /* of rows */
+    assert_int_equal(count(inside, "shuffle_xor"), 4); /* maxima; sums wait for the end */
+    session_end(&s);
+}
+
+static void refuses(const char *old, const char *with, const char *what)
+{
+    Session s = session_begin();
+    const Lowered t = {
+        .file = "exchange", .text = replaced(s.arena, exchange, old, with), .sizes = sizes};
+    AuTileModule *m = lowered_module(&s, &t);
+    assert_null(lowered_try(&s, &t, m, 0));
+    if (!strstr(session_errors(&s), what)) fail_msg("%s", session_errors(&s));
+    session_end(&s);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    refuses("store acc -> o", "acc2 = convert acc @ mma16816.C\n        store acc2 -> o",
+            "acc2 = convert acc");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_barriers),
+        cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
