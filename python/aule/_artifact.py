@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from dataclasses import dataclass
+from typing import Collection
 
 from . import _libaule as abi
 
@@ -98,9 +99,9 @@ class Loaded:
         sizes = self.size_names()
         return {sizes[v.fixed[f].size] for v in self._variants() for f in range(v.fixed_count)}
 
-    def best_arch(self, features: frozenset[str]) -> str | None:
+    def best_arch(self, features: Collection[str]) -> str | None:
         """The architecture of the first, which is the best, of its kernels that a device with these features runs."""
-        fit = (v.arch.decode() for v in self._variants() if features.issuperset(v.features.decode().split()))
+        fit = (v.arch.decode() for v in self._variants() if set(v.features.decode().split()) <= set(features))
         return next(fit, None)
 
     def shape(self, name: str, call: abi.Call) -> tuple[tuple[int, ...], tuple[int, int]]:

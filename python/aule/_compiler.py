@@ -102,9 +102,15 @@ PROBE = b"attention probe { q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, D]; s
 
 @lru_cache(maxsize=None)
 def best_arch(device: Device, dtype: str) -> str | None:
-    """The architecture to compile for where kernels are for this device alone: of those that the target compiles by default, the one
-    whose kernels would be chosen. Learnt from a small script, once for each build of the compiler. None: let the compiler decide."""
+    """The architecture to compile for where kernels are for this device alone: a GPU's own, else of those that the target compiles by
+    default the one whose kernels would be chosen. Learnt from a small script, once for each build of the compiler. None: let the
+    compiler decide."""
     options = {"targets": device.backend, "dtypes": dtype, "widths": "D=16", "optimize": 1, "no_gradients": 1}
+    for own in [word for word in device.features if word.startswith("sm_")][:1]:
+        try:
+            return artifact("<probe>", PROBE, options | {"archs": own}).best_arch(device.features)
+        except CompileError:  # not one that the compiler knows, or not with this type
+            pass
     return artifact("<probe>", PROBE, options).best_arch(device.features)
 
 

@@ -145,7 +145,7 @@ class Device:
         info = lib.device_get_info(self.handle).contents
         self.id: str = info.id.decode()
         self.backend: str = info.backend.decode()
-        self.features = frozenset(info.features.decode().split())
+        self.features = tuple(info.features.decode().split())
         self.dl = (info.dl.device_type, info.dl.device_id)
 
     @classmethod

@@ -107,8 +107,8 @@ class _Buffer:
 
 
 def _queue(like: Any, device: Device) -> int:
-    """The stream on which the caller's library works. NULL is the device's own queue, which is none of theirs."""
-    if device.backend != "cuda":
+    """The stream on which the caller's library works; 0, the device's own queue, for copies that are ours (no [like])."""
+    if device.backend != "cuda" or like is None:
         return 0
     if is_torch(like):
         import torch

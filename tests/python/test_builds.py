@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 import time
+import types
 import unittest
 from unittest import mock
 
@@ -16,6 +17,9 @@ import numpy as np
 import aule
 from aule import _builds, _compiler
 from test_compile import CAUSAL, expected, inputs
+
+
+PTX = " ".join(f"ptx{n}" for n in range(90, 59, -1))
 
 
 class Terminal(io.StringIO):
@@ -108,6 +112,17 @@ class Compiled(unittest.TestCase):
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             self.assertLess(max(pool.map(call, range(24))), 4e-3)
         self.assertEqual(sorted(self.compilations), sorted((dtype, f"D={n};E={n}") for dtype in ("f16", "f32") for n in (16, 24)))
+
+    def test_architectures(self):
+        """Kernels are compiled for the device at hand alone."""
+
+        def best(backend, features, dtype="f16"):
+            return _compiler.best_arch.__wrapped__(types.SimpleNamespace(backend=backend, features=features.split()), dtype)
+
+        self.assertEqual(best("cpu", "avx2 fma f16c bmi bmi2 lzcnt movbe popcnt avx sse3 ssse3 sse4.1 sse4.2", "f32"), "x86-64-v3")
+        self.assertEqual(best("cuda", "sm_89 sm_86 sm_80 sm_75 sm_70 " + PTX), "sm_89")
+        self.assertEqual(best("cuda", "sm_100 sm_90 sm_89 sm_86 sm_80 sm_75 sm_70 " + PTX), "sm_90")
+        self.assertIsNone(best("cuda", "sm_52 " + PTX))
 
     def test_prepare(self):
         f = aule.compile(CAUSAL)
