@@ -40,6 +40,7 @@ typedef struct CudaPlace {
     bool constant;     /* a tensor that is only read */
     uint32_t align;    /* bytes, of the access */
 } CudaPlace;
+bool cuda_sum(AuEmit *e, AuVal v); /* an addition of i32; false: nothing to gain, nothing emitted */
 CudaPlace cuda_place(AuEmit *e, AuMem mem, AuVal index, uint32_t bytes);
 /* To what power of two of bytes an access of [bytes] at [index] is certainly aligned, up to 16. */
 uint32_t cuda_alignment(const AuEmit *e, AuMem mem, AuVal index, uint32_t bytes);

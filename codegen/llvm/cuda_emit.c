@@ -144,8 +144,8 @@ static void forget_loads(AuEmit *e)
         emit_call(e, "llvm.nvvm.bar.warp.sync", NULL, NULL, &lanes, 1);
         return;
     }
-    LLVMValueRef nothing = LLVMGetInlineAsm(type, "", 0, "~{memory}", 9, true, false,
-                                            LLVMInlineAsmDialectATT, false);
+    LLVMValueRef nothing =
+        LLVMGetInlineAsm(type, "", 0, "~{memory}", 9, true, false, LLVMInlineAsmDialectATT, false);
     LLVMBuildCall2(e->builder, type, nothing, NULL, 0, "");
 }
 
@@ -158,6 +158,7 @@ static bool instruction(AuEmit *e, AuVal v)
 {
     const AuInstr *in = kernel_at(e->k, v);
     switch ((int)in->op) {
+    case AU_K_ADD: return cuda_sum(e, v);
     case AU_K_BLOCK: emit_set(e, v, block(e, in->imm), false); return true;
     case AU_K_WARP: emit_set(e, v, e->cuda->warp, false); return true;
     case AU_K_LANE: emit_set(e, v, e->cuda->lane, false); return true;

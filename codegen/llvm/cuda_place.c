@@ -186,6 +186,22 @@ static Sum split(AuEmit *e, AuVal v, uint32_t depth)
     return (Sum){base, 0};
 }
 
+/* x + y as rest + constant, like an address: the index of each element of a fragment is then one addition away from a value that
+ * all share, and no loop keeps the elements' own parts in registers. Integers wrap around, so it is the same sum. */
+bool cuda_sum(AuEmit *e, AuVal v)
+{
+    enum { NEAR = 3 };
+    const AuInstr *in = kernel_at(e->k, v);
+    if (in->type.scalar != AU_I32 || in->type.width != 1) return false;
+    const Sum x = split(e, kernel_operand(e->k, in, 0), NEAR);
+    const Sum y = split(e, kernel_operand(e->k, in, 1), NEAR);
+    if (!x.rest || !y.rest || (!x.constant && !y.constant)) return false;
+    LLVMValueRef rest = LLVMBuildAdd(e->builder, x.rest, y.rest, "");
+    LLVMValueRef constant = cuda_i32(e, (uint32_t)(x.constant + y.constant));
+    emit_set(e, v, LLVMBuildAdd(e->builder, rest, constant, ""), false);
+    return true;
+}
+
 /* Byte a lies at a ^ (a >> 3 & mask). */
 static LLVMValueRef swizzled(AuEmit *e, LLVMValueRef at, uint32_t swizzle)
 {
