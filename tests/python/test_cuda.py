@@ -1,0 +1,114 @@
+"""Calls on CUDA, by the driver's stand-in of the runtime's tests (tests/runtime/cuda_mock.h), whose memory is the host's: which device and
+stream a call goes to, and what is copied."""
+
+import ctypes
+import os
+import subprocess
+import sys
+import unittest
+
+import numpy as np
+
+import aule
+from aule import _libaule as abi
+from support import inputs, load, sample, sample_gradients
+
+MOCK = os.environ.get("AULE_TEST_CUDA", "")
+UNDER_MOCK = "MOCK_CUDA" in os.environ
+
+
+class ManagedTensor(ctypes.Structure):
+    _fields_ = [("dl_tensor", abi.DLTensor), ("manager_ctx", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+
+
+class Array:
+    """An array of some library for GPUs, on the device `index`."""
+
+    streams: list = []  # that consumers named
+
+    def __init__(self, array, index=0):
+        self.array, self.index = array, index
+        self.shape = array.shape
+
+    @property
+    def device(self):
+        return self.index
+
+    def __dlpack_device__(self):
+        return 2, self.index
+
+    def __dlpack__(self, stream=None):
+        Array.streams.append(stream)
+        a = self.array
+        code = {"f": 2, "i": 0}[a.dtype.kind]
+        shape, strides = ((ctypes.c_int64 * a.ndim)(*n) for n in (a.shape, [s // a.itemsize for s in a.strides]))
+        self.managed = ManagedTensor(abi.DLTensor(a.ctypes.data, (2, self.index), a.ndim, abi.DLDataType(code, a.itemsize * 8, 1), shape, strides, 0))
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        return new(ctypes.addressof(self.managed), b"dltensor", None)
+
+    def __array_namespace__(self):
+        return Library
+
+
+class Library:
+    float32 = np.float32
+
+    @staticmethod
+    def empty(shape, dtype, device):
+        return Array(np.empty(shape, dtype), device)
+
+
+@unittest.skipUnless(UNDER_MOCK, "started by test_stand_in")
+class Calls(unittest.TestCase):
+    def setUp(self):
+        self.f = load()
+        Array.streams = []
+
+    def test_host_tensors_are_copied_where_they_are_sent(self):
+        x = inputs()
+        for device in ("cuda", "cuda:1"):
+            np.testing.assert_allclose(self.f(**x, window=3, device=device), sample(**x, window=3)[0], rtol=2e-5, atol=2e-6)
+
+    def test_gpu_tensors_stay(self):
+        x = inputs()
+        for index in (0, 1):
+            on_gpu = {name: Array(array, index) for name, array in x.items()}
+            results = self.f.forward(**on_gpu, window=3)
+            self.assertIsInstance(results.o, Array)
+            self.assertEqual(results.o.index, index)
+            np.testing.assert_allclose(results.o.array, sample(**x, window=3)[0], rtol=2e-5, atol=2e-6)
+            do = np.ones(results.o.shape, np.float32)
+            gradients = self.f.backward(results, Array(do, index))
+            for name, want in sample_gradients(x, 3, do).items():
+                np.testing.assert_allclose(gradients[name].array, want, rtol=5e-5, atol=5e-6)
+        self.assertEqual(set(Array.streams), {1})  # the default stream, on which calls are
+
+    def test_tensors_of_two_devices(self):
+        x = {name: Array(array, int(name == "k")) for name, array in inputs().items()}
+        with self.assertRaisesRegex(aule.ArgumentError, "k: it is on cuda:1"):
+            self.f(**x, window=3)
+        with self.assertRaisesRegex(aule.ArgumentError, "q: it is on cuda:0"):
+            self.f(**{name: Array(array) for name, array in inputs().items()}, window=3, device="cpu")
+        with self.assertRaisesRegex(aule.Error, "cuda:7"):
+            self.f(**inputs(), window=3, device="cuda:7")
+
+    def test_backends(self):
+        self.assertEqual(aule.get_available_backends()[0], "cuda")
+        self.assertEqual([d.id for d in aule.get_backend_info()["cuda"]["devices"]], ["cuda:0", "cuda:1"])
+        with aule.Attention("cuda:1") as a:
+            self.assertEqual((a.backend, a.backend_name), ("cuda:1", "cuda"))
+
+
+@unittest.skipIf(UNDER_MOCK or not os.path.exists(MOCK), "no stand-in for the driver")
+class StandIn(unittest.TestCase):
+    def test_stand_in(self):
+        environment = {**os.environ, "LD_LIBRARY_PATH": os.path.dirname(MOCK), "MOCK_CUDA": ""}
+        environment.pop("AULE_BACKEND", None)
+        ran = subprocess.run([sys.executable, "-m", "unittest", "-v", "test_cuda"], env=environment, capture_output=True, text=True)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertRegex(ran.stderr, r"test_gpu_tensors_stay.* ok\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
