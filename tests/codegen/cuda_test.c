@@ -111,6 +111,12 @@ static const Claim claims[] = {
     {"pairs are rounded at once", "sm_80", "kernel k lanes 32 warps 1\nmemory @a: global f32 reads\nmemory @o: global bf16 align 16 writes\narg a: pointer @a\narg o: pointer @o\n{\n%1 = lane.i32\n%2 = mul.i32 %1, 2\n"
         "%3 = load.f32x2 @a[%2]\n%4 = cvt.bf16x2 %3\nstore @o[%2], %4\n}\n", "cvt.rn.bf16x2.f32", "cvt.rn.bf16.f32", ""},
     {"exp is one function of the hardware", "sm_70", SMALL("") "%10 = load.f32 @a[%1]\n%11 = exp.f32 %10\nstore @o[%1], %11\n}\n", "ex2.approx.ftz.f32", "call", ""},
+    {"masked loads are predicated", "sm_80", SMALL("align 16") "%10 = lt.i32 %1, %3\n%11 = load.f32x4 @a[%2] if %10\nstore @o[%2], %11\n}\n", "ld.global.nc.v4.b32", "bra", ""},
+    {"masked stores are predicated", "sm_80", SMALL("") "%10 = lt.i32 %1, %3\nstore @o[%2], 1.0 if %10\n}\n", "st.global.b32", "bra", ""},
+    {"masked sums are predicated", "sm_80", SMALL("") "%10 = lt.i32 %1, %3\natomic_add @o[%1], 1.0 if %10\n}\n", "red.relaxed.gpu.global.add.f32", "bra", ""},
+    {"masked stores are as narrow as they must", "sm_80", SMALL("") "%10 = lt.i32 %1, %3\n%11 = const.f32x4 1.0\nstore @o[%3], %11 if %10\n}\n", "st.global.b32", "st.global.v4", ""},
+    {"a tile is read again by the next product", "sm_80", SMALL("") "%10 = load.f32 @s[%1]\nstore @o[%1], %10\nnote \"next\"\n%11 = load.f32 @s[%1]\nstore @o[%2], %11\n}\n", "bar.warp.sync", "", ""},
+    {"the constant of an index comes last", "sm_80", SMALL("") "for %10 = 0 to %3 step 1 unroll never {\n%11 = add.i32 %2, 7\n%12 = add.i32 %10, %11\n%13 = cvt.f32 %12\nstore @o[%10], %13\n}\n}\n", ", 7;", "", ""},
     {"matrices of a later GPU", "sm_70", SMALL("") "%10 = load_matrix.f32 @s[%2] #1\nstore @o[%1], %10\n}\n", NULL, NULL, "ldmatrix needs sm_75"},
 };
 /* clang-format on */
