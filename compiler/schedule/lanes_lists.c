@@ -1,7 +1,13 @@
 /* lanes_lists.c - block lists: for masks that depend on data, which tiles of keys each block of
  * query rows visits, or (backward, names begin with back_) which tiles of queries each block of keys.
- * `classes` tests every pair of the tiles that the mask's range leaves, a tile a lane; `compact` writes
- * the lists, a block of rows (of keys) a lane. Cost: one mask a pair and head (or one for all heads, if
+ * `classes` tests every pair of the tiles that the mask's range leaves; `compact` writes the lists.
+ *
+ * Where lanes can exchange, a warp classifies four tiles beside each other, row after row, with the
+ * keys along its lanes: what the mask reads of the keys stays in registers, what it reads of the row
+ * is read once for all of them. It writes one list, 32 tiles at a time. Elsewhere a lane classifies a
+ * tile, and writes a list.
+ *
+ * Cost: one mask a pair and head (or one for all heads, if
  * the mask does not ask for the head), against 2 (D + E) multiply-adds. */
 #include "lanes.h"
 
@@ -62,18 +68,69 @@ static void begin(Lanes *x, const char *first)
     tile_let(t, "b", "hb / %s", heads(x));
 }
 
-/* The class of tile (m, nb * lanes + lane): 0 empty, 1 partial, 2 full. */
+static void class_argument(Lanes *x, const Lists *l, AuTileMode mode)
+{
+    tile_arg(x->t, tile_text(x->t, "%stile_class", l->prefix), mode, "i32[b:%s, h:%s, m:%s, n:%s]",
+             lanes_axis(x, 0, 0), heads(x), row_blocks(x, l), key_blocks(x, l));
+}
+
+/* Until the role: blocks of [tiles] tiles of keys, whose classes are 0 empty, 1 partial, 2 full. */
+static void begin_classes(Lanes *x, const Lists *l, int32_t tiles)
+{
+    AuTileBuild *t = x->t;
+    tile_kernel(t, tile_text(t, "%sclasses", l->prefix));
+    lanes_arguments(x);
+    class_argument(x, l, TILE_OUT);
+    begin(x, tile_text(t, "nb: cdiv(%s, %d), mb: %s", key_blocks(x, l), tiles, row_blocks(x, l)));
+    lanes_bounds(x, l->rows, l->keys);
+    lanes_region(x, tile_text(t, "%stile_class", l->prefix));
+}
+
+static bool is_across(const Lanes *x, const Lists *l)
+{
+    return x->rows_across && l->keys % x->p->caps->lanes == 0;
+}
+
+/* Pairs that take part are counted, each lane its own. */
+static void classes_across(Lanes *x, const Lists *l)
+{
+    enum { WARPS = 4, TILES = 4 };
+    AuTileBuild *t = x->t;
+    const char *s = lanes_axis(x, 0, 2), *last = lanes_axis(x, 1, 2);
+    begin_classes(x, l, WARPS * TILES);
+    tile_role(t, "core", WARPS, TILE_ON_WARP, 0);
+    tile_set(t, "first", "nb * %d + self * %d", WARPS * TILES, TILES);
+    tile_set(t, "j", "(first + iota(n:%d)) * %d + iota(kv:%d)", TILES, l->keys, l->keys);
+    tile_frag(t, "pairs", "i32[n:%d, kv:%d] @ keys_along_lanes = 0", TILES, l->keys);
+    tile_set(t, "end", "min(mb * %d + %d, %s)", l->rows, l->rows, s);
+    tile_if(t, "first < n_high && first + %d > n_low", TILES);
+    tile_for_range(t, "row", tile_text(t, "mb * %d", l->rows), "end");
+    tile_set(t, "pairs", "pairs + where(j < %s && mask(b, h, row, j), 1, 0)", last);
+    tile_end(t);
+    tile_end(t);
+    tile_set(t, "count", "reduce_sum(f32(pairs), kv)");
+    /* Of lists of queries, a tile that sticks out of the queries is partial. */
+    const char *all = l->of_queries ? tile_text(t, "%d.0", l->rows * l->keys)
+                                    : tile_text(t, "f32((end - mb * %d) * %d)", l->rows, l->keys);
+    tile_store(t,
+               "where(count > 0.0, where(count == %s, 2, 1), 0) -> "
+               "%stile_class[b, h, mb, first +: %d] clip",
+               all, l->prefix, TILES);
+    tile_end(t);
+    tile_end(t);
+}
+
+/* A tile a lane. */
 static void classes(Lanes *x, const Lists *l)
 {
+    if (is_across(x, l)) {
+        classes_across(x, l);
+        return;
+    }
     AuTileBuild *t = x->t;
     const int32_t lanes = x->p->caps->lanes, n = l->keys;
     const char *s = lanes_axis(x, 0, 2), *last = lanes_axis(x, 1, 2);
-    tile_kernel(t, tile_text(t, "%sclasses", l->prefix));
-    lanes_arguments(x);
-    tile_arg(t, tile_text(t, "%stile_class", l->prefix), TILE_OUT, "i32[b:%s, h:%s, m:%s, n:%s]",
-             lanes_axis(x, 0, 0), heads(x), row_blocks(x, l), key_blocks(x, l));
-    begin(x, tile_text(t, "nb: cdiv(%s, %d), mb: %s", key_blocks(x, l), lanes, row_blocks(x, l)));
-    lanes_bounds(x, l->rows, n);
+    begin_classes(x, l, lanes);
     tile_role(t, "core", 0, lanes_executor(x), 0);
     tile_frag(t, "some", "f32[n:%d] @ along_lanes = 0.0", lanes);
     tile_frag(t, "every", "f32[n:%d] @ along_lanes = 1.0", lanes);
@@ -83,7 +140,7 @@ static void classes(Lanes *x, const Lists *l)
                    tile_text(t, "min(mb * %d + %d, %s)", l->rows, l->rows, s));
     tile_for_range(t, "key", "0", tile_text(t, "%d", n));
     tile_set(t, "j", "tile * %d + key", n);
-    tile_set(t, "taken", "where(j < %s && mask(b, h, row, j), 1.0, 0.0)", last);
+    tile_set(t, "taken", "where(j < %s && mask(b, h, row, j), 1, 0)", last);
     tile_set(t, "some", "max(some, taken)");
     tile_set(t, "every", "min(every, taken)");
     tile_end(t);
@@ -99,18 +156,16 @@ static void classes(Lanes *x, const Lists *l)
         whole, l->prefix, lanes, lanes);
     tile_end(t);
     tile_end(t);
-    lanes_region(x, tile_text(t, "%stile_class", l->prefix));
 }
 
-static void compact(Lanes *x, const Lists *l)
+static const char *const names[] = {"partial", "full"}; /* less 1, the classes with lists */
+
+static void begin_compact(Lanes *x, const Lists *l)
 {
-    static const char *const names[] = {"partial", "full"};
     AuTileBuild *t = x->t;
-    const int32_t lanes = x->p->caps->lanes;
     tile_kernel(t, tile_text(t, "%scompact", l->prefix));
     lanes_arguments(x);
-    tile_arg(t, tile_text(t, "%stile_class", l->prefix), TILE_IN, "i32[b:%s, h:%s, m:%s, n:%s]",
-             lanes_axis(x, 0, 0), heads(x), row_blocks(x, l), key_blocks(x, l));
+    class_argument(x, l, TILE_IN);
     for (uint32_t n = 0; n < 2; n++) {
         const char *count = tile_text(t, "%s%s_count", l->prefix, names[n]),
                    *index = tile_text(t, "%s%s_index", l->prefix, names[n]);
@@ -119,6 +174,53 @@ static void compact(Lanes *x, const Lists *l)
         lanes_region(x, count);
         lanes_region(x, index);
     }
+}
+
+/* A list a warp: a tile's place is the number of those before it, which every lane counts for its own. */
+static void compact_across(Lanes *x, const Lists *l)
+{
+    AuTileBuild *t = x->t;
+    const int32_t lanes = x->p->caps->lanes;
+    begin_compact(x, l);
+    begin(x, tile_text(t, "m: %s", owners(x, l)));
+    tile_role(t, "core", 0, TILE_ON_WARP, 0);
+    tile_frag(t, "kind", "i32[n:%d] @ along_lanes", lanes);
+    tile_frag(t, "all", "i32[p:%d] @ along_registers", lanes);
+    for (uint32_t n = 0; n < 2; n++) tile_set(t, names[n], "0.0");
+    tile_for_range(t, "some", "0", tile_text(t, "cdiv(%s, %d)", others(x, l), lanes));
+    const char *span = tile_text(t, "some * %d +: %d", lanes, lanes);
+    const char *view =
+        tile_text(t, "%stile_class[b, h, %s]", l->prefix,
+                  l->of_queries ? tile_text(t, "%s, m", span) : tile_text(t, "m, %s", span));
+    tile_load(t, "kind", "%s as [n] pad 0", view);
+    tile_load(t, "all", "%s as [p] pad 0", view);
+    for (uint32_t n = 0; n < 2; n++) {
+        tile_set(t, tile_text(t, "%s_place", names[n]),
+                 "i32(%s + reduce_sum(where(all == %u && iota(p:%d) < iota(n:%d) + 0 * kind, 1.0, "
+                 "0.0), p))",
+                 names[n], n + 1, lanes, lanes);
+        tile_store(
+            t, "some * %d + iota(n:%d) + 0 * kind -> %s%s_index[b, h, m, %s_place] when kind == %u",
+            lanes, lanes, l->prefix, names[n], names[n], n + 1);
+        tile_set(t, names[n], "%s + reduce_sum(where(all == %u, 1.0, 0.0), p)", names[n], n + 1);
+    }
+    tile_end(t);
+    for (uint32_t n = 0; n < 2; n++)
+        tile_store(t, "i32(%s) -> %s%s_count[b, h, m]", names[n], l->prefix, names[n]);
+    tile_end(t);
+    tile_end(t);
+}
+
+/* A list a lane. */
+static void compact(Lanes *x, const Lists *l)
+{
+    if (is_across(x, l)) {
+        compact_across(x, l);
+        return;
+    }
+    AuTileBuild *t = x->t;
+    const int32_t lanes = x->p->caps->lanes;
+    begin_compact(x, l);
     begin(x, tile_text(t, "mbb: cdiv(%s, %d)", owners(x, l), lanes));
     tile_role(t, "core", 0, lanes_executor(x), 0);
     tile_set(t, "m", "mbb * %d + iota(m:%d)", lanes, lanes);
@@ -156,10 +258,9 @@ void lanes_query_lists(Lanes *x, int32_t queries, int32_t keys)
 
 static void arguments(Lanes *x, const Lists *l)
 {
-    static const char *const names[] = {"partial_count", "partial_index", "full_count",
-                                        "full_index"};
+    static const char *const all[] = {"partial_count", "partial_index", "full_count", "full_index"};
     for (uint32_t n = 0; n < 4; n++)
-        tile_arg(x->t, tile_text(x->t, "%s%s", l->prefix, names[n]), TILE_IN, "%s",
+        tile_arg(x->t, tile_text(x->t, "%s%s", l->prefix, all[n]), TILE_IN, "%s",
                  type_of(x, l, n % 2 == 0));
 }
 
