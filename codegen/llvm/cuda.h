@@ -12,7 +12,8 @@ enum { CUDA_GLOBAL = 1, CUDA_SHARED = 3 };
 
 typedef struct AuCuda {
     LLVMValueRef lane, warp;
-    bool coarse; /* results are about to become 16-bit floats: functions of a few ulp will do */
+    AuLanes lanes; /* which values differ between lanes; made when first asked for */
+    bool coarse;   /* results are about to become 16-bit floats: functions of a few ulp will do */
 } AuCuda;
 
 static inline LLVMValueRef cuda_i32(AuEmit *e, uint32_t value)

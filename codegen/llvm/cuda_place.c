@@ -210,6 +210,26 @@ static LLVMValueRef swizzled(AuEmit *e, LLVMValueRef at, uint32_t swizzle)
     return LLVMBuildXor(b, at, LLVMBuildAnd(b, row, cuda_i32(e, swizzle - 16), ""), "");
 }
 
+static bool is_uniform(const AuEmit *e, AuVal v)
+{
+    if (!e->cuda->lanes.kind) e->cuda->lanes = kernel_lanes(e->k, e->arena);
+    return e->cuda->lanes.kind[v.i] == AU_UNIFORM;
+}
+
+/* from + step, the step the same for all lanes and not constant: an address that walks. Its steps are
+ * added to the address before, two instructions each, and not to the index, four. */
+static bool walks(const AuEmit *e, AuVal index, AuVal *from, AuVal *step)
+{
+    const AuInstr *in = kernel_at(e->k, index);
+    int64_t value;
+    for (uint32_t n = 0; n < 2 && in->op == AU_K_ADD; n++) {
+        *from = kernel_operand(e->k, in, n), *step = kernel_operand(e->k, in, 1 - n);
+        if (is_uniform(e, *step) && !is_uniform(e, *from) && !constant_of(e, *step, &value))
+            return true;
+    }
+    return false;
+}
+
 static CudaPlace global_place(AuEmit *e, LLVMValueRef base, LLVMTypeRef element, Sum at,
                               uint32_t bytes)
 {
@@ -241,6 +261,14 @@ CudaPlace cuda_place(AuEmit *e, AuMem mem, AuVal index, uint32_t bytes)
 {
     const AuMemory *m = &e->k->mems[mem.i];
     const uint32_t element = kernel_scalar_bytes(m->scalar);
+    AuVal from, step;
+    if (m->space == AU_GLOBAL && walks(e, index, &from, &step)) {
+        CudaPlace place = cuda_place(e, mem, from, bytes);
+        LLVMValueRef by = LLVMBuildSExt(e->builder, emit_base(e, step), e->i64, "");
+        place.base = emit_step(e, emit_stored(e, m->scalar, 1), place.base, by);
+        place.align = cuda_alignment(e, mem, index, bytes);
+        return place;
+    }
     const Sum at = split(e, index, DEEPEST);
     LLVMValueRef base = e->places[mem.i].base;
     CudaPlace place = m->space == AU_GLOBAL

@@ -160,8 +160,8 @@ static bool unrolls(const AuEmit *e, const AuInstr *in, LLVMValueRef low, LLVMVa
 /* ptxas unrolls what it can; a loop that the lowering wants as a loop says so. */
 static void keep_loop(AuEmit *e, LLVMValueRef branch)
 {
-    LLVMMetadataRef text =
-        LLVMMDStringInContext2(e->context, "llvm.loop.unroll.disable", strlen("llvm.loop.unroll.disable"));
+    LLVMMetadataRef text = LLVMMDStringInContext2(e->context, "llvm.loop.unroll.disable",
+                                                  strlen("llvm.loop.unroll.disable"));
     LLVMMetadataRef self = LLVMTemporaryMDNode(e->context, NULL, 0);
     LLVMMetadataRef parts[2] = {self, LLVMMDNodeInContext2(e->context, &text, 1)};
     LLVMMetadataRef node = LLVMMDNodeInContext2(e->context, parts, 2);

@@ -27,8 +27,7 @@ bool llvm_is_sound(LlvmUnit *unit, AuDiags *diags, const char *kernel);
 /* The banners of the kernels as comments, then [body]; or the module as text. */
 void llvm_text(AuArena *arena, AuKernel *const *kernels, uint32_t count, const char *comment,
                const char *body, size_t length, AuBlob *out);
-void llvm_ir(LlvmUnit *unit, AuArena *arena, AuKernel *const *kernels, uint32_t count,
-             AuBlob *out);
+void llvm_ir(LlvmUnit *unit, AuArena *arena, AuKernel *const *kernels, uint32_t count, AuBlob *out);
 bool llvm_close(LlvmUnit *unit,
                 AuDiags *diags); /* false: LLVM complained meanwhile, now a diagnostic */
 

@@ -33,7 +33,7 @@ typedef struct Host {
     AuDiags *diags;
     const AuTarget *target;
     const AuArch *arch;
-    bool gpu; /* lanes are threads: what they see of each other needs barriers */
+    bool gpu;          /* lanes are threads: what they see of each other needs barriers */
     uint32_t optimize; /* level of emission: 2 */
     uint32_t lanes;    /* for the cases: what fills a vector of the architecture */
     Case **cases;

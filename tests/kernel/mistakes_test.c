@@ -29,11 +29,11 @@ typedef struct Mistake {
 
 /* Executors of a GPU: matrices in registers, copies. */
 #define WARP(warps)                                                                                \
-    "kernel k lanes 32 warps " warps "\n"                                                         \
-    "memory @in: global f32 reads\nmemory @out: global f32 reads writes\nmemory @n: global i32 "  \
-    "reads writes\n"                                                                              \
-    "memory @s: shared f32[256] align 16\nmemory @h: shared bf16[256] swizzle 32\n"               \
-    "memory @l: lane f32[4]\n"                                                                    \
+    "kernel k lanes 32 warps " warps "\n"                                                          \
+    "memory @in: global f32 reads\nmemory @out: global f32 reads writes\nmemory @n: global i32 "   \
+    "reads writes\n"                                                                               \
+    "memory @s: shared f32[256] align 16\nmemory @h: shared bf16[256] swizzle 32\n"                \
+    "memory @l: lane f32[4]\n"                                                                     \
     "arg in: pointer @in\narg out: pointer @out\narg n: pointer @n\narg x: f32\narg i: i32\n{\n"   \
     "%1 = lane.i32\n%2 = warp.i32\n%3 = mul.i32 %1, 4\n%4 = eq.i32 %1, 0\n"
 #define COPY "copy_async @s[0], @in[0], 16 if %4 #16\n"
