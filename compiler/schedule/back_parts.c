@@ -145,6 +145,12 @@ void back_scatter(Lanes *x, const AuInputGrad *g, const char *value, const char 
     }
     if (!read->args.count) au_text_add(&at, "0");
     for (const char *a = axes; *a; a++) au_text_add(&at, " + 0 * %c", *a);
+    const bool one_by_one = x->p->deterministic && !x->on_cpu;
+    if (one_by_one) { /* lanes of a block one after the other */
+        tile_for_range(x->t, "whose", "0", tile_text(x->t, "%d", x->p->caps->lanes));
+        when = tile_text(x->t, "%s && %c %% %d == whose", when, axes[0], x->p->caps->lanes);
+    }
     tile_atomic_add(x->t, "%s -> %s[%s] when %s", value, back_sum(x, g->tensor), au_text_str(&at),
                     when);
+    if (one_by_one) tile_end(x->t);
 }

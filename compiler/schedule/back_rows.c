@@ -27,15 +27,22 @@ static const char *span(Lanes *x)
     return tile_text(x->t, "nb * %d +: %d", lanes_block_rows(x), lanes_block_rows(x));
 }
 
-static void open(Lanes *x, const RowSpace *r)
+/* Gives the blocks to be ended. */
+static uint32_t open(Lanes *x, const RowSpace *r, BackSums sums)
 {
     AuTileBuild *t = x->t;
     const int32_t lanes = lanes_block_rows(x);
-    tile_grid(t, "nb: cdiv(%s, %d), h: %s, b: %s", lanes_axis(x, r->tensor, 2), lanes,
-              lanes_axis(x, r->tensor, 1), lanes_axis(x, r->tensor, 0));
+    const BackAxis axes[3] = {{"nb",
+                               tile_text(t, "cdiv(%s, %d)", lanes_axis(x, r->tensor, 2), lanes),
+                               r->index[0] == 'i' ? AU_AX_Q : AU_AX_KV},
+                              {"h", lanes_axis(x, r->tensor, 1), AU_AX_H},
+                              {"b", lanes_axis(x, r->tensor, 0), AU_AX_B}};
+    back_grid(x, axes, 3, sums);
     tile_role(t, "core", 0, lanes_executor(x), 0);
+    const uint32_t loops = back_loops(x, axes, 3, sums);
     tile_set(t, r->index, "nb * %d + iota(%s:%d)", lanes, r->axis, lanes);
     tile_set(t, "c", "iota(%s:%d)", r->channel, r->width);
+    return loops + 2;
 }
 
 /* The rows of a tensor as f32. */
@@ -61,10 +68,9 @@ static void declare_row(Lanes *x, const RowSpace *r, const char *like)
     tile_frag(x->t, "row", "f32[%s:%d] like %s = 0.0", r->axis, lanes_block_rows(x), like);
 }
 
-static void end_kernel(Lanes *x)
+static void end_kernel(Lanes *x, uint32_t blocks)
 {
-    tile_end(x->t);
-    tile_end(x->t);
+    while (blocks--) tile_end(x->t);
 }
 
 /* ---- gradients of inputs that rows read */
@@ -112,7 +118,7 @@ static void out_back(Lanes *x)
     back_argument(x, "do", TILE_IN);
     back_argument(x, "do_changed", TILE_OUT);
     sum_arguments(x, &g->inputs);
-    open(x, &r);
+    const uint32_t blocks = open(x, &r, BACK_SUMS_OUT);
     load_f32(x, &r, "kept", x->operand, "o_kept");
     load_f32(x, &r, "given", x->operand, "do");
     declare_row(x, &r, "kept");
@@ -120,7 +126,7 @@ static void out_back(Lanes *x)
              "out_back(kept, given, row, b, h, i, 0, c)");
     tile_store(t, "%s(change) -> do_changed[b, h, %s, :] clip", x->operand, span(x));
     scatter(x, &r, &g->inputs);
-    end_kernel(x);
+    end_kernel(x, blocks);
     lanes_region(x, "do_changed");
 }
 
@@ -153,7 +159,7 @@ void back_adjoints(Lanes *x)
     for (uint32_t n = 0; n < g->pass_count; n++)
         back_argument(x, tile_text(t, "pass_%u", n), TILE_IN);
     sum_arguments(x, &g->rows);
-    open(x, &r);
+    const uint32_t blocks = open(x, &r, BACK_SUMS_ROWS);
     load_f32(x, &r, "kept", x->operand, o);
     load_f32(x, &r, "given", x->operand, given);
     declare_row(x, &r, "kept");
@@ -178,7 +184,7 @@ void back_adjoints(Lanes *x)
     for (uint32_t n = 0; n < online->final_count; n++)
         tile_store(t, "adjoint%u -> adjoint_%s[b, h, %s] clip", n, online->finals[n].name, span(x));
     scatter(x, &r, &g->rows);
-    end_kernel(x);
+    end_kernel(x, blocks);
 }
 
 /* ---- after: gradients of rows */
@@ -219,10 +225,10 @@ static void join_parts(Lanes *x)
     lanes_arguments(x);
     tile_arg(t, "dq_parts", TILE_IN, "%s", lanes_dq_type(x));
     back_argument(x, "dq_sum", TILE_OUT);
-    open(x, &r);
+    const uint32_t blocks = open(x, &r, BACK_SUMS_NOTHING);
     sum_parts(x, &r);
     tile_store(t, "given -> dq_sum[b, h, %s, :] clip", span(x));
-    end_kernel(x);
+    end_kernel(x, blocks);
 }
 
 static void gradient_of_rows(Lanes *x, uint32_t n)
@@ -246,7 +252,7 @@ static void gradient_of_rows(Lanes *x, uint32_t n)
     back_argument(x, names[n], TILE_OUT);
     sum_arguments(x, &g->inputs);
     if (back_has_dots(x, n)) back_sum_argument(x, n, TILE_IN);
-    open(x, &r);
+    const uint32_t blocks = open(x, &r, BACK_SUMS_DQ + n);
     if (parts)
         sum_parts(x, &r);
     else
@@ -270,7 +276,7 @@ static void gradient_of_rows(Lanes *x, uint32_t n)
     }
     tile_store(t, "%s(change) -> %s[b, h, %s, :] clip", x->operand, names[n], span(x));
     scatter(x, &r, &g->inputs);
-    end_kernel(x);
+    end_kernel(x, blocks);
     if (in_parts(x, n)) lanes_zeroed_region(x, "dq_parts");
     if (!parts) (n == 0 && x->with_dq && !joined ? lanes_zeroed_region : lanes_region)(x, sum);
 }
@@ -314,7 +320,7 @@ static void gradient_of_input(Lanes *x, uint32_t n)
                    lanes);
         tile_end(t);
     }
-    end_kernel(x);
+    end_kernel(x, 2);
 }
 
 void back_after(Lanes *x)

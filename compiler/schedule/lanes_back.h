@@ -30,7 +30,7 @@ bool back_has_dots(const Lanes *x, uint32_t tensor); /* do further products add 
 /* Is the gradient of queries, keys or values finished by a kernel of rows? */
 bool back_has_rows(const Lanes *x, uint32_t n);
 /* Adds to the sums of the tensor that is read: value at the read's indices. [axes]: the names among i, j, c
- * whose axes the value has. */
+ * whose axes the value has, first the one along the lanes. */
 void back_scatter(Lanes *x, const AuInputGrad *g, const char *value, const char *axes, bool of_keys,
                   const char *when);
 uint8_t back_read_axes(const Lanes *x,
@@ -44,6 +44,27 @@ bool back_wants(const Lanes *x, uint32_t tensor); /* a gradient of that tensor *
 bool back_sums_keys(const Lanes *x, uint32_t tensor);
 bool back_sums_queries(const Lanes *x, uint32_t tensor);
 bool back_heads_agree(const Lanes *x); /* of keys and of values */
+
+/* ---- back_order.c: grids whose axes are loops where sums must have one order */
+enum { BACK_MOST_READS = 64 };
+typedef struct BackAxis {
+    const char *name, *extent; /* of the grid */
+    uint8_t bit;               /* AuAxisBit */
+} BackAxis;
+/* Whose sums a kernel adds to. */
+typedef enum BackSums {
+    BACK_SUMS_NOTHING,
+    BACK_SUMS_KEYS,
+    BACK_SUMS_QUERIES,
+    BACK_SUMS_ROWS,
+    BACK_SUMS_OUT,
+    BACK_SUMS_DQ,
+    BACK_SUMS_DK,
+    BACK_SUMS_DV
+} BackSums;
+void back_grid(Lanes *x, const BackAxis *axes, uint32_t count, BackSums sums);
+/* After the role's beginning; how many blocks are to be ended. */
+uint32_t back_loops(Lanes *x, const BackAxis *axes, uint32_t count, BackSums sums);
 
 /* ---- back_rows.c: kernels before and after the products */
 void back_before(Lanes *x); /* all but row_pass and rows_back */

@@ -317,6 +317,15 @@ static void scatter_of_head(Lanes *x)
     }
 }
 
+static void grid_of(Lanes *x, uint32_t of, BackAxis axes[3])
+{
+    const char *blocks = tile_text(x->t, "cdiv(%s, %d)", lanes_axis(x, 1, 2), lanes_block_keys(x));
+    axes[0] = x->with_dq ? (BackAxis){"part", lanes_parts(x), AU_AX_KV}
+                         : (BackAxis){"nb", blocks, AU_AX_KV};
+    axes[1] = (BackAxis){of == 1 ? "hk" : "hv", lanes_axis(x, of, 1), AU_AX_H};
+    axes[2] = (BackAxis){"b", lanes_axis(x, 1, 0), AU_AX_B};
+}
+
 static void head(Lanes *x, bool dk, bool dv, uint32_t of)
 {
     AuTileBuild *t = x->t;
@@ -331,13 +340,10 @@ static void head(Lanes *x, bool dk, bool dv, uint32_t of)
     if (dv) back_argument(x, back_has_rows(x, 2) ? "dv_sum" : "dv", TILE_OUT);
     for (uint32_t n = 0; n < x->p->attn->tensor_count && dk; n++)
         if (back_sums_keys(x, n)) back_sum_argument(x, n, TILE_INOUT);
-    if (x->with_dq) {
-        tile_arg(t, "dq_parts", TILE_INOUT, "%s", lanes_dq_type(x));
-        tile_grid(t, "part: %s, hk: %s, b: %s", lanes_parts(x), lanes_axis(x, 1, 1),
-                  lanes_axis(x, 1, 0));
-    } else
-        tile_grid(t, "nb: cdiv(%s, %d), %s: %s, b: %s", lanes_axis(x, 1, 2), lanes_block_keys(x),
-                  of == 1 ? "hk" : "hv", lanes_axis(x, of, 1), lanes_axis(x, 1, 0));
+    if (x->with_dq) tile_arg(t, "dq_parts", TILE_INOUT, "%s", lanes_dq_type(x));
+    BackAxis axes[3];
+    grid_of(x, of, axes);
+    back_grid(x, axes, 3, dk ? BACK_SUMS_KEYS : BACK_SUMS_NOTHING);
     if (is_shared(x)) {
         memories(x);
         tile_barrier(t, "all", 0, x->shape->executors);
@@ -410,6 +416,11 @@ void lanes_keys_back(Lanes *x, bool dk, bool dv)
     const uint32_t of = dk ? 1 : 2; /* whose heads blocks have */
     head(x, dk, dv, of);
     fragments(x, dk, dv);
+    BackAxis axes[3];
+    grid_of(x, of, axes);
+    const uint32_t loops = back_loops(x, axes, 3, dk ? BACK_SUMS_KEYS : BACK_SUMS_NOTHING);
+    if (dk && loops) tile_set(t, "dk_acc", "fill(dk_acc, 0.0)");
+    if (dv && loops) tile_set(t, "dv_acc", "fill(dv_acc, 0.0)");
     if (x->with_dq) {
         const char *parts = lanes_parts(x);
         tile_for_range(t, "round", "0",
@@ -422,7 +433,5 @@ void lanes_keys_back(Lanes *x, bool dk, bool dv)
     load_block(x, of);
     walk_heads(x, of, dk, dv);
     store_block(x, of, dk, dv);
-    if (x->with_dq) tile_end(t);
-    tile_end(t);
-    tile_end(t);
+    for (uint32_t n = 0; n < loops + x->with_dq + 2; n++) tile_end(t);
 }

@@ -64,21 +64,84 @@ static void head(Lanes *x, const char *name)
     back_statistics(x);
 }
 
-static void open(Lanes *x)
+static void grid_of(Lanes *x, BackAxis axes[3])
+{
+    axes[0] =
+        (BackAxis){"mb", tile_text(x->t, "cdiv(%s, %d)", lanes_axis(x, 0, 2), x->block), AU_AX_Q};
+    axes[1] = (BackAxis){"h", lanes_axis(x, 0, 1), AU_AX_H};
+    axes[2] = (BackAxis){"b", lanes_axis(x, 0, 0), AU_AX_B};
+}
+
+/* Gives the blocks to be ended. */
+static uint32_t open(Lanes *x, BackSums sums)
 {
     AuTileBuild *t = x->t;
     const char *heads = lanes_axis(x, 0, 1);
-    tile_grid(t, "mb: cdiv(%s, %d), h: %s, b: %s", lanes_axis(x, 0, 2), x->block, heads,
-              lanes_axis(x, 0, 0));
-    tile_let(t, "hk", "h / (%s / %s)", heads, lanes_axis(x, 1, 1));
-    if (x->own_v) tile_let(t, "hv", "h / (%s / %s)", heads, lanes_axis(x, 2, 1));
-    lanes_key_tiles(x, TILE_RANGE);
+    BackAxis axes[3];
+    grid_of(x, axes);
+    back_grid(x, axes, 3, sums);
     if (is_shared(x)) {
         memories(x);
         tile_barrier(t, "all", 0, x->shape->executors);
     }
     tile_role(t, "core", is_shared(x) ? x->shape->executors : 0, lanes_executor(x), 0);
     if (!is_shared(x)) memories(x);
+    const uint32_t loops = back_loops(x, axes, 3, sums);
+    tile_set(t, "hk", "h / (%s / %s)", heads, lanes_axis(x, 1, 1));
+    if (x->own_v) tile_set(t, "hv", "h / (%s / %s)", heads, lanes_axis(x, 2, 1));
+    return loops + 2;
+}
+
+/* A walk over the tiles of keys: of each, what is made of its pairs (some of which take no part), then the rest. */
+typedef struct Walk {
+    void (*pairs)(Lanes *x, bool masked);
+    void (*rest)(Lanes *x);
+} Walk;
+
+static void begin_tile(Lanes *x);
+
+static void walk_range(Lanes *x, const Walk *w)
+{
+    AuTileBuild *t = x->t;
+    const int32_t n = x->shape->key_tile;
+    const char *s = lanes_axis(x, 0, 2), *last = lanes_axis(x, 1, 2);
+    tile_set(t, "k_low, k_high, k_full_low, k_full_high",
+             "key_range(b, h, mb * %d, min(mb * %d + %d, %s))", x->block, x->block, x->block, s);
+    tile_set(t, "n_low, f_low, f_high, n_high",
+             "key_tiles(k_low, k_high, k_full_low, k_full_high, %s, %d)", last, n);
+    tile_for_range(t, "n", "n_low", "n_high");
+    begin_tile(x);
+    tile_if(t, "n >= f_low && n < f_high");
+    w->pairs(x, false);
+    tile_else(t);
+    w->pairs(x, true);
+    tile_end(t);
+    w->rest(x);
+    tile_end(t);
+}
+
+static void walk_lists(Lanes *x, const Walk *w)
+{
+    static const char *const lists[] = {"partial", "full"};
+    AuTileBuild *t = x->t;
+    const char *h = lanes_list_by_head(x) ? "h" : "0";
+    for (uint32_t n = 0; n < 2; n++) {
+        tile_set(t, tile_text(t, "%s_many", lists[n]), "%s_count[b, %s, mb]", lists[n], h);
+        tile_for_range(t, "turn", "0", tile_text(t, "%s_many", lists[n]));
+        tile_set(t, "n", "%s_index[b, %s, mb, turn]", lists[n], h);
+        begin_tile(x);
+        w->pairs(x, n == 0);
+        w->rest(x);
+        tile_end(t);
+    }
+}
+
+static void walk(Lanes *x, const Walk *w)
+{
+    if (x->p->hooks->needs_lists)
+        walk_lists(x, w);
+    else
+        walk_range(x, w);
 }
 
 /* Rows, statistics, scores of pairs. */
@@ -125,6 +188,11 @@ static void begin_tile(Lanes *x)
     tile_set(t, "j", "n * %d + iota(kv:%d)", x->shape->key_tile, x->shape->key_tile);
 }
 
+static void declare_pair(Lanes *x, const char *name)
+{
+    tile_frag(x->t, name, "f32[kv:%d, q:%d] @ %s.C", x->shape->key_tile, x->rows, x->atom->name);
+}
+
 static void guard(Lanes *x, const char *name, uint32_t n)
 {
     const char *value = tile_text(x->t, name, n);
@@ -141,35 +209,29 @@ static bool by_query(const Lanes *x, uint32_t n)
     return back_read_axes(x, &x->p->grads->pairs.at[n]) & AU_AX_Q;
 }
 
-static void results(Lanes *x)
+static void results(Lanes *x, bool masked)
 {
     AuTileBuild *t = x->t;
     const AuGrads *g = x->p->grads;
     const char *rows[64];
-    AuText names = {.arena = x->arena};
-    au_text_add(&names, "p, ds");
-    for (uint32_t n = 0; n < g->dot_count; n++) au_text_add(&names, ", ddot%u", n);
-    for (uint32_t n = 0; n < g->pairs.count; n++) au_text_add(&names, ", value%u", n);
     for (uint32_t n = 0; n < back_row_count(x); n++) rows[n] = back_row_variable(x, n);
-    tile_set(t, au_text_str(&names), "%s", lanes_pair_hook(x, "backward_pair", true, rows));
-    tile_on_segment(t, "partial");
-    tile_set(t, "taken", "%s", lanes_takes_part(x));
-    guard(x, "ds", 0);
-    for (uint32_t n = 0; n < g->dot_count; n++) guard(x, "ddot%u", n);
-    for (uint32_t n = 0; n < g->pairs.count; n++)
-        if (by_query(x, n)) guard(x, "value%u", n);
-    tile_end(t);
+    tile_set(t, lanes_pair_results(x), "%s", lanes_pair_hook(x, "backward_pair", true, rows));
+    if (masked) {
+        tile_set(t, "taken", "%s", lanes_takes_part(x));
+        guard(x, "ds", 0);
+        for (uint32_t n = 0; n < g->dot_count; n++) guard(x, "ddot%u", n);
+        for (uint32_t n = 0; n < g->pairs.count; n++)
+            if (by_query(x, n)) guard(x, "value%u", n);
+    }
     for (uint32_t n = 0; n < g->pairs.count; n++)
         if (by_query(x, n) && !by_key(x, n))
             tile_set(t, tile_text(t, "total%u", n), "total%u + rowsum(value%u)", n, n);
 }
 
-static void step(Lanes *x)
+static void add_tile(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const AuGrads *g = x->p->grads;
-    begin_tile(x);
-    results(x);
     tile_product(t, "dq_acc", x->atom, TILE_ADD, "K", "ds");
     for (uint32_t n = 0; n < g->dot_count; n++) {
         const uint32_t dot = back_dot(x, n);
@@ -189,6 +251,9 @@ static void accumulators(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const AuGrads *g = x->p->grads;
+    declare_pair(x, "p"), declare_pair(x, "ds");
+    for (uint32_t n = 0; n < g->dot_count; n++) declare_pair(x, tile_text(t, "ddot%u", n));
+    for (uint32_t n = 0; n < g->pairs.count; n++) declare_pair(x, tile_text(t, "value%u", n));
     tile_frag(t, "dq_acc", "f32[d:%d, q:%d] @ %s.C = 0.0", x->p->d, x->rows, x->atom->name);
     for (uint32_t n = 0; n < g->dot_count; n++) {
         const uint32_t dot = back_dot(x, n);
@@ -227,51 +292,55 @@ void lanes_queries_back(Lanes *x)
     back_argument(x, sum ? "dq_sum" : "dq", TILE_OUT);
     for (uint32_t n = 0; n < x->p->attn->tensor_count; n++)
         if (back_sums_queries(x, n)) back_sum_argument(x, n, TILE_INOUT);
-    open(x);
+    const uint32_t blocks = open(x, BACK_SUMS_QUERIES);
     begin_rows(x, true);
     accumulators(x);
-    tile_for_tiles(t, "n", "keys", NULL);
-    step(x);
-    tile_end(t);
+    walk(x, &(Walk){results, add_tile});
     const char *rows = tile_text(t, "%s +: %d", lanes_first_row(x), x->rows);
     if (sum)
         tile_store(t, "dq_acc -> dq_sum[b, h, %s, :] clip", rows);
     else
         tile_store(t, "%s(dq_acc) -> dq[b, h, %s, :] clip", x->operand, rows);
     scatter(x);
-    tile_end(t);
-    tile_end(t);
+    for (uint32_t n = 0; n < blocks; n++) tile_end(t);
+}
+
+static void add_parts(Lanes *x, bool masked)
+{
+    AuTileBuild *t = x->t;
+    const uint32_t count = x->p->grads->pass_count;
+    const char *rows[64];
+    AuText names = {.arena = x->arena};
+    for (uint32_t n = 0; n < count; n++) au_text_add(&names, "%spart%u", n ? ", " : "", n);
+    for (uint32_t n = 0; n < back_row_count(x) / 2; n++) rows[n] = back_row_variable(x, n);
+    tile_set(t, au_text_str(&names), "%s", lanes_pair_hook(x, "backward_pass", false, rows));
+    if (masked) tile_set(t, "taken", "%s", lanes_takes_part(x));
+    for (uint32_t n = 0; n < count; n++) {
+        if (masked) guard(x, "part%u", n);
+        tile_set(t, tile_text(t, "pass%u", n), "pass%u + rowsum(part%u)", n, n);
+    }
+}
+
+static void end_tile(Lanes *x)
+{
+    if (is_shared(x)) tile_sync(x->t, "all");
 }
 
 void lanes_row_pass(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const uint32_t count = x->p->grads->pass_count;
-    const char *rows[64];
-    AuText names = {.arena = x->arena};
     if (!count) return;
     head(x, "row_pass");
     for (uint32_t n = 0; n < count; n++) back_argument(x, tile_text(t, "pass_%u", n), TILE_OUT);
-    open(x);
+    const uint32_t blocks = open(x, BACK_SUMS_NOTHING);
     begin_rows(x, false);
     for (uint32_t n = 0; n < count; n++) {
+        declare_pair(x, tile_text(t, "part%u", n));
         tile_frag(t, tile_text(t, "pass%u", n), "f32[q:%d] like score = 0.0", x->rows);
-        au_text_add(&names, "%spart%u", n ? ", " : "", n);
     }
-    for (uint32_t n = 0; n < back_row_count(x) / 2; n++) rows[n] = back_row_variable(x, n);
-    tile_for_tiles(t, "n", "keys", NULL);
-    begin_tile(x);
-    tile_set(t, au_text_str(&names), "%s", lanes_pair_hook(x, "backward_pass", false, rows));
-    tile_on_segment(t, "partial");
-    tile_set(t, "taken", "%s", lanes_takes_part(x));
-    for (uint32_t n = 0; n < count; n++) guard(x, "part%u", n);
-    tile_end(t);
-    for (uint32_t n = 0; n < count; n++)
-        tile_set(t, tile_text(t, "pass%u", n), "pass%u + rowsum(part%u)", n, n);
-    if (is_shared(x)) tile_sync(t, "all");
-    tile_end(t);
+    walk(x, &(Walk){add_parts, end_tile});
     for (uint32_t n = 0; n < count; n++)
         tile_store(t, "pass%u -> pass_%u[b, h, %s +: %d] clip", n, n, lanes_first_row(x), x->rows);
-    tile_end(t);
-    tile_end(t);
+    for (uint32_t n = 0; n < blocks; n++) tile_end(t);
 }

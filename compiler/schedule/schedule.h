@@ -33,6 +33,7 @@ typedef struct AuShape {
     int32_t query_tile, column_parts; /* backward: queries a tile (of which there are stages); warps
                                          that share their [rows] keys */
     bool query_in_registers;          /* else products take queries from shared memory */
+    bool split_segments; /* for the lowering: a loop for each segment of tiles, without a branch */
 } AuShape;
 
 enum { AU_MOST_REGIONS = 32, AU_MOST_KERNELS = 48 };

@@ -103,8 +103,9 @@ int32_t warps_resident(const AuProblem *p, int32_t shared, int32_t warps)
 }
 
 /* More is better: warps that hide each other's waiting; rows of a warp, which share what comes from
- * shared memory; keys, up to a point; blocks, which wait for no barrier of each other; a stage that
- * copies ahead; the rest of the keys; queries that need not be fetched again. */
+ * shared memory; keys, up to a point; blocks, which wait for no barrier of each other; where there is
+ * but one, a stage that copies ahead (two cost ptxas registers that it has not); the rest of the
+ * keys; queries that need not be fetched again. */
 static int64_t worth(const AuProblem *p, const AuTileAtom *atom, const AuShape *s)
 {
     const Needs needs = needs_of(p, atom, s);
@@ -113,35 +114,12 @@ static int64_t worth(const AuProblem *p, const AuTileAtom *atom, const AuShape *
                              s->rows,
                              least(s->key_tile, 64),
                              least(blocks, 2),
-                             s->stages,
+                             blocks > 1 ? 2 : s->stages,
                              s->key_tile,
                              s->query_in_registers};
     int64_t value = 0;
     for (size_t n = 0; n < sizeof ranks / sizeof *ranks; n++) value = value * 256 + ranks[n];
     return value;
-}
-
-/* ---- by table: where the rule's shape was seen to be worse */
-
-static const struct {
-    int32_t d, e;
-    AuShape shape;
-} tuned[] = {
-    // clang-format off
-    /* With two stages ptxas spills 164 bytes in the loop; with one 16 before it. */
-    {128, 128, {.executors = 4, .rows = 32, .key_tile = 64, .stages = 1}},
-    // clang-format on
-};
-
-static bool in_table(AuArena *arena, const AuProblem *p, AuShape *out)
-{
-    for (size_t n = 0; n < sizeof tuned / sizeof *tuned; n++) {
-        if (tuned[n].d != p->d || tuned[n].e != p->e || p->hooks->dot_count) continue;
-        if (schedule_warps_refusal(arena, p, &tuned[n].shape)) continue;
-        *out = tuned[n].shape;
-        return true;
-    }
-    return false;
 }
 
 bool schedule_warps_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
@@ -151,13 +129,13 @@ bool schedule_warps_shape(AuArena *arena, const AuProblem *p, AuShape *out, cons
     int64_t best = -1;
     *why = warps_refusal_of_problem(arena, p);
     if (*why) return false;
-    if (in_table(arena, p, out)) return true;
     for (uint32_t n = 0; n < 3 * 2 * 6 * 2 * 2; n++) {
         const AuShape s = {.executors = warps[n / 48],
                            .rows = rows[n / 24 % 2],
                            .key_tile = keys[n / 4 % 6],
                            .stages = 1 + (int32_t)(n / 2 % 2),
-                           .query_in_registers = n % 2};
+                           .query_in_registers = n % 2,
+                           .split_segments = true};
         const char *refused = schedule_warps_refusal(arena, p, &s);
         if (refused) {
             if (best < 0) *why = refused;
