@@ -42,7 +42,8 @@ static AuLowering bind(AuArena *arena, const AuVariant *v)
     const AuAttn *a = v->attn;
     AuNames *names = v->schedule->module->names;
     AuLowering l = {.product_rows = v->schedule->shape.product_rows,
-                    .product_columns = v->schedule->shape.product_columns};
+                    .product_columns = v->schedule->shape.product_columns,
+                    .split_segments = v->schedule->shape.split_segments};
     uint32_t count;
     const AuTensorRow *rows = driver_tensors(arena, a, v->grads, &count);
     for (uint32_t n = 0; n < count; n++)
