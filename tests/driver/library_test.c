@@ -26,8 +26,9 @@ static const char script[] = "attention small {\n"
 /* One variant of each target, so that a compilation is quick. */
 static aulec_options small_options(uint32_t emit)
 {
+    const bool is_data = emit == AULEC_EMIT_OPENCL_C || emit == AULEC_EMIT_C;
     return (aulec_options){.struct_size = sizeof(aulec_options),
-                           .archs = emit == AULEC_EMIT_OPENCL_C ? "generic" : "x86-64-v3,generic",
+                           .archs = is_data ? "generic" : "x86-64-v3,generic",
                            .dtypes = "f32",
                            .widths = "D=16",
                            .optimize = 1,
@@ -90,6 +91,8 @@ static void test_memory_runs_out(void **state)
     assert_in_range(starve(AULEC_EMIT_ATTENTION_IR), 2, 10000);
     assert_in_range(starve(AULEC_EMIT_KERNEL_IR), 2, 10000);
     assert_in_range(starve(AULEC_EMIT_OPENCL_C), 2, 10000);
+    assert_in_range(starve(AULEC_EMIT_HEADER), 2, 10000);
+    assert_in_range(starve(AULEC_EMIT_C), 2, 10000);
 }
 
 /* Its own test: LLVM's objects are lost where memory runs out between their making and their end. */
@@ -97,6 +100,8 @@ static void test_memory_runs_out_in_llvm(void **state)
 {
     (void)state;
     assert_in_range(starve(AULEC_EMIT_ARTIFACT), 2, 10000);
+    assert_in_range(starve(AULEC_EMIT_OBJECT), 2, 10000);
+    assert_in_range(starve(AULEC_EMIT_ARCHIVE), 2, 10000);
 }
 
 /* ---- calls */
