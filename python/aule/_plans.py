@@ -165,8 +165,6 @@ class Runner:
             gradients: whether kernels for the backward pass are, or will be, needed.
         """
         like = next(iter(given.values()))
-        for name, x in params.items():
-            _check_whole(name, x)
         keys: list[Any] = [operation, device, wanted, gradients]
         words: list[int] = []
         owners: list[Any] = []
@@ -176,8 +174,9 @@ class Runner:
                 keys += name, key
                 words += address, 0
                 owners.append(owner)
-        for name, x in params.items():
-            keys += name, type(x)
+        for name, value in params.items():
+            _check_whole(name, value)
+            keys += name, type(value)
         prepared = self._prepared.get(tuple(keys))
         # Outputs of the caller's might overlap: that is checked when a call is prepared, so each of those is.
         if prepared is None or out:

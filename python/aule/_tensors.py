@@ -67,7 +67,7 @@ def _torch() -> Any:
 
 
 def is_torch(x: Any) -> bool:
-    torch = _torch()
+    torch = sys.modules.get("torch")  # _torch(), without a call: asked for every tensor
     return torch is not None and isinstance(x, torch.Tensor)
 
 
@@ -170,7 +170,8 @@ def describe(x: Any, what: str) -> tuple[Any, int, Any]:
     """
     if isinstance(x, numpy.ndarray) and x.ndim:
         return (x.dtype, x.shape, x.strides), x.__array_interface__["data"][0], x
-    if is_torch(x) and x.layout is _torch().strided and not x.is_neg():
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(x, torch.Tensor) and x.layout is torch.strided and not x.is_neg():
         return (x.dtype, x.shape, x.stride(), x.device), x.data_ptr(), x
     v = view(x, what)
     t = v.tensor
