@@ -103,7 +103,7 @@ static bool is_integer(AuDtype d)
 {
     return d == AU_DT_I32 || d == AU_DT_I64 || d == AU_DT_U8 || d == AU_DT_BOOL;
 }
-static bool has(const Run *r, const char *word) { return r->c->how && strstr(r->c->how, word); }
+bool exec_has(const Run *r, const char *word) { return r->c->how && strstr(r->c->how, word); }
 
 /* ---- tensors */
 
@@ -122,12 +122,12 @@ size_t exec_memory_index(const Tensor *t, size_t n)
 static void lay_out(Run *r, Tensor *t)
 {
     static const uint32_t plain[] = {0, 1, 2, 3, 4, 5, 6, 7}, inside[] = {0, 2, 1, 3};
-    const uint32_t *order = has(r, "heads_inside") && t->rank == 4 ? inside : plain;
-    int64_t step = has(r, "odd") && t->rank ? 3 : 1;
+    const uint32_t *order = exec_has(r, "heads_inside") && t->rank == 4 ? inside : plain;
+    int64_t step = exec_has(r, "odd") && t->rank ? 3 : 1;
     for (uint32_t n = t->rank; n-- > 0;) {
         t->strides[order[n]] = step;
         step *= t->shape[order[n]];
-        if (has(r, "odd")) step += 5;
+        if (exec_has(r, "odd")) step += 5;
     }
     t->span = 1;
     for (uint32_t d = 0; d < t->rank; d++)
@@ -136,20 +136,21 @@ static void lay_out(Run *r, Tensor *t)
 
 static void fill(Run *r, Tensor *t, uint32_t index)
 {
-    const double deviation = has(r, "big") && index < 2 ? 3 : 1;
+    const double deviation = exec_has(r, "big") && index < 2 ? 3 : 1;
     double ascending = 0;
     t->values = AU_NEW_ARRAY(r->arena, double, t->elements + 1);
     t->bytes = AU_NEW_ARRAY(r->arena, unsigned char, (t->span + 16) * exec_bytes_of(t->dtype));
     for (size_t n = 0; n < t->span; n++)
-        exec_put(t->bytes + n * exec_bytes_of(t->dtype), t->dtype, has(r, "nan") ? NAN : 0);
+        exec_put(t->bytes + n * exec_bytes_of(t->dtype), t->dtype, exec_has(r, "nan") ? NAN : 0);
     for (size_t n = 0; n < t->elements; n++) {
         double v = normal(r) * deviation;
         if (is_integer(t->dtype)) {
             if (n % (size_t)t->shape[t->rank - 1] == 0) ascending = 0;
             ascending += uniform(r) < 0.06;
-            v = has(r, "sorted") ? ascending : floor(uniform(r) * (has(r, "long") ? 90 : 2));
+            v = exec_has(r, "sorted") ? ascending
+                                      : floor(uniform(r) * (exec_has(r, "long") ? 90 : 2));
         }
-        if (has(r, "huge") && index == 1 && n % 977 == 13) v *= 1e3;
+        if (exec_has(r, "huge") && index == 1 && n % 977 == 13) v *= 1e3;
         unsigned char *at = t->bytes + exec_memory_index(t, n) * exec_bytes_of(t->dtype);
         if (!t->output)
             exec_put(at, t->dtype, v);
@@ -194,7 +195,7 @@ static bool add_tensor(Run *r, const char *name, AuDtype dtype, const int64_t *s
                   .rank = rank,
                   .role = role,
                   .output = is_made(role, AU_FORWARD) || is_made(role, AU_BACKWARD),
-                  .absent = role == AULE_ROLE_DFINAL && !has(r, "dfinals"),
+                  .absent = role == AULE_ROLE_DFINAL && !exec_has(r, "dfinals"),
                   .elements = 1};
     for (uint32_t d = 0; d < rank; d++) {
         t->shape[d] = shape[d];
@@ -421,7 +422,7 @@ bool exec_run(ExecSuite *suite, const ExecCase *c, const char *dtype)
         good = (count == 1 && !r->diags->errors) || exec_fail(r, "front end", "errors");
         if (good) r->attn = all[0];
     }
-    if (good && !has(r, "forward")) {
+    if (good && !exec_has(r, "forward")) {
         attn_simplify(r->attn);
         r->grads = attn_gradients(r->attn, r->arena, r->diags);
         AuText said = {.arena = r->arena};

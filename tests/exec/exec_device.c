@@ -13,7 +13,8 @@ static aule_module *compile(Run *r, const char *text, size_t length)
                        .targets = r->suite->info->backend,
                        .dtypes = r->dtype,
                        .widths = exec_widths(r),
-                       .no_gradients = !r->grads};
+                       .no_gradients = !r->grads,
+                       .deterministic = exec_has(r, "repeat")};
     aulec_result *result = NULL;
     aule_module *module = NULL;
     aule_error *error = NULL;
@@ -81,6 +82,27 @@ static bool call_kernel(Run *r, aule_module *module)
     return good;
 }
 
+/* Called again, it writes the same bits. */
+static bool is_repeated(Run *r, aule_module *module)
+{
+    enum { TIMES = 4 };
+    unsigned char *before[MOST_TENSORS] = {NULL};
+    for (uint32_t n = 0; n < r->tensor_count; n++) {
+        const Tensor *t = &r->tensors[n];
+        if (!t->output) continue;
+        before[n] = AU_NEW_ARRAY(r->arena, unsigned char, t->span *exec_bytes_of(t->dtype));
+        memcpy(before[n], t->bytes, t->span * exec_bytes_of(t->dtype));
+    }
+    for (uint32_t again = 0; again < TIMES; again++) {
+        if (!call_kernel(r, module)) return false;
+        for (uint32_t n = 0; n < r->tensor_count; n++)
+            if (before[n] && memcmp(before[n], r->tensors[n].bytes,
+                                    r->tensors[n].span * exec_bytes_of(r->tensors[n].dtype)) != 0)
+                return exec_fail(r, r->tensors[n].name, "not the same bits again");
+    }
+    return true;
+}
+
 bool exec_on_device(Run *r, const char *text, size_t length)
 {
     aule_module *module = compile(r, text, length);
@@ -88,7 +110,7 @@ bool exec_on_device(Run *r, const char *text, size_t length)
     bool good = module && call_kernel(r, module);
     if (good && r->grads) {
         exec_begin(r, AU_BACKWARD);
-        good = call_kernel(r, module);
+        good = call_kernel(r, module) && (!exec_has(r, "repeat") || is_repeated(r, module));
     }
     aule_module_close(module);
     return good;

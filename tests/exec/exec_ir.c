@@ -38,6 +38,7 @@ static bool build(Run *r, const AuScript *script, AuVariant *v)
     *v = (AuVariant){.attn = attn,
                      .grads = grads,
                      .operation = r->operation,
+                     .deterministic = exec_has(r, "repeat"),
                      .operand = d == AU_DT_F16    ? TILE_F16
                                 : d == AU_DT_BF16 ? TILE_BF16
                                                   : TILE_F32};

@@ -52,6 +52,7 @@ typedef struct Run {
     uint64_t random;
 } Run;
 
+bool exec_has(const Run *r, const char *word);                      /* in the case's `how` */
 bool exec_fail(const Run *r, const char *what, const char *detail); /* prints; false */
 size_t exec_bytes_of(AuDtype d);
 size_t exec_memory_index(const Tensor *t,

@@ -19,6 +19,8 @@ static const ExecCase cases[] = {
     {"sigmoid.attn", "B=1 H=1 S=13 T=41 D=16 E=16", NULL, NULL},
     {"relu.attn", "B=1 H=1 S=10 T=70 D=16 E=16", NULL, NULL},
     {"retention.attn", "B=1 H=1 S=30 T=30 D=16 E=16", NULL, NULL},
+    {"gemma_local.attn", "B=2 H=2 Hk=1 S=70 T=70 D=16 E=16", "window=20", "repeat"},
+    {"gated_qknorm.attn", "B=2 H=2 Hk=1 S=13 T=21 D=16", NULL, "repeat"},
     {"retention_decay.attn", "B=1 H=2 S=31 T=31 D=16 E=24", NULL, "dfinals"},
     /* widths of matrix units */
     {"mha.attn", "B=1 H=2 Hk=1 S=21 T=37 D=32 E=48", NULL, "nan odd"},
@@ -29,7 +31,7 @@ static const ExecCase cases[] = {
     {"mha.attn", "B=1 H=1 Hk=1 S=5 T=9 D=256 E=512", NULL, NULL},
     {"mha.attn", "B=1 H=1 Hk=1 S=5 T=9 D=1024 E=528", NULL, NULL},
 };
-enum { WIDE = 12 }; /* the first case with widths of matrix units */
+enum { WIDE = 14 }; /* the first case with widths of matrix units */
 static const char *const rungs[] = {"tiled-ir:x86-64-v4", "kernel-ir:x86-64-v4", "tiled-ir:generic", "kernel-ir:generic",
                                     "tiled-ir:x86-64-v4-amx", "kernel-ir:x86-64-v4-amx", "tiled-ir:sm_80", "kernel-ir:sm_80",
                                     "tiled-ir:sm_75", "kernel-ir:sm_75", "kernel-ir:sm_90", "kernel-ir:sm_70",

@@ -16,6 +16,7 @@ static const ExecCase cases[] = {
     {"mha.attn", "B=1 H=1 Hk=1 S=97 T=97 D=40 E=72", NULL, "big"},
     {"mha.attn", "B=1 H=1 Hk=1 S=65 T=129 D=8 E=8", NULL, "huge"},
     {"mha.attn", "B=1 H=1 Hk=1 S=40 T=40 D=256 E=256", NULL, NULL},
+    {"mha.attn", "B=1 H=2 Hk=1 S=200 T=200 D=192 E=128", NULL, NULL},
     {"softmax_spelled_out.attn", "B=1 H=2 Hk=1 S=77 T=77 D=64 E=64", NULL, NULL},
     {"gemma_local.attn", "B=1 H=4 Hk=2 S=150 T=150 D=64 E=64", "window=40", NULL},
     {"gemma_local.attn", "B=1 H=2 Hk=2 S=200 T=70 D=64 E=64", "window=1", NULL},
@@ -38,6 +39,10 @@ static const ExecCase cases[] = {
     {"retention.attn", "B=1 H=2 S=90 T=90 D=64 E=64", NULL, NULL},
     {"retention.attn", "B=1 H=2 S=50 T=75 D=64 E=64", NULL, NULL},
     {"retention_decay.attn", "B=1 H=3 S=140 T=140 D=64 E=128", NULL, NULL},
+    {"gemma_local.attn", "B=3 H=4 Hk=2 S=200 T=200 D=64 E=64", "window=70", "repeat"},
+    {"documents_bias_sink.attn", "B=3 H=3 S=150 T=150 D=32 E=32", NULL, "repeat sorted"},
+    {"gated_qknorm.attn", "B=2 H=4 Hk=2 S=150 T=150 D=64", NULL, "repeat"},
+    {"mla_train.attn", "B=2 H=3 S=150 T=150 D=32 E=32 P=32", NULL, "repeat"},
 };
 // clang-format on
 
