@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """What ptxas makes of the kernels: registers, spills and local memory of every variant of some scripts.
 
-    ptxas_report.py AULEC PTXAS [--arch sm_80,sm_90] [--dtype bf16,f32] [--width D=64] [--all] SCRIPT...
+    ptxas_report.py AULEC PTXAS [--arch sm_80,sm_90] [--dtype bf16,f32] [--width D=64] [--loops NVDISASM] SCRIPT...
 
 Prints a table, one row a kernel. Fails where a module is not accepted, where an array of a lane lies in local memory, or
-where a kernel spills more than a line of its loop can hide: that is more than SPILL bytes of stores."""
+where a kernel spills more than a line of its loop can hide: that is more than SPILL bytes of stores. With --loops the machine code is
+taken apart (nvdisasm: pip install nvidia-cuda-nvdisasm) and each long loop printed with what it consists of: how much of it is
+HMMA, LDSM and MUFU, and what is only there to serve them."""
 import argparse
+import collections
 import os
 import re
 import subprocess
@@ -13,6 +16,7 @@ import sys
 import tempfile
 
 SPILL = 128
+LONG_LOOP = 150  # instructions
 ASSEMBLER_LEAST = {"sm_70": "sm_75"}  # CUDA 13 has no sm_70 any more; its PTX is assembled for the next
 
 
@@ -24,13 +28,53 @@ def modules(text):
         yield re.search(r"^\.target (\w+)", part, re.M).group(1), part
 
 
-def assemble(ptxas, arch, text):
+def functions(listing):
+    """The functions of a listing of nvdisasm: name, and instructions in blocks that begin at labels."""
+    name, blocks = "", []
+    for line in listing.splitlines():
+        if found := re.match(r"\.text\.(\S+):", line):
+            if name:
+                yield name, blocks
+            name, blocks = found.group(1), [("", [])]
+        elif found := re.match(r"(\.L_x_\d+):", line):
+            blocks.append((found.group(1), []))
+        elif blocks and (found := re.match(r"\s+/\*[0-9a-f]{4,}\*/\s+(.*?);", line)):
+            blocks[-1][1].append(found.group(1))
+    if name:
+        yield name, blocks
+
+
+def loops(blocks):
+    """Spans of blocks with a branch back to the first of them."""
+    at = {label: n for n, (label, _) in enumerate(blocks)}
+    for n, (_, code) in enumerate(blocks):
+        for instruction in code:
+            found = re.search(r"BRA.*`\((\.L_x_\d+)\)", instruction)
+            if found and at.get(found.group(1), n + 1) <= n:
+                yield [i for _, part in blocks[at[found.group(1)]:n + 1] for i in part]
+
+
+def print_loops(nvdisasm, cubin):
+    listing = subprocess.run([nvdisasm, "-c", cubin], capture_output=True, text=True, check=True).stdout
+    for name, blocks in functions(listing):
+        for body in loops(blocks):
+            if len(body) < LONG_LOOP:
+                continue
+            words = (re.sub(r"^@!?U?P\w+\s+", "", i).split()[0].split(".")[0] for i in body)
+            counts = collections.Counter(words).most_common(14)
+            print(f"    {name}: {len(body)} in a loop:", ", ".join(f"{word} {n}" for word, n in counts))
+
+
+def assemble(ptxas, arch, text, nvdisasm):
     """Rows of (kernel, registers, stack, spill stores, spill loads, shared)."""
-    with tempfile.NamedTemporaryFile("w", suffix=".ptx") as file:
-        file.write(text)
-        file.flush()
-        done = subprocess.run([ptxas, "-v", "-arch=" + ASSEMBLER_LEAST.get(arch, arch), file.name, "-o", os.devnull],
+    with tempfile.TemporaryDirectory() as folder:
+        source, cubin = os.path.join(folder, "x.ptx"), os.path.join(folder, "x.cubin")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(text)
+        done = subprocess.run([ptxas, "-v", "-arch=" + ASSEMBLER_LEAST.get(arch, arch), source, "-o", cubin],
                               capture_output=True, text=True)
+        if nvdisasm and not done.returncode:
+            print_loops(nvdisasm, cubin)
     if done.returncode:
         return None, done.stderr
     rows, name, frame = [], "", (0, 0, 0)
@@ -59,7 +103,7 @@ def report(arguments):
             bad += 1
             continue
         for arch, text in modules(listing.stdout):
-            rows, said = assemble(arguments.ptxas, arch, text)
+            rows, said = assemble(arguments.ptxas, arch, text, arguments.loops)
             if rows is None:
                 print(f"{script} {arch}: {said}")
                 bad += 1
@@ -80,6 +124,7 @@ def main():
     parser.add_argument("--arch", default="sm_70,sm_75,sm_80,sm_86,sm_89,sm_90,sm_120")
     parser.add_argument("--dtype", default="f16,bf16,f32")
     parser.add_argument("--width", default="")
+    parser.add_argument("--loops", metavar="NVDISASM", default="")
     bad = report(parser.parse_args())
     print(f"{bad} that should not be" if bad else "none spills")
     sys.exit(1 if bad else 0)
