@@ -127,6 +127,15 @@ class Gradients(unittest.TestCase):
         ahead, behind = (aule.attention((q.double() + h * direction).float(), k, v, dropout=0.5, seed=11).double().square().sum() for h in (1e-2, -1e-2))
         self.assertAlmostEqual(float((dq.double() * direction).sum()), float((ahead - behind) / 2e-2), delta=2e-2 * float(dq.abs().sum()))
 
+    def test_nothing_to_attend_to(self):
+        for b, s, t in ((0, 3, 4), (1, 0, 4), (1, 3, 0)):
+            q, k, v = leaves((b, 2, s, D), (b, 2, t, D), (b, 2, t, E))
+            o = aule.attention(q, k, v, causal=True)
+            o.sum().backward()
+            self.assertEqual(tuple(o.shape), (b, 2, s, E))
+            for x in (o, q.grad, k.grad, v.grad):
+                self.assertEqual(float(x.detach().abs().sum()), 0)
+
     def test_deterministic(self):
         def gradient(**options):
             q, k, v = qkv()
