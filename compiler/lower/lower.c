@@ -312,12 +312,11 @@ static void range_loop(AuLower *l, const AuTileStmt *s)
 static void joined_loop(AuLower *l, const AuTileStmt *s, const AuTileStmts *body, AuTiles *tiles)
 {
     AuKernel *k = l->k;
-    const AuTileList *list = tiles->list;
-    const char *first = list->segments.at[0].name;
+    const char *first = tiles->at[0].s->name;
     l->only_segment = first;
-    for (uint32_t n = 1; n < list->segments.count; n++)
-        if (list->segments.at[n].name != first)
-            l->only_segment = NULL, l->other_segment = list->segments.at[n].name;
+    for (uint32_t n = 1; n < tiles->count; n++)
+        if (tiles->at[n].s->name != first)
+            l->only_segment = NULL, l->other_segment = tiles->at[n].s->name;
     l->asked_segment = first;
     if (l->in_warps) lower_order_loop(l, s);
     tiles->turn = kernel_for(k, kernel_i32(k, 0), tiles->total, 1, AU_UNROLL_NEVER);
@@ -332,7 +331,7 @@ static void loop_of_segment(AuLower *l, const AuTileStmt *s, const AuTileStmts *
 {
     AuKernel *k = l->k;
     const AuMarks marks = lower_marks(l);
-    l->only_segment = tiles->list->segments.at[n].name;
+    l->only_segment = tiles->at[n].s->name;
     lower_order_loop(l, s);
     const AuVal t = kernel_for(k, kernel_i32(k, 0), tiles->at[n].count, 1, AU_UNROLL_NEVER);
     tiles->turn = kernel_op2(k, AU_K_ADD, tiles->start[n], t);
@@ -357,8 +356,7 @@ static void list_loop(AuLower *l, const AuTileStmt *s)
     if (l->in_warps) body = lower_sums_begin(l, &body, &sums);
     tiles->var = s->var;
     if (l->in_warps && l->how->split_segments)
-        for (uint32_t n = 0; n < tiles->list->segments.count; n++)
-            loop_of_segment(l, s, &body, tiles, n);
+        for (uint32_t n = 0; n < tiles->count; n++) loop_of_segment(l, s, &body, tiles, n);
     else
         joined_loop(l, s, &body, tiles);
     if (l->in_warps) lower_sums_end(l, &sums);
@@ -405,7 +403,7 @@ static void synchronise(AuLower *l, const AuTileStmt *s)
     if (s->barrier.barrier && l->in_warps &&
         s->barrier.barrier->count_value != (int32_t)l->k->warps)
         lower_refuse(l, "a barrier of some of the executors");
-    if (l->k->warps > 1) lower_barrier(l, 0);
+    if (l->k->warps > 1 || (!l->in_warps && l->role->on == TILE_ON_WARP)) lower_barrier(l, 0);
 }
 
 static void statement(AuLower *l, const AuTileStmt *s)
