@@ -97,6 +97,10 @@ static void classes_across(Lanes *x, const Lists *l)
     enum { WARPS = 4, TILES = 4 };
     AuTileBuild *t = x->t;
     const char *s = lanes_axis(x, 0, 2), *last = lanes_axis(x, 1, 2);
+    /* At least two keys a lane, beside each other. */
+    const int32_t lanes = x->p->caps->lanes, each = l->keys > lanes ? l->keys / lanes : 2;
+    tile_layout(t, "keys_along_lanes", "reg",
+                tile_text(t, "reg:%d lane:%d@1", each, l->keys / each));
     begin_classes(x, l, WARPS * TILES);
     tile_role(t, "core", WARPS, TILE_ON_WARP, 0);
     tile_set(t, "first", "nb * %d + self * %d", WARPS * TILES, TILES);
@@ -181,6 +185,7 @@ static void compact_across(Lanes *x, const Lists *l)
 {
     AuTileBuild *t = x->t;
     const int32_t lanes = x->p->caps->lanes;
+    tile_layout(t, "along_registers", "reg", NULL);
     begin_compact(x, l);
     begin(x, tile_text(t, "m: %s", owners(x, l)));
     tile_role(t, "core", 0, TILE_ON_WARP, 0);

@@ -79,10 +79,7 @@ static void across(Lanes *x, const char *name, int32_t width)
 
 void warps_layouts(Lanes *x)
 {
-    const char *lanes = tile_text(x->t, "lane:%d@1", x->p->caps->lanes);
-    tile_layout(x->t, "along_lanes", lanes, NULL);
-    tile_layout(x->t, "along_registers", "reg", NULL);
-    tile_layout(x->t, "keys_along_lanes", "reg", tile_text(x->t, "reg:2 %s reg", lanes));
+    tile_layout(x->t, "along_lanes", tile_text(x->t, "lane:%d@1", x->p->caps->lanes), NULL);
     across(x, "across_d", x->p->d);
     across(x, "across_e", x->p->e);
     x->rows_across = true;
