@@ -91,24 +91,31 @@ void cuda_atomic_add(AuEmit *e, AuVal id)
         cuda_reduce(e, &place, mask, emit_at(e, v, n));
 }
 
+/* PTX of LLVM 22 leaves the ordering of an atomic operation out, so it is written as fences around it: of all lanes, since what
+ * any of them reads behind it must be what other blocks left. */
+static void fence(AuEmit *e)
+{
+    LLVMBuildFenceSyncScope(e->builder, LLVMAtomicOrderingAcquireRelease, device_scope(e), "");
+}
+
 /* Lanes without the mask get 0. */
 void cuda_atomic_inc(AuEmit *e, AuVal id)
 {
     const Access a = access_of(e, id, 1, 1);
+    fence(e);
     LLVMBasicBlockRef blocks[2] = {NULL, LLVMGetInsertBlock(e->builder)};
     LLVMBasicBlockRef after = cuda_always(a.mask) ? NULL : emit_when(e, a.mask);
-    LLVMValueRef values[2] = {NULL, cuda_i32(e, 0)};
-    values[0] = LLVMBuildAtomicRMWSyncScope(e->builder, LLVMAtomicRMWBinOpAdd,
-                                            cuda_address(e, a.mem, a.index), cuda_i32(e, 1),
-                                            LLVMAtomicOrderingAcquireRelease, device_scope(e));
-    if (!after) {
-        emit_set(e, id, values[0], false);
-        return;
+    LLVMValueRef values[2] = {NULL, cuda_i32(e, 0)}, v;
+    values[0] = v = LLVMBuildAtomicRMWSyncScope(e->builder, LLVMAtomicRMWBinOpAdd,
+                                                cuda_address(e, a.mem, a.index), cuda_i32(e, 1),
+                                                LLVMAtomicOrderingMonotonic, device_scope(e));
+    if (after) {
+        blocks[0] = LLVMGetInsertBlock(e->builder);
+        emit_when_end(e, after);
+        v = LLVMBuildPhi(e->builder, e->element[AU_I32], "");
+        LLVMAddIncoming(v, values, blocks, 2);
     }
-    blocks[0] = LLVMGetInsertBlock(e->builder);
-    emit_when_end(e, after);
-    LLVMValueRef v = LLVMBuildPhi(e->builder, e->element[AU_I32], "");
-    LLVMAddIncoming(v, values, blocks, 2);
+    fence(e);
     emit_set(e, id, v, false);
 }
 

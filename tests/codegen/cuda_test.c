@@ -103,6 +103,7 @@ static const Claim claims[] = {
     {"vectors are added at once", "sm_90", SMALL("") FOUR "atomic_add @o[%2], %9\n}\n", "red.relaxed.gpu.global.add.v4.f32", "atom.", ""},
     {"vectors are added one by one", "sm_80", SMALL("") FOUR "atomic_add @o[%2], %9\n}\n", "add.f32", "v4.f32", ""},
     {"a block of executors", "sm_80", SMALL("") "barrier #0\nbarrier #1\n}\n", ".reqntid 64", "", ""},
+    {"a counter releases and acquires", "sm_70", "kernel k lanes 32 warps 1\nmemory @n: global i32 reads writes\narg n: pointer @n\n{\n%1 = lane.i32\n%2 = eq.i32 %1, 0\n%3 = atomic_inc.i32 @n[0] if %2\nstore @n[%1], %3\n}\n", "fence.acq_rel.gpu", "", ""},
     {"the barrier of a block", "sm_80", SMALL("") "barrier #0\n}\n", "bar.sync", "bar.warp.sync", ""},
     {"one executor waits for itself", "sm_80", HEAD("1", "") "store @s[%1], 1.0\nbarrier #0\n}\n", "bar.warp.sync", "bar.sync", ""},
     {"much shared memory comes with the launch", "sm_80", HEAD("1", "") "store @big[%1], 1.0\nbarrier #0\n}\n", ".extern .shared .align 128 .b8 shared_memory[]", "", ""},
