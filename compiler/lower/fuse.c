@@ -404,15 +404,25 @@ static bool same_registers(const AuTileType *a, const AuTileType *b)
     return same;
 }
 
-/* All reads of the variable in the role are in this run and not after this level, and each step of
- * a loop sets it anew before. */
-static bool dies_here(const Run *run, const AuTileVar *var, uint32_t level)
+static bool is_in_group(const Group *g, const Item *item)
 {
+    for (uint32_t n = 0; n < g->count; n++)
+        if (g->items[n] == item) return true;
+    return false;
+}
+
+/* All reads of the variable in the role are in this run and not after this group, and each step of
+ * a loop sets it anew before. Groups of one level come in any order. */
+static bool dies_here(const Group *g, const AuTileVar *var, uint32_t level)
+{
+    const Run *run = g->run;
     const AuHeld *held = lower_held(run->l, var);
     if (held->as != HELD_ARRAY || !held->restarted || held->uses != reads_in_run(run->l, var))
         return false;
     for (uint32_t n = 0; n < run->count; n++)
-        if (run->items[n].level > level && count_reads(run->items[n].expr, var)) return false;
+        if (run->items[n].level >= level && !is_in_group(g, &run->items[n]) &&
+            count_reads(run->items[n].expr, var))
+            return false;
     return true;
 }
 
@@ -436,7 +446,7 @@ static void reuse_arrays(const Group *g)
             const AuTileVar *other = l->role->vars.at[v];
             AuHeld *held = lower_held(l, other);
             if (held->taken || other->kind != TILE_VALUE || other == item->var ||
-                !dies_here(g->run, other, item->level) ||
+                !dies_here(g, other, item->level) ||
                 !same_registers(other->type, item->var->type) || !group_reads(g, other))
                 continue;
             held->taken = true;
