@@ -72,6 +72,7 @@ typedef struct AuTiles {
     const AuTileList *list;
     AuSegment at[LOWER_SEGMENTS];
     AuVal start[LOWER_SEGMENTS], total;
+    uint32_t count; /* of segments that may have tiles */
     const AuTileVar
         *var; /* of the loop over it that is open, if one is; and how far that loop is */
     AuVal turn;

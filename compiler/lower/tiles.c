@@ -46,6 +46,71 @@ static AuSegment segment_of(AuLower *l, const AuTileSegment *s)
     return seg;
 }
 
+/* ---- segments that never have a tile: below a causal mask nothing is partial */
+
+typedef struct Interval {
+    int64_t low, high;
+} Interval;
+
+static const Interval anything = {INT32_MIN, INT32_MAX};
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+static int64_t down(int64_t a, int64_t by) { return a / by - (a % by < 0); }
+
+static Interval interval(const AuLower *l, const AuTileExpr *e);
+
+/* A size is at least 1; a scalar of the kernel is what it was set to. */
+static Interval interval_of_name(const AuLower *l, const AuTileExpr *e)
+{
+    if (!e->var) return anything;
+    if (e->var->origin == TILE_FROM_SIZE) return (Interval){1, INT32_MAX};
+    if (e->var->origin == TILE_FROM_GRID) return (Interval){0, INT32_MAX};
+    for (uint32_t n = 0; e->var->origin == TILE_FROM_LET && n < l->tile->lets.count; n++)
+        if (l->tile->lets.at[n]->var == e->var)
+            return interval(l, l->tile->lets.at[n]->assign.value);
+    return anything;
+}
+
+static Interval interval(const AuLower *l, const AuTileExpr *e)
+{
+    Interval a = anything, b = anything, c = anything;
+    if (e->args.count > 0 && e->args.at[0]) a = interval(l, e->args.at[0]);
+    if (e->args.count > 1 && e->args.at[1]) b = interval(l, e->args.at[1]);
+    if (e->args.count > 2 && e->args.at[2]) c = interval(l, e->args.at[2]);
+    Interval out = anything;
+    switch ((int)e->op) {
+    case TILE_X_INT: return (Interval){e->integer, e->integer};
+    case TILE_X_NAME: return interval_of_name(l, e);
+    case TILE_X_ADD: out = (Interval){a.low + b.low, a.high + b.high}; break;
+    case TILE_X_SUB: out = (Interval){a.low - b.high, a.high - b.low}; break;
+    case TILE_X_MIN: return (Interval){least(a.low, b.low), least(a.high, b.high)};
+    case TILE_X_MAX: return (Interval){most(a.low, b.low), most(a.high, b.high)};
+    case TILE_X_CLAMP: /* min(max(a, b), c) */
+        return (Interval){least(most(a.low, b.low), c.low), least(most(a.high, b.high), c.high)};
+    case TILE_X_DIV:
+        if (b.low == b.high && b.low > 0)
+            return (Interval){down(a.low, b.low), down(a.high, b.low)};
+        return anything;
+    case TILE_X_CDIV:
+        if (b.low == b.high && b.low > 0)
+            return (Interval){down(a.low + b.low - 1, b.low), down(a.high + b.low - 1, b.low)};
+        return anything;
+    case TILE_X_WHERE: return (Interval){least(b.low, c.low), most(b.high, c.high)};
+    default: return anything;
+    }
+    /* What wraps around may be anything. */
+    return out.low < INT32_MIN || out.high > INT32_MAX ? anything : out;
+}
+
+static bool never_runs(const AuLower *l, const AuTileSegment *s)
+{
+    if (s->how == TILE_INDEX_LIST) return interval(l, s->b).high <= 0;
+    const Interval a = interval(l, s->a), b = interval(l, s->b);
+    return s->how == TILE_RANGE ? b.high <= a.low : a.high <= b.low;
+}
+
 static AuTiles *tiles_of_list(AuLower *l, const AuTileList *list)
 {
     for (uint32_t n = l->tiles_count; n-- > 0;)
@@ -63,8 +128,12 @@ AuTiles *lower_tiles(AuLower *l, const AuTileList *list)
         return NULL;
     }
     AuTiles tiles = {.list = list, .total = kernel_i32(l->k, 0)};
-    for (uint32_t n = 0; n < list->segments.count; n++) {
-        tiles.at[n] = segment_of(l, &list->segments.at[n]);
+    for (uint32_t i = 0; i < list->segments.count; i++) {
+        const AuTileSegment *s = &list->segments.at[i];
+        const bool last = i + 1 == list->segments.count; /* one stays */
+        if (l->in_warps && never_runs(l, s) && !(last && !tiles.count)) continue;
+        const uint32_t n = tiles.count++;
+        tiles.at[n] = segment_of(l, s);
         tiles.start[n] = tiles.total;
         tiles.total = kernel_op2(l->k, AU_K_ADD, tiles.total, tiles.at[n].count);
     }
@@ -75,16 +144,15 @@ AuTiles *lower_tiles(AuLower *l, const AuTileList *list)
 AuVal lower_tile_at(AuLower *l, const AuTiles *tiles, AuVal t, AuVal *in_first)
 {
     AuKernel *k = l->k;
-    const AuTileList *list = tiles->list;
-    const char *first = list->segments.at[0].name;
+    const char *first = tiles->at[0].s->name;
     AuVal tile = lower_tile_of_segment(l, &tiles->at[0], t), same = kernel_i1(k, true);
-    for (uint32_t n = 1; n < list->segments.count; n++) {
+    for (uint32_t n = 1; n < tiles->count; n++) {
         const AuVal here = kernel_op2(k, AU_K_LE, tiles->start[n], t);
         tile = kernel_op3(
             k, AU_K_SELECT, here,
             lower_tile_of_segment(l, &tiles->at[n], kernel_op2(k, AU_K_SUB, t, tiles->start[n])),
             tile);
-        const AuVal is_first = kernel_i1(k, list->segments.at[n].name == first);
+        const AuVal is_first = kernel_i1(k, tiles->at[n].s->name == first);
         same = kernel_op2(k, AU_K_LOR, kernel_op2(k, AU_K_LAND, here, is_first),
                           kernel_op2(k, AU_K_LAND, kernel_op1(k, AU_K_LNOT, here), same));
     }
