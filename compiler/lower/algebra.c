@@ -62,19 +62,6 @@ static bool is_number(const AuTileExpr *e, double value)
            (e->op == TILE_X_INT && (double)e->integer == value);
 }
 
-static bool is_max(const AuTileExpr *e)
-{
-    return e->op == TILE_X_REDUCE_MAX || e->op == TILE_X_ROWMAX;
-}
-
-static bool reads(const AuTileExpr *e, const AuTileVar *var)
-{
-    bool found = e->op == TILE_X_NAME && e->var == var;
-    for (uint32_t n = 0; n < e->args.count && !found; n++)
-        found = e->args.at[n] && reads(e->args.at[n], var);
-    return found;
-}
-
 /* Has [row] fewer axes than [all], each of them with a place? */
 static bool is_of_row(const AuTileExpr *row, const AuTileExpr *all)
 {
@@ -177,7 +164,7 @@ static bool is_guarded(const AuTileStmts *run, uint32_t at, const AuTileExpr *t,
     if (!test || test->op != TILE_X_GT || !is_number(test->args.at[1], -(double)INFINITY))
         return false;
     const AuTileExpr *of = test->args.at[0], *x = t->args.at[0]->args.at[0];
-    if (is_max(of)) of = of->args.at[0];
+    if (lower_is_max(of)) of = of->args.at[0];
     return of->op == TILE_X_NAME && x->op == TILE_X_NAME && of->var == x->var;
 }
 
@@ -225,7 +212,7 @@ static void find_factors(AuTileExpr *e, const AuTileStmts *run, uint32_t at, Fac
 static bool is_product(const Algebra *x, const AuTileExpr *e, const AuTileExpr *exponent)
 {
     return e->op == TILE_X_NAME && e->var->origin == TILE_FROM_BODY &&
-           lower_held(x->l, e->var)->restarted && !reads(exponent, e->var);
+           lower_held(x->l, e->var)->restarted && !lower_count_reads(exponent, e->var);
 }
 
 static AuTileExpr *gradient(Algebra *x, const AuTileStmts *run, uint32_t at, const AuTileExpr *e)
@@ -330,7 +317,7 @@ static double factor_of(const AuTileExpr *e, const AuTileVar *var)
 /* where(c, x, -inf): scaled as x is. */
 static bool is_masking(const AuTileExpr *e, const AuTileVar *var)
 {
-    return e->op == TILE_X_WHERE && !reads(e->args.at[0], var) &&
+    return e->op == TILE_X_WHERE && !lower_count_reads(e->args.at[0], var) &&
            e->args.at[1]->op == TILE_X_NAME && e->args.at[1]->var == var &&
            is_number(e->args.at[2], -(double)INFINITY);
 }
@@ -348,8 +335,8 @@ static bool can_leave_out(const Algebra *x, const AuTileStmts *run, uint32_t at)
 static AuTileExpr *with_factor(Algebra *x, AuTileExpr *e)
 {
     const bool whole = e->op == TILE_X_NAME && e->var == x->scaled,
-               maximum =
-                   is_max(e) && e->args.at[0]->op == TILE_X_NAME && e->args.at[0]->var == x->scaled;
+               maximum = lower_is_max(e) && e->args.at[0]->op == TILE_X_NAME &&
+                         e->args.at[0]->var == x->scaled;
     if (whole || maximum) return node(x, TILE_X_MUL, e->type, e, number(x, x->factor), NULL);
     /* x * number: one number */
     for (uint32_t n = 0; n < 2 && e->op == TILE_X_MUL; n++) {
@@ -378,7 +365,7 @@ static void leave_out_factor(Algebra *x)
         x->l->span = s->span;
         if (factor > 0 && can_leave_out(x, &run, n))
             x->scaled = s->var, x->factor = factor;
-        else if (!x->scaled || is_masking(value, x->scaled) || !reads(value, x->scaled))
+        else if (!x->scaled || is_masking(value, x->scaled) || !lower_count_reads(value, x->scaled))
             AU_PUSH(x->l->arena, x->run.at, x->run.count, x->run.capacity, s);
         else
             assign(x, s->var, with_factor(x, value));

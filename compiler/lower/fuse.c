@@ -11,40 +11,17 @@
  * Method: one pass in program order computes levels from the items that define what an item reads
  * (flow), and from those that read or define what it defines (anti and output dependences), so that
  * arrays need no renaming. */
-#include "internal.h"
+#include "fuse.h"
 
 #include <math.h>
 #include <string.h>
-
-enum { MOST_ITEMS = 64, MOST_REDUCTIONS = 8, MOST_PENDING = 64 };
-
-typedef struct Item {
-    const AuTileVar *var;        /* what it defines, or NULL: */
-    const AuTileExpr *reduction; /* the reduction that it computes */
-    const AuTileExpr *expr;      /* what is computed for each element */
-    AuSpaces spaces;             /* registers it runs over */
-    bool looped, stored;
-    uint32_t level;
-    AuMem mem;                 /* of a reduction: accumulators */
-    AuTileType row_type;       /* of a reduction: type of its result */
-    AuVal first[MOST_PENDING]; /* of pairs whose second element is still to come, the oldest from
-                                  [taken] on */
-    uint32_t first_count, taken;
-    AuVal *even; /* warps, 16 bits: by register, what waits for its neighbour */
-} Item;
-
-typedef struct Run {
-    AuLower *l;
-    Item *items;
-    uint32_t count;
-} Run;
 
 static bool is_reduction(const AuTileExpr *e)
 {
     return e->op == TILE_X_REDUCE_MAX || e->op == TILE_X_REDUCE_SUM || e->op == TILE_X_ROWMAX ||
            e->op == TILE_X_ROWSUM;
 }
-static bool is_max(const AuTileExpr *e)
+bool lower_is_max(const AuTileExpr *e)
 {
     return e->op == TILE_X_REDUCE_MAX || e->op == TILE_X_ROWMAX;
 }
@@ -100,11 +77,11 @@ static const AuTileExpr *value_of(const AuTileStmt *s)
 }
 
 /* Reads of the variable by items, to be compared with all reads in the role. */
-static uint32_t count_reads(const AuTileExpr *e, const AuTileVar *var)
+uint32_t lower_count_reads(const AuTileExpr *e, const AuTileVar *var)
 {
     if (!e) return 0;
     uint32_t count = e->op == TILE_X_NAME && e->var == var;
-    for (uint32_t n = 0; n < e->args.count; n++) count += count_reads(e->args.at[n], var);
+    for (uint32_t n = 0; n < e->args.count; n++) count += lower_count_reads(e->args.at[n], var);
     return count;
 }
 
@@ -128,7 +105,7 @@ static const AuTileExpr *known_reduction(const Run *run, const AuTileExpr *e)
             (item->reduction == e ||
              (item->reduction->type->count == e->type->count && same_expr(item->reduction, e))))
             return item->reduction;
-        if (item->var && count_reads(e, item->var)) return NULL;
+        if (item->var && lower_count_reads(e, item->var)) return NULL;
     }
     return NULL;
 }
@@ -180,16 +157,16 @@ static bool define_lightly(AuLower *l, const AuTileVar *var, const AuTileExpr *v
 }
 
 /* In the whole run, in every segment. */
-static uint32_t reads_in_run(const AuLower *l, const AuTileVar *var)
+uint32_t lower_reads_in_run(const AuLower *l, const AuTileVar *var)
 {
     uint32_t count = 0;
     for (uint32_t n = 0; n < l->run_count; n++) {
         const AuTileStmt *s = l->run[n];
         if (s->kind == TILE_S_ON)
             for (uint32_t m = 0; m < s->on.body.count; m++)
-                count += count_reads(value_of(s->on.body.at[m]), var);
+                count += lower_count_reads(value_of(s->on.body.at[m]), var);
         else
-            count += count_reads(value_of(s), var);
+            count += lower_count_reads(value_of(s), var);
     }
     return count;
 }
@@ -197,7 +174,7 @@ static uint32_t reads_in_run(const AuLower *l, const AuTileVar *var)
 bool lower_ends_in_run(const AuLower *l, const AuTileVar *var)
 {
     const AuHeld *held = &l->role_vars[var->slot];
-    return held->restarted && held->uses == reads_in_run(l, var);
+    return held->restarted && held->uses == lower_reads_in_run(l, var);
 }
 
 static void decide_stores(Run *run)
@@ -207,7 +184,7 @@ static void decide_stores(Run *run)
         if (!item->var) continue;
         const AuHeld *held = lower_held(run->l, item->var);
         item->stored =
-            held->pair_axis || held->uses > reads_in_run(run->l, item->var) || held->defs > 1;
+            held->pair_axis || held->uses > lower_reads_in_run(run->l, item->var) || held->defs > 1;
         for (uint32_t m = 0; m < run->count && !item->stored; m++) {
             const Item *reader = &run->items[m];
             const bool same_loop =
@@ -227,98 +204,13 @@ static AuVal accumulate(AuLower *l, const Item *item, AuVal value, const AuPoint
     /* A sum of products rounds as a product of matrices does, so that what is equal cancels. */
     const AuInstr *in = kernel_at(k, value);
     AuVal after;
-    if (!is_max(item->reduction) && in->op == AU_K_MUL) {
+    if (!lower_is_max(item->reduction) && in->op == AU_K_MUL) {
         const AuVal a = kernel_operand(k, in, 0), b = kernel_operand(k, in, 1);
         after = kernel_op3(k, AU_K_FMA, a, b, before);
     } else
-        after = kernel_op2(k, is_max(item->reduction) ? AU_K_MAX : AU_K_ADD, before, value);
+        after = kernel_op2(k, lower_is_max(item->reduction) ? AU_K_MAX : AU_K_ADD, before, value);
     kernel_store(k, item->mem, at, after, none);
     return after;
-}
-
-typedef struct Group {
-    Run *run;
-    Item *items[MOST_ITEMS];
-    uint32_t count;
-} Group;
-
-static const char *pair_axis_of(AuLower *l, const Item *item)
-{
-    return item->var ? lower_held(l, item->var)->pair_axis : NULL;
-}
-
-/* Points come in the same order for the first and for the second elements of pairs. */
-static void store_in_pairs(AuLower *l, Item *item, AuVal value, const AuPoint *p, const char *axis)
-{
-    const AuVal none = {0};
-    int32_t which = 0;
-    for (uint32_t n = 0; n < p->count; n++)
-        if (p->at[n].axis == axis) which = p->at[n].within;
-    if (which == 0 && item->first_count < MOST_PENDING)
-        item->first[item->first_count++] = value;
-    else if (which == 1 && item->taken < item->first_count)
-        kernel_store(l->k, lower_var_array(l, item->var),
-                     lower_pair_register(l, item->var->type, p, axis),
-                     lower_pair(l, item->first[item->taken++], value), none);
-    else
-        lower_refuse(l, "pairs along axis %s of %s", axis, item->var->name);
-}
-
-/* What the value was before it was rounded; none: it was not. */
-static AuVal before_rounding(AuLower *l, AuVal value)
-{
-    const AuInstr *in = kernel_at(l->k, value);
-    if (in->op != AU_K_CVT) return (AuVal){0};
-    const AuVal from = kernel_operand(l->k, in, 0);
-    return kernel_at(l->k, from)->type.scalar == AU_F32 ? from : (AuVal){0};
-}
-
-/* Two neighbours of 16 bits share a register: they are rounded together and stored as a vector, so
- * that nobody takes the register apart. The even one comes first. */
-static void store_halves(AuLower *l, Item *item, AuVal value, const AuPoint *p)
-{
-    AuKernel *k = l->k;
-    const AuVal none = {0}, at = lower_register(l, item->var->type, p);
-    const uint32_t number = (uint32_t)kernel_at(k, at)->imm;
-    if (!item->even)
-        item->even = AU_NEW_ARRAY(l->arena, AuVal, lower_registers(item->var->type) + 1);
-    if (number % 2 == 0) {
-        item->even[number] = value;
-        return;
-    }
-    const AuVal first = item->even[number - 1], a = before_rounding(l, first),
-                b = before_rounding(l, value);
-    const AuVal both = a.i && b.i ? kernel_cvt(k, kernel_vec(k, (AuVal[]){a, b}, 2),
-                                               lower_scalar(item->var->type->elem))
-                                  : kernel_vec(k, (AuVal[]){first, value}, 2);
-    kernel_store(k, lower_var_array(l, item->var), kernel_i32(k, (int32_t)number - 1), both, none);
-}
-
-/* Are registers 2 n and 2 n + 1 neighbours along an axis, so that the loop meets both? */
-static bool has_halves(const AuLower *l, const AuTileType *type)
-{
-    if (!l->in_warps || tile_elem(type->elem)->bytes != 2 || type->count != 2) return false;
-    for (uint32_t n = 0; n < 2; n++) {
-        const AuTileDigit *first = &type->axes[n].places->digits.at[0];
-        const int32_t next[2] = {n == 0, n == 1};
-        if (first->unit == TILE_UNIT_REG && first->size == 2 &&
-            lower_register_number(type, next) == 1)
-            return true;
-    }
-    return false;
-}
-
-static void store_point(AuLower *l, Item *item, AuVal value, const AuPoint *p)
-{
-    const AuVal none = {0};
-    const char *pairs = pair_axis_of(l, item);
-    if (pairs)
-        store_in_pairs(l, item, value, p, pairs);
-    else if (has_halves(l, item->var->type))
-        store_halves(l, item, value, p);
-    else
-        kernel_store(l->k, lower_var_array(l, item->var), lower_register(l, item->var->type, p),
-                     value, none);
 }
 
 /* Items of fewer axes come by several times; a sum must count each of their elements once. */
@@ -359,7 +251,8 @@ static void group_point(AuLower *l, const AuPoint *p, void *user)
     /* Stored last, so that a variable may take the array of one that is read here for the last
      * time. */
     for (uint32_t n = 0; n < g->count; n++) {
-        if (g->items[n]->var && g->items[n]->stored) store_point(l, g->items[n], values[n], p);
+        if (g->items[n]->var && g->items[n]->stored)
+            lower_store_point(l, g->items[n], values[n], p);
     }
 }
 
@@ -370,10 +263,12 @@ static void start_reductions(AuLower *l, const Group *g)
         Item *item = g->items[n];
         if (item->var) continue;
         const uint32_t count = lower_registers(&item->row_type);
-        item->mem = lower_array(l, is_max(item->reduction) ? "row_max" : "row_sum", AU_F32, count);
+        item->mem =
+            lower_array(l, lower_is_max(item->reduction) ? "row_max" : "row_sum", AU_F32, count);
         for (uint32_t r = 0; r < count; r++)
             kernel_store(l->k, item->mem, kernel_i32(l->k, (int32_t)r),
-                         kernel_f32(l->k, is_max(item->reduction) ? -(double)INFINITY : 0), none);
+                         kernel_f32(l->k, lower_is_max(item->reduction) ? -(double)INFINITY : 0),
+                         none);
         l->known[l->known_count++] = (AuKnown){
             .reduction = item->reduction, .mem = item->mem, .type = item->reduction->type};
     }
@@ -395,70 +290,6 @@ static AuSpaces union_of(const Group *g)
     return all;
 }
 
-static bool same_registers(const AuTileType *a, const AuTileType *b)
-{
-    bool same = a->count == b->count && lower_scalar(a->elem) == lower_scalar(b->elem);
-    for (uint32_t n = 0; n < a->count && same; n++)
-        same = a->axes[n].name == b->axes[n].name &&
-               tile_same_places(a->axes[n].places, b->axes[n].places);
-    return same;
-}
-
-static bool is_in_group(const Group *g, const Item *item)
-{
-    for (uint32_t n = 0; n < g->count; n++)
-        if (g->items[n] == item) return true;
-    return false;
-}
-
-/* All reads of the variable in the role are in this run and not after this group, and each step of
- * a loop sets it anew before. Groups of one level come in any order. */
-static bool dies_here(const Group *g, const AuTileVar *var, uint32_t level)
-{
-    const Run *run = g->run;
-    const AuHeld *held = lower_held(run->l, var);
-    if (held->as != HELD_ARRAY || !held->restarted || held->uses != reads_in_run(run->l, var))
-        return false;
-    for (uint32_t n = 0; n < run->count; n++)
-        if (run->items[n].level >= level && !is_in_group(g, &run->items[n]) &&
-            count_reads(run->items[n].expr, var))
-            return false;
-    return true;
-}
-
-static bool group_reads(const Group *g, const AuTileVar *var)
-{
-    for (uint32_t n = 0; n < g->count; n++)
-        if (count_reads(g->items[n]->expr, var)) return true;
-    return false;
-}
-
-/* Weights take the array of the scores they are made of, if these are not read again: half the
- * traffic with the caches. A run that is emitted for several segments decides at the first, which
- * has the statements of the others. */
-static void reuse_arrays(const Group *g)
-{
-    AuLower *l = g->run->l;
-    for (uint32_t n = 0; n < g->count; n++) {
-        const Item *item = g->items[n];
-        if (!item->var || !item->stored || lower_held(l, item->var)->as != HELD_NOT) continue;
-        for (uint32_t v = 0; v < l->role->vars.count; v++) {
-            const AuTileVar *other = l->role->vars.at[v];
-            AuHeld *held = lower_held(l, other);
-            if (held->taken || other->kind != TILE_VALUE || other == item->var ||
-                !dies_here(g, other, item->level) ||
-                !same_registers(other->type, item->var->type) || !group_reads(g, other))
-                continue;
-            held->taken = true;
-            *lower_held(l, item->var) = (AuHeld){.as = HELD_ARRAY,
-                                                 .mem = held->mem,
-                                                 .defs = lower_held(l, item->var)->defs,
-                                                 .uses = lower_held(l, item->var)->uses};
-            break;
-        }
-    }
-}
-
 /* The lanes that share a row have each a part of it. */
 static void join_lanes(AuLower *l, const Item *item)
 {
@@ -469,17 +300,18 @@ static void join_lanes(AuLower *l, const Item *item)
             bits |= lower_lane_bits(of->axes[n].places);
     if (item->reduction->integer == LOWER_IN_PARTS) return;
     lower_join_lanes(l, item->mem, lower_registers(&item->row_type), bits,
-                     is_max(item->reduction) ? AU_K_MAX : AU_K_ADD);
+                     lower_is_max(item->reduction) ? AU_K_MAX : AU_K_ADD);
 }
 
 static void emit_group(AuLower *l, Group *g)
 {
-    reuse_arrays(g);
+    lower_reuse_arrays(g);
     start_reductions(l, g);
     AuSpaces all = union_of(g);
     for (uint32_t n = 0; n < g->count; n++) {
         g->items[n]->first_count = g->items[n]->taken = 0;
-        if (pair_axis_of(l, g->items[n])) lower_by_pairs(&all, pair_axis_of(l, g->items[n]));
+        if (lower_pair_axis_of(l, g->items[n]))
+            lower_by_pairs(&all, lower_pair_axis_of(l, g->items[n]));
     }
     lower_each(l, &all, group_point, g);
     for (uint32_t n = 0; n < g->count; n++)

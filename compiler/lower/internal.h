@@ -119,6 +119,14 @@ AuHeld *lower_held(AuLower *l, const AuTileVar *var);
 AuPlace *lower_place(AuLower *l, const AuTileMemory *memory);
 AuScalar lower_scalar(AuTileElem elem);
 
+/* ---- places.c */
+void lower_add_argument(AuLower *l, const AuTileMemory *m);
+void lower_add_buffer(AuLower *l, const AuTileMemory *m);
+
+/* ---- walk.c */
+void lower_walk(AuLower *l, const AuTileStmts *body);
+void lower_bind_value(AuLower *l, const AuTileVar *var, AuVal value);
+
 /* ---- eval.c: one element of an expression */
 AuVal lower_eval(AuLower *l, const AuTileExpr *e, const AuPoint *p);
 AuVal lower_as(AuLower *l, AuVal v, AuScalar to); /* between i1, i32, i64, f32 and storage types */
@@ -182,6 +190,8 @@ AuMem lower_var_array(AuLower *l, const AuTileVar *var);
 
 /* ---- fuse.c: a run of assignments */
 void lower_assignments(AuLower *l, AuTileStmt *const *statements, uint32_t count);
+uint32_t lower_count_reads(const AuTileExpr *e, const AuTileVar *var); /* of NULL: 0 */
+bool lower_is_max(const AuTileExpr *e);                                /* a reduction */
 /* Computes the reductions in an expression that is no assignment's; they are known until the caller
  * sets l->known_count back to what this returns. */
 uint32_t lower_reductions(AuLower *l, const AuTileExpr *e);

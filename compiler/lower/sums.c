@@ -36,20 +36,12 @@ static bool is_sum(const AuTileExpr *e)
     return e->op == TILE_X_REDUCE_SUM || e->op == TILE_X_ROWSUM;
 }
 
-static uint32_t count_reads(const AuTileExpr *e, const AuTileVar *var)
-{
-    if (!e) return 0;
-    uint32_t count = e->op == TILE_X_NAME && e->var == var;
-    for (uint32_t n = 0; n < e->args.count; n++) count += count_reads(e->args.at[n], var);
-    return count;
-}
-
 static Linear linearity(Search *s, const AuTileExpr *e)
 {
     if (e->op == TILE_X_NAME && e->var == s->x) return LINEAR;
     if (is_sum(e)) {
         const uint32_t bits = summed_bits(e);
-        s->good &= !count_reads(e, s->x) && (!s->bits || s->bits == bits);
+        s->good &= !lower_count_reads(e, s->x) && (!s->bits || s->bits == bits);
         if (bits) s->bits = bits;
         return bits ? LINEAR : FREE;
     }
@@ -87,18 +79,20 @@ static uint32_t uses_of(const AuTileStmt *s, const AuTileVar *x)
 {
     uint32_t count = s->kind != TILE_S_FOR && s->var == x;
     switch (s->kind) {
-    case TILE_S_FRAG: return count + count_reads(s->frag.init, x);
-    case TILE_S_ASSIGN: return count + count_reads(s->assign.value, x);
-    case TILE_S_LOAD: return count + count_reads(s->load.source, x) + count_reads(s->load.when, x);
+    case TILE_S_FRAG: return count + lower_count_reads(s->frag.init, x);
+    case TILE_S_ASSIGN: return count + lower_count_reads(s->assign.value, x);
+    case TILE_S_LOAD:
+        return count + lower_count_reads(s->load.source, x) + lower_count_reads(s->load.when, x);
     case TILE_S_MOVE:
-        return count + count_reads(s->move.source, x) + count_reads(s->move.dest, x) +
-               count_reads(s->move.when, x);
-    case TILE_S_PRODUCT: return count + count_reads(s->product.a, x) + count_reads(s->product.b, x);
+        return count + lower_count_reads(s->move.source, x) + lower_count_reads(s->move.dest, x) +
+               lower_count_reads(s->move.when, x);
+    case TILE_S_PRODUCT:
+        return count + lower_count_reads(s->product.a, x) + lower_count_reads(s->product.b, x);
     case TILE_S_FOR:
-        return count_reads(s->loop.low, x) + count_reads(s->loop.high, x) +
+        return lower_count_reads(s->loop.low, x) + lower_count_reads(s->loop.high, x) +
                uses_in(&s->loop.body, x);
     case TILE_S_IF:
-        return count_reads(s->branch.test, x) + uses_in(&s->branch.then, x) +
+        return lower_count_reads(s->branch.test, x) + uses_in(&s->branch.then, x) +
                uses_in(&s->branch.other, x);
     case TILE_S_ON: return uses_in(&s->on.body, x);
     case TILE_S_PRIVATE:
@@ -151,7 +145,7 @@ static bool can_wait(AuLower *l, const AuTileStmts *body, const AuTileStmt *s, u
     const bool linear = linearity(&search, s->assign.value) == LINEAR;
     *bits = search.bits;
     return linear && search.good && search.bits &&
-           uses_in(body, s->var) == 1 + count_reads(s->assign.value, s->var);
+           uses_in(body, s->var) == 1 + lower_count_reads(s->assign.value, s->var);
 }
 
 /* Of the lanes that share a row the first keeps what x was. */

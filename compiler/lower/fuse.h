@@ -1,0 +1,46 @@
+/* fuse.h - a run of assignments while it is being lowered: what fuse.c and stores.c share. */
+#ifndef AU_LOWER_FUSE_H
+#define AU_LOWER_FUSE_H
+
+#include "internal.h"
+
+enum { MOST_ITEMS = 64, MOST_REDUCTIONS = 8, MOST_PENDING = 64 };
+
+typedef struct Item {
+    const AuTileVar *var;        /* what it defines, or NULL: */
+    const AuTileExpr *reduction; /* the reduction that it computes */
+    const AuTileExpr *expr;      /* what is computed for each element */
+    AuSpaces spaces;             /* registers it runs over */
+    bool looped, stored;
+    uint32_t level;
+    AuMem mem;                 /* of a reduction: accumulators */
+    AuTileType row_type;       /* of a reduction: type of its result */
+    AuVal first[MOST_PENDING]; /* of pairs whose second element is still to come, the oldest from
+                                  [taken] on */
+    uint32_t first_count, taken;
+    AuVal *even; /* warps, 16 bits: by register, what waits for its neighbour */
+} Item;
+
+typedef struct Run {
+    AuLower *l;
+    Item *items;
+    uint32_t count;
+} Run;
+
+typedef struct Group {
+    Run *run;
+    Item *items[MOST_ITEMS];
+    uint32_t count;
+} Group;
+
+/* Reads in the whole run, in every segment, to be compared with all reads in the role. */
+uint32_t lower_reads_in_run(const AuLower *l, const AuTileVar *var);
+
+/* stores.c */
+const char *lower_pair_axis_of(AuLower *l, const Item *item);
+/* The item's value at a point goes into the array of its variable. */
+void lower_store_point(AuLower *l, Item *item, AuVal value, const AuPoint *p);
+/* Gives variables of the group arrays that nobody needs any more. */
+void lower_reuse_arrays(const Group *g);
+
+#endif

@@ -1,0 +1,119 @@
+/* places.c - memories of a kernel: tensors and workspace with their strides, shared and private tiles
+ * with the order of their elements. */
+#include "internal.h"
+
+#include "aule/artifact.h"
+
+AuPlace *lower_place(AuLower *l, const AuTileMemory *memory)
+{
+    for (uint32_t n = 0; n < l->place_count; n++)
+        if (l->places[n].memory == memory) return &l->places[n];
+    lower_refuse(l, "memory %s is not declared", memory->name);
+    return &l->places[0];
+}
+
+static AuVal extent_of(AuLower *l, const AuTileAxis *axis)
+{
+    const AuPoint nowhere = {.count = 0};
+    return axis->size ? kernel_i32(l->k, axis->size)
+                      : lower_as(l, lower_eval(l, axis->extent, &nowhere), AU_I32);
+}
+
+void lower_add_argument(AuLower *l, const AuTileMemory *m)
+{
+    AuKernel *k = l->k;
+    const AuLowerTensor *t = NULL;
+    for (uint32_t n = 0; n < l->how->tensor_count; n++)
+        if (l->how->tensors[n].name == m->name) t = &l->how->tensors[n];
+    if (!t) {
+        lower_refuse(l, "nothing is known of argument %s", m->name);
+        return;
+    }
+    AuPlace p = {.memory = m};
+    p.mem = kernel_tensor(k, m->name, lower_scalar(m->type.elem), m->mode != TILE_OUT,
+                          m->mode != TILE_IN, t->slot, t->index);
+    if (t->optional) {
+        const AuVal there = kernel_arg(k, au_format(l->arena, "%s_present", m->name), AU_ARG_I32,
+                                       AULE_SLOT_PRESENT, t->index, 0);
+        p.present = kernel_op2(k, AU_K_NE, there, kernel_i32(k, 0));
+    }
+    AuVal step = kernel_i64(k, 1);
+    for (uint32_t n = m->type.count; n-- > 0;) {
+        p.extents[n] = extent_of(l, &m->type.axes[n]);
+        if (t->slot == AULE_SLOT_TENSOR) {
+            p.strides[n] =
+                kernel_arg(k, au_format(l->arena, "%s_stride_%s", m->name, m->type.axes[n].name),
+                           AU_ARG_I64, AULE_SLOT_STRIDE, t->index, n);
+        } else {
+            p.strides[n] = step;
+            step = kernel_op2(k, AU_K_MUL, step, lower_as(l, p.extents[n], AU_I64));
+        }
+    }
+    if (l->in_warps) {
+        k->mems[p.mem.i].align = 16; /* by_vectors guards what relies on it */
+        lower_vector_condition(l, &p, t);
+    }
+    AU_PUSH(l->arena, l->places, l->place_count, l->place_capacity, p);
+}
+
+/* The axis along which a product takes the memory's elements in pairs, if that is not where they
+ * are neighbours anyway. */
+static const char *pair_axis(const AuTileStmts *body, const AuTileMemory *m)
+{
+    for (uint32_t n = 0; n < body->count; n++) {
+        const AuTileStmt *s = body->at[n];
+        const char *found = s->kind == TILE_S_FOR  ? pair_axis(&s->loop.body, m)
+                            : s->kind == TILE_S_IF ? pair_axis(&s->branch.then, m)
+                                                   : NULL;
+        if (s->kind == TILE_S_PRODUCT && s->product.atom->k == 2 && s->product.a->memory == m &&
+            m->type.axes[m->type.count - 1].name != s->product.contracted)
+            found = s->product.contracted;
+        if (found) return found;
+    }
+    return NULL;
+}
+
+/* From row to row, in elements. `swizzle` asks that rows begin in different banks: with pieces of 16
+ * bytes as units that is an odd pitch, whose addresses are a lane's base plus constants; the pattern
+ * of tensor-map copies would cost an operation for each column. */
+static int32_t pitch_of(const AuLower *l, const AuTileMemory *m)
+{
+    const int32_t bytes = tile_elem(m->type.elem)->bytes,
+                  row = m->type.axes[m->type.count - 1].size * bytes;
+    const bool spread = l->in_warps && m->swizzle_bytes && m->type.count > 1 && row % 16 == 0;
+    return (spread ? (row / 16 | 1) * 16 : row) / bytes;
+}
+
+void lower_add_buffer(AuLower *l, const AuTileMemory *m)
+{
+    AuKernel *k = l->k;
+    AuPlace p = {.memory = m, .pair_axis = pair_axis(&l->role->body, m)};
+    int32_t step = 1;
+    for (uint32_t n = m->type.count; n-- > 0;) {
+        const AuTileAxis *axis = &m->type.axes[n];
+        p.extents[n] = kernel_i32(k, axis->size);
+        if (!p.pair_axis) p.strides[n] = kernel_i32(k, step);
+        step *= n + 1 == m->type.count ? pitch_of(l, m) : axis->size;
+    }
+    const int32_t count = step;
+    if (p.pair_axis) { /* [pairs, other axes.., 2] */
+        step = 2;
+        for (uint32_t n = m->type.count; n-- > 0;) {
+            if (m->type.axes[n].name == p.pair_axis) continue;
+            p.strides[n] = kernel_i32(k, step);
+            step *= m->type.axes[n].size;
+        }
+        for (uint32_t n = 0; n < m->type.count; n++)
+            if (m->type.axes[n].name == p.pair_axis) p.strides[n] = kernel_i32(k, step);
+    }
+    p.mem = kernel_memory(k, (AuMemory){.name = m->name,
+                                        .space = m->space == TILE_SHARED ? AU_SHARED : AU_EXEC,
+                                        .scalar = lower_scalar(m->type.elem),
+                                        .count = (uint32_t)count,
+                                        .align = 64,
+                                        .reads = true,
+                                        .writes = true,
+                                        .span = m->span});
+    if (l->in_warps) lower_vector_condition(l, &p, NULL);
+    AU_PUSH(l->arena, l->places, l->place_count, l->place_capacity, p);
+}
