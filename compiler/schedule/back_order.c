@@ -83,14 +83,37 @@ static bool divides(const Lanes *x, const Read *reads, uint32_t count, uint32_t 
     return false;
 }
 
-/* Key heads divide what query heads do, but not the other way round. */
+/* Sums of pairs at their query and key (a learned bias) are worth an order on a CPU, where it costs little: blocks
+ * of queries add to different rows, without atomic operations. */
+static bool has_order(const Lanes *x, BackSums sums, const Read *reads, uint32_t count)
+{
+    bool pairs = false;
+    if (x->p->deterministic) return true;
+    if (!x->on_cpu || sums != BACK_SUMS_QUERIES) return false;
+    for (uint32_t n = 0; n < count; n++) {
+        if (!divides(x, reads, count, reads[n].tensor, AU_AX_Q)) return false;
+        pairs |= divides(x, reads, count, reads[n].tensor, AU_AX_KV);
+    }
+    return pairs;
+}
+
 static bool is_loop(const Lanes *x, const BackAxis *axis, BackSums sums)
 {
     Read reads[BACK_MOST_READS];
     const uint32_t count = reads_of(x, sums, reads);
-    for (uint32_t n = 0; n < count && x->p->deterministic; n++)
+    if (!has_order(x, sums, reads, count)) return false;
+    for (uint32_t n = 0; n < count; n++)
         if (!divides(x, reads, count, reads[n].tensor, axis->bit)) return true;
     return false;
+}
+
+bool back_is_alone(const Lanes *x, const AuInputGrad *g)
+{
+    Read reads[BACK_MOST_READS];
+    const uint32_t count = reads_of(x, BACK_SUMS_QUERIES, reads);
+    return x->on_cpu && has_order(x, BACK_SUMS_QUERIES, reads, count) &&
+           divides(x, reads, count, g->tensor, AU_AX_Q) &&
+           divides(x, reads, count, g->tensor, AU_AX_KV);
 }
 
 void back_grid(Lanes *x, const BackAxis *axes, uint32_t count, BackSums sums)

@@ -134,23 +134,30 @@ uint8_t back_read_axes(const Lanes *x, const AuInputGrad *g)
 }
 
 /* An index vector that only has the axes adds nothing to the last index. */
-void back_scatter(Lanes *x, const AuInputGrad *g, const char *value, const char *axes, bool of_keys,
-                  const char *when)
+const char *back_scatter_view(Lanes *x, const AuInputGrad *g, const char *axes, bool of_keys)
 {
     const AuTileExpr *read = hooks_read(x->p->hooks, x->p->attn, g->read, of_keys);
     AuText at = {.arena = x->arena};
+    au_text_add(&at, "%s[", back_sum(x, g->tensor));
     for (uint32_t n = 0; n < read->args.count; n++) {
         if (n) au_text_add(&at, ", ");
         tile_print_expr(read->args.at[n], &at);
     }
     if (!read->args.count) au_text_add(&at, "0");
     for (const char *a = axes; *a; a++) au_text_add(&at, " + 0 * %c", *a);
+    au_text_add(&at, "]");
+    return au_text_str(&at);
+}
+
+void back_scatter(Lanes *x, const AuInputGrad *g, const char *value, const char *axes, bool of_keys,
+                  const char *when)
+{
+    const char *view = back_scatter_view(x, g, axes, of_keys);
     const bool one_by_one = x->p->deterministic && !x->on_cpu;
     if (one_by_one) { /* lanes of a block one after the other */
         tile_for_range(x->t, "whose", "0", tile_text(x->t, "%d", x->p->caps->lanes));
         when = tile_text(x->t, "%s && %c %% %d == whose", when, axes[0], x->p->caps->lanes);
     }
-    tile_atomic_add(x->t, "%s -> %s[%s] when %s", value, back_sum(x, g->tensor), au_text_str(&at),
-                    when);
+    tile_atomic_add(x->t, "%s -> %s when %s", value, view, when);
     if (one_by_one) tile_end(x->t);
 }

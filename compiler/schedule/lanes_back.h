@@ -33,6 +33,8 @@ bool back_has_rows(const Lanes *x, uint32_t n);
  * whose axes the value has, first the one along the lanes. */
 void back_scatter(Lanes *x, const AuInputGrad *g, const char *value, const char *axes, bool of_keys,
                   const char *when);
+/* The elements that it adds to, as a view. */
+const char *back_scatter_view(Lanes *x, const AuInputGrad *g, const char *axes, bool of_keys);
 uint8_t back_read_axes(const Lanes *x,
                        const AuInputGrad *g); /* AuAxisBits that its indices depend on */
 uint32_t
@@ -65,6 +67,9 @@ typedef enum BackSums {
 void back_grid(Lanes *x, const BackAxis *axes, uint32_t count, BackSums sums);
 /* After the role's beginning; how many blocks are to be ended. */
 uint32_t back_loops(Lanes *x, const BackAxis *axes, uint32_t count, BackSums sums);
+
+/* Does nobody else add where a pair does, in this tile or at this time? Then sums need no atomic operations. */
+bool back_is_alone(const Lanes *x, const AuInputGrad *g);
 
 /* ---- back_rows.c: kernels before and after the products */
 void back_before(Lanes *x); /* all but row_pass and rows_back */

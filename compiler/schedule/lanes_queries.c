@@ -228,6 +228,21 @@ static void results(Lanes *x, bool masked)
             tile_set(t, tile_text(t, "total%u", n), "total%u + rowsum(value%u)", n, n);
 }
 
+static void add_pairs(Lanes *x, uint32_t n)
+{
+    AuTileBuild *t = x->t;
+    const AuInputGrad *g = &x->p->grads->pairs.at[n];
+    const char *value = tile_text(t, "value%u", n), *sum = tile_text(t, "total%u", n);
+    const char *inside = tile_text(t, "i < %s && j < %s", lanes_axis(x, 0, 2), lanes_axis(x, 1, 2));
+    if (!back_is_alone(x, g)) {
+        back_scatter(x, g, value, "ij", false, inside);
+        return;
+    }
+    const char *view = back_scatter_view(x, g, "ij", false);
+    tile_load(t, sum, "%s like score pad 0 when %s", view, inside);
+    tile_store(t, "%s + %s -> %s when %s", sum, value, view, inside);
+}
+
 static void add_tile(Lanes *x)
 {
     AuTileBuild *t = x->t;
@@ -240,10 +255,7 @@ static void add_tile(Lanes *x)
                          tile_text(t, "K%u", dot), tile_text(t, "ddot%u", n));
     }
     for (uint32_t n = 0; n < g->pairs.count; n++)
-        if (by_query(x, n) && by_key(x, n))
-            back_scatter(
-                x, &g->pairs.at[n], tile_text(t, "value%u", n), "ij", false,
-                tile_text(t, "i < %s && j < %s", lanes_axis(x, 0, 2), lanes_axis(x, 1, 2)));
+        if (by_query(x, n) && by_key(x, n)) add_pairs(x, n);
     if (is_shared(x)) tile_sync(t, "all");
 }
 
