@@ -178,6 +178,7 @@ AuSchedule *schedule_lanes_forward(AuArena *arena, AuDiags *diags, const AuProbl
                .out = out,
                .arena = arena};
     x.on_cpu = p->caps->has_private;
+    x.longest_first = !x.on_cpu && p->attn->mask.i != 0;
     x.own_v = !p->attn->v_in_k;
     x.rows = p->caps->lanes * shape->query_registers;
     x.block = x.rows * shape->executors;

@@ -91,7 +91,7 @@ static bool is_across(const Lanes *x, const Lists *l)
     return x->rows_across && l->keys % x->p->caps->lanes == 0;
 }
 
-/* Pairs that take part are counted, each lane its own. */
+/* Pairs that take part are counted, each lane its own; keys beyond the last count as the last, until the end. */
 static void classes_across(Lanes *x, const Lists *l)
 {
     enum { WARPS = 4, TILES = 4 };
@@ -109,10 +109,10 @@ static void classes_across(Lanes *x, const Lists *l)
     tile_set(t, "end", "min(mb * %d + %d, %s)", l->rows, l->rows, s);
     tile_if(t, "first < n_high && first + %d > n_low", TILES);
     tile_for_range(t, "row", tile_text(t, "mb * %d", l->rows), "end");
-    tile_set(t, "pairs", "pairs + where(j < %s && mask(b, h, row, j), 1, 0)", last);
+    tile_set(t, "pairs", "pairs + where(mask(b, h, row, min(j, %s - 1)), 1, 0)", last);
     tile_end(t);
     tile_end(t);
-    tile_set(t, "count", "reduce_sum(f32(pairs), kv)");
+    tile_set(t, "count", "reduce_sum(where(j < %s, f32(pairs), 0.0), kv)", last);
     /* Of lists of queries, a tile that sticks out of the queries is partial. */
     const char *all = l->of_queries ? tile_text(t, "%d.0", l->rows * l->keys)
                                     : tile_text(t, "f32((end - mb * %d) * %d)", l->rows, l->keys);
