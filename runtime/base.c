@@ -189,6 +189,7 @@ const char *aule_status_name(aule_status status)
     case AULE_ERROR_WORKSPACE: return "workspace";
     case AULE_ERROR_BUILD: return "build";
     case AULE_ERROR_DRIVER: return "driver";
+    case AULE_ERROR_INDEX: return "index";
     }
     return "unknown";
 }

@@ -57,6 +57,7 @@ static void add_variant(AuText *text, const aule_attention_v1 *a, const aule_var
                 v->launch_count == 1 ? "" : "es");
     if (v->code_bytes) rt_text_add(text, ", %llu bytes of code", (unsigned long long)v->code_bytes);
     if (v->workspace_count) rt_text_add(text, ", workspace");
+    if (rt_check_count(v)) rt_text_add(text, ", checks %u indices", rt_check_count(v));
     rt_text_add(text, "\n");
 }
 

@@ -28,6 +28,11 @@ const aule_launch_v1 *rt_launch(const aule_variant_v1 *variant, uint32_t index)
     return STEP(aule_launch_v1, variant->launches, index);
 }
 
+uint32_t rt_check_count(const aule_variant_v1 *variant)
+{
+    return variant->struct_size < sizeof *variant ? 0 : variant->check_count;
+}
+
 /* ---- element types */
 
 typedef struct DType {
@@ -219,6 +224,15 @@ static aule_status check_launch(const Check *check, const aule_attention_v1 *a,
     return AULE_OK;
 }
 
+static bool bad_check(const aule_attention_v1 *a, const aule_variant_v1 *v,
+                      const aule_check_v1 *check)
+{
+    return !check->text || check->tensor >= a->tensor_count || check->rows >= a->tensor_count ||
+           check->axis >= rt_tensor(a, check->tensor)->rank ||
+           rt_tensor(a, check->rows)->rank < 3 || check->region >= v->workspace_count ||
+           check->slice >= check->slices;
+}
+
 static aule_status check_variant(const Check *check, const aule_attention_v1 *a,
                                  const aule_variant_v1 *v)
 {
@@ -242,6 +256,10 @@ static aule_status check_variant(const Check *check, const aule_attention_v1 *a,
         aule_status status = check_launch(check, a, v, rt_launch(v, i));
         if (status) return status;
     }
+    if (rt_check_count(v) && bad_array(v->checks, v->check_count, UINT16_MAX))
+        return damaged(check, "a variant's table of checks");
+    for (uint32_t i = 0; i < rt_check_count(v); i++)
+        if (bad_check(a, v, &v->checks[i])) return damaged(check, "a variant's table of checks");
     return AULE_OK;
 }
 
@@ -252,7 +270,9 @@ static aule_status check_attention(Check *check, const aule_attention_v1 *a)
     check->attention = a->name;
     aule_status status = check_signature(check, a);
     if (status) return status;
-    if (BAD_ARRAY(a->variants, a->variant_count, UINT16_MAX))
+    if (bad_array(a->variants, a->variant_count, UINT16_MAX) ||
+        (a->variant_count > 0 &&
+         a->variants->struct_size < offsetof(aule_variant_v1, check_count))) /* version 1.0 */
         return damaged(check, "the table of variants");
     for (uint32_t i = 0; i < a->variant_count; i++) {
         status = check_variant(check, a, rt_variant(a, i));

@@ -36,6 +36,10 @@ struct aule_plan {
     AuLayout layout;
 };
 
+/* What the kernels of checks left in the workspace of a run that is done: AULE_ERROR_INDEX, or nothing to tell. */
+aule_status rt_report(const aule_plan *plan, const AuBound *bound, const AuLayout *layout,
+                      void *workspace, AuSink sink);
+
 /* Of a tensor's data: there, and aligned to its elements. */
 aule_status rt_check_address(const aule_plan *plan, uint32_t index, const aule_address *at,
                              AuSink sink);

@@ -42,8 +42,7 @@ static void fill_slots(const Run *run, const aule_launch_v1 *launch, uint64_t *s
             const aule_address *at = &run->at[index];
             slots[i] = (uint64_t)(uintptr_t)at->data + (flat ? at->byte_offset : 0);
             if (!flat && plan->bound.tensors[index])
-                offsets[i] =
-                    (int64_t)(at->byte_offset / rt_dtype_bytes(plan->bound.dtypes[index]));
+                offsets[i] = (int64_t)(at->byte_offset / rt_dtype_bytes(plan->bound.dtypes[index]));
             break;
         }
         case AULE_SLOT_STRIDE:
@@ -110,8 +109,23 @@ static aule_status launch_all(const Run *run, AuSink sink)
     return AULE_OK;
 }
 
+static aule_status report(const Run *run, AuSink sink)
+{
+    return rt_report(run->plan, run->bound, run->layout, run->given.workspace, sink);
+}
+
+/* Where launches are done when they return, so are the checks. */
+static aule_status launch_and_report(const Run *run, AuSink sink)
+{
+    aule_status status = launch_all(run, sink);
+    const bool later = run->plan->device->backend->synchronize != NULL;
+    return status || later || !rt_check_count(run->plan->variant) ? status : report(run, sink);
+}
+
+typedef aule_status (*Step)(const Run *run, AuSink sink);
+
 /* New parameters: all that depends on them, again. Out of line, for its stack. */
-static __attribute__((noinline)) aule_status run_with_params(const Run *planned, AuSink sink)
+static __attribute__((noinline)) aule_status with_params(const Run *planned, Step step, AuSink sink)
 {
     const aule_plan *plan = planned->plan;
     AuBound bound = plan->bound;
@@ -123,7 +137,14 @@ static __attribute__((noinline)) aule_status run_with_params(const Run *planned,
                                         run.given.params, &bound, sink);
     if (!status) status = rt_layout(plan->attention, plan->variant, &bound, &layout, sink);
     if (!status) status = check_workspace(&run, sink);
-    return status ? status : launch_all(&run, sink);
+    return status ? status : step(&run, sink);
+}
+
+static aule_status as_planned(const Run *run, Step step, AuSink sink)
+{
+    if (run->given.params) return with_params(run, step, sink);
+    aule_status status = check_workspace(run, sink);
+    return status ? status : step(run, sink);
 }
 
 static aule_status move_tensors(const aule_plan *plan, const aule_address *given, aule_address *at,
@@ -150,10 +171,21 @@ aule_status aule_plan_run(const aule_plan *plan, const aule_run *given, aule_err
         status = move_tensors(plan, run.given.tensors, moved, sink);
         run.at = moved;
     }
-    if (status) return status;
-    if (run.given.params) return run_with_params(&run, sink);
-    status = check_workspace(&run, sink);
-    return status ? status : launch_all(&run, sink);
+    return status ? status : as_planned(&run, launch_and_report, sink);
+}
+
+aule_status aule_plan_report(const aule_plan *plan, const aule_run *given, aule_error **error)
+{
+    AuSink sink = {plan ? plan->memory : rt_memory(NULL), error};
+    if (!plan) return rt_fail(sink, AULE_ERROR_USAGE, "aule_plan_report: plan must not be NULL");
+    Run run = {.plan = plan, .bound = &plan->bound, .layout = &plan->layout, .at = plan->at};
+    aule_status status =
+        rt_read_options(&run.given, sizeof run.given, sizeof run.given, given, "aule_run", sink);
+    if (status || !rt_check_count(plan->variant)) return status;
+    const AuBackend *backend = plan->device->backend;
+    if (backend->synchronize)
+        status = backend->synchronize(plan->device->state, run.given.queue, sink);
+    return status ? status : as_planned(&run, report, sink);
 }
 
 aule_status aule_attention_run(aule_attention *attention, aule_device *device,

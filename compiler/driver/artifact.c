@@ -215,6 +215,27 @@ static void put_fixed(Artifact *x, uint64_t variant, const AuVariant *v, const A
     IMAGE_POINT(&x->b, aule_variant_v1, variant, fixed, at);
 }
 
+static void put_checks(Artifact *x, uint64_t variant, const AuVariant *v)
+{
+    const uint64_t at = put_array(x, sizeof(aule_check_v1), v->checks.count);
+    for (uint32_t n = 0; n < v->checks.count; n++) {
+        const AuCheck *c = &v->checks.at[n];
+        const uint64_t here = at + n * sizeof(aule_check_v1);
+        aule_check_v1 row = {.tensor = c->tensor,
+                             .axis = c->axis,
+                             .region = c->region,
+                             .rows = c->rows,
+                             .slice = c->slice,
+                             .slices = c->slices};
+        PUT(x, here, row);
+        const AuPosition p = au_position(x->diags, c->span);
+        const char *slash = strrchr(p.file, '/');
+        put_name(x, here + offsetof(aule_check_v1, text),
+                 au_format(x->arena, "%s:%u:%u", slash ? slash + 1 : p.file, p.line, p.column));
+    }
+    if (v->checks.count) IMAGE_POINT(&x->b, aule_variant_v1, variant, checks, at);
+}
+
 static void put_variant(Artifact *x, uint64_t at, const AuVariant *v, const AuAttn *signature)
 {
     const bool host = v->target->format == AULE_CODE_HOST;
@@ -223,7 +244,8 @@ static void put_variant(Artifact *x, uint64_t at, const AuVariant *v, const AuAt
                            .code_format = v->target->format,
                            .code_bytes = host ? 0 : v->code.length,
                            .workspace_count = v->schedule->region_count,
-                           .launch_count = v->kernel_count};
+                           .launch_count = v->kernel_count,
+                           .check_count = v->checks.count};
     PUT(x, at, row);
     put_name(x, at + offsetof(aule_variant_v1, operation),
              v->operation == AU_BACKWARD ? "backward" : "forward");
@@ -245,6 +267,7 @@ static void put_variant(Artifact *x, uint64_t at, const AuVariant *v, const AuAt
                  v->workspace[n]);
     }
     IMAGE_POINT(&x->b, aule_variant_v1, at, workspaces, workspaces);
+    put_checks(x, at, v);
     const uint64_t launches = put_array(x, sizeof(aule_launch_v1), v->kernel_count);
     IMAGE_POINT(&x->b, aule_variant_v1, at, launches, launches);
     for (uint32_t n = 0; n < v->kernel_count; n++)

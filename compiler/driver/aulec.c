@@ -29,6 +29,7 @@ static const char usage[] =
     "      --attention NAME     only this one of the script\n"
     "      --no-grad            forward kernels only\n"
     "      --deterministic      gradients of inputs are summed in a fixed order\n"
+    "      --checked            indices outside of their tensors are errors of the call\n"
     "  -O LEVEL                 0 to 3; default 3\n"
     "      --emit STAGE         ast, attention-ir, gradients, tiled-ir, kernel-ir, llvm-ir, asm, "
     "opencl-c, "
@@ -186,6 +187,7 @@ static int parse(int argc, char **argv, Arguments *a)
         EMIT,
         NO_GRAD,
         DETERMINISTIC,
+        CHECKED,
         VERSION,
         HELP
     };
@@ -198,6 +200,7 @@ static int parse(int argc, char **argv, Arguments *a)
                                             {"emit", required_argument, NULL, EMIT},
                                             {"no-grad", no_argument, NULL, NO_GRAD},
                                             {"deterministic", no_argument, NULL, DETERMINISTIC},
+                                            {"checked", no_argument, NULL, CHECKED},
                                             {"version", no_argument, NULL, VERSION},
                                             {"help", no_argument, NULL, HELP},
                                             {NULL, 0, NULL, 0}};
@@ -222,6 +225,7 @@ static int parse(int argc, char **argv, Arguments *a)
             break;
         case NO_GRAD: a->options.no_gradients = 1; break;
         case DETERMINISTIC: a->options.deterministic = 1; break;
+        case CHECKED: a->options.checked = 1; break;
         case VERSION: printf("aulec %s\n", aulec_version()); return 0;
         case 'h':
         case HELP: fputs(usage, stdout); return 0;

@@ -117,6 +117,7 @@ static bool add_variants(Job *job, AuAttentionBuild *build, AuAttn *attn, const 
                     continue;
                 v.grads = grads;
                 v.deterministic = job->options->deterministic;
+                v.checked = job->options->checked;
                 for (v.operation = AU_FORWARD; v.operation <= (grads ? AU_BACKWARD : AU_FORWARD);
                      v.operation++) {
                     AuVariant one = v;
@@ -375,7 +376,8 @@ static bool options_are_sound(AuDiags *diags, const aulec_options *options)
 {
     if (options->struct_size >= offsetof(aulec_options, no_gradients) &&
         options->struct_size <= sizeof *options && options->emit <= AULEC_EMIT_GRADIENTS &&
-        options->optimize <= 4 && options->no_gradients <= 1 && options->deterministic <= 1)
+        options->optimize <= 4 && options->no_gradients <= 1 && options->deterministic <= 1 &&
+        options->checked <= 1)
         return true;
     au_error(diags, AU_E0601, (AuSpan){0},
              "aulec_options: struct_size %zu (expected %zu), emit %u, optimize %u or a flag is out "

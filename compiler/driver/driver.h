@@ -16,8 +16,9 @@ typedef struct AuVariant {
     AuTileElem operand;
     AuOperation operation;
     const AuGrads *grads; /* of attn; NULL: not asked for */
-    bool deterministic;
+    bool deterministic, checked;
     AuSchedule *schedule;
+    AuChecks checks; /* their kernels are the first; their regions follow those of the schedule */
     AuKernel *kernels[AU_MOST_KERNELS]; /* in the order of their launches */
     AuLowering bindings;
     AuLaunchExpr workspace[AU_MOST_REGIONS];

@@ -251,6 +251,8 @@ static void variant(Source *s, const aule_variant_v1 *v, Variant made)
     pointer(s, v->workspace_count, made.workspaces);
     au_text_add(s->out, ", ");
     pointer(s, v->launch_count, made.launches);
+    au_text_add(s->out, ", ");
+    pointer(s, 0, 0); /* checks, which static builds have none of */
     au_text_add(s->out, "},\n");
 }
 

@@ -45,6 +45,7 @@ void stages_variants(const AuAttentionBuild *builds, uint32_t count, uint32_t em
             const AuVariant *v = &builds[b].variants[n];
             title(v, out);
             if (emit == AULEC_EMIT_TILED_IR) {
+                if (v->checks.schedule) tile_print(v->checks.schedule->written, out);
                 tile_print(v->schedule->written, out);
                 au_text_add(out, "\n// ---- hooks inlined\n");
                 tile_print(v->schedule->module, out);

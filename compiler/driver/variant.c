@@ -37,10 +37,10 @@ static void add_scalar(AuArena *arena, AuLowering *l, AuLowerScalar scalar)
 }
 
 /* Names of the tiled kernels' arguments to the launch's slots: tensors, sizes, parameters. */
-static AuLowering bind(AuArena *arena, const AuVariant *v)
+static AuLowering bind(AuArena *arena, const AuVariant *v, const AuSchedule *schedule)
 {
     const AuAttn *a = v->attn;
-    AuNames *names = v->schedule->module->names;
+    AuNames *names = schedule->module->names;
     AuLowering l = {.product_rows = v->schedule->shape.product_rows,
                     .product_columns = v->schedule->shape.product_columns,
                     .split_segments = v->schedule->shape.split_segments};
@@ -74,25 +74,26 @@ static AuLowering bind(AuArena *arena, const AuVariant *v)
     return l;
 }
 
-static bool measure_workspace(AuArena *arena, AuDiags *diags, AuVariant *v)
+/* Of the regions from [first] on that the kernels of [m] have. */
+static bool measure_workspace(AuArena *arena, AuDiags *diags, AuVariant *v, uint32_t first,
+                              uint32_t end, const AuTileModule *m, const AuLowering *how)
 {
-    const AuTileModule *m = v->schedule->module;
-    for (uint32_t r = 0; r < v->schedule->region_count; r++) {
+    for (uint32_t r = first; r < end; r++) {
         const char *name = au_name(m->names, v->schedule->regions[r]);
         for (uint32_t k = 0; k < m->kernels.count; k++)
             for (uint32_t a = 0; a < m->kernels.at[k]->args.count; a++)
                 if (m->kernels.at[k]->args.at[a]->name == name && !v->workspace[r].code)
-                    v->workspace[r] =
-                        lower_workspace_bytes(arena, diags, m, m->kernels.at[k],
-                                              m->kernels.at[k]->args.at[a], &v->bindings);
+                    v->workspace[r] = lower_workspace_bytes(arena, diags, m, m->kernels.at[k],
+                                                            m->kernels.at[k]->args.at[a], how);
         if (!v->workspace[r].code) return false;
     }
     return true;
 }
 
-static AuKernel *make_kernel(AuArena *arena, AuDiags *diags, AuVariant *v, const AuTileKernel *tile)
+static AuKernel *make_kernel(AuArena *arena, AuDiags *diags, AuVariant *v, const AuTileModule *m,
+                             const AuTileKernel *tile, const AuLowering *how)
 {
-    AuKernel *k = lower_kernel(arena, diags, v->schedule->module, tile, &v->bindings);
+    AuKernel *k = lower_kernel(arena, diags, m, tile, how);
     if (!k) return NULL;
     k->name = variant_symbol(arena, v, tile->name);
     kernel_simplify(k);
@@ -100,6 +101,39 @@ static AuKernel *make_kernel(AuArena *arena, AuDiags *diags, AuVariant *v, const
     kernel_legalize_math(k, v->target->native_math);
     kernel_simplify(k);
     return kernel_verify(k, diags) ? k : NULL;
+}
+
+static bool make_kernels(AuArena *arena, AuDiags *diags, AuVariant *v, const AuTileModule *m,
+                         const AuLowering *how)
+{
+    if (v->kernel_count + m->kernels.count > AU_MOST_KERNELS) {
+        au_error(diags, AU_E0811, v->attn->span, "more than %d kernels for one operation",
+                 AU_MOST_KERNELS);
+        return false;
+    }
+    for (uint32_t n = 0; n < m->kernels.count; n++) {
+        v->kernels[v->kernel_count] = make_kernel(arena, diags, v, m, m->kernels.at[n], how);
+        if (!v->kernels[v->kernel_count++]) return false;
+    }
+    return true;
+}
+
+/* The kernels that look for indices outside; their regions become the last of the schedule. */
+static bool add_checks(AuArena *arena, AuDiags *diags, AuVariant *v, const AuProblem *problem)
+{
+    if (!schedule_checks(arena, diags, problem, &v->checks)) return false;
+    const AuSchedule *checks = v->checks.schedule;
+    AuSchedule *s = v->schedule;
+    if (!checks) return true;
+    if (s->region_count + checks->region_count > AU_MOST_REGIONS) {
+        au_error(diags, AU_E0811, v->attn->span, "more than %d regions of workspace with --checked",
+                 AU_MOST_REGIONS);
+        return false;
+    }
+    for (uint32_t n = 0; n < v->checks.count; n++) v->checks.at[n].region += s->region_count;
+    for (uint32_t n = 0; n < checks->region_count; n++)
+        s->regions[s->region_count++] = checks->regions[n];
+    return true;
 }
 
 bool variant_build(AuArena *arena, AuDiags *diags, AuVariant *v, const char *source_name)
@@ -118,21 +152,24 @@ bool variant_build(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sou
                                .e = (int32_t)hooks_expr(hooks, a, a->tensors[2].axes[3])->integer};
     v->schedule = schedule_choose(arena, diags, &problem, v->operation);
     if (!v->schedule) return false;
-    v->bindings = bind(arena, v);
-    v->bindings.banner =
+    v->features = v->arch->features;
+    const uint32_t own = v->schedule->region_count;
+    if (v->checked && !add_checks(arena, diags, v, &problem)) return false;
+    const char *banner =
         au_format(arena, "%s: attention %s, %s, widths %d and %d, for %s %s\nschedule: %s",
                   source_name, a->name, tile_elem(v->operand)->name, problem.d, problem.e,
                   v->target->name, v->arch->name, v->schedule->name);
-    v->features = v->arch->features;
-    const AuTileModule *m = v->schedule->module;
-    if (m->kernels.count > AU_MOST_KERNELS) {
-        au_error(diags, AU_E0811, a->span, "more than %d kernels for one operation",
-                 AU_MOST_KERNELS);
-        return false;
+    const AuSchedule *checks = v->checks.schedule;
+    if (checks) {
+        AuLowering how = bind(arena, v, checks);
+        how.banner = banner;
+        if (!make_kernels(arena, diags, v, checks->module, &how) ||
+            !measure_workspace(arena, diags, v, own, v->schedule->region_count, checks->module,
+                               &how))
+            return false;
     }
-    for (uint32_t n = 0; n < m->kernels.count; n++) {
-        v->kernels[v->kernel_count] = make_kernel(arena, diags, v, m->kernels.at[n]);
-        if (!v->kernels[v->kernel_count++]) return false;
-    }
-    return measure_workspace(arena, diags, v);
+    v->bindings = bind(arena, v, v->schedule);
+    v->bindings.banner = banner;
+    return make_kernels(arena, diags, v, v->schedule->module, &v->bindings) &&
+           measure_workspace(arena, diags, v, 0, own, v->schedule->module, &v->bindings);
 }

@@ -262,7 +262,7 @@ static bool is_taken(const char *name, size_t length)
         "inside", "iota", "j_first", "k_full_high", "k_full_low", "k_high", "k_low", "kept", "key", "keys", "kind", "lanes", "list",
         "m_high", "m_low", "n_high", "n_low", "nan", "next", "o_kept", "out", "part", "partial", "pass", "piece", "queries",
         "query", "q_full_high", "q_full_low", "q_high", "q_low", "row", "row_like", "scale", "score", "seen", "self", "slope",
-        "some", "stage", "state", "taken", "tile", "tile_class", "total", "true", "turn", "value", "weight", "whose", "z", "a",
+        "some", "check", "code", "outside", "stage", "state", "taken", "tile", "tile_class", "total", "true", "turn", "value", "weight", "whose", "z", "a",
         // clang-format on
     };
     for (uint32_t n = 0; n < sizeof taken / sizeof *taken; n++)

@@ -50,6 +50,24 @@ typedef struct AuSchedule {
     uint32_t region_count;
 } AuSchedule;
 
+/* One index of a read in the script, and where the kernels of checks say that it lies outside. */
+typedef struct AuCheck {
+    AuSpan span;           /* of the read */
+    uint32_t tensor, axis; /* what is read */
+    uint32_t rows;         /* 0: rows of queries, 1: of keys, 2: of values: the tensor whose they are */
+    uint32_t region;       /* i32[b, h, slices, row], axes as of that tensor */
+    uint32_t slice, slices;
+} AuCheck;
+
+typedef struct AuChecks {
+    AuSchedule *schedule; /* NULL: there is nothing to check */
+    AuCheck *at;
+    uint32_t count;
+} AuChecks;
+
+/* checks.c: kernels to run before those of an operation. false: diagnostics are in diags. */
+bool schedule_checks(AuArena *arena, AuDiags *diags, const AuProblem *problem, AuChecks *out);
+
 /* common.c: functions that all schedules use. */
 const AuTileModule *schedule_common(AuArena *arena, AuDiags *diags);
 

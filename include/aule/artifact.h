@@ -19,7 +19,7 @@ extern "C" {
 
 #define AULE_MAGIC         "aule\x1a\r\n" /* 7 characters and the NUL: 8 bytes */
 #define AULE_VERSION_MAJOR 1
-#define AULE_VERSION_MINOR 0
+#define AULE_VERSION_MINOR 1
 
 /* Element types. OPERAND: the operand type of the variant that is chosen. */
 // clang-format off
@@ -150,6 +150,18 @@ typedef struct aule_fixed_v1 {
     int64_t value; /* what the variant was compiled for */
 } aule_fixed_v1;
 
+/* With --checked (since 1.1): an index of a read in the script, which the first launches look at. The
+ * region holds i32[b, h, slices, row], b, h and row being the first three axes of the tensor [rows]; after
+ * the launches, element [.., slice, ..] is 0, or, for some pair of that row, the index that lies outside
+ * of axis [axis] of [tensor]: itself if it is negative, else plus 1. */
+typedef struct aule_check_v1 {
+    const char *text; /* where the script says so: "docs.attn:12:31" */
+    uint32_t tensor, axis;
+    uint32_t region; /* index into workspaces */
+    uint32_t rows;
+    uint32_t slice, slices;
+} aule_check_v1;
+
 /* One way to run one operation of an attention: on one target and architecture, for one operand
  * type and fixed sizes. Among the variants that fit a device and a call, the first is the best. */
 typedef struct aule_variant_v1 {
@@ -170,6 +182,8 @@ typedef struct aule_variant_v1 {
     const aule_workspace_v1 *workspaces;
     uint32_t launch_count;
     const aule_launch_v1 *launches; /* in order, each after the one before */
+    uint32_t check_count;           /* since 1.1 */
+    const aule_check_v1 *checks;
 } aule_variant_v1;
 typedef enum aule_code_format {
     AULE_CODE_HOST = 0,

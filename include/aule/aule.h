@@ -73,7 +73,8 @@ typedef enum aule_status {
     AULE_ERROR_REQUIRE = 11,   /* a `require` of the script does not hold */
     AULE_ERROR_WORKSPACE = 12, /* no workspace, or one that is too small or misaligned */
     AULE_ERROR_BUILD = 13,     /* the driver does not take the code; its log is in the message */
-    AULE_ERROR_DRIVER = 14     /* a driver's call failed */
+    AULE_ERROR_DRIVER = 14,    /* a driver's call failed */
+    AULE_ERROR_INDEX = 15      /* an index of the script lies outside of its tensor (--checked) */
 } aule_status;
 
 /* "tensor": the status as a word; "unknown" for a number that is none. */
@@ -306,6 +307,13 @@ typedef struct aule_run {
  * are checked like those of aule_plan_new. A plan may be run by several threads at once, each with its own workspace and outputs.
  * cuda: it may be called while the stream is captured into a graph. Host kernels use up to 512 KB of the calling thread's stack. */
 AULE_API aule_status aule_plan_run(const aule_plan *plan, const aule_run *run, aule_error **error);
+
+/* Of an artifact that was compiled with --checked: waits for the queue of [run], which must be that of the last run with its workspace,
+ * and tells with AULE_ERROR_INDEX of an index that lay outside of its tensor, with the line of the script: "docs.attn:12:31: index
+ * 130 on axis 1 of 'table' is not in [0, 128) (b 0, h 1, q_idx 7)". Its results are as if the index had been clamped. cpu:
+ * aule_plan_run itself returns this. AULE_OK at once where nothing was checked. */
+AULE_API aule_status aule_plan_report(const aule_plan *plan, const aule_run *run,
+                                      aule_error **error);
 
 /* aule_plan_new, aule_plan_run and aule_plan_free: for calls that are made once. */
 AULE_API aule_status aule_attention_run(aule_attention *attention, aule_device *device,

@@ -71,6 +71,8 @@ typedef struct aulec_options {
     uint32_t no_gradients; /* 1: forward only */
     uint32_t
         deterministic; /* 1: gradients of inputs are summed in a fixed order, which takes longer */
+    uint32_t checked;  /* 1: indices outside of their tensors are errors of the call, which kernels
+                          that run first look for; not of static builds */
 } aulec_options;
 
 typedef struct aulec_result aulec_result;

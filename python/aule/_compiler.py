@@ -32,6 +32,7 @@ class Options(Structure):
     _fields_ = [
         ("struct_size", c_size_t), ("targets", c_char_p), ("archs", c_char_p), ("dtypes", c_char_p), ("widths", c_char_p),
         ("attention", c_char_p), ("optimize", c_uint32), ("emit", c_uint32), ("no_gradients", c_uint32), ("deterministic", c_uint32),
+        ("checked", c_uint32),
     ]
 
 
@@ -219,6 +220,7 @@ def compile(
     archs: str | Sequence[str] | None = None,
     optimize: int | None = None,
     deterministic: bool = False,
+    checked: bool = False,
 ) -> Compiled:
     """Compiles a script.
 
@@ -231,6 +233,8 @@ def compile(
         archs: architectures to compile for, instead of all that the target has: "x86-64-v3,x86-64-v4".
         optimize: 0 to 3; default 3.
         deterministic: gradients of inputs are summed in a fixed order, the same bits every time, which takes longer. Everything else always is.
+        checked: an index of the script that leaves its tensor is an ``ArgumentError`` of the call, which names the line and the numbers; else it
+            is clamped. Calls take longer, and wait for the device: for finding mistakes.
 
     Raises:
         CompileError: the script has errors; the message shows all of them.
@@ -239,6 +243,7 @@ def compile(
     """
     name, text = _script(source)
     options = {"archs": _list(archs), "optimize": None if optimize is None else 1 + optimize, "deterministic": 1 if deterministic else None}
+    options["checked"] = 1 if checked else None
     return Compiled(name, text, attention, options)
 
 

@@ -79,7 +79,14 @@ class VariantV1(Structure):
     _fields_ = [
         ("struct_size", c_uint32), ("operation", c_char_p), ("target", c_char_p), ("arch", c_char_p), ("features", c_char_p),
         ("dtype", c_uint32), ("fixed_count", c_uint32), ("fixed", POINTER(FixedV1)), ("schedule", c_char_p),
-    ]  # and more, which only the library reads: step through arrays by struct_size
+        ("code_format", c_uint32), ("code_bytes", c_uint64), ("code", c_void_p),
+        ("workspace_count", c_uint32), ("workspaces", c_void_p), ("launch_count", c_uint32), ("launches", c_void_p),
+        ("check_count", c_uint32), ("checks", c_void_p),  # since version 1.1
+    ]
+
+    def checked(self) -> bool:
+        """Was it compiled with ``checked``, and is there something to check?"""
+        return self.struct_size > VariantV1.check_count.offset and self.check_count > 0
 
 
 class AttentionV1(Structure):
@@ -168,7 +175,9 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "aule_plan_new": ("status", [HANDLE, HANDLE, POINTER(Call), OUT]),
     "aule_plan_free": (None, [HANDLE]),
     "aule_plan_workspace": (c_uint64, [HANDLE, POINTER(c_uint32)]),
+    "aule_plan_variant": (POINTER(VariantV1), [HANDLE]),
     "aule_plan_run": ("status", [HANDLE, c_char_p]),
+    "aule_plan_report": ("status", [HANDLE, c_char_p]),
 }
 
 
@@ -216,7 +225,7 @@ class Library:
         return out
 
 
-ARGUMENT_STATUSES = {"tensor", "param", "require", "name"}
+ARGUMENT_STATUSES = {"tensor", "param", "require", "name", "index"}
 
 
 @lru_cache(maxsize=None)

@@ -62,7 +62,7 @@ def _call(operation: str, views: Mapping[str, View], params: Mapping[str, Any]) 
 class Prepared:
     """A plan, with what has to be made anew for each run of it."""
 
-    __slots__ = ("_library", "_plan", "loaded", "device", "made", "bytes", "align")
+    __slots__ = ("_library", "_plan", "loaded", "device", "made", "bytes", "align", "_reports")
 
     def __init__(self, loaded: Loaded, device: Device, call: abi.Call, made: list[tuple]) -> None:
         self._library = lib = abi.library()
@@ -72,6 +72,7 @@ class Prepared:
         align = c_uint32()
         self.bytes: int = lib.plan_workspace(self._plan, ctypes.byref(align))
         self.align: int = align.value
+        self._reports: bool = device.backend != "cpu" and lib.plan_variant(self._plan).contents.checked()  # cpu: the run itself does
 
     def __del__(self) -> None:
         if getattr(self, "_plan", None):
@@ -88,6 +89,8 @@ class Prepared:
         run = abi.RUN.pack(abi.RUN.size, queue, space, space_bytes, tensors.buffer_info()[0], at)
         try:
             self._library.plan_run(self._plan, run)
+            if self._reports:
+                self._library.plan_report(self._plan, run)
         finally:
             if isinstance(kept, _Buffer):
                 self._library.device_synchronize(self.device.handle, queue or None)  # before it is given back

@@ -269,7 +269,12 @@ int session_run(AuSession *s, AuStep step)
 int session_wait(AuSession *s)
 {
     aule_error *error = NULL;
-    return aule_device_synchronize(s->device, NULL, &error) ? command_error(error) : 0;
+    if (aule_device_synchronize(s->device, NULL, &error)) return command_error(error);
+    for (int step = 0; step < STEPS; step++)
+        if (s->steps[step].plan &&
+            aule_plan_report(s->steps[step].plan, &s->steps[step].run, &error))
+            return command_error(error);
+    return 0;
 }
 
 int session_fetch(AuSession *s)

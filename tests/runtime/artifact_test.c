@@ -83,7 +83,7 @@ static void test_describes(void **state)
     assert_int_equal(aule_module_open(whole, NULL, &module, NULL), AULE_OK);
     assert_int_equal(aule_describe_module(module, &text, NULL), AULE_OK);
     static const char *const lines[] = {
-        "artifact of sample.attn by by hand, version 1.0, source hash 0000000000001234\n",
+        "artifact of sample.attn by by hand, version 1.1, source hash 0000000000001234\n",
         "attention sample\n",
         "  query  q: operand [B, H, S, D] grad\n",
         "  input  lengths: i32 [B]\n",
@@ -185,7 +185,7 @@ static void test_newer(void **state)
     (void)state;
     expect_open_error(
         newer, AULE_ERROR_VERSION,
-        "artifact of version 2.0, this libaule reads version 1: a newer libaule is needed");
+        "artifact of version 2.1, this libaule reads version 1: a newer libaule is needed");
 }
 
 /* ---- descriptors in memory, bent one field at a time */
@@ -200,6 +200,7 @@ typedef struct Copy {
     aule_slot_v1 slots[64];
     aule_workspace_v1 workspaces[2];
     aule_size_v1 sizes[SIZES];
+    aule_check_v1 check;
 } Copy;
 
 static void copy_sample(Copy *c)
@@ -213,6 +214,10 @@ static void copy_sample(Copy *c)
     memcpy(c->slots, c->launches[0].slots, c->launches[0].slot_count * sizeof *c->slots);
     memcpy(c->workspaces, c->variants[0].workspaces, sizeof c->workspaces);
     memcpy(c->sizes, c->attention.sizes, sizeof c->sizes);
+    c->check = (aule_check_v1){
+        .text = "sample.attn:7:31", .tensor = T_LENGTHS, .axis = 0, .region = 1, .slices = 1};
+    c->variants[0].checks = &c->check;
+    c->variants[0].check_count = 1;
     c->launches[0].slots = c->slots;
     c->variants[0].launches = c->launches;
     c->variants[0].workspaces = c->workspaces;
@@ -261,6 +266,14 @@ static void copy_sample(Copy *c)
     D(c->launches[0].entry = NULL)                                                                 \
     D(c->launches[0].grid[2].length = 0)                                                           \
     D(c->launches[0].slot_count = 513)                                                             \
+    D(c->variants[0].struct_size = offsetof(aule_variant_v1, check_count) - 8)                     \
+    D(c->variants[0].checks = NULL)                                                                \
+    D(c->check.text = NULL)                                                                        \
+    D(c->check.tensor = TENSORS)                                                                   \
+    D(c->check.axis = 1)                                                                           \
+    D(c->check.rows = T_LENGTHS)                                                                   \
+    D(c->check.region = 2)                                                                         \
+    D(c->check.slice = 1)                                                                          \
     D(c->slots[0].index = TENSORS)                                                                 \
     D(c->slots[0].index = T_DO)                                                                    \
     D(c->slots[0].kind = 7)                                                                        \
@@ -318,6 +331,83 @@ static void test_longer_structures(void **state)
         aule_attention_run(aule_module_attention(module, 0), device, &c->call, &c->run, &error),
         AULE_OK);
     assert_true(case_is_right(c));
+    aule_device_close(device);
+    aule_module_close(module);
+    case_free(c);
+    free(copy);
+}
+
+/* Kernels of checks: the first variant's two, which are given the region of their codes. */
+static void no_trouble(const uint64_t *slots, uint32_t x, uint32_t y, uint32_t z)
+{
+    (void)slots, (void)x, (void)y, (void)z;
+}
+
+static void write_code(const uint64_t *slots, uint32_t x, uint32_t y, uint32_t z)
+{
+    int32_t *codes = (int32_t *)(uintptr_t)slots[7]; /* [B, H, 1, S] */
+    const uint32_t H = (uint32_t)slots[27], S = (uint32_t)slots[35];
+    if (z == 1 && y == 2 && x >= 3) codes[(z * H + y) * S + x] = x == 3 ? -5 : 9;
+}
+
+static void expect_report(Copy *copy, Case *c, aule_cpu_kernel kernel, const char *message)
+{
+    aule_module *module;
+    aule_device *device;
+    aule_plan *plan;
+    aule_error *error = NULL;
+    copy->launches[0].host = kernel;
+    copy->launches[1].host = no_trouble;
+    assert_int_equal(aule_module_from(&copy->module, NULL, &module, &error), AULE_OK);
+    assert_int_equal(aule_device_open("cpu", NULL, &device, &error), AULE_OK);
+    assert_int_equal(
+        aule_plan_new(aule_module_attention(module, 0), device, &c->call, &plan, &error), AULE_OK);
+    const aule_value window = {.type = AULE_VALUE_INT, .i = 2};
+    for (int again = 0; again < 4;
+         again++) { /* also reported afterwards, and with new parameters */
+        c->run.params = again & 1 ? &window : NULL;
+        const aule_status status = again & 2 ? aule_plan_report(plan, &c->run, &error)
+                                             : aule_plan_run(plan, &c->run, &error);
+        if (message)
+            expect_error(status, &error, AULE_ERROR_INDEX, message);
+        else
+            assert_int_equal(status, AULE_OK);
+    }
+    c->run.params = NULL;
+    aule_plan_free(plan);
+    aule_device_close(device);
+    aule_module_close(module);
+}
+
+static void test_reports(void **state)
+{
+    (void)state;
+    Copy *copy = malloc(sizeof *copy);
+    Case *c = case_new();
+    copy_sample(copy);
+    copy->variants[0].features = "";
+    copy->attention.variant_count = 1;
+    expect_report(copy, c, no_trouble, NULL);
+    expect_report(copy, c, write_code,
+                  "sample.attn:7:31: index -5 on axis 0 of 'lengths' is not in [0, 2) "
+                  "(b 1, h 2, q_idx 3)");
+    copy->check.tensor = T_SLOPE; /* of 2 H - 1 */
+    expect_report(copy, c, write_code, "index -5 on axis 0 of 'slope' is not in [0, 7)");
+    copy->check.slices = 2; /* more than the region has */
+    aule_module *module;
+    aule_device *device;
+    aule_error *error = NULL;
+    assert_int_equal(aule_module_from(&copy->module, NULL, &module, &error), AULE_OK);
+    assert_int_equal(aule_device_open("cpu", NULL, &device, &error), AULE_OK);
+    expect_error(
+        aule_attention_run(aule_module_attention(module, 0), device, &c->call, &c->run, &error),
+        &error, AULE_ERROR_ARTIFACT, "sample: a region of checks is too small");
+    expect_error(aule_plan_report(NULL, NULL, &error), &error, AULE_ERROR_USAGE,
+                 "plan must not be NULL");
+    copy->variants[0].struct_size = offsetof(aule_variant_v1, check_count); /* of version 1.0 */
+    assert_int_equal(
+        aule_attention_run(aule_module_attention(module, 0), device, &c->call, &c->run, &error),
+        AULE_OK);
     aule_device_close(device);
     aule_module_close(module);
     case_free(c);
@@ -389,6 +479,7 @@ int main(int count, char **arguments)
         cmocka_unit_test(test_newer),
         cmocka_unit_test(test_damaged_descriptors),
         cmocka_unit_test(test_longer_structures),
+        cmocka_unit_test(test_reports),
         cmocka_unit_test(test_kept_output),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
