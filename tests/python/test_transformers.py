@@ -1,4 +1,5 @@
-"""Small models of transformers give the same with aule as with the library's own attention."""
+"""Small models of transformers give the same with aule as with the library's own attention; on the device that AULE_TEST_DEVICE names
+("cuda"), else on the CPU."""
 
 import os
 import unittest
@@ -21,6 +22,8 @@ class Models(unittest.TestCase):
         import aule.transformers
 
         aule.transformers.register()
+        torch.set_default_device(os.environ.get("AULE_TEST_DEVICE", "cpu"))
+        self.addCleanup(torch.set_default_device, None)
         torch.manual_seed(0)
         self.ids = torch.randint(1, 97, (2, 23))
         self.mask = torch.ones_like(self.ids)
