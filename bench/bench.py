@@ -1,6 +1,6 @@
 """Measures attention side by side with peers, on the same random tensors, in one process.
 
-    python bench/bench.py [--device cpu|cuda] [--dtype f32,bf16] [--pass forward,backward,both] [--peers sdpa,flex] [--filter WORD]
+    python bench/bench.py [--device cpu|cuda] [--dtype f32,bf16] [--pass forward,backward,both] [--peers sdpa,flex] [--filter WORD] [--scripts NAMES]
                           [--artifacts DIR] [--rounds N] [--json FILE] [--plot FILE.svg] [--write docs/performance.md --marker cpu]
     python bench/bench.py --compile DIR --target cuda --dtype bf16 [--width D=64,128]
 
@@ -171,6 +171,7 @@ def arguments():
     p.add_argument("--peers", default="")
     p.add_argument("--devices", default="", help="further devices of aule, as opencl:1 (tensors of the CPU)")
     p.add_argument("--filter", default="", help="only cases whose name and shape contain this")
+    p.add_argument("--scripts", default="", help="only cases of these scripts, as full,causal")
     p.add_argument("--rounds", type=int, default=9)
     p.add_argument("--artifacts", type=Path)
     p.add_argument("--json")
@@ -199,7 +200,7 @@ def main() -> None:
         ceilings[dtype] = matmul_ceiling(a.device, TYPES[dtype])
         for which in a.passes.split(","):
             for case in SETS["cuda" if a.device.startswith("cuda") else "cpu"]:
-                if a.filter not in f"{case.name} {case.shape}":
+                if a.filter not in f"{case.name} {case.shape}" or (a.scripts and case.script not in a.scripts.split(",")):
                     continue
                 rows += (new := measure_case(case, dtype, which, peers, a))
                 note(f"{case.name} {case.shape} {dtype} {which}: " + ", ".join(f"{r['peer']} {r['tflops'] * unit:.0f}" for r in new))
