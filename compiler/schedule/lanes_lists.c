@@ -97,10 +97,11 @@ static void classes_across(Lanes *x, const Lists *l)
     enum { WARPS = 4, TILES = 4 };
     AuTileBuild *t = x->t;
     const char *s = lanes_axis(x, 0, 2), *last = lanes_axis(x, 1, 2);
-    /* At least two keys a lane, beside each other. */
-    const int32_t lanes = x->p->caps->lanes, each = l->keys > lanes ? l->keys / lanes : 2;
-    tile_layout(t, "keys_along_lanes", "reg",
-                tile_text(t, "reg:%d lane:%d@1", each, l->keys / each));
+    /* At least two keys a lane, beside each other; as many lanes as a power of two can be. */
+    const int32_t power = l->keys & -l->keys, warp = x->p->caps->lanes;
+    const int32_t most = power < warp ? power : warp, lanes = most == l->keys ? most / 2 : most,
+                  each = l->keys / lanes;
+    tile_layout(t, "keys_along_lanes", "reg", tile_text(t, "reg:%d lane:%d@1", each, lanes));
     begin_classes(x, l, WARPS * TILES);
     tile_role(t, "core", WARPS, TILE_ON_WARP, 0);
     tile_set(t, "first", "nb * %d + self * %d", WARPS * TILES, TILES);
