@@ -77,8 +77,57 @@ static void range_loop(AuLower *l, const AuTileStmt *s)
     lower_join_marks(l, &marks);
 }
 
-/* One loop over all segments; which one a tile belongs to is known from its number. */
-static void joined_loop(AuLower *l, const AuTileStmt *s, const AuTileStmts *body, AuTiles *tiles)
+/* ---- loops over tiles */
+
+enum {
+    HEAVY = 96
+}; /* nodes of expressions for a pair, from which on code for all segments is one */
+
+static uint32_t nodes_of(const AuTileExpr *e)
+{
+    uint32_t count = 1;
+    for (uint32_t n = 0; e && n < e->args.count; n++) count += nodes_of(e->args.at[n]);
+    return count;
+}
+
+/* Nodes of what the body computes for each element of tiles of two axes. */
+static uint32_t weight_of(const AuTileStmts *body)
+{
+    uint32_t count = 0;
+    for (uint32_t n = 0; n < body->count; n++) {
+        const AuTileStmt *s = body->at[n];
+        if (s->kind == TILE_S_ON) count += weight_of(&s->on.body);
+        if (s->kind == TILE_S_ASSIGN && s->var->type->count > 1) count += nodes_of(s->assign.value);
+    }
+    return count;
+}
+
+/* The segment whose tiles are all that `on` is there for, if it only ever masks: x = where(c, x, y). In
+ * the tiles of other segments such a c is true, or they would not be others; so its code does for
+ * all. NULL: there is none. */
+static const char *masking_segment(const AuTileStmts *body)
+{
+    const char *segment = NULL;
+    for (uint32_t n = 0; n < body->count; n++) {
+        const AuTileStmt *s = body->at[n];
+        if (s->kind != TILE_S_ON) continue;
+        if (segment && s->on.segment != segment) return NULL;
+        segment = s->on.segment;
+        for (uint32_t i = 0; i < s->on.body.count; i++) {
+            const AuTileStmt *m = s->on.body.at[i];
+            const AuTileExpr *e = m->kind == TILE_S_ASSIGN ? m->assign.value : NULL;
+            if (!e || e->op != TILE_X_WHERE || e->args.at[1]->op != TILE_X_NAME ||
+                e->args.at[1]->var != m->var)
+                return NULL;
+        }
+    }
+    return segment;
+}
+
+/* One loop over all segments; which one a tile belongs to is known from its number. [only]: all tiles
+ * take this segment's code; NULL: each its own. */
+static void joined_loop(AuLower *l, const AuTileStmt *s, const AuTileStmts *body, AuTiles *tiles,
+                        const char *only)
 {
     AuKernel *k = l->k;
     const char *first = tiles->at[0].s->name;
@@ -87,6 +136,7 @@ static void joined_loop(AuLower *l, const AuTileStmt *s, const AuTileStmts *body
         if (tiles->at[n].s->name != first)
             l->only_segment = NULL, l->other_segment = tiles->at[n].s->name;
     l->asked_segment = first;
+    if (only) l->only_segment = only;
     if (l->in_warps) lower_order_loop(l, s);
     tiles->turn = kernel_for(k, kernel_i32(k, 0), tiles->total, 1, AU_UNROLL_NEVER);
     lower_bind_value(l, s->var, lower_tile_at(l, tiles, tiles->turn, &l->in_segment));
@@ -124,10 +174,12 @@ static void list_loop(AuLower *l, const AuTileStmt *s)
     AuTileStmts body = s->loop.body;
     if (l->in_warps) body = lower_sums_begin(l, &body, &sums);
     tiles->var = s->var;
-    if (l->in_warps && l->how->split_segments)
+    const char *only =
+        l->in_warps && weight_of(&s->loop.body) > HEAVY ? masking_segment(&s->loop.body) : NULL;
+    if (l->in_warps && l->how->split_segments && !only)
         for (uint32_t n = 0; n < tiles->count; n++) loop_of_segment(l, s, &body, tiles, n);
     else
-        joined_loop(l, s, &body, tiles);
+        joined_loop(l, s, &body, tiles, only);
     if (l->in_warps) lower_sums_end(l, &sums);
     lower_join_marks(l, &marks);
     *tiles = before;
