@@ -1,0 +1,156 @@
+"""Artifacts compiled with --checked, run by `aule run`: which index left its tensor, in which line; what is not chosen does not count.
+Standard library only.
+
+    checked_test.py AULEC AULE [TEST...]
+"""
+import os
+import platform
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+from math import prod
+from pathlib import Path
+
+AULEC, AULE = (os.path.abspath(path) for path in sys.argv[1:3])
+SHAPES = {"q": (2, 3, 20, 16), "k": (2, 3, 37, 16), "v": (2, 3, 37, 16), "do": (2, 3, 20, 16)}
+HEAD = "attention a {\n    q: [B, H, S, D];\n    k: [B, H, T, D];\n    v: [B, H, T, E];\n"
+ARCH = {"cpu": ["--arch", "x86-64-v3"]} if platform.machine() == "x86_64" else {}
+N = 8  # entries of the table
+
+# What reads a table at x[b, kv_idx] (or at x[b, q_idx]), on line 7; and the row that the message tells of.
+READS = {
+    "score_mod": ("score_mod(s, b) = s + table[x[b, kv_idx]];", "q_idx"),
+    "mask": ("mask(b, h, i, j) = table[x[b, j]] < 100.0;", "q_idx"),
+    "weight_mod": ("weight_mod(p, b) = p * table[x[b, kv_idx]];", "q_idx"),
+    "k_mod": ("k_mod(row, b) = row * table[x[b, kv_idx]];", "kv_idx"),
+    "v_mod": ("v_mod(row, b) = row * table[x[b, kv_idx]];", "kv_idx"),
+    "q_mod": ("q_mod(row, b) = row * table[x[b, q_idx]];", "q_idx"),
+    "out_mod": ("out_mod(row, b) = row * table[x[b, q_idx]];", "q_idx"),
+}
+# The key 7 of batch 1 is bad; these do not choose it.
+PROTECTED = {
+    "where": "score_mod(s, b) = s + where(kv_idx == 7, 0.0, table[x[b, kv_idx]]);",
+    "the other branch": "score_mod(s, b) = s + where(x[b, kv_idx] < N, table[x[b, kv_idx]], 0.0);",
+    "and": "mask(b, h, i, j) = x[b, j] < N && table[x[b, j]] < 100.0;",
+    "or": "mask(b, h, i, j) = x[b, j] >= N || table[x[b, j]] < 100.0;",
+    "the mask": "score_mod(s, b) = s + table[x[b, kv_idx]]; mask(b, h, i, j) = j != 7;",
+    "a score of -inf": "score_mod(s) = where(kv_idx == 7, -inf, s); weight_mod(p, b) = p * table[x[b, kv_idx]];",
+    "two ways": "score_mod(s, b) { let t = table[x[b, kv_idx]]; return s + where(kv_idx < 7, t, 0.0) + where(kv_idx > 7, t, 0.0); }",
+}
+
+
+def write_npy(path, shape, values, letter):
+    text = f"{{'descr': '<{letter}4', 'fortran_order': False, 'shape': {shape + (0,) if not shape else tuple(shape)}, }}"
+    text += " " * (-(len(text) + 11) % 64) + "\n"
+    body = struct.pack(f"<{len(values)}{'f' if letter == 'f' else 'i'}", *values)
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode() + body)
+
+
+def devices():
+    said = subprocess.run([AULE, "devices"], capture_output=True, text=True).stdout
+    return ["cpu"] + (["opencl"] if "\nopencl:0" in "\n" + said else [])
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = Path(scratch.name)
+        self.random = random.Random(1)
+        self.inputs = {}
+
+    def given(self, name, shape, values=None):
+        letter = "f" if values is None else "i"
+        if values is None:
+            values = [self.random.gauss(0, 1) for _ in range(prod(shape))]
+        write_npy(self.folder / f"{name}.npy", shape, values, letter)
+        self.inputs[name] = self.folder / f"{name}.npy"
+
+    def indices(self, bad=None, at=37 + 7):
+        values = [self.random.randrange(N) for _ in range(2 * 37)]
+        if bad is not None:
+            values[at] = bad
+        self.given("x", (2, 37), values)
+
+    def compiled(self, clause, target, *options):
+        script, artifact = self.folder / "docs.attn", self.folder / f"docs-{target}{len(options)}.so"
+        script.write_text(HEAD + "    input x: i32[B, T];\n    input table: f32[N] grad;\n    " + clause + "\n    online softmax;\n}\n")
+        done = subprocess.run([AULEC, script, "--target", target, "--dtype", "f32", "--width", "D=16", "-O1", *ARCH.get(target, []), *options, "-o", artifact],
+                              capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return artifact
+
+    def run_it(self, artifact, target, backward=True):
+        for name, shape in SHAPES.items():
+            if name not in self.inputs:
+                self.given(name, shape)
+        if "table" not in self.inputs:
+            self.given("table", (N,))
+        named = [word for name, path in self.inputs.items() if name != "do" for word in ("--" + name, path)]
+        given = ["--dout", self.inputs["do"]] if backward else []
+        return subprocess.run([AULE, "run", artifact, *named, *given, "--backend", target, "-o", self.folder / "out"],
+                              capture_output=True, text=True, timeout=120)
+
+    def results(self):
+        return {path.name: path.read_bytes() for path in sorted((self.folder / "out").iterdir())}
+
+
+class Checked(Case):
+    def test_what_is_right_gives_the_same_bits(self):
+        self.indices()
+        for target in devices():
+            with self.subTest(target):
+                clause = READS["score_mod"][0]
+                self.assertEqual(self.run_it(self.compiled(clause, target), target).returncode, 0)
+                unchecked = self.results()
+                artifact = self.compiled(clause, target, "--checked")
+                done = self.run_it(artifact, target)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertEqual(self.results(), unchecked)
+                said = subprocess.run([AULE, "inspect", artifact], capture_output=True, text=True).stdout
+                self.assertRegex(said, r"kernel forward: .*, checks 1 indices\n")
+                self.assertRegex(said, r"kernel backward: .*, checks 1 indices\n")
+
+    def test_the_line_and_the_numbers_are_named(self):
+        self.indices(N + 5)
+        for target in devices():
+            for place, (clause, row) in READS.items() if target == "cpu" else list(READS.items())[:1]:
+                with self.subTest(f"{place} on {target}"):
+                    done = self.run_it(self.compiled(clause, target, "--checked", "--no-grad"), target, False)
+                    self.assertEqual(done.returncode, 1)
+                    where = f"docs.attn:7:{5 + clause.index('table')}"
+                    number = 0 if place in ("score_mod", "mask", "weight_mod") else 7
+                    self.assertIn(f"{where}: index 13 on axis 0 of 'table' is not in [0, 8) (b 1, h 0, {row} {number})", done.stderr)
+                    self.assertFalse((self.folder / "out" / "o.npy").exists())
+
+    def test_below_zero(self):
+        self.indices(-3)
+        done = self.run_it(self.compiled(READS["score_mod"][0], "cpu", "--checked", "--no-grad"), "cpu", False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("index -3 on axis 0 of 'table' is not in [0, 8)", done.stderr)
+
+    def test_what_is_not_chosen_does_not_count(self):
+        self.indices(N + 5)
+        for what, clause in PROTECTED.items():
+            for target in devices() if what in ("where", "the mask") else ["cpu"]:
+                with self.subTest(f"{what} on {target}"):
+                    done = self.run_it(self.compiled(clause, target, "--checked", "--no-grad"), target, False)
+                    self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_without_it_indices_are_clamped(self):
+        self.indices(N + 5)
+        self.assertEqual(self.run_it(self.compiled(READS["score_mod"][0], "cpu", "--no-grad"), "cpu", False).returncode, 0)
+
+    def test_a_static_build_is_refused(self):
+        script = self.folder / "x.attn"
+        script.write_text(HEAD + "    online softmax;\n}\n")
+        done = subprocess.run([AULEC, script, "--checked", "--emit=obj", "-o", self.folder / "x.o"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("--checked", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
