@@ -37,8 +37,9 @@ static void assemble(const Host *host, const AuBlob *code)
     assert_true(handle >= 0);
     close(handle);
     write_file(path, code->bytes, code->length);
-    const char *command =
-        au_format(host->arena, "%s -arch=%s %s -o /dev/null", PTXAS, host->arch->name, path);
+    const char *arch = host->arch->name; /* CUDA 13 has no sm_70: its PTX is for the next, too */
+    if (strcmp(arch, "sm_70") == 0) arch = "sm_75";
+    const char *command = au_format(host->arena, "%s -arch=%s %s -o /dev/null", PTXAS, arch, path);
     const int status = system(command);
     unlink(path);
     if (status) fail_msg("ptxas refuses the module");

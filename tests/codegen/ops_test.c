@@ -225,12 +225,14 @@ static void test_avx2(void **state) { (void)state, on_arch("x86-64-v3"); }
 static void test_avx512(void **state) { (void)state, on_arch("x86-64-v4"); }
 static void test_avx512_bf16(void **state) { (void)state, on_arch("x86-64-v4-bf16"); }
 static void test_aarch64(void **state) { (void)state, on_arch("aarch64"); }
+static void test_cuda_first(void **state) { (void)state, on_arch("sm_70"); }
 static void test_cuda(void **state) { (void)state, on_arch("sm_80"); }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_avx2), cmocka_unit_test(test_avx512),
-                                       cmocka_unit_test(test_avx512_bf16),
-                                       cmocka_unit_test(test_aarch64), cmocka_unit_test(test_cuda)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_avx2),        cmocka_unit_test(test_avx512),
+        cmocka_unit_test(test_avx512_bf16), cmocka_unit_test(test_aarch64),
+        cmocka_unit_test(test_cuda),        cmocka_unit_test(test_cuda_first)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -234,14 +234,16 @@ static void test_avx2(void **state) { (void)state, on_arch("x86-64-v3", 3); }
 static void test_avx512(void **state) { (void)state, on_arch("x86-64-v4", 2); }
 static void test_avx512_plain(void **state) { (void)state, on_arch("x86-64-v4", 0); }
 static void test_aarch64(void **state) { (void)state, on_arch("aarch64", 1); }
+static void test_cuda_first(void **state) { (void)state, on_arch("sm_70", 3); }
 static void test_cuda(void **state) { (void)state, on_arch("sm_80", 2); }
 
 int main(int count, char **arguments)
 {
     if (count > 1) first_seed = (uint32_t)strtoul(arguments[1], NULL, 10);
     if (count > 2) kernels = (uint32_t)strtoul(arguments[2], NULL, 10);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_avx2), cmocka_unit_test(test_avx512),
-                                       cmocka_unit_test(test_avx512_plain),
-                                       cmocka_unit_test(test_aarch64), cmocka_unit_test(test_cuda)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_avx2),         cmocka_unit_test(test_avx512),
+        cmocka_unit_test(test_avx512_plain), cmocka_unit_test(test_aarch64),
+        cmocka_unit_test(test_cuda),         cmocka_unit_test(test_cuda_first)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
