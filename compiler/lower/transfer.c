@@ -10,7 +10,7 @@
 
 #include "aule/artifact.h"
 
-enum { PIECE = 16, MOST_WRITTEN_OUT = 32 };
+enum { PIECE = 16, WORD = 4, MOST_WRITTEN_OUT = 32, FEW = 2 }; /* bytes; turns of a copy */
 
 /* ---- what is known of alignment */
 
@@ -180,6 +180,13 @@ static void move_piece(AuLower *l, const Transfer *x, AuVal flat, AuVal mine)
                  target_inside);
 }
 
+/* Elements that an asynchronous copy can bring one by one. */
+static bool are_words(const Transfer *x)
+{
+    return tile_elem(x->from->memory->type.elem)->bytes == WORD &&
+           x->from->memory->type.elem == x->to->memory->type.elem && lower_is_zero(x->s->move.pad);
+}
+
 static void move_element(AuLower *l, const Transfer *x, AuVal flat, AuVal mine)
 {
     AuKernel *k = l->k;
@@ -196,6 +203,14 @@ static void move_element(AuLower *l, const Transfer *x, AuVal flat, AuVal mine)
         inside = lower_both(l, lower_both(l, inside, when), from->present);
     else
         target_inside = lower_both(l, target_inside, when);
+    if (x->s->move.is_async && are_words(x)) {
+        const AuVal bytes = kernel_i32(k, WORD);
+        kernel_copy_async(k, to->mem, target, from->mem, at,
+                          inside.i ? kernel_op3(k, AU_K_SELECT, inside, bytes, kernel_i32(k, 0))
+                                   : bytes,
+                          WORD, lower_both(l, target_inside, mine));
+        return;
+    }
     inside = lower_both(l, lower_both(l, inside, mine), to->present);
     target_inside = lower_both(l, lower_both(l, target_inside, mine), to->present);
     AuVal v = kernel_load(k, from->mem, at, 1, inside,
@@ -210,7 +225,7 @@ static void all_pieces(AuLower *l, const Transfer *x,
     AuKernel *k = l->k;
     const int32_t lanes = (int32_t)k->lanes, turns = (x->total + lanes - 1) / lanes;
     const bool ragged = x->total % lanes != 0,
-               written_out = x->unit > 1 && turns <= MOST_WRITTEN_OUT;
+               written_out = turns <= (x->unit > 1 ? MOST_WRITTEN_OUT : FEW);
     for (int32_t t = 0; t < (written_out ? turns : 1); t++) {
         const AuVal turn =
             written_out ? kernel_i32(k, t)
@@ -363,9 +378,12 @@ void lower_transfer(AuLower *l, const AuTileStmt *s)
         lower_in_pieces(l, x.from, last->name, x.unit) &&
         lower_in_pieces(l, x.to, last->name, x.unit) && lower_is_whole(x.to, x.unit) &&
         (s->move.is_async || lower_is_whole(x.from, x.unit));
+    /* Statistics of rows: a word a lane needs no alignment, and no second way. */
+    const bool few =
+        s->move.is_async && are_words(&x) && tile_elements(x.type) <= FEW * (int64_t)k->lanes;
     const AuVal both = lower_both(l, lower_place(l, x.from->memory)->by_vectors,
                                   lower_place(l, x.to->memory)->by_vectors);
-    if (!pieces)
+    if (!pieces || few)
         by_elements(l, x);
     else if (lower_is_known(l, both, true))
         by_pieces(l, &x);
