@@ -109,6 +109,21 @@ static void launch(AuCalls *c, const aule_launch_v1 *l)
                 l->entry, slots, grid[0], grid[1], grid[2], parallel, user);
 }
 
+/* With --checked: the first launches looked at the script's indices. */
+static void report(AuCalls *c, const aule_check_v1 *check)
+{
+    const aule_tensor_v1 *rows = &c->a->tensors[check->rows];
+    const char *extent[3];
+    for (uint32_t n = 0; n < 3; n++) extent[n] = calls_count(c, &rows->axes[n], rows->name);
+    const char *outer = calls_value(c, "mul i64 %s, %s", extent[0], extent[1]);
+    const char *at = calls_value(c, "inttoptr i64 %s to ptr", region(c, check->region));
+    const char *bad = calls_value(c, "call i1 @outside(ptr %s, i64 %s, i64 %u, i64 %u, i64 %s)", at,
+                                  outer, check->slices, check->slice, extent[2]);
+    calls_check(c, calls_value(c, "xor i1 %s, true", bad),
+                "%s: %s: an index lies outside of axis %u of %s", c->a->name, check->text,
+                check->axis, c->a->tensors[check->tensor].name);
+}
+
 void calls_variant(AuCalls *c, const aule_variant_v1 *v)
 {
     au_text_add(&c->text, "\ndefine internal i64 @run.%s(ptr %%b, i1 %%measure) {\n",
@@ -123,5 +138,6 @@ void calls_variant(AuCalls *c, const aule_variant_v1 *v)
     check_workspace(c, total);
     zero_regions(c, v);
     for (uint32_t n = 0; n < v->launch_count; n++) launch(c, &v->launches[n]);
+    for (uint32_t n = 0; n < v->check_count; n++) report(c, &v->checks[n]);
     au_text_add(&c->text, "  ret i64 0\n}\n");
 }

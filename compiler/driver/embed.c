@@ -165,12 +165,6 @@ bool embed_is_possible(AuEmbed *e)
     for (uint32_t b = 0; b < e->build_count; b++)
         for (uint32_t n = 0; n < e->builds[b].count; n++) {
             const AuVariant *v = &e->builds[b].variants[n];
-            if (v->checked) {
-                au_error(e->diags, AU_E0623, (AuSpan){0},
-                         "a static build has nobody who would tell of indices outside: leave "
-                         "--checked out, or make an artifact (.so)");
-                return false;
-            }
             if (v->target->format != AULE_CODE_HOST) continue;
             if (e->emit == AULEC_EMIT_C) {
                 au_error(

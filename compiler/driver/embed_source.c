@@ -214,6 +214,21 @@ static uint32_t fixed(Source *s, const aule_variant_v1 *v)
     return table;
 }
 
+static uint32_t checks(Source *s, const aule_variant_v1 *v)
+{
+    if (!v->check_count) return 0;
+    const uint32_t table = open_table(s, "aule_check_v1");
+    for (uint32_t n = 0; n < v->check_count; n++) {
+        const aule_check_v1 *c = &v->checks[n];
+        au_text_add(s->out, "    {");
+        string(s->out, c->text);
+        au_text_add(s->out, ", %u, %u, %u, %u, %u, %u},\n", c->tensor, c->axis, c->region, c->rows,
+                    c->slice, c->slices);
+    }
+    au_text_add(s->out, "};\n");
+    return table;
+}
+
 static bool is_text(const aule_variant_v1 *v)
 {
     return v->code_format == AULE_CODE_OPENCL_C || v->code_format == AULE_CODE_PTX ||
@@ -238,7 +253,7 @@ static uint32_t code(Source *s, const aule_variant_v1 *v)
 }
 
 typedef struct Variant {
-    uint32_t fixed, code, workspaces, launches;
+    uint32_t fixed, code, workspaces, launches, checks;
 } Variant;
 
 static void variant(Source *s, const aule_variant_v1 *v, Variant made)
@@ -252,7 +267,7 @@ static void variant(Source *s, const aule_variant_v1 *v, Variant made)
     au_text_add(s->out, ", ");
     pointer(s, v->launch_count, made.launches);
     au_text_add(s->out, ", ");
-    pointer(s, 0, 0); /* checks, which static builds have none of */
+    pointer(s, v->check_count, made.checks);
     au_text_add(s->out, "},\n");
 }
 
@@ -267,6 +282,7 @@ static uint32_t variants(Source *s, const aule_attention_v1 *a)
         made[n].code = code(s, v);
         made[n].workspaces = workspaces(s, v);
         made[n].launches = launches(s, v);
+        made[n].checks = checks(s, v);
     }
     if (!count) return 0;
     const uint32_t table = open_table(s, "aule_variant_v1");

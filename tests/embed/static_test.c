@@ -1,4 +1,5 @@
 /* static_test.c - functions of libmha.a and window.o called from C: no library of ours, none of LLVM. */
+#include "gather.h"
 #include "mha.h"
 #include "window.h"
 
@@ -173,6 +174,29 @@ static void test_parameters(void)
            "a parameter that is too large");
 }
 
+/* ---- indices outside of their tensors */
+
+static void test_checked(void)
+{
+    static float table[T + 2];
+    static unsigned char workspace[1 << 16] __attribute__((aligned(64)));
+    int32_t shift = 2; /* the last query looks T - 1 + 2 far */
+    gather_forward_args a;
+    memset(&a, 0, sizeof a);
+    a.struct_size = sizeof a, a.dtype = GATHER_F32;
+    a.B = 1, a.H = HK, a.S = S, a.T = T, a.D = D, a.E = D, a.W = T + 2;
+    a.q = q, a.k = k, a.v = v, a.o = o, a.table = table, a.shift = &shift;
+    a.workspace = workspace, a.workspace_bytes = sizeof workspace;
+    expect(gather_forward_workspace(&a) <= (int64_t)sizeof workspace, "a small workspace");
+    expect(gather_forward(&a) == 0, "indices inside");
+    shift = 3;
+    expect(strstr(gather_message(gather_forward(&a)), "outside of axis 0 of table") != NULL,
+           "an index after the end");
+    shift = -1;
+    expect(strstr(gather_message(gather_forward(&a)), "gather.attn:8:") != NULL,
+           "an index before the start, with its line");
+}
+
 /* ---- gradients */
 
 static double worst(const double *want, const float *found, int count)
@@ -252,6 +276,7 @@ int main(void)
     test_parallel();
     test_bf16();
     test_parameters();
+    test_checked();
     test_backward();
     test_refusals();
     printf(failures ? "%d failed\n" : "all right\n", failures);
