@@ -18,6 +18,7 @@
 typedef struct Site {
     AuCheck check;
     AuExpr code;
+    uint32_t width; /* channels, if it depends on them, are those of this tensor */
 } Site;
 
 typedef struct Reach {
@@ -28,8 +29,8 @@ typedef struct Reach {
 typedef struct Finder {
     AuAttn *a;
     AuArena *arena;
-    uint32_t rows; /* of the expression at hand: see AuCheck */
-    Reach *reach;  /* by node */
+    uint32_t rows, width; /* of the expression at hand: see AuCheck and Site */
+    Reach *reach;         /* by node */
     Site *sites;
     uint32_t count, capacity;
 } Finder;
@@ -97,16 +98,25 @@ static void reach_arguments(Finder *f, AuExpr e)
 
 /* ---- sites */
 
-/* Does the index run along just this axis? */
-static bool is_whole(const AuAttn *a, AuExpr index, AuExpr extent)
+/* Does the index run along just this axis, or is it a number inside? */
+static bool is_inside(const Finder *f, AuExpr index, AuExpr extent)
 {
+    const AuAttn *a = f->a;
     static const struct {
         int32_t index;
         uint32_t tensor, axis;
     } along[] = {{AU_AX_B, 0, 0}, {AU_AX_H, 0, 1}, {AU_AX_Q, 0, 2}, {AU_AX_KV, 1, 2}};
     const AuNode *n = attn_at(a, index);
+    if (n->op == AU_OP_I32) {
+        const AuNode *x = attn_at(a, extent);
+        const int64_t count = x->op == AU_OP_SIZE  ? a->sizes[x->integer].fixed
+                              : x->op == AU_OP_I32 ? x->integer
+                                                   : -1;
+        return n->integer >= 0 && n->integer < count;
+    }
     if (n->op == AU_OP_KV_H) return extent.i == a->tensors[1].axes[1].i;
     if (n->op != AU_OP_INDEX) return false;
+    if (n->integer == AU_AX_C) return extent.i == a->tensors[f->width].axes[3].i;
     for (uint32_t i = 0; i < sizeof along / sizeof *along; i++)
         if (n->integer == along[i].index &&
             extent.i == a->tensors[along[i].tensor].axes[along[i].axis].i)
@@ -132,12 +142,14 @@ static void add_sites(Finder *f, AuExpr e, int32_t tensor, uint32_t first, uint3
     const AuSpan span = attn_at(a, e)->span;
     for (uint32_t k = 0; k < axes; k++) {
         const AuExpr index = attn_arg(a, e, first + k), extent = a->tensors[tensor].axes[k];
-        if (is_whole(a, index, extent) || !is_known(a, index)) continue;
+        if (is_inside(f, index, extent) || !is_known(a, index)) continue;
         const Site site = {{.span = span, .tensor = (uint32_t)tensor, .axis = k, .rows = f->rows},
-                           code_of(f, index, extent, f->reach[e.i].guard, span)};
+                           code_of(f, index, extent, f->reach[e.i].guard, span),
+                           f->width};
         bool known = false;
         for (uint32_t n = 0; n < f->count; n++)
-            known |= f->sites[n].code.i == site.code.i && f->sites[n].check.rows == f->rows;
+            known |= f->sites[n].code.i == site.code.i && f->sites[n].check.rows == f->rows &&
+                     f->sites[n].width == f->width;
         if (!known) AU_PUSH(f->arena, f->sites, f->count, f->capacity, site);
     }
 }
@@ -185,23 +197,23 @@ static void find_all(Finder *f)
     const uint32_t count = attn_roots(a, f->arena, &roots);
     for (uint32_t n = 0; n < count; n++) {
         AuExpr guard = none;
-        f->rows = 0;
+        f->rows = f->width = 0;
         switch (roots[n].place) {
         case AU_PLACE_K_MOD: f->rows = 1; break;
-        case AU_PLACE_V_MOD: f->rows = 2; break;
+        case AU_PLACE_V_MOD: f->rows = f->width = 2; break;
+        case AU_PLACE_OUT_MOD:
+        case AU_PLACE_EPILOGUE: f->width = 2; break;
         case AU_PLACE_SCORE_MOD: guard = a->mask; break;
         case AU_PLACE_WEIGHT_MOD:
             guard = both(a, a->mask, a->score_mod.i ? takes_part(a, a->score_mod) : none);
             break;
         case AU_PLACE_MASK:
         case AU_PLACE_Q_MOD:
-        case AU_PLACE_OUT_MOD:
         case AU_PLACE_START:
         case AU_PLACE_NEXT:
         case AU_PLACE_P:
         case AU_PLACE_RESCALE:
         case AU_PLACE_FINAL:
-        case AU_PLACE_EPILOGUE:
         case AU_PLACE_FORWARD: break;
         default: continue; /* sizes, which read nothing, and clauses that kernels do not use */
         }
@@ -232,7 +244,8 @@ static void search(Lanes *x, const Finder *f, uint32_t n)
     const bool keys = !rows && (axes & AU_AX_KV), channels = axes & AU_AX_C;
     tile_frag(t, code, "i32[r:%d] @ along_lanes = 0", x->p->caps->lanes);
     if (keys) tile_for_range(t, "j", "0", lanes_axis(x, 1, 2));
-    if (channels) tile_for_range(t, "c", "0", tile_text(t, "%d", rows == 2 ? x->p->e : x->p->d));
+    if (channels)
+        tile_for_range(t, "c", "0", tile_text(t, "%d", f->sites[n].width ? x->p->e : x->p->d));
     tile_set(t, code, "where(%s == 0 && %s < %s, check%u(b, h, %s, %s, %s), %s)", code, row,
              lanes_axis(x, rows, 2), n, rows ? "0" : "i", rows || keys ? "j" : "0",
              channels ? "c" : "0", code);
