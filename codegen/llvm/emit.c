@@ -13,7 +13,7 @@
 enum {
     MOST_COPIES = 1 << 12,  /* of a loop's body */
     MOST_EMITTED = 1 << 16, /* instructions: beyond, loops stay loops */
-    MOST_WRITTEN = 50000, /* the same for loops that only a device wants written out: all or none */
+    MOST_WRITTEN = 70000, /* the same for loops that only a device wants written out: all or none */
     PHASE_LENGTH = 63
 };
 
@@ -154,7 +154,7 @@ static bool unrolls(const AuEmit *e, const AuInstr *in, LLVMValueRef low, LLVMVa
     *copies = span > 0 ? (span + size - 1) / size : 0;
     if (*copies <= 1) return true;
     const bool wanted = in->unroll == AU_UNROLL_FULL || is_written_out(e, in);
-    return wanted && *copies <= MOST_COPIES && e->emitted < MOST_EMITTED;
+    return wanted && *copies <= MOST_COPIES && (e->writes_out || e->emitted < MOST_EMITTED);
 }
 
 /* ptxas unrolls what it can; a loop that the lowering wants as a loop says so. */
