@@ -2,15 +2,47 @@
 #include "internal.h"
 
 #include "aule/aulec.h"
+#include "target.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+static bool has_word(const char *words, const char *word, size_t length)
+{
+    for (const char *at = words; (at = strstr(at, word)) != NULL; at++)
+        if ((at == words || at[-1] == ' ') && (at[length] == 0 || at[length] == ' ')) return true;
+    return false;
+}
+
+static bool runs(const aule_device_info *device, const AuArch *arch)
+{
+    char word[64];
+    for (const char *at = arch->features; *at; at += strspn(at, " ")) {
+        const size_t length = strcspn(at, " ");
+        snprintf(word, sizeof word, "%.*s", (int)length, at);
+        if (!has_word(device->features, word, length)) return false;
+        at += length;
+    }
+    return true;
+}
+
+/* The only one whose code a host would run: others are not compiled. NULL: all. */
+static const char *best_arch(const aule_device_info *device)
+{
+    const AuTarget *t = au_target(device->backend);
+    if (!t || strcmp(device->backend, "cpu") != 0) return NULL;
+    for (uint32_t n = t->arch_count; n-- > 0;)
+        if (t->archs[n].by_default && runs(device, &t->archs[n])) return t->archs[n].name;
+    return NULL;
+}
 
 static aule_module *compile(Run *r, const char *text, size_t length)
 {
     aulec_options o = {.struct_size = sizeof o,
                        .targets = r->suite->info->backend,
+                       .archs = best_arch(r->suite->info),
                        .dtypes = r->dtype,
                        .widths = exec_widths(r),
                        .no_gradients = !r->grads,
