@@ -44,6 +44,32 @@ def expected(q, k, v, bias, window=10**6, scale=None):
     return np.einsum("bhst,bhte->bhse", weights / weights.sum(axis=-1, keepdims=True), v)
 
 
+TABLE = """
+attention looked_up {
+    q: [B, H, S, D];
+    k: [B, H, T, D];
+    v: [B, H, T, E];
+    input x: i32[T];
+    input table: f32[N] grad;
+    score_mod(score) = score + table[x[kv_idx]];
+    online softmax;
+}
+"""
+
+
+class Checked(unittest.TestCase):
+    def test_an_index_outside_is_an_error_of_forward_and_of_backward(self):
+        q, k, v, _ = inputs(H=2, Hk=2, S=5, T=7, D=16, E=16)
+        table, x = np.zeros(4, np.float32), np.zeros(7, np.int32)
+        f = aule.compile(TABLE, checked=True)
+        r = f.forward(q, k, v, x=x, table=table)
+        x[3] = 4
+        for call in (lambda: f(q, k, v, x=x, table=table), lambda: f.backward(r, r["o"])):
+            with self.assertRaisesRegex(aule.ArgumentError, r":8:32: index 4 on axis 0 of 'table' is not in \[0, 4\)"):
+                call()
+        np.testing.assert_array_equal(aule.compile(TABLE)(q, k, v, x=x, table=table), r["o"])  # clamped
+
+
 class Compile(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
