@@ -91,6 +91,17 @@ class BadScripts(Case):
         done = aulec("-", "--emit=attention-ir", input=(HEAD + "    score_mod(s) = s * one;\n    mask(b, h, i, j) = two;\n" + TAIL).encode())
         self.expect(done, 1, "'one'", "'two'")
 
+    def test_a_name_that_the_compiler_gives(self):
+        script = self.mha.read_text().replace("v: [B, Hk, T, E];", "v: [B, Hk, T, E];\n    input dq: f32[H];")
+        done = aulec("-", "-o", self.folder / "x.so", input=script.encode())
+        self.expect(done, 1, "E0607", "input dq", "'dq' belongs to this")
+        self.expect(aulec("-", "--no-grad", "--target=cpu", "-o", self.folder / "x.so", input=script.encode()), 0)
+
+    def test_gradients_as_expressions(self):
+        done = aulec(self.mha, "--emit=gradients")
+        self.expect(done, 0)
+        self.assertIn("adjoint lse = dfinal.lse - $delta", done.stdout.decode())
+
     def test_recurrences_are_refused_by_name(self):
         self.expect(aulec(EXAMPLES / "gla.attn", "-o", self.folder / "x.so"), 1, "E0603", "'gla'", "linear")
 
