@@ -230,7 +230,7 @@ def compile(
     Args:
         source: the path of an ``.attn`` file, or a script's text.
         attention: which attention of the script; not needed if there is only one.
-        archs: architectures to compile for, instead of all that the target has: "x86-64-v3,x86-64-v4".
+        archs: architectures to compile for, instead of the one of the device at hand: "x86-64-v3,x86-64-v4".
         optimize: 0 to 3; default 3.
         deterministic: gradients of inputs are summed in a fixed order, the same bits every time, which takes longer. Everything else always is.
         checked: an index of the script that leaves its tensor is an ``ArgumentError`` of the call, which names the line and the numbers; else it
