@@ -90,6 +90,17 @@ static bool measure_workspace(AuArena *arena, AuDiags *diags, AuVariant *v, uint
     return true;
 }
 
+/* Pitches and beginnings that the lowering chose are in it. */
+static bool fits(AuDiags *diags, const AuVariant *v, const AuKernel *k)
+{
+    const uint32_t bytes = kernel_shared_bytes(k, NULL);
+    const AuTileCaps *caps = tile_caps(v->arch->caps);
+    if (caps->has_private || bytes <= (uint32_t)caps->shared_bytes) return true;
+    au_error(diags, AU_E0709, v->attn->span, "%s takes %u bytes of shared memory, %s has %d",
+             k->name, bytes, caps->name, caps->shared_bytes);
+    return false;
+}
+
 static AuKernel *make_kernel(AuArena *arena, AuDiags *diags, AuVariant *v, const AuTileModule *m,
                              const AuTileKernel *tile, const AuLowering *how)
 {
@@ -100,7 +111,7 @@ static AuKernel *make_kernel(AuArena *arena, AuDiags *diags, AuVariant *v, const
     if (!kernel_verify(k, diags)) return NULL;
     kernel_legalize_math(k, v->target->native_math);
     kernel_simplify(k);
-    return kernel_verify(k, diags) ? k : NULL;
+    return kernel_verify(k, diags) && fits(diags, v, k) ? k : NULL;
 }
 
 static bool make_kernels(AuArena *arena, AuDiags *diags, AuVariant *v, const AuTileModule *m,

@@ -18,11 +18,14 @@ typedef struct Cost {
 
 static int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
 
-static int32_t padded_dots(const Lanes *x)
+/* Channels of further products; and bytes of their rows in shared memory. */
+static int32_t padded_dots(const Lanes *x, int32_t *row_bytes)
 {
     int32_t sum = 0;
-    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
-        sum += warps_padded(x->atom, lanes_dot_width(x->p, n));
+    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) {
+        const int32_t width = warps_padded(x->atom, lanes_dot_width(x->p, n));
+        sum += width, *row_bytes += warps_row_bytes(x->p, width);
+    }
     return sum;
 }
 
@@ -33,8 +36,10 @@ static Cost cost_of(const Lanes *x)
     const int32_t bytes = tile_elem(p->operand)->bytes, lanes = p->caps->lanes;
     const bool split = s->column_parts > 1;
     /* Channels of keys and those of further products; of output gradients. */
-    const int32_t own = warps_padded(x->atom, p->d), d = own + padded_dots(x),
+    const int32_t own = warps_padded(x->atom, p->d),
                   e = x->own_v ? warps_padded(x->atom, p->e) : own;
+    int32_t d_bytes = warps_row_bytes(p, own);
+    const int32_t e_bytes = warps_row_bytes(p, e), d = own + padded_dots(x, &d_bytes);
     const int32_t columns = s->query_tile / s->column_parts;
     int32_t rows = 0, channels = 0;
     warps_dq_piece(x, own, &rows, &channels);
@@ -50,10 +55,9 @@ static Cost cost_of(const Lanes *x)
     const int32_t statistics = 4 * (int32_t)back_row_count(x) * s->query_tile;
     return (Cost){
         .registers = sums + most(pairs, rows * channels / lanes),
-        .shared =
-            bytes * (x->block * (d + (x->own_v ? e : 0)) + s->stages * s->query_tile * (d + e) +
-                     (1 + split) * x->block * s->query_tile) +
-            s->stages * statistics,
+        .shared = WARPS_ALIGNMENT + x->block * (d_bytes + (x->own_v ? e_bytes : 0)) +
+                  s->stages * (s->query_tile * (d_bytes + e_bytes) + statistics) +
+                  (1 + split) * x->block * warps_row_bytes(p, s->query_tile),
         .bytes = (int64_t)bytes * s->executors * (scores + keys + queries),
     };
 }

@@ -30,6 +30,11 @@ void warps_tile(Lanes *x, const char *name, const char *rows, int32_t count, con
                 swizzle(x, width));
 }
 
+int32_t warps_row_bytes(const AuProblem *p, int32_t columns)
+{
+    return (columns * tile_elem(p->operand)->bytes / 16 | 1) * 16;
+}
+
 bool warps_are_async(const Lanes *x) { return (x->p->caps->is_async & TILE_ASYNC_COPY) != 0; }
 
 void warps_bring(Lanes *x, const char *token, const char *from, const char *to)

@@ -191,8 +191,8 @@ static void kernel(Lanes *x, Kind kind)
 bool warps_queries_shape(const AuProblem *p, AuShape *out)
 {
     const AuTileAtom *atom = tile_best_atom(p->caps, p->operand, TILE_ON_WARP);
-    const int32_t bytes = tile_elem(p->operand)->bytes, d = warps_padded(atom, p->d),
-                  e = warps_padded(atom, p->e), key = d + (p->attn->v_in_k ? 0 : e);
+    const int32_t d = warps_padded(atom, p->d), d_bytes = warps_row_bytes(p, d);
+    const int32_t e_bytes = warps_row_bytes(p, warps_padded(atom, p->e));
     const bool ahead = (p->caps->is_async & TILE_ASYNC_COPY) != 0;
     for (uint32_t n = 0; n < 16; n++) {
         *out = (AuShape){.executors = n < 8 ? 8 : 4,
@@ -203,7 +203,8 @@ bool warps_queries_shape(const AuProblem *p, AuShape *out)
                                                       : 16,
                          .stages = 2 - (int32_t)(n % 2)};
         const int32_t shared =
-            bytes * (out->executors * out->rows * (d + e) + out->stages * out->key_tile * key);
+            WARPS_ALIGNMENT + out->executors * out->rows * (d_bytes + e_bytes) +
+            out->stages * out->key_tile * (d_bytes + (p->attn->v_in_k ? 0 : e_bytes));
         const int32_t registers = out->rows * (d + 5 * out->key_tile / 2) / p->caps->lanes;
         if (shared <= p->caps->shared_bytes && registers <= 192 && (ahead || out->stages == 1))
             return true;

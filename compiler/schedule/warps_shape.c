@@ -27,12 +27,13 @@ static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
 
 static Needs needs_of(const AuProblem *p, const AuTileAtom *atom, const AuShape *s)
 {
-    const int32_t bytes = tile_elem(p->operand)->bytes, d = warps_padded(atom, p->d);
-    const int32_t block = s->rows * s->executors;
-    int32_t queries = d, query = most(d, p->e), key = d + (p->attn->v_in_k ? 0 : p->e);
+    const int32_t d = warps_padded(atom, p->d), block = s->rows * s->executors;
+    int32_t queries = d, query = warps_row_bytes(p, most(d, p->e));
+    int32_t key = warps_row_bytes(p, d) + (p->attn->v_in_k ? 0 : warps_row_bytes(p, p->e));
     for (uint32_t n = 0; n < p->hooks->dot_count; n++) {
         const int32_t width = warps_padded(atom, lanes_dot_width(p, n));
-        queries += width, query += width, key += width;
+        queries += width;
+        query += warps_row_bytes(p, width), key += warps_row_bytes(p, width);
     }
     const int32_t scores = 1 + (int32_t)p->hooks->dot_count;
     return (Needs){
@@ -40,7 +41,7 @@ static Needs needs_of(const AuProblem *p, const AuTileAtom *atom, const AuShape 
                      (scores * s->key_tile + p->e + (s->query_in_registers ? queries / 2 : 0)) /
                      p->caps->lanes,
         .scores = s->rows * scores * s->key_tile / p->caps->lanes,
-        .shared = bytes * (block * query + s->stages * s->key_tile * key),
+        .shared = WARPS_ALIGNMENT + block * query + s->stages * s->key_tile * key,
     };
 }
 
