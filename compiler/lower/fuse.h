@@ -4,7 +4,7 @@
 
 #include "internal.h"
 
-enum { MOST_ITEMS = 64, MOST_REDUCTIONS = 8, MOST_PENDING = 64 };
+enum { MOST_ITEMS = 192, MOST_PENDING = 64 };
 
 typedef struct Item {
     const AuTileVar *var;        /* what it defines, or NULL: */

@@ -106,7 +106,7 @@ typedef struct AuLower {
     AuTiles tiles[4];
     uint32_t tiles_count;
     bool in_branch; /* scalars set here must outlive the region: cells, not values */
-    AuKnown known[64];
+    AuKnown known[256];
     uint32_t known_count;
     AuSpan span; /* of the present statement */
     bool failed;
