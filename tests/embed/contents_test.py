@@ -12,7 +12,7 @@ import unittest
 from pathlib import Path
 
 AULEC, SCRIPT, *PROGRAMS = map(str, map(Path.resolve, map(Path, sys.argv[1:])))
-SMALL = ["--target=cpu", "--dtype=f32", "--width=D=16"]
+SMALL = ["--target=cpu", "--arch=x86-64-v3", "--dtype=f32", "--width=D=16"]
 
 
 def run(*command):
