@@ -7,13 +7,15 @@
 
 enum {
     FRAGMENT_REGISTERS = 192, /* of a lane: accumulators and what is alive with them */
+    FEWER_REGISTERS = 176,    /* with one stage, whose third barrier keeps more alive, */
+    PAIR_REGISTERS = 96,      /* and of pairs: beyond these ptxas begins to spill */
     TILE_COST = 32768,        /* of two barriers and the loop, in bytes of shared memory */
     ENOUGH_WARPS = 8,
 };
 
 typedef struct Cost {
-    int32_t registers, shared;
-    int64_t bytes; /* read from shared memory by all warps, a tile of queries */
+    int32_t registers, pairs, shared; /* registers of a lane: all, of pairs; bytes */
+    int64_t bytes;                    /* read from shared memory by all warps, a tile of queries */
 } Cost;
 
 static int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
@@ -55,6 +57,7 @@ static Cost cost_of(const Lanes *x)
     const int32_t statistics = 4 * (int32_t)back_row_count(x) * s->query_tile;
     return (Cost){
         .registers = sums + most(pairs, rows * channels / lanes),
+        .pairs = pairs,
         .shared = WARPS_ALIGNMENT + x->block * (d_bytes + (x->own_v ? e_bytes : 0)) +
                   s->stages * (s->query_tile * (d_bytes + e_bytes) + statistics) +
                   (1 + split) * x->block * warps_row_bytes(p, s->query_tile),
@@ -98,7 +101,9 @@ static double price(const Lanes *x)
     const int32_t warps = blocks * x->shape->executors;
     const double pairs = (double)x->block * x->shape->query_tile;
     const double late = x->shape->stages > 1 ? 1 : 1.1; /* waits for copies */
-    return late * ((double)cost.bytes + TILE_COST) / pairs *
+    const bool spills =
+        cost.pairs > PAIR_REGISTERS || (x->shape->stages == 1 && cost.registers > FEWER_REGISTERS);
+    return late * (spills ? 1.5 : 1) * ((double)cost.bytes + TILE_COST) / pairs *
            (warps < ENOUGH_WARPS ? (double)ENOUGH_WARPS / warps : 1);
 }
 
