@@ -71,7 +71,7 @@ int32_t lanes_padded_width(const Lanes *x)
 const char *lanes_parts(Lanes *x)
 {
     enum { BLOCKS = 16 }; /* as many at least, if there are tiles */
-    return tile_text(x->t, "min(cdiv(%s, %d), cdiv(%d, %s * %s))", lanes_axis(x, 1, 2),
+    return tile_text(x->t, "min(cdiv(%s, %d), cdiv(%d, max(%s * %s, 1)))", lanes_axis(x, 1, 2),
                      lanes_block_keys(x), BLOCKS, lanes_axis(x, 1, 0), lanes_axis(x, 1, 1));
 }
 
