@@ -117,10 +117,10 @@ static bool share_bytes(const AuBound *bound, uint32_t a, uint32_t b, bool flat)
 static bool overlaps_itself(const DLTensor *t, const int64_t *strides, int32_t *axis)
 {
     Search s = {.count = 0};
-    for (int32_t i = 0; i < t->ndim; i++) {
+    for (int32_t i = 0; i < t->ndim; i++)
         if (t->shape[i] == 0) return false;
+    for (int32_t i = 0; i < t->ndim; i++)
         if (t->shape[i] > 1 && strides[i] == 0) return *axis = i, true;
-    }
     /* One term an axis: merging would hide two axes of the same stride. */
     for (int32_t i = 0; i < t->ndim; i++)
         if (t->shape[i] > 1)
