@@ -5,9 +5,7 @@
  * variants in their order, the best first, for one of the dtype, the widths and the processor. */
 #include "calls_ir.h"
 
-#include <llvm-c/Analysis.h>
 #include <llvm-c/IRReader.h>
-#include <llvm-c/Transforms/PassBuilder.h>
 #include <string.h>
 
 /* ---- writing */
@@ -344,32 +342,18 @@ static bool read_text(AuDiags *diags, LlvmUnit *unit, const AuText *text)
     LLVMModuleRef module = NULL;
     LLVMMemoryBufferRef buffer =
         LLVMCreateMemoryBufferWithMemoryRange(au_text_str(text), text->length, "calls", true);
-    bool good =
+    const bool good =
         !LLVMParseIRInContext(unit->context, buffer, &module, &message); /* takes the buffer */
     if (good) {
         LLVMSetTarget(module, LLVMGetTarget(unit->module));
         LLVMSetDataLayout(module, LLVMGetDataLayoutStr(unit->module));
         LLVMDisposeModule(unit->module);
         unit->module = module;
-        good = !LLVMVerifyModule(module, LLVMReturnStatusAction, &message);
+    } else {
+        au_error(diags, AU_E0004, (AuSpan){0}, "calls from C: %s", message);
     }
-    if (!good) au_error(diags, AU_E0004, (AuSpan){0}, "calls from C: %s", message);
     LLVMDisposeMessage(message);
     return good;
-}
-
-/* Helpers that nothing calls go, so that what they would need is not asked of the program. */
-static bool tidy(AuDiags *diags, const LlvmUnit *unit)
-{
-    LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-    LLVMErrorRef error = LLVMRunPasses(
-        unit->module, "globaldce,function(sroa,early-cse,simplifycfg)", unit->machine, options);
-    LLVMDisposePassBuilderOptions(options);
-    if (!error) return true;
-    char *message = LLVMGetErrorMessage(error);
-    au_error(diags, AU_E0004, (AuSpan){0}, "calls from C: passes: %s", message);
-    LLVMDisposeErrorMessage(message);
-    return false;
 }
 
 static bool fits(AuCalls *c, const AuCall *call)
@@ -405,7 +389,10 @@ bool au_calls_object(AuArena *arena, AuDiags *diags, const AuCall *calls, uint32
     LlvmUnit unit; /* for any machine of the family: the processor is asked before kernels run */
     const AuHost plain = {host->triple, is_x86 ? "x86-64" : "generic", "", .gathers_words = false};
     if (!llvm_open(&unit, diags, &plain, "calls", 1, true)) return false;
-    const bool good = read_text(diags, &unit, &c.text) && tidy(diags, &unit) &&
-                      llvm_emit(&unit, arena, diags, false, out);
+    const bool good =
+        read_text(diags, &unit, &c.text) && llvm_is_sound(&unit, diags, "calls") &&
+        /* Helpers that nothing calls go, with what they would ask of the program. */
+        llvm_optimise(&unit, diags, "globaldce,function(sroa,early-cse,simplifycfg)") &&
+        llvm_emit(&unit, arena, diags, false, out);
     return llvm_close(&unit, diags) && good;
 }
