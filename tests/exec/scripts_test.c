@@ -17,6 +17,9 @@ static const ExecCase cases[] = {
     {"mha.attn", "B=1 H=1 Hk=1 S=65 T=129 D=8 E=8", NULL, "huge"},
     {"mha.attn", "B=1 H=1 Hk=1 S=40 T=40 D=256 E=256", NULL, NULL},
     {"mha.attn", "B=1 H=2 Hk=1 S=200 T=200 D=192 E=128", NULL, NULL},
+    {"mha.attn", "B=1 H=2 Hk=1 S=0 T=5 D=16 E=16", NULL, NULL}, /* nothing to do */
+    {"gated_qknorm.attn", "B=2 H=2 Hk=1 S=4 T=0 D=16", NULL, NULL}, /* no keys */
+    {"mha.attn", "B=0 H=2 Hk=1 S=4 T=7 D=16 E=16", NULL, NULL},
     {"softmax_spelled_out.attn", "B=1 H=2 Hk=1 S=77 T=77 D=64 E=64", NULL, NULL},
     {"gemma_local.attn", "B=1 H=4 Hk=2 S=150 T=150 D=64 E=64", "window=40", NULL},
     {"gemma_local.attn", "B=1 H=2 Hk=2 S=200 T=70 D=64 E=64", "window=1", NULL},
