@@ -126,12 +126,12 @@ static void test_accumulators_as_operands(void **state)
         AuTileUse use;
         bool memory, registers;
     } facts[] = {
-        {"mma1688", TILE_A, true, true},
-        {"mma16816", TILE_A, true, true},    {"wgmma", TILE_A, true, true},
-        {"mfma32x32x8", TILE_B, true, true}, {"mfma16x16x16", TILE_B, true, true},
-        {"wmma12", TILE_B, false, true},     {"wmma11", TILE_B, false, false},
-        {"simdgroup8", TILE_A, true, true},  {"dpas", TILE_A, true, true},
-        {"fma32", TILE_B, true, true},       {"dot2", TILE_B, true, true},
+        {"mma1688", TILE_A, true, true},      {"mma16816", TILE_A, true, true},
+        {"wgmma", TILE_A, true, true},        {"mfma32x32x8", TILE_B, true, true},
+        {"mfma16x16x16", TILE_B, true, true}, {"wmma12", TILE_B, false, true},
+        {"wmma11", TILE_B, false, false},     {"simdgroup8", TILE_A, true, true},
+        {"dpas", TILE_A, true, true},         {"fma32", TILE_B, true, true},
+        {"dot2", TILE_B, true, true},
     };
     AuArena *arena = au_arena_new(NULL);
     for (size_t n = 0; n < sizeof facts / sizeof *facts; n++) {

@@ -3,16 +3,23 @@
 
 #include <stdio.h>
 
-const char *const example_names[EXAMPLE_COUNT + 1] = {
-    "mma_sync_forward.tile",  "hopper_forward.tile",
-    "blackwell_forward.tile", "mfma_forward.tile",
-    "wmma_forward.tile",      "wmma11_forward.tile",
-    "coopmat_forward.tile",   "cpu_forward.tile",
-    "documents.tile",         "decode.tile",
-    "linear_forward.tile",    "hopper_backward.tile",
-    "simt_forward.tile",      "vector_forward.tile",
-    "dot2_forward.tile",      "mma_sync_backward.tile",
-    NULL};
+const char *const example_names[EXAMPLE_COUNT + 1] = {"mma_sync_forward.tile",
+                                                      "hopper_forward.tile",
+                                                      "blackwell_forward.tile",
+                                                      "mfma_forward.tile",
+                                                      "wmma_forward.tile",
+                                                      "wmma11_forward.tile",
+                                                      "coopmat_forward.tile",
+                                                      "cpu_forward.tile",
+                                                      "documents.tile",
+                                                      "decode.tile",
+                                                      "linear_forward.tile",
+                                                      "hopper_backward.tile",
+                                                      "simt_forward.tile",
+                                                      "vector_forward.tile",
+                                                      "dot2_forward.tile",
+                                                      "mma_sync_backward.tile",
+                                                      NULL};
 
 const char *example_text(AuArena *arena, const char *name)
 {
