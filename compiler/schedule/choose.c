@@ -7,9 +7,10 @@ AuSchedule *schedule_choose(AuArena *arena, AuDiags *diags, const AuProblem *p,
 {
     AuShape shape;
     const char *why = NULL;
-    if (operation == AU_FORWARD && schedule_warps_shape(arena, p, &shape, &why))
+    const bool warps = !schedule_values_apart(p);
+    if (warps && operation == AU_FORWARD && schedule_warps_shape(arena, p, &shape, &why))
         return schedule_warps_forward(arena, diags, p, &shape);
-    if (operation == AU_BACKWARD && schedule_warps_back_shape(arena, p, &shape, &why))
+    if (warps && operation == AU_BACKWARD && schedule_warps_back_shape(arena, p, &shape, &why))
         return schedule_warps_backward(arena, diags, p, &shape);
     if (operation == AU_BACKWARD) {
         shape = schedule_lanes_back_shape(p);

@@ -36,6 +36,11 @@ static const char text[] =
     "    return f32((f0 >> 8) & 16777215) * 5.960464477539063e-08\n"
     "}\n";
 
+bool schedule_values_apart(const AuProblem *p)
+{
+    return p->attn->v_in_k && (p->hooks->has_k_mod || p->hooks->has_v_mod);
+}
+
 const AuTileModule *schedule_common(AuArena *arena, AuDiags *diags)
 {
     return tile_read(arena, diags, au_source_add(diags, "<common hooks>", text, sizeof text - 1));

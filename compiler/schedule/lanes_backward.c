@@ -94,6 +94,11 @@ AuSchedule *schedule_lanes_backward(AuArena *arena, AuDiags *diags, const AuProb
                                     const AuShape *shape)
 {
     AuSchedule *out = AU_NEW(arena, AuSchedule);
+    if (p->attn->v_in_k && p->hooks->has_v_mod) {
+        au_error(diags, AU_E0811, p->attn->span,
+                 "gradients through v_mod, where the values are channels of the keys");
+        return NULL;
+    }
     out->shape = *shape;
     out->name =
         au_format(arena, "lanes_backward q=%d/%d kv=%d/%d", shape->query_tile,
@@ -107,7 +112,7 @@ AuSchedule *schedule_lanes_backward(AuArena *arena, AuDiags *diags, const AuProb
                .held = "f32",
                .query_in_memory = true};
     x.on_cpu = p->caps->has_private;
-    x.own_v = !p->attn->v_in_k;
+    x.own_v = !p->attn->v_in_k || schedule_values_apart(p);
     x.rows = p->caps->lanes * shape->query_registers;
     x.block = x.rows * shape->executors;
     x.operand = tile_elem(p->operand)->name;

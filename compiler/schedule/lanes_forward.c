@@ -110,9 +110,9 @@ static void step(Lanes *x)
     copy_tile(x, h->has_k_mod ? "k_changed[b, hk, %s, :]" : "k[b, hk, %s, :]", "K");
     if (x->own_v)
         copy_tile(x,
-                  x->values_in_rows ? "v_changed[b, hv, :, %s]"
-                  : h->has_v_mod    ? "v_changed[b, hv, %s, :]"
-                                    : "v[b, hv, %s, :]",
+                  x->values_in_rows          ? "v_changed[b, hv, :, %s]"
+                  : lanes_changed_type(x, 2) ? "v_changed[b, hv, %s, :]"
+                                             : "v[b, hv, %s, :]",
                   "V");
     for (uint32_t n = 0; n < h->dot_count; n++)
         copy_tile(x, lanes_dot_view(x, n, true, ":"), tile_text(t, "K%u", n));
@@ -179,7 +179,7 @@ AuSchedule *schedule_lanes_forward(AuArena *arena, AuDiags *diags, const AuProbl
                .arena = arena};
     x.on_cpu = p->caps->has_private;
     x.longest_first = !x.on_cpu && p->attn->mask.i != 0;
-    x.own_v = !p->attn->v_in_k;
+    x.own_v = !p->attn->v_in_k || schedule_values_apart(p);
     x.rows = p->caps->lanes * shape->query_registers;
     x.block = x.rows * shape->executors;
     x.operand = tile_elem(p->operand)->name;
@@ -203,7 +203,7 @@ AuSchedule *schedule_lanes_forward(AuArena *arena, AuDiags *diags, const AuProbl
 /* f32 numbers that the tiles hold for each key. */
 static int32_t memory_of_a_key(const AuProblem *p)
 {
-    int32_t numbers = p->d + (p->attn->v_in_k ? 0 : p->e);
+    int32_t numbers = p->d + (p->attn->v_in_k && !schedule_values_apart(p) ? 0 : p->e);
     for (uint32_t n = 0; n < p->hooks->dot_count; n++) numbers += lanes_dot_width(p, n);
     return numbers;
 }
@@ -230,7 +230,8 @@ AuShape schedule_lanes_shape(const AuProblem *p)
     }
     /* Queries (twice where they are converted), output, scores and those of further products, a few
      * row statistics. */
-    const int32_t queries = memory_of_a_key(p) - (p->attn->v_in_k ? 0 : p->e);
+    const int32_t queries =
+        memory_of_a_key(p) - (p->attn->v_in_k && !schedule_values_apart(p) ? 0 : p->e);
     const int32_t of_a_row = queries + (p->operand == TILE_F32 ? 0 : (queries + 1) / 2) + p->e +
                              s.key_tile * (1 + (int32_t)p->hooks->dot_count) + 32;
     s.query_registers = (p->attn->mask.i ? 128 : 256) / caps->lanes;

@@ -120,7 +120,8 @@ static Rows rows_of(const Lanes *x, uint32_t n)
 const char *lanes_changed_type(Lanes *x, uint32_t n)
 {
     const bool transposed = n == 2 && x->values_in_rows;
-    if (!is_changed(x, n) && !transposed) return NULL;
+    const bool apart = n == 2 && schedule_values_apart(x->p);
+    if (!is_changed(x, n) && !transposed && !apart) return NULL;
     const Rows r = rows_of(x, n);
     const char *batch = lanes_axis(x, n, 0), *heads = lanes_axis(x, n, 1),
                *length = lanes_axis(x, n, 2);
@@ -161,7 +162,11 @@ void lanes_rows_kernel(Lanes *x, uint32_t n)
     tile_role(t, "core", 0, lanes_executor(x), 0);
     tile_frag(t, "raw", "%s[%s:%d, %s:%d] @ %s", x->operand, r.channels, r.width, r.rows, lanes,
               lanes_row_layout(x, r.channels));
-    tile_load(t, "raw", "%s[b, h, %s, :] pad 0", r.tensor, rows);
+    if (n == 2 && x->p->attn->v_in_k)
+        tile_load(t, "raw", "k[b, h, %s, %d +: %d] as [kv, e] pad 0", rows, x->p->attn->v_first,
+                  r.width);
+    else
+        tile_load(t, "raw", "%s[b, h, %s, :] pad 0", r.tensor, rows);
     if (is_changed(x, n)) {
         tile_set(t, "j", "nb * %d + iota(%s:%d)", lanes, r.rows, lanes);
         tile_set(t, "c", "iota(%s:%d)", r.channels, r.width);

@@ -68,6 +68,9 @@ typedef struct AuChecks {
 /* checks.c: kernels to run before those of an operation. false: diagnostics are in diags. */
 bool schedule_checks(AuArena *arena, AuDiags *diags, const AuProblem *problem, AuChecks *out);
 
+/* Values are channels of the keys, but rows of their own, since a mod changes either. */
+bool schedule_values_apart(const AuProblem *problem);
+
 /* common.c: functions that all schedules use. */
 const AuTileModule *schedule_common(AuArena *arena, AuDiags *diags);
 
