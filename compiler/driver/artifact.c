@@ -183,8 +183,7 @@ static void put_launch(Artifact *x, uint64_t at, const AuVariant *v, const AuKer
     const bool host = target->format == AULE_CODE_HOST;
     aule_launch_v1 launch = {.struct_size = sizeof launch,
                              .block = {host ? 1 : k->lanes * k->warps, 1, 1},
-                             .shared_bytes =
-                                 target->dynamic_shared ? target->dynamic_shared(k) : 0,
+                             .shared_bytes = target->dynamic_shared ? target->dynamic_shared(k) : 0,
                              .private_bytes = host ? stack_bytes(k) : 0,
                              .slot_count = k->arg_count};
     PUT(x, at, launch);

@@ -29,7 +29,7 @@ typedef struct AuVariant {
 
 /* All variants of one attention of the script. */
 typedef struct AuAttentionBuild {
-    AuAttn *attn; /* sizes not fixed: the signature */
+    AuAttn *attn;         /* sizes not fixed: the signature */
     const AuGrads *grads; /* NULL: no backward */
     AuVariant *variants;
     uint32_t count, capacity;

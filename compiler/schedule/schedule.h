@@ -54,8 +54,8 @@ typedef struct AuSchedule {
 typedef struct AuCheck {
     AuSpan span;           /* of the read */
     uint32_t tensor, axis; /* what is read */
-    uint32_t rows;         /* 0: rows of queries, 1: of keys, 2: of values: the tensor whose they are */
-    uint32_t region;       /* i32[b, h, slices, row], axes as of that tensor */
+    uint32_t rows;   /* 0: rows of queries, 1: of keys, 2: of values: the tensor whose they are */
+    uint32_t region; /* i32[b, h, slices, row], axes as of that tensor */
     uint32_t slice, slices;
 } AuCheck;
 

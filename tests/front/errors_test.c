@@ -28,7 +28,8 @@ static bool is_ours(const char *code)
 /* Shown by front_test.c: sources too large for a file. By attn/gradient_laws_test.c: what derivatives find. */
 static bool is_shown_elsewhere(const char *code)
 {
-    return strcmp(code, "E0113") == 0 || strncmp(code, "E042", 4) == 0 || strcmp(code, "W0402") == 0;
+    return strcmp(code, "E0113") == 0 || strncmp(code, "E042", 4) == 0 ||
+           strcmp(code, "W0402") == 0;
 }
 
 static bool run(const char *folder, const char *name, bool update, bool *seen)

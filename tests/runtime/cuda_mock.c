@@ -85,7 +85,8 @@ CUresult mock_enter(const char *function, bool needs)
 {
     atomic_fetch_add(&cuda_mock.calls, 1);
     if (strcmp(cuda_mock.fail, function) == 0 && cuda_mock.after-- == 0) {
-        if (cuda_mock.code >= 700 && cuda_mock.code < 720 && cuda_mock.code != OUT_OF_RESOURCES && mock_depth > 0)
+        if (cuda_mock.code >= 700 && cuda_mock.code < 720 && cuda_mock.code != OUT_OF_RESOURCES &&
+            mock_depth > 0)
             atomic_store(&mock_stack[mock_depth - 1]->lost, cuda_mock.code);
         return cuda_mock.code;
     }
@@ -119,9 +120,11 @@ static const Result results[] = {
     {INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
     {INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
     {INVALID_PTX, "CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed"},
-    {UNSUPPORTED_PTX, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "the provided PTX was compiled with an unsupported toolchain."},
+    {UNSUPPORTED_PTX, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
+     "the provided PTX was compiled with an unsupported toolchain."},
     {ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
-    {OUT_OF_RESOURCES, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch"},
+    {OUT_OF_RESOURCES, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES",
+     "too many resources requested for launch"},
 };
 
 static const Result *find_result(CUresult code)
@@ -265,7 +268,8 @@ static CUresult check_ptx(const char *ptx, char *log, size_t log_bytes)
     if (!version || sscanf(version, ".version %u.%u", &major, &minor) != 2) return INVALID_PTX;
     if (major > takes) return UNSUPPORTED_PTX;
     if (!at || sscanf(at, ".target sm_%u", &target) != 1) {
-        snprintf(log, log_bytes, "ptxas application ptx input, line 2; fatal   : Parsing error near 'is'");
+        snprintf(log, log_bytes,
+                 "ptxas application ptx input, line 2; fatal   : Parsing error near 'is'");
         return INVALID_PTX;
     }
     return target > capability ? NO_BINARY : OK;
@@ -284,8 +288,8 @@ MOCK_API CUresult cuLinkCreate_v2(unsigned count, int *options, void **values, v
     return OK;
 }
 
-MOCK_API CUresult cuLinkAddData_v2(void *state, int type, void *data, size_t bytes, const char *name, unsigned count, int *options,
-                                   void **values)
+MOCK_API CUresult cuLinkAddData_v2(void *state, int type, void *data, size_t bytes,
+                                   const char *name, unsigned count, int *options, void **values)
 {
     Linker *linker = state;
     (void)name, (void)count, (void)options, (void)values;
@@ -302,7 +306,8 @@ MOCK_API CUresult cuLinkComplete(void *state, void **code, size_t *bytes)
     atomic_fetch_add(&cuda_mock.links, 1);
     size_t length = strlen(linker->ptx) + 32;
     linker->code = calloc(1, length);
-    snprintf(linker->code, length, "cubin sm_%d\n%s", cuda_mock.capability[CURRENT->device], linker->ptx);
+    snprintf(linker->code, length, "cubin sm_%d\n%s", cuda_mock.capability[CURRENT->device],
+             linker->ptx);
     *code = linker->code;
     *bytes = strlen(linker->code) + 1;
     return OK;
@@ -332,7 +337,8 @@ static void (*host_kernel(const char *name))(const uint64_t *, uint32_t, uint32_
     return strcmp(name, "fault") == 0 ? fault : NULL;
 }
 
-MOCK_API CUresult cuModuleLoadDataEx(CUmod **module, const void *code, unsigned count, int *options, void **values)
+MOCK_API CUresult cuModuleLoadDataEx(CUmod **module, const void *code, unsigned count, int *options,
+                                     void **values)
 {
     int capability;
     (void)count, (void)options, (void)values;

@@ -55,7 +55,7 @@ void *mock_new(size_t bytes);
 void mock_free(void *object);
 
 #define ENTER(function, needs)                                                                     \
-    CUresult entered = mock_enter(function, needs);                                                     \
+    CUresult entered = mock_enter(function, needs);                                                \
     if (entered != OK) return entered
 /* And those that may not be called while a stream is captured. */
 #define FORBIDDEN                                                                                  \

@@ -28,7 +28,10 @@ typedef struct Graph {
     int count;
 } Graph;
 
-static Graph *graph_of(const Owned *stream) { return (uintptr_t)stream <= 2 ? NULL : stream->graph; }
+static Graph *graph_of(const Owned *stream)
+{
+    return (uintptr_t)stream <= 2 ? NULL : stream->graph;
+}
 
 static Node *new_node(const Owned *stream)
 {
@@ -43,7 +46,8 @@ static void run_kernel(const Kernel *kernel, const unsigned *grid, const uint64_
             for (unsigned x = 0; x < grid[0]; x++) kernel->host(slots, x, y, z);
 }
 
-static CUresult capture_launch(const Owned *stream, Kernel *kernel, const unsigned *grid, const uint64_t *slots)
+static CUresult capture_launch(const Owned *stream, Kernel *kernel, const unsigned *grid,
+                               const uint64_t *slots)
 {
     Node *node = new_node(stream);
     bool backward = kernel->host == sample_gradients || kernel->host == sample_move_sums;
@@ -54,7 +58,8 @@ static CUresult capture_launch(const Owned *stream, Kernel *kernel, const unsign
     return OK;
 }
 
-static CUresult capture_memset(const Owned *stream, CUdeviceptr at, unsigned char value, size_t bytes)
+static CUresult capture_memset(const Owned *stream, CUdeviceptr at, unsigned char value,
+                               size_t bytes)
 {
     Node *node = new_node(stream);
     if (!node) return OUT_OF_MEMORY;
@@ -117,18 +122,22 @@ MOCK_API CUresult cuGraphExecDestroy(void *exec)
 
 /* ---- launches */
 
-MOCK_API CUresult cuLaunchKernel(Kernel *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
-                                 void *stream, void **params, void **extra)
+MOCK_API CUresult cuLaunchKernel(Kernel *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                                 unsigned by, unsigned bz, unsigned shared, void *stream,
+                                 void **params, void **extra)
 {
     (void)extra;
     if (cuda_mock.idle) return OK;
     ENTER("cuLaunchKernel", true);
     if (f->module->context != CURRENT || check_stream(stream)) return INVALID_HANDLE;
-    if ((uint64_t)bx * by * bz > 1024 || (int)shared > f->shared_allowed || gy > 65535 || gz > 65535) return INVALID_VALUE;
+    if ((uint64_t)bx * by * bz > 1024 || (int)shared > f->shared_allowed || gy > 65535 ||
+        gz > 65535)
+        return INVALID_VALUE;
     if (graph_of(stream)) return capture_launch(stream, f, (unsigned[]){gx, gy, gz}, params[0]);
     int at = atomic_fetch_add(&cuda_mock.launch_count, 1);
     if (at < MOCK_LAUNCHES) {
-        cuda_mock.launches[at] = (MockLaunch){.grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared_bytes = shared, .stream = stream};
+        cuda_mock.launches[at] = (MockLaunch){
+            .grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared_bytes = shared, .stream = stream};
         memcpy(cuda_mock.launches[at].kernel, f->name, sizeof f->name);
     }
     run_kernel(f, (unsigned[]){gx, gy, gz}, params[0]);

@@ -66,9 +66,10 @@ static void test_environment(void **state)
     (void)state;
     aule_device *device;
     setenv("AULE_BACKEND", "nothing, none", 1);
-    expect_open_error(NULL, AULE_ERROR_DEVICE,
-                      "AULE_BACKEND: there is no backend 'nothing', this build has cuda, opencl, cpu; "
-                      "there is no backend ' none'");
+    expect_open_error(
+        NULL, AULE_ERROR_DEVICE,
+        "AULE_BACKEND: there is no backend 'nothing', this build has cuda, opencl, cpu; "
+        "there is no backend ' none'");
     setenv("AULE_BACKEND", "nothing,cpu", 1);
     assert_int_equal(aule_device_open(NULL, NULL, &device, NULL), AULE_OK);
     assert_string_equal(aule_device_get_info(device)->id, "cpu");

@@ -120,7 +120,8 @@ static const char opencl_code[] =
     "}\n";
 /* As much of PTX as the mock of the driver looks at. */
 #define PTX(version, target)                                                                       \
-    ".version " version "\n.target " target "\n.visible .entry weigh(.param .align 8 .b8 s[232])\n" \
+    ".version " version "\n.target " target                                                        \
+    "\n.visible .entry weigh(.param .align 8 .b8 s[232])\n"                                        \
     ".visible .entry divide(.param .align 8 .b8 s[232])\n"
 #define BACKWARD_PTX                                                                               \
     ".version 7.0\n.target sm_80\n.visible .entry gradients()\n.visible .entry move_sums()\n"
