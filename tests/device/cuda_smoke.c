@@ -22,6 +22,8 @@ typedef struct Driver {
     int (*cuStreamBeginCapture_v2)(void *stream, int mode);
     int (*cuStreamEndCapture)(void *stream, void **graph);
     int (*cuGraphInstantiateWithFlags)(void **exec, void *graph, unsigned long long flags);
+    int (*cuGraphExecDestroy)(void *exec);
+    int (*cuGraphDestroy)(void *graph);
     int (*cuGraphLaunch)(void *exec, void *stream);
     int (*cuStreamSynchronize)(void *stream);
     int (*cuMemsetD8Async)(uint64_t at, unsigned char value, size_t bytes, void *stream);
@@ -44,6 +46,8 @@ static bool open_driver(Driver *d)
     FIND(cuStreamBeginCapture_v2)
     FIND(cuStreamEndCapture)
     FIND(cuGraphInstantiateWithFlags)
+    FIND(cuGraphExecDestroy)
+    FIND(cuGraphDestroy)
     FIND(cuGraphLaunch)
     FIND(cuStreamSynchronize)
     FIND(cuMemsetD8Async)
@@ -175,6 +179,8 @@ static void try_graph(Smoke *s)
     fine = fine && s->cu.cuGraphInstantiateWithFlags(&exec, graph, 0) == 0;
     for (int i = 0; fine && i < 3; i++) fine = s->cu.cuGraphLaunch(exec, s->stream) == 0;
     fine = fine && s->cu.cuStreamSynchronize(s->stream) == 0 && !session_fetch(&s->session);
+    if (exec) s->cu.cuGraphExecDestroy(exec);
+    if (graph) s->cu.cuGraphDestroy(graph);
     tell(s, fine, "captured in a graph, which ran three times", "");
     if (fine) compare(s, &s->session, "the same results there:", 0);
 }
