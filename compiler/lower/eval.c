@@ -331,11 +331,16 @@ static AuVal address(AuLower *l, const AuTileExpr *ref, const AuPoint *p, AuOuts
     AuPlace *place = lower_place(l, ref->memory);
     const AuTileType *type = &ref->memory->type;
     const bool global = ref->memory->space == TILE_GLOBAL;
-    AuVal sum = {0}, pair = {0}, in_unit = {0};
+    AuVal sum = {0}, pair = {0}, in_unit = {0}, row = {0};
     if (inside) *inside = (AuVal){0};
     for (uint32_t n = 0; n < type->count; n++) {
         const bool last = n + 1 == type->count;
         AuVal at = position(l, ref, n, p, outside, inside), stride = place->strides[n];
+        if (place->packed && n + 2 >= type->count) {
+            if (last) sum = sum_of(l, sum, lower_packed_offset(l, place->packed, row, at));
+            row = at;
+            continue;
+        }
         if (place->pair_axis == type->axes[n].name) { /* (i / 2) * (2 * stride) + i % 2 */
             pair = kernel_op2(k, AU_K_AND, at, kernel_i32(k, 1));
             at = kernel_op2(k, AU_K_SHR, at, kernel_i32(k, 1));

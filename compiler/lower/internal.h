@@ -39,6 +39,17 @@ typedef struct AuPoint {
     uint32_t count;
 } AuPoint;
 
+/* In what order the last two axes of a packed tensor lie (packed.c). */
+enum { LOWER_PACKED = 16 };
+typedef struct AuPacked {
+    const AuTileType *piece;
+    int32_t lanes, size, across;         /* of a piece: lanes, elements; pieces side by side */
+    int32_t words;                       /* a lane's registers that lie side by side */
+    int32_t strides[2][TILE_MAX_DIGITS]; /* of the digits of an index in the piece */
+    int32_t rows[LOWER_PACKED],
+        columns[LOWER_PACKED]; /* a lane's register of a piece as one along each axis */
+} AuPacked;
+
 /* A memory argument or buffer. */
 typedef struct AuPlace {
     const AuTileMemory *memory;
@@ -47,6 +58,7 @@ typedef struct AuPlace {
     AuVal extents[8];           /* i32 */
     AuVal present;              /* optional tensors: i1; else none */
     AuVal by_vectors;           /* warps: rows lie in pieces of 16 bytes, aligned to them: i1 */
+    const AuPacked *packed;     /* or NULL */
     bool was_read, was_written; /* warps: by lanes of this executor since its last barrier */
     const char *pair_axis; /* neighbours along this axis are stored side by side (operands of dot2);
                               NULL: plain */
@@ -254,6 +266,17 @@ bool lower_is_known(AuLower *l, AuVal v, bool value);                   /* a con
 AuVal lower_when(AuLower *l, const AuTileExpr *when, const AuPoint *p); /* none: always */
 AuVal lower_padding(AuLower *l, const AuTileExpr *pad, AuScalar scalar);
 bool lower_is_zero(const AuTileExpr *e); /* or NULL */
+
+/* ---- packed.c: tensors in the pieces of an instruction's operand */
+const AuPacked *lower_pack(AuLower *l, const AuTileMemory *m); /* NULL: refused */
+/* Where the element of that row and column is, i64: behind the offset of the other dimensions. */
+AuVal lower_packed_offset(AuLower *l, const AuPacked *p, AuVal row, AuVal column);
+/* Is the fragment spread over lanes as the tensor's pieces are, and the view one of whole pieces, none of
+ * them outside where that is [tested]? */
+bool lower_is_packed_so(AuLower *l, const AuTileExpr *ref, const AuTileType *type, bool tested);
+/* Then: where the lane's registers from [word] on of that piece of the fragment are. */
+AuVal lower_packed_address(AuLower *l, const AuTileExpr *ref, int32_t row, int32_t column,
+                           int32_t word);
 
 /* ---- registers.c: warps: fragments and memory */
 void lower_fragment_load(AuLower *l, const AuTileStmt *s);

@@ -49,6 +49,7 @@ void lower_add_argument(AuLower *l, const AuTileMemory *m)
             step = kernel_op2(k, AU_K_MUL, step, lower_as(l, p.extents[n], AU_I64));
         }
     }
+    if (m->packed.kind) p.packed = lower_pack(l, m);
     if (l->in_warps) {
         k->mems[p.mem.i].align = 16; /* by_vectors guards what relies on it */
         lower_vector_condition(l, &p, t);

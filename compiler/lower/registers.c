@@ -15,16 +15,36 @@ typedef struct Registers {
     int32_t wide;            /* elements that lie side by side in the lane and in memory */
     uint32_t fast;           /* their axis */
     bool atomic;
+    const AuPacked *packed; /* the tensor lies in this order and the fragment too; or NULL */
+    int32_t word;           /* of a piece: which register comes first */
 } Registers;
 
-/* The point of the fragment's registers; along the fast axis one of [wide] further on. */
+/* The point of the fragment's registers; along the fast axis, or in the order of the piece, one of [wide] further on. */
 static AuPoint registers_at(AuLower *l, const Registers *x, const int32_t *regs, int32_t further)
 {
     AuPoint p = {.count = x->type->count};
+    if (x->packed) {
+        const int32_t n = x->word + further;
+        p.at[0] = lower_coord(l, &x->type->axes[0], regs[0] + x->packed->rows[n]);
+        p.at[1] = lower_coord(l, &x->type->axes[1], regs[1] + x->packed->columns[n]);
+        return p;
+    }
     for (uint32_t n = 0; n < p.count; n++)
         p.at[n] = lower_coord(l, &x->type->axes[n],
                               regs[n] + (x->wide > 1 && n == x->fast ? further : 0));
     return p;
+}
+
+static AuVal address_of(AuLower *l, const Registers *x, const int32_t *regs, const AuPoint *first,
+                        AuOutside outside, AuVal *inside)
+{
+    if (x->packed) {
+        const AuTileAxis *piece = x->packed->piece->axes;
+        return lower_packed_address(l, x->ref, regs[0] / tile_axis_registers(piece[0].places),
+                                    regs[1] / tile_axis_registers(piece[1].places), x->word);
+    }
+    return x->wide > 1 ? lower_piece_address(l, x->ref, first, outside, inside, x->wide)
+                       : lower_address(l, x->ref, first, outside, inside, false);
 }
 
 static void load_registers(AuLower *l, const Registers *x, const int32_t *regs)
@@ -36,8 +56,7 @@ static void load_registers(AuLower *l, const Registers *x, const int32_t *regs)
     const AuTileExpr *pad = x->s->load.pad;
     const AuOutside outside = pad ? OUTSIDE_TESTED : OUTSIDE_TRUSTED;
     AuVal inside = {0}, none = {0};
-    const AuVal at = x->wide > 1 ? lower_piece_address(l, x->ref, &first, outside, &inside, x->wide)
-                                 : lower_address(l, x->ref, &first, outside, &inside, false);
+    const AuVal at = address_of(l, x, regs, &first, outside, &inside);
     inside = lower_both(l, inside, lower_when(l, x->s->load.when, &first));
     inside = lower_both(l, inside, place->present); /* what was not passed reads as padding */
     const AuVal other = inside.i && x->wide == 1 ? lower_padding(l, pad, scalar) : none;
@@ -58,8 +77,7 @@ static void store_registers(AuLower *l, const Registers *x, const int32_t *regs)
     const AuPoint first = registers_at(l, x, regs, 0);
     const AuOutside outside = x->s->move.clip ? OUTSIDE_TESTED : OUTSIDE_TRUSTED;
     AuVal inside = {0}, v[16];
-    const AuVal at = x->wide > 1 ? lower_piece_address(l, x->ref, &first, outside, &inside, x->wide)
-                                 : lower_address(l, x->ref, &first, outside, &inside, false);
+    const AuVal at = address_of(l, x, regs, &first, outside, &inside);
     inside = lower_both(l, inside, lower_when(l, x->s->move.when, &first));
     inside = lower_both(l, inside, lower_holds(l, x->type));
     for (int32_t i = 0; i < x->wide; i++) {
@@ -76,14 +94,19 @@ static void store_registers(AuLower *l, const Registers *x, const int32_t *regs)
                 inside.i ? 3 : 2);
 }
 
+static void move_at(AuLower *l, const Registers *x, const int32_t *regs)
+{
+    if (x->var)
+        load_registers(l, x, regs);
+    else
+        store_registers(l, x, regs);
+}
+
 static void all_registers(AuLower *l, const Registers *x)
 {
     int32_t regs[TILE_MAX_AXES] = {0};
     for (;;) {
-        if (x->var)
-            load_registers(l, x, regs);
-        else
-            store_registers(l, x, regs);
+        move_at(l, x, regs);
         uint32_t n = x->type->count;
         while (n-- > 0) {
             regs[n] += n == x->fast ? x->wide : 1;
@@ -92,6 +115,19 @@ static void all_registers(AuLower *l, const Registers *x)
         }
         if (n >= x->type->count || l->failed) return;
     }
+}
+
+/* A lane's registers piece by piece, as many at once as lie side by side. */
+static void all_pieces(AuLower *l, Registers *x)
+{
+    const AuTileAxis *piece = x->packed->piece->axes, *axes = x->type->axes;
+    const int32_t down = tile_axis_registers(piece[0].places),
+                  across = tile_axis_registers(piece[1].places);
+    int32_t regs[TILE_MAX_AXES] = {0};
+    for (; regs[0] < tile_axis_registers(axes[0].places); regs[0] += down)
+        for (regs[1] = 0; regs[1] < tile_axis_registers(axes[1].places); regs[1] += across)
+            for (x->word = 0; x->word < down * across && !l->failed; x->word += x->wide)
+                move_at(l, x, regs);
 }
 
 /* How many of a lane's registers are neighbours in memory. */
@@ -123,11 +159,16 @@ static void move_registers(AuLower *l, Registers *x, const AuTileExpr *when)
             lower_refuse(l, "axis %s has no layout here", x->type->axes[n].name);
             return;
         }
-    widen(l, x, when);
     const AuPlace *place = lower_place(l, x->ref->memory);
+    const bool tested = x->var ? x->s->load.pad != NULL : x->s->move.clip;
     const bool guarded = !x->var && place->present.i;
+    widen(l, x, when);
+    if (!when && lower_is_packed_so(l, x->ref, x->type, tested))
+        x->packed = place->packed, x->wide = x->packed->words;
     if (guarded) kernel_if(l->k, place->present);
-    if (x->wide == 1 || lower_is_known(l, place->by_vectors, true))
+    if (x->packed)
+        all_pieces(l, x);
+    else if (x->wide == 1 || lower_is_known(l, place->by_vectors, true))
         all_registers(l, x);
     else {
         kernel_if(l->k, place->by_vectors);

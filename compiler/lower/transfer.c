@@ -14,25 +14,10 @@ enum { PIECE = 16, WORD = 4, MOST_WRITTEN_OUT = 32, FEW = 2 }; /* bytes; turns o
 
 /* ---- what is known of alignment */
 
-/* The largest power of two that divides the expression for sure, at most 64. */
-static int32_t divisor(const AuTileExpr *e)
-{
-    enum { MOST = 64 };
-    if (e->op == TILE_X_INT) {
-        int32_t d = 1;
-        while (d < MOST && e->integer % (2 * d) == 0) d *= 2;
-        return d;
-    }
-    if (e->op != TILE_X_MUL && e->op != TILE_X_ADD && e->op != TILE_X_SUB) return 1;
-    const int32_t a = divisor(e->args.at[0]), b = divisor(e->args.at[1]);
-    if (e->op == TILE_X_MUL) return a * b < MOST ? a * b : MOST;
-    return a < b ? a : b;
-}
-
 bool lower_starts_at(const AuTileExpr *index, int32_t unit)
 {
     if (!index || index->op == TILE_X_ALL) return true;
-    return index->op == TILE_X_SPAN && divisor(index->args.at[0]) % unit == 0;
+    return index->op == TILE_X_SPAN && tile_divisor(index->args.at[0]) % unit == 0;
 }
 
 bool lower_is_known(AuLower *l, AuVal v, bool value)
@@ -47,7 +32,7 @@ void lower_vector_condition(AuLower *l, AuPlace *place, const AuLowerTensor *fro
     const AuTileMemory *m = place->memory;
     const int32_t bytes = tile_elem(m->type.elem)->bytes;
     place->by_vectors = kernel_i1(k, false);
-    if (!m->type.count || place->pair_axis) return;
+    if (!m->type.count || place->pair_axis || place->packed) return;
     const uint32_t last = m->type.count - 1;
     if (!from || from->slot != AULE_SLOT_TENSOR) { /* all elements side by side, or rows spread */
         const AuVal pitch = last ? place->strides[last - 1] : kernel_i64(k, 0);

@@ -26,13 +26,28 @@ static const char *of_statistics(Lanes *x)
                      lanes_axis(x, 0, 2));
 }
 
+bool back_dq_is_packed(const Lanes *x) { return x->rows_across && x->with_dq; }
+
+/* The sums of dQ that blocks of keys add to: whole tiles of queries as warps hold them, so that no part of a sum is outside, and
+ * one takes whole lines. */
+static const char *of_packed_sums(Lanes *x)
+{
+    const int32_t m = x->shape->query_tile;
+    return tile_text(x->t, "f32[b:%s, h:%s, q:cdiv(%s, %d) * %d, d:%d] packed %s.C",
+                     lanes_axis(x, 0, 0), lanes_axis(x, 0, 1), lanes_axis(x, 0, 2), m, m,
+                     warps_padded(x->atom, x->p->d), x->atom->name);
+}
+
 void back_argument(Lanes *x, const char *name, AuTileMode mode)
 {
     static const char *const gradients[3] = {"dq", "dk", "dv"};
     static const char *const outputs[] = {"o", "o_kept", "do", "do_changed"};
     for (uint32_t n = 0; n < 3; n++)
         if (strncmp(name, gradients[n], 2) == 0 && (!name[2] || strcmp(name + 2, "_sum") == 0)) {
-            tile_arg(x->t, name, mode, "%s", of_rows(x, name[2] ? "f32" : x->operand, n));
+            tile_arg(x->t, name, mode, "%s",
+                     n == 0 && name[2] && back_dq_is_packed(x)
+                         ? of_packed_sums(x)
+                         : of_rows(x, name[2] ? "f32" : x->operand, n));
             return;
         }
     for (uint32_t n = 0; n < sizeof outputs / sizeof *outputs; n++)

@@ -45,16 +45,18 @@ static uint32_t open(Lanes *x, const RowSpace *r, BackSums sums)
     return loops + 2;
 }
 
-/* The rows of a tensor as f32. */
+/* The rows of a tensor as f32. Packed sums have whole tiles of rows: none of a block is outside. */
 static void load_f32(Lanes *x, const RowSpace *r, const char *name, const char *elem,
                      const char *tensor)
 {
+    const bool whole = back_dq_is_packed(x) && strcmp(tensor, "dq_sum") == 0;
     AuTileBuild *t = x->t;
     const bool as_is = strcmp(elem, "f32") == 0;
     const char *loaded = as_is ? name : tile_text(t, "%s_raw", name);
     tile_frag(t, loaded, "%s[%s:%d, %s:%d] @ %s", elem, r->channel, r->width, r->axis,
               lanes_block_rows(x), lanes_row_layout(x, r->channel));
-    tile_load(t, loaded, "%s[b, h, %s, :] pad 0", tensor, span(x));
+    tile_load(t, loaded, "%s[b, h, %s, 0 +: %d]%s", tensor, span(x), r->width,
+              whole ? "" : " pad 0");
     if (!as_is) tile_set(t, name, "f32(%s)", loaded);
 }
 

@@ -22,6 +22,7 @@
 /* ---- back_parts.c */
 void back_argument(Lanes *x, const char *name,
                    AuTileMode mode);             /* one of those above, by its name */
+bool back_dq_is_packed(const Lanes *x);          /* dq_sum, in pieces of the product's */
 void back_statistics(Lanes *x);                  /* arguments: finals and adjoints */
 void back_changed(Lanes *x);                     /* arguments: rows that products take */
 const char *back_sum(Lanes *x, uint32_t tensor); /* "sum_3" */

@@ -178,7 +178,7 @@ static void query_gradients(Lanes *x)
     if (idle) tile_if(t, "self < %d", pieces);
     tile_product(t, "dq", x->atom, TILE_START, tile_text(t, "dS[:, %s +: %d]", rows, down),
                  tile_text(t, "K[:, %s +: %d]", channels, across));
-    tile_atomic_add(t, "dq -> dq_sum[b, h, m * %d + %s +: %d, %s +: %d] clip", x->shape->query_tile,
+    tile_atomic_add(t, "dq -> dq_sum[b, h, m * %d + %s +: %d, %s +: %d]", x->shape->query_tile,
                     rows, down, channels, across);
     if (idle) tile_end(t);
     warps_dot_query_gradients(x);

@@ -253,11 +253,11 @@ AuTileCost tile_conversion_cost(const AuTilePlaces *const *from, const AuTilePla
 // clang-format off
 enum { CPU = THREAD, GPU = WARP | BLOCK, GROUPS = WARPGROUP };
 enum { COPY = TILE_ASYNC_COPY, REDUCE = TILE_ASYNC_REDUCE_ADD, PRODUCT = TILE_ASYNC_PRODUCT };
-enum { RINGS = 1, STACK = 2 };
+enum { RINGS = 1, STACK = 2, SUMS = 4 };
 
 static const AuTileCaps targets[] = {
 #define TARGET(name, lanes, executors, atoms, async, flags, shared_kb, tensor_kb, threads, registers, source) \
-    {#name, lanes, executors, atoms, async, ((flags) & RINGS) != 0, ((flags) & STACK) != 0, \
+    {#name, lanes, executors, atoms, async, ((flags) & RINGS) != 0, ((flags) & STACK) != 0, ((flags) & SUMS) ? 4 : 1, \
      (shared_kb) << 10, (tensor_kb) << 10, threads, registers, source},
 #include "caps.def"
 };

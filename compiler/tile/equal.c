@@ -55,7 +55,8 @@ static bool same_layout(const AuTileLayoutRef *a, const AuTileLayoutRef *b)
 static bool same_memory(const AuTileMemory *a, const AuTileMemory *b)
 {
     return same_text(a->name, b->name) && a->space == b->space && a->mode == b->mode &&
-           same_type(&a->type, &b->type) && same_expr(a->swizzle, b->swizzle);
+           same_type(&a->type, &b->type) && same_expr(a->swizzle, b->swizzle) &&
+           same_layout(&a->packed, &b->packed);
 }
 
 static bool same_body(const AuTileStmts *a, const AuTileStmts *b);

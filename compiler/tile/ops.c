@@ -42,6 +42,20 @@ int64_t tile_elements(const AuTileType *type)
     return elements;
 }
 
+int32_t tile_divisor(const AuTileExpr *e)
+{
+    enum { MOST = 64 };
+    if (e->op == TILE_X_INT) {
+        int32_t d = 1;
+        while (d < MOST && e->integer % (2 * d) == 0) d *= 2;
+        return d;
+    }
+    if (e->op != TILE_X_MUL && e->op != TILE_X_ADD && e->op != TILE_X_SUB) return 1;
+    const int32_t a = tile_divisor(e->args.at[0]), b = tile_divisor(e->args.at[1]);
+    if (e->op == TILE_X_MUL) return a * b < MOST ? a * b : MOST;
+    return a < b ? a : b;
+}
+
 bool tile_is_virtual(const AuTileType *type)
 {
     if (!type->count || type->opaque) return false;

@@ -129,12 +129,17 @@ void tile_print_type(const AuTileType *type, AuText *out)
     if (type->count) au_text_add(out, "]");
 }
 
+/* "mma16816.C" */
+static const char *operand_text(const AuTileLayoutRef *layout, const AuText *out)
+{
+    return au_format(out->arena, "%s.%s", layout->atom->name, tile_use_names[layout->use]);
+}
+
 static void print_layout(const AuTileLayoutRef *layout, AuText *out)
 {
     if (layout->kind == TILE_LIKE) au_text_add(out, " like %s", layout->name);
     if (layout->kind == TILE_NAMED) au_text_add(out, " @ %s", layout->name);
-    if (layout->kind == TILE_OF_ATOM)
-        au_text_add(out, " @ %s.%s", layout->atom->name, tile_use_names[layout->use]);
+    if (layout->kind == TILE_OF_ATOM) au_text_add(out, " @ %s", operand_text(layout, out));
 }
 
 /* " word expression", or nothing. */
@@ -350,6 +355,7 @@ static void print_signature(const AuTileKernel *k, AuText *out)
         au_text_add(out, "%s%s: ", i ? ", " : "", m->name);
         if (m->mode != TILE_PARAM) au_text_add(out, "%s ", tile_mode_names[m->mode]);
         tile_print_type(&m->type, out);
+        if (m->packed.kind) au_text_add(out, " packed %s", operand_text(&m->packed, out));
     }
     au_text_add(out, ")\ngrid(");
     for (uint32_t i = 0; i < k->grid.count; i++) {

@@ -120,6 +120,7 @@ static void read_args(Reader *r, AuTileKernel *k)
         for (uint32_t mode = TILE_IN; mode <= TILE_INOUT; mode++)
             if (accept(r, tile_mode_names[mode])) m->mode = (AuTileMode)mode;
         m->type = read_type(r);
+        if (accept(r, "packed")) m->packed = read_operand(r);
         m->span = span_from(r, begin);
         AU_PUSH(r->arena, k->args.at, k->args.count, k->args.capacity, m);
         if (!accept(r, ",")) break;

@@ -49,6 +49,17 @@ static void read_atom_name(Reader *r, AuTileLayoutRef *layout)
     r->at = r->count - 1;
 }
 
+AuTileLayoutRef read_operand(Reader *r)
+{
+    AuTileLayoutRef layout = {.kind = TILE_OF_ATOM};
+    const uint32_t begin = token(r)->begin;
+    layout.name = take_name(r);
+    layout.span = span_from(r, begin);
+    expect(r, ".");
+    if (!r->failed) read_atom_name(r, &layout);
+    return layout;
+}
+
 /* like x, @ along_lanes, @ wgmma.C */
 static AuTileLayoutRef read_layout(Reader *r)
 {

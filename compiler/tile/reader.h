@@ -57,6 +57,7 @@ AuTileExpr *new_expr(Reader *r, AuTileOp op, uint32_t begin);
 /* read_stmt.c */
 void read_block(Reader *r, AuTileStmts *out);
 AuTileStmt *new_stmt(Reader *r, AuTileStmtKind kind, uint32_t begin);
+AuTileLayoutRef read_operand(Reader *r); /* "wgmma.C" */
 AuTileMemory *read_memory(Reader *r, AuTileSpace space);
 
 #endif

@@ -268,8 +268,10 @@ struct AuTileMemory {
     AuTileMode mode; /* of an argument; PARAM: a scalar, no memory */
     AuTileType type;
     AuTileExpr *swizzle;           /* or NULL */
+    AuTileLayoutRef packed;        /* of a tensor: the operand in whose pieces it lies, or none */
     AuTilePipe *pipe;              /* whose tile it is, or NULL */
     int32_t swizzle_bytes, stages; /* verified; stages is 1 outside of pipelines */
+    const AuTileType *piece; /* verified: of a packed tensor, its last two axes cut to a piece */
 };
 
 typedef enum AuTileEach { TILE_EACH_NONE, TILE_EACH_PRODUCER, TILE_EACH_CONSUMER } AuTileEach;
@@ -415,6 +417,8 @@ bool tile_verify(AuDiags *diags, AuTileModule *module, AuTileRules rules);
 
 const AuTileAxis *tile_axis(const AuTileType *type, const char *name); /* NULL if there is none */
 int64_t tile_elements(const AuTileType *type);
+/* The largest power of two, at most 64, that divides the i32 expression whatever its variables are. */
+int32_t tile_divisor(const AuTileExpr *e);
 bool tile_is_virtual(const AuTileType *type); /* axes, but none has a home */
 /* Registers of 32 bits a lane for a value of this type; warp_lanes for opaque fragments. */
 int32_t tile_registers(const AuTileType *type, int32_t warp_lanes);

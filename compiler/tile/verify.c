@@ -48,6 +48,33 @@ static void add_sizes(Verify *v, AuTileMemory *m, uint32_t arg)
     }
 }
 
+/* A packed tensor consists of whole pieces, and one exists: an instruction whose operand lies in lanes that are known. */
+static void check_packed(Verify *v, AuTileMemory *m)
+{
+    if (!m->packed.kind) return;
+    if (m->mode == TILE_PARAM || m->type.count < 2) {
+        verify_error(v, AU_E0703, m->span, "%s is packed and has no rows and columns", m->name);
+        return;
+    }
+    const AuTileAxis *axes = &m->type.axes[m->type.count - 2];
+    AuTileType *piece = new_type(v, m->type.elem, 2);
+    for (int n = 0; n < 2; n++)
+        piece->axes[n] = (AuTileAxis){.name = axes[n].name,
+                                      .size = tile_atom_extent(m->packed.atom, m->packed.use, n)};
+    if (!place(v, &m->packed, piece)) return;
+    if (!piece->axes[0].places) {
+        verify_error(v, AU_E0704, m->packed.span, "nobody knows in which lanes %s.%s lies",
+                     m->packed.atom->name, tile_use_names[m->packed.use]);
+        return;
+    }
+    for (int n = 0; n < 2; n++)
+        if (tile_divisor(axes[n].extent) % piece->axes[n].size)
+            verify_error(v, AU_E0704, m->span,
+                         "%s consists of pieces: axis %s must be a multiple of %d for all sizes",
+                         m->name, axes[n].name, piece->axes[n].size);
+    m->piece = piece;
+}
+
 static void check_args(Verify *v)
 {
     AuTileKernel *k = v->kernel;
@@ -73,6 +100,7 @@ static void check_args(Verify *v)
             if (extent->op == TILE_X_INT)
                 constant(v, extent, "an extent", &k->args.at[i]->type.axes[a].size);
         }
+    for (uint32_t i = 0; i < k->args.count && !v->failed; i++) check_packed(v, k->args.at[i]);
 }
 
 static void check_grid_and_lets(Verify *v)

@@ -18,6 +18,7 @@ typedef struct Tensor {
     float *f32;
     int32_t *i32;
     unsigned char *bytes; /* the kernel's */
+    int32_t words;        /* packed: a lane's neighbours */
 } Tensor;
 
 typedef struct Both {
@@ -119,9 +120,25 @@ AuKernel *lowered_kernel(Session *s, const Lowered *t, AuTileModule *m, uint32_t
 
 static uint32_t element_bytes(AuTileElem e) { return tile_elem(e)->bytes; }
 
+/* Of the last two axes of a tensor packed as m16n8 products hold their sums: pieces of 16 x 8; in one, for lane after lane, the
+ * first [words] of its four numbers, which are two neighbours of row r and two of row r + 8. */
+static size_t packed_index(const Tensor *t, size_t row, size_t column, size_t words)
+{
+    const size_t across = (size_t)t->shape[t->memory->type.count - 1] / 8;
+    const size_t lane = row % 8 * 4 + column % 8 / 2, number = row % 16 / 8 * 2 + column % 2;
+    return (row / 16 * across + column / 8) * 128 + number / words * 32 * words + lane * words +
+           number % words;
+}
+
 static size_t memory_index(const Tensor *t, size_t n)
 {
     size_t at = 0;
+    if (t->memory->packed.kind) {
+        const size_t columns = (size_t)t->shape[t->memory->type.count - 1],
+                     size = columns * (size_t)t->shape[t->memory->type.count - 2];
+        at = packed_index(t, n % size / columns, n % columns, (size_t)t->words);
+        return at + n / size * size;
+    }
     for (uint32_t d = t->memory->type.count; d-- > 0;) {
         at += n % (size_t)t->shape[d] * (size_t)t->strides[d];
         n /= (size_t)t->shape[d];
@@ -163,12 +180,13 @@ static void add_tensor(Both *b, const AuTileMemory *m)
     for (uint32_t n = 0; n < b->count; n++)
         if (b->tensors[n].memory->name == m->name) return;
     Tensor *t = &b->tensors[b->count++];
-    *t = (Tensor){.memory = m, .elements = 1};
-    int64_t step = b->t->odd ? 2 : 1;
+    *t = (Tensor){.memory = m, .elements = 1, .words = b->module->caps->sum_words};
+    const bool odd = b->t->odd && !m->packed.kind;
+    int64_t step = odd ? 2 : 1;
     for (uint32_t d = m->type.count; d-- > 0;) {
         t->shape[d] = value_of(b->t, m->type.axes[d].extent);
         t->strides[d] = step;
-        step = (step * t->shape[d]) + (b->t->odd ? 3 : 0);
+        step = (step * t->shape[d]) + (odd ? 3 : 0);
         t->elements *= (size_t)t->shape[d];
     }
     t->span = (size_t)step;

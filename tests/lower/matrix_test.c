@@ -62,13 +62,66 @@ static void test_split(void **state)
                      .split = true});
 }
 
+/* Tensors in the pieces of an operand: as a fragment of that layout, rows by lanes, and element by element, which all must mean the
+ * same elements; the test knows where each lies. */
+static void test_packed(void **state)
+{
+    (void)state;
+    static const char program[] =
+        "target %s\n"
+        "layout across = rows(lane:2@16 reg) cols(reg:4 lane:16@1)\n"
+        "kernel add(x: in f32[h:H, q:S, d:64], y: inout f32[h:H, q:cdiv(S, 32) * 32, d:64] packed "
+        "mma16816.C,\n"
+        "           w: out f32[h:H, q:cdiv(S, 32) * 32, d:64] packed mma16816.C)\n"
+        "grid(m: cdiv(S, 32), h: H) {\n"
+        "    role r[2] on warp {\n"
+        "        frag part: f32[q:32, d:32] @ mma16816.C\n"
+        "        part = load x[h, m * 32 +: 32, self * 32 +: 32] pad 0\n"
+        "        atomic_add part -> y[h, m * 32 +: 32, self * 32 +: 32]\n"
+        "        part = 2.0 * part\n"
+        "        atomic_add part -> y[h, m * 32 +: 32, self * 32 +: 32] clip\n"
+        "        store part -> w[h, m * 32 +: 32, self * 32 +: 32]\n"
+        "    }\n"
+        "}\n"
+        "kernel take(x: in f32[h:H, q:S, d:64], y: in f32[h:H, q:cdiv(S, 32) * 32, d:64] packed "
+        "mma16816.C,\n"
+        "            w: in f32[h:H, q:cdiv(S, 32) * 32, d:64] packed mma16816.C, z: out f32[h:H, "
+        "q:S, d:64],\n"
+        "            v: out f32[h:H, q:S, d:64])\n"
+        "grid(m: cdiv(S, 16), h: H) {\n"
+        "    role r on warp {\n"
+        "        given = load y[h, m * 16 +: 16, :] @ across\n"
+        "        i = m * 16 + iota(q:16)\n"
+        "        c = iota(d:64)\n"
+        "        store given + w[h, i, 63 - c] -> z[h, m * 16 +: 16, :] clip\n"
+        "        frag part: f32[q:16, d:64] @ mma16816.C\n"
+        "        part = load w[h, m * 16 +: 16, :]\n"
+        "        store part -> v[h, m * 16 +: 16, :] clip\n"
+        "    }\n"
+        "}\n";
+    const Size sizes[] = {{"H", 2}, {"S", 41}, {NULL, 0}};
+    static const char *const targets[] = {"sm_80", "sm_90"};
+    for (uint32_t n = 0; n < 2; n++) {
+        Session s = session_begin();
+        const Lowered t = {.file = targets[n],
+                           .text = au_format(s.arena, program, targets[n]),
+                           .sizes = sizes,
+                           .tolerance = 1e-6};
+        lowered_check(&s, &t);
+        AuText text = {.arena = s.arena};
+        kernel_print(lowered_kernel(&s, &t, lowered_module(&s, &t), 0), &text);
+        const bool wide = strstr(au_text_str(&text), "f32x4") != NULL;
+        assert_true(wide == (n == 1)); /* four at once where a sum takes them */
+        session_end(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forward),
-        cmocka_unit_test(test_forward_with_strides),
-        cmocka_unit_test(test_backward),
-        cmocka_unit_test(test_split),
+        cmocka_unit_test(test_forward),  cmocka_unit_test(test_forward_with_strides),
+        cmocka_unit_test(test_backward), cmocka_unit_test(test_split),
+        cmocka_unit_test(test_packed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

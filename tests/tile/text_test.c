@@ -93,6 +93,10 @@ static void test_equal_sees_differences(void **state)
             read_text(&s, "two", replaced(s.arena, text, changes[i][0], changes[i][1]));
         if (!two || tile_equal(one, two)) fail_msg("%s, %s", changes[i][0], changes[i][1]);
     }
+    const char *backward = example_text(s.arena, "mma_sync_backward.tile");
+    AuTileModule *two =
+        read_text(&s, "two", replaced(s.arena, backward, "packed mma16816.C", "packed mma16816.A"));
+    assert_true(two && !tile_equal(read_text(&s, "one", backward), two));
     session_end(&s);
 }
 
@@ -112,6 +116,8 @@ static void test_errors_have_places(void **state)
         {"target sm_80\nkernel k() grid() {\n role m on warp {\n  frag x: f32[q:16] @ mma.C\n "
          "}\n}\n",
          "4:21: error E0702: no matrix instruction is called mma"},
+        {"target sm_80\nkernel k(x: in f32[q:16, d:8] packed 16) grid() { }\n",
+         "2:38: error E0701: expected a name, found 16"},
         {"target sm_80\nkernel k() grid() {\n role m on wrap { }\n}\n",
          "3:12: error E0701: expected thread, warp, warpgroup or block, found wrap"},
     };

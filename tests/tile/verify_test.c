@@ -152,6 +152,35 @@ static void test_verifier_refuses(void **state)
     }
 }
 
+/* Packed tensors consist of pieces of an operand that the target has. */
+static void test_packed_refuses(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"q:S, d:64] packed mma16816.C",
+         "E0704: p consists of pieces: axis q must be a multiple of 16"},
+        {"q:cdiv(S, 8) * 8, d:64] packed mma16816.C", "E0704: p consists of pieces: axis q"},
+        {"q:cdiv(S, 16) * 16, d:60] packed mma16816.C", "axis d must be a multiple of 8"},
+        {"q:16] packed mma16816.C", "E0703: p is packed and has no rows and columns"},
+        {"q:16, d:48] packed fma32.C", "axis d must be a multiple of 32"},
+        {"q:64, d:64] packed wgmma.C", "E0708: sm_80 has no wgmma"},
+        {"q:cdiv(S, 16) * 16, d:64] packed mma16816.C", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Session s = session_begin();
+        AuTileModule *m = expanded(
+            &s, au_format(s.arena,
+                          "target sm_80\nkernel k(x: in f32[q:S], p: inout f32[%s)\ngrid(m: 1) {\n"
+                          "    role r on warp {\n    a = 1\n    }\n}\n",
+                          cases[i][0]));
+        if (!m) fail_msg("%s", session_errors(&s));
+        if (tile_verify(s.diags, m, TILE_ALL_RULES) != !*cases[i][1] ||
+            (*cases[i][1] && !strstr(session_errors(&s), cases[i][1])))
+            fail_msg("%s: expected %s, got %s", cases[i][0], cases[i][1], session_errors(&s));
+        session_end(&s);
+    }
+}
+
 /* What the lowering reads: types with places on every expression, variables with slots, indices spelled out, needs of the kernel. */
 static void test_what_is_filled_in(void **state)
 {
@@ -246,7 +275,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_expansion),        cmocka_unit_test(test_expansion_refuses),
         cmocka_unit_test(test_verifier_refuses), cmocka_unit_test(test_what_is_filled_in),
-        cmocka_unit_test(test_launch_arguments),
+        cmocka_unit_test(test_packed_refuses),   cmocka_unit_test(test_launch_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,154 @@
+/* packed.c - tensors that lie in the pieces of an instruction's operand (tiled-ir.md, 2).
+ *
+ * A piece is what the instruction takes at once. In it come, lane after lane, the first registers of each, as many as a sum in
+ * memory takes; then the next ones. So what a warp holds in that layout is contiguous in memory, whatever rows and columns it
+ * stands for, and a sum of it is a few whole lines instead of parts of many. Everybody else finds an element by the digits of its
+ * row and its column, each of which has a stride. */
+#include "internal.h"
+
+/* What a step of a lane's register along an axis of the piece is in the order of its registers. */
+static int32_t register_weight(const AuTileType *piece, uint32_t axis, int32_t regs)
+{
+    int32_t at[TILE_MAX_AXES] = {0};
+    at[axis] = regs;
+    return (int32_t)lower_register_number(piece, at);
+}
+
+static void set_strides(AuPacked *p, uint32_t axis)
+{
+    const AuTileDigits *digits = &p->piece->axes[axis].places->digits;
+    int32_t regs = 1;
+    for (uint32_t n = 0; n < digits->count; n++) {
+        const AuTileDigit d = digits->at[n];
+        if (d.unit == TILE_UNIT_LANE) {
+            p->strides[axis][n] = d.stride * p->words;
+            continue;
+        }
+        const int32_t weight = register_weight(p->piece, axis, regs);
+        p->strides[axis][n] = weight < p->words ? weight : weight * p->lanes;
+        regs *= d.size;
+    }
+}
+
+/* Which registers along the axes a lane's register number [n] of a piece is. */
+static void set_registers(AuPacked *p)
+{
+    const AuTileAxis *axes = p->piece->axes;
+    int32_t regs[TILE_MAX_AXES] = {0};
+    for (regs[0] = 0; regs[0] < tile_axis_registers(axes[0].places); regs[0]++)
+        for (regs[1] = 0; regs[1] < tile_axis_registers(axes[1].places); regs[1]++) {
+            const uint32_t number = lower_register_number(p->piece, regs);
+            p->rows[number] = regs[0], p->columns[number] = regs[1];
+        }
+}
+
+const AuPacked *lower_pack(AuLower *l, const AuTileMemory *m)
+{
+    AuPacked *p = AU_NEW(l->arena, AuPacked);
+    const AuTileAxis *axes = m->piece->axes;
+    const int32_t registers = (int32_t)lower_registers(m->piece), most = l->module->caps->sum_words;
+    p->piece = m->piece;
+    p->lanes = l->module->caps->lanes;
+    p->size = axes[0].size * axes[1].size;
+    p->across = m->type.axes[m->type.count - 1].size / axes[1].size;
+    p->words = registers < most ? registers : most;
+    if (registers > LOWER_PACKED || registers * p->lanes != p->size) {
+        lower_refuse(l, "%s packed as %s.%s, of which lanes hold copies or warps parts", m->name,
+                     m->packed.atom->name, tile_use_names[m->packed.use]);
+        return NULL;
+    }
+    for (uint32_t n = 0; n < 2; n++) set_strides(p, n);
+    set_registers(p);
+    return p;
+}
+
+/* ---- an element */
+
+AuVal lower_packed_offset(AuLower *l, const AuPacked *p, AuVal row, AuVal column)
+{
+    AuKernel *k = l->k;
+    const AuVal at[2] = {row, column};
+    AuVal pieces[2], sum = kernel_i32(k, 0);
+    for (uint32_t axis = 0; axis < 2; axis++) {
+        const AuTileAxis *a = &p->piece->axes[axis];
+        AuVal rest = kernel_op2(k, AU_K_IMOD, at[axis], kernel_i32(k, a->size));
+        pieces[axis] = kernel_op2(k, AU_K_IDIV, at[axis], kernel_i32(k, a->size));
+        for (uint32_t n = 0; n < a->places->digits.count; n++) {
+            const AuVal size = kernel_i32(k, a->places->digits.at[n].size);
+            const AuVal digit = kernel_op2(k, AU_K_IMOD, rest, size);
+            sum = kernel_op2(k, AU_K_ADD, sum,
+                             kernel_op2(k, AU_K_MUL, digit, kernel_i32(k, p->strides[axis][n])));
+            rest = kernel_op2(k, AU_K_IDIV, rest, size);
+        }
+    }
+    sum = kernel_op2(k, AU_K_ADD, sum, kernel_op2(k, AU_K_MUL, pieces[1], kernel_i32(k, p->size)));
+    return kernel_op2(k, AU_K_ADD,
+                      kernel_op2(k, AU_K_MUL, lower_as(l, pieces[0], AU_I64),
+                                 kernel_i64(k, (int64_t)p->across * p->size)),
+                      lower_as(l, sum, AU_I64));
+}
+
+/* ---- a fragment in the order of the tensor */
+
+/* Do a lane's registers along the axis lie as in one piece after the other? */
+static bool repeats(const AuTilePlaces *places, const AuTilePlaces *piece)
+{
+    if (!places || places->extent % piece->extent) return false;
+    for (int32_t i = 0; i < places->extent; i++)
+        if (places->place[i] != piece->place[i % piece->extent]) return false;
+    return true;
+}
+
+bool lower_is_packed_so(AuLower *l, const AuTileExpr *ref, const AuTileType *type, bool tested)
+{
+    const AuPacked *p = lower_place(l, ref->memory)->packed;
+    const uint32_t count = ref->memory->type.count;
+    if (!p || type->count != 2) return false;
+    for (uint32_t n = 0; n < count; n++)
+        if (tested && lower_may_be_outside(ref, n)) return false;
+    for (uint32_t n = 0; n < 2; n++) {
+        const uint32_t at = count - 2 + n;
+        const AuTileAxis *axis = &type->axes[n], *piece = &p->piece->axes[n];
+        if (lower_view_axis(ref, at) != axis->name || !repeats(axis->places, piece->places) ||
+            !lower_starts_at(ref->has_index ? ref->args.at[at] : NULL, piece->size))
+            return false;
+    }
+    return true;
+}
+
+/* Where the span along dimension [n] begins, in pieces. */
+static AuVal first_piece(AuLower *l, const AuTileExpr *ref, uint32_t n, int32_t size)
+{
+    const AuPoint nowhere = {.count = 0};
+    const AuTileExpr *index = ref->has_index ? ref->args.at[n] : NULL;
+    if (!index || index->op == TILE_X_ALL) return kernel_i32(l->k, 0);
+    const AuVal low = lower_as(l, lower_eval(l, index->args.at[0], &nowhere), AU_I32);
+    return kernel_op2(l->k, AU_K_IDIV, low, kernel_i32(l->k, size));
+}
+
+/* The constant part is added last, that of rows, which loops change, before it. */
+AuVal lower_packed_address(AuLower *l, const AuTileExpr *ref, int32_t row, int32_t column,
+                           int32_t word)
+{
+    AuKernel *k = l->k;
+    const AuPlace *place = lower_place(l, ref->memory);
+    const AuPacked *p = place->packed;
+    const AuPoint nowhere = {.count = 0};
+    const uint32_t last = ref->memory->type.count - 1;
+    const AuVal columns = first_piece(l, ref, last, p->piece->axes[1].size),
+                rows = first_piece(l, ref, last - 1, p->piece->axes[0].size);
+    const int64_t down = (int64_t)p->across * p->size;
+    const AuVal own =
+        kernel_op2(k, AU_K_ADD, kernel_op2(k, AU_K_MUL, columns, kernel_i32(k, p->size)),
+                   kernel_op2(k, AU_K_MUL, kernel_lane(k), kernel_i32(k, p->words)));
+    AuVal sum = lower_as(l, own, AU_I64);
+    for (uint32_t n = 0; n + 1 < last; n++)
+        sum = kernel_op2(k, AU_K_ADD, sum,
+                         kernel_op2(k, AU_K_MUL,
+                                    lower_as(l, lower_position(l, ref, n, &nowhere), AU_I64),
+                                    place->strides[n]));
+    sum = kernel_op2(k, AU_K_ADD, sum,
+                     kernel_op2(k, AU_K_MUL, lower_as(l, rows, AU_I64), kernel_i64(k, down)));
+    return kernel_op2(k, AU_K_ADD, sum,
+                      kernel_i64(k, row * down + column * p->size + word * p->lanes));
+}
