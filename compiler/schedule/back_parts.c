@@ -106,8 +106,8 @@ bool back_has_rows(const Lanes *x, uint32_t n)
     if (back_has_dots(x, n)) return true;
     switch (n) {
     case 0: return h->has_q_mod || x->with_dq;
-    case 1: return h->has_k_mod || (x->p->attn->v_in_k && !x->values_joined);
-    default: return h->has_v_mod || x->p->attn->v_in_k;
+    case 1: return h->has_k_mod || x->heads_apart || (x->p->attn->v_in_k && !x->values_joined);
+    default: return h->has_v_mod || x->heads_apart || x->p->attn->v_in_k;
     }
 }
 

@@ -280,7 +280,8 @@ static void gradient_of_rows(Lanes *x, uint32_t n)
     scatter(x, &r, &g->inputs);
     end_kernel(x, blocks);
     if (in_parts(x, n)) lanes_zeroed_region(x, "dq_parts");
-    if (!parts) (n == 0 && x->with_dq && !joined ? lanes_zeroed_region : lanes_region)(x, sum);
+    const bool added = n == 0 ? x->with_dq && !joined : x->heads_apart;
+    if (!parts) (added ? lanes_zeroed_region : lanes_region)(x, sum);
 }
 
 /* A sum of f32 as the tensor's own elements: a block a row of its last axis. */

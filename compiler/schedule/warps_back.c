@@ -32,9 +32,17 @@ static const char *refusal_of_queries(const AuProblem *p)
     return p->deterministic && p->grads->pairs.count ? "sums of inputs in one order" : NULL;
 }
 
-const char *warps_back_refusal(AuArena *arena, const AuProblem *p)
+/* Heads that share keys, but not their values or their tiles of queries. */
+static bool heads_apart(const AuProblem *p)
 {
     const AuAttn *a = p->attn;
+    const bool own_mask = a->mask.i && attn_at(a, a->mask)->axes & AU_AX_H;
+    return (!a->v_in_k && a->tensors[1].axes[1].i != a->tensors[2].axes[1].i) ||
+           (own_mask && a->tensors[0].axes[1].i != a->tensors[1].axes[1].i);
+}
+
+const char *warps_back_refusal(AuArena *arena, const AuProblem *p)
+{
     const AuGrads *g = p->grads;
     (void)arena;
     if (p->deterministic || g->pass_count) {
@@ -44,11 +52,7 @@ const char *warps_back_refusal(AuArena *arena, const AuProblem *p)
     for (uint32_t n = 0; n < g->dot_count; n++)
         if (g->ddots[n].i != g->dscore.i)
             return "further products whose gradient is not that of the score";
-    if (!a->v_in_k && a->tensors[1].axes[1].i != a->tensors[2].axes[1].i)
-        return "keys and values with different numbers of heads";
-    if (a->mask.i && attn_at(a, a->mask)->axes & AU_AX_H &&
-        a->tensors[0].axes[1].i != a->tensors[1].axes[1].i)
-        return "masks of their own for heads that share keys";
+    if (p->deterministic && heads_apart(p)) return "sums of heads in one order";
     return NULL;
 }
 
@@ -57,6 +61,7 @@ Lanes warps_back_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSch
     Lanes x = warps_begin(arena, t, p, out);
     x.block = x.rows * out->shape.executors / out->shape.column_parts;
     x.values_joined = true;
+    x.heads_apart = heads_apart(p);
     x.with_dq = !p->deterministic;
     return x;
 }

@@ -5,32 +5,38 @@
  * a piece, added to f32 sums in memory (workspace, zeroed before). Statistics of rows (finals, their adjoints) lie beside the
  * queries in shared memory, a number a column.
  *
- * Wide heads: the accumulators of dK and dV do not fit the registers of one warp. Then two warps share their keys: each computes
- * half of the columns of S', both put P' and dS' into shared memory, and each accumulates half of the channels.
+ * Wide heads: the accumulators of dK and dV do not fit the registers of one warp. Then several warps share their keys: each
+ * computes a part of the columns of S', all put P' and dS' into shared memory, and each accumulates a part of the channels.
  *
  * Queries and output gradients come by asynchronous copies, a tile ahead with two stages, under the product dQ with one. Heads of a
- * group are a loop around it all, so that dK and dV are sums in registers. Where values are channels of the keys, dO is put where
- * those channels are, with zeros beside it, and one accumulator takes both products. */
+ * group are a loop around it all, so that dK and dV are sums in registers; where they have values or masks of their own, each has
+ * its blocks, which add to sums in memory. Where values are channels of the keys, dO is put where those channels are, with zeros
+ * beside it, and one accumulator takes both products. */
 #include "lanes_back.h"
 
 #include <string.h>
 
 /* ---- the warp's part */
 
-/* Two warps share keys, where accumulators are split. */
+/* Do several warps share keys? */
 static bool is_split(const Lanes *x) { return x->shape->column_parts > 1; }
+
+static int32_t part_of(const Lanes *x, int32_t whole) { return whole / x->shape->column_parts; }
 
 static const char *own_keys(Lanes *x)
 {
-    return tile_text(x->t, "self%s * %d", is_split(x) ? " / 2" : "", x->rows);
+    const int32_t parts = x->shape->column_parts;
+    return is_split(x) ? tile_text(x->t, "self / %d * %d", parts, x->rows)
+                       : tile_text(x->t, "self * %d", x->rows);
 }
 
+/* Where the warp's part of that many columns begins. */
 static const char *part_from(Lanes *x, int32_t whole)
 {
-    return is_split(x) ? tile_text(x->t, "self %% 2 * %d", whole / 2) : "0";
+    return is_split(x)
+               ? tile_text(x->t, "self %% %d * %d", x->shape->column_parts, part_of(x, whole))
+               : "0";
 }
-
-static int32_t part_of(const Lanes *x, int32_t whole) { return whole / x->shape->column_parts; }
 
 static int32_t keys_width(const Lanes *x) { return warps_padded(x->atom, x->p->d); }
 
@@ -239,7 +245,7 @@ static void bring_keys(Lanes *x)
                 tile_text(t, "K[%s, :]", to));
     if (x->own_v)
         warps_bring(x, "tv",
-                    tile_text(t, "%s[b, hk, %s, %s]", lanes_changed_name(x, 2), rows,
+                    tile_text(t, "%s[b, hv, %s, %s]", lanes_changed_name(x, 2), rows,
                               warps_columns(x, x->p->e)),
                     tile_text(t, "V[%s, :]", to));
     if (warps_are_async(x)) tile_wait(t, x->own_v ? "tk, tv" : "tk");
@@ -252,10 +258,9 @@ static void clear_other_channels(Lanes *x, int32_t first, int32_t count)
     const int32_t share = x->shape->query_tile / x->shape->executors;
     for (int32_t stage = 0; stage < x->shape->stages && count; stage++) {
         const char *at = x->shape->stages > 1 ? tile_text(x->t, "%d, ", stage) : "";
-        tile_copy(
-            x->t,
-            "%s[b, hk * G, 0 +: %d, %d +: %d] as [q, d] -> dO[%sself * %d +: %d, %d +: %d] pad 0",
-            back_output_gradient(x), share, x->p->e, count, at, share, share, first, count);
+        tile_copy(x->t,
+                  "%s[b, 0, 0 +: %d, %d +: %d] as [q, d] -> dO[%sself * %d +: %d, %d +: %d] pad 0",
+                  back_output_gradient(x), share, x->p->e, count, at, share, share, first, count);
     }
 }
 
@@ -264,8 +269,10 @@ static void walk_queries(Lanes *x)
     AuTileBuild *t = x->t;
     const bool ahead = warps_are_async(x);
     if (x->shape->stages > 1) tile_set(t, "at", "0");
-    tile_for_range(t, "g", "0", "G");
-    tile_set(t, "h", "hk * G + g");
+    if (!x->heads_apart) {
+        tile_for_range(t, "g", "0", "G");
+        tile_set(t, "h", "hk * G + g");
+    }
     warps_bring_dot_keys(x);
     if (ahead) bring_queries(x, "first(queries)", stage_index(x, false));
     tile_for_tiles(t, "m", "queries", NULL);
@@ -275,18 +282,30 @@ static void walk_queries(Lanes *x)
     tile_sync(t, "all"); /* before copies for the next head, and before K and V hold gradients */
     warps_add_totals(x);
     warps_add_dot_keys(x, tile_text(t, "nb * %d + %s +: %d", x->block, own_keys(x), x->rows));
-    tile_end(t);
+    if (!x->heads_apart) tile_end(t);
+}
+
+/* Of keys (1) or values (2): the tensor, or sums that a kernel of rows takes. */
+static const char *gradient_name(const Lanes *x, uint32_t n)
+{
+    static const char *const names[] = {"dk", "dv"}, *const sums[] = {"dk_sum", "dv_sum"};
+    return (back_has_rows(x, n) ? sums : names)[n - 1];
 }
 
 /* The accumulators; as the tensor's own elements they go through the tiles of keys and values, which nobody reads any more. */
-static void store_gradient(Lanes *x, const char *name, const char *acc, const char *tile,
+static void store_gradient(Lanes *x, uint32_t n, const char *acc, const char *tile,
                            const char *axis, int32_t padded)
 {
     AuTileBuild *t = x->t;
-    const char *rows = own_keys(x), *from = part_from(x, padded);
-    const char *gradient = tile_text(t, "%s[b, hk, nb * %d + %s +: %d, %s +: %d] as [kv, %s] clip",
-                                     name, x->block, rows, x->rows, from, part_of(x, padded), axis);
-    if (strstr(name, "sum")) {
+    const char *rows = own_keys(x), *from = part_from(x, padded), *name = gradient_name(x, n);
+    const char *gradient =
+        tile_text(t, "%s[b, %s, nb * %d + %s +: %d, %s +: %d] as [kv, %s] clip", name,
+                  n == 1 ? "hk" : "hv", x->block, rows, x->rows, from, part_of(x, padded), axis);
+    if (x->heads_apart) {
+        tile_atomic_add(t, "%s -> %s", acc, gradient);
+        return;
+    }
+    if (back_has_rows(x, n)) {
         tile_store(t, "%s -> %s", acc, gradient);
         return;
     }
@@ -302,7 +321,7 @@ static void query_tiles(Lanes *x)
     AuTileBuild *t = x->t;
     const char *s = lanes_axis(x, 0, 2), *last = lanes_axis(x, 1, 2);
     if (x->p->hooks->needs_lists) {
-        const char *h = lanes_list_by_head(x) ? "hk" : "0";
+        const char *h = !lanes_list_by_head(x) ? "0" : x->heads_apart ? "h" : "hk";
         tile_list(t, "queries");
         tile_segment(t, "partial", TILE_INDEX_LIST,
                      tile_text(t, "back_partial_index[b, %s, nb, :]", h),
@@ -312,8 +331,8 @@ static void query_tiles(Lanes *x)
         return;
     }
     tile_let(t, "q_low, q_high, q_full_low, q_full_high",
-             "query_range(b, hk, nb * %d, min(nb * %d + %d, %s))", x->block, x->block, x->block,
-             last);
+             "query_range(b, %s, nb * %d, min(nb * %d + %d, %s))", x->heads_apart ? "h" : "hk",
+             x->block, x->block, x->block, last);
     tile_let(
         t, "m_low, f_low, f_high, m_high",
         "key_tiles(q_low, q_high, where(nb * %d + %d > %s, %s, q_full_low), q_full_high, %s, %d)",
@@ -333,13 +352,22 @@ static void head(Lanes *x)
     back_statistics(x);
     if (x->p->hooks->needs_lists) lanes_query_list_arguments(x, x->shape->query_tile, x->block);
     if (x->with_dq) back_argument(x, "dq_sum", TILE_INOUT);
-    back_argument(x, back_has_rows(x, 1) ? "dk_sum" : "dk", TILE_OUT);
-    if (x->own_v) back_argument(x, back_has_rows(x, 2) ? "dv_sum" : "dv", TILE_OUT);
+    const AuTileMode mode = x->heads_apart ? TILE_INOUT : TILE_OUT;
+    back_argument(x, gradient_name(x, 1), mode);
+    if (x->own_v) back_argument(x, gradient_name(x, 2), mode);
     for (uint32_t n = 0; n < x->p->attn->tensor_count; n++)
         if (back_sums_keys(x, n) || back_sums_queries(x, n)) back_sum_argument(x, n, TILE_INOUT);
-    tile_grid(t, "nb: cdiv(%s, %d), hk: %s, b: %s", lanes_axis(x, 1, 2), x->block,
-              lanes_axis(x, 1, 1), lanes_axis(x, 1, 0));
-    tile_let(t, "G", "%s / %s", lanes_axis(x, 0, 1), lanes_axis(x, 1, 1));
+    const char *heads = lanes_axis(x, 0, 1), *of_keys = lanes_axis(x, 1, 1);
+    const char *blocks = tile_text(t, "nb: cdiv(%s, %d)", lanes_axis(x, 1, 2), x->block);
+    if (x->heads_apart) {
+        tile_grid(t, "%s, h: %s, b: %s", blocks, heads, lanes_axis(x, 1, 0));
+        tile_let(t, "hk", "h / (%s / %s)", heads, of_keys);
+        tile_let(t, "hv", "h / (%s / %s)", heads, lanes_axis(x, x->own_v ? 2 : 1, 1));
+    } else {
+        tile_grid(t, "%s, hk: %s, b: %s", blocks, of_keys, lanes_axis(x, 1, 0));
+        tile_let(t, "G", "%s / %s", heads, of_keys);
+        tile_let(t, "hv", "hk");
+    }
     query_tiles(x);
 }
 
@@ -356,10 +384,8 @@ static void keys_back(Lanes *x)
         clear_other_channels(x, end, keys_width(x) - end);
     }
     walk_queries(x);
-    store_gradient(x, back_has_rows(x, 1) ? "dk_sum" : "dk", "dk_acc", "K", "d", keys_width(x));
-    if (x->own_v)
-        store_gradient(x, back_has_rows(x, 2) ? "dv_sum" : "dv", "dv_acc", "V", "e",
-                       values_width(x));
+    store_gradient(x, 1, "dk_acc", "K", "d", keys_width(x));
+    if (x->own_v) store_gradient(x, 2, "dv_acc", "V", "e", values_width(x));
     if (is_split(x)) tile_sync(t, "all"); /* before copies of other keys, in a persistent kernel */
     tile_end(t);
     tile_end(t);

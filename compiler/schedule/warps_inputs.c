@@ -131,9 +131,9 @@ void warps_dot_products(Lanes *x, const char *keys, const char *queries)
 /* Columns of a part of the accumulators. */
 static const char *part(Lanes *x, uint32_t dot)
 {
-    const int32_t half = width(x, dot) / 2;
-    return x->shape->column_parts > 1 ? tile_text(x->t, "self %% 2 * %d +: %d", half, half)
-                                      : tile_text(x->t, "0 +: %d", width(x, dot));
+    const int32_t parts = x->shape->column_parts, columns = width(x, dot) / parts;
+    return parts > 1 ? tile_text(x->t, "self %% %d * %d +: %d", parts, columns, columns)
+                     : tile_text(x->t, "0 +: %d", columns);
 }
 
 void warps_dot_key_gradients(Lanes *x, const char *slope, const char *stage)

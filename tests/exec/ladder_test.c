@@ -28,8 +28,9 @@ static const ExecCase cases[] = {
     {"mla_train.attn", "B=1 H=2 S=17 T=19 D=32 E=16 P=32", NULL, NULL},
     {"documents_bias_sink.attn", "B=1 H=3 S=140 T=140 D=64 E=16", NULL, "sorted dfinals"},
     /* lists of more than 32 tiles; "slow": on warps, not in the quick suite */
-    {"groups.attn", "B=2 H=2 S=20 T=2300 D=16 E=16", NULL, "sorted slow"},
-    {"groups.attn", "B=1 H=1 S=2300 T=20 D=16 E=16", NULL, "sorted slow"},
+    {"groups.attn", "B=2 H=2 Hk=2 Hv=2 S=20 T=2300 D=16 E=16", NULL, "sorted slow"},
+    {"groups.attn", "B=1 H=1 Hk=1 Hv=1 S=2300 T=20 D=16 E=16", NULL, "sorted slow"},
+    {"groups.attn", "B=1 H=4 Hk=2 Hv=1 S=70 T=150 D=16 E=32", NULL, "sorted"},
     {"retention_decay.attn", "B=1 H=1 S=31 T=31 D=32 E=32", NULL, NULL},
     {"mha.attn", "B=1 H=1 Hk=1 S=5 T=9 D=256 E=512", NULL, NULL},
     {"mha.attn", "B=1 H=1 Hk=1 S=5 T=9 D=1024 E=528", NULL, NULL},
