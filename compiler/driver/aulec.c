@@ -29,6 +29,9 @@ static const char usage[] =
     "      --attention NAME     only this one of the script\n"
     "      --no-grad            forward kernels only\n"
     "      --deterministic      gradients of inputs are summed in a fixed order\n"
+    "      --f32 HOW            exact, or tf32: operands rounded to 10 bits of mantissa, for "
+    "matrix "
+    "units of cuda from sm_80 on; default exact\n"
     "      --checked            indices outside of their tensors are errors of the call\n"
     "  -O LEVEL                 0 to 3; default 3\n"
     "      --emit STAGE         ast, attention-ir, gradients, tiled-ir, kernel-ir, llvm-ir, asm, "
@@ -187,6 +190,7 @@ static int parse(int argc, char **argv, Arguments *a)
         EMIT,
         NO_GRAD,
         DETERMINISTIC,
+        F32,
         CHECKED,
         VERSION,
         HELP
@@ -200,6 +204,7 @@ static int parse(int argc, char **argv, Arguments *a)
                                             {"emit", required_argument, NULL, EMIT},
                                             {"no-grad", no_argument, NULL, NO_GRAD},
                                             {"deterministic", no_argument, NULL, DETERMINISTIC},
+                                            {"f32", required_argument, NULL, F32},
                                             {"checked", no_argument, NULL, CHECKED},
                                             {"version", no_argument, NULL, VERSION},
                                             {"help", no_argument, NULL, HELP},
@@ -225,6 +230,7 @@ static int parse(int argc, char **argv, Arguments *a)
             break;
         case NO_GRAD: a->options.no_gradients = 1; break;
         case DETERMINISTIC: a->options.deterministic = 1; break;
+        case F32: a->options.f32 = optarg; break;
         case CHECKED: a->options.checked = 1; break;
         case VERSION: printf("aulec %s\n", aulec_version()); return 0;
         case 'h':

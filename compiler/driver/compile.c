@@ -112,12 +112,14 @@ static bool add_variants(Job *job, AuAttentionBuild *build, AuAttn *attn, const 
                                .target = job->choice.targets[t],
                                .arch = arch,
                                .operand = job->choice.dtypes[d]};
-                if (!options_takes_operand(arch, v.operand) ||
-                    !stages_is_useful(&job->choice, t, arch, v.operand))
-                    continue;
                 v.grads = grads;
                 v.deterministic = job->options->deterministic;
+                v.tf32 = job->choice.tf32 && v.operand == TILE_F32;
                 v.checked = job->options->checked;
+                if (!options_takes_operand(arch, v.operand) ||
+                    (v.tf32 && !options_has_tf32(arch)) ||
+                    !stages_is_useful(&job->choice, t, arch, v.operand))
+                    continue;
                 for (v.operation = AU_FORWARD; v.operation <= (grads ? AU_BACKWARD : AU_FORWARD);
                      v.operation++) {
                     AuVariant one = v;

@@ -17,6 +17,7 @@ typedef struct AuVariant {
     AuOperation operation;
     const AuGrads *grads; /* of attn; NULL: not asked for */
     bool deterministic, checked;
+    bool tf32; /* operands of f32 are multiplied so */
     AuSchedule *schedule;
     AuChecks checks; /* their kernels are the first; their regions follow those of the schedule */
     AuKernel *kernels[AU_MOST_KERNELS]; /* in the order of their launches */

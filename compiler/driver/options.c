@@ -127,6 +127,44 @@ static bool choose_widths(AuChoice *c, const char *list)
     return true;
 }
 
+bool options_has_tf32(const AuArch *arch)
+{
+    return tile_rounding_atom(tile_caps(arch->caps), TILE_ON_WARP) != NULL;
+}
+
+/* A target without the unit, or an architecture that was named, is refused; of those that a target
+ * compiles by default the ones that have it are taken. */
+static bool can_tf32(AuChoice *c, const AuTarget *target)
+{
+    bool some = false;
+    for (uint32_t n = 0; n < target->arch_count; n++) {
+        const AuArch *arch = &target->archs[n];
+        if (!options_takes_arch(c, arch)) continue;
+        some |= options_has_tf32(arch);
+        if (!c->arch_count || options_has_tf32(arch)) continue;
+        au_error(c->diags, AU_E0601, (AuSpan){0},
+                 "%s %s has no matrix unit for tf32; cuda has, from sm_80 on", target->name,
+                 arch->name);
+        return false;
+    }
+    if (!some && !c->arch_count)
+        au_error(c->diags, AU_E0601, (AuSpan){0},
+                 "target %s has no matrix unit for tf32; cuda has, from sm_80 on", target->name);
+    return some || c->arch_count;
+}
+
+static bool choose_f32(AuChoice *c, const char *how)
+{
+    if (how && strcmp(how, "exact") != 0 && strcmp(how, "tf32") != 0)
+        return wrong(c, "way to multiply f32", how, "exact or tf32");
+    c->tf32 = how && strcmp(how, "tf32") == 0;
+    bool has_f32 = false;
+    for (uint32_t n = 0; n < c->dtype_count; n++) has_f32 |= c->dtypes[n] == TILE_F32;
+    for (uint32_t n = 0; n < c->target_count && c->tf32 && has_f32; n++)
+        if (!can_tf32(c, c->targets[n])) return false;
+    return true;
+}
+
 /* All, or the one that has the stage. */
 static const char *default_targets(uint32_t emit)
 {
@@ -138,7 +176,7 @@ bool options_choose(AuChoice *c, const aulec_options *o)
 {
     const char *targets = o->targets ? o->targets : default_targets(o->emit);
     return choose_targets(c, targets, o->emit, o->archs) && choose_archs(c, o->archs) &&
-           choose_dtypes(c, o->dtypes) && choose_widths(c, o->widths);
+           choose_dtypes(c, o->dtypes) && choose_widths(c, o->widths) && choose_f32(c, o->f32);
 }
 
 bool options_takes_arch(const AuChoice *c, const AuArch *arch)

@@ -25,11 +25,13 @@ typedef struct AuChoice {
     uint32_t dtype_count;
     AuWidths widths[OPTIONS_MOST];
     uint32_t width_count;
+    bool tf32; /* how operands of f32 are multiplied */
 } AuChoice;
 
 bool options_choose(AuChoice *choice, const aulec_options *options);
 bool options_takes_arch(const AuChoice *choice, const AuArch *arch);
 bool options_takes_operand(const AuArch *arch, AuTileElem operand);
+bool options_has_tf32(const AuArch *arch);
 const AuWidths *options_widths(const AuChoice *choice, const char *name); /* NULL: not given */
 /* Items of a list, at most [most]; empty ones are left out. */
 uint32_t options_split(AuArena *arena, const char *list, char separator, const char *items[],

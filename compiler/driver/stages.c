@@ -80,7 +80,9 @@ bool stages_is_useful(const AuChoice *choice, uint32_t target, const AuArch *arc
 {
     const AuTileCaps *caps = tile_caps(arch->caps);
     const AuTileExecutor on = caps->has_private ? TILE_ON_THREAD : TILE_ON_WARP;
-    const AuTileAtom *atom = tile_best_atom(caps, operand, on);
+    const AuTileAtom *atom = choice->tf32 && operand == TILE_F32
+                                 ? tile_rounding_atom(caps, on)
+                                 : tile_best_atom(caps, operand, on);
     if (atom && atom->m > 1) return true; /* around matrix units architectures differ in more */
     for (const AuArch *plainer = choice->targets[target]->archs; plainer < arch; plainer++) {
         const AuTileCaps *other = tile_caps(plainer->caps);

@@ -6,10 +6,16 @@
 
 #include "aule/artifact.h"
 
+/* As kernels multiply them. */
+static const char *operand_name(const AuVariant *v)
+{
+    return v->tf32 ? "tf32" : tile_elem(v->operand)->name;
+}
+
 const char *variant_symbol(AuArena *arena, const AuVariant *v, const char *kernel)
 {
     AuText text = {.arena = arena};
-    au_text_add(&text, "%s_%s", v->attn->name, tile_elem(v->operand)->name);
+    au_text_add(&text, "%s_%s", v->attn->name, operand_name(v));
     for (uint32_t n = 0; n < v->attn->size_count; n++)
         if (v->attn->sizes[n].fixed >= 0) au_text_add(&text, "_%d", (int)v->attn->sizes[n].fixed);
     au_text_add(&text, "_%s_%s%s", v->arch->name, v->operation == AU_BACKWARD ? "backward_" : "",
@@ -159,6 +165,7 @@ bool variant_build(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sou
                                .operand = v->operand,
                                .grads = v->grads,
                                .deterministic = v->deterministic,
+                               .tf32 = v->tf32,
                                .d = (int32_t)hooks_expr(hooks, a, a->tensors[0].axes[3])->integer,
                                .e = (int32_t)hooks_expr(hooks, a, a->tensors[2].axes[3])->integer};
     v->schedule = schedule_choose(arena, diags, &problem, v->operation);
@@ -168,8 +175,8 @@ bool variant_build(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sou
     if (v->checked && !add_checks(arena, diags, v, &problem)) return false;
     const char *banner =
         au_format(arena, "%s: attention %s, %s, widths %d and %d, for %s %s\nschedule: %s",
-                  source_name, a->name, tile_elem(v->operand)->name, problem.d, problem.e,
-                  v->target->name, v->arch->name, v->schedule->name);
+                  source_name, a->name, operand_name(v), problem.d, problem.e, v->target->name,
+                  v->arch->name, v->schedule->name);
     const AuSchedule *checks = v->checks.schedule;
     if (checks) {
         AuLowering how = bind(arena, v, checks);

@@ -4,8 +4,9 @@
  * them, or memory. Out: straight code; all sums are values while k runs.
  * Shared memory is read by load_matrix, a square of two by two pieces of 16 bytes and 8 rows at a
  * time: all of A's rows of a step, or two columns of B. Memory whose last axis is the free one is
- * transposed on the way. Lanes' addresses differ from square to square by constants. What cannot be
- * read so, other memory or rows that are no multiple of a piece, is read element by element.
+ * transposed on the way, if its elements have 16 bits. Lanes' addresses differ from square to square by
+ * constants. What cannot be read so, other memory or rows that are no multiple of a piece, is read
+ * element by element.
  * Operands are read a little ahead of the products that take them, which hides their way. */
 #include "internal.h"
 
@@ -207,6 +208,29 @@ static bool prepare_operand(AuLower *l, const Matrix *m, Operand *x)
     const AuTileDigit *first = &one[k_side]->digits.at[0];
     x->packed = first->unit == TILE_UNIT_REG ? first->size : 1;
     x->by_squares = can_square(l, x);
+    return true;
+}
+
+/* The order of the contracted axis, common to both operands: the instruction's own, unless a fragment lies otherwise; or, if
+ * nothing is read by squares, that of the columns of C, in which a lane reads neighbours and lanes meet on no bank. */
+static void choose_order(Matrix *x, const AuTilePlaces *columns)
+{
+    const AuTileExpr *fragment = x->a.e->op != TILE_X_REF   ? x->a.e
+                                 : x->b.e->op != TILE_X_REF ? x->b.e
+                                                            : NULL;
+    const AuTileAxis *k = fragment ? tile_axis(fragment->type, x->a.k_name) : NULL;
+    if (x->a.by_squares || x->b.by_squares ||
+        !tile_same_places(x->a.k_axis.places, x->b.k_axis.places))
+        columns = NULL;
+    const AuTilePlaces *order = fragment ? (k ? k->places : NULL) : columns;
+    if (!order || tile_same_places(order, x->a.k_axis.places)) return;
+    x->a.k_axis.places = x->b.k_axis.places = order;
+    x->a.by_squares = x->b.by_squares = false;
+}
+
+/* Does the operand lie as the product takes it? Memory is read so. */
+static bool is_in_place(const Operand *x)
+{
     if (x->e->op == TILE_X_REF) return true;
     const AuTileAxis *k = tile_axis(x->e->type, x->k_name),
                      *free = tile_axis(x->e->type, x->free_name);
@@ -244,6 +268,8 @@ static bool prepare(AuLower *l, const AuTileStmt *s, Matrix *x)
     if (!find_row(x->atom, lower_scalar(s->product.a->type->elem), &x->row) ||
         !prepare_operand(l, x, &x->a) || !prepare_operand(l, x, &x->b))
         return false;
+    choose_order(x, tile_atom_places(l->arena, x->atom, TILE_C, 1, x->depth));
+    if (!is_in_place(&x->a) || !is_in_place(&x->b)) return false;
     const int32_t both = 2 * PIECE / tile_elem(s->product.a->type->elem)->bytes;
     if (x->depth % both) x->a.by_squares = x->b.by_squares = false;
     x->step = x->a.by_squares || x->b.by_squares ? both : x->atom->k;

@@ -16,6 +16,7 @@ typedef struct AuProblem {
     int32_t d, e;         /* widths of keys and of values */
     const AuGrads *grads; /* NULL: there is no backward */
     bool deterministic;   /* no sums in any order */
+    bool tf32;            /* operands of f32 are multiplied as tf32 */
 } AuProblem;
 
 /* A row of the tuned table. */

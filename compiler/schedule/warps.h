@@ -7,6 +7,8 @@
 /* Why the shape does not do for the problem: widths, registers, shared memory; NULL: it does. */
 const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuShape *shape);
 
+/* The matrix unit of a warp for the operands; NULL: there is none, or one of single numbers only. */
+const AuTileAtom *warps_atom(const AuProblem *p);
 /* Of a problem that is not refused, and a shape. */
 const char *warps_refusal_of_problem(AuArena *arena, const AuProblem *p);
 /* Blocks that are on a multiprocessor at once. */

@@ -109,13 +109,13 @@ static double price(const Lanes *x)
 
 bool schedule_warps_back_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
 {
-    static const int32_t warps[] = {8, 4}, rows[] = {32, 16}, queries[] = {128, 64, 32};
+    static const int32_t warps[] = {8, 4, 2}, rows[] = {32, 16}, queries[] = {128, 64, 32, 16};
     double best = 0;
     *why = NULL;
-    for (uint32_t n = 0; n < 2 * 2 * 3 * 2 * 2; n++) {
-        const AuShape s = {.executors = warps[n / 24],
-                           .rows = rows[n / 12 % 2],
-                           .query_tile = queries[n / 4 % 3],
+    for (uint32_t n = 0; n < 3 * 2 * 4 * 2 * 2; n++) {
+        const AuShape s = {.executors = warps[n / 32],
+                           .rows = rows[n / 16 % 2],
+                           .query_tile = queries[n / 4 % 4],
                            .stages = 2 - (int32_t)(n / 2 % 2),
                            .column_parts = 1 + (int32_t)(n % 2)};
         const char *refused = schedule_warps_back_refusal(arena, p, &s);

@@ -401,8 +401,9 @@ AuSchedule *schedule_warps_backward(AuArena *arena, AuDiags *diags, const AuProb
     }
     AuSchedule *out = AU_NEW(arena, AuSchedule);
     out->shape = *shape;
-    out->name = au_format(arena, "warps_backward kv=%dx%d/%d q=%d stages=%d", shape->executors,
-                          shape->rows, shape->column_parts, shape->query_tile, shape->stages);
+    out->name = au_format(arena, "warps_backward%s kv=%dx%d/%d q=%d stages=%d",
+                          p->tf32 ? " tf32" : "", shape->executors, shape->rows,
+                          shape->column_parts, shape->query_tile, shape->stages);
     Lanes x = warps_back_begin(arena, tile_build(arena, diags, p->caps, out->name), p, out);
     warps_layouts(&x);
     AuShape of_queries;

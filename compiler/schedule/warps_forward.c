@@ -260,9 +260,9 @@ AuSchedule *schedule_warps_forward(AuArena *arena, AuDiags *diags, const AuProbl
     }
     AuSchedule *out = AU_NEW(arena, AuSchedule);
     out->shape = *shape;
-    out->name = au_format(arena, "warps_forward q=%dx%d kv=%d stages=%d%s", shape->executors,
-                          shape->rows, shape->key_tile, shape->stages,
-                          shape->query_in_registers ? " q_in_registers" : "");
+    out->name = au_format(arena, "warps_forward%s q=%dx%d kv=%d stages=%d%s",
+                          p->tf32 ? " tf32" : "", shape->executors, shape->rows, shape->key_tile,
+                          shape->stages, shape->query_in_registers ? " q_in_registers" : "");
     Lanes x = warps_begin(arena, tile_build(arena, diags, p->caps, out->name), p, out);
     warps_layouts(&x);
     for (uint32_t n = 0; n < 3; n++) lanes_rows_kernel(&x, n);

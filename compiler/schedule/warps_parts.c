@@ -1,6 +1,13 @@
 /* warps_parts.c - what the kernels of the schedule `warps` have in common: tiles in shared memory, copies into them. */
 #include "warps.h"
 
+const AuTileAtom *warps_atom(const AuProblem *p)
+{
+    const AuTileAtom *atom = p->tf32 ? tile_rounding_atom(p->caps, TILE_ON_WARP)
+                                     : tile_best_atom(p->caps, p->operand, TILE_ON_WARP);
+    return atom && atom->k > 1 ? atom : NULL;
+}
+
 /* To the depth of a product and, where two warps share accumulators, to two pieces of one. */
 int32_t warps_padded(const AuTileAtom *atom, int32_t width)
 {
@@ -69,16 +76,18 @@ Lanes warps_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule
                    .block = shape->rows * shape->executors,
                    .operand = tile_elem(p->operand)->name,
                    .held = tile_elem(p->operand)->name,
-                   .atom = tile_best_atom(p->caps, p->operand, TILE_ON_WARP)};
+                   .atom = warps_atom(p)};
 }
 
 /* 16 bytes a lane, side by side; what lanes a row leaves over take other rows. */
 static void across(Lanes *x, const char *name, int32_t width)
 {
-    const int32_t pieces = width / 8, power = pieces & -pieces, warp = x->p->caps->lanes;
+    const int32_t piece = 16 / tile_elem(x->p->operand)->bytes;
+    const int32_t pieces = width / piece, power = pieces & -pieces, warp = x->p->caps->lanes;
     const int32_t lanes = power < warp ? power : warp;
     const char *rows = tile_text(x->t, "lane:%d@%d reg", warp / lanes, lanes);
-    tile_layout(x->t, name, lanes > 1 ? tile_text(x->t, "reg:8 lane:%d@1 reg", lanes) : "reg",
+    tile_layout(x->t, name,
+                lanes > 1 ? tile_text(x->t, "reg:%d lane:%d@1 reg", piece, lanes) : "reg",
                 lanes < warp ? rows : "reg");
 }
 

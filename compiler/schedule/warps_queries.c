@@ -190,7 +190,7 @@ static void kernel(Lanes *x, Kind kind)
 
 bool warps_queries_shape(const AuProblem *p, AuShape *out)
 {
-    const AuTileAtom *atom = tile_best_atom(p->caps, p->operand, TILE_ON_WARP);
+    const AuTileAtom *atom = warps_atom(p);
     const int32_t d = warps_padded(atom, p->d), d_bytes = warps_row_bytes(p, d);
     const int32_t e_bytes = warps_row_bytes(p, warps_padded(atom, p->e));
     const bool ahead = (p->caps->is_async & TILE_ASYNC_COPY) != 0;

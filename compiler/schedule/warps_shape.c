@@ -1,12 +1,13 @@
 /* warps_shape.c - block shapes of the schedule `warps`: what fits a problem, what is best by rule, what was measured better.
  *
- * Registers of a lane: scores and further products rows * keys / 32 each, output rows * e / 32, queries (bf16) rows * d / 64 if
- * they stay there; what else the kernel needs (operands of products, row statistics, addresses, hooks) has the rest of 255.
+ * Registers of a lane: scores and further products rows * keys / 32 each, output rows * e / 32, queries rows * d / 32, of 16 bits
+ * half as many, if they stay there; what else the kernel needs (operands of products, row statistics, addresses, hooks) has the rest of 255.
  * Shared memory: queries (or the output, if it is wider), and for each stage keys and values. */
 #include "warps.h"
 
 enum {
     ROW = 32,             /* columns enough to compare layouts by */
+    REGISTER = 4,         /* its bytes */
     TILE_REGISTERS = 192, /* that fragments may take of a lane's 255 */
     WITH_WEIGHTS = 264,   /* that they may take with the scores counted twice, as weights */
     LANE_REGISTERS = 255,
@@ -36,9 +37,10 @@ static Needs needs_of(const AuProblem *p, const AuTileAtom *atom, const AuShape 
         query += warps_row_bytes(p, width), key += warps_row_bytes(p, width);
     }
     const int32_t scores = 1 + (int32_t)p->hooks->dot_count;
+    queries = queries * tile_elem(p->operand)->bytes / REGISTER;
     return (Needs){
         .registers = s->rows *
-                     (scores * s->key_tile + p->e + (s->query_in_registers ? queries / 2 : 0)) /
+                     (scores * s->key_tile + p->e + (s->query_in_registers ? queries : 0)) /
                      p->caps->lanes,
         .scores = s->rows * scores * s->key_tile / p->caps->lanes,
         .shared = WARPS_ALIGNMENT + block * query + s->stages * s->key_tile * key,
@@ -48,10 +50,9 @@ static Needs needs_of(const AuProblem *p, const AuTileAtom *atom, const AuShape 
 /* Why no shape would do, or NULL. */
 const char *warps_refusal_of_problem(AuArena *arena, const AuProblem *p)
 {
-    const AuTileAtom *atom = tile_best_atom(p->caps, p->operand, TILE_ON_WARP);
-    const char *operand = tile_elem(p->operand)->name;
-    if (!atom || atom->k == 1 || p->operand == TILE_F32)
-        return au_format(arena, "no matrix unit for operands of %s", operand);
+    const AuTileAtom *atom = warps_atom(p);
+    const char *operand = p->tf32 ? "tf32" : tile_elem(p->operand)->name;
+    if (!atom) return au_format(arena, "no matrix unit for operands of %s", operand);
     if (atom->opaque || atom->is_async ||
         !tile_contraction_matches(atom, tile_atom_places(arena, atom, TILE_C, 1, ROW), NULL, ROW))
         return au_format(arena, "sums of %s do not lie as its operand A does", atom->name);
@@ -73,7 +74,7 @@ const char *warps_refusal_of_problem(AuArena *arena, const AuProblem *p)
 
 const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuShape *s)
 {
-    const AuTileAtom *atom = tile_best_atom(p->caps, p->operand, TILE_ON_WARP);
+    const AuTileAtom *atom = warps_atom(p);
     const char *why = warps_refusal_of_problem(arena, p);
     if (why) return why;
     const Needs needs = needs_of(p, atom, s);
@@ -126,7 +127,7 @@ static int64_t worth(const AuProblem *p, const AuTileAtom *atom, const AuShape *
 bool schedule_warps_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
 {
     static const int32_t warps[] = {4, 8, 2}, rows[] = {32, 16}, keys[] = {128, 96, 64, 48, 32, 16};
-    const AuTileAtom *atom = tile_best_atom(p->caps, p->operand, TILE_ON_WARP);
+    const AuTileAtom *atom = warps_atom(p);
     int64_t best = -1;
     *why = warps_refusal_of_problem(arena, p);
     if (*why) return false;

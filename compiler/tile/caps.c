@@ -159,12 +159,12 @@ enum { SET(THREAD), SET(WARP), SET(WARPGROUP), SET(BLOCK), VECTOR = THREAD | WAR
 #undef SET
 enum { A = 1 << TILE_A, B = 1 << TILE_B, C = 1 << TILE_C };
 enum { HALF = 1 << TILE_F16, BF = 1 << TILE_BF16, SINGLE = 1 << TILE_F32, HALVES = HALF | BF, ANY = HALVES | SINGLE };
-enum { ASYNC = 1, OPAQUE = 2, TENSOR = 4 };
+enum { ASYNC = 1, OPAQUE = 2, TENSOR = 4, ROUNDS = 8 };
 
 static const AuTileAtom atoms[] = {
 #define ATOM(name, lanes, m, n, k, ar, ac, br, bc, cr, cc, on, memory, native, elems, flags, note) \
     {#name, lanes, m, n, k, {ar, br, cr}, {ac, bc, cc}, on, memory, native, elems, \
-     ((flags) & ASYNC) != 0, ((flags) & OPAQUE) != 0, ((flags) & TENSOR) != 0, note},
+     ((flags) & ASYNC) != 0, ((flags) & OPAQUE) != 0, ((flags) & TENSOR) != 0, ((flags) & ROUNDS) != 0, note},
 #include "caps.def"
 };
 // clang-format on
@@ -231,8 +231,10 @@ bool tile_contraction_matches(const AuTileAtom *atom, const AuTilePlaces *a, con
         !cut_text(atom->rows[TILE_B], extent, &hw_b))
         return false;
     if (a && b) return same_pairs(a, b, &hw_a, &hw_b, extent);
-    if (a) return in_order(a, &hw_a, extent);
-    return !b || in_order(b, &hw_b, extent);
+    const AuTilePlaces *one = a ? a : b;
+    if (!one || in_order(one, a ? &hw_a : &hw_b, extent)) return true;
+    const bool native = atom->native >> (a ? TILE_B : TILE_A) & 1;
+    return !native && same_pairs(one, one, &hw_a, &hw_b, extent);
 }
 
 AuTileCost tile_conversion_cost(const AuTilePlaces *const *from, const AuTilePlaces *const *to,
@@ -301,5 +303,13 @@ const AuTileAtom *tile_best_atom(const AuTileCaps *caps, AuTileElem operands, Au
     const char *list = caps->atoms;
     for (const AuTileAtom *a; (a = next_atom(&list));)
         if (a->elems >> operands & 1 && a->on >> on & 1) return a;
+    return NULL;
+}
+
+const AuTileAtom *tile_rounding_atom(const AuTileCaps *caps, AuTileExecutor on)
+{
+    const char *list = caps->atoms;
+    for (const AuTileAtom *a; (a = next_atom(&list));)
+        if (a->rounds && a->on >> on & 1) return a;
     return NULL;
 }

@@ -93,6 +93,7 @@ typedef struct AuTileAtom {
     uint32_t elems;  /* set of operand element types: 1 << TILE_BF16 ... */
     bool is_async, opaque;
     bool tensor; /* C, and A if not in shared memory, live in tensor memory */
+    bool rounds; /* operands of f32 to tf32: 10 bits of mantissa, ties away from zero */
     const char *note;
 } AuTileAtom;
 
@@ -104,8 +105,9 @@ const AuTilePlaces *tile_atom_places(AuArena *arena, const AuTileAtom *atom, AuT
                                      int axis, int32_t extent);
 
 /* May operands with these places along the contracted axis be multiplied? NULL: the operand is in memory.
- * The instruction pairs places of A with places of B. One permutation of the axis common to both changes nothing; one operand
- * alone must be in the instruction's own order. */
+ * The instruction pairs places of A with places of B. One permutation of the axis common to both changes nothing. Memory that the
+ * instruction reads itself has its own order; what the lowering reads for it comes in the order of the other operand, if both have
+ * the same lanes along the axis. */
 bool tile_contraction_matches(const AuTileAtom *atom, const AuTilePlaces *a, const AuTilePlaces *b,
                               int32_t extent);
 
@@ -141,5 +143,7 @@ const AuTileCaps *tile_caps_at(uint32_t n);    /* NULL after the last */
 bool tile_has_atom(const AuTileCaps *caps, const AuTileAtom *atom);
 /* The first atom of the target that multiplies operands of this type on this executor; NULL if none does. */
 const AuTileAtom *tile_best_atom(const AuTileCaps *caps, AuTileElem operands, AuTileExecutor on);
+/* The same among those that round operands of f32 to tf32. */
+const AuTileAtom *tile_rounding_atom(const AuTileCaps *caps, AuTileExecutor on);
 
 #endif

@@ -63,6 +63,17 @@ static inline float round_f16(float x)
     return copysignf(rintf(size / step) * step, x);
 }
 
+/* To 10 bits of mantissa, ties away from zero, as cvt.rna.tf32.f32 does. */
+static inline float round_tf32(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    if ((bits & 0x7F800000u) == 0x7F800000u) return x;
+    bits = (bits + 0x1000u) & ~0x1FFFu;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
 static inline float round_to(AuTileElem elem, float x)
 {
     return elem == TILE_BF16 ? round_bf16(x) : elem == TILE_F16 ? round_f16(x) : x;

@@ -151,7 +151,7 @@ bool run_move(Agent *a, const AuTileStmt *s)
 
 /* ---- products */
 
-/* The operand row by row: [rows, cols] of floats in scratch. */
+/* The operand row by row: [rows, cols] of floats in scratch, rounded as the instruction does. */
 static bool matrix(Agent *a, const AuTileExpr *e, const Region *view, const Tile *tile,
                    const char *rows, const AuTileStmt *s, float **out)
 {
@@ -167,6 +167,8 @@ static bool matrix(Agent *a, const AuTileExpr *e, const Region *view, const Tile
     const AuTileType type = {.elem = TILE_F32, .count = 2, .axes = axes};
     Tile ordered = new_tile(a->m, &type);
     spread(&type, &ordered, &data);
+    for (int64_t n = 0; s->product.atom->rounds && n < tile_elements(&type); n++)
+        ordered.f[n] = round_tf32(ordered.f[n]);
     *out = ordered.f;
     return true;
 }

@@ -20,6 +20,17 @@ void attn_oracle_round(const AuOracle *o, double *row, uint32_t count)
     for (uint32_t i = 0; i < count; i++) row[i] = attn_round(row[i], o->call->round_to);
 }
 
+double attn_oracle_operand(const AuOracle *o, double x)
+{
+    return o->call->tf32 ? attn_round_tf32(x) : x;
+}
+
+void attn_oracle_operands(const AuOracle *o, double *row, uint32_t count)
+{
+    attn_oracle_round(o, row, count);
+    for (uint32_t i = 0; o->call->tf32 && i < count; i++) row[i] = attn_round_tf32(row[i]);
+}
+
 /* ---- rows of q, k, v */
 
 const double *attn_oracle_row(const AuOracle *o, uint32_t tensor, int64_t b, int64_t head,
@@ -56,6 +67,7 @@ static bool load_keys(AuOracle *o, int64_t b, int64_t head)
         o->j = j;
         if (!attn_oracle_mod(o, o->k_mod, attn_oracle_row(o, 1, b, head, j), o->row, width))
             return false;
+        attn_oracle_operands(o, o->row, width);
         for (uint32_t c = 0; c < width; c++) o->keys[c * o->T + j] = o->row[c];
     }
     return true;
@@ -69,7 +81,9 @@ static bool load_values(AuOracle *o, int64_t b, int64_t head)
         o->j = j;
         const double *v = a->v_in_k ? attn_oracle_row(o, 1, b, head, j) + a->v_first
                                     : attn_oracle_row(o, 2, b, head, j);
-        if (!attn_oracle_mod(o, o->v_mod, v, o->values + j * o->E, (uint32_t)o->E)) return false;
+        double *value = o->values + j * o->E;
+        if (!attn_oracle_mod(o, o->v_mod, v, value, (uint32_t)o->E)) return false;
+        attn_oracle_operands(o, value, (uint32_t)o->E);
     }
     return true;
 }
@@ -180,7 +194,7 @@ static bool run_tile(AuOracle *o, uint32_t first, uint32_t end)
     const double rescale = attn_step_at(p->roots[scales + 1], 0);
     for (uint32_t i = 0; i < scales; i++) o->state[i] = attn_step_at(p->roots[i], 0);
     if (!modify_weights(o, first, end)) return false;
-    attn_oracle_round(o, o->weights + first, end - first);
+    attn_oracle_operands(o, o->weights + first, end - first);
     if (first > 0) { /* before the first pair there is nothing to rescale */
         for (int64_t e = 0; e < o->E; e++) o->acc[e] = attn_oracle_single(o, o->acc[e] * rescale);
         for (uint32_t n = 0; n < first; n++) o->weights[n] *= rescale;
@@ -271,6 +285,7 @@ static bool run_row(AuOracle *o, uint8_t changed)
     if (admitted) {
         const double *q = attn_oracle_row(o, 0, o->b, o->h, o->i);
         if (!attn_oracle_mod(o, o->q_mod, q, o->query, (uint32_t)o->D)) return false;
+        attn_oracle_operands(o, o->query, (uint32_t)o->D);
         if (!gather_scores(o)) return false;
         if (!run_tiles(o)) return false;
     }

@@ -195,6 +195,7 @@ static bool load_output(Backward *w, int64_t at)
     memset(w->douts, 0, E * sizeof *w->douts);
     if (!pass_row(w, &w->out, w->outs, w->dout + at * o->E, w->douts, E)) return false;
     o->delta = multiply_rows(w, w->douts, w->outs, o->E);
+    attn_oracle_operands(o, w->douts, E);
     return true;
 }
 
@@ -235,6 +236,13 @@ static bool run_adjoints(Backward *w)
     return scatter(w, &w->rows, 1, 0);
 }
 
+/* to += x row, the row being a tensor's. */
+static void add_operands(const Backward *w, double *to, double x, const double *row, int64_t width)
+{
+    for (int64_t c = 0; c < width; c++)
+        add(w, &to[c], attn_oracle_single(&w->o, x * attn_oracle_operand(&w->o, row[c])));
+}
+
 /* What product [n] of score_mod gives to the rows that it is made of. */
 static void add_dot(Backward *w, uint32_t n, uint32_t pair, double ddot)
 {
@@ -248,11 +256,11 @@ static void add_dot(Backward *w, uint32_t n, uint32_t pair, double ddot)
     const int64_t y = offset_of(w, node->integer2, indices + left, right, pair);
     if (ddot == 0 || x < 0 || y < 0) return;
     if (w->grads[node->integer])
-        add_row(w, w->grads[node->integer] + x * width, ddot,
-                o->call->tensors[node->integer2] + y * width, width);
+        add_operands(w, w->grads[node->integer] + x * width, ddot,
+                     o->call->tensors[node->integer2] + y * width, width);
     if (w->grads[node->integer2])
-        add_row(w, w->grads[node->integer2] + y * width, ddot,
-                o->call->tensors[node->integer] + x * width, width);
+        add_operands(w, w->grads[node->integer2] + y * width, ddot,
+                     o->call->tensors[node->integer] + x * width, width);
 }
 
 /* Weights, gradients of scores and of inputs, for all pairs; the sums over pairs. */
@@ -274,7 +282,7 @@ static bool run_pairs(Backward *w)
                 return attn_oracle_trouble(o, p, p->roots[k], n);
             x[k] = attn_step_at(p->roots[k], n);
         }
-        attn_oracle_round(o, x, values);
+        attn_oracle_operands(o, x, values);
         add_row(w, dvalues + j * o->E, x[0], w->douts, o->E);
         add_row(w, dkeys + j * o->D, x[1], o->query, o->D);
         for (int64_t c = 0; c < o->D; c++) add(w, &w->drow[c], x[1] * o->keys[c * o->T + j]);

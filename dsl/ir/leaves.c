@@ -70,10 +70,10 @@ static void fill_dot(AuOracle *o, AuProgram *p, AuStep *s, uint32_t count)
         if (x_at < 0 || y_at < 0) continue;
         const double *x = o->call->tensors[node->integer] + x_at * width;
         const double *y = o->call->tensors[node->integer2] + y_at * width;
-        if (o->single)
-            for (int64_t c = 0; c < width; c++) sum = (float)sum + (float)x[c] * (float)y[c];
-        else
-            for (int64_t c = 0; c < width; c++) sum += x[c] * y[c];
+        for (int64_t c = 0; c < width; c++) {
+            const double product = attn_oracle_operand(o, x[c]) * attn_oracle_operand(o, y[c]);
+            sum = attn_oracle_single(o, sum + attn_oracle_single(o, product));
+        }
         s->value[n] = sum;
     }
 }

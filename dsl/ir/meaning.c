@@ -95,3 +95,5 @@ double attn_round(double x, AuDtype dtype)
     }
     return x;
 }
+
+double attn_round_tf32(double x) { return round_bits(x, 11, -136, 3.4011621342146535e38); }

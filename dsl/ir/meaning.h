@@ -72,5 +72,7 @@ double attn_dropout_uniform(const uint32_t seed[2], uint32_t b, uint32_t h, uint
 
 /* To the nearest value of an element type, ties to even. */
 double attn_round(double x, AuDtype dtype);
+/* To tf32, in which some matrix units take operands of f32: 10 bits of mantissa. */
+double attn_round_tf32(double x);
 
 #endif

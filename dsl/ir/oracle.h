@@ -59,6 +59,9 @@ double attn_oracle_single(const AuOracle *o, double x); /* rounded to f32 if tha
 
 /* To the type of the call's rounding. */
 void attn_oracle_round(const AuOracle *o, double *row, uint32_t count);
+/* What is about to be multiplied, a number that has that type and a row that may not: as the units take it. */
+double attn_oracle_operand(const AuOracle *o, double x);
+void attn_oracle_operands(const AuOracle *o, double *row, uint32_t count);
 const double *attn_oracle_row(const AuOracle *o, uint32_t tensor, int64_t b, int64_t head,
                               int64_t row);
 /* One row through a program of q_mod, k_mod, v_mod, out_mod, or of a gradient of one; NULL: as it

@@ -73,6 +73,9 @@ typedef struct aulec_options {
         deterministic; /* 1: gradients of inputs are summed in a fixed order, which takes longer */
     uint32_t checked;  /* 1: indices outside of their tensors are errors of the call, which kernels
                           that run first look for; not of static builds */
+    const char
+        *f32; /* how operands of f32 are multiplied: "exact", or "tf32", rounded to 10 bits of
+                        mantissa by the matrix units of cuda from sm_80 on; default exact */
 } aulec_options;
 
 typedef struct aulec_result aulec_result;

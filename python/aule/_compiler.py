@@ -23,8 +23,8 @@ OK, SCRIPT, USAGE, MEMORY = range(4)
 EMIT = {
     "artifact": 0, "ast": 1, "attention-ir": 2, "tiled-ir": 3, "kernel-ir": 4, "llvm-ir": 5, "asm": 6, "opencl-c": 7, "stdlib": 8,
 }
-# What is compiled to learn a script's signature: the target that takes least time
-SIGNATURE = {"targets": "opencl", "dtypes": "f32"}
+# What is compiled to learn a script's signature: the target that takes least time, without what it may not have
+SIGNATURE = {"targets": "opencl", "dtypes": "f32", "f32": "exact"}
 OPERANDS = {TYPES["float32"]: "f32", TYPES["float16"]: "f16", TYPES["bfloat16"]: "bf16"}
 
 
@@ -32,7 +32,7 @@ class Options(Structure):
     _fields_ = [
         ("struct_size", c_size_t), ("targets", c_char_p), ("archs", c_char_p), ("dtypes", c_char_p), ("widths", c_char_p),
         ("attention", c_char_p), ("optimize", c_uint32), ("emit", c_uint32), ("no_gradients", c_uint32), ("deterministic", c_uint32),
-        ("checked", c_uint32),
+        ("checked", c_uint32), ("f32", c_char_p),
     ]
 
 
@@ -125,7 +125,7 @@ class Compiled(AttentionFunction):
         self._made: dict[tuple, Loaded] = {}
         remake = _compile_again, (name, text, attention, dict(self._options))
         digest = hashlib.sha256(repr((text, attention, sorted(self._options.items()))).encode()).hexdigest()[:16]
-        first = SIGNATURE if "archs" not in self._options else {"targets": "cpu", "dtypes": "f32"}
+        first = SIGNATURE if "archs" not in self._options else SIGNATURE | {"targets": "cpu"}
         super().__init__(self._make(self._options | first), digest, remake)
         self._fixed = sorted(self._loaded.fixed_names())
 
@@ -221,6 +221,7 @@ def compile(
     optimize: int | None = None,
     deterministic: bool = False,
     checked: bool = False,
+    f32: str | None = None,
 ) -> Compiled:
     """Compiles a script.
 
@@ -235,6 +236,8 @@ def compile(
         deterministic: gradients of inputs are summed in a fixed order, the same bits every time, which takes longer. Everything else always is.
         checked: an index of the script that leaves its tensor is an ``ArgumentError`` of the call, which names the line and the numbers; else it
             is clamped. Calls take longer, and wait for the device: for finding mistakes.
+        f32: how operands of float32 are multiplied: "exact", the default, or "tf32", rounded to 10 bits of mantissa, which is faster on CUDA from
+            sm_80 on and refused everywhere else.
 
     Raises:
         CompileError: the script has errors; the message shows all of them.
@@ -244,6 +247,7 @@ def compile(
     name, text = _script(source)
     options = {"archs": _list(archs), "optimize": None if optimize is None else 1 + optimize, "deterministic": 1 if deterministic else None}
     options["checked"] = 1 if checked else None
+    options["f32"] = f32
     return Compiled(name, text, attention, options)
 
 

@@ -48,6 +48,10 @@ OPTIONS = {
     "unknown target": (["--target", "quantum"], 2, "expected cpu, cuda, opencl"),
     "unknown architecture": (["--arch", "z80"], 2, "x86-64-v3"),
     "unknown type": (["--dtype", "f128"], 2, "expected f32, f16 or bf16"),
+    "an unknown way to multiply f32": (["--f32=fast"], 2, "expected exact or tf32"),
+    "tf32 on a target that has no unit for it": (["--target", "cpu", "--f32=tf32"], 2, "target cpu has no matrix unit for tf32"),
+    "tf32 on an architecture that has no unit for it": (["--arch", "sm_75,sm_80", "--target=cuda", "--f32=tf32"], 2, "cuda sm_75 has no"),
+    "tf32 of widths that no unit takes": (["--arch", "sm_80", "--target=cuda", "--f32=tf32", "--dtype=f32", "--width=D=20"], 1, "forward in tf32"),
     "a width that is no number": (["--width", "D=wide"], 2, "expected numbers from 1 to 1024"),
     "a width of zero": (["--width", "D=0"], 2, "expected numbers from 1 to 1024"),
     "a width without a number": (["--width", "D"], 2, "NAME=NUMBER"),
@@ -201,6 +205,13 @@ class Stages(Case):
         first, second = (aulec(self.mha, *QUICK, "-o", "-") for _ in range(2))
         self.assertEqual(first.stdout[:4], b"\x7fELF")
         self.assertEqual(first.stdout, second.stdout)
+
+    def test_tf32_is_of_f32_on_architectures_that_have_it(self):
+        done = aulec(self.mha, "--target=cuda", "--f32=tf32", "--dtype=f32,bf16", "--width=D=64", "--no-grad", "--emit=tiled-ir")
+        self.expect(done, 0)
+        heads = [line for line in done.stdout.decode().splitlines() if line.startswith("// ==== ") and ": warps_forward" in line]
+        self.assertEqual({line.split()[5] for line in heads if "warps_forward tf32" in line}, {"sm_80:", "sm_86:", "sm_90:"})
+        self.assertFalse([line for line in heads if (", f32," in line) != ("warps_forward tf32" in line)])
 
     def test_version_and_help(self):
         self.assertRegex(aulec("--version").stdout.decode(), r"^aulec \d+\.\d+\.\d+\n$")

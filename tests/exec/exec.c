@@ -50,6 +50,8 @@ AuDtype exec_dtype_of(const char *name)
                                        : AU_DT_F32;
 }
 
+bool exec_is_tf32(const Run *r) { return strcmp(r->dtype, "tf32") == 0; }
+
 size_t exec_bytes_of(AuDtype d)
 {
     return d == AU_DT_I64                      ? 8
@@ -320,7 +322,8 @@ static bool oracle(Run *r, AuDtype round_to, double *const *results)
                                .params_i64 = r->params_i64,
                                .o = results[o],
                                .finals = results + o + 1,
-                               .round_to = round_to};
+                               .round_to = round_to,
+                               .tf32 = exec_is_tf32(r) && round_to == AU_DT_F32};
     if (!attn_interpret(r->attn, &call, r->arena, &why))
         return exec_fail(r, "oracle", why ? why : "");
     if (!r->grads) return true;

@@ -23,7 +23,8 @@ typedef struct ExecSuite ExecSuite;
 /* [device]: what aule_device_open takes. NULL: it cannot be opened. */
 ExecSuite *exec_open(const char *device, const char *scripts);
 void exec_close(ExecSuite *suite);
-/* Runs a case in one operand type ("f32"); false: prints what was expected and found. */
+/* Runs a case in one operand type: "f32", "tf32" (f32, multiplied as that), "f16", "bf16"; false: prints what was
+ * expected and found. */
 bool exec_run(ExecSuite *suite, const ExecCase *c, const char *dtype);
 
 #endif

@@ -43,7 +43,8 @@ static aule_module *compile(Run *r, const char *text, size_t length)
     aulec_options o = {.struct_size = sizeof o,
                        .targets = r->suite->info->backend,
                        .archs = best_arch(r->suite->info),
-                       .dtypes = r->dtype,
+                       .dtypes = exec_is_tf32(r) ? "f32" : r->dtype,
+                       .f32 = exec_is_tf32(r) ? "tf32" : "exact",
                        .widths = exec_widths(r),
                        .no_gradients = !r->grads,
                        .deterministic = exec_has(r, "repeat")};

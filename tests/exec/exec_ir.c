@@ -39,6 +39,7 @@ static bool build(Run *r, const AuScript *script, AuVariant *v)
                      .grads = grads,
                      .operation = r->operation,
                      .deterministic = exec_has(r, "repeat"),
+                     .tf32 = exec_is_tf32(r),
                      .operand = d == AU_DT_F16    ? TILE_F16
                                 : d == AU_DT_BF16 ? TILE_BF16
                                                   : TILE_F32};

@@ -60,6 +60,7 @@ size_t exec_memory_index(const Tensor *t,
 double exec_get(const unsigned char *at, AuDtype d);
 void exec_put(unsigned char *at, AuDtype d, double v);
 AuDtype exec_dtype_of(const char *name);
+bool exec_is_tf32(const Run *r); /* tensors of f32 that products take as tf32 */
 const char *exec_widths(Run *r); /* "D=64;E=64", as aulec takes them */
 
 /* exec_device.c: compiled, loaded, called. exec_ir.c: interpreted. Outputs end in the tensors'

@@ -56,9 +56,17 @@ static bool takes(unsigned rung, unsigned n, unsigned dtype, bool quick)
     return dtype == (n + rung) % 3 || dtype == 0;
 }
 
+/* tf32 where the architecture has it, at one rung of each IR. */
+static bool takes_tf32(unsigned rung, unsigned n, bool quick)
+{
+    const bool slow = cases[n].how && strstr(cases[n].how, "slow");
+    return strstr(rungs[rung], ":sm_80") && !slow && n + 1 < sizeof cases / sizeof *cases &&
+           (!quick || n % 4 == 0);
+}
+
 int main(int argc, char **argv)
 {
-    static const char *const dtypes[] = {"f32", "f16", "bf16"};
+    static const char *const dtypes[] = {"f32", "f16", "bf16", "tf32"};
     if (argc < 2) return 2;
     const bool quick = argc > 2 && strcmp(argv[2], "quick") == 0;
     unsigned passed = 0, failed = 0;
@@ -66,8 +74,8 @@ int main(int argc, char **argv)
         ExecSuite *suite = exec_open(rungs[r], argv[1]);
         if (!suite) return 1;
         for (unsigned n = 0; n < sizeof cases / sizeof *cases; n++)
-            for (unsigned d = 0; d < 3; d++) {
-                if (!takes(r, n, d, quick)) continue;
+            for (unsigned d = 0; d < 4; d++) {
+                if (d == 3 ? !takes_tf32(r, n, quick) : !takes(r, n, d, quick)) continue;
                 if (exec_run(suite, &cases[n], dtypes[d]))
                     passed++;
                 else

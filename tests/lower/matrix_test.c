@@ -116,12 +116,42 @@ static void test_packed(void **state)
     }
 }
 
+/* Operands of f32, rounded by the unit: squares of shared memory; a fragment that lies as sums do, with rows of V in its order;
+ * both operands element by element. What is left of the two interpreters' differences is the order of sums. */
+static void test_tf32(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "target sm_80\n"
+        "kernel products(q: in f32[q:16, d:24], k: in f32[kv:32, d:24], v: in f32[kv:32, e:8],\n"
+        "                w: in f32[q:16, kv:32], s: out f32[q:16, kv:32], o: out f32[q:16, e:8],\n"
+        "                g: out f32[d:16, e:8])\n"
+        "grid(m: 1) {\n"
+        "    shared Q: f32[q:16, d:24] swizzle 32\n"
+        "    shared K: f32[kv:32, d:24] swizzle 32\n"
+        "    shared V: f32[kv:32, e:8] swizzle 32\n"
+        "    role r on warp {\n"
+        "        copy q[:, :] -> Q[:, :]\n"
+        "        copy k[:, :] -> K[:, :]\n"
+        "        copy v[:, :] -> V[:, :]\n"
+        "        score = mma1688tf32(Q, K)\n"
+        "        store score -> s[:, :]\n"
+        "        weight = load w[:, :] like score\n"
+        "        acc = mma1688tf32(weight, V)\n"
+        "        store acc -> o[:, :]\n"
+        "        back = mma1688tf32(K[:, 0 +: 16], V)\n"
+        "        store back -> g[:, :]\n"
+        "    }\n}\n";
+    const Size sizes[] = {{NULL, 0}};
+    check(&(Lowered){.file = "tf32", .text = text, .sizes = sizes, .tolerance = 0x1p-20});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forward),  cmocka_unit_test(test_forward_with_strides),
         cmocka_unit_test(test_backward), cmocka_unit_test(test_split),
-        cmocka_unit_test(test_packed),
+        cmocka_unit_test(test_packed),   cmocka_unit_test(test_tf32),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,6 +70,21 @@ class Checked(unittest.TestCase):
         np.testing.assert_array_equal(aule.compile(TABLE)(q, k, v, x=x, table=table), r["o"])  # clamped
 
 
+class Tf32(unittest.TestCase):
+    def test_it_is_of_float32_where_there_is_a_unit_for_it(self):
+        f = aule.compile(TABLE, f32="tf32")
+        q, k, v, _ = inputs(H=2, Hk=2, S=5, T=7, D=16, E=16)
+        table, x = np.zeros(4, np.float32), np.zeros(7, np.int32)
+        with self.assertRaisesRegex(aule.CompileError, "no matrix unit for tf32"):
+            f(q, k, v, x=x, table=table)
+        halves = [t.astype(np.float16) for t in (q, k, v)]
+        np.testing.assert_array_equal(f(*halves, x=x, table=table), aule.compile(TABLE)(*halves, x=x, table=table))
+        text = _compiler.emit(TABLE, "tiled-ir", targets="cuda", archs="sm_90", dtypes="f32", widths="D=64", f32="tf32")
+        self.assertIn("mma1688tf32", text)
+        with self.assertRaisesRegex(aule.CompileError, "expected exact or tf32"):
+            _compiler.emit(TABLE, "tiled-ir", f32="fast")
+
+
 class Compile(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

@@ -126,12 +126,12 @@ static void test_accumulators_as_operands(void **state)
         AuTileUse use;
         bool memory, registers;
     } facts[] = {
-        {"mma1688", TILE_A, true, true},      {"mma16816", TILE_A, true, true},
-        {"wgmma", TILE_A, true, true},        {"mfma32x32x8", TILE_B, true, true},
-        {"mfma16x16x16", TILE_B, true, true}, {"wmma12", TILE_B, false, true},
-        {"wmma11", TILE_B, false, false},     {"simdgroup8", TILE_A, true, true},
-        {"dpas", TILE_A, true, true},         {"fma32", TILE_B, true, true},
-        {"dot2", TILE_B, true, true},
+        {"mma1688", TILE_A, true, true},     {"mma16816", TILE_A, true, true},
+        {"mma1688tf32", TILE_A, true, true}, {"wgmma", TILE_A, true, true},
+        {"mfma32x32x8", TILE_B, true, true}, {"mfma16x16x16", TILE_B, true, true},
+        {"wmma12", TILE_B, true, true},      {"wmma11", TILE_B, false, false},
+        {"simdgroup8", TILE_A, true, true},  {"dpas", TILE_A, true, true},
+        {"fma32", TILE_B, true, true},       {"dot2", TILE_B, true, true},
     };
     AuArena *arena = au_arena_new(NULL);
     for (size_t n = 0; n < sizeof facts / sizeof *facts; n++) {
@@ -140,13 +140,34 @@ static void test_accumulators_as_operands(void **state)
         const AuTilePlaces *c = tile_atom_places(arena, atom, TILE_C, first ? 1 : 0, 32);
         const AuTilePlaces *other =
             tile_atom_places(arena, atom, first ? TILE_B : TILE_A, first ? 0 : 1, 32);
-        if (strcmp(facts[n].atom, "wmma12") == 0)
+        if (strcmp(facts[n].atom, "wmma12") == 0 || strcmp(facts[n].atom, "mma1688tf32") == 0)
             other = c; /* loaded in the order of the weights */
         assert_int_equal(tile_contraction_matches(atom, first ? c : NULL, first ? NULL : c, 32),
                          facts[n].memory);
         assert_int_equal(tile_contraction_matches(atom, first ? c : other, first ? other : c, 32),
                          facts[n].registers);
     }
+    au_arena_free(arena);
+}
+
+/* Memory comes in the order of the other operand, unless the instruction reads it itself. */
+static void test_order_of_memory(void **state)
+{
+    (void)state;
+    AuArena *arena = au_arena_new(NULL);
+    AuTileDigits pairs, apart, alone;
+    assert_true(tile_digits("reg:2 lane:4@1", &pairs) && tile_digits("lane:4@1 reg", &apart) &&
+                tile_digits("reg", &alone));
+    const AuTilePlaces *neighbours = tile_places(arena, &pairs, 16),
+                       *others = tile_places(arena, &apart, 16),
+                       *one_lane = tile_places(arena, &alone, 16);
+    const AuTileAtom *tf32 = tile_atom("mma1688tf32"), *wgmma = tile_atom("wgmma");
+    assert_true(tile_contraction_matches(tf32, neighbours, NULL, 16));
+    assert_true(tile_contraction_matches(tf32, NULL, neighbours, 16));
+    assert_false(tile_contraction_matches(tf32, neighbours, others, 16));
+    assert_false(tile_contraction_matches(tf32, one_lane, NULL, 16));
+    assert_true(tile_contraction_matches(wgmma, neighbours, NULL, 16));
+    assert_false(tile_contraction_matches(wgmma, others, NULL, 16));
     au_arena_free(arena);
 }
 
@@ -232,6 +253,9 @@ static void test_targets(void **state)
                         "fma16");
     assert_string_equal(tile_best_atom(tile_caps("gfx908"), TILE_BF16, TILE_ON_WARP)->name,
                         "mfma32x32x4bf");
+    assert_string_equal(tile_best_atom(tile_caps("sm_80"), TILE_F32, TILE_ON_WARP)->name, "fma32");
+    assert_string_equal(tile_rounding_atom(tile_caps("sm_80"), TILE_ON_WARP)->name, "mma1688tf32");
+    assert_null(tile_rounding_atom(tile_caps("sm_75"), TILE_ON_WARP));
     assert_null(tile_caps("sm_91"));
 }
 
@@ -241,6 +265,7 @@ int main(void)
         cmocka_unit_test(test_lane_maps),
         cmocka_unit_test(test_lane_and_register_make_the_index),
         cmocka_unit_test(test_accumulators_as_operands),
+        cmocka_unit_test(test_order_of_memory),
         cmocka_unit_test(test_conversion_cost),
         cmocka_unit_test(test_digits),
         cmocka_unit_test(test_targets),
