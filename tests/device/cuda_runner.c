@@ -1,10 +1,13 @@
 /* cuda_runner.c - runs cases on an NVIDIA GPU and compares them with what the interpreter expects.
  *
- * cuda_runner FOLDER...: every NAME.ptx there is a module, NAME.cases what to run (written by tests/codegen/device.c): the number of
+ * cuda_runner FOLDER...: every NAME.ptx there is a module (NAME.cubin, if there is one that suits the device, spares the driver its
+ * compilation), NAME.cases what to run (written by tests/codegen/device.c): the number of
  * cases; for each its grid, threads, dynamic shared memory, number of arguments and the errors allowed (in 2^-40 of the value plus 1,
  * in 1/256 of a unit of the last place), a label of 128 bytes, and for each argument its length in bytes (0: a number, in the second
  * word), the element type, and the buffer before and after. Numbers have 64 bits; everything is padded to 64 bytes. Case n is the
- * function case_n. Needs nothing but the driver: libcuda is opened at run time. Ends with "N passed, M failed". */
+ * function case_n. Needs nothing but the driver: libcuda is opened at run time. Ends with "N passed, M failed".
+ *
+ * The cases run in a child: one that never ends, or takes its context with it, ends that child, and the next begins behind it. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <math.h>
@@ -13,8 +16,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
-enum { MOST_ARGUMENTS = 16 };
+enum { MOST_ARGUMENTS = 16, MOST_LOST = 8, SECONDS = 2, NOT_READY = 600 };
 enum { VOID, I1, I32, I64, F32, F16, BF16, U8 }; /* AuScalar */
 
 typedef struct Driver {
@@ -23,7 +30,7 @@ typedef struct Driver {
     int (*DeviceGetName)(char *, int, int);
     int (*DevicePrimaryCtxRetain)(void **, int);
     int (*CtxSetCurrent)(void *);
-    int (*CtxSynchronize)(void);
+    int (*StreamQuery)(void *);
     int (*ModuleLoadData)(void **, const void *);
     int (*ModuleUnload)(void *);
     int (*ModuleGetFunction)(void **, void *, const char *);
@@ -57,7 +64,7 @@ static bool open_driver(Driver *d)
     bool good = true;
 #define FIND(name) good &= find(library, #name, &d->name)
     FIND(Init), FIND(DeviceGet), FIND(DeviceGetName), FIND(DevicePrimaryCtxRetain);
-    FIND(CtxSetCurrent), FIND(CtxSynchronize), FIND(ModuleLoadData), FIND(ModuleUnload);
+    FIND(CtxSetCurrent), FIND(StreamQuery), FIND(ModuleLoadData), FIND(ModuleUnload);
     FIND(ModuleGetFunction), FIND(FuncSetAttribute), FIND(MemAlloc_v2), FIND(MemFree_v2);
     FIND(MemcpyHtoD_v2), FIND(MemcpyDtoH_v2), FIND(LaunchKernel), FIND(GetErrorString);
 #undef FIND
@@ -169,6 +176,12 @@ static bool compare(const Case *c, const unsigned char *const *got)
 
 /* ---- running */
 
+/* What the child has done, where its parent sees it. */
+typedef struct Progress {
+    int passed, failed, lost;
+    int next; /* the case to begin with, counted through all modules */
+} Progress;
+
 static bool wrong(const Driver *d, const char *label, const char *what, int code)
 {
     const char *text = "";
@@ -178,6 +191,20 @@ static bool wrong(const Driver *d, const char *label, const char *what, int code
     return true;
 }
 
+/* Waits as long as a case may take; the driver itself would wait for ever. */
+static int wait_for(const Driver *d)
+{
+    const struct timespec nap = {0, 20000};
+    const time_t end = time(NULL) + SECONDS;
+    int code = d->StreamQuery(NULL);
+    while (code == NOT_READY && time(NULL) <= end) {
+        nanosleep(&nap, NULL);
+        code = d->StreamQuery(NULL);
+    }
+    return code;
+}
+
+/* False: the context is gone, or occupied for ever. */
 static bool launch(const Driver *d, const Case *c, void *function, uint64_t *slots)
 {
     const unsigned shared = (unsigned)c->head[4];
@@ -186,11 +213,12 @@ static bool launch(const Driver *d, const Case *c, void *function, uint64_t *slo
     int code = d->LaunchKernel(function, (unsigned)c->head[0], (unsigned)c->head[1],
                                (unsigned)c->head[2], (unsigned)c->head[3], 1, 1, shared, NULL,
                                c->head[5] ? parameters : NULL, NULL);
-    if (!code) code = d->CtxSynchronize();
-    return !wrong(d, c->label, "launch", code);
+    if (!code) code = wait_for(d);
+    if (code == NOT_READY) printf("FAILED %s: it has not ended after %d s\n", c->label, SECONDS);
+    return !(code == NOT_READY || wrong(d, c->label, "launch", code));
 }
 
-static bool run_case(const Driver *d, const Case *c, void *function)
+static bool run_case(const Driver *d, const Case *c, void *function, bool *lost)
 {
     uint64_t slots[MOST_ARGUMENTS];
     unsigned char *got[MOST_ARGUMENTS] = {NULL};
@@ -203,68 +231,94 @@ static bool run_case(const Driver *d, const Case *c, void *function)
         good = good && !wrong(d, c->label, "memory", d->MemAlloc_v2(&slots[n], a->bytes)) &&
                !wrong(d, c->label, "copy", d->MemcpyHtoD_v2(slots[n], a->before, a->bytes));
     }
-    good = good && launch(d, c, function, slots);
-    for (uint64_t n = 0; n < c->head[5]; n++) {
+    *lost = good && !launch(d, c, function, slots);
+    for (uint64_t n = 0; n < c->head[5] && !*lost; n++) {
         const Argument *a = &c->arguments[n];
         if (!a->bytes) continue;
         good = good && !wrong(d, c->label, "copy", d->MemcpyDtoH_v2(got[n], slots[n], a->bytes));
         d->MemFree_v2(slots[n]);
     }
-    good = good && compare(c, (const unsigned char *const *)got);
+    good = good && !*lost && compare(c, (const unsigned char *const *)got);
     for (uint64_t n = 0; n < c->head[5]; n++) free(got[n]);
     return good;
 }
 
-static void run_module(const Driver *d, const char *folder, const char *name, int counts[2])
+static void *load_module(const Driver *d, const char *folder, const char *name)
 {
     char path[4096];
     void *module = NULL;
-    snprintf(path, sizeof path, "%s/%s.ptx", folder, name);
+    snprintf(path, sizeof path, "%s/%s.cubin", folder, name);
     unsigned char *code = read_file(path);
+    if (!code || d->ModuleLoadData(&module, code)) { /* another architecture's */
+        free(code);
+        snprintf(path, sizeof path, "%s/%s.ptx", folder, name);
+        code = read_file(path);
+        module = NULL;
+        if (code && wrong(d, name, "module", d->ModuleLoadData(&module, code))) module = NULL;
+    }
+    free(code);
+    return module;
+}
+
+/* The cases from progress->next on; [first] is the number of this module's first one. False: the child is of no use any more. */
+static bool run_module(const Driver *d, const char *folder, const char *name, int *first,
+                       Progress *progress)
+{
+    char path[4096];
     snprintf(path, sizeof path, "%s/%s.cases", folder, name);
     unsigned char *cases = read_file(path);
-    const uint64_t count = cases ? *(uint64_t *)(void *)cases : 0;
-    if (!code || !cases || wrong(d, name, "module", d->ModuleLoadData(&module, code))) {
-        counts[1] += count ? (int)count : 1;
-        return;
+    const int count = cases ? (int)*(uint64_t *)(void *)cases : 1, begin = *first;
+    bool lost = false;
+    *first += count;
+    if (progress->next >= *first) {
+        free(cases);
+        return true;
     }
+    void *module = cases ? load_module(d, folder, name) : NULL;
+    if (!module) progress->failed += *first - progress->next, progress->next = *first;
     const unsigned char *at = cases + 64;
-    for (uint64_t n = 0; n < count; n++) {
+    for (int n = 0; module && n < count && !lost; n++) {
         Case c;
         char symbol[32];
         void *function = NULL;
         at = read_case(at, &c);
-        snprintf(symbol, sizeof symbol, "case_%d", (int)n);
+        if (begin + n < progress->next) continue;
+        progress->next = begin + n + 1;
+        snprintf(symbol, sizeof symbol, "case_%d", n);
         const bool good =
             !wrong(d, c.label, symbol, d->ModuleGetFunction(&function, module, symbol)) &&
-            run_case(d, &c, function);
-        counts[!good]++;
+            run_case(d, &c, function, &lost);
+        *(good ? &progress->passed : &progress->failed) += 1;
     }
-    d->ModuleUnload(module);
-    free(code);
+    if (module && !lost) d->ModuleUnload(module);
     free(cases);
+    return !lost;
 }
 
-static void run_folder(const Driver *d, const char *folder, int counts[2])
+static bool run_folder(const Driver *d, const char *folder, int *first, Progress *progress)
 {
     struct dirent **entries;
     const int count = scandir(folder, &entries, NULL, alphasort);
+    bool fine = count >= 0;
+    if (!fine && progress->next == 0)
+        printf("FAILED %s: not a folder\n", folder), progress->failed++;
     for (int n = 0; n < count; n++) {
         char *end = strstr(entries[n]->d_name, ".cases");
-        if (end) {
+        if (end && fine) {
             *end = 0;
-            printf("%s\n", entries[n]->d_name);
-            run_module(d, folder, entries[n]->d_name, counts);
+            fine = run_module(d, folder, entries[n]->d_name, first, progress);
         }
         free(entries[n]);
     }
     if (count >= 0) free(entries);
+    return fine;
 }
 
-int main(int count, char **arguments)
+/* The child: 0 all is done, 1 a case took the context with it, 2 there is no device. */
+static int run_folders(char **folders, int count, Progress *progress)
 {
     Driver d;
-    int device, counts[2] = {0, 0};
+    int device, first = 0;
     void *context;
     char name[128] = "";
     if (!open_driver(&d)) return 2;
@@ -275,7 +329,41 @@ int main(int count, char **arguments)
         return 2;
     d.DeviceGetName(name, sizeof name, device);
     printf("on %s\n", name);
-    for (int n = 1; n < count; n++) run_folder(&d, arguments[n], counts);
-    printf("%d passed, %d failed\n", counts[0], counts[1]);
-    return counts[1] != 0;
+    bool fine = true;
+    for (int n = 0; n < count && fine; n++) fine = run_folder(&d, folders[n], &first, progress);
+    return !fine;
+}
+
+/* Begins a child behind the case that ended the last one. */
+static int run_children(char **folders, int count, Progress *progress)
+{
+    for (progress->lost = 0; progress->lost < MOST_LOST; progress->lost++) {
+        int status;
+        fflush(stdout);
+        const pid_t child = fork();
+        if (child < 0) return 2;
+        if (child == 0) {
+            status = run_folders(folders, count, progress);
+            fflush(stdout);
+            _exit(status);
+        }
+        if (waitpid(child, &status, 0) != child) return 2;
+        if (WIFEXITED(status) && WEXITSTATUS(status) != 1) return WEXITSTATUS(status);
+        if (WIFSIGNALED(status))
+            printf("FAILED: signal %d\n", WTERMSIG(status)), progress->failed++;
+    }
+    printf("FAILED: the cases after the %dth that ended its process\n", MOST_LOST);
+    progress->failed++;
+    return 0;
+}
+
+int main(int count, char **arguments)
+{
+    Progress *progress =
+        mmap(NULL, sizeof *progress, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (progress == MAP_FAILED) return 2;
+    const int status = run_children(arguments + 1, count - 1, progress);
+    if (status) return status;
+    printf("%d passed, %d failed\n", progress->passed, progress->failed);
+    return progress->failed != 0;
 }

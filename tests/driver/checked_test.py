@@ -1,5 +1,5 @@
 """Artifacts compiled with --checked, run by `aule run`: which index left its tensor, in which line; what is not chosen does not count.
-Standard library only.
+Standard library only. With AULE_TEST_DEVICE=cuda on that device alone.
 
     checked_test.py AULEC AULE [TEST...]
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 AULEC, AULE = (os.path.abspath(path) for path in sys.argv[1:3])
 SHAPES = {"q": (2, 3, 20, 16), "k": (2, 3, 37, 16), "v": (2, 3, 37, 16), "do": (2, 3, 20, 16)}
 HEAD = "attention a {\n    q: [B, H, S, D];\n    k: [B, H, T, D];\n    v: [B, H, T, E];\n"
-ARCH = {"cpu": ["--arch", "x86-64-v3"]} if platform.machine() == "x86_64" else {}
+ARCH = {"cuda": ["--arch", "sm_70"]} | ({"cpu": ["--arch", "x86-64-v3"]} if platform.machine() == "x86_64" else {})
 N = 8  # entries of the table
 
 # What reads a table at x[b, kv_idx] (or at x[b, q_idx]), on line 7; and the row that the message tells of.
@@ -51,6 +51,8 @@ def write_npy(path, shape, values, letter):
 
 def devices():
     said = subprocess.run([AULE, "devices"], capture_output=True, text=True).stdout
+    if "AULE_TEST_DEVICE" in os.environ:
+        return [os.environ["AULE_TEST_DEVICE"]]
     return ["cpu"] + (["opencl"] if "\nopencl:0" in "\n" + said else [])
 
 
@@ -117,7 +119,7 @@ class Checked(Case):
     def test_the_line_and_the_numbers_are_named(self):
         self.indices(N + 5)
         for target in devices():
-            for place, (clause, row) in READS.items() if target == "cpu" else list(READS.items())[:1]:
+            for place, (clause, row) in READS.items() if target != "opencl" else list(READS.items())[:1]:
                 with self.subTest(f"{place} on {target}"):
                     done = self.run_it(self.compiled(clause, target, "--checked", "--no-grad"), target, False)
                     self.assertEqual(done.returncode, 1)
@@ -128,21 +130,23 @@ class Checked(Case):
 
     def test_below_zero(self):
         self.indices(-3)
-        done = self.run_it(self.compiled(READS["score_mod"][0], "cpu", "--checked", "--no-grad"), "cpu", False)
+        target = devices()[0]
+        done = self.run_it(self.compiled(READS["score_mod"][0], target, "--checked", "--no-grad"), target, False)
         self.assertEqual(done.returncode, 1)
         self.assertIn("index -3 on axis 0 of 'table' is not in [0, 8)", done.stderr)
 
     def test_what_is_not_chosen_does_not_count(self):
         self.indices(N + 5)
         for what, clause in PROTECTED.items():
-            for target in devices() if what in ("where", "the mask") else ["cpu"]:
+            for target in devices() if what in ("where", "the mask") else devices()[:1]:
                 with self.subTest(f"{what} on {target}"):
                     done = self.run_it(self.compiled(clause, target, "--checked", "--no-grad"), target, False)
                     self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_without_it_indices_are_clamped(self):
         self.indices(N + 5)
-        self.assertEqual(self.run_it(self.compiled(READS["score_mod"][0], "cpu", "--no-grad"), "cpu", False).returncode, 0)
+        target = devices()[0]
+        self.assertEqual(self.run_it(self.compiled(READS["score_mod"][0], target, "--no-grad"), target, False).returncode, 0)
 
 
 if __name__ == "__main__":

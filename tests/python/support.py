@@ -19,6 +19,7 @@ import aule
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SAMPLE = os.environ.get("AULE_TEST_SAMPLE", "")
+DEVICE = os.environ.get("AULE_TEST_DEVICE", "cpu")  # where tests run that run anywhere: "cuda"
 D, E = 8, 4
 
 

@@ -1,18 +1,32 @@
 """Gradients of aule.attention, for every option, against the same formula in double precision by torch's autograd; in eager mode, in graphs,
-without autograd, in every operand type and on every device."""
+without autograd, in every operand type and on every device. Tensors are on the device that AULE_TEST_DEVICE names, else on the processor."""
 
 import unittest
 
 import numpy as np
 
 import aule
-from support import torch
+from support import DEVICE, torch
 
 B, H, HK, S, T, D, E = 2, 4, 2, 13, 19, 8, 12
 
 
+def setUpModule():
+    if torch:
+        torch.set_default_device(DEVICE)
+
+
+def tearDownModule():
+    if torch:
+        torch.set_default_device(None)
+
+
+def generator(seed):
+    return torch.Generator(DEVICE).manual_seed(seed)
+
+
 def leaves(*shapes, seed=0, dtype=None):
-    g = torch.Generator().manual_seed(seed)
+    g = generator(seed)
     return [torch.randn(shape, generator=g).to(dtype or torch.float32).requires_grad_() for shape in shapes]
 
 
@@ -44,7 +58,7 @@ class Gradients(unittest.TestCase):
         others = {n: x for n, x in options.items() if not isinstance(x, torch.Tensor)}
         exact = {n: x.detach().double().requires_grad_() if x.is_floating_point() else x for n, x in tensors.items()}
         wanted = [n for n, x in tensors.items() if x.requires_grad]
-        g = torch.Generator().manual_seed(7)
+        g = generator(7)
         do, dlse = torch.randn(B, H, S, E, generator=g), torch.randn(B, H, S, generator=g) * lse
         run = run or (lambda **named: aule.attention(**named, backend=device, return_lse=True))
 
@@ -82,6 +96,7 @@ class Gradients(unittest.TestCase):
             self.check({"causal": True, "alibi": slopes}, dtype, bound)
             self.check({"bias": leaves((B, 1, S, T), seed=4, dtype=dtype)[0]}, dtype, bound)
 
+    @unittest.skipIf(DEVICE != "cpu", "host tensors are sent to devices")
     def test_devices(self):
         for device in aule.devices():
             if device.available and device.backend != "cpu":
@@ -112,7 +127,7 @@ class Gradients(unittest.TestCase):
     def test_autocast(self):
         q, k, v = qkv()
         bias, = leaves((H, S, T), seed=4)
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast(DEVICE, torch.bfloat16):
             aule.attention(q, k, v, bias=bias).float().sum().backward()
         self.assertEqual({x.grad.dtype for x in (q, k, v, bias)}, {torch.float32})
 
@@ -122,7 +137,7 @@ class Gradients(unittest.TestCase):
         run = lambda v: aule.attention(q, k, v, dropout=0.5, seed=11)  # linear in v
         dv, = torch.autograd.grad((run(v) * 3).sum(), v)
         self.assertLess(float(abs((dv * v).sum() - (run(v) * 3).sum()).detach()), 1e-2)
-        direction = torch.randn(q.shape, generator=torch.Generator().manual_seed(2)).double()
+        direction = torch.randn(q.shape, generator=generator(2)).double()
         dq, = torch.autograd.grad(aule.attention(q, k, v, dropout=0.5, seed=11).square().sum(), q)
         ahead, behind = (aule.attention((q.double() + h * direction).float(), k, v, dropout=0.5, seed=11).double().square().sum() for h in (1e-2, -1e-2))
         self.assertAlmostEqual(float((dq.double() * direction).sum()), float((ahead - behind) / 2e-2), delta=2e-2 * float(dq.abs().sum()))
@@ -187,15 +202,15 @@ class Scripts(unittest.TestCase):
         f = aule.compile(script)
         exact = {name: x.detach().double().requires_grad_() for name, x in tensors.items()}
         o = formula_(**exact)
-        do = torch.randn(o.shape, generator=torch.Generator().manual_seed(1))
+        do = torch.randn(o.shape, generator=generator(1))
         want = dict(zip(tensors, torch.autograd.grad(o, exact.values(), do.double())))
         self.assertEqual(sorted(f.gradients), sorted(tensors))
         torch.compiler.reset()
         ways = {"eager": f, "graph": torch.compile(lambda **named: f(**named), fullgraph=True)}
         found = {way: dict(zip(tensors, torch.autograd.grad(run(**tensors), tensors.values(), do))) for way, run in ways.items()}
-        arrays = {name: x.detach().numpy() for name, x in tensors.items()}
-        gradients = f.backward(f.forward(**arrays), do.numpy())
-        found["numpy"] = {name: torch.from_numpy(gradients["d" + name]) for name in tensors}
+        arrays = {name: x.detach().cpu().numpy() for name, x in tensors.items()}
+        gradients = f.backward(f.forward(**arrays), do.cpu().numpy())
+        found["numpy"] = {name: torch.from_numpy(gradients["d" + name]).to(DEVICE) for name in tensors}
         for way, named in found.items():
             for name, x in named.items():
                 torch.testing.assert_close(x.double(), want[name], rtol=1e-4, atol=2e-5, msg=lambda said: f"{way} {name}: {said}")
@@ -212,7 +227,7 @@ class Scripts(unittest.TestCase):
 @unittest.skipIf(torch is None, "torch is not installed")
 class Sessions(unittest.TestCase):
     def test_numpy(self):
-        tensors = [x.detach().numpy() for x in qkv()]
+        tensors = [x.detach().cpu().numpy() for x in qkv()]
         bias = np.random.default_rng(0).standard_normal((B, 1, S, T)).astype(np.float32)
         sinks, slopes = (np.random.default_rng(n).random(H).astype(np.float32) for n in range(2))
         do = np.random.default_rng(3).standard_normal((B, H, S, E)).astype(np.float32)

@@ -4,8 +4,7 @@
 import os
 import unittest
 
-import support
-from support import torch
+from support import DEVICE, torch
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 try:
@@ -22,7 +21,7 @@ class Models(unittest.TestCase):
         import aule.transformers
 
         aule.transformers.register()
-        torch.set_default_device(os.environ.get("AULE_TEST_DEVICE", "cpu"))
+        torch.set_default_device(DEVICE)
         self.addCleanup(torch.set_default_device, None)
         torch.manual_seed(0)
         self.ids = torch.randint(1, 97, (2, 23))

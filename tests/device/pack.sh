@@ -1,0 +1,76 @@
+#!/bin/bash
+# pack.sh BUILD-FOLDER OUT [ARCH]: puts everything that a machine with an NVIDIA GPU needs for the device suite into one folder; there
+# `python3 OUT/run.py` runs it, without a compiler of C, a toolkit or a network. What runs is told in run.py; here it is built:
+#   bin, lib    the programs and libraries, LLVM's among them
+#   cases       single operations with what the interpreter expects (cuda_runner.c)
+#   smoke       artifacts with kernels of `cuda` and of `cpu`, and the shapes to run them with (cuda_smoke.c)
+#   tree        scripts, tests and the Python package, as they lie in the checkout
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd) root=$(cd "$here/../.." && pwd)
+[ $# -ge 2 ] || { echo "pack.sh BUILD-FOLDER OUT [ARCH]" >&2; exit 2; }
+build=$1 out=$2 arch=${3:-sm_90}
+
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+for folder in bin lib cases smoke tree; do
+    rm -rf "${out:?}/$folder"
+    mkdir "$out/$folder"
+done
+ninja -C "$build" runtime/libaule.so compiler/driver/libaulec.so compiler/driver/aulec runtime/tools/aule tests/runtime/cuda_smoke \
+    tests/exec/scripts_test tests/codegen/{cuda,host_ops,host_control,host_memory,host_random}_test >/dev/null
+
+# ---- programs and libraries
+programs=("$build"/compiler/driver/aulec "$build"/runtime/tools/aule "$build"/tests/runtime/cuda_smoke "$build"/tests/exec/scripts_test)
+strip -o "$out/lib/libaule.so" "$build/runtime/libaule.so"
+strip -o "$out/lib/libaulec.so" "$build/compiler/driver/libaulec.so"
+for program in "${programs[@]}"; do
+    strip -o "$out/bin/$(basename "$program")" "$program"
+done
+cc -std=gnu17 -O1 "$here/cuda_runner.c" -o "$out/bin/cuda_runner" -ldl -lm
+# LLVM and what it needs beyond a bare system, unless it is in libaulec (-Dllvm=static) or the caller has it there (AULE_WITHOUT_LLVM).
+if [ -z "${AULE_WITHOUT_LLVM:-}" ]; then
+    ldd "$build/compiler/driver/libaulec.so" | awk '/libLLVM|libz\.|libzstd|libstdc/ { print $3 }' | while read -r library; do
+        cp -L "$library" "$out/lib/"
+    done
+fi
+
+# ---- single operations
+export AULE_DEVICE_OUT=$out/cases
+for name in cuda_test host_ops_test host_control_test host_memory_test "host_random_test 1 100"; do
+    # shellcheck disable=SC2086
+    "$build"/tests/codegen/$name >"$out/log" 2>&1 || { tail -n 20 "$out/log"; exit 1; }
+done
+# The driver takes long to compile PTX; where there is an assembler, it is done here.
+if ptxas=$(PATH=$PATH:/usr/local/cuda/bin command -v ptxas); then
+    for ptx in "$out"/cases/*.ptx; do
+        "$ptxas" "-arch=$arch" "$ptx" -o "${ptx%.ptx}.cubin"
+    done
+fi
+
+# ---- artifacts: script, types, shape; widths are 64
+while read -r script types shape; do
+    for type in ${types//,/ }; do
+        so=smoke/$script-$type.so
+        "$build/compiler/driver/aulec" "$root/attn_scripts/$script.attn" --target cuda,cpu --arch "$arch,x86-64-v3" --dtype "$type" \
+            --width D=64 -o "$out/$so"
+        echo "$so --shape $shape --dtype $type" >>"$out/smoke/rows"
+    done
+done <<'ROWS'
+mha f16,bf16,f32 B=2,H=3,S=200,T=333
+gqa f16,bf16 B=2,H=8,Hk=2,S=257,T=257
+alibi f16,bf16 B=1,H=4,S=512,T=512
+softcap bf16 B=1,H=4,S=300,T=1000
+sliding_window f16 B=1,H=4,S=1000,T=1000
+rope bf16 B=2,H=2,S=129,T=129
+sigmoid f16 B=1,H=3,S=127,T=65
+attention_sink bf16 B=1,H=4,S=64,T=500
+qk_norm f16 B=1,H=2,S=100,T=100
+relative_bias f16 B=2,H=2,S=150,T=150,W=65
+ROWS
+
+# ---- what is read there
+(cd "$root" && git ls-files -z attn_scripts python tests/python tests/driver/checked_test.py tests/front/examples |
+    xargs -0 cp --parents -t "$out/tree")
+cp "$here/run.py" "$out/"
+rm -f "$out/log"
+du -sh "$out"

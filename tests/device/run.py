@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+"""Runs the device suite on this machine's NVIDIA GPU, in the folder that pack.sh has filled:
+
+    run.py [--list] [PART...]          every part, or those named
+
+Each part prints a line with what passed, failed and was skipped, the commands that failed with the end of what they said, and has a time
+limit for each of its commands; logs/ keeps everything. The last line is "N passed, N failed". Needs the standard library only; torch,
+transformers, CuPy and JAX are used where Python has them, and what needs them is counted as skipped where not."""
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable
+
+HERE = Path(__file__).resolve().parent
+BIN, TREE = HERE / "bin", HERE / "tree"
+TAIL = 12  # lines of a command that failed
+SANITIZERS = ("memcheck", "racecheck", "initcheck", "synccheck")
+# What the sanitizers watch: a few blocks are enough to find what they look for, and they take a hundred times as long.
+WATCHED = {
+    "smoke/mha-f32.so": "B=1,H=1,S=40,T=72",
+    "smoke/gqa-bf16.so": "B=1,H=2,Hk=1,S=130,T=130",
+    "smoke/relative_bias-f16.so": "B=1,H=2,S=100,T=100,W=65",
+    "smoke/rope-bf16.so": "B=1,H=1,S=129,T=129",
+}
+
+
+@dataclass
+class Counts:
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+    def __add__(self, other):
+        return Counts(self.passed + other.passed, self.failed + other.failed, self.skipped + other.skipped)
+
+
+@dataclass
+class Command:
+    """What to run, and how what it says is counted."""
+
+    label: str
+    words: list
+    count: Callable
+    folder: Path = HERE
+
+
+@dataclass
+class Part:
+    what: str
+    limit: int  # seconds for each command
+    commands: Callable
+    at_once: int = 1
+
+
+# ---- counting
+
+
+def by_status(status, said):
+    return Counts(skipped=1) if status == 77 else Counts(passed=int(status == 0), failed=int(status != 0))
+
+
+def by_last_line(status, said):
+    """ "N passed, M failed", as our own programs end."""
+    found = re.findall(r"^(\d+) passed, (\d+) failed$", said, re.M)
+    if status == 77 or not found:
+        return by_status(status or 1, said)
+    counts = Counts(*map(int, found[-1]))
+    return counts if counts.failed or status == 0 else Counts(counts.passed, 1)
+
+
+def by_unittest(status, said):
+    ran, ended = re.findall(r"^Ran (\d+) tests? in", said, re.M), re.findall(r"^(OK|FAILED)(?: \((.*)\))?$", said, re.M)
+    if not ran or not ended:
+        return Counts(failed=1)
+    parts = dict(re.findall(r"([\w ]+?)=(\d+)", ended[-1][1].replace(", ", ",")))
+    failed, skipped = int(parts.get("failures", 0)) + int(parts.get("errors", 0)), int(parts.get("skipped", 0))
+    return Counts(max(int(ran[-1]) - failed - skipped, 0), failed + (status != 0 and not failed), skipped)
+
+
+def by_sanitizer(status, said):
+    clean = re.search(r"(ERROR SUMMARY: 0 errors|RACECHECK SUMMARY: 0 hazards)", said)
+    return by_status(0 if status == 0 and clean else 1, said)
+
+
+# ---- the parts
+
+
+def operations():
+    yield Command("operations", [BIN / "cuda_runner", HERE / "cases"], by_last_line)
+
+
+def smoke():
+    for row in (HERE / "smoke/rows").read_text().splitlines():
+        yield Command(row.split()[0], [BIN / "cuda_smoke", *row.split()], by_last_line)
+
+
+def scripts():
+    examples = TREE / "tests/front/examples"
+    recurrent = re.compile(r"^\s*linear\b", re.M)
+    for script in sorted(examples.glob("*.attn")):
+        if script.stem != "groups" and not recurrent.search(script.read_text()):
+            yield Command(script.stem, [BIN / "scripts_test", "cuda:0", examples, script.name], by_last_line)
+
+
+def check():
+    for script in sorted((TREE / "attn_scripts").glob("*.attn")):
+        yield Command(script.stem, [BIN / "aule", "check", script, "--backend", "cuda:0"], by_status)
+
+
+def checked():
+    yield Command("checked", [sys.executable, "checked_test.py", BIN / "aulec", BIN / "aule"], by_unittest, TREE / "tests/driver")
+
+
+def python():
+    for name in ("device", "training", "transformers"):
+        yield Command(name, [sys.executable, "run.py", "-v", "test_" + name], by_unittest, TREE / "tests/python")
+
+
+def sanitizer():
+    tool = shutil.which("compute-sanitizer", path=os.environ.get("PATH", "") + ":/usr/local/cuda/bin")
+    rows = {row.split()[0]: row.split() for row in (HERE / "smoke/rows").read_text().splitlines()}
+    for name in SANITIZERS:
+        for so, shape in WATCHED.items():
+            words = [tool, "--tool", name, "--error-exitcode", "9", BIN / "cuda_smoke", so, "--shape", shape, *rows[so][3:]]
+            absent = ["sh", "-c", "echo compute-sanitizer is not installed; exit 77"]
+            yield Command(f"{name} {so}", words if tool else absent, by_sanitizer if tool else by_status)
+
+
+PARTS = {
+    "operations": Part("single operations of the kernel IR, bit by bit", 60, operations),
+    "smoke": Part("artifacts: streams, graphs, threads, beside cpu", 30, smoke, 4),
+    "scripts": Part("examples against the oracle: types, forward and backward, hard shapes, repeats", 120, scripts, 12),
+    "check": Part("aule check of attn_scripts: forward, gradients, laws", 120, check, 12),
+    "checked": Part("--checked: indices that leave their tensors are found and named", 90, checked),
+    "python": Part("Python: torch, autograd, torch.compile, graphs, threads, DLPack, far strides, errors, models", 240, python, 3),
+    "sanitizer": Part("compute-sanitizer's four tools on a few blocks", 60, sanitizer, 8),
+}
+
+
+# ---- running
+
+
+def environment():
+    here = dict(os.environ)
+    here["LD_LIBRARY_PATH"] = ":".join(filter(None, [str(HERE / "lib"), here.get("LD_LIBRARY_PATH")]))
+    here.update(AULE_LIBRARY_PATH=str(HERE / "lib"), PYTHONPATH=str(TREE / "python"), PYTHONDONTWRITEBYTECODE="1", AULE_TEST_DEVICE="cuda",
+                XDG_CACHE_HOME=str(HERE / "cache"))
+    return here
+
+
+def run(part, command, log):
+    words = [str(word) for word in command.words]
+    try:
+        done = subprocess.run(words, cwd=command.folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              errors="replace", timeout=part.limit)
+        status, said = done.returncode, done.stdout
+        counts = command.count(status, said)
+    except subprocess.TimeoutExpired as error:
+        said = (error.stdout or b"").decode(errors="replace") + f"\nit did not end within {part.limit} s\n"
+        counts = Counts(failed=1)
+    except OSError as error:
+        said, counts = f"{error}\n", Counts(failed=1)
+    (log / (re.sub(r"\W+", "-", command.label) + ".log")).write_text(" ".join(words) + "\n" + said)
+    if counts == Counts():
+        said, counts = said + "nothing ran\n", Counts(failed=1)
+    return counts, said
+
+
+def run_part(name, part):
+    log, begin, total = HERE / "logs" / name, time.monotonic(), Counts()
+    shutil.rmtree(log, ignore_errors=True)
+    log.mkdir(parents=True)
+    commands, failures = list(part.commands()), []
+    with ThreadPoolExecutor(min(part.at_once, os.cpu_count() or 1)) as pool:
+        for command, (counts, said) in zip(commands, pool.map(lambda command: run(part, command, log), commands)):
+            total += counts
+            if counts.failed:
+                failures.append((command.label, said))
+    print(f"{name}: {total.passed} passed, {total.failed} failed, {total.skipped} skipped; {time.monotonic() - begin:.0f} s ({part.what})", flush=True)
+    for label, said in failures:
+        print(f"    {label}:")
+        for line in said.rstrip().splitlines()[-TAIL:]:
+            print(f"        {line[:300]}")
+    return total
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], metavar="PART")
+    parser.add_argument("--list", action="store_true", help="the parts, and what they are for")
+    arguments = parser.parse_args()
+    if arguments.list:
+        for name, part in PARTS.items():
+            print(f"{name:12} {part.what}")
+        return 0
+    total = Counts()
+    for name in arguments.parts or PARTS:
+        total += run_part(name, PARTS[name])
+    print(f"{total.skipped} skipped, for what is missing here (logs say what)" if total.skipped else "nothing skipped")
+    print(f"{total.passed} passed, {total.failed} failed")
+    return total.failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

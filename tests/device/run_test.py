@@ -1,0 +1,98 @@
+"""The device suite's own counting (run.py), on a folder whose programs are stand-ins: what fails, hangs, runs nothing or says nothing is
+counted as failed, and what is missing as skipped. No GPU is needed.
+
+    run_test.py RUN.PY
+"""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+RUN = Path(sys.argv.pop(1)).resolve()
+
+
+class Suite(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = Path(scratch.name)
+        for name in ("bin", "smoke", "tree/attn_scripts", "tree/tests/front/examples"):
+            (self.folder / name).mkdir(parents=True)
+        text = RUN.read_text()
+        self.assertIn('beside cpu", 30, smoke', text)
+        (self.folder / "run.py").write_text(text.replace('beside cpu", 30, smoke', 'beside cpu", 1, smoke'))
+        (self.folder / "smoke/rows").write_text("smoke/a.so --shape B=1\nsmoke/b.so --shape B=2\n")
+
+    def program(self, name, script):
+        path = self.folder / "bin" / name
+        path.write_text("#!/bin/sh\n" + script + "\n")
+        path.chmod(0o755)
+
+    def run_parts(self, *parts):
+        done = subprocess.run([sys.executable, "run.py", *parts], cwd=self.folder, capture_output=True, text=True)
+        self.assertEqual(done.stderr, "")
+        return done.returncode, done.stdout.splitlines()
+
+    def test_sums(self):
+        self.program("cuda_runner", "echo on a device; echo '7 passed, 0 failed'")
+        self.program("cuda_smoke", "echo '3 passed, 0 failed'")
+        status, lines = self.run_parts("operations", "smoke")
+        self.assertEqual((status, lines[-1]), (0, "13 passed, 0 failed"))
+        self.assertTrue(lines[0].startswith("operations: 7 passed, 0 failed, 0 skipped; "), lines[0])
+        self.assertTrue((self.folder / "logs/smoke/smoke-a-so.log").read_text().endswith("3 passed, 0 failed\n"))
+
+    def test_failures(self):
+        for script, last in {
+            "echo '7 passed, 2 failed'; exit 1": "7 passed, 2 failed",
+            "echo '7 passed, 0 failed'; exit 1": "7 passed, 1 failed",  # it broke afterwards
+            "echo '0 passed, 0 failed'": "0 passed, 1 failed",
+            "echo 'no device'; exit 2": "0 passed, 1 failed",
+            "true": "0 passed, 1 failed",
+            "exit 77": "0 passed, 0 failed",
+        }.items():
+            self.program("cuda_runner", script)
+            status, lines = self.run_parts("operations")
+            self.assertEqual((status, lines[-1]), (int("0 failed" not in last), last), script)
+
+    def test_what_does_not_end(self):
+        self.program("cuda_smoke", 'case $1 in smoke/a.so) echo begun; exec sleep 20;; esac; echo "1 passed, 0 failed"')
+        status, lines = self.run_parts("smoke")
+        self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed"))
+        self.assertIn("        it did not end within 1 s", lines)
+
+    def test_what_is_not_there(self):
+        shutil.rmtree(self.folder / "bin")
+        status, lines = self.run_parts("operations")
+        self.assertEqual((status, lines[-1]), (1, "0 passed, 1 failed"))
+
+    def test_scripts_and_checks(self):
+        for name, text in (("a", "online softmax;"), ("b", "linear;")):
+            for folder in ("attn_scripts", "tests/front/examples"):
+                (self.folder / "tree" / folder / f"{name}.attn").write_text(text + "\n")
+        self.program("aule", "case $2 in *b.attn) exit 1;; esac")
+        self.program("scripts_test", 'echo "$3"; echo "2 passed, 0 failed"')
+        self.assertEqual(self.run_parts("check")[1][-1], "1 passed, 1 failed")
+        self.assertEqual(self.run_parts("scripts")[1][-1], "2 passed, 0 failed")  # recurrences have no kernels
+
+    def test_unittest(self):
+        folder = self.folder / "tree/tests/python"
+        folder.mkdir()
+        for last, expected in {
+            "OK": "12 passed, 0 failed", "OK (skipped=1)": "9 passed, 0 failed", "FAILED (failures=1, errors=2)": "3 passed, 9 failed",
+            "FAILED (errors=1, skipped=1)": "6 passed, 3 failed", "": "0 passed, 3 failed",
+        }.items():
+            (folder / "run.py").write_text(f"print('Ran 4 tests in 0.1s\\n\\n{last}'); raise SystemExit({int('FAILED' in last)})")
+            self.assertEqual(self.run_parts("python")[1][-1], expected, last)
+
+    @unittest.skipIf(os.path.exists("/usr/local/cuda/bin/compute-sanitizer"), "it is there")
+    def test_no_sanitizer(self):
+        rows = [f"smoke/{name}.so --shape B=1 --dtype f32\n" for name in ("mha-f32", "gqa-bf16", "relative_bias-f16", "rope-bf16")]
+        (self.folder / "smoke/rows").write_text("".join(rows))
+        self.assertIn("0 passed, 0 failed, 16 skipped", self.run_parts("sanitizer")[1][0])
+
+
+if __name__ == "__main__":
+    unittest.main()
