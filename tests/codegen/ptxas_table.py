@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""Registers and spills of the shipped configurations, as a table in a document, which is also the list of what may spill.
+
+    ptxas_table.py AULEC PTXAS PAGE [--write]
+
+Compiles the configurations below, assembles them for every architecture, and compares with PAGE: more bytes spilled than it says, or arrays of
+lanes in local memory of which it does not know, are a failure; so are fewer, since the list may only shrink and has to be told. Registers are for
+reading: assemblers differ in them. --write puts what was found between the page's markers (tools/ptxas-table), but not while something has
+grown: that is put into the page by hand, where a review sees it."""
+import argparse
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from ptxas_report import Refused, kernels
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+ARCHS = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_120")
+NEWER = ARCHS[2:]  # those with bf16
+BEGIN, END = "<!-- ptxas -->", "<!-- /ptxas -->"
+# Script, type, widths (of keys, or of keys/of values), architectures.
+CONFIGURATIONS = [
+    ("mha", "f16", ("64", "128"), ARCHS),
+    ("mha", "bf16", ("64", "96", "128", "192/128", "256"), NEWER),
+    ("mha", "f32", ("64",), ("sm_80", "sm_90")),
+    ("gqa", "bf16", ("128",), NEWER),
+    ("alibi", "bf16", ("64", "128"), NEWER),
+    ("softcap", "bf16", ("64", "128"), NEWER),
+    ("relative_bias", "bf16", ("128",), NEWER),
+    ("sliding_window", "bf16", ("128",), NEWER),
+    ("documents", "bf16", ("128",), NEWER),
+    ("prefix_lm", "bf16", ("128",), NEWER),
+    ("attention_sink", "bf16", ("64",), NEWER),
+    ("dropout", "bf16", ("64",), NEWER),
+    ("sigmoid", "bf16", ("64",), NEWER),
+    ("retention", "bf16", ("64",), NEWER),
+]
+
+
+def measure(aulec, ptxas):
+    """{(script, type, width, kernel): {architecture: Kernel}}"""
+    jobs = [(script, dtype, width, arch) for script, dtype, widths, archs in CONFIGURATIONS for width in widths for arch in archs]
+
+    def one(job):
+        script, dtype, width, arch = job
+        keys, _, values = width.partition("/")
+        given = f"D={keys};E={values or keys}"
+        return list(kernels(aulec, ptxas, ROOT / f"attn_scripts/{script}.attn", arch=arch, dtype=dtype, width=given))
+
+    table = {}
+    with ThreadPoolExecutor(2) as pool:
+        for (script, dtype, width, arch), found in zip(jobs, pool.map(one, jobs)):
+            for kernel in found:
+                name = kernel.name.partition(arch + "_")[2]
+                table.setdefault((script, dtype, width, name), {})[arch] = kernel
+    return table
+
+
+def cell(kernel):
+    return f"{kernel.registers}" + (f" +{kernel.stores} B" if kernel.stores else "") + (" local" if kernel.local else "")
+
+
+def written(table, version):
+    lines = [BEGIN, f"Registers a thread; `+n B`: bytes spilled; `local`: arrays in local memory. {version}.", "",
+             "| kernel | " + " | ".join(ARCHS) + " |", "|---|" + "---|" * len(ARCHS)]
+    for key, row in table.items():
+        lines.append("| " + " ".join(key) + " | " + " | ".join(cell(row[arch]) if arch in row else "" for arch in ARCHS) + " |")
+    return "\n".join(lines + [END])
+
+
+def allowed(text):
+    """{(script, type, width, kernel, architecture): (bytes, local)} of a page's table."""
+    known, archs = {}, []
+    for line in text.splitlines():
+        cells = [word.strip() for word in line.strip().strip("|").split("|")]
+        if cells[0] == "kernel":
+            archs = cells[1:]
+        elif archs and len(cells) == len(archs) + 1 and len(cells[0].split()) == 4:
+            for arch, said in zip(archs, cells[1:]):
+                spilled = re.search(r"\+(\d+) B", said)
+                known[(*cells[0].split(), arch)] = int(spilled.group(1)) if spilled else 0, "local" in said
+    return known
+
+
+def compare(table, known):
+    """Lines of what has grown, and of what has shrunk."""
+    grown, shrunk = [], []
+    for key, row in table.items():
+        for arch, kernel in row.items():
+            most, local = known.get((*key, arch), (0, False))
+            said = f"{' '.join(key)} {arch}: {kernel.stores} bytes spilled{', local memory' if kernel.local else ''}; the page says {most}{', local memory' if local else ''}"
+            if kernel.stores > most or kernel.local > local:
+                grown.append(said)
+            elif kernel.stores < most or kernel.local < local:
+                shrunk.append(said)
+    return grown, shrunk
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("aulec")
+    parser.add_argument("ptxas")
+    parser.add_argument("page", type=Path)
+    parser.add_argument("--write", action="store_true")
+    arguments = parser.parse_args()
+    text = arguments.page.read_text()
+    begin, end = text.index(BEGIN), text.index(END) + len(END)
+    try:
+        table = measure(arguments.aulec, arguments.ptxas)
+    except Refused as error:
+        sys.exit(str(error))
+    known = allowed(text[begin:end])
+    grown, shrunk = compare(table, known)
+    for line in grown:
+        print("more:", line)
+    if arguments.write and (not grown or not known):
+        said = subprocess.run([arguments.ptxas, "--version"], capture_output=True, text=True).stdout
+        version = re.search(r"release ([\d.]+)", said)
+        arguments.page.write_text(text[:begin] + written(table, f"ptxas {version.group(1)}" if version else "ptxas") + text[end:])
+        shrunk = []
+    for line in shrunk:
+        print("fewer, to be written down (tools/ptxas-table):", line)
+    print(f"{sum(map(len, table.values()))} kernels, {len(grown)} spill more than {arguments.page.name} says, {len(shrunk)} less")
+    sys.exit(1 if grown or shrunk else 0)
+
+
+if __name__ == "__main__":
+    main()
