@@ -14,6 +14,8 @@ enum {
     MOST_COPIES = 1 << 12,  /* of a loop's body */
     MOST_EMITTED = 1 << 16, /* instructions: beyond, loops stay loops */
     MOST_WRITTEN = 70000, /* the same for loops that only a device wants written out: all or none */
+    MOST_LANE_BYTES =
+        4000, /* four times its registers: arrays beyond stay in memory, loops loops */
     PHASE_LENGTH = 63
 };
 
@@ -139,6 +141,16 @@ static uint64_t written_size(const AuEmit *e, uint32_t first)
         size += 1 + (full ? turns : 1) * body;
     }
     return size;
+}
+
+/* Whether the arrays of lanes can become registers at all, and the code that makes them such is bearable. */
+static bool is_worth_writing(const AuEmit *e)
+{
+    uint64_t bytes = 0;
+    for (uint32_t n = 0; n < e->k->mem_count; n++)
+        if (e->k->mems[n].space == AU_LANE)
+            bytes += (uint64_t)e->k->mems[n].count * kernel_scalar_bytes(e->k->mems[n].scalar);
+    return bytes <= MOST_LANE_BYTES && written_size(e, e->k->body) <= MOST_WRITTEN;
 }
 
 /* Copies of a loop that is to be unrolled and can be; 0: it stays a loop (or runs never, low tells).
@@ -382,8 +394,7 @@ void emit_kernel(AuEmit *e, const AuKernel *k)
     e->trail_count = 0;
     e->emitted = 0;
     e->phase = "";
-    e->writes_out = e->device != NULL;
-    if (e->device) e->writes_out = written_size(e, k->body) <= MOST_WRITTEN;
+    e->writes_out = e->device && is_worth_writing(e);
     if (!(e->device ? e->device->open(e) : open_host(e))) return;
     emit_region(e, k->body);
     if (!e->device) emit_tiles_close(e);
