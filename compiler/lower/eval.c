@@ -204,7 +204,7 @@ static AuVal where(AuLower *l, const AuTileExpr *e, const AuPoint *p)
     return kernel_op3(l->k, AU_K_SELECT, c, a, b);
 }
 
-static const AuCoord *coord_of(AuLower *l, const AuPoint *p, const char *axis)
+const AuCoord *lower_coordinate(AuLower *l, const AuPoint *p, const char *axis)
 {
     for (uint32_t n = 0; n < p->count; n++)
         if (p->at[n].axis == axis) return &p->at[n];
@@ -242,137 +242,6 @@ static AuVal read_var(AuLower *l, const AuTileVar *var, const AuPoint *p)
     }
     lower_refuse(l, "variable %s has no value here", var->name);
     return kernel_i32(l->k, 0);
-}
-
-/* Index along one dimension of a view: a scalar, a tile of indices, or a span whose axis is the
- * memory's. */
-static AuVal dimension_index(AuLower *l, const AuTileExpr *index, const char *view_axis,
-                             const AuPoint *p)
-{
-    if (index && index->op != TILE_X_ALL && index->op != TILE_X_SPAN)
-        return lower_as(l, lower_eval(l, index, p), AU_I32);
-    const AuCoord *c = coord_of(l, p, view_axis);
-    if (!c) return kernel_i32(l->k, 0);
-    if (!index || index->op == TILE_X_ALL) return c->index;
-    return kernel_op2(l->k, AU_K_ADD, lower_as(l, lower_eval(l, index->args.at[0], p), AU_I32),
-                      c->index);
-}
-
-/* May this index lie outside of the memory? Grid positions and whole axes do not. */
-static bool may_be_outside(const AuTileExpr *index, const AuTileAxis *axis)
-{
-    if (!index || index->op == TILE_X_ALL) return false;
-    if (index->op == TILE_X_SPAN) {
-        const AuTileExpr *low = index->args.at[0], *size = index->args.at[1];
-        return !(low->op == TILE_X_INT && size->op == TILE_X_INT && axis->size &&
-                 low->integer >= 0 && low->integer + size->integer <= axis->size);
-    }
-    if (index->op == TILE_X_INT && axis->size)
-        return index->integer < 0 || index->integer >= axis->size;
-    return !(index->op == TILE_X_NAME && index->var &&
-             (index->var->origin == TILE_FROM_GRID || index->var->origin == TILE_FROM_LET ||
-              index->var->origin == TILE_FROM_SELF));
-}
-
-bool lower_may_be_outside(const AuTileExpr *ref, uint32_t dimension)
-{
-    return may_be_outside(ref->has_index ? ref->args.at[dimension] : NULL,
-                          &ref->memory->type.axes[dimension]);
-}
-
-/* The view's axes stand in its type in the order of the dimensions that have one. */
-const char *lower_view_axis(const AuTileExpr *ref, uint32_t n)
-{
-    uint32_t view_axis = 0;
-    for (uint32_t i = 0; i <= n; i++) {
-        const AuTileExpr *index = ref->has_index ? ref->args.at[i] : NULL;
-        const bool spans = !index || index->op == TILE_X_ALL || index->op == TILE_X_SPAN;
-        if (i == n)
-            return !spans             ? NULL
-                   : ref->names.count ? ref->names.at[view_axis]
-                                      : ref->memory->type.axes[n].name;
-        view_axis += spans;
-    }
-    return NULL;
-}
-
-AuVal lower_position(AuLower *l, const AuTileExpr *ref, uint32_t n, const AuPoint *p)
-{
-    return dimension_index(l, ref->has_index ? ref->args.at[n] : NULL, lower_view_axis(ref, n), p);
-}
-
-/* Index along dimension [n] of a view, seen to by [outside]. */
-static AuVal position(AuLower *l, const AuTileExpr *ref, uint32_t n, const AuPoint *p,
-                      AuOutside outside, AuVal *inside)
-{
-    AuKernel *k = l->k;
-    const AuVal at = lower_position(l, ref, n, p);
-    if (outside == OUTSIDE_TRUSTED || !lower_may_be_outside(ref, n)) return at;
-    const AuVal extent = lower_place(l, ref->memory)->extents[n];
-    if (outside == OUTSIDE_TESTED && inside) {
-        *inside = lower_both(l, *inside, kernel_op2(k, AU_K_LT, at, extent));
-        return at;
-    }
-    const AuVal last = kernel_op2(k, AU_K_SUB, extent, kernel_i32(k, 1));
-    return kernel_op2(k, AU_K_MAX, kernel_op2(k, AU_K_MIN, at, last), kernel_i32(k, 0));
-}
-
-static AuVal sum_of(AuLower *l, AuVal sum, AuVal term)
-{
-    return sum.i ? kernel_op2(l->k, AU_K_ADD, sum, term) : term;
-}
-
-/* Rows' strides in units, a power of two; the position along the last axis (of stride 1 if
- * [last_stride_is_one]) is added in elements. */
-static AuVal address(AuLower *l, const AuTileExpr *ref, const AuPoint *p, AuOutside outside,
-                     AuVal *inside, bool last_stride_is_one, int32_t unit)
-{
-    AuKernel *k = l->k;
-    AuPlace *place = lower_place(l, ref->memory);
-    const AuTileType *type = &ref->memory->type;
-    const bool global = ref->memory->space == TILE_GLOBAL;
-    AuVal sum = {0}, pair = {0}, in_unit = {0}, row = {0};
-    if (inside) *inside = (AuVal){0};
-    for (uint32_t n = 0; n < type->count; n++) {
-        const bool last = n + 1 == type->count;
-        AuVal at = position(l, ref, n, p, outside, inside), stride = place->strides[n];
-        if (place->packed && n + 2 >= type->count) {
-            if (last) sum = sum_of(l, sum, lower_packed_offset(l, place->packed, row, at));
-            row = at;
-            continue;
-        }
-        if (place->pair_axis == type->axes[n].name) { /* (i / 2) * (2 * stride) + i % 2 */
-            pair = kernel_op2(k, AU_K_AND, at, kernel_i32(k, 1));
-            at = kernel_op2(k, AU_K_SHR, at, kernel_i32(k, 1));
-        }
-        const AuVal term = global ? lower_as(l, at, AU_I64) : at;
-        if (last && unit > 1) {
-            in_unit = term;
-            continue;
-        }
-        if (unit > 1)
-            stride = kernel_op2(k, AU_K_IDIV, stride,
-                                global ? kernel_i64(k, unit) : kernel_i32(k, unit));
-        sum = sum_of(l, sum,
-                     last && last_stride_is_one ? term : kernel_op2(k, AU_K_MUL, term, stride));
-    }
-    if (in_unit.i && sum.i)
-        sum = kernel_op2(k, AU_K_MUL, sum, global ? kernel_i64(k, unit) : kernel_i32(k, unit));
-    if (in_unit.i) sum = sum_of(l, sum, in_unit);
-    if (pair.i) sum = sum_of(l, sum, pair);
-    return sum.i ? sum : global ? kernel_i64(k, 0) : kernel_i32(k, 0);
-}
-
-AuVal lower_address(AuLower *l, const AuTileExpr *ref, const AuPoint *p, AuOutside outside,
-                    AuVal *inside, bool last_stride_is_one)
-{
-    return address(l, ref, p, outside, inside, last_stride_is_one, 1);
-}
-
-AuVal lower_piece_address(AuLower *l, const AuTileExpr *ref, const AuPoint *p, AuOutside outside,
-                          AuVal *inside, int32_t unit)
-{
-    return address(l, ref, p, outside, inside, true, unit);
 }
 
 /* An element of a memory inside an expression. */
@@ -420,7 +289,7 @@ AuVal lower_eval(AuLower *l, const AuTileExpr *e, const AuPoint *p)
     case TILE_X_ROWMAX:
     case TILE_X_ROWSUM: return reduction(l, e, p);
     case TILE_X_IOTA: {
-        const AuCoord *c = coord_of(l, p, e->name);
+        const AuCoord *c = lower_coordinate(l, p, e->name);
         return c ? c->index : kernel_i32(k, 0);
     }
     case TILE_X_FIRST: return lower_first_tile(l, e->list);

@@ -23,6 +23,7 @@ typedef struct AuHeld {
     bool restarted; /* its first definition is a product that does not add: nothing of it outlives a
                        step of a loop */
     bool taken;     /* another variable lives in its array by now */
+    bool followed;  /* of a loop over tiles: next() asks for the tile after it */
     const char *pair_axis; /* operand B of a matrix unit: an i32 holds two bf16, neighbours along
                               this axis; NULL: plain */
 } AuHeld;
@@ -87,7 +88,8 @@ typedef struct AuTiles {
     uint32_t count; /* of segments that may have tiles */
     const AuTileVar
         *var; /* of the loop over it that is open, if one is; and how far that loop is */
-    AuVal turn;
+    AuVal turn, next;
+    AuMem numbers; /* warps: of this tile and the ones after it, if somebody asks for the next */
 } AuTiles;
 
 typedef struct AuLower {
@@ -142,6 +144,10 @@ void lower_bind_value(AuLower *l, const AuTileVar *var, AuVal value);
 /* ---- eval.c: one element of an expression */
 AuVal lower_eval(AuLower *l, const AuTileExpr *e, const AuPoint *p);
 AuVal lower_as(AuLower *l, AuVal v, AuScalar to); /* between i1, i32, i64, f32 and storage types */
+const AuCoord *lower_coordinate(AuLower *l, const AuPoint *p, const char *axis); /* NULL: refused */
+AuVal lower_both(AuLower *l, AuVal a, AuVal b); /* a && b, where none is true */
+
+/* ---- address.c: where elements are */
 /* Index of an element of a view: in elements of the memory. [inside]: whether all indices that may
  * lie outside are inside, i1 or none; clamped ones never are outside, trusted ones are not by the
  * program. */
@@ -154,9 +160,13 @@ AuVal lower_piece_address(AuLower *l, const AuTileExpr *ref, const AuPoint *p, A
                           AuVal *inside, int32_t unit);
 /* Index along dimension [n] of the memory, not seen to; the view's axis along it, NULL: none. */
 AuVal lower_position(AuLower *l, const AuTileExpr *ref, uint32_t n, const AuPoint *p);
+/* The same as a sum: what loops over tiles do not change, and what they do (none: nothing). */
+typedef struct AuParts {
+    AuVal own, tile;
+} AuParts;
+AuParts lower_parted_position(AuLower *l, const AuTileExpr *ref, uint32_t n, const AuPoint *p);
 const char *lower_view_axis(const AuTileExpr *ref, uint32_t n);
 bool lower_may_be_outside(const AuTileExpr *ref, uint32_t dimension);
-AuVal lower_both(AuLower *l, AuVal a, AuVal b); /* a && b, where none is true */
 
 /* ---- spaces.c: registers of fragments */
 typedef struct AuSpace1 {
@@ -248,6 +258,10 @@ AuVal lower_tile_at(AuLower *l, const AuTiles *tiles, AuVal t, AuVal *in_first);
 AuVal lower_tile_of_segment(AuLower *l, const AuSegment *seg, AuVal t);
 AuVal lower_first_tile(AuLower *l, const AuTileList *list);
 AuVal lower_next_tile(AuLower *l, const AuTileVar *var);
+/* Warps: before a loop whose first turn is [first], and in it. Where somebody asks for the next tile, numbers of tiles are found two
+ * turns ahead, once a turn; the tile is then what lower_follow gives. */
+void lower_follow_from(AuLower *l, AuTiles *tiles, AuVal first);
+AuVal lower_follow(AuLower *l, AuTiles *tiles); /* none: nobody asks */
 
 /* ---- matrix.c: products of matrix units of a warp */
 bool lower_is_matrix(const AuTileAtom *atom); /* one whose lanes share rows and columns */

@@ -60,6 +60,7 @@ static void count_uses(AuLower *l, const AuTileExpr *e)
 {
     if (!e) return;
     if (e->op == TILE_X_NAME && e->var) lower_held(l, e->var)->uses++;
+    if (e->op == TILE_X_NEXT) lower_held(l, e->var)->followed = true;
     for (uint32_t n = 0; n < e->args.count; n++) count_uses(l, e->args.at[n]);
 }
 

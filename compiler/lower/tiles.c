@@ -171,6 +171,14 @@ AuVal lower_first_tile(AuLower *l, const AuTileList *list)
                       lower_tile_at(l, tiles, zero, NULL), zero);
 }
 
+/* The tile of turn [t] or, from there on, the last one. */
+static AuVal tile_or_last(AuLower *l, const AuTiles *tiles, AuVal t)
+{
+    AuKernel *k = l->k;
+    const AuVal last = kernel_op2(k, AU_K_SUB, tiles->total, kernel_i32(k, 1));
+    return lower_tile_at(l, tiles, kernel_op2(k, AU_K_MIN, t, last), NULL);
+}
+
 /* The last tile stays its own successor. */
 AuVal lower_next_tile(AuLower *l, const AuTileVar *var)
 {
@@ -178,11 +186,46 @@ AuVal lower_next_tile(AuLower *l, const AuTileVar *var)
     for (uint32_t n = 0; n < l->tiles_count; n++) {
         const AuTiles *tiles = &l->tiles[n];
         if (tiles->var != var) continue;
-        const AuVal one = kernel_i32(k, 1), last = kernel_op2(k, AU_K_SUB, tiles->total, one);
-        return lower_tile_at(
-            l, tiles, kernel_op2(k, AU_K_MIN, kernel_op2(k, AU_K_ADD, tiles->turn, one), last),
-            NULL);
+        return tiles->next.i
+                   ? tiles->next
+                   : tile_or_last(l, tiles, kernel_op2(k, AU_K_ADD, tiles->turn, kernel_i32(k, 1)));
     }
     lower_refuse(l, "next(%s) outside of its loop", var->name);
     return kernel_i32(k, 0);
+}
+
+/* ---- numbers ahead of their turns: each is found once, and of a list read from memory before anybody waits for it */
+
+static AuVal number_at(AuLower *l, const AuTiles *tiles, int32_t n)
+{
+    const AuVal none = {0};
+    return kernel_load(l->k, tiles->numbers, kernel_i32(l->k, n), 1, none, none);
+}
+
+static void set_number(AuLower *l, const AuTiles *tiles, int32_t n, AuVal value)
+{
+    kernel_store(l->k, tiles->numbers, kernel_i32(l->k, n), value, (AuVal){0});
+}
+
+void lower_follow_from(AuLower *l, AuTiles *tiles, AuVal first)
+{
+    tiles->numbers = (AuMem){0};
+    tiles->next = (AuVal){0};
+    if (!l->in_warps || !lower_held(l, tiles->var)->followed) return;
+    tiles->numbers = lower_array(l, "tiles", AU_I32, 2);
+    for (int32_t n = 0; n < 2; n++)
+        set_number(l, tiles, n,
+                   tile_or_last(l, tiles, kernel_op2(l->k, AU_K_ADD, first, kernel_i32(l->k, n))));
+}
+
+AuVal lower_follow(AuLower *l, AuTiles *tiles)
+{
+    AuKernel *k = l->k;
+    if (!tiles->numbers.i) return (AuVal){0};
+    const AuVal now = number_at(l, tiles, 0);
+    tiles->next = number_at(l, tiles, 1);
+    set_number(l, tiles, 0, tiles->next);
+    set_number(l, tiles, 1,
+               tile_or_last(l, tiles, kernel_op2(k, AU_K_ADD, tiles->turn, kernel_i32(k, 2))));
+    return now;
 }

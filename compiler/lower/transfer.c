@@ -97,6 +97,7 @@ typedef struct Transfer {
     int32_t unit;           /* elements a lane moves at once */
     int32_t units;          /* of them along the last axis */
     int32_t total;
+    bool is_row; /* a few words, asynchronously */
 } Transfer;
 
 /* Number [flat] of the pieces, the last axis fastest. */
@@ -250,6 +251,32 @@ static bool goes_by_rows(const AuLower *l, const Transfer *x)
     return true;
 }
 
+enum { NO_ROWS = -(1 << 30) }; /* so few are left that no tile's first row makes it one */
+
+/* How many rows from the lane's first one on are inside: what a tile changes of it is subtracted last. */
+static AuVal rows_left(AuLower *l, const Transfer *x, const AuTileExpr *ref, const AuPoint *p)
+{
+    AuKernel *k = l->k;
+    const AuPlace *place = lower_place(l, ref->memory);
+    const uint32_t row = row_dimension(ref, x->type->axes[0].name);
+    AuVal left = {0}, inside = {0}, tile = {0};
+    for (uint32_t n = 0; n < ref->memory->type.count; n++) {
+        if (!lower_may_be_outside(ref, n)) continue;
+        if (n == row) {
+            const AuParts at = lower_parted_position(l, ref, n, p);
+            left = kernel_op2(k, AU_K_SUB, place->extents[n], at.own);
+            tile = at.tile;
+        } else {
+            inside = lower_both(
+                l, inside, kernel_op2(k, AU_K_LT, lower_position(l, ref, n, p), place->extents[n]));
+        }
+    }
+    if (ref == x->from) inside = lower_both(l, inside, place->present);
+    if (inside.i && !left.i) left = kernel_i32(k, x->type->axes[0].size);
+    if (inside.i) left = kernel_op3(k, AU_K_SELECT, inside, left, kernel_i32(k, NO_ROWS));
+    return tile.i ? kernel_op2(k, AU_K_SUB, left, tile) : left;
+}
+
 static Side side_of(AuLower *l, const Transfer *x, const AuTileExpr *ref, const AuPoint *p,
                     int32_t rows, bool tested)
 {
@@ -259,22 +286,11 @@ static Side side_of(AuLower *l, const Transfer *x, const AuTileExpr *ref, const 
     const bool global = ref->memory->space == TILE_GLOBAL;
     const AuVal unit = global ? kernel_i64(k, x->unit) : kernel_i32(k, x->unit),
                 many = global ? kernel_i64(k, rows) : kernel_i32(k, rows);
-    AuVal inside = {0};
     Side side = {.at = lower_piece_address(l, ref, p, OUTSIDE_TRUSTED, NULL, x->unit)};
     const AuVal stride =
         kernel_op2(k, AU_K_MUL, kernel_op2(k, AU_K_IDIV, place->strides[row], unit), unit);
     side.step = kernel_op2(k, AU_K_MUL, stride, many);
-    for (uint32_t n = 0; tested && n < ref->memory->type.count; n++) {
-        if (!lower_may_be_outside(ref, n)) continue;
-        const AuVal at = lower_position(l, ref, n, p);
-        if (n == row)
-            side.left = kernel_op2(k, AU_K_SUB, place->extents[n], at);
-        else
-            inside = lower_both(l, inside, kernel_op2(k, AU_K_LT, at, place->extents[n]));
-    }
-    if (tested && ref == x->from) inside = lower_both(l, inside, place->present);
-    if (inside.i && !side.left.i) side.left = kernel_i32(k, x->type->axes[0].size);
-    if (inside.i) side.left = kernel_op3(k, AU_K_SELECT, inside, side.left, kernel_i32(k, 0));
+    if (tested) side.left = rows_left(l, x, ref, p);
     return side;
 }
 
@@ -329,6 +345,22 @@ static void by_rows(AuLower *l, const Transfer *x)
     }
 }
 
+/* A word of a row of them: statistics of rows, which ask for no alignment. */
+static void move_word(AuLower *l, const Transfer *x, AuVal flat, AuVal mine)
+{
+    AuKernel *k = l->k;
+    const AuPoint p = piece_at(l, x, flat);
+    const AuPlace *from = lower_place(l, x->from->memory), *to = lower_place(l, x->to->memory);
+    const AuVal at = lower_address(l, x->from, &p, OUTSIDE_TRUSTED, NULL, false),
+                target = lower_address(l, x->to, &p, OUTSIDE_TRUSTED, NULL, false),
+                left = x->s->move.pad ? rows_left(l, x, x->from, &p) : (AuVal){0};
+    AuVal bytes = kernel_i32(k, WORD);
+    if (left.i)
+        bytes = kernel_op3(k, AU_K_SELECT, kernel_op2(k, AU_K_LT, kernel_i32(k, 0), left), bytes,
+                           kernel_i32(k, 0));
+    kernel_copy_async(k, to->mem, target, from->mem, at, bytes, WORD, mine);
+}
+
 static void by_pieces(AuLower *l, const Transfer *x)
 {
     if (goes_by_rows(l, x))
@@ -342,7 +374,7 @@ static void by_elements(AuLower *l, Transfer x)
     x.unit = 1;
     x.units = x.type->axes[x.type->count - 1].size;
     x.total = (int32_t)tile_elements(x.type);
-    all_pieces(l, &x, move_element);
+    all_pieces(l, &x, x.is_row ? move_word : move_element);
 }
 
 void lower_transfer(AuLower *l, const AuTileStmt *s)
@@ -363,12 +395,12 @@ void lower_transfer(AuLower *l, const AuTileStmt *s)
         lower_in_pieces(l, x.from, last->name, x.unit) &&
         lower_in_pieces(l, x.to, last->name, x.unit) && lower_is_whole(x.to, x.unit) &&
         (s->move.is_async || lower_is_whole(x.from, x.unit));
-    /* Statistics of rows: a word a lane needs no alignment, and no second way. */
-    const bool few =
-        s->move.is_async && are_words(&x) && tile_elements(x.type) <= FEW * (int64_t)k->lanes;
+    /* A word a lane needs no alignment, and no second way. */
+    x.is_row = s->move.is_async && are_words(&x) && x.type->count == 1 && !s->move.when &&
+               !s->move.clip && tile_elements(x.type) <= FEW * (int64_t)k->lanes;
     const AuVal both = lower_both(l, lower_place(l, x.from->memory)->by_vectors,
                                   lower_place(l, x.to->memory)->by_vectors);
-    if (!pieces || few)
+    if (!pieces || x.is_row)
         by_elements(l, x);
     else if (lower_is_known(l, both, true))
         by_pieces(l, &x);

@@ -138,8 +138,11 @@ static void joined_loop(AuLower *l, const AuTileStmt *s, const AuTileStmts *body
     l->asked_segment = first;
     if (only) l->only_segment = only;
     if (l->in_warps) lower_order_loop(l, s);
+    lower_follow_from(l, tiles, kernel_i32(k, 0));
     tiles->turn = kernel_for(k, kernel_i32(k, 0), tiles->total, 1, AU_UNROLL_NEVER);
-    lower_bind_value(l, s->var, lower_tile_at(l, tiles, tiles->turn, &l->in_segment));
+    const AuVal tile = lower_tile_at(l, tiles, tiles->turn, &l->in_segment),
+                followed = lower_follow(l, tiles);
+    lower_bind_value(l, s->var, followed.i ? followed : tile);
     lower_walk(l, body);
     kernel_end(k);
 }
@@ -152,9 +155,11 @@ static void loop_of_segment(AuLower *l, const AuTileStmt *s, const AuTileStmts *
     const AuMarks marks = lower_marks(l);
     l->only_segment = tiles->at[n].s->name;
     lower_order_loop(l, s);
+    lower_follow_from(l, tiles, tiles->start[n]);
     const AuVal t = kernel_for(k, kernel_i32(k, 0), tiles->at[n].count, 1, AU_UNROLL_NEVER);
     tiles->turn = kernel_op2(k, AU_K_ADD, tiles->start[n], t);
-    lower_bind_value(l, s->var, lower_tile_of_segment(l, &tiles->at[n], t));
+    const AuVal tile = lower_follow(l, tiles);
+    lower_bind_value(l, s->var, tile.i ? tile : lower_tile_of_segment(l, &tiles->at[n], t));
     lower_walk(l, body);
     kernel_end(k);
     lower_join_marks(l, &marks);

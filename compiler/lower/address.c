@@ -1,0 +1,193 @@
+/* address.c - where an element of a view is: its index along each dimension of the memory, whether that is inside, and the sum of
+ * indices times strides.
+ *
+ * Warps: what a loop over tiles does not change of an address in a tensor, the lane's place in a tile above all, is added up first
+ * and the tile's part last. So the first is computed before the loop, and in it an address is a lane's base plus a number that the
+ * warp shares. */
+#include "internal.h"
+
+/* Is it another number in each turn of a loop over tiles? */
+static bool follows_tile(const AuTileExpr *e)
+{
+    if (e->op == TILE_X_NEXT || e->op == TILE_X_FIRST) return true;
+    if (e->op == TILE_X_NAME && e->var && e->var->origin == TILE_FROM_LOOP && e->var->list)
+        return true;
+    for (uint32_t n = 0; n < e->args.count; n++)
+        if (e->args.at[n] && follows_tile(e->args.at[n])) return true;
+    return false;
+}
+
+static AuVal sum_of(AuLower *l, AuVal sum, AuVal term)
+{
+    return sum.i ? kernel_op2(l->k, AU_K_ADD, sum, term) : term;
+}
+
+/* Adds the terms of a sum to the part of the position that they belong to. */
+static void add_terms(AuLower *l, const AuTileExpr *e, const AuPoint *p, AuParts *at)
+{
+    if (e->op == TILE_X_ADD && follows_tile(e)) {
+        for (uint32_t n = 0; n < 2; n++) add_terms(l, e->args.at[n], p, at);
+        return;
+    }
+    AuVal *part = follows_tile(e) ? &at->tile : &at->own;
+    *part = sum_of(l, *part, lower_as(l, lower_eval(l, e, p), AU_I32));
+}
+
+AuParts lower_parted_position(AuLower *l, const AuTileExpr *ref, uint32_t n, const AuPoint *p)
+{
+    const AuTileExpr *index = ref->has_index ? ref->args.at[n] : NULL;
+    AuParts at = {.own = {0}};
+    if (l->in_warps && ref->memory->space == TILE_GLOBAL && index && index->op == TILE_X_SPAN) {
+        const AuCoord *c = lower_coordinate(l, p, lower_view_axis(ref, n));
+        if (c) at.own = c->index;
+        add_terms(l, index->args.at[0], p, &at);
+    }
+    if (!at.own.i) at.own = lower_position(l, ref, n, p);
+    return at;
+}
+
+/* Index along one dimension of a view: a scalar, a tile of indices, or a span whose axis is the
+ * memory's. */
+static AuVal dimension_index(AuLower *l, const AuTileExpr *index, const char *view_axis,
+                             const AuPoint *p)
+{
+    if (index && index->op != TILE_X_ALL && index->op != TILE_X_SPAN)
+        return lower_as(l, lower_eval(l, index, p), AU_I32);
+    const AuCoord *c = lower_coordinate(l, p, view_axis);
+    if (!c) return kernel_i32(l->k, 0);
+    if (!index || index->op == TILE_X_ALL) return c->index;
+    return kernel_op2(l->k, AU_K_ADD, lower_as(l, lower_eval(l, index->args.at[0], p), AU_I32),
+                      c->index);
+}
+
+/* May this index lie outside of the memory? Grid positions and whole axes do not. */
+static bool may_be_outside(const AuTileExpr *index, const AuTileAxis *axis)
+{
+    if (!index || index->op == TILE_X_ALL) return false;
+    if (index->op == TILE_X_SPAN) {
+        const AuTileExpr *low = index->args.at[0], *size = index->args.at[1];
+        return !(low->op == TILE_X_INT && size->op == TILE_X_INT && axis->size &&
+                 low->integer >= 0 && low->integer + size->integer <= axis->size);
+    }
+    if (index->op == TILE_X_INT && axis->size)
+        return index->integer < 0 || index->integer >= axis->size;
+    return !(index->op == TILE_X_NAME && index->var &&
+             (index->var->origin == TILE_FROM_GRID || index->var->origin == TILE_FROM_LET ||
+              index->var->origin == TILE_FROM_SELF));
+}
+
+bool lower_may_be_outside(const AuTileExpr *ref, uint32_t dimension)
+{
+    return may_be_outside(ref->has_index ? ref->args.at[dimension] : NULL,
+                          &ref->memory->type.axes[dimension]);
+}
+
+/* The view's axes stand in its type in the order of the dimensions that have one. */
+const char *lower_view_axis(const AuTileExpr *ref, uint32_t n)
+{
+    uint32_t view_axis = 0;
+    for (uint32_t i = 0; i <= n; i++) {
+        const AuTileExpr *index = ref->has_index ? ref->args.at[i] : NULL;
+        const bool spans = !index || index->op == TILE_X_ALL || index->op == TILE_X_SPAN;
+        if (i == n)
+            return !spans             ? NULL
+                   : ref->names.count ? ref->names.at[view_axis]
+                                      : ref->memory->type.axes[n].name;
+        view_axis += spans;
+    }
+    return NULL;
+}
+
+AuVal lower_position(AuLower *l, const AuTileExpr *ref, uint32_t n, const AuPoint *p)
+{
+    return dimension_index(l, ref->has_index ? ref->args.at[n] : NULL, lower_view_axis(ref, n), p);
+}
+
+static AuVal whole(AuLower *l, const AuParts *at)
+{
+    return at->tile.i ? kernel_op2(l->k, AU_K_ADD, at->own, at->tile) : at->own;
+}
+
+/* Index along dimension [n] of a view, seen to by [outside]; in one part where it is clamped. */
+static AuParts position(AuLower *l, const AuTileExpr *ref, uint32_t n, const AuPoint *p,
+                        AuOutside outside, AuVal *inside)
+{
+    AuKernel *k = l->k;
+    const bool trusted = outside == OUTSIDE_TRUSTED || !lower_may_be_outside(ref, n);
+    if (trusted) return lower_parted_position(l, ref, n, p);
+    const AuVal extent = lower_place(l, ref->memory)->extents[n];
+    if (outside == OUTSIDE_TESTED && inside) {
+        const AuParts at = lower_parted_position(l, ref, n, p);
+        *inside = lower_both(l, *inside, kernel_op2(k, AU_K_LT, whole(l, &at), extent));
+        return at;
+    }
+    const AuVal at = lower_position(l, ref, n, p),
+                last = kernel_op2(k, AU_K_SUB, extent, kernel_i32(k, 1));
+    return (AuParts){
+        .own = kernel_op2(k, AU_K_MAX, kernel_op2(k, AU_K_MIN, at, last), kernel_i32(k, 0))};
+}
+
+/* The index as large as the memory's strides are. */
+static AuVal widened(AuLower *l, const AuTileExpr *ref, AuVal at)
+{
+    return ref->memory->space == TILE_GLOBAL ? lower_as(l, at, AU_I64) : at;
+}
+
+static AuVal number(AuLower *l, const AuTileExpr *ref, int32_t value)
+{
+    return ref->memory->space == TILE_GLOBAL ? kernel_i64(l->k, value) : kernel_i32(l->k, value);
+}
+
+/* Rows' strides in units, a power of two; the position along the last axis (of stride 1 if
+ * [last_stride_is_one]) is added in elements. */
+static AuVal address(AuLower *l, const AuTileExpr *ref, const AuPoint *p, AuOutside outside,
+                     AuVal *inside, bool last_stride_is_one, int32_t unit)
+{
+    AuKernel *k = l->k;
+    AuPlace *place = lower_place(l, ref->memory);
+    const AuTileType *type = &ref->memory->type;
+    AuVal sum = {0}, by_tile = {0}, pair = {0}, in_unit = {0}, row = {0};
+    if (inside) *inside = (AuVal){0};
+    for (uint32_t n = 0; n < type->count; n++) {
+        const bool last = n + 1 == type->count, packed = place->packed && n + 2 >= type->count;
+        const AuParts parts = position(l, ref, n, p, outside, inside);
+        const bool one = packed || (last && last_stride_is_one);
+        AuVal at = one ? whole(l, &parts) : parts.own, stride = place->strides[n];
+        if (packed) {
+            if (last) sum = sum_of(l, sum, lower_packed_offset(l, place->packed, row, at));
+            row = at;
+            continue;
+        }
+        if (place->pair_axis == type->axes[n].name) { /* (i / 2) * (2 * stride) + i % 2 */
+            pair = kernel_op2(k, AU_K_AND, at, kernel_i32(k, 1));
+            at = kernel_op2(k, AU_K_SHR, at, kernel_i32(k, 1));
+        }
+        if (last && unit > 1) {
+            in_unit = widened(l, ref, at);
+            continue;
+        }
+        if (unit > 1) stride = kernel_op2(k, AU_K_IDIV, stride, number(l, ref, unit));
+        if (one) stride = number(l, ref, 1);
+        sum = sum_of(l, sum, kernel_op2(k, AU_K_MUL, widened(l, ref, at), stride));
+        if (parts.tile.i && !one)
+            by_tile =
+                sum_of(l, by_tile, kernel_op2(k, AU_K_MUL, widened(l, ref, parts.tile), stride));
+    }
+    if (in_unit.i && sum.i) sum = kernel_op2(k, AU_K_MUL, sum, number(l, ref, unit));
+    if (in_unit.i) sum = sum_of(l, sum, in_unit);
+    if (pair.i) sum = sum_of(l, sum, pair);
+    if (by_tile.i) sum = sum_of(l, sum, kernel_op2(k, AU_K_MUL, by_tile, number(l, ref, unit)));
+    return sum.i ? sum : number(l, ref, 0);
+}
+
+AuVal lower_address(AuLower *l, const AuTileExpr *ref, const AuPoint *p, AuOutside outside,
+                    AuVal *inside, bool last_stride_is_one)
+{
+    return address(l, ref, p, outside, inside, last_stride_is_one, 1);
+}
+
+AuVal lower_piece_address(AuLower *l, const AuTileExpr *ref, const AuPoint *p, AuOutside outside,
+                          AuVal *inside, int32_t unit)
+{
+    return address(l, ref, p, outside, inside, true, unit);
+}
