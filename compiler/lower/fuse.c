@@ -174,7 +174,7 @@ uint32_t lower_reads_in_run(const AuLower *l, const AuTileVar *var)
 bool lower_ends_in_run(const AuLower *l, const AuTileVar *var)
 {
     const AuHeld *held = &l->role_vars[var->slot];
-    return held->restarted && held->uses == lower_reads_in_run(l, var);
+    return (held->restarted || held->defs == 1) && held->uses == lower_reads_in_run(l, var);
 }
 
 static void decide_stores(Run *run)

@@ -2,6 +2,8 @@
  * branches opened and closed, everything else handed to the file that lowers it. A scalar that a loop
  * or branch sets must outlive it: it is a cell. */
 #include "internal.h"
+#include <stdio.h>
+#include <stdlib.h>
 
 static bool is_assignment(const AuTileStmt *s)
 {
@@ -90,13 +92,12 @@ static uint32_t nodes_of(const AuTileExpr *e)
     return count;
 }
 
-/* Nodes of what the body computes for each element of tiles of two axes. */
+/* Nodes of what the body computes for each element of tiles of two axes, in every segment. */
 static uint32_t weight_of(const AuTileStmts *body)
 {
     uint32_t count = 0;
     for (uint32_t n = 0; n < body->count; n++) {
         const AuTileStmt *s = body->at[n];
-        if (s->kind == TILE_S_ON) count += weight_of(&s->on.body);
         if (s->kind == TILE_S_ASSIGN && s->var->type->count > 1) count += nodes_of(s->assign.value);
     }
     return count;
@@ -179,8 +180,9 @@ static void list_loop(AuLower *l, const AuTileStmt *s)
     AuTileStmts body = s->loop.body;
     if (l->in_warps) body = lower_sums_begin(l, &body, &sums);
     tiles->var = s->var;
+    if (getenv("AULE_W")) fprintf(stderr, "weight %u %s\n", weight_of(&s->loop.body), l->tile->name);
     const char *only =
-        l->in_warps && weight_of(&s->loop.body) > HEAVY ? masking_segment(&s->loop.body) : NULL;
+        l->in_warps && weight_of(&s->loop.body) > (getenv("AULE_H") ? (uint32_t)atoi(getenv("AULE_H")) : HEAVY) ? masking_segment(&s->loop.body) : NULL;
     if (l->in_warps && l->how->split_segments && !only)
         for (uint32_t n = 0; n < tiles->count; n++) loop_of_segment(l, s, &body, tiles, n);
     else

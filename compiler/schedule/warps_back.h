@@ -24,6 +24,8 @@ void warps_row_pass(Lanes *x);
 void warps_queries_back(Lanes *x);
 
 /* ---- warps_inputs.c: gradients of inputs that pairs read, in the order of the kernel's text */
+/* Values that a lane keeps of each pair: no sum takes them where they are made. */
+int32_t warps_kept_values(const Lanes *x);
 void warps_declare_totals(Lanes *x);
 void warps_guard_values(Lanes *x, const char *taken);
 void warps_add_values(Lanes *x); /* of a tile */

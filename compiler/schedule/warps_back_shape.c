@@ -45,9 +45,9 @@ static Cost cost_of(const Lanes *x)
     const int32_t columns = s->query_tile / s->column_parts;
     int32_t rows = 0, channels = 0;
     warps_dq_piece(x, own, &rows, &channels);
-    /* In halves of a register: a pair's two products, its weight and dS' as operands, what else it makes. */
+    /* In halves of a register: a pair's two products, its weight and dS' as operands, what else is kept of it. */
     const int32_t halves =
-        (split ? 4 : 5) + 2 * (int32_t)p->hooks->dot_count + 2 * (int32_t)p->grads->pairs.count;
+        (split ? 4 : 5) + 2 * (int32_t)p->hooks->dot_count + 2 * warps_kept_values(x);
     const int32_t sums = s->rows * (d + (x->own_v ? e : 0)) / s->column_parts / lanes;
     const int32_t pairs = s->rows * columns * halves / 2 / lanes;
     const int32_t scores = (s->rows + columns) * (d + e);

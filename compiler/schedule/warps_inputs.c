@@ -20,6 +20,14 @@ static const char *numbered(Lanes *x, const char *name, uint32_t n)
 
 /* ---- inputs of pairs */
 
+int32_t warps_kept_values(const Lanes *x)
+{
+    int32_t count = 0;
+    for (uint32_t n = 0; n < values(x)->count; n++)
+        count += is_read_by(x, n, AU_AX_Q) && is_read_by(x, n, AU_AX_KV);
+    return count;
+}
+
 void warps_declare_totals(Lanes *x)
 {
     for (uint32_t n = 0; n < values(x)->count; n++)

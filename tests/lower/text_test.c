@@ -88,31 +88,67 @@ static void test_barriers(void **state)
     session_end(&s);
 }
 
-/* The loop of a causal softmax: one exp2 a pair, no other function, no selection in full tiles. */
-static void test_pairs(void **state)
+/* The loop over full tiles of mma_sync_forward.tile. */
+static const char *full_loop(Session *s, const Lowered *t)
 {
-    (void)state;
-    Session s = session_begin();
-    const Lowered t = {.file = "mma_sync_forward.tile",
-                       .hooks = {"common.hooks", "causal_softmax.hooks"},
-                       .sizes = sizes,
-                       .split = true};
-    const char *text = text_of(&s, &t);
+    const char *text = text_of(s, t);
     const char *loops = strstr(text, "\n  for %"),
                *full = loops ? strstr(loops + 1, "\n  for %") : NULL;
     assert_non_null(full);
     const char *end = strstr(full, "\n  }\n");
     assert_non_null(end);
-    AuText body = {.arena = s.arena};
+    AuText body = {.arena = s->arena};
     au_text_bytes(&body, full, (size_t)(end - full));
-    const char *inside = au_text_str(&body);
-    const uint32_t pairs = 16 * 32 / 32; /* of a lane */
-    assert_int_equal(count(inside, "= exp2.f32"), pairs);
+    return au_text_str(&body);
+}
+
+enum { PAIRS = 16 * 32 / 32 }; /* of a lane */
+
+/* The loop of a causal softmax: one exp2 a pair, no other function, no selection in full tiles. */
+static void test_pairs(void **state)
+{
+    (void)state;
+    Session s = session_begin();
+    const char *inside = full_loop(&s, &(Lowered){.file = "mma_sync_forward.tile",
+                                                  .hooks = {"common.hooks", "causal_softmax.hooks"},
+                                                  .sizes = sizes,
+                                                  .split = true});
+    assert_int_equal(count(inside, "= exp2.f32"), PAIRS);
     assert_int_equal(count(inside, "= exp.f32"), 2); /* the factor of the rows */
-    assert_int_equal(count(inside, "= mma.f32x4"), 2 * pairs);
+    assert_int_equal(count(inside, "= mma.f32x4"), 2 * PAIRS);
     assert_true(count(inside, "= select.f32") <= 8);   /* of rows */
     assert_int_equal(count(inside, "shuffle_xor"), 4); /* maxima; sums wait for the end */
     session_end(&s);
+}
+
+/* A slope times the distance of positions costs a pair one multiply-add: conversions are of a lane's 8 columns, not of its 16 pairs,
+ * and the results are those of the program as it is written. */
+static void test_distances(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *score;
+        uint32_t fma, conversions;
+    } cases[] = {
+        {"s * rsqrt(D) - 0.25 * f32(i - j)", 2 * PAIRS, 8},
+        {"s * rsqrt(D) + f32(j - i) / 16.0 + f32(i + (T - S) - j) * 0.125", 3 * PAIRS, 16},
+        {"s * exp2(-0.125 * f32(i - j))", PAIRS, 8},
+    };
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        Session s = session_begin();
+        const char *causal = example_text(s.arena, "causal_softmax.hooks");
+        const Lowered t = {
+            .file = "mma_sync_forward.tile",
+            .hooks = {"common.hooks", replaced(s.arena, causal, "s * rsqrt(D)\n",
+                                               au_format(s.arena, "%s\n", cases[n].score))},
+            .sizes = sizes,
+            .split = true};
+        const char *inside = full_loop(&s, &t);
+        assert_int_equal(count(inside, "= cvt.f32 "), cases[n].conversions);
+        assert_int_equal(count(inside, "= fma.f32"), cases[n].fma + 2); /* and two of rows */
+        lowered_check(&s, &t);
+        session_end(&s);
+    }
 }
 
 static void refuses(const char *old, const char *with, const char *what)
@@ -136,9 +172,8 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_waits),
-        cmocka_unit_test(test_barriers),
-        cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_waits),    cmocka_unit_test(test_barriers),
+        cmocka_unit_test(test_pairs),    cmocka_unit_test(test_distances),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

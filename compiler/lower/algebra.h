@@ -1,0 +1,42 @@
+/* algebra.h - what the rewritings of a run share (algebra.c, distances.c, exponents.c): making expressions and statements, and what is known of
+ * those that are there. */
+#ifndef AU_LOWER_ALGEBRA_H
+#define AU_LOWER_ALGEBRA_H
+
+#include "internal.h"
+
+typedef struct Algebra {
+    AuLower *l;
+    AuTileStmts run; /* the new one */
+    /* The factor that is left out. */
+    const AuTileVar *scaled;
+    double factor;
+} Algebra;
+
+AuTileExpr *algebra_node(Algebra *x, AuTileOp op, const AuTileType *type, AuTileExpr *a,
+                         AuTileExpr *b, AuTileExpr *c);
+/* The same node with other operands. */
+AuTileExpr *algebra_with(Algebra *x, const AuTileExpr *e, AuTileExpr *const *args);
+AuTileExpr *algebra_number(Algebra *x, double value);
+bool algebra_is_number(const AuTileExpr *e, double value);
+/* Has [row] fewer axes than [all], each of them with a place? */
+bool algebra_is_of_row(const AuTileExpr *row, const AuTileExpr *all);
+bool algebra_is_exponent(const AuTileExpr *e); /* exp(x - y), y of a row */
+
+AuTileStmt *algebra_assign(Algebra *x, const AuTileVar *var, AuTileExpr *value); /* appends it */
+const AuTileExpr *algebra_value_of(const AuTileStmt *s);
+/* The last assignment of the variable among the first [count] statements; NULL: none, or no name. */
+const AuTileExpr *algebra_defined(const AuTileStmts *run, uint32_t count, const AuTileExpr *name);
+/* A value of a row of its own; expressions take it by name. */
+AuTileExpr *algebra_row_value(Algebra *x, AuTileExpr *value);
+/* where(c, x, -inf) */
+bool algebra_is_masking(const AuTileExpr *e, const AuTileVar *var);
+/* Can something be left out of all that the variable holds from statement [at] on? It is read in this
+ * run only, and what else sets it masks it. */
+bool algebra_can_leave_out(const Algebra *x, const AuTileStmts *run, uint32_t at);
+
+/* ---- steps: x->run becomes a better [run] */
+void algebra_distances(Algebra *x, const AuTileStmts *run); /* distances.c */
+void algebra_exponents(Algebra *x, const AuTileStmts *run); /* exponents.c */
+
+#endif

@@ -1,0 +1,263 @@
+/* exponents.c - warps: exponents of rows and the gradients that are made of them.
+ *
+ *     exp(x - y), y of a row               exp2(x * log2(e) + r),  r = y * -log2(e) once a row
+ *     where(test, exp(x - y), 0)           the same, r = min(r, the largest number), and no selection, if
+ *                                          the test is x > -inf or reduce_max(x) > -inf
+ *     t = exp(x - y), where(test, t * (u + z) * c, 0)
+ *                                          t * fma(u, c, z c), u a product and z of a row, made finite: 0 as t is, no selection
+ *     g = t * (u + z), where(test, g * c, 0), where(test, -(g * f), 0)
+ *                                          the same for g, which several read; f a distance of positions */
+#include "algebra.h"
+
+#include <float.h>
+#include <math.h>
+
+static const double LOG2E = 1.4426950408889634074;
+
+/* ---- exponents */
+
+bool algebra_is_exponent(const AuTileExpr *e)
+{
+    return e->op == TILE_X_EXP && e->args.at[0]->op == TILE_X_SUB &&
+           algebra_is_of_row(e->args.at[0]->args.at[1], e->args.at[0]->args.at[0]);
+}
+
+/* Is the variable as it was, from after statement [from] up to [to]? */
+static bool stays(const AuTileStmts *run, const AuTileVar *var, uint32_t from, uint32_t to)
+{
+    for (uint32_t n = from + 1; n < to; n++)
+        if (run->at[n]->var == var) return false;
+    return true;
+}
+
+/* Where x was made in this run as another variable times a number, that is what the exponent is made
+ * of: a * number. */
+static AuTileExpr *times(Algebra *x, const AuTileStmts *run, uint32_t at, AuTileExpr *a, double by)
+{
+    uint32_t d = at;
+    while (a->op == TILE_X_NAME && d-- > 0) {
+        if (run->at[d]->var != a->var) continue;
+        const AuTileExpr *e = algebra_value_of(run->at[d]);
+        for (uint32_t n = 0; n < 2 && e->op == TILE_X_MUL; n++) {
+            AuTileExpr *of = e->args.at[n];
+            const AuTileExpr *c = e->args.at[1 - n];
+            if (of->op == TILE_X_NAME && of->var != a->var && c->op == TILE_X_FLOAT &&
+                stays(run, of->var, d, at))
+                return algebra_node(x, TILE_X_MUL, a->type, of, algebra_number(x, by * c->number),
+                                    NULL);
+        }
+        break;
+    }
+    return algebra_node(x, TILE_X_MUL, a->type, a, algebra_number(x, by), NULL);
+}
+
+/* [guarded]: y may be -inf where x is; then the result is 0, as -inf and any finite r make it. */
+static AuTileExpr *by_exp2(Algebra *x, const AuTileStmts *run, uint32_t at, const AuTileExpr *e,
+                           bool guarded)
+{
+    AuTileExpr *a = e->args.at[0]->args.at[0], *y = e->args.at[0]->args.at[1];
+    AuTileExpr *row = algebra_node(x, TILE_X_MUL, y->type, y, algebra_number(x, -LOG2E), NULL);
+    if (guarded)
+        row = algebra_node(x, TILE_X_MIN, y->type, row, algebra_number(x, (double)FLT_MAX), NULL);
+    return algebra_node(x, TILE_X_EXP2, e->type,
+                        algebra_node(x, TILE_X_ADD, e->type, times(x, run, at, a, LOG2E),
+                                     algebra_row_value(x, row), NULL),
+                        NULL, NULL);
+}
+
+/* Is e where(test, .., 0), t = exp(x - y), and the test false only where x is -inf: x > -inf itself, or
+ * reduce_max(x) > -inf? */
+static bool is_guarded(const AuTileStmts *run, uint32_t at, const AuTileExpr *t,
+                       const AuTileExpr *e)
+{
+    if (e->op != TILE_X_WHERE || !algebra_is_number(e->args.at[2], 0) || !t ||
+        !algebra_is_exponent(t))
+        return false;
+    const AuTileExpr *test = algebra_defined(run, at, e->args.at[0]);
+    if (!test || test->op != TILE_X_GT || !algebra_is_number(test->args.at[1], -(double)INFINITY))
+        return false;
+    const AuTileExpr *of = test->args.at[0], *x = t->args.at[0]->args.at[0];
+    if (lower_is_max(of)) of = of->args.at[0];
+    return of->op == TILE_X_NAME && x->op == TILE_X_NAME && of->var == x->var;
+}
+
+/* Is statement [t], an exp, read under its guard later in the run? */
+static bool is_guarded_later(const AuTileStmts *run, uint32_t t)
+{
+    const AuTileStmt *s = run->at[t];
+    const AuTileExpr *x = algebra_value_of(s)->args.at[0]->args.at[0];
+    for (uint32_t n = t + 1; n < run->count; n++) {
+        const AuTileExpr *e = algebra_value_of(run->at[n]);
+        if (e->op == TILE_X_WHERE && e->args.at[1]->op == TILE_X_NAME &&
+            e->args.at[1]->var == s->var && is_guarded(run, n, algebra_value_of(s), e))
+            return true;
+        if (run->at[n]->var == s->var || (x->op == TILE_X_NAME && run->at[n]->var == x->var))
+            return false;
+    }
+    return false;
+}
+
+/* ---- gradients */
+
+typedef struct Factors {
+    AuTileExpr *t, *sum;
+    double number;
+    bool good;
+} Factors;
+
+static void find_factors(AuTileExpr *e, const AuTileStmts *run, uint32_t at, Factors *f)
+{
+    const AuTileExpr *value = e->op == TILE_X_NAME ? algebra_defined(run, at, e) : NULL;
+    if (e->op == TILE_X_MUL) {
+        find_factors(e->args.at[0], run, at, f);
+        find_factors(e->args.at[1], run, at, f);
+    } else if (e->op == TILE_X_FLOAT)
+        f->number *= e->number;
+    else if (value && algebra_is_exponent(value) && !f->t)
+        f->t = e;
+    else if ((e->op == TILE_X_ADD || e->op == TILE_X_SUB) && !f->sum)
+        f->sum = e;
+    else
+        f->good = false;
+}
+
+/* A product that the loop sets anew, and so a finite number: not the exponent itself. */
+static bool is_product(const Algebra *x, const AuTileExpr *e, const AuTileExpr *exponent)
+{
+    return e->op == TILE_X_NAME && e->var->origin == TILE_FROM_BODY &&
+           lower_held(x->l, e->var)->restarted && !lower_count_reads(exponent, e->var);
+}
+
+/* Is e = t * (u + z) * number, t = exp(..), u a product and z of a row? */
+static bool is_gradient(const Algebra *x, const AuTileStmts *run, uint32_t at, AuTileExpr *e,
+                        Factors *f)
+{
+    *f = (Factors){.number = 1, .good = true};
+    if (e->op != TILE_X_MUL) return false;
+    find_factors(e, run, at, f);
+    if (!f->good || !f->t || !f->sum) return false;
+    const AuTileExpr *from = algebra_defined(run, at, f->t)->args.at[0]->args.at[0];
+    const AuTileExpr *source = algebra_defined(run, at, from);
+    const bool first = algebra_is_of_row(f->sum->args.at[1], e); /* u + z, else z + u */
+    const AuTileExpr *u = f->sum->args.at[first ? 0 : 1], *z = f->sum->args.at[first ? 1 : 0];
+    return algebra_is_of_row(z, e) && (!source || is_product(x, u, source)) &&
+           is_product(x, u, from);
+}
+
+static AuTileExpr *gradient(Algebra *x, const AuTileExpr *e, const Factors *f)
+{
+    const bool first = algebra_is_of_row(f->sum->args.at[1], e), minus = f->sum->op == TILE_X_SUB;
+    AuTileExpr *u = f->sum->args.at[first ? 0 : 1], *z = f->sum->args.at[first ? 1 : 0];
+    const double of_z = minus && first ? -f->number : f->number,
+                 of_u = minus && !first ? -f->number : f->number;
+    AuTileExpr *row = algebra_node(x, TILE_X_MUL, z->type, z, algebra_number(x, of_z), NULL);
+    row = algebra_node(x, TILE_X_MIN, z->type, row, algebra_number(x, (double)FLT_MAX), NULL);
+    row = algebra_node(x, TILE_X_MAX, z->type, row, algebra_number(x, -(double)FLT_MAX), NULL);
+    AuTileExpr *scaled = algebra_node(x, TILE_X_MUL, u->type, u, algebra_number(x, of_u), NULL);
+    AuTileExpr *sum = algebra_node(x, TILE_X_ADD, u->type, scaled, algebra_row_value(x, row), NULL);
+    return algebra_node(x, TILE_X_MUL, e->type, f->t, sum, NULL);
+}
+
+/* Is what statement [n] sets, a gradient of t, read where t's guard is only? Then it may be 0 there. */
+static bool is_guarded_gradient(const Algebra *x, const AuTileStmts *run, uint32_t n, Factors *f)
+{
+    const AuTileVar *var = run->at[n]->var;
+    if (!is_gradient(x, run, n, (AuTileExpr *)algebra_value_of(run->at[n]), f) ||
+        !lower_ends_in_run(x->l, var))
+        return false;
+    const AuTileExpr *t = algebra_defined(run, n, f->t);
+    for (uint32_t m = n + 1; m < run->count; m++) {
+        const AuTileExpr *e = algebra_value_of(run->at[m]);
+        if (lower_count_reads(e, var) &&
+            (!is_guarded(run, m, t, e) || lower_count_reads(e->args.at[0], var)))
+            return false;
+    }
+    return true;
+}
+
+/* ---- where(test, e, 0) that needs no test, since a factor of e is 0 already */
+
+/* A distance of positions, or what is made of it, or a number. */
+static bool is_finite(const AuTileStmts *run, uint32_t at, const AuTileExpr *e)
+{
+    if (e->op == TILE_X_NAME) e = algebra_defined(run, at, e);
+    if (!e) return false;
+    if (e->op == TILE_X_TO_F32) return e->args.at[0]->type->elem == TILE_I32;
+    if (e->op == TILE_X_NEG) return is_finite(run, at, e->args.at[0]);
+    if (e->op == TILE_X_ADD || e->op == TILE_X_SUB)
+        return is_finite(run, at, e->args.at[0]) && is_finite(run, at, e->args.at[1]);
+    return e->op == TILE_X_FLOAT;
+}
+
+/* Is the variable 0 where the test of [where] is false? */
+static bool is_zero(const Algebra *x, const AuTileStmts *run, const AuTileExpr *name, uint32_t at,
+                    const AuTileExpr *where)
+{
+    uint32_t n = at;
+    while (n-- > 0 && run->at[n]->var != name->var) {}
+    if (n >= at) return false;
+    const AuTileExpr *is = algebra_value_of(run->at[n]);
+    Factors f;
+    if (is_guarded(run, at, is, where)) return true;
+    return is_guarded_gradient(x, run, n, &f) &&
+           is_guarded(run, at, algebra_defined(run, n, f.t), where);
+}
+
+/* A product of finite numbers and of one that is 0? */
+static bool is_zero_product(const Algebra *x, const AuTileStmts *run, uint32_t at,
+                            const AuTileExpr *e, const AuTileExpr *where, uint32_t *zeros)
+{
+    if (e->op == TILE_X_NEG) return is_zero_product(x, run, at, e->args.at[0], where, zeros);
+    if (e->op == TILE_X_MUL)
+        return is_zero_product(x, run, at, e->args.at[0], where, zeros) &&
+               is_zero_product(x, run, at, e->args.at[1], where, zeros);
+    if (e->op == TILE_X_NAME && is_zero(x, run, e, at, where)) return ++*zeros == 1;
+    return is_finite(run, at, e);
+}
+
+/* The product itself, a sign at one of its factors; NULL: the test is needed. */
+static AuTileExpr *untested(Algebra *x, const AuTileStmts *run, uint32_t at, const AuTileExpr *e)
+{
+    uint32_t zeros = 0;
+    if (e->op != TILE_X_WHERE || !algebra_is_number(e->args.at[2], 0)) return NULL;
+    AuTileExpr *product = e->args.at[1], *of = product;
+    if (!is_zero_product(x, run, at, product, e, &zeros) || !zeros) return NULL;
+    if (product->op != TILE_X_NEG || (of = product->args.at[0])->op != TILE_X_MUL) return product;
+    AuTileExpr *minus =
+        algebra_node(x, TILE_X_NEG, of->args.at[0]->type, of->args.at[0], NULL, NULL);
+    return algebra_node(x, TILE_X_MUL, of->type, minus, of->args.at[1], NULL);
+}
+
+/* ---- the run */
+
+static AuTileExpr *exponents_in(Algebra *x, const AuTileStmts *run, uint32_t at, AuTileExpr *e)
+{
+    bool changed = false;
+    AuTileExpr **args = AU_NEW_ARRAY(x->l->arena, AuTileExpr *, e->args.count);
+    for (uint32_t n = 0; n < e->args.count; n++) {
+        args[n] = e->args.at[n] ? exponents_in(x, run, at, e->args.at[n]) : NULL;
+        changed |= args[n] != e->args.at[n];
+    }
+    if (changed) e = algebra_with(x, e, args);
+    return algebra_is_exponent(e) ? by_exp2(x, run, at, e, false) : e;
+}
+
+void algebra_exponents(Algebra *x, const AuTileStmts *run)
+{
+    for (uint32_t n = 0; n < run->count; n++) {
+        const AuTileStmt *s = run->at[n];
+        AuTileExpr *value = (AuTileExpr *)algebra_value_of(s), *better = NULL;
+        Factors f;
+        x->l->span = s->span;
+        if (algebra_is_exponent(value) && is_guarded_later(run, n))
+            better = by_exp2(x, run, n, value, true);
+        else if (value->op == TILE_X_WHERE && is_gradient(x, run, n, value->args.at[1], &f) &&
+                 is_guarded(run, n, algebra_defined(run, n, f.t), value))
+            better = gradient(x, value, &f);
+        else if (value->op == TILE_X_WHERE)
+            better = untested(x, run, n, value);
+        else if (is_guarded_gradient(x, run, n, &f))
+            better = gradient(x, value, &f);
+        algebra_assign(x, s->var, better ? better : exponents_in(x, run, n, value));
+    }
+}
