@@ -182,6 +182,28 @@ static void keep_loop(AuEmit *e, LLVMValueRef branch)
                     LLVMMetadataAsValue(e->context, node));
 }
 
+/* Whether the variable's last step can leave 32 bits: it goes beyond the bound, which is near their end or not known. */
+static bool may_wrap(const AuEmit *e, const AuInstr *in, LLVMValueRef high)
+{
+    if (!e->device || in->imm == 1 || in->imm == -1) return false;
+    if (!LLVMIsAConstantInt(high)) return true;
+    const int64_t end = LLVMConstIntGetSExtValue(high) + in->imm;
+    return end > INT32_MAX || end < INT32_MIN;
+}
+
+/* Whether there is another turn. What is left is asked where the next value itself may have wrapped. */
+static LLVMValueRef emit_again(AuEmit *e, const AuInstr *in, LLVMValueRef at, LLVMValueRef next,
+                               LLVMValueRef high)
+{
+    LLVMBuilderRef b = e->builder;
+    const bool up = in->imm > 0;
+    if (!may_wrap(e, in, high))
+        return LLVMBuildICmp(b, up ? LLVMIntSLT : LLVMIntSGT, next, high, "");
+    LLVMValueRef left = up ? LLVMBuildSub(b, high, at, "") : LLVMBuildSub(b, at, high, "");
+    const unsigned long long step = (unsigned long long)(up ? in->imm : -in->imm);
+    return LLVMBuildICmp(b, LLVMIntUGT, left, LLVMConstInt(LLVMTypeOf(at), step, false), "");
+}
+
 /* On hosts the variable runs in 64 bits, where it cannot wrap and addresses want it; i32 users get its low half. */
 static void emit_loop(AuEmit *e, AuVal v, const AuInstr *in, LLVMValueRef low, LLVMValueRef high)
 {
@@ -203,9 +225,10 @@ static void emit_loop(AuEmit *e, AuVal v, const AuInstr *in, LLVMValueRef low, L
     if (!e->device) e->forms[v.i].index = at;
     emit_inside(e, in->body);
     LLVMValueRef step = LLVMConstInt(type, (unsigned long long)in->imm, true);
-    LLVMValueRef next = LLVMBuildNSWAdd(b, at, step, "");
+    LLVMValueRef next =
+        may_wrap(e, in, high) ? LLVMBuildAdd(b, at, step, "") : LLVMBuildNSWAdd(b, at, step, "");
     LLVMBasicBlockRef end = LLVMGetInsertBlock(b);
-    LLVMValueRef again = LLVMBuildCondBr(b, LLVMBuildICmp(b, more, next, high, ""), body, after);
+    LLVMValueRef again = LLVMBuildCondBr(b, emit_again(e, in, at, next, high), body, after);
     if (e->device && in->unroll == AU_UNROLL_NEVER) keep_loop(e, again);
     LLVMAddIncoming(at, &next, &end, 1);
     LLVMPositionBuilderAtEnd(b, after);

@@ -115,6 +115,10 @@ def best_arch(device: Device, dtype: str) -> str | None:
     return artifact("<probe>", PROBE, options).best_arch(device.features)
 
 
+def _backend_of(archs: str) -> str:
+    return "cuda" if archs.startswith("sm_") else "cpu"
+
+
 class Compiled(AttentionFunction):
     """An attention with its script at hand: artifacts are made for operand types and widths as calls bring them."""
 
@@ -125,7 +129,7 @@ class Compiled(AttentionFunction):
         self._made: dict[tuple, Loaded] = {}
         remake = _compile_again, (name, text, attention, dict(self._options))
         digest = hashlib.sha256(repr((text, attention, sorted(self._options.items()))).encode()).hexdigest()[:16]
-        first = SIGNATURE if "archs" not in self._options else SIGNATURE | {"targets": "cpu"}
+        first = SIGNATURE | ({"targets": _backend_of(self._options["archs"])} if "archs" in self._options else {})
         super().__init__(self._make(self._options | first), digest, remake)
         self._fixed = sorted(self._loaded.fixed_names())
 
@@ -231,7 +235,7 @@ def compile(
     Args:
         source: the path of an ``.attn`` file, or a script's text.
         attention: which attention of the script; not needed if there is only one.
-        archs: architectures to compile for, instead of the one of the device at hand: "x86-64-v3,x86-64-v4".
+        archs: architectures to compile for, instead of the one of the device at hand: "x86-64-v3,x86-64-v4", or "sm_80,sm_90".
         optimize: 0 to 3; default 3.
         deterministic: gradients of inputs are summed in a fixed order, the same bits every time, which takes longer. Everything else always is.
         checked: an index of the script that leaves its tensor is an ``ArgumentError`` of the call, which names the line and the numbers; else it

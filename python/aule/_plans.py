@@ -18,7 +18,7 @@ from ._artifact import Loaded
 from ._devices import Device
 from ._errors import ArgumentError, Error
 from ._staging import Staged
-from ._tensors import LEGACY_STREAM, View, describe, finished, heads_inside, is_torch, maker, view
+from ._tensors import LEGACY_STREAM, View, describe, finished, heads_inside, is_cupy, is_torch, maker, view
 
 MOST = 256  # prepared calls an attention keeps; the oldest goes
 
@@ -117,7 +117,7 @@ def _queue(like: Any, device: Device) -> int:
         import torch
 
         return torch.cuda.current_stream(like.device).cuda_stream or LEGACY_STREAM
-    if type(like).__module__.partition(".")[0] == "cupy":
+    if is_cupy(like):
         import cupy
 
         return cupy.cuda.get_current_stream().ptr or LEGACY_STREAM

@@ -187,10 +187,23 @@ def heads_inside(x: Any) -> bool:
     return strides is not None and len(strides) == 4 and strides[1] < strides[2]
 
 
+def is_cupy(x: Any) -> bool:
+    return type(x).__module__.partition(".")[0] == "cupy"
+
+
+def _empty_cupy(x: Any, shape: tuple[int, ...], name: str) -> Any:
+    import cupy
+
+    with x.device:  # CuPy has no device= for it
+        return cupy.empty(shape, name)
+
+
 def _empty(x: Any, shape: tuple[int, ...], name: str) -> Callable[[], Any]:
     if is_torch(x):
         torch = _torch()
         return partial(torch.empty, shape, dtype=getattr(torch, name), device=x.device)
+    if is_cupy(x):
+        return partial(_empty_cupy, x, shape, name)
     if on_cuda(x):
         library = x.__array_namespace__()
         return partial(library.empty, shape, dtype=getattr(library, name), device=x.device)

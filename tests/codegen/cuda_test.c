@@ -108,6 +108,7 @@ static const Claim claims[] = {
     {"one executor waits for itself", "sm_80", HEAD("1", "") "store @s[%1], 1.0\nbarrier #0\n}\n", "bar.warp.sync", "bar.sync", ""},
     {"much shared memory comes with the launch", "sm_80", HEAD("1", "") "store @big[%1], 1.0\nbarrier #0\n}\n", ".extern .shared .align 128 .b8 shared_memory[]", "", ""},
     {"loops over arrays are written out", "sm_80", SMALL("") "for %10 = 0 to 8 step 1 unroll never {\n%11 = load.f32 @a[%10]\nstore @l[%10], %11\n}\n%12 = load.f32 @l[7]\nstore @o[%1], %12\n}\n", "+28]", ".local", ""},
+    {"a loop ends whose last step leaves 32 bits", "sm_80", SMALL("") "for %10 = 0 to %3 step 2 unroll never {\nstore @o[%10], 1.0\n}\n}\n", "setp.gt.u32", "", ""},
     {"arrays beyond all registers keep their loops", "sm_80", "kernel k lanes 32 warps 1\nmemory @a: global f32 reads\nmemory @o: global f32 writes\nmemory @l: lane f32[2000]\narg a: pointer @a\narg o: pointer @o\n{\n%1 = lane.i32\n"
         "for %2 = 0 to 2000 step 1 unroll never {\n%3 = load.f32 @a[%2]\nstore @l[%2], %3\n}\n%4 = load.f32 @l[7]\nstore @o[%1], %4\n}\n", ".local", "+7996]", "N0801"},
     {"arrays in local memory are said", "sm_80", SMALL("") "store @l[0], 1.0\n%10 = load.f32 @l[%3]\nstore @o[%1], %10\n}\n", ".local", "", "N0801"},

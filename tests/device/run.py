@@ -118,9 +118,17 @@ def checked():
     yield Command("checked", [sys.executable, "checked_test.py", BIN / "aulec", BIN / "aule"], by_unittest, TREE / "tests/driver")
 
 
+def tests(*names):
+    return Command(names[0], [sys.executable, "run.py", "-v", *("test_" + name for name in names)], by_unittest, TREE / "tests/python")
+
+
 def python():
-    for name in ("device", "training", "transformers"):
-        yield Command(name, [sys.executable, "run.py", "-v", "test_" + name], by_unittest, TREE / "tests/python")
+    for name in ("device.Torch", "device.Arrays", "device.Checked", "training.Gradients", "training.Scripts", "training.Sessions", "transformers"):
+        yield tests(name)
+
+
+def memory():
+    yield tests("device.Far", "device.Errors")
 
 
 def sanitizer():
@@ -139,7 +147,8 @@ PARTS = {
     "scripts": Part("examples against the oracle: types, forward and backward, hard shapes, repeats", 120, scripts, 12),
     "check": Part("aule check of attn_scripts: forward, gradients, laws", 120, check, 12),
     "checked": Part("--checked: indices that leave their tensors are found and named", 90, checked),
-    "python": Part("Python: torch, autograd, torch.compile, graphs, threads, DLPack, far strides, errors, models", 240, python, 3),
+    "python": Part("Python: torch, autograd, torch.compile, graphs, threads, DLPack, checked kernels, models", 180, python, 4),
+    "memory": Part("rows and heads beyond 2^32 bytes, errors and what is left after them", 90, memory),
     "sanitizer": Part("compute-sanitizer's four tools on a few blocks", 60, sanitizer, 8),
 }
 

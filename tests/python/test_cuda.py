@@ -5,7 +5,9 @@ import ctypes
 import os
 import subprocess
 import sys
+import types
 import unittest
+from unittest import mock
 
 import numpy as np
 
@@ -92,6 +94,30 @@ class Calls(unittest.TestCase):
             self.f(**{name: Array(array) for name, array in inputs().items()}, window=3, device="cpu")
         with self.assertRaisesRegex(aule.Error, "cuda:7"):
             self.f(**inputs(), window=3, device="cuda:7")
+
+    def test_cupy(self):
+        """Its arrays are made on the array's device, and calls go to its current stream."""
+        entered = []
+
+        class Device(int):
+            __enter__ = lambda self: entered.append(int(self))
+            __exit__ = lambda self, *_: None
+
+        made = type("ndarray", (Array,), {"__module__": "cupy", "device": property(lambda self: Device(self.index)), "__array_namespace__": None})
+        cupy = types.ModuleType("cupy")
+        cupy.empty = lambda shape, dtype: made(np.empty(shape, dtype), entered[-1])
+        cupy.cuda = types.SimpleNamespace(get_current_stream=lambda: types.SimpleNamespace(ptr=0))
+        with mock.patch.dict(sys.modules, cupy=cupy):
+            x = inputs()
+            o = self.f(**{name: made(array, 1) for name, array in x.items()}, window=3)
+        self.assertEqual((type(o), o.index, entered), (made, 1, [1]))
+        np.testing.assert_allclose(o.array, sample(**x, window=3)[0], rtol=2e-5, atol=2e-6)
+
+    def test_architectures(self):
+        script = "attention a { q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, D]; score_mod(s) = s; online softmax; }"
+        x = np.ones((1, 1, 4, 16), np.float32)
+        with self.assertRaisesRegex(aule.Error, r"no forward kernel for device cuda:0.*cuda sm_120 f32 D=16 \(needs sm_120, the device is sm_90"):
+            aule.compile(script, archs="sm_120")(x, x, x, device="cuda")
 
     def test_backends(self):
         self.assertEqual(aule.get_available_backends()[0], "cuda")

@@ -387,12 +387,14 @@ class Errors(Gpu):
         aule.attention(small, small, small, backend="cuda")
         torch.cuda.empty_cache()
         unused, _ = torch.cuda.mem_get_info()
-        filler = torch.empty(unused - (100 << 20), dtype=torch.uint8, device="cuda")
-        with self.assertRaisesRegex(aule.Error, r"CUDA_ERROR_OUT_OF_MEMORY.*bytes were asked for, \d+ of \d+ are free") as caught:
-            aule.attention(x, x, x, backend="cuda")
+        filler = [torch.empty(unused - (100 << 20), dtype=torch.uint8, device="cuda")]
+        try:
+            with self.assertRaisesRegex(aule.Error, r"CUDA_ERROR_OUT_OF_MEMORY.*bytes were asked for, \d+ of \d+ are free") as caught:
+                aule.attention(x, x, x, backend="cuda")
+        finally:
+            filler.clear()
+            torch.cuda.empty_cache()
         self.assertEqual(caught.exception.status, "memory")
-        del filler
-        torch.cuda.empty_cache()
         np.testing.assert_allclose(aule.attention(x[:, :, :64], x[:, :, :64], x[:, :, :64], backend="cuda"), x[:, :, :64], rtol=1e-5)
 
     def test_an_architecture_without_a_kernel(self):
