@@ -115,8 +115,12 @@ def best_arch(device: Device, dtype: str) -> str | None:
     return artifact("<probe>", PROBE, options).best_arch(device.features)
 
 
-def _backend_of(archs: str) -> str:
-    return "cuda" if archs.startswith("sm_") else "cpu"
+def _for_signature(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What the signature is learnt from: the cheapest code; that of named processors, so that a wrong name is said at once."""
+    archs = options.get("archs", "")
+    if archs.startswith("sm_"):
+        options = {key: value for key, value in options.items() if key != "archs"}
+    return {**options, **SIGNATURE, **({"targets": "cpu"} if "archs" in options else {})}
 
 
 class Compiled(AttentionFunction):
@@ -129,8 +133,7 @@ class Compiled(AttentionFunction):
         self._made: dict[tuple, Loaded] = {}
         remake = _compile_again, (name, text, attention, dict(self._options))
         digest = hashlib.sha256(repr((text, attention, sorted(self._options.items()))).encode()).hexdigest()[:16]
-        first = SIGNATURE | ({"targets": _backend_of(self._options["archs"])} if "archs" in self._options else {})
-        super().__init__(self._make(self._options | first), digest, remake)
+        super().__init__(self._make(_for_signature(self._options)), digest, remake)
         self._fixed = sorted(self._loaded.fixed_names())
 
     @property
