@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Runs the device suite on this machine's NVIDIA GPU, in the folder that pack.sh has filled:
 
-    run.py [--list] [PART...]          every part, or those named
+    run.py [--list] [--at-once N] [PART...]          every part, or those named
 
-Each part prints a line with what passed, failed and was skipped, the commands that failed with the end of what they said, and has a time
-limit for each of its commands; logs/ keeps everything. The last line is "N passed, N failed". Needs the standard library only; torch,
-transformers, CuPy and JAX are used where Python has them, and what needs them is counted as skipped where not."""
+Each part prints a line with what passed, failed and was skipped, and the commands that failed with the end of what they said; logs/ keeps
+everything. Most of the time goes into compiling on the processor, so commands run beside each other, as many as there are processors; each has a
+time limit. The last line is "N passed, N failed". Needs the standard library only; torch, transformers, CuPy and JAX are used where Python has
+them, and what needs them is counted as skipped where not."""
 import argparse
 import os
 import re
@@ -56,7 +57,6 @@ class Part:
     what: str
     limit: int  # seconds for each command
     commands: Callable
-    at_once: int = 1
 
 
 # ---- counting
@@ -123,12 +123,14 @@ def tests(*names):
 
 
 def python():
-    for name in ("device.Torch", "device.Arrays", "device.Checked", "training.Gradients", "training.Scripts", "training.Sessions", "transformers"):
+    for name in ("device.Compiled", "device.Torch", "device.Arrays", "device.Checked", "training.Gradients", "training.Scripts",
+                 "training.Sessions", "transformers"):
         yield tests(name)
 
 
 def memory():
-    yield tests("device.Far", "device.Errors")
+    yield tests("device.Far")
+    yield tests("device.Errors")
 
 
 def sanitizer():
@@ -142,14 +144,14 @@ def sanitizer():
 
 
 PARTS = {
-    "operations": Part("single operations of the kernel IR, bit by bit", 60, operations),
-    "smoke": Part("artifacts: streams, graphs, threads, beside cpu", 30, smoke, 4),
-    "scripts": Part("examples against the oracle: types, forward and backward, hard shapes, repeats", 120, scripts, 12),
-    "check": Part("aule check of attn_scripts: forward, gradients, laws", 120, check, 12),
-    "checked": Part("--checked: indices that leave their tensors are found and named", 90, checked),
-    "python": Part("Python: torch, autograd, torch.compile, graphs, threads, DLPack, checked kernels, models", 180, python, 4),
+    "python": Part("Python: torch, autograd, torch.compile, graphs, threads, arrays, checked kernels, models", 240, python),
     "memory": Part("rows and heads beyond 2^32 bytes, errors and what is left after them", 90, memory),
-    "sanitizer": Part("compute-sanitizer's four tools on a few blocks", 60, sanitizer, 8),
+    "operations": Part("single operations of the kernel IR, bit by bit", 90, operations),
+    "sanitizer": Part("compute-sanitizer's four tools on a few blocks", 120, sanitizer),
+    "scripts": Part("examples against the oracle: types, forward and backward, hard shapes, repeats", 180, scripts),
+    "check": Part("aule check of attn_scripts: forward, gradients, laws", 120, check),
+    "checked": Part("--checked: indices that leave their tensors are found and named", 90, checked),
+    "smoke": Part("artifacts: streams, graphs, threads, beside cpu", 30, smoke),
 }
 
 
@@ -165,34 +167,38 @@ def environment():
 
 
 def run(part, command, log):
-    words = [str(word) for word in command.words]
+    """What a command counts, what it said, and its seconds."""
+    words, begin = [str(word) for word in command.words], time.monotonic()
     try:
         done = subprocess.run(words, cwd=command.folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               errors="replace", timeout=part.limit)
-        status, said = done.returncode, done.stdout
-        counts = command.count(status, said)
+        said, counts = done.stdout, command.count(done.returncode, done.stdout)
     except subprocess.TimeoutExpired as error:
-        said = (error.stdout or b"").decode(errors="replace") + f"\nit did not end within {part.limit} s\n"
-        counts = Counts(failed=1)
+        said, counts = (error.stdout or b"").decode(errors="replace") + f"\nit did not end within {part.limit} s\n", Counts(failed=1)
     except OSError as error:
         said, counts = f"{error}\n", Counts(failed=1)
-    (log / (re.sub(r"\W+", "-", command.label) + ".log")).write_text(" ".join(words) + "\n" + said)
     if counts == Counts():
         said, counts = said + "nothing ran\n", Counts(failed=1)
-    return counts, said
+    (log / (re.sub(r"\W+", "-", command.label) + ".log")).write_text(" ".join(words) + "\n" + said)
+    return counts, said, time.monotonic() - begin
 
 
-def run_part(name, part):
-    log, begin, total = HERE / "logs" / name, time.monotonic(), Counts()
+def start(pool, name, part):
+    """The commands of a part, and what will come of each."""
+    log = HERE / "logs" / name
     shutil.rmtree(log, ignore_errors=True)
     log.mkdir(parents=True)
-    commands, failures = list(part.commands()), []
-    with ThreadPoolExecutor(min(part.at_once, os.cpu_count() or 1)) as pool:
-        for command, (counts, said) in zip(commands, pool.map(lambda command: run(part, command, log), commands)):
-            total += counts
-            if counts.failed:
-                failures.append((command.label, said))
-    print(f"{name}: {total.passed} passed, {total.failed} failed, {total.skipped} skipped; {time.monotonic() - begin:.0f} s ({part.what})", flush=True)
+    return [(command, pool.submit(run, part, command, log)) for command in part.commands()]
+
+
+def tell(name, part, started):
+    total, seconds, failures = Counts(), 0, []
+    for command, result in started:
+        counts, said, took = result.result()
+        total, seconds = total + counts, seconds + took
+        if counts.failed:
+            failures.append((command.label, said))
+    print(f"{name}: {total.passed} passed, {total.failed} failed, {total.skipped} skipped; {seconds:.0f} s of work ({part.what})", flush=True)
     for label, said in failures:
         print(f"    {label}:")
         for line in said.rstrip().splitlines()[-TAIL:]:
@@ -203,16 +209,19 @@ def run_part(name, part):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", choices=[[], *PARTS], metavar="PART")
+    parser.add_argument("--at-once", type=int, default=os.cpu_count() or 1, metavar="N", help="commands beside each other")
     parser.add_argument("--list", action="store_true", help="the parts, and what they are for")
     arguments = parser.parse_args()
     if arguments.list:
         for name, part in PARTS.items():
             print(f"{name:12} {part.what}")
         return 0
-    total = Counts()
-    for name in arguments.parts or PARTS:
-        total += run_part(name, PARTS[name])
-    print(f"{total.skipped} skipped, for what is missing here (logs say what)" if total.skipped else "nothing skipped")
+    begin, total = time.monotonic(), Counts()
+    with ThreadPoolExecutor(arguments.at_once) as pool:
+        started = {name: start(pool, name, PARTS[name]) for name in arguments.parts or PARTS}
+        for name, commands in started.items():
+            total += tell(name, PARTS[name], commands)
+    print(f"{time.monotonic() - begin:.0f} s, {total.skipped} skipped" + (" for what is missing here (logs say what)" if total.skipped else ""))
     print(f"{total.passed} passed, {total.failed} failed")
     return total.failed != 0
 
