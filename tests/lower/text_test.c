@@ -151,6 +151,49 @@ static void test_distances(void **state)
     }
 }
 
+/* Tiles from a list in memory, copied a turn ahead. */
+static const char ahead[] =
+    "target sm_80\n"
+    "kernel walk(k: in bf16[b:B, kv:T, d:64], order: in i32[n:Hk], o: out f32[kv:S, d:64])\n"
+    "grid(b: B) {\n"
+    "    tiles keys = full: list(order[:], Hk)\n"
+    "    shared K: bf16[stage:2, kv:32, d:64] swizzle 128\n"
+    "    role core[1] on warp {\n"
+    "        frag sum: f32[kv:32, d:64] @ mma16816.A = 0.0\n"
+    "        at = 0\n"
+    "        a = async copy k[b, first(keys) * 32 +: 32, :] -> K[at, :, :] pad 0\n"
+    "        for n in keys {\n"
+    "            wait a\n"
+    "            a = async copy k[b, next(n) * 32 +: 32, :] -> K[1 - at, :, :] pad 0\n"
+    "            x = load K[at, :, :] @ mma16816.A\n"
+    "            sum = sum + f32(x)\n"
+    "            at = 1 - at\n"
+    "        }\n"
+    "        wait a\n"
+    "        store sum -> o[0 +: 32, :] clip\n"
+    "    }\n"
+    "}\n";
+
+/* In the loop: one read of the list, for the turn after the next; the copy's address is the lane's plus the tile's first row times
+ * the distance of rows, in pieces of 8. */
+static void test_ahead(void **state)
+{
+    (void)state;
+    Session s = session_begin();
+    const Size few[] = {{"B", 1}, {"S", 32}, {"T", 100}, {"Hk", 5}, {NULL, 0}};
+    const Lowered t = {.file = "ahead", .text = ahead, .sizes = few};
+    const char *loop = strstr(text_of(&s, &t), "\n  for %");
+    assert_non_null(loop);
+    const char *copy = strstr(loop, "note \"a = async copy"), *slow = strstr(loop, "    } else {");
+    assert_true(copy && slow && copy < slow);
+    AuText fast = {.arena = s.arena};
+    au_text_bytes(&fast, copy, (size_t)(slow - copy));
+    assert_int_equal(count(loop, "@order["), 1);
+    assert_int_equal(count(au_text_str(&fast), "= mul.i64"), 2);
+    lowered_check(&s, &t);
+    session_end(&s);
+}
+
 static void refuses(const char *old, const char *with, const char *what)
 {
     Session s = session_begin();
@@ -172,9 +215,9 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_waits),    cmocka_unit_test(test_barriers),
-        cmocka_unit_test(test_pairs),    cmocka_unit_test(test_distances),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_waits), cmocka_unit_test(test_barriers),
+        cmocka_unit_test(test_pairs), cmocka_unit_test(test_distances),
+        cmocka_unit_test(test_ahead), cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
