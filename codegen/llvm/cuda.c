@@ -14,7 +14,7 @@
 // clang-format off
 /* caps: rows of compiler/tile/caps.def. features: what the driver must report. */
 static const AuArch archs[] = {
-    {"sm_70",  "sm_70",  "sm_70 ptx63",  true, true, true},
+    {"sm_70",  "sm_70",  "sm_70 ptx64",  true, true, true},
     {"sm_75",  "sm_75",  "sm_75 ptx65",  true, true, false},
     {"sm_80",  "sm_80",  "sm_80 ptx70",  true, true, true},
     {"sm_86",  "sm_86",  "sm_86 ptx71",  true, true, true},
@@ -22,9 +22,9 @@ static const AuArch archs[] = {
     {"sm_90",  "sm_90",  "sm_90 ptx81",  true, true, true},
     {"sm_120", "sm_120", "sm_120 ptx87", true, true, false},
 };
-/* ORDER archs. PTX 8.1 for sm_90, not 7.8: red.add of vectors. */
+/* ORDER archs. PTX 6.4 for sm_70, not 6.3: mma of its own; 8.1 for sm_90, not 7.8: red.add of vectors. */
 #define GPU(number, ptx) {"nvptx64-nvidia-cuda", "sm_" #number, "+ptx" #ptx, .device = &cuda_device, .capability = number}
-static const AuHost gpus[] = {GPU(70, 63), GPU(75, 65), GPU(80, 70), GPU(86, 71), GPU(89, 78), GPU(90, 81), GPU(120, 87)};
+static const AuHost gpus[] = {GPU(70, 64), GPU(75, 65), GPU(80, 70), GPU(86, 71), GPU(89, 78), GPU(90, 81), GPU(120, 87)};
 // clang-format on
 enum { ARCHS = sizeof archs / sizeof *archs };
 static_assert(sizeof gpus / sizeof *gpus == ARCHS, "ORDER archs");

@@ -37,6 +37,14 @@ static LLVMValueRef multiply(AuEmit *e, AuMatrix which, LLVMValueRef *arguments,
         return emit_call(e, "llvm.nvvm.mma.m16n8k8.row.col.f32.f32", NULL, NULL, arguments, count);
     case AU_MATRIX_M16N8K8_TF32:
         return emit_call(e, "llvm.nvvm.mma.m16n8k8.row.col.tf32", NULL, NULL, arguments, count);
+    case AU_MATRIX_M8N8K4_ROW_COL:
+        return emit_call(e, "llvm.nvvm.mma.m8n8k4.row.col.f32.f32", NULL, NULL, arguments, count);
+    case AU_MATRIX_M8N8K4_ROW_ROW:
+        return emit_call(e, "llvm.nvvm.mma.m8n8k4.row.row.f32.f32", NULL, NULL, arguments, count);
+    case AU_MATRIX_M8N8K4_COL_COL:
+        return emit_call(e, "llvm.nvvm.mma.m8n8k4.col.col.f32.f32", NULL, NULL, arguments, count);
+    case AU_MATRIX_M8N8K4_COL_ROW:
+        return emit_call(e, "llvm.nvvm.mma.m8n8k4.col.row.f32.f32", NULL, NULL, arguments, count);
     case AU_MATRICES: break;
     }
     return NULL;
@@ -46,7 +54,7 @@ void cuda_mma(AuEmit *e, AuVal v)
 {
     const AuInstr *in = kernel_at(e->k, v);
     const AuMatrixOp *op = kernel_matrix((AuMatrix)in->imm);
-    const uint32_t least = in->imm == AU_MATRIX_M16N8K8_F16 ? 75 : 80;
+    const uint32_t least = op->k == 4 ? 70 : in->imm == AU_MATRIX_M16N8K8_F16 ? 75 : 80;
     LLVMValueRef arguments[3 * MOST_PARTS], c = emit_base(e, kernel_operand(e->k, in, 0));
     if (e->host->capability < least) {
         emit_fault(e, in, au_format(e->arena, "%s needs sm_%u", op->text, least));

@@ -4,6 +4,7 @@
 #include "interpret.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 enum { LARGEST = 16 }; /* of m, n, k */
@@ -35,17 +36,22 @@ static float number(AuScalar scalar, bool factor, const char *at)
     return factor ? to_tf32(value) : value;
 }
 
+/* Lanes that hold copies must hold the same: else what comes of them is no number. */
 static void gather(const AuMatrixOp *op, AuMatrixOperand which, const char *from,
                    float to[LARGEST][LARGEST])
 {
     const AuKType t = op->types[which];
     const uint32_t bytes = kernel_scalar_bytes(t.scalar);
+    bool held[LARGEST][LARGEST] = {{false}};
     for (uint32_t l = 0; l < AU_MATRIX_LANES; l++)
         for (uint32_t e = 0; e < t.width; e++) {
             uint32_t row, column;
             kernel_matrix_place(op, which, l, e, &row, &column);
-            to[row][column] = number((AuScalar)t.scalar, which != AU_MATRIX_C,
-                                     from + (e * AU_MATRIX_LANES + l) * bytes);
+            const float value = number((AuScalar)t.scalar, which != AU_MATRIX_C,
+                                       from + (e * AU_MATRIX_LANES + l) * bytes);
+            const bool differs = held[row][column] && to[row][column] != value;
+            to[row][column] = differs ? NAN : value;
+            held[row][column] = true;
         }
 }
 

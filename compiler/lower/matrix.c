@@ -24,6 +24,8 @@ typedef struct Operand {
     int32_t packed;               /* of these, side by side along k in 32 bits */
     int32_t step;                 /* elements along k that are read at once */
     bool by_squares, transposed;
+    bool turned;   /* as the other form of the instruction has it */
+    bool adjacent; /* what a lane takes at once lies side by side in memory */
 } Operand;
 
 typedef struct Matrix {
@@ -31,6 +33,7 @@ typedef struct Matrix {
     AuMatrix row;
     Operand a, b;
     int32_t tiles_m, tiles_n, depth, step, parts; /* parts: instructions along k of a step */
+    int32_t c_rows, c_columns;                    /* registers of a lane, for one instruction */
 } Matrix;
 
 /* Rows of A are along the lanes; units of CPUs have them in registers. */
@@ -103,10 +106,16 @@ static AuVal from_fragment(AuLower *l, const Operand *x, int32_t tile, int32_t p
 static AuVal from_elements(AuLower *l, const Operand *x, int32_t tile, int32_t part)
 {
     AuVal v[16], none = {0};
+    const AuMem mem = lower_place(l, x->e->memory)->mem;
+    if (x->adjacent) {
+        const AuPoint p = point_of(l, x, tile, part, 0);
+        return kernel_load(l->k, mem, lower_address(l, x->e, &p, OUTSIDE_TRUSTED, NULL, false),
+                           (uint32_t)elements_of(x), none, none);
+    }
     for (int32_t i = 0; i < elements_of(x); i++) {
         const AuPoint p = point_of(l, x, tile, part, i);
-        v[i] = kernel_load(l->k, lower_place(l, x->e->memory)->mem,
-                           lower_address(l, x->e, &p, OUTSIDE_TRUSTED, NULL, false), 1, none, none);
+        v[i] = kernel_load(l->k, mem, lower_address(l, x->e, &p, OUTSIDE_TRUSTED, NULL, false), 1,
+                           none, none);
     }
     return kernel_vec(l->k, v, (uint32_t)elements_of(x));
 }
@@ -187,45 +196,59 @@ static bool can_square(AuLower *l, Operand *x)
     return bytes == 2 || !x->transposed;
 }
 
+/* Do the elements that a lane takes at once follow each other along the last axis of the memory, in whole pieces? */
+static bool is_adjacent(AuLower *l, const Operand *x)
+{
+    const bool along_k = x->packed == elements_of(x);
+    if (x->e->op != TILE_X_REF || (!along_k && x->free_regs < elements_of(x))) return false;
+    return lower_in_pieces(l, x->e, along_k ? x->k_name : x->free_name, elements_of(x)) &&
+           lower_is_known(l, lower_place(l, x->e->memory)->by_vectors, true);
+}
+
 static bool prepare_operand(AuLower *l, const Matrix *m, Operand *x)
 {
     const int32_t free_side = x->use == TILE_A ? 0 : 1, k_side = 1 - free_side;
     const AuTileAtom *atom = m->atom;
+    x->turned = atom->turns && x->e->op == TILE_X_REF && x->e->type->count == 2 &&
+                x->e->type->axes[1].name == x->free_name;
+    const AuTilePlaces *(*const places)(AuArena *, const AuTileAtom *, AuTileUse, int, int32_t) =
+        x->turned ? tile_turned_places : tile_atom_places;
     x->free_axis =
         (AuTileAxis){.name = x->free_name,
                      .size = x->free_extent,
-                     .places = tile_atom_places(l->arena, atom, x->use, free_side, x->free_extent)};
+                     .places = places(l->arena, atom, x->use, free_side, x->free_extent)};
     x->k_axis = (AuTileAxis){.name = x->k_name,
                              .size = x->depth,
-                             .places = tile_atom_places(l->arena, atom, x->use, k_side, x->depth)};
+                             .places = places(l->arena, atom, x->use, k_side, x->depth)};
     const AuTilePlaces *one[2];
     for (int side = 0; side < 2; side++)
-        one[side] =
-            tile_atom_places(l->arena, atom, x->use, side, tile_atom_extent(atom, x->use, side));
+        one[side] = places(l->arena, atom, x->use, side, tile_atom_extent(atom, x->use, side));
     if (!x->free_axis.places || !x->k_axis.places || !one[0] || !one[1]) return false;
     x->free_regs = tile_axis_registers(one[free_side]);
     x->k_regs = tile_axis_registers(one[k_side]);
     const AuTileDigit *first = &one[k_side]->digits.at[0];
     x->packed = first->unit == TILE_UNIT_REG ? first->size : 1;
-    x->by_squares = can_square(l, x);
+    x->by_squares = !atom->turns && can_square(l, x);
+    x->adjacent = !x->by_squares && is_adjacent(l, x);
     return true;
 }
 
 /* The order of the contracted axis, common to both operands: the instruction's own, unless a fragment lies otherwise; or, if
  * nothing is read by squares, that of the columns of C, in which a lane reads neighbours and lanes meet on no bank. */
-static void choose_order(Matrix *x, const AuTilePlaces *columns)
+static void choose_order(AuLower *l, Matrix *x)
 {
+    const AuTilePlaces *columns = tile_atom_places(l->arena, x->atom, TILE_C, 1, x->depth);
     const AuTileExpr *fragment = x->a.e->op != TILE_X_REF   ? x->a.e
                                  : x->b.e->op != TILE_X_REF ? x->b.e
                                                             : NULL;
     const AuTileAxis *k = fragment ? tile_axis(fragment->type, x->a.k_name) : NULL;
-    if (x->a.by_squares || x->b.by_squares ||
-        !tile_same_places(x->a.k_axis.places, x->b.k_axis.places))
+    if (x->a.by_squares || x->b.by_squares || !columns ||
+        !tile_contraction_matches(x->atom, columns, NULL, x->depth))
         columns = NULL;
     const AuTilePlaces *order = fragment ? (k ? k->places : NULL) : columns;
     if (!order || tile_same_places(order, x->a.k_axis.places)) return;
     x->a.k_axis.places = x->b.k_axis.places = order;
-    x->a.by_squares = x->b.by_squares = false;
+    x->a.by_squares = x->b.by_squares = x->a.adjacent = x->b.adjacent = false;
 }
 
 /* Does the operand lie as the product takes it? Memory is read so. */
@@ -239,11 +262,12 @@ static bool is_in_place(const Operand *x)
            tile_same_places(free->places, x->free_axis.places);
 }
 
-static bool find_row(const AuTileAtom *atom, AuScalar scalar, AuMatrix *row)
+/* Forms of an instruction follow each other: of B first, then of A. */
+static bool find_row(const AuTileAtom *atom, AuScalar scalar, int form, AuMatrix *row)
 {
     for (int n = 0; n < AU_MATRICES; n++) {
         const AuMatrixOp *op = kernel_matrix((AuMatrix)n);
-        *row = (AuMatrix)n;
+        *row = (AuMatrix)(n + form);
         if (op->m == atom->m && op->n == atom->n && op->k == atom->k &&
             op->types[AU_MATRIX_A].scalar == scalar)
             return true;
@@ -265,10 +289,13 @@ static bool prepare(AuLower *l, const AuTileStmt *s, Matrix *x)
     x->a = (Operand){.e = s->product.a, .use = TILE_A, .free_name = m, .k_name = k};
     x->b = (Operand){.e = s->product.b, .use = TILE_B, .free_name = n, .k_name = k};
     x->a.free_extent = rows, x->b.free_extent = columns, x->a.depth = x->b.depth = x->depth;
-    if (!find_row(x->atom, lower_scalar(s->product.a->type->elem), &x->row) ||
-        !prepare_operand(l, x, &x->a) || !prepare_operand(l, x, &x->b))
+    if (!prepare_operand(l, x, &x->a) || !prepare_operand(l, x, &x->b) ||
+        !find_row(x->atom, lower_scalar(s->product.a->type->elem), x->b.turned + 2 * x->a.turned,
+                  &x->row))
         return false;
-    choose_order(x, tile_atom_places(l->arena, x->atom, TILE_C, 1, x->depth));
+    x->c_rows = tile_axis_registers(tile_atom_places(l->arena, x->atom, TILE_C, 0, x->atom->m));
+    x->c_columns = tile_axis_registers(tile_atom_places(l->arena, x->atom, TILE_C, 1, x->atom->n));
+    choose_order(l, x);
     if (!is_in_place(&x->a) || !is_in_place(&x->b)) return false;
     const int32_t both = 2 * PIECE / tile_elem(s->product.a->type->elem)->bytes;
     if (x->depth % both) x->a.by_squares = x->b.by_squares = false;
@@ -323,14 +350,16 @@ bool lower_load_squares(AuLower *l, const AuTileStmt *s)
 static AuVal sums_at(AuLower *l, const Matrix *x, const AuTileType *type, int32_t m, int32_t n)
 {
     int32_t regs[2];
-    for (uint32_t i = 0; i < 2; i++) regs[i] = 2 * (type->axes[i].name == x->a.free_name ? m : n);
+    for (uint32_t i = 0; i < 2; i++)
+        regs[i] = type->axes[i].name == x->a.free_name ? m * x->c_rows : n * x->c_columns;
     return kernel_i32(l->k, (int32_t)lower_register_number(type, regs));
 }
 
-static AuVal zeros(AuLower *l)
+static AuVal zeros(AuLower *l, uint32_t count)
 {
-    const AuVal zero = kernel_f32(l->k, 0);
-    return kernel_vec(l->k, (AuVal[]){zero, zero, zero, zero}, 4);
+    AuVal all[8];
+    for (uint32_t i = 0; i < count; i++) all[i] = kernel_f32(l->k, 0);
+    return kernel_vec(l->k, all, count);
 }
 
 /* The order of the work: step by step along k, in a step columns by pairs. What the next pair takes
@@ -371,11 +400,12 @@ void lower_matrix_product(AuLower *l, const AuTileStmt *s)
     const int32_t count = x.tiles_m * x.tiles_n;
     AuVal *c = AU_NEW_ARRAY(l->arena, AuVal, (size_t)count + 1);
     const AuMem sums = lower_var_array(l, s->var);
-    const AuVal zero = s->product.add ? none : zeros(l);
+    const uint32_t width = (uint32_t)(x.c_rows * x.c_columns);
+    const AuVal zero = s->product.add ? none : zeros(l, width);
     for (int32_t i = 0; i < count; i++)
         c[i] = s->product.add
                    ? kernel_load(l->k, sums,
-                                 sums_at(l, &x, s->var->type, i % x.tiles_m, i / x.tiles_m), 4,
+                                 sums_at(l, &x, s->var->type, i % x.tiles_m, i / x.tiles_m), width,
                                  none, none)
                    : zero;
     products(l, &x, c);

@@ -24,9 +24,11 @@ typedef struct Lanes {
     bool with_dq;      /* backward: gradients of keys and of queries in one kernel */
     bool
         values_joined; /* backward: gradients of values that are channels of the keys are in theirs */
-    bool heads_apart; /* backward: a block has one query head; gradients of keys are added in memory */
+    bool
+        heads_apart; /* backward: a block has one query head; gradients of keys are added in memory */
     int32_t rows, block; /* query rows of an executor, of a block */
     bool rows_across;    /* kernels of rows: a row lies along lanes (layouts across_d, across_e) */
+    bool by_memory;      /* sums become operands on a way through shared memory */
     bool too_many;       /* regions of the workspace */
 } Lanes;
 

@@ -9,6 +9,8 @@ const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuS
 
 /* The matrix unit of a warp for the operands; NULL: there is none, or one of single numbers only. */
 const AuTileAtom *warps_atom(const AuProblem *p);
+/* Do sums become operand A of the next product only through shared memory? */
+bool warps_by_memory(const AuProblem *p);
 /* Of a problem that is not refused, and a shape. */
 const char *warps_refusal_of_problem(AuArena *arena, const AuProblem *p);
 /* Blocks that are on a multiprocessor at once. */

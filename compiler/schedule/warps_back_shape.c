@@ -36,7 +36,7 @@ static Cost cost_of(const Lanes *x)
     const AuProblem *p = x->p;
     const AuShape *s = x->shape;
     const int32_t bytes = tile_elem(p->operand)->bytes, lanes = p->caps->lanes;
-    const bool split = s->column_parts > 1;
+    const bool split = x->by_memory || s->column_parts > 1;
     /* Channels of keys and those of further products; of output gradients. */
     const int32_t own = warps_padded(x->atom, p->d),
                   e = x->own_v ? warps_padded(x->atom, p->e) : own;
@@ -70,7 +70,8 @@ static const char *refusal(Lanes *x)
 {
     const AuShape *s = x->shape;
     const Cost cost = cost_of(x);
-    if (s->query_tile % (s->executors * 4) || s->query_tile / s->column_parts % x->atom->k)
+    if (s->query_tile % (s->executors * 4) ||
+        s->query_tile / s->column_parts % most(x->atom->k, x->atom->n))
         return au_format(x->arena, "%d queries do not divide among %d warps", s->query_tile,
                          s->executors);
     if (cost.shared > x->p->caps->shared_bytes)

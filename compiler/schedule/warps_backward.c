@@ -18,6 +18,9 @@
 
 /* ---- the warp's part */
 
+/* Weights and dS' become operands in shared memory: other warps take them too, or they do not lie as operands do. */
+static bool by_memory(const Lanes *x) { return x->by_memory || x->shape->column_parts > 1; }
+
 /* Do several warps share keys? */
 static bool is_split(const Lanes *x) { return x->shape->column_parts > 1; }
 
@@ -77,7 +80,7 @@ static void memories(Lanes *x)
     warps_tile(x, "Q", "q", m, "d", keys_width(x), x->shape->stages);
     warps_tile(x, "dO", "q", m, x->own_v ? "e" : "d", values_width(x), x->shape->stages);
     warps_tile(x, "dS", "kv", x->block, "q", m, 1);
-    if (is_split(x)) warps_tile(x, "P", "kv", x->block, "q", m, 1);
+    if (by_memory(x)) warps_tile(x, "P", "kv", x->block, "q", m, 1);
     const char *stages = x->shape->stages > 1 ? tile_text(t, "stage:%d, ", x->shape->stages) : "";
     for (uint32_t n = 0; n < back_row_count(x); n++)
         tile_shared(t, tile_text(t, "row%u", n), "f32[%sq:%d]", stages, m);
@@ -153,7 +156,7 @@ static void pairs(Lanes *x)
     tile_set(t, "slope", "%s(ds)", x->held);
     const char *own = tile_text(t, "[%s +: %d, %s +: %d]", rows, x->rows, from, m);
     tile_store(t, "slope -> dS%s", own);
-    if (is_split(x)) tile_store(t, "weight -> P%s", own);
+    if (by_memory(x)) tile_store(t, "weight -> P%s", own);
     warps_add_values(x);
 }
 
@@ -161,11 +164,11 @@ static void key_gradients(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const char *rows = tile_text(t, "[%s +: %d, :]", own_keys(x), x->rows);
-    const char *slope = is_split(x) ? tile_text(t, "dS%s", rows) : "slope",
+    const char *slope = by_memory(x) ? tile_text(t, "dS%s", rows) : "slope",
                *stage = stage_index(x, false);
     const int32_t d = keys_width(x), e = values_width(x);
     tile_product(t, x->own_v ? "dv_acc" : "dk_acc", x->atom, TILE_ADD,
-                 is_split(x) ? tile_text(t, "P%s", rows) : "weight",
+                 by_memory(x) ? tile_text(t, "P%s", rows) : "weight",
                  tile_text(t, "dO[%s:, %s +: %d]", stage, part_from(x, e), part_of(x, e)));
     tile_product(t, "dk_acc", x->atom, TILE_ADD, slope,
                  tile_text(t, "Q[%s:, %s +: %d]", stage, part_from(x, d), part_of(x, d)));

@@ -9,6 +9,8 @@
  * tile ahead and one barrier is enough: whoever passes it has finished with the other stage. Without asynchronous copies the tile
  * is copied between two barriers.
  *
+ * Where the sums do not lie as operand A (mma.m8n8k4), a warp's weights pass through its rows of shared memory.
+ *
  * Queries lie in shared memory, once; the result takes their place there at the end, so that it is stored in pieces of 16 bytes.
  * Widths are padded to the product's depth with zeros that the copies fill in.
  *
@@ -28,6 +30,7 @@ static void memories(Lanes *x)
     warps_tile(x, "Q", "q", x->block, "w", d > x->p->e ? d : x->p->e, 1);
     warps_tile(x, "K", "kv", n, "d", d, stages);
     if (x->own_v) warps_tile(x, "V", "kv", n, "e", x->p->e, stages);
+    if (x->by_memory) warps_tile(x, "P", "q", x->block, "kv", n, 1);
     for (uint32_t i = 0; i < x->p->hooks->dot_count; i++) {
         const int32_t width = warps_padded(x->atom, lanes_dot_width(x->p, i));
         const char *axis = tile_text(t, "p%u", i);
@@ -152,6 +155,11 @@ static void product_of_values(Lanes *x, const char *weight)
     const char *values = x->own_v ? tile_text(x->t, "V[%s:, :]", stage)
                                   : tile_text(x->t, "K[%s:, %d +: %d] as [kv, e]", stage,
                                               x->p->attn->v_first, x->p->e);
+    if (x->by_memory) {
+        const char *own = own_rows(x, "P", x->shape->key_tile, "q, kv");
+        tile_store(x->t, "%s -> %s", weight, own);
+        weight = own;
+    }
     tile_product(x->t, "acc", x->atom, TILE_ADD, weight, values);
 }
 

@@ -8,6 +8,14 @@ const AuTileAtom *warps_atom(const AuProblem *p)
     return atom && atom->k > 1 ? atom : NULL;
 }
 
+bool warps_by_memory(const AuProblem *p)
+{
+    enum { EXTENT = 32 }; /* enough to compare layouts by */
+    const AuTileAtom *atom = warps_atom(p);
+    const AuTilePlaces *columns = tile_atom_places(p->attn->arena, atom, TILE_C, 1, EXTENT);
+    return !columns || !tile_contraction_matches(atom, columns, NULL, EXTENT);
+}
+
 /* To the depth of a product and, where two warps share accumulators, to two pieces of one. */
 int32_t warps_padded(const AuTileAtom *atom, int32_t width)
 {
@@ -76,7 +84,8 @@ Lanes warps_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule
                    .block = shape->rows * shape->executors,
                    .operand = tile_elem(p->operand)->name,
                    .held = tile_elem(p->operand)->name,
-                   .atom = warps_atom(p)};
+                   .atom = warps_atom(p),
+                   .by_memory = warps_by_memory(p)};
 }
 
 /* 16 bytes a lane, side by side; what lanes a row leaves over take other rows. */

@@ -38,13 +38,14 @@ static void head(Lanes *x, Kind kind)
     lanes_key_tiles(x, TILE_DOWN);
 }
 
-static void memories(Lanes *x)
+static void memories(Lanes *x, Kind kind)
 {
     const int32_t keys = x->shape->key_tile, stages = x->shape->stages;
     warps_tile(x, "Q", "q", x->block, "d", keys_width(x), 1);
     warps_tile(x, "dO", "q", x->block, "e", values_width(x), 1);
     warps_tile(x, "K", "kv", keys, "d", keys_width(x), stages);
     if (x->own_v) warps_tile(x, "V", "kv", keys, "e", values_width(x), stages);
+    if (x->by_memory && kind == QUERIES_BACK) warps_tile(x, "dS", "q", x->block, "kv", keys, 1);
     tile_barrier(x->t, "all", 0, x->shape->executors);
     tile_role(x->t, "core", x->shape->executors, TILE_ON_WARP, 0);
 }
@@ -121,7 +122,9 @@ static void results(Lanes *x, Kind kind)
         tile_set(t, tile_text(t, "pass%u", n), "pass%u + rowsum(part%u)", n, n);
     if (kind == ROW_PASS) return;
     tile_set(t, "slope", "%s(ds)", x->held);
-    tile_product(t, "dq_acc", x->atom, TILE_ADD, "slope",
+    const char *own = tile_text(t, "dS[self * %d +: %d, :]", x->rows, x->rows);
+    if (x->by_memory) tile_store(t, "slope -> %s", own);
+    tile_product(t, "dq_acc", x->atom, TILE_ADD, x->by_memory ? own : "slope",
                  tile_text(t, "K[%s:, :]", stage_index(x, false)));
 }
 
@@ -172,7 +175,7 @@ static void kernel(Lanes *x, Kind kind)
     AuTileBuild *t = x->t;
     const bool ahead = warps_are_async(x);
     head(x, kind);
-    memories(x);
+    memories(x, kind);
     if (x->shape->stages > 1) tile_set(t, "at", "0");
     if (ahead) bring_keys(x, "first(keys)", stage_index(x, false));
     begin_rows(x, kind);
@@ -202,8 +205,9 @@ bool warps_queries_shape(const AuProblem *p, AuShape *out)
                                      : n / 2 % 4 == 2 ? 32
                                                       : 16,
                          .stages = 2 - (int32_t)(n % 2)};
+        const int32_t slopes = warps_by_memory(p) ? warps_row_bytes(p, out->key_tile) : 0;
         const int32_t shared =
-            WARPS_ALIGNMENT + out->executors * out->rows * (d_bytes + e_bytes) +
+            WARPS_ALIGNMENT + out->executors * out->rows * (d_bytes + e_bytes + slopes) +
             out->stages * out->key_tile * (d_bytes + (p->attn->v_in_k ? 0 : e_bytes));
         const int32_t registers = out->rows * (d + 5 * out->key_tile / 2) / p->caps->lanes;
         if (shared <= p->caps->shared_bytes && registers <= 192 && (ahead || out->stages == 1))

@@ -6,7 +6,6 @@
 #include "warps.h"
 
 enum {
-    ROW = 32,             /* columns enough to compare layouts by */
     REGISTER = 4,         /* its bytes */
     TILE_REGISTERS = 192, /* that fragments may take of a lane's 255 */
     WITH_WEIGHTS = 264,   /* that they may take with the scores counted twice, as weights */
@@ -38,6 +37,7 @@ static Needs needs_of(const AuProblem *p, const AuTileAtom *atom, const AuShape 
     }
     const int32_t scores = 1 + (int32_t)p->hooks->dot_count;
     queries = queries * tile_elem(p->operand)->bytes / REGISTER;
+    if (warps_by_memory(p)) query += warps_row_bytes(p, s->key_tile);
     return (Needs){
         .registers = s->rows *
                      (scores * s->key_tile + p->e + (s->query_in_registers ? queries : 0)) /
@@ -53,11 +53,11 @@ const char *warps_refusal_of_problem(AuArena *arena, const AuProblem *p)
     const AuTileAtom *atom = warps_atom(p);
     const char *operand = p->tf32 ? "tf32" : tile_elem(p->operand)->name;
     if (!atom) return au_format(arena, "no matrix unit for operands of %s", operand);
-    if (atom->opaque || atom->is_async ||
-        !tile_contraction_matches(atom, tile_atom_places(arena, atom, TILE_C, 1, ROW), NULL, ROW))
-        return au_format(arena, "sums of %s do not lie as its operand A does", atom->name);
-    if (p->d % 8 || p->e % 8)
-        return au_format(arena, "widths %d and %d are no multiples of 8", p->d, p->e);
+    if (atom->opaque || atom->is_async)
+        return au_format(arena, "sums of %s are not in a warp's registers", atom->name);
+    const int32_t unit = most(atom->n, 8);
+    if (p->d % unit || p->e % unit)
+        return au_format(arena, "widths %d and %d are no multiples of %d", p->d, p->e, unit);
     if (p->attn->v_in_k && p->attn->v_first % 8)
         return au_format(arena, "values begin at channel %d of the keys, no multiple of 8",
                          p->attn->v_first);
@@ -78,6 +78,8 @@ const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuS
     const char *why = warps_refusal_of_problem(arena, p);
     if (why) return why;
     const Needs needs = needs_of(p, atom, s);
+    if (s->query_in_registers && warps_by_memory(p))
+        return "operands that lanes hold in copies stay in shared memory";
     if (s->rows % atom->m || s->key_tile % most(atom->k, atom->n) || s->key_tile % s->executors)
         return au_format(arena, "%d rows or %d keys for %d warps do not divide into %s", s->rows,
                          s->key_tile, s->executors, atom->name);

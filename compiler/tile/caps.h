@@ -93,6 +93,7 @@ typedef struct AuTileAtom {
     uint32_t elems;  /* set of operand element types: 1 << TILE_BF16 ... */
     bool is_async, opaque;
     bool tensor; /* C, and A if not in shared memory, live in tensor memory */
+    bool turns;  /* memory may be read by parts of rows or of columns: tile_turned_places */
     bool rounds; /* operands of f32 to tf32: 10 bits of mantissa, ties away from zero */
     const char *note;
 } AuTileAtom;
@@ -103,6 +104,10 @@ int32_t tile_atom_extent(const AuTileAtom *atom, AuTileUse use, int axis); /* ro
 /* Places of that axis of a tile used as A, B or C. NULL if the extent does not fit. */
 const AuTilePlaces *tile_atom_places(AuArena *arena, const AuTileAtom *atom, AuTileUse use,
                                      int axis, int32_t extent);
+
+/* The same of the form of A or B in which the first digits of rows and columns are exchanged. */
+const AuTilePlaces *tile_turned_places(AuArena *arena, const AuTileAtom *atom, AuTileUse use,
+                                       int axis, int32_t extent);
 
 /* May operands with these places along the contracted axis be multiplied? NULL: the operand is in memory.
  * The instruction pairs places of A with places of B. One permutation of the axis common to both changes nothing. Memory that the

@@ -121,6 +121,8 @@ static const Claim claims[] = {
     {"masked stores are as narrow as they must", "sm_80", SMALL("") "%10 = lt.i32 %1, %3\n%11 = const.f32x4 1.0\nstore @o[%3], %11 if %10\n}\n", "st.global.b32", "st.global.v4", ""},
     {"a tile is read again by the next product", "sm_80", SMALL("") "%10 = load.f32 @s[%1]\nstore @o[%1], %10\nnote \"next\"\n%11 = load.f32 @s[%1]\nstore @o[%2], %11\n}\n", "bar.warp.sync", "", ""},
     {"the constant of an index comes last", "sm_80", SMALL("") "for %10 = 0 to %3 step 1 unroll never {\n%11 = add.i32 %2, 7\n%12 = add.i32 %10, %11\n%13 = cvt.f32 %12\nstore @o[%10], %13\n}\n}\n", ", 7;", "", ""},
+    {"quad pairs multiply", "sm_70", "kernel k lanes 32 warps 1\nmemory @a: global f16 align 16 reads\nmemory @o: global f32 align 16 writes\narg a: pointer @a\narg o: pointer @o\n{\n%1 = lane.i32\n%2 = mul.i32 %1, 8\n"
+        "%3 = load.f16x4 @a[%2]\n%4 = const.f32x8 0.0\n%5 = mma.f32x8 %4, %3, %3 #m8n8k4_f16_col_row\nstore @o[%2], %5\n}\n", "mma.sync.aligned.m8n8k4.col.row.f32.f16.f16.f32", "", ""},
     {"matrices of a later GPU", "sm_70", SMALL("") "%10 = load_matrix.f32 @s[%2] #1\nstore @o[%1], %10\n}\n", NULL, NULL, "ldmatrix needs sm_75"},
 };
 /* clang-format on */
@@ -162,7 +164,7 @@ static void add_product(Host *host, AuMatrix which, bool by_rows)
     const AuMatrixOp *op = kernel_matrix(which);
     const AuScalar scalar = (AuScalar)op->types[AU_MATRIX_A].scalar;
     const uint32_t counts[3] = {op->m * op->k, op->n * op->k, op->m * op->n};
-    if (by_rows && scalar == AU_F32) return;
+    if ((by_rows && scalar == AU_F32) || op->k == 4) return; /* quad pairs: see claims */
     Case *c = host_case(host, "%s, b by %s", op->text, by_rows ? "rows" : "columns");
     const char *name = c->k->name;
     c->k = matrix_kernel(host->arena, which, by_rows);

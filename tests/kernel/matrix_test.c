@@ -3,6 +3,8 @@
 #include "kernel_test.h"
 #include "matrix_kernel.h"
 
+static bool of_quad_pairs(const AuMatrixOp *op) { return op->k == 4; }
+
 /* "Matrix fragments for mma.m16n8k16 with floating point type" and its neighbours, as the ISA
  * writes them. */
 static void fragments_lie_as_the_isa_says(void **state)
@@ -10,6 +12,7 @@ static void fragments_lie_as_the_isa_says(void **state)
     (void)state;
     for (int32_t n = 0; n < AU_MATRICES; n++) {
         const AuMatrixOp *op = kernel_matrix((AuMatrix)n);
+        if (of_quad_pairs(op)) continue;
         const bool single = op->types[AU_MATRIX_A].scalar == AU_F32;
         assert_int_equal(kernel_matrix_named(op->text), n);
         for (uint32_t lane = 0; lane < 32; lane++) {
@@ -39,6 +42,35 @@ static void fragments_lie_as_the_isa_says(void **state)
     assert_int_equal(kernel_matrix_named("m1n1k1"), -1);
 }
 
+/* Row or column i of a quad pair's 8 in the 16 of all. */
+static uint32_t of_pair(uint32_t i, uint32_t half) { return i % 4 + 4 * half + 8 * (i / 4); }
+
+/* "Matrix fragments for mma.m8n8k4": what .row and .col say of A and of B, and the sums. */
+static void fragments_of_quad_pairs(void **state)
+{
+    (void)state;
+    for (int32_t n = AU_MATRIX_M8N8K4_ROW_COL; n <= AU_MATRIX_M8N8K4_COL_ROW; n++) {
+        const AuMatrixOp *op = kernel_matrix((AuMatrix)n);
+        const bool a_col = strstr(op->text, "col_") != NULL,
+                   b_row = strstr(op->text, "_row_row") || strstr(op->text, "col_row");
+        for (uint32_t lane = 0; lane < 32; lane++)
+            for (uint32_t i = 0; i < 8; i++) {
+                const uint32_t high = lane < 16 ? 0 : 4, down = lane / 4 % 2, right = lane / 8 % 2;
+                uint32_t row, column;
+                kernel_matrix_place(op, AU_MATRIX_C, lane, i, &row, &column);
+                assert_int_equal(row, of_pair((lane & 1) + (i & 2) + high, down));
+                assert_int_equal(column, of_pair((i & 4) + (lane & 2) + (i & 1), right));
+                if (i >= 4) continue;
+                kernel_matrix_place(op, AU_MATRIX_A, lane, i, &row, &column);
+                assert_int_equal(row, of_pair((a_col ? i : lane % 4) + high, down));
+                assert_int_equal(column, a_col ? lane % 4 : i);
+                kernel_matrix_place(op, AU_MATRIX_B, lane, i, &row, &column);
+                assert_int_equal(row, b_row ? lane % 4 : i);
+                assert_int_equal(column, of_pair((b_row ? i : lane % 4) + high, right));
+            }
+    }
+}
+
 static void put(AuScalar scalar, void *to, uint32_t at, float value)
 {
     if (scalar == AU_F32)
@@ -56,6 +88,7 @@ static void products_are_right(void **state)
         const AuMatrixOp *op = kernel_matrix((AuMatrix)(c / 2));
         const AuScalar scalar = (AuScalar)op->types[AU_MATRIX_A].scalar;
         const bool by_rows = c % 2;
+        if (of_quad_pairs(op)) continue; /* their operands come by plain loads */
         if (by_rows && scalar == AU_F32) continue;
         Bench bench = bench_new();
         AuKernel *k = matrix_kernel(bench.arena, (AuMatrix)(c / 2), by_rows);
@@ -91,6 +124,56 @@ static void products_are_right(void **state)
     }
 }
 
+/* Fragments as lanes hold them, 4 or 8 elements each, and 0.5 + A B in the same way. */
+static const float *quad_pairs(Bench *bench, AuMatrix which, uint16_t *a, uint16_t *b)
+{
+    const char *text = au_format(
+        bench->arena,
+        "kernel k lanes 32 warps 1\nmemory @a: global f16 reads\nmemory @b: global f16 reads\n"
+        "memory @out: global f32 writes\narg a: pointer @a\narg b: pointer @b\narg out: pointer "
+        "@out\n{\n"
+        "%%1 = lane.i32\n%%2 = mul.i32 %%1, 4\n%%3 = load.f16x4 @a[%%2]\n%%4 = load.f16x4 @b[%%2]\n"
+        "%%5 = const.f32x8 0.5\n%%6 = mma.f32x8 %%5, %%3, %%4 #%s\n%%7 = mul.i32 %%1, 8\n"
+        "store @out[%%7], %%6\n}\n",
+        kernel_matrix(which)->text);
+    AuKernel *k = bench_kernel(bench, text);
+    float *out = AU_NEW_ARRAY(bench->arena, float, 256);
+    AuKBuffer buffers[3] = {{a, 128, true}, {b, 128, true}, {out, 256, false}};
+    const uint64_t slots[3] = {0};
+    const AuKRun run = {.slots = slots, .buffers = buffers, .grid = {1, 1, 1}};
+    const char *why = NULL;
+    if (!kernel_run(k, &run, bench->arena, &why)) fail_msg("%s", why);
+    return out;
+}
+
+static void products_of_quad_pairs(void **state)
+{
+    (void)state;
+    for (int32_t n = AU_MATRIX_M8N8K4_ROW_COL; n <= AU_MATRIX_M8N8K4_COL_ROW; n++) {
+        const AuMatrixOp *op = kernel_matrix((AuMatrix)n);
+        Bench bench = bench_new();
+        uint16_t a[128], b[128];
+        uint32_t row, column;
+        for (uint32_t i = 0; i < 128; i++) {
+            kernel_matrix_place(op, AU_MATRIX_A, i / 4, i % 4, &row, &column);
+            a[i] = kernel_to_f16(some(row * 4 + column));
+            kernel_matrix_place(op, AU_MATRIX_B, i / 4, i % 4, &row, &column);
+            b[i] = kernel_to_f16(some(1000 + column * 4 + row));
+        }
+        const float *out = quad_pairs(&bench, (AuMatrix)n, a, b);
+        for (uint32_t i = 0; i < 256; i++) {
+            float sum = 0.5f;
+            kernel_matrix_place(op, AU_MATRIX_C, i / 8, i % 8, &row, &column);
+            for (uint32_t x = 0; x < 4; x++) sum += some(row * 4 + x) * some(1000 + column * 4 + x);
+            assert_true(out[i] == sum);
+        }
+        a[0] = kernel_to_f16(99); /* lane 8 holds the same element */
+        out = quad_pairs(&bench, (AuMatrix)n, a, b);
+        assert_true(out[0] != out[0]);
+        bench_free(&bench);
+    }
+}
+
 /* 1 + 2^-11 lies between two numbers of tf32 and goes away from zero. */
 static void tf32_is_rounded(void **state)
 {
@@ -115,7 +198,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fragments_lie_as_the_isa_says),
+        cmocka_unit_test(fragments_of_quad_pairs),
         cmocka_unit_test(products_are_right),
+        cmocka_unit_test(products_of_quad_pairs),
         cmocka_unit_test(tf32_is_rounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -146,12 +146,53 @@ static void test_tf32(void **state)
     check(&(Lowered){.file = "tf32", .text = text, .sizes = sizes, .tolerance = 0x1p-20});
 }
 
+/* Quad pairs of lanes: every form of the instruction, by what is the last axis of A and of B. */
+static void test_quad_pairs(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "target sm_70\n"
+        "kernel products(q: in f16[q:32, d:24], k: in f16[kv:48, d:24], v: in f16[kv:48, e:16],\n"
+        "                w: in f16[q:32, kv:48], s: out f32[q:32, kv:48], o: out f32[q:32, e:16],\n"
+        "                g: out f32[d:16, e:16], h: out f32[e:16, q:32])\n"
+        "grid(m: 1) {\n"
+        "    shared Q: f16[q:32, d:24] swizzle 16\n"
+        "    shared K: f16[kv:48, d:24] swizzle 16\n"
+        "    shared V: f16[kv:48, e:16] swizzle 32\n"
+        "    shared W: f16[q:32, kv:48] swizzle 32\n"
+        "    role r on warp {\n"
+        "        copy q[:, :] -> Q[:, :]\n"
+        "        copy k[:, :] -> K[:, :]\n"
+        "        copy v[:, :] -> V[:, :]\n"
+        "        copy w[:, :] -> W[:, :]\n"
+        "        score = mma884(Q, K)\n"
+        "        store score -> s[:, :]\n"
+        "        acc = mma884(W, V)\n"
+        "        store acc -> o[:, :]\n"
+        "        back = mma884(K[:, 4 +: 16], V)\n"
+        "        store back -> g[:, :]\n"
+        "        turned = mma884(V, W)\n"
+        "        store turned -> h[:, :]\n"
+        "    }\n}\n";
+    const Size sizes[] = {{NULL, 0}};
+    const Lowered t = {.file = "m8n8k4", .text = text, .sizes = sizes, .tolerance = 0x1p-20};
+    check(&t);
+    Session s = session_begin();
+    AuText printed = {.arena = s.arena};
+    kernel_print(lowered_kernel(&s, &t, lowered_module(&s, &t), 0), &printed);
+    static const char *const forms[] = {"row_col", "row_row", "col_row", "col_col", "load.f16x4"};
+    for (size_t n = 0; n < sizeof forms / sizeof *forms; n++)
+        if (!strstr(au_text_str(&printed), forms[n])) fail_msg("no %s", forms[n]);
+    session_end(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forward),  cmocka_unit_test(test_forward_with_strides),
-        cmocka_unit_test(test_backward), cmocka_unit_test(test_split),
-        cmocka_unit_test(test_packed),   cmocka_unit_test(test_tf32),
+        cmocka_unit_test(test_forward),    cmocka_unit_test(test_forward_with_strides),
+        cmocka_unit_test(test_backward),   cmocka_unit_test(test_split),
+        cmocka_unit_test(test_packed),     cmocka_unit_test(test_tf32),
+        cmocka_unit_test(test_quad_pairs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

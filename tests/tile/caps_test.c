@@ -15,6 +15,16 @@ static Cell mma_a(int l, int v)  { return (Cell){l / 4 + 8 * (v / 2 % 2), 2 * (l
 static Cell mma_b(int l, int v)  { return (Cell){2 * (l % 4) + v % 2 + 8 * (v / 2), l / 4}; }
 static Cell tf32_a(int l, int v) { return (Cell){l / 4 + 8 * (v % 2), l % 4 + 4 * (v / 2)}; }
 static Cell tf32_b(int l, int v) { return (Cell){l % 4 + 4 * v, l / 4}; }
+/* Row or column i of a quad pair's 8 in the 16 of all. */
+static int of_pair(int i, int half) { return i % 4 + 4 * half + 8 * (i / 4); }
+static Cell mma884_a(int l, int v) { return (Cell){of_pair(l % 4 + 4 * (l / 16), l / 4 % 2), v}; }
+static Cell mma884_b(int l, int v) { return (Cell){v, of_pair(l % 4 + 4 * (l / 16), l / 8 % 2)}; }
+static Cell mma884_a_col(int l, int v) { return (Cell){of_pair(v + 4 * (l / 16), l / 4 % 2), l % 4}; }
+static Cell mma884_b_row(int l, int v) { return (Cell){l % 4, of_pair(v + 4 * (l / 16), l / 8 % 2)}; }
+static Cell mma884_c(int l, int v)
+{
+    return (Cell){of_pair((l & 1) + (v & 2) + 4 * (l / 16), l / 4 % 2), of_pair((v & 4) + (l & 2) + (v & 1), l / 8 % 2)};
+}
 static Cell wgmma_c(int t, int v) { return (Cell){16 * (t / 32) + t % 32 / 4 + 8 * (v / 2), 2 * (t % 4) + v % 2}; }
 static Cell wgmma_a(int t, int v) { return (Cell){16 * (t / 32) + t % 32 / 4 + 8 * (v / 2 % 2), 2 * (t % 4) + v % 2 + 8 * (v / 4)}; }
 static Cell mfma32_a(int l, int v) { return (Cell){l % 32, 4 * (l / 32) + v}; }
@@ -42,6 +52,7 @@ static const struct {
     {"mma16816", TILE_C, 4, mma_c},       {"mma16816", TILE_A, 8, mma_a},       {"mma16816", TILE_B, 4, mma_b},
     {"mma1688", TILE_C, 4, mma_c},        {"mma1688", TILE_A, 4, mma_a},        {"mma1688", TILE_B, 2, mma_b},
     {"mma1688tf32", TILE_C, 4, mma_c},    {"mma1688tf32", TILE_A, 4, tf32_a},   {"mma1688tf32", TILE_B, 2, tf32_b},
+    {"mma884", TILE_C, 8, mma884_c},      {"mma884", TILE_A, 4, mma884_a},      {"mma884", TILE_B, 4, mma884_b},
     {"wgmma", TILE_C, 4, wgmma_c},        {"wgmma", TILE_A, 8, wgmma_a},
     {"mfma32x32x8", TILE_A, 4, mfma32_a}, {"mfma32x32x8", TILE_B, 4, mfma32_b}, {"mfma32x32x8", TILE_C, 16, mfma32_c},
     {"mfma16x16x16", TILE_A, 4, mfma16_a}, {"mfma16x16x16", TILE_B, 4, mfma16_b}, {"mfma16x16x16", TILE_C, 4, mfma16_b},
@@ -91,6 +102,26 @@ static void test_lane_maps(void **state)
     au_arena_free(arena);
 }
 
+/* The forms of m8n8k4 whose lanes hold parts of columns of A, of rows of B. */
+static void test_turned_maps(void **state)
+{
+    (void)state;
+    AuArena *arena = au_arena_new(NULL);
+    const AuTileAtom *atom = tile_atom("mma884");
+    for (AuTileUse use = TILE_A; use <= TILE_B; use++) {
+        const int32_t rows = tile_atom_extent(atom, use, 0), cols = tile_atom_extent(atom, use, 1);
+        const AuTilePlaces *r = tile_turned_places(arena, atom, use, 0, rows),
+                           *c = tile_turned_places(arena, atom, use, 1, cols);
+        const int32_t used = bits_of(r) | bits_of(c);
+        for (int l = 0; l < 32; l++)
+            for (int v = 0; v < 4; v++) {
+                const Cell cell = (use == TILE_A ? mma884_a_col : mma884_b_row)(l, v);
+                assert_int_equal(l & used, r->place[cell.row] + c->place[cell.col]);
+            }
+    }
+    au_arena_free(arena);
+}
+
 /* Register and lane of an index, as the lowering asks for them, lead back to its place. */
 static void test_lane_and_register_make_the_index(void **state)
 {
@@ -126,12 +157,13 @@ static void test_accumulators_as_operands(void **state)
         AuTileUse use;
         bool memory, registers;
     } facts[] = {
-        {"mma1688", TILE_A, true, true},     {"mma16816", TILE_A, true, true},
-        {"mma1688tf32", TILE_A, true, true}, {"wgmma", TILE_A, true, true},
-        {"mfma32x32x8", TILE_B, true, true}, {"mfma16x16x16", TILE_B, true, true},
-        {"wmma12", TILE_B, true, true},      {"wmma11", TILE_B, false, false},
-        {"simdgroup8", TILE_A, true, true},  {"dpas", TILE_A, true, true},
-        {"fma32", TILE_B, true, true},       {"dot2", TILE_B, true, true},
+        {"mma1688", TILE_A, true, true},      {"mma16816", TILE_A, true, true},
+        {"mma1688tf32", TILE_A, true, true},  {"mma884", TILE_A, false, false},
+        {"wgmma", TILE_A, true, true},        {"mfma32x32x8", TILE_B, true, true},
+        {"mfma16x16x16", TILE_B, true, true}, {"wmma12", TILE_B, true, true},
+        {"wmma11", TILE_B, false, false},     {"simdgroup8", TILE_A, true, true},
+        {"dpas", TILE_A, true, true},         {"fma32", TILE_B, true, true},
+        {"dot2", TILE_B, true, true},
     };
     AuArena *arena = au_arena_new(NULL);
     for (size_t n = 0; n < sizeof facts / sizeof *facts; n++) {
@@ -263,6 +295,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lane_maps),
+        cmocka_unit_test(test_turned_maps),
         cmocka_unit_test(test_lane_and_register_make_the_index),
         cmocka_unit_test(test_accumulators_as_operands),
         cmocka_unit_test(test_order_of_memory),
