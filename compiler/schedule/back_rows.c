@@ -233,6 +233,31 @@ static void join_parts(Lanes *x)
     end_kernel(x, blocks);
 }
 
+/* Packed sums that nothing changes any more: a warp takes a row of pieces as they lie. */
+static bool only_rounds(const Lanes *x, uint32_t n)
+{
+    return n == 0 && back_dq_is_packed(x) && !mod_of(x, n)->value.i && !back_has_dots(x, n);
+}
+
+static void round_sums(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const int32_t rows = x->atom->m;
+    const char *span = tile_text(t, "nb * %d +: %d", rows, rows);
+    tile_kernel(t, "dq_rows");
+    lanes_arguments(x);
+    back_argument(x, "dq_sum", TILE_IN);
+    back_argument(x, "dq", TILE_OUT);
+    tile_grid(t, "nb: cdiv(%s, %d), h: %s, b: %s", lanes_axis(x, 0, 2), rows, lanes_axis(x, 0, 1),
+              lanes_axis(x, 0, 0));
+    tile_role(t, "core", 0, lanes_executor(x), 0);
+    tile_frag(t, "sum", "f32[q:%d, d:%d] @ %s.C", rows, x->p->d, x->atom->name);
+    tile_load(t, "sum", "dq_sum[b, h, %s, 0 +: %d]", span, x->p->d);
+    tile_store(t, "%s(sum) -> dq[b, h, %s, :] clip", x->operand, span);
+    end_kernel(x, 2);
+    lanes_zeroed_region(x, "dq_sum");
+}
+
 static void gradient_of_rows(Lanes *x, uint32_t n)
 {
     static const char *const names[3] = {"dq", "dk", "dv"};
@@ -242,6 +267,10 @@ static void gradient_of_rows(Lanes *x, uint32_t n)
     const RowSpace r = rows_of(x, n);
     const char *sum = tile_text(t, "%s_sum", names[n]);
     if (!back_has_rows(x, n) || (n == 2 && x->p->attn->v_in_k)) return;
+    if (only_rounds(x, n)) {
+        round_sums(x);
+        return;
+    }
     const bool joined = in_parts(x, n) && g->value.i, parts = in_parts(x, n) && !joined;
     if (joined) join_parts(x);
     tile_kernel(t, tile_text(t, "%s_rows", names[n]));
