@@ -20,6 +20,7 @@ struct aulec_case {
     AuAttn *attn;
     AuGrads *grads;
     AuDtype operand;
+    bool tf32; /* f32 that products take so */
     AuTrial trial;
     aulec_case_tensor tensors[MOST_TENSORS];
     size_t tensor_count;
@@ -29,10 +30,10 @@ struct aulec_case {
 
 static AuDtype dtype_of(const char *name)
 {
-    return !name || strcmp(name, "f32") == 0 ? AU_DT_F32
-           : strcmp(name, "f16") == 0        ? AU_DT_F16
-           : strcmp(name, "bf16") == 0       ? AU_DT_BF16
-                                             : AU_DT_OPERAND;
+    return !name || strcmp(name, "f32") == 0 || strcmp(name, "tf32") == 0 ? AU_DT_F32
+           : strcmp(name, "f16") == 0                                     ? AU_DT_F16
+           : strcmp(name, "bf16") == 0                                    ? AU_DT_BF16
+                                                                          : AU_DT_OPERAND;
 }
 
 /* ---- numbers as their types hold them */
@@ -159,6 +160,7 @@ static bool run_forward(aulec_case *c, AuDtype round_to, double **o, double **fi
     call.o = *o;
     call.finals = finals;
     call.round_to = round_to;
+    call.tf32 = c->tf32 && round_to != AU_DT_OPERAND;
     return attn_interpret(c->attn, &call, c->arena, &why) || fail(c, why);
 }
 
@@ -214,6 +216,7 @@ static bool run_backward(aulec_case *c, const AuTrial *trial, const double *dout
         const char *why = NULL;
         AuOracleCall call = trial_call(trial, c->diags);
         call.round_to = k ? c->operand : AU_DT_OPERAND;
+        call.tf32 = k && c->tf32;
         grads[k] = AU_NEW_ARRAY(c->arena, double *, a->tensor_count);
         for (uint32_t n = 0; n < a->tensor_count; n++)
             if (has_gradient(a, n))
@@ -296,8 +299,9 @@ static bool make(aulec_case *c, const char *name, const char *text, size_t lengt
                  const aulec_case_options *o)
 {
     c->operand = dtype_of(o->dtype);
+    c->tf32 = o->dtype && strcmp(o->dtype, "tf32") == 0;
     if (c->operand == AU_DT_OPERAND) {
-        au_error(c->diags, AU_E0601, (AuSpan){0}, "'%s' is no operand type: f32, f16, bf16",
+        au_error(c->diags, AU_E0601, (AuSpan){0}, "'%s' is no operand type: f32, tf32, f16, bf16",
                  o->dtype);
         return false;
     }

@@ -219,11 +219,13 @@ const char *aulec_best_arch(const char *target, const char *features, const char
 {
     static const AuTileElem elems[] = {TILE_F32, TILE_F16, TILE_BF16};
     const AuTarget *t = target ? au_target(target) : NULL;
+    const bool tf32 = dtype && strcmp(dtype, "tf32") == 0;
     for (uint32_t n = t ? t->arch_count : 0; n-- > 0;) { /* from plain to special: the best first */
         const AuArch *arch = &t->archs[n];
+        if (tf32 && !options_has_tf32(arch)) continue;
         if (!arch->by_default || !has_words(features ? features : "", arch->features)) continue;
         for (uint32_t e = 0; dtype && e < 3; e++)
-            if (strcmp(tile_elem(elems[e])->name, dtype) == 0 &&
+            if (strcmp(tile_elem(elems[e])->name, tf32 ? "f32" : dtype) == 0 &&
                 options_takes_operand(arch, elems[e]))
                 return arch->name;
     }

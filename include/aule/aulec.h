@@ -121,8 +121,9 @@ typedef struct aulec_case aulec_case;
 typedef struct aulec_case_options {
     size_t struct_size;
     const char *attention; /* NULL: the only one */
-    const char *dtype;     /* operand type: "f32", "f16", "bf16"; NULL: f32 */
-    const char *values;    /* as in aulec_check_options */
+    const char *
+        dtype; /* operand type: "f32", "tf32" (f32 that products take so), "f16", "bf16"; NULL: f32 */
+    const char *values; /* as in aulec_check_options */
     uint64_t seed;
 } aulec_case_options;
 

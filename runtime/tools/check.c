@@ -13,6 +13,7 @@ typedef struct Script {
     AuCompiler compiler;
     AuFile file;
     const char *path, *attention, *values;
+    bool tf32; /* f32 is multiplied so */
     uint64_t seed;
     bool wrong;
 } Script;
@@ -66,11 +67,13 @@ static int write_plot(Script *s, const char *path)
 static int compile_for(Script *s, const aule_device_info *device, const aulec_case *reference,
                        const char *dtype, aule_module **module)
 {
+    const bool tf32 = strcmp(dtype, "tf32") == 0;
     const aulec_options options = {
         .struct_size = sizeof options,
         .targets = device->backend,
         .archs = s->compiler.aulec_best_arch(device->backend, device->features, dtype),
-        .dtypes = dtype,
+        .dtypes = tf32 ? "f32" : dtype,
+        .f32 = tf32 ? "tf32" : "exact",
         .widths = s->compiler.aulec_case_widths(reference),
         .attention = s->compiler.aulec_case_attention(reference)};
     aulec_result *result = NULL;
@@ -285,7 +288,7 @@ static int check_dtype(Script *s, aule_device *device, const char *dtype)
 
 static int check_devices(Script *s, const char *only)
 {
-    static const char *const dtypes[] = {"f32", "f16", "bf16"};
+    const char *const dtypes[] = {s->tf32 ? "tf32" : "f32", "f16", "bf16"};
     aule_device_list *list = NULL;
     aule_error *error = NULL;
     int status = 0;
@@ -317,12 +320,15 @@ int command_check(AuOptions *options)
                 .attention = options_take(options, "attention"),
                 .values = options_take(options, "shape")};
     const char *seed = options_take(options, "seed"), *plot = options_take(options, "plot"),
-               *backend = options_take(options, "backend");
+               *backend = options_take(options, "backend"), *f32 = options_take(options, "f32");
     if (!s.path) return command_fail(EXIT_USAGE, "expected: aule check x.attn ...");
     for (size_t n = 0; n < options->count; n++)
         if (!options->at[n].used)
             return command_fail(EXIT_USAGE, "check: unknown option --%.*s",
                                 (int)options->at[n].name_length, options->at[n].name);
+    s.tf32 = f32 && strcmp(f32, "tf32") == 0;
+    if (f32 && !s.tf32 && strcmp(f32, "exact") != 0)
+        return command_fail(EXIT_USAGE, "check: --f32 is exact or tf32, not %s", f32);
     if (seed) s.seed = strtoull(seed, NULL, 0);
     if (!file_read(&s.file, s.path, &why)) return command_fail(EXIT_WRONG, "%s", why.text);
     int status = compiler_open(&s.compiler);

@@ -11,7 +11,7 @@ static const char help[] =
     "\n"
     "  aule devices                      what can run kernels here, or why not\n"
     "  aule inspect x.so                 what an artifact holds\n"
-    "  aule check x.attn [--shape S=100,window=16] [--plot mask.svg] [--seed N] [--backend cpu]\n"
+    "  aule check x.attn [--shape S=100,window=16] [--plot mask.svg] [--seed N] [--backend cpu] [--f32 tf32]\n"
     "                                    tries the laws of the language on a script, draws its mask, and compares its\n"
     "                                    kernels on every device with the interpreter; exit status 1 if something is wrong\n"
     "  aule run x.so --q q.npy --k k.npy --v v.npy [--NAME file.npy | --NAME number]... [--dout do.npy [--dFINAL file.npy]...] -o DIR\n"

@@ -150,8 +150,13 @@ class Options(Case):
         self.assertTrue(drawing.tag.endswith("svg"))
         self.assertGreater(len(list(drawing)), 32)
 
+    def test_tf32_is_refused_where_there_is_no_unit(self):
+        done = check(EXAMPLES / "mha.attn", "--backend", "cpu", "--f32", "tf32")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("target cpu has no matrix unit for tf32", done.stderr)
+
     def test_wrong_use(self):
-        for options in (["--frob", "1"], ["--shape"]):
+        for options in (["--frob", "1"], ["--shape"], ["--f32", "fast"]):
             self.assertEqual(check(EXAMPLES / "mha.attn", *options).returncode, 2)
         self.assertEqual(check(self.folder / "absent.attn").returncode, 1)
 

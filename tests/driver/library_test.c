@@ -1,4 +1,5 @@
 /* library_test.c - libaulec as a program uses it: what each call gives and refuses, several threads at once, memory that runs out. */
+#include "aule/artifact.h"
 #include "aule/aulec.h"
 
 #include <pthread.h>
@@ -173,6 +174,38 @@ static void test_script_of_any_bytes(void **state)
     }
 }
 
+/* ---- reference cases */
+
+/* How far from the expected values an element of the output may be. */
+static double bound_of_output(const char *dtype)
+{
+    const aulec_case_options options = {.struct_size = sizeof options, .dtype = dtype, .seed = 3};
+    aulec_case *reference = NULL;
+    aulec_result *result = NULL;
+    double bound = 0;
+    assert_int_equal(
+        aulec_case_new("small.attn", script, sizeof script - 1, &options, &reference, &result),
+        AULEC_OK);
+    for (size_t n = 0; n < aulec_case_tensor_count(reference); n++) {
+        const aulec_case_tensor *tensor = aulec_case_get_tensor(reference, n);
+        if (strcmp(tensor->name, "o") == 0) bound = tensor->bound;
+        if (strcmp(tensor->name, "q") == 0)
+            assert_int_equal(tensor->dtype == AULE_F32, strstr(dtype, "f32") != NULL);
+    }
+    aulec_case_free(reference);
+    aulec_result_free(result);
+    return bound;
+}
+
+/* Bounds follow the types: 24, 11, 8 bits of significand. */
+static void test_bounds(void **state)
+{
+    (void)state;
+    const double exact = bound_of_output("f32"), tf32 = bound_of_output("tf32"),
+                 bf16 = bound_of_output("bf16");
+    assert_true(exact > 0 && tf32 > 100 * exact && bf16 > 2 * tf32);
+}
+
 /* ---- threads */
 
 enum { THREADS = 4 };
@@ -216,7 +249,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_arguments),           cmocka_unit_test(test_options),
         cmocka_unit_test(test_script_of_any_bytes), cmocka_unit_test(test_threads_compile_at_once),
-        cmocka_unit_test(test_memory_runs_out),
+        cmocka_unit_test(test_memory_runs_out),     cmocka_unit_test(test_bounds),
     };
     const struct CMUnitTest memory[] = {cmocka_unit_test(test_memory_runs_out_in_llvm)};
     if (argc > 1 && strcmp(argv[1], "memory") == 0)
