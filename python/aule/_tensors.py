@@ -176,7 +176,7 @@ def describe(x: Any, what: str) -> tuple[Any, int, Any]:
     v = view(x, what)
     t = v.tensor
     strides = tuple(t.strides[n] for n in range(t.ndim))
-    return (v.dtype, v.shape, strides, v.device), (t.data or 0) + t.byte_offset, v
+    return (type(x), v.dtype, v.shape, strides, v.device), (t.data or 0) + t.byte_offset, v  # results are of its library
 
 
 def heads_inside(x: Any) -> bool:
@@ -191,10 +191,10 @@ def is_cupy(x: Any) -> bool:
     return type(x).__module__.partition(".")[0] == "cupy"
 
 
-def _empty_cupy(x: Any, shape: tuple[int, ...], name: str) -> Any:
+def _empty_cupy(device: Any, shape: tuple[int, ...], name: str) -> Any:
     import cupy
 
-    with x.device:  # CuPy has no device= for it
+    with device:  # CuPy has no device= for it
         return cupy.empty(shape, name)
 
 
@@ -203,7 +203,7 @@ def _empty(x: Any, shape: tuple[int, ...], name: str) -> Callable[[], Any]:
         torch = _torch()
         return partial(torch.empty, shape, dtype=getattr(torch, name), device=x.device)
     if is_cupy(x):
-        return partial(_empty_cupy, x, shape, name)
+        return partial(_empty_cupy, x.device, shape, name)
     if on_cuda(x):
         library = x.__array_namespace__()
         return partial(library.empty, shape, dtype=getattr(library, name), device=x.device)

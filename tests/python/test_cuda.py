@@ -109,8 +109,9 @@ class Calls(unittest.TestCase):
         cupy.cuda = types.SimpleNamespace(get_current_stream=lambda: types.SimpleNamespace(ptr=0))
         with mock.patch.dict(sys.modules, cupy=cupy):
             x = inputs()
+            other = self.f(**{name: Array(array, 1) for name, array in x.items()}, window=3)  # like them but for the library
             o = self.f(**{name: made(array, 1) for name, array in x.items()}, window=3)
-        self.assertEqual((type(o), o.index, entered), (made, 1, [1]))
+        self.assertEqual((type(other), type(o), o.index, entered), (Array, made, 1, [1]))
         np.testing.assert_allclose(o.array, sample(**x, window=3)[0], rtol=2e-5, atol=2e-6)
 
     def test_architectures(self):

@@ -227,6 +227,10 @@ class Scripts(unittest.TestCase):
 @unittest.skipIf(torch is None, "torch is not installed")
 class Sessions(unittest.TestCase):
     def test_numpy(self):
+        with torch.device("cpu"):
+            self.sessions()
+
+    def sessions(self):
         tensors = [x.detach().cpu().numpy() for x in qkv()]
         bias = np.random.default_rng(0).standard_normal((B, 1, S, T)).astype(np.float32)
         sinks, slopes = (np.random.default_rng(n).random(H).astype(np.float32) for n in range(2))
