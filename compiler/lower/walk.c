@@ -2,8 +2,6 @@
  * branches opened and closed, everything else handed to the file that lowers it. A scalar that a loop
  * or branch sets must outlive it: it is a cell. */
 #include "internal.h"
-#include <stdio.h>
-#include <stdlib.h>
 
 static bool is_assignment(const AuTileStmt *s)
 {
@@ -180,9 +178,8 @@ static void list_loop(AuLower *l, const AuTileStmt *s)
     AuTileStmts body = s->loop.body;
     if (l->in_warps) body = lower_sums_begin(l, &body, &sums);
     tiles->var = s->var;
-    if (getenv("AULE_W")) fprintf(stderr, "weight %u %s\n", weight_of(&s->loop.body), l->tile->name);
     const char *only =
-        l->in_warps && weight_of(&s->loop.body) > (getenv("AULE_H") ? (uint32_t)atoi(getenv("AULE_H")) : HEAVY) ? masking_segment(&s->loop.body) : NULL;
+        l->in_warps && weight_of(&s->loop.body) > HEAVY ? masking_segment(&s->loop.body) : NULL;
     if (l->in_warps && l->how->split_segments && !only)
         for (uint32_t n = 0; n < tiles->count; n++) loop_of_segment(l, s, &body, tiles, n);
     else
