@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the device suite on this machine's NVIDIA GPU, in the folder that pack.sh has filled:
 
-    run.py [--list] [--at-once N] [PART...]          every part, or those named
+    run.py [--list] [--at-once N] [--within SECONDS] [PART...]          every part, or those named
 
 Each part prints a line with what passed, failed and was skipped, and the commands that failed with the end of what they said; logs/ keeps
 everything. Most of the time goes into compiling on the processor, so commands run beside each other, as many as there are processors; each has a
@@ -166,15 +166,18 @@ def environment():
     return here
 
 
-def run(part, command, log):
+def run(part, command, log, end):
     """What a command counts, what it said, and its seconds."""
     words, begin = [str(word) for word in command.words], time.monotonic()
+    limit = min(part.limit, end - begin)
     try:
+        if limit <= 0:
+            raise OSError("no time was left for it")
         done = subprocess.run(words, cwd=command.folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              errors="replace", timeout=part.limit)
+                              errors="replace", timeout=limit)
         said, counts = done.stdout, command.count(done.returncode, done.stdout)
     except subprocess.TimeoutExpired as error:
-        said, counts = (error.stdout or b"").decode(errors="replace") + f"\nit did not end within {part.limit} s\n", Counts(failed=1)
+        said, counts = (error.stdout or b"").decode(errors="replace") + f"\nit did not end within {limit:.0f} s\n", Counts(failed=1)
     except OSError as error:
         said, counts = f"{error}\n", Counts(failed=1)
     if counts == Counts():
@@ -183,12 +186,12 @@ def run(part, command, log):
     return counts, said, time.monotonic() - begin
 
 
-def start(pool, name, part):
+def start(pool, name, part, end):
     """The commands of a part, and what will come of each."""
     log = HERE / "logs" / name
     shutil.rmtree(log, ignore_errors=True)
     log.mkdir(parents=True)
-    return [(command, pool.submit(run, part, command, log)) for command in part.commands()]
+    return [(command, pool.submit(run, part, command, log, end)) for command in part.commands()]
 
 
 def tell(name, part, started):
@@ -210,6 +213,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", choices=[[], *PARTS], metavar="PART")
     parser.add_argument("--at-once", type=int, default=os.cpu_count() or 1, metavar="N", help="commands beside each other")
+    parser.add_argument("--within", type=int, default=360, metavar="SECONDS", help="what has not ended then has failed")
     parser.add_argument("--list", action="store_true", help="the parts, and what they are for")
     arguments = parser.parse_args()
     if arguments.list:
@@ -218,7 +222,7 @@ def main():
         return 0
     begin, total = time.monotonic(), Counts()
     with ThreadPoolExecutor(arguments.at_once) as pool:
-        started = {name: start(pool, name, PARTS[name]) for name in arguments.parts or PARTS}
+        started = {name: start(pool, name, PARTS[name], begin + arguments.within) for name in arguments.parts or PARTS}
         for name, commands in started.items():
             total += tell(name, PARTS[name], commands)
     print(f"{time.monotonic() - begin:.0f} s, {total.skipped} skipped" + (" for what is missing here (logs say what)" if total.skipped else ""))

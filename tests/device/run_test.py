@@ -63,6 +63,11 @@ class Suite(unittest.TestCase):
         self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed"))
         self.assertIn("        it did not end within 1 s", lines)
 
+    def test_no_time(self):
+        self.program("cuda_smoke", "echo '1 passed, 0 failed'; exec sleep 2")
+        status, lines = self.run_parts("--at-once", "1", "--within", "3", "smoke")
+        self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed"), lines)
+
     def test_what_is_not_there(self):
         shutil.rmtree(self.folder / "bin")
         status, lines = self.run_parts("operations")
