@@ -182,8 +182,9 @@ def run(part, command, log, end):
         said, counts = f"{error}\n", Counts(failed=1)
     if counts == Counts():
         said, counts = said + "nothing ran\n", Counts(failed=1)
-    (log / (re.sub(r"\W+", "-", command.label) + ".log")).write_text(" ".join(words) + "\n" + said)
-    return counts, said, time.monotonic() - begin
+    seconds = time.monotonic() - begin
+    (log / (re.sub(r"\W+", "-", command.label) + ".log")).write_text(f"{' '.join(words)}\n{said}{seconds:.1f} s\n")
+    return counts, said, seconds
 
 
 def start(pool, name, part, end):

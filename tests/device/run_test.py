@@ -42,7 +42,7 @@ class Suite(unittest.TestCase):
         status, lines = self.run_parts("operations", "smoke")
         self.assertEqual((status, lines[-1]), (0, "13 passed, 0 failed"))
         self.assertTrue(lines[0].startswith("operations: 7 passed, 0 failed, 0 skipped; "), lines[0])
-        self.assertTrue((self.folder / "logs/smoke/smoke-a-so.log").read_text().endswith("3 passed, 0 failed\n"))
+        self.assertRegex((self.folder / "logs/smoke/smoke-a-so.log").read_text(), r"/cuda_smoke smoke/a.so --shape B=1\n3 passed, 0 failed\n[0-9.]+ s\n$")
 
     def test_failures(self):
         for script, last in {
@@ -64,8 +64,10 @@ class Suite(unittest.TestCase):
         self.assertIn("        it did not end within 1 s", lines)
 
     def test_no_time(self):
-        self.program("cuda_smoke", "echo '1 passed, 0 failed'; exec sleep 2")
-        status, lines = self.run_parts("--at-once", "1", "--within", "3", "smoke")
+        for name in "ab":
+            (self.folder / f"tree/attn_scripts/{name}.attn").touch()
+        self.program("aule", "exec sleep 2")
+        status, lines = self.run_parts("--at-once", "1", "--within", "3", "check")
         self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed"), lines)
 
     def test_what_is_not_there(self):
