@@ -39,7 +39,7 @@ static aule_module *load(const void *artifact, size_t bytes)
     return module;
 }
 
-aule_module *call_compile(const char *path, int64_t width, size_t *bytes)
+aule_module *call_compile(const char *path, int64_t width, const char *targets, size_t *bytes)
 {
     AuFile script;
     AuWhy why;
@@ -49,8 +49,11 @@ aule_module *call_compile(const char *path, int64_t width, size_t *bytes)
     }
     char widths[32];
     snprintf(widths, sizeof widths, "D=%lld", (long long)width);
-    const aulec_options options = {
-        .struct_size = sizeof options, .dtypes = "f32", .widths = widths};
+    const aulec_options options = {.struct_size = sizeof options,
+                                   .targets = targets,
+                                   .dtypes = "f32",
+                                   .widths = widths,
+                                   .no_gradients = 1};
     aulec_result *result = NULL;
     const aulec_status status =
         aulec_compile(path, (const char *)script.bytes, script.length, &options, &result);

@@ -7,9 +7,9 @@
 
 enum { CALL_TENSORS = 5 };
 
-/* Compiles a script in the process for all targets, for f32 and the width [width] of the axis D, and loads the result. NULL: the
- * reason is on stderr. [bytes]: the artifact's length. */
-aule_module *call_compile(const char *path, int64_t width, size_t *bytes);
+/* Compiles a script's forward kernels in the process for [targets] (NULL: those by default), for f32 and the width [width] of the
+ * axis D, and loads the result. NULL: the reason is on stderr. [bytes]: the artifact's length. */
+aule_module *call_compile(const char *path, int64_t width, const char *targets, size_t *bytes);
 
 /* The arguments, in the host's memory; the last one is the output. */
 typedef struct CallArguments {

@@ -152,13 +152,24 @@ static void run_device(Demo *d, Case *c, aule_module *module, const aule_device_
     d->failures += !good;
 }
 
+/* Kernels for CUDA take a while to compile, so that they are made on request: where there is such a device. */
+static const char *targets_of(const Demo *d)
+{
+    for (size_t n = 0; n < aule_device_list_count(d->devices); n++) {
+        const aule_device_info *info = aule_device_list_get(d->devices, n);
+        if (info->available && strcmp(info->backend, "cuda") == 0) return "cpu,opencl,cuda";
+    }
+    return NULL;
+}
+
 static void run_case(Demo *d, Case *c)
 {
     char path[LARGEST_PATH];
     snprintf(path, sizeof path, "%s/%s", d->scripts, c->script);
     size_t bytes = 0;
     const double start = call_clock();
-    aule_module *module = read_case(d, c) ? call_compile(path, c->q.shape[3], &bytes) : NULL;
+    aule_module *module =
+        read_case(d, c) ? call_compile(path, c->q.shape[3], targets_of(d), &bytes) : NULL;
     if (!module) {
         d->failures++;
         return;

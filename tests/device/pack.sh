@@ -16,11 +16,11 @@ for folder in bin lib cases smoke tree; do
     rm -rf "${out:?}/$folder"
     mkdir "$out/$folder"
 done
-ninja -C "$build" runtime/libaule.so compiler/driver/libaulec.so compiler/driver/aulec runtime/tools/aule tests/runtime/cuda_smoke \
+ninja -C "$build" runtime/libaule.so compiler/driver/libaulec.so compiler/driver/aulec runtime/tools/aule demo/demo tests/runtime/cuda_smoke \
     tests/exec/scripts_test tests/codegen/{cuda,host_ops,host_control,host_memory,host_random}_test >/dev/null
 
 # ---- programs and libraries
-programs=("$build"/compiler/driver/aulec "$build"/runtime/tools/aule "$build"/tests/runtime/cuda_smoke "$build"/tests/exec/scripts_test)
+programs=("$build"/{compiler/driver/aulec,runtime/tools/aule,demo/demo,tests/runtime/cuda_smoke,tests/exec/scripts_test})
 strip -o "$out/lib/libaule.so" "$build/runtime/libaule.so"
 strip -o "$out/lib/libaulec.so" "$build/compiler/driver/libaulec.so"
 for program in "${programs[@]}"; do
@@ -69,7 +69,7 @@ relative_bias f16 B=2,H=2,S=150,T=150,W=65
 ROWS
 
 # ---- what is read there
-(cd "$root" && git ls-files -z attn_scripts python tests/python tests/driver/checked_test.py tests/front/examples |
+(cd "$root" && git ls-files -z attn_scripts demo python tests/data tests/python tests/driver/checked_test.py tests/front/examples |
     xargs -0 cp --parents -t "$out/tree")
 cp "$here/run.py" "$out/"
 rm -f "$out/log"

@@ -114,6 +114,11 @@ def check():
         yield Command(script.stem, [BIN / "aule", "check", script, "--backend", "cuda:0"], by_status)
 
 
+def demo():
+    words = [BIN / "demo", "--scripts", TREE / "demo", "--data", TREE / "tests/data"]
+    yield Command("demo", words, lambda status, said: by_status(status or "cuda:0  " not in said, said))
+
+
 def checked():
     yield Command("checked", [sys.executable, "checked_test.py", BIN / "aulec", BIN / "aule"], by_unittest, TREE / "tests/driver")
 
@@ -151,6 +156,7 @@ PARTS = {
     "scripts": Part("examples against the oracle: types, forward and backward, hard shapes, repeats", 180, scripts),
     "check": Part("aule check of attn_scripts: forward, gradients, laws", 120, check),
     "checked": Part("--checked: indices that leave their tensors are found and named", 90, checked),
+    "demo": Part("the demo on every device, beside what models computed", 60, demo),
     "smoke": Part("artifacts: streams, graphs, threads, beside cpu", 30, smoke),
 }
 
