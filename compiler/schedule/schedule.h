@@ -34,6 +34,9 @@ typedef struct AuShape {
     int32_t query_tile, column_parts; /* backward: queries a tile (of which there are stages); warps
                                          that share their [rows] keys */
     bool query_in_registers;          /* else products take queries from shared memory */
+    bool keys_in_registers;           /* backward: and keys and values of S and dP */
+    int32_t
+        query_parts; /* backward: parts of a tile of queries whose pairs are made one after another */
     bool split_segments; /* for the lowering: a loop for each segment of tiles, without a branch */
 } AuShape;
 

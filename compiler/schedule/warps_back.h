@@ -15,8 +15,19 @@ const char *warps_back_refusal(AuArena *arena, const AuProblem *p);
 /* The same of a shape. */
 const char *schedule_warps_back_refusal(AuArena *arena, const AuProblem *p, const AuShape *shape);
 Lanes warps_back_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out);
-/* Rows and channels of the piece of a gradient of queries, [query_tile, width], that one warp makes. */
-void warps_dq_piece(const Lanes *x, int32_t width, int32_t *rows, int32_t *channels);
+/* The pieces of a gradient of queries, [query_tile, width], of which each warp makes one a turn. */
+typedef struct WarpsPieces {
+    int32_t rows, channels, beside, count; /* of each; pieces beside each other, all */
+} WarpsPieces;
+WarpsPieces warps_dq_pieces(const Lanes *x, int32_t width);
+/* Do weights and dS' become operands in shared memory? Other warps take them too, or they do not lie as operands do. */
+bool warps_back_by_memory(const Lanes *x);
+/* Is a tile's made under the products of the next one? */
+bool warps_dq_is_late(const Lanes *x);
+int32_t warps_dq_turns(const Lanes *x, const WarpsPieces *p);
+/* Where the warp's piece of that turn begins. True: not every warp has one, and there is a block to be ended. */
+bool warps_begin_piece(Lanes *x, const WarpsPieces *p, int32_t turn, const char **row,
+                       const char **channel);
 
 /* ---- warps_queries.c: kernels whose blocks own queries; of [x] with a shape of their own */
 bool warps_queries_shape(const AuProblem *p, AuShape *out);
@@ -36,7 +47,7 @@ void warps_declare_dots(Lanes *x, const char *pair);
 void warps_bring_dot_keys(Lanes *x); /* of a head; waited for */
 void warps_bring_dot_queries(Lanes *x, const char *rows, const char *to);
 void warps_dot_products(Lanes *x, const char *keys, const char *queries);
-void warps_dot_key_gradients(Lanes *x, const char *slope, const char *stage);
+void warps_dot_key_gradients(Lanes *x, const char *slope, const char *queries);
 void warps_dot_query_gradients(Lanes *x);
 void warps_add_dot_keys(Lanes *x, const char *rows); /* of a head */
 

@@ -1,21 +1,44 @@
-/* warps_back_shape.c - block shapes of warps_backward, by rule.
+/* warps_back_shape.c - block shapes of warps_backward, by a model of what a tile costs.
  *
- * All shapes multiply as much a pair. What differs is what they read of shared memory for it, which is as scarce as the matrix
- * units are, and how often warps wait for each other. So the best shape reads least a pair, a barrier counted as so many bytes,
- * among those with enough warps at work. */
+ * All shapes multiply as much a pair. What differs is what they read of shared memory for it, what they add to the sums of dQ, and
+ * how often warps wait for each other. Cycles of a multiprocessor, for a tile of queries and the block's keys:
+ *
+ *     memory     bytes through the first cache and shared memory / 128: operands of products, copies of queries, dS' and P'; sums of
+ *                dQ, which go on to the second cache, SUM_COST times
+ *     matrix     multiply-adds / MATRIX_RATE, at the same time: the longer of the two counts
+ *     pairs      instructions for scores and their gradients, and what waits for them
+ *     waits      barriers; copies, where they are not a tile ahead; what begins and ends a tile
+ *
+ * Two blocks on a multiprocessor, which wait for no barrier of each other, do with APART of the time. The constants are a fit to
+ * 29 shapes of widths 32 to 256 on an H200, whose times they give within 4 % on average and 9 % at most. Cycles a pair, without a
+ * mask, bf16 (measured / by the model), warps x rows / those that share keys, queries a tile, stages:
+ *
+ *     width 64    4x32, 64, 2   .405 .401     4x32, 32, 2     .448 .452     8x32, 64, 2     .442 .459     8x32/2, 64, 2   .552 .601
+ *     width 128   8x32/2, 64, 2 .895 .892     8x16, 64, 2     .976 .988     8x32/4, 64, 2   1.22 1.27
+ *     width 256   8x32/4, 64, 2 2.18 2.18     8x16/2, 64, 2   2.32 2.37     8x16/2, 64, 1   2.41 2.39 */
 #include "lanes_back.h"
 
 enum {
     FRAGMENT_REGISTERS = 192, /* of a lane: accumulators and what is alive with them */
-    FEWER_REGISTERS = 176,    /* with one stage, whose third barrier keeps more alive, */
-    PAIR_REGISTERS = 96,      /* and of pairs: beyond these ptxas begins to spill */
-    TILE_COST = 32768,        /* of two barriers and the loop, in bytes of shared memory */
+    PAIR_REGISTERS = 64,      /* of them for pairs, */
+    SUM_REGISTERS = 128,      /* for sums, */
+    FEWER_REGISTERS =
+        176, /* with one stage, whose third barrier keeps more alive: beyond these ptxas spills; */
+    HELD_REGISTERS = 160, /* of all, where operands stay there, which live as long as sums */
+    MATRIX_RATE = 1300,   /* multiply-adds of 16-bit operands a cycle: mma.sync */
+    MEMORY_RATE = 128,    /* bytes a cycle */
+    LANES = 128,          /* of four schedulers */
+    PAIR_INSTRUCTIONS = 14,
+    BARRIER_CYCLES = 100,
+    TILE_CYCLES = 140,
+    COPY_CYCLES = 650, /* waiting for copies that are not a tile ahead */
     ENOUGH_WARPS = 8,
 };
+static const double SUM_COST = 3.6, APART = 0.84, SPILLED = 1.3;
 
 typedef struct Cost {
-    int32_t registers, pairs, shared; /* registers of a lane: all, of pairs; bytes */
-    int64_t bytes;                    /* read from shared memory by all warps, a tile of queries */
+    int32_t registers, pairs, sums, shared; /* registers of a lane: all, of pairs, of sums; bytes */
+    double cycles;                          /* of a tile of queries */
 } Cost;
 
 static int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
@@ -31,38 +54,98 @@ static int32_t padded_dots(const Lanes *x, int32_t *row_bytes)
     return sum;
 }
 
+/* Widths, padded: channels of keys and those of further products; of output gradients; all that have sums of their own. */
+typedef struct Widths {
+    int32_t own, d, e, sums;
+    int32_t row_bytes,
+        own_e_bytes; /* of queries and output gradients in shared memory; of values */
+} Widths;
+
+static Widths widths_of(const Lanes *x)
+{
+    const AuProblem *p = x->p;
+    Widths w = {.own = warps_padded(x->atom, p->d)};
+    w.e = x->own_v ? warps_padded(x->atom, p->e) : w.own;
+    int32_t d_bytes = warps_row_bytes(p, w.own);
+    w.d = w.own + padded_dots(x, &d_bytes);
+    w.sums = w.d + (x->own_v ? w.e : 0);
+    w.row_bytes = d_bytes + warps_row_bytes(p, w.e);
+    w.own_e_bytes = x->own_v ? warps_row_bytes(p, w.e) : 0;
+    return w;
+}
+
+static int32_t shared_of(const Lanes *x, const Widths *w)
+{
+    const AuShape *s = x->shape;
+    const int32_t e_bytes = warps_row_bytes(x->p, w->e), d_bytes = w->row_bytes - e_bytes;
+    const int32_t statistics = 4 * (int32_t)back_row_count(x) * s->query_tile;
+    const int32_t of_pairs =
+        warps_back_by_memory(x) || warps_dq_is_late(x) ? 2 : 1; /* dS, and P or dS again */
+    return WARPS_ALIGNMENT + x->block * (d_bytes + w->own_e_bytes) +
+           s->stages * (s->query_tile * w->row_bytes + statistics) +
+           of_pairs * x->block * warps_row_bytes(x->p, s->query_tile);
+}
+
+/* Elements that all warps read of shared memory, for a tile. */
+static double reads_of(const Lanes *x, const Widths *w, const WarpsPieces *piece)
+{
+    const AuShape *s = x->shape;
+    const int32_t columns = s->query_tile / s->column_parts / s->query_parts;
+    const int32_t scores =
+        s->query_parts * ((s->keys_in_registers ? 0 : s->rows) + columns) * (w->d + w->e);
+    const int32_t keys = s->query_tile * (w->d + w->e) / s->column_parts +
+                         (warps_back_by_memory(x) ? 2 * s->rows * s->query_tile : 0);
+    const int32_t queries = x->block * (piece->rows + piece->channels) * warps_dq_turns(x, piece);
+    return (double)s->executors * (scores + keys + queries);
+}
+
+static double cycles_of(const Lanes *x, const Widths *w, const WarpsPieces *piece)
+{
+    const AuShape *s = x->shape;
+    const double pairs = (double)x->block * s->query_tile, bytes = tile_elem(x->p->operand)->bytes;
+    const int32_t buffers = warps_back_by_memory(x) ? 2 : 1; /* that pairs are written to */
+    const double written = buffers * pairs + s->query_tile * (w->d + w->e);
+    const double sums = SUM_COST * sizeof(float) * s->query_tile * w->d;
+    const double memory = (bytes * (reads_of(x, w, piece) + written) + sums) / MEMORY_RATE;
+    const double matrix = pairs * (3 * w->d + 2 * w->e) * bytes / 2 / MATRIX_RATE;
+    const int32_t barriers = warps_dq_is_late(x)                     ? 1
+                             : s->stages > 1 || s->column_parts == 1 ? 2
+                                                                     : 3;
+    return (memory > matrix ? memory : matrix) + pairs * PAIR_INSTRUCTIONS / LANES +
+           barriers * BARRIER_CYCLES + TILE_CYCLES + (s->stages == 1 ? COPY_CYCLES : 0);
+}
+
 static Cost cost_of(const Lanes *x)
 {
     const AuProblem *p = x->p;
     const AuShape *s = x->shape;
-    const int32_t bytes = tile_elem(p->operand)->bytes, lanes = p->caps->lanes;
-    const bool split = x->by_memory || s->column_parts > 1;
-    /* Channels of keys and those of further products; of output gradients. */
-    const int32_t own = warps_padded(x->atom, p->d),
-                  e = x->own_v ? warps_padded(x->atom, p->e) : own;
-    int32_t d_bytes = warps_row_bytes(p, own);
-    const int32_t e_bytes = warps_row_bytes(p, e), d = own + padded_dots(x, &d_bytes);
-    const int32_t columns = s->query_tile / s->column_parts;
-    int32_t rows = 0, channels = 0;
-    warps_dq_piece(x, own, &rows, &channels);
-    /* In halves of a register: a pair's two products, its weight and dS' as operands, what else is kept of it. */
-    const int32_t halves =
-        (split ? 4 : 5) + 2 * (int32_t)p->hooks->dot_count + 2 * warps_kept_values(x);
-    const int32_t sums = s->rows * (d + (x->own_v ? e : 0)) / s->column_parts / lanes;
-    const int32_t pairs = s->rows * columns * halves / 2 / lanes;
-    const int32_t scores = (s->rows + columns) * (d + e);
-    const int32_t keys =
-        s->query_tile * (d + e) / s->column_parts + (split ? 2 * s->rows * s->query_tile : 0);
-    const int32_t queries = x->block * (rows + channels);
-    const int32_t statistics = 4 * (int32_t)back_row_count(x) * s->query_tile;
+    const int32_t lanes = p->caps->lanes, bytes = tile_elem(p->operand)->bytes;
+    const Widths w = widths_of(x);
+    const WarpsPieces piece = warps_dq_pieces(x, w.own);
+    const int32_t columns = s->query_tile / s->column_parts / s->query_parts;
+    /* Of a pair: its two products, further ones, what else is kept of it. */
+    const int32_t kept = 2 + (int32_t)p->hooks->dot_count + warps_kept_values(x);
+    const int32_t pairs = s->rows * columns * kept / lanes;
+    const int32_t held = s->keys_in_registers ? s->rows * w.sums * bytes / 4 / lanes : 0;
+    const int32_t sums = s->rows * w.sums / s->column_parts / lanes;
     return (Cost){
-        .registers = sums + most(pairs, rows * channels / lanes),
+        .registers = sums + held + most(pairs, piece.rows * piece.channels / lanes),
         .pairs = pairs,
-        .shared = WARPS_ALIGNMENT + x->block * (d_bytes + (x->own_v ? e_bytes : 0)) +
-                  s->stages * (s->query_tile * (d_bytes + e_bytes) + statistics) +
-                  (1 + split) * x->block * warps_row_bytes(p, s->query_tile),
-        .bytes = (int64_t)bytes * s->executors * (scores + keys + queries),
+        .sums = sums,
+        .shared = shared_of(x, &w),
+        .cycles = cycles_of(x, &w, &piece),
     };
+}
+
+/* Does each of the warps that share keys have whole columns of the products? */
+static bool parts_divide(const Lanes *x)
+{
+    const int32_t unit = x->atom->n * x->shape->column_parts;
+    bool divide =
+        warps_padded(x->atom, x->p->d) % unit == 0 && warps_padded(x->atom, x->p->e) % unit == 0;
+    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
+        divide &= warps_padded(x->atom, lanes_dot_width(x->p, n)) % unit == 0;
+    return divide && x->shape->executors % x->shape->column_parts == 0;
 }
 
 /* Why the shape does not do, or NULL. */
@@ -71,15 +154,19 @@ static const char *refusal(Lanes *x)
     const AuShape *s = x->shape;
     const Cost cost = cost_of(x);
     if (s->query_tile % (s->executors * 4) ||
-        s->query_tile / s->column_parts % most(x->atom->k, x->atom->n))
+        s->query_tile / s->column_parts / s->query_parts % most(x->atom->k, x->atom->n))
         return au_format(x->arena, "%d queries do not divide among %d warps", s->query_tile,
                          s->executors);
+    if (s->query_parts > 1 && warps_back_by_memory(x)) return "parts of queries by way of memory";
+    if (s->keys_in_registers && x->by_memory) return "operands that do not lie as sums do";
+    if (!parts_divide(x)) return "channels do not divide among the warps that share keys";
     if (cost.shared > x->p->caps->shared_bytes)
         return au_format(x->arena, "%d bytes of shared memory of %d", cost.shared,
                          x->p->caps->shared_bytes);
-    if (cost.registers > FRAGMENT_REGISTERS)
+    const int32_t there = s->keys_in_registers ? HELD_REGISTERS : FRAGMENT_REGISTERS;
+    if (cost.registers > there)
         return au_format(x->arena, "fragments take %d registers of a lane, %d are for them",
-                         cost.registers, FRAGMENT_REGISTERS);
+                         cost.registers, there);
     if (s->stages > 1 && !warps_are_async(x)) return "no asynchronous copies for stages";
     return NULL;
 }
@@ -94,31 +181,48 @@ const char *schedule_warps_back_refusal(AuArena *arena, const AuProblem *p, cons
     return refusal(&x);
 }
 
-/* Less is better. */
+/* Cycles a pair, of all that a multiprocessor has at once. */
 static double price(const Lanes *x)
 {
     const Cost cost = cost_of(x);
     const int32_t blocks = warps_resident(x->p, cost.shared, x->shape->executors);
     const int32_t warps = blocks * x->shape->executors;
     const double pairs = (double)x->block * x->shape->query_tile;
-    const double late = x->shape->stages > 1 ? 1 : 1.1; /* waits for copies */
-    const bool spills =
-        cost.pairs > PAIR_REGISTERS || (x->shape->stages == 1 && cost.registers > FEWER_REGISTERS);
-    return late * (spills ? 1.5 : 1) * ((double)cost.bytes + TILE_COST) / pairs *
+    const bool spills = cost.pairs > PAIR_REGISTERS || cost.sums > SUM_REGISTERS ||
+                        (x->shape->stages == 1 && cost.registers > FEWER_REGISTERS);
+    return (blocks > 1 ? APART : 1) * (spills ? SPILLED : 1) * cost.cycles / pairs *
            (warps < ENOUGH_WARPS ? (double)ENOUGH_WARPS / warps : 1);
+}
+
+/* One of [options], and the number of what is left to choose. */
+static int32_t choice(uint32_t *number, const int32_t *options, uint32_t count)
+{
+    const int32_t chosen = options[*number % count];
+    *number /= count;
+    return chosen;
+}
+
+/* Shape [number]; false: there are no more. */
+static bool candidate(uint32_t number, AuShape *out)
+{
+    static const int32_t warps[] = {8, 4, 2}, rows[] = {32, 16}, queries[] = {128, 64, 32, 16};
+    static const int32_t stages[] = {2, 1}, column_parts[] = {1, 2, 4}, query_parts[] = {1, 2};
+    *out = (AuShape){.column_parts = choice(&number, column_parts, 3)};
+    out->query_parts = choice(&number, query_parts, 2);
+    out->stages = choice(&number, stages, 2);
+    out->keys_in_registers = choice(&number, (const int32_t[]){false, true}, 2);
+    out->query_tile = choice(&number, queries, 4);
+    out->rows = choice(&number, rows, 2);
+    out->executors = choice(&number, warps, 3);
+    return number == 0;
 }
 
 bool schedule_warps_back_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
 {
-    static const int32_t warps[] = {8, 4, 2}, rows[] = {32, 16}, queries[] = {128, 64, 32, 16};
     double best = 0;
+    AuShape s;
     *why = NULL;
-    for (uint32_t n = 0; n < 3 * 2 * 4 * 2 * 2; n++) {
-        const AuShape s = {.executors = warps[n / 32],
-                           .rows = rows[n / 16 % 2],
-                           .query_tile = queries[n / 4 % 4],
-                           .stages = 2 - (int32_t)(n / 2 % 2),
-                           .column_parts = 1 + (int32_t)(n % 2)};
+    for (uint32_t n = 0; candidate(n, &s); n++) {
         const char *refused = schedule_warps_back_refusal(arena, p, &s);
         if (refused) {
             if (!best) *why = refused;

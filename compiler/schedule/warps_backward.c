@@ -8,6 +8,9 @@
  * Wide heads: the accumulators of dK and dV do not fit the registers of one warp. Then several warps share their keys: each
  * computes a part of the columns of S', all put P' and dS' into shared memory, and each accumulates a part of the channels.
  *
+ * Where a warp has its keys for itself, dQ is made a tile late, from the other of two buffers of dS: then one barrier orders all, and
+ * the sums of dQ go out under the products of the next tile.
+ *
  * Queries and output gradients come by asynchronous copies, a tile ahead with two stages, under the product dQ with one. Heads of a
  * group are a loop around it all, so that dK and dV are sums in registers; where they have values or masks of their own, each has
  * its blocks, which add to sums in memory. Where values are channels of the keys, dO is put where those channels are, with zeros
@@ -16,21 +19,34 @@
 
 #include <string.h>
 
+enum { PIECE_REGISTERS = 48 }; /* of a piece of dQ, beside the accumulators of dK and dV */
+
 /* ---- the warp's part */
 
-/* Weights and dS' become operands in shared memory: other warps take them too, or they do not lie as operands do. */
-static bool by_memory(const Lanes *x) { return x->by_memory || x->shape->column_parts > 1; }
+bool warps_back_by_memory(const Lanes *x) { return x->by_memory || x->shape->column_parts > 1; }
 
 /* Do several warps share keys? */
 static bool is_split(const Lanes *x) { return x->shape->column_parts > 1; }
 
 static int32_t part_of(const Lanes *x, int32_t whole) { return whole / x->shape->column_parts; }
 
+/* Is dQ made a tile later, under the products of that? Its dS lies in another buffer then, so one barrier a tile does. */
+bool warps_dq_is_late(const Lanes *x)
+{
+    return x->with_dq && !is_split(x) && x->shape->stages > 1 && !x->p->hooks->dot_count;
+}
+
 static const char *own_keys(Lanes *x)
 {
     const int32_t parts = x->shape->column_parts;
     return is_split(x) ? tile_text(x->t, "self / %d * %d", parts, x->rows)
                        : tile_text(x->t, "self * %d", x->rows);
+}
+
+/* Queries whose pairs a warp has at once. */
+static int32_t pair_columns(const Lanes *x)
+{
+    return part_of(x, x->shape->query_tile) / x->shape->query_parts;
 }
 
 /* Where the warp's part of that many columns begins. */
@@ -49,19 +65,38 @@ static int32_t values_width(const Lanes *x)
     return x->own_v ? warps_padded(x->atom, x->p->e) : keys_width(x);
 }
 
-/* As many warps as can be, and of those ways the one that reads least. */
-void warps_dq_piece(const Lanes *x, int32_t d, int32_t *rows, int32_t *channels)
+/* In as few turns as the registers allow; as many warps as can be; and of those ways the one that reads least. */
+WarpsPieces warps_dq_pieces(const Lanes *x, int32_t width)
 {
     const int32_t m = x->shape->query_tile, warps = x->shape->executors;
-    int32_t most = 0, least = 0;
-    for (int32_t r = x->atom->m; r <= m; r += x->atom->m)
-        for (int32_t c = x->atom->n; c <= d; c += x->atom->n) {
-            const int32_t pieces = m / r * (d / c);
-            if (m % r || d % c || pieces > warps || pieces < most) continue;
-            if (pieces == most && r + c >= least) continue;
-            most = pieces, least = r + c;
-            *rows = r, *channels = c;
-        }
+    WarpsPieces best = {.count = 0};
+    for (int32_t turns = 1; !best.count; turns++)
+        for (int32_t r = x->atom->m; r <= m; r += x->atom->m)
+            for (int32_t c = x->atom->n; c <= width; c += x->atom->n) {
+                const int32_t count = m / r * (width / c), registers = r * c / x->p->caps->lanes;
+                const bool fits = count <= turns * warps && registers <= PIECE_REGISTERS;
+                if (m % r || width % c || !fits || count < best.count) continue;
+                if (count == best.count && r + c >= best.rows + best.channels) continue;
+                best = (WarpsPieces){r, c, width / c, count};
+            }
+    return best;
+}
+
+bool warps_begin_piece(Lanes *x, const WarpsPieces *p, int32_t turn, const char **row,
+                       const char **channel)
+{
+    const int32_t before = turn * x->shape->executors, rest = p->count - before;
+    const char *number = before ? tile_text(x->t, "(self + %d)", before) : "self";
+    *row = tile_text(x->t, "%s / %d * %d", number, p->beside, p->rows);
+    *channel = tile_text(x->t, "%s %% %d * %d", number, p->beside, p->channels);
+    const bool some_idle = rest < x->shape->executors;
+    if (some_idle) tile_if(x->t, "self < %d", rest);
+    return some_idle;
+}
+
+int32_t warps_dq_turns(const Lanes *x, const WarpsPieces *p)
+{
+    return (p->count + x->shape->executors - 1) / x->shape->executors;
 }
 
 /* ---- tiles of queries */
@@ -79,8 +114,8 @@ static void memories(Lanes *x)
     if (x->own_v) warps_tile(x, "V", "kv", x->block, "e", values_width(x), 1);
     warps_tile(x, "Q", "q", m, "d", keys_width(x), x->shape->stages);
     warps_tile(x, "dO", "q", m, x->own_v ? "e" : "d", values_width(x), x->shape->stages);
-    warps_tile(x, "dS", "kv", x->block, "q", m, 1);
-    if (by_memory(x)) warps_tile(x, "P", "kv", x->block, "q", m, 1);
+    warps_tile(x, "dS", "kv", x->block, "q", m, warps_dq_is_late(x) ? 2 : 1);
+    if (warps_back_by_memory(x)) warps_tile(x, "P", "kv", x->block, "q", m, 1);
     const char *stages = x->shape->stages > 1 ? tile_text(t, "stage:%d, ", x->shape->stages) : "";
     for (uint32_t n = 0; n < back_row_count(x); n++)
         tile_shared(t, tile_text(t, "row%u", n), "f32[%sq:%d]", stages, m);
@@ -125,19 +160,44 @@ static void bring_queries(Lanes *x, const char *m, const char *stage)
 
 /* ---- one tile of queries */
 
-/* S', dP' and from them the weights and dS', as operands of products. */
-static void pairs(Lanes *x)
+/* With two stages, the next tile: after the first products, which need not wait for what that costs. */
+static void bring_next(Lanes *x)
+{
+    if (x->shape->stages > 1) bring_queries(x, "next(m)", stage_index(x, true));
+}
+
+static const char *own_tile(Lanes *x, bool values)
+{
+    return tile_text(x->t, "%s[%s +: %d, :]", values && x->own_v ? "V" : "K", own_keys(x), x->rows);
+}
+
+/* Of S' and dP': the warp's keys and values. */
+static const char *keys_operand(Lanes *x, bool values)
+{
+    if (!x->shape->keys_in_registers) return own_tile(x, values);
+    return values && x->own_v ? "values" : "keys";
+}
+
+static void hold_keys(Lanes *x)
+{
+    tile_sync(x->t, "all");
+    for (int values = 0; values <= x->own_v; values++)
+        tile_load(x->t, keys_operand(x, values), "%s @ %s.A", own_tile(x, values), x->atom->name);
+}
+
+/* S', dP' and from them the weights and dS', as operands of products; of some queries of the tile. */
+static void pairs(Lanes *x, const char *from)
 {
     AuTileBuild *t = x->t;
-    const int32_t m = part_of(x, x->shape->query_tile);
-    const char *rows = own_keys(x), *from = part_from(x, x->shape->query_tile);
+    const int32_t m = pair_columns(x);
+    const char *rows = own_keys(x);
     const char *queries = tile_text(t, "[%s%s +: %d, :]", stage_index(x, false), from, m);
-    tile_product(t, "score", x->atom, TILE_START, tile_text(t, "K[%s +: %d, :]", rows, x->rows),
+    tile_product(t, "score", x->atom, TILE_START, keys_operand(x, false),
                  tile_text(t, "Q%s", queries));
-    tile_product(t, "dp", x->atom, TILE_START,
-                 tile_text(t, "%s[%s +: %d, :]", x->own_v ? "V" : "K", rows, x->rows),
+    tile_product(t, "dp", x->atom, TILE_START, keys_operand(x, true),
                  tile_text(t, "dO%s", queries));
     warps_dot_products(x, tile_text(t, "[%s +: %d, :]", rows, x->rows), queries);
+    if (is_split(x)) bring_next(x);
     tile_set(t, "i", "m * %d + %s + iota(q:%d)", x->shape->query_tile, from, m);
     const char *statistics[64];
     for (uint32_t n = 0; n < back_row_count(x); n++) {
@@ -155,41 +215,59 @@ static void pairs(Lanes *x)
     tile_set(t, "weight", "%s(p)", x->held);
     tile_set(t, "slope", "%s(ds)", x->held);
     const char *own = tile_text(t, "[%s +: %d, %s +: %d]", rows, x->rows, from, m);
-    tile_store(t, "slope -> dS%s", own);
-    if (by_memory(x)) tile_store(t, "weight -> P%s", own);
+    tile_store(t, "slope -> dS[%s%s +: %d, %s +: %d]", warps_dq_is_late(x) ? "at, " : "", rows,
+               x->rows, from, m);
+    if (warps_back_by_memory(x)) tile_store(t, "weight -> P%s", own);
     warps_add_values(x);
 }
 
-static void key_gradients(Lanes *x)
+/* [queries]: of the tile, an index. */
+static void key_gradients(Lanes *x, const char *queries)
 {
     AuTileBuild *t = x->t;
     const char *rows = tile_text(t, "[%s +: %d, :]", own_keys(x), x->rows);
-    const char *slope = by_memory(x) ? tile_text(t, "dS%s", rows) : "slope",
-               *stage = stage_index(x, false);
+    const char *slope = warps_back_by_memory(x) ? tile_text(t, "dS%s", rows) : "slope";
     const int32_t d = keys_width(x), e = values_width(x);
+    queries = tile_text(t, "%s%s", stage_index(x, false), queries);
     tile_product(t, x->own_v ? "dv_acc" : "dk_acc", x->atom, TILE_ADD,
-                 by_memory(x) ? tile_text(t, "P%s", rows) : "weight",
-                 tile_text(t, "dO[%s:, %s +: %d]", stage, part_from(x, e), part_of(x, e)));
+                 warps_back_by_memory(x) ? tile_text(t, "P%s", rows) : "weight",
+                 tile_text(t, "dO[%s, %s +: %d]", queries, part_from(x, e), part_of(x, e)));
     tile_product(t, "dk_acc", x->atom, TILE_ADD, slope,
-                 tile_text(t, "Q[%s:, %s +: %d]", stage, part_from(x, d), part_of(x, d)));
-    warps_dot_key_gradients(x, slope, stage);
+                 tile_text(t, "Q[%s, %s +: %d]", queries, part_from(x, d), part_of(x, d)));
+    warps_dot_key_gradients(x, slope, queries);
+}
+
+/* Pairs of the warp's keys, part after part; weights that stay in registers are used at once. */
+static void walk_pairs(Lanes *x)
+{
+    const int32_t parts = x->shape->query_parts, count = pair_columns(x);
+    if (is_split(x)) {
+        pairs(x, part_from(x, x->shape->query_tile));
+        return;
+    }
+    const char *from = parts > 1 ? tile_text(x->t, "part * %d", count) : "0";
+    if (parts > 1) tile_for_range(x->t, "part", "0", tile_text(x->t, "%d", parts));
+    pairs(x, from);
+    key_gradients(x, tile_text(x->t, "%s +: %d", from, count));
+    if (parts > 1) tile_end(x->t);
 }
 
 static void query_gradients(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    int32_t down = 0, across = 0;
-    warps_dq_piece(x, keys_width(x), &down, &across);
-    const int32_t beside = keys_width(x) / across, pieces = x->shape->query_tile / down * beside;
-    const char *rows = tile_text(t, "self / %d * %d", beside, down),
-               *channels = tile_text(t, "self %% %d * %d", beside, across);
-    const bool idle = pieces < x->shape->executors;
-    if (idle) tile_if(t, "self < %d", pieces);
-    tile_product(t, "dq", x->atom, TILE_START, tile_text(t, "dS[:, %s +: %d]", rows, down),
-                 tile_text(t, "K[:, %s +: %d]", channels, across));
-    tile_atomic_add(t, "dq -> dq_sum[b, h, m * %d + %s +: %d, %s +: %d]", x->shape->query_tile,
-                    rows, down, channels, across);
-    if (idle) tile_end(t);
+    const WarpsPieces p = warps_dq_pieces(x, keys_width(x));
+    for (int32_t turn = 0; turn < warps_dq_turns(x, &p); turn++) {
+        const char *row, *channel;
+        const bool some_idle = warps_begin_piece(x, &p, turn, &row, &channel);
+        tile_product(
+            t, "dq", x->atom, TILE_START,
+            tile_text(t, "dS[%s:, %s +: %d]", warps_dq_is_late(x) ? "1 - at, " : "", row, p.rows),
+            tile_text(t, "K[:, %s +: %d]", channel, p.channels));
+        tile_atomic_add(t, "dq -> dq_sum[b, %s * %d + %s +: %d, %s +: %d]",
+                        warps_dq_is_late(x) ? "late_h, late_m" : "h, m", x->shape->query_tile, row,
+                        p.rows, channel, p.channels);
+        if (some_idle) tile_end(t);
+    }
     warps_dot_query_gradients(x);
 }
 
@@ -202,11 +280,17 @@ static void step(Lanes *x)
     else
         bring_queries(x, "m", "");
     tile_sync(t, "all"); /* the tile is here, and nobody reads the one before or dS any more */
-    if (two) bring_queries(x, "next(m)", stage_index(x, true));
-    pairs(x);
-    if (!is_split(x)) key_gradients(x);
+    if (warps_dq_is_late(x)) query_gradients(x);
+    if (!is_split(x)) bring_next(x);
+    walk_pairs(x);
+    if (warps_dq_is_late(x)) {
+        tile_set(t, "at", "1 - at");
+        tile_set(t, "late_m", "m");
+        tile_set(t, "late_h", "h");
+        return;
+    }
     tile_sync(t, "all"); /* all of dS (and P) is here */
-    if (is_split(x)) key_gradients(x);
+    if (is_split(x)) key_gradients(x, ":");
     if (is_split(x) && !two) tile_sync(t, "all");
     if (ahead && !two) bring_queries(x, "next(m)", "");
     if (x->with_dq) query_gradients(x);
@@ -219,8 +303,8 @@ static void step(Lanes *x)
 static void fragments(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const char *pair = tile_text(t, "f32[kv:%d, q:%d] @ %s.C", x->rows,
-                                 part_of(x, x->shape->query_tile), x->atom->name);
+    const char *pair =
+        tile_text(t, "f32[kv:%d, q:%d] @ %s.C", x->rows, pair_columns(x), x->atom->name);
     tile_frag(t, "score", "%s", pair);
     tile_frag(t, "dp", "%s", pair);
     tile_frag(t, "dk_acc", "f32[kv:%d, d:%d] @ %s.C = 0.0", x->rows, part_of(x, keys_width(x)),
@@ -228,9 +312,8 @@ static void fragments(Lanes *x)
     if (x->own_v)
         tile_frag(t, "dv_acc", "f32[kv:%d, e:%d] @ %s.C = 0.0", x->rows,
                   part_of(x, values_width(x)), x->atom->name);
-    int32_t rows = 0, channels = 0;
-    warps_dq_piece(x, keys_width(x), &rows, &channels);
-    tile_frag(t, "dq", "f32[q:%d, d:%d] @ %s.C", rows, channels, x->atom->name);
+    const WarpsPieces p = warps_dq_pieces(x, keys_width(x));
+    tile_frag(t, "dq", "f32[q:%d, d:%d] @ %s.C", p.rows, p.channels, x->atom->name);
     warps_declare_dots(x, pair);
     warps_declare_totals(x);
     tile_set(t, "j", "nb * %d + %s + iota(kv:%d)", x->block, own_keys(x), x->rows);
@@ -267,11 +350,32 @@ static void clear_other_channels(Lanes *x, int32_t first, int32_t count)
     }
 }
 
+/* Before the first tile there is none that is late: its dS is 0, its place any. */
+static void begin_late(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    tile_frag(t, "nothing", "f32[kv:%d, q:%d] @ %s.C = 0.0", x->rows, x->shape->query_tile,
+              x->atom->name);
+    tile_store(t, "%s(nothing) -> dS[1 - at, %s +: %d, :]", x->held, own_keys(x), x->rows);
+    tile_set(t, "late_m", "0");
+    tile_set(t, "late_h", x->heads_apart ? "h" : "hk * G");
+}
+
+/* The last tile, behind a barrier. */
+static void end_late(Lanes *x)
+{
+    tile_if(x->t, "%s > 0", lanes_axis(x, 0, 2));
+    query_gradients(x);
+    tile_end(x->t);
+    tile_sync(x->t, "all"); /* before K holds gradients */
+}
+
 static void walk_queries(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const bool ahead = warps_are_async(x);
     if (x->shape->stages > 1) tile_set(t, "at", "0");
+    if (warps_dq_is_late(x)) begin_late(x);
     if (!x->heads_apart) {
         tile_for_range(t, "g", "0", "G");
         tile_set(t, "h", "hk * G + g");
@@ -286,6 +390,7 @@ static void walk_queries(Lanes *x)
     warps_add_totals(x);
     warps_add_dot_keys(x, tile_text(t, "nb * %d + %s +: %d", x->block, own_keys(x), x->rows));
     if (!x->heads_apart) tile_end(t);
+    if (warps_dq_is_late(x)) end_late(x);
 }
 
 /* Of keys (1) or values (2): the tensor, or sums that a kernel of rows takes. */
@@ -381,6 +486,7 @@ static void keys_back(Lanes *x)
     memories(x);
     fragments(x);
     bring_keys(x);
+    if (x->shape->keys_in_registers) hold_keys(x);
     if (!x->own_v) {
         const int32_t end = x->p->attn->v_first + x->p->e;
         clear_other_channels(x, 0, x->p->attn->v_first);
@@ -404,9 +510,10 @@ AuSchedule *schedule_warps_backward(AuArena *arena, AuDiags *diags, const AuProb
     }
     AuSchedule *out = AU_NEW(arena, AuSchedule);
     out->shape = *shape;
-    out->name = au_format(arena, "warps_backward%s kv=%dx%d/%d q=%d stages=%d",
+    out->name = au_format(arena, "warps_backward%s kv=%dx%d/%d q=%d/%d stages=%d%s",
                           p->tf32 ? " tf32" : "", shape->executors, shape->rows,
-                          shape->column_parts, shape->query_tile, shape->stages);
+                          shape->column_parts, shape->query_tile, shape->query_parts, shape->stages,
+                          shape->keys_in_registers ? " kv_in_registers" : "");
     Lanes x = warps_back_begin(arena, tile_build(arena, diags, p->caps, out->name), p, out);
     warps_layouts(&x);
     AuShape of_queries;

@@ -94,14 +94,13 @@ void warps_declare_dots(Lanes *x, const char *pair)
         tile_frag(x->t, numbered(x, "dot", n), "%s", pair);
     for (uint32_t n = 0; n < g->dot_count; n++) {
         const uint32_t dot = back_dot(x, n);
-        int32_t rows = 0, channels = 0;
-        warps_dq_piece(x, width(x, dot), &rows, &channels);
+        const WarpsPieces p = warps_dq_pieces(x, width(x, dot));
         if (back_wants(x, lanes_dot_tensor(x->p, dot, true)))
             tile_frag(x->t, numbered(x, "dkey", n), "f32[kv:%d, p%u:%d] @ %s.C = 0.0", x->rows, dot,
                       width(x, dot) / x->shape->column_parts, x->atom->name);
         if (back_wants(x, lanes_dot_tensor(x->p, dot, false)))
-            tile_frag(x->t, numbered(x, "dquery", n), "f32[q:%d, p%u:%d] @ %s.C", rows, dot,
-                      channels, x->atom->name);
+            tile_frag(x->t, numbered(x, "dquery", n), "f32[q:%d, p%u:%d] @ %s.C", p.rows, dot,
+                      p.channels, x->atom->name);
     }
 }
 
@@ -144,13 +143,13 @@ static const char *part(Lanes *x, uint32_t dot)
                      : tile_text(x->t, "0 +: %d", columns);
 }
 
-void warps_dot_key_gradients(Lanes *x, const char *slope, const char *stage)
+void warps_dot_key_gradients(Lanes *x, const char *slope, const char *queries)
 {
     for (uint32_t n = 0; n < x->p->grads->dot_count; n++) {
         const uint32_t dot = back_dot(x, n);
         if (back_wants(x, lanes_dot_tensor(x->p, dot, true)))
             tile_product(x->t, numbered(x, "dkey", n), x->atom, TILE_ADD, slope,
-                         tile_text(x->t, "Q%u[%s:, %s]", dot, stage, part(x, dot)));
+                         tile_text(x->t, "Q%u[%s, %s]", dot, queries, part(x, dot)));
     }
 }
 
@@ -171,20 +170,19 @@ void warps_dot_query_gradients(Lanes *x)
     AuTileBuild *t = x->t;
     for (uint32_t n = 0; n < x->p->grads->dot_count; n++) {
         const uint32_t dot = back_dot(x, n), tensor = lanes_dot_tensor(x->p, dot, false);
-        int32_t down = 0, across = 0;
-        warps_dq_piece(x, width(x, dot), &down, &across);
-        const int32_t beside = width(x, dot) / across, m = x->shape->query_tile;
-        const int32_t pieces = m / down * beside;
-        const char *rows = tile_text(t, "self / %d * %d", beside, down),
-                   *channels = tile_text(t, "self %% %d * %d +: %d", beside, across, across);
-        if (!back_wants(x, tensor)) continue;
-        if (pieces < x->shape->executors) tile_if(t, "self < %d", pieces);
-        tile_product(t, numbered(x, "dquery", n), x->atom, TILE_START,
-                     tile_text(t, "dS[:, %s +: %d]", rows, down),
-                     tile_text(t, "K%u[:, %s]", dot, channels));
-        const char *view = lanes_dot_view_of(x, back_sum(x, tensor), dot, false, channels);
-        tile_atomic_add(t, "dquery%u -> %s clip", n,
-                        tile_text(t, view, tile_text(t, "m * %d + %s +: %d", m, rows, down)));
-        if (pieces < x->shape->executors) tile_end(t);
+        const WarpsPieces p = warps_dq_pieces(x, width(x, dot));
+        const int32_t m = x->shape->query_tile;
+        for (int32_t turn = 0; turn < warps_dq_turns(x, &p) && back_wants(x, tensor); turn++) {
+            const char *row, *channel;
+            const bool some_idle = warps_begin_piece(x, &p, turn, &row, &channel);
+            const char *channels = tile_text(t, "%s +: %d", channel, p.channels);
+            tile_product(t, numbered(x, "dquery", n), x->atom, TILE_START,
+                         tile_text(t, "dS[:, %s +: %d]", row, p.rows),
+                         tile_text(t, "K%u[:, %s]", dot, channels));
+            const char *view = lanes_dot_view_of(x, back_sum(x, tensor), dot, false, channels);
+            tile_atomic_add(t, "dquery%u -> %s clip", n,
+                            tile_text(t, view, tile_text(t, "m * %d + %s +: %d", m, row, p.rows)));
+            if (some_idle) tile_end(t);
+        }
     }
 }
