@@ -69,7 +69,7 @@ relative_bias f16 B=2,H=2,S=150,T=150,W=65
 ROWS
 
 # ---- what is read there
-(cd "$root" && git ls-files -z attn_scripts demo python tests/data tests/python tests/driver/checked_test.py tests/front/examples |
+(cd "$root" && git ls-files -z attn_scripts demo python 'tests/data/minilm_l*' 'tests/data/smollm2_layer12_[kqvo]*' tests/python tests/driver/checked_test.py tests/front/examples |
     xargs -0 cp --parents -t "$out/tree")
 cp "$here/run.py" "$out/"
 rm -f "$out/log"

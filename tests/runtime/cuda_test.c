@@ -334,6 +334,35 @@ static void test_illegal_address(void **state)
     assert_int_equal(cuda_mock.contexts, 0);
 }
 
+/* Other failures that end a context say so, too. */
+static void test_launch_failures(void **state)
+{
+    (void)state;
+    static const struct {
+        int code;
+        const char *name;
+    } rows[] = {{702, "CUDA_ERROR_LAUNCH_TIMEOUT"},
+                {716, "CUDA_ERROR_MISALIGNED_ADDRESS"},
+                {719, "CUDA_ERROR_LAUNCH_FAILED"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        Setup s;
+        aule_error *error = NULL;
+        cuda_open(&s, "cuda", NULL);
+        cuda_run(&s);
+        snprintf(cuda_mock.fail, sizeof cuda_mock.fail, "cuStreamSynchronize");
+        cuda_mock.code = rows[i].code;
+        aule_status status = aule_device_synchronize(s.device, NULL, &error);
+        expect_error(status, &error, AULE_ERROR_DRIVER, rows[i].name);
+        cuda_mock.fail[0] = 0;
+        status = aule_device_synchronize(s.device, NULL, &error); /* it stays lost */
+        expect_error(status, &error, AULE_ERROR_DRIVER, "the device's context is lost with it");
+        cuda_close(&s);
+        cuda_mock.modules = cuda_mock.buffers = cuda_mock.streams = 0; /* went with the context */
+        assert_int_equal(cuda_mock.contexts, 0);
+        cuda_mock_reset();
+    }
+}
+
 /* Each of the driver's functions fails once: the error comes through, nothing is left behind, and the next try works. */
 static void test_each_function_fails(void **state)
 {
@@ -448,17 +477,12 @@ static void test_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CUDA_TEST(test_devices),
-        CUDA_TEST(test_result),
-        CUDA_TEST(test_choice),
-        CUDA_TEST(test_capture),
-        CUDA_TEST(test_contexts),
-        CUDA_TEST(test_several_devices),
-        CUDA_TEST(test_no_device),
-        CUDA_TEST(test_build_errors),
-        CUDA_TEST(test_run_errors),
-        CUDA_TEST(test_illegal_address),
-        CUDA_TEST(test_each_function_fails),
+        CUDA_TEST(test_devices),         CUDA_TEST(test_result),
+        CUDA_TEST(test_choice),          CUDA_TEST(test_capture),
+        CUDA_TEST(test_contexts),        CUDA_TEST(test_several_devices),
+        CUDA_TEST(test_no_device),       CUDA_TEST(test_build_errors),
+        CUDA_TEST(test_run_errors),      CUDA_TEST(test_illegal_address),
+        CUDA_TEST(test_launch_failures), CUDA_TEST(test_each_function_fails),
         CUDA_TEST(test_threads),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
