@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Registers and spills of the shipped configurations, as a table in a document, which is also the list of what may spill.
 
-    ptxas_table.py AULEC PTXAS PAGE [--write]
+    ptxas_table.py AULEC PTXAS PAGE [--write [--grown]]
 
 Compiles the configurations below, assembles them for every architecture, and compares with PAGE: more bytes spilled than it says, or arrays of
 lanes in local memory of which it does not know, are a failure; so are fewer, since the list may only shrink and has to be told. Registers are for
 reading: assemblers differ in them. --write puts what was found between the page's markers (tools/ptxas-table), but not while something has
-grown: that is put into the page by hand, where a review sees it."""
+grown, unless --grown says that it may: where a shape that spills was measured to be the faster one."""
 import argparse
 import re
 import subprocess
@@ -104,6 +104,7 @@ def main():
     parser.add_argument("ptxas")
     parser.add_argument("page", type=Path)
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--grown", action="store_true")
     arguments = parser.parse_args()
     text = arguments.page.read_text()
     begin, end = text.index(BEGIN), text.index(END) + len(END)
@@ -115,11 +116,11 @@ def main():
     grown, shrunk = compare(table, known)
     for line in grown:
         print("more:", line)
-    if arguments.write and (not grown or not known):
+    if arguments.write and (arguments.grown or not grown):
         said = subprocess.run([arguments.ptxas, "--version"], capture_output=True, text=True).stdout
         version = re.search(r"release ([\d.]+)", said)
         arguments.page.write_text(text[:begin] + written(table, f"ptxas {version.group(1)}" if version else "ptxas") + text[end:])
-        shrunk = []
+        grown, shrunk = [], []
     for line in shrunk:
         print("fewer, to be written down (tools/ptxas-table):", line)
     print(f"{sum(map(len, table.values()))} kernels, {len(grown)} spill more than {arguments.page.name} says, {len(shrunk)} less")
