@@ -92,8 +92,8 @@ class Prepared:
             if self._reports:
                 self._library.plan_report(self._plan, run)
         finally:
-            if isinstance(kept, _Buffer):
-                self._library.device_synchronize(self.device.handle, queue or None)  # before it is given back
+            if isinstance(kept, _Buffer) or _reads_at_once(like, self.device):
+                self._library.device_synchronize(self.device.handle, queue or None)  # before it is given back, or read
 
 
 class _Buffer:
@@ -122,6 +122,11 @@ def _queue(like: Any, device: Device) -> int:
 
         return cupy.cuda.get_current_stream().ptr or LEGACY_STREAM
     return LEGACY_STREAM
+
+
+def _reads_at_once(like: Any, device: Device) -> bool:
+    """Whether the library of GPU arrays reads results on streams of its own, as JAX does, and does not know of the one that we use."""
+    return device.backend == "cuda" and like is not None and not is_torch(like) and not is_cupy(like)
 
 
 def _workspace(like: Any, device: Device, size: int, align: int) -> tuple[int, Any]:

@@ -106,7 +106,7 @@ def scripts():
     recurrent = re.compile(r"^\s*linear\b", re.M)
     for script in sorted(examples.glob("*.attn")):
         if script.stem != "groups" and not recurrent.search(script.read_text()):
-            yield Command(script.stem, [BIN / "scripts_test", "cuda:0", examples, script.name], by_last_line)
+            yield Command(script.stem, [BIN / "scripts_test", "cuda:0", examples, "quick", script.name], by_last_line)
 
 
 def check():
@@ -153,7 +153,7 @@ PARTS = {
     "memory": Part("rows and heads beyond 2^32 bytes, errors and what is left after them", 90, memory),
     "operations": Part("single operations of the kernel IR, bit by bit", 90, operations),
     "sanitizer": Part("compute-sanitizer's four tools on a few blocks", 120, sanitizer),
-    "scripts": Part("examples against the oracle: types, forward and backward, hard shapes, repeats", 180, scripts),
+    "scripts": Part("examples against the oracle: types in turns, forward and backward, hard shapes, repeats", 180, scripts),
     "check": Part("aule check of attn_scripts: forward, gradients, laws", 120, check),
     "checked": Part("--checked: indices that leave their tensors are found and named", 90, checked),
     "demo": Part("the demo on every device, beside what models computed", 60, demo),

@@ -1,5 +1,5 @@
 /* scripts_test.c - every softmax-family script of the examples, over the hard shapes, in every
- * operand type, on one device. scripts_test DEVICE SCRIPTS [quick]      DEVICE: cpu, opencl:0, ...
+ * operand type, on one device. scripts_test DEVICE SCRIPTS [quick] [NAME]      DEVICE: cpu, opencl:0, ...
  */
 #include "exec.h"
 
@@ -71,7 +71,7 @@ int main(int argc, char **argv)
     static const char *const dtypes[] = {"f32", "f16", "bf16", "tf32"};
     if (argc < 3) return 2;
     const bool quick = argc > 3 && strcmp(argv[3], "quick") == 0;
-    const char *only = argc > 3 && !quick ? argv[3] : NULL;
+    const char *only = argc > 3 + quick ? argv[3 + quick] : NULL; /* scripts whose name has this */
     ExecSuite *suite = exec_open(argv[1], argv[2]);
     if (!suite) return 77; /* meson: skipped */
     unsigned passed = 0, failed = 0;

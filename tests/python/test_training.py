@@ -22,7 +22,7 @@ def tearDownModule():
 
 
 def generator(seed):
-    return torch.Generator(DEVICE).manual_seed(seed)
+    return torch.Generator(torch.get_default_device()).manual_seed(seed)
 
 
 def leaves(*shapes, seed=0, dtype=None):
