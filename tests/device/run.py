@@ -149,15 +149,15 @@ def sanitizer():
 
 
 PARTS = {
-    "python": Part("Python: torch, autograd, torch.compile, graphs, threads, arrays, checked kernels, models", 240, python),
-    "memory": Part("rows and heads beyond 2^32 bytes, errors and what is left after them", 90, memory),
-    "operations": Part("single operations of the kernel IR, bit by bit", 90, operations),
-    "sanitizer": Part("compute-sanitizer's four tools on a few blocks", 120, sanitizer),
-    "scripts": Part("examples against the oracle: types in turns, forward and backward, hard shapes, repeats", 180, scripts),
-    "check": Part("aule check of attn_scripts: forward, gradients, laws", 120, check),
-    "checked": Part("--checked: indices that leave their tensors are found and named", 90, checked),
-    "demo": Part("the demo on every device, beside what models computed", 60, demo),
     "smoke": Part("artifacts: streams, graphs, threads, beside cpu", 30, smoke),
+    "operations": Part("single operations of the kernel IR, bit by bit", 90, operations),
+    "scripts": Part("examples against the oracle: types in turns, forward and backward, hard shapes, repeats", 180, scripts),
+    "checked": Part("--checked: indices that leave their tensors are found and named", 90, checked),
+    "memory": Part("rows and heads beyond 2^32 bytes, errors and what is left after them", 90, memory),
+    "check": Part("aule check of attn_scripts: forward, gradients, laws", 120, check),
+    "python": Part("Python: torch, autograd, torch.compile, graphs, threads, arrays, checked kernels, models", 240, python),
+    "sanitizer": Part("compute-sanitizer's four tools on a few blocks", 120, sanitizer),
+    "demo": Part("the demo on every device, beside what models computed", 60, demo),
 }
 
 
