@@ -149,7 +149,7 @@ def sanitizer():
 
 
 PARTS = {
-    "smoke": Part("artifacts: streams, graphs, threads, beside cpu", 30, smoke),
+    "smoke": Part("artifacts: streams, graphs, threads, beside cpu", 60, smoke),
     "operations": Part("single operations of the kernel IR, bit by bit", 90, operations),
     "scripts": Part("examples against the oracle: types in turns, forward and backward, hard shapes, repeats", 180, scripts),
     "checked": Part("--checked: indices that leave their tensors are found and named", 90, checked),
@@ -216,6 +216,17 @@ def tell(name, part, started):
     return total
 
 
+def device():
+    """The first device as `aule devices` shows it, and why there is none."""
+    try:
+        said = subprocess.run([BIN / "aule", "devices"], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
+    except OSError as error:
+        return "", str(error)
+    found = re.search(r"^cuda:0 +(.*(?:\n .*)?)", said, re.M)
+    missing = re.search(r"^cuda +(.*)", said, re.M)
+    return (" ".join(found.group(1).split()) if found else ""), (missing.group(1) if missing else said)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", choices=[[], *PARTS], metavar="PART")
@@ -227,6 +238,11 @@ def main():
         for name, part in PARTS.items():
             print(f"{name:12} {part.what}")
         return 0
+    here, why = device()
+    print(f"on {here}" if here else f"there is no CUDA device: {why}", flush=True)
+    if not here:
+        print("0 passed, 1 failed")
+        return 1
     begin, total = time.monotonic(), Counts()
     with ThreadPoolExecutor(arguments.at_once) as pool:
         started = {name: start(pool, name, PARTS[name], begin + arguments.within) for name in arguments.parts or PARTS}

@@ -22,13 +22,15 @@ class Suite(unittest.TestCase):
         for name in ("bin", "smoke", "tree/attn_scripts", "tree/tests/front/examples"):
             (self.folder / name).mkdir(parents=True)
         text = RUN.read_text()
-        self.assertIn('beside cpu", 30, smoke', text)
-        (self.folder / "run.py").write_text(text.replace('beside cpu", 30, smoke', 'beside cpu", 1, smoke'))  # a second is enough to wait
+        self.assertIn('beside cpu", 60, smoke', text)
+        (self.folder / "run.py").write_text(text.replace('beside cpu", 60, smoke', 'beside cpu", 1, smoke'))  # a second is enough to wait
         (self.folder / "smoke/rows").write_text("smoke/a.so --shape B=1\nsmoke/b.so --shape B=2\n")
+        self.program("aule", "")
 
     def program(self, name, script):
         path = self.folder / "bin" / name
-        path.write_text("#!/bin/sh\n" + script + "\n")
+        devices = """case $1 in devices) printf 'cpu  x\\ncuda:0     Stand-in, GPU\\n           CUDA 1.0\\n'; exit;; esac\n""" if name == "aule" else ""
+        path.write_text("#!/bin/sh\n" + devices + script + "\n")
         path.chmod(0o755)
 
     def run_parts(self, *parts):
@@ -41,7 +43,8 @@ class Suite(unittest.TestCase):
         self.program("cuda_smoke", "echo '3 passed, 0 failed'")
         status, lines = self.run_parts("operations", "smoke")
         self.assertEqual((status, lines[-1]), (0, "13 passed, 0 failed"))
-        self.assertTrue(lines[0].startswith("operations: 7 passed, 0 failed, 0 skipped; "), lines[0])
+        self.assertEqual(lines[0], "on Stand-in, GPU CUDA 1.0")
+        self.assertTrue(lines[1].startswith("operations: 7 passed, 0 failed, 0 skipped; "), lines[1])
         self.assertRegex((self.folder / "logs/smoke/smoke-a-so.log").read_text(), r"/cuda_smoke smoke/a.so --shape B=1\n3 passed, 0 failed\n[0-9.]+ s\n$")
 
     def test_failures(self):
@@ -71,8 +74,12 @@ class Suite(unittest.TestCase):
         self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed"), lines)
 
     def test_what_is_not_there(self):
-        shutil.rmtree(self.folder / "bin")
         status, lines = self.run_parts("operations")
+        self.assertEqual((status, lines[-1]), (1, "0 passed, 1 failed"))
+        (self.folder / "bin/aule").write_text("#!/bin/sh\necho 'cuda       not available: no driver'\n")
+        self.assertEqual(self.run_parts()[1], ["there is no CUDA device: not available: no driver", "0 passed, 1 failed"])
+        shutil.rmtree(self.folder / "bin")
+        status, lines = self.run_parts()
         self.assertEqual((status, lines[-1]), (1, "0 passed, 1 failed"))
 
     def test_scripts_and_checks(self):
@@ -97,7 +104,7 @@ class Suite(unittest.TestCase):
     def test_no_sanitizer(self):
         rows = [f"smoke/{name}.so --shape B=1 --dtype f32\n" for name in ("mha-f32", "gqa-bf16", "relative_bias-f16", "rope-bf16")]
         (self.folder / "smoke/rows").write_text("".join(rows))
-        self.assertIn("0 passed, 0 failed, 16 skipped", self.run_parts("sanitizer")[1][0])
+        self.assertIn("0 passed, 0 failed, 16 skipped", self.run_parts("sanitizer")[1][1])
 
 
 if __name__ == "__main__":
