@@ -8,7 +8,8 @@
 enum {
     REGISTER = 4,         /* its bytes */
     TILE_REGISTERS = 192, /* that fragments may take of a lane's 255 */
-    WITH_WEIGHTS = 264,   /* that they may take with the scores counted twice, as weights */
+    WITH_WEIGHTS =
+        264, /* that they may take with weights: of 16 bits as much as scores, of 32 half as much more */
     LANE_REGISTERS = 255,
     SM_REGISTERS =
         65536, /* CUDA programming guide: registers of a multiprocessor, sm_70 and later */
@@ -19,7 +20,8 @@ enum {
 
 /* What a shape takes. */
 typedef struct Needs {
-    int32_t registers, scores, shared; /* registers of a lane: all fragments, scores; bytes */
+    int32_t registers, weights, shared; /* registers of a lane: all fragments, and beside scores the
+                                           weights; bytes */
 } Needs;
 
 static int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
@@ -36,13 +38,14 @@ static Needs needs_of(const AuProblem *p, const AuTileAtom *atom, const AuShape 
         query += warps_row_bytes(p, width), key += warps_row_bytes(p, width);
     }
     const int32_t scores = 1 + (int32_t)p->hooks->dot_count;
-    queries = queries * tile_elem(p->operand)->bytes / REGISTER;
+    const int32_t bytes = tile_elem(p->operand)->bytes, pairs = s->rows * scores * s->key_tile;
+    queries = queries * bytes / REGISTER;
     if (warps_by_memory(p)) query += warps_row_bytes(p, s->key_tile);
     return (Needs){
         .registers = s->rows *
                      (scores * s->key_tile + p->e + (s->query_in_registers ? queries : 0)) /
                      p->caps->lanes,
-        .scores = s->rows * scores * s->key_tile / p->caps->lanes,
+        .weights = pairs * (2 + bytes) / REGISTER / p->caps->lanes,
         .shared = WARPS_ALIGNMENT + block * query + s->stages * s->key_tile * key,
     };
 }
@@ -78,8 +81,8 @@ const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuS
     const char *why = warps_refusal_of_problem(arena, p);
     if (why) return why;
     const Needs needs = needs_of(p, atom, s);
-    if (s->query_in_registers && warps_by_memory(p))
-        return "operands that lanes hold in copies stay in shared memory";
+    if (s->query_in_registers && (warps_by_memory(p) || atom->rounds))
+        return "queries of which lanes hold copies, or that they round, stay in shared memory";
     if (s->rows % atom->m || s->key_tile % most(atom->k, atom->n) || s->key_tile % s->executors)
         return au_format(arena, "%d rows or %d keys for %d warps do not divide into %s", s->rows,
                          s->key_tile, s->executors, atom->name);
@@ -89,10 +92,9 @@ const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuS
     if (needs.registers > TILE_REGISTERS)
         return au_format(arena, "fragments take %d registers of a lane, %d are for them",
                          needs.registers, TILE_REGISTERS);
-    if (needs.registers + needs.scores > WITH_WEIGHTS)
-        return au_format(arena,
-                         "fragments take %d registers of a lane, and scores %d of them again",
-                         needs.registers, needs.scores);
+    if (needs.registers + needs.weights > WITH_WEIGHTS)
+        return au_format(arena, "fragments take %d registers of a lane, and weights %d",
+                         needs.registers, needs.weights);
     if (s->stages > 1 && !(p->caps->is_async & TILE_ASYNC_COPY))
         return au_format(arena, "%s has no asynchronous copies for stages", p->caps->name);
     return NULL;
