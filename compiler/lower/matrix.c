@@ -6,7 +6,7 @@
  * time: all of A's rows of a step, or two columns of B. Memory whose last axis is the free one is
  * transposed on the way, if its elements have 16 bits. Lanes' addresses differ from square to square by
  * constants. What cannot be read so, other memory or rows that are no multiple of a piece, is read
- * element by element.
+ * element by element, or by what a lane takes at once where that lies side by side.
  * Operands are read a little ahead of the products that take them, which hides their way. */
 #include "internal.h"
 
@@ -238,15 +238,14 @@ static bool prepare_operand(AuLower *l, const Matrix *m, Operand *x)
 static void choose_order(AuLower *l, Matrix *x)
 {
     const AuTilePlaces *columns = tile_atom_places(l->arena, x->atom, TILE_C, 1, x->depth);
-    const AuTileExpr *fragment = x->a.e->op != TILE_X_REF   ? x->a.e
-                                 : x->b.e->op != TILE_X_REF ? x->b.e
-                                                            : NULL;
-    const AuTileAxis *k = fragment ? tile_axis(fragment->type, x->a.k_name) : NULL;
+    const Operand *of = x->a.e->op == TILE_X_REF && x->b.e->op != TILE_X_REF ? &x->b : &x->a;
+    const bool fragment = of->e->op != TILE_X_REF;
+    const AuTileAxis *k = fragment ? tile_axis(of->e->type, of->k_name) : NULL;
     if (x->a.by_squares || x->b.by_squares || !columns ||
         !tile_contraction_matches(x->atom, columns, NULL, x->depth))
         columns = NULL;
     const AuTilePlaces *order = fragment ? (k ? k->places : NULL) : columns;
-    if (!order || tile_same_places(order, x->a.k_axis.places)) return;
+    if (!order || tile_same_places(order, of->k_axis.places)) return;
     x->a.k_axis.places = x->b.k_axis.places = order;
     x->a.by_squares = x->b.by_squares = x->a.adjacent = x->b.adjacent = false;
 }
