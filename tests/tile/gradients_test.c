@@ -28,10 +28,30 @@ static const Case cases[] = {
 static const char *const targets[] = {"avx512", "simt32", "sm_75", "sm_80", "sm_86", "sm_90"};
 
 static const AuShape shapes[] = {
-    {.executors = 2, .rows = 16, .query_tile = 32, .stages = 2, .column_parts = 1},
-    {.executors = 2, .rows = 32, .query_tile = 32, .stages = 1, .column_parts = 2},
-    {.executors = 4, .rows = 16, .query_tile = 64, .stages = 2, .column_parts = 2},
-    {.executors = 4, .rows = 16, .query_tile = 32, .stages = 1, .column_parts = 1},
+    {.executors = 2,
+     .rows = 16,
+     .query_tile = 32,
+     .stages = 2,
+     .column_parts = 1,
+     .query_parts = 1},
+    {.executors = 2,
+     .rows = 32,
+     .query_tile = 32,
+     .stages = 1,
+     .column_parts = 2,
+     .query_parts = 1},
+    {.executors = 4,
+     .rows = 16,
+     .query_tile = 64,
+     .stages = 2,
+     .column_parts = 2,
+     .query_parts = 1},
+    {.executors = 4,
+     .rows = 16,
+     .query_tile = 32,
+     .stages = 1,
+     .column_parts = 1,
+     .query_parts = 1},
 };
 
 static const char *scripts;
