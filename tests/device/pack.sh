@@ -27,9 +27,9 @@ for program in "${programs[@]}"; do
     strip -o "$out/bin/$(basename "$program")" "$program"
 done
 cc -std=gnu17 -O1 "$here/cuda_runner.c" -o "$out/bin/cuda_runner" -ldl -lm
-# LLVM and what it needs beyond a bare system, unless it is in libaulec (-Dllvm=static) or the caller has it there (AULE_WITHOUT_LLVM).
+# LLVM and what it needs beyond the libraries of C and C++, unless it is in libaulec (-Dllvm=static) or on that machine (AULE_WITHOUT_LLVM).
 if [ -z "${AULE_WITHOUT_LLVM:-}" ]; then
-    ldd "$build/compiler/driver/libaulec.so" | awk '/libLLVM|libz\.|libzstd|libstdc/ { print $3 }' | while read -r library; do
+    ldd "$build/compiler/driver/libaulec.so" | awk '/=> \// && !/lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so/ { print $3 }' | while read -r library; do
         cp -L "$library" "$out/lib/"
     done
 fi
