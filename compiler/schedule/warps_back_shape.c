@@ -22,12 +22,11 @@ enum {
     FRAGMENT_REGISTERS = 192, /* of a lane: accumulators and what is alive with them */
     PAIR_REGISTERS = 64,      /* of them for pairs, */
     SUM_REGISTERS = 128,      /* for sums, */
-    FEWER_REGISTERS =
-        176, /* with one stage, whose third barrier keeps more alive: beyond these ptxas spills; */
-    HELD_REGISTERS = 160, /* of all, where operands stay there, which live as long as sums */
-    MATRIX_RATE = 1300,   /* multiply-adds of 16-bit operands a cycle: mma.sync */
-    MEMORY_RATE = 128,    /* bytes a cycle */
-    LANES = 128,          /* of four schedulers */
+    FEWER_REGISTERS = 164,    /* of all where there is less room: beyond these ptxas spills; */
+    HELD_REGISTERS = 160,     /* of all, where operands stay there, which live as long as sums */
+    MATRIX_RATE = 1300,       /* multiply-adds of 16-bit operands a cycle: mma.sync */
+    MEMORY_RATE = 128,        /* bytes a cycle */
+    LANES = 128,              /* of four schedulers */
     PAIR_INSTRUCTIONS = 14,
     BARRIER_CYCLES = 100,
     TILE_CYCLES = 140,
@@ -38,6 +37,7 @@ static const double SUM_COST = 3.6, APART = 0.84, SPILLED = 1.3;
 
 typedef struct Cost {
     int32_t registers, pairs, sums, shared; /* registers of a lane: all, of pairs, of sums; bytes */
+    int32_t copied;                         /* a tile, pieces of 16 bytes */
     double cycles;                          /* of a tile of queries */
 } Cost;
 
@@ -127,11 +127,13 @@ static Cost cost_of(const Lanes *x)
     const int32_t kept = 2 + (int32_t)p->hooks->dot_count + warps_kept_values(x);
     const int32_t pairs = s->rows * columns * kept / lanes;
     const int32_t held = s->keys_in_registers ? s->rows * w.sums * bytes / 4 / lanes : 0;
+    const int32_t copied = s->query_tile * (w.d + w.e) * bytes / 16;
     const int32_t sums = s->rows * w.sums / s->column_parts / lanes;
     return (Cost){
         .registers = sums + held + most(pairs, piece.rows * piece.channels / lanes),
         .pairs = pairs,
         .sums = sums,
+        .copied = copied,
         .shared = shared_of(x, &w),
         .cycles = cycles_of(x, &w, &piece),
     };
@@ -181,6 +183,17 @@ const char *schedule_warps_back_refusal(AuArena *arena, const AuProblem *p, cons
     return refusal(&x);
 }
 
+/* Was ptxas seen to spill with as much? Fewer registers are left where a lane copies many pieces of a tile, where sums are added
+ * number by number, and where a third barrier keeps more alive. */
+static bool spills(const Lanes *x, const Cost *cost)
+{
+    const AuShape *s = x->shape;
+    const int32_t copied = cost->copied / s->executors / x->p->caps->lanes;
+    const bool roomy = x->p->caps->sum_words >= 4 && s->stages > 1;
+    return cost->pairs > PAIR_REGISTERS || cost->sums > SUM_REGISTERS ||
+           (!roomy && cost->registers + copied > FEWER_REGISTERS);
+}
+
 /* Cycles a pair, of all that a multiprocessor has at once. */
 static double price(const Lanes *x)
 {
@@ -188,9 +201,7 @@ static double price(const Lanes *x)
     const int32_t blocks = warps_resident(x->p, cost.shared, x->shape->executors);
     const int32_t warps = blocks * x->shape->executors;
     const double pairs = (double)x->block * x->shape->query_tile;
-    const bool spills = cost.pairs > PAIR_REGISTERS || cost.sums > SUM_REGISTERS ||
-                        (x->shape->stages == 1 && cost.registers > FEWER_REGISTERS);
-    return (blocks > 1 ? APART : 1) * (spills ? SPILLED : 1) * cost.cycles / pairs *
+    return (blocks > 1 ? APART : 1) * (spills(x, &cost) ? SPILLED : 1) * cost.cycles / pairs *
            (warps < ENOUGH_WARPS ? (double)ENOUGH_WARPS / warps : 1);
 }
 
@@ -206,9 +217,9 @@ static int32_t choice(uint32_t *number, const int32_t *options, uint32_t count)
 static bool candidate(uint32_t number, AuShape *out)
 {
     static const int32_t warps[] = {8, 4, 2}, rows[] = {32, 16}, queries[] = {128, 64, 32, 16};
-    static const int32_t stages[] = {2, 1}, column_parts[] = {1, 2, 4}, query_parts[] = {1, 2};
+    static const int32_t stages[] = {2, 1}, column_parts[] = {1, 2, 4}, query_parts[] = {1, 2, 4};
     *out = (AuShape){.column_parts = choice(&number, column_parts, 3)};
-    out->query_parts = choice(&number, query_parts, 2);
+    out->query_parts = choice(&number, query_parts, 3);
     out->stages = choice(&number, stages, 2);
     out->keys_in_registers = choice(&number, (const int32_t[]){false, true}, 2);
     out->query_tile = choice(&number, queries, 4);
