@@ -276,7 +276,7 @@ static bool run_module(const Driver *d, const char *folder, const char *name, in
     }
     void *module = cases ? load_module(d, folder, name) : NULL;
     if (!module) progress->failed += *first - progress->next, progress->next = *first;
-    const unsigned char *at = cases + 64;
+    const unsigned char *at = cases ? cases + 64 : NULL;
     for (int n = 0; module && n < count && !lost; n++) {
         Case c;
         char symbol[32];

@@ -16,17 +16,16 @@ for folder in bin lib cases smoke tree; do
     rm -rf "${out:?}/$folder"
     mkdir "$out/$folder"
 done
-ninja -C "$build" runtime/libaule.so compiler/driver/libaulec.so compiler/driver/aulec runtime/tools/aule demo/demo tests/runtime/cuda_smoke \
+ninja -C "$build" runtime/libaule.so compiler/driver/libaulec.so compiler/driver/aulec runtime/tools/aule demo/demo tests/runtime/cuda_{runner,smoke} \
     tests/exec/scripts_test tests/codegen/{cuda,host_ops,host_control,host_memory,host_random}_test >/dev/null
 
 # ---- programs and libraries
-programs=("$build"/{compiler/driver/aulec,runtime/tools/aule,demo/demo,tests/runtime/cuda_smoke,tests/exec/scripts_test})
+programs=("$build"/{compiler/driver/aulec,runtime/tools/aule,demo/demo,tests/runtime/cuda_{runner,smoke},tests/exec/scripts_test})
 strip -o "$out/lib/libaule.so" "$build/runtime/libaule.so"
 strip -o "$out/lib/libaulec.so" "$build/compiler/driver/libaulec.so"
 for program in "${programs[@]}"; do
     strip -o "$out/bin/$(basename "$program")" "$program"
 done
-cc -std=gnu17 -O1 "$here/cuda_runner.c" -o "$out/bin/cuda_runner" -ldl -lm
 # LLVM and what it needs beyond the libraries of C and C++, unless it is in libaulec (-Dllvm=static) or on that machine (AULE_WITHOUT_LLVM).
 if [ -z "${AULE_WITHOUT_LLVM:-}" ]; then
     ldd "$build/compiler/driver/libaulec.so" | awk '/=> \// && !/lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so/ { print $3 }' | while read -r library; do

@@ -1,7 +1,7 @@
 """The device suite's own counting (run.py), on a folder whose programs are stand-ins: what fails, hangs, runs nothing or says nothing is
 counted as failed, and what is missing as skipped. No GPU is needed.
 
-    run_test.py RUN.PY
+    run_test.py RUN.PY CUDA_RUNNER
 """
 import os
 import shutil
@@ -11,7 +11,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-RUN = Path(sys.argv.pop(1)).resolve()
+RUN, RUNNER = (Path(sys.argv.pop(1)).resolve() for _ in range(2))
 
 
 class Suite(unittest.TestCase):
@@ -90,6 +90,13 @@ class Suite(unittest.TestCase):
         self.program("scripts_test", 'echo "$3"; echo "2 passed, 0 failed"')
         self.assertEqual(self.run_parts("check")[1][-1], "1 passed, 1 failed")
         self.assertEqual(self.run_parts("scripts")[1][-1], "2 passed, 0 failed")  # recurrences have no kernels
+
+    def test_operations_without_a_driver(self):
+        """The runner itself, where libcuda cannot be loaded."""
+        (self.folder / "libcuda.so.1").write_text("not a library")
+        done = subprocess.run([RUNNER, self.folder], env={**os.environ, "LD_LIBRARY_PATH": str(self.folder)}, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("libcuda.so.1", done.stderr)
 
     def test_unittest(self):
         folder = self.folder / "tree/tests/python"
