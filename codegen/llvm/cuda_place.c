@@ -156,6 +156,18 @@ static Sum split_sum(AuEmit *e, AuVal v, AuVal x, AuVal y, bool minus, uint32_t 
     return (Sum){rest, constant};
 }
 
+/* x ^ constant, the place of a piece in a swizzled line: made where it is used, of x that nothing is known of, since each that was
+ * kept through a loop would be a register, of which there are fewer than time for the operation. */
+static LLVMValueRef turned(AuEmit *e, AuVal x, int64_t constant)
+{
+    LLVMTypeRef i32 = e->element[AU_I32], type = LLVMFunctionType(i32, &i32, 1, false);
+    LLVMValueRef pin = LLVMGetInlineAsm(type, "mov.b32 $0, $1;", 15, "=r,r", 4, true, false,
+                                        LLVMInlineAsmDialectATT, false);
+    LLVMValueRef at = emit_base(e, x);
+    at = LLVMBuildCall2(e->builder, type, pin, &at, 1, "");
+    return LLVMBuildXor(e->builder, at, cuda_i32(e, (uint32_t)constant), "");
+}
+
 static Sum split(AuEmit *e, AuVal v, uint32_t depth)
 {
     const AuInstr *in = kernel_at(e->k, v);
@@ -172,6 +184,9 @@ static Sum split(AuEmit *e, AuVal v, uint32_t depth)
         if (constant_of(e, y, &value)) return split_product(e, v, x, value, depth);
         if (constant_of(e, x, &value)) return split_product(e, v, y, value, depth);
         break;
+    case AU_K_XOR:
+        if (!constant_of(e, y, &value) || in->type.scalar != AU_I32) break;
+        return (Sum){turned(e, x, value), 0};
     case AU_K_SHL:
         if (constant_of(e, y, &value))
             return split_product(e, v, x, (int64_t)1 << (value & 31), depth);

@@ -49,7 +49,8 @@ static AuLowering bind(AuArena *arena, const AuVariant *v, const AuSchedule *sch
     AuNames *names = schedule->module->names;
     AuLowering l = {.product_rows = v->schedule->shape.product_rows,
                     .product_columns = v->schedule->shape.product_columns,
-                    .split_segments = v->schedule->shape.split_segments};
+                    .split_segments = v->schedule->shape.split_segments,
+                    .line = v->schedule->shape.line};
     uint32_t count;
     const AuTensorRow *rows = driver_tensors(arena, a, v->grads, &count);
     for (uint32_t n = 0; n < count; n++)

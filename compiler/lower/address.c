@@ -138,6 +138,68 @@ static AuVal number(AuLower *l, const AuTileExpr *ref, int32_t value)
     return ref->memory->space == TILE_GLOBAL ? kernel_i64(l->k, value) : kernel_i32(l->k, value);
 }
 
+/* ---- swizzled rows: the number of a piece of 16 bytes in its line is xor the row's among eight, of which a line of fewer than
+ * eight pieces takes the high bits: the other rows differ by where they begin */
+
+enum { PIECE = 16, ROWS = 8 };
+
+static bool is_swizzled(AuLower *l, const AuTileExpr *ref)
+{
+    return lower_place(l, ref->memory)->line > PIECE;
+}
+
+/* Elements of a line; rows after which pieces change places. */
+static int32_t line_of(AuLower *l, const AuTileExpr *ref, int32_t *rows)
+{
+    const int32_t line = lower_place(l, ref->memory)->line;
+    *rows = ROWS * PIECE / line;
+    return line / tile_elem(ref->memory->type.elem)->bytes;
+}
+
+static int32_t piece_of(const AuTileExpr *ref)
+{
+    return PIECE / tile_elem(ref->memory->type.elem)->bytes;
+}
+
+/* Where column [at] of a row is. */
+static AuVal swizzled(AuLower *l, const AuTileExpr *ref, AuVal row, AuVal at)
+{
+    AuKernel *k = l->k;
+    int32_t rows;
+    const int32_t line = line_of(l, ref, &rows);
+    const AuVal in_eight = kernel_op2(k, AU_K_AND, row, kernel_i32(k, ROWS - rows)),
+                turn =
+                    kernel_op2(k, AU_K_MUL, kernel_op2(k, AU_K_IDIV, in_eight, kernel_i32(k, rows)),
+                               kernel_i32(k, piece_of(ref))),
+                in_line = kernel_op2(k, AU_K_AND, at, kernel_i32(k, line - 1)),
+                first = kernel_op2(k, AU_K_AND, at, kernel_i32(k, -line));
+    return kernel_op2(k, AU_K_ADD, first, kernel_op2(k, AU_K_XOR, in_line, turn));
+}
+
+bool lower_has_steps(AuLower *l, const AuTileExpr *ref)
+{
+    const uint32_t last = ref->memory->type.count - 1;
+    int32_t rows;
+    if (!is_swizzled(l, ref)) return false;
+    return !ref->has_index || (lower_starts_at(ref->args.at[last], line_of(l, ref, &rows)) &&
+                               lower_starts_at(ref->args.at[last - 1], ROWS));
+}
+
+AuVal lower_step(AuLower *l, const AuTileExpr *ref, AuVal at, int32_t rows, int32_t columns)
+{
+    AuKernel *k = l->k;
+    int32_t each;
+    const int32_t line = line_of(l, ref, &each),
+                  turn = columns % line ^ rows % ROWS / each * piece_of(ref);
+    const AuVal pitch = lower_place(l, ref->memory)->strides[ref->memory->type.count - 2];
+    if (turn) at = kernel_op2(k, AU_K_XOR, at, kernel_i32(k, turn));
+    return kernel_op2(k, AU_K_ADD, at,
+                      kernel_op2(k, AU_K_ADD, kernel_op2(k, AU_K_MUL, kernel_i32(k, rows), pitch),
+                                 kernel_i32(k, columns / line * line)));
+}
+
+/* ---- addresses */
+
 /* Rows' strides in units, a power of two; the position along the last axis (of stride 1 if
  * [last_stride_is_one]) is added in elements. */
 static AuVal address(AuLower *l, const AuTileExpr *ref, const AuPoint *p, AuOutside outside,
@@ -158,6 +220,8 @@ static AuVal address(AuLower *l, const AuTileExpr *ref, const AuPoint *p, AuOuts
             row = at;
             continue;
         }
+        if (place->line > PIECE && last) at = swizzled(l, ref, row, whole(l, &parts));
+        if (place->line > PIECE) row = whole(l, &parts);
         if (place->pair_axis == type->axes[n].name) { /* (i / 2) * (2 * stride) + i % 2 */
             pair = kernel_op2(k, AU_K_AND, at, kernel_i32(k, 1));
             at = kernel_op2(k, AU_K_SHR, at, kernel_i32(k, 1));

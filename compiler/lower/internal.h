@@ -63,6 +63,8 @@ typedef struct AuPlace {
     bool was_read, was_written; /* warps: by lanes of this executor since its last barrier */
     const char *pair_axis; /* neighbours along this axis are stored side by side (operands of dot2);
                               NULL: plain */
+    int32_t
+        line; /* bytes: within as many a row's pieces of 16 change places, by the row; 16: they do not */
 } AuPlace;
 
 /* A value that the fused loops know at the present point, in place of what the variable's array
@@ -158,6 +160,11 @@ AuVal lower_address(AuLower *l, const AuTileExpr *ref, const AuPoint *p, AuOutsi
  * multiples of the unit apart: the index is written as a multiple of it. */
 AuVal lower_piece_address(AuLower *l, const AuTileExpr *ref, const AuPoint *p, AuOutside outside,
                           AuVal *inside, int32_t unit);
+/* Swizzled rows: may addresses in the view be made by steps? Its own rows begin at a multiple of eight, its columns at lines. */
+bool lower_has_steps(AuLower *l, const AuTileExpr *ref);
+/* The element [rows] below and [columns] beside the one at [at], where the lane's part of the row, among eight, and of the column, in
+ * its line, has none of the bits of these: an operation and a constant. */
+AuVal lower_step(AuLower *l, const AuTileExpr *ref, AuVal at, int32_t rows, int32_t columns);
 /* Index along dimension [n] of the memory, not seen to; the view's axis along it, NULL: none. */
 AuVal lower_position(AuLower *l, const AuTileExpr *ref, uint32_t n, const AuPoint *p);
 /* The same as a sum: what loops over tiles do not change, and what they do (none: nothing). */

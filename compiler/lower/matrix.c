@@ -138,14 +138,18 @@ static AuVal square(AuLower *l, const Operand *x, int32_t first, int32_t k_first
         along = kernel_op2(k, AU_K_ADD, along, row);
     else
         free = kernel_op2(k, AU_K_ADD, free, row);
+    const bool steps = lower_has_steps(l, x->e);
+    const AuVal start = kernel_i32(k, steps ? 0 : first),
+                k_start = kernel_i32(k, steps ? 0 : k_first);
     const AuPoint p = {
-        .at = {{.axis = x->free_name, .index = kernel_op2(k, AU_K_ADD, free, kernel_i32(k, first))},
-               {.axis = x->k_name,
-                .index = kernel_op2(k, AU_K_ADD, along, kernel_i32(k, k_first))}},
+        .at = {{.axis = x->free_name, .index = kernel_op2(k, AU_K_ADD, free, start)},
+               {.axis = x->k_name, .index = kernel_op2(k, AU_K_ADD, along, k_start)}},
         .count = 2};
-    return kernel_load_matrix(k, lower_place(l, x->e->memory)->mem,
-                              lower_address(l, x->e, &p, OUTSIDE_TRUSTED, NULL, false), count,
-                              x->transposed);
+    AuVal at = lower_address(l, x->e, &p, OUTSIDE_TRUSTED, NULL, false);
+    if (steps)
+        at = lower_step(l, x->e, at, x->transposed ? k_first : first,
+                        x->transposed ? first : k_first);
+    return kernel_load_matrix(k, lower_place(l, x->e->memory)->mem, at, count, x->transposed);
 }
 
 /* Tiles [first, first + count) of an operand along its free axis, in one step: out[tile * parts + part],

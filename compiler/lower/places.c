@@ -74,27 +74,38 @@ static const char *pair_axis(const AuTileStmts *body, const AuTileMemory *m)
     return NULL;
 }
 
-/* From row to row, in elements. `swizzle` asks that rows begin in different banks: with pieces of 16
- * bytes as units that is an odd pitch, whose addresses are a lane's base plus constants; the pattern
- * of tensor-map copies would cost an operation for each column. */
-static int32_t pitch_of(const AuLower *l, const AuTileMemory *m)
+enum { PIECE = 16, MOST_LINE = 128 }; /* bytes: of a row of a matrix; of all banks */
+
+/* `swizzle` asks that pieces of 16 bytes of eight rows lie in different banks. Here a row is an odd number of lines long (or any, where
+ * a line is all banks) and its pieces change places within their lines, by the row (address.c). A line of one piece costs addresses
+ * nothing; but copies from tensors, whose sectors of 32 bytes it cuts, take twice the way from the second cache. */
+static int32_t line_of(const AuLower *l, const AuTileMemory *m)
+{
+    const int32_t row = m->type.axes[m->type.count - 1].size * tile_elem(m->type.elem)->bytes;
+    int32_t line = l->how->line ? l->how->line : PIECE;
+    if (!l->in_warps || !m->swizzle_bytes || m->type.count < 2) return 0;
+    while (line >= PIECE && row % line) line /= 2;
+    return line >= PIECE ? line : 0;
+}
+
+/* From row to row, in elements. */
+static int32_t pitch_of(const AuTileMemory *m, int32_t line)
 {
     const int32_t bytes = tile_elem(m->type.elem)->bytes,
                   row = m->type.axes[m->type.count - 1].size * bytes;
-    const bool spread = l->in_warps && m->swizzle_bytes && m->type.count > 1 && row % 16 == 0;
-    return (spread ? (row / 16 | 1) * 16 : row) / bytes;
+    return (line && line < MOST_LINE ? (row / line | 1) * line : row) / bytes;
 }
 
 void lower_add_buffer(AuLower *l, const AuTileMemory *m)
 {
     AuKernel *k = l->k;
-    AuPlace p = {.memory = m, .pair_axis = pair_axis(&l->role->body, m)};
+    AuPlace p = {.memory = m, .pair_axis = pair_axis(&l->role->body, m), .line = line_of(l, m)};
     int32_t step = 1;
     for (uint32_t n = m->type.count; n-- > 0;) {
         const AuTileAxis *axis = &m->type.axes[n];
         p.extents[n] = kernel_i32(k, axis->size);
         if (!p.pair_axis) p.strides[n] = kernel_i32(k, step);
-        step *= n + 1 == m->type.count ? pitch_of(l, m) : axis->size;
+        step *= n + 1 == m->type.count ? pitch_of(m, p.line) : axis->size;
     }
     const int32_t count = step;
     if (p.pair_axis) { /* [pairs, other axes.., 2] */
@@ -111,7 +122,7 @@ void lower_add_buffer(AuLower *l, const AuTileMemory *m)
                                         .space = m->space == TILE_SHARED ? AU_SHARED : AU_EXEC,
                                         .scalar = lower_scalar(m->type.elem),
                                         .count = (uint32_t)count,
-                                        .align = 64,
+                                        .align = p.line == MOST_LINE ? MOST_LINE : 64,
                                         .reads = true,
                                         .writes = true,
                                         .span = m->span});

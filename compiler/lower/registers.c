@@ -35,6 +35,18 @@ static AuPoint registers_at(AuLower *l, const Registers *x, const int32_t *regs,
     return p;
 }
 
+/* By steps from the lane's first register. */
+static AuVal stepped_address(AuLower *l, const Registers *x, const int32_t *regs)
+{
+    const int32_t zeros[TILE_MAX_AXES] = {0};
+    const uint32_t column = x->fast, row = 1 - x->fast;
+    const AuTileAxis *axes = x->type->axes;
+    const AuPoint first = registers_at(l, x, zeros, 0);
+    const AuVal at = lower_piece_address(l, x->ref, &first, OUTSIDE_TRUSTED, NULL, x->wide);
+    return lower_step(l, x->ref, at, tile_axis_offset(axes[row].places, regs[row]),
+                      tile_axis_offset(axes[column].places, regs[column]));
+}
+
 static AuVal address_of(AuLower *l, const Registers *x, const int32_t *regs, const AuPoint *first,
                         AuOutside outside, AuVal *inside)
 {
@@ -43,6 +55,8 @@ static AuVal address_of(AuLower *l, const Registers *x, const int32_t *regs, con
         return lower_packed_address(l, x->ref, regs[0] / tile_axis_registers(piece[0].places),
                                     regs[1] / tile_axis_registers(piece[1].places), x->word);
     }
+    if (x->wide > 1 && x->type->count == 2 && lower_has_steps(l, x->ref))
+        return stepped_address(l, x, regs);
     return x->wide > 1 ? lower_piece_address(l, x->ref, first, outside, inside, x->wide)
                        : lower_address(l, x->ref, first, outside, inside, false);
 }

@@ -227,10 +227,10 @@ static void all_pieces(AuLower *l, const Transfer *x,
 
 /* ---- by rows */
 
-/* One side of a copy by rows: the lane's element in the first rows, how far the next is, how many rows
+/* One side of a copy by rows: the lane's element in the first rows and in the present ones, how far the next is, how many rows
  * from the lane's first one are inside; none: all. */
 typedef struct Side {
-    AuVal at, step, left;
+    AuVal first, at, step, left;
 } Side;
 
 static uint32_t row_dimension(const AuTileExpr *ref, const char *axis)
@@ -286,7 +286,7 @@ static Side side_of(AuLower *l, const Transfer *x, const AuTileExpr *ref, const 
     const bool global = ref->memory->space == TILE_GLOBAL;
     const AuVal unit = global ? kernel_i64(k, x->unit) : kernel_i32(k, x->unit),
                 many = global ? kernel_i64(k, rows) : kernel_i32(k, rows);
-    Side side = {.at = lower_piece_address(l, ref, p, OUTSIDE_TRUSTED, NULL, x->unit)};
+    Side side = {.first = lower_piece_address(l, ref, p, OUTSIDE_TRUSTED, NULL, x->unit)};
     const AuVal stride =
         kernel_op2(k, AU_K_MUL, kernel_op2(k, AU_K_IDIV, place->strides[row], unit), unit);
     side.step = kernel_op2(k, AU_K_MUL, stride, many);
@@ -319,6 +319,22 @@ static void move_row(AuLower *l, const Transfer *x, const Side *from, const Side
     kernel_store(k, dest->mem, to->at, v, mask);
 }
 
+/* Where the lane's piece is [rows] rows below the first; the row before is at side->at. */
+static AuVal further_down(AuLower *l, const Transfer *x, const AuTileExpr *ref, const Side *side,
+                          const AuPoint *p, int32_t rows)
+{
+    AuKernel *k = l->k;
+    const int32_t at_once = (int32_t)k->lanes / x->units;
+    if (!rows) return side->first;
+    if (lower_place(l, ref->memory)->line <= PIECE)
+        return kernel_op2(k, AU_K_ADD, side->at, side->step);
+    if (lower_has_steps(l, ref) && (at_once & (at_once - 1)) == 0)
+        return lower_step(l, ref, side->first, rows, 0);
+    AuPoint below = *p;
+    below.at[0].index = kernel_op2(k, AU_K_ADD, p->at[0].index, kernel_i32(k, rows));
+    return lower_piece_address(l, ref, &below, OUTSIDE_TRUSTED, NULL, x->unit);
+}
+
 static void by_rows(AuLower *l, const Transfer *x)
 {
     AuKernel *k = l->k;
@@ -339,9 +355,9 @@ static void by_rows(AuLower *l, const Transfer *x)
         const AuVal mine = idle || most < rows
                                ? kernel_op2(k, AU_K_LT, lane, kernel_i32(k, most * x->units))
                                : none;
+        from.at = further_down(l, x, x->from, &from, &p, first);
+        to.at = further_down(l, x, x->to, &to, &p, first);
         move_row(l, x, &from, &to, first, valid, mine);
-        from.at = kernel_op2(k, AU_K_ADD, from.at, from.step);
-        to.at = kernel_op2(k, AU_K_ADD, to.at, to.step);
     }
 }
 

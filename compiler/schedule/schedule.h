@@ -38,6 +38,7 @@ typedef struct AuShape {
     int32_t
         query_parts; /* backward: parts of a tile of queries whose pairs are made one after another */
     bool split_segments; /* for the lowering: a loop for each segment of tiles, without a branch */
+    int32_t line;        /* likewise: bytes of a tile's row that stay together */
 } AuShape;
 
 enum { AU_MOST_REGIONS = 32, AU_MOST_KERNELS = 48 };

@@ -15,7 +15,11 @@ enum {
         65536, /* CUDA programming guide: registers of a multiprocessor, sm_70 and later */
     BLOCK_RESERVE =
         1024, /* shared memory that the system takes of each block; also what a block cannot have of the whole */
-    MOST_WARPS = 8, /* resident ones from which on more change nothing: two a scheduler */
+    LINE = 128, /* bytes of tiles' rows that stay together, as in the tensor; fewer beside many */
+    SHORT_LINE = 32, /* registers: places of pieces in a long line are addresses of their own */
+    LINE_REGISTERS = 232, /* up to which lines are long: of fragments and weights */
+    MANY_REGISTERS = 176, /* of fragments */
+    MOST_WARPS = 8,       /* resident ones from which on more change nothing: two a scheduler */
 };
 
 /* What a shape takes. */
@@ -27,27 +31,42 @@ typedef struct Needs {
 static int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
 static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
 
+/* Channels of queries, padded, with those of further products. */
+static int32_t query_channels(const AuProblem *p, const AuTileAtom *atom)
+{
+    int32_t sum = warps_padded(atom, p->d);
+    for (uint32_t n = 0; n < p->hooks->dot_count; n++)
+        sum += warps_padded(atom, lanes_dot_width(p, n));
+    return sum;
+}
+
+/* Without shared memory. */
+static Needs registers_of(const AuProblem *p, const AuTileAtom *atom, const AuShape *s)
+{
+    const int32_t bytes = tile_elem(p->operand)->bytes,
+                  pairs = s->rows * (1 + (int32_t)p->hooks->dot_count) * s->key_tile,
+                  queries = query_channels(p, atom) * bytes / REGISTER;
+    return (Needs){
+        .registers =
+            (pairs + s->rows * (p->e + (s->query_in_registers ? queries : 0))) / p->caps->lanes,
+        .weights = pairs * (2 + bytes) / REGISTER / p->caps->lanes,
+    };
+}
+
 static Needs needs_of(const AuProblem *p, const AuTileAtom *atom, const AuShape *s)
 {
-    const int32_t d = warps_padded(atom, p->d), block = s->rows * s->executors;
-    int32_t queries = d, query = warps_row_bytes(p, most(d, p->e));
-    int32_t key = warps_row_bytes(p, d) + (p->attn->v_in_k ? 0 : warps_row_bytes(p, p->e));
+    const int32_t d = warps_padded(atom, p->d), block = s->rows * s->executors, line = s->line;
+    int32_t query = warps_line_bytes(p, line, most(d, p->e)),
+            key = warps_line_bytes(p, line, d) +
+                  (p->attn->v_in_k ? 0 : warps_line_bytes(p, line, p->e));
     for (uint32_t n = 0; n < p->hooks->dot_count; n++) {
         const int32_t width = warps_padded(atom, lanes_dot_width(p, n));
-        queries += width;
-        query += warps_row_bytes(p, width), key += warps_row_bytes(p, width);
+        query += warps_line_bytes(p, line, width), key += warps_line_bytes(p, line, width);
     }
-    const int32_t scores = 1 + (int32_t)p->hooks->dot_count;
-    const int32_t bytes = tile_elem(p->operand)->bytes, pairs = s->rows * scores * s->key_tile;
-    queries = queries * bytes / REGISTER;
-    if (warps_by_memory(p)) query += warps_row_bytes(p, s->key_tile);
-    return (Needs){
-        .registers = s->rows *
-                     (scores * s->key_tile + p->e + (s->query_in_registers ? queries : 0)) /
-                     p->caps->lanes,
-        .weights = pairs * (2 + bytes) / REGISTER / p->caps->lanes,
-        .shared = WARPS_ALIGNMENT + block * query + s->stages * s->key_tile * key,
-    };
+    if (warps_by_memory(p)) query += warps_line_bytes(p, line, s->key_tile);
+    Needs needs = registers_of(p, atom, s);
+    needs.shared = WARPS_ALIGNMENT + block * query + s->stages * s->key_tile * key;
+    return needs;
 }
 
 /* Why no shape would do, or NULL. */
@@ -108,47 +127,69 @@ int32_t warps_resident(const AuProblem *p, int32_t shared, int32_t warps)
     return least(by_memory, SM_REGISTERS / (LANE_REGISTERS * p->caps->lanes) / warps);
 }
 
-/* More is better: warps that hide each other's waiting; rows of a warp, which share what comes from
- * shared memory; keys, up to a point; blocks, which wait for no barrier of each other; where there is
- * but one, a stage that copies ahead (two cost ptxas registers that it has not); the rest of the
- * keys; queries that need not be fetched again. */
-static int64_t worth(const AuProblem *p, const AuTileAtom *atom, const AuShape *s)
+/* Cycles of a multiprocessor for a pair, less is better: what its parts take for a tile, which overlap but in part. Fitted to 25 shapes
+ * measured on an H200 (bf16, widths 64, 128, 256), most of which it meets within 6 %; what is measured of them is in docs/lowering.md.
+ * Units of other architectures differ in their number more than in their proportions. */
+static double cycles_of_pair(const AuProblem *p, const AuTileAtom *atom, const AuShape *s)
 {
     const Needs needs = needs_of(p, atom, s);
-    const int32_t blocks = warps_resident(p, needs.shared, s->executors);
-    const int32_t ranks[] = {least(blocks * s->executors, MOST_WARPS),
-                             s->rows,
-                             least(s->key_tile, 64),
-                             least(blocks, 2),
-                             blocks > 1 ? 2 : s->stages,
-                             s->key_tile,
-                             s->query_in_registers};
-    int64_t value = 0;
-    for (size_t n = 0; n < sizeof ranks / sizeof *ranks; n++) value = value * 256 + ranks[n];
-    return value;
+    const int32_t blocks = warps_resident(p, needs.shared, s->executors),
+                  warps = blocks * s->executors, bytes = tile_elem(p->operand)->bytes;
+    const double pairs = (double)warps * s->rows * s->key_tile;
+    const int32_t queries = query_channels(p, atom), channels = queries + p->e;
+    /* 6.3 cycles of a scheduler, of which there are four, for an instruction */
+    const double matrix = pairs * channels * 6.3 / (4 * atom->m * atom->n * atom->k);
+    /* load_matrix takes 128 bytes a cycle: keys and values for each warp, queries unless they stay */
+    const double read = (double)warps * bytes *
+                        (s->key_tile * channels + (s->query_in_registers ? 0 : s->rows * queries));
+    /* keys and values come from the second cache once a block: so many bytes a cycle, by how lines cut its sectors and their pairs */
+    const double rate = s->line >= 64 ? 60 : s->line >= 32 ? 40 : 26;
+    const double copied =
+        (double)blocks * bytes * s->key_tile * (queries + (p->attn->v_in_k ? 0 : p->e)) / rate;
+    /* alone, a block waits for keys and then for values, or with two stages for its own warps; so does whoever copies through
+     * registers */
+    const bool ahead = (p->caps->is_async & TILE_ASYNC_COPY) != 0;
+    const double waits = ahead && blocks > 1 ? 100 : ahead && s->stages > 1 ? 300 : 700;
+    const double all = .73 * matrix + .68 * read / 128 + .2 * copied + .0525 * pairs + waits;
+    /* what the border of a mask cuts a tile through for, of 8192 keys */
+    const double border = (s->rows * s->executors + s->key_tile) / 8192.0;
+    /* Fewer warps than two a scheduler hide less. Beside 32 rows or many registers, queries in registers or a second stage cost a
+     * sixth. */
+    const bool tight = s->rows > atom->m || needs.registers > MANY_REGISTERS;
+    return all / pairs * (1 + border) * (warps < MOST_WARPS ? (double)MOST_WARPS / warps : 1) *
+           (tight && (s->query_in_registers || s->stages > 1) ? 1.17 : 1);
+}
+
+/* As long as registers allow, where it matters: to copies that go from memory to memory. */
+static int32_t line_of(const AuProblem *p, const AuTileAtom *atom, const AuShape *s)
+{
+    const Needs needs = registers_of(p, atom, s);
+    if (!(p->caps->is_async & TILE_ASYNC_COPY)) return 0;
+    return needs.registers + needs.weights > LINE_REGISTERS ? SHORT_LINE : LINE;
 }
 
 bool schedule_warps_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
 {
     static const int32_t warps[] = {4, 8, 2}, rows[] = {32, 16}, keys[] = {128, 96, 64, 48, 32, 16};
     const AuTileAtom *atom = warps_atom(p);
-    int64_t best = -1;
+    double best = 0;
     *why = warps_refusal_of_problem(arena, p);
     if (*why) return false;
     for (uint32_t n = 0; n < 3 * 2 * 6 * 2 * 2; n++) {
-        const AuShape s = {.executors = warps[n / 48],
-                           .rows = rows[n / 24 % 2],
-                           .key_tile = keys[n / 4 % 6],
-                           .stages = 1 + (int32_t)(n / 2 % 2),
-                           .query_in_registers = n % 2,
-                           .split_segments = true};
+        AuShape s = {.executors = warps[n / 48],
+                     .rows = rows[n / 24 % 2],
+                     .key_tile = keys[n / 4 % 6],
+                     .stages = 1 + (int32_t)(n / 2 % 2),
+                     .query_in_registers = n % 2,
+                     .split_segments = true};
+        s.line = line_of(p, atom, &s);
         const char *refused = schedule_warps_refusal(arena, p, &s);
         if (refused) {
-            if (best < 0) *why = refused;
+            if (!best) *why = refused;
             continue;
         }
-        const int64_t value = worth(p, atom, &s);
-        if (value > best) best = value, *out = s, *why = NULL;
+        const double now = cycles_of_pair(p, atom, &s);
+        if (!best || now < best) best = now, *out = s, *why = NULL;
     }
-    return best >= 0;
+    return best > 0;
 }

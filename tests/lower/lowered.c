@@ -93,7 +93,8 @@ AuKernel *lowered_try(Session *s, const Lowered *t, AuTileModule *m, uint32_t wh
     const AuTileKernel *tile = m->kernels.at[which];
     AuLowerTensor tensors[MOST];
     AuLowerScalar scalars[MOST_SIZES];
-    AuLowering how = {.tensors = tensors, .scalars = scalars, .split_segments = t->split};
+    AuLowering how = {
+        .tensors = tensors, .scalars = scalars, .split_segments = t->split, .line = t->line};
     for (uint32_t n = 0; n < tile->args.count; n++)
         if (tile->args.at[n]->mode != TILE_PARAM)
             tensors[how.tensor_count++] =

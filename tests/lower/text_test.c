@@ -194,6 +194,27 @@ static void test_ahead(void **state)
     session_end(&s);
 }
 
+/* Addresses in rows of lines: of one piece a base and constants; of two load_matrix needs no more, only copies, whose lanes walk down
+ * the rows, turn pieces; of eight every place of a piece is an operation, which loads share. */
+static void test_lines(void **state)
+{
+    (void)state;
+    static const int32_t lines[] = {16, 32, 128};
+    uint32_t operations[3], loads[3];
+    for (size_t n = 0; n < 3; n++) {
+        Session s = session_begin();
+        const char *text = text_of(&s, &(Lowered){.file = "mma_sync_forward.tile",
+                                                  .hooks = {"common.hooks", "causal_softmax.hooks"},
+                                                  .sizes = sizes,
+                                                  .line = lines[n]});
+        operations[n] = count(text, "= xor.i32"), loads[n] = count(text, "load_matrix");
+        session_end(&s);
+    }
+    assert_int_equal(operations[0], 0);
+    assert_true(operations[1] > 0 && operations[1] < operations[2]);
+    assert_true(loads[0] > 0 && loads[0] == loads[1] && loads[0] == loads[2]);
+}
+
 static void refuses(const char *old, const char *with, const char *what)
 {
     Session s = session_begin();
@@ -215,9 +236,10 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_waits), cmocka_unit_test(test_barriers),
-        cmocka_unit_test(test_pairs), cmocka_unit_test(test_distances),
-        cmocka_unit_test(test_ahead), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_waits),    cmocka_unit_test(test_barriers),
+        cmocka_unit_test(test_pairs),    cmocka_unit_test(test_distances),
+        cmocka_unit_test(test_lines),    cmocka_unit_test(test_ahead),
+        cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
