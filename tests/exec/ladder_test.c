@@ -34,6 +34,8 @@ static const ExecCase cases[] = {
     {"groups.attn", "B=1 H=1 Hk=1 Hv=1 S=2300 T=20 D=16 E=16", NULL, "sorted slow"},
     {"groups.attn", "B=1 H=4 Hk=2 Hv=1 S=70 T=150 D=16 E=32", NULL, "sorted"},
     {"../../../attn_scripts/alibi.attn", "B=1 H=1 S=20 T=2300 D=32 E=32", NULL, "slow"},
+    /* four warps that share keys */
+    {"mha.attn", "B=1 H=2 Hk=1 S=70 T=90 D=256 E=256", NULL, "nan"},
     {"retention_decay.attn", "B=1 H=1 S=31 T=31 D=32 E=32", NULL, NULL},
     {"mha.attn", "B=1 H=1 Hk=1 S=5 T=9 D=256 E=512", NULL, NULL},
     {"mha.attn", "B=1 H=1 Hk=1 S=5 T=9 D=1024 E=528", NULL, NULL},
