@@ -23,9 +23,8 @@ const char *warps_columns(Lanes *x, int32_t width);
 /* A tile in shared memory, swizzled; with several stages they are its first axis. */
 void warps_tile(Lanes *x, const char *name, const char *rows, int32_t count, const char *columns,
                 int32_t width, int32_t stages);
-/* What a row of such a tile takes, as the lowering writes a swizzle in lines of [line] bytes; and in pieces of 16. */
+/* What a row of such a tile takes, as the lowering writes a swizzle in lines of [line] bytes. */
 int32_t warps_line_bytes(const AuProblem *p, int32_t line, int32_t columns);
-int32_t warps_row_bytes(const AuProblem *p, int32_t columns);
 enum { WARPS_ALIGNMENT = 1024 }; /* bytes that beginnings of tiles may cost */
 bool warps_are_async(const Lanes *x);
 /* Copies view [from] to [to], padded with 0; asynchronous where there is that. */

@@ -45,13 +45,19 @@ typedef struct Cost {
 
 static int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
 
+int32_t warps_back_line(const AuProblem *p)
+{
+    enum { WIDE = 512, LINE = 32, PIECE = 16 };
+    return (p->caps->is_async & TILE_ASYNC_COPY) && p->d + p->e >= WIDE ? LINE : PIECE;
+}
+
 /* Channels of further products; and bytes of their rows in shared memory. */
 static int32_t padded_dots(const Lanes *x, int32_t *row_bytes)
 {
     int32_t sum = 0;
     for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) {
         const int32_t width = warps_padded(x->atom, lanes_dot_width(x->p, n));
-        sum += width, *row_bytes += warps_row_bytes(x->p, width);
+        sum += width, *row_bytes += warps_line_bytes(x->p, warps_back_line(x->p), width);
     }
     return sum;
 }
@@ -68,24 +74,25 @@ static Widths widths_of(const Lanes *x)
     const AuProblem *p = x->p;
     Widths w = {.own = warps_padded(x->atom, p->d)};
     w.e = x->own_v ? warps_padded(x->atom, p->e) : w.own;
-    int32_t d_bytes = warps_row_bytes(p, w.own);
+    int32_t d_bytes = warps_line_bytes(p, warps_back_line(p), w.own);
     w.d = w.own + padded_dots(x, &d_bytes);
     w.sums = w.d + (x->own_v ? w.e : 0);
-    w.row_bytes = d_bytes + warps_row_bytes(p, w.e);
-    w.own_e_bytes = x->own_v ? warps_row_bytes(p, w.e) : 0;
+    w.row_bytes = d_bytes + warps_line_bytes(p, warps_back_line(p), w.e);
+    w.own_e_bytes = x->own_v ? warps_line_bytes(p, warps_back_line(p), w.e) : 0;
     return w;
 }
 
 static int32_t shared_of(const Lanes *x, const Widths *w)
 {
     const AuShape *s = x->shape;
-    const int32_t e_bytes = warps_row_bytes(x->p, w->e), d_bytes = w->row_bytes - e_bytes;
+    const int32_t e_bytes = warps_line_bytes(x->p, warps_back_line(x->p), w->e),
+                  d_bytes = w->row_bytes - e_bytes;
     const int32_t statistics = 4 * (int32_t)back_row_count(x) * s->query_tile;
     const int32_t of_pairs =
         warps_back_by_memory(x) || warps_dq_is_late(x) ? 2 : 1; /* dS, and P or dS again */
     return WARPS_ALIGNMENT + x->block * (d_bytes + w->own_e_bytes) +
            s->stages * (s->query_tile * w->row_bytes + statistics) +
-           of_pairs * x->block * warps_row_bytes(x->p, s->query_tile);
+           of_pairs * x->block * warps_line_bytes(x->p, warps_back_line(x->p), s->query_tile);
 }
 
 /* Elements that all warps read of shared memory, for a tile. */
@@ -246,5 +253,6 @@ bool schedule_warps_back_shape(AuArena *arena, const AuProblem *p, AuShape *out,
         const double now = price(&x);
         if (!best || now < best) best = now, *out = s, *why = NULL;
     }
+    out->line = warps_back_line(p);
     return best > 0;
 }

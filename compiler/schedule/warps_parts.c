@@ -55,11 +55,6 @@ int32_t warps_line_bytes(const AuProblem *p, int32_t line, int32_t columns)
     return line < 128 ? (row / line | 1) * line : row;
 }
 
-int32_t warps_row_bytes(const AuProblem *p, int32_t columns)
-{
-    return warps_line_bytes(p, PIECE, columns);
-}
-
 bool warps_are_async(const Lanes *x) { return (x->p->caps->is_async & TILE_ASYNC_COPY) != 0; }
 
 void warps_bring(Lanes *x, const char *token, const char *from, const char *to)

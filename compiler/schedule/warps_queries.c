@@ -194,8 +194,9 @@ static void kernel(Lanes *x, Kind kind)
 bool warps_queries_shape(const AuProblem *p, AuShape *out)
 {
     const AuTileAtom *atom = warps_atom(p);
-    const int32_t d = warps_padded(atom, p->d), d_bytes = warps_row_bytes(p, d);
-    const int32_t e_bytes = warps_row_bytes(p, warps_padded(atom, p->e));
+    const int32_t d = warps_padded(atom, p->d),
+                  d_bytes = warps_line_bytes(p, warps_back_line(p), d);
+    const int32_t e_bytes = warps_line_bytes(p, warps_back_line(p), warps_padded(atom, p->e));
     const bool ahead = (p->caps->is_async & TILE_ASYNC_COPY) != 0;
     for (uint32_t n = 0; n < 16; n++) {
         *out = (AuShape){.executors = n < 8 ? 8 : 4,
@@ -205,7 +206,8 @@ bool warps_queries_shape(const AuProblem *p, AuShape *out)
                                      : n / 2 % 4 == 2 ? 32
                                                       : 16,
                          .stages = 2 - (int32_t)(n % 2)};
-        const int32_t slopes = warps_by_memory(p) ? warps_row_bytes(p, out->key_tile) : 0;
+        const int32_t slopes =
+            warps_by_memory(p) ? warps_line_bytes(p, warps_back_line(p), out->key_tile) : 0;
         const int32_t shared =
             WARPS_ALIGNMENT + out->executors * out->rows * (d_bytes + e_bytes + slopes) +
             out->stages * out->key_tile * (d_bytes + (p->attn->v_in_k ? 0 : e_bytes));
