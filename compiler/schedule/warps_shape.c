@@ -160,11 +160,12 @@ static double cycles_of_pair(const AuProblem *p, const AuTileAtom *atom, const A
            (tight && (s->query_in_registers || s->stages > 1) ? 1.17 : 1);
 }
 
-/* As long as registers allow, where it matters: to copies that go from memory to memory. */
+/* As long as registers allow, where it matters: to copies that go from memory to memory. Units that round read values element by
+ * element, for which a base and constants of an odd pitch do. */
 static int32_t line_of(const AuProblem *p, const AuTileAtom *atom, const AuShape *s)
 {
     const Needs needs = registers_of(p, atom, s);
-    if (!(p->caps->is_async & TILE_ASYNC_COPY)) return 0;
+    if (!(p->caps->is_async & TILE_ASYNC_COPY) || atom->rounds) return 0;
     return needs.registers + needs.weights > LINE_REGISTERS ? SHORT_LINE : LINE;
 }
 
