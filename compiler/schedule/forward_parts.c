@@ -63,6 +63,19 @@ int32_t lanes_dot_width(const AuProblem *p, uint32_t n)
 
 /* ---- the kernel's parts, in the order of its text */
 
+/* Blocks begin in the order of the grid. With a mask their work differs: the longest of all heads begin first and the
+ * shortest fill what is left at the end, where head after head the last one's longest blocks would begin late. (Longest
+ * processing time first, Graham 1969.) An entry of the batch after the other, whose heads share the second cache. */
+void lanes_grid_by_work(Lanes *x, const char *blocks, const char *head, const char *heads,
+                        const char *batch)
+{
+    const bool uneven = !x->on_cpu && x->p->attn->mask.i != 0;
+    if (uneven)
+        tile_grid(x->t, "%s: %s, %s, b: %s", head, heads, blocks, batch);
+    else
+        tile_grid(x->t, "%s, %s: %s, b: %s", blocks, head, heads, batch);
+}
+
 void lanes_forward_head(Lanes *x)
 {
     AuTileBuild *t = x->t;
@@ -81,9 +94,10 @@ void lanes_forward_head(Lanes *x)
     for (uint32_t f = 0; f < a->online->final_count; f++)
         tile_arg(t, tile_text(t, "final_%s", a->online->finals[f].name), TILE_OUT,
                  "f32[b:%s, h:%s, q:%s]", batch, heads, s);
-    tile_grid(t, "%s: cdiv(%s, %d), h: %s, b: %s", x->longest_first ? "turn" : "mb", s, x->block,
-              heads, batch);
-    if (x->longest_first) tile_let(t, "mb", "cdiv(%s, %d) - 1 - turn", s, x->block);
+    const char *blocks = tile_text(t, "cdiv(%s, %d)", s, x->block);
+    lanes_grid_by_work(x, tile_text(t, "%s: %s", x->longest_first ? "turn" : "mb", blocks), "h",
+                       heads, batch);
+    if (x->longest_first) tile_let(t, "mb", "%s - 1 - turn", blocks);
     tile_let(t, "hk", "h / (%s / %s)", heads, lanes_axis(x, 1, 1));
     if (x->own_v) tile_let(t, "hv", "h / (%s / %s)", heads, lanes_axis(x, 2, 1));
 }

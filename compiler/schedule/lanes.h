@@ -77,7 +77,10 @@ const char *lanes_dot_view(Lanes *x, uint32_t n, bool key_side, const char *colu
 /* The same of another tensor of that shape. */
 const char *lanes_dot_view_of(Lanes *x, const char *name, uint32_t n, bool key_side,
                               const char *columns);
-bool lanes_keeps_output(const Lanes *x);       /* the output before out_mod, for backward */
+bool lanes_keeps_output(const Lanes *x); /* the output before out_mod, for backward */
+/* The grid of [blocks] of rows ("turn: cdiv(S, 128)") of all heads, those that work longest first. */
+void lanes_grid_by_work(Lanes *x, const char *blocks, const char *head, const char *heads,
+                        const char *batch);
 void lanes_forward_head(Lanes *x);             /* kernel, arguments, grid, lets */
 void lanes_key_tiles(Lanes *x, AuTileHow how); /* the list `keys` of tiles; down: from the last */
 void lanes_scores(Lanes *x);         /* score_mod and mask on the product `score`; declares j */

@@ -468,11 +468,11 @@ static void head(Lanes *x)
     const char *heads = lanes_axis(x, 0, 1), *of_keys = lanes_axis(x, 1, 1);
     const char *blocks = tile_text(t, "nb: cdiv(%s, %d)", lanes_axis(x, 1, 2), x->block);
     if (x->heads_apart) {
-        tile_grid(t, "%s, h: %s, b: %s", blocks, heads, lanes_axis(x, 1, 0));
+        lanes_grid_by_work(x, blocks, "h", heads, lanes_axis(x, 1, 0));
         tile_let(t, "hk", "h / (%s / %s)", heads, of_keys);
         tile_let(t, "hv", "h / (%s / %s)", heads, lanes_axis(x, x->own_v ? 2 : 1, 1));
     } else {
-        tile_grid(t, "%s, hk: %s, b: %s", blocks, of_keys, lanes_axis(x, 1, 0));
+        lanes_grid_by_work(x, blocks, "hk", of_keys, lanes_axis(x, 1, 0));
         tile_let(t, "G", "%s / %s", heads, of_keys);
         tile_let(t, "hv", "hk");
     }
