@@ -25,6 +25,7 @@ enum {
     PAIR_REGISTERS = 64,      /* of them for pairs, */
     SUM_REGISTERS = 128,      /* for sums, */
     FEWER_REGISTERS = 164,    /* of all where there is less room: beyond these ptxas spills; */
+    BY_VECTORS = 16,          /* where sums are added by vectors, so many more */
     HELD_REGISTERS = 160,     /* of all, where operands stay there, which live as long as sums */
     MATRIX_RATE = 1300,       /* multiply-adds of 16-bit operands a cycle: mma.sync */
     MEMORY_RATE = 128,        /* bytes a cycle */
@@ -34,8 +35,9 @@ enum {
     TILE_CYCLES = 140,
     COPY_CYCLES = 650, /* waiting for copies that are not a tile ahead */
     ENOUGH_WARPS = 8,
+    MANY_COPIES = 16, /* pieces of a tile that a lane copies */
 };
-static const double SUM_COST = 3.6, APART = 0.84, SPILLED = 1.3;
+static const double SUM_COST = 3.6, APART = 0.84, SPILLED = 1.3, CROWDED = 1.15;
 
 typedef struct Cost {
     int32_t registers, pairs, sums, shared; /* registers of a lane: all, of pairs, of sums; bytes */
@@ -198,9 +200,18 @@ static bool spills(const Lanes *x, const Cost *cost)
 {
     const AuShape *s = x->shape;
     const int32_t copied = cost->copied / s->executors / x->p->caps->lanes;
-    const bool roomy = x->p->caps->sum_words >= 4 && s->stages > 1;
+    const bool by_vectors = x->p->caps->sum_words >= 4;
+    const int32_t there = FEWER_REGISTERS + (by_vectors ? BY_VECTORS : 0);
     return cost->pairs > PAIR_REGISTERS || cost->sums > SUM_REGISTERS ||
-           (!roomy && cost->registers + copied > FEWER_REGISTERS);
+           ((!by_vectors || s->stages == 1) && cost->registers + copied > there);
+}
+
+/* With a mask, addresses of many copies that are a tile ahead are reloaded in every tile, 124 bytes at width 256: there two stages
+ * take 11.4 ms where one, which waits for its copies and spills 28 bytes, takes 10.5 (causal, 16384 rows of 8 heads). */
+static bool is_crowded(const Lanes *x, const Cost *cost)
+{
+    const int32_t copied = cost->copied / x->shape->executors / x->p->caps->lanes;
+    return x->p->attn->mask.i && x->shape->stages > 1 && copied >= MANY_COPIES;
 }
 
 /* Cycles a pair, of all that a multiprocessor has at once. */
@@ -210,7 +221,8 @@ static double price(const Lanes *x)
     const int32_t blocks = warps_resident(x->p, cost.shared, x->shape->executors);
     const int32_t warps = blocks * x->shape->executors;
     const double pairs = (double)x->block * x->shape->query_tile;
-    return (blocks > 1 ? APART : 1) * (spills(x, &cost) ? SPILLED : 1) * cost.cycles / pairs *
+    return (blocks > 1 ? APART : 1) * (spills(x, &cost) ? SPILLED : 1) *
+           (is_crowded(x, &cost) ? CROWDED : 1) * cost.cycles / pairs *
            (warps < ENOUGH_WARPS ? (double)ENOUGH_WARPS / warps : 1);
 }
 
