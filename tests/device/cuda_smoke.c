@@ -108,6 +108,15 @@ static double difference(const void *a, const void *b, uint32_t dtype, size_t co
 
 static size_t element_bytes(uint32_t dtype) { return dtype == AULE_F32 ? 4 : 2; }
 
+/* The gradient of an input that pairs read sums what cancels. With outputs of 16 bits, whose rounding it sees in every row's delta, two right
+ * kernels may differ by a tenth of it and more; `scripts` and `check` compare it with the oracle, by what rounding makes of the formula. */
+static bool cancels(const Smoke *s, const aule_tensor_v1 *t)
+{
+    const int32_t output = session_find_role(&s->session, AULE_ROLE_OUTPUT);
+    return t->role == AULE_ROLE_GRAD && t->dtype != AULE_OPERAND && output >= 0 &&
+           s->session.arrays[output].dtype != AULE_F32;
+}
+
 /* Atomics add in any order: gradients differ in their last places, all else not at all. */
 static bool compare(Smoke *s, AuSession *with, const char *what, double allowed)
 {
@@ -121,6 +130,7 @@ static bool compare(Smoke *s, AuSession *with, const char *what, double allowed)
         double most = t->role == AULE_ROLE_GRAD && allowed == 0 ? 1.0 / 128 : allowed;
         double found = difference(array->data, s->expected[i], array->dtype,
                                   array->bytes / element_bytes(array->dtype));
+        if (allowed > 0 && cancels(s, t)) most = 0.25;
         snprintf(more + used, sizeof more - used, " %s %.1e%s", t->name, found,
                  found <= most ? "" : " (!)");
         fine = fine && found <= most;
