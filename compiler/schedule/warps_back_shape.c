@@ -25,7 +25,6 @@ enum {
     PAIR_REGISTERS = 64,      /* of them for pairs, */
     SUM_REGISTERS = 128,      /* for sums, */
     FEWER_REGISTERS = 164,    /* of all where there is less room: beyond these ptxas spills; */
-    BY_VECTORS = 16,          /* where sums are added by vectors, so many more */
     HELD_REGISTERS = 160,     /* of all, where operands stay there, which live as long as sums */
     MATRIX_RATE = 1300,       /* multiply-adds of 16-bit operands a cycle: mma.sync */
     MEMORY_RATE = 128,        /* bytes a cycle */
@@ -195,15 +194,16 @@ const char *schedule_warps_back_refusal(AuArena *arena, const AuProblem *p, cons
 }
 
 /* Was ptxas seen to spill with as much? Fewer registers are left where a lane copies many pieces of a tile, where sums are added
- * number by number, and where a third barrier keeps more alive. */
+ * number by number, and where a third barrier keeps more alive, unless four warps share 32 keys (not measured with tf32). */
 static bool spills(const Lanes *x, const Cost *cost)
 {
     const AuShape *s = x->shape;
     const int32_t copied = cost->copied / s->executors / x->p->caps->lanes;
-    const bool by_vectors = x->p->caps->sum_words >= 4;
-    const int32_t there = FEWER_REGISTERS + (by_vectors ? BY_VECTORS : 0);
+    const bool quarters =
+        s->column_parts == 4 && s->rows == 32 && tile_elem(x->p->operand)->bytes == 2;
+    const bool roomy = x->p->caps->sum_words >= 4 && (s->stages > 1 || quarters);
     return cost->pairs > PAIR_REGISTERS || cost->sums > SUM_REGISTERS ||
-           ((!by_vectors || s->stages == 1) && cost->registers + copied > there);
+           (!roomy && cost->registers + copied > FEWER_REGISTERS);
 }
 
 /* With a mask, addresses of many copies that are a tile ahead are reloaded in every tile, 124 bytes at width 256: there two stages
