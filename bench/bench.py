@@ -192,6 +192,8 @@ def main() -> None:
     a = arguments()
     if a.compile:
         return compile_artifacts(a)
+    if unknown := [name for name in a.peers.split(",") if name and name not in PEERS]:
+        sys.exit(f"bench: no peer is called {unknown[0]}; there are {', '.join(PEERS)}, and aule is always there")
     made = [usable(name, PEERS[name]) for name in a.peers.split(",") if name]
     peers = [Aule(artifacts=a.artifacts)] + [Aule(d, a.artifacts, f"aule {d}") for d in a.devices.split(",") if d] + [x for x in made if x]
     names, rows, ceilings = [x.name for x in peers], [], {}
