@@ -26,29 +26,18 @@ static uint32_t parts_of(AuEmit *e, AuKType type, LLVMValueRef v, LLVMValueRef *
     return count;
 }
 
-static LLVMValueRef multiply(AuEmit *e, AuMatrix which, LLVMValueRef *arguments, uint32_t count)
-{
-    switch (which) {
-    case AU_MATRIX_M16N8K16_F16:
-        return emit_call(e, "llvm.nvvm.mma.m16n8k16.row.col.f32.f32", NULL, NULL, arguments, count);
-    case AU_MATRIX_M16N8K16_BF16:
-        return emit_call(e, "llvm.nvvm.mma.m16n8k16.row.col.bf16", NULL, NULL, arguments, count);
-    case AU_MATRIX_M16N8K8_F16:
-        return emit_call(e, "llvm.nvvm.mma.m16n8k8.row.col.f32.f32", NULL, NULL, arguments, count);
-    case AU_MATRIX_M16N8K8_TF32:
-        return emit_call(e, "llvm.nvvm.mma.m16n8k8.row.col.tf32", NULL, NULL, arguments, count);
-    case AU_MATRIX_M8N8K4_ROW_COL:
-        return emit_call(e, "llvm.nvvm.mma.m8n8k4.row.col.f32.f32", NULL, NULL, arguments, count);
-    case AU_MATRIX_M8N8K4_ROW_ROW:
-        return emit_call(e, "llvm.nvvm.mma.m8n8k4.row.row.f32.f32", NULL, NULL, arguments, count);
-    case AU_MATRIX_M8N8K4_COL_COL:
-        return emit_call(e, "llvm.nvvm.mma.m8n8k4.col.col.f32.f32", NULL, NULL, arguments, count);
-    case AU_MATRIX_M8N8K4_COL_ROW:
-        return emit_call(e, "llvm.nvvm.mma.m8n8k4.col.row.f32.f32", NULL, NULL, arguments, count);
-    case AU_MATRICES: break;
-    }
-    return NULL;
-}
+// clang-format off
+static const char *const products[AU_MATRICES] = {
+    [AU_MATRIX_M16N8K16_F16]   = "llvm.nvvm.mma.m16n8k16.row.col.f32.f32",
+    [AU_MATRIX_M16N8K16_BF16]  = "llvm.nvvm.mma.m16n8k16.row.col.bf16",
+    [AU_MATRIX_M16N8K8_F16]    = "llvm.nvvm.mma.m16n8k8.row.col.f32.f32",
+    [AU_MATRIX_M8N8K4_ROW_COL] = "llvm.nvvm.mma.m8n8k4.row.col.f32.f32",
+    [AU_MATRIX_M8N8K4_ROW_ROW] = "llvm.nvvm.mma.m8n8k4.row.row.f32.f32",
+    [AU_MATRIX_M8N8K4_COL_COL] = "llvm.nvvm.mma.m8n8k4.col.col.f32.f32",
+    [AU_MATRIX_M8N8K4_COL_ROW] = "llvm.nvvm.mma.m8n8k4.col.row.f32.f32",
+    [AU_MATRIX_M16N8K8_TF32]   = "llvm.nvvm.mma.m16n8k8.row.col.tf32",
+};
+// clang-format on
 
 void cuda_mma(AuEmit *e, AuVal v)
 {
@@ -66,7 +55,7 @@ void cuda_mma(AuEmit *e, AuVal v)
                       arguments + count);
     for (uint32_t n = 0; n < op->types[AU_MATRIX_C].width; n++)
         arguments[count++] = emit_at(e, c, n);
-    LLVMValueRef sums = multiply(e, (AuMatrix)in->imm, arguments, count);
+    LLVMValueRef sums = emit_call(e, products[in->imm], NULL, NULL, arguments, count);
     LLVMValueRef all = LLVMGetPoison(LLVMTypeOf(c));
     for (uint32_t n = 0; n < op->types[AU_MATRIX_C].width; n++)
         all = emit_put(e, all, LLVMBuildExtractValue(e->builder, sums, n, ""), n);

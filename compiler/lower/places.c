@@ -74,26 +74,21 @@ static const char *pair_axis(const AuTileStmts *body, const AuTileMemory *m)
     return NULL;
 }
 
-enum { PIECE = 16, MOST_LINE = 128 }; /* bytes: of a row of a matrix; of all banks */
-
 /* `swizzle` asks that pieces of 16 bytes of eight rows lie in different banks. Here a row is an odd number of lines long (or any, where
  * a line is all banks) and its pieces change places within their lines, by the row (address.c). A line of one piece costs addresses
  * nothing; but copies from tensors, whose sectors of 32 bytes it cuts, take twice the way from the second cache. */
 static int32_t line_of(const AuLower *l, const AuTileMemory *m)
 {
     const int32_t row = m->type.axes[m->type.count - 1].size * tile_elem(m->type.elem)->bytes;
-    int32_t line = l->how->line ? l->how->line : PIECE;
-    if (!l->in_warps || !m->swizzle_bytes || m->type.count < 2) return 0;
-    while (line >= PIECE && row % line) line /= 2;
-    return line >= PIECE ? line : 0;
+    const bool asked = l->in_warps && m->swizzle_bytes && m->type.count > 1;
+    return asked ? tile_line_bytes(row, l->how->line) : 0;
 }
 
 /* From row to row, in elements. */
 static int32_t pitch_of(const AuTileMemory *m, int32_t line)
 {
-    const int32_t bytes = tile_elem(m->type.elem)->bytes,
-                  row = m->type.axes[m->type.count - 1].size * bytes;
-    return (line && line < MOST_LINE ? (row / line | 1) * line : row) / bytes;
+    const int32_t bytes = tile_elem(m->type.elem)->bytes;
+    return tile_pitch_bytes(m->type.axes[m->type.count - 1].size * bytes, line) / bytes;
 }
 
 void lower_add_buffer(AuLower *l, const AuTileMemory *m)
@@ -122,7 +117,7 @@ void lower_add_buffer(AuLower *l, const AuTileMemory *m)
                                         .space = m->space == TILE_SHARED ? AU_SHARED : AU_EXEC,
                                         .scalar = lower_scalar(m->type.elem),
                                         .count = (uint32_t)count,
-                                        .align = p.line == MOST_LINE ? MOST_LINE : 64,
+                                        .align = p.line == TILE_MOST_LINE ? TILE_MOST_LINE : 64,
                                         .reads = true,
                                         .writes = true,
                                         .span = m->span});

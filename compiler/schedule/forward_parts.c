@@ -69,8 +69,7 @@ int32_t lanes_dot_width(const AuProblem *p, uint32_t n)
 void lanes_grid_by_work(Lanes *x, const char *blocks, const char *head, const char *heads,
                         const char *batch)
 {
-    const bool uneven = !x->on_cpu && x->p->attn->mask.i != 0;
-    if (uneven)
+    if (x->longest_first)
         tile_grid(x->t, "%s: %s, %s, b: %s", head, heads, blocks, batch);
     else
         tile_grid(x->t, "%s, %s: %s, b: %s", blocks, head, heads, batch);

@@ -40,7 +40,7 @@ static const double SUM_COST = 3.6, APART = 0.84, SPILLED = 1.3, CROWDED = 1.15;
 
 typedef struct Cost {
     int32_t registers, pairs, sums, shared; /* registers of a lane: all, of pairs, of sums; bytes */
-    int32_t copied;                         /* a tile, pieces of 16 bytes */
+    int32_t copied;                         /* by a lane: pieces of a tile, of 16 bytes */
     double cycles;                          /* of a tile of queries */
 } Cost;
 
@@ -137,7 +137,7 @@ static Cost cost_of(const Lanes *x)
     const int32_t kept = 2 + (int32_t)p->hooks->dot_count + warps_kept_values(x);
     const int32_t pairs = s->rows * columns * kept / lanes;
     const int32_t held = s->keys_in_registers ? s->rows * w.sums * bytes / 4 / lanes : 0;
-    const int32_t copied = s->query_tile * (w.d + w.e) * bytes / 16;
+    const int32_t copied = s->query_tile * (w.d + w.e) * bytes / 16 / s->executors / lanes;
     const int32_t sums = s->rows * w.sums / s->column_parts / lanes;
     return (Cost){
         .registers = sums + held + most(pairs, piece.rows * piece.channels / lanes),
@@ -198,20 +198,18 @@ const char *schedule_warps_back_refusal(AuArena *arena, const AuProblem *p, cons
 static bool spills(const Lanes *x, const Cost *cost)
 {
     const AuShape *s = x->shape;
-    const int32_t copied = cost->copied / s->executors / x->p->caps->lanes;
     const bool quarters =
         s->column_parts == 4 && s->rows == 32 && tile_elem(x->p->operand)->bytes == 2;
     const bool roomy = x->p->caps->sum_words >= 4 && (s->stages > 1 || quarters);
     return cost->pairs > PAIR_REGISTERS || cost->sums > SUM_REGISTERS ||
-           (!roomy && cost->registers + copied > FEWER_REGISTERS);
+           (!roomy && cost->registers + cost->copied > FEWER_REGISTERS);
 }
 
 /* With a mask, addresses of many copies that are a tile ahead are reloaded in every tile, 124 bytes at width 256: there two stages
  * take 11.4 ms where one, which waits for its copies and spills 28 bytes, takes 10.5 (causal, 16384 rows of 8 heads). */
 static bool is_crowded(const Lanes *x, const Cost *cost)
 {
-    const int32_t copied = cost->copied / x->shape->executors / x->p->caps->lanes;
-    return x->p->attn->mask.i && x->shape->stages > 1 && copied >= MANY_COPIES;
+    return x->p->attn->mask.i && x->shape->stages > 1 && cost->copied >= MANY_COPIES;
 }
 
 /* Cycles a pair, of all that a multiprocessor has at once. */

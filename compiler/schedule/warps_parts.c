@@ -45,14 +45,10 @@ void warps_tile(Lanes *x, const char *name, const char *rows, int32_t count, con
                 swizzle(x, width));
 }
 
-enum { PIECE = 16 }; /* bytes of a line at least */
-
 int32_t warps_line_bytes(const AuProblem *p, int32_t line, int32_t columns)
 {
     const int32_t row = columns * tile_elem(p->operand)->bytes;
-    while (line > PIECE && row % line) line /= 2;
-    if (line < PIECE) line = PIECE;
-    return line < 128 ? (row / line | 1) * line : row;
+    return tile_pitch_bytes(row, tile_line_bytes(row, line));
 }
 
 bool warps_are_async(const Lanes *x) { return (x->p->caps->is_async & TILE_ASYNC_COPY) != 0; }

@@ -56,6 +56,18 @@ int32_t tile_divisor(const AuTileExpr *e)
     return a < b ? a : b;
 }
 
+int32_t tile_line_bytes(int32_t row, int32_t most)
+{
+    int32_t line = most ? most : TILE_PIECE;
+    while (line >= TILE_PIECE && row % line) line /= 2;
+    return line >= TILE_PIECE ? line : 0;
+}
+
+int32_t tile_pitch_bytes(int32_t row, int32_t line)
+{
+    return line && line < TILE_MOST_LINE ? (row / line | 1) * line : row;
+}
+
 bool tile_is_virtual(const AuTileType *type)
 {
     if (!type->count || type->opaque) return false;

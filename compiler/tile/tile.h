@@ -419,6 +419,13 @@ const AuTileAxis *tile_axis(const AuTileType *type, const char *name); /* NULL i
 int64_t tile_elements(const AuTileType *type);
 /* The largest power of two, at most 64, that divides the i32 expression whatever its variables are. */
 int32_t tile_divisor(const AuTileExpr *e);
+
+/* How rows of swizzled memory lie, in bytes. A line is what stays together of a row: the largest power of two up to [most] (0: a piece)
+ * that divides [row]; 0: there is none. */
+enum { TILE_PIECE = 16, TILE_MOST_LINE = 128 }; /* bytes: of a row of a matrix; of all banks */
+int32_t tile_line_bytes(int32_t row, int32_t most);
+int32_t tile_pitch_bytes(int32_t row,
+                         int32_t line); /* from row to row: short lines begin on other banks */
 bool tile_is_virtual(const AuTileType *type); /* axes, but none has a home */
 /* Registers of 32 bits a lane for a value of this type; warp_lanes for opaque fragments. */
 int32_t tile_registers(const AuTileType *type, int32_t warp_lanes);
