@@ -9,7 +9,7 @@
  * i1 in values and a byte in memory.
  *
  * Indices: the additions, subtractions, products and shifts of i32 from which an index is made are
- * taken not to wrap (docs/kernel-ir.md); they are redone in 64 bits, which lets the target fold
+ * taken not to wrap (docs/dev/kernel-ir.md); they are redone in 64 bits, which lets the target fold
  * them into addresses.
  *
  * On devices a lane is a thread: every value has its base only, as if there were one lane, 16-bit

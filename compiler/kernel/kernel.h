@@ -14,7 +14,7 @@
  * generators use it: a CPU loads a uniform address once and an affine one of stride 1 as a vector.
  *
  * Memory accesses name a memory and an index in elements. Barriers, fences and waits are explicit.
- * Specification and text form: docs/kernel-ir.md. */
+ * Specification and text form: docs/dev/kernel-ir.md. */
 #ifndef AU_KERNEL_H
 #define AU_KERNEL_H
 
@@ -304,7 +304,7 @@ void kernel_simplify(AuKernel *k); /* folding, algebra on integers, common subex
  * instructions. */
 void kernel_unroll(AuKernel *k, uint32_t most);
 /* Expands the MATH ops that are not [native] into arithmetic, accurate to the bounds in
- * docs/kernel-ir.md 7. */
+ * docs/dev/kernel-ir.md 7. */
 void kernel_legalize_math(AuKernel *k, bool (*native)(AuKOp op));
 
 /* ---- interpreter: every lane of every block; finds what a device would do silently */

@@ -1,4 +1,4 @@
-/* print.c - the text form of kernels (docs/kernel-ir.md 6): what read.c reads.
+/* print.c - the text form of kernels (docs/dev/kernel-ir.md 6): what read.c reads.
  * Values are numbered in the order of the text, so that equal kernels give equal texts. Scalar
  * constants stand where they are used: 4 is an i32, 4l an i64, 4.0 an f32, true an i1. */
 #include "internal.h"

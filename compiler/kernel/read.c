@@ -1,4 +1,4 @@
-/* read.c - reads the text form of a kernel (docs/kernel-ir.md 6).
+/* read.c - reads the text form of a kernel (docs/dev/kernel-ir.md 6).
  * Nothing is folded or checked beyond the grammar: what was printed comes back, right or wrong, for
  * kernel_verify to judge. After an error the reader goes on with the next line, so that one run
  * shows all; any bytes whatsoever are answered. */

@@ -1,4 +1,4 @@
-/* verify.c - what every pass and generator may rely on (docs/kernel-ir.md 3 to 5): structure,
+/* verify.c - what every pass and generator may rely on (docs/dev/kernel-ir.md 3 to 5): structure,
  * types, scopes, memories, and that control flow is uniform. Reports all violations, each with the
  * instruction in its text form. Not: what depends on values (bounds, races, uninitialised reads),
  * which the interpreter finds. */

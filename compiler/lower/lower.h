@@ -7,7 +7,7 @@
  * statements become as few loops over registers as their reductions allow (fuse.c). With matrix
  * units of warps all registers are written out and lanes exchange what they share; asynchronous
  * copies become those of 16 bytes a lane. Refused with E0810, naming the construct: roles that talk
- * through pipelines, asynchronous products, conversions of layouts. docs/lowering.md tells more. */
+ * through pipelines, asynchronous products, conversions of layouts. docs/dev/lowering.md tells more. */
 #ifndef AU_LOWER_H
 #define AU_LOWER_H
 

@@ -1,4 +1,4 @@
-/* packed.c - tensors that lie in the pieces of an instruction's operand (tiled-ir.md, 2).
+/* packed.c - tensors that lie in the pieces of an instruction's operand (docs/dev/tiled-ir.md 2).
  *
  * A piece is what the instruction takes at once. In it come, lane after lane, the first registers of each, as many as a sum in
  * memory takes; then the next ones. So what a warp holds in that layout is contiguous in memory, whatever rows and columns it

@@ -8,7 +8,7 @@
  *
  * philox: Philox4x32-10 of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011),
  * section 3.3 and table 2. The conventions (counter, key, word, uniform number) are those of
- * docs/attention-ir.md. */
+ * docs/dev/attention-ir.md. */
 static const char text[] =
     "fn key_tiles(low, high, full_low, full_high, last, N) {\n"
     "    a = clamp(low, 0, last)\n"

@@ -23,7 +23,7 @@
  *
  * A row without a pair in a tile keeps its state, a row without any pair has output 0: online_fwd
  * and online_end say so with `where`s over rows, left out where the expressions cannot tell the
- * difference (docs/lowering.md). */
+ * difference (docs/dev/lowering.md). */
 #ifndef AU_SCHEDULE_HOOKS_H
 #define AU_SCHEDULE_HOOKS_H
 

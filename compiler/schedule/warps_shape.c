@@ -128,7 +128,7 @@ int32_t warps_resident(const AuProblem *p, int32_t shared, int32_t warps)
 }
 
 /* Cycles of a multiprocessor for a pair, less is better: what its parts take for a tile, which overlap but in part. Fitted to 25 shapes
- * measured on an H200 (bf16, widths 64, 128, 256), most of which it meets within 6 %; what is measured of them is in docs/lowering.md.
+ * measured on an H200 (bf16, widths 64, 128, 256), most of which it meets within 6 %; what is measured of them is in docs/dev/lowering.md.
  * Units of other architectures differ in their number more than in their proportions. */
 static double cycles_of_pair(const AuProblem *p, const AuTileAtom *atom, const AuShape *s)
 {

@@ -1,5 +1,5 @@
 /* tile.h - the tiled IR: one kernel as a block program of executors, fragments, memory tiles, products, asynchronous operations,
- * pipelines, barriers, tile lists and hooks. docs/tiled-ir.md is its specification.
+ * pipelines, barriers, tile lists and hooks. docs/dev/tiled-ir.md is its specification.
  *
  * Life of a module: built (build.h) or read (tile_read) -> tile_expand (constants folded, hooks inlined, tuples flattened)
  * -> tile_verify (the rules; fills in the fields marked "verified") -> run.h (interpreter) or the lowering.

@@ -1,5 +1,5 @@
 /* attn.h - the attention IR: what one attention means, as typed expression graphs over named axes.
- * docs/attention-ir.md is its specification.
+ * docs/dev/attention-ir.md is its specification.
  *
  * An AuAttn is made by the front end (dsl/front) or by the reader of the text form, checked by
  * attn_verify, simplified by attn_simplify, evaluated in f64 by attn_interpret (the oracle of every
@@ -151,7 +151,7 @@ typedef struct AuFinal {
 } AuFinal;
 
 /* The online function, parameters substituted. Everything about "a row without a pair" and "no pair
- * in a tile" is in docs/attention-ir.md, section Meaning, and is the business of whoever evaluates
+ * in a tile" is in docs/dev/attention-ir.md, section Meaning, and is the business of whoever evaluates
  * it, not of these expressions. */
 typedef struct AuOnline {
     const char *name;

@@ -1,4 +1,4 @@
-/* gradient.h - gradients of an attention, derived as expressions (docs/attention-ir.md, Gradients).
+/* gradient.h - gradients of an attention, derived as expressions (docs/dev/attention-ir.md, Gradients).
  *
  * With P = f(s, R) the weight of a pair by its score and the finals R of its row, g_R the gradient
  * given for a final and dO' the gradient of the output before out_mod:

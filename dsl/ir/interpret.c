@@ -3,7 +3,7 @@
  * for each query: mask, raw products, scores; the pairs that take part, packed together; tiles of
  * them through online_fwd; the epilogue. A tile without a pair is not there at all. With round_to,
  * the same steps in the arithmetic of a plain kernel, for the rule about errors
- * (docs/attention-ir.md). */
+ * (docs/dev/attention-ir.md). */
 #include "oracle.h"
 
 #include <string.h>

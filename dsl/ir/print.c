@@ -1,4 +1,4 @@
-/* print.c - the text form of the attention IR (docs/attention-ir.md).
+/* print.c - the text form of the attention IR (docs/dev/attention-ir.md).
  * Each place is a block: `$n = ...` for what is used more than once there or stands too deep, then
  * the value, so that the printer never recurses deeper than LEVELS, whatever the graph. */
 #include "attn.h"

@@ -1,4 +1,4 @@
-/* read.c - reads the text form of the attention IR (docs/attention-ir.md), line by line. A line
+/* read.c - reads the text form of the attention IR (docs/dev/attention-ir.md), line by line. A line
  * that cannot be read is reported once and left out, so that all errors of a text come in one run.
  * What was read is verified: the reader returns a valid attention or none. */
 #include "read.h"

@@ -383,13 +383,13 @@ static void test_document(void **state)
 {
     (void)state;
     Bench b = bench_new();
-    const char *text = bench_file(&b, "../../../docs/attention-ir.md");
+    const char *text = bench_file(&b, "../../../docs/dev/attention-ir.md");
     for (AuOp op = AU_NO_OP + 1; op < AU_OP_COUNT; op++)
         if (!strstr(text, au_format(b.arena, "`%s`", attn_op_info(op)->text)))
-            fail_msg("docs/attention-ir.md lacks `%s`", attn_op_info(op)->text);
+            fail_msg("docs/dev/attention-ir.md lacks `%s`", attn_op_info(op)->text);
     for (AuPlace place = AU_PLACE_Q_MOD; place <= AU_PLACE_COMBINE_B; place++)
         if (!strstr(text, au_format(b.arena, "`%s`", attn_place_info(place)->text)))
-            fail_msg("docs/attention-ir.md lacks `%s`", attn_place_info(place)->text);
+            fail_msg("docs/dev/attention-ir.md lacks `%s`", attn_place_info(place)->text);
     bench_free(&b);
 }
 

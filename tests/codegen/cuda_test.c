@@ -185,7 +185,7 @@ static void add_product(Host *host, AuMatrix which, bool by_rows)
     c->slots[3] = by_rows ? 12 : 4;
 }
 
-/* Functions, within their bounds of docs/kernel-ir.md 7. */
+/* Functions, within their bounds of docs/dev/kernel-ir.md 7. */
 static void add_function(Host *host, AuKOp op, float ulps, float low, float high)
 {
     enum { BLOCKS = 128 };

@@ -4,7 +4,7 @@
     ptxas_report.py AULEC PTXAS [--arch sm_80,sm_90] [--dtype bf16,f32] [--width D=64] [--loops NVDISASM] SCRIPT...
 
 Prints a table, one row a kernel. Fails where a module is not accepted, where an array of a lane lies in local memory, or where a kernel
-spills. What is known to spill in spite of it is in docs/registers.md (ptxas_table.py). With --loops the machine code is
+spills. What is known to spill in spite of it is in docs/dev/registers.md (ptxas_table.py). With --loops the machine code is
 taken apart (nvdisasm: pip install nvidia-cuda-nvdisasm) and each long loop printed with what it consists of: how much of it is
 HMMA, LDSM and MUFU, and what is only there to serve them."""
 import argparse

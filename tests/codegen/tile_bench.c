@@ -1,5 +1,5 @@
 /* How fast host code is: product tiles of several shapes, and functions of vectors. `tile_bench [ARCH]`, on one core; numbers that
- * decided something are in docs/performance-notes.md. */
+ * decided something are in docs/dev/performance-notes.md. */
 #include "target.h"
 #include "tile_kernel.h"
 

@@ -1,4 +1,4 @@
-/* docs/kernel-ir.md tells the truth: its tables are those of core.def and ops.def, its kernels
+/* docs/dev/kernel-ir.md tells the truth: its tables are those of core.def and ops.def, its kernels
  * read, verify, print alike and run. */
 #include "kernel_test.h"
 
