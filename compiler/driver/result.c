@@ -21,11 +21,32 @@ aulec_result *result_new(void)
     return r;
 }
 
+static void list_diagnostic(aulec_result *r, const AuDiag *d, aulec_diagnostic *out)
+{
+    static const uint32_t severities[] = {
+        [AU_NOTE] = AULEC_NOTE, [AU_WARNING] = AULEC_WARNING, [AU_ERROR] = AULEC_ERROR};
+    const AuPosition at = d->span.source ? au_position(r->diags, d->span) : (AuPosition){"", 0, 0};
+    AuText text = {.arena = r->arena};
+    au_diag_render(r->diags, d, &text);
+    *out = (aulec_diagnostic){.struct_size = sizeof *out,
+                              .severity = severities[d->severity],
+                              .code = au_code_name(d->code),
+                              .file = at.file,
+                              .line = at.line,
+                              .column = at.column,
+                              .message = d->message,
+                              .text = au_text_str(&text)};
+}
+
 void result_finish(aulec_result *r)
 {
     AuText rendered = {.arena = r->arena};
     au_diags_render(r->diags, &rendered);
     r->rendered = au_text_str(&rendered);
+    for (const AuDiag *d = r->diags->first; d; d = d->next) r->count++;
+    r->list = AU_NEW_ARRAY(r->arena, aulec_diagnostic, r->count + 1);
+    size_t n = 0;
+    for (const AuDiag *d = r->diags->first; d; d = d->next) list_diagnostic(r, d, &r->list[n++]);
 }
 
 AuAttn *result_attention(AuArena *arena, AuDiags *diags, const char *name, const char *text,
@@ -54,6 +75,14 @@ const char *aulec_result_diagnostics(const aulec_result *result)
 uint32_t aulec_result_errors(const aulec_result *result)
 {
     return result ? result->diags->errors : 0;
+}
+size_t aulec_result_diagnostic_count(const aulec_result *result)
+{
+    return result ? result->count : 0;
+}
+const aulec_diagnostic *aulec_result_get_diagnostic(const aulec_result *result, size_t index)
+{
+    return result && index < result->count ? &result->list[index] : NULL;
 }
 void aulec_result_free(aulec_result *result)
 {

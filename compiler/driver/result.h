@@ -11,6 +11,8 @@ struct aulec_result {
     const void *data;
     size_t length;
     const char *rendered;
+    aulec_diagnostic *list;
+    size_t count;
 };
 
 /* NULL: no memory. The caller guards result->arena before it allocates from it. */

@@ -20,6 +20,17 @@ uint32_t au_source_add(AuDiags *diags, const char *name, const char *text, size_
     return diags->source_count - 1;
 }
 
+/* A compilation looks at a script once a variant; what it has said about a place it does not say again. */
+static bool was_said(const AuDiags *diags, const AuDiag *diag)
+{
+    for (const AuDiag *d = diags->first; d; d = d->next)
+        if (d->severity == AU_WARNING && d->code == diag->code &&
+            d->span.source == diag->span.source && d->span.begin == diag->span.begin &&
+            d->span.end == diag->span.end && strcmp(d->message, diag->message) == 0)
+            return true;
+    return false;
+}
+
 static AuDiag *add(AuDiags *diags, AuSeverity severity, AuCode code, AuSpan span,
                    const char *format, va_list arguments)
 {
@@ -28,6 +39,7 @@ static AuDiag *add(AuDiags *diags, AuSeverity severity, AuCode code, AuSpan span
     diag->message = au_vformat(diags->arena, format, arguments);
     if (severity == AU_ERROR && diags->errors++ >= diags->limit)
         return diag; /* counted, not kept */
+    if (severity == AU_WARNING && was_said(diags, diag)) return diag;
     if (severity == AU_WARNING) diags->warnings++;
     if (diags->last)
         diags->last->next = diag;

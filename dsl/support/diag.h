@@ -59,7 +59,7 @@ typedef struct AuDiags {
 AuDiags *au_diags_new(AuArena *arena);
 uint32_t au_source_add(AuDiags *diags, const char *name, const char *text, size_t length);
 
-/* Adds a diagnostic; what it returns takes notes and a fix (never NULL). */
+/* Adds a diagnostic; what it returns takes notes and a fix (never NULL). A warning is kept once a place. */
 AuDiag *au_error(AuDiags *diags, AuCode code, AuSpan span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 AuDiag *au_warning(AuDiags *diags, AuCode code, AuSpan span, const char *format, ...)

@@ -93,6 +93,24 @@ AULEC_API size_t aulec_result_length(const aulec_result *result);
 /* All errors, warnings and notes as text, "" if none; owned by the result. */
 AULEC_API const char *aulec_result_diagnostics(const aulec_result *result);
 AULEC_API uint32_t aulec_result_errors(const aulec_result *result);
+
+typedef enum aulec_severity { AULEC_NOTE = 0, AULEC_WARNING = 1, AULEC_ERROR = 2 } aulec_severity;
+
+/* One of them by its parts. */
+typedef struct aulec_diagnostic {
+    size_t struct_size;
+    uint32_t severity;     /* aulec_severity */
+    const char *code;      /* "W0401" */
+    const char *file;      /* as aulec_compile was told; "" where there is no place */
+    uint32_t line, column; /* from 1; 0: no place */
+    const char *message;   /* one line */
+    const char *text;      /* what aulec_result_diagnostics has of it: lines, caret, notes */
+} aulec_diagnostic;
+
+/* In the order of the text; owned by the result. NULL: there is none of that index. */
+AULEC_API size_t aulec_result_diagnostic_count(const aulec_result *result);
+AULEC_API const aulec_diagnostic *aulec_result_get_diagnostic(const aulec_result *result,
+                                                              size_t index);
 AULEC_API void aulec_result_free(aulec_result *result); /* NULL is fine */
 
 /* ---- checking what a script means, in f64, without a device */

@@ -5,16 +5,18 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import POINTER, Structure, byref, c_char_p, c_size_t, c_uint32, c_void_p
+from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from . import _cache
 from ._artifact import Loaded
 from ._builds import builds
 from ._devices import Device, chosen
-from ._errors import CompileError, Error
+from ._errors import CompileError, CompileWarning, Error
 from ._function import AttentionFunction
 from ._libraries import load_library
 from ._tensors import TYPES, View
@@ -22,6 +24,7 @@ from ._tensors import TYPES, View
 OK, SCRIPT, USAGE, MEMORY = range(4)
 EMIT = {
     "artifact": 0, "ast": 1, "attention-ir": 2, "tiled-ir": 3, "kernel-ir": 4, "llvm-ir": 5, "asm": 6, "opencl-c": 7, "stdlib": 8,
+    "gradients": 13,
 }
 # What is compiled to learn a script's signature: the target that takes least time, without what it may not have
 SIGNATURE = {"targets": "opencl", "dtypes": "f32", "f32": "exact"}
@@ -36,6 +39,16 @@ class Options(Structure):
     ]
 
 
+class Diagnostic(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t), ("severity", c_uint32), ("code", c_char_p), ("file", c_char_p), ("line", c_uint32), ("column", c_uint32),
+        ("message", c_char_p), ("text", c_char_p),
+    ]
+
+
+WARNING = 1  # aulec_severity
+
+
 class Compiler:
     """libaulec."""
 
@@ -46,6 +59,8 @@ class Compiler:
             "aulec_result_data": (c_void_p, [c_void_p]),
             "aulec_result_length": (c_size_t, [c_void_p]),
             "aulec_result_diagnostics": (c_char_p, [c_void_p]),
+            "aulec_result_diagnostic_count": (c_size_t, [c_void_p]),
+            "aulec_result_get_diagnostic": (POINTER(Diagnostic), [c_void_p, c_size_t]),
             "aulec_result_free": (None, [c_void_p]),
             "aulec_version": (c_char_p, []),
         }
@@ -54,22 +69,41 @@ class Compiler:
             function.restype, function.argtypes = result, arguments
         self.release = self.cdll.aulec_version().decode()
 
-    def run(self, name: str, text: bytes, **options: Any) -> bytes:
-        """One compilation: the artifact, or the text of the stage that ``emit`` names."""
+    @contextmanager
+    def _result(self, name: str, text: bytes, options: Mapping[str, Any]) -> Iterator[tuple[int, c_void_p]]:
+        """Status and result of one compilation."""
         filled = Options(ctypes.sizeof(Options))
         for key, value in options.items():
             setattr(filled, key, value.encode() if isinstance(value, str) else value)
         result = c_void_p()
-        status = self.cdll.aulec_compile(name.encode(), text, len(text), byref(filled), byref(result))
+        status = self.cdll.aulec_compile(os.fsencode(name), text, len(text), byref(filled), byref(result))
         if not result:
             raise CompileError("out of memory" if status == MEMORY else "the compiler gave no result", "memory")
         try:
+            yield status, result
+        finally:
+            self.cdll.aulec_result_free(result)
+
+    def run(self, name: str, text: bytes, **options: Any) -> bytes:
+        """One compilation: the artifact, or the text of the stage that ``emit`` names."""
+        with self._result(name, text, options) as (status, result):
             if status != OK:
                 said = self.cdll.aulec_result_diagnostics(result).decode(errors="replace")
                 raise CompileError(said.rstrip("\n"), "usage" if status == USAGE else "script")
             return ctypes.string_at(self.cdll.aulec_result_data(result), self.cdll.aulec_result_length(result))
-        finally:
-            self.cdll.aulec_result_free(result)
+
+    def warnings(self, name: str, text: bytes) -> list[CompileWarning]:
+        """What the compiler has to say of a script that compiles."""
+        with self._result(name, text, {"emit": EMIT["gradients"]}) as (_, result):
+            every = [self.cdll.aulec_result_get_diagnostic(result, n).contents for n in range(self.cdll.aulec_result_diagnostic_count(result))]
+            return [_warning(d) for d in every if d.severity == WARNING]
+
+
+def _warning(d: Diagnostic) -> CompileWarning:
+    """Its message has the line with a caret and the notes, as the compiler shows them: "W0401: ...". """
+    code, file = d.code.decode(), os.fsdecode(d.file)
+    shown = d.text.decode(errors="replace").rstrip("\n")
+    return CompileWarning(shown[shown.index(f"{code}: ") :], code, file, d.line, d.column)
 
 
 @lru_cache(maxsize=None)
@@ -246,6 +280,8 @@ def compile(
         f32: how operands of float32 are multiplied: "exact", the default, or "tf32", rounded to 10 bits of mantissa, which is faster on CUDA from
             sm_80 on and refused everywhere else.
 
+    What the compiler warns of is reported as :class:`aule.CompileWarning` through ``warnings``, at the script's file and line.
+
     Raises:
         CompileError: the script has errors; the message shows all of them.
         Error: the file cannot be read.
@@ -255,7 +291,21 @@ def compile(
     options = {"archs": _list(archs), "optimize": None if optimize is None else 1 + optimize, "deterministic": 1 if deterministic else None}
     options["checked"] = 1 if checked else None
     options["f32"] = f32
-    return Compiled(name, text, attention, options)
+    made = Compiled(name, text, attention, options)
+    _warn(name, text)
+    return made
+
+
+# By script: what was said of one is said again of another that has the same line.
+_warned: dict[bytes, dict] = {}
+
+
+def _warn(name: str, text: bytes) -> None:
+    """Reports what the compiler warns of, at the script's lines as Python reports its own warnings of a source."""
+    script = hashlib.sha256(os.fsencode(name) + b"\0" + text).digest()
+    for warning in compiler().warnings(name, text):
+        registry = _warned.setdefault(script, {})
+        warnings.warn_explicit(warning, CompileWarning, warning.file, warning.line, module="aule", registry=registry)
 
 
 def emit(source: str | os.PathLike[str], stage: str, **options: Any) -> str:

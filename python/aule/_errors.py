@@ -25,3 +25,20 @@ class CompileError(Error):
 
 class LibraryError(Error):
     """``libaule`` or ``libaulec`` cannot be found or loaded, or is of another version."""
+
+
+class CompileWarning(UserWarning):
+    """Something in a script that compiles and is hardly meant, reported at the script's own file and line.
+
+    Attributes:
+        code: "W0401"; docs/errors.md says what to do about each. Messages begin with it, for filters.
+        file: the script, as :func:`aule.compile` was given it; "<script>" where it was given its text.
+        line, column: the place, from 1.
+    """
+
+    def __init__(self, message: str, code: str, file: str, line: int, column: int) -> None:
+        super().__init__(message)
+        self.code, self.file, self.line, self.column = code, file, line, column
+
+    def __reduce__(self) -> tuple:
+        return CompileWarning, (self.args[0], self.code, self.file, self.line, self.column)

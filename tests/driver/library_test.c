@@ -174,6 +174,69 @@ static void test_script_of_any_bytes(void **state)
     }
 }
 
+/* ---- diagnostics */
+
+/* One mistake of each kind, and a final of each kind that takes no gradient. */
+static const char doubtful[] = "online held {\n"
+                               "    rowscale m = -inf;\n"
+                               "    rowscale r = 0.0;\n"
+                               "    final top;\n"
+                               "    final total;\n"
+                               "    online_fwd(scores) {\n"
+                               "        let m_new = max(m, rowmax(scores));\n"
+                               "        let scale = exp(m - m_new);\n"
+                               "        let p = exp(scores - m_new);\n"
+                               "        r = r * scale + rowsum(p);\n"
+                               "        m = m_new;\n"
+                               "        return p, scale;\n"
+                               "    }\n"
+                               "    online_fwd_epilogue(o) { top = m; total = r; return o / r; }\n"
+                               "    forward(score) = exp(score - top) / total;\n"
+                               "}\n"
+                               "attention small {\n"
+                               "    q: [B, H, S, D];\n"
+                               "    k: [B, H, T, D];\n"
+                               "    v: [B, H, T, D];\n"
+                               "    param n: i32 = 3;\n"
+                               "    score_mod(s) = s * (n / 2);\n"
+                               "    mask(b, h, i, j) = j <= i;\n"
+                               "    online held;\n"
+                               "}\n";
+
+/* A compilation looks at the script once a set of widths, and says what it has to say once a place. */
+static void test_diagnostics_by_their_parts(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *code;
+        uint32_t line, column;
+    } wanted[] = {{"W0301", 22, 24}, {"W0401", 23, 29}, {"W0402", 4, 11}, {"W0402", 5, 11}};
+    enum { WANTED = sizeof wanted / sizeof *wanted };
+    aulec_options options = small_options(AULEC_EMIT_KERNEL_IR);
+    options.widths = "D=16,32,64";
+    aulec_result *result = NULL;
+    assert_int_equal(aulec_compile("doubtful.attn", doubtful, strlen(doubtful), &options, &result),
+                     AULEC_OK);
+    assert_int_equal(aulec_result_diagnostic_count(result), WANTED);
+    const char *all = aulec_result_diagnostics(result);
+    for (size_t n = 0; n < WANTED; n++) {
+        const aulec_diagnostic *d = aulec_result_get_diagnostic(result, n);
+        assert_int_equal(d->severity, AULEC_WARNING);
+        assert_string_equal(d->code, wanted[n].code);
+        assert_string_equal(d->file, "doubtful.attn");
+        assert_int_equal(d->line, wanted[n].line);
+        assert_int_equal(d->column, wanted[n].column);
+        assert_non_null(strstr(d->text, d->message));
+        assert_int_equal(strncmp(all, d->text, strlen(d->text)), 0);
+        all += strlen(d->text);
+    }
+    assert_string_equal(all, "");
+    assert_null(aulec_result_get_diagnostic(result, WANTED));
+    aulec_result_free(result);
+    assert_int_equal(aulec_result_diagnostic_count(NULL), 0);
+    assert_null(aulec_result_get_diagnostic(NULL, 0));
+}
+
 /* ---- reference cases */
 
 /* How far from the expected values an element of the output may be. */
@@ -247,9 +310,13 @@ static void test_threads_compile_at_once(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_arguments),           cmocka_unit_test(test_options),
-        cmocka_unit_test(test_script_of_any_bytes), cmocka_unit_test(test_threads_compile_at_once),
-        cmocka_unit_test(test_memory_runs_out),     cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_script_of_any_bytes),
+        cmocka_unit_test(test_threads_compile_at_once),
+        cmocka_unit_test(test_memory_runs_out),
+        cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_diagnostics_by_their_parts),
     };
     const struct CMUnitTest memory[] = {cmocka_unit_test(test_memory_runs_out_in_llvm)};
     if (argc > 1 && strcmp(argv[1], "memory") == 0)

@@ -1,8 +1,10 @@
 """Scripts compiled in the process: results in every operand type, widths as they come, the cache, errors."""
 
 import os
+import pickle
 import tempfile
 import unittest
+import warnings
 from pathlib import Path
 from unittest import mock
 
@@ -55,6 +57,55 @@ attention looked_up {
     online softmax;
 }
 """
+
+
+DOUBTFUL = """
+attention doubtful {
+    q: [B, H, S, D];
+    k: [B, H, T, D];
+    v: [B, H, T, E];
+    param n: i32 = 3;
+    score_mod(s) = s * (n / 2);
+    mask(b, h, i, j) = j <= i;
+    online softmax;
+}
+"""
+
+
+class Warnings(unittest.TestCase):
+    def said(self, *sources):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("default")
+            for source in sources:
+                aule.compile(source)
+        return [(w.filename, w.lineno, w.category, w.message.code, w.message.column) for w in caught]
+
+    def test_each_place_is_named_once(self):
+        places = [("<script>", 7, aule.CompileWarning, "W0301", 24), ("<script>", 8, aule.CompileWarning, "W0401", 29)]
+        self.assertEqual(self.said(DOUBTFUL, DOUBTFUL), places)
+        self.assertEqual(self.said(DOUBTFUL + "// another", DOUBTFUL + "// a third"), 2 * places)
+        self.assertEqual(self.said(CAUSAL), [])
+
+    def test_files_and_kept_artifacts(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "x.attn")
+            path.write_text(DOUBTFUL)
+            for _ in range(2):  # the second compiles nothing
+                self.assertEqual([place[:2] for place in self.said(path)], [(str(path), 7), (str(path), 8)])
+                path.rename(path := Path(folder, "y.attn"))
+
+    def test_filters(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", aule.CompileWarning)
+            with self.assertRaisesRegex(aule.CompileWarning, r"(?s)^W0301: this quotient .*\n *score_mod.*\n *\^~~~~~~\nnote: make an operand f32") as caught:
+                aule.compile(DOUBTFUL)
+            self.assertEqual((caught.exception.file, caught.exception.line), ("<script>", 7))
+            self.assertEqual(str(pickle.loads(pickle.dumps(caught.exception))), str(caught.exception))
+            warnings.filterwarnings("ignore", "W0301", aule.CompileWarning)
+            with self.assertRaisesRegex(aule.CompileWarning, "^W0401"):
+                aule.compile(DOUBTFUL)
+            warnings.filterwarnings("ignore", "W0401", aule.CompileWarning)
+            self.assertEqual(aule.compile(DOUBTFUL).name, "doubtful")
 
 
 class Checked(unittest.TestCase):
