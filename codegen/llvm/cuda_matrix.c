@@ -42,22 +42,22 @@ static const char *const products[AU_MATRICES] = {
 void cuda_mma(AuEmit *e, AuVal v)
 {
     const AuInstr *in = kernel_at(e->k, v);
-    const AuMatrixOp *op = kernel_matrix((AuMatrix)in->imm);
-    const uint32_t least = op->k == 4 ? 70 : in->imm == AU_MATRIX_M16N8K8_F16 ? 75 : 80;
+    const AuMatrixOp op = kernel_matrix((AuMatrix)in->imm);
+    const uint32_t least = op.atom->k == 4 ? 70 : in->imm == AU_MATRIX_M16N8K8_F16 ? 75 : 80;
     LLVMValueRef arguments[3 * MOST_PARTS], c = emit_base(e, kernel_operand(e->k, in, 0));
     if (e->host->capability < least) {
-        emit_fault(e, in, au_format(e->arena, "%s needs sm_%u", op->text, least));
+        emit_fault(e, in, au_format(e->arena, "%s needs sm_%u", op.text, least));
         return;
     }
     uint32_t count =
-        parts_of(e, op->types[AU_MATRIX_A], emit_base(e, kernel_operand(e->k, in, 1)), arguments);
-    count += parts_of(e, op->types[AU_MATRIX_B], emit_base(e, kernel_operand(e->k, in, 2)),
+        parts_of(e, op.types[AU_MATRIX_A], emit_base(e, kernel_operand(e->k, in, 1)), arguments);
+    count += parts_of(e, op.types[AU_MATRIX_B], emit_base(e, kernel_operand(e->k, in, 2)),
                       arguments + count);
-    for (uint32_t n = 0; n < op->types[AU_MATRIX_C].width; n++)
+    for (uint32_t n = 0; n < op.types[AU_MATRIX_C].width; n++)
         arguments[count++] = emit_at(e, c, n);
     LLVMValueRef sums = emit_call(e, products[in->imm], NULL, NULL, arguments, count);
     LLVMValueRef all = LLVMGetPoison(LLVMTypeOf(c));
-    for (uint32_t n = 0; n < op->types[AU_MATRIX_C].width; n++)
+    for (uint32_t n = 0; n < op.types[AU_MATRIX_C].width; n++)
         all = emit_put(e, all, LLVMBuildExtractValue(e->builder, sums, n, ""), n);
     emit_set(e, v, all, false);
 }

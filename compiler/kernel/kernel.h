@@ -20,6 +20,7 @@
 
 #include "arena.h"
 #include "diag.h"
+#include "fragment.h"
 
 typedef struct AuVal {
     uint32_t i; /* 0: none; else the instruction that makes it */
@@ -183,26 +184,21 @@ void kernel_matmul(AuKernel *k, const AuMatmul *x);
 AuMatmul kernel_matmul_of(const AuKernel *k, const AuInstr *in);
 AuVal kernel_slice(AuKernel *k, AuVal vector, uint32_t first, uint32_t width);
 
-/* Rows of matrix.def. */
+/* Rows of MATRIX in atoms.def. */
 typedef enum AuMatrix {
-#define MATRIX(NAME, text, m, n, k, ab, a, b, c_scalar, c, at_a, at_b, at_c) AU_MATRIX_##NAME,
-#include "matrix.def"
-#undef MATRIX
+#define MATRIX(NAME, text, atom, elem, form) AU_MATRIX_##NAME,
+#include "atoms.def"
     AU_MATRICES
 } AuMatrix;
 typedef enum AuMatrixOperand { AU_MATRIX_A, AU_MATRIX_B, AU_MATRIX_C } AuMatrixOperand;
 typedef struct AuMatrixOp {
     const char *text;
-    uint8_t m, n, k;
-    AuKType types[3];      /* of a lane's part of A, B, C */
-    const char *places[3]; /* as matrix.def explains */
+    const AuTileAtom *atom; /* its extents m, n, k and lanes */
+    AuKType types[3];       /* of a lane's part of A, B, C */
+    AuFragment at[3];       /* which element of the matrix is which of a lane's part */
 } AuMatrixOp;
-enum { AU_MATRIX_LANES = 32 };
-const AuMatrixOp *kernel_matrix(AuMatrix which); /* NULL: no such row */
-int32_t kernel_matrix_named(const char *text);   /* -1: none */
-/* Which element of the matrix is [element] of [lane]'s part. */
-void kernel_matrix_place(const AuMatrixOp *op, AuMatrixOperand which, uint32_t lane,
-                         uint32_t element, uint32_t *row, uint32_t *column);
+AuMatrixOp kernel_matrix(AuMatrix which);      /* which < AU_MATRICES */
+int32_t kernel_matrix_named(const char *text); /* -1: none */
 AuVal kernel_mma(AuKernel *k, AuMatrix row, AuVal c, AuVal a, AuVal b);
 /* core.def, LOAD_MATRIX: each lane gets [count] times 4 bytes, as one vector. */
 AuVal kernel_load_matrix(AuKernel *k, AuMem mem, AuVal index, uint32_t count, bool transposed);

@@ -135,9 +135,8 @@ static void print_instr(const Printer *p, AuVal v)
             au_text_add(p->out, n ? ", " : " ");
             print_value(p, kernel_operand(p->k, in, n));
         }
-    const AuMatrixOp *matrix = in->op == AU_K_MMA ? kernel_matrix((AuMatrix)in->imm) : NULL;
-    if (matrix)
-        au_text_add(p->out, " #%s", matrix->text);
+    if (in->op == AU_K_MMA && in->imm >= 0 && in->imm < AU_MATRICES)
+        au_text_add(p->out, " #%s", kernel_matrix((AuMatrix)in->imm).text);
     else if (info->flags & AU_KF_IMM)
         au_text_add(p->out, " #%lld", (long long)in->imm);
     if (info->flags & AU_KF_TEXT) {

@@ -1,6 +1,8 @@
 /* verify_matrix.c - products of matrices, between memories and in registers, and asynchronous copies. */
 #include "verify.h"
 
+enum { LDMATRIX_LANES = 32 };
+
 /* A memory of the product: space, elements, and where its index is known, that all rows are inside. */
 static void check_matrix(AuVerifier *v, uint32_t i, uint32_t n, AuMem mem, AuSpace space,
                          AuScalar scalar, int64_t last)
@@ -47,11 +49,10 @@ void verify_matmul(AuVerifier *v, uint32_t i)
 
 /* ---- in registers */
 
-static bool needs_warp(AuVerifier *v, uint32_t i)
+static bool needs_lanes(AuVerifier *v, uint32_t i, uint32_t lanes)
 {
-    if (v->k->lanes == AU_MATRIX_LANES) return true;
-    verify_wrong(v, AU_E0808, i, "needs executors of %d lanes, there are %u", AU_MATRIX_LANES,
-                 v->k->lanes);
+    if (v->k->lanes == lanes) return true;
+    verify_wrong(v, AU_E0808, i, "needs executors of %u lanes, there are %u", lanes, v->k->lanes);
     return false;
 }
 
@@ -71,9 +72,11 @@ void verify_mma(AuVerifier *v, uint32_t i)
     static const AuMatrixOperand order[3] = {AU_MATRIX_C, AU_MATRIX_A, AU_MATRIX_B};
     const AuInstr *in = &v->k->instrs[i];
     verify_range(v, i, 0, AU_MATRICES - 1);
-    if (!needs_warp(v, i) || in->imm < 0 || in->imm >= AU_MATRICES) return;
+    if (in->imm < 0 || in->imm >= AU_MATRICES) return;
+    const AuMatrixOp op = kernel_matrix((AuMatrix)in->imm);
+    if (!needs_lanes(v, i, (uint32_t)op.atom->lanes)) return;
     for (uint32_t n = 0; n < 3; n++) {
-        const AuKType t = kernel_matrix((AuMatrix)in->imm)->types[order[n]];
+        const AuKType t = op.types[order[n]];
         verify_wants(v, i, n, 1u << t.scalar, t.width, verify_type_text(v, t));
     }
 }
@@ -89,7 +92,7 @@ void verify_load_matrix(AuVerifier *v, uint32_t i)
     const AuMemory *m = &v->k->mems[in->mem.i];
     const int64_t count = in->imm & 7;
     verify_wants(v, i, 0, INT, 1, "an index, i32 or i64");
-    if (!needs_warp(v, i)) return;
+    if (!needs_lanes(v, i, LDMATRIX_LANES)) return;
     if (m->space != AU_SHARED || !((HALF | F32) >> m->scalar & 1) || !is_aligned_to(m, 16))
         verify_wrong(v, AU_E0807, i,
                      "@%s must be shared memory of f16, bf16 or f32, aligned to 16 bytes", m->name);

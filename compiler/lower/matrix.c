@@ -265,15 +265,13 @@ static bool is_in_place(const Operand *x)
            tile_same_places(free->places, x->free_axis.places);
 }
 
-/* Forms of an instruction follow each other: of B first, then of A. */
+/* What the kernel IR calls the atom for these operands. Forms of an instruction follow each other: of B first, then of A. */
 static bool find_row(const AuTileAtom *atom, AuScalar scalar, int form, AuMatrix *row)
 {
     for (int n = 0; n < AU_MATRICES; n++) {
-        const AuMatrixOp *op = kernel_matrix((AuMatrix)n);
+        const AuMatrixOp op = kernel_matrix((AuMatrix)n);
         *row = (AuMatrix)(n + form);
-        if (op->m == atom->m && op->n == atom->n && op->k == atom->k &&
-            op->types[AU_MATRIX_A].scalar == scalar)
-            return true;
+        if (op.atom == atom && op.types[AU_MATRIX_A].scalar == scalar) return true;
     }
     return false;
 }
@@ -360,7 +358,7 @@ static AuVal sums_at(AuLower *l, const Matrix *x, const AuTileType *type, int32_
 
 static AuVal zeros(AuLower *l, uint32_t count)
 {
-    AuVal all[8];
+    AuVal all[16]; /* what a vector holds */
     for (uint32_t i = 0; i < count; i++) all[i] = kernel_f32(l->k, 0);
     return kernel_vec(l->k, all, count);
 }

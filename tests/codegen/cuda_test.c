@@ -48,7 +48,7 @@ static void small_kernels_as_ptx(void **state)
     (void)state;
     for (size_t n = 0; n < 2; n++) {
         AuArena *arena = au_arena_new(NULL);
-        const char *said, *name = kernel_matrix(rows[n].which)->text;
+        const char *said, *name = kernel_matrix(rows[n].which).text;
         AuKernel *k = matrix_kernel(arena, rows[n].which, rows[n].by_rows);
         kernel_simplify(k);
         const char *ptx = ptx_of(arena, k, rows[n].arch, &said);
@@ -161,10 +161,14 @@ static AuVal none(void) { return (AuVal){0}; }
 /* Products of every instruction of matrix.def, through copies and load_matrix. */
 static void add_product(Host *host, AuMatrix which, bool by_rows)
 {
-    const AuMatrixOp *op = kernel_matrix(which);
+    const AuMatrixOp info = kernel_matrix(which);
+    const AuMatrixOp *op = &info;
     const AuScalar scalar = (AuScalar)op->types[AU_MATRIX_A].scalar;
-    const uint32_t counts[3] = {op->m * op->k, op->n * op->k, op->m * op->n};
-    if ((by_rows && scalar == AU_F32) || op->k == 4) return; /* quad pairs: see claims */
+    const uint32_t counts[3] = {(uint32_t)op->atom->m * (uint32_t)op->atom->k,
+                                (uint32_t)op->atom->n * (uint32_t)op->atom->k,
+                                (uint32_t)op->atom->m * (uint32_t)op->atom->n};
+    if ((by_rows && scalar == AU_F32) || (uint32_t)op->atom->k == 4)
+        return; /* quad pairs: see claims */
     Case *c = host_case(host, "%s, b by %s", op->text, by_rows ? "rows" : "columns");
     const char *name = c->k->name;
     c->k = matrix_kernel(host->arena, which, by_rows);

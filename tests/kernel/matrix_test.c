@@ -3,7 +3,7 @@
 #include "kernel_test.h"
 #include "matrix_kernel.h"
 
-static bool of_quad_pairs(const AuMatrixOp *op) { return op->k == 4; }
+static bool of_quad_pairs(const AuMatrixOp *op) { return (uint32_t)op->atom->k == 4; }
 
 /* "Matrix fragments for mma.m16n8k16 with floating point type" and its neighbours, as the ISA
  * writes them. */
@@ -11,7 +11,8 @@ static void fragments_lie_as_the_isa_says(void **state)
 {
     (void)state;
     for (int32_t n = 0; n < AU_MATRICES; n++) {
-        const AuMatrixOp *op = kernel_matrix((AuMatrix)n);
+        const AuMatrixOp info = kernel_matrix((AuMatrix)n);
+        const AuMatrixOp *op = &info;
         if (of_quad_pairs(op)) continue;
         const bool single = op->types[AU_MATRIX_A].scalar == AU_F32;
         assert_int_equal(kernel_matrix_named(op->text), n);
@@ -19,26 +20,25 @@ static void fragments_lie_as_the_isa_says(void **state)
             const uint32_t group = lane >> 2, inside = lane % 4;
             uint32_t row, column;
             for (uint32_t i = 0; i < op->types[AU_MATRIX_A].width; i++) {
-                kernel_matrix_place(op, AU_MATRIX_A, lane, i, &row, &column);
+                machine_fragment_at(&op->at[AU_MATRIX_A], lane, i, &row, &column);
                 const bool low = single ? i == 0 || i == 2 : i < 2 || (i >= 4 && i < 6);
                 assert_int_equal(row, low ? group : group + 8);
                 assert_int_equal(column, single ? inside + (i >= 2 ? 4 : 0)
                                                 : inside * 2 + (i & 1) + (i >= 4 ? 8 : 0));
             }
             for (uint32_t i = 0; i < op->types[AU_MATRIX_B].width; i++) {
-                kernel_matrix_place(op, AU_MATRIX_B, lane, i, &row, &column);
+                machine_fragment_at(&op->at[AU_MATRIX_B], lane, i, &row, &column);
                 assert_int_equal(row,
                                  single ? inside + 4 * i : inside * 2 + (i & 1) + (i >= 2 ? 8 : 0));
                 assert_int_equal(column, group);
             }
             for (uint32_t i = 0; i < op->types[AU_MATRIX_C].width; i++) {
-                kernel_matrix_place(op, AU_MATRIX_C, lane, i, &row, &column);
+                machine_fragment_at(&op->at[AU_MATRIX_C], lane, i, &row, &column);
                 assert_int_equal(row, i < 2 ? group : group + 8);
                 assert_int_equal(column, inside * 2 + (i & 1));
             }
         }
     }
-    assert_null(kernel_matrix(AU_MATRICES));
     assert_int_equal(kernel_matrix_named("m1n1k1"), -1);
 }
 
@@ -50,21 +50,22 @@ static void fragments_of_quad_pairs(void **state)
 {
     (void)state;
     for (int32_t n = AU_MATRIX_M8N8K4_ROW_COL; n <= AU_MATRIX_M8N8K4_COL_ROW; n++) {
-        const AuMatrixOp *op = kernel_matrix((AuMatrix)n);
+        const AuMatrixOp info = kernel_matrix((AuMatrix)n);
+        const AuMatrixOp *op = &info;
         const bool a_col = strstr(op->text, "col_") != NULL,
                    b_row = strstr(op->text, "_row_row") || strstr(op->text, "col_row");
         for (uint32_t lane = 0; lane < 32; lane++)
             for (uint32_t i = 0; i < 8; i++) {
                 const uint32_t high = lane < 16 ? 0 : 4, down = lane / 4 % 2, right = lane / 8 % 2;
                 uint32_t row, column;
-                kernel_matrix_place(op, AU_MATRIX_C, lane, i, &row, &column);
+                machine_fragment_at(&op->at[AU_MATRIX_C], lane, i, &row, &column);
                 assert_int_equal(row, of_pair((lane & 1) + (i & 2) + high, down));
                 assert_int_equal(column, of_pair((i & 4) + (lane & 2) + (i & 1), right));
                 if (i >= 4) continue;
-                kernel_matrix_place(op, AU_MATRIX_A, lane, i, &row, &column);
+                machine_fragment_at(&op->at[AU_MATRIX_A], lane, i, &row, &column);
                 assert_int_equal(row, of_pair((a_col ? i : lane % 4) + high, down));
                 assert_int_equal(column, a_col ? lane % 4 : i);
-                kernel_matrix_place(op, AU_MATRIX_B, lane, i, &row, &column);
+                machine_fragment_at(&op->at[AU_MATRIX_B], lane, i, &row, &column);
                 assert_int_equal(row, b_row ? lane % 4 : i);
                 assert_int_equal(column, of_pair((b_row ? i : lane % 4) + high, right));
             }
@@ -85,7 +86,8 @@ static void products_are_right(void **state)
 {
     (void)state;
     for (uint32_t c = 0; c < 2 * AU_MATRICES; c++) {
-        const AuMatrixOp *op = kernel_matrix((AuMatrix)(c / 2));
+        const AuMatrixOp info = kernel_matrix((AuMatrix)(c / 2));
+        const AuMatrixOp *op = &info;
         const AuScalar scalar = (AuScalar)op->types[AU_MATRIX_A].scalar;
         const bool by_rows = c % 2;
         if (of_quad_pairs(op)) continue; /* their operands come by plain loads */
@@ -97,25 +99,32 @@ static void products_are_right(void **state)
         assert_string_equal(text, bench_print(&bench, k));
         float a[256], b[256], out[128];
         const uint32_t zeros = scalar == AU_F32 ? 3 : 7; /* 4 or 2 bytes of 16 are read */
-        for (uint32_t n = 0; n < op->m * op->k; n++) put(scalar, a, n, some(n));
-        for (uint32_t n = 0; n < op->n * op->k; n++) put(scalar, b, n, some(n + 1000));
-        AuKBuffer buffers[4] = {
-            {a, op->m * op->k, true}, {b, op->n * op->k, true}, {out, 128, false}};
+        for (uint32_t n = 0; n < (uint32_t)op->atom->m * (uint32_t)op->atom->k; n++)
+            put(scalar, a, n, some(n));
+        for (uint32_t n = 0; n < (uint32_t)op->atom->n * (uint32_t)op->atom->k; n++)
+            put(scalar, b, n, some(n + 1000));
+        AuKBuffer buffers[4] = {{a, (uint32_t)op->atom->m * (uint32_t)op->atom->k, true},
+                                {b, (uint32_t)op->atom->n * (uint32_t)op->atom->k, true},
+                                {out, 128, false}};
         const uint64_t slots[4] = {0, 0, 0, scalar == AU_F32 ? 4 : 2};
         for (uint32_t pass = 0; pass < 2; pass++) {
             const AuKRun run = {
                 .slots = slots, .buffers = buffers, .grid = {1, 1, 1}, .check_all_written = true};
             const char *why = NULL;
             if (!kernel_run(k, &run, bench.arena, &why)) fail_msg("%s: %s", op->text, why);
-            for (uint32_t i = 0; i < op->m; i++)
-                for (uint32_t j = 0; j < op->n; j++) {
+            for (uint32_t i = 0; i < (uint32_t)op->atom->m; i++)
+                for (uint32_t j = 0; j < (uint32_t)op->atom->n; j++) {
                     float sum = 0.5f;
-                    for (uint32_t x = 0; x < op->k; x++) {
-                        const uint32_t at = i * op->k + x;
-                        const float left = at < op->m * op->k - zeros ? some(at) : 0;
-                        sum += left * some(1000 + (by_rows ? x * op->n + j : j * op->k + x));
+                    for (uint32_t x = 0; x < (uint32_t)op->atom->k; x++) {
+                        const uint32_t at = i * (uint32_t)op->atom->k + x;
+                        const float left =
+                            at < (uint32_t)op->atom->m * (uint32_t)op->atom->k - zeros ? some(at)
+                                                                                       : 0;
+                        sum += left * some(1000 + (by_rows ? x * (uint32_t)op->atom->n + j
+                                                           : j * (uint32_t)op->atom->k + x));
                     }
-                    assert_true(out[i * op->n + j] == sum); /* small multiples of 1/16: exact */
+                    assert_true(out[i * (uint32_t)op->atom->n + j] ==
+                                sum); /* small multiples of 1/16: exact */
                 }
             kernel_simplify(k);
             assert_true(kernel_verify(k, bench.diags));
@@ -135,7 +144,7 @@ static const float *quad_pairs(Bench *bench, AuMatrix which, uint16_t *a, uint16
         "%%1 = lane.i32\n%%2 = mul.i32 %%1, 4\n%%3 = load.f16x4 @a[%%2]\n%%4 = load.f16x4 @b[%%2]\n"
         "%%5 = const.f32x8 0.5\n%%6 = mma.f32x8 %%5, %%3, %%4 #%s\n%%7 = mul.i32 %%1, 8\n"
         "store @out[%%7], %%6\n}\n",
-        kernel_matrix(which)->text);
+        kernel_matrix(which).text);
     AuKernel *k = bench_kernel(bench, text);
     float *out = AU_NEW_ARRAY(bench->arena, float, 256);
     AuKBuffer buffers[3] = {{a, 128, true}, {b, 128, true}, {out, 256, false}};
@@ -150,20 +159,21 @@ static void products_of_quad_pairs(void **state)
 {
     (void)state;
     for (int32_t n = AU_MATRIX_M8N8K4_ROW_COL; n <= AU_MATRIX_M8N8K4_COL_ROW; n++) {
-        const AuMatrixOp *op = kernel_matrix((AuMatrix)n);
+        const AuMatrixOp info = kernel_matrix((AuMatrix)n);
+        const AuMatrixOp *op = &info;
         Bench bench = bench_new();
         uint16_t a[128], b[128];
         uint32_t row, column;
         for (uint32_t i = 0; i < 128; i++) {
-            kernel_matrix_place(op, AU_MATRIX_A, i / 4, i % 4, &row, &column);
+            machine_fragment_at(&op->at[AU_MATRIX_A], i / 4, i % 4, &row, &column);
             a[i] = kernel_to_f16(some(row * 4 + column));
-            kernel_matrix_place(op, AU_MATRIX_B, i / 4, i % 4, &row, &column);
+            machine_fragment_at(&op->at[AU_MATRIX_B], i / 4, i % 4, &row, &column);
             b[i] = kernel_to_f16(some(1000 + column * 4 + row));
         }
         const float *out = quad_pairs(&bench, (AuMatrix)n, a, b);
         for (uint32_t i = 0; i < 256; i++) {
             float sum = 0.5f;
-            kernel_matrix_place(op, AU_MATRIX_C, i / 8, i % 8, &row, &column);
+            machine_fragment_at(&op->at[AU_MATRIX_C], i / 8, i % 8, &row, &column);
             for (uint32_t x = 0; x < 4; x++) sum += some(row * 4 + x) * some(1000 + column * 4 + x);
             assert_true(out[i] == sum);
         }

@@ -1,0 +1,137 @@
+/* layout.c - questions about layouts. Places are small integer arrays, compared element by element; no algebra is needed to ask
+ * whether two layouts agree. */
+#include "layout.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool unit_of(const char **text, AuTileUnit *unit)
+{
+    static const struct {
+        const char *name;
+        AuTileUnit unit;
+    } units[] = {{"reg", TILE_UNIT_REG}, {"lane", TILE_UNIT_LANE}, {"warp", TILE_UNIT_WARP}};
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        const size_t n = strlen(units[i].name);
+        if (strncmp(*text, units[i].name, n) != 0) continue;
+        *text += n;
+        *unit = units[i].unit;
+        return true;
+    }
+    return false;
+}
+
+/* The number after `mark`, or `missing` if there is no such mark. */
+static int32_t number_after(const char **text, char mark, int32_t missing)
+{
+    if (**text != mark) return missing;
+    char *end;
+    const long value = strtol(*text + 1, &end, 10);
+    *text = end;
+    return value > 0 && value <= TILE_WARP ? (int32_t)value : -1;
+}
+
+bool tile_digits(const char *text, AuTileDigits *out)
+{
+    *out = (AuTileDigits){0};
+    while (*text) {
+        AuTileDigit d = {0};
+        if (out->count == TILE_MAX_DIGITS || !unit_of(&text, &d.unit)) return false;
+        d.size = number_after(&text, ':', 0);
+        d.stride = number_after(&text, '@', 1);
+        if (d.size < 0 || d.stride < 0) return false;
+        out->at[out->count++] = d;
+        while (*text == ' ') text++;
+    }
+    return true;
+}
+
+bool tile_cut_digits(const AuTileDigits *digits, int32_t extent, AuTileDigits *out)
+{
+    int32_t rest = extent;
+    *out = (AuTileDigits){0};
+    for (uint32_t i = 0; i < digits->count && rest > 1; i++) {
+        AuTileDigit d = digits->at[i];
+        if (d.size == 0 || d.size > rest) d.size = rest;
+        if (rest % d.size) return false;
+        rest /= d.size;
+        if (d.size > 1) out->at[out->count++] = d;
+    }
+    if (rest == 1) return true;
+    if (out->count == TILE_MAX_DIGITS) return false;
+    out->at[out->count++] = (AuTileDigit){TILE_UNIT_REG, rest, 1};
+    return true;
+}
+
+int32_t tile_place_of(const AuTileDigits *digits, int32_t index)
+{
+    int32_t place = 0;
+    for (uint32_t i = 0; i < digits->count; i++) {
+        const AuTileDigit d = digits->at[i];
+        const int32_t unit = d.unit == TILE_UNIT_WARP ? TILE_WARP : d.unit == TILE_UNIT_LANE;
+        place += index % d.size * d.stride * unit;
+        index /= d.size;
+    }
+    return place;
+}
+
+const AuTilePlaces *tile_places(AuArena *arena, const AuTileDigits *digits, int32_t extent)
+{
+    AuTileDigits cut;
+    if (extent < 1 || !tile_cut_digits(digits, extent, &cut)) return NULL;
+    AuTilePlaces *places = AU_NEW(arena, AuTilePlaces);
+    int32_t *place = AU_NEW_ARRAY(arena, int32_t, extent);
+    for (int32_t i = 0; i < extent; i++) place[i] = tile_place_of(&cut, i);
+    *places = (AuTilePlaces){cut, extent, 1, place};
+    for (uint32_t i = 0; i < cut.count; i++)
+        if (cut.at[i].unit != TILE_UNIT_REG) places->lanes *= cut.at[i].size;
+    return places;
+}
+
+bool tile_same_places(const AuTilePlaces *a, const AuTilePlaces *b)
+{
+    if (a == b) return true;
+    if (!a || !b || a->extent != b->extent) return false;
+    return memcmp(a->place, b->place, sizeof *a->place * (size_t)a->extent) == 0;
+}
+
+int32_t tile_axis_registers(const AuTilePlaces *places) { return places->extent / places->lanes; }
+
+int32_t tile_axis_offset(const AuTilePlaces *places, int32_t reg)
+{
+    int32_t weight = 1, index = 0;
+    for (uint32_t i = 0; i < places->digits.count; i++) {
+        const AuTileDigit d = places->digits.at[i];
+        if (d.unit == TILE_UNIT_REG) {
+            index += reg % d.size * weight;
+            reg /= d.size;
+        }
+        weight *= d.size;
+    }
+    return index;
+}
+
+int32_t tile_axis_base(const AuTilePlaces *places, int32_t lane, int32_t warp)
+{
+    int32_t weight = 1, index = 0;
+    for (uint32_t i = 0; i < places->digits.count; i++) {
+        const AuTileDigit d = places->digits.at[i];
+        if (d.unit == TILE_UNIT_LANE) index += lane / d.stride % d.size * weight;
+        if (d.unit == TILE_UNIT_WARP) index += warp / d.stride % d.size * weight;
+        weight *= d.size;
+    }
+    return index;
+}
+
+AuTileCost tile_conversion_cost(const AuTilePlaces *const *from, const AuTilePlaces *const *to,
+                                uint32_t axes)
+{
+    AuTileCost cost = TILE_COST_NONE;
+    for (uint32_t n = 0; n < axes; n++)
+        for (int32_t i = 0; i < from[n]->extent; i++) {
+            const int32_t a = from[n]->place[i], b = to[n]->place[i];
+            if (a / TILE_WARP != b / TILE_WARP) return TILE_COST_SHARED;
+            if (a != b) cost = TILE_COST_SHUFFLE;
+        }
+    return cost;
+}
