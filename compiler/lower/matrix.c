@@ -271,7 +271,8 @@ static bool find_row(const AuTileAtom *atom, AuScalar scalar, int form, AuMatrix
     for (int n = 0; n < AU_MATRICES; n++) {
         const AuMatrixOp op = kernel_matrix((AuMatrix)n);
         *row = (AuMatrix)(n + form);
-        if (op.atom == atom && op.types[AU_MATRIX_A].scalar == scalar) return true;
+        if (tile_same_instruction(op.atom, atom) && op.types[AU_MATRIX_A].scalar == scalar)
+            return true;
     }
     return false;
 }

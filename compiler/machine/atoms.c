@@ -58,6 +58,16 @@ const AuTileAtom *tile_atom(const char *name)
     return NULL;
 }
 
+bool tile_same_instruction(const AuTileAtom *a, const AuTileAtom *b)
+{
+    bool same = a->lanes == b->lanes && a->m == b->m && a->n == b->n && a->k == b->k &&
+                a->rounds == b->rounds;
+    for (int use = 0; use < 3; use++)
+        same = same && strcmp(a->rows[use], b->rows[use]) == 0 &&
+               strcmp(a->cols[use], b->cols[use]) == 0;
+    return same;
+}
+
 int32_t tile_atom_extent(const AuTileAtom *atom, AuTileUse use, int axis)
 {
     if (axis == 0) return use == TILE_B ? atom->k : atom->m;

@@ -55,6 +55,8 @@ typedef struct AuTileAtom {
 
 const AuTileAtom *tile_atom(const char *name); /* NULL if there is none */
 const AuTileAtom *tile_atom_at(uint32_t n);    /* NULL after the last */
+/* Are they one instruction? Some machines have it for fewer types of operands than others, and so an atom of their own. */
+bool tile_same_instruction(const AuTileAtom *a, const AuTileAtom *b);
 int32_t tile_atom_extent(const AuTileAtom *atom, AuTileUse use, int axis); /* rows: 0, columns: 1 */
 /* Places of that axis of a tile used as A, B or C. NULL if the extent does not fit. */
 const AuTilePlaces *tile_atom_places(AuArena *arena, const AuTileAtom *atom, AuTileUse use,

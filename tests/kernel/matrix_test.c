@@ -3,7 +3,10 @@
 #include "kernel_test.h"
 #include "matrix_kernel.h"
 
-static bool of_quad_pairs(const AuMatrixOp *op) { return (uint32_t)op->atom->k == 4; }
+#include <stdlib.h>
+
+/* Operands of these come through load_matrix; of the others as lanes hold them. */
+static bool is_fed_by_rows(const AuMatrixOp *op) { return strncmp(op->text, "m16n8", 5) == 0; }
 
 /* "Matrix fragments for mma.m16n8k16 with floating point type" and its neighbours, as the ISA
  * writes them. */
@@ -13,7 +16,7 @@ static void fragments_lie_as_the_isa_says(void **state)
     for (int32_t n = 0; n < AU_MATRICES; n++) {
         const AuMatrixOp info = kernel_matrix((AuMatrix)n);
         const AuMatrixOp *op = &info;
-        if (of_quad_pairs(op)) continue;
+        if (!is_fed_by_rows(op)) continue;
         const bool single = op->types[AU_MATRIX_A].scalar == AU_F32;
         assert_int_equal(kernel_matrix_named(op->text), n);
         for (uint32_t lane = 0; lane < 32; lane++) {
@@ -72,6 +75,73 @@ static void fragments_of_quad_pairs(void **state)
     }
 }
 
+/* The other vendors' documents, written down a second time: the step of each bit of an element's number, then of each bit of a lane's,
+ * lowest first. AMD: matrix instruction calculator 1.3.2, CDNA and RDNA ISA documents, turned; Apple: as metal-flash-attention has
+ * it; Intel: SPV_INTEL_subgroup_matrix_multiply_accumulate. */
+static const struct {
+    const char *text, *at[3];
+} others[] = {
+    {"mfma_32x32x8",
+     {"c1 c2 r1 r2 r4 r8 r16 c4", "r1 r2 c1 c2 c4 c8 c16 r4", "c1 c2 c8 c16 r1 r2 r4 r8 r16 c4"}},
+    {"mfma_16x16x16",
+     {"c1 c2 r1 r2 r4 r8 c4 c8", "r1 r2 c1 c2 c4 c8 r4 r8", "c1 c2 r1 r2 r4 r8 c4 c8"}},
+    {"mfma_32x32x4",
+     {"c1 r1 r2 r4 r8 r16 c2", "r1 c1 c2 c4 c8 c16 r2", "c1 c2 c8 c16 r1 r2 r4 r8 r16 c4"}},
+    {"mfma_32x32x16",
+     {"c1 c2 c4 r1 r2 r4 r8 r16 c8", "r1 r2 r4 c1 c2 c4 c8 c16 r8",
+      "c1 c2 c8 c16 r1 r2 r4 r8 r16 c4"}},
+    {"wmma11",
+     {"c1 c2 c4 c8 r1 r2 r4 r8 r0", "r1 r2 r4 r8 c1 c2 c4 c8 c0", "c2 c4 c8 r1 r2 r4 r8 c1"}},
+    {"wmma12", {"c1 c2 c8 r1 r2 r4 r8 c4", "r1 r2 r8 c1 c2 c4 c8 r4", "c1 c2 c4 r1 r2 r4 r8 c8"}},
+    {"simdgroup8", {"c1 c2 r1 r2 c4 r4", "c1 c2 r1 r2 c4 r4", "c1 c2 r1 r2 c4 r4"}},
+    {"dpas", {"r1 r2 r4 c1 c2 c4 c8", "r1 r2 r4 r8 c1 c2 c4 c8", "r1 r2 r4 c1 c2 c4 c8"}},
+};
+
+/* Where the steps say that element [bits] of all lanes' lies. */
+static void place(const char *steps, uint32_t bits, uint32_t *row, uint32_t *column)
+{
+    *row = *column = 0;
+    for (; *steps; bits >>= 1) {
+        uint32_t *moved = *steps++ == 'r' ? row : column;
+        const uint32_t step = (uint32_t)strtoul(steps, (char **)&steps, 10);
+        if (bits & 1) *moved += step;
+        steps += *steps == ' ';
+    }
+}
+
+static uint32_t bits_of(const char *steps)
+{
+    uint32_t count = 1;
+    for (; *steps; steps++) count += *steps == ' ';
+    return count;
+}
+
+static void fragments_of_other_vendors(void **state)
+{
+    (void)state;
+    uint32_t checked = 0;
+    for (size_t o = 0; o < sizeof others / sizeof *others; o++)
+        for (int32_t n = 0; n < AU_MATRICES; n++) {
+            const AuMatrixOp op = kernel_matrix((AuMatrix)n);
+            const size_t length = strlen(others[o].text);
+            if (strncmp(op.text, others[o].text, length) != 0 || op.text[length] != '_') continue;
+            checked++;
+            for (int use = 0; use < 3; use++) {
+                const uint32_t width = op.types[use].width;
+                assert_int_equal(width * (uint32_t)op.atom->lanes,
+                                 1u << bits_of(others[o].at[use]));
+                for (uint32_t bits = 0; bits < width * (uint32_t)op.atom->lanes; bits++) {
+                    uint32_t row, column, wanted_row, wanted_column;
+                    place(others[o].at[use], bits, &wanted_row, &wanted_column);
+                    machine_fragment_at(&op.at[use], bits / width, bits % width, &row, &column);
+                    assert_int_equal(row, wanted_row);
+                    assert_int_equal(column, wanted_column);
+                }
+            }
+        }
+    assert_int_equal(checked, AU_MATRICES - 8); /* eight are NVIDIA's */
+}
+
 static void put(AuScalar scalar, void *to, uint32_t at, float value)
 {
     if (scalar == AU_F32)
@@ -90,7 +160,7 @@ static void products_are_right(void **state)
         const AuMatrixOp *op = &info;
         const AuScalar scalar = (AuScalar)op->types[AU_MATRIX_A].scalar;
         const bool by_rows = c % 2;
-        if (of_quad_pairs(op)) continue; /* their operands come by plain loads */
+        if (!is_fed_by_rows(op)) continue;
         if (by_rows && scalar == AU_F32) continue;
         Bench bench = bench_new();
         AuKernel *k = matrix_kernel(bench.arena, (AuMatrix)(c / 2), by_rows);
@@ -133,53 +203,63 @@ static void products_are_right(void **state)
     }
 }
 
-/* Fragments as lanes hold them, 4 or 8 elements each, and 0.5 + A B in the same way. */
-static const float *quad_pairs(Bench *bench, AuMatrix which, uint16_t *a, uint16_t *b)
+/* 0.5 + A B of fragments as lanes hold them. */
+static const float *product_of_lanes(Bench *bench, const AuMatrixOp *op, void *a, void *b)
 {
+    static const char *const names[] = {[AU_F16] = "f16", [AU_BF16] = "bf16", [AU_F32] = "f32"};
+    const uint32_t lanes = (uint32_t)op->atom->lanes, wa = op->types[AU_MATRIX_A].width,
+                   wb = op->types[AU_MATRIX_B].width, wc = op->types[AU_MATRIX_C].width;
+    const char *ab = names[op->types[AU_MATRIX_A].scalar];
     const char *text = au_format(
         bench->arena,
-        "kernel k lanes 32 warps 1\nmemory @a: global f16 reads\nmemory @b: global f16 reads\n"
+        "kernel k lanes %u warps 1\nmemory @a: global %s reads\nmemory @b: global %s reads\n"
         "memory @out: global f32 writes\narg a: pointer @a\narg b: pointer @b\narg out: pointer "
         "@out\n{\n"
-        "%%1 = lane.i32\n%%2 = mul.i32 %%1, 4\n%%3 = load.f16x4 @a[%%2]\n%%4 = load.f16x4 @b[%%2]\n"
-        "%%5 = const.f32x8 0.5\n%%6 = mma.f32x8 %%5, %%3, %%4 #%s\n%%7 = mul.i32 %%1, 8\n"
-        "store @out[%%7], %%6\n}\n",
-        kernel_matrix(which).text);
+        "%%1 = lane.i32\n%%2 = mul.i32 %%1, %u\n%%3 = load.%sx%u @a[%%2]\n%%4 = mul.i32 %%1, "
+        "%u\n%%5 = load.%sx%u @b[%%4]\n"
+        "%%6 = const.f32x%u 0.5\n%%7 = mma.f32x%u %%6, %%3, %%5 #%s\n%%8 = mul.i32 %%1, %u\n"
+        "store @out[%%8], %%7\n}\n",
+        lanes, ab, ab, wa, ab, wa, wb, ab, wb, wc, wc, op->text, wc);
     AuKernel *k = bench_kernel(bench, text);
-    float *out = AU_NEW_ARRAY(bench->arena, float, 256);
-    AuKBuffer buffers[3] = {{a, 128, true}, {b, 128, true}, {out, 256, false}};
+    float *out = AU_NEW_ARRAY(bench->arena, float, lanes *wc);
+    AuKBuffer buffers[3] = {{a, lanes * wa, true}, {b, lanes * wb, true}, {out, lanes * wc, false}};
     const uint64_t slots[3] = {0};
     const AuKRun run = {.slots = slots, .buffers = buffers, .grid = {1, 1, 1}};
     const char *why = NULL;
-    if (!kernel_run(k, &run, bench->arena, &why)) fail_msg("%s", why);
+    if (!kernel_run(k, &run, bench->arena, &why)) fail_msg("%s: %s", op->text, why);
     return out;
 }
 
-static void products_of_quad_pairs(void **state)
+static void products_of_lanes_are_right(void **state)
 {
     (void)state;
-    for (int32_t n = AU_MATRIX_M8N8K4_ROW_COL; n <= AU_MATRIX_M8N8K4_COL_ROW; n++) {
-        const AuMatrixOp info = kernel_matrix((AuMatrix)n);
-        const AuMatrixOp *op = &info;
+    for (int32_t n = 0; n < AU_MATRICES; n++) {
+        const AuMatrixOp info = kernel_matrix((AuMatrix)n), *op = &info;
+        const AuScalar scalar = (AuScalar)op->types[AU_MATRIX_A].scalar;
+        const uint32_t lanes = (uint32_t)op->atom->lanes, depth = (uint32_t)op->atom->k;
         Bench bench = bench_new();
-        uint16_t a[128], b[128];
-        uint32_t row, column;
-        for (uint32_t i = 0; i < 128; i++) {
-            machine_fragment_at(&op->at[AU_MATRIX_A], i / 4, i % 4, &row, &column);
-            a[i] = kernel_to_f16(some(row * 4 + column));
-            machine_fragment_at(&op->at[AU_MATRIX_B], i / 4, i % 4, &row, &column);
-            b[i] = kernel_to_f16(some(1000 + column * 4 + row));
-        }
-        const float *out = quad_pairs(&bench, (AuMatrix)n, a, b);
-        for (uint32_t i = 0; i < 256; i++) {
+        float a[1024], b[1024];
+        uint32_t row, column, copy = 0;
+        for (uint32_t use = 0; use < 2; use++)
+            for (uint32_t i = 0, width = op->types[use].width; i < lanes * width; i++) {
+                machine_fragment_at(&op->at[use], i / width, i % width, &row, &column);
+                put(scalar, use ? b : a, i,
+                    some(use ? 1000 + column * depth + row : row * depth + column));
+                if (use == 0 && i && row + column == 0) copy = i;
+            }
+        const float *out = product_of_lanes(&bench, op, a, b);
+        for (uint32_t i = 0, width = op->types[AU_MATRIX_C].width; i < lanes * width; i++) {
             float sum = 0.5f;
-            machine_fragment_at(&op->at[AU_MATRIX_C], i / 8, i % 8, &row, &column);
-            for (uint32_t x = 0; x < 4; x++) sum += some(row * 4 + x) * some(1000 + column * 4 + x);
+            machine_fragment_at(&op->at[AU_MATRIX_C], i / width, i % width, &row, &column);
+            for (uint32_t x = 0; x < depth; x++)
+                sum += some(row * depth + x) * some(1000 + column * depth + x);
             assert_true(out[i] == sum);
         }
-        a[0] = kernel_to_f16(99); /* lane 8 holds the same element */
-        out = quad_pairs(&bench, (AuMatrix)n, a, b);
-        assert_true(out[0] != out[0]);
+        if (copy) { /* another lane holds the same element: they must agree */
+            put(scalar, a, copy, 99);
+            out = product_of_lanes(&bench, op, a, b);
+            assert_true(out[0] != out[0]);
+        }
         bench_free(&bench);
     }
 }
@@ -210,7 +290,8 @@ int main(void)
         cmocka_unit_test(fragments_lie_as_the_isa_says),
         cmocka_unit_test(fragments_of_quad_pairs),
         cmocka_unit_test(products_are_right),
-        cmocka_unit_test(products_of_quad_pairs),
+        cmocka_unit_test(fragments_of_other_vendors),
+        cmocka_unit_test(products_of_lanes_are_right),
         cmocka_unit_test(tf32_is_rounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,17 +29,17 @@ static Cell wgmma_c(int t, int v) { return (Cell){16 * (t / 32) + t % 32 / 4 + 8
 static Cell wgmma_a(int t, int v) { return (Cell){16 * (t / 32) + t % 32 / 4 + 8 * (v / 2 % 2), 2 * (t % 4) + v % 2 + 8 * (v / 4)}; }
 static Cell mfma32_a(int l, int v) { return (Cell){l % 32, 4 * (l / 32) + v}; }
 static Cell mfma32_b(int l, int v) { return (Cell){4 * (l / 32) + v, l % 32}; }
-static Cell mfma32_c(int l, int v) { return (Cell){8 * (v / 4) + 4 * (l / 32) + v % 4, l % 32}; }
+static Cell mfma32_c(int l, int v) { return (Cell){l % 32, 8 * (v / 4) + 4 * (l / 32) + v % 4}; }
 static Cell mfma16_a(int l, int v) { return (Cell){l % 16, 4 * (l / 16) + v}; }
 static Cell mfma16_b(int l, int v) { return (Cell){4 * (l / 16) + v, l % 16}; }
 static Cell bf4_a(int l, int v) { return (Cell){l % 32, 2 * (l / 32) + v}; }
 static Cell k16_b(int l, int v) { return (Cell){8 * (l / 32) + v, l % 32}; }
 static Cell wmma11_a(int l, int v) { return (Cell){l % 16, v}; }
 static Cell wmma11_b(int l, int v) { return (Cell){v, l % 16}; }
-static Cell wmma11_c(int l, int v) { return (Cell){2 * v + l / 16, l % 16}; }
+static Cell wmma11_c(int l, int v) { return (Cell){l % 16, 2 * v + l / 16}; }
 static Cell wmma12_a(int l, int v) { return (Cell){l % 16, 8 * (v / 4) + 4 * (l / 16) + v % 4}; }
 static Cell wmma12_b(int l, int v) { return (Cell){8 * (v / 4) + 4 * (l / 16) + v % 4, l % 16}; }
-static Cell wmma12_c(int l, int v) { return (Cell){8 * (l / 16) + v, l % 16}; }
+static Cell wmma12_c(int l, int v) { return (Cell){l % 16, 8 * (l / 16) + v}; }
 static Cell simdgroup(int l, int v) { return (Cell){(l / 4 & 4) + l / 2 % 4, 2 * (l / 4 & 2) + 2 * (l % 2) + v}; }
 static Cell by_lane(int l, int v) { return (Cell){v, l}; }
 
@@ -55,7 +55,7 @@ static const struct {
     {"mma884", TILE_C, 8, mma884_c},      {"mma884", TILE_A, 4, mma884_a},      {"mma884", TILE_B, 4, mma884_b},
     {"wgmma", TILE_C, 4, wgmma_c},        {"wgmma", TILE_A, 8, wgmma_a},
     {"mfma32x32x8", TILE_A, 4, mfma32_a}, {"mfma32x32x8", TILE_B, 4, mfma32_b}, {"mfma32x32x8", TILE_C, 16, mfma32_c},
-    {"mfma16x16x16", TILE_A, 4, mfma16_a}, {"mfma16x16x16", TILE_B, 4, mfma16_b}, {"mfma16x16x16", TILE_C, 4, mfma16_b},
+    {"mfma16x16x16", TILE_A, 4, mfma16_a}, {"mfma16x16x16", TILE_B, 4, mfma16_b}, {"mfma16x16x16", TILE_C, 4, mfma16_a},
     {"mfma32x32x4bf", TILE_A, 2, bf4_a},  {"mfma32x32x4bf", TILE_C, 16, mfma32_c}, {"mfma32x32x16", TILE_B, 8, k16_b},
     {"wmma11", TILE_A, 16, wmma11_a},     {"wmma11", TILE_B, 16, wmma11_b},     {"wmma11", TILE_C, 8, wmma11_c},
     {"wmma12", TILE_A, 8, wmma12_a},      {"wmma12", TILE_B, 8, wmma12_b},      {"wmma12", TILE_C, 8, wmma12_c},
@@ -159,9 +159,9 @@ static void test_accumulators_as_operands(void **state)
     } facts[] = {
         {"mma1688", TILE_A, true, true},      {"mma16816", TILE_A, true, true},
         {"mma1688tf32", TILE_A, true, true},  {"mma884", TILE_A, false, false},
-        {"wgmma", TILE_A, true, true},        {"mfma32x32x8", TILE_B, true, true},
-        {"mfma16x16x16", TILE_B, true, true}, {"wmma12", TILE_B, true, true},
-        {"wmma11", TILE_B, false, false},     {"simdgroup8", TILE_A, true, true},
+        {"wgmma", TILE_A, true, true},        {"mfma32x32x8", TILE_A, true, true},
+        {"mfma16x16x16", TILE_A, true, true}, {"wmma12", TILE_A, true, true},
+        {"wmma11", TILE_A, false, false},     {"simdgroup8", TILE_A, true, true},
         {"dpas", TILE_A, true, true},         {"fma32", TILE_B, true, true},
         {"dot2", TILE_B, true, true},
     };
@@ -224,9 +224,9 @@ static void test_conversion_cost(void **state)
     (void)state;
     AuArena *arena = au_arena_new(NULL);
     assert_int_equal(price(arena, "mma16816", TILE_C, NULL, NULL, TILE_A), TILE_COST_NONE);
-    assert_int_equal(price(arena, "mfma32x32x8", TILE_C, NULL, NULL, TILE_B), TILE_COST_NONE);
-    assert_int_equal(price(arena, "wmma11", TILE_C, NULL, NULL, TILE_B), TILE_COST_SHUFFLE);
-    assert_int_equal(price(arena, "wmma12", TILE_C, NULL, NULL, TILE_B), TILE_COST_SHUFFLE);
+    assert_int_equal(price(arena, "mfma32x32x8", TILE_C, NULL, NULL, TILE_A), TILE_COST_NONE);
+    assert_int_equal(price(arena, "wmma11", TILE_C, NULL, NULL, TILE_A), TILE_COST_SHUFFLE);
+    assert_int_equal(price(arena, "wmma12", TILE_C, NULL, NULL, TILE_A), TILE_COST_SHUFFLE);
     assert_int_equal(price(arena, "mma16816", TILE_C, "lane:32@1", "reg", TILE_C),
                      TILE_COST_SHUFFLE);
     assert_int_equal(price(arena, "wgmma", TILE_C, "reg:4 warp:4", "lane:32@1", TILE_C),
