@@ -12,7 +12,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* caps: rows of compiler/tile/caps.def. features: what the runtime must find (aule_variant_v1.features). */
+/* caps: rows of compiler/machine/caps.def. features: what the runtime must find (aule_variant_v1.features). */
 // clang-format off
 static const AuArch archs[] = {
     {"x86-64-v3",      "avx2",       "avx2 fma f16c",                                  true, true, true},

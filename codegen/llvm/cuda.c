@@ -12,7 +12,7 @@
 #include <string.h>
 
 // clang-format off
-/* caps: rows of compiler/tile/caps.def. features: what the driver must report. */
+/* caps: rows of compiler/machine/caps.def. features: what the driver must report. */
 static const AuArch archs[] = {
     {"sm_70",  "sm_70",  "sm_70 ptx64",  true, true, true},
     {"sm_75",  "sm_75",  "sm_75 ptx65",  true, true, false},

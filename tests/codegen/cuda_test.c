@@ -158,7 +158,7 @@ static void other_blocks_are_refused(void **state)
 
 static AuVal none(void) { return (AuVal){0}; }
 
-/* Products of every instruction of matrix.def, through copies and load_matrix. */
+/* Products of every instruction of atoms.def, through copies and load_matrix. */
 static void add_product(Host *host, AuMatrix which, bool by_rows)
 {
     const AuMatrixOp info = kernel_matrix(which);

@@ -1,4 +1,4 @@
-/* matrix_kernel.h - a kernel that multiplies two small matrices with one instruction of matrix.def:
+/* matrix_kernel.h - a kernel that multiplies two small matrices with one instruction of atoms.def:
  * asynchronous copies into swizzled shared memory, load_matrix, mma. For the interpreter, and for
  * generators whose results are compared with it. */
 #ifndef AU_MATRIX_KERNEL_H
