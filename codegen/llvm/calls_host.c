@@ -200,7 +200,7 @@ static const Feature x86[] = {
 #define B 1
 #define C 2
 #define D 3
-#define X86(name, leaf, subleaf, where, bit, state) {name, leaf, subleaf, where, bit, state},
+#define X86(name, leaf, subleaf, where, bit, state, arch) {name, leaf, subleaf, where, bit, state},
 #include "../../runtime/backends/cpu_features.def"
 #undef A
 #undef B

@@ -14,13 +14,35 @@ typedef struct Cpu {
     AuPool *pool;
 } Cpu;
 
+/* AULE_CPU_ARCH: how many of the architectures may be used, the least first. */
+static aule_status archs_from_environment(size_t *limit, AuSink sink)
+{
+    const char *text = getenv("AULE_CPU_ARCH"), *name;
+    *limit = SIZE_MAX;
+    if (!text || !*text) return AULE_OK;
+    AuText names = {.memory = sink.memory};
+    for (size_t n = 0; (name = rt_cpu_arch(n)); n++) {
+        if (strcmp(text, name) == 0) *limit = n + 1;
+        rt_text_add(&names, "%s%s", n ? ", " : "", name);
+    }
+    aule_status status = AULE_OK;
+    if (*limit == SIZE_MAX)
+        status = rt_fail(sink, AULE_ERROR_USAGE, "AULE_CPU_ARCH is '%s', expected one of: %s", text,
+                         rt_text_str(&names));
+    rt_text_free(&names);
+    return status;
+}
+
 static aule_status find(AuFinder *finder, AuSink sink)
 {
+    size_t limit;
+    aule_status status = archs_from_environment(&limit, sink);
+    if (status) return status;
     AuText name = {.memory = sink.memory}, features = {.memory = sink.memory},
            driver = {.memory = sink.memory};
     struct utsname system;
     rt_cpu_name(&name);
-    rt_cpu_features(&features);
+    rt_cpu_features(limit, &features);
     if (uname(&system) == 0) rt_text_add(&driver, "%s %s", system.sysname, system.machine);
     long cores = sysconf(_SC_NPROCESSORS_ONLN), pages = sysconf(_SC_PHYS_PAGES),
          page = sysconf(_SC_PAGESIZE);
@@ -37,7 +59,7 @@ static aule_status find(AuFinder *finder, AuSink sink)
         .dl = {kDLCPU, 0},
     };
     bool failed = name.failed || features.failed || driver.failed;
-    aule_status status = failed ? rt_fail_memory(sink) : rt_found(finder, &info, sink);
+    status = failed ? rt_fail_memory(sink) : rt_found(finder, &info, sink);
     rt_text_free(&name);
     rt_text_free(&features);
     rt_text_free(&driver);

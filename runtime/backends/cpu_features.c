@@ -8,6 +8,16 @@
 
 enum { A, B, C, D, TILES = 0x60000 /* of XCR0 */ };
 
+enum {
+#define X86_ARCH(id, name) id,
+#include "cpu_features.def"
+};
+
+static const char *const archs[] = {
+#define X86_ARCH(id, name) name,
+#include "cpu_features.def"
+};
+
 static uint64_t saved_state(void) /* XCR0 */
 {
     unsigned a, b, c, d, low, high;
@@ -37,10 +47,10 @@ static bool has(uint32_t leaf, uint32_t subleaf, int where, uint32_t bit, uint64
     return !(state & TILES) || may_use_tiles();
 }
 
-void rt_cpu_features(AuText *words)
+void rt_cpu_features(size_t limit, AuText *words)
 {
-#define X86(name, leaf, subleaf, where, bit, state)                                                \
-    if (has(leaf, subleaf, where, bit, state))                                                     \
+#define X86(name, leaf, subleaf, where, bit, state, arch)                                          \
+    if (arch < limit && has(leaf, subleaf, where, bit, state))                                     \
         rt_text_add(words, "%s" name, words->length ? " " : "");
 #include "cpu_features.def"
 }
@@ -63,8 +73,14 @@ const char *rt_cpu_family(void) { return "x86-64"; }
 
 #include <sys/auxv.h>
 
-void rt_cpu_features(AuText *words)
+static const char *const archs[] = {
+#define ARM_ARCH(id, name) name,
+#include "cpu_features.def"
+};
+
+void rt_cpu_features(size_t limit, AuText *words)
 {
+    (void)limit;
     const unsigned long bits[] = {getauxval(AT_HWCAP), getauxval(AT_HWCAP2)};
 #define ARM(name, word, bit)                                                                       \
     if (bits[word] >> (bit)&1) rt_text_add(words, "%s" name, words->length ? " " : "");
@@ -76,8 +92,20 @@ const char *rt_cpu_family(void) { return "aarch64"; }
 
 #else
 
-void rt_cpu_features(AuText *words) { (void)words; }
+static const char *const archs[] = {"unknown"};
+
+void rt_cpu_features(size_t limit, AuText *words)
+{
+    (void)limit;
+    (void)words;
+}
+
 void rt_cpu_name(AuText *name) { rt_text_add(name, "unknown"); }
 const char *rt_cpu_family(void) { return "unknown"; }
 
 #endif
+
+const char *rt_cpu_arch(size_t place)
+{
+    return place < sizeof archs / sizeof *archs ? archs[place] : NULL;
+}

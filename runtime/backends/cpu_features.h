@@ -4,8 +4,12 @@
 
 #include "../base.h"
 
-void rt_cpu_features(AuText *words); /* space-separated, as in cpu_features.def */
-void rt_cpu_name(AuText *name);      /* the maker's words */
+/* Architectures that kernels are compiled for, the least first; NULL after the last. */
+const char *rt_cpu_arch(size_t place);
+
+/* Space-separated, as in cpu_features.def; what only architectures after the first [limit] have is left out. */
+void rt_cpu_features(size_t limit, AuText *words);
+void rt_cpu_name(AuText *name); /* the maker's words */
 const char *
 rt_cpu_family(void); /* what architectures of artifacts begin with: "x86-64", "aarch64" */
 

@@ -137,9 +137,10 @@ static bool executes(const char *arch)
     if (strcmp(arch, "x86-64-v3") == 0)
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     if (strcmp(arch, "x86-64-v4") == 0)
-        return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
+        return __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     if (strcmp(arch, "x86-64-v4-bf16") == 0) return __builtin_cpu_supports("avx512bf16");
-    if (strcmp(arch, "x86-64-v4-amx") == 0) return has_tiles();
+    if (strcmp(arch, "x86-64-v4-amx") == 0)
+        return __builtin_cpu_supports("avx512bf16") && has_tiles();
 #endif
     return false;
 }

@@ -89,6 +89,44 @@ static void test_environment(void **state)
     unsetenv("AULE_NUM_THREADS");
 }
 
+/* Whatever this processor is, it looks no better than what AULE_CPU_ARCH says. */
+static void test_limited_processor(void **state)
+{
+    (void)state;
+#ifdef __x86_64__
+    static const struct {
+        const char *arch, *without;
+    } limits[] = {{"x86-64-v3", "avx512f"},
+                  {"x86-64-v4", "avx512bf16"},
+                  {"x86-64-v4-bf16", "amx-tile"},
+                  {"x86-64-v4-amx", NULL},
+                  {"", NULL}};
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        aule_device *whole, *limited;
+        assert_int_equal(aule_device_open("cpu", NULL, &whole, NULL), AULE_OK);
+        setenv("AULE_CPU_ARCH", limits[i].arch, 1);
+        assert_int_equal(aule_device_open("cpu", NULL, &limited, NULL), AULE_OK);
+        unsetenv("AULE_CPU_ARCH");
+        const char *all = aule_device_get_info(whole)->features,
+                   *left = aule_device_get_info(limited)->features;
+        if (limits[i].without)
+            assert_null(strstr(left, limits[i].without));
+        else
+            assert_string_equal(left, all);
+        assert_int_equal(!strstr(left, "avx2"), !strstr(all, "avx2"));
+        aule_device_close(limited);
+        aule_device_close(whole);
+    }
+#endif
+    static const char *const wrong[] = {"x86-64", "avx512", "x86-64-v4 ", "none"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        setenv("AULE_CPU_ARCH", wrong[i], 1);
+        expect_open_error("cpu", AULE_ERROR_USAGE, "expected one of: ");
+        expect_open_error(NULL, AULE_ERROR_USAGE, "AULE_CPU_ARCH is '");
+    }
+    unsetenv("AULE_CPU_ARCH");
+}
+
 static void test_buffers_and_events(void **state)
 {
     (void)state;
@@ -262,6 +300,7 @@ int main(void)
         cmocka_unit_test(test_list),
         cmocka_unit_test(test_choice),
         cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_limited_processor),
         cmocka_unit_test(test_buffers_and_events),
         cmocka_unit_test(test_what_a_backend_gets),
         cmocka_unit_test(test_handles),
