@@ -225,6 +225,25 @@ static AuVal known_value(AuLower *l, const AuTileVar *var, const AuTileExpr *red
     return (AuVal){0};
 }
 
+void lower_visit(AuLower *l, const AuPoint *p)
+{
+    l->point = p;
+    l->visits++;
+}
+
+void lower_leave(AuLower *l) { l->point = NULL; }
+
+/* Evaluated once a visit: formulas are made of formulas, each used any number of times. */
+static AuVal formula(AuLower *l, AuHeld *held, const AuPoint *p)
+{
+    if (p != l->point) return lower_eval(l, held->formula, p);
+    if (held->visit != l->visits) {
+        held->value = lower_eval(l, held->formula, p);
+        held->visit = l->visits;
+    }
+    return held->value;
+}
+
 static AuVal read_var(AuLower *l, const AuTileVar *var, const AuPoint *p)
 {
     const AuVal known = known_value(l, var, NULL, p);
@@ -237,7 +256,7 @@ static AuVal read_var(AuLower *l, const AuTileVar *var, const AuPoint *p)
     case HELD_ARRAY:
         if (held->pair_axis) break; /* only products read those */
         return kernel_load(l->k, held->mem, lower_register(l, var->type, p), 1, none, none);
-    case HELD_FORMULA: return lower_eval(l, held->formula, p);
+    case HELD_FORMULA: return formula(l, lower_held(l, var), p);
     case HELD_NOT: break;
     }
     lower_refuse(l, "variable %s has no value here", var->name);
@@ -265,7 +284,7 @@ static AuVal rounded(AuLower *l, AuVal v, AuScalar to)
     return scalar_of(l, v) == to ? v : lower_as(l, lower_as(l, v, AU_F32), to);
 }
 
-AuVal lower_eval(AuLower *l, const AuTileExpr *e, const AuPoint *p)
+static AuVal value_at(AuLower *l, const AuTileExpr *e, const AuPoint *p)
 {
     AuKernel *k = l->k;
     switch ((int)e->op) {
@@ -307,4 +326,13 @@ AuVal lower_eval(AuLower *l, const AuTileExpr *e, const AuPoint *p)
         return kernel_i32(k, 0);
     default: return numeric(l, e, p);
     }
+}
+
+AuVal lower_eval(AuLower *l, const AuTileExpr *e, const AuPoint *p)
+{
+    if (l->point) return value_at(l, e, p);
+    lower_visit(l, p);
+    const AuVal v = value_at(l, e, p);
+    lower_leave(l);
+    return v;
 }

@@ -26,17 +26,31 @@ bool lower_is_max(const AuTileExpr *e)
     return e->op == TILE_X_REDUCE_MAX || e->op == TILE_X_ROWMAX;
 }
 
-/* Does the expression read what the other item makes: itself or through formulas, but not inside a
- * reduction, which is an item of its own? */
-static bool reads(AuLower *l, const AuTileExpr *e, const Item *other)
+static void add_reads(AuLower *l, Reads *r, const AuTileExpr *e)
 {
-    if (e == other->reduction || (e->op == TILE_X_NAME && e->var == other->var && e->var))
-        return true;
-    if (is_reduction(e)) return false;
-    if (e->op == TILE_X_NAME && e->var && lower_held(l, e->var)->as == HELD_FORMULA)
-        return reads(l, lower_held(l, e->var)->formula, other);
+    if (is_reduction(e)) {
+        AU_PUSH(l->arena, r->reductions.at, r->reductions.count, r->reductions.capacity, e);
+        return;
+    }
     for (uint32_t n = 0; n < e->args.count; n++)
-        if (e->args.at[n] && reads(l, e->args.at[n], other)) return true;
+        if (e->args.at[n]) add_reads(l, r, e->args.at[n]);
+    if (e->op != TILE_X_NAME || !e->var) return;
+    AuHeld *held = lower_held(l, e->var);
+    if (held->met == l->walks) return;
+    held->met = l->walks;
+    AU_PUSH(l->arena, r->vars.at, r->vars.count, r->vars.capacity, e->var);
+    if (held->as == HELD_FORMULA) add_reads(l, r, held->formula);
+}
+
+/* Does the item read what the other one makes? */
+static bool reads(const Item *item, const Item *other)
+{
+    if (other->var)
+        for (uint32_t n = 0; n < item->reads.vars.count; n++)
+            if (item->reads.vars.at[n] == other->var) return true;
+    if (other->reduction)
+        for (uint32_t n = 0; n < item->reads.reductions.count; n++)
+            if (item->reads.reductions.at[n] == other->reduction) return true;
     return false;
 }
 
@@ -52,23 +66,19 @@ static void set_level(Run *run, Item *item, uint32_t before)
         /* Rows of a level stand before its loops: a looped item may read them, they may not read
          * it. */
         const uint32_t after = other->looped && !together ? other->level + 1 : other->level;
-        if (reads(run->l, item->expr, other))
-            at_least(&item->level, other->reduction ? other->level + 1 : after);
-        if (item->var && (other->var == item->var || reads(run->l, other->expr, item)))
+        if (reads(item, other)) at_least(&item->level, other->reduction ? other->level + 1 : after);
+        if (item->var && (other->var == item->var || reads(other, item)))
             at_least(&item->level, after);
     }
 }
 
 static void add_item(Run *run, Item item)
 {
-    AuLower *l = run->l;
-    if (run->count == MOST_ITEMS) {
-        lower_refuse(l, "a run of more than %d assignments", MOST_ITEMS);
-        return;
-    }
     for (uint32_t n = 0; n < item.spaces.count; n++) item.looped |= item.spaces.at[n].looped;
+    run->l->walks++;
+    add_reads(run->l, &item.reads, item.expr);
     set_level(run, &item, run->count);
-    run->items[run->count++] = item;
+    AU_PUSH(run->l->arena, run->items, run->count, run->capacity, item);
 }
 
 static const AuTileExpr *value_of(const AuTileStmt *s)
@@ -190,7 +200,7 @@ static void decide_stores(Run *run)
             const bool same_loop =
                 reader->level == item->level && reader->looped == item->looped &&
                 (!item->looped || lower_same_loops(&reader->spaces, &item->spaces));
-            item->stored = reads(run->l, reader->expr, item) && !same_loop;
+            item->stored = !same_loop && reads(reader, item);
         }
     }
 }
@@ -226,41 +236,44 @@ static bool is_repeated(const AuLower *l, const Item *item, const AuPoint *p)
     return false;
 }
 
+static void know(AuLower *l, AuKnown known)
+{
+    AU_PUSH(l->arena, l->known, l->known_count, l->known_capacity, known);
+}
+
 /* All items of one loop at one point. */
 static void group_point(AuLower *l, const AuPoint *p, void *user)
 {
     Group *g = user;
-    AuVal values[MOST_ITEMS];
     const uint32_t known_before = l->known_count;
-    for (uint32_t n = 0; n < g->count; n++) {
-        Item *item = g->items[n];
+    lower_visit(l, p);
+    for (uint32_t n = 0; n < g->items.count; n++) {
+        Item *item = g->items.at[n];
         if (!item->var && is_repeated(l, item, p)) continue;
-        AuVal value = values[n] = lower_eval(l, item->expr, p);
+        const AuVal value = lower_eval(l, item->expr, p);
         if (!item->var) {
             accumulate(l, item, value, p);
             continue;
         }
-        value = values[n] = lower_as(l, value, lower_scalar(item->var->type->elem));
-        if (l->known_count < sizeof l->known / sizeof *l->known)
-            l->known[l->known_count++] =
-                (AuKnown){.var = item->var, .value = value, .type = item->var->type};
-        else
-            lower_refuse(l, "too many values in one loop");
+        g->values[n] = lower_as(l, value, lower_scalar(item->var->type->elem));
+        know(l, (AuKnown){.var = item->var, .value = g->values[n], .type = item->var->type});
+        /* What formulas make of the value before is not what they make of this one. */
+        if (lower_held(l, item->var)->defs > 1) lower_visit(l, p);
     }
+    lower_leave(l);
     l->known_count = known_before;
     /* Stored last, so that a variable may take the array of one that is read here for the last
      * time. */
-    for (uint32_t n = 0; n < g->count; n++) {
-        if (g->items[n]->var && g->items[n]->stored)
-            lower_store_point(l, g->items[n], values[n], p);
-    }
+    for (uint32_t n = 0; n < g->items.count; n++)
+        if (g->items.at[n]->var && g->items.at[n]->stored)
+            lower_store_point(l, g->items.at[n], g->values[n], p);
 }
 
 static void start_reductions(AuLower *l, const Group *g)
 {
     const AuVal none = {0};
-    for (uint32_t n = 0; n < g->count; n++) {
-        Item *item = g->items[n];
+    for (uint32_t n = 0; n < g->items.count; n++) {
+        Item *item = g->items.at[n];
         if (item->var) continue;
         const uint32_t count = lower_registers(&item->row_type);
         item->mem =
@@ -269,8 +282,8 @@ static void start_reductions(AuLower *l, const Group *g)
             kernel_store(l->k, item->mem, kernel_i32(l->k, (int32_t)r),
                          kernel_f32(l->k, lower_is_max(item->reduction) ? -(double)INFINITY : 0),
                          none);
-        l->known[l->known_count++] = (AuKnown){
-            .reduction = item->reduction, .mem = item->mem, .type = item->reduction->type};
+        know(l, (AuKnown){
+                    .reduction = item->reduction, .mem = item->mem, .type = item->reduction->type});
     }
 }
 
@@ -279,10 +292,10 @@ static void start_reductions(AuLower *l, const Group *g)
  * joined. */
 static AuSpaces union_of(const Group *g)
 {
-    AuSpaces all = g->items[0]->spaces;
-    for (uint32_t n = 1; n < g->count; n++)
-        for (uint32_t i = 0; i < g->items[n]->spaces.count; i++) {
-            const AuSpace1 *s = &g->items[n]->spaces.at[i];
+    AuSpaces all = g->items.at[0]->spaces;
+    for (uint32_t n = 1; n < g->items.count; n++)
+        for (uint32_t i = 0; i < g->items.at[n]->spaces.count; i++) {
+            const AuSpace1 *s = &g->items.at[n]->spaces.at[i];
             bool there = false;
             for (uint32_t j = 0; j < all.count; j++) there |= all.at[j].axis->name == s->axis->name;
             if (!there) all.at[all.count++] = *s;
@@ -305,17 +318,18 @@ static void join_lanes(AuLower *l, const Item *item)
 
 static void emit_group(AuLower *l, Group *g)
 {
+    g->values = AU_NEW_ARRAY(l->arena, AuVal, g->items.count);
     lower_reuse_arrays(g);
     start_reductions(l, g);
     AuSpaces all = union_of(g);
-    for (uint32_t n = 0; n < g->count; n++) {
-        g->items[n]->first_count = g->items[n]->taken = 0;
-        if (lower_pair_axis_of(l, g->items[n]))
-            lower_by_pairs(&all, lower_pair_axis_of(l, g->items[n]));
+    for (uint32_t n = 0; n < g->items.count; n++) {
+        g->items.at[n]->first_count = g->items.at[n]->taken = 0;
+        if (lower_pair_axis_of(l, g->items.at[n]))
+            lower_by_pairs(&all, lower_pair_axis_of(l, g->items.at[n]));
     }
     lower_each(l, &all, group_point, g);
-    for (uint32_t n = 0; n < g->count; n++)
-        if (!g->items[n]->var) join_lanes(l, g->items[n]);
+    for (uint32_t n = 0; n < g->items.count; n++)
+        if (!g->items.at[n]->var) join_lanes(l, g->items.at[n]);
 }
 
 /* A scalar assigned once is a value; any other item without loops is unrolled over the registers of
@@ -335,7 +349,8 @@ static void emit_row(AuLower *l, Run *run, Item *item)
             kernel_store(l->k, lower_var_array(l, item->var), kernel_i32(l->k, 0), v, none);
         return;
     }
-    Group g = {run, {item}, 1};
+    Group g = {.run = run};
+    AU_PUSH(l->arena, g.items.at, g.items.count, g.items.capacity, item);
     item->stored = true;
     emit_group(l, &g);
 }
@@ -344,17 +359,17 @@ static void emit_level(AuLower *l, Run *run, uint32_t level)
 {
     for (uint32_t n = 0; n < run->count; n++)
         if (run->items[n].level == level && !run->items[n].looped) emit_row(l, run, &run->items[n]);
-    bool done[MOST_ITEMS] = {false};
     for (uint32_t n = 0; n < run->count; n++) {
-        if (done[n] || run->items[n].level != level || !run->items[n].looped) continue;
+        if (run->items[n].emitted || run->items[n].level != level || !run->items[n].looped)
+            continue;
         Group g = {.run = run};
         for (uint32_t m = n; m < run->count; m++) {
             Item *item = &run->items[m];
-            if (done[m] || item->level != level || !item->looped ||
+            if (item->emitted || item->level != level || !item->looped ||
                 !lower_same_loops(&item->spaces, &run->items[n].spaces))
                 continue;
-            done[m] = true;
-            g.items[g.count++] = item;
+            item->emitted = true;
+            AU_PUSH(l->arena, g.items.at, g.items.count, g.items.capacity, item);
         }
         emit_group(l, &g);
     }
@@ -369,7 +384,7 @@ static void emit_levels(AuLower *l, Run *run)
 
 void lower_assignments(AuLower *l, AuTileStmt *const *statements, uint32_t count)
 {
-    Run run = {l, AU_NEW_ARRAY(l->arena, Item, MOST_ITEMS), 0};
+    Run run = {.l = l};
     for (uint32_t n = 0; n < count; n++) {
         const AuTileStmt *s = statements[n];
         l->span = s->span;
@@ -390,7 +405,7 @@ void lower_assignments(AuLower *l, AuTileStmt *const *statements, uint32_t count
 
 uint32_t lower_reductions(AuLower *l, const AuTileExpr *e)
 {
-    Run run = {l, AU_NEW_ARRAY(l->arena, Item, MOST_ITEMS), 0};
+    Run run = {.l = l};
     const uint32_t known_before = l->known_count;
     add_reductions(&run, e);
     if (!l->failed) emit_levels(l, &run);

@@ -4,14 +4,21 @@
 
 #include "internal.h"
 
-enum { MOST_ITEMS = 192, MOST_PENDING = 64 };
+enum { MOST_PENDING = 64 };
+
+/* What an expression is made of, seen through formulas, but not into reductions, which are items of their own. */
+typedef struct Reads {
+    TILE_LIST(const AuTileVar *) vars;
+    TILE_LIST(const AuTileExpr *) reductions;
+} Reads;
 
 typedef struct Item {
     const AuTileVar *var;        /* what it defines, or NULL: */
     const AuTileExpr *reduction; /* the reduction that it computes */
     const AuTileExpr *expr;      /* what is computed for each element */
-    AuSpaces spaces;             /* registers it runs over */
-    bool looped, stored;
+    Reads reads;
+    AuSpaces spaces; /* registers it runs over */
+    bool looped, stored, emitted;
     uint32_t level;
     AuMem mem;                 /* of a reduction: accumulators */
     AuTileType row_type;       /* of a reduction: type of its result */
@@ -24,13 +31,13 @@ typedef struct Item {
 typedef struct Run {
     AuLower *l;
     Item *items;
-    uint32_t count;
+    uint32_t count, capacity;
 } Run;
 
 typedef struct Group {
     Run *run;
-    Item *items[MOST_ITEMS];
-    uint32_t count;
+    TILE_LIST(Item *) items;
+    AuVal *values; /* of the items, at the present point */
 } Group;
 
 /* Reads in the whole run, in every segment, to be compared with all reads in the role. */

@@ -24,6 +24,10 @@ typedef struct AuHeld {
                        step of a loop */
     bool taken;     /* another variable lives in its array by now */
     bool followed;  /* of a loop over tiles: next() asks for the tile after it */
+    uint32_t met;   /* by the walk of this number over what an expression reads */
+    uint32_t visit; /* of a formula: the visit of a point on which it had [value] */
+    bool is_bounded; /* a scalar of the kernel: it is low .. high */
+    int64_t low, high;
     const char *pair_axis; /* operand B of a matrix unit: an i32 holds two bf16, neighbours along
                               this axis; NULL: plain */
 } AuHeld;
@@ -122,9 +126,12 @@ typedef struct AuLower {
     AuTiles tiles[4];
     uint32_t tiles_count;
     bool in_branch; /* scalars set here must outlive the region: cells, not values */
-    AuKnown known[256];
-    uint32_t known_count;
-    AuSpan span; /* of the present statement */
+    AuKnown *known;
+    uint32_t known_count, known_capacity;
+    uint32_t walks;       /* over what expressions read, so far */
+    const AuPoint *point; /* where expressions are being evaluated */
+    uint32_t visits;      /* of points so far; a formula has one value on each */
+    AuSpan span;          /* of the present statement */
     bool failed;
 } AuLower;
 
@@ -145,6 +152,9 @@ void lower_bind_value(AuLower *l, const AuTileVar *var, AuVal value);
 
 /* ---- eval.c: one element of an expression */
 AuVal lower_eval(AuLower *l, const AuTileExpr *e, const AuPoint *p);
+/* Between the two all expressions at [p] share what formulas are there; code has no branch in between. */
+void lower_visit(AuLower *l, const AuPoint *p);
+void lower_leave(AuLower *l);
 AuVal lower_as(AuLower *l, AuVal v, AuScalar to); /* between i1, i32, i64, f32 and storage types */
 const AuCoord *lower_coordinate(AuLower *l, const AuPoint *p, const char *axis); /* NULL: refused */
 AuVal lower_both(AuLower *l, AuVal a, AuVal b); /* a && b, where none is true */

@@ -94,8 +94,8 @@ static bool same_registers(const AuTileType *a, const AuTileType *b)
 
 static bool is_in_group(const Group *g, const Item *item)
 {
-    for (uint32_t n = 0; n < g->count; n++)
-        if (g->items[n] == item) return true;
+    for (uint32_t n = 0; n < g->items.count; n++)
+        if (g->items.at[n] == item) return true;
     return false;
 }
 
@@ -116,8 +116,8 @@ static bool dies_here(const Group *g, const AuTileVar *var, uint32_t level)
 
 static bool group_reads(const Group *g, const AuTileVar *var)
 {
-    for (uint32_t n = 0; n < g->count; n++)
-        if (lower_count_reads(g->items[n]->expr, var)) return true;
+    for (uint32_t n = 0; n < g->items.count; n++)
+        if (lower_count_reads(g->items.at[n]->expr, var)) return true;
     return false;
 }
 
@@ -127,8 +127,8 @@ static bool group_reads(const Group *g, const AuTileVar *var)
 void lower_reuse_arrays(const Group *g)
 {
     AuLower *l = g->run->l;
-    for (uint32_t n = 0; n < g->count; n++) {
-        const Item *item = g->items[n];
+    for (uint32_t n = 0; n < g->items.count; n++) {
+        const Item *item = g->items.at[n];
         if (!item->var || !item->stored || lower_held(l, item->var)->as != HELD_NOT) continue;
         for (uint32_t v = 0; v < l->role->vars.count; v++) {
             const AuTileVar *other = l->role->vars.at[v];

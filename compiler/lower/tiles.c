@@ -59,21 +59,25 @@ static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static int64_t down(int64_t a, int64_t by) { return a / by - (a % by < 0); }
 
-static Interval interval(const AuLower *l, const AuTileExpr *e);
+static Interval interval(AuLower *l, const AuTileExpr *e);
 
 /* A size is at least 1; a scalar of the kernel is what it was set to. */
-static Interval interval_of_name(const AuLower *l, const AuTileExpr *e)
+static Interval interval_of_name(AuLower *l, const AuTileExpr *e)
 {
     if (!e->var) return anything;
     if (e->var->origin == TILE_FROM_SIZE) return (Interval){1, INT32_MAX};
     if (e->var->origin == TILE_FROM_GRID) return (Interval){0, INT32_MAX};
-    for (uint32_t n = 0; e->var->origin == TILE_FROM_LET && n < l->tile->lets.count; n++)
-        if (l->tile->lets.at[n]->var == e->var)
-            return interval(l, l->tile->lets.at[n]->assign.value);
-    return anything;
+    if (e->var->origin != TILE_FROM_LET) return anything;
+    AuHeld *held = lower_held(l, e->var);
+    for (uint32_t n = 0; !held->is_bounded && n < l->tile->lets.count; n++)
+        if (l->tile->lets.at[n]->var == e->var) {
+            const Interval is = interval(l, l->tile->lets.at[n]->assign.value);
+            held->low = is.low, held->high = is.high, held->is_bounded = true;
+        }
+    return held->is_bounded ? (Interval){held->low, held->high} : anything;
 }
 
-static Interval interval(const AuLower *l, const AuTileExpr *e)
+static Interval interval(AuLower *l, const AuTileExpr *e)
 {
     Interval a = anything, b = anything, c = anything;
     if (e->args.count > 0 && e->args.at[0]) a = interval(l, e->args.at[0]);
@@ -104,7 +108,7 @@ static Interval interval(const AuLower *l, const AuTileExpr *e)
     return out.low < INT32_MIN || out.high > INT32_MAX ? anything : out;
 }
 
-static bool never_runs(const AuLower *l, const AuTileSegment *s)
+static bool never_runs(AuLower *l, const AuTileSegment *s)
 {
     if (s->how == TILE_INDEX_LIST) return interval(l, s->b).high <= 0;
     const Interval a = interval(l, s->a), b = interval(l, s->b);

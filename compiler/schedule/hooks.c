@@ -22,13 +22,10 @@ static void simple_hook(AuHookWriter *w, const char *name, const char *const *pa
  * softmax needs no test of each pair. */
 typedef enum AtMinusInf { IS_UNKNOWN, IS_FINITE, IS_ZERO, IS_MINUS_INF } AtMinusInf;
 
-static AtMinusInf at_minus_inf(const AuAttn *a, AuExpr e)
+static AtMinusInf of_arguments(const AuNode *n, AtMinusInf x, AtMinusInf y)
 {
-    const AuNode *n = attn_at(a, e);
     if (n->op == AU_OP_SCORE) return IS_MINUS_INF;
     if (!(n->axes & AU_AX_KV)) return IS_FINITE;
-    const AtMinusInf x = n->count > 0 ? at_minus_inf(a, attn_arg(a, e, 0)) : IS_UNKNOWN;
-    const AtMinusInf y = n->count > 1 ? at_minus_inf(a, attn_arg(a, e, 1)) : IS_UNKNOWN;
     switch ((int)n->op) {
     case AU_OP_ADD:
         return (x == IS_MINUS_INF && y == IS_FINITE) || (x == IS_FINITE && y == IS_MINUS_INF)
@@ -48,15 +45,27 @@ static AtMinusInf at_minus_inf(const AuAttn *a, AuExpr e)
     }
 }
 
-/* Do the reductions under e leave out pairs of score -inf by themselves? */
-static bool reductions_are_neutral(const AuAttn *a, AuExpr e)
+/* By node, arguments before their users. */
+static AtMinusInf *all_at_minus_inf(const AuAttn *a)
 {
-    if (!e.i) return true;
-    const AuNode *n = attn_at(a, e);
-    if (n->op == AU_OP_ROWMAX && at_minus_inf(a, attn_arg(a, e, 0)) != IS_MINUS_INF) return false;
-    if (n->op == AU_OP_ROWSUM && at_minus_inf(a, attn_arg(a, e, 0)) != IS_ZERO) return false;
-    for (uint32_t i = 0; i < n->count; i++)
-        if (!reductions_are_neutral(a, attn_arg(a, e, i))) return false;
+    AtMinusInf *at = AU_NEW_ARRAY(a->arena, AtMinusInf, a->node_count);
+    for (uint32_t i = 1; i < a->node_count; i++) {
+        const AuNode *n = &a->nodes[i];
+        at[i] = of_arguments(n, n->count > 0 ? at[a->args[n->first].i] : IS_UNKNOWN,
+                             n->count > 1 ? at[a->args[n->first + 1].i] : IS_UNKNOWN);
+    }
+    return at;
+}
+
+/* Do the reductions that are marked leave out pairs of score -inf by themselves? */
+static bool reductions_are_neutral(const AuAttn *a, const bool *marked, const AtMinusInf *at)
+{
+    for (uint32_t i = 1; i < a->node_count; i++) {
+        const AuNode *n = &a->nodes[i];
+        if (!marked[i] || (n->op != AU_OP_ROWMAX && n->op != AU_OP_ROWSUM)) continue;
+        if (at[a->args[n->first].i] != (n->op == AU_OP_ROWMAX ? IS_MINUS_INF : IS_ZERO))
+            return false;
+    }
     return true;
 }
 
@@ -104,20 +113,22 @@ static void write_forward(AuHookWriter *w)
     writer_begin(w, "online_fwd", params, with_states(w, params, 4));
     writer_count_uses(w, online->weight);
     if (w->hooks->has_scale) writer_count_uses(w, online->rescale);
-    bool neutral =
-        reductions_are_neutral(a, online->weight) && reductions_are_neutral(a, online->rescale);
+    bool *marked = AU_NEW_ARRAY(a->arena, bool, a->node_count);
+    attn_mark(a, online->weight, marked);
+    attn_mark(a, online->rescale, marked);
     for (uint32_t n = 0; n < scales; n++) {
         writer_count_uses(w, online->scales[n].next);
-        neutral = neutral && reductions_are_neutral(a, online->scales[n].next);
+        attn_mark(a, online->scales[n].next, marked);
     }
-    w->guard_ok = !neutral;
+    const AtMinusInf *at = all_at_minus_inf(a);
+    w->guard_ok = !reductions_are_neutral(a, marked, at);
     AuTileExpr *any = NULL, *items[40], *p = writer_expr(w, online->weight);
     if (w->hooks->state_count > scales)
         any = writer_assign(w, "any",
                             writer_op2(w, TILE_X_GT,
                                        writer_op1(w, TILE_X_ROWMAX, writer_variable(w, "s")),
                                        writer_number(w, -(double)INFINITY)));
-    if (at_minus_inf(a, online->weight) != IS_ZERO)
+    if (at[online->weight.i] != IS_ZERO)
         p = writer_op3(
             w, TILE_X_WHERE,
             writer_op2(w, TILE_X_GT, writer_variable(w, "s"), writer_number(w, -(double)INFINITY)),
