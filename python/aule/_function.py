@@ -12,7 +12,11 @@ from ._cache import stamp
 from ._devices import Device
 from ._errors import ArgumentError, Error
 from ._plans import Runner, number
-from ._tensors import View
+from ._tensors import NAMES, TYPES, View, is_torch
+
+
+SCRIPT_TYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "int32": "i32", "int64": "i64", "uint8": "u8", "bool": "bool"}
+TORCH_CASTS = {"float32": "float", "float16": "half", "bfloat16": "bfloat16", "int32": "int", "int64": "long", "uint8": "byte", "bool": "bool"}
 
 
 class Results(dict):
@@ -61,7 +65,8 @@ class Names:
         self.dfinals = tuple("d" + name for name in self.finals)
 
 
-by_key: "weakref.WeakValueDictionary[str, AttentionFunction]" = weakref.WeakValueDictionary()
+# Attentions that mean the same share an entry, which lives as long as one of them: any of them serves a graph that names their key.
+by_key: "weakref.WeakValueDictionary[str, weakref.WeakSet[AttentionFunction]]" = weakref.WeakValueDictionary()
 
 
 class AttentionFunction:
@@ -91,9 +96,10 @@ class AttentionFunction:
         self._param_names = tuple(p.name for p in self.parameters)
         self._float_params = frozenset(p.name for p in self.parameters if "float" in p.dtype)
         self._required = tuple(p.name for p in self.parameters if p.required)
-        self._runner = Runner(self._kernels)
+        self._runner = Runner(self._checked_kernels)
         self._key = f"{self.name} {key}"  # equal for attentions that mean the same
-        by_key[self._key] = self
+        self._equals = by_key.setdefault(self._key, weakref.WeakSet())
+        self._equals.add(self)
         _find_torch()
 
     @property
@@ -179,13 +185,32 @@ class AttentionFunction:
                 if name in tensors:
                     raise TypeError(f"{self.name}() was given {name} twice")
                 tensors[name] = named.pop(name)
-        params = {name: number(name, named.pop(name)) for name in self._param_names if name in named}
+        params = {name: self._number(name, named.pop(name)) for name in self._param_names if name in named}
         if named:
             raise TypeError(f"{self.name}() does not take {min(named)}; it takes {', '.join([*names.inputs, *self._param_names])}")
         if len(tensors) < len(names.inputs) or any(name not in params for name in self._required):
             missing = [name for name in names.inputs if name not in tensors] + [name for name in self._required if name not in params]
             raise TypeError(f"{self.name}() needs {', '.join(missing)}")
         return Call(tensors, params, device)
+
+    def _number(self, name: str, x: Any) -> int | float:
+        if not isinstance(x, (int, float)):
+            check_number(x, name, f"declare it in the script, `input {name}: f32[] grad`", self.name)
+        return number(name, x)
+
+    def _checked_kernels(self, views: Mapping[str, View], device: Device, gradients: bool) -> Loaded:
+        for name in self._names.inputs:
+            spec = self._specs[name]
+            if name in views and spec.dtype in TYPES and views[name].dtype != TYPES[spec.dtype]:
+                raise ArgumentError(self._wrong_type(spec, views[name]), "tensor")
+        return self._kernels(views, device, gradients)
+
+    def _wrong_type(self, spec: TensorSpec, view: View) -> str:
+        """What most often is an index of torch's own integers, where the script has i32."""
+        found, name = NAMES.get(view.dtype, "of an unknown type"), spec.name
+        convert = f"{name}.{TORCH_CASTS[spec.dtype]}()" if is_torch(view.owner) else f"{name}.astype({spec.dtype!r})"
+        declare = f", or declare it {SCRIPT_TYPES[found]} in the script" if found in SCRIPT_TYPES else ""
+        return f"{self.name}: {name} is {found}, expected {spec.dtype}: pass {convert}{declare}"
 
     def _kernels(self, views: Mapping[str, View], device: Device, gradients: bool) -> Loaded:
         """The artifact for tensors of these types and shapes."""
@@ -241,6 +266,13 @@ def _find_torch() -> None:
         from . import _torch
 
         _torch_calls = _torch
+
+
+def check_number(x: Any, what: str, way: str, caller: str) -> None:
+    """Refuses a parameter whose gradient would be lost: a tensor of torch's that wants one. [way]: how to have it."""
+    if is_torch(x):
+        _find_torch()
+        _torch_calls.check_number(x, what, way, caller)
 
 
 def torch_calls_for(call: Call) -> Any:

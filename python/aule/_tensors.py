@@ -97,10 +97,32 @@ def _view_numpy(x: Any, what: str) -> View:
     return View(x, x.ctypes.data, (CPU, 0), dtype, x.shape, [stride // x.itemsize for stride in x.strides])
 
 
+def nested(what: str) -> str:
+    """The rest of a message."""
+    return f"is a nested tensor: call once for each of {what}.unbind(), or pad them (torch.nested.to_padded_tensor) and mask the rest"
+
+
+def _trouble(x: Any, what: str) -> str | None:
+    """Why a tensor of torch has no data that strides describe, and what to pass in its place."""
+    if x.is_nested:
+        return nested(what)
+    if x.layout != _torch().strided:
+        return f"is of layout {str(x.layout).removeprefix('torch.')}, not strided: pass {what}.to_dense()"
+    if x.is_neg():
+        return f"is a negated view: pass {what}.resolve_neg()"
+    if x.is_quantized:
+        return f"is quantized: pass {what}.dequantize()"
+    if x._is_zerotensor():
+        return f"is a tensor of zeros without data: pass {what}.clone()"
+    if x.is_meta:
+        return "is a meta tensor, which has no data"
+    return None
+
+
 def _view_torch(x: Any, what: str) -> View:
-    torch = _torch()
-    if x.layout != torch.strided or x.is_neg():
-        raise ArgumentError(f"{what} is not a plain strided tensor; pass {what}.to_dense() or {what}.resolve_neg()", "tensor")
+    trouble = _trouble(x, what)
+    if trouble is not None:
+        raise ArgumentError(f"{what} {trouble}", "tensor")
     dtype = _type_named(str(x.dtype).removeprefix("torch."), what)
     kind = TORCH_DEVICES.get(x.device.type)
     if kind is None:
@@ -171,7 +193,7 @@ def describe(x: Any, what: str) -> tuple[Any, int, Any]:
     if isinstance(x, numpy.ndarray) and x.ndim:
         return (x.dtype, x.shape, x.strides), x.__array_interface__["data"][0], x
     torch = sys.modules.get("torch")
-    if torch is not None and isinstance(x, torch.Tensor) and x.layout is torch.strided and not x.is_neg():
+    if torch is not None and isinstance(x, torch.Tensor) and x.layout is torch.strided and not x.is_neg() and not x.is_nested and x.data_ptr():
         return (x.dtype, x.shape, x.stride(), x.device), x.data_ptr(), x
     v = view(x, what)
     t = v.tensor

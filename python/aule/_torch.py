@@ -9,14 +9,16 @@ Imported only where the program has imported torch.
 
 from __future__ import annotations
 
+import sys
 from typing import Any, List, Mapping, Optional, Sequence
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from ._errors import ArgumentError, Error
 from ._function import AttentionFunction, Call, by_key
-from ._tensors import heads_inside
+from ._tensors import heads_inside, nested
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)  # what autocast casts
 
@@ -28,10 +30,79 @@ def takes(call: Call) -> bool:
     return False
 
 
+# ---- what must not be lost, or is not understood
+
+
+def _has_tangent(x: Tensor) -> bool:
+    """Whether forward-mode differentiation follows it."""
+    return forward_ad._current_level >= 0 and forward_ad.unpack_dual(x).tangent is not None
+
+
+def _is_batched(x: Tensor) -> bool:
+    """Whether vmap stacked several tensors behind it."""
+    return torch._C._functorch.is_batchedtensor(x) or torch._C._functorch.is_legacy_batchedtensor(x)
+
+
+def _check_transforms(name: str) -> None:
+    if not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None:
+        raise Error(f"{name}: transforms of torch.func (vmap, grad, jvp, ...) cannot look into an attention; use autograd, and the batch axis", "unsupported")
+
+
+def check_number(x: Any, what: str, way: str, caller: str) -> None:
+    """A parameter given as a tensor: numbers have no gradient, so one that is wanted is refused.
+
+    Args:
+        way: how to have one.
+    """
+    if not isinstance(x, Tensor):
+        return
+    _check_transforms(caller)
+    if x.requires_grad and torch.is_grad_enabled():
+        raise ArgumentError(f"{caller}: {what} requires a gradient, and parameters have none: {way}, or pass {what}.detach()", "param")
+    if _has_tangent(x):
+        raise ArgumentError(f"{caller}: {what} has a tangent of forward-mode differentiation, and parameters have none: {way} and use backward()", "param")
+
+
+def _check_tangents(f: AttentionFunction, tensors: Mapping[str, Any]) -> None:
+    if forward_ad._current_level < 0:
+        return
+    for name, x in tensors.items():
+        if isinstance(x, Tensor) and _has_tangent(x):
+            raise ArgumentError(
+                f"{f.name}: {name} has a tangent, and an attention has no forward-mode derivative (jvp); use backward(), or pass "
+                f"torch.autograd.forward_ad.unpack_dual({name}).primal", "tensor")
+
+
+def _check_kinds(f: AttentionFunction, tensors: Mapping[str, Any]) -> None:
+    """Tensors whose class keeps their data elsewhere than a kernel looks, and which no operation can take apart for it."""
+    spread = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", ())
+    for name, x in tensors.items():
+        if isinstance(x, spread):
+            raise ArgumentError(
+                f"{f.name}: {name} is a DTensor, and an attention works on one device: pass {name}.to_local() of tensors that are sharded along "
+                "the batch or the heads", "tensor")
+        if isinstance(x, Tensor) and x.is_nested:
+            raise ArgumentError(f"{f.name}: {name} {nested(name)}", "tensor")
+
+
+def _check_meta(f: AttentionFunction, tensors: Mapping[str, Any]) -> bool:
+    """Whether they are tensors without data, of which only shapes are wanted."""
+    if not any(isinstance(x, Tensor) and x.is_meta for x in tensors.values()):
+        return False
+    meta = {name: x for name, x in tensors.items() if isinstance(x, Tensor) and x.is_meta}
+    if meta and len(meta) < len(tensors):
+        other = next(name for name in tensors if name not in meta)
+        raise ArgumentError(f"{f.name}: {next(iter(meta))} is a meta tensor and {other} is not: shapes without data follow from meta tensors alone", "tensor")
+    return True
+
+
+# ---- calls
+
+
 def _autocast(f: AttentionFunction, tensors: dict[str, Any]) -> dict[str, Any]:
     """Under autocast: operands in its type, like the tensors of torch's own attention; other floating inputs in the script's."""
     kind = next(iter(tensors.values())).device.type
-    if not torch.is_autocast_enabled(kind):
+    if not torch.amp.autocast_mode.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
         return tensors
     wanted = {"operand": torch.get_autocast_dtype(kind), "float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
@@ -44,7 +115,7 @@ def _autocast(f: AttentionFunction, tensors: dict[str, Any]) -> dict[str, Any]:
 
 def _plain(tensors: Mapping[str, Any]) -> bool:
     """Whether nothing but autograd wants to know of the call."""
-    if torch._C._len_torch_dispatch_stack() or torch._C._functorch.peek_interpreter_stack() is not None:
+    if torch._C._len_torch_dispatch_stack():
         return False
     for x in tensors.values():
         if type(x) is not Tensor and type(x) is not torch.nn.Parameter and isinstance(x, Tensor):
@@ -54,11 +125,15 @@ def _plain(tensors: Mapping[str, Any]) -> bool:
 
 def forward(f: AttentionFunction, call: Call, wanted: tuple[str, ...], out: Mapping[str, Any], gradients: bool) -> dict[str, Any]:
     """The forward pass, recorded where gradients are wanted."""
+    traced = torch.compiler.is_compiling()
+    if not traced:
+        _check_transforms(f.name)
+        _check_tangents(f, call.tensors)
+        traced = not _plain(call.tensors) or _check_meta(f, call.tensors)
     call.tensors = tensors = _autocast(f, call.tensors)
     recorded = [name for name, x in tensors.items() if isinstance(x, Tensor) and x.requires_grad] if torch.is_grad_enabled() else []
     for name in recorded:
         f._check_differentiable(name)
-    traced = torch.compiler.is_compiling() or not _plain(tensors)
     if out and (recorded or traced):
         raise ArgumentError(f"{f.name}: out= cannot be used where gradients are recorded or calls are traced", "tensor")
     if traced:
@@ -66,8 +141,12 @@ def forward(f: AttentionFunction, call: Call, wanted: tuple[str, ...], out: Mapp
     if not recorded:
         return f._run_forward(call, wanted, out, gradients)
     names = tuple(tensors)
-    results = Recorded.apply(f, names, call.params, call.device, *[x if isinstance(x, Tensor) else torch.as_tensor(x) for x in tensors.values()])
+    results = Recorded.apply(f, names, call.params, call.device, *[_as_tensor(x) for x in tensors.values()])
     return dict(zip(f._names.outputs + f._names.kept, results))
+
+
+def _as_tensor(x: Any) -> Tensor:
+    return x if isinstance(x, Tensor) else torch.as_tensor(x)
 
 
 class Recorded(torch.autograd.Function):
@@ -84,13 +163,36 @@ class Recorded(torch.autograd.Function):
         return made
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        f, names, params, device = ctx.call
-        saved = ctx.saved_tensors
+        f, names = ctx.call[:2]
+        saved = ctx.saved_tensors  # once: checkpoints count
+        made = dict(zip(f._names.gradients, RecordedOnce.apply(ctx.call, len(saved), *saved, *gradients)))
+        return (None, None, None, None, *[made.get("d" + name) if needed else None for name, needed in zip(names, ctx.needs_input_grad[4:])])
+
+
+class RecordedOnce(torch.autograd.Function):
+    """The backward pass of a call, which depends on all that it reads: under ``create_graph`` a derivative of it is refused where it is
+    wanted, and never taken for zero."""
+
+    @staticmethod
+    def forward(ctx: Any, call: tuple, count: int, *tensors: Tensor | None) -> tuple[Tensor, ...]:
+        f, names, params, device = ctx.call = call
+        saved, gradients = tensors[:count], tensors[count:]
+        if any(x is not None and _is_batched(x) for x in gradients):
+            raise Error(f"{f.name}: several gradients at once (is_grads_batched, vectorize=True) are not there; ask for them one after another", "unsupported")
         results = dict(zip(f._names.outputs + f._names.kept, saved[len(names) :]))
         made = f._backward(Call(dict(zip(names, saved)), params, device), results, _given(f, results, gradients), None)
-        return (None, None, None, None, *[made.get("d" + name) if needed else None for name, needed in zip(names, ctx.needs_input_grad[4:])])
+        return tuple(made[name] for name in f._names.gradients)
+
+    @staticmethod
+    def backward(ctx: Any, *_: Tensor | None) -> Any:
+        raise _twice(ctx.call[0].name)
+
+
+def _twice(name: str) -> Error:
+    return Error(
+        f"{name}: an attention has first derivatives only; a gradient of its gradient (create_graph=True, gradient penalties, Hessians) needs the "
+        "formula in torch's own operations", "unsupported")
 
 
 def _given(f: AttentionFunction, results: Mapping[str, Tensor], gradients: Sequence[Tensor | None]) -> dict[str, Tensor]:
@@ -105,9 +207,12 @@ def _given(f: AttentionFunction, results: Mapping[str, Tensor], gradients: Seque
 
 
 
+_traced: dict[str, AttentionFunction] = {}  # a graph may be kept when its attention is not: it is kept with it
+
+
 def _function(key: str) -> AttentionFunction:
     """Graphs name an attention by its key, which depends on nothing but its meaning, so that they can be kept."""
-    f = by_key.get(key)
+    f = _traced.get(key) or next(iter(by_key.get(key, ())), None)
     if f is None:
         raise Error(f"the graph calls the attention {key}, which this process has not made: aule.compile or aule.load it first", "name")
     return f
@@ -115,10 +220,10 @@ def _function(key: str) -> AttentionFunction:
 
 def _trace(f: AttentionFunction, call: Call, wanted: tuple[str, ...], gradients: bool) -> dict[str, Any]:
     """The call as an operation."""
-    if not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None:
-        raise Error(f"{f.name}: transforms of torch.func (vmap, grad, jvp, ...) cannot look into an attention; use autograd, and the batch axis", "unsupported")
+    if not torch.compiler.is_compiling():
+        _check_kinds(f, call.tensors)
     names = f._names.outputs + f._names.kept if gradients else wanted
-    tensors = [call.tensors[name] for name in f._names.inputs]
+    tensors = [_as_tensor(call.tensors[name]) for name in f._names.inputs]
     ints = [name for name in call.params if name not in f._float_params]
     floats = [name for name in call.params if name in f._float_params]
     results = torch.ops.aule.forward(
@@ -155,7 +260,7 @@ def _new(like: Tensor, shape: Sequence[Any], dtype: torch.dtype, source: Tensor)
 
 @forward_op.register_fake
 def _(attention, device, results, tensors, params, ints, floats):
-    f = _function(attention)
+    f = _traced[attention] = _function(attention)
     given = dict(zip(f._names.inputs, tensors))
     q = given["q"]
     width = given["v"].shape[3] if "v" in given else f._specs["o"].axes[3]
@@ -215,3 +320,14 @@ def _backward_of_forward(ctx: Any, gradients: list[Tensor | None]) -> tuple:
 
 
 forward_op.register_autograd(_backward_of_forward, setup_context=_setup_context)
+
+
+def _setup_refusal(ctx: Any, inputs: tuple, output: list[Tensor]) -> None:
+    ctx.name = inputs[0].partition(" ")[0]
+
+
+def _backward_of_backward(ctx: Any, gradients: list[Tensor | None]) -> Any:
+    raise _twice(ctx.name)
+
+
+backward_op.register_autograd(_backward_of_backward, setup_context=_setup_refusal)

@@ -1,12 +1,16 @@
 """Gradients by torch's autograd, in eager mode and in graphs, on the hand-made artifact."""
 
 import concurrent.futures
+import gc
+import pickle
+import shutil
+import tempfile
 import unittest
 
 import numpy as np
 
 import aule
-from support import E, inputs, load, sample, sample_gradients, torch
+from support import E, SAMPLE, inputs, load, sample, sample_gradients, torch
 
 DIFFERENTIABLE = ("q", "k", "v", "slope")
 
@@ -88,14 +92,50 @@ class Autograd(unittest.TestCase):
             t["k"].mul_(2)
         with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
             o.sum().backward()
+
+    def test_second_derivatives_are_refused_and_never_zero(self):
         t = tensors()
-        dq, = torch.autograd.grad(self.f(**t, window=3).pow(2).sum(), t["q"], create_graph=True)
-        with self.assertRaisesRegex(RuntimeError, "differentiate twice"):
-            dq.sum().backward()
-        with self.assertRaisesRegex(aule.Error, "transforms of torch.func"):
-            torch.func.grad(lambda q: self.f(**(t | {"q": q}), window=3).sum())(t["q"].detach())
-        with self.assertRaisesRegex(aule.Error, "transforms of torch.func"):
-            torch.func.vmap(lambda q: self.f(**(t | {"q": q}), window=3))(t["q"].detach()[None])
+        for loss in (lambda o: o.pow(2).sum(), lambda o: o.sum()):  # of the second, the gradient of o is a constant
+            dq, = torch.autograd.grad(loss(self.f(**t, window=3)), t["q"], create_graph=True)
+            with self.assertRaisesRegex(aule.Error, "sample: an attention has first derivatives only; .*create_graph"):
+                (dq.pow(2).sum() + t["q"].sum()).backward()
+        q = t["q"].detach()
+        for transform in (torch.autograd.functional.hessian, torch.autograd.functional.jvp):
+            with self.assertRaisesRegex(aule.Error, "first derivatives only"):
+                transform(lambda q: self.f(**(t | {"q": q}), window=3).sum(), q, *[q] * (transform is torch.autograd.functional.jvp))
+        with self.assertRaisesRegex(aule.Error, "several gradients at once"):
+            torch.autograd.grad(self.f(**t, window=3), t["q"], self.do.expand(3, -1, -1, -1, -1), is_grads_batched=True)
+        torch.autograd.grad(self.f(**t, window=3), t["q"], self.do, create_graph=True)  # nobody asks for more
+
+    def test_transforms_of_torch_func_are_refused(self):
+        t = {name: x.detach() for name, x in tensors().items()}
+        for transform in (torch.func.grad, torch.func.jacrev, torch.func.jacfwd, torch.func.hessian, torch.func.vmap):
+            with self.assertRaisesRegex(aule.Error, "sample: transforms of torch.func"):
+                transform(lambda q: self.f(**(t | {"q": q}), window=3).sum())(t["q"])
+            with self.assertRaisesRegex(aule.Error, "sample: transforms of torch.func"):
+                transform(lambda scale: self.f(**t, window=3, scale=scale).sum())(torch.ones((1,) * (transform is torch.func.vmap)))
+
+    def test_tangents_are_refused(self):
+        t = {name: x.detach() for name, x in tensors().items()}
+        with torch.autograd.forward_ad.dual_level():
+            self.f(**t, window=3)
+            for name in DIFFERENTIABLE:
+                dual = torch.autograd.forward_ad.make_dual(t[name], torch.ones_like(t[name]))
+                with self.assertRaisesRegex(aule.ArgumentError, f"sample: {name} has a tangent, .*unpack_dual.{name}..primal"):
+                    self.f(**(t | {name: dual}), window=3)
+            scale = torch.autograd.forward_ad.make_dual(torch.tensor(0.5), torch.tensor(1.0))
+            with self.assertRaisesRegex(aule.ArgumentError, "scale has a tangent"):
+                self.f(**t, window=3, scale=scale)
+
+    def test_parameters_have_no_gradient(self):
+        t = tensors()
+        scale = torch.tensor(0.5, requires_grad=True)
+        with self.assertRaisesRegex(aule.ArgumentError, r"sample: scale requires a gradient, .*`input scale: f32\[\] grad`, or pass scale.detach"):
+            self.f(**t, window=3, scale=scale)
+        with torch.no_grad():
+            self.f(**t, window=3, scale=scale)
+        self.f(**t, window=3, scale=scale.detach()).backward(self.do)
+
 
     def test_checkpoint(self):
         from torch.utils.checkpoint import checkpoint
@@ -134,6 +174,39 @@ class Graphs(unittest.TestCase):
         torch.library.opcheck(torch.ops.aule.forward.default, (self.f._key, "cpu", "o", [x.detach() for x in t], "window", [3], []))
         for given in ([torch.ones_like(results[0]), torch.ones_like(results[1])], [torch.ones_like(results[0]), None]):
             torch.library.opcheck(torch.ops.aule.backward.default, (self.f._key, "", [x.detach() for x in t], results, given, "window", [3], []))
+
+    def test_equals_that_are_gone(self):
+        """Graphs name an attention by its meaning: one that is collected does not take its equals along."""
+        again = load()
+        copy = pickle.loads(pickle.dumps(self.f))
+        del again, copy
+        gc.collect()
+        t = {name: x.detach() for name, x in tensors().items()}
+        torch.testing.assert_close(torch.compile(self.step, fullgraph=True)(**t, window=3), self.step(**t, window=3))
+
+    def test_a_graph_keeps_its_attention(self):
+        class Module(torch.nn.Module):
+            def forward(_, q, k, v, lengths, slope):
+                return self.step(q, k, v, lengths, slope, 3)
+
+        t = [x.detach() for x in tensors().values()]
+        want = self.step(*t, window=3)
+        with tempfile.TemporaryDirectory() as folder:  # one that nobody else has
+            self.f = aule.load(shutil.copy(SAMPLE, folder))
+            program = torch.export.export(Module(), tuple(t), strict=False)
+        self.f = None
+        gc.collect()
+        torch.testing.assert_close(program.module()(*t), want)
+
+    def test_meta_tensors(self):
+        t = {name: x.detach().to("meta").requires_grad_(x.requires_grad) for name, x in tensors().items()}
+        results = self.f.forward(**t, window=3)
+        self.assertEqual([(x.device.type, tuple(x.shape), x.dtype) for x in results.values()],
+                         [("meta", (2, 4, 5, E), torch.float32), ("meta", (2, 4, 5), torch.float32)])
+        results["o"].sum().backward()
+        self.assertEqual([t[name].grad.shape for name in DIFFERENTIABLE], [t[name].shape for name in DIFFERENTIABLE])
+        with self.assertRaisesRegex(aule.ArgumentError, "sample: k is a meta tensor and q is not"):
+            self.f(**(tensors() | {"k": t["k"]}), window=3)
 
     def test_compiled_whole(self):
         compiled = torch.compile(self.step, fullgraph=True)

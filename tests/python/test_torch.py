@@ -1,6 +1,9 @@
 """Calls on torch tensors."""
 
+import re
+import tempfile
 import unittest
+import warnings
 
 import numpy as np
 
@@ -43,8 +46,45 @@ class Torch(unittest.TestCase):
         self.assertEqual(caught.exception.status, "unsupported")
         with self.assertRaisesRegex(aule.ArgumentError, "complex64"):
             self.f(**(self.t | {"q": self.t["q"].to(torch.complex64)}), window=3)
-        with self.assertRaisesRegex(aule.ArgumentError, "strided"):
-            self.f(**(self.t | {"q": self.t["q"].to_sparse()}), window=3)
+
+    def test_tensors_without_strided_data(self):
+        q = self.t["q"]
+        parts = [q[0], q[1]]
+        with warnings.catch_warnings():  # torch's own, of what it would rather not have any more
+            warnings.simplefilter("ignore")
+            strange = {
+                r"q is of layout sparse_coo, not strided: pass q.to_dense\(\)": q.to_sparse(),
+                r"q is a nested tensor: call once for each of q.unbind\(\)": torch.nested.nested_tensor(parts),
+                r"sample: q is a nested tensor": torch.nested.nested_tensor(parts, layout=torch.jagged),
+                r"q is quantized: pass q.dequantize\(\)": torch.quantize_per_tensor(q, 0.1, 0, torch.qint8),
+                r"q is a negated view: pass q.resolve_neg\(\)": torch.complex(q, q).conj().imag,
+                r"q is of type complex64": torch.complex(q, q).conj(),
+                r"q is a tensor of zeros without data: pass q.clone\(\)": torch._efficientzerotensor(q.shape),
+            }
+        for message, x in strange.items():
+            for given in ({"q": x}, {"k": x}):
+                with self.assertRaisesRegex(aule.ArgumentError, re.sub(r"\bq\b", next(iter(given)), message)):
+                    self.f(**(self.t | given), window=3)
+
+    def test_subclasses(self):
+        class Tagged(torch.Tensor):
+            pass
+
+        self.expect(self.f(**(self.t | {"q": self.t["q"].as_subclass(Tagged)}), window=3))
+
+    @unittest.skipUnless(torch is not None and torch.distributed.is_available(), "torch has no torch.distributed")
+    def test_distributed(self):
+        from torch.distributed.tensor import Shard, distribute_tensor, init_device_mesh
+
+        with tempfile.TemporaryDirectory() as folder:
+            torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=0, world_size=1)
+            try:
+                q = distribute_tensor(self.t["q"], init_device_mesh("cpu", (1,)), [Shard(1)])
+                with self.assertRaisesRegex(aule.ArgumentError, r"sample: q is a DTensor, .* pass q.to_local\(\)"):
+                    self.f(**(self.t | {"q": q}), window=3)
+                self.expect(self.f(**(self.t | {"q": q.to_local()}), window=3))
+            finally:
+                torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
