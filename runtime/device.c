@@ -170,6 +170,9 @@ static aule_status open_found(const AuBackend *backend, const aule_device_list *
                               aule_device **device, AuSink sink)
 {
     bool nothing = list->count == 1 && !list->at[0].available;
+    if (!nothing && list->count == 1 && index > 0)
+        return rt_fail(sink, AULE_ERROR_DEVICE, "there is no %s:%u, this machine has %s:0 alone",
+                       backend->name, index, backend->name);
     if (!nothing && index >= list->count)
         return rt_fail(sink, AULE_ERROR_DEVICE,
                        "there is no %s:%u, this machine has %s:0 to %s:%zu", backend->name, index,

@@ -19,7 +19,7 @@ from ._devices import Device, chosen
 from ._errors import CompileError, CompileWarning, Error
 from ._function import AttentionFunction
 from ._libraries import load_library
-from ._tensors import TYPES, View
+from ._tensors import NAMES, TYPES, View
 
 OK, SCRIPT, USAGE, MEMORY = range(4)
 EMIT = {
@@ -213,25 +213,41 @@ class Compiled(AttentionFunction):
         return sizes
 
     def prepare(
-        self, *, dtypes: str | Sequence[str] = "float32", widths: Sequence[Mapping[str, int]] = ({},), device: str | None = None, gradients: bool = True,
+        self, *, dtypes: Any = "float32", widths: int | Mapping[str, int] | Sequence[int | Mapping[str, int]] = ({},), device: str | None = None,
+        gradients: bool = True,
     ) -> None:
         """Compiles kernels before the first calls need them, those for different types and widths in parallel.
 
         Args:
-            dtypes: operand types: "float32", "float16", "bfloat16".
-            widths: for each set of kernels the sizes of the script's width axes: ``[{"D": 64, "E": 64}, {"D": 128, "E": 128}]``.
+            dtypes: an operand type or several: "float32", "float16", "bfloat16", or torch's or NumPy's objects for them.
+            widths: for each set of kernels the sizes of the script's width axes: ``[{"D": 64, "E": 64}, {"D": 192, "E": 128}]``; a number where
+                all are alike: ``[64, 128]``.
             device: where they are to run; by default where calls on host tensors do.
             gradients: with the kernels of the backward pass.
         """
         place = Device.get(device or chosen() or "cpu")
-        names = [dtypes] if isinstance(dtypes, str) else list(dtypes)
-        for given in widths:
-            if sorted(given) != self._fixed:
-                raise TypeError(f"{self.name}.prepare() needs the widths {', '.join(self._fixed)}, it was given {', '.join(given) or 'none'}")
-        asked = [(place, OPERANDS[TYPES[name]], tuple(given[axis] for axis in self._fixed), gradients) for name in names for given in widths]
+        types = [self._operand(dtype) for dtype in (dtypes if isinstance(dtypes, (list, tuple)) else [dtypes])]
+        sets = [self._widths(given) for given in ([widths] if isinstance(widths, (int, Mapping)) else widths)]
+        asked = [(place, operand, given, gradients) for operand in types for given in sets]
         with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
             for made in [pool.submit(self._built, *one) for one in asked]:
                 made.result()
+
+
+    def _operand(self, dtype: Any) -> str:
+        name = dtype.__name__ if isinstance(dtype, type) else str(dtype).removeprefix("torch.")
+        operand = OPERANDS.get(TYPES.get(name, (0, 0)))
+        if operand is None:
+            raise TypeError(f"{self.name}.prepare() was given the operand type {name}, expected {', '.join(NAMES[code] for code in OPERANDS)}")
+        return operand
+
+    def _widths(self, given: int | Mapping[str, int]) -> tuple[int, ...]:
+        named = given if isinstance(given, Mapping) else dict.fromkeys(self._fixed, given)
+        if sorted(named) != self._fixed:
+            raise TypeError(f"{self.name}.prepare() needs the widths {', '.join(self._fixed)}, it was given {', '.join(named) or 'none'}")
+        if not all(isinstance(n, int) and n > 0 for n in named.values()):
+            raise TypeError(f"{self.name}.prepare() was given the widths {given!r}, expected numbers or {{{', '.join(f'{axis!r}: number' for axis in self._fixed)}}}")
+        return tuple(named[axis] for axis in self._fixed)
 
 
 def _compile_again(name: str, text: bytes, attention: str | None, options: Mapping[str, Any]) -> Compiled:

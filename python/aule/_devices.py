@@ -47,7 +47,7 @@ class DeviceInfo:
 
 
 def devices() -> list[DeviceInfo]:
-    """All devices of all backends, in order of preference, with one entry for each backend that is not available."""
+    """All devices of all backends, with one entry for each backend that is not available."""
     lib = library()
     handle = lib.handle(lib.device_list_new, None)
     try:
@@ -79,10 +79,20 @@ REQUIRES = {
 }
 
 
+def _by_preference(found: list[DeviceInfo]) -> dict[str, list[DeviceInfo]]:
+    """Devices by backend, in the order in which the runtime takes one: its own kernels for the processor come before those of a driver
+    that has nothing but the processor."""
+    backends: dict[str, list[DeviceInfo]] = {}
+    for d in found:
+        backends.setdefault(d.backend, []).append(d)
+    after_cpu = [name for name, every in backends.items() if name != "cpu" and all(d.available and d.kind == "cpu" for d in every)]
+    return {name: backends[name] for name in [*(n for n in backends if n not in after_cpu), *after_cpu]}
+
+
 def get_available_backends() -> list[str]:
-    """The backends that can be used on this machine, in order of preference; "cpu" is the last."""
-    names = list(dict.fromkeys(d.backend for d in devices() if d.available))
-    return sorted(names, key=lambda name: name == "cpu")
+    """The backends that can be used on this machine, in order of preference: the first is the fastest that there is. Host tensors are
+    nevertheless computed on the processor unless a call, or the environment, names another."""
+    return [name for name, every in _by_preference(devices()).items() if any(d.available for d in every)]
 
 
 def get_backend_info() -> dict[str, dict[str, Any]]:
@@ -92,16 +102,15 @@ def get_backend_info() -> dict[str, dict[str, Any]]:
         by backend: "available"; "reason", why it is not, else ""; "description", its devices by name; "devices", their
         :class:`DeviceInfo`; "requires", what it needs; "performance", how to learn it: nothing is promised here.
     """
-    infos: dict[str, dict[str, Any]] = {}
-    for d in devices():
-        info = infos.setdefault(d.backend, {
-            "available": False, "reason": d.reason, "description": "", "devices": [], "requires": REQUIRES.get(d.backend, ""),
-            "performance": "measured by `aule bench`",
-        })
-        if d.available:
-            info["devices"].append(d)
-            info.update(available=True, reason="", description=", ".join(x.name for x in info["devices"]))
-    return infos
+
+    def info(name: str, every: list[DeviceInfo]) -> dict[str, Any]:
+        usable = [d for d in every if d.available]
+        return {
+            "available": bool(usable), "reason": "" if usable else every[0].reason, "description": ", ".join(d.name for d in usable),
+            "devices": usable, "requires": REQUIRES.get(name, ""), "performance": "measured by `aule bench`",
+        }
+
+    return {name: info(name, every) for name, every in _by_preference(devices()).items()}
 
 
 def print_backend_info() -> None:

@@ -1,6 +1,7 @@
 """Scripts for the options of :func:`aule.attention`: the same options always give the same text.
 
-A script reads like one that is written by hand; :func:`aule.attention_script` shows it.
+A script reads like one that is written by hand; :func:`aule.attention_script` shows it. Its inputs and parameters are called like the
+options, so that what is said of them is said of the options.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Options:
 
 
 def _inputs(o: Options) -> str:
-    named = (("slope", o.alibi), ("sink", o.sinks), ("bias", o.bias))
+    named = (("alibi", o.alibi), ("sinks", o.sinks), ("bias", o.bias))
     return "".join(tensor.declaration(name) for name, tensor in named if tensor is not None)
 
 
@@ -55,7 +56,7 @@ def _params(o: Options) -> str:
 def _score(o: Options) -> str:
     score = "softcap * tanh(score * scale / softcap)" if o.softcap else "score * scale"
     if o.alibi is not None:
-        score += f" - {o.alibi.read('slope')} * abs(q_pos - j)"
+        score += f" - {o.alibi.read('alibi')} * abs(q_pos - j)"
     if o.bias is not None and o.bias.dtype != "bool":
         score += f" + {o.bias.read('bias')}"
     return f"    score_mod(score, b, h, i, j) = {score};\n"
@@ -70,9 +71,9 @@ def _mask(o: Options) -> str:
 
 def script(o: Options) -> str:
     """The text of the script."""
-    online = "softmax" if o.sinks is None else f"softmax_sink({o.sinks.read('sink')})"
+    online = "softmax" if o.sinks is None else f"softmax_sink({o.sinks.read('sinks')})"
     return (
-        "attention attend {\n"
+        "attention aule_attention {\n"
         "    q: [B, H, S, D];\n"
         "    k: [B, Hk, T, D];\n"
         "    v: [B, Hv, T, E];\n"

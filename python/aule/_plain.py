@@ -5,17 +5,20 @@ Options make a script (:mod:`._options`), scripts make kernels; so every option 
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+import numpy
+
 from . import _devices, _options
-from ._compiler import Compiled, compile
+from ._compiler import Compiled
 from ._errors import ArgumentError, Error
-from ._function import AttentionFunction, Results
+from ._function import AttentionFunction, Results, check_number
 from ._options import AXES, Options, Tensor
 from ._tensors import is_torch
 
-DTYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "bool": "bool"}
+FLOATS = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
 
 _functions = SimpleNamespace()  # compiled attentions by their options
 
@@ -35,7 +38,8 @@ def _options_of(causal: bool, left: bool, right: bool, softcap: bool, dropout: b
 def _make(name: str, deterministic: bool, *options: Any) -> None:
     """Compiles the attention of these options, once."""
     if not hasattr(_functions, name):
-        setattr(_functions, name, compile(_options.script(_options_of(*options)), deterministic=deterministic))
+        text = _options.script(_options_of(*options)).encode()
+        setattr(_functions, name, Compiled("<options of aule.attention>", text, None, {"deterministic": 1 if deterministic else None}))
 
 
 # torch.compile runs it while it traces, and then finds the attention as anybody's attribute.
@@ -50,12 +54,23 @@ def _function(*options: Any) -> Compiled:
     return getattr(_functions, name)
 
 
-def _kind(x: Any, what: str, axes: tuple[str, ...], gradients: bool) -> str:
+def _as_tensor(x: Any, what: str, q: Any) -> Any:
+    """A tensor; of a list, one of q's library."""
+    if hasattr(x, "shape") and hasattr(x, "dtype"):
+        return x
+    if not isinstance(x, (list, tuple)):
+        raise TypeError(f"{what} must be a tensor or a list of numbers, it is {type(x).__name__}")
+    array = numpy.asarray(x)
+    array = array if array.dtype == bool else array.astype(numpy.float32)
+    return sys.modules["torch"].from_numpy(array).to(q.device) if is_torch(q) else array
+
+
+def _kind(x: Any, what: str, axes: tuple[str, ...], gradients: bool, types: dict[str, str] = FLOATS) -> str:
     """What a script has to know of an input: "f32 H11T grad". Axes of extent 1 are broadcast: "1"."""
     name = str(x.dtype).removeprefix("torch.")
-    dtype = DTYPES.get(name)
+    dtype = types.get(name)
     if dtype is None:
-        raise ArgumentError(f"{what} is of type {name}, expected {', '.join(DTYPES)}", "tensor")
+        raise ArgumentError(f"{what} is of type {name}, expected {', '.join(types)}", "tensor")
     wants = dtype != "bool" and (gradients or (is_torch(x) and x.requires_grad))
     return f"{dtype} {''.join(axes)} {'grad' if wants else '-'}"
 
@@ -88,7 +103,22 @@ def _window(window: Any, causal: bool) -> tuple[int | None, int | None]:
         if window < 1:
             raise ArgumentError(f"window is {window}, expected at least 1: the keys less than that far from the query", "param")
         left = right = window - 1
+    if any(n is not None and (n != int(n) or n >= 2**31) for n in (left, right)):
+        raise ArgumentError(f"window is {window}, expected whole numbers below 2^31", "param")
     return left, None if causal else right
+
+
+def _check_heads(q: Any, k: Any, v: Any) -> None:
+    """What of shapes the script would put in its own words; all else is told of q, k, v by their names."""
+    for name, x in (("k", k), ("v", v)):
+        if len(getattr(q, "shape", ())) == len(getattr(x, "shape", ())) == 4 and x.shape[1] > 0 and q.shape[1] % x.shape[1]:
+            raise ArgumentError(f"q has {q.shape[1]} heads and {name} has {x.shape[1]}: each of {name}'s serves as many of q's, so that {q.shape[1]} is a multiple", "tensor")
+
+
+def _number(what: str, x: Any) -> Any:
+    if not isinstance(x, (int, float)):
+        check_number(x, what, f"write a script with `input {what}: f32[] grad` (aule.attention_script shows the one of these options)", "aule.attention")
+    return x
 
 
 def _drawn_seed(q: Any) -> int:
@@ -99,8 +129,6 @@ def _drawn_seed(q: Any) -> int:
         if torch.compiler.is_compiling():
             raise ArgumentError("dropout needs a seed under torch.compile", "param")
         return int(torch.randint(0, 2**62, ()).item())
-    import numpy
-
     return int(numpy.random.randint(0, 2**62, dtype=numpy.int64))
 
 
@@ -121,13 +149,18 @@ def _prepare(
     named: dict[str, Any] = {}
     kinds = ["", "", ""]
     if alibi is not None:
-        named["slope"], kinds[0] = alibi, _kind(alibi, "alibi", _per_head(alibi, "alibi", (1, 2)), gradients)
+        named["alibi"] = alibi = _as_tensor(alibi, "alibi", q)
+        kinds[0] = _kind(alibi, "alibi", _per_head(alibi, "alibi", (1, 2)), gradients)
     if sinks is not None:
-        named["sink"], kinds[1] = sinks, _kind(sinks, "sinks", _per_head(sinks, "sinks", (1,)), gradients)
+        named["sinks"] = sinks = _as_tensor(sinks, "sinks", q)
+        kinds[1] = _kind(sinks, "sinks", _per_head(sinks, "sinks", (1,)), gradients)
     if bias is not None:
-        named["bias"], kinds[2] = bias, _kind(bias, "bias", _bias_axes(bias, q, k), gradients)
+        named["bias"] = bias = _as_tensor(bias, "bias", q)
+        kinds[2] = _kind(bias, "bias", _bias_axes(bias, q, k), gradients, FLOATS | {"bool": "bool"})
     if scale is not None:
-        named["scale"] = scale
+        named["scale"] = _number("scale", scale)
+    if softcap is not None:
+        softcap = _number("softcap", softcap)
     if softcap:
         named["softcap"] = softcap
     if left is not None:
@@ -181,6 +214,7 @@ def attention(
         ArgumentError: something does not fit; the message says what was expected and found.
         Error: no kernel for this call on this device, or the device fails.
     """
+    _check_heads(q, k, v)
     f, named = _prepare(
         q, k, causal=causal, window=window, softcap=softcap, alibi=alibi, sinks=sinks, bias=bias, scale=scale, dropout=dropout, seed=seed,
         deterministic=deterministic, gradients=False,
@@ -268,6 +302,7 @@ class Attention:
     ) -> Any:
         """The output, as :func:`attention` computes it. Keeps what :meth:`backward` needs, until the next call."""
         self._check_open()
+        _check_heads(q, k, v)
         f, named = _prepare(
             q, k, causal=causal, window=window, softcap=softcap, alibi=alibi, sinks=sinks, bias=bias, scale=scale, dropout=dropout, seed=seed,
             deterministic=deterministic, gradients=True,
@@ -283,8 +318,7 @@ class Attention:
             raise Error("backward comes after forward", "usage")
         f, results = self._last
         made = f.backward(results, do)
-        names = {"dslope": "dalibi", "dsink": "dsinks"}
-        self.gradients = {names.get(name, name): x for name, x in made.items()}
+        self.gradients = made
         return Gradients(made["dq"], made["dk"], made["dv"])
 
     def _check_open(self) -> None:

@@ -134,6 +134,13 @@ class Compiled(unittest.TestCase):
         self.assertEqual(len(self.compilations), 4)
         with self.assertRaisesRegex(TypeError, "needs the widths D, E, it was given D"):
             f.prepare(widths=[{"D": 16}])
+        f.prepare(dtypes=np.float32, widths=16)  # D and E alike
+        f.prepare(dtypes=[np.dtype("float16")], widths=[{"D": 24, "E": 8}, 16])
+        self.assertEqual(len(self.compilations), 4)
+        with self.assertRaisesRegex(TypeError, "widths {'D': '16', 'E': 16}, expected numbers or {'D': number, 'E': number}"):
+            f.prepare(widths={"D": "16", "E": 16})
+        with self.assertRaisesRegex(TypeError, "operand type float64, expected float32, float16, bfloat16"):
+            f.prepare(dtypes="float64", widths=16)
 
     def test_importing_torch_later(self):
         code = "import aule, sys; f = aule.load(sys.argv[1]); assert 'torch' not in sys.modules\n" \

@@ -133,7 +133,7 @@ class Refusals(unittest.TestCase):
         self.refused(aule.ArgumentError, "q", q=np.zeros((2, 4, 5), np.float32))
 
     def test_types(self):
-        self.refused(aule.ArgumentError, "lengths", lengths=np.zeros((2,), np.int64))
+        self.refused(aule.ArgumentError, r"sample: lengths is int64, expected int32: pass lengths.astype\('int32'\), or declare it i64", lengths=np.zeros((2,), np.int64))
         self.refused(aule.ArgumentError, "complex64", q=np.zeros((2, 4, 5, D), np.complex64))
         self.refused(aule.ArgumentError, "byte order", q=np.zeros((2, 4, 5, D), ">f4"))
         x = inputs(dtype=np.float16)

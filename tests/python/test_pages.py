@@ -26,7 +26,7 @@ class Reference(unittest.TestCase):
     def test_it_runs(self):
         names, printed = run_page(ROOT / "docs/python.md")
         self.assertEqual(set(names["gradients"]), {"dq", "dk", "dv", "dtable"})
-        self.assertIn("attention attend {", printed)
+        self.assertIn("attention aule_attention {", printed)
         self.assertIn("cpu ['dk', 'dq', 'dv']", printed)
         self.assertIn("expected", printed)
 

@@ -95,8 +95,24 @@ class Options(unittest.TestCase):
         self.assertIn("input bias: f32[B, 1, S, T];", text)
         self.assertIn("mask(b, h, i, j) = j <= q_pos;", text)
         aule.attention(q, k, v, causal=True, bias=bias, softcap=30.0)
-        with mock.patch.object(_plain, "compile", side_effect=AssertionError("compiled again")):
+        with mock.patch.object(_plain, "Compiled", side_effect=AssertionError("compiled again")):
             aule.attention(q, k, v, causal=True, bias=bias + 1, softcap=20.0, scale=0.1)
+
+    def test_lists(self):
+        slopes = [0.5, 1, 0.25, 0]
+        self.expect({"alibi": slopes}, add=-np.array(slopes)[:, None, None] * np.abs(I - J))
+        self.expect({"sinks": slopes, "bias": (J <= I).tolist()}, sinks=np.array(slopes), part=J <= I)
+        if torch is not None:
+            q, k, v = (torch.from_numpy(x) for x in tensors())
+            np.testing.assert_array_equal(aule.attention(q, k, v, alibi=slopes), aule.attention(*tensors(), alibi=slopes))
+
+    @unittest.skipIf(torch is None, "torch is not installed")
+    def test_numbers_have_no_gradient(self):
+        q, k, v = (torch.from_numpy(x) for x in tensors())
+        for option in ("scale", "softcap"):
+            with self.assertRaisesRegex(aule.ArgumentError, f"aule.attention: {option} requires a gradient, .* write a script with `input {option}"):
+                aule.attention(q, k, v, **{option: torch.tensor(0.5, requires_grad=True)})
+        np.testing.assert_array_equal(aule.attention(q, k, v, scale=torch.tensor(0.5)), aule.attention(*tensors(), scale=0.5))
 
     def test_refusals(self):
         q, k, v = tensors()
@@ -114,6 +130,14 @@ class Options(unittest.TestCase):
         refused("bias", bias=np.zeros((H, S, T + 1), np.float32))
         refused("alibi has 3 axes, expected .H. or .B, H.", alibi=np.zeros((1, 1, H), np.float32))
         refused("sinks has 2 axes, expected .H.", sinks=np.zeros((B, H), np.float32))
+        refused("alibi is of type bool, expected float32, float16, bfloat16", alibi=np.zeros(H, bool))
+        refused("aule_attention: alibi: axis 0 .H. has 5 elements, expected 4 as in q", alibi=np.zeros(H + 1, np.float32))
+        refused("aule_attention: sinks: axis 0 .H.", sinks=np.zeros(H + 1, np.float32))
+        refused("alibi must be a tensor or a list of numbers, it is str", TypeError, alibi="0.5")
+        refused("window is 2.5, expected whole numbers", window=2.5)
+        refused("window is 1099511627776, expected whole numbers below 2.31", window=1 << 40)
+        refused("q has 4 heads and k has 3", qkv=(q, np.zeros((B, 3, T, D), np.float32), v))
+        refused("q has 4 heads and v has 3", qkv=(q, k, np.zeros((B, 3, T, E), np.float32)))
         refused("k", qkv=(q, k[..., :4], v))
         refused("unexpected keyword argument 'is_causal'", TypeError, is_causal=True)
         refused("cuda", aule.Error, backend="cuda:9")
@@ -164,7 +188,7 @@ class Sessions(unittest.TestCase):
     def test_every_backend(self):
         q, k, v = tensors()
         names = aule.get_available_backends()
-        self.assertEqual(names[-1], "cpu")
+        self.assertIn("cpu", names)
         info = aule.get_backend_info()
         self.assertEqual([name for name in info if info[name]["available"]], sorted(names, key=list(info).index))
         for name, about in info.items():
@@ -173,6 +197,19 @@ class Sessions(unittest.TestCase):
                 with aule.Attention(name) as a:
                     self.assertEqual(a.backend_name, name)
                     np.testing.assert_allclose(a.forward(q, k, v), softmax(q, k, v)[0], rtol=2e-5, atol=3e-6)
+
+    def test_backends_are_in_order_of_preference(self):
+        def device(backend, kind, n=0, available=True):
+            return aule.DeviceInfo(f"{backend}:{n}", backend, available, "" if available else "no driver", "", "", (), kind, 1, 0)
+
+        cuda, gpu, pocl, cpu = device("cuda", "gpu"), device("opencl", "gpu"), device("opencl", "cpu", 1), device("cpu", "cpu")
+        for found, names in (
+            ([cuda, gpu, cpu], ["cuda", "opencl", "cpu"]), ([cuda, pocl, cpu], ["cuda", "cpu", "opencl"]), ([gpu, pocl, cpu], ["opencl", "cpu"]),
+            ([device("cuda", "gpu", 0, False), pocl, cpu], ["cpu", "opencl"]), ([device("opencl", "other", 0, False), cpu], ["cpu"]),
+        ):
+            with mock.patch.object(_devices, "devices", return_value=found):
+                self.assertEqual(aule.get_available_backends(), names)
+                self.assertEqual([name for name, about in aule.get_backend_info().items() if about["available"]], names)
 
     def test_environment(self):
         def chosen(**environment):

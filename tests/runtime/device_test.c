@@ -49,7 +49,7 @@ static void test_choice(void **state)
                       "there is no backend 'vulkan', this build has cuda, opencl, cpu");
     expect_open_error("", AULE_ERROR_DEVICE, "there is no backend ''");
     expect_open_error("cpu:1", AULE_ERROR_DEVICE,
-                      "there is no cpu:1, this machine has cpu:0 to cpu:0");
+                      "there is no cpu:1, this machine has cpu:0 alone");
     expect_open_error("cpu:", AULE_ERROR_DEVICE, "'cpu:' is not a device");
     expect_open_error("cpu:x", AULE_ERROR_DEVICE, "'cpu:x' is not a device");
     expect_open_error("opencl:99999", AULE_ERROR_DEVICE, "opencl");
