@@ -105,7 +105,7 @@ bool back_has_rows(const Lanes *x, uint32_t n)
     const AuHooks *h = x->p->hooks;
     if (back_has_dots(x, n)) return true;
     switch (n) {
-    case 0: return h->has_q_mod || x->with_dq;
+    case 0: return h->has_q_mod || (x->with_dq && !lanes_in_parts(x, 0));
     case 1: return h->has_k_mod || x->heads_apart || (x->p->attn->v_in_k && !x->values_joined);
     default: return h->has_v_mod || x->heads_apart || x->p->attn->v_in_k;
     }

@@ -27,14 +27,12 @@ static const char *span(Lanes *x)
     return tile_text(x->t, "nb * %d +: %d", lanes_block_rows(x), lanes_block_rows(x));
 }
 
-/* Gives the blocks to be ended. */
-static uint32_t open(Lanes *x, const RowSpace *r, BackSums sums)
+/* As many blocks as the rows take, or [blocks]. Gives the nested ones to be ended. */
+static uint32_t open_blocks(Lanes *x, const RowSpace *r, const char *blocks, BackSums sums)
 {
     AuTileBuild *t = x->t;
     const int32_t lanes = lanes_block_rows(x);
-    const BackAxis axes[3] = {{"nb",
-                               tile_text(t, "cdiv(%s, %d)", lanes_axis(x, r->tensor, 2), lanes),
-                               r->index[0] == 'i' ? AU_AX_Q : AU_AX_KV},
+    const BackAxis axes[3] = {{"nb", blocks, r->index[0] == 'i' ? AU_AX_Q : AU_AX_KV},
                               {"h", lanes_axis(x, r->tensor, 1), AU_AX_H},
                               {"b", lanes_axis(x, r->tensor, 0), AU_AX_B}};
     back_grid(x, axes, 3, sums);
@@ -43,6 +41,16 @@ static uint32_t open(Lanes *x, const RowSpace *r, BackSums sums)
     tile_set(t, r->index, "nb * %d + iota(%s:%d)", lanes, r->axis, lanes);
     tile_set(t, "c", "iota(%s:%d)", r->channel, r->width);
     return loops + 2;
+}
+
+static const char *row_blocks(Lanes *x, const RowSpace *r)
+{
+    return tile_text(x->t, "cdiv(%s, %d)", lanes_axis(x, r->tensor, 2), lanes_block_rows(x));
+}
+
+static uint32_t open(Lanes *x, const RowSpace *r, BackSums sums)
+{
+    return open_blocks(x, r, row_blocks(x, r), sums);
 }
 
 /* The rows of a tensor as f32. Packed sums have whole tiles of rows: none of a block is outside. */
@@ -202,35 +210,40 @@ static bool takes_values(const Lanes *x, uint32_t n)
     return n == 1 && x->p->attn->v_in_k && !x->values_joined;
 }
 
-/* dQ from the sums of parts of the keys, in their order. */
-static void sum_parts(Lanes *x, const RowSpace *r)
+static const char *const gradients[3] = {"dq", "dk", "dv"};
+
+static const char *sum_name(Lanes *x, uint32_t n)
 {
-    AuTileBuild *t = x->t;
-    const char *type = tile_text(t, "f32[%s:%d, %s:%d] @ %s", r->channel, r->width, r->axis,
-                                 lanes_block_rows(x), lanes_row_layout(x, r->channel));
-    tile_frag(t, "given", "%s = 0.0", type);
-    tile_frag(t, "piece", "%s", type);
-    tile_for_range(t, "part", "0", lanes_parts(x));
-    tile_load(t, "piece", "dq_parts[part, b, h, %s, 0 +: %d] pad 0", span(x), r->width);
-    tile_set(t, "given", "given + piece");
-    tile_end(t);
+    return tile_text(x->t, "%s_sum", gradients[n]);
 }
 
-/* Are sums of dQ in parts? With a mod they are put together first, which may ask for other channels than its own. */
-static bool in_parts(const Lanes *x, uint32_t n) { return n == 0 && x->with_dq && x->on_cpu; }
-
-static void join_parts(Lanes *x)
+/* A gradient from its parts, in their order. Where there is one part of dK and dV, its block stored the gradient. */
+static void join_parts(Lanes *x, uint32_t n)
 {
     AuTileBuild *t = x->t;
-    const RowSpace r = rows_of(x, 0);
-    tile_kernel(t, "dq_joined");
+    const RowSpace r = rows_of(x, n);
+    const char *parts = lanes_parts(x, n), *name = lanes_parts_name(n), *blocks = row_blocks(x, &r);
+    const char *type = tile_text(t, "f32[%s:%d, %s:%d] @ %s", r.channel, r.width, r.axis,
+                                 lanes_block_rows(x), lanes_row_layout(x, r.channel));
+    if (!lanes_in_parts(x, n)) return;
+    tile_kernel(t, tile_text(t, "%s_joined", gradients[n]));
     lanes_arguments(x);
-    tile_arg(t, "dq_parts", TILE_IN, "%s", lanes_dq_type(x));
-    back_argument(x, "dq_sum", TILE_OUT);
-    const uint32_t blocks = open(x, &r, BACK_SUMS_NOTHING);
-    sum_parts(x, &r);
-    tile_store(t, "given -> dq_sum[b, h, %s, :] clip", span(x));
-    end_kernel(x, blocks);
+    tile_arg(t, name, TILE_IN, "%s", lanes_parts_type(x, n));
+    back_argument(x, back_has_rows(x, n) ? sum_name(x, n) : gradients[n], TILE_OUT);
+    if (n) blocks = tile_text(t, "%s * min(%s - 1, 1)", blocks, parts);
+    const uint32_t nested = open_blocks(x, &r, blocks, BACK_SUMS_NOTHING);
+    tile_frag(t, "sum", "%s = 0.0", type);
+    tile_frag(t, "piece", "%s", type);
+    tile_for_range(t, "part", "0", parts);
+    tile_load(t, "piece", "%s[part, b, h, %s, 0 +: %d] pad 0", name, span(x), r.width);
+    tile_set(t, "sum", "sum + piece");
+    tile_end(t);
+    if (back_has_rows(x, n))
+        tile_store(t, "sum -> %s[b, h, %s, :] clip", sum_name(x, n), span(x));
+    else
+        tile_store(t, "%s(sum) -> %s[b, h, %s, :] clip", x->operand, gradients[n], span(x));
+    end_kernel(x, nested);
+    lanes_region(x, name);
 }
 
 /* Packed sums that nothing changes any more: a warp takes a row of pieces as they lie. */
@@ -260,34 +273,26 @@ static void round_sums(Lanes *x)
 
 static void gradient_of_rows(Lanes *x, uint32_t n)
 {
-    static const char *const names[3] = {"dq", "dk", "dv"};
     static const char *const tensors[3] = {"q", "k", "v"};
     AuTileBuild *t = x->t;
     const AuRowGrad *g = mod_of(x, n);
     const RowSpace r = rows_of(x, n);
-    const char *sum = tile_text(t, "%s_sum", names[n]);
+    const char *sum = sum_name(x, n);
+    if (n < 2 || !x->p->attn->v_in_k) join_parts(x, n);
     if (!back_has_rows(x, n) || (n == 2 && x->p->attn->v_in_k)) return;
     if (only_rounds(x, n)) {
         round_sums(x);
         return;
     }
-    const bool joined = in_parts(x, n) && g->value.i, parts = in_parts(x, n) && !joined;
-    if (joined) join_parts(x);
-    tile_kernel(t, tile_text(t, "%s_rows", names[n]));
+    tile_kernel(t, tile_text(t, "%s_rows", gradients[n]));
     lanes_arguments(x);
-    if (parts)
-        tile_arg(t, "dq_parts", TILE_IN, "%s", lanes_dq_type(x));
-    else
-        back_argument(x, sum, TILE_IN);
+    back_argument(x, sum, TILE_IN);
     if (takes_values(x, n)) back_argument(x, "dv_sum", TILE_IN);
-    back_argument(x, names[n], TILE_OUT);
+    back_argument(x, gradients[n], TILE_OUT);
     sum_arguments(x, &g->inputs);
     if (back_has_dots(x, n)) back_sum_argument(x, n, TILE_IN);
     const uint32_t blocks = open(x, &r, BACK_SUMS_DQ + n);
-    if (parts)
-        sum_parts(x, &r);
-    else
-        load_f32(x, &r, "given", "f32", sum);
+    load_f32(x, &r, "given", "f32", sum);
     tile_set(t, "change", "given");
     if (g->value.i) {
         load_f32(x, &r, "raw", x->operand, tensors[n]);
@@ -305,12 +310,11 @@ static void gradient_of_rows(Lanes *x, uint32_t n)
                  "change + where(c >= %d && c < %d, dv_sum[b, h, j, clamp(c - %d, 0, %d)], 0.0)",
                  first, first + x->p->e, first, x->p->e - 1);
     }
-    tile_store(t, "%s(change) -> %s[b, h, %s, :] clip", x->operand, names[n], span(x));
+    tile_store(t, "%s(change) -> %s[b, h, %s, :] clip", x->operand, gradients[n], span(x));
     scatter(x, &r, &g->inputs);
     end_kernel(x, blocks);
-    if (in_parts(x, n)) lanes_zeroed_region(x, "dq_parts");
-    const bool added = n == 0 ? x->with_dq && !joined : x->heads_apart;
-    if (!parts) (added ? lanes_zeroed_region : lanes_region)(x, sum);
+    const bool added = n == 0 ? x->with_dq && !lanes_in_parts(x, 0) : x->heads_apart;
+    (added ? lanes_zeroed_region : lanes_region)(x, sum);
 }
 
 /* A sum of f32 as the tensor's own elements: a block a row of its last axis. */
@@ -357,6 +361,7 @@ static void gradient_of_input(Lanes *x, uint32_t n)
 
 void back_after(Lanes *x)
 {
+    if (x->p->attn->v_in_k) join_parts(x, 2); /* before keys take it */
     for (uint32_t n = 0; n < 3; n++) gradient_of_rows(x, n);
     if (x->p->attn->v_in_k && !x->values_joined) lanes_region(x, "dv_sum");
     for (uint32_t n = 0; n < x->p->attn->tensor_count; n++)

@@ -26,6 +26,9 @@ typedef struct Lanes {
         values_joined; /* backward: gradients of values that are channels of the keys are in theirs */
     bool
         heads_apart; /* backward: a block has one query head; gradients of keys are added in memory */
+    bool
+        heads_in_parts; /* backward, with_dq: the query heads of a group are shared out among blocks,
+                            each with sums of its own for dK and dV */
     int32_t rows, block; /* query rows of an executor, of a block */
     bool rows_across;    /* kernels of rows: a row lies along lanes (layouts across_d, across_e) */
     bool by_memory;      /* sums become operands on a way through shared memory */

@@ -13,7 +13,8 @@
  *   sums_N                   gradients of input N from sums of f32
  *
  * Arguments: those of the script; o, o_kept, do, final_NAME, dfinal_NAME; dq, dk, dv, grad_N; in the workspace
- * do_changed, adjoint_NAME, pass_N, dq_sum, dk_sum, dv_sum, sum_N (N the tensor's number). */
+ * do_changed, adjoint_NAME, pass_N, dq_sum, dk_sum, dv_sum, dq_parts, dk_parts, dv_parts, sum_N (N the tensor's
+ * number). */
 #ifndef AU_SCHEDULE_LANES_BACK_H
 #define AU_SCHEDULE_LANES_BACK_H
 
@@ -77,11 +78,14 @@ void back_before(Lanes *x); /* all but row_pass and rows_back */
 void back_adjoints(Lanes *x);
 void back_after(Lanes *x);
 
-/* ---- lanes_keys.c, lanes_queries.c */
+/* ---- lanes_keys.c, lanes_queries.c, lanes_parts.c */
 int32_t lanes_block_keys(const Lanes *x);
-/* With dQ in the kernel of keys: how many parts its sums have, their type and width. */
-const char *lanes_parts(Lanes *x);
-const char *lanes_dq_type(Lanes *x);
+/* With dQ in the kernel of keys: the sums of one gradient in parts, "dq_parts", a part of each block that adds to
+ * an element; how many parts, their type, and the width of dQ's. */
+bool lanes_in_parts(const Lanes *x, uint32_t n); /* queries 0, keys 1, values 2 */
+const char *lanes_parts(Lanes *x, uint32_t n);
+const char *lanes_parts_name(uint32_t n);
+const char *lanes_parts_type(Lanes *x, uint32_t n);
 int32_t lanes_padded_width(const Lanes *x);
 /* "hook(score, dp, b, h, i, j, ..)", with these for the statistics of rows */
 const char *lanes_pair_results(Lanes *x); /* "p, ds, ddot0.., value0..": what it gives */

@@ -117,6 +117,7 @@ AuSchedule *schedule_lanes_backward(AuArena *arena, AuDiags *diags, const AuProb
     x.block = x.rows * shape->executors;
     x.operand = tile_elem(p->operand)->name;
     x.with_dq = shape->with_dq;
+    x.heads_in_parts = x.with_dq && p->attn->tensors[0].axes[1].i != p->attn->tensors[1].axes[1].i;
     x.atom = tile_best_atom(p->caps, TILE_F32, lanes_executor(&x));
     tile_layout(x.t, "along_lanes", tile_text(x.t, "lane:%d@1", p->caps->lanes), NULL);
     back_before(&x);

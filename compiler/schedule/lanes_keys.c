@@ -8,7 +8,8 @@
  *
  * With dQ (CPU): a block owns all keys of a head, or every n-th tile of them, one after the other; dS goes through
  * memory for dQ += dS K, whose channels lie along the lanes, into sums of its own (dq_parts[part]). So five products
- * make all gradients, and nothing is summed in any order. */
+ * make all gradients, and nothing is summed in any order. Where query heads share keys, a block has some heads of a
+ * group, and sums of dK and dV of its own, too: that takes less memory than as many more parts of dQ. */
 #include "lanes_back.h"
 
 #include <string.h>
@@ -66,13 +67,6 @@ static void copy_queries(Lanes *x, const char *view, const char *to)
 int32_t lanes_padded_width(const Lanes *x)
 {
     return (x->p->d + x->p->caps->lanes - 1) / x->p->caps->lanes * x->p->caps->lanes;
-}
-
-const char *lanes_parts(Lanes *x)
-{
-    enum { BLOCKS = 16 }; /* as many at least, if there are tiles */
-    return tile_text(x->t, "min(cdiv(%s, %d), cdiv(%d, max(%s * %s, 1)))", lanes_axis(x, 1, 2),
-                     lanes_block_keys(x), BLOCKS, lanes_axis(x, 1, 0), lanes_axis(x, 1, 1));
 }
 
 /* Rows of the executor's keys as operand B; f32. */
@@ -267,7 +261,7 @@ static void fragments(Lanes *x, bool dk, bool dv)
     if (x->with_dq) {
         const int32_t wide = lanes_padded_width(x);
         tile_frag(t, "rows", "f32[kv:%d, c:%d] @ %s.B", own, wide, atom);
-        tile_frag(t, "dq", "f32[q:%d, c:%d] @ %s.C", x->shape->query_tile, wide, atom);
+        tile_frag(t, "dq", "f32[q:%d, c:%d] @ %s.C = 0.0", x->shape->query_tile, wide, atom);
     }
     for (uint32_t n = 0; n < g->dot_count; n++) {
         tile_frag(t, tile_text(t, "ddot%u", n), "%s", pair);
@@ -320,10 +314,44 @@ static void scatter_of_head(Lanes *x)
 static void grid_of(Lanes *x, uint32_t of, BackAxis axes[3])
 {
     const char *blocks = tile_text(x->t, "cdiv(%s, %d)", lanes_axis(x, 1, 2), lanes_block_keys(x));
-    axes[0] = x->with_dq ? (BackAxis){"part", lanes_parts(x), AU_AX_KV}
-                         : (BackAxis){"nb", blocks, AU_AX_KV};
+    axes[0] = x->heads_in_parts
+                  ? (BackAxis){"turn",
+                               tile_text(x->t, "(%s) * (%s)", lanes_parts(x, 0), lanes_parts(x, 1)),
+                               AU_AX_KV | AU_AX_H}
+              : x->with_dq ? (BackAxis){"part", lanes_parts(x, 0), AU_AX_KV}
+                           : (BackAxis){"nb", blocks, AU_AX_KV};
     axes[1] = (BackAxis){of == 1 ? "hk" : "hv", lanes_axis(x, of, 1), AU_AX_H};
     axes[2] = (BackAxis){"b", lanes_axis(x, 1, 0), AU_AX_B};
+}
+
+static const char *const gradients[3] = {"dq", "dk", "dv"};
+
+/* What takes dK or dV: the gradient, or sums that a kernel of rows finishes. */
+static const char *gradient_name(Lanes *x, uint32_t n)
+{
+    return tile_text(x->t, back_has_rows(x, n) ? "%s_sum" : "%s", gradients[n]);
+}
+
+static void gradient_arguments(Lanes *x, uint32_t n)
+{
+    back_argument(x, gradient_name(x, n), TILE_OUT);
+    if (lanes_in_parts(x, n))
+        tile_arg(x->t, lanes_parts_name(n), TILE_OUT, "%s", lanes_parts_type(x, n));
+}
+
+static void store_gradient(Lanes *x, uint32_t n, const char *heads)
+{
+    AuTileBuild *t = x->t;
+    const char *sums = tile_text(t, "%s_acc", gradients[n]);
+    const char *value = back_has_rows(x, n) ? sums : tile_text(t, "%s(%s)", x->operand, sums);
+    const char *rows = tile_text(t, "b, %s, %s +: %d, :", heads, first_key(x), lanes_own_keys(x));
+    if (lanes_in_parts(x, n)) {
+        tile_if(t, "head_parts > 1");
+        tile_store(t, "%s -> %s[heads, %s] clip", sums, lanes_parts_name(n), rows);
+        tile_else(t);
+    }
+    tile_store(t, "%s -> %s[%s] clip", value, gradient_name(x, n), rows);
+    if (lanes_in_parts(x, n)) tile_end(t);
 }
 
 static void head(Lanes *x, bool dk, bool dv, uint32_t of)
@@ -336,11 +364,11 @@ static void head(Lanes *x, bool dk, bool dv, uint32_t of)
     back_statistics(x);
     if (x->p->hooks->needs_lists)
         lanes_query_list_arguments(x, x->shape->query_tile, lanes_block_keys(x));
-    if (dk) back_argument(x, back_has_rows(x, 1) ? "dk_sum" : "dk", TILE_OUT);
-    if (dv) back_argument(x, back_has_rows(x, 2) ? "dv_sum" : "dv", TILE_OUT);
+    if (dk) gradient_arguments(x, 1);
+    if (dv) gradient_arguments(x, 2);
     for (uint32_t n = 0; n < x->p->attn->tensor_count && dk; n++)
         if (back_sums_keys(x, n)) back_sum_argument(x, n, TILE_INOUT);
-    if (x->with_dq) tile_arg(t, "dq_parts", TILE_INOUT, "%s", lanes_dq_type(x));
+    if (x->with_dq) tile_arg(t, lanes_parts_name(0), TILE_INOUT, "%s", lanes_parts_type(x, 0));
     BackAxis axes[3];
     grid_of(x, of, axes);
     back_grid(x, axes, 3, dk ? BACK_SUMS_KEYS : BACK_SUMS_NOTHING);
@@ -350,13 +378,6 @@ static void head(Lanes *x, bool dk, bool dv, uint32_t of)
     }
     tile_role(t, "core", is_shared(x) ? x->shape->executors : 0, lanes_executor(x), 0);
     if (!is_shared(x)) memories(x);
-}
-
-const char *lanes_dq_type(Lanes *x)
-{
-    return tile_text(x->t, "f32[part:%s, b:%s, h:%s, q:%s, d:%d]", lanes_parts(x),
-                     lanes_axis(x, 0, 0), lanes_axis(x, 0, 1), lanes_axis(x, 0, 2),
-                     lanes_padded_width(x));
 }
 
 /* Keys, and values where all query heads of the block have the same. */
@@ -378,12 +399,34 @@ static void load_block(Lanes *x, uint32_t of)
     if (of == 1 && together) load_keys(x, "value", x->operand, values_view(x));
 }
 
-static void walk_heads(Lanes *x, uint32_t of, bool dk, bool dv)
+/* A loop over the query heads of the block: all of a group, or every n-th. */
+static void begin_heads(Lanes *x, uint32_t of)
 {
     AuTileBuild *t = x->t;
     const char *group = tile_text(t, "%s / %s", lanes_axis(x, 0, 1), lanes_axis(x, of, 1));
-    tile_for_range(t, "g", "0", group);
-    tile_set(t, "h", "%s * (%s) + g", of == 1 ? "hk" : "hv", group);
+    tile_for_range(t, "g", "0",
+                   x->heads_in_parts ? tile_text(t, "cdiv(%s - heads, head_parts)", group) : group);
+    tile_set(t, "h", "%s * (%s) + %s", of == 1 ? "hk" : "hv", group,
+             x->heads_in_parts ? "heads + g * head_parts" : "g");
+}
+
+/* The sums begin with zeros that the block writes itself: all cores do, and what is written is near. */
+static void clear_query_sums(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const int32_t m = x->shape->query_tile;
+    begin_heads(x, 1);
+    tile_set(t, "dq", "fill(dq, 0.0)");
+    tile_for_range(t, "m", "0", tile_text(t, "cdiv(%s, %d)", lanes_axis(x, 0, 2), m));
+    tile_store(t, "dq -> dq_parts[part, b, h, m * %d +: %d, :] as [q, c] clip", m, m);
+    tile_end(t);
+    tile_end(t);
+}
+
+static void walk_heads(Lanes *x, uint32_t of, bool dk, bool dv)
+{
+    AuTileBuild *t = x->t;
+    begin_heads(x, of);
     if (of == 2) {
         tile_set(t, "hk", "h / (%s / %s)", lanes_axis(x, 0, 1), lanes_axis(x, 1, 1));
         load_keys(x, "key", x->operand,
@@ -398,16 +441,23 @@ static void walk_heads(Lanes *x, uint32_t of, bool dk, bool dv)
     tile_end(t);
 }
 
-static void store_block(Lanes *x, uint32_t of, bool dk, bool dv)
+/* The block's part, and a loop over its tiles of keys. */
+static void begin_parts(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const char *rows = tile_text(t, "%s +: %d", first_key(x), lanes_own_keys(x));
-    const bool k_sum = back_has_rows(x, 1), v_sum = back_has_rows(x, 2);
-    const char *hv = of == 1 ? "hk" : "hv";
-    if (dk && k_sum) tile_store(t, "dk_acc -> dk_sum[b, hk, %s, :] clip", rows);
-    if (dk && !k_sum) tile_store(t, "%s(dk_acc) -> dk[b, hk, %s, :] clip", x->operand, rows);
-    if (dv && v_sum) tile_store(t, "dv_acc -> dv_sum[b, %s, %s, :] clip", hv, rows);
-    if (dv && !v_sum) tile_store(t, "%s(dv_acc) -> dv[b, %s, %s, :] clip", x->operand, hv, rows);
+    tile_set(t, "parts", "%s", lanes_parts(x, 0));
+    if (x->heads_in_parts) {
+        tile_set(t, "head_parts", "%s", lanes_parts(x, 1));
+        tile_set(t, "part", "turn %% parts");
+        tile_set(t, "heads", "turn / parts");
+    }
+    clear_query_sums(x);
+    tile_for_range(
+        t, "round", "0",
+        tile_text(t, "cdiv(cdiv(%s, %d) - part, parts)", lanes_axis(x, 1, 2), lanes_block_keys(x)));
+    tile_set(t, "nb", "part + round * parts");
+    tile_set(t, "dk_acc", "fill(dk_acc, 0.0)");
+    tile_set(t, "dv_acc", "fill(dv_acc, 0.0)");
 }
 
 void lanes_keys_back(Lanes *x, bool dk, bool dv)
@@ -421,17 +471,10 @@ void lanes_keys_back(Lanes *x, bool dk, bool dv)
     const uint32_t loops = back_loops(x, axes, 3, dk ? BACK_SUMS_KEYS : BACK_SUMS_NOTHING);
     if (dk && loops) tile_set(t, "dk_acc", "fill(dk_acc, 0.0)");
     if (dv && loops) tile_set(t, "dv_acc", "fill(dv_acc, 0.0)");
-    if (x->with_dq) {
-        const char *parts = lanes_parts(x);
-        tile_for_range(t, "round", "0",
-                       tile_text(t, "cdiv(cdiv(%s, %d) - part, %s)", lanes_axis(x, 1, 2),
-                                 lanes_block_keys(x), parts));
-        tile_set(t, "nb", "part + round * %s", parts);
-        tile_set(t, "dk_acc", "fill(dk_acc, 0.0)");
-        tile_set(t, "dv_acc", "fill(dv_acc, 0.0)");
-    }
+    if (x->with_dq) begin_parts(x);
     load_block(x, of);
     walk_heads(x, of, dk, dv);
-    store_block(x, of, dk, dv);
+    if (dk) store_gradient(x, 1, "hk");
+    if (dv) store_gradient(x, 2, of == 1 ? "hk" : "hv");
     for (uint32_t n = 0; n < loops + x->with_dq + 2; n++) tile_end(t);
 }
