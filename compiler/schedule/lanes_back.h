@@ -9,6 +9,7 @@
  *   classes.., compact..     lists of tiles, for masks of data
  *   keys_back                dK', dV' (and dQ'): a block owns keys
  *   queries_back             dQ': a block owns queries
+ *   dq_joined, dk_joined, dv_joined   sums of parts (lanes_parts.c)
  *   dq_rows, dk_rows, dv_rows   the mods' gradients, rounded to the operand type
  *   sums_N                   gradients of input N from sums of f32
  *
