@@ -19,6 +19,7 @@ from ._devices import Device
 from ._errors import ArgumentError, Error
 from ._staging import Staged
 from ._tensors import LEGACY_STREAM, View, describe, finished, heads_inside, is_cupy, is_torch, maker, view
+from ._workspaces import HostMemory, give_back, take
 
 MOST = 256  # prepared calls an attention keeps; the oldest goes
 
@@ -94,6 +95,8 @@ class Prepared:
         finally:
             if isinstance(kept, _Buffer) or _reads_at_once(like, self.device):
                 self._library.device_synchronize(self.device.handle, queue or None)  # before it is given back, or read
+            if isinstance(kept, HostMemory):
+                give_back(kept)
 
 
 class _Buffer:
@@ -130,17 +133,16 @@ def _reads_at_once(like: Any, device: Device) -> bool:
 
 
 def _workspace(like: Any, device: Device, size: int, align: int) -> tuple[int, Any]:
-    """Address of [size] bytes for one run, and what owns them: of torch's allocator for tensors of torch, in the order of its stream."""
+    """Address of [size] bytes for one run, and what owns them: of this process on a processor, else of torch's allocator for tensors of
+    torch, in the order of its stream."""
+    if device.backend == "cpu":
+        memory = take(size)
+        return memory.data, memory
     if is_torch(like):
         import torch
 
         tensor = torch.empty(size + align, dtype=torch.uint8, device=like.device)
         return -(-tensor.data_ptr() // align) * align, tensor
-    if device.backend == "cpu":
-        import numpy
-
-        bytes_: Any = numpy.empty(size + align, numpy.uint8)
-        return -(-int(bytes_.__array_interface__["data"][0]) // align) * align, bytes_
     buffer = _Buffer(device, size)
     return buffer.data, buffer  # an address or a handle, aligned
 

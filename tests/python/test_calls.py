@@ -1,12 +1,15 @@
 """Calls on NumPy arrays and DLPack tensors: results, layouts without copies, finals, outputs given, arguments refused."""
 
+import mmap
 import os
 import signal
+import threading
 import unittest
 
 import numpy as np
 
 import aule
+from aule import _workspaces
 from support import D, E, inputs, load, sample
 
 
@@ -170,6 +173,44 @@ class Refusals(unittest.TestCase):
         with self.assertRaises(aule.Error) as caught:
             self.f(**x, window=3, device="cuda:7")
         self.assertEqual(caught.exception.status, "device")
+
+
+class Workspaces(unittest.TestCase):
+    """A thread keeps the memory of its last run, unless it is much."""
+
+    def setUp(self):
+        _workspaces._threads.__dict__.clear()
+
+    def test_kept(self):
+        first = _workspaces.take(1 << 20)
+        self.assertEqual(first.data % mmap.PAGESIZE, 0)
+        other = _workspaces.take(4096)  # in use: not the same
+        self.assertNotEqual(other.data, first.data)
+        _workspaces.give_back(first)
+        self.assertIs(_workspaces.take(4096), first)
+        _workspaces.give_back(first)
+        self.assertGreater(_workspaces.take(2 << 20).size, first.size)
+
+    def test_much_is_not_kept(self):
+        _workspaces.give_back(_workspaces.take(_workspaces.KEPT + 1))
+        self.assertEqual(_workspaces._threads.__dict__, {})
+
+    def test_each_thread_has_its_own(self):
+        mine, found = _workspaces.take(4096), []
+        _workspaces.give_back(mine)
+        thread = threading.Thread(target=lambda: found.append(_workspaces.take(4096)))
+        thread.start()
+        thread.join()
+        self.assertIsNot(found[0], mine)
+        self.assertIs(_workspaces.take(4096), mine)
+
+    def test_runs_take_what_was_kept(self):
+        f = load()
+        x = inputs(dtype=np.float32)
+        results = f.forward(**x, window=3)
+        gradients = [f.backward(results, np.ones_like(results["o"])) for _ in range(2)]
+        self.assertIn("kept", _workspaces._threads.__dict__)
+        np.testing.assert_array_equal(gradients[0]["dq"], gradients[1]["dq"])  # whatever the first left there
 
 
 if __name__ == "__main__":
