@@ -126,27 +126,37 @@ const char *lanes_takes_part(Lanes *x)
 
 typedef enum Masked { EVERY_PAIR, SOME_PAIRS } Masked;
 
-/* Statistics of rows are uniform numbers here: read where they are used. */
-static void pairs(Lanes *x, Masked masked)
-{
-    const char *rows[64];
-    for (uint32_t n = 0; n < back_row_count(x); n++)
-        rows[n] = tile_text(x->t, "%s[b, h, i]", back_row_name(x, n));
-    tile_set(x->t, lanes_pair_results(x), "%s", lanes_pair_hook(x, "backward_pair", true, rows));
-    if (masked == EVERY_PAIR) return;
-    tile_set(x->t, "taken", "%s", lanes_takes_part(x));
-    tile_set(x->t, "p", "where(taken, p, 0.0)");
-    tile_set(x->t, "ds", "where(taken, ds, 0.0)");
-    for (uint32_t n = 0; n < x->p->grads->dot_count; n++)
-        tile_set(x->t, tile_text(x->t, "ddot%u", n), "where(taken, ddot%u, 0.0)", n);
-    for (uint32_t n = 0; n < x->p->grads->pairs.count; n++)
-        tile_set(x->t, tile_text(x->t, "value%u", n), "where(taken, value%u, 0.0)", n);
-}
-
 /* A gradient at indices without the query: summed here. */
 static bool is_summed(const Lanes *x, uint32_t n)
 {
     return !(back_read_axes(x, &x->p->grads->pairs.at[n]) & AU_AX_Q);
+}
+
+static void take_part(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    tile_set(t, "taken", "%s", lanes_takes_part(x));
+    tile_set(t, "p", "where(taken, p, 0.0)");
+    tile_set(t, "ds", "where(taken, ds, 0.0)");
+    for (uint32_t n = 0; n < x->p->grads->dot_count; n++)
+        tile_set(t, tile_text(t, "ddot%u", n), "where(taken, ddot%u, 0.0)", n);
+    for (uint32_t n = 0; n < x->p->grads->pairs.count; n++)
+        tile_set(t, tile_text(t, "value%u", n), "where(taken, value%u, 0.0)", n);
+}
+
+/* Statistics of rows are uniform numbers here: read where they are used. Sums of what pairs give belong to the same
+ * run of assignments, so that nothing but the sums is stored. */
+static void pairs(Lanes *x, Masked masked, bool sums)
+{
+    AuTileBuild *t = x->t;
+    const char *rows[64];
+    for (uint32_t n = 0; n < back_row_count(x); n++)
+        rows[n] = tile_text(t, "%s[b, h, i]", back_row_name(x, n));
+    tile_set(t, lanes_pair_results(x), "%s", lanes_pair_hook(x, "backward_pair", true, rows));
+    if (masked == SOME_PAIRS) take_part(x);
+    for (uint32_t n = 0; n < x->p->grads->pairs.count && sums; n++)
+        if (is_summed(x, n))
+            tile_set(t, tile_text(t, "total%u", n), "total%u + reduce_sum(value%u, q)", n, n);
 }
 
 /* ---- one tile of queries */
@@ -181,12 +191,12 @@ static void step(Lanes *x, const char *full, Masked masked, bool dk, bool dv)
     tile_set(t, "i", "m * %d + iota(q:%d)", m, m);
     if (full) {
         tile_if(t, "%s", full);
-        pairs(x, EVERY_PAIR);
+        pairs(x, EVERY_PAIR, dk);
         tile_else(t);
-        pairs(x, SOME_PAIRS);
+        pairs(x, SOME_PAIRS, dk);
         tile_end(t);
     } else
-        pairs(x, masked);
+        pairs(x, masked, dk);
     if (dv) tile_product(t, "dv_acc", x->atom, TILE_ADD, "dO", "p");
     if (dk) tile_product(t, "dk_acc", x->atom, TILE_ADD, "Q", "ds");
     for (uint32_t n = 0; n < g->dot_count && dk; n++) {
@@ -195,9 +205,6 @@ static void step(Lanes *x, const char *full, Masked masked, bool dk, bool dv)
             tile_product(t, tile_text(t, "dkey%u", n), x->atom, TILE_ADD, tile_text(t, "Q%u", dot),
                          tile_text(t, "ddot%u", n));
     }
-    for (uint32_t n = 0; n < g->pairs.count && dk; n++)
-        if (is_summed(x, n))
-            tile_set(t, tile_text(t, "total%u", n), "total%u + reduce_sum(value%u, q)", n, n);
     if (x->with_dq) query_gradients(x);
     if (is_shared(x)) tile_sync(t, "all");
 }
