@@ -2,6 +2,7 @@
  * Built a second time with the thread sanitizer, which watches the same program. */
 #include "case.h"
 
+#include <fenv.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -101,6 +102,40 @@ static void use_stack(const uint64_t *slots, uint32_t x, uint32_t y, uint32_t z)
     (void)deep[4096];
 }
 
+/* What a block makes of a denormal operand, of a denormal result, and of 1 + 2^-24 + 2^-30. */
+static void compute(const uint64_t *slots, uint32_t x, uint32_t y, uint32_t z)
+{
+    volatile float *at = (volatile float *)(uintptr_t)slots[0] + 3 * x;
+    volatile float denormal = 0x1p-130f, least = 0x1p-126f, one = 1, half_unit = 0x1.04p-24f;
+    (void)y, (void)z;
+    at[0] = denormal * 0x1p30f;
+    at[1] = least * 0.5f;
+    at[2] = one + half_unit;
+}
+
+/* Whatever the caller has set, which it finds again. */
+static void test_float_mode(void **state)
+{
+    enum { BLOCKS = 64 };
+    (void)state;
+#if defined(__x86_64__)
+    volatile float denormal = 0x1p-130f, at[3 * BLOCKS];
+    const uint64_t slots[] = {(uint64_t)(uintptr_t)at};
+    AuPool *pool = rt_pool_new(rt_memory(NULL), 3);
+    assert_true(rt_pool_reserve(pool, 4096));
+    assert_int_equal(fesetround(FE_DOWNWARD), 0);
+    rt_pool_run(pool, compute, slots, (uint32_t[]){BLOCKS, 1, 1}, 4096);
+    assert_int_equal(fegetround(), FE_DOWNWARD);
+    assert_int_equal(fesetround(FE_TONEAREST), 0);
+    assert_true(denormal * 0x1p30f == 0x1p-100f);
+    for (int n = 0; n < BLOCKS; n++) {
+        assert_true(at[3 * n] == 0 && at[3 * n + 1] == 0);
+        assert_true(at[3 * n + 2] == 0x1.000002p0f);
+    }
+    rt_pool_free(pool);
+#endif
+}
+
 static void test_deep_stacks(void **state)
 {
     (void)state;
@@ -137,6 +172,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_concurrent_calls),
         cmocka_unit_test(test_blocks_run_once),
+        cmocka_unit_test(test_float_mode),
         cmocka_unit_test(test_deep_stacks),
         cmocka_unit_test(test_fork),
     };
