@@ -200,7 +200,18 @@ const char *aule_version(uint32_t *api)
     return AULE_VERSION_TEXT;
 }
 
-/* ---- option structs */
+/* ---- what callers and the environment say */
+
+bool rt_parse_number(const char *text, size_t length, uint32_t most, uint32_t *number)
+{
+    uint64_t value = 0;
+    for (size_t i = 0; i < length && value <= most; i++) {
+        if (text[i] < '0' || text[i] > '9') return false;
+        value = value * 10 + (uint64_t)(text[i] - '0');
+    }
+    *number = (uint32_t)value;
+    return length > 0 && value <= most;
+}
 
 aule_status rt_read_options(void *options, size_t known, size_t least, const void *given,
                             const char *type_name, AuSink sink)

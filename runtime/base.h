@@ -52,6 +52,9 @@ aule_status rt_fail_memory(AuSink sink);
 /* Hands a finished text (or AULE_ERROR_MEMORY) to a caller who frees it with aule_text_free. */
 aule_status rt_text_give(AuText *text, char **out, AuSink sink);
 
+/* [length] decimal digits, and nothing else, that make at most [most]. */
+bool rt_parse_number(const char *text, size_t length, uint32_t most, uint32_t *number);
+
 /* Copies an option struct of the caller, who may be older or newer, over [known] bytes of zeros. AULE_ERROR_USAGE if its
  * struct_size is smaller than [least]. [given] NULL: all zeros. */
 aule_status rt_read_options(void *options, size_t known, size_t least, const void *given,

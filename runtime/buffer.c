@@ -135,10 +135,16 @@ aule_status aule_event_elapsed(aule_event *first, aule_event *last, uint64_t *na
     if (!first || !last || !nanoseconds || first->device != last->device)
         return rt_fail(sink, AULE_ERROR_USAGE,
                        "aule_event_elapsed: expected two events of one device");
+    int64_t elapsed = (int64_t)(last->nanoseconds - first->nanoseconds);
+    aule_status status = AULE_OK;
     if (first->point)
-        return first->device->backend->event_elapsed(first->point, last->point, nanoseconds, sink);
-    *nanoseconds = last->nanoseconds - first->nanoseconds;
-    return AULE_OK;
+        status = first->device->backend->event_elapsed(first->point, last->point, &elapsed, sink);
+    if (!status && elapsed < 0)
+        status = rt_fail(sink, AULE_ERROR_USAGE,
+                         "aule_event_elapsed: the first event is %lld ns after the last",
+                         -(long long)elapsed);
+    if (!status) *nanoseconds = (uint64_t)elapsed;
+    return status;
 }
 
 void aule_event_free(aule_event *event)

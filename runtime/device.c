@@ -1,6 +1,5 @@
 #include "device.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "variant.h"
@@ -215,14 +214,19 @@ static void list_backends(AuText *text)
         rt_text_add(text, "%s%s", i ? ", " : "", backends[i]->name);
 }
 
-/* [id] of [length] characters: "cpu", "opencl:1". */
-static aule_status open_named(const char *id, size_t length, const aule_device_options *options,
-                              aule_device **device, AuSink sink)
+/* What an id names: "cpu", "opencl:1". */
+typedef struct Named {
+    const AuBackend *backend;
+    uint32_t index;
+} Named;
+
+static aule_status read_id(const char *id, size_t length, Named *named, AuSink sink)
 {
-    size_t name_length = 0;
-    while (name_length < length && id[name_length] != ':') name_length++;
-    const AuBackend *backend = rt_backend(id, name_length);
-    if (!backend) {
+    enum { MOST_DEVICES = 100000 };
+    const char *colon = memchr(id, ':', length);
+    size_t name_length = colon ? (size_t)(colon - id) : length;
+    *named = (Named){.backend = rt_backend(id, name_length)};
+    if (!named->backend) {
         AuText names = {.memory = sink.memory};
         list_backends(&names);
         aule_status status =
@@ -231,42 +235,72 @@ static aule_status open_named(const char *id, size_t length, const aule_device_o
         rt_text_free(&names);
         return status;
     }
-    uint32_t index = 0;
-    if (name_length < length) {
-        size_t at = name_length + 1;
-        for (; at < length && id[at] >= '0' && id[at] <= '9' && index < 100000; at++)
-            index = index * 10 + (uint32_t)(id[at] - '0');
-        if (at != length || length == name_length + 1)
-            return rt_fail(sink, AULE_ERROR_DEVICE,
-                           "'%.*s' is not a device, expected a name like %s:0", (int)length, id,
-                           backend->name);
+    if (colon && !rt_parse_number(colon + 1, length - name_length - 1, MOST_DEVICES, &named->index))
+        return rt_fail(sink, AULE_ERROR_DEVICE, "'%.*s' is not a device, expected a name like %s:0",
+                       (int)length, id, named->backend->name);
+    return AULE_OK;
+}
+
+static aule_status open_named(const char *id, size_t length, const aule_device_options *options,
+                              aule_device **device, AuSink sink)
+{
+    Named named;
+    aule_status status = read_id(id, length, &named, sink);
+    return status ? status : rt_device_open(named.backend, named.index, options, device, sink);
+}
+
+/* ---- the environment */
+
+/* AULE_NUM_THREADS, which must be right whatever device it is that is opened; 0 where it is not set. */
+static aule_status threads_from_environment(uint32_t *threads, AuSink sink)
+{
+    const char *text = getenv("AULE_NUM_THREADS");
+    *threads = 0;
+    if (!text || !*text) return AULE_OK;
+    if (rt_parse_number(text, strlen(text), AU_MOST_THREADS, threads) && *threads > 0)
+        return AULE_OK;
+    return rt_fail(sink, AULE_ERROR_USAGE, "AULE_NUM_THREADS is '%s', expected 1 to %d", text,
+                   AU_MOST_THREADS);
+}
+
+/* Every item of AULE_BACKEND is the name of a device that there could be. */
+static aule_status check_ids(const char *ids, AuSink sink)
+{
+    aule_error *error = NULL;
+    Named named;
+    for (const char *at = ids; at; at = strchr(at, ',')) {
+        at += at != ids;
+        size_t length = strcspn(at, ",");
+        aule_status status = read_id(at, length, &named, (AuSink){sink.memory, &error});
+        if (status) status = rt_fail(sink, status, "AULE_BACKEND: %s", aule_error_message(error));
+        aule_error_free(error);
+        if (status) return status;
     }
-    return rt_device_open(backend, index, options, device, sink);
+    return AULE_OK;
 }
 
 /* AULE_BACKEND: several, the first that opens; the reasons of all otherwise. */
 static aule_status open_from_environment(const char *ids, const aule_device_options *options,
                                          aule_device **device, AuSink sink)
 {
+    aule_status status = check_ids(ids, sink);
+    if (status) return status;
     AuText reasons = {.memory = sink.memory};
-    while (*ids) {
-        size_t length = strcspn(ids, ",");
+    for (const char *at = ids; at; at = strchr(at, ',')) {
         aule_error *error = NULL;
-        if (length > 0 &&
-            open_named(ids, length, options, device, (AuSink){sink.memory, &error}) == AULE_OK) {
-            rt_text_free(&reasons);
-            return AULE_OK;
-        }
-        if (length > 0)
+        at += at != ids;
+        status = open_named(at, strcspn(at, ","), options, device, (AuSink){sink.memory, &error});
+        if (status)
             rt_text_add(&reasons, "%s%s", reasons.length ? "; " : "", aule_error_message(error));
         aule_error_free(error);
-        ids += length + (ids[length] == ',');
+        if (!status) break;
     }
-    aule_status status = rt_fail(sink, AULE_ERROR_DEVICE, "AULE_BACKEND: %s",
-                                 reasons.length ? rt_text_str(&reasons) : "names no device");
+    if (status) status = rt_fail(sink, status, "AULE_BACKEND: %s", rt_text_str(&reasons));
     rt_text_free(&reasons);
     return status;
 }
+
+/* ---- what is there */
 
 static aule_status open_first(const aule_device_options *options, aule_device **device, AuSink sink)
 {
@@ -308,6 +342,14 @@ aule_status aule_device_open(const char *id, const aule_device_options *options,
     if (!device)
         return rt_fail(sink, AULE_ERROR_USAGE, "aule_device_open: device must not be NULL");
     sink.memory = rt_memory(read.allocator);
+    if (read.threads > AU_MOST_THREADS)
+        return rt_fail(sink, AULE_ERROR_USAGE,
+                       "aule_device_options.threads is %u, expected at most %d", read.threads,
+                       AU_MOST_THREADS);
+    uint32_t threads;
+    status = threads_from_environment(&threads, sink);
+    if (status) return status;
+    if (read.threads == 0) read.threads = threads;
     if (id) return open_named(id, strlen(id), &read, device, sink);
     const char *ids = getenv("AULE_BACKEND");
     return ids && *ids ? open_from_environment(ids, &read, device, sink)

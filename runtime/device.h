@@ -6,6 +6,9 @@
 
 #include "backends/backend.h"
 
+/* Threads of one device: what options and the environment may ask for. */
+enum { AU_MOST_THREADS = 1024 };
+
 struct aule_device {
     AuMemory memory;
     const AuBackend *backend;

@@ -87,32 +87,127 @@ static aule_status check_whole(const File *file, const Elf64_Ehdr *head, AuSink 
     return AULE_OK;
 }
 
-static bool symbol_is(const File *file, const Elf64_Shdr *names, uint32_t at, const char *symbol)
-{
-    size_t length = strlen(symbol) + 1;
-    return at < names->sh_size && length <= names->sh_size - at &&
-           names->sh_offset <= file->length && names->sh_size <= file->length - names->sh_offset &&
-           memcmp(file->bytes + names->sh_offset + at, symbol, length) == 0;
-}
+/* ---- the table of dynamic symbols, as the loader finds it: by program headers, since a file may do without others */
 
-/* Does a table of dynamic symbols define [symbol]? Without section headers it cannot be known here. */
-static bool may_export(const File *file, const Elf64_Ehdr *head, const char *symbol)
+/* Where the loaded address [at] is in the file, and how many bytes of the file follow it there. */
+static bool find_in_file(const File *file, const Elf64_Ehdr *head, uint64_t at, uint64_t *offset,
+                         uint64_t *left)
 {
-    if (head->e_shnum == 0) return true;
-    for (unsigned i = 0; i < head->e_shnum; i++) {
-        Elf64_Shdr table, names;
-        if (!read_at(file, head->e_shoff + i * sizeof table, &table, sizeof table)) return false;
-        if (table.sh_type != SHT_DYNSYM || table.sh_link >= head->e_shnum ||
-            !read_at(file, head->e_shoff + table.sh_link * sizeof names, &names, sizeof names))
+    Elf64_Phdr segment;
+    for (unsigned i = 0; i < head->e_phnum; i++) {
+        if (!read_at(file, head->e_phoff + i * sizeof segment, &segment, sizeof segment))
+            return false;
+        if (segment.p_type != PT_LOAD || at < segment.p_vaddr ||
+            at - segment.p_vaddr >= segment.p_filesz)
             continue;
-        Elf64_Sym entry;
-        for (uint64_t at = 0; at + sizeof entry <= table.sh_size; at += sizeof entry) {
-            if (!read_at(file, table.sh_offset + at, &entry, sizeof entry)) return false;
-            if (entry.st_shndx != SHN_UNDEF && symbol_is(file, &names, entry.st_name, symbol))
-                return true;
-        }
+        *offset = segment.p_offset + (at - segment.p_vaddr);
+        *left = segment.p_filesz - (at - segment.p_vaddr);
+        return true;
     }
     return false;
+}
+
+/* A table at a loaded address; nothing of it is read beyond its segment in the file. */
+typedef struct Table {
+    const File *file;
+    uint64_t offset, bytes;
+} Table;
+
+static bool find_table(const File *file, const Elf64_Ehdr *head, uint64_t at, Table *table)
+{
+    table->file = file;
+    return at != 0 && find_in_file(file, head, at, &table->offset, &table->bytes);
+}
+
+static bool read_row(const Table *table, uint64_t row, void *to, size_t bytes)
+{
+    return row < table->bytes / bytes &&
+           read_at(table->file, table->offset + row * bytes, to, bytes);
+}
+
+typedef struct Dynamic {
+    Table symbols, names, hash, gnu_hash;
+} Dynamic;
+
+static bool find_dynamic(const File *file, const Elf64_Ehdr *head, Dynamic *d)
+{
+    Elf64_Phdr segment = {0};
+    Elf64_Dyn entry;
+    uint64_t at[DT_NUM] = {0}, gnu_hash = 0;
+    for (unsigned i = 0; i < head->e_phnum && segment.p_type != PT_DYNAMIC; i++)
+        if (!read_at(file, head->e_phoff + i * sizeof segment, &segment, sizeof segment))
+            return false;
+    if (segment.p_type != PT_DYNAMIC) return false;
+    const Table dynamic = {file, segment.p_offset, segment.p_filesz};
+    for (uint64_t n = 0; read_row(&dynamic, n, &entry, sizeof entry) && entry.d_tag != DT_NULL;
+         n++) {
+        if (entry.d_tag > 0 && entry.d_tag < DT_NUM) at[entry.d_tag] = entry.d_un.d_ptr;
+        if (entry.d_tag == DT_GNU_HASH) gnu_hash = entry.d_un.d_ptr;
+    }
+    *d = (Dynamic){0};
+    find_table(file, head, at[DT_HASH], &d->hash);
+    find_table(file, head, gnu_hash, &d->gnu_hash);
+    return find_table(file, head, at[DT_SYMTAB], &d->symbols) &&
+           find_table(file, head, at[DT_STRTAB], &d->names);
+}
+
+/* Does row [row] of the symbols define [symbol]? */
+static bool defines(const Dynamic *d, uint32_t row, const char *symbol)
+{
+    Elf64_Sym entry;
+    char name[64];
+    const size_t length = strlen(symbol) + 1;
+    if (length > sizeof name || !read_row(&d->symbols, row, &entry, sizeof entry) ||
+        entry.st_shndx == SHN_UNDEF || entry.st_name > d->names.bytes ||
+        length > d->names.bytes - entry.st_name)
+        return false;
+    return read_at(d->names.file, d->names.offset + entry.st_name, name, length) &&
+           memcmp(name, symbol, length) == 0;
+}
+
+/* Symbols that hash alike are a chain; no chain is longer than the table. */
+static bool in_hash(const Dynamic *d, const char *symbol)
+{
+    uint32_t h = 0, buckets, count, row;
+    for (const char *c = symbol; *c; c++) {
+        h = (h << 4) + (unsigned char)*c;
+        h = (h ^ (h >> 24 & 0xf0)) & 0x0fffffff;
+    }
+    if (!read_row(&d->hash, 0, &buckets, sizeof buckets) || buckets == 0 ||
+        !read_row(&d->hash, 1, &count, sizeof count) ||
+        !read_row(&d->hash, 2 + h % buckets, &row, sizeof row))
+        return false;
+    for (uint32_t n = 0; n < count && row != 0; n++) {
+        if (defines(d, row, symbol)) return true;
+        if (!read_row(&d->hash, 2 + (uint64_t)buckets + row, &row, sizeof row)) return false;
+    }
+    return false;
+}
+
+/* The head: buckets, the first symbol in them, words of a filter, which stands before the buckets. */
+static bool in_gnu_hash(const Dynamic *d, const char *symbol)
+{
+    uint32_t h = 5381, head[3], row, hash;
+    for (const char *c = symbol; *c; c++) h = h * 33 + (unsigned char)*c;
+    for (uint64_t n = 0; n < 3; n++)
+        if (!read_row(&d->gnu_hash, n, &head[n], sizeof head[n])) return false;
+    const uint64_t buckets = 4 + 2 * (uint64_t)head[2], chains = buckets + head[0];
+    if (head[0] == 0 || !read_row(&d->gnu_hash, buckets + h % head[0], &row, sizeof row) ||
+        row < head[1])
+        return false;
+    do {
+        if (!read_row(&d->gnu_hash, chains + (row - head[1]), &hash, sizeof hash)) return false;
+        if ((hash | 1) == (h | 1) && defines(d, row, symbol)) return true;
+        row++;
+    } while (!(hash & 1));
+    return false;
+}
+
+static bool exports(const File *file, const Elf64_Ehdr *head, const char *symbol)
+{
+    Dynamic d;
+    return find_dynamic(file, head, &d) &&
+           (d.gnu_hash.file && d.gnu_hash.bytes ? in_gnu_hash(&d, symbol) : in_hash(&d, symbol));
 }
 
 static aule_status check_file(const File *file, const char *symbol, AuSink sink)
@@ -120,7 +215,7 @@ static aule_status check_file(const File *file, const char *symbol, AuSink sink)
     Elf64_Ehdr head;
     aule_status status = check_head(file, &head, sink);
     if (!status) status = check_whole(file, &head, sink);
-    if (!status && !may_export(file, &head, symbol))
+    if (!status && !exports(file, &head, symbol))
         status = rt_fail(sink, AULE_ERROR_ARTIFACT,
                          "%s: not an aule artifact: a shared library without the symbol %s",
                          file->path, symbol);
@@ -147,7 +242,8 @@ static aule_status check_open_file(const char *path, int fd, const char *symbol,
 
 aule_status rt_open_library(const char *path, const char *symbol, int *fd, AuSink sink)
 {
-    int opened = open(path, O_RDONLY | O_CLOEXEC);
+    /* Opening does not wait for whoever writes to a pipe. */
+    int opened = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (opened < 0)
         return rt_fail(sink, AULE_ERROR_FILE, "%s: cannot be read: %s", path, strerror(errno));
     aule_status status = check_open_file(path, opened, symbol, sink);

@@ -5,6 +5,7 @@
 
 #include "front.h"
 
+#include <stddef.h>
 #include <string.h>
 
 typedef struct Check {
@@ -14,7 +15,23 @@ typedef struct Check {
     AuText *out;
 } Check;
 
-enum { MOST_TILES = 48 };
+enum { MOST_TILES = 64, USUAL_COLUMNS = 80, MOST_COLUMNS = 200 };
+
+static bool fail_trial(Check *c, const AuAttn *a, const char *why)
+{
+    au_error(c->diags, AU_E0605, a->span, "%s", why);
+    return false;
+}
+
+/* ---- the mask */
+
+static uint32_t most_tiles(const aulec_check_options *o)
+{
+    const uint32_t columns = o->columns == 0             ? USUAL_COLUMNS
+                             : o->columns > MOST_COLUMNS ? MOST_COLUMNS
+                                                         : o->columns;
+    return o->as_svg ? MOST_TILES : mask_plot_most(columns);
+}
 
 static bool plot(Check *c, AuAttn *a)
 {
@@ -24,18 +41,58 @@ static bool plot(Check *c, AuAttn *a)
     if (!trial_make(c->arena, c->diags, a, AU_TRIAL_LONG, c->options->values, AU_DT_F32,
                     c->options->seed, &trial))
         return false;
-    if (!mask_plot_make(c->arena, &trial, c->diags, MOST_TILES, &made, &why)) {
-        au_error(c->diags, AU_E0605, a->span, "%s", why);
-        return false;
-    }
+    if (!mask_plot_make(c->arena, &trial, c->diags, most_tiles(c->options), &made, &why))
+        return fail_trial(c, a, why);
     if (c->options->as_svg)
-        mask_plot_svg(&made, a->name, c->out);
+        mask_plot_svg(&made, c->out);
     else {
         au_text_add(c->out, "  mask\n");
         mask_plot_text(&made, c->out);
     }
     return true;
 }
+
+/* ---- what the data of a trial cannot show */
+
+static void not_tested(Check *c, const AuTrial *t, const char *what)
+{
+    au_text_add(c->out, "  --   not tested: %s, where S = %lld, T = %lld; --shape gives others\n",
+                what, (long long)t->shapes[0][2], (long long)t->shapes[1][2]);
+}
+
+/* The trial that kernels are given: does its mask leave out pairs, and have its rows several keys? Where one says so, the rest
+ * follows from it. */
+static bool look_at_rows(Check *c, const AuAttn *a)
+{
+    AuTrial t;
+    const char *why = NULL;
+    if (!trial_make(c->arena, c->diags, a, AU_TRIAL_USUAL, c->options->values, AU_DT_F32,
+                    c->options->seed, &t))
+        return false;
+    const int64_t B = t.shapes[0][0], H = t.shapes[0][1], S = t.shapes[0][2], T = t.shapes[1][2];
+    const AuOracleCall call = trial_call(&t, c->diags);
+    uint8_t *map = AU_NEW_ARRAY(c->arena, uint8_t, (size_t)(S * T + 1));
+    int64_t pairs = 0, longest = 0;
+    for (int64_t n = 0; n < B * H; n++) {
+        if (!attn_mask_map(a, &call, n / H, n % H, map, c->arena, &why))
+            return fail_trial(c, a, why);
+        for (int64_t i = 0; i < S; i++) {
+            int64_t keys = 0;
+            for (int64_t j = 0; j < T; j++) keys += map[i * T + j];
+            pairs += keys;
+            longest = keys > longest ? keys : longest;
+        }
+    }
+    if (pairs == 0)
+        not_tested(c, &t, "anything but empty rows: no pair takes part");
+    else if (longest == 1)
+        not_tested(c, &t, "weights: no row has more than one key");
+    else if (a->mask.i && pairs == B * H * S * T)
+        not_tested(c, &t, "the mask: every pair takes part");
+    return true;
+}
+
+/* ---- laws */
 
 /* Messages of laws that the front end tells, too, begin with the clause themselves. */
 static const char *without_clause(const AuFinding *f)
@@ -57,7 +114,10 @@ static void report(Check *c, const AuAttn *a, const AuFindings *found)
                  message, f->right ? "; right would be " : "", f->right ? f->right : "");
     }
     if (!found->count) au_text_add(c->out, "  ok   tiles of keys, forward, backward, combine\n");
-    if (found->has_differences)
+    if (found->has_differences && found->all_zero)
+        au_text_add(c->out, "  ok   gradients, beside central differences; not tested: %s, all 0\n",
+                    found->all_zero);
+    else if (found->has_differences)
         au_text_add(c->out, "  ok   gradients, beside central differences\n");
     else
         au_text_add(c->out, "  --   gradients beside central differences: %s\n",
@@ -85,7 +145,8 @@ static bool check_attention(Check *c, AuAttn *a)
         return true;
     }
     const bool drawn = plot(c, a); /* first: laws() changes the attention */
-    return laws(c, a) && drawn;
+    const bool looked = drawn && look_at_rows(c, a);
+    return laws(c, a) && looked;
 }
 
 static bool run(Check *c, const char *name, const char *text, size_t length)
@@ -98,7 +159,11 @@ static bool run(Check *c, const char *name, const char *text, size_t length)
     bool good = c->diags->errors == 0;
     for (uint32_t n = 0; good && n < count; n++) {
         if (c->options->attention && strcmp(c->options->attention, all[n]->name) != 0) continue;
-        if (checked++ && c->options->as_svg) break; /* a document holds one drawing */
+        if (checked++ && c->options->as_svg) { /* a document holds one drawing */
+            au_error(c->diags, AU_E0604, all[n]->span,
+                     "%s has several attentions: name the one to draw", name);
+            return false;
+        }
         good &= check_attention(c, all[n]);
     }
     if (c->diags->errors || checked) return good;
@@ -110,10 +175,12 @@ static bool run(Check *c, const char *name, const char *text, size_t length)
 aulec_status aulec_check(const char *name, const char *text, size_t length,
                          const aulec_check_options *options, aulec_result **result)
 {
-    const aulec_check_options defaults = {.struct_size = sizeof defaults};
+    aulec_check_options given = {.struct_size = sizeof given};
     if (!name || !text || !result || length > UINT32_MAX / 2 ||
-        (options && options->struct_size != sizeof *options))
+        (options && (options->struct_size < offsetof(aulec_check_options, columns) ||
+                     options->struct_size > sizeof *options)))
         return AULEC_ERROR_USAGE;
+    if (options) memcpy(&given, options, options->struct_size);
     aulec_result *r = result_new();
     jmp_buf edge;
     if (!r || setjmp(edge)) {
@@ -122,10 +189,7 @@ aulec_status aulec_check(const char *name, const char *text, size_t length,
     }
     au_arena_guard(r->arena, &edge);
     AuText out = {.arena = r->arena};
-    Check c = {.arena = r->arena,
-               .diags = r->diags,
-               .options = options ? options : &defaults,
-               .out = &out};
+    Check c = {.arena = r->arena, .diags = r->diags, .options = &given, .out = &out};
     const bool good = run(&c, name, text, length);
     r->data = au_text_str(&out);
     r->length = out.length;

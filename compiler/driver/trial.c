@@ -27,41 +27,86 @@ double *trial_normal(AuArena *arena, uint64_t elements, AuDtype dtype, uint64_t 
     return values;
 }
 
-/* ---- numbers by name */
+/* ---- numbers by name: "S=100,window=16" */
+
+/* An item of the list, [length] characters, and its name's length. */
+typedef struct Item {
+    const char *at;
+    size_t length, name;
+} Item;
+
+/* The item after [item], or the first; false: there is none. */
+static bool next_item(const char *list, Item *item)
+{
+    const char *end = item->at + item->length;
+    if (item->at && *end == 0) return false;
+    item->at = item->at ? end + 1 : list;
+    if (!item->at) return false;
+    item->length = strcspn(item->at, ",");
+    item->name = strcspn(item->at, "=,");
+    return true;
+}
+
+static bool item_is(const Item *item, const char *name)
+{
+    return item->name > 0 && strlen(name) == item->name && memcmp(item->at, name, item->name) == 0;
+}
+
+/* What stands behind the name, as a whole number or any finite one. */
+static bool number_of(const Item *item, bool is_whole, double *value)
+{
+    char text[64], *end = text;
+    if (item->name + 1 >= item->length || item->length - item->name > sizeof text) return false;
+    memcpy(text, item->at + item->name + 1, item->length - item->name - 1);
+    text[item->length - item->name - 1] = 0;
+    if (strchr(" \t\r\n\v\f", text[0])) return false; /* which the next skips */
+    *value = strtod(text, &end);
+    return *end == 0 && isfinite(*value) &&
+           (!is_whole || (*value == floor(*value) && fabs(*value) <= 0x1p53));
+}
 
 static bool given(const char *list, const char *name, double *value)
 {
-    const size_t length = strlen(name);
-    for (const char *at = list; at && *at; at = strchr(at, ',')) {
-        at += *at == ',';
-        if (strncmp(at, name, length) != 0 || at[length] != '=') continue;
-        *value = strtod(at + length + 1, NULL);
-        return true;
-    }
+    for (Item item = {0}; next_item(list, &item);)
+        if (item_is(&item, name)) return number_of(&item, false, value);
     return false;
 }
 
-/* Whether the list has only names of the attention; a wrong one is a mistyped one. */
-static bool names_exist(AuDiags *diags, const AuAttn *a, const char *list)
+static bool fail_item(AuDiags *diags, const AuAttn *a, const Item *item, const char *expected)
 {
-    for (const char *at = list; at && *at; at = strchr(at, ',')) {
-        at += *at == ',';
-        const int length = (int)strcspn(at, "=");
-        bool found = at[length] == '=';
-        if (found) {
-            found = false;
-            for (uint32_t n = 0; n < a->size_count; n++)
-                found |= strlen(a->sizes[n].name) == (size_t)length &&
-                         memcmp(a->sizes[n].name, at, (size_t)length) == 0;
-            for (uint32_t n = 0; n < a->param_count; n++)
-                found |= strlen(a->params[n].name) == (size_t)length &&
-                         memcmp(a->params[n].name, at, (size_t)length) == 0;
-        }
-        if (found) continue;
-        au_error(diags, AU_E0601, a->span,
-                 "'%.*s' is no size or parameter of '%s'; expected NAME=number,NAME=number",
-                 (int)strcspn(at, ","), at, a->name);
-        return false;
+    au_error(diags, AU_E0605, a->span, "'%.*s': expected %s", (int)item->length, item->at,
+             expected);
+    return false;
+}
+
+static bool item_is_good(AuDiags *diags, const AuAttn *a, const Item *item)
+{
+    double v;
+    for (uint32_t n = 0; n < a->size_count; n++) {
+        if (!item_is(item, a->sizes[n].name)) continue;
+        if (!number_of(item, true, &v) || v < 0)
+            return fail_item(diags, a, item, "a size, which is a whole number");
+        return a->sizes[n].fixed < 0 || v == (double)a->sizes[n].fixed ||
+               fail_item(diags, a, item, "another name: the script fixes this size");
+    }
+    for (uint32_t n = 0; n < a->param_count; n++)
+        if (item_is(item, a->params[n].name))
+            return number_of(item, a->params[n].dtype != AU_DT_F32, &v) ||
+                   fail_item(diags, a, item, "a number of the parameter's type");
+    au_error(diags, AU_E0605, a->span,
+             "'%.*s' is no size or parameter of '%s'; expected NAME=number,NAME=number",
+             (int)item->length, item->at, a->name);
+    return false;
+}
+
+/* Whether each item names something of the attention, once, and gives it a number that it can have. */
+static bool list_is_good(AuDiags *diags, const AuAttn *a, const char *list)
+{
+    for (Item item = {0}; next_item(list, &item);) {
+        if (!item_is_good(diags, a, &item)) return false;
+        for (Item before = {0}; next_item(list, &before) && before.at != item.at;)
+            if (before.name == item.name && memcmp(before.at, item.at, item.name) == 0)
+                return fail_item(diags, a, &item, "each name once");
     }
     return true;
 }
@@ -177,7 +222,7 @@ static bool requires_hold(AuDiags *diags, const AuTrial *t)
     bool good = true;
     for (uint32_t n = 0; n < a->require_count; n++) {
         if (holds(t, a->requires[n])) continue;
-        au_error(diags, AU_E0601, a->require_spans[n],
+        au_error(diags, AU_E0605, a->require_spans[n],
                  "this does not hold for the sizes of the trial; give others, as S=128,T=128");
         good = false;
     }
@@ -211,7 +256,7 @@ static bool make_tensor(AuArena *arena, AuDiags *diags, AuTrial *t, uint32_t n, 
     for (uint32_t d = 0; d < tensor->rank; d++) {
         const int64_t extent = (int64_t)attn_scalar(a, tensor->axes[d], t->sizes, t->params);
         if (extent < 0 || extent > 1 << 24 || t->elements[n] * (uint64_t)extent > 1u << 28) {
-            au_error(diags, AU_E0601, tensor->span,
+            au_error(diags, AU_E0605, tensor->span,
                      "axis %u of '%s' has the size %" PRId64
                      " in this trial; give others, as S=128",
                      d, tensor->name, extent);
@@ -240,7 +285,7 @@ bool trial_make(AuArena *arena, AuDiags *diags, const AuAttn *attn, AuTrialKind 
                      .tensors = AU_NEW_ARRAY(arena, double *, attn->tensor_count),
                      .elements = AU_NEW_ARRAY(arena, uint64_t, attn->tensor_count),
                      .shapes = au_alloc(arena, attn->tensor_count * sizeof *out->shapes)};
-    if (!names_exist(diags, attn, values)) return false;
+    if (!list_is_good(diags, attn, values)) return false;
     choose_sizes(attn, kind, values, out->sizes, is_free);
     choose_params(attn, values, out);
     move_sizes(arena, out, is_free);

@@ -213,6 +213,13 @@ static void compare(Differences *d, uint32_t t)
     }
 }
 
+static bool is_all_zero(const Differences *d, uint32_t t)
+{
+    for (size_t n = 0; n < d->counts[t]; n++)
+        if (d->grads[t][n] != 0) return false;
+    return true;
+}
+
 /* Of the axes [first, end) of a tensor. */
 static size_t elements(const AuAttn *a, uint32_t tensor, const AuOracleCall *call, uint32_t first,
                        uint32_t end)
@@ -260,8 +267,14 @@ static void compare_all(Checker *c, const AuGrads *g, const AuOracleCall *call)
         return;
     }
     const uint32_t before = c->out.count;
-    for (uint32_t t = 0; t < a->tensor_count; t++)
-        if (d.tensors[t] && (t < 3 || a->tensors[t].grad)) compare(&d, t);
+    for (uint32_t t = 0; t < a->tensor_count; t++) {
+        if (!d.tensors[t] || (t >= 3 && !a->tensors[t].grad)) continue;
+        compare(&d, t);
+        if (is_all_zero(&d, t))
+            c->out.all_zero = c->out.all_zero ? au_format(c->arena, "%s, d%s", c->out.all_zero,
+                                                          a->tensors[t].name)
+                                              : au_format(c->arena, "d%s", a->tensors[t].name);
+    }
     c->out.has_differences = c->out.count == before;
     if (!c->out.has_differences) c->out.why_not = "they differ";
 }

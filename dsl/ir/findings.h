@@ -21,6 +21,8 @@ typedef struct AuFindings {
     /* Gradients are those of central differences; else why not (stop_grad, no gradients, others). */
     bool has_differences;
     const char *why_not;
+    const char
+        *all_zero; /* gradients of nothing but zeros, which say little: "dq, dk"; NULL: none */
 } AuFindings;
 
 /* Tries everything. [call]: sizes, tensors and parameters for the gradients, of few elements, outputs

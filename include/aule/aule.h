@@ -170,7 +170,7 @@ typedef struct aule_device_options {
     size_t struct_size;
     const aule_allocator *allocator;
     uint32_t
-        threads; /* cpu: threads that work, the caller's included; 0: AULE_NUM_THREADS, else the cores the process may use */
+        threads; /* cpu: threads that work, the caller's included, at most 1024; 0: AULE_NUM_THREADS, else the cores the process may use */
     uint32_t reserved;
     const aule_attention
         *attention; /* where a choice is left, only devices for which this has a kernel */
@@ -180,9 +180,10 @@ typedef struct aule_device_options {
 } aule_device_options;
 
 /* Opens a device. [id]: "cpu", "opencl:1", or a backend's name for its first device. NULL: the environment's AULE_BACKEND if
- * set (one id, or several with commas, the first that can be opened), else the first available device in the order cuda, hip,
+ * set (one id, or several with commas, the first that can be opened; all must be ids), else the first available device in the order cuda, hip,
  * levelzero, metal, vulkan, opencl, cpu; a processor behind a driver's interface comes after the native `cpu`. What was asked for by
- * name and is not there is AULE_ERROR_DEVICE, with the reason: another device never takes its place. */
+ * name and is not there is AULE_ERROR_DEVICE, with the reason: another device never takes its place. A value of AULE_NUM_THREADS that is
+ * none is AULE_ERROR_USAGE, whatever the device. */
 AULE_API aule_status aule_device_open(const char *id, const aule_device_options *options,
                                       aule_device **device, aule_error **error);
 AULE_API void aule_device_close(aule_device *device);
@@ -219,7 +220,8 @@ typedef struct aule_event aule_event;
 AULE_API aule_status aule_event_record(aule_device *device, void *queue, aule_event **event,
                                        aule_error **error);
 AULE_API aule_status aule_event_wait(aule_event *event, aule_error **error);
-/* Nanoseconds from [first] to [last], waiting for both. AULE_ERROR_DRIVER where the queue keeps no times. */
+/* Nanoseconds from [first] to [last], waiting for both. AULE_ERROR_USAGE where [last] came first, AULE_ERROR_DRIVER where the queue keeps
+ * no times. */
 AULE_API aule_status aule_event_elapsed(aule_event *first, aule_event *last, uint64_t *nanoseconds,
                                         aule_error **error);
 AULE_API void aule_event_free(aule_event *event);

@@ -121,7 +121,9 @@ typedef struct aulec_check_options {
     const char *values; /* sizes and parameters of the trials, "S=100,T=7,window=16"; what is left
                               out gets small numbers, parameters their defaults */
     uint64_t seed;
-    uint32_t as_svg; /* 1: the result is not the report but the mask's tiles as an SVG document */
+    uint32_t as_svg;  /* 1: the result is not the report but the mask's tiles as an SVG document, of
+                        one attention */
+    uint32_t columns; /* of the report's lines, for the drawing of the mask; 0: 80 */
 } aulec_check_options;
 
 /* Checks on random data that the result does not depend on how keys are cut into tiles, that

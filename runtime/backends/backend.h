@@ -9,7 +9,7 @@
 #include "../base.h"
 
 /* Raised when this struct changes; a backend built for another one is not used. */
-#define AU_BACKEND_API 2
+#define AU_BACKEND_API 3
 
 /* Receives what find() finds. Copies the texts. */
 typedef struct AuFinder AuFinder;
@@ -73,7 +73,8 @@ typedef struct AuBackend {
     /* Points in a queue's work. (optional: the host's clock, for backends without synchronize) */
     aule_status (*event_record)(void *state, void *queue, void **event, AuSink sink);
     aule_status (*event_wait)(void *event, AuSink sink);
-    aule_status (*event_elapsed)(void *first, void *last, uint64_t *nanoseconds, AuSink sink);
+    /* Negative where the first came last. */
+    aule_status (*event_elapsed)(void *first, void *last, int64_t *nanoseconds, AuSink sink);
     void (*event_free)(void *event);
 } AuBackend;
 

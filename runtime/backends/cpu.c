@@ -1,5 +1,4 @@
 /* cpu.c - the host's processor: kernels are functions of the artifact, memory is memory, launches are done when they return. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -66,30 +65,12 @@ static aule_status find(AuFinder *finder, AuSink sink)
     return status;
 }
 
-/* AULE_NUM_THREADS; 0 where it is not set. */
-static aule_status threads_from_environment(uint32_t *threads, AuSink sink)
-{
-    const char *text = getenv("AULE_NUM_THREADS");
-    *threads = 0;
-    if (!text || !*text) return AULE_OK;
-    char *end;
-    unsigned long value = strtoul(text, &end, 10);
-    if (*end || value < 1 || value > 1024 || *text == '-')
-        return rt_fail(sink, AULE_ERROR_USAGE, "AULE_NUM_THREADS is '%s', expected 1 to 1024",
-                       text);
-    *threads = (uint32_t)value;
-    return AULE_OK;
-}
-
 static aule_status open_cpu(AuMemory memory, uint32_t index, const aule_device_options *options,
                             void **state, AuSink sink)
 {
     (void)index;
-    uint32_t threads = options->threads;
-    aule_status status = threads ? AULE_OK : threads_from_environment(&threads, sink);
-    if (status) return status;
     Cpu *cpu = rt_alloc(memory, sizeof *cpu);
-    AuPool *pool = cpu ? rt_pool_new(memory, threads) : NULL;
+    AuPool *pool = cpu ? rt_pool_new(memory, options->threads) : NULL;
     if (!pool) {
         rt_free(cpu);
         return rt_fail_memory(sink);

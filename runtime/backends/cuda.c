@@ -280,7 +280,7 @@ static aule_status event_wait(void *event, AuSink sink)
     return status;
 }
 
-static aule_status event_elapsed(void *first, void *last, uint64_t *nanoseconds, AuSink sink)
+static aule_status event_elapsed(void *first, void *last, int64_t *nanoseconds, AuSink sink)
 {
     Point *from = first, *to = last;
     Cuda *c = from->owner;
@@ -293,7 +293,7 @@ static aule_status event_elapsed(void *first, void *last, uint64_t *nanoseconds,
     status = rt_cuda_check(c, sink, "cuEventElapsedTime",
                            c->cu.cuEventElapsedTime(&milliseconds, from->event, to->event));
     rt_cuda_leave(c, pushed);
-    if (!status) *nanoseconds = milliseconds > 0 ? (uint64_t)((double)milliseconds * 1e6) : 0;
+    if (!status) *nanoseconds = (int64_t)((double)milliseconds * 1e6);
     return status;
 }
 

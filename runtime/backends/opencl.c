@@ -300,7 +300,7 @@ static aule_status event_wait(void *event, AuSink sink)
                            point->owner->cl.clWaitForEvents(1, &point->event));
 }
 
-static aule_status event_elapsed(void *first, void *last, uint64_t *nanoseconds, AuSink sink)
+static aule_status event_elapsed(void *first, void *last, int64_t *nanoseconds, AuSink sink)
 {
     cl_ulong times[2];
     Point *points[] = {first, last};
@@ -312,7 +312,7 @@ static aule_status event_elapsed(void *first, void *last, uint64_t *nanoseconds,
                                                   sizeof times[i], &times[i], NULL);
         if (code != 0) return rt_opencl_check(sink, "clGetEventProfilingInfo", code);
     }
-    *nanoseconds = times[1] - times[0];
+    *nanoseconds = (int64_t)(times[1] - times[0]);
     return AULE_OK;
 }
 

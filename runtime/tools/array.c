@@ -1,10 +1,9 @@
 #include "array.h"
 
-#include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 bool array_wrong(AuWhy *why, const char *format, ...)
 {
@@ -31,7 +30,7 @@ static const Kind kinds[] = {
     [AULE_F32]  = {"f32", 4, {kDLFloat, 32, 1}},  [AULE_F16] = {"f16", 2, {kDLFloat, 16, 1}},
     [AULE_BF16] = {"bf16", 2, {kDLBfloat, 16, 1}}, [AULE_I32] = {"i32", 4, {kDLInt, 32, 1}},
     [AULE_I64]  = {"i64", 8, {kDLInt, 64, 1}},    [AULE_U8]  = {"u8", 1, {kDLUInt, 8, 1}},
-    [AULE_BOOL] = {"bool", 1, {kDLBool, 8, 1}},
+    [AULE_BOOL] = {"bool", 1, {kDLBool, 8, 1}},   [ARRAY_F64] = {"f64", 8, {kDLFloat, 64, 1}},
 };
 // clang-format on
 enum { KINDS = sizeof kinds / sizeof *kinds };
@@ -42,21 +41,25 @@ DLDataType array_dl_type(uint32_t dtype) { return kinds[dtype < KINDS ? dtype : 
 
 uint32_t array_dtype_named(const char *name)
 {
-    for (uint32_t i = 1; i < KINDS; i++)
+    for (uint32_t i = AULE_F32; i <= AULE_BOOL; i++)
         if (strcmp(kinds[i].name, name) == 0) return i;
     return AULE_OPERAND;
 }
 
 /* ---- arrays */
 
-/* Elements; false: more than memory has. */
+/* Elements; false: more than memory has, also where an axis without elements makes none of many: strides count the others. */
 static bool count_elements(const AuArray *array, size_t *count)
 {
+    int64_t reach = 1;
     *count = 1;
-    for (int32_t i = 0; i < array->rank; i++)
-        if (array->shape[i] < 0 || __builtin_mul_overflow(*count, (size_t)array->shape[i], count))
+    for (int32_t i = 0; i < array->rank; i++) {
+        if (array->shape[i] < 0 ||
+            __builtin_mul_overflow(reach, array->shape[i] ? array->shape[i] : 1, &reach))
             return false;
-    return *count < SIZE_MAX / 16;
+        *count *= (size_t)array->shape[i];
+    }
+    return reach < INT64_MAX / 16;
 }
 
 static void set_strides(AuArray *array, bool fortran)
@@ -112,34 +115,7 @@ bool array_take(AuArray *array, bool fortran, const void *data, size_t available
     return true;
 }
 
-/* ---- files */
-
-bool file_read(AuFile *file, const char *path, AuWhy *why)
-{
-    *file = (AuFile){0};
-    FILE *stream = fopen(path, "rb");
-    struct stat facts;
-    if (!stream) return array_wrong(why, "%s: cannot be read: %s", path, strerror(errno));
-    if (fstat(fileno(stream), &facts) != 0 || !S_ISREG(facts.st_mode)) {
-        fclose(stream);
-        return array_wrong(why, "%s: cannot be read: not a file", path);
-    }
-    file->bytes = malloc((size_t)facts.st_size + 1);
-    if (file->bytes) file->length = fread(file->bytes, 1, (size_t)facts.st_size, stream);
-    bool fine = file->bytes && file->length == (size_t)facts.st_size;
-    if (!fine)
-        array_wrong(why, "%s: cannot be read: %s", path,
-                    file->bytes ? strerror(errno) : "out of memory");
-    fclose(stream);
-    if (!fine) file_free(file);
-    return fine;
-}
-
-void file_free(AuFile *file)
-{
-    free(file->bytes);
-    *file = (AuFile){0};
-}
+/* ---- reading */
 
 static bool ends_with(const char *text, size_t length, const char *end)
 {
@@ -229,6 +205,29 @@ static float load_float(const AuArray *array, size_t at)
     return value;
 }
 
+/* [value] as f32 to be rounded on to 16 bits: toward zero, and odd where that is not exact, so that the second rounding goes where a
+ * single one would (Boldo and Melquiond, 2008). */
+static float to_odd(double value)
+{
+    float near = (float)value;
+    uint32_t bits;
+    if (isnan(value) || (double)near == value) return near;
+    if (fabs((double)near) > fabs(value)) near = nextafterf(near, 0);
+    memcpy(&bits, &near, sizeof bits);
+    bits |= 1u;
+    memcpy(&near, &bits, sizeof near);
+    return near;
+}
+
+/* An element as f32 from which [dtype] is rounded. */
+static float load_for(const AuArray *array, size_t at, uint32_t dtype)
+{
+    double value;
+    if (array->dtype != ARRAY_F64) return load_float(array, at);
+    memcpy(&value, (const char *)array->data + 8 * at, sizeof value);
+    return dtype == AULE_F32 ? (float)value : to_odd(value);
+}
+
 static bool is_float(uint32_t dtype)
 {
     return dtype == AULE_F32 || dtype == AULE_F16 || dtype == AULE_BF16;
@@ -238,14 +237,14 @@ bool array_convert(AuArray *array, uint32_t dtype, AuWhy *why)
 {
     AuArray made;
     if (array->dtype == dtype) return true;
-    if (!is_float(array->dtype) || !is_float(dtype))
+    if (!(is_float(array->dtype) || array->dtype == ARRAY_F64) || !is_float(dtype))
         return array_wrong(why, "%s cannot be converted to %s", array_dtype_name(array->dtype),
                            array_dtype_name(dtype));
     if (!array_new(&made, dtype, array->rank, array->shape, why)) return false;
     memcpy(made.strides, array->strides, sizeof made.strides);
     size_t count = array->bytes / array_dtype_bytes(array->dtype);
     for (size_t i = 0; i < count; i++) {
-        float value = load_float(array, i);
+        float value = load_for(array, i, dtype);
         uint16_t half = dtype == AULE_F16 ? array_to_half(value) : array_to_bfloat(value);
         if (dtype == AULE_F32)
             memcpy((char *)made.data + 4 * i, &value, sizeof value);

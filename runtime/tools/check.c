@@ -1,8 +1,10 @@
 /* check.c - aule check: tries the laws of the language on a script, then its compiled kernels on every device there is,
  * forward and backward, in every operand type, beside what the interpreter computes in f64. */
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "compiler.h"
@@ -15,10 +17,16 @@ typedef struct Script {
     const char *path, *attention, *values;
     bool tf32; /* f32 is multiplied so */
     uint64_t seed;
-    bool wrong;
 } Script;
 
 /* ---- laws and the mask, by the compiler */
+
+/* Of the terminal; 0 where there is none. */
+static uint32_t line_columns(void)
+{
+    struct winsize size;
+    return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
 
 static aulec_check_options check_options(const Script *s, bool as_svg)
 {
@@ -26,7 +34,8 @@ static aulec_check_options check_options(const Script *s, bool as_svg)
                                  .attention = s->attention,
                                  .values = s->values,
                                  .seed = s->seed,
-                                 .as_svg = as_svg};
+                                 .as_svg = as_svg,
+                                 .columns = line_columns()};
 }
 
 static int check_laws(Script *s)
@@ -44,24 +53,60 @@ static int check_laws(Script *s)
     return status == AULEC_OK ? 0 : EXIT_WRONG;
 }
 
+typedef struct Bytes {
+    const void *at;
+    size_t length;
+} Bytes;
+
+static bool put_bytes(FILE *stream, const void *what)
+{
+    const Bytes *bytes = what;
+    return fwrite(bytes->at, 1, bytes->length, stream) == bytes->length;
+}
+
 static int write_plot(Script *s, const char *path)
 {
+    AuWhy why;
     aulec_result *result = NULL;
     const aulec_check_options options = check_options(s, true);
-    const aulec_status status = s->compiler.aulec_check(s->path, (const char *)s->file.bytes,
-                                                        s->file.length, &options, &result);
-    FILE *file = status == AULEC_OK ? fopen(path, "w") : NULL;
-    bool written = file != NULL;
-    if (file) {
-        const size_t length = s->compiler.aulec_result_length(result);
-        written = fwrite(s->compiler.aulec_result_data(result), 1, length, file) == length;
-        written = fclose(file) == 0 && written;
-    }
+    int status = s->compiler.aulec_check(s->path, (const char *)s->file.bytes, s->file.length,
+                                         &options, &result) == AULEC_OK
+                     ? 0
+                     : EXIT_USAGE; /* the script itself is right by now */
+    if (!result) return command_fail(EXIT_WRONG, "%s: no memory", s->path);
+    if (status) fputs(s->compiler.aulec_result_diagnostics(result), stderr);
+    const Bytes drawing = {s->compiler.aulec_result_data(result),
+                           s->compiler.aulec_result_length(result)};
+    if (!status && !file_write(path, put_bytes, &drawing, &why))
+        status = command_fail(EXIT_FILE, "%s", why.text);
     s->compiler.aulec_result_free(result);
-    return written ? 0 : command_fail(EXIT_WRONG, "%s: cannot be written", path);
+    return status;
 }
 
 /* ---- kernels: one artifact a backend, in a file of its own */
+
+/* The loader takes files: one of our own, gone when it is loaded. */
+static int load_artifact(const Bytes *artifact, aule_module **module)
+{
+    char path[4096];
+    const char *folder = getenv("TMPDIR");
+    const int length =
+        snprintf(path, sizeof path, "%s/aule-check-XXXXXX", folder && *folder ? folder : "/tmp");
+    if (length < 0 || (size_t)length >= sizeof path)
+        return command_fail(EXIT_USAGE, "TMPDIR is too long for a path");
+    const int file = mkstemp(path);
+    FILE *stream = file >= 0 ? fdopen(file, "wb") : NULL;
+    bool written = stream && put_bytes(stream, artifact);
+    int cause = errno;
+    if (stream && fclose(stream) != 0 && written) written = false, cause = errno;
+    aule_error *error = NULL;
+    int status = written ? 0
+                         : command_fail(EXIT_FILE, "%s: a temporary file cannot be written: %s",
+                                        path, strerror(cause));
+    if (!status && aule_module_open(path, NULL, module, &error)) status = command_error(error);
+    if (file >= 0) unlink(path);
+    return status;
+}
 
 /* Only what the device will run: its best architecture, the widths of the case. */
 static int compile_for(Script *s, const aule_device_info *device, const aulec_case *reference,
@@ -84,21 +129,10 @@ static int compile_for(Script *s, const aule_device_info *device, const aulec_ca
         s->compiler.aulec_result_free(result);
         return EXIT_WRONG;
     }
-    char path[4096];
-    const char *folder = getenv("TMPDIR");
-    snprintf(path, sizeof path, "%s/aule-check-XXXXXX", folder && *folder ? folder : "/tmp");
-    const int descriptor = mkstemp(path);
-    const size_t length = s->compiler.aulec_result_length(result);
-    aule_error *error = NULL;
-    int failed = descriptor < 0 || write(descriptor, s->compiler.aulec_result_data(result),
-                                         length) != (ssize_t)length;
-    if (descriptor >= 0) close(descriptor);
+    const Bytes artifact = {s->compiler.aulec_result_data(result),
+                            s->compiler.aulec_result_length(result)};
+    const int failed = load_artifact(&artifact, module);
     s->compiler.aulec_result_free(result);
-    if (failed)
-        failed = command_fail(EXIT_WRONG, "%s: cannot be written", path);
-    else if (aule_module_open(path, NULL, module, &error))
-        failed = command_error(error);
-    if (descriptor >= 0) unlink(path);
     return failed;
 }
 
@@ -200,12 +234,12 @@ static double element(const AuArray *array, uint64_t n)
     return (double)value;
 }
 
-/* Prints the error beside its bound; true if it is inside. */
+/* Prints the error, and the size of what it is an error of; true if it is inside of its bound. Nothing but zeros is no test. */
 static bool compare(Trial *t, size_t n)
 {
     const aulec_case_tensor *tensor = tensor_of(t, n);
     aule_error *error = NULL;
-    double worst = 0;
+    double worst = 0, size = 0;
     if (t->buffers[n] &&
         aule_buffer_download(t->buffers[n], 0, t->arrays[n].data, t->arrays[n].bytes, &error)) {
         give_up(error);
@@ -215,9 +249,13 @@ static bool compare(Trial *t, size_t n)
         const double got = element(&t->arrays[n], i), want = tensor->want[i];
         const double off = got == want || (isnan(got) && isnan(want)) ? 0 : fabs(got - want);
         if (!(off <= worst)) worst = isnan(off) ? INFINITY : off;
+        if (isfinite(want)) size = fmax(size, fabs(want));
     }
     const bool good = worst <= tensor->bound;
-    printf(" %s %.1e%s", tensor->name, worst, good ? "" : " (!)");
+    if (good && size == 0)
+        printf(" %s (not tested: all 0)", tensor->name);
+    else
+        printf(" %s %.1e/%.2g%s", tensor->name, worst, size, good ? "" : " (!)");
     if (!good) printf(" [bound %.1e]", tensor->bound);
     return good;
 }
@@ -264,6 +302,11 @@ static int check_dtype(Script *s, aule_device *device, const char *dtype)
         fputs(result ? s->compiler.aulec_result_diagnostics(result) : "aule: no memory\n", stderr);
     s->compiler.aulec_result_free(result);
     if (!reference) return status;
+    if (s->compiler.aulec_case_tensor_count(reference) > MOST ||
+        s->compiler.aulec_case_param_count(reference) > MOST) {
+        s->compiler.aulec_case_free(reference);
+        return command_fail(EXIT_WRONG, "%s: more than %d tensors or parameters", s->path, MOST);
+    }
     printf("  %-10s %-4s ", info->id, dtype);
     fflush(stdout);
     status = compile_for(s, info, reference, dtype, &module);
@@ -286,31 +329,66 @@ static int check_dtype(Script *s, aule_device *device, const char *dtype)
     return status;
 }
 
-static int check_devices(Script *s, const char *only)
+static int check_device(Script *s, const char *id)
 {
     const char *const dtypes[] = {s->tf32 ? "tf32" : "f32", "f16", "bf16"};
+    aule_device *device = NULL;
+    aule_error *error = NULL;
+    int status = 0;
+    if (aule_device_open(id, NULL, &device, &error)) return command_error(error);
+    for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
+        const int failed = check_dtype(s, device, dtypes[d]);
+        if (failed) status = failed;
+    }
+    aule_device_close(device);
+    return status;
+}
+
+/* Every device there is; with [only], "opencl" or "opencl:1", those that it names; without, the one that AULE_BACKEND names, if it
+ * does. */
+static int check_devices(Script *s, const char *only)
+{
+    const char *variable = getenv("AULE_BACKEND");
+    const bool named = !only && variable && *variable;
     aule_device_list *list = NULL;
     aule_error *error = NULL;
     int status = 0;
+    size_t tried = 0;
     if (aule_device_list_new(NULL, &list, &error)) return command_error(error);
-    puts("  kernels: largest errors against f64, each within twice (gradients: four times) that of "
-         "the plain formula in the type");
-    for (size_t n = 0; n < aule_device_list_count(list); n++) {
+    puts(
+        "  kernels: largest error against f64 / largest value; each error within twice (gradients: "
+        "four times) that of the plain formula in the type");
+    for (size_t n = 0; !named && n < aule_device_list_count(list); n++) {
         const aule_device_info *info = aule_device_list_get(list, n);
-        aule_device *device = NULL;
         if (!info->available ||
             (only && strcmp(only, info->id) != 0 && strcmp(only, info->backend) != 0))
             continue;
-        if (aule_device_open(info->id, NULL, &device, &error)) {
-            status = command_error(error);
-            continue;
-        }
-        for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
-            if (check_dtype(s, device, dtypes[d])) status = EXIT_WRONG;
-        aule_device_close(device);
+        const int failed = check_device(s, info->id);
+        if (failed) status = failed;
+        tried++;
     }
     aule_device_list_free(list);
-    return status;
+    return tried ? status : check_device(s, only); /* which tells why there is none */
+}
+
+static int read_options(Script *s, AuOptions *options)
+{
+    const char *f32 = options_take(options, "f32");
+    if (!s->path) return command_fail(EXIT_USAGE, "expected: aule check x.attn ...");
+    s->tf32 = f32 && strcmp(f32, "tf32") == 0;
+    if (f32 && !s->tf32 && strcmp(f32, "exact") != 0)
+        return command_fail(EXIT_USAGE, "--f32 is '%s', expected exact or tf32", f32);
+    return options_number(options, "seed", 0, UINT64_MAX, &s->seed);
+}
+
+/* Opens the device that is asked for, before anything takes time. */
+static int find_device(const char *backend)
+{
+    aule_device *device = NULL;
+    aule_error *error = NULL;
+    if (aule_device_open(backend, NULL, &device, &error)) return command_error(error);
+    aule_device_close(device);
+    return 0;
 }
 
 int command_check(AuOptions *options)
@@ -319,19 +397,12 @@ int command_check(AuOptions *options)
     Script s = {.path = options->artifact,
                 .attention = options_take(options, "attention"),
                 .values = options_take(options, "shape")};
-    const char *seed = options_take(options, "seed"), *plot = options_take(options, "plot"),
-               *backend = options_take(options, "backend"), *f32 = options_take(options, "f32");
-    if (!s.path) return command_fail(EXIT_USAGE, "expected: aule check x.attn ...");
-    for (size_t n = 0; n < options->count; n++)
-        if (!options->at[n].used)
-            return command_fail(EXIT_USAGE, "check: unknown option --%.*s",
-                                (int)options->at[n].name_length, options->at[n].name);
-    s.tf32 = f32 && strcmp(f32, "tf32") == 0;
-    if (f32 && !s.tf32 && strcmp(f32, "exact") != 0)
-        return command_fail(EXIT_USAGE, "check: --f32 is exact or tf32, not %s", f32);
-    if (seed) s.seed = strtoull(seed, NULL, 0);
-    if (!file_read(&s.file, s.path, &why)) return command_fail(EXIT_WRONG, "%s", why.text);
-    int status = compiler_open(&s.compiler);
+    const char *plot = options_take(options, "plot"), *backend = options_take(options, "backend");
+    int status = read_options(&s, options);
+    if (!status && !file_read(&s.file, s.path, &why))
+        status = command_fail(EXIT_FILE, "%s", why.text);
+    if (!status) status = find_device(backend);
+    if (!status) status = compiler_open(&s.compiler);
     if (!status) status = check_laws(&s);
     if (!status && plot) status = write_plot(&s, plot);
     if (!status) status = check_devices(&s, backend);

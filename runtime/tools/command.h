@@ -1,11 +1,18 @@
-/* command.h - the command line `aule`: options, messages, and the commands. Errors are one line on stderr; a command returns the exit
- * status: 0, 1 for what went wrong, 2 for a wrong command line. */
+/* command.h - the command line `aule`: options, messages, and the commands. Errors are one line on stderr. What is given is read as a
+ * whole or refused by its name: nothing is guessed, cut or left out. */
 #ifndef AU_TOOLS_COMMAND_H
 #define AU_TOOLS_COMMAND_H
 
 #include "array.h"
 
-enum { MAX_OPTIONS = 128, EXIT_WRONG = 1, EXIT_USAGE = 2 };
+enum { MAX_OPTIONS = 128 };
+
+/* Exit statuses, those of aulec too. */
+enum {
+    EXIT_WRONG = 1, /* what was tried does not hold, or went wrong */
+    EXIT_USAGE = 2, /* the command line or the environment */
+    EXIT_FILE = 3   /* a file cannot be read or written, or is not what it should be */
+};
 
 /* --name value, --name=value, or a flag, whose value is NULL. */
 typedef struct AuOption {
@@ -21,19 +28,34 @@ typedef struct AuOptions {
     size_t count;
 } AuOptions;
 
-/* 0, or EXIT_USAGE after a message. Flags are the same for all commands. */
-int options_parse(AuOptions *options, const char *command, int count, char **arguments);
+/* A command and what it takes; names are words between spaces. */
+typedef struct AuCommand {
+    const char *name;
+    int (*run)(AuOptions *options);
+    const char *flags;  /* options without a value */
+    const char *values; /* options with a value */
+    bool named; /* any other option has a value and names an input or a param of the artifact */
+    const char *help;
+} AuCommand;
+
+/* 0, or EXIT_USAGE after a message. */
+int options_parse(AuOptions *options, const AuCommand *command, int count, char **arguments);
 const char *options_take(AuOptions *options,
                          const char *name); /* its value, marked as used; NULL: not given */
 bool options_flag(AuOptions *options, const char *name);
+/* A whole number of decimal digits in [least, most]; *value stays where it is not given. */
+int options_number(AuOptions *options, const char *name, uint64_t least, uint64_t most,
+                   uint64_t *value);
 bool option_is(const AuOption *option, const char *name);
 
 /* "aule: ..." on stderr; returns [status]. */
 int command_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Prints the error and frees it; EXIT_WRONG. */
+/* Prints the error and frees it; returns the exit status that it means. */
 int command_error(aule_error *error);
 
-/* "1e-3", "-5", "0x10", "true"; false: not a number. */
+/* [length] decimal digits, and nothing else, that make at most [most]. */
+bool parse_whole(const char *text, size_t length, uint64_t most, uint64_t *value);
+/* "1e-3", "-5", "0x10", "true"; false: not a number, or one that no double holds. */
 bool parse_value(const char *text, aule_value *value);
 
 int command_devices(AuOptions *options);

@@ -1,48 +1,85 @@
 #include "compiler.h"
 
 #include <dlfcn.h>
+#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static void *open_in(const char *folder, size_t length)
+static const char file_name[] = "libaulec.so";
+
+/* Where the library was looked for, and what came of it. */
+typedef struct Search {
+    void *library;
+    bool stop;         /* it was there, and could not be loaded: another one is no replacement */
+    char looked[4096]; /* folders, with commas */
+    char cause[1024];
+} Search;
+
+static void load(Search *s, const char *path)
 {
-    char path[4096];
-    int written = snprintf(path, sizeof path, "%.*s/libaulec.so", (int)length, folder);
-    return written > 0 && (size_t)written < sizeof path ? dlopen(path, RTLD_NOW | RTLD_LOCAL)
-                                                        : NULL;
+    s->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    const char *cause = s->library ? NULL : dlerror();
+    if (cause) snprintf(s->cause, sizeof s->cause, "%s", cause);
 }
 
-static void *open_library(void)
+static void look_in(Search *s, const char *folder, int length)
 {
-    void *library = NULL;
-    char self[4096];
-    for (const char *at = getenv("AULE_LIBRARY_PATH"); at && *at && !library;) {
+    char path[4096];
+    if (s->library || s->stop || length == 0) return;
+    const size_t used = strlen(s->looked);
+    snprintf(s->looked + used, sizeof s->looked - used, "%s%.*s", used ? ", " : "", length, folder);
+    const int written = snprintf(path, sizeof path, "%.*s/%s", length, folder, file_name);
+    if (written < 0 || (size_t)written >= sizeof path || access(path, F_OK) != 0) return;
+    load(s, path);
+    s->stop = !s->library;
+}
+
+static void look_in_variable(Search *s)
+{
+    const char *at = getenv("AULE_LIBRARY_PATH");
+    while (at && *at) {
         const size_t length = strcspn(at, ":");
-        library = open_in(at, length);
+        look_in(s, at, (int)length);
         at += length + (at[length] == ':');
     }
-    const ssize_t length = library ? 0 : readlink("/proc/self/exe", self, sizeof self - 1);
-    if (length > 0) {
-        self[length] = 0;
-        *strrchr(self, '/') = 0;
-        library = open_in(self, strlen(self));
-        char lib[4096 + 8];
-        snprintf(lib, sizeof lib, "%s/../lib", self);
-        if (!library) library = open_in(lib, strlen(lib));
+}
+
+/* Beside the tool; as installed; as built; where pip puts the libraries of a package whose tools are in bin/. */
+static void look_around(Search *s)
+{
+    static const char *const folders[] = {"", "/../lib", "/../../compiler/driver",
+                                          "/../lib*/python3*/*-packages/.aule*.mesonpy.libs"};
+    char self[2048], pattern[4096];
+    const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (length <= 0) return;
+    self[length] = 0;
+    *strrchr(self, '/') = 0;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        glob_t found = {0};
+        snprintf(pattern, sizeof pattern, "%s%s", self, folders[i]);
+        if (!strchr(folders[i], '*'))
+            look_in(s, pattern, (int)strlen(pattern));
+        else if (glob(pattern, 0, NULL, &found) == 0)
+            for (size_t n = 0; n < found.gl_pathc; n++)
+                look_in(s, found.gl_pathv[n], (int)strlen(found.gl_pathv[n]));
+        globfree(&found);
     }
-    return library ? library : dlopen("libaulec.so", RTLD_NOW | RTLD_LOCAL);
 }
 
 int compiler_open(AuCompiler *c)
 {
+    Search s = {0};
     memset(c, 0, sizeof *c);
-    c->library = open_library();
+    look_in_variable(&s);
+    look_around(&s);
+    if (!s.library && !s.stop) load(&s, file_name); /* where the system keeps libraries */
+    c->library = s.library;
     if (!c->library)
         return command_fail(EXIT_WRONG,
-                            "libaulec.so, the compiler, cannot be loaded (%s); its "
-                            "folder can be named in AULE_LIBRARY_PATH",
-                            dlerror());
+                            "%s, the compiler, cannot be loaded: %s; looked for in %s and the "
+                            "system's folders; AULE_LIBRARY_PATH can name its folder",
+                            file_name, s.cause, s.looked);
     const char *missing = NULL;
 #define CALL(name)                                                                                 \
     *(void **)(&c->name) = dlsym(c->library, #name);                                               \
@@ -51,7 +88,7 @@ int compiler_open(AuCompiler *c)
 #undef CALL
     if (!missing) return 0;
     compiler_close(c);
-    return command_fail(EXIT_WRONG, "libaulec.so is of another version: it has no %s", missing);
+    return command_fail(EXIT_WRONG, "%s is of another version: it has no %s", file_name, missing);
 }
 
 void compiler_close(AuCompiler *c)

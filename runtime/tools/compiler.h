@@ -29,8 +29,9 @@ typedef struct AuCompiler {
 #undef CALL
 } AuCompiler;
 
-/* Looks in the folders of AULE_LIBRARY_PATH, beside this program, in ../lib, and where the system
- * keeps libraries. Returns 0, or an exit status after a message. */
+/* Looks in the folders of AULE_LIBRARY_PATH, beside this program, in ../lib, where a build folder and
+ * where pip have it, and where the system keeps libraries; the first that is there must load. Returns 0,
+ * or an exit status after a message that says where it looked. */
 int compiler_open(AuCompiler *compiler);
 void compiler_close(AuCompiler *compiler);
 

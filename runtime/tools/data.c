@@ -1,6 +1,5 @@
 /* data.c - random arguments of the shapes that a command line names. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "session.h"
@@ -11,28 +10,47 @@ typedef struct Shape {
     int64_t at[MAX_ARGS]; /* by index of the signature's sizes; -1: not given */
 } Shape;
 
+static int fail_size(const AuSession *s, const char *name, int length)
+{
+    char names[512] = "";
+    size_t used = 0;
+    for (uint32_t i = 0; i < s->signature->size_count && used < sizeof names - 1; i++)
+        if (s->signature->sizes[i].name[0])
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s %s", used ? "," : "",
+                                     s->signature->sizes[i].name);
+    return command_fail(EXIT_USAGE, "--shape: %s has no size '%.*s', it has%s", s->signature->name,
+                        length, name, names);
+}
+
+/* "S=4096", of [length] characters. */
+static int parse_size(const AuSession *s, const char *text, size_t length, Shape *shape)
+{
+    const char *equals = memchr(text, '=', length);
+    size_t name = equals ? (size_t)(equals - text) : 0;
+    uint64_t value;
+    uint32_t i = 0;
+    if (name == 0 || !parse_whole(equals + 1, length - name - 1, INT64_MAX, &value))
+        return command_fail(EXIT_USAGE, "--shape: '%.*s', expected NAME=NUMBER", (int)length, text);
+    while (i < s->signature->size_count && (strlen(s->signature->sizes[i].name) != name ||
+                                            memcmp(s->signature->sizes[i].name, text, name) != 0))
+        i++;
+    if (i == s->signature->size_count) return fail_size(s, text, (int)name);
+    if (shape->at[i] >= 0)
+        return command_fail(EXIT_USAGE, "--shape: %.*s is given twice", (int)name, text);
+    shape->at[i] = (int64_t)value;
+    return 0;
+}
+
 static int parse_shape(const AuSession *s, const char *text, Shape *shape)
 {
+    int status = 0;
     for (uint32_t i = 0; i < MAX_ARGS; i++) shape->at[i] = -1;
-    while (text && *text) {
-        size_t length = strcspn(text, "="), item = strcspn(text, ",");
-        char *end = NULL;
-        long long value = length < item ? strtoll(text + length + 1, &end, 10) : -1;
-        uint32_t i = 0;
-        while (i < s->signature->size_count &&
-               (strlen(s->signature->sizes[i].name) != length ||
-                memcmp(s->signature->sizes[i].name, text, length) != 0))
-            i++;
-        if (length >= item || end != text + item || value < 0)
-            return command_fail(EXIT_USAGE, "--shape: '%.*s', expected NAME=NUMBER", (int)item,
-                                text);
-        if (i == s->signature->size_count)
-            return command_fail(EXIT_USAGE, "--shape: %s has no size '%.*s'", s->signature->name,
-                                (int)length, text);
-        shape->at[i] = value;
-        text += item + (text[item] == ',');
+    while (text && !status) {
+        size_t length = strcspn(text, ",");
+        status = parse_size(s, text, length, shape);
+        text = text[length] ? text + length + 1 : NULL;
     }
-    return 0;
+    return status;
 }
 
 /* Widths that were not given: those of the first kernel for the device and type that agrees with what was. */
@@ -127,14 +145,13 @@ static int make_input(AuSession *s, uint32_t index, uint32_t operand, const Shap
 int session_make_inputs(AuSession *s, AuOptions *options)
 {
     Shape shape;
-    const char *name = options_take(options, "dtype");
-    uint32_t dtype = name ? array_dtype_named(name) : AULE_F32;
+    uint32_t dtype;
     Random random = {1};
-    if (dtype != AULE_F32 && dtype != AULE_F16 && dtype != AULE_BF16)
-        return command_fail(EXIT_USAGE, "--dtype is '%s', expected f32, f16 or bf16", name);
-    int status = parse_shape(s, options_take(options, "shape"), &shape);
-    if (!status) status = session_read(s, options);
+    int status = session_dtype(options, &dtype);
+    if (!status) status = parse_shape(s, options_take(options, "shape"), &shape);
+    if (!status) status = session_read(s, options, dtype);
     if (status) return status;
+    if (dtype == AULE_OPERAND) dtype = AULE_F32;
     add_fixed(s, dtype, &shape);
     add_heads(s, &shape);
     for (uint32_t i = 0; i < s->signature->tensor_count; i++) {

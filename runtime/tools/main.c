@@ -1,42 +1,99 @@
 #include "command.h"
 
 #include <errno.h>
-#include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 // clang-format off
+#define DEVICE_HELP \
+    "  --backend cpu | opencl:0          the device; else AULE_BACKEND, else the best there is for the artifact\n" \
+    "  --attention NAME                  where the artifact has several\n" \
+    "  --arch NAME                       only kernels for this architecture of the artifact\n" \
+    "  --threads N                       cpu: 1 to 1024; else AULE_NUM_THREADS, else all cores\n"
+#define ARRAY_HELP \
+    "\n" \
+    "Arrays: .npy, or one tensor of a .safetensors file as file.safetensors:name.\n"
+
+static const char devices_help[] =
+    "aule devices\n"
+    "\n"
+    "What can run kernels here, or why not.\n";
+
+static const char inspect_help[] =
+    "aule inspect x.so\n"
+    "\n"
+    "What an artifact holds: attentions, their sizes, tensors and params, kernels.\n";
+
+static const char check_help[] =
+    "aule check x.attn [OPTION]...\n"
+    "\n"
+    "Tries the laws of the language on a script, draws its mask, and compares its kernels on every device with the\n"
+    "interpreter. Exit status 1 if something is wrong.\n"
+    "\n"
+    "  --shape S=100,window=16           sizes and params of the trial\n"
+    "  --attention NAME                  only this one of the script\n"
+    "  --seed N                          of the random data; a whole number\n"
+    "  --backend cpu | opencl | opencl:0 only on it; else AULE_BACKEND, else every device there is\n"
+    "  --f32 exact | tf32                how operands of f32 are multiplied\n"
+    "  --plot mask.svg                   the mask as a drawing\n";
+
+static const char run_help[] =
+    "aule run x.so --q q.npy --k k.npy --v v.npy -o DIR [OPTION]...\n"
+    "\n"
+    "Writes DIR/o.npy and each final; given the gradient of the output, DIR/dNAME.npy too.\n"
+    "\n"
+    "  --NAME file.npy                   an input of the script\n"
+    "  --NAME number                     a param of the script\n"
+    "  --dout do.npy, --dFINAL file.npy  gradients given for the output and for finals\n"
+    "  -o DIR, --output DIR              where the outputs go\n"
+    "  --dtype f32 | f16 | bf16          convert the operands of other types\n"
+    DEVICE_HELP ARRAY_HELP;
+
+static const char bench_help[] =
+    "aule bench x.so --shape B=1,H=16,S=4096,T=4096 [OPTION]...\n"
+    "\n"
+    "Times a call on random data.\n"
+    "\n"
+    "  --shape NAME=N,..                 the sizes, as aule inspect shows them\n"
+    "  --NAME file.npy                   an input of the script; else random\n"
+    "  --NAME number                     a param of the script\n"
+    "  --dtype f32 | f16 | bf16          of the operands; else f32\n"
+    "  --backward                        times backward, and forward and backward together\n"
+    "  --json                            one line of JSON\n"
+    DEVICE_HELP ARRAY_HELP;
+
 static const char help[] =
     "aule: runs attentions that aulec compiled\n"
     "\n"
     "  aule devices                      what can run kernels here, or why not\n"
     "  aule inspect x.so                 what an artifact holds\n"
-    "  aule check x.attn [--shape S=100,window=16] [--plot mask.svg] [--seed N] [--backend cpu] [--f32 tf32]\n"
-    "                                    tries the laws of the language on a script, draws its mask, and compares its\n"
-    "                                    kernels on every device with the interpreter; exit status 1 if something is wrong\n"
-    "  aule run x.so --q q.npy --k k.npy --v v.npy [--NAME file.npy | --NAME number]... [--dout do.npy [--dFINAL file.npy]...] -o DIR\n"
-    "                                    writes DIR/o.npy and each final; given the gradient of the output, DIR/dNAME.npy too\n"
-    "  aule bench x.so --shape B=1,H=16,S=4096,T=4096 [--dtype f32] [--NAME file.npy | --NAME number]... [--backward] [--json]\n"
+    "  aule check x.attn                 is the script what it says? its laws, its mask, its kernels on every device\n"
+    "  aule run x.so --q q.npy --k k.npy --v v.npy -o DIR\n"
+    "                                    runs it on arrays from files\n"
+    "  aule bench x.so --shape B=1,H=16,S=4096,T=4096\n"
     "                                    times it on random data\n"
     "\n"
-    "  --backend cpu | opencl:0          the device; else AULE_BACKEND, else the best there is for the artifact\n"
-    "  --attention NAME                  where the artifact has several\n"
-    "  --arch NAME                       only kernels for this architecture of the artifact\n"
-    "  --threads N                       cpu: else AULE_NUM_THREADS, else all cores\n"
-    "  --dtype f32 | f16 | bf16          run: convert the operands of other types\n"
-    "  --version, --help\n"
+    "  aule COMMAND --help               its options\n"
+    "  aule --version, --help\n"
     "\n"
-    "Arrays: .npy, or one tensor of a .safetensors file as file.safetensors:name.\n";
-// clang-format on
+    "Exit status: 0 done and right, 1 not right or not possible, 2 wrong use, 3 a file cannot be read or written.\n";
 
-/* ---- commands */
+static const AuCommand commands[] = {
+    {"devices", command_devices, "", "", false, devices_help},
+    {"inspect", command_inspect, "", "", false, inspect_help},
+    {"check", command_check, "", "shape attention seed backend f32 plot", false, check_help},
+    {"run", command_run, "", "output dtype backend attention arch threads", true, run_help},
+    {"bench", command_bench, "backward json", "shape dtype backend attention arch threads", true, bench_help},
+};
+// clang-format on
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+/* ---- the short commands */
 
 int command_devices(AuOptions *options)
 {
     char *text;
     aule_error *error = NULL;
-    if (options->artifact || options->count)
-        return command_fail(EXIT_USAGE, "devices takes no arguments");
+    if (options->artifact) return command_fail(EXIT_USAGE, "devices takes no arguments");
     if (aule_describe_devices(NULL, &text, &error)) return command_error(error);
     fputs(text, stdout);
     aule_text_free(text);
@@ -48,8 +105,7 @@ int command_inspect(AuOptions *options)
     char *text;
     aule_module *module;
     aule_error *error = NULL;
-    if (!options->artifact || options->count)
-        return command_fail(EXIT_USAGE, "expected: aule inspect x.so");
+    if (!options->artifact) return command_fail(EXIT_USAGE, "expected: aule inspect x.so");
     if (aule_module_open(options->artifact, NULL, &module, &error)) return command_error(error);
     aule_status status = aule_describe_module(module, &text, &error);
     if (status) {
@@ -62,43 +118,42 @@ int command_inspect(AuOptions *options)
     return 0;
 }
 
-static int command_later(AuOptions *options)
+/* ---- one command line */
+
+static bool asks_for_help(const char *argument)
 {
-    return command_fail(
-        EXIT_WRONG,
-        "'%s' is not in this version yet; there are devices, inspect, check, run and bench",
-        options->command);
+    return strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0;
 }
 
-typedef struct Command {
-    const char *name;
-    int (*run)(AuOptions *options);
-} Command;
+static int run_command(const AuCommand *command, int count, char **arguments)
+{
+    AuOptions options;
+    for (int i = 0; i < count; i++)
+        if (asks_for_help(arguments[i])) return fputs(command->help, stdout), 0;
+    int status = options_parse(&options, command, count, arguments);
+    return status ? status : command->run(&options);
+}
 
+static int run(int count, char **arguments)
+{
+    if (count < 2) return fputs(help, stderr), EXIT_USAGE;
+    const char *name = arguments[1];
+    if (strcmp(name, "--version") == 0) return printf("aule %s\n", aule_version(NULL)), 0;
+    if (asks_for_help(name) || strcmp(name, "help") == 0) return fputs(help, stdout), 0;
+    for (size_t i = 0; i < COMMANDS; i++)
+        if (strcmp(name, commands[i].name) == 0)
+            return run_command(&commands[i], count - 2, arguments + 2);
+    return command_fail(
+        EXIT_USAGE, "unknown command '%s', expected devices, inspect, check, run or bench", name);
+}
+
+/* What was printed must have arrived: a full disk is no success. */
 int main(int count, char **arguments)
 {
-    static const Command commands[] = {{"devices", command_devices}, {"inspect", command_inspect},
-                                       {"run", command_run},         {"bench", command_bench},
-                                       {"tune", command_later},      {"check", command_check}};
-    AuOptions options;
-    if (count < 2) {
-        fputs(help, stderr);
-        return EXIT_USAGE;
-    }
-    if (strcmp(arguments[1], "--version") == 0) return printf("aule %s\n", aule_version(NULL)) < 0;
-    if (strcmp(arguments[1], "--help") == 0 || strcmp(arguments[1], "help") == 0)
-        return fputs(help, stdout) < 0;
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-        if (strcmp(arguments[1], commands[i].name) != 0) continue;
-        int status = options_parse(&options, commands[i].name, count - 2, arguments + 2);
-        if (status) return status;
-        if (options_flag(&options, "help")) return fputs(help, stdout) < 0;
-        status = commands[i].run(&options);
-        if (fflush(stdout) != 0 && status == 0)
-            status = command_fail(EXIT_WRONG, "standard output: %s", strerror(errno));
-        return status;
-    }
-    return command_fail(EXIT_USAGE,
-                        "unknown command '%s', expected devices, inspect, check, run or bench",
-                        arguments[1]);
+    int status = run(count, arguments);
+    errno = 0;
+    if ((fflush(stdout) != 0 || ferror(stdout)) && status == 0)
+        status = command_fail(EXIT_FILE, "standard output: %s",
+                              errno ? strerror(errno) : "cannot be written");
+    return status;
 }

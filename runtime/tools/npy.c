@@ -1,9 +1,7 @@
 /* npy.c - NumPy's format for one array: a magic, a version, a header that is a Python dict, the data. See array.h; the format is
  * described in NumPy's numpy.lib.format. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "array.h"
 
@@ -88,7 +86,7 @@ static bool read_descr(Reader *r, AuArray *array)
     // clang-format off
     static const struct { const char *text; uint32_t dtype; } types[] = {
         {"f4", AULE_F32}, {"f2", AULE_F16}, {"i4", AULE_I32}, {"i8", AULE_I64}, {"u1", AULE_U8}, {"b1", AULE_BOOL},
-        {"V2", AULE_BF16}, {"u2", AULE_BF16},
+        {"V2", AULE_BF16}, {"u2", AULE_BF16}, {"f8", ARRAY_F64},
     };
     // clang-format on
     char text[32];
@@ -98,7 +96,7 @@ static bool read_descr(Reader *r, AuArray *array)
         if (strcmp(type, types[i].text) == 0) array->dtype = types[i].dtype;
     if (array->dtype == AULE_OPERAND)
         return array_wrong(r->why,
-                           "%s: dtype is '%s', expected f4, f2, V2 (bf16), i4, i8, u1 or b1",
+                           "%s: dtype is '%s', expected f8, f4, f2, V2 (bf16), i4, i8, u1 or b1",
                            r->path, text);
     if (text[0] == '>' && array_dtype_bytes(array->dtype) > 1)
         return array_wrong(r->why, "%s: dtype is '%s', big-endian, expected '<%s'", r->path, text,
@@ -188,38 +186,16 @@ static size_t make_header(const AuArray *array, char *out, size_t room)
     return total;
 }
 
-static bool write_all(FILE *stream, const AuArray *array)
+static bool write_array(FILE *stream, const void *what)
 {
+    const AuArray *array = what;
     char header[1024];
     size_t length = make_header(array, header, sizeof header);
-    bool fine = length > 0 && fwrite(header, 1, length, stream) == length;
-    fine =
-        fine && (array->bytes == 0 || fwrite(array->data, 1, array->bytes, stream) == array->bytes);
-    fine = fflush(stream) == 0 && fine;
-    return fsync(fileno(stream)) == 0 && fine;
+    return length > 0 && fwrite(header, 1, length, stream) == length &&
+           (array->bytes == 0 || fwrite(array->data, 1, array->bytes, stream) == array->bytes);
 }
 
 bool array_write(const AuArray *array, const char *path, AuWhy *why)
 {
-    char beside[4096];
-    int length = snprintf(beside, sizeof beside, "%s.XXXXXX", path);
-    if (length < 0 || (size_t)length >= sizeof beside)
-        return array_wrong(why, "%s: the path is too long", path);
-    int fd = mkstemp(beside);
-    FILE *stream = fd >= 0 ? fdopen(fd, "wb") : NULL;
-    if (!stream) {
-        array_wrong(why, "%s: cannot be written: %s", path, strerror(errno));
-        if (fd >= 0) close(fd);
-        return false;
-    }
-    bool fine = write_all(stream, array);
-    int cause = errno;
-    if (fclose(stream) != 0 && fine) {
-        fine = false;
-        cause = errno;
-    }
-    if (fine && rename(beside, path) == 0) return true;
-    if (fine) cause = errno;
-    unlink(beside);
-    return array_wrong(why, "%s: cannot be written: %s", path, strerror(cause));
+    return file_write(path, write_array, array, why);
 }

@@ -5,27 +5,13 @@
 
 #include "session.h"
 
-/* Inputs that are of the operand type, as the signature has them. */
-static int convert_operands(AuSession *s, const char *name)
-{
-    AuWhy why;
-    uint32_t dtype = array_dtype_named(name);
-    if (dtype != AULE_F32 && dtype != AULE_F16 && dtype != AULE_BF16)
-        return command_fail(EXIT_USAGE, "--dtype is '%s', expected f32, f16 or bf16", name);
-    for (uint32_t i = 0; i < s->signature->tensor_count; i++)
-        if (s->arrays[i].data && session_tensor(s, i)->dtype == AULE_OPERAND &&
-            !array_convert(&s->arrays[i], dtype, &why))
-            return command_fail(EXIT_WRONG, "%s: %s", session_tensor(s, i)->name, why.text);
-    return 0;
-}
-
 static int make_folder(const char *path)
 {
     struct stat facts;
     if (mkdir(path, 0777) == 0) return 0;
     int cause = errno;
     if (cause == EEXIST && stat(path, &facts) == 0 && S_ISDIR(facts.st_mode)) return 0;
-    return command_fail(EXIT_WRONG, "%s: cannot be made: %s", path, strerror(cause));
+    return command_fail(EXIT_FILE, "%s: cannot be made: %s", path, strerror(cause));
 }
 
 static int write_outputs(const AuSession *s, const char *folder)
@@ -39,9 +25,8 @@ static int write_outputs(const AuSession *s, const char *folder)
             &s->steps[session_is_of_backward(t) ? STEP_BACKWARD : STEP_FORWARD];
         int length = snprintf(path, sizeof path, "%s/%s.npy", folder, t->name);
         if (length < 0 || (size_t)length >= sizeof path)
-            return command_fail(EXIT_WRONG, "%s: the path is too long", folder);
-        if (!array_write(&s->arrays[i], path, &why))
-            return command_fail(EXIT_WRONG, "%s", why.text);
+            return command_fail(EXIT_FILE, "%s: the path is too long", folder);
+        if (!array_write(&s->arrays[i], path, &why)) return command_fail(EXIT_FILE, "%s", why.text);
         printf("%s: %s [", path, array_dtype_name(s->arrays[i].dtype));
         for (int32_t axis = 0; axis < s->arrays[i].rank; axis++)
             printf("%s%lld", axis ? ", " : "", (long long)s->arrays[i].shape[axis]);
@@ -53,12 +38,13 @@ static int write_outputs(const AuSession *s, const char *folder)
 
 static int run_session(AuSession *s, AuOptions *options)
 {
+    uint32_t dtype;
     int status = session_open(s, options);
-    const char *folder = options_take(options, "output"), *dtype = options_take(options, "dtype");
+    const char *folder = options_take(options, "output");
+    if (!status) status = session_dtype(options, &dtype);
     if (status) return status;
     if (!folder) return command_fail(EXIT_USAGE, "expected -o DIR, where the outputs go");
-    status = session_read(s, options);
-    if (!status && dtype) status = convert_operands(s, dtype);
+    status = session_read(s, options, dtype);
     if (!status) status = session_prepare(s);
     if (!status) status = session_run(s, STEP_FORWARD);
     if (!status && s->backward) status = session_run(s, STEP_BACKWARD);

@@ -165,7 +165,7 @@ static uint32_t dtype_of(const char *text)
     // clang-format off
     static const struct { const char *text; uint32_t dtype; } types[] = {
         {"F32", AULE_F32}, {"F16", AULE_F16}, {"BF16", AULE_BF16}, {"I32", AULE_I32}, {"I64", AULE_I64},
-        {"U8", AULE_U8}, {"BOOL", AULE_BOOL},
+        {"U8", AULE_U8}, {"BOOL", AULE_BOOL}, {"F64", ARRAY_F64},
     };
     // clang-format on
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
@@ -179,7 +179,8 @@ static bool take_entry(AuArray *array, const Entry *entry, const unsigned char *
     *array = (AuArray){.dtype = dtype_of(entry->dtype), .rank = entry->rank};
     memcpy(array->shape, entry->shape, sizeof entry->shape);
     if (array->dtype == AULE_OPERAND)
-        return array_wrong(why, "%s: dtype is %.40s, expected F32, F16, BF16, I32, I64, U8 or BOOL",
+        return array_wrong(why,
+                           "%s: dtype is %.40s, expected F64, F32, F16, BF16, I32, I64, U8 or BOOL",
                            where, entry->dtype);
     if (entry->offsets[1] < entry->offsets[0])
         return array_wrong(why, "%s: its data end before they begin", where);

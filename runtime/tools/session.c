@@ -47,18 +47,17 @@ static const char *option_name(const aule_tensor_v1 *tensor)
 static int open_device(AuSession *s, AuOptions *options)
 {
     aule_error *error = NULL;
-    const char *threads = options_take(options, "threads"),
-               *backend = options_take(options, "backend");
-    aule_device_options wanted = {.struct_size = sizeof wanted, .attention = s->attention};
-    if (threads) {
-        aule_value value;
-        if (!parse_value(threads, &value) || value.type != AULE_VALUE_INT || value.i < 1 ||
-            value.i > 1024)
-            return command_fail(EXIT_USAGE, "--threads is '%s', expected 1 to 1024", threads);
-        wanted.threads = (uint32_t)value.i;
-    }
+    const char *backend = options_take(options, "backend");
+    uint64_t threads = 0;
+    int status = options_number(options, "threads", 1, 1024, &threads);
+    if (status) return status;
+    aule_device_options wanted = {
+        .struct_size = sizeof wanted, .attention = s->attention, .threads = (uint32_t)threads};
     if (aule_device_open(backend, &wanted, &s->device, &error)) return command_error(error);
-    s->host = aule_device_get_info(s->device)->dl.device_type == kDLCPU;
+    const aule_device_info *info = aule_device_get_info(s->device);
+    s->host = info->dl.device_type == kDLCPU;
+    if (threads && strcmp(info->backend, "cpu") != 0)
+        return command_fail(EXIT_USAGE, "--threads is for cpu, the device is %s", info->id);
     return 0;
 }
 
@@ -92,14 +91,35 @@ void session_close(AuSession *s)
 
 /* ---- arguments */
 
-static int read_input(AuSession *s, uint32_t index, const char *spec)
+int session_dtype(AuOptions *options, uint32_t *dtype)
+{
+    const char *name = options_take(options, "dtype");
+    *dtype = name ? array_dtype_named(name) : AULE_OPERAND;
+    if (!name || *dtype == AULE_F32 || *dtype == AULE_F16 || *dtype == AULE_BF16) return 0;
+    return command_fail(EXIT_USAGE, "--dtype is '%s', expected f32, f16 or bf16", name);
+}
+
+static int convert(const aule_tensor_v1 *t, AuArray *array, uint32_t dtype)
+{
+    AuWhy why;
+    bool operand = t->dtype == AULE_OPERAND, wide = array->dtype == ARRAY_F64;
+    if (wide && dtype == AULE_OPERAND)
+        return command_fail(
+            EXIT_WRONG, "%s: dtype is f64, which no kernel takes: --dtype f32 rounds it", t->name);
+    if (dtype == AULE_OPERAND || !(operand || wide) ||
+        array_convert(array, operand ? dtype : t->dtype, &why))
+        return 0;
+    return command_fail(EXIT_WRONG, "%s: %s", t->name, why.text);
+}
+
+static int read_input(AuSession *s, uint32_t index, const char *spec, uint32_t dtype)
 {
     AuWhy why;
     const aule_tensor_v1 *t = session_tensor(s, index);
-    if (s->arrays[index].data)
-        return command_fail(EXIT_USAGE, "--%s is given twice", option_name(t));
     if (!array_read(&s->arrays[index], spec, t->name, &why))
-        return command_fail(EXIT_WRONG, "%s", why.text);
+        return command_fail(EXIT_FILE, "%s", why.text);
+    int status = convert(t, &s->arrays[index], dtype);
+    if (status) return status;
     s->backward = s->backward || t->role == AULE_ROLE_DOUT;
     return 0;
 }
@@ -129,23 +149,23 @@ static int fail_option(const AuSession *s, const AuOption *option)
                         option->name, s->signature->name, names);
 }
 
-static int read_option(AuSession *s, const AuOption *option)
+static int read_option(AuSession *s, const AuOption *option, uint32_t dtype)
 {
     for (uint32_t i = 0; i < s->signature->tensor_count; i++) {
         const aule_tensor_v1 *t = session_tensor(s, i);
         if (option_is(option, option_name(t)) && !session_is_made(t))
-            return read_input(s, i, option->value ? option->value : "");
+            return read_input(s, i, option->value, dtype);
     }
     for (uint32_t i = 0; i < s->signature->param_count; i++)
         if (option_is(option, param(s, i)->name))
-            return read_param(s, param(s, i)->name, option->value ? option->value : "");
+            return read_param(s, param(s, i)->name, option->value);
     return fail_option(s, option);
 }
 
-int session_read(AuSession *s, AuOptions *options)
+int session_read(AuSession *s, AuOptions *options, uint32_t dtype)
 {
     for (size_t i = 0; i < options->count; i++) {
-        int status = options->at[i].used ? 0 : read_option(s, &options->at[i]);
+        int status = options->at[i].used ? 0 : read_option(s, &options->at[i], dtype);
         if (status) return status;
     }
     for (uint32_t i = 0; i < s->signature->tensor_count; i++)

@@ -41,8 +41,12 @@ bool session_is_made(const aule_tensor_v1 *tensor);        /* by a kernel; else 
 bool session_is_of_backward(const aule_tensor_v1 *tensor); /* and unknown to forward */
 int32_t session_find_role(const AuSession *session, uint32_t role); /* -1: none */
 
-/* Reads every option that is the name of an input, of a gradient that is given or of a param; an option that is nothing is an error. */
-int session_read(AuSession *session, AuOptions *options);
+/* --dtype; AULE_OPERAND where it is not given. */
+int session_dtype(AuOptions *options, uint32_t *dtype);
+
+/* Reads every option that is the name of an input, of a gradient that is given or of a param; an option that is nothing is an error.
+ * [dtype] not AULE_OPERAND: operands are converted to it, and f64 to whatever the script declares. */
+int session_read(AuSession *session, AuOptions *options, uint32_t dtype);
 
 /* Random inputs of --shape and --dtype; options that name an input or a param are read. `backward` must be set by now. */
 int session_make_inputs(AuSession *session, AuOptions *options);

@@ -221,8 +221,12 @@ typedef struct Other {
 
 static int open_session(AuSession *session, int count, char **arguments, const char *backend)
 {
+    static const AuCommand smoke = {.name = "smoke",
+                                    .flags = "forward-only",
+                                    .values = "shape dtype backend attention arch threads",
+                                    .named = true};
     AuOptions options;
-    int status = options_parse(&options, "smoke", count, arguments);
+    int status = options_parse(&options, &smoke, count, arguments);
     if (status) return status;
     bool forward = options_flag(&options, "forward-only");
     bool said = false; /* the last one counts */

@@ -3,7 +3,7 @@ Standard library only.
 
     check_test.py AULE LIBRARY_FOLDER SOURCE [TEST...]
 
-Exit statuses of aule: 0 all holds, 1 something does not, 2 wrong use.
+Exit statuses of aule: 0 all holds, 1 something does not, 2 wrong use, 3 a file cannot be read or written.
 """
 import os
 import re
@@ -141,7 +141,7 @@ class Options(Case):
     def test_a_size_that_the_script_refuses(self):
         done = check(SCRIPTS / "relative_bias.attn", "--shape", "W=4")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("relative_bias.attn:12:13: error E0601: this does not hold", done.stderr)
+        self.assertIn("relative_bias.attn:12:13: error E0605: this does not hold", done.stderr)
 
     def test_the_mask_as_a_drawing(self):
         plot = self.folder / "mask.svg"
@@ -149,6 +149,25 @@ class Options(Case):
         drawing = ElementTree.parse(plot).getroot()
         self.assertTrue(drawing.tag.endswith("svg"))
         self.assertGreater(len(list(drawing)), 32)
+        words = [part.text for part in drawing.iter() if part.tag.endswith("}text")]
+        for word in ("sliding_window: its mask", "queries", "keys", "0", "256", "full", "partial", "empty"):
+            self.assertIn(word, words)
+        self.assertIn("S = 512, T = 512; the same for all heads", words)
+        wide = float(drawing.get("width"))
+        for part in drawing.iter():  # nothing is cut: a letter is at most 8 units wide
+            if part.tag.endswith("}text") and part.get("text-anchor") != "end":
+                self.assertLess(float(part.get("x")) + 8 * len(part.text), wide)
+
+    def test_the_mask_as_letters(self):
+        said = check(SCRIPTS / "sliding_window.attn", "--backend", "cpu").stdout
+        picture = said[said.index("  mask\n"):said.index("    ## full")].splitlines()
+        self.assertTrue(all(len(line) <= 80 for line in said[:said.index("  kernels:")].splitlines()), said)
+        self.assertGreater(max(map(len, picture)), 70)
+        self.assertEqual([line[:9].strip() for line in picture[4::4]][:3], ["0", "64", "128"])
+        self.assertIn("S = 512, T = 512; the same for all heads", said)
+        per_head = self.written("attention a { q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, E];"
+                                " mask(b, h, i, j) = j <= i + h; online softmax; }")
+        self.assertIn("head 0 of batch 0, others may differ", check(per_head, "--backend", "cpu").stdout)
 
     def test_tf32_is_refused_where_there_is_no_unit(self):
         done = check(EXAMPLES / "mha.attn", "--backend", "cpu", "--f32", "tf32")
@@ -158,7 +177,46 @@ class Options(Case):
     def test_wrong_use(self):
         for options in (["--frob", "1"], ["--shape"], ["--f32", "fast"]):
             self.assertEqual(check(EXAMPLES / "mha.attn", *options).returncode, 2)
-        self.assertEqual(check(self.folder / "absent.attn").returncode, 1)
+        self.assertEqual(check(self.folder / "absent.attn").returncode, 3)
+
+    def test_numbers_are_read_as_a_whole(self):
+        for shape in ("S=3x", "S=", "S=-3", "S=3.5", "S=1e30", "S= 3", "S=3,", ",S=3", "=3", "S", "S=nan"):
+            done = check(EXAMPLES / "mha.attn", "--backend", "cpu", "--shape", shape)
+            self.assertEqual(done.returncode, 1, shape)
+            self.assertIn("error E0605: '", done.stderr)
+        done = check(EXAMPLES / "mha.attn", "--backend", "cpu", "--shape", "S=3,T=5,S=4")
+        self.assertIn("'S=4': expected each name once", done.stderr)
+        self.assertEqual(check(EXAMPLES / "mha.attn", "--backend", "cpu", "--shape", "").returncode, 1)
+
+    def test_a_backend_that_is_not_there(self):
+        for backend in ("tpu", "cpu:3", "opencl:999"):
+            done = check(EXAMPLES / "mha.attn", "--backend", backend)
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertIn("there is no ", done.stderr)
+
+    def test_what_the_data_cannot_show(self):
+        """Masks that leave out nothing or all but one key, gradients of nothing but zeros: no test."""
+        head = "attention a { q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, E]; param window: i32 = 1000;"
+        full = check(self.written(head + " mask(b, h, i, j) = abs(i - j) < window; online softmax; }"), "--backend", "cpu")
+        self.assertEqual(full.returncode, 0, full.stderr)
+        self.assertIn("--   not tested: the mask: every pair takes part, where S = 37, T = 53; --shape gives others", full.stdout)
+        one = check(self.written(head + " mask(b, h, i, j) = i == j; online softmax; }"), "--backend", "cpu")
+        self.assertEqual(one.returncode, 0, one.stderr)
+        self.assertIn("--   not tested: weights: no row has more than one key", one.stdout)
+        self.assertIn("beside central differences; not tested: dq, dk, all 0", one.stdout)
+        none = check(self.written(head + " mask(b, h, i, j) = i > j + 1000; online softmax; }"), "--backend", "cpu")
+        self.assertIn("--   not tested: anything but empty rows: no pair takes part", none.stdout)
+        self.assertIn("o (not tested: all 0)", none.stdout)
+
+    def test_the_compiler_is_found(self):
+        """In a build folder without a word; else the message says where it was looked for, and a broken one is not passed over."""
+        run = [AULE, "check", str(EXAMPLES / "mha.attn"), "--backend", "cpu", "--shape", "S=3,T=3"]
+        plain = {name: value for name, value in ENVIRONMENT.items() if name != "AULE_LIBRARY_PATH"}
+        self.assertEqual(subprocess.run(run, capture_output=True, timeout=240, env=plain).returncode, 0)
+        (self.folder / "libaulec.so").write_text("no library")
+        broken = subprocess.run(run, capture_output=True, text=True, timeout=240, env=plain | {"AULE_LIBRARY_PATH": f"/nowhere:{self.folder}"})
+        self.assertEqual(broken.returncode, 1)
+        self.assertIn(f"looked for in /nowhere, {self.folder} and the system's folders", broken.stderr)
 
 
 class Page(Case):

@@ -46,7 +46,7 @@ static void test_npy_types(void **state)
     // clang-format off
     static const struct { const char *descr; uint32_t dtype, bytes; } types[] = {
         {"<f4", AULE_F32, 4}, {"<f2", AULE_F16, 2}, {"<i4", AULE_I32, 4}, {"<i8", AULE_I64, 8}, {"|u1", AULE_U8, 1}, {"|b1", AULE_BOOL, 1},
-        {"|V2", AULE_BF16, 2}, {"<V2", AULE_BF16, 2}, {"<u2", AULE_BF16, 2}, {"=f4", AULE_F32, 4}, {"f4", AULE_F32, 4}, {">u1", AULE_U8, 1},
+        {"|V2", AULE_BF16, 2}, {"<V2", AULE_BF16, 2}, {"<u2", AULE_BF16, 2}, {"<f8", ARRAY_F64, 8}, {"=f4", AULE_F32, 4}, {"f4", AULE_F32, 4}, {">u1", AULE_U8, 1},
     };
     // clang-format on
     unsigned char file[512], data[48];
@@ -119,7 +119,9 @@ static void test_npy_refusals(void **state)
     "{'descr': " descr ", 'fortran_order': " order ", 'shape': " shape "}"
     // clang-format off
     static const struct { const char *header, *text; } cases[] = {
-        {HEAD("'<f8'", "False", "(3,)"), "x.npy: dtype is '<f8', expected f4, f2, V2 (bf16), i4, i8, u1 or b1"},
+        {HEAD("'<c8'", "False", "(3,)"), "x.npy: dtype is '<c8', expected f8, f4, f2, V2 (bf16), i4, i8, u1 or b1"},
+        {HEAD("'<f8'", "False", "(3,)"), "x.npy: truncated: it has 12 bytes of data, its shape needs 24"},
+        {HEAD("'<f4'", "False", "(0, 4611686018427387904, 8)"), "its shape is too large for memory"},
         {HEAD("'>f4'", "False", "(3,)"), "x.npy: dtype is '>f4', big-endian, expected '<f4'"},
         {HEAD("'O'", "False", "(3,)"), "dtype is 'O'"},
         {HEAD("''", "False", "(3,)"), "dtype is ''"},
@@ -256,7 +258,7 @@ static void test_safetensors_refusals(void **state)
     "{\"q\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}}"
     // clang-format off
     static const struct { const char *header, *text; } cases[] = {
-        {Q("F64", "[3]", "[0,12]"), "x.safetensors:q: dtype is F64, expected F32, F16, BF16, I32, I64, U8 or BOOL"},
+        {Q("C64", "[3]", "[0,12]"), "x.safetensors:q: dtype is C64, expected F64, F32, F16, BF16, I32, I64, U8 or BOOL"},
         {Q("F32", "[4]", "[0,16]"), "x.safetensors:q: truncated: its data end at byte 16, the file's at 12"},
         {Q("F32", "[4]", "[0,12]"), "truncated: it has 12 bytes of data, its shape needs 16"},
         {Q("F32", "[2]", "[0,12]"), "it has 12 bytes of data, its shape needs only 8"},
@@ -430,6 +432,43 @@ static void test_halves(void **state)
     assert_true((array_to_half(NAN) & 0x7fff) > 0x7c00 && (array_to_bfloat(NAN) & 0x7fff) > 0x7f80);
 }
 
+/* f64 is rounded once: by way of f32, what lies just beside the middle of two halves would go to the even one. */
+static void test_doubles(void **state)
+{
+    (void)state;
+    static const struct {
+        double value;
+        float single;
+        uint16_t half, bfloat;
+    } cases[] = {
+        {1 + 0x1p-11 + 0x1p-40, 1 + 0x1p-11f, 0x3c01, 0x3f80},
+        {1 + 0x1p-11 - 0x1p-40, 1 + 0x1p-11f, 0x3c00, 0x3f80},
+        {-1 - 0x1p-8 - 0x1p-40, -1 - 0x1p-8f, 0xbc04, 0xbf81},
+        {1 + 0x3p-11 - 0x1p-40, 1 + 0x3p-11f, 0x3c01, 0x3f80},
+        {0x1p-25 + 0x1p-60, 0x1p-25f, 0x0001, 0x3300},
+        {65520 - 0x1p-30, 65520, 0x7bff, 0x4780},
+        {1e300, INFINITY, 0x7c00, 0x7f80},
+        {-1e-300, -0.0f, 0x8000, 0x8000},
+        {0, 0, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static const uint32_t types[] = {AULE_F32, AULE_F16, AULE_BF16};
+        for (int n = 0; n < 3; n++) {
+            const int64_t one = 1;
+            AuArray array;
+            AuWhy why;
+            assert_true(array_new(&array, ARRAY_F64, 1, &one, &why));
+            memcpy(array.data, &cases[i].value, sizeof cases[i].value);
+            assert_true(array_convert(&array, types[n], &why));
+            const void *want = n == 0   ? (const void *)&cases[i].single
+                               : n == 1 ? (const void *)&cases[i].half
+                                        : (const void *)&cases[i].bfloat;
+            assert_memory_equal(array.data, want, array_dtype_bytes(types[n]));
+            array_free(&array);
+        }
+    }
+}
+
 int main(void)
 {
     int fd = mkstemp(scratch);
@@ -443,6 +482,7 @@ int main(void)
         cmocka_unit_test(test_safetensors_fuzz), cmocka_unit_test(test_writes_what_it_reads),
         cmocka_unit_test(test_golden_file),      cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_unreadable),       cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_doubles),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(scratch);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Paths come from meson: a whole artifact, one of a later version, a library that is none. */
@@ -147,9 +148,8 @@ static void test_damaged_headers(void **state)
     Bytes bytes = read_bytes(whole);
     Elf64_Ehdr head;
     memcpy(&head, bytes.at, sizeof head);
-    size_t fields[] = {offsetof(Elf64_Ehdr, e_shoff), offsetof(Elf64_Ehdr, e_shnum),
-                       offsetof(Elf64_Ehdr, e_phentsize), offsetof(Elf64_Ehdr, e_phoff) + 6,
-                       offsetof(Elf64_Ehdr, e_shentsize)};
+    size_t fields[] = {offsetof(Elf64_Ehdr, e_shnum), offsetof(Elf64_Ehdr, e_phentsize),
+                       offsetof(Elf64_Ehdr, e_phoff) + 6, offsetof(Elf64_Ehdr, e_shentsize)};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         unsigned char *byte = &bytes.at[fields[i]], saved = *byte;
         *byte = (unsigned char)(saved + 131);
@@ -175,9 +175,60 @@ static void test_foreign(void **state)
     expect_open_error("/nonexistent/x.so", AULE_ERROR_FILE,
                       "/nonexistent/x.so: cannot be read: No such file");
     expect_open_error("/tmp", AULE_ERROR_FILE, "not a file");
+    expect_open_error("/dev/zero", AULE_ERROR_FILE, "not a file");
+    unlink(scratch);
+    assert_int_equal(mkfifo(scratch, 0600), 0); /* nobody waits for who writes to it */
+    expect_open_error(scratch, AULE_ERROR_FILE, "not a file");
+    unlink(scratch);
     expect_open_error(write_bytes((const unsigned char *)"attention mha { }", 17),
                       AULE_ERROR_ARTIFACT, "no ELF magic");
     expect_open_error("/proc/self/exe", AULE_ERROR_ARTIFACT, "not an aule artifact");
+}
+
+/* Section headers are of no use to the loader, and a file may do without: what it exports is known all the same, and a foreign file
+ * never runs its constructor. */
+static void test_without_sections(void **state)
+{
+    (void)state;
+    const char *const paths[] = {whole, foreign};
+    for (int i = 0; i < 2; i++) {
+        Bytes bytes = read_bytes(paths[i]);
+        Elf64_Ehdr head;
+        memcpy(&head, bytes.at, sizeof head);
+        head.e_shoff = 0;
+        head.e_shnum = head.e_shstrndx = 0;
+        memcpy(bytes.at, &head, sizeof head);
+        write_bytes(bytes.at, bytes.length);
+        free(bytes.at);
+        if (i) {
+            expect_open_error(scratch, AULE_ERROR_ARTIFACT, "without the symbol aule_module_v1");
+            continue;
+        }
+        aule_module *module;
+        assert_int_equal(aule_module_open(scratch, NULL, &module, NULL), AULE_OK);
+        aule_module_close(module);
+    }
+}
+
+/* Tables that make no sense: still no artifact, and still refused before it is loaded. */
+static void test_foreign_and_damaged(void **state)
+{
+    (void)state;
+    enum { TRIES = 3000, HEAD = 4096 };
+    Bytes bytes = read_bytes(foreign), damaged = {malloc(bytes.length), bytes.length};
+    uint64_t random = 1;
+    for (int n = 0; n < TRIES; n++) {
+        memcpy(damaged.at, bytes.at, bytes.length);
+        for (int flips = 0; flips < 4; flips++) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            const size_t room = n % 2 ? bytes.length : HEAD;
+            damaged.at[(random >> 20) % (room < bytes.length ? room : bytes.length)] =
+                random >> 60 ? (unsigned char)(random >> 52) : 0xff;
+        }
+        expect_open_error(write_bytes(damaged.at, damaged.length), AULE_ERROR_ARTIFACT, scratch);
+    }
+    free(bytes.at);
+    free(damaged.at);
 }
 
 static void test_newer(void **state)
@@ -476,6 +527,8 @@ int main(int count, char **arguments)
         cmocka_unit_test(test_truncated),
         cmocka_unit_test(test_damaged_headers),
         cmocka_unit_test(test_foreign),
+        cmocka_unit_test(test_without_sections),
+        cmocka_unit_test(test_foreign_and_damaged),
         cmocka_unit_test(test_newer),
         cmocka_unit_test(test_damaged_descriptors),
         cmocka_unit_test(test_longer_structures),

@@ -68,9 +68,17 @@ static void test_environment(void **state)
     setenv("AULE_BACKEND", "nothing, none", 1);
     expect_open_error(
         NULL, AULE_ERROR_DEVICE,
-        "AULE_BACKEND: there is no backend 'nothing', this build has cuda, opencl, cpu; "
-        "there is no backend ' none'");
-    setenv("AULE_BACKEND", "nothing,cpu", 1);
+        "AULE_BACKEND: there is no backend 'nothing', this build has cuda, opencl, cpu");
+    /* What there could not be is a mistake, wherever it stands; what there could be is passed over. */
+    static const char *const mistaken[] = {"nothing,cpu", "cpu,nothing", "cpu,",
+                                           ",cpu",        "cpu,cpu:x",   "cpu,cuda: 0"};
+    for (size_t i = 0; i < sizeof mistaken / sizeof *mistaken; i++) {
+        setenv("AULE_BACKEND", mistaken[i], 1);
+        expect_open_error(NULL, AULE_ERROR_DEVICE, "AULE_BACKEND: ");
+    }
+    setenv("AULE_BACKEND", "cuda:99999,cpu:7", 1);
+    expect_open_error(NULL, AULE_ERROR_DEVICE, "; there is no cpu:7, this machine has cpu:0 alone");
+    setenv("AULE_BACKEND", "cuda:99999,cpu", 1);
     assert_int_equal(aule_device_open(NULL, NULL, &device, NULL), AULE_OK);
     assert_string_equal(aule_device_get_info(device)->id, "cpu");
     aule_device_close(device);
@@ -81,12 +89,19 @@ static void test_environment(void **state)
     expect_open_error(NULL, AULE_ERROR_DEVICE, "AULE_BACKEND: there is no backend 'nothing'");
     unsetenv("AULE_BACKEND");
 
-    static const char *const wrong[] = {"0", "-1", "many", "4x", "5000"};
+    static const char *const wrong[] = {"0",  "-1", "many", "4x",  "5000",
+                                        " 4", "+4", "0x4",  "4.0", "18446744073709551617"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         setenv("AULE_NUM_THREADS", wrong[i], 1);
         expect_open_error("cpu", AULE_ERROR_USAGE, "expected 1 to 1024");
+        expect_open_error(NULL, AULE_ERROR_USAGE, "AULE_NUM_THREADS is '"); /* no other device */
+        expect_open_error("opencl", AULE_ERROR_USAGE, "AULE_NUM_THREADS is '");
     }
     unsetenv("AULE_NUM_THREADS");
+    aule_device_options options = {.struct_size = sizeof options, .threads = 1025};
+    aule_error *error = NULL;
+    expect_error(aule_device_open("cpu", &options, &device, &error), &error, AULE_ERROR_USAGE,
+                 "aule_device_options.threads is 1025, expected at most 1024");
 }
 
 /* Whatever this processor is, it looks no better than what AULE_CPU_ARCH says. */

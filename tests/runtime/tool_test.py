@@ -59,7 +59,7 @@ class Tool(unittest.TestCase):
         return os.path.join(self.folder.name, name)
 
     def aule(self, *arguments, status=0, **environment):
-        done = subprocess.run([AULE, *arguments], capture_output=True, text=True, timeout=60, env={**os.environ, **environment})
+        done = subprocess.run([AULE, *map(str, arguments)], capture_output=True, text=True, timeout=60, env={**os.environ, **environment})
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         if status:
             self.assertEqual(done.stdout, "")
@@ -152,10 +152,10 @@ class Tool(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
 
     def test_cuda_errors(self):
-        out, run = ["-o", self.path("out")], ["run", SAMPLE, "--backend", "cuda", *self.inputs, "--window", "4"]
+        out, run = ["-o", self.path("out")], ["run", SAMPLE, *self.inputs, "--window", "4", "--backend", "cuda"]
         self.refused("cuda is not available: libcuda.so.1 is there, but cuInit: CUDA_ERROR_NO_DEVICE (no CUDA-capable device is detected)", *run,
                      *out, **self.cuda("devices=0"))
-        self.refused("there is no cuda:7, this machine has cuda:0 to cuda:1", *run, "--backend", "cuda:7", *out, **self.cuda())
+        self.refused("there is no cuda:7, this machine has cuda:0 to cuda:1", *run[:-1], "cuda:7", *out, **self.cuda())
         self.refused("cuda sm_90 f32 D=8 E=4 (needs ptx81, the driver takes up to ptx70)", *run, "--arch", "sm_90", *out, **self.cuda("driver=11000"))
         self.refused("CUDA_ERROR_ILLEGAL_ADDRESS", *run, *out, **self.cuda("fail=cuStreamSynchronize code=700"))
         self.refused("out of memory", *run, *out, **self.cuda("fail=cuMemAlloc code=2"))
@@ -176,7 +176,7 @@ class Tool(unittest.TestCase):
         x = self.path("x.safetensors")
         self.aule("run", SAMPLE, "--q", x, "--k", x + ":keys", *self.inputs[4:], "--window", "4", "-o", self.path("out"))
         self.check_outputs(self.path("out"))
-        self.refused("no tensor 'k', it has q, keys", "run", SAMPLE, "--q", x, "--k", x, *self.inputs[4:], "-o", self.path("out"))
+        self.refused("no tensor 'k', it has q, keys", "run", SAMPLE, "--q", x, "--k", x, *self.inputs[4:], "-o", self.path("out"), status=3)
 
     def test_inspect_and_devices(self):
         self.assertIn("attention sample\n", self.aule("inspect", SAMPLE))
@@ -220,8 +220,7 @@ class Tool(unittest.TestCase):
         out = ["-o", self.path("out")]
         self.aule(status=2)
         self.refused("unknown command 'fly'", "fly", status=2)
-        self.refused("x.attn: cannot be read: No such file", "check", "x.attn")
-        self.refused("'tune' is not in this version yet", "tune", SAMPLE)
+        self.refused("x.attn: cannot be read: No such file", "check", "x.attn", status=3)
         self.refused("expected: aule run x.so", "run", status=2)
         self.refused("expected -o DIR", "run", SAMPLE, *self.inputs, status=2)
         self.refused("unknown option --bias; sample takes --q --k --v --lengths --slope --dout --dlse --scale", "run", SAMPLE, "--bias", "1", *out, status=2)
@@ -230,18 +229,69 @@ class Tool(unittest.TestCase):
         self.refused("--q is given twice", "run", SAMPLE, *self.inputs[:2], *self.inputs[:2], *out, status=2)
         self.refused("unknown option '-x'", "run", SAMPLE, "-x", status=2)
         self.refused("'b.so' is one argument too many", "run", SAMPLE, "b.so", status=2)
-        self.refused("--threads is '0'", "run", SAMPLE, "--threads", "0", *out, status=2)
+        self.refused("there is no attention 'mha', the artifact has sample", "run", SAMPLE, "--attention", "mha", *out, status=2)
+        self.refused("sample: q is missing", "run", SAMPLE, "--backend", "cpu", *out, status=2)
+
+    def test_nothing_is_guessed(self):
+        """What is given is read as a whole, or refused by its name."""
+        out, bench = ["-o", self.path("out")], ["bench", SAMPLE, "--backend", "cpu", "--window", "4"]
+        for threads in ("0", "1025", "2x", "", " 2", "+2", "0x2", "2.0", "18446744073709551617"):
+            self.refused(f"--threads is '{threads}', expected 1 to 1024", "run", SAMPLE, "--threads", threads, *out, status=2)
+            if threads:
+                self.refused(f"AULE_NUM_THREADS is '{threads}', expected 1 to 1024", "run", SAMPLE, *self.inputs, "--window", "4", *out, status=2,
+                             AULE_NUM_THREADS=threads)
+        self.refused("AULE_NUM_THREADS is 'abc'", "check", __file__, status=2, AULE_NUM_THREADS="abc")
+        for seed in ("x", "-1", "1.5", "1e3", "", "18446744073709551616"):
+            self.refused(f"--seed is '{seed}'", "check", __file__, "--seed", seed, status=2)
+        for backend, why in (("tpu", "there is no backend 'tpu', this build has cuda, opencl, cpu"), ("cuda", "cuda is not available: "),
+                             ("opencl:999", "opencl"), ("cpu:", "'cpu:' is not a device"), ("", "there is no backend ''")):
+            for command in (["check", __file__], ["bench", SAMPLE, "--shape", "B=1"], ["run", SAMPLE, *self.inputs, *out]):
+                self.refused(why, *command, "--backend", backend, MOCK_CUDA="devices=0")
+        for ids in ("tpu", "tpu,cpu", "cpu,tpu", "cpu,", "opencl:x,cpu"):
+            self.refused("AULE_BACKEND: ", "check", __file__, AULE_BACKEND=ids)
+        for window in ("", "4x", " 4", "1e999", "0x", "1,5", "--"):
+            self.aule("run", SAMPLE, *self.inputs, "--window=" + window, *out, status=2)
+        for shape in ("", "B", "B=", "=1", "B=-1", "B=+1", "B=1.5", "B=0x1", "B=1,", ",B=1", "B=1 ", "B=99999999999999999999"):
+            self.refused("expected NAME=NUMBER", *bench, "--shape", shape, status=2)
+        self.refused("--shape: B is given twice", *bench, "--shape", "B=1,H=2,B=1", status=2)
+        self.refused("--shape: sample has no size 'X', it has B, H, ", *bench, "--shape", "X=1", status=2)
+        self.refused("--backend is given twice", *bench, "--backend", "cpu", status=2)
+        self.refused("--window is given twice", *bench, "--window=3", status=2)
+        self.refused("--json takes no value", *bench, "--json=no", status=2)
+        self.refused("--shape needs a value", *bench, "--shape", "--json", status=2)
+        self.refused("unknown option '--plot'", "inspect", SAMPLE, "--plot", "x.svg", status=2)
+        self.refused("unknown option '--json'", "devices", "--json", status=2)
+        self.refused("unknown option '--'", *bench, "--", status=2)
+        self.refused("--f32 is 'fast', expected exact or tf32", "check", __file__, "--f32", "fast", status=2)
+        self.refused("--threads is for cpu, the device is cuda:0", "bench", SAMPLE, "--backend", "cuda", "--threads", "2", status=2, **self.cuda())
+        self.assertFalse(os.path.exists(self.path("out")))
+
+    def test_help_of_each_command(self):
+        whole = self.aule("--help")
+        for command in ("devices", "inspect", "check", "run", "bench"):
+            self.assertIn("aule " + command, whole)
+            self.assertTrue(self.aule(command, "--help").startswith("aule " + command))
+            self.assertEqual(self.aule(command, "x.so", "--nothing", "-h"), self.aule(command, "--help"))
+        self.assertIn("--backward ", self.aule("bench", "--help"))
+
+    def test_what_is_printed_arrives(self):
+        if not os.path.exists("/dev/full"):
+            self.skipTest("no /dev/full")
+        bench = ["bench", SAMPLE, "--backend", "cpu", "--shape", "B=1,H=2,S=4,T=4", "--window", "4"]
+        run = ["run", SAMPLE, "--backend", "cpu", *self.inputs, "--window", "4", "-o", self.path("out")]
+        for command in (["inspect", SAMPLE], ["devices"], ["--help"], ["--version"], ["run", "--help"], bench, [*bench, "--json"], run):
+            with self.subTest(command[0]), open("/dev/full", "w") as full:
+                done = subprocess.run([AULE, *command], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+                self.assertEqual((done.returncode, done.stderr), (3, "aule: standard output: No space left on device\n"))
 
     def test_bad_input(self):
         out = ["-o", self.path("out")]
         run = ["run", SAMPLE, "--backend", "cpu"]
-        self.refused("not an aule artifact", "run", FOREIGN, *self.inputs, *out)
-        self.refused("not an aule artifact", "inspect", self.path("q.npy"))
-        self.refused("cannot be read: No such file", "inspect", self.path("none.so"))
-        self.refused("there is no attention 'mha', the artifact has sample", *run, "--attention", "mha", *out)
+        self.refused("not an aule artifact", "run", FOREIGN, *self.inputs, *out, status=3)
+        self.refused("not an aule artifact", "inspect", self.path("q.npy"), status=3)
+        self.refused("cannot be read: No such file", "inspect", self.path("none.so"), status=3)
         self.refused("there is no backend 'hip'", "run", SAMPLE, "--backend", "hip", *out)
         self.refused("AULE_BACKEND: there is no backend 'vulkan'", "run", SAMPLE, *out, AULE_BACKEND="vulkan")
-        self.refused("sample: q is missing", *run, *out)
         self.refused("param window (i32) is missing", *run, *self.inputs, *out)
         self.refused("requirement not met: window > 0", *run, *self.inputs, "--window", "0", *out)
         self.refused("axis 3 (D) has 4 elements, expected 8 as in q", *run, *self.inputs[:2], "--k", self.path("v.npy"), *self.inputs[4:],
@@ -249,7 +299,7 @@ class Tool(unittest.TestCase):
         self.refused("lengths: dtype is f32, expected i32", *run, *self.inputs[:8], "--lengths", self.path("slope.npy"), "--window", "4", *out)
         with open(self.path("q.npy"), "rb+") as file:
             file.truncate(1000)
-        self.refused("q.npy: truncated: it has 872 bytes of data, its shape needs 1280", *run, *self.inputs, *out)
+        self.refused("q.npy: truncated: it has 872 bytes of data, its shape needs 1280", *run, *self.inputs, *out, status=3)
         self.assertFalse(os.path.exists(self.path("out")))
 
     def test_nan_and_inf_pass_through(self):
@@ -260,12 +310,45 @@ class Tool(unittest.TestCase):
         self.assertEqual([math.isnan(x) for x in found[:4]], [True, False, False, False])
 
     def test_output_cannot_be_written(self):
-        self.refused("cannot be made: File exists", "run", SAMPLE, "--backend", "cpu", *self.inputs, "--window", "4", "-o", self.path("q.npy"))
-        self.refused("cannot be made: No such file", "run", SAMPLE, "--backend", "cpu", *self.inputs, "--window", "4", "-o", self.path("a/b/c"))
+        self.refused("cannot be made: File exists", "run", SAMPLE, "--backend", "cpu", *self.inputs, "--window", "4", "-o", self.path("q.npy"), status=3)
+        self.refused("cannot be made: No such file", "run", SAMPLE, "--backend", "cpu", *self.inputs, "--window", "4", "-o", self.path("a/b/c"), status=3)
+
+    def test_files_that_are_none(self):
+        """Pipes and devices are refused, not waited for or read without end; what a symbolic link points to is not written to."""
+        out, pipe = ["-o", self.path("out")], self.path("pipe")
+        os.mkfifo(pipe)
+        for path in (pipe, "/dev/zero", "/dev/null", self.folder.name):
+            self.refused("cannot be read: not a file", "inspect", path, status=3)
+            self.refused("cannot be read: not a file", "check", path, status=3)
+            self.refused("cannot be read: not a file", "run", SAMPLE, "--backend", "cpu", "--q", path, *self.inputs[2:], *out, status=3)
+        run = ["run", SAMPLE, "--backend", "cpu", *self.inputs, "--window", "4", *out]
+        os.mkdir(self.path("out"))
+        os.symlink(self.path("q.npy"), self.path("out/o.npy"))
+        with open(self.path("q.npy"), "rb") as file:
+            before = file.read()
+        self.aule(*run)
+        with open(self.path("q.npy"), "rb") as file:
+            self.assertEqual(file.read(), before)
+        self.check_outputs(self.path("out"))
+        self.assertFalse(os.path.islink(self.path("out/o.npy")))
+        mask = os.umask(0)
+        os.umask(mask)
+        self.assertEqual(os.stat(self.path("out/o.npy")).st_mode & 0o777, 0o666 & ~mask)
+        os.remove(self.path("out/o.npy"))
+        os.mkfifo(self.path("out/o.npy"))
+        self.refused("o.npy: cannot be written: it is there and is no file", *run, status=3)
+        self.assertEqual(sorted(os.listdir(self.path("out"))), ["lse.npy", "o.npy"])
 
     def test_dtype(self):
         self.refused("no forward kernel for device cpu, dtype bf16", "run", SAMPLE, "--backend", "cpu", *self.inputs, "--window", "4", "--dtype",
                      "bf16", "-o", self.path("out"))
+        doubles = [x + 2.0 ** -30 for x in self.q]
+        write_npy(self.path("q.npy"), "<f8", (B, H, S, D), struct.pack("<%dd" % len(doubles), *doubles))
+        write_npy(self.path("slope.npy"), "<f8", (2 * H - 1,), struct.pack("<%dd" % len(self.slope), *self.slope))
+        run = ["run", SAMPLE, "--backend", "cpu", *self.inputs, "--window", "4", "-o", self.path("out")]
+        self.refused("q: dtype is f64, which no kernel takes: --dtype f32 rounds it", *run)
+        self.aule(*run, "--dtype", "f32")
+        self.check_outputs(self.path("out"))
         self.refused("--dtype is 'i8'", "run", SAMPLE, *self.inputs, "--dtype", "i8", "-o", self.path("out"), status=2)
 
 
