@@ -36,7 +36,7 @@ typedef struct Matrix {
     int32_t c_rows, c_columns;                    /* registers of a lane, for one instruction */
 } Matrix;
 
-/* Rows of A are along the lanes; units of CPUs have them in registers. */
+/* Rows of A are along the lanes; units of CPUs have them in registers, and so has DPAS, which waits for register numbers of its own. */
 bool lower_is_matrix(const AuTileAtom *atom)
 {
     return strncmp(atom->rows[TILE_A], "lane", 4) == 0 && !atom->is_async;
@@ -232,7 +232,7 @@ static bool prepare_operand(AuLower *l, const Matrix *m, Operand *x)
     x->k_regs = tile_axis_registers(one[k_side]);
     const AuTileDigit *first = &one[k_side]->digits.at[0];
     x->packed = first->unit == TILE_UNIT_REG ? first->size : 1;
-    x->by_squares = !atom->turns && can_square(l, x);
+    x->by_squares = l->module->caps->ldmatrix && !atom->turns && can_square(l, x);
     x->adjacent = !x->by_squares && is_adjacent(l, x);
     return true;
 }

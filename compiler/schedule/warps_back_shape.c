@@ -164,6 +164,9 @@ static bool parts_divide(const Lanes *x)
 static const char *refusal(Lanes *x)
 {
     const AuShape *s = x->shape;
+    if (s->query_tile % x->atom->m || s->rows % x->atom->m)
+        return au_format(x->arena, "%d queries or %d keys are no rows of %s", s->query_tile,
+                         s->rows, x->atom->name);
     const Cost cost = cost_of(x);
     if (s->query_tile % (s->executors * 4) ||
         s->query_tile / s->column_parts / s->query_parts % most(x->atom->k, x->atom->n))

@@ -10,7 +10,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool find_arch(const char *name, const AuTarget **target, const AuArch **arch)
+/* A machine of caps.def that no code is generated for yet: its kernels run here all the same. */
+static bool only_interpreted(AuArena *arena, const char *name, const AuTarget **target,
+                             const AuArch **arch)
+{
+    if (!tile_caps(name)) return false;
+    AuArch *a = AU_NEW(arena, AuArch);
+    AuTarget *t = AU_NEW(arena, AuTarget);
+    *a = (AuArch){.name = name, .caps = name, .features = "", .f16 = true, .bf16 = true};
+    *t = *au_target("opencl");
+    t->archs = a, t->arch_count = 1;
+    *target = t, *arch = a;
+    return true;
+}
+
+static bool find_arch(AuArena *arena, const char *name, const AuTarget **target,
+                      const AuArch **arch)
 {
     uint32_t count;
     const AuTarget *const *all = au_targets(&count);
@@ -20,7 +35,7 @@ static bool find_arch(const char *name, const AuTarget **target, const AuArch **
                 *target = all[t], *arch = &all[t]->archs[a];
                 return true;
             }
-    return false;
+    return only_interpreted(arena, name, target, arch);
 }
 
 static bool build(Run *r, const AuScript *script, AuVariant *v)
@@ -43,7 +58,7 @@ static bool build(Run *r, const AuScript *script, AuVariant *v)
                      .operand = d == AU_DT_F16    ? TILE_F16
                                 : d == AU_DT_BF16 ? TILE_BF16
                                                   : TILE_F32};
-    if (!find_arch(strchr(r->suite->name, ':') + 1, &v->target, &v->arch))
+    if (!find_arch(r->arena, strchr(r->suite->name, ':') + 1, &v->target, &v->arch))
         return exec_fail(r, "no architecture", r->suite->name);
     if (variant_build(r->arena, r->diags, v, r->c->script)) return true;
     AuText text = {.arena = r->arena};
