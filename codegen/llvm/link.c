@@ -1,20 +1,21 @@
 /* link.c - constant images as objects, and objects as shared libraries, all in memory.
  *
  * An image becomes one constant of LLVM, bytes and addresses alternating, so that relocations are LLVM's business.
- * Linking is lld's, in the process. Its inputs are memory (memfd). Its output must be a name it can create beside a temporary
- * one, so that lies in a folder of our own in $TMPDIR, which nobody else may enter, and is gone before we return. The result exports one symbol, needs no library, and depends on nothing but its inputs: no build id, no
- * paths, no symbol table beyond the dynamic one. */
+ * Linking is lld's, in the process. Its inputs are memory (memfd), its output is a pipe that a thread of ours empties: lld maps
+ * an output that is a file, and a full disk under a mapping is a signal, no error. No folder is written to. The result exports
+ * one symbol, needs no library, and depends on nothing but its inputs: no build id, no paths, no symbol table beyond the
+ * dynamic one. */
 #include "../calls.h"
 #include "lld_bridge.h"
 #include "llvm.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- images */
@@ -126,69 +127,99 @@ static bool open_file(AuDiags *diags, MemoryFile *file, const void *bytes, size_
     return good;
 }
 
-/* All of a file whose length is known to the system. */
-static bool read_file(AuArena *arena, AuDiags *diags, const char *path, AuBlob *out)
+/* What comes out of a pipe, gathered by a thread so that who writes into it need not wait for us. */
+typedef struct Collector {
+    pthread_t thread;
+    int ends[2]; /* to read from, to write into */
+    char *bytes; /* malloc's: arenas are not shared between threads */
+    size_t length, capacity;
+    int error;
+} Collector;
+
+static bool make_room(Collector *c)
 {
-    struct stat info;
-    const int handle = open(path, O_RDONLY | O_CLOEXEC);
-    bool good = handle >= 0 && !fstat(handle, &info);
-    if (good) {
-        *out = (AuBlob){mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, handle, 0),
-                        (size_t)info.st_size};
-        good = out->bytes != MAP_FAILED;
-    }
-    if (!good) au_error(diags, AU_E0001, (AuSpan){0}, "what the linker wrote: %s", strerror(errno));
-    if (handle >= 0) close(handle);
-    if (!good) return false;
-    char *bytes = au_alloc(arena, out->length);
-    memcpy(bytes, out->bytes, out->length);
-    munmap((void *)(uintptr_t)out->bytes, out->length);
-    out->bytes = bytes;
+    enum { LEAST = 1 << 20 };
+    if (c->length < c->capacity) return true;
+    const size_t capacity = c->capacity ? c->capacity * 2 : LEAST;
+    char *more = realloc(c->bytes, capacity);
+    if (!more) return false;
+    c->bytes = more;
+    c->capacity = capacity;
     return true;
 }
 
-static bool run_linker(AuArena *arena, AuDiags *diags, const MemoryFile *files, uint32_t count,
-                       const char *const *options, uint32_t option_count, const char *result)
+/* Reads to the end also where there is no memory: the writer must not wait for ever. */
+static void *collect(void *user)
 {
-    const char **arguments = AU_NEW_ARRAY(arena, const char *, option_count + count + 3);
-    uint32_t at = 0;
-    arguments[at++] = "ld.lld";
-    for (uint32_t n = 0; n < option_count; n++) arguments[at++] = options[n];
-    arguments[at++] = "-o";
-    arguments[at++] = result;
-    for (uint32_t n = 0; n < count; n++) arguments[at++] = files[n].path;
-    char *message = NULL;
-    const int code = lld_link_elf((int)at, arguments, &message);
-    if (code) au_error(diags, AU_E0004, (AuSpan){0}, "linking: %s", message ? message : "failed");
-    free(message);
-    return code == 0;
+    Collector *c = user;
+    char lost[4096];
+    for (ssize_t got = 1; got != 0;) {
+        if (!c->error && !make_room(c)) c->error = ENOMEM;
+        got = c->error ? read(c->ends[0], lost, sizeof lost)
+                       : read(c->ends[0], c->bytes + c->length, c->capacity - c->length);
+        if (got > 0 && !c->error) c->length += (size_t)got;
+    }
+    return NULL;
 }
 
-/* A folder that only we may enter; NULL: none could be made. */
-static char *open_folder(AuArena *arena, AuDiags *diags)
+static bool start_collecting(Collector *c)
 {
-    const char *where = getenv("TMPDIR");
-    char *folder = au_format(arena, "%s/aulec-XXXXXX", where && *where ? where : "/tmp");
-    if (mkdtemp(folder)) return folder;
-    au_error(diags, AU_E0002, (AuSpan){0}, "no temporary folder '%s': %s", folder, strerror(errno));
-    return NULL;
+    *c = (Collector){.ends = {-1, -1}};
+    c->error = pipe2(c->ends, O_CLOEXEC) ? errno : pthread_create(&c->thread, NULL, collect, c);
+    for (int n = 0; c->error && n < 2; n++)
+        if (c->ends[n] >= 0) close(c->ends[n]);
+    return !c->error;
+}
+
+/* When nobody else writes any more. */
+static void stop_collecting(Collector *c)
+{
+    close(c->ends[1]);
+    pthread_join(c->thread, NULL);
+    close(c->ends[0]);
+}
+
+/* arguments: of a command line, which ends in two places for the output. While the thread runs nothing is taken from the
+ * arena, which may leave this frame when memory is short. */
+static bool run_linker(AuArena *arena, AuDiags *diags, const char **arguments, uint32_t count,
+                       AuBlob *out)
+{
+    Collector c;
+    char path[32], *message = NULL;
+    int code = 1;
+    if (start_collecting(&c)) {
+        snprintf(path, sizeof path, "/proc/self/fd/%d", c.ends[1]);
+        arguments[count++] = "-o";
+        arguments[count++] = path;
+        code = lld_link_elf((int)count, arguments, &message);
+        stop_collecting(&c);
+    }
+    if (c.error)
+        au_error(diags, AU_E0001, (AuSpan){0}, "what the linker writes: %s", strerror(c.error));
+    else if (code)
+        au_error(diags, AU_E0004, (AuSpan){0}, "linking: %s", message ? message : "failed");
+    else
+        *out = (AuBlob){au_strndup(arena, c.bytes, c.length), c.length};
+    free(c.bytes);
+    free(message);
+    return code == 0 && !c.error;
 }
 
 static bool link_files(AuArena *arena, AuDiags *diags, MemoryFile *files, const AuBlob *objects,
                        uint32_t count, const char *const *options, uint32_t option_count,
                        AuBlob *out)
 {
-    const char *folder = open_folder(arena, diags);
-    if (!folder) return false;
-    const char *result = au_format(arena, "%s/out", folder);
+    const char **arguments = AU_NEW_ARRAY(arena, const char *, option_count + count + 3);
+    uint32_t at = 0;
     bool good = true;
+    arguments[at++] = "ld.lld";
+    for (uint32_t n = 0; n < option_count; n++) arguments[at++] = options[n];
     for (uint32_t n = 0; n < count; n++) files[n].handle = -1;
-    for (uint32_t n = 0; good && n < count; n++)
+    for (uint32_t n = 0; good && n < count; n++) {
         good = open_file(diags, &files[n], objects[n].bytes, objects[n].length);
-    good = good && run_linker(arena, diags, files, count, options, option_count, result) &&
-           read_file(arena, diags, result, out);
-    unlink(result);
-    rmdir(folder);
+        arguments[at++] = files[n].path;
+    }
+    good = good && run_linker(arena, diags, arguments, at, out);
     for (uint32_t n = 0; n < count; n++)
         if (files[n].handle >= 0) close(files[n].handle);
     return good;

@@ -38,27 +38,12 @@ static AuToken *add(Lexer *l, int kind, const char *begin, const char *end)
 
 /* ---- the text */
 
-/* Bytes of the UTF-8 character at [s], 0 if it is none: no overlong forms, no surrogates, nothing above U+10FFFF. */
-static uint32_t utf8_length(const unsigned char *s, const unsigned char *end)
-{
-    static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
-    if (s[0] < 0x80) return 1;
-    const uint32_t length = s[0] >= 0xF0 ? 4 : s[0] >= 0xE0 ? 3 : 2;
-    if (s[0] < 0xC2 || s[0] > 0xF4 || (size_t)(end - s) < length) return 0;
-    uint32_t c = s[0] & (0x7Fu >> length);
-    for (uint32_t i = 1; i < length; i++) {
-        if ((s[i] & 0xC0) != 0x80) return 0;
-        c = c << 6 | (s[i] & 0x3F);
-    }
-    return c < smallest[length] || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000) ? 0 : length;
-}
-
-/* Reports the first NUL and the first byte that is not UTF-8. */
-static void check_text(Lexer *l, const char *end)
+/* Reports the first NUL and the first byte that is not UTF-8. What has both is no text: false. */
+static bool check_text(Lexer *l, const char *end)
 {
     bool nul = false, invalid = false;
     for (const char *s = l->text; s < end;) {
-        const uint32_t length = utf8_length((const unsigned char *)s, (const unsigned char *)end);
+        const uint32_t length = au_utf8_length(s, end);
         if (!length && !invalid)
             au_error(l->diags, AU_E0102, span_of(l, s, s + 1), "byte 0x%02x is not UTF-8 here", (unsigned char)*s);
         invalid |= !length;
@@ -66,6 +51,20 @@ static void check_text(Lexer *l, const char *end)
         nul |= !*s;
         s += length ? length : 1;
     }
+    return !(nul && invalid);
+}
+
+/* Whether the tokens can be looked for at all; what is in the way is reported. */
+static bool is_script(Lexer *l, const AuSource *s)
+{
+    if (s->length >= 4 && memcmp(s->text, "\177ELF", 4) == 0) {
+        AuDiag *d = au_error(l->diags, AU_E0114, (AuSpan){0}, "%s is an artifact or another file of machine code, not a script", s->name);
+        au_add_note(l->diags, d, (AuSpan){0}, "'aule inspect' shows what an artifact holds, its script among it");
+        return false;
+    }
+    if (s->length <= LARGEST_SOURCE) return check_text(l, s->text + s->length);
+    au_error(l->diags, AU_E0113, (AuSpan){l->source, 0, 1}, "a script has at most %d bytes, this one has %u", LARGEST_SOURCE, s->length);
+    return false;
 }
 
 /* ---- numbers */
@@ -131,8 +130,8 @@ static void bad_character(Lexer *l, const char *begin, const char *end)
     const unsigned char c = (unsigned char)*begin;
     l->after_bad = true;
     if (c >= 0x80) {
-        if (!utf8_length((const unsigned char *)begin, (const unsigned char *)end)) return; /* reported */
-        const uint32_t length = utf8_length((const unsigned char *)begin, (const unsigned char *)end);
+        const uint32_t length = au_utf8_length(begin, end);
+        if (!length) return; /* reported */
         au_error(l->diags, AU_E0101, span_of(l, begin, begin + length), "'%.*s' is not part of the language", (int)length, begin);
     } else if (c >= 32) au_error(l->diags, AU_E0101, span_of(l, begin, begin + 1), "'%c' is not part of the language", c);
     else if (c) au_error(l->diags, AU_E0101, span_of(l, begin, begin + 1), "character 0x%02x is not part of the language", c);
@@ -144,12 +143,10 @@ AuTokens lex_source(AuArena *arena, AuNames *names, AuDiags *diags, uint32_t sou
     Lexer lexer = {arena, names, diags, source, s->text, {0}, true, false}, *l = &lexer;
     const char *YYCURSOR = s->text, *YYMARKER, *begin;
     const char *const YYLIMIT = s->text + s->length;
-    if (s->length > LARGEST_SOURCE) {
-        au_error(diags, AU_E0113, (AuSpan){source, 0, 1}, "a script has at most %d bytes, this one has %u", LARGEST_SOURCE, s->length);
+    if (!is_script(l, s)) {
         add(l, 0, s->text, s->text);
         return l->tokens;
     }
-    check_text(l, YYLIMIT);
     if (s->length >= 3 && memcmp(s->text, "\xEF\xBB\xBF", 3) == 0) YYCURSOR += 3; /* a byte order mark */
     for (;;) {
         begin = YYCURSOR;

@@ -109,18 +109,55 @@ AuPosition au_position(const AuDiags *diags, AuSpan span)
     return p;
 }
 
-/* The part of the line of [at] that is shown: all of it, or of a very long line what is around the place. */
+/* Bytes of the character at [i] of the source that a terminal shows as it is; 0: it is written as \xNN. The carriage return of
+ * a line's end is not shown. */
+static uint32_t shown_length(const AuSource *source, uint32_t i)
+{
+    const unsigned char c = (unsigned char)source->text[i];
+    const bool control = (c < 32 && c != '\t' && c != '\r') || c == 127;
+    return control ? 0 : au_utf8_length(source->text + i, source->text + source->length);
+}
+
+static bool is_text(const AuSource *source, uint32_t begin, uint32_t end)
+{
+    for (uint32_t length; begin < end; begin += length)
+        if (!(length = shown_length(source, begin))) return false;
+    return true;
+}
+
+/* The part of the line of [at] that is shown: all of it, or of a very long line what is around the place; little of what is no
+ * text. */
 static void visible_part(const AuSource *source, uint32_t at, uint32_t *begin, uint32_t *end)
 {
-    enum { WIDEST = 400, BEFORE = 100 };
     *begin = line_begin(source, at);
     *end = at;
     while (*end < source->length && source->text[*end] != '\n') (*end)++;
-    if (*end - *begin <= WIDEST) return;
-    if (at - *begin > BEFORE) *begin = at - BEFORE;
-    if (*end - *begin > WIDEST) *end = *begin + WIDEST;
-    while (is_continuation(source->text[*begin])) (*begin)++;
-    while (is_continuation(source->text[*end])) (*end)--;
+    const bool text = is_text(source, *begin, *end);
+    const uint32_t widest = text ? 400 : 40, before = widest / 4;
+    if (*end - *begin <= widest) return;
+    if (at - *begin > before) *begin = at - before;
+    if (*end - *begin > widest) *end = *begin + widest;
+    while (text && is_continuation(source->text[*begin])) (*begin)++;
+    while (text && is_continuation(source->text[*end])) (*end)--;
+}
+
+/* One character of a line, in [column]; returns its width, *length is that in bytes. */
+static uint32_t render_character(const AuSource *source, uint32_t i, uint32_t column,
+                                 uint32_t *length, AuText *out)
+{
+    const char c = source->text[i];
+    const uint32_t width = 4 - column % 4, shown = shown_length(source, i);
+    *length = shown ? shown : 1;
+    if (!shown) {
+        au_text_add(out, "\\x%02x", (unsigned char)c);
+        return 4;
+    }
+    if (c == '\t') {
+        au_text_add(out, "%*s", (int)width, "");
+        return width;
+    }
+    au_text_bytes(out, c == '\r' ? " " : source->text + i, shown);
+    return 1;
 }
 
 /* The line of the span, and below it a caret with tildes as far as the span goes on this line. */
@@ -131,16 +168,9 @@ static void render_line(const AuDiags *diags, AuSpan span, const char *fix, AuTe
     uint32_t begin, end, column = 0, caret = 0;
     AuText marks = {.arena = out->arena};
     visible_part(source, at, &begin, &end);
-    for (uint32_t i = begin; i < end; i++) {
-        const char c = source->text[i];
+    for (uint32_t i = begin, length; i < end; i += length) {
         if (i == at) caret = column;
-        const uint32_t width = c == '\t' ? 4 - column % 4 : is_continuation(c) ? 0 : 1;
-        if (c == '\t')
-            au_text_add(out, "%*s", (int)width, "");
-        else if ((unsigned char)c < 32)
-            au_text_add(out, " ");
-        else
-            au_text_bytes(out, &c, 1);
+        const uint32_t width = render_character(source, i, column, &length, out);
         for (uint32_t n = 0; n < width; n++)
             if (i > at && i < span.end) au_text_add(&marks, "~");
         column += width;

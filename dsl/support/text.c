@@ -85,3 +85,18 @@ void au_text_float(AuText *text, float value)
     }
     add_finite(text, digits);
 }
+
+uint32_t au_utf8_length(const char *s, const char *end)
+{
+    static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+    const unsigned char first = (unsigned char)*s;
+    if (first < 0x80) return 1;
+    const uint32_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+    if (first < 0xC2 || first > 0xF4 || (size_t)(end - s) < length) return 0;
+    uint32_t c = first & (0x7Fu >> length);
+    for (uint32_t i = 1; i < length; i++) {
+        if (((unsigned char)s[i] & 0xC0) != 0x80) return 0;
+        c = c << 6 | ((unsigned char)s[i] & 0x3F);
+    }
+    return c < smallest[length] || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000) ? 0 : length;
+}

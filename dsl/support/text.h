@@ -21,4 +21,8 @@ const char *au_text_str(const AuText *text); /* never NULL */
 void au_text_number(AuText *text, double value);
 void au_text_float(AuText *text, float value);
 
+/* Bytes of the UTF-8 character at [s], which lies before [end]; 0 if it is none: no overlong forms,
+ * no surrogates, nothing above U+10FFFF. */
+uint32_t au_utf8_length(const char *s, const char *end);
+
 #endif

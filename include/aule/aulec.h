@@ -8,8 +8,7 @@
  *     aulec_result_free(result);
  *
  * Reentrant: calls from several threads at once share nothing (the linker inside takes turns). The
- * library never prints, never exits and reads no file. Linking an artifact uses a private folder
- * in $TMPDIR (or /tmp), which is gone when the call returns.
+ * library never prints, never exits, reads no file and writes none: artifacts are linked in memory.
  *
  * Option structs begin with struct_size = sizeof the struct as the caller was compiled, zeroed
  * before they are filled. */
