@@ -3,6 +3,7 @@
 #include "aule/aulec.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -59,35 +60,46 @@ static int complain(const char *what, const char *detail)
 
 /* ---- files */
 
-static char *read_all(FILE *file, size_t *length)
+/* To the end of the file, or a byte more than a script may have, which the compiler then says. */
+static char *read_all(int file, size_t *length)
 {
-    char *text = NULL;
-    size_t capacity = 0;
+    enum { MOST = (4 << 20) + 1 };
+    char *text = malloc(MOST);
     *length = 0;
-    for (;;) {
-        if (*length == capacity) {
-            capacity = capacity ? capacity * 2 : 1 << 16;
-            char *more = realloc(text, capacity);
-            if (!more) break;
-            text = more;
-        }
-        const size_t got = fread(text + *length, 1, capacity - *length, file);
-        *length += got;
-        if (got == 0) {
-            if (!ferror(file)) return text;
-            break;
+    for (ssize_t got = 1; text && got != 0 && *length < MOST;) {
+        got = read(file, text + *length, MOST - *length);
+        if (got > 0) *length += (size_t)got;
+        if (got < 0 && errno != EINTR) {
+            const int error = errno;
+            free(text);
+            text = NULL;
+            errno = error;
         }
     }
-    free(text);
-    return NULL;
+    return text;
+}
+
+/* Only files are opened by name: a pipe may have nobody who writes into it, a device may have no end. -1: see errno. */
+static int open_script(const char *name, const char **why)
+{
+    struct stat what;
+    const int file = open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (file < 0) return -1;
+    const bool folder = fstat(file, &what) == 0 && S_ISDIR(what.st_mode);
+    if (!folder && S_ISREG(what.st_mode)) return file;
+    *why = folder ? strerror(EISDIR)
+                  : "it is a pipe or a device; such are read as the standard input: aulec - < FILE";
+    close(file);
+    return -1;
 }
 
 static char *read_script(const char *name, size_t *length)
 {
-    FILE *file = strcmp(name, "-") == 0 ? stdin : fopen(name, "rb");
-    char *text = file ? read_all(file, length) : NULL;
-    if (!text) fprintf(stderr, "aulec: cannot read %s: %s\n", name, strerror(errno));
-    if (file && file != stdin) fclose(file);
+    const char *why = NULL;
+    const int file = strcmp(name, "-") == 0 ? STDIN_FILENO : open_script(name, &why);
+    char *text = file >= 0 ? read_all(file, length) : NULL;
+    if (!text) fprintf(stderr, "aulec: cannot read %s: %s\n", name, why ? why : strerror(errno));
+    if (file > STDIN_FILENO) close(file);
     return text;
 }
 
@@ -98,6 +110,31 @@ static bool is_special(const char *name)
     return stat(name, &what) == 0 && !S_ISREG(what.st_mode) && !S_ISDIR(what.st_mode);
 }
 
+/* A new file in the folder of [name], whose name nobody can foretell and which follows no link; readable for whom files of
+ * this process are. */
+static int open_beside(const char *name, char *path)
+{
+    const char *slash = strrchr(name, '/');
+    sprintf(path, "%.*s.aulec-XXXXXX", slash ? (int)(slash + 1 - name) : 0, name);
+    const int file = mkostemp(path, O_CLOEXEC);
+    const mode_t mask = umask(0);
+    umask(mask);
+    if (file >= 0) (void)!fchmod(file, 0666 & ~mask);
+    return file;
+}
+
+static bool write_bytes(int file, const char *data, size_t length)
+{
+    while (length) {
+        const ssize_t wrote = write(file, data, length);
+        if (wrote < 0 && errno == EINTR) continue;
+        if (wrote <= 0) return false;
+        data += wrote;
+        length -= (size_t)wrote;
+    }
+    return true;
+}
+
 /* Into a file beside [name], renamed when complete: whoever reads [name] finds the old content or
  * the new one. */
 static int write_file(const char *name, const void *data, size_t length)
@@ -105,22 +142,38 @@ static int write_file(const char *name, const void *data, size_t length)
     const bool special = is_special(name);
     char *path = malloc(strlen(name) + 32);
     if (!path) return complain("out of memory", "");
-    if (special)
-        strcpy(path, name);
-    else
-        sprintf(path, "%s.%ld.part", name, (long)getpid());
-    FILE *file = fopen(path, "wb");
-    bool good = file && fwrite(data, 1, length, file) == length && fflush(file) == 0;
-    good = good && (special || fsync(fileno(file)) == 0);
+    const int file = special ? open(name, O_WRONLY | O_CLOEXEC) : open_beside(name, path);
+    bool good = file >= 0 && write_bytes(file, data, length) && (special || fsync(file) == 0);
     int error = errno;
-    if (file && fclose(file) != 0 && good) good = false, error = errno;
+    if (file >= 0 && close(file) != 0 && good) good = false, error = errno;
     if (good && !special && rename(path, name) != 0) good = false, error = errno;
     if (!good) {
         fprintf(stderr, "aulec: cannot write %s: %s\n", name, strerror(error));
-        if (file && !special) remove(path);
+        if (file >= 0 && !special) unlink(path);
     }
     free(path);
     return good ? 0 : 3;
+}
+
+/* Everything so far, to a standard output that may be full. */
+static int flush_output(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout)) return 0;
+    fprintf(stderr, "aulec: cannot write to the standard output: %s\n", strerror(errno));
+    return 3;
+}
+
+/* Who has a stage run past on a terminal learns how long it was. */
+static void say_length(const char *text, size_t length)
+{
+    enum { A_SCREEN = 200 };
+    size_t lines = 0;
+    for (size_t n = 0; n < length; n++) lines += text[n] == '\n';
+    if (lines > A_SCREEN && isatty(STDOUT_FILENO))
+        fprintf(stderr,
+                "aulec: these were %zu lines; -o FILE keeps them; --target, --arch, --dtype and "
+                "--width ask for fewer kernels\n",
+                lines);
 }
 
 /* What stands before and after the script's name in that of a binary result; NULL: it is text. */
@@ -138,9 +191,10 @@ static int write_output(const Arguments *a, const void *data, size_t length)
 {
     const char *const *file = file_name(a->options.emit);
     if (a->output ? strcmp(a->output, "-") == 0 : !file) {
-        if (fwrite(data, 1, length, stdout) == length && fflush(stdout) == 0) return 0;
-        fprintf(stderr, "aulec: cannot write to the standard output: %s\n", strerror(errno));
-        return 3;
+        (void)!fwrite(data, 1, length, stdout);
+        const int status = flush_output();
+        if (status == 0 && !file) say_length(data, length);
+        return status;
     }
     if (a->output) return write_file(a->output, data, length);
     const char *slash = strrchr(a->input, '/'), *base = slash ? slash + 1 : a->input,
@@ -161,6 +215,55 @@ static bool stage_of(const char *name, uint32_t *stage)
     for (*stage = 0; *stage < STAGES; ++*stage)
         if (strcmp(stages[*stage], name) == 0) return true;
     return false;
+}
+
+/* Names that others have for what we make. */
+static int complain_of_stage(const char *name)
+{
+    static const char *const others[][2] = {
+        {"ptx", "--emit=asm --target=cuda"},
+        {"nvptx", "--emit=asm --target=cuda"},
+        {"cubin", "--emit=asm --target=cuda, whose PTX the driver compiles"},
+        {"fatbin", "--emit=asm --target=cuda, whose PTX the driver compiles"},
+        {"sass", "--emit=asm --target=cuda, whose PTX the driver compiles"},
+        {"spirv", "--emit=opencl-c: OpenCL devices get source"},
+        {"spv", "--emit=opencl-c: OpenCL devices get source"},
+        {"opencl", "--emit=opencl-c"},
+        {"cl", "--emit=opencl-c"},
+        {"llvm", "--emit=llvm-ir"},
+        {"ll", "--emit=llvm-ir"},
+        {"bc", "--emit=llvm-ir"},
+        {"ir", "attention-ir, tiled-ir, kernel-ir or llvm-ir"},
+        {"attention", "--emit=attention-ir"},
+        {"tiled", "--emit=tiled-ir"},
+        {"tile-ir", "--emit=tiled-ir"},
+        {"kernel", "--emit=kernel-ir"},
+        {"s", "--emit=asm"},
+        {"assembly", "--emit=asm"},
+        {"o", "--emit=obj"},
+        {"object", "--emit=obj"},
+        {"a", "--emit=archive"},
+        {"lib", "--emit=archive"},
+        {"h", "--emit=header"},
+        {"artifact", "--emit=so, which is the default"},
+        {"grad", "--emit=gradients"},
+        {"gradient", "--emit=gradients"},
+        {"std", "--emit=stdlib"},
+    };
+    for (size_t n = 0; n < sizeof others / sizeof *others; n++) {
+        if (strcmp(others[n][0], name) != 0) continue;
+        fprintf(stderr, "aulec: unknown stage: %s; did you mean %s?\n", name, others[n][1]);
+        return 2;
+    }
+    return complain("unknown stage", name);
+}
+
+/* An option with a value, which is given once. */
+static bool take_once(const char **slot, const char *value)
+{
+    const bool first = !*slot;
+    *slot = value;
+    return first;
 }
 
 /* --width D=64,128 --width E=64 and --width D=64,128,E=64 mean the same. */
@@ -209,35 +312,40 @@ static int parse(int argc, char **argv, Arguments *a)
                                             {"version", no_argument, NULL, VERSION},
                                             {"help", no_argument, NULL, HELP},
                                             {NULL, 0, NULL, 0}};
+    const char *emit = NULL, *level = NULL;
+    bool once = true;
     opterr = 0;
     for (int c; (c = getopt_long(argc, argv, ":o:O:h", options, NULL)) != -1;) {
         switch (c) {
-        case 'o': a->output = optarg; break;
+        case 'o': once = take_once(&a->output, optarg); break;
         case 'O':
             if (strlen(optarg) != 1 || *optarg < '0' || *optarg > '3')
                 return complain("-O takes 0, 1, 2 or 3, not", optarg);
             a->options.optimize = (uint32_t)(*optarg - '0') + 1;
+            once = take_once(&level, optarg);
             break;
-        case TARGET: a->options.targets = optarg; break;
-        case ARCH: a->options.archs = optarg; break;
-        case DTYPE: a->options.dtypes = optarg; break;
+        case TARGET: once = take_once(&a->options.targets, optarg); break;
+        case ARCH: once = take_once(&a->options.archs, optarg); break;
+        case DTYPE: once = take_once(&a->options.dtypes, optarg); break;
         case WIDTH:
             if (!add_width(a, optarg)) return complain("too many widths", optarg);
             break;
-        case ATTENTION: a->options.attention = optarg; break;
+        case ATTENTION: once = take_once(&a->options.attention, optarg); break;
         case EMIT:
-            if (!stage_of(optarg, &a->options.emit)) return complain("unknown stage", optarg);
+            if (!stage_of(optarg, &a->options.emit)) return complain_of_stage(optarg);
+            once = take_once(&emit, optarg);
             break;
         case NO_GRAD: a->options.no_gradients = 1; break;
         case DETERMINISTIC: a->options.deterministic = 1; break;
-        case F32: a->options.f32 = optarg; break;
+        case F32: once = take_once(&a->options.f32, optarg); break;
         case CHECKED: a->options.checked = 1; break;
-        case VERSION: printf("aulec %s\n", aulec_version()); return 0;
+        case VERSION: printf("aulec %s\n", aulec_version()); return flush_output();
         case 'h':
-        case HELP: fputs(usage, stdout); return 0;
+        case HELP: fputs(usage, stdout); return flush_output();
         case ':': return complain("an option needs a value", argv[optind - 1]);
         default: return complain("unknown option", argv[optind - 1]);
         }
+        if (!once) return complain("given twice (lists have commas between their items)", optarg);
     }
     if (optind < argc) a->input = argv[optind++];
     if (optind < argc) return complain("more than one script", argv[optind]);

@@ -7,19 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint32_t options_split(AuArena *arena, const char *list, char separator, const char *items[],
-                       uint32_t most)
-{
-    uint32_t count = 0;
-    for (const char *at = list; *at && count < most;) {
-        const char *end = strchr(at, separator);
-        const size_t length = end ? (size_t)(end - at) : strlen(at);
-        if (length) items[count++] = au_strndup(arena, at, length);
-        at += length + (end != NULL);
-    }
-    return count;
-}
-
 static bool wrong(AuChoice *c, const char *what, const char *found, const char *expected)
 {
     au_error(c->diags, AU_E0601, (AuSpan){0}, "unknown %s '%s'; expected %s", what, found,
@@ -27,13 +14,43 @@ static bool wrong(AuChoice *c, const char *what, const char *found, const char *
     return false;
 }
 
-static bool names_arch(const AuChoice *c, const char *list, const AuTarget *target)
+typedef struct Items {
+    const char *at[OPTIONS_MOST];
+    uint32_t count;
+} Items;
+
+/* Items of a list; empty ones are left out. Each stands there once: two variants of one name cannot be linked, and a second
+ * one is hardly meant. */
+static bool split(AuChoice *c, const char *what, const char *list, char separator, Items *items)
 {
-    const char *names[OPTIONS_MOST];
-    const uint32_t count = list ? options_split(c->arena, list, ',', names, OPTIONS_MOST) : 0;
-    for (uint32_t n = 0; n < count; n++)
+    items->count = 0;
+    for (const char *at = list; *at;) {
+        const char *end = strchr(at, separator);
+        const size_t length = end ? (size_t)(end - at) : strlen(at);
+        const char *item = au_strndup(c->arena, at, length);
+        at += length + (end != NULL);
+        if (!length) continue;
+        if (items->count == OPTIONS_MOST) {
+            au_error(c->diags, AU_E0601, (AuSpan){0}, "more than %d items in the list of %s",
+                     OPTIONS_MOST, what);
+            return false;
+        }
+        for (uint32_t n = 0; n < items->count; n++) {
+            if (strcmp(items->at[n], item) != 0) continue;
+            au_error(c->diags, AU_E0601, (AuSpan){0}, "'%s' stands twice in the list of %s", item,
+                     what);
+            return false;
+        }
+        items->at[items->count++] = item;
+    }
+    return true;
+}
+
+static bool names_arch(const Items *archs, const AuTarget *target)
+{
+    for (uint32_t n = 0; n < archs->count; n++)
         for (uint32_t a = 0; a < target->arch_count; a++)
-            if (strcmp(target->archs[a].name, names[n]) == 0) return true;
+            if (strcmp(target->archs[a].name, archs->at[n]) == 0) return true;
     return false;
 }
 
@@ -42,10 +59,12 @@ static bool names_arch(const AuChoice *c, const char *list, const AuTarget *targ
 static bool choose_all(AuChoice *c, uint32_t emit, const char *archs)
 {
     uint32_t count;
+    Items named = {.count = 0};
     const AuTarget *const *all = au_targets(&count);
+    if (archs && !split(c, "architectures", archs, ',', &named)) return false;
     for (uint32_t n = 0; n < count; n++) {
         if (emit == AULEC_EMIT_C && all[n]->format == AULE_CODE_HOST) continue;
-        if (!all[n]->on_request || names_arch(c, archs, all[n]))
+        if (!all[n]->on_request || names_arch(&named, all[n]))
             c->targets[c->target_count++] = all[n];
     }
     return true;
@@ -53,27 +72,30 @@ static bool choose_all(AuChoice *c, uint32_t emit, const char *archs)
 
 static bool choose_targets(AuChoice *c, const char *list, uint32_t emit, const char *archs)
 {
-    const char *names[OPTIONS_MOST];
+    Items names;
     uint32_t all_count;
     const AuTarget *const *all = au_targets(&all_count);
     AuText known = {.arena = c->arena};
     for (uint32_t n = 0; n < all_count; n++)
         au_text_add(&known, "%s%s", n ? ", " : "", all[n]->name);
     if (!list) return choose_all(c, emit, archs);
-    const uint32_t count = options_split(c->arena, list, ',', names, OPTIONS_MOST);
-    for (uint32_t n = 0; n < count; n++) {
-        const AuTarget *t = au_target(names[n]);
-        if (!t) return wrong(c, "target", names[n], au_text_str(&known));
+    if (!split(c, "targets", list, ',', &names)) return false;
+    for (uint32_t n = 0; n < names.count; n++) {
+        const AuTarget *t = au_target(names.at[n]);
+        if (!t) return wrong(c, "target", names.at[n], au_text_str(&known));
         c->targets[c->target_count++] = t;
     }
-    return count > 0 || wrong(c, "target", list, au_text_str(&known));
+    return names.count > 0 || wrong(c, "target", list, au_text_str(&known));
 }
 
 static bool choose_archs(AuChoice *c, const char *list)
 {
     AuText known = {.arena = c->arena};
+    Items names;
     if (!list) return true;
-    c->arch_count = options_split(c->arena, list, ',', c->archs, OPTIONS_MOST);
+    if (!split(c, "architectures", list, ',', &names)) return false;
+    memcpy(c->archs, names.at, names.count * sizeof *names.at);
+    c->arch_count = names.count;
     for (uint32_t n = 0; n < c->arch_count; n++) {
         bool found = false;
         for (uint32_t t = 0; t < c->target_count; t++)
@@ -91,39 +113,53 @@ static bool choose_archs(AuChoice *c, const char *list)
 static bool choose_dtypes(AuChoice *c, const char *list)
 {
     static const AuTileElem elems[] = {TILE_F32, TILE_F16, TILE_BF16};
-    const char *names[OPTIONS_MOST];
-    const uint32_t count =
-        options_split(c->arena, list ? list : "f32,f16,bf16", ',', names, OPTIONS_MOST);
-    for (uint32_t n = 0; n < count; n++) {
+    Items names;
+    if (!split(c, "operand types", list ? list : "f32,f16,bf16", ',', &names)) return false;
+    for (uint32_t n = 0; n < names.count; n++) {
         uint32_t e = 0;
-        while (e < 3 && strcmp(tile_elem(elems[e])->name, names[n]) != 0) e++;
-        if (e == 3) return wrong(c, "operand type", names[n], "f32, f16 or bf16");
+        while (e < 3 && strcmp(tile_elem(elems[e])->name, names.at[n]) != 0) e++;
+        if (e == 3) return wrong(c, "operand type", names.at[n], "f32, f16 or bf16");
         c->dtypes[c->dtype_count++] = elems[e];
     }
-    return count > 0 || wrong(c, "operand type", list, "f32, f16 or bf16");
+    return names.count > 0 || wrong(c, "operand type", list, "f32, f16 or bf16");
+}
+
+/* "D=64,128" */
+static bool choose_width(AuChoice *c, const char *axis)
+{
+    Items numbers;
+    const char *equal = strchr(axis, '=');
+    if (!equal) return wrong(c, "width", axis, "NAME=NUMBER,...");
+    const char *name = au_strndup(c->arena, axis, (size_t)(equal - axis));
+    if (options_widths(c, name)) {
+        au_error(c->diags, AU_E0601, (AuSpan){0},
+                 "widths of '%s' are given twice; %s=64,128 has several", name, name);
+        return false;
+    }
+    AuWidths *w = &c->widths[c->width_count++];
+    w->name = name;
+    if (!split(c, au_format(c->arena, "widths of '%s'", name), equal + 1, ',', &numbers))
+        return false;
+    if (!numbers.count) return wrong(c, "width", axis, "NAME=NUMBER,...");
+    for (w->count = 0; w->count < numbers.count; w->count++) {
+        const char *digits = numbers.at[w->count];
+        const size_t length = strlen(digits);
+        const long value = strtol(digits, NULL, 10);
+        if (strspn(digits, "0123456789") != length || *digits == '0' || value < 1 || value > 1024)
+            return wrong(c, "width", axis, "numbers from 1 to 1024");
+        w->values[w->count] = (int32_t)value;
+    }
+    return true;
 }
 
 /* "D=64,128;E=64" */
 static bool choose_widths(AuChoice *c, const char *list)
 {
-    const char *axes[OPTIONS_MOST], *numbers[OPTIONS_MOST];
+    Items axes;
     if (!list) return true;
-    const uint32_t count = options_split(c->arena, list, ';', axes, OPTIONS_MOST);
-    for (uint32_t n = 0; n < count; n++) {
-        const char *equal = strchr(axes[n], '=');
-        if (!equal) return wrong(c, "width", axes[n], "NAME=NUMBER,...");
-        AuWidths *w = &c->widths[c->width_count++];
-        w->name = au_strndup(c->arena, axes[n], (size_t)(equal - axes[n]));
-        w->count = options_split(c->arena, equal + 1, ',', numbers, OPTIONS_MOST);
-        if (!w->count) return wrong(c, "width", axes[n], "NAME=NUMBER,...");
-        for (uint32_t i = 0; i < w->count; i++) {
-            char *end;
-            const long value = strtol(numbers[i], &end, 10);
-            if (*end || value < 1 || value > 1024)
-                return wrong(c, "width", axes[n], "numbers from 1 to 1024");
-            w->values[i] = (int32_t)value;
-        }
-    }
+    if (!split(c, "widths", list, ';', &axes)) return false;
+    for (uint32_t n = 0; n < axes.count; n++)
+        if (!choose_width(c, axes.at[n])) return false;
     return true;
 }
 

@@ -33,8 +33,5 @@ bool options_takes_arch(const AuChoice *choice, const AuArch *arch);
 bool options_takes_operand(const AuArch *arch, AuTileElem operand);
 bool options_has_tf32(const AuArch *arch);
 const AuWidths *options_widths(const AuChoice *choice, const char *name); /* NULL: not given */
-/* Items of a list, at most [most]; empty ones are left out. */
-uint32_t options_split(AuArena *arena, const char *list, char separator, const char *items[],
-                       uint32_t most);
 
 #endif

@@ -168,6 +168,19 @@ static AuValue activation(AuCheck *c, const AuAst *e, AuBuild build, AuValue x, 
                         s);
 }
 
+/* Whether a matrix of heads by heads is read. */
+static bool reads_heads_by_heads(const AuCheck *c, const AuAst *e)
+{
+    const AuSymbol *s = check_tensor_symbol(c, e);
+    uint32_t heads = 0;
+    for (uint32_t n = 0; s && n < c->a->tensors[s->index].rank; n++)
+        heads += c->a->tensors[s->index].axes[n].i == check_heads(c).i;
+    if (heads > 1) return true;
+    for (uint32_t n = 0; n < e->args.count; n++)
+        if (reads_heads_by_heads(c, e->args.items[n])) return true;
+    return false;
+}
+
 static bool allowed(AuCheck *c, const AuAst *e, const AuBuiltin *f)
 {
     static const struct {
@@ -186,8 +199,18 @@ static bool allowed(AuCheck *c, const AuAst *e, const AuBuiltin *f)
         [AU_BUILD_DROPOUT] = {AU_SITE_DROPOUT, "weight_mod"},
     };
     if (!places[f->build].bit || site_bits(c->site) & places[f->build].bit) return true;
-    check_error(c, AU_E0314, e->span, "'%s' is for %s, not for %s", f->name, places[f->build].place,
-                site_text(c->site));
+    const bool sum = f->build == AU_BUILD_SUM || f->build == AU_BUILD_MEAN;
+    const bool pairs = c->site == AU_SITE_SCORE_MOD || c->site == AU_SITE_WEIGHT_MOD;
+    if (sum && pairs && reads_heads_by_heads(c, e)) {
+        refuse_sum_of_heads(c, e->span);
+        return false;
+    }
+    AuDiag *d = check_error(c, AU_E0314, e->span, "'%s' is for %s, not for %s", f->name,
+                            places[f->build].place, site_text(c->site));
+    if (sum && pairs)
+        au_add_note(c->diags, d, (AuSpan){0},
+                    "sums over keys are row scales of an online function (rowsum); heads are not "
+                    "summed, each is computed by itself");
     return false;
 }
 
@@ -196,13 +219,36 @@ static AuValue keys(AuCheck *c, const AuAst *e, const AuBuiltin *f, AuValue x, c
     return value_unary(c, f->op, value_to_f32(c, x, e->args.items[0]->span, what), e->span);
 }
 
+/* A rate is in [0, 1): of numbers that is seen here, of params and sizes at launch. What comes from inputs is only known in the
+ * kernel: there a rate below 0 counts as 0. */
+static bool rate_is_sound(AuCheck *c, AuValue *rate, AuSpan span)
+{
+    double number = 0;
+    const AuExpr zero = attn_f32(c->a, 0, span), one = attn_f32(c->a, 1, span);
+    if (value_is_number(c, *rate, &number)) {
+        if (number >= 0 && number < 1) return true;
+        check_error(c, AU_E0320, span, "the rate of dropout is at least 0 and below 1, found %g",
+                    number);
+        return false;
+    }
+    if (value_is_of_launch(c, *rate))
+        attn_add_require(c->a,
+                         attn_op2(c->a, AU_OP_AND, attn_op2(c->a, AU_OP_LE, zero, rate->e, span),
+                                  attn_op2(c->a, AU_OP_LT, rate->e, one, span), span),
+                         (AuSpan){0});
+    else
+        rate->e = attn_op2(c->a, AU_OP_MAX, rate->e, zero, span);
+    return true;
+}
+
 /* p / (1 - rate) or 0. The seed is 64 bits wide, which no value of the language is: it is named, not computed. */
 static AuValue dropout(AuCheck *c, const AuAst *e, const AuValue *args)
 {
     const AuSpan seed_span = e->args.items[2]->span;
     const AuValue p = value_to_f32(c, args[0], e->args.items[0]->span, "the weight of dropout");
-    const AuValue rate = value_to_f32(c, args[1], e->args.items[1]->span, "the rate of dropout");
-    if (p.type == AU_T_NONE || rate.type == AU_T_NONE || args[2].type == AU_T_NONE)
+    AuValue rate = value_to_f32(c, args[1], e->args.items[1]->span, "the rate of dropout");
+    if (p.type == AU_T_NONE || rate.type == AU_T_NONE || args[2].type == AU_T_NONE ||
+        !rate_is_sound(c, &rate, e->args.items[1]->span))
         return value_none();
     const AuNode seed = *attn_at(c->a, args[2].e);
     int32_t where = 0;
@@ -296,10 +342,15 @@ AuValue check_dot(AuCheck *c, const AuAst *e)
         y = swap;
     }
     if (x.axes & AU_AX_KV || y.axes & AU_AX_Q) {
-        check_error(c, AU_E0312, e->span,
-                    "dot takes a row that depends on the query (q_idx) and one that depends on the "
-                    "key (kv_idx), "
-                    "not on both");
+        AuDiag *d = check_error(
+            c, AU_E0312, e->span,
+            "dot takes a row that depends on the query (q_idx) and one that depends on the "
+            "key (kv_idx), "
+            "not on both");
+        au_add_note(
+            c->diags, d, (AuSpan){0},
+            "rows chosen by the distance of a pair: multiply before the call (qr = q r', of axes "
+            "[B, H, S, R]), and read qr[b, h, q_idx, clamp(q_pos - kv_idx, 0, R - 1)]");
         return value_none();
     }
     const AuTensor *tx = &c->a->tensors[x.tensor], *ty = &c->a->tensors[y.tensor];

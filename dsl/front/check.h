@@ -8,7 +8,8 @@
  *   tensors.c   q, k, v, inputs, sizes       params.c   params, lets, requires
  *   mods.c      mods and bodies              online.c   online functions      linear.c, decay.c   recurrences
  *   expr.c      operators      names.c, index.c      call.c, rowfunc.c   functions      value.c   promotion and operations
- *   scope.c     names and what they mean     refuse.c   what is refused by name, words that were misspelled */
+ *   scope.c     names and what they mean     refuse.c   what is refused by name, words that were misspelled
+ *   foreign.c   words of other languages */
 #ifndef AU_FRONT_CHECK_H
 #define AU_FRONT_CHECK_H
 
@@ -161,6 +162,7 @@ bool refuse_word(AuCheck *c, const char *word, AuSpan span);
 AuDiag *refuse_mask_by_score(AuCheck *c, AuSpan span);
 AuDiag *refuse_previous_tokens(AuCheck *c, AuSpan span);
 AuDiag *refuse_mixing(AuCheck *c, AuSpan span);
+void refuse_sum_of_heads(AuCheck *c, AuSpan span);
 AuDiag *refuse_noncausal(AuCheck *c, AuSpan span, const char *why);
 void refuse_assignment(AuCheck *c, const AuStmt *stmt);
 /* The closest of the candidates seen so far. */
@@ -194,6 +196,10 @@ bool value_promote_pair(AuCheck *c, AuValue *x, AuValue *y, AuSpan span_x, AuSpa
 static inline uint8_t value_axes(const AuCheck *c, AuValue v) { return attn_at(c->a, v.e)->axes; }
 /* The value of a constant integer; false: it is none. */
 bool value_constant(const AuCheck *c, AuValue v, int64_t *number);
+/* The value of a constant number of either type. */
+bool value_is_number(const AuCheck *c, AuValue v, double *number);
+/* Whether it is made of numbers, sizes and params by arithmetic that is done at launch. */
+bool value_is_of_launch(const AuCheck *c, AuValue v);
 const char *value_type_text(AuType type);
 
 /* ---- expr.c, names.c, index.c */

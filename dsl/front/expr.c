@@ -94,6 +94,8 @@ static AuValue bits(AuCheck *c, const AuAst *e, AuOp op, AuValue x, AuValue y)
                     ast_op_text(e->op), value_type_text(x.type), value_type_text(y.type));
     if (x.type == AU_T_BOOL && y.type == AU_T_BOOL)
         au_add_note(c->diags, d, (AuSpan){0}, "conditions are joined with && and ||");
+    else if (e->op == AU_AST_BXOR)
+        au_add_note(c->diags, d, (AuSpan){0}, "pow(x, y) is the power");
     return value_none();
 }
 

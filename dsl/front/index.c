@@ -59,6 +59,29 @@ static AuExpr leading_index(AuCheck *c, const AuTensor *t, uint32_t n, AuSpan sp
     return (AuExpr){0};
 }
 
+/* A number that is no index of the axis, whatever its size. */
+static bool is_inside(AuCheck *c, AuValue index, AuExpr axis, AuSpan span)
+{
+    int64_t at = 0, size = -1;
+    if (!value_constant(c, index, &at)) return true;
+    const AuNode *n = attn_at(c->a, axis);
+    if (n->op == AU_OP_SIZE)
+        size = c->a->sizes[n->integer].fixed;
+    else
+        value_constant(c, value_of(c, axis), &size);
+    if (at >= 0 && (size < 0 || at < size)) return true;
+    AuDiag *d =
+        size < 0
+            ? check_error(c, AU_E0319, span, "an index is at least 0, found %lld", (long long)at)
+            : check_error(c, AU_E0319, span,
+                          "index %lld of an axis of %lld elements, which has 0 to %lld",
+                          (long long)at, (long long)size, (long long)size - 1);
+    if (at < 0)
+        au_add_note(c->diags, d, (AuSpan){0},
+                    "indices count from the front: the last element of an axis N is x[N - 1]");
+    return false;
+}
+
 static bool check_one_index(AuCheck *c, const AuAst *arg, AuExpr axis, AuExpr *out)
 {
     const AuValue v = check_expr(c, arg);
@@ -79,7 +102,7 @@ static bool check_one_index(AuCheck *c, const AuAst *arg, AuExpr axis, AuExpr *o
     }
     warn_foreign_axis(c, v.e, axis, arg->span);
     *out = v.e;
-    return true;
+    return is_inside(c, v, axis, arg->span);
 }
 
 bool check_indices(AuCheck *c, const AuAst *e, const AuTensor *tensor, uint32_t wanted, AuExpr *out)

@@ -63,7 +63,7 @@ static bool is_script(Lexer *l, const AuSource *s)
         return false;
     }
     if (s->length <= LARGEST_SOURCE) return check_text(l, s->text + s->length);
-    au_error(l->diags, AU_E0113, (AuSpan){l->source, 0, 1}, "a script has at most %d bytes, this one has %u", LARGEST_SOURCE, s->length);
+    au_error(l->diags, AU_E0113, (AuSpan){l->source, 0, 1}, "a script has at most %d bytes, this one has more", LARGEST_SOURCE);
     return false;
 }
 
@@ -164,6 +164,11 @@ AuTokens lex_source(AuArena *arena, AuNames *names, AuDiags *diags, uint32_t sou
         "\n"                  { l->first_on_line = true; continue; }
         [ \t\r]+              { continue; }
         "//" [^\n]*           { continue; }
+        "#" [^\n]*            {
+            AuDiag *d = au_error(diags, AU_E0101, span_of(l, begin, begin + 1), "'#' is not part of the language");
+            au_add_note(diags, d, (AuSpan){0}, "a comment begins with //");
+            continue;
+        }
         "/*"                  {
             const char *end = begin + 2;
             while (end + 1 < YYLIMIT && !(end[0] == '*' && end[1] == '/')) end++;

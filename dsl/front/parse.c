@@ -5,6 +5,7 @@
  * because the next token can only start a statement, is reported and put in, so that nothing is lost at all. The names in a
  * lost statement are remembered (AuScript.lost), so that their uses elsewhere are not reported as unknown. */
 #include "check.h"
+#include "foreign.h"
 #include "grammar.h"
 #include "token.h"
 
@@ -112,8 +113,9 @@ void parse_unexpected(AuParse *p, const AuToken *token, const bool *expected, in
         AuDiag *d = au_error(diags, AU_E0107, token->span, "the language has no '?:'");
         au_add_note(diags, d, (AuSpan){0}, "where(c, a, b) chooses between values");
     } else {
-        au_error(diags, AU_E0107, token->span, "unexpected %s, expected %s", written(p, token),
-                 expectation(p->make.arena, expected, kinds));
+        AuDiag *d = au_error(diags, AU_E0107, token->span, "unexpected %s, expected %s",
+                             written(p, token), expectation(p->make.arena, expected, kinds));
+        foreign_form(diags, d, p->first, token);
     }
 }
 
@@ -260,6 +262,7 @@ AuScript *front_parse(AuArena *arena, AuNames *names, AuDiags *diags, uint32_t s
     Driver driver = {.parse = {.make = {arena, diags, false}, .script = script}};
     Driver *d = &driver;
     d->tokens = lex_source(arena, names, diags, source);
+    d->parse.first = d->tokens.items;
     d->parser = grammar_new(&d->parse);
     for (uint32_t i = 0; !d->parse.overflow;) {
         if (semicolon_missing(d, i)) insert_semicolon(d, i);

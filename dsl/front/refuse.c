@@ -1,5 +1,6 @@
 /* refuse.c - what the language refuses by name, with what to use instead; and guesses for words that were misspelled. */
 #include "check.h"
+#include "foreign.h"
 
 #include <string.h>
 
@@ -64,6 +65,11 @@ AuDiag *refuse_mixing(AuCheck *c, AuSpan span)
     return refuse(
         c, HEADS, span,
         "the score is that of one pair in one head: it has no indices to reach others by");
+}
+
+void refuse_sum_of_heads(AuCheck *c, AuSpan span)
+{
+    refuse(c, HEADS, span, "this sums over heads, each of which is computed by itself");
 }
 
 AuDiag *refuse_noncausal(AuCheck *c, AuSpan span, const char *why)
@@ -151,7 +157,7 @@ void guess_scope(AuGuess *g, const AuScope *scope)
 
 void guess_add_note(AuCheck *c, AuDiag *diag, const AuGuess *g)
 {
-    if (!g->best) return;
+    if (foreign_word(c->diags, diag, g->word) || !g->best) return;
     diag->fix = g->best;
     au_add_note(c->diags, diag, (AuSpan){0}, "did you mean '%s'?", g->best);
 }

@@ -26,6 +26,7 @@ AuTokens lex_source(AuArena *arena, AuNames *names, AuDiags *diags, uint32_t sou
 typedef struct AuParse {
     AuAstMaker make;
     AuScript *script;
+    const AuToken *first; /* of the file */
     bool
         failed; /* a syntax error at the token just given; the driver skips to where the parser can go on */
     bool overflow; /* the parser's stack is full: parsing cannot go on */

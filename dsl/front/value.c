@@ -48,10 +48,32 @@ static bool is_constant(const AuCheck *c, AuExpr e)
 
 bool value_constant(const AuCheck *c, AuValue v, int64_t *number)
 {
-    if (v.type != AU_T_I32 || !is_constant(c, v.e)) return false;
-    const double value = attn_scalar(c->a, v.e, NULL, NULL);
+    double value = 0;
+    if (v.type != AU_T_I32 || !value_is_number(c, v, &value)) return false;
     if (!(value >= INT32_MIN && value <= INT32_MAX)) return false;
     *number = (int64_t)value;
+    return true;
+}
+
+bool value_is_number(const AuCheck *c, AuValue v, double *number)
+{
+    if (v.type == AU_T_NONE || !is_constant(c, v.e)) return false;
+    *number = attn_scalar(c->a, v.e, NULL, NULL);
+    return true;
+}
+
+bool value_is_of_launch(const AuCheck *c, AuValue v)
+{
+    static const bool arithmetic[AU_OP_COUNT] = {
+        [AU_OP_F32] = true, [AU_OP_I32] = true, [AU_OP_SIZE] = true,  [AU_OP_PARAM] = true,
+        [AU_OP_ADD] = true, [AU_OP_SUB] = true, [AU_OP_MUL] = true,   [AU_OP_DIV] = true,
+        [AU_OP_NEG] = true, [AU_OP_MIN] = true, [AU_OP_MAX] = true,   [AU_OP_TO_F32] = true,
+        [AU_OP_LT] = true,  [AU_OP_LE] = true,  [AU_OP_WHERE] = true,
+    };
+    bool *mark = AU_NEW_ARRAY(c->arena, bool, c->a->node_count);
+    attn_mark(c->a, v.e, mark);
+    for (uint32_t i = 1; i <= v.e.i; i++)
+        if (mark[i] && !arithmetic[c->a->nodes[i].op]) return false;
     return true;
 }
 

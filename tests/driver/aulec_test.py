@@ -58,6 +58,16 @@ OPTIONS = {
     "an axis that is none": (["--width", "Z=64"], 1, "'Z'"),
     "an attention that is none": (["--attention", "nobody"], 1, "'nobody'"),
     "a level that is none": (["-O", "9"], 2, "0, 1, 2 or 3"),
+    "a width of more digits": (["--width", "D=064"], 2, "expected numbers from 1 to 1024"),
+    "a width twice": (["--width", "D=64,64"], 2, "'64' stands twice in the list of widths of 'D'"),
+    "an axis twice": (["--width", "D=64", "--width", "D=128"], 2, "widths of 'D' are given twice"),
+    "a type twice": (["--dtype", "f32,f32"], 2, "'f32' stands twice"),
+    "a target twice": (["--target", "cpu,cpu"], 2, "'cpu' stands twice"),
+    "an architecture twice": (["--arch", "sm_80,sm_80"], 2, "'sm_80' stands twice"),
+    "an option twice": (["--dtype", "f32", "--dtype", "f16"], 2, "given twice"),
+    "more items than there is room for": (["--width", "D=" + ",".join(map(str, range(1, 34)))], 2, "more than 32 items in the list of widths of 'D'"),
+    "a stage by another name": (["--emit=ptx"], 2, "did you mean --emit=asm --target=cuda"),
+    "a file by another name": (["--emit=o"], 2, "did you mean --emit=obj"),
     "two scripts": ([str(EXAMPLES / "gla.attn")], 2, "more than one script"),
     "a stage of a target that was not asked for": (["--target", "cpu", "--emit=opencl-c"], 1, "opencl"),
 }
@@ -128,6 +138,41 @@ class Files(Case):
     def test_a_folder_as_script(self):
         self.expect(aulec(self.folder), 3, "Is a directory")
 
+    def test_what_is_no_file_is_not_read_by_its_name(self):
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        for name in (pipe, "/dev/zero", "/dev/null"):
+            self.expect(aulec(name, timeout=10), 3, "a pipe or a device", "aulec - <")
+
+    def test_an_endless_standard_input(self):
+        with open("/dev/zero", "rb") as zero:
+            self.expect(aulec("-", "--emit=ast", stdin=zero, timeout=20), 1, "E0113", "at most 4194304 bytes")
+
+    def test_an_artifact_as_script(self):
+        artifact = self.folder / "mha.so"
+        self.expect(aulec(self.mha, *QUICK, "-o", artifact), 0)
+        done = aulec(artifact)
+        self.expect(done, 1, "E0114", "mha.so is an artifact")
+        self.assertTrue(done.stderr.isascii() and done.stderr.decode().replace("\n", "").isprintable())
+
+    def test_what_a_terminal_does_not_take_is_not_printed(self):
+        path = self.folder / "bad.attn"
+        path.write_bytes(bytes(range(256)) * 40)
+        done = aulec(path)
+        self.expect(done, 1, "E0102", "E0103")
+        self.assertTrue(done.stderr.decode().replace("\n", "").isprintable())
+        self.assertLess(len(done.stderr), 2000)
+
+    def test_no_folder_is_needed_for_linking(self):
+        for folder in ("/nowhere", "/proc"):
+            self.expect(aulec(self.mha, *QUICK, "-o", self.folder / "x.so", env={**os.environ, "TMPDIR": folder}), 0)
+
+    def test_the_output_is_readable_as_the_mask_says(self):
+        for mask in (0o022, 0o077):
+            self.expect(aulec(self.mha, *QUICK, "-o", self.folder / "x.so", preexec_fn=lambda mask=mask: os.umask(mask) and None), 0)
+            self.assertEqual((self.folder / "x.so").stat().st_mode & 0o777, 0o666 & ~mask)
+            self.assertEqual([path.name for path in self.folder.iterdir()], ["x.so"])
+
     @unittest.skipIf(os.getuid() == 0, "root may read everything")
     def test_a_script_that_may_not_be_read(self):
         secret = self.folder / "secret.attn"
@@ -177,7 +222,8 @@ class Files(Case):
 
     def test_a_full_standard_output(self):
         with open("/dev/full", "wb") as full:
-            self.expect(aulec(self.mha, "--emit=ast", capture_output=False, stdout=full, stderr=subprocess.PIPE), 3, "No space left")
+            for what in ([self.mha, "--emit=ast"], ["--help"], ["--version"]):
+                self.expect(aulec(*what, capture_output=False, stdout=full, stderr=subprocess.PIPE), 3, "No space left")
 
     def test_a_new_artifact_takes_the_place_of_the_old(self):
         target = self.folder / "x.so"
@@ -212,6 +258,22 @@ class Stages(Case):
         heads = [line for line in done.stdout.decode().splitlines() if line.startswith("// ==== ") and ": warps_forward" in line]
         self.assertEqual({line.split()[5] for line in heads if "warps_forward tf32" in line}, {"sm_80:", "sm_86:", "sm_90:"})
         self.assertFalse([line for line in heads if (", f32," in line) != ("warps_forward tf32" in line)])
+
+    def test_a_long_one_on_a_terminal_says_how_long_it_was(self):
+        for stage, words in (("kernel-ir", b" lines; -o FILE keeps them"), ("ast", b"")):
+            ours, theirs = os.openpty()
+            with subprocess.Popen([AULEC, self.mha, "--emit", stage, "--dtype=f32"], stdout=theirs, stderr=subprocess.PIPE) as running:
+                os.close(theirs)
+                try:
+                    while os.read(ours, 1 << 16):
+                        pass
+                except OSError:  # the terminal's other end is closed
+                    pass
+                said = running.stderr.read()
+            os.close(ours)
+            self.assertEqual(running.returncode, 0, said)
+            self.assertIn(words, said)
+            self.assertEqual(bool(words), bool(said))
 
     def test_version_and_help(self):
         self.assertRegex(aulec("--version").stdout.decode(), r"^aulec \d+\.\d+\.\d+\n$")
