@@ -30,7 +30,12 @@ const aule_launch_v1 *rt_launch(const aule_variant_v1 *variant, uint32_t index)
 
 uint32_t rt_check_count(const aule_variant_v1 *variant)
 {
-    return variant->struct_size < sizeof *variant ? 0 : variant->check_count;
+    return variant->struct_size < offsetof(aule_variant_v1, condition) ? 0 : variant->check_count;
+}
+const aule_expr *rt_condition(const aule_variant_v1 *variant)
+{
+    const bool known = variant->struct_size >= sizeof *variant;
+    return known && variant->condition.code ? &variant->condition : NULL;
 }
 
 /* ---- element types */
@@ -256,6 +261,8 @@ static aule_status check_variant(const Check *check, const aule_attention_v1 *a,
         aule_status status = check_launch(check, a, v, rt_launch(v, i));
         if (status) return status;
     }
+    if (rt_condition(v) && bad_expr(rt_condition(v)))
+        return damaged(check, "a variant's condition");
     if (rt_check_count(v) && bad_array(v->checks, v->check_count, UINT16_MAX))
         return damaged(check, "a variant's table of checks");
     for (uint32_t i = 0; i < rt_check_count(v); i++)

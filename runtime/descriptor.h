@@ -29,6 +29,9 @@ const aule_launch_v1 *rt_launch(const aule_variant_v1 *variant, uint32_t index);
 /* Of --checked; 0 for artifacts of before there were any. */
 uint32_t rt_check_count(const aule_variant_v1 *variant);
 
+/* For which calls a variant is made; NULL: for all. */
+const aule_expr *rt_condition(const aule_variant_v1 *variant);
+
 /* Element types: "bf16", its bytes, and how DLPack writes it. */
 const char *rt_dtype_name(uint32_t dtype);
 uint32_t rt_dtype_bytes(uint32_t dtype); /* 0: not a type of elements */

@@ -47,6 +47,17 @@ static bool fits_sizes(const aule_variant_v1 *variant, const AuBound *bound)
     return true;
 }
 
+/* Conditions that cannot be computed do not hold: variants without one are right for every call. */
+static bool meets_condition(const aule_attention_v1 *attention, const aule_variant_v1 *variant,
+                            const AuBound *bound)
+{
+    const aule_expr *condition = rt_condition(variant);
+    const AuEnv env = rt_bound_env(attention, bound);
+    aule_value value;
+    return !condition ||
+           (!rt_evaluate(condition, &env, &value) && value.type == AULE_VALUE_INT && value.i != 0);
+}
+
 void rt_variant_text(AuText *text, const aule_attention_v1 *attention,
                      const aule_variant_v1 *variant)
 {
@@ -80,7 +91,9 @@ static void add_what_there_is(AuText *text, const aule_attention_v1 *a, const ch
     for (uint32_t i = 0; i < 2 * a->variant_count; i++) { /* first those for the device */
         const aule_variant_v1 *v = rt_variant(a, i % a->variant_count);
         bool other = strcmp(v->target, info->backend) != 0;
-        if (strcmp(v->operation, operation) != 0 || other != (i >= a->variant_count)) continue;
+        if (strcmp(v->operation, operation) != 0 || other != (i >= a->variant_count) ||
+            rt_condition(v)) /* what has one has a twin without */
+            continue;
         if (shown == SHOWN) {
             left++;
             continue;
@@ -129,7 +142,8 @@ aule_status rt_choose_variant(const aule_attention_v1 *attention, const AuBacken
     for (uint32_t i = 0; i < attention->variant_count; i++) {
         const aule_variant_v1 *v = rt_variant(attention, i);
         bool asked = strcmp(v->operation, operation) == 0 && v->dtype == bound->operand &&
-                     (!arch || strcmp(v->arch, arch) == 0) && fits_sizes(v, bound);
+                     (!arch || strcmp(v->arch, arch) == 0) && fits_sizes(v, bound) &&
+                     meets_condition(attention, v, bound);
         int rank = asked ? rank_device(v, backend, info) : -1;
         if (rank < 0 || (best >= 0 && best <= rank)) continue;
         *variant = v;

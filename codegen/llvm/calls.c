@@ -228,6 +228,12 @@ static void try_variant(AuCalls *c, const aule_variant_v1 *v, const char *dtype)
                                        (long long)v->fixed[f].value);
         fits = calls_value(c, "and i1 %s, %s", fits, same);
     }
+    if (v->condition.code) {
+        const char *wrong; /* never of sizes alone */
+        const AuCallValue holds = calls_expr(c, &v->condition, &wrong);
+        fits =
+            calls_value(c, "and i1 %s, %s", fits, calls_value(c, "icmp ne i64 %s, 0", holds.name));
+    }
     const uint64_t needs = calls_features(c, v->features);
     au_text_add(&c->text,
                 "  br i1 %s, label %%fits%u, label %%not%u\n"

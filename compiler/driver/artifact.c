@@ -252,6 +252,7 @@ static void put_variant(Artifact *x, uint64_t at, const AuVariant *v, const AuAt
     put_name(x, at + offsetof(aule_variant_v1, arch), v->arch->name);
     put_name(x, at + offsetof(aule_variant_v1, features), v->features);
     put_name(x, at + offsetof(aule_variant_v1, schedule), v->schedule->name);
+    put_expr(x, at + offsetof(aule_variant_v1, condition), v->condition);
     put_fixed(x, at, v, signature);
     if (!host) { /* text ends with a NUL that is not counted */
         const char *copy = au_strndup(x->arena, v->code.bytes, v->code.length);

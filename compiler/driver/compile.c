@@ -100,6 +100,26 @@ static bool has_own_backward(const Job *job, uint32_t target, const AuArch *arch
     return stages_is_useful(&job->choice, target, arch, host ? TILE_F32 : operand);
 }
 
+static bool add_variant(Job *job, AuAttentionBuild *build, const AuVariant *v)
+{
+    AuVariant one = *v;
+    if (!variant_build(job->arena, job->diags, &one, job->name)) return false;
+    if (one.schedule) AU_PUSH(job->arena, build->variants, build->count, build->capacity, one);
+    return true;
+}
+
+/* Forward, the kernels for few queries first. */
+static bool add_operations(Job *job, AuAttentionBuild *build, const AuVariant *v, bool backward)
+{
+    AuVariant one = *v;
+    for (uint32_t queries = AU_QUERIES; queries-- > 0;) {
+        one.queries = (AuQueries)queries;
+        if (!add_variant(job, build, &one)) return false;
+    }
+    one.operation = AU_BACKWARD;
+    return !backward || add_variant(job, build, &one);
+}
+
 static bool add_variants(Job *job, AuAttentionBuild *build, AuAttn *attn, const AuGrads *grads)
 {
     for (uint32_t t = 0; t < job->choice.target_count; t++)
@@ -120,14 +140,8 @@ static bool add_variants(Job *job, AuAttentionBuild *build, AuAttn *attn, const 
                     (v.tf32 && !options_has_tf32(arch)) ||
                     !stages_is_useful(&job->choice, t, arch, v.operand))
                     continue;
-                for (v.operation = AU_FORWARD; v.operation <= (grads ? AU_BACKWARD : AU_FORWARD);
-                     v.operation++) {
-                    AuVariant one = v;
-                    if (v.operation == AU_BACKWARD && !has_own_backward(job, t, arch, v.operand))
-                        continue;
-                    if (!variant_build(job->arena, job->diags, &one, job->name)) return false;
-                    AU_PUSH(job->arena, build->variants, build->count, build->capacity, one);
-                }
+                const bool backward = grads && has_own_backward(job, t, arch, v.operand);
+                if (!add_operations(job, build, &v, backward)) return false;
             }
         }
     return true;

@@ -17,7 +17,9 @@ typedef struct AuVariant {
     AuOperation operation;
     const AuGrads *grads; /* of attn; NULL: not asked for */
     bool deterministic, checked;
-    bool tf32; /* operands of f32 are multiplied so */
+    bool tf32;         /* operands of f32 are multiplied so */
+    AuQueries queries; /* how many there are; its condition */
+    AuLaunchExpr condition;
     AuSchedule *schedule;
     AuChecks checks; /* their kernels are the first; their regions follow those of the schedule */
     AuKernel *kernels[AU_MOST_KERNELS]; /* in the order of their launches */
@@ -36,8 +38,8 @@ typedef struct AuAttentionBuild {
     uint32_t count, capacity;
 } AuAttentionBuild;
 
-/* variant.c: schedule, lowering and kernel passes; fills schedule, kernels, bindings. false:
- * diagnostics are in diags. */
+/* variant.c: schedule, lowering and kernel passes; fills schedule, kernels, bindings; no schedule where one for so
+ * many queries is not worth it. false: diagnostics are in diags. */
 bool variant_build(AuArena *arena, AuDiags *diags, AuVariant *v, const char *source_name);
 /* The kernel's names are unique in an artifact: attention, operand type, widths, architecture. */
 const char *variant_symbol(AuArena *arena, const AuVariant *v, const char *kernel);

@@ -253,7 +253,7 @@ static uint32_t code(Source *s, const aule_variant_v1 *v)
 }
 
 typedef struct Variant {
-    uint32_t fixed, code, workspaces, launches, checks;
+    uint32_t fixed, code, workspaces, launches, checks, condition;
 } Variant;
 
 static void variant(Source *s, const aule_variant_v1 *v, Variant made)
@@ -268,6 +268,8 @@ static void variant(Source *s, const aule_variant_v1 *v, Variant made)
     pointer(s, v->launch_count, made.launches);
     au_text_add(s->out, ", ");
     pointer(s, v->check_count, made.checks);
+    au_text_add(s->out, ", ");
+    expr(s, &v->condition, made.condition);
     au_text_add(s->out, "},\n");
 }
 
@@ -283,6 +285,7 @@ static uint32_t variants(Source *s, const aule_attention_v1 *a)
         made[n].workspaces = workspaces(s, v);
         made[n].launches = launches(s, v);
         made[n].checks = checks(s, v);
+        made[n].condition = expr_code(s, &v->condition);
     }
     if (!count) return 0;
     const uint32_t table = open_table(s, "aule_variant_v1");

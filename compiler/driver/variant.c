@@ -18,8 +18,9 @@ const char *variant_symbol(AuArena *arena, const AuVariant *v, const char *kerne
     au_text_add(&text, "%s_%s", v->attn->name, operand_name(v));
     for (uint32_t n = 0; n < v->attn->size_count; n++)
         if (v->attn->sizes[n].fixed >= 0) au_text_add(&text, "_%d", (int)v->attn->sizes[n].fixed);
-    au_text_add(&text, "_%s_%s%s", v->arch->name, v->operation == AU_BACKWARD ? "backward_" : "",
-                kernel);
+    static const char *const queries[AU_QUERIES] = {"", "some_", "few_"};
+    au_text_add(&text, "_%s_%s%s%s", v->arch->name, queries[v->queries],
+                v->operation == AU_BACKWARD ? "backward_" : "", kernel);
     for (char *c = text.at; *c; c++)
         if (*c == '-' || *c == '.') *c = '_';
     return au_text_str(&text);
@@ -154,6 +155,15 @@ static bool add_checks(AuArena *arena, AuDiags *diags, AuVariant *v, const AuPro
     return true;
 }
 
+/* "S <= 32" */
+static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, int32_t limit)
+{
+    AuAttn *a = v->attn;
+    const AuExpr most = attn_i32(a, limit, a->span);
+    return launch_code(arena, diags, a, attn_op2(a, AU_OP_LE, a->tensors[0].axes[2], most, a->span),
+                       &v->condition);
+}
+
 bool variant_build(AuArena *arena, AuDiags *diags, AuVariant *v, const char *source_name)
 {
     AuAttn *a = v->attn;
@@ -167,8 +177,14 @@ bool variant_build(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sou
                                .grads = v->grads,
                                .deterministic = v->deterministic,
                                .tf32 = v->tf32,
+                               .queries = v->queries,
                                .d = (int32_t)hooks_expr(hooks, a, a->tensors[0].axes[3])->integer,
                                .e = (int32_t)hooks_expr(hooks, a, a->tensors[2].axes[3])->integer};
+    if (v->queries) {
+        const int32_t limit = schedule_lanes_limit(&problem, v->queries);
+        if (!limit) return true;
+        if (!set_condition(arena, diags, v, limit)) return false;
+    }
     v->schedule = schedule_choose(arena, diags, &problem, v->operation);
     if (!v->schedule) return false;
     v->features = v->arch->features;

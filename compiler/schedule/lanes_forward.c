@@ -152,11 +152,13 @@ static void forward_kernel(Lanes *x)
 }
 
 /* Widths that are no multiples of a matrix unit's, and values that are parts of keys, go by
- * multiply-adds of f32, and so does what does not fit the matrix units of warps. */
+ * multiply-adds of f32, and so do what does not fit the matrix units of warps and few queries, for which
+ * values are not worth transposing. */
 static const AuTileAtom *best_atom(const AuProblem *p, AuTileExecutor on)
 {
     const AuTileAtom *atom = tile_best_atom(p->caps, p->operand, on);
     if (!atom || atom->k <= 2) return atom;
+    if (p->queries == AU_FEW_QUERIES) return tile_best_atom(p->caps, TILE_F32, on);
     bool fits =
         on == TILE_ON_THREAD && p->d % atom->k == 0 && p->e % atom->m == 0 && !p->attn->v_in_k;
     for (uint32_t n = 0; n < p->hooks->dot_count; n++)
@@ -208,6 +210,18 @@ static int32_t memory_of_a_key(const AuProblem *p)
     return numbers;
 }
 
+/* Of a CPU: what the queries fill at least half. */
+static int32_t block_rows(const AuProblem *p)
+{
+    switch (p->queries) {
+    case AU_FEW_QUERIES: return 16;
+    case AU_SOME_QUERIES: return 64;
+    case AU_ANY_QUERIES:
+    case AU_QUERIES: break;
+    }
+    return p->attn->mask.i ? 128 : 256;
+}
+
 /* A CPU: 128 query rows a block share the cost of bringing K and V (256 where no mask makes border
  * tiles); blocks of products fill the vector registers (measured: docs/performance.md); fewer rows
  * where the fragments of wide heads would leave the second cache. A GPU: a row a lane, tiles of
@@ -234,9 +248,34 @@ AuShape schedule_lanes_shape(const AuProblem *p)
         memory_of_a_key(p) - (p->attn->v_in_k && !schedule_values_apart(p) ? 0 : p->e);
     const int32_t of_a_row = queries + (p->operand == TILE_F32 ? 0 : (queries + 1) / 2) + p->e +
                              s.key_tile * (1 + (int32_t)p->hooks->dot_count) + 32;
-    s.query_registers = (p->attn->mask.i ? 128 : 256) / caps->lanes;
+    s.query_registers = block_rows(p) / caps->lanes;
     while (s.query_registers > 1 && s.query_registers * of_a_row > caps->registers)
         s.query_registers /= 2;
     if (s.product_columns > s.query_registers) s.product_columns = s.query_registers;
+    if (p->queries == AU_FEW_QUERIES)
+        s.key_tile = 32; /* keys, values and weights in the first cache */
+    if (s.product_columns == 1) s.product_rows = 16; /* as many sums in flight */
     return s;
+}
+
+static int32_t rows_for(const AuProblem *p, AuQueries queries)
+{
+    AuProblem one = *p;
+    one.queries = queries;
+    return schedule_lanes_shape(&one).query_registers * p->caps->lanes;
+}
+
+/* Blocks between the smallest and the usual ones gain less than a third where those are 128 rows. */
+int32_t schedule_lanes_limit(const AuProblem *p, AuQueries queries)
+{
+    const int32_t any = rows_for(p, AU_ANY_QUERIES), few = rows_for(p, AU_FEW_QUERIES);
+    const bool some = 4 * rows_for(p, AU_SOME_QUERIES) <= any;
+    if (!p->caps->has_private) return 0;
+    switch (queries) {
+    case AU_SOME_QUERIES: return some ? any / 2 : 0;
+    case AU_FEW_QUERIES: return few >= any ? 0 : some ? 2 * few : any / 2;
+    case AU_ANY_QUERIES:
+    case AU_QUERIES: break;
+    }
+    return 0;
 }

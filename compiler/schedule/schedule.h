@@ -7,6 +7,9 @@
 #include "build.h"
 #include "hooks.h"
 
+/* How many queries a kernel is made for: blocks of a few rows where they would be mostly empty. */
+typedef enum AuQueries { AU_ANY_QUERIES, AU_SOME_QUERIES, AU_FEW_QUERIES, AU_QUERIES } AuQueries;
+
 /* What a schedule is asked for. */
 typedef struct AuProblem {
     AuAttn *attn; /* widths fixed: every size of a last axis of q, k, v is a number */
@@ -17,6 +20,7 @@ typedef struct AuProblem {
     const AuGrads *grads; /* NULL: there is no backward */
     bool deterministic;   /* no sums in any order */
     bool tf32;            /* operands of f32 are multiplied as tf32 */
+    AuQueries queries;
 } AuProblem;
 
 /* A row of the tuned table. */
@@ -85,6 +89,8 @@ AuSchedule *schedule_lanes_forward(AuArena *arena, AuDiags *diags, const AuProbl
                                    const AuShape *shape);
 /* The tuned row for the problem, or a default that fits. */
 AuShape schedule_lanes_shape(const AuProblem *problem);
+/* The most queries for which a kernel of its own is worth its room in the artifact; 0: none is. */
+int32_t schedule_lanes_limit(const AuProblem *problem, AuQueries queries);
 
 /* lanes_backward.c */
 AuSchedule *schedule_lanes_backward(AuArena *arena, AuDiags *diags, const AuProblem *problem,

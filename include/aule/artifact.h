@@ -19,7 +19,7 @@ extern "C" {
 
 #define AULE_MAGIC         "aule\x1a\r\n" /* 7 characters and the NUL: 8 bytes */
 #define AULE_VERSION_MAJOR 1
-#define AULE_VERSION_MINOR 1
+#define AULE_VERSION_MINOR 2
 
 /* Element types. OPERAND: the operand type of the variant that is chosen. */
 // clang-format off
@@ -163,7 +163,8 @@ typedef struct aule_check_v1 {
 } aule_check_v1;
 
 /* One way to run one operation of an attention: on one target and architecture, for one operand
- * type and fixed sizes. Among the variants that fit a device and a call, the first is the best. */
+ * type and fixed sizes. Among the variants that fit a device and a call, the first is the best. A reader
+ * that does not know conditions (1.1) is right with any of them, if not fast. */
 typedef struct aule_variant_v1 {
     uint32_t struct_size;
     const char *operation; /* "forward" or "backward" */
@@ -184,6 +185,8 @@ typedef struct aule_variant_v1 {
     const aule_launch_v1 *launches; /* in order, each after the one before */
     uint32_t check_count;           /* since 1.1 */
     const aule_check_v1 *checks;
+    aule_expr
+        condition; /* since 1.2: of sizes; for which calls it is made ("S <= 32"); no code: all */
 } aule_variant_v1;
 typedef enum aule_code_format {
     AULE_CODE_HOST = 0,

@@ -72,6 +72,35 @@ attention doubtful {
 """
 
 
+class FewQueries(unittest.TestCase):
+    """Blocks of as few rows as the queries fill, whatever their number; each is right."""
+
+    def check(self, mask, rows_of):
+        text = f"attention plain {{ q: [B, H, S, D]; k: [B, Hk, T, D]; v: [B, Hk, T, E]; {mask} online softmax; }}"
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "plain.so"
+            path.write_bytes(_compiler.compiler().run("plain.attn", text.encode(), targets="cpu", dtypes="f32", widths="D=64"))
+            f = aule.load(path)
+        for S, rows in rows_of.items():
+            q, k, v, _ = inputs(S, S=S, T=S + 9)
+            o = f(q, k, v)
+            plan = list(f._runner._prepared.values())[-1]
+            schedule = plan._library.plan_variant(plan._plan).contents.schedule.decode()
+            self.assertIn(f" q={rows} ", schedule, f"{S} queries")
+            scores = np.einsum("bhqd,bhkd->bhqk", q, np.repeat(k, 2, 1), dtype=np.float64)
+            if mask:
+                scores = np.where(np.arange(S + 9) <= np.arange(S)[:, None] + 9, scores, -np.inf)
+            weights = np.exp(scores - scores.max(-1, keepdims=True))
+            weights /= weights.sum(-1, keepdims=True)
+            np.testing.assert_allclose(o, weights @ np.repeat(v, 2, 1), rtol=1e-4, atol=2e-5)
+
+    def test_without_a_mask(self):
+        self.check("", {1: 16, 16: 16, 17: 16, 32: 16, 33: 64, 64: 64, 128: 64, 129: 256, 300: 256})
+
+    def test_causal(self):
+        self.check("mask(b, h, i, j) = j <= q_pos;", {1: 16, 64: 16, 65: 128, 200: 128})
+
+
 class Warnings(unittest.TestCase):
     def said(self, *sources):
         with warnings.catch_warnings(record=True) as caught:

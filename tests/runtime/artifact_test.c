@@ -84,7 +84,7 @@ static void test_describes(void **state)
     assert_int_equal(aule_module_open(whole, NULL, &module, NULL), AULE_OK);
     assert_int_equal(aule_describe_module(module, &text, NULL), AULE_OK);
     static const char *const lines[] = {
-        "artifact of sample.attn by by hand, version 1.1, source hash 0000000000001234\n",
+        "artifact of sample.attn by by hand, version 1.2, source hash 0000000000001234\n",
         "attention sample\n",
         "  query  q: operand [B, H, S, D] grad\n",
         "  input  lengths: i32 [B]\n",
@@ -236,7 +236,7 @@ static void test_newer(void **state)
     (void)state;
     expect_open_error(
         newer, AULE_ERROR_VERSION,
-        "artifact of version 2.1, this libaule reads version 1: a newer libaule is needed");
+        "artifact of version 2.2, this libaule reads version 1: a newer libaule is needed");
 }
 
 /* ---- descriptors in memory, bent one field at a time */
@@ -268,6 +268,8 @@ static void copy_sample(Copy *c)
     c->check = (aule_check_v1){
         .text = "sample.attn:7:31", .tensor = T_LENGTHS, .axis = 0, .region = 1, .slices = 1};
     c->variants[0].checks = &c->check;
+    static const uint32_t always[] = {AULE_E_CONST_INT, 1, 0};
+    c->variants[0].condition = (aule_expr){always, 3};
     c->variants[0].check_count = 1;
     c->launches[0].slots = c->slots;
     c->variants[0].launches = c->launches;
@@ -319,6 +321,7 @@ static void copy_sample(Copy *c)
     D(c->launches[0].slot_count = 513)                                                             \
     D(c->variants[0].struct_size = offsetof(aule_variant_v1, check_count) - 8)                     \
     D(c->variants[0].checks = NULL)                                                                \
+    D(c->variants[0].condition.length = 0)                                                         \
     D(c->check.text = NULL)                                                                        \
     D(c->check.tensor = TENSORS)                                                                   \
     D(c->check.axis = 1)                                                                           \
@@ -465,6 +468,53 @@ static void test_reports(void **state)
     free(copy);
 }
 
+static const char *planned(aule_attention *attention, aule_device *device, Case *c,
+                           const char *arch)
+{
+    aule_plan *plan;
+    c->call.arch = arch;
+    if (aule_plan_new(attention, device, &c->call, &plan, NULL)) return NULL;
+    const char *schedule = aule_plan_variant(plan)->schedule;
+    aule_plan_free(plan);
+    return schedule;
+}
+
+/* A variant for calls that meet its condition; one that cannot be computed is never met. */
+static void test_condition(void **state)
+{
+    enum { S = 5 };
+    static const struct {
+        uint32_t code[5], length;
+        bool met;
+    } rows[] = {{{AULE_E_SIZE | Z_S << 8, AULE_E_CONST_INT, S, 0, AULE_E_LE}, 5, true},
+                {{AULE_E_SIZE | Z_S << 8, AULE_E_CONST_INT, S, 0, AULE_E_LT}, 5, false},
+                {{AULE_E_SIZE | Z_S << 8, AULE_E_CONST_INT, 0, 0, AULE_E_DIV}, 5, false},
+                {{AULE_E_CONST_FLOAT, 0, 1072693248}, 3, false}, /* 1.0 */
+                {{AULE_E_ADD}, 1, false}};
+    (void)state;
+    Copy *copy = malloc(sizeof *copy);
+    Case *c = case_new();
+    aule_module *module;
+    aule_device *device;
+    assert_int_equal(aule_device_open("cpu", NULL, &device, NULL), AULE_OK);
+    for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) {
+        copy_sample(copy);
+        copy->variants[0].features = "";
+        copy->variants[0].schedule = "few";
+        copy->variants[0].condition = (aule_expr){rows[n].code, rows[n].length};
+        assert_int_equal(aule_module_from(&copy->module, NULL, &module, NULL), AULE_OK);
+        aule_attention *attention = aule_module_attention(module, 0);
+        const char *schedule = planned(attention, device, c, NULL);
+        assert_int_equal(strcmp(schedule, "few") == 0, rows[n].met);
+        const char *alone = planned(attention, device, c, copy->variants[0].arch);
+        assert_int_equal(alone != NULL, rows[n].met);
+        aule_module_close(module);
+    }
+    aule_device_close(device);
+    case_free(c);
+    free(copy);
+}
+
 /* Where forward keeps an output for backward, backward needs that one. */
 static void test_kept_output(void **state)
 {
@@ -533,6 +583,7 @@ int main(int count, char **arguments)
         cmocka_unit_test(test_damaged_descriptors),
         cmocka_unit_test(test_longer_structures),
         cmocka_unit_test(test_reports),
+        cmocka_unit_test(test_condition),
         cmocka_unit_test(test_kept_output),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
