@@ -30,32 +30,52 @@ void rt_cache_name(AuText *name, const char *kind, const void *bytes, size_t cou
 
 /* ---- the folder */
 
-/* Opened and checked: ours, and written by nobody else. -1: there is none. */
-static int open_private(int parent, const char *name)
+static int fail_folder(AuSink sink, const AuText *path, const char *why)
 {
-    struct stat facts;
-    if (mkdirat(parent, name, 0700) != 0 && errno != EEXIST) return -1;
-    int folder = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (folder < 0) return -1;
-    if (fstat(folder, &facts) == 0 && facts.st_uid == geteuid() && !(facts.st_mode & 022))
-        return folder;
-    close(folder);
+    rt_fail(sink, AULE_ERROR_FILE, "%s: %s", rt_text_str(path), why);
     return -1;
 }
 
-static int open_folder(void)
+/* Opened and checked: ours, and written by nobody else. */
+static int open_private(const AuText *path, AuSink sink)
+{
+    struct stat facts;
+    const char *at = rt_text_str(path);
+    if (mkdir(at, 0700) != 0 && errno != EEXIST) return fail_folder(sink, path, strerror(errno));
+    int folder = open(at, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (folder < 0) return fail_folder(sink, path, strerror(errno));
+    if (fstat(folder, &facts) == 0 && facts.st_uid == geteuid() && !(facts.st_mode & 022))
+        return folder;
+    close(folder);
+    return fail_folder(sink, path, "not a folder that this user alone can write");
+}
+
+int rt_cache_open(AuText *path, AuSink sink)
 {
     const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    char path[4096];
     bool given = base && base[0] == '/';
-    if (!given && (!home || home[0] != '/')) return -1;
-    int length = snprintf(path, sizeof path, "%s%s", given ? base : home, given ? "" : "/.cache");
-    if (length < 0 || (size_t)length >= sizeof path) return -1;
-    if (mkdir(path, 0700) != 0 && errno != EEXIST) return -1;
-    int parent = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (parent < 0) return -1;
-    int folder = open_private(parent, "aule");
-    close(parent);
+    if (!given && (!home || home[0] != '/')) {
+        rt_fail(sink, AULE_ERROR_FILE, "neither XDG_CACHE_HOME nor HOME names a folder");
+        return -1;
+    }
+    rt_text_add(path, "%s%s", given ? base : home, given ? "" : "/.cache");
+    if (!path->failed && mkdir(rt_text_str(path), 0700) != 0 && errno != EEXIST)
+        return fail_folder(sink, path, strerror(errno));
+    rt_text_add(path, "/aule");
+    if (!path->failed) return open_private(path, sink);
+    rt_fail_memory(sink);
+    return -1;
+}
+
+/* -1: there is none, or nothing is to be kept. */
+static int open_folder(AuMemory memory)
+{
+    AuSink quiet = {.memory = memory};
+    AuText path = {.memory = memory};
+    uint64_t most;
+    bool kept = rt_cache_limit(&most, quiet) == AULE_OK && most > 0;
+    int folder = kept ? rt_cache_open(&path, quiet) : -1;
+    rt_text_free(&path);
     return folder;
 }
 
@@ -114,12 +134,13 @@ static void *read_file(AuMemory memory, int file, size_t *count)
 
 void *rt_cache_read(AuMemory memory, const char *name, size_t *count)
 {
-    int folder = open_folder();
+    int folder = open_folder(memory);
     if (folder < 0) return NULL;
     int file = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     close(folder);
     if (file < 0) return NULL;
     void *bytes = read_file(memory, file, count);
+    if (bytes) futimens(file, NULL); /* used now: what was not used for long goes first */
     close(file);
     return bytes;
 }
@@ -129,7 +150,7 @@ void rt_cache_write(AuMemory memory, const char *name, const void *bytes, size_t
     Head head = {.count = count, .sum = rt_sum(bytes, count)};
     struct timespec now;
     AuText beside = {.memory = memory};
-    int folder = count > 0 && count <= MOST ? open_folder() : -1;
+    int folder = count > 0 && count <= MOST ? open_folder(memory) : -1;
     if (folder < 0) return;
     memcpy(head.magic, magic, sizeof magic);
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -140,10 +161,15 @@ void rt_cache_write(AuMemory memory, const char *name, const void *bytes, size_t
                                       O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (file >= 0) {
         bool whole = write_all(file, &head, sizeof head) && write_all(file, bytes, count);
+        whole = whole &&
+                fsync(file) == 0; /* before its name is: a power cut leaves no pages of zeros */
         whole = close(file) == 0 && whole;
         if (!whole || renameat(folder, rt_text_str(&beside), folder, name) != 0)
             unlinkat(folder, rt_text_str(&beside), 0);
+        else
+            fsync(folder);
     }
     rt_text_free(&beside);
+    rt_cache_trim(memory, folder);
     close(folder);
 }

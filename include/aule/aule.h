@@ -193,6 +193,24 @@ AULE_API const aule_device_info *aule_device_get_info(const aule_device *device)
 AULE_API aule_status aule_describe_devices(const aule_options *options, char **text,
                                            aule_error **error);
 
+/* ---- the cache: what took long to make, in a folder of this user's alone
+ *
+ * $XDG_CACHE_HOME/aule, else ~/.cache/aule: machine code that CUDA's driver made, and Python's artifacts. It holds no more than
+ * AULE_CACHE_MAX says ("500M", "2G"; default 1G; 0: nothing is kept): after each file that is written those used least recently go. Any
+ * process may trim it at any time. */
+
+typedef struct aule_cache_use {
+    size_t struct_size;
+    uint64_t files, bytes;
+} aule_cache_use;
+
+/* Its path, freed with aule_text_free; made if need be. AULE_ERROR_FILE: there is none that only this user can write, and why. */
+AULE_API aule_status aule_cache_folder(char **path, aule_error **error);
+/* AULE_CACHE_MAX in bytes. AULE_ERROR_USAGE: it is no number of bytes. */
+AULE_API aule_status aule_cache_limit(uint64_t *bytes, aule_error **error);
+/* Removes what was used least recently until at most [most] bytes are left (0: all); [left] (may be NULL): what is. */
+AULE_API aule_status aule_cache_trim(uint64_t most, aule_cache_use *left, aule_error **error);
+
 /* Waits until everything that was put on [queue] (NULL: the device's own) has been done. cpu: nothing to wait for. */
 AULE_API aule_status aule_device_synchronize(aule_device *device, void *queue, aule_error **error);
 

@@ -17,7 +17,7 @@ variable ``AULE_LIBRARY_PATH``, in this package, and where the system keeps its 
 from ._artifact import Parameter, TensorSpec
 from ._compiler import compile, version as compiler_version
 from ._devices import DeviceInfo, describe_devices, devices, get_available_backends, get_backend_info, print_backend_info
-from ._errors import ArgumentError, CompileError, CompileWarning, Error, LibraryError
+from ._errors import ArgumentError, CacheWarning, CompileError, CompileWarning, Error, LibraryError
 from ._function import AttentionFunction, Results, load
 from ._libaule import version
 from ._plain import Attention, attention, attention_script, flash_attention
@@ -28,6 +28,7 @@ __all__ = [
     "ArgumentError",
     "Attention",
     "AttentionFunction",
+    "CacheWarning",
     "CompileError",
     "CompileWarning",
     "DeviceInfo",

@@ -42,3 +42,7 @@ class CompileWarning(UserWarning):
 
     def __reduce__(self) -> tuple:
         return CompileWarning, (self.args[0], self.code, self.file, self.line, self.column)
+
+
+class CacheWarning(RuntimeWarning):
+    """Compiled kernels cannot be kept on disk: each process compiles its own."""

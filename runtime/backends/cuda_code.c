@@ -103,10 +103,11 @@ static aule_status make_module(Cuda *c, CudaProgram *p, AuSink sink)
     memcpy(ptx, p->variant->code, bytes);
     snprintf(how, sizeof how, "sm_%u driver %d", c->capability, c->driver);
     rt_cache_name(&name, "cuda", ptx, strlen(ptx), how);
-    aule_status status = AULE_OK;
-    if (name.failed)
+    uint64_t most;
+    aule_status status = rt_cache_limit(&most, sink);
+    if (!status && name.failed)
         status = rt_fail_memory(sink);
-    else if (!load_kept(c, p, rt_text_str(&name)))
+    else if (!status && !load_kept(c, p, rt_text_str(&name)))
         status = link_code(c, p, ptx, strlen(ptx) + 1, rt_text_str(&name), sink);
     rt_text_free(&name);
     rt_free(ptx);

@@ -63,5 +63,6 @@ int command_inspect(AuOptions *options);
 int command_run(AuOptions *options);
 int command_bench(AuOptions *options);
 int command_check(AuOptions *options);
+int command_cache(AuOptions *options);
 
 #endif

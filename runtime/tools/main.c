@@ -61,6 +61,18 @@ static const char bench_help[] =
     "  --json                            one line of JSON\n"
     DEVICE_HELP ARRAY_HELP;
 
+static const char cache_help[] =
+    "aule cache [size | list | prune | clear]\n"
+    "\n"
+    "Kernels kept on disk, in $XDG_CACHE_HOME/aule or ~/.cache/aule: machine code that CUDA's driver made, and Python's artifacts.\n"
+    "\n"
+    "  size                              how much of how much; also without a word\n"
+    "  list                              each file, with the time of its last use\n"
+    "  prune                             keeps to the limit: what was used longest ago goes\n"
+    "  clear                             all goes\n"
+    "\n"
+    "The limit is AULE_CACHE_MAX (500M, 2G; 0: nothing is kept), else 1G.\n";
+
 static const char help[] =
     "aule: runs attentions that aulec compiled\n"
     "\n"
@@ -71,6 +83,7 @@ static const char help[] =
     "                                    runs it on arrays from files\n"
     "  aule bench x.so --shape B=1,H=16,S=4096,T=4096\n"
     "                                    times it on random data\n"
+    "  aule cache                        what is kept on disk\n"
     "\n"
     "  aule COMMAND --help               its options\n"
     "  aule --version, --help\n"
@@ -83,6 +96,7 @@ static const AuCommand commands[] = {
     {"check", command_check, "", "shape attention seed backend f32 plot", false, check_help},
     {"run", command_run, "", "output dtype backend attention arch threads", true, run_help},
     {"bench", command_bench, "backward json", "shape dtype backend attention arch threads", true, bench_help},
+    {"cache", command_cache, "", "", false, cache_help},
 };
 // clang-format on
 enum { COMMANDS = sizeof commands / sizeof *commands };
@@ -144,7 +158,8 @@ static int run(int count, char **arguments)
         if (strcmp(name, commands[i].name) == 0)
             return run_command(&commands[i], count - 2, arguments + 2);
     return command_fail(
-        EXIT_USAGE, "unknown command '%s', expected devices, inspect, check, run or bench", name);
+        EXIT_USAGE, "unknown command '%s', expected devices, inspect, check, run, bench or cache",
+        name);
 }
 
 /* What was printed must have arrived: a full disk is no success. */

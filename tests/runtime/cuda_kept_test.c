@@ -123,12 +123,60 @@ static void test_no_cache(void **state)
     free(home);
 }
 
+/* A program for the driver of that version, which makes other code. */
+static void load_for(int driver, int links)
+{
+    cuda_mock.driver = driver;
+    load_once(links);
+}
+
+/* There is place for two of three: the one that was used longest ago goes. */
+static void test_limit(void **state)
+{
+    (void)state;
+    char path[512], most[32];
+    struct stat facts;
+    load_for(12080, 1);
+    kept_file(path);
+    assert_int_equal(stat(path, &facts), 0);
+    snprintf(most, sizeof most, "%lld", (long long)facts.st_size * 5 / 2);
+    setenv("AULE_CACHE_MAX", most, 1);
+    load_for(12090, 1);
+    usleep(20000);
+    load_for(12080, 0);
+    usleep(20000);
+    load_for(13000, 1);
+    load_for(12080, 0);
+    load_for(12090, 1);
+    setenv("AULE_CACHE_MAX", "0", 1); /* nothing is read or written */
+    load_for(12080, 1);
+    setenv("AULE_CACHE_MAX", "1", 1); /* what is there is read; what is written does not stay */
+    load_for(12080, 0);
+    load_for(13000, 1);
+    aule_cache_use left = {.struct_size = sizeof left};
+    assert_int_equal(aule_cache_trim(UINT64_MAX, &left, NULL), AULE_OK);
+    assert_int_equal(left.files, 0);
+    setenv("AULE_CACHE_MAX", "much", 1);
+    aule_error *error = NULL;
+    uint64_t limit;
+    assert_int_equal(aule_cache_limit(&limit, &error), AULE_ERROR_USAGE);
+    assert_string_equal(
+        aule_error_message(error),
+        "AULE_CACHE_MAX is 'much', expected bytes as in 500M or 2G, or 0: keep nothing");
+    aule_error_free(error);
+    unsetenv("AULE_CACHE_MAX");
+    assert_int_equal(aule_cache_limit(&limit, NULL), AULE_OK);
+    assert_int_equal(limit, (uint64_t)1 << 30);
+    cuda_mock.driver = 12080;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CUDA_TEST(test_code_is_kept),
         CUDA_TEST(test_code_is_kept_apart),
         CUDA_TEST(test_no_cache),
+        CUDA_TEST(test_limit),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     cuda_remove_cache();

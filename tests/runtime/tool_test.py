@@ -216,6 +216,26 @@ class Tool(unittest.TestCase):
         text = self.aule("bench", SAMPLE, "--backend", "cpu", "--shape", "B=1,H=2,S=16,T=16", "--window", "4", "--backward")
         self.assertRegex(text, r"\n  backward: median .*\n  both: median ")
 
+    def test_cache(self):
+        where = {"XDG_CACHE_HOME": self.folder.name}
+        folder = self.path("aule")
+        self.assertEqual(self.aule("cache", **where), f"{folder}: 0 files, 0 B of at most 1.1 GB\n")
+        for age, (name, size) in enumerate([("a" * 40 + ".so", 3000), ("cuda-" + "b" * 48, 2000), ("mine.txt", 10)]):
+            with open(os.path.join(folder, name), "wb") as file:
+                file.write(bytes(size))
+            os.utime(file.name, (1e9 - age, 1e9 - age))
+        self.assertIn("2 files, 5.0 KB of at most 4.1 KB", self.aule("cache", "size", AULE_CACHE_MAX="4K", **where))
+        listed = self.aule("cache", "list", **where)
+        self.assertIn("    3.0 KB  2001-09-", listed)
+        self.assertIn("  cuda-bbbb", listed)
+        self.assertNotIn("mine", listed)
+        self.assertIn("1 files, 3.0 KB", self.aule("cache", "prune", AULE_CACHE_MAX="4K", **where))
+        self.assertIn("0 files, 0 B", self.aule("cache", "clear", **where))
+        self.assertEqual(os.listdir(folder), ["mine.txt"])
+        self.refused("'cache empty': expected list, size, prune or clear", "cache", "empty", status=2, **where)
+        self.refused("AULE_CACHE_MAX is 'x'", "cache", AULE_CACHE_MAX="x", **where)
+        self.refused("/dev/full/aule: Not a directory", "cache", XDG_CACHE_HOME="/dev/full")
+
     def test_usage(self):
         out = ["-o", self.path("out")]
         self.aule(status=2)
