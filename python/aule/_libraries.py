@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import sysconfig
 from pathlib import Path
 
 from ._errors import LibraryError
@@ -25,7 +26,7 @@ def load_library(stem: str) -> tuple[ctypes.CDLL, str]:
     """
     name = _file_name(stem)
     folders = [Path(folder) for folder in os.environ.get("AULE_LIBRARY_PATH", "").split(os.pathsep) if folder]
-    folders.append(Path(__file__).parent.parent / ".aulec.mesonpy.libs")
+    folders += [place / ".aule.mesonpy.libs" for place in dict.fromkeys((Path(__file__).parent.parent, Path(sysconfig.get_path("platlib"))))]
     path = next((str(folder / name) for folder in folders if (folder / name).exists()), name)
     try:
         return ctypes.CDLL(path, mode=ctypes.RTLD_LOCAL), path
