@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import weakref
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Dict, Mapping, TypeVar, overload
 
 from ._artifact import BACKWARD, INPUTS, Loaded, Parameter, TensorSpec
 from ._cache import stamp
@@ -19,18 +19,21 @@ SCRIPT_TYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "int32":
 TORCH_CASTS = {"float32": "float", "float16": "half", "bfloat16": "bfloat16", "int32": "int", "int64": "long", "uint8": "byte", "bool": "bool"}
 
 
-class Results(dict):
+T = TypeVar("T")  # tensors of a library: what comes out is of the kind that went in
+
+
+class Results(Dict[str, T]):
     """Output and finals of :meth:`AttentionFunction.forward` by name, as items and as attributes: ``r["o"]``, ``r.o``, ``r.lse``.
 
     It keeps what :meth:`AttentionFunction.backward` needs of the call, the inputs among it, as long as it lives.
     """
 
-    def __init__(self, named: Mapping[str, Any], call: "Call", kept: Mapping[str, Any]) -> None:
+    def __init__(self, named: Mapping[str, T], call: "Call", kept: Mapping[str, Any]) -> None:
         super().__init__(named)
         self._call = call
         self._kept = kept  # results that are only for the backward pass
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> T:
         try:
             return self[name]
         except KeyError:
@@ -116,6 +119,12 @@ class AttentionFunction:
     def __reduce__(self) -> tuple[Callable[..., Any], tuple]:
         return self._remake
 
+    @overload
+    def __call__(self, *, out: Any = None, device: str | None = None, **named: Any) -> Any: ...
+
+    @overload
+    def __call__(self, *qkv: T, out: T | None = None, device: str | None = None, **named: Any) -> T: ...
+
     def __call__(self, *qkv: Any, out: Any = None, device: str | None = None, **named: Any) -> Any:
         """The attention's output o, [B, H, S, E] in the operand type.
 
@@ -139,7 +148,13 @@ class AttentionFunction:
             return self._forward(call, ("o",), {"o": out}, False)["o"]
         return self._forward(call, ("o",), None, False)["o"]
 
-    def forward(self, *qkv: Any, out: Mapping[str, Any] | None = None, device: str | None = None, **named: Any) -> Results:
+    @overload
+    def forward(self, *, out: Mapping[str, Any] | None = None, device: str | None = None, **named: Any) -> Results[Any]: ...
+
+    @overload
+    def forward(self, *qkv: T, out: Mapping[str, T] | None = None, device: str | None = None, **named: Any) -> Results[T]: ...
+
+    def forward(self, *qkv: Any, out: Mapping[str, Any] | None = None, device: str | None = None, **named: Any) -> Results[Any]:
         """Output and finals: "o" [B, H, S, E], each final [B, H, S] in float32.
 
         Args:
@@ -151,7 +166,7 @@ class AttentionFunction:
         results = self._forward(call, self._names.outputs, out, self._names.has_backward)
         return Results({name: results[name] for name in self._names.outputs}, call, {name: results[name] for name in self._names.kept if name in results})
 
-    def backward(self, results: Results, do: Any, *, out: Mapping[str, Any] | None = None, **dfinals: Any) -> dict[str, Any]:
+    def backward(self, results: Results[T], do: T, *, out: Mapping[str, T] | None = None, **dfinals: T | None) -> dict[str, T]:
         """Gradients by name: "dq", "dk", "dv", and "dx" for every input x marked ``grad``; of their shapes, and types.
 
         For those without autograd: of torch tensors the gradients are plain tensors, not recorded.

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import sys
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, overload
 
 import numpy
 
 from . import _devices, _options
 from ._compiler import Compiled
 from ._errors import ArgumentError, Error
-from ._function import AttentionFunction, Results, check_number
+from ._function import AttentionFunction, Results, T, check_number
 from ._options import AXES, Options, Tensor
 from ._tensors import is_torch
 
@@ -176,6 +176,30 @@ def _prepare(
     return _function(*flags, *kinds), named
 
 
+@overload
+def attention(
+    q: T, k: T, v: T, *, causal: bool = False, window: int | tuple[int, int] | None = None, softcap: float | None = None,
+    alibi: Any = None, sinks: Any = None, bias: Any = None, scale: float | None = None, dropout: float = 0.0, seed: int | None = None,
+    deterministic: bool = False, return_lse: Literal[False] = False, out: T | None = None, backend: str | None = None,
+) -> T: ...
+
+
+@overload
+def attention(
+    q: T, k: T, v: T, *, causal: bool = False, window: int | tuple[int, int] | None = None, softcap: float | None = None,
+    alibi: Any = None, sinks: Any = None, bias: Any = None, scale: float | None = None, dropout: float = 0.0, seed: int | None = None,
+    deterministic: bool = False, return_lse: Literal[True], out: T | None = None, backend: str | None = None,
+) -> tuple[T, T]: ...
+
+
+@overload
+def attention(
+    q: T, k: T, v: T, *, causal: bool = False, window: int | tuple[int, int] | None = None, softcap: float | None = None,
+    alibi: Any = None, sinks: Any = None, bias: Any = None, scale: float | None = None, dropout: float = 0.0, seed: int | None = None,
+    deterministic: bool = False, return_lse: bool, out: T | None = None, backend: str | None = None,
+) -> T | tuple[T, T]: ...
+
+
 def attention(
     q: Any, k: Any, v: Any, *, causal: bool = False, window: int | tuple[int, int] | None = None, softcap: float | None = None,
     alibi: Any = None, sinks: Any = None, bias: Any = None, scale: float | None = None, dropout: float = 0.0, seed: int | None = None,
@@ -235,12 +259,21 @@ def attention_script(q: Any, k: Any, **options: Any) -> str:
     return _prepare(q, k, **(given | options))[0].source
 
 
-class Gradients(NamedTuple):
-    """Gradients of q, k and v."""
+if TYPE_CHECKING:
 
-    dq: Any
-    dk: Any
-    dv: Any
+    class Gradients(NamedTuple, Generic[T]):
+        dq: T
+        dk: T
+        dv: T
+
+else:  # named tuples are generic from Python 3.11 on
+
+    class Gradients(NamedTuple):
+        """Gradients of q, k and v."""
+
+        dq: Any
+        dk: Any
+        dv: Any
 
 
 class Attention:
@@ -296,10 +329,10 @@ class Attention:
         self._closed = True
 
     def forward(
-        self, q: Any, k: Any, v: Any, *, causal: bool = False, window: int | tuple[int, int] | None = None, softcap: float | None = None,
+        self, q: T, k: T, v: T, *, causal: bool = False, window: int | tuple[int, int] | None = None, softcap: float | None = None,
         alibi: Any = None, sinks: Any = None, bias: Any = None, scale: float | None = None, dropout: float = 0.0, seed: int | None = None,
         deterministic: bool = False,
-    ) -> Any:
+    ) -> T:
         """The output, as :func:`attention` computes it. Keeps what :meth:`backward` needs, until the next call."""
         self._check_open()
         _check_heads(q, k, v)
@@ -311,7 +344,7 @@ class Attention:
         self._last = f, results
         return results["o"]
 
-    def backward(self, do: Any) -> Gradients:
+    def backward(self, do: T) -> Gradients[T]:
         """Gradients of q, k and v for the last :meth:`forward`, from the gradient of its output; :attr:`gradients` has all."""
         self._check_open()
         if self._last is None:

@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import aule
 from aule.__main__ import main
-from support import SAMPLE, load
+from support import ROOT, SAMPLE, load
 
 
 class Modules(unittest.TestCase):
@@ -64,6 +65,15 @@ class Modules(unittest.TestCase):
         self.assertEqual(shown.getvalue(), aule.describe_devices())
         with self.assertRaises(SystemExit), redirect_stdout(shown):
             main(["--version"])
+
+    def test_the_reference_is_current(self):
+        """docs/python-api.md: tools/python-api writes it."""
+        run = subprocess.run([sys.executable, str(ROOT / "tools/python-api"), "--check"])
+        self.assertEqual(run.returncode, 0, "docs/python-api.md is not what tools/python-api writes")
+        page = (ROOT / "docs/python-api.md").read_text()
+        named = set(re.findall(r"^### aule\.(\w+)", page, re.M))
+        self.assertEqual(set(aule.__all__) - named, {"flash_attention"})  # another name of attention
+        self.assertEqual(named - set(aule.__all__), {"Compiled", "transformers"})
 
     def test_library_that_is_not_there(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -14,17 +14,28 @@ except ImportError:
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 USE = """
-import numpy
+from typing import Any, assert_type
 import aule
 
+class Tensor: ...  # of any library
+
 f = aule.compile("x.attn")
-x: numpy.ndarray = numpy.zeros((1, 1, 1, 8), numpy.float32)
-results: aule.Results = f.forward(x, x, x)
-gradients: dict[str, object] = f.backward(results, x)
+x = Tensor()
+assert_type(f(x, x, x, bias=x, window=3), Tensor)
+assert_type(f(q=x, k=x, v=x), Any)
+results = f.forward(x, x, x)
+assert_type(results.o, Tensor)
+assert_type(results["lse"], Tensor)
+assert_type(f.backward(results, x, dlse=x), dict[str, Tensor])
+assert_type(aule.attention(x, x, x, causal=True, window=(3, -1)), Tensor)
+assert_type(aule.attention(x, x, x, return_lse=True), tuple[Tensor, Tensor])
 with aule.Attention() as a:
     dq, dk, dv = a.backward(a.forward(x, x, x, causal=True, window=(3, -1)))
+    assert_type(dq, Tensor)
 wrong: int = aule.get_available_backends()
 aule.attention(x, x, x, causal="yes")
+count: int = aule.attention(x, x, x)
+f.backward({"o": x}, x)
 """
 
 
@@ -46,7 +57,8 @@ class Types(unittest.TestCase):
             use.write_text(USE)
             ran = self.mypy("--cache-dir", folder, str(use))
         errors = [line for line in ran.stdout.splitlines() if "error:" in line]
-        self.assertEqual([line.split(":")[1] for line in errors], ["11", "12"], ran.stdout + ran.stderr)
+        mistakes = [str(number) for number, line in enumerate(USE.splitlines(), 1) if number > USE.count("\n", 0, USE.index("wrong:"))]
+        self.assertEqual([line.split(":")[1] for line in errors], mistakes, ran.stdout + ran.stderr)
 
 
 if __name__ == "__main__":
