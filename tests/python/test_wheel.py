@@ -57,6 +57,8 @@ class Wheel(unittest.TestCase):
             self.assertEqual(len(versions.split()), 2)
             self.assertIn("cpu", self.run_(str(place / "bin/aule"), "devices"))
             self.assertIn("aulec", self.run_(str(place / "bin/aulec"), "--version"))
+            script = ROOT / "tests/front/examples/gemma_local.attn"
+            self.assertIn("gemma", self.run_(str(place / "bin/aule"), "check", str(script), "--backend", "cpu", "--shape", "S=20,T=20"))
 
 
 if __name__ == "__main__":

@@ -233,8 +233,8 @@ class Tool(unittest.TestCase):
         self.assertIn("0 files, 0 B", self.aule("cache", "clear", **where))
         self.assertEqual(os.listdir(folder), ["mine.txt"])
         self.refused("'cache empty': expected list, size, prune or clear", "cache", "empty", status=2, **where)
-        self.refused("AULE_CACHE_MAX is 'x'", "cache", AULE_CACHE_MAX="x", **where)
-        self.refused("/dev/full/aule: Not a directory", "cache", XDG_CACHE_HOME="/dev/full")
+        self.refused("AULE_CACHE_MAX is 'x'", "cache", status=2, AULE_CACHE_MAX="x", **where)
+        self.refused("/dev/full/aule: Not a directory", "cache", status=3, XDG_CACHE_HOME="/dev/full")
 
     def test_usage(self):
         out = ["-o", self.path("out")]
