@@ -83,34 +83,41 @@ static bool solve(Search *s, int64_t distance)
     return reachable(s, 0, distance);
 }
 
-/* Bytes of a bound tensor: [start + low, start + high]. false: it has none. */
-static bool byte_range(const AuBound *bound, uint32_t index, bool flat, int64_t *start,
-                       int64_t *low, int64_t *high)
+/* Bytes of a bound tensor around its element 0. false: it has none. */
+static bool byte_range(const AuBound *bound, uint32_t index, int64_t *low, int64_t *high)
 {
-    const DLTensor *t = bound->tensors[index];
     int64_t bytes = rt_dtype_bytes(bound->dtypes[index]);
-    rt_extent(t, bound->strides[index], low, high);
+    rt_extent(bound->tensors[index], bound->strides[index], low, high);
     if (*high < *low) return false;
-    *start = (int64_t)((flat ? (uint64_t)(uintptr_t)t->data : 0) + t->byte_offset);
     *low *= bytes;
     *high = *high * bytes + bytes - 1;
     return true;
 }
 
+static uint64_t start_of(const DLTensor *t, bool flat)
+{
+    return (flat ? (uint64_t)(uintptr_t)t->data : 0) + t->byte_offset;
+}
+
+/* Addresses are unsigned and may be any: only distances are signed, and one that leaves 64 bits lies beyond every tensor. */
 static bool share_bytes(const AuBound *bound, uint32_t a, uint32_t b, bool flat)
 {
-    int64_t start_a, low_a, high_a, start_b, low_b, high_b;
-    if (!flat && bound->tensors[a]->data != bound->tensors[b]->data) return false;
-    if (!byte_range(bound, a, flat, &start_a, &low_a, &high_a)) return false;
-    if (!byte_range(bound, b, flat, &start_b, &low_b, &high_b)) return false;
-    if (start_a + high_a < start_b + low_b || start_b + high_b < start_a + low_a) return false;
+    int64_t low_a, high_a, low_b, high_b, first, last;
+    const DLTensor *x = bound->tensors[a], *y = bound->tensors[b];
+    if (!flat && x->data != y->data) return false;
+    if (!byte_range(bound, a, &low_a, &high_a) || !byte_range(bound, b, &low_b, &high_b))
+        return false;
+    const int64_t distance = (int64_t)(start_of(y, flat) - start_of(x, flat));
+    if (__builtin_add_overflow(distance, low_b, &first) ||
+        __builtin_add_overflow(distance, high_b, &last) || high_a < first || last < low_a)
+        return false;
 
     Search s = {.count = 0};
     int64_t bytes_a = rt_dtype_bytes(bound->dtypes[a]), bytes_b = rt_dtype_bytes(bound->dtypes[b]);
-    add_axes(&s, bound->tensors[a], bound->strides[a], bytes_a, 1);
-    add_axes(&s, bound->tensors[b], bound->strides[b], bytes_b, -1);
+    add_axes(&s, x, bound->strides[a], bytes_a, 1);
+    add_axes(&s, y, bound->strides[b], bytes_b, -1);
     add_term(&s, 1, 1 - bytes_b, bytes_a - 1); /* bytes inside an element */
-    return solve(&s, start_b - start_a);
+    return solve(&s, distance);
 }
 
 /* Every stride must be longer than all that the smaller ones reach: sufficient, and true of all layouts made by slicing and permuting. */

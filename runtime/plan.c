@@ -13,6 +13,20 @@ static aule_status fail_layout(const aule_attention_v1 *a, const aule_variant_v1
                    v->schedule, wrong);
 }
 
+/* With the sizes that make it. */
+static aule_status fail_grid(const aule_attention_v1 *a, const aule_variant_v1 *v,
+                             const aule_expr *grid, const AuEnv *env, const char *wrong,
+                             AuSink sink)
+{
+    AuText names = {.memory = sink.memory};
+    rt_expr_names(&names, grid, a, env);
+    aule_status status =
+        rt_fail(sink, AULE_ERROR_TENSOR, "%s: a grid of the kernels '%s' %s%s%s", a->name,
+                v->schedule, wrong, names.length ? ", with " : "", rt_text_str(&names));
+    rt_text_free(&names);
+    return status;
+}
+
 /* A count that an expression gives: 0 or more, at most [limit]. */
 static const char *count_of(const aule_expr *expr, const AuEnv *env, uint64_t limit,
                             uint64_t *count)
@@ -26,6 +40,9 @@ static const char *count_of(const aule_expr *expr, const AuEnv *env, uint64_t li
     return NULL;
 }
 
+/* Kernels count in 32 bits, in steps of a tile, and the end of the last one must fit: no tile is that long. */
+enum { LONGEST_TILE = 1 << 16, MOST_BLOCKS = INT32_MAX };
+
 /* A 32-bit slot must hold its size. */
 static aule_status check_narrow(const aule_attention_v1 *a, const aule_launch_v1 *launch,
                                 const AuBound *bound, AuSink sink)
@@ -37,11 +54,13 @@ static aule_status check_narrow(const aule_attention_v1 *a, const aule_launch_v1
         int64_t value = size     ? bound->sizes[slot->index]
                         : stride ? bound->strides[slot->index][slot->dim]
                                  : 0;
-        if (value < INT32_MIN || value > INT32_MAX)
-            return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s%s is %lld, the kernel takes at most %d",
-                           a->name, size ? "the size " : "a stride of ",
+        const int64_t most = size ? INT32_MAX - LONGEST_TILE : INT32_MAX;
+        if (value < INT32_MIN || value > most)
+            return rt_fail(sink, AULE_ERROR_TENSOR,
+                           "%s: %s%s is %lld, the kernel takes at most %lld", a->name,
+                           size ? "the size " : "a stride of ",
                            size ? rt_size_name(a, slot->index) : rt_tensor(a, slot->index)->name,
-                           (long long)value, INT32_MAX);
+                           (long long)value, (long long)most);
     }
     return AULE_OK;
 }
@@ -72,8 +91,8 @@ aule_status rt_layout(const aule_attention_v1 *a, const aule_variant_v1 *v, cons
         const aule_launch_v1 *launch = rt_launch(v, i);
         for (int axis = 0; !status && axis < 3; axis++) {
             uint64_t blocks = 0;
-            const char *wrong = count_of(&launch->grid[axis], &env, UINT32_MAX, &blocks);
-            if (wrong) status = fail_layout(a, v, "a grid", wrong, sink);
+            const char *wrong = count_of(&launch->grid[axis], &env, MOST_BLOCKS, &blocks);
+            if (wrong) status = fail_grid(a, v, &launch->grid[axis], &env, wrong, sink);
             layout->grid[i][axis] = (uint32_t)blocks;
         }
         const uint32_t *grid = layout->grid[i];
@@ -135,16 +154,21 @@ aule_status rt_check_address(const aule_plan *plan, uint32_t index, const aule_a
                    (unsigned long long)bytes, rt_dtype_name(plan->bound.dtypes[index]));
 }
 
-/* Handles have an end, and offsets are not negative. */
+/* Offsets are those of memory that there could be; handles have an end, and a beginning. */
 static aule_status check_inside(const aule_plan *plan, uint32_t index, const DLTensor *given,
                                 AuSink sink)
 {
     const AuBackend *backend = plan->device->backend;
     int64_t low, high, bytes = rt_dtype_bytes(plan->bound.dtypes[index]);
     rt_extent(given, plan->bound.strides[index], &low, &high);
-    if (backend->flat || high < low) return AULE_OK;
+    if (high < low) return AULE_OK;
     const char *name = rt_tensor(plan->attention, index)->name;
-    if (given->byte_offset > INT64_MAX / 4 || (int64_t)given->byte_offset + low * bytes < 0)
+    if (given->byte_offset > INT64_MAX / 4)
+        return rt_fail(sink, AULE_ERROR_TENSOR,
+                       "%s: %s: its byte_offset is %llu, beyond all memory", plan->attention->name,
+                       name, (unsigned long long)given->byte_offset);
+    if (backend->flat) return AULE_OK;
+    if ((int64_t)given->byte_offset + low * bytes < 0)
         return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s: its strides reach before its buffer",
                        plan->attention->name, name);
     if (!backend->check_memory) return AULE_OK;

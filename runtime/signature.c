@@ -143,6 +143,19 @@ static aule_status fail_dtype(const Binding *b, uint32_t index, const char *expe
     return fail_text(b, AULE_ERROR_TENSOR, &text);
 }
 
+/* Frameworks make integers of 64 bits unless they are told otherwise. */
+static const char *way_out(uint32_t found, uint32_t expected)
+{
+    if (found == AULE_I64 && expected == AULE_I32)
+        return ": declare i64 in the script, or convert it (.int() in torch, .astype(\"int32\") in "
+               "NumPy)";
+    if (found == AULE_I32 && expected == AULE_I64)
+        return ": declare i32 in the script, or convert it (.long() in torch, .astype(\"int64\") "
+               "in "
+               "NumPy)";
+    return "";
+}
+
 static aule_status bind_dtype(const Binding *b, uint32_t index)
 {
     const aule_tensor_v1 *t = rt_tensor(b->a, index);
@@ -158,7 +171,8 @@ static aule_status bind_dtype(const Binding *b, uint32_t index)
     }
     /* Frameworks write booleans as bytes, too. */
     if (expected == AULE_BOOL && found == AULE_U8) found = AULE_BOOL;
-    if (found != expected) return fail_dtype(b, index, rt_dtype_name(expected), "");
+    if (found != expected)
+        return fail_dtype(b, index, rt_dtype_name(expected), way_out(found, expected));
     b->bound->dtypes[index] = expected;
     return AULE_OK;
 }

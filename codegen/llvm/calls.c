@@ -80,8 +80,9 @@ static const char *field(AuCalls *c, uint32_t n)
 
 static void bind_size(AuCalls *c, const AuCallField *f, const char *value)
 {
-    const char *holds = calls_value(c, "icmp ult i64 %s, 2147483648", value);
-    calls_check(c, holds, "%s: %s is not from 0 to 2147483647", c->a->name, f->name);
+    /* As libaule: the end of the last tile must fit 32 bits. */
+    const char *holds = calls_value(c, "icmp ule i64 %s, 2147418111", value);
+    calls_check(c, holds, "%s: %s is not from 0 to 2147418111", c->a->name, f->name);
     calls_store(c, f->index, value);
 }
 

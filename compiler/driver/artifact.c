@@ -119,25 +119,37 @@ static uint64_t put_params(Artifact *x, const AuAttn *a)
 }
 
 /* "mha.attn:7: H % Hk == 0"; what the front end asks for by itself is written like the rest. */
-static const char *require_text(Artifact *x, const AuAttn *a, uint32_t n)
+static const char *require_text(Artifact *x, AuSpan span, const char *what)
 {
-    AuText text = {.arena = x->arena};
-    const AuSpan span = a->require_spans[n];
-    if (span.source) {
-        const AuPosition p = au_position(x->diags, span);
-        au_text_add(&text, "%s:%u: ", p.file, p.line);
-    }
-    attn_print_expr(a, a->requires[n], &text);
-    return au_text_str(&text);
+    if (!span.source) return what;
+    const AuPosition p = au_position(x->diags, span);
+    return au_format(x->arena, "%s:%u: %s", p.file, p.line, what);
 }
 
-static uint64_t put_requires(Artifact *x, const AuAttn *a)
+static void put_require(Artifact *x, uint64_t at, const AuAttn *a, AuExpr holds, AuSpan span,
+                        const char *what)
 {
-    const uint64_t at = put_array(x, sizeof(aule_require_v1), a->require_count);
+    put_script_expr(x, at + offsetof(aule_require_v1, condition), a, holds);
+    put_name(x, at + offsetof(aule_require_v1, text), require_text(x, span, what));
+}
+
+/* Those of the script, then the axes that must have elements. */
+static uint64_t put_requires(Artifact *x, const AuAttentionBuild *build)
+{
+    const AuAttn *a = build->attn;
+    const uint64_t at = put_array(x, sizeof(aule_require_v1), a->require_count + build->need_count);
     for (uint32_t n = 0; n < a->require_count; n++) {
-        const uint64_t here = at + n * sizeof(aule_require_v1);
-        put_script_expr(x, here + offsetof(aule_require_v1, condition), a, a->requires[n]);
-        put_name(x, here + offsetof(aule_require_v1, text), require_text(x, a, n));
+        AuText text = {.arena = x->arena};
+        attn_print_expr(a, a->requires[n], &text);
+        put_require(x, at + n * sizeof(aule_require_v1), a, a->requires[n], a -> require_spans[n],
+                    au_text_str(&text));
+    }
+    for (uint32_t n = 0; n < build->need_count; n++) {
+        const AuNeed *need = &build->needs[n];
+        put_require(x, at + (a->require_count + n) * sizeof(aule_require_v1), a, need->holds,
+                    need->span,
+                    au_format(x->arena, "axis %u of '%s', which is read here, has elements",
+                              need->axis, need->tensor));
     }
     return at;
 }
@@ -280,7 +292,7 @@ static void put_attention(Artifact *x, uint64_t at, const AuAttentionBuild *buil
     aule_attention_v1 row = {.struct_size = sizeof row,
                              .size_count = a->size_count,
                              .param_count = a->param_count,
-                             .require_count = a->require_count,
+                             .require_count = a->require_count + build->need_count,
                              .variant_count = build->count};
     AuText formula = {.arena = x->arena};
     attn_print(a, &formula);
@@ -295,7 +307,7 @@ static void put_attention(Artifact *x, uint64_t at, const AuAttentionBuild *buil
                  a->sizes[n].fixed >= 0 ? "" : a->sizes[n].name);
     IMAGE_POINT(&x->b, aule_attention_v1, at, sizes, sizes);
     IMAGE_POINT(&x->b, aule_attention_v1, at, params, put_params(x, a));
-    IMAGE_POINT(&x->b, aule_attention_v1, at, requires_, put_requires(x, a));
+    IMAGE_POINT(&x->b, aule_attention_v1, at, requires_, put_requires(x, build));
     const uint64_t variants = put_array(x, sizeof(aule_variant_v1), build->count);
     IMAGE_POINT(&x->b, aule_attention_v1, at, variants, variants);
     for (uint32_t n = 0; n < build->count; n++)

@@ -30,10 +30,20 @@ typedef struct AuVariant {
     AuBlob code;
 } AuVariant;
 
+/* An axis that must have elements, since kernels may read it at an index that is not its own. */
+typedef struct AuNeed {
+    AuExpr holds;
+    AuSpan span; /* of the read */
+    const char *tensor;
+    uint32_t axis;
+} AuNeed;
+
 /* All variants of one attention of the script. */
 typedef struct AuAttentionBuild {
     AuAttn *attn;         /* sizes not fixed: the signature */
     const AuGrads *grads; /* NULL: no backward */
+    AuNeed *needs;
+    uint32_t need_count;
     AuVariant *variants;
     uint32_t count, capacity;
 } AuAttentionBuild;
@@ -47,6 +57,9 @@ const char *variant_symbol(AuArena *arena, const AuVariant *v, const char *kerne
 /* launch_code.c: a scalar expression of sizes and params. false: a diagnostic names what cannot be
  * computed at launch. */
 bool launch_code(AuArena *arena, AuDiags *diags, const AuAttn *attn, AuExpr e, AuLaunchExpr *out);
+
+/* needs.c: what a call's shapes must meet beside what the script requires; adds to the graph. */
+uint32_t driver_needs(AuAttn *attn, AuArena *arena, AuNeed **needs);
 
 /* artifact.c: the descriptor of all attentions. */
 bool artifact_image(AuArena *arena, AuDiags *diags, const AuAttentionBuild *builds, uint32_t count,

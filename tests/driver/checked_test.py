@@ -148,6 +148,52 @@ class Checked(Case):
         target = devices()[0]
         self.assertEqual(self.run_it(self.compiled(READS["score_mod"][0], target, "--no-grad"), target, False).returncode, 0)
 
+    def test_numbers_of_64_bits_are_read_as_their_low_32(self):
+        """As the pages say: no mode looks for what does not fit."""
+        script, artifact = self.folder / "wide.attn", self.folder / "wide.so"
+        script.write_text(HEAD + "    input x: i64[T];\n    input table: f32[N];\n    score_mod(s) = s + table[x[kv_idx]];\n    online softmax;\n}\n")
+        target = devices()[0]
+        made = subprocess.run([AULEC, script, "--target", target, "--dtype", "f32", "--width", "D=16", "--no-grad", "--checked", *ARCH.get(target, []),
+                               "-o", artifact], capture_output=True, text=True, timeout=120)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        results = []
+        for wide in (0, 1 << 32):
+            values = struct.pack("<37q", *(n % N + wide for n in range(37)))
+            head = "{'descr': '<i8', 'fortran_order': False, 'shape': (37,), }"
+            head += " " * (-(len(head) + 11) % 64) + "\n"
+            self.inputs["x"] = self.folder / "x.npy"
+            self.inputs["x"].write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + values)
+            done = self.run_it(artifact, target, False)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            results.append(self.results()["o.npy"])
+        self.assertEqual(*results)
+
+
+class Empty(Case):
+    """Tensors without elements: an index cannot be clamped into them, so that the call is refused; what is read along its own axis is not."""
+
+    def test_a_table_without_elements_is_refused(self):
+        self.indices()
+        self.given("table", (0,))
+        for target in devices():
+            for clause, _ in READS.values() if target == "cpu" else list(READS.values())[:1]:
+                with self.subTest(f"{clause} on {target}"):
+                    done = self.run_it(self.compiled(clause, target), target)
+                    self.assertEqual(done.returncode, 1, done.stderr)
+                    self.assertIn("docs.attn:7: axis 0 of 'table', which is read here, has elements, with N = 0", done.stderr)
+
+    def test_no_keys(self):
+        for name, shape in {**SHAPES, "k": (2, 3, 0, 16), "v": (2, 3, 0, 16)}.items():
+            self.given(name, shape)
+        self.given("x", (2, 0), [])
+        target = devices()[0]
+        done = self.run_it(self.compiled(READS["score_mod"][0], target), target)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(set(self.results()["o.npy"][-4 * prod(SHAPES["do"]):]), {0})
+        done = self.run_it(self.compiled("score_mod(s, b) = s + table[x[b, q_pos]];", target), target)  # of the keys' axis, but not along it
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("docs.attn:7: axis 1 of 'x', which is read here, has elements, with T = 0", done.stderr)
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1] + sys.argv[3:])

@@ -257,6 +257,7 @@ static void test_refusals(void)
     a = usual(), a.k = (const char *)k + 1, refused(&a, "k is not aligned");
     a = usual(), a.S = -1, refused(&a, "S is not from 0");
     a = usual(), a.T = INT64_C(1) << 31, refused(&a, "T is not from 0");
+    a = usual(), a.T = INT32_MAX, refused(&a, "T is not from 0");
     a = usual(), a.Hk = 3, refused(&a, "H % Hk == 0");
     a = usual(), a.D = 65, refused(&a, "nothing was compiled");
     a = usual(), a.dtype = 0, refused(&a, "nothing was compiled");

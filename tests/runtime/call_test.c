@@ -259,6 +259,20 @@ static void mixed_operands(Case *c) { c->tensors[T_K].dtype = (DLDataType){kDLFl
 static void vector_dtype(Case *c) { c->tensors[T_Q].dtype.lanes = 4; }
 static void wrong_device(Case *c) { c->tensors[T_V].device = (DLDevice){kDLCUDA, 1}; }
 static void misaligned(Case *c) { c->tensors[T_Q].byte_offset = 3; }
+static void huge_offset(Case *c) { c->tensors[T_Q].byte_offset = UINT64_MAX - 7; }
+/* Queries that 32 bits can count, but not to the end of the last tile; far outputs, so that nothing overlaps. */
+static void longest(Case *c)
+{
+    const int64_t S = INT32_MAX - 100;
+    c->shapes[T_Q][2] = c->shapes[T_O][2] = c->shapes[T_LSE][2] = S;
+    c->strides[T_Q][2] = 0;
+    for (int axis = 0; axis < 2; axis++) {
+        c->strides[T_O][axis] = (axis ? 1 : c->shapes[T_Q][1]) * S * SAMPLE_E;
+        c->strides[T_LSE][axis] = (axis ? 1 : c->shapes[T_Q][1]) * S;
+    }
+    c->tensors[T_O].data = (void *)((uintptr_t)1 << 45);
+    c->tensors[T_LSE].data = (void *)((uintptr_t)1 << 46);
+}
 static void overflow(Case *c) { c->strides[T_Q][0] = INT64_MAX / 2; }
 static void zero_stride(Case *c) { c->strides[T_O][1] = 0; }
 static void folded(Case *c) { c->strides[T_O][2] = 2; }
@@ -350,7 +364,9 @@ static const Refusal refusals[] = {
     {bad_computed_extent, AULE_ERROR_TENSOR,
      "sample: slope: axis 0 (computed) has 6 elements, expected 7"},
     {bad_output, AULE_ERROR_TENSOR, "sample: o: axis 2 (S) has 4 elements, expected 5 as in q"},
-    {bad_dtype, AULE_ERROR_TENSOR, "sample: lengths: dtype is i64, expected i32"},
+    {bad_dtype, AULE_ERROR_TENSOR,
+     "sample: lengths: dtype is i64, expected i32: declare i64 in the script, or convert it "
+     "(.int() in torch, .astype(\"int32\") in NumPy)"},
     {bad_operand, AULE_ERROR_TENSOR, "sample: q: dtype is float64, expected f32, f16 or bf16"},
     {mixed_operands, AULE_ERROR_TENSOR,
      "sample: k: dtype is f16, expected f32, as the other operands are"},
@@ -359,6 +375,10 @@ static const Refusal refusals[] = {
      "sample: v: it is on cuda:1 (DLPack type 2), expected cpu:0 (DLPack type 1)"},
     {misaligned, AULE_ERROR_TENSOR,
      "sample: q: its address is 3 past a multiple of 4, the bytes of f32"},
+    {huge_offset, AULE_ERROR_TENSOR,
+     "sample: q: its byte_offset is 18446744073709551608, beyond all memory"},
+    {longest, AULE_ERROR_TENSOR,
+     "sample: the size S is 2147483547, the kernel takes at most 2147418111"},
     {overflow, AULE_ERROR_TENSOR, "sample: q: its shape and strides reach beyond 64 bits"},
     {zero_stride, AULE_ERROR_TENSOR,
      "sample: o: it is written and overlaps itself: axis 1 has 4 elements at stride 0"},

@@ -194,7 +194,7 @@ MOCK_API CUresult cuEventCreate(void **event, unsigned flags)
 MOCK_API CUresult cuEventRecord(Owned *event, void *stream)
 {
     ENTER("cuEventRecord", true);
-    event->recorded = 1;
+    event->recorded = atomic_fetch_add(&cuda_mock.recordings, 1) + 1;
     return check_stream(stream);
 }
 
@@ -208,7 +208,7 @@ MOCK_API CUresult cuEventSynchronize(Owned *event)
 MOCK_API CUresult cuEventElapsedTime(float *milliseconds, Owned *first, Owned *last)
 {
     ENTER("cuEventElapsedTime", true);
-    *milliseconds = 1.5f;
+    *milliseconds = last->recorded < first->recorded ? -1.5f : 1.5f;
     return first->recorded && last->recorded ? OK : INVALID_HANDLE;
 }
 

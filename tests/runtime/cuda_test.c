@@ -42,6 +42,9 @@ static void test_result(void **state)
     assert_int_equal(aule_event_record(s.device, NULL, &last, NULL), AULE_OK);
     assert_int_equal(aule_event_elapsed(first, last, &nanoseconds, NULL), AULE_OK);
     assert_int_equal(nanoseconds, 1500000);
+    aule_error *error = NULL;
+    expect_error(aule_event_elapsed(last, first, &nanoseconds, &error), &error, AULE_ERROR_USAGE,
+                 "aule_event_elapsed: the first event is 1500000 ns after the last");
     aule_event_free(first);
     aule_event_free(last);
     assert_int_equal(aule_device_synchronize(s.device, NULL, NULL), AULE_OK);

@@ -169,6 +169,12 @@ static void test_buffers_and_events(void **state)
     assert_int_equal(aule_event_wait(last, &error), AULE_OK);
     assert_int_equal(aule_event_elapsed(first, last, &nanoseconds, &error), AULE_OK);
     assert_true(nanoseconds > 0 && nanoseconds < 1000000000);
+    const uint64_t before = nanoseconds;
+    expect_error(aule_event_elapsed(last, first, &nanoseconds, &error), &error, AULE_ERROR_USAGE,
+                 "aule_event_elapsed: the first event is ");
+    assert_int_equal(nanoseconds, before);
+    assert_int_equal(aule_event_elapsed(first, first, &nanoseconds, &error), AULE_OK);
+    assert_int_equal(nanoseconds, 0);
     aule_event_free(first);
     aule_event_free(last);
     aule_device_close(device); /* the buffer keeps it */

@@ -82,6 +82,8 @@ static void test_result(void **state)
     assert_int_equal(aule_event_record(s.device, NULL, &last, &error), AULE_OK);
     assert_int_equal(aule_event_elapsed(first, last, &nanoseconds, &error), AULE_OK);
     assert_true(nanoseconds > 0);
+    expect_error(aule_event_elapsed(last, first, &nanoseconds, &error), &error, AULE_ERROR_USAGE,
+                 "aule_event_elapsed: the first event is ");
     fetch(&s);
     assert_true(case_is_right(s.c));
     aule_event_free(first);
