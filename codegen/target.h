@@ -20,6 +20,8 @@ typedef struct AuArch {
         *features;  /* what the device must report for this code to run, space-separated, "" none */
     bool f16, bf16; /* operand types it takes beside f32 */
     bool by_default; /* compiled when no --arch is given */
+    const char
+        *wish; /* word of the device without which code for plainer rows is faster; "" none */
 } AuArch;
 
 typedef enum AuCodeStage {

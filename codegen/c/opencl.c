@@ -11,7 +11,8 @@ static const AuArch archs[] = {{.name = "generic",
                                 .features = "",
                                 .f16 = true,
                                 .bf16 = true,
-                                .by_default = true}};
+                                .by_default = true,
+                                .wish = ""}};
 
 /* log2 must be exact at powers of two (LANGUAGE.md, Expressions), which OpenCL does not promise: 3 ulp. Its bounds for tanh (5), erf
  * and pow (16 ulp) are wider than ours as well. */

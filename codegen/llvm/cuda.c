@@ -14,13 +14,13 @@
 // clang-format off
 /* caps: rows of compiler/machine/caps.def. features: what the driver must report. */
 static const AuArch archs[] = {
-    {"sm_70",  "sm_70",  "sm_70 ptx64",  true, true, true},
-    {"sm_75",  "sm_75",  "sm_75 ptx65",  true, true, false},
-    {"sm_80",  "sm_80",  "sm_80 ptx70",  true, true, true},
-    {"sm_86",  "sm_86",  "sm_86 ptx71",  true, true, true},
-    {"sm_89",  "sm_89",  "sm_89 ptx78",  true, true, false},
-    {"sm_90",  "sm_90",  "sm_90 ptx81",  true, true, true},
-    {"sm_120", "sm_120", "sm_120 ptx87", true, true, false},
+    {"sm_70",  "sm_70",  "sm_70 ptx64",  true, true, true, ""},
+    {"sm_75",  "sm_75",  "sm_75 ptx65",  true, true, false, ""},
+    {"sm_80",  "sm_80",  "sm_80 ptx70",  true, true, true, ""},
+    {"sm_86",  "sm_86",  "sm_86 ptx71",  true, true, true, ""},
+    {"sm_89",  "sm_89",  "sm_89 ptx78",  true, true, false, ""},
+    {"sm_90",  "sm_90",  "sm_90 ptx81",  true, true, true, ""},
+    {"sm_120", "sm_120", "sm_120 ptx87", true, true, false, ""},
 };
 /* ORDER archs. PTX 6.4 for sm_70, not 6.3: mma of its own; 8.1 for sm_90, not 7.8: red.add of vectors. */
 #define GPU(number, ptx) {"nvptx64-nvidia-cuda", "sm_" #number, "+ptx" #ptx, .device = &cuda_device, .capability = number}

@@ -211,13 +211,15 @@ static const char *default_targets(uint32_t emit)
 bool options_choose(AuChoice *c, const aulec_options *o)
 {
     const char *targets = o->targets ? o->targets : default_targets(o->emit);
+    c->is_static = o->emit >= AULEC_EMIT_HEADER;
     return choose_targets(c, targets, o->emit, o->archs) && choose_archs(c, o->archs) &&
            choose_dtypes(c, o->dtypes) && choose_widths(c, o->widths) && choose_f32(c, o->f32);
 }
 
 bool options_takes_arch(const AuChoice *c, const AuArch *arch)
 {
-    if (!c->arch_count) return arch->by_default;
+    /* Static builds know a processor's features, not its maker. */
+    if (!c->arch_count) return arch->by_default && !(c->is_static && *arch->wish);
     for (uint32_t n = 0; n < c->arch_count; n++)
         if (strcmp(c->archs[n], arch->name) == 0) return true;
     return false;
@@ -259,7 +261,9 @@ const char *aulec_best_arch(const char *target, const char *features, const char
     for (uint32_t n = t ? t->arch_count : 0; n-- > 0;) { /* from plain to special: the best first */
         const AuArch *arch = &t->archs[n];
         if (tf32 && !options_has_tf32(arch)) continue;
-        if (!arch->by_default || !has_words(features ? features : "", arch->features)) continue;
+        if (!arch->by_default || !has_words(features ? features : "", arch->features) ||
+            !has_words(features ? features : "", arch->wish))
+            continue;
         for (uint32_t e = 0; dtype && e < 3; e++)
             if (strcmp(tile_elem(elems[e])->name, tf32 ? "f32" : dtype) == 0 &&
                 options_takes_operand(arch, elems[e]))

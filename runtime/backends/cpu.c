@@ -89,9 +89,9 @@ static void close_cpu(void *state)
 
 static int rank_arch(const aule_device_info *info, const char *arch)
 {
-    const char *family = rt_cpu_family();
-    (void)info;
-    return strncmp(arch, family, strlen(family)) == 0 ? 0 : -1;
+    const char *family = rt_cpu_family(), *wish = rt_cpu_wish(arch);
+    if (strncmp(arch, family, strlen(family)) != 0) return -1;
+    return *wish && !rt_has_word(info->features, wish, strlen(wish)) ? 1 : 0;
 }
 
 /* The program is the variant itself. */

@@ -1,5 +1,7 @@
 #include "cpu_features.h"
 
+#include "../descriptor.h"
+
 #if defined(__x86_64__)
 
 #include <cpuid.h>
@@ -47,12 +49,41 @@ static bool has(uint32_t leaf, uint32_t subleaf, int where, uint32_t bit, uint64
     return !(state & TILES) || may_use_tiles();
 }
 
+/* CPUID: the maker's name is in three registers of leaf 0, the family in eax of leaf 1. */
+static bool is_made_by(const char *maker, uint32_t family)
+{
+    unsigned a, b, c, d, name[3];
+    if (!__get_cpuid(0, &a, &name[0], &name[2], &name[1])) return false;
+    if (memcmp(name, maker, sizeof name) != 0 || !__get_cpuid(1, &a, &b, &c, &d)) return false;
+    const uint32_t base = a >> 8 & 15;
+    return (base == 15 ? base + (a >> 20 & 255) : base) >= family;
+}
+
+/* Who names the very architecture as the limit has it taken for fast. */
+static bool is_fast(const AuText *words, size_t limit, const char *feature, const char *maker,
+                    uint32_t family, size_t arch)
+{
+    return words->at && rt_has_word(words->at, feature, strlen(feature)) &&
+           (limit == arch + 1 || (limit > arch && is_made_by(maker, family)));
+}
+
 void rt_cpu_features(size_t limit, AuText *words)
 {
 #define X86(name, leaf, subleaf, where, bit, state, arch)                                          \
     if (arch < limit && has(leaf, subleaf, where, bit, state))                                     \
         rt_text_add(words, "%s" name, words->length ? " " : "");
 #include "cpu_features.def"
+#define X86_FAST(word, feature, maker, family, arch)                                               \
+    if (is_fast(words, limit, feature, maker, family, arch)) rt_text_add(words, " " word);
+#include "cpu_features.def"
+}
+
+const char *rt_cpu_wish(const char *arch)
+{
+#define X86_FAST(word, feature, maker, family, id)                                                 \
+    if (strcmp(archs[id], arch) == 0) return word;
+#include "cpu_features.def"
+    return "";
 }
 
 void rt_cpu_name(AuText *name)
@@ -103,6 +134,14 @@ void rt_cpu_features(size_t limit, AuText *words)
 void rt_cpu_name(AuText *name) { rt_text_add(name, "unknown"); }
 const char *rt_cpu_family(void) { return "unknown"; }
 
+#endif
+
+#if !defined(__x86_64__)
+const char *rt_cpu_wish(const char *arch)
+{
+    (void)arch;
+    return "";
+}
 #endif
 
 const char *rt_cpu_arch(size_t place)

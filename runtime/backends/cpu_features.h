@@ -9,6 +9,8 @@ const char *rt_cpu_arch(size_t place);
 
 /* Space-separated, as in cpu_features.def; what only architectures after the first [limit] have is left out. */
 void rt_cpu_features(size_t limit, AuText *words);
+/* The word without which kernels for plainer architectures are faster than those for [arch]; "": none. */
+const char *rt_cpu_wish(const char *arch);
 void rt_cpu_name(AuText *name); /* the maker's words */
 const char *
 rt_cpu_family(void); /* what architectures of artifacts begin with: "x86-64", "aarch64" */

@@ -120,6 +120,9 @@ class Compiled(unittest.TestCase):
             return _compiler.best_arch.__wrapped__(types.SimpleNamespace(backend=backend, features=features.split()), dtype)
 
         self.assertEqual(best("cpu", "avx2 fma f16c bmi bmi2 lzcnt movbe popcnt avx sse3 ssse3 sse4.1 sse4.2", "f32"), "x86-64-v3")
+        level4 = "avx2 fma f16c avx512f avx512bw avx512cd avx512dq avx512vl avx512bf16"
+        self.assertEqual(best("cpu", level4, "bf16"), "x86-64-v4")  # of Intel's, where multiply-adds are faster
+        self.assertEqual(best("cpu", level4 + " fast-bf16-dot", "bf16"), "x86-64-v4-bf16")
         self.assertEqual(best("cuda", "sm_89 sm_86 sm_80 sm_75 sm_70 " + PTX), "sm_89")
         self.assertEqual(best("cuda", "sm_100 sm_90 sm_89 sm_86 sm_80 sm_75 sm_70 " + PTX), "sm_90")
         self.assertIsNone(best("cuda", "sm_52 " + PTX))

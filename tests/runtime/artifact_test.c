@@ -479,6 +479,40 @@ static const char *planned(aule_attention *attention, aule_device *device, Case 
     return schedule;
 }
 
+/* A variant whose architecture is not worth its place on this processor comes after the plain ones, unless AULE_CPU_ARCH says that
+ * it is; asked for by name it runs. */
+static void test_slow_architecture(void **state)
+{
+    (void)state;
+#ifdef __x86_64__
+    Copy *copy = malloc(sizeof *copy);
+    Case *c = case_new();
+    aule_module *module;
+    aule_device *device, *named;
+    copy_sample(copy);
+    copy->variants[0].features = "";
+    copy->variants[0].schedule = "dot";
+    copy->variants[0].arch = "x86-64-v4-bf16";
+    assert_int_equal(aule_module_from(&copy->module, NULL, &module, NULL), AULE_OK);
+    assert_int_equal(aule_device_open("cpu", NULL, &device, NULL), AULE_OK);
+    setenv("AULE_CPU_ARCH", "x86-64-v4-bf16", 1);
+    assert_int_equal(aule_device_open("cpu", NULL, &named, NULL), AULE_OK);
+    unsetenv("AULE_CPU_ARCH");
+    aule_attention *attention = aule_module_attention(module, 0);
+    const bool fast = strstr(aule_device_get_info(device)->features, "fast-bf16-dot"),
+               taken = strstr(aule_device_get_info(named)->features, "fast-bf16-dot");
+    assert_int_equal(taken, strstr(aule_device_get_info(named)->features, "avx512bf16") != NULL);
+    assert_int_equal(strcmp(planned(attention, device, c, NULL), "dot") == 0, fast);
+    assert_int_equal(strcmp(planned(attention, named, c, NULL), "dot") == 0, taken);
+    assert_string_equal(planned(attention, device, c, "x86-64-v4-bf16"), "dot");
+    aule_module_close(module);
+    aule_device_close(device);
+    aule_device_close(named);
+    case_free(c);
+    free(copy);
+#endif
+}
+
 /* A variant for calls that meet its condition; one that cannot be computed is never met. */
 static void test_condition(void **state)
 {
@@ -584,6 +618,7 @@ int main(int count, char **arguments)
         cmocka_unit_test(test_longer_structures),
         cmocka_unit_test(test_reports),
         cmocka_unit_test(test_condition),
+        cmocka_unit_test(test_slow_architecture),
         cmocka_unit_test(test_kept_output),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
