@@ -80,8 +80,9 @@ AuTileExpr *writer_assign(AuHookWriter *w, const char *name, AuTileExpr *value)
 void writer_count_uses(AuHookWriter *w, AuExpr e)
 {
     if (!e.i || w->uses[e.i]++) return;
-    for (uint32_t n = 0; n < attn_at(w->attn, e)->count; n++)
-        writer_count_uses(w, attn_arg(w->attn, e, n));
+    const AuNode *node = attn_at(w->attn, e);
+    for (uint32_t n = 0; n < node->count; n++) writer_count_uses(w, attn_arg(w->attn, e, n));
+    if (node->op == AU_OP_ROPE) w->uses[attn_arg(w->attn, e, 0).i]++; /* turned, and as it is */
 }
 
 void writer_begin(AuHookWriter *w, const char *name, const char *const *params, uint32_t count)
@@ -94,6 +95,8 @@ void writer_begin(AuHookWriter *w, const char *name, const char *const *params, 
                 writer_name(w, params[n]));
     AU_PUSH(m->arena, m->fns.at, m->fns.count, m->fns.capacity, fn);
     w->fn = fn;
+    w->channels.count = 0;
+    w->at = NULL;
     w->done = AU_NEW_ARRAY(m->arena, AuTileExpr *, w->attn->node_count);
     w->uses = AU_NEW_ARRAY(m->arena, uint32_t, w->attn->node_count);
 }
@@ -177,7 +180,7 @@ static AuTileExpr *index_expr(AuHookWriter *w, int32_t axis)
     case AU_AX_H: return writer_variable(w, "h");
     case AU_AX_Q: return writer_variable(w, "i");
     case AU_AX_KV: return writer_variable(w, "j");
-    case AU_AX_C: return w->channel_index ? w->channel_index : writer_variable(w, "c");
+    case AU_AX_C: return w->at ? w->at->index : writer_variable(w, "c");
     default: break;
     }
     w->failed = true;
@@ -188,31 +191,53 @@ static AuTileExpr *index_expr(AuHookWriter *w, int32_t axis)
  * element there. */
 static AuTileExpr *element(AuHookWriter *w, const char *argument, const char *tensor)
 {
-    if (!w->raw_element) return writer_variable(w, argument);
+    if (!w->at) return writer_variable(w, argument);
     AuTileExpr *ref = node(w, TILE_X_REF, (AuSpan){0});
     ref->name = writer_name(w, tensor);
     ref->has_index = true;
     add_arg(w, ref, writer_variable(w, "b"));
     add_arg(w, ref, writer_variable(w, w->row_h));
     add_arg(w, ref, writer_variable(w, w->row_i));
-    add_arg(w, ref, w->channel_index);
+    add_arg(w, ref, w->at->index);
     return writer_op1(w, TILE_X_TO_F32, ref);
 }
 
-/* The expression [e] of the row, at another channel; nothing that was computed for the present one
- * may be reused. */
-static AuTileExpr *at_channel(AuHookWriter *w, AuExpr e, AuTileExpr *channel)
+/* Does the rotation [e] make the channel of the one it is the partner of? */
+static bool is_made_by(const AuHookWriter *w, const AuChannel *channel, AuExpr e)
 {
-    AuHookWriter other = *w;
-    other.raw_element = true;
-    other.channel_index = channel;
-    other.done = AU_NEW_ARRAY(writer_module(w)->arena, AuTileExpr *, w->attn->node_count);
-    other.uses = AU_NEW_ARRAY(writer_module(w)->arena, uint32_t, w->attn->node_count);
-    for (uint32_t n = 0; n < w->attn->node_count;
-         n++) /* what does not depend on the channel is shared */
-        if (w->done[n] && !(w->attn->nodes[n].axes & AU_AX_C)) other.done[n] = w->done[n];
-    AuTileExpr *out = writer_expr(&other, e);
-    w->failed |= other.failed;
+    return channel->first.i == attn_arg(w->attn, e, 3).i &&
+           channel->count.i == attn_arg(w->attn, e, 4).i &&
+           channel->interleaved == attn_at(w->attn, e)->integer;
+}
+
+/* The partner of the present channel in the rotation [e], at [index]; NULL: the hook's own channel. A channel is the partner of its
+ * partner, so that rotations of one kind need two channels, however many there are. */
+static AuChannel *partner_in(AuHookWriter *w, AuExpr e, AuTileExpr *index)
+{
+    AuArena *arena = writer_module(w)->arena;
+    if (w->at && is_made_by(w, w->at, e)) return w->at->of;
+    for (uint32_t n = 0; n < w->channels.count; n++)
+        if (w->channels.at[n]->of == w->at && is_made_by(w, w->channels.at[n], e))
+            return w->channels.at[n];
+    AuChannel *channel = AU_NEW(arena, AuChannel);
+    *channel = (AuChannel){.of = w->at,
+                           .first = attn_arg(w->attn, e, 3),
+                           .count = attn_arg(w->attn, e, 4),
+                           .interleaved = attn_at(w->attn, e)->integer,
+                           .number = w->channels.count + 1,
+                           .done = AU_NEW_ARRAY(arena, AuTileExpr *, w->attn->node_count)};
+    channel->index = writer_assign(w, au_format(arena, "partner%u", channel->number), index);
+    AU_PUSH(arena, w->channels.at, w->channels.count, w->channels.capacity, channel);
+    return channel;
+}
+
+/* The expression [x] of the row at the partner of the present channel. */
+static AuTileExpr *at_partner(AuHookWriter *w, AuExpr x, AuExpr e, AuTileExpr *index)
+{
+    AuChannel *const before = w->at;
+    w->at = partner_in(w, e, index);
+    AuTileExpr *out = writer_expr(w, x);
+    w->at = before;
     return out;
 }
 
@@ -249,7 +274,7 @@ static AuTileExpr *rope(AuHookWriter *w, AuExpr e)
     AuTileExpr *angle = writer_op2(w, TILE_X_MUL, writer_op1(w, TILE_X_TO_F32, position),
                                    writer_op2(w, TILE_X_POW, theta, exponent));
     AuTileExpr *own = writer_expr(w, x),
-               *there = at_channel(w, x, writer_op2(w, TILE_X_ADD, partner, first));
+               *there = at_partner(w, x, e, writer_op2(w, TILE_X_ADD, partner, first));
     AuTileExpr *sine = writer_op2(w, TILE_X_MUL, there, writer_op1(w, TILE_X_SIN, angle));
     AuTileExpr *turned =
         writer_op2(w, TILE_X_ADD, writer_op2(w, TILE_X_MUL, own, writer_op1(w, TILE_X_COS, angle)),
@@ -374,11 +399,15 @@ static AuTileExpr *leaf_or_special(AuHookWriter *w, AuExpr e)
 
 AuTileExpr *writer_expr(AuHookWriter *w, AuExpr e)
 {
-    if (w->done[e.i]) return writer_variable(w, w->done[e.i]->name);
+    AuChannel *const at = attn_at(w->attn, e)->axes & AU_AX_C ? w->at : NULL;
+    AuTileExpr **done = at ? &at->done[e.i] : &w->done[e.i];
+    if (*done) return writer_variable(w, (*done)->name);
     AuTileExpr *x = leaf_or_special(w, e);
     x->span = attn_at(w->attn, e)->span;
     /* Sums over a row are always named: what is written for a partner channel shares them. */
     if (x->args.count == 0 || (w->uses[e.i] < 2 && attn_at(w->attn, e)->op != AU_OP_ROW_SUM_C))
         return x;
-    return w->done[e.i] = writer_assign(w, au_format(writer_module(w)->arena, "t%u", e.i), x);
+    const char *name = at ? au_format(writer_module(w)->arena, "t%u_%u", e.i, at->number)
+                          : au_format(writer_module(w)->arena, "t%u", e.i);
+    return *done = writer_assign(w, name, x);
 }

@@ -5,22 +5,31 @@
 
 #include "hooks.h"
 
+/* A channel of the row at which expressions of it are written: the partner of another one in a rotation. */
+typedef struct AuChannel {
+    struct AuChannel *of; /* whose partner; NULL: of the hook's own channel */
+    AuExpr first, count;  /* the rotation's, as of AU_OP_ROPE */
+    int32_t interleaved;
+    uint32_t number;   /* 1, 2, .. */
+    AuTileExpr *index; /* a name */
+    AuTileExpr **done; /* by node that depends on the channel: the name that holds it here */
+} AuChannel;
+
 /* One function being written. */
 typedef struct AuHookWriter {
     AuHooks *hooks;
     AuAttn *attn;
     AuDiags *diags;
     AuTileFn *fn;
-    AuTileExpr **done;   /* by node: the name that holds it */
+    AuTileExpr **done;   /* by node: the name that holds it, at the hook's own channel */
     uint32_t *uses;      /* by node, in this function */
     bool own_head;       /* k_mod, v_mod: h already is the key head */
     const char *channel; /* axis of the channels in row mods: "d" or "e" */
     const char *row_tensor, *row_h,
         *row_i; /* row mods: the tensor whose element x is, and the names of its head and row */
-    const char *gradient_tensor; /* the one whose element dx is */
-    bool raw_element;          /* x is read from the tensor at the present channel (the partner of a
-                                  rotation) */
-    AuTileExpr *channel_index; /* then: which channel; NULL: the element's own */
+    const char *gradient_tensor;     /* the one whose element dx is */
+    TILE_LIST(AuChannel *) channels; /* that there are beside the hook's own */
+    AuChannel *at;                   /* the one that is written for; NULL: the hook's own */
     bool guard_ok; /* in online_fwd: pairs that take no part must be kept out of sums explicitly */
     bool failed;
 } AuHookWriter;
