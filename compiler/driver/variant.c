@@ -6,6 +6,8 @@
 
 #include "aule/artifact.h"
 
+#include <string.h>
+
 /* As kernels multiply them. */
 static const char *operand_name(const AuVariant *v)
 {
@@ -43,6 +45,23 @@ static void add_scalar(AuArena *arena, AuLowering *l, AuLowerScalar scalar)
     l->scalars = all;
 }
 
+static AuSpan largest_expression(AuArena *arena, const AuAttn *a)
+{
+    AuRoot *roots;
+    AuSpan largest = a->span;
+    uint32_t most = 0;
+    const uint32_t count = attn_roots(a, arena, &roots);
+    bool *mark = AU_NEW_ARRAY(arena, bool, a->node_count);
+    for (uint32_t n = 0; n < count; n++) {
+        uint32_t nodes = 0;
+        memset(mark, 0, a->node_count);
+        attn_mark(a, *roots[n].at, mark);
+        for (uint32_t i = 1; i < a->node_count; i++) nodes += mark[i];
+        if (nodes > most) most = nodes, largest = attn_at(a, *roots[n].at)->span;
+    }
+    return largest;
+}
+
 /* Names of the tiled kernels' arguments to the launch's slots: tensors, sizes, parameters. */
 static AuLowering bind(AuArena *arena, const AuVariant *v, const AuSchedule *schedule)
 {
@@ -51,7 +70,8 @@ static AuLowering bind(AuArena *arena, const AuVariant *v, const AuSchedule *sch
     AuLowering l = {.product_rows = v->schedule->shape.product_rows,
                     .product_columns = v->schedule->shape.product_columns,
                     .split_segments = v->schedule->shape.split_segments,
-                    .line = v->schedule->shape.line};
+                    .line = v->schedule->shape.line,
+                    .largest = largest_expression(arena, a)};
     uint32_t count;
     const AuTensorRow *rows = driver_tensors(arena, a, v->grads, &count);
     for (uint32_t n = 0; n < count; n++)
@@ -118,6 +138,7 @@ static AuKernel *make_kernel(AuArena *arena, AuDiags *diags, AuVariant *v, const
     kernel_simplify(k);
     if (!kernel_verify(k, diags)) return NULL;
     kernel_legalize_math(k, v->target->native_math);
+    if (!lower_is_small(diags, k, how)) return NULL;
     kernel_simplify(k);
     return kernel_verify(k, diags) && fits(diags, v, k) ? k : NULL;
 }

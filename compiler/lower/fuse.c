@@ -246,6 +246,7 @@ static void group_point(AuLower *l, const AuPoint *p, void *user)
 {
     Group *g = user;
     const uint32_t known_before = l->known_count;
+    if (l->failed || (l->failed = !lower_is_small(l->diags, l->k, l->how))) return;
     lower_visit(l, p);
     for (uint32_t n = 0; n < g->items.count; n++) {
         Item *item = g->items.at[n];

@@ -16,6 +16,16 @@ void lower_refuse(AuLower *l, const char *format, ...)
     l->failed = true;
 }
 
+bool lower_is_small(AuDiags *diags, const AuKernel *k, const AuLowering *how)
+{
+    if (k->instr_count <= LOWER_MOST_INSTRUCTIONS) return true;
+    au_error(
+        diags, AU_E0813, how->largest,
+        "kernel %s of more than %d instructions; this is the longest of the script's expressions",
+        k->name, LOWER_MOST_INSTRUCTIONS);
+    return false;
+}
+
 AuScalar lower_scalar(AuTileElem elem)
 {
     switch (elem) {

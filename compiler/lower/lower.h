@@ -41,7 +41,13 @@ typedef struct AuLowering {
     int32_t
         line; /* warps: bytes of rows of swizzled tiles that stay together: 16, 32, 64, 128; 0: 16 */
     const char *banner;
+    AuSpan largest; /* expression of the script: which to blame where a kernel gets too large */
 } AuLowering;
+
+/* Instructions of a kernel; a long script takes a quarter of them. */
+enum { LOWER_MOST_INSTRUCTIONS = 200000 };
+/* False, and an error, if a kernel has more. */
+bool lower_is_small(AuDiags *diags, const AuKernel *k, const AuLowering *how);
 
 /* NULL after an error. The kernel's name is that of the tiled kernel. */
 AuKernel *lower_kernel(AuArena *arena, AuDiags *diags, const AuTileModule *module,

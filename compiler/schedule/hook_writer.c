@@ -13,8 +13,11 @@ const char *writer_name(AuHookWriter *w, const char *name)
     return au_name(writer_module(w)->names, name);
 }
 
+enum { MOST_EXPRESSIONS = 100000 }; /* of all hooks: a hundred times those of long scripts */
+
 static AuTileExpr *node(AuHookWriter *w, AuTileOp op, AuSpan span)
 {
+    w->hooks->expressions++;
     AuTileExpr *e = AU_NEW(writer_module(w)->arena, AuTileExpr);
     e->op = op;
     e->span = span;
@@ -397,11 +400,23 @@ static AuTileExpr *leaf_or_special(AuHookWriter *w, AuExpr e)
     return x;
 }
 
+/* Rotations of several kinds in each other ask for a row at twice as many channels with each. */
+static bool is_too_much(AuHookWriter *w, AuExpr e)
+{
+    if (w->hooks->expressions <= MOST_EXPRESSIONS) return false;
+    if (!w->failed && w->diags)
+        au_error(w->diags, AU_E0813, attn_at(w->attn, e)->span,
+                 "this makes functions of more than %d operations in kernels", MOST_EXPRESSIONS);
+    w->failed = true;
+    return true;
+}
+
 AuTileExpr *writer_expr(AuHookWriter *w, AuExpr e)
 {
     AuChannel *const at = attn_at(w->attn, e)->axes & AU_AX_C ? w->at : NULL;
     AuTileExpr **done = at ? &at->done[e.i] : &w->done[e.i];
-    if (*done) return writer_variable(w, (*done)->name);
+    if (*done) return *done;
+    if (is_too_much(w, e)) return writer_number(w, 0);
     AuTileExpr *x = leaf_or_special(w, e);
     x->span = attn_at(w->attn, e)->span;
     /* Sums over a row are always named: what is written for a partner channel shares them. */

@@ -21,7 +21,7 @@ typedef struct AuHookWriter {
     AuAttn *attn;
     AuDiags *diags;
     AuTileFn *fn;
-    AuTileExpr **done;   /* by node: the name that holds it, at the hook's own channel */
+    AuTileExpr **done;   /* by node: the name that holds it, or a call, at the hook's own channel */
     uint32_t *uses;      /* by node, in this function */
     bool own_head;       /* k_mod, v_mod: h already is the key head */
     const char *channel; /* axis of the channels in row mods: "d" or "e" */

@@ -315,12 +315,51 @@ AuTileExpr *hooks_expr(const AuHooks *hooks, AuAttn *attn, AuExpr e)
     return writer_expr(&w, e);
 }
 
+/* Is there a value in [e] that is used twice, and more than a name? Then [e] is smaller as statements than as one expression. */
+static bool shares_values(const AuAttn *a, const uint32_t *uses, AuExpr e)
+{
+    for (uint32_t i = 1; i <= e.i; i++)
+        if (uses[i] > 1 && a->nodes[i].count > 0) return true;
+    return false;
+}
+
+/* An index as a call of a hook of its own, of what it depends on. */
+static AuTileExpr *called_index(AuHookWriter *w, AuExpr index)
+{
+    static const struct {
+        uint8_t axis;
+        const char *name;
+    } all[] = {{AU_AX_B, "b"}, {AU_AX_H, "h"}, {AU_AX_Q, "i"}, {AU_AX_KV, "j"}, {AU_AX_C, "c"}};
+    const char *params[sizeof all / sizeof *all], *name;
+    uint32_t count = 0;
+    for (uint32_t n = 0; n < sizeof all / sizeof *all; n++)
+        if (attn_at(w->attn, index)->axes & all[n].axis) params[count++] = all[n].name;
+    name = au_format(writer_module(w)->arena, "index%u", writer_module(w)->fns.count);
+    simple_hook(w, name, params, count, index);
+    AuTileExpr *call = writer_variable(w, name);
+    call->op = TILE_X_CALL;
+    for (uint32_t n = 0; n < count; n++)
+        AU_PUSH(writer_module(w)->arena, call->args.at, call->args.count, call->args.capacity,
+                writer_variable(w, params[n]));
+    return call;
+}
+
 const AuTileExpr *hooks_read(const AuHooks *hooks, AuAttn *attn, AuExpr read, bool of_keys)
 {
     AuHooks copy = *hooks;
     AuHookWriter w = {.hooks = &copy, .attn = attn, .own_head = of_keys};
-    w.done = AU_NEW_ARRAY(copy.module->arena, AuTileExpr *, attn->node_count);
-    w.uses = AU_NEW_ARRAY(copy.module->arena, uint32_t, attn->node_count);
+    AuArena *arena = hooks->module->arena;
+    uint32_t *uses = w.uses = AU_NEW_ARRAY(arena, uint32_t, attn->node_count);
+    AuTileExpr **done = AU_NEW_ARRAY(arena, AuTileExpr *, attn->node_count);
+    for (uint32_t n = 0; n < attn_at(attn, read)->count; n++) {
+        const AuExpr index = attn_arg(attn, read, n);
+        memset(uses, 0, attn->node_count * sizeof *uses);
+        w.uses = uses;
+        writer_count_uses(&w, index);
+        if (shares_values(attn, uses, index)) done[index.i] = called_index(&w, index);
+    }
+    w.done = done;
+    w.uses = AU_NEW_ARRAY(arena, uint32_t, attn->node_count);
     const AuTileExpr *e = writer_expr(&w, read);
     return e->op == TILE_X_REF ? e : e->args.at[0]; /* without the conversion to f32 */
 }

@@ -39,6 +39,7 @@ typedef struct AuHooks {
     bool has_scale;       /* the output so far is rescaled */
     uint32_t dot_count;   /* further products of score_mod, in the order of */
     AuExpr dots[4];
+    uint32_t expressions; /* written so far */
 } AuHooks;
 
 /* NULL after an error. [caps] only names the module's target. */
@@ -52,7 +53,8 @@ bool hooks_backward(AuHooks *hooks, AuDiags *diags, AuAttn *attn, const AuGrads 
 const char *hooks_name(AuArena *arena, const char *name);
 /* A scalar expression of sizes, params, b and h in tiled form. */
 AuTileExpr *hooks_expr(const AuHooks *hooks, AuAttn *attn, AuExpr e);
-/* The read of an input (an INPUT node) with its indices, clamped; [of_keys]: h is a key head. */
+/* The read of an input (an INPUT node) with its indices, clamped; [of_keys]: h is a key head. Where one
+ * of them uses a value twice they are further hooks. */
 const AuTileExpr *hooks_read(const AuHooks *hooks, AuAttn *attn, AuExpr read, bool of_keys);
 
 #endif

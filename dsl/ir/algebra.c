@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { LONGEST = 24 };
+enum { LONGEST = 24 }; /* terms of a sum, factors of a product, and each factor's power */
 
 static const AuExpr none = {0};
 static const AuSpan nowhere = {0};
@@ -145,6 +145,7 @@ static void multiply_factor(AuAttn *a, Product *p, AuExpr e, int power)
         for (uint32_t i = 0; i < p->count; i++)
             if (p->at[i].e.i == e.i) {
                 p->at[i].power += power;
+                p->failed |= abs(p->at[i].power) > LONGEST;
                 return;
             }
         if (p->count == LONGEST)
