@@ -5,7 +5,6 @@ Options make a script (:mod:`._options`), scripts make kernels; so every option 
 
 from __future__ import annotations
 
-import sys
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, overload
 
@@ -60,9 +59,13 @@ def _as_tensor(x: Any, what: str, q: Any) -> Any:
         return x
     if not isinstance(x, (list, tuple)):
         raise TypeError(f"{what} must be a tensor or a list of numbers, it is {type(x).__name__}")
+    if is_torch(q):
+        import torch
+
+        tensor = torch.tensor(x, device=q.device)
+        return tensor if tensor.dtype == torch.bool else tensor.float()
     array = numpy.asarray(x)
-    array = array if array.dtype == bool else array.astype(numpy.float32)
-    return sys.modules["torch"].from_numpy(array).to(q.device) if is_torch(q) else array
+    return array if array.dtype == bool else array.astype(numpy.float32)
 
 
 def _kind(x: Any, what: str, axes: tuple[str, ...], gradients: bool, types: dict[str, str] = FLOATS) -> str:
@@ -167,6 +170,7 @@ def _prepare(
         named["left"] = left
     if right is not None:
         named["right"] = right
+    dropout = _number("dropout", dropout)
     if dropout:
         if not 0 <= dropout < 1:
             raise ArgumentError(f"dropout is {dropout}, expected a probability below 1", "param")

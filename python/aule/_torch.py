@@ -24,9 +24,15 @@ FLOATS = (torch.float32, torch.float16, torch.bfloat16)  # what autocast casts
 
 
 def takes(call: Call) -> bool:
-    """Whether the call's first tensor is torch's."""
-    for x in call.tensors.values():
-        return isinstance(x, Tensor)
+    """Whether the call's first tensor is torch's, and with it the results. Others then have no gradient to lose."""
+    first = next(iter(call.tensors.values()), None)
+    if isinstance(first, Tensor):
+        return True
+    for name, x in call.tensors.items():
+        if isinstance(x, Tensor) and x.requires_grad and torch.is_grad_enabled():
+            raise ArgumentError(
+                f"{name} requires a gradient, and results are of the first tensor's library, {type(first).__module__.partition('.')[0]}: pass that one as a "
+                f"tensor of torch's, too, or {name}.detach()", "tensor")
     return False
 
 
@@ -134,12 +140,15 @@ def forward(f: AttentionFunction, call: Call, wanted: tuple[str, ...], out: Mapp
     recorded = [name for name, x in tensors.items() if isinstance(x, Tensor) and x.requires_grad] if torch.is_grad_enabled() else []
     for name in recorded:
         f._check_differentiable(name)
-    if out and (recorded or traced):
+    if out and (recorded or traced or torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in out.values())):
         raise ArgumentError(f"{f.name}: out= cannot be used where gradients are recorded or calls are traced", "tensor")
     if traced:
         return _trace(f, call, wanted, bool(recorded) or gradients)
     if not recorded:
-        return f._run_forward(call, wanted, out, gradients)
+        results = f._run_forward(call, wanted, out, gradients)
+        if out:
+            torch.autograd.graph.increment_version([x for x in out.values() if isinstance(x, Tensor)])  # who saved them must know
+        return results
     names = tuple(tensors)
     results = Recorded.apply(f, names, call.params, call.device, *[_as_tensor(x) for x in tensors.values()])
     return dict(zip(f._names.outputs + f._names.kept, results))

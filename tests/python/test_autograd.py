@@ -93,6 +93,20 @@ class Autograd(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
             o.sum().backward()
 
+    def test_gradients_of_other_libraries_and_outputs(self):
+        t = tensors()
+        with self.assertRaisesRegex(aule.ArgumentError, r"k requires a gradient, and results are of the first tensor's library, numpy: .* or k.detach\(\)"):
+            self.f(**(t | {"q": inputs()["q"]}), window=3)
+        plain = {name: x.detach() for name, x in t.items()}
+        self.assertIsInstance(self.f(**(plain | {"q": inputs()["q"]}), window=3), np.ndarray)
+        with self.assertRaisesRegex(aule.ArgumentError, "out= cannot be used"):
+            self.f(**plain, window=3, out=torch.empty(2, 4, 5, E, requires_grad=True))
+        out = torch.ones(2, 4, 5, E)
+        y = (t["q"][..., :E] * out).sum()
+        self.f(**plain, window=3, out=out)
+        with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
+            y.backward()
+
     def test_second_derivatives_are_refused_and_never_zero(self):
         t = tensors()
         for loss in (lambda o: o.pow(2).sum(), lambda o: o.sum()):  # of the second, the gradient of o is a constant

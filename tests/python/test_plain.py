@@ -109,7 +109,7 @@ class Options(unittest.TestCase):
     @unittest.skipIf(torch is None, "torch is not installed")
     def test_numbers_have_no_gradient(self):
         q, k, v = (torch.from_numpy(x) for x in tensors())
-        for option in ("scale", "softcap"):
+        for option in ("scale", "softcap", "dropout"):
             with self.assertRaisesRegex(aule.ArgumentError, f"aule.attention: {option} requires a gradient, .* write a script with `input {option}"):
                 aule.attention(q, k, v, **{option: torch.tensor(0.5, requires_grad=True)})
         np.testing.assert_array_equal(aule.attention(q, k, v, scale=torch.tensor(0.5)), aule.attention(*tensors(), scale=0.5))
@@ -164,7 +164,7 @@ class Options(unittest.TestCase):
 
         def two(q, k, v):
             first = aule.attention(q, k, v, causal=True, window=7, alibi=slopes)
-            return first + aule.attention(q, k, v, bias=keep, softcap=9.0)
+            return first + aule.attention(q, k, v, bias=keep, softcap=9.0, sinks=[0.5] * H)
 
         torch.compiler.reset()
         torch.testing.assert_close(torch.compile(two, fullgraph=True)(q, k, v), two(q, k, v))
