@@ -175,8 +175,20 @@ class Recorded(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         f, names = ctx.call[:2]
         saved = ctx.saved_tensors  # once: checkpoints count
-        made = dict(zip(f._names.gradients, RecordedOnce.apply(ctx.call, len(saved), *saved, *gradients)))
+        run = RecordedOnce.apply if torch.is_grad_enabled() else _run_backward  # create_graph=True
+        made = dict(zip(f._names.gradients, run(ctx.call, len(saved), *saved, *gradients)))
         return (None, None, None, None, *[made.get("d" + name) if needed else None for name, needed in zip(names, ctx.needs_input_grad[4:])])
+
+
+def _run_backward(call: tuple, count: int, *tensors: Tensor | None) -> tuple[Tensor, ...]:
+    """Gradients of a call, from the first [count] tensors, which it saved, and the gradients of its results."""
+    f, names, params, device = call
+    saved, gradients = tensors[:count], tensors[count:]
+    if any(x is not None and _is_batched(x) for x in gradients):
+        raise Error(f"{f.name}: several gradients at once (is_grads_batched, vectorize=True) are not there; ask for them one after another", "unsupported")
+    results = dict(zip(f._names.outputs + f._names.kept, saved[len(names) :]))
+    made = f._backward(Call(dict(zip(names, saved)), params, device), results, _given(f, results, gradients), None)
+    return tuple(made[name] for name in f._names.gradients)
 
 
 class RecordedOnce(torch.autograd.Function):
@@ -185,17 +197,12 @@ class RecordedOnce(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, call: tuple, count: int, *tensors: Tensor | None) -> tuple[Tensor, ...]:
-        f, names, params, device = ctx.call = call
-        saved, gradients = tensors[:count], tensors[count:]
-        if any(x is not None and _is_batched(x) for x in gradients):
-            raise Error(f"{f.name}: several gradients at once (is_grads_batched, vectorize=True) are not there; ask for them one after another", "unsupported")
-        results = dict(zip(f._names.outputs + f._names.kept, saved[len(names) :]))
-        made = f._backward(Call(dict(zip(names, saved)), params, device), results, _given(f, results, gradients), None)
-        return tuple(made[name] for name in f._names.gradients)
+        ctx.name = call[0].name
+        return _run_backward(call, count, *tensors)
 
     @staticmethod
     def backward(ctx: Any, *_: Tensor | None) -> Any:
-        raise _twice(ctx.call[0].name)
+        raise _twice(ctx.name)
 
 
 def _twice(name: str) -> Error:
