@@ -7,6 +7,7 @@
  *     exponents of rows, gradients         exponents.c
  *     j < a && j <= b                      j <= min(a - 1, b)
  *     x = x * c, c > 0                     left out; maxima of x and what else reads x take the factor
+ *     exp2(x * c + r), r large              x less its reference first (references.c)
  *
  * A pair of softmax is then a maximum, a multiply-add, an exp2, a sum and half a conversion. */
 #include "algebra.h"
@@ -44,7 +45,15 @@ AuTileExpr *algebra_number(Algebra *x, double value)
     return e;
 }
 
-static AuTileExpr *name_of(Algebra *x, const AuTileVar *var)
+const AuTileType *algebra_bool_type(Algebra *x, const AuTileType *type)
+{
+    AuTileType *out = AU_NEW(x->l->arena, AuTileType);
+    *out = *type;
+    out->elem = TILE_BOOL;
+    return out;
+}
+
+AuTileExpr *algebra_name(Algebra *x, const AuTileVar *var)
 {
     AuTileExpr *e = algebra_node(x, TILE_X_NAME, var->type, NULL, NULL, NULL);
     e->name = var->name;
@@ -93,13 +102,15 @@ const AuTileExpr *algebra_defined(const AuTileStmts *run, uint32_t count, const 
     return NULL;
 }
 
-/* A value of a row of its own; expressions take it by name. */
-AuTileExpr *algebra_row_value(Algebra *x, AuTileExpr *value)
+AuTileExpr *algebra_new_value(Algebra *x, const char *name, AuTileExpr *value)
 {
-    AuTileVar *var = lower_new_var(x->l, "exponent", value->type);
-    if (!var) return value;
+    AuTileVar *var = lower_new_var(x->l, name, value->type);
+    if (!var) {
+        lower_refuse(x->l, "a role with more than %d values of the lowering's own", LOWER_NEW_VARS);
+        return value;
+    }
     algebra_assign(x, var, value);
-    return name_of(x, var);
+    return algebra_name(x, var);
 }
 
 /* ---- bounds of one index: j < a && j <= b is j <= min(a - 1, b), a comparison for each pair less */
@@ -224,7 +235,7 @@ static void leave_out_factor(Algebra *x, const AuTileStmts *run)
 void lower_improve(AuLower *l, AuTileStmts *run)
 {
     static void (*const steps[])(Algebra *, const AuTileStmts *) = {
-        bounds, algebra_distances, algebra_exponents, leave_out_factor};
+        bounds, algebra_distances, algebra_exponents, leave_out_factor, algebra_references};
     Algebra x = {.l = l};
     for (size_t n = 0; n < sizeof steps / sizeof *steps; n++) {
         x.run = (AuTileStmts){0};

@@ -5,12 +5,29 @@
 
 #include "internal.h"
 
+#define ALGEBRA_LOG2E 1.4426950408889634074
+
+/* exp(x - y) as exp2(x * c + row), row = y * -log2(e): what references.c needs to take the difference instead. */
+typedef struct AlgebraReference {
+    const AuTileVar *row;
+    AuTileExpr *y;     /* in the units of the score, as */
+    double factor;     /* x times this, */
+    AuTileExpr *shift; /* and this of the row more; NULL: nothing */
+} AlgebraReference;
+
 typedef struct Algebra {
     AuLower *l;
     AuTileStmts run; /* the new one */
     /* The factor that is left out. */
     const AuTileVar *scaled;
     double factor;
+    /* The part of the row that is left out (distances.c). */
+    const AuTileVar *shifted;
+    AuTileExpr *shift;
+    struct {
+        AlgebraReference *at;
+        uint32_t count, capacity;
+    } references;
 } Algebra;
 
 AuTileExpr *algebra_node(Algebra *x, AuTileOp op, const AuTileType *type, AuTileExpr *a,
@@ -18,6 +35,8 @@ AuTileExpr *algebra_node(Algebra *x, AuTileOp op, const AuTileType *type, AuTile
 /* The same node with other operands. */
 AuTileExpr *algebra_with(Algebra *x, const AuTileExpr *e, AuTileExpr *const *args);
 AuTileExpr *algebra_number(Algebra *x, double value);
+const AuTileType *algebra_bool_type(Algebra *x, const AuTileType *type); /* of the same axes */
+AuTileExpr *algebra_name(Algebra *x, const AuTileVar *var);
 bool algebra_is_number(const AuTileExpr *e, double value);
 /* Has [row] fewer axes than [all], each of them with a place? */
 bool algebra_is_of_row(const AuTileExpr *row, const AuTileExpr *all);
@@ -27,8 +46,8 @@ AuTileStmt *algebra_assign(Algebra *x, const AuTileVar *var, AuTileExpr *value);
 const AuTileExpr *algebra_value_of(const AuTileStmt *s);
 /* The last assignment of the variable among the first [count] statements; NULL: none, or no name. */
 const AuTileExpr *algebra_defined(const AuTileStmts *run, uint32_t count, const AuTileExpr *name);
-/* A value of a row of its own; expressions take it by name. */
-AuTileExpr *algebra_row_value(Algebra *x, AuTileExpr *value);
+/* A value of its own, which expressions take by name. */
+AuTileExpr *algebra_new_value(Algebra *x, const char *name, AuTileExpr *value);
 /* where(c, x, -inf) */
 bool algebra_is_masking(const AuTileExpr *e, const AuTileVar *var);
 /* Can something be left out of all that the variable holds from statement [at] on? It is read in this
@@ -36,7 +55,8 @@ bool algebra_is_masking(const AuTileExpr *e, const AuTileVar *var);
 bool algebra_can_leave_out(const Algebra *x, const AuTileStmts *run, uint32_t at);
 
 /* ---- steps: x->run becomes a better [run] */
-void algebra_distances(Algebra *x, const AuTileStmts *run); /* distances.c */
-void algebra_exponents(Algebra *x, const AuTileStmts *run); /* exponents.c */
+void algebra_distances(Algebra *x, const AuTileStmts *run);  /* distances.c */
+void algebra_exponents(Algebra *x, const AuTileStmts *run);  /* exponents.c */
+void algebra_references(Algebra *x, const AuTileStmts *run); /* references.c */
 
 #endif

@@ -251,7 +251,10 @@ void algebra_distances(Algebra *x, const AuTileStmts *run)
         if (s.type && !var) {
             const Parts p = leaving(&s, statement, value);
             value = p.rest;
-            if (p.row) row = algebra_row_value(x, p.row), var = statement->var;
+            if (p.row) {
+                row = algebra_new_value(x, "shift", p.row), var = statement->var;
+                x->shifted = var, x->shift = row;
+            }
         } else if (var && !(statement->var == var && algebra_is_masking(value, var)))
             value = with_row(x, value, var, row);
         algebra_assign(x, statement->var, s.type ? with_sums(&s, value) : value);

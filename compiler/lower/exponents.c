@@ -1,7 +1,7 @@
 /* exponents.c - warps: exponents of rows and the gradients that are made of them.
  *
- *     exp(x - y), y of a row               exp2(x * log2(e) + r),  r = y * -log2(e) once a row
- *     where(test, exp(x - y), 0)           the same, r = min(r, the largest number), and no selection, if
+ *     exp(x - y), y of a row               exp2(x * log2(e) + r),  r = y * -log2(e) once a row; where r is large: references.c
+ *     where(test, exp(x - y), 0)           the same, r = 0 where y is -inf, and no selection, if
  *                                          the test is x > -inf or reduce_max(x) > -inf
  *     t = exp(x - y), where(test, t * (u + z) * c, 0)
  *                                          t * fma(u, c, z c), u a product and z of a row, made finite: 0 as t is, no selection
@@ -11,8 +11,6 @@
 
 #include <float.h>
 #include <math.h>
-
-static const double LOG2E = 1.4426950408889634074;
 
 /* ---- exponents */
 
@@ -30,10 +28,11 @@ static bool stays(const AuTileStmts *run, const AuTileVar *var, uint32_t from, u
     return true;
 }
 
-/* Where x was made in this run as another variable times a number, that is what the exponent is made
- * of: a * number. */
-static AuTileExpr *times(Algebra *x, const AuTileStmts *run, uint32_t at, AuTileExpr *a, double by)
+/* Where x was made in this run as another variable times a number, that variable is what the exponent is
+ * made of: x becomes it, the result is the number. Else 1. */
+static double take_factor(const AuTileStmts *run, uint32_t at, AuTileExpr **x)
 {
+    const AuTileExpr *a = *x;
     uint32_t d = at;
     while (a->op == TILE_X_NAME && d-- > 0) {
         if (run->at[d]->var != a->var) continue;
@@ -42,27 +41,59 @@ static AuTileExpr *times(Algebra *x, const AuTileStmts *run, uint32_t at, AuTile
             AuTileExpr *of = e->args.at[n];
             const AuTileExpr *c = e->args.at[1 - n];
             if (of->op == TILE_X_NAME && of->var != a->var && c->op == TILE_X_FLOAT &&
-                stays(run, of->var, d, at))
-                return algebra_node(x, TILE_X_MUL, a->type, of, algebra_number(x, by * c->number),
-                                    NULL);
+                c->number != 0 && stays(run, of->var, d, at)) {
+                *x = of;
+                return c->number;
+            }
         }
         break;
     }
-    return algebra_node(x, TILE_X_MUL, a->type, a, algebra_number(x, by), NULL);
+    return 1;
+}
+
+/* By name: a statement may change what an expression reads. */
+static AuTileExpr *named(Algebra *x, AuTileExpr *y)
+{
+    return y->op == TILE_X_NAME ? y : algebra_new_value(x, "reference", y);
+}
+
+/* Notes what row = y * -log2(e) stands for; gives y as it is to be read. */
+static AuTileExpr *reference(Algebra *x, const AuTileExpr *of, AuTileExpr *y, AlgebraReference *r)
+{
+    const bool shifted = of->op == TILE_X_NAME && of->var == x->shifted && y->op == TILE_X_SUB &&
+                         y->args.at[1] == x->shift;
+    if (!shifted) return r->y = named(x, y);
+    r->shift = x->shift;
+    r->y = named(x, y->args.at[0]);
+    return algebra_node(x, TILE_X_SUB, y->type, r->y, r->shift, NULL);
+}
+
+/* 0 where y is -inf. */
+static AuTileExpr *where_above(Algebra *x, AuTileExpr *y, AuTileExpr *row)
+{
+    AuTileExpr *none = algebra_node(x, TILE_X_EQ, algebra_bool_type(x, y->type), y,
+                                    algebra_number(x, -(double)INFINITY), NULL);
+    return algebra_node(x, TILE_X_WHERE, row->type, none, algebra_number(x, 0), row);
 }
 
 /* [guarded]: y may be -inf where x is; then the result is 0, as -inf and any finite r make it. */
 static AuTileExpr *by_exp2(Algebra *x, const AuTileStmts *run, uint32_t at, const AuTileExpr *e,
                            bool guarded)
 {
-    AuTileExpr *a = e->args.at[0]->args.at[0], *y = e->args.at[0]->args.at[1];
-    AuTileExpr *row = algebra_node(x, TILE_X_MUL, y->type, y, algebra_number(x, -LOG2E), NULL);
-    if (guarded)
-        row = algebra_node(x, TILE_X_MIN, y->type, row, algebra_number(x, (double)FLT_MAX), NULL);
+    AuTileExpr *a = e->args.at[0]->args.at[0];
+    AlgebraReference r = {0};
+    AuTileExpr *y = reference(x, a, e->args.at[0]->args.at[1], &r);
+    AuTileExpr *row =
+        algebra_node(x, TILE_X_MUL, y->type, y, algebra_number(x, -ALGEBRA_LOG2E), NULL);
+    if (guarded) row = where_above(x, r.y, row);
+    row = algebra_new_value(x, "exponent", row);
+    r.row = row->var;
+    r.factor = take_factor(run, at, &a);
+    AU_PUSH(x->l->arena, x->references.at, x->references.count, x->references.capacity, r);
+    AuTileExpr *scaled =
+        algebra_node(x, TILE_X_MUL, a->type, a, algebra_number(x, ALGEBRA_LOG2E * r.factor), NULL);
     return algebra_node(x, TILE_X_EXP2, e->type,
-                        algebra_node(x, TILE_X_ADD, e->type, times(x, run, at, a, LOG2E),
-                                     algebra_row_value(x, row), NULL),
-                        NULL, NULL);
+                        algebra_node(x, TILE_X_ADD, e->type, scaled, row, NULL), NULL, NULL);
 }
 
 /* Is e where(test, .., 0), t = exp(x - y), and the test false only where x is -inf: x > -inf itself, or
@@ -154,7 +185,8 @@ static AuTileExpr *gradient(Algebra *x, const AuTileExpr *e, const Factors *f)
     row = algebra_node(x, TILE_X_MIN, z->type, row, algebra_number(x, (double)FLT_MAX), NULL);
     row = algebra_node(x, TILE_X_MAX, z->type, row, algebra_number(x, -(double)FLT_MAX), NULL);
     AuTileExpr *scaled = algebra_node(x, TILE_X_MUL, u->type, u, algebra_number(x, of_u), NULL);
-    AuTileExpr *sum = algebra_node(x, TILE_X_ADD, u->type, scaled, algebra_row_value(x, row), NULL);
+    AuTileExpr *sum =
+        algebra_node(x, TILE_X_ADD, u->type, scaled, algebra_new_value(x, "exponent", row), NULL);
     return algebra_node(x, TILE_X_MUL, e->type, f->t, sum, NULL);
 }
 

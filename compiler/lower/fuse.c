@@ -56,16 +56,23 @@ static bool reads(const Item *item, const Item *other)
 
 static void at_least(uint32_t *level, uint32_t least) { *level = *level < least ? least : *level; }
 
+/* Which level an item has at least that comes after another. Rows of a level stand before its loops: a looped
+ * item may read them, they may not read it. Branches stand behind the loops, their items in order. */
+static uint32_t level_after(const Item *item, const Item *other)
+{
+    const bool together = item->looped == other->looped &&
+                          (!item->looped || lower_same_loops(&item->spaces, &other->spaces));
+    if (item->branch && item->branch == other->branch) return other->level;
+    if (item->branch || other->branch) return other->level + (other->branch != NULL);
+    return other->looped && !together ? other->level + 1 : other->level;
+}
+
 /* The level of the last item from those before it. */
 static void set_level(Run *run, Item *item, uint32_t before)
 {
     for (uint32_t n = before; n-- > 0;) {
         const Item *other = &run->items[n];
-        const bool together = item->looped == other->looped &&
-                              (!item->looped || lower_same_loops(&item->spaces, &other->spaces));
-        /* Rows of a level stand before its loops: a looped item may read them, they may not read
-         * it. */
-        const uint32_t after = other->looped && !together ? other->level + 1 : other->level;
+        const uint32_t after = level_after(item, other);
         if (reads(item, other)) at_least(&item->level, other->reduction ? other->level + 1 : after);
         if (item->var && (other->var == item->var || reads(other, item)))
             at_least(&item->level, after);
@@ -193,12 +200,12 @@ static void decide_stores(Run *run)
         Item *item = &run->items[n];
         if (!item->var) continue;
         const AuHeld *held = lower_held(run->l, item->var);
-        item->stored =
-            held->pair_axis || held->uses > lower_reads_in_run(run->l, item->var) || held->defs > 1;
+        item->stored = held->pair_axis || item->branch || held->defs > 1 ||
+                       held->uses > lower_reads_in_run(run->l, item->var);
         for (uint32_t m = 0; m < run->count && !item->stored; m++) {
             const Item *reader = &run->items[m];
             const bool same_loop =
-                reader->level == item->level && reader->looped == item->looped &&
+                !reader->branch && reader->level == item->level && reader->looped == item->looped &&
                 (!item->looped || lower_same_loops(&reader->spaces, &item->spaces));
             item->stored = !same_loop && reads(reader, item);
         }
@@ -356,23 +363,61 @@ static void emit_row(AuLower *l, Run *run, Item *item)
     emit_group(l, &g);
 }
 
+/* Is it so in a lane, for one of its registers? */
+static AuVal is_anywhere(AuLower *l, const AuTileVar *test)
+{
+    AuKernel *k = l->k;
+    const AuMem mem = lower_var_array(l, test);
+    AuVal some = kernel_i1(k, false);
+    for (uint32_t r = 0; r < lower_registers(test->type); r++)
+        some =
+            kernel_op2(k, AU_K_LOR, some,
+                       kernel_load(k, mem, kernel_i32(k, (int32_t)r), 1, (AuVal){0}, (AuVal){0}));
+    return kernel_op1(k, AU_K_ANY, some);
+}
+
+/* Items of a branch, one after the other. */
+static void emit_branch(AuLower *l, Run *run, const AuTileStmt *branch)
+{
+    const bool before = l->in_branch;
+    kernel_if(l->k, is_anywhere(l, branch->branch.test->var));
+    l->in_branch = true;
+    for (uint32_t n = 0; n < run->count; n++) {
+        if (run->items[n].branch != branch) continue;
+        Group g = {.run = run};
+        AU_PUSH(l->arena, g.items.at, g.items.count, g.items.capacity, &run->items[n]);
+        emit_group(l, &g);
+    }
+    kernel_end(l->k);
+    l->in_branch = before;
+}
+
+static bool is_at(const Item *item, uint32_t level, bool looped)
+{
+    return !item->branch && item->level == level && item->looped == looped;
+}
+
 static void emit_level(AuLower *l, Run *run, uint32_t level)
 {
     for (uint32_t n = 0; n < run->count; n++)
-        if (run->items[n].level == level && !run->items[n].looped) emit_row(l, run, &run->items[n]);
+        if (is_at(&run->items[n], level, false)) emit_row(l, run, &run->items[n]);
     for (uint32_t n = 0; n < run->count; n++) {
-        if (run->items[n].emitted || run->items[n].level != level || !run->items[n].looped)
-            continue;
+        if (run->items[n].emitted || !is_at(&run->items[n], level, true)) continue;
         Group g = {.run = run};
         for (uint32_t m = n; m < run->count; m++) {
             Item *item = &run->items[m];
-            if (item->emitted || item->level != level || !item->looped ||
+            if (item->emitted || !is_at(item, level, true) ||
                 !lower_same_loops(&item->spaces, &run->items[n].spaces))
                 continue;
             item->emitted = true;
             AU_PUSH(l->arena, g.items.at, g.items.count, g.items.capacity, item);
         }
         emit_group(l, &g);
+    }
+    for (uint32_t n = 0; n < run->count; n++) {
+        const AuTileStmt *branch = run->items[n].branch;
+        const bool first = n == 0 || run->items[n - 1].branch != branch;
+        if (branch && first && run->items[n].level == level) emit_branch(l, run, branch);
     }
 }
 
@@ -383,19 +428,39 @@ static void emit_levels(AuLower *l, Run *run)
     for (uint32_t level = 0; level < levels && !l->failed; level++) emit_level(l, run, level);
 }
 
+static void add_assignment(Run *run, const AuTileStmt *s, const AuTileStmt *branch)
+{
+    AuLower *l = run->l;
+    const AuTileExpr *value = value_of(s);
+    if (!value) return;
+    add_reductions(run, value);
+    if (define_lightly(l, s->var, value)) return;
+    AuSpaces spaces = {.count = 0};
+    if (s->var->type->count) spaces = lower_spaces(l, s->var->type);
+    add_item(run, (Item){.var = s->var, .expr = value, .spaces = spaces, .branch = branch});
+}
+
+/* An `if` of references.c, assignments without reductions that read its test: its items have one level. */
+static void add_branch(Run *run, const AuTileStmt *s)
+{
+    const uint32_t first = run->count;
+    uint32_t level = 0;
+    for (uint32_t n = 0; n < s->branch.then.count; n++)
+        add_assignment(run, s->branch.then.at[n], s);
+    for (uint32_t n = first; n < run->count; n++) at_least(&level, run->items[n].level);
+    for (uint32_t n = first; n < run->count; n++) run->items[n].level = level;
+}
+
 void lower_assignments(AuLower *l, AuTileStmt *const *statements, uint32_t count)
 {
     Run run = {.l = l};
     for (uint32_t n = 0; n < count; n++) {
         const AuTileStmt *s = statements[n];
         l->span = s->span;
-        const AuTileExpr *value = value_of(s);
-        if (!value) continue;
-        add_reductions(&run, value);
-        if (define_lightly(l, s->var, value)) continue;
-        AuSpaces spaces = {.count = 0};
-        if (s->var->type->count) spaces = lower_spaces(l, s->var->type);
-        add_item(&run, (Item){.var = s->var, .expr = value, .spaces = spaces});
+        if (s->kind == TILE_S_IF)
+            add_branch(&run, s);
+        else
+            add_assignment(&run, s, NULL);
     }
     if (l->failed) return;
     decide_stores(&run);

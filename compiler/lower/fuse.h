@@ -25,7 +25,8 @@ typedef struct Item {
     AuVal first[MOST_PENDING]; /* of pairs whose second element is still to come, the oldest from
                                   [taken] on */
     uint32_t first_count, taken;
-    AuVal *even; /* warps, 16 bits: by register, what waits for its neighbour */
+    AuVal *even;              /* warps, 16 bits: by register, what waits for its neighbour */
+    const AuTileStmt *branch; /* warps: the `if` that it stands in, or NULL */
 } Item;
 
 typedef struct Run {

@@ -86,7 +86,7 @@ typedef struct AuSegment {
     AuVal base, count; /* first tile, number of tiles */
     const AuTileSegment *s;
 } AuSegment;
-enum { LOWER_SEGMENTS = 4, LOWER_NEW_VARS = 64 };
+enum { LOWER_SEGMENTS = 4, LOWER_NEW_VARS = 256 };
 typedef struct AuTiles {
     const AuTileList *list;
     AuSegment at[LOWER_SEGMENTS];

@@ -4,6 +4,7 @@
 #include "aule/artifact.h"
 #include "tensors.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,6 +139,20 @@ static void lay_out(Run *r, Tensor *t)
         if (t->shape[d]) t->span += (size_t)((t->shape[d] - 1) * t->strides[d]);
 }
 
+/* Biases as paddings have them, another one each row: all keys of it, the first or the last third, or of one head only. */
+static double far_bias(const Run *r, const Tensor *t, size_t n, double v)
+{
+    static const double far[] = {-1e4,  -65504,   -1e6,           -1e9,     -1e20,
+                                 -1e38, -FLT_MAX, -3.38953139e38, -INFINITY};
+    const size_t keys = (size_t)t->shape[t->rank - 1], key = n % keys, row = n / keys;
+    const size_t head = row / (size_t)t->shape[t->rank - 2] % (size_t)t->shape[t->rank - 3];
+    const bool is_far = exec_has(r, "far_front")  ? 3 * key < keys
+                        : exec_has(r, "far_back") ? 3 * key >= 2 * keys
+                        : exec_has(r, "far_head") ? head == 0
+                                                  : exec_has(r, "far_all");
+    return is_far ? far[row % (sizeof far / sizeof *far)] : v;
+}
+
 static void fill(Run *r, Tensor *t, uint32_t index)
 {
     const double deviation = exec_has(r, "big") && index < 2 ? 3 : 1;
@@ -154,6 +169,8 @@ static void fill(Run *r, Tensor *t, uint32_t index)
             v = exec_has(r, "sorted") ? ascending
                                       : floor(uniform(r) * (exec_has(r, "long") ? 90 : 2));
         }
+        if (exec_has(r, "flat") && index == 0) v = 0;
+        if (t->rank > 2 && strcmp(t->name, "bias") == 0) v = far_bias(r, t, n, v);
         if (exec_has(r, "huge") && index == 1 && n % 977 == 13) v *= 1e3;
         unsigned char *at = t->bytes + exec_memory_index(t, n) * exec_bytes_of(t->dtype);
         if (!t->output)

@@ -15,7 +15,8 @@ typedef struct ExecCase {
     const char *how; /* words: odd (strides that are not those of a contiguous tensor), heads_inside
                         ([B, S, H, D] in memory), nan (padding is NaN), big (scores of deviation 9),
                         huge (one key of magnitude 1e4), sorted (integer inputs ascend), long (they
-                        reach 89, else 1), or NULL */
+                        reach 89, else 1), far_front, far_back, far_head, far_all (`bias` is -1e4 .. -inf there, far_bias), flat
+                        (queries are 0), or NULL */
 } ExecCase;
 
 typedef struct ExecSuite ExecSuite;

@@ -1,12 +1,13 @@
 /* ladder_test.c - the rungs between the oracle and the devices: every softmax-family script on the
  * interpreters of the tiled IR and of the kernel IR, for every architecture that code is generated
- * for. The first rung that disagrees names the guilty layer. ladder_test SCRIPTS [quick] */
+ * for. The first rung that disagrees names the guilty layer. ladder_test SCRIPTS [quick] [NAME]: scripts whose name has it */
 #include "exec.h"
 
 #include <stdio.h>
 #include <string.h>
 
 // clang-format off
+#define PAIR_BIAS "../../../attn_scripts/pair_bias.attn"
 static const ExecCase cases[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=21 T=37 D=16 E=24", NULL, "nan odd dfinals"},
     {"mha.attn", "B=1 H=1 Hk=1 S=1 T=1 D=8 E=8", NULL, NULL},
@@ -24,6 +25,12 @@ static const ExecCase cases[] = {
     {"retention_decay.attn", "B=1 H=2 S=31 T=31 D=16 E=24", NULL, "dfinals"},
     /* distances of positions: near, far, gradients of the slope */
     {"../../../attn_scripts/alibi.attn", "B=1 H=3 S=40 T=70 D=16 E=16", NULL, "odd"},
+    /* rows, and parts of rows, far below 0 */
+    {PAIR_BIAS, "B=1 H=2 S=130 D=16 E=16", NULL, "far_back"},
+    {PAIR_BIAS, "B=1 H=2 S=130 D=16 E=16", NULL, "far_front dfinals"},
+    {PAIR_BIAS, "B=1 H=2 S=70 D=16 E=16", NULL, "far_head"},
+    {PAIR_BIAS, "B=1 H=2 S=70 D=16 E=16", NULL, "far_all flat dfinals"},
+    {"documents_bias_sink.attn", "B=1 H=2 S=40 T=40 D=16 E=16", NULL, "sorted far_head"},
     /* widths of matrix units */
     {"mha.attn", "B=1 H=2 Hk=1 S=21 T=37 D=32 E=48", NULL, "nan odd"},
     {"gated_qknorm.attn", "B=1 H=1 Hk=1 S=13 T=70 D=32", NULL, "odd"},
@@ -40,7 +47,7 @@ static const ExecCase cases[] = {
     {"mha.attn", "B=1 H=1 Hk=1 S=5 T=9 D=256 E=512", NULL, NULL},
     {"mha.attn", "B=1 H=1 Hk=1 S=5 T=9 D=1024 E=528", NULL, NULL},
 };
-enum { WIDE = 15 }; /* the first case with widths of matrix units */
+enum { WIDE = 20 }; /* the first case with widths of matrix units */
 static const char *const rungs[] = {"tiled-ir:x86-64-v4", "kernel-ir:x86-64-v4", "tiled-ir:generic", "kernel-ir:generic",
                                     "tiled-ir:x86-64-v4-amx", "kernel-ir:x86-64-v4-amx", "tiled-ir:sm_80", "kernel-ir:sm_80",
                                     "tiled-ir:sm_75", "kernel-ir:sm_75", "kernel-ir:sm_90", "kernel-ir:sm_70", "tiled-ir:sm_70",
@@ -83,6 +90,7 @@ int main(int argc, char **argv)
     static const char *const dtypes[] = {"f32", "f16", "bf16", "tf32"};
     if (argc < 2) return 2;
     const bool quick = argc > 2 && strcmp(argv[2], "quick") == 0;
+    const char *only = argc > 2 + quick ? argv[2 + quick] : NULL;
     unsigned passed = 0, failed = 0;
     for (unsigned r = 0; r < (quick ? 8u : sizeof rungs / sizeof *rungs); r++) {
         ExecSuite *suite = exec_open(rungs[r], argv[1]);
@@ -90,6 +98,7 @@ int main(int argc, char **argv)
         for (unsigned n = 0; n < sizeof cases / sizeof *cases; n++)
             for (unsigned d = 0; d < 4; d++) {
                 if (d == 3 ? !takes_tf32(r, n, quick) : !takes(r, n, d, quick)) continue;
+                if (only && !strstr(cases[n].script, only)) continue;
                 if (exec_run(suite, &cases[n], dtypes[d]))
                     passed++;
                 else

@@ -7,6 +7,7 @@
 #include <string.h>
 
 // clang-format off
+#define PAIR_BIAS "../../../attn_scripts/pair_bias.attn"
 static const ExecCase cases[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=64 T=64 D=64 E=64", NULL, NULL},
     {"mha.attn", "B=2 H=4 Hk=2 S=33 T=57 D=64 E=64", NULL, "nan odd"},
@@ -42,6 +43,13 @@ static const ExecCase cases[] = {
     {"retention.attn", "B=1 H=2 S=90 T=90 D=64 E=64", NULL, NULL},
     {"retention.attn", "B=1 H=2 S=50 T=75 D=64 E=64", NULL, NULL},
     {"retention_decay.attn", "B=1 H=3 S=140 T=140 D=64 E=128", NULL, NULL},
+    /* rows, and parts of rows, far below 0 */
+    {PAIR_BIAS, "B=1 H=2 S=170 D=64 E=64", NULL, "far_back"},
+    {PAIR_BIAS, "B=1 H=2 S=150 D=64 E=64", NULL, "far_front dfinals"},
+    {PAIR_BIAS, "B=1 H=2 S=130 D=64 E=64", NULL, "far_head"},
+    {PAIR_BIAS, "B=1 H=2 S=130 D=64 E=64", NULL, "far_all flat dfinals"},
+    {PAIR_BIAS, "B=1 H=1 S=70 D=128 E=128", NULL, "far_all"},
+    {"documents_bias_sink.attn", "B=1 H=2 S=90 T=90 D=64 E=64", NULL, "sorted far_head"},
     {"gemma_local.attn", "B=3 H=4 Hk=2 S=200 T=200 D=64 E=64", "window=70", "repeat"},
     {"documents_bias_sink.attn", "B=3 H=3 S=150 T=150 D=32 E=32", NULL, "repeat sorted"},
     {"gated_qknorm.attn", "B=2 H=4 Hk=2 S=150 T=150 D=64", NULL, "repeat"},

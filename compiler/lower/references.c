@@ -1,0 +1,125 @@
+/* references.c - warps: exponents of rows whose reference is far from 0.
+ *
+ * exp(x - y) is exp2(x * c + r), r = -y * c rounded (exponents.c), so x = y makes up to half a unit in the last place of r in place
+ * of 0. Where |r| <= 2^14 that is 2^-11 at most, less than a weight loses when it is rounded to 16 bits. Beyond it grows without bound:
+ * with a bias of -1e9 throughout a row to 64, more than f16 can hold. In such rows the difference is taken first:
+ *
+ *     x' = x, far = !(abs(r) <= 2^14)             far once a row
+ *     if a row of the warp is far {               rare
+ *         score = x * f + s                       as the maximum has it: f and s are what x is without
+ *         x' = where(far, (score - y) / f, x)
+ *         r = where(far, 0, r)
+ *     }
+ *     exp2(x' * c + r)
+ *
+ * A maximum is one of the scores, rounded as they are, so differences are at most 0, 0 at the maximum, and exact near it (Sterbenz).
+ * Rows that are not far keep x and r: what else is in the warp changes no result. */
+#include "algebra.h"
+
+#include <math.h>
+
+static const double LIMIT = 0x1p14;
+
+static AlgebraReference *reference_of(Algebra *x, const AuTileExpr *e)
+{
+    if (e->op != TILE_X_EXP2 || e->args.at[0]->op != TILE_X_ADD) return NULL;
+    const AuTileExpr *row = e->args.at[0]->args.at[1];
+    for (uint32_t n = 0; n < x->references.count && row->op == TILE_X_NAME; n++)
+        if (x->references.at[n].row == row->var) return &x->references.at[n];
+    return NULL;
+}
+
+/* Sets a variable once more. */
+static void set_again(Algebra *x, AuTileStmts *body, const AuTileExpr *name, AuTileExpr *value)
+{
+    const AuTileStmts outer = x->run;
+    x->run = *body;
+    algebra_assign(x, name->var, value);
+    *body = x->run;
+    x->run = outer;
+    lower_held(x->l, name->var)->defs++;
+}
+
+/* A variable that a body sets first. */
+static AuTileExpr *new_in(Algebra *x, AuTileStmts *body, const char *name, AuTileExpr *value)
+{
+    const AuTileStmts outer = x->run;
+    x->run = *body;
+    AuTileExpr *var = algebra_new_value(x, name, value);
+    *body = x->run;
+    x->run = outer;
+    return var;
+}
+
+/* x * f + s, each operation rounded by itself: a variable each, so that nothing is fused. */
+static AuTileExpr *score_of(Algebra *x, AuTileStmts *body, AuTileExpr *of, const double factors[2],
+                            AuTileExpr *shift)
+{
+    AuTileExpr *score = of;
+    for (int n = 0; n < 2; n++)
+        if (factors[n] != 1)
+            score = new_in(
+                x, body, "score",
+                algebra_node(x, TILE_X_MUL, of->type, score, algebra_number(x, factors[n]), NULL));
+    if (shift)
+        score = new_in(x, body, "score", algebra_node(x, TILE_X_ADD, of->type, score, shift, NULL));
+    return score;
+}
+
+static AuTileExpr *where_far(Algebra *x, AuTileExpr *far, AuTileExpr *then, AuTileExpr *other)
+{
+    return algebra_node(x, TILE_X_WHERE, other->type, far, then, other);
+}
+
+/* The exponent of [e] with the difference taken first in rows that are far; the statements that see to it before. */
+static AuTileExpr *with_difference(Algebra *x, const AuTileExpr *e, const AlgebraReference *r)
+{
+    const AuTileExpr *sum = e->args.at[0], *product = sum->args.at[0];
+    AuTileExpr *row = sum->args.at[1], *of = product->args.at[0];
+    const bool scaled = of->op == TILE_X_NAME && of->var == x->scaled;
+    const double factors[2] = {scaled ? x->factor : 1, r->factor};
+    AuTileExpr *near = algebra_node(x, TILE_X_LE, algebra_bool_type(x, row->type),
+                                    algebra_node(x, TILE_X_ABS, row->type, row, NULL, NULL),
+                                    algebra_number(x, LIMIT), NULL);
+    AuTileExpr *far =
+        algebra_new_value(x, "far", algebra_node(x, TILE_X_NOT, near->type, near, NULL, NULL));
+    AuTileExpr *own = algebra_new_value(x, "own", of);
+    AuTileStmts body = {0};
+    AuTileExpr *difference = algebra_node(x, TILE_X_SUB, own->type,
+                                          score_of(x, &body, own, factors, r->shift), r->y, NULL);
+    if (factors[0] * factors[1] != 1)
+        difference = algebra_node(x, TILE_X_MUL, own->type, difference,
+                                  algebra_number(x, 1 / (factors[0] * factors[1])), NULL);
+    set_again(x, &body, own, where_far(x, far, difference, own));
+    set_again(x, &body, row, where_far(x, far, algebra_number(x, 0), row));
+    AuTileStmt *s = AU_NEW(x->l->arena, AuTileStmt);
+    *s = (AuTileStmt){.kind = TILE_S_IF, .span = x->l->span};
+    s->branch.test = far;
+    s->branch.then = body;
+    AU_PUSH(x->l->arena, x->run.at, x->run.count, x->run.capacity, s);
+    AuTileExpr *scaled_own = algebra_node(x, TILE_X_MUL, own->type, own, product->args.at[1], NULL);
+    return algebra_node(x, TILE_X_EXP2, e->type,
+                        algebra_node(x, TILE_X_ADD, e->type, scaled_own, row, NULL), NULL, NULL);
+}
+
+static AuTileExpr *differences_in(Algebra *x, AuTileExpr *e)
+{
+    const AlgebraReference *r = reference_of(x, e);
+    if (r) return with_difference(x, e, r);
+    bool changed = false;
+    AuTileExpr **args = AU_NEW_ARRAY(x->l->arena, AuTileExpr *, e->args.count);
+    for (uint32_t n = 0; n < e->args.count; n++) {
+        args[n] = e->args.at[n] ? differences_in(x, e->args.at[n]) : NULL;
+        changed |= args[n] != e->args.at[n];
+    }
+    return changed ? algebra_with(x, e, args) : e;
+}
+
+void algebra_references(Algebra *x, const AuTileStmts *run)
+{
+    for (uint32_t n = 0; n < run->count; n++) {
+        x->l->span = run->at[n]->span;
+        algebra_assign(x, run->at[n]->var,
+                       differences_in(x, (AuTileExpr *)algebra_value_of(run->at[n])));
+    }
+}
