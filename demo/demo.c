@@ -3,7 +3,8 @@
  *
  *     demo --scripts DIR --data DIR [--head N] [--columns N]
  *
- * Exit status: 0 if every device that is available gave what the models computed, else 1; 2 for a wrong command line. */
+ * Exit status: 0 if every device that is available gave what the models computed, else 1; 2 for a wrong command line; 3 if the standard
+ * output cannot be written. */
 #include "call.h"
 #include "picture.h"
 
@@ -182,11 +183,16 @@ static void run_case(Demo *d, Case *c)
     aule_module_close(module);
 }
 
-static void draw_head(const Demo *d, const Case *c)
+static void draw_head(Demo *d, const Case *c)
 {
     if (!c->q.data || !c->k.data) return;
-    const int64_t tokens = c->q.shape[2],
-                  head = d->head < c->q.shape[1] ? d->head : c->q.shape[1] - 1;
+    const int64_t tokens = c->q.shape[2], head = d->head;
+    if (head >= c->q.shape[1]) {
+        fprintf(stderr, "demo: --head is %lld, %s has heads 0 to %lld\n", (long long)head,
+                c->script, (long long)c->q.shape[1] - 1);
+        d->failures++;
+        return;
+    }
     double *weights = calloc((size_t)(tokens * tokens), sizeof *weights), first = 0;
     if (!weights) return;
     causal_weights(c, head, weights);
@@ -209,6 +215,18 @@ static void print_missing(const Demo *d)
 
 /* ---- command line */
 
+/* A whole number of decimal digits. */
+static bool read_number(const char *text, int64_t *number)
+{
+    enum { MOST = 100000 };
+    *number = 0;
+    for (const char *at = text; *at; at++) {
+        if (*at < '0' || *at > '9' || *number > MOST) return false;
+        *number = *number * 10 + (*at - '0');
+    }
+    return *text && *number <= MOST;
+}
+
 static bool parse(int argc, char **argv, Demo *d)
 {
     enum { SCRIPTS = 256, DATA, HEAD, COLUMNS };
@@ -221,8 +239,12 @@ static bool parse(int argc, char **argv, Demo *d)
         switch (c) {
         case SCRIPTS: d->scripts = optarg; break;
         case DATA: d->data = optarg; break;
-        case HEAD: d->head = labs(strtol(optarg, NULL, 10)); break;
-        case COLUMNS: d->columns = strtol(optarg, NULL, 10); break;
+        case HEAD:
+            if (!read_number(optarg, &d->head)) return false;
+            break;
+        case COLUMNS:
+            if (!read_number(optarg, &d->columns)) return false;
+            break;
         default: return false;
         }
     }
@@ -261,5 +283,9 @@ int main(int argc, char **argv)
     aule_device_list_free(d.devices);
     printf("\n%s\n", d.failures == 0 ? "Every device agrees with the models."
                                      : "Not every device agrees with the models.");
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fputs("demo: the standard output cannot be written\n", stderr);
+        return 3;
+    }
     return d.failures != 0;
 }
