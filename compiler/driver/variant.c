@@ -185,7 +185,7 @@ static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, int32_t 
                        &v->condition);
 }
 
-bool variant_build(AuArena *arena, AuDiags *diags, AuVariant *v, const char *source_name)
+static bool build(AuArena *arena, AuDiags *diags, AuVariant *v, const char *source_name)
 {
     AuAttn *a = v->attn;
     const AuTileCaps *caps = tile_caps(v->arch->caps);
@@ -228,4 +228,19 @@ bool variant_build(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sou
     v->bindings.banner = banner;
     return make_kernels(arena, diags, v, v->schedule->module, &v->bindings) &&
            measure_workspace(arena, diags, v, 0, own, v->schedule->module, &v->bindings);
+}
+
+/* An error in a text of ours says nothing of the script: a note names the attention and what was asked for. */
+bool variant_build(AuArena *arena, AuDiags *diags, AuVariant *v, const char *source_name)
+{
+    if (build(arena, diags, v, source_name)) return true;
+    AuDiag *last = diags->first;
+    while (last && last->next) last = last->next;
+    if (last && last->span.source != v->attn->span.source)
+        au_add_note(diags, last, v->attn->span,
+                    "while making kernels of '%s': %s, %s, %s %s; a fault or a limit of the "
+                    "compiler, not of the script",
+                    v->attn->name, v->operation == AU_BACKWARD ? "backward" : "forward",
+                    operand_name(v), v->target->name, v->arch->name);
+    return false;
 }

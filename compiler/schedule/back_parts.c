@@ -148,6 +148,22 @@ uint8_t back_read_axes(const Lanes *x, const AuInputGrad *g)
     return axes;
 }
 
+bool back_reads_by(const Lanes *x, const AuInputGrads *inputs, AuOp op)
+{
+    const AuAttn *a = x->p->attn;
+    bool *mark = AU_NEW_ARRAY(x->arena, bool, a->node_count), found = false;
+    for (uint32_t n = 0; n < inputs->count; n++)
+        for (uint32_t i = 0; i < attn_at(a, inputs->at[n].read)->count; i++)
+            attn_mark(a, attn_arg(a, inputs->at[n].read, i), mark);
+    for (uint32_t i = 1; i < a->node_count; i++) found |= mark[i] && a->nodes[i].op == op;
+    return found;
+}
+
+void back_name_pair(Lanes *x)
+{
+    if (back_reads_by(x, &x->p->grads->pairs, AU_OP_SCORE)) tile_set(x->t, "s", "score");
+}
+
 /* An index vector that only has the axes adds nothing to the last index. */
 const char *back_scatter_view(Lanes *x, const AuInputGrad *g, const char *axes, bool of_keys)
 {

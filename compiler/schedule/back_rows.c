@@ -102,8 +102,10 @@ static const char *value_names(Lanes *x, uint32_t count)
     return count ? au_text_str(&text) : "";
 }
 
-static void scatter(Lanes *x, const RowSpace *r, const AuInputGrads *inputs)
+/* [element]: the variable that the mod was given. */
+static void scatter(Lanes *x, const RowSpace *r, const AuInputGrads *inputs, const char *element)
 {
+    if (back_reads_by(x, inputs, AU_OP_ELEMENT)) tile_set(x->t, "x", "%s", element);
     const char *inside = tile_text(x->t, "%s < %s", r->index, lanes_axis(x, r->tensor, 2));
     for (uint32_t n = 0; n < inputs->count; n++) {
         const bool by_channel = attn_at(x->p->attn, inputs->at[n].value)->axes & AU_AX_C ||
@@ -135,7 +137,7 @@ static void out_back(Lanes *x)
     tile_set(t, tile_text(t, "change%s", value_names(x, g->inputs.count)),
              "out_back(kept, given, row, b, h, i, 0, c)");
     tile_store(t, "%s(change) -> do_changed[b, h, %s, :] clip", x->operand, span(x));
-    scatter(x, &r, &g->inputs);
+    scatter(x, &r, &g->inputs, "kept");
     end_kernel(x, blocks);
     lanes_region(x, "do_changed");
 }
@@ -193,7 +195,7 @@ void back_adjoints(Lanes *x)
              "backward_row(delta, b, h, i%s)", au_text_str(&statistics));
     for (uint32_t n = 0; n < online->final_count; n++)
         tile_store(t, "adjoint%u -> adjoint_%s[b, h, %s] clip", n, online->finals[n].name, span(x));
-    scatter(x, &r, &g->rows);
+    scatter(x, &r, &g->rows, NULL);
     end_kernel(x, blocks);
 }
 
@@ -311,7 +313,7 @@ static void gradient_of_rows(Lanes *x, uint32_t n)
                  first, first + x->p->e, first, x->p->e - 1);
     }
     tile_store(t, "%s(change) -> %s[b, h, %s, :] clip", x->operand, gradients[n], span(x));
-    scatter(x, &r, &g->inputs);
+    scatter(x, &r, &g->inputs, "raw");
     end_kernel(x, blocks);
     const bool added = n == 0 ? x->with_dq && !lanes_in_parts(x, 0) : x->heads_apart;
     (added ? lanes_zeroed_region : lanes_region)(x, sum);

@@ -4,6 +4,7 @@
 #include "hook_writer.h"
 
 #include <math.h>
+#include <string.h>
 
 /* ---- small constructors */
 
@@ -250,6 +251,12 @@ static AuTileExpr *rope(AuHookWriter *w, AuExpr e)
 {
     const AuNode n = *attn_at(w->attn, e);
     const AuExpr x = attn_arg(w->attn, e, 0);
+    if (strcmp(w->row_tensor, "o") == 0) {
+        au_error(w->diags, AU_E0811, n.span,
+                 "a rotation of the output, of which no kernel has the partner of a channel: turn "
+                 "it after the call");
+        w->failed = true;
+    }
     AuTileExpr *position = writer_expr(w, attn_arg(w->attn, e, 1)),
                *theta = writer_expr(w, attn_arg(w->attn, e, 2));
     AuTileExpr *first = writer_expr(w, attn_arg(w->attn, e, 3)),
@@ -331,6 +338,35 @@ static AuTileExpr *seed_word(AuHookWriter *w, const AuNode *n)
     return writer_integer(w, 0);
 }
 
+/* Both sides are the value, so that a NaN in [like] does no harm. */
+AuTileExpr *writer_spread(AuHookWriter *w, AuTileExpr *value, const char *like, const char *name)
+{
+    AuTileExpr *x = writer_assign(w, name, value);
+    return writer_op3(w, TILE_X_WHERE,
+                      writer_op2(w, TILE_X_GT, writer_variable(w, like), writer_number(w, 0)), x,
+                      writer_variable(w, x->name));
+}
+
+bool writer_is_of_tile(AuHookWriter *w, AuExpr e)
+{
+    bool *is = AU_NEW_ARRAY(writer_module(w)->arena, bool, e.i + 1);
+    for (uint32_t i = 1; i <= e.i; i++) {
+        const AuNode *n = &w->attn->nodes[i];
+        is[i] = n->op == AU_OP_ELEMENT || n->op == AU_OP_DELEMENT || n->op == AU_OP_SCORE ||
+                n->op == AU_OP_DWEIGHT;
+        const bool elementwise = n->op != AU_OP_ROW_SUM_C && n->op != AU_OP_INPUT;
+        for (uint32_t k = 0; k < n->count && elementwise; k++)
+            is[i] |= is[attn_arg(w->attn, (AuExpr){i}, k).i];
+    }
+    return is[e.i];
+}
+
+AuTileExpr *writer_row_value(AuHookWriter *w, AuExpr e, const char *name)
+{
+    AuTileExpr *value = writer_expr(w, e);
+    return writer_is_of_tile(w, e) ? value : writer_spread(w, value, "x", name);
+}
+
 static AuTileExpr *dropout(AuHookWriter *w, AuExpr e)
 {
     AuTileExpr *a[4];
@@ -383,7 +419,8 @@ static AuTileExpr *leaf_or_special(AuHookWriter *w, AuExpr e)
     case AU_OP_ROWMAX: return row_reduction(w, e, true);
     case AU_OP_ROWSUM: return row_reduction(w, e, false);
     case AU_OP_ROW_SUM_C: {
-        AuTileExpr *sum = writer_op1(w, TILE_X_REDUCE_SUM, writer_expr(w, attn_arg(w->attn, e, 0)));
+        AuTileExpr *sum =
+            writer_op1(w, TILE_X_REDUCE_SUM, writer_row_value(w, attn_arg(w->attn, e, 0), "each"));
         AU_PUSH(writer_module(w)->arena, sum->names.at, sum->names.count, sum->names.capacity,
                 writer_name(w, w->channel));
         return sum;

@@ -49,5 +49,11 @@ AuTileExpr *writer_integer(AuHookWriter *w, int64_t value);
 AuTileExpr *writer_number(AuHookWriter *w, double value);
 AuTileExpr *writer_assign(AuHookWriter *w, const char *name, AuTileExpr *value);
 AuTileExpr *writer_expr(AuHookWriter *w, AuExpr e);
+/* Is [e] computed element by element from what the hook was given of a row or of pairs? Then it has its axes and places. */
+bool writer_is_of_tile(AuHookWriter *w, AuExpr e);
+/* What a row mod makes of its element x, with the axes of x. */
+AuTileExpr *writer_row_value(AuHookWriter *w, AuExpr e, const char *name);
+/* A value with all axes of [like], whatever it depends on; [name]: of a variable that holds it. */
+AuTileExpr *writer_spread(AuHookWriter *w, AuTileExpr *value, const char *like, const char *name);
 
 #endif

@@ -202,7 +202,10 @@ static void write_row_mod(AuHookWriter *w, const char *name, AuExpr mod, const c
     w->channel = channel;
     w->row_tensor = tensor, w->row_h = head, w->row_i = row;
     w->own_head = row[0] == 'j';
-    simple_hook(w, name, PARAMS("x", "b", "h", "i", "j", "c"), mod);
+    writer_begin(w, name, PARAMS("x", "b", "h", "i", "j", "c"));
+    writer_count_uses(w, mod);
+    AuTileExpr *x = writer_row_value(w, mod, "change");
+    writer_finish(w, &x, 1);
 }
 
 static void write_pairs(AuHookWriter *w)

@@ -21,6 +21,11 @@ static void add(AuHookWriter *w, Results *r, AuTileExpr *x)
         w->failed = true;
 }
 
+static const char *numbered_name(AuHookWriter *w, const char *name, uint32_t n)
+{
+    return au_format(writer_module(w)->arena, "%s%u", name, n);
+}
+
 /* "final0", "final1", ... after the parameters there are. */
 static uint32_t numbered(AuHookWriter *w, const char **params, uint32_t count, const char *name,
                          uint32_t many)
@@ -30,20 +35,13 @@ static uint32_t numbered(AuHookWriter *w, const char **params, uint32_t count, c
     return count;
 }
 
-/* A value with all axes of [like], whatever it depends on. Both sides are the value, so that a NaN in
- * [like] does no harm. */
-static AuTileExpr *spread(AuHookWriter *w, AuTileExpr *value, const char *like, const char *name)
+/* What is made of a pair, 0 where the pair takes no part; with the axes and places of pairs, whatever it depends on. */
+static AuTileExpr *guarded(AuHookWriter *w, const AuGrads *g, AuExpr e, const char *name)
 {
-    AuTileExpr *x = writer_assign(w, name, value);
-    return writer_op3(w, TILE_X_WHERE,
-                      writer_op2(w, TILE_X_GT, writer_variable(w, like), writer_number(w, 0)), x,
-                      writer_variable(w, x->name));
-}
-
-static AuTileExpr *guarded(AuHookWriter *w, const char *ok, AuExpr e)
-{
-    return writer_op3(w, TILE_X_WHERE, writer_variable(w, ok), writer_expr(w, e),
-                      writer_number(w, 0));
+    const bool is_of_pair = writer_is_of_tile(w, e) || writer_is_of_tile(w, g->score);
+    AuTileExpr *x = writer_op3(w, TILE_X_WHERE, writer_variable(w, "ok"), writer_expr(w, e),
+                               writer_number(w, 0));
+    return is_of_pair ? x : writer_spread(w, x, "s", name);
 }
 
 static void begin_pairs(AuHookWriter *w, const char *name, bool adjoints)
@@ -72,11 +70,12 @@ static void write_pair(AuHookWriter *w, const AuGrads *g)
     for (uint32_t n = 0; n < g->dot_count; n++) writer_count_uses(w, g->ddots[n]);
     for (uint32_t n = 0; n < g->pairs.count; n++) writer_count_uses(w, g->pairs.at[n].value);
     take_part(w, g);
-    add(w, &out, guarded(w, "ok", g->weight));
-    add(w, &out, guarded(w, "ok", g->dscore));
-    for (uint32_t n = 0; n < g->dot_count; n++) add(w, &out, guarded(w, "ok", g->ddots[n]));
+    add(w, &out, guarded(w, g, g->weight, "weight"));
+    add(w, &out, guarded(w, g, g->dscore, "slope"));
+    for (uint32_t n = 0; n < g->dot_count; n++)
+        add(w, &out, guarded(w, g, g->ddots[n], numbered_name(w, "ddot", n)));
     for (uint32_t n = 0; n < g->pairs.count; n++)
-        add(w, &out, guarded(w, "ok", g->pairs.at[n].value));
+        add(w, &out, guarded(w, g, g->pairs.at[n].value, numbered_name(w, "value", n)));
     writer_finish(w, out.at, out.count);
 }
 
@@ -88,7 +87,8 @@ static void write_pass(AuHookWriter *w, const AuGrads *g)
     writer_count_uses(w, g->score);
     for (uint32_t n = 0; n < g->pass_count; n++) writer_count_uses(w, g->pass[n]);
     take_part(w, g);
-    for (uint32_t n = 0; n < g->pass_count; n++) add(w, &out, guarded(w, "ok", g->pass[n]));
+    for (uint32_t n = 0; n < g->pass_count; n++)
+        add(w, &out, guarded(w, g, g->pass[n], numbered_name(w, "pass", n)));
     writer_finish(w, out.at, out.count);
 }
 
@@ -106,11 +106,12 @@ static void write_row(AuHookWriter *w, const AuGrads *g)
     for (uint32_t n = 0; n < g->rows.count; n++) writer_count_uses(w, g->rows.at[n].value);
     for (uint32_t n = 0; n < finals; n++)
         add(w, &out,
-            spread(w, writer_expr(w, g->adjoint[n]), "delta", au_format(arena, "adjoint%u", n)));
+            writer_spread(w, writer_expr(w, g->adjoint[n]), "delta",
+                          au_format(arena, "adjoint%u", n)));
     for (uint32_t n = 0; n < g->rows.count; n++)
         add(w, &out,
-            spread(w, writer_expr(w, g->rows.at[n].value), "delta",
-                   au_format(arena, "value%u", n)));
+            writer_spread(w, writer_expr(w, g->rows.at[n].value), "delta",
+                          au_format(arena, "value%u", n)));
     writer_finish(w, out.at, out.count);
 }
 
@@ -128,12 +129,12 @@ static void write_row_mod(AuHookWriter *w, const char *name, const AuRowGrad *g,
     writer_begin(w, name, params, sizeof params / sizeof *params);
     writer_count_uses(w, g->value);
     for (uint32_t n = 0; n < g->inputs.count; n++) writer_count_uses(w, g->inputs.at[n].value);
-    add(w, &out, spread(w, writer_expr(w, g->value), "dx", "change"));
+    add(w, &out, writer_spread(w, writer_expr(w, g->value), "dx", "change"));
     for (uint32_t n = 0; n < g->inputs.count; n++) {
         const bool by_channel = attn_at(w->attn, g->inputs.at[n].value)->axes & AU_AX_C;
         add(w, &out,
-            spread(w, writer_expr(w, g->inputs.at[n].value), by_channel ? "dx" : "row",
-                   au_format(writer_module(w)->arena, "value%u", n)));
+            writer_spread(w, writer_expr(w, g->inputs.at[n].value), by_channel ? "dx" : "row",
+                          au_format(writer_module(w)->arena, "value%u", n)));
     }
     writer_finish(w, out.at, out.count);
     w->own_head = false;

@@ -36,6 +36,10 @@ bool back_has_rows(const Lanes *x, uint32_t n);
  * whose axes the value has, first the one along the lanes. */
 void back_scatter(Lanes *x, const AuInputGrad *g, const char *value, const char *axes, bool of_keys,
                   const char *when);
+/* Is a read among [inputs] at an index that is made of such a node? */
+bool back_reads_by(const Lanes *x, const AuInputGrads *inputs, AuOp op);
+/* Before pairs are added: the score, where indices are made of it, by the name that hooks have for it. */
+void back_name_pair(Lanes *x);
 /* The elements that it adds to, as a view. */
 const char *back_scatter_view(Lanes *x, const AuInputGrad *g, const char *axes, bool of_keys);
 uint8_t back_read_axes(const Lanes *x,

@@ -27,9 +27,10 @@ static bool can_join(const AuProblem *p)
     return good && heads_agree(p);
 }
 
-/* Numbers a lane holds in the kernel of keys. */
+/* Numbers a lane holds in the kernel of keys: of each key its rows, the sum of each gradient of an input, and its pairs. */
 static int32_t key_registers(const AuProblem *p, const AuShape *s)
 {
+    const int32_t totals = (int32_t)p->grads->pairs.count;
     const int32_t pairs = 4 + 2 * (int32_t)p->hooks->dot_count + (int32_t)p->grads->pairs.count;
     const int32_t rows = p->d + p->e + widths_of_dots(p),
                   raw = p->operand == TILE_F32 ? 0 : (rows + 1) / 2;
@@ -37,16 +38,18 @@ static int32_t key_registers(const AuProblem *p, const AuShape *s)
                                         (s->query_tile + s->key_registers * p->caps->lanes)
                                   : 0;
     const int32_t own = s->by_gradient ? rows + p->d : 2 * rows; /* dk_back has more than dv_back */
-    return s->key_registers * (own + raw + pairs * s->query_tile) + dq;
+    return s->key_registers * (own + raw + totals + pairs * s->query_tile) + dq;
 }
 
 /* And in that of queries. */
 static int32_t query_registers(const AuProblem *p, const AuShape *s)
 {
+    const int32_t totals = (int32_t)p->grads->pairs.count;
     const int32_t pairs = 4 + 2 * (int32_t)p->hooks->dot_count + (int32_t)p->grads->pairs.count;
     const int32_t rows = p->d + p->e + widths_of_dots(p),
                   raw = p->operand == TILE_F32 ? 0 : (rows + 1) / 2;
-    return s->query_registers * (rows + raw + p->d + widths_of_dots(p) + pairs * s->key_tile + 32);
+    return s->query_registers *
+           (rows + raw + p->d + widths_of_dots(p) + totals + pairs * s->key_tile + 32);
 }
 
 /* Halves tiles until the kernel of keys fits. */

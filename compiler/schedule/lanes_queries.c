@@ -254,6 +254,7 @@ static void add_tile(Lanes *x)
             tile_product(t, tile_text(t, "dquery%u", n), x->atom, TILE_ADD,
                          tile_text(t, "K%u", dot), tile_text(t, "ddot%u", n));
     }
+    back_name_pair(x);
     for (uint32_t n = 0; n < g->pairs.count; n++)
         if (by_query(x, n) && by_key(x, n)) add_pairs(x, n);
     if (is_shared(x)) tile_sync(t, "all");

@@ -44,6 +44,7 @@ void warps_guard_values(Lanes *x, const char *taken)
 void warps_add_values(Lanes *x)
 {
     AuTileBuild *t = x->t;
+    back_name_pair(x);
     for (uint32_t n = 0; n < values(x)->count; n++) {
         const AuInputGrad *g = &values(x)->at[n];
         const char *value = numbered(x, "value", n),
