@@ -182,6 +182,12 @@ void lanes_store_finals(Lanes *x)
 AuSchedule *lanes_built(Lanes *x, AuDiags *diags)
 {
     AuSchedule *out = x->out;
+    if (x->too_many) {
+        au_error(diags, AU_E0811, x->p->attn->span,
+                 "more than %d regions of workspace, of which each input with a gradient takes one",
+                 AU_MOST_REGIONS);
+        return NULL;
+    }
     out->written = tile_built(x->t);
     if (!out->written) return NULL;
     const AuTileModule *hooks[2] = {schedule_common(x->arena, diags), x->p->hooks->module};

@@ -307,9 +307,37 @@ static AuTileExpr *row_reduction(AuHookWriter *w, AuExpr e, bool is_max)
     return writer_op1(w, is_max ? TILE_X_ROWMAX : TILE_X_ROWSUM, x);
 }
 
+/* The indices of one side of a product: is one of them the axis of its rows [itself], or at least made of it? */
+static bool side_is(const AuAttn *a, AuExpr dot, bool of_keys, bool itself)
+{
+    const AuNode *n = attn_at(a, dot);
+    const uint32_t queries = a->tensors[n->integer].rank - 1;
+    const uint32_t from = of_keys ? queries : 0, end = of_keys ? n->count : queries;
+    const uint8_t axis = of_keys ? AU_AX_KV : AU_AX_Q;
+    uint32_t made = 0, same = 0;
+    for (uint32_t i = from; i < end; i++) {
+        const AuNode *index = attn_at(a, attn_arg(a, dot, i));
+        made += (index->axes & axis) != 0;
+        same += index->op == AU_OP_INDEX && index->integer == axis;
+    }
+    return itself ? made == 1 && same == 1 : made > 0;
+}
+
+bool writer_can_dot(AuHookWriter *w, AuExpr dot, bool backward)
+{
+    if (side_is(w->attn, dot, false, backward) && side_is(w->attn, dot, true, true)) return true;
+    if (!w->failed)
+        au_error(w->diags, AU_E0811, attn_at(w->attn, dot)->span,
+                 "kernels multiply the rows at q_idx and kv_idx themselves: gather the rows that "
+                 "an index chooses before the call, pass the product with a fixed row as an input");
+    w->failed = true;
+    return false;
+}
+
 static AuTileExpr *dot(AuHookWriter *w, AuExpr e)
 {
     AuHooks *h = w->hooks;
+    if (!writer_can_dot(w, e, false)) return writer_number(w, 0);
     uint32_t n = 0;
     while (n < h->dot_count && h->dots[n].i != e.i) n++;
     if (n == sizeof h->dots / sizeof *h->dots) {

@@ -49,6 +49,8 @@ AuTileExpr *writer_integer(AuHookWriter *w, int64_t value);
 AuTileExpr *writer_number(AuHookWriter *w, double value);
 AuTileExpr *writer_assign(AuHookWriter *w, const char *name, AuTileExpr *value);
 AuTileExpr *writer_expr(AuHookWriter *w, AuExpr e);
+/* Do kernels have this product? If not, that is reported. */
+bool writer_can_dot(AuHookWriter *w, AuExpr dot, bool backward);
 /* Is [e] computed element by element from what the hook was given of a row or of pairs? Then it has its axes and places. */
 bool writer_is_of_tile(AuHookWriter *w, AuExpr e);
 /* What a row mod makes of its element x, with the axes of x. */

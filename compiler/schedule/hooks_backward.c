@@ -17,8 +17,12 @@ static void add(AuHookWriter *w, Results *r, AuTileExpr *x)
 {
     if (r->count < sizeof r->at / sizeof *r->at)
         r->at[r->count++] = x;
-    else
+    else if (!w->failed) {
+        au_error(w->diags, AU_E0811, w->attn->span,
+                 "more than %zu reads of inputs with gradients in one mod",
+                 sizeof r->at / sizeof *r->at);
         w->failed = true;
+    }
 }
 
 static const char *numbered_name(AuHookWriter *w, const char *name, uint32_t n)
@@ -159,6 +163,8 @@ static void write_range(AuHookWriter *w)
 bool hooks_backward(AuHooks *hooks, AuDiags *diags, AuAttn *attn, const AuGrads *g)
 {
     AuHookWriter w = {.hooks = hooks, .attn = attn, .diags = diags, .channel = "d"};
+    for (uint32_t n = 0; n < g->dot_count; n++)
+        if (!writer_can_dot(&w, g->dots[n], true)) return false;
     write_range(&w);
     write_pair(&w, g);
     write_pass(&w, g);

@@ -329,18 +329,6 @@ static bool dot_side(AuCheck *c, const AuAst *e, DotSide *side)
     return true;
 }
 
-/* Is one index q_idx (kv_idx) itself, and no other made of it? */
-static bool is_row_at(const AuCheck *c, const DotSide *side, uint8_t axis)
-{
-    uint32_t of_axis = 0, itself = 0;
-    for (uint32_t i = 0; i < side->count; i++) {
-        const AuNode *n = attn_at(c->a, side->index[i]);
-        of_axis += (n->axes & axis) != 0;
-        itself += n->op == AU_OP_INDEX && n->integer == axis;
-    }
-    return of_axis == 1 && itself == 1;
-}
-
 /* dot(x[.., q_idx], y[.., kv_idx]): a row that depends on the query with one that depends on the key, in either order. */
 AuValue check_dot(AuCheck *c, const AuAst *e)
 {
@@ -363,16 +351,6 @@ AuValue check_dot(AuCheck *c, const AuAst *e)
             c->diags, d, (AuSpan){0},
             "rows chosen by the distance of a pair: multiply before the call (qr = q r', of axes "
             "[B, H, S, R]), and read qr[b, h, q_idx, clamp(q_pos - kv_idx, 0, R - 1)]");
-        return value_none();
-    }
-    if (!is_row_at(c, &x, AU_AX_Q) || !is_row_at(c, &y, AU_AX_KV)) {
-        AuDiag *d = check_error(c, AU_E0312, e->span,
-                                "dot takes the row at q_idx of one tensor and the row at kv_idx of "
-                                "the other");
-        au_add_note(
-            c->diags, d, (AuSpan){0},
-            "what other rows give is one number a query or a key: pass it as an input; rows "
-            "that an index chooses are gathered before the call");
         return value_none();
     }
     const AuTensor *tx = &c->a->tensors[x.tensor], *ty = &c->a->tensors[y.tensor];

@@ -120,6 +120,52 @@ class BadScripts(Case):
         self.expect(aulec(EXAMPLES / "gla.attn", "-o", self.folder / "x.so"), 1, "E0603", "'gla'", "linear")
 
 
+# Valid scripts that kernels were hard to make of: items of an attention.
+HARD = {
+    "a row mod without channels": "    q_mod(x) = sum(x);\n    k_mod(x) = mean(x);\n    v_mod(x) = 1.0;\n    out_mod(o) = sum(o);\n",
+    "a row mod without rows": "    input g: f32[128] grad;\n    q_mod(x, b, h, i, c) = g[c];\n    k_mod(x, b, kv_h, j, c) = g[c];\n",
+    "a sum without the row": "    input g: f32[128] grad;\n    q_mod(x, b, h, i, c) = x * sum(g[c]) + rmsnorm(sum(x) * g[c]);\n",
+    "a score that is a number": "    score_mod(s) = 1.0;\n",
+    "a score that is a bias": "    input t: f32[S, T] grad;\n    score_mod(s, b, h, i, j) = t[i, j];\n",
+    "a score that is a position": "    score_mod(s, b, h, i, j) = j;\n",
+    "a table indexed by the score": "    input t: f32[8] grad;\n    score_mod(s) = s + t[i32(s)];\n",
+    "a table indexed by the element": "    input t: f32[8] grad;\n    q_mod(x) = t[i32(x)];\n    out_mod(o) = o * t[i32(o)];\n",
+    "many learned inputs": "".join(f"    input w{n}: f32[H] grad;\n" for n in range(12))
+    + "    score_mod(s, b, h) = s + " + " + ".join(f"w{n}[h] * tanh({n}.0 * abs(q_pos - kv_idx))" for n in range(12)) + ";\n",
+}
+TARGETS = (["--target=cpu", "--arch=x86-64-v3"], ["--target=cpu", "--arch=x86-64-v4-amx"], ["--target=opencl"], ["--target=cuda", "--arch=sm_75,sm_90"])
+
+
+class HardScripts(Case):
+    def test_all_targets_have_kernels(self):
+        for what, items in HARD.items():
+            script = (HEAD + items + TAIL).replace("64]", "D]")
+            for target in TARGETS:
+                with self.subTest(what, target=target):
+                    options = [*target, "--width=D=64", "--emit=kernel-ir", "-o", "/dev/null"]
+                    self.expect(aulec("-", *options, input=script.encode()), 0)
+
+    def test_kernels_of_many_inputs_fit_registers(self):
+        for count in range(1, 13):
+            script = HEAD.replace("64]", "D]")
+            script += "".join(f"    input w{n}: f32[H] grad;\n" for n in range(count))
+            script += "    score_mod(s, b, h) = s + " + " + ".join(f"w{n}[h] * tanh({n}.0 * abs(q_pos - kv_idx))" for n in range(count)) + ";\n" + TAIL
+            options = ["--target=cpu", "--arch=x86-64-v3,x86-64-v4", "--dtype=f32", "--width=D=64,96,128,192", "--emit=tiled-ir", "-o", "/dev/null"]
+            self.expect(aulec("-", *options, input=script.encode()), 0)
+
+    def test_what_no_schedule_carries_is_said_with_its_line(self):
+        script = HEAD + "    out_mod(o) = rope(o, q_pos);\n" + TAIL
+        self.expect(aulec("-", "--emit=kernel-ir", input=script.encode()), 1, "-:5:18: error E0811", "turn it after the call")
+        rows = "    input x: f32[N, P];\n    input y: f32[T, P] grad;\n    input id: i32[S];\n    input jd: i32[T];\n"
+        for product, status in (("x[id[i]], y[j]", 1), ("y[3], y[j]", 1), ("y[id[i]], x[jd[j]]", 1), ("y[i], x[j]", 0)):
+            script = HEAD + rows + f"    score_mod(s, b, h, i, j) = s + dot({product});\n" + TAIL
+            words = ["-:9:36: error E0811", "gather the rows"] if status else []
+            self.expect(aulec("-", "--target=cpu", "--dtype=f32", "--width=P=32", "--emit=kernel-ir", input=script.encode()), status, *words)
+        script = HEAD + "".join(f"    input w{n}: f32[H] grad;\n" for n in range(40))
+        script += "    score_mod(s, b, h) = s + " + " + ".join(f"w{n}[h]" for n in range(40)) + ";\n" + TAIL
+        self.expect(aulec("-", "--emit=kernel-ir", input=script.encode()), 1, "-:1:11: error E0811", "more than 32 regions")
+
+
 class BadOptions(Case):
     def test_each_is_refused(self):
         for what, (options, status, words) in OPTIONS.items():
@@ -312,4 +358,4 @@ class AllExamples(Case):  # the full suite's
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1] + (sys.argv[3:] or ["BadScripts", "BadOptions", "Files", "Stages", "Examples", "Readme"]))
+    unittest.main(argv=sys.argv[:1] + (sys.argv[3:] or ["BadScripts", "HardScripts", "BadOptions", "Files", "Stages", "Examples", "Readme"]))

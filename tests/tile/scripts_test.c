@@ -22,6 +22,10 @@ static const Case cases[] = {
     {"relu.attn", "B=1 H=2 S=20 T=50 D=16 E=16", NULL},
     {"retention.attn", "B=1 H=2 S=50 T=50 D=16 E=16", NULL},
     {"retention_decay.attn", "B=1 H=2 S=60 T=60 D=16 E=32", NULL},
+    {"../../tile/scripts/rows_alike.attn", "B=1 H=2 Hk=1 S=33 T=40 D=16 E=24", NULL},
+    {"../../tile/scripts/constant_queries.attn", "B=1 H=1 Hk=1 S=20 T=40 D=32 E=16", NULL},
+    {"../../tile/scripts/scores_of_inputs.attn", "B=1 H=2 Hk=1 S=40 T=50 D=16 E=16", NULL},
+    {"../../tile/scripts/chosen_by_value.attn", "B=1 H=2 Hk=1 S=40 T=50 D=16 E=16", NULL},
 };
 
 static const char *const targets[] = {"avx2", "avx512", "avx512bf16", "avx512amx",
