@@ -99,10 +99,9 @@ class Loaded:
         sizes = self.size_names()
         return {sizes[v.fixed[f].size] for v in self._variants() for f in range(v.fixed_count)}
 
-    def best_arch(self, features: Collection[str]) -> str | None:
-        """The architecture of the first, which is the best, of its kernels that a device with these features runs."""
-        fit = (v.arch.decode() for v in self._variants() if set(v.features.decode().split()) <= set(features))
-        return next(fit, None)
+    def archs(self, features: Collection[str]) -> list[str]:
+        """The architectures of its kernels that a device with these features runs, the best first."""
+        return [v.arch.decode() for v in self._variants() if set(v.features.decode().split()) <= set(features)]
 
     def shape(self, name: str, call: abi.Call) -> tuple[tuple[int, ...], tuple[int, int]]:
         """Shape and DLPack type (code, bits) of a tensor, as the inputs of the call imply.

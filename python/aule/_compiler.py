@@ -63,6 +63,7 @@ class Compiler:
             "aulec_result_get_diagnostic": (POINTER(Diagnostic), [c_void_p, c_size_t]),
             "aulec_result_free": (None, [c_void_p]),
             "aulec_version": (c_char_p, []),
+            "aulec_best_arch": (c_char_p, [c_char_p, c_char_p, c_char_p]),
         }
         for name, (result, arguments) in functions.items():
             function = getattr(self.cdll, name)
@@ -138,15 +139,17 @@ PROBE = b"attention probe { q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, D]; s
 @lru_cache(maxsize=None)
 def best_arch(device: Device, dtype: str) -> str | None:
     """The architecture to compile for where kernels are for this device alone: a GPU's own, else of those that the target compiles by
-    default the one whose kernels would be chosen. Learnt from a small script, once for each build of the compiler. None: let the
-    compiler decide."""
+    default the one whose kernels would be chosen: the best by the compiler's table, unless it makes none of its own for this type.
+    Learnt from a small script, once for each build of the compiler. None: let the compiler decide."""
     options = {"targets": device.backend, "dtypes": dtype, "widths": "D=16", "optimize": 1, "no_gradients": 1}
     for own in [word for word in device.features if word.startswith("sm_")][:1]:
         try:
-            return artifact("<probe>", PROBE, options | {"archs": own}).best_arch(device.features)
+            return next(iter(artifact("<probe>", PROBE, options | {"archs": own}).archs(device.features)), None)
         except CompileError:  # not one that the compiler knows, or not with this type
             pass
-    return artifact("<probe>", PROBE, options).best_arch(device.features)
+    archs = artifact("<probe>", PROBE, options).archs(device.features)
+    best = compiler().cdll.aulec_best_arch(device.backend.encode(), " ".join(device.features).encode(), dtype.encode())
+    return best.decode() if best and best.decode() in archs else next(iter(archs), None)
 
 
 def _for_signature(options: Mapping[str, Any]) -> dict[str, Any]:
