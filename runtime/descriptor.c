@@ -154,16 +154,16 @@ static bool bad_expr(const aule_expr *expr) { return !expr->code || expr->length
 
 static aule_status check_signature(const Check *check, const aule_attention_v1 *a)
 {
-    if (bad_array(a->sizes, a->size_count, AU_MAX_SIZES))
+    if (bad_array(a->sizes, a->size_count, AULE_MAX_SIZES))
         return damaged(check, "the table of sizes");
     for (uint32_t i = 0; i < a->size_count; i++)
         if (!a->sizes[i].name) return damaged(check, "a size without a name");
-    if (BAD_ARRAY(a->tensors, a->tensor_count, AU_MAX_TENSORS))
+    if (BAD_ARRAY(a->tensors, a->tensor_count, AULE_MAX_TENSORS))
         return damaged(check, "the table of tensors");
     for (uint32_t i = 0; i < a->tensor_count; i++) {
         const aule_tensor_v1 *t = rt_tensor(a, i);
-        if (!t->name || t->role >= ROLES || t->dtype >= DTYPES || t->rank > AU_MAX_RANK ||
-            bad_array(t->axes, t->rank, AU_MAX_RANK))
+        if (!t->name || t->role >= ROLES || t->dtype >= DTYPES || t->rank > AULE_MAX_RANK ||
+            bad_array(t->axes, t->rank, AULE_MAX_RANK))
             return damaged(check, "a tensor of the signature");
         for (uint32_t axis = 0; axis < t->rank; axis++) {
             if (bad_expr(&t->axes[axis])) return damaged(check, "an axis without an extent");
@@ -171,7 +171,7 @@ static aule_status check_signature(const Check *check, const aule_attention_v1 *
             if (size >= (int32_t)a->size_count) return damaged(check, "an axis of an unknown size");
         }
     }
-    if (BAD_ARRAY(a->params, a->param_count, AU_MAX_PARAMS))
+    if (BAD_ARRAY(a->params, a->param_count, AULE_MAX_PARAMS))
         return damaged(check, "the table of parameters");
     for (uint32_t i = 0; i < a->param_count; i++) {
         const aule_param_v1 *p = rt_param(a, i);
@@ -220,7 +220,7 @@ static aule_status check_launch(const Check *check, const aule_attention_v1 *a,
     bool host = v->code_format == AULE_CODE_HOST;
     if (!launch->entry || (host && !launch->host))
         return damaged(check, "a kernel without an entry");
-    if (bad_array(launch->slots, launch->slot_count, AU_MAX_SLOTS))
+    if (bad_array(launch->slots, launch->slot_count, AULE_MAX_SLOTS))
         return damaged(check, "a parameter block");
     for (uint32_t i = 0; i < launch->slot_count; i++)
         if (bad_slot(a, v, &launch->slots[i])) return damaged(check, "a slot of a parameter block");
@@ -244,18 +244,18 @@ static aule_status check_variant(const Check *check, const aule_attention_v1 *a,
     if (!v->operation || !v->target || !v->arch || !v->features || !v->schedule ||
         (v->code_format != AULE_CODE_HOST && (!v->code || v->code_bytes == 0)))
         return damaged(check, "a variant");
-    if (bad_array(v->fixed, v->fixed_count, AU_MAX_SIZES))
+    if (bad_array(v->fixed, v->fixed_count, AULE_MAX_SIZES))
         return damaged(check, "a variant's fixed sizes");
     for (uint32_t i = 0; i < v->fixed_count; i++)
         if (v->fixed[i].size >= a->size_count) return damaged(check, "a variant's fixed sizes");
-    if (bad_array(v->workspaces, v->workspace_count, AU_MAX_REGIONS))
+    if (bad_array(v->workspaces, v->workspace_count, AULE_MAX_REGIONS))
         return damaged(check, "a variant's workspace");
     for (uint32_t i = 0; i < v->workspace_count; i++) {
         uint32_t align = v->workspaces[i].align;
         if (bad_expr(&v->workspaces[i].bytes) || (align & (align - 1)) != 0 || align > 65536)
             return damaged(check, "a variant's workspace");
     }
-    if (BAD_ARRAY(v->launches, v->launch_count, AU_MAX_LAUNCHES))
+    if (BAD_ARRAY(v->launches, v->launch_count, AULE_MAX_LAUNCHES))
         return damaged(check, "a variant's launches");
     for (uint32_t i = 0; i < v->launch_count; i++) {
         aule_status status = check_launch(check, a, v, rt_launch(v, i));

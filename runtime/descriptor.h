@@ -7,17 +7,6 @@
 
 #include "base.h"
 
-/* More than these an artifact may not have; they bound what a run keeps on its stack. */
-enum {
-    AU_MAX_RANK = 8,
-    AU_MAX_TENSORS = 64,
-    AU_MAX_PARAMS = 64,
-    AU_MAX_SIZES = 64,
-    AU_MAX_SLOTS = 512,
-    AU_MAX_LAUNCHES = 32,
-    AU_MAX_REGIONS = 32
-};
-
 aule_status rt_check_module(const aule_module_v1 *module, const char *where, AuSink sink);
 
 const aule_attention_v1 *rt_attention(const aule_module_v1 *module, uint32_t index);

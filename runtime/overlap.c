@@ -11,7 +11,7 @@ typedef struct Term {
     int64_t stride, low, high;
 } Term;
 
-enum { MAX_TERMS = 2 * AU_MAX_RANK + 1, BUDGET = 100000 };
+enum { MAX_TERMS = 2 * AULE_MAX_RANK + 1, BUDGET = 100000 };
 
 typedef struct Search {
     Term terms[MAX_TERMS];

@@ -8,11 +8,11 @@
 
 /* What sizes and parameters decide of a variant. */
 typedef struct AuLayout {
-    uint64_t region_at[AU_MAX_REGIONS]; /* bytes from the workspace's start */
-    uint64_t region_bytes[AU_MAX_REGIONS];
+    uint64_t region_at[AULE_MAX_REGIONS]; /* bytes from the workspace's start */
+    uint64_t region_bytes[AULE_MAX_REGIONS];
     uint64_t workspace_bytes;
     uint32_t workspace_align;
-    uint32_t grid[AU_MAX_LAUNCHES][3];
+    uint32_t grid[AULE_MAX_LAUNCHES][3];
 } AuLayout;
 
 aule_status rt_layout(const aule_attention_v1 *attention, const aule_variant_v1 *variant,
@@ -26,12 +26,12 @@ struct aule_plan {
     const aule_variant_v1 *variant;
     void *code;
     AuBound bound; /* tensors are NULL or not, and not to be followed: they were the caller's */
-    bool empty[AU_MAX_TENSORS];
-    aule_address at[AU_MAX_TENSORS];
+    bool empty[AULE_MAX_TENSORS];
+    aule_address at[AULE_MAX_TENSORS];
     uint32_t
-        tensor_args[AU_MAX_TENSORS]; /* of each tensor of the call: its index in the signature */
+        tensor_args[AULE_MAX_TENSORS]; /* of each tensor of the call: its index in the signature */
     size_t tensor_arg_count;
-    aule_param_arg param_args[AU_MAX_PARAMS]; /* names are the descriptor's */
+    aule_param_arg param_args[AULE_MAX_PARAMS]; /* names are the descriptor's */
     size_t param_arg_count;
     AuLayout layout;
 };

@@ -96,8 +96,8 @@ static aule_status launch_all(const Run *run, AuSink sink)
                           run->layout->region_bytes[i], sink);
         if (status) return status;
     }
-    uint64_t slots[AU_MAX_SLOTS];
-    int64_t offsets[AU_MAX_SLOTS];
+    uint64_t slots[AULE_MAX_SLOTS];
+    int64_t offsets[AULE_MAX_SLOTS];
     for (uint32_t i = 0; i < plan->variant->launch_count; i++) {
         const uint32_t *grid = run->layout->grid[i];
         if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) continue;
@@ -163,7 +163,7 @@ aule_status aule_plan_run(const aule_plan *plan, const aule_run *given, aule_err
 {
     AuSink sink = {plan ? plan->memory : rt_memory(NULL), error};
     if (!plan) return rt_fail(sink, AULE_ERROR_USAGE, "aule_plan_run: plan must not be NULL");
-    aule_address moved[AU_MAX_TENSORS];
+    aule_address moved[AULE_MAX_TENSORS];
     Run run = {.plan = plan, .bound = &plan->bound, .layout = &plan->layout, .at = plan->at};
     aule_status status =
         rt_read_options(&run.given, sizeof run.given, sizeof run.given, given, "aule_run", sink);

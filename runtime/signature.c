@@ -5,7 +5,7 @@ typedef struct Binding {
     const aule_attention_v1 *a;
     AuBound *bound;
     bool whole;
-    int32_t giver[AU_MAX_SIZES]; /* tensor that gave the size, -1: none yet */
+    int32_t giver[AULE_MAX_SIZES]; /* tensor that gave the size, -1: none yet */
     AuSink sink;
 } Binding;
 

@@ -8,14 +8,14 @@
 
 /* A call's arguments by index of the signature. */
 typedef struct AuBound {
-    bool backward;                           /* the operation */
-    const DLTensor *tensors[AU_MAX_TENSORS]; /* NULL: not passed */
-    int64_t strides[AU_MAX_TENSORS]
-                   [AU_MAX_RANK];    /* in elements, also where DLPack leaves them out */
-    uint32_t dtypes[AU_MAX_TENSORS]; /* aule_dtype of each that was passed */
-    uint32_t operand;                /* aule_dtype that `operand` stands for */
-    int64_t sizes[AU_MAX_SIZES];
-    aule_value params[AU_MAX_PARAMS];
+    bool backward;                             /* the operation */
+    const DLTensor *tensors[AULE_MAX_TENSORS]; /* NULL: not passed */
+    int64_t strides[AULE_MAX_TENSORS]
+                   [AULE_MAX_RANK];    /* in elements, also where DLPack leaves them out */
+    uint32_t dtypes[AULE_MAX_TENSORS]; /* aule_dtype of each that was passed */
+    uint32_t operand;                  /* aule_dtype that `operand` stands for */
+    int64_t sizes[AULE_MAX_SIZES];
+    aule_value params[AULE_MAX_PARAMS];
 } AuBound;
 
 AuEnv rt_bound_env(const aule_attention_v1 *attention, const AuBound *bound);

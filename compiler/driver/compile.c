@@ -185,7 +185,9 @@ static bool build_attention(Job *job, AuAttentionBuild *build, uint32_t which)
         return false;
     }
     if (!job->options->no_gradients && !(build->grads = gradients_of(job, a))) return false;
-    if (!driver_names_differ(job->arena, job->diags, a, build->grads)) return false;
+    if (!driver_names_differ(job->arena, job->diags, a, build->grads) ||
+        !driver_fits(job->arena, job->diags, a, build->grads))
+        return false;
     build->need_count = driver_needs(a, job->arena, &build->needs);
     WidthSet *sets = AU_NEW_ARRAY(job->arena, WidthSet, MOST_SETS);
     const uint32_t count = width_sets(job, a, sets);

@@ -22,9 +22,9 @@ typedef struct AuVariant {
     AuLaunchExpr condition;
     AuSchedule *schedule;
     AuChecks checks; /* their kernels are the first; their regions follow those of the schedule */
-    AuKernel *kernels[AU_MOST_KERNELS]; /* in the order of their launches */
+    AuKernel *kernels[AULE_MAX_LAUNCHES]; /* in the order of their launches */
     AuLowering bindings;
-    AuLaunchExpr workspace[AU_MOST_REGIONS];
+    AuLaunchExpr workspace[AULE_MAX_REGIONS];
     uint32_t kernel_count;
     const char *features; /* what its code needs of the device */
     AuBlob code;

@@ -105,6 +105,38 @@ bool driver_names_differ(AuArena *arena, AuDiags *diags, const AuAttn *a, const 
     return true;
 }
 
+static bool fits(AuDiags *diags, const AuAttn *a, uint32_t count, uint32_t most, const char *what,
+                 AuSpan first_beyond)
+{
+    if (count <= most) return true;
+    au_error(diags, AU_E0608, first_beyond, "attention '%s' has %u %s; there is room for %u",
+             a->name, count, what, most);
+    return false;
+}
+
+/* The first of [count] rows that there is no room for, among those the script writes. */
+static AuSpan span_beyond(const AuAttn *a, const AuTensorRow *rows, uint32_t count)
+{
+    return count > AULE_MAX_TENSORS ? rows[AULE_MAX_TENSORS].span : a->span;
+}
+
+bool driver_fits(AuArena *arena, AuDiags *diags, const AuAttn *a, const AuGrads *g)
+{
+    uint32_t count, grads = 0;
+    AuSpan last = a->span;
+    const AuTensorRow *rows = driver_tensors(arena, a, g, &count);
+    for (uint32_t n = 3; g && n < a->tensor_count; n++)
+        if (a->tensors[n].grad && ++grads == AULE_MAX_GRADS + 1) last = a->tensors[n].span;
+    const AuSpan param =
+                     a->param_count > AULE_MAX_PARAMS ? a->params[AULE_MAX_PARAMS].span : a->span,
+                 size = a->size_count > AULE_MAX_SIZES ? a->sizes[AULE_MAX_SIZES].span : a->span;
+    return fits(diags, a, grads, AULE_MAX_GRADS, "inputs with gradients", last) &&
+           fits(diags, a, count, AULE_MAX_TENSORS, "tensors, gradients among them",
+                span_beyond(a, rows, count)) &&
+           fits(diags, a, a->param_count, AULE_MAX_PARAMS, "parameters", param) &&
+           fits(diags, a, a->size_count, AULE_MAX_SIZES, "sizes", size);
+}
+
 static void mark_width(const AuAttn *a, AuExpr axis, bool *is_width)
 {
     const AuNode *n = attn_at(a, axis);

@@ -19,6 +19,8 @@ typedef struct AuTensorRow {
 AuTensorRow *driver_tensors(AuArena *arena, const AuAttn *a, const AuGrads *grads, uint32_t *count);
 /* No two have one name; false: a diagnostic with both places. */
 bool driver_names_differ(AuArena *arena, AuDiags *diags, const AuAttn *a, const AuGrads *grads);
+/* Whether an artifact has room for the attention; false: a diagnostic where it has more (artifact.h says how many). */
+bool driver_fits(AuArena *arena, AuDiags *diags, const AuAttn *a, const AuGrads *grads);
 /* Sizes that must be known when compiling, by size: the last axes of q, k and v, and the axes that
  * further products contract. Sets those of [is_width] that are and are not fixed yet. */
 void driver_find_widths(const AuAttn *a, bool *is_width);

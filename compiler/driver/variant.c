@@ -129,6 +129,15 @@ static bool fits(AuDiags *diags, const AuVariant *v, const AuKernel *k)
     return false;
 }
 
+/* What a launch passes: addresses, strides, sizes. */
+static bool has_slots(AuDiags *diags, const AuVariant *v, const AuKernel *k)
+{
+    if (k->arg_count <= AULE_MAX_SLOTS) return true;
+    au_error(diags, AU_E0608, v->attn->span, "%s takes %u arguments; there is room for %d", k->name,
+             k->arg_count, AULE_MAX_SLOTS);
+    return false;
+}
+
 static AuKernel *make_kernel(AuArena *arena, AuDiags *diags, AuVariant *v, const AuTileModule *m,
                              const AuTileKernel *tile, const AuLowering *how)
 {
@@ -140,15 +149,15 @@ static AuKernel *make_kernel(AuArena *arena, AuDiags *diags, AuVariant *v, const
     kernel_legalize_math(k, v->target->native_math);
     if (!lower_is_small(diags, k, how)) return NULL;
     kernel_simplify(k);
-    return kernel_verify(k, diags) && fits(diags, v, k) ? k : NULL;
+    return kernel_verify(k, diags) && fits(diags, v, k) && has_slots(diags, v, k) ? k : NULL;
 }
 
 static bool make_kernels(AuArena *arena, AuDiags *diags, AuVariant *v, const AuTileModule *m,
                          const AuLowering *how)
 {
-    if (v->kernel_count + m->kernels.count > AU_MOST_KERNELS) {
+    if (v->kernel_count + m->kernels.count > AULE_MAX_LAUNCHES) {
         au_error(diags, AU_E0811, v->attn->span, "more than %d kernels for one operation",
-                 AU_MOST_KERNELS);
+                 AULE_MAX_LAUNCHES);
         return false;
     }
     for (uint32_t n = 0; n < m->kernels.count; n++) {
@@ -165,9 +174,9 @@ static bool add_checks(AuArena *arena, AuDiags *diags, AuVariant *v, const AuPro
     const AuSchedule *checks = v->checks.schedule;
     AuSchedule *s = v->schedule;
     if (!checks) return true;
-    if (s->region_count + checks->region_count > AU_MOST_REGIONS) {
+    if (s->region_count + checks->region_count > AULE_MAX_REGIONS) {
         au_error(diags, AU_E0811, v->attn->span, "more than %d regions of workspace with --checked",
-                 AU_MOST_REGIONS);
+                 AULE_MAX_REGIONS);
         return false;
     }
     for (uint32_t n = 0; n < v->checks.count; n++) v->checks.at[n].region += s->region_count;

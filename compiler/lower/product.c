@@ -3,8 +3,11 @@
  * along the lanes. A block of rows and columns of C stays in registers while k runs; all rows pass
  * by one panel of columns of B, which stays in the first cache:
  *
- *     for columns { for rows { c = C or 0; for k { b = B[k, columns]; for row { a = A[row, k];
- * c[row, :] = fma(a, b, c[row, :]) } } C = c } }
+ *     for columns { for rows { c = 0; for k { b = B[k, columns]; for row { a = A[row, k];
+ * c[row, :] = fma(a, b, c[row, :]) } } C = c or C + c } }
+ *
+ * What a product adds is summed apart and added at once: so a sum over many tiles has the rounding errors of a tile's
+ * depth and of the number of tiles, not of all its terms one after the other.
  *
  * With rows r and n-registers w a step loads r + w numbers for r w multiply-adds; r comes from the
  * schedule's row of the tuned table (16 to 28 accumulators fill the 32 registers of AVX-512 and
@@ -44,12 +47,11 @@ static AuVal register_at(AuLower *l, const Product *x, const AuTileType *type, c
     return lower_register(l, type, &p);
 }
 
-/* What the sum of an element begins with. */
-static AuVal start_of(AuLower *l, const Product *x, AuVal row, AuVal column, int32_t c)
+/* What the product is added to. */
+static AuVal former_of(AuLower *l, const Product *x, AuVal row, AuVal column, int32_t c)
 {
     const AuPoint p = point_at(l, x, x->m_axis, row, column, c);
     const AuVal none = {0};
-    if (!x->s->product.add) return kernel_f32(l->k, 0);
     if (l->start) return lower_as(l, lower_eval(l, l->start, &p), AU_F32);
     return kernel_load(l->k, lower_var_array(l, x->c), lower_register(l, x->c_type, &p), 1, none,
                        none);
@@ -112,10 +114,14 @@ static void block(AuLower *l, const Product *x, AuVal first_row, int32_t rows, A
                 const AuVal row = kernel_op2(k, AU_K_ADD, first_row, kernel_i32(k, r)),
                             at = kernel_i32(k, r * x->columns + c);
                 const AuVal reg = register_at(l, x, x->c_type, x->m_axis, row, column, c);
-                if (pass)
-                    kernel_store(k, c_mem, reg, kernel_load(k, x->block, at, 1, none, none), none);
-                else
-                    kernel_store(k, x->block, at, start_of(l, x, row, column, c), none);
+                if (!pass) {
+                    kernel_store(k, x->block, at, kernel_f32(k, 0), none);
+                    continue;
+                }
+                AuVal sum = kernel_load(k, x->block, at, 1, none, none);
+                if (x->s->product.add)
+                    sum = kernel_op2(k, AU_K_ADD, former_of(l, x, row, column, c), sum);
+                kernel_store(k, c_mem, reg, sum, none);
             }
         if (pass) break;
         const AuVal k_index = kernel_for(k, kernel_i32(k, 0), kernel_i32(k, x->depth),

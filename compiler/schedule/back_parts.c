@@ -73,11 +73,43 @@ void back_changed(Lanes *x)
 
 const char *back_sum(Lanes *x, uint32_t tensor) { return tile_text(x->t, "sum_%u", tensor); }
 
+/* Does a pair read what many other pairs read, too: a table by distance, and not its own element? */
+static bool is_shared_by_pairs(const Lanes *x, const AuInputGrad *g)
+{
+    const AuAttn *a = x->p->attn;
+    const AuNode *read = attn_at(a, g->read);
+    const uint8_t both = AU_AX_Q | AU_AX_KV;
+    if ((back_read_axes(x, g) & both) != both) return false;
+    for (uint32_t n = 0; n < read->count; n++) {
+        const AuNode *at = attn_at(a, attn_arg(a, g->read, n));
+        if (at->op == AU_OP_INDEX && (at->integer & both)) return false;
+    }
+    return true;
+}
+
+int32_t back_sum_parts(const Lanes *x, uint32_t tensor)
+{
+    enum { PARTS = 16, MOST_RANK = 7 };
+    bool shared = false, own = false;
+    for (uint32_t n = 0; n < x->p->grads->pairs.count; n++) {
+        const AuInputGrad *g = &x->p->grads->pairs.at[n];
+        if (g->tensor != tensor) continue;
+        shared |= is_shared_by_pairs(x, g);
+        own |= !is_shared_by_pairs(x, g);
+    }
+    return shared && !own && tensor >= 3 && !back_has_dots(x, tensor) &&
+                   x->p->attn->tensors[tensor].rank <= MOST_RANK
+               ? PARTS
+               : 1;
+}
+
 void back_sum_argument(Lanes *x, uint32_t tensor, AuTileMode mode)
 {
     const bool scalar = x->p->attn->tensors[tensor].rank == 0;
-    tile_arg(x->t, back_sum(x, tensor), mode, "%s",
-             scalar ? "f32[x0:1]" : lanes_type(x, "f32", tensor));
+    const int32_t parts = back_sum_parts(x, tensor);
+    const char *type = scalar ? "f32[x0:1]" : lanes_type(x, "f32", tensor);
+    if (parts > 1) type = tile_text(x->t, "f32[parts:%d, %s", parts, type + strlen("f32["));
+    tile_arg(x->t, back_sum(x, tensor), mode, "%s", type);
 }
 
 /* ---- what has a gradient */
@@ -169,7 +201,12 @@ const char *back_scatter_view(Lanes *x, const AuInputGrad *g, const char *axes, 
 {
     const AuTileExpr *read = hooks_read(x->p->hooks, x->p->attn, g->read, of_keys);
     AuText at = {.arena = x->arena};
+    const int32_t parts = back_sum_parts(x, g->tensor);
     au_text_add(&at, "%s[", back_sum(x, g->tensor));
+    if (parts > 1 && *axes && *axes != 'c')
+        au_text_add(&at, "%c %% %d, ", *axes, parts);
+    else if (parts > 1)
+        au_text_add(&at, "0, ");
     for (uint32_t n = 0; n < read->args.count; n++) {
         if (n) au_text_add(&at, ", ");
         tile_print_expr(read->args.at[n], &at);
@@ -180,15 +217,39 @@ const char *back_scatter_view(Lanes *x, const AuInputGrad *g, const char *axes, 
     return au_text_str(&at);
 }
 
+/* Rows that the read does not tell apart are added among the lanes, where these can exchange, then as one: [axes] without those. */
+static const char *join_rows(Lanes *x, const AuInputGrad *g, const char **value, const char *axes,
+                             const char *when)
+{
+    const bool of_queries = axes[0] == 'i';
+    AuInputGrad read = *g;
+    const AuInputGrads one = {.at = &read, .count = 1};
+    if (back_reads_by(x, &one, AU_OP_ELEMENT)) return axes; /* each row its own elements */
+    const bool exchange = x->on_cpu || x->rows_across;
+    if (!exchange || (axes[1] && axes[1] != 'c'))
+        return axes; /* or pairs, which are joined already */
+    if (back_read_axes(x, g) & (of_queries ? AU_AX_Q : AU_AX_KV)) return axes;
+    const char *joined = tile_text(x->t, "sum_%s", *value);
+    tile_set(x->t, joined, "reduce_sum(where(%s, %s, 0.0), %s)", when, *value,
+             of_queries ? "q" : "kv");
+    *value = joined;
+    return axes + 1;
+}
+
 void back_scatter(Lanes *x, const AuInputGrad *g, const char *value, const char *axes, bool of_keys,
                   const char *when)
 {
+    const char *all = axes;
+    axes = join_rows(x, g, &value, axes, when);
     const char *view = back_scatter_view(x, g, axes, of_keys);
-    const bool one_by_one = x->p->deterministic && !x->on_cpu;
+    const char *and_so = axes == all ? tile_text(x->t, " when %s", when) : "";
+    const bool one_by_one = x->p->deterministic && !x->on_cpu && *axes;
     if (one_by_one) { /* lanes of a block one after the other */
         tile_for_range(x->t, "whose", "0", tile_text(x->t, "%d", x->p->caps->lanes));
-        when = tile_text(x->t, "%s && %c %% %d == whose", when, axes[0], x->p->caps->lanes);
+        and_so = tile_text(x->t, " %s %c %% %d == whose",
+                           axes == all ? tile_text(x->t, "when %s &&", when) : "when", axes[0],
+                           x->p->caps->lanes);
     }
-    tile_atomic_add(x->t, "%s -> %s when %s", value, view, when);
+    tile_atomic_add(x->t, "%s -> %s%s", value, view, and_so);
     if (one_by_one) tile_end(x->t);
 }

@@ -319,6 +319,20 @@ static void gradient_of_rows(Lanes *x, uint32_t n)
     (added ? lanes_zeroed_region : lanes_region)(x, sum);
 }
 
+/* A piece of the sum of input [n], of all its parts. */
+static void load_sum(Lanes *x, uint32_t n, const char *at)
+{
+    AuTileBuild *t = x->t;
+    const int32_t parts = back_sum_parts(x, n);
+    tile_load(t, "piece", "sum_%u[%s%s] as [n] pad 0", n, parts > 1 ? "0, " : "", at);
+    if (parts == 1) return;
+    tile_frag(t, "total", "f32[n:%d] @ along_lanes", x->p->caps->lanes);
+    tile_for_range(t, "turn", "1", tile_text(t, "%d", parts));
+    tile_load(t, "total", "sum_%u[turn, %s] as [n] pad 0", n, at);
+    tile_set(t, "piece", "piece + total");
+    tile_end(t);
+}
+
 /* A sum of f32 as the tensor's own elements: a block a row of its last axis. */
 static void gradient_of_input(Lanes *x, uint32_t n)
 {
@@ -353,7 +367,7 @@ static void gradient_of_input(Lanes *x, uint32_t n)
         tile_for_range(t, "part", "0",
                        tile_text(t, "cdiv(%s, %d)", lanes_axis(x, n, tensor->rank - 1), lanes));
         tile_frag(t, "piece", "f32[n:%d] @ along_lanes", lanes);
-        tile_load(t, "piece", "sum_%u[%spart * %d +: %d] as [n] pad 0", n, prefix, lanes, lanes);
+        load_sum(x, n, tile_text(t, "%spart * %d +: %d", prefix, lanes, lanes));
         tile_store(t, "%s(piece) -> %s[%spart * %d +: %d] as [n] clip", elem, name, prefix, lanes,
                    lanes);
         tile_end(t);

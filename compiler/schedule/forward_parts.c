@@ -185,7 +185,7 @@ AuSchedule *lanes_built(Lanes *x, AuDiags *diags)
     if (x->too_many) {
         au_error(diags, AU_E0811, x->p->attn->span,
                  "more than %d regions of workspace, of which each input with a gradient takes one",
-                 AU_MOST_REGIONS);
+                 AULE_MAX_REGIONS);
         return NULL;
     }
     out->written = tile_built(x->t);

@@ -28,6 +28,8 @@ bool back_dq_is_packed(const Lanes *x);          /* dq_sum, in pieces of the pro
 void back_statistics(Lanes *x);                  /* arguments: finals and adjoints */
 void back_changed(Lanes *x);                     /* arguments: rows that products take */
 const char *back_sum(Lanes *x, uint32_t tensor); /* "sum_3" */
+/* Where many pairs add to an element, rows add to parts of it in turn, which the last kernel joins; 1: there are none. */
+int32_t back_sum_parts(const Lanes *x, uint32_t tensor);
 void back_sum_argument(Lanes *x, uint32_t tensor, AuTileMode mode);
 bool back_has_dots(const Lanes *x, uint32_t tensor); /* do further products add to its gradient? */
 /* Is the gradient of queries, keys or values finished by a kernel of rows? */

@@ -69,19 +69,20 @@ void lanes_arguments(Lanes *x)
     }
 }
 
-void lanes_region(Lanes *x, const char *name)
+static void add_region(Lanes *x, const char *name, bool zeroed)
 {
-    if (x->out->region_count < AU_MOST_REGIONS)
-        x->out->regions[x->out->region_count++] = name;
-    else
+    AuSchedule *out = x->out;
+    if (out->region_count == AULE_MAX_REGIONS) {
         x->too_many = true;
+        return;
+    }
+    out->zeroed[out->region_count] = zeroed;
+    out->regions[out->region_count++] = name;
 }
 
-void lanes_zeroed_region(Lanes *x, const char *name)
-{
-    lanes_region(x, name);
-    x->out->zeroed[x->out->region_count - 1] = true;
-}
+void lanes_region(Lanes *x, const char *name) { add_region(x, name, false); }
+
+void lanes_zeroed_region(Lanes *x, const char *name) { add_region(x, name, true); }
 
 AuTileExecutor lanes_executor(const Lanes *x) { return x->on_cpu ? TILE_ON_THREAD : TILE_ON_WARP; }
 

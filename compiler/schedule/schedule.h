@@ -7,6 +7,8 @@
 #include "build.h"
 #include "hooks.h"
 
+#include "aule/artifact.h"
+
 /* How many queries a kernel is made for: blocks of a few rows where they would be mostly empty. */
 typedef enum AuQueries { AU_ANY_QUERIES, AU_SOME_QUERIES, AU_FEW_QUERIES, AU_QUERIES } AuQueries;
 
@@ -45,17 +47,15 @@ typedef struct AuShape {
     int32_t line;        /* likewise: bytes of a tile's row that stay together */
 } AuShape;
 
-enum { AU_MOST_REGIONS = 32, AU_MOST_KERNELS = 48 };
-
 typedef struct AuSchedule {
     const char *name;      /* "lanes_forward q=64 kv=64" */
     AuTileModule *module;  /* expanded and verified; kernels in the order of their launches */
     AuTileModule *written; /* as built, hooks not inlined: for --emit=tiled-ir */
     AuShape shape;
     const char
-        *regions[AU_MOST_REGIONS]; /* arguments of its kernels that are regions of the workspace,
+        *regions[AULE_MAX_REGIONS]; /* arguments of its kernels that are regions of the workspace,
                                sized by their types */
-    bool zeroed[AU_MOST_REGIONS];  /* before the first launch */
+    bool zeroed[AULE_MAX_REGIONS];  /* before the first launch */
     uint32_t region_count;
 } AuSchedule;
 

@@ -379,7 +379,9 @@ typedef struct AuOracleCall {
     /* OPERAND: f64. F32, F16, BF16: as a plain kernel for these operands computes: arithmetic in f32,
      * modified rows, weights and o rounded once to the type. Tensors must hold values of their types. */
     AuDtype round_to;
-    bool tf32;            /* with F32: what products multiply is rounded to tf32 */
+    bool tf32; /* with F32: what products multiply is rounded to tf32 */
+    bool
+        exact_sums; /* those over keys, queries and pairs are not rounded: better than any order of them */
     const AuDiags *diags; /* for the script's lines in messages, or NULL */
 } AuOracleCall;
 /* False: message in *why (an index out of range, sizes that do not fit). Of a recurrence key_tile,

@@ -171,7 +171,7 @@ static void accumulate(AuOracle *o, uint32_t first, uint32_t end)
     for (uint32_t n = first; n < end; n++) {
         const double p = o->weights[n];
         const double *restrict v = o->values + (int64_t)o->kv[n] * o->E;
-        if (o->single)
+        if (o->in_turn)
             for (int64_t e = 0; e < o->E; e++) acc[e] = (float)acc[e] + (float)p * (float)v[e];
         else
             for (int64_t e = 0; e < o->E; e++) acc[e] += p * v[e];

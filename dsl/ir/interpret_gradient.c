@@ -106,14 +106,14 @@ static void make_room(Backward *w)
 
 static void add(const Backward *w, double *to, double x)
 {
-    *to = attn_oracle_single(&w->o, *to + x);
+    *to = w->o.in_turn ? (double)(float)(*to + x) : *to + x;
 }
 
 /* to += x row, of products in f32 where that is asked for. */
 static void add_row(const Backward *w, double *restrict to, double x, const double *restrict row,
                     int64_t width)
 {
-    if (w->o.single)
+    if (w->o.in_turn)
         for (int64_t c = 0; c < width; c++) to[c] = (float)to[c] + (float)x * (float)row[c];
     else
         for (int64_t c = 0; c < width; c++) to[c] += x * row[c];

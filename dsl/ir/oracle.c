@@ -234,6 +234,7 @@ bool attn_oracle_begin(AuOracle *o, const AuAttn *a, const AuOracleCall *call, A
 {
     *o = (AuOracle){.a = a, .call = call, .arena = arena, .why = why};
     o->single = call->round_to != AU_DT_OPERAND;
+    o->in_turn = o->single && !call->exact_sums;
     o->dims = au_alloc(arena, sizeof *o->dims * a->tensor_count);
     for (uint32_t i = 0; i < a->tensor_count; i++)
         for (uint32_t n = 0; n < a->tensors[i].rank; n++)

@@ -11,7 +11,8 @@ typedef struct AuOracle {
     const AuOracleCall *call;
     AuArena *arena;
     const char **why;
-    bool single; /* arithmetic in f32 */
+    bool single;  /* arithmetic in f32 */
+    bool in_turn; /* and long sums, each term after the one before */
     int64_t B, H, Hk, Hv, S, T, D, E;
     int64_t (*dims)[8]; /* of each tensor */
 

@@ -21,6 +21,19 @@ extern "C" {
 #define AULE_VERSION_MAJOR 1
 #define AULE_VERSION_MINOR 2
 
+/* What an artifact has at most: aulec refuses a script that needs more, a reader an artifact that has more. They bound
+ * what a run keeps on its stack. */
+enum {
+    AULE_MAX_RANK = 8,      /* of a tensor */
+    AULE_MAX_TENSORS = 128, /* of an attention, the gradients among them */
+    AULE_MAX_GRADS = 40,    /* inputs marked `grad` */
+    AULE_MAX_PARAMS = 64,
+    AULE_MAX_SIZES = 64,
+    AULE_MAX_SLOTS = 512,   /* of a launch */
+    AULE_MAX_LAUNCHES = 64, /* of a variant: one for each of those gradients, and 24 */
+    AULE_MAX_REGIONS = 64   /* of a variant's workspace: likewise */
+};
+
 /* Element types. OPERAND: the operand type of the variant that is chosen. */
 // clang-format off
 typedef enum aule_dtype {

@@ -128,6 +128,20 @@ class Wrong(Case):
         self.assertIn("this does not hold for the sizes of the trial", done.stderr)
 
 
+class Limits(Case):
+    def test_as_many_gradients_as_there_is_room_for(self):
+        most = int(re.search(r"AULE_MAX_GRADS = (\d+)", (SOURCE / "include/aule/artifact.h").read_text()).group(1))
+        names = [f"w{n}" for n in range(most)]
+        script = self.folder / "many.attn"
+        script.write_text(
+            "attention many {\n    q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, E];\n"
+            + "".join(f"    input {name}: f32[H] grad;\n" for name in names)
+            + f"    score_mod(s, b, h) = s + {' + '.join(name + '[h]' for name in names)};\n    online softmax_one;\n}}\n")
+        done = check(script, "--backend", "cpu")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn(f"d{names[-1]}", done.stdout)
+
+
 class Options(Case):
     def test_sizes_by_name(self):
         said = self.passes(EXAMPLES / "mha.attn", "--shape", "S=7,T=19,H=2,Hk=1")

@@ -342,7 +342,8 @@ static bool oracle(Run *r, AuDtype round_to, double *const *results)
                                .o = results[o],
                                .finals = results + o + 1,
                                .round_to = round_to,
-                               .tf32 = exec_is_tf32(r) && round_to == AU_DT_F32};
+                               .tf32 = exec_is_tf32(r) && round_to == AU_DT_F32,
+                               .exact_sums = r->suite->is_strict};
     if (!attn_interpret(r->attn, &call, r->arena, &why))
         return exec_fail(r, "oracle", why ? why : "");
     if (!r->grads) return true;
@@ -435,6 +436,10 @@ static bool compare(Run *r, const Tensor *t, const double *want, double plain, d
         if (e > error || isnan(e)) error = e, worst = n;
     }
     const double bound = factor * plain + 0x1p-21 * scale;
+    ExecSuite *suite = r->suite;
+    const uint32_t result = suite->result_count++;
+    suite->results[result].error = error == 0 ? 0 : error / bound;
+    snprintf(suite->results[result].name, sizeof suite->results[result].name, "%s", t->name);
     if (error <= bound) return true;
     char text[200];
     snprintf(text, sizeof text, "element %zu is %.9g, expected %.9g: error %.3g, bound %.3g", worst,
@@ -466,11 +471,12 @@ bool exec_run(ExecSuite *suite, const ExecCase *c, const char *dtype)
 {
     Run *r = calloc(1, sizeof *r);
     if (!r) return false;
+    suite->result_count = 0;
     *r = (Run){.suite = suite,
                .c = c,
                .dtype = dtype,
                .arena = au_arena_new(NULL),
-               .random = 88172645463325252u};
+               .random = 88172645463325252u ^ suite->seed * 0x9E3779B97F4A7C15u};
     r->diags = au_diags_new(r->arena);
     size_t length = 0;
     uint32_t count = 0;
@@ -516,6 +522,18 @@ ExecSuite *exec_open(const char *device, const char *scripts)
     }
     s->info = aule_device_get_info(s->device);
     return s;
+}
+
+void exec_be_strict(ExecSuite *suite, uint64_t seed)
+{
+    suite->is_strict = true;
+    suite->seed = seed;
+}
+
+double exec_error(const ExecSuite *suite, uint32_t n, const char **name)
+{
+    *name = n < suite->result_count ? suite->results[n].name : NULL;
+    return *name ? suite->results[n].error : 0;
 }
 
 void exec_close(ExecSuite *suite)

@@ -27,5 +27,10 @@ void exec_close(ExecSuite *suite);
 /* Runs a case in one operand type: "f32", "tf32" (f32, multiplied as that), "f16", "bf16"; false: prints what was
  * expected and found. */
 bool exec_run(ExecSuite *suite, const ExecCase *c, const char *dtype);
+/* From now on with other numbers, and beside a plain formula whose sums over keys, queries and pairs are exact: the products of
+ * libraries, which sum in parts, come near that. */
+void exec_be_strict(ExecSuite *suite, uint64_t seed);
+/* The error of a result of the last run over its bound, and the result's name; 0: there is no such number. */
+double exec_error(const ExecSuite *suite, uint32_t n, const char **name);
 
 #endif

@@ -103,9 +103,9 @@ static uint64_t slot_value(Run *r, const AuArg *a)
 
 static bool run_kernels(Run *r, const AuVariant *v)
 {
-    void *workspace[AU_MOST_REGIONS] = {NULL};
-    int64_t bytes[AU_MOST_REGIONS] = {0};
-    bool filled[AU_MOST_REGIONS] = {false};
+    void *workspace[AULE_MAX_REGIONS] = {NULL};
+    int64_t bytes[AULE_MAX_REGIONS] = {0};
+    bool filled[AULE_MAX_REGIONS] = {false};
     for (uint32_t n = 0; n < v->schedule->region_count; n++) {
         bytes[n] = evaluate(r, v->workspace[n]);
         workspace[n] = au_alloc(r->arena, (size_t)bytes[n] + 16);
@@ -136,7 +136,7 @@ static bool run_kernels(Run *r, const AuVariant *v)
         for (uint32_t d = 0; d < 3; d++) run.grid[d] = (uint32_t)evaluate(r, k->grid[d]);
         const char *why = NULL;
         if (!kernel_run(k, &run, r->arena, &why)) return exec_fail(r, k->name, why);
-        for (uint32_t w = 0; w < AU_MOST_REGIONS; w++)
+        for (uint32_t w = 0; w < AULE_MAX_REGIONS; w++)
             filled[w] = true; /* index lists are written as far as their counts say */
     }
     return true;
@@ -191,7 +191,7 @@ static uint32_t tile_params(Run *r, AuTileScalar *out)
 
 static bool run_tiles(Run *r, const AuVariant *v)
 {
-    AuTileTensor tensors[MOST_TENSORS + AU_MOST_REGIONS];
+    AuTileTensor tensors[MOST_TENSORS + AULE_MAX_REGIONS];
     AuTileScalar params[2 * MOST_SIZES];
     AuTileLaunch launch = {.tensors = tensors, .params = params, .seed = 7};
     for (uint32_t n = 0; n < v->bindings.tensor_count; n++) {

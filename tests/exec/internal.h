@@ -16,6 +16,13 @@ struct ExecSuite {
     aule_device *device; /* NULL: interpreted */
     const aule_device_info *info;
     const char *scripts;
+    uint64_t seed;
+    bool is_strict;
+    struct {
+        char name[32];
+        double error;        /* over its bound */
+    } results[MOST_TENSORS]; /* of the last run */
+    uint32_t result_count;
 };
 
 /* A tensor as the oracle sees it, and as the kernel does. */

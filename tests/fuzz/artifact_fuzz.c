@@ -25,16 +25,16 @@ typedef struct Field {
 typedef struct Bent {
     aule_module_v1 module;
     aule_attention_v1 attention;
-    aule_size_v1 sizes[AU_MAX_SIZES];
-    aule_tensor_v1 tensors[AU_MAX_TENSORS];
-    aule_expr axes[AU_MAX_TENSORS][AU_MAX_RANK];
-    aule_param_v1 params[AU_MAX_PARAMS];
+    aule_size_v1 sizes[AULE_MAX_SIZES];
+    aule_tensor_v1 tensors[AULE_MAX_TENSORS];
+    aule_expr axes[AULE_MAX_TENSORS][AULE_MAX_RANK];
+    aule_param_v1 params[AULE_MAX_PARAMS];
     aule_require_v1 requires_[8];
     aule_variant_v1 variants[2];
-    aule_fixed_v1 fixed[2][AU_MAX_SIZES];
-    aule_workspace_v1 workspaces[2][AU_MAX_REGIONS];
-    aule_launch_v1 launches[2][AU_MAX_LAUNCHES];
-    aule_slot_v1 slots[2][AU_MAX_SLOTS];
+    aule_fixed_v1 fixed[2][AULE_MAX_SIZES];
+    aule_workspace_v1 workspaces[2][AULE_MAX_REGIONS];
+    aule_launch_v1 launches[2][AULE_MAX_LAUNCHES];
+    aule_slot_v1 slots[2][AULE_MAX_SLOTS];
     uint32_t words[MOST_EXPRS][WORDS];
     uint32_t expr_count;
     Field fields[MOST_FIELDS];
@@ -75,11 +75,11 @@ static void copy_variant(Bent *b, uint32_t which, const aule_variant_v1 *from)
     v->launches = b->launches[which];
     FIELD(b, v->struct_size, sizeof *v);
     FIELD(b, v->dtype, ANY);
-    FIELD(b, v->fixed_count, AU_MAX_SIZES);
+    FIELD(b, v->fixed_count, AULE_MAX_SIZES);
     FIELD(b, v->code_format, ANY);
     FIELD(b, v->code_bytes, ANY);
-    FIELD(b, v->workspace_count, AU_MAX_REGIONS);
-    FIELD(b, v->launch_count, AU_MAX_LAUNCHES);
+    FIELD(b, v->workspace_count, AULE_MAX_REGIONS);
+    FIELD(b, v->launch_count, AULE_MAX_LAUNCHES);
     for (uint32_t i = 0; i < from->fixed_count; i++) {
         FIELD(b, b->fixed[which][i].size, ANY);
         FIELD(b, b->fixed[which][i].value, ANY);
@@ -94,7 +94,7 @@ static void copy_variant(Bent *b, uint32_t which, const aule_variant_v1 *from)
         launch->slots = b->slots[which];
         for (int axis = 0; axis < 3; axis++) own_expr(b, &launch->grid[axis]);
         FIELD(b, launch->struct_size, sizeof *launch);
-        FIELD(b, launch->slot_count, AU_MAX_SLOTS);
+        FIELD(b, launch->slot_count, AULE_MAX_SLOTS);
         FIELD(b, launch->shared_bytes, ANY);
     }
     for (uint32_t i = 0; i < from->launches->slot_count; i++) {
@@ -121,7 +121,7 @@ static void copy_signature(Bent *b)
         FIELD(b, t->struct_size, sizeof *t);
         FIELD(b, t->role, ANY);
         FIELD(b, t->dtype, ANY);
-        FIELD(b, t->rank, AU_MAX_RANK);
+        FIELD(b, t->rank, AULE_MAX_RANK);
         FIELD(b, t->flags, ANY);
     }
     for (uint32_t i = 0; i < from->param_count; i++) {
@@ -148,9 +148,9 @@ static void copy_sample(Bent *b)
     b->attention.variants = b->variants;
     b->attention.variant_count = 2;
     b->module.attentions = &b->attention;
-    FIELD(b, b->attention.size_count, AU_MAX_SIZES);
-    FIELD(b, b->attention.tensor_count, AU_MAX_TENSORS);
-    FIELD(b, b->attention.param_count, AU_MAX_PARAMS);
+    FIELD(b, b->attention.size_count, AULE_MAX_SIZES);
+    FIELD(b, b->attention.tensor_count, AULE_MAX_TENSORS);
+    FIELD(b, b->attention.param_count, AULE_MAX_PARAMS);
     FIELD(b, b->attention.require_count, 8);
     FIELD(b, b->attention.variant_count, 2);
     FIELD(b, b->attention.struct_size, sizeof b->attention);
@@ -188,7 +188,7 @@ static void set_field(const Field *field, uint64_t value)
 }
 
 typedef struct Given {
-    int64_t shapes[TENSORS][AU_MAX_RANK], strides[TENSORS][AU_MAX_RANK];
+    int64_t shapes[TENSORS][AULE_MAX_RANK], strides[TENSORS][AULE_MAX_RANK];
     DLTensor tensors[TENSORS];
     aule_tensor_arg args[TENSORS];
     aule_param_arg params[2];
@@ -222,11 +222,11 @@ static void make_call(Given *g, Source *s, bool backward)
         g->args[t] = (aule_tensor_arg){names[t], &g->tensors[t]};
     }
     for (uint64_t changes = take(s, 1) % 4; changes > 0; changes--) {
-        uint64_t t = take(s, 1) % TENSORS, what = take(s, 1) % 6, axis = take(s, 1) % AU_MAX_RANK,
+        uint64_t t = take(s, 1) % TENSORS, what = take(s, 1) % 6, axis = take(s, 1) % AULE_MAX_RANK,
                  value = take_value(s);
         if (what == 0) g->shapes[t][axis] = (int64_t)value;
         if (what == 1) g->strides[t][axis] = (int64_t)value;
-        if (what == 2) g->tensors[t].ndim = (int32_t)(value % (AU_MAX_RANK + 1));
+        if (what == 2) g->tensors[t].ndim = (int32_t)(value % (AULE_MAX_RANK + 1));
         if (what == 3)
             g->tensors[t].dtype =
                 (DLDataType){(uint8_t)(value % 8), (uint8_t)(8u << (value / 8 % 4)), 1};
