@@ -271,11 +271,11 @@ static bool is_taken(const char *name, size_t length)
         // clang-format off
         "b", "h", "i", "j", "c", "s", "p", "x", "n", "m", "g", "q", "k", "v", "o", "d", "e", "t", "G", "K", "P", "Q", "V",
         "kv", "hk", "hv", "mb", "nb", "hb", "mbb", "ce", "at", "ok", "to", "tq", "tk", "tv", "dx", "dp", "ds", "dO", "dS",
-        "do", "dq", "dk", "dv", "adjoint", "all", "along_lanes", "any", "change", "core", "count", "ddot", "delta", "dfinal",
-        "dkey", "dot", "dquery", "dq_joined", "dq_parts", "every", "f_high", "f_low", "false", "final", "first", "full", "further", "given", "inf",
-        "inside", "iota", "j_first", "k_full_high", "k_full_low", "k_high", "k_low", "kept", "key", "keys", "kind", "lanes", "list",
-        "m_high", "m_low", "n_high", "n_low", "nan", "next", "o_kept", "out", "part", "partial", "pass", "piece", "queries",
-        "query", "q_full_high", "q_full_low", "q_high", "q_low", "row", "row_like", "scale", "score", "seen", "self", "slope",
+        "do", "dq", "dk", "dv", "acc", "across_d", "across_e", "adjoint", "all", "along_lanes", "along_registers", "any", "change", "core", "count", "ddot", "delta", "dfinal",
+        "dkey", "dot", "dquery", "dq_joined", "dq_parts", "every", "f_high", "f_low", "false", "final", "fade", "first", "full", "full_low", "full_place", "further", "given", "inf",
+        "head_parts", "heads", "inside", "iota", "item", "j_first", "k_full_high", "k_full_low", "k_high", "k_low", "kept", "key", "key_range", "key_tiles", "keys", "kind", "lanes", "late_h", "late_m", "list", "logit",
+        "m_high", "m_low", "n_high", "n_low", "nan", "next", "o_kept", "out", "part", "partial", "partial_place", "parts", "pass", "piece", "queries",
+        "query", "query_range", "q_full_high", "q_full_low", "q_high", "q_low", "row", "row_like", "scale", "score", "seen", "self", "slope",
         "some", "check", "code", "outside", "stage", "state", "taken", "tile", "tile_class", "total", "true", "turn", "value", "weight", "whose", "z", "a",
         // clang-format on
     };
@@ -294,14 +294,17 @@ static bool is_made_of_another(const char *name, size_t length)
     for (uint32_t n = 0; n < sizeof before / sizeof *before; n++)
         if (strncmp(name, before[n], strlen(before[n])) == 0) return true;
     for (uint32_t n = 0; n < sizeof after / sizeof *after; n++)
-        if (length > strlen(after[n]) && strcmp(name + length - strlen(after[n]), after[n]) == 0)
+        if (length > strlen(after[n]) &&
+            memcmp(name + length - strlen(after[n]), after[n], strlen(after[n])) == 0)
             return true;
     return false;
 }
 
 const char *hooks_name(AuArena *arena, const char *name)
 {
-    const size_t length = strlen(name);
+    /* One more underscore, also where there are some: row_ and row of a script stay two names. */
+    size_t length = strlen(name);
+    while (length && name[length - 1] == '_') length--;
     size_t base = length;
     while (base && name[base - 1] >= '0' && name[base - 1] <= '9') base--;
     return is_taken(name, length) || is_taken(name, base) || is_made_of_another(name, length)

@@ -233,8 +233,8 @@ static void walk_lists(Lanes *x, bool dk, bool dv)
     const char *h = lanes_list_by_head(x) ? "h" : "0";
     for (uint32_t n = 0; n < 2; n++) {
         tile_set(t, tile_text(t, "%s_many", lists[n]), "back_%s_count[b, %s, nb]", lists[n], h);
-        tile_for_range(t, "turn", "0", tile_text(t, "%s_many", lists[n]));
-        tile_set(t, "m", "back_%s_index[b, %s, nb, turn]", lists[n], h);
+        tile_for_range(t, "item", "0", tile_text(t, "%s_many", lists[n]));
+        tile_set(t, "m", "back_%s_index[b, %s, nb, item]", lists[n], h);
         step(x, NULL, n ? EVERY_PAIR : SOME_PAIRS, dk, dv);
         tile_end(t);
     }

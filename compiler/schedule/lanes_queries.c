@@ -127,8 +127,8 @@ static void walk_lists(Lanes *x, const Walk *w)
     const char *h = lanes_list_by_head(x) ? "h" : "0";
     for (uint32_t n = 0; n < 2; n++) {
         tile_set(t, tile_text(t, "%s_many", lists[n]), "%s_count[b, %s, mb]", lists[n], h);
-        tile_for_range(t, "turn", "0", tile_text(t, "%s_many", lists[n]));
-        tile_set(t, "n", "%s_index[b, %s, mb, turn]", lists[n], h);
+        tile_for_range(t, "item", "0", tile_text(t, "%s_many", lists[n]));
+        tile_set(t, "n", "%s_index[b, %s, mb, item]", lists[n], h);
         begin_tile(x);
         w->pairs(x, n == 0);
         w->rest(x);

@@ -28,6 +28,7 @@ static const ExecCase cases[] = {
     {"documents_bias_sink.attn", "B=2 H=2 S=90 T=90 D=64 E=64", NULL, "sorted"},
     {"documents_bias_sink.attn", "B=1 H=1 S=1 T=1 D=64 E=64", NULL, "sorted"},
     {"documents_bias_sink.attn", "B=1 H=2 S=200 T=200 D=32 E=64", NULL, "sorted odd"},
+    {"grouped_documents.attn", "B=2 heads=4 parts=2 S=150 T=150 D=64 E=64", NULL, "sorted"},
     {"dropout.attn", "B=2 H=2 Hk=1 S=67 T=67 D=64 E=64", "rate=0.25 seed=1234567", NULL},
     {"dropout.attn", "B=1 H=1 Hk=1 S=20 T=30 D=64 E=64", "rate=0.0 seed=-5", NULL},
     {"gated_qknorm.attn", "B=1 H=4 Hk=2 S=50 T=83 D=64", NULL, NULL},
