@@ -11,8 +11,11 @@ from pathlib import Path
 from ._errors import LibraryError
 
 
+ABI = 0  # as in meson.build
+
+
 def _file_name(stem: str) -> str:
-    return f"lib{stem}.dylib" if sys.platform == "darwin" else f"lib{stem}.so"
+    return f"lib{stem}.{ABI}.dylib" if sys.platform == "darwin" else f"lib{stem}.so.{ABI}"
 
 
 def load_library(stem: str) -> tuple[ctypes.CDLL, str]:

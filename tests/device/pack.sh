@@ -16,13 +16,15 @@ for folder in bin lib cases smoke tree; do
     rm -rf "${out:?}/$folder"
     mkdir "$out/$folder"
 done
-ninja -C "$build" runtime/libaule.so compiler/driver/libaulec.so compiler/driver/aulec runtime/tools/aule demo/demo tests/runtime/cuda_{runner,smoke} \
+ninja -C "$build" runtime/libaule.so.0 compiler/driver/libaulec.so.0 compiler/driver/aulec runtime/tools/aule demo/demo tests/runtime/cuda_{runner,smoke} \
     tests/exec/scripts_test tests/codegen/{cuda,host_ops,host_control,host_memory,host_random}_test >/dev/null
 
 # ---- programs and libraries
 programs=("$build"/{compiler/driver/aulec,runtime/tools/aule,demo/demo,tests/runtime/cuda_{runner,smoke},tests/exec/scripts_test})
-strip -o "$out/lib/libaule.so" "$build/runtime/libaule.so"
-strip -o "$out/lib/libaulec.so" "$build/compiler/driver/libaulec.so"
+for library in runtime/libaule compiler/driver/libaulec; do
+    strip -o "$out/lib/${library##*/}.so.0" "$build/$library.so.0"
+    cp "$out/lib/${library##*/}.so.0" "$out/lib/${library##*/}.so" # where links do not travel
+done
 for program in "${programs[@]}"; do
     strip -o "$out/bin/$(basename "$program")" "$program"
 done

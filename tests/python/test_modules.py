@@ -77,11 +77,11 @@ class Modules(unittest.TestCase):
 
     def test_library_that_is_not_there(self):
         with tempfile.TemporaryDirectory() as folder:
-            (Path(folder) / "libaule.so").write_bytes(b"not a library")
+            (Path(folder) / "libaule.so.0").write_bytes(b"not a library")
             run = subprocess.run([sys.executable, "-m", "aule", "devices"], env=os.environ | {"AULE_LIBRARY_PATH": folder},
                                  capture_output=True, text=True)
         self.assertEqual(run.returncode, 1)
-        self.assertIn("libaule.so cannot be loaded", run.stderr)
+        self.assertIn("libaule.so.0 cannot be loaded", run.stderr)
         self.assertNotIn("Traceback", run.stderr)
 
 
