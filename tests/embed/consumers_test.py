@@ -2,7 +2,7 @@
 """Other projects: consumers_test.py BUILD TESTS/EMBED MHA.attn
 
 Installs BUILD into a folder of its own, then builds and runs the projects of cmake/ and meson/ against what was installed, as their
-users would, and looks at what was installed.
+users would, and a program by pkg-config alone; looks at what was installed.
 """
 import os
 import shutil
@@ -30,7 +30,8 @@ class Consumers(unittest.TestCase):
         run("meson", "install", "--no-rebuild", "--quiet", "-C", BUILD, "--destdir", root)
         cls.prefix = next(root.rglob("bin/aulec")).parent.parent
         pkgconfig = next(root.rglob("aulec.pc")).parent
-        cls.environment = dict(os.environ, PKG_CONFIG_PATH=str(pkgconfig), LD_LIBRARY_PATH=str(pkgconfig.parent))
+        cls.libraries = pkgconfig.parent
+        cls.environment = dict(os.environ, PKG_CONFIG_PATH=str(pkgconfig), LD_LIBRARY_PATH=str(cls.libraries))
 
     @classmethod
     def tearDownClass(cls):
@@ -54,6 +55,10 @@ class Consumers(unittest.TestCase):
             self.assertTrue((self.prefix / name).exists(), name)
         for package, wanted in (("aule", "-laule"), ("aulec", "-laulec")):
             self.assertIn(wanted, run("pkg-config", "--libs", package, env=self.environment))
+            library = self.libraries / f"lib{package}.so.0"
+            self.assertTrue(library.exists() and (self.libraries / f"lib{package}.a").exists(), package)
+            self.assertIn(f"soname: [{library.name}]", run("readelf", "-d", library))
+        self.assertIn("usage", run(self.prefix / "bin/aulec", "--help").lower())
         self.assertTrue(Path(run("pkg-config", "--variable=aulec", "aulec", env=self.environment).strip()).exists())
 
     def test_libaulec(self):
@@ -69,6 +74,27 @@ class Consumers(unittest.TestCase):
         flags = run("pkg-config", "--cflags", "--libs", "aulec", env=self.environment).split()
         run("cc", str(source), "-o", str(self.at / "compiles"), *flags)
         run(str(self.at / "compiles"), env=self.environment)
+
+    def test_pkg_config(self):
+        """A program that embeds one artifact as an archive and one as C. At run time there are no names for the linker."""
+        project = self.project("cmake")
+        project = project.rename(project.with_name("pkg-config"))
+        aulec = run("pkg-config", "--variable=aulec", "aulec", env=self.environment).strip()
+        for script, target, code, kind in (("mha", "cpu", "libmha.a", "archive"), ("sink", "opencl", "sink.c", "c")):
+            for emit, name in (("header", f"{script}.h"), (kind, code)):
+                run(aulec, project / f"{script}.attn", f"--emit={emit}", "-o", project / name, f"--target={target}", "--dtype=f32")
+        flags = run("pkg-config", "--cflags", "--libs", "aule", env=self.environment).split()
+        sources = [str(project / name) for name in ("artifact_test.c", "sink.c", "libmha.a")]
+        run("cc", *sources, *flags, "-lm", "-o", str(project / "artifact"))
+        links = list(self.libraries.glob("libaule*.so"))
+        self.assertEqual(len(links), 2)
+        try:
+            for link in links:
+                link.rename(link.with_suffix(".away"))
+            self.run_all(project, "artifact")
+        finally:
+            for link in links:
+                link.with_suffix(".away").rename(link)
 
     @unittest.skipUnless(shutil.which("cmake"), "no cmake")
     def test_cmake(self):

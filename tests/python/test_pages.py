@@ -1,4 +1,4 @@
-"""docs/tutorial.md and docs/python.md run: their blocks of Python, one after another."""
+"""docs/tutorial.md, docs/python.md and docs/from-flexattention.md run: their blocks of Python, one after another."""
 
 import importlib.util
 import unittest
@@ -29,6 +29,14 @@ class Reference(unittest.TestCase):
         self.assertIn("attention aule_attention {", printed)
         self.assertIn("cpu ['dk', 'dq', 'dv']", printed)
         self.assertIn("expected", printed)
+
+
+@unittest.skipIf(torch is None, "torch is not installed")
+class FromFlexAttention(unittest.TestCase):
+    def test_it_runs(self):
+        names, printed = run_page(ROOT / "docs/from-flexattention.md")
+        self.assertTrue(names["o"].is_contiguous())
+        self.assertEqual((tuple(names["o"].shape), printed), ((2, 100, 8, 64), "torch.Size([1, 100])\n"))
 
 
 if __name__ == "__main__":
