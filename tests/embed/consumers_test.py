@@ -39,7 +39,10 @@ class Consumers(unittest.TestCase):
 
     def project(self, name):
         project = self.at / name
-        shutil.copytree(HERE / name, project)
+        if (HERE / name).exists():
+            shutil.copytree(HERE / name, project)
+        else:
+            project.mkdir()
         for source in ("static_test.cpp", "artifact_test.c", "reference.h", "sink.attn"):
             shutil.copy(HERE / source, project)
         shutil.copy(SCRIPT, project / "mha.attn")
@@ -58,7 +61,7 @@ class Consumers(unittest.TestCase):
             library = self.libraries / f"lib{package}.so.0"
             self.assertTrue(library.exists() and (self.libraries / f"lib{package}.a").exists(), package)
             self.assertIn(f"soname: [{library.name}]", run("readelf", "-d", library))
-        self.assertIn("usage", run(self.prefix / "bin/aulec", "--help").lower())
+        self.assertIn("0.", run(self.prefix / "bin/aulec", "--version"))
         self.assertTrue(Path(run("pkg-config", "--variable=aulec", "aulec", env=self.environment).strip()).exists())
 
     def test_libaulec(self):
@@ -77,8 +80,7 @@ class Consumers(unittest.TestCase):
 
     def test_pkg_config(self):
         """A program that embeds one artifact as an archive and one as C. At run time there are no names for the linker."""
-        project = self.project("cmake")
-        project = project.rename(project.with_name("pkg-config"))
+        project = self.project("pkg-config")
         aulec = run("pkg-config", "--variable=aulec", "aulec", env=self.environment).strip()
         for script, target, code, kind in (("mha", "cpu", "libmha.a", "archive"), ("sink", "opencl", "sink.c", "c")):
             for emit, name in (("header", f"{script}.h"), (kind, code)):
