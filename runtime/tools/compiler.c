@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char file_name[] = "libaulec.so";
+static const char file_name[] = "libaulec.so." AULE_ABI;
 
 /* Where the library was looked for, and what came of it. */
 typedef struct Search {
@@ -48,7 +48,7 @@ static void look_in_variable(Search *s)
 /* Beside the tool; as installed; as built; where pip puts the libraries of a package whose tools are in bin/. */
 static void look_around(Search *s)
 {
-    static const char *const folders[] = {"", "/../lib", "/../../compiler/driver",
+    static const char *const folders[] = {"", "/../" AULE_LIBDIR, "/../../compiler/driver",
                                           "/../lib*/python3*/*-packages/.aule*.mesonpy.libs"};
     char self[2048], pattern[4096];
     const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);

@@ -23,7 +23,6 @@ ninja -C "$build" runtime/libaule.so.0 compiler/driver/libaulec.so.0 compiler/dr
 programs=("$build"/{compiler/driver/aulec,runtime/tools/aule,demo/demo,tests/runtime/cuda_{runner,smoke},tests/exec/scripts_test})
 for library in runtime/libaule compiler/driver/libaulec; do
     strip -o "$out/lib/${library##*/}.so.0" "$build/$library.so.0"
-    cp "$out/lib/${library##*/}.so.0" "$out/lib/${library##*/}.so" # where links do not travel
 done
 for program in "${programs[@]}"; do
     strip -o "$out/bin/$(basename "$program")" "$program"

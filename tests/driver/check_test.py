@@ -227,7 +227,7 @@ class Options(Case):
         run = [AULE, "check", str(EXAMPLES / "mha.attn"), "--backend", "cpu", "--shape", "S=3,T=3"]
         plain = {name: value for name, value in ENVIRONMENT.items() if name != "AULE_LIBRARY_PATH"}
         self.assertEqual(subprocess.run(run, capture_output=True, timeout=240, env=plain).returncode, 0)
-        (self.folder / "libaulec.so").write_text("no library")
+        (self.folder / "libaulec.so.0").write_text("no library")
         broken = subprocess.run(run, capture_output=True, text=True, timeout=240, env=plain | {"AULE_LIBRARY_PATH": f"/nowhere:{self.folder}"})
         self.assertEqual(broken.returncode, 1)
         self.assertIn(f"looked for in /nowhere, {self.folder} and the system's folders", broken.stderr)
