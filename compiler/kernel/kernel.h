@@ -299,8 +299,10 @@ void kernel_simplify(AuKernel *k); /* folding, algebra on integers, common subex
 /* Writes out loops marked AU_UNROLL_FULL whose bounds are constants, each into at most [most]
  * instructions. */
 void kernel_unroll(AuKernel *k, uint32_t most);
+/* Instructions of a kernel that are compiled in reasonable time; long scripts take a quarter of them. */
+enum { KERNEL_MOST = 200000 };
 /* Expands the MATH ops that are not [native] into arithmetic, accurate to the bounds in
- * docs/dev/kernel-ir.md 7. */
+ * docs/dev/kernel-ir.md 7. Stops where a kernel has more than KERNEL_MOST instructions. */
 void kernel_legalize_math(AuKernel *k, bool (*native)(AuKOp op));
 
 /* ---- interpreter: every lane of every block; finds what a device would do silently */

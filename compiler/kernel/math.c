@@ -392,7 +392,9 @@ static AuVal visit(AuKernel *k, AuVal v, void *user)
 {
     const AuInstr in = *kernel_at(k, v);
     const Legalize *l = user;
-    if (!(kernel_op_info(in.op)->flags & AU_KF_MATH) || l->native(in.op)) return v;
+    if (!(kernel_op_info(in.op)->flags & AU_KF_MATH) || l->native(in.op) ||
+        k->instr_count > KERNEL_MOST)
+        return v;
     const Math m = {k, in.type.width};
     const AuVal a = kernel_operand(k, &in, 0), b = in.count > 1 ? kernel_operand(k, &in, 1) : a;
     const uint32_t before = k->instr_count;

@@ -82,9 +82,10 @@ static AuTileExpr *at_first(Search *s, const AuTileExpr *e, const char *axis, in
     }
     if (e->op != TILE_X_ADD && e->op != TILE_X_SUB) return NULL;
     AuTileExpr *const a = at_first(s, e->args.at[0], axis, sign, found);
+    if (!a) return NULL; /* what both share is not looked into twice */
     AuTileExpr *const b =
         at_first(s, e->args.at[1], axis, e->op == TILE_X_SUB ? -sign : sign, found);
-    return a && b ? algebra_node(x, e->op, type, a, b, NULL) : NULL;
+    return b ? algebra_node(x, e->op, type, a, b, NULL) : NULL;
 }
 
 /* f32(sum of indices of both axes): what does not and what does depend on the place along the first

@@ -12,6 +12,9 @@
 #include <float.h>
 #include <math.h>
 
+/* Of sums, how deep they are looked into: what one adds may be the same sum again and again. */
+enum { DEEPEST_SUM = 8 };
+
 /* ---- exponents */
 
 bool algebra_is_exponent(const AuTileExpr *e)
@@ -210,14 +213,16 @@ static bool is_guarded_gradient(const Algebra *x, const AuTileStmts *run, uint32
 /* ---- where(test, e, 0) that needs no test, since a factor of e is 0 already */
 
 /* A distance of positions, or what is made of it, or a number. */
-static bool is_finite(const AuTileStmts *run, uint32_t at, const AuTileExpr *e)
+static bool is_finite(const AuTileStmts *run, uint32_t at, const AuTileExpr *e, uint32_t depth)
 {
+    if (depth > DEEPEST_SUM) return false;
     if (e->op == TILE_X_NAME) e = algebra_defined(run, at, e);
     if (!e) return false;
     if (e->op == TILE_X_TO_F32) return e->args.at[0]->type->elem == TILE_I32;
-    if (e->op == TILE_X_NEG) return is_finite(run, at, e->args.at[0]);
+    if (e->op == TILE_X_NEG) return is_finite(run, at, e->args.at[0], depth + 1);
     if (e->op == TILE_X_ADD || e->op == TILE_X_SUB)
-        return is_finite(run, at, e->args.at[0]) && is_finite(run, at, e->args.at[1]);
+        return is_finite(run, at, e->args.at[0], depth + 1) &&
+               is_finite(run, at, e->args.at[1], depth + 1);
     return e->op == TILE_X_FLOAT;
 }
 
@@ -244,7 +249,7 @@ static bool is_zero_product(const Algebra *x, const AuTileStmts *run, uint32_t a
         return is_zero_product(x, run, at, e->args.at[0], where, zeros) &&
                is_zero_product(x, run, at, e->args.at[1], where, zeros);
     if (e->op == TILE_X_NAME && is_zero(x, run, e, at, where)) return ++*zeros == 1;
-    return is_finite(run, at, e);
+    return is_finite(run, at, e, 0);
 }
 
 /* The product itself, a sign at one of its factors; NULL: the test is needed. */

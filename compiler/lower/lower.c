@@ -18,11 +18,11 @@ void lower_refuse(AuLower *l, const char *format, ...)
 
 bool lower_is_small(AuDiags *diags, const AuKernel *k, const AuLowering *how)
 {
-    if (k->instr_count <= LOWER_MOST_INSTRUCTIONS) return true;
+    if (k->instr_count <= KERNEL_MOST) return true;
     au_error(
         diags, AU_E0813, how->largest,
         "kernel %s of more than %d instructions; this is the longest of the script's expressions",
-        k->name, LOWER_MOST_INSTRUCTIONS);
+        k->name, KERNEL_MOST);
     return false;
 }
 

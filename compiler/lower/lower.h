@@ -44,9 +44,7 @@ typedef struct AuLowering {
     AuSpan largest; /* expression of the script: which to blame where a kernel gets too large */
 } AuLowering;
 
-/* Instructions of a kernel; a long script takes a quarter of them. */
-enum { LOWER_MOST_INSTRUCTIONS = 200000 };
-/* False, and an error, if a kernel has more. */
+/* False, and an error, if a kernel has more instructions than KERNEL_MOST. */
 bool lower_is_small(AuDiags *diags, const AuKernel *k, const AuLowering *how);
 
 /* NULL after an error. The kernel's name is that of the tiled kernel. */

@@ -260,7 +260,7 @@ AuHooks *hooks_make(AuArena *arena, AuDiags *diags, AuAttn *attn, const AuTileCa
     if ((h->has_v_mod = attn->v_mod.i != 0))
         write_row_mod(&w, "v_mod", attn->v_mod, "v", "h", "j", "e");
     if ((h->has_out_mod = attn->out_mod.i != 0))
-        write_row_mod(&w, "out_mod", attn->out_mod, "o", "h", "i", "e");
+        write_row_mod(&w, "out_mod", attn->out_mod, NULL, "h", "i", "e");
     return w.failed ? NULL : h;
 }
 
@@ -321,12 +321,17 @@ AuTileExpr *hooks_expr(const AuHooks *hooks, AuAttn *attn, AuExpr e)
     return writer_expr(&w, e);
 }
 
-/* Is there a value in [e] that is used twice, and more than a name? Then [e] is smaller as statements than as one expression. */
-static bool shares_values(const AuAttn *a, const uint32_t *uses, AuExpr e)
+enum { LONGEST_INDEX = 64 }; /* nodes of an index that is written as one expression */
+
+/* Is [e] better written as statements: does it use a value twice that is more than a name, or is it long? */
+static bool wants_statements(const AuAttn *a, const uint32_t *uses, AuExpr e)
 {
-    for (uint32_t i = 1; i <= e.i; i++)
+    uint32_t nodes = 0;
+    for (uint32_t i = 1; i <= e.i; i++) {
         if (uses[i] > 1 && a->nodes[i].count > 0) return true;
-    return false;
+        nodes += uses[i] > 0;
+    }
+    return nodes > LONGEST_INDEX;
 }
 
 /* An index as a call of a hook of its own, of what it depends on. */
@@ -362,7 +367,7 @@ const AuTileExpr *hooks_read(const AuHooks *hooks, AuAttn *attn, AuExpr read, bo
         memset(uses, 0, attn->node_count * sizeof *uses);
         w.uses = uses;
         writer_count_uses(&w, index);
-        if (shares_values(attn, uses, index)) done[index.i] = called_index(&w, index);
+        if (wants_statements(attn, uses, index)) done[index.i] = called_index(&w, index);
     }
     w.done = done;
     w.uses = AU_NEW_ARRAY(arena, uint32_t, attn->node_count);

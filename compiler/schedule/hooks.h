@@ -54,7 +54,7 @@ const char *hooks_name(AuArena *arena, const char *name);
 /* A scalar expression of sizes, params, b and h in tiled form. */
 AuTileExpr *hooks_expr(const AuHooks *hooks, AuAttn *attn, AuExpr e);
 /* The read of an input (an INPUT node) with its indices, clamped; [of_keys]: h is a key head. Where one
- * of them uses a value twice they are further hooks. */
+ * of them uses a value twice, or is long, it is a hook of its own. */
 const AuTileExpr *hooks_read(const AuHooks *hooks, AuAttn *attn, AuExpr read, bool of_keys);
 
 #endif
