@@ -14,7 +14,7 @@ const char *writer_name(AuHookWriter *w, const char *name)
     return au_name(writer_module(w)->names, name);
 }
 
-enum { MOST_EXPRESSIONS = 100000 }; /* of all hooks: a hundred times those of long scripts */
+enum { MOST_EXPRESSIONS = 20000 }; /* of all hooks: some thirty times those of long scripts */
 
 static AuTileExpr *node(AuHookWriter *w, AuTileOp op, AuSpan span)
 {
