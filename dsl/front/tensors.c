@@ -71,12 +71,21 @@ static AuExpr named_size(AuCheck *c, const AuAst *axis)
     return e;
 }
 
-/* A constant axis; reports what is no positive number. */
+/* A constant axis; reports what is no positive number, or larger than constants of kernels are. */
 static bool positive(AuCheck *c, int64_t value, AuSpan span)
 {
-    if (value > 0) return true;
-    check_error(c, AU_E0316, span, "an axis has at least one element, found %lld",
-                (long long)value);
+    enum { LARGEST = 1 << 20 };
+    if (value > 0 && value <= LARGEST) return true;
+    if (value <= 0) {
+        check_error(c, AU_E0316, span, "an axis has at least one element, found %lld",
+                    (long long)value);
+        return false;
+    }
+    AuDiag *d =
+        check_error(c, AU_E0316, span, "a constant axis has at most %d elements, found %lld",
+                    LARGEST, (long long)value);
+    au_add_note(c->diags, d, (AuSpan){0},
+                "give it a name of its own: its size is then taken from the tensor at launch");
     return false;
 }
 
