@@ -10,6 +10,7 @@ const AuCHelper opencl_helpers[OPENCL_HELPERS] = {
     /* Like the kernel IR, and unlike fmin: the second operand where one is NaN. */
     {"minimum", "float", {"float", "float"}, "{\n    return a < b ? a : b;\n}\n"},
     {"maximum", "float", {"float", "float"}, "{\n    return a > b ? a : b;\n}\n"},
+    {"maximum_or_nan", "float", {"float", "float"}, "{\n    return isnan(a) || a > b ? a : b;\n}\n"},
     /* Divisors 0 and -1 stop some devices: they are kept from the divider. */
     {"floor_div", "int", {"int", "int"},
      "{\n    if (b == 0 || b == -1) return a * b;\n    return a / b - (a % b != 0 && (a < 0) != (b < 0));\n}\n"},

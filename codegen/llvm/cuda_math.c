@@ -121,6 +121,7 @@ LLVMValueRef cuda_op(AuEmit *e, const AuInstr *in, AuScalar of, const LLVMValueR
     case AU_K_DIV: return quotient(e, x, y);
     case AU_K_MIN: return call(e, "llvm.minnum", x, y, NULL);
     case AU_K_MAX: return call(e, "llvm.maxnum", x, y, NULL);
+    case AU_K_MAXNAN: return call(e, "llvm.maximum", x, y, NULL); /* from sm_80 on an instruction */
     }
     return NULL;
 }

@@ -243,6 +243,11 @@ LLVMValueRef emit_op(AuEmit *e, const AuInstr *in, AuScalar of, const LLVMValueR
     case AU_K_ABS: return magnitude(e, of, x);
     case AU_K_MIN:
     case AU_K_MAX: return extreme(e, op, of, x, y);
+    case AU_K_MAXNAN: /* x is NaN, or above y: not below, nor equal */
+        return LLVMBuildSelect(b,
+                               LLVMBuildOr(b, LLVMBuildFCmp(b, LLVMRealUNO, x, x, ""),
+                                           LLVMBuildFCmp(b, LLVMRealOGT, x, y, ""), ""),
+                               x, y, "");
     case AU_K_AND:
     case AU_K_LAND: return LLVMBuildAnd(b, x, y, "");
     case AU_K_OR:

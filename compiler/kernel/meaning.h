@@ -63,6 +63,7 @@ static inline double softplus(double a) { return (a > 0 ? a : 0) + log1p(exp(-fa
 #define absolute(a)                _Generic((a), float: fabsf, int32_t: abs_i32, int64_t: abs_i64)(a)
 #define minimum(a, b)              ((a) < (b) ? (a) : (b))
 #define maximum(a, b)              ((a) > (b) ? (a) : (b))
+#define maximum_or_nan(a, b)       ((a) != (a) || (a) > (b) ? (a) : (b)) /* NaN where one is: b itself, or a */
 // clang-format on
 
 #endif

@@ -163,6 +163,52 @@ static void bounds(Algebra *x, const AuTileStmts *run)
     }
 }
 
+/* ---- reduce_max(x) > -inf || reduce_sum(x) != reduce_sum(x): a maximum that is NaN where a value is tells as much */
+
+static bool is_sum_of(const AuTileExpr *e, const AuTileVar *var)
+{
+    return e->op == TILE_X_REDUCE_SUM && e->args.at[0]->op == TILE_X_NAME &&
+           e->args.at[0]->var == var;
+}
+
+/* The variable x; NULL: it is no such test. */
+static const AuTileVar *tested(const AuTileExpr *e)
+{
+    if (e->op != TILE_X_OR || e->args.at[0]->op != TILE_X_GT || e->args.at[1]->op != TILE_X_NE)
+        return NULL;
+    const AuTileExpr *most = e->args.at[0]->args.at[0], *x = most->args.at[0];
+    const bool same = lower_is_max(most) && x->op == TILE_X_NAME &&
+                      is_sum_of(e->args.at[1]->args.at[0], x->var) &&
+                      is_sum_of(e->args.at[1]->args.at[1], x->var);
+    return same ? x->var : NULL;
+}
+
+static AuTileExpr *with_nan(Algebra *x, AuTileExpr *e, const AuTileVar *var)
+{
+    if (!lower_count_reads(e, var)) return e;
+    if (tested(e) == var)
+        return algebra_node(x, TILE_X_NE, e->type, with_nan(x, e->args.at[0]->args.at[0], var),
+                            e->args.at[0]->args.at[1], NULL);
+    AuTileExpr **args = AU_NEW_ARRAY(x->l->arena, AuTileExpr *, e->args.count);
+    for (uint32_t n = 0; n < e->args.count; n++)
+        args[n] = e->args.at[n] ? with_nan(x, e->args.at[n], var) : NULL;
+    AuTileExpr *copy = algebra_with(x, e, args);
+    if (lower_is_max(e) && args[0]->op == TILE_X_NAME) copy->integer = LOWER_WITH_NAN;
+    return copy;
+}
+
+static void maxima(Algebra *x, const AuTileStmts *run)
+{
+    const AuTileVar *var = NULL;
+    for (uint32_t n = 0; n < run->count && !var && x->l->module->caps->max_with_nan; n++)
+        var = tested(algebra_value_of(run->at[n]));
+    for (uint32_t n = 0; n < run->count; n++) {
+        AuTileExpr *value = (AuTileExpr *)algebra_value_of(run->at[n]);
+        x->l->span = run->at[n]->span;
+        algebra_assign(x, run->at[n]->var, var ? with_nan(x, value, var) : value);
+    }
+}
+
 /* ---- a positive factor */
 
 /* x * c with a number c > 0; 0: it is not. */
@@ -235,7 +281,7 @@ static void leave_out_factor(Algebra *x, const AuTileStmts *run)
 void lower_improve(AuLower *l, AuTileStmts *run)
 {
     static void (*const steps[])(Algebra *, const AuTileStmts *) = {
-        bounds, algebra_distances, algebra_exponents, leave_out_factor, algebra_references};
+        bounds, maxima, algebra_distances, algebra_exponents, leave_out_factor, algebra_references};
     Algebra x = {.l = l};
     for (size_t n = 0; n < sizeof steps / sizeof *steps; n++) {
         x.run = (AuTileStmts){0};

@@ -2,7 +2,7 @@
  *
  *     exp(x - y), y of a row               exp2(x * log2(e) + r),  r = y * -log2(e) once a row; where r is large: references.c
  *     where(test, exp(x - y), 0)           the same, r = 0 where y is -inf, and no selection, if
- *                                          the test is x > -inf or reduce_max(x) > -inf
+ *                                          the test is x != -inf, or that for a row (hooks.c)
  *     t = exp(x - y), where(test, t * (u + z) * c, 0)
  *                                          t * fma(u, c, z c), u a product and z of a row, made finite: 0 as t is, no selection
  *     g = t * (u + z), where(test, g * c, 0), where(test, -(g * f), 0)
@@ -99,8 +99,8 @@ static AuTileExpr *by_exp2(Algebra *x, const AuTileStmts *run, uint32_t at, cons
                         algebra_node(x, TILE_X_ADD, e->type, scaled, row, NULL), NULL, NULL);
 }
 
-/* Is e where(test, .., 0), t = exp(x - y), and the test false only where x is -inf: x > -inf itself, or
- * reduce_max(x) > -inf? */
+/* Is e where(test, .., 0), t = exp(x - y), and the test false only where x is -inf: x != -inf itself, or reduce_max(x) > -inf
+ * or a NaN among them? */
 static bool is_guarded(const AuTileStmts *run, uint32_t at, const AuTileExpr *t,
                        const AuTileExpr *e)
 {
@@ -108,7 +108,9 @@ static bool is_guarded(const AuTileStmts *run, uint32_t at, const AuTileExpr *t,
         !algebra_is_exponent(t))
         return false;
     const AuTileExpr *test = algebra_defined(run, at, e->args.at[0]);
-    if (!test || test->op != TILE_X_GT || !algebra_is_number(test->args.at[1], -(double)INFINITY))
+    if (test && test->op == TILE_X_OR) test = test->args.at[0]; /* or a sum is NaN */
+    if (!test || (test->op != TILE_X_GT && test->op != TILE_X_NE) ||
+        !algebra_is_number(test->args.at[1], -(double)INFINITY))
         return false;
     const AuTileExpr *of = test->args.at[0], *x = t->args.at[0]->args.at[0];
     if (lower_is_max(of)) of = of->args.at[0];

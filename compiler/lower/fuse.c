@@ -213,6 +213,12 @@ static void decide_stores(Run *run)
     }
 }
 
+static AuKOp operation_of(const AuTileExpr *reduction)
+{
+    if (!lower_is_max(reduction)) return AU_K_ADD;
+    return reduction->integer == LOWER_WITH_NAN ? AU_K_MAXNAN : AU_K_MAX;
+}
+
 static AuVal accumulate(AuLower *l, const Item *item, AuVal value, const AuPoint *p)
 {
     AuKernel *k = l->k;
@@ -226,7 +232,7 @@ static AuVal accumulate(AuLower *l, const Item *item, AuVal value, const AuPoint
         const AuVal a = kernel_operand(k, in, 0), b = kernel_operand(k, in, 1);
         after = kernel_op3(k, AU_K_FMA, a, b, before);
     } else
-        after = kernel_op2(k, lower_is_max(item->reduction) ? AU_K_MAX : AU_K_ADD, before, value);
+        after = kernel_op2(k, operation_of(item->reduction), before, value);
     kernel_store(k, item->mem, at, after, none);
     return after;
 }
@@ -322,7 +328,7 @@ static void join_lanes(AuLower *l, const Item *item)
             bits |= lower_lane_bits(of->axes[n].places);
     if (item->reduction->integer == LOWER_IN_PARTS) return;
     lower_join_lanes(l, item->mem, lower_registers(&item->row_type), bits,
-                     lower_is_max(item->reduction) ? AU_K_MAX : AU_K_ADD);
+                     operation_of(item->reduction));
 }
 
 static void emit_group(AuLower *l, Group *g)

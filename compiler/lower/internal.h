@@ -251,6 +251,7 @@ bool lower_ends_in_run(const AuLower *l, const AuTileVar *var);
 /* ---- sums.c: warps: sums of rows in parts while a loop runs */
 enum {
     LOWER_IN_PARTS = 1,
+    LOWER_WITH_NAN = 2, /* of a maximum: NaN where one of the values is */
     LOWER_PARTIAL_SUMS = 8
 }; /* `integer` of a reduction whose lanes do not
                                                         exchange */

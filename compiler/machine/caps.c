@@ -6,11 +6,11 @@
 // clang-format off
 enum { CPU = 1 << TILE_ON_THREAD, GPU = 1 << TILE_ON_WARP | 1 << TILE_ON_BLOCK, GROUPS = 1 << TILE_ON_WARPGROUP };
 enum { COPY = TILE_ASYNC_COPY, REDUCE = TILE_ASYNC_REDUCE_ADD, PRODUCT = TILE_ASYNC_PRODUCT };
-enum { RINGS = 1, STACK = 2, SUMS = 4, LDMATRIX = 8 };
+enum { RINGS = 1, STACK = 2, SUMS = 4, LDMATRIX = 8, NANS = 16 };
 
 static const AuTileCaps targets[] = {
 #define TARGET(name, lanes, executors, atoms, async, flags, shared_kb, tensor_kb, threads, registers, source) \
-    {#name, lanes, executors, atoms, async, ((flags) & RINGS) != 0, ((flags) & STACK) != 0, ((flags) & LDMATRIX) != 0, ((flags) & SUMS) ? 4 : 1, \
+    {#name, lanes, executors, atoms, async, ((flags) & RINGS) != 0, ((flags) & STACK) != 0, ((flags) & LDMATRIX) != 0, ((flags) & NANS) != 0, ((flags) & SUMS) ? 4 : 1, \
      (shared_kb) << 10, (tensor_kb) << 10, threads, registers, source},
 #include "caps.def"
 #undef TARGET

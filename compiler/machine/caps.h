@@ -20,6 +20,7 @@ typedef struct AuTileCaps {
     bool pipelines;     /* rings of stages between roles */
     bool has_private;   /* memory of one executor (a CPU's stack) */
     bool ldmatrix;      /* operands of matrix units come from shared memory by rows of 16 bytes */
+    bool max_with_nan;  /* a maximum that is NaN where an operand is costs no more than another */
     int32_t sum_words;  /* neighbouring f32 that one sum in memory takes */
     int32_t shared_bytes, tensor_bytes, threads;
     int32_t registers; /* of 32 bits a lane that fragments may declare */

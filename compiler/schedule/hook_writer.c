@@ -309,7 +309,7 @@ static AuTileExpr *row_reduction(AuHookWriter *w, AuExpr e, bool is_max)
     AuTileExpr *x = writer_expr(w, attn_arg(w->attn, e, 0));
     if (w->guard_ok) {
         AuTileExpr *ok =
-            writer_op2(w, TILE_X_GT, writer_variable(w, "s"), writer_number(w, -(double)INFINITY));
+            writer_op2(w, TILE_X_NE, writer_variable(w, "s"), writer_number(w, -(double)INFINITY));
         x = writer_op3(w, TILE_X_WHERE, ok, x, writer_number(w, is_max ? -(double)INFINITY : 0));
     }
     return writer_op1(w, is_max ? TILE_X_ROWMAX : TILE_X_ROWSUM, x);

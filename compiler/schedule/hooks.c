@@ -104,6 +104,16 @@ static void write_init(AuHookWriter *w)
     writer_finish(w, items, w->hooks->state_count);
 }
 
+/* Has a row a pair that takes part? Maxima leave NaN out, sums do not. */
+static AuTileExpr *takes_part_somewhere(AuHookWriter *w)
+{
+    AuTileExpr *most = writer_op1(w, TILE_X_ROWMAX, writer_variable(w, "s")), *sum[2];
+    for (int n = 0; n < 2; n++) sum[n] = writer_op1(w, TILE_X_ROWSUM, writer_variable(w, "s"));
+    return writer_op2(w, TILE_X_OR,
+                      writer_op2(w, TILE_X_GT, most, writer_number(w, -(double)INFINITY)),
+                      writer_op2(w, TILE_X_NE, sum[0], sum[1]));
+}
+
 static void write_forward(AuHookWriter *w)
 {
     AuAttn *a = w->attn;
@@ -123,15 +133,11 @@ static void write_forward(AuHookWriter *w)
     const AtMinusInf *at = all_at_minus_inf(a);
     w->guard_ok = !reductions_are_neutral(a, marked, at);
     AuTileExpr *any = NULL, *items[40], *p = writer_expr(w, online->weight);
-    if (w->hooks->state_count > scales)
-        any = writer_assign(w, "any",
-                            writer_op2(w, TILE_X_GT,
-                                       writer_op1(w, TILE_X_ROWMAX, writer_variable(w, "s")),
-                                       writer_number(w, -(double)INFINITY)));
+    if (w->hooks->state_count > scales) any = writer_assign(w, "any", takes_part_somewhere(w));
     if (at[online->weight.i] != IS_ZERO)
         p = writer_op3(
             w, TILE_X_WHERE,
-            writer_op2(w, TILE_X_GT, writer_variable(w, "s"), writer_number(w, -(double)INFINITY)),
+            writer_op2(w, TILE_X_NE, writer_variable(w, "s"), writer_number(w, -(double)INFINITY)),
             p, writer_number(w, 0));
     else if (any)
         p = writer_op3(w, TILE_X_WHERE, any, p, writer_number(w, 0));
@@ -227,7 +233,7 @@ static void write_pairs(AuHookWriter *w)
         writer_begin(w, "weight_mod", PARAMS("p", "s", "b", "h", "i", "j"));
         writer_count_uses(w, a->weight_mod);
         AuTileExpr *ok =
-            writer_op2(w, TILE_X_GT, writer_variable(w, "s"), writer_number(w, -(double)INFINITY));
+            writer_op2(w, TILE_X_NE, writer_variable(w, "s"), writer_number(w, -(double)INFINITY));
         AuTileExpr *x =
             writer_op3(w, TILE_X_WHERE, ok, writer_expr(w, a->weight_mod), writer_number(w, 0));
         writer_finish(w, &x, 1);

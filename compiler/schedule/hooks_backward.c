@@ -62,7 +62,7 @@ static void take_part(AuHookWriter *w, const AuGrads *g)
 {
     writer_assign(
         w, "ok",
-        writer_op2(w, TILE_X_GT, writer_expr(w, g->score), writer_number(w, -(double)INFINITY)));
+        writer_op2(w, TILE_X_NE, writer_expr(w, g->score), writer_number(w, -(double)INFINITY)));
 }
 
 static void write_pair(AuHookWriter *w, const AuGrads *g)

@@ -42,7 +42,7 @@ typedef struct AuRowGrad {
 } AuRowGrad;
 
 typedef struct AuGrads {
-    AuExpr score;  /* pair: score_mod; the pair takes part iff > -inf (and the mask holds) */
+    AuExpr score;  /* pair: score_mod; the pair takes part unless -inf (and if the mask holds) */
     AuExpr weight; /* pair: the weight as it meets the values, of SCORE and FINAL:
                       dV_j = sum_i weight dO'_i */
     AuExpr dscore; /* pair: gradient of the raw product, of SCORE, DWEIGHT, FINAL, ADJOINT */

@@ -143,7 +143,7 @@ static bool gather_scores(AuOracle *o)
                 return attn_oracle_trouble(o, o->score_mod, root, j);
             s = attn_step_at(root, j);
         }
-        if (!(s > -INFINITY)) continue;
+        if (s == -INFINITY) continue;
         o->scores[o->pairs] = s;
         o->kv[o->pairs++] = j;
     }

@@ -51,6 +51,9 @@ static const ExecCase cases[] = {
     {PAIR_BIAS, "B=1 H=2 S=130 D=64 E=64", NULL, "far_all flat dfinals"},
     {PAIR_BIAS, "B=1 H=1 S=70 D=128 E=128", NULL, "far_all"},
     {"documents_bias_sink.attn", "B=1 H=2 S=90 T=90 D=64 E=64", NULL, "sorted far_head"},
+    /* NaN reaches its row, and no other */
+    {"mha.attn", "B=1 H=2 Hk=1 S=64 T=64 D=64 E=64", NULL, "poison"},
+    {PAIR_BIAS, "B=1 H=2 S=97 D=64 E=64", NULL, "poison"},
     {"gemma_local.attn", "B=3 H=4 Hk=2 S=200 T=200 D=64 E=64", "window=70", "repeat"},
     {"documents_bias_sink.attn", "B=3 H=3 S=150 T=150 D=32 E=32", NULL, "repeat sorted"},
     {"gated_qknorm.attn", "B=2 H=4 Hk=2 S=150 T=150 D=64", NULL, "repeat"},
