@@ -13,6 +13,7 @@ typedef struct AlgebraReference {
     AuTileExpr *y;     /* in the units of the score, as */
     double factor;     /* x times this, */
     AuTileExpr *shift; /* and this of the row more; NULL: nothing */
+    bool guarded;      /* y may be -inf, with every x of the row: the result is 0 then */
 } AlgebraReference;
 
 typedef struct Algebra {

@@ -205,7 +205,8 @@ static AuTileExpr *with_row(Algebra *x, AuTileExpr *e, const AuTileVar *var, AuT
         return algebra_node(x, TILE_X_ADD, e->type, e, row, NULL);
     if (!lower_count_reads(e, var)) return e;
     const AuTileExpr *a = e->args.at[0];
-    if ((e->op == TILE_X_GT || e->op == TILE_X_NE) && algebra_is_number(e->args.at[1], -(double)INFINITY) &&
+    if ((e->op == TILE_X_GT || e->op == TILE_X_NE) &&
+        algebra_is_number(e->args.at[1], -(double)INFINITY) &&
         (is_name_of(a, var) || (lower_is_max(a) && is_name_of(a->args.at[0], var))))
         return e;
     if (e->op == TILE_X_SUB && is_name_of(a, var) && algebra_is_of_row(e->args.at[1], a) &&

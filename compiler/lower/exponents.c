@@ -1,7 +1,7 @@
 /* exponents.c - warps: exponents of rows and the gradients that are made of them.
  *
  *     exp(x - y), y of a row               exp2(x * log2(e) + r),  r = y * -log2(e) once a row; where r is large: references.c
- *     where(test, exp(x - y), 0)           the same, r = 0 where y is -inf, and no selection, if
+ *     where(test, exp(x - y), 0)           the same, 0 where y and x are -inf (references.c), and no selection, if
  *                                          the test is x != -inf, or that for a row (hooks.c)
  *     t = exp(x - y), where(test, t * (u + z) * c, 0)
  *                                          t * fma(u, c, z c), u a product and z of a row, made finite: 0 as t is, no selection
@@ -71,15 +71,7 @@ static AuTileExpr *reference(Algebra *x, const AuTileExpr *of, AuTileExpr *y, Al
     return algebra_node(x, TILE_X_SUB, y->type, r->y, r->shift, NULL);
 }
 
-/* 0 where y is -inf. */
-static AuTileExpr *where_above(Algebra *x, AuTileExpr *y, AuTileExpr *row)
-{
-    AuTileExpr *none = algebra_node(x, TILE_X_EQ, algebra_bool_type(x, y->type), y,
-                                    algebra_number(x, -(double)INFINITY), NULL);
-    return algebra_node(x, TILE_X_WHERE, row->type, none, algebra_number(x, 0), row);
-}
-
-/* [guarded]: y may be -inf where x is; then the result is 0, as -inf and any finite r make it. */
+/* [guarded]: y may be -inf where x is; then the result is 0. */
 static AuTileExpr *by_exp2(Algebra *x, const AuTileStmts *run, uint32_t at, const AuTileExpr *e,
                            bool guarded)
 {
@@ -88,7 +80,7 @@ static AuTileExpr *by_exp2(Algebra *x, const AuTileStmts *run, uint32_t at, cons
     AuTileExpr *y = reference(x, a, e->args.at[0]->args.at[1], &r);
     AuTileExpr *row =
         algebra_node(x, TILE_X_MUL, y->type, y, algebra_number(x, -ALGEBRA_LOG2E), NULL);
-    if (guarded) row = where_above(x, r.y, row);
+    r.guarded = guarded;
     row = algebra_new_value(x, "exponent", row);
     r.row = row->var;
     r.factor = take_factor(run, at, &a);

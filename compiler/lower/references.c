@@ -13,7 +13,7 @@
  *     exp2(x' * c + r)
  *
  * A maximum is one of the scores, rounded as they are, so differences are at most 0, 0 at the maximum, and exact near it (Sterbenz).
- * Rows that are not far keep x and r: what else is in the warp changes no result. */
+ * y of a row without a pair yet is -inf, far too, and taken for 0. Rows that are not far keep x and r: what else is in the warp changes no result. */
 #include "algebra.h"
 
 #include <math.h>
@@ -71,6 +71,14 @@ static AuTileExpr *where_far(Algebra *x, AuTileExpr *far, AuTileExpr *then, AuTi
     return algebra_node(x, TILE_X_WHERE, other->type, far, then, other);
 }
 
+/* Of a row that has no pair yet, all of whose scores are -inf: 0, so that they stay it. */
+static AuTileExpr *above_minus_inf(Algebra *x, AuTileExpr *y)
+{
+    AuTileExpr *none = algebra_node(x, TILE_X_EQ, algebra_bool_type(x, y->type), y,
+                                    algebra_number(x, -(double)INFINITY), NULL);
+    return algebra_node(x, TILE_X_WHERE, y->type, none, algebra_number(x, 0), y);
+}
+
 /* The exponent of [e] with the difference taken first in rows that are far; the statements that see to it before. */
 static AuTileExpr *with_difference(Algebra *x, const AuTileExpr *e, const AlgebraReference *r)
 {
@@ -85,8 +93,9 @@ static AuTileExpr *with_difference(Algebra *x, const AuTileExpr *e, const Algebr
         algebra_new_value(x, "far", algebra_node(x, TILE_X_NOT, near->type, near, NULL, NULL));
     AuTileExpr *own = algebra_new_value(x, "own", of);
     AuTileStmts body = {0};
-    AuTileExpr *difference = algebra_node(x, TILE_X_SUB, own->type,
-                                          score_of(x, &body, own, factors, r->shift), r->y, NULL);
+    AuTileExpr *y = r->guarded ? new_in(x, &body, "reference", above_minus_inf(x, r->y)) : r->y;
+    AuTileExpr *difference =
+        algebra_node(x, TILE_X_SUB, own->type, score_of(x, &body, own, factors, r->shift), y, NULL);
     if (factors[0] * factors[1] != 1)
         difference = algebra_node(x, TILE_X_MUL, own->type, difference,
                                   algebra_number(x, 1 / (factors[0] * factors[1])), NULL);
