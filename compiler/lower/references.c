@@ -79,6 +79,29 @@ static AuTileExpr *above_minus_inf(Algebra *x, AuTileExpr *y)
     return algebra_node(x, TILE_X_WHERE, y->type, none, algebra_number(x, 0), y);
 }
 
+/* Has a tile no layout of its own? It is computed where it is read: a score that the product is no part of. */
+static bool is_homeless(const AuTileType *type)
+{
+    bool homeless = false;
+    for (uint32_t n = 0; n < type->count; n++) homeless |= !type->axes[n].places;
+    return homeless;
+}
+
+/* What is computed where it is read cannot be set anew in a branch: each pair chooses. */
+static AuTileExpr *without_branch(Algebra *x, const AuTileExpr *e, const AlgebraReference *r,
+                                  AuTileExpr *far, const double factors[2])
+{
+    AuTileExpr *near = e->args.at[0], *of = near->args.at[0]->args.at[0];
+    AuTileExpr *y = r->guarded ? algebra_new_value(x, "reference", above_minus_inf(x, r->y)) : r->y;
+    AuTileExpr *score =
+        algebra_node(x, TILE_X_MUL, of->type, of, algebra_number(x, factors[0] * factors[1]), NULL);
+    if (r->shift) score = algebra_node(x, TILE_X_ADD, of->type, score, r->shift, NULL);
+    AuTileExpr *difference =
+        algebra_node(x, TILE_X_MUL, e->type, algebra_node(x, TILE_X_SUB, e->type, score, y, NULL),
+                     algebra_number(x, ALGEBRA_LOG2E), NULL);
+    return algebra_node(x, TILE_X_EXP2, e->type, where_far(x, far, difference, near), NULL, NULL);
+}
+
 /* The exponent of [e] with the difference taken first in rows that are far; the statements that see to it before. */
 static AuTileExpr *with_difference(Algebra *x, const AuTileExpr *e, const AlgebraReference *r)
 {
@@ -91,6 +114,7 @@ static AuTileExpr *with_difference(Algebra *x, const AuTileExpr *e, const Algebr
                                     algebra_number(x, LIMIT), NULL);
     AuTileExpr *far =
         algebra_new_value(x, "far", algebra_node(x, TILE_X_NOT, near->type, near, NULL, NULL));
+    if (is_homeless(of->type)) return without_branch(x, e, r, far, factors);
     AuTileExpr *own = algebra_new_value(x, "own", of);
     AuTileStmts body = {0};
     AuTileExpr *y = r->guarded ? new_in(x, &body, "reference", above_minus_inf(x, r->y)) : r->y;

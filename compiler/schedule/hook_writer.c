@@ -193,17 +193,9 @@ static AuTileExpr *index_expr(AuHookWriter *w, int32_t axis)
 
 /* x or dx of a row mod: the hook's argument, or, for the partner channel of a rotation, the tensor's
  * element there. */
-static AuTileExpr *element(AuHookWriter *w, AuExpr e, const char *argument, const char *tensor)
+static AuTileExpr *element(AuHookWriter *w, const char *argument, const char *tensor)
 {
     if (!w->at) return writer_variable(w, argument);
-    if (!tensor) {
-        if (!w->failed)
-            au_error(w->diags, AU_E0811, attn_at(w->attn, e)->span,
-                     "a rotation in out_mod, where no kernel has the partner channels; rotate the "
-                     "output after the call");
-        w->failed = true;
-        return writer_number(w, 0);
-    }
     AuTileExpr *ref = node(w, TILE_X_REF, (AuSpan){0});
     ref->name = writer_name(w, tensor);
     ref->has_index = true;
@@ -259,7 +251,7 @@ static AuTileExpr *rope(AuHookWriter *w, AuExpr e)
 {
     const AuNode n = *attn_at(w->attn, e);
     const AuExpr x = attn_arg(w->attn, e, 0);
-    if (strcmp(w->row_tensor, "o") == 0) {
+    if (strcmp(w->row_tensor, "o") == 0 && !w->failed) {
         au_error(w->diags, AU_E0811, n.span,
                  "a rotation of the output, of which no kernel has the partner of a channel: turn "
                  "it after the call");
@@ -443,8 +435,8 @@ static AuTileExpr *leaf_or_special(AuHookWriter *w, AuExpr e)
     case AU_OP_INPUT: return input_ref(w, e);
     case AU_OP_SCORE: return writer_variable(w, "s");
     case AU_OP_WEIGHT: return writer_variable(w, "p");
-    case AU_OP_ELEMENT: return element(w, e, "x", w->row_tensor);
-    case AU_OP_DELEMENT: return element(w, e, "dx", w->gradient_tensor);
+    case AU_OP_ELEMENT: return element(w, "x", w->row_tensor);
+    case AU_OP_DELEMENT: return element(w, "dx", w->gradient_tensor);
     case AU_OP_DWEIGHT: return writer_variable(w, "dp");
     case AU_OP_DELTA: return writer_variable(w, "delta");
     case AU_OP_STATE: return numbered(w, "state", n.integer);

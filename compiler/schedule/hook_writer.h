@@ -26,7 +26,7 @@ typedef struct AuHookWriter {
     bool own_head;       /* k_mod, v_mod: h already is the key head */
     const char *channel; /* axis of the channels in row mods: "d" or "e" */
     const char *row_tensor, *row_h,
-        *row_i; /* row mods: the tensor whose element x is (NULL: none), and the names of its head and row */
+        *row_i; /* row mods: the tensor whose element x is, and the names of its head and row */
     const char *gradient_tensor;     /* the one whose element dx is */
     TILE_LIST(AuChannel *) channels; /* that there are beside the hook's own */
     AuChannel *at;                   /* the one that is written for; NULL: the hook's own */

@@ -266,7 +266,7 @@ AuHooks *hooks_make(AuArena *arena, AuDiags *diags, AuAttn *attn, const AuTileCa
     if ((h->has_v_mod = attn->v_mod.i != 0))
         write_row_mod(&w, "v_mod", attn->v_mod, "v", "h", "j", "e");
     if ((h->has_out_mod = attn->out_mod.i != 0))
-        write_row_mod(&w, "out_mod", attn->out_mod, NULL, "h", "i", "e");
+        write_row_mod(&w, "out_mod", attn->out_mod, "o", "h", "i", "e");
     return w.failed ? NULL : h;
 }
 

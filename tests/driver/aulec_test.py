@@ -5,6 +5,7 @@
 Exit statuses of aulec: 0 done, 1 the script has errors, 2 wrong use, 3 a file cannot be read or written.
 """
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -340,7 +341,7 @@ class Examples(Case):
 class Readme(Case):
     def test_its_scripts_compile(self):
         text = (EXAMPLES.parents[2] / "README.md").read_text()
-        scripts = [block.split("```")[0] for block in text.split("```attn\n")[1:]]
+        scripts = re.findall(r"```attn[^\n]*\n(.*?)```", text, re.S)
         self.assertGreater(len(scripts), 0)
         for script in scripts:
             self.expect(aulec("-", *QUICK, "-o", "-", input=script.encode()), 0)
