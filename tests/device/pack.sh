@@ -29,7 +29,7 @@ for program in "${programs[@]}"; do
 done
 # LLVM and what it needs beyond the libraries of C and C++, unless it is in libaulec (-Dllvm=static) or on that machine (AULE_WITHOUT_LLVM).
 if [ -z "${AULE_WITHOUT_LLVM:-}" ]; then
-    ldd "$build/compiler/driver/libaulec.so" | awk '/=> \// && !/lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so/ { print $3 }' | while read -r library; do
+    ldd "$build/compiler/driver/libaulec.so.0" | awk '/=> \// && !/lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so/ { print $3 }' | while read -r library; do
         cp -L "$library" "$out/lib/"
     done
 fi
