@@ -148,7 +148,8 @@ static bool bad_array(const void *items, uint32_t count, uint32_t limit)
 }
 #define BAD_ARRAY(items, count, limit)                                                             \
     (bad_array((items), (count), (limit)) ||                                                       \
-     ((count) > 0 && (items)->struct_size < sizeof *(items)))
+     ((count) > 0 &&                                                                               \
+      ((items)->struct_size < sizeof *(items) || (items)->struct_size % 8)) /* they step by it */)
 
 static bool bad_expr(const aule_expr *expr) { return !expr->code || expr->length == 0; }
 
@@ -279,7 +280,8 @@ static aule_status check_attention(Check *check, const aule_attention_v1 *a)
     if (status) return status;
     if (bad_array(a->variants, a->variant_count, UINT16_MAX) ||
         (a->variant_count > 0 &&
-         a->variants->struct_size < offsetof(aule_variant_v1, check_count))) /* version 1.0 */
+         (a->variants->struct_size < offsetof(aule_variant_v1, check_count) || /* version 1.0 */
+          a->variants->struct_size % _Alignof(aule_variant_v1))))
         return damaged(check, "the table of variants");
     for (uint32_t i = 0; i < a->variant_count; i++) {
         status = check_variant(check, a, rt_variant(a, i));
