@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { LARGEST = MACHINE_LARGEST, LDMATRIX_LANES = 32 };
+enum { LARGEST = MACHINE_LARGEST };
 
 static uint32_t bits_at(const char *at, uint32_t bytes)
 {
@@ -98,14 +98,15 @@ void kernel_step_load_matrix(AuMachine *m, AuExecutor *e, const AuStep *s)
     const uint32_t count = (uint32_t)s->imm & 7, part = 4 / s->bytes;
     const bool transposed = s->imm & 8;
     for (uint32_t n = 0; n < count; n++)
-        for (uint32_t l = 0; l < LDMATRIX_LANES; l++)
+        for (uint32_t l = 0; l < AU_LOAD_MATRIX_LANES; l++)
             for (uint32_t x = 0; x < part; x++) {
                 const uint32_t row = transposed ? l % 4 * part + x : l / 4;
                 const uint32_t column = transposed ? l / 4 : l % 4 * part + x;
                 const int64_t index = kernel_index_at(s, e->frame, 8 * n + row);
                 const char *from = row_element(m, e, s, l, index, column);
                 if (!from) return;
-                memcpy(e->frame + s->result + ((n * part + x) * LDMATRIX_LANES + l) * s->bytes,
+                memcpy(e->frame + s->result +
+                           ((n * part + x) * AU_LOAD_MATRIX_LANES + l) * s->bytes,
                        from, s->bytes);
             }
 }

@@ -200,6 +200,7 @@ typedef struct AuMatrixOp {
 AuMatrixOp kernel_matrix(AuMatrix which);      /* which < AU_MATRICES */
 int32_t kernel_matrix_named(const char *text); /* -1: none */
 AuVal kernel_mma(AuKernel *k, AuMatrix row, AuVal c, AuVal a, AuVal b);
+enum { AU_LOAD_MATRIX_LANES = 32 }; /* of the executors that have it */
 /* core.def, LOAD_MATRIX: each lane gets [count] times 4 bytes, as one vector. */
 AuVal kernel_load_matrix(AuKernel *k, AuMem mem, AuVal index, uint32_t count, bool transposed);
 void kernel_copy_async(AuKernel *k, AuMem to, AuVal to_at, AuMem from, AuVal from_at,

@@ -1,8 +1,6 @@
 /* verify_matrix.c - products of matrices, between memories and in registers, and asynchronous copies. */
 #include "verify.h"
 
-enum { LDMATRIX_LANES = 32 };
-
 /* A memory of the product: space, elements, and where its index is known, that all rows are inside. */
 static void check_matrix(AuVerifier *v, uint32_t i, uint32_t n, AuMem mem, AuSpace space,
                          AuScalar scalar, int64_t last)
@@ -92,7 +90,7 @@ void verify_load_matrix(AuVerifier *v, uint32_t i)
     const AuMemory *m = &v->k->mems[in->mem.i];
     const int64_t count = in->imm & 7;
     verify_wants(v, i, 0, INT, 1, "an index, i32 or i64");
-    if (!needs_lanes(v, i, LDMATRIX_LANES)) return;
+    if (!needs_lanes(v, i, AU_LOAD_MATRIX_LANES)) return;
     if (m->space != AU_SHARED || !((HALF | F32) >> m->scalar & 1) || !is_aligned_to(m, 16))
         verify_wrong(v, AU_E0807, i,
                      "@%s must be shared memory of f16, bf16 or f32, aligned to 16 bytes", m->name);

@@ -163,15 +163,10 @@ static void add_reductions(Run *run, const AuTileExpr *e)
 static bool define_lightly(AuLower *l, const AuTileVar *var, const AuTileExpr *value)
 {
     AuHeld *held = lower_held(l, var);
-    bool homeless = false;
-    for (uint32_t n = 0; n < var->type->count; n++) homeless |= !var->type->axes[n].places;
-    if (homeless) {
-        if (held->defs != 1) lower_refuse(l, "index tile %s is assigned more than once", var->name);
-        *held =
-            (AuHeld){.as = HELD_FORMULA, .formula = value, .defs = held->defs, .uses = held->uses};
-        return true;
-    }
-    return false;
+    if (!lower_is_homeless(var->type)) return false;
+    if (held->defs != 1) lower_refuse(l, "index tile %s is assigned more than once", var->name);
+    *held = (AuHeld){.as = HELD_FORMULA, .formula = value, .defs = held->defs, .uses = held->uses};
+    return true;
 }
 
 /* In the whole run, in every segment. */

@@ -186,6 +186,8 @@ const char *lower_view_axis(const AuTileExpr *ref, uint32_t n);
 bool lower_may_be_outside(const AuTileExpr *ref, uint32_t dimension);
 
 /* ---- spaces.c: registers of fragments */
+/* Has an axis no layout? Such a tile is computed where it is read. */
+bool lower_is_homeless(const AuTileType *type);
 typedef struct AuSpace1 {
     const AuTileAxis *axis;
     int32_t regs;
@@ -250,11 +252,11 @@ bool lower_ends_in_run(const AuLower *l, const AuTileVar *var);
 
 /* ---- sums.c: warps: sums of rows in parts while a loop runs */
 enum {
-    LOWER_IN_PARTS = 1,
-    LOWER_WITH_NAN = 2, /* of a maximum: NaN where one of the values is */
-    LOWER_PARTIAL_SUMS = 8
-}; /* `integer` of a reduction whose lanes do not
-                                                        exchange */
+    /* `integer` of a reduction */
+    LOWER_IN_PARTS = 1,    /* its lanes do not exchange */
+    LOWER_WITH_NAN = 2,    /* of a maximum: NaN where one of the values is */
+    LOWER_PARTIAL_SUMS = 8 /* at most, in a loop */
+};
 typedef struct AuPartialSum {
     AuMem mem;
     uint32_t registers, bits;

@@ -30,39 +30,24 @@ static AlgebraReference *reference_of(Algebra *x, const AuTileExpr *e)
 }
 
 /* Sets a variable once more. */
-static void set_again(Algebra *x, AuTileStmts *body, const AuTileExpr *name, AuTileExpr *value)
+static void set_again(Algebra *x, const AuTileExpr *name, AuTileExpr *value)
 {
-    const AuTileStmts outer = x->run;
-    x->run = *body;
     algebra_assign(x, name->var, value);
-    *body = x->run;
-    x->run = outer;
     lower_held(x->l, name->var)->defs++;
 }
 
-/* A variable that a body sets first. */
-static AuTileExpr *new_in(Algebra *x, AuTileStmts *body, const char *name, AuTileExpr *value)
-{
-    const AuTileStmts outer = x->run;
-    x->run = *body;
-    AuTileExpr *var = algebra_new_value(x, name, value);
-    *body = x->run;
-    x->run = outer;
-    return var;
-}
-
 /* x * f + s, each operation rounded by itself: a variable each, so that nothing is fused. */
-static AuTileExpr *score_of(Algebra *x, AuTileStmts *body, AuTileExpr *of, const double factors[2],
-                            AuTileExpr *shift)
+static AuTileExpr *score_of(Algebra *x, AuTileExpr *of, const double factors[2], AuTileExpr *shift)
 {
     AuTileExpr *score = of;
     for (int n = 0; n < 2; n++)
         if (factors[n] != 1)
-            score = new_in(
-                x, body, "score",
+            score = algebra_new_value(
+                x, "score",
                 algebra_node(x, TILE_X_MUL, of->type, score, algebra_number(x, factors[n]), NULL));
     if (shift)
-        score = new_in(x, body, "score", algebra_node(x, TILE_X_ADD, of->type, score, shift, NULL));
+        score = algebra_new_value(x, "score",
+                                  algebra_node(x, TILE_X_ADD, of->type, score, shift, NULL));
     return score;
 }
 
@@ -71,20 +56,15 @@ static AuTileExpr *where_far(Algebra *x, AuTileExpr *far, AuTileExpr *then, AuTi
     return algebra_node(x, TILE_X_WHERE, other->type, far, then, other);
 }
 
-/* Of a row that has no pair yet, all of whose scores are -inf: 0, so that they stay it. */
-static AuTileExpr *above_minus_inf(Algebra *x, AuTileExpr *y)
+/* y; of a row that has no pair yet, all of whose scores are -inf, 0, so that they stay it. */
+static AuTileExpr *reference_value(Algebra *x, const AlgebraReference *r)
 {
-    AuTileExpr *none = algebra_node(x, TILE_X_EQ, algebra_bool_type(x, y->type), y,
+    if (!r->guarded) return r->y;
+    AuTileExpr *none = algebra_node(x, TILE_X_EQ, algebra_bool_type(x, r->y->type), r->y,
                                     algebra_number(x, -(double)INFINITY), NULL);
-    return algebra_node(x, TILE_X_WHERE, y->type, none, algebra_number(x, 0), y);
-}
-
-/* Has a tile no layout of its own? It is computed where it is read: a score that the product is no part of. */
-static bool is_homeless(const AuTileType *type)
-{
-    bool homeless = false;
-    for (uint32_t n = 0; n < type->count; n++) homeless |= !type->axes[n].places;
-    return homeless;
+    return algebra_new_value(
+        x, "reference",
+        algebra_node(x, TILE_X_WHERE, r->y->type, none, algebra_number(x, 0), r->y));
 }
 
 /* What is computed where it is read cannot be set anew in a branch: each pair chooses. */
@@ -92,7 +72,7 @@ static AuTileExpr *without_branch(Algebra *x, const AuTileExpr *e, const Algebra
                                   AuTileExpr *far, const double factors[2])
 {
     AuTileExpr *near = e->args.at[0], *of = near->args.at[0]->args.at[0];
-    AuTileExpr *y = r->guarded ? algebra_new_value(x, "reference", above_minus_inf(x, r->y)) : r->y;
+    AuTileExpr *y = reference_value(x, r);
     AuTileExpr *score =
         algebra_node(x, TILE_X_MUL, of->type, of, algebra_number(x, factors[0] * factors[1]), NULL);
     if (r->shift) score = algebra_node(x, TILE_X_ADD, of->type, score, r->shift, NULL);
@@ -114,21 +94,23 @@ static AuTileExpr *with_difference(Algebra *x, const AuTileExpr *e, const Algebr
                                     algebra_number(x, LIMIT), NULL);
     AuTileExpr *far =
         algebra_new_value(x, "far", algebra_node(x, TILE_X_NOT, near->type, near, NULL, NULL));
-    if (is_homeless(of->type)) return without_branch(x, e, r, far, factors);
+    if (lower_is_homeless(of->type)) return without_branch(x, e, r, far, factors);
     AuTileExpr *own = algebra_new_value(x, "own", of);
-    AuTileStmts body = {0};
-    AuTileExpr *y = r->guarded ? new_in(x, &body, "reference", above_minus_inf(x, r->y)) : r->y;
+    const AuTileStmts outer = x->run; /* from here on the branch is written */
+    x->run = (AuTileStmts){0};
+    AuTileExpr *y = reference_value(x, r);
     AuTileExpr *difference =
-        algebra_node(x, TILE_X_SUB, own->type, score_of(x, &body, own, factors, r->shift), y, NULL);
+        algebra_node(x, TILE_X_SUB, own->type, score_of(x, own, factors, r->shift), y, NULL);
     if (factors[0] * factors[1] != 1)
         difference = algebra_node(x, TILE_X_MUL, own->type, difference,
                                   algebra_number(x, 1 / (factors[0] * factors[1])), NULL);
-    set_again(x, &body, own, where_far(x, far, difference, own));
-    set_again(x, &body, row, where_far(x, far, algebra_number(x, 0), row));
+    set_again(x, own, where_far(x, far, difference, own));
+    set_again(x, row, where_far(x, far, algebra_number(x, 0), row));
     AuTileStmt *s = AU_NEW(x->l->arena, AuTileStmt);
     *s = (AuTileStmt){.kind = TILE_S_IF, .span = x->l->span};
     s->branch.test = far;
-    s->branch.then = body;
+    s->branch.then = x->run;
+    x->run = outer;
     AU_PUSH(x->l->arena, x->run.at, x->run.count, x->run.capacity, s);
     AuTileExpr *scaled_own = algebra_node(x, TILE_X_MUL, own->type, own, product->args.at[1], NULL);
     return algebra_node(x, TILE_X_EXP2, e->type,

@@ -15,6 +15,13 @@ static bool in_registers_only(const AuTilePlaces *places)
     return true;
 }
 
+bool lower_is_homeless(const AuTileType *type)
+{
+    for (uint32_t n = 0; n < type->count; n++)
+        if (!type->axes[n].places) return true;
+    return false;
+}
+
 /* Are the indices that a lane holds equally far apart? Then a loop over registers can compute them.
  */
 static bool is_linear(const AuTilePlaces *places, int32_t regs)
