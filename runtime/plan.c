@@ -40,8 +40,7 @@ static const char *count_of(const aule_expr *expr, const AuEnv *env, uint64_t li
     return NULL;
 }
 
-/* Kernels count in 32 bits, in steps of a tile, and the end of the last one must fit: no tile is that long. */
-enum { LONGEST_TILE = 1 << 16, MOST_BLOCKS = INT32_MAX };
+enum { MOST_BLOCKS = INT32_MAX };
 
 /* A 32-bit slot must hold its size. */
 static aule_status check_narrow(const aule_attention_v1 *a, const aule_launch_v1 *launch,
@@ -54,7 +53,7 @@ static aule_status check_narrow(const aule_attention_v1 *a, const aule_launch_v1
         int64_t value = size     ? bound->sizes[slot->index]
                         : stride ? bound->strides[slot->index][slot->dim]
                                  : 0;
-        const int64_t most = size ? INT32_MAX - LONGEST_TILE : INT32_MAX;
+        const int64_t most = size ? AULE_LARGEST_SIZE : INT32_MAX;
         if (value < INT32_MIN || value > most)
             return rt_fail(sink, AULE_ERROR_TENSOR,
                            "%s: %s%s is %lld, the kernel takes at most %lld", a->name,

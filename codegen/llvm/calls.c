@@ -5,6 +5,8 @@
  * variants in their order, the best first, for one of the dtype, the widths and the processor. */
 #include "calls_ir.h"
 
+#include "aule/artifact.h"
+
 #include <llvm-c/IRReader.h>
 #include <string.h>
 
@@ -80,9 +82,8 @@ static const char *field(AuCalls *c, uint32_t n)
 
 static void bind_size(AuCalls *c, const AuCallField *f, const char *value)
 {
-    /* As libaule: the end of the last tile must fit 32 bits. */
-    const char *holds = calls_value(c, "icmp ule i64 %s, 2147418111", value);
-    calls_check(c, holds, "%s: %s is not from 0 to 2147418111", c->a->name, f->name);
+    const char *holds = calls_value(c, "icmp ule i64 %s, %d", value, AULE_LARGEST_SIZE);
+    calls_check(c, holds, "%s: %s is not from 0 to %d", c->a->name, f->name, AULE_LARGEST_SIZE);
     calls_store(c, f->index, value);
 }
 

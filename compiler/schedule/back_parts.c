@@ -38,18 +38,25 @@ static const char *of_packed_sums(Lanes *x)
                      warps_padded(x->atom, x->p->d), x->atom->name);
 }
 
+const char *const back_gradient_names[3] = {"dq", "dk", "dv"}, *const back_sum_names[3] = {
+                                                                   "dq_sum", "dk_sum", "dv_sum"};
+
+const char *back_gradient(const Lanes *x, uint32_t n)
+{
+    return (back_has_rows(x, n) ? back_sum_names : back_gradient_names)[n];
+}
+
 void back_argument(Lanes *x, const char *name, AuTileMode mode)
 {
-    static const char *const gradients[3] = {"dq", "dk", "dv"};
     static const char *const outputs[] = {"o", "o_kept", "do", "do_changed"};
-    for (uint32_t n = 0; n < 3; n++)
-        if (strncmp(name, gradients[n], 2) == 0 && (!name[2] || strcmp(name + 2, "_sum") == 0)) {
-            tile_arg(x->t, name, mode, "%s",
-                     n == 0 && name[2] && back_dq_is_packed(x)
-                         ? of_packed_sums(x)
-                         : of_rows(x, name[2] ? "f32" : x->operand, n));
-            return;
-        }
+    for (uint32_t n = 0; n < 3; n++) {
+        const bool sums = strcmp(name, back_sum_names[n]) == 0;
+        if (!sums && strcmp(name, back_gradient_names[n]) != 0) continue;
+        tile_arg(x->t, name, mode, "%s",
+                 n == 0 && sums && back_dq_is_packed(x) ? of_packed_sums(x)
+                                                        : of_rows(x, sums ? "f32" : x->operand, n));
+        return;
+    }
     for (uint32_t n = 0; n < sizeof outputs / sizeof *outputs; n++)
         if (strcmp(name, outputs[n]) == 0) {
             tile_arg(x->t, name, mode, "%s", of_outputs(x, x->operand));

@@ -212,13 +212,6 @@ static bool takes_values(const Lanes *x, uint32_t n)
     return n == 1 && x->p->attn->v_in_k && !x->values_joined;
 }
 
-static const char *const gradients[3] = {"dq", "dk", "dv"};
-
-static const char *sum_name(Lanes *x, uint32_t n)
-{
-    return tile_text(x->t, "%s_sum", gradients[n]);
-}
-
 /* A gradient from its parts, in their order. Where there is one part of dK and dV, its block stored the gradient. */
 static void join_parts(Lanes *x, uint32_t n)
 {
@@ -228,10 +221,10 @@ static void join_parts(Lanes *x, uint32_t n)
     const char *type = tile_text(t, "f32[%s:%d, %s:%d] @ %s", r.channel, r.width, r.axis,
                                  lanes_block_rows(x), lanes_row_layout(x, r.channel));
     if (!lanes_in_parts(x, n)) return;
-    tile_kernel(t, tile_text(t, "%s_joined", gradients[n]));
+    tile_kernel(t, tile_text(t, "%s_joined", back_gradient_names[n]));
     lanes_arguments(x);
     tile_arg(t, name, TILE_IN, "%s", lanes_parts_type(x, n));
-    back_argument(x, back_has_rows(x, n) ? sum_name(x, n) : gradients[n], TILE_OUT);
+    back_argument(x, back_gradient(x, n), TILE_OUT);
     if (n) blocks = tile_text(t, "%s * min(%s - 1, 1)", blocks, parts);
     const uint32_t nested = open_blocks(x, &r, blocks, BACK_SUMS_NOTHING);
     tile_frag(t, "sum", "%s = 0.0", type);
@@ -241,9 +234,10 @@ static void join_parts(Lanes *x, uint32_t n)
     tile_set(t, "sum", "sum + piece");
     tile_end(t);
     if (back_has_rows(x, n))
-        tile_store(t, "sum -> %s[b, h, %s, :] clip", sum_name(x, n), span(x));
+        tile_store(t, "sum -> %s[b, h, %s, :] clip", back_sum_names[n], span(x));
     else
-        tile_store(t, "%s(sum) -> %s[b, h, %s, :] clip", x->operand, gradients[n], span(x));
+        tile_store(t, "%s(sum) -> %s[b, h, %s, :] clip", x->operand, back_gradient_names[n],
+                   span(x));
     end_kernel(x, nested);
     lanes_region(x, name);
 }
@@ -279,18 +273,18 @@ static void gradient_of_rows(Lanes *x, uint32_t n)
     AuTileBuild *t = x->t;
     const AuRowGrad *g = mod_of(x, n);
     const RowSpace r = rows_of(x, n);
-    const char *sum = sum_name(x, n);
+    const char *sum = back_sum_names[n];
     if (n < 2 || !x->p->attn->v_in_k) join_parts(x, n);
     if (!back_has_rows(x, n) || (n == 2 && x->p->attn->v_in_k)) return;
     if (only_rounds(x, n)) {
         round_sums(x);
         return;
     }
-    tile_kernel(t, tile_text(t, "%s_rows", gradients[n]));
+    tile_kernel(t, tile_text(t, "%s_rows", back_gradient_names[n]));
     lanes_arguments(x);
     back_argument(x, sum, TILE_IN);
     if (takes_values(x, n)) back_argument(x, "dv_sum", TILE_IN);
-    back_argument(x, gradients[n], TILE_OUT);
+    back_argument(x, back_gradient_names[n], TILE_OUT);
     sum_arguments(x, &g->inputs);
     if (back_has_dots(x, n)) back_sum_argument(x, n, TILE_IN);
     const uint32_t blocks = open(x, &r, BACK_SUMS_DQ + n);
@@ -312,7 +306,8 @@ static void gradient_of_rows(Lanes *x, uint32_t n)
                  "change + where(c >= %d && c < %d, dv_sum[b, h, j, clamp(c - %d, 0, %d)], 0.0)",
                  first, first + x->p->e, first, x->p->e - 1);
     }
-    tile_store(t, "%s(change) -> %s[b, h, %s, :] clip", x->operand, gradients[n], span(x));
+    tile_store(t, "%s(change) -> %s[b, h, %s, :] clip", x->operand, back_gradient_names[n],
+               span(x));
     scatter(x, &r, &g->inputs, "raw");
     end_kernel(x, blocks);
     const bool added = n == 0 ? x->with_dq && !lanes_in_parts(x, 0) : x->heads_apart;

@@ -22,6 +22,10 @@
 #include "warps_back.h"
 
 /* ---- back_parts.c */
+/* Of queries, keys, values: their gradients, and the sums that kernels of rows finish. */
+extern const char *const back_gradient_names[3], *const back_sum_names[3]; /* "dq", "dq_sum" */
+const char *back_gradient(const Lanes *x,
+                          uint32_t n); /* of the two what the pairs are summed into */
 void back_argument(Lanes *x, const char *name,
                    AuTileMode mode);             /* one of those above, by its name */
 bool back_dq_is_packed(const Lanes *x);          /* dq_sum, in pieces of the product's */

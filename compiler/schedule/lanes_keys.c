@@ -331,17 +331,9 @@ static void grid_of(Lanes *x, uint32_t of, BackAxis axes[3])
     axes[2] = (BackAxis){"b", lanes_axis(x, 1, 0), AU_AX_B};
 }
 
-static const char *const gradients[3] = {"dq", "dk", "dv"};
-
-/* What takes dK or dV: the gradient, or sums that a kernel of rows finishes. */
-static const char *gradient_name(Lanes *x, uint32_t n)
-{
-    return tile_text(x->t, back_has_rows(x, n) ? "%s_sum" : "%s", gradients[n]);
-}
-
 static void gradient_arguments(Lanes *x, uint32_t n)
 {
-    back_argument(x, gradient_name(x, n), TILE_OUT);
+    back_argument(x, back_gradient(x, n), TILE_OUT);
     if (lanes_in_parts(x, n))
         tile_arg(x->t, lanes_parts_name(n), TILE_OUT, "%s", lanes_parts_type(x, n));
 }
@@ -349,7 +341,7 @@ static void gradient_arguments(Lanes *x, uint32_t n)
 static void store_gradient(Lanes *x, uint32_t n, const char *heads)
 {
     AuTileBuild *t = x->t;
-    const char *sums = tile_text(t, "%s_acc", gradients[n]);
+    const char *sums = tile_text(t, "%s_acc", back_gradient_names[n]);
     const char *value = back_has_rows(x, n) ? sums : tile_text(t, "%s(%s)", x->operand, sums);
     const char *rows = tile_text(t, "b, %s, %s +: %d, :", heads, first_key(x), lanes_own_keys(x));
     if (lanes_in_parts(x, n)) {
@@ -357,7 +349,7 @@ static void store_gradient(Lanes *x, uint32_t n, const char *heads)
         tile_store(t, "%s -> %s[heads, %s] clip", sums, lanes_parts_name(n), rows);
         tile_else(t);
     }
-    tile_store(t, "%s -> %s[%s] clip", value, gradient_name(x, n), rows);
+    tile_store(t, "%s -> %s[%s] clip", value, back_gradient(x, n), rows);
     if (lanes_in_parts(x, n)) tile_end(t);
 }
 

@@ -302,7 +302,7 @@ void lanes_queries_back(Lanes *x)
     AuTileBuild *t = x->t;
     const bool sum = back_has_rows(x, 0);
     head(x, "queries_back");
-    back_argument(x, sum ? "dq_sum" : "dq", TILE_OUT);
+    back_argument(x, back_gradient(x, 0), TILE_OUT);
     for (uint32_t n = 0; n < x->p->attn->tensor_count; n++)
         if (back_sums_queries(x, n)) back_sum_argument(x, n, TILE_INOUT);
     const uint32_t blocks = open(x, BACK_SUMS_QUERIES);

@@ -393,19 +393,12 @@ static void walk_queries(Lanes *x)
     if (warps_dq_is_late(x)) end_late(x);
 }
 
-/* Of keys (1) or values (2): the tensor, or sums that a kernel of rows takes. */
-static const char *gradient_name(const Lanes *x, uint32_t n)
-{
-    static const char *const names[] = {"dk", "dv"}, *const sums[] = {"dk_sum", "dv_sum"};
-    return (back_has_rows(x, n) ? sums : names)[n - 1];
-}
-
 /* The accumulators; as the tensor's own elements they go through the tiles of keys and values, which nobody reads any more. */
 static void store_gradient(Lanes *x, uint32_t n, const char *acc, const char *tile,
                            const char *axis, int32_t padded)
 {
     AuTileBuild *t = x->t;
-    const char *rows = own_keys(x), *from = part_from(x, padded), *name = gradient_name(x, n);
+    const char *rows = own_keys(x), *from = part_from(x, padded), *name = back_gradient(x, n);
     const char *gradient =
         tile_text(t, "%s[b, %s, nb * %d + %s +: %d, %s +: %d] as [kv, %s] clip", name,
                   n == 1 ? "hk" : "hv", x->block, rows, x->rows, from, part_of(x, padded), axis);
@@ -461,8 +454,8 @@ static void head(Lanes *x)
     if (x->p->hooks->needs_lists) lanes_query_list_arguments(x, x->shape->query_tile, x->block);
     if (x->with_dq) back_argument(x, "dq_sum", TILE_INOUT);
     const AuTileMode mode = x->heads_apart ? TILE_INOUT : TILE_OUT;
-    back_argument(x, gradient_name(x, 1), mode);
-    if (x->own_v) back_argument(x, gradient_name(x, 2), mode);
+    back_argument(x, back_gradient(x, 1), mode);
+    if (x->own_v) back_argument(x, back_gradient(x, 2), mode);
     for (uint32_t n = 0; n < x->p->attn->tensor_count; n++)
         if (back_sums_keys(x, n) || back_sums_queries(x, n)) back_sum_argument(x, n, TILE_INOUT);
     const char *heads = lanes_axis(x, 0, 1), *of_keys = lanes_axis(x, 1, 1);

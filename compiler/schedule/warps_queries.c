@@ -29,7 +29,7 @@ static void head(Lanes *x, Kind kind)
         back_argument(x, back_row_name(x, n), TILE_IN);
     for (uint32_t n = 0; n < x->p->grads->pass_count && kind == ROW_PASS; n++)
         back_argument(x, tile_text(t, "pass_%u", n), TILE_OUT);
-    if (kind == QUERIES_BACK) back_argument(x, back_has_rows(x, 0) ? "dq_sum" : "dq", TILE_OUT);
+    if (kind == QUERIES_BACK) back_argument(x, back_gradient(x, 0), TILE_OUT);
     lanes_grid_by_work(x, tile_text(t, "turn: cdiv(%s, %d)", lanes_axis(x, 0, 2), x->block), "h",
                        heads, lanes_axis(x, 0, 0));
     tile_let(t, "mb", "cdiv(%s, %d) - 1 - turn", lanes_axis(x, 0, 2), x->block);

@@ -31,7 +31,9 @@ enum {
     AULE_MAX_SIZES = 64,
     AULE_MAX_SLOTS = 512,   /* of a launch */
     AULE_MAX_LAUNCHES = 64, /* of a variant: one for each of those gradients, and 24 */
-    AULE_MAX_REGIONS = 64   /* of a variant's workspace: likewise */
+    AULE_MAX_REGIONS = 64,  /* of a variant's workspace: likewise */
+    /* Kernels count in 32 bits, in steps of a tile, and the end of the last one must fit: no tile is as long as 2^16. */
+    AULE_LARGEST_SIZE = INT32_MAX - (1 << 16)
 };
 
 /* Element types. OPERAND: the operand type of the variant that is chosen. */
