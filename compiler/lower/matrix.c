@@ -232,7 +232,8 @@ static bool prepare_operand(AuLower *l, const Matrix *m, Operand *x)
     x->k_regs = tile_axis_registers(one[k_side]);
     const AuTileDigit *first = &one[k_side]->digits.at[0];
     x->packed = first->unit == TILE_UNIT_REG ? first->size : 1;
-    x->by_squares = l->module->caps->ldmatrix && !atom->turns && can_square(l, x);
+    x->by_squares =
+        (l->module->caps->loads & TILE_LOADS_MATRIX) && !atom->turns && can_square(l, x);
     x->adjacent = !x->by_squares && is_adjacent(l, x);
     return true;
 }

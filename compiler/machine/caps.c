@@ -5,13 +5,13 @@
 
 // clang-format off
 enum { CPU = 1 << TILE_ON_THREAD, GPU = 1 << TILE_ON_WARP | 1 << TILE_ON_BLOCK, GROUPS = 1 << TILE_ON_WARPGROUP };
-enum { COPY = TILE_ASYNC_COPY, REDUCE = TILE_ASYNC_REDUCE_ADD, PRODUCT = TILE_ASYNC_PRODUCT };
-enum { RINGS = 1, STACK = 2, SUMS = 4, LDMATRIX = 8, NANS = 16 };
+enum { MATRIX = TILE_LOADS_MATRIX, TURNED = TILE_LOADS_TURNED, TURNED_FAR = TILE_LOADS_TURNED_FAR, BLOCK = TILE_LOADS_BLOCK };
+enum { LANES = TILE_COPIES_LANES, BULK = TILE_COPIES_BULK, TENSOR = TILE_COPIES_TENSOR, DIRECT = TILE_COPIES_DIRECT };
+enum { ANY = TILE_EXCHANGE_ANY, VOTE = TILE_EXCHANGE_VOTE };
+#define KB(n) ((n) << 10)
 
 static const AuTileCaps targets[] = {
-#define TARGET(name, lanes, executors, atoms, async, flags, shared_kb, tensor_kb, threads, registers, source) \
-    {#name, lanes, executors, atoms, async, ((flags) & RINGS) != 0, ((flags) & STACK) != 0, ((flags) & LDMATRIX) != 0, ((flags) & NANS) != 0, ((flags) & SUMS) ? 4 : 1, \
-     (shared_kb) << 10, (tensor_kb) << 10, threads, registers, source},
+#define TARGET(name_, source_, ...) {.name = #name_, .source = source_, __VA_ARGS__},
 #include "caps.def"
 #undef TARGET
 };
@@ -41,6 +41,16 @@ static const AuTileAtom *next_atom(const char **list)
             memcmp(tile_atom_at(n)->name, begin, length) == 0)
             return tile_atom_at(n);
     return NULL;
+}
+
+int32_t tile_share(const AuTileCaps *caps, int32_t part)
+{
+    return (caps->registers + 1) / 64 * part;
+}
+
+const AuTileCaps *tile_rates(const AuTileCaps *caps)
+{
+    return caps->weighed_as ? tile_caps(caps->weighed_as) : caps;
 }
 
 bool tile_has_atom(const AuTileCaps *caps, const AuTileAtom *atom)

@@ -5,30 +5,69 @@
 
 #include "atoms.h"
 
-typedef enum AuTileAsync {
-    TILE_ASYNC_COPY = 1,
-    TILE_ASYNC_REDUCE_ADD = 2,
-    TILE_ASYNC_PRODUCT = 4,
-} AuTileAsync;
+/* How operands of matrix units come to registers, beside plain loads of each lane. */
+typedef enum AuTileLoads {
+    TILE_LOADS_MATRIX = 1,     /* from shared memory, by rows of 16 bytes: ldmatrix */
+    TILE_LOADS_TURNED = 2,     /* from shared memory, rows and columns exchanged */
+    TILE_LOADS_TURNED_FAR = 4, /* the same from global memory */
+    TILE_LOADS_BLOCK = 8,      /* a block of a matrix in global memory, by its coordinates */
+} AuTileLoads;
+
+/* Copies from global to shared memory that run beside their executor. */
+typedef enum AuTileCopies {
+    TILE_COPIES_LANES = 1,  /* each lane says from where and where to: cp.async */
+    TILE_COPIES_BULK = 2,   /* a row of bytes; and sums of such rows, on the way back */
+    TILE_COPIES_TENSOR = 4, /* a box of a tensor that a map describes */
+    TILE_COPIES_DIRECT = 8, /* of each lane, next to those of the lanes before it */
+} AuTileCopies;
+
+/* What lanes of a warp learn from each other without memory. */
+typedef enum AuTileExchange {
+    TILE_EXCHANGE_ANY = 1,  /* a value from any lane */
+    TILE_EXCHANGE_VOTE = 2, /* whether any lane says so */
+} AuTileExchange;
 
 typedef struct AuTileCaps {
-    const char *name;
-    int32_t lanes;      /* of a warp; on a CPU, of a vector */
-    uint32_t executors; /* set of 1 << TILE_ON_... */
-    const char *atoms;  /* names, in order of preference, between spaces */
-    uint32_t is_async;  /* set of AuTileAsync */
-    bool pipelines;     /* rings of stages between roles */
-    bool has_private;   /* memory of one executor (a CPU's stack) */
-    bool ldmatrix;      /* operands of matrix units come from shared memory by rows of 16 bytes */
-    bool max_with_nan;  /* a maximum that is NaN where an operand is costs no more than another */
-    int32_t sum_words;  /* neighbouring f32 that one sum in memory takes */
-    int32_t shared_bytes, tensor_bytes, threads;
-    int32_t registers; /* of 32 bits a lane that fragments may declare */
-    const char *source;
+    const char *name, *source;
+    int32_t lanes;                    /* of a warp; on a CPU, of a vector */
+    uint32_t executors;               /* set of 1 << TILE_ON_... */
+    const char *atoms;                /* names, in order of preference, between spaces */
+    uint32_t loads, copies, exchange; /* sets of AuTileLoads, AuTileCopies, AuTileExchange */
+    int32_t direct_bytes;             /* that a lane brings by TILE_COPIES_DIRECT at most */
+    bool pipelines;                   /* rings of stages between roles */
+    bool has_private;                 /* memory of one executor (a CPU's stack) */
+    bool max_with_nan; /* a maximum that is NaN where an operand is costs no more than another */
+    int32_t sum_words; /* neighbouring f32 that one sum in memory takes */
+    int32_t shared_bytes, tensor_bytes, threads; /* of a block */
+
+    int32_t registers; /* of 32 bits that a lane has */
+    int32_t
+        private_words; /* of 32 bits that fragments of a lane may declare: what exceeds registers
+                              lies in memory, slower and as right */
+    int32_t held;      /* 64ths of registers that fragments and weights may take together */
+
+    /* The row whose rates cost models take: one of the family that was measured. NULL: its own. */
+    const char *weighed_as;
+    /* A processor: what the warps of a block share; its rates are per cycle. 0: not known. */
+    int32_t schedulers, warps;   /* that are resident */
+    int32_t processor_registers; /* of all lanes */
+    int32_t processor_shared,
+        reserved;  /* bytes of shared memory; what a block takes beside its own */
+    double matrix; /* multiply-adds of 16-bit operands, by its best synchronous instruction */
+    double fma;    /* of f32, an instruction a number */
+    double exp;    /* powers of two */
+    double shared; /* bytes of shared memory */
+    double far;    /* bytes from the cache that all processors share */
+    double sums;   /* bytes of f32 added to memory */
+    int32_t latency, barrier; /* cycles: of memory; of a block's barrier */
 } AuTileCaps;
 
 const AuTileCaps *tile_caps(const char *name); /* NULL if there is none */
 const AuTileCaps *tile_caps_at(uint32_t n);    /* NULL after the last */
+/* Registers: so many 64ths of those that a lane has. */
+int32_t tile_share(const AuTileCaps *caps, int32_t part);
+/* The row whose rates cost models take for this one. */
+const AuTileCaps *tile_rates(const AuTileCaps *caps);
 bool tile_has_atom(const AuTileCaps *caps, const AuTileAtom *atom);
 /* The first atom of the target that multiplies operands of this type on this executor; NULL if none does. */
 const AuTileAtom *tile_best_atom(const AuTileCaps *caps, AuTileElem operands, AuTileExecutor on);

@@ -52,10 +52,16 @@ static int32_t query_registers(const AuProblem *p, const AuShape *s)
            (rows + raw + p->d + widths_of_dots(p) + totals + pairs * s->key_tile + 32);
 }
 
+/* Of a GPU a quarter of what fragments may declare: memory that stands for registers costs. */
+static int32_t most_words(const AuTileCaps *caps)
+{
+    return caps->has_private ? caps->private_words : caps->private_words / 4;
+}
+
 /* Halves tiles until the kernel of keys fits. */
 static bool fit_keys(const AuProblem *p, AuShape *s, int32_t least_tile)
 {
-    while (key_registers(p, s) > p->caps->registers) {
+    while (key_registers(p, s) > most_words(p->caps)) {
         if (s->key_registers > 1)
             s->key_registers /= 2;
         else if (s->query_tile > least_tile)
@@ -76,7 +82,7 @@ AuShape schedule_lanes_back_shape(const AuProblem *p)
     s.key_registers = caps->has_private ? 64 / caps->lanes : 1;
     s.query_registers = caps->has_private ? 64 / caps->lanes : 1;
     s.query_tile = s.key_tile = caps->has_private ? 64 : 32;
-    s.product_columns = !caps->has_private ? 1 : caps->lanes == 8 ? 2 : 4;
+    s.product_columns = caps->has_private ? caps->registers / 8 : 1;
     while (!caps->has_private && s.query_tile > s.executors &&
            s.query_tile * row_bytes > caps->shared_bytes)
         s.query_tile /= 2, s.key_tile /= 2;
@@ -88,7 +94,7 @@ AuShape schedule_lanes_back_shape(const AuProblem *p)
         s = both;
     else
         s.by_gradient = true, fit_keys(p, &s, 4);
-    while (s.query_registers > 1 && query_registers(p, &s) > caps->registers)
+    while (s.query_registers > 1 && query_registers(p, &s) > most_words(caps))
         s.query_registers /= 2;
     return s;
 }

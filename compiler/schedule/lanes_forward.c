@@ -232,7 +232,7 @@ AuShape schedule_lanes_shape(const AuProblem *p)
     AuShape s = {.executors = 1,
                  .key_tile = 64,
                  .product_rows = 6,
-                 .product_columns = caps->lanes == 8 ? 2 : 4};
+                 .product_columns = caps->has_private ? caps->registers / 8 : 4};
     if (!caps->has_private) {
         const int32_t row_bytes = 4 * memory_of_a_key(p);
         s.query_registers = 1;
@@ -249,7 +249,7 @@ AuShape schedule_lanes_shape(const AuProblem *p)
     const int32_t of_a_row = queries + (p->operand == TILE_F32 ? 0 : (queries + 1) / 2) + p->e +
                              s.key_tile * (1 + (int32_t)p->hooks->dot_count) + 32;
     s.query_registers = block_rows(p) / caps->lanes;
-    while (s.query_registers > 1 && s.query_registers * of_a_row > caps->registers)
+    while (s.query_registers > 1 && s.query_registers * of_a_row > caps->private_words)
         s.query_registers /= 2;
     if (s.product_columns > s.query_registers) s.product_columns = s.query_registers;
     if (p->queries == AU_FEW_QUERIES)

@@ -13,8 +13,10 @@ const AuTileAtom *warps_atom(const AuProblem *p);
 bool warps_by_memory(const AuProblem *p);
 /* Of a problem that is not refused, and a shape. */
 const char *warps_refusal_of_problem(AuArena *arena, const AuProblem *p);
-/* Blocks that are on a multiprocessor at once. */
+/* Blocks that are on a processor at once. */
 int32_t warps_resident(const AuProblem *p, int32_t shared, int32_t warps);
+/* By how much longer a tile takes with so few warps on a processor, which hide less. */
+double warps_enough(const AuProblem *p, int32_t warps);
 Lanes warps_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out);
 void warps_layouts(Lanes *x);                                /* of kernels of rows and of lists */
 int32_t warps_padded(const AuTileAtom *atom, int32_t width); /* to the depth of a product */
@@ -26,6 +28,8 @@ void warps_tile(Lanes *x, const char *name, const char *rows, int32_t count, con
 /* What a row of such a tile takes, as the lowering writes a swizzle in lines of [line] bytes. */
 int32_t warps_line_bytes(const AuProblem *p, int32_t line, int32_t columns);
 enum { WARPS_ALIGNMENT = 1024 }; /* bytes that beginnings of tiles may cost */
+/* Are there asynchronous copies whose lanes choose where what they bring goes? */
+bool warps_copy_ahead(const AuProblem *p);
 bool warps_are_async(const Lanes *x);
 /* Copies view [from] to [to], padded with 0; asynchronous where there is that. */
 void warps_bring(Lanes *x, const char *token, const char *from, const char *to);

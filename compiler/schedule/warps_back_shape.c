@@ -1,15 +1,14 @@
 /* warps_back_shape.c - block shapes of warps_backward, by a model of what a tile costs.
  *
  * All shapes multiply as much a pair. What differs is what they read of shared memory for it, what they add to the sums of dQ, and
- * how often warps wait for each other. Cycles of a multiprocessor, for a tile of queries and the block's keys:
+ * how often warps wait for each other. Cycles of a processor (rates: its row of caps.def), for a tile of queries and the block's keys:
  *
- *     memory     bytes through the first cache and shared memory / 128: operands of products, copies of queries, dS' and P'; sums of
- *                dQ, which go on to the second cache, SUM_COST times
- *     matrix     multiply-adds / MATRIX_RATE, at the same time: the longer of the two counts
+ *     memory     bytes through shared memory: operands of products, copies of queries, dS' and P'; sums of dQ, which go on to memory
+ *     matrix     multiply-adds, at the same time: the longer of the two counts
  *     pairs      instructions for scores and their gradients, and what waits for them
  *     waits      barriers; copies, where they are not a tile ahead; what begins and ends a tile
  *
- * Two blocks on a multiprocessor, which wait for no barrier of each other, do with APART of the time. The constants are a fit to
+ * Two blocks on a processor, which wait for no barrier of each other, do with APART of the time. The constants are a fit to
  * 29 shapes of widths 32 to 256 on an H200, whose times they give within 4 % on average and 9 % at most. Cycles a pair, without a
  * mask, bf16 (measured / by the model), warps x rows / those that share keys, queries a tile, stages:
  *
@@ -20,23 +19,19 @@
  * Foretold, then measured: width 192, 8x32/4, 128, 1: 1.57 1.55; width 96, 4x32/2, 64, 2: .711 .724. */
 #include "lanes_back.h"
 
+enum {                      /* 64ths of a lane's registers */
+       FRAGMENT_SHARE = 48, /* accumulators and what is alive with them */
+       PAIR_SHARE = 16,     /* of them for pairs, */
+       SUM_SHARE = 32,      /* for sums, */
+       FEWER_SHARE = 41,    /* of all where there is less room: beyond these ptxas spills; */
+       HELD_SHARE = 40,     /* of all, where operands stay there, which live as long as sums */
+};
 enum {
-    FRAGMENT_REGISTERS = 192, /* of a lane: accumulators and what is alive with them */
-    PAIR_REGISTERS = 64,      /* of them for pairs, */
-    SUM_REGISTERS = 128,      /* for sums, */
-    FEWER_REGISTERS = 164,    /* of all where there is less room: beyond these ptxas spills; */
-    HELD_REGISTERS = 160,     /* of all, where operands stay there, which live as long as sums */
-    MATRIX_RATE = 1300,       /* multiply-adds of 16-bit operands a cycle: mma.sync */
-    MEMORY_RATE = 128,        /* bytes a cycle */
-    LANES = 128,              /* of four schedulers */
     PAIR_INSTRUCTIONS = 14,
-    BARRIER_CYCLES = 100,
-    TILE_CYCLES = 140,
-    COPY_CYCLES = 650, /* waiting for copies that are not a tile ahead */
-    ENOUGH_WARPS = 8,
     MANY_COPIES = 16, /* pieces of a tile that a lane copies */
 };
-static const double SUM_COST = 3.6, APART = 0.84, SPILLED = 1.3, CROWDED = 1.15;
+/* TILE: what begins and ends a tile, of a barrier; COPY: what waiting for copies that are not a tile ahead takes, of the latency. */
+static const double APART = 0.84, SPILLED = 1.3, CROWDED = 1.15, TILE = 1.4, COPY = 13. / 14;
 
 typedef struct Cost {
     int32_t registers, pairs, sums, shared; /* registers of a lane: all, of pairs, of sums; bytes */
@@ -49,7 +44,7 @@ static int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
 int32_t warps_back_line(const AuProblem *p)
 {
     enum { WIDE = 512, LINE = 32, PIECE = 16 };
-    return (p->caps->is_async & TILE_ASYNC_COPY) && p->d + p->e >= WIDE ? LINE : PIECE;
+    return warps_copy_ahead(p) && p->d + p->e >= WIDE ? LINE : PIECE;
 }
 
 /* Channels of further products; and bytes of their rows in shared memory. */
@@ -112,17 +107,18 @@ static double reads_of(const Lanes *x, const Widths *w, const WarpsPieces *piece
 static double cycles_of(const Lanes *x, const Widths *w, const WarpsPieces *piece)
 {
     const AuShape *s = x->shape;
+    const AuTileCaps *rates = tile_rates(x->p->caps);
     const double pairs = (double)x->block * s->query_tile, bytes = tile_elem(x->p->operand)->bytes;
     const int32_t buffers = warps_back_by_memory(x) ? 2 : 1; /* that pairs are written to */
     const double written = buffers * pairs + s->query_tile * (w->d + w->e);
-    const double sums = SUM_COST * sizeof(float) * s->query_tile * w->d;
-    const double memory = (bytes * (reads_of(x, w, piece) + written) + sums) / MEMORY_RATE;
-    const double matrix = pairs * (3 * w->d + 2 * w->e) * bytes / 2 / MATRIX_RATE;
+    const double sums = (double)sizeof(float) * s->query_tile * w->d / rates->sums;
+    const double memory = bytes * (reads_of(x, w, piece) + written) / rates->shared + sums;
+    const double matrix = pairs * (3 * w->d + 2 * w->e) * bytes / 2 / rates->matrix;
     const int32_t barriers = warps_dq_is_late(x)                     ? 1
                              : s->stages > 1 || s->column_parts == 1 ? 2
                                                                      : 3;
-    return (memory > matrix ? memory : matrix) + pairs * PAIR_INSTRUCTIONS / LANES +
-           barriers * BARRIER_CYCLES + TILE_CYCLES + (s->stages == 1 ? COPY_CYCLES : 0);
+    return (memory > matrix ? memory : matrix) + pairs * PAIR_INSTRUCTIONS / rates->fma +
+           (barriers + TILE) * rates->barrier + (s->stages == 1 ? COPY * rates->latency : 0);
 }
 
 static Cost cost_of(const Lanes *x)
@@ -178,7 +174,8 @@ static const char *refusal(Lanes *x)
     if (cost.shared > x->p->caps->shared_bytes)
         return au_format(x->arena, "%d bytes of shared memory of %d", cost.shared,
                          x->p->caps->shared_bytes);
-    const int32_t there = s->keys_in_registers ? HELD_REGISTERS : FRAGMENT_REGISTERS;
+    const int32_t there =
+        tile_share(x->p->caps, s->keys_in_registers ? HELD_SHARE : FRAGMENT_SHARE);
     if (cost.registers > there)
         return au_format(x->arena, "fragments take %d registers of a lane, %d are for them",
                          cost.registers, there);
@@ -203,9 +200,10 @@ static bool spills(const Lanes *x, const Cost *cost)
     const AuShape *s = x->shape;
     const bool quarters =
         s->column_parts == 4 && s->rows == 32 && tile_elem(x->p->operand)->bytes == 2;
-    const bool roomy = x->p->caps->sum_words >= 4 && (s->stages > 1 || quarters);
-    return cost->pairs > PAIR_REGISTERS || cost->sums > SUM_REGISTERS ||
-           (!roomy && cost->registers + cost->copied > FEWER_REGISTERS);
+    const AuTileCaps *caps = x->p->caps;
+    const bool roomy = caps->sum_words >= 4 && (s->stages > 1 || quarters);
+    return cost->pairs > tile_share(caps, PAIR_SHARE) || cost->sums > tile_share(caps, SUM_SHARE) ||
+           (!roomy && cost->registers + cost->copied > tile_share(caps, FEWER_SHARE));
 }
 
 /* With a mask, addresses of many copies that are a tile ahead are reloaded in every tile, 124 bytes at width 256: there two stages
@@ -215,7 +213,7 @@ static bool is_crowded(const Lanes *x, const Cost *cost)
     return x->p->attn->mask.i && x->shape->stages > 1 && cost->copied >= MANY_COPIES;
 }
 
-/* Cycles a pair, of all that a multiprocessor has at once. */
+/* Cycles a pair, of all that a processor has at once. */
 static double price(const Lanes *x)
 {
     const Cost cost = cost_of(x);
@@ -223,8 +221,7 @@ static double price(const Lanes *x)
     const int32_t warps = blocks * x->shape->executors;
     const double pairs = (double)x->block * x->shape->query_tile;
     return (blocks > 1 ? APART : 1) * (spills(x, &cost) ? SPILLED : 1) *
-           (is_crowded(x, &cost) ? CROWDED : 1) * cost.cycles / pairs *
-           (warps < ENOUGH_WARPS ? (double)ENOUGH_WARPS / warps : 1);
+           (is_crowded(x, &cost) ? CROWDED : 1) * cost.cycles / pairs * warps_enough(x->p, warps);
 }
 
 /* One of [options], and the number of what is left to choose. */

@@ -51,7 +51,9 @@ int32_t warps_line_bytes(const AuProblem *p, int32_t line, int32_t columns)
     return tile_pitch_bytes(row, tile_line_bytes(row, line));
 }
 
-bool warps_are_async(const Lanes *x) { return (x->p->caps->is_async & TILE_ASYNC_COPY) != 0; }
+bool warps_copy_ahead(const AuProblem *p) { return (p->caps->copies & TILE_COPIES_LANES) != 0; }
+
+bool warps_are_async(const Lanes *x) { return warps_copy_ahead(x->p); }
 
 void warps_bring(Lanes *x, const char *token, const char *from, const char *to)
 {

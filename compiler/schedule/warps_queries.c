@@ -191,13 +191,15 @@ static void kernel(Lanes *x, Kind kind)
 
 /* ---- shapes: 16 rows a warp, the largest tiles that fit */
 
+enum { FRAGMENT_SHARE = 48 }; /* 64ths of a lane's registers */
+
 bool warps_queries_shape(const AuProblem *p, AuShape *out)
 {
     const AuTileAtom *atom = warps_atom(p);
     const int32_t d = warps_padded(atom, p->d),
                   d_bytes = warps_line_bytes(p, warps_back_line(p), d);
     const int32_t e_bytes = warps_line_bytes(p, warps_back_line(p), warps_padded(atom, p->e));
-    const bool ahead = (p->caps->is_async & TILE_ASYNC_COPY) != 0;
+    const bool ahead = warps_copy_ahead(p);
     for (uint32_t n = 0; n < 16; n++) {
         *out = (AuShape){.executors = n < 8 ? 8 : 4,
                          .rows = 16,
@@ -212,7 +214,8 @@ bool warps_queries_shape(const AuProblem *p, AuShape *out)
             WARPS_ALIGNMENT + out->executors * out->rows * (d_bytes + e_bytes + slopes) +
             out->stages * out->key_tile * (d_bytes + (p->attn->v_in_k ? 0 : e_bytes));
         const int32_t registers = out->rows * (d + 5 * out->key_tile / 2) / p->caps->lanes;
-        if (shared <= p->caps->shared_bytes && registers <= 192 && (ahead || out->stages == 1))
+        if (shared <= p->caps->shared_bytes && registers <= tile_share(p->caps, FRAGMENT_SHARE) &&
+            (ahead || out->stages == 1))
             return true;
     }
     return false;

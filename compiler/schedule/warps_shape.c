@@ -1,25 +1,21 @@
 /* warps_shape.c - block shapes of the schedule `warps`: what fits a problem, what is best by rule, what was measured better.
  *
  * Registers of a lane: scores and further products rows * keys / 32 each, output rows * e / 32, queries rows * d / 32, of 16 bits
- * half as many, if they stay there; what else the kernel needs (operands of products, row statistics, addresses, hooks) has the rest of 255.
- * Shared memory: queries (or the output, if it is wider), and for each stage keys and values. */
+ * half as many, if they stay there; what else the kernel needs (operands of products, row statistics, addresses, hooks) has the rest.
+ * Shared memory: queries (or the output, if it is wider), and for each stage keys and values.
+ *
+ * What a machine has and how fast it is are columns of its row (caps.def). What stands here are shares of them, without a unit. */
 #include "warps.h"
 
 enum {
-    REGISTER = 4,         /* its bytes */
-    TILE_REGISTERS = 192, /* that fragments may take of a lane's 255 */
-    WITH_WEIGHTS =
-        264, /* that they may take with weights: of 16 bits as much as scores, of 32 half as much more */
-    LANE_REGISTERS = 255,
-    SM_REGISTERS =
-        65536, /* CUDA programming guide: registers of a multiprocessor, sm_70 and later */
-    BLOCK_RESERVE =
-        1024, /* shared memory that the system takes of each block; also what a block cannot have of the whole */
+    REGISTER = 4,        /* its bytes */
+    FRAGMENT_SHARE = 48, /* 64ths of a lane's registers that fragments may take; with weights the
+                            row says it: of 16 bits as much as scores, of 32 half as much more */
+    LONG_SHARE = 58,     /* up to which lines are long: of fragments and weights */
+    TIGHT_SHARE = 44,    /* of fragments */
     LINE = 128, /* bytes of tiles' rows that stay together, as in the tensor; fewer beside many */
-    SHORT_LINE = 32, /* registers: places of pieces in a long line are addresses of their own */
-    LINE_REGISTERS = 232, /* up to which lines are long: of fragments and weights */
-    MANY_REGISTERS = 176, /* of fragments */
-    MOST_WARPS = 8,       /* resident ones from which on more change nothing: two a scheduler */
+    SHORT_LINE = 32,     /* registers: places of pieces in a long line are addresses of their own */
+    SCHEDULER_WARPS = 2, /* resident ones a scheduler from which on more change nothing */
 };
 
 /* What a shape takes. */
@@ -108,13 +104,14 @@ const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuS
     if (needs.shared > p->caps->shared_bytes)
         return au_format(arena, "%d bytes of shared memory of %d", needs.shared,
                          p->caps->shared_bytes);
-    if (needs.registers > TILE_REGISTERS)
+    const int32_t room = tile_share(p->caps, FRAGMENT_SHARE);
+    if (needs.registers > room)
         return au_format(arena, "fragments take %d registers of a lane, %d are for them",
-                         needs.registers, TILE_REGISTERS);
-    if (needs.registers + needs.weights > WITH_WEIGHTS)
+                         needs.registers, room);
+    if (needs.registers + needs.weights > tile_share(p->caps, p->caps->held))
         return au_format(arena, "fragments take %d registers of a lane, and weights %d",
                          needs.registers, needs.weights);
-    if (s->stages > 1 && !(p->caps->is_async & TILE_ASYNC_COPY))
+    if (s->stages > 1 && !warps_copy_ahead(p))
         return au_format(arena, "%s has no asynchronous copies for stages", p->caps->name);
     return NULL;
 }
@@ -123,40 +120,55 @@ const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuS
 
 int32_t warps_resident(const AuProblem *p, int32_t shared, int32_t warps)
 {
-    const int32_t by_memory = (p->caps->shared_bytes + BLOCK_RESERVE) / (shared + BLOCK_RESERVE);
-    return least(by_memory, SM_REGISTERS / (LANE_REGISTERS * p->caps->lanes) / warps);
+    const AuTileCaps *caps = p->caps;
+    const int32_t by_memory = caps->processor_shared / (shared + caps->reserved),
+                  by_registers = caps->processor_registers / (caps->registers * caps->lanes);
+    return least(by_memory, least(by_registers, caps->warps) / warps);
 }
 
-/* Cycles of a multiprocessor for a pair, less is better: what its parts take for a tile, which overlap but in part. Fitted to 25 shapes
- * measured on an H200 (bf16, widths 64, 128, 256), most of which it meets within 6 %; what is measured of them is in docs/dev/lowering.md.
- * Units of other architectures differ in their number more than in their proportions. */
+double warps_enough(const AuProblem *p, int32_t warps)
+{
+    const int32_t enough = SCHEDULER_WARPS * p->caps->schedulers;
+    return warps < enough ? (double)enough / warps : 1;
+}
+
+/* Tiles that come by lines of 64 bytes have all that the far cache gives; shorter ones cut its sectors and their pairs. */
+static double far_rate(const AuProblem *p, const AuShape *s)
+{
+    return tile_rates(p->caps)->far * (s->line >= 64 ? 1 : s->line >= 32 ? 2. / 3 : 13. / 30);
+}
+
+/* Cycles of a processor for a pair, less is better: what its parts take for a tile, which overlap but in part. The shares were fitted
+ * to 25 shapes measured on an H200 (bf16, widths 64, 128, 256), most of which the sum meets within 6 %; what is measured of them is in
+ * docs/dev/lowering.md. */
 static double cycles_of_pair(const AuProblem *p, const AuTileAtom *atom, const AuShape *s)
 {
+    const AuTileCaps *rates = tile_rates(p->caps);
     const Needs needs = needs_of(p, atom, s);
     const int32_t blocks = warps_resident(p, needs.shared, s->executors),
                   warps = blocks * s->executors, bytes = tile_elem(p->operand)->bytes;
     const double pairs = (double)warps * s->rows * s->key_tile;
     const int32_t queries = query_channels(p, atom), channels = queries + p->e;
-    /* 6.3 cycles of a scheduler, of which there are four, for an instruction */
-    const double matrix = pairs * channels * 6.3 / (4 * atom->m * atom->n * atom->k);
-    /* load_matrix takes 128 bytes a cycle: keys and values for each warp, queries unless they stay */
+    const double matrix = pairs * channels * bytes / 2 / rates->matrix;
+    /* keys and values for each warp, queries unless they stay */
     const double read = (double)warps * bytes *
-                        (s->key_tile * channels + (s->query_in_registers ? 0 : s->rows * queries));
-    /* keys and values come from the second cache once a block: so many bytes a cycle, by how lines cut its sectors and their pairs */
-    const double rate = s->line >= 64 ? 60 : s->line >= 32 ? 40 : 26;
-    const double copied =
-        (double)blocks * bytes * s->key_tile * (queries + (p->attn->v_in_k ? 0 : p->e)) / rate;
+                        (s->key_tile * channels + (s->query_in_registers ? 0 : s->rows * queries)) /
+                        rates->shared;
+    /* keys and values come once a block */
+    const double copied = (double)blocks * bytes * s->key_tile *
+                          (queries + (p->attn->v_in_k ? 0 : p->e)) / far_rate(p, s);
     /* alone, a block waits for keys and then for values, or with two stages for its own warps; so does whoever copies through
      * registers */
-    const bool ahead = (p->caps->is_async & TILE_ASYNC_COPY) != 0;
-    const double waits = ahead && blocks > 1 ? 100 : ahead && s->stages > 1 ? 300 : 700;
-    const double all = .73 * matrix + .68 * read / 128 + .2 * copied + .0525 * pairs + waits;
+    const bool ahead = warps_copy_ahead(p);
+    const double waits = rates->latency * (ahead && blocks > 1      ? 1. / 7
+                                           : ahead && s->stages > 1 ? 3. / 7
+                                                                    : 1);
+    const double all = .73 * matrix + .68 * read + .2 * copied + .84 * pairs / rates->exp + waits;
     /* what the border of a mask cuts a tile through for, of 8192 keys */
     const double border = (s->rows * s->executors + s->key_tile) / 8192.0;
-    /* Fewer warps than two a scheduler hide less. Beside 32 rows or many registers, queries in registers or a second stage cost a
-     * sixth. */
-    const bool tight = s->rows > atom->m || needs.registers > MANY_REGISTERS;
-    return all / pairs * (1 + border) * (warps < MOST_WARPS ? (double)MOST_WARPS / warps : 1) *
+    /* Fewer warps hide less. Beside 32 rows or many registers, queries in registers or a second stage cost a sixth. */
+    const bool tight = s->rows > atom->m || needs.registers > tile_share(p->caps, TIGHT_SHARE);
+    return all / pairs * (1 + border) * warps_enough(p, warps) *
            (tight && (s->query_in_registers || s->stages > 1) ? 1.17 : 1);
 }
 
@@ -165,8 +177,9 @@ static double cycles_of_pair(const AuProblem *p, const AuTileAtom *atom, const A
 static int32_t line_of(const AuProblem *p, const AuTileAtom *atom, const AuShape *s)
 {
     const Needs needs = registers_of(p, atom, s);
-    if (!(p->caps->is_async & TILE_ASYNC_COPY) || atom->rounds) return 0;
-    return needs.registers + needs.weights > LINE_REGISTERS ? SHORT_LINE : LINE;
+    if (!warps_copy_ahead(p) || atom->rounds) return 0;
+    const int32_t room = tile_share(p->caps, LONG_SHARE);
+    return needs.registers + needs.weights > room ? SHORT_LINE : LINE;
 }
 
 bool schedule_warps_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)

@@ -236,11 +236,10 @@ static void check_executors(Verify *v)
     v->kernel->threads = threads > INT32_MAX ? INT32_MAX : (int32_t)threads;
 }
 
-/* On a GPU without roles that divide the registers among them, what does not fit them is in local memory: slower and as right.
- * The stack of a CPU has a bound. */
+/* Roles that divide the registers among them have no other place for their fragments. */
 static int32_t most_registers(const AuTileCaps *caps)
 {
-    return caps->pipelines || caps->has_private ? caps->registers : 4 * caps->registers;
+    return caps->pipelines ? caps->registers : caps->private_words;
 }
 
 static void check_needs(Verify *v)

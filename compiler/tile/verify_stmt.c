@@ -123,9 +123,9 @@ static bool do_load(Verify *v, AuTileStmt *s)
     return s->var != NULL;
 }
 
-static bool needs_async(Verify *v, const char *what, AuTileAsync op)
+static bool needs_copies(Verify *v, const char *what, uint32_t kinds)
 {
-    if (v->module->caps->is_async & op) return true;
+    if (v->module->caps->copies & kinds) return true;
     return verify_error(v, AU_E0708, v->stmt->span, "%s cannot be async on %s", what,
                         v->module->caps->name);
 }
@@ -135,8 +135,7 @@ static bool check_async_move(Verify *v, AuTileStmt *s)
     const bool copies = s->move.op == TILE_COPY;
     if (!copies && s->move.op != TILE_REDUCE_ADD)
         return verify_error(v, AU_E0708, s->span, "%s is never async", tile_move_names[s->move.op]);
-    if (!needs_async(v, tile_move_names[s->move.op],
-                     copies ? TILE_ASYNC_COPY : TILE_ASYNC_REDUCE_ADD))
+    if (!needs_copies(v, tile_move_names[s->move.op], copies ? ~0u : TILE_COPIES_BULK))
         return false;
     if (s->move.source->type->elem != s->move.dest->type->elem)
         return verify_error(v, AU_E0703, s->span, "an async copy does not convert: %s -> %s",

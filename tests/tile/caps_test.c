@@ -291,6 +291,45 @@ static void test_targets(void **state)
     assert_null(tile_caps("sm_91"));
 }
 
+/* Does a warp keep what the unit multiplies and adds in its lanes' registers? */
+static bool has_unit(const AuTileCaps *caps)
+{
+    const AuTileAtom *a = caps->has_private ? NULL : tile_best_atom(caps, TILE_F16, TILE_ON_WARP);
+    return a && a->m > 1 && !a->opaque && !a->is_async;
+}
+
+/* Cost models divide by rates, and a block is part of a processor. */
+static void test_numbers(void **state)
+{
+    (void)state;
+    uint32_t units = 0;
+    for (uint32_t n = 0; tile_caps_at(n); n++) {
+        const AuTileCaps *c = tile_caps_at(n), *rates = tile_rates(c);
+        assert_non_null(rates);
+        assert_null(rates->weighed_as);
+        assert_true(*c->source && c->registers > 0 && c->sum_words > 0);
+        assert_true(c->private_words >= c->registers);
+        assert_true(c->has_private || c->shared_bytes > 0);
+        assert_int_equal(c->direct_bytes > 0, (c->copies & TILE_COPIES_DIRECT) != 0);
+        assert_true(!c->pipelines || c->copies & TILE_COPIES_BULK);
+        if (!has_unit(c)) continue;
+        units++;
+        assert_true(c->held > 0 && c->schedulers > 0 && c->warps >= 2 * c->schedulers);
+        assert_true(c->shared_bytes <= c->processor_shared - c->reserved);
+        assert_true(c->threads <= c->warps * c->lanes);
+        assert_true(c->registers * c->lanes * c->schedulers <= c->processor_registers);
+        assert_true(c->matrix > 0 && c->fma > 0 && c->exp > 0);
+        for (int side = 0; side < 2; side++) {
+            const AuTileCaps *r = side ? rates : c;
+            assert_true(r->shared > 0 && r->far > 0 && r->sums > 0);
+            assert_true(r->latency > 0 && r->barrier > 0);
+        }
+    }
+    assert_true(units >= 15);
+    assert_int_equal(tile_share(tile_caps("sm_90"), 48), 192);
+    assert_int_equal(tile_share(tile_caps("gfx942"), 48), 384);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -302,6 +341,7 @@ int main(void)
         cmocka_unit_test(test_conversion_cost),
         cmocka_unit_test(test_digits),
         cmocka_unit_test(test_targets),
+        cmocka_unit_test(test_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -179,7 +179,7 @@ static void run_case(const Case *c, const char *target, AuTileElem operand, uint
     p.grads = g;
     p.deterministic = deterministic;
     AuShape given = shapes[shape ? shape - 1 : 0];
-    if (!(caps->is_async & TILE_ASYNC_COPY)) given.stages = 1;
+    if (!(caps->copies & TILE_COPIES_LANES)) given.stages = 1;
     const bool by_warps = shape && !schedule_warps_back_refusal(s.arena, &p, &given);
     const AuSchedule *schedule = !shape     ? schedule_choose(s.arena, s.diags, &p, AU_BACKWARD)
                                  : by_warps ? schedule_warps_backward(s.arena, s.diags, &p, &given)

@@ -100,7 +100,7 @@ static void run_case(const Case *c, const char *target, AuTileElem operand, uint
     if (shape == 1 && !schedule_warps_shape(s.arena, &problem, &of_table, &why))
         fail_msg("%s on %s: no shape, %s", c->script, target, why);
     if (shape > 1) of_table = warp_shapes[shape - 2];
-    if (!(caps->is_async & TILE_ASYNC_COPY)) of_table.stages = 1;
+    if (!(caps->copies & TILE_COPIES_LANES)) of_table.stages = 1;
     if (shape > 1 && schedule_warps_refusal(s.arena, &problem, &of_table)) {
         session_end(&s); /* wide heads do not fit all of them */
         return;
