@@ -62,7 +62,6 @@ typedef struct AuCDialect {
     const char *vector,
         *element; /* formats: of type and elements; of a vector and the index of an element */
     const char *unroll, *no_unroll; /* lines before a loop */
-    const char *unroll_inner;       /* before one over arrays of a lane that the IR leaves to us */
     const AuCHelper *helpers;       /* a helper may call earlier ones */
     uint32_t helper_count;
     const char *const *reserved; /* identifiers that variables must not take, NULL-ended */

@@ -14,7 +14,7 @@ static const char *const reserved[] = {
     "inline", "register", "restrict", "return", "signed", "sizeof", "static", "struct", "switch", "true", "typedef", "union",
     "unsigned", "void", "volatile", "while", "kernel", "global", "local", "private", "constant", "generic", "read_only",
     "write_only", "read_write", "uniform", "pipe", "size_t", "ptrdiff_t", "intptr_t", "uintptr_t", "event_t", "sampler_t",
-    "quad", "complex", "imaginary", "NULL", "NAN", "INFINITY", "INT_MIN", "UNROLL_INNER", "LONG_MIN", "MAXFLOAT", "CLK_LOCAL_MEM_FENCE",
+    "quad", "complex", "imaginary", "NULL", "NAN", "INFINITY", "INT_MIN", "UNROLL", "LONG_MIN", "MAXFLOAT", "CLK_LOCAL_MEM_FENCE",
     "CLK_GLOBAL_MEM_FENCE", "FP_FAST_FMAF", "abs", "fabs", "min", "max", "fmax", "fma", "floor", "ceil", "rint", "sqrt", "rsqrt",
     "exp", "exp2", "expm1", "log", "log2", "log1p", "pow", "tanh", "erf", "sin", "cos", "mul_hi", "isnan", "barrier",
     "mem_fence", "get_group_id", "get_local_id", "atomic_add", "atomic_inc", "atomic_cmpxchg", "linux", "unix", NULL};
@@ -208,11 +208,12 @@ const AuCDialect opencl_dialect = {
         "\n"
         "// Before loops over arrays of a work-item: a GPU's registers have no indices, so none "
         "may be left;\n"
-        "// a processor only wants some independent work.\n"
+        "// a processor's compiler takes long over what is written out, and the kernel is no "
+        "faster.\n"
         "#ifdef AULE_PROCESSOR\n"
-        "#define UNROLL_INNER _Pragma(\"unroll 8\")\n"
+        "#define UNROLL _Pragma(\"unroll 1\")\n"
         "#else\n"
-        "#define UNROLL_INNER _Pragma(\"unroll\")\n"
+        "#define UNROLL _Pragma(\"unroll\")\n"
         "#endif\n",
     .scalars = {"void", "bool", "int", "long", "float", "ushort", "ushort", "uchar"},
     .unsigneds = {[AU_I32] = "uint", [AU_I64] = "ulong"},
@@ -224,8 +225,7 @@ const AuCDialect opencl_dialect = {
     .fence = "mem_fence(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);",
     .vector = "(%s)(%s)",
     .element = "%s.s%x",
-    .unroll = "#pragma unroll",
-    .unroll_inner = "UNROLL_INNER",
+    .unroll = "UNROLL",
     .no_unroll = "#pragma unroll 1",
     .helpers = opencl_helpers,
     .helper_count = OPENCL_HELPERS,

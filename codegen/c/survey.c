@@ -265,7 +265,7 @@ const char *cprint_unroll(const AuCPrinter *p, AuVal loop)
         constant && (high - low) / in->imm <= MOST_TRIPS && indexes_arrays(p, in->body, loop.i);
     switch ((AuUnroll)in->unroll) {
     case AU_UNROLL_FULL: return d->unroll;
-    case AU_UNROLL_AUTO: return over_arrays ? d->unroll_inner : NULL;
+    case AU_UNROLL_AUTO: return over_arrays ? d->unroll : NULL;
     case AU_UNROLL_NEVER: return over_arrays ? d->unroll : d->no_unroll;
     }
     return NULL;

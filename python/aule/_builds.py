@@ -1,15 +1,26 @@
-"""Builds that run once, however many threads ask for them, and tell of themselves on a terminal."""
+"""Builds that run once, however many threads ask for them, and tell of themselves on a terminal and in the log "aule"."""
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
+import time
 from concurrent.futures import Future
 from typing import Any, Callable, Hashable, TypeVar
 
 from ._errors import Error
 
 T = TypeVar("T")
+log = logging.getLogger("aule")
+LONG = 5.0  # seconds from which on a build is a warning in the log
+
+
+def tell_of(what: str, since: float) -> None:
+    """Says in the log that something took long that began at [since], of time.monotonic()."""
+    seconds = time.monotonic() - since
+    if seconds >= LONG:
+        log.warning("%s took %.0f s", what, seconds)
 
 
 class Progress:
@@ -61,9 +72,11 @@ class Builds:
         if future is not None:
             return future.result()
         told: list[str] = []
+        since = time.monotonic()
 
         def slow() -> None:
             told.append(what)
+            log.info("compiling %s", what)
             self._progress.begin(what)
 
         try:
@@ -73,6 +86,7 @@ class Builds:
             mine.set_exception(error if isinstance(error, Exception) else Error(f"{what}: interrupted", "unknown"))
             raise
         self._finish(key, told)
+        tell_of(f"compiling {what}", since)
         mine.set_result(result)
         return result
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import time
 from array import array
 from ctypes import c_uint32
 from typing import Any, Callable, Mapping, Sequence
 
 from . import _libaule as abi
 from ._artifact import Loaded
+from ._builds import tell_of
 from ._devices import Device
 from ._errors import ArgumentError, Error
 from ._staging import Staged
@@ -67,7 +69,9 @@ class Prepared:
 
     def __init__(self, loaded: Loaded, device: Device, call: abi.Call, made: list[tuple]) -> None:
         self._library = lib = abi.library()
+        since = time.monotonic()
         self._plan = lib.handle(lib.plan_new, loaded.handle, device.handle, ctypes.byref(call))
+        tell_of(f"building kernels by the driver of {device.id}", since)
         self.loaded, self.device = loaded, device
         self.made = made  # name and maker of each tensor that a call makes
         align = c_uint32()
@@ -250,6 +254,9 @@ class Runner:
         with Staged(target, views, outputs, fresh=set(results)) as staged:
             prepared = Prepared(loaded, target, _call(operation, staged.views, params), [])
             words = [word for v in staged.views.values() for word in (v.tensor.data or 0, v.tensor.byte_offset)]
+            since = time.monotonic()
             prepared.run(words, list(params.values()), None)
+            if target.backend == "opencl":  # some drivers build a kernel when it is first launched
+                tell_of(f"a call on {target.id}, with what its driver built for it,", since)
         like = next(iter(given.values()))
         return {name: out[name] if name in out else finished(like, results[name]) for name in wanted}

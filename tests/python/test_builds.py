@@ -80,6 +80,12 @@ class Once(unittest.TestCase):
             _builds.Builds().once("key", "mha.attn f32 D=64", lambda slow: slow())
         self.assertEqual(plain.getvalue(), "")
 
+    def test_log(self):
+        with self.assertLogs("aule", "INFO") as caught, mock.patch.object(_builds, "LONG", 0.0):
+            _builds.Builds().once("key", "mha.attn f32 D=64", lambda slow: slow())
+        self.assertEqual([record.levelname for record in caught.records], ["INFO", "WARNING"])
+        self.assertRegex(caught.output[1], "compiling mha.attn f32 D=64 took 0 s")
+
 
 class Compiled(unittest.TestCase):
     def setUp(self):
