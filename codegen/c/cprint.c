@@ -262,7 +262,7 @@ static bool print_kernel(AuCPrinter *p)
     p->values = AU_NEW_ARRAY(p->arena, AuCValue, k->instr_count);
     p->mems = AU_NEW_ARRAY(p->arena, AuCMemory, k->mem_count);
     p->args = AU_NEW_ARRAY(p->arena, const char *, k->arg_count);
-    p->executors = kernel_lanes_of(k, p->arena, true);
+    p->executors = kernel_lanes_of(k, p->arena, AU_OF_BLOCK);
     cprint_survey(p);
     for (uint32_t n = 0; n < k->arg_count; n++) p->args[n] = cprint_name(p, k->args[n].name);
     for (uint32_t n = 1; n < k->mem_count; n++)

@@ -333,6 +333,16 @@ static void emit_instr(AuEmit *e, AuVal v)
     case AU_K_COPY_ASYNC:
     case AU_K_COPY_COMMIT:
     case AU_K_COPY_WAIT: emit_fault(e, in, "an operation of GPUs"); return;
+    case AU_K_ELECT:
+    case AU_K_SYNC:
+    case AU_K_ARRIVE:
+    case AU_K_MBAR_INIT:
+    case AU_K_MBAR_ARRIVE:
+    case AU_K_MBAR_EXPECT:
+    case AU_K_MBAR_WAIT:
+    case AU_K_FENCE_INIT:
+    case AU_K_FENCE_PROXY:
+    case AU_K_REGISTERS: emit_fault(e, in, "an operation that no generator has yet"); return;
     case AU_K_BARRIER: return; /* one executor, its lanes in step */
     case AU_K_FOR: emit_for(e, v, in); return;
     case AU_K_IF: emit_if(e, in); return;

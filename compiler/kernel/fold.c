@@ -88,6 +88,7 @@ AuKType kernel_type_of(const AuKernel *k, const AuInstr *in, const AuVal *operan
     case AU_K_LANE:
     case AU_K_FOR:
     case AU_K_ATOMIC_INC: return (AuKType){AU_I32, 1};
+    case AU_K_ELECT: return (AuKType){AU_I1, 1};
     case AU_K_ELEMENT: return (AuKType){of[0].scalar, 1};
     case AU_K_DOT2:
     case AU_K_MMA:

@@ -4,11 +4,11 @@
  * wrong, with its place. Blocks run one after another in random order; the executors of a block
  * take turns of random length between barriers. Races do not depend on that order, since what is
  * checked is whether something orders two accesses (shadow.h). */
-#include "interpret.h"
+#include "agents.h"
 
 #include <string.h>
 
-static uint32_t draw(AuMachine *m, uint32_t below)
+uint32_t kernel_draw(AuMachine *m, uint32_t below)
 {
     m->random = m->random * 6364136223846793005u + 1442695040888963407u;
     return (uint32_t)((m->random >> 32) * below >> 32);
@@ -32,141 +32,10 @@ void kernel_fail(AuMachine *m, const AuExecutor *e, const AuStep *s, uint32_t la
     m->why = au_text_str(&text);
 }
 
-/* ---- from the tree to steps */
-
-static uint32_t add_step(AuMachine *m, AuStep s)
-{
-    AU_PUSH(m->arena, m->steps, m->step_count, m->step_capacity, s);
-    return m->step_count - 1;
-}
-
-static uint32_t slot_of(const AuMachine *m, const AuInstr *in, uint32_t n)
-{
-    return n < in->count ? m->slot[kernel_operand(m->k, in, n).i] : 0;
-}
-
-/* A vector is put together by one copy for each element. */
-static void flatten_vec(AuMachine *m, uint32_t i, AuStep s)
-{
-    const AuInstr *in = &m->k->instrs[i];
-    s.op = AU_K_ELEMENT;
-    s.n = m->k->lanes;
-    for (uint32_t e = 0; e < in->count; e++) {
-        s.a = slot_of(m, in, e);
-        add_step(m, s);
-        s.result += s.n * s.bytes;
-    }
-}
-
-static void flatten_memory(AuMachine *m, const AuInstr *in, AuStep s)
-{
-    const bool loads =
-        in->op == AU_K_LOAD || in->op == AU_K_ATOMIC_INC || in->op == AU_K_LOAD_MATRIX;
-    const AuKType moved = loads ? in->type : kernel_at(m->k, kernel_operand(m->k, in, 1))->type;
-    s.of = kernel_at(m->k, kernel_operand(m->k, in, 0))->type.scalar;
-    s.bytes = (uint8_t)kernel_scalar_bytes(moved.scalar);
-    s.width = moved.width;
-    s.b = loads ? 0 : slot_of(m, in, 1);
-    s.c = slot_of(m, in, loads ? 1 : 2);
-    s.other = loads ? slot_of(m, in, 2) : 0;
-    add_step(m, s);
-}
-
-static void flatten_copy(AuMachine *m, const AuInstr *in, AuStep s)
-{
-    s.of = kernel_at(m->k, kernel_operand(m->k, in, 0))->type.scalar;
-    s.to = kernel_at(m->k, kernel_operand(m->k, in, 1))->type.scalar;
-    s.bytes = (uint8_t)kernel_scalar_bytes(m->k->mems[in->mem.i].scalar);
-    s.b = slot_of(m, in, 1);
-    s.other = slot_of(m, in, 2);
-    s.c = slot_of(m, in, 3);
-    add_step(m, s);
-}
-
-static void flatten_value(AuMachine *m, const AuInstr *in, AuStep s)
-{
-    const AuKOpInfo *info = kernel_op_info(in->op);
-    const AuKType of =
-        kernel_at(m->k, kernel_operand(m->k, in, info->rule == AU_R_SELECT ? 1 : 0))->type;
-    s.of = of.scalar;
-    s.b = in->count > 1 ? slot_of(m, in, 1) : s.a;
-    s.c = in->count > 2 ? slot_of(m, in, 2) : s.a;
-    if (in->op == AU_K_ELEMENT || in->op == AU_K_SLICE)
-        s.a += (uint32_t)in->imm * m->k->lanes * s.bytes;
-    if (in->op == AU_K_DOT2) s.of = kernel_at(m->k, kernel_operand(m->k, in, 1))->type.scalar;
-    add_step(m, s);
-}
-
-static void flatten(AuMachine *m, uint32_t first);
-
-static void flatten_for(AuMachine *m, const AuInstr *in, AuStep s)
-{
-    s.b = slot_of(m, in, 1);
-    const uint32_t begin = add_step(m, s);
-    flatten(m, in->body);
-    s.op = AU_K_NONE;
-    s.jump = begin + 1;
-    const uint32_t end = add_step(m, s);
-    m->steps[begin].jump = end + 1;
-}
-
-static void flatten_if(AuMachine *m, const AuInstr *in, AuStep s)
-{
-    const uint32_t begin = add_step(m, s);
-    flatten(m, in->body);
-    uint32_t end = m->step_count;
-    if (in->other) {
-        s.op = AU_K_NONE;
-        end = add_step(m, s);
-    }
-    m->steps[begin].jump = m->step_count;
-    if (!in->other) return;
-    flatten(m, in->other);
-    m->steps[end].jump = m->step_count;
-}
-
-static void flatten(AuMachine *m, uint32_t first)
-{
-    for (uint32_t i = first; i; i = m->k->instrs[i].next) {
-        const AuInstr *in = &m->k->instrs[i];
-        const uint32_t flags = kernel_op_info(in->op)->flags;
-        AuStep s = {.op = in->op,
-                    .to = in->type.scalar,
-                    .width = in->type.width,
-                    .instr = i,
-                    .mem = in->mem.i,
-                    .imm = in->imm};
-        s.bytes = (uint8_t)kernel_scalar_bytes(in->type.scalar);
-        s.n = m->k->lanes * in->type.width;
-        s.result = m->slot[i];
-        s.a = slot_of(m, in, 0);
-        switch ((int)in->op) { /* what has no operands is filled in beforehand */
-        case AU_K_CONST:
-        case AU_K_ARG:
-        case AU_K_BLOCK:
-        case AU_K_WARP:
-        case AU_K_LANE:
-        case AU_K_NOTE: continue;
-        case AU_K_MATMUL:
-        case AU_K_COPY_COMMIT:
-        case AU_K_COPY_WAIT:
-        case AU_K_BARRIER: add_step(m, s); continue;
-        case AU_K_COPY_ASYNC: flatten_copy(m, in, s); continue;
-        case AU_K_FOR: flatten_for(m, in, s); continue;
-        case AU_K_IF: flatten_if(m, in, s); continue;
-        case AU_K_VEC: flatten_vec(m, i, s); continue;
-        }
-        if (flags & AU_KF_MEM)
-            flatten_memory(m, in, s);
-        else
-            flatten_value(m, in, s);
-    }
-}
-
 /* ---- preparing */
 
 /* A slot for each value of the tree, in its order. */
-static uint64_t place_region(AuMachine *m, uint32_t first, uint64_t at)
+static uint64_t place_region(AuMachine *m, uint32_t first, uint64_t at, bool *agents)
 {
     for (uint32_t i = first; i; i = m->k->instrs[i].next) {
         const AuInstr *in = &m->k->instrs[i];
@@ -180,7 +49,8 @@ static uint64_t place_region(AuMachine *m, uint32_t first, uint64_t at)
         }
         m->increments = m->increments || in->op == AU_K_ATOMIC_INC;
         m->copies = m->copies || in->op == AU_K_COPY_ASYNC;
-        at = place_region(m, in->other, place_region(m, in->body, at));
+        *agents = *agents || kernel_op_info(in->op)->flags & AU_KF_AGENTS;
+        at = place_region(m, in->other, place_region(m, in->body, at, agents), agents);
     }
     return at;
 }
@@ -188,10 +58,20 @@ static uint64_t place_region(AuMachine *m, uint32_t first, uint64_t at)
 static void place_values(AuMachine *m)
 {
     m->slot = AU_NEW_ARRAY(m->arena, uint32_t, m->k->instr_count);
-    const uint64_t bytes = place_region(m, m->k->body, 64); /* 0 means none */
+    bool agents = false;
+    const uint64_t bytes = place_region(m, m->k->body, 64, &agents); /* 0 means none */
     m->frame_bytes = (uint32_t)bytes;
     if (bytes > UINT32_MAX)
         kernel_fail(m, NULL, NULL, 0, "limits: the values of an executor need more than 4 GiB");
+    if (agents) m->agents = agents_new(m);
+}
+
+static void trace(const AuMachine *m, AuPlace *p)
+{
+    if (m->agents)
+        p->marks = AU_NEW_ARRAY(m->arena, AuMarks, p->count);
+    else
+        p->shadow = AU_NEW_ARRAY(m->arena, AuShadow, p->count);
 }
 
 static void place_memory(AuMachine *m, uint32_t n)
@@ -201,7 +81,7 @@ static void place_memory(AuMachine *m, uint32_t n)
     if (mem->space == AU_GLOBAL) {
         const AuKBuffer *b = &m->run->buffers[mem->arg];
         *p = (AuPlace){.data = b->data, .count = b->count, .given = b->initialised};
-        if (mem->writes || !b->initialised) p->shadow = AU_NEW_ARRAY(m->arena, AuShadow, b->count);
+        if (mem->writes || !b->initialised) trace(m, p);
         return;
     }
     const uint64_t copies = mem->space == AU_SHARED ? 1
@@ -212,7 +92,7 @@ static void place_memory(AuMachine *m, uint32_t n)
     if (mem->space == AU_LANE)
         p->written = AU_NEW_ARRAY(m->arena, uint32_t, p->count);
     else
-        p->shadow = AU_NEW_ARRAY(m->arena, AuShadow, p->count);
+        trace(m, p);
     if (mem->space == AU_SHARED && m->copies) p->flight = AU_NEW_ARRAY(m->arena, uint8_t, p->count);
 }
 
@@ -235,6 +115,10 @@ static void fill_given(const AuMachine *m, const AuExecutor *e, bool first)
         if (in->op == AU_K_CONST) fill(m, e->frame, i, kernel_const_bits(in));
         if (in->op == AU_K_ARG) fill(m, e->frame, i, m->run->slots[in->imm]);
         if (in->op == AU_K_WARP) fill(m, e->frame, i, e->index);
+        if (in->op == AU_K_ELECT) {
+            memset(e->frame + m->slot[i], 0, m->k->lanes);
+            e->frame[m->slot[i] + e->elected] = 1;
+        }
         if (in->op == AU_K_LANE)
             for (uint32_t l = 0; l < m->k->lanes; l++) memcpy(e->frame + m->slot[i] + l * 4, &l, 4);
     }
@@ -284,7 +168,9 @@ static void end_body(AuMachine *m, AuExecutor *e, const AuStep *s)
 
 static void barrier(AuMachine *m, AuExecutor *e, const AuStep *s)
 {
-    if (s->imm != 0)
+    if (m->agents)
+        agents_barrier(m, e, s);
+    else if (s->imm != 0)
         e->x++;
     else if (m->k->warps > 1)
         e->waits = true;
@@ -316,7 +202,10 @@ static void step(AuMachine *m, AuExecutor *e)
     case AU_K_SHUFFLE_XOR:
     case AU_K_ANY: kernel_step_lanes(m, s, e->frame); return;
     }
-    kernel_step_value(s, e->frame);
+    if (m->agents && kernel_op_info(s->op)->flags & AU_KF_AGENTS)
+        agents_step(m, e, s);
+    else
+        kernel_step_value(s, e->frame);
 }
 
 /* Everybody waits: at one barrier, or nobody will ever go on. */
@@ -339,9 +228,10 @@ static void pass_barrier(AuMachine *m)
 }
 
 /* One executor, for a while: a few steps or very many, so that all kinds of overtaking occur. */
-static void take_turn(AuMachine *m, AuExecutor *e)
+void kernel_take_turn(AuMachine *m, AuExecutor *e)
 {
-    uint32_t turns = m->k->warps == 1 ? UINT32_MAX : 1 + draw(m, draw(m, 4) ? 64 : 4096);
+    uint32_t turns =
+        m->k->warps == 1 ? UINT32_MAX : 1 + kernel_draw(m, kernel_draw(m, 4) ? 64 : 4096);
     while (turns-- && !e->waits && !m->why) {
         if (e->pc == m->step_count) {
             e->ended = true;
@@ -365,6 +255,10 @@ static void run_block(AuMachine *m, bool first)
         e->ended = e->waits = false;
         fill_given(m, e, first);
     }
+    if (m->agents) {
+        agents_run_block(m);
+        return;
+    }
     while (!m->why) {
         uint32_t ready = 0, ended = 0;
         for (uint32_t w = 0; w < warps; w++) {
@@ -373,9 +267,9 @@ static void run_block(AuMachine *m, bool first)
         }
         if (ended == warps) return;
         if (!ready) pass_barrier(m);
-        for (uint32_t w = 0, n = ready ? draw(m, ready) : 0; ready && w < warps; w++) {
+        for (uint32_t w = 0, n = ready ? kernel_draw(m, ready) : 0; ready && w < warps; w++) {
             if (m->executors[w].waits || m->executors[w].ended || n--) continue;
-            take_turn(m, &m->executors[w]);
+            kernel_take_turn(m, &m->executors[w]);
             break;
         }
     }
@@ -387,7 +281,7 @@ static void check_written(AuMachine *m)
         const AuPlace *p = &m->places[n];
         if (m->k->mems[n].space != AU_GLOBAL || p->given || !m->k->mems[n].writes) continue;
         for (uint64_t i = 0; i < p->count && !m->why; i++)
-            if (!p->shadow[i].write.epoch)
+            if (p->marks ? !p->marks[i].write.kind : !p->shadow[i].write.epoch)
                 kernel_fail(m, NULL, NULL, 0, "unwritten: @%s[%llu] of %llu is never written",
                             m->k->mems[n].name, (unsigned long long)i,
                             (unsigned long long)p->count);
@@ -402,8 +296,11 @@ static void prepare(AuMachine *m, uint32_t blocks)
     for (uint32_t n = 1; n < m->k->mem_count; n++) place_memory(m, n);
     m->executors = AU_NEW_ARRAY(m->arena, AuExecutor, m->k->warps);
     for (uint32_t w = 0; w < m->k->warps; w++)
-        m->executors[w] = (AuExecutor){.frame = au_alloc(m->arena, m->frame_bytes), .index = w};
-    flatten(m, m->k->body);
+        m->executors[w] = (AuExecutor){.frame = au_alloc(m->arena, m->frame_bytes),
+                                       .index = w,
+                                       .elected = (uint32_t)(m->run->seed + w) % m->k->lanes};
+    if (m->agents) agents_prepare(m);
+    kernel_flatten(m, m->k->body);
     m->clock = kernel_clock(m->arena, blocks, m->increments);
 }
 
@@ -417,7 +314,7 @@ bool kernel_run(const AuKernel *k, const AuKRun *run, AuArena *scratch, const ch
         prepare(&m, (uint32_t)blocks);
     uint32_t *order = m.why ? NULL : AU_NEW_ARRAY(scratch, uint32_t, blocks);
     for (uint32_t n = 0; !m.why && n < blocks; n++) { /* a shuffle from the inside out */
-        const uint32_t other = draw(&m, n + 1);
+        const uint32_t other = kernel_draw(&m, n + 1);
         order[n] = order[other];
         order[other] = n;
     }

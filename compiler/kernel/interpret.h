@@ -6,6 +6,7 @@
 #ifndef AU_KERNEL_INTERPRET_H
 #define AU_KERNEL_INTERPRET_H
 
+#include "clocks.h"
 #include "internal.h"
 #include "shadow.h"
 
@@ -26,11 +27,13 @@ typedef struct AuStep {
 
 typedef struct AuPlace { /* of a memory, while running */
     char *data;
-    uint64_t count;    /* elements (in all copies of it) */
-    AuShadow *shadow;  /* one per element; NULL where nobody writes and all is initialised */
-    uint32_t *written; /* AU_LANE: epoch of the last write, per element and lane */
-    uint8_t *flight;   /* AU_SHARED of a kernel with copies: being copied to */
-    bool given;        /* a buffer that was initialised from outside */
+    uint64_t count;          /* elements (in all copies of it) */
+    AuShadow *shadow;        /* one per element; NULL where nobody writes and all is initialised */
+    AuMarks *marks;          /* instead, in kernels with agents */
+    struct AuPhases *phases; /* of each mbarrier, where the memory holds them */
+    uint32_t *written;       /* AU_LANE: epoch of the last write, per element and lane */
+    uint8_t *flight;         /* AU_SHARED of a kernel with copies: being copied to */
+    bool given;              /* a buffer that was initialised from outside */
 } AuPlace;
 
 typedef struct AuFlight { /* a copy by one lane, issued and not yet waited for */
@@ -43,7 +46,8 @@ typedef struct AuFlight { /* a copy by one lane, issued and not yet waited for *
 typedef struct AuExecutor {
     char *frame;
     uint32_t pc, index;
-    uint32_t x; /* of shadow.h */
+    uint32_t x;       /* of shadow.h */
+    uint32_t elected; /* the lane that is */
     bool waits, ended;
     AuFlight *flights;
     uint32_t flight_count, flight_capacity, committed;
@@ -62,11 +66,17 @@ typedef struct AuMachine {
     bool increments, copies;
     AuPlace *places; /* per memory */
     AuExecutor *executors;
+    struct AuAgents *agents; /* of kernels whose executors go different ways */
     AuClock clock;
     uint32_t block[3];
     uint64_t random;
     const char *why; /* set: the run has failed */
 } AuMachine;
+
+uint32_t kernel_draw(AuMachine *m, uint32_t below);
+void kernel_flatten(AuMachine *m, uint32_t first);
+void kernel_take_turn(AuMachine *m, AuExecutor *e);
+static inline bool kernel_is_traced(const AuPlace *p) { return p->shadow || p->marks; }
 
 void kernel_step_value(const AuStep *s, char *frame);
 void kernel_step_memory(AuMachine *m, AuExecutor *e, const AuStep *s);

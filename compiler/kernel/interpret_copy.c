@@ -27,7 +27,7 @@ static AuStep side(const AuStep *s, AuKOp op, uint32_t mem)
 static bool note(AuMachine *m, AuExecutor *e, const AuStep *s, uint32_t lane, int64_t first,
                  uint32_t count)
 {
-    for (uint32_t n = 0; m->places[s->mem].shadow && n < count; n++)
+    for (uint32_t n = 0; kernel_is_traced(&m->places[s->mem]) && n < count; n++)
         if (!kernel_note_access(m, e, s, lane, (uint64_t)first + n, first + n)) return false;
     return true;
 }

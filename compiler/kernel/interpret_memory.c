@@ -1,6 +1,6 @@
 /* interpret_memory.c - loads, stores and atomics in all lanes, each element checked: bounds,
  * written before, races. */
-#include "interpret.h"
+#include "agents.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -57,7 +57,6 @@ bool kernel_note_access(AuMachine *m, AuExecutor *e, const AuStep *s, uint32_t l
 {
     const AuPlace *p = &m->places[s->mem];
     const AuMemory *mem = &m->k->mems[s->mem];
-    AuShadow *shadow = &p->shadow[at];
     const AuAccess access = {e->x, (uint16_t)e->index, (uint16_t)lane};
     const AuTrace *other = NULL;
     const uint32_t flags = kernel_op_info(s->op)->flags;
@@ -65,6 +64,8 @@ bool kernel_note_access(AuMachine *m, AuExecutor *e, const AuStep *s, uint32_t l
         kernel_fail_flight(m, e, s, lane, index);
         return false;
     }
+    if (m->agents) return agents_note(m, e, s, lane, at, index);
+    AuShadow *shadow = &p->shadow[at];
     const bool written =
         p->given || (mem->space == AU_GLOBAL ? shadow->write.epoch != 0
                                              : shadow->write.epoch >= m->clock.begin);
@@ -155,7 +156,7 @@ static bool stays_together(AuMachine *m, const AuExecutor *e, const AuStep *s, u
 /* Memory that several lanes see. */
 static void shared_step(AuMachine *m, AuExecutor *e, const AuStep *s, uint64_t base, uint64_t count)
 {
-    const bool traced = m->places[s->mem].shadow != NULL;
+    const bool traced = kernel_is_traced(&m->places[s->mem]);
     for (uint32_t l = 0; l < m->k->lanes; l++) {
         if (!takes_part(s, e->frame, l)) {
             if (s->result) fill_other(s, e->frame, l, m->k->lanes);

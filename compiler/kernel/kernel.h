@@ -125,6 +125,7 @@ typedef struct AuKernel {
     AuArena *arena;
     const char *name;
     uint32_t lanes, warps; /* lanes of an executor, executors of a block */
+    uint32_t group;        /* executors that operations of a group take; 0: there are none */
     AuInstr *instrs;       /* [0] is unused */
     uint32_t instr_count, instr_capacity;
     AuVal *operands;
@@ -211,6 +212,16 @@ AuVal kernel_emit(AuKernel *k, AuInstr instr, const AuVal *operands,
                   uint32_t count); /* any other */
 void kernel_barrier(AuKernel *k, uint32_t scope);
 void kernel_note(AuKernel *k, const char *text);
+/* Executors that go different ways (build_async.c; core.def). Masks may be none. */
+AuVal kernel_elect(AuKernel *k);
+void kernel_sync(AuKernel *k, AuVal barrier, uint32_t lanes);
+void kernel_arrive(AuKernel *k, AuVal barrier, uint32_t lanes);
+void kernel_mbar_init(AuKernel *k, AuMem mem, AuVal index, uint32_t count, AuVal mask);
+void kernel_mbar_arrive(AuKernel *k, AuMem mem, AuVal index, AuVal mask);
+void kernel_mbar_expect(AuKernel *k, AuMem mem, AuVal index, AuVal bytes, AuVal mask);
+void kernel_mbar_wait(AuKernel *k, AuMem mem, AuVal index, AuVal phase);
+void kernel_fence(AuKernel *k, AuKOp fence); /* FENCE_INIT, FENCE_PROXY */
+void kernel_registers(AuKernel *k, uint32_t count);
 AuVal kernel_for(AuKernel *k, AuVal low, AuVal high, int32_t step,
                  AuUnroll unroll); /* opens a region; gives the variable */
 void kernel_if(AuKernel *k, AuVal condition);
@@ -245,13 +256,17 @@ enum { /* flags: ops.def, core.def */
        AU_KF_ORDER = 512,
        AU_KF_LANES = 1024,
        AU_KF_ALSO = 2048,
-       AU_KF_FROM = 4096
+       AU_KF_FROM = 4096,
+       AU_KF_NAMES = 8192,
+       AU_KF_COORDS = 16384,
+       AU_KF_GROUP = 32768,
+       AU_KF_AGENTS = 65536
 };
 typedef struct AuKOpInfo {
     const char *text;
     uint8_t count, most; /* operands: at least, at most */
     uint8_t rule;        /* AuKRule; AU_R_CORE for the rows of core.def */
-    uint16_t flags;
+    uint32_t flags;
     const char *opencl; /* NULL: the printer has code of its own */
 } AuKOpInfo;
 const AuKOpInfo *kernel_op_info(AuKOp op);
@@ -285,9 +300,9 @@ typedef struct AuLanes {
 } AuLanes;
 /* Index arithmetic of affine values is taken not to wrap around. */
 AuLanes kernel_lanes(const AuKernel *k, AuArena *arena);
-/* kernel_lanes over a wider group: with [block], a value is uniform where all executors of a block
- * have it. */
-AuLanes kernel_lanes_of(const AuKernel *k, AuArena *arena, bool block);
+/* kernel_lanes over more: a value is uniform where all executors of a block, or of a group, have it. */
+typedef enum AuLaneScope { AU_OF_EXECUTOR, AU_OF_BLOCK, AU_OF_GROUP } AuLaneScope;
+AuLanes kernel_lanes_of(const AuKernel *k, AuArena *arena, AuLaneScope scope);
 
 /* How many bytes the memories of a block (SHARED, and EXEC for each executor) take, one behind the
  * other in their order, aligned for vectors of 16 bytes and for their swizzles. [offsets], one a

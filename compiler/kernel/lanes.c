@@ -8,7 +8,7 @@
 typedef struct Analysis {
     const AuKernel *k;
     AuLanes l;
-    bool block;   /* over the executors of a block too */
+    AuLaneScope scope;
     bool changed; /* a memory turned out to differ */
 } Analysis;
 
@@ -87,7 +87,7 @@ static bool affine_stride(const Analysis *a, const AuInstr *in, int64_t *stride)
 /* Memories of which every lane (executor) has its own. */
 static bool is_own(const Analysis *a, const AuMemory *m)
 {
-    return m->space == AU_LANE || (a->block && m->space == AU_EXEC);
+    return m->space == AU_LANE || (a->scope && m->space == AU_EXEC);
 }
 
 static void differs(Analysis *a, AuMem mem)
@@ -114,11 +114,33 @@ static void memory_access(Analysis *a, uint32_t i, const AuInstr *in)
     const bool uniform = all_uniform(a, in, 0);
     const bool own = is_own(a, m);
     if (kernel_op_info(in->op)->flags & AU_KF_WRITE && own && !uniform) differs(a, in->mem);
-    if (in->op == AU_K_COPY_ASYNC) return;
+    if (in->op == AU_K_COPY_ASYNC || kernel_op_info(in->op)->flags & AU_KF_AGENTS) return;
     if (in->op == AU_K_LOAD)
         set(a, i, uniform && (!own || a->l.same[in->mem.i]) ? AU_UNIFORM : AU_VARYING, 0);
     else
         set(a, i, AU_VARYING, 0); /* atomics give each lane its own */
+}
+
+/* Which group an executor belongs to: warp / group, as division or shift, or a comparison with the
+ * first executor of a group. */
+static bool is_of_group(const Analysis *a, const AuInstr *in)
+{
+    const int64_t group = a->k->group;
+    int64_t c;
+    if (in->count != 2) return false;
+    const AuVal x = kernel_operand(a->k, in, 0), y = kernel_operand(a->k, in, 1);
+    const bool left = kernel_at(a->k, x)->op == AU_K_WARP;
+    if (!(left ? constant_of(a, y, &c)
+               : kernel_at(a->k, y)->op == AU_K_WARP && constant_of(a, x, &c)))
+        return false;
+    switch ((int)in->op) {
+    case AU_K_IDIV: return left && c > 0 && c % group == 0;
+    case AU_K_SHR:
+    case AU_K_USHR: return left && c >= 0 && c < 16 && (1 << c) % group == 0;
+    case AU_K_LT: return (left ? c : c + 1) % group == 0; /* warp < c, c < warp */
+    case AU_K_LE: return (left ? c + 1 : c) % group == 0;
+    }
+    return false;
 }
 
 static void instruction(Analysis *a, uint32_t i)
@@ -130,22 +152,23 @@ static void instruction(Analysis *a, uint32_t i)
         return;
     }
     switch ((int)in->op) {
-    case AU_K_LANE: set(a, i, a->block && a->k->warps > 1 ? AU_VARYING : AU_AFFINE, 1); return;
-    case AU_K_WARP: set(a, i, a->block && a->k->warps > 1 ? AU_VARYING : AU_UNIFORM, 0); return;
+    case AU_K_LANE: set(a, i, a->scope && a->k->warps > 1 ? AU_VARYING : AU_AFFINE, 1); return;
+    case AU_K_WARP: set(a, i, a->scope && a->k->warps > 1 ? AU_VARYING : AU_UNIFORM, 0); return;
     case AU_K_FOR:
     case AU_K_ANY:
-        set(a, i, a->block && !all_uniform(a, in, 0) ? AU_VARYING : AU_UNIFORM, 0);
+        set(a, i, a->scope && !all_uniform(a, in, 0) ? AU_VARYING : AU_UNIFORM, 0);
         return;
+    case AU_K_ELECT:
     case AU_K_MMA: set(a, i, AU_VARYING, 0); return;
     case AU_K_SHUFFLE: /* from one lane to all */
         set(a, i,
-            all_uniform(a, in, a->block ? 0 : 1) || is_uniform(a, kernel_operand(a->k, in, 0))
+            all_uniform(a, in, a->scope ? 0 : 1) || is_uniform(a, kernel_operand(a->k, in, 0))
                 ? AU_UNIFORM
                 : AU_VARYING,
             0);
         return;
     }
-    if (all_uniform(a, in, 0))
+    if (all_uniform(a, in, 0) || (a->scope == AU_OF_GROUP && is_of_group(a, in)))
         set(a, i, AU_UNIFORM, 0);
     else if (affine_stride(a, in, &stride))
         set(a, i, AU_AFFINE, stride);
@@ -164,13 +187,13 @@ static void region(Analysis *a, uint32_t first)
     }
 }
 
-AuLanes kernel_lanes_of(const AuKernel *k, AuArena *arena, bool block)
+AuLanes kernel_lanes_of(const AuKernel *k, AuArena *arena, AuLaneScope scope)
 {
-    Analysis a = {.k = k, .block = block};
+    Analysis a = {.k = k, .scope = scope};
     a.l = (AuLanes){AU_NEW_ARRAY(arena, uint8_t, k->instr_count),
                     AU_NEW_ARRAY(arena, int64_t, k->instr_count),
                     AU_NEW_ARRAY(arena, bool, k->mem_count)};
-    if (k->lanes == 1 && !(block && k->warps > 1)) { /* everything is uniform */
+    if (k->lanes == 1 && !(scope && k->warps > 1)) { /* everything is uniform */
         for (uint32_t m = 1; m < k->mem_count; m++) a.l.same[m] = k->mems[m].space == AU_LANE;
         return a.l;
     }
@@ -182,4 +205,7 @@ AuLanes kernel_lanes_of(const AuKernel *k, AuArena *arena, bool block)
     return a.l;
 }
 
-AuLanes kernel_lanes(const AuKernel *k, AuArena *arena) { return kernel_lanes_of(k, arena, false); }
+AuLanes kernel_lanes(const AuKernel *k, AuArena *arena)
+{
+    return kernel_lanes_of(k, arena, AU_OF_EXECUTOR);
+}

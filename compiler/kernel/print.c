@@ -239,7 +239,9 @@ void kernel_print(const AuKernel *k, AuText *out)
     const Printer p = printer_of(k, out);
     au_text_add(out, "kernel ");
     print_name(out, k->name);
-    au_text_add(out, " lanes %u warps %u\n", k->lanes, k->warps);
+    au_text_add(out, " lanes %u warps %u", k->lanes, k->warps);
+    if (k->group) au_text_add(out, " group %u", k->group);
+    au_text_add(out, "\n");
     if (k->banner) {
         au_text_add(out, "banner ");
         print_string(out, k->banner);

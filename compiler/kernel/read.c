@@ -464,7 +464,7 @@ static bool first_line(Reader *r)
         !count(r, &lanes) || !keyword(r, "warps") || !count(r, &warps))
         return false;
     r->k = kernel_new(r->arena, kernel_name, lanes, warps);
-    return true;
+    return !accept(r, "group") || count(r, &r->k->group);
 }
 
 static void header(Reader *r)

@@ -148,6 +148,8 @@ static void check_access(AuVerifier *v, uint32_t i)
     if (in->count > mask + 1 && !kernel_same_type(verify_type_at(v, in, mask + 1), in->type))
         verify_wrong(v, AU_E0804, i, "lanes without the mask must get %s",
                      verify_type_text(v, in->type));
+    if (v->objects[in->mem.i])
+        verify_wrong(v, AU_E0807, i, "@%s holds barriers, which nothing else may touch", m->name);
     check_mode(v, i, m);
     check_constant_index(v, i, m, moved.width);
 }
@@ -222,6 +224,7 @@ static void check_for(AuVerifier *v, uint32_t i)
 static void check_core(AuVerifier *v, uint32_t i)
 {
     const AuInstr *in = &v->k->instrs[i];
+    if (kernel_op_info(in->op)->flags & AU_KF_AGENTS) verify_agent(v, i);
     switch ((int)in->op) {
     case AU_K_ARG:
         verify_range(v, i, 0, (int64_t)v->k->arg_count - 1);
@@ -315,6 +318,7 @@ static bool is_tree(const AuKernel *k, uint8_t *met, uint32_t first, uint32_t de
 
 static void region(AuVerifier *v, uint32_t first)
 {
+    v->begun = false;
     for (uint32_t i = first; i; i = v->k->instrs[i].next) {
         const AuInstr *in = &v->k->instrs[i];
         const AuKRule rule = kernel_op_info(in->op)->rule;
@@ -325,13 +329,19 @@ static void region(AuVerifier *v, uint32_t first)
                 check_rule(v, i, rule);
         }
         v->state[i] = 1;
+        if (kernel_op_info(in->op)->flags & (AU_KF_MEM | AU_KF_ORDER)) v->begun = true;
         if (!(kernel_op_info(in->op)->flags & AU_KF_REGION)) continue;
-        const bool before = v->differs;
-        for (uint32_t n = 0; n < in->count; n++)
-            if (v->block.kind[kernel_operand(v->k, in, n).i] != AU_UNIFORM) v->differs = true;
+        const bool before = v->differs, group_before = v->differs_in_group;
+        for (uint32_t n = 0; n < in->count; n++) {
+            const uint32_t x = kernel_operand(v->k, in, n).i;
+            if (v->block.kind[x] != AU_UNIFORM) v->differs = true;
+            if (v->k->group && v->group.kind[x] != AU_UNIFORM) v->differs_in_group = true;
+        }
         region(v, in->body);
         region(v, in->other);
         v->differs = before;
+        v->differs_in_group = group_before;
+        v->begun = true;
     }
     for (uint32_t i = first; i; i = v->k->instrs[i].next) v->state[i] = 2;
 }
@@ -375,9 +385,16 @@ bool kernel_verify(const AuKernel *k, AuDiags *diags)
                  k->warps);
         return false;
     }
+    if (k->group && k->warps % k->group) {
+        au_error(diags, AU_E0808, nowhere, "kernel %s: groups of %u in %u executors", k->name,
+                 k->group, k->warps);
+        return false;
+    }
     for (uint32_t n = 1; n < k->mem_count; n++) check_memory(&v, n);
     v.lanes = kernel_lanes(k, diags->arena);
-    v.block = kernel_lanes_of(k, diags->arena, true);
+    v.block = kernel_lanes_of(k, diags->arena, AU_OF_BLOCK);
+    if (k->group) v.group = kernel_lanes_of(k, diags->arena, AU_OF_GROUP);
+    verify_find_objects(&v);
     region(&v, k->body);
     return v.good;
 }

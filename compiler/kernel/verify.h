@@ -9,7 +9,11 @@ typedef struct AuVerifier {
     AuDiags *diags;
     uint8_t *state; /* of an instruction: 0 not met, 1 visible, 2 out of sight */
     AuLanes lanes, block;
+    AuLanes group;
     bool differs; /* inside control flow that differs between the executors of a block */
+    bool differs_in_group;
+    bool begun;    /* something has been done in this region */
+    bool *objects; /* memories that hold mbarriers */
     bool good;
 } AuVerifier;
 
@@ -41,5 +45,9 @@ void verify_slice(AuVerifier *v, uint32_t i);
 void verify_mma(AuVerifier *v, uint32_t i);
 void verify_load_matrix(AuVerifier *v, uint32_t i);
 void verify_copy(AuVerifier *v, uint32_t i);
+
+/* verify_async.c */
+void verify_find_objects(AuVerifier *v);
+void verify_agent(AuVerifier *v, uint32_t i); /* operations with the flag AGENTS */
 
 #endif

@@ -1,0 +1,98 @@
+/* agents.h - the part of the interpreter for kernels whose executors go different ways: named
+ * barriers, barriers in memory, operations in flight, groups of executors. Who has done what before
+ * whom is told by the clocks of clocks.h. interpret_agents.c: the schedule and accesses;
+ * interpret_sync.c: barriers. */
+#ifndef AU_KERNEL_AGENTS_H
+#define AU_KERNEL_AGENTS_H
+
+#include "interpret.h"
+
+enum { AU_NAMED_BARRIERS = 16 };
+
+/* A named barrier; 0 is that of the whole block. */
+typedef struct AuNamed {
+    uint32_t expected, arrived; /* lanes */
+    uint64_t here;              /* executors */
+    AuVector current;
+} AuNamed;
+
+/* A barrier in memory. */
+typedef struct AuPhases {
+    AuStamp init, fence; /* of a block before this one: not initialised, not fenced */
+    int32_t count, missing;
+    int64_t bytes;
+    int32_t complete; /* phases */
+    AuVector current, done;
+} AuPhases;
+
+typedef enum AuWaitKind { AU_WAITS_NOT, AU_FOR_NAMED, AU_FOR_PHASE } AuWaitKind;
+
+typedef struct AuAgent { /* of an executor */
+    AuClocks clocks;
+    AuWaitKind wait;
+    uint32_t named;   /* what it waits for */
+    AuPhases *phases; /* ... or which, and number */
+    int32_t number;
+    uint32_t met; /* operations of its group that it has come to */
+} AuAgent;
+
+typedef struct AuMeeting { /* an operation of a group, as the first who came has it */
+    uint32_t instr, first;
+    int64_t operands[4];
+} AuMeeting;
+
+typedef struct AuGroup {
+    AuMeeting *meetings;
+    uint32_t count, capacity;
+} AuGroup;
+
+typedef struct AuAgents {
+    AuAgent *of; /* by executor */
+    AuNamed named[AU_NAMED_BARRIERS];
+    AuGroup *groups;
+    AuReaders readers;
+    uint32_t block; /* number of the present one, from 1 on */
+} AuAgents;
+
+AuAgents *agents_new(AuMachine *m);
+void agents_prepare(AuMachine *m); /* places and executors are there */
+void agents_run_block(AuMachine *m);
+void agents_step(AuMachine *m, AuExecutor *e, const AuStep *s);
+void agents_barrier(AuMachine *m, AuExecutor *e, const AuStep *s);
+bool agents_note(AuMachine *m, AuExecutor *e, const AuStep *s, uint32_t lane, uint64_t at,
+                 int64_t index);
+
+/* ---- to each other */
+
+static inline AuAgent *agents_of(AuMachine *m, const AuExecutor *e)
+{
+    return &m->agents->of[e->index];
+}
+/* A lane as who acts. */
+AuActor agents_lane(AuMachine *m, const AuExecutor *e, uint32_t lane);
+/* An access to element [at], [index] in messages, of the memory; false: the run has failed. */
+typedef struct AuTouch {
+    uint32_t mem;
+    uint64_t at;
+    int64_t index;
+    bool writes, atomic;
+} AuTouch;
+bool agents_touch(AuMachine *m, const AuExecutor *e, const AuStep *s, const AuActor *actor,
+                  AuTouch touch);
+/* Operand [n] of a lane, of i1, i32 or i64; -1 where it is left out. */
+int64_t agents_operand(const AuMachine *m, const AuExecutor *e, const AuStep *s, uint32_t n,
+                       uint32_t lane);
+/* Is the lane in the mask, which is operand [n] or left out? */
+bool agents_takes_part(const AuMachine *m, const AuExecutor *e, const AuStep *s, uint32_t n,
+                       uint32_t lane);
+/* The executor comes to an operation of its group with these operands. */
+void agents_meet(AuMachine *m, AuExecutor *e, const AuStep *s, const int64_t operands[4]);
+void agents_step_sync(AuMachine *m, AuExecutor *e, const AuStep *s);
+AuPhases *agents_phases(AuMachine *m, const AuExecutor *e, const AuStep *s, uint32_t mem,
+                        int64_t index, uint32_t lane); /* NULL: the run has failed */
+void agents_settle(AuMachine *m, AuPhases *b);         /* after an arrival, or bytes */
+void agents_begin_barriers(AuMachine *m);
+/* At the end of a block: bytes that nobody brought. */
+void agents_end_barriers(AuMachine *m);
+
+#endif
