@@ -52,8 +52,8 @@ def note(text: str) -> None:
 
 def tensors(case, dtype: str, device: str, grad: bool):
     torch.manual_seed(1)
-    shapes = ((case.H, case.D), (case.Hk, case.D), (case.Hk, case.E), (case.H, case.E))
-    q, k, v, do = (torch.randn(case.B, heads, case.S, width, device=device).to(TYPES[dtype]) for heads, width in shapes)
+    shapes = ((case.H, case.S, case.D), (case.Hk, case.keys, case.D), (case.Hk, case.keys, case.E), (case.H, case.S, case.E))
+    q, k, v, do = (torch.randn(case.B, *shape, device=device).to(TYPES[dtype]) for shape in shapes)
     return [x.requires_grad_(grad) for x in (q, k, v)] + [do]
 
 

@@ -15,6 +15,11 @@ class Case:
     D: int
     E: int
     params: dict = field(default_factory=dict, hash=False)  # parameters of the script; of documents: `length`
+    T: int = 0  # keys, where they are not as many as queries: of `full` only
+
+    @property
+    def keys(self) -> int:
+        return self.T or self.S
 
     @property
     def name(self) -> str:
@@ -23,13 +28,13 @@ class Case:
     @property
     def shape(self) -> str:
         heads = f"{self.H}" if self.H == self.Hk else f"{self.H}/{self.Hk}"
-        return f"{self.B}, {heads}, {self.S}, " + (f"{self.D}" if self.D == self.E else f"{self.D}/{self.E}")
+        return f"{self.B}, {heads}, {self.S}{f'/{self.T}' if self.T else ''}, " + (f"{self.D}" if self.D == self.E else f"{self.D}/{self.E}")
 
     def pairs(self) -> float:
         """Pairs of a query and a key that take part, of one head."""
         causal = self.S * (self.S + 1) / 2
         if self.script in ("full", "sigmoid", "relative"):
-            return float(self.S * self.S)
+            return float(self.S * self.keys)
         if self.script == "window":
             w = min(self.params["window"], self.S)
             return w * (w + 1) / 2 + (self.S - w) * w
@@ -61,6 +66,7 @@ def _cuda() -> list[Case]:
     shapes = ((8, 32, 2048, 64), (1, 32, 16384, 64), (8, 16, 2048, 128), (1, 16, 16384, 128), (8, 8, 2048, 256), (1, 8, 16384, 256))
     cases = [_square(script, *shape) for shape in shapes for script in ("full", "causal")]
     cases += [Case("causal", 1, 32, 8, 8192, 128, 128), Case("causal", 1, 16, 16, 8192, 192, 128)]
+    cases += [Case("full", B, 32, 32, S, 128, 128, T=8192) for B in (1, 16) for S in (1, 16, 32)]  # few queries
     modified = (("alibi", {}), ("relative", {}), ("softcap", {}), ("window", {"window": 1024}), ("documents", {"length": 2048}),
                 ("prefix", {"prefix": 2048}), ("sigmoid", {}))
     return cases + [_square(script, 1, 16, 16384, 128, **params) for script, params in modified]

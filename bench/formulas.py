@@ -54,8 +54,8 @@ def exact(case, q, k, v, do) -> dict[str, torch.Tensor]:
     formula, group, b = FORMULAS[case.script], case.H // case.Hk, case.B - 1
     inputs = dict(formula.inputs(case, q.device), log_length=torch.log(torch.tensor(float(case.S), dtype=torch.float64)).item())
     K, V = (x[b, -1].detach().double().requires_grad_(do is not None) for x in (k, v))
-    j = torch.arange(case.S, device=q.device)[None, :]
-    step = max(1, min(case.S, 2**25 // case.S))
+    j = torch.arange(case.keys, device=q.device)[None, :]
+    step = max(1, min(case.S, 2**25 // case.keys))
     o, dq = [], []
     for h in range(case.H - group, case.H):
         for low in range(0, case.S, step):

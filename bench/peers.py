@@ -103,7 +103,7 @@ class Flex:
         mask = None
         if formula.mask:
             by_batch = case.B if case.script == "documents" else None
-            mask = self.create_block_mask(formula.mask(inputs), by_batch, None, case.S, case.S, device=q.device.type)
+            mask = self.create_block_mask(formula.mask(inputs), by_batch, None, case.S, case.keys, device=q.device.type)
         return lambda: self.flex(q, k, v, score_mod=score, block_mask=mask, enable_gqa=case.H != case.Hk)
 
 

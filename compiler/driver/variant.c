@@ -211,9 +211,9 @@ static bool build(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sour
                                .d = (int32_t)hooks_expr(hooks, a, a->tensors[0].axes[3])->integer,
                                .e = (int32_t)hooks_expr(hooks, a, a->tensors[2].axes[3])->integer};
     if (v->queries) {
-        const int32_t limit = schedule_lanes_limit(&problem, v->queries);
+        const int32_t limit = schedule_limit(arena, &problem);
         if (!limit) return true;
-        if (!set_condition(arena, diags, v, limit)) return false;
+        if (!set_condition(arena, diags, v, limit) || !hooks_join(hooks, diags, a)) return false;
     }
     v->schedule = schedule_choose(arena, diags, &problem, v->operation);
     if (!v->schedule) return false;

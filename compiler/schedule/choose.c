@@ -1,5 +1,5 @@
 /* choose.c - which schedule makes the kernels of an operation on a machine: `warps` where its matrix
- * units take the operands and a shape fits, else `lanes`, which every machine has. Who asks for tf32
+ * units take the operands and a shape fits, else `lanes`, which every machine has; and up to how many queries a kernel of fewer rows does. Who asks for tf32
  * gets it or is refused: `lanes` multiplies f32. */
 #include "schedule.h"
 
@@ -25,4 +25,15 @@ AuSchedule *schedule_choose(AuArena *arena, AuDiags *diags, const AuProblem *p,
     }
     shape = schedule_lanes_shape(p);
     return schedule_lanes_forward(arena, diags, p, &shape);
+}
+
+int32_t schedule_limit(AuArena *arena, const AuProblem *p)
+{
+    AuShape shape;
+    const char *why;
+    AuProblem usual = *p;
+    usual.queries = AU_ANY_QUERIES;
+    if (!schedule_values_apart(p) && schedule_warps_shape(arena, &usual, &shape, &why))
+        return schedule_warps_limit(arena, p, shape.rows * shape.executors);
+    return p->tf32 ? 0 : schedule_lanes_limit(p, p->queries);
 }

@@ -6,8 +6,13 @@
 
 const char *lanes_first_row(Lanes *x)
 {
-    if (x->on_cpu) return tile_text(x->t, "mb * %d", x->block);
+    if (x->on_cpu || x->shape->keys_apart) return tile_text(x->t, "mb * %d", x->block);
     return tile_text(x->t, "mb * %d + self * %d", x->block, x->rows);
+}
+
+int32_t lanes_keys(const Lanes *x)
+{
+    return x->shape->key_tile / (x->shape->keys_apart ? x->shape->executors : 1);
 }
 
 const char *lanes_states(Lanes *x)
@@ -124,7 +129,9 @@ void lanes_key_tiles(Lanes *x, AuTileHow how)
 void lanes_scores(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    tile_set(t, "j", "n * %d + iota(kv:%d)", x->shape->key_tile, x->shape->key_tile);
+    const int32_t tile = x->shape->key_tile, own = lanes_keys(x);
+    tile_set(t, "j", "n * %d%s + iota(kv:%d)", tile,
+             own < tile ? tile_text(t, " + self * %d", own) : "", own);
     if (x->p->attn->score_mod.i) {
         AuText dots = {.arena = x->arena};
         for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) au_text_add(&dots, ", dot%u", n);
@@ -152,14 +159,19 @@ const char *lanes_weights(Lanes *x)
 
 bool lanes_keeps_output(const Lanes *x) { return x->p->grads && x->p->grads->keeps_output; }
 
-void lanes_results(Lanes *x)
+void lanes_end(Lanes *x, const char *sums)
 {
-    AuTileBuild *t = x->t;
     const AuOnline *online = x->p->attn->online;
     AuText names = {.arena = x->arena};
     au_text_add(&names, "out");
     for (uint32_t n = 0; n < online->final_count; n++) au_text_add(&names, ", final%u", n);
-    tile_set(t, au_text_str(&names), "online_end(acc, b, h, i%s)", lanes_states(x));
+    tile_set(x->t, au_text_str(&names), "online_end(%s, b, h, i%s)", sums, lanes_states(x));
+}
+
+void lanes_results(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    lanes_end(x, "acc");
     if (x->p->hooks->has_out_mod) {
         if (lanes_keeps_output(x))
             tile_store(t, "%s(out) -> o_kept[b, h, %s +: %d, :] clip", x->operand,

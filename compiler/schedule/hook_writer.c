@@ -440,6 +440,7 @@ static AuTileExpr *leaf_or_special(AuHookWriter *w, AuExpr e)
     case AU_OP_DWEIGHT: return writer_variable(w, "dp");
     case AU_OP_DELTA: return writer_variable(w, "delta");
     case AU_OP_STATE: return numbered(w, "state", n.integer);
+    case AU_OP_STATE_B: return numbered(w, "other", n.integer);
     case AU_OP_FINAL: return numbered(w, "final", n.integer);
     case AU_OP_DFINAL: return numbered(w, "dfinal", n.integer);
     case AU_OP_ADJOINT: return numbered(w, "adjoint", n.integer);

@@ -181,6 +181,52 @@ static void write_end(AuHookWriter *w)
     writer_finish(w, items, 1 + online->final_count);
 }
 
+static void write_join(AuHookWriter *w)
+{
+    const AuOnline *online = w->attn->online;
+    const uint32_t scales = online->scale_count, states = w->hooks->state_count;
+    const char *params[64] = {"b", "h", "i"};
+    uint32_t count = with_states(w, params, 3);
+    for (uint32_t n = 0; n < states; n++)
+        params[count++] = au_format(writer_module(w)->arena, "other%u", n);
+    writer_begin(w, "online_join", params, count);
+    writer_count_uses(w, online->combine_a);
+    writer_count_uses(w, online->combine_b);
+    for (uint32_t n = 0; n < scales; n++) writer_count_uses(w, online->scales[n].combined);
+    /* each result, and what it is where only the one part or the other saw a pair of the row */
+    AuTileExpr *items[40], *first[40], *second[40];
+    items[0] = writer_expr(w, online->combine_a), items[1] = writer_expr(w, online->combine_b);
+    for (uint32_t n = 0; n < 2; n++)
+        first[n] = writer_number(w, n == 0), second[n] = writer_number(w, n == 1);
+    for (uint32_t n = 0; n < scales; n++) {
+        items[2 + n] = writer_expr(w, online->scales[n].combined);
+        first[2 + n] = writer_variable(w, params[3 + n]);
+        second[2 + n] = writer_variable(w, params[3 + states + n]);
+    }
+    if (states > scales) {
+        AuTileExpr *seen[2], *saw[2];
+        for (uint32_t n = 0; n < 2; n++) {
+            seen[n] = writer_variable(w, params[3 + n * states + scales]);
+            saw[n] = writer_op2(w, TILE_X_GT, seen[n], writer_number(w, 0));
+        }
+        AuTileExpr *later = writer_assign(w, "later", saw[1]);
+        AuTileExpr *both = writer_assign(w, "both", writer_op2(w, TILE_X_AND, saw[0], later));
+        for (uint32_t n = 0; n < 2 + scales; n++)
+            items[n] = writer_op3(w, TILE_X_WHERE, both, items[n],
+                                  writer_op3(w, TILE_X_WHERE, later, second[n], first[n]));
+        items[2 + scales] = writer_op2(w, TILE_X_MAX, seen[0], seen[1]);
+    }
+    writer_finish(w, items, 2 + states);
+}
+
+bool hooks_join(AuHooks *hooks, AuDiags *diags, AuAttn *attn)
+{
+    AuHookWriter w = {.hooks = hooks, .attn = attn, .diags = diags, .channel = "d"};
+    hooks->has_join = attn_derive_combine(attn);
+    if (hooks->has_join) write_join(&w);
+    return !w.failed;
+}
+
 static void write_range(AuHookWriter *w)
 {
     AuRange range;
@@ -277,10 +323,10 @@ static bool is_taken(const char *name, size_t length)
         // clang-format off
         "b", "h", "i", "j", "c", "s", "p", "x", "n", "m", "g", "q", "k", "v", "o", "d", "e", "t", "G", "K", "P", "Q", "V",
         "kv", "hk", "hv", "mb", "nb", "hb", "mbb", "ce", "at", "ok", "to", "tq", "tk", "tv", "dx", "dp", "ds", "dO", "dS",
-        "do", "dq", "dk", "dv", "acc", "across_d", "across_e", "adjoint", "all", "along_lanes", "along_registers", "any", "change", "core", "count", "ddot", "delta", "dfinal",
+        "do", "dq", "dk", "dv", "acc", "across_d", "across_e", "adjoint", "all", "along_lanes", "along_registers", "any", "both", "change", "core", "count", "ddot", "delta", "dfinal",
         "dkey", "dot", "dquery", "dq_joined", "dq_parts", "every", "f_high", "f_low", "false", "final", "fade", "first", "full", "full_low", "full_place", "further", "given", "inf",
-        "head_parts", "heads", "inside", "iota", "item", "j_first", "k_full_high", "k_full_low", "k_high", "k_low", "kept", "key", "key_range", "key_tiles", "keys", "kind", "lanes", "late_h", "late_m", "list", "logit",
-        "m_high", "m_low", "n_high", "n_low", "nan", "next", "o_kept", "out", "part", "partial", "partial_place", "parts", "pass", "piece", "queries",
+        "head_parts", "heads", "inside", "iota", "item", "j_first", "k_full_high", "k_full_low", "k_high", "k_low", "kept", "key", "key_range", "key_tiles", "keys", "kind", "lanes", "late_h", "late_m", "later", "list", "logit",
+        "m_high", "m_low", "n_high", "n_low", "nan", "next", "o_kept", "other", "out", "part", "partial", "partial_place", "parts", "pass", "piece", "queries",
         "query", "query_range", "q_full_high", "q_full_low", "q_high", "q_low", "row", "row_like", "scale", "score", "seen", "self", "slope",
         "some", "check", "code", "outside", "stage", "state", "taken", "tile", "tile_class", "total", "true", "turn", "value", "weight", "whose", "z", "a",
         // clang-format on

@@ -9,6 +9,7 @@
  * which a pair that takes no part is -inf weight_mod(p, s, b, h, i, j)                 the weight
  * as it meets the values online_end(o, b, h, i, state..)              o and the finals q_mod(x, b,
  * h, i, c), k_mod, v_mod, out_mod  an element of a row; over the axis `d` (`e` of out_mod)
+ *   online_join(b, h, i, state.., other..)               factors of two outputs, of disjoint keys, and the state of both (hooks_join)
  *
  * Of gradients (hooks_backward.c), finals and adjoints being those of the row:
  *
@@ -37,6 +38,7 @@ typedef struct AuHooks {
     bool needs_lists;     /* the mask depends on data */
     uint32_t state_count; /* row vectors of the state, the flag `seen` included */
     bool has_scale;       /* the output so far is rescaled */
+    bool has_join;        /* parts of the keys can be joined */
     uint32_t dot_count;   /* further products of score_mod, in the order of */
     AuExpr dots[4];
     uint32_t expressions; /* written so far */
@@ -44,6 +46,9 @@ typedef struct AuHooks {
 
 /* NULL after an error. [caps] only names the module's target. */
 AuHooks *hooks_make(AuArena *arena, AuDiags *diags, AuAttn *attn, const AuTileCaps *caps);
+
+/* Adds online_join where the online function has it (has_join). false: an error. */
+bool hooks_join(AuHooks *hooks, AuDiags *diags, AuAttn *attn);
 
 /* Adds those of gradients. */
 bool hooks_backward(AuHooks *hooks, AuDiags *diags, AuAttn *attn, const AuGrads *grads);

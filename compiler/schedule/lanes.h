@@ -71,6 +71,7 @@ bool lanes_list_by_head(
 
 /* ---- forward_parts.c */
 const char *lanes_first_row(Lanes *x); /* the executor's first query row */
+int32_t lanes_keys(const Lanes *x);    /* keys of a tile whose scores an executor has */
 const char *
 lanes_states(Lanes *x); /* ", state0, state1": what follows other results or arguments */
 uint32_t lanes_dot_tensor(const AuProblem *p, uint32_t n, bool key_side);
@@ -88,7 +89,8 @@ void lanes_forward_head(Lanes *x);             /* kernel, arguments, grid, lets 
 void lanes_key_tiles(Lanes *x, AuTileHow how); /* the list `keys` of tiles; down: from the last */
 void lanes_scores(Lanes *x);         /* score_mod and mask on the product `score`; declares j */
 const char *lanes_weights(Lanes *x); /* online_fwd; scales acc; the weights as an operand */
-void lanes_results(Lanes *x);        /* `out` and finals from acc and states */
+void lanes_end(Lanes *x, const char *sums); /* `out` and finals from sums and states */
+void lanes_results(Lanes *x);               /* the same from acc, and out_mod */
 void lanes_store_finals(Lanes *x);
 /* What was written, read, hooks inlined and verified; NULL after an error. */
 AuSchedule *lanes_built(Lanes *x, AuDiags *diags);

@@ -39,8 +39,9 @@ typedef struct AuShape {
     int32_t rows, stages;             /* query rows of a warp; tiles of keys in shared memory */
     int32_t query_tile, column_parts; /* backward: queries a tile (of which there are stages); warps
                                          that share their [rows] keys */
-    bool query_in_registers;          /* else products take queries from shared memory */
-    bool keys_in_registers;           /* backward: and keys and values of S and dP */
+    bool keys_apart; /* the warps of a block share its [rows]; each has its part of a tile's keys */
+    bool query_in_registers; /* else products take queries from shared memory */
+    bool keys_in_registers;  /* backward: and keys and values of S and dP */
     int32_t
         query_parts; /* backward: parts of a tile of queries whose pairs are made one after another */
     bool split_segments; /* for the lowering: a loop for each segment of tiles, without a branch */
@@ -89,7 +90,6 @@ AuSchedule *schedule_lanes_forward(AuArena *arena, AuDiags *diags, const AuProbl
                                    const AuShape *shape);
 /* The tuned row for the problem, or a default that fits. */
 AuShape schedule_lanes_shape(const AuProblem *problem);
-/* The most queries for which a kernel of its own is worth its room in the artifact; 0: none is. */
 int32_t schedule_lanes_limit(const AuProblem *problem, AuQueries queries);
 
 /* lanes_backward.c */
@@ -108,10 +108,14 @@ bool schedule_warps_back_shape(AuArena *arena, const AuProblem *problem, AuShape
 /* warps_shape.c: the best shape by table or rule; false: none does, *why says what stands against the last. */
 bool schedule_warps_shape(AuArena *arena, const AuProblem *problem, AuShape *shape,
                           const char **why);
+/* Where the kernels for any number of queries have blocks of [usual] rows. */
+int32_t schedule_warps_limit(AuArena *arena, const AuProblem *problem, int32_t usual);
 
 /* choose.c: the schedule and the shape for a problem. */
 typedef enum AuOperation { AU_FORWARD, AU_BACKWARD } AuOperation;
 AuSchedule *schedule_choose(AuArena *arena, AuDiags *diags, const AuProblem *problem,
                             AuOperation operation);
+/* The most queries for which a forward kernel for [problem]'s few queries is worth its room in the artifact; 0: none is. */
+int32_t schedule_limit(AuArena *arena, const AuProblem *problem);
 
 #endif

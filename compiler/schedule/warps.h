@@ -37,4 +37,9 @@ void warps_bring(Lanes *x, const char *token, const char *from, const char *to);
 void warps_bring_tile(Lanes *x, const char *token, const char *view, const char *n, const char *to,
                       const char *stage);
 
+/* warps_join.c: warps that share their rows join what each has of its keys; then outputs and finals go to memory. */
+void warps_join_memories(Lanes *x);
+int32_t warps_join_bytes(const AuProblem *p, const AuShape *s); /* of shared memory */
+void warps_join_results(Lanes *x);
+
 #endif

@@ -14,6 +14,9 @@
  * Queries lie in shared memory, once; the result takes their place there at the end, so that it is stored in pieces of 16 bytes.
  * Widths are padded to the product's depth with zeros that the copies fill in.
  *
+ * For few queries (keys_apart) the warps of a block share their 16 rows, and each has its part of the keys of a tile, which it
+ * brings itself and of which it keeps states and an output of its own, so that nobody waits in the loop; warps_join.c ends it.
+ *
  * Kernels: `q_rows`, `k_rows`, `v_rows` (rows that the script changes), `classes`, `compact` (masks that depend on data),
  * `forward`. */
 #include "warps.h"
@@ -22,21 +25,23 @@
 
 /* ---- memories */
 
+/* Each warp brings its queries itself, also those that others bring too. */
 static void memories(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const int32_t d = warps_padded(x->atom, x->p->d), n = x->shape->key_tile,
-                  stages = x->shape->stages;
-    warps_tile(x, "Q", "q", x->block, "w", d > x->p->e ? d : x->p->e, 1);
+                  stages = x->shape->stages, rows = x->rows * x->shape->executors;
+    warps_tile(x, "Q", "q", rows, "w", d > x->p->e ? d : x->p->e, 1);
     warps_tile(x, "K", "kv", n, "d", d, stages);
     if (x->own_v) warps_tile(x, "V", "kv", n, "e", x->p->e, stages);
-    if (x->by_memory) warps_tile(x, "P", "q", x->block, "kv", n, 1);
+    if (x->by_memory) warps_tile(x, "P", "q", rows, "kv", lanes_keys(x), 1);
     for (uint32_t i = 0; i < x->p->hooks->dot_count; i++) {
         const int32_t width = warps_padded(x->atom, lanes_dot_width(x->p, i));
         const char *axis = tile_text(t, "p%u", i);
-        warps_tile(x, tile_text(t, "Q%u", i), "q", x->block, axis, width, 1);
+        warps_tile(x, tile_text(t, "Q%u", i), "q", rows, axis, width, 1);
         warps_tile(x, tile_text(t, "K%u", i), "kv", n, axis, width, stages);
     }
+    if (x->shape->keys_apart) warps_join_memories(x);
     tile_barrier(t, "all", 0, x->shape->executors);
     tile_role(t, "core", x->shape->executors, TILE_ON_WARP, 0);
 }
@@ -46,6 +51,12 @@ static void memories(Lanes *x)
 static void await(Lanes *x, const char *tokens)
 {
     if (warps_are_async(x)) tile_wait(x->t, tokens);
+}
+
+/* Who shares no keys with others waits for nobody. */
+static void meet(Lanes *x)
+{
+    if (!x->shape->keys_apart) tile_sync(x->t, "all");
 }
 
 /* The stage that is computed on, or the one that is being filled. */
@@ -81,6 +92,13 @@ static const char *key_tokens(Lanes *x, const char *of)
     au_text_add(&text, "%s", of);
     for (uint32_t i = 0; i < x->p->hooks->dot_count; i++) au_text_add(&text, ", %s%u", of, i);
     return au_text_str(&text);
+}
+
+/* The rows of a tile of keys or values that this warp multiplies, after [stage]. */
+static const char *own_keys(Lanes *x)
+{
+    const int32_t keys = lanes_keys(x);
+    return x->shape->keys_apart ? tile_text(x->t, "self * %d +: %d", keys, keys) : ":";
 }
 
 /* ---- queries */
@@ -143,20 +161,21 @@ static void products_of_scores(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const char *stage = stage_index(x, false);
-    tile_product(t, "score", x->atom, TILE_START, query(x, -1), tile_text(t, "K[%s:, :]", stage));
+    tile_product(t, "score", x->atom, TILE_START, query(x, -1),
+                 tile_text(t, "K[%s%s, :]", stage, own_keys(x)));
     for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
         tile_product(t, tile_text(t, "dot%u", n), x->atom, TILE_START, query(x, (int32_t)n),
-                     tile_text(t, "K%u[%s:, :]", n, stage));
+                     tile_text(t, "K%u[%s%s, :]", n, stage, own_keys(x)));
 }
 
 static void product_of_values(Lanes *x, const char *weight)
 {
     const char *stage = stage_index(x, false);
-    const char *values = x->own_v ? tile_text(x->t, "V[%s:, :]", stage)
-                                  : tile_text(x->t, "K[%s:, %d +: %d] as [kv, e]", stage,
-                                              x->p->attn->v_first, x->p->e);
+    const char *values = x->own_v ? tile_text(x->t, "V[%s%s, :]", stage, own_keys(x))
+                                  : tile_text(x->t, "K[%s%s, %d +: %d] as [kv, e]", stage,
+                                              own_keys(x), x->p->attn->v_first, x->p->e);
     if (x->by_memory) {
-        const char *own = own_rows(x, "P", x->shape->key_tile, "q, kv");
+        const char *own = own_rows(x, "P", lanes_keys(x), "q, kv");
         tile_store(x->t, "%s -> %s", weight, own);
         weight = own;
     }
@@ -166,40 +185,38 @@ static void product_of_values(Lanes *x, const char *weight)
 /* Copies and compute of one tile, one stage: see the head of this file. */
 static void step_of_one_stage(Lanes *x)
 {
-    AuTileBuild *t = x->t;
     const bool ahead = warps_are_async(x);
     if (ahead)
         await(x, key_tokens(x, "tk"));
     else
         bring_keys(x, "n", "");
-    if (ahead) tile_sync(t, "all");
+    if (ahead) meet(x);
     bring_values(x, "n", "");
-    if (!ahead) tile_sync(t, "all");
+    if (!ahead) meet(x);
     products_of_scores(x);
     lanes_scores(x);
     const char *weight = lanes_weights(x);
     if (ahead && x->own_v) {
         await(x, "tv");
-        tile_sync(t, "all");
+        meet(x);
         bring_keys(x, "next(n)", "");
     }
     product_of_values(x, weight);
     if (ahead && x->own_v) return;
-    tile_sync(t, "all");
+    meet(x);
     if (ahead) bring_keys(x, "next(n)", "");
 }
 
 static void step_of_two_stages(Lanes *x)
 {
-    AuTileBuild *t = x->t;
-    await(x, tile_text(t, x->own_v ? "%s, tv" : "%s", key_tokens(x, "tk")));
-    tile_sync(t, "all");
+    await(x, tile_text(x->t, x->own_v ? "%s, tv" : "%s", key_tokens(x, "tk")));
+    meet(x);
     bring_keys(x, "next(n)", stage_index(x, true));
     bring_values(x, "next(n)", stage_index(x, true));
     products_of_scores(x);
     lanes_scores(x);
     product_of_values(x, lanes_weights(x));
-    tile_set(t, "at", "1 - at");
+    tile_set(x->t, "at", "1 - at");
 }
 
 static void loop(Lanes *x)
@@ -214,8 +231,7 @@ static void loop(Lanes *x)
     (two ? step_of_two_stages : step_of_one_stage)(x);
     tile_end(t);
     await(x, tile_text(t, two && x->own_v ? "%s, tv" : "%s", key_tokens(x, "tk")));
-    if (two)
-        tile_sync(t, "all"); /* before copies for another block of rows, in a persistent kernel */
+    if (two) meet(x); /* before copies for another block of rows, in a persistent kernel */
 }
 
 /* ---- the kernel */
@@ -224,7 +240,7 @@ static void fragments(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const char *scores =
-        tile_text(t, "f32[q:%d, kv:%d] @ %s.C", x->rows, x->shape->key_tile, x->atom->name);
+        tile_text(t, "f32[q:%d, kv:%d] @ %s.C", x->rows, lanes_keys(x), x->atom->name);
     tile_frag(t, "score", "%s", scores);
     for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
         tile_frag(t, tile_text(t, "dot%u", n), "%s", scores);
@@ -251,9 +267,13 @@ static void forward_kernel(Lanes *x)
     if (x->p->hooks->state_count)
         tile_set(t, lanes_states(x) + 2, "online_init(row_like, b, h, i)");
     loop(x);
-    lanes_results(x);
-    store_output(x);
-    lanes_store_finals(x);
+    if (x->shape->keys_apart)
+        warps_join_results(x);
+    else {
+        lanes_results(x);
+        store_output(x);
+        lanes_store_finals(x);
+    }
     tile_end(t);
     tile_end(t);
 }
@@ -268,9 +288,10 @@ AuSchedule *schedule_warps_forward(AuArena *arena, AuDiags *diags, const AuProbl
     }
     AuSchedule *out = AU_NEW(arena, AuSchedule);
     out->shape = *shape;
-    out->name = au_format(arena, "warps_forward%s q=%dx%d kv=%d stages=%d%s",
-                          p->tf32 ? " tf32" : "", shape->executors, shape->rows, shape->key_tile,
-                          shape->stages, shape->query_in_registers ? " q_in_registers" : "");
+    out->name =
+        au_format(arena, "warps_forward%s q=%dx%d kv=%d%s stages=%d%s", p->tf32 ? " tf32" : "",
+                  shape->executors, shape->rows, shape->key_tile, shape->keys_apart ? " apart" : "",
+                  shape->stages, shape->query_in_registers ? " q_in_registers" : "");
     Lanes x = warps_begin(arena, tile_build(arena, diags, p->caps, out->name), p, out);
     warps_layouts(&x);
     for (uint32_t n = 0; n < 3; n++) lanes_rows_kernel(&x, n);

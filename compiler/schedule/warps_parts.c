@@ -84,7 +84,7 @@ Lanes warps_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule
                    .query_in_memory = true,
                    .longest_first = p->attn->mask.i != 0,
                    .rows = shape->rows,
-                   .block = shape->rows * shape->executors,
+                   .block = shape->rows * (shape->keys_apart ? 1 : shape->executors),
                    .operand = tile_elem(p->operand)->name,
                    .held = tile_elem(p->operand)->name,
                    .atom = warps_atom(p),

@@ -36,11 +36,16 @@ static int32_t query_channels(const AuProblem *p, const AuTileAtom *atom)
     return sum;
 }
 
+static int32_t keys_of_warp(const AuShape *s)
+{
+    return s->key_tile / (s->keys_apart ? s->executors : 1);
+}
+
 /* Without shared memory. */
 static Needs registers_of(const AuProblem *p, const AuTileAtom *atom, const AuShape *s)
 {
-    const int32_t bytes = tile_elem(p->operand)->bytes,
-                  pairs = s->rows * (1 + (int32_t)p->hooks->dot_count) * s->key_tile,
+    const int32_t bytes = tile_elem(p->operand)->bytes, keys = keys_of_warp(s),
+                  pairs = s->rows * (1 + (int32_t)p->hooks->dot_count) * keys,
                   queries = query_channels(p, atom) * bytes / REGISTER;
     return (Needs){
         .registers =
@@ -59,9 +64,10 @@ static Needs needs_of(const AuProblem *p, const AuTileAtom *atom, const AuShape 
         const int32_t width = warps_padded(atom, lanes_dot_width(p, n));
         query += warps_line_bytes(p, line, width), key += warps_line_bytes(p, line, width);
     }
-    if (warps_by_memory(p)) query += warps_line_bytes(p, line, s->key_tile);
+    if (warps_by_memory(p)) query += warps_line_bytes(p, line, keys_of_warp(s));
     Needs needs = registers_of(p, atom, s);
-    needs.shared = WARPS_ALIGNMENT + block * query + s->stages * s->key_tile * key;
+    needs.shared = WARPS_ALIGNMENT + block * query + s->stages * s->key_tile * key +
+                   (s->keys_apart ? warps_join_bytes(p, s) : 0);
     return needs;
 }
 
@@ -98,7 +104,8 @@ const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuS
     const Needs needs = needs_of(p, atom, s);
     if (s->query_in_registers && (warps_by_memory(p) || atom->rounds))
         return "queries of which lanes hold copies, or that they round, stay in shared memory";
-    if (s->rows % atom->m || s->key_tile % most(atom->k, atom->n) || s->key_tile % s->executors)
+    if (s->rows % atom->m || keys_of_warp(s) % most(atom->k, atom->n) ||
+        s->key_tile % s->executors || (s->keys_apart && p->e % (s->executors * atom->n)))
         return au_format(arena, "%d rows or %d keys for %d warps do not divide into %s", s->rows,
                          s->key_tile, s->executors, atom->name);
     if (needs.shared > p->caps->shared_bytes)
@@ -182,6 +189,31 @@ static int32_t line_of(const AuProblem *p, const AuTileAtom *atom, const AuShape
     return needs.registers + needs.weights > room ? SHORT_LINE : LINE;
 }
 
+/* Of few queries, which have few blocks: warps that share 16 rows and bring their keys themselves, two tiles ahead of each other.
+ * Four hide what one waits for, and with 32 keys each has four sums in flight. Where a result is not joined channel by channel one
+ * warp does everything. The first that fits. */
+static bool few_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
+{
+    static const int32_t warps[] = {4, 2, 1}, keys[] = {32, 16}, stages[] = {2, 1};
+    const AuTileAtom *atom = warps_atom(p);
+    for (uint32_t n = 0; n < 3 * 2 * 2 * 2; n++) {
+        AuShape s = {.executors = warps[n / 8],
+                     .rows = atom->m,
+                     .stages = stages[n / 2 % 2],
+                     .query_in_registers = n % 2 == 0,
+                     .split_segments = true};
+        s.key_tile = keys[n / 4 % 2] * s.executors;
+        s.keys_apart = s.executors > 1;
+        s.line = line_of(p, atom, &s);
+        if (s.keys_apart && (!p->hooks->has_join || p->hooks->has_out_mod)) continue;
+        *why = schedule_warps_refusal(arena, p, &s);
+        if (*why) continue;
+        *out = s;
+        return true;
+    }
+    return false;
+}
+
 bool schedule_warps_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
 {
     static const int32_t warps[] = {4, 8, 2}, rows[] = {32, 16}, keys[] = {128, 96, 64, 48, 32, 16};
@@ -189,6 +221,7 @@ bool schedule_warps_shape(AuArena *arena, const AuProblem *p, AuShape *out, cons
     double best = 0;
     *why = warps_refusal_of_problem(arena, p);
     if (*why) return false;
+    if (p->queries) return few_shape(arena, p, out, why);
     for (uint32_t n = 0; n < 3 * 2 * 6 * 2 * 2; n++) {
         AuShape s = {.executors = warps[n / 48],
                      .rows = rows[n / 24 % 2],
@@ -206,4 +239,15 @@ bool schedule_warps_shape(AuArena *arena, const AuProblem *p, AuShape *out, cons
         if (!best || now < best) best = now, *out = s, *why = NULL;
     }
     return best > 0;
+}
+
+int32_t schedule_warps_limit(AuArena *arena, const AuProblem *p, int32_t usual)
+{
+    AuShape few;
+    const char *why;
+    AuProblem one = *p;
+    one.queries = AU_FEW_QUERIES;
+    if (p->queries != AU_FEW_QUERIES || !schedule_warps_shape(arena, &one, &few, &why)) return 0;
+    const int32_t most_rows = 2 * few.rows;
+    return usual < 2 * most_rows ? 0 : most_rows;
 }

@@ -60,7 +60,14 @@ static bool build(Run *r, const AuScript *script, AuVariant *v)
                                                   : TILE_F32};
     if (!find_arch(r->arena, strchr(r->suite->name, ':') + 1, &v->target, &v->arch))
         return exec_fail(r, "no architecture", r->suite->name);
-    if (variant_build(r->arena, r->diags, v, r->c->script)) return true;
+    const AuVariant any = *v;
+    if (exec_has(r, "few") && r->operation == AU_FORWARD) v->queries = AU_FEW_QUERIES;
+    bool good = variant_build(r->arena, r->diags, v, r->c->script);
+    if (good && !v->schedule) { /* an architecture without such kernels */
+        *v = any;
+        good = variant_build(r->arena, r->diags, v, r->c->script);
+    }
+    if (good) return true;
     AuText text = {.arena = r->arena};
     au_diags_render(r->diags, &text);
     return exec_fail(r, "variant", au_text_str(&text));

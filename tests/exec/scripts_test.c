@@ -58,6 +58,21 @@ static const ExecCase cases[] = {
     {"documents_bias_sink.attn", "B=3 H=3 S=150 T=150 D=32 E=32", NULL, "repeat sorted"},
     {"gated_qknorm.attn", "B=2 H=4 Hk=2 S=150 T=150 D=64", NULL, "repeat"},
     {"mla_train.attn", "B=2 H=3 S=150 T=150 D=32 E=32 P=32", NULL, "repeat"},
+    /* kernels for few queries */
+    {"mha.attn", "B=1 H=4 Hk=2 S=1 T=300 D=64 E=64", NULL, "odd"},
+    {"mha.attn", "B=2 H=2 Hk=1 S=3 T=1000 D=64 E=64", NULL, "nan"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=16 T=257 D=64 E=32", NULL, NULL},
+    {"mha.attn", "B=1 H=2 Hk=1 S=17 T=130 D=128 E=128", NULL, "nan"},
+    {"mha.attn", "B=1 H=2 Hk=2 S=1 T=2000 D=128 E=128", NULL, NULL},
+    {"mha.attn", "B=1 H=2 Hk=1 S=16 T=40 D=256 E=256", NULL, NULL},
+    {"gemma_local.attn", "B=1 H=2 Hk=1 S=32 T=400 D=64 E=64", "window=50", NULL},
+    {"documents_bias_sink.attn", "B=2 H=2 S=17 T=17 D=64 E=64", NULL, "sorted far_head"},
+    {"gated_qknorm.attn", "B=2 H=2 Hk=1 S=3 T=170 D=64", NULL, NULL},
+    {"mla_decode.attn", "B=2 H=4 S=1 T=300", NULL, NULL},
+    {"dropout.attn", "B=1 H=2 Hk=1 S=16 T=150 D=64 E=64", "rate=0.25 seed=7", NULL},
+    {"sigmoid.attn", "B=1 H=1 S=3 T=300 D=64 E=64", NULL, NULL},
+    {PAIR_BIAS, "B=1 H=2 S=31 D=64 E=64", NULL, "far_front"},
+    {PAIR_BIAS, "B=1 H=2 S=31 D=64 E=64", NULL, "poison"},
 };
 // clang-format on
 
