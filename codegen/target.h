@@ -22,6 +22,7 @@ typedef struct AuArch {
     bool by_default; /* compiled when no --arch is given */
     const char
         *wish; /* word of the device without which code for plainer rows is faster; "" none */
+    const char *machine; /* host code: rows of one can be in one object; NULL: no host code */
 } AuArch;
 
 typedef enum AuCodeStage {

@@ -14,27 +14,20 @@
 // clang-format off
 /* caps: rows of compiler/machine/caps.def. features: what the driver must report. */
 static const AuArch archs[] = {
-    {"sm_70",  "sm_70",  "sm_70 ptx64",  true, true, true, ""},
-    {"sm_75",  "sm_75",  "sm_75 ptx65",  true, true, false, ""},
-    {"sm_80",  "sm_80",  "sm_80 ptx70",  true, true, true, ""},
-    {"sm_86",  "sm_86",  "sm_86 ptx71",  true, true, true, ""},
-    {"sm_89",  "sm_89",  "sm_89 ptx78",  true, true, false, ""},
-    {"sm_90",  "sm_90",  "sm_90 ptx81",  true, true, true, ""},
-    {"sm_120", "sm_120", "sm_120 ptx87", true, true, false, ""},
+    {"sm_70",  "sm_70",  "sm_70 ptx64",  true, true, true, "", NULL},
+    {"sm_75",  "sm_75",  "sm_75 ptx65",  true, true, false, "", NULL},
+    {"sm_80",  "sm_80",  "sm_80 ptx70",  true, true, true, "", NULL},
+    {"sm_86",  "sm_86",  "sm_86 ptx71",  true, true, true, "", NULL},
+    {"sm_89",  "sm_89",  "sm_89 ptx78",  true, true, false, "", NULL},
+    {"sm_90",  "sm_90",  "sm_90 ptx81",  true, true, true, "", NULL},
+    {"sm_120", "sm_120", "sm_120 ptx87", true, true, false, "", NULL},
 };
 /* ORDER archs. PTX 6.4 for sm_70, not 6.3: mma of its own; 8.1 for sm_90, not 7.8: red.add of vectors. */
-#define GPU(number, ptx) {"nvptx64-nvidia-cuda", "sm_" #number, "+ptx" #ptx, .device = &cuda_device, .capability = number}
-static const AuHost gpus[] = {GPU(70, 64), GPU(75, 65), GPU(80, 70), GPU(86, 71), GPU(89, 78), GPU(90, 81), GPU(120, 87)};
+#define GPU(number, ptx) {{"nvptx64-nvidia-cuda", "sm_" #number, "+ptx" #ptx, .device = &cuda_device.device}, number}
+static const CudaHost gpus[] = {GPU(70, 64), GPU(75, 65), GPU(80, 70), GPU(86, 71), GPU(89, 78), GPU(90, 81), GPU(120, 87)};
 // clang-format on
 enum { ARCHS = sizeof archs / sizeof *archs };
 static_assert(sizeof gpus / sizeof *gpus == ARCHS, "ORDER archs");
-
-static const AuHost *gpu_of(const AuArch *arch)
-{
-    for (uint32_t n = 0; n < ARCHS; n++)
-        if (strcmp(archs[n].name, arch->name) == 0) return &gpus[n];
-    return NULL;
-}
 
 /* As on hosts (cpu.c), but blocks are joined first: instcombine moves what is used in the next block there, and what it had
  * loaded stays in registers. The code generator adds passes of its own for addresses. */
@@ -57,10 +50,11 @@ static void note_local_memory(AuDiags *diags, AuKernel *const *kernels, uint32_t
 static bool emit_cuda(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, uint32_t count,
                       const AuArch *arch, AuCodeStage stage, uint32_t optimize, AuBlob *out)
 {
+    const AuHost *host = &gpus[arch - archs].host;
     LlvmUnit unit;
-    if (!llvm_open(&unit, diags, gpu_of(arch), "kernels", optimize, true)) return false;
+    if (!llvm_open(&unit, diags, host, "kernels", optimize, true)) return false;
     AuEmit e = {.arena = arena, .diags = diags};
-    emit_open(&e, gpu_of(arch), unit.module);
+    emit_open(&e, host, unit.module);
     for (uint32_t n = 0; n < count && !e.failed; n++) emit_kernel(&e, kernels[n]);
     emit_close(&e);
     bool good = !e.failed && llvm_is_sound(&unit, diags, count ? kernels[0]->name : "") &&

@@ -1,13 +1,12 @@
-/* cuda_emit.c - a kernel as a function of a thread: its frame, and what a device does otherwise than a host (AuDevice).
+/* cuda_emit.c - what NVIDIA GPUs have in their own way (GpuDevice).
  *
  * .entry NAME(.param .align 8 .b8 slots[8 * n]) .reqntid THREADS. The slots are one parameter, an array that the launch copies,
- * so every kernel is launched alike. Threads are lanes in the order of their executors. Control flow is uniform in an executor,
- * so exchanges find all 32 lanes. */
+ * so every kernel is launched alike. */
 #include "cuda.h"
 
 #include <string.h>
 
-enum { WARP = 32, MOST_THREADS = 1024, ALL_LANES = -1, PTX_KERNEL = 71 };
+enum { WARP = 32, ALL_LANES = -1, PTX_KERNEL = 71 };
 
 /* ---- the function */
 
@@ -41,42 +40,6 @@ static void open_function(AuEmit *e)
     LLVMPositionBuilderAtEnd(e->builder, emit_block(e, "entry"));
 }
 
-/* Values between lanes: a shuffle that all take part in. */
-static LLVMValueRef exchange(AuEmit *e, bool by_xor, LLVMValueRef v, LLVMValueRef lane)
-{
-    LLVMTypeRef f32 = e->element[AU_F32], i32 = e->element[AU_I32];
-    const bool is_float = LLVMTypeOf(v) == f32;
-    if (is_float) v = LLVMBuildBitCast(e->builder, v, i32, "");
-    LLVMValueRef arguments[4] = {cuda_i32(e, (uint32_t)ALL_LANES), v, lane, cuda_i32(e, WARP - 1)};
-    v = by_xor ? emit_call(e, "llvm.nvvm.shfl.sync.bfly.i32", NULL, NULL, arguments, 4)
-               : emit_call(e, "llvm.nvvm.shfl.sync.idx.i32", NULL, NULL, arguments, 4);
-    return is_float ? LLVMBuildBitCast(e->builder, v, f32, "") : v;
-}
-
-static bool names_executor(const AuKernel *k)
-{
-    for (uint32_t n = 1; n < k->mem_count; n++)
-        if (k->mems[n].space == AU_EXEC) return true;
-    for (uint32_t n = 1; n < k->instr_count; n++)
-        if (k->instrs[n].op == AU_K_WARP) return true;
-    return false;
-}
-
-/* That an executor's number is the same in its lanes is said by a shuffle: ptxas then branches without a mask. */
-static void find_thread(AuEmit *e)
-{
-    LLVMBuilderRef b = e->builder;
-    LLVMValueRef thread = emit_call(e, "llvm.nvvm.read.ptx.sreg.tid.x", NULL, NULL, NULL, 0);
-    if (e->k->warps == 1) {
-        e->cuda->lane = thread;
-        e->cuda->warp = cuda_i32(e, 0);
-        return;
-    }
-    e->cuda->lane = LLVMBuildAnd(b, thread, cuda_i32(e, WARP - 1), "lane");
-    e->cuda->warp = LLVMBuildLShr(b, thread, cuda_i32(e, 5), "warp");
-    if (names_executor(e->k)) e->cuda->warp = exchange(e, false, e->cuda->warp, cuda_i32(e, 0));
-}
-
 static bool multiplies_halves(const AuKernel *k)
 {
     for (uint32_t n = 1; n < k->instr_count; n++)
@@ -84,22 +47,20 @@ static bool multiplies_halves(const AuKernel *k)
     return false;
 }
 
-static bool open(AuEmit *e)
+static GpuKernel *open(AuEmit *e)
 {
-    const AuKernel *k = e->k;
-    if (k->lanes != WARP || k->warps * WARP > MOST_THREADS) {
-        emit_fault(e, NULL, "a block has up to 32 executors of 32 lanes");
-        return false;
-    }
-    e->cuda = AU_NEW(e->arena, AuCuda);
-    e->cuda->coarse = multiplies_halves(k);
+    CudaKernel *k = AU_NEW(e->arena, CudaKernel);
+    k->coarse = multiplies_halves(e->k);
     open_function(e);
-    find_thread(e);
-    cuda_places(e);
-    return true;
+    return &k->gpu;
 }
 
-/* ---- instructions */
+/* ---- threads */
+
+static LLVMValueRef thread(AuEmit *e)
+{
+    return emit_call(e, "llvm.nvvm.read.ptx.sreg.tid.x", NULL, NULL, NULL, 0);
+}
 
 static LLVMValueRef block(AuEmit *e, int64_t dimension)
 {
@@ -108,26 +69,24 @@ static LLVMValueRef block(AuEmit *e, int64_t dimension)
     return emit_call(e, "llvm.nvvm.read.ptx.sreg.ctaid.z", NULL, NULL, NULL, 0);
 }
 
-static LLVMValueRef shuffle(AuEmit *e, const AuInstr *in)
+/* A shuffle that all take part in. */
+static LLVMValueRef exchange(AuEmit *e, bool by_xor, LLVMValueRef bits, LLVMValueRef lane)
 {
-    LLVMValueRef v = emit_base(e, kernel_operand(e->k, in, 0));
-    if (in->op == AU_K_SHUFFLE_XOR) return exchange(e, true, v, cuda_i32(e, (uint32_t)in->imm));
-    LLVMValueRef lane = emit_base(e, kernel_operand(e->k, in, 1));
-    return exchange(e, false, v, LLVMBuildAnd(e->builder, lane, cuda_i32(e, WARP - 1), ""));
+    LLVMValueRef arguments[4] = {gpu_i32(e, (uint32_t)ALL_LANES), bits, lane, gpu_i32(e, WARP - 1)};
+    return by_xor ? emit_call(e, "llvm.nvvm.shfl.sync.bfly.i32", NULL, NULL, arguments, 4)
+                  : emit_call(e, "llvm.nvvm.shfl.sync.idx.i32", NULL, NULL, arguments, 4);
 }
 
-static LLVMValueRef any(AuEmit *e, const AuInstr *in)
+static LLVMValueRef any(AuEmit *e, LLVMValueRef mask)
 {
-    LLVMValueRef arguments[2] = {cuda_i32(e, (uint32_t)ALL_LANES),
-                                 emit_base(e, kernel_operand(e->k, in, 0))};
+    LLVMValueRef arguments[2] = {gpu_i32(e, (uint32_t)ALL_LANES), mask};
     return emit_call(e, "llvm.nvvm.vote.any.sync", NULL, NULL, arguments, 2);
 }
 
-/* A block of one executor needs no more than its own barrier. */
-static void barrier(AuEmit *e, const AuInstr *in)
+static void barrier(AuEmit *e, bool of_executor)
 {
-    LLVMValueRef lanes = cuda_i32(e, (uint32_t)ALL_LANES), number = cuda_i32(e, 0);
-    if (in->imm || e->k->warps == 1)
+    LLVMValueRef lanes = gpu_i32(e, (uint32_t)ALL_LANES), number = gpu_i32(e, 0);
+    if (of_executor)
         emit_call(e, "llvm.nvvm.bar.warp.sync", NULL, NULL, &lanes, 1);
     else
         emit_call(e, "llvm.nvvm.barrier.cta.sync.aligned.all", NULL, NULL, &number, 1);
@@ -139,8 +98,8 @@ static void barrier(AuEmit *e, const AuInstr *in)
 static void forget_loads(AuEmit *e)
 {
     LLVMTypeRef type = LLVMFunctionType(e->element[AU_VOID], NULL, 0, false);
-    LLVMValueRef lanes = cuda_i32(e, (uint32_t)ALL_LANES);
-    if (!e->cuda->coarse) {
+    LLVMValueRef lanes = gpu_i32(e, (uint32_t)ALL_LANES);
+    if (!cuda_kernel(e)->coarse) {
         emit_call(e, "llvm.nvvm.bar.warp.sync", NULL, NULL, &lanes, 1);
         return;
     }
@@ -149,42 +108,49 @@ static void forget_loads(AuEmit *e)
     LLVMBuildCall2(e->builder, type, nothing, NULL, 0, "");
 }
 
-static bool in_registers(const AuEmit *e, const AuInstr *in)
+static LLVMValueRef pin(AuEmit *e, LLVMValueRef v)
 {
-    return e->k->mems[in->mem.i].space == AU_LANE;
+    LLVMTypeRef i32 = e->element[AU_I32], type = LLVMFunctionType(i32, &i32, 1, false);
+    LLVMValueRef pin = LLVMGetInlineAsm(type, "mov.b32 $0, $1;", 15, "=r,r", 4, true, false,
+                                        LLVMInlineAsmDialectATT, false);
+    return LLVMBuildCall2(e->builder, type, pin, &v, 1, "");
 }
+
+/* ---- instructions */
 
 static bool instruction(AuEmit *e, AuVal v)
 {
-    const AuInstr *in = kernel_at(e->k, v);
-    switch ((int)in->op) {
-    case AU_K_ADD: return cuda_sum(e, v);
-    case AU_K_BLOCK: emit_set(e, v, block(e, in->imm), false); return true;
-    case AU_K_WARP: emit_set(e, v, e->cuda->warp, false); return true;
-    case AU_K_LANE: emit_set(e, v, e->cuda->lane, false); return true;
-    case AU_K_LOAD:
-        if (in_registers(e, in)) return false;
-        cuda_load(e, v);
-        return true;
-    case AU_K_STORE:
-        if (in_registers(e, in)) return false;
-        cuda_store(e, v);
-        return true;
+    switch ((int)kernel_at(e->k, v)->op) {
     case AU_K_ATOMIC_ADD: cuda_atomic_add(e, v); return true;
-    case AU_K_ATOMIC_INC: cuda_atomic_inc(e, v); return true;
     case AU_K_COPY_ASYNC:
     case AU_K_COPY_COMMIT:
     case AU_K_COPY_WAIT: cuda_copy(e, v); return true;
     case AU_K_MMA: cuda_mma(e, v); return true;
     case AU_K_LOAD_MATRIX: cuda_load_matrix(e, v); return true;
-    case AU_K_SHUFFLE:
-    case AU_K_SHUFFLE_XOR: emit_set(e, v, shuffle(e, in), false); return true;
-    case AU_K_ANY: emit_set(e, v, any(e, in), false); return true;
-    case AU_K_BARRIER: barrier(e, in); return true;
-    case AU_K_NOTE: forget_loads(e); return false; /* and a name for what follows */
-    case AU_K_MATMUL: emit_fault(e, in, "an operation of CPUs"); return true;
     }
     return false;
 }
 
-const AuDevice cuda_device = {.open = open, .instruction = instruction, .op = cuda_op};
+const GpuDevice cuda_device = {
+    .device = {.open = gpu_open, .instruction = gpu_instruction, .op = cuda_op},
+    .lanes = WARP,
+    .threads = 1024,
+    .global = 1,
+    .shared = 3,
+    .static_bytes = 48 << 10,
+    .all_blocks = "device",
+    .refusal = "a block has up to 32 executors of 32 lanes",
+    .open = open,
+    .thread = thread,
+    .block = block,
+    .exchange = exchange,
+    .any = any,
+    .barrier = barrier,
+    .forget_loads = forget_loads,
+    .pin = pin,
+    .masked_load = cuda_masked_load,
+    .masked_store = cuda_masked_store,
+    .instruction = instruction,
+};
+
+uint32_t cuda_dynamic_shared(const AuKernel *k) { return gpu_dynamic_shared(&cuda_device, k); }

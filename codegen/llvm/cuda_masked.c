@@ -83,15 +83,21 @@ static LLVMValueRef build(AuEmit *e, Assembly *a, LLVMTypeRef result, bool effec
     return LLVMBuildCall2(e->builder, type, code, a->values, a->count, "");
 }
 
-static LLVMValueRef offset_of(AuEmit *e, const CudaPlace *at, uint32_t bytes)
+static LLVMValueRef offset_of(AuEmit *e, const GpuPlace *at, uint32_t bytes)
 {
     return LLVMConstInt(e->i64, (unsigned long long)(at->offset + bytes), true);
+}
+
+/* A tensor that is only read comes through the read-only path. */
+static const char *space_of(const GpuPlace *at)
+{
+    return at->space == AU_SHARED ? ".shared" : at->constant ? ".global.nc" : ".global";
 }
 
 /* ---- accesses */
 
 /* [count] pieces from [bytes] on. Lanes without the mask keep what is in the registers, [others]. */
-static void load_part(AuEmit *e, const CudaPlace *at, LLVMValueRef mask, const Pieces *p,
+static void load_part(AuEmit *e, const GpuPlace *at, LLVMValueRef mask, const Pieces *p,
                       uint32_t first, uint32_t count, LLVMValueRef *others)
 {
     Assembly a = {.text = {.arena = e->arena}, .how = {.arena = e->arena}, .outputs = count};
@@ -101,7 +107,7 @@ static void load_part(AuEmit *e, const CudaPlace *at, LLVMValueRef mask, const P
     const uint32_t when = take(&a, "b", mask), place = take(&a, "l", at->base);
     const uint32_t offset = take(&a, "n", offset_of(e, at, first * p->bytes));
     for (uint32_t n = 0; n < count; n++) take(&a, au_format(e->arena, "%u", n), others[n]);
-    au_text_add(&a.text, "@$%u ld%s%s ", when, at->space, width_text(count, p->bytes));
+    au_text_add(&a.text, "@$%u ld%s%s ", when, space_of(at), width_text(count, p->bytes));
     registers(&a.text, 0, count);
     au_text_add(&a.text, ", [$%u+$%u];", place, offset);
     LLVMTypeRef type =
@@ -111,14 +117,14 @@ static void load_part(AuEmit *e, const CudaPlace *at, LLVMValueRef mask, const P
         others[n] = count > 1 ? LLVMBuildExtractValue(e->builder, v, n, "") : v;
 }
 
-static void store_part(AuEmit *e, const CudaPlace *at, LLVMValueRef mask, const Pieces *p,
+static void store_part(AuEmit *e, const GpuPlace *at, LLVMValueRef mask, const Pieces *p,
                        uint32_t first, uint32_t count, LLVMValueRef *values)
 {
     Assembly a = {.text = {.arena = e->arena}, .how = {.arena = e->arena}};
     const uint32_t when = take(&a, "b", mask), place = take(&a, "l", at->base);
     const uint32_t offset = take(&a, "n", offset_of(e, at, first * p->bytes));
     for (uint32_t n = 0; n < count; n++) take(&a, p->bytes == 4 ? "r" : "h", values[n]);
-    au_text_add(&a.text, "@$%u st%s%s [$%u+$%u], ", when, at->space, width_text(count, p->bytes),
+    au_text_add(&a.text, "@$%u st%s%s [$%u+$%u], ", when, space_of(at), width_text(count, p->bytes),
                 place, offset);
     registers(&a.text, offset + 1, count);
     au_text_add(&a.text, ";");
@@ -132,7 +138,7 @@ static uint32_t together(const Pieces *p, uint32_t align)
     return count < 1 ? 1 : count > 4 ? 4 : count;
 }
 
-LLVMValueRef cuda_masked_load(AuEmit *e, const CudaPlace *at, LLVMValueRef mask, LLVMValueRef other,
+LLVMValueRef cuda_masked_load(AuEmit *e, const GpuPlace *at, LLVMValueRef mask, LLVMValueRef other,
                               uint32_t bytes, uint32_t element)
 {
     const Pieces p = pieces_of(e, bytes, element, at->align);
@@ -144,7 +150,7 @@ LLVMValueRef cuda_masked_load(AuEmit *e, const CudaPlace *at, LLVMValueRef mask,
     return joined(e, &p, values, LLVMTypeOf(other));
 }
 
-void cuda_masked_store(AuEmit *e, const CudaPlace *at, LLVMValueRef mask, LLVMValueRef v,
+void cuda_masked_store(AuEmit *e, const GpuPlace *at, LLVMValueRef mask, LLVMValueRef v,
                        uint32_t bytes, uint32_t element)
 {
     const Pieces p = pieces_of(e, bytes, element, at->align);
@@ -156,7 +162,7 @@ void cuda_masked_store(AuEmit *e, const CudaPlace *at, LLVMValueRef mask, LLVMVa
 }
 
 /* A sum in memory that nobody waits for: of one i32 or f32, or of 2 or 4 f32 (sm_90). */
-void cuda_reduce(AuEmit *e, const CudaPlace *at, LLVMValueRef mask, LLVMValueRef v)
+void cuda_reduce(AuEmit *e, const GpuPlace *at, LLVMValueRef mask, LLVMValueRef v)
 {
     Assembly a = {.text = {.arena = e->arena}, .how = {.arena = e->arena}};
     const uint32_t count = emit_count(v);
@@ -165,7 +171,7 @@ void cuda_reduce(AuEmit *e, const CudaPlace *at, LLVMValueRef mask, LLVMValueRef
     const uint32_t place = take(&a, "l", at->base), offset = take(&a, "n", offset_of(e, at, 0));
     for (uint32_t n = 0; n < count; n++)
         take(&a, is_float ? "f" : "r", count > 1 ? emit_at(e, v, n) : v);
-    au_text_add(&a.text, "red.relaxed.gpu%s.add%s.%s [$%u+$%u], ", at->space,
+    au_text_add(&a.text, "red.relaxed.gpu%s.add%s.%s [$%u+$%u], ", space_of(at),
                 count > 1 ? count == 2 ? ".v2" : ".v4" : "", is_float ? "f32" : "u32", place,
                 offset);
     registers(&a.text, offset + 1, count);
@@ -174,7 +180,7 @@ void cuda_reduce(AuEmit *e, const CudaPlace *at, LLVMValueRef mask, LLVMValueRef
 }
 
 /* cp.async of 4, 8 or 16 bytes, of which [valid] are read. */
-void cuda_masked_copy(AuEmit *e, const CudaPlace *to, const CudaPlace *from, LLVMValueRef mask,
+void cuda_masked_copy(AuEmit *e, const GpuPlace *to, const GpuPlace *from, LLVMValueRef mask,
                       LLVMValueRef valid, uint32_t bytes)
 {
     Assembly a = {.text = {.arena = e->arena}, .how = {.arena = e->arena}};

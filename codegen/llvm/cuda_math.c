@@ -51,7 +51,7 @@ static LLVMValueRef exponential(AuEmit *e, LLVMValueRef x, double times)
     LLVMBuilderRef b = e->builder;
     const double log2_e = 0x1.71547652b82fep+0 * times, high = (double)(float)log2_e;
     LLVMValueRef factor = number(e, high, x), t = LLVMBuildFMul(b, x, factor, "");
-    if (e->cuda->coarse) return power_of_two(e, t);
+    if (cuda_kernel(e)->coarse) return power_of_two(e, t);
     LLVMValueRef r = call(e, "llvm.fma", x, factor, LLVMBuildFNeg(b, t, ""));
     r = call(e, "llvm.fma", x, number(e, log2_e - high, x), r);
     r = call(e, "llvm.minnum", r, number(e, 1, x), NULL); /* where t is infinite, r is NaN */
@@ -74,7 +74,7 @@ static LLVMValueRef logistic(AuEmit *e, LLVMValueRef x, double times)
     LLVMValueRef one = number(e, 1, x);
     LLVMValueRef d = LLVMBuildFAdd(e->builder, exponential(e, x, times), one, "");
     LLVMValueRef y = reciprocal(e, d);
-    if (e->cuda->coarse) return y;
+    if (cuda_kernel(e)->coarse) return y;
     LLVMValueRef rest = call(e, "llvm.fma", LLVMBuildFNeg(e->builder, d, ""), y, one);
     rest = call(e, "llvm.minnum", rest, one, NULL); /* where d is infinite, rest is NaN, y is 0 */
     return call(e, "llvm.fma", rest, y, y);
@@ -85,7 +85,7 @@ static LLVMValueRef hyperbolic(AuEmit *e, LLVMValueRef x)
 {
     static const double near[] = {0.0162725709, -0.0525860302, 0.133194044, -0.333328903},
                         nearer[] = {-0.0488885008, 0.13296023, -0.333325446};
-    const bool coarse = e->cuda->coarse;
+    const bool coarse = cuda_kernel(e)->coarse;
     const double *c = coarse ? nearer : near, end = coarse ? 0.35 : 0.55;
     LLVMValueRef square = LLVMBuildFMul(e->builder, x, x, ""), sum = number(e, c[0], x);
     for (uint32_t n = 1; n < (coarse ? 3 : 4); n++)
@@ -99,7 +99,7 @@ static LLVMValueRef hyperbolic(AuEmit *e, LLVMValueRef x)
 
 static LLVMValueRef quotient(AuEmit *e, LLVMValueRef x, LLVMValueRef y)
 {
-    return e->cuda->coarse ? LLVMBuildFMul(e->builder, x, reciprocal(e, y), "") : NULL;
+    return cuda_kernel(e)->coarse ? LLVMBuildFMul(e->builder, x, reciprocal(e, y), "") : NULL;
 }
 
 bool cuda_native_math(AuKOp op)

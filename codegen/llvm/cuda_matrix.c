@@ -45,7 +45,7 @@ void cuda_mma(AuEmit *e, AuVal v)
     const AuMatrixOp op = kernel_matrix((AuMatrix)in->imm);
     const uint32_t least = op.atom->k == 4 ? 70 : in->imm == AU_MATRIX_M16N8K8_F16 ? 75 : 80;
     LLVMValueRef arguments[3 * MOST_PARTS], c = emit_base(e, kernel_operand(e->k, in, 0));
-    if (e->host->capability < least) {
+    if (cuda_host(e)->capability < least) {
         emit_fault(e, in, au_format(e->arena, "%s needs sm_%u", op.text, least));
         return;
     }
@@ -87,12 +87,12 @@ void cuda_load_matrix(AuEmit *e, AuVal v)
     const uint32_t count = (uint32_t)in->imm & 7, part = in->type.width / count;
     const AuScalar scalar = (AuScalar)in->type.scalar;
     LLVMValueRef all = LLVMGetPoison(emit_type(e, scalar, in->type.width));
-    if (e->host->capability < 75) {
+    if (cuda_host(e)->capability < 75) {
         emit_fault(e, in, "ldmatrix needs sm_75");
         return;
     }
     LLVMValueRef rows =
-        fetch(e, (uint32_t)in->imm, cuda_address(e, in->mem, kernel_operand(e->k, in, 0)));
+        fetch(e, (uint32_t)in->imm, gpu_address(e, in->mem, kernel_operand(e->k, in, 0)));
     for (uint32_t n = 0; n < count; n++) {
         LLVMValueRef one = count > 1 ? LLVMBuildExtractValue(e->builder, rows, n, "") : rows;
         one = LLVMBuildBitCast(e->builder, one, emit_type(e, scalar, part), "");

@@ -1,4 +1,4 @@
-/* emit.h - kernel IR to LLVM IR: what the emit_*.c and cuda_*.c files share and nobody else sees.
+/* emit.h - kernel IR to LLVM IR: what the emit_*.c, gpu_*.c and cuda_*.c files share and nobody else sees.
  *
  * On hosts one executor runs as one function; its lanes are the elements of LLVM vectors. A value of the
  * kernel has up to three forms, each made when first asked for: base   what lane 0 has: a scalar T,
@@ -35,7 +35,6 @@ typedef struct AuDevice {
 typedef struct AuHost {
     const char *triple, *cpu, *features;
     const AuDevice *device; /* NULL: a host */
-    uint32_t capability;    /* of an NVIDIA GPU: 80 for sm_80 */
     bool gathers_words;     /* of 32 and 64 bits, in hardware */
     bool dot_bf16;          /* vdpbf16ps, vcvtneps2bf16 */
     bool tiles;             /* AMX: tdpbf16ps */
@@ -70,7 +69,7 @@ typedef struct AuEmit {
     LLVMBuilderRef builder;
     LLVMValueRef function;
     const AuDevice *device;
-    struct AuCuda *cuda;                       /* of the kernel at hand, for a device */
+    struct GpuKernel *gpu;                     /* of the kernel at hand, for a device */
     LLVMTypeRef i64, ptr, element[AU_SCALARS]; /* element: of values; memory: emit_stored */
     AuForms *forms;                            /* per value */
     AuPlace *places;                           /* per memory */

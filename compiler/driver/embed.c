@@ -154,11 +154,6 @@ static const aule_module_v1 *open_image(AuArena *arena, const AuImage *image)
 
 /* ---- what cannot be */
 
-static const char *family(const AuArch *arch)
-{
-    return strncmp(arch->name, "x86-64", 6) == 0 ? "x86-64" : arch->name;
-}
-
 /* Finds the architecture that host code is for; all must be of one machine. */
 bool embed_is_possible(AuEmbed *e)
 {
@@ -174,7 +169,7 @@ bool embed_is_possible(AuEmbed *e)
                     v->target->name);
                 return false;
             }
-            if (e->host && strcmp(family(e->host), family(v->arch)) != 0) {
+            if (e->host && strcmp(e->host->machine, v->arch->machine) != 0) {
                 au_error(e->diags, AU_E0623, (AuSpan){0},
                          "one object cannot hold code for %s and for %s: compile them apart, with "
                          "--arch",

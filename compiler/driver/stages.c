@@ -4,8 +4,6 @@
 #include "aule/aulec.h"
 #include "std.h"
 
-#include <string.h>
-
 void stages_stdlib(AuText *out) { au_text_add(out, "%s", au_std_source()); }
 
 void stages_ast(const AuScript *script, AuText *out) { front_print_ast(script, out); }
@@ -55,15 +53,32 @@ void stages_variants(const AuAttentionBuild *builds, uint32_t count, uint32_t em
         }
 }
 
+/* Source text is a stage of its own; other code has LLVM's IR and assembly. */
+static bool has_stage(const AuTarget *target, uint32_t emit)
+{
+    return (target->format == AULE_CODE_OPENCL_C) == (emit == AULEC_EMIT_OPENCL_C);
+}
+
+/* "cpu or cuda" */
+static const char *names_with_stage(uint32_t emit, AuArena *arena)
+{
+    uint32_t count;
+    AuText names = {.arena = arena};
+    const AuTarget *const *targets = au_targets(&count);
+    for (uint32_t n = 0; n < count; n++)
+        if (has_stage(targets[n], emit))
+            au_text_add(&names, "%s%s", names.length ? " or " : "", targets[n]->name);
+    return au_text_str(&names);
+}
+
 bool stages_code(const AuAttentionBuild *builds, uint32_t count, uint32_t emit, AuDiags *diags,
                  AuText *out)
 {
-    const bool printed = emit == AULEC_EMIT_OPENCL_C;
     bool found = false;
     for (uint32_t b = 0; b < count; b++)
         for (uint32_t n = 0; n < builds[b].count; n++) {
             const AuVariant *v = &builds[b].variants[n];
-            if ((strcmp(v->target->name, "opencl") == 0) != printed) continue;
+            if (!has_stage(v->target, emit)) continue;
             found = true;
             au_text_bytes(out, v->code.bytes, v->code.length);
             au_text_add(out, "\n");
@@ -71,7 +86,7 @@ bool stages_code(const AuAttentionBuild *builds, uint32_t count, uint32_t emit, 
     if (!found)
         au_error(diags, AU_E0601, (AuSpan){0},
                  "this stage exists for target %s only, which was not asked for",
-                 printed ? "opencl" : "cpu or cuda");
+                 names_with_stage(emit, out->arena));
     return found;
 }
 

@@ -1,31 +1,29 @@
-/* cuda_place.c - where memories lie on an NVIDIA GPU, and addresses in them.
+/* gpu_place.c - where memories lie on a GPU, and addresses in them.
  *
  * Addresses end in a constant wherever an index does: what unrolled loops add goes into the instruction, and what is left is
  * the same for many accesses and computed once. The kernel IR's promise that sums of an index do not wrap allows to take it
  * apart. A swizzle moves bytes inside its period, so whole periods stay outside of it. */
-#include "cuda.h"
+#include "gpu.h"
 
-#include <string.h>
-
-enum { STATIC_BYTES = 48 << 10, DEEPEST = 12, MOST_ALIGNED = 16 };
+enum { DEEPEST = 12, MOST_ALIGNED = 16 };
 
 /* ---- memories */
 
-uint32_t cuda_dynamic_shared(const AuKernel *k)
+uint32_t gpu_dynamic_shared(const GpuDevice *device, const AuKernel *k)
 {
     const uint32_t bytes = kernel_shared_bytes(k, NULL);
-    return bytes > STATIC_BYTES ? bytes : 0;
+    return bytes > device->static_bytes ? bytes : 0;
 }
 
 /* One array for all of the block: known to the code, or, where that would be too much, what the launch adds. */
 static LLVMValueRef shared_array(AuEmit *e, uint32_t bytes)
 {
-    const bool fixed = bytes <= STATIC_BYTES;
+    const bool fixed = bytes <= gpu_device(e)->static_bytes;
     const char *name = fixed ? au_format(e->arena, "%s_shared", e->k->name) : "shared_memory";
     LLVMValueRef array = LLVMGetNamedGlobal(e->module, name);
     if (array) return array;
     LLVMTypeRef type = LLVMArrayType2(e->element[AU_U8], fixed ? bytes : 0);
-    array = LLVMAddGlobalInAddressSpace(e->module, type, name, CUDA_SHARED);
+    array = LLVMAddGlobalInAddressSpace(e->module, type, name, gpu_device(e)->shared);
     LLVMSetLinkage(array, fixed ? LLVMInternalLinkage : LLVMExternalLinkage);
     if (fixed) LLVMSetInitializer(array, LLVMGetUndef(type));
     LLVMSetAlignment(array, 128);
@@ -35,22 +33,22 @@ static LLVMValueRef shared_array(AuEmit *e, uint32_t bytes)
 static LLVMValueRef shared_place(AuEmit *e, LLVMValueRef array, const AuMemory *mem,
                                  uint32_t offset)
 {
-    LLVMValueRef at = cuda_i32(e, offset);
+    LLVMValueRef at = gpu_i32(e, offset);
     if (mem->space == AU_EXEC) {
         const uint32_t bytes = mem->count * kernel_scalar_bytes(mem->scalar);
-        LLVMValueRef own = LLVMBuildMul(e->builder, e->cuda->warp, cuda_i32(e, bytes), "");
+        LLVMValueRef own = LLVMBuildMul(e->builder, e->gpu->warp, gpu_i32(e, bytes), "");
         at = LLVMBuildAdd(e->builder, own, at, "");
     }
     return emit_step(e, e->element[AU_U8], array, at);
 }
 
-void cuda_places(AuEmit *e)
+void gpu_places(AuEmit *e)
 {
     const AuKernel *k = e->k;
     uint32_t *offsets = AU_NEW_ARRAY(e->arena, uint32_t, k->mem_count);
     const uint32_t bytes = kernel_shared_bytes(k, offsets);
     LLVMValueRef array = bytes ? shared_array(e, bytes) : NULL;
-    LLVMTypeRef global = LLVMPointerTypeInContext(e->context, CUDA_GLOBAL);
+    LLVMTypeRef global = LLVMPointerTypeInContext(e->context, gpu_device(e)->global);
     for (uint32_t m = 1; m < k->mem_count; m++) {
         const AuMemory *mem = &k->mems[m];
         AuPlace *place = &e->places[m];
@@ -114,7 +112,7 @@ static uint32_t zeros(const AuEmit *e, AuVal v, uint32_t depth)
     return 0;
 }
 
-uint32_t cuda_alignment(const AuEmit *e, AuMem mem, AuVal index, uint32_t bytes)
+uint32_t gpu_alignment(const AuEmit *e, AuMem mem, AuVal index, uint32_t bytes)
 {
     const AuMemory *m = &e->k->mems[mem.i];
     const uint32_t element = kernel_scalar_bytes(m->scalar);
@@ -160,12 +158,8 @@ static Sum split_sum(AuEmit *e, AuVal v, AuVal x, AuVal y, bool minus, uint32_t 
  * kept through a loop would be a register, of which there are fewer than time for the operation. */
 static LLVMValueRef turned(AuEmit *e, AuVal x, int64_t constant)
 {
-    LLVMTypeRef i32 = e->element[AU_I32], type = LLVMFunctionType(i32, &i32, 1, false);
-    LLVMValueRef pin = LLVMGetInlineAsm(type, "mov.b32 $0, $1;", 15, "=r,r", 4, true, false,
-                                        LLVMInlineAsmDialectATT, false);
-    LLVMValueRef at = emit_base(e, x);
-    at = LLVMBuildCall2(e->builder, type, pin, &at, 1, "");
-    return LLVMBuildXor(e->builder, at, cuda_i32(e, (uint32_t)constant), "");
+    LLVMValueRef at = gpu_device(e)->pin(e, emit_base(e, x));
+    return LLVMBuildXor(e->builder, at, gpu_i32(e, (uint32_t)constant), "");
 }
 
 static Sum split(AuEmit *e, AuVal v, uint32_t depth)
@@ -203,7 +197,7 @@ static Sum split(AuEmit *e, AuVal v, uint32_t depth)
 
 /* x + y as rest + constant, like an address: the index of each element of a fragment is then one addition away from a value that
  * all share, and no loop keeps the elements' own parts in registers. Integers wrap around, so it is the same sum. */
-bool cuda_sum(AuEmit *e, AuVal v)
+bool gpu_sum(AuEmit *e, AuVal v)
 {
     enum { NEAR = 3 };
     const AuInstr *in = kernel_at(e->k, v);
@@ -212,7 +206,7 @@ bool cuda_sum(AuEmit *e, AuVal v)
     const Sum y = split(e, kernel_operand(e->k, in, 1), NEAR);
     if (!x.rest || !y.rest || (!x.constant && !y.constant)) return false;
     LLVMValueRef rest = LLVMBuildAdd(e->builder, x.rest, y.rest, "");
-    LLVMValueRef constant = cuda_i32(e, (uint32_t)(x.constant + y.constant));
+    LLVMValueRef constant = gpu_i32(e, (uint32_t)(x.constant + y.constant));
     emit_set(e, v, LLVMBuildAdd(e->builder, rest, constant, ""), false);
     return true;
 }
@@ -221,14 +215,14 @@ bool cuda_sum(AuEmit *e, AuVal v)
 static LLVMValueRef swizzled(AuEmit *e, LLVMValueRef at, uint32_t swizzle)
 {
     LLVMBuilderRef b = e->builder;
-    LLVMValueRef row = LLVMBuildLShr(b, at, cuda_i32(e, 3), "");
-    return LLVMBuildXor(b, at, LLVMBuildAnd(b, row, cuda_i32(e, swizzle - 16), ""), "");
+    LLVMValueRef row = LLVMBuildLShr(b, at, gpu_i32(e, 3), "");
+    return LLVMBuildXor(b, at, LLVMBuildAnd(b, row, gpu_i32(e, swizzle - 16), ""), "");
 }
 
 static bool is_uniform(const AuEmit *e, AuVal v)
 {
-    if (!e->cuda->lanes.kind) e->cuda->lanes = kernel_lanes(e->k, e->arena);
-    return e->cuda->lanes.kind[v.i] == AU_UNIFORM;
+    if (!e->gpu->lanes.kind) e->gpu->lanes = kernel_lanes(e->k, e->arena);
+    return e->gpu->lanes.kind[v.i] == AU_UNIFORM;
 }
 
 /* from + step, the step the same for all lanes and not constant: an address that walks. Its steps are
@@ -245,59 +239,58 @@ static bool walks(const AuEmit *e, AuVal index, AuVal *from, AuVal *step)
     return false;
 }
 
-static CudaPlace global_place(AuEmit *e, LLVMValueRef base, LLVMTypeRef element, Sum at,
-                              uint32_t bytes)
+static GpuPlace global_place(AuEmit *e, LLVMValueRef base, LLVMTypeRef element, Sum at,
+                             uint32_t bytes)
 {
     if (at.rest) {
         LLVMValueRef rest = LLVMBuildSExt(e->builder, at.rest, e->i64, "");
         base = emit_step(e, element, base, rest);
     }
-    return (CudaPlace){.base = base, .offset = at.constant * bytes, .space = ".global"};
+    return (GpuPlace){.base = base, .offset = at.constant * bytes, .space = AU_GLOBAL};
 }
 
-static CudaPlace block_place(AuEmit *e, LLVMValueRef base, Sum at, uint32_t bytes, uint32_t swizzle)
+static GpuPlace block_place(AuEmit *e, LLVMValueRef base, Sum at, uint32_t bytes, uint32_t swizzle)
 {
     LLVMBuilderRef b = e->builder;
     LLVMTypeRef i32 = e->element[AU_I32];
     int64_t constant = at.constant * bytes, inside = 0;
-    LLVMValueRef rest = at.rest ? LLVMBuildIntCast2(b, at.rest, i32, true, "") : cuda_i32(e, 0);
-    rest = LLVMBuildMul(b, rest, cuda_i32(e, bytes), "");
+    LLVMValueRef rest = at.rest ? LLVMBuildIntCast2(b, at.rest, i32, true, "") : gpu_i32(e, 0);
+    rest = LLVMBuildMul(b, rest, gpu_i32(e, bytes), "");
     if (swizzle) {
         inside = constant & (8 * (int64_t)swizzle - 1);
-        rest = LLVMBuildAdd(b, rest, cuda_i32(e, (uint32_t)inside), "");
+        rest = LLVMBuildAdd(b, rest, gpu_i32(e, (uint32_t)inside), "");
         rest = swizzled(e, rest, swizzle);
     }
-    return (CudaPlace){.base = emit_step(e, e->element[AU_U8], base, rest),
-                       .offset = constant - inside,
-                       .space = ".shared"};
+    return (GpuPlace){.base = emit_step(e, e->element[AU_U8], base, rest),
+                      .offset = constant - inside,
+                      .space = AU_SHARED};
 }
 
-CudaPlace cuda_place(AuEmit *e, AuMem mem, AuVal index, uint32_t bytes)
+GpuPlace gpu_place(AuEmit *e, AuMem mem, AuVal index, uint32_t bytes)
 {
     const AuMemory *m = &e->k->mems[mem.i];
     const uint32_t element = kernel_scalar_bytes(m->scalar);
     AuVal from, step;
     if (m->space == AU_GLOBAL && walks(e, index, &from, &step)) {
-        CudaPlace place = cuda_place(e, mem, from, bytes);
+        GpuPlace place = gpu_place(e, mem, from, bytes);
         LLVMValueRef by = LLVMBuildSExt(e->builder, emit_base(e, step), e->i64, "");
         place.base = emit_step(e, emit_stored(e, m->scalar, 1), place.base, by);
-        place.align = cuda_alignment(e, mem, index, bytes);
+        place.align = gpu_alignment(e, mem, index, bytes);
         return place;
     }
     const Sum at = split(e, index, DEEPEST);
     LLVMValueRef base = e->places[mem.i].base;
-    CudaPlace place = m->space == AU_GLOBAL
-                          ? global_place(e, base, emit_stored(e, m->scalar, 1), at, element)
-                          : block_place(e, base, at, element, m->swizzle);
+    GpuPlace place = m->space == AU_GLOBAL
+                         ? global_place(e, base, emit_stored(e, m->scalar, 1), at, element)
+                         : block_place(e, base, at, element, m->swizzle);
     place.constant = m->space == AU_GLOBAL && !m->writes;
-    if (place.constant) place.space = ".global.nc";
-    place.align = cuda_alignment(e, mem, index, bytes);
+    place.align = gpu_alignment(e, mem, index, bytes);
     return place;
 }
 
-LLVMValueRef cuda_address(AuEmit *e, AuMem mem, AuVal index)
+LLVMValueRef gpu_address(AuEmit *e, AuMem mem, AuVal index)
 {
-    const CudaPlace place = cuda_place(e, mem, index, 1);
+    const GpuPlace place = gpu_place(e, mem, index, 1);
     LLVMTypeRef type = e->k->mems[mem.i].space == AU_GLOBAL ? e->i64 : e->element[AU_I32];
     if (!place.offset) return place.base;
     return emit_step(e, e->element[AU_U8], place.base,
