@@ -39,6 +39,8 @@ static const char usage[] =
     "opencl-c, "
     "stdlib; default: the artifact\n"
     "                           for static builds: header, c, obj, archive\n"
+    "      --after PASS         with --emit=tiled-ir: the programs after this pass; `--after help` "
+    "lists them\n"
     "      --version, --help\n";
 
 static const char *const stages[] = {"so",      "ast", "attention-ir", "tiled-ir", "kernel-ir",
@@ -295,6 +297,7 @@ static int parse(int argc, char **argv, Arguments *a)
         DETERMINISTIC,
         F32,
         CHECKED,
+        AFTER,
         VERSION,
         HELP
     };
@@ -309,6 +312,7 @@ static int parse(int argc, char **argv, Arguments *a)
                                             {"deterministic", no_argument, NULL, DETERMINISTIC},
                                             {"f32", required_argument, NULL, F32},
                                             {"checked", no_argument, NULL, CHECKED},
+                                            {"after", required_argument, NULL, AFTER},
                                             {"version", no_argument, NULL, VERSION},
                                             {"help", no_argument, NULL, HELP},
                                             {NULL, 0, NULL, 0}};
@@ -339,6 +343,7 @@ static int parse(int argc, char **argv, Arguments *a)
         case DETERMINISTIC: a->options.deterministic = 1; break;
         case F32: once = take_once(&a->options.f32, optarg); break;
         case CHECKED: a->options.checked = 1; break;
+        case AFTER: once = take_once(&a->options.after, optarg); break;
         case VERSION: printf("aulec %s\n", aulec_version()); return flush_output();
         case 'h':
         case HELP: fputs(usage, stdout); return flush_output();

@@ -382,6 +382,9 @@ static bool compile(Job *job, AuBlob *out)
         return emit_code(job, AU_CODE_FINAL) && link_artifact(job, out);
     else if (emit >= AULEC_EMIT_HEADER)
         return embed(job, out);
+    else if (emit == AULEC_EMIT_TILED_IR && job->options->after)
+        good = stages_passed(job->arena, job->diags, job->builds, job->build_count,
+                             job->options->after, &text);
     else if (emit == AULEC_EMIT_TILED_IR || emit == AULEC_EMIT_KERNEL_IR)
         stages_variants(job->builds, job->build_count, emit, &text);
     else {

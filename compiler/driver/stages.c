@@ -1,6 +1,8 @@
 /* stages.c - see stages.h. */
 #include "stages.h"
 
+#include "passes.h"
+
 #include "aule/aulec.h"
 #include "std.h"
 
@@ -69,6 +71,35 @@ static const char *names_with_stage(uint32_t emit, AuArena *arena)
         if (has_stage(targets[n], emit))
             au_text_add(&names, "%s%s", names.length ? " or " : "", targets[n]->name);
     return au_text_str(&names);
+}
+
+static bool is_pass(AuDiags *diags, const char *name)
+{
+    uint32_t count;
+    const AuPass *all = passes_all(&count);
+    AuText known = {.arena = diags->arena};
+    for (uint32_t n = 0; n < count; n++) {
+        if (strcmp(all[n].name, name) == 0) return true;
+        au_text_add(&known, "\n  %-12s %s", all[n].name, all[n].what);
+    }
+    au_error(diags, AU_E0601, (AuSpan){0}, "unknown pass '%s'; in their order there are:%s", name,
+             au_text_str(&known));
+    return false;
+}
+
+bool stages_passed(AuArena *arena, AuDiags *diags, const AuAttentionBuild *builds, uint32_t count,
+                   const char *after, AuText *out)
+{
+    if (!is_pass(diags, after)) return false;
+    for (uint32_t b = 0; b < count; b++)
+        for (uint32_t n = 0; n < builds[b].count; n++) {
+            const AuVariant *v = &builds[b].variants[n];
+            const AuTileModule *m = passes_run(arena, diags, v->schedule->module, after);
+            if (!m) return false;
+            title(v, out);
+            tile_print(m, out);
+        }
+    return true;
 }
 
 bool stages_code(const AuAttentionBuild *builds, uint32_t count, uint32_t emit, AuDiags *diags,

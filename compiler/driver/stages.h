@@ -13,6 +13,9 @@ void stages_attention(AuAttn *const *attns, uint32_t count, AuText *out);
 bool stages_gradients(AuArena *arena, AuDiags *diags, AuAttn *const *attns, uint32_t count,
                       AuText *out);
 /* Tiled or kernel IR of every variant. */
+/* Tiled IR after the passes up to [after], kernel IR; false after an error. */
+bool stages_passed(AuArena *arena, AuDiags *diags, const AuAttentionBuild *builds, uint32_t count,
+                   const char *after, AuText *out);
 void stages_variants(const AuAttentionBuild *builds, uint32_t count, uint32_t emit, AuText *out);
 /* The generated code of every variant of the stage's target; false: there is none. */
 bool stages_code(const AuAttentionBuild *builds, uint32_t count, uint32_t emit, AuDiags *diags,

@@ -2,6 +2,7 @@
  * Each step verifies what it made; a failure of a verifier here is a fault of the compiler and
  * names the kernel. */
 #include "driver.h"
+#include "passes.h"
 #include "tensors.h"
 
 #include "aule/artifact.h"
@@ -67,11 +68,7 @@ static AuLowering bind(AuArena *arena, const AuVariant *v, const AuSchedule *sch
 {
     const AuAttn *a = v->attn;
     AuNames *names = schedule->module->names;
-    AuLowering l = {.product_rows = v->schedule->shape.product_rows,
-                    .product_columns = v->schedule->shape.product_columns,
-                    .split_segments = v->schedule->shape.split_segments,
-                    .line = v->schedule->shape.line,
-                    .largest = largest_expression(arena, a)};
+    AuLowering l = {.largest = largest_expression(arena, a)};
     uint32_t count;
     const AuTensorRow *rows = driver_tensors(arena, a, v->grads, &count);
     for (uint32_t n = 0; n < count; n++)
@@ -155,6 +152,7 @@ static AuKernel *make_kernel(AuArena *arena, AuDiags *diags, AuVariant *v, const
 static bool make_kernels(AuArena *arena, AuDiags *diags, AuVariant *v, const AuTileModule *m,
                          const AuLowering *how)
 {
+    if (!m) return false;
     if (v->kernel_count + m->kernels.count > AULE_MAX_LAUNCHES) {
         au_error(diags, AU_E0811, v->attn->span, "more than %d kernels for one operation",
                  AULE_MAX_LAUNCHES);
@@ -228,14 +226,15 @@ static bool build(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sour
     if (checks) {
         AuLowering how = bind(arena, v, checks);
         how.banner = banner;
-        if (!make_kernels(arena, diags, v, checks->module, &how) ||
+        if (!make_kernels(arena, diags, v, passes_run(arena, diags, checks->module, NULL), &how) ||
             !measure_workspace(arena, diags, v, own, v->schedule->region_count, checks->module,
                                &how))
             return false;
     }
     v->bindings = bind(arena, v, v->schedule);
     v->bindings.banner = banner;
-    return make_kernels(arena, diags, v, v->schedule->module, &v->bindings) &&
+    return make_kernels(arena, diags, v, passes_run(arena, diags, v->schedule->module, NULL),
+                        &v->bindings) &&
            measure_workspace(arena, diags, v, 0, own, v->schedule->module, &v->bindings);
 }
 

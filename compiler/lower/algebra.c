@@ -185,7 +185,7 @@ static const AuTileVar *tested(const AuTileExpr *e)
 
 static AuTileExpr *with_nan(Algebra *x, AuTileExpr *e, const AuTileVar *var)
 {
-    if (!lower_count_reads(e, var)) return e;
+    if (!tile_count_reads(e, var)) return e;
     if (tested(e) == var)
         return algebra_node(x, TILE_X_NE, e->type, with_nan(x, e->args.at[0]->args.at[0], var),
                             e->args.at[0]->args.at[1], NULL);
@@ -225,7 +225,7 @@ static double factor_of(const AuTileExpr *e, const AuTileVar *var)
 /* where(c, x, -inf): scaled as x is. */
 bool algebra_is_masking(const AuTileExpr *e, const AuTileVar *var)
 {
-    return e->op == TILE_X_WHERE && !lower_count_reads(e->args.at[0], var) &&
+    return e->op == TILE_X_WHERE && !tile_count_reads(e->args.at[0], var) &&
            e->args.at[1]->op == TILE_X_NAME && e->args.at[1]->var == var &&
            algebra_is_number(e->args.at[2], -(double)INFINITY);
 }
@@ -271,7 +271,7 @@ static void leave_out_factor(Algebra *x, const AuTileStmts *run)
         if (factor > 0 && algebra_can_leave_out(x, run, n))
             x->scaled = s->var, x->factor = factor;
         else if (!x->scaled || algebra_is_masking(value, x->scaled) ||
-                 !lower_count_reads(value, x->scaled))
+                 !tile_count_reads(value, x->scaled))
             AU_PUSH(x->l->arena, x->run.at, x->run.count, x->run.capacity, s);
         else
             algebra_assign(x, s->var, with_factor(x, value));

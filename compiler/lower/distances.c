@@ -203,7 +203,7 @@ static AuTileExpr *with_row(Algebra *x, AuTileExpr *e, const AuTileVar *var, AuT
 {
     if (is_name_of(e, var) || (lower_is_max(e) && is_name_of(e->args.at[0], var)))
         return algebra_node(x, TILE_X_ADD, e->type, e, row, NULL);
-    if (!lower_count_reads(e, var)) return e;
+    if (!tile_count_reads(e, var)) return e;
     const AuTileExpr *a = e->args.at[0];
     if ((e->op == TILE_X_GT || e->op == TILE_X_NE) &&
         algebra_is_number(e->args.at[1], -(double)INFINITY) &&

@@ -153,7 +153,7 @@ static void find_factors(AuTileExpr *e, const AuTileStmts *run, uint32_t at, Fac
 static bool is_product(const Algebra *x, const AuTileExpr *e, const AuTileExpr *exponent)
 {
     return e->op == TILE_X_NAME && e->var->origin == TILE_FROM_BODY &&
-           lower_held(x->l, e->var)->restarted && !lower_count_reads(exponent, e->var);
+           lower_held(x->l, e->var)->restarted && !tile_count_reads(exponent, e->var);
 }
 
 /* Is e = t * (u + z) * number, t = exp(..), u a product and z of a row? */
@@ -197,8 +197,8 @@ static bool is_guarded_gradient(const Algebra *x, const AuTileStmts *run, uint32
     const AuTileExpr *t = algebra_defined(run, n, f->t);
     for (uint32_t m = n + 1; m < run->count; m++) {
         const AuTileExpr *e = algebra_value_of(run->at[m]);
-        if (lower_count_reads(e, var) &&
-            (!is_guarded(run, m, t, e) || lower_count_reads(e->args.at[0], var)))
+        if (tile_count_reads(e, var) &&
+            (!is_guarded(run, m, t, e) || tile_count_reads(e->args.at[0], var)))
             return false;
     }
     return true;

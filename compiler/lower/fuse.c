@@ -88,20 +88,6 @@ static void add_item(Run *run, Item item)
     AU_PUSH(run->l->arena, run->items, run->count, run->capacity, item);
 }
 
-static const AuTileExpr *value_of(const AuTileStmt *s)
-{
-    return s->kind == TILE_S_FRAG ? s->frag.init : s->assign.value;
-}
-
-/* Reads of the variable by items, to be compared with all reads in the role. */
-uint32_t lower_count_reads(const AuTileExpr *e, const AuTileVar *var)
-{
-    if (!e) return 0;
-    uint32_t count = e->op == TILE_X_NAME && e->var == var;
-    for (uint32_t n = 0; n < e->args.count; n++) count += lower_count_reads(e->args.at[n], var);
-    return count;
-}
-
 static bool same_expr(const AuTileExpr *a, const AuTileExpr *b)
 {
     bool same = a->op == b->op && a->var == b->var && a->memory == b->memory &&
@@ -122,7 +108,7 @@ static const AuTileExpr *known_reduction(const Run *run, const AuTileExpr *e)
             (item->reduction == e ||
              (item->reduction->type->count == e->type->count && same_expr(item->reduction, e))))
             return item->reduction;
-        if (item->var && lower_count_reads(e, item->var)) return NULL;
+        if (item->var && tile_count_reads(e, item->var)) return NULL;
     }
     return NULL;
 }
@@ -169,18 +155,14 @@ static bool define_lightly(AuLower *l, const AuTileVar *var, const AuTileExpr *v
     return true;
 }
 
-/* In the whole run, in every segment. */
+/* In the run and in the other half of a branch. */
 uint32_t lower_reads_in_run(const AuLower *l, const AuTileVar *var)
 {
     uint32_t count = 0;
-    for (uint32_t n = 0; n < l->run_count; n++) {
-        const AuTileStmt *s = l->run[n];
-        if (s->kind == TILE_S_ON)
-            for (uint32_t m = 0; m < s->on.body.count; m++)
-                count += lower_count_reads(value_of(s->on.body.at[m]), var);
-        else
-            count += lower_count_reads(value_of(s), var);
-    }
+    for (uint32_t n = 0; n < l->run_count; n++)
+        count += tile_count_reads(tile_assigned(l->run[n]), var);
+    for (uint32_t n = 0; l->beside && n < l->beside->count; n++)
+        count += tile_count_reads(tile_assigned(l->beside->at[n]), var);
     return count;
 }
 
@@ -320,7 +302,7 @@ static void join_lanes(AuLower *l, const Item *item)
     const AuTileType *of = item->expr->type;
     for (uint32_t n = 0; n < of->count; n++)
         if (of->axes[n].places && !tile_axis(item->reduction->type, of->axes[n].name))
-            bits |= lower_lane_bits(of->axes[n].places);
+            bits |= tile_lane_bits(of->axes[n].places);
     if (item->reduction->integer == LOWER_IN_PARTS) return;
     lower_join_lanes(l, item->mem, lower_registers(&item->row_type), bits,
                      operation_of(item->reduction));
@@ -433,8 +415,9 @@ static void emit_levels(AuLower *l, Run *run)
 static void add_assignment(Run *run, const AuTileStmt *s, const AuTileStmt *branch)
 {
     AuLower *l = run->l;
-    const AuTileExpr *value = value_of(s);
+    const AuTileExpr *value = tile_assigned(s);
     if (!value) return;
+    if (lower_held(l, s->var)->in_parts) value = lower_in_parts(l, value);
     add_reductions(run, value);
     if (define_lightly(l, s->var, value)) return;
     AuSpaces spaces = {.count = 0};

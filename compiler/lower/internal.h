@@ -22,6 +22,7 @@ typedef struct AuHeld {
         uses;       /* statements that assign it, expressions that read it, in the whole role */
     bool restarted; /* its first definition is a product that does not add: nothing of it outlives a
                        step of a loop */
+    bool in_parts;  /* each lane has a part of it */
     bool taken;     /* another variable lives in its array by now */
     bool followed;  /* of a loop over tiles: next() asks for the tile after it */
     uint32_t met;   /* by the walk of this number over what an expression reads */
@@ -111,12 +112,12 @@ typedef struct AuLower {
     AuPlace *places;
     uint32_t place_count, place_capacity;
     /* The loop over tiles around the present statement: which segment a tile is in. */
-    const char *only_segment; /* all tiles are in segments of this name; NULL: of two, told by */
-    AuVal in_segment;         /* i1: the tile is in asked_segment, else in other_segment */
-    const char *asked_segment, *other_segment;
-    AuTileStmt *const *run; /* the run of assignments being lowered, with those of all segments */
+    AuVal in_segment; /* i1: in one called asked_segment, as the first is */
+    const char *asked_segment;
+    AuTileStmt *const *run; /* the run of assignments being lowered */
     uint32_t run_count;
-    const AuTileExpr *start; /* of the product being lowered: what its accumulator begins with, if
+    const AuTileStmts *beside; /* in half of a branch: the other half */
+    const AuTileExpr *start;   /* of the product being lowered: what its accumulator begins with, if
                                 not with itself */
     bool in_warps; /* fragments lie across the lanes as matrix units have them: registers are
                       written out, lanes exchange, shared memory in pieces of 16 bytes */
@@ -141,6 +142,8 @@ void lower_refuse(AuLower *l, const char *format, ...) __attribute__((format(pri
 AuHeld *lower_held(AuLower *l, const AuTileVar *var);
 AuPlace *lower_place(AuLower *l, const AuTileMemory *memory);
 AuScalar lower_scalar(AuTileElem elem);
+/* Counts what the role does with its variables; in a loop over one segment, in it and in what is around all loops over the list. */
+void lower_count(AuLower *l, const AuTileStmt *loop);
 
 /* ---- places.c */
 void lower_add_argument(AuLower *l, const AuTileMemory *m);
@@ -221,8 +224,6 @@ uint32_t lower_registers(const AuTileType *type);
 AuCoord lower_coord(AuLower *l, const AuTileAxis *axis, int32_t reg);
 /* warps: the number of a register in a fragment's array, by register of each axis. */
 uint32_t lower_register_number(const AuTileType *type, const int32_t *regs);
-/* Bits of the lane's number that choose along the axis. */
-uint32_t lower_lane_bits(const AuTilePlaces *places);
 /* Whether this lane is the one of those that hold copies of a value of this type; none: all differ. */
 AuVal lower_holds(AuLower *l, const AuTileType *type);
 AuMem lower_array(AuLower *l, const char *name, AuScalar scalar, uint32_t count);
@@ -250,24 +251,15 @@ AuTileVar *lower_new_var(AuLower *l, const char *name, const AuTileType *type);
  * loop? */
 bool lower_ends_in_run(const AuLower *l, const AuTileVar *var);
 
-/* ---- sums.c: warps: sums of rows in parts while a loop runs */
+/* ---- sums.c: sums of rows in parts while a loop runs */
 enum {
     /* `integer` of a reduction */
-    LOWER_IN_PARTS = 1,    /* its lanes do not exchange */
-    LOWER_WITH_NAN = 2,    /* of a maximum: NaN where one of the values is */
-    LOWER_PARTIAL_SUMS = 8 /* at most, in a loop */
+    LOWER_IN_PARTS = 1, /* its lanes do not exchange */
+    LOWER_WITH_NAN = 2, /* of a maximum: NaN where one of the values is */
 };
-typedef struct AuPartialSum {
-    AuMem mem;
-    uint32_t registers, bits;
-} AuPartialSum;
-typedef struct AuPartialSums {
-    AuPartialSum at[LOWER_PARTIAL_SUMS];
-    uint32_t count;
-} AuPartialSums;
-/* Before the loop: its body as it is to be lowered. */
-AuTileStmts lower_sums_begin(AuLower *l, const AuTileStmts *body, AuPartialSums *sums);
-void lower_sums_end(AuLower *l, const AuPartialSums *sums); /* after it */
+void lower_part(AuLower *l, const AuTileStmt *s);
+void lower_join(AuLower *l, const AuTileStmt *s);
+const AuTileExpr *lower_in_parts(AuLower *l, const AuTileExpr *e);
 /* Reduces each register over the lanes whose numbers differ in [bits]. */
 void lower_join_lanes(AuLower *l, AuMem mem, uint32_t registers, uint32_t bits, AuKOp op);
 
@@ -284,7 +276,6 @@ void lower_follow_from(AuLower *l, AuTiles *tiles, AuVal first);
 AuVal lower_follow(AuLower *l, AuTiles *tiles); /* none: nobody asks */
 
 /* ---- matrix.c: products of matrix units of a warp */
-bool lower_is_matrix(const AuTileAtom *atom); /* one whose lanes share rows and columns */
 void lower_matrix_product(AuLower *l, const AuTileStmt *s);
 /* The load of an operand's fragment by load_matrix; false: it cannot be loaded so. */
 bool lower_load_squares(AuLower *l, const AuTileStmt *s);
@@ -320,7 +311,7 @@ void lower_fragment_move(AuLower *l, const AuTileStmt *s); /* store, atomic_add 
 bool lower_starts_at(const AuTileExpr *index, int32_t unit);
 
 /* ---- order.c: warps: barriers among the lanes of an executor, waits for copies */
-void lower_order(AuLower *l, const AuTileStmt *s);      /* before the statement */
+void lower_order(AuLower *l, AuTileStmt *s);            /* before the statement */
 void lower_order_loop(AuLower *l, const AuTileStmt *s); /* before the loop */
 /* What the executor has read and written since its last barrier, and what is in flight, at a place in
  * the text; joined where two ways meet. */

@@ -74,55 +74,71 @@ static void count_uses(AuLower *l, const AuTileExpr *e)
     for (uint32_t n = 0; n < e->args.count; n++) count_uses(l, e->args.at[n]);
 }
 
-static void count_statements(AuLower *l, const AuTileStmts *body);
+static void count_statements(AuLower *l, const AuTileStmts *body, const AuTileStmt *loop);
 
-static void count_statement(AuLower *l, const AuTileStmt *s)
+static void count_statement(AuLower *l, AuTileStmt *s, const AuTileStmt *loop)
 {
-    if (s->var && s->kind != TILE_S_FRAG) lower_held(l, s->var)->defs++;
-    switch (s->kind) {
-    case TILE_S_FRAG:
-        if (s->frag.init) lower_held(l, s->var)->defs++;
-        count_uses(l, s->frag.init);
-        break;
-    case TILE_S_ASSIGN: count_uses(l, s->assign.value); break;
-    case TILE_S_LOAD:
-        count_uses(l, s->load.source), count_uses(l, s->load.when), count_uses(l, s->load.pad);
-        break;
-    case TILE_S_MOVE:
-        count_uses(l, s->move.source), count_uses(l, s->move.dest), count_uses(l, s->move.when);
-        break;
-    case TILE_S_PRODUCT:
-        count_uses(l, s->product.a), count_uses(l, s->product.b);
-        if (!s->product.add && lower_held(l, s->var)->defs == 1)
-            lower_held(l, s->var)->restarted = true;
-        if (s->product.add) lower_held(l, s->var)->uses++;
+    const AuTileParts parts = tile_parts(s);
+    AuHeld *held = s->var ? lower_held(l, s->var) : NULL;
+    if (held && s->kind != TILE_S_PART && s->kind != TILE_S_JOIN)
+        held->defs += s->kind != TILE_S_FRAG || s->frag.init;
+    for (uint32_t n = 0; n < parts.read_count; n++) count_uses(l, *parts.reads[n]);
+    count_uses(l, parts.dest);
+    if (s->kind == TILE_S_PRODUCT && held) {
+        if (!s->product.add && held->defs == 1) held->restarted = true;
+        if (s->product.add) held->uses++;
         if (s->product.atom->k > 2 && s->product.b->var)
             lower_held(l, s->product.b->var)->pair_axis = s->product.contracted;
-        break;
-    case TILE_S_FOR:
-        count_uses(l, s->loop.low), count_uses(l, s->loop.high), count_statements(l, &s->loop.body);
-        break;
-    case TILE_S_IF:
-        count_uses(l, s->branch.test), count_statements(l, &s->branch.then),
-            count_statements(l, &s->branch.other);
-        break;
-    case TILE_S_ON: count_statements(l, &s->on.body); break;
-    case TILE_S_PRIVATE:
-    case TILE_S_CONVERT:
-    case TILE_S_WAIT:
-    case TILE_S_ACQUIRE:
-    case TILE_S_WAIT_STAGE:
-    case TILE_S_COMMIT:
-    case TILE_S_RELEASE:
-    case TILE_S_SYNC:
-    case TILE_S_ARRIVE:
-    case TILE_S_RETURN: break;
+    }
+    for (uint32_t n = 0; n < parts.body_count && s->kind != TILE_S_ON; n++)
+        count_statements(l, parts.bodies[n], loop);
+}
+
+static uint32_t *definitions(const AuLower *l)
+{
+    uint32_t *defs = AU_NEW_ARRAY(l->arena, uint32_t, l->role->vars.count + 1);
+    for (uint32_t n = 0; n < l->role->vars.count; n++) defs[n] = l->role_vars[n].defs;
+    return defs;
+}
+
+/* One of several ways to go on from the definitions at [begin]: what counts is the way with most. */
+static void count_way(AuLower *l, const AuTileStmts *way, const AuTileStmt *loop,
+                      const uint32_t *begin)
+{
+    const uint32_t *most = definitions(l);
+    for (uint32_t n = 0; n < l->role->vars.count; n++) l->role_vars[n].defs = begin[n];
+    count_statements(l, way, loop);
+    for (uint32_t n = 0; n < l->role->vars.count; n++)
+        if (l->role_vars[n].defs < most[n]) l->role_vars[n].defs = most[n];
+}
+
+static void count_statements(AuLower *l, const AuTileStmts *body, const AuTileStmt *loop)
+{
+    const uint32_t *begin = NULL; /* before the loop over the first segment, or a branch */
+    for (uint32_t n = 0; n < body->count; n++) {
+        AuTileStmt *s = body->at[n];
+        const bool alone = s->kind == TILE_S_FOR && s->loop.segment;
+        if (alone && loop && loop->loop.list == s->loop.list &&
+            loop->loop.segment->integer != s->loop.segment->integer)
+            continue;
+        if (s->kind == TILE_S_ON || (alone && !s->loop.segment->integer)) begin = definitions(l);
+        if (s->kind == TILE_S_ON) {
+            count_way(l, &s->on.body, loop, begin);
+            count_way(l, &s->on.other, loop, begin);
+        } else if (alone && begin && !loop)
+            count_way(l, &s->loop.body, loop, begin);
+        else
+            count_statement(l, s, loop);
     }
 }
 
-static void count_statements(AuLower *l, const AuTileStmts *body)
+void lower_count(AuLower *l, const AuTileStmt *loop)
 {
-    for (uint32_t n = 0; n < body->count; n++) count_statement(l, body->at[n]);
+    for (uint32_t n = 0; n < l->role->vars.count; n++) {
+        AuHeld *held = &l->role_vars[n];
+        held->defs = held->uses = 0, held->restarted = held->followed = false;
+    }
+    count_statements(l, &l->role->body, loop);
 }
 
 /* ---- the kernel */
@@ -145,37 +161,6 @@ static void bind_scalar(AuLower *l, const AuTileVar *var)
         return;
     }
     lower_refuse(l, "nothing is known of %s", var->name);
-}
-
-static bool has_matrix(const AuTileStmts *body)
-{
-    for (uint32_t n = 0; n < body->count; n++) {
-        const AuTileStmt *s = body->at[n];
-        if ((s->kind == TILE_S_PRODUCT && lower_is_matrix(s->product.atom)) ||
-            (s->kind == TILE_S_FOR && has_matrix(&s->loop.body)) ||
-            (s->kind == TILE_S_IF &&
-             (has_matrix(&s->branch.then) || has_matrix(&s->branch.other))) ||
-            (s->kind == TILE_S_MOVE && s->move.is_async))
-            return true;
-    }
-    return false;
-}
-
-/* Is a variable spread over the lanes otherwise than all lanes along one axis, vector by vector? */
-static bool has_spread(const AuLower *l)
-{
-    for (uint32_t v = 0; v < l->role->vars.count; v++) {
-        const AuTileVar *var = l->role->vars.at[v];
-        for (uint32_t n = 0; var->kind == TILE_VALUE && n < var->type->count; n++) {
-            const AuTilePlaces *places = var->type->axes[n].places;
-            if (!places || places->lanes == 1) continue;
-            const AuTileDigit *first = &places->digits.at[0];
-            if (places->lanes < l->module->caps->lanes ||
-                (first->unit == TILE_UNIT_REG && first->size > 1))
-                return true;
-        }
-    }
-    return false;
 }
 
 static void prepare_warps(AuLower *l)
@@ -203,7 +188,7 @@ static void lower_role(AuLower *l)
         if (l->role->vars.at[n]->origin == TILE_FROM_SELF)
             lower_bind_value(l, l->role->vars.at[n],
                              l->k->warps > 1 ? kernel_warp(l->k) : kernel_i32(l->k, 0));
-    count_statements(l, &l->role->body);
+    lower_count(l, NULL);
     if (l->in_warps) prepare_warps(l);
     lower_walk(l, &l->role->body);
     const AuTileExpr one = {.op = TILE_X_INT, .integer = 1};
@@ -215,16 +200,11 @@ AuKernel *lower_kernel(AuArena *arena, AuDiags *diags, const AuTileModule *modul
                        const AuTileKernel *kernel, const AuLowering *how)
 {
     AuLower *l = AU_NEW(arena, AuLower);
-    AuLowering *own =
-        AU_NEW(arena, AuLowering); /* schedules of matrix units say nothing of blocks */
-    *own = *how;
-    if (!own->product_rows) own->product_rows = 4;
-    if (!own->product_columns) own->product_columns = 1;
     *l = (AuLower){.arena = arena,
                    .diags = diags,
                    .module = module,
                    .tile = kernel,
-                   .how = own,
+                   .how = how,
                    .span = kernel->span};
     if (kernel->roles.count != 1 || kernel->pipes.count || kernel->grid.count > 3) {
         lower_refuse(l, "several roles, pipelines or more than three axes of the grid");
@@ -236,7 +216,7 @@ AuKernel *lower_kernel(AuArena *arena, AuDiags *diags, const AuTileModule *modul
     const uint32_t warps = l->role->on == TILE_ON_THREAD ? 1 : (uint32_t)l->role->many_value;
     l->k = kernel_new(arena, kernel->name, (uint32_t)module->caps->lanes, warps ? warps : 1);
     l->k->banner = how->banner;
-    l->in_warps = l->role->on == TILE_ON_WARP && (has_matrix(&l->role->body) || has_spread(l));
+    l->in_warps = tile_shares_rows(module, l->role);
     lower_role(l);
     return l->failed ? NULL : l->k;
 }

@@ -34,12 +34,6 @@ typedef struct AuLowering {
     uint32_t tensor_count;
     const AuLowerScalar *scalars; /* sizes and params */
     uint32_t scalar_count;
-    int32_t product_rows,
-        product_columns; /* register block of a product: rows, and registers along the lanes */
-    bool split_segments; /* warps: a loop for each segment of a tile list, not one with a branch: no
-                            branch a tile, as many times the code */
-    int32_t
-        line; /* warps: bytes of rows of swizzled tiles that stay together: 16, 32, 64, 128; 0: 16 */
     const char *banner;
     AuSpan largest; /* expression of the script: which to blame where a kernel gets too large */
 } AuLowering;

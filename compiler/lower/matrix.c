@@ -36,12 +36,6 @@ typedef struct Matrix {
     int32_t c_rows, c_columns;                    /* registers of a lane, for one instruction */
 } Matrix;
 
-/* Rows of A are along the lanes; units of CPUs have them in registers, and so has DPAS, which waits for register numbers of its own. */
-bool lower_is_matrix(const AuTileAtom *atom)
-{
-    return strncmp(atom->rows[TILE_A], "lane", 4) == 0 && !atom->is_async;
-}
-
 /* ---- operands */
 
 static int32_t elements_of(const Operand *x) { return x->free_regs * x->k_regs; }
@@ -314,7 +308,7 @@ bool lower_load_squares(AuLower *l, const AuTileStmt *s)
     const AuTileType *type = s->var->type;
     const AuTileLayoutRef *layout = &s->load.layout;
     if (layout->kind != TILE_OF_ATOM || layout->use == TILE_C || type->count != 2 ||
-        !lower_is_matrix(layout->atom) || s->load.pad || s->load.when ||
+        !tile_is_of_warp(layout->atom) || s->load.pad || s->load.when ||
         type->elem != s->load.source->memory->type.elem)
         return false;
     const uint32_t free = layout->use == TILE_A ? 0 : 1;

@@ -33,37 +33,13 @@ static void touched_by_expr(AuLower *l, const AuTileExpr *e, TouchFn touch, void
 
 static void touched(AuLower *l, const AuTileStmts *body, TouchFn touch, void *user);
 
-static void touched_by(AuLower *l, const AuTileStmt *s, TouchFn touch, void *user)
+static void touched_by(AuLower *l, AuTileStmt *s, TouchFn touch, void *user)
 {
-    switch (s->kind) {
-    case TILE_S_LOAD: touched_by_expr(l, s->load.source, touch, user); break;
-    case TILE_S_MOVE:
-        touched_by_expr(l, s->move.source, touch, user);
-        touch(l, s->move.dest->memory, true, user);
-        break;
-    case TILE_S_PRODUCT:
-        touched_by_expr(l, s->product.a, touch, user);
-        touched_by_expr(l, s->product.b, touch, user);
-        break;
-    case TILE_S_FOR: touched(l, &s->loop.body, touch, user); break;
-    case TILE_S_IF:
-        touched(l, &s->branch.then, touch, user);
-        touched(l, &s->branch.other, touch, user);
-        break;
-    case TILE_S_ON: touched(l, &s->on.body, touch, user); break;
-    case TILE_S_FRAG: /* their expressions read tensors that the kernel does not write */
-    case TILE_S_ASSIGN:
-    case TILE_S_PRIVATE:
-    case TILE_S_CONVERT:
-    case TILE_S_WAIT:
-    case TILE_S_ACQUIRE:
-    case TILE_S_WAIT_STAGE:
-    case TILE_S_COMMIT:
-    case TILE_S_RELEASE:
-    case TILE_S_SYNC:
-    case TILE_S_ARRIVE:
-    case TILE_S_RETURN: break;
-    }
+    const AuTileParts parts = tile_parts(s);
+    for (uint32_t n = 0; n < parts.read_count; n++)
+        touched_by_expr(l, *parts.reads[n], touch, user);
+    if (parts.dest) touch(l, parts.dest->memory, true, user);
+    for (uint32_t n = 0; n < parts.body_count; n++) touched(l, parts.bodies[n], touch, user);
 }
 
 static void touched(AuLower *l, const AuTileStmts *body, TouchFn touch, void *user)
@@ -93,7 +69,7 @@ static void mark(AuLower *l, const AuTileMemory *memory, bool writes, void *user
     p->was_read |= !writes;
 }
 
-void lower_order(AuLower *l, const AuTileStmt *s)
+void lower_order(AuLower *l, AuTileStmt *s)
 {
     if (s->kind != TILE_S_LOAD && s->kind != TILE_S_MOVE && s->kind != TILE_S_PRODUCT) return;
     bool conflict = false;
@@ -150,11 +126,11 @@ static void flights(AuLower *l, const AuTileStmts *body, int32_t *age)
         if (s->kind == TILE_S_WAIT)
             for (uint32_t i = 0; i < s->wait.names.count; i++) age[s->wait.vars[i]->slot] = -1;
         if (s->kind == TILE_S_FOR) settle_loop(l, &s->loop.body, age);
-        if (s->kind == TILE_S_ON) flights(l, &s->on.body, age);
-        if (s->kind == TILE_S_IF) {
+        if (s->kind == TILE_S_IF || s->kind == TILE_S_ON) {
+            const AuTileParts ways = tile_parts(body->at[n]);
             int32_t *other = copied(l, age);
-            flights(l, &s->branch.then, age);
-            flights(l, &s->branch.other, other);
+            flights(l, ways.bodies[0], age);
+            flights(l, ways.bodies[1], other);
             least(l, age, other);
         }
     }

@@ -81,7 +81,7 @@ static int32_t line_of(const AuLower *l, const AuTileMemory *m)
 {
     const int32_t row = m->type.axes[m->type.count - 1].size * tile_elem(m->type.elem)->bytes;
     const bool asked = l->in_warps && m->swizzle_bytes && m->type.count > 1;
-    return asked ? tile_line_bytes(row, l->how->line) : 0;
+    return asked ? tile_line_bytes(row, l->module->options.line) : 0;
 }
 
 /* From row to row, in elements. */

@@ -151,7 +151,9 @@ static bool prepare(AuLower *l, Product *x)
     const AuTileAxis *m = tile_axis(x->c_type, x->m_axis), *n = tile_axis(x->c_type, x->n_axis);
     x->rows = m->size, x->depth = tile_axis(x->b_type, x->k_axis)->size,
     x->wide = tile_axis_registers(n->places);
-    x->columns = x->wide % l->how->product_columns == 0 ? l->how->product_columns : x->wide;
+    x->columns = x->wide % l->module->options.product_columns == 0
+                     ? l->module->options.product_columns
+                     : x->wide;
     x->grouped = lower_is_grouped(l, n);
     x->pairs = s->product.atom->k == 2;
     if (tile_axis_registers(m->places) != m->size || x->columns > 16) {
@@ -223,7 +225,7 @@ void lower_product(AuLower *l, const AuTileStmt *s)
 {
     AuKernel *k = l->k;
     Product x = {.s = s};
-    if (lower_is_matrix(s->product.atom)) {
+    if (tile_is_of_warp(s->product.atom)) {
         lower_matrix_product(l, s);
         return;
     }
@@ -232,7 +234,8 @@ void lower_product(AuLower *l, const AuTileStmt *s)
         matrix_product(l, &x);
         return;
     }
-    const int32_t rows = l->how->product_rows < x.rows ? l->how->product_rows : x.rows,
+    const int32_t rows = l->module->options.product_rows < x.rows ? l->module->options.product_rows
+                                                                  : x.rows,
                   whole = x.rows / rows * rows;
     x.block = lower_array(l, "block", AU_F32, (uint32_t)(rows * x.columns));
     const AuVal column =

@@ -33,7 +33,8 @@ static bool is_linear(const AuTilePlaces *places, int32_t regs)
 
 bool lower_is_grouped(const AuLower *l, const AuTileAxis *axis)
 {
-    const int32_t regs = tile_axis_registers(axis->places), group = l->how->product_columns;
+    const int32_t regs = tile_axis_registers(axis->places),
+                  group = l->module->options.product_columns;
     return !l->in_warps && !in_registers_only(axis->places) && regs > group && regs % group == 0 &&
            is_linear(axis->places, regs);
 }
@@ -55,7 +56,7 @@ AuSpaces lower_spaces(AuLower *l, const AuTileType *type)
                                      .regs = regs,
                                      .looped = looped,
                                      .grouped = grouped,
-                                     .step = grouped                  ? l->how->product_columns
+                                     .step = grouped ? l->module->options.product_columns
                                              : looped && !l->in_warps ? 1
                                                                       : regs};
     }
@@ -183,22 +184,11 @@ AuCoord lower_coord(AuLower *l, const AuTileAxis *axis, int32_t reg)
                      .within = reg};
 }
 
-uint32_t lower_lane_bits(const AuTilePlaces *places)
-{
-    uint32_t bits = 0;
-    for (uint32_t n = 0; n < places->digits.count; n++) {
-        const AuTileDigit *d = &places->digits.at[n];
-        if (d->unit != TILE_UNIT_LANE) continue;
-        for (int32_t step = 1; step < d->size; step *= 2) bits |= (uint32_t)(step * d->stride);
-    }
-    return bits;
-}
-
 AuVal lower_holds(AuLower *l, const AuTileType *type)
 {
     uint32_t copies = l->k->lanes - 1;
     for (uint32_t n = 0; n < type->count; n++)
-        if (type->axes[n].places) copies &= ~lower_lane_bits(type->axes[n].places);
+        if (type->axes[n].places) copies &= ~tile_lane_bits(type->axes[n].places);
     if (!copies) return (AuVal){0};
     const AuVal mine =
         kernel_op2(l->k, AU_K_AND, kernel_lane(l->k), kernel_i32(l->k, (int32_t)copies));
@@ -268,7 +258,7 @@ AuVal lower_pair_register(AuLower *l, const AuTileType *type, const AuPoint *p,
         const int32_t regs = tile_axis_registers(axis->places) / (pairs ? 2 : 1);
         if (lower_is_grouped(l, axis)) {
             outer = c->reg;
-            group = l->how->product_columns;
+            group = l->module->options.product_columns;
             grouped = true;
             within = c->within;
             continue;

@@ -109,7 +109,7 @@ static bool dies_here(const Group *g, const AuTileVar *var, uint32_t level)
         return false;
     for (uint32_t n = 0; n < run->count; n++)
         if (run->items[n].level >= level && !is_in_group(g, &run->items[n]) &&
-            lower_count_reads(run->items[n].expr, var))
+            tile_count_reads(run->items[n].expr, var))
             return false;
     return true;
 }
@@ -117,7 +117,7 @@ static bool dies_here(const Group *g, const AuTileVar *var, uint32_t level)
 static bool group_reads(const Group *g, const AuTileVar *var)
 {
     for (uint32_t n = 0; n < g->items.count; n++)
-        if (lower_count_reads(g->items.at[n]->expr, var)) return true;
+        if (tile_count_reads(g->items.at[n]->expr, var)) return true;
     return false;
 }
 

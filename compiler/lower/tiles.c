@@ -1,8 +1,8 @@
 /* tiles.c - tile lists: how many tiles a block visits, which tile is number t, and to which segment
  * it belongs.
  * In:  a list of segments (ranges up or down, rows of an index tensor). Out: uniform values. A loop
- * over a list is one loop over all segments, where the tile and its segment follow from its number, or
- * one for each segment (lower.h, split_segments).
+ * over a list is one loop over all segments, where the tile and its segment follow from its number; of
+ * one segment, it is that one's.
  * Lists depend on the kernel's scalars only: with warps they are evaluated once, at the top, because
  * copies ask for the first tile before the loop and for the next one inside. */
 #include "internal.h"
@@ -46,75 +46,6 @@ static AuSegment segment_of(AuLower *l, const AuTileSegment *s)
     return seg;
 }
 
-/* ---- segments that never have a tile: below a causal mask nothing is partial */
-
-typedef struct Interval {
-    int64_t low, high;
-} Interval;
-
-static const Interval anything = {INT32_MIN, INT32_MAX};
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
-
-static int64_t down(int64_t a, int64_t by) { return a / by - (a % by < 0); }
-
-static Interval interval(AuLower *l, const AuTileExpr *e);
-
-/* A size is at least 1; a scalar of the kernel is what it was set to. */
-static Interval interval_of_name(AuLower *l, const AuTileExpr *e)
-{
-    if (!e->var) return anything;
-    if (e->var->origin == TILE_FROM_SIZE) return (Interval){1, INT32_MAX};
-    if (e->var->origin == TILE_FROM_GRID) return (Interval){0, INT32_MAX};
-    if (e->var->origin != TILE_FROM_LET) return anything;
-    AuHeld *held = lower_held(l, e->var);
-    for (uint32_t n = 0; !held->is_bounded && n < l->tile->lets.count; n++)
-        if (l->tile->lets.at[n]->var == e->var) {
-            const Interval is = interval(l, l->tile->lets.at[n]->assign.value);
-            held->low = is.low, held->high = is.high, held->is_bounded = true;
-        }
-    return held->is_bounded ? (Interval){held->low, held->high} : anything;
-}
-
-static Interval interval(AuLower *l, const AuTileExpr *e)
-{
-    Interval a = anything, b = anything, c = anything;
-    if (e->args.count > 0 && e->args.at[0]) a = interval(l, e->args.at[0]);
-    if (e->args.count > 1 && e->args.at[1]) b = interval(l, e->args.at[1]);
-    if (e->args.count > 2 && e->args.at[2]) c = interval(l, e->args.at[2]);
-    Interval out = anything;
-    switch ((int)e->op) {
-    case TILE_X_INT: return (Interval){e->integer, e->integer};
-    case TILE_X_NAME: return interval_of_name(l, e);
-    case TILE_X_ADD: out = (Interval){a.low + b.low, a.high + b.high}; break;
-    case TILE_X_SUB: out = (Interval){a.low - b.high, a.high - b.low}; break;
-    case TILE_X_MIN: return (Interval){least(a.low, b.low), least(a.high, b.high)};
-    case TILE_X_MAX: return (Interval){most(a.low, b.low), most(a.high, b.high)};
-    case TILE_X_CLAMP: /* min(max(a, b), c) */
-        return (Interval){least(most(a.low, b.low), c.low), least(most(a.high, b.high), c.high)};
-    case TILE_X_DIV:
-        if (b.low == b.high && b.low > 0)
-            return (Interval){down(a.low, b.low), down(a.high, b.low)};
-        return anything;
-    case TILE_X_CDIV:
-        if (b.low == b.high && b.low > 0)
-            return (Interval){down(a.low + b.low - 1, b.low), down(a.high + b.low - 1, b.low)};
-        return anything;
-    case TILE_X_WHERE: return (Interval){least(b.low, c.low), most(b.high, c.high)};
-    default: return anything;
-    }
-    /* What wraps around may be anything. */
-    return out.low < INT32_MIN || out.high > INT32_MAX ? anything : out;
-}
-
-static bool never_runs(AuLower *l, const AuTileSegment *s)
-{
-    if (s->how == TILE_INDEX_LIST) return interval(l, s->b).high <= 0;
-    const Interval a = interval(l, s->a), b = interval(l, s->b);
-    return s->how == TILE_RANGE ? b.high <= a.low : a.high <= b.low;
-}
-
 static AuTiles *tiles_of_list(AuLower *l, const AuTileList *list)
 {
     for (uint32_t n = l->tiles_count; n-- > 0;)
@@ -134,8 +65,6 @@ AuTiles *lower_tiles(AuLower *l, const AuTileList *list)
     AuTiles tiles = {.list = list, .total = kernel_i32(l->k, 0)};
     for (uint32_t i = 0; i < list->segments.count; i++) {
         const AuTileSegment *s = &list->segments.at[i];
-        const bool last = i + 1 == list->segments.count; /* one stays */
-        if (l->in_warps && never_runs(l, s) && !(last && !tiles.count)) continue;
         const uint32_t n = tiles.count++;
         tiles.at[n] = segment_of(l, s);
         tiles.start[n] = tiles.total;

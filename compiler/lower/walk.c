@@ -3,55 +3,13 @@
  * or branch sets must outlive it: it is a cell. */
 #include "internal.h"
 
-static bool is_assignment(const AuTileStmt *s)
-{
-    return s->kind == TILE_S_ASSIGN || (s->kind == TILE_S_FRAG && s->frag.init);
-}
-
-static bool is_in_run(const AuTileStmt *s)
-{
-    if (is_assignment(s)) return true;
-    if (s->kind != TILE_S_ON) return false;
-    for (uint32_t n = 0; n < s->on.body.count; n++)
-        if (!is_assignment(s->on.body.at[n])) return false;
-    return true;
-}
-
-/* A run as it is in one segment, `on` of other segments left out. */
-static void emit_run(AuLower *l, AuTileStmt *const *at, uint32_t count, const char *segment)
-{
-    AuTileStmts run = {0};
-    for (uint32_t n = 0; n < count; n++) {
-        if (at[n]->kind != TILE_S_ON)
-            AU_PUSH(l->arena, run.at, run.count, run.capacity, at[n]);
-        else if (at[n]->on.segment == segment)
-            for (uint32_t m = 0; m < at[n]->on.body.count; m++)
-                AU_PUSH(l->arena, run.at, run.count, run.capacity, at[n]->on.body.at[m]);
-    }
-    if (run.count && l->in_warps) lower_improve(l, &run);
-    if (run.count) lower_assignments(l, run.at, run.count);
-}
-
-/* Where the segment matters the run exists once for each kind, under one uniform branch a tile; the
- * products around it once. */
 static void run_of_assignments(AuLower *l, AuTileStmt *const *at, uint32_t count)
 {
-    const char *asked = NULL;
+    AuTileStmts run = {0};
     l->run = at, l->run_count = count;
-    for (uint32_t n = 0; n < count; n++)
-        if (at[n]->kind == TILE_S_ON) asked = at[n]->on.segment;
-    if (!asked || l->only_segment || !l->in_segment.i) {
-        emit_run(l, at, count, l->only_segment);
-        return;
-    }
-    const bool before = l->in_branch;
-    l->in_branch = true;
-    kernel_if(l->k, l->in_segment);
-    emit_run(l, at, count, l->asked_segment);
-    kernel_else(l->k);
-    emit_run(l, at, count, l->other_segment);
-    kernel_end(l->k);
-    l->in_branch = before;
+    for (uint32_t n = 0; n < count; n++) AU_PUSH(l->arena, run.at, run.count, run.capacity, at[n]);
+    if (l->in_warps) lower_improve(l, &run);
+    lower_assignments(l, run.at, run.count);
 }
 
 void lower_bind_value(AuLower *l, const AuTileVar *var, AuVal value)
@@ -67,101 +25,38 @@ static void range_loop(AuLower *l, const AuTileStmt *s)
     const AuVal low = lower_as(l, lower_eval(l, s->loop.low, &nowhere), AU_I32),
                 high = lower_as(l, lower_eval(l, s->loop.high, &nowhere), AU_I32);
     const AuMarks marks = lower_marks(l);
-    AuPartialSums sums = {.count = 0};
-    AuTileStmts body = s->loop.body;
-    if (l->in_warps) lower_order_loop(l, s), body = lower_sums_begin(l, &body, &sums);
+    if (l->in_warps) lower_order_loop(l, s);
     lower_bind_value(l, s->var, kernel_for(l->k, low, high, 1, AU_UNROLL_NEVER));
-    lower_walk(l, &body);
+    lower_walk(l, &s->loop.body);
     kernel_end(l->k);
-    if (l->in_warps) lower_sums_end(l, &sums);
     lower_join_marks(l, &marks);
 }
 
 /* ---- loops over tiles */
 
-enum {
-    HEAVY = 96
-}; /* nodes of expressions for a pair, from which on code for all segments is one */
-
-static uint32_t nodes_of(const AuTileExpr *e)
-{
-    uint32_t count = 1;
-    for (uint32_t n = 0; e && n < e->args.count; n++) count += nodes_of(e->args.at[n]);
-    return count;
-}
-
-/* Nodes of what the body computes for each element of tiles of two axes, in every segment. */
-static uint32_t weight_of(const AuTileStmts *body)
-{
-    uint32_t count = 0;
-    for (uint32_t n = 0; n < body->count; n++) {
-        const AuTileStmt *s = body->at[n];
-        if (s->kind == TILE_S_ASSIGN && s->var->type->count > 1) count += nodes_of(s->assign.value);
-    }
-    return count;
-}
-
-/* The segment whose tiles are all that `on` is there for, if it only ever masks: x = where(c, x, y). In
- * the tiles of other segments such a c is true, or they would not be others; so its code does for
- * all. NULL: there is none. */
-static const char *masking_segment(const AuTileStmts *body)
-{
-    const char *segment = NULL;
-    for (uint32_t n = 0; n < body->count; n++) {
-        const AuTileStmt *s = body->at[n];
-        if (s->kind != TILE_S_ON) continue;
-        if (segment && s->on.segment != segment) return NULL;
-        segment = s->on.segment;
-        for (uint32_t i = 0; i < s->on.body.count; i++) {
-            const AuTileStmt *m = s->on.body.at[i];
-            const AuTileExpr *e = m->kind == TILE_S_ASSIGN ? m->assign.value : NULL;
-            if (!e || e->op != TILE_X_WHERE || e->args.at[1]->op != TILE_X_NAME ||
-                e->args.at[1]->var != m->var)
-                return NULL;
-        }
-    }
-    return segment;
-}
-
-/* One loop over all segments; which one a tile belongs to is known from its number. [only]: all tiles
- * take this segment's code; NULL: each its own. */
-static void joined_loop(AuLower *l, const AuTileStmt *s, const AuTileStmts *body, AuTiles *tiles,
-                        const char *only)
+/* One loop over all segments; which one a tile belongs to is known from its number. */
+static void loop_of_all(AuLower *l, const AuTileStmt *s, AuTiles *tiles)
 {
     AuKernel *k = l->k;
-    const char *first = tiles->at[0].s->name;
-    l->only_segment = first;
-    for (uint32_t n = 1; n < tiles->count; n++)
-        if (tiles->at[n].s->name != first)
-            l->only_segment = NULL, l->other_segment = tiles->at[n].s->name;
-    l->asked_segment = first;
-    if (only) l->only_segment = only;
-    if (l->in_warps) lower_order_loop(l, s);
     lower_follow_from(l, tiles, kernel_i32(k, 0));
     tiles->turn = kernel_for(k, kernel_i32(k, 0), tiles->total, 1, AU_UNROLL_NEVER);
     const AuVal tile = lower_tile_at(l, tiles, tiles->turn, &l->in_segment),
                 followed = lower_follow(l, tiles);
+    l->asked_segment = tiles->at[0].s->name;
     lower_bind_value(l, s->var, followed.i ? followed : tile);
-    lower_walk(l, body);
-    kernel_end(k);
 }
 
-/* A loop for each segment: nothing in it asks which one it is in. */
-static void loop_of_segment(AuLower *l, const AuTileStmt *s, const AuTileStmts *body,
-                            AuTiles *tiles, uint32_t n)
+/* The loop over one segment: nothing in it asks which one it is in. */
+static void loop_of_segment(AuLower *l, const AuTileStmt *s, AuTiles *tiles)
 {
     AuKernel *k = l->k;
-    const AuMarks marks = lower_marks(l);
-    l->only_segment = tiles->at[n].s->name;
-    lower_order_loop(l, s);
+    const uint32_t n = (uint32_t)s->loop.segment->integer;
+    lower_count(l, s);
     lower_follow_from(l, tiles, tiles->start[n]);
     const AuVal t = kernel_for(k, kernel_i32(k, 0), tiles->at[n].count, 1, AU_UNROLL_NEVER);
     tiles->turn = kernel_op2(k, AU_K_ADD, tiles->start[n], t);
     const AuVal tile = lower_follow(l, tiles);
     lower_bind_value(l, s->var, tile.i ? tile : lower_tile_of_segment(l, &tiles->at[n], t));
-    lower_walk(l, body);
-    kernel_end(k);
-    lower_join_marks(l, &marks);
 }
 
 static void list_loop(AuLower *l, const AuTileStmt *s)
@@ -174,23 +69,40 @@ static void list_loop(AuLower *l, const AuTileStmt *s)
     }
     const AuTiles before = *tiles;
     const AuMarks marks = lower_marks(l);
-    AuPartialSums sums = {.count = 0};
-    AuTileStmts body = s->loop.body;
-    if (l->in_warps) body = lower_sums_begin(l, &body, &sums);
     tiles->var = s->var;
-    const char *only =
-        l->in_warps && weight_of(&s->loop.body) > HEAVY ? masking_segment(&s->loop.body) : NULL;
-    if (l->in_warps && l->how->split_segments && !only)
-        for (uint32_t n = 0; n < tiles->count; n++) loop_of_segment(l, s, &body, tiles, n);
+    if (l->in_warps) lower_order_loop(l, s);
+    if (s->loop.segment)
+        loop_of_segment(l, s, tiles);
     else
-        joined_loop(l, s, &body, tiles, only);
-    if (l->in_warps) lower_sums_end(l, &sums);
+        loop_of_all(l, s, tiles);
+    lower_walk(l, &s->loop.body);
+    kernel_end(l->k);
+    if (s->loop.segment) lower_count(l, NULL);
     lower_join_marks(l, &marks);
     *tiles = before;
     l->tiles_count = outer.tiles_count;
-    l->only_segment = outer.only_segment, l->asked_segment = outer.asked_segment,
-    l->other_segment = outer.other_segment;
+    l->asked_segment = outer.asked_segment;
     l->in_segment = outer.in_segment;
+}
+
+/* One uniform branch: tiles of segments called as the first, and all others. */
+static void on_segment(AuLower *l, const AuTileStmt *s)
+{
+    const bool before = l->in_branch;
+    if (s->on.segment != l->asked_segment) {
+        lower_refuse(l, "`on %s` in a loop that begins with other tiles", s->on.segment);
+        return;
+    }
+    l->in_branch = true;
+    kernel_if(l->k, l->in_segment);
+    l->beside = &s->on.other;
+    lower_walk(l, &s->on.body);
+    kernel_else(l->k);
+    l->beside = &s->on.body;
+    lower_walk(l, &s->on.other);
+    l->beside = NULL;
+    kernel_end(l->k);
+    l->in_branch = before;
 }
 
 static void branch(AuLower *l, const AuTileStmt *s)
@@ -231,7 +143,7 @@ static void synchronise(AuLower *l, const AuTileStmt *s)
     if (l->k->warps > 1 || (!l->in_warps && l->role->on == TILE_ON_WARP)) lower_barrier(l, 0);
 }
 
-static void statement(AuLower *l, const AuTileStmt *s)
+static void statement(AuLower *l, AuTileStmt *s)
 {
     l->span = s->span;
     if (l->in_warps) lower_order(l, s);
@@ -250,7 +162,9 @@ static void statement(AuLower *l, const AuTileStmt *s)
             range_loop(l, s);
         break;
     case TILE_S_IF: branch(l, s); break;
-    case TILE_S_ON: lower_refuse(l, "`on` with more than assignments"); break;
+    case TILE_S_ON: on_segment(l, s); break;
+    case TILE_S_PART: lower_part(l, s); break;
+    case TILE_S_JOIN: lower_join(l, s); break;
     case TILE_S_CONVERT:
     case TILE_S_ACQUIRE:
     case TILE_S_WAIT_STAGE:
@@ -262,35 +176,13 @@ static void statement(AuLower *l, const AuTileStmt *s)
     }
 }
 
-/* Only numbers, rows and the variable itself: what a product can compute where it loads its
- * accumulator. */
-static bool is_plain(const AuTileExpr *e)
-{
-    if (e->op == TILE_X_REF || e->op == TILE_X_IOTA || e->op == TILE_X_REDUCE_MAX ||
-        e->op == TILE_X_REDUCE_SUM || e->op == TILE_X_CUMSUM)
-        return false;
-    if (e->op == TILE_X_NAME && e->var && e->var->type->count && tile_is_virtual(e->var->type))
-        return false;
-    for (uint32_t n = 0; n < e->args.count; n++)
-        if (e->args.at[n] && !is_plain(e->args.at[n])) return false;
-    return true;
-}
-
-/* `acc = acc * scale` before `acc += a b`: one pass less over the accumulator. */
-static bool goes_into_product(const AuTileStmt *s, const AuTileStmt *next)
-{
-    return s->kind == TILE_S_ASSIGN && next->kind == TILE_S_PRODUCT && next->product.add &&
-           !next->product.dest && next->product.atom->k == 1 && s->var == next->var &&
-           is_plain(s->assign.value);
-}
-
 void lower_walk(AuLower *l, const AuTileStmts *body)
 {
     for (uint32_t n = 0; n < body->count && !l->failed;) {
         uint32_t end = n;
-        while (end < body->count && is_in_run(body->at[end])) end++;
+        while (end < body->count && tile_assigned(body->at[end])) end++;
         const bool into =
-            end > n && end < body->count && goes_into_product(body->at[end - 1], body->at[end]);
+            end > n && end < body->count && tile_starts_product(body->at[end - 1], body->at[end]);
         if (end - into > n) run_of_assignments(l, body->at + n, end - into - n);
         l->start = into ? body->at[end - 1]->assign.value : NULL;
         if (into || end == n) statement(l, body->at[end++]);

@@ -301,7 +301,7 @@ bool schedule_checks(AuArena *arena, AuDiags *diags, const AuProblem *p, AuCheck
     problem.hooks = &hooks;
     AuSchedule *made = out->schedule = AU_NEW(arena, AuSchedule);
     made->name = "checks";
-    Lanes x = {.t = tile_build(arena, diags, p->caps, made->name),
+    Lanes x = {.t = schedule_begin(arena, diags, p, made),
                .p = &problem,
                .shape = &made->shape,
                .out = made,

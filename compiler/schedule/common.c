@@ -41,6 +41,18 @@ bool schedule_values_apart(const AuProblem *p)
     return p->attn->v_in_k && (p->hooks->has_k_mod || p->hooks->has_v_mod);
 }
 
+AuTileBuild *schedule_begin(AuArena *arena, AuDiags *diags, const AuProblem *p,
+                            const AuSchedule *out)
+{
+    AuTileBuild *t = tile_build(arena, diags, p->caps, out->name);
+    const AuShape *s = &out->shape;
+    if (s->product_rows) tile_set_option(t, "product_rows", s->product_rows);
+    if (s->product_columns) tile_set_option(t, "product_columns", s->product_columns);
+    if (s->line) tile_set_option(t, "line", s->line);
+    if (s->split_segments) tile_set_option(t, "split", 1);
+    return t;
+}
+
 const AuTileModule *schedule_common(AuArena *arena, AuDiags *diags)
 {
     return tile_read(arena, diags, au_source_add(diags, "<common hooks>", text, sizeof text - 1));

@@ -113,7 +113,7 @@ AuSchedule *schedule_lanes_backward(AuArena *arena, AuDiags *diags, const AuProb
         au_format(arena, "lanes_backward q=%d/%d kv=%d/%d", shape->query_tile,
                   p->caps->lanes * shape->query_registers * shape->executors, shape->key_tile,
                   p->caps->lanes * shape->key_registers * shape->executors);
-    Lanes x = {.t = tile_build(arena, diags, p->caps, out->name),
+    Lanes x = {.t = schedule_begin(arena, diags, p, out),
                .p = p,
                .shape = shape,
                .out = out,

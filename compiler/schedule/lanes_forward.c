@@ -174,7 +174,7 @@ AuSchedule *schedule_lanes_forward(AuArena *arena, AuDiags *diags, const AuProbl
     out->name = au_format(arena, "lanes_forward q=%d kv=%d rows=%d",
                           p->caps->lanes * shape->query_registers * shape->executors,
                           shape->key_tile, shape->product_rows);
-    Lanes x = {.t = tile_build(arena, diags, p->caps, out->name),
+    Lanes x = {.t = schedule_begin(arena, diags, p, out),
                .p = p,
                .shape = shape,
                .out = out,

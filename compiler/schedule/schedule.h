@@ -44,8 +44,8 @@ typedef struct AuShape {
     bool keys_in_registers;  /* backward: and keys and values of S and dP */
     int32_t
         query_parts; /* backward: parts of a tile of queries whose pairs are made one after another */
-    bool split_segments; /* for the lowering: a loop for each segment of tiles, without a branch */
-    int32_t line;        /* likewise: bytes of a tile's row that stay together */
+    bool split_segments; /* an option: a loop for each segment of tiles, without a branch */
+    int32_t line;        /* likewise: bytes of a tile's row that stay together; 0: 16 */
 } AuShape;
 
 typedef struct AuSchedule {
@@ -81,7 +81,10 @@ bool schedule_checks(AuArena *arena, AuDiags *diags, const AuProblem *problem, A
 /* Values are channels of the keys, but rows of their own, since a mod changes either. */
 bool schedule_values_apart(const AuProblem *problem);
 
-/* common.c: functions that all schedules use. */
+/* common.c: what all schedules begin with: target, and options of the shape that others than schedules read. */
+AuTileBuild *schedule_begin(AuArena *arena, AuDiags *diags, const AuProblem *p,
+                            const AuSchedule *out);
+/* Functions that all schedules use. */
 const AuTileModule *schedule_common(AuArena *arena, AuDiags *diags);
 
 /* lanes_forward.c: scores transposed, a query row a lane; for CPUs and for GPUs without matrix

@@ -507,7 +507,7 @@ AuSchedule *schedule_warps_backward(AuArena *arena, AuDiags *diags, const AuProb
                           p->tf32 ? " tf32" : "", shape->executors, shape->rows,
                           shape->column_parts, shape->query_tile, shape->query_parts, shape->stages,
                           shape->keys_in_registers ? " kv_in_registers" : "");
-    Lanes x = warps_back_begin(arena, tile_build(arena, diags, p->caps, out->name), p, out);
+    Lanes x = warps_back_begin(arena, schedule_begin(arena, diags, p, out), p, out);
     warps_layouts(&x);
     AuShape of_queries;
     Lanes y = x; /* kernels whose blocks own queries */

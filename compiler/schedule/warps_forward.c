@@ -292,7 +292,7 @@ AuSchedule *schedule_warps_forward(AuArena *arena, AuDiags *diags, const AuProbl
         au_format(arena, "warps_forward%s q=%dx%d kv=%d%s stages=%d%s", p->tf32 ? " tf32" : "",
                   shape->executors, shape->rows, shape->key_tile, shape->keys_apart ? " apart" : "",
                   shape->stages, shape->query_in_registers ? " q_in_registers" : "");
-    Lanes x = warps_begin(arena, tile_build(arena, diags, p->caps, out->name), p, out);
+    Lanes x = warps_begin(arena, schedule_begin(arena, diags, p, out), p, out);
     warps_layouts(&x);
     for (uint32_t n = 0; n < 3; n++) lanes_rows_kernel(&x, n);
     if (p->hooks->needs_lists) lanes_list_kernels(&x);

@@ -103,6 +103,11 @@ static const char *many_text(AuTileBuild *t, int32_t many)
     return many ? tile_text(t, "[%d]", many) : "";
 }
 
+void tile_set_option(AuTileBuild *t, const char *name, int32_t value)
+{
+    line(t, "option %s = %d", name, value);
+}
+
 void tile_const(AuTileBuild *t, const char *name, int64_t value)
 {
     line(t, "const %s = %lld", name, (long long)value);

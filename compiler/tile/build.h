@@ -41,6 +41,7 @@ const char *tile_number(AuTileBuild *t,
                         double value); /* as a float literal that reads back exactly */
 
 /* ---- the file */
+void tile_set_option(AuTileBuild *t, const char *name, int32_t value);
 void tile_const(AuTileBuild *t, const char *name, int64_t value);
 void tile_layout(AuTileBuild *t, const char *name, const char *rows,
                  const char *cols); /* cols may be NULL */

@@ -124,13 +124,18 @@ static bool same_stmt(const AuTileStmt *a, const AuTileStmt *b)
         return same_text(a->loop.var_name, b->loop.var_name) &&
                same_text(a->loop.list_name, b->loop.list_name) &&
                same_expr(a->loop.low, b->loop.low) && same_expr(a->loop.high, b->loop.high) &&
+               same_expr(a->loop.segment, b->loop.segment) &&
                same_body(&a->loop.body, &b->loop.body);
     case TILE_S_IF:
         return same_expr(a->branch.test, b->branch.test) &&
                same_body(&a->branch.then, &b->branch.then) &&
                same_body(&a->branch.other, &b->branch.other);
     case TILE_S_ON:
-        return same_text(a->on.segment, b->on.segment) && same_body(&a->on.body, &b->on.body);
+        return same_text(a->on.segment, b->on.segment) && same_body(&a->on.body, &b->on.body) &&
+               same_body(&a->on.other, &b->on.other);
+    case TILE_S_PART:
+    case TILE_S_JOIN:
+        return same_text(a->part.name, b->part.name) && same_expr(a->part.lanes, b->part.lanes);
     case TILE_S_RETURN: return same_exprs(&a->ret.items, &b->ret.items);
     }
     return false;
@@ -224,7 +229,8 @@ static bool same_definition(const AuTileLayout *a, const AuTileLayout *b)
 bool tile_equal(const AuTileModule *a, const AuTileModule *b)
 {
 #define SAME_CONST(x, y) (same_text((x).name, (y).name) && same_expr((x).value, (y).value))
-    if (a->caps != b->caps) return false;
+    if (a->caps != b->caps || memcmp(&a->options, &b->options, sizeof a->options) != 0)
+        return false;
     SAME_LISTS(a->consts, b->consts, SAME_CONST);
     SAME_LISTS(a->layouts, b->layouts, same_definition);
     SAME_LISTS(a->fns, b->fns, same_fn);

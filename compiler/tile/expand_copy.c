@@ -95,6 +95,7 @@ static void copy_for(Expand *x, AuTileStmt *s, const AuTileStmt *from)
     s->loop.list_name = keep(x, s->loop.list_name);
     s->loop.low = expand_expr(x, NULL, s->loop.low);
     s->loop.high = expand_expr(x, NULL, s->loop.high);
+    s->loop.segment = expand_expr(x, NULL, s->loop.segment);
     s->loop.body = (AuTileStmts){0};
     copy_body(x, &from->loop.body, &s->loop.body);
 }
@@ -143,8 +144,14 @@ static void copy_parts(Expand *x, AuTileStmt *s, const AuTileStmt *from)
     case TILE_S_IF: copy_if(x, s, from); break;
     case TILE_S_ON:
         s->on.segment = keep(x, s->on.segment);
-        s->on.body = (AuTileStmts){0};
+        s->on.body = s->on.other = (AuTileStmts){0};
         copy_body(x, &from->on.body, &s->on.body);
+        copy_body(x, &from->on.other, &s->on.other);
+        break;
+    case TILE_S_PART:
+    case TILE_S_JOIN:
+        s->part.name = keep(x, s->part.name);
+        s->part.lanes = expand_expr(x, NULL, s->part.lanes);
         break;
     }
 }
@@ -172,6 +179,12 @@ static void copy_body(Expand *x, const AuTileStmts *body, AuTileStmts *out)
     x->emit = before;
 }
 
+void tile_copy_body(AuDiags *diags, AuTileModule *module, const AuTileStmts *from, AuTileStmts *to)
+{
+    Expand x = {.arena = module->arena, .diags = diags, .in = module, .out = module};
+    copy_body(&x, from, to);
+}
+
 /* ---- what is called something in a kernel */
 
 static void take_exprs(Expand *x, const AuTileExpr *e)
@@ -194,15 +207,9 @@ static void take_body(Expand *x, const AuTileStmts *body)
         if (s->kind == TILE_S_ACQUIRE || s->kind == TILE_S_WAIT_STAGE) take(x, s->stage.name);
         for (uint32_t n = 0; s->kind == TILE_S_ASSIGN && n < s->assign.names.count; n++)
             take(x, s->assign.names.at[n]);
-        if (s->kind == TILE_S_FOR) {
-            take(x, s->loop.var_name);
-            take_body(x, &s->loop.body);
-        }
-        if (s->kind == TILE_S_IF) {
-            take_body(x, &s->branch.then);
-            take_body(x, &s->branch.other);
-        }
-        if (s->kind == TILE_S_ON) take_body(x, &s->on.body);
+        if (s->kind == TILE_S_FOR) take(x, s->loop.var_name);
+        const AuTileParts parts = tile_parts(body->at[i]);
+        for (uint32_t n = 0; n < parts.body_count; n++) take_body(x, parts.bodies[n]);
     }
 }
 
@@ -348,25 +355,43 @@ static void check_fns(Expand *x, const AuTileModule *m)
     }
 }
 
+static AuTileModule *expand_all(Expand *x)
+{
+    const AuTileModule *in = x->in;
+    AuTileModule *out = x->out;
+    out->expanded = true;
+    out->options = in->options;
+    check_fns(x, in);
+    for (uint32_t i = 0; x->expansion && i < x->expansion->hook_count; i++)
+        check_fns(x, x->expansion->hooks[i]);
+    if (x->failed) return NULL;
+    expand_consts(x);
+    for (uint32_t i = 0; i < in->layouts.count; i++) {
+        AuTileLayout *layout = AU_NEW(x->arena, AuTileLayout);
+        *layout = *in->layouts.at[i];
+        layout->name = keep(x, layout->name);
+        AU_PUSH(x->arena, out->layouts.at, out->layouts.count, out->layouts.capacity, layout);
+    }
+    for (uint32_t i = 0; i < in->kernels.count && !x->failed; i++)
+        copy_kernel(x, in->kernels.at[i]);
+    return x->failed ? NULL : out;
+}
+
 AuTileModule *tile_expand(AuArena *arena, AuDiags *diags, const AuTileModule *module,
                           const AuTileExpansion *expansion)
 {
-    Expand expand = {.arena = arena, .diags = diags, .in = module, .expansion = expansion};
-    Expand *x = &expand;
-    x->out = tile_module_new(arena, module->caps);
-    x->out->expanded = true;
-    check_fns(x, module);
-    for (uint32_t i = 0; expansion && i < expansion->hook_count; i++)
-        check_fns(x, expansion->hooks[i]);
-    if (x->failed) return NULL;
-    expand_consts(x);
-    for (uint32_t i = 0; i < module->layouts.count; i++) {
-        AuTileLayout *layout = AU_NEW(arena, AuTileLayout);
-        *layout = *module->layouts.at[i];
-        layout->name = keep(x, layout->name);
-        AU_PUSH(arena, x->out->layouts.at, x->out->layouts.count, x->out->layouts.capacity, layout);
-    }
-    for (uint32_t i = 0; i < module->kernels.count && !x->failed; i++)
-        copy_kernel(x, module->kernels.at[i]);
-    return x->failed ? NULL : x->out;
+    Expand x = {.arena = arena,
+                .diags = diags,
+                .in = module,
+                .out = tile_module_new(arena, module->caps),
+                .expansion = expansion};
+    return expand_all(&x);
+}
+
+AuTileModule *tile_copy_module(AuArena *arena, AuDiags *diags, const AuTileModule *module)
+{
+    Expand x = {
+        .arena = arena, .diags = diags, .in = module, .out = tile_module_new(arena, module->caps)};
+    x.out->names = module->names;
+    return expand_all(&x);
 }

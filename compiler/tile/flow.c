@@ -13,6 +13,7 @@ typedef struct Slot {
     const AuTileStmt *posted; /* in flight, but somebody else will be told when it ends (`after`) */
     const AuTilePipe *pipe;
     StageState stage;
+    uint32_t parts; /* lanes that hold a part each of the variable, as bits; 0: it is whole */
     bool unset;
 } Slot;
 
@@ -68,6 +69,7 @@ static bool use_var(Flow *f, const AuTileVar *var)
     const Slot *slot = &f->slots[var->slot];
     if (slot->flight)
         return wrong(f, AU_E0705, slot->flight, "%s is in flight; wait for it first", var->name);
+    if (slot->parts) return wrong(f, AU_E0706, NULL, "%s lies in parts; join it first", var->name);
     if (slot->unset) return wrong(f, AU_E0707, NULL, "fragment %s has no value yet", var->name);
     return true;
 }
@@ -137,6 +139,31 @@ static bool start(Flow *f, const AuTileStmt *s)
 }
 
 /* ---- statements */
+
+/* What lies in parts may be scaled, and more parts be added: so each lane computes its own. */
+static bool do_assign(Flow *f, const AuTileStmt *s)
+{
+    Slot *slot = &f->slots[s->var->slot];
+    const uint32_t parts = slot->parts;
+    uint32_t bits = 0;
+    if (parts && (!tile_is_linear(s->assign.value, s->var, &bits) || bits != parts))
+        return wrong(f, AU_E0706, NULL, "%s lies in parts, which cannot be set so", s->var->name);
+    slot->parts = 0;
+    const bool ok = use(f, s->assign.value, false) && set(f, s->var);
+    slot->parts = parts;
+    return ok;
+}
+
+static bool do_part(Flow *f, const AuTileStmt *s)
+{
+    Slot *slot = &f->slots[s->var->slot];
+    const uint32_t bits = (uint32_t)s->part.bits;
+    if (s->kind == TILE_S_PART && !use_var(f, s->var)) return false;
+    if (s->kind == TILE_S_JOIN && slot->parts != bits)
+        return wrong(f, AU_E0706, NULL, "%s does not lie in these parts", s->var->name);
+    slot->parts = s->kind == TILE_S_PART ? bits : 0;
+    return true;
+}
 
 static bool do_move(Flow *f, const AuTileStmt *s)
 {
@@ -215,6 +242,8 @@ static bool same_state(Flow *f, const Slot *a, const Slot *b, const AuTileStmt *
     for (uint32_t i = 0; i < f->count; i++) {
         const char *name = f->role->vars.at[i]->name;
         const Slot *held = is_held(&a[i]) ? &a[i] : &b[i];
+        if (a[i].parts != b[i].parts)
+            return wrong(f, AU_E0706, NULL, "%s: %s in parts", what, name);
         if (!a[i].flight != !b[i].flight)
             return wrong(f, AU_E0705, a[i].flight ? a[i].flight : b[i].flight, "%s: %s in flight",
                          what, name);
@@ -259,10 +288,10 @@ static bool do_stmt(Flow *f, const AuTileStmt *s)
     f->stmt = s;
     switch (s->kind) {
     case TILE_S_FRAG:
-        f->slots[s->var->slot] = (Slot){.unset = true};
+        f->slots[s->var->slot] = (Slot){.unset = true}; /* also where it was one of another block */
         return use(f, s->frag.init, false) && (!s->frag.init || set(f, s->var));
     case TILE_S_PRIVATE: return true;
-    case TILE_S_ASSIGN: return use(f, s->assign.value, false) && set(f, s->var);
+    case TILE_S_ASSIGN: return do_assign(f, s);
     case TILE_S_CONVERT: return use(f, s->convert.source, false) && set(f, s->var);
     case TILE_S_LOAD:
         return use(f, s->load.source, false) && use(f, s->load.when, false) &&
@@ -279,7 +308,9 @@ static bool do_stmt(Flow *f, const AuTileStmt *s)
     case TILE_S_FOR: return do_for(f, s);
     case TILE_S_IF:
         return use(f, s->branch.test, false) && branch(f, s, &s->branch.then, &s->branch.other);
-    case TILE_S_ON: return branch(f, s, &s->on.body, NULL);
+    case TILE_S_ON: return branch(f, s, &s->on.body, &s->on.other);
+    case TILE_S_PART:
+    case TILE_S_JOIN: return do_part(f, s);
     case TILE_S_RETURN: return false;
     }
     return false;
@@ -297,6 +328,8 @@ bool verify_flow(AuArena *arena, AuDiags *diags, const AuTileRole *role)
     Flow flow = {.arena = arena, .diags = diags, .role = role, .count = role->vars.count};
     Flow *f = &flow;
     f->slots = AU_NEW_ARRAY(arena, Slot, f->count);
+    for (uint32_t i = 0; i < f->count; i++)
+        f->slots[i].unset = role->vars.at[i]->origin == TILE_FROM_BODY;
     if (!walk(f, &role->body)) return false;
     const AuTileStmt end = {.span = role->span};
     for (uint32_t i = 0; i < f->count; i++) {

@@ -97,7 +97,8 @@ typedef struct Item {
     struct TileRun {
         TILE_LIST(const char *) segments;
         TILE_LIST(int32_t) tiles;
-    } * lists; /* in the order of the kernel's */
+        uint32_t *ends; /* by segment: of it and those before, how many tiles */
+    } * lists;          /* in the order of the kernel's */
 } Item;
 
 /* ---- executors */

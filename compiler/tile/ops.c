@@ -1,6 +1,8 @@
 /* ops.c - the tables of ops.def and of the small enums, and questions about types. */
 #include "tile.h"
 
+#include <string.h>
+
 const char *const tile_move_names[4] = {"copy", "store", "atomic_add", "reduce_add"};
 const char *const tile_space_names[4] = {"global", "shared", "tensor", "private"};
 const char *const tile_mode_names[4] = {"param", "in", "out", "inout"};
@@ -26,6 +28,21 @@ const AuTileOpInfo *tile_op(AuTileOp op)
 #undef INFIX
     // clang-format on
     return &ops[op];
+}
+
+const char *const tile_option_names[TILE_OPTION_COUNT] = {
+#define OPTION(name, otherwise) #name,
+    TILE_OPTIONS(OPTION)
+#undef OPTION
+};
+
+int32_t *tile_option(AuTileOptions *options, const char *name)
+{
+#define OPTION(member, otherwise)                                                                  \
+    if (strcmp(name, #member) == 0) return &options->member;
+    TILE_OPTIONS(OPTION)
+#undef OPTION
+    return NULL;
 }
 
 const AuTileAxis *tile_axis(const AuTileType *type, const char *name)

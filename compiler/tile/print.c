@@ -214,6 +214,7 @@ static void print_for(const AuTileStmt *s, AuText *out)
     au_text_add(out, "for %s in ", s->loop.var_name);
     if (s->loop.list_name) {
         au_text_add(out, "%s", s->loop.list_name);
+        print_many(s->loop.segment, out);
         print_option("from", s->loop.low, out);
         return;
     }
@@ -251,6 +252,12 @@ static void print_barrier(const AuTileStmt *s, const char *word, AuText *out)
     print_many(s->barrier.index, out);
 }
 
+static void print_part(const AuTileStmt *s, const char *word, AuText *out)
+{
+    au_text_add(out, "%s %s", word, s->part.name);
+    print_option("lanes", s->part.lanes, out);
+}
+
 void tile_print_stmt(const AuTileStmt *s, AuText *out)
 {
     switch (s->kind) {
@@ -280,6 +287,8 @@ void tile_print_stmt(const AuTileStmt *s, AuText *out)
     case TILE_S_RELEASE: print_close(s, "release", out); break;
     case TILE_S_SYNC: print_barrier(s, "sync", out); break;
     case TILE_S_ARRIVE: print_barrier(s, "arrive", out); break;
+    case TILE_S_PART: print_part(s, "part", out); break;
+    case TILE_S_JOIN: print_part(s, "join", out); break;
     case TILE_S_FOR: print_for(s, out); break;
     case TILE_S_IF:
         au_text_add(out, "if ");
@@ -299,14 +308,11 @@ static void print_whole_stmt(const AuTileStmt *s, uint32_t depth, AuText *out)
 {
     au_text_add(out, "%s", indent(depth));
     tile_print_stmt(s, out);
-    if (s->kind == TILE_S_FOR) print_body(&s->loop.body, depth, out);
-    if (s->kind == TILE_S_ON) print_body(&s->on.body, depth, out);
-    if (s->kind == TILE_S_IF) {
-        print_body(&s->branch.then, depth, out);
-        if (s->branch.other.count) {
-            au_text_add(out, " else");
-            print_body(&s->branch.other, depth, out);
-        }
+    const AuTileParts parts = tile_parts((AuTileStmt *)s);
+    for (uint32_t i = 0; i < parts.body_count; i++) {
+        if (i && !parts.bodies[i]->count) continue;
+        au_text_add(out, "%s", i ? " else" : "");
+        print_body(parts.bodies[i], depth, out);
     }
     au_text_add(out, "\n");
 }
@@ -415,6 +421,13 @@ static void print_digits(const char *word, const AuTileDigits *digits, AuText *o
 void tile_print(const AuTileModule *m, AuText *out)
 {
     if (m->caps) au_text_add(out, "target %s\n", m->caps->name);
+    const AuTileModule *plain = tile_module_new(m->arena, NULL);
+    for (uint32_t i = 0; i < TILE_OPTION_COUNT; i++) {
+        AuTileOptions has = m->options, otherwise = plain->options;
+        const char *name = tile_option_names[i];
+        if (*tile_option(&has, name) != *tile_option(&otherwise, name))
+            au_text_add(out, "option %s = %d\n", name, *tile_option(&has, name));
+    }
     for (uint32_t i = 0; i < m->consts.count; i++) {
         au_text_add(out, "const %s", m->consts.at[i].name);
         print_option("=", m->consts.at[i].value, out);

@@ -373,6 +373,23 @@ static void read_layout_definition(Reader *r)
     AU_PUSH(r->arena, m->layouts.at, m->layouts.count, m->layouts.capacity, layout);
 }
 
+static void read_option(Reader *r)
+{
+    const Token *t = token(r);
+    int32_t *option = tile_option(&r->module->options, take_name(r));
+    expect(r, "=");
+    const AuTileExpr *value = read_expr(r);
+    if (r->failed) return;
+    if (option && value->op == TILE_X_INT) {
+        *option = (int32_t)value->integer;
+        return;
+    }
+    au_error(r->diags, AU_E0701, (AuSpan){r->source, t->begin, t->end},
+             "expected an option and a number");
+    r->failed = true;
+    r->at = r->count - 1;
+}
+
 static void read_target(Reader *r)
 {
     const Token *t = token(r);
@@ -392,6 +409,9 @@ AuTileModule *tile_module_new(AuArena *arena, const AuTileCaps *caps)
     m->arena = arena;
     m->names = au_names_new(arena);
     m->caps = caps;
+#define OPTION(name, otherwise) m->options.name = otherwise;
+    TILE_OPTIONS(OPTION)
+#undef OPTION
     return m;
 }
 
@@ -406,6 +426,8 @@ AuTileModule *tile_read(AuArena *arena, AuDiags *diags, uint32_t source)
     while (token(r)->kind != TOKEN_END) {
         if (accept(r, "target"))
             read_target(r);
+        else if (accept(r, "option"))
+            read_option(r);
         else if (accept(r, "const"))
             read_consts(r);
         else if (accept(r, "layout"))
@@ -415,7 +437,7 @@ AuTileModule *tile_read(AuArena *arena, AuDiags *diags, uint32_t source)
         else if (accept(r, "kernel"))
             read_kernel(r);
         else
-            fail(r, "target, const, layout, fn or kernel");
+            fail(r, "target, option, const, layout, fn or kernel");
         end_line(r);
     }
     if (m->kernels.count && !m->caps && !r->failed)

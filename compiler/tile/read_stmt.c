@@ -224,6 +224,7 @@ static AuTileStmt *read_for(Reader *r, uint32_t begin)
         expect(r, ")");
     } else {
         s->loop.list_name = take_name(r);
+        s->loop.segment = read_ring(r);
         if (accept(r, "from")) s->loop.low = read_expr(r);
     }
     s->span = span_from(r, begin);
@@ -247,6 +248,17 @@ static AuTileStmt *read_on(Reader *r, uint32_t begin)
     s->on.segment = take_name(r);
     s->span = span_from(r, begin);
     read_block(r, &s->on.body);
+    if (accept(r, "else")) read_block(r, &s->on.other);
+    return s;
+}
+
+static AuTileStmt *read_part(Reader *r, uint32_t begin, AuTileStmtKind kind)
+{
+    AuTileStmt *s = new_stmt(r, kind, begin);
+    s->part.name = take_name(r);
+    expect(r, "lanes");
+    s->part.lanes = read_expr(r);
+    s->span = span_from(r, begin);
     return s;
 }
 
@@ -337,6 +349,8 @@ static AuTileStmt *read_statement(Reader *r)
     if (accept(r, "for")) return read_for(r, begin);
     if (accept(r, "if")) return read_if(r, begin);
     if (accept(r, "on")) return read_on(r, begin);
+    if (accept(r, "part")) return read_part(r, begin, TILE_S_PART);
+    if (accept(r, "join")) return read_part(r, begin, TILE_S_JOIN);
     if (accept(r, "return")) return read_return(r, begin);
     return read_assignment(r, begin);
 }

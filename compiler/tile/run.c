@@ -168,6 +168,7 @@ static bool list_tiles(Agent *a, const AuTileSegment *g, int64_t count, struct T
 
 static bool make_list(Agent *a, const AuTileList *list, struct TileRun *run)
 {
+    run->ends = AU_NEW_ARRAY(a->m->arena, uint32_t, list->segments.count);
     for (uint32_t i = 0; i < list->segments.count; i++) {
         const AuTileSegment *g = &list->segments.at[i];
         int64_t low = 0, high;
@@ -179,6 +180,7 @@ static bool make_list(Agent *a, const AuTileList *list, struct TileRun *run)
             for (int64_t n = low; n < high; n++) add_tile(a->m, run, g->name, n);
         if (g->how == TILE_DOWN)
             for (int64_t n = low; n-- > high;) add_tile(a->m, run, g->name, n);
+        run->ends[i] = run->tiles.count;
     }
     return true;
 }

@@ -266,7 +266,8 @@ static bool eval_reduction(Agent *a, const AuTileExpr *e, Tile *out)
     Tile x;
     if (!eval(a, e->args.at[0], &x)) return false;
     const float *in = as_floats(a->m, &x);
-    const bool is_max = e->op == TILE_X_REDUCE_MAX;
+    const bool keeps_nan = e->op == TILE_X_REDUCE_MAXNAN,
+               is_max = keeps_nan || e->op == TILE_X_REDUCE_MAX;
     *out = new_tile(a->m, e->type);
     for (int64_t n = 0, count = tile_elements(e->type); n < count; n++)
         out->f[n] = is_max ? -INFINITY : 0;
@@ -275,12 +276,25 @@ static bool eval_reduction(Agent *a, const AuTileExpr *e, Tile *out)
     for (int64_t line = 0; line < w.lines; line++) {
         const float *p = in + line * w.length;
         float *o = out->f + w.at[0];
-        if (is_max)
+        if (keeps_nan)
+            for (int64_t n = 0; n < w.length; n++)
+                o[n * step] = isnan(p[n]) || isnan(o[n * step]) ? NAN : maximum(o[n * step], p[n]);
+        else if (is_max)
             for (int64_t n = 0; n < w.length; n++) o[n * step] = maximum(o[n * step], p[n]);
         else
             for (int64_t n = 0; n < w.length; n++) o[n * step] += p[n];
         next_line(&w);
     }
+    return true;
+}
+
+static bool eval_vote(Agent *a, const AuTileExpr *e, Tile *out)
+{
+    Tile x;
+    if (!eval(a, e->args.at[0], &x)) return false;
+    *out = new_tile(a->m, e->type);
+    *out->i = 0;
+    for (int64_t n = 0, count = tile_elements(x.type); n < count; n++) *out->i |= x.i[n] != 0;
     return true;
 }
 
@@ -343,7 +357,9 @@ bool eval(Agent *a, const AuTileExpr *e, Tile *out)
     case TILE_X_BOOL: return eval_number(a, e, out);
     case TILE_X_NAME: return eval_name(a, e, out);
     case TILE_X_FILL: return eval_fill(a, e, out);
+    case TILE_X_ANYWHERE: return eval_vote(a, e, out);
     case TILE_X_REDUCE_MAX:
+    case TILE_X_REDUCE_MAXNAN:
     case TILE_X_REDUCE_SUM: return eval_reduction(a, e, out);
     case TILE_X_CUMSUM: return eval_cumsum(a, e, out);
     case TILE_X_IOTA: return eval_iota(a, e, out);

@@ -106,7 +106,7 @@ static bool iterate(Agent *a, Frame *f)
     }
     const uint32_t n = (uint32_t)f->index;
     set_integer(a, f->loop->var, f->run->tiles.at[n]);
-    a->vars[f->loop->var->slot].next = f->run->tiles.at[f->index + 1 < f->end ? n + 1 : n];
+    a->vars[f->loop->var->slot].next = f->run->tiles.at[n + 1 < f->run->tiles.count ? n + 1 : n];
     AU_PUSH(a->m->block, a->segments.at, a->segments.count, a->segments.capacity,
             f->run->segments.at[n]);
     return true;
@@ -122,6 +122,9 @@ static bool run_for(Agent *a, const AuTileStmt *s)
         while (a->m->kernel->lists.at[n] != s->loop.list) n++;
         f.run = &a->item->lists[n];
         f.end = f.run->tiles.count;
+        const uint32_t segment = s->loop.segment ? (uint32_t)s->loop.segment->integer : 0;
+        if (s->loop.segment) f.end = f.run->ends[segment];
+        if (segment) f.index = f.run->ends[segment - 1];
     }
     if (iterate(a, &f)) push(a, f);
     return true;
@@ -140,8 +143,9 @@ static bool run_on(Agent *a, const AuTileStmt *s)
     for (uint32_t i = 0; i < a->segments.count; i++)
         if (a->segments.at[i] == s->on.segment) {
             push(a, (Frame){.body = &s->on.body});
-            break;
+            return true;
         }
+    push(a, (Frame){.body = &s->on.other});
     return true;
 }
 
@@ -162,6 +166,8 @@ static bool run_stmt(Agent *a, const AuTileStmt *s)
     case TILE_S_RELEASE: return run_close(a, s);
     case TILE_S_SYNC: return run_sync(a, s);
     case TILE_S_ARRIVE: return run_arrive(a, s);
+    case TILE_S_PART: /* a sum is a sum, wherever its parts lie */
+    case TILE_S_JOIN: return true;
     case TILE_S_FOR: return run_for(a, s);
     case TILE_S_IF: return run_if(a, s);
     case TILE_S_ON: return run_on(a, s);

@@ -162,6 +162,7 @@ struct AuTileVar {
     uint32_t arg, axis;     /* FROM_SIZE, FROM_PARAM, FROM_GRID (axis) */
     const AuTileList *list; /* FROM_LOOP over a list */
     bool is_fragment;       /* has a layout: lives in registers, element by element */
+    const AuTileStmt *loop; /* the last loop over one segment that declares it; NULL: none does */
 };
 
 /* ---- statements */
@@ -236,6 +237,7 @@ struct AuTileStmt {
         struct {
             const char *var_name, *list_name; /* list_name NULL: a range */
             AuTileExpr *low, *high;           /* range(low, high); of a list `from low` or NULL */
+            AuTileExpr *segment;              /* of a list, the number of the only one; NULL: all */
             AuTileStmts body;
             AuTileList *list; /* verified */
         } loop;
@@ -245,8 +247,13 @@ struct AuTileStmt {
         } branch;
         struct {
             const char *segment;
-            AuTileStmts body;
+            AuTileStmts body, other; /* other: in all other segments */
         } on;
+        struct {
+            const char *name;
+            AuTileExpr *lanes; /* those that share a sum differ in these bits of their numbers */
+            int32_t bits;      /* verified */
+        } part;
         struct {
             AuTileExprs items;
         } ret;
@@ -363,10 +370,24 @@ struct AuTileLayout {
     bool has_cols;
 };
 
+/* What a schedule asks of passes and lowering. A row: name in the text, member, what it is where nothing is said. */
+#define TILE_OPTIONS(OPTION)                                                                       \
+    OPTION(product_rows, 4)    /* register block of a product without matrix units: rows, */       \
+    OPTION(product_columns, 1) /* and registers along the lanes */                                 \
+    OPTION(line, 16)           /* bytes of a swizzled row that stay together: 16, 32, 64, 128 */   \
+    OPTION(split, 0)           /* a loop for each segment of a list, not one with a branch */
+typedef struct AuTileOptions {
+#define OPTION(name, otherwise) int32_t name;
+    TILE_OPTIONS(OPTION)
+#undef OPTION
+} AuTileOptions;
+enum { TILE_OPTION_COUNT = sizeof(AuTileOptions) / sizeof(int32_t) };
+
 typedef struct AuTileModule {
     AuArena *arena;
     AuNames *names;
     const AuTileCaps *caps; /* of its target */
+    AuTileOptions options;
     bool expanded;
     TILE_LIST(AuTileConst) consts;
     TILE_LIST(AuTileLayout *) layouts;
@@ -413,8 +434,50 @@ typedef enum AuTileRules {
 /* Checks an expanded module and fills in what is marked "verified". False after an error. */
 bool tile_verify(AuDiags *diags, AuTileModule *module, AuTileRules rules);
 
+/* Of an expanded module: all of it, with the same names, to be verified; statements, to stand in it once more. */
+AuTileModule *tile_copy_module(AuArena *arena, AuDiags *diags, const AuTileModule *module);
+void tile_copy_body(AuDiags *diags, AuTileModule *module, const AuTileStmts *from, AuTileStmts *to);
+
+/* ---- what a statement consists of (parts.c), so that few need to know every kind */
+
+enum { TILE_MOST_READS = 4 };
+typedef struct AuTileParts {
+    AuTileExpr *
+        *reads[TILE_MOST_READS]; /* expressions, NULL where there is none: values and views */
+    uint32_t read_count;
+    AuTileExpr *dest; /* the view that it writes, or NULL; its indices are read */
+    bool adds;        /* the variable that it sets is read too */
+    AuTileStmts *bodies[2];
+    uint32_t body_count;
+} AuTileParts;
+AuTileParts tile_parts(AuTileStmt *s);
+/* The value of an assignment or of a declaration with one; NULL: it is neither. */
+const AuTileExpr *tile_assigned(const AuTileStmt *s);
+uint32_t tile_count_reads(const AuTileExpr *e, const AuTileVar *var);    /* of NULL: 0 */
+uint32_t tile_count_uses(const AuTileStmts *body, const AuTileVar *var); /* reads and assignments */
+/* Do lanes of the role's executors have parts of rows, as matrix units of a warp want them, or neighbours along them? Else each
+ * has rows of its own. */
+bool tile_shares_rows(const AuTileModule *module, const AuTileRole *role);
+/* Of a warp: one whose lanes share rows and columns. Units of CPUs have rows of A in registers, and so has DPAS, which waits for
+ * register numbers of its own. */
+bool tile_is_of_warp(const AuTileAtom *atom);
+
+/* `acc = acc * scale` before `acc += a b` of multiply-adds, made of numbers and rows: one pass less over the accumulator where the
+ * product computes it as it loads it. */
+bool tile_starts_product(const AuTileStmt *s, const AuTileStmt *next);
+
+/* ---- sums that may be added up in parts (linear.c): is e made of x by factors, and by sums over lanes whose numbers differ in
+ * [bits], so that it may be computed of parts of x? */
+bool tile_is_sum(const AuTileExpr *e);
+uint32_t tile_summed_lanes(const AuTileExpr *sum);
+bool tile_is_linear(const AuTileExpr *e, const AuTileVar *x, uint32_t *bits);
+uint32_t
+tile_lane_bits(const AuTilePlaces *places); /* bits of the lane that choose along the axis */
+
 /* ---- small questions */
 
+extern const char *const tile_option_names[TILE_OPTION_COUNT];
+int32_t *tile_option(AuTileOptions *options, const char *name);        /* NULL: there is none */
 const AuTileAxis *tile_axis(const AuTileType *type, const char *name); /* NULL if there is none */
 int64_t tile_elements(const AuTileType *type);
 /* The largest power of two, at most 64, that divides the i32 expression whatever its variables are. */

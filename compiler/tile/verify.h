@@ -18,6 +18,7 @@ typedef struct Verify {
         *pipe_of; /* by slot of the role: the pipeline that a stage handle was last taken from */
     uint32_t pipe_capacity;
     const AuTileStmt *stmt; /* at hand, for its place */
+    const AuTileStmt *loop; /* around it, over one segment; or NULL */
     bool failed;
 } Verify;
 

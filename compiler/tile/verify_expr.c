@@ -343,6 +343,14 @@ static const AuTileType *type_of_reduction(Verify *v, AuTileExpr *e)
     return out;
 }
 
+static const AuTileType *type_of_vote(Verify *v, AuTileExpr *e)
+{
+    const AuTileType *x = type_of(v, e->args.at[0]);
+    if (x && (x->elem != TILE_BOOL || x->opaque || tile_is_virtual(x)))
+        return verify_error(v, AU_E0703, e->span, "anywhere asks a fragment of truth values");
+    return x ? scalar_type(v, TILE_BOOL) : NULL;
+}
+
 static const AuTileType *type_of_iota(Verify *v, AuTileExpr *e)
 {
     AuTileType *type = new_type(v, TILE_I32, 1);
@@ -393,7 +401,9 @@ static const AuTileType *own_rule(Verify *v, AuTileExpr *e)
     case TILE_X_TO_I32: return type_of_cast(v, e, TILE_I32);
     case TILE_X_TO_BOOL: return type_of_cast(v, e, TILE_BOOL);
     case TILE_X_FILL: return type_of_fill(v, e);
+    case TILE_X_ANYWHERE: return type_of_vote(v, e);
     case TILE_X_REDUCE_MAX:
+    case TILE_X_REDUCE_MAXNAN:
     case TILE_X_REDUCE_SUM:
     case TILE_X_CUMSUM: return type_of_reduction(v, e);
     case TILE_X_IOTA: return type_of_iota(v, e);

@@ -269,6 +269,11 @@ static bool do_for(Verify *v, AuTileStmt *s)
             s->loop.list = v->kernel->lists.at[i];
     if (s->loop.list_name && !s->loop.list)
         return verify_error(v, AU_E0702, s->span, "no tile list %s", s->loop.list_name);
+    const AuTileExpr *segment = s->loop.segment;
+    if (segment && (segment->op != TILE_X_INT || segment->integer < 0 || s->loop.low ||
+                    segment->integer >= (int64_t)s->loop.list->segments.count))
+        return verify_error(v, AU_E0702, s->span, "%s has segments 0 to %u", s->loop.list_name,
+                            s->loop.list->segments.count - 1);
     s->var = declare(v, s->loop.var_name, TILE_VALUE, new_type(v, TILE_I32, 0));
     if (!s->var) return false;
     s->var->origin = TILE_FROM_LOOP;
@@ -279,7 +284,10 @@ static bool do_for(Verify *v, AuTileStmt *s)
     if (s->loop.list)
         AU_PUSH(v->arena, v->loops.at, v->loops.count, v->loops.capacity, s->loop.list);
     const uint32_t at = v->visible.count - 1;
+    const AuTileStmt *outer = v->loop;
+    if (segment) v->loop = s;
     const bool ok = walk_block(v, &s->loop.body, runs);
+    v->loop = outer;
     v->loops.count -= s->loop.list != NULL;
     for (uint32_t i = at; i + 1 < v->visible.count; i++) v->visible.at[i] = v->visible.at[i + 1];
     v->visible.count--;
@@ -294,7 +302,25 @@ static bool do_on(Verify *v, AuTileStmt *s)
             found |= v->loops.at[i]->segments.at[g].name == s->on.segment;
     if (!found)
         return verify_error(v, AU_E0702, s->span, "no loop has a segment %s", s->on.segment);
-    return walk_block(v, &s->on.body, false);
+    /* One of two ways is gone: what both set lasts (flow.c). */
+    const bool both = s->on.other.count > 0;
+    return walk_block(v, &s->on.body, both) && walk_block(v, &s->on.other, both);
+}
+
+/* Parts of a sum lie in lanes that hold copies of it. */
+static bool do_part(Verify *v, AuTileStmt *s)
+{
+    s->var = find_var_of_role(v, s->part.name);
+    if (!constant(v, s->part.lanes, "the lanes of a sum", &s->part.bits)) return false;
+    if (!s->var || s->var->kind != TILE_VALUE || s->var->type->elem != TILE_F32)
+        return verify_error(v, AU_E0703, s->span, "%s is no sum", s->part.name);
+    for (uint32_t n = 0; n < s->var->type->count; n++) {
+        const AuTilePlaces *places = s->var->type->axes[n].places;
+        if (!places || (tile_lane_bits(places) & (uint32_t)s->part.bits))
+            return verify_error(v, AU_E0704, s->span, "%s lies in these lanes", s->part.name);
+    }
+    return s->part.bits < v->module->caps->lanes ||
+           verify_error(v, AU_E0704, s->span, "there are %d lanes", v->module->caps->lanes);
 }
 
 static bool do_if(Verify *v, AuTileStmt *s)
@@ -320,6 +346,8 @@ static bool do_stmt(Verify *v, AuTileStmt *s)
     case TILE_S_RELEASE: return do_close(v, s);
     case TILE_S_SYNC:
     case TILE_S_ARRIVE: return do_barrier(v, s);
+    case TILE_S_PART:
+    case TILE_S_JOIN: return do_part(v, s);
     case TILE_S_FOR: return do_for(v, s);
     case TILE_S_IF: return do_if(v, s);
     case TILE_S_ON: return do_on(v, s);
@@ -341,6 +369,7 @@ bool verify_role(Verify *v, AuTileRole *role)
 {
     v->role = role;
     v->visible.count = v->privates.count = v->loops.count = 0;
+    v->loop = NULL;
     role->vars.count = 0;
     role->fragment_registers = 0;
     const AuTileStmt nowhere = {.span = role->span};

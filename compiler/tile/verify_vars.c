@@ -3,14 +3,47 @@
 
 /* ---- variables */
 
+static bool same_type(const AuTileType *a, const AuTileType *b)
+{
+    bool same =
+        a->elem == b->elem && a->count == b->count && a->opaque == b->opaque && a->use == b->use;
+    for (uint32_t n = 0; n < a->count && same; n++) {
+        const AuTileAxis *x = &a->axes[n], *y = &b->axes[n];
+        same = x->name == y->name && x->size == y->size && !x->places == !y->places &&
+               (!x->places || tile_same_places(x->places, y->places));
+    }
+    return same;
+}
+
+/* Loops over the segments of a list have the same variables, as they have the same names. */
+static AuTileVar *var_of_segment(const Verify *v, const char *name, AuTileVarKind kind,
+                                 const AuTileType *type)
+{
+    for (uint32_t n = 0; v->loop && kind == TILE_VALUE && n < v->role->vars.count; n++) {
+        AuTileVar *var = v->role->vars.at[n];
+        if (var->name == name && var->kind == kind && var->origin == TILE_FROM_BODY && var->loop &&
+            var->loop != v->loop && var->loop->loop.list == v->loop->loop.list &&
+            same_type(var->type, type))
+            return var;
+    }
+    return NULL;
+}
+
 AuTileVar *declare(Verify *v, const char *name, AuTileVarKind kind, const AuTileType *type)
 {
     if (find_var(v, name) || find_memory(v, name)) {
         verify_error(v, AU_E0702, v->stmt->span, "%s is the name of something else already", name);
         return NULL;
     }
-    AuTileVar *var = AU_NEW(v->arena, AuTileVar);
-    *var = (AuTileVar){.name = name, .kind = kind, .type = type, .slot = v->role->vars.count};
+    AuTileVar *var = var_of_segment(v, name, kind, type);
+    if (var) {
+        var->loop = v->loop;
+        AU_PUSH(v->arena, v->visible.at, v->visible.count, v->visible.capacity, var);
+        return var;
+    }
+    var = AU_NEW(v->arena, AuTileVar);
+    *var = (AuTileVar){
+        .name = name, .kind = kind, .type = type, .slot = v->role->vars.count, .loop = v->loop};
     for (uint32_t i = 0; type && i < type->count; i++)
         var->is_fragment |= type->axes[i].places != NULL;
     if (type && type->opaque) var->is_fragment = true;

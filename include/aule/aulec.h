@@ -75,6 +75,8 @@ typedef struct aulec_options {
     const char
         *f32; /* how operands of f32 are multiplied: "exact", or "tf32", rounded to 10 bits of
                         mantissa by the matrix units of cuda from sm_80 on; default exact */
+    const char *after; /* with AULEC_EMIT_TILED_IR: the programs after this pass of the compiler,
+                          "segments"; default: as schedules give them */
 } aulec_options;
 
 typedef struct aulec_result aulec_result;

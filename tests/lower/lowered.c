@@ -2,6 +2,7 @@
 #include "lowered.h"
 
 #include "lower.h"
+#include "passes.h"
 
 #include "aule/artifact.h"
 
@@ -74,8 +75,12 @@ AuTileModule *lowered_module(Session *s, const Lowered *t)
     AuTileModule *m = read_text(s, t->file, t->text ? t->text : example_text(s->arena, t->file));
     const AuTileExpansion expansion = {(const AuTileModule *const *)hooks, count, t->consts,
                                        t->const_count};
+    if (m && t->split) m->options.split = 1;
+    if (m && t->line) m->options.line = t->line;
     AuTileModule *out = m ? tile_expand(s->arena, s->diags, m, &expansion) : NULL;
     if (!out || !tile_verify(s->diags, out, TILE_ALL_RULES)) fail_msg("%s", session_errors(s));
+    out = passes_run(s->arena, s->diags, out, NULL);
+    if (!out) fail_msg("%s", session_errors(s));
     return out;
 }
 
@@ -93,8 +98,7 @@ AuKernel *lowered_try(Session *s, const Lowered *t, AuTileModule *m, uint32_t wh
     const AuTileKernel *tile = m->kernels.at[which];
     AuLowerTensor tensors[MOST];
     AuLowerScalar scalars[MOST_SIZES];
-    AuLowering how = {
-        .tensors = tensors, .scalars = scalars, .split_segments = t->split, .line = t->line};
+    AuLowering how = {.tensors = tensors, .scalars = scalars};
     for (uint32_t n = 0; n < tile->args.count; n++)
         if (tile->args.at[n]->mode != TILE_PARAM)
             tensors[how.tensor_count++] =

@@ -1,0 +1,108 @@
+/* passes_test.c - every pass over the programs of several scripts: what it gives has a text that reads back as the same program, and
+ * runs in the interpreter; results are those from before it, bit for bit where the table says so. */
+#include "passes.h"
+#include "scripts.h"
+
+#include <math.h>
+
+static const Case cases[] = {
+    {"mha.attn", "B=1 H=2 Hk=1 S=70 T=130 D=32 E=32", NULL},
+    {"gemma_local.attn", "B=1 H=2 Hk=2 S=60 T=150 D=16 E=16", "window=20"},
+    {"documents_bias_sink.attn", "B=2 H=1 S=90 T=90 D=16 E=16", NULL},
+    {"dropout.attn", "B=1 H=1 Hk=1 S=37 T=77 D=16 E=16", "rate=0.25 seed=123456789"},
+    {"sigmoid.attn", "B=1 H=1 S=40 T=90 D=16 E=16", NULL},
+    {"retention.attn", "B=1 H=2 S=50 T=50 D=16 E=16", NULL},
+};
+static const char *const targets[] = {"avx512", "simt32", "sm_75", "sm_90"};
+
+static const char *scripts;
+
+static const AuSchedule *schedule_of(Run *r, const char *target)
+{
+    const AuTileCaps *caps = tile_caps(target);
+    AuHooks *hooks = hooks_make(r->s->arena, r->s->diags, r->attn, caps);
+    if (!hooks) fail_msg("%s", session_errors(r->s));
+    AuProblem *problem = AU_NEW(r->s->arena, AuProblem);
+    *problem = script_problem(r, hooks, caps);
+    const AuSchedule *out = schedule_choose(r->s->arena, r->s->diags, problem, AU_FORWARD);
+    if (!out) fail_msg("%s", session_errors(r->s));
+    return out;
+}
+
+/* The text is the program: read again it is equal, and determines options too. */
+static void check_text(Session *s, const AuTileModule *m, const char *pass)
+{
+    AuText text = {.arena = s->arena};
+    tile_print(m, &text);
+    AuTileModule *again = read_text(s, pass, au_text_str(&text));
+    if (again) again = tile_expand(s->arena, s->diags, again, NULL);
+    if (!again || !tile_verify(s->diags, again, TILE_ALL_RULES))
+        fail_msg("after %s: %s", pass, session_errors(s));
+    AuText second = {.arena = s->arena};
+    tile_print(again, &second);
+    assert_string_equal(au_text_str(&text), au_text_str(&second));
+    assert_memory_equal(&m->options, &again->options, sizeof m->options);
+}
+
+/* The outputs after the passes up to [pass]; NULL: before all. */
+static AuTileTensor *outputs(Session *s, const Case *c, const char *target, const char *pass)
+{
+    Run *r = script_begin(s, c, scripts, TILE_F16, 3);
+    AuSchedule schedule = *schedule_of(r, target);
+    if (pass) {
+        schedule.module = passes_run(s->arena, s->diags, schedule.module, pass);
+        if (!schedule.module) fail_msg("%s", session_errors(s));
+        check_text(s, schedule.module, pass);
+    }
+    script_outputs(r, &schedule);
+    script_launch(r, &schedule, target, 5);
+    return script_tensor(r, "o");
+}
+
+static size_t elements(const AuTileTensor *t)
+{
+    size_t count = 1;
+    for (uint32_t d = 0; d < t->rank; d++) count *= (size_t)t->shape[d];
+    return count;
+}
+
+static void compare(const AuTileTensor *before, const AuTileTensor *after, const AuPass *pass,
+                    const Case *c, const char *target)
+{
+    const double bound = pass->same_bits ? 0 : 0x1p-9;
+    double largest = 0;
+    for (size_t n = 0; n < elements(before); n++)
+        largest = fmax(largest, fabs((double)before->f32[n]));
+    for (size_t n = 0; n < elements(before); n++)
+        if (!(fabs((double)before->f32[n] - (double)after->f32[n]) <= bound * largest))
+            fail_msg("%s on %s, after %s: o[%zu] is %g, not %g", c->script, target, pass->name, n,
+                     (double)after->f32[n], (double)before->f32[n]);
+}
+
+static void test_target(void **state)
+{
+    uint32_t count;
+    const AuPass *passes = passes_all(&count);
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        Session s = session_begin();
+        const AuTileTensor *before = outputs(&s, &cases[n], *state, NULL);
+        for (uint32_t i = 0; i < count; i++) {
+            const AuTileTensor *after = outputs(&s, &cases[n], *state, passes[i].name);
+            compare(before, after, &passes[i], &cases[n], *state);
+            before = after;
+        }
+        session_end(&s);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    enum { COUNT = sizeof targets / sizeof *targets };
+    if (argc < 2) return 2;
+    scripts = argv[1];
+    struct CMUnitTest tests[COUNT] = {{0}};
+    for (size_t i = 0; i < COUNT; i++)
+        tests[i] =
+            (struct CMUnitTest){targets[i], test_target, NULL, NULL, (void *)(uintptr_t)targets[i]};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
