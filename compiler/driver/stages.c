@@ -6,6 +6,8 @@
 #include "aule/aulec.h"
 #include "std.h"
 
+#include <string.h>
+
 void stages_stdlib(AuText *out) { au_text_add(out, "%s", au_std_source()); }
 
 void stages_ast(const AuScript *script, AuText *out) { front_print_ast(script, out); }
