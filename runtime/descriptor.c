@@ -77,30 +77,50 @@ uint32_t rt_dtype_from_dl(DLDataType type)
 
 /* ---- operations */
 
-// clang-format off
-static const AuPart parts[][2] = { /* by role: forward, backward */
-    [AULE_ROLE_Q]      = {AU_PART_READ,    AU_PART_READ},
-    [AULE_ROLE_K]      = {AU_PART_READ,    AU_PART_READ},
-    [AULE_ROLE_V]      = {AU_PART_READ,    AU_PART_READ},
-    [AULE_ROLE_INPUT]  = {AU_PART_READ,    AU_PART_READ},
-    [AULE_ROLE_OUTPUT] = {AU_PART_WRITTEN, AU_PART_READ},
-    [AULE_ROLE_FINAL]  = {AU_PART_WRITTEN, AU_PART_READ},
-    [AULE_ROLE_KEPT]   = {AU_PART_WRITTEN, AU_PART_READ},
-    [AULE_ROLE_DOUT]   = {AU_PART_NONE,    AU_PART_READ},
-    [AULE_ROLE_DFINAL] = {AU_PART_NONE,    AU_PART_READ},
-    [AULE_ROLE_GRAD]   = {AU_PART_NONE,    AU_PART_WRITTEN},
-};
-// clang-format on
-enum { ROLES = sizeof parts / sizeof *parts };
+enum { ROLES = AULE_ROLE_GRAD + 1 };
 
-bool rt_is_backward(const char *operation)
+struct AuOperation {
+    const char *name;
+    struct {
+        uint8_t part, passed;
+    } of[ROLES];
+};
+
+enum {
+#define OPERATION(NAME, text) NAME,
+#include "aule/operations.def"
+    OPERATIONS
+};
+
+static const AuOperation operations[OPERATIONS] = {
+#define OPERATION(NAME, text) [NAME].name = text,
+#define PART(NAME, ROLE, what, when)                                                               \
+    [NAME].of[AULE_ROLE_##ROLE] = {AU_PART_##what, AU_PASSED_##when},
+#include "aule/operations.def"
+};
+
+const AuOperation *rt_operation(const char *name)
 {
-    return operation && strcmp(operation, "backward") == 0;
+    for (uint32_t n = 0; name && n < OPERATIONS; n++)
+        if (strcmp(operations[n].name, name) == 0) return &operations[n];
+    return &operations[FORWARD];
 }
 
-AuPart rt_part(const aule_tensor_v1 *tensor, bool backward)
+AuPart rt_part(const AuOperation *operation, const aule_tensor_v1 *tensor)
 {
-    return parts[tensor->role][backward];
+    return (AuPart)operation->of[tensor->role].part;
+}
+
+AuPassed rt_passed(const AuOperation *operation, const aule_tensor_v1 *tensor)
+{
+    return (AuPassed)operation->of[tensor->role].passed;
+}
+
+const char *rt_operation_with(const aule_tensor_v1 *tensor)
+{
+    uint32_t n = 0;
+    while (n + 1 < OPERATIONS && rt_part(&operations[n], tensor) == AU_PART_NONE) n++;
+    return operations[n].name;
 }
 
 bool rt_keeps_output(const aule_attention_v1 *attention)
@@ -195,7 +215,7 @@ static bool bad_tensor_slot(const aule_attention_v1 *a, const aule_variant_v1 *v
     if (slot->index >= a->tensor_count) return true;
     const aule_tensor_v1 *t = rt_tensor(a, slot->index);
     return (t->flags & AULE_TENSOR_IN_K) ||
-           rt_part(t, rt_is_backward(v->operation)) == AU_PART_NONE ||
+           rt_part(rt_operation(v->operation), t) == AU_PART_NONE ||
            (slot->kind == AULE_SLOT_STRIDE && slot->dim >= t->rank);
 }
 

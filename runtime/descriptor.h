@@ -27,10 +27,17 @@ uint32_t rt_dtype_bytes(uint32_t dtype); /* 0: not a type of elements */
 DLDataType rt_dtype_dl(uint32_t dtype);
 uint32_t rt_dtype_from_dl(DLDataType type); /* aule_dtype; AULE_OPERAND: none of ours */
 
-/* What an operation does with a tensor: nothing (it is not passed), reads it, writes it. */
+/* What an operation does with a tensor: nothing (it is not passed), reads it, writes it; and when it must be passed
+ * (aule/operations.def). */
 typedef enum AuPart { AU_PART_NONE, AU_PART_READ, AU_PART_WRITTEN } AuPart;
-bool rt_is_backward(const char *operation); /* else it is taken for a forward one; NULL: forward */
-AuPart rt_part(const aule_tensor_v1 *tensor, bool backward);
+typedef enum AuPassed { AU_PASSED_ALWAYS, AU_PASSED_UNLESS_MARKED, AU_PASSED_UNLESS_KEPT } AuPassed;
+typedef struct AuOperation AuOperation;
+/* NULL, and any name that the table does not have: forward. */
+const AuOperation *rt_operation(const char *name);
+AuPart rt_part(const AuOperation *operation, const aule_tensor_v1 *tensor);
+AuPassed rt_passed(const AuOperation *operation, const aule_tensor_v1 *tensor);
+/* The name of the first operation that does something with it. */
+const char *rt_operation_with(const aule_tensor_v1 *tensor);
 
 /* Tensors that forward keeps for backward stand in for the output there. */
 bool rt_keeps_output(const aule_attention_v1 *attention);

@@ -211,11 +211,12 @@ static aule_status check_operation(const aule_attention_v1 *a, const char *opera
         if (!names.at || !strstr(names.at, name))
             rt_text_add(&names, "%s%s", names.at ? ", " : "", name);
     }
-    aule_status status = rt_fail(
-        sink, AULE_ERROR_UNSUPPORTED, "%s: no operation '%s', the artifact has %s%s", a->name,
-        operation, names.at ? rt_text_str(&names) : "none",
-        rt_is_backward(operation) ? ": the script has no gradient, or was compiled with --no-grad"
-                                  : "");
+    aule_status status =
+        rt_fail(sink, AULE_ERROR_UNSUPPORTED, "%s: no operation '%s', the artifact has %s%s",
+                a->name, operation, names.at ? rt_text_str(&names) : "none",
+                strcmp(operation, "backward") == 0
+                    ? ": the script has no gradient, or was compiled with --no-grad"
+                    : "");
     rt_text_free(&names);
     return status;
 }

@@ -44,30 +44,23 @@ static aule_status fail_text(const Binding *b, aule_status status, AuText *text)
 static bool takes_part(const Binding *b, const aule_tensor_v1 *t)
 {
     return !(t->flags & AULE_TENSOR_IN_K) &&
-           (!b->whole || rt_part(t, b->bound->backward) != AU_PART_NONE);
+           (!b->whole || rt_part(b->bound->operation, t) != AU_PART_NONE);
 }
 
-/* Must it be passed? Backward reads finals that forward need not write, and the kept output, if there is one, instead of o. */
+/* Where shapes alone count, what every operation reads is enough. */
+static bool is_argument(const aule_tensor_v1 *t) { return t->role <= AULE_ROLE_INPUT; }
+
+/* Must it be passed? */
 static bool is_needed(const Binding *b, const aule_tensor_v1 *t)
 {
     if (!takes_part(b, t)) return false;
-    switch ((aule_role)t->role) {
-    case AULE_ROLE_Q:
-    case AULE_ROLE_K:
-    case AULE_ROLE_V:
-    case AULE_ROLE_INPUT: return true;
-    case AULE_ROLE_OUTPUT:
-        if (b->bound->backward) return b->whole && !rt_keeps_output(b->a);
-        break;
-    case AULE_ROLE_FINAL:
-    case AULE_ROLE_KEPT:
-        if (b->bound->backward) return b->whole;
-        break;
-    case AULE_ROLE_DOUT:
-    case AULE_ROLE_DFINAL:
-    case AULE_ROLE_GRAD: break;
+    if (!b->whole) return is_argument(t);
+    switch (rt_passed(b->bound->operation, t)) {
+    case AU_PASSED_ALWAYS: return true;
+    case AU_PASSED_UNLESS_MARKED: return !(t->flags & AULE_TENSOR_OPTIONAL);
+    case AU_PASSED_UNLESS_KEPT: return !rt_keeps_output(b->a);
     }
-    return b->whole && !(t->flags & AULE_TENSOR_OPTIONAL);
+    return true;
 }
 
 static aule_status fail_unknown(const Binding *b, const char *name)
@@ -98,8 +91,8 @@ static aule_status bind_names(const Binding *b, const aule_call *call)
             return rt_fail(b->sink, AULE_ERROR_NAME, "%s: %s is a part of k and is not passed",
                            attention, arg->name);
         if (!takes_part(b, rt_tensor(b->a, (uint32_t)index)))
-            return rt_fail(b->sink, AULE_ERROR_NAME, "%s: %s is passed to backward only", attention,
-                           arg->name);
+            return rt_fail(b->sink, AULE_ERROR_NAME, "%s: %s is passed to %s only", attention,
+                           arg->name, rt_operation_with(rt_tensor(b->a, (uint32_t)index)));
         if (!arg->tensor)
             return rt_fail(b->sink, AULE_ERROR_TENSOR, "%s: %s: the tensor is NULL", attention,
                            arg->name);
@@ -323,7 +316,7 @@ aule_status rt_bind_tensors(const aule_attention_v1 *attention, const aule_call 
 {
     Binding b = {.a = attention, .bound = bound, .whole = whole, .sink = sink};
     memset(bound, 0, sizeof *bound);
-    bound->backward = rt_is_backward(call->operation);
+    bound->operation = rt_operation(call->operation);
     aule_status status = bind_names(&b, call);
     for (uint32_t i = 0; !status && i < attention->tensor_count; i++) {
         if (!bound->tensors[i]) continue;

@@ -8,7 +8,7 @@
 
 /* A call's arguments by index of the signature. */
 typedef struct AuBound {
-    bool backward;                             /* the operation */
+    const AuOperation *operation;
     const DLTensor *tensors[AULE_MAX_TENSORS]; /* NULL: not passed */
     int64_t strides[AULE_MAX_TENSORS]
                    [AULE_MAX_RANK];    /* in elements, also where DLPack leaves them out */

@@ -258,8 +258,7 @@ static void put_variant(Artifact *x, uint64_t at, const AuVariant *v, const AuAt
                            .launch_count = v->kernel_count,
                            .check_count = v->checks.count};
     PUT(x, at, row);
-    put_name(x, at + offsetof(aule_variant_v1, operation),
-             v->operation == AU_BACKWARD ? "backward" : "forward");
+    put_name(x, at + offsetof(aule_variant_v1, operation), schedule_operation(v->operation));
     put_name(x, at + offsetof(aule_variant_v1, target), v->target->name);
     put_name(x, at + offsetof(aule_variant_v1, arch), v->arch->name);
     put_name(x, at + offsetof(aule_variant_v1, features), v->features);

@@ -111,16 +111,21 @@ static bool add_variant(Job *job, AuAttentionBuild *build, const AuVariant *v)
     return true;
 }
 
-/* Forward, the kernels for few queries first. */
+/* In the order of the operations, the kernels for few queries first. */
 static bool add_operations(Job *job, AuAttentionBuild *build, const AuVariant *v, bool backward)
 {
+    const AuFamily *family = schedule_family(v->attn);
     AuVariant one = *v;
-    for (uint32_t queries = AU_QUERIES; queries-- > 0;) {
-        one.queries = (AuQueries)queries;
-        if (!add_variant(job, build, &one)) return false;
+    for (uint32_t n = 0; n < AU_OPERATIONS; n++) {
+        one.operation = (AuOperation)n;
+        if (!schedule_makes(family, one.operation) || (n == AU_BACKWARD && !backward)) continue;
+        uint32_t queries = n == AU_FORWARD && family->limit ? AU_QUERIES : 1;
+        while (queries-- > 0) {
+            one.queries = (AuQueries)queries;
+            if (!add_variant(job, build, &one)) return false;
+        }
     }
-    one.operation = AU_BACKWARD;
-    return !backward || add_variant(job, build, &one);
+    return true;
 }
 
 static bool add_variants(Job *job, AuAttentionBuild *build, AuAttn *attn, const AuGrads *grads)
@@ -177,14 +182,16 @@ static const AuGrads *gradients_of(Job *job, AuAttn *a)
 static bool build_attention(Job *job, AuAttentionBuild *build, uint32_t which)
 {
     AuAttn *a = build->attn = job->signatures[which];
-    if (a->linear) {
-        au_error(job->diags, AU_E0603, a->linear->span,
-                 "attention '%s' is a recurrence ('linear'), which this compiler checks but has no "
-                 "kernels for yet",
-                 a->name);
+    const AuFamily *family = schedule_family(a);
+    if (!family->row_count) {
+        au_error(job->diags, AU_E0603, a->linear ? a->linear->span : a->span,
+                 "attention '%s' is %s, which this compiler checks but has no kernels for yet",
+                 a->name, family->what);
         return false;
     }
-    if (!job->options->no_gradients && !(build->grads = gradients_of(job, a))) return false;
+    if (schedule_makes(family, AU_BACKWARD) && !job->options->no_gradients &&
+        !(build->grads = gradients_of(job, a)))
+        return false;
     if (!driver_names_differ(job->arena, job->diags, a, build->grads) ||
         !driver_fits(job->arena, job->diags, a, build->grads))
         return false;

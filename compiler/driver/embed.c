@@ -1,6 +1,7 @@
 /* embed.c - see embed.h: reads the descriptor, decides what the functions take, and puts together
  * what was asked for. */
 #include "embed.h"
+#include "operations.h"
 
 #include "aule/aulec.h"
 
@@ -70,36 +71,13 @@ static void add_field(Fields *f, AuCallFieldKind kind, uint32_t index, bool opti
     AU_PUSH(f->e->arena, f->at, f->count, f->capacity, field);
 }
 
-typedef enum Use { UNUSED, NEEDED, POSSIBLE } Use;
-
-/* What an operation does with a tensor of the signature; [kept]: there is an output before out_mod. */
-static Use use_of(const aule_tensor_v1 *t, bool backward, bool kept)
+static void add_tensors(Fields *f, const aule_attention_v1 *a, AuOperation operation)
 {
-    if (t->flags & AULE_TENSOR_IN_K) return UNUSED;
-    switch ((aule_role)t->role) {
-    case AULE_ROLE_Q:
-    case AULE_ROLE_K:
-    case AULE_ROLE_V:
-    case AULE_ROLE_INPUT: return NEEDED;
-    case AULE_ROLE_OUTPUT: return backward && kept ? UNUSED : NEEDED;
-    case AULE_ROLE_FINAL:
-    case AULE_ROLE_KEPT: return backward ? NEEDED : POSSIBLE;
-    case AULE_ROLE_DOUT:
-    case AULE_ROLE_GRAD: return backward ? NEEDED : UNUSED;
-    case AULE_ROLE_DFINAL: return backward ? POSSIBLE : UNUSED;
-    }
-    return UNUSED;
-}
-
-static void add_tensors(Fields *f, const aule_attention_v1 *a, bool backward)
-{
-    bool kept = false;
-    for (uint32_t n = 0; n < a->tensor_count; n++) kept |= a->tensors[n].role == AULE_ROLE_KEPT;
     for (uint32_t n = 0; n < a->tensor_count; n++) {
         const aule_tensor_v1 *t = &a->tensors[n];
-        const Use use = use_of(t, backward, kept);
-        if (use == UNUSED) continue;
-        add_field(f, AU_CALL_TENSOR, n, use == POSSIBLE, t->name);
+        const AuUse use = operation_use(operation, a, t);
+        if (use == AU_UNUSED) continue;
+        add_field(f, AU_CALL_TENSOR, n, use == AU_POSSIBLE, t->name);
         if (t->rank)
             add_field(f, AU_CALL_STRIDES, n, true, au_format(f->e->arena, "%s_strides", t->name));
     }
@@ -112,7 +90,7 @@ static void add_call(AuEmbed *e, const aule_attention_v1 *a, const char *operati
     add_field(&f, AU_CALL_DTYPE, 0, false, "dtype");
     for (uint32_t n = 0; n < a->size_count; n++)
         if (*a->sizes[n].name) add_field(&f, AU_CALL_SIZE, n, false, a->sizes[n].name);
-    add_tensors(&f, a, strcmp(operation, "backward") == 0);
+    add_tensors(&f, a, operation_named(operation));
     for (uint32_t n = 0; n < a->param_count; n++)
         add_field(&f, AU_CALL_PARAM, n, a->params[n].default_value.code != NULL, a->params[n].name);
     add_field(&f, AU_CALL_WORKSPACE, 0, true, "workspace");

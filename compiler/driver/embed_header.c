@@ -1,6 +1,7 @@
 /* embed_header.c - the header of a static build: for each operation of target `cpu` a structure of
  * arguments and the functions that take it (codegen/calls.h), and the descriptor for libaule. */
 #include "embed.h"
+#include "operations.h"
 
 #include <string.h>
 
@@ -117,20 +118,7 @@ static const char *pointee(const AuCall *call, uint32_t dtype)
 
 static bool is_written(const AuCall *call, const aule_tensor_v1 *t)
 {
-    const bool backward = strcmp(call->operation, "backward") == 0;
-    switch ((aule_role)t->role) {
-    case AULE_ROLE_OUTPUT:
-    case AULE_ROLE_FINAL:
-    case AULE_ROLE_KEPT: return !backward;
-    case AULE_ROLE_GRAD: return true;
-    case AULE_ROLE_Q:
-    case AULE_ROLE_K:
-    case AULE_ROLE_V:
-    case AULE_ROLE_INPUT:
-    case AULE_ROLE_DOUT:
-    case AULE_ROLE_DFINAL: return false;
-    }
-    return false;
+    return operation_writes(operation_named(call->operation), t);
 }
 
 /* ---- the structure */

@@ -22,8 +22,10 @@ const char *variant_symbol(AuArena *arena, const AuVariant *v, const char *kerne
     for (uint32_t n = 0; n < v->attn->size_count; n++)
         if (v->attn->sizes[n].fixed >= 0) au_text_add(&text, "_%d", (int)v->attn->sizes[n].fixed);
     static const char *const queries[AU_QUERIES] = {"", "some_", "few_"};
-    au_text_add(&text, "_%s_%s%s%s", v->arch->name, queries[v->queries],
-                v->operation == AU_BACKWARD ? "backward_" : "", kernel);
+    au_text_add(
+        &text, "_%s_%s%s%s", v->arch->name, queries[v->queries],
+        v->operation == AU_FORWARD ? "" : au_format(arena, "%s_", schedule_operation(v->operation)),
+        kernel);
     for (char *c = text.at; *c; c++)
         if (*c == '-' || *c == '.') *c = '_';
     return au_text_str(&text);
@@ -209,7 +211,7 @@ static bool build(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sour
                                .d = (int32_t)hooks_expr(hooks, a, a->tensors[0].axes[3])->integer,
                                .e = (int32_t)hooks_expr(hooks, a, a->tensors[2].axes[3])->integer};
     if (v->queries) {
-        const int32_t limit = schedule_limit(arena, &problem);
+        const int32_t limit = schedule_family(a)->limit(arena, &problem);
         if (!limit) return true;
         if (!set_condition(arena, diags, v, limit) || !hooks_join(hooks, diags, a)) return false;
     }
@@ -248,7 +250,7 @@ bool variant_build(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sou
         au_add_note(diags, last, v->attn->span,
                     "while making kernels of '%s': %s, %s, %s %s; a fault or a limit of the "
                     "compiler, not of the script",
-                    v->attn->name, v->operation == AU_BACKWARD ? "backward" : "forward",
-                    operand_name(v), v->target->name, v->arch->name);
+                    v->attn->name, schedule_operation(v->operation), operand_name(v),
+                    v->target->name, v->arch->name);
     return false;
 }

@@ -1,39 +1,104 @@
-/* choose.c - which schedule makes the kernels of an operation on a machine: `warps` where its matrix
- * units take the operands and a shape fits, else `lanes`, which every machine has; and up to how many queries a kernel of fewer rows does. Who asks for tf32
- * gets it or is refused: `lanes` multiplies f32. */
+/* choose.c - families of attentions, the schedules of each, and which of them makes the kernels of an operation on a machine: `warps`
+ * where its matrix units take the operands and a shape fits, else `lanes`, which every machine has; and up to how many queries a kernel
+ * of fewer rows does. Who asks for tf32 gets it or is refused: `lanes` multiplies f32. */
 #include "schedule.h"
+
+const char *schedule_operation(AuOperation operation)
+{
+    static const char *const names[AU_OPERATIONS] = {
+#define OPERATION(NAME, text) text,
+#include "aule/operations.def"
+    };
+    return names[operation];
+}
+
+/* ---- softmax, sigmoid, ..: weights of scores, in one sweep over the keys */
+
+static bool is_online(const AuAttn *a) { return a->online != NULL; }
+
+static bool warps_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
+{
+    *why = "values that are rows of their own";
+    return !schedule_values_apart(p) && schedule_warps_shape(arena, p, out, why);
+}
+
+static bool warps_back_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
+{
+    *why = "values that are rows of their own";
+    return !schedule_values_apart(p) && schedule_warps_back_shape(arena, p, out, why);
+}
+
+static bool lanes_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
+{
+    (void)arena, (void)why;
+    *out = schedule_lanes_shape(p);
+    return true;
+}
+
+static bool lanes_back_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
+{
+    (void)arena, (void)why;
+    *out = schedule_lanes_back_shape(p);
+    return true;
+}
+
+static int32_t online_limit(AuArena *arena, const AuProblem *p)
+{
+    AuShape shape;
+    const char *why;
+    AuProblem usual = *p;
+    usual.queries = AU_ANY_QUERIES;
+    if (warps_shape(arena, &usual, &shape, &why))
+        return schedule_warps_limit(arena, p, shape.rows * shape.executors);
+    return p->tf32 ? 0 : schedule_lanes_limit(p, p->queries);
+}
+
+static const AuScheduleRow online_rows[] = {
+    {AU_FORWARD, false, warps_shape, schedule_warps_forward},
+    {AU_FORWARD, true, lanes_shape, schedule_lanes_forward},
+    {AU_BACKWARD, false, warps_back_shape, schedule_warps_backward},
+    {AU_BACKWARD, true, lanes_back_shape, schedule_lanes_backward},
+};
+
+/* ---- recurrences */
+
+static bool is_linear(const AuAttn *a) { return a->linear != NULL; }
+
+/* ---- all */
+
+enum { ONLINE_ROWS = sizeof online_rows / sizeof *online_rows };
+static const AuFamily families[] = {
+    {"an attention with weights", is_online, online_rows, ONLINE_ROWS, online_limit},
+    {"a recurrence ('linear')", is_linear, NULL, 0, NULL},
+};
+enum { FAMILIES = sizeof families / sizeof *families };
+
+const AuFamily *schedule_family(const AuAttn *a)
+{
+    uint32_t n = 0;
+    while (n + 1 < FAMILIES && !families[n].has(a)) n++;
+    return &families[n];
+}
+
+bool schedule_makes(const AuFamily *family, AuOperation operation)
+{
+    for (uint32_t n = 0; n < family->row_count; n++)
+        if (family->rows[n].operation == operation) return true;
+    return false;
+}
 
 AuSchedule *schedule_choose(AuArena *arena, AuDiags *diags, const AuProblem *p,
                             AuOperation operation)
 {
     AuShape shape;
     const char *why = NULL;
-    const bool warps = !schedule_values_apart(p);
-    if (warps && operation == AU_FORWARD && schedule_warps_shape(arena, p, &shape, &why))
-        return schedule_warps_forward(arena, diags, p, &shape);
-    if (warps && operation == AU_BACKWARD && schedule_warps_back_shape(arena, p, &shape, &why))
-        return schedule_warps_backward(arena, diags, p, &shape);
-    if (p->tf32) {
-        au_error(diags, AU_E0811, p->attn->span, "%s in tf32 on %s: %s",
-                 operation == AU_BACKWARD ? "backward" : "forward", p->caps->name,
-                 why ? why : "values that are rows of their own");
-        return NULL;
+    const AuFamily *family = schedule_family(p->attn);
+    for (uint32_t n = 0; n < family->row_count; n++) {
+        const AuScheduleRow *row = &family->rows[n];
+        if (row->operation != operation || (row->exact && p->tf32)) continue;
+        if (row->shape(arena, p, &shape, &why)) return row->build(arena, diags, p, &shape);
     }
-    if (operation == AU_BACKWARD) {
-        shape = schedule_lanes_back_shape(p);
-        return schedule_lanes_backward(arena, diags, p, &shape);
-    }
-    shape = schedule_lanes_shape(p);
-    return schedule_lanes_forward(arena, diags, p, &shape);
-}
-
-int32_t schedule_limit(AuArena *arena, const AuProblem *p)
-{
-    AuShape shape;
-    const char *why;
-    AuProblem usual = *p;
-    usual.queries = AU_ANY_QUERIES;
-    if (!schedule_values_apart(p) && schedule_warps_shape(arena, &usual, &shape, &why))
-        return schedule_warps_limit(arena, p, shape.rows * shape.executors);
-    return p->tf32 ? 0 : schedule_lanes_limit(p, p->queries);
+    au_error(diags, AU_E0811, p->attn->span, "%s%s on %s: %s", schedule_operation(operation),
+             p->tf32 ? " in tf32" : "", p->caps->name, why ? why : "no schedule makes it");
+    return NULL;
 }

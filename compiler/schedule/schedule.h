@@ -114,11 +114,36 @@ bool schedule_warps_shape(AuArena *arena, const AuProblem *problem, AuShape *sha
 /* Where the kernels for any number of queries have blocks of [usual] rows. */
 int32_t schedule_warps_limit(AuArena *arena, const AuProblem *problem, int32_t usual);
 
-/* choose.c: the schedule and the shape for a problem. */
-typedef enum AuOperation { AU_FORWARD, AU_BACKWARD } AuOperation;
+/* choose.c: what there is for a family of attentions, and which of it for a problem. */
+typedef enum AuOperation {
+#define OPERATION(NAME, text) AU_##NAME,
+#include "aule/operations.def"
+    AU_OPERATIONS
+} AuOperation;
+const char *schedule_operation(AuOperation operation); /* "forward" */
+
+/* A way to make the kernels of an operation. */
+typedef struct AuScheduleRow {
+    AuOperation operation;
+    bool exact; /* multiplies f32 as it is: nothing for who asks for tf32 */
+    /* false: not for this problem, *why says what stands against it. */
+    bool (*shape)(AuArena *arena, const AuProblem *problem, AuShape *shape, const char **why);
+    AuSchedule *(*build)(AuArena *arena, AuDiags *diags, const AuProblem *problem,
+                         const AuShape *shape);
+} AuScheduleRow;
+
+/* Attentions that have schedules in common. */
+typedef struct AuFamily {
+    const char *what; /* "a recurrence ('linear')", for diagnostics */
+    bool (*has)(const AuAttn *attn);
+    const AuScheduleRow *rows; /* in order of preference; none: it is checked, and not compiled */
+    uint32_t row_count;
+    /* Most queries for which forward kernels of fewer rows are worth their room; 0: none are. NULL: there are no such kernels. */
+    int32_t (*limit)(AuArena *arena, const AuProblem *problem);
+} AuFamily;
+const AuFamily *schedule_family(const AuAttn *attn);
+bool schedule_makes(const AuFamily *family, AuOperation operation);
 AuSchedule *schedule_choose(AuArena *arena, AuDiags *diags, const AuProblem *problem,
                             AuOperation operation);
-/* The most queries for which a forward kernel for [problem]'s few queries is worth its room in the artifact; 0: none is. */
-int32_t schedule_limit(AuArena *arena, const AuProblem *problem);
 
 #endif
