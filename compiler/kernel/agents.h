@@ -1,7 +1,7 @@
 /* agents.h - the part of the interpreter for kernels whose executors go different ways: named
  * barriers, barriers in memory, operations in flight, groups of executors. Who has done what before
  * whom is told by the clocks of clocks.h. interpret_agents.c: the schedule and accesses;
- * interpret_sync.c: barriers. */
+ * interpret_sync.c: barriers; interpret_bulk.c: copies. */
 #ifndef AU_KERNEL_AGENTS_H
 #define AU_KERNEL_AGENTS_H
 
@@ -25,7 +25,7 @@ typedef struct AuPhases {
     AuVector current, done;
 } AuPhases;
 
-typedef enum AuWaitKind { AU_WAITS_NOT, AU_FOR_NAMED, AU_FOR_PHASE } AuWaitKind;
+typedef enum AuWaitKind { AU_WAITS_NOT, AU_FOR_NAMED, AU_FOR_PHASE, AU_FOR_COPIES } AuWaitKind;
 
 typedef struct AuAgent { /* of an executor */
     AuClocks clocks;
@@ -33,8 +33,27 @@ typedef struct AuAgent { /* of an executor */
     uint32_t named;   /* what it waits for */
     AuPhases *phases; /* ... or which, and number */
     int32_t number;
-    uint32_t met; /* operations of its group that it has come to */
+    uint32_t *committed; /* groups of copies, by lane */
+    uint32_t met;        /* operations of its group that it has come to */
 } AuAgent;
+
+/* Elements of a tensor, rows of bytes being of one dimension. */
+typedef struct AuBox {
+    uint32_t rank, count[AU_MAP_RANK];
+    int64_t start[AU_MAP_RANK], size[AU_MAP_RANK], stride[AU_MAP_RANK];
+} AuBox;
+
+typedef struct AuCopy { /* by one lane, in flight or done */
+    const AuStep *step;
+    AuExecutor *e;
+    uint32_t lane, shared, global;         /* memories */
+    uint32_t shared_number, global_number; /* as actors, at both ends */
+    uint32_t group;
+    int64_t shared_at, bytes;
+    AuBox box;
+    AuPhases *signals; /* of loads */
+    bool done, read_known, known;
+} AuCopy;
 
 typedef struct AuMeeting { /* an operation of a group, as the first who came has it */
     uint32_t instr, first;
@@ -50,6 +69,9 @@ typedef struct AuAgents {
     AuAgent *of; /* by executor */
     AuNamed named[AU_NAMED_BARRIERS];
     AuGroup *groups;
+    AuCopy *copies; /* of this block */
+    uint32_t copy_count, copy_capacity, copy_number, copies_pending;
+    uint32_t laziness; /* how late what goes on by itself ends: 0 to 2 */
     AuReaders readers;
     uint32_t block; /* number of the present one, from 1 on */
 } AuAgents;
@@ -91,6 +113,9 @@ void agents_step_sync(AuMachine *m, AuExecutor *e, const AuStep *s);
 AuPhases *agents_phases(AuMachine *m, const AuExecutor *e, const AuStep *s, uint32_t mem,
                         int64_t index, uint32_t lane); /* NULL: the run has failed */
 void agents_settle(AuMachine *m, AuPhases *b);         /* after an arrival, or bytes */
+void agents_step_copy(AuMachine *m, AuExecutor *e, const AuStep *s);
+void agents_end_copy(AuMachine *m, uint32_t which); /* of those that are pending */
+void agents_end_copies(AuMachine *m);               /* of the block */
 void agents_begin_barriers(AuMachine *m);
 /* At the end of a block: bytes that nobody brought. */
 void agents_end_barriers(AuMachine *m);

@@ -2,6 +2,8 @@
  * on beside them. */
 #include "internal.h"
 
+#include <string.h>
+
 static void emit(AuKernel *k, AuKOp op, AuMem mem, int64_t imm, const AuVal *operands,
                  uint32_t count, AuVal mask)
 {
@@ -48,6 +50,68 @@ void kernel_mbar_wait(AuKernel *k, AuMem mem, AuVal index, AuVal phase)
 }
 
 void kernel_fence(AuKernel *k, AuKOp fence) { emit(k, fence, no_memory, 0, NULL, 0, no_mask); }
+
+/* ---- copies by a unit of its own */
+
+uint32_t kernel_map(AuKernel *k, AuMap map)
+{
+    const char *wanted = map.name;
+    for (uint32_t n = 0, copy = 2; n < k->map_count; n++)
+        if (strcmp(k->maps[n].name, map.name) == 0) {
+            map.name = au_format(k->arena, "%s.%u", wanted, copy++);
+            n = UINT32_MAX;
+        }
+    AU_PUSH(k->arena, k->maps, k->map_count, k->map_capacity, map);
+    return k->map_count - 1;
+}
+
+void kernel_box_load(AuKernel *k, uint32_t map, const AuCopyEnds *ends, AuMem barrier,
+                     AuVal barrier_at, AuVal mask)
+{
+    const uint32_t rank = k->maps[map].rank;
+    AuVal operands[3 + AU_MAP_RANK] = {ends->shared_at};
+    for (uint32_t d = 0; d < rank; d++) operands[1 + d] = ends->at[d];
+    operands[1 + rank] = barrier_at;
+    operands[2 + rank] = mask;
+    kernel_emit(
+        k,
+        (AuInstr){
+            .op = AU_K_TMA_LOAD, .mem = ends->shared, .also = {ends->global, barrier}, .imm = map},
+        operands, 3 + rank);
+}
+
+void kernel_box_store(AuKernel *k, AuKOp op, uint32_t map, const AuCopyEnds *ends, AuVal mask)
+{
+    const uint32_t rank = k->maps[map].rank;
+    AuVal operands[2 + AU_MAP_RANK] = {{0}};
+    for (uint32_t d = 0; d < rank; d++) operands[d] = ends->at[d];
+    operands[rank] = ends->shared_at;
+    operands[1 + rank] = mask;
+    kernel_emit(
+        k, (AuInstr){.op = (uint8_t)op, .mem = ends->global, .also = {ends->shared}, .imm = map},
+        operands, 2 + rank);
+}
+
+void kernel_bulk_load(AuKernel *k, const AuCopyEnds *ends, AuMem barrier, AuVal barrier_at,
+                      AuVal bytes, AuVal mask)
+{
+    kernel_emit(
+        k, (AuInstr){.op = AU_K_BULK_LOAD, .mem = ends->shared, .also = {ends->global, barrier}},
+        (AuVal[]){ends->shared_at, ends->at[0], barrier_at, bytes, mask}, mask.i ? 5 : 4);
+}
+
+void kernel_bulk_store(AuKernel *k, AuKOp op, const AuCopyEnds *ends, AuVal bytes, AuVal mask)
+{
+    kernel_emit(k, (AuInstr){.op = (uint8_t)op, .mem = ends->global, .also = {ends->shared}},
+                (AuVal[]){ends->at[0], ends->shared_at, bytes, mask}, mask.i ? 4 : 3);
+}
+
+void kernel_bulk_commit(AuKernel *k) { emit(k, AU_K_BULK_COMMIT, no_memory, 0, NULL, 0, no_mask); }
+
+void kernel_bulk_wait(AuKernel *k, uint32_t groups, bool only_read)
+{
+    emit(k, AU_K_BULK_WAIT, no_memory, groups + (only_read ? 16 : 0), NULL, 0, no_mask);
+}
 
 void kernel_registers(AuKernel *k, uint32_t count)
 {

@@ -26,6 +26,10 @@ void kernel_link(AuKernel *k, uint32_t i);
  */
 void kernel_rewrite(AuKernel *k, AuVal (*visit)(AuKernel *k, AuVal v, void *user), void *user);
 
+/* What an immediate is called: a row of a table, or a map; NULL: it is a number. And back; -1: none. */
+const char *kernel_imm_name(const AuKernel *k, const AuInstr *in);
+int32_t kernel_imm_named(const AuKernel *k, AuKOp op, const char *text);
+
 /* One instruction as kernel_print prints it, without region and end of line. */
 void kernel_print_instr(const AuKernel *k, AuVal v, AuText *out);
 

@@ -149,8 +149,11 @@ AuAgents *agents_new(AuMachine *m)
                     "limits: atomic_inc in a kernel whose executors go different ways");
     agents->of = AU_NEW_ARRAY(m->arena, AuAgent, m->k->warps);
     agents->readers.arena = m->arena;
-    for (uint32_t w = 0; w < m->k->warps; w++)
+    for (uint32_t w = 0; w < m->k->warps; w++) {
         agents->of[w].clocks.known = clocks_vector(m->arena, m->k->warps);
+        agents->of[w].committed = AU_NEW_ARRAY(m->arena, uint32_t, m->k->lanes);
+    }
+    agents->laziness = (uint32_t)(m->run->seed % 3);
     for (uint32_t n = 0; n < AU_NAMED_BARRIERS; n++)
         agents->named[n].current = clocks_vector(m->arena, m->k->warps);
     if (m->k->group) agents->groups = AU_NEW_ARRAY(m->arena, AuGroup, m->k->warps / m->k->group);
@@ -175,6 +178,8 @@ void agents_step(AuMachine *m, AuExecutor *e, const AuStep *s)
     static const int64_t nothing[4] = {0};
     if (s->op == AU_K_REGISTERS)
         agents_meet(m, e, s, nothing);
+    else if (s->op >= AU_K_TMA_LOAD && s->op <= AU_K_BULK_WAIT)
+        agents_step_copy(m, e, s);
     else
         agents_step_sync(m, e, s);
 }
@@ -220,7 +225,25 @@ static void fail_deadlock(AuMachine *m)
 static void end_block(AuMachine *m)
 {
     if (!m->why) check_groups(m);
+    if (!m->why) agents_end_copies(m);
     if (!m->why) agents_end_barriers(m);
+}
+
+/* One of the operations that go on by themselves ends; false: there is none. */
+static bool end_one(AuMachine *m)
+{
+    const uint32_t copies = m->agents->copies_pending;
+    if (!copies) return false;
+    agents_end_copy(m, kernel_draw(m, copies));
+    return true;
+}
+
+/* Soon, now and then, or only when nobody can go on. */
+static void end_some(AuMachine *m)
+{
+    if (m->agents->laziness == 2) return;
+    while (kernel_draw(m, m->agents->laziness ? 16 : 4) == 0 || !m->agents->laziness)
+        if (!end_one(m)) return;
 }
 
 void agents_run_block(AuMachine *m)
@@ -233,7 +256,10 @@ void agents_run_block(AuMachine *m)
             ended += m->executors[w].ended;
         }
         if (ended == m->k->warps) break;
-        if (!ready) fail_deadlock(m);
+        if (ready)
+            end_some(m);
+        else if (!end_one(m))
+            fail_deadlock(m);
         for (uint32_t w = 0, n = ready ? kernel_draw(m, ready) : 0; ready && w < m->k->warps; w++) {
             if (m->executors[w].waits || m->executors[w].ended || n--) continue;
             kernel_take_turn(m, &m->executors[w]);

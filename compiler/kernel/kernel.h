@@ -121,6 +121,18 @@ typedef struct AuLaunchExpr {
     uint32_t length;
 } AuLaunchExpr;
 
+/* How the unit that copies boxes sees a tensor: `rank` dimensions, the first contiguous. */
+enum { AU_MAP_RANK = 5 };
+typedef struct AuMap {
+    const char *name;
+    AuMem mem;
+    uint32_t rank, box[AU_MAP_RANK];
+    uint32_t swizzle; /* of the shared memory: rows of the box are so many bytes */
+    bool nan;         /* what is outside of the tensor is NaN in shared memory, not 0 */
+    AuLaunchExpr size[AU_MAP_RANK], stride[AU_MAP_RANK]; /* in elements; the first stride is 1 */
+    AuSpan span;
+} AuMap;
+
 typedef struct AuKernel {
     AuArena *arena;
     const char *name;
@@ -134,6 +146,8 @@ typedef struct AuKernel {
     uint32_t mem_count, mem_capacity;
     AuArg *args;
     uint32_t arg_count, arg_capacity;
+    AuMap *maps;
+    uint32_t map_count, map_capacity;
     uint32_t body; /* first instruction */
     AuLaunchExpr grid[3];
     const char
@@ -222,6 +236,20 @@ void kernel_mbar_expect(AuKernel *k, AuMem mem, AuVal index, AuVal bytes, AuVal 
 void kernel_mbar_wait(AuKernel *k, AuMem mem, AuVal index, AuVal phase);
 void kernel_fence(AuKernel *k, AuKOp fence); /* FENCE_INIT, FENCE_PROXY */
 void kernel_registers(AuKernel *k, uint32_t count);
+uint32_t kernel_map(AuKernel *k, AuMap map); /* gives its number; a name is made unique */
+/* Copies by one lane, which [mask] says. Of boxes: the map's rank of coordinates. */
+typedef struct AuCopyEnds {
+    AuMem shared, global;
+    AuVal shared_at, at[AU_MAP_RANK]; /* rows of bytes: at[0], an index */
+} AuCopyEnds;
+void kernel_box_load(AuKernel *k, uint32_t map, const AuCopyEnds *ends, AuMem barrier,
+                     AuVal barrier_at, AuVal mask);
+void kernel_box_store(AuKernel *k, AuKOp op, uint32_t map, const AuCopyEnds *ends, AuVal mask);
+void kernel_bulk_load(AuKernel *k, const AuCopyEnds *ends, AuMem barrier, AuVal barrier_at,
+                      AuVal bytes, AuVal mask);
+void kernel_bulk_store(AuKernel *k, AuKOp op, const AuCopyEnds *ends, AuVal bytes, AuVal mask);
+void kernel_bulk_commit(AuKernel *k);
+void kernel_bulk_wait(AuKernel *k, uint32_t groups, bool only_read);
 AuVal kernel_for(AuKernel *k, AuVal low, AuVal high, int32_t step,
                  AuUnroll unroll); /* opens a region; gives the variable */
 void kernel_if(AuKernel *k, AuVal condition);
@@ -327,9 +355,13 @@ typedef struct AuKBuffer {
     uint64_t count;   /* elements; an index outside is an error */
     bool initialised; /* false: reading before writing is an error */
 } AuKBuffer;
+typedef struct AuKMap { /* what the launch expressions of a map come to */
+    int64_t size[AU_MAP_RANK], stride[AU_MAP_RANK];
+} AuKMap;
 typedef struct AuKRun {
     const uint64_t *slots; /* one per argument; those of pointers are ignored */
     AuKBuffer *buffers;    /* one per argument; those of scalars are ignored */
+    const AuKMap *maps;    /* one per map */
     uint32_t grid[3];
     uint64_t seed; /* of the schedule of the executors between barriers */
     bool lockstep; /* lanes are elements of vectors: an instruction ends in all lanes before the

@@ -1,5 +1,5 @@
 /* matrix.c - the kernel IR's matrix instructions: rows of atoms.def with the types of their operands. */
-#include "kernel.h"
+#include "internal.h"
 
 #include <string.h>
 
@@ -25,6 +25,23 @@ AuMatrixOp kernel_matrix(AuMatrix which)
                                 (uint8_t)(1 << op.at[n].element_bits)};
     }
     return op;
+}
+
+const char *kernel_imm_name(const AuKernel *k, const AuInstr *in)
+{
+    const uint64_t imm = (uint64_t)in->imm;
+    if (in->op == AU_K_MMA) return imm < AU_MATRICES ? rows[imm].text : NULL;
+    if (kernel_op_info(in->op)->flags & AU_KF_COORDS)
+        return imm < k->map_count ? k->maps[imm].name : NULL;
+    return NULL;
+}
+
+int32_t kernel_imm_named(const AuKernel *k, AuKOp op, const char *text)
+{
+    if (op == AU_K_MMA) return kernel_matrix_named(text);
+    for (uint32_t n = 0; n < k->map_count && kernel_op_info(op)->flags & AU_KF_COORDS; n++)
+        if (strcmp(k->maps[n].name, text) == 0) return (int32_t)n;
+    return -1;
 }
 
 int32_t kernel_matrix_named(const char *text)

@@ -109,6 +109,27 @@ static void print_access(const Printer *p, const AuInstr *in, uint32_t values)
     }
 }
 
+/* The place in global memory has the coordinates that are left over. */
+static void print_box(const Printer *p, const AuInstr *in, uint32_t least)
+{
+    const uint32_t places = 1 + kernel_further(kernel_op_info(in->op));
+    const AuMem mems[3] = {in->mem, in->also[0], in->also[1]};
+    uint32_t at = 0, rest = in->count - least;
+    for (uint32_t n = 0; n < places; n++) {
+        au_text_add(p->out, n ? ", @" : " @");
+        print_name(p->out, p->k->mems[mems[n].i].name);
+        au_text_add(p->out, "[");
+        print_value(p, kernel_operand(p->k, in, at++));
+        for (; p->k->mems[mems[n].i].space == AU_GLOBAL && rest; rest--) {
+            au_text_add(p->out, ", ");
+            print_value(p, kernel_operand(p->k, in, at++));
+        }
+        au_text_add(p->out, "]");
+    }
+    au_text_add(p->out, " if ");
+    print_value(p, kernel_operand(p->k, in, at));
+}
+
 static void print_instr(const Printer *p, AuVal v)
 {
     const AuInstr *in = kernel_at(p->k, v);
@@ -128,15 +149,17 @@ static void print_instr(const Printer *p, AuVal v)
         au_text_add(p->out, " ");
         print_constant(p->out, in);
     }
-    if (info->flags & AU_KF_MEM)
+    if (info->flags & AU_KF_COORDS)
+        print_box(p, in, info->count);
+    else if (info->flags & AU_KF_MEM)
         print_access(p, in, info->count);
     else
         for (uint32_t n = 0; n < in->count; n++) {
             au_text_add(p->out, n ? ", " : " ");
             print_value(p, kernel_operand(p->k, in, n));
         }
-    if (in->op == AU_K_MMA && in->imm >= 0 && in->imm < AU_MATRICES)
-        au_text_add(p->out, " #%s", kernel_matrix((AuMatrix)in->imm).text);
+    if (info->flags & AU_KF_IMM && kernel_imm_name(p->k, in))
+        au_text_add(p->out, " #%s", kernel_imm_name(p->k, in));
     else if (info->flags & AU_KF_IMM)
         au_text_add(p->out, " #%lld", (long long)in->imm);
     if (info->flags & AU_KF_TEXT) {
@@ -234,6 +257,37 @@ static void print_arg(const AuKernel *k, AuText *out, const AuArg *a)
     au_text_add(out, "\n");
 }
 
+static void print_words(AuText *out, const char *what, const char *of, uint32_t dim,
+                        AuLaunchExpr words)
+{
+    if (!words.length) return;
+    au_text_add(out, "%s ", what);
+    if (of) {
+        print_name(out, of);
+        au_text_add(out, " ");
+    }
+    au_text_add(out, "%u:", dim);
+    for (uint32_t w = 0; w < words.length; w++) au_text_add(out, " %u", words.code[w]);
+    au_text_add(out, "\n");
+}
+
+static void print_map(const AuKernel *k, AuText *out, const AuMap *map)
+{
+    au_text_add(out, "map ");
+    print_name(out, map->name);
+    au_text_add(out, ": @");
+    print_name(out, k->mems[map->mem.i].name);
+    au_text_add(out, " box");
+    for (uint32_t d = 0; d < map->rank; d++) au_text_add(out, " %u", map->box[d]);
+    if (map->swizzle) au_text_add(out, " swizzle %u", map->swizzle);
+    if (map->nan) au_text_add(out, " fill nan");
+    au_text_add(out, "\n");
+    for (uint32_t d = 0; d < map->rank; d++) {
+        print_words(out, "size", map->name, d, map->size[d]);
+        print_words(out, "stride", map->name, d, map->stride[d]);
+    }
+}
+
 void kernel_print(const AuKernel *k, AuText *out)
 {
     const Printer p = printer_of(k, out);
@@ -249,13 +303,8 @@ void kernel_print(const AuKernel *k, AuText *out)
     }
     for (uint32_t n = 1; n < k->mem_count; n++) print_memory(out, &k->mems[n]);
     for (uint32_t n = 0; n < k->arg_count; n++) print_arg(k, out, &k->args[n]);
-    for (uint32_t n = 0; n < 3; n++) {
-        if (!k->grid[n].length) continue;
-        au_text_add(out, "grid %u:", n);
-        for (uint32_t w = 0; w < k->grid[n].length; w++)
-            au_text_add(out, " %u", k->grid[n].code[w]);
-        au_text_add(out, "\n");
-    }
+    for (uint32_t n = 0; n < 3; n++) print_words(out, "grid", NULL, n, k->grid[n]);
+    for (uint32_t n = 0; n < k->map_count; n++) print_map(k, out, &k->maps[n]);
     au_text_add(out, "{\n");
     print_region(&p, k->body, 1);
     au_text_add(out, "}\n");

@@ -2,100 +2,7 @@
  * Nothing is folded or checked beyond the grammar: what was printed comes back, right or wrong, for
  * kernel_verify to judge. After an error the reader goes on with the next line, so that one run
  * shows all; any bytes whatsoever are answered. */
-#include "internal.h"
-#include "tokens.h"
-
-#include <string.h>
-
-typedef struct Reader {
-    AuKernel *k;
-    AuArena *arena;
-    AuNames *names;
-    AuDiags *diags;
-    uint32_t source, at;
-    AuKToken t; /* the word at hand */
-    AuVal *values;
-    uint32_t value_count; /* numbers that the table has room for */
-    bool stop;            /* too deep: the rest cannot be understood */
-} Reader;
-
-static void next(Reader *r)
-{
-    r->t = kernel_token(r->diags, r->names, r->arena, r->source, &r->at);
-}
-
-/* To the beginning of a line behind [from]. */
-static void skip_line(Reader *r, uint32_t from)
-{
-    while (r->t.kind != AU_KT_END && (!r->t.starts_line || r->t.span.begin <= from)) next(r);
-}
-
-static bool expected(Reader *r, const char *what)
-{
-    const AuSource *s = &r->diags->sources[r->source];
-    uint32_t shown = r->t.span.end - r->t.span.begin;
-    if (shown > 40) shown = 40;
-    if (r->t.kind == AU_KT_END)
-        au_error(r->diags, AU_E0801, r->t.span, "expected %s, found the end of the text", what);
-    else
-        au_error(r->diags, AU_E0801, r->t.span, "expected %s, found '%.*s'", what, (int)shown,
-                 s->text + r->t.span.begin);
-    return false;
-}
-
-static bool is_punct(const Reader *r, char c)
-{
-    return r->t.kind == AU_KT_PUNCT && r->t.punct == c;
-}
-
-static bool punct(Reader *r, char c)
-{
-    if (!is_punct(r, c)) return expected(r, (char[]){'\'', c, '\'', 0});
-    next(r);
-    return true;
-}
-
-static bool is_word(const Reader *r, const char *word)
-{
-    return r->t.kind == AU_KT_WORD && strcmp(r->t.text, word) == 0;
-}
-
-static bool accept(Reader *r, const char *word)
-{
-    if (!is_word(r, word)) return false;
-    next(r);
-    return true;
-}
-
-static bool keyword(Reader *r, const char *word) { return accept(r, word) || expected(r, word); }
-
-static bool name(Reader *r, const char **out)
-{
-    if (r->t.kind != AU_KT_WORD && r->t.kind != AU_KT_STRING) return expected(r, "a name");
-    *out = r->t.text;
-    next(r);
-    return true;
-}
-
-static bool count(Reader *r, uint32_t *out)
-{
-    if (r->t.kind != AU_KT_INT || r->t.integer < 0 || r->t.integer > UINT32_MAX)
-        return expected(r, "a count");
-    *out = (uint32_t)r->t.integer;
-    next(r);
-    return true;
-}
-
-static bool scalar_named(const char *text, size_t length, uint8_t *out)
-{
-    for (uint8_t s = AU_I1; s < AU_SCALARS; s++) {
-        const char *known = kernel_scalar_name(s);
-        if (strlen(known) != length || memcmp(known, text, length) != 0) continue;
-        *out = s;
-        return true;
-    }
-    return false;
-}
+#include "reader.h"
 
 /* f32 or f32x4. */
 static bool type_named(const char *text, AuKType *out)
@@ -178,21 +85,6 @@ static bool operand(Reader *r, AuVal *out)
     return true;
 }
 
-static bool memory_named(Reader *r, AuMem *out)
-{
-    const char *wanted = NULL;
-    if (!punct(r, '@')) return false;
-    const AuSpan span = r->t.span;
-    if (!name(r, &wanted)) return false;
-    for (uint32_t n = 1; n < r->k->mem_count; n++)
-        if (strcmp(r->k->mems[n].name, wanted) == 0) {
-            out->i = n;
-            return true;
-        }
-    au_error(r->diags, AU_E0802, span, "there is no memory @%s", wanted);
-    return false;
-}
-
 /* ---- instructions */
 
 typedef struct Line {
@@ -208,9 +100,14 @@ static bool more(Reader *r, Line *line)
     return operand(r, &line->operands[line->count]) && ++line->count;
 }
 
+/* With several coordinates where the operation has them. */
 static bool place(Reader *r, Line *line, AuMem *mem)
 {
-    return memory_named(r, mem) && punct(r, '[') && more(r, line) && punct(r, ']');
+    const bool box = kernel_op_info(line->in.op)->flags & AU_KF_COORDS;
+    if (!memory_named(r, mem) || !punct(r, '[') || !more(r, line)) return false;
+    while (box && is_punct(r, ','))
+        if (!punct(r, ',') || !more(r, line)) return false;
+    return punct(r, ']');
 }
 
 static bool access(Reader *r, Line *line, uint32_t values, uint32_t further)
@@ -223,6 +120,15 @@ static bool access(Reader *r, Line *line, uint32_t values, uint32_t further)
     if (r->t.starts_line) return true; /* an if there is a branch */
     if (accept(r, "if") && (!more(r, line) || (accept(r, "else") && !more(r, line)))) return false;
     return true;
+}
+
+/* Places, all of them, then the mask, which must be there. */
+static bool box(Reader *r, Line *line, uint32_t further)
+{
+    if (!place(r, line, &line->in.mem)) return false;
+    for (uint32_t n = 0; n < further; n++)
+        if (!punct(r, ',') || !place(r, line, &line->in.also[n])) return false;
+    return !r->t.starts_line && keyword(r, "if") && more(r, line);
 }
 
 static bool constant(Reader *r, AuInstr *in)
@@ -248,7 +154,9 @@ static bool body_of(Reader *r, Line *line, const AuKOpInfo *info)
         if (r->t.kind != AU_KT_STRING) return expected(r, "a text in quotes");
         return name(r, &in->text);
     }
-    if (info->flags & AU_KF_MEM) {
+    if (info->flags & AU_KF_COORDS) {
+        if (!box(r, line, kernel_further(info))) return false;
+    } else if (info->flags & AU_KF_MEM) {
         if (!access(r, line, info->count, kernel_further(info))) return false;
     } else if (info->most) {
         do
@@ -259,10 +167,9 @@ static bool body_of(Reader *r, Line *line, const AuKOpInfo *info)
         return expected(r, au_format(r->arena, "%u operands", info->count));
     if (!(info->flags & AU_KF_IMM)) return true;
     if (!punct(r, '#')) return false;
-    const int32_t matrix =
-        in->op == AU_K_MMA && r->t.kind == AU_KT_WORD ? kernel_matrix_named(r->t.text) : -1;
-    if (matrix < 0 && r->t.kind != AU_KT_INT) return expected(r, "a number");
-    in->imm = matrix < 0 ? r->t.integer : matrix;
+    const int32_t named = r->t.kind == AU_KT_WORD ? kernel_imm_named(r->k, in->op, r->t.text) : -1;
+    if (named < 0 && r->t.kind != AU_KT_INT) return expected(r, "a number");
+    in->imm = named < 0 ? r->t.integer : named;
     next(r);
     return true;
 }
@@ -391,104 +298,13 @@ static void region(Reader *r)
     }
 }
 
-/* ---- the header */
-
-static bool memory(Reader *r)
-{
-    static const char *const spaces[] = {"global", "shared", "exec", "lane"};
-    AuMemory m = {.span = r->t.span};
-    uint32_t space = 0;
-    if (!punct(r, '@') || !name(r, &m.name) || !punct(r, ':')) return false;
-    for (uint32_t n = 1; n < r->k->mem_count; n++)
-        if (strcmp(r->k->mems[n].name, m.name) == 0) {
-            au_error(r->diags, AU_E0802, m.span, "@%s is declared twice", m.name);
-            return false;
-        }
-    while (space < 4 && !accept(r, spaces[space])) space++;
-    if (space == 4) return expected(r, "global, shared, exec or lane");
-    m.space = (AuSpace)space;
-    uint8_t scalar;
-    if (r->t.kind != AU_KT_WORD || !scalar_named(r->t.text, strlen(r->t.text), &scalar))
-        return expected(r, "a scalar type");
-    m.scalar = scalar;
-    next(r);
-    if (m.space != AU_GLOBAL && (!punct(r, '[') || !count(r, &m.count) || !punct(r, ']')))
-        return false;
-    if (accept(r, "align") && !count(r, &m.align)) return false;
-    if (accept(r, "swizzle") && !count(r, &m.swizzle)) return false;
-    m.reads = accept(r, "reads");
-    m.writes = accept(r, "writes");
-    kernel_memory(r->k, m);
-    return true;
-}
-
-static bool arg(Reader *r)
-{
-    static const char *const kinds[] = {"pointer", "i32", "i64", "f32"};
-    AuArg a = {0};
-    uint32_t kind = 0;
-    if (!name(r, &a.name) || !punct(r, ':')) return false;
-    while (kind < 4 && !accept(r, kinds[kind])) kind++;
-    if (kind == 4) return expected(r, "pointer, i32, i64 or f32");
-    a.kind = (AuArgKind)kind;
-    if (a.kind == AU_ARG_POINTER) {
-        if (!memory_named(r, &a.mem)) return false;
-        r->k->mems[a.mem.i].arg = r->k->arg_count;
-    }
-    if (accept(r, "from") &&
-        (!count(r, &a.source) || !count(r, &a.source_index) || !count(r, &a.source_dim)))
-        return false;
-    AU_PUSH(r->k->arena, r->k->args, r->k->arg_count, r->k->arg_capacity, a);
-    return true;
-}
-
-static bool grid(Reader *r)
-{
-    uint32_t dim, *code = NULL, length = 0, capacity = 0;
-    if (!count(r, &dim) || !punct(r, ':')) return false;
-    if (dim > 2) return expected(r, "a dimension from 0 to 2 before it");
-    while (r->t.kind == AU_KT_INT && !r->t.starts_line) {
-        uint32_t word;
-        if (!count(r, &word)) return false;
-        AU_PUSH(r->k->arena, code, length, capacity, word);
-    }
-    r->k->grid[dim] = (AuLaunchExpr){code, length};
-    return true;
-}
-
-static bool first_line(Reader *r)
-{
-    const char *kernel_name = NULL;
-    uint32_t lanes, warps;
-    if (!keyword(r, "kernel") || !name(r, &kernel_name) || !keyword(r, "lanes") ||
-        !count(r, &lanes) || !keyword(r, "warps") || !count(r, &warps))
-        return false;
-    r->k = kernel_new(r->arena, kernel_name, lanes, warps);
-    return !accept(r, "group") || count(r, &r->k->group);
-}
-
-static void header(Reader *r)
-{
-    while (r->t.kind != AU_KT_END && !is_punct(r, '{')) {
-        const uint32_t from = r->t.span.begin;
-        const bool good = accept(r, "banner")   ? name(r, &r->k->banner)
-                          : accept(r, "memory") ? memory(r)
-                          : accept(r, "arg")    ? arg(r)
-                          : accept(r, "grid")   ? grid(r)
-                                                : expected(r, "memory, arg, grid or {");
-        if (good && (r->t.starts_line || r->t.kind == AU_KT_END)) continue;
-        if (good) expected(r, "the end of the line");
-        skip_line(r, from);
-    }
-}
-
 AuKernel *kernel_read(AuArena *arena, AuNames *names, AuDiags *diags, uint32_t source)
 {
     Reader r = {.arena = arena, .names = names, .diags = diags, .source = source};
     const uint32_t errors = diags->errors;
     next(&r);
-    if (!first_line(&r)) return NULL;
-    header(&r);
+    if (!kernel_read_first_line(&r)) return NULL;
+    kernel_read_header(&r);
     if (punct(&r, '{')) {
         region(&r);
         if (!r.stop && punct(&r, '}') && r.t.kind != AU_KT_END) expected(&r, "the end of the text");

@@ -391,6 +391,7 @@ bool kernel_verify(const AuKernel *k, AuDiags *diags)
         return false;
     }
     for (uint32_t n = 1; n < k->mem_count; n++) check_memory(&v, n);
+    for (uint32_t n = 0; n < k->map_count; n++) verify_map(&v, &k->maps[n]);
     v.lanes = kernel_lanes(k, diags->arena);
     v.block = kernel_lanes_of(k, diags->arena, AU_OF_BLOCK);
     if (k->group) v.group = kernel_lanes_of(k, diags->arena, AU_OF_GROUP);

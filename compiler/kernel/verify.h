@@ -48,6 +48,7 @@ void verify_copy(AuVerifier *v, uint32_t i);
 
 /* verify_async.c */
 void verify_find_objects(AuVerifier *v);
+void verify_map(AuVerifier *v, const AuMap *map);
 void verify_agent(AuVerifier *v, uint32_t i); /* operations with the flag AGENTS */
 
 #endif
