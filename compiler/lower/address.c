@@ -66,7 +66,8 @@ static bool may_be_outside(const AuTileExpr *index, const AuTileAxis *axis)
     if (!index || index->op == TILE_X_ALL) return false;
     if (index->op == TILE_X_SPAN) {
         const AuTileExpr *low = index->args.at[0], *size = index->args.at[1];
-        return !(low->op == TILE_X_INT && size->op == TILE_X_INT && axis->size &&
+        return tile_is_limited(index) ||
+               !(low->op == TILE_X_INT && size->op == TILE_X_INT && axis->size &&
                  low->integer >= 0 && low->integer + size->integer <= axis->size);
     }
     if (index->op == TILE_X_INT && axis->size)
@@ -103,6 +104,32 @@ AuVal lower_position(AuLower *l, const AuTileExpr *ref, uint32_t n, const AuPoin
     return dimension_index(l, ref->has_index ? ref->args.at[n] : NULL, lower_view_axis(ref, n), p);
 }
 
+static const AuTileExpr *limits_of(const AuTileExpr *ref, uint32_t n)
+{
+    const AuTileExpr *index = ref->has_index ? ref->args.at[n] : NULL;
+    return tile_is_limited(index) ? index : NULL;
+}
+
+AuVal lower_end(AuLower *l, const AuTileExpr *ref, uint32_t n)
+{
+    const AuPoint nowhere = {.count = 0};
+    const AuVal extent = lower_place(l, ref->memory)->extents[n];
+    const AuTileExpr *limits = limits_of(ref, n);
+    return limits ? kernel_op2(l->k, AU_K_MIN, extent,
+                               lower_as(l, lower_eval(l, limits->args.at[3], &nowhere), AU_I32))
+                  : extent;
+}
+
+AuVal lower_begin(AuLower *l, const AuTileExpr *ref, uint32_t n)
+{
+    const AuPoint nowhere = {.count = 0};
+    const AuTileExpr *limits = limits_of(ref, n);
+    if (!limits) return (AuVal){0};
+    const AuVal first = lower_as(l, lower_eval(l, limits->args.at[2], &nowhere), AU_I32);
+    const AuInstr *in = kernel_at(l->k, first);
+    return in->op == AU_K_CONST && (int32_t)in->imm <= 0 ? (AuVal){0} : first;
+}
+
 static AuVal whole(AuLower *l, const AuParts *at)
 {
     return at->tile.i ? kernel_op2(l->k, AU_K_ADD, at->own, at->tile) : at->own;
@@ -115,10 +142,12 @@ static AuParts position(AuLower *l, const AuTileExpr *ref, uint32_t n, const AuP
     AuKernel *k = l->k;
     const bool trusted = outside == OUTSIDE_TRUSTED || !lower_may_be_outside(ref, n);
     if (trusted) return lower_parted_position(l, ref, n, p);
-    const AuVal extent = lower_place(l, ref->memory)->extents[n];
+    const AuVal extent = lower_end(l, ref, n);
     if (outside == OUTSIDE_TESTED && inside) {
         const AuParts at = lower_parted_position(l, ref, n, p);
-        *inside = lower_both(l, *inside, kernel_op2(k, AU_K_LT, whole(l, &at), extent));
+        const AuVal first = lower_begin(l, ref, n), index = whole(l, &at);
+        *inside = lower_both(l, *inside, kernel_op2(k, AU_K_LT, index, extent));
+        if (first.i) *inside = lower_both(l, *inside, kernel_op2(k, AU_K_LE, first, index));
         return at;
     }
     const AuVal at = lower_position(l, ref, n, p),

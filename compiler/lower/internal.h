@@ -187,6 +187,9 @@ typedef struct AuParts {
 AuParts lower_parted_position(AuLower *l, const AuTileExpr *ref, uint32_t n, const AuPoint *p);
 const char *lower_view_axis(const AuTileExpr *ref, uint32_t n);
 bool lower_may_be_outside(const AuTileExpr *ref, uint32_t dimension);
+/* Along dimension [n] the first position that is inside (none: 0), and the first after those. */
+AuVal lower_begin(AuLower *l, const AuTileExpr *ref, uint32_t n);
+AuVal lower_end(AuLower *l, const AuTileExpr *ref, uint32_t n);
 
 /* ---- spaces.c: registers of fragments */
 /* Has an axis no layout? Such a tile is computed where it is read. */

@@ -132,7 +132,7 @@ static AuVal bytes_valid(AuLower *l, const Transfer *x, const AuPoint *p, AuVal 
             at = kernel_op2(k, AU_K_ADD, at,
                             lower_as(l, lower_eval(l, index->args.at[0], p), AU_I32));
         const AuVal left =
-            kernel_op2(k, AU_K_MUL, kernel_op2(k, AU_K_SUB, lower_place(l, m)->extents[last], at),
+            kernel_op2(k, AU_K_MUL, kernel_op2(k, AU_K_SUB, lower_end(l, x->from, last), at),
                        kernel_i32(k, bytes));
         valid = kernel_op2(k, AU_K_MIN, valid, left);
     }
@@ -228,9 +228,9 @@ static void all_pieces(AuLower *l, const Transfer *x,
 /* ---- by rows */
 
 /* One side of a copy by rows: the lane's element in the first rows and in the present ones, how far the next is, how many rows
- * from the lane's first one are inside; none: all. */
+ * from the lane's first one to the end of what is inside; none: all are before it; and how many come before its begin; none: no row. */
 typedef struct Side {
-    AuVal first, at, step, left;
+    AuVal first, at, step, left, before;
 } Side;
 
 static uint32_t row_dimension(const AuTileExpr *ref, const char *axis)
@@ -264,17 +264,31 @@ static AuVal rows_left(AuLower *l, const Transfer *x, const AuTileExpr *ref, con
         if (!lower_may_be_outside(ref, n)) continue;
         if (n == row) {
             const AuParts at = lower_parted_position(l, ref, n, p);
-            left = kernel_op2(k, AU_K_SUB, place->extents[n], at.own);
+            left = kernel_op2(k, AU_K_SUB, lower_end(l, ref, n), at.own);
             tile = at.tile;
         } else {
             inside = lower_both(
-                l, inside, kernel_op2(k, AU_K_LT, lower_position(l, ref, n, p), place->extents[n]));
+                l, inside,
+                kernel_op2(k, AU_K_LT, lower_position(l, ref, n, p), lower_end(l, ref, n)));
         }
     }
     if (ref == x->from) inside = lower_both(l, inside, place->present);
     if (inside.i && !left.i) left = kernel_i32(k, x->type->axes[0].size);
     if (inside.i) left = kernel_op3(k, AU_K_SELECT, inside, left, kernel_i32(k, NO_ROWS));
     return tile.i ? kernel_op2(k, AU_K_SUB, left, tile) : left;
+}
+
+/* How many rows from the lane's first one on come before those that are inside. */
+static AuVal rows_before(AuLower *l, const Transfer *x, const AuTileExpr *ref, const AuPoint *p)
+{
+    AuKernel *k = l->k;
+    const uint32_t row = row_dimension(ref, x->type->axes[0].name);
+    AuVal first = {0};
+    if (row < ref->memory->type.count) first = lower_begin(l, ref, row);
+    if (!first.i) return first;
+    const AuParts at = lower_parted_position(l, ref, row, p);
+    first = kernel_op2(k, AU_K_SUB, first, at.own);
+    return at.tile.i ? kernel_op2(k, AU_K_SUB, first, at.tile) : first;
 }
 
 static Side side_of(AuLower *l, const Transfer *x, const AuTileExpr *ref, const AuPoint *p,
@@ -290,15 +304,19 @@ static Side side_of(AuLower *l, const Transfer *x, const AuTileExpr *ref, const 
     const AuVal stride =
         kernel_op2(k, AU_K_MUL, kernel_op2(k, AU_K_IDIV, place->strides[row], unit), unit);
     side.step = kernel_op2(k, AU_K_MUL, stride, many);
-    if (tested) side.left = rows_left(l, x, ref, p);
+    if (tested) side.left = rows_left(l, x, ref, p), side.before = rows_before(l, x, ref, p);
     return side;
 }
 
-/* A row further down is inside if [rows] before it are fewer than those left. */
+/* A row further down is inside if [rows] before it are fewer than those left, and all of those that come before. */
 static AuVal reaches(AuLower *l, const Side *side, int32_t rows)
 {
-    return side->left.i ? kernel_op2(l->k, AU_K_LT, kernel_i32(l->k, rows), side->left)
-                        : (AuVal){0};
+    AuVal inside = {0};
+    const AuVal above = kernel_i32(l->k, rows);
+    if (side->left.i) inside = kernel_op2(l->k, AU_K_LT, above, side->left);
+    if (side->before.i)
+        inside = lower_both(l, inside, kernel_op2(l->k, AU_K_LE, side->before, above));
+    return inside;
 }
 
 static void move_row(AuLower *l, const Transfer *x, const Side *from, const Side *to, int32_t rows,
@@ -368,12 +386,12 @@ static void move_word(AuLower *l, const Transfer *x, AuVal flat, AuVal mine)
     const AuPoint p = piece_at(l, x, flat);
     const AuPlace *from = lower_place(l, x->from->memory), *to = lower_place(l, x->to->memory);
     const AuVal at = lower_address(l, x->from, &p, OUTSIDE_TRUSTED, NULL, false),
-                target = lower_address(l, x->to, &p, OUTSIDE_TRUSTED, NULL, false),
-                left = x->s->move.pad ? rows_left(l, x, x->from, &p) : (AuVal){0};
+                target = lower_address(l, x->to, &p, OUTSIDE_TRUSTED, NULL, false), none = {0};
+    const Side row = {.left = x->s->move.pad ? rows_left(l, x, x->from, &p) : none,
+                      .before = x->s->move.pad ? rows_before(l, x, x->from, &p) : none};
+    const AuVal inside = reaches(l, &row, 0);
     AuVal bytes = kernel_i32(k, WORD);
-    if (left.i)
-        bytes = kernel_op3(k, AU_K_SELECT, kernel_op2(k, AU_K_LT, kernel_i32(k, 0), left), bytes,
-                           kernel_i32(k, 0));
+    if (inside.i) bytes = kernel_op3(k, AU_K_SELECT, inside, bytes, kernel_i32(k, 0));
     kernel_copy_async(k, to->mem, target, from->mem, at, bytes, WORD, mine);
 }
 
@@ -408,6 +426,8 @@ void lower_transfer(AuLower *l, const AuTileStmt *s)
     x.total = (int32_t)tile_elements(x.type) / x.unit;
     const bool pieces =
         elem == x.to->memory->type.elem && last->size % x.unit == 0 && lower_is_zero(s->move.pad) &&
+        !lower_begin(l, x.from, x.from->memory->type.count - 1)
+             .i && /* a piece pads its end alone */
         lower_in_pieces(l, x.from, last->name, x.unit) &&
         lower_in_pieces(l, x.to, last->name, x.unit) && lower_is_whole(x.to, x.unit) &&
         (s->move.is_async || lower_is_whole(x.from, x.unit));

@@ -48,6 +48,15 @@ void lanes_key_bounds(
     Lanes *x); /* lets n_low, f_low, f_high, n_high: tiles of keys for the block's rows */
 void lanes_bounds(Lanes *x, int32_t rows,
                   int32_t keys); /* the same for blocks and tiles of that many */
+/* Limits of a span of keys ("k") or queries ("q"): " from k_low to k_high", which the caller defines by the mask's range; "" without
+ * a mask. What is beyond them takes no part in any pair of the block: its weights are 0, and copies pad there, since 0 times a NaN
+ * or an infinity would be NaN. */
+const char *lanes_limits(const Lanes *x, const char *of);
+const char *lanes_end_limit(const Lanes *x, const char *of); /* the end alone: " from 0 to k_high" */
+bool lanes_mask_by_head(const Lanes *x);               /* does the mask ask for the head? */
+/* "key_range(..)" of the rows of block mb, or of all rows; its results are k_low, k_high, k_full_low, k_full_high. */
+const char *lanes_range_of_rows(Lanes *x, int32_t rows);
+const char *lanes_range_of_all(Lanes *x, const char *head);
 
 /* lanes_rows.c: queries (0), keys (1) or values (2) with their row mod applied, once a row, or values transposed; into
  * NAME_changed. */

@@ -20,11 +20,12 @@ static bool is_shared(const Lanes *x) { return !x->on_cpu; }
 static void copy_tile(Lanes *x, const char *view, const char *to)
 {
     const int32_t n = x->shape->key_tile, share = n / x->shape->executors;
+    const char *limits = lanes_limits(x, "k");
     if (!is_shared(x))
         tile_copy(x->t, "%s -> %s pad 0",
-                  tile_text(x->t, view, tile_text(x->t, "n * %d +: %d", n, n)), to);
+                  tile_text(x->t, view, tile_text(x->t, "n * %d +: %d%s", n, n, limits)), to);
     else {
-        const char *span = tile_text(x->t, "n * %d + self * %d +: %d", n, share, share);
+        const char *span = tile_text(x->t, "n * %d + self * %d +: %d%s", n, share, share, limits);
         tile_copy(x->t, "%s -> %s[self * %d +: %d, :] pad 0", tile_text(x->t, view, span), to,
                   share, share);
     }

@@ -53,14 +53,15 @@ static void memories(Lanes *x)
 static void copy_queries(Lanes *x, const char *view, const char *to)
 {
     const int32_t m = x->shape->query_tile, share = m / x->shape->executors;
+    const char *limits = lanes_limits(x, "q");
     if (!is_shared(x))
         tile_copy(x->t, "%s -> %s pad 0",
-                  tile_text(x->t, view, tile_text(x->t, "m * %d +: %d", m, m)), to);
-    else
-        tile_copy(
-            x->t, "%s -> %s[self * %d +: %d, :] pad 0",
-            tile_text(x->t, view, tile_text(x->t, "m * %d + self * %d +: %d", m, share, share)), to,
-            share, share);
+                  tile_text(x->t, view, tile_text(x->t, "m * %d +: %d%s", m, m, limits)), to);
+    else {
+        const char *span = tile_text(x->t, "m * %d + self * %d +: %d%s", m, share, share, limits);
+        tile_copy(x->t, "%s -> %s[self * %d +: %d, :] pad 0", tile_text(x->t, view, span), to,
+                  share, share);
+    }
 }
 
 /* Channels along the lanes: a multiple of those. */
@@ -215,8 +216,6 @@ static void walk_range(Lanes *x, bool dk, bool dv)
     AuTileBuild *t = x->t;
     const int32_t keys = lanes_block_keys(x);
     const char *s = lanes_axis(x, 0, 2), *last = lanes_axis(x, 1, 2);
-    tile_set(t, "q_low, q_high, q_full_low, q_full_high",
-             "query_range(b, h, nb * %d, min(nb * %d + %d, %s))", keys, keys, keys, last);
     tile_set(t, "m_low, f_low, f_high, m_high",
              "key_tiles(q_low, q_high, q_full_low, q_full_high, %s, %d)", s, x->shape->query_tile);
     tile_for_range(t, "m", "m_low", "m_high");
@@ -379,6 +378,19 @@ static void head(Lanes *x, bool dk, bool dv, uint32_t of)
     if (!is_shared(x)) memories(x);
 }
 
+/* Keys as rows of dQ's product, too: none that no query sees, of the head if the mask asks for it. */
+static void load_rows(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    if (x->p->attn->mask.i)
+        tile_set(t, "k_low, k_high, k_full_low, k_full_high", "%s",
+                 lanes_range_of_all(x, lanes_mask_by_head(x) ? "h" : "0"));
+    tile_copy(t, "%s[b, hk, %s +: %d%s, 0 +: %d] as [kv, c] -> K pad 0", lanes_changed_name(x, 1),
+              first_key(x), lanes_own_keys(x), lanes_limits(x, "k"), lanes_padded_width(x));
+    tile_load(t, "rows", "K");
+    tile_load(t, "key", "K[:, 0 +: %d] as [kv, d]", x->p->d);
+}
+
 /* Keys, and values where all query heads of the block have the same. */
 static void load_block(Lanes *x, uint32_t of)
 {
@@ -386,13 +398,9 @@ static void load_block(Lanes *x, uint32_t of)
     const bool together = back_heads_agree(x);
     const char *keys = tile_text(t, "%s[b, hk, %%s, :]", lanes_changed_name(x, 1));
     tile_set(t, "j", "%s + iota(kv:%d)", first_key(x), lanes_own_keys(x));
-    if (x->with_dq) {
-        const int32_t wide = lanes_padded_width(x);
-        tile_copy(t, "%s[b, hk, %s +: %d, 0 +: %d] as [kv, c] -> K pad 0", lanes_changed_name(x, 1),
-                  first_key(x), lanes_own_keys(x), wide);
-        tile_load(t, "rows", "K");
-        tile_load(t, "key", "K[:, 0 +: %d] as [kv, d]", x->p->d);
-    } else if (of == 1)
+    if (x->with_dq && !lanes_mask_by_head(x))
+        load_rows(x);
+    else if (of == 1 && !x->with_dq)
         load_keys(x, "key", x->operand, keys);
     if (of == 1 && together && x->own_v) tile_set(t, "hv", "hk");
     if (of == 1 && together) load_keys(x, "value", x->operand, values_view(x));
@@ -431,7 +439,12 @@ static void walk_heads(Lanes *x, uint32_t of, bool dk, bool dv)
         load_keys(x, "key", x->operand,
                   tile_text(t, "%s[b, hk, %%s, :]", lanes_changed_name(x, 1)));
     }
+    if (x->with_dq && lanes_mask_by_head(x)) load_rows(x);
     load_of_head(x, of == 1 && !back_heads_agree(x));
+    const int32_t keys = lanes_block_keys(x);
+    tile_set(t, "q_low, q_high, q_full_low, q_full_high",
+             "query_range(b, h, nb * %d, min(nb * %d + %d, %s))", keys, keys, keys,
+             lanes_axis(x, 1, 2));
     if (x->p->hooks->needs_lists)
         walk_lists(x, dk, dv);
     else

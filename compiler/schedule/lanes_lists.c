@@ -18,10 +18,7 @@ typedef struct Lists {
     bool of_queries; /* lists of tiles of queries, for each block of keys */
 } Lists;
 
-bool lanes_list_by_head(const Lanes *x)
-{
-    return (attn_at(x->p->attn, x->p->attn->mask)->axes & AU_AX_H) != 0;
-}
+bool lanes_list_by_head(const Lanes *x) { return lanes_mask_by_head(x); }
 
 static const char *heads(Lanes *x) { return lanes_list_by_head(x) ? lanes_axis(x, 0, 1) : "1"; }
 static const char *row_blocks(Lanes *x, const Lists *l)

@@ -15,14 +15,15 @@ static bool is_shared(const Lanes *x) { return !x->on_cpu; }
 static void copy_keys(Lanes *x, const char *view, const char *to)
 {
     const int32_t n = x->shape->key_tile, share = n / x->shape->executors;
+    const char *limits = lanes_limits(x, "k");
     if (!is_shared(x))
         tile_copy(x->t, "%s -> %s pad 0",
-                  tile_text(x->t, view, tile_text(x->t, "n * %d +: %d", n, n)), to);
-    else
-        tile_copy(
-            x->t, "%s -> %s[self * %d +: %d, :] pad 0",
-            tile_text(x->t, view, tile_text(x->t, "n * %d + self * %d +: %d", n, share, share)), to,
-            share, share);
+                  tile_text(x->t, view, tile_text(x->t, "n * %d +: %d%s", n, n, limits)), to);
+    else {
+        const char *span = tile_text(x->t, "n * %d + self * %d +: %d%s", n, share, share, limits);
+        tile_copy(x->t, "%s -> %s[self * %d +: %d, :] pad 0", tile_text(x->t, view, span), to,
+                  share, share);
+    }
 }
 
 static void memory(Lanes *x, const char *name, const char *axis, int32_t width)
@@ -104,9 +105,7 @@ static void walk_range(Lanes *x, const Walk *w)
 {
     AuTileBuild *t = x->t;
     const int32_t n = x->shape->key_tile;
-    const char *s = lanes_axis(x, 0, 2), *last = lanes_axis(x, 1, 2);
-    tile_set(t, "k_low, k_high, k_full_low, k_full_high",
-             "key_range(b, h, mb * %d, min(mb * %d + %d, %s))", x->block, x->block, x->block, s);
+    const char *last = lanes_axis(x, 1, 2);
     tile_set(t, "n_low, f_low, f_high, n_high",
              "key_tiles(k_low, k_high, k_full_low, k_full_high, %s, %d)", last, n);
     tile_for_range(t, "n", "n_low", "n_high");
@@ -138,6 +137,8 @@ static void walk_lists(Lanes *x, const Walk *w)
 
 static void walk(Lanes *x, const Walk *w)
 {
+    tile_set(x->t, "k_low, k_high, k_full_low, k_full_high", "%s",
+             lanes_range_of_rows(x, x->block));
     if (x->p->hooks->needs_lists)
         walk_lists(x, w);
     else

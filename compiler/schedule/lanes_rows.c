@@ -86,11 +86,37 @@ void lanes_zeroed_region(Lanes *x, const char *name) { add_region(x, name, true)
 
 AuTileExecutor lanes_executor(const Lanes *x) { return x->on_cpu ? TILE_ON_THREAD : TILE_ON_WARP; }
 
+const char *lanes_limits(const Lanes *x, const char *of)
+{
+    return x->p->attn->mask.i ? tile_text(x->t, " from %s_low to %s_high", of, of) : "";
+}
+
+const char *lanes_end_limit(const Lanes *x, const char *of)
+{
+    return x->p->attn->mask.i ? tile_text(x->t, " from 0 to %s_high", of) : "";
+}
+
+bool lanes_mask_by_head(const Lanes *x)
+{
+    const AuAttn *a = x->p->attn;
+    return a->mask.i && (attn_at(a, a->mask)->axes & AU_AX_H);
+}
+
+const char *lanes_range_of_rows(Lanes *x, int32_t rows)
+{
+    return tile_text(x->t, "key_range(b, h, mb * %d, min(mb * %d + %d, %s))", rows, rows, rows,
+                     lanes_axis(x, 0, 2));
+}
+
+const char *lanes_range_of_all(Lanes *x, const char *head)
+{
+    return tile_text(x->t, "key_range(b, %s, 0, %s)", head, lanes_axis(x, 0, 2));
+}
+
 void lanes_bounds(Lanes *x, int32_t rows, int32_t keys)
 {
-    const char *s = lanes_axis(x, 0, 2), *last = lanes_axis(x, 1, 2);
-    tile_let(x->t, "k_low, k_high, k_full_low, k_full_high",
-             "key_range(b, h, mb * %d, min(mb * %d + %d, %s))", rows, rows, rows, s);
+    const char *last = lanes_axis(x, 1, 2);
+    tile_let(x->t, "k_low, k_high, k_full_low, k_full_high", "%s", lanes_range_of_rows(x, rows));
     tile_let(x->t, "n_low, f_low, f_high, n_high",
              "key_tiles(k_low, k_high, k_full_low, k_full_high, %s, %d)", last, keys);
 }

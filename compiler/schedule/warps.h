@@ -33,9 +33,10 @@ bool warps_copy_ahead(const AuProblem *p);
 bool warps_are_async(const Lanes *x);
 /* Copies view [from] to [to], padded with 0; asynchronous where there is that. */
 void warps_bring(Lanes *x, const char *token, const char *from, const char *to);
-/* The warp's share of tile [n] of keys; [view] has %s where the rows go. */
+/* The warp's share of tile [n] of keys; [view] has %s where the rows go. [by_weight]: the second operand of a product with weights
+ * or their gradients, so that rows before the mask's range must be zeros, too. */
 void warps_bring_tile(Lanes *x, const char *token, const char *view, const char *n, const char *to,
-                      const char *stage);
+                      const char *stage, bool by_weight);
 
 /* warps_join.c: warps that share their rows join what each has of its keys; then outputs and finals go to memory. */
 void warps_join_memories(Lanes *x);

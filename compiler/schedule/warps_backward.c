@@ -139,7 +139,11 @@ static void bring_queries(Lanes *x, const char *m, const char *stage)
 {
     AuTileBuild *t = x->t;
     const int32_t tile = x->shape->query_tile, share = tile / x->shape->executors;
-    const char *rows = tile_text(t, "%s * %d + self * %d +: %d", m, tile, share, share);
+    const char *any = tile_text(t, "%s * %d + self * %d +: %d", m, tile, share, share);
+    /* Of tiles in their order only the first has rows before the range. */
+    const bool later = strcmp(m, "next(m)") == 0 && !x->p->hooks->needs_lists;
+    const char *rows =
+        tile_text(t, "%s%s", any, later ? lanes_end_limit(x, "q") : lanes_limits(x, "q"));
     const char *to = tile_text(t, "%sself * %d +: %d", stage, share, share);
     warps_bring(
         x, "tq",
@@ -153,7 +157,7 @@ static void bring_queries(Lanes *x, const char *m, const char *stage)
                 tile_text(t, "dO[%s, %s]", to, channels));
     for (uint32_t n = 0; n < back_row_count(x); n++)
         warps_bring(x, tile_text(t, "t%u", n),
-                    tile_text(t, "%s[b, h, %s]", back_row_name(x, n), rows),
+                    tile_text(t, "%s[b, h, %s]", back_row_name(x, n), any),
                     tile_text(t, "row%u[%s]", n, to));
     warps_bring_dot_queries(x, rows, to);
 }
@@ -323,7 +327,8 @@ static void bring_keys(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const int32_t share = x->block / x->shape->executors;
-    const char *rows = tile_text(t, "nb * %d + self * %d +: %d", x->block, share, share),
+    const char *rows = tile_text(t, "nb * %d + self * %d +: %d%s", x->block, share, share,
+                                 lanes_limits(x, "k")),
                *to = tile_text(t, "self * %d +: %d", share, share);
     warps_bring(x, "tk",
                 tile_text(t, "%s[b, hk, %s, %s]", lanes_changed_name(x, 1), rows,
@@ -420,9 +425,15 @@ static void store_gradient(Lanes *x, uint32_t n, const char *acc, const char *ti
 static void query_tiles(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const char *s = lanes_axis(x, 0, 2), *last = lanes_axis(x, 1, 2);
+    const char *s = lanes_axis(x, 0, 2), *last = lanes_axis(x, 1, 2),
+               *head = x->heads_apart ? "h" : "hk";
+    tile_let(t, "q_low, q_high, q_full_low, q_full_high",
+             "query_range(b, %s, nb * %d, min(nb * %d + %d, %s))", head, x->block, x->block,
+             x->block, last);
+    if (x->p->attn->mask.i)
+        tile_let(t, "k_low, k_high, k_full_low, k_full_high", "%s", lanes_range_of_all(x, head));
     if (x->p->hooks->needs_lists) {
-        const char *h = !lanes_list_by_head(x) ? "0" : x->heads_apart ? "h" : "hk";
+        const char *h = lanes_list_by_head(x) ? head : "0";
         tile_list(t, "queries");
         tile_segment(t, "partial", TILE_INDEX_LIST,
                      tile_text(t, "back_partial_index[b, %s, nb, :]", h),
@@ -431,9 +442,6 @@ static void query_tiles(Lanes *x)
                      tile_text(t, "back_full_count[b, %s, nb]", h));
         return;
     }
-    tile_let(t, "q_low, q_high, q_full_low, q_full_high",
-             "query_range(b, %s, nb * %d, min(nb * %d + %d, %s))", x->heads_apart ? "h" : "hk",
-             x->block, x->block, x->block, last);
     tile_let(
         t, "m_low, f_low, f_high, m_high",
         "key_tiles(q_low, q_high, where(nb * %d + %d > %s, %s, q_full_low), q_full_high, %s, %d)",

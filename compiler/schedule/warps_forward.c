@@ -71,18 +71,18 @@ static void bring_keys(Lanes *x, const char *n, const char *stage)
     warps_bring_tile(
         x, "tk",
         tile_text(t, "%s[b, hk, %%s, %s]", lanes_changed_name(x, 1), warps_columns(x, x->p->d)), n,
-        "K", stage);
+        "K", stage, !x->own_v);
     for (uint32_t i = 0; i < x->p->hooks->dot_count; i++)
         warps_bring_tile(x, tile_text(t, "tk%u", i),
                          lanes_dot_view(x, i, true, warps_columns(x, lanes_dot_width(x->p, i))), n,
-                         tile_text(t, "K%u", i), stage);
+                         tile_text(t, "K%u", i), stage, false);
 }
 
 static void bring_values(Lanes *x, const char *n, const char *stage)
 {
     if (!x->own_v) return;
     warps_bring_tile(x, "tv", tile_text(x->t, "%s[b, hv, %%s, :]", lanes_changed_name(x, 2)), n,
-                     "V", stage);
+                     "V", stage, true);
 }
 
 /* "tk, tk0": tokens of what a tile of keys consists of. */

@@ -111,10 +111,11 @@ void warps_bring_dot_keys(Lanes *x)
     const int32_t share = x->block / x->shape->executors;
     for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) {
         const char *view = lanes_dot_view(x, n, true, warps_columns(x, lanes_dot_width(x->p, n)));
-        warps_bring(
-            x, numbered(x, "tk", n),
-            tile_text(t, view, tile_text(t, "nb * %d + self * %d +: %d", x->block, share, share)),
-            tile_text(t, "K%u[self * %d +: %d, :]", n, share, share));
+        warps_bring(x, numbered(x, "tk", n),
+                    tile_text(t, view,
+                              tile_text(t, "nb * %d + self * %d +: %d%s", x->block, share, share,
+                                        lanes_limits(x, "k"))),
+                    tile_text(t, "K%u[self * %d +: %d, :]", n, share, share));
         if (warps_are_async(x)) tile_wait(t, numbered(x, "tk", n));
     }
 }

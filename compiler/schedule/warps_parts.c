@@ -64,10 +64,11 @@ void warps_bring(Lanes *x, const char *token, const char *from, const char *to)
 }
 
 void warps_bring_tile(Lanes *x, const char *token, const char *view, const char *n, const char *to,
-                      const char *stage)
+                      const char *stage, bool by_weight)
 {
     const int32_t keys = x->shape->key_tile, share = keys / x->shape->executors;
-    const char *span = tile_text(x->t, "%s * %d + self * %d +: %d", n, keys, share, share);
+    const char *span = tile_text(x->t, "%s * %d + self * %d +: %d%s", n, keys, share, share,
+                                 by_weight ? lanes_limits(x, "k") : lanes_end_limit(x, "k"));
     warps_bring(x, token, tile_text(x->t, view, span),
                 tile_text(x->t, "%s[%sself * %d +: %d, :]", to, stage, share, share));
 }

@@ -56,12 +56,12 @@ static void bring_keys(Lanes *x, const char *n, const char *stage)
     warps_bring_tile(
         x, "tk",
         tile_text(t, "%s[b, hk, %%s, %s]", lanes_changed_name(x, 1), warps_columns(x, x->p->d)), n,
-        "K", stage);
+        "K", stage, true);
     if (x->own_v)
         warps_bring_tile(
             x, "tv",
             tile_text(t, "%s[b, hv, %%s, %s]", lanes_changed_name(x, 2), warps_columns(x, x->p->e)),
-            n, "V", stage);
+            n, "V", stage, false);
 }
 
 static void await_keys(Lanes *x)

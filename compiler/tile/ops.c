@@ -59,6 +59,11 @@ int64_t tile_elements(const AuTileType *type)
     return elements;
 }
 
+bool tile_is_limited(const AuTileExpr *index)
+{
+    return index && index->op == TILE_X_SPAN && index->args.count > 2;
+}
+
 int32_t tile_divisor(const AuTileExpr *e)
 {
     enum { MOST = 64 };

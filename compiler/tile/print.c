@@ -70,6 +70,10 @@ static void print_special(const AuTileExpr *e, AuText *out)
         tile_print_expr(e->args.at[0], out);
         au_text_add(out, " +: ");
         tile_print_expr(e->args.at[1], out);
+        for (uint32_t n = 2; n < e->args.count; n++) {
+            au_text_add(out, n == 2 ? " from " : " to ");
+            tile_print_expr(e->args.at[n], out);
+        }
     } else if (e->op == TILE_X_IOTA) {
         au_text_add(out, "iota(%s:", e->name);
         tile_print_expr(e->args.at[0], out);

@@ -140,7 +140,15 @@ static AuTileExpr *read_index(Reader *r)
     const uint32_t begin = token(r)->begin;
     if (accept(r, ":")) return new_expr(r, TILE_X_ALL, begin);
     AuTileExpr *low = read_expr(r);
-    return accept(r, "+:") ? with_args(r, TILE_X_SPAN, begin, low, read_expr(r)) : low;
+    if (!accept(r, "+:")) return low;
+    AuTileExpr *span = with_args(r, TILE_X_SPAN, begin, low, read_expr(r));
+    if (accept(r, "from")) {
+        add_arg(r, span, read_expr(r));
+        expect(r, "to");
+        add_arg(r, span, read_expr(r));
+        span->span = span_from(r, begin);
+    }
+    return span;
 }
 
 /* After the first name: .field [indices] as [names]. A name alone stays a NAME. */

@@ -36,7 +36,8 @@ Memory *new_memory(AuArena *arena, const AuTileMemory *decl, uint32_t stages, co
 /* One dimension: a scalar or span (`low`, along `axis` or not at all), or positions in a tile. */
 typedef struct Dim {
     int64_t low;
-    int axis; /* of the view; -1: a scalar */
+    int64_t first, last; /* what is before the first position, and from the last on, is outside */
+    int axis;            /* of the view; -1: a scalar */
     bool is_tile;
     Tile tile;
     int64_t step[2 * TILE_MAX_RANK]; /* of the tile along each axis of the view */
@@ -77,17 +78,28 @@ static Memory *memory_of(Agent *a, const AuTileExpr *e)
     return NULL;
 }
 
+static bool read_limits(Agent *a, const AuTileExpr *span, Dim *dim)
+{
+    int64_t first, last;
+    if (!eval_integer(a, span->args.at[2], &first) || !eval_integer(a, span->args.at[3], &last))
+        return false;
+    if (first > dim->first) dim->first = first;
+    if (last < dim->last) dim->last = last;
+    return true;
+}
+
 static bool read_dim(Agent *a, const AuTileExpr *index, uint32_t d, View *v)
 {
     Dim *dim = &v->dims[d];
-    *dim = (Dim){.axis = -1};
+    *dim = (Dim){.axis = -1, .last = v->memory->size[d]};
     if (index->op == TILE_X_ALL) {
         dim->axis = view_axis(v, v->memory->axis[d], v->memory->size[d]);
         return true;
     }
     if (index->op == TILE_X_SPAN) {
         dim->axis = view_axis(v, v->memory->axis[d], index->args.at[1]->integer);
-        return eval_integer(a, index->args.at[0], &dim->low);
+        return eval_integer(a, index->args.at[0], &dim->low) &&
+               (!tile_is_limited(index) || read_limits(a, index, dim));
     }
     if (!eval(a, index, &dim->tile)) return false;
     dim->is_tile = dim->tile.type->count > 0;
@@ -102,7 +114,10 @@ static bool read_view(Agent *a, const AuTileExpr *e, View *v)
 {
     *v = (View){.memory = memory_of(a, e)};
     uint32_t d = 0;
-    if (e->field) v->dims[d++] = (Dim){.axis = -1, .low = a->vars[e->var->slot].stage};
+    if (e->field) {
+        v->dims[d] = (Dim){.axis = -1, .low = a->vars[e->var->slot].stage};
+        v->dims[d].last = v->memory->size[d], d++;
+    }
     for (uint32_t i = 0; i < e->args.count; i++, d++)
         if (!read_dim(a, e->args.at[i], d, v)) return false;
     v->rank = d;
@@ -140,7 +155,7 @@ static bool is_plain(const View *v)
     for (uint32_t d = 0; d < v->rank; d++) {
         const Dim *dim = &v->dims[d];
         const int64_t size = dim->axis >= 0 ? v->size[dim->axis] : 1;
-        if (dim->is_tile || dim->low < 0 || dim->low + size > v->memory->size[d]) return false;
+        if (dim->is_tile || dim->low < dim->first || dim->low + size > dim->last) return false;
     }
     return true;
 }
@@ -178,7 +193,7 @@ static bool careful_region(Agent *a, const View *v, const uint8_t *guard, bool l
         r->ok[n] = guard ? guard[n] : 1;
         for (uint32_t d = 0; d < v->rank; d++) {
             const int64_t p = position(&v->dims[d], index, v->axes);
-            const bool fits = p >= 0 && p < v->memory->size[d];
+            const bool fits = p >= v->dims[d].first && p < v->dims[d].last;
             if (!fits && r->ok[n] && !lenient)
                 return run_error(
                     a, AU_E0710, NULL,

@@ -480,6 +480,8 @@ extern const char *const tile_option_names[TILE_OPTION_COUNT];
 int32_t *tile_option(AuTileOptions *options, const char *name);        /* NULL: there is none */
 const AuTileAxis *tile_axis(const AuTileType *type, const char *name); /* NULL if there is none */
 int64_t tile_elements(const AuTileType *type);
+/* The limits of a span `low +: size from a to b`: what is before a, and from b on, counts as outside of the memory. */
+bool tile_is_limited(const AuTileExpr *index); /* of an index; NULL: of a whole axis */
 /* The largest power of two, at most 64, that divides the i32 expression whatever its variables are. */
 int32_t tile_divisor(const AuTileExpr *e);
 

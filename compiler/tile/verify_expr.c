@@ -250,6 +250,8 @@ static bool type_of_index(Verify *v, AuTileExpr *index, const AuTileAxis *dimens
                                 axis.name);
         return add_view_axis(v, index, out, axis);
     }
+    for (uint32_t n = 2; index->op == TILE_X_SPAN && n < index->args.count; n++)
+        if (!expect_scalar(v, index->args.at[n], "a limit of a span")) return false;
     if (index->op == TILE_X_SPAN)
         return expect_scalar(v, index->args.at[0], "the begin of a span") &&
                constant(v, index->args.at[1], "the size of a span", &axis.size) &&

@@ -7,6 +7,7 @@
 #include <string.h>
 
 // clang-format off
+#define UNSEEN    "../../exec/scripts/unseen.attn"
 #define PAIR_BIAS "../../../attn_scripts/pair_bias.attn"
 static const ExecCase cases[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=21 T=37 D=16 E=24", NULL, "nan odd dfinals"},
@@ -56,6 +57,11 @@ static const ExecCase cases[] = {
     {"groups.attn", "B=1 H=1 Hk=1 Hv=1 S=2300 T=20 D=16 E=16", NULL, "sorted slow"},
     {"groups.attn", "B=1 H=4 Hk=2 Hv=1 S=70 T=150 D=16 E=32", NULL, "sorted"},
     {"../../../attn_scripts/alibi.attn", "B=1 H=1 S=20 T=2300 D=32 E=32", NULL, "slow"},
+    /* NaN where no query looks */
+    {UNSEEN, "B=1 H=2 Hk=1 S=70 T=130 D=32 E=32 P=16", NULL, "unseen"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=90 T=37 D=32 E=32", NULL, "unseen"},
+    {"gemma_local.attn", "B=1 H=2 Hk=1 S=40 T=150 D=32 E=32", "window=20", "unseen repeat"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=270 T=275 D=32 E=32", NULL, "later slow"},
     /* four warps that share keys */
     {"mha.attn", "B=1 H=2 Hk=1 S=70 T=90 D=256 E=256", NULL, "nan"},
     {"retention_decay.attn", "B=1 H=1 S=31 T=31 D=32 E=32", NULL, NULL},

@@ -8,6 +8,8 @@
 
 // clang-format off
 #define PAIR_BIAS "../../../attn_scripts/pair_bias.attn"
+#define UNSEEN    "../../exec/scripts/unseen.attn"
+#define CROSS     "../../../attn_scripts/cross.attn"
 static const ExecCase cases[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=64 T=64 D=64 E=64", NULL, NULL},
     {"mha.attn", "B=2 H=4 Hk=2 S=33 T=57 D=64 E=64", NULL, "nan odd"},
@@ -54,6 +56,14 @@ static const ExecCase cases[] = {
     /* NaN reaches its row, and no other */
     {"mha.attn", "B=1 H=2 Hk=1 S=64 T=64 D=64 E=64", NULL, "poison"},
     {PAIR_BIAS, "B=1 H=2 S=97 D=64 E=64", NULL, "poison"},
+    /* and where no query looks, nobody */
+    {"mha.attn", "B=1 H=2 Hk=1 S=300 T=305 D=64 E=64", NULL, "later"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=300 T=293 D=64 E=128", NULL, "later odd"},
+    {"mha.attn", "B=2 H=2 Hk=1 S=170 T=37 D=64 E=64", NULL, "unseen"},
+    {"gemma_local.attn", "B=1 H=4 Hk=2 S=150 T=330 D=64 E=64", "window=70", "unseen"},
+    {"gemma_local.attn", "B=1 H=2 Hk=2 S=90 T=190 D=64 E=64", "window=33", "unseen repeat"},
+    {CROSS, "B=2 H=2 S=90 T=150 D=64 E=64", NULL, "unseen long"},
+    {UNSEEN, "B=1 H=4 Hk=2 S=200 T=190 D=64 E=64 P=16", NULL, "unseen"},
     {"gemma_local.attn", "B=3 H=4 Hk=2 S=200 T=200 D=64 E=64", "window=70", "repeat"},
     {"documents_bias_sink.attn", "B=3 H=3 S=150 T=150 D=32 E=32", NULL, "repeat sorted"},
     {"gated_qknorm.attn", "B=2 H=4 Hk=2 S=150 T=150 D=64", NULL, "repeat"},
