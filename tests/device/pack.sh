@@ -17,10 +17,10 @@ for folder in bin lib cases smoke tree; do
     mkdir "$out/$folder"
 done
 ninja -C "$build" runtime/libaule.so.0 compiler/driver/libaulec.so.0 compiler/driver/aulec runtime/tools/aule demo/demo tests/runtime/cuda_{runner,smoke} \
-    tests/exec/scripts_test tests/codegen/{cuda,host_ops,host_control,host_memory,host_random}_test >/dev/null
+    tests/exec/{scripts,sums}_test tests/codegen/{cuda,host_ops,host_control,host_memory,host_random}_test >/dev/null
 
 # ---- programs and libraries
-programs=("$build"/{compiler/driver/aulec,runtime/tools/aule,demo/demo,tests/runtime/cuda_{runner,smoke},tests/exec/scripts_test})
+programs=("$build"/{compiler/driver/aulec,runtime/tools/aule,demo/demo,tests/runtime/cuda_{runner,smoke},tests/exec/{scripts,sums}_test})
 for library in runtime/libaule compiler/driver/libaulec; do
     strip -o "$out/lib/${library##*/}.so.0" "$build/$library.so.0"
 done
@@ -69,7 +69,8 @@ relative_bias f16 B=2,H=2,S=150,T=150,W=65
 ROWS
 
 # ---- what is read there
-(cd "$root" && git ls-files -z attn_scripts demo python 'tests/data/minilm_l*' 'tests/data/smollm2_layer12_[kqvo]*' tests/python tests/driver/checked_test.py tests/front/examples |
+(cd "$root" && git ls-files -z attn_scripts demo python 'tests/data/minilm_l*' 'tests/data/smollm2_layer12_[kqvo]*' tests/python tests/driver/checked_test.py tests/exec/scripts tests/exec/sums \
+    tests/front/examples |
     xargs -0 cp --parents -t "$out/tree")
 cp "$here/run.py" "$out/"
 rm -f "$out/log"

@@ -31,6 +31,11 @@ WATCHED = {
     "smoke/rope-bf16.so": "B=1,H=1,S=129,T=129",
 }
 
+# Cases of scripts_test and sums_test whose scripts are not among the examples; ends of paths.
+HARD = ("pair_bias", "cross", "unseen")
+SUMS = ("mha", "uniform", "/low", "/low_sigmoid", "/sigmoid", "relu", "alibi", "temperature", "scalable_softmax", "relative_bias", "kerple",
+        "attention_sink", "qk_norm")
+
 
 @dataclass
 class Counts:
@@ -107,6 +112,14 @@ def scripts():
     for script in sorted(examples.glob("*.attn")):
         if script.stem != "groups" and not recurrent.search(script.read_text()):
             yield Command(script.stem, [BIN / "scripts_test", "cuda:0", examples, "quick", script.name], by_last_line)
+    for name in HARD:
+        yield Command(name, [BIN / "scripts_test", "cuda:0", examples, "quick", f"/{name}.attn"], by_last_line)
+
+
+def sums():
+    for name in SUMS:
+        words = [BIN / "sums_test", "cuda:0", TREE / "tests/front/examples", "1", f"{name}.attn"]
+        yield Command(name.strip("/"), words, by_last_line)
 
 
 def check():
@@ -152,6 +165,7 @@ PARTS = {
     "smoke": Part("artifacts: streams, graphs, threads, beside cpu", 60, smoke),
     "operations": Part("single operations of the kernel IR, bit by bit", 90, operations),
     "scripts": Part("examples against the oracle: types in turns, forward and backward, hard shapes, repeats", 180, scripts),
+    "sums": Part("long sums and gradients that all pairs add to, beside formulas whose sums are exact", 240, sums),
     "checked": Part("--checked: indices that leave their tensors are found and named", 90, checked),
     "memory": Part("rows and heads beyond 2^32 bytes, errors and what is left after them", 90, memory),
     "check": Part("aule check of attn_scripts: forward, gradients, laws", 120, check),

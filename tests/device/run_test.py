@@ -3,7 +3,9 @@ counted as failed, and what is missing as skipped. No GPU is needed.
 
     run_test.py RUN.PY CUDA_RUNNER
 """
+import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -89,7 +91,24 @@ class Suite(unittest.TestCase):
         self.program("aule", "case $2 in *b.attn) exit 1;; esac")
         self.program("scripts_test", 'echo "$3"; echo "2 passed, 0 failed"')
         self.assertEqual(self.run_parts("check")[1][-1], "1 passed, 1 failed")
-        self.assertEqual(self.run_parts("scripts")[1][-1], "2 passed, 0 failed")  # recurrences have no kernels
+        hard = len(self.names("HARD"))
+        self.assertEqual(self.run_parts("scripts")[1][-1], f"{2 + 2 * hard} passed, 0 failed")  # recurrences have no kernels
+
+    def names(self, of):
+        return ast.literal_eval(re.search(rf"^{of} = (\(.*?\))$", RUN.read_text(), re.M | re.S)[1])
+
+    def test_sums_and_hard_cases(self):
+        """Each case of both programs belongs to one command."""
+        self.program("sums_test", 'test "$1 $3" = "cuda:0 1" && echo "9 passed, 1 failed"; exit 1')
+        count = len(self.names("SUMS"))
+        self.assertEqual(self.run_parts("sums")[1][-1], f"{9 * count} passed, {count} failed")
+        for program, names in ("sums_test.c", self.names("SUMS")), ("scripts_test.c", self.names("HARD")):
+            text = (RUN.parent.parent / "exec" / program).read_text()
+            scripts = set(re.findall(r'"([\w/.]+\.attn)"', text)) | {"/" + s for s in re.findall(r'(?:SCRIPTS|OWN) "(\w+\.attn)"', text)}
+            for script in scripts:
+                examples = program == "scripts_test.c" and "/" not in script
+                found = [name for name in names if f"{name}.attn" in f"/{script}"]
+                self.assertTrue(examples or found, script)
 
     def test_operations_without_a_driver(self):
         """The runner itself, where libcuda cannot be loaded."""

@@ -94,14 +94,15 @@ int main(int argc, char **argv)
     const bool interpreted = strstr(argv[1], "-ir:") != NULL;
     ExecSuite *suite = exec_open(argv[1], argv[2]);
     if (!suite) return 77; /* meson: skipped */
-    unsigned failed = 0;
+    unsigned passed = 0, failed = 0;
     for (unsigned n = 0; n < sizeof sums / sizeof *sums; n++)
         for (unsigned d = 0; d < 3; d++) {
             if ((interpreted && !sums[n].small) || !strstr(sums[n].of.script, only)) continue;
             if (interpreted && strstr(argv[1], ":sm_") && d == 0) continue; /* as tf32 only */
-            failed += run(suite, &sums[n], dtypes[d], seeds);
+            const unsigned wrong = run(suite, &sums[n], dtypes[d], seeds);
+            failed += wrong, passed += (unsigned)seeds - wrong;
         }
     exec_close(suite);
-    printf("%u failed\n", failed);
+    printf("%u passed, %u failed\n", passed, failed);
     return failed != 0;
 }
