@@ -52,8 +52,9 @@ void lanes_bounds(Lanes *x, int32_t rows,
  * a mask. What is beyond them takes no part in any pair of the block: its weights are 0, and copies pad there, since 0 times a NaN
  * or an infinity would be NaN. */
 const char *lanes_limits(const Lanes *x, const char *of);
-const char *lanes_end_limit(const Lanes *x, const char *of); /* the end alone: " from 0 to k_high" */
-bool lanes_mask_by_head(const Lanes *x);               /* does the mask ask for the head? */
+const char *lanes_end_limit(const Lanes *x,
+                            const char *of); /* the end alone: " from 0 to k_high" */
+bool lanes_mask_by_head(const Lanes *x);     /* does the mask ask for the head? */
 /* "key_range(..)" of the rows of block mb, or of all rows; its results are k_low, k_high, k_full_low, k_full_high. */
 const char *lanes_range_of_rows(Lanes *x, int32_t rows);
 const char *lanes_range_of_all(Lanes *x, const char *head);
