@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Registers and spills of the shipped configurations, as a table in a document, which is also the list of what may spill.
 
-    ptxas_table.py AULEC PTXAS PAGE [--only SCRIPT,TYPE,WIDTH,ARCHITECTURE | --write [--grown]]
+    ptxas_table.py AULEC PTXAS PAGE [--only SCRIPT,TYPE,WIDTH,ARCHITECTURE | --archs NAME,.. | --write [--grown]]
 
 Compiles the configurations below, assembles them for every architecture, and compares with PAGE: more bytes spilled than it says, or arrays of
 lanes in local memory of which it does not know, are a failure; so are fewer, since the list may only shrink and has to be told. Registers are for
@@ -39,10 +39,10 @@ CONFIGURATIONS = [
 ]
 
 
-def measure(aulec, ptxas, only):
+def measure(aulec, ptxas, only, chosen):
     """{(script, type, width, kernel): {architecture: Kernel}}"""
     jobs = [(script, dtype, width, arch) for script, dtype, widths, archs in CONFIGURATIONS for width in widths for arch in archs]
-    jobs = [job for job in jobs if not only or ",".join(job) == only]
+    jobs = [job for job in jobs if (not only or ",".join(job) == only) and job[3] in chosen]
 
     def one(job):
         script, dtype, width, arch = job
@@ -105,20 +105,22 @@ def main():
     parser.add_argument("ptxas")
     parser.add_argument("page", type=Path)
     parser.add_argument("--only", default="")
+    parser.add_argument("--archs", type=lambda names: names.split(","), default=ARCHS)
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--grown", action="store_true")
     arguments = parser.parse_args()
     text = arguments.page.read_text()
     begin, end = text.index(BEGIN), text.index(END) + len(END)
     try:
-        table = measure(arguments.aulec, arguments.ptxas, arguments.only)
+        table = measure(arguments.aulec, arguments.ptxas, arguments.only, arguments.archs)
     except Refused as error:
         sys.exit(str(error))
     known = allowed(text[begin:end])
     grown, shrunk = compare(table, known)
     for line in grown:
         print("more:", line)
-    if arguments.write and not arguments.only and (arguments.grown or not grown):
+    whole = not arguments.only and arguments.archs == ARCHS
+    if arguments.write and whole and (arguments.grown or not grown):
         said = subprocess.run([arguments.ptxas, "--version"], capture_output=True, text=True).stdout
         version = re.search(r"release ([\d.]+)", said)
         arguments.page.write_text(text[:begin] + written(table, f"ptxas {version.group(1)}" if version else "ptxas") + text[end:])
