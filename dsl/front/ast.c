@@ -94,6 +94,17 @@ AuBody *ast_body_of_expr(AuAstMaker *m, AuAst *value, AuSpan span)
     return body;
 }
 
+void ast_loop_end(AuAstMaker *m, AuBody *body, AuSpan span)
+{
+    body->span = span;
+    for (uint32_t i = 0; i < body->count && !body->broken; i++) {
+        if (body->stmts[i].kind != AU_STMT_RETURN) continue;
+        au_error(m->diags, AU_E0111, body->stmts[i].span,
+                 "a 'return' stands at the end of a body, not in a loop");
+        body->broken = true;
+    }
+}
+
 void ast_body_end(AuAstMaker *m, AuBody *body, AuSpan span)
 {
     body->span = span;

@@ -68,23 +68,27 @@ typedef struct AuAstNames {
     uint32_t count, capacity;
 } AuAstNames;
 
-typedef enum AuStmtKind { AU_STMT_LET, AU_STMT_ASSIGN, AU_STMT_RETURN } AuStmtKind;
+typedef enum AuStmtKind { AU_STMT_LET, AU_STMT_ASSIGN, AU_STMT_FOR, AU_STMT_RETURN } AuStmtKind;
+
+typedef struct AuBody AuBody;
+
 
 typedef struct AuStmt {
     AuStmtKind kind;
     AuSpan span;
     AuAstName name;
-    AuAst *value;     /* of let and assignment */
+    AuAst *value;     /* of let and assignment; of for: the range */
     AuAstList values; /* of return */
+    AuBody *body;     /* of for */
 } AuStmt;
 
 /* `= expr;` is the body { return expr; }. */
-typedef struct AuBody {
+struct AuBody {
     AuStmt *stmts;
     uint32_t count, capacity;
     AuSpan span;
     bool braces, broken;
-} AuBody;
+};
 
 typedef enum AuItemKind {
     /* of a file */
@@ -156,6 +160,8 @@ AuBody *ast_body(AuAstMaker *m);
 AuBody *ast_body_of_expr(AuAstMaker *m, AuAst *value, AuSpan span);
 /* Checks that the body returns once, at its end. */
 void ast_body_end(AuAstMaker *m, AuBody *body, AuSpan span);
+/* Checks that the body of a loop does not return. */
+void ast_loop_end(AuAstMaker *m, AuBody *body, AuSpan span);
 
 /* ---- text form, for --emit=ast: an outline with every expression fully parenthesised (ast_print.c) */
 void front_print_ast(const AuScript *script, AuText *out);

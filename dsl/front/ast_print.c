@@ -74,11 +74,13 @@ static void print_body(const AuBody *body, int depth, AuText *out)
         switch (s->kind) {
         case AU_STMT_LET: au_text_add(out, "let %s = ", s->name.text); break;
         case AU_STMT_ASSIGN: au_text_add(out, "%s = ", s->name.text); break;
+        case AU_STMT_FOR: au_text_add(out, "for %s in ", s->name.text); break;
         case AU_STMT_RETURN: au_text_add(out, "return "); break;
         }
         if (s->value) ast_print_expr(s->value, out);
         print_list(&s->values, out);
         au_text_add(out, "\n");
+        if (s->body) print_body(s->body, depth + 1, out);
     }
     if (body->broken) {
         indent(depth, out);

@@ -120,6 +120,7 @@ typedef struct AuCheck {
     uint8_t width_axis; /* in a slot: the axis of a width that both keys and values have */
     AuFrame *frame;
     uint32_t steps, depth;
+    uint32_t loops; /* around the present statement, in its body */
     bool wrong;      /* something about the present attention was reported, now or before */
     bool incomplete; /* q, k or v is missing */
     bool gave_up;    /* the limit of steps was reported */
@@ -128,7 +129,7 @@ typedef struct AuCheck {
 } AuCheck;
 
 /* Where the limits are: evaluated tree nodes of a script, nesting of expressions through functions. */
-enum { AU_MOST_STEPS = 500000, AU_MOST_NESTING = 800 };
+enum { AU_MOST_STEPS = 500000, AU_MOST_NESTING = 800, AU_MOST_TURNS = 256 };
 
 /* ---- check.c */
 AuDiag *check_error(AuCheck *c, AuCode code, AuSpan span, const char *format, ...)
@@ -203,6 +204,8 @@ bool value_is_of_launch(const AuCheck *c, AuValue v);
 const char *value_type_text(AuType type);
 
 /* ---- expr.c, names.c, index.c */
+/* One more step of the script's budget; false: it is spent, which is reported. */
+bool check_spend(AuCheck *c, AuSpan span);
 AuValue check_expr(AuCheck *c, const AuAst *e);
 AuValue check_name(AuCheck *c, const AuAst *e);
 AuValue check_field(AuCheck *c, const AuAst *e); /* a.m in combine */

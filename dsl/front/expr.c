@@ -185,16 +185,20 @@ static AuValue evaluate(AuCheck *c, const AuAst *e)
     return value_none();
 }
 
-AuValue check_expr(AuCheck *c, const AuAst *e)
+bool check_spend(AuCheck *c, AuSpan span)
 {
-    if (c->gave_up) return value_none();
-    if (++c->steps > AU_MOST_STEPS) {
-        check_error(c, AU_E0112, e->span,
+    if (!c->gave_up && ++c->steps > AU_MOST_STEPS) {
+        check_error(c, AU_E0112, span,
                     "this script has more than %d operations when its functions are inlined",
                     AU_MOST_STEPS);
         c->gave_up = true;
-        return value_none();
     }
+    return !c->gave_up;
+}
+
+AuValue check_expr(AuCheck *c, const AuAst *e)
+{
+    if (!check_spend(c, e->span)) return value_none();
     if (c->depth >= AU_MOST_NESTING) {
         check_error(c, AU_E0110, e->span,
                     "expressions are nested deeper than %d levels through functions",

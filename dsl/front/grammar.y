@@ -149,6 +149,13 @@ stmts(L) ::= stmts(M) NAME(N) ASSIGN expr(E) SEMI(Z). {
     L = M;
     add_stmt(p, L, (AuStmt){.kind = AU_STMT_ASSIGN, .span = ast_join(N->span, Z->span), .name = name_of(N), .value = E});
 }
+stmts(L) ::= stmts(M) FOR(A) NAME(N) IN expr(X) COLON expr(Y) LBRACE stmts(B) RBRACE(Z). {
+    L = M;
+    ast_loop_end(&p->make, B, ast_join(A->span, Z->span));
+    L->broken |= B->broken;
+    add_stmt(p, L, (AuStmt){.kind = AU_STMT_FOR, .span = ast_join(A->span, Z->span), .name = name_of(N),
+                            .value = ast_range(&p->make, X, Y), .body = B});
+}
 stmts(L) ::= stmts(M) RETURN(A) some_exprs(E) SEMI(Z). {
     L = M;
     add_stmt(p, L, (AuStmt){.kind = AU_STMT_RETURN, .span = ast_join(A->span, Z->span), .values = E});

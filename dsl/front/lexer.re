@@ -137,6 +137,19 @@ static void bad_character(Lexer *l, const char *begin, const char *end)
     else if (c) au_error(l->diags, AU_E0101, span_of(l, begin, begin + 1), "character 0x%02x is not part of the language", c);
 }
 
+/* `for NAME in` begins a loop; any other `for` is of another language. */
+static void mark_loops(Lexer *l)
+{
+    const char *in = au_name(l->names, "in");
+    for (uint32_t i = 0; i + 2 < l->tokens.count; i++) {
+        AuToken *t = &l->tokens.items[i];
+        if (t->kind != TOK_LOOP || t[1].kind != TOK_NAME || t[2].kind != TOK_NAME || t[2].name != in) continue;
+        if (l->text[t->span.begin] != 'f') continue;
+        t->kind = TOK_FOR;
+        t[2].kind = TOK_IN;
+    }
+}
+
 AuTokens lex_source(AuArena *arena, AuNames *names, AuDiags *diags, uint32_t source)
 {
     const AuSource *s = &diags->sources[source];
@@ -252,5 +265,6 @@ AuTokens lex_source(AuArena *arena, AuNames *names, AuDiags *diags, uint32_t sou
         */
     }
     add(l, 0, YYLIMIT, YYLIMIT);
+    mark_loops(l);
     return l->tokens;
 }

@@ -40,10 +40,26 @@ const AuSignature *clause_find(const char *name)
 
 /* ---- bodies */
 
+/* In a loop a `let` of the body may be set anew: the next turn sees the new value. */
+static bool assign_let(AuCheck *c, const AuStmt *stmt, AuSymbol *s, AuValue v)
+{
+    if (!c->loops || !s || s->kind != AU_SYM_VALUE || !s->assignable) return false;
+    const AuType was = s->value.type;
+    if (was != AU_T_NONE && v.type != AU_T_NONE && (was == AU_T_BOOL) != (v.type == AU_T_BOOL)) {
+        AuDiag *d = check_error(c, AU_E0301, stmt->value->span, "'%s' is %s, this is %s", s->name,
+                                value_type_text(was), value_type_text(v.type));
+        au_add_note(c->diags, d, s->span, "'%s' is declared here", s->name);
+        v = value_none();
+    }
+    s->value = was == AU_T_NONE ? value_none() : v; /* what is wrong stays it */
+    return true;
+}
+
 static void assign(AuCheck *c, const AuStmt *stmt)
 {
     const AuValue v = check_expr(c, stmt->value);
     AuSymbol *s = scope_find(c->scope, stmt->name.text);
+    if (assign_let(c, stmt, s, v)) return;
     const bool online = c->site >= AU_SITE_FWD && c->site <= AU_SITE_COMBINE;
     const bool state = s && (s->kind == AU_SYM_ROWSCALE || s->kind == AU_SYM_FINAL);
     if (state && s->assignable) {
@@ -82,29 +98,82 @@ static void assign(AuCheck *c, const AuStmt *stmt)
 static void check_let(AuCheck *c, const AuStmt *stmt)
 {
     const AuValue v = check_expr(c, stmt->value);
-    scope_declare(c, c->scope, AU_SYM_VALUE, stmt->name, "a let")->value = v;
+    AuSymbol *s = scope_declare(c, c->scope, AU_SYM_VALUE, stmt->name, "a let");
+    s->value = v;
+    s->assignable = true;
+}
+
+/* A bound of a loop: a number, or the size of an axis that the script fixes. */
+static bool bound_of(AuCheck *c, const AuAst *e, int64_t *bound)
+{
+    const AuValue v = check_expr(c, e);
+    if (v.type == AU_T_NONE) return false;
+    if (value_constant(c, v, bound)) return true;
+    const AuNode *node = attn_at(c->a, v.e);
+    if (node->op == AU_OP_SIZE && c->a->sizes[node->integer].fixed > 0) {
+        *bound = c->a->sizes[node->integer].fixed;
+        return true;
+    }
+    check_error(c, AU_E0508, e->span,
+                "the bounds of a loop are integers that are known when compiling");
+    return false;
+}
+
+static void check_statement(AuCheck *c, const AuStmt *stmt);
+
+/* Written out, turn after turn. */
+static void check_loop(AuCheck *c, const AuStmt *stmt)
+{
+    int64_t low, high;
+    if (!bound_of(c, stmt->value->args.items[0], &low) ||
+        !bound_of(c, stmt->value->args.items[1], &high))
+        return;
+    if (high - low > AU_MOST_TURNS) {
+        check_error(c, AU_E0508, stmt->value->span,
+                    "a loop is written out: it has at most %d turns, this one has %lld",
+                    AU_MOST_TURNS, (long long)(high - low));
+        return;
+    }
+    AuScope *outer = c->scope;
+    c->loops++;
+    for (int64_t turn = low; turn < high && check_spend(c, stmt->span); turn++) {
+        c->scope = scope_new(c, outer);
+        scope_declare(c, c->scope, AU_SYM_VALUE, stmt->name, "the number of a loop")->value =
+            value_int(c, (int32_t)turn, stmt->name.span);
+        for (uint32_t i = 0; i < stmt->body->count; i++) check_statement(c, &stmt->body->stmts[i]);
+    }
+    c->loops--;
+    c->scope = outer;
+}
+
+static void check_statement(AuCheck *c, const AuStmt *stmt)
+{
+    switch (stmt->kind) {
+    case AU_STMT_LET: check_let(c, stmt); break;
+    case AU_STMT_ASSIGN: assign(c, stmt); break;
+    case AU_STMT_FOR: check_loop(c, stmt); break;
+    case AU_STMT_RETURN: break; /* of the body: check_body */
+    }
 }
 
 uint32_t check_body(AuCheck *c, const AuItem *function, AuValue *out, uint32_t most)
 {
     const AuBody *body = function->body;
     AuScope *outer = c->scope;
+    const uint32_t loops = c->loops; /* of the body from which this one is called */
     uint32_t returned = 0;
     c->scope = scope_new(c, outer);
+    c->loops = 0;
     for (uint32_t i = 0; i < body->count; i++) {
         const AuStmt *stmt = &body->stmts[i];
-        switch (stmt->kind) {
-        case AU_STMT_LET: check_let(c, stmt); break;
-        case AU_STMT_ASSIGN: assign(c, stmt); break;
-        case AU_STMT_RETURN:
-            returned = stmt->values.count;
-            for (uint32_t n = 0; n < returned; n++) {
-                const AuValue v = check_expr(c, stmt->values.items[n]);
-                if (n < most) out[n] = v;
-            }
-            break;
+        check_statement(c, stmt);
+        if (stmt->kind == AU_STMT_RETURN) returned = stmt->values.count;
+        for (uint32_t n = 0; n < stmt->values.count; n++) {
+            const AuValue v = check_expr(c, stmt->values.items[n]);
+            if (n < most) out[n] = v;
         }
     }
+    c->loops = loops;
     c->scope = outer;
     return body->broken ? 0 : returned;
 }

@@ -44,6 +44,7 @@ static const char *text_of(int kind)
         {TOK_COLON, "':'"},
         {TOK_ASSIGN, "'='"},
         {TOK_LET, "'let'"},
+        {TOK_FOR, "'for'"},
         {TOK_RETURN, "'return'"},
         {TOK_ROWSCALE, "'rowscale'"},
         {TOK_FINAL, "'final'"},
@@ -99,7 +100,7 @@ void parse_unexpected(AuParse *p, const AuToken *token, const bool *expected, in
     p->failed = true;
     if (token->invented || token->after_bad) return; /* reported already */
     if (token->kind == TOK_LOOP) {
-        AuDiag *d = au_error(diags, AU_E0508, token->span, "the language has no loops");
+        AuDiag *d = au_error(diags, AU_E0508, token->span, "a loop goes over a range of numbers: 'for i in 0:8 { ... }'");
         au_add_note(
             diags, d, (AuSpan){0},
             "a script says what happens to one pair or one row; sums over keys are rowsum, rowmax "
@@ -126,6 +127,7 @@ static bool starts_statement(const Driver *d, uint32_t i)
     const AuToken *t = &d->tokens.items[i];
     switch (t->kind) {
     case TOK_LET:
+    case TOK_FOR:
     case TOK_RETURN: return true;
     case TOK_CONST:
     case TOK_FN:

@@ -26,6 +26,7 @@ static const ExecCase cases[] = {
     {"retention_decay.attn", "B=1 H=2 S=31 T=31 D=16 E=24", NULL, "dfinals"},
     /* distances of positions: near, far, gradients of the slope */
     {"../../../attn_scripts/alibi.attn", "B=1 H=3 S=40 T=70 D=16 E=16", NULL, "odd"},
+    {"hidden_units.attn", "B=1 H=2 S=21 T=37 D=16 E=16", NULL, NULL},
     /* rows, and parts of rows, far below 0 */
     {PAIR_BIAS, "B=1 H=2 S=130 D=16 E=16", NULL, "far_back"},
     {PAIR_BIAS, "B=1 H=2 S=130 D=16 E=16", NULL, "far_front dfinals"},
@@ -68,7 +69,7 @@ static const ExecCase cases[] = {
     {"mha.attn", "B=1 H=1 Hk=1 S=5 T=9 D=256 E=512", NULL, NULL},
     {"mha.attn", "B=1 H=1 Hk=1 S=5 T=9 D=1024 E=528", NULL, NULL},
 };
-enum { WIDE = 33 }; /* the first case with widths of matrix units */
+enum { WIDE = 34 }; /* the first case with widths of matrix units */
 static const char *const rungs[] = {"tiled-ir:x86-64-v4", "kernel-ir:x86-64-v4", "tiled-ir:generic", "kernel-ir:generic",
                                     "tiled-ir:x86-64-v4-amx", "kernel-ir:x86-64-v4-amx", "tiled-ir:sm_80", "kernel-ir:sm_80",
                                     "tiled-ir:sm_75", "kernel-ir:sm_75", "kernel-ir:sm_90", "kernel-ir:sm_70", "tiled-ir:sm_70",

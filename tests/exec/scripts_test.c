@@ -46,6 +46,7 @@ static const ExecCase cases[] = {
     {"retention.attn", "B=1 H=2 S=90 T=90 D=64 E=64", NULL, NULL},
     {"retention.attn", "B=1 H=2 S=50 T=75 D=64 E=64", NULL, NULL},
     {"retention_decay.attn", "B=1 H=3 S=140 T=140 D=64 E=128", NULL, NULL},
+    {"hidden_units.attn", "B=1 H=2 S=40 T=70 D=64 E=64", NULL, NULL},
     /* rows, and parts of rows, far below 0 */
     {PAIR_BIAS, "B=1 H=2 S=170 D=64 E=64", NULL, "far_back"},
     {PAIR_BIAS, "B=1 H=2 S=150 D=64 E=64", NULL, "far_front dfinals"},
