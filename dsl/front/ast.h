@@ -72,7 +72,6 @@ typedef enum AuStmtKind { AU_STMT_LET, AU_STMT_ASSIGN, AU_STMT_FOR, AU_STMT_RETU
 
 typedef struct AuBody AuBody;
 
-
 typedef struct AuStmt {
     AuStmtKind kind;
     AuSpan span;

@@ -120,7 +120,7 @@ typedef struct AuCheck {
     uint8_t width_axis; /* in a slot: the axis of a width that both keys and values have */
     AuFrame *frame;
     uint32_t steps, depth;
-    uint32_t loops; /* around the present statement, in its body */
+    uint32_t loops;  /* around the present statement, in its body */
     bool wrong;      /* something about the present attention was reported, now or before */
     bool incomplete; /* q, k or v is missing */
     bool gave_up;    /* the limit of steps was reported */

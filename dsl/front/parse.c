@@ -100,7 +100,8 @@ void parse_unexpected(AuParse *p, const AuToken *token, const bool *expected, in
     p->failed = true;
     if (token->invented || token->after_bad) return; /* reported already */
     if (token->kind == TOK_LOOP) {
-        AuDiag *d = au_error(diags, AU_E0508, token->span, "a loop goes over a range of numbers: 'for i in 0:8 { ... }'");
+        AuDiag *d = au_error(diags, AU_E0508, token->span,
+                             "a loop goes over a range of numbers: 'for i in 0:8 { ... }'");
         au_add_note(
             diags, d, (AuSpan){0},
             "a script says what happens to one pair or one row; sums over keys are rowsum, rowmax "
