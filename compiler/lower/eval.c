@@ -254,7 +254,7 @@ static AuVal read_var(AuLower *l, const AuTileVar *var, const AuPoint *p)
     case HELD_VALUE: return held->value;
     case HELD_CELL: return kernel_load(l->k, held->mem, kernel_i32(l->k, 0), 1, none, none);
     case HELD_ARRAY:
-        if (held->pair_axis) break; /* only products read those */
+        if (lower_count(l, var)->pair_axis) break; /* only products read those */
         return kernel_load(l->k, held->mem, lower_register(l, var->type, p), 1, none, none);
     case HELD_FORMULA: return formula(l, lower_held(l, var), p);
     case HELD_NOT: break;
@@ -304,6 +304,7 @@ static AuVal value_at(AuLower *l, const AuTileExpr *e, const AuPoint *p)
     case TILE_X_TO_BOOL: return lower_as(l, lower_eval(l, e->args.at[0], p), AU_I1);
     case TILE_X_FILL: return lower_as(l, lower_eval(l, e->args.at[1], p), AU_F32);
     case TILE_X_REDUCE_MAX:
+    case TILE_X_REDUCE_MAXNAN:
     case TILE_X_REDUCE_SUM:
     case TILE_X_ROWMAX:
     case TILE_X_ROWSUM: return reduction(l, e, p);
@@ -317,6 +318,7 @@ static AuVal value_at(AuLower *l, const AuTileExpr *e, const AuPoint *p)
         const AuTiles *tiles = lower_tiles(l, e->list);
         return tiles ? tiles->total : kernel_i32(k, 0);
     }
+    case TILE_X_ANYWHERE:
     case TILE_X_CUMSUM:
     case TILE_X_TUPLE:
     case TILE_X_CALL:

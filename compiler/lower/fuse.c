@@ -16,16 +16,7 @@
 #include <math.h>
 #include <string.h>
 
-static bool is_reduction(const AuTileExpr *e)
-{
-    return e->op == TILE_X_REDUCE_MAX || e->op == TILE_X_REDUCE_SUM || e->op == TILE_X_ROWMAX ||
-           e->op == TILE_X_ROWSUM;
-}
-bool lower_is_max(const AuTileExpr *e)
-{
-    return e->op == TILE_X_REDUCE_MAX || e->op == TILE_X_ROWMAX;
-}
-
+static bool is_reduction(const AuTileExpr *e) { return tile_is_max(e) || tile_is_sum(e); }
 static void add_reads(AuLower *l, Reads *r, const AuTileExpr *e)
 {
     if (is_reduction(e)) {
@@ -149,27 +140,18 @@ static void add_reductions(Run *run, const AuTileExpr *e)
 static bool define_lightly(AuLower *l, const AuTileVar *var, const AuTileExpr *value)
 {
     AuHeld *held = lower_held(l, var);
-    if (!lower_is_homeless(var->type)) return false;
-    if (held->defs != 1) lower_refuse(l, "index tile %s is assigned more than once", var->name);
-    *held = (AuHeld){.as = HELD_FORMULA, .formula = value, .defs = held->defs, .uses = held->uses};
+    if (!tile_is_homeless(var->type)) return false;
+    if (lower_count(l, var)->defs != 1)
+        lower_refuse(l, "index tile %s is assigned more than once", var->name);
+    *held = (AuHeld){.as = HELD_FORMULA, .formula = value};
     return true;
 }
 
 /* In the run and in the other half of a branch. */
 uint32_t lower_reads_in_run(const AuLower *l, const AuTileVar *var)
 {
-    uint32_t count = 0;
-    for (uint32_t n = 0; n < l->run_count; n++)
-        count += tile_count_reads(tile_assigned(l->run[n]), var);
-    for (uint32_t n = 0; l->beside && n < l->beside->count; n++)
-        count += tile_count_reads(tile_assigned(l->beside->at[n]), var);
-    return count;
-}
-
-bool lower_ends_in_run(const AuLower *l, const AuTileVar *var)
-{
-    const AuHeld *held = &l->role_vars[var->slot];
-    return (held->restarted || held->defs == 1) && held->uses == lower_reads_in_run(l, var);
+    const uint32_t count = tile_count_reads_in(l->run, l->run_count, var);
+    return l->beside ? count + tile_count_reads_in(l->beside->at, l->beside->count, var) : count;
 }
 
 static void decide_stores(Run *run)
@@ -177,9 +159,9 @@ static void decide_stores(Run *run)
     for (uint32_t n = 0; n < run->count; n++) {
         Item *item = &run->items[n];
         if (!item->var) continue;
-        const AuHeld *held = lower_held(run->l, item->var);
-        item->stored = held->pair_axis || item->branch || held->defs > 1 ||
-                       held->uses > lower_reads_in_run(run->l, item->var);
+        const AuTileCount *count = lower_count(run->l, item->var);
+        item->stored = count->pair_axis || item->branch || count->defs > 1 ||
+                       count->uses > lower_reads_in_run(run->l, item->var);
         for (uint32_t m = 0; m < run->count && !item->stored; m++) {
             const Item *reader = &run->items[m];
             const bool same_loop =
@@ -192,8 +174,8 @@ static void decide_stores(Run *run)
 
 static AuKOp operation_of(const AuTileExpr *reduction)
 {
-    if (!lower_is_max(reduction)) return AU_K_ADD;
-    return reduction->integer == LOWER_WITH_NAN ? AU_K_MAXNAN : AU_K_MAX;
+    if (!tile_is_max(reduction)) return AU_K_ADD;
+    return reduction->op == TILE_X_REDUCE_MAXNAN ? AU_K_MAXNAN : AU_K_MAX;
 }
 
 static AuVal accumulate(AuLower *l, const Item *item, AuVal value, const AuPoint *p)
@@ -205,7 +187,7 @@ static AuVal accumulate(AuLower *l, const Item *item, AuVal value, const AuPoint
     /* A sum of products rounds as a product of matrices does, so that what is equal cancels. */
     const AuInstr *in = kernel_at(k, value);
     AuVal after;
-    if (!lower_is_max(item->reduction) && in->op == AU_K_MUL) {
+    if (!tile_is_max(item->reduction) && in->op == AU_K_MUL) {
         const AuVal a = kernel_operand(k, in, 0), b = kernel_operand(k, in, 1);
         after = kernel_op3(k, AU_K_FMA, a, b, before);
     } else
@@ -250,7 +232,7 @@ static void group_point(AuLower *l, const AuPoint *p, void *user)
         g->values[n] = lower_as(l, value, lower_scalar(item->var->type->elem));
         know(l, (AuKnown){.var = item->var, .value = g->values[n], .type = item->var->type});
         /* What formulas make of the value before is not what they make of this one. */
-        if (lower_held(l, item->var)->defs > 1) lower_visit(l, p);
+        if (lower_count(l, item->var)->defs > 1) lower_visit(l, p);
     }
     lower_leave(l);
     l->known_count = known_before;
@@ -269,10 +251,10 @@ static void start_reductions(AuLower *l, const Group *g)
         if (item->var) continue;
         const uint32_t count = lower_registers(&item->row_type);
         item->mem =
-            lower_array(l, lower_is_max(item->reduction) ? "row_max" : "row_sum", AU_F32, count);
+            lower_array(l, tile_is_max(item->reduction) ? "row_max" : "row_sum", AU_F32, count);
         for (uint32_t r = 0; r < count; r++)
             kernel_store(l->k, item->mem, kernel_i32(l->k, (int32_t)r),
-                         kernel_f32(l->k, lower_is_max(item->reduction) ? -(double)INFINITY : 0),
+                         kernel_f32(l->k, tile_is_max(item->reduction) ? -(double)INFINITY : 0),
                          none);
         know(l, (AuKnown){
                     .reduction = item->reduction, .mem = item->mem, .type = item->reduction->type});
@@ -334,7 +316,7 @@ static void emit_row(AuLower *l, Run *run, Item *item)
         const AuVal v = lower_as(l, lower_eval(l, item->expr, &nowhere),
                                  lower_scalar(item->var->type->elem)),
                     none = {0};
-        if (held->defs == 1 && !l->in_branch) {
+        if (lower_count(l, item->var)->defs == 1 && !l->in_branch) {
             held->as = HELD_VALUE;
             held->value = v;
         } else
@@ -364,7 +346,7 @@ static AuVal is_anywhere(AuLower *l, const AuTileVar *test)
 static void emit_branch(AuLower *l, Run *run, const AuTileStmt *branch)
 {
     const bool before = l->in_branch;
-    kernel_if(l->k, is_anywhere(l, branch->branch.test->var));
+    kernel_if(l->k, is_anywhere(l, branch->branch.test->args.at[0]->var));
     l->in_branch = true;
     for (uint32_t n = 0; n < run->count; n++) {
         if (run->items[n].branch != branch) continue;
@@ -425,7 +407,7 @@ static void add_assignment(Run *run, const AuTileStmt *s, const AuTileStmt *bran
     add_item(run, (Item){.var = s->var, .expr = value, .spaces = spaces, .branch = branch});
 }
 
-/* An `if` of references.c, assignments without reductions that read its test: its items have one level. */
+/* `if anywhere(x)`: assignments without reductions that read its test: its items have one level. */
 static void add_branch(Run *run, const AuTileStmt *s)
 {
     const uint32_t first = run->count;
@@ -439,6 +421,7 @@ static void add_branch(Run *run, const AuTileStmt *s)
 void lower_assignments(AuLower *l, AuTileStmt *const *statements, uint32_t count)
 {
     Run run = {.l = l};
+    l->run = statements, l->run_count = count;
     for (uint32_t n = 0; n < count; n++) {
         const AuTileStmt *s = statements[n];
         l->span = s->span;

@@ -18,19 +18,10 @@ typedef struct AuHeld {
     AuVal value;
     AuMem mem;
     const AuTileExpr *formula;
-    uint32_t defs,
-        uses;       /* statements that assign it, expressions that read it, in the whole role */
-    bool restarted; /* its first definition is a product that does not add: nothing of it outlives a
-                       step of a loop */
     bool in_parts;  /* each lane has a part of it */
     bool taken;     /* another variable lives in its array by now */
-    bool followed;  /* of a loop over tiles: next() asks for the tile after it */
     uint32_t met;   /* by the walk of this number over what an expression reads */
     uint32_t visit; /* of a formula: the visit of a point on which it had [value] */
-    bool is_bounded; /* a scalar of the kernel: it is low .. high */
-    int64_t low, high;
-    const char *pair_axis; /* operand B of a matrix unit: an i32 holds two bf16, neighbours along
-                              this axis; NULL: plain */
 } AuHeld;
 
 /* Where along an axis an element is: its index, and for fragments the register that holds it. */
@@ -87,7 +78,7 @@ typedef struct AuSegment {
     AuVal base, count; /* first tile, number of tiles */
     const AuTileSegment *s;
 } AuSegment;
-enum { LOWER_SEGMENTS = 4, LOWER_NEW_VARS = 256 };
+enum { LOWER_SEGMENTS = 4 };
 typedef struct AuTiles {
     const AuTileList *list;
     AuSegment at[LOWER_SEGMENTS];
@@ -108,7 +99,7 @@ typedef struct AuLower {
     const AuLowering *how;
     AuKernel *k;
     AuHeld *kernel_vars, *role_vars; /* by slot */
-    uint32_t new_vars;               /* of the lowering itself, in slots after the role's */
+    const AuTileCount *counts;
     AuPlace *places;
     uint32_t place_count, place_capacity;
     /* The loop over tiles around the present statement: which segment a tile is in. */
@@ -142,8 +133,8 @@ void lower_refuse(AuLower *l, const char *format, ...) __attribute__((format(pri
 AuHeld *lower_held(AuLower *l, const AuTileVar *var);
 AuPlace *lower_place(AuLower *l, const AuTileMemory *memory);
 AuScalar lower_scalar(AuTileElem elem);
-/* Counts what the role does with its variables; in a loop over one segment, in it and in what is around all loops over the list. */
-void lower_count(AuLower *l, const AuTileStmt *loop);
+/* Of a variable of the role, in the loop around. */
+const AuTileCount *lower_count(const AuLower *l, const AuTileVar *var);
 
 /* ---- places.c */
 void lower_add_argument(AuLower *l, const AuTileMemory *m);
@@ -192,8 +183,6 @@ AuVal lower_begin(AuLower *l, const AuTileExpr *ref, uint32_t n);
 AuVal lower_end(AuLower *l, const AuTileExpr *ref, uint32_t n);
 
 /* ---- spaces.c: registers of fragments */
-/* Has an axis no layout? Such a tile is computed where it is read. */
-bool lower_is_homeless(const AuTileType *type);
 typedef struct AuSpace1 {
     const AuTileAxis *axis;
     int32_t regs;
@@ -236,7 +225,6 @@ AuMem lower_var_array(AuLower *l, const AuTileVar *var);
 /* ---- fuse.c: a run of assignments */
 void lower_assignments(AuLower *l, AuTileStmt *const *statements, uint32_t count);
 uint32_t lower_count_reads(const AuTileExpr *e, const AuTileVar *var); /* of NULL: 0 */
-bool lower_is_max(const AuTileExpr *e);                                /* a reduction */
 /* Computes the reductions in an expression that is no assignment's; they are known until the caller
  * sets l->known_count back to what this returns. */
 uint32_t lower_reductions(AuLower *l, const AuTileExpr *e);
@@ -246,20 +234,8 @@ void lower_load(AuLower *l, const AuTileStmt *s);
 void lower_move(AuLower *l, const AuTileStmt *s);
 void lower_product(AuLower *l, const AuTileStmt *s);
 
-/* ---- algebra.c: warps: a run with fewer instructions */
-void lower_improve(AuLower *l, AuTileStmts *run);
-/* A variable that the tiled program does not have; NULL: too many. */
-AuTileVar *lower_new_var(AuLower *l, const char *name, const AuTileType *type);
-/* Is all that the variable holds in this run read in it, and set anew before by each step of a
- * loop? */
-bool lower_ends_in_run(const AuLower *l, const AuTileVar *var);
-
 /* ---- sums.c: sums of rows in parts while a loop runs */
-enum {
-    /* `integer` of a reduction */
-    LOWER_IN_PARTS = 1, /* its lanes do not exchange */
-    LOWER_WITH_NAN = 2, /* of a maximum: NaN where one of the values is */
-};
+enum { LOWER_IN_PARTS = 1 }; /* `integer` of a reduction: its lanes do not exchange */
 void lower_part(AuLower *l, const AuTileStmt *s);
 void lower_join(AuLower *l, const AuTileStmt *s);
 const AuTileExpr *lower_in_parts(AuLower *l, const AuTileExpr *e);

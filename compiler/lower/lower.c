@@ -42,103 +42,15 @@ AuScalar lower_scalar(AuTileElem elem)
 
 /* ---- variables */
 
-static bool is_of_kernel(const AuTileVar *var)
-{
-    return var->origin == TILE_FROM_LET || var->origin == TILE_FROM_GRID ||
-           var->origin == TILE_FROM_PARAM || var->origin == TILE_FROM_SIZE;
-}
-
 AuHeld *lower_held(AuLower *l, const AuTileVar *var)
 {
-    return is_of_kernel(var) ? &l->kernel_vars[var->slot] : &l->role_vars[var->slot];
+    return tile_is_of_kernel(var) ? &l->kernel_vars[var->slot] : &l->role_vars[var->slot];
 }
 
-AuTileVar *lower_new_var(AuLower *l, const char *name, const AuTileType *type)
+const AuTileCount *lower_count(const AuLower *l, const AuTileVar *var)
 {
-    if (l->new_vars == LOWER_NEW_VARS) return NULL;
-    AuTileVar *var = AU_NEW(l->arena, AuTileVar);
-    *var = (AuTileVar){.name = name,
-                       .kind = TILE_VALUE,
-                       .origin = TILE_FROM_BODY,
-                       .type = type,
-                       .slot = l->role->vars.count + l->new_vars++};
-    lower_held(l, var)->defs = 1;
-    return var;
-}
-
-static void count_uses(AuLower *l, const AuTileExpr *e)
-{
-    if (!e) return;
-    if (e->op == TILE_X_NAME && e->var) lower_held(l, e->var)->uses++;
-    if (e->op == TILE_X_NEXT) lower_held(l, e->var)->followed = true;
-    for (uint32_t n = 0; n < e->args.count; n++) count_uses(l, e->args.at[n]);
-}
-
-static void count_statements(AuLower *l, const AuTileStmts *body, const AuTileStmt *loop);
-
-static void count_statement(AuLower *l, AuTileStmt *s, const AuTileStmt *loop)
-{
-    const AuTileParts parts = tile_parts(s);
-    AuHeld *held = s->var ? lower_held(l, s->var) : NULL;
-    if (held && s->kind != TILE_S_PART && s->kind != TILE_S_JOIN)
-        held->defs += s->kind != TILE_S_FRAG || s->frag.init;
-    for (uint32_t n = 0; n < parts.read_count; n++) count_uses(l, *parts.reads[n]);
-    count_uses(l, parts.dest);
-    if (s->kind == TILE_S_PRODUCT && held) {
-        if (!s->product.add && held->defs == 1) held->restarted = true;
-        if (s->product.add) held->uses++;
-        if (s->product.atom->k > 2 && s->product.b->var)
-            lower_held(l, s->product.b->var)->pair_axis = s->product.contracted;
-    }
-    for (uint32_t n = 0; n < parts.body_count && s->kind != TILE_S_ON; n++)
-        count_statements(l, parts.bodies[n], loop);
-}
-
-static uint32_t *definitions(const AuLower *l)
-{
-    uint32_t *defs = AU_NEW_ARRAY(l->arena, uint32_t, l->role->vars.count + 1);
-    for (uint32_t n = 0; n < l->role->vars.count; n++) defs[n] = l->role_vars[n].defs;
-    return defs;
-}
-
-/* One of several ways to go on from the definitions at [begin]: what counts is the way with most. */
-static void count_way(AuLower *l, const AuTileStmts *way, const AuTileStmt *loop,
-                      const uint32_t *begin)
-{
-    const uint32_t *most = definitions(l);
-    for (uint32_t n = 0; n < l->role->vars.count; n++) l->role_vars[n].defs = begin[n];
-    count_statements(l, way, loop);
-    for (uint32_t n = 0; n < l->role->vars.count; n++)
-        if (l->role_vars[n].defs < most[n]) l->role_vars[n].defs = most[n];
-}
-
-static void count_statements(AuLower *l, const AuTileStmts *body, const AuTileStmt *loop)
-{
-    const uint32_t *begin = NULL; /* before the loop over the first segment, or a branch */
-    for (uint32_t n = 0; n < body->count; n++) {
-        AuTileStmt *s = body->at[n];
-        const bool alone = s->kind == TILE_S_FOR && s->loop.segment;
-        if (alone && loop && loop->loop.list == s->loop.list &&
-            loop->loop.segment->integer != s->loop.segment->integer)
-            continue;
-        if (s->kind == TILE_S_ON || (alone && !s->loop.segment->integer)) begin = definitions(l);
-        if (s->kind == TILE_S_ON) {
-            count_way(l, &s->on.body, loop, begin);
-            count_way(l, &s->on.other, loop, begin);
-        } else if (alone && begin && !loop)
-            count_way(l, &s->loop.body, loop, begin);
-        else
-            count_statement(l, s, loop);
-    }
-}
-
-void lower_count(AuLower *l, const AuTileStmt *loop)
-{
-    for (uint32_t n = 0; n < l->role->vars.count; n++) {
-        AuHeld *held = &l->role_vars[n];
-        held->defs = held->uses = 0, held->restarted = held->followed = false;
-    }
-    count_statements(l, &l->role->body, loop);
+    static const AuTileCount none;
+    return tile_is_of_kernel(var) ? &none : &l->counts[var->slot];
 }
 
 /* ---- the kernel */
@@ -188,7 +100,7 @@ static void lower_role(AuLower *l)
         if (l->role->vars.at[n]->origin == TILE_FROM_SELF)
             lower_bind_value(l, l->role->vars.at[n],
                              l->k->warps > 1 ? kernel_warp(l->k) : kernel_i32(l->k, 0));
-    lower_count(l, NULL);
+    l->counts = tile_count_role(l->arena, l->role, NULL);
     if (l->in_warps) prepare_warps(l);
     lower_walk(l, &l->role->body);
     const AuTileExpr one = {.op = TILE_X_INT, .integer = 1};
@@ -212,7 +124,7 @@ AuKernel *lower_kernel(AuArena *arena, AuDiags *diags, const AuTileModule *modul
     }
     l->role = kernel->roles.at[0];
     l->kernel_vars = AU_NEW_ARRAY(arena, AuHeld, kernel->vars.count + 1);
-    l->role_vars = AU_NEW_ARRAY(arena, AuHeld, l->role->vars.count + LOWER_NEW_VARS);
+    l->role_vars = AU_NEW_ARRAY(arena, AuHeld, l->role->vars.count + 1);
     const uint32_t warps = l->role->on == TILE_ON_THREAD ? 1 : (uint32_t)l->role->many_value;
     l->k = kernel_new(arena, kernel->name, (uint32_t)module->caps->lanes, warps ? warps : 1);
     l->k->banner = how->banner;

@@ -60,7 +60,7 @@ void lower_load(AuLower *l, const AuTileStmt *s)
         lower_fragment_load(l, s);
         return;
     }
-    if (lower_held(l, s->var)->pair_axis) {
+    if (lower_count(l, s->var)->pair_axis) {
         lower_refuse(l, "a load of pairs");
         return;
     }

@@ -15,13 +15,6 @@ static bool in_registers_only(const AuTilePlaces *places)
     return true;
 }
 
-bool lower_is_homeless(const AuTileType *type)
-{
-    for (uint32_t n = 0; n < type->count; n++)
-        if (!type->axes[n].places) return true;
-    return false;
-}
-
 /* Are the indices that a lane holds equally far apart? Then a loop over registers can compute them.
  */
 static bool is_linear(const AuTilePlaces *places, int32_t regs)
@@ -312,7 +305,8 @@ AuMem lower_var_array(AuLower *l, const AuTileVar *var)
     if (held->as == HELD_ARRAY || held->as == HELD_CELL) return held->mem;
     held->as = var->type->count ? HELD_ARRAY : HELD_CELL;
     const uint32_t count = var->type->count ? lower_registers(var->type) : 1;
-    held->mem = held->pair_axis ? lower_array(l, var->name, AU_I32, count / 2)
-                                : lower_array(l, var->name, lower_scalar(var->type->elem), count);
+    held->mem = lower_count(l, var)->pair_axis
+                    ? lower_array(l, var->name, AU_I32, count / 2)
+                    : lower_array(l, var->name, lower_scalar(var->type->elem), count);
     return held->mem;
 }

@@ -4,7 +4,7 @@
 
 const char *lower_pair_axis_of(AuLower *l, const Item *item)
 {
-    return item->var ? lower_held(l, item->var)->pair_axis : NULL;
+    return item->var ? lower_count(l, item->var)->pair_axis : NULL;
 }
 
 /* Points come in the same order for the first and for the second elements of pairs. */
@@ -105,7 +105,9 @@ static bool dies_here(const Group *g, const AuTileVar *var, uint32_t level)
 {
     const Run *run = g->run;
     const AuHeld *held = lower_held(run->l, var);
-    if (held->as != HELD_ARRAY || !held->restarted || held->uses != lower_reads_in_run(run->l, var))
+    const AuTileCount *count = lower_count(run->l, var);
+    if (held->as != HELD_ARRAY || !count->restarted ||
+        count->uses != lower_reads_in_run(run->l, var))
         return false;
     for (uint32_t n = 0; n < run->count; n++)
         if (run->items[n].level >= level && !is_in_group(g, &run->items[n]) &&
@@ -138,10 +140,7 @@ void lower_reuse_arrays(const Group *g)
                 !same_registers(other->type, item->var->type) || !group_reads(g, other))
                 continue;
             held->taken = true;
-            *lower_held(l, item->var) = (AuHeld){.as = HELD_ARRAY,
-                                                 .mem = held->mem,
-                                                 .defs = lower_held(l, item->var)->defs,
-                                                 .uses = lower_held(l, item->var)->uses};
+            *lower_held(l, item->var) = (AuHeld){.as = HELD_ARRAY, .mem = held->mem};
             break;
         }
     }

@@ -3,15 +3,6 @@
  * or branch sets must outlive it: it is a cell. */
 #include "internal.h"
 
-static void run_of_assignments(AuLower *l, AuTileStmt *const *at, uint32_t count)
-{
-    AuTileStmts run = {0};
-    l->run = at, l->run_count = count;
-    for (uint32_t n = 0; n < count; n++) AU_PUSH(l->arena, run.at, run.count, run.capacity, at[n]);
-    if (l->in_warps) lower_improve(l, &run);
-    lower_assignments(l, run.at, run.count);
-}
-
 void lower_bind_value(AuLower *l, const AuTileVar *var, AuVal value)
 {
     AuHeld *held = lower_held(l, var);
@@ -51,7 +42,7 @@ static void loop_of_segment(AuLower *l, const AuTileStmt *s, AuTiles *tiles)
 {
     AuKernel *k = l->k;
     const uint32_t n = (uint32_t)s->loop.segment->integer;
-    lower_count(l, s);
+    l->counts = tile_count_role(l->arena, l->role, s);
     lower_follow_from(l, tiles, tiles->start[n]);
     const AuVal t = kernel_for(k, kernel_i32(k, 0), tiles->at[n].count, 1, AU_UNROLL_NEVER);
     tiles->turn = kernel_op2(k, AU_K_ADD, tiles->start[n], t);
@@ -77,7 +68,7 @@ static void list_loop(AuLower *l, const AuTileStmt *s)
         loop_of_all(l, s, tiles);
     lower_walk(l, &s->loop.body);
     kernel_end(l->k);
-    if (s->loop.segment) lower_count(l, NULL);
+    if (s->loop.segment) l->counts = tile_count_role(l->arena, l->role, NULL);
     lower_join_marks(l, &marks);
     *tiles = before;
     l->tiles_count = outer.tiles_count;
@@ -180,10 +171,10 @@ void lower_walk(AuLower *l, const AuTileStmts *body)
 {
     for (uint32_t n = 0; n < body->count && !l->failed;) {
         uint32_t end = n;
-        while (end < body->count && tile_assigned(body->at[end])) end++;
+        while (end < body->count && tile_is_in_run(body->at[end])) end++;
         const bool into =
             end > n && end < body->count && tile_starts_product(body->at[end - 1], body->at[end]);
-        if (end - into > n) run_of_assignments(l, body->at + n, end - into - n);
+        if (end - into > n) lower_assignments(l, body->at + n, end - into - n);
         l->start = into ? body->at[end - 1]->assign.value : NULL;
         if (into || end == n) statement(l, body->at[end++]);
         l->start = NULL;

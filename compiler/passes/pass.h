@@ -13,16 +13,35 @@ typedef struct Pass {
     AuTileRole *role;
     bool shares_rows; /* tile_shares_rows */
     AuSpan span;      /* of the statement at hand */
+    AuTileNames new_names;
+    /* of the run at hand, in the program before the pass */
+    AuTileStmts run;
+    const AuTileStmts *beside; /* in half of a branch: the other half */
+    const AuTileCount *counts;
+    const AuTileExpr *
+        *formulas; /* by slot, of tiles without a layout: what they are, after the pass */
     bool failed;
 } Pass;
 
-void pass_empty(Pass *p);    /* empty.c */
-void pass_sums(Pass *p);     /* sums.c */
-void pass_segments(Pass *p); /* segments.c */
+void pass_empty(Pass *p);                                                 /* empty.c */
+void pass_sums(Pass *p);                                                  /* sums.c */
+void pass_segments(Pass *p);                                              /* segments.c */
+void pass_bounds(Pass *p), pass_maxima(Pass *p), pass_exponents(Pass *p); /* algebra.c */
 
 void pass_refuse(Pass *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void pass_push(Pass *p, AuTileStmts *to, AuTileStmt *s);
 /* Is it a loop over a whole list? */
 bool pass_is_list_loop(const AuTileStmt *s);
+
+/* ---- runs.c: runs of assignments */
+typedef void (*PassRun)(Pass *p, AuTileStmts *run); /* becomes another one */
+void pass_each_run(Pass *p, PassRun change);
+/* Of a name that nothing has, and to be assigned. */
+AuTileVar *pass_new_var(Pass *p, const char *name, const AuTileType *type);
+AuTileType pass_written_type(Pass *p, const AuTileType *type); /* as a declaration has it */
+const AuTileCount *pass_count(const Pass *p, const AuTileVar *var);
+const AuTileExpr *pass_formula(const Pass *p, const AuTileVar *var); /* NULL: it has none */
+/* Is all that the variable holds in this run read in it, and set anew before by each step of a loop? */
+bool pass_ends_in_run(const Pass *p, const AuTileVar *var);
 
 #endif

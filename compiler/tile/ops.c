@@ -90,6 +90,24 @@ int32_t tile_pitch_bytes(int32_t row, int32_t line)
     return line && line < TILE_MOST_LINE ? (row / line | 1) * line : row;
 }
 
+bool tile_is_homeless(const AuTileType *type)
+{
+    for (uint32_t n = 0; n < type->count; n++)
+        if (!type->axes[n].places) return true;
+    return false;
+}
+
+bool tile_is_max(const AuTileExpr *e)
+{
+    return e->op == TILE_X_REDUCE_MAX || e->op == TILE_X_REDUCE_MAXNAN || e->op == TILE_X_ROWMAX;
+}
+
+bool tile_is_of_kernel(const AuTileVar *var)
+{
+    return var->origin == TILE_FROM_LET || var->origin == TILE_FROM_GRID ||
+           var->origin == TILE_FROM_PARAM || var->origin == TILE_FROM_SIZE;
+}
+
 bool tile_is_virtual(const AuTileType *type)
 {
     if (!type->count || type->opaque) return false;

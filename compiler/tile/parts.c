@@ -65,17 +65,38 @@ uint32_t tile_count_reads(const AuTileExpr *e, const AuTileVar *var)
     return count;
 }
 
+static uint32_t count_in(AuTileStmt *const *body, uint32_t count, const AuTileVar *var,
+                         bool assignments)
+{
+    uint32_t found = 0;
+    for (uint32_t n = 0; n < count; n++) {
+        const AuTileParts p = tile_parts(body[n]);
+        found += assignments && body[n]->kind != TILE_S_FOR && body[n]->var == var;
+        for (uint32_t i = 0; i < p.read_count; i++) found += tile_count_reads(*p.reads[i], var);
+        found += tile_count_reads(p.dest, var);
+        for (uint32_t i = 0; i < p.body_count; i++)
+            found += count_in(p.bodies[i]->at, p.bodies[i]->count, var, assignments);
+    }
+    return found;
+}
+
 uint32_t tile_count_uses(const AuTileStmts *body, const AuTileVar *var)
 {
-    uint32_t count = 0;
-    for (uint32_t n = 0; n < body->count; n++) {
-        const AuTileParts p = tile_parts(body->at[n]);
-        count += body->at[n]->kind != TILE_S_FOR && body->at[n]->var == var;
-        for (uint32_t i = 0; i < p.read_count; i++) count += tile_count_reads(*p.reads[i], var);
-        count += tile_count_reads(p.dest, var);
-        for (uint32_t i = 0; i < p.body_count; i++) count += tile_count_uses(p.bodies[i], var);
-    }
-    return count;
+    return count_in(body->at, body->count, var, true);
+}
+
+uint32_t tile_count_reads_in(AuTileStmt *const *body, uint32_t count, const AuTileVar *var)
+{
+    return count_in(body, count, var, false);
+}
+
+bool tile_is_in_run(const AuTileStmt *s)
+{
+    if (s->kind != TILE_S_IF) return tile_assigned(s) != NULL;
+    bool good = s->branch.test->op == TILE_X_ANYWHERE && !s->branch.other.count;
+    for (uint32_t n = 0; n < s->branch.then.count && good; n++)
+        good = tile_assigned(s->branch.then.at[n]) != NULL;
+    return good;
 }
 
 /* ---- how a role's fragments lie */
@@ -123,8 +144,8 @@ bool tile_shares_rows(const AuTileModule *module, const AuTileRole *role)
 /* Only numbers, rows and the variable itself. */
 static bool is_plain(const AuTileExpr *e)
 {
-    if (e->op == TILE_X_REF || e->op == TILE_X_IOTA || e->op == TILE_X_REDUCE_MAX ||
-        e->op == TILE_X_REDUCE_SUM || e->op == TILE_X_CUMSUM)
+    if (e->op == TILE_X_REF || e->op == TILE_X_IOTA || tile_is_max(e) || tile_is_sum(e) ||
+        e->op == TILE_X_CUMSUM)
         return false;
     if (e->op == TILE_X_NAME && e->var && e->var->type->count && tile_is_virtual(e->var->type))
         return false;

@@ -455,6 +455,23 @@ AuTileParts tile_parts(AuTileStmt *s);
 const AuTileExpr *tile_assigned(const AuTileStmt *s);
 uint32_t tile_count_reads(const AuTileExpr *e, const AuTileVar *var);    /* of NULL: 0 */
 uint32_t tile_count_uses(const AuTileStmts *body, const AuTileVar *var); /* reads and assignments */
+uint32_t tile_count_reads_in(AuTileStmt *const *body, uint32_t count, const AuTileVar *var);
+/* Assignments, and an `if anywhere(x)` of assignments between them. */
+bool tile_is_in_run(const AuTileStmt *s);
+
+/* What a role does with one of its variables (counts.c). Of several ways, be it halves of a branch or loops over the segments of a
+ * list, the one that sets it most often counts. */
+typedef struct AuTileCount {
+    uint32_t defs, uses; /* statements that assign it, expressions that read it */
+    bool
+        restarted; /* its first definition is a product that does not add: nothing of it outlives a step of a loop */
+    bool followed; /* of a loop over tiles: next() asks for the tile after it */
+    const char *
+        pair_axis; /* operand B of a CPU's matrix unit: an i32 holds two bf16, neighbours along this axis; NULL: plain */
+} AuTileCount;
+/* By slot. [loop]: one over a segment, or NULL; then loops over the list's other segments are left out. */
+AuTileCount *tile_count_role(AuArena *arena, const AuTileRole *role, const AuTileStmt *loop);
+
 /* Do lanes of the role's executors have parts of rows, as matrix units of a warp want them, or neighbours along them? Else each
  * has rows of its own. */
 bool tile_shares_rows(const AuTileModule *module, const AuTileRole *role);
@@ -492,6 +509,10 @@ int32_t tile_line_bytes(int32_t row, int32_t most);
 int32_t tile_pitch_bytes(int32_t row,
                          int32_t line); /* from row to row: short lines begin on other banks */
 bool tile_is_virtual(const AuTileType *type); /* axes, but none has a home */
+/* Has an axis no layout? Such a tile is computed where it is read. */
+bool tile_is_homeless(const AuTileType *type);
+bool tile_is_max(const AuTileExpr *e);        /* a reduction */
+bool tile_is_of_kernel(const AuTileVar *var); /* all roles see it */
 /* Registers of 32 bits a lane for a value of this type; warp_lanes for opaque fragments. */
 int32_t tile_registers(const AuTileType *type, int32_t warp_lanes);
 void tile_print_type(const AuTileType *type, AuText *out); /* "f32[q:64, kv:32]" */

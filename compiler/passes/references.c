@@ -1,4 +1,4 @@
-/* references.c - warps: exponents of rows whose reference is far from 0.
+/* references.c - exponents of rows whose reference is far from 0.
  *
  * exp(x - y) is exp2(x * c + r), r = -y * c rounded (exponents.c), so x = y makes up to half a unit in the last place of r in place
  * of 0. Where |r| <= 2^14 that is 2^-11 at most, less than a weight loses when it is rounded to 16 bits. Beyond it grows without bound:
@@ -27,13 +27,6 @@ static AlgebraReference *reference_of(Algebra *x, const AuTileExpr *e)
     for (uint32_t n = 0; n < x->references.count && row->op == TILE_X_NAME; n++)
         if (x->references.at[n].row == row->var) return &x->references.at[n];
     return NULL;
-}
-
-/* Sets a variable once more. */
-static void set_again(Algebra *x, const AuTileExpr *name, AuTileExpr *value)
-{
-    algebra_assign(x, name->var, value);
-    lower_held(x->l, name->var)->defs++;
 }
 
 /* x * f + s, each operation rounded by itself: a variable each, so that nothing is fused. */
@@ -94,7 +87,7 @@ static AuTileExpr *with_difference(Algebra *x, const AuTileExpr *e, const Algebr
                                     algebra_number(x, LIMIT), NULL);
     AuTileExpr *far =
         algebra_new_value(x, "far", algebra_node(x, TILE_X_NOT, near->type, near, NULL, NULL));
-    if (lower_is_homeless(of->type)) return without_branch(x, e, r, far, factors);
+    if (tile_is_homeless(of->type)) return without_branch(x, e, r, far, factors);
     AuTileExpr *own = algebra_new_value(x, "own", of);
     const AuTileStmts outer = x->run; /* from here on the branch is written */
     x->run = (AuTileStmts){0};
@@ -104,14 +97,14 @@ static AuTileExpr *with_difference(Algebra *x, const AuTileExpr *e, const Algebr
     if (factors[0] * factors[1] != 1)
         difference = algebra_node(x, TILE_X_MUL, own->type, difference,
                                   algebra_number(x, 1 / (factors[0] * factors[1])), NULL);
-    set_again(x, own, where_far(x, far, difference, own));
-    set_again(x, row, where_far(x, far, algebra_number(x, 0), row));
-    AuTileStmt *s = AU_NEW(x->l->arena, AuTileStmt);
-    *s = (AuTileStmt){.kind = TILE_S_IF, .span = x->l->span};
-    s->branch.test = far;
+    algebra_assign(x, own->var, where_far(x, far, difference, own));
+    algebra_assign(x, row->var, where_far(x, far, algebra_number(x, 0), row));
+    AuTileStmt *s = AU_NEW(x->p->arena, AuTileStmt);
+    *s = (AuTileStmt){.kind = TILE_S_IF, .span = x->p->span};
+    s->branch.test = algebra_node(x, TILE_X_ANYWHERE, far->type, far, NULL, NULL);
     s->branch.then = x->run;
     x->run = outer;
-    AU_PUSH(x->l->arena, x->run.at, x->run.count, x->run.capacity, s);
+    AU_PUSH(x->p->arena, x->run.at, x->run.count, x->run.capacity, s);
     AuTileExpr *scaled_own = algebra_node(x, TILE_X_MUL, own->type, own, product->args.at[1], NULL);
     return algebra_node(x, TILE_X_EXP2, e->type,
                         algebra_node(x, TILE_X_ADD, e->type, scaled_own, row, NULL), NULL, NULL);
@@ -122,7 +115,7 @@ static AuTileExpr *differences_in(Algebra *x, AuTileExpr *e)
     const AlgebraReference *r = reference_of(x, e);
     if (r) return with_difference(x, e, r);
     bool changed = false;
-    AuTileExpr **args = AU_NEW_ARRAY(x->l->arena, AuTileExpr *, e->args.count);
+    AuTileExpr **args = AU_NEW_ARRAY(x->p->arena, AuTileExpr *, e->args.count);
     for (uint32_t n = 0; n < e->args.count; n++) {
         args[n] = e->args.at[n] ? differences_in(x, e->args.at[n]) : NULL;
         changed |= args[n] != e->args.at[n];
@@ -133,8 +126,7 @@ static AuTileExpr *differences_in(Algebra *x, AuTileExpr *e)
 void algebra_references(Algebra *x, const AuTileStmts *run)
 {
     for (uint32_t n = 0; n < run->count; n++) {
-        x->l->span = run->at[n]->span;
-        algebra_assign(x, run->at[n]->var,
-                       differences_in(x, (AuTileExpr *)algebra_value_of(run->at[n])));
+        x->p->span = run->at[n]->span;
+        algebra_set(x, run->at[n], differences_in(x, (AuTileExpr *)tile_assigned(run->at[n])));
     }
 }

@@ -1,4 +1,4 @@
-/* algebra.c - warps: the same run of assignments with fewer instructions for each pair.
+/* algebra.c - the same run of assignments with fewer instructions for each pair.
  *
  * In:  a run as it is in one segment. Out: one that computes the same up to a rounding of the
  * exponent as large as the rounding of the score itself; operands of matrix units have 16 bits.
@@ -19,21 +19,21 @@
 AuTileExpr *algebra_node(Algebra *x, AuTileOp op, const AuTileType *type, AuTileExpr *a,
                          AuTileExpr *b, AuTileExpr *c)
 {
-    AuTileExpr *e = AU_NEW(x->l->arena, AuTileExpr);
+    AuTileExpr *e = AU_NEW(x->p->arena, AuTileExpr);
     AuTileExpr *const args[3] = {a, b, c};
-    *e = (AuTileExpr){.op = op, .type = type, .span = x->l->span};
+    *e = (AuTileExpr){.op = op, .type = type, .span = x->p->span};
     for (int n = 0; n < 3 && args[n]; n++)
-        AU_PUSH(x->l->arena, e->args.at, e->args.count, e->args.capacity, args[n]);
+        AU_PUSH(x->p->arena, e->args.at, e->args.count, e->args.capacity, args[n]);
     return e;
 }
 
 AuTileExpr *algebra_with(Algebra *x, const AuTileExpr *e, AuTileExpr *const *args)
 {
-    AuTileExpr *copy = AU_NEW(x->l->arena, AuTileExpr);
+    AuTileExpr *copy = AU_NEW(x->p->arena, AuTileExpr);
     *copy = *e;
     copy->args = (AuTileExprs){0};
     for (uint32_t n = 0; n < e->args.count; n++)
-        AU_PUSH(x->l->arena, copy->args.at, copy->args.count, copy->args.capacity, args[n]);
+        AU_PUSH(x->p->arena, copy->args.at, copy->args.count, copy->args.capacity, args[n]);
     return copy;
 }
 
@@ -47,7 +47,7 @@ AuTileExpr *algebra_number(Algebra *x, double value)
 
 const AuTileType *algebra_bool_type(Algebra *x, const AuTileType *type)
 {
-    AuTileType *out = AU_NEW(x->l->arena, AuTileType);
+    AuTileType *out = AU_NEW(x->p->arena, AuTileType);
     *out = *type;
     out->elem = TILE_BOOL;
     return out;
@@ -80,36 +80,52 @@ bool algebra_is_of_row(const AuTileExpr *row, const AuTileExpr *all)
 
 /* ---- statements */
 
-AuTileStmt *algebra_assign(Algebra *x, const AuTileVar *var, AuTileExpr *value)
+static void append(Algebra *x, AuTileStmt *s) { pass_push(x->p, &x->run, s); }
+
+void algebra_assign(Algebra *x, const AuTileVar *var, AuTileExpr *value)
 {
-    AuTileStmt *s = AU_NEW(x->l->arena, AuTileStmt);
-    *s = (AuTileStmt){.kind = TILE_S_ASSIGN, .span = x->l->span, .var = (AuTileVar *)var};
+    AuTileStmt *s = AU_NEW(x->p->arena, AuTileStmt);
+    *s = (AuTileStmt){.kind = TILE_S_ASSIGN, .span = x->p->span, .var = (AuTileVar *)var};
+    AU_PUSH(x->p->arena, s->assign.names.at, s->assign.names.count, s->assign.names.capacity,
+            var->name);
     s->assign.value = value;
-    AU_PUSH(x->l->arena, x->run.at, x->run.count, x->run.capacity, s);
-    return s;
+    append(x, s);
 }
 
-const AuTileExpr *algebra_value_of(const AuTileStmt *s)
+void algebra_set(Algebra *x, const AuTileStmt *s, AuTileExpr *value)
 {
-    return s->kind == TILE_S_FRAG ? s->frag.init : s->assign.value;
+    AuTileStmt *copy = AU_NEW(x->p->arena, AuTileStmt);
+    *copy = *s;
+    *(s->kind == TILE_S_FRAG ? &copy->frag.init : &copy->assign.value) = value;
+    append(x, copy);
 }
 
 /* The last assignment of the variable among the first [count] statements. */
 const AuTileExpr *algebra_defined(const AuTileStmts *run, uint32_t count, const AuTileExpr *name)
 {
     for (uint32_t n = count; n-- > 0 && name->op == TILE_X_NAME;)
-        if (run->at[n]->var == name->var) return algebra_value_of(run->at[n]);
+        if (run->at[n]->var == name->var) return tile_assigned(run->at[n]);
     return NULL;
 }
 
 AuTileExpr *algebra_new_value(Algebra *x, const char *name, AuTileExpr *value)
 {
-    AuTileVar *var = lower_new_var(x->l, name, value->type);
-    if (!var) {
-        lower_refuse(x->l, "a role with more than %d values of the lowering's own", LOWER_NEW_VARS);
-        return value;
-    }
+    const AuTileVar *var = pass_new_var(x->p, name, value->type);
     algebra_assign(x, var, value);
+    return algebra_name(x, var);
+}
+
+AuTileExpr *algebra_new_fragment(Algebra *x, const char *name, AuTileExpr *value,
+                                 const AuTileVar *like)
+{
+    AuTileVar *var = pass_new_var(x->p, name, value->type);
+    AuTileStmt *s = AU_NEW(x->p->arena, AuTileStmt);
+    *s = (AuTileStmt){.kind = TILE_S_FRAG, .span = x->p->span, .var = var};
+    s->frag.name = var->name;
+    s->frag.type = pass_written_type(x->p, value->type);
+    s->frag.layout = (AuTileLayoutRef){.kind = TILE_LIKE, .name = like->name};
+    s->frag.init = value;
+    append(x, s);
     return algebra_name(x, var);
 }
 
@@ -146,7 +162,7 @@ static AuTileExpr *joined_bounds(Algebra *x, AuTileExpr *e)
 static AuTileExpr *bounds_in(Algebra *x, AuTileExpr *e)
 {
     bool changed = false;
-    AuTileExpr **args = AU_NEW_ARRAY(x->l->arena, AuTileExpr *, e->args.count);
+    AuTileExpr **args = AU_NEW_ARRAY(x->p->arena, AuTileExpr *, e->args.count);
     for (uint32_t n = 0; n < e->args.count; n++) {
         args[n] = e->args.at[n] ? bounds_in(x, e->args.at[n]) : NULL;
         changed |= args[n] != e->args.at[n];
@@ -157,9 +173,8 @@ static AuTileExpr *bounds_in(Algebra *x, AuTileExpr *e)
 static void bounds(Algebra *x, const AuTileStmts *run)
 {
     for (uint32_t n = 0; n < run->count; n++) {
-        x->l->span = run->at[n]->span;
-        algebra_assign(x, run->at[n]->var,
-                       bounds_in(x, (AuTileExpr *)algebra_value_of(run->at[n])));
+        x->p->span = run->at[n]->span;
+        algebra_set(x, run->at[n], bounds_in(x, (AuTileExpr *)tile_assigned(run->at[n])));
     }
 }
 
@@ -177,7 +192,7 @@ static const AuTileVar *tested(const AuTileExpr *e)
     if (e->op != TILE_X_OR || e->args.at[0]->op != TILE_X_GT || e->args.at[1]->op != TILE_X_NE)
         return NULL;
     const AuTileExpr *most = e->args.at[0]->args.at[0], *x = most->args.at[0];
-    const bool same = lower_is_max(most) && x->op == TILE_X_NAME &&
+    const bool same = tile_is_max(most) && x->op == TILE_X_NAME &&
                       is_sum_of(e->args.at[1]->args.at[0], x->var) &&
                       is_sum_of(e->args.at[1]->args.at[1], x->var);
     return same ? x->var : NULL;
@@ -189,23 +204,23 @@ static AuTileExpr *with_nan(Algebra *x, AuTileExpr *e, const AuTileVar *var)
     if (tested(e) == var)
         return algebra_node(x, TILE_X_NE, e->type, with_nan(x, e->args.at[0]->args.at[0], var),
                             e->args.at[0]->args.at[1], NULL);
-    AuTileExpr **args = AU_NEW_ARRAY(x->l->arena, AuTileExpr *, e->args.count);
+    AuTileExpr **args = AU_NEW_ARRAY(x->p->arena, AuTileExpr *, e->args.count);
     for (uint32_t n = 0; n < e->args.count; n++)
         args[n] = e->args.at[n] ? with_nan(x, e->args.at[n], var) : NULL;
     AuTileExpr *copy = algebra_with(x, e, args);
-    if (lower_is_max(e) && args[0]->op == TILE_X_NAME) copy->integer = LOWER_WITH_NAN;
+    if (tile_is_max(e) && args[0]->op == TILE_X_NAME) copy->op = TILE_X_REDUCE_MAXNAN;
     return copy;
 }
 
 static void maxima(Algebra *x, const AuTileStmts *run)
 {
     const AuTileVar *var = NULL;
-    for (uint32_t n = 0; n < run->count && !var && x->l->module->caps->max_with_nan; n++)
-        var = tested(algebra_value_of(run->at[n]));
+    for (uint32_t n = 0; n < run->count && !var && x->p->module->caps->max_with_nan; n++)
+        var = tested(tile_assigned(run->at[n]));
     for (uint32_t n = 0; n < run->count; n++) {
-        AuTileExpr *value = (AuTileExpr *)algebra_value_of(run->at[n]);
-        x->l->span = run->at[n]->span;
-        algebra_assign(x, run->at[n]->var, var ? with_nan(x, value, var) : value);
+        AuTileExpr *value = (AuTileExpr *)tile_assigned(run->at[n]);
+        x->p->span = run->at[n]->span;
+        algebra_set(x, run->at[n], var ? with_nan(x, value, var) : value);
     }
 }
 
@@ -234,9 +249,9 @@ bool algebra_is_masking(const AuTileExpr *e, const AuTileVar *var)
 bool algebra_can_leave_out(const Algebra *x, const AuTileStmts *run, uint32_t at)
 {
     const AuTileVar *var = run->at[at]->var;
-    if (!lower_ends_in_run(x->l, var)) return false;
+    if (!pass_ends_in_run(x->p, var)) return false;
     for (uint32_t n = at + 1; n < run->count; n++)
-        if (run->at[n]->var == var && !algebra_is_masking(algebra_value_of(run->at[n]), var))
+        if (run->at[n]->var == var && !algebra_is_masking(tile_assigned(run->at[n]), var))
             return false;
     return true;
 }
@@ -244,7 +259,7 @@ bool algebra_can_leave_out(const Algebra *x, const AuTileStmts *run, uint32_t at
 static AuTileExpr *with_factor(Algebra *x, AuTileExpr *e)
 {
     const bool whole = e->op == TILE_X_NAME && e->var == x->scaled,
-               maximum = lower_is_max(e) && e->args.at[0]->op == TILE_X_NAME &&
+               maximum = tile_is_max(e) && e->args.at[0]->op == TILE_X_NAME &&
                          e->args.at[0]->var == x->scaled;
     if (whole || maximum)
         return algebra_node(x, TILE_X_MUL, e->type, e, algebra_number(x, x->factor), NULL);
@@ -255,7 +270,7 @@ static AuTileExpr *with_factor(Algebra *x, AuTileExpr *e)
             return algebra_node(x, TILE_X_MUL, e->type, (AuTileExpr *)a,
                                 algebra_number(x, c->number * x->factor), NULL);
     }
-    AuTileExpr **args = AU_NEW_ARRAY(x->l->arena, AuTileExpr *, e->args.count);
+    AuTileExpr **args = AU_NEW_ARRAY(x->p->arena, AuTileExpr *, e->args.count);
     for (uint32_t n = 0; n < e->args.count; n++)
         args[n] = e->args.at[n] ? with_factor(x, e->args.at[n]) : NULL;
     return algebra_with(x, e, args);
@@ -265,27 +280,43 @@ static void leave_out_factor(Algebra *x, const AuTileStmts *run)
 {
     for (uint32_t n = 0; n < run->count; n++) {
         AuTileStmt *s = run->at[n];
-        AuTileExpr *value = (AuTileExpr *)algebra_value_of(s);
+        AuTileExpr *value = (AuTileExpr *)tile_assigned(s);
         const double factor = x->scaled ? 0 : factor_of(value, s->var);
-        x->l->span = s->span;
+        x->p->span = s->span;
         if (factor > 0 && algebra_can_leave_out(x, run, n))
             x->scaled = s->var, x->factor = factor;
         else if (!x->scaled || algebra_is_masking(value, x->scaled) ||
                  !tile_count_reads(value, x->scaled))
-            AU_PUSH(x->l->arena, x->run.at, x->run.count, x->run.capacity, s);
+            append(x, s);
         else
-            algebra_assign(x, s->var, with_factor(x, value));
+            algebra_set(x, s, with_factor(x, value));
     }
 }
 
-void lower_improve(AuLower *l, AuTileStmts *run)
+/* ---- the passes */
+
+static void one(Pass *p, AuTileStmts *run, void (*step)(Algebra *, const AuTileStmts *))
+{
+    Algebra x = {.p = p};
+    step(&x, run);
+    *run = x.run;
+}
+
+static void bounds_of_run(Pass *p, AuTileStmts *run) { one(p, run, bounds); }
+static void maxima_of_run(Pass *p, AuTileStmts *run) { one(p, run, maxima); }
+
+static void exponents_of_run(Pass *p, AuTileStmts *run)
 {
     static void (*const steps[])(Algebra *, const AuTileStmts *) = {
-        bounds, maxima, algebra_distances, algebra_exponents, leave_out_factor, algebra_references};
-    Algebra x = {.l = l};
+        algebra_distances, algebra_exponents, leave_out_factor, algebra_references};
+    Algebra x = {.p = p};
     for (size_t n = 0; n < sizeof steps / sizeof *steps; n++) {
         x.run = (AuTileStmts){0};
         steps[n](&x, run);
         *run = x.run;
     }
 }
+
+void pass_bounds(Pass *p) { pass_each_run(p, bounds_of_run); }
+void pass_maxima(Pass *p) { pass_each_run(p, maxima_of_run); }
+void pass_exponents(Pass *p) { pass_each_run(p, exponents_of_run); }

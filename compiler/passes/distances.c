@@ -1,4 +1,4 @@
-/* distances.c - warps: distances of positions, f32(i - j), as a number of the row and one of the column.
+/* distances.c - distances of positions, f32(i - j), as a number of the row and one of the column.
  *
  *     f32(a + i - j)                     f32(a + i0 - j) + f32(i - i0): no conversion for each pair
  *     x = u + r, r of the rows of exp(x - y) or of reduce_max(x)
@@ -31,7 +31,7 @@ typedef struct Search {
 static bool is_fixed(const Search *s, const AuTileExpr *e)
 {
     if (e->op == TILE_X_NAME && e->var && e->var->origin == TILE_FROM_BODY &&
-        lower_held(s->x->l, e->var)->defs > 1)
+        pass_count(s->x->p, e->var)->defs > 1)
         return false;
     for (uint32_t n = 0; n < e->args.count; n++)
         if (e->args.at[n] && !is_fixed(s, e->args.at[n])) return false;
@@ -41,9 +41,7 @@ static bool is_fixed(const Search *s, const AuTileExpr *e)
 static const AuTileExpr *meaning(const Search *s, const AuTileExpr *e)
 {
     const AuTileExpr *here = algebra_defined(s->run, s->at, e);
-    if (here || e->op != TILE_X_NAME || !e->var) return here;
-    const AuHeld *held = lower_held(s->x->l, e->var);
-    return held->as == HELD_FORMULA ? held->formula : NULL;
+    return here || e->op != TILE_X_NAME || !e->var ? here : pass_formula(s->x->p, e->var);
 }
 
 static bool has_axis(const AuTileExpr *e, const char *axis)
@@ -55,9 +53,9 @@ static bool has_axis(const AuTileExpr *e, const char *axis)
 static const AuTileType *less_axis(Search *s, const AuTileType *type, AuTileElem elem,
                                    const char *axis)
 {
-    AuTileType *out = AU_NEW(s->x->l->arena, AuTileType);
+    AuTileType *out = AU_NEW(s->x->p->arena, AuTileType);
     *out =
-        (AuTileType){.elem = elem, .axes = AU_NEW_ARRAY(s->x->l->arena, AuTileAxis, type->count)};
+        (AuTileType){.elem = elem, .axes = AU_NEW_ARRAY(s->x->p->arena, AuTileAxis, type->count)};
     for (uint32_t n = 0; n < type->count; n++)
         if (type->axes[n].name != axis) out->axes[out->count++] = type->axes[n];
     return out;
@@ -102,8 +100,10 @@ static bool distance(Search *s, const AuTileExpr *e, AuTileExpr *parts[2])
     if (!from || !sign) return false;
     const AuTileType *along = less_axis(s, s->type, TILE_F32, s->type->axes[1].name),
                      *across = less_axis(s, s->type, TILE_F32, first->name);
+    AuTileExpr *extent = algebra_node(x, TILE_X_INT, NULL, NULL, NULL, NULL);
+    extent->integer = first->size;
     AuTileExpr *iota =
-        algebra_node(x, TILE_X_IOTA, less_axis(s, along, TILE_I32, NULL), NULL, NULL, NULL);
+        algebra_node(x, TILE_X_IOTA, less_axis(s, along, TILE_I32, NULL), extent, NULL, NULL);
     iota->name = first->name;
     parts[0] = algebra_node(x, TILE_X_TO_F32, across, from, NULL, NULL);
     parts[1] = algebra_node(x, TILE_X_TO_F32, along, iota, NULL, NULL);
@@ -119,7 +119,7 @@ static AuTileExpr *with_sums(Search *s, AuTileExpr *e)
     if (!e) return NULL;
     if (distance(s, e, parts))
         return algebra_node(s->x, TILE_X_ADD, e->type, parts[0], parts[1], NULL);
-    AuTileExpr **args = AU_NEW_ARRAY(s->x->l->arena, AuTileExpr *, e->args.count);
+    AuTileExpr **args = AU_NEW_ARRAY(s->x->p->arena, AuTileExpr *, e->args.count);
     for (uint32_t n = 0; n < e->args.count; n++) {
         args[n] = with_sums(s, e->args.at[n]);
         changed |= args[n] != e->args.at[n];
@@ -185,7 +185,7 @@ static Parts parts_of(Search *s, AuTileExpr *e)
 static const char *axis_of_exponent(const AuTileStmts *run, uint32_t at, const AuTileVar *var)
 {
     for (uint32_t n = at + 1; n < run->count; n++) {
-        const AuTileExpr *e = algebra_value_of(run->at[n]);
+        const AuTileExpr *e = tile_assigned(run->at[n]);
         if (algebra_is_exponent(e) && e->args.at[0]->args.at[0]->op == TILE_X_NAME &&
             e->args.at[0]->args.at[0]->var == var && e->args.at[0]->args.at[1]->type->count == 1)
             return e->args.at[0]->args.at[1]->type->axes[0].name;
@@ -201,13 +201,13 @@ static bool is_name_of(const AuTileExpr *e, const AuTileVar *var)
 /* The expression when the variable holds [row] less. */
 static AuTileExpr *with_row(Algebra *x, AuTileExpr *e, const AuTileVar *var, AuTileExpr *row)
 {
-    if (is_name_of(e, var) || (lower_is_max(e) && is_name_of(e->args.at[0], var)))
+    if (is_name_of(e, var) || (tile_is_max(e) && is_name_of(e->args.at[0], var)))
         return algebra_node(x, TILE_X_ADD, e->type, e, row, NULL);
     if (!tile_count_reads(e, var)) return e;
     const AuTileExpr *a = e->args.at[0];
     if ((e->op == TILE_X_GT || e->op == TILE_X_NE) &&
         algebra_is_number(e->args.at[1], -(double)INFINITY) &&
-        (is_name_of(a, var) || (lower_is_max(a) && is_name_of(a->args.at[0], var))))
+        (is_name_of(a, var) || (tile_is_max(a) && is_name_of(a->args.at[0], var))))
         return e;
     if (e->op == TILE_X_SUB && is_name_of(a, var) && algebra_is_of_row(e->args.at[1], a) &&
         tile_axis(e->args.at[1]->type, row->type->axes[0].name)) {
@@ -215,7 +215,7 @@ static AuTileExpr *with_row(Algebra *x, AuTileExpr *e, const AuTileVar *var, AuT
         return algebra_node(x, TILE_X_SUB, e->type, e->args.at[0],
                             algebra_node(x, TILE_X_SUB, y->type, y, row, NULL), NULL);
     }
-    AuTileExpr **args = AU_NEW_ARRAY(x->l->arena, AuTileExpr *, e->args.count);
+    AuTileExpr **args = AU_NEW_ARRAY(x->p->arena, AuTileExpr *, e->args.count);
     for (uint32_t n = 0; n < e->args.count; n++)
         args[n] = e->args.at[n] ? with_row(x, e->args.at[n], var, row) : NULL;
     return algebra_with(x, e, args);
@@ -231,6 +231,19 @@ static const AuTileType *type_of_pairs(const AuTileStmts *run)
     return NULL;
 }
 
+/* A variable in the expression that lies along the axis as rows do. */
+static const AuTileVar *var_along(const AuTileExpr *e, const AuTileAxis *row)
+{
+    const AuTileAxis *axis =
+        e->op == TILE_X_NAME && e->var ? tile_axis(e->var->type, row->name) : NULL;
+    if (axis && axis->places && row->places && tile_same_places(axis->places, row->places))
+        return e->var;
+    const AuTileVar *found = NULL;
+    for (uint32_t n = 0; n < e->args.count && !found; n++)
+        if (e->args.at[n]) found = var_along(e->args.at[n], row);
+    return found;
+}
+
 /* What may go out of what the statement sets; row NULL: nothing. */
 static Parts leaving(Search *s, const AuTileStmt *statement, AuTileExpr *value)
 {
@@ -238,7 +251,7 @@ static Parts leaving(Search *s, const AuTileStmt *statement, AuTileExpr *value)
     s->out = axis_of_exponent(s->run, s->at, statement->var);
     if (!s->out || !algebra_can_leave_out(s->x, s->run, s->at)) return stays;
     const Parts p = parts_of(s, value);
-    return p.rest ? p : stays;
+    return p.rest && p.row && var_along(p.rest, p.row->type->axes) ? p : stays;
 }
 
 void algebra_distances(Algebra *x, const AuTileStmts *run)
@@ -248,17 +261,18 @@ void algebra_distances(Algebra *x, const AuTileStmts *run)
     Search s = {.x = x, .run = run, .type = type_of_pairs(run)};
     for (s.at = 0; s.at < run->count; s.at++) {
         AuTileStmt *statement = run->at[s.at];
-        AuTileExpr *value = (AuTileExpr *)algebra_value_of(statement);
-        x->l->span = statement->span;
+        AuTileExpr *value = (AuTileExpr *)tile_assigned(statement);
+        x->p->span = statement->span;
         if (s.type && !var) {
             const Parts p = leaving(&s, statement, value);
             value = p.rest;
             if (p.row) {
-                row = algebra_new_value(x, "shift", p.row), var = statement->var;
+                row = algebra_new_fragment(x, "shift", p.row, var_along(p.rest, p.row->type->axes)),
+                var = statement->var;
                 x->shifted = var, x->shift = row;
             }
         } else if (var && !(statement->var == var && algebra_is_masking(value, var)))
             value = with_row(x, value, var, row);
-        algebra_assign(x, statement->var, s.type ? with_sums(&s, value) : value);
+        algebra_set(x, statement, s.type ? with_sums(&s, value) : value);
     }
 }

@@ -1,9 +1,9 @@
 /* algebra.h - what the rewritings of a run share (algebra.c, distances.c, exponents.c): making expressions and statements, and what is known of
  * those that are there. */
-#ifndef AU_LOWER_ALGEBRA_H
-#define AU_LOWER_ALGEBRA_H
+#ifndef AU_PASSES_ALGEBRA_H
+#define AU_PASSES_ALGEBRA_H
 
-#include "internal.h"
+#include "pass.h"
 
 #define ALGEBRA_LOG2E 1.4426950408889634074
 
@@ -17,7 +17,7 @@ typedef struct AlgebraReference {
 } AlgebraReference;
 
 typedef struct Algebra {
-    AuLower *l;
+    Pass *p;
     AuTileStmts run; /* the new one */
     /* The factor that is left out. */
     const AuTileVar *scaled;
@@ -43,12 +43,16 @@ bool algebra_is_number(const AuTileExpr *e, double value);
 bool algebra_is_of_row(const AuTileExpr *row, const AuTileExpr *all);
 bool algebra_is_exponent(const AuTileExpr *e); /* exp(x - y), y of a row */
 
-AuTileStmt *algebra_assign(Algebra *x, const AuTileVar *var, AuTileExpr *value); /* appends it */
-const AuTileExpr *algebra_value_of(const AuTileStmt *s);
+void algebra_assign(Algebra *x, const AuTileVar *var, AuTileExpr *value); /* appends it */
+/* Appends the statement with another value. */
+void algebra_set(Algebra *x, const AuTileStmt *s, AuTileExpr *value);
 /* The last assignment of the variable among the first [count] statements; NULL: none, or no name. */
 const AuTileExpr *algebra_defined(const AuTileStmts *run, uint32_t count, const AuTileExpr *name);
 /* A value of its own, which expressions take by name. */
 AuTileExpr *algebra_new_value(Algebra *x, const char *name, AuTileExpr *value);
+/* The same in the layout of a variable. */
+AuTileExpr *algebra_new_fragment(Algebra *x, const char *name, AuTileExpr *value,
+                                 const AuTileVar *like);
 /* where(c, x, -inf) */
 bool algebra_is_masking(const AuTileExpr *e, const AuTileVar *var);
 /* Can something be left out of all that the variable holds from statement [at] on? It is read in this

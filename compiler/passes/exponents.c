@@ -1,4 +1,4 @@
-/* exponents.c - warps: exponents of rows and the gradients that are made of them.
+/* exponents.c - exponents of rows and the gradients that are made of them.
  *
  *     exp(x - y), y of a row               exp2(x * log2(e) + r),  r = y * -log2(e) once a row; where r is large: references.c
  *     where(test, exp(x - y), 0)           the same, 0 where y and x are -inf (references.c), and no selection, if
@@ -39,7 +39,7 @@ static double take_factor(const AuTileStmts *run, uint32_t at, AuTileExpr **x)
     uint32_t d = at;
     while (a->op == TILE_X_NAME && d-- > 0) {
         if (run->at[d]->var != a->var) continue;
-        const AuTileExpr *e = algebra_value_of(run->at[d]);
+        const AuTileExpr *e = tile_assigned(run->at[d]);
         for (uint32_t n = 0; n < 2 && e->op == TILE_X_MUL; n++) {
             AuTileExpr *of = e->args.at[n];
             const AuTileExpr *c = e->args.at[1 - n];
@@ -84,7 +84,7 @@ static AuTileExpr *by_exp2(Algebra *x, const AuTileStmts *run, uint32_t at, cons
     row = algebra_new_value(x, "exponent", row);
     r.row = row->var;
     r.factor = take_factor(run, at, &a);
-    AU_PUSH(x->l->arena, x->references.at, x->references.count, x->references.capacity, r);
+    AU_PUSH(x->p->arena, x->references.at, x->references.count, x->references.capacity, r);
     AuTileExpr *scaled =
         algebra_node(x, TILE_X_MUL, a->type, a, algebra_number(x, ALGEBRA_LOG2E * r.factor), NULL);
     return algebra_node(x, TILE_X_EXP2, e->type,
@@ -105,7 +105,7 @@ static bool is_guarded(const AuTileStmts *run, uint32_t at, const AuTileExpr *t,
         !algebra_is_number(test->args.at[1], -(double)INFINITY))
         return false;
     const AuTileExpr *of = test->args.at[0], *x = t->args.at[0]->args.at[0];
-    if (lower_is_max(of)) of = of->args.at[0];
+    if (tile_is_max(of)) of = of->args.at[0];
     return of->op == TILE_X_NAME && x->op == TILE_X_NAME && of->var == x->var;
 }
 
@@ -113,11 +113,11 @@ static bool is_guarded(const AuTileStmts *run, uint32_t at, const AuTileExpr *t,
 static bool is_guarded_later(const AuTileStmts *run, uint32_t t)
 {
     const AuTileStmt *s = run->at[t];
-    const AuTileExpr *x = algebra_value_of(s)->args.at[0]->args.at[0];
+    const AuTileExpr *x = tile_assigned(s)->args.at[0]->args.at[0];
     for (uint32_t n = t + 1; n < run->count; n++) {
-        const AuTileExpr *e = algebra_value_of(run->at[n]);
+        const AuTileExpr *e = tile_assigned(run->at[n]);
         if (e->op == TILE_X_WHERE && e->args.at[1]->op == TILE_X_NAME &&
-            e->args.at[1]->var == s->var && is_guarded(run, n, algebra_value_of(s), e))
+            e->args.at[1]->var == s->var && is_guarded(run, n, tile_assigned(s), e))
             return true;
         if (run->at[n]->var == s->var || (x->op == TILE_X_NAME && run->at[n]->var == x->var))
             return false;
@@ -153,7 +153,7 @@ static void find_factors(AuTileExpr *e, const AuTileStmts *run, uint32_t at, Fac
 static bool is_product(const Algebra *x, const AuTileExpr *e, const AuTileExpr *exponent)
 {
     return e->op == TILE_X_NAME && e->var->origin == TILE_FROM_BODY &&
-           lower_held(x->l, e->var)->restarted && !tile_count_reads(exponent, e->var);
+           pass_count(x->p, e->var)->restarted && !tile_count_reads(exponent, e->var);
 }
 
 /* Is e = t * (u + z) * number, t = exp(..), u a product and z of a row? */
@@ -191,12 +191,12 @@ static AuTileExpr *gradient(Algebra *x, const AuTileExpr *e, const Factors *f)
 static bool is_guarded_gradient(const Algebra *x, const AuTileStmts *run, uint32_t n, Factors *f)
 {
     const AuTileVar *var = run->at[n]->var;
-    if (!is_gradient(x, run, n, (AuTileExpr *)algebra_value_of(run->at[n]), f) ||
-        !lower_ends_in_run(x->l, var))
+    if (!is_gradient(x, run, n, (AuTileExpr *)tile_assigned(run->at[n]), f) ||
+        !pass_ends_in_run(x->p, var))
         return false;
     const AuTileExpr *t = algebra_defined(run, n, f->t);
     for (uint32_t m = n + 1; m < run->count; m++) {
-        const AuTileExpr *e = algebra_value_of(run->at[m]);
+        const AuTileExpr *e = tile_assigned(run->at[m]);
         if (tile_count_reads(e, var) &&
             (!is_guarded(run, m, t, e) || tile_count_reads(e->args.at[0], var)))
             return false;
@@ -227,7 +227,7 @@ static bool is_zero(const Algebra *x, const AuTileStmts *run, const AuTileExpr *
     uint32_t n = at;
     while (n-- > 0 && run->at[n]->var != name->var) {}
     if (n >= at) return false;
-    const AuTileExpr *is = algebra_value_of(run->at[n]);
+    const AuTileExpr *is = tile_assigned(run->at[n]);
     Factors f;
     if (is_guarded(run, at, is, where)) return true;
     return is_guarded_gradient(x, run, n, &f) &&
@@ -264,7 +264,7 @@ static AuTileExpr *untested(Algebra *x, const AuTileStmts *run, uint32_t at, con
 static AuTileExpr *exponents_in(Algebra *x, const AuTileStmts *run, uint32_t at, AuTileExpr *e)
 {
     bool changed = false;
-    AuTileExpr **args = AU_NEW_ARRAY(x->l->arena, AuTileExpr *, e->args.count);
+    AuTileExpr **args = AU_NEW_ARRAY(x->p->arena, AuTileExpr *, e->args.count);
     for (uint32_t n = 0; n < e->args.count; n++) {
         args[n] = e->args.at[n] ? exponents_in(x, run, at, e->args.at[n]) : NULL;
         changed |= args[n] != e->args.at[n];
@@ -277,9 +277,9 @@ void algebra_exponents(Algebra *x, const AuTileStmts *run)
 {
     for (uint32_t n = 0; n < run->count; n++) {
         const AuTileStmt *s = run->at[n];
-        AuTileExpr *value = (AuTileExpr *)algebra_value_of(s), *better = NULL;
+        AuTileExpr *value = (AuTileExpr *)tile_assigned(s), *better = NULL;
         Factors f;
-        x->l->span = s->span;
+        x->p->span = s->span;
         if (algebra_is_exponent(value) && is_guarded_later(run, n))
             better = by_exp2(x, run, n, value, true);
         else if (value->op == TILE_X_WHERE && is_gradient(x, run, n, value->args.at[1], &f) &&
@@ -289,6 +289,6 @@ void algebra_exponents(Algebra *x, const AuTileStmts *run)
             better = untested(x, run, n, value);
         else if (is_guarded_gradient(x, run, n, &f))
             better = gradient(x, value, &f);
-        algebra_assign(x, s->var, better ? better : exponents_in(x, run, n, value));
+        algebra_set(x, s, better ? better : exponents_in(x, run, n, value));
     }
 }
