@@ -342,6 +342,10 @@ static void emit_instr(AuEmit *e, AuVal v)
     case AU_K_MBAR_WAIT:
     case AU_K_FENCE_INIT:
     case AU_K_FENCE_PROXY:
+    case AU_K_WGMMA:
+    case AU_K_WGMMA_FENCE:
+    case AU_K_WGMMA_COMMIT:
+    case AU_K_WGMMA_WAIT:
     case AU_K_TMA_LOAD:
     case AU_K_TMA_STORE:
     case AU_K_TMA_REDUCE_ADD:

@@ -1,7 +1,7 @@
 /* agents.h - the part of the interpreter for kernels whose executors go different ways: named
  * barriers, barriers in memory, operations in flight, groups of executors. Who has done what before
  * whom is told by the clocks of clocks.h. interpret_agents.c: the schedule and accesses;
- * interpret_sync.c: barriers; interpret_bulk.c: copies. */
+ * interpret_sync.c: barriers; interpret_bulk.c: copies; interpret_group.c: products. */
 #ifndef AU_KERNEL_AGENTS_H
 #define AU_KERNEL_AGENTS_H
 
@@ -25,7 +25,28 @@ typedef struct AuPhases {
     AuVector current, done;
 } AuPhases;
 
-typedef enum AuWaitKind { AU_WAITS_NOT, AU_FOR_NAMED, AU_FOR_PHASE, AU_FOR_COPIES } AuWaitKind;
+typedef enum AuWaitKind {
+    AU_WAITS_NOT,
+    AU_FOR_NAMED,
+    AU_FOR_PHASE,
+    AU_FOR_COPIES,
+    AU_FOR_PRODUCTS
+} AuWaitKind;
+
+/* An element of a memory of lanes, in all lanes of an executor. */
+typedef struct AuHeld {
+    uint32_t written, read; /* by a product in flight: its number, from 1 on */
+    int64_t base;           /* the sums that it belongs to */
+    uint32_t count;
+    bool touched; /* by lanes, since the last fence */
+} AuHeld;
+
+typedef struct AuProduct {
+    const AuStep *step;
+    int64_t c_at, a_at, b_at;
+    bool add;
+    uint32_t group;
+} AuProduct;
 
 typedef struct AuAgent { /* of an executor */
     AuClocks clocks;
@@ -33,6 +54,9 @@ typedef struct AuAgent { /* of an executor */
     uint32_t named;   /* what it waits for */
     AuPhases *phases; /* ... or which, and number */
     int32_t number;
+    AuProduct *products; /* of this block, in their order */
+    uint32_t product_count, product_capacity, ended, commits;
+    bool fenced;         /* wgmma_fence, once at least */
     uint32_t *committed; /* groups of copies, by lane */
     uint32_t met;        /* operations of its group that it has come to */
 } AuAgent;
@@ -84,6 +108,10 @@ void agents_barrier(AuMachine *m, AuExecutor *e, const AuStep *s);
 bool agents_note(AuMachine *m, AuExecutor *e, const AuStep *s, uint32_t lane, uint64_t at,
                  int64_t index);
 
+/* Lanes use element [index] of a memory of lanes; false: a product holds it. */
+bool agents_use_register(AuMachine *m, const AuExecutor *e, const AuStep *s, int64_t index,
+                         bool store);
+
 /* ---- to each other */
 
 static inline AuAgent *agents_of(AuMachine *m, const AuExecutor *e)
@@ -113,6 +141,11 @@ void agents_step_sync(AuMachine *m, AuExecutor *e, const AuStep *s);
 AuPhases *agents_phases(AuMachine *m, const AuExecutor *e, const AuStep *s, uint32_t mem,
                         int64_t index, uint32_t lane); /* NULL: the run has failed */
 void agents_settle(AuMachine *m, AuPhases *b);         /* after an arrival, or bytes */
+void agents_step_product(AuMachine *m, AuExecutor *e, const AuStep *s);
+uint32_t agents_products_pending(const AuMachine *m); /* executors that have such */
+void agents_end_product(AuMachine *m, uint32_t which);
+void agents_begin_products(AuMachine *m);
+void agents_end_products(AuMachine *m); /* of the block */
 void agents_step_copy(AuMachine *m, AuExecutor *e, const AuStep *s);
 void agents_end_copy(AuMachine *m, uint32_t which); /* of those that are pending */
 void agents_end_copies(AuMachine *m);               /* of the block */

@@ -51,6 +51,36 @@ void kernel_mbar_wait(AuKernel *k, AuMem mem, AuVal index, AuVal phase)
 
 void kernel_fence(AuKernel *k, AuKOp fence) { emit(k, fence, no_memory, 0, NULL, 0, no_mask); }
 
+/* ---- products of a group */
+
+void kernel_wgmma(AuKernel *k, AuGroupMatrix row, const AuGroupProduct *x)
+{
+    const AuVal operands[7] = {x->c_at,
+                               x->a_at,
+                               x->b_at,
+                               x->add,
+                               kernel_i32(k, x->columns),
+                               kernel_i32(k, x->a_stride),
+                               kernel_i32(k, x->b_stride)};
+    kernel_emit(k, (AuInstr){.op = AU_K_WGMMA, .mem = x->c, .also = {x->a, x->b}, .imm = row},
+                operands, 7);
+}
+
+void kernel_wgmma_fence(AuKernel *k) { emit(k, AU_K_WGMMA_FENCE, no_memory, 0, NULL, 0, no_mask); }
+
+void kernel_wgmma_commit(AuKernel *k)
+{
+    emit(k, AU_K_WGMMA_COMMIT, no_memory, 0, NULL, 0, no_mask);
+}
+
+void kernel_wgmma_wait(AuKernel *k, const AuMem *mems, uint32_t count, uint32_t groups)
+{
+    AuInstr in = {.op = AU_K_WGMMA_WAIT, .imm = groups};
+    if (count > 0) in.mem = mems[0];
+    for (uint32_t n = 1; n < count && n < 3; n++) in.also[n - 1] = mems[n];
+    kernel_emit(k, in, NULL, 0);
+}
+
 /* ---- copies by a unit of its own */
 
 uint32_t kernel_map(AuKernel *k, AuMap map)

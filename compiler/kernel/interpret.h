@@ -30,6 +30,7 @@ typedef struct AuPlace { /* of a memory, while running */
     uint64_t count;          /* elements (in all copies of it) */
     AuShadow *shadow;        /* one per element; NULL where nobody writes and all is initialised */
     AuMarks *marks;          /* instead, in kernels with agents */
+    struct AuHeld *held;     /* AU_LANE: elements of an executor, where products may take them */
     struct AuPhases *phases; /* of each mbarrier, where the memory holds them */
     uint32_t *written;       /* AU_LANE: epoch of the last write, per element and lane */
     uint8_t *flight;         /* AU_SHARED of a kernel with copies: being copied to */

@@ -160,8 +160,20 @@ AuAgents *agents_new(AuMachine *m)
     return agents;
 }
 
+static bool has_products(const AuMachine *m)
+{
+    for (uint32_t i = 1; i < m->k->instr_count; i++)
+        if (m->k->instrs[i].op == AU_K_WGMMA) return true;
+    return false;
+}
+
 void agents_prepare(AuMachine *m)
 {
+    const bool products = has_products(m);
+    for (uint32_t n = 1; n < m->k->mem_count && products; n++)
+        if (m->k->mems[n].space == AU_LANE)
+            m->places[n].held =
+                AU_NEW_ARRAY(m->arena, AuHeld, (size_t)m->k->warps * m->k->mems[n].count);
     for (uint32_t n = 1; n < m->k->mem_count; n++) {
         AuPlace *p = &m->places[n];
         if (m->k->mems[n].space != AU_SHARED || m->k->mems[n].scalar != AU_I64) continue;
@@ -178,6 +190,8 @@ void agents_step(AuMachine *m, AuExecutor *e, const AuStep *s)
     static const int64_t nothing[4] = {0};
     if (s->op == AU_K_REGISTERS)
         agents_meet(m, e, s, nothing);
+    else if (s->op >= AU_K_WGMMA && s->op <= AU_K_WGMMA_WAIT)
+        agents_step_product(m, e, s);
     else if (s->op >= AU_K_TMA_LOAD && s->op <= AU_K_BULK_WAIT)
         agents_step_copy(m, e, s);
     else
@@ -197,6 +211,7 @@ static void begin_block(AuMachine *m)
     for (uint32_t g = 0; m->k->group && g < m->k->warps / m->k->group; g++)
         agents->groups[g].count = 0;
     agents_begin_barriers(m);
+    agents_begin_products(m);
 }
 
 /* Nobody can go on: what each waits for. */
@@ -225,6 +240,7 @@ static void fail_deadlock(AuMachine *m)
 static void end_block(AuMachine *m)
 {
     if (!m->why) check_groups(m);
+    if (!m->why) agents_end_products(m);
     if (!m->why) agents_end_copies(m);
     if (!m->why) agents_end_barriers(m);
 }
@@ -232,9 +248,13 @@ static void end_block(AuMachine *m)
 /* One of the operations that go on by themselves ends; false: there is none. */
 static bool end_one(AuMachine *m)
 {
-    const uint32_t copies = m->agents->copies_pending;
-    if (!copies) return false;
-    agents_end_copy(m, kernel_draw(m, copies));
+    const uint32_t copies = m->agents->copies_pending, products = agents_products_pending(m);
+    if (!copies && !products) return false;
+    const uint32_t which = kernel_draw(m, copies + products);
+    if (which < copies)
+        agents_end_copy(m, which);
+    else
+        agents_end_product(m, which - copies);
     return true;
 }
 

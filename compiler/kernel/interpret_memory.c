@@ -182,7 +182,7 @@ static bool lane_block(const AuMachine *m, const AuExecutor *e, const AuStep *s)
     const uint32_t lanes = m->k->lanes, count = m->k->mems[s->mem].count, n = lanes * s->width;
     const AuPlace *p = &m->places[s->mem];
     const int64_t index = kernel_index_at(s, e->frame, 0);
-    bool good = !s->c && index >= 0 && (uint64_t)index + s->width <= count;
+    bool good = !p->held && !s->c && index >= 0 && (uint64_t)index + s->width <= count;
     for (uint32_t l = 1; l < lanes && good; l++) good = kernel_index_at(s, e->frame, l) == index;
     if (!good) return false;
     const uint64_t at = ((uint64_t)e->index * count + (uint64_t)index) * lanes;
@@ -217,6 +217,7 @@ static void lane_step(AuMachine *m, AuExecutor *e, const AuStep *s)
             return;
         }
         for (uint32_t n = 0; n < s->width; n++) {
+            if (p->held && !agents_use_register(m, e, s, index + n, store)) return;
             const uint64_t at = (base + (uint64_t)index + n) * lanes + l;
             char *value = e->frame + (store ? s->b : s->result) + (n * lanes + l) * s->bytes;
             char *data = p->data + at * s->bytes;

@@ -215,6 +215,31 @@ typedef struct AuMatrixOp {
 AuMatrixOp kernel_matrix(AuMatrix which);      /* which < AU_MATRICES */
 int32_t kernel_matrix_named(const char *text); /* -1: none */
 AuVal kernel_mma(AuKernel *k, AuMatrix row, AuVal c, AuVal a, AuVal b);
+/* Rows of GROUP_MATRIX in atoms.def. */
+typedef enum AuGroupMatrix {
+#define GROUP_MATRIX(NAME, text, atom, elem, form) AU_GROUP_##NAME,
+#include "atoms.def"
+    AU_GROUP_MATRICES
+} AuGroupMatrix;
+typedef struct AuGroupOp {
+    const char *text;
+    const AuTileAtom *atom;
+    AuScalar scalar;         /* of A and B */
+    bool a_turned, b_turned; /* stored across the contracted axis: A by columns, B by rows */
+    AuFragment a;            /* of A in lanes; of C: machine_group_fragment */
+} AuGroupOp;
+AuGroupOp kernel_group_matrix(AuGroupMatrix which);
+/* C[m, columns] (+)= A B by a group: core.def, WGMMA. */
+typedef struct AuGroupProduct {
+    AuMem c, a, b;
+    AuVal c_at, a_at, b_at, add;
+    int32_t columns, a_stride, b_stride;
+} AuGroupProduct;
+void kernel_wgmma(AuKernel *k, AuGroupMatrix row, const AuGroupProduct *x);
+void kernel_wgmma_fence(AuKernel *k);
+void kernel_wgmma_commit(AuKernel *k);
+/* All but the latest so many groups are done; whose registers, up to three. */
+void kernel_wgmma_wait(AuKernel *k, const AuMem *mems, uint32_t count, uint32_t groups);
 enum { AU_LOAD_MATRIX_LANES = 32 }; /* of the executors that have it */
 /* core.def, LOAD_MATRIX: each lane gets [count] times 4 bytes, as one vector. */
 AuVal kernel_load_matrix(AuKernel *k, AuMem mem, AuVal index, uint32_t count, bool transposed);

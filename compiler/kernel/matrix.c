@@ -27,10 +27,28 @@ AuMatrixOp kernel_matrix(AuMatrix which)
     return op;
 }
 
+static const Row group_rows[AU_GROUP_MATRICES] = {
+#define GROUP_MATRIX(NAME, text, atom, elem, form) {text, #atom, AU_##elem, form},
+#include "atoms.def"
+};
+
+AuGroupOp kernel_group_matrix(AuGroupMatrix which)
+{
+    const Row *row = &group_rows[which];
+    AuGroupOp op = {.text = row->text,
+                    .atom = tile_atom(row->atom),
+                    .scalar = row->scalar,
+                    .a_turned = row->form & 2,
+                    .b_turned = row->form & 1};
+    machine_group_fragment(op.atom, TILE_A, 0, &op.a);
+    return op;
+}
+
 const char *kernel_imm_name(const AuKernel *k, const AuInstr *in)
 {
     const uint64_t imm = (uint64_t)in->imm;
     if (in->op == AU_K_MMA) return imm < AU_MATRICES ? rows[imm].text : NULL;
+    if (in->op == AU_K_WGMMA) return imm < AU_GROUP_MATRICES ? group_rows[imm].text : NULL;
     if (kernel_op_info(in->op)->flags & AU_KF_COORDS)
         return imm < k->map_count ? k->maps[imm].name : NULL;
     return NULL;
@@ -39,6 +57,8 @@ const char *kernel_imm_name(const AuKernel *k, const AuInstr *in)
 int32_t kernel_imm_named(const AuKernel *k, AuKOp op, const char *text)
 {
     if (op == AU_K_MMA) return kernel_matrix_named(text);
+    for (int32_t n = 0; n < AU_GROUP_MATRICES && op == AU_K_WGMMA; n++)
+        if (strcmp(group_rows[n].text, text) == 0) return n;
     for (uint32_t n = 0; n < k->map_count && kernel_op_info(op)->flags & AU_KF_COORDS; n++)
         if (strcmp(k->maps[n].name, text) == 0) return (int32_t)n;
     return -1;

@@ -149,6 +149,11 @@ static void print_instr(const Printer *p, AuVal v)
         au_text_add(p->out, " ");
         print_constant(p->out, in);
     }
+    const AuMem named[3] = {in->mem, in->also[0], in->also[1]};
+    for (uint32_t n = 0; info->flags & AU_KF_NAMES && n < 3 && named[n].i; n++) {
+        au_text_add(p->out, n ? ", @" : " @");
+        print_name(p->out, p->k->mems[named[n].i].name);
+    }
     if (info->flags & AU_KF_COORDS)
         print_box(p, in, info->count);
     else if (info->flags & AU_KF_MEM)

@@ -154,7 +154,11 @@ static bool body_of(Reader *r, Line *line, const AuKOpInfo *info)
         if (r->t.kind != AU_KT_STRING) return expected(r, "a text in quotes");
         return name(r, &in->text);
     }
-    if (info->flags & AU_KF_COORDS) {
+    if (info->flags & AU_KF_NAMES) {
+        AuMem *const named[3] = {&in->mem, &in->also[0], &in->also[1]};
+        for (uint32_t n = 0; n < 3 && is_punct(r, n ? ',' : '@'); n++)
+            if ((n && !punct(r, ',')) || !memory_named(r, named[n])) return false;
+    } else if (info->flags & AU_KF_COORDS) {
         if (!box(r, line, kernel_further(info))) return false;
     } else if (info->flags & AU_KF_MEM) {
         if (!access(r, line, info->count, kernel_further(info))) return false;

@@ -308,6 +308,9 @@ static bool is_tree(const AuKernel *k, uint8_t *met, uint32_t first, uint32_t de
             if (kernel_operand(k, in, n).i >= k->instr_count) return false;
         if (kernel_op_info(in->op)->flags & AU_KF_MEM && (!in->mem.i || in->mem.i >= k->mem_count))
             return false;
+        if (in->mem.i >= k->mem_count || in->also[0].i >= k->mem_count ||
+            in->also[1].i >= k->mem_count)
+            return false;
         for (uint32_t n = 0; n < kernel_further(kernel_op_info(in->op)); n++)
             if (!in->also[n].i || in->also[n].i >= k->mem_count) return false;
         if (!is_tree(k, met, in->body, depth + 1) || !is_tree(k, met, in->other, depth + 1))

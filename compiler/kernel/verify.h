@@ -46,6 +46,10 @@ void verify_mma(AuVerifier *v, uint32_t i);
 void verify_load_matrix(AuVerifier *v, uint32_t i);
 void verify_copy(AuVerifier *v, uint32_t i);
 
+/* verify_group.c */
+void verify_wgmma(AuVerifier *v, uint32_t i);
+void verify_wgmma_wait(AuVerifier *v, uint32_t i);
+
 /* verify_async.c */
 void verify_find_objects(AuVerifier *v);
 void verify_map(AuVerifier *v, const AuMap *map);

@@ -186,6 +186,8 @@ void verify_agent(AuVerifier *v, uint32_t i)
     case AU_K_MBAR_EXPECT: check_object(v, i, 2); return;
     case AU_K_MBAR_WAIT: check_wait(v, i); return;
     case AU_K_REGISTERS: check_registers(v, i); return;
+    case AU_K_WGMMA: verify_wgmma(v, i); return;
+    case AU_K_WGMMA_WAIT: verify_wgmma_wait(v, i); return;
     case AU_K_TMA_LOAD:
     case AU_K_TMA_STORE:
     case AU_K_TMA_REDUCE_ADD: check_box(v, i); return;
