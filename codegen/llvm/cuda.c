@@ -47,6 +47,24 @@ static void note_local_memory(AuDiags *diags, AuKernel *const *kernels, uint32_t
                   count ? kernels[0]->name : "");
 }
 
+/* Labels that tables for debuggers would refer to, and the head of an empty one: ptxas takes the labels for places that are branched
+ * to and allots registers otherwise. `.file` and `.loc` alone leave the machine code as it is. */
+static AuBlob without_labels(AuArena *arena, AuBlob text)
+{
+    static const char *const dropped[] = {"$L__tmp", "$L__func_", "\t.section\t.debug_macinfo"};
+    AuText out = {.arena = arena};
+    const char *end = (const char *)text.bytes + text.length;
+    for (const char *line = text.bytes; line < end;) {
+        const char *after = memchr(line, '\n', (size_t)(end - line));
+        const size_t size = (size_t)((after ? after + 1 : end) - line);
+        bool keep = true;
+        for (uint32_t n = 0; n < 3; n++) keep &= strncmp(line, dropped[n], strlen(dropped[n])) != 0;
+        if (keep) au_text_bytes(&out, line, size);
+        line += size;
+    }
+    return (AuBlob){au_text_str(&out), out.length};
+}
+
 static bool emit_cuda(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, uint32_t count,
                       const AuArch *arch, AuCodeStage stage, uint32_t optimize, AuBlob *out)
 {
@@ -55,6 +73,7 @@ static bool emit_cuda(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, 
     if (!llvm_open(&unit, diags, host, "kernels", optimize, true)) return false;
     AuEmit e = {.arena = arena, .diags = diags};
     emit_open(&e, host, unit.module);
+    emit_lines_open(&e, kernels, count);
     for (uint32_t n = 0; n < count && !e.failed; n++) emit_kernel(&e, kernels[n]);
     emit_close(&e);
     bool good = !e.failed && llvm_is_sound(&unit, diags, count ? kernels[0]->name : "") &&
@@ -62,6 +81,7 @@ static bool emit_cuda(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, 
     if (good && stage == AU_CODE_IR) {
         llvm_ir(&unit, arena, kernels, count, out);
     } else if (good && (good = llvm_emit(&unit, arena, diags, true, out))) {
+        if (e.lines) *out = without_labels(arena, *out);
         llvm_text(arena, kernels, count, "//", out->bytes, out->length, out);
         note_local_memory(diags, kernels, count, out->bytes);
     }

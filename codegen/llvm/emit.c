@@ -303,6 +303,7 @@ static void emit_instr(AuEmit *e, AuVal v)
 {
     const AuInstr *in = kernel_at(e->k, v);
     e->emitted++;
+    emit_lines_at(e, in->span);
     if (e->device && e->device->instruction(e, v)) return;
     switch ((AuKOp)in->op) {
     case AU_K_CONST: emit_set(e, v, constant(e, in), false); return;
@@ -441,9 +442,11 @@ void emit_kernel(AuEmit *e, const AuKernel *k)
     e->phase = "";
     e->writes_out = e->device && is_worth_writing(e);
     if (!(e->device ? e->device->open(e) : open_host(e))) return;
+    emit_lines_kernel(e);
     emit_region(e, k->body);
     if (!e->device) emit_tiles_close(e);
     LLVMBuildRetVoid(e->builder);
+    LLVMSetCurrentDebugLocation2(e->builder, NULL); /* of this function */
 }
 
 /* ---- modules */

@@ -69,6 +69,7 @@ typedef struct AuEmit {
     LLVMBuilderRef builder;
     LLVMValueRef function;
     const AuDevice *device;
+    struct AuLines *lines;                     /* of the script; NULL: code does not name them */
     struct GpuKernel *gpu;                     /* of the kernel at hand, for a device */
     LLVMTypeRef i64, ptr, element[AU_SCALARS]; /* element: of values; memory: emit_stored */
     AuForms *forms;                            /* per value */
@@ -100,6 +101,11 @@ LLVMBasicBlockRef emit_when(AuEmit *e, LLVMValueRef condition);
 void emit_when_end(AuEmit *e, LLVMBasicBlockRef after);
 
 LLVMValueRef emit_argument(AuEmit *e, uint32_t index, LLVMTypeRef type);
+
+/* emit_lines.c: of kernels that have sources; before the first is emitted, of each its function, of each instruction its place */
+void emit_lines_open(AuEmit *e, AuKernel *const *kernels, uint32_t count);
+void emit_lines_kernel(AuEmit *e);
+void emit_lines_at(AuEmit *e, AuSpan span);
 
 /* emit_value.c */
 static inline AuLaneKind emit_kind(const AuEmit *e, AuVal v)

@@ -34,6 +34,7 @@ static const char usage[] =
     "matrix "
     "units of cuda from sm_80 on; default exact\n"
     "      --checked            indices outside of their tensors are errors of the call\n"
+    "      --lines              PTX names the lines of the script (.loc), for profilers\n"
     "  -O LEVEL                 0 to 3; default 3\n"
     "      --emit STAGE         ast, attention-ir, gradients, tiled-ir, kernel-ir, llvm-ir, asm, "
     "opencl-c, "
@@ -297,6 +298,7 @@ static int parse(int argc, char **argv, Arguments *a)
         DETERMINISTIC,
         F32,
         CHECKED,
+        LINES,
         AFTER,
         VERSION,
         HELP
@@ -312,6 +314,7 @@ static int parse(int argc, char **argv, Arguments *a)
                                             {"deterministic", no_argument, NULL, DETERMINISTIC},
                                             {"f32", required_argument, NULL, F32},
                                             {"checked", no_argument, NULL, CHECKED},
+                                            {"lines", no_argument, NULL, LINES},
                                             {"after", required_argument, NULL, AFTER},
                                             {"version", no_argument, NULL, VERSION},
                                             {"help", no_argument, NULL, HELP},
@@ -343,6 +346,7 @@ static int parse(int argc, char **argv, Arguments *a)
         case DETERMINISTIC: a->options.deterministic = 1; break;
         case F32: once = take_once(&a->options.f32, optarg); break;
         case CHECKED: a->options.checked = 1; break;
+        case LINES: a->options.lines = 1; break;
         case AFTER: once = take_once(&a->options.after, optarg); break;
         case VERSION: printf("aulec %s\n", aulec_version()); return flush_output();
         case 'h':

@@ -24,7 +24,8 @@ typedef struct Job {
     const char *name;
     const char *text;
     size_t length;
-    uint32_t source;
+    const AuSource *sources; /* script, standard library */
+    uint32_t source_count;
     const aulec_options *options;
     AuScript *script;
     AuAttn **signatures; /* widths not fixed */
@@ -144,6 +145,8 @@ static bool add_variants(Job *job, AuAttentionBuild *build, AuAttn *attn, const 
                 v.deterministic = job->options->deterministic;
                 v.tf32 = job->choice.tf32 && v.operand == TILE_F32;
                 v.checked = job->options->checked;
+                if (job->options->lines)
+                    v.sources = job->sources, v.source_count = job->source_count;
                 if (!options_takes_operand(arch, v.operand) ||
                     (v.tf32 && !options_has_tf32(arch)) ||
                     !stages_is_useful(&job->choice, t, arch, v.operand))
@@ -357,13 +360,17 @@ static bool embed(Job *job, AuBlob *out)
 
 static bool parse(Job *job)
 {
-    job->source = au_source_add(job->diags, job->name, job->text, job->length);
-    job->script = front_parse(job->arena, job->names, job->diags, job->source);
+    const uint32_t source = au_source_add(job->diags, job->name, job->text, job->length);
+    job->script = front_parse(job->arena, job->names, job->diags, source);
     if (job->options->emit == AULEC_EMIT_AST) return job->diags->errors == 0;
     job->signatures =
         front_check(job->arena, job->names, job->diags, job->script, &job->signature_count);
     if (!job->diags->errors && !job->signature_count)
         au_error(job->diags, AU_E0604, (AuSpan){0}, "%s has no attention", job->name);
+    job->source_count = job->diags->source_count;
+    AuSource *sources = AU_NEW_ARRAY(job->arena, AuSource, job->source_count);
+    memcpy(sources, job->diags->sources, job->source_count * sizeof *sources);
+    job->sources = sources;
     return job->diags->errors == 0;
 }
 
@@ -409,7 +416,7 @@ static bool options_are_sound(AuDiags *diags, const aulec_options *options)
     if (options->struct_size >= offsetof(aulec_options, no_gradients) &&
         options->struct_size <= sizeof *options && options->emit <= AULEC_EMIT_GRADIENTS &&
         options->optimize <= 4 && options->no_gradients <= 1 && options->deterministic <= 1 &&
-        options->checked <= 1)
+        options->checked <= 1 && options->lines <= 1)
         return true;
     au_error(diags, AU_E0601, (AuSpan){0},
              "aulec_options: struct_size %zu (expected %zu), emit %u, optimize %u or a flag is out "

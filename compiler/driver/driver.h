@@ -17,6 +17,8 @@ typedef struct AuVariant {
     AuOperation operation;
     const AuGrads *grads; /* of attn; NULL: not asked for */
     bool deterministic, checked;
+    const AuSource *sources; /* whose lines code is to name: script, standard library; NULL: none */
+    uint32_t source_count;
     bool tf32;         /* operands of f32 are multiplied so */
     AuQueries queries; /* how many there are; its condition */
     AuLaunchExpr condition;

@@ -70,7 +70,10 @@ static AuLowering bind(AuArena *arena, const AuVariant *v, const AuSchedule *sch
 {
     const AuAttn *a = v->attn;
     AuNames *names = schedule->module->names;
-    AuLowering l = {.largest = largest_expression(arena, a)};
+    AuLowering l = {.largest = largest_expression(arena, a),
+                    .script = a->span,
+                    .sources = v->sources,
+                    .source_count = v->source_count};
     uint32_t count;
     const AuTensorRow *rows = driver_tensors(arena, a, v->grads, &count);
     for (uint32_t n = 0; n < count; n++)

@@ -66,6 +66,7 @@ AuVal kernel_append(AuKernel *k, AuInstr in, const AuVal *operands, uint32_t cou
 {
     in.first = k->operand_count;
     in.count = (uint8_t)count;
+    if (!in.span.source) in.span = k->at;
     for (uint32_t n = 0; n < count; n++)
         AU_PUSH(k->arena, k->operands, k->operand_count, k->operand_capacity, operands[n]);
     AU_PUSH(k->arena, k->instrs, k->instr_count, k->instr_capacity, in);

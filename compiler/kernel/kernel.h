@@ -111,7 +111,7 @@ typedef struct AuInstr {
     const char *text;     /* AU_K_NOTE; else a name for the value in dumps, or NULL */
     uint32_t body, other; /* regions: first instruction, 0: empty */
     uint32_t next;        /* in its region, 0: last */
-    AuSpan span;          /* line of the script it comes from */
+    AuSpan span;          /* place in the script it comes from */
 } AuInstr;
 
 /* Launch expressions: postfix code over sizes and parameters, evaluated by the runtime
@@ -157,6 +157,11 @@ typedef struct AuKernel {
         bool other;
     } stack[64]; /* of the builder: open regions */
     uint32_t depth;
+    AuSpan at;   /* of what is emitted next without a span of its own */
+    AuSpan span; /* of the attention */
+    const AuSource
+        *sources; /* of scripts; spans of other sources are of no use to who reads code */
+    uint32_t source_count;
     bool misbuilt; /* regions not balanced or too deep: kernel_verify refuses the kernel */
 } AuKernel;
 

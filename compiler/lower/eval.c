@@ -284,7 +284,7 @@ static AuVal rounded(AuLower *l, AuVal v, AuScalar to)
     return scalar_of(l, v) == to ? v : lower_as(l, lower_as(l, v, AU_F32), to);
 }
 
-static AuVal value_at(AuLower *l, const AuTileExpr *e, const AuPoint *p)
+static AuVal value_of(AuLower *l, const AuTileExpr *e, const AuPoint *p)
 {
     AuKernel *k = l->k;
     switch ((int)e->op) {
@@ -328,6 +328,15 @@ static AuVal value_at(AuLower *l, const AuTileExpr *e, const AuPoint *p)
         return kernel_i32(k, 0);
     default: return numeric(l, e, p);
     }
+}
+
+static AuVal value_at(AuLower *l, const AuTileExpr *e, const AuPoint *p)
+{
+    const AuSpan before = l->k->at;
+    lower_at(l, e->span);
+    const AuVal v = value_of(l, e, p);
+    l->k->at = before;
+    return v;
 }
 
 AuVal lower_eval(AuLower *l, const AuTileExpr *e, const AuPoint *p)

@@ -424,7 +424,7 @@ void lower_assignments(AuLower *l, AuTileStmt *const *statements, uint32_t count
     l->run = statements, l->run_count = count;
     for (uint32_t n = 0; n < count; n++) {
         const AuTileStmt *s = statements[n];
-        l->span = s->span;
+        lower_begin(l, s);
         if (s->kind == TILE_S_IF)
             add_branch(&run, s);
         else

@@ -16,6 +16,25 @@ void lower_refuse(AuLower *l, const char *format, ...)
     l->failed = true;
 }
 
+static bool is_of_script(const AuLower *l, AuSpan span)
+{
+    return span.source && span.source < l->how->source_count;
+}
+
+void lower_at(AuLower *l, AuSpan span)
+{
+    if (is_of_script(l, span)) l->k->at = span;
+}
+
+void lower_begin(AuLower *l, const AuTileStmt *s)
+{
+    const AuTileExpr *value = tile_assigned(s);
+    l->span = s->span;
+    l->k->at = (AuSpan){0};
+    if (value) lower_at(l, value->span);
+    lower_at(l, s->span);
+}
+
 bool lower_is_small(AuDiags *diags, const AuKernel *k, const AuLowering *how)
 {
     if (k->instr_count <= KERNEL_MOST) return true;
@@ -128,6 +147,9 @@ AuKernel *lower_kernel(AuArena *arena, AuDiags *diags, const AuTileModule *modul
     const uint32_t warps = l->role->on == TILE_ON_THREAD ? 1 : (uint32_t)l->role->many_value;
     l->k = kernel_new(arena, kernel->name, (uint32_t)module->caps->lanes, warps ? warps : 1);
     l->k->banner = how->banner;
+    l->k->span = how->script;
+    l->k->sources = how->sources;
+    l->k->source_count = how->source_count;
     l->in_warps = tile_shares_rows(module, l->role);
     lower_role(l);
     return l->failed ? NULL : l->k;

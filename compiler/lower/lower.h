@@ -35,6 +35,9 @@ typedef struct AuLowering {
     const AuLowerScalar *scalars; /* sizes and params */
     uint32_t scalar_count;
     const char *banner;
+    const AuSource *sources; /* of the script and the standard library */
+    uint32_t source_count;
+    AuSpan script;  /* the attention */
     AuSpan largest; /* expression of the script: which to blame where a kernel gets too large */
 } AuLowering;
 

@@ -77,6 +77,7 @@ typedef struct aulec_options {
                         mantissa by the matrix units of cuda from sm_80 on; default exact */
     const char *after; /* with AULEC_EMIT_TILED_IR: the programs after this pass of the compiler,
                           "segments"; default: as schedules give them */
+    uint32_t lines;    /* 1: PTX names the lines of the script (.loc), for profilers */
 } aulec_options;
 
 typedef struct aulec_result aulec_result;

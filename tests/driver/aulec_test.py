@@ -308,6 +308,20 @@ class Stages(Case):
         self.assertEqual({line.split()[5] for line in heads if "warps_forward tf32" in line}, {"sm_80:", "sm_86:", "sm_90:"})
         self.assertFalse([line for line in heads if (", f32," in line) != ("warps_forward tf32" in line)])
 
+    def test_ptx_names_lines_and_is_the_same_otherwise(self):
+        script = EXAMPLES / "gemma_local.attn"
+        options = ["--target=cuda", "--arch=sm_90", "--dtype=bf16", "--width=D=64", "--no-grad", "--emit=asm"]
+        plain, named = (aulec(script, *options, *more).stdout.decode() for more in ([], ["--lines"]))
+        kept = [line for line in named.splitlines() if not re.match(r"\t\.(loc|file)\t", line)]
+        self.assertEqual(kept, plain.splitlines())
+        files = dict(re.findall(r'\t\.file\t(\d+) "(.*)"', named))
+        places = {(files[f], int(line)) for f, line in re.findall(r"\t\.loc\t(\d+) (\d+) ", named)}
+        lines = script.read_text().splitlines()
+        for words in ("tanh(score", "slope[h]", "distance < window", "attention gemma_local"):
+            number = next(n for n, line in enumerate(lines, 1) if words in line)
+            self.assertIn((str(script), number), places, words)
+        self.assertTrue(any(name == "<std>" for name, _ in places))
+
     def test_a_long_one_on_a_terminal_says_how_long_it_was(self):
         for stage, words in (("kernel-ir", b" lines; -o FILE keeps them"), ("ast", b"")):
             ours, theirs = os.openpty()
