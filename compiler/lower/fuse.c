@@ -424,7 +424,7 @@ void lower_assignments(AuLower *l, AuTileStmt *const *statements, uint32_t count
     l->run = statements, l->run_count = count;
     for (uint32_t n = 0; n < count; n++) {
         const AuTileStmt *s = statements[n];
-        lower_begin(l, s);
+        lower_at_statement(l, s);
         if (s->kind == TILE_S_IF)
             add_branch(&run, s);
         else

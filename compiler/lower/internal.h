@@ -129,7 +129,7 @@ typedef struct AuLower {
 
 /* What is emitted next comes from there, if it is a place in the script; and from a statement, which is the present one. */
 void lower_at(AuLower *l, AuSpan span);
-void lower_begin(AuLower *l, const AuTileStmt *s);
+void lower_at_statement(AuLower *l, const AuTileStmt *s);
 /* Refuses the present statement. */
 void lower_refuse(AuLower *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -26,7 +26,7 @@ void lower_at(AuLower *l, AuSpan span)
     if (is_of_script(l, span)) l->k->at = span;
 }
 
-void lower_begin(AuLower *l, const AuTileStmt *s)
+void lower_at_statement(AuLower *l, const AuTileStmt *s)
 {
     const AuTileExpr *value = tile_assigned(s);
     l->span = s->span;

@@ -136,7 +136,7 @@ static void synchronise(AuLower *l, const AuTileStmt *s)
 
 static void statement(AuLower *l, AuTileStmt *s)
 {
-    lower_begin(l, s);
+    lower_at_statement(l, s);
     if (l->in_warps) lower_order(l, s);
     switch (s->kind) {
     case TILE_S_FRAG: break; /* its array is made when it is first used */
