@@ -77,7 +77,7 @@ uint32_t rt_dtype_from_dl(DLDataType type)
 
 /* ---- operations */
 
-enum { ROLES = AULE_ROLE_GRAD + 1 };
+enum { ROLES = AULE_ROLE_KEPT_ROW + 1 };
 
 struct AuOperation {
     const char *name;

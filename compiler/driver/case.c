@@ -23,7 +23,7 @@ struct aulec_case {
     bool tf32; /* f32 that products take so */
     AuTrial trial;
     aulec_case_tensor tensors[MOST_TENSORS];
-    size_t tensor_count;
+    size_t tensor_count, first_result; /* o, behind it finals */
     aulec_case_param *params;
     const char *widths;
 };
@@ -151,12 +151,12 @@ static bool run_forward(aulec_case *c, AuDtype round_to, double **o, double **fi
 {
     const char *why = NULL;
     AuOracleCall call = trial_call(&c->trial, c->diags);
-    const aulec_case_tensor *last = &c->tensors[c->tensor_count - 1];
-    const uint32_t count = c->attn->online->final_count;
-    const aulec_case_tensor *first = last - count;
+    const AuOnline *online = c->attn->online;
+    const aulec_case_tensor *first = &c->tensors[c->first_result];
     *o = AU_NEW_ARRAY(c->arena, double, first->elements + 1);
-    for (uint32_t n = 0; n < count; n++)
-        finals[n] = AU_NEW_ARRAY(c->arena, double, first[1 + n].elements + 1);
+    for (uint32_t n = 0, given = 0; n < online->final_count; n++)
+        if (!online->finals[n].kept)
+            finals[n] = AU_NEW_ARRAY(c->arena, double, first[++given].elements + 1);
     call.o = *o;
     call.finals = finals;
     call.round_to = round_to;
@@ -171,19 +171,23 @@ static bool add_forward(aulec_case *c)
     int64_t *shape = AU_NEW_ARRAY(c->arena, int64_t, 4);
     memcpy(shape, c->trial.shapes[0], 3 * sizeof *shape);
     shape[3] = c->trial.shapes[2][3];
-    const size_t first = c->tensor_count;
+    c->first_result = c->tensor_count;
     add(c, "o", AULE_ROLE_OUTPUT, AU_DT_OPERAND, shape, 4);
     for (uint32_t n = 0; n < online->final_count; n++)
-        if (!add(c, online->finals[n].name, AULE_ROLE_FINAL, AU_DT_F32, shape, 3)) return false;
+        if (!online->finals[n].kept &&
+            !add(c, online->finals[n].name, AULE_ROLE_FINAL, AU_DT_F32, shape, 3))
+            return false;
     double *o[2], **finals[2];
     for (int k = 0; k < 2; k++) {
         finals[k] = AU_NEW_ARRAY(c->arena, double *, online->final_count + 1);
         if (!run_forward(c, k ? c->operand : AU_DT_OPERAND, &o[k], finals[k])) return false;
     }
-    for (uint32_t n = 0; n <= online->final_count; n++) {
-        aulec_case_tensor *t = &c->tensors[first + n];
-        const double *want = n ? finals[0][n - 1] : o[0], *plain = n ? finals[1][n - 1] : o[1];
-        set_want(t, want, largest_error(want, plain, t->elements), 2);
+    aulec_case_tensor *t = &c->tensors[c->first_result];
+    set_want(t, o[0], largest_error(o[0], o[1], t->elements), 2);
+    for (uint32_t n = 0; n < online->final_count; n++) {
+        if (online->finals[n].kept) continue;
+        t++;
+        set_want(t, finals[0][n], largest_error(finals[0][n], finals[1][n], t->elements), 2);
     }
     return true;
 }
@@ -258,14 +262,20 @@ static bool add_backward(aulec_case *c, const aulec_case_options *options)
 {
     const AuOnline *online = c->attn->online;
     uint64_t random = options->seed + 7919;
-    const aulec_case_tensor *o = &c->tensors[c->tensor_count - online->final_count - 1];
+    const aulec_case_tensor *o = &c->tensors[c->first_result];
     if (c->grads->keeps_output && !add(c, "o_kept", AULE_ROLE_KEPT, AU_DT_OPERAND, o->shape, 4))
         return false;
+    for (uint32_t n = 0; n < online->final_count; n++)
+        if (online->finals[n].kept &&
+            !add(c, au_format(c->arena, "%s_kept", online->finals[n].name), AULE_ROLE_KEPT_ROW,
+                 AU_DT_F32, o->shape, 3))
+            return false;
     const double *dout = add_given(c, "do", AULE_ROLE_DOUT, AU_DT_OPERAND, o, &random);
     const double **dfinals = AU_NEW_ARRAY(c->arena, const double *, online->final_count + 1);
-    for (uint32_t n = 0; n < online->final_count; n++)
-        dfinals[n] = add_given(c, au_format(c->arena, "d%s", online->finals[n].name),
-                               AULE_ROLE_DFINAL, AU_DT_F32, &o[1 + n], &random);
+    for (uint32_t n = 0, given = 0; n < online->final_count; n++)
+        if (!online->finals[n].kept)
+            dfinals[n] = add_given(c, au_format(c->arena, "d%s", online->finals[n].name),
+                                   AULE_ROLE_DFINAL, AU_DT_F32, &o[++given], &random);
     return dout && add_gradients(c, options, dout, dfinals);
 }
 

@@ -45,15 +45,26 @@ static void add_like(Rows *r, uint32_t tensor, const char *name, const char *ker
     add(r, row);
 }
 
+static void add_final(Rows *r, uint32_t n)
+{
+    const AuFinal *f = &r->a->online->finals[n];
+    add_of_rows(r, f->kept ? au_format(r->arena, "%s_kept", f->name) : f->name,
+                au_format(r->arena, "final_%s", f->name),
+                f->kept ? AULE_ROLE_KEPT_ROW : AULE_ROLE_FINAL, 3, AULE_TENSOR_OPTIONAL, f->span);
+}
+
 static void add_gradients(Rows *r, const AuGrads *g)
 {
     static const char *const gradients[] = {"dq", "dk", "dv"};
     const AuAttn *a = r->a;
     if (g->keeps_output)
         add_of_rows(r, "o_kept", "o_kept", AULE_ROLE_KEPT, 4, AULE_TENSOR_OPTIONAL, a->span);
+    for (uint32_t n = 0; n < a->online->final_count; n++)
+        if (a->online->finals[n].kept) add_final(r, n);
     add_of_rows(r, "do", "do", AULE_ROLE_DOUT, 4, 0, a->span);
     for (uint32_t n = 0; n < a->online->final_count; n++) {
         const AuFinal *f = &a->online->finals[n];
+        if (f->kept) continue;
         add_of_rows(r, au_format(r->arena, "d%s", f->name),
                     au_format(r->arena, "dfinal_%s", f->name), AULE_ROLE_DFINAL, 3,
                     AULE_TENSOR_OPTIONAL, f->span);
@@ -78,11 +89,8 @@ AuTensorRow *driver_tensors(AuArena *arena, const AuAttn *a, const AuGrads *g, u
                  roles[n < 3 ? n : 3], flags);
     }
     if (a->online || a->linear) add_of_rows(&r, "o", "o", AULE_ROLE_OUTPUT, 4, 0, a->span);
-    for (uint32_t n = 0; a->online && n < a->online->final_count; n++) {
-        const AuFinal *f = &a->online->finals[n];
-        add_of_rows(&r, f->name, au_format(arena, "final_%s", f->name), AULE_ROLE_FINAL, 3,
-                    AULE_TENSOR_OPTIONAL, f->span);
-    }
+    for (uint32_t n = 0; a->online && n < a->online->final_count; n++)
+        if (!a->online->finals[n].kept) add_final(&r, n);
     if (g) add_gradients(&r, g);
     *count = r.count;
     return r.at;

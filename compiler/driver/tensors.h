@@ -15,7 +15,7 @@ typedef struct AuTensorRow {
     AuSpan span; /* what it comes from */
 } AuTensorRow;
 
-/* q, k, v, inputs, o, finals; with gradients also [o_kept], do, those of finals, dq, dk, [dv], those of inputs. */
+/* q, k, v, inputs, o, finals; with gradients also [o_kept], NAME_kept, do, those of finals, dq, dk, [dv], those of inputs. */
 AuTensorRow *driver_tensors(AuArena *arena, const AuAttn *a, const AuGrads *grads, uint32_t *count);
 /* No two have one name; false: a diagnostic with both places. */
 bool driver_names_differ(AuArena *arena, AuDiags *diags, const AuAttn *a, const AuGrads *grads);

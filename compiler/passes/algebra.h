@@ -7,10 +7,16 @@
 
 #define ALGEBRA_LOG2E 1.4426950408889634074
 
+/* exp(x - y) or exp(x - y - rest), y and rest of a row: rest is what rounding took from y, less than y's last place holds. */
+typedef struct AlgebraExponent {
+    AuTileExpr *x, *y, *rest; /* rest NULL: there is none */
+} AlgebraExponent;
+
 /* exp(x - y) as exp2(x * c + row), row = y * -log2(e): what references.c needs to take the difference instead. */
 typedef struct AlgebraReference {
     const AuTileVar *row;
     AuTileExpr *y;     /* in the units of the score, as */
+    AuTileExpr *rest;  /* by name; NULL: there is none */
     double factor;     /* x times this, */
     AuTileExpr *shift; /* and this of the row more; NULL: nothing */
     bool guarded;      /* y may be -inf, with every x of the row: the result is 0 then */
@@ -41,7 +47,8 @@ AuTileExpr *algebra_name(Algebra *x, const AuTileVar *var);
 bool algebra_is_number(const AuTileExpr *e, double value);
 /* Has [row] fewer axes than [all], each of them with a place? */
 bool algebra_is_of_row(const AuTileExpr *row, const AuTileExpr *all);
-bool algebra_is_exponent(const AuTileExpr *e); /* exp(x - y), y of a row */
+/* Is it such an exponent, and of what? [of] may be NULL. */
+bool algebra_is_exponent(const AuTileExpr *e, AlgebraExponent *of);
 
 void algebra_assign(Algebra *x, const AuTileVar *var, AuTileExpr *value); /* appends it */
 /* Appends the statement with another value. */

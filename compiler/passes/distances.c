@@ -186,9 +186,10 @@ static const char *axis_of_exponent(const AuTileStmts *run, uint32_t at, const A
 {
     for (uint32_t n = at + 1; n < run->count; n++) {
         const AuTileExpr *e = tile_assigned(run->at[n]);
-        if (algebra_is_exponent(e) && e->args.at[0]->args.at[0]->op == TILE_X_NAME &&
-            e->args.at[0]->args.at[0]->var == var && e->args.at[0]->args.at[1]->type->count == 1)
-            return e->args.at[0]->args.at[1]->type->axes[0].name;
+        AlgebraExponent of;
+        if (algebra_is_exponent(e, &of) && of.x->op == TILE_X_NAME && of.x->var == var &&
+            of.y->type->count == 1)
+            return of.y->type->axes[0].name;
     }
     return NULL;
 }

@@ -1,6 +1,7 @@
 /* exponents.c - exponents of rows and the gradients that are made of them.
  *
  *     exp(x - y), y of a row               exp2(x * log2(e) + r),  r = y * -log2(e) once a row; where r is large: references.c
+ *     exp(x - y - rest), both of a row     the same: rest is less than y's rounding, and counts where r is large
  *     where(test, exp(x - y), 0)           the same, 0 where y and x are -inf (references.c), and no selection, if
  *                                          the test is x != -inf, or that for a row (hooks.c)
  *     t = exp(x - y), where(test, t * (u + z) * c, 0)
@@ -17,10 +18,23 @@ enum { DEEPEST_SUM = 8 };
 
 /* ---- exponents */
 
-bool algebra_is_exponent(const AuTileExpr *e)
+/* x - y, y of a row. */
+static bool is_difference(const AuTileExpr *e)
 {
-    return e->op == TILE_X_EXP && e->args.at[0]->op == TILE_X_SUB &&
-           algebra_is_of_row(e->args.at[0]->args.at[1], e->args.at[0]->args.at[0]);
+    return e->op == TILE_X_SUB && algebra_is_of_row(e->args.at[1], e->args.at[0]);
+}
+
+bool algebra_is_exponent(const AuTileExpr *e, AlgebraExponent *of)
+{
+    if (e->op != TILE_X_EXP) return false;
+    const AuTileExpr *whole = e->args.at[0], *first = whole->args.at[0];
+    const bool parted = is_difference(first);
+    if (!is_difference(whole)) return false;
+    if (of && parted)
+        *of = (AlgebraExponent){first->args.at[0], first->args.at[1], whole->args.at[1]};
+    else if (of)
+        *of = (AlgebraExponent){whole->args.at[0], whole->args.at[1], NULL};
+    return true;
 }
 
 /* Is the variable as it was, from after statement [from] up to [to]? */
@@ -73,14 +87,15 @@ static AuTileExpr *reference(Algebra *x, const AuTileExpr *of, AuTileExpr *y, Al
 
 /* [guarded]: y may be -inf where x is; then the result is 0. */
 static AuTileExpr *by_exp2(Algebra *x, const AuTileStmts *run, uint32_t at, const AuTileExpr *e,
-                           bool guarded)
+                           const AlgebraExponent *of, bool guarded)
 {
-    AuTileExpr *a = e->args.at[0]->args.at[0];
+    AuTileExpr *a = of->x;
     AlgebraReference r = {0};
-    AuTileExpr *y = reference(x, a, e->args.at[0]->args.at[1], &r);
+    AuTileExpr *y = reference(x, a, of->y, &r);
     AuTileExpr *row =
         algebra_node(x, TILE_X_MUL, y->type, y, algebra_number(x, -ALGEBRA_LOG2E), NULL);
     r.guarded = guarded;
+    if (of->rest) r.rest = named(x, of->rest);
     row = algebra_new_value(x, "exponent", row);
     r.row = row->var;
     r.factor = take_factor(run, at, &a);
@@ -96,24 +111,24 @@ static AuTileExpr *by_exp2(Algebra *x, const AuTileStmts *run, uint32_t at, cons
 static bool is_guarded(const AuTileStmts *run, uint32_t at, const AuTileExpr *t,
                        const AuTileExpr *e)
 {
+    AlgebraExponent exponent;
     if (e->op != TILE_X_WHERE || !algebra_is_number(e->args.at[2], 0) || !t ||
-        !algebra_is_exponent(t))
+        !algebra_is_exponent(t, &exponent))
         return false;
     const AuTileExpr *test = algebra_defined(run, at, e->args.at[0]);
     if (test && test->op == TILE_X_OR) test = test->args.at[0]; /* or a sum is NaN */
     if (!test || (test->op != TILE_X_GT && test->op != TILE_X_NE) ||
         !algebra_is_number(test->args.at[1], -(double)INFINITY))
         return false;
-    const AuTileExpr *of = test->args.at[0], *x = t->args.at[0]->args.at[0];
+    const AuTileExpr *of = test->args.at[0], *x = exponent.x;
     if (tile_is_max(of)) of = of->args.at[0];
     return of->op == TILE_X_NAME && x->op == TILE_X_NAME && of->var == x->var;
 }
 
-/* Is statement [t], an exp, read under its guard later in the run? */
-static bool is_guarded_later(const AuTileStmts *run, uint32_t t)
+/* Is statement [t], an exp of [x], read under its guard later in the run? */
+static bool is_guarded_later(const AuTileStmts *run, uint32_t t, const AuTileExpr *x)
 {
     const AuTileStmt *s = run->at[t];
-    const AuTileExpr *x = tile_assigned(s)->args.at[0]->args.at[0];
     for (uint32_t n = t + 1; n < run->count; n++) {
         const AuTileExpr *e = tile_assigned(run->at[n]);
         if (e->op == TILE_X_WHERE && e->args.at[1]->op == TILE_X_NAME &&
@@ -141,7 +156,7 @@ static void find_factors(AuTileExpr *e, const AuTileStmts *run, uint32_t at, Fac
         find_factors(e->args.at[1], run, at, f);
     } else if (e->op == TILE_X_FLOAT)
         f->number *= e->number;
-    else if (value && algebra_is_exponent(value) && !f->t)
+    else if (value && algebra_is_exponent(value, NULL) && !f->t)
         f->t = e;
     else if ((e->op == TILE_X_ADD || e->op == TILE_X_SUB) && !f->sum)
         f->sum = e;
@@ -164,7 +179,9 @@ static bool is_gradient(const Algebra *x, const AuTileStmts *run, uint32_t at, A
     if (e->op != TILE_X_MUL) return false;
     find_factors(e, run, at, f);
     if (!f->good || !f->t || !f->sum) return false;
-    const AuTileExpr *from = algebra_defined(run, at, f->t)->args.at[0]->args.at[0];
+    AlgebraExponent of;
+    if (!algebra_is_exponent(algebra_defined(run, at, f->t), &of)) return false;
+    const AuTileExpr *from = of.x;
     const AuTileExpr *source = algebra_defined(run, at, from);
     const bool first = algebra_is_of_row(f->sum->args.at[1], e); /* u + z, else z + u */
     const AuTileExpr *u = f->sum->args.at[first ? 0 : 1], *z = f->sum->args.at[first ? 1 : 0];
@@ -270,7 +287,8 @@ static AuTileExpr *exponents_in(Algebra *x, const AuTileStmts *run, uint32_t at,
         changed |= args[n] != e->args.at[n];
     }
     if (changed) e = algebra_with(x, e, args);
-    return algebra_is_exponent(e) ? by_exp2(x, run, at, e, false) : e;
+    AlgebraExponent of;
+    return algebra_is_exponent(e, &of) ? by_exp2(x, run, at, e, &of, false) : e;
 }
 
 void algebra_exponents(Algebra *x, const AuTileStmts *run)
@@ -279,9 +297,10 @@ void algebra_exponents(Algebra *x, const AuTileStmts *run)
         const AuTileStmt *s = run->at[n];
         AuTileExpr *value = (AuTileExpr *)tile_assigned(s), *better = NULL;
         Factors f;
+        AlgebraExponent of;
         x->p->span = s->span;
-        if (algebra_is_exponent(value) && is_guarded_later(run, n))
-            better = by_exp2(x, run, n, value, true);
+        if (algebra_is_exponent(value, &of) && is_guarded_later(run, n, of.x))
+            better = by_exp2(x, run, n, value, &of, true);
         else if (value->op == TILE_X_WHERE && is_gradient(x, run, n, value->args.at[1], &f) &&
                  is_guarded(run, n, algebra_defined(run, n, f.t), value))
             better = gradient(x, value, &f);

@@ -8,7 +8,7 @@
  *     if a row of the warp is far {               rare
  *         score = x * f + s                       as the maximum has it: f and s are what x is without
  *         x' = where(far, (score - y) / f, x)
- *         r = where(far, 0, r)
+ *         r = where(far, -rest * c, r)            rest: what rounding took from y; 0 where nothing holds it
  *     }
  *     exp2(x' * c + r)
  *
@@ -69,9 +69,10 @@ static AuTileExpr *without_branch(Algebra *x, const AuTileExpr *e, const Algebra
     AuTileExpr *score =
         algebra_node(x, TILE_X_MUL, of->type, of, algebra_number(x, factors[0] * factors[1]), NULL);
     if (r->shift) score = algebra_node(x, TILE_X_ADD, of->type, score, r->shift, NULL);
-    AuTileExpr *difference =
-        algebra_node(x, TILE_X_MUL, e->type, algebra_node(x, TILE_X_SUB, e->type, score, y, NULL),
-                     algebra_number(x, ALGEBRA_LOG2E), NULL);
+    AuTileExpr *difference = algebra_node(x, TILE_X_SUB, e->type, score, y, NULL);
+    if (r->rest) difference = algebra_node(x, TILE_X_SUB, e->type, difference, r->rest, NULL);
+    difference =
+        algebra_node(x, TILE_X_MUL, e->type, difference, algebra_number(x, ALGEBRA_LOG2E), NULL);
     return algebra_node(x, TILE_X_EXP2, e->type, where_far(x, far, difference, near), NULL, NULL);
 }
 
@@ -98,7 +99,11 @@ static AuTileExpr *with_difference(Algebra *x, const AuTileExpr *e, const Algebr
         difference = algebra_node(x, TILE_X_MUL, own->type, difference,
                                   algebra_number(x, 1 / (factors[0] * factors[1])), NULL);
     algebra_assign(x, own->var, where_far(x, far, difference, own));
-    algebra_assign(x, row->var, where_far(x, far, algebra_number(x, 0), row));
+    AuTileExpr *of_rest = algebra_number(x, 0);
+    if (r->rest)
+        of_rest = algebra_node(x, TILE_X_MUL, row->type, r->rest, algebra_number(x, -ALGEBRA_LOG2E),
+                               NULL);
+    algebra_assign(x, row->var, where_far(x, far, of_rest, row));
     AuTileStmt *s = AU_NEW(x->p->arena, AuTileStmt);
     *s = (AuTileStmt){.kind = TILE_S_IF, .span = x->p->span};
     s->branch.test = algebra_node(x, TILE_X_ANYWHERE, far->type, far, NULL, NULL);

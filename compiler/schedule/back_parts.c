@@ -67,7 +67,8 @@ void back_argument(Lanes *x, const char *name, AuTileMode mode)
 
 void back_statistics(Lanes *x)
 {
-    for (uint32_t n = 0; n < back_row_count(x); n++) back_argument(x, back_row_name(x, n), TILE_IN);
+    for (uint32_t n = 0; n < back_row_count(x, true); n++)
+        back_argument(x, back_row_name(x, n), TILE_IN);
 }
 
 void back_changed(Lanes *x)

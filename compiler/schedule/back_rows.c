@@ -156,17 +156,18 @@ void back_adjoints(Lanes *x)
     const RowSpace r = outputs(x);
     const char *o = g->keeps_output ? "o_kept" : "o", *given = back_output_gradient(x);
     AuText names = {.arena = x->arena}, statistics = {.arena = x->arena};
-    if (!online->final_count) return;
+    if (!gradient_has_rows(x->p->attn, g)) return;
     tile_kernel(t, "rows_back");
     lanes_arguments(x);
     back_argument(x, o, TILE_IN);
     back_argument(x, given, TILE_IN);
     for (uint32_t n = 0; n < online->final_count; n++) {
-        const char *name = online->finals[n].name;
-        back_argument(x, tile_text(t, "final_%s", name), TILE_IN);
-        back_argument(x, tile_text(t, "dfinal_%s", name), TILE_IN);
-        back_argument(x, tile_text(t, "adjoint_%s", name), TILE_OUT);
-        lanes_region(x, tile_text(t, "adjoint_%s", name));
+        const AuFinal *f = &online->finals[n];
+        if (g->reads[n].final_by_rows) back_argument(x, tile_text(t, "final_%s", f->name), TILE_IN);
+        if (!f->kept) back_argument(x, tile_text(t, "dfinal_%s", f->name), TILE_IN);
+        if (!gradient_has_adjoint(g, n)) continue;
+        back_argument(x, tile_text(t, "adjoint_%s", f->name), TILE_OUT);
+        lanes_region(x, tile_text(t, "adjoint_%s", f->name));
     }
     for (uint32_t n = 0; n < g->pass_count; n++)
         back_argument(x, tile_text(t, "pass_%u", n), TILE_IN);
@@ -178,11 +179,14 @@ void back_adjoints(Lanes *x)
     tile_set(t, "delta", "row + reduce_sum(kept * given, e)");
     for (uint32_t n = 0; n < online->final_count; n++) {
         const char *name = online->finals[n].name;
+        if (gradient_has_adjoint(g, n))
+            au_text_add(&names, "%sadjoint%u", names.length ? ", " : "", n);
+        if (!g->reads[n].final_by_rows) continue;
         statistic(x, tile_text(t, "final%u", n), tile_text(t, "final_%s", name));
         au_text_add(&statistics, ", final%u", n);
-        au_text_add(&names, "%sadjoint%u", n ? ", " : "", n);
     }
     for (uint32_t n = 0; n < online->final_count; n++) {
+        if (online->finals[n].kept) continue;
         statistic(x, tile_text(t, "dfinal%u", n),
                   tile_text(t, "dfinal_%s", online->finals[n].name));
         au_text_add(&statistics, ", dfinal%u", n);
@@ -194,7 +198,9 @@ void back_adjoints(Lanes *x)
     tile_set(t, tile_text(t, "%s%s", au_text_str(&names), value_names(x, g->rows.count)),
              "backward_row(delta, b, h, i%s)", au_text_str(&statistics));
     for (uint32_t n = 0; n < online->final_count; n++)
-        tile_store(t, "adjoint%u -> adjoint_%s[b, h, %s] clip", n, online->finals[n].name, span(x));
+        if (gradient_has_adjoint(g, n))
+            tile_store(t, "adjoint%u -> adjoint_%s[b, h, %s] clip", n, online->finals[n].name,
+                       span(x));
     scatter(x, &r, &g->rows, NULL);
     end_kernel(x, blocks);
 }

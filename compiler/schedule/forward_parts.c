@@ -80,6 +80,12 @@ void lanes_grid_by_work(Lanes *x, const char *blocks, const char *head, const ch
         tile_grid(x->t, "%s, %s: %s, b: %s", blocks, head, heads, batch);
 }
 
+/* What is kept for gradients is given where there are any. */
+static bool gives_final(const Lanes *x, uint32_t n)
+{
+    return x->p->grads || !x->p->attn->online->finals[n].kept;
+}
+
 void lanes_forward_head(Lanes *x)
 {
     AuTileBuild *t = x->t;
@@ -96,8 +102,9 @@ void lanes_forward_head(Lanes *x)
         tile_arg(t, "o_kept", TILE_OUT, "%s[b:%s, h:%s, q:%s, e:%d]", x->operand, batch, heads, s,
                  x->p->e);
     for (uint32_t f = 0; f < a->online->final_count; f++)
-        tile_arg(t, tile_text(t, "final_%s", a->online->finals[f].name), TILE_OUT,
-                 "f32[b:%s, h:%s, q:%s]", batch, heads, s);
+        if (gives_final(x, f))
+            tile_arg(t, tile_text(t, "final_%s", a->online->finals[f].name), TILE_OUT,
+                     "f32[b:%s, h:%s, q:%s]", batch, heads, s);
     const char *blocks = tile_text(t, "cdiv(%s, %d)", s, x->block);
     lanes_grid_by_work(x, tile_text(t, "%s: %s", x->longest_first ? "turn" : "mb", blocks), "h",
                        heads, batch);
@@ -187,8 +194,9 @@ void lanes_store_finals(Lanes *x)
 {
     const AuOnline *online = x->p->attn->online;
     for (uint32_t n = 0; n < online->final_count; n++)
-        tile_store(x->t, "final%u -> final_%s[b, h, %s +: %d] clip", n, online->finals[n].name,
-                   lanes_first_row(x), x->rows);
+        if (gives_final(x, n))
+            tile_store(x->t, "final%u -> final_%s[b, h, %s +: %d] clip", n, online->finals[n].name,
+                       lanes_first_row(x), x->rows);
 }
 
 /* ---- the module */

@@ -30,12 +30,34 @@ static const char *numbered_name(AuHookWriter *w, const char *name, uint32_t n)
     return au_format(writer_module(w)->arena, "%s%u", name, n);
 }
 
-/* "final0", "final1", ... after the parameters there are. */
+/* "dot0", "dot1", ... after the parameters there are. */
 static uint32_t numbered(AuHookWriter *w, const char **params, uint32_t count, const char *name,
                          uint32_t many)
 {
-    for (uint32_t n = 0; n < many; n++)
-        params[count++] = au_format(writer_module(w)->arena, "%s%u", name, n);
+    for (uint32_t n = 0; n < many; n++) params[count++] = numbered_name(w, name, n);
+    return count;
+}
+
+/* The same of finals, those alone that are read. */
+typedef enum Statistic { FINAL_OF_PAIRS, ADJOINT_OF_PAIRS, FINAL_OF_ROW, GIVEN_OF_ROW } Statistic;
+
+static bool is_read(const AuHookWriter *w, const AuGrads *g, Statistic kind, uint32_t n)
+{
+    switch (kind) {
+    case FINAL_OF_PAIRS: return g->reads[n].final_by_pairs;
+    case ADJOINT_OF_PAIRS: return g->reads[n].adjoint_by_pairs;
+    case FINAL_OF_ROW: return g->reads[n].final_by_rows;
+    case GIVEN_OF_ROW: return !w->attn->online->finals[n].kept;
+    }
+    return false;
+}
+
+static uint32_t statistics(AuHookWriter *w, const AuGrads *g, const char **params, uint32_t count,
+                           Statistic kind)
+{
+    static const char *const names[] = {"final", "adjoint", "final", "dfinal"};
+    for (uint32_t n = 0; n < w->attn->online->final_count; n++)
+        if (is_read(w, g, kind, n)) params[count++] = numbered_name(w, names[kind], n);
     return count;
 }
 
@@ -48,13 +70,12 @@ static AuTileExpr *guarded(AuHookWriter *w, const AuGrads *g, AuExpr e, const ch
     return is_of_pair ? x : writer_spread(w, x, "s", name);
 }
 
-static void begin_pairs(AuHookWriter *w, const char *name, bool adjoints)
+static void begin_pairs(AuHookWriter *w, const AuGrads *g, const char *name, bool adjoints)
 {
     const char *params[64] = {"s", "dp", "b", "h", "i", "j"};
-    const uint32_t finals = w->attn->online->final_count;
     uint32_t count = numbered(w, params, 6, "dot", w->hooks->dot_count);
-    count = numbered(w, params, count, "final", finals);
-    if (adjoints) count = numbered(w, params, count, "adjoint", finals);
+    count = statistics(w, g, params, count, FINAL_OF_PAIRS);
+    if (adjoints) count = statistics(w, g, params, count, ADJOINT_OF_PAIRS);
     writer_begin(w, name, params, count);
 }
 
@@ -68,7 +89,7 @@ static void take_part(AuHookWriter *w, const AuGrads *g)
 static void write_pair(AuHookWriter *w, const AuGrads *g)
 {
     Results out = {.count = 0};
-    begin_pairs(w, "backward_pair", true);
+    begin_pairs(w, g, "backward_pair", true);
     writer_count_uses(w, g->score), writer_count_uses(w, g->weight),
         writer_count_uses(w, g->dscore);
     for (uint32_t n = 0; n < g->dot_count; n++) writer_count_uses(w, g->ddots[n]);
@@ -87,7 +108,7 @@ static void write_pass(AuHookWriter *w, const AuGrads *g)
 {
     Results out = {.count = 0};
     if (!g->pass_count) return;
-    begin_pairs(w, "backward_pass", false);
+    begin_pairs(w, g, "backward_pass", false);
     writer_count_uses(w, g->score);
     for (uint32_t n = 0; n < g->pass_count; n++) writer_count_uses(w, g->pass[n]);
     take_part(w, g);
@@ -101,21 +122,22 @@ static void write_row(AuHookWriter *w, const AuGrads *g)
     Results out = {.count = 0};
     const uint32_t finals = w->attn->online->final_count;
     const char *params[64] = {"delta", "b", "h", "i"};
-    AuArena *arena = writer_module(w)->arena;
-    if (!finals) return;
-    uint32_t count = numbered(w, params, 4, "final", finals);
-    count = numbered(w, params, count, "dfinal", finals);
+    if (!gradient_has_rows(w->attn, g)) return;
+    uint32_t count = statistics(w, g, params, 4, FINAL_OF_ROW);
+    count = statistics(w, g, params, count, GIVEN_OF_ROW);
     writer_begin(w, "backward_row", params, numbered(w, params, count, "pass", g->pass_count));
-    for (uint32_t n = 0; n < finals; n++) writer_count_uses(w, g->adjoint[n]);
+    for (uint32_t n = 0; n < finals; n++)
+        if (gradient_has_adjoint(g, n)) writer_count_uses(w, g->adjoint[n]);
     for (uint32_t n = 0; n < g->rows.count; n++) writer_count_uses(w, g->rows.at[n].value);
     for (uint32_t n = 0; n < finals; n++)
-        add(w, &out,
-            writer_spread(w, writer_expr(w, g->adjoint[n]), "delta",
-                          au_format(arena, "adjoint%u", n)));
+        if (gradient_has_adjoint(g, n))
+            add(w, &out,
+                writer_spread(w, writer_expr(w, g->adjoint[n]), "delta",
+                              numbered_name(w, "adjoint", n)));
     for (uint32_t n = 0; n < g->rows.count; n++)
         add(w, &out,
             writer_spread(w, writer_expr(w, g->rows.at[n].value), "delta",
-                          au_format(arena, "value%u", n)));
+                          numbered_name(w, "value", n)));
     writer_finish(w, out.at, out.count);
 }
 

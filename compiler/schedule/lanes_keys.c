@@ -113,8 +113,7 @@ const char *lanes_pair_hook(Lanes *x, const char *hook, bool adjoints, const cha
     AuText text = {.arena = x->arena};
     au_text_add(&text, "%s(score, dp, b, h, i, j", hook);
     for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) au_text_add(&text, ", dot%u", n);
-    for (uint32_t n = 0; n < back_row_count(x) / (adjoints ? 1 : 2); n++)
-        au_text_add(&text, ", %s", rows[n]);
+    for (uint32_t n = 0; n < back_row_count(x, adjoints); n++) au_text_add(&text, ", %s", rows[n]);
     au_text_add(&text, ")");
     return au_text_str(&text);
 }
@@ -151,7 +150,7 @@ static void pairs(Lanes *x, Masked masked, bool sums)
 {
     AuTileBuild *t = x->t;
     const char *rows[64];
-    for (uint32_t n = 0; n < back_row_count(x); n++)
+    for (uint32_t n = 0; n < back_row_count(x, true); n++)
         rows[n] = tile_text(t, "%s[b, h, i]", back_row_name(x, n));
     tile_set(t, lanes_pair_results(x), "%s", lanes_pair_hook(x, "backward_pair", true, rows));
     if (masked == SOME_PAIRS) take_part(x);

@@ -163,7 +163,7 @@ static void begin_rows(Lanes *x, bool adjoints)
                   lanes_dot_view(x, n, false, ":"));
         tile_frag(t, tile_text(t, "dot%u", n), "%s", pair);
     }
-    for (uint32_t n = 0; n < back_row_count(x) / (adjoints ? 1 : 2); n++)
+    for (uint32_t n = 0; n < back_row_count(x, adjoints); n++)
         tile_load(t, back_row_variable(x, n), "%s[b, h, %s +: %d] like score pad 0",
                   back_row_name(x, n), lanes_first_row(x), x->rows);
     tile_set(t, "i", "%s + iota(q:%d)", lanes_first_row(x), x->rows);
@@ -215,7 +215,7 @@ static void results(Lanes *x, bool masked)
     AuTileBuild *t = x->t;
     const AuGrads *g = x->p->grads;
     const char *rows[64];
-    for (uint32_t n = 0; n < back_row_count(x); n++) rows[n] = back_row_variable(x, n);
+    for (uint32_t n = 0; n < back_row_count(x, true); n++) rows[n] = back_row_variable(x, n);
     tile_set(t, lanes_pair_results(x), "%s", lanes_pair_hook(x, "backward_pair", true, rows));
     if (masked) {
         tile_set(t, "taken", "%s", lanes_takes_part(x));
@@ -326,7 +326,7 @@ static void add_parts(Lanes *x, bool masked)
     const char *rows[64];
     AuText names = {.arena = x->arena};
     for (uint32_t n = 0; n < count; n++) au_text_add(&names, "%spart%u", n ? ", " : "", n);
-    for (uint32_t n = 0; n < back_row_count(x) / 2; n++) rows[n] = back_row_variable(x, n);
+    for (uint32_t n = 0; n < back_row_count(x, false); n++) rows[n] = back_row_variable(x, n);
     tile_set(t, au_text_str(&names), "%s", lanes_pair_hook(x, "backward_pass", false, rows));
     if (masked) tile_set(t, "taken", "%s", lanes_takes_part(x));
     for (uint32_t n = 0; n < count; n++) {

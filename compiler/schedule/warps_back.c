@@ -1,20 +1,40 @@
 /* warps_back.c - see warps_back.h: statistics of rows, and what this schedule does not have. */
 #include "warps_back.h"
 
-static uint32_t finals(const Lanes *x) { return x->p->attn->online->final_count; }
+typedef struct Statistic {
+    const char *kind; /* "final", "adjoint"; NULL: there are fewer */
+    uint32_t final;
+} Statistic;
 
-uint32_t back_row_count(const Lanes *x) { return 2 * finals(x); }
+/* The n-th that pairs read. */
+static Statistic statistic(const Lanes *x, uint32_t n, bool adjoints)
+{
+    const AuGradReads *reads = x->p->grads->reads;
+    const uint32_t finals = x->p->attn->online->final_count;
+    for (uint32_t i = 0; i < finals; i++)
+        if (reads[i].final_by_pairs && n-- == 0) return (Statistic){"final", i};
+    for (uint32_t i = 0; i < finals && adjoints; i++)
+        if (reads[i].adjoint_by_pairs && n-- == 0) return (Statistic){"adjoint", i};
+    return (Statistic){NULL, 0};
+}
+
+uint32_t back_row_count(const Lanes *x, bool adjoints)
+{
+    uint32_t count = 0;
+    while (statistic(x, count, adjoints).kind) count++;
+    return count;
+}
 
 const char *back_row_name(Lanes *x, uint32_t n)
 {
-    const bool given = n < finals(x);
-    return tile_text(x->t, "%s_%s", given ? "final" : "adjoint",
-                     x->p->attn->online->finals[n % finals(x)].name);
+    const Statistic s = statistic(x, n, true);
+    return tile_text(x->t, "%s_%s", s.kind, x->p->attn->online->finals[s.final].name);
 }
 
 const char *back_row_variable(Lanes *x, uint32_t n)
 {
-    return tile_text(x->t, "%s%u", n < finals(x) ? "final" : "adjoint", n % finals(x));
+    const Statistic s = statistic(x, n, true);
+    return tile_text(x->t, "%s%u", s.kind, s.final);
 }
 
 const char *back_output_gradient(Lanes *x)

@@ -8,8 +8,8 @@
  * backward has none to spare. On an H200 lines of 32 bytes make width 256 6 % faster. */
 int32_t warps_back_line(const AuProblem *p);
 
-/* Statistics of rows that pairs need: finals, then their adjoints. */
-uint32_t back_row_count(const Lanes *x);
+/* Statistics of rows that pairs read: finals, then, if [adjoints], the adjoints of finals. */
+uint32_t back_row_count(const Lanes *x, bool adjoints);
 const char *back_row_name(Lanes *x, uint32_t n);     /* the tensor */
 const char *back_row_variable(Lanes *x, uint32_t n); /* the fragment */
 const char *back_output_gradient(Lanes *x);          /* dO', as [b, h, q, e] */

@@ -83,7 +83,7 @@ static int32_t shared_of(const Lanes *x, const Widths *w)
     const AuShape *s = x->shape;
     const int32_t e_bytes = warps_line_bytes(x->p, warps_back_line(x->p), w->e),
                   d_bytes = w->row_bytes - e_bytes;
-    const int32_t statistics = 4 * (int32_t)back_row_count(x) * s->query_tile;
+    const int32_t statistics = 4 * (int32_t)back_row_count(x, true) * s->query_tile;
     const int32_t of_pairs =
         warps_back_by_memory(x) || warps_dq_is_late(x) ? 2 : 1; /* dS, and P or dS again */
     return WARPS_ALIGNMENT + x->block * (d_bytes + w->own_e_bytes) +

@@ -117,7 +117,7 @@ static void memories(Lanes *x)
     warps_tile(x, "dS", "kv", x->block, "q", m, warps_dq_is_late(x) ? 2 : 1);
     if (warps_back_by_memory(x)) warps_tile(x, "P", "kv", x->block, "q", m, 1);
     const char *stages = x->shape->stages > 1 ? tile_text(t, "stage:%d, ", x->shape->stages) : "";
-    for (uint32_t n = 0; n < back_row_count(x); n++)
+    for (uint32_t n = 0; n < back_row_count(x, true); n++)
         tile_shared(t, tile_text(t, "row%u", n), "f32[%sq:%d]", stages, m);
     warps_dot_memories(x);
     tile_barrier(t, "all", 0, x->shape->executors);
@@ -129,7 +129,7 @@ static const char *query_tokens(Lanes *x)
 {
     AuText text = {.arena = x->arena};
     au_text_add(&text, "tq, to");
-    for (uint32_t n = 0; n < back_row_count(x); n++) au_text_add(&text, ", t%u", n);
+    for (uint32_t n = 0; n < back_row_count(x, true); n++) au_text_add(&text, ", t%u", n);
     for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) au_text_add(&text, ", tq%u", n);
     return au_text_str(&text);
 }
@@ -155,7 +155,7 @@ static void bring_queries(Lanes *x, const char *m, const char *stage)
                 tile_text(t, "%s[b, h, %s, %s] as [q, %s]", back_output_gradient(x), rows,
                           x->own_v ? warps_columns(x, x->p->e) : ":", x->own_v ? "e" : "d"),
                 tile_text(t, "dO[%s, %s]", to, channels));
-    for (uint32_t n = 0; n < back_row_count(x); n++)
+    for (uint32_t n = 0; n < back_row_count(x, true); n++)
         warps_bring(x, tile_text(t, "t%u", n),
                     tile_text(t, "%s[b, h, %s]", back_row_name(x, n), any),
                     tile_text(t, "row%u[%s]", n, to));
@@ -204,7 +204,7 @@ static void pairs(Lanes *x, const char *from)
     if (is_split(x)) bring_next(x);
     tile_set(t, "i", "m * %d + %s + iota(q:%d)", x->shape->query_tile, from, m);
     const char *statistics[64];
-    for (uint32_t n = 0; n < back_row_count(x); n++) {
+    for (uint32_t n = 0; n < back_row_count(x, true); n++) {
         statistics[n] = back_row_variable(x, n);
         tile_load(t, statistics[n], "row%u[%s%s +: %d] like score", n, stage_index(x, false), from,
                   m);

@@ -25,7 +25,7 @@ static void head(Lanes *x, Kind kind)
     lanes_arguments(x);
     back_changed(x);
     if (x->p->hooks->needs_lists) lanes_list_arguments(x);
-    for (uint32_t n = 0; n < back_row_count(x) / (kind == ROW_PASS ? 2 : 1); n++)
+    for (uint32_t n = 0; n < back_row_count(x, kind != ROW_PASS); n++)
         back_argument(x, back_row_name(x, n), TILE_IN);
     for (uint32_t n = 0; n < x->p->grads->pass_count && kind == ROW_PASS; n++)
         back_argument(x, tile_text(t, "pass_%u", n), TILE_OUT);
@@ -92,7 +92,7 @@ static void begin_rows(Lanes *x, Kind kind)
         x, "to",
         tile_text(t, "%s[b, h, %s, %s]", back_output_gradient(x), rows, warps_columns(x, x->p->e)),
         tile_text(t, "dO[self * %d +: %d, :]", x->rows, x->rows));
-    for (uint32_t n = 0; n < back_row_count(x) / (kind == ROW_PASS ? 2 : 1); n++)
+    for (uint32_t n = 0; n < back_row_count(x, kind != ROW_PASS); n++)
         tile_load(t, back_row_variable(x, n), "%s[b, h, %s] like score pad 0", back_row_name(x, n),
                   rows);
     if (warps_are_async(x)) tile_wait(t, "tq, to");
@@ -105,7 +105,7 @@ static void results(Lanes *x, Kind kind)
     const char *statistics[64], *taken = lanes_takes_part(x);
     const uint32_t sums = kind == ROW_PASS ? x->p->grads->pass_count : 0;
     AuText names = {.arena = x->arena};
-    for (uint32_t n = 0; n < back_row_count(x); n++) statistics[n] = back_row_variable(x, n);
+    for (uint32_t n = 0; n < back_row_count(x, true); n++) statistics[n] = back_row_variable(x, n);
     for (uint32_t n = 0; n < sums; n++) au_text_add(&names, "%spart%u", n ? ", " : "", n);
     if (kind == QUERIES_BACK)
         tile_set(t, lanes_pair_results(x), "%s",

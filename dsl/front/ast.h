@@ -108,6 +108,7 @@ typedef enum AuItemKind {
     /* of an online function */
     AU_ITEM_ROWSCALE, /* name, value */
     AU_ITEM_FINAL,    /* params: the names */
+    AU_ITEM_KEPT,     /* params: the names */
     /* of linear */
     AU_ITEM_SLOT /* name, list: one value, or the pair of lowrank */
 } AuItemKind;

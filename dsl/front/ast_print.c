@@ -108,6 +108,7 @@ static void print_head(const AuItem *item, AuText *out)
     case AU_ITEM_LINEAR: au_text_add(out, "linear"); break;
     case AU_ITEM_ROWSCALE: au_text_add(out, "rowscale %s = ", name); break;
     case AU_ITEM_FINAL: au_text_add(out, "final "); break;
+    case AU_ITEM_KEPT: au_text_add(out, "kept "); break;
     case AU_ITEM_SLOT: au_text_add(out, "slot %s = ", name); break;
     }
 }

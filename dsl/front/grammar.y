@@ -175,6 +175,10 @@ clause(I) ::= FINAL(A) some_names(N) SEMI(Z). {
     I = ast_item(&p->make, AU_ITEM_FINAL, N.items[0], A->span, Z->span);
     I->params = N;
 }
+clause(I) ::= KEPT(A) some_names(N) SEMI(Z). {
+    I = ast_item(&p->make, AU_ITEM_KEPT, N.items[0], A->span, Z->span);
+    I->params = N;
+}
 clause(I) ::= function(F). { I = F; }
 
 /* ---- an attention */

@@ -207,6 +207,7 @@ AuTokens lex_source(AuArena *arena, AuNames *names, AuDiags *diags, uint32_t sou
         "linear"              { add(l, TOK_LINEAR, begin, YYCURSOR); continue; }
         "rowscale"            { add(l, TOK_ROWSCALE, begin, YYCURSOR); continue; }
         "final"               { add(l, TOK_FINAL, begin, YYCURSOR); continue; }
+        "kept"                { add(l, TOK_KEPT, begin, YYCURSOR); continue; }
         "true"                { add(l, TOK_TRUE, begin, YYCURSOR); continue; }
         "false"               { add(l, TOK_FALSE, begin, YYCURSOR); continue; }
         "for" | "while" | "do" { add(l, TOK_LOOP, begin, YYCURSOR); continue; }

@@ -14,7 +14,7 @@ typedef struct Online {
     AuOnline *out;
     AuScope *scope;
     AuSymbol **scales; /* one for each row scale, in order */
-    AuSymbol **finals; /* one for each final; a row scale's symbol where it is one */
+    AuSymbol **finals; /* one for each final or kept; a row scale's symbol where it is one */
 } Online;
 
 /* ---- declarations */
@@ -33,21 +33,21 @@ static void declare_scale(Online *o, const AuItem *item)
         (AuRowScale){.name = item->name.text, .start = start.e, .span = item->name.span};
 }
 
-static void declare_final(Online *o, AuAstName name)
+static void declare_final(Online *o, AuAstName name, bool kept)
 {
     AuCheck *c = o->c;
     AuSymbol *s = scope_find(o->scope, name.text);
     if (s && s->is_final) {
-        check_error(c, AU_E0203, name.span, "'%s' is final already", name.text);
+        check_error(c, AU_E0203, name.span, "'%s' is final or kept already", name.text);
         return;
     }
     if (!s || s->kind != AU_SYM_ROWSCALE)
-        s = scope_declare(c, o->scope, AU_SYM_FINAL, name, "a final");
+        s = scope_declare(c, o->scope, AU_SYM_FINAL, name, kept ? "kept" : "a final");
     s->is_final = true;
     const uint32_t n = o->out->final_count++;
     if (s->kind == AU_SYM_FINAL) s->index = (int32_t)n;
     o->finals[n] = s;
-    o->out->finals[n] = (AuFinal){.name = name.text, .span = name.span};
+    o->out->finals[n] = (AuFinal){.name = name.text, .kept = kept, .span = name.span};
 }
 
 static uint32_t count_names(const AuItem *online, AuItemKind kind)
@@ -55,7 +55,7 @@ static uint32_t count_names(const AuItem *online, AuItemKind kind)
     uint32_t n = 0;
     for (uint32_t i = 0; i < online->items.count; i++) {
         const AuItem *item = online->items.items[i];
-        if (item->kind == kind) n += kind == AU_ITEM_FINAL ? item->params.count : 1;
+        if (item->kind == kind) n += kind == AU_ITEM_ROWSCALE ? 1 : item->params.count;
     }
     return n;
 }
@@ -64,17 +64,20 @@ static void declare_state(Online *o)
 {
     const AuItemList *items = &o->item->items;
     const uint32_t scales = count_names(o->item, AU_ITEM_ROWSCALE),
-                   finals = count_names(o->item, AU_ITEM_FINAL);
+                   finals =
+                       count_names(o->item, AU_ITEM_FINAL) + count_names(o->item, AU_ITEM_KEPT);
     o->scales = AU_NEW_ARRAY(o->c->arena, AuSymbol *, scales);
     o->out->scales = AU_NEW_ARRAY(o->c->arena, AuRowScale, scales);
     o->finals = AU_NEW_ARRAY(o->c->arena, AuSymbol *, finals);
     o->out->finals = AU_NEW_ARRAY(o->c->arena, AuFinal, finals);
     for (uint32_t i = 0; i < items->count; i++)
         if (items->items[i]->kind == AU_ITEM_ROWSCALE) declare_scale(o, items->items[i]);
-    for (uint32_t i = 0; i < items->count; i++)
-        for (uint32_t n = 0;
-             items->items[i]->kind == AU_ITEM_FINAL && n < items->items[i]->params.count; n++)
-            declare_final(o, items->items[i]->params.items[n]);
+    for (uint32_t i = 0; i < items->count; i++) {
+        const AuItem *item = items->items[i];
+        if (item->kind != AU_ITEM_FINAL && item->kind != AU_ITEM_KEPT) continue;
+        for (uint32_t n = 0; n < item->params.count; n++)
+            declare_final(o, item->params.items[n], item->kind == AU_ITEM_KEPT);
+    }
 }
 
 /* ---- clauses */
@@ -215,8 +218,8 @@ static void epilogue(Online *o, const AuItem *clause)
         const AuSymbol *s = o->finals[i];
         o->out->finals[i].value = s->value.e;
         if (s->kind == AU_SYM_ROWSCALE || s->assigned) continue;
-        AuDiag *d = check_error(c, AU_E0404, o->out->finals[i].span, "the final '%s' gets no value",
-                                s->name);
+        AuDiag *d = check_error(c, AU_E0404, o->out->finals[i].span, "%s '%s' gets no value",
+                                o->out->finals[i].kept ? "kept" : "the final", s->name);
         au_add_note(c->diags, d, clause->name.span, "name a row scale, or assign it here");
     }
 }

@@ -48,6 +48,7 @@ static const char *text_of(int kind)
         {TOK_RETURN, "'return'"},
         {TOK_ROWSCALE, "'rowscale'"},
         {TOK_FINAL, "'final'"},
+        {TOK_KEPT, "'kept'"},
         {TOK_CONST, "'const'"},
         {TOK_FN, "'fn'"},
         {TOK_ONLINE, "'online'"},
@@ -138,6 +139,7 @@ static bool starts_statement(const Driver *d, uint32_t i)
     case TOK_REQUIRE:
     case TOK_ROWSCALE:
     case TOK_FINAL:
+    case TOK_KEPT:
     case TOK_ONLINE:
     case TOK_LINEAR: return t->first_on_line;
     case TOK_NAME: /* `q:`, `r =` or `mask(` at the begin of a line */

@@ -146,7 +146,7 @@ typedef struct AuRowScale {
 typedef struct AuFinal {
     const char *name;
     AuExpr value; /* of STATE: a row scale's last value, or what the epilogue assigns */
-    bool added;   /* not by the script: attn_gradients needs it */
+    bool kept;    /* for gradients alone: no output, and no gradient is given for it */
     AuSpan span;
 } AuFinal;
 

@@ -297,7 +297,7 @@ static void add_final(AuClosed *c, uint32_t scale)
     if (n) memcpy(rows, c->finals, n * sizeof *rows);
     finals[n] = (AuFinal){.name = free_name(c, o->scales[scale].name),
                           .value = closed_row_leaf(a, AU_OP_STATE, scale),
-                          .added = true,
+                          .kept = true,
                           .span = o->scales[scale].span};
     rows[n] = c->last[scale];
     o->finals = finals;

@@ -176,6 +176,53 @@ static bool settle_rows(AuDeriver *d)
            pass_row_mod(d, a->out_mod, AU_PLACE_OUT_MOD, &g->out);
 }
 
+/* ---- who reads what */
+
+static void mark_inputs(const AuAttn *a, const AuInputGrads *in, bool *mark)
+{
+    for (uint32_t n = 0; n < in->count; n++) attn_mark(a, in->at[n].value, mark);
+}
+
+static void find_reads(AuDeriver *d)
+{
+    const AuAttn *a = d->a;
+    AuGrads *g = d->g;
+    bool *pairs = AU_NEW_ARRAY(d->arena, bool, a->node_count),
+         *rows = AU_NEW_ARRAY(d->arena, bool, a->node_count);
+    attn_mark(a, g->weight, pairs), attn_mark(a, g->dscore, pairs);
+    for (uint32_t n = 0; n < g->dot_count; n++) attn_mark(a, g->ddots[n], pairs);
+    for (uint32_t n = 0; n < g->pass_count; n++) attn_mark(a, g->pass[n], pairs);
+    mark_inputs(a, &g->pairs, pairs);
+    mark_inputs(a, &g->rows, rows);
+    g->reads = AU_NEW_ARRAY(d->arena, AuGradReads, a->online->final_count + 1);
+    for (uint32_t i = 1; i < a->node_count; i++) {
+        const AuNode *n = &a->nodes[i];
+        if (n->op != AU_OP_ADJOINT) continue;
+        g->reads[n->integer].adjoint_by_pairs |= pairs[i];
+        g->reads[n->integer].adjoint_by_rows |= rows[i];
+    }
+    for (uint32_t n = 0; n < a->online->final_count; n++)
+        if (gradient_has_adjoint(g, n)) attn_mark(a, g->adjoint[n], rows);
+    for (uint32_t i = 1; i < a->node_count; i++) {
+        const AuNode *n = &a->nodes[i];
+        if (n->op != AU_OP_FINAL) continue;
+        g->reads[n->integer].final_by_pairs |= pairs[i];
+        g->reads[n->integer].final_by_rows |= rows[i];
+    }
+}
+
+bool gradient_has_adjoint(const AuGrads *g, uint32_t final)
+{
+    return g->reads[final].adjoint_by_pairs || g->reads[final].adjoint_by_rows;
+}
+
+bool gradient_has_rows(const AuAttn *a, const AuGrads *g)
+{
+    for (uint32_t n = 0; n < a->online->final_count; n++)
+        if (gradient_has_adjoint(g, n)) return true;
+    return g->rows.count > 0;
+}
+
 AuGrads *attn_gradients(AuAttn *a, AuArena *arena, AuDiags *diags)
 {
     AuDeriver d = {.a = a, .arena = arena, .diags = diags, .g = AU_NEW(arena, AuGrads)};
@@ -185,5 +232,6 @@ AuGrads *attn_gradients(AuAttn *a, AuArena *arena, AuDiags *diags)
     }
     if (!derive_online(&d) || !pass_score_mod(&d) || !settle_rows(&d)) return NULL;
     order_factors(&d);
+    find_reads(&d);
     return d.g;
 }

@@ -41,6 +41,11 @@ typedef struct AuRowGrad {
     AuInputGrads inputs;
 } AuRowGrad;
 
+/* Who reads a final and its adjoint: what nobody reads is not brought, nor made. */
+typedef struct AuGradReads {
+    bool final_by_pairs, adjoint_by_pairs, final_by_rows, adjoint_by_rows;
+} AuGradReads;
+
 typedef struct AuGrads {
     AuExpr score;  /* pair: score_mod; the pair takes part unless -inf (and if the mask holds) */
     AuExpr weight; /* pair: the weight as it meets the values, of SCORE and FINAL:
@@ -62,6 +67,7 @@ typedef struct AuGrads {
                           and ADJOINT */
     AuRowGrad q, k, v, out; /* out: ELEMENT is O' (before out_mod), DELEMENT is dO, value is dO' */
     bool keeps_output;      /* there is an out_mod: the backward needs O' */
+    AuGradReads *reads;     /* one a final */
 } AuGrads;
 
 /* Completes [a] for gradients: sets `forward` where it is missing (online_fwd run once over the whole
@@ -69,6 +75,10 @@ typedef struct AuGrads {
  * dR/ds cannot be said by the finals there are. Of a softmax family, verified and simplified. NULL:
  * diagnostics say why this script has no gradient. */
 AuGrads *attn_gradients(AuAttn *a, AuArena *arena, AuDiags *diags);
+
+bool gradient_has_adjoint(const AuGrads *g, uint32_t final);
+/* Is something made once a row, adjoints or gradients of inputs? */
+bool gradient_has_rows(const AuAttn *a, const AuGrads *g);
 
 /* Text of gradients, block by block as the text form of attentions. */
 void gradient_print(const AuAttn *a, const AuGrads *g, AuText *out);

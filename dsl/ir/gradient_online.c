@@ -116,7 +116,21 @@ static bool differentiate_final(AuDeriver *d, uint32_t n)
     return !has_sums;
 }
 
-/* Row scales in the derivatives are said by finals, which may add finals. */
+/* Is it the weight, on random rows? */
+static bool is_weight(const AuDeriver *d, AuExpr e)
+{
+    for (uint32_t i = 0; i < d->c->samples->count; i++) {
+        AuSample *row = &d->c->samples->rows[i];
+        if (row->unusable) continue;
+        const double *x = sample_value(row, e), *p = sample_value(row, d->a->online->forward);
+        for (uint32_t n = 0; n < row->count; n++)
+            if (!sample_near(x[n], p[n], 0)) return false;
+    }
+    return true;
+}
+
+/* Row scales in the derivatives are said by finals, which may add finals. A slope that is the weight, as lse's is, becomes the
+ * script's own expression of it: one exp for both, and as exact where a row is far from 0. */
 static void say_final(AuDeriver *d, AuSlopes *f)
 {
     AuParts all = {0};
@@ -128,6 +142,7 @@ static void say_final(AuDeriver *d, AuSlopes *f)
     closed_say(d->c, all.at, all.count);
     uint32_t at = 0;
     f->slope = attn_simplify_expr(d->a, all.at[at++]);
+    if (f->slope.i && is_weight(d, f->slope)) f->slope = d->a->online->forward;
     for (uint32_t i = 0; i < f->rows.count; i++) f->rows.at[i].value = all.at[at++];
     for (uint32_t i = 0; i < f->along.count; i++) f->along.at[i].value = all.at[at++];
 }
@@ -211,11 +226,9 @@ static AuExpr common_factor(AuDeriver *d, AuExpr share)
 static void warn_held(const AuDeriver *d, uint32_t n)
 {
     const AuFinal *f = &d->a->online->finals[n];
-    if (!f->added)
-        au_warning(
-            d->diags, AU_W0402, f->span,
-            "'%s' depends on a running maximum itself: a gradient given for it has no effect",
-            f->name);
+    au_warning(d->diags, AU_W0402, f->span,
+               "'%s' depends on a running maximum itself: a gradient given for it has no effect",
+               f->name);
 }
 
 /* delta g. A row without a pair has delta 0, and start values for finals, of which g may be infinite:
@@ -235,8 +248,9 @@ static bool settle_adjoint(AuDeriver *d, uint32_t n)
     AuAttn *a = d->a;
     AuGrads *g = d->g;
     const AuSlopes *f = &d->finals[n];
-    AuExpr adjoint = f->is_held ? none : closed_row_leaf(a, AU_OP_DFINAL, n);
-    if (f->is_held) warn_held(d, n);
+    const bool kept = a->online->finals[n].kept;
+    AuExpr adjoint = f->is_held || kept ? none : closed_row_leaf(a, AU_OP_DFINAL, n);
+    if (f->is_held && !kept) warn_held(d, n);
     const bool is_used = f->slope.i || f->rows.count || f->along.count;
     if (f->share.i && is_used) {
         const AuExpr factor = common_factor(d, f->share);

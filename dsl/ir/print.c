@@ -380,7 +380,7 @@ static void print_online(Printer *p, const AuOnline *o)
                     1);
     for (uint32_t i = 0; i < finals; i++) {
         line(p);
-        au_text_add(p->out, "final %s", o->finals[i].name);
+        au_text_add(p->out, "%s %s", o->finals[i].kept ? "kept" : "final", o->finals[i].name);
     }
     for (uint32_t i = 0; i < scales; i++)
         set[i] = (Assignment){o->scales[i].name, o->scales[i].next};

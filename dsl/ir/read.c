@@ -245,9 +245,9 @@ static void read_rowscale(AuReader *r, AuOnline *o, uint32_t begin)
     AU_PUSH(r->a->arena, o->scales, o->scale_count, r->scale_capacity, scale);
 }
 
-static void read_final(AuReader *r, AuOnline *o, uint32_t begin)
+static void read_final(AuReader *r, AuOnline *o, uint32_t begin, bool kept)
 {
-    AuFinal final = {.name = attn_read_name(r)};
+    AuFinal final = {.name = attn_read_name(r), .kept = kept};
     if (final.name && find_final(r, final.name))
         attn_read_error(r, AU_E0906, begin, "final '%s' is declared twice", final.name);
     if (r->failed) return;
@@ -261,7 +261,9 @@ static void read_online_line(AuReader *r, AuOnline *o)
     if (attn_read_accept_word(r, "rowscale"))
         read_rowscale(r, o, begin);
     else if (attn_read_accept_word(r, "final"))
-        read_final(r, o, begin);
+        read_final(r, o, begin, false);
+    else if (attn_read_accept_word(r, "kept"))
+        read_final(r, o, begin, true);
     else if (attn_read_accept_word(r, "online_fwd"))
         read_clause(r, AU_PLACE_P, (AuExpr *[]){&o->weight, &o->rescale}, 2, "online_fwd",
                     find_next);

@@ -19,7 +19,7 @@ extern "C" {
 
 #define AULE_MAGIC         "aule\x1a\r\n" /* 7 characters and the NUL: 8 bytes */
 #define AULE_VERSION_MAJOR 1
-#define AULE_VERSION_MINOR 2
+#define AULE_VERSION_MINOR 3
 
 /* What an artifact has at most: aulec refuses a script that needs more, a reader an artifact that has more. They bound
  * what a run keeps on its stack. */
@@ -77,10 +77,11 @@ typedef enum aule_role {
     AULE_ROLE_OUTPUT,
     AULE_ROLE_FINAL,
     /* of attentions with gradients */
-    AULE_ROLE_KEPT,   /* "o_kept": the output before out_mod, which forward writes for backward */
-    AULE_ROLE_DOUT,   /* "do": the gradient given for o */
-    AULE_ROLE_DFINAL, /* "dNAME": the gradient given for a final */
-    AULE_ROLE_GRAD    /* "dq", "dk", "dv", "dNAME": what backward makes */
+    AULE_ROLE_KEPT,    /* "o_kept": the output before out_mod, which forward writes for backward */
+    AULE_ROLE_DOUT,    /* "do": the gradient given for o */
+    AULE_ROLE_DFINAL,  /* "dNAME": the gradient given for a final */
+    AULE_ROLE_GRAD,    /* "dq", "dk", "dv", "dNAME": what backward makes */
+    AULE_ROLE_KEPT_ROW /* "NAME_kept", f32 a row: what forward writes beside finals, for backward */
 } aule_role;
 
 /* A tensor of the signature. Axes are outermost first; each extent is an expression (often one
@@ -96,7 +97,7 @@ typedef struct aule_tensor_v1 {
     const aule_expr *axes;
 } aule_tensor_v1;
 #define AULE_TENSOR_GRAD     1u /* marked `grad`: backward makes dNAME */
-#define AULE_TENSOR_OPTIONAL 2u /* outputs that need not be passed: finals */
+#define AULE_TENSOR_OPTIONAL 2u /* outputs that need not be passed: finals, what is kept */
 #define AULE_TENSOR_IN_K     4u /* v is part of k: it is not passed */
 
 typedef struct aule_param_v1 {

@@ -268,8 +268,8 @@ typedef struct aule_param_arg {
 
 /* The arguments of one call, by name, in any order. Tensors are described, not owned: nothing of this is read after the function
  * returns, but the tensors' data. By role (aule_role):
- *   forward   reads q, k, v and inputs; writes o, and finals and "o_kept" if they are passed.
- *   backward  reads what forward read and wrote, finals and "o_kept" included ("o" may be left out where the attention has an
+ *   forward   reads q, k, v and inputs; writes o, and finals, "o_kept" and "NAME_kept" if they are passed.
+ *   backward  reads what forward read and wrote, finals and what is kept included ("o" may be left out where the attention has an
  *             "o_kept"), "do" and, if they are passed, the gradients "dNAME" given for finals (else 0); writes "dq", "dk", "dv" (not
  *             where v is a part of k: its gradient is in "dk") and "dNAME" of each input marked `grad`: all of them. */
 typedef struct aule_call {

@@ -9,10 +9,10 @@ from typing import Collection
 
 from . import _libaule as abi
 
-ROLES = ("q", "k", "v", "input", "output", "final", "kept", "dout", "dfinal", "gradient")
+ROLES = ("q", "k", "v", "input", "output", "final", "kept", "dout", "dfinal", "gradient", "kept row")
 DTYPES = ("operand", "float32", "float16", "bfloat16", "int32", "int64", "uint8", "bool")
 INPUTS = ("q", "k", "v", "input")
-BACKWARD = ("kept", "dout", "dfinal", "gradient")  # roles of tensors that only the backward pass brings
+BACKWARD = ("kept", "kept row", "dout", "dfinal", "gradient")  # roles of tensors that only the backward pass brings
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class TensorSpec:
     Attributes:
         name: as in the script; the output is "o", the gradient of x is "dx".
         role: "q", "k", "v", "input", "output", "final"; of the backward pass "dout" and "dfinal" (gradients that are given),
-            "gradient" (gradients that are made), "kept" (what the forward pass keeps for it beside o and the finals).
+            "gradient" (gradients that are made), "kept" and "kept row" (what the forward pass keeps for it: the output before ``out_mod``, numbers of rows).
         dtype: "float32", ..., or "operand": that of q.
         axes: names of sizes, numbers; None where the script has another expression.
         gradient: marked ``grad``.

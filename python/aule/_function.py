@@ -60,7 +60,9 @@ class Names:
         self.inputs = of(*INPUTS)
         self.outputs = of("output", "final")
         self.finals = of("final")
-        self.kept = of("kept")
+        self.kept = of("kept", "kept row")
+        self.kept_rows = of("kept row")
+        self.keeps_output = bool(of("kept"))
         self.gradients = of("gradient")
         self.has_backward = bool(self.gradients)
         # "dx" is the gradient of x: those of finals are given, the others made
@@ -256,7 +258,7 @@ class AttentionFunction:
         if unknown:
             raise TypeError(f"{self.name}() has no gradient {unknown[0]}; it has {', '.join(self._names.gradients)}")
         tensors = {**call.tensors, **results, **given}
-        if self._names.kept:
+        if self._names.keeps_output:
             del tensors["o"]  # kept as it was before out_mod
         return self._runner.run("backward", tensors, call.params, out or {}, self._names.gradients, call.device, True)
 

@@ -283,7 +283,7 @@ def _(attention, device, results, tensors, params, ints, floats):
     rows = tuple(q.shape[:3])
 
     def fake(name: str) -> Tensor:
-        return _new(q, rows, torch.float32, q) if name in f._names.finals else _new(q, (*rows, width), q.dtype, q)
+        return _new(q, rows, torch.float32, q) if name in f._names.finals + f._names.kept_rows else _new(q, (*rows, width), q.dtype, q)
 
     return [fake(name) for name in results.split()]
 

@@ -20,7 +20,8 @@ static int write_outputs(const AuSession *s, const char *folder)
     for (uint32_t i = 0; i < s->signature->tensor_count; i++) {
         char path[4096];
         const aule_tensor_v1 *t = session_tensor(s, i);
-        if (!session_is_made(t) || t->role == AULE_ROLE_KEPT || !s->arrays[i].data) continue;
+        const bool kept = t->role == AULE_ROLE_KEPT || t->role == AULE_ROLE_KEPT_ROW;
+        if (!session_is_made(t) || kept || !s->arrays[i].data) continue;
         const AuPrepared *step =
             &s->steps[session_is_of_backward(t) ? STEP_BACKWARD : STEP_FORWARD];
         int length = snprintf(path, sizeof path, "%s/%s.npy", folder, t->name);

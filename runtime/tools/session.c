@@ -20,7 +20,8 @@ static const aule_param_v1 *param(const AuSession *session, uint32_t index)
 bool session_is_made(const aule_tensor_v1 *tensor)
 {
     return tensor->role == AULE_ROLE_OUTPUT || tensor->role == AULE_ROLE_FINAL ||
-           tensor->role == AULE_ROLE_KEPT || tensor->role == AULE_ROLE_GRAD;
+           tensor->role == AULE_ROLE_KEPT || tensor->role == AULE_ROLE_KEPT_ROW ||
+           tensor->role == AULE_ROLE_GRAD;
 }
 
 bool session_is_of_backward(const aule_tensor_v1 *tensor)

@@ -86,7 +86,7 @@ void check_give_finals(Check *k, const AuGrads *g, uint32_t count, uint64_t seed
     Random r = {seed};
     case_run(k->b, k->c);
     for (uint32_t f = 0; f < count; f++) {
-        if (!is_open(k->c->a, g->adjoint[f])) continue;
+        if (k->c->a->online->finals[f].kept || !is_open(k->c->a, g->adjoint[f])) continue;
         k->dfinals[f] = AU_NEW_ARRAY(k->b->arena, double, k->c->rows);
         for (size_t n = 0; n < k->c->rows; n++)
             if (isfinite(k->c->finals[f][n])) k->dfinals[f][n] = random_between(&r, -1, 1);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 enum { ENOUGH_ELEMENTS = 32, MOST_SETS = 8 }; /* for the plain formula's error (plain_errors) */
+static const uint32_t NONE = UINT32_MAX;
 
 bool exec_fail(const Run *r, const char *what, const char *detail)
 {
@@ -213,7 +214,8 @@ static bool on_host(const Run *r)
 static bool is_made(uint32_t role, AuOperation operation)
 {
     if (operation == AU_BACKWARD) return role == AULE_ROLE_GRAD;
-    return role == AULE_ROLE_OUTPUT || role == AULE_ROLE_FINAL || role == AULE_ROLE_KEPT;
+    return role == AULE_ROLE_OUTPUT || role == AULE_ROLE_FINAL || role == AULE_ROLE_KEPT ||
+           role == AULE_ROLE_KEPT_ROW;
 }
 
 static bool add_tensor(Run *r, const char *name, AuDtype dtype, const int64_t *shape, uint32_t rank,
@@ -336,12 +338,28 @@ const char *exec_widths(Run *r)
     return text.length ? au_text_str(&text) : NULL;
 }
 
+/* The n-th tensor of a role; NONE: there are fewer. */
+static uint32_t find_role(const Run *r, uint32_t role, uint32_t n)
+{
+    for (uint32_t i = 0; i < r->tensor_count; i++)
+        if (r->tensors[i].role == role && n-- == 0) return i;
+    return NONE;
+}
+
 /* The oracle's results by tensor, in f64 or rounded as a plain kernel rounds. */
 static bool oracle(Run *r, AuDtype round_to, double *const *results)
 {
-    const uint32_t o = r->attn->tensor_count, finals = r->attn->online->final_count;
+    const uint32_t o = r->attn->tensor_count;
     const double *tensors[MOST_TENSORS], *dfinals[MOST_TENSORS], *dout = NULL;
-    double *grads[MOST_TENSORS] = {NULL};
+    double *grads[MOST_TENSORS] = {NULL}, *finals[MOST_TENSORS];
+    for (uint32_t n = 0, given = 0, kept = 0; n < r->attn->online->final_count; n++) {
+        const bool is_kept = r->attn->online->finals[n].kept;
+        const uint32_t at = is_kept ? find_role(r, AULE_ROLE_KEPT_ROW, kept++)
+                                    : find_role(r, AULE_ROLE_FINAL, given++);
+        const uint32_t dfinal = is_kept ? NONE : find_role(r, AULE_ROLE_DFINAL, given - 1);
+        finals[n] = at == NONE ? NULL : results[at];
+        dfinals[n] = dfinal == NONE || r->tensors[dfinal].absent ? NULL : r->tensors[dfinal].values;
+    }
     const char *why = NULL;
     for (uint32_t n = 0; n < o; n++) tensors[n] = r->tensors[n].values;
     const AuOracleCall call = {.sizes = r->sizes,
@@ -349,18 +367,17 @@ static bool oracle(Run *r, AuDtype round_to, double *const *results)
                                .params = r->params,
                                .params_i64 = r->params_i64,
                                .o = results[o],
-                               .finals = results + o + 1,
+                               .finals = finals,
                                .round_to = round_to,
                                .tf32 = exec_is_tf32(r) && round_to == AU_DT_F32,
                                .exact_sums = r->suite->is_strict};
     if (!attn_interpret(r->attn, &call, r->arena, &why))
         return exec_fail(r, "oracle", why ? why : "");
     if (!r->grads) return true;
-    uint32_t final = 0, of = 0;
-    for (uint32_t n = o + 1 + finals; n < r->tensor_count; n++) {
+    uint32_t of = 0;
+    for (uint32_t n = o + 1; n < r->tensor_count; n++) {
         const Tensor *t = &r->tensors[n];
         if (t->role == AULE_ROLE_DOUT) dout = t->values;
-        if (t->role == AULE_ROLE_DFINAL) dfinals[final++] = t->absent ? NULL : t->values;
         if (t->role != AULE_ROLE_GRAD) continue;
         while (!r->attn->tensors[of].grad || (of == 2 && r->attn->v_in_k)) of++;
         grads[of++] = results[n];
