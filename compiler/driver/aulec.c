@@ -324,7 +324,11 @@ static int parse(int argc, char **argv, Arguments *a)
     opterr = 0;
     for (int c; (c = getopt_long(argc, argv, ":o:O:h", options, NULL)) != -1;) {
         switch (c) {
-        case 'o': once = take_once(&a->output, optarg); break;
+        case 'o':
+            if (!*optarg)
+                return complain("-o needs a file's name, or - for the standard output", optarg);
+            once = take_once(&a->output, optarg);
+            break;
         case 'O':
             if (strlen(optarg) != 1 || *optarg < '0' || *optarg > '3')
                 return complain("-O takes 0, 1, 2 or 3, not", optarg);

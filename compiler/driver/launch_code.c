@@ -39,10 +39,19 @@ static const uint8_t codes[AU_OP_COUNT] = {
     // clang-format on
 };
 
+/* Code of a stack: what a script uses twice stands there twice. */
 static void expression(Code *c, AuExpr e)
 {
+    enum { MOST = 1 << 16 };
     const AuNode *n = attn_at(c->attn, e);
     uint64_t bits = 0;
+    if (c->count > MOST) {
+        au_error(c->diags, AU_E0812, n->span,
+                 "written out, this expression is too large to be computed at launch: it uses "
+                 "what it names several times");
+        c->failed = true;
+        return;
+    }
     switch ((int)n->op) {
     case AU_OP_F32:
         memcpy(&bits, &n->number, sizeof bits);

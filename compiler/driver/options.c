@@ -19,17 +19,20 @@ typedef struct Items {
     uint32_t count;
 } Items;
 
-/* Items of a list; empty ones are left out. Each stands there once: two variants of one name cannot be linked, and a second
+/* Items of a list. None is empty: a comma too many may stand for a name that a script left out. Each stands there once: two variants of one name cannot be linked, and a second
  * one is hardly meant. */
 static bool split(AuChoice *c, const char *what, const char *list, char separator, Items *items)
 {
     items->count = 0;
-    for (const char *at = list; *at;) {
-        const char *end = strchr(at, separator);
+    for (const char *at = *list ? list : NULL, *end; at; at = end ? end + 1 : NULL) {
+        end = strchr(at, separator);
         const size_t length = end ? (size_t)(end - at) : strlen(at);
         const char *item = au_strndup(c->arena, at, length);
-        at += length + (end != NULL);
-        if (!length) continue;
+        if (!length) {
+            au_error(c->diags, AU_E0601, (AuSpan){0}, "an item is empty in the list of %s: '%s'",
+                     what, list);
+            return false;
+        }
         if (items->count == OPTIONS_MOST) {
             au_error(c->diags, AU_E0601, (AuSpan){0}, "more than %d items in the list of %s",
                      OPTIONS_MOST, what);

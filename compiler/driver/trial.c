@@ -158,11 +158,14 @@ typedef struct Conditions {
     const AuTrial *trial;
     AuExpr *at; /* none of them an `and` */
     uint32_t count, capacity;
+    bool *seen; /* of the graph's nodes: one that is shared stands there once */
 } Conditions;
 
 static void split(AuArena *arena, Conditions *c, AuExpr e)
 {
     const AuAttn *a = c->trial->attn;
+    if (c->seen[e.i]) return;
+    c->seen[e.i] = true;
     if (attn_at(a, e)->op == AU_OP_AND) {
         split(arena, c, attn_arg(a, e, 0));
         split(arena, c, attn_arg(a, e, 1));
@@ -206,7 +209,7 @@ static bool repair(const Conditions *c, uint32_t n, const bool *is_free, const b
 static void move_sizes(AuArena *arena, const AuTrial *t, const bool *is_free)
 {
     const AuAttn *a = t->attn;
-    Conditions c = {.trial = t};
+    Conditions c = {.trial = t, .seen = AU_NEW_ARRAY(arena, bool, a->node_count)};
     for (uint32_t n = 0; n < a->require_count; n++) split(arena, &c, a->requires[n]);
     for (uint32_t n = 0; n < c.count; n++) {
         if (holds(t, c.at[n])) continue;

@@ -171,8 +171,16 @@ static void find_in(Finder *f, AuExpr root, AuExpr guard)
     }
 }
 
+/* What was found of the nodes that a graph had at first: one that is shared is asked about once. */
+typedef struct Found {
+    bool *seen;
+    AuExpr *when;
+} Found;
+
+static AuExpr takes_part(AuAttn *a, AuExpr score, Found *found);
+
 /* When a score is not chosen to be -inf: then its pair has a weight. */
-static AuExpr takes_part(AuAttn *a, AuExpr score)
+static AuExpr when_it_takes_part(AuAttn *a, AuExpr score, Found *found)
 {
     const AuNode n = *attn_at(a, score);
     AuExpr x[3] = {none, none, none};
@@ -181,12 +189,19 @@ static AuExpr takes_part(AuAttn *a, AuExpr score)
     for (uint32_t i = n.op == AU_OP_WHERE; i < n.count; i++) {
         const AuNode *at = attn_at(a, attn_arg(a, score, i));
         never[i] = at->op == AU_OP_F32 && isinf(at->number) && at->number < 0;
-        x[i] = takes_part(a, attn_arg(a, score, i));
+        x[i] = takes_part(a, attn_arg(a, score, i), found);
     }
     if (n.op == AU_OP_ADD) return both(a, x[0], x[1]);
     const AuExpr c = attn_arg(a, score, 0);
     if (never[1]) return both(a, negated(a, c), x[2]);
     return never[2] ? both(a, c, x[1]) : none;
+}
+
+static AuExpr takes_part(AuAttn *a, AuExpr score, Found *found)
+{
+    if (found->seen[score.i]) return found->when[score.i];
+    found->seen[score.i] = true;
+    return found->when[score.i] = when_it_takes_part(a, score, found);
 }
 
 /* All of an attention, in the order of its text form. */
@@ -197,6 +212,7 @@ static void find_all(Finder *f)
     const uint32_t count = attn_roots(a, f->arena, &roots);
     for (uint32_t n = 0; n < count; n++) {
         AuExpr guard = none;
+        Found found;
         f->rows = f->width = 0;
         switch (roots[n].place) {
         case AU_PLACE_K_MOD: f->rows = 1; break;
@@ -205,7 +221,9 @@ static void find_all(Finder *f)
         case AU_PLACE_EPILOGUE: f->width = 2; break;
         case AU_PLACE_SCORE_MOD: guard = a->mask; break;
         case AU_PLACE_WEIGHT_MOD:
-            guard = both(a, a->mask, a->score_mod.i ? takes_part(a, a->score_mod) : none);
+            found.seen = AU_NEW_ARRAY(f->arena, bool, a->node_count);
+            found.when = AU_NEW_ARRAY(f->arena, AuExpr, a->node_count);
+            guard = both(a, a->mask, a->score_mod.i ? takes_part(a, a->score_mod, &found) : none);
             break;
         case AU_PLACE_MASK:
         case AU_PLACE_Q_MOD:

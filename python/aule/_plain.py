@@ -5,6 +5,7 @@ Options make a script (:mod:`._options`), scripts make kernels; so every option 
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, overload
 
@@ -118,6 +119,13 @@ def _check_heads(q: Any, k: Any, v: Any) -> None:
             raise ArgumentError(f"q has {q.shape[1]} heads and {name} has {x.shape[1]}: each of {name}'s serves as many of q's, so that {q.shape[1]} is a multiple", "tensor")
 
 
+def _flag(what: str, x: Any) -> bool:
+    """A truth: "no" and [False] are none."""
+    if not isinstance(x, (bool, int, numpy.bool_)) or x not in (0, 1):
+        raise ArgumentError(f"{what} is {x!r}, expected True or False", "param")
+    return bool(x)
+
+
 def _number(what: str, x: Any) -> Any:
     if not isinstance(x, (int, float)):
         check_number(x, what, f"write a script with `input {what}: f32[] grad` (aule.attention_script shows the one of these options)", "aule.attention")
@@ -148,6 +156,7 @@ def _prepare(
     seed: int | None, deterministic: bool, gradients: bool,
 ) -> tuple[Compiled, dict[str, Any]]:
     """The compiled attention for the options, and its inputs and parameters."""
+    causal, deterministic = _flag("causal", causal), _flag("deterministic", deterministic)
     left, right = _window(window, causal)
     named: dict[str, Any] = {}
     kinds = ["", "", ""]
@@ -161,9 +170,13 @@ def _prepare(
         named["bias"] = bias = _as_tensor(bias, "bias", q)
         kinds[2] = _kind(bias, "bias", _bias_axes(bias, q, k), gradients, FLOATS | {"bool": "bool"})
     if scale is not None:
-        named["scale"] = _number("scale", scale)
+        named["scale"] = scale = _number("scale", scale)
+        if not -math.inf < scale < math.inf:
+            raise ArgumentError(f"scale is {scale}, expected a finite number", "param")
     if softcap is not None:
         softcap = _number("softcap", softcap)
+        if not 0 <= softcap < math.inf:
+            raise ArgumentError(f"softcap is {softcap}, expected a finite number above 0, or 0 or None for no cap", "param")
     if softcap:
         named["softcap"] = softcap
     if left is not None:
@@ -171,7 +184,7 @@ def _prepare(
     if right is not None:
         named["right"] = right
     dropout = _number("dropout", dropout)
-    if dropout:
+    if dropout or dropout != dropout:
         if not 0 <= dropout < 1:
             raise ArgumentError(f"dropout is {dropout}, expected a probability below 1", "param")
         named["rate"], named["seed"] = dropout, _drawn_seed(q) if seed is None else seed
