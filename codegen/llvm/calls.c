@@ -57,6 +57,14 @@ void calls_check(AuCalls *c, const char *holds, const char *format, ...)
 
 /* ---- binding */
 
+static uint32_t most_regions(const aule_attention_v1 *a)
+{
+    uint32_t most = 0;
+    for (uint32_t n = 0; n < a->variant_count; n++)
+        if (a->variants[n].workspace_count > most) most = a->variants[n].workspace_count;
+    return most;
+}
+
 static void lay_out(AuCalls *c)
 {
     uint32_t at = c->param_at = c->a->size_count;
@@ -66,7 +74,7 @@ static void lay_out(AuCalls *c)
         at += 1 + c->a->tensors[n].rank;
     }
     c->region_at = at;
-    at += CALLS_REGIONS;
+    at += most_regions(c->a);
     c->workspace_at = at++;
     c->bytes_at = at++;
     c->parallel_at = at++;
@@ -364,26 +372,11 @@ static bool read_text(AuDiags *diags, LlvmUnit *unit, const AuText *text)
     return good;
 }
 
-static bool fits(AuCalls *c, const AuCall *call)
-{
-    const aule_attention_v1 *a = call->attention;
-    bool good = a->tensor_count <= CALLS_TENSORS;
-    for (uint32_t v = 0; v < a->variant_count; v++)
-        good &= a->variants[v].workspace_count <= CALLS_REGIONS;
-    if (!good)
-        au_error(c->diags, AU_E0812, (AuSpan){0},
-                 "'%s' has more than %d tensors or %d regions of workspace: no calls from C",
-                 a->name, CALLS_TENSORS, CALLS_REGIONS);
-    return good;
-}
-
 bool au_calls_object(AuArena *arena, AuDiags *diags, const AuCall *calls, uint32_t count,
                      const AuArch *arch, AuBlob *out)
 {
     AuCalls c = {.arena = arena, .diags = diags, .text = {.arena = arena}};
     const AuHost *host = llvm_host(arch);
-    for (uint32_t n = 0; n < count; n++)
-        if (!fits(&c, &calls[n])) return false;
     for (uint32_t first = 0, last; first < count; first = last) {
         last = first;
         while (last < count && calls[last].attention == calls[first].attention) last++;

@@ -8,7 +8,7 @@
 
 #include "llvm.h"
 
-enum { CALLS_TENSORS = 64, CALLS_REGIONS = 32, CALLS_WORDS = 64 };
+enum { CALLS_WORDS = 64 }; /* of features */
 
 typedef struct AuCalls {
     AuArena *arena;
@@ -16,7 +16,7 @@ typedef struct AuCalls {
     AuText text;
     uint32_t next;              /* number of the next value or label */
     const aule_attention_v1 *a; /* the present one */
-    uint32_t param_at, tensor_at[CALLS_TENSORS], region_at, workspace_at, bytes_at, parallel_at,
+    uint32_t param_at, tensor_at[AULE_MAX_TENSORS], region_at, workspace_at, bytes_at, parallel_at,
         user_at, words; /* in %b */
     const char **messages;
     uint32_t message_count, message_capacity;

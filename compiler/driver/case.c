@@ -12,8 +12,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_TENSORS = 96 };
-
 struct aulec_case {
     AuArena *arena;
     AuDiags *diags;
@@ -22,7 +20,7 @@ struct aulec_case {
     AuDtype operand;
     bool tf32; /* f32 that products take so */
     AuTrial trial;
-    aulec_case_tensor tensors[MOST_TENSORS];
+    aulec_case_tensor tensors[AULE_MAX_TENSORS];
     size_t tensor_count, first_result; /* o, behind it finals */
     aulec_case_param *params;
     const char *widths;
@@ -80,7 +78,7 @@ static void encode(unsigned char *at, AuDtype dtype, double x)
 static aulec_case_tensor *add(aulec_case *c, const char *name, uint32_t role, AuDtype dtype,
                               const int64_t *shape, uint32_t rank)
 {
-    if (c->tensor_count == MOST_TENSORS) return NULL;
+    if (c->tensor_count == AULE_MAX_TENSORS) return NULL; /* driver_fits */
     aulec_case_tensor *t = &c->tensors[c->tensor_count++];
     *t = (aulec_case_tensor){.struct_size = sizeof *t,
                              .name = name,
@@ -322,7 +320,7 @@ static bool make(aulec_case *c, const char *name, const char *text, size_t lengt
     if (c->attn->linear) return fail(c, "there are no reference cases of recurrences yet");
     c->widths = widths_of(c);
     c->grads = attn_gradients(c->attn, c->arena, c->diags);
-    if (!c->grads) return false;
+    if (!c->grads || !driver_fits(c->arena, c->diags, c->attn, c->grads)) return false;
     add_arguments(c);
     add_params(c);
     return add_forward(c) && add_backward(c, o);

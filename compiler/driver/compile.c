@@ -36,10 +36,10 @@ typedef struct Job {
 
 /* ---- widths: sizes that must be known when compiling */
 
-enum { MOST_SETS = 64, MOST_SIZES = 64 };
+enum { MOST_SETS = 64 };
 
 typedef struct WidthSet {
-    int32_t of[MOST_SIZES]; /* by size; -1: not fixed */
+    int32_t of[AULE_MAX_SIZES]; /* by size; -1: not fixed */
 } WidthSet;
 
 /* Every combination of the widths given; a width that is not given is that of the first axis, q's.
@@ -47,11 +47,7 @@ typedef struct WidthSet {
 static uint32_t width_sets(Job *job, const AuAttn *a, WidthSet *sets)
 {
     static const int32_t usual[] = {64, 128};
-    bool is_width[MOST_SIZES] = {false};
-    if (a->size_count > MOST_SIZES) {
-        au_error(job->diags, AU_E0811, a->span, "more than %d sizes in one attention", MOST_SIZES);
-        return 0;
-    }
+    bool is_width[AULE_MAX_SIZES] = {false};
     driver_find_widths(a, is_width);
     for (uint32_t n = 0; n < a->size_count; n++) sets[0].of[n] = -1;
     uint32_t count = 1, first = a->size_count;

@@ -311,6 +311,13 @@ class Stages(Case):
         self.assertEqual({line.split()[5] for line in heads if "warps_forward tf32" in line}, {"sm_80:", "sm_86:", "sm_90:"})
         self.assertFalse([line for line in heads if (", f32," in line) != ("warps_forward tf32" in line)])
 
+    def test_functions_take_as_many_tensors_as_artifacts(self):
+        inputs = "".join(f"    input x{n}: f32[H];\n" for n in range(100))
+        sums = " + ".join(f"x{n}[h]" for n in range(100))
+        script = self.folder / "many.attn"
+        script.write_text(HEAD + inputs + f"    score_mod(s, b, h) = s * ({sums});\n" + TAIL)
+        self.expect(aulec(script, *QUICK, "--no-grad", "--emit=obj", "-o", self.folder / "many.o"), 0)
+
     def test_ptx_names_lines_and_is_the_same_otherwise(self):
         script = EXAMPLES / "gemma_local.attn"
         options = ["--target=cuda", "--arch=sm_90", "--dtype=bf16", "--width=D=64", "--no-grad", "--emit=asm"]
