@@ -30,6 +30,8 @@ void pass_bounds(Pass *p), pass_maxima(Pass *p), pass_exponents(Pass *p); /* alg
 
 void pass_refuse(Pass *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void pass_push(Pass *p, AuTileStmts *to, AuTileStmt *s);
+/* Do pairs take so many operations that code for all segments is one, and that none is worth a branch? (segments.c) */
+bool pass_is_heavy(const AuTileStmts *body);
 /* Is it a loop over a whole list? */
 bool pass_is_list_loop(const AuTileStmt *s);
 

@@ -12,6 +12,10 @@
  *     }
  *     exp2(x' * c + r)
  *
+ * Where the branch would keep for all pairs what else is made pair by pair (a gradient that reads what the score is made of: soft cap), and
+ * where a pair takes many operations anyway (dropout), there is none: each pair takes its difference from y' = where(far, y, 0), and r as
+ * above. One operation a pair costs less than what registers would spill.
+ *
  * A maximum is one of the scores, rounded as they are, so differences are at most 0, 0 at the maximum, and exact near it (Sterbenz).
  * y of a row without a pair yet is -inf, far too, and taken for 0. Rows that are not far keep x and r: what else is in the warp changes no result. */
 #include "algebra.h"
@@ -60,6 +64,21 @@ static AuTileExpr *reference_value(Algebra *x, const AlgebraReference *r)
         algebra_node(x, TILE_X_WHERE, r->y->type, none, algebra_number(x, 0), r->y));
 }
 
+/* Of the row, 0 where it is near. */
+static AuTileExpr *only_far(Algebra *x, AuTileExpr *far, AuTileExpr *value)
+{
+    return algebra_new_value(
+        x, "reference",
+        algebra_node(x, TILE_X_WHERE, value->type, far, value, algebra_number(x, 0)));
+}
+
+/* What a far row's exponents have beside the difference. */
+static AuTileExpr *exponent_of_rest(Algebra *x, const AlgebraReference *r, const AuTileExpr *row)
+{
+    if (!r->rest) return algebra_number(x, 0);
+    return algebra_node(x, TILE_X_MUL, row->type, r->rest, algebra_number(x, -ALGEBRA_LOG2E), NULL);
+}
+
 /* What is computed where it is read cannot be set anew in a branch: each pair chooses. */
 static AuTileExpr *without_branch(Algebra *x, const AuTileExpr *e, const AlgebraReference *r,
                                   AuTileExpr *far, const double factors[2])
@@ -76,8 +95,46 @@ static AuTileExpr *without_branch(Algebra *x, const AuTileExpr *e, const Algebra
     return algebra_node(x, TILE_X_EXP2, e->type, where_far(x, far, difference, near), NULL, NULL);
 }
 
+/* Each pair takes the difference; in rows that are near from 0, without their shift. */
+static AuTileExpr *by_pair(Algebra *x, const AuTileExpr *e, const AlgebraReference *r,
+                           AuTileExpr *far, const double factors[2])
+{
+    const AuTileExpr *sum = e->args.at[0];
+    AuTileExpr *row = sum->args.at[1], *of = sum->args.at[0]->args.at[0], *shift = r->shift;
+    AuTileExpr *y = only_far(x, far, reference_value(x, r));
+    if (shift) shift = only_far(x, far, shift);
+    row = algebra_new_value(
+        x, "exponent",
+        algebra_node(x, TILE_X_WHERE, row->type, far, exponent_of_rest(x, r, row), row));
+    AuTileExpr *difference =
+        algebra_node(x, TILE_X_SUB, of->type, score_of(x, of, factors, shift), y, NULL);
+    AuTileExpr *scaled =
+        algebra_node(x, TILE_X_MUL, of->type, difference, algebra_number(x, ALGEBRA_LOG2E), NULL);
+    return algebra_node(x, TILE_X_EXP2, e->type,
+                        algebra_node(x, TILE_X_ADD, e->type, scaled, row, NULL), NULL, NULL);
+}
+
+/* Is a value of pairs that [of] is made of read after statement [at] too? A branch would keep it beside the scores, for all pairs. */
+static bool is_kept(Algebra *x, const AuTileStmts *run, uint32_t at, const AuTileExpr *of)
+{
+    bool *made_of = AU_NEW_ARRAY(x->p->arena, bool, at + 1);
+    if (of->op == TILE_X_NAME && pass_count(x->p, of->var)->restarted)
+        return false; /* a product, which has its registers for all pairs anyway */
+    for (uint32_t n = at; n-- > 0;) {
+        const AuTileVar *var = run->at[n]->var;
+        made_of[n] = tile_count_reads(of, var) > 0;
+        for (uint32_t m = n + 1; m < at && !made_of[n]; m++)
+            made_of[n] = made_of[m] && tile_count_reads(tile_assigned(run->at[m]), var);
+        if (!made_of[n] || algebra_is_of_row(tile_assigned(run->at[n]), of)) continue;
+        for (uint32_t m = at + 1; m < run->count; m++)
+            if (tile_count_reads(tile_assigned(run->at[m]), var)) return true;
+    }
+    return false;
+}
+
 /* The exponent of [e] with the difference taken first in rows that are far; the statements that see to it before. */
-static AuTileExpr *with_difference(Algebra *x, const AuTileExpr *e, const AlgebraReference *r)
+static AuTileExpr *with_difference(Algebra *x, const AuTileStmts *run, uint32_t at,
+                                   const AuTileExpr *e, const AlgebraReference *r)
 {
     const AuTileExpr *sum = e->args.at[0], *product = sum->args.at[0];
     AuTileExpr *row = sum->args.at[1], *of = product->args.at[0];
@@ -89,6 +146,8 @@ static AuTileExpr *with_difference(Algebra *x, const AuTileExpr *e, const Algebr
     AuTileExpr *far =
         algebra_new_value(x, "far", algebra_node(x, TILE_X_NOT, near->type, near, NULL, NULL));
     if (tile_is_homeless(of->type)) return without_branch(x, e, r, far, factors);
+    if (pass_is_heavy(run) || (!r->shift && is_kept(x, run, at, of)))
+        return by_pair(x, e, r, far, factors);
     AuTileExpr *own = algebra_new_value(x, "own", of);
     const AuTileStmts outer = x->run; /* from here on the branch is written */
     x->run = (AuTileStmts){0};
@@ -99,11 +158,7 @@ static AuTileExpr *with_difference(Algebra *x, const AuTileExpr *e, const Algebr
         difference = algebra_node(x, TILE_X_MUL, own->type, difference,
                                   algebra_number(x, 1 / (factors[0] * factors[1])), NULL);
     algebra_assign(x, own->var, where_far(x, far, difference, own));
-    AuTileExpr *of_rest = algebra_number(x, 0);
-    if (r->rest)
-        of_rest = algebra_node(x, TILE_X_MUL, row->type, r->rest, algebra_number(x, -ALGEBRA_LOG2E),
-                               NULL);
-    algebra_assign(x, row->var, where_far(x, far, of_rest, row));
+    algebra_assign(x, row->var, where_far(x, far, exponent_of_rest(x, r, row), row));
     AuTileStmt *s = AU_NEW(x->p->arena, AuTileStmt);
     *s = (AuTileStmt){.kind = TILE_S_IF, .span = x->p->span};
     s->branch.test = algebra_node(x, TILE_X_ANYWHERE, far->type, far, NULL, NULL);
@@ -115,14 +170,14 @@ static AuTileExpr *with_difference(Algebra *x, const AuTileExpr *e, const Algebr
                         algebra_node(x, TILE_X_ADD, e->type, scaled_own, row, NULL), NULL, NULL);
 }
 
-static AuTileExpr *differences_in(Algebra *x, AuTileExpr *e)
+static AuTileExpr *differences_in(Algebra *x, const AuTileStmts *run, uint32_t at, AuTileExpr *e)
 {
     const AlgebraReference *r = reference_of(x, e);
-    if (r) return with_difference(x, e, r);
+    if (r) return with_difference(x, run, at, e, r);
     bool changed = false;
     AuTileExpr **args = AU_NEW_ARRAY(x->p->arena, AuTileExpr *, e->args.count);
     for (uint32_t n = 0; n < e->args.count; n++) {
-        args[n] = e->args.at[n] ? differences_in(x, e->args.at[n]) : NULL;
+        args[n] = e->args.at[n] ? differences_in(x, run, at, e->args.at[n]) : NULL;
         changed |= args[n] != e->args.at[n];
     }
     return changed ? algebra_with(x, e, args) : e;
@@ -132,6 +187,7 @@ void algebra_references(Algebra *x, const AuTileStmts *run)
 {
     for (uint32_t n = 0; n < run->count; n++) {
         x->p->span = run->at[n]->span;
-        algebra_set(x, run->at[n], differences_in(x, (AuTileExpr *)tile_assigned(run->at[n])));
+        algebra_set(x, run->at[n],
+                    differences_in(x, run, n, (AuTileExpr *)tile_assigned(run->at[n])));
     }
 }

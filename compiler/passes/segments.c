@@ -29,6 +29,8 @@ static uint32_t weight_of(const AuTileStmts *body)
     return count;
 }
 
+bool pass_is_heavy(const AuTileStmts *body) { return weight_of(body) > HEAVY; }
+
 /* The segment whose tiles are all that `on` is there for, if it only ever masks: x = where(c, x, y). In the tiles of other segments
  * such a c is true, or they would not be others; so its code does for all. NULL: there is none. */
 static const char *masking_segment(const AuTileStmts *body)
@@ -179,7 +181,7 @@ static void loop(Pass *p, AuTileStmt *s, AuTileStmts *out)
     const AuTileList *list = s->loop.list;
     const char *first = list->segments.at[0].name, *only = NULL;
     AuTileStmts *body = &s->loop.body;
-    if (p->shares_rows && weight_of(body) > HEAVY) only = masking_segment(body);
+    if (p->shares_rows && pass_is_heavy(body)) only = masking_segment(body);
     if (!only && p->shares_rows && p->module->options.split && !s->loop.low) {
         split(p, s, out);
         return;

@@ -9,6 +9,7 @@
 // clang-format off
 #define UNSEEN    "../../exec/scripts/unseen.attn"
 #define PAIR_BIAS "../../../attn_scripts/pair_bias.attn"
+#define CAPPED_BIAS "../../exec/scripts/capped_bias.attn"
 static const ExecCase cases[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=21 T=37 D=16 E=24", NULL, "nan odd dfinals"},
     {"mha.attn", "B=1 H=1 Hk=1 S=1 T=1 D=8 E=8", NULL, NULL},
@@ -33,6 +34,8 @@ static const ExecCase cases[] = {
     {PAIR_BIAS, "B=1 H=2 S=70 D=16 E=16", NULL, "far_head"},
     {PAIR_BIAS, "B=1 H=2 S=70 D=16 E=16", NULL, "far_all flat dfinals"},
     {"documents_bias_sink.attn", "B=1 H=2 S=40 T=40 D=16 E=16", NULL, "sorted far_head"},
+    {CAPPED_BIAS, "B=1 H=2 S=70 D=16 E=16", NULL, "far_head"},
+    {CAPPED_BIAS, "B=1 H=2 S=70 D=16 E=16", NULL, "far_front dfinals"},
     /* NaN reaches its row, and no other */
     {"mha.attn", "B=1 H=2 Hk=1 S=21 T=37 D=16 E=16", NULL, "poison"},
     {PAIR_BIAS, "B=1 H=2 S=37 D=16 E=16", NULL, "poison"},
@@ -69,7 +72,7 @@ static const ExecCase cases[] = {
     {"mha.attn", "B=1 H=1 Hk=1 S=5 T=9 D=256 E=512", NULL, NULL},
     {"mha.attn", "B=1 H=1 Hk=1 S=5 T=9 D=1024 E=528", NULL, NULL},
 };
-enum { WIDE = 34 }; /* the first case with widths of matrix units */
+enum { WIDE = 36 }; /* the first case with widths of matrix units */
 static const char *const rungs[] = {"tiled-ir:x86-64-v4", "kernel-ir:x86-64-v4", "tiled-ir:generic", "kernel-ir:generic",
                                     "tiled-ir:x86-64-v4-amx", "kernel-ir:x86-64-v4-amx", "tiled-ir:sm_80", "kernel-ir:sm_80",
                                     "tiled-ir:sm_75", "kernel-ir:sm_75", "kernel-ir:sm_90", "kernel-ir:sm_70", "tiled-ir:sm_70",
