@@ -51,12 +51,11 @@ typedef struct AuPacked {
 typedef struct AuPlace {
     const AuTileMemory *memory;
     AuMem mem;
-    AuVal strides[8];           /* elements; i64 for global memory, i32 else */
-    AuVal extents[8];           /* i32 */
-    AuVal present;              /* optional tensors: i1; else none */
-    AuVal by_vectors;           /* warps: rows lie in pieces of 16 bytes, aligned to them: i1 */
-    const AuPacked *packed;     /* or NULL */
-    bool was_read, was_written; /* warps: by lanes of this executor since its last barrier */
+    AuVal strides[8];       /* elements; i64 for global memory, i32 else */
+    AuVal extents[8];       /* i32 */
+    AuVal present;          /* optional tensors: i1; else none */
+    AuVal by_vectors;       /* warps: rows lie in pieces of 16 bytes, aligned to them: i1 */
+    const AuPacked *packed; /* or NULL */
     const char *pair_axis; /* neighbours along this axis are stored side by side (operands of dot2);
                               NULL: plain */
     int32_t
@@ -112,9 +111,6 @@ typedef struct AuLower {
                                 not with itself */
     bool in_warps; /* fragments lie across the lanes as matrix units have them: registers are
                       written out, lanes exchange, shared memory in pieces of 16 bytes */
-    int32_t *age;  /* by variable of the role: of a copy in flight, how many were issued since; -1:
-                      not in flight */
-    const AuTileMemory **filled; /* by variable of the role: what the copy writes */
     AuTiles tiles[4];
     uint32_t tiles_count;
     bool in_branch; /* scalars set here must outlive the region: cells, not values */
@@ -291,22 +287,6 @@ void lower_fragment_move(AuLower *l, const AuTileStmt *s); /* store, atomic_add 
 
 /* Is the index along a dimension (NULL: all of it) known to begin at a multiple of [unit]? */
 bool lower_starts_at(const AuTileExpr *index, int32_t unit);
-
-/* ---- order.c: warps: barriers among the lanes of an executor, waits for copies */
-void lower_order(AuLower *l, AuTileStmt *s);            /* before the statement */
-void lower_order_loop(AuLower *l, const AuTileStmt *s); /* before the loop */
-/* What the executor has read and written since its last barrier, and what is in flight, at a place in
- * the text; joined where two ways meet. */
-typedef struct AuMarks {
-    uint8_t *places;
-    int32_t *age;
-} AuMarks;
-AuMarks lower_marks(const AuLower *l);
-void lower_set_marks(AuLower *l, const AuMarks *m);
-void lower_join_marks(AuLower *l, const AuMarks *m);
-void lower_issue(AuLower *l, const AuTileStmt *s); /* after an asynchronous copy */
-void lower_wait(AuLower *l, const AuTileStmt *s);
-void lower_barrier(AuLower *l, uint32_t scope);
 
 /* ---- launch.c: scalar expressions of sizes as launch expressions */
 AuLaunchExpr lower_launch_expr(AuLower *l, const AuTileExpr *e);

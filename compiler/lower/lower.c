@@ -94,15 +94,6 @@ static void bind_scalar(AuLower *l, const AuTileVar *var)
     lower_refuse(l, "nothing is known of %s", var->name);
 }
 
-static void prepare_warps(AuLower *l)
-{
-    const uint32_t vars = l->role->vars.count + 1;
-    l->age = AU_NEW_ARRAY(l->arena, int32_t, vars);
-    l->filled = AU_NEW_ARRAY(l->arena, const AuTileMemory *, vars);
-    for (uint32_t n = 0; n < vars; n++) l->age[n] = -1;
-    for (uint32_t n = 0; n < l->tile->lists.count; n++) lower_tiles(l, l->tile->lists.at[n]);
-}
-
 static void lower_role(AuLower *l)
 {
     const AuTileKernel *t = l->tile;
@@ -120,7 +111,7 @@ static void lower_role(AuLower *l)
             lower_bind_value(l, l->role->vars.at[n],
                              l->k->warps > 1 ? kernel_warp(l->k) : kernel_i32(l->k, 0));
     l->counts = tile_count_role(l->arena, l->role, NULL);
-    if (l->in_warps) prepare_warps(l);
+    for (uint32_t n = 0; l->in_warps && n < t->lists.count; n++) lower_tiles(l, t->lists.at[n]);
     lower_walk(l, &l->role->body);
     const AuTileExpr one = {.op = TILE_X_INT, .integer = 1};
     for (uint32_t n = 0; n < 3; n++)

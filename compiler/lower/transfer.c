@@ -447,5 +447,7 @@ void lower_transfer(AuLower *l, const AuTileStmt *s)
         by_elements(l, x);
         kernel_end(k);
     }
-    if (s->move.is_async) lower_issue(l, s);
+    if (!s->move.is_async) return;
+    kernel_copy_commit(l->k);
+    if (!s->var) lower_refuse(l, "a copy into a pipeline's stage");
 }

@@ -15,12 +15,9 @@ static void range_loop(AuLower *l, const AuTileStmt *s)
     const AuPoint nowhere = {.count = 0};
     const AuVal low = lower_as(l, lower_eval(l, s->loop.low, &nowhere), AU_I32),
                 high = lower_as(l, lower_eval(l, s->loop.high, &nowhere), AU_I32);
-    const AuMarks marks = lower_marks(l);
-    if (l->in_warps) lower_order_loop(l, s);
     lower_bind_value(l, s->var, kernel_for(l->k, low, high, 1, AU_UNROLL_NEVER));
     lower_walk(l, &s->loop.body);
     kernel_end(l->k);
-    lower_join_marks(l, &marks);
 }
 
 /* ---- loops over tiles */
@@ -59,9 +56,7 @@ static void list_loop(AuLower *l, const AuTileStmt *s)
         return;
     }
     const AuTiles before = *tiles;
-    const AuMarks marks = lower_marks(l);
     tiles->var = s->var;
-    if (l->in_warps) lower_order_loop(l, s);
     if (s->loop.segment)
         loop_of_segment(l, s, tiles);
     else
@@ -69,7 +64,6 @@ static void list_loop(AuLower *l, const AuTileStmt *s)
     lower_walk(l, &s->loop.body);
     kernel_end(l->k);
     if (s->loop.segment) l->counts = tile_count_role(l->arena, l->role, NULL);
-    lower_join_marks(l, &marks);
     *tiles = before;
     l->tiles_count = outer.tiles_count;
     l->asked_segment = outer.asked_segment;
@@ -100,18 +94,14 @@ static void branch(AuLower *l, const AuTileStmt *s)
 {
     const AuPoint nowhere = {.count = 0};
     const bool before = l->in_branch;
-    const AuMarks marks = lower_marks(l);
     l->in_branch = true;
     kernel_if(l->k, lower_as(l, lower_eval(l, s->branch.test, &nowhere), AU_I1));
     lower_walk(l, &s->branch.then);
-    const AuMarks after = lower_marks(l);
-    lower_set_marks(l, &marks);
     if (s->branch.other.count) {
         kernel_else(l->k);
         lower_walk(l, &s->branch.other);
     }
     kernel_end(l->k);
-    lower_join_marks(l, &after);
     l->in_branch = before;
 }
 
@@ -124,27 +114,37 @@ static const char *text_of(AuLower *l, const AuTileStmt *s)
 
 static void note(AuLower *l, const AuTileStmt *s) { kernel_note(l->k, text_of(l, s)); }
 
-/* Executors whose lanes are threads: barriers of the whole block; among fewer, or of one executor
- * with itself, nothing is known. */
+/* Executors whose lanes are threads: among themselves, or barriers of the whole block. */
 static void synchronise(AuLower *l, const AuTileStmt *s)
 {
-    if (s->barrier.barrier && l->in_warps &&
-        s->barrier.barrier->count_value != (int32_t)l->k->warps)
+    const AuTileBarrier *b = s->barrier.barrier;
+    if (!b) {
+        kernel_barrier(l->k, 1);
+        return;
+    }
+    if (l->in_warps && b->count_value != (int32_t)l->k->warps)
         lower_refuse(l, "a barrier of some of the executors");
-    if (l->k->warps > 1 || (!l->in_warps && l->role->on == TILE_ON_WARP)) lower_barrier(l, 0);
+    if (l->k->warps > 1 || (!l->in_warps && l->role->on == TILE_ON_WARP)) kernel_barrier(l->k, 0);
 }
 
-static void statement(AuLower *l, AuTileStmt *s)
+static void wait(AuLower *l, const AuTileStmt *s)
+{
+    if (s->wait.but)
+        kernel_copy_wait(l->k, (uint32_t)s->wait.but->integer);
+    else
+        lower_refuse(l, "`%s`, for what is no copy", text_of(l, s));
+}
+
+static void statement(AuLower *l, const AuTileStmt *s)
 {
     lower_at_statement(l, s);
-    if (l->in_warps) lower_order(l, s);
     switch (s->kind) {
     case TILE_S_FRAG: break; /* its array is made when it is first used */
     case TILE_S_PRIVATE: lower_add_buffer(l, s->memory); break;
     case TILE_S_LOAD: note(l, s), lower_load(l, s); break;
     case TILE_S_MOVE: note(l, s), lower_move(l, s); break;
     case TILE_S_PRODUCT: note(l, s), lower_product(l, s); break;
-    case TILE_S_WAIT: lower_wait(l, s); break;
+    case TILE_S_WAIT: wait(l, s); break;
     case TILE_S_SYNC: synchronise(l, s); break;
     case TILE_S_FOR:
         if (s->loop.list_name)

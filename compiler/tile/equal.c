@@ -106,7 +106,8 @@ static bool same_stmt(const AuTileStmt *a, const AuTileStmt *b)
     case TILE_S_LOAD: return same_load(a, b);
     case TILE_S_MOVE: return same_move(a, b);
     case TILE_S_PRODUCT: return same_product(a, b);
-    case TILE_S_WAIT: return same_names(&a->wait.names, &b->wait.names);
+    case TILE_S_WAIT:
+        return same_names(&a->wait.names, &b->wait.names) && same_expr(a->wait.but, b->wait.but);
     case TILE_S_ACQUIRE:
     case TILE_S_WAIT_STAGE:
         return same_text(a->stage.name, b->stage.name) &&

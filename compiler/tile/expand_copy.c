@@ -123,7 +123,10 @@ static void copy_parts(Expand *x, AuTileStmt *s, const AuTileStmt *from)
     case TILE_S_LOAD: copy_load(x, s); break;
     case TILE_S_MOVE: copy_move(x, s); break;
     case TILE_S_PRODUCT: copy_product(x, s); break;
-    case TILE_S_WAIT: s->wait.names = copy_names(x, &s->wait.names); break;
+    case TILE_S_WAIT:
+        s->wait.names = copy_names(x, &s->wait.names);
+        s->wait.but = expand_expr(x, NULL, s->wait.but);
+        break;
     case TILE_S_ACQUIRE:
     case TILE_S_WAIT_STAGE:
         s->stage.name = keep(x, s->stage.name);

@@ -284,6 +284,7 @@ void tile_print_stmt(const AuTileStmt *s, AuText *out)
     case TILE_S_WAIT:
         au_text_add(out, "wait ");
         print_names(&s->wait.names, "", out);
+        print_option("but", s->wait.but, out);
         break;
     case TILE_S_ACQUIRE: print_stage(s, "acquire", out); break;
     case TILE_S_WAIT_STAGE: print_stage(s, "wait", out); break;

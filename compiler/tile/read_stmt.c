@@ -188,6 +188,7 @@ static AuTileStmt *read_wait(Reader *r, uint32_t begin)
 {
     AuTileStmt *s = new_stmt(r, TILE_S_WAIT, begin);
     read_names(r, &s->wait.names);
+    if (accept(r, "but")) s->wait.but = read_expr(r);
     s->span = span_from(r, begin);
     return s;
 }

@@ -127,6 +127,7 @@ bool run_arrive(Agent *a, const AuTileStmt *s)
 
 bool run_sync(Agent *a, const AuTileStmt *s)
 {
+    if (!s->barrier.barrier) return true; /* an executor is sequential */
     if (a->wait.kind == NO_WAIT) {
         Barrier *b = NULL;
         if (!find_barrier(a, s, &b)) return false;

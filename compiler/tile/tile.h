@@ -217,6 +217,7 @@ struct AuTileStmt {
         } product;
         struct {
             AuTileNames names;
+            AuTileExpr *but;  /* how many later copies may be in flight still; NULL: not said */
             AuTileVar **vars; /* verified */
         } wait;
         struct {
@@ -232,7 +233,7 @@ struct AuTileStmt {
         struct {
             const char *name;
             AuTileExpr *index;             /* or NULL */
-            struct AuTileBarrier *barrier; /* verified */
+            struct AuTileBarrier *barrier; /* verified; NULL: `self`, the lanes of the executor */
         } barrier;
         struct {
             const char *var_name, *list_name; /* list_name NULL: a range */

@@ -2,6 +2,8 @@
  * walked once: a variable keeps its type, so loops need no second look. */
 #include "verify.h"
 
+#include <string.h>
+
 /* ---- declarations and assignments */
 
 static bool do_frag(Verify *v, AuTileStmt *s)
@@ -190,7 +192,9 @@ static bool do_wait(Verify *v, AuTileStmt *s)
         if (!s->wait.vars[i] || s->wait.vars[i]->kind == TILE_STAGE)
             return verify_error(v, AU_E0705, s->span, "%s is not in flight", s->wait.names.at[i]);
     }
-    return true;
+    const AuTileExpr *but = s->wait.but;
+    return !but || (but->op == TILE_X_INT && but->integer >= 0) ||
+           verify_error(v, AU_E0703, s->span, "a wait leaves a number of copies in flight");
 }
 
 static bool do_stage(Verify *v, AuTileStmt *s, bool produces)
@@ -239,6 +243,9 @@ static bool do_barrier(Verify *v, AuTileStmt *s)
         if (v->kernel->barriers.at[i]->name == s->barrier.name)
             s->barrier.barrier = v->kernel->barriers.at[i];
     const AuTileBarrier *b = s->barrier.barrier;
+    if (!b && s->kind == TILE_S_SYNC && strcmp(s->barrier.name, "self") == 0)
+        return !s->barrier.index ||
+               verify_error(v, AU_E0703, s->span, "an executor is one with itself");
     if (!b) return verify_error(v, AU_E0702, s->span, "no barrier %s", s->barrier.name);
     if ((b->many != NULL) != (s->barrier.index != NULL))
         return verify_error(v, AU_E0703, s->span, "%s %s index", b->name,
