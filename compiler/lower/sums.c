@@ -54,6 +54,8 @@ void lower_join_lanes(AuLower *l, AuMem mem, uint32_t registers, uint32_t bits, 
 {
     AuKernel *k = l->k;
     const AuVal none = {0};
+    if (bits && !(l->module->caps->exchange & TILE_EXCHANGE_ANY))
+        lower_refuse(l, "a sum over lanes, which cannot exchange values");
     for (uint32_t r = 0; bits && r < registers; r++) {
         const AuVal at = kernel_i32(k, (int32_t)r);
         AuVal v = kernel_load(k, mem, at, 1, none, none);

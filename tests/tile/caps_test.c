@@ -314,6 +314,7 @@ static void test_numbers(void **state)
         assert_true(!c->pipelines || c->copies & TILE_COPIES_BULK);
         if (!has_unit(c)) continue;
         units++;
+        assert_true(c->exchange & TILE_EXCHANGE_ANY);
         assert_true(c->held > 0 && c->schedulers > 0 && c->warps >= 2 * c->schedulers);
         assert_true(c->shared_bytes <= c->processor_shared - c->reserved);
         assert_true(c->threads <= c->warps * c->lanes);
