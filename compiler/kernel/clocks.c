@@ -26,13 +26,16 @@ static void reach_join(AuReach *into, AuReach from)
     if (from.one > into->one) into->one = from.one, into->lane = from.lane;
 }
 
+/* By powers of two, so that vectors that learn from each other stay of one size. */
 static void need_words(AuArena *arena, AuVector *v, uint32_t words)
 {
+    uint32_t room = v->words ? v->words : 1;
     if (words <= v->words) return;
-    uint64_t *larger = AU_NEW_ARRAY(arena, uint64_t, words * 2);
+    while (room < words) room *= 2;
+    uint64_t *larger = AU_NEW_ARRAY(arena, uint64_t, room);
     if (v->words) memcpy(larger, v->copies, v->words * sizeof *larger);
     v->copies = larger;
-    v->words = words * 2;
+    v->words = room;
 }
 
 void clocks_join(AuArena *arena, AuVector *into, const AuVector *from)

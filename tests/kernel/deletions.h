@@ -45,7 +45,7 @@ static inline bool is_one_of(const char *words, size_t length, const char *text)
     return false;
 }
 
-static inline void try_without(const Subject *s, const char *line, const char *mark,
+static inline bool try_without(const Subject *s, const char *line, const char *mark,
                                const char *end)
 {
     for (uint64_t seed = 0; seed < s->seeds; seed++) {
@@ -54,17 +54,21 @@ static inline void try_without(const Subject *s, const char *line, const char *m
             au_format(b.arena, "%.*s%s", (int)(line - s->text), s->text, end + (*end == '\n'));
         const char *why = outcome(&b, s, text, seed);
         const bool needed = mark[2] == '!';
-        if (needed ? !why || !is_one_of(mark + 4, (size_t)(end - mark - 4), why) : why != NULL)
-            fail_msg("without '%.*s', seed %d: %s", (int)(end - line), line, (int)seed,
-                     why ? why : "nothing was found");
+        const bool wrong =
+            needed ? !why || !is_one_of(mark + 4, (size_t)(end - mark - 4), why) : why != NULL;
+        if (wrong)
+            print_error("without '%.*s', seed %d: %s\n", (int)(end - line), line, (int)seed,
+                        why ? why : "nothing was found");
         bench_free(&b);
+        if (wrong) return false;
     }
+    return true;
 }
 
 /* Gives the number of lines that were taken out. */
 static inline uint32_t try_deletions(const Subject *s)
 {
-    uint32_t count = 0;
+    uint32_t count = 0, wrong = 0;
     for (uint64_t seed = 0; seed < s->seeds; seed++) {
         Bench b = bench_new();
         const char *why = outcome(&b, s, s->text, seed);
@@ -76,12 +80,13 @@ static inline uint32_t try_deletions(const Subject *s)
         if (!end) end = line + strlen(line);
         for (const char *mark = line; mark + 2 < end; mark++)
             if (mark[0] == '/' && mark[1] == '/' && (mark[2] == '!' || mark[2] == '~')) {
-                try_without(s, line, mark, end);
+                wrong += !try_without(s, line, mark, end);
                 count++;
                 break;
             }
         line = end + (*end == '\n');
     }
+    if (wrong) fail_msg("%u of %u lines", wrong, count);
     return count;
 }
 
