@@ -122,8 +122,7 @@ static void add_reductions(Run *run, const AuTileExpr *e)
     for (uint32_t n = 0; n < x->type->count; n++) {
         const AuTileAxis *axis = &x->type->axes[n];
         if (tile_axis(e->type, axis->name) || !axis->places) continue;
-        const bool exchange = run->l->in_warps || run->l->role->on == TILE_ON_THREAD;
-        if (tile_axis_registers(axis->places) != axis->size && !exchange)
+        if (tile_axis_registers(axis->places) != axis->size && !run->l->unit->exchanges)
             lower_refuse(run->l,
                          "a reduction over axis %s, which lies along the lanes, needs an exchange "
                          "between lanes that this target lacks",

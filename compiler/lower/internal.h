@@ -3,6 +3,7 @@
 #define AU_LOWER_INTERNAL_H
 
 #include "lower.h"
+#include "units.h"
 
 /* How a variable of the tiled kernel is held. */
 typedef enum AuHeldAs {
@@ -54,7 +55,7 @@ typedef struct AuPlace {
     AuVal strides[8];       /* elements; i64 for global memory, i32 else */
     AuVal extents[8];       /* i32 */
     AuVal present;          /* optional tensors: i1; else none */
-    AuVal by_vectors;       /* warps: rows lie in pieces of 16 bytes, aligned to them: i1 */
+    AuVal by_vectors;       /* by pieces: rows lie in pieces of 16 bytes, aligned to them: i1 */
     const AuPacked *packed; /* or NULL */
     const char *pair_axis; /* neighbours along this axis are stored side by side (operands of dot2);
                               NULL: plain */
@@ -86,15 +87,17 @@ typedef struct AuTiles {
     const AuTileVar
         *var; /* of the loop over it that is open, if one is; and how far that loop is */
     AuVal turn, next;
-    AuMem numbers; /* warps: of this tile and the ones after it, if somebody asks for the next */
+    AuMem
+        numbers; /* by pieces: of this tile and the ones after it, if somebody asks for the next */
 } AuTiles;
 
-typedef struct AuLower {
+struct AuLower {
     AuArena *arena;
     AuDiags *diags;
     const AuTileModule *module;
     const AuTileKernel *tile;
     const AuTileRole *role;
+    const AuUnit *unit; /* of the role */
     const AuLowering *how;
     AuKernel *k;
     AuHeld *kernel_vars, *role_vars; /* by slot */
@@ -109,8 +112,6 @@ typedef struct AuLower {
     const AuTileStmts *beside; /* in half of a branch: the other half */
     const AuTileExpr *start;   /* of the product being lowered: what its accumulator begins with, if
                                 not with itself */
-    bool in_warps; /* fragments lie across the lanes as matrix units have them: registers are
-                      written out, lanes exchange, shared memory in pieces of 16 bytes */
     AuTiles tiles[4];
     uint32_t tiles_count;
     bool in_branch; /* scalars set here must outlive the region: cells, not values */
@@ -121,7 +122,7 @@ typedef struct AuLower {
     uint32_t visits;      /* of points so far; a formula has one value on each */
     AuSpan span;          /* of the present statement */
     bool failed;
-} AuLower;
+};
 
 /* What is emitted next comes from there, if it is a place in the script; and from a statement, which is the present one. */
 void lower_at(AuLower *l, AuSpan span);
@@ -213,7 +214,7 @@ AuVal lower_pair(AuLower *l, AuVal low, AuVal high);
 uint32_t lower_registers(const AuTileType *type);
 /* Where the lane's register number [reg] of the axis is. */
 AuCoord lower_coord(AuLower *l, const AuTileAxis *axis, int32_t reg);
-/* warps: the number of a register in a fragment's array, by register of each axis. */
+/* by pieces: the number of a register in a fragment's array, by register of each axis. */
 uint32_t lower_register_number(const AuTileType *type, const int32_t *regs);
 /* Whether this lane is the one of those that hold copies of a value of this type; none: all differ. */
 AuVal lower_holds(AuLower *l, const AuTileType *type);
@@ -228,10 +229,14 @@ uint32_t lower_count_reads(const AuTileExpr *e, const AuTileVar *var); /* of NUL
  * sets l->known_count back to what this returns. */
 uint32_t lower_reductions(AuLower *l, const AuTileExpr *e);
 
-/* ---- move.c, product.c */
-void lower_load(AuLower *l, const AuTileStmt *s);
-void lower_move(AuLower *l, const AuTileStmt *s);
-void lower_product(AuLower *l, const AuTileStmt *s);
+/* ---- move.c: element by element */
+void lower_each_load(AuLower *l, const AuTileStmt *s);
+void lower_each_store(AuLower *l, const AuTileStmt *s);
+void lower_each_copy(AuLower *l, const AuTileStmt *s);
+
+/* ---- product.c: products of lanes and cores */
+void lower_block_product(AuLower *l, const AuTileStmt *s);
+void lower_core_product(AuLower *l, const AuTileStmt *s);
 
 /* ---- sums.c: sums of rows in parts while a loop runs */
 enum { LOWER_IN_PARTS = 1 }; /* `integer` of a reduction: its lanes do not exchange */
@@ -283,7 +288,7 @@ AuVal lower_packed_address(AuLower *l, const AuTileExpr *ref, int32_t row, int32
 
 /* ---- registers.c: warps: fragments and memory */
 void lower_fragment_load(AuLower *l, const AuTileStmt *s);
-void lower_fragment_move(AuLower *l, const AuTileStmt *s); /* store, atomic_add */
+void lower_fragment_store(AuLower *l, const AuTileStmt *s); /* and atomic_add */
 
 /* Is the index along a dimension (NULL: all of it) known to begin at a multiple of [unit]? */
 bool lower_starts_at(const AuTileExpr *index, int32_t unit);

@@ -111,7 +111,8 @@ static void lower_role(AuLower *l)
             lower_bind_value(l, l->role->vars.at[n],
                              l->k->warps > 1 ? kernel_warp(l->k) : kernel_i32(l->k, 0));
     l->counts = tile_count_role(l->arena, l->role, NULL);
-    for (uint32_t n = 0; l->in_warps && n < t->lists.count; n++) lower_tiles(l, t->lists.at[n]);
+    for (uint32_t n = 0; l->unit->looks_ahead && n < t->lists.count; n++)
+        lower_tiles(l, t->lists.at[n]);
     lower_walk(l, &l->role->body);
     const AuTileExpr one = {.op = TILE_X_INT, .integer = 1};
     for (uint32_t n = 0; n < 3; n++)
@@ -141,7 +142,7 @@ AuKernel *lower_kernel(AuArena *arena, AuDiags *diags, const AuTileModule *modul
     l->k->span = how->script;
     l->k->sources = how->sources;
     l->k->source_count = how->source_count;
-    l->in_warps = tile_shares_rows(module, l->role);
+    l->unit = lower_unit(module, l->role);
     lower_role(l);
     return l->failed ? NULL : l->k;
 }

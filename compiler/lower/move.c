@@ -5,8 +5,6 @@
  * contiguous (whole vectors), once for any stride. */
 #include "internal.h"
 
-static bool lanes_are_vectors(const AuLower *l) { return l->role->on == TILE_ON_THREAD; }
-
 typedef struct Move {
     const AuTileStmt *s;
     const AuTileExpr *ref;   /* the memory side of a load or store */
@@ -54,12 +52,8 @@ static void load_point(AuLower *l, const AuPoint *p, void *user)
                  none);
 }
 
-void lower_load(AuLower *l, const AuTileStmt *s)
+void lower_each_load(AuLower *l, const AuTileStmt *s)
 {
-    if (l->in_warps) {
-        lower_fragment_load(l, s);
-        return;
-    }
     if (lower_count(l, s->var)->pair_axis) {
         lower_refuse(l, "a load of pairs");
         return;
@@ -156,17 +150,17 @@ static void copy_axes(AuLower *l, Copy *c, uint32_t depth)
     kernel_end(k);
 }
 
-static void lower_copy(AuLower *l, const AuTileStmt *s)
+void lower_each_copy(AuLower *l, const AuTileStmt *s)
 {
     AuKernel *k = l->k;
     Copy c = {.s = s, .from = s->move.source, .to = s->move.dest, .type = s->move.source->type};
-    if (!c.type->count) {
-        lower_refuse(l, "a copy of a single element");
+    if (!c.type->count || s->move.is_async) {
+        lower_refuse(l, s->move.is_async ? "an asynchronous copy" : "a copy of a single element");
         return;
     }
     const AuPlace *from = lower_place(l, c.from->memory);
     const uint32_t last = c.from->memory->type.count - 1;
-    if (!lanes_are_vectors(l) || c.from->memory->space != TILE_GLOBAL) {
+    if (!l->unit->vectors || c.from->memory->space != TILE_GLOBAL) {
         copy_axes(l, &c, 0);
         return;
     }
@@ -179,12 +173,8 @@ static void lower_copy(AuLower *l, const AuTileStmt *s)
     kernel_end(k);
 }
 
-static void store_or_add(AuLower *l, const AuTileStmt *s)
+void lower_each_store(AuLower *l, const AuTileStmt *s)
 {
-    if (l->in_warps) {
-        lower_fragment_move(l, s);
-        return;
-    }
     const Move m = {.s = s, .ref = s->move.dest, .value = s->move.source};
     const AuTileType *type = s->move.source->type;
     const AuSpaces spaces = type->count ? lower_spaces(l, type) : (AuSpaces){.count = 0};
@@ -196,19 +186,4 @@ static void store_or_add(AuLower *l, const AuTileStmt *s)
     kernel_if(l->k, lower_place(l, s->move.dest->memory)->present);
     lower_each(l, &spaces, store_point, (void *)&m);
     kernel_end(l->k);
-}
-
-void lower_move(AuLower *l, const AuTileStmt *s)
-{
-    if (s->move.op == TILE_COPY && l->in_warps) {
-        lower_transfer(l, s);
-    } else if (s->move.is_async) {
-        lower_refuse(l, "an asynchronous %s", tile_move_names[s->move.op]);
-    } else if (s->move.op == TILE_COPY) {
-        lower_copy(l, s);
-    } else {
-        const uint32_t known_before = lower_reductions(l, s->move.source);
-        store_or_add(l, s);
-        l->known_count = known_before;
-    }
 }

@@ -50,7 +50,7 @@ void lower_add_argument(AuLower *l, const AuTileMemory *m)
         }
     }
     if (m->packed.kind) p.packed = lower_pack(l, m);
-    if (l->in_warps) {
+    if (l->unit->by_pieces) {
         k->mems[p.mem.i].align = 16; /* by_vectors guards what relies on it */
         lower_vector_condition(l, &p, t);
     }
@@ -80,7 +80,7 @@ static const char *pair_axis(const AuTileStmts *body, const AuTileMemory *m)
 static int32_t line_of(const AuLower *l, const AuTileMemory *m)
 {
     const int32_t row = m->type.axes[m->type.count - 1].size * tile_elem(m->type.elem)->bytes;
-    const bool asked = l->in_warps && m->swizzle_bytes && m->type.count > 1;
+    const bool asked = l->unit->by_pieces && m->swizzle_bytes && m->type.count > 1;
     return asked ? tile_line_bytes(row, l->module->options.line) : 0;
 }
 
@@ -121,6 +121,6 @@ void lower_add_buffer(AuLower *l, const AuTileMemory *m)
                                         .reads = true,
                                         .writes = true,
                                         .span = m->span});
-    if (l->in_warps) lower_vector_condition(l, &p, NULL);
+    if (l->unit->by_pieces) lower_vector_condition(l, &p, NULL);
     AU_PUSH(l->arena, l->places, l->place_count, l->place_capacity, p);
 }

@@ -1,4 +1,4 @@
-/* product.c - C[m, n] (+)= A[m, k] B[k, n] by matrix units, if the atom is one (matrix_product),
+/* product.c - C[m, n] (+)= A[m, k] B[k, n] by matrix units of a core (lower_core_product),
  * else by multiply-adds: A from memory, one number for all lanes; B and C in arrays of the lane, n
  * along the lanes. A block of rows and columns of C stays in registers while k runs; all rows pass
  * by one panel of columns of B, which stays in the first cache:
@@ -200,10 +200,12 @@ static void matrix_block(AuLower *l, const Product *x, AuVal first_row, int32_t 
                         });
 }
 
-static void matrix_product(AuLower *l, const Product *x)
+void lower_core_product(AuLower *l, const AuTileStmt *s)
 {
     enum { ROWS = 32 };
     AuKernel *k = l->k;
+    Product product = {.s = s}, *x = &product;
+    if (!prepare(l, x)) return;
     const int32_t whole = x->rows / ROWS * ROWS, groups = x->wide / x->columns;
     /* So that rows of C and of B are [columns] apart, grouped or not. */
     if (!has_rows(l, x) || x->c_type->axes[0].name != x->m_axis ||
@@ -221,19 +223,11 @@ static void matrix_product(AuLower *l, const Product *x)
     kernel_end(k);
 }
 
-void lower_product(AuLower *l, const AuTileStmt *s)
+void lower_block_product(AuLower *l, const AuTileStmt *s)
 {
     AuKernel *k = l->k;
     Product x = {.s = s};
-    if (tile_is_of_warp(s->product.atom)) {
-        lower_matrix_product(l, s);
-        return;
-    }
     if (!prepare(l, &x)) return;
-    if (s->product.atom->k > 2) {
-        matrix_product(l, &x);
-        return;
-    }
     const int32_t rows = l->module->options.product_rows < x.rows ? l->module->options.product_rows
                                                                   : x.rows,
                   whole = x.rows / rows * rows;

@@ -207,7 +207,7 @@ void lower_fragment_load(AuLower *l, const AuTileStmt *s)
     move_registers(l, &x, s->load.when);
 }
 
-void lower_fragment_move(AuLower *l, const AuTileStmt *s)
+void lower_fragment_store(AuLower *l, const AuTileStmt *s)
 {
     Registers x = {.s = s,
                    .ref = s->move.dest,

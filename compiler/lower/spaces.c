@@ -28,8 +28,8 @@ bool lower_is_grouped(const AuLower *l, const AuTileAxis *axis)
 {
     const int32_t regs = tile_axis_registers(axis->places),
                   group = l->module->options.product_columns;
-    return !l->in_warps && !in_registers_only(axis->places) && regs > group && regs % group == 0 &&
-           is_linear(axis->places, regs);
+    return !l->unit->written_out && !in_registers_only(axis->places) && regs > group &&
+           regs % group == 0 && is_linear(axis->places, regs);
 }
 
 AuSpaces lower_spaces(AuLower *l, const AuTileType *type)
@@ -43,15 +43,15 @@ AuSpaces lower_spaces(AuLower *l, const AuTileType *type)
         }
         const int32_t regs = tile_axis_registers(axis->places);
         const bool grouped = lower_is_grouped(l, axis),
-                   looped = grouped || ((l->in_warps || in_registers_only(axis->places)) &&
+                   looped = grouped || ((l->unit->written_out || in_registers_only(axis->places)) &&
                                         regs > MOST_UNROLLED);
         s.at[s.count++] = (AuSpace1){.axis = axis,
                                      .regs = regs,
                                      .looped = looped,
                                      .grouped = grouped,
                                      .step = grouped ? l->module->options.product_columns
-                                             : looped && !l->in_warps ? 1
-                                                                      : regs};
+                                             : looped && !l->unit->written_out ? 1
+                                                                               : regs};
     }
     return s;
 }
@@ -151,7 +151,7 @@ static AuSpaces longest_first(const AuSpaces *spaces)
 
 void lower_each(AuLower *l, const AuSpaces *spaces, AuPointFn body, void *user)
 {
-    const AuSpaces order = l->in_warps ? longest_first(spaces) : *spaces;
+    const AuSpaces order = l->unit->written_out ? longest_first(spaces) : *spaces;
     spaces = &order;
     Walk w = {spaces, body, user, {.count = 0}, {{0}}};
     uint32_t open = 0;
@@ -227,7 +227,7 @@ static AuVal constant_register(AuLower *l, const AuTileType *type, const AuPoint
 
 AuVal lower_register(AuLower *l, const AuTileType *type, const AuPoint *p)
 {
-    if (l->in_warps) return constant_register(l, type, p);
+    if (l->unit->written_out) return constant_register(l, type, p);
     return lower_pair_register(l, type, p, NULL);
 }
 

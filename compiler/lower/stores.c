@@ -57,7 +57,8 @@ static void store_halves(AuLower *l, Item *item, AuVal value, const AuPoint *p)
 /* Are registers 2 n and 2 n + 1 neighbours along an axis, so that the loop meets both? */
 static bool has_halves(const AuLower *l, const AuTileType *type)
 {
-    if (!l->in_warps || tile_elem(type->elem)->bytes != 2 || type->count != 2) return false;
+    if (!l->unit->written_out || tile_elem(type->elem)->bytes != 2 || type->count != 2)
+        return false;
     for (uint32_t n = 0; n < 2; n++) {
         const AuTileDigit *first = &type->axes[n].places->digits.at[0];
         const int32_t next[2] = {n == 0, n == 1};

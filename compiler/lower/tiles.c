@@ -144,7 +144,7 @@ void lower_follow_from(AuLower *l, AuTiles *tiles, AuVal first)
 {
     tiles->numbers = (AuMem){0};
     tiles->next = (AuVal){0};
-    if (!l->in_warps || !lower_count(l, tiles->var)->followed) return;
+    if (!l->unit->looks_ahead || !lower_count(l, tiles->var)->followed) return;
     tiles->numbers = lower_array(l, "tiles", AU_I32, 2);
     for (int32_t n = 0; n < 2; n++)
         set_number(l, tiles, n,

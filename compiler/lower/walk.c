@@ -122,9 +122,9 @@ static void synchronise(AuLower *l, const AuTileStmt *s)
         kernel_barrier(l->k, 1);
         return;
     }
-    if (l->in_warps && b->count_value != (int32_t)l->k->warps)
+    if (!l->unit->meets_alone && b->count_value != (int32_t)l->k->warps)
         lower_refuse(l, "a barrier of some of the executors");
-    if (l->k->warps > 1 || (!l->in_warps && l->role->on == TILE_ON_WARP)) kernel_barrier(l->k, 0);
+    if (l->k->warps > 1 || l->unit->meets_alone) kernel_barrier(l->k, 0);
 }
 
 static void wait(AuLower *l, const AuTileStmt *s)

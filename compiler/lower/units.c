@@ -1,0 +1,86 @@
+/* units.c - the tables of executors and of what multiplies. The first row that takes a role or an atom is the one. */
+#include "internal.h"
+
+/* ---- executors */
+
+static bool is_thread(const AuTileModule *module, const AuTileRole *role)
+{
+    (void)module;
+    return role->on == TILE_ON_THREAD;
+}
+
+static bool is_any(const AuTileModule *module, const AuTileRole *role)
+{
+    (void)module, (void)role;
+    return true;
+}
+
+static const AuUnit units[] = {
+    /* A core: lanes are the elements of its vectors. */
+    {.name = "vectors",
+     .takes = is_thread,
+     .vectors = true,
+     .exchanges = true,
+     .load = lower_each_load,
+     .store = lower_each_store,
+     .copy = lower_each_copy},
+    /* A warp or wave whose lanes share rows, as matrix units want them. */
+    {.name = "shared rows",
+     .takes = tile_shares_rows,
+     .exchanges = true,
+     .written_out = true,
+     .fuses = true,
+     .by_pieces = true,
+     .looks_ahead = true,
+     .load = lower_fragment_load,
+     .store = lower_fragment_store,
+     .copy = lower_transfer},
+    /* Lanes with rows of their own, which need nothing of each other. */
+    {.name = "lanes",
+     .takes = is_any,
+     .meets_alone = true,
+     .load = lower_each_load,
+     .store = lower_each_store,
+     .copy = lower_each_copy},
+};
+
+const AuUnit *lower_unit(const AuTileModule *module, const AuTileRole *role)
+{
+    const AuUnit *u = units;
+    while (!u->takes(module, role)) u++;
+    return u;
+}
+
+void lower_load(AuLower *l, const AuTileStmt *s) { l->unit->load(l, s); }
+
+void lower_move(AuLower *l, const AuTileStmt *s)
+{
+    if (s->move.op == TILE_COPY) {
+        l->unit->copy(l, s);
+    } else if (s->move.is_async) {
+        lower_refuse(l, "an asynchronous %s", tile_move_names[s->move.op]);
+    } else {
+        const uint32_t known_before = lower_reductions(l, s->move.source);
+        l->unit->store(l, s);
+        l->known_count = known_before;
+    }
+}
+
+/* ---- products */
+
+static bool is_of_core(const AuTileAtom *atom) { return atom->k > 2; }
+
+void lower_product(AuLower *l, const AuTileStmt *s)
+{
+    static const struct {
+        bool (*takes)(const AuTileAtom *atom);
+        void (*lower)(AuLower *l, const AuTileStmt *s);
+    } products[] = {
+        {tile_is_of_warp, lower_matrix_product}, /* mma.sync, MFMA, WMMA, simdgroup */
+        {is_of_core, lower_core_product},        /* AMX */
+        {NULL, lower_block_product},             /* multiply-adds, pairs of them */
+    };
+    uint32_t n = 0;
+    while (products[n].takes && !products[n].takes(s->product.atom)) n++;
+    products[n].lower(l, s);
+}
