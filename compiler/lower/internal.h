@@ -138,6 +138,8 @@ const AuTileCount *lower_count(const AuLower *l, const AuTileVar *var);
 
 /* ---- places.c */
 void lower_add_argument(AuLower *l, const AuTileMemory *m);
+/* A name without the $ of names that a script gave: kernel IR makes its names unique by itself. */
+const char *lower_plain_name(AuLower *l, const char *name);
 void lower_add_buffer(AuLower *l, const AuTileMemory *m);
 
 /* ---- walk.c */

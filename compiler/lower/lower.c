@@ -85,7 +85,7 @@ static void bind_scalar(AuLower *l, const AuTileVar *var)
         const AuLowerScalar *s = &l->how->scalars[n];
         if (s->name != var->name) continue;
         const AuArgKind kind = s->is_i64 ? AU_ARG_I64 : s->is_f32 ? AU_ARG_F32 : AU_ARG_I32;
-        AuVal v = kernel_arg(k, var->name, kind, s->slot, s->index, 0);
+        AuVal v = kernel_arg(k, lower_plain_name(l, var->name), kind, s->slot, s->index, 0);
         if (s->word == 2) v = kernel_op2(k, AU_K_SHR, v, kernel_i64(k, 32));
         if (s->is_i64) v = kernel_cvt(k, v, AU_I32);
         lower_bind_value(l, var, v);

@@ -2,6 +2,8 @@
  * with the order of their elements. */
 #include "internal.h"
 
+#include <string.h>
+
 #include "aule/artifact.h"
 
 AuPlace *lower_place(AuLower *l, const AuTileMemory *memory)
@@ -19,6 +21,12 @@ static AuVal extent_of(AuLower *l, const AuTileAxis *axis)
                       : lower_as(l, lower_eval(l, axis->extent, &nowhere), AU_I32);
 }
 
+const char *lower_plain_name(AuLower *l, const char *name)
+{
+    const char *mark = strchr(name, '$');
+    return mark ? au_format(l->arena, "%.*s%s", (int)(mark - name), name, mark + 1) : name;
+}
+
 void lower_add_argument(AuLower *l, const AuTileMemory *m)
 {
     AuKernel *k = l->k;
@@ -30,10 +38,11 @@ void lower_add_argument(AuLower *l, const AuTileMemory *m)
         return;
     }
     AuPlace p = {.memory = m};
-    p.mem = kernel_tensor(k, m->name, lower_scalar(m->type.elem), m->mode != TILE_OUT,
+    const char *name = lower_plain_name(l, m->name);
+    p.mem = kernel_tensor(k, name, lower_scalar(m->type.elem), m->mode != TILE_OUT,
                           m->mode != TILE_IN, t->slot, t->index);
     if (t->optional) {
-        const AuVal there = kernel_arg(k, au_format(l->arena, "%s_present", m->name), AU_ARG_I32,
+        const AuVal there = kernel_arg(k, au_format(l->arena, "%s_present", name), AU_ARG_I32,
                                        AULE_SLOT_PRESENT, t->index, 0);
         p.present = kernel_op2(k, AU_K_NE, there, kernel_i32(k, 0));
     }
@@ -42,7 +51,7 @@ void lower_add_argument(AuLower *l, const AuTileMemory *m)
         p.extents[n] = extent_of(l, &m->type.axes[n]);
         if (t->slot == AULE_SLOT_TENSOR) {
             p.strides[n] =
-                kernel_arg(k, au_format(l->arena, "%s_stride_%s", m->name, m->type.axes[n].name),
+                kernel_arg(k, au_format(l->arena, "%s_stride_%s", name, m->type.axes[n].name),
                            AU_ARG_I64, AULE_SLOT_STRIDE, t->index, n);
         } else {
             p.strides[n] = step;

@@ -316,53 +316,7 @@ AuHooks *hooks_make(AuArena *arena, AuDiags *diags, AuAttn *attn, const AuTileCa
     return w.failed ? NULL : h;
 }
 
-/* Names of schedules and hooks. Those with numbers count without them: value3 is a `value`. */
-static bool is_taken(const char *name, size_t length)
-{
-    static const char *const taken[] = {
-        // clang-format off
-        "b", "h", "i", "j", "c", "s", "p", "x", "n", "m", "g", "q", "k", "v", "o", "d", "e", "t", "G", "K", "P", "Q", "V",
-        "kv", "hk", "hv", "mb", "nb", "hb", "mbb", "ce", "at", "ok", "to", "tq", "tk", "tv", "dx", "dp", "ds", "dO", "dS",
-        "do", "dq", "dk", "dv", "acc", "across_d", "across_e", "adjoint", "all", "along_lanes", "along_registers", "any", "both", "change", "core", "count", "ddot", "delta", "dfinal",
-        "dkey", "dot", "dquery", "dq_joined", "dq_parts", "every", "f_high", "f_low", "false", "final", "fade", "first", "full", "full_low", "full_place", "further", "given", "inf",
-        "head_parts", "heads", "inside", "iota", "item", "j_first", "k_full_high", "k_full_low", "k_high", "k_low", "kept", "key", "key_range", "key_tiles", "keys", "kind", "lanes", "late_h", "late_m", "later", "list", "logit",
-        "m_high", "m_low", "n_high", "n_low", "nan", "next", "o_kept", "other", "out", "part", "partial", "partial_place", "parts", "pass", "piece", "queries",
-        "query", "query_range", "q_full_high", "q_full_low", "q_high", "q_low", "row", "row_like", "scale", "score", "seen", "self", "slope",
-        "some", "check", "code", "outside", "stage", "state", "taken", "tile", "tile_class", "total", "true", "turn", "value", "weight", "whose", "z", "a",
-        // clang-format on
-    };
-    for (uint32_t n = 0; n < sizeof taken / sizeof *taken; n++)
-        if (strlen(taken[n]) == length && memcmp(name, taken[n], length) == 0) return true;
-    return false;
-}
-
-/* Names that are made of others: final_lse, k_changed. */
-static bool is_made_of_another(const char *name, size_t length)
-{
-    static const char *const before[] = {"final_", "dfinal_", "adjoint_", "pass_",
-                                         "grad_",  "sum_",    "back_"};
-    static const char *const after[] = {"_raw",     "_acc",   "_sum",  "_many",
-                                        "_changed", "_index", "_count"};
-    for (uint32_t n = 0; n < sizeof before / sizeof *before; n++)
-        if (strncmp(name, before[n], strlen(before[n])) == 0) return true;
-    for (uint32_t n = 0; n < sizeof after / sizeof *after; n++)
-        if (length > strlen(after[n]) &&
-            memcmp(name + length - strlen(after[n]), after[n], strlen(after[n])) == 0)
-            return true;
-    return false;
-}
-
-const char *hooks_name(AuArena *arena, const char *name)
-{
-    /* One more underscore, also where there are some: row_ and row of a script stay two names. */
-    size_t length = strlen(name);
-    while (length && name[length - 1] == '_') length--;
-    size_t base = length;
-    while (base && name[base - 1] >= '0' && name[base - 1] <= '9') base--;
-    return is_taken(name, length) || is_taken(name, base) || is_made_of_another(name, length)
-               ? au_format(arena, "%s_", name)
-               : name;
-}
+const char *hooks_name(AuArena *arena, const char *name) { return au_format(arena, "$%s", name); }
 
 AuTileExpr *hooks_expr(const AuHooks *hooks, AuAttn *attn, AuExpr e)
 {

@@ -53,8 +53,8 @@ bool hooks_join(AuHooks *hooks, AuDiags *diags, AuAttn *attn);
 /* Adds those of gradients. */
 bool hooks_backward(AuHooks *hooks, AuDiags *diags, AuAttn *attn, const AuGrads *grads);
 
-/* The name that a tensor, size or parameter of the script has in tiled kernels: its own, unless a
- * schedule uses that one. */
+/* The name that a tensor, size or parameter of the script has in tiled kernels: its own behind a $,
+ * so that it is never one of the schedule's. */
 const char *hooks_name(AuArena *arena, const char *name);
 /* A scalar expression of sizes, params, b and h in tiled form. */
 AuTileExpr *hooks_expr(const AuHooks *hooks, AuAttn *attn, AuExpr e);

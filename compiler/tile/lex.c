@@ -1,4 +1,5 @@
-/* lex.c - tokens of the text form. A newline ends a statement, except inside parentheses and brackets. */
+/* lex.c - tokens of the text form. A newline ends a statement, except inside parentheses and brackets. Names that a script gave
+ * have a $ before them. */
 #include "reader.h"
 
 #include <string.h>
@@ -6,7 +7,7 @@
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 static bool is_letter(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '$';
 }
 
 /* Spaces and comments. */
