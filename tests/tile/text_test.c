@@ -109,7 +109,7 @@ static void test_errors_have_places(void **state)
         {"target sm_90b\n", "1:8: error E0708: no target is called sm_90b"},
         {"kernel k() grid() { }\n", "a kernel needs a target"},
         {"fn f(x) = x +\n", "1:14: error E0701: expected a name, found the end of the line"},
-        {"fn f(x) = $\n", "1:11: error E0701: a character that the tiled IR does not know"},
+        {"fn f(x) = ?\n", "1:11: error E0701: a character that the tiled IR does not know"},
         {"fn f(x) = exp(x, x)\n", "1:11: error E0703: exp takes 1 argument, found 2"},
         {"fn f(x) = reduce_sum(x)\n", "reduce_sum takes 1 argument and names of axes"},
         {"layout l = rows(lane:8@)\n", "expected digits like"},
