@@ -99,7 +99,7 @@ static void errors_say_where(void **state)
         {"memory @x: stack f32[1]\n{\n}\n", "expected global, shared, exec or lane, found 'stack'",
          3},
         {"arg a: f16\n{\n}\n", "expected pointer, i32, i64 or f32, found 'f16'", 3},
-        {"bad\n{\n}\n", "expected memory, arg, grid or {, found 'bad'", 3},
+        {"bad\n{\n}\n", "expected memory, arg, grid, map or {, found 'bad'", 3},
         {"{\n}\nmore\n", "expected the end of the text, found 'more'", 5},
     };
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
