@@ -40,8 +40,8 @@ void lower_vector_condition(AuLower *l, AuPlace *place, const AuLowerTensor *fro
         place->by_vectors = kernel_i1(k, in->op == AU_K_CONST && in->imm * bytes % PIECE == 0);
         return;
     }
-    AuVal all = kernel_arg(k, au_format(l->arena, "%s_address", lower_plain_name(l, m->name)), AU_ARG_I64,
-                           AULE_SLOT_TENSOR, from->index, 0);
+    AuVal all = kernel_arg(k, au_format(l->arena, "%s_address", lower_plain_name(l, m->name)),
+                           AU_ARG_I64, AULE_SLOT_TENSOR, from->index, 0);
     for (uint32_t n = 0; n < last; n++)
         all = kernel_op2(k, AU_K_OR, all,
                          kernel_op2(k, AU_K_MUL, place->strides[n], kernel_i64(k, bytes)));
