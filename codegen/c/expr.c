@@ -303,7 +303,8 @@ static AuCExpr by_power_of_two(AuCPrinter *p, const AuInstr *in)
 AuCExpr cprint_operation(AuCPrinter *p, const AuInstr *in)
 {
     AuCExpr e = {0};
-    if (kernel_op_info(in->op)->flags & AU_KF_AGENTS || !in->count) return dialect_lacks(p, in);
+    if (kernel_op_info(in->op)->flags & (AU_KF_AGENTS | AU_KF_OPAQUE) || !in->count)
+        return dialect_lacks(p, in);
     if (in->op == AU_K_VEC) return vector_of(p, in);
     if (in->op == AU_K_ELEMENT) return element_of(p, in);
     if (in->op == AU_K_CVT) return conversion(p, in);

@@ -343,6 +343,13 @@ static void emit_instr(AuEmit *e, AuVal v)
     case AU_K_MBAR_WAIT:
     case AU_K_FENCE_INIT:
     case AU_K_FENCE_PROXY:
+    case AU_K_MATRIX_FILL:
+    case AU_K_MATRIX_LOAD:
+    case AU_K_MATRIX_STORE:
+    case AU_K_MATRIX_MUL:
+    case AU_K_MATRIX_MAP:
+    case AU_K_MATRIX_SCALE:
+    case AU_K_MATRIX_CVT:
     case AU_K_WGMMA:
     case AU_K_WGMMA_FENCE:
     case AU_K_WGMMA_COMMIT:

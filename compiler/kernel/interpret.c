@@ -26,8 +26,8 @@ void kernel_fail(AuMachine *m, const AuExecutor *e, const AuStep *s, uint32_t la
     if (s) {
         au_text_add(&text, "; in '");
         kernel_print_instr(m->k, (AuVal){s->instr}, &text);
-        au_text_add(&text, "', lane %u of executor %u, block (%u, %u, %u)", lane, e->index,
-                    m->block[0], m->block[1], m->block[2]);
+        au_text_add(&text, "', lane %u of executor %u, block (%u, %u, %u)",
+                    lane == AU_MANY ? 0 : lane, e->index, m->block[0], m->block[1], m->block[2]);
     }
     m->why = au_text_str(&text);
 }
@@ -82,6 +82,13 @@ static void place_memory(AuMachine *m, uint32_t n)
         const AuKBuffer *b = &m->run->buffers[mem->arg];
         *p = (AuPlace){.data = b->data, .count = b->count, .given = b->initialised};
         if (mem->writes || !b->initialised) trace(m, p);
+        return;
+    }
+    if (mem->space == AU_MATRIX) {
+        p->count = (uint64_t)mem->count * m->k->warps;
+        p->data = au_alloc(m->arena,
+                           p->count * mem->rows * mem->columns * kernel_scalar_bytes(mem->scalar));
+        p->written = AU_NEW_ARRAY(m->arena, uint32_t, p->count);
         return;
     }
     const uint64_t copies = mem->space == AU_SHARED ? 1
@@ -198,6 +205,13 @@ static void step(AuMachine *m, AuExecutor *e)
     case AU_K_COPY_ASYNC:
     case AU_K_COPY_COMMIT:
     case AU_K_COPY_WAIT: kernel_step_copy(m, e, s); return;
+    case AU_K_MATRIX_FILL:
+    case AU_K_MATRIX_LOAD:
+    case AU_K_MATRIX_STORE:
+    case AU_K_MATRIX_MUL:
+    case AU_K_MATRIX_MAP:
+    case AU_K_MATRIX_SCALE:
+    case AU_K_MATRIX_CVT: kernel_step_opaque(m, e, s); return;
     case AU_K_SHUFFLE:
     case AU_K_SHUFFLE_XOR:
     case AU_K_ANY: kernel_step_lanes(m, s, e->frame); return;

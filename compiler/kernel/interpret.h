@@ -84,6 +84,7 @@ void kernel_step_memory(AuMachine *m, AuExecutor *e, const AuStep *s);
 void kernel_step_matmul(AuMachine *m, AuExecutor *e, const AuStep *s);
 void kernel_step_mma(const AuStep *s, char *frame);
 void kernel_step_load_matrix(AuMachine *m, AuExecutor *e, const AuStep *s);
+void kernel_step_opaque(AuMachine *m, AuExecutor *e, const AuStep *s);
 void kernel_step_copy(AuMachine *m, AuExecutor *e, const AuStep *s);
 void kernel_fail_flight(AuMachine *m, const AuExecutor *e, const AuStep *s, uint32_t lane,
                         int64_t index);

@@ -122,7 +122,7 @@ void kernel_flatten(AuMachine *m, uint32_t first)
         case AU_K_IF: flatten_if(m, in, s); continue;
         case AU_K_VEC: flatten_vec(m, i, s); continue;
         }
-        if (flags & AU_KF_AGENTS)
+        if (flags & (AU_KF_AGENTS | AU_KF_OPAQUE))
             add_step(m, s);
         else if (flags & AU_KF_MEM)
             flatten_memory(m, in, s);

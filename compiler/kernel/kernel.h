@@ -53,7 +53,8 @@ typedef enum AuSpace {
     AU_GLOBAL, /* a tensor or workspace; its base is an argument */
     AU_SHARED, /* of a block */
     AU_EXEC,   /* of an executor, seen by all of its lanes: the stack of a CPU core */
-    AU_LANE    /* of a lane: registers where indices are constant */
+    AU_LANE,   /* of a lane: registers where indices are constant */
+    AU_MATRIX  /* of an executor: matrices whose elements lie nobody knows how */
 } AuSpace;
 
 typedef struct AuMemory {
@@ -66,6 +67,8 @@ typedef struct AuMemory {
     uint32_t arg;       /* AU_GLOBAL: the argument that is its base */
     uint32_t swizzle; /* AU_SHARED: 0, or 32, 64, 128: byte address a lies at a ^ (a >> 3 & swizzle
                          - 16); indices do not know it */
+    uint32_t rows, columns; /* AU_MATRIX: of each of `count` matrices */
+    uint32_t use;           /* ... AuMatrixOperand */
     AuSpan span;
 } AuMemory;
 
@@ -202,6 +205,25 @@ typedef struct AuMatmul {
 } AuMatmul;
 void kernel_matmul(AuKernel *k, const AuMatmul *x);
 AuMatmul kernel_matmul_of(const AuKernel *k, const AuInstr *in);
+/* Matrices whose elements lie nobody knows how: core.def, MATRIX_*. MAP: [x] and [y] are matrices. */
+typedef struct AuOpaque {
+    AuMem mem;
+    AuVal at;
+} AuOpaque;
+void kernel_matrix_fill(AuKernel *k, AuOpaque to, AuVal value);
+void kernel_matrix_move(AuKernel *k, AuKOp op, AuOpaque to, AuOpaque from, AuVal stride,
+                        bool columns); /* LOAD, STORE */
+void kernel_matrix_mul(AuKernel *k, AuOpaque c, AuOpaque a, AuOpaque b);
+void kernel_matrix_map(AuKernel *k, AuKOp op, AuOpaque to, AuOpaque x, AuOpaque y);
+void kernel_matrix_scale(AuKernel *k, AuOpaque to, AuOpaque x, AuVal factor);
+void kernel_matrix_cvt(AuKernel *k, AuOpaque to, AuOpaque x);
+/* Is there an instruction for executors of so many lanes with such operands? Extents and types that
+ * are 0 (AU_VOID) may be any. */
+typedef struct AuMatrixShape {
+    uint32_t lanes, m, n, k;
+    AuScalar operands;
+} AuMatrixShape;
+bool kernel_has_matrix(AuMatrixShape shape);
 AuVal kernel_slice(AuKernel *k, AuVal vector, uint32_t first, uint32_t width);
 
 /* Rows of MATRIX in atoms.def. */
@@ -318,7 +340,8 @@ enum { /* flags: ops.def, core.def */
        AU_KF_NAMES = 8192,
        AU_KF_COORDS = 16384,
        AU_KF_GROUP = 32768,
-       AU_KF_AGENTS = 65536
+       AU_KF_AGENTS = 65536,
+       AU_KF_OPAQUE = 131072
 };
 typedef struct AuKOpInfo {
     const char *text;

@@ -115,7 +115,8 @@ static void memory_access(Analysis *a, uint32_t i, const AuInstr *in)
     const bool own = is_own(a, m);
     if (kernel_op_info(in->op)->flags & AU_KF_WRITE && own && (!uniform || in->op == AU_K_WGMMA))
         differs(a, in->mem);
-    if (in->op == AU_K_COPY_ASYNC || kernel_op_info(in->op)->flags & AU_KF_AGENTS) return;
+    if (in->op == AU_K_COPY_ASYNC || kernel_op_info(in->op)->flags & (AU_KF_AGENTS | AU_KF_OPAQUE))
+        return;
     if (in->op == AU_K_LOAD)
         set(a, i, uniform && (!own || a->l.same[in->mem.i]) ? AU_UNIFORM : AU_VARYING, 0);
     else

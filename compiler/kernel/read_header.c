@@ -3,7 +3,8 @@
 
 static bool memory(Reader *r)
 {
-    static const char *const spaces[] = {"global", "shared", "exec", "lane"};
+    static const char *const spaces[] = {"global", "shared", "exec", "lane", "matrix"};
+    static const char *const uses[] = {"a", "b", "c"};
     AuMemory m = {.span = r->t.span};
     uint32_t space = 0;
     if (!punct(r, '@') || !name(r, &m.name) || !punct(r, ':')) return false;
@@ -12,8 +13,8 @@ static bool memory(Reader *r)
             au_error(r->diags, AU_E0802, m.span, "@%s is declared twice", m.name);
             return false;
         }
-    while (space < 4 && !accept(r, spaces[space])) space++;
-    if (space == 4) return expected(r, "global, shared, exec or lane");
+    while (space < 5 && !accept(r, spaces[space])) space++;
+    if (space == 5) return expected(r, "global, shared, exec, lane or matrix");
     m.space = (AuSpace)space;
     uint8_t scalar;
     if (r->t.kind != AU_KT_WORD || !scalar_named(r->t.text, strlen(r->t.text), &scalar))
@@ -22,6 +23,11 @@ static bool memory(Reader *r)
     next(r);
     if (m.space != AU_GLOBAL && (!punct(r, '[') || !count(r, &m.count) || !punct(r, ']')))
         return false;
+    if (m.space == AU_MATRIX) {
+        if (!keyword(r, "shape") || !count(r, &m.rows) || !count(r, &m.columns)) return false;
+        while (m.use < 3 && !accept(r, uses[m.use])) m.use++;
+        if (m.use == 3) return expected(r, "a, b or c");
+    }
     if (accept(r, "align") && !count(r, &m.align)) return false;
     if (accept(r, "swizzle") && !count(r, &m.swizzle)) return false;
     m.reads = accept(r, "reads");

@@ -63,7 +63,7 @@ static bool is_ordered(const AuClock *c, const AuTrace *t, AuAccess a)
     if (t->other && !happened_before(c, t->other)) return false;
     if (t->epoch == 0 || (t->epoch < c->epoch && t->epoch >= c->begin)) return true;
     if (t->epoch < c->begin) return happened_before(c, t->epoch);
-    return t->exec == a.exec && (t->x < a.x || t->lane == a.lane);
+    return t->exec == a.exec && (t->x < a.x || (t->lane == a.lane && a.lane != AU_MANY));
 }
 
 static AuTrace only(const AuClock *c, AuAccess a)

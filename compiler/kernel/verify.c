@@ -148,6 +148,8 @@ static void check_access(AuVerifier *v, uint32_t i)
     if (in->count > mask + 1 && !kernel_same_type(verify_type_at(v, in, mask + 1), in->type))
         verify_wrong(v, AU_E0804, i, "lanes without the mask must get %s",
                      verify_type_text(v, in->type));
+    if (m->space == AU_MATRIX)
+        verify_wrong(v, AU_E0807, i, "elements of @%s have no index", m->name);
     if (v->objects[in->mem.i])
         verify_wrong(v, AU_E0807, i, "@%s holds barriers, which nothing else may touch", m->name);
     check_mode(v, i, m);
@@ -225,6 +227,7 @@ static void check_core(AuVerifier *v, uint32_t i)
 {
     const AuInstr *in = &v->k->instrs[i];
     if (kernel_op_info(in->op)->flags & AU_KF_AGENTS) verify_agent(v, i);
+    if (kernel_op_info(in->op)->flags & AU_KF_OPAQUE) verify_opaque(v, i);
     switch ((int)in->op) {
     case AU_K_ARG:
         verify_range(v, i, 0, (int64_t)v->k->arg_count - 1);
@@ -367,6 +370,7 @@ static void check_memory(AuVerifier *v, uint32_t n)
         what = "has a swizzle that does not exist";
     else if (m->swizzle && (uint64_t)m->count * kernel_scalar_bytes(m->scalar) % m->swizzle)
         what = "ends inside of a row of its swizzle";
+    if (!what && m->space == AU_MATRIX) what = verify_matrices(k, m);
     if (!what) return;
     au_error(v->diags, AU_E0807, m->span, "memory @%s %s", m->name, what);
     v->good = false;

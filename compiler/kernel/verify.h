@@ -46,6 +46,10 @@ void verify_mma(AuVerifier *v, uint32_t i);
 void verify_load_matrix(AuVerifier *v, uint32_t i);
 void verify_copy(AuVerifier *v, uint32_t i);
 
+/* verify_opaque.c */
+const char *verify_matrices(const AuKernel *k, const AuMemory *m); /* what is wrong, or NULL */
+void verify_opaque(AuVerifier *v, uint32_t i);                     /* operations with that flag */
+
 /* verify_group.c */
 void verify_wgmma(AuVerifier *v, uint32_t i);
 void verify_wgmma_wait(AuVerifier *v, uint32_t i);

@@ -124,6 +124,10 @@ static const Claim claims[] = {
     {"quad pairs multiply", "sm_70", "kernel k lanes 32 warps 1\nmemory @a: global f16 align 16 reads\nmemory @o: global f32 align 16 writes\narg a: pointer @a\narg o: pointer @o\n{\n%1 = lane.i32\n%2 = mul.i32 %1, 8\n"
         "%3 = load.f16x4 @a[%2]\n%4 = const.f32x8 0.0\n%5 = mma.f32x8 %4, %3, %3 #m8n8k4_f16_col_row\nstore @o[%2], %5\n}\n", "mma.sync.aligned.m8n8k4.col.row.f32.f16.f16.f32", "", ""},
     {"matrices of a later GPU", "sm_70", SMALL("") "%10 = load_matrix.f32 @s[%2] #1\nstore @o[%1], %10\n}\n", NULL, NULL, "ldmatrix needs sm_75"},
+    {"barriers in memory", "sm_90", "kernel k lanes 32 warps 1\nmemory @m: shared i64[1]\n{\n%1 = elect.i1\nmbar_init @m[0], 1 if %1\n}\n", NULL, NULL, "no generator has yet: elect"},
+    {"fences of units", "sm_90", SMALL("") "fence_proxy\n}\n", NULL, NULL, "no generator has yet: fence_proxy"},
+    {"products of a group", "sm_90", "kernel k lanes 32 warps 4 group 4\n{\nwgmma_fence\n}\n", NULL, NULL, "no generator has yet: wgmma_fence"},
+    {"matrices without elements", "sm_90", "kernel k lanes 32 warps 1\nmemory @c: matrix f32[1] shape 16 16 c\n{\nmatrix_fill @c[0], 0.0\n}\n", NULL, NULL, "no generator has yet: matrix_fill"},
 };
 /* clang-format on */
 

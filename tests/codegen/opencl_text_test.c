@@ -105,6 +105,15 @@ static void what_the_language_lacks_is_named(void **state)
                                 "{\n    store @x[%%1], 1.0\n  }\n}\n",
                                 head);
     expect_refusal(any, AU_E0620, "'any'");
+    static const char *const lines[][2] = {{"fence_proxy", "'fence_proxy'"},
+                                           {"sync 1 #16", "'sync'"},
+                                           {"%3 = elect.i1\n  store @x[0], 1.0 if %3", "'elect'"}};
+    for (size_t n = 0; n < sizeof lines / sizeof *lines; n++)
+        expect_refusal(au_format(b.arena, "kernel k %s  %s\n}\n", head, lines[n][0]), AU_E0620,
+                       lines[n][1]);
+    expect_refusal("kernel k lanes 32 warps 1\nmemory @c: matrix f32[1] shape 16 16 c\n{\n"
+                   "  matrix_fill @c[0], 0.0\n}\n",
+                   AU_E0620, "'matrix_fill'");
     bench_free(&b);
 }
 

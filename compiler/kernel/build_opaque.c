@@ -1,0 +1,58 @@
+/* build_opaque.c - constructs operations on matrices whose elements lie nobody knows how. */
+#include "internal.h"
+
+static void emit(AuKernel *k, AuInstr in, const AuVal *operands, uint32_t count)
+{
+    kernel_emit(k, in, operands, count);
+}
+
+void kernel_matrix_fill(AuKernel *k, AuOpaque to, AuVal value)
+{
+    emit(k, (AuInstr){.op = AU_K_MATRIX_FILL, .mem = to.mem}, (AuVal[]){to.at, value}, 2);
+}
+
+void kernel_matrix_move(AuKernel *k, AuKOp op, AuOpaque to, AuOpaque from, AuVal stride,
+                        bool columns)
+{
+    emit(k, (AuInstr){.op = (uint8_t)op, .mem = to.mem, .also = {from.mem}, .imm = columns},
+         (AuVal[]){to.at, from.at, stride}, 3);
+}
+
+void kernel_matrix_mul(AuKernel *k, AuOpaque c, AuOpaque a, AuOpaque b)
+{
+    emit(k, (AuInstr){.op = AU_K_MATRIX_MUL, .mem = c.mem, .also = {a.mem, b.mem}},
+         (AuVal[]){c.at, a.at, b.at}, 3);
+}
+
+void kernel_matrix_map(AuKernel *k, AuKOp op, AuOpaque to, AuOpaque x, AuOpaque y)
+{
+    emit(k, (AuInstr){.op = AU_K_MATRIX_MAP, .mem = to.mem, .also = {x.mem, y.mem}, .imm = op},
+         (AuVal[]){to.at, x.at, y.at}, 3);
+}
+
+void kernel_matrix_scale(AuKernel *k, AuOpaque to, AuOpaque x, AuVal factor)
+{
+    emit(k, (AuInstr){.op = AU_K_MATRIX_SCALE, .mem = to.mem, .also = {x.mem}},
+         (AuVal[]){to.at, x.at, factor}, 3);
+}
+
+void kernel_matrix_cvt(AuKernel *k, AuOpaque to, AuOpaque x)
+{
+    emit(k, (AuInstr){.op = AU_K_MATRIX_CVT, .mem = to.mem, .also = {x.mem}},
+         (AuVal[]){to.at, x.at}, 2);
+}
+
+bool kernel_has_matrix(AuMatrixShape s)
+{
+    const uint32_t elems = s.operands == AU_F16    ? 1u << TILE_F16
+                           : s.operands == AU_BF16 ? 1u << TILE_BF16
+                           : s.operands == AU_F32  ? 1u << TILE_F32
+                                                   : UINT32_MAX;
+    const AuTileAtom *atom;
+    for (uint32_t n = 0; (atom = tile_atom_at(n)); n++)
+        if (atom->on == 1u << TILE_ON_WARP && !atom->is_async && (uint32_t)atom->lanes == s.lanes &&
+            (!s.m || (uint32_t)atom->m == s.m) && (!s.n || (uint32_t)atom->n == s.n) &&
+            (!s.k || (uint32_t)atom->k == s.k) && atom->elems & elems)
+            return true;
+    return false;
+}

@@ -1,0 +1,186 @@
+/* interpret_opaque.c - matrices whose elements lie nobody knows how. Here they lie row after row, which
+ * no kernel can see. All lanes together move one: its accesses are those of no lane in particular,
+ * so that what lanes did before needs a barrier. */
+#include "interpret.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static int64_t operand(const AuMachine *m, const AuExecutor *e, const AuStep *s, uint32_t n)
+{
+    const AuVal v = kernel_operand(m->k, &m->k->instrs[s->instr], n);
+    const char *at = e->frame + m->slot[v.i];
+    int32_t narrow;
+    int64_t wide;
+    memcpy(&narrow, at, sizeof narrow);
+    if (kernel_at(m->k, v)->type.scalar != AU_I64) return narrow;
+    memcpy(&wide, at, sizeof wide);
+    return wide;
+}
+
+static float number(const AuMachine *m, const AuExecutor *e, const AuStep *s, uint32_t n)
+{
+    const AuVal v = kernel_operand(m->k, &m->k->instrs[s->instr], n);
+    float value;
+    memcpy(&value, e->frame + m->slot[v.i], sizeof value);
+    return value;
+}
+
+static float get(AuScalar scalar, const char *at)
+{
+    uint16_t half;
+    float value;
+    if (scalar == AU_F32) {
+        memcpy(&value, at, sizeof value);
+        return value;
+    }
+    memcpy(&half, at, sizeof half);
+    return scalar == AU_F16 ? kernel_from_f16(half) : kernel_from_bf16(half);
+}
+
+static void put(AuScalar scalar, char *at, float value)
+{
+    const uint16_t half = scalar == AU_F16 ? kernel_to_f16(value) : kernel_to_bf16(value);
+    if (scalar == AU_F32)
+        memcpy(at, &value, sizeof value);
+    else
+        memcpy(at, &half, sizeof half);
+}
+
+typedef struct Matrix {
+    const AuMemory *mem;
+    char *data;
+    uint32_t bytes, count; /* of an element, elements */
+    uint32_t *written;
+} Matrix;
+
+/* Operand [n] of the memory; false: the run has failed. */
+static bool matrix(AuMachine *m, const AuExecutor *e, const AuStep *s, AuMem mem, uint32_t n,
+                   bool reads, Matrix *out)
+{
+    const AuMemory *memory = &m->k->mems[mem.i];
+    const int64_t index = operand(m, e, s, n);
+    if (index < 0 || index >= (int64_t)memory->count) {
+        kernel_fail(m, e, s, 0, "bounds: @%s[%" PRId64 "] of %u matrices", memory->name, index,
+                    memory->count);
+        return false;
+    }
+    const AuPlace *p = &m->places[mem.i];
+    const uint64_t at = (uint64_t)e->index * memory->count + (uint64_t)index;
+    *out = (Matrix){.mem = memory,
+                    .bytes = kernel_scalar_bytes(memory->scalar),
+                    .count = memory->rows * memory->columns,
+                    .written = &p->written[at]};
+    out->data = p->data + at * out->count * out->bytes;
+    if (!reads || *out->written == m->clock.begin) return true;
+    kernel_fail(m, e, s, 0, "uninitialised: matrix @%s[%" PRId64 "] is read before it is written",
+                memory->name, index);
+    return false;
+}
+
+static float element(const Matrix *x, uint32_t n)
+{
+    return get(x->mem->scalar, x->data + (size_t)n * x->bytes);
+}
+
+static void set(const AuMachine *m, const Matrix *x, uint32_t n, float value)
+{
+    put(x->mem->scalar, x->data + (size_t)n * x->bytes, value);
+    *x->written = m->clock.begin;
+}
+
+/* ---- moves */
+
+/* Element [at] of a memory that all lanes see, noted; NULL: the run has failed. */
+static char *seen_by_all(AuMachine *m, AuExecutor *e, const AuStep *s, AuMem mem, int64_t at,
+                         bool store)
+{
+    const AuMemory *memory = &m->k->mems[mem.i];
+    const AuPlace *p = &m->places[mem.i];
+    const uint64_t count = memory->space == AU_GLOBAL ? p->count : memory->count,
+                   base = memory->space == AU_EXEC ? (uint64_t)e->index * count : 0;
+    AuStep access = *s;
+    access.op = store ? AU_K_STORE : AU_K_LOAD;
+    access.mem = mem.i;
+    if (at < 0 || (uint64_t)at >= count) {
+        kernel_fail(m, e, s, 0, "bounds: @%s[%" PRId64 "] of %" PRIu64 " elements", memory->name,
+                    at, count);
+        return NULL;
+    }
+    const uint64_t place = base + (uint64_t)at;
+    if (kernel_is_traced(p) && !kernel_note_access(m, e, &access, AU_MANY, place, at)) return NULL;
+    return p->data + place * kernel_scalar_bytes(memory->scalar);
+}
+
+static void move(AuMachine *m, AuExecutor *e, const AuStep *s)
+{
+    const AuInstr *in = &m->k->instrs[s->instr];
+    const bool store = s->op == AU_K_MATRIX_STORE;
+    const AuMem other = store ? in->mem : in->also[0];
+    const int64_t from = operand(m, e, s, store ? 0 : 1), stride = operand(m, e, s, 2);
+    Matrix x;
+    if (!matrix(m, e, s, store ? in->also[0] : in->mem, store ? 1 : 0, store, &x)) return;
+    for (uint32_t n = 0; n < x.count; n++) {
+        const int64_t row = n / x.mem->columns, column = n % x.mem->columns;
+        const int64_t at = from + (s->imm ? column * stride + row : row * stride + column);
+        char *there = seen_by_all(m, e, s, other, at, store);
+        if (!there) return;
+        if (store)
+            memcpy(there, x.data + (size_t)n * x.bytes, x.bytes);
+        else
+            set(m, &x, n, get(x.mem->scalar, there));
+    }
+}
+
+/* ---- values */
+
+static void multiply(AuMachine *m, const AuExecutor *e, const AuStep *s)
+{
+    const AuInstr *in = &m->k->instrs[s->instr];
+    Matrix c, a, b;
+    if (!matrix(m, e, s, in->mem, 0, true, &c) || !matrix(m, e, s, in->also[0], 1, true, &a) ||
+        !matrix(m, e, s, in->also[1], 2, true, &b))
+        return;
+    const uint32_t columns = c.mem->columns, depth = a.mem->columns;
+    for (uint32_t n = 0; n < c.count; n++) {
+        float sum = 0;
+        for (uint32_t k = 0; k < depth; k++)
+            sum += element(&a, n / columns * depth + k) * element(&b, k * columns + n % columns);
+        set(m, &c, n, element(&c, n) + sum);
+    }
+}
+
+static float of(AuKOp op, float x, float y)
+{
+    return op == AU_K_ADD ? x + y : op == AU_K_SUB ? x - y : op == AU_K_MUL ? x * y : x / y;
+}
+
+static void each(AuMachine *m, const AuExecutor *e, const AuStep *s)
+{
+    const AuInstr *in = &m->k->instrs[s->instr];
+    const bool map = s->op == AU_K_MATRIX_MAP, scale = s->op == AU_K_MATRIX_SCALE;
+    Matrix to, x, y;
+    if (!matrix(m, e, s, in->mem, 0, false, &to) || !matrix(m, e, s, in->also[0], 1, true, &x) ||
+        (map && !matrix(m, e, s, in->also[1], 2, true, &y)))
+        return;
+    const float factor = scale ? number(m, e, s, 2) : 1;
+    for (uint32_t n = 0; n < to.count; n++)
+        set(m, &to, n,
+            map ? of((AuKOp)s->imm, element(&x, n), element(&y, n)) : element(&x, n) * factor);
+}
+
+void kernel_step_opaque(AuMachine *m, AuExecutor *e, const AuStep *s)
+{
+    Matrix x;
+    if (m->run->lockstep) e->x++;
+    switch ((int)s->op) {
+    case AU_K_MATRIX_LOAD:
+    case AU_K_MATRIX_STORE: move(m, e, s); return;
+    case AU_K_MATRIX_MUL: multiply(m, e, s); return;
+    case AU_K_MATRIX_FILL:
+        if (!matrix(m, e, s, m->k->instrs[s->instr].mem, 0, false, &x)) return;
+        for (uint32_t n = 0; n < x.count; n++) set(m, &x, n, number(m, e, s, 1));
+        return;
+    }
+    each(m, e, s);
+}

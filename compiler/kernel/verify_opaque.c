@@ -1,0 +1,122 @@
+/* verify_opaque.c - matrices whose elements lie nobody knows how. */
+#include "verify.h"
+
+const char *verify_matrices(const AuKernel *k, const AuMemory *m)
+{
+    AuMatrixShape s = {.lanes = k->lanes, .operands = m->use == AU_MATRIX_C ? AU_VOID : m->scalar};
+    if (m->use == AU_MATRIX_A) s.m = m->rows, s.k = m->columns;
+    if (m->use == AU_MATRIX_B) s.k = m->rows, s.n = m->columns;
+    if (m->use == AU_MATRIX_C) s.m = m->rows, s.n = m->columns;
+    if (!((F32 | HALF) >> m->scalar & 1)) return "has matrices of elements that no instruction has";
+    if (!m->rows || !m->columns) return "has matrices without elements";
+    if (!kernel_has_matrix(s)) return "has matrices that no instruction has";
+    return NULL;
+}
+
+static const AuMemory *memory(const AuVerifier *v, AuMem mem) { return &v->k->mems[mem.i]; }
+
+/* Operand [n] is the index of a matrix. */
+static bool check_matrix(AuVerifier *v, uint32_t i, uint32_t n, AuMem mem)
+{
+    const AuInstr *in = &v->k->instrs[i], *at = kernel_at(v->k, kernel_operand(v->k, in, n));
+    const AuMemory *m = memory(v, mem);
+    if (m->space != AU_MATRIX)
+        verify_wrong(v, AU_E0807, i, "@%s holds no matrices", m->name);
+    else if (!verify_wants(v, i, n, I32, 1, "which matrix, i32"))
+        return false;
+    else if (v->lanes.kind[kernel_operand(v->k, in, n).i] != AU_UNIFORM)
+        verify_wrong(v, AU_E0806, i, "which matrix must be the same in all lanes");
+    else if (at->op == AU_K_CONST && (at->imm < 0 || at->imm >= (int64_t)m->count))
+        verify_wrong(v, AU_E0808, i, "@%s has %u matrices", m->name, m->count);
+    else
+        return true;
+    return false;
+}
+
+static void check_one_kind(AuVerifier *v, uint32_t i, AuMem a, AuMem b, bool same_type)
+{
+    const AuMemory *x = memory(v, a), *y = memory(v, b);
+    if (x->rows != y->rows || x->columns != y->columns || x->use != y->use ||
+        (same_type && x->scalar != y->scalar))
+        verify_wrong(v, AU_E0804, i, "matrices of @%s and @%s are not of one kind", x->name,
+                     y->name);
+}
+
+static void check_move(AuVerifier *v, uint32_t i)
+{
+    const AuInstr *in = &v->k->instrs[i];
+    const bool load = in->op == AU_K_MATRIX_LOAD;
+    const AuMem matrix = load ? in->mem : in->also[0], other = load ? in->also[0] : in->mem;
+    const uint32_t at = load ? 1 : 0;
+    const AuMemory *m = memory(v, other);
+    verify_range(v, i, 0, 1);
+    if (!check_matrix(v, i, load ? 0 : 1, matrix)) return;
+    verify_wants(v, i, at, INT, 1, "an index, i32 or i64");
+    verify_wants(v, i, 2, I32, 1, "a stride, i32");
+    for (uint32_t n = 0; n < 3; n++)
+        if (v->lanes.kind[kernel_operand(v->k, in, n).i] != AU_UNIFORM)
+            verify_wrong(v, AU_E0806, i, "places and strides must be the same in all lanes");
+    if (m->space == AU_LANE || m->space == AU_MATRIX)
+        verify_wrong(v, AU_E0807, i, "@%s is no memory that all lanes see", m->name);
+    else if (m->scalar != memory(v, matrix)->scalar)
+        verify_wrong(v, AU_E0807, i, "@%s holds %s, not %s", m->name, kernel_scalar_name(m->scalar),
+                     kernel_scalar_name(memory(v, matrix)->scalar));
+    else if (m->swizzle)
+        verify_wrong(v, AU_E0807, i, "@%s is swizzled, and rows are taken as they lie", m->name);
+    else if (m->space == AU_GLOBAL && (load ? !m->reads : !m->writes))
+        verify_wrong(v, AU_E0807, i, "@%s is not declared as %s", m->name,
+                     load ? "read" : "written");
+}
+
+static void check_mul(AuVerifier *v, uint32_t i)
+{
+    const AuInstr *in = &v->k->instrs[i];
+    const AuMem mems[3] = {in->mem, in->also[0], in->also[1]};
+    for (uint32_t n = 0; n < 3; n++)
+        if (!check_matrix(v, i, n, mems[n])) return;
+    const AuMemory *c = memory(v, mems[0]), *a = memory(v, mems[1]), *b = memory(v, mems[2]);
+    const AuMatrixShape s = {v->k->lanes, a->rows, b->columns, a->columns, a->scalar};
+    if (c->use != AU_MATRIX_C || a->use != AU_MATRIX_A || b->use != AU_MATRIX_B ||
+        c->scalar != AU_F32 || a->scalar != b->scalar || c->rows != a->rows ||
+        c->columns != b->columns || a->columns != b->rows || !kernel_has_matrix(s))
+        verify_wrong(v, AU_E0804, i, "no instruction multiplies these");
+}
+
+static void check_elements(AuVerifier *v, uint32_t i)
+{
+    const AuInstr *in = &v->k->instrs[i];
+    const bool scale = in->op == AU_K_MATRIX_SCALE, map = in->op == AU_K_MATRIX_MAP;
+    if (!check_matrix(v, i, 0, in->mem) || !check_matrix(v, i, 1, in->also[0]) ||
+        (map && !check_matrix(v, i, 2, in->also[1])))
+        return;
+    check_one_kind(v, i, in->mem, in->also[0], in->op != AU_K_MATRIX_CVT);
+    if (map) check_one_kind(v, i, in->mem, in->also[1], true);
+    if (map && in->imm != AU_K_ADD && in->imm != AU_K_SUB && in->imm != AU_K_MUL &&
+        in->imm != AU_K_DIV)
+        verify_wrong(v, AU_E0808, i, "is none of add, sub, mul, div");
+    if (!scale) return;
+    verify_wants(v, i, 2, F32, 1, "a factor, f32");
+    if (v->lanes.kind[kernel_operand(v->k, in, 2).i] != AU_UNIFORM)
+        verify_wrong(v, AU_E0806, i, "the factor must be the same in all lanes");
+}
+
+static void check_fill(AuVerifier *v, uint32_t i)
+{
+    const AuInstr *in = &v->k->instrs[i];
+    if (!check_matrix(v, i, 0, in->mem) || !verify_wants(v, i, 1, F32, 1, "a number, f32")) return;
+    if (v->lanes.kind[kernel_operand(v->k, in, 1).i] != AU_UNIFORM)
+        verify_wrong(v, AU_E0806, i, "the number must be the same in all lanes");
+}
+
+void verify_opaque(AuVerifier *v, uint32_t i)
+{
+    switch ((int)v->k->instrs[i].op) {
+    case AU_K_MATRIX_FILL: check_fill(v, i); return;
+    case AU_K_MATRIX_LOAD:
+    case AU_K_MATRIX_STORE: check_move(v, i); return;
+    case AU_K_MATRIX_MUL: check_mul(v, i); return;
+    case AU_K_MATRIX_MAP:
+    case AU_K_MATRIX_SCALE:
+    case AU_K_MATRIX_CVT: check_elements(v, i); return;
+    }
+}
