@@ -1,12 +1,15 @@
 /* emit.h - kernel IR to LLVM IR: what the emit_*.c, gpu_*.c and cuda_*.c files share and nobody else sees.
  *
  * On hosts one executor runs as one function; its lanes are the elements of LLVM vectors. A value of the
- * kernel has up to three forms, each made when first asked for: base   what lane 0 has: a scalar T,
- * or <w x T> for a vector of width w. The whole of a uniform value; of an affine one lane l has
- * base + l * stride wide   all lanes: <lanes * w x T>, the elements of a lane side by side index
- * base as i64, for addresses f16 and bf16 are i16 everywhere and become half or float only inside a
- * conversion, so that no target needs 16-bit floats and none passes through a library call. i1 is
- * i1 in values and a byte in memory.
+ * kernel has up to three forms, each made when first asked for:
+ *
+ *   base    what lane 0 has: a scalar T, or <w x T> for a vector of width w. The whole of a uniform
+ *           value; of an affine one lane l has base + l * stride
+ *   wide    all lanes: <lanes * w x T>, the elements of a lane side by side
+ *   index   base as i64, for addresses
+ *
+ * f16 and bf16 are i16 everywhere and become half or float only inside a conversion, so that no target
+ * needs 16-bit floats and none passes through a library call. i1 is i1 in values and a byte in memory.
  *
  * Indices: the additions, subtractions, products and shifts of i32 from which an index is made are
  * taken not to wrap (docs/dev/kernel-ir.md); they are redone in 64 bits, which lets the target fold

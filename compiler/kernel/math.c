@@ -7,8 +7,8 @@
  * turn rounded to f32, lowest power first, and the rest fitted again). Bounds that the tests hold:
  * 2 ulp for exp, exp2, log, log2, 4 ulp for the others. NaN comes out where NaN goes in:
  * comparisons are written so that NaN takes the side that keeps it. The results of exp and pow
- * below 2^-125, and of the others below 2^-126, may be 0. Integers are read out of the mantissa: t
- * = x + 1.5 * 2^23 holds rint(x) in its low bits. */
+ * below 2^-125, and of the others below 2^-126, may be 0. Integers are read out of the mantissa:
+ * t = x + 1.5 * 2^23 holds rint(x) in its low bits. */
 #include "internal.h"
 
 typedef struct Math {

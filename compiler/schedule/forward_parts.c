@@ -212,7 +212,7 @@ AuSchedule *lanes_built(Lanes *x, AuDiags *diags)
     }
     out->written = tile_built(x->t);
     if (!out->written) return NULL;
-    const AuTileModule *hooks[2] = {schedule_common(x->arena, diags), x->p->hooks->module};
+    const AuTileModule *hooks[2] = {hooks_common(x->arena, diags), x->p->hooks->module};
     if (!hooks[0]) return NULL;
     out->module = tile_expand(x->arena, diags, out->written,
                               &(AuTileExpansion){.hooks = hooks, .hook_count = 2});

@@ -84,8 +84,6 @@ bool schedule_values_apart(const AuProblem *problem);
 /* common.c: what all schedules begin with: target, and options of the shape that others than schedules read. */
 AuTileBuild *schedule_begin(AuArena *arena, AuDiags *diags, const AuProblem *p,
                             const AuSchedule *out);
-/* Functions that all schedules use. */
-const AuTileModule *schedule_common(AuArena *arena, AuDiags *diags);
 
 /* lanes_forward.c: scores transposed, a query row a lane; for CPUs and for GPUs without matrix
  * units. NULL after an error. */

@@ -1,32 +1,34 @@
-/* hooks.h - an attention as hooks of the tiled IR: the functions that schedules call and
- * tile_expand inlines.
+/* hooks.h - an attention as hooks of the tiled IR: the functions that schedules call and tile_expand inlines.
  *
- *   score_mod(s, b, h, i, j [, dot0, ...])       the score of a pair; dotN: the further products
- * that `dot` asks for mask(b, h, i, j)                             takes the pair part? (present
- * only if the script has one) key_range(b, h, i0, i1)                      low, high, full_low,
- * full_high of the keys for rows i0 .. i1-1 online_init(row, b, h, i)                    state: a
- * tuple of row vectors online_fwd(s, b, h, i, state..)              p, scale, state..  of scores in
- * which a pair that takes no part is -inf weight_mod(p, s, b, h, i, j)                 the weight
- * as it meets the values online_end(o, b, h, i, state..)              o and the finals q_mod(x, b,
- * h, i, c), k_mod, v_mod, out_mod  an element of a row; over the axis `d` (`e` of out_mod)
- *   online_join(b, h, i, state.., other..)               factors of two outputs, of disjoint keys, and the state of both (hooks_join)
+ *   score_mod(s, b, h, i, j [, dot0, ..])      the score of a pair; dotN: the further products that `dot` asks for
+ *   mask(b, h, i, j)                           takes the pair part? (present only if the script has one)
+ *   key_range(b, h, i0, i1)                    low, high, full_low, full_high of the keys for rows i0 .. i1-1
+ *   online_init(row, b, h, i)                  state: a tuple of row vectors
+ *   online_fwd(s, b, h, i, state..)            p, scale, state.. of scores in which a pair that takes no part is -inf
+ *   weight_mod(p, s, b, h, i, j)               the weight as it meets the values
+ *   online_end(o, b, h, i, state..)            o and the finals
+ *   online_join(b, h, i, state.., other..)     factors of two outputs, of disjoint keys, and the state of both (hooks_join)
+ *   q_mod(x, b, h, i, j, c), k_mod, v_mod, out_mod
+ *                                              an element of a row; over the axis `d` (`e` of v_mod and out_mod)
  *
  * Of gradients (hooks_backward.c), finals and adjoints being those of the row:
  *
- *   query_range(b, h, j0, j1)                            low, high, full_low, full_high of the queries
+ *   query_range(b, h, j0, j1)                  low, high, full_low, full_high of the queries for keys j0 .. j1-1
  *   backward_pair(s, dp, b, h, i, j [, dot0..], final0.., adjoint0..)
- *       p, ds [, ddots of AuGrads][, values of its pairs]  of the raw product s and dp = dO' . v; all 0
- *                                                          where the score is -inf
- *   backward_pass(s, dp, b, h, i, j [, dot0..], final0..)  what the extra pass sums (only if there is one)
- *   backward_row(delta, b, h, i, final0.., dfinal0.. [, pass0..])    adjoints [, values of rows]
- *   q_back(x, dx, row, b, h, i, j, c), k_back, v_back, out_back      gradient [, values of inputs] of row
- *                                                          mods; `row` is any value of a row
+ *                                              p, ds [, ddots of AuGrads] [, values of its pairs] of the raw product s and
+ *                                              dp = dO' . v; all 0 where the score is -inf
+ *   backward_pass(s, dp, b, h, i, j [, dot0..], final0..)
+ *                                              what the extra pass sums (only if there is one)
+ *   backward_row(delta, b, h, i, final0.., dfinal0.. [, pass0..])
+ *                                              adjoints [, values of rows]
+ *   q_back(x, dx, row, b, h, i, j, c), k_back, v_back, out_back
+ *                                              gradient [, values of inputs] of row mods; `row` is any value of a row
  *
  * A row without a pair in a tile keeps its state, a row without any pair has output 0: online_fwd
  * and online_end say so with `where`s over rows, left out where the expressions cannot tell the
  * difference (docs/dev/lowering.md). */
-#ifndef AU_SCHEDULE_HOOKS_H
-#define AU_SCHEDULE_HOOKS_H
+#ifndef AU_HOOKS_H
+#define AU_HOOKS_H
 
 #include "attn.h"
 #include "gradient.h"
@@ -43,6 +45,9 @@ typedef struct AuHooks {
     AuExpr dots[4];
     uint32_t expressions; /* written so far */
 } AuHooks;
+
+/* common.c: functions that all schedules use, the same for every attention. */
+const AuTileModule *hooks_common(AuArena *arena, AuDiags *diags);
 
 /* NULL after an error. [caps] only names the module's target. */
 AuHooks *hooks_make(AuArena *arena, AuDiags *diags, AuAttn *attn, const AuTileCaps *caps);

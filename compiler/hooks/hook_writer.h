@@ -1,7 +1,7 @@
 /* hook_writer.h - one hook being written: from nodes of the attention's graph to expressions of the
  * tiled IR. */
-#ifndef AU_SCHEDULE_HOOK_WRITER_H
-#define AU_SCHEDULE_HOOK_WRITER_H
+#ifndef AU_HOOKS_HOOK_WRITER_H
+#define AU_HOOKS_HOOK_WRITER_H
 
 #include "hooks.h"
 
