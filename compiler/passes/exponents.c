@@ -5,12 +5,11 @@
  *     where(test, exp(x - y), 0)           the same, 0 where y and x are -inf (references.c), and no selection, if
  *                                          the test is x != -inf, or that for a row (hooks.c)
  *     t = exp(x - y), where(test, t * (u + z) * c, 0)
- *                                          t * fma(u, c, z c), u a product and z of a row, made finite: 0 as t is, no selection
+ *                                          t * fma(u, c, z c), u a product and z of a row, 0 in rows without a pair: 0 as t is, no selection
  *     g = t * (u + z), where(test, g * c, 0), where(test, -(g * f), 0)
  *                                          the same for g, which several read; f a distance of positions */
 #include "algebra.h"
 
-#include <float.h>
 #include <math.h>
 
 /* Of sums, how deep they are looked into: what one adds may be the same sum again and again. */
@@ -189,15 +188,29 @@ static bool is_gradient(const Algebra *x, const AuTileStmts *run, uint32_t at, A
            is_product(x, u, from);
 }
 
-static AuTileExpr *gradient(Algebra *x, const AuTileExpr *e, const Factors *f)
+/* 0 in rows without a pair, whose t is 0 and whose z may be anything. In others an infinity or a NaN stays, and reaches what the row
+ * has a part in. */
+static AuTileExpr *where_paired(Algebra *x, const AuTileStmts *run, uint32_t at, const Factors *f,
+                                AuTileExpr *row)
+{
+    AlgebraExponent of;
+    algebra_is_exponent(algebra_defined(run, at, f->t), &of);
+    AuTileExpr *y = of.y;
+    if (y->op == TILE_X_SUB && x->shift && y->args.at[1] == x->shift) y = y->args.at[0];
+    AuTileExpr *none = algebra_node(x, TILE_X_EQ, algebra_bool_type(x, y->type), y,
+                                    algebra_number(x, -(double)INFINITY), NULL);
+    return algebra_node(x, TILE_X_WHERE, row->type, none, algebra_number(x, 0), row);
+}
+
+static AuTileExpr *gradient(Algebra *x, const AuTileStmts *run, uint32_t at, const AuTileExpr *e,
+                            const Factors *f)
 {
     const bool first = algebra_is_of_row(f->sum->args.at[1], e), minus = f->sum->op == TILE_X_SUB;
     AuTileExpr *u = f->sum->args.at[first ? 0 : 1], *z = f->sum->args.at[first ? 1 : 0];
     const double of_z = minus && first ? -f->number : f->number,
                  of_u = minus && !first ? -f->number : f->number;
     AuTileExpr *row = algebra_node(x, TILE_X_MUL, z->type, z, algebra_number(x, of_z), NULL);
-    row = algebra_node(x, TILE_X_MIN, z->type, row, algebra_number(x, (double)FLT_MAX), NULL);
-    row = algebra_node(x, TILE_X_MAX, z->type, row, algebra_number(x, -(double)FLT_MAX), NULL);
+    row = where_paired(x, run, at, f, row);
     AuTileExpr *scaled = algebra_node(x, TILE_X_MUL, u->type, u, algebra_number(x, of_u), NULL);
     AuTileExpr *sum =
         algebra_node(x, TILE_X_ADD, u->type, scaled, algebra_new_value(x, "exponent", row), NULL);
@@ -303,11 +316,11 @@ void algebra_exponents(Algebra *x, const AuTileStmts *run)
             better = by_exp2(x, run, n, value, &of, true);
         else if (value->op == TILE_X_WHERE && is_gradient(x, run, n, value->args.at[1], &f) &&
                  is_guarded(run, n, algebra_defined(run, n, f.t), value))
-            better = gradient(x, value, &f);
+            better = gradient(x, run, n, value, &f);
         else if (value->op == TILE_X_WHERE)
             better = untested(x, run, n, value);
         else if (is_guarded_gradient(x, run, n, &f))
-            better = gradient(x, value, &f);
+            better = gradient(x, run, n, value, &f);
         algebra_set(x, s, better ? better : exponents_in(x, run, n, value));
     }
 }

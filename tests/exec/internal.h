@@ -72,7 +72,7 @@ const char *exec_widths(Run *r); /* "D=64;E=64", as aulec takes them */
 
 /* exec_unseen.c: what the words `unseen` and `later` put into the tensors; whether a result may be what it is because of `later`. */
 bool exec_plant(Run *r);
-bool exec_may_be_later(const Run *r, const Tensor *t, size_t n, double got, double want);
+bool exec_may_be_later(const Run *r, const Tensor *t, size_t n, double got);
 /* exec_device.c: compiled, loaded, called. exec_ir.c: interpreted. Outputs end in the tensors'
  * bytes. */
 bool exec_on_device(Run *r, const char *text, size_t length);
