@@ -37,7 +37,7 @@ AuParts lower_parted_position(AuLower *l, const AuTileExpr *ref, uint32_t n, con
 {
     const AuTileExpr *index = ref->has_index ? ref->args.at[n] : NULL;
     AuParts at = {.own = {0}};
-    if (l->unit->by_pieces && ref->memory->space == TILE_GLOBAL && index &&
+    if (l->r.unit->by_pieces && ref->memory->space == TILE_GLOBAL && index &&
         index->op == TILE_X_SPAN) {
         const AuCoord *c = lower_coordinate(l, p, lower_view_axis(ref, n));
         if (c) at.own = c->index;

@@ -147,7 +147,7 @@ static AuVal multiply_add(AuLower *l, const AuTileExpr *e, const AuPoint *p)
 {
     AuKernel *k = l->k;
     const AuVal none = {0};
-    if (!l->unit->fuses || (e->op != TILE_X_ADD && e->op != TILE_X_SUB)) return none;
+    if (!l->r.unit->fuses || (e->op != TILE_X_ADD && e->op != TILE_X_SUB)) return none;
     const uint32_t at = e->args.at[0]->op == TILE_X_MUL ? 0 : 1;
     const AuTileExpr *product = e->args.at[at];
     if (product->op != TILE_X_MUL || !e->type || e->type->elem != TILE_F32 || !product->type ||
@@ -216,8 +216,8 @@ const AuCoord *lower_coordinate(AuLower *l, const AuPoint *p, const char *axis)
 static AuVal known_value(AuLower *l, const AuTileVar *var, const AuTileExpr *reduction,
                          const AuPoint *p)
 {
-    for (uint32_t n = l->known_count; n-- > 0;) {
-        const AuKnown *x = &l->known[n];
+    for (uint32_t n = l->r.known_count; n-- > 0;) {
+        const AuKnown *x = &l->r.known[n];
         if ((var && x->var != var) || (reduction && x->reduction != reduction)) continue;
         if (x->value.i) return x->value;
         return kernel_load(l->k, x->mem, lower_register(l, x->type, p), 1, (AuVal){0}, (AuVal){0});
@@ -227,19 +227,19 @@ static AuVal known_value(AuLower *l, const AuTileVar *var, const AuTileExpr *red
 
 void lower_visit(AuLower *l, const AuPoint *p)
 {
-    l->point = p;
-    l->visits++;
+    l->r.point = p;
+    l->r.visits++;
 }
 
-void lower_leave(AuLower *l) { l->point = NULL; }
+void lower_leave(AuLower *l) { l->r.point = NULL; }
 
 /* Evaluated once a visit: formulas are made of formulas, each used any number of times. */
 static AuVal formula(AuLower *l, AuHeld *held, const AuPoint *p)
 {
-    if (p != l->point) return lower_eval(l, held->formula, p);
-    if (held->visit != l->visits) {
+    if (p != l->r.point) return lower_eval(l, held->formula, p);
+    if (held->visit != l->r.visits) {
         held->value = lower_eval(l, held->formula, p);
-        held->visit = l->visits;
+        held->visit = l->r.visits;
     }
     return held->value;
 }
@@ -341,7 +341,7 @@ static AuVal value_at(AuLower *l, const AuTileExpr *e, const AuPoint *p)
 
 AuVal lower_eval(AuLower *l, const AuTileExpr *e, const AuPoint *p)
 {
-    if (l->point) return value_at(l, e, p);
+    if (l->r.point) return value_at(l, e, p);
     lower_visit(l, p);
     const AuVal v = value_at(l, e, p);
     lower_leave(l);

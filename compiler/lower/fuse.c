@@ -27,8 +27,8 @@ static void add_reads(AuLower *l, Reads *r, const AuTileExpr *e)
         if (e->args.at[n]) add_reads(l, r, e->args.at[n]);
     if (e->op != TILE_X_NAME || !e->var) return;
     AuHeld *held = lower_held(l, e->var);
-    if (held->met == l->walks) return;
-    held->met = l->walks;
+    if (held->met == l->r.walks) return;
+    held->met = l->r.walks;
     AU_PUSH(l->arena, r->vars.at, r->vars.count, r->vars.capacity, e->var);
     if (held->as == HELD_FORMULA) add_reads(l, r, held->formula);
 }
@@ -73,7 +73,7 @@ static void set_level(Run *run, Item *item, uint32_t before)
 static void add_item(Run *run, Item item)
 {
     for (uint32_t n = 0; n < item.spaces.count; n++) item.looped |= item.spaces.at[n].looped;
-    run->l->walks++;
+    run->l->r.walks++;
     add_reads(run->l, &item.reads, item.expr);
     set_level(run, &item, run->count);
     AU_PUSH(run->l->arena, run->items, run->count, run->capacity, item);
@@ -122,7 +122,7 @@ static void add_reductions(Run *run, const AuTileExpr *e)
     for (uint32_t n = 0; n < x->type->count; n++) {
         const AuTileAxis *axis = &x->type->axes[n];
         if (tile_axis(e->type, axis->name) || !axis->places) continue;
-        if (tile_axis_registers(axis->places) != axis->size && !run->l->unit->exchanges)
+        if (tile_axis_registers(axis->places) != axis->size && !run->l->r.unit->exchanges)
             lower_refuse(run->l,
                          "a reduction over axis %s, which lies along the lanes, needs an exchange "
                          "between lanes that this target lacks",
@@ -149,8 +149,9 @@ static bool define_lightly(AuLower *l, const AuTileVar *var, const AuTileExpr *v
 /* In the run and in the other half of a branch. */
 uint32_t lower_reads_in_run(const AuLower *l, const AuTileVar *var)
 {
-    const uint32_t count = tile_count_reads_in(l->run, l->run_count, var);
-    return l->beside ? count + tile_count_reads_in(l->beside->at, l->beside->count, var) : count;
+    const uint32_t count = tile_count_reads_in(l->r.run, l->r.run_count, var);
+    return l->r.beside ? count + tile_count_reads_in(l->r.beside->at, l->r.beside->count, var)
+                       : count;
 }
 
 static void decide_stores(Run *run)
@@ -210,14 +211,14 @@ static bool is_repeated(const AuLower *l, const Item *item, const AuPoint *p)
 
 static void know(AuLower *l, AuKnown known)
 {
-    AU_PUSH(l->arena, l->known, l->known_count, l->known_capacity, known);
+    AU_PUSH(l->arena, l->r.known, l->r.known_count, l->r.known_capacity, known);
 }
 
 /* All items of one loop at one point. */
 static void group_point(AuLower *l, const AuPoint *p, void *user)
 {
     Group *g = user;
-    const uint32_t known_before = l->known_count;
+    const uint32_t known_before = l->r.known_count;
     if (l->failed || (l->failed = !lower_is_small(l->diags, l->k, l->how))) return;
     lower_visit(l, p);
     for (uint32_t n = 0; n < g->items.count; n++) {
@@ -234,7 +235,7 @@ static void group_point(AuLower *l, const AuPoint *p, void *user)
         if (lower_count(l, item->var)->defs > 1) lower_visit(l, p);
     }
     lower_leave(l);
-    l->known_count = known_before;
+    l->r.known_count = known_before;
     /* Stored last, so that a variable may take the array of one that is read here for the last
      * time. */
     for (uint32_t n = 0; n < g->items.count; n++)
@@ -315,7 +316,7 @@ static void emit_row(AuLower *l, Run *run, Item *item)
         const AuVal v = lower_as(l, lower_eval(l, item->expr, &nowhere),
                                  lower_scalar(item->var->type->elem)),
                     none = {0};
-        if (lower_count(l, item->var)->defs == 1 && !l->in_branch) {
+        if (lower_count(l, item->var)->defs == 1 && !l->r.in_branch) {
             held->as = HELD_VALUE;
             held->value = v;
         } else
@@ -344,9 +345,9 @@ static AuVal is_anywhere(AuLower *l, const AuTileVar *test)
 /* Items of a branch, one after the other. */
 static void emit_branch(AuLower *l, Run *run, const AuTileStmt *branch)
 {
-    const bool before = l->in_branch;
+    const bool before = l->r.in_branch;
     kernel_if(l->k, is_anywhere(l, branch->branch.test->args.at[0]->var));
-    l->in_branch = true;
+    l->r.in_branch = true;
     for (uint32_t n = 0; n < run->count; n++) {
         if (run->items[n].branch != branch) continue;
         Group g = {.run = run};
@@ -354,7 +355,7 @@ static void emit_branch(AuLower *l, Run *run, const AuTileStmt *branch)
         emit_group(l, &g);
     }
     kernel_end(l->k);
-    l->in_branch = before;
+    l->r.in_branch = before;
 }
 
 static bool is_at(const Item *item, uint32_t level, bool looped)
@@ -420,7 +421,7 @@ static void add_branch(Run *run, const AuTileStmt *s)
 void lower_assignments(AuLower *l, AuTileStmt *const *statements, uint32_t count)
 {
     Run run = {.l = l};
-    l->run = statements, l->run_count = count;
+    l->r.run = statements, l->r.run_count = count;
     for (uint32_t n = 0; n < count; n++) {
         const AuTileStmt *s = statements[n];
         lower_at_statement(l, s);
@@ -431,15 +432,15 @@ void lower_assignments(AuLower *l, AuTileStmt *const *statements, uint32_t count
     }
     if (l->failed) return;
     decide_stores(&run);
-    const uint32_t known_before = l->known_count;
+    const uint32_t known_before = l->r.known_count;
     emit_levels(l, &run);
-    l->known_count = known_before;
+    l->r.known_count = known_before;
 }
 
 uint32_t lower_reductions(AuLower *l, const AuTileExpr *e)
 {
     Run run = {.l = l};
-    const uint32_t known_before = l->known_count;
+    const uint32_t known_before = l->r.known_count;
     add_reductions(&run, e);
     if (!l->failed) emit_levels(l, &run);
     return known_before;

@@ -91,36 +91,43 @@ typedef struct AuTiles {
         numbers; /* by pieces: of this tile and the ones after it, if somebody asks for the next */
 } AuTiles;
 
-struct AuLower {
-    AuArena *arena;
-    AuDiags *diags;
-    const AuTileModule *module;
-    const AuTileKernel *tile;
+/* The emission of a role: where in its program it is, and what is known there. */
+typedef struct AuRoleState {
     const AuTileRole *role;
-    const AuUnit *unit; /* of the role */
-    const AuLowering *how;
-    AuKernel *k;
-    AuHeld *kernel_vars, *role_vars; /* by slot */
-    const AuTileCount *counts;
-    AuPlace *places;
-    uint32_t place_count, place_capacity;
+    const AuUnit *unit;
+    AuHeld *vars;              /* by slot */
+    const AuTileCount *counts; /* likewise */
     /* The loop over tiles around the present statement: which segment a tile is in. */
     AuVal in_segment; /* i1: in one called asked_segment, as the first is */
     const char *asked_segment;
-    AuTileStmt *const *run; /* the run of assignments being lowered */
-    uint32_t run_count;
-    const AuTileStmts *beside; /* in half of a branch: the other half */
-    const AuTileExpr *start;   /* of the product being lowered: what its accumulator begins with, if
-                                not with itself */
     AuTiles tiles[4];
     uint32_t tiles_count;
     bool in_branch; /* scalars set here must outlive the region: cells, not values */
+    /* The run of assignments or the product being lowered. */
+    AuTileStmt *const *run;
+    uint32_t run_count;
+    const AuTileStmts *beside; /* in half of a branch: the other half */
+    const AuTileExpr *start;   /* what a product's accumulator begins with, if not with itself */
     AuKnown *known;
     uint32_t known_count, known_capacity;
     uint32_t walks;       /* over what expressions read, so far */
     const AuPoint *point; /* where expressions are being evaluated */
     uint32_t visits;      /* of points so far; a formula has one value on each */
-    AuSpan span;          /* of the present statement */
+} AuRoleState;
+
+/* A kernel, and the role that is being emitted. */
+struct AuLower {
+    AuArena *arena;
+    AuDiags *diags;
+    const AuTileModule *module;
+    const AuTileKernel *tile;
+    const AuLowering *how;
+    AuKernel *k;
+    AuHeld *kernel_vars; /* by slot */
+    AuPlace *places;
+    uint32_t place_count, place_capacity;
+    AuRoleState r;
+    AuSpan span; /* of the present statement */
     bool failed;
 };
 

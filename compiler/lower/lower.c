@@ -63,13 +63,13 @@ AuScalar lower_scalar(AuTileElem elem)
 
 AuHeld *lower_held(AuLower *l, const AuTileVar *var)
 {
-    return tile_is_of_kernel(var) ? &l->kernel_vars[var->slot] : &l->role_vars[var->slot];
+    return tile_is_of_kernel(var) ? &l->kernel_vars[var->slot] : &l->r.vars[var->slot];
 }
 
 const AuTileCount *lower_count(const AuLower *l, const AuTileVar *var)
 {
     static const AuTileCount none;
-    return tile_is_of_kernel(var) ? &none : &l->counts[var->slot];
+    return tile_is_of_kernel(var) ? &none : &l->r.counts[var->slot];
 }
 
 /* ---- the kernel */
@@ -106,14 +106,14 @@ static void lower_role(AuLower *l)
         lower_bind_value(l, t->lets.at[n]->var,
                          lower_eval(l, t->lets.at[n]->assign.value, &nowhere));
     for (uint32_t n = 0; n < t->shared.count; n++) lower_add_buffer(l, t->shared.at[n]);
-    for (uint32_t n = 0; n < l->role->vars.count; n++)
-        if (l->role->vars.at[n]->origin == TILE_FROM_SELF)
-            lower_bind_value(l, l->role->vars.at[n],
+    for (uint32_t n = 0; n < l->r.role->vars.count; n++)
+        if (l->r.role->vars.at[n]->origin == TILE_FROM_SELF)
+            lower_bind_value(l, l->r.role->vars.at[n],
                              l->k->warps > 1 ? kernel_warp(l->k) : kernel_i32(l->k, 0));
-    l->counts = tile_count_role(l->arena, l->role, NULL);
-    for (uint32_t n = 0; l->unit->looks_ahead && n < t->lists.count; n++)
+    l->r.counts = tile_count_role(l->arena, l->r.role, NULL);
+    for (uint32_t n = 0; l->r.unit->looks_ahead && n < t->lists.count; n++)
         lower_tiles(l, t->lists.at[n]);
-    lower_walk(l, &l->role->body);
+    lower_walk(l, &l->r.role->body);
     const AuTileExpr one = {.op = TILE_X_INT, .integer = 1};
     for (uint32_t n = 0; n < 3; n++)
         l->k->grid[n] = lower_launch_expr(l, n < t->grid.count ? t->grid.at[n].extent : &one);
@@ -133,16 +133,16 @@ AuKernel *lower_kernel(AuArena *arena, AuDiags *diags, const AuTileModule *modul
         lower_refuse(l, "several roles, pipelines or more than three axes of the grid");
         return NULL;
     }
-    l->role = kernel->roles.at[0];
+    l->r.role = kernel->roles.at[0];
     l->kernel_vars = AU_NEW_ARRAY(arena, AuHeld, kernel->vars.count + 1);
-    l->role_vars = AU_NEW_ARRAY(arena, AuHeld, l->role->vars.count + 1);
-    const uint32_t warps = l->role->on == TILE_ON_THREAD ? 1 : (uint32_t)l->role->many_value;
+    l->r.vars = AU_NEW_ARRAY(arena, AuHeld, l->r.role->vars.count + 1);
+    const uint32_t warps = l->r.role->on == TILE_ON_THREAD ? 1 : (uint32_t)l->r.role->many_value;
     l->k = kernel_new(arena, kernel->name, (uint32_t)module->caps->lanes, warps ? warps : 1);
     l->k->banner = how->banner;
     l->k->span = how->script;
     l->k->sources = how->sources;
     l->k->source_count = how->source_count;
-    l->unit = lower_unit(module, l->role);
+    l->r.unit = lower_unit(module, l->r.role);
     lower_role(l);
     return l->failed ? NULL : l->k;
 }

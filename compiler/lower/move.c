@@ -160,7 +160,7 @@ void lower_each_copy(AuLower *l, const AuTileStmt *s)
     }
     const AuPlace *from = lower_place(l, c.from->memory);
     const uint32_t last = c.from->memory->type.count - 1;
-    if (!l->unit->vectors || c.from->memory->space != TILE_GLOBAL) {
+    if (!l->r.unit->vectors || c.from->memory->space != TILE_GLOBAL) {
         copy_axes(l, &c, 0);
         return;
     }

@@ -59,7 +59,7 @@ void lower_add_argument(AuLower *l, const AuTileMemory *m)
         }
     }
     if (m->packed.kind) p.packed = lower_pack(l, m);
-    if (l->unit->by_pieces) {
+    if (l->r.unit->by_pieces) {
         k->mems[p.mem.i].align = 16; /* by_vectors guards what relies on it */
         lower_vector_condition(l, &p, t);
     }
@@ -83,16 +83,6 @@ static const char *pair_axis(const AuTileStmts *body, const AuTileMemory *m)
     return NULL;
 }
 
-/* `swizzle` asks that pieces of 16 bytes of eight rows lie in different banks. Here a row is an odd number of lines long (or any, where
- * a line is all banks) and its pieces change places within their lines, by the row (address.c). A line of one piece costs addresses
- * nothing; but copies from tensors, whose sectors of 32 bytes it cuts, take twice the way from the second cache. */
-static int32_t line_of(const AuLower *l, const AuTileMemory *m)
-{
-    const int32_t row = m->type.axes[m->type.count - 1].size * tile_elem(m->type.elem)->bytes;
-    const bool asked = l->unit->by_pieces && m->swizzle_bytes && m->type.count > 1;
-    return asked ? tile_line_bytes(row, l->module->options.line) : 0;
-}
-
 /* From row to row, in elements. */
 static int32_t pitch_of(const AuTileMemory *m, int32_t line)
 {
@@ -103,7 +93,7 @@ static int32_t pitch_of(const AuTileMemory *m, int32_t line)
 void lower_add_buffer(AuLower *l, const AuTileMemory *m)
 {
     AuKernel *k = l->k;
-    AuPlace p = {.memory = m, .pair_axis = pair_axis(&l->role->body, m), .line = line_of(l, m)};
+    AuPlace p = {.memory = m, .pair_axis = pair_axis(&l->r.role->body, m), .line = m->line_bytes};
     int32_t step = 1;
     for (uint32_t n = m->type.count; n-- > 0;) {
         const AuTileAxis *axis = &m->type.axes[n];
@@ -130,6 +120,6 @@ void lower_add_buffer(AuLower *l, const AuTileMemory *m)
                                         .reads = true,
                                         .writes = true,
                                         .span = m->span});
-    if (l->unit->by_pieces) lower_vector_condition(l, &p, NULL);
+    if (l->r.unit->by_pieces) lower_vector_condition(l, &p, NULL);
     AU_PUSH(l->arena, l->places, l->place_count, l->place_capacity, p);
 }

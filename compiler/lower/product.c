@@ -52,7 +52,7 @@ static AuVal former_of(AuLower *l, const Product *x, AuVal row, AuVal column, in
 {
     const AuPoint p = point_at(l, x, x->m_axis, row, column, c);
     const AuVal none = {0};
-    if (l->start) return lower_as(l, lower_eval(l, l->start, &p), AU_F32);
+    if (l->r.start) return lower_as(l, lower_eval(l, l->r.start, &p), AU_F32);
     return kernel_load(l->k, lower_var_array(l, x->c), lower_register(l, x->c_type, &p), 1, none,
                        none);
 }

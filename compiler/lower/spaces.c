@@ -28,7 +28,7 @@ bool lower_is_grouped(const AuLower *l, const AuTileAxis *axis)
 {
     const int32_t regs = tile_axis_registers(axis->places),
                   group = l->module->options.product_columns;
-    return !l->unit->written_out && !in_registers_only(axis->places) && regs > group &&
+    return !l->r.unit->written_out && !in_registers_only(axis->places) && regs > group &&
            regs % group == 0 && is_linear(axis->places, regs);
 }
 
@@ -43,15 +43,16 @@ AuSpaces lower_spaces(AuLower *l, const AuTileType *type)
         }
         const int32_t regs = tile_axis_registers(axis->places);
         const bool grouped = lower_is_grouped(l, axis),
-                   looped = grouped || ((l->unit->written_out || in_registers_only(axis->places)) &&
-                                        regs > MOST_UNROLLED);
+                   looped =
+                       grouped || ((l->r.unit->written_out || in_registers_only(axis->places)) &&
+                                   regs > MOST_UNROLLED);
         s.at[s.count++] = (AuSpace1){.axis = axis,
                                      .regs = regs,
                                      .looped = looped,
                                      .grouped = grouped,
                                      .step = grouped ? l->module->options.product_columns
-                                             : looped && !l->unit->written_out ? 1
-                                                                               : regs};
+                                             : looped && !l->r.unit->written_out ? 1
+                                                                                 : regs};
     }
     return s;
 }
@@ -151,7 +152,7 @@ static AuSpaces longest_first(const AuSpaces *spaces)
 
 void lower_each(AuLower *l, const AuSpaces *spaces, AuPointFn body, void *user)
 {
-    const AuSpaces order = l->unit->written_out ? longest_first(spaces) : *spaces;
+    const AuSpaces order = l->r.unit->written_out ? longest_first(spaces) : *spaces;
     spaces = &order;
     Walk w = {spaces, body, user, {.count = 0}, {{0}}};
     uint32_t open = 0;
@@ -227,7 +228,7 @@ static AuVal constant_register(AuLower *l, const AuTileType *type, const AuPoint
 
 AuVal lower_register(AuLower *l, const AuTileType *type, const AuPoint *p)
 {
-    if (l->unit->written_out) return constant_register(l, type, p);
+    if (l->r.unit->written_out) return constant_register(l, type, p);
     return lower_pair_register(l, type, p, NULL);
 }
 

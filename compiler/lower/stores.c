@@ -57,7 +57,7 @@ static void store_halves(AuLower *l, Item *item, AuVal value, const AuPoint *p)
 /* Are registers 2 n and 2 n + 1 neighbours along an axis, so that the loop meets both? */
 static bool has_halves(const AuLower *l, const AuTileType *type)
 {
-    if (!l->unit->written_out || tile_elem(type->elem)->bytes != 2 || type->count != 2)
+    if (!l->r.unit->written_out || tile_elem(type->elem)->bytes != 2 || type->count != 2)
         return false;
     for (uint32_t n = 0; n < 2; n++) {
         const AuTileDigit *first = &type->axes[n].places->digits.at[0];
@@ -133,8 +133,8 @@ void lower_reuse_arrays(const Group *g)
     for (uint32_t n = 0; n < g->items.count; n++) {
         const Item *item = g->items.at[n];
         if (!item->var || !item->stored || lower_held(l, item->var)->as != HELD_NOT) continue;
-        for (uint32_t v = 0; v < l->role->vars.count; v++) {
-            const AuTileVar *other = l->role->vars.at[v];
+        for (uint32_t v = 0; v < l->r.role->vars.count; v++) {
+            const AuTileVar *other = l->r.role->vars.at[v];
             AuHeld *held = lower_held(l, other);
             if (held->taken || other->kind != TILE_VALUE || other == item->var ||
                 !dies_here(g, other, item->level) ||

@@ -48,8 +48,8 @@ static AuSegment segment_of(AuLower *l, const AuTileSegment *s)
 
 static AuTiles *tiles_of_list(AuLower *l, const AuTileList *list)
 {
-    for (uint32_t n = l->tiles_count; n-- > 0;)
-        if (l->tiles[n].list == list) return &l->tiles[n];
+    for (uint32_t n = l->r.tiles_count; n-- > 0;)
+        if (l->r.tiles[n].list == list) return &l->r.tiles[n];
     return NULL;
 }
 
@@ -58,7 +58,7 @@ AuTiles *lower_tiles(AuLower *l, const AuTileList *list)
     AuTiles *there = tiles_of_list(l, list);
     if (there) return there;
     if (list->segments.count > LOWER_SEGMENTS || !list->segments.count ||
-        l->tiles_count == sizeof l->tiles / sizeof *l->tiles) {
+        l->r.tiles_count == sizeof l->r.tiles / sizeof *l->r.tiles) {
         lower_refuse(l, "this loop over tiles");
         return NULL;
     }
@@ -70,8 +70,8 @@ AuTiles *lower_tiles(AuLower *l, const AuTileList *list)
         tiles.start[n] = tiles.total;
         tiles.total = kernel_op2(l->k, AU_K_ADD, tiles.total, tiles.at[n].count);
     }
-    l->tiles[l->tiles_count] = tiles;
-    return &l->tiles[l->tiles_count++];
+    l->r.tiles[l->r.tiles_count] = tiles;
+    return &l->r.tiles[l->r.tiles_count++];
 }
 
 AuVal lower_tile_at(AuLower *l, const AuTiles *tiles, AuVal t, AuVal *in_first)
@@ -116,8 +116,8 @@ static AuVal tile_or_last(AuLower *l, const AuTiles *tiles, AuVal t)
 AuVal lower_next_tile(AuLower *l, const AuTileVar *var)
 {
     AuKernel *k = l->k;
-    for (uint32_t n = 0; n < l->tiles_count; n++) {
-        const AuTiles *tiles = &l->tiles[n];
+    for (uint32_t n = 0; n < l->r.tiles_count; n++) {
+        const AuTiles *tiles = &l->r.tiles[n];
         if (tiles->var != var) continue;
         return tiles->next.i
                    ? tiles->next
@@ -144,7 +144,7 @@ void lower_follow_from(AuLower *l, AuTiles *tiles, AuVal first)
 {
     tiles->numbers = (AuMem){0};
     tiles->next = (AuVal){0};
-    if (!l->unit->looks_ahead || !lower_count(l, tiles->var)->followed) return;
+    if (!l->r.unit->looks_ahead || !lower_count(l, tiles->var)->followed) return;
     tiles->numbers = lower_array(l, "tiles", AU_I32, 2);
     for (int32_t n = 0; n < 2; n++)
         set_number(l, tiles, n,

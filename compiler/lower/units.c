@@ -51,18 +51,18 @@ const AuUnit *lower_unit(const AuTileModule *module, const AuTileRole *role)
     return u;
 }
 
-void lower_load(AuLower *l, const AuTileStmt *s) { l->unit->load(l, s); }
+void lower_load(AuLower *l, const AuTileStmt *s) { l->r.unit->load(l, s); }
 
 void lower_move(AuLower *l, const AuTileStmt *s)
 {
     if (s->move.op == TILE_COPY) {
-        l->unit->copy(l, s);
+        l->r.unit->copy(l, s);
     } else if (s->move.is_async) {
         lower_refuse(l, "an asynchronous %s", tile_move_names[s->move.op]);
     } else {
         const uint32_t known_before = lower_reductions(l, s->move.source);
-        l->unit->store(l, s);
-        l->known_count = known_before;
+        l->r.unit->store(l, s);
+        l->r.known_count = known_before;
     }
 }
 

@@ -28,9 +28,9 @@ static void loop_of_all(AuLower *l, const AuTileStmt *s, AuTiles *tiles)
     AuKernel *k = l->k;
     lower_follow_from(l, tiles, kernel_i32(k, 0));
     tiles->turn = kernel_for(k, kernel_i32(k, 0), tiles->total, 1, AU_UNROLL_NEVER);
-    const AuVal tile = lower_tile_at(l, tiles, tiles->turn, &l->in_segment),
+    const AuVal tile = lower_tile_at(l, tiles, tiles->turn, &l->r.in_segment),
                 followed = lower_follow(l, tiles);
-    l->asked_segment = tiles->at[0].s->name;
+    l->r.asked_segment = tiles->at[0].s->name;
     lower_bind_value(l, s->var, followed.i ? followed : tile);
 }
 
@@ -39,7 +39,7 @@ static void loop_of_segment(AuLower *l, const AuTileStmt *s, AuTiles *tiles)
 {
     AuKernel *k = l->k;
     const uint32_t n = (uint32_t)s->loop.segment->integer;
-    l->counts = tile_count_role(l->arena, l->role, s);
+    l->r.counts = tile_count_role(l->arena, l->r.role, s);
     lower_follow_from(l, tiles, tiles->start[n]);
     const AuVal t = kernel_for(k, kernel_i32(k, 0), tiles->at[n].count, 1, AU_UNROLL_NEVER);
     tiles->turn = kernel_op2(k, AU_K_ADD, tiles->start[n], t);
@@ -49,7 +49,7 @@ static void loop_of_segment(AuLower *l, const AuTileStmt *s, AuTiles *tiles)
 
 static void list_loop(AuLower *l, const AuTileStmt *s)
 {
-    const AuLower outer = *l;
+    const AuRoleState outer = l->r;
     AuTiles *tiles = s->loop.low ? NULL : lower_tiles(l, s->loop.list);
     if (!tiles) {
         lower_refuse(l, "this loop over tiles");
@@ -63,38 +63,38 @@ static void list_loop(AuLower *l, const AuTileStmt *s)
         loop_of_all(l, s, tiles);
     lower_walk(l, &s->loop.body);
     kernel_end(l->k);
-    if (s->loop.segment) l->counts = tile_count_role(l->arena, l->role, NULL);
+    if (s->loop.segment) l->r.counts = tile_count_role(l->arena, l->r.role, NULL);
     *tiles = before;
-    l->tiles_count = outer.tiles_count;
-    l->asked_segment = outer.asked_segment;
-    l->in_segment = outer.in_segment;
+    l->r.tiles_count = outer.tiles_count;
+    l->r.asked_segment = outer.asked_segment;
+    l->r.in_segment = outer.in_segment;
 }
 
 /* One uniform branch: tiles of segments called as the first, and all others. */
 static void on_segment(AuLower *l, const AuTileStmt *s)
 {
-    const bool before = l->in_branch;
-    if (s->on.segment != l->asked_segment) {
+    const bool before = l->r.in_branch;
+    if (s->on.segment != l->r.asked_segment) {
         lower_refuse(l, "`on %s` in a loop that begins with other tiles", s->on.segment);
         return;
     }
-    l->in_branch = true;
-    kernel_if(l->k, l->in_segment);
-    l->beside = &s->on.other;
+    l->r.in_branch = true;
+    kernel_if(l->k, l->r.in_segment);
+    l->r.beside = &s->on.other;
     lower_walk(l, &s->on.body);
     kernel_else(l->k);
-    l->beside = &s->on.body;
+    l->r.beside = &s->on.body;
     lower_walk(l, &s->on.other);
-    l->beside = NULL;
+    l->r.beside = NULL;
     kernel_end(l->k);
-    l->in_branch = before;
+    l->r.in_branch = before;
 }
 
 static void branch(AuLower *l, const AuTileStmt *s)
 {
     const AuPoint nowhere = {.count = 0};
-    const bool before = l->in_branch;
-    l->in_branch = true;
+    const bool before = l->r.in_branch;
+    l->r.in_branch = true;
     kernel_if(l->k, lower_as(l, lower_eval(l, s->branch.test, &nowhere), AU_I1));
     lower_walk(l, &s->branch.then);
     if (s->branch.other.count) {
@@ -102,7 +102,7 @@ static void branch(AuLower *l, const AuTileStmt *s)
         lower_walk(l, &s->branch.other);
     }
     kernel_end(l->k);
-    l->in_branch = before;
+    l->r.in_branch = before;
 }
 
 static const char *text_of(AuLower *l, const AuTileStmt *s)
@@ -122,9 +122,9 @@ static void synchronise(AuLower *l, const AuTileStmt *s)
         kernel_barrier(l->k, 1);
         return;
     }
-    if (!l->unit->meets_alone && b->count_value != (int32_t)l->k->warps)
+    if (!l->r.unit->meets_alone && b->count_value != (int32_t)l->k->warps)
         lower_refuse(l, "a barrier of some of the executors");
-    if (l->k->warps > 1 || l->unit->meets_alone) kernel_barrier(l->k, 0);
+    if (l->k->warps > 1 || l->r.unit->meets_alone) kernel_barrier(l->k, 0);
 }
 
 static void wait(AuLower *l, const AuTileStmt *s)
@@ -175,9 +175,9 @@ void lower_walk(AuLower *l, const AuTileStmts *body)
         const bool into =
             end > n && end < body->count && tile_starts_product(body->at[end - 1], body->at[end]);
         if (end - into > n) lower_assignments(l, body->at + n, end - into - n);
-        l->start = into ? body->at[end - 1]->assign.value : NULL;
+        l->r.start = into ? body->at[end - 1]->assign.value : NULL;
         if (into || end == n) statement(l, body->at[end++]);
-        l->start = NULL;
+        l->r.start = NULL;
         n = end;
     }
 }

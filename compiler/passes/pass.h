@@ -35,7 +35,8 @@ bool pass_is_heavy(const AuTileStmts *body);
 /* Is it a loop over a whole list? */
 bool pass_is_list_loop(const AuTileStmt *s);
 
-void pass_order(Pass *p); /* order.c */
+void pass_places(Pass *p); /* places.c */
+void pass_order(Pass *p);  /* order.c */
 
 /* ---- runs.c: runs of assignments */
 typedef void (*PassRun)(Pass *p, AuTileStmts *run); /* becomes another one */

@@ -56,7 +56,7 @@ static bool same_memory(const AuTileMemory *a, const AuTileMemory *b)
 {
     return same_text(a->name, b->name) && a->space == b->space && a->mode == b->mode &&
            same_type(&a->type, &b->type) && same_expr(a->swizzle, b->swizzle) &&
-           same_layout(&a->packed, &b->packed);
+           same_expr(a->line, b->line) && same_layout(&a->packed, &b->packed);
 }
 
 static bool same_body(const AuTileStmts *a, const AuTileStmts *b);

@@ -44,6 +44,7 @@ static AuTileMemory *copy_memory(Expand *x, const AuTileMemory *m)
     copy->name = keep(x, m->name);
     copy->type = copy_type(x, &m->type);
     copy->swizzle = expand_expr(x, NULL, m->swizzle);
+    copy->line = expand_expr(x, NULL, m->line);
     copy->packed = copy_layout(x, &m->packed);
     return copy;
 }

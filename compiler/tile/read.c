@@ -104,6 +104,7 @@ AuTileMemory *read_memory(Reader *r, AuTileSpace space)
     expect(r, ":");
     m->type = read_type(r);
     if (space == TILE_SHARED && accept(r, "swizzle")) m->swizzle = read_expr(r);
+    if (m->swizzle && accept(r, "line")) m->line = read_expr(r);
     if (space == TILE_SHARED && accept(r, "tensor")) m->space = TILE_TENSOR;
     m->span = span_from(r, begin);
     return m;

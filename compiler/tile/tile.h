@@ -275,10 +275,11 @@ struct AuTileMemory {
     AuTileSpace space;
     AuTileMode mode; /* of an argument; PARAM: a scalar, no memory */
     AuTileType type;
-    AuTileExpr *swizzle;           /* or NULL */
-    AuTileLayoutRef packed;        /* of a tensor: the operand in whose pieces it lies, or none */
-    AuTilePipe *pipe;              /* whose tile it is, or NULL */
-    int32_t swizzle_bytes, stages; /* verified; stages is 1 outside of pipelines */
+    AuTileExpr *swizzle;    /* or NULL */
+    AuTileExpr *line;       /* bytes of a swizzled row that stay together, or NULL */
+    AuTileLayoutRef packed; /* of a tensor: the operand in whose pieces it lies, or none */
+    AuTilePipe *pipe;       /* whose tile it is, or NULL */
+    int32_t swizzle_bytes, line_bytes, stages; /* verified; stages is 1 outside of pipelines */
     const AuTileType *piece; /* verified: of a packed tensor, its last two axes cut to a piece */
 };
 

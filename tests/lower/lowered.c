@@ -81,6 +81,12 @@ AuTileModule *lowered_module(Session *s, const Lowered *t)
     if (!out || !tile_verify(s->diags, out, TILE_ALL_RULES)) fail_msg("%s", session_errors(s));
     out = passes_run(s->arena, s->diags, out, NULL);
     if (!out) fail_msg("%s", session_errors(s));
+    /* The text determines the kernel: what is lowered is what it says. */
+    AuText text = {.arena = s->arena};
+    tile_print(out, &text);
+    out = read_text(s, "passed", au_text_str(&text));
+    if (out) out = tile_expand(s->arena, s->diags, out, NULL);
+    if (!out || !tile_verify(s->diags, out, TILE_ALL_RULES)) fail_msg("%s", session_errors(s));
     return out;
 }
 

@@ -1,0 +1,21 @@
+/* places.c - how rows of swizzled tiles lie in shared memory.
+ *
+ * `swizzle` asks that pieces of 16 bytes of eight rows lie in different banks. Where memory moves in pieces a row is an odd number of
+ * lines long (or any, where a line is all banks) and its pieces change places within their lines, by the row. A line of one piece costs
+ * addresses nothing; but copies from tensors, whose sectors of 32 bytes it cuts, take twice the way from the second cache. So the
+ * schedule says how long lines may be, `option line`; here each memory gets the longest that its rows consist of. */
+#include "pass.h"
+
+void pass_places(Pass *p)
+{
+    for (uint32_t n = 0; n < p->kernel->shared.count; n++) {
+        AuTileMemory *m = p->kernel->shared.at[n];
+        if (!m->swizzle_bytes || m->type.count < 2) continue;
+        const AuTileAxis *last = &m->type.axes[m->type.count - 1];
+        const int32_t line =
+            tile_line_bytes(last->size * tile_elem(m->type.elem)->bytes, p->module->options.line);
+        if (!line) continue;
+        m->line = AU_NEW(p->arena, AuTileExpr);
+        *m->line = (AuTileExpr){.op = TILE_X_INT, .integer = line, .span = m->span};
+    }
+}
