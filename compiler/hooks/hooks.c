@@ -286,6 +286,35 @@ static void write_pairs(AuHookWriter *w)
     }
 }
 
+static void must_call(AuHooks *h, AuTileNames *names, const char *name, bool is_there)
+{
+    if (is_there) AU_PUSH(h->module->arena, names->at, names->count, names->capacity, name);
+}
+
+/* Ranges of keys are left out: who visits every tile computes the same. */
+static void list_needed(AuHooks *h, const AuAttn *a)
+{
+    const struct {
+        const char *name;
+        bool is_there, in_backward;
+    } all[] = {
+        {"q_mod", h->has_q_mod, true},
+        {"k_mod", h->has_k_mod, true},
+        {"v_mod", h->has_v_mod, true},
+        {"score_mod", a->score_mod.i != 0, false}, /* backward_pair has these */
+        {"mask", h->has_mask, false},
+        {"weight_mod", h->has_weight_mod, false},
+        {"online_init", h->state_count > 0, false},
+        {"online_fwd", true, false},
+        {"online_end", true, false},
+        {"out_mod", h->has_out_mod, false},
+    };
+    for (uint32_t n = 0; n < sizeof all / sizeof *all; n++) {
+        must_call(h, &h->forward, all[n].name, all[n].is_there);
+        must_call(h, &h->backward, all[n].name, all[n].is_there && all[n].in_backward);
+    }
+}
+
 AuHooks *hooks_make(AuArena *arena, AuDiags *diags, AuAttn *attn, const AuTileCaps *caps)
 {
     AuHooks *h = AU_NEW(arena, AuHooks);
@@ -313,6 +342,7 @@ AuHooks *hooks_make(AuArena *arena, AuDiags *diags, AuAttn *attn, const AuTileCa
         write_row_mod(&w, "v_mod", attn->v_mod, "v", "h", "j", "e");
     if ((h->has_out_mod = attn->out_mod.i != 0))
         write_row_mod(&w, "out_mod", attn->out_mod, "o", "h", "i", "e");
+    list_needed(h, attn);
     return w.failed ? NULL : h;
 }
 

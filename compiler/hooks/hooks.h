@@ -43,7 +43,9 @@ typedef struct AuHooks {
     bool has_join;        /* parts of the keys can be joined */
     uint32_t dot_count;   /* further products of score_mod, in the order of */
     AuExpr dots[4];
-    uint32_t expressions; /* written so far */
+    uint32_t expressions;          /* written so far */
+    AuTileNames forward, backward; /* hooks that the kernels of these operations must call: without
+                                      one they would compute something else */
 } AuHooks;
 
 /* common.c: functions that all schedules use, the same for every attention. */

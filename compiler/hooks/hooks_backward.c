@@ -182,6 +182,21 @@ static void write_range(AuHookWriter *w)
     writer_finish(w, items, 4);
 }
 
+static void list_needed(AuHooks *h, const AuAttn *a, const AuGrads *g)
+{
+    const struct {
+        const char *name;
+        bool is_there;
+    } all[] = {{"backward_pair", true},          {"backward_pass", g->pass_count > 0},
+               {"q_back", g->q.value.i != 0},    {"backward_row", gradient_has_rows(a, g)},
+               {"k_back", g->k.value.i != 0},    {"v_back", g->v.value.i != 0},
+               {"out_back", g->out.value.i != 0}};
+    for (uint32_t n = 0; n < sizeof all / sizeof *all; n++)
+        if (all[n].is_there)
+            AU_PUSH(h->module->arena, h->backward.at, h->backward.count, h->backward.capacity,
+                    all[n].name);
+}
+
 bool hooks_backward(AuHooks *hooks, AuDiags *diags, AuAttn *attn, const AuGrads *g)
 {
     AuHookWriter w = {.hooks = hooks, .attn = attn, .diags = diags, .channel = "d"};
@@ -195,5 +210,6 @@ bool hooks_backward(AuHooks *hooks, AuDiags *diags, AuAttn *attn, const AuGrads 
     write_row_mod(&w, "k_back", &g->k, "k", "dk_sum", true, "d");
     write_row_mod(&w, "v_back", &g->v, "v", "dv_sum", true, "e");
     write_row_mod(&w, "out_back", &g->out, "o_kept", "do", false, "e");
+    list_needed(hooks, attn, g);
     return !w.failed;
 }

@@ -3,6 +3,8 @@
  * of fewer rows does. Who asks for tf32 gets it or is refused: `lanes` multiplies f32. */
 #include "schedule.h"
 
+#include <string.h>
+
 const char *schedule_operation(AuOperation operation)
 {
     static const char *const names[AU_OPERATIONS] = {
@@ -87,6 +89,37 @@ bool schedule_makes(const AuFamily *family, AuOperation operation)
     return false;
 }
 
+static bool has(const AuTileNames *names, const char *name)
+{
+    for (uint32_t n = 0; n < names->count; n++)
+        if (strcmp(names->at[n], name) == 0) return true;
+    return false;
+}
+
+/* Does the schedule call all hooks that the attention has for the operation? */
+static bool calls_all(AuDiags *diags, const AuProblem *p, AuOperation operation,
+                      const AuSchedule *made)
+{
+    const AuTileNames *hooks = operation == AU_FORWARD    ? &p->hooks->forward
+                               : operation == AU_BACKWARD ? &p->hooks->backward
+                                                          : NULL;
+    for (uint32_t n = 0; hooks && n < hooks->count; n++)
+        if (!has(&made->called, hooks->at[n])) {
+            au_error(diags, AU_E0811, p->attn->span,
+                     "%s on %s: a mistake in the schedule '%s', which leaves out the hook '%s'",
+                     schedule_operation(operation), p->caps->name, made->name, hooks->at[n]);
+            return false;
+        }
+    return true;
+}
+
+AuSchedule *schedule_make(AuArena *arena, AuDiags *diags, const AuProblem *p,
+                          const AuScheduleRow *row, const AuShape *shape)
+{
+    AuSchedule *made = row->build(arena, diags, p, shape);
+    return made && calls_all(diags, p, row->operation, made) ? made : NULL;
+}
+
 AuSchedule *schedule_choose(AuArena *arena, AuDiags *diags, const AuProblem *p,
                             AuOperation operation)
 {
@@ -96,7 +129,7 @@ AuSchedule *schedule_choose(AuArena *arena, AuDiags *diags, const AuProblem *p,
     for (uint32_t n = 0; n < family->row_count; n++) {
         const AuScheduleRow *row = &family->rows[n];
         if (row->operation != operation || (row->exact && p->tf32)) continue;
-        if (row->shape(arena, p, &shape, &why)) return row->build(arena, diags, p, &shape);
+        if (row->shape(arena, p, &shape, &why)) return schedule_make(arena, diags, p, row, &shape);
     }
     au_error(diags, AU_E0811, p->attn->span, "%s%s on %s: %s", schedule_operation(operation),
              p->tf32 ? " in tf32" : "", p->caps->name, why ? why : "no schedule makes it");

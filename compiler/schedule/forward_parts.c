@@ -214,7 +214,8 @@ AuSchedule *lanes_built(Lanes *x, AuDiags *diags)
     if (!out->written) return NULL;
     const AuTileModule *hooks[2] = {hooks_common(x->arena, diags), x->p->hooks->module};
     if (!hooks[0]) return NULL;
-    out->module = tile_expand(x->arena, diags, out->written,
-                              &(AuTileExpansion){.hooks = hooks, .hook_count = 2});
+    out->module =
+        tile_expand(x->arena, diags, out->written,
+                    &(AuTileExpansion){.hooks = hooks, .hook_count = 2, .called = &out->called});
     return out->module && tile_verify(diags, out->module, TILE_ALL_RULES) ? out : NULL;
 }

@@ -52,6 +52,7 @@ typedef struct AuSchedule {
     const char *name;      /* "lanes_forward q=64 kv=64" */
     AuTileModule *module;  /* expanded and verified; kernels in the order of their launches */
     AuTileModule *written; /* as built, hooks not inlined: for --emit=tiled-ir */
+    AuTileNames called;    /* functions that its kernels call */
     AuShape shape;
     const char
         *regions[AULE_MAX_REGIONS]; /* arguments of its kernels that are regions of the workspace,
@@ -141,6 +142,9 @@ typedef struct AuFamily {
 } AuFamily;
 const AuFamily *schedule_family(const AuAttn *attn);
 bool schedule_makes(const AuFamily *family, AuOperation operation);
+/* The kernels of a row; one that leaves out a hook of the attention is refused. NULL after an error. */
+AuSchedule *schedule_make(AuArena *arena, AuDiags *diags, const AuProblem *problem,
+                          const AuScheduleRow *row, const AuShape *shape);
 AuSchedule *schedule_choose(AuArena *arena, AuDiags *diags, const AuProblem *problem,
                             AuOperation operation);
 

@@ -2,8 +2,6 @@
  * list's segments, share a line; what is open is remembered until the next call that does not continue it. */
 #include "build.h"
 
-#include <string.h>
-
 typedef enum Open { NOTHING, ARGS, FIRST_ARG, SEGMENTS, FIRST_SEGMENT } Open;
 
 struct AuTileBuild {
@@ -41,23 +39,6 @@ AuTileModule *tile_built(AuTileBuild *t)
         return NULL;
     }
     return tile_read(t->arena, t->diags, source);
-}
-
-static bool is_word(char c)
-{
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
-uint32_t tile_calls(const AuTileBuild *t, const char *hook)
-{
-    const char *text = au_text_str(&t->text);
-    const size_t length = strlen(hook);
-    uint32_t calls = 0;
-    for (const char *at = text; (at = strstr(at, hook)); at += length) {
-        const bool declared = at - text >= 3 && memcmp(at - 3, "fn ", 3) == 0;
-        calls += at[length] == '(' && !declared && (at == text || !is_word(at[-1]));
-    }
-    return calls;
 }
 
 const char *tile_text(AuTileBuild *t, const char *format, ...)

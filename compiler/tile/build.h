@@ -32,8 +32,6 @@ typedef struct AuTileBuild AuTileBuild;
 AuTileBuild *tile_build(AuArena *arena, AuDiags *diags, const AuTileCaps *caps, const char *name);
 /* The module, as read from the dump; NULL after an error. Every block must be closed. */
 AuTileModule *tile_built(AuTileBuild *t);
-/* Is something of that name called so far? Schedules and tests count hooks with it. */
-uint32_t tile_calls(const AuTileBuild *t, const char *hook);
 
 /* A text with the arguments in it, for parts of statements; lives in the builder's arena. */
 const char *tile_text(AuTileBuild *t, const char *format, ...) TILE_FORMAT(2);

@@ -257,6 +257,16 @@ static AuTileExpr *inline_body(Expand *x, Binding *env, const AuTileFn *fn)
     return tuple->args.count == 1 ? tuple->args.at[0] : tuple;
 }
 
+/* Names are of [call], which outlives the expansion as its module does. */
+static void note_call(Expand *x, const AuTileExpr *call)
+{
+    AuTileNames *called = x->expansion ? x->expansion->called : NULL;
+    if (!called) return;
+    for (uint32_t n = 0; n < called->count; n++)
+        if (strcmp(called->at[n], call->name) == 0) return;
+    AU_PUSH(x->arena, called->at, called->count, called->capacity, call->name);
+}
+
 static AuTileExpr *inline_call(Expand *x, Binding *env, const AuTileExpr *call)
 {
     AuTileExpr *nothing = AU_NEW(x->arena, AuTileExpr);
@@ -280,6 +290,7 @@ static AuTileExpr *inline_call(Expand *x, Binding *env, const AuTileExpr *call)
         x->depth--;
         return nothing;
     }
+    note_call(x, call);
     Binding *inner = bind(x, NULL, "", NULL);
     for (uint32_t i = 0; i < call->args.count; i++) {
         AuTileExpr *arg = expand_expr(x, env, call->args.at[i]);

@@ -421,6 +421,8 @@ typedef struct AuTileExpansion {
     uint32_t hook_count;
     const AuTileOverride *consts; /* other values for constants */
     uint32_t const_count;
+    AuTileNames
+        *called; /* gets the names of the functions that were inlined, each once; may be NULL */
 } AuTileExpansion;
 
 /* A copy without constants, hooks and tuples: every ASSIGN sets one variable, no CALL is left. NULL after an error.

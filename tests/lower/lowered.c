@@ -73,8 +73,10 @@ AuTileModule *lowered_module(Session *s, const Lowered *t)
         if (!hooks[count]) fail_msg("%s", session_errors(s));
     }
     AuTileModule *m = read_text(s, t->file, t->text ? t->text : example_text(s->arena, t->file));
-    const AuTileExpansion expansion = {(const AuTileModule *const *)hooks, count, t->consts,
-                                       t->const_count};
+    const AuTileExpansion expansion = {.hooks = (const AuTileModule *const *)hooks,
+                                       .hook_count = count,
+                                       .consts = t->consts,
+                                       .const_count = t->const_count};
     if (m && t->split) m->options.split = 1;
     if (m && t->line) m->options.line = t->line;
     AuTileModule *out = m ? tile_expand(s->arena, s->diags, m, &expansion) : NULL;

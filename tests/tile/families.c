@@ -96,7 +96,10 @@ static bool launch(Run *r, const char *hooks, const AuTileOverride *consts, uint
         read_text(s, "causal_softmax.hooks", example_text(s->arena, "causal_softmax.hooks")),
         read_text(s, "attention", hooks)};
     if (!files[0] || !files[1] || !files[2]) fail_msg("%s", session_errors(s));
-    const AuTileExpansion expansion = {(const AuTileModule *const *)files, 3, consts, const_count};
+    const AuTileExpansion expansion = {.hooks = (const AuTileModule *const *)files,
+                                       .hook_count = 3,
+                                       .consts = consts,
+                                       .const_count = const_count};
     AuTileModule *module = tile_expand(s->arena, s->diags, r->module, &expansion);
     if (!module) return give_up(r, READ_OR_EXPAND), false;
     if (!tile_verify(s->diags, module, r->t->rules)) return give_up(r, VERIFY), false;
