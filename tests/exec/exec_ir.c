@@ -1,10 +1,11 @@
 /* exec_ir.c - a case on the interpreters: the variant that the compiler would make for an
- * architecture, as tiled IR or as kernel IR. They find what a device would do silently: races,
+ * architecture, as tiled IR (of the schedule, or after all passes) or as kernel IR. They find what a device would do silently: races,
  * reads of what was not written, positions outside, outputs not written. */
 #include "internal.h"
 
 #include "aule/artifact.h"
 #include "driver.h"
+#include "passes.h"
 #include "run.h"
 
 #include <stdlib.h>
@@ -196,14 +197,14 @@ static uint32_t tile_params(Run *r, AuTileScalar *out)
     return count;
 }
 
-static bool run_tiles(Run *r, const AuVariant *v)
+static bool run_tiles(Run *r, const AuVariant *v, const AuTileModule *module)
 {
     AuTileTensor tensors[MOST_TENSORS + AULE_MAX_REGIONS];
     AuTileScalar params[2 * MOST_SIZES];
     AuTileLaunch launch = {.tensors = tensors, .params = params, .seed = 7};
     for (uint32_t n = 0; n < v->bindings.tensor_count; n++) {
         const AuLowerTensor *b = &v->bindings.tensors[n];
-        const AuTileMemory *memory = argument(v->schedule->module, b->name);
+        const AuTileMemory *memory = argument(module, b->name);
         if (!memory) continue;
         AuTileTensor *t = &tensors[launch.tensor_count++];
         if (b->slot == AULE_SLOT_TENSOR) {
@@ -232,7 +233,7 @@ static bool run_tiles(Run *r, const AuVariant *v)
             t->f32 = AU_NEW_ARRAY(r->arena, float, elements + 1);
     }
     launch.param_count = tile_params(r, params);
-    if (!tile_run(r->diags, v->schedule->module, &launch)) {
+    if (!tile_run(r->diags, module, &launch)) {
         AuText text = {.arena = r->arena};
         au_diags_render(r->diags, &text);
         return exec_fail(r, "tiled IR", au_text_str(&text));
@@ -240,7 +241,7 @@ static bool run_tiles(Run *r, const AuVariant *v)
     uint32_t at = 0;
     for (uint32_t n = 0; n < v->bindings.tensor_count; n++) {
         const AuLowerTensor *b = &v->bindings.tensors[n];
-        if (!argument(v->schedule->module, b->name)) continue;
+        if (!argument(module, b->name)) continue;
         const AuTileTensor *t = &tensors[at++];
         if (b->slot != AULE_SLOT_TENSOR || !r->tensors[b->index].output) continue;
         Tensor *o = &r->tensors[b->index];
@@ -251,14 +252,21 @@ static bool run_tiles(Run *r, const AuVariant *v)
     return true;
 }
 
+/* As the schedule made them, after the passes, or as kernels. */
+static bool run_rung(Run *r, const AuVariant *v)
+{
+    if (strncmp(r->suite->name, "tiled", 5) == 0) return run_tiles(r, v, v->schedule->module);
+    if (strncmp(r->suite->name, "passed", 6) != 0) return run_kernels(r, v);
+    const AuTileModule *m = passes_run(r->arena, r->diags, v->schedule->module, NULL);
+    return m && run_tiles(r, v, m);
+}
+
 bool exec_interpreted(Run *r, const AuScript *script)
 {
     for (AuOperation op = AU_FORWARD; op <= (r->grads ? AU_BACKWARD : AU_FORWARD); op++) {
         AuVariant *v = AU_NEW(r->arena, AuVariant);
         exec_begin(r, op);
-        if (!build(r, script, v) ||
-            !(strncmp(r->suite->name, "tiled", 5) == 0 ? run_tiles(r, v) : run_kernels(r, v)))
-            return false;
+        if (!build(r, script, v) || !run_rung(r, v)) return false;
     }
     return true;
 }
