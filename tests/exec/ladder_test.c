@@ -108,8 +108,8 @@ static bool takes_tf32(unsigned rung, unsigned n, bool quick)
 {
     const char *how = cases[n].how ? cases[n].how : "";
     return strstr(rungs[rung], ":sm_80") && !strstr(how, "slow") && !strstr(how, "repeat") &&
-           strcmp(cases[n].script, UNSEEN) != 0 &&
-           n + 2 < sizeof cases / sizeof *cases && (!quick || n % 4 == 0);
+           strcmp(cases[n].script, UNSEEN) != 0 && n + 2 < sizeof cases / sizeof *cases &&
+           (!quick || n % 4 == 0);
 }
 
 int main(int argc, char **argv)
