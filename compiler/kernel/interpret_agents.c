@@ -147,6 +147,8 @@ AuAgents *agents_new(AuMachine *m)
     if (m->increments)
         kernel_fail(m, NULL, NULL, 0,
                     "limits: atomic_inc in a kernel whose executors go different ways");
+    if (m->k->map_count && !m->run->maps)
+        kernel_fail(m, NULL, NULL, 0, "limits: nobody says how large the tensors of maps are");
     agents->of = AU_NEW_ARRAY(m->arena, AuAgent, m->k->warps);
     agents->readers.arena = m->arena;
     for (uint32_t w = 0; w < m->k->warps; w++) {

@@ -163,9 +163,11 @@ static void print_instr(const Printer *p, AuVal v)
             au_text_add(p->out, n ? ", " : " ");
             print_value(p, kernel_operand(p->k, in, n));
         }
-    if (info->flags & AU_KF_IMM && kernel_imm_name(p->k, in))
-        au_text_add(p->out, " #%s", kernel_imm_name(p->k, in));
-    else if (info->flags & AU_KF_IMM)
+    const char *imm = info->flags & AU_KF_IMM ? kernel_imm_name(p->k, in) : NULL;
+    if (imm) {
+        au_text_add(p->out, " #");
+        print_name(p->out, imm);
+    } else if (info->flags & AU_KF_IMM)
         au_text_add(p->out, " #%lld", (long long)in->imm);
     if (info->flags & AU_KF_TEXT) {
         au_text_add(p->out, " ");

@@ -171,7 +171,8 @@ static bool body_of(Reader *r, Line *line, const AuKOpInfo *info)
         return expected(r, au_format(r->arena, "%u operands", info->count));
     if (!(info->flags & AU_KF_IMM)) return true;
     if (!punct(r, '#')) return false;
-    const int32_t named = r->t.kind == AU_KT_WORD ? kernel_imm_named(r->k, in->op, r->t.text) : -1;
+    const bool word = r->t.kind == AU_KT_WORD || r->t.kind == AU_KT_STRING;
+    const int32_t named = word ? kernel_imm_named(r->k, in->op, r->t.text) : -1;
     if (named < 0 && r->t.kind != AU_KT_INT) return expected(r, "a number");
     in->imm = named < 0 ? r->t.integer : named;
     next(r);
