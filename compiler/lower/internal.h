@@ -1,4 +1,13 @@
-/* internal.h - what the files of the lowering share. */
+/* internal.h - what the files of the lowering share. A line needs the lines below it only:
+ *
+ *     lower.c                                     a kernel: arguments, scalars, its role
+ *     walk.c                                      statements: loops, branches, barriers
+ *     units.c                                     tables of executors and of what multiplies
+ *     move.c, transfer.c, registers.c             memory: element by element, in pieces, fragments
+ *     product.c, matrix.c                         products of lanes and cores, of warps
+ *     fuse.c, stores.c, sums.c                    runs of assignments, reductions
+ *     eval.c, address.c, packed.c, tiles.c        an element of an expression or of memory; these need each other
+ *     places.c, spaces.c, launch.c                memories, registers of fragments, sizes at the launch */
 #ifndef AU_LOWER_INTERNAL_H
 #define AU_LOWER_INTERNAL_H
 
