@@ -6,8 +6,11 @@
  *     move.c, transfer.c, registers.c             memory: element by element, in pieces, fragments
  *     product.c, matrix.c                         products of lanes and cores, of warps
  *     fuse.c, stores.c, sums.c                    runs of assignments, reductions
- *     eval.c, address.c, packed.c, tiles.c        an element of an expression or of memory; these need each other
- *     places.c, spaces.c, launch.c                memories, registers of fragments, sizes at the launch */
+ *     eval.c, address.c, packed.c, tiles.c,
+ *     places.c, spaces.c, launch.c                elements of expressions and memory, memories, registers: these need each other
+ *
+ * What transfer.c knows of alignment (lower_vector_condition, lower_in_pieces) all files ask, and matrix.c loads fragments for
+ * registers.c (lower_load_squares). */
 #ifndef AU_LOWER_INTERNAL_H
 #define AU_LOWER_INTERNAL_H
 
