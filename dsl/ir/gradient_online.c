@@ -129,6 +129,46 @@ static bool is_weight(const AuDeriver *d, AuExpr e)
     return true;
 }
 
+/* F of a weight exp(score - F - R), where exp(score - F) is the weight too: R is what rounding took from F. */
+static AuExpr rounded_final(AuDeriver *d)
+{
+    AuAttn *a = d->a;
+    const AuExpr e = a->online->forward, score = closed_pair_leaf(a, AU_OP_SCORE);
+    if (attn_at(a, e)->op != AU_OP_EXP) return none;
+    const AuExpr whole = attn_arg(a, e, 0);
+    if (attn_at(a, whole)->op != AU_OP_SUB) return none;
+    const AuExpr first = attn_arg(a, whole, 0);
+    if (attn_at(a, first)->op != AU_OP_SUB || attn_arg(a, first, 0).i != score.i) return none;
+    const AuExpr final = attn_arg(a, first, 1);
+    return attn_at(a, final)->op == AU_OP_FINAL &&
+                   is_weight(d, attn_op1(a, AU_OP_EXP, first, nowhere))
+               ? final
+               : none;
+}
+
+/* [value] with forward at e in place of exp(e - F), so that what weighs beside the keys, as a sink does, has R as well. */
+static AuExpr with_rest(AuDeriver *d, AuExpr value, AuExpr F)
+{
+    AuAttn *a = d->a;
+    if (!value.i || !F.i) return value;
+    bool *mark = AU_NEW_ARRAY(d->arena, bool, value.i + 1);
+    AuExpr *copy = AU_NEW_ARRAY(d->arena, AuExpr, value.i + 1);
+    attn_mark(a, value, mark);
+    for (uint32_t i = 1; i <= value.i; i++) {
+        if (!mark[i]) continue;
+        const AuNode n = a->nodes[i];
+        AuExpr args[UINT8_MAX];
+        copy[i] = (AuExpr){i};
+        for (uint32_t k = 0; k < n.count; k++) args[k] = copy[a->args[n.first + k].i];
+        const AuNode *of = n.op == AU_OP_EXP ? attn_at(a, args[0]) : NULL;
+        if (of && of->op == AU_OP_SUB && attn_arg(a, args[0], 1).i == F.i)
+            copy[i] = derive_with(a, a->online->forward, AU_OP_SCORE, attn_arg(a, args[0], 0));
+        else if (n.count)
+            copy[i] = attn_node(a, (AuOp)n.op, args, n.count, n.integer, n.integer2, n.span);
+    }
+    return copy[value.i];
+}
+
 /* Row scales in the derivatives are said by finals, which may add finals. A slope that is the weight, as lse's is, becomes the
  * script's own expression of it: one exp for both, and as exact where a row is far from 0. */
 static void say_final(AuDeriver *d, AuSlopes *f)
@@ -143,8 +183,11 @@ static void say_final(AuDeriver *d, AuSlopes *f)
     uint32_t at = 0;
     f->slope = attn_simplify_expr(d->a, all.at[at++]);
     if (f->slope.i && is_weight(d, f->slope)) f->slope = d->a->online->forward;
-    for (uint32_t i = 0; i < f->rows.count; i++) f->rows.at[i].value = all.at[at++];
-    for (uint32_t i = 0; i < f->along.count; i++) f->along.at[i].value = all.at[at++];
+    const AuExpr rounded = rounded_final(d);
+    for (uint32_t i = 0; i < f->rows.count; i++)
+        f->rows.at[i].value = with_rest(d, all.at[at++], rounded);
+    for (uint32_t i = 0; i < f->along.count; i++)
+        f->along.at[i].value = with_rest(d, all.at[at++], rounded);
 }
 
 static bool differentiate_finals(AuDeriver *d)

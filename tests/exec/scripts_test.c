@@ -1,5 +1,6 @@
 /* scripts_test.c - every softmax-family script of the examples, over the hard shapes, in every
  * operand type, on one device. scripts_test DEVICE SCRIPTS [quick] [NAME]      DEVICE: cpu, opencl:0, ...
+ * NAME: of scripts, or one of the words of the case. `planted` alone: mistakes that the cases must find.
  */
 #include "exec.h"
 
@@ -10,6 +11,7 @@
 #define PAIR_BIAS "../../../attn_scripts/pair_bias.attn"
 #define UNSEEN    "../../exec/scripts/unseen.attn"
 #define CROSS     "../../../attn_scripts/cross.attn"
+#define FAR_SINK  "../../exec/scripts/far_sink.attn"
 static const ExecCase cases[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=64 T=64 D=64 E=64", NULL, NULL},
     {"mha.attn", "B=2 H=4 Hk=2 S=33 T=57 D=64 E=64", NULL, "nan odd"},
@@ -54,6 +56,8 @@ static const ExecCase cases[] = {
     {PAIR_BIAS, "B=1 H=2 S=130 D=64 E=64", NULL, "far_all flat dfinals"},
     {PAIR_BIAS, "B=1 H=1 S=70 D=128 E=128", NULL, "far_all"},
     {"documents_bias_sink.attn", "B=1 H=2 S=90 T=90 D=64 E=64", NULL, "sorted far_head"},
+    {FAR_SINK, "B=1 H=2 S=130 D=64 E=64", NULL, "far_head flat"},
+    {FAR_SINK, "B=1 H=2 S=90 D=64 E=64", NULL, "far_all dfinals"},
     /* NaN reaches its row, and no other */
     {"mha.attn", "B=1 H=2 Hk=1 S=64 T=64 D=64 E=64", NULL, "poison"},
     {PAIR_BIAS, "B=1 H=2 S=97 D=64 E=64", NULL, "poison"},
@@ -85,6 +89,13 @@ static const ExecCase cases[] = {
     {PAIR_BIAS, "B=1 H=2 S=31 D=64 E=64", NULL, "far_front"},
     {PAIR_BIAS, "B=1 H=2 S=31 D=64 E=64", NULL, "poison"},
 };
+/* Whose gradients are to be found wrong. */
+#define LSE_ALONE "../../exec/scripts/lse_alone.attn"
+static const ExecCase planted[] = {
+    {LSE_ALONE, "B=1 H=2 S=130 D=64 E=64", NULL, "far_all flat"},
+    {LSE_ALONE, "B=1 H=2 S=130 D=64 E=64", NULL, "far_all flat dfinals"},
+    {LSE_ALONE, "B=1 H=2 S=130 D=64 E=64", NULL, "far_head flat"},
+};
 // clang-format on
 
 /* PoCL builds a backward kernel in half a minute: the quick round takes gradients of each twelfth case;
@@ -104,6 +115,26 @@ static bool takes_tf32(const ExecCase *c, const char *device)
            !(c->how && strstr(c->how, "repeat"));
 }
 
+static bool is_named(const ExecCase *c, const char *name)
+{
+    return strstr(c->script, name) || (c->how && strstr(c->how, name));
+}
+
+/* Is each planted case found wrong, and right near 0? */
+static bool finds_planted(ExecSuite *suite)
+{
+    bool good = true;
+    for (unsigned n = 0; n < sizeof planted / sizeof *planted; n++) {
+        ExecCase near = planted[n];
+        near.how = NULL;
+        good &= exec_run(suite, &near, "f32");
+        const bool right = exec_run(suite, &planted[n], "f32");
+        if (right) fprintf(stderr, "%s: nothing is found wrong\n", planted[n].how);
+        good &= !right;
+    }
+    return good;
+}
+
 int main(int argc, char **argv)
 {
     static const char *const dtypes[] = {"f32", "f16", "bf16", "tf32"};
@@ -113,9 +144,14 @@ int main(int argc, char **argv)
     ExecSuite *suite = exec_open(argv[1], argv[2]);
     if (!suite) return 77; /* meson: skipped */
     unsigned passed = 0, failed = 0;
+    if (only && strcmp(only, "planted") == 0) {
+        const bool found = finds_planted(suite);
+        exec_close(suite);
+        return !found;
+    }
     for (unsigned n = 0; n < sizeof cases / sizeof *cases; n++)
         for (unsigned d = 0; d < 4; d++) {
-            if ((quick && d != n % 3) || (only && !strstr(cases[n].script, only))) continue;
+            if ((quick && d != n % 3) || (only && !is_named(&cases[n], only))) continue;
             if (d == 3 && !takes_tf32(&cases[n], argv[1])) continue;
             char how[64];
             const ExecCase light = lighter(&cases[n], argv[1], n, how);

@@ -31,6 +31,63 @@ def softmax(q, k, v, part=True, add=0.0, scale=None, softcap=None, sinks=None):
     return e @ v / np.where(total > 0, total, 1), np.log(np.maximum(total, 1e-300))[..., 0]
 
 
+FAR = """attention far {
+    q: [B, H, S, D];
+    k: [B, H, T, D];
+    v: [B, H, T, E];
+    input bias: f32[H, S, T] grad;
+    input sink: f32[H] grad;
+    score_mod(score, b, h, i, j) = score + bias[h, i, j];
+    online %s;
+}
+"""
+
+
+def far_gradients(k, v, bias, sink, do):
+    """o and gradients in double precision where queries are 0: biases are scores then, and no f32 rounds them."""
+    k, v, s, sink, do = (x.astype(np.float64) for x in (k, v, np.broadcast_to(bias, (B, *bias.shape)), sink, do))
+    logits = np.concatenate([s, np.broadcast_to(sink[None, :, None, None], (*s.shape[:3], 1))], axis=-1)
+    e = np.exp(logits - logits.max(-1, keepdims=True))
+    p = (e / e.sum(-1, keepdims=True))[..., :-1]
+    dp = do @ v.swapaxes(2, 3)
+    delta = (p * dp).sum(-1, keepdims=True)
+    ds = p * (dp - delta)
+    dsink = -((1 - p.sum(-1)) * delta[..., 0]).sum((0, 2))
+    return p @ v, {"dq": ds @ k, "dv": p.swapaxes(2, 3) @ do, "dbias": ds.sum(0), "dsink": dsink}
+
+
+class FarBiases(unittest.TestCase):
+    """Finite biases that cover whole rows, ends of them, or one head: gradients are those of a softmax."""
+
+    def check(self, f, bias, sink, **more):
+        r = np.random.default_rng(3)
+        k, v = (r.standard_normal((B, H, T, n)).astype(np.float32) for n in (D, E))
+        do = r.standard_normal((B, H, S, E)).astype(np.float32)
+        results = f.forward(np.zeros((B, H, S, D), np.float32), k, v, bias=bias, sink=sink)
+        o, want = far_gradients(k, v, bias, more.get("weighs", sink), do)
+        np.testing.assert_allclose(results.o, o, rtol=2e-5, atol=3e-6)
+        gradients = f.backward(results, do)
+        for name, gradient in want.items():
+            if name == "dsink" and "weighs" in more:
+                continue
+            np.testing.assert_allclose(gradients[name], gradient, rtol=5e-5, atol=1e-5, err_msg=name)
+
+    def test_gradients(self):
+        fs = {form: aule.compile(FAR % form) for form in ("softmax", "softmax_one", "softmax_sink(sink[h])")}
+        r = np.random.default_rng(4)
+        parts = {"all": np.s_[:, :, :], "head": np.s_[0, :, :], "front": np.s_[:, :, :7], "back": np.s_[:, :, 12:], "row": np.s_[:, 5, :]}
+        for far in (-1e4, -1e9, -1e20, -1e38, np.finfo(np.float32).min, 1e4, 1e9, 1e20):
+            for part, where in parts.items():
+                bias = r.standard_normal((H, S, T)).astype(np.float32)
+                bias[where] = far
+                near = r.standard_normal(H).astype(np.float32)
+                with self.subTest(far=far, part=part):
+                    self.check(fs["softmax"], bias, near, weighs=np.full(H, -np.inf))
+                    self.check(fs["softmax_one"], bias, near, weighs=np.zeros(H))
+                    self.check(fs["softmax_sink(sink[h])"], bias, near)
+                    self.check(fs["softmax_sink(sink[h])"], bias, np.full(H, far, np.float32))
+
+
 class Options(unittest.TestCase):
     def expect(self, options, **formula):
         q, k, v = tensors()
