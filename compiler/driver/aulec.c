@@ -42,6 +42,9 @@ static const char usage[] =
     "                           for static builds: header, c, obj, archive\n"
     "      --after PASS         with --emit=tiled-ir: the programs after this pass; `--after help` "
     "lists them\n"
+    "      --shape ROW          a shape that kernels of a schedule must have: \"warps_forward: "
+    "warps=4 rows=32\"; again for others\n"
+    "      --shapes FILE        a table of shapes, whose rows come before those of the compiler\n"
     "      --version, --help\n";
 
 static const char *const stages[] = {"so",      "ast", "attention-ir", "tiled-ir", "kernel-ir",
@@ -52,7 +55,8 @@ enum { STAGES = sizeof stages / sizeof *stages };
 typedef struct Arguments {
     aulec_options options;
     const char *input, *output;
-    char widths[1024];
+    char widths[1024], shape[1024]; /* collected */
+    const char *shapes;             /* a file's name */
 } Arguments;
 
 static int complain(const char *what, const char *detail)
@@ -67,7 +71,7 @@ static int complain(const char *what, const char *detail)
 static char *read_all(int file, size_t *length)
 {
     enum { MOST = (4 << 20) + 1 };
-    char *text = malloc(MOST);
+    char *text = malloc(MOST + 1); /* for a NUL after it */
     *length = 0;
     for (ssize_t got = 1; text && got != 0 && *length < MOST;) {
         got = read(file, text + *length, MOST - *length);
@@ -96,7 +100,7 @@ static int open_script(const char *name, const char **why)
     return -1;
 }
 
-static char *read_script(const char *name, size_t *length)
+static char *read_file(const char *name, size_t *length)
 {
     const char *why = NULL;
     const int file = strcmp(name, "-") == 0 ? STDIN_FILENO : open_script(name, &why);
@@ -284,6 +288,17 @@ static bool add_width(Arguments *a, const char *list)
     return true;
 }
 
+/* A line each. */
+static bool add_shape(Arguments *a, const char *row)
+{
+    const size_t at = strlen(a->shape), length = strlen(row);
+    if (at + length + 2 > sizeof a->shape) return false;
+    memcpy(a->shape + at, row, length);
+    memcpy(a->shape + at + length, "\n", 2);
+    a->options.shape = a->shape;
+    return true;
+}
+
 /* -1: go on; else the exit status. */
 static int parse(int argc, char **argv, Arguments *a)
 {
@@ -300,6 +315,8 @@ static int parse(int argc, char **argv, Arguments *a)
         CHECKED,
         LINES,
         AFTER,
+        SHAPE,
+        SHAPES,
         VERSION,
         HELP
     };
@@ -316,6 +333,8 @@ static int parse(int argc, char **argv, Arguments *a)
                                             {"checked", no_argument, NULL, CHECKED},
                                             {"lines", no_argument, NULL, LINES},
                                             {"after", required_argument, NULL, AFTER},
+                                            {"shape", required_argument, NULL, SHAPE},
+                                            {"shapes", required_argument, NULL, SHAPES},
                                             {"version", no_argument, NULL, VERSION},
                                             {"help", no_argument, NULL, HELP},
                                             {NULL, 0, NULL, 0}};
@@ -352,6 +371,10 @@ static int parse(int argc, char **argv, Arguments *a)
         case CHECKED: a->options.checked = 1; break;
         case LINES: a->options.lines = 1; break;
         case AFTER: once = take_once(&a->options.after, optarg); break;
+        case SHAPE:
+            if (!add_shape(a, optarg)) return complain("too many shapes", optarg);
+            break;
+        case SHAPES: once = take_once(&a->shapes, optarg); break;
         case VERSION: printf("aulec %s\n", aulec_version()); return flush_output();
         case 'h':
         case HELP: fputs(usage, stdout); return flush_output();
@@ -372,8 +395,15 @@ int main(int argc, char **argv)
     int status = parse(argc, argv, &a);
     if (status >= 0) return status;
     size_t length = 0;
-    char *text = a.input ? read_script(a.input, &length) : NULL;
+    char *text = a.input ? read_file(a.input, &length) : NULL;
     if (a.input && !text) return 3;
+    size_t shapes_length = 0;
+    char *shapes = a.shapes ? read_file(a.shapes, &shapes_length) : NULL;
+    if (a.shapes && !shapes) {
+        free(text);
+        return 3;
+    }
+    if (shapes) shapes[shapes_length] = 0, a.options.shapes = shapes;
     aulec_result *result = NULL;
     const aulec_status compiled =
         aulec_compile(a.input ? a.input : "", text, length, &a.options, &result);
@@ -385,6 +415,7 @@ int main(int argc, char **argv)
         status = compiled == AULEC_ERROR_USAGE ? 2 : 1;
     }
     aulec_result_free(result);
+    free(shapes);
     free(text);
     return status;
 }

@@ -5,6 +5,7 @@
 #include "embed.h"
 #include "options.h"
 #include "result.h"
+#include "shapes.h"
 #include "stages.h"
 #include "tensors.h"
 
@@ -27,6 +28,8 @@ typedef struct Job {
     const AuSource *sources; /* script, standard library */
     uint32_t source_count;
     const aulec_options *options;
+    const AuShapes *shapes;
+    bool options_are_wrong; /* which shows after the script is read */
     AuScript *script;
     AuAttn **signatures; /* widths not fixed */
     uint32_t signature_count;
@@ -141,6 +144,7 @@ static bool add_variants(Job *job, AuAttentionBuild *build, AuAttn *attn, const 
                 v.deterministic = job->options->deterministic;
                 v.tf32 = job->choice.tf32 && v.operand == TILE_F32;
                 v.checked = job->options->checked;
+                v.shapes = job->shapes;
                 if (job->options->lines)
                     v.sources = job->sources, v.source_count = job->source_count;
                 if (!options_takes_operand(arch, v.operand) ||
@@ -370,6 +374,21 @@ static bool parse(Job *job)
     return job->diags->errors == 0;
 }
 
+/* After parse: the texts of options are no sources of code. */
+static bool read_shapes(Job *job)
+{
+    const char *forced = job->options->shape, *tuned = job->options->shapes;
+    AuShapes *s = shapes_new(job->arena, job->diags);
+    job->shapes = s;
+    bool good = s != NULL;
+    if (good && tuned)
+        good = shapes_read(s, job->diags, "<shapes>", tuned, strlen(tuned), SHAPES_TUNED);
+    if (good && forced)
+        good = shapes_read(s, job->diags, "<shape>", forced, strlen(forced), SHAPES_FORCED);
+    job->options_are_wrong = !good;
+    return good;
+}
+
 static bool compile(Job *job, AuBlob *out)
 {
     AuText text = {.arena = job->arena};
@@ -377,7 +396,7 @@ static bool compile(Job *job, AuBlob *out)
     bool good = true;
     if (emit == AULEC_EMIT_STDLIB)
         stages_stdlib(&text);
-    else if (!options_choose(&job->choice, job->options) || !parse(job))
+    else if (!options_choose(&job->choice, job->options) || !parse(job) || !read_shapes(job))
         return false;
     else if (emit == AULEC_EMIT_AST)
         stages_ast(job->script, &text);
@@ -452,7 +471,9 @@ aulec_status aulec_compile(const char *name, const char *text, size_t length,
         AuBlob out;
         const bool good = compile(job, &out);
         if (good) r->data = out.bytes, r->length = out.length;
-        status = good ? AULEC_OK : job->script ? AULEC_ERROR_SCRIPT : AULEC_ERROR_USAGE;
+        status = good                                     ? AULEC_OK
+                 : job->script && !job->options_are_wrong ? AULEC_ERROR_SCRIPT
+                                                          : AULEC_ERROR_USAGE;
     }
     result_finish(r);
     *result = r;

@@ -19,8 +19,9 @@ typedef struct AuVariant {
     bool deterministic, checked;
     const AuSource *sources; /* whose lines code is to name: script, standard library; NULL: none */
     uint32_t source_count;
-    bool tf32;         /* operands of f32 are multiplied so */
-    AuQueries queries; /* how many there are; its condition */
+    bool tf32;              /* operands of f32 are multiplied so */
+    const AuShapes *shapes; /* of the tuned table and of the caller */
+    AuQueries queries;      /* how many there are; its condition */
     AuLaunchExpr condition;
     AuSchedule *schedule;
     AuChecks checks; /* their kernels are the first; their regions follow those of the schedule */

@@ -2,6 +2,7 @@
  * Each step verifies what it made; a failure of a verifier here is a fault of the compiler and
  * names the kernel. */
 #include "driver.h"
+#include "shapes.h"
 #include "passes.h"
 #include "tensors.h"
 
@@ -211,6 +212,7 @@ static bool build(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sour
                                .deterministic = v->deterministic,
                                .tf32 = v->tf32,
                                .queries = v->queries,
+                               .shapes = v->shapes,
                                .d = (int32_t)hooks_expr(hooks, a, a->tensors[0].axes[3])->integer,
                                .e = (int32_t)hooks_expr(hooks, a, a->tensors[2].axes[3])->integer};
     if (v->queries) {
@@ -250,10 +252,11 @@ bool variant_build(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sou
     AuDiag *last = diags->first;
     while (last && last->next) last = last->next;
     if (last && last->span.source != v->attn->span.source)
-        au_add_note(diags, last, v->attn->span,
-                    "while making kernels of '%s': %s, %s, %s %s; a fault or a limit of the "
-                    "compiler, not of the script",
+        au_add_note(diags, last, v->attn->span, "while making kernels of '%s': %s, %s, %s %s%s",
                     v->attn->name, schedule_operation(v->operation), operand_name(v),
-                    v->target->name, v->arch->name);
+                    v->target->name, v->arch->name,
+                    shapes_have(v->shapes, last->span)
+                        ? ""
+                        : "; a fault or a limit of the compiler, not of the script");
     return false;
 }

@@ -10,7 +10,7 @@
  * depth and of the number of tiles, not of all its terms one after the other.
  *
  * With rows r and n-registers w a step loads r + w numbers for r w multiply-adds; r comes from the
- * schedule's row of the tuned table (16 to 28 accumulators fill the 32 registers of AVX-512 and
+ * schedule's shape (16 to 28 accumulators fill the 32 registers of AVX-512 and
  * hide the latency of its two units). */
 #include "internal.h"
 

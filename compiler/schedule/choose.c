@@ -1,7 +1,8 @@
 /* choose.c - families of attentions, the schedules of each, and which of them makes the kernels of an operation on a machine: `warps`
  * where its matrix units take the operands and a shape fits, else `lanes`, which every machine has; and up to how many queries a kernel
  * of fewer rows does. Who asks for tf32 gets it or is refused: `lanes` multiplies f32. */
-#include "schedule.h"
+#include "shapes.h"
+#include "warps_back.h"
 
 #include <string.h>
 
@@ -55,11 +56,43 @@ static int32_t online_limit(AuArena *arena, const AuProblem *p)
     return p->tf32 ? 0 : schedule_lanes_limit(p, p->queries);
 }
 
+/* ---- shapes that rows of text give */
+
+static const char *warps_fit(AuArena *arena, const AuProblem *p, AuShape *s)
+{
+    if (schedule_values_apart(p)) return "values that are rows of their own";
+    const char *why = warps_refusal_of_problem(arena, p);
+    if (why) return why;
+    warps_complete(p, s);
+    if (s->keys_apart && (!p->hooks->has_join || p->hooks->has_out_mod))
+        return "warps that share their rows are for few queries, where results can be joined";
+    return schedule_warps_refusal(arena, p, s);
+}
+
+static const char *warps_back_fit(AuArena *arena, const AuProblem *p, AuShape *s)
+{
+    if (schedule_values_apart(p)) return "values that are rows of their own";
+    const char *why = schedule_warps_back_refusal(arena, p, s);
+    s->line = warps_back_line(p);
+    return why;
+}
+
+/* What lanes cannot have is seen when their programs are verified. */
+static const char *lanes_fit(AuArena *arena, const AuProblem *p, AuShape *s)
+{
+    if (p->caps->has_private && s->executors > 1)
+        return au_format(arena, "%d executors where a block has one", s->executors);
+    if (s->key_tile % s->executors || s->query_tile % s->executors)
+        return au_format(arena, "tiles do not divide among %d executors", s->executors);
+    return NULL;
+}
+
 static const AuScheduleRow online_rows[] = {
-    {AU_FORWARD, false, warps_shape, schedule_warps_forward},
-    {AU_FORWARD, true, lanes_shape, schedule_lanes_forward},
-    {AU_BACKWARD, false, warps_back_shape, schedule_warps_backward},
-    {AU_BACKWARD, true, lanes_back_shape, schedule_lanes_backward},
+    {"warps_forward", AU_FORWARD, false, warps_shape, schedule_warps_forward, warps_fit},
+    {"lanes_forward", AU_FORWARD, true, lanes_shape, schedule_lanes_forward, lanes_fit},
+    {"warps_backward", AU_BACKWARD, false, warps_back_shape, schedule_warps_backward,
+     warps_back_fit},
+    {"lanes_backward", AU_BACKWARD, true, lanes_back_shape, schedule_lanes_backward, lanes_fit},
 };
 
 /* ---- recurrences */
@@ -120,16 +153,54 @@ AuSchedule *schedule_make(AuArena *arena, AuDiags *diags, const AuProblem *p,
     return made && calls_all(diags, p, row->operation, made) ? made : NULL;
 }
 
+/* Of a row of text for the schedule; false: there is none. *why: it does not do. */
+static bool given(AuArena *arena, const AuProblem *p, const AuScheduleRow *row, AuShapesAre which,
+                  AuShape *shape, AuSpan *span, const char **why)
+{
+    const char *none;
+    AuShape s;
+    if (p->queries != AU_ANY_QUERIES) return false;
+    if (!row->shape(arena, p, &s, &none)) s = (AuShape){0};
+    if (!shapes_apply(p->shapes, p, row->name, which, &s, span)) return false;
+    const char *key = shape_missing(row->name, &s);
+    *why = key ? au_format(arena, "there is no shape by rule, and %s is not given", key)
+               : row->fit(arena, p, &s);
+    *shape = s;
+    return true;
+}
+
+/* A row that somebody asked for is taken or refused. */
+static AuSchedule *forced(AuArena *arena, AuDiags *diags, const AuProblem *p,
+                          const AuScheduleRow *row, const AuShape *shape, AuSpan span,
+                          const char *why)
+{
+    if (!why && row->exact && p->tf32) why = "f32 as it is, where tf32 is asked for";
+    AuSchedule *made = why ? NULL : schedule_make(arena, diags, p, row, shape);
+    if (made) return made;
+    au_error(diags, AU_E0811, span, "this shape does not do for %s %s on %s: %s",
+             p->tf32 ? "tf32" : tile_elem(p->operand)->name, schedule_operation(row->operation),
+             p->caps->name, why ? why : "its kernels are refused");
+    return NULL;
+}
+
 AuSchedule *schedule_choose(AuArena *arena, AuDiags *diags, const AuProblem *p,
                             AuOperation operation)
 {
     AuShape shape;
+    AuSpan span;
     const char *why = NULL;
     const AuFamily *family = schedule_family(p->attn);
     for (uint32_t n = 0; n < family->row_count; n++) {
         const AuScheduleRow *row = &family->rows[n];
+        if (row->operation == operation && given(arena, p, row, SHAPES_FORCED, &shape, &span, &why))
+            return forced(arena, diags, p, row, &shape, span, why);
+    }
+    for (uint32_t n = 0; n < family->row_count; n++) {
+        const AuScheduleRow *row = &family->rows[n];
         if (row->operation != operation || (row->exact && p->tf32)) continue;
-        if (row->shape(arena, p, &shape, &why)) return schedule_make(arena, diags, p, row, &shape);
+        if ((given(arena, p, row, SHAPES_TUNED, &shape, &span, &why) && !why) ||
+            row->shape(arena, p, &shape, &why))
+            return schedule_make(arena, diags, p, row, &shape);
     }
     au_error(diags, AU_E0811, p->attn->span, "%s%s on %s: %s", schedule_operation(operation),
              p->tf32 ? " in tf32" : "", p->caps->name, why ? why : "no schedule makes it");

@@ -2,6 +2,7 @@
  * shape. On a CPU one kernel of products makes dK', dV' and dQ', else dQ' has its own; nothing but gradients of inputs is
  * summed in any order. */
 #include "lanes_back.h"
+#include "shapes.h"
 
 static int32_t widths_of_dots(const AuProblem *p)
 {
@@ -109,10 +110,7 @@ AuSchedule *schedule_lanes_backward(AuArena *arena, AuDiags *diags, const AuProb
         return NULL;
     }
     out->shape = *shape;
-    out->name =
-        au_format(arena, "lanes_backward q=%d/%d kv=%d/%d", shape->query_tile,
-                  p->caps->lanes * shape->query_registers * shape->executors, shape->key_tile,
-                  p->caps->lanes * shape->key_registers * shape->executors);
+    out->name = shape_text(arena, "lanes_backward", shape);
     Lanes x = {.t = schedule_begin(arena, diags, p, out),
                .p = p,
                .shape = shape,

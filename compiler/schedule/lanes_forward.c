@@ -11,6 +11,7 @@
  * Kernels: `k_rows`, `v_rows` (only if the script changes keys or values), `classes`, `compact`
  * (only for masks that depend on data: lanes_lists.c), `forward`. */
 #include "lanes.h"
+#include "shapes.h"
 
 #include <string.h>
 
@@ -172,9 +173,7 @@ AuSchedule *schedule_lanes_forward(AuArena *arena, AuDiags *diags, const AuProbl
 {
     AuSchedule *out = AU_NEW(arena, AuSchedule);
     out->shape = *shape;
-    out->name = au_format(arena, "lanes_forward q=%d kv=%d rows=%d",
-                          p->caps->lanes * shape->query_registers * shape->executors,
-                          shape->key_tile, shape->product_rows);
+    out->name = shape_text(arena, "lanes_forward", shape);
     Lanes x = {.t = schedule_begin(arena, diags, p, out),
                .p = p,
                .shape = shape,

@@ -1,5 +1,6 @@
 /* schedule.h - schedules: C functions that build one kernel shape in the tiled IR for an attention,
- * from a row of capabilities and a row of a tuned table. A schedule knows nothing of targets' names
+ * from a row of capabilities and a shape: by the schedule's rule, from the tuned table (shapes.def) or
+ * a user's, or forced. A schedule knows nothing of targets' names
  * and nothing of the attention but its hooks. */
 #ifndef AU_SCHEDULE_H
 #define AU_SCHEDULE_H
@@ -12,6 +13,8 @@
 /* How many queries a kernel is made for: blocks of a few rows where they would be mostly empty. */
 typedef enum AuQueries { AU_ANY_QUERIES, AU_SOME_QUERIES, AU_FEW_QUERIES, AU_QUERIES } AuQueries;
 
+typedef struct AuShapes AuShapes;
+
 /* What a schedule is asked for. */
 typedef struct AuProblem {
     AuAttn *attn; /* widths fixed: every size of a last axis of q, k, v is a number */
@@ -23,9 +26,10 @@ typedef struct AuProblem {
     bool deterministic;   /* no sums in any order */
     bool tf32;            /* operands of f32 are multiplied as tf32 */
     AuQueries queries;
+    const AuShapes *shapes; /* tuned rows and forced ones (shapes.h); NULL: rules decide */
 } AuProblem;
 
-/* A row of the tuned table. */
+/* What a schedule may choose; shape_keys.def has what rows of text say of it. */
 typedef struct AuShape {
     int32_t query_registers; /* query rows of a block: lanes * executors * this */
     int32_t executors;       /* of a block; 1 on a CPU */
@@ -49,7 +53,7 @@ typedef struct AuShape {
 } AuShape;
 
 typedef struct AuSchedule {
-    const char *name;      /* "lanes_forward q=64 kv=64" */
+    const char *name;      /* its row: "lanes_forward: executors=1 .." (shape_text) */
     AuTileModule *module;  /* expanded and verified; kernels in the order of their launches */
     AuTileModule *written; /* as built, hooks not inlined: for --emit=tiled-ir */
     AuTileNames called;    /* functions that its kernels call */
@@ -90,7 +94,7 @@ AuTileBuild *schedule_begin(AuArena *arena, AuDiags *diags, const AuProblem *p,
  * units. NULL after an error. */
 AuSchedule *schedule_lanes_forward(AuArena *arena, AuDiags *diags, const AuProblem *problem,
                                    const AuShape *shape);
-/* The tuned row for the problem, or a default that fits. */
+/* By rule. */
 AuShape schedule_lanes_shape(const AuProblem *problem);
 int32_t schedule_lanes_limit(const AuProblem *problem, AuQueries queries);
 
@@ -107,7 +111,7 @@ AuSchedule *schedule_warps_backward(AuArena *arena, AuDiags *diags, const AuProb
                                     const AuShape *shape);
 bool schedule_warps_back_shape(AuArena *arena, const AuProblem *problem, AuShape *shape,
                                const char **why);
-/* warps_shape.c: the best shape by table or rule; false: none does, *why says what stands against the last. */
+/* warps_shape.c: the best shape by rule; false: none does, *why says what stands against the last. */
 bool schedule_warps_shape(AuArena *arena, const AuProblem *problem, AuShape *shape,
                           const char **why);
 /* Where the kernels for any number of queries have blocks of [usual] rows. */
@@ -123,12 +127,15 @@ const char *schedule_operation(AuOperation operation); /* "forward" */
 
 /* A way to make the kernels of an operation. */
 typedef struct AuScheduleRow {
+    const char *name; /* "warps_forward" */
     AuOperation operation;
     bool exact; /* multiplies f32 as it is: nothing for who asks for tf32 */
     /* false: not for this problem, *why says what stands against it. */
     bool (*shape)(AuArena *arena, const AuProblem *problem, AuShape *shape, const char **why);
     AuSchedule *(*build)(AuArena *arena, AuDiags *diags, const AuProblem *problem,
                          const AuShape *shape);
+    /* Fills in what follows from the rest of a row of text. NULL, or why the shape does not do. */
+    const char *(*fit)(AuArena *arena, const AuProblem *problem, AuShape *shape);
 } AuScheduleRow;
 
 /* Attentions that have schedules in common. */

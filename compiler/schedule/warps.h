@@ -7,6 +7,9 @@
 /* Why the shape does not do for the problem: widths, registers, shared memory; NULL: it does. */
 const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuShape *shape);
 
+/* What follows from the rest of a shape of forward, for a problem that is not refused. */
+void warps_complete(const AuProblem *p, AuShape *shape);
+
 /* The matrix unit of a warp for the operands; NULL: there is none, or one of single numbers only. */
 const AuTileAtom *warps_atom(const AuProblem *p);
 /* Do sums become operand A of the next product only through shared memory? */

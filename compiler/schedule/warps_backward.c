@@ -16,6 +16,7 @@
  * its blocks, which add to sums in memory. Where values are channels of the keys, dO is put where those channels are, with zeros
  * beside it, and one accumulator takes both products. */
 #include "lanes_back.h"
+#include "shapes.h"
 
 #include <string.h>
 
@@ -511,10 +512,8 @@ AuSchedule *schedule_warps_backward(AuArena *arena, AuDiags *diags, const AuProb
     }
     AuSchedule *out = AU_NEW(arena, AuSchedule);
     out->shape = *shape;
-    out->name = au_format(arena, "warps_backward%s kv=%dx%d/%d q=%d/%d stages=%d%s",
-                          p->tf32 ? " tf32" : "", shape->executors, shape->rows,
-                          shape->column_parts, shape->query_tile, shape->query_parts, shape->stages,
-                          shape->keys_in_registers ? " kv_in_registers" : "");
+    out->name = au_format(arena, "%s%s", shape_text(arena, "warps_backward", shape),
+                          p->tf32 ? " # tf32" : "");
     Lanes x = warps_back_begin(arena, schedule_begin(arena, diags, p, out), p, out);
     warps_layouts(&x);
     AuShape of_queries;

@@ -19,6 +19,7 @@
  *
  * Kernels: `q_rows`, `k_rows`, `v_rows` (rows that the script changes), `classes`, `compact` (masks that depend on data),
  * `forward`. */
+#include "shapes.h"
 #include "warps.h"
 
 #include <string.h>
@@ -288,10 +289,8 @@ AuSchedule *schedule_warps_forward(AuArena *arena, AuDiags *diags, const AuProbl
     }
     AuSchedule *out = AU_NEW(arena, AuSchedule);
     out->shape = *shape;
-    out->name =
-        au_format(arena, "warps_forward%s q=%dx%d kv=%d%s stages=%d%s", p->tf32 ? " tf32" : "",
-                  shape->executors, shape->rows, shape->key_tile, shape->keys_apart ? " apart" : "",
-                  shape->stages, shape->query_in_registers ? " q_in_registers" : "");
+    out->name = au_format(arena, "%s%s", shape_text(arena, "warps_forward", shape),
+                          p->tf32 ? " # tf32" : "");
     Lanes x = warps_begin(arena, schedule_begin(arena, diags, p, out), p, out);
     warps_layouts(&x);
     for (uint32_t n = 0; n < 3; n++) lanes_rows_kernel(&x, n);

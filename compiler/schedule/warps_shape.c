@@ -189,6 +189,12 @@ static int32_t line_of(const AuProblem *p, const AuTileAtom *atom, const AuShape
     return needs.registers + needs.weights > room ? SHORT_LINE : LINE;
 }
 
+void warps_complete(const AuProblem *p, AuShape *s)
+{
+    s->line = line_of(p, warps_atom(p), s);
+    s->split_segments = true;
+}
+
 /* Of few queries, which have few blocks: warps that share 16 rows and bring their keys themselves, two tiles ahead of each other.
  * Four hide what one waits for, and with 32 keys each has four sums in flight. Where a result is not joined channel by channel one
  * warp does everything. The first that fits. */

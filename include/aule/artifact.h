@@ -191,7 +191,7 @@ typedef struct aule_variant_v1 {
     uint32_t dtype;        /* aule_dtype of operands: F32, F16, BF16 */
     uint32_t fixed_count;
     const aule_fixed_v1 *fixed;
-    const char *schedule; /* its name and row: "lanes_forward q=64 kv=64" */
+    const char *schedule; /* its name and shape: "warps_forward: warps=4 rows=32 .." */
     uint32_t code_format; /* aule_code_format */
     uint64_t code_bytes;
     const void *code; /* NULL for host functions */

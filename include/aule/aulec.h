@@ -78,6 +78,12 @@ typedef struct aulec_options {
     const char *after; /* with AULEC_EMIT_TILED_IR: the programs after this pass of the compiler,
                           "segments"; default: as schedules give them */
     uint32_t lines;    /* 1: PTX names the lines of the script (.loc), for profilers */
+    const char
+        *shape; /* "warps_forward: warps=4 rows=32": shapes that kernels must have, a line each
+                           (docs/tuning.md); NULL: as tables and rules say */
+    const char
+        *shapes; /* the text of a table of shapes, whose rows come before the compiler's; NULL:
+                           the compiler's alone */
 } aulec_options;
 
 typedef struct aulec_result aulec_result;

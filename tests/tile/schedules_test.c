@@ -1,6 +1,7 @@
-/* schedules_test.c - what is asked of every schedule: that its kernels call all hooks that the attention has. The mistakes are planted by
- * telling a real schedule that the attention has no such hook. */
+/* schedules_test.c - what is asked of every schedule: that its kernels call all hooks that the attention has (mistakes are planted by telling
+ * a real schedule that the attention has no such hook), and that its shape can be given as text. */
 #include "scripts.h"
+#include "shapes.h"
 
 #include <string.h>
 
@@ -88,9 +89,177 @@ static void test_hooks(void **state)
     }
 }
 
+/* ---- shapes as text */
+
+/* What schedule_choose makes of an attention with rows of text; tuned or forced NULL: none. */
+typedef struct Chosen {
+    Session s;
+    Run *r;
+    AuProblem p;
+    const AuSchedule *schedule; /* NULL: refused */
+} Chosen;
+
+static void choose(Chosen *c, const char *target, AuTileElem operand, AuOperation operation,
+                   const char *tuned, const char *forced)
+{
+    static const Case mha = {"mha.attn", "B=1 H=2 Hk=1 S=33 T=57 D=64 E=64", NULL};
+    c->s = session_begin();
+    c->r = script_begin(&c->s, &mha, scripts, operand, 1);
+    AuHooks *hooks = hooks_make(c->s.arena, c->s.diags, c->r->attn, tile_caps(target));
+    AuShapes *shapes = shapes_new(c->s.arena, c->s.diags);
+    if (!hooks || !shapes) fail_msg("%s", session_errors(&c->s));
+    c->p = script_problem(c->r, hooks, tile_caps(target));
+    if (operation == AU_BACKWARD) {
+        c->p.grads = attn_gradients(c->r->attn, c->s.arena, c->s.diags);
+        if (!c->p.grads || !hooks_backward(hooks, c->s.diags, c->r->attn, c->p.grads))
+            fail_msg("%s", session_errors(&c->s));
+    }
+    c->p.shapes = shapes;
+    c->schedule = NULL;
+    if ((!tuned || shapes_read(shapes, c->s.diags, "tuned", tuned, strlen(tuned), SHAPES_TUNED)) &&
+        (!forced ||
+         shapes_read(shapes, c->s.diags, "given", forced, strlen(forced), SHAPES_FORCED)))
+        c->schedule = schedule_choose(c->s.arena, c->s.diags, &c->p, operation);
+}
+
+/* Verified, and with the right numbers in the interpreter. */
+static void test_forced(void **state)
+{
+    static const struct {
+        const char *target, *row;
+        AuTileElem operand;
+    } all[] = {
+        {"sm_80", "warps_forward: warps=2 rows=16 keys=32 stages=2 held=1 apart=0", TILE_BF16},
+        {"sm_90", "warps_forward: warps=4 rows=16 keys=16 stages=1 held=0 apart=0", TILE_F16},
+        {"sm_90", "lanes_forward: executors=2 registers=1 keys=16 product_rows=8 product_columns=1",
+         TILE_BF16},
+        {"avx2", "lanes_forward: executors=1 registers=4 keys=32 product_rows=4 product_columns=2",
+         TILE_F32},
+    };
+    (void)state;
+    for (uint32_t n = 0; n < sizeof all / sizeof *all; n++) {
+        Chosen c;
+        choose(&c, all[n].target, all[n].operand, AU_FORWARD, NULL, all[n].row);
+        if (!c.schedule) fail_msg("%s: %s", all[n].row, session_errors(&c.s));
+        assert_string_equal(c.schedule->name, all[n].row);
+        script_outputs(c.r, c.schedule);
+        script_launch(c.r, c.schedule, all[n].target, n);
+        script_check_outputs(c.r, all[n].target);
+        session_end(&c.s);
+    }
+}
+
+/* What a rule chose, forced, is the same program. */
+static void test_rules_read_back(void **state)
+{
+    static const char *const targets[] = {"avx2", "avx512", "simt32", "sm_75", "sm_80", "sm_90"};
+    (void)state;
+    for (uint32_t n = 0; n < 2 * sizeof targets / sizeof *targets; n++) {
+        Chosen c, again;
+        const AuOperation operation = n % 2 ? AU_BACKWARD : AU_FORWARD;
+        choose(&c, targets[n / 2], TILE_F16, operation, NULL, NULL);
+        if (!c.schedule) fail_msg("%s: %s", targets[n / 2], session_errors(&c.s));
+        choose(&again, targets[n / 2], TILE_F16, operation, NULL, c.schedule->name);
+        if (!again.schedule) fail_msg("%s: %s", c.schedule->name, session_errors(&again.s));
+        assert_string_equal(again.schedule->name, c.schedule->name);
+        assert_true(tile_equal(again.schedule->module, c.schedule->module));
+        session_end(&c.s);
+        session_end(&again.s);
+    }
+}
+
+static void test_refused(void **state)
+{
+    static const struct {
+        const char *row, *said;
+    } all[] = {
+        {"warps_forward: keys=24", "32 rows or 24 keys for 4 warps do not divide into mma16816"},
+        {"warps_forward: keys=1024", "bytes of shared memory of 232448"},
+        {"warps_forward: apart=1", "for few queries"},
+        {"lanes_forward: executors=3", "tiles do not divide among 3 executors"},
+        {"lanes_forward: registers=64", "its kernels are refused"},
+        {"wraps_forward: keys=16", "given:1:1: error E0601: 'wraps_forward' is no schedule"},
+        {"# first\n\n  warps_forward: key=16", "given:3:18: error E0601: 'key' is no key"},
+        {"warps_forward: keys=16 keys=16", "given twice"},
+        {"warps_forward: keys=0", "keys is 1 to 1024"},
+        {"warps_forward: keys=123456", "at most 5 digits"},
+        {"warps_forward: keys=-1", "at most 5 digits"},
+        {"warps_forward: keys 16", "'=' is due"},
+        {"warps_forward keys=16", "':' is due"},
+        {"sm_90 bf16 64 64 warps_forward: keys=16", "'sm_90' is no schedule"},
+    };
+    (void)state;
+    for (uint32_t n = 0; n < sizeof all / sizeof *all; n++) {
+        Chosen c;
+        choose(&c, "sm_90", TILE_BF16, AU_FORWARD, NULL, all[n].row);
+        const char *said = session_errors(&c.s);
+        if (c.schedule || !strstr(said, all[n].said)) fail_msg("%s: %s", all[n].row, said);
+        session_end(&c.s);
+    }
+}
+
+static void test_tables(void **state)
+{
+    static const struct {
+        const char *rows, *name;
+    } all[] = {
+        {NULL, "warps_forward: warps=4 rows=32 keys=96 stages=1 held=0 apart=0"},
+        {"sm_90 bf16 64 64 warps_forward: keys=64 # shorter\n",
+         "warps_forward: warps=4 rows=32 keys=64 stages=1 held=0 apart=0"},
+        {"sm_90 bf16 64 64 warps_forward: keys=64\nsm_90 bf16 64 64 warps_forward: keys=32\n",
+         "warps_forward: warps=4 rows=32 keys=32 stages=1 held=0 apart=0"},
+        /* of others, or where it does not fit: the compiler's own */
+        {"sm_80 bf16 64 64 warps_forward: keys=64\nsm_90 f16 64 64 warps_forward: keys=64\n"
+         "sm_90 bf16 64 128 warps_forward: keys=64\nsm_90 bf16 64 64 warps_backward: warps=2\n",
+         "warps_forward: warps=4 rows=32 keys=96 stages=1 held=0 apart=0"},
+        {"sm_90 bf16 64 64 warps_forward: keys=1000\n",
+         "warps_forward: warps=4 rows=32 keys=96 stages=1 held=0 apart=0"},
+    };
+    (void)state;
+    for (uint32_t n = 0; n < sizeof all / sizeof *all; n++) {
+        Chosen c;
+        choose(&c, "sm_90", TILE_BF16, AU_FORWARD, all[n].rows, NULL);
+        if (!c.schedule) fail_msg("%s", session_errors(&c.s));
+        assert_string_equal(c.schedule->name, all[n].name);
+        session_end(&c.s);
+    }
+}
+
+/* Texts with bytes changed, left out and cut off are read or refused, with a line. */
+static void test_any_text(void **state)
+{
+    static const char good[] = "# mine\nsm_90 bf16 64 64 warps_forward: warps=4 rows=32\n"
+                               "avx2 f32 128 128 lanes_backward: keys=32 with_dq=1 # so\n";
+    static const char bytes[] = "\0\n #:=_-019aZ\xff\t\r";
+    uint32_t random = 1, refused = 0;
+    (void)state;
+    for (uint32_t n = 0; n < 3000; n++) {
+        Session s = session_begin();
+        char text[sizeof good];
+        size_t length = sizeof good - 1;
+        memcpy(text, good, sizeof good);
+        for (uint32_t k = 0; k < 1 + n % 4; k++) {
+            random = random * 1664525 + 1013904223;
+            text[(random >> 8) % length] = bytes[(random >> 24) % (sizeof bytes - 1)];
+        }
+        if (n % 5 == 0) length = (random >> 4) % length;
+        AuShapes *shapes = shapes_new(s.arena, s.diags);
+        const AuShapesAre which = n % 7 ? SHAPES_TUNED : SHAPES_FORCED;
+        const bool read = shapes_read(shapes, s.diags, "any", text, length, which);
+        assert_int_equal(read, s.diags->errors == 0);
+        if (!read) assert_non_null(strstr(session_errors(&s), "any:"));
+        refused += !read;
+        session_end(&s);
+    }
+    assert_in_range(refused, 1000, 2999);
+}
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_hooks)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_hooks),           cmocka_unit_test(test_forced),
+        cmocka_unit_test(test_rules_read_back), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_tables),          cmocka_unit_test(test_any_text)};
     if (argc < 2) return 2;
     scripts = argv[1];
     return cmocka_run_group_tests(tests, NULL, NULL);

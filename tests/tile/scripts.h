@@ -38,6 +38,8 @@ AuTileTensor *script_tensor(Run *r, const char *name); /* NULL: there is none */
 /* Fails where it is further from [want] than [factor] times [plain] is, the same computed in the operand type. */
 void script_compare(Run *r, const char *target, const char *name, const double *want,
                     const double *plain, double factor);
+/* What a forward schedule wrote, against the oracle. */
+void script_check_outputs(Run *r, const char *target);
 double script_normal(Run *r);
 float script_rounded(AuTileElem elem, float x);
 

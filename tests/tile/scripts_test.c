@@ -44,36 +44,6 @@ static const AuShape warp_shapes[] = {
 static const char *scripts;
 static bool quick;
 
-static void check_outputs(Run *r, const char *target)
-{
-    const AuAttn *a = r->attn;
-    const AuDtype dtypes[] = {
-        [TILE_F32] = AU_DT_F32, [TILE_F16] = AU_DT_F16, [TILE_BF16] = AU_DT_BF16};
-    const char *why = NULL;
-    double *o[2], *finals[2][MOST];
-    int64_t rows = 1;
-    for (uint32_t d = 0; d < 3; d++) rows *= r->tensors[0].shape[d];
-    const int64_t width = (int64_t)attn_scalar(a, a->tensors[2].axes[3], r->sizes, r->params);
-    for (int plain = 0; plain < 2; plain++) {
-        o[plain] = AU_NEW_ARRAY(r->s->arena, double, rows *width);
-        for (uint32_t f = 0; f < a->online->final_count; f++)
-            finals[plain][f] = AU_NEW_ARRAY(r->s->arena, double, rows);
-        const AuOracleCall call = {.sizes = r->sizes,
-                                   .tensors = (const double *const *)r->values,
-                                   .params = r->params,
-                                   .params_i64 = r->params_i64,
-                                   .o = o[plain],
-                                   .finals = finals[plain],
-                                   .round_to = plain ? dtypes[r->operand] : AU_DT_OPERAND};
-        if (!attn_interpret(a, &call, r->s->arena, &why)) fail_msg("oracle: %s", why);
-    }
-    script_compare(r, target, "o", o[0], o[1], 2);
-    for (uint32_t f = 0; f < a->online->final_count; f++)
-        if (!a->online->finals[f].kept) /* of gradients, which are not asked for here */
-            script_compare(r, target, au_format(r->s->arena, "final_%s", a->online->finals[f].name),
-                           finals[0][f], finals[1][f], 2);
-}
-
 static const AuSchedule *schedule_of(Run *r, const AuProblem *p, const AuShape *shape)
 {
     const AuSchedule *out =
@@ -109,7 +79,7 @@ static void run_case(const Case *c, const char *target, AuTileElem operand, uint
     const AuSchedule *schedule = schedule_of(r, &problem, shape ? &of_table : NULL);
     script_outputs(r, schedule);
     script_launch(r, schedule, target, seed);
-    check_outputs(r, target);
+    script_check_outputs(r, target);
     session_end(&s);
 }
 

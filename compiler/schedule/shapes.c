@@ -1,0 +1,262 @@
+/* shapes.c - see shapes.h: reads and prints shapes. Texts come from users: every word is bounded, and what is wrong is reported at its
+ * place. */
+#include "shapes.h"
+
+#include <stddef.h>
+#include <string.h>
+
+typedef struct Key {
+    const char *schedule, *name;
+    size_t at;
+    bool is_flag;
+    int32_t least, most;
+} Key;
+
+static const Key keys[] = {
+#define KEY(schedule, name, member, least, most)                                                   \
+    {schedule, name, offsetof(AuShape, member), sizeof(((AuShape *)0)->member) == sizeof(bool),    \
+     least,    most},
+#include "shape_keys.def"
+};
+enum { KEYS = sizeof keys / sizeof *keys, MOST_DIGITS = 5 };
+
+/* What one row says. */
+typedef struct Row {
+    AuShapesAre which;
+    const char *machine, *operand; /* tuned */
+    int32_t d, e;
+    const char *schedule;
+    int32_t values[KEYS]; /* -1: left out */
+    AuSpan span;
+} Row;
+
+struct AuShapes {
+    AuArena *arena;
+    TILE_LIST(Row) rows;
+};
+
+static int32_t get(const AuShape *s, const Key *k)
+{
+    const char *at = (const char *)s + k->at;
+    return k->is_flag ? *(const bool *)at : *(const int32_t *)at;
+}
+
+static void put(AuShape *s, const Key *k, int32_t value)
+{
+    char *at = (char *)s + k->at;
+    if (k->is_flag)
+        *(bool *)at = value != 0;
+    else
+        *(int32_t *)at = value;
+}
+
+static bool is_of(const Key *k, const char *schedule) { return strcmp(k->schedule, schedule) == 0; }
+
+const char *shape_text(AuArena *arena, const char *schedule, const AuShape *s)
+{
+    AuText text = {.arena = arena};
+    au_text_add(&text, "%s:", schedule);
+    for (uint32_t n = 0; n < KEYS; n++)
+        if (is_of(&keys[n], schedule)) au_text_add(&text, " %s=%d", keys[n].name, get(s, &keys[n]));
+    return au_text_str(&text);
+}
+
+const char *shape_missing(const char *schedule, const AuShape *s)
+{
+    for (uint32_t n = 0; n < KEYS; n++)
+        if (is_of(&keys[n], schedule) &&
+            (get(s, &keys[n]) < keys[n].least || get(s, &keys[n]) > keys[n].most))
+            return keys[n].name;
+    return NULL;
+}
+
+/* ---- reading: a line at a time */
+
+typedef struct Reader {
+    AuArena *arena;
+    AuDiags *diags;
+    const char *text;
+    uint32_t source, at, end; /* of the line, without its comment */
+} Reader;
+
+static bool wrong(Reader *r, uint32_t begin, const char *what)
+{
+    au_error(r->diags, AU_E0601, (AuSpan){r->source, begin, r->at > begin ? r->at : begin + 1},
+             "%s", what);
+    return false;
+}
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-';
+}
+
+static void skip_spaces(Reader *r)
+{
+    while (r->at < r->end && strchr(" \t\r", r->text[r->at]) && r->text[r->at]) r->at++;
+}
+
+static bool at_end(Reader *r)
+{
+    skip_spaces(r);
+    return r->at == r->end;
+}
+
+/* The next word; "" where there is none. */
+static const char *word(Reader *r)
+{
+    skip_spaces(r);
+    const uint32_t begin = r->at;
+    while (r->at < r->end && is_letter(r->text[r->at])) r->at++;
+    return au_strndup(r->arena, r->text + begin, r->at - begin);
+}
+
+static bool takes(Reader *r, char c)
+{
+    skip_spaces(r);
+    const bool is_there = r->at < r->end && r->text[r->at] == c;
+    r->at += is_there;
+    return is_there;
+}
+
+static bool number(Reader *r, int32_t *out)
+{
+    skip_spaces(r);
+    const uint32_t begin = r->at;
+    const char *digits = word(r);
+    const size_t length = strlen(digits);
+    *out = 0;
+    for (size_t n = 0; n < length && n < MOST_DIGITS; n++)
+        *out = digits[n] < '0' || digits[n] > '9' ? -1
+               : *out < 0                         ? -1
+                                                  : *out * 10 + digits[n] - '0';
+    return (length && length <= MOST_DIGITS && *out >= 0) ||
+           wrong(r, begin,
+                 au_format(r->arena, "a number of at most %d digits is due", MOST_DIGITS));
+}
+
+/* The names of the schedules, or of a schedule's keys, for who wrote another one. */
+static const char *names(Reader *r, const char *of)
+{
+    AuText text = {.arena = r->arena};
+    for (uint32_t n = 0; n < KEYS; n++) {
+        const bool is_first = n == 0 || strcmp(keys[n].schedule, keys[n - 1].schedule) != 0;
+        if (of ? !is_of(&keys[n], of) : !is_first) continue;
+        au_text_add(&text, "%s%s", text.length ? ", " : "", of ? keys[n].name : keys[n].schedule);
+    }
+    return au_text_str(&text);
+}
+
+static bool key(Reader *r, Row *row)
+{
+    skip_spaces(r);
+    const uint32_t begin = r->at;
+    const char *name = word(r);
+    uint32_t n = 0;
+    while (n < KEYS && !(is_of(&keys[n], row->schedule) && strcmp(keys[n].name, name) == 0)) n++;
+    if (n == KEYS)
+        return wrong(r, begin,
+                     au_format(r->arena, "'%s' is no key of %s; expected %s", name, row->schedule,
+                               names(r, row->schedule)));
+    if (row->values[n] >= 0) return wrong(r, begin, au_format(r->arena, "%s is given twice", name));
+    if (!takes(r, '=')) return wrong(r, begin, au_format(r->arena, "'=' is due after %s", name));
+    if (!number(r, &row->values[n])) return false;
+    if (row->values[n] < keys[n].least || row->values[n] > keys[n].most)
+        return wrong(r, begin,
+                     au_format(r->arena, "%s is %d to %d", name, keys[n].least, keys[n].most));
+    return true;
+}
+
+static bool read_row(Reader *r, Row *row)
+{
+    for (uint32_t n = 0; n < KEYS; n++) row->values[n] = -1;
+    if (row->which == SHAPES_TUNED) {
+        row->machine = word(r);
+        row->operand = word(r);
+        if (!number(r, &row->d) || !number(r, &row->e)) return false;
+    }
+    skip_spaces(r);
+    const uint32_t begin = r->at;
+    row->schedule = word(r);
+    uint32_t n = 0;
+    while (n < KEYS && !is_of(&keys[n], row->schedule)) n++;
+    if (n == KEYS)
+        return wrong(
+            r, begin,
+            au_format(r->arena, "'%s' is no schedule; expected %s", row->schedule, names(r, NULL)));
+    if (!takes(r, ':'))
+        return wrong(r, begin, au_format(r->arena, "':' is due after %s", row->schedule));
+    while (!at_end(r))
+        if (!key(r, row)) return false;
+    return true;
+}
+
+bool shapes_read(AuShapes *s, AuDiags *diags, const char *name, const char *text, size_t length,
+                 AuShapesAre which)
+{
+    enum { MOST_BYTES = 1 << 20 };
+    if (length > MOST_BYTES) {
+        au_error(diags, AU_E0601, (AuSpan){0}, "%s has more than %d bytes", name, MOST_BYTES);
+        return false;
+    }
+    Reader r = {.arena = s->arena, .diags = diags, .text = text};
+    r.source = au_source_add(diags, name, text, length);
+    for (uint32_t begin = 0; begin < length;) {
+        const char *newline = memchr(text + begin, '\n', length - begin);
+        const uint32_t line_end = newline ? (uint32_t)(newline - text) : (uint32_t)length;
+        const char *comment = memchr(text + begin, '#', line_end - begin);
+        r.at = begin, r.end = comment ? (uint32_t)(comment - text) : line_end;
+        Row row = {.which = which, .span = {r.source, begin, r.end}};
+        if (!at_end(&r)) {
+            if (!read_row(&r, &row)) return false;
+            AU_PUSH(s->arena, s->rows.at, s->rows.count, s->rows.capacity, row);
+        }
+        begin = line_end + 1;
+    }
+    return true;
+}
+
+/* ---- which row */
+
+static bool is_for(const Row *row, const AuProblem *p, const char *schedule, AuShapesAre which)
+{
+    if (row->which != which || strcmp(row->schedule, schedule) != 0) return false;
+    if (which == SHAPES_FORCED) return true;
+    const char *operand = p->tf32 ? "tf32" : tile_elem(p->operand)->name;
+    return strcmp(row->machine, p->caps->name) == 0 && strcmp(row->operand, operand) == 0 &&
+           row->d == p->d && row->e == p->e && !p->hooks->dot_count && !p->attn->v_in_k;
+}
+
+bool shapes_apply(const AuShapes *s, const AuProblem *p, const char *schedule, AuShapesAre which,
+                  AuShape *shape, AuSpan *span)
+{
+    for (uint32_t n = s ? s->rows.count : 0; n-- > 0;) {
+        const Row *row = &s->rows.at[n];
+        if (!is_for(row, p, schedule, which)) continue;
+        for (uint32_t k = 0; k < KEYS; k++)
+            if (row->values[k] >= 0) put(shape, &keys[k], row->values[k]);
+        *span = row->span;
+        return true;
+    }
+    return false;
+}
+
+bool shapes_have(const AuShapes *s, AuSpan span)
+{
+    for (uint32_t n = 0; s && n < s->rows.count; n++)
+        if (s->rows.at[n].span.source == span.source) return true;
+    return false;
+}
+
+AuShapes *shapes_new(AuArena *arena, AuDiags *diags)
+{
+    static const char tuned[] =
+#define ROW(text) text "\n"
+#include "shapes.def"
+        ;
+    AuShapes *s = AU_NEW(arena, AuShapes);
+    *s = (AuShapes){.arena = arena};
+    return shapes_read(s, diags, "<tuned shapes>", tuned, sizeof tuned - 1, SHAPES_TUNED) ? s
+                                                                                          : NULL;
+}
