@@ -372,7 +372,7 @@ class Stages(Case):
 class Examples(Case):
     def test_all_are_parsed_and_checked(self):
         scripts = sorted(EXAMPLES.glob("*.attn"))
-        self.assertEqual(len(scripts), 19)
+        self.assertEqual(len(scripts), 20)
         for script in scripts:
             with self.subTest(script.stem):
                 self.expect(aulec(script, "--emit=attention-ir"), 0)
