@@ -87,12 +87,19 @@ static const char *lanes_fit(AuArena *arena, const AuProblem *p, AuShape *s)
     return NULL;
 }
 
+static const char *lanes_back_fit(AuArena *arena, const AuProblem *p, AuShape *s)
+{
+    const char *why = schedule_lanes_back_refusal(p, s);
+    return why ? why : lanes_fit(arena, p, s);
+}
+
 static const AuScheduleRow online_rows[] = {
     {"warps_forward", AU_FORWARD, false, warps_shape, schedule_warps_forward, warps_fit},
     {"lanes_forward", AU_FORWARD, true, lanes_shape, schedule_lanes_forward, lanes_fit},
     {"warps_backward", AU_BACKWARD, false, warps_back_shape, schedule_warps_backward,
      warps_back_fit},
-    {"lanes_backward", AU_BACKWARD, true, lanes_back_shape, schedule_lanes_backward, lanes_fit},
+    {"lanes_backward", AU_BACKWARD, true, lanes_back_shape, schedule_lanes_backward,
+     lanes_back_fit},
 };
 
 /* ---- recurrences */

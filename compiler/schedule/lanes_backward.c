@@ -28,6 +28,16 @@ static bool can_join(const AuProblem *p)
     return good && heads_agree(p);
 }
 
+const char *schedule_lanes_back_refusal(const AuProblem *p, const AuShape *s)
+{
+    if (s->with_dq && (s->by_gradient || !can_join(p)))
+        return "gradients of queries have a kernel of their own";
+    if (!s->by_gradient && !heads_agree(p)) return "keys and values have other heads";
+    if (p->deterministic && s->executors > 1)
+        return "executors that add to the same sums, which has no order";
+    return NULL;
+}
+
 /* Numbers a lane holds in the kernel of keys: of each key its rows, the sum of each gradient of an input, and its pairs. */
 static int32_t key_registers(const AuProblem *p, const AuShape *s)
 {

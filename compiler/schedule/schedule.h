@@ -102,6 +102,8 @@ int32_t schedule_lanes_limit(const AuProblem *problem, AuQueries queries);
 AuSchedule *schedule_lanes_backward(AuArena *arena, AuDiags *diags, const AuProblem *problem,
                                     const AuShape *shape);
 AuShape schedule_lanes_back_shape(const AuProblem *problem);
+/* What the shape would compute otherwise than the problem asks; NULL: nothing. */
+const char *schedule_lanes_back_refusal(const AuProblem *problem, const AuShape *shape);
 
 /* warps_forward.c: warps own query rows, products by the matrix units of a warp. NULL after an error. */
 AuSchedule *schedule_warps_forward(AuArena *arena, AuDiags *diags, const AuProblem *problem,

@@ -198,6 +198,35 @@ static void test_refused(void **state)
     }
 }
 
+/* What backward would compute otherwise, or in another order. */
+static void test_refused_backward(void **state)
+{
+    static const struct {
+        const char *target, *row, *said;
+    } all[] = {
+        {"sm_90", "lanes_backward: with_dq=1", "a kernel of their own"},
+        {"avx2", "lanes_backward: with_dq=1 by_gradient=1", "a kernel of their own"},
+        {"avx2", "lanes_backward: executors=2", "executors"},
+        {"sm_90", "warps_backward: queries=24", "24 queries"},
+    };
+    (void)state;
+    for (uint32_t n = 0; n < sizeof all / sizeof *all; n++) {
+        Chosen c;
+        choose(&c, all[n].target, TILE_F16, AU_BACKWARD, NULL, all[n].row);
+        const char *said = session_errors(&c.s);
+        if (c.schedule || !strstr(said, all[n].said)) fail_msg("%s: %s", all[n].row, said);
+        session_end(&c.s);
+    }
+    Chosen c;
+    choose(&c, "simt32", TILE_F32, AU_BACKWARD, NULL, NULL);
+    c.p.deterministic = true;
+    AuShape shape = schedule_lanes_back_shape(&c.p);
+    assert_null(schedule_lanes_back_refusal(&c.p, &shape));
+    shape.executors = 2;
+    assert_non_null(schedule_lanes_back_refusal(&c.p, &shape));
+    session_end(&c.s);
+}
+
 static void test_tables(void **state)
 {
     static const struct {
@@ -259,7 +288,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hooks),           cmocka_unit_test(test_forced),
         cmocka_unit_test(test_rules_read_back), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_tables),          cmocka_unit_test(test_any_text)};
+        cmocka_unit_test(test_tables),          cmocka_unit_test(test_refused_backward),
+        cmocka_unit_test(test_any_text)};
     if (argc < 2) return 2;
     scripts = argv[1];
     return cmocka_run_group_tests(tests, NULL, NULL);
