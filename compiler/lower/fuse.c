@@ -342,12 +342,15 @@ static AuVal is_anywhere(AuLower *l, const AuTileVar *test)
     return kernel_op1(k, AU_K_ANY, some);
 }
 
-/* Items of a branch, one after the other. */
+/* Loads of a branch, then its items, one after the other. */
 static void emit_branch(AuLower *l, Run *run, const AuTileStmt *branch)
 {
     const bool before = l->r.in_branch;
     kernel_if(l->k, is_anywhere(l, branch->branch.test->args.at[0]->var));
     l->r.in_branch = true;
+    for (uint32_t n = 0; n < branch->branch.then.count; n++)
+        if (branch->branch.then.at[n]->kind == TILE_S_LOAD)
+            lower_load(l, branch->branch.then.at[n]);
     for (uint32_t n = 0; n < run->count; n++) {
         if (run->items[n].branch != branch) continue;
         Group g = {.run = run};

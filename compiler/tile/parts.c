@@ -95,7 +95,7 @@ bool tile_is_in_run(const AuTileStmt *s)
     if (s->kind != TILE_S_IF) return tile_assigned(s) != NULL;
     bool good = s->branch.test->op == TILE_X_ANYWHERE && !s->branch.other.count;
     for (uint32_t n = 0; n < s->branch.then.count && good; n++)
-        good = tile_assigned(s->branch.then.at[n]) != NULL;
+        good = s->branch.then.at[n]->kind == TILE_S_LOAD || tile_assigned(s->branch.then.at[n]);
     return good;
 }
 
