@@ -146,6 +146,59 @@ static AuExpr rounded_final(AuDeriver *d)
                : none;
 }
 
+/* Is [e] the raw product times factors, or bounded, so that it is far from 0 only where queries and keys are? */
+static bool only_scales(const AuDeriver *d, AuExpr e)
+{
+    static const bool scales[AU_OP_COUNT] = {
+        [AU_OP_SCORE] = true, [AU_OP_MUL] = true, [AU_OP_DIV] = true,
+        [AU_OP_NEG] = true,   [AU_OP_ABS] = true, [AU_OP_TANH] = true};
+    const AuAttn *a = d->a;
+    bool *mark = AU_NEW_ARRAY(d->arena, bool, e.i + 1);
+    bool *depends = AU_NEW_ARRAY(d->arena, bool, e.i + 1);
+    if (e.i) attn_mark(a, e, mark);
+    for (uint32_t i = 1; i <= e.i; i++) {
+        const AuNode *n = &a->nodes[i];
+        depends[i] = n->op == AU_OP_SCORE;
+        for (uint32_t k = 0; k < n->count; k++) depends[i] |= depends[a->args[n->first + k].i];
+        if (mark[i] && depends[i] && !scales[n->op]) return false;
+    }
+    return true;
+}
+
+/* Does what the epilogue gives ask an input, as a sink is one? */
+static bool online_reads_inputs(const AuDeriver *d)
+{
+    const AuOnline *online = d->a->online;
+    bool *mark = AU_NEW_ARRAY(d->arena, bool, d->a->node_count);
+    bool found = false;
+    attn_mark(d->a, online->epilogue, mark);
+    for (uint32_t n = 0; n < online->final_count; n++)
+        if (online->finals[n].value.i) attn_mark(d->a, online->finals[n].value, mark);
+    for (uint32_t n = 0; n < online->scale_count; n++)
+        attn_mark(d->a, online->scales[n].start, mark);
+    for (uint32_t i = 1; i < d->a->node_count; i++)
+        found |= mark[i] && (d->a->nodes[i].op == AU_OP_INPUT || d->a->nodes[i].op == AU_OP_PARAM);
+    return found;
+}
+
+/* R costs a row of memory and registers. Where nothing is added to products, rows far from 0 are those of queries and keys far from 0, whose
+ * products round by as much: the weight is exp(score - F) there. */
+static void leave_rest_out(AuDeriver *d)
+{
+    AuAttn *a = d->a;
+    const AuExpr final = rounded_final(d);
+    if (!final.i || !only_scales(d, a->score_mod) || online_reads_inputs(d)) return;
+    const AuExpr rest = attn_arg(a, attn_arg(a, a->online->forward, 0), 1);
+    const uint32_t last = a->online->final_count - 1;
+    if (attn_at(a, rest)->op != AU_OP_FINAL || attn_at(a, rest)->integer != (int32_t)last ||
+        !a->online->finals[last].kept)
+        return;
+    const AuExpr score = closed_pair_leaf(a, AU_OP_SCORE);
+    a->online->final_count = last;
+    a->online->forward =
+        attn_op1(a, AU_OP_EXP, attn_op2(a, AU_OP_SUB, score, final, nowhere), nowhere);
+}
+
 /* [value] with forward at e in place of exp(e - F), so that what weighs beside the keys, as a sink does, has R as well. */
 static AuExpr with_rest(AuDeriver *d, AuExpr value, AuExpr F)
 {
@@ -413,7 +466,9 @@ bool derive_online(AuDeriver *d)
 {
     const AuOnline *o = d->a->online;
     d->c = closed_form(d->a, d->arena, d->diags);
-    if (!d->c || !settle_forward(d) || !differentiate_finals(d)) return false;
+    if (!d->c || !settle_forward(d)) return false;
+    leave_rest_out(d);
+    if (!differentiate_finals(d)) return false;
     differentiate_forward(d);
     if (!check_maxima(d)) return false;
     d->g->adjoint = AU_NEW_ARRAY(d->arena, AuExpr, o->final_count);

@@ -64,9 +64,17 @@ static const struct {
     const char *adjoint; /* of the first */
     uint32_t passes;
 } derived[] = {
-    {"softmax", HEAD "online softmax; }", "lse rest", "dfinal.lse - $delta", 0},
+    {"softmax", HEAD "online softmax; }", "lse", "dfinal.lse - $delta", 0},
+    {"softmax of factors",
+     HEAD "input t: f32[H]; score_mod(s, b, h) = 30.0 * tanh(s * t[h] / 30.0); online softmax; }",
+     "lse", "dfinal.lse - $delta", 0},
+    {"softmax with a bias",
+     HEAD "input t: f32[T]; score_mod(s, b, h, i, j) = s + t[j]; online softmax; }", "lse rest",
+     "dfinal.lse - $delta", 0},
+    {"softmax with a distance", HEAD "score_mod(s, b, h, i, j) = s - (i - j); online softmax; }",
+     "lse rest", "dfinal.lse - $delta", 0},
     {"softmax_one", HEAD "online softmax_one; }", "lse", "dfinal.lse - $delta", 0},
-    {"softmax_sink", HEAD "input s: f32[H] grad; online softmax_sink(s[h]); }", "lse",
+    {"softmax_sink", HEAD "input s: f32[H] grad; online softmax_sink(s[h]); }", "lse rest",
      "dfinal.lse - $delta", 0},
     {"identity", HEAD "online identity; }", "", "", 0},
     {"normalised", HEAD "online normalised; }", "r", "dfinal.r + $delta * (-1.0 / final.r)", 0},
