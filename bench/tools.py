@@ -52,7 +52,7 @@ def rows(build: Path, folder: Path) -> list[tuple]:
         ("aulec mha.attn (all targets by default)", compile_seconds(), "10 s"),
         ("mha.so, all targets by default", f"{out.stat().st_size / 1024:.0f} KB", "8 MB"),
         ("most memory of a compilation", f"{resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024:.0f} MB", "1 GB"),
-        ("libaule.so, stripped", f"{stripped(build / 'runtime/libaule.so', folder) / 1024:.0f} KB", "1 MB"),
+        ("libaule.so, stripped", f"{stripped(build / 'runtime/libaule.so.0', folder) / 1024:.0f} KB", "1 MB"),
     ]
     bench = subprocess.run([build / "tests/runtime/runtime_launch_bench"], capture_output=True, text=True)
     for line in (bench.stdout + bench.stderr).splitlines():
