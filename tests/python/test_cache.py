@@ -15,7 +15,7 @@ import numpy as np
 import aule
 from aule import _cache, _compiler
 
-SCRIPT = "attention kept { q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, E]; score_mod(s) = s * %s; online softmax; }"
+SCRIPT = "attention cached { q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, E]; score_mod(s) = s * %s; online softmax; }"
 PAGE = 4096
 SEVERAL = """
 import sys, numpy, aule
@@ -51,7 +51,7 @@ class Cache(unittest.TestCase):
     def compile(self, n=1, compilations=1):
         """Learning the signature compiles one artifact: unless it is kept."""
         before = self.compiled
-        self.assertEqual(aule.compile(SCRIPT % n).name, "kept")
+        self.assertEqual(aule.compile(SCRIPT % n).name, "cached")
         self.assertEqual(self.compiled - before, compilations)
 
     def files(self):

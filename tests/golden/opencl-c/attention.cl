@@ -2,11 +2,11 @@
 #pragma OPENCL FP_CONTRACT OFF
 
 // Before loops over arrays of a work-item: a GPU's registers have no indices, so none may be left;
-// a processor only wants some independent work.
+// a processor's compiler takes long over what is written out, and the kernel is no faster.
 #ifdef AULE_PROCESSOR
-#define UNROLL_INNER _Pragma("unroll 8")
+#define UNROLL _Pragma("unroll 1")
 #else
-#define UNROLL_INNER _Pragma("unroll")
+#define UNROLL _Pragma("unroll")
 #endif
 
 float mul_add(float a, float b, float c)
@@ -51,7 +51,7 @@ void mha_forward(__global const float *restrict q, long q_offset,
     const long row = (long)i * q_stride;
     float q_row[4];
     float acc[4];
-    #pragma unroll
+    UNROLL
     for (int d = 0; d < 4; d++) {
         q_row[d] = inside ? q[row + (long)d] : 0.0f;
         acc[d] = 0.0f;
@@ -84,7 +84,7 @@ void mha_forward(__global const float *restrict q, long q_offset,
             l = mul_add(l, rescale, p);
 
             // O += P V
-            #pragma unroll
+            UNROLL
             for (int e = 0; e < 4; e++) {
                 acc[e] = mul_add(p, v_tile[t5 + e], acc[e] * rescale);
             }
@@ -93,7 +93,7 @@ void mha_forward(__global const float *restrict q, long q_offset,
 
     // epilogue
     const float l_2 = l;
-    #pragma unroll
+    UNROLL
     for (int e = 0; e < 4; e++) {
         if (inside)
             o[row + (long)e] = acc[e] / l_2;

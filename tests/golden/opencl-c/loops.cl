@@ -2,11 +2,11 @@
 #pragma OPENCL FP_CONTRACT OFF
 
 // Before loops over arrays of a work-item: a GPU's registers have no indices, so none may be left;
-// a processor only wants some independent work.
+// a processor's compiler takes long over what is written out, and the kernel is no faster.
 #ifdef AULE_PROCESSOR
-#define UNROLL_INNER _Pragma("unroll 8")
+#define UNROLL _Pragma("unroll 1")
 #else
-#define UNROLL_INNER _Pragma("unroll")
+#define UNROLL _Pragma("unroll")
 #endif
 
 float mul_add(float a, float b, float c)
@@ -38,7 +38,7 @@ void loops(__global const float *restrict x, long x_offset,
     float last = 0.0f;
     for (int pass = 0; pass < n; pass++) {
         float sums[4];
-        #pragma unroll
+        UNROLL
         for (int i = 0; i < 4; i += 2) {
             float block_0, block_1;
             block_0 = 0.0f;
@@ -51,7 +51,7 @@ void loops(__global const float *restrict x, long x_offset,
             sums[i] = block_0;
             sums[i + 1] = block_1;
         }
-        UNROLL_INNER
+        UNROLL
         for (int i = 0; i < 4; i++) {
             last = last + sums[i];
         }

@@ -2,11 +2,11 @@
 #pragma OPENCL FP_CONTRACT OFF
 
 // Before loops over arrays of a work-item: a GPU's registers have no indices, so none may be left;
-// a processor only wants some independent work.
+// a processor's compiler takes long over what is written out, and the kernel is no faster.
 #ifdef AULE_PROCESSOR
-#define UNROLL_INNER _Pragma("unroll 8")
+#define UNROLL _Pragma("unroll 1")
 #else
-#define UNROLL_INNER _Pragma("unroll")
+#define UNROLL _Pragma("unroll")
 #endif
 
 float minimum(float a, float b)
