@@ -94,9 +94,9 @@ static void plant_later(const Seen *s, Tensor *values, Tensor *slopes, uint32_t 
             row--, j = FIRST;
         else
             j++;
-    if (key == s->keys || row < 0 || !slopes) return;
-    plant(values, 0, 0, key), plant(slopes, 0, 0, row);
-    *count += 2;
+    if (key == s->keys || row < 0) return;
+    plant(values, 0, 0, key), ++*count;
+    if (slopes) plant(slopes, 0, 0, row), ++*count; /* forward alone has none */
 }
 
 static bool upload(Tensor *t)
