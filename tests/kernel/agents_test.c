@@ -1,6 +1,7 @@
 /* Executors that go different ways: a ring in shared memory between one that fills and two that
  * empty it, run in many schedules, with every wait, arrival and barrier taken out once. */
 #include "deletions.h"
+#include "planted.h"
 
 static float in[24], out[8];
 
@@ -67,38 +68,21 @@ static const char ring[] =
     "      %29 = add.i32 %1, 4\n      store @out[%29], %28\n"
     "    }\n  }\n}\n";
 
+static const Subject subject = {ring, prepare, is_right, 20};
+
 static void rings_run_and_need_every_line(void **state)
 {
     (void)state;
-    const Subject subject = {ring, prepare, is_right, 20};
     assert_int_equal(try_deletions(&subject), 13);
 }
 
 static void text_and_passes_keep_them(void **state)
 {
     (void)state;
-    Bench b = bench_new();
-    AuKernel *k = bench_kernel(&b, ring);
-    const char *printed = bench_print(&b, k);
-    assert_string_equal(bench_print(&b, bench_kernel(&b, printed)), printed);
-    for (uint32_t pass = 0; pass < 2; pass++) {
-        AuKRun run = {.grid = {1, 1, 1}, .check_all_written = true};
-        const char *why = NULL;
-        prepare(&run);
-        if (!kernel_run(k, &run, b.arena, &why)) fail_msg("%s", why);
-        assert_true(is_right(&run));
-        kernel_simplify(k);
-        assert_true(kernel_verify(k, b.diags));
-    }
-    bench_free(&b);
+    try_text_and_passes(&subject);
 }
 
 /* ---- single mistakes */
-
-typedef struct Mistake {
-    AuCode code; /* 0: of the interpreter */
-    const char *name, *text, *message;
-} Mistake;
 
 #define HEAD                                                                                       \
     "kernel k lanes 4 warps 8 group 4\nmemory @x: shared f32[64]\nmemory @m: shared i64[2]\n"      \
@@ -136,28 +120,21 @@ static const Mistake mistakes[] = {
 };
 /* clang-format on */
 
+static void prepare_mistake(AuKRun *run)
+{
+    static int32_t count;
+    static AuKBuffer buffer = {&count, 1, true};
+    static const uint64_t slot = 0;
+    count = 0;
+    run->buffers = &buffer;
+    run->slots = &slot;
+    run->grid[0] = 2;
+}
+
 static void mistakes_are_found(void **state)
 {
     (void)state;
-    for (size_t n = 0; n < sizeof mistakes / sizeof *mistakes; n++)
-        for (uint64_t seed = 0; seed < 10; seed++) {
-            const Mistake *m = &mistakes[n];
-            Bench b = bench_new();
-            AuKernel *k = m->code ? bench_read(&b, m->text) : bench_kernel(&b, m->text);
-            int32_t count = 0;
-            AuKBuffer buffer = {&count, 1, true};
-            const uint64_t slot = 0;
-            const AuKRun run = {
-                .slots = &slot, .buffers = &buffer, .grid = {2, 1, 1}, .seed = seed};
-            const char *why = NULL;
-            assert_non_null(k);
-            if (m->code ? kernel_verify(k, b.diags) : kernel_run(k, &run, b.arena, &why))
-                fail_msg("%s, seed %d: nothing was found", m->name, (int)seed);
-            if (m->code) assert_int_equal(b.diags->first->code, m->code);
-            if (m->code) why = b.diags->first->message;
-            if (!strstr(why, m->message)) fail_msg("%s, seed %d: %s", m->name, (int)seed, why);
-            bench_free(&b);
-        }
+    try_mistakes(mistakes, sizeof mistakes / sizeof *mistakes, 10, prepare_mistake);
 }
 
 int main(void)

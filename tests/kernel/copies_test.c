@@ -1,6 +1,7 @@
 /* Copies by a unit of their own: boxes and rows of bytes, in all orders of ending, with every wait,
  * fence and arrival taken out once. */
 #include "deletions.h"
+#include "planted.h"
 
 enum { ROWS = 20, COLS = 12, PITCH = 16 };
 static float in[ROWS * PITCH], scale[16], out[ROWS * COLS], sum[ROWS * COLS], last[16];
@@ -106,38 +107,21 @@ static const char text[] =
     "    bulk_wait #16 //! in flight\n"
     "  }\n}\n";
 
+static const Subject subject = {text, prepare, is_right, 12};
+
 static void copies_run_and_need_every_line(void **state)
 {
     (void)state;
-    const Subject subject = {text, prepare, is_right, 12};
     assert_int_equal(try_deletions(&subject), 32);
 }
 
 static void text_and_passes_keep_them(void **state)
 {
     (void)state;
-    Bench b = bench_new();
-    AuKernel *k = bench_kernel(&b, text);
-    const char *printed = bench_print(&b, k);
-    assert_string_equal(bench_print(&b, bench_kernel(&b, printed)), printed);
-    for (uint32_t pass = 0; pass < 2; pass++) {
-        AuKRun run = {.grid = {1, 1, 1}, .check_all_written = true};
-        const char *why = NULL;
-        prepare(&run);
-        if (!kernel_run(k, &run, b.arena, &why)) fail_msg("%s", why);
-        assert_true(is_right(&run));
-        kernel_simplify(k);
-        assert_true(kernel_verify(k, b.diags));
-    }
-    bench_free(&b);
+    try_text_and_passes(&subject);
 }
 
 /* ---- single mistakes */
-
-typedef struct Mistake {
-    AuCode code; /* 0: of the interpreter */
-    const char *name, *text, *message;
-} Mistake;
 
 #define HEAD                                                                                       \
     "kernel k lanes 4 warps 2\nmemory @x: global f32 reads writes\nmemory @i: global i32 reads "   \
@@ -178,30 +162,23 @@ static const Mistake mistakes[] = {
 };
 /* clang-format on */
 
+static void prepare_mistake(AuKRun *run)
+{
+    static const AuKMap maps[3] = {{{12, 10}, {1, 12}}, {{12, 10}, {1, 12}}, {{128}, {1}}};
+    static float x[128];
+    static int32_t i[128];
+    static AuKBuffer buffers[2] = {{x, 128, true}, {i, 128, true}};
+    static const uint64_t slots[2] = {0};
+    memset(x, 0, sizeof x), memset(i, 0, sizeof i);
+    run->buffers = buffers;
+    run->slots = slots;
+    run->maps = maps;
+}
+
 static void mistakes_are_found(void **state)
 {
     (void)state;
-    for (size_t n = 0; n < sizeof mistakes / sizeof *mistakes; n++)
-        for (uint64_t seed = 0; seed < 9; seed++) {
-            const Mistake *m = &mistakes[n];
-            Bench b = bench_new();
-            AuKernel *k = m->code ? bench_read(&b, m->text) : bench_kernel(&b, m->text);
-            static const AuKMap maps[3] = {{{12, 10}, {1, 12}}, {{12, 10}, {1, 12}}, {{128}, {1}}};
-            float x[128] = {0};
-            int32_t i[128] = {0};
-            AuKBuffer buffers[2] = {{x, 128, true}, {i, 128, true}};
-            const uint64_t slots[2] = {0};
-            const AuKRun run = {
-                .slots = slots, .buffers = buffers, .maps = maps, .grid = {1, 1, 1}, .seed = seed};
-            const char *why = NULL;
-            if (!k) fail_msg("%s: %s", m->name, b.diags->first->message);
-            if (m->code ? kernel_verify(k, b.diags) : kernel_run(k, &run, b.arena, &why))
-                fail_msg("%s, seed %d: nothing was found", m->name, (int)seed);
-            if (m->code) assert_int_equal(b.diags->first->code, m->code);
-            if (m->code) why = b.diags->first->message;
-            if (!strstr(why, m->message)) fail_msg("%s, seed %d: %s", m->name, (int)seed, why);
-            bench_free(&b);
-        }
+    try_mistakes(mistakes, sizeof mistakes / sizeof *mistakes, 9, prepare_mistake);
 }
 
 int main(void)

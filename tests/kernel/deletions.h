@@ -90,4 +90,23 @@ static inline uint32_t try_deletions(const Subject *s)
     return count;
 }
 
+/* Its text is read back, and what it computes stays right after the passes. */
+static inline void try_text_and_passes(const Subject *s)
+{
+    Bench b = bench_new();
+    AuKernel *k = bench_kernel(&b, s->text);
+    const char *printed = bench_print(&b, k);
+    assert_string_equal(bench_print(&b, bench_kernel(&b, printed)), printed);
+    for (uint32_t pass = 0; pass < 2; pass++) {
+        AuKRun run = {.grid = {1, 1, 1}, .check_all_written = true};
+        const char *why = NULL;
+        s->prepare(&run);
+        if (!kernel_run(k, &run, b.arena, &why)) fail_msg("%s", why);
+        assert_true(s->is_right(&run));
+        kernel_simplify(k);
+        assert_true(kernel_verify(k, b.diags));
+    }
+    bench_free(&b);
+}
+
 #endif

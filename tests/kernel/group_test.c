@@ -1,6 +1,7 @@
 /* Products of a group of executors: operands stored along and across the contracted axis, in three
  * swizzles, and in registers; sums where the PTX ISA says; and what such products need. */
 #include "deletions.h"
+#include "planted.h"
 
 enum { MOST = 64 * 256, DEPTH = 32 };
 
@@ -202,11 +203,6 @@ static void every_line_is_needed(void **state)
     assert_int_equal(try_deletions(&subject), 15);
 }
 
-typedef struct Mistake {
-    AuCode code; /* 0: of the interpreter */
-    const char *name, *text, *message;
-} Mistake;
-
 /* clang-format off */
 static const Mistake mistakes[] = {
     {AU_E0808, "twelve columns", HEAD "wgmma @c[0], @a[0], @b[0], false, 12, 0, 0 #wgmma_bf16_row_col\n}\n", "a multiple of 8 up to 256"},
@@ -237,22 +233,7 @@ static const Mistake mistakes[] = {
 static void mistakes_are_found(void **state)
 {
     (void)state;
-    for (size_t n = 0; n < sizeof mistakes / sizeof *mistakes; n++)
-        for (uint64_t seed = 0; seed < 6; seed++) {
-            const Mistake *m = &mistakes[n];
-            Bench b = bench_new();
-            AuKernel *k = m->code ? bench_read(&b, m->text) : bench_kernel(&b, m->text);
-            AuKRun run = {.grid = {1, 1, 1}, .seed = seed};
-            const char *why = NULL;
-            if (!k) fail_msg("%s: %s", m->name, b.diags->first->message);
-            prepare(&run);
-            if (m->code ? kernel_verify(k, b.diags) : kernel_run(k, &run, b.arena, &why))
-                fail_msg("%s, seed %d: nothing was found", m->name, (int)seed);
-            if (m->code) assert_int_equal(b.diags->first->code, m->code);
-            if (m->code) why = b.diags->first->message;
-            if (!strstr(why, m->message)) fail_msg("%s, seed %d: %s", m->name, (int)seed, why);
-            bench_free(&b);
-        }
+    try_mistakes(mistakes, sizeof mistakes / sizeof *mistakes, 6, prepare);
 }
 
 int main(void)

@@ -1,6 +1,7 @@
 /* Matrices whose elements lie nobody knows how: attention of one tile as the cooperative matrices of
  * Vulkan and the simdgroups of Metal do it, by way of shared memory, without each of its lines. */
 #include "deletions.h"
+#include "planted.h"
 
 #include <math.h>
 
@@ -89,28 +90,18 @@ static const char text[] =
     "  matrix_store @o[0], @c[1], 16 #0 //! unwritten\n"
     "}\n";
 
+static const Subject subject = {text, prepare, is_right, 2};
+
 static void matrices_run_and_need_every_line(void **state)
 {
     (void)state;
-    const Subject subject = {text, prepare, is_right, 2};
     assert_int_equal(try_deletions(&subject), 19);
 }
 
 static void text_and_passes_keep_them(void **state)
 {
     (void)state;
-    Bench b = bench_new();
-    AuKernel *kernel = bench_kernel(&b, text);
-    const char *printed = bench_print(&b, kernel);
-    assert_string_equal(bench_print(&b, bench_kernel(&b, printed)), printed);
-    kernel_simplify(kernel);
-    assert_true(kernel_verify(kernel, b.diags));
-    AuKRun run = {.grid = {1, 1, 1}, .check_all_written = true};
-    const char *why = NULL;
-    prepare(&run);
-    if (!kernel_run(kernel, &run, b.arena, &why)) fail_msg("%s", why);
-    assert_true(is_right(&run));
-    bench_free(&b);
+    try_text_and_passes(&subject);
 }
 
 /* f32 of simdgroups, columns, conversion and all element by element operations. */
@@ -145,11 +136,6 @@ static void elements_one_by_one(void **state)
 
 /* ---- mistakes */
 
-typedef struct Mistake {
-    AuCode code; /* 0: of the interpreter */
-    const char *name, *text, *message;
-} Mistake;
-
 #define HEAD                                                                                       \
     "kernel k lanes 32 warps 1\nmemory @x: global f16 reads\nmemory @s: shared f32[256]\n"         \
     "memory @t: shared f32[256] swizzle 32\nmemory @a: matrix f16[1] shape 16 16 a\n"              \
@@ -183,21 +169,7 @@ static const Mistake mistakes[] = {
 static void mistakes_are_found(void **state)
 {
     (void)state;
-    for (size_t n = 0; n < sizeof mistakes / sizeof *mistakes; n++) {
-        const Mistake *m = &mistakes[n];
-        Bench b = bench_new();
-        AuKernel *kernel = m->code ? bench_read(&b, m->text) : bench_kernel(&b, m->text);
-        AuKRun run = {.grid = {1, 1, 1}};
-        const char *why = NULL;
-        if (!kernel) fail_msg("%s: %s", m->name, b.diags->first->message);
-        prepare(&run);
-        if (m->code ? kernel_verify(kernel, b.diags) : kernel_run(kernel, &run, b.arena, &why))
-            fail_msg("%s: nothing was found", m->name);
-        if (m->code) assert_int_equal(b.diags->first->code, m->code);
-        if (m->code) why = b.diags->first->message;
-        if (!strstr(why, m->message)) fail_msg("%s: %s", m->name, why);
-        bench_free(&b);
-    }
+    try_mistakes(mistakes, sizeof mistakes / sizeof *mistakes, 1, prepare);
 }
 
 int main(void)
