@@ -135,7 +135,7 @@ AuCExpr cprint_constant(AuCPrinter *p, const AuInstr *in, bool is_unsigned)
     case AU_F32: e.text = float_text(p, in->number); break;
     case AU_F16:
     case AU_BF16: {
-        const float value = (float)in->number;
+        const float value = in->number;
         const bool half = in->type.scalar == AU_F16;
         e.text = au_format(p->arena, "0x%04x", half ? kernel_to_f16(value) : kernel_to_bf16(value));
         e.wide = e.unrounded = float_text(p, in->number);

@@ -254,7 +254,7 @@ static void emit_for(AuEmit *e, AuVal v, const AuInstr *in)
 static LLVMValueRef constant(AuEmit *e, const AuInstr *in)
 {
     const AuScalar scalar = (AuScalar)in->type.scalar;
-    const float number = (float)in->number;
+    const float number = in->number;
     LLVMValueRef one = NULL;
     if (scalar == AU_F16 || scalar == AU_BF16) {
         const uint16_t bits = scalar == AU_F16 ? kernel_to_f16(number) : kernel_to_bf16(number);

@@ -35,6 +35,7 @@ typedef struct Job {
     uint32_t signature_count;
     AuAttentionBuild *builds;
     uint32_t build_count;
+    struct Work *work; /* while code is being made: its arenas outlast none of the ways out */
 } Job;
 
 /* ---- widths: sizes that must be known when compiling */
@@ -273,6 +274,13 @@ static void run_workers(Work *w)
     while (started) pthread_join(threads[--started], NULL);
 }
 
+static void free_work(Job *job)
+{
+    Work *w = job->work;
+    for (uint32_t n = 0; w && n < w->count; n++) au_arena_free(w->arenas[n]);
+    job->work = NULL;
+}
+
 /* What a worker reported, and its code, into the compilation's own arena. */
 static bool gather(Job *job, Work *w)
 {
@@ -291,27 +299,30 @@ static bool gather(Job *job, Work *w)
         if (!w->good[n] && !(w->diags[n] && w->diags[n]->errors))
             au_error(job->diags, AU_E0003, (AuSpan){0}, "no memory for the code of %s",
                      w->variants[n]->kernels[0]->name);
-        au_arena_free(w->arenas[n]);
     }
     return good;
 }
 
 static bool emit_code(Job *job, AuCodeStage stage)
 {
-    Work w = {.stage = stage, .optimize = job->options->optimize ? job->options->optimize - 1 : 3};
+    Work *w = AU_NEW(job->arena, Work);
+    *w = (Work){.stage = stage, .optimize = job->options->optimize ? job->options->optimize - 1 : 3};
     uint32_t most = 0;
     for (uint32_t b = 0; b < job->build_count; b++) most += job->builds[b].count;
-    w.variants = AU_NEW_ARRAY(job->arena, AuVariant *, most + 1);
-    w.arenas = AU_NEW_ARRAY(job->arena, AuArena *, most + 1);
-    w.diags = AU_NEW_ARRAY(job->arena, AuDiags *, most + 1);
-    w.good = AU_NEW_ARRAY(job->arena, bool, most + 1);
+    w->variants = AU_NEW_ARRAY(job->arena, AuVariant *, most + 1);
+    w->arenas = AU_NEW_ARRAY(job->arena, AuArena *, most + 1);
+    w->diags = AU_NEW_ARRAY(job->arena, AuDiags *, most + 1);
+    w->good = AU_NEW_ARRAY(job->arena, bool, most + 1);
+    job->work = w;
     for (uint32_t b = 0; b < job->build_count; b++)
         for (uint32_t n = 0; n < job->builds[b].count; n++) {
-            w.arenas[w.count] = au_arena_new(NULL);
-            w.variants[w.count++] = &job->builds[b].variants[n];
+            w->arenas[w->count] = au_arena_new(NULL);
+            w->variants[w->count++] = &job->builds[b].variants[n];
         }
-    run_workers(&w);
-    return gather(job, &w);
+    run_workers(w);
+    const bool good = gather(job, w);
+    free_work(job);
+    return good;
 }
 
 static bool link_artifact(Job *job, AuBlob *out)
@@ -446,8 +457,10 @@ aulec_status aulec_compile(const char *name, const char *text, size_t length,
     const aulec_options defaults = {.struct_size = sizeof defaults};
     if (!name || (!text && length) || !result || length > UINT32_MAX / 2) return AULEC_ERROR_USAGE;
     aulec_result *r = result_new();
+    Job *volatile job = NULL;
     jmp_buf edge;
     if (!r || setjmp(edge)) {
+        if (job) free_work(job);
         aulec_result_free(r);
         return AULEC_ERROR_MEMORY;
     }
@@ -459,8 +472,8 @@ aulec_status aulec_compile(const char *name, const char *text, size_t length,
            options && options->struct_size < sizeof *o ? options->struct_size : sizeof *o);
     aulec_status status = AULEC_ERROR_USAGE;
     if (options_are_sound(r->diags, o)) {
-        Job *job = AU_NEW(arena, Job);
-        *job = (Job){.arena = arena,
+        Job *const j = AU_NEW(arena, Job);
+        *j = (Job){.arena = arena,
                      .names = au_names_new(arena),
                      .diags = r->diags,
                      .name = name,
@@ -469,11 +482,12 @@ aulec_status aulec_compile(const char *name, const char *text, size_t length,
                      .options = o,
                      .choice = {.arena = arena, .diags = r->diags}};
         AuBlob out;
-        const bool good = compile(job, &out);
+        job = j;
+        const bool good = compile(j, &out);
         if (good) r->data = out.bytes, r->length = out.length;
-        status = good                                     ? AULEC_OK
-                 : job->script && !job->options_are_wrong ? AULEC_ERROR_SCRIPT
-                                                          : AULEC_ERROR_USAGE;
+        status = good                                 ? AULEC_OK
+                 : j->script && !j->options_are_wrong ? AULEC_ERROR_SCRIPT
+                                                      : AULEC_ERROR_USAGE;
     }
     result_finish(r);
     *result = r;

@@ -98,7 +98,7 @@ AuVal kernel_i64(AuKernel *k, int64_t value) { return constant(k, AU_I64, (uint6
 
 AuVal kernel_f32(AuKernel *k, double value)
 {
-    const AuInstr in = {.op = AU_K_CONST, .type = {AU_F32, 1}, .number = (double)(float)value};
+    const AuInstr in = {.op = AU_K_CONST, .type = {AU_F32, 1}, .number = (float)value};
     return kernel_append(k, in, NULL, 0);
 }
 

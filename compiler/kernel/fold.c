@@ -12,12 +12,11 @@ static bool is_const(const AuKernel *k, AuVal v) { return kernel_at(k, v)->op ==
 
 uint64_t kernel_const_bits(const AuInstr *in)
 {
-    const float value = (float)in->number;
     uint32_t bits;
     switch ((AuScalar)in->type.scalar) {
-    case AU_F32: memcpy(&bits, &value, sizeof bits); return bits;
-    case AU_F16: return kernel_to_f16(value);
-    case AU_BF16: return kernel_to_bf16(value);
+    case AU_F32: memcpy(&bits, &in->number, sizeof bits); return bits;
+    case AU_F16: return kernel_to_f16(in->number);
+    case AU_BF16: return kernel_to_bf16(in->number);
     case AU_I1: return in->imm & 1;
     case AU_U8: return (uint8_t)in->imm;
     case AU_I32: return (uint32_t)in->imm;
@@ -36,10 +35,10 @@ AuInstr kernel_const_of(AuKType type, uint64_t bits)
     switch ((AuScalar)type.scalar) {
     case AU_F32:
         memcpy(&value, &low, sizeof value);
-        in.number = (double)value;
+        in.number = value;
         break;
-    case AU_F16: in.number = (double)kernel_from_f16((uint16_t)bits); break;
-    case AU_BF16: in.number = (double)kernel_from_bf16((uint16_t)bits); break;
+    case AU_F16: in.number = kernel_from_f16((uint16_t)bits); break;
+    case AU_BF16: in.number = kernel_from_bf16((uint16_t)bits); break;
     case AU_I1: in.imm = bits & 1; break;
     case AU_U8: in.imm = (uint8_t)bits; break;
     case AU_I32: in.imm = (int32_t)low; break;
@@ -122,7 +121,7 @@ static bool equals(const AuKernel *k, AuVal v, uint64_t bits)
 static bool is_number(const AuKernel *k, AuVal v, double number)
 {
     const AuInstr *in = kernel_at(k, v);
-    return in->op == AU_K_CONST && in->number == number &&
+    return in->op == AU_K_CONST && (double)in->number == number &&
            !__builtin_signbit(in->number) == !__builtin_signbit(number);
 }
 

@@ -107,8 +107,8 @@ typedef struct AuInstr {
     uint8_t
         unroll; /* AU_K_FOR: AuUnroll, set by the lowering, obeyed by every generator that can */
     uint32_t first; /* of the operands in AuKernel.args_of */
+    float number;
     int64_t imm;
-    double number;
     AuMem mem;
     AuMem also[2];        /* further memories of operations between memories (ALSO, FROM) */
     const char *text;     /* AU_K_NOTE; else a name for the value in dumps, or NULL */

@@ -26,8 +26,7 @@ typedef struct Math {
 
 static AuVal number(const Math *m, double value)
 {
-    const AuInstr in = {
-        .op = AU_K_CONST, .type = {AU_F32, m->width}, .number = (double)(float)value};
+    const AuInstr in = {.op = AU_K_CONST, .type = {AU_F32, m->width}, .number = (float)value};
     return kernel_append(m->k, in, NULL, 0);
 }
 

@@ -33,7 +33,7 @@ static void print_constant(AuText *out, const AuInstr *in)
     case AU_U8: au_text_add(out, "%lld", (long long)in->imm); return;
     case AU_F32:
     case AU_F16:
-    case AU_BF16: au_text_float(out, (float)in->number); return;
+    case AU_BF16: au_text_float(out, in->number); return;
     case AU_VOID:
     case AU_SCALARS: break;
     }

@@ -46,7 +46,7 @@ static bool define(Reader *r, const AuKToken *t, AuVal v)
     return true;
 }
 
-static AuVal append_constant(Reader *r, AuScalar scalar, int64_t imm, double number)
+static AuVal append_constant(Reader *r, AuScalar scalar, int64_t imm, float number)
 {
     const AuInstr in = {
         .op = AU_K_CONST, .type = {(uint8_t)scalar, 1}, .imm = imm, .number = number};
@@ -71,7 +71,7 @@ static bool operand(Reader *r, AuVal *out)
         *out = append_constant(r, AU_I32, t.integer, 0);
         break;
     case AU_KT_LONG: *out = append_constant(r, AU_I64, t.integer, 0); break;
-    case AU_KT_FLOAT: *out = append_constant(r, AU_F32, 0, (double)(float)t.number); break;
+    case AU_KT_FLOAT: *out = append_constant(r, AU_F32, 0, (float)t.number); break;
     case AU_KT_WORD:
         if (!is_word(r, "true") && !is_word(r, "false")) return expected(r, "a value");
         *out = append_constant(r, AU_I1, is_word(r, "true"), 0);
@@ -139,7 +139,7 @@ static bool constant(Reader *r, AuInstr *in)
         in->imm = 0;
     else if (r->t.kind == AU_KT_INT || r->t.kind == AU_KT_LONG || r->t.kind == AU_KT_FLOAT) {
         in->imm = r->t.integer;
-        in->number = r->t.kind == AU_KT_FLOAT ? r->t.number : 0;
+        in->number = r->t.kind == AU_KT_FLOAT ? (float)r->t.number : 0;
         next(r);
     } else
         return expected(r, "a constant");

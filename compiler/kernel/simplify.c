@@ -60,7 +60,7 @@ static bool may_move(const AuKernel *k, const AuInstr *in)
 
 static uint32_t hash_of(const AuKernel *k, const AuInstr *in)
 {
-    uint64_t number;
+    uint32_t number;
     memcpy(&number, &in->number, sizeof number);
     uint64_t h = in->op | (uint64_t)in->type.scalar << 8 | (uint64_t)in->type.width << 16 |
                  (uint64_t)in->mem.i << 24;
@@ -386,6 +386,8 @@ void kernel_simplify(AuKernel *k)
     Simplify *s = AU_NEW(k->arena, Simplify);
     const uint32_t first = k->body;
     s->k = k;
+    s->info_capacity = k->instr_count + k->instr_count / 8; /* folding adds constants */
+    s->info = AU_NEW_ARRAY(k->arena, Info, s->info_capacity);
     info_of(s, k->instr_count - 1);
     k->body = 0;
     k->stack[0] = (struct AuBuildPoint){0};

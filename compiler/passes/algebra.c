@@ -191,8 +191,10 @@ static const AuTileVar *tested(const AuTileExpr *e)
 {
     if (e->op != TILE_X_OR || e->args.at[0]->op != TILE_X_GT || e->args.at[1]->op != TILE_X_NE)
         return NULL;
-    const AuTileExpr *most = e->args.at[0]->args.at[0], *x = most->args.at[0];
-    const bool same = tile_is_max(most) && x->op == TILE_X_NAME &&
+    const AuTileExpr *most = e->args.at[0]->args.at[0];
+    if (!tile_is_max(most)) return NULL;
+    const AuTileExpr *x = most->args.at[0];
+    const bool same = x->op == TILE_X_NAME &&
                       is_sum_of(e->args.at[1]->args.at[0], x->var) &&
                       is_sum_of(e->args.at[1]->args.at[1], x->var);
     return same ? x->var : NULL;

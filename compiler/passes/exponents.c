@@ -25,10 +25,9 @@ static bool is_difference(const AuTileExpr *e)
 
 bool algebra_is_exponent(const AuTileExpr *e, AlgebraExponent *of)
 {
-    if (e->op != TILE_X_EXP) return false;
+    if (e->op != TILE_X_EXP || !is_difference(e->args.at[0])) return false;
     const AuTileExpr *whole = e->args.at[0], *first = whole->args.at[0];
     const bool parted = is_difference(first);
-    if (!is_difference(whole)) return false;
     if (of && parted)
         *of = (AlgebraExponent){first->args.at[0], first->args.at[1], whole->args.at[1]};
     else if (of)

@@ -108,11 +108,25 @@ bool is_too_large(Verify *v, AuSpan span, const AuTileType *type)
     return true;
 }
 
+/* The operand whose type is the result's: the others are scalars or of that very type. NULL: there is none. */
+static const AuTileType *only_type(const AuTileType *const *types, uint32_t count, AuTileElem elem)
+{
+    const AuTileType *only = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        if (types[i]->opaque) return NULL;
+        if (only && types[i]->count && only->count && types[i] != only) return NULL;
+        if (!only || types[i]->count) only = types[i];
+    }
+    return only && only->elem == elem ? only : NULL;
+}
+
 /* Axes in the order of the operand with most of them, then of the others. */
 static const AuTileType *merge(Verify *v, AuSpan span, const AuTileType *const *types,
                                uint32_t count, AuTileElem elem)
 {
     uint32_t axes = 0, most = 0;
+    const AuTileType *only = only_type(types, count, elem);
+    if (only) return only;
     for (uint32_t i = 0; i < count; i++) {
         axes += types[i]->count;
         if (types[i]->opaque) {

@@ -79,7 +79,7 @@ static AuVal constant(Ops *o, AuScalar scalar, int64_t value)
     const AuInstr in = {.op = AU_K_CONST,
                         .type = {(uint8_t)scalar, (uint8_t)o->width},
                         .imm = value,
-                        .number = (double)value};
+                        .number = (float)value};
     return kernel_emit(o->k, in, NULL, 0);
 }
 

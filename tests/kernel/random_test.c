@@ -32,7 +32,8 @@ static AuVal raw(Grower *g, AuKOp op, AuScalar type, int64_t imm, AuMem mem, con
 
 static AuVal raw_constant(Grower *g, AuScalar type, int64_t imm, double number)
 {
-    const AuInstr in = {.op = AU_K_CONST, .type = {(uint8_t)type, 1}, .imm = imm, .number = number};
+    const AuInstr in = {
+        .op = AU_K_CONST, .type = {(uint8_t)type, 1}, .imm = imm, .number = (float)number};
     return kernel_append(g->k, in, NULL, 0);
 }
 
