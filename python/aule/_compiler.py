@@ -35,7 +35,7 @@ class Options(Structure):
     _fields_ = [
         ("struct_size", c_size_t), ("targets", c_char_p), ("archs", c_char_p), ("dtypes", c_char_p), ("widths", c_char_p),
         ("attention", c_char_p), ("optimize", c_uint32), ("emit", c_uint32), ("no_gradients", c_uint32), ("deterministic", c_uint32),
-        ("checked", c_uint32), ("f32", c_char_p),
+        ("checked", c_uint32), ("f32", c_char_p), ("after", c_char_p), ("lines", c_uint32), ("shape", c_char_p), ("shapes", c_char_p),
     ]
 
 
@@ -260,8 +260,13 @@ def _compile_again(name: str, text: bytes, attention: str | None, options: Mappi
 
 def _script(source: str | os.PathLike[str]) -> tuple[str, bytes]:
     """Name and text of a script given as a path or as its text, which has braces or several lines."""
-    if isinstance(source, str) and ("{" in source or "\n" in source):
-        return "<script>", source.encode()
+    return _text(source, "<script>", "{")
+
+
+def _text(source: str | os.PathLike[str], name: str, sign: str) -> tuple[str, bytes]:
+    """Name and text of what is given as a path or as its text, which has this sign or several lines."""
+    if isinstance(source, str) and (sign in source or "\n" in source):
+        return name, source.encode()
     try:
         with open(source, "rb") as file:
             return os.fspath(source), file.read()
@@ -282,6 +287,7 @@ def compile(
     deterministic: bool = False,
     checked: bool = False,
     f32: str | None = None,
+    shapes: str | os.PathLike[str] | None = None,
 ) -> Compiled:
     """Compiles a script.
 
@@ -298,6 +304,7 @@ def compile(
             is clamped. Calls take longer, and wait for the device: for finding mistakes.
         f32: how operands of float32 are multiplied: "exact", the default, or "tf32", rounded to 10 bits of mantissa, which is faster on CUDA from
             sm_80 on and refused everywhere else.
+        shapes: a table of shapes of kernels (docs/tuning.md), its path or its text; its rows come before the compiler's own.
 
     What the compiler warns of is reported as :class:`aule.CompileWarning` through ``warnings``, at the script's file and line.
 
@@ -310,6 +317,7 @@ def compile(
     options = {"archs": _list(archs), "optimize": None if optimize is None else 1 + optimize, "deterministic": 1 if deterministic else None}
     options["checked"] = 1 if checked else None
     options["f32"] = f32
+    options["shapes"] = None if shapes is None else _text(shapes, "<shapes>", "=")[1]
     made = Compiled(name, text, attention, options)
     _warn(name, text)
     return made
@@ -331,7 +339,8 @@ def emit(source: str | os.PathLike[str], stage: str, **options: Any) -> str:
     """The text of a stage of the compilation: "ast", "attention-ir", "tiled-ir", "kernel-ir", "llvm-ir", "asm", "opencl-c".
 
     Args:
-        options: targets, archs, dtypes, widths, attention as in ``aulec``'s options.
+        options: of ``aulec_options`` (``include/aule/aulec.h``), by their names there, those that the stage has: targets, archs, dtypes, widths,
+            attention; shape and shapes as text; after, a pass, with "tiled-ir"; lines, 1 for the script's lines in PTX.
     """
     name, text = _script(source)
     return compiler().run(name, text, emit=EMIT[stage], **options).decode()

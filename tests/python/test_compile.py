@@ -168,6 +168,36 @@ class Tf32(unittest.TestCase):
             _compiler.emit(TABLE, "tiled-ir", f32="fast")
 
 
+class Shapes(unittest.TestCase):
+    PLAIN = "attention plain { q: [B, H, S, D]; k: [B, Hk, T, D]; v: [B, Hk, T, E]; online softmax; }"
+    TABLE = "".join(f"{machine} f32 16 16 lanes_forward: keys=8\n" for machine in ("avx2", "avx512", "avx512bf16", "avx512amx", "neon"))
+
+    def test_a_table_of_the_user_is_asked_first(self):
+        how = dict(targets="cpu", archs="x86-64-v3", dtypes="f32", widths="D=16;E=16")
+        rule, given = (_compiler.emit(CAUSAL, "tiled-ir", **how, **more) for more in ({}, {"shapes": self.TABLE}))
+        self.assertNotRegex(rule, r"lanes_forward: .*keys=8\b")
+        self.assertRegex(given, r"lanes_forward: .*keys=8\b")
+        self.assertEqual(_compiler.emit(CAUSAL, "tiled-ir", **how, shape="lanes_forward: keys=8").count("keys=8"), given.count("keys=8"))
+
+    def test_as_text_and_as_a_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "my.shapes")
+            path.write_text(self.TABLE)
+            q, k, v, _ = inputs(H=2, Hk=2, S=5, T=7, D=16, E=16)
+            a, b, c = (aule.compile(self.PLAIN, **how)(q, k, v) for how in ({}, {"shapes": self.TABLE}, {"shapes": path}))
+            np.testing.assert_array_equal(b, c)
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+            with self.assertRaisesRegex(aule.Error, "nowhere.shapes cannot be read"):
+                aule.compile(self.PLAIN, shapes=Path(folder, "nowhere.shapes"))
+        with self.assertRaisesRegex(aule.CompileError, "<shapes>:1:"):
+            aule.compile(self.PLAIN, shapes="avx2 f32 16 16 lanes_forward: kees=8")
+
+    def test_stages_after_a_pass(self):
+        how = dict(targets="cuda", archs="sm_90", dtypes="f16", widths="D=64")
+        self.assertNotEqual(_compiler.emit(CAUSAL, "tiled-ir", **how), _compiler.emit(CAUSAL, "tiled-ir", after="exponents", **how))
+        self.assertIn(".loc", _compiler.emit(CAUSAL, "asm", lines=1, **how))
+
+
 class Compile(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
