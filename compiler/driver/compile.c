@@ -306,7 +306,8 @@ static bool gather(Job *job, Work *w)
 static bool emit_code(Job *job, AuCodeStage stage)
 {
     Work *w = AU_NEW(job->arena, Work);
-    *w = (Work){.stage = stage, .optimize = job->options->optimize ? job->options->optimize - 1 : 3};
+    *w =
+        (Work){.stage = stage, .optimize = job->options->optimize ? job->options->optimize - 1 : 3};
     uint32_t most = 0;
     for (uint32_t b = 0; b < job->build_count; b++) most += job->builds[b].count;
     w->variants = AU_NEW_ARRAY(job->arena, AuVariant *, most + 1);
@@ -474,13 +475,13 @@ aulec_status aulec_compile(const char *name, const char *text, size_t length,
     if (options_are_sound(r->diags, o)) {
         Job *const j = AU_NEW(arena, Job);
         *j = (Job){.arena = arena,
-                     .names = au_names_new(arena),
-                     .diags = r->diags,
-                     .name = name,
-                     .text = text ? text : "",
-                     .length = length,
-                     .options = o,
-                     .choice = {.arena = arena, .diags = r->diags}};
+                   .names = au_names_new(arena),
+                   .diags = r->diags,
+                   .name = name,
+                   .text = text ? text : "",
+                   .length = length,
+                   .options = o,
+                   .choice = {.arena = arena, .diags = r->diags}};
         AuBlob out;
         job = j;
         const bool good = compile(j, &out);

@@ -61,17 +61,32 @@ static _Noreturn void give_up(AuArena *arena)
 
 static size_t round_up(size_t bytes) { return (bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1); }
 
-static void add_chunk(AuArena *arena, size_t least)
+static Chunk *new_chunk(AuArena *arena, size_t bytes)
 {
-    const size_t header = round_up(sizeof(Chunk));
-    if (least > SIZE_MAX / 2) give_up(arena);
-    const size_t bytes = header + (least > arena->next_chunk ? least : arena->next_chunk);
     Chunk *c = arena->allocator.resize(arena->allocator.user, NULL, 0, bytes);
     if (!c) give_up(arena);
-    *c = (Chunk){arena->chunk, bytes};
+    c->bytes = bytes;
+    return c;
+}
+
+static const size_t HEADER = (sizeof(Chunk) + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
+
+/* What is large has a chunk of its own, behind the one that is being filled: the rest of that is not lost. */
+static void *alone(AuArena *arena, size_t bytes)
+{
+    Chunk *c = new_chunk(arena, HEADER + bytes);
+    c->before = arena->chunk->before;
+    arena->chunk->before = c;
+    return (char *)c + HEADER;
+}
+
+static void add_chunk(AuArena *arena, size_t least)
+{
+    Chunk *c = new_chunk(arena, HEADER + (least > arena->next_chunk ? least : arena->next_chunk));
+    c->before = arena->chunk;
     arena->chunk = c;
-    arena->at = (char *)c + header;
-    arena->end = (char *)c + bytes;
+    arena->at = (char *)c + HEADER;
+    arena->end = (char *)c + c->bytes;
     if (arena->next_chunk < LARGEST_CHUNK) arena->next_chunk *= 2;
 }
 
@@ -79,7 +94,11 @@ void *au_alloc(AuArena *arena, size_t bytes)
 {
     if (bytes > SIZE_MAX / 2) give_up(arena);
     bytes = round_up(bytes ? bytes : 1);
-    if ((size_t)(arena->end - arena->at) < bytes) add_chunk(arena, bytes);
+    if ((size_t)(arena->end - arena->at) < bytes) {
+        if (arena->chunk && bytes > arena->next_chunk / 4)
+            return memset(alone(arena, bytes), 0, bytes);
+        add_chunk(arena, bytes);
+    }
     void *memory = arena->at;
     arena->at += bytes;
     return memset(memory, 0, bytes);
