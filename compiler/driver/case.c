@@ -1,5 +1,6 @@
 /* case.c - reference cases of the public interface (aule/aulec.h): random arguments, what the oracle
  * makes of them, and by how much a kernel may miss that. */
+#include "far.h"
 #include "tensors.h"
 #include "trial.h"
 
@@ -10,6 +11,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 struct aulec_case {
@@ -19,11 +21,12 @@ struct aulec_case {
     AuGrads *grads;
     AuDtype operand;
     bool tf32; /* f32 that products take so */
+    AuTrialKind kind;
     AuTrial trial;
     aulec_case_tensor tensors[AULE_MAX_TENSORS];
     size_t tensor_count, first_result; /* o, behind it finals */
     aulec_case_param *params;
-    const char *widths;
+    const char *widths, *far_inputs;
 };
 
 static AuDtype dtype_of(const char *name)
@@ -100,9 +103,11 @@ static void set_data(aulec_case *c, aulec_case_tensor *t, const double *values)
     t->data = data;
 }
 
-static double largest_error(const double *want, const double *plain, uint64_t count)
+static double largest_error(const aulec_case *c, const double *want, const double *plain,
+                            uint64_t count)
 {
     double error = 0;
+    if (c->kind == AU_TRIAL_FAR) return far_error(want, plain, count);
     for (uint64_t n = 0; n < count; n++)
         if (isfinite(want[n])) error = fmax(error, fabs(plain[n] - want[n]));
     return error;
@@ -110,13 +115,15 @@ static double largest_error(const double *want, const double *plain, uint64_t co
 
 /* The rule about errors: [factor] times the largest error of the plain formula in the operand's
  * type, and what rounding the largest result to f32 a few times costs. */
-static void set_want(aulec_case_tensor *t, const double *want, double error, double factor)
+static void set_want(const aulec_case *c, aulec_case_tensor *t, const double *want, double error,
+                     double factor)
 {
     double largest = 0;
     for (uint64_t n = 0; n < t->elements; n++)
         if (isfinite(want[n])) largest = fmax(largest, fabs(want[n]));
     t->want = want;
     t->bound = factor * error + 0x1p-21 * largest;
+    if (c->kind == AU_TRIAL_FAR && far_is_lost(want, t->elements, t->bound)) t->bound = INFINITY;
 }
 
 /* ---- forward */
@@ -181,11 +188,11 @@ static bool add_forward(aulec_case *c)
         if (!run_forward(c, k ? c->operand : AU_DT_OPERAND, &o[k], finals[k])) return false;
     }
     aulec_case_tensor *t = &c->tensors[c->first_result];
-    set_want(t, o[0], largest_error(o[0], o[1], t->elements), 2);
+    set_want(c, t, o[0], largest_error(c, o[0], o[1], t->elements), 2);
     for (uint32_t n = 0; n < online->final_count; n++) {
         if (online->finals[n].kept) continue;
         t++;
-        set_want(t, finals[0][n], largest_error(finals[0][n], finals[1][n], t->elements), 2);
+        set_want(c, t, finals[0][n], largest_error(c, finals[0][n], finals[1][n], t->elements), 2);
     }
     return true;
 }
@@ -248,9 +255,9 @@ static bool add_gradients(aulec_case *c, const aulec_case_options *o, const doub
         aulec_case_tensor *made = add(c, au_format(c->arena, "d%s", t->name), AULE_ROLE_GRAD,
                                       t->dtype, c->trial.shapes[n], t->rank);
         if (!made) return false;
-        set_want(made, grads[0][n],
-                 fmax(largest_error(grads[0][n], grads[1][n], made->elements),
-                      largest_error(others[0][n], others[1][n], made->elements)),
+        set_want(c, made, grads[0][n],
+                 fmax(largest_error(c, grads[0][n], grads[1][n], made->elements),
+                      largest_error(c, others[0][n], others[1][n], made->elements)),
                  4);
     }
     return true;
@@ -313,9 +320,13 @@ static bool make(aulec_case *c, const char *name, const char *text, size_t lengt
                  o->dtype);
         return false;
     }
+    c->kind = o->far_inputs ? AU_TRIAL_FAR : AU_TRIAL_USUAL;
     c->attn = result_attention(c->arena, c->diags, name, text, length, o->attention);
-    if (!c->attn || !trial_make(c->arena, c->diags, c->attn, AU_TRIAL_USUAL, o->values, c->operand,
-                                o->seed, &c->trial))
+    if (!c->attn) return false;
+    c->far_inputs = c->attn->linear ? NULL : far_inputs(c->arena, c->attn);
+    if (o->far_inputs && !c->far_inputs) return fail(c, "no input is added to scores");
+    if (!trial_make(c->arena, c->diags, c->attn, c->kind, o->values, c->operand, o->seed,
+                    &c->trial))
         return false;
     if (c->attn->linear) return fail(c, "there are no reference cases of recurrences yet");
     c->widths = widths_of(c);
@@ -330,9 +341,12 @@ aulec_status aulec_case_new(const char *name, const char *text, size_t length,
                             const aulec_case_options *options, aulec_case **reference,
                             aulec_result **result)
 {
-    const aulec_case_options defaults = {.struct_size = sizeof defaults};
-    if (!name || !text || !reference || !result || length > UINT32_MAX / 2)
+    aulec_case_options given = {.struct_size = sizeof given};
+    if (!name || !text || !reference || !result || length > UINT32_MAX / 2 ||
+        (options && (options->struct_size < offsetof(aulec_case_options, far_inputs) ||
+                     options->struct_size > sizeof *options)))
         return AULEC_ERROR_USAGE;
+    if (options) memcpy(&given, options, options->struct_size);
     aulec_result *r = result_new();
     AuArena *arena = r ? au_arena_new(NULL) : NULL; /* the case outlives the result */
     jmp_buf edge;
@@ -345,7 +359,7 @@ aulec_status aulec_case_new(const char *name, const char *text, size_t length,
     au_arena_guard(r->arena, &edge);
     aulec_case *c = AU_NEW(arena, aulec_case);
     *c = (aulec_case){.arena = arena, .diags = r->diags};
-    const bool good = make(c, name, text, length, options ? options : &defaults);
+    const bool good = make(c, name, text, length, &given);
     result_finish(r);
     *result = r;
     if (good)
@@ -361,6 +375,7 @@ void aulec_case_free(aulec_case *c)
 }
 const char *aulec_case_attention(const aulec_case *c) { return c->attn->name; }
 const char *aulec_case_widths(const aulec_case *c) { return c->widths; }
+const char *aulec_case_far_inputs(const aulec_case *c) { return c->far_inputs; }
 int32_t aulec_case_has_gradients(const aulec_case *c) { return c->grads != NULL; }
 size_t aulec_case_tensor_count(const aulec_case *c) { return c->tensor_count; }
 const aulec_case_tensor *aulec_case_get_tensor(const aulec_case *c, size_t index)

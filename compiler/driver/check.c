@@ -1,4 +1,5 @@
 /* check.c - aulec_check: the laws of the language tried on one script, and its mask drawn. */
+#include "far.h"
 #include "findings.h"
 #include "mask_plot.h"
 #include "result.h"
@@ -14,6 +15,9 @@ typedef struct Check {
     const aulec_check_options *options;
     AuText *out;
 } Check;
+
+static const char far_remedy[] =
+    "`kept rest` with what is lost, exp(score - lse - rest) (docs/language.md, section 10)";
 
 enum { MOST_TILES = 64, USUAL_COLUMNS = 80, MOST_COLUMNS = 200 };
 
@@ -124,6 +128,35 @@ static void report(Check *c, const AuAttn *a, const AuFindings *found)
                     found->why_not ? found->why_not : "not tried");
 }
 
+/* Rows that inputs put far below 0: what the laws, which are tried in f64, cannot find. */
+static bool try_far_rows(Check *c, const AuAttn *a, const AuGrads *g)
+{
+    const char *inputs = far_inputs(c->arena, a), *message = NULL;
+    AuTrial t;
+    if (!g || !inputs) return true;
+    if (!trial_make(c->arena, c->diags, a, AU_TRIAL_FAR, c->options->values, AU_DT_F32,
+                    c->options->seed, &t))
+        return false;
+    switch (far_try(c->arena, c->diags, &t, g, &message)) {
+    case FAR_GOOD:
+        au_text_add(c->out, "  ok   gradients of rows far below 0: %s = -1e9\n", inputs);
+        return true;
+    case FAR_LOSSY:
+        au_text_add(
+            c->out,
+            "  --   not tested: rows far below 0: f32 holds nothing else beside %s = -1e9\n",
+            inputs);
+        return true;
+    case FAR_WRONG:
+        au_text_add(c->out, "  FAIL forward: %s\n       right would be: %s\n", message, far_remedy);
+        au_error(c->diags, AU_E0606, a->online->span, "forward: %s; right would be %s", message,
+                 far_remedy);
+        return false;
+    case FAR_FAILED: return false;
+    }
+    return false;
+}
+
 static bool laws(Check *c, AuAttn *a)
 {
     AuTrial trial;
@@ -133,7 +166,7 @@ static bool laws(Check *c, AuAttn *a)
     const AuOracleCall call = made ? trial_call(&trial, c->diags) : (AuOracleCall){0};
     const AuFindings found = attn_check(a, made ? &call : NULL, c->arena, c->diags);
     report(c, a, &found);
-    return found.count == 0;
+    return found.count == 0 && try_far_rows(c, a, found.grads);
 }
 
 static bool check_attention(Check *c, AuAttn *a)

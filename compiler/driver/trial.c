@@ -1,6 +1,7 @@
 /* trial.c - see trial.h. */
 #include "trial.h"
 
+#include "far.h"
 #include "meaning.h"
 
 #include <inttypes.h>
@@ -119,6 +120,7 @@ static void choose_sizes(const AuAttn *a, AuTrialKind kind, const char *list, in
         [AU_TRIAL_USUAL] = {{2, 4, 37, 64}, {2, 2, 53, 64}, {2, 2, 53, 64}},
         [AU_TRIAL_FEW] = {{1, 2, 3, 4}, {1, 1, 5, 4}, {1, 1, 5, 4}},
         [AU_TRIAL_LONG] = {{2, 4, 512, 64}, {2, 2, 512, 64}, {2, 2, 512, 64}},
+        [AU_TRIAL_FAR] = {{2, 4, 37, 64}, {2, 2, 53, 64}, {2, 2, 53, 64}},
     };
     for (uint32_t n = 0; n < a->size_count; n++) {
         double v;
@@ -295,7 +297,7 @@ bool trial_make(AuArena *arena, AuDiags *diags, const AuAttn *attn, AuTrialKind 
     if (!requires_hold(diags, out)) return false;
     for (uint32_t n = 0; n < attn->tensor_count; n++)
         if (!make_tensor(arena, diags, out, n, operand, &random)) return false;
-    return true;
+    return kind != AU_TRIAL_FAR || far_set(arena, diags, out, operand);
 }
 
 AuOracleCall trial_call(const AuTrial *t, const AuDiags *diags)

@@ -18,7 +18,8 @@ typedef struct AuTrial {
 typedef enum AuTrialKind {
     AU_TRIAL_USUAL, /* small, none a multiple of another */
     AU_TRIAL_FEW,   /* as few elements as show anything: each will cost evaluations */
-    AU_TRIAL_LONG   /* 512 queries and keys: a mask is drawn */
+    AU_TRIAL_LONG,  /* 512 queries and keys: a mask is drawn */
+    AU_TRIAL_FAR    /* as USUAL, with inputs that are added to scores far below 0 (far.h) */
 } AuTrialKind;
 
 /* [values]: "S=100,T=7,window=16": sizes and parameters by name; NULL: none. Sizes that it leaves out

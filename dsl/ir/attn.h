@@ -391,6 +391,9 @@ bool attn_interpret(const AuAttn *a, const AuOracleCall *call, AuArena *scratch,
  * sizes, tensors, params and diags count. */
 bool attn_mask_map(const AuAttn *a, const AuOracleCall *call, int64_t b, int64_t h, uint8_t *map,
                    AuArena *scratch, const char **why);
+/* The highest score of each row, [B, H, S], of the pairs that take part; -inf: none does. Softmax family; of [call] as above. */
+bool attn_highest_scores(const AuAttn *a, const AuOracleCall *call, double *highest,
+                         AuArena *scratch, const char **why);
 /* A scalar expression (sizes, params, constants): for requires, axes and defaults. */
 double attn_scalar(const AuAttn *a, AuExpr e, const int64_t *sizes, const double *params);
 /* Sizes from shapes: binds the axes of tensors given their shapes; false: message in *why with the

@@ -292,6 +292,7 @@ AuFindings attn_check(AuAttn *a, const AuOracleCall *call, AuArena *arena, const
     explain_laws(&c);
     const AuGrads *g = attn_gradients(a, arena, diags);
     take_errors(&c, diags);
+    c.out.grads = g;
     if (!g)
         c.out.why_not = "there are no gradients";
     else if (has_stop_grad(a, arena))

@@ -23,6 +23,7 @@ typedef struct AuFindings {
     const char *why_not;
     const char
         *all_zero; /* gradients of nothing but zeros, which say little: "dq, dk"; NULL: none */
+    const struct AuGrads *grads; /* which they are; NULL: there are none */
 } AuFindings;
 
 /* Tries everything. [call]: sizes, tensors and parameters for the gradients, of few elements, outputs

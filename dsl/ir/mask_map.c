@@ -1,6 +1,8 @@
 /* mask_map.c - which pairs of one head the mask admits, for drawings and for counting what a kernel
- * may leave out. */
+ * may leave out; how high the scores of rows are. */
 #include "oracle.h"
+
+#include <math.h>
 
 #include <string.h>
 
@@ -20,4 +22,27 @@ bool attn_mask_map(const AuAttn *a, const AuOracleCall *call, int64_t b, int64_t
         }
     }
     return true;
+}
+
+typedef struct Heights {
+    AuOracle o; /* first: row_done gets it */
+    double *at;
+} Heights;
+
+static bool look_at_scores(AuOracle *o)
+{
+    double highest = -INFINITY;
+    for (uint32_t n = 0; n < o->pairs; n++) highest = fmax(highest, o->scores[n]);
+    ((Heights *)o)->at[(o->b * o->H + o->h) * o->S + o->i] = highest;
+    return true;
+}
+
+bool attn_highest_scores(const AuAttn *a, const AuOracleCall *call, double *highest,
+                         AuArena *scratch, const char **why)
+{
+    Heights *w = AU_NEW(scratch, Heights);
+    if (!attn_oracle_begin(&w->o, a, call, scratch, why)) return false;
+    w->at = highest;
+    w->o.row_done = look_at_scores;
+    return attn_oracle_rows(&w->o);
 }

@@ -136,7 +136,8 @@ typedef struct aulec_check_options {
 
 /* Checks on random data that the result does not depend on how keys are cut into tiles, that
  * online_fwd, forward and combine say the same, that gradients are those of central differences, and
- * draws the tiles of the mask. The result's text is a report, also where AULEC_ERROR_SCRIPT says that
+ * draws the tiles of the mask; and that gradients are right in f32, too, where inputs that are added to scores put whole rows far
+ * below 0. The result's text is a report, also where AULEC_ERROR_SCRIPT says that
  * something is wrong: the diagnostics then name the clause, the numbers and what would be right. */
 AULEC_API aulec_status aulec_check(const char *name, const char *text, size_t length,
                                    const aulec_check_options *options, aulec_result **result);
@@ -153,6 +154,8 @@ typedef struct aulec_case_options {
         dtype; /* operand type: "f32", "tf32" (f32 that products take so), "f16", "bf16"; NULL: f32 */
     const char *values; /* as in aulec_check_options */
     uint64_t seed;
+    uint32_t
+        far_inputs; /* 1: those that aulec_case_far_inputs names are 0 or far below 0 (-1e9), in whole rows and at some keys */
 } aulec_case_options;
 
 typedef struct aulec_case_tensor {
@@ -165,7 +168,9 @@ typedef struct aulec_case_tensor {
     uint64_t elements;
     const void *data;   /* an argument: its values in C order; NULL of a result */
     const double *want; /* a result: the expected values in C order; NULL of an argument */
-    double bound;       /* a result: how far from [want] an element may be */
+    double
+        bound; /* a result: how far from [want] an element may be; infinite: with far inputs the plain formula itself
+                     loses the result, and there is nothing to compare with */
 } aulec_case_tensor;
 
 typedef struct aulec_case_param {
@@ -184,6 +189,8 @@ AULEC_API void aulec_case_free(aulec_case *reference);
 AULEC_API const char *aulec_case_attention(const aulec_case *reference);
 /* The widths of the case as aulec_options has them: "D=64;E=64;P=24". */
 AULEC_API const char *aulec_case_widths(const aulec_case *reference);
+/* The inputs that are added to scores, "bias, slope"; NULL: none is. */
+AULEC_API const char *aulec_case_far_inputs(const aulec_case *reference);
 /* 1 if there are gradients: tensors of the operation "backward" follow those of "forward". */
 AULEC_API int32_t aulec_case_has_gradients(const aulec_case *reference);
 AULEC_API size_t aulec_case_tensor_count(const aulec_case *reference);

@@ -252,7 +252,9 @@ static bool compare(Trial *t, size_t n)
         if (isfinite(want)) size = fmax(size, fabs(want));
     }
     const bool good = worst <= tensor->bound;
-    if (good && size == 0)
+    if (good && isinf(tensor->bound))
+        printf(" %s (not tested: lost by rounding)", tensor->name);
+    else if (good && size == 0)
         printf(" %s (not tested: all 0)", tensor->name);
     else
         printf(" %s %.1e/%.2g%s", tensor->name, worst, size, good ? "" : " (!)");
@@ -285,46 +287,67 @@ static int run_trial(Trial *t, aule_module *module)
     return good ? 0 : EXIT_WRONG;
 }
 
-static int check_dtype(Script *s, aule_device *device, const char *dtype)
+/* [far]: of inputs far below 0. */
+static int new_case(Script *s, const char *dtype, bool far, aulec_case **reference)
 {
-    const aule_device_info *info = aule_device_get_info(device);
     const aulec_case_options options = {.struct_size = sizeof options,
                                         .attention = s->attention,
                                         .dtype = dtype,
                                         .values = s->values,
-                                        .seed = s->seed};
-    aulec_case *reference = NULL;
+                                        .seed = s->seed,
+                                        .far_inputs = far};
     aulec_result *result = NULL;
-    aule_module *module = NULL;
-    int status = EXIT_WRONG;
+    *reference = NULL;
     if (s->compiler.aulec_case_new(s->path, (const char *)s->file.bytes, s->file.length, &options,
-                                   &reference, &result) != AULEC_OK)
+                                   reference, &result) != AULEC_OK)
         fputs(result ? s->compiler.aulec_result_diagnostics(result) : "aule: no memory\n", stderr);
     s->compiler.aulec_result_free(result);
-    if (!reference) return status;
-    if (s->compiler.aulec_case_tensor_count(reference) > MOST ||
-        s->compiler.aulec_case_param_count(reference) > MOST) {
-        s->compiler.aulec_case_free(reference);
-        return command_fail(EXIT_WRONG, "%s: more than %d tensors or parameters", s->path, MOST);
+    if (!*reference) return EXIT_WRONG;
+    if (s->compiler.aulec_case_tensor_count(*reference) <= MOST &&
+        s->compiler.aulec_case_param_count(*reference) <= MOST)
+        return 0;
+    s->compiler.aulec_case_free(*reference);
+    *reference = NULL;
+    return command_fail(EXIT_WRONG, "%s: more than %d tensors or parameters", s->path, MOST);
+}
+
+static int run_case(Script *s, aule_device *device, const aulec_case *reference,
+                    aule_module *module)
+{
+    Trial *t = calloc(1, sizeof *t);
+    if (!t) return command_fail(EXIT_WRONG, "%s: no memory", s->path);
+    *t = (Trial){.script = s,
+                 .device = device,
+                 .reference = reference,
+                 .count = s->compiler.aulec_case_tensor_count(reference),
+                 .param_count = s->compiler.aulec_case_param_count(reference)};
+    const int status = run_trial(t, module);
+    for (size_t n = 0; n < t->count; n++) {
+        aule_buffer_free(t->buffers[n]);
+        array_free(&t->arrays[n]);
     }
+    free(t);
+    return status;
+}
+
+static int check_dtype(Script *s, aule_device *device, const char *dtype)
+{
+    const aule_device_info *info = aule_device_get_info(device);
+    aulec_case *reference = NULL, *far = NULL;
+    aule_module *module = NULL;
+    int status = new_case(s, dtype, false, &reference);
+    if (status) return status;
     printf("  %-10s %-4s ", info->id, dtype);
     fflush(stdout);
     status = compile_for(s, info, reference, dtype, &module);
-    Trial *t = status ? NULL : calloc(1, sizeof *t);
-    if (t) {
-        *t = (Trial){.script = s,
-                     .device = device,
-                     .reference = reference,
-                     .count = s->compiler.aulec_case_tensor_count(reference),
-                     .param_count = s->compiler.aulec_case_param_count(reference)};
-        status = run_trial(t, module);
-        for (size_t n = 0; n < t->count; n++) {
-            aule_buffer_free(t->buffers[n]);
-            array_free(&t->arrays[n]);
-        }
+    if (!status) status = run_case(s, device, reference, module);
+    if (!status && s->compiler.aulec_case_far_inputs(reference)) {
+        status = new_case(s, dtype, true, &far);
+        if (!status) printf("  %-10s %-4s  far ", info->id, dtype);
+        if (!status) status = run_case(s, device, far, module);
     }
-    free(t);
     aule_module_close(module);
+    s->compiler.aulec_case_free(far);
     s->compiler.aulec_case_free(reference);
     return status;
 }

@@ -19,6 +19,7 @@ typedef struct AuCompiler {
     CALL(aulec_case_free)                                                                          \
     CALL(aulec_case_attention)                                                                     \
     CALL(aulec_case_widths)                                                                        \
+    CALL(aulec_case_far_inputs)                                                                    \
     CALL(aulec_case_has_gradients)                                                                 \
     CALL(aulec_case_tensor_count)                                                                  \
     CALL(aulec_case_get_tensor)                                                                    \

@@ -46,6 +46,16 @@ FAULTS = {
         "exp($score - final.lse) * ($dp + adjoint.lse)"),
 }
 
+LSE_ALONE = SOURCE / "tests" / "exec" / "scripts" / "lse_alone.attn"
+
+BIAS_BY_POSITION = """attention a {
+    q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, E];
+    input bias: f32[B, T] grad;
+    score_mod(s, b, h, i, j) = s * rsqrt(D) - 0.5 * f32(abs(i - j)) + bias[b, j];
+    online softmax;
+}
+"""
+
 OUTSIDE = """attention a {
     q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, E];
     input table: f32[W];
@@ -96,6 +106,17 @@ class Right(Case):
     def test_a_width_of_further_products(self):
         self.passes(SCRIPTS / "mla_prefill.attn")
 
+    def test_rows_far_below_0(self):
+        said = self.passes(SCRIPTS / "pair_bias.attn")
+        self.assertIn("ok   gradients of rows far below 0: bias = -1e9\n", said)
+        for dtype in ("f32", "f16", "bf16"):
+            self.assertRegex(said, rf"cpu +{dtype} +far +o \S+ lse \S+/3\.\d*e\+38 dq ")
+        self.assertNotIn("far", self.passes(EXAMPLES / "mha.attn"))  # nothing is added to its scores
+
+    def test_what_f32_does_not_hold_beside_a_far_bias(self):
+        said = self.passes(self.written(BIAS_BY_POSITION))
+        self.assertIn("--   not tested: rows far below 0: f32 holds nothing else beside bias = -1e9\n", said)
+
 
 class Wrong(Case):
     def test_each_clause_is_named_with_the_numbers_and_what_is_right(self):
@@ -110,6 +131,22 @@ class Wrong(Case):
                 self.assertRegex(done.stdout, rf"FAIL {clause}: .*{numbers}")
                 self.assertEqual(len(re.findall("FAIL", done.stdout)), 1)
                 self.assertNotIn("kernels:", done.stdout)
+
+    def test_gradients_of_rows_far_below_0(self):
+        text = LSE_ALONE.read_text()
+        added = "+ bias[h, q_idx, kv_idx]"
+        self.assertEqual(text.count(added), 1)
+        for expression in (added, "* 2.0 - bias[h, q_idx, kv_idx]", "+ bias[h, 0, 0]"):
+            with self.subTest(expression):
+                done = check(self.written(text.replace(added, expression)), "--backend", "cpu")
+                self.assertEqual(done.returncode, 1, done.stdout)
+                said = rf"forward: rows far below 0, as where 'bias' is -1e9: the gradient of 'q', at most \S+, is off by"
+                self.assertRegex(done.stderr, rf"x\.attn:\d+:\d+: error E0606: {said}")
+                self.assertRegex(done.stdout, f"FAIL {said}")
+                self.assertIn("`kept rest`", done.stdout)
+                self.assertNotIn("kernels:", done.stdout)
+        alone = check(self.written(text.replace(added, "")), "--backend", "cpu")  # products alone are far nowhere
+        self.assertEqual(alone.returncode, 0, alone.stdout + alone.stderr)
 
     def test_an_index_outside_of_a_table(self):
         done = check(self.written(OUTSIDE), "--backend", "cpu")

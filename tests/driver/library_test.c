@@ -2,11 +2,13 @@
 #include "aule/artifact.h"
 #include "aule/aulec.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -269,6 +271,80 @@ static void test_bounds(void **state)
     assert_true(exact > 0 && tf32 > 100 * exact && bf16 > 2 * tf32);
 }
 
+static const char biased[] = "attention biased {\n"
+                             "    q: [B, H, S, D];\n"
+                             "    k: [B, H, T, D];\n"
+                             "    v: [B, H, T, D];\n"
+                             "    input tables: f16[2, H, S, T];\n"
+                             "    input padding: f32[B, T];\n"
+                             "    input slope: f32[H];\n"
+                             "    score_mod(s, b, h, i, j) =\n"
+                             "        (s + tables[0, h, i, j]) * slope[h] - padding[b, j];\n"
+                             "    online softmax;\n"
+                             "}\n";
+
+static double element(const aulec_case_tensor *t, uint64_t n)
+{
+    static const uint16_t lowest = 0xfbff, ten_thousand = 0xf0e2; /* of f16, below 0 */
+    if (t->dtype == AULE_F32) return (double)((const float *)t->data)[n];
+    const uint16_t bits = ((const uint16_t *)t->data)[n];
+    return bits == lowest ? -65504 : bits == ten_thousand ? -1e4 : bits & 0x7fff ? NAN : 0;
+}
+
+/* Inputs that are added to scores, some of them behind a factor or a sign, and those alone lie far below 0, in whole rows and at some
+ * keys; the queries of such rows are next to 0. */
+static void test_far_inputs(void **state)
+{
+    (void)state;
+    aulec_case_options options = {.struct_size = sizeof options, .far_inputs = 1};
+    aulec_case *reference = NULL;
+    aulec_result *result = NULL;
+    assert_int_equal(
+        aulec_case_new("b.attn", biased, sizeof biased - 1, &options, &reference, &result),
+        AULEC_OK);
+    aulec_result_free(result);
+    assert_string_equal(aulec_case_far_inputs(reference), "tables, padding");
+    uint32_t seen = 0;
+    for (size_t n = 0; n < aulec_case_tensor_count(reference); n++) {
+        const aulec_case_tensor *t = aulec_case_get_tensor(reference, n);
+        double low = 0, high = 0;
+        for (uint64_t i = 0; t->data && i < t->elements; i++) {
+            assert_true(element(t, i) <= 0 || element(t, i) > 0); /* no NaN */
+            low = element(t, i) < low ? element(t, i) : low;
+            high = element(t, i) > high ? element(t, i) : high;
+        }
+        if (strcmp(t->name, "tables") == 0) seen += low == -65504 && high == 0;
+        if (strcmp(t->name, "padding") == 0) seen += low == 0 && high >= 1e9;
+        if (strcmp(t->name, "slope") == 0) seen += low > -10 && high < 10;
+        if (strcmp(t->name, "q") == 0) {
+            const int64_t width = t->shape[3];
+            uint32_t small = 0;
+            for (uint64_t i = 0; i < t->elements; i += (uint64_t)width)
+                small += element(t, i) < 1e-5 && element(t, i) > -1e-5;
+            seen += small > 8 && small < t->elements / (uint64_t)width;
+        }
+        if (t->want) assert_true(t->bound > 0);
+    }
+    assert_int_equal(seen, 4);
+    aulec_case_free(reference);
+    assert_int_equal(
+        aulec_case_new("small.attn", script, sizeof script - 1, &options, &reference, &result),
+        AULEC_ERROR_SCRIPT);
+    assert_non_null(strstr(aulec_result_diagnostics(result), "no input is added to scores"));
+    aulec_result_free(result);
+    options.struct_size = offsetof(aulec_case_options, far_inputs); /* of a program before it */
+    assert_int_equal(
+        aulec_case_new("small.attn", script, sizeof script - 1, &options, &reference, &result),
+        AULEC_OK);
+    assert_null(aulec_case_far_inputs(reference));
+    aulec_case_free(reference);
+    aulec_result_free(result);
+    options.struct_size = sizeof options + 1;
+    assert_int_equal(
+        aulec_case_new("small.attn", script, sizeof script - 1, &options, &reference, &result),
+        AULEC_ERROR_USAGE);
+}
+
 /* ---- threads */
 
 enum { THREADS = 4 };
@@ -316,6 +392,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_threads_compile_at_once),
         cmocka_unit_test(test_memory_runs_out),
         cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_far_inputs),
         cmocka_unit_test(test_diagnostics_by_their_parts),
     };
     const struct CMUnitTest memory[] = {cmocka_unit_test(test_memory_runs_out_in_llvm)};
