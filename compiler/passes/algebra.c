@@ -194,8 +194,7 @@ static const AuTileVar *tested(const AuTileExpr *e)
     const AuTileExpr *most = e->args.at[0]->args.at[0];
     if (!tile_is_max(most)) return NULL;
     const AuTileExpr *x = most->args.at[0];
-    const bool same = x->op == TILE_X_NAME &&
-                      is_sum_of(e->args.at[1]->args.at[0], x->var) &&
+    const bool same = x->op == TILE_X_NAME && is_sum_of(e->args.at[1]->args.at[0], x->var) &&
                       is_sum_of(e->args.at[1]->args.at[1], x->var);
     return same ? x->var : NULL;
 }
