@@ -228,6 +228,17 @@ AuVal lower_step(AuLower *l, const AuTileExpr *ref, AuVal at, int32_t rows, int3
                                  kernel_i32(k, columns / line * line)));
 }
 
+/* ---- rows in parts: column [at] of a row */
+
+static AuVal in_parts(AuLower *l, const AuPlace *place, AuVal at)
+{
+    AuKernel *k = l->k;
+    const AuVal part = kernel_i32(k, place->part),
+                first = kernel_op2(k, AU_K_MUL, kernel_op2(k, AU_K_IDIV, at, part),
+                                   kernel_i32(k, place->part_step));
+    return kernel_op2(k, AU_K_ADD, first, kernel_op2(k, AU_K_IMOD, at, part));
+}
+
 /* ---- addresses */
 
 /* Rows' strides in units, a power of two; the position along the last axis (of stride 1 if
@@ -240,6 +251,9 @@ static AuVal address(AuLower *l, const AuTileExpr *ref, const AuPoint *p, AuOuts
     const AuTileType *type = &ref->memory->type;
     AuVal sum = {0}, by_tile = {0}, pair = {0}, in_unit = {0}, row = {0};
     if (inside) *inside = (AuVal){0};
+    if (ref->field && place->stage)
+        sum = kernel_op2(k, AU_K_MUL, lower_stage_of(l, ref->var),
+                         kernel_i32(k, place->stage / unit));
     for (uint32_t n = 0; n < type->count; n++) {
         const bool last = n + 1 == type->count, packed = place->packed && n + 2 >= type->count;
         const AuParts parts = position(l, ref, n, p, outside, inside);
@@ -252,6 +266,7 @@ static AuVal address(AuLower *l, const AuTileExpr *ref, const AuPoint *p, AuOuts
         }
         if (place->line > PIECE && last) at = swizzled(l, ref, row, whole(l, &parts));
         if (place->line > PIECE) row = whole(l, &parts);
+        if (place->part && last) at = in_parts(l, place, at);
         if (place->pair_axis == type->axes[n].name) { /* (i / 2) * (2 * stride) + i % 2 */
             pair = kernel_op2(k, AU_K_AND, at, kernel_i32(k, 1));
             at = kernel_op2(k, AU_K_SHR, at, kernel_i32(k, 1));

@@ -280,14 +280,17 @@ static AuSpaces union_of(const Group *g)
 /* The lanes that share a row have each a part of it. */
 static void join_lanes(AuLower *l, const Item *item)
 {
-    uint32_t bits = 0;
+    uint32_t bits = 0, warps = 0;
     const AuTileType *of = item->expr->type;
-    for (uint32_t n = 0; n < of->count; n++)
-        if (of->axes[n].places && !tile_axis(item->reduction->type, of->axes[n].name))
-            bits |= tile_lane_bits(of->axes[n].places);
+    for (uint32_t n = 0; n < of->count; n++) {
+        if (!of->axes[n].places || tile_axis(item->reduction->type, of->axes[n].name)) continue;
+        bits |= tile_lane_bits(of->axes[n].places);
+        warps |= tile_warp_bits(of->axes[n].places);
+    }
     if (item->reduction->integer == LOWER_IN_PARTS) return;
-    lower_join_lanes(l, item->mem, lower_registers(&item->row_type), bits,
-                     operation_of(item->reduction));
+    const AuKOp op = operation_of(item->reduction);
+    lower_join_lanes(l, item->mem, lower_registers(&item->row_type), bits, op);
+    if (warps) lower_join_warps(l, item->mem, lower_registers(&item->row_type), warps, op);
 }
 
 static void emit_group(AuLower *l, Group *g)
@@ -311,16 +314,10 @@ static void emit_group(AuLower *l, Group *g)
 static void emit_row(AuLower *l, Run *run, Item *item)
 {
     if (item->var && !item->var->type->count) {
-        AuHeld *held = lower_held(l, item->var);
         const AuPoint nowhere = {.count = 0};
-        const AuVal v = lower_as(l, lower_eval(l, item->expr, &nowhere),
-                                 lower_scalar(item->var->type->elem)),
-                    none = {0};
-        if (lower_count(l, item->var)->defs == 1 && !l->r.in_branch) {
-            held->as = HELD_VALUE;
-            held->value = v;
-        } else
-            kernel_store(l->k, lower_var_array(l, item->var), kernel_i32(l->k, 0), v, none);
+        const AuVal v =
+            lower_as(l, lower_eval(l, item->expr, &nowhere), lower_scalar(item->var->type->elem));
+        lower_set_scalar(l, item->var, v);
         return;
     }
     Group g = {.run = run};

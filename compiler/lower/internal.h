@@ -1,10 +1,11 @@
 /* internal.h - what the files of the lowering share. A line needs the lines below it only:
  *
- *     lower.c                                     a kernel: arguments, scalars, its role
+ *     lower.c, roles.c                            a kernel: arguments, scalars, its roles and who has them
  *     walk.c                                      statements: loops, branches, barriers
  *     units.c                                     tables of executors and of what multiplies
  *     move.c, transfer.c, registers.c             memory: element by element, in pieces, fragments
- *     product.c, matrix.c                         products of lanes and cores, of warps
+ *     stages.c, boxes.c                           pipelines, bulk copies of boxes of tensors
+ *     product.c, matrix.c, group.c                products of lanes and cores, of warps, of groups of them
  *     fuse.c, stores.c, sums.c                    runs of assignments, reductions
  *     eval.c, address.c, packed.c, tiles.c,
  *     places.c, spaces.c, launch.c                elements of expressions and memory, memories, registers: these need each other
@@ -35,6 +36,10 @@ typedef struct AuHeld {
     bool taken;     /* another variable lives in its array by now */
     uint32_t met;   /* by the walk of this number over what an expression reads */
     uint32_t visit; /* of a formula: the visit of a point on which it had [value] */
+    const AuTilePipe
+        *pipe;     /* of a stage; since it was acquired, at this depth of regions, copies bring */
+    int32_t bytes; /* so many */
+    uint32_t depth;
 } AuHeld;
 
 /* Where along an axis an element is: its index, and for fragments the register that holds it. */
@@ -73,6 +78,9 @@ typedef struct AuPlace {
                               NULL: plain */
     int32_t
         line; /* bytes: within as many a row's pieces of 16 change places, by the row; 16: they do not */
+    int32_t part, part_step; /* as units lay rows: elements of a row that lie side by side, and from
+                                one part of the columns to the next; 0: rows are whole */
+    int32_t stage;           /* of a pipeline's tile: elements from one stage to the next */
 } AuPlace;
 
 /* A value that the fused loops know at the present point, in place of what the variable's array
@@ -103,10 +111,26 @@ typedef struct AuTiles {
         numbers; /* by pieces: of this tile and the ones after it, if somebody asks for the next */
 } AuTiles;
 
+/* Which executors of the block a role has: [warps] of them make up one of its own, [many] times. */
+typedef struct AuRolePlan {
+    const AuTileRole *role;
+    uint32_t first, warps, many;
+    uint32_t
+        barrier; /* the first of its named barriers, one for each of its own; 0: it needs none */
+} AuRolePlan;
+
+/* The barriers of a pipeline in memory, one for each stage of each ring. */
+typedef struct AuPipePlan {
+    const AuTilePipe *pipe;
+    AuMem full, empty;
+} AuPipePlan;
+
 /* The emission of a role: where in its program it is, and what is known there. */
 typedef struct AuRoleState {
     const AuTileRole *role;
+    const AuRolePlan *plan;
     const AuUnit *unit;
+    AuVal self, warp;          /* which of the role's executors; which warp of that one */
     AuHeld *vars;              /* by slot */
     const AuTileCount *counts; /* likewise */
     /* The loop over tiles around the present statement: which segment a tile is in. */
@@ -136,6 +160,11 @@ struct AuLower {
     const AuLowering *how;
     AuKernel *k;
     AuHeld *kernel_vars; /* by slot */
+    AuRolePlan *plans;   /* by role */
+    AuPipePlan *pipes;
+    bool by_pieces; /* one of the roles' units moves memory so */
+    bool has_units; /* copies or products go on beside executors that go different ways */
+    AuVal elected;  /* then: one lane of each warp */
     AuPlace *places;
     uint32_t place_count, place_capacity;
     AuRoleState r;
@@ -164,6 +193,34 @@ void lower_add_buffer(AuLower *l, const AuTileMemory *m);
 /* ---- walk.c */
 void lower_walk(AuLower *l, const AuTileStmts *body);
 void lower_bind_value(AuLower *l, const AuTileVar *var, AuVal value);
+
+void lower_set_scalar(AuLower *l, const AuTileVar *var, AuVal value);
+
+/* ---- roles.c */
+bool lower_plan(AuLower *l); /* which executors have which role; false: refused */
+void lower_each_role(AuLower *l, void (*body)(AuLower *l));
+void lower_begin_role(AuLower *l, const AuRolePlan *plan);
+/* `sync`, `arrive` */
+void lower_meet(AuLower *l, const AuTileStmt *s);
+void lower_meet_self(AuLower *l); /* all lanes of the executor, be it one warp or several */
+/* One lane of the executor, as a mask. */
+AuVal lower_one_lane(AuLower *l);
+
+/* ---- stages.c: pipelines */
+void lower_add_pipes(AuLower *l);
+void lower_open_stage(AuLower *l, const AuTileStmt *s);
+void lower_close_stage(AuLower *l, const AuTileStmt *s);
+/* The place of the stage among its pipeline's, and its barrier that says that it is filled. */
+AuVal lower_stage_of(AuLower *l, const AuTileVar *handle);
+AuMem lower_filled(AuLower *l, const AuTilePipe *pipe);
+
+/* ---- boxes.c: copies by a unit of its own */
+bool lower_is_bulk(const AuTileStmt *s);
+void lower_bulk(AuLower *l, const AuTileStmt *s);
+
+/* ---- group.c: products of a group of warps */
+void lower_group_product(AuLower *l, const AuTileStmt *s);
+void lower_wait(AuLower *l, const AuTileStmt *s); /* for what is in flight, by name */
 
 /* ---- eval.c: one element of an expression */
 AuVal lower_eval(AuLower *l, const AuTileExpr *e, const AuPoint *p);
@@ -266,6 +323,8 @@ void lower_join(AuLower *l, const AuTileStmt *s);
 const AuTileExpr *lower_in_parts(AuLower *l, const AuTileExpr *e);
 /* Reduces each register over the lanes whose numbers differ in [bits]. */
 void lower_join_lanes(AuLower *l, AuMem mem, uint32_t registers, uint32_t bits, AuKOp op);
+/* The same over the warps of the executor whose numbers differ in [bits], through shared memory. */
+void lower_join_warps(AuLower *l, AuMem mem, uint32_t registers, uint32_t bits, AuKOp op);
 
 /* ---- tiles.c: loops over tile lists */
 AuTiles *lower_tiles(AuLower *l, const AuTileList *list);

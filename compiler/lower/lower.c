@@ -1,5 +1,4 @@
-/* lower.c - one kernel: its variables, what kind of lowering its role asks for, its scalars, and the
- * order of the parts. See lower.h. */
+/* lower.c - one kernel: its variables, its scalars, what its roles share, and the order of the parts. See lower.h. */
 #include "internal.h"
 
 #include "aule/artifact.h"
@@ -94,7 +93,8 @@ static void bind_scalar(AuLower *l, const AuTileVar *var)
     lower_refuse(l, "nothing is known of %s", var->name);
 }
 
-static void lower_role(AuLower *l)
+/* What all roles know. */
+static void lower_head(AuLower *l)
 {
     const AuTileKernel *t = l->tile;
     const AuPoint nowhere = {.count = 0};
@@ -106,17 +106,22 @@ static void lower_role(AuLower *l)
         lower_bind_value(l, t->lets.at[n]->var,
                          lower_eval(l, t->lets.at[n]->assign.value, &nowhere));
     for (uint32_t n = 0; n < t->shared.count; n++) lower_add_buffer(l, t->shared.at[n]);
+    if (!l->has_units) return;
+    l->elected = kernel_elect(l->k);
+    lower_add_pipes(l);
+    for (uint32_t n = 0; n < t->lists.count; n++) lower_tiles(l, t->lists.at[n]);
+}
+
+static void lower_role(AuLower *l)
+{
+    const AuTileKernel *t = l->tile;
     for (uint32_t n = 0; n < l->r.role->vars.count; n++)
         if (l->r.role->vars.at[n]->origin == TILE_FROM_SELF)
-            lower_bind_value(l, l->r.role->vars.at[n],
-                             l->k->warps > 1 ? kernel_warp(l->k) : kernel_i32(l->k, 0));
+            lower_bind_value(l, l->r.role->vars.at[n], l->r.self);
     l->r.counts = tile_count_role(l->arena, l->r.role, NULL);
     for (uint32_t n = 0; l->r.unit->looks_ahead && n < t->lists.count; n++)
         lower_tiles(l, t->lists.at[n]);
     lower_walk(l, &l->r.role->body);
-    const AuTileExpr one = {.op = TILE_X_INT, .integer = 1};
-    for (uint32_t n = 0; n < 3; n++)
-        l->k->grid[n] = lower_launch_expr(l, n < t->grid.count ? t->grid.at[n].extent : &one);
 }
 
 AuKernel *lower_kernel(AuArena *arena, AuDiags *diags, const AuTileModule *module,
@@ -129,20 +134,23 @@ AuKernel *lower_kernel(AuArena *arena, AuDiags *diags, const AuTileModule *modul
                    .tile = kernel,
                    .how = how,
                    .span = kernel->span};
-    if (kernel->roles.count != 1 || kernel->pipes.count || kernel->grid.count > 3) {
-        lower_refuse(l, "several roles, pipelines or more than three axes of the grid");
+    if (!kernel->roles.count || kernel->grid.count > 3) {
+        lower_refuse(l, "no role, or more than three axes of the grid");
         return NULL;
     }
-    l->r.role = kernel->roles.at[0];
     l->kernel_vars = AU_NEW_ARRAY(arena, AuHeld, kernel->vars.count + 1);
-    l->r.vars = AU_NEW_ARRAY(arena, AuHeld, l->r.role->vars.count + 1);
-    const uint32_t warps = l->r.role->on == TILE_ON_THREAD ? 1 : (uint32_t)l->r.role->many_value;
-    l->k = kernel_new(arena, kernel->name, (uint32_t)module->caps->lanes, warps ? warps : 1);
+    l->k = kernel_new(arena, kernel->name, (uint32_t)module->caps->lanes, 1);
     l->k->banner = how->banner;
     l->k->span = how->script;
     l->k->sources = how->sources;
     l->k->source_count = how->source_count;
-    l->r.unit = lower_unit(module, l->r.role);
-    lower_role(l);
+    if (!lower_plan(l)) return NULL;
+    lower_begin_role(l, &l->plans[0]);
+    lower_head(l);
+    if (!l->failed) lower_each_role(l, lower_role);
+    const AuTileExpr one = {.op = TILE_X_INT, .integer = 1};
+    for (uint32_t n = 0; n < 3; n++)
+        l->k->grid[n] =
+            lower_launch_expr(l, n < kernel->grid.count ? kernel->grid.at[n].extent : &one);
     return l->failed ? NULL : l->k;
 }

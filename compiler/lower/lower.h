@@ -1,13 +1,15 @@
 /* lower.h - from the tiled IR to the kernel IR: CPUs (a lane is an element of a vector), GPUs without
- * matrix units (a lane is a thread that needs nothing of the others), and GPUs whose warps have
- * matrix units that end before the next instruction (mma.sync).
+ * matrix units (a lane is a thread that needs nothing of the others), GPUs whose warps have
+ * matrix units that end before the next instruction (mma.sync), and those where groups of warps
+ * multiply and copies go on beside them (wgmma, tensor maps).
  *
- * In:  an expanded, verified kernel with one role. Out: kernel IR. Fragments become arrays of a lane,
+ * In:  an expanded, verified kernel that has been through the passes. Out: kernel IR. Fragments become arrays of a lane,
  * private memory becomes memory of the executor, scalars become values; runs of elementwise
  * statements become as few loops over registers as their reductions allow (fuse.c). With matrix
  * units of warps all registers are written out and lanes exchange what they share; asynchronous
- * copies become those of 16 bytes a lane. Refused with E0810, naming the construct: roles that talk
- * through pipelines, asynchronous products, conversions of layouts. docs/dev/lowering.md tells more. */
+ * copies become those of 16 bytes a lane, or boxes of tensors. Roles become branches, pipelines
+ * barriers in memory. Refused with E0810, naming the construct: conversions of layouts, products into
+ * tensor memory, and what else docs/dev/lowering.md lists. */
 #ifndef AU_LOWER_H
 #define AU_LOWER_H
 

@@ -59,7 +59,7 @@ void lower_add_argument(AuLower *l, const AuTileMemory *m)
         }
     }
     if (m->packed.kind) p.packed = lower_pack(l, m);
-    if (l->r.unit->by_pieces) {
+    if (l->by_pieces) {
         k->mems[p.mem.i].align = 16; /* by_vectors guards what relies on it */
         lower_vector_condition(l, &p, t);
     }
@@ -90,9 +90,52 @@ static int32_t pitch_of(const AuTileMemory *m, int32_t line)
     return tile_pitch_bytes(m->type.axes[m->type.count - 1].size * bytes, line) / bytes;
 }
 
+/* Shared memory as units of their own copy and multiply it: rows as wide as the swizzle, in parts where they are longer, one stage
+ * behind the other. */
+static void add_tile(AuLower *l, const AuTileMemory *m)
+{
+    enum { ROWS = 8, UNSWIZZLED = 128 };
+    AuKernel *k = l->k;
+    const uint32_t last = m->type.count - 1, swizzle = (uint32_t)m->swizzle_bytes;
+    const int32_t bytes = tile_elem(m->type.elem)->bytes, row = m->type.axes[last].size;
+    AuPlace p = {.memory = m, .line = 16};
+    int32_t step = row;
+    if (swizzle && row * bytes % (int32_t)swizzle != 0)
+        lower_refuse(l, "rows of %s, which are none of its swizzle of %u bytes", m->name, swizzle);
+    if (swizzle && row * bytes > (int32_t)swizzle) {
+        p.part = step = (int32_t)swizzle / bytes;
+        p.part_step = p.part * (last ? m->type.axes[last - 1].size : 1);
+    }
+    for (uint32_t n = m->type.count; n-- > 0;) {
+        p.extents[n] = kernel_i32(k, m->type.axes[n].size);
+        p.strides[n] = kernel_i32(k, n == last ? 1 : step);
+        if (n < last) step *= m->type.axes[n].size;
+        if (p.part && n + 1 == last) step *= row / p.part;
+    }
+    p.stage = step;
+    const int32_t stages = m->pipe ? m->pipe->rings * m->pipe->stage_count : 1;
+    if (stages > 1 && (uint32_t)(step * bytes) % (swizzle ? ROWS * swizzle : UNSWIZZLED))
+        lower_refuse(l, "stages of %s that begin between rows of eight", m->name);
+    p.mem = kernel_memory(k, (AuMemory){.name = m->name,
+                                        .space = AU_SHARED,
+                                        .scalar = lower_scalar(m->type.elem),
+                                        .count = (uint32_t)(step * stages),
+                                        .align = swizzle ? ROWS * swizzle : UNSWIZZLED,
+                                        .swizzle = swizzle,
+                                        .reads = true,
+                                        .writes = true,
+                                        .span = m->span});
+    if (l->by_pieces) lower_vector_condition(l, &p, NULL);
+    AU_PUSH(l->arena, l->places, l->place_count, l->place_capacity, p);
+}
+
 void lower_add_buffer(AuLower *l, const AuTileMemory *m)
 {
     AuKernel *k = l->k;
+    if (m->pipe || (l->k->group && m->space == TILE_SHARED)) {
+        add_tile(l, m);
+        return;
+    }
     AuPlace p = {.memory = m, .pair_axis = pair_axis(&l->r.role->body, m), .line = m->line_bytes};
     int32_t step = 1;
     for (uint32_t n = m->type.count; n-- > 0;) {
@@ -120,6 +163,6 @@ void lower_add_buffer(AuLower *l, const AuTileMemory *m)
                                         .reads = true,
                                         .writes = true,
                                         .span = m->span});
-    if (l->r.unit->by_pieces) lower_vector_condition(l, &p, NULL);
+    if (l->by_pieces) lower_vector_condition(l, &p, NULL);
     AU_PUSH(l->arena, l->places, l->place_count, l->place_capacity, p);
 }

@@ -78,11 +78,12 @@ static AuVal lane_part(AuLower *l, const AuTilePlaces *places)
     for (uint32_t n = 0; n < places->digits.count; n++) {
         const AuTileDigit *d = &places->digits.at[n];
         const int32_t size = d->size ? d->size : places->extent / weight;
-        if (d->unit == TILE_UNIT_WARP) lower_refuse(l, "a layout over several warps");
-        if (d->unit == TILE_UNIT_LANE && size > 1) {
-            AuVal digit = kernel_lane(k);
+        if (d->unit != TILE_UNIT_REG && size > 1) {
+            const bool lane = d->unit == TILE_UNIT_LANE;
+            const int32_t all = (int32_t)(lane ? k->lanes : l->r.plan->warps);
+            AuVal digit = lane ? kernel_lane(k) : l->r.warp;
             if (d->stride > 1) digit = kernel_op2(k, AU_K_IDIV, digit, kernel_i32(k, d->stride));
-            if (d->stride * size < (int32_t)k->lanes)
+            if (d->stride * size < all)
                 digit = kernel_op2(k, AU_K_IMOD, digit, kernel_i32(k, size));
             sum =
                 kernel_op2(k, AU_K_ADD, sum, kernel_op2(k, AU_K_MUL, digit, kernel_i32(k, weight)));
@@ -178,15 +179,23 @@ AuCoord lower_coord(AuLower *l, const AuTileAxis *axis, int32_t reg)
                      .within = reg};
 }
 
+static AuVal lacks(AuLower *l, AuVal number, uint32_t bits)
+{
+    const AuVal some = kernel_op2(l->k, AU_K_AND, number, kernel_i32(l->k, (int32_t)bits));
+    return kernel_op2(l->k, AU_K_EQ, some, kernel_i32(l->k, 0));
+}
+
 AuVal lower_holds(AuLower *l, const AuTileType *type)
 {
-    uint32_t copies = l->k->lanes - 1;
-    for (uint32_t n = 0; n < type->count; n++)
-        if (type->axes[n].places) copies &= ~tile_lane_bits(type->axes[n].places);
-    if (!copies) return (AuVal){0};
-    const AuVal mine =
-        kernel_op2(l->k, AU_K_AND, kernel_lane(l->k), kernel_i32(l->k, (int32_t)copies));
-    return kernel_op2(l->k, AU_K_EQ, mine, kernel_i32(l->k, 0));
+    uint32_t copies = l->k->lanes - 1, warps = l->r.plan->warps - 1;
+    for (uint32_t n = 0; n < type->count; n++) {
+        if (!type->axes[n].places) continue;
+        copies &= ~tile_lane_bits(type->axes[n].places);
+        warps &= ~tile_warp_bits(type->axes[n].places);
+    }
+    AuVal mine = {0};
+    if (copies) mine = lacks(l, kernel_lane(l->k), copies);
+    return warps ? lower_both(l, mine, lacks(l, l->r.warp, warps)) : mine;
 }
 
 /* Neighbours in a register of 32 bits, then the two rows of a lane, then along the axis of the

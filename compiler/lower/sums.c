@@ -67,3 +67,45 @@ void lower_join_lanes(AuLower *l, AuMem mem, uint32_t registers, uint32_t bits, 
         kernel_store(k, mem, at, v, none);
     }
 }
+
+/* Each lane leaves what it has and adds up what the same lanes of the other warps have left. */
+void lower_join_warps(AuLower *l, AuMem mem, uint32_t registers, uint32_t bits, AuKOp op)
+{
+    AuKernel *k = l->k;
+    const AuVal none = {0};
+    const AuRolePlan *plan = l->r.plan;
+    const uint32_t all = k->lanes * registers, warps = plan->warps;
+    const AuMem left = kernel_memory(k, (AuMemory){.name = "left",
+                                                   .space = AU_SHARED,
+                                                   .scalar = AU_F32,
+                                                   .count = all * warps * plan->many,
+                                                   .align = 16,
+                                                   .reads = true,
+                                                   .writes = true,
+                                                   .span = l->span});
+    const AuVal own = kernel_op2(k, AU_K_MUL, l->r.self, kernel_i32(k, (int32_t)(all * warps))),
+                lane = kernel_op2(k, AU_K_ADD, own, kernel_lane(k)),
+                mine = kernel_op2(k, AU_K_ADD, lane,
+                                  kernel_op2(k, AU_K_MUL, l->r.warp, kernel_i32(k, (int32_t)all)));
+    lower_meet_self(l); /* everybody has read what was left before */
+    for (uint32_t r = 0; r < registers; r++)
+        kernel_store(k, left, kernel_op2(k, AU_K_ADD, mine, kernel_i32(k, (int32_t)(r * k->lanes))),
+                     kernel_load(k, mem, kernel_i32(k, (int32_t)r), 1, none, none), none);
+    lower_meet_self(l);
+    for (uint32_t r = 0; r < registers; r++) {
+        AuVal sum = {0};
+        for (uint32_t w = 0; w < warps; w++) {
+            if (w & ~bits) continue;
+            /* the warps that differ from this one in these bits: all of them, in one order */
+            const AuVal which = kernel_op2(
+                k, AU_K_OR, kernel_op2(k, AU_K_AND, l->r.warp, kernel_i32(k, (int32_t)~bits)),
+                kernel_i32(k, (int32_t)w));
+            const AuVal at =
+                kernel_op2(k, AU_K_ADD, kernel_op2(k, AU_K_MUL, which, kernel_i32(k, (int32_t)all)),
+                           kernel_op2(k, AU_K_ADD, lane, kernel_i32(k, (int32_t)(r * k->lanes))));
+            const AuVal v = kernel_load(k, left, at, 1, none, none);
+            sum = sum.i ? kernel_op2(k, op, sum, v) : v;
+        }
+        kernel_store(k, mem, kernel_i32(k, (int32_t)r), sum, none);
+    }
+}

@@ -15,6 +15,18 @@ static bool is_any(const AuTileModule *module, const AuTileRole *role)
     return true;
 }
 
+static bool is_group(const AuTileModule *module, const AuTileRole *role)
+{
+    (void)module;
+    return role->on == TILE_ON_WARPGROUP;
+}
+
+static void no_copy(AuLower *l, const AuTileStmt *s)
+{
+    (void)s;
+    lower_refuse(l, "a copy by the lanes of a group of warps");
+}
+
 static const AuUnit units[] = {
     /* A core: lanes are the elements of its vectors. */
     {.name = "vectors",
@@ -24,6 +36,17 @@ static const AuUnit units[] = {
      .load = lower_each_load,
      .store = lower_each_store,
      .copy = lower_each_copy},
+    /* Several warps that multiply together, by a unit that goes on beside them. */
+    {.name = "groups",
+     .takes = is_group,
+     .exchanges = true,
+     .written_out = true,
+     .fuses = true,
+     .by_pieces = true,
+     .looks_ahead = true,
+     .load = lower_fragment_load,
+     .store = lower_fragment_store,
+     .copy = no_copy},
     /* A warp or wave whose lanes share rows, as matrix units want them. */
     {.name = "shared rows",
      .takes = tile_shares_rows,
@@ -55,7 +78,9 @@ void lower_load(AuLower *l, const AuTileStmt *s) { l->r.unit->load(l, s); }
 
 void lower_move(AuLower *l, const AuTileStmt *s)
 {
-    if (s->move.op == TILE_COPY) {
+    if (lower_is_bulk(s)) {
+        lower_bulk(l, s);
+    } else if (s->move.op == TILE_COPY) {
         l->r.unit->copy(l, s);
     } else if (s->move.is_async) {
         lower_refuse(l, "an asynchronous %s", tile_move_names[s->move.op]);
@@ -68,6 +93,8 @@ void lower_move(AuLower *l, const AuTileStmt *s)
 
 /* ---- products */
 
+static bool is_of_group(const AuTileAtom *atom) { return atom->is_async && !atom->tensor; }
+
 static bool is_of_core(const AuTileAtom *atom) { return atom->k > 2; }
 
 void lower_product(AuLower *l, const AuTileStmt *s)
@@ -77,6 +104,7 @@ void lower_product(AuLower *l, const AuTileStmt *s)
         void (*lower)(AuLower *l, const AuTileStmt *s);
     } products[] = {
         {tile_is_of_warp, lower_matrix_product}, /* mma.sync, MFMA, WMMA, simdgroup */
+        {is_of_group, lower_group_product},      /* wgmma */
         {is_of_core, lower_core_product},        /* AMX */
         {NULL, lower_block_product},             /* multiply-adds, pairs of them */
     };

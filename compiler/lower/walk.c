@@ -10,6 +10,15 @@ void lower_bind_value(AuLower *l, const AuTileVar *var, AuVal value)
     held->value = value;
 }
 
+/* A value, or a cell where it is set in several places or in a branch. */
+void lower_set_scalar(AuLower *l, const AuTileVar *var, AuVal value)
+{
+    if (lower_count(l, var)->defs == 1 && !l->r.in_branch)
+        lower_bind_value(l, var, value);
+    else
+        kernel_store(l->k, lower_var_array(l, var), kernel_i32(l->k, 0), value, (AuVal){0});
+}
+
 static void range_loop(AuLower *l, const AuTileStmt *s)
 {
     const AuPoint nowhere = {.count = 0};
@@ -22,12 +31,15 @@ static void range_loop(AuLower *l, const AuTileStmt *s)
 
 /* ---- loops over tiles */
 
-/* One loop over all segments; which one a tile belongs to is known from its number. */
+/* One loop over all segments, or all but the first tiles; which one a tile belongs to is known from its number. */
 static void loop_of_all(AuLower *l, const AuTileStmt *s, AuTiles *tiles)
 {
     AuKernel *k = l->k;
-    lower_follow_from(l, tiles, kernel_i32(k, 0));
-    tiles->turn = kernel_for(k, kernel_i32(k, 0), tiles->total, 1, AU_UNROLL_NEVER);
+    const AuPoint nowhere = {.count = 0};
+    const AuVal first =
+        s->loop.low ? lower_as(l, lower_eval(l, s->loop.low, &nowhere), AU_I32) : kernel_i32(k, 0);
+    lower_follow_from(l, tiles, first);
+    tiles->turn = kernel_for(k, first, tiles->total, 1, AU_UNROLL_NEVER);
     const AuVal tile = lower_tile_at(l, tiles, tiles->turn, &l->r.in_segment),
                 followed = lower_follow(l, tiles);
     l->r.asked_segment = tiles->at[0].s->name;
@@ -50,7 +62,7 @@ static void loop_of_segment(AuLower *l, const AuTileStmt *s, AuTiles *tiles)
 static void list_loop(AuLower *l, const AuTileStmt *s)
 {
     const AuRoleState outer = l->r;
-    AuTiles *tiles = s->loop.low ? NULL : lower_tiles(l, s->loop.list);
+    AuTiles *tiles = lower_tiles(l, s->loop.list);
     if (!tiles) {
         lower_refuse(l, "this loop over tiles");
         return;
@@ -114,27 +126,6 @@ static const char *text_of(AuLower *l, const AuTileStmt *s)
 
 static void note(AuLower *l, const AuTileStmt *s) { kernel_note(l->k, text_of(l, s)); }
 
-/* Executors whose lanes are threads: among themselves, or barriers of the whole block. */
-static void synchronise(AuLower *l, const AuTileStmt *s)
-{
-    const AuTileBarrier *b = s->barrier.barrier;
-    if (!b) {
-        kernel_barrier(l->k, 1);
-        return;
-    }
-    if (!l->r.unit->meets_alone && b->count_value != (int32_t)l->k->warps)
-        lower_refuse(l, "a barrier of some of the executors");
-    if (l->k->warps > 1 || l->r.unit->meets_alone) kernel_barrier(l->k, 0);
-}
-
-static void wait(AuLower *l, const AuTileStmt *s)
-{
-    if (s->wait.but)
-        kernel_copy_wait(l->k, (uint32_t)s->wait.but->integer);
-    else
-        lower_refuse(l, "`%s`, for what is no copy", text_of(l, s));
-}
-
 static void statement(AuLower *l, const AuTileStmt *s)
 {
     lower_at_statement(l, s);
@@ -144,8 +135,13 @@ static void statement(AuLower *l, const AuTileStmt *s)
     case TILE_S_LOAD: note(l, s), lower_load(l, s); break;
     case TILE_S_MOVE: note(l, s), lower_move(l, s); break;
     case TILE_S_PRODUCT: note(l, s), lower_product(l, s); break;
-    case TILE_S_WAIT: wait(l, s); break;
-    case TILE_S_SYNC: synchronise(l, s); break;
+    case TILE_S_WAIT: lower_wait(l, s); break;
+    case TILE_S_ACQUIRE:
+    case TILE_S_WAIT_STAGE: note(l, s), lower_open_stage(l, s); break;
+    case TILE_S_COMMIT:
+    case TILE_S_RELEASE: lower_close_stage(l, s); break;
+    case TILE_S_SYNC:
+    case TILE_S_ARRIVE: lower_meet(l, s); break;
     case TILE_S_FOR:
         if (s->loop.list_name)
             list_loop(l, s);
@@ -156,12 +152,7 @@ static void statement(AuLower *l, const AuTileStmt *s)
     case TILE_S_ON: on_segment(l, s); break;
     case TILE_S_PART: lower_part(l, s); break;
     case TILE_S_JOIN: lower_join(l, s); break;
-    case TILE_S_CONVERT:
-    case TILE_S_ACQUIRE:
-    case TILE_S_WAIT_STAGE:
-    case TILE_S_COMMIT:
-    case TILE_S_RELEASE:
-    case TILE_S_ARRIVE: lower_refuse(l, "`%s`", text_of(l, s)); break;
+    case TILE_S_CONVERT: lower_refuse(l, "`%s`", text_of(l, s)); break;
     case TILE_S_ASSIGN:
     case TILE_S_RETURN: break;
     }

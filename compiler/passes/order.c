@@ -5,34 +5,42 @@
  * reads what the executor wrote since its last barrier, or writes what it read or wrote. A barrier of the block, which the program
  * has itself, serves as well, so most programs get none.
  *
- * Copies end in the order of their issue, each a group. `wait t but 2` allows as many groups to be still in flight as were issued
- * after the one it waits for; over branches and turns of loops the least of these numbers, which waits for more than asked and
- * never for less. */
+ * Units that go on by themselves, those of bulk copies and of products of a group, see what lanes wrote behind `fence self` alone.
+ * What lanes did with a stage is ordered by its pipeline, for those who get it next.
+ *
+ * Copies of lanes, bulk copies out of shared memory, and products of a group end each in the order of their issue, each a group.
+ * `wait t but 2` allows as many groups of its kind to be still in flight as were issued after the one it waits for; over branches and
+ * turns of loops the least of these numbers, which waits for more than asked and never for less. */
 #include "pass.h"
 
 #include <string.h>
 
 enum { MOST_FLIGHTS = 7 }; /* that a wait can tell apart */
 
+/* What goes on beside the executor, by who does it: each kind ends in its order. */
+typedef enum Kind { NO_FLIGHT, OF_LANES, BULK, PRODUCT } Kind;
+
 /* At a place in the text. */
 typedef struct State {
     bool *was_read, *was_written; /* by memory: by lanes of this executor since its last barrier */
+    bool *unfenced;               /* ... written since its last fence */
     int32_t
-        *age; /* by variable: of a copy in flight, how many were issued since; -1: not in flight */
+        *age; /* by variable: of what is in flight, how many of its kind were issued since; -1: not
+                     in flight */
 } State;
 
 typedef struct Order {
     Pass *p;
     uint32_t memories, vars;
     State now;
-    const AuTileMemory **filled; /* by variable: what the copy writes */
+    const AuTileStmt **flights; /* by variable: what is in flight */
 } Order;
 
 static State new_state(const Order *o)
 {
-    State s = {AU_NEW_ARRAY(o->p->arena, bool, o->memories),
-               AU_NEW_ARRAY(o->p->arena, bool, o->memories),
-               AU_NEW_ARRAY(o->p->arena, int32_t, o->vars)};
+    State s = {
+        AU_NEW_ARRAY(o->p->arena, bool, o->memories), AU_NEW_ARRAY(o->p->arena, bool, o->memories),
+        AU_NEW_ARRAY(o->p->arena, bool, o->memories), AU_NEW_ARRAY(o->p->arena, int32_t, o->vars)};
     for (uint32_t n = 0; n < o->vars; n++) s.age[n] = -1;
     return s;
 }
@@ -43,6 +51,7 @@ static void join(const Order *o, State *into, const State *other)
     for (uint32_t n = 0; n < o->memories; n++) {
         into->was_read[n] |= other->was_read[n];
         into->was_written[n] |= other->was_written[n];
+        into->unfenced[n] |= other->unfenced[n];
     }
     for (uint32_t n = 0; n < o->vars; n++)
         if (into->age[n] < 0 || (other->age[n] >= 0 && other->age[n] < into->age[n]))
@@ -60,7 +69,7 @@ static State copied(const Order *o)
 
 typedef void (*TouchFn)(Order *o, uint32_t memory, bool writes, bool *found);
 
-/* Arguments, buffers of the block, and all others as one. */
+/* Arguments, buffers of the block, tiles of pipelines, and all others as one. */
 static uint32_t number_of(const Order *o, const AuTileMemory *m)
 {
     const AuTileKernel *k = o->p->kernel;
@@ -68,6 +77,10 @@ static uint32_t number_of(const Order *o, const AuTileMemory *m)
         if (k->args.at[n] == m) return n;
     for (uint32_t n = 0; n < k->shared.count; n++)
         if (k->shared.at[n] == m) return k->args.count + n;
+    uint32_t first = k->args.count + k->shared.count;
+    for (uint32_t i = 0; i < k->pipes.count; first += k->pipes.at[i++]->tiles.count)
+        for (uint32_t n = 0; n < k->pipes.at[i]->tiles.count; n++)
+            if (k->pipes.at[i]->tiles.at[n] == m) return first + n;
     return o->memories - 1;
 }
 
@@ -104,11 +117,31 @@ static void find_conflict(Order *o, uint32_t memory, bool writes, bool *found)
     *found |= o->now.was_written[memory] || (writes && o->now.was_read[memory]);
 }
 
+static void find_unfenced(Order *o, uint32_t memory, bool writes, bool *found)
+{
+    (void)writes;
+    *found |= o->now.unfenced[memory];
+}
+
 static void mark(Order *o, uint32_t memory, bool writes, bool *found)
 {
     (void)found;
     o->now.was_written[memory] |= writes;
     o->now.was_read[memory] |= !writes;
+}
+
+static void mark_unfenced(Order *o, uint32_t memory, bool writes, bool *found)
+{
+    (void)found;
+    o->now.unfenced[memory] |= writes;
+}
+
+/* Whose is it that the statement starts? What fills a stage nobody waits for by name. */
+static Kind kind_of(const AuTileStmt *s)
+{
+    if (s->kind == TILE_S_PRODUCT) return s->product.is_async ? PRODUCT : NO_FLIGHT;
+    if (s->kind != TILE_S_MOVE || !s->move.is_async) return NO_FLIGHT;
+    return s->var && s->move.dest->memory->space != TILE_GLOBAL ? OF_LANES : BULK;
 }
 
 /* ---- barriers */
@@ -119,34 +152,49 @@ static void meet(Order *o)
     memset(o->now.was_written, 0, o->memories);
 }
 
-static AuTileStmt *own_barrier(Pass *p, const AuTileStmt *before)
+/* Who has a stage has it to himself. */
+static void open_stage(Order *o, const AuTilePipe *pipe)
 {
+    for (uint32_t n = 0; n < pipe->tiles.count; n++) {
+        const uint32_t memory = number_of(o, pipe->tiles.at[n]);
+        o->now.was_read[memory] = o->now.was_written[memory] = o->now.unfenced[memory] = false;
+    }
+}
+
+static AuTileStmt *own_barrier(Order *o, const AuTileStmt *before, bool fences)
+{
+    Pass *p = o->p;
     AuTileStmt *s = AU_NEW(p->arena, AuTileStmt);
     *s = (AuTileStmt){.kind = TILE_S_SYNC, .span = before->span};
     s->barrier.name = au_name(p->module->names, "self");
+    s->barrier.fences = fences;
+    meet(o);
+    if (fences) memset(o->now.unfenced, 0, o->memories);
     return s;
 }
 
 static void order(Order *o, AuTileStmt *s, AuTileStmts *out)
 {
-    bool conflict = false;
+    bool conflict = false, fences = false;
+    const bool unit = kind_of(s) > OF_LANES;
     touch_stmt(o, s, find_conflict, &conflict);
+    if (unit) touch_stmt(o, s, find_unfenced, &fences);
     /* Sums commute; stores into tensors go to places of their own. */
     if (s->kind == TILE_S_MOVE && s->move.dest->memory->space == TILE_GLOBAL &&
         s->move.source->op != TILE_X_REF)
         conflict = false;
-    if (conflict) {
+    if (conflict || fences) {
         AuTileStmt *last = out->count ? out->at[out->count - 1] : NULL;
         const bool starts = last && tile_starts_product(last, s);
         if (starts) out->count--;
-        pass_push(o->p, out, own_barrier(o->p, s));
+        pass_push(o->p, out, own_barrier(o, s, fences));
         if (starts) pass_push(o->p, out, last);
-        meet(o);
     }
     touch_stmt(o, s, mark, NULL);
+    if (!unit) touch_stmt(o, s, mark_unfenced, NULL);
 }
 
-/* ---- copies in flight */
+/* ---- what is in flight */
 
 static void flights(Order *o, const AuTileStmts *body);
 
@@ -166,15 +214,13 @@ static void settle_loop(Order *o, const AuTileStmts *body)
 
 static void issue(Order *o, const AuTileStmt *s)
 {
-    for (uint32_t n = 0; n < o->vars; n++) o->now.age[n] += o->now.age[n] >= 0;
+    for (uint32_t n = 0; n < o->vars; n++)
+        o->now.age[n] += o->now.age[n] >= 0 && kind_of(o->flights[n]) == kind_of(s);
     o->now.age[s->var->slot] = 0;
-    o->filled[s->var->slot] = s->move.dest->memory;
+    o->flights[s->var->slot] = s;
 }
 
-static bool is_issue(const AuTileStmt *s)
-{
-    return s->kind == TILE_S_MOVE && s->move.is_async && s->var;
-}
+static bool is_issue(const AuTileStmt *s) { return kind_of(s) != NO_FLIGHT && s->var; }
 
 static void flights(Order *o, const AuTileStmts *body)
 {
@@ -196,22 +242,44 @@ static void flights(Order *o, const AuTileStmts *body)
     }
 }
 
-/* Of what are no copies nothing is said. */
-static void wait(Order *o, AuTileStmt *s)
+/* Units have read and written when somebody knows that they have: until then other lanes may not. */
+static void settle(Order *o, const AuTileVar *var)
+{
+    AuTileStmt *s = (AuTileStmt *)o->flights[var->slot];
+    o->now.age[var->slot] = -1;
+    if (kind_of(s) == OF_LANES)
+        touch_memory(o, s->move.dest->memory, true, mark, NULL);
+    else
+        touch_stmt(o, s, mark, NULL);
+}
+
+/* The variables of one kind, or all of those of which nothing is known. */
+static void wait_for(Order *o, const AuTileStmt *s, Kind kind, AuTileStmts *out)
 {
     int32_t groups = MOST_FLIGHTS;
+    AuTileStmt *one = AU_NEW(o->p->arena, AuTileStmt);
+    *one = (AuTileStmt){.kind = TILE_S_WAIT, .span = s->span};
     for (uint32_t n = 0; n < s->wait.names.count; n++) {
         const AuTileVar *var = s->wait.vars[n];
-        if (var->kind != TILE_TOKEN || !o->filled[var->slot] || o->now.age[var->slot] < 0) return;
-        if (o->now.age[var->slot] < groups) groups = o->now.age[var->slot];
+        const int32_t age = o->now.age[var->slot];
+        if ((age < 0 ? NO_FLIGHT : kind_of(o->flights[var->slot])) != kind) continue;
+        AU_PUSH(o->p->arena, one->wait.names.at, one->wait.names.count, one->wait.names.capacity,
+                s->wait.names.at[n]);
+        if (age < groups) groups = age;
     }
-    s->wait.but = AU_NEW(o->p->arena, AuTileExpr);
-    *s->wait.but = (AuTileExpr){.op = TILE_X_INT, .integer = groups, .span = s->span};
-    for (uint32_t n = 0; n < s->wait.names.count; n++) {
-        const uint32_t slot = s->wait.vars[n]->slot;
-        o->now.age[slot] = -1;
-        touch_memory(o, o->filled[slot], true, mark, NULL);
+    if (!one->wait.names.count) return;
+    if (kind != NO_FLIGHT) {
+        one->wait.but = AU_NEW(o->p->arena, AuTileExpr);
+        *one->wait.but = (AuTileExpr){.op = TILE_X_INT, .integer = groups, .span = s->span};
     }
+    pass_push(o->p, out, one);
+}
+
+static void wait(Order *o, const AuTileStmt *s, AuTileStmts *out)
+{
+    for (Kind kind = NO_FLIGHT; kind <= PRODUCT; kind++) wait_for(o, s, kind, out);
+    for (uint32_t n = 0; n < s->wait.names.count; n++)
+        if (o->now.age[s->wait.vars[n]->slot] >= 0) settle(o, s->wait.vars[n]);
 }
 
 /* ---- the program */
@@ -241,16 +309,20 @@ static void walk_loop(Order *o, AuTileStmt *s)
 static void walk(Order *o, AuTileStmts *body)
 {
     AuTileStmts out = {0};
+    const bool others = o->p->kernel->roles.count > 1 || o->p->role->on == TILE_ON_WARPGROUP;
     for (uint32_t n = 0; n < body->count; n++) {
         AuTileStmt *s = body->at[n];
         if (s->kind == TILE_S_LOAD || s->kind == TILE_S_MOVE || s->kind == TILE_S_PRODUCT)
             order(o, s, &out);
         if (is_issue(s)) issue(o, s);
-        if (s->kind == TILE_S_WAIT) wait(o, s);
-        if (s->kind == TILE_S_SYNC && o->p->role->many_value > 1) meet(o);
+        if (s->kind == TILE_S_SYNC && (o->p->role->many_value > 1 || others)) meet(o);
+        if (s->kind == TILE_S_ACQUIRE || s->kind == TILE_S_WAIT_STAGE) open_stage(o, s->stage.pipe);
         if (s->kind == TILE_S_FOR) walk_loop(o, s);
         if (s->kind == TILE_S_IF || s->kind == TILE_S_ON) walk_ways(o, s);
-        pass_push(o->p, &out, s);
+        if (s->kind == TILE_S_WAIT)
+            wait(o, s, &out);
+        else
+            pass_push(o->p, &out, s);
     }
     *body = out;
 }
@@ -260,7 +332,9 @@ void pass_order(Pass *p)
     Order o = {.p = p,
                .memories = p->kernel->args.count + p->kernel->shared.count + 1,
                .vars = p->role->vars.count + 1};
-    o.filled = AU_NEW_ARRAY(p->arena, const AuTileMemory *, o.vars);
+    for (uint32_t n = 0; n < p->kernel->pipes.count; n++)
+        o.memories += p->kernel->pipes.at[n]->tiles.count;
+    o.flights = AU_NEW_ARRAY(p->arena, const AuTileStmt *, o.vars);
     o.now = new_state(&o);
     walk(&o, &p->role->body);
 }

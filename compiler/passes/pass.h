@@ -23,6 +23,7 @@ typedef struct Pass {
     bool failed;
 } Pass;
 
+void pass_indices(Pass *p);                                               /* indices.c */
 void pass_empty(Pass *p);                                                 /* empty.c */
 void pass_sums(Pass *p);                                                  /* sums.c */
 void pass_segments(Pass *p);                                              /* segments.c */
@@ -37,6 +38,7 @@ bool pass_is_list_loop(const AuTileStmt *s);
 
 void pass_sink(Pass *p);   /* sink.c */
 void pass_places(Pass *p); /* places.c */
+void pass_turns(Pass *p);  /* turns.c */
 void pass_order(Pass *p);  /* order.c */
 
 /* ---- runs.c: runs of assignments */

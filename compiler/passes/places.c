@@ -6,8 +6,17 @@
  * schedule says how long lines may be, `option line`; here each memory gets the longest that its rows consist of. */
 #include "pass.h"
 
+/* Where units of their own copy and multiply, rows lie as these want them. */
+static bool has_units(const AuTileKernel *k)
+{
+    bool found = k->pipes.count > 0;
+    for (uint32_t n = 0; n < k->roles.count; n++) found |= k->roles.at[n]->on == TILE_ON_WARPGROUP;
+    return found;
+}
+
 void pass_places(Pass *p)
 {
+    if (has_units(p->kernel)) return;
     for (uint32_t n = 0; n < p->kernel->shared.count; n++) {
         AuTileMemory *m = p->kernel->shared.at[n];
         if (!m->swizzle_bytes || m->type.count < 2) continue;

@@ -112,7 +112,7 @@ static bool same_stmt(const AuTileStmt *a, const AuTileStmt *b)
     case TILE_S_WAIT_STAGE:
         return same_text(a->stage.name, b->stage.name) &&
                same_text(a->stage.pipe_name, b->stage.pipe_name) &&
-               same_expr(a->stage.index, b->stage.index);
+               same_expr(a->stage.index, b->stage.index) && same_expr(a->stage.turn, b->stage.turn);
     case TILE_S_COMMIT:
     case TILE_S_RELEASE:
         return same_names(&a->close.names, &b->close.names) &&
@@ -120,7 +120,8 @@ static bool same_stmt(const AuTileStmt *a, const AuTileStmt *b)
     case TILE_S_SYNC:
     case TILE_S_ARRIVE:
         return same_text(a->barrier.name, b->barrier.name) &&
-               same_expr(a->barrier.index, b->barrier.index);
+               same_expr(a->barrier.index, b->barrier.index) &&
+               a->barrier.fences == b->barrier.fences;
     case TILE_S_FOR:
         return same_text(a->loop.var_name, b->loop.var_name) &&
                same_text(a->loop.list_name, b->loop.list_name) &&

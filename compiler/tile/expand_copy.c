@@ -133,6 +133,7 @@ static void copy_parts(Expand *x, AuTileStmt *s, const AuTileStmt *from)
         s->stage.name = keep(x, s->stage.name);
         s->stage.pipe_name = keep(x, s->stage.pipe_name);
         s->stage.index = expand_expr(x, NULL, s->stage.index);
+        s->stage.turn = expand_expr(x, NULL, s->stage.turn);
         break;
     case TILE_S_COMMIT:
     case TILE_S_RELEASE:

@@ -197,7 +197,8 @@ static bool do_wait(Flow *f, const AuTileStmt *s)
 
 static bool do_open(Flow *f, const AuTileStmt *s)
 {
-    if (!use(f, s->stage.index, false) || !set(f, s->var)) return false;
+    if (!use(f, s->stage.index, false) || !use(f, s->stage.turn, false) || !set(f, s->var))
+        return false;
     Slot *slot = &f->slots[s->var->slot];
     slot->stage = s->kind == TILE_S_ACQUIRE ? ACQUIRED : WAITED;
     slot->pipe = s->stage.pipe;

@@ -18,16 +18,19 @@ typedef struct Search {
     bool good;
 } Search;
 
-uint32_t tile_lane_bits(const AuTilePlaces *places)
+static uint32_t bits_of(const AuTilePlaces *places, AuTileUnit unit)
 {
     uint32_t bits = 0;
     for (uint32_t n = 0; n < places->digits.count; n++) {
         const AuTileDigit *d = &places->digits.at[n];
-        if (d->unit != TILE_UNIT_LANE) continue;
+        if (d->unit != unit) continue;
         for (int32_t step = 1; step < d->size; step *= 2) bits |= (uint32_t)(step * d->stride);
     }
     return bits;
 }
+
+uint32_t tile_lane_bits(const AuTilePlaces *places) { return bits_of(places, TILE_UNIT_LANE); }
+uint32_t tile_warp_bits(const AuTilePlaces *places) { return bits_of(places, TILE_UNIT_WARP); }
 
 uint32_t tile_summed_lanes(const AuTileExpr *sum)
 {
@@ -37,6 +40,17 @@ uint32_t tile_summed_lanes(const AuTileExpr *sum)
         if (of->axes[n].places && !tile_axis(sum->type, of->axes[n].name))
             bits |= tile_lane_bits(of->axes[n].places);
     return bits;
+}
+
+/* Does the sum go over several warps too? */
+static bool spans_warps(const AuTileExpr *sum)
+{
+    const AuTileType *of = sum->args.at[0]->type;
+    for (uint32_t n = 0; n < of->count; n++)
+        if (of->axes[n].places && !tile_axis(sum->type, of->axes[n].name) &&
+            tile_warp_bits(of->axes[n].places))
+            return true;
+    return false;
 }
 
 static bool is_zero(const AuTileExpr *e) { return e->op == TILE_X_FLOAT && e->number == 0; }
@@ -51,7 +65,7 @@ static Linear linearity(Search *s, const AuTileExpr *e)
     if (e->op == TILE_X_NAME && e->var == s->x) return LINEAR;
     if (tile_is_sum(e)) {
         const uint32_t bits = tile_summed_lanes(e);
-        s->good &= !tile_count_reads(e, s->x) && (!s->bits || s->bits == bits);
+        s->good &= !tile_count_reads(e, s->x) && (!s->bits || s->bits == bits) && !spans_warps(e);
         if (bits) s->bits = bits;
         return bits ? LINEAR : FREE;
     }

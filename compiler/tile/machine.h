@@ -169,8 +169,9 @@ struct Agent {
     TILE_LIST(const char *) segments;
     const AuTileStmt *stmt;
     Wait wait;
-    uint32_t progress;           /* of a statement that waits several times */
-    uint32_t *acquired, *waited; /* how often, by ring */
+    uint32_t progress;                         /* of a statement that waits several times */
+    uint32_t *acquired, *waited;               /* how often, by ring */
+    uint32_t *acquired_before, *waited_before; /* ... when this block of the grid began */
     AsyncOp *last_product;
     double weight;
 };

@@ -25,7 +25,7 @@ AuTileParts tile_parts(AuTileStmt *s)
         p.adds = s->product.add && !s->product.dest;
         break;
     case TILE_S_ACQUIRE:
-    case TILE_S_WAIT_STAGE: add(&p, &s->stage.index); break;
+    case TILE_S_WAIT_STAGE: add(&p, &s->stage.index), add(&p, &s->stage.turn); break;
     case TILE_S_SYNC:
     case TILE_S_ARRIVE: add(&p, &s->barrier.index); break;
     case TILE_S_PART:
@@ -138,7 +138,8 @@ static bool has_spread(const AuTileModule *module, const AuTileRole *role)
 
 bool tile_shares_rows(const AuTileModule *module, const AuTileRole *role)
 {
-    return role->on == TILE_ON_WARP && (has_matrix(&role->body) || has_spread(module, role));
+    return role->on == TILE_ON_WARPGROUP ||
+           (role->on == TILE_ON_WARP && (has_matrix(&role->body) || has_spread(module, role)));
 }
 
 /* Only numbers, rows and the variable itself. */

@@ -249,6 +249,7 @@ static void print_stage(const AuTileStmt *s, const char *word, AuText *out)
 {
     au_text_add(out, "%s = %s %s", s->stage.name, word, s->stage.pipe_name);
     print_many(s->stage.index, out);
+    print_option("turn", s->stage.turn, out);
 }
 
 static void print_barrier(const AuTileStmt *s, const char *word, AuText *out)
@@ -291,7 +292,7 @@ void tile_print_stmt(const AuTileStmt *s, AuText *out)
     case TILE_S_WAIT_STAGE: print_stage(s, "wait", out); break;
     case TILE_S_COMMIT: print_close(s, "commit", out); break;
     case TILE_S_RELEASE: print_close(s, "release", out); break;
-    case TILE_S_SYNC: print_barrier(s, "sync", out); break;
+    case TILE_S_SYNC: print_barrier(s, s->barrier.fences ? "fence" : "sync", out); break;
     case TILE_S_ARRIVE: print_barrier(s, "arrive", out); break;
     case TILE_S_PART: print_part(s, "part", out); break;
     case TILE_S_JOIN: print_part(s, "join", out); break;

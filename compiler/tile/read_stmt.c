@@ -211,6 +211,17 @@ static AuTileStmt *read_barrier(Reader *r, uint32_t begin, AuTileStmtKind kind)
     return s;
 }
 
+/* `fence self` */
+static AuTileStmt *read_fence(Reader *r, uint32_t begin)
+{
+    AuTileStmt *s = new_stmt(r, TILE_S_SYNC, begin);
+    if (!is(r, "self")) fail(r, "self");
+    s->barrier.name = take_name(r);
+    s->barrier.fences = true;
+    s->span = span_from(r, begin);
+    return s;
+}
+
 static AuTileStmt *read_for(Reader *r, uint32_t begin)
 {
     AuTileStmt *s = new_stmt(r, TILE_S_FOR, begin);
@@ -280,6 +291,7 @@ static AuTileStmt *read_stage(Reader *r, uint32_t begin, const char *name, AuTil
     s->stage.name = name;
     s->stage.pipe_name = take_name(r);
     s->stage.index = read_ring(r);
+    if (accept(r, "turn")) s->stage.turn = read_expr(r);
     s->span = span_from(r, begin);
     return s;
 }
@@ -346,6 +358,7 @@ static AuTileStmt *read_statement(Reader *r)
     if (accept(r, "commit")) return read_close(r, begin, TILE_S_COMMIT);
     if (accept(r, "release")) return read_close(r, begin, TILE_S_RELEASE);
     if (accept(r, "sync")) return read_barrier(r, begin, TILE_S_SYNC);
+    if (accept(r, "fence")) return read_fence(r, begin);
     if (accept(r, "arrive")) return read_barrier(r, begin, TILE_S_ARRIVE);
     if (accept(r, "for")) return read_for(r, begin);
     if (accept(r, "if")) return read_if(r, begin);

@@ -234,6 +234,8 @@ static void make_agents(Machine *m)
                 role->many_value > 1 ? au_format(m->arena, "%s[%d]", role->name, i) : role->name;
             a->vars = AU_NEW_ARRAY(m->block, Var, role->vars.count);
             a->acquired = AU_NEW_ARRAY(m->block, uint32_t, m->ring_count);
+            a->acquired_before = AU_NEW_ARRAY(m->block, uint32_t, m->ring_count);
+            a->waited_before = AU_NEW_ARRAY(m->block, uint32_t, m->ring_count);
             a->waited = AU_NEW_ARRAY(m->block, uint32_t, m->ring_count);
             const double weights[] = {0.1, 1, 10};
             a->weight = weights[below(m, 3)];

@@ -187,6 +187,10 @@ static bool find_statement(Agent *a)
                 a->vars[i].set = false;
                 a->vars[i].flight = a->vars[i].posted = NULL;
             }
+            for (uint32_t i = 0; i < a->m->ring_count; i++) {
+                a->acquired_before[i] = a->acquired[i];
+                a->waited_before[i] = a->waited[i];
+            }
             set_integer(a, a->role->vars.at[0], a->index); /* self */
             push(a, (Frame){.body = &a->role->body});
         }

@@ -43,14 +43,26 @@ static bool find_ring(Agent *a, const AuTileStmt *s, uint32_t *number)
     return true;
 }
 
+/* A turn that the program says is the one that has come. Blocks of the grid each count from 0. */
+static bool check_turn(Agent *a, const AuTileStmt *s, const uint32_t *had, uint32_t number)
+{
+    int64_t turn = 0;
+    if (!s->stage.turn) return true;
+    if (!eval_integer(a, s->stage.turn, &turn)) return false;
+    const uint32_t *before = s->kind == TILE_S_ACQUIRE ? a->acquired_before : a->waited_before;
+    const int64_t count = (int64_t)(had[number] - before[number]);
+    return turn == count || run_error(a, AU_E0706, NULL, "turn %lld of %s, where %lld is the next",
+                                      (long long)turn, s->stage.pipe->name, (long long)count);
+}
+
 bool run_stage(Agent *a, const AuTileStmt *s)
 {
     const bool acquires = s->kind == TILE_S_ACQUIRE;
     if (a->wait.kind == NO_WAIT) {
-        uint32_t number = 0;
-        if (!find_ring(a, s, &number)) return false;
+        uint32_t number = 0, *had = acquires ? a->acquired : a->waited;
+        if (!find_ring(a, s, &number) || !check_turn(a, s, had, number)) return false;
         Ring *ring = &a->m->rings[number];
-        const uint32_t count = acquires ? a->acquired[number]++ : a->waited[number]++;
+        const uint32_t count = had[number]++;
         a->wait = (Wait){.kind = acquires ? FOR_FREE : FOR_FULL,
                          .ring = ring,
                          .stage = count % ring->stages,

@@ -223,6 +223,7 @@ struct AuTileStmt {
         struct {
             const char *name, *pipe_name;
             AuTileExpr *index; /* which ring, or NULL */
+            AuTileExpr *turn;  /* how many stages of the ring it had before; NULL: not said */
             AuTilePipe *pipe;  /* verified */
         } stage;
         struct {
@@ -232,7 +233,8 @@ struct AuTileStmt {
         } close;
         struct {
             const char *name;
-            AuTileExpr *index;             /* or NULL */
+            AuTileExpr *index; /* or NULL */
+            bool fences; /* `fence self`: units that go on by themselves see what lanes wrote */
             struct AuTileBarrier *barrier; /* verified; NULL: `self`, the lanes of the executor */
         } barrier;
         struct {
@@ -494,6 +496,7 @@ uint32_t tile_summed_lanes(const AuTileExpr *sum);
 bool tile_is_linear(const AuTileExpr *e, const AuTileVar *x, uint32_t *bits);
 uint32_t
 tile_lane_bits(const AuTilePlaces *places); /* bits of the lane that choose along the axis */
+uint32_t tile_warp_bits(const AuTilePlaces *places); /* ... of the warp in its group */
 
 /* ---- small questions */
 

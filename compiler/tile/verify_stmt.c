@@ -213,6 +213,7 @@ static bool do_stage(Verify *v, AuTileStmt *s, bool produces)
         return verify_error(v, AU_E0706, s->span, "%s %s index here", pipe->name,
                             chooses ? "needs an" : "takes no");
     if (s->stage.index && !expect_scalar(v, s->stage.index, "the number of a ring")) return false;
+    if (s->stage.turn && !expect_scalar(v, s->stage.turn, "the turn of a stage")) return false;
     s->stage.pipe = pipe;
     s->var = set_handle(v, s->stage.name, TILE_STAGE);
     if (s->var) v->pipe_of[s->var->slot] = pipe;

@@ -247,9 +247,24 @@ static const Tensor *tensor_by_number(const Both *b, uint32_t number)
     return NULL;
 }
 
-static void run_kernel(Both *b, uint32_t which, bool *written)
+/* As the launch does: a map has the tensor's axes, the last first. */
+static const AuKMap *maps_of(const Both *b, const AuKernel *k)
 {
-    AuKernel *k = lowered_kernel(b->s, b->t, b->module, which);
+    AuKMap *maps = AU_NEW_ARRAY(b->s->arena, AuKMap, k->map_count + 1);
+    for (uint32_t n = 0; n < k->map_count; n++) {
+        const AuMap *map = &k->maps[n];
+        const Tensor *t = tensor_by_number(b, k->args[k->mems[map->mem.i].arg].source_index);
+        for (uint32_t d = 0; d < map->rank; d++) {
+            maps[n].size[d] = t->shape[map->rank - 1 - d];
+            maps[n].stride[d] = t->strides[map->rank - 1 - d];
+        }
+    }
+    return maps;
+}
+
+/* NULL: it ran; else what the interpreter found. */
+static const char *run_kernel(Both *b, const AuKernel *k, uint32_t which, bool *written)
+{
     const AuTileKernel *tile = b->module->kernels.at[which];
     uint64_t slots[64] = {0};
     AuKBuffer buffers[64] = {{0}};
@@ -267,18 +282,20 @@ static void run_kernel(Both *b, uint32_t which, bool *written)
     }
     AuKRun run = {.slots = slots,
                   .buffers = buffers,
+                  .maps = maps_of(b, k),
                   .grid = {1, 1, 1},
-                  .seed = 5,
+                  .seed = b->t->seed,
                   .check_all_written = !b->t->odd};
     for (uint32_t d = 0; d < tile->grid.count; d++)
         run.grid[d] = (uint32_t)value_of(b->t, tile->grid.at[d].extent);
     const char *why = NULL;
     AuText text = {.arena = b->s->arena};
     if (getenv("AULE_TEST_PRINT")) kernel_print(k, &text), fputs(au_text_str(&text), stderr);
-    if (!kernel_run(k, &run, b->s->arena, &why)) fail_msg("%s, %s: %s", b->t->file, k->name, why);
+    return kernel_run(k, &run, b->s->arena, &why) ? NULL : why;
 }
 
-static void compare(const Both *b)
+/* NULL: the two agree. */
+static const char *difference(const Both *b)
 {
     for (uint32_t n = 0; n < b->count; n++) {
         const Tensor *t = &b->tensors[n];
@@ -293,14 +310,17 @@ static void compare(const Both *b)
         }
         const double bound = (b->t->tolerance > 0 ? b->t->tolerance : 0x1p-8) * largest + 1e-6;
         if (!(worst <= bound))
-            fail_msg("%s: %s[%zu] is %g, not %g", b->t->file, t->memory->name, at, get(t, at),
-                     (double)t->f32[at]);
+            return au_format(b->s->arena, "wrong: %s[%zu] is %g, not %g", t->memory->name, at,
+                             get(t, at), (double)t->f32[at]);
     }
+    return NULL;
 }
 
-void lowered_check(Session *s, const Lowered *t)
+const char *lowered_outcome(Session *s, const Lowered *t, const char *kernel, LoweredChange change,
+                            void *user)
 {
     Both b = {.s = s, .t = t, .random = 1};
+    const char *why = NULL;
     b.module = lowered_module(s, t);
     for (uint32_t k = 0; k < b.module->kernels.count; k++)
         for (uint32_t a = 0; a < b.module->kernels.at[k]->args.count; a++)
@@ -313,6 +333,17 @@ void lowered_check(Session *s, const Lowered *t)
         for (size_t i = 0; i < tensor->elements; i++) put(tensor, i);
     }
     run_tiles(&b);
-    for (uint32_t k = 0; k < b.module->kernels.count; k++) run_kernel(&b, k, written);
-    compare(&b);
+    for (uint32_t k = 0; k < b.module->kernels.count && !why; k++) {
+        AuKernel *lowered = lowered_kernel(s, t, b.module, k);
+        if (kernel && strcmp(kernel, lowered->name) == 0) lowered = change(s, lowered, user);
+        if (!lowered) return "refused";
+        why = run_kernel(&b, lowered, k, written);
+    }
+    return why ? why : difference(&b);
+}
+
+void lowered_check(Session *s, const Lowered *t)
+{
+    const char *why = lowered_outcome(s, t, NULL, NULL, NULL);
+    if (why) fail_msg("%s: %s", t->file, why);
 }

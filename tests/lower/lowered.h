@@ -22,6 +22,7 @@ typedef struct Lowered {
     int32_t line;     /* bytes that stay together in swizzled rows; 0: 16 */
     bool odd;         /* strides of tensors that are not those of a contiguous one */
     double tolerance; /* of outputs, relative to the largest; 0: one rounding to bf16 */
+    uint64_t seed;    /* of the schedule of the kernel's executors */
 } Lowered;
 
 /* The lowered kernels of the module, verified; fails the test where there are none. */
@@ -29,5 +30,11 @@ AuTileModule *lowered_module(Session *s, const Lowered *t);
 AuKernel *lowered_try(Session *s, const Lowered *t, AuTileModule *m, uint32_t which); /* or NULL */
 AuKernel *lowered_kernel(Session *s, const Lowered *t, AuTileModule *m, uint32_t which);
 void lowered_check(Session *s, const Lowered *t);
+
+/* The same, with a kernel changed before it runs (NULL: none is); NULL: both agree, else what was found. A change that gives
+ * NULL was refused by the reader or the verifier. */
+typedef AuKernel *(*LoweredChange)(Session *s, AuKernel *kernel, void *user);
+const char *lowered_outcome(Session *s, const Lowered *t, const char *kernel, LoweredChange change,
+                            void *user);
 
 #endif

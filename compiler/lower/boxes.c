@@ -1,0 +1,160 @@
+/* boxes.c - copies that a unit of its own makes: boxes of tensors into stages of pipelines, and out of shared memory.
+ *
+ *     async copy k[b, h, n * 64 +: 64, :] -> x.K      tma_load @K[stage], @k[0, n * 64, h, b], @key_full[stage] if one lane
+ *     t = async copy x.O -> o[..] clip; wait t        tma_store, bulk_commit; bulk_wait
+ *
+ * One lane issues them. A map has the tensor's axes, the last first: scalar indices are boxes of one, spans begin at a coordinate,
+ * and what lies outside of the tensor is 0 on the way in and left out on the way out. The box lies in shared memory row after row;
+ * rows longer than the swizzle are several boxes side by side. Sizes of a map are the tensor's extents; strides are those with which
+ * the tensor comes, which the launch knows. */
+#include "internal.h"
+
+enum { MOST = 256 }; /* elements of a box along an axis */
+
+typedef struct Box {
+    const AuTileStmt *s;
+    const AuTileExpr *shared, *global;
+    bool load;
+    AuMap map;
+    AuVal at[AU_MAP_RANK]; /* coordinates */
+    int32_t elements;
+} Box;
+
+bool lower_is_bulk(const AuTileStmt *s)
+{
+    if (s->kind != TILE_S_MOVE || !s->move.is_async) return false;
+    return s->move.dest->memory->pipe || s->move.dest->memory->space == TILE_GLOBAL;
+}
+
+/* One dimension of the tensor; [d] counts from the last. */
+static bool set_dimension(AuLower *l, Box *x, uint32_t n, uint32_t d)
+{
+    const AuPoint nowhere = {.count = 0};
+    const AuTileExpr *index = x->global->has_index ? x->global->args.at[n] : NULL;
+    const AuTileAxis *axis = &x->global->memory->type.axes[n];
+    const char *name = lower_view_axis(x->global, n);
+    int32_t size = 1;
+    x->at[d] = kernel_i32(l->k, 0);
+    if (name) {
+        size = tile_axis(x->global->type, name)->size;
+        if (tile_is_limited(index)) {
+            lower_refuse(l, "a copy of boxes with limits of its own along axis %s", name);
+            return false;
+        }
+        if (index && index->op == TILE_X_SPAN)
+            x->at[d] = lower_as(l, lower_eval(l, index->args.at[0], &nowhere), AU_I32);
+    } else if (index->type && index->type->count) {
+        lower_refuse(l, "a copy of rows that a vector of indices chooses");
+        return false;
+    } else
+        x->at[d] = lower_as(l, lower_eval(l, index, &nowhere), AU_I32);
+    if (size > MOST) lower_refuse(l, "a box of more than %d along axis %s", MOST, axis->name);
+    x->map.box[d] = (uint32_t)size;
+    x->map.size[d] = lower_launch_expr(l, axis->extent);
+    return !l->failed;
+}
+
+/* Does the view lie in its memory as one piece, its axes in the order of the other view's? */
+static bool is_whole_piece(const Box *x)
+{
+    const AuTileExpr *e = x->shared;
+    const AuTileType *type = &e->memory->type, *other = x->global->type;
+    bool spans = false;
+    for (uint32_t n = 0; n < type->count; n++) {
+        const AuTileExpr *index = e->has_index ? e->args.at[n] : NULL;
+        const bool all = !index || index->op == TILE_X_ALL;
+        if (spans && !all) return false;
+        spans |= all || index->op == TILE_X_SPAN;
+    }
+    bool same = e->type->count == other->count;
+    for (uint32_t n = 0; n < other->count && same; n++)
+        same = e->type->axes[n].name == other->axes[n].name;
+    return same;
+}
+
+static bool set_box(AuLower *l, Box *x)
+{
+    const AuTileMemory *m = x->global->memory;
+    const AuPlace *place = lower_place(l, x->shared->memory);
+    const uint32_t rank = m->type.count;
+    const AuTileExpr *last = x->global->has_index ? x->global->args.at[rank - 1] : NULL;
+    if (rank > AU_MAP_RANK) lower_refuse(l, "%s, which has more axes than a map", m->name);
+    if (x->s->move.when) lower_refuse(l, "a copy of boxes under a condition");
+    if (l->failed || !is_whole_piece(x) || (last && lower_view_axis(x->global, rank - 1) == NULL)) {
+        lower_refuse(l, "a copy whose two sides do not lie alike");
+        return false;
+    }
+    x->map = (AuMap){.name = lower_plain_name(l, m->name),
+                     .mem = lower_place(l, m)->mem,
+                     .rank = rank,
+                     .swizzle = l->k->mems[place->mem.i].swizzle,
+                     .span = x->s->span};
+    for (uint32_t n = 0; n < rank; n++)
+        if (!set_dimension(l, x, n, rank - 1 - n)) return false;
+    if (place->part && x->shared->type->count > 2)
+        lower_refuse(l, "a copy of parts of more than two axes");
+    if (place->part) x->map.box[0] = (uint32_t)place->part;
+    x->elements = (int32_t)tile_elements(x->shared->type);
+    return !l->failed;
+}
+
+static bool same_map(const AuMap *a, const AuMap *b)
+{
+    bool same = a->mem.i == b->mem.i && a->swizzle == b->swizzle && a->rank == b->rank;
+    for (uint32_t d = 0; d < a->rank && same; d++) same = a->box[d] == b->box[d];
+    return same;
+}
+
+static uint32_t map_of(AuLower *l, const AuMap *map)
+{
+    for (uint32_t n = 0; n < l->k->map_count; n++)
+        if (same_map(&l->k->maps[n], map)) return n;
+    return kernel_map(l->k, *map);
+}
+
+/* The part of the box whose first column is [column]. */
+static void move_part(AuLower *l, const Box *x, uint32_t map, int32_t column)
+{
+    AuKernel *k = l->k;
+    const AuTileType *view = x->shared->type;
+    const AuVal lane = lower_one_lane(l);
+    AuPoint p = {.count = view->count};
+    for (uint32_t n = 0; n < view->count; n++)
+        p.at[n] = (AuCoord){.axis = view->axes[n].name,
+                            .index = kernel_i32(k, n + 1 == view->count ? column : 0)};
+    AuCopyEnds ends = {.shared = lower_place(l, x->shared->memory)->mem,
+                       .global = x->map.mem,
+                       .shared_at = lower_address(l, x->shared, &p, OUTSIDE_TRUSTED, NULL, false)};
+    for (uint32_t d = 0; d < x->map.rank; d++) ends.at[d] = x->at[d];
+    ends.at[0] = kernel_op2(k, AU_K_ADD, ends.at[0], kernel_i32(k, column));
+    if (x->load)
+        kernel_box_load(k, map, &ends, lower_filled(l, x->shared->memory->pipe),
+                        lower_stage_of(l, x->shared->var), lane);
+    else
+        kernel_box_store(k, x->s->move.op == TILE_REDUCE_ADD ? AU_K_TMA_REDUCE_ADD : AU_K_TMA_STORE,
+                         map, &ends, lane);
+}
+
+void lower_bulk(AuLower *l, const AuTileStmt *s)
+{
+    Box x = {.s = s, .load = s->move.dest->memory->space != TILE_GLOBAL};
+    x.shared = x.load ? s->move.dest : s->move.source;
+    x.global = x.load ? s->move.source : s->move.dest;
+    if (x.shared->memory->space != TILE_SHARED || x.global->memory->space != TILE_GLOBAL) {
+        lower_refuse(l, "a bulk copy between other than global and shared memory");
+        return;
+    }
+    if (!set_box(l, &x)) return;
+    const AuTileType *view = x.shared->type;
+    const int32_t columns = view->axes[view->count - 1].size, step = (int32_t)x.map.box[0];
+    const uint32_t map = map_of(l, &x.map);
+    for (int32_t column = 0; column < columns; column += step) move_part(l, &x, map, column);
+    if (!x.load) {
+        kernel_bulk_commit(l->k);
+        return;
+    }
+    AuHeld *held = lower_held(l, x.shared->var);
+    if (held->depth != l->k->depth)
+        lower_refuse(l, "a copy into a stage that was acquired outside of this branch");
+    held->bytes += x.elements * tile_elem(x.shared->memory->type.elem)->bytes;
+}

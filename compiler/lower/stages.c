@@ -1,0 +1,204 @@
+/* stages.c - pipelines as barriers in memory.
+ *
+ *     x = acquire p turn n        mbar_wait empty[n % stages], n / stages - 1
+ *     commit x                    mbar_arrive full[..], or mbar_expect of the bytes that copies bring
+ *     x = wait p turn n           mbar_wait full[n % stages], n / stages
+ *     release x                   mbar_arrive empty[..]
+ *
+ * A handle is the number of a barrier, which is the place of the stage as well: its ring's first and n % stages more. One lane of a
+ * warp arrives for all. Where a role's lanes themselves read or write the stage they meet before; what they wrote is fenced, since
+ * units may read it or write there next. A producer whose lanes write nothing arrives once an executor, all others once a warp:
+ * each warp of a group ends its own part of a product. */
+#include "internal.h"
+
+/* ---- what a role's lanes do with the tiles of a pipeline */
+
+typedef struct Touch {
+    bool read, written;
+} Touch;
+
+static void touch_expr(Touch *t, const AuTileExpr *e, const AuTilePipe *pipe)
+{
+    if (!e) return;
+    t->read |= e->op == TILE_X_REF && e->memory && e->memory->pipe == pipe;
+    for (uint32_t n = 0; n < e->args.count; n++) touch_expr(t, e->args.at[n], pipe);
+}
+
+static void touch_body(Touch *t, const AuTileStmts *body, const AuTilePipe *pipe)
+{
+    for (uint32_t n = 0; n < body->count; n++) {
+        AuTileStmt *s = body->at[n];
+        const AuTileParts parts = tile_parts(s);
+        for (uint32_t i = 0; i < parts.body_count; i++) touch_body(t, parts.bodies[i], pipe);
+        if (lower_is_bulk(s) || (s->kind == TILE_S_PRODUCT && s->product.is_async)) continue;
+        for (uint32_t i = 0; i < parts.read_count; i++) touch_expr(t, *parts.reads[i], pipe);
+        t->written |= parts.dest && parts.dest->memory->pipe == pipe;
+    }
+}
+
+/* A pipeline without tiles passes on the right to whatever the program means: all that lanes did counts. */
+static Touch touch_of(const AuTileRole *role, const AuTilePipe *pipe)
+{
+    Touch t = {!pipe->tiles.count, !pipe->tiles.count};
+    touch_body(&t, &role->body, pipe);
+    return t;
+}
+
+/* ---- barriers */
+
+static const AuPipePlan *plan_of(const AuLower *l, const AuTilePipe *pipe)
+{
+    const AuPipePlan *p = l->pipes;
+    while (p->pipe != pipe) p++;
+    return p;
+}
+
+static const AuRolePlan *role_plan(const AuLower *l, const AuTileRole *role)
+{
+    const AuRolePlan *p = l->plans;
+    while (p->role != role) p++;
+    return p;
+}
+
+static bool arrives_by_warps(const AuTilePipe *pipe, const AuTileRole *role, bool fills)
+{
+    return !fills || touch_of(role, pipe).written;
+}
+
+/* Arrivals that make a phase complete. */
+static uint32_t arrivals(const AuLower *l, const AuTilePipe *pipe, bool fills)
+{
+    const AuTileRole *role = fills ? pipe->producer : pipe->consumer;
+    const AuRolePlan *plan = role_plan(l, role);
+    const bool each = pipe->each == (fills ? TILE_EACH_PRODUCER : TILE_EACH_CONSUMER);
+    return (each ? 1 : plan->many) * (arrives_by_warps(pipe, role, fills) ? plan->warps : 1);
+}
+
+static AuMem objects(AuLower *l, const AuTilePipe *pipe, const char *what)
+{
+    const char *name = au_format(l->arena, "%s_%s", pipe->name, what);
+    return kernel_memory(l->k, (AuMemory){.name = name,
+                                          .space = AU_SHARED,
+                                          .scalar = AU_I64,
+                                          .count = (uint32_t)(pipe->rings * pipe->stage_count),
+                                          .reads = true,
+                                          .writes = true,
+                                          .span = pipe->span});
+}
+
+void lower_add_pipes(AuLower *l)
+{
+    AuKernel *k = l->k;
+    const uint32_t count = l->tile->pipes.count;
+    if (!count) return;
+    l->pipes = AU_NEW_ARRAY(l->arena, AuPipePlan, count);
+    for (uint32_t n = 0; n < count; n++) {
+        const AuTilePipe *pipe = l->tile->pipes.at[n];
+        l->pipes[n] = (AuPipePlan){pipe, objects(l, pipe, "full"), objects(l, pipe, "empty")};
+        for (uint32_t i = 0; i < pipe->tiles.count; i++) lower_add_buffer(l, pipe->tiles.at[i]);
+    }
+    kernel_if(k, kernel_op2(k, AU_K_EQ, kernel_warp(k), kernel_i32(k, 0)));
+    for (uint32_t n = 0; n < count; n++) {
+        const AuPipePlan *p = &l->pipes[n];
+        for (int32_t i = 0; i < p->pipe->rings * p->pipe->stage_count; i++) {
+            const AuVal at = kernel_i32(k, i);
+            kernel_mbar_init(k, p->full, at, arrivals(l, p->pipe, true), l->elected);
+            kernel_mbar_init(k, p->empty, at, arrivals(l, p->pipe, false), l->elected);
+        }
+    }
+    kernel_fence(k, AU_K_FENCE_INIT);
+    kernel_end(k);
+    kernel_barrier(k, 0);
+}
+
+/* ---- stages */
+
+AuMem lower_filled(AuLower *l, const AuTilePipe *pipe) { return plan_of(l, pipe)->full; }
+
+AuVal lower_stage_of(AuLower *l, const AuTileVar *handle)
+{
+    const AuHeld *held = lower_held(l, handle);
+    if (held->as == HELD_VALUE) return held->value;
+    if (held->as == HELD_CELL)
+        return kernel_load(l->k, held->mem, kernel_i32(l->k, 0), 1, (AuVal){0}, (AuVal){0});
+    lower_refuse(l, "stage %s is not known here", handle->name);
+    return kernel_i32(l->k, 0);
+}
+
+/* Handles are no values to the tiled IR, so their cells are made here. */
+static void set_stage(AuLower *l, const AuTileVar *handle, const AuTilePipe *pipe, AuVal place)
+{
+    AuHeld *held = lower_held(l, handle);
+    if (lower_count(l, handle)->defs == 1 && !l->r.in_branch) {
+        *held = (AuHeld){.as = HELD_VALUE, .value = place};
+    } else {
+        if (held->as != HELD_CELL)
+            *held = (AuHeld){.as = HELD_CELL, .mem = lower_array(l, handle->name, AU_I32, 1)};
+        kernel_store(l->k, held->mem, kernel_i32(l->k, 0), place, (AuVal){0});
+    }
+    held->pipe = pipe;
+    held->bytes = 0;
+    held->depth = l->k->depth;
+}
+
+void lower_open_stage(AuLower *l, const AuTileStmt *s)
+{
+    AuKernel *k = l->k;
+    const AuPoint nowhere = {.count = 0};
+    const AuTilePipe *pipe = s->stage.pipe;
+    const AuPipePlan *p = plan_of(l, pipe);
+    const bool fills = s->kind == TILE_S_ACQUIRE;
+    const bool own = pipe->each == (fills ? TILE_EACH_PRODUCER : TILE_EACH_CONSUMER);
+    if (!s->stage.turn) {
+        lower_refuse(l, "a stage of %s whose turn is not said", pipe->name);
+        return;
+    }
+    const AuVal turn = lower_as(l, lower_eval(l, s->stage.turn, &nowhere), AU_I32),
+                stages = kernel_i32(k, pipe->stage_count);
+    AuVal ring = own ? l->r.self : kernel_i32(k, 0);
+    if (s->stage.index) ring = lower_as(l, lower_eval(l, s->stage.index, &nowhere), AU_I32);
+    const AuVal place = kernel_op2(k, AU_K_ADD, kernel_op2(k, AU_K_MUL, ring, stages),
+                                   kernel_op2(k, AU_K_IMOD, turn, stages));
+    AuVal phase = kernel_op2(k, AU_K_IDIV, turn, stages);
+    if (fills) phase = kernel_op2(k, AU_K_SUB, phase, kernel_i32(k, 1));
+    set_stage(l, s->var, pipe, place);
+    kernel_mbar_wait(k, fills ? p->empty : p->full, place, phase);
+}
+
+/* Of the bytes that copies bring one lane says how many they are. */
+static void fill(AuLower *l, const AuPipePlan *p, const AuHeld *held, AuVal place, bool by_warps)
+{
+    AuKernel *k = l->k;
+    const AuVal one = lower_one_lane(l);
+    if (!held->bytes) {
+        kernel_mbar_arrive(k, p->full, place, by_warps ? l->elected : one);
+        return;
+    }
+    kernel_mbar_expect(k, p->full, place, kernel_i32(k, held->bytes), one);
+    if (!by_warps || l->r.plan->warps == 1) return;
+    const AuVal other = kernel_op2(k, AU_K_NE, l->r.warp, kernel_i32(k, 0));
+    kernel_mbar_arrive(k, p->full, place, lower_both(l, l->elected, other));
+}
+
+void lower_close_stage(AuLower *l, const AuTileStmt *s)
+{
+    AuKernel *k = l->k;
+    const bool fills = s->kind == TILE_S_COMMIT;
+    if (s->close.after) lower_refuse(l, "a stage handed on by the end of a product");
+    for (uint32_t n = 0; n < s->close.names.count && !l->failed; n++) {
+        const AuTileVar *handle = s->close.vars[n];
+        const AuHeld *held = lower_held(l, handle);
+        const AuTilePipe *pipe = held->pipe;
+        const Touch touch = touch_of(l->r.role, pipe);
+        const AuVal place = lower_stage_of(l, handle);
+        if (fills && held->bytes && held->depth != k->depth)
+            lower_refuse(l, "a stage of %s committed in another branch than it was filled in",
+                         pipe->name);
+        if (touch.written) kernel_fence(k, AU_K_FENCE_PROXY);
+        if (touch.written || (touch.read && !fills)) kernel_barrier(k, 1);
+        if (fills)
+            fill(l, plan_of(l, pipe), held, place, arrives_by_warps(pipe, l->r.role, true));
+        else
+            kernel_mbar_arrive(k, plan_of(l, pipe)->empty, place, l->elected);
+    }
+}
