@@ -111,9 +111,9 @@ def scripts():
     recurrent = re.compile(r"^\s*linear\b", re.M)
     for script in sorted(examples.glob("*.attn")):
         if script.stem != "groups" and not recurrent.search(script.read_text()):
-            yield Command(script.stem, [BIN / "scripts_test", "cuda:0", examples, "quick", script.name], by_last_line)
+            yield Command(script.stem, [BIN / "scripts_test", "cuda:0", examples, "turns", script.name], by_last_line)
     for name in HARD:
-        yield Command(name, [BIN / "scripts_test", "cuda:0", examples, "quick", f"/{name}.attn"], by_last_line)
+        yield Command(name, [BIN / "scripts_test", "cuda:0", examples, "turns", f"/{name}.attn"], by_last_line)
 
 
 def sums():

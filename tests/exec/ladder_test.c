@@ -1,6 +1,6 @@
 /* ladder_test.c - the rungs between the oracle and the devices: every softmax-family script on the
  * interpreters of the tiled IR and of the kernel IR, for every architecture that code is generated
- * for. The first rung that disagrees names the guilty layer. ladder_test SCRIPTS [quick] [NAME]: scripts whose name has it, cases of that word */
+ * for. The first rung that disagrees names the guilty layer. ladder_test SCRIPTS [quick|all] [NAME]: scripts whose name has it, cases of that word */
 #include "exec.h"
 
 #include <stdio.h>
@@ -88,9 +88,9 @@ static const ExecCase wave_cases[] = {
 };
 // clang-format on
 
-/* Which operand types of a case: one, another at each rung; f32 too if there is time; at matrix units of bf16 that
+/* Which operand types of a case: one, another at each rung; f32 too if [all]; at matrix units of bf16 that
  * only; on warps the two that their units take. */
-static bool takes(unsigned rung, unsigned n, unsigned dtype, bool quick)
+static bool takes(unsigned rung, unsigned n, unsigned dtype, bool quick, bool all)
 {
     if (cases[n].how && strstr(cases[n].how, "slow") && (quick || !strstr(rungs[rung], ":sm_")))
         return false;
@@ -99,7 +99,7 @@ static bool takes(unsigned rung, unsigned n, unsigned dtype, bool quick)
         return n + 1 < sizeof cases / sizeof *cases &&
                dtype == 1 + (n + rung) % 2; /* the last has too wide heads */
     if (quick) return dtype == n % 3 && n < WIDE;
-    return dtype == (n + rung) % 3 || dtype == 0;
+    return dtype == (n + rung) % 3 || (all && dtype == 0);
 }
 
 /* tf32 where the architecture has it, at one rung of each IR; not what it refuses: sums of inputs in one order, the widest heads,
@@ -116,15 +116,17 @@ int main(int argc, char **argv)
 {
     static const char *const dtypes[] = {"f32", "f16", "bf16", "tf32"};
     if (argc < 2) return 2;
-    const bool quick = argc > 2 && strcmp(argv[2], "quick") == 0;
-    const char *only = argc > 2 + quick ? argv[2 + quick] : NULL;
+    const bool quick = argc > 2 && strcmp(argv[2], "quick") == 0,
+               all = argc > 2 && strcmp(argv[2], "all") == 0;
+    const char *only = argc > 2 + (quick || all) ? argv[2 + (quick || all)] : NULL;
     unsigned passed = 0, failed = 0;
     for (unsigned r = 0; r < (quick ? 9u : sizeof rungs / sizeof *rungs); r++) {
         ExecSuite *suite = exec_open(rungs[r], argv[1]);
         if (!suite) return 1;
         for (unsigned n = 0; n < sizeof cases / sizeof *cases; n++)
             for (unsigned d = 0; d < 4; d++) {
-                if (d == 3 ? !takes_tf32(r, n, quick) : !takes(r, n, d, quick)) continue;
+                if (d == 3 ? !takes_tf32(r, n, quick) : !takes(r, n, d, quick, all)) continue;
+                if (quick && (n + r) % 2) continue; /* every other */
                 if (only && !strstr(cases[n].script, only) &&
                     !(cases[n].how && strstr(cases[n].how, only)))
                     continue;

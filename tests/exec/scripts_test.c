@@ -1,5 +1,6 @@
 /* scripts_test.c - every softmax-family script of the examples, over the hard shapes, in every
- * operand type, on one device. scripts_test DEVICE SCRIPTS [quick] [NAME]      DEVICE: cpu, opencl:0, ...
+ * operand type, on one device. scripts_test DEVICE SCRIPTS [turns|quick|rest] [NAME]      DEVICE: cpu, opencl:0, ...
+ * turns: of each case one type, another at each; quick: every other of those; rest: all that are not quick.
  * NAME: of scripts, or one of the words of the case. `planted` alone: mistakes that the cases must find.
  */
 #include "exec.h"
@@ -139,8 +140,11 @@ int main(int argc, char **argv)
 {
     static const char *const dtypes[] = {"f32", "f16", "bf16", "tf32"};
     if (argc < 3) return 2;
-    const bool quick = argc > 3 && strcmp(argv[3], "quick") == 0;
-    const char *only = argc > 3 + quick ? argv[3 + quick] : NULL; /* scripts whose name has this */
+    int at = 3;
+    const bool turns = argc > at && strcmp(argv[at], "turns") == 0 && ++at,
+               quick = argc > at && strcmp(argv[at], "quick") == 0 && ++at,
+               rest = argc > at && strcmp(argv[at], "rest") == 0 && ++at;
+    const char *only = argc > at ? argv[at] : NULL; /* scripts whose name has this */
     ExecSuite *suite = exec_open(argv[1], argv[2]);
     if (!suite) return 77; /* meson: skipped */
     unsigned passed = 0, failed = 0;
@@ -151,11 +155,13 @@ int main(int argc, char **argv)
     }
     for (unsigned n = 0; n < sizeof cases / sizeof *cases; n++)
         for (unsigned d = 0; d < 4; d++) {
-            if ((quick && d != n % 3) || (only && !is_named(&cases[n], only))) continue;
+            const bool in_turn = d == n % 3, is_quick = in_turn && n % 2 == 0;
+            if ((turns && !in_turn) || (quick && !is_quick) || (rest && is_quick)) continue;
+            if (only && !is_named(&cases[n], only)) continue;
             if (d == 3 && !takes_tf32(&cases[n], argv[1])) continue;
             char how[64];
             const ExecCase light = lighter(&cases[n], argv[1], n, how);
-            if (exec_run(suite, quick ? &light : &cases[n], dtypes[d]))
+            if (exec_run(suite, quick || turns ? &light : &cases[n], dtypes[d]))
                 passed++;
             else
                 failed++;
