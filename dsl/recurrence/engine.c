@@ -1,0 +1,63 @@
+/* engine.c - see recurrence.h: the same lines for f64 and for f32. */
+#include "recurrence.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Which writers a reader sees, and where it reads: before its token; between its decay and its write; behind it. */
+typedef enum AuReads { AU_READS_BEFORE, AU_READS_BETWEEN, AU_READS_AFTER } AuReads;
+
+/* exp of it is 0, and far from where differences of totals lose what matters */
+#define FLOOR_f64 (-746.0)
+#define FLOOR_f32 (-104.0f)
+#define EXP_f64   exp
+#define EXP_f32   expf
+
+static double round_mantissa(double x, int32_t bits)
+{
+    int e;
+    if (x == 0 || !isfinite(x)) return x;
+    frexp(x, &e);
+    const double step = ldexp(1.0, e - bits);
+    return nearbyint(x / step) * step;
+}
+
+#define JOIN(x, y) x##y
+
+#define REAL    double
+#define NAME(x) JOIN(x, _f64)
+#include "steps_body.h"
+#include "chunk_body.h"
+#include "chunks_body.h"
+#include "engine_body.h"
+#undef REAL
+#undef NAME
+
+#define REAL    float
+#define NAME(x) JOIN(x, _f32)
+#include "steps_body.h"
+#include "chunk_body.h"
+#include "chunks_body.h"
+#include "engine_body.h"
+#undef REAL
+#undef NAME
+
+double recurrence_floor(bool single) { return single ? (double)FLOOR_f32 : FLOOR_f64; }
+
+void recurrence_forward(const AuRows *rows, const AuEngine *how, double *state, double *o,
+                        AuArena *scratch)
+{
+    if (how->single)
+        forward_f32(rows, how, state, o, scratch);
+    else
+        forward_f64(rows, how, state, o, scratch);
+}
+
+void recurrence_backward(const AuRows *rows, const AuEngine *how, const double *state,
+                         const double *dout, double *dstate, AuRows *d, AuArena *scratch)
+{
+    if (how->single)
+        backward_f32(rows, how, state, dout, dstate, d, scratch);
+    else
+        backward_f64(rows, how, state, dout, dstate, d, scratch);
+}
