@@ -53,7 +53,7 @@ void derive_add_input(AuDeriver *d, AuInputGrads *to, AuExpr read, AuExpr value)
 void derive_take_inputs(AuDeriver *d, const AuReverse *r, bool along, AuInputGrads *to)
 {
     for (uint32_t i = 1; i < r->count; i++)
-        if (d->a->nodes[i].op == AU_OP_INPUT && r->active[i])
+        if ((d->a->nodes[i].op == AU_OP_INPUT || d->a->nodes[i].op == AU_OP_TENSOR) && r->active[i])
             derive_add_input(d, to, (AuExpr){i},
                              along ? reverse_along(r, (AuExpr){i}) : reverse_of(r, (AuExpr){i}));
 }

@@ -40,7 +40,11 @@ AuExpr derive_with(AuAttn *a, AuExpr e, AuOp op, AuExpr by);
 void derive_add_input(AuDeriver *d, AuInputGrads *to, AuExpr read, AuExpr value);
 /* to += factor * from */
 void derive_add_inputs(AuDeriver *d, AuInputGrads *to, const AuInputGrads *from, AuExpr factor);
-/* All reads with an adjoint; [along]: those for each pair of a row. */
+/* A row mod: of ELEMENT and DELEMENT. */
+bool derive_row_mod(AuDeriver *d, AuExpr mod, AuPlace place, AuRowGrad *out);
+/* False, with a diagnostic: no derivative is known through a node. */
+bool derive_nothing_lost(AuDeriver *d, const AuReverse *r);
+/* All reads with an adjoint, TENSOR nodes too; [along]: those for each pair of a row. */
 void derive_take_inputs(AuDeriver *d, const AuReverse *r, bool along, AuInputGrads *to);
 
 /* ---- the online function (gradient_online.c): closed form, slopes of finals, adjoints, dscore */

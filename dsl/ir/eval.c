@@ -11,7 +11,10 @@ static void place_step(AuProgram *p, AuArena *arena, AuStep **of, uint32_t i, ui
 {
     const AuNode *n = &p->a->nodes[i];
     AuStep *s = of[i] = &p->steps[p->step_count++];
-    *s = (AuStep){.node = n, .depends = n->axes, .vector = (n->axes & across) != 0};
+    *s = (AuStep){.node = n,
+                  .depends = n->axes,
+                  .vector = (n->axes & across) != 0,
+                  .of_keys = (n->axes & across) == AU_AX_K};
     for (uint32_t k = 0; k < n->count; k++) {
         s->args[k] = of[p->a->args[n->first + k].i];
         s->depends |= s->args[k]->depends;
@@ -42,6 +45,13 @@ AuProgram *attn_program_new(AuArena *arena, const AuAttn *a, const AuExpr *roots
     for (uint32_t i = 0; i < root_count; i++) p->roots[i] = roots[i].i ? of[roots[i].i] : NULL;
     for (uint32_t k = 0; k < 3; k++) p->spread[k] = AU_NEW_ARRAY(arena, double, p->capacity);
     return p;
+}
+
+/* Elements of a step in a run of [count]. */
+static uint32_t length(const AuProgram *p, const AuStep *s, uint32_t count)
+{
+    if (!s->vector) return 1;
+    return s->of_keys && p->key_count ? p->key_count : count;
 }
 
 /* ---- trouble */
@@ -78,15 +88,15 @@ static uint32_t inherited(const AuStep *s, uint32_t i)
     return 0;
 }
 
-static void spread_trouble(AuStep *s, uint32_t count)
+static void spread_trouble(const AuProgram *p, AuStep *s, uint32_t count)
 {
     bool below = false;
     for (uint32_t k = 0; k < s->node->count; k++) below |= s->args[k]->any_bad;
     if (!below) return;
-    uint32_t along = count; /* of the arguments: a reduction inherits from all elements */
+    uint32_t along = length(p, s, count);
     const bool reduces = s->node->count == 1 && s->args[0]->vector && !s->vector;
-    if (!s->vector) along = reduces ? count : 1;
-    if (!s->any_bad) memset(s->bad, 0, (s->vector ? count : 1) * sizeof *s->bad);
+    if (!s->any_bad) memset(s->bad, 0, along * sizeof *s->bad);
+    if (reduces) along = length(p, s->args[0], count); /* from all elements */
     for (uint32_t i = 0; i < along; i++) {
         uint32_t *bad = &s->bad[s->vector ? i : 0];
         if (!*bad) *bad = inherited(s, i);
@@ -149,6 +159,7 @@ static void run_reduction(AuProgram *p, AuStep *s, uint32_t count)
 {
     const AuStep *x = s->args[0];
     double result = s->node->op == AU_OP_ROWMAX ? -INFINITY : 0;
+    if (x->vector) count = length(p, x, count);
     if (s->node->op == AU_OP_ROWMAX) {
         for (uint32_t i = 0; i < count; i++) result = maximum(result, attn_step_at(x, i));
     } else {
@@ -163,11 +174,11 @@ static void run_reduction(AuProgram *p, AuStep *s, uint32_t count)
 static void run_step(AuProgram *p, AuStep *s, uint32_t count)
 {
     const AuNode *n = s->node;
+    const uint32_t room = length(p, s, count);
     s->any_bad = false;
     if (n->op == AU_OP_ROWMAX || n->op == AU_OP_ROWSUM || n->op == AU_OP_ROW_SUM_C)
         run_reduction(p, s, count);
     else {
-        const uint32_t room = s->vector ? count : 1;
         if (n->op == AU_OP_F32)
             s->value[0] = n->number;
         else if (n->op == AU_OP_I32)
@@ -177,10 +188,9 @@ static void run_step(AuProgram *p, AuStep *s, uint32_t count)
         else
             run_table_op(p, s, room);
     }
-    if (n->count) spread_trouble(s, count);
+    if (n->count) spread_trouble(p, s, count);
     if (p->single && n->type == AU_T_F32)
-        for (uint32_t i = 0; i < (s->vector ? count : 1); i++)
-            s->value[i] = (double)(float)s->value[i];
+        for (uint32_t i = 0; i < room; i++) s->value[i] = (double)(float)s->value[i];
 }
 
 void attn_program_run(AuProgram *p, uint8_t changed, uint32_t count)

@@ -16,6 +16,7 @@ typedef struct AuStep {
     const AuNode *node;
     struct AuStep *args[16];
     bool vector;
+    bool of_keys;    /* along the channels of keys, of which there may be another number */
     uint8_t depends; /* axes on which the value depends, reductions included */
     bool any_bad;
     double *value; /* one, or one an element */
@@ -31,7 +32,8 @@ struct AuProgram {
     const AuAttn *a;
     AuStep *steps;
     uint32_t step_count, capacity;
-    uint32_t count; /* elements of the last run */
+    uint32_t count;     /* elements of the last run */
+    uint32_t key_count; /* the same of vectors along AU_AX_K, 0: as many; set before a run */
     AuStep **roots;
     uint32_t root_count;
     AuLeafFunction leaf;

@@ -24,7 +24,7 @@ static void simplify_inputs(AuDeriver *d, AuInputGrads *in)
         in->at[i].value = attn_simplify_expr(d->a, in->at[i].value);
 }
 
-static bool nothing_lost(AuDeriver *d, const AuReverse *r)
+bool derive_nothing_lost(AuDeriver *d, const AuReverse *r)
 {
     if (!r->lost.i) return true;
     au_error(d->diags, AU_E0425, attn_at(d->a, r->lost)->span,
@@ -67,7 +67,7 @@ static bool pass_weight_mod(AuDeriver *d, AuExpr *weight, AuExpr *dweight)
     if (!a->weight_mod.i) return true;
     if (!check_weight_mod(d)) return false;
     AuReverse *r = reverse_new(a, d->arena, a->weight_mod, 0, 1u << AU_OP_WEIGHT);
-    reverse_run(r, a->weight_mod, *dweight);
+    reverse_run(r, a->weight_mod, (AuGuarded){*dweight, {0}});
     const AuExpr leaf = closed_pair_leaf(a, AU_OP_WEIGHT);
     const AuExpr back = reverse_of(r, leaf);
     *dweight = back.i ? derive_with(a, back, AU_OP_WEIGHT, f) : derive_number(a, 0);
@@ -123,7 +123,7 @@ static bool pass_score_mod(AuDeriver *d)
     AuExpr seed = derive_with(a, d->dscore, AU_OP_DWEIGHT, dweight);
     seed = attn_simplify_expr(a, derive_with(a, seed, AU_OP_SCORE, g->score));
     AuReverse *r = reverse_new(a, d->arena, g->score, 0, 1u << AU_OP_SCORE | 1u << AU_OP_DOT);
-    reverse_run(r, g->score, seed);
+    reverse_run(r, g->score, (AuGuarded){seed, {0}});
     const AuExpr dscore = reverse_of(r, raw);
     g->dscore = dscore.i ? dscore : derive_number(a, 0);
     derive_take_inputs(d, r, false, &g->pairs);
@@ -145,7 +145,7 @@ static void order_factors(AuDeriver *d)
         g->pairs.at[i].value = factors_in_order(a, g->pairs.at[i].value, AU_AX_KV, whole, 2);
 }
 
-static bool pass_row_mod(AuDeriver *d, AuExpr mod, AuPlace place, AuRowGrad *out)
+bool derive_row_mod(AuDeriver *d, AuExpr mod, AuPlace place, AuRowGrad *out)
 {
     AuAttn *a = d->a;
     const uint8_t axes = attn_element_axes(place);
@@ -153,13 +153,13 @@ static bool pass_row_mod(AuDeriver *d, AuExpr mod, AuPlace place, AuRowGrad *out
     const AuExpr x = attn_leaf(a, AU_OP_ELEMENT, AU_T_F32, axes, 0, 0, nowhere);
     const AuExpr dx = attn_leaf(a, AU_OP_DELEMENT, AU_T_F32, axes, 0, 0, nowhere);
     AuReverse *r = reverse_new(a, d->arena, mod, AU_AX_C, 1u << AU_OP_ELEMENT);
-    reverse_run(r, mod, dx);
+    reverse_run(r, mod, (AuGuarded){dx, {0}});
     const AuExpr value = reverse_of(r, x);
     out->value = value.i ? factors_in_order(a, value, AU_AX_C, &mod, 1) : derive_number(a, 0);
     derive_take_inputs(d, r, false, &out->inputs);
     for (uint32_t i = 0; i < out->inputs.count; i++)
         out->inputs.at[i].value = factors_in_order(a, out->inputs.at[i].value, AU_AX_C, &mod, 1);
-    return nothing_lost(d, r);
+    return derive_nothing_lost(d, r);
 }
 
 static bool settle_rows(AuDeriver *d)
@@ -170,10 +170,10 @@ static bool settle_rows(AuDeriver *d)
         derive_add_inputs(d, &g->rows, &d->finals[n].rows, closed_row_leaf(a, AU_OP_ADJOINT, n));
     simplify_inputs(d, &g->rows);
     g->keeps_output = a->out_mod.i != 0;
-    return pass_row_mod(d, a->q_mod, AU_PLACE_Q_MOD, &g->q) &&
-           pass_row_mod(d, a->k_mod, AU_PLACE_K_MOD, &g->k) &&
-           pass_row_mod(d, a->v_mod, AU_PLACE_V_MOD, &g->v) &&
-           pass_row_mod(d, a->out_mod, AU_PLACE_OUT_MOD, &g->out);
+    return derive_row_mod(d, a->q_mod, AU_PLACE_Q_MOD, &g->q) &&
+           derive_row_mod(d, a->k_mod, AU_PLACE_K_MOD, &g->k) &&
+           derive_row_mod(d, a->v_mod, AU_PLACE_V_MOD, &g->v) &&
+           derive_row_mod(d, a->out_mod, AU_PLACE_OUT_MOD, &g->out);
 }
 
 /* ---- who reads what */

@@ -92,7 +92,7 @@ static bool differentiate_final(AuDeriver *d, uint32_t n)
     AuReverse *r = reverse_new(a, d->arena, root, AU_AX_KV, 1u << AU_OP_SCORE);
     r->cancels = cancels;
     r->user = d;
-    reverse_run(r, root, derive_number(a, 1));
+    reverse_run(r, root, (AuGuarded){derive_number(a, 1), none});
     for (uint32_t i = 1; i < r->count; i++)
         if (a->nodes[i].op == AU_OP_ROWMAX && r->active[i] && r->adjoint[i].value.i &&
             d->maximum_count < a->online->scale_count + 4)
@@ -265,7 +265,7 @@ static void differentiate_forward(AuDeriver *d)
     AuAttn *a = d->a;
     const AuExpr f = a->online->forward;
     AuReverse *r = reverse_new(a, d->arena, f, 0, 1u << AU_OP_SCORE | 1u << AU_OP_FINAL);
-    reverse_run(r, f, derive_number(a, 1));
+    reverse_run(r, f, (AuGuarded){derive_number(a, 1), none});
     d->own = attn_simplify_expr(a, reverse_of(r, closed_pair_leaf(a, AU_OP_SCORE)));
     for (uint32_t n = 0; n < a->online->final_count; n++)
         d->finals[n].share =

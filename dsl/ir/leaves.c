@@ -27,6 +27,21 @@ static void fill_index(AuOracle *o, const AuProgram *p, AuStep *s, uint32_t coun
     }
 }
 
+/* An axis along which sequences are packed: it is the tokens'. */
+static bool is_packed(const AuOracle *o, int32_t tensor, uint32_t axis)
+{
+    const AuAttn *a = o->a;
+    return o->packed && a->tensors[tensor].axes[axis].i == a->tensors[1].axes[2].i;
+}
+
+/* Of a sequence, where several are packed. */
+static double size_of(const AuOracle *o, int32_t size)
+{
+    const AuNode *tokens = attn_at(o->a, o->a->tensors[1].axes[2]);
+    const bool is_length = o->packed && tokens->op == AU_OP_SIZE && tokens->integer == size;
+    return (double)(is_length ? o->length : o->call->sizes[size]);
+}
+
 /* Where element n of a read lies in its tensor; -1 and a mark if it lies outside. Indices
  * args[first..] address the leading axes. */
 static int64_t offset_of(AuOracle *o, AuProgram *p, AuStep *s, int32_t tensor, uint32_t first,
@@ -36,11 +51,12 @@ static int64_t offset_of(AuOracle *o, AuProgram *p, AuStep *s, int32_t tensor, u
     for (uint32_t k = 0; k < axes; k++) {
         const double index = attn_step_at(s->args[first + k], n);
         const int64_t extent = o->dims[tensor][k];
-        if (!(index >= 0 && index < (double)extent)) {
+        const bool packed = is_packed(o, tensor, k);
+        if (!(index >= 0 && index < (double)(packed ? o->length : extent))) {
             attn_step_mark_bad(p, s, n);
             return -1;
         }
-        offset = offset * extent + (int64_t)index;
+        offset = offset * extent + (packed ? o->first : 0) + (int64_t)index;
     }
     return offset;
 }
@@ -121,14 +137,14 @@ static double seed_word(const AuOracle *o, const AuNode *n)
     return (int32_t)(uint32_t)((uint64_t)seed >> (n->integer ? 32 : 0));
 }
 
-/* A tensor of a recurrence, broadcast: fewer heads are shared by groups. */
-static void fill_tensor(AuOracle *o, AuStep *s, uint32_t count)
+/* Fewer heads are shared by groups. */
+int64_t attn_oracle_tensor(const AuOracle *o, const AuNode *node, int64_t *channel)
 {
-    const AuTensor *t = &o->a->tensors[s->node->integer];
-    const int64_t *dims = o->dims[s->node->integer];
+    const AuTensor *t = &o->a->tensors[node->integer];
+    const int64_t *dims = o->dims[node->integer];
     uint8_t bits[8];
     int64_t offset = 0, step = 0;
-    attn_tensor_axes(o->a, s->node, bits);
+    attn_tensor_axes(o->a, node, bits);
     for (uint32_t k = 0; k < t->rank; k++) {
         offset *= dims[k];
         step *= dims[k];
@@ -137,10 +153,18 @@ static void fill_tensor(AuOracle *o, AuStep *s, uint32_t count)
         else if (bits[k] == AU_AX_H)
             offset += o->h / (o->H / dims[k]);
         else if (bits[k] == AU_AX_TOK)
-            offset += o->i;
+            offset += o->first + o->i;
         else if (bits[k])
             step = 1; /* the channel */
     }
+    *channel = step;
+    return offset;
+}
+
+static void fill_tensor(AuOracle *o, AuStep *s, uint32_t count)
+{
+    int64_t step;
+    const int64_t offset = attn_oracle_tensor(o, s->node, &step);
     const double *data = o->call->tensors[s->node->integer];
     for (uint32_t n = 0; n < count; n++) s->value[n] = data[offset + step * n];
 }
@@ -155,7 +179,7 @@ void attn_oracle_leaf(void *user, AuProgram *p, AuStep *s, uint32_t count)
     AuOracle *o = user;
     const AuNode *n = s->node;
     switch ((AuOp)n->op) {
-    case AU_OP_SIZE: s->value[0] = (double)o->call->sizes[n->integer]; break;
+    case AU_OP_SIZE: s->value[0] = size_of(o, n->integer); break;
     case AU_OP_INDEX: fill_index(o, p, s, count); break;
     case AU_OP_KV_H: s->value[0] = (double)o->kv_h; break;
     case AU_OP_PARAM:

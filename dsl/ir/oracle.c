@@ -61,7 +61,8 @@ bool attn_oracle_trouble(AuOracle *o, const AuProgram *p, const AuStep *root, ui
     if (node->op == AU_OP_ROPE)
         return attn_oracle_fail(o, node->span,
                                 "rope turns %.0f channels from channel %.0f on in a row of %u",
-                                attn_step_at(s->args[4], 0), attn_step_at(s->args[3], 0), p->count);
+                                attn_step_at(s->args[4], 0), attn_step_at(s->args[3], 0),
+                                s->of_keys && p->key_count ? p->key_count : p->count);
     return attn_oracle_fail(o, node->span, "division of an integer by 0");
 }
 

@@ -22,7 +22,9 @@ typedef struct AuOracle {
 
     /* where we are */
     int64_t b, h, kv_h, i, j;
-    uint8_t pending; /* axes that changed since score_mod ran last */
+    bool packed; /* of a recurrence: i counts from the start of a sequence, of [length] tokens */
+    int64_t first, length; /* where it begins in what is packed */
+    uint8_t pending;       /* axes that changed since score_mod ran last */
 
     /* the head */
     double *keys;   /* [D, T] modified */
@@ -78,5 +80,7 @@ AuProgram *attn_oracle_program(AuOracle *o, const AuExpr *roots, uint32_t count,
 void attn_oracle_leaf(void *user, AuProgram *p, AuStep *s, uint32_t count);
 
 bool attn_oracle_linear(AuOracle *o);
+/* Where a TENSOR node of a recurrence lies at the present token, and how far a channel is from the next. */
+int64_t attn_oracle_tensor(const AuOracle *o, const AuNode *node, int64_t *channel);
 
 #endif

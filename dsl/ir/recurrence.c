@@ -26,15 +26,18 @@ typedef struct Recurrence {
 static Slot slot(AuOracle *o, AuExpr e, uint8_t axis, int64_t width)
 {
     Slot s = {.width = (uint32_t)width, .value = AU_NEW_ARRAY(o->arena, double, width)};
-    if (e.i)
-        s.program = attn_program_new(o->arena, o->a, &e, 1, axis, s.width, attn_oracle_leaf, o);
+    const uint8_t across = axis & AU_AX_C ? AU_AX_C : AU_AX_K | AU_AX_V;
+    const int64_t most = o->D > o->E ? o->D : o->E;
+    if (!e.i) return s;
+    s.program = attn_oracle_program(o, &e, 1, across, most);
+    s.program->key_count = (uint32_t)o->D;
     return s;
 }
 
 static bool run_slot(Recurrence *r, Slot *s)
 {
     if (!s->program) return true;
-    attn_program_run(s->program, AU_CHANGED_ALL, s->width);
+    attn_program_run(s->program, AU_CHANGED_ALL, (uint32_t)r->o->E);
     const AuStep *root = s->program->roots[0];
     for (uint32_t i = 0; i < s->width; i++) {
         if (attn_step_trouble(s->program, root, i))
@@ -59,8 +62,10 @@ static void update_state(Recurrence *r)
 {
     const int64_t K = r->o->D, V = r->o->E + 1;
     memcpy(r->before, r->state, (size_t)(K * V) * sizeof *r->state);
-    for (int64_t c = 0; c < K && r->decay.program; c++)
-        for (int64_t e = 0; e < V; e++) r->state[c * V + e] *= r->decay.value[c];
+    for (int64_t c = 0; c < K && r->decay.program; c++) { /* a factor below 0 has no logarithm */
+        const double decay = r->decay.value[c] < 0 ? NAN : r->decay.value[c];
+        for (int64_t e = 0; e < V; e++) r->state[c * V + e] *= decay;
+    }
     if (r->a.program) {
         for (int64_t e = 0; e < V; e++) r->row[e] = 0;
         for (int64_t c = 0; c < K; c++)

@@ -109,6 +109,8 @@ static AuGuarded derivative(const Writer *w, AuOp op, AuExpr d, AuExpr z, AuExpr
 static bool is_wanted(const AuAttn *a, const AuNode *n, uint32_t wanted)
 {
     if (n->op == AU_OP_INPUT) return n->type == AU_T_F32 && a->tensors[n->integer].grad;
+    if (n->op == AU_OP_TENSOR)
+        return n->type == AU_T_F32 && (n->integer < 3 || a->tensors[n->integer].grad);
     return n->op < 32 && wanted >> n->op & 1;
 }
 
@@ -139,26 +141,35 @@ AuReverse *reverse_new(AuAttn *a, AuArena *arena, AuExpr root, uint8_t over, uin
 
 /* ---- passing adjoints on */
 
+/* What is the same for all channels of a recurrence's row, times their number: by itself it does not say which row. */
+static AuExpr times_width(const Writer *w, AuExpr value, uint8_t along)
+{
+    const AuExpr width = w->a->tensors[along & AU_AX_V ? AU_ROLE_V : AU_ROLE_K].axes[3];
+    return MUL(value, op1(w, AU_OP_TO_F32, width));
+}
+
 /* Where elements chose, the sum may be of nothing: then what comes after it is not evaluated. */
-static AuGuarded sum_over(const AuReverse *r, const Writer *w, AuGuarded g)
+static AuGuarded sum_over(const AuReverse *r, const Writer *w, AuGuarded g, uint8_t along)
 {
     const AuOp op = r->over == AU_AX_KV ? AU_OP_ROWSUM : AU_OP_ROW_SUM_C;
     const bool varies = g.guard.i && attn_at(r->a, g.guard)->axes & r->over;
+    if (along & (AU_AX_K | AU_AX_V) && !varies && !(attn_at(r->a, g.value)->axes & r->over))
+        return (AuGuarded){times_width(w, g.value, along), g.guard};
     const AuExpr total = op1(w, op, varies ? plain(w, g) : g.value);
     return (AuGuarded){total, varies ? NE(total, NUMBER(0)) : g.guard};
 }
 
-/* To node x, from a user that has elements along the axis or not. */
-static void give(AuReverse *r, const Writer *w, AuExpr x, AuGuarded g, bool elements)
+/* To node x, from a user that has elements along this axis, 0: along none. */
+static void give(AuReverse *r, const Writer *w, AuExpr x, AuGuarded g, uint8_t along)
 {
     const AuNode n = *attn_at(r->a, x);
     if (!g.value.i || !r->active[x.i] || n.type != AU_T_F32) return;
-    if (elements && r->over && !(n.axes & r->over)) {
+    if (along && r->over && !(n.axes & r->over)) {
         if (n.op == AU_OP_INPUT && r->over == AU_AX_KV) {
             r->along[x.i] = sum(w, r->along[x.i], g);
             return;
         }
-        g = sum_over(r, w, g);
+        g = sum_over(r, w, g, along);
     }
     r->adjoint[x.i] = sum(w, r->adjoint[x.i], g);
     if (!r->cancels) return;
@@ -166,13 +177,23 @@ static void give(AuReverse *r, const Writer *w, AuExpr x, AuGuarded g, bool elem
     AU_PUSH(r->arena, parts->at, parts->count, parts->capacity, plain(w, g));
 }
 
+/* A row of a recurrence, even where all of its channels are the same. */
+static AuExpr spread(const Writer *w, AuExpr value, uint8_t axes)
+{
+    const uint8_t channel = axes & (AU_AX_K | AU_AX_V);
+    if (!channel || attn_at(w->a, value)->axes & channel) return value;
+    const AuExpr index = attn_leaf(w->a, AU_OP_INDEX, AU_T_I32, channel, channel, 0, w->span);
+    return attn_where(w->a, LE(attn_i32(w->a, 0, w->span), index), value, NUMBER(0), w->span);
+}
+
 static void pass_rope(AuReverse *r, const Writer *w, const AuNode *n, const AuExpr *args,
                       AuExpr node)
 {
-    const AuExpr back[] = {plain(w, r->adjoint[node.i]), NEG(args[1]), args[2], args[3], args[4]};
+    const AuExpr back[] = {spread(w, plain(w, r->adjoint[node.i]), n->axes), NEG(args[1]), args[2],
+                           args[3], args[4]};
     const AuExpr turned = attn_node(r->a, AU_OP_ROPE, back, 5, n->integer, 0, n->span);
     if (r->active[args[1].i] || r->active[args[2].i]) r->lost = node;
-    give(r, w, args[0], (AuGuarded){turned, none}, true);
+    give(r, w, args[0], (AuGuarded){turned, none}, n->axes & r->over);
 }
 
 static void pass_dropout(AuReverse *r, const Writer *w, const AuExpr *args, AuExpr node)
@@ -181,20 +202,27 @@ static void pass_dropout(AuReverse *r, const Writer *w, const AuExpr *args, AuEx
     const AuExpr back[] = {d.value, args[1], args[2], args[3]};
     const AuExpr kept = attn_node(r->a, AU_OP_DROPOUT, back, 4, 0, 0, w->span);
     const AuExpr rate = DIV(MUL(d.value, node), SUB(NUMBER(1), args[1]));
-    give(r, w, args[0], (AuGuarded){kept, d.guard}, true);
-    if (r->active[args[1].i]) give(r, w, args[1], (AuGuarded){rate, d.guard}, true);
+    give(r, w, args[0], (AuGuarded){kept, d.guard}, r->over);
+    if (r->active[args[1].i]) give(r, w, args[1], (AuGuarded){rate, d.guard}, r->over);
+}
+
+/* Along what a sum goes: in a recurrence its argument says which channels. */
+static uint8_t summed(const AuReverse *r, AuExpr x)
+{
+    const uint8_t channels = AU_AX_K | AU_AX_V;
+    return r->over & channels ? attn_at(r->a, x)->axes & r->over : r->over;
 }
 
 static void pass_on(AuReverse *r, AuExpr node)
 {
     const AuNode n = *attn_at(r->a, node);
     const AuGuarded d = r->adjoint[node.i];
-    const bool elements = n.axes & r->over;
+    const uint8_t elements = n.axes & r->over;
     const Writer writer = {r->a, n.span}, *w = &writer;
     AuExpr args[5] = {none};
     for (uint32_t k = 0; k < n.count && k < 5; k++) args[k] = attn_arg(r->a, node, k);
     if (n.op == AU_OP_ROWSUM || n.op == AU_OP_ROW_SUM_C)
-        give(r, w, args[0], d, true); /* d for each element of the argument */
+        give(r, w, args[0], d, summed(r, args[0])); /* d for each element of the argument */
     else if (n.op == AU_OP_ROPE)
         pass_rope(r, w, &n, args, node);
     else if (n.op == AU_OP_DROPOUT)
@@ -211,11 +239,11 @@ static void pass_on(AuReverse *r, AuExpr node)
         }
 }
 
-void reverse_run(AuReverse *r, AuExpr root, AuExpr seed)
+void reverse_run(AuReverse *r, AuExpr root, AuGuarded seed)
 {
     AuAttn *a = r->a;
     const Writer w = {a, attn_at(a, root)->span};
-    give(r, &w, root, (AuGuarded){seed, none}, (attn_at(a, seed)->axes & r->over) != 0);
+    give(r, &w, root, seed, attn_at(a, seed.value)->axes & r->over);
     for (uint32_t i = root.i; i > 0; i--) {
         AuGuarded *d = &r->adjoint[i];
         if (!r->active[i] || !d->value.i) continue;

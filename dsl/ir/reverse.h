@@ -6,8 +6,8 @@
  * choose gets no adjoint, and the factors along the way are evaluated inside of the choice.
  *
  * [over] is the axis along which the root has elements: AU_AX_KV for a row of pairs (sums are ROWSUM),
- * AU_AX_C for a row of channels (ROW_SUM_C), 0 for single pairs. A node without the axis that is used
- * by one with it gets the sum along the axis. */
+ * AU_AX_C for a row of channels (ROW_SUM_C), AU_AX_K | AU_AX_V for one of a recurrence, along whichever it has, 0 for
+ * single pairs. A node without the axis that is used by one with it gets the sum along the axis. */
 #ifndef AU_DSL_ATTN_REVERSE_H
 #define AU_DSL_ATTN_REVERSE_H
 
@@ -41,10 +41,10 @@ typedef struct AuReverse {
 } AuReverse;
 
 /* Leaves that derivatives are wanted of: bits 1 << AuOp. Reads of inputs are wanted where the input
- * has `grad`, whatever the bits. */
+ * has `grad`, whatever the bits, and so are TENSOR nodes of q, k, v and such inputs. */
 AuReverse *reverse_new(AuAttn *a, AuArena *arena, AuExpr root, uint8_t over, uint32_t wanted);
-/* seed is the root's adjoint. */
-void reverse_run(AuReverse *r, AuExpr root, AuExpr seed);
+/* seed is the root's adjoint, with a guard or none. */
+void reverse_run(AuReverse *r, AuExpr root, AuGuarded seed);
 /* The adjoint of a node as an expression, none: 0. */
 AuExpr reverse_of(const AuReverse *r, AuExpr node);
 AuExpr reverse_along(const AuReverse *r, AuExpr node);

@@ -208,6 +208,17 @@ static AuExpr simplify_extreme(AuAttn *a, const AuNode *n, AuExpr x, AuExpr y)
     return x.i == y.i ? x : join_constants(a, n, x, y);
 }
 
+/* In a recurrence, a sum whose argument lost its channel no longer says along which row it goes: as many times as that one has
+ * channels. */
+static AuExpr simplify_channel_sum(AuAttn *a, const AuNode *n, AuExpr x)
+{
+    const uint8_t channels = AU_AX_K | AU_AX_V,
+                  was = attn_at(a, a->args[n->first])->axes & channels;
+    if (!was || attn_at(a, x)->axes & channels || a->tensor_count < 3) return none;
+    const AuExpr width = a->tensors[was & AU_AX_V ? AU_ROLE_V : AU_ROLE_K].axes[3];
+    return make2(a, AU_OP_MUL, x, make1(a, AU_OP_TO_F32, width, n), n);
+}
+
 static AuExpr apply_rules(AuAttn *a, const AuNode *n, const AuExpr *args)
 {
     switch (n->op) {
@@ -231,6 +242,7 @@ static AuExpr apply_rules(AuAttn *a, const AuNode *n, const AuExpr *args)
     case AU_OP_OR: return simplify_logic(a, args[0], args[1], false);
     case AU_OP_WHERE: return simplify_where(a, n, args);
     case AU_OP_STOP_GRAD: return is_op(a, args[0], AU_OP_STOP_GRAD) ? args[0] : none;
+    case AU_OP_ROW_SUM_C: return simplify_channel_sum(a, n, args[0]);
     }
     return none;
 }

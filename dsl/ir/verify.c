@@ -170,6 +170,15 @@ static void check_whole_tensor(Verifier *v, const AuNode *n)
                  v->a->tensors[n->integer].name, axes_text(v, n->axes));
 }
 
+static void check_sum(Verifier *v, const AuNode *n)
+{
+    const uint8_t axes = attn_at(v->a, v->a->args[n->first])->axes;
+    check_arg(v, n, 0, AU_T_F32);
+    if (n->op == AU_OP_ROW_SUM_C && axes & AU_AX_K && axes & AU_AX_V)
+        au_error(v->diags, AU_E0911, n->span,
+                 "channel_sum goes along one row, of keys or of values");
+}
+
 static void check_leaf(Verifier *v, const AuNode *n)
 {
     const AuAttn *a = v->a;
@@ -204,7 +213,7 @@ static void check_leaf(Verifier *v, const AuNode *n)
     case AU_OP_ROWSUM:
     case AU_OP_ROW_SUM_C:
         if (n->count == 1)
-            check_arg(v, n, 0, AU_T_F32);
+            check_sum(v, n);
         else
             au_error(v->diags, AU_E0903, n->span, "a sum or maximum takes one argument, found %u",
                      n->count);
