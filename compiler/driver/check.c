@@ -1,4 +1,5 @@
 /* check.c - aulec_check: the laws of the language tried on one script, and its mask drawn. */
+#include "check_recurrence.h"
 #include "far.h"
 #include "findings.h"
 #include "mask_plot.h"
@@ -171,12 +172,11 @@ static bool laws(Check *c, AuAttn *a)
 
 static bool check_attention(Check *c, AuAttn *a)
 {
+    if (c->options->as_svg && a->linear)
+        return fail_trial(c, a, "a recurrence has no mask that could be drawn");
     if (c->options->as_svg) return plot(c, a);
     au_text_add(c->out, "%s\n", a->name);
-    if (a->linear) {
-        au_text_add(c->out, "  a recurrence: its laws are not tried yet\n");
-        return true;
-    }
+    if (a->linear) return check_recurrence(c->arena, c->diags, a, c->options, c->out);
     const bool drawn = plot(c, a); /* first: laws() changes the attention */
     const bool looked = drawn && look_at_rows(c, a);
     return laws(c, a) && looked;
@@ -187,7 +187,7 @@ static bool run(Check *c, const char *name, const char *text, size_t length)
     AuNames *names = au_names_new(c->arena);
     AuScript *script =
         front_parse(c->arena, names, c->diags, au_source_add(c->diags, name, text, length));
-    uint32_t count = 0, checked = 0;
+    uint32_t count = 0, checked = 0, recurrences = 0;
     AuAttn **all = front_check(c->arena, names, c->diags, script, &count);
     bool good = c->diags->errors == 0;
     for (uint32_t n = 0; good && n < count; n++) {
@@ -198,7 +198,11 @@ static bool run(Check *c, const char *name, const char *text, size_t length)
             return false;
         }
         good &= check_attention(c, all[n]);
+        recurrences += all[n]->linear != NULL;
     }
+    if (good && checked && recurrences == checked && !c->options->as_svg)
+        au_remark(c->diags, AU_N0601, (AuSpan){0},
+                  "no target makes kernels of recurrences yet: none were tried");
     if (c->diags->errors || checked) return good;
     au_error(c->diags, AU_E0604, (AuSpan){0}, "%s has no attention%s%s", name,
              c->options->attention ? " " : "", c->options->attention ? c->options->attention : "");

@@ -1,6 +1,7 @@
 /* stages.c - see stages.h. */
 #include "stages.h"
 
+#include "normal_form.h"
 #include "passes.h"
 
 #include "aule/aulec.h"
@@ -21,11 +22,26 @@ void stages_attention(AuAttn *const *attns, uint32_t count, AuText *out)
     }
 }
 
+static bool recurrence_gradients(AuArena *arena, AuDiags *diags, AuAttn *a, const char *before,
+                                 AuText *out)
+{
+    const AuNormal n = attn_normal_form(a, arena);
+    const AuNormalGrads *g = attn_normal_gradients(a, &n, arena, diags);
+    if (!g) return false;
+    au_text_add(out, "%s", before);
+    attn_print_normal(a, &n, g, out);
+    return true;
+}
+
 bool stages_gradients(AuArena *arena, AuDiags *diags, AuAttn *const *attns, uint32_t count,
                       AuText *out)
 {
     for (uint32_t n = 0; n < count; n++) {
         attn_simplify(attns[n]);
+        if (attns[n]->linear) {
+            if (!recurrence_gradients(arena, diags, attns[n], n ? "\n" : "", out)) return false;
+            continue;
+        }
         const AuGrads *g = attn_gradients(attns[n], arena, diags);
         if (!g) return false;
         if (n) au_text_add(out, "\n");

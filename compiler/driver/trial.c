@@ -122,6 +122,13 @@ static void choose_sizes(const AuAttn *a, AuTrialKind kind, const char *list, in
         [AU_TRIAL_LONG] = {{2, 4, 512, 64}, {2, 2, 512, 64}, {2, 2, 512, 64}},
         [AU_TRIAL_FAR] = {{2, 4, 37, 64}, {2, 2, 53, 64}, {2, 2, 53, 64}},
     };
+    /* one length, values have the more heads and a width of their own */
+    static const int64_t recurrent[][3][4] = {
+        [AU_TRIAL_USUAL] = {{2, 2, 37, 64}, {2, 2, 37, 64}, {2, 4, 37, 48}},
+        [AU_TRIAL_FEW] = {{1, 1, 5, 4}, {1, 1, 5, 4}, {1, 2, 5, 3}},
+        [AU_TRIAL_LONG] = {{2, 2, 512, 64}, {2, 2, 512, 64}, {2, 4, 512, 48}},
+    };
+    const int64_t(*choice)[4] = a->linear ? recurrent[kind] : usual[kind];
     for (uint32_t n = 0; n < a->size_count; n++) {
         double v;
         sizes[n] = a->sizes[n].fixed;
@@ -133,7 +140,7 @@ static void choose_sizes(const AuAttn *a, AuTrialKind kind, const char *list, in
     for (uint32_t t = 0; t < 3; t++)
         for (uint32_t d = 0; d < 4; d++) {
             const AuNode *n = attn_at(a, a->tensors[t].axes[d]);
-            if (n->op == AU_OP_SIZE && sizes[n->integer] < 0) sizes[n->integer] = usual[kind][t][d];
+            if (n->op == AU_OP_SIZE && sizes[n->integer] < 0) sizes[n->integer] = choice[t][d];
         }
     for (uint32_t n = 0; n < a->size_count; n++)
         if (sizes[n] < 0) sizes[n] = 24;

@@ -15,7 +15,8 @@ typedef struct Script {
     AuCompiler compiler;
     AuFile file;
     const char *path, *attention, *values;
-    bool tf32; /* f32 is multiplied so */
+    bool tf32;        /* f32 is multiplied so */
+    bool has_kernels; /* of what was checked */
     uint64_t seed;
 } Script;
 
@@ -38,6 +39,14 @@ static aulec_check_options check_options(const Script *s, bool as_svg)
                                  .columns = line_columns()};
 }
 
+static bool has_code(const Script *s, const aulec_result *result, const char *code)
+{
+    for (size_t n = 0; n < s->compiler.aulec_result_diagnostic_count(result); n++)
+        if (strcmp(s->compiler.aulec_result_get_diagnostic(result, n)->code, code) == 0)
+            return true;
+    return false;
+}
+
 static int check_laws(Script *s)
 {
     aulec_result *result = NULL;
@@ -49,6 +58,7 @@ static int check_laws(Script *s)
     if (report) fputs(report, stdout);
     fflush(stdout);
     fputs(s->compiler.aulec_result_diagnostics(result), stderr);
+    s->has_kernels = !has_code(s, result, "N0601");
     s->compiler.aulec_result_free(result);
     return status == AULEC_OK ? 0 : EXIT_WRONG;
 }
@@ -428,7 +438,7 @@ int command_check(AuOptions *options)
     if (!status) status = compiler_open(&s.compiler);
     if (!status) status = check_laws(&s);
     if (!status && plot) status = write_plot(&s, plot);
-    if (!status) status = check_devices(&s, backend);
+    if (!status && s.has_kernels) status = check_devices(&s, backend);
     compiler_close(&s.compiler);
     file_free(&s.file);
     return status;

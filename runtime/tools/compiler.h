@@ -12,6 +12,8 @@ typedef struct AuCompiler {
     CALL(aulec_result_data)                                                                        \
     CALL(aulec_result_length)                                                                      \
     CALL(aulec_result_diagnostics)                                                                 \
+    CALL(aulec_result_diagnostic_count)                                                            \
+    CALL(aulec_result_get_diagnostic)                                                              \
     CALL(aulec_result_free)                                                                        \
     CALL(aulec_best_arch)                                                                          \
     CALL(aulec_check)                                                                              \
