@@ -127,6 +127,7 @@ static void choose_sizes(const AuAttn *a, AuTrialKind kind, const char *list, in
         [AU_TRIAL_USUAL] = {{2, 2, 37, 64}, {2, 2, 37, 64}, {2, 4, 37, 48}},
         [AU_TRIAL_FEW] = {{1, 1, 5, 4}, {1, 1, 5, 4}, {1, 2, 5, 3}},
         [AU_TRIAL_LONG] = {{2, 2, 512, 64}, {2, 2, 512, 64}, {2, 4, 512, 48}},
+        [AU_TRIAL_FAR] = {{2, 2, 37, 64}, {2, 2, 37, 64}, {2, 4, 37, 48}},
     };
     const int64_t(*choice)[4] = a->linear ? recurrent[kind] : usual[kind];
     for (uint32_t n = 0; n < a->size_count; n++) {
