@@ -54,10 +54,9 @@ static void NAME(solve)(NAME(Chunk) * c, const REAL *state)
             right[n] = r->feedback == AU_FEEDBACK_KEY ? r->v[n] + NAME(factor)(c->x, i) * c->fed[n]
                                                       : c->fed[n];
         }
-    if (r->feedback == AU_FEEDBACK_OWN)
-        NAME(multiply)
-        (right, C, C, V, NAME(plain)(c->Axk, C, c->how->operand),
-         NAME(plain)(r->v, V, c->how->operand));
+    if (r->feedback == AU_FEEDBACK_OWN) NAME(multiply)
+    (right, C, C, V, NAME(plain)(c->Axk, C, c->how->operand),
+     NAME(plain)(r->v, V, c->how->operand));
     NAME(multiply)
     (solved, C, C, V, NAME(plain)(c->inverse, C, c->how->solve),
      NAME(plain)(right, V, c->how->operand));
@@ -85,10 +84,9 @@ static void NAME(chunk_forward)(NAME(Chunk) * c, REAL *state, REAL *o)
     NAME(multiply)
     (state, K, C, V, NAME(turned)(NAME(towards_end)(c, r->k), K, bits),
      NAME(plain)(c->u, V, values));
-    if (c->p)
-        NAME(multiply)
-        (state, K, C, V, NAME(turned)(NAME(towards_end)(c, r->b), K, bits),
-         NAME(plain)(c->p, V, values));
+    if (c->p) NAME(multiply)
+    (state, K, C, V, NAME(turned)(NAME(towards_end)(c, r->b), K, bits),
+     NAME(plain)(c->p, V, values));
 }
 
 /* ---- the adjoint of a chunk */
