@@ -177,7 +177,10 @@ static void order(Order *o, AuTileStmt *s, AuTileStmts *out)
 {
     bool conflict = false, fences = false;
     const bool unit = kind_of(s) > OF_LANES;
-    touch_stmt(o, s, find_conflict, &conflict);
+    if (kind_of(s) == BULK && s->move.dest->memory->space == TILE_GLOBAL)
+        touch_expr(o, s->move.source, find_conflict, &conflict);
+    else
+        touch_stmt(o, s, find_conflict, &conflict);
     if (unit) touch_stmt(o, s, find_unfenced, &fences);
     /* Sums commute; stores into tensors go to places of their own. */
     if (s->kind == TILE_S_MOVE && s->move.dest->memory->space == TILE_GLOBAL &&

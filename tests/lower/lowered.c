@@ -19,6 +19,7 @@ typedef struct Tensor {
     float *f32;
     int32_t *i32;
     unsigned char *bytes; /* the kernel's */
+    unsigned char *given; /* ... before it runs */
     int32_t words;        /* packed: a lane's neighbours */
 } Tensor;
 
@@ -248,9 +249,9 @@ static const Tensor *tensor_by_number(const Both *b, uint32_t number)
 }
 
 /* As the launch does: a map has the tensor's axes, the last first. */
-static const AuKMap *maps_of(const Both *b, const AuKernel *k)
+static const AuKMap *maps_of(const Both *b, AuArena *scratch, const AuKernel *k)
 {
-    AuKMap *maps = AU_NEW_ARRAY(b->s->arena, AuKMap, k->map_count + 1);
+    AuKMap *maps = AU_NEW_ARRAY(scratch, AuKMap, k->map_count + 1);
     for (uint32_t n = 0; n < k->map_count; n++) {
         const AuMap *map = &k->maps[n];
         const Tensor *t = tensor_by_number(b, k->args[k->mems[map->mem.i].arg].source_index);
@@ -263,7 +264,8 @@ static const AuKMap *maps_of(const Both *b, const AuKernel *k)
 }
 
 /* NULL: it ran; else what the interpreter found. */
-static const char *run_kernel(Both *b, const AuKernel *k, uint32_t which, bool *written)
+static const char *run_kernel(const Both *b, AuArena *scratch, const AuKernel *k, uint32_t which,
+                              uint64_t seed, bool *written)
 {
     const AuTileKernel *tile = b->module->kernels.at[which];
     uint64_t slots[64] = {0};
@@ -282,20 +284,18 @@ static const char *run_kernel(Both *b, const AuKernel *k, uint32_t which, bool *
     }
     AuKRun run = {.slots = slots,
                   .buffers = buffers,
-                  .maps = maps_of(b, k),
+                  .maps = maps_of(b, scratch, k),
                   .grid = {1, 1, 1},
-                  .seed = b->t->seed,
+                  .seed = seed,
                   .check_all_written = !b->t->odd};
     for (uint32_t d = 0; d < tile->grid.count; d++)
         run.grid[d] = (uint32_t)value_of(b->t, tile->grid.at[d].extent);
     const char *why = NULL;
-    AuText text = {.arena = b->s->arena};
-    if (getenv("AULE_TEST_PRINT")) kernel_print(k, &text), fputs(au_text_str(&text), stderr);
-    return kernel_run(k, &run, b->s->arena, &why) ? NULL : why;
+    return kernel_run(k, &run, scratch, &why) ? NULL : why;
 }
 
 /* NULL: the two agree. */
-static const char *difference(const Both *b)
+static const char *difference(const Both *b, AuArena *scratch)
 {
     for (uint32_t n = 0; n < b->count; n++) {
         const Tensor *t = &b->tensors[n];
@@ -310,40 +310,69 @@ static const char *difference(const Both *b)
         }
         const double bound = (b->t->tolerance > 0 ? b->t->tolerance : 0x1p-8) * largest + 1e-6;
         if (!(worst <= bound))
-            return au_format(b->s->arena, "wrong: %s[%zu] is %g, not %g", t->memory->name, at,
+            return au_format(scratch, "wrong: %s[%zu] is %g, not %g", t->memory->name, at,
                              get(t, at), (double)t->f32[at]);
     }
     return NULL;
 }
 
-const char *lowered_outcome(Session *s, const Lowered *t, const char *kernel, LoweredChange change,
-                            void *user)
+struct LoweredBench {
+    Both b;
+    AuKernel *kernels[MOST];
+};
+
+LoweredBench *lowered_bench(Session *s, const Lowered *t)
 {
-    Both b = {.s = s, .t = t, .random = 1};
-    const char *why = NULL;
-    b.module = lowered_module(s, t);
-    for (uint32_t k = 0; k < b.module->kernels.count; k++)
-        for (uint32_t a = 0; a < b.module->kernels.at[k]->args.count; a++)
-            if (b.module->kernels.at[k]->args.at[a]->mode != TILE_PARAM)
-                add_tensor(&b, b.module->kernels.at[k]->args.at[a]);
-    bool written[MOST] = {false};
-    for (uint32_t n = 0; n < b.count; n++) {
-        const Tensor *tensor = &b.tensors[n];
-        written[n] = tensor->memory->mode != TILE_OUT;
+    LoweredBench *bench = AU_NEW(s->arena, LoweredBench);
+    Both *b = &bench->b;
+    *b = (Both){.s = s, .t = t, .random = 1};
+    b->module = lowered_module(s, t);
+    for (uint32_t k = 0; k < b->module->kernels.count; k++) {
+        for (uint32_t a = 0; a < b->module->kernels.at[k]->args.count; a++)
+            if (b->module->kernels.at[k]->args.at[a]->mode != TILE_PARAM)
+                add_tensor(b, b->module->kernels.at[k]->args.at[a]);
+        bench->kernels[k] = lowered_kernel(s, t, b->module, k);
+    }
+    for (uint32_t n = 0; n < b->count; n++) {
+        Tensor *tensor = &b->tensors[n];
         for (size_t i = 0; i < tensor->elements; i++) put(tensor, i);
+        tensor->given = AU_NEW_ARRAY(s->arena, unsigned char, tensor->span * 4 + 16);
+        memcpy(tensor->given, tensor->bytes, tensor->span * 4 + 16);
     }
-    run_tiles(&b);
-    for (uint32_t k = 0; k < b.module->kernels.count && !why; k++) {
-        AuKernel *lowered = lowered_kernel(s, t, b.module, k);
-        if (kernel && strcmp(kernel, lowered->name) == 0) lowered = change(s, lowered, user);
-        if (!lowered) return "refused";
-        why = run_kernel(&b, lowered, k, written);
+    run_tiles(b);
+    return bench;
+}
+
+AuKernel *lowered_bench_kernel(const LoweredBench *bench, uint32_t which)
+{
+    return bench->kernels[which];
+}
+
+const char *lowered_run(const LoweredBench *bench, AuArena *scratch, const AuKernel *instead,
+                        uint64_t seed)
+{
+    const Both *b = &bench->b;
+    bool written[MOST] = {false};
+    const char *why = NULL;
+    for (uint32_t n = 0; n < b->count; n++) {
+        const Tensor *t = &b->tensors[n];
+        written[n] = t->memory->mode != TILE_OUT;
+        memcpy(t->bytes, t->given, t->span * 4 + 16);
     }
-    return why ? why : difference(&b);
+    for (uint32_t k = 0; k < b->module->kernels.count && !why; k++) {
+        const AuKernel *own = bench->kernels[k];
+        const bool other = instead && strcmp(instead->name, own->name) == 0;
+        why = run_kernel(b, scratch, other ? instead : own, k, seed, written);
+    }
+    return why ? why : difference(b, scratch);
 }
 
 void lowered_check(Session *s, const Lowered *t)
 {
-    const char *why = lowered_outcome(s, t, NULL, NULL, NULL);
+    const LoweredBench *bench = lowered_bench(s, t);
+    AuText text = {.arena = s->arena};
+    for (uint32_t k = 0; getenv("AULE_TEST_PRINT") && k < bench->b.module->kernels.count; k++)
+        kernel_print(bench->kernels[k], &text), fputs(au_text_str(&text), stderr);
+    const char *why = lowered_run(bench, s->arena, NULL, t->seed);
     if (why) fail_msg("%s: %s", t->file, why);
 }

@@ -31,10 +31,12 @@ AuKernel *lowered_try(Session *s, const Lowered *t, AuTileModule *m, uint32_t wh
 AuKernel *lowered_kernel(Session *s, const Lowered *t, AuTileModule *m, uint32_t which);
 void lowered_check(Session *s, const Lowered *t);
 
-/* The same, with a kernel changed before it runs (NULL: none is); NULL: both agree, else what was found. A change that gives
- * NULL was refused by the reader or the verifier. */
-typedef AuKernel *(*LoweredChange)(Session *s, AuKernel *kernel, void *user);
-const char *lowered_outcome(Session *s, const Lowered *t, const char *kernel, LoweredChange change,
-                            void *user);
+/* A program and its inputs, to be run with kernels that were changed. */
+typedef struct LoweredBench LoweredBench;
+LoweredBench *lowered_bench(Session *s, const Lowered *t);
+AuKernel *lowered_bench_kernel(const LoweredBench *b, uint32_t which);
+/* [instead]: of the kernel with its name; NULL: none is changed. NULL: the two interpreters agree, else what was found. */
+const char *lowered_run(const LoweredBench *b, AuArena *scratch, const AuKernel *instead,
+                        uint64_t seed);
 
 #endif

@@ -1,5 +1,5 @@
 /* roles_test.c - programs whose executors go different ways, with pipelines, bulk copies and products of groups, lowered, against
- * the interpreter of the tiled IR; and what is found where a wait, a fence or an arrival is missing. */
+ * the interpreter of the tiled IR. planted_test.c has what is found where something is missing. */
 #include "lowered.h"
 
 static const char causal[] = "causal_softmax.hooks", common[] = "common.hooks";
