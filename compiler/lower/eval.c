@@ -318,8 +318,10 @@ static AuVal value_of(AuLower *l, const AuTileExpr *e, const AuPoint *p)
         const AuTiles *tiles = lower_tiles(l, e->list);
         return tiles ? tiles->total : kernel_i32(k, 0);
     }
-    case TILE_X_ANYWHERE:
     case TILE_X_CUMSUM:
+        lower_refuse(l, "a running sum inside of an expression");
+        return kernel_f32(k, 0);
+    case TILE_X_ANYWHERE:
     case TILE_X_TUPLE:
     case TILE_X_CALL:
     case TILE_X_ALL:

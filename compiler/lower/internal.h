@@ -6,7 +6,7 @@
  *     move.c, transfer.c, registers.c             memory: element by element, in pieces, fragments
  *     stages.c, boxes.c                           pipelines, bulk copies of boxes of tensors
  *     product.c, matrix.c, group.c                products of lanes and cores, of warps, of groups of them
- *     fuse.c, stores.c, sums.c                    runs of assignments, reductions
+ *     fuse.c, stores.c, sums.c, convert.c         runs of assignments, reductions, running sums, other layouts
  *     eval.c, address.c, packed.c, tiles.c,
  *     places.c, spaces.c, launch.c                elements of expressions and memory, memories, registers: these need each other
  *
@@ -325,6 +325,11 @@ const AuTileExpr *lower_in_parts(AuLower *l, const AuTileExpr *e);
 void lower_join_lanes(AuLower *l, AuMem mem, uint32_t registers, uint32_t bits, AuKOp op);
 /* The same over the warps of the executor whose numbers differ in [bits], through shared memory. */
 void lower_join_warps(AuLower *l, AuMem mem, uint32_t registers, uint32_t bits, AuKOp op);
+
+void lower_running_sum(AuLower *l, const AuTileStmt *s); /* x = cumsum(y, axis) */
+
+/* ---- convert.c: other layouts */
+void lower_convert(AuLower *l, const AuTileStmt *s);
 
 /* ---- tiles.c: loops over tile lists */
 AuTiles *lower_tiles(AuLower *l, const AuTileList *list);

@@ -2,6 +2,8 @@
  * were before being kept by one lane of those that share it. */
 #include "internal.h"
 
+enum { MOST_REGISTERS = 64 }; /* of a running sum */
+
 /* A copy whose sums over the lanes are marked as parts. */
 const AuTileExpr *lower_in_parts(AuLower *l, const AuTileExpr *e)
 {
@@ -107,5 +109,123 @@ void lower_join_warps(AuLower *l, AuMem mem, uint32_t registers, uint32_t bits, 
             sum = sum.i ? kernel_op2(k, op, sum, v) : v;
         }
         kernel_store(k, mem, kernel_i32(k, (int32_t)r), sum, none);
+    }
+}
+
+/* ---- running sums: digit by digit of the axis, the fastest first. Of each register is known the sum up to it in its block, the indices
+ * that the digits so far tell apart, and that of the whole block. */
+
+typedef struct Scan {
+    AuVal upto[MOST_REGISTERS], all[MOST_REGISTERS];
+    int32_t registers;
+} Scan;
+
+/* Blocks side by side in registers, [apart] registers from one to the next. */
+static void scan_registers(AuLower *l, Scan *x, int32_t size, int32_t apart)
+{
+    AuKernel *k = l->k;
+    for (int32_t first = 0; first < x->registers; first++) {
+        if (first / apart % size) continue;
+        AuVal sum = x->all[first];
+        for (int32_t d = 1; d < size; d++) {
+            const int32_t r = first + d * apart;
+            const AuVal all = x->all[r];
+            x->upto[r] = kernel_op2(k, AU_K_ADD, sum, x->upto[r]);
+            sum = kernel_op2(k, AU_K_ADD, sum, all);
+        }
+        for (int32_t d = 0; d < size; d++) x->all[first + d * apart] = sum;
+    }
+}
+
+static AuVal from_lane(AuLower *l, AuVal value, AuVal lane)
+{
+    const AuInstr shuffle = {.op = AU_K_SHUFFLE, .span = l->span};
+    return kernel_emit(l->k, shuffle, (AuVal[]){value, lane}, 2);
+}
+
+/* Blocks side by side in lanes: sums over twice as many at each step, then shifted by one. */
+static void scan_lanes(AuLower *l, Scan *x, const AuTileDigit *digit)
+{
+    AuKernel *k = l->k;
+    const AuVal lane = kernel_lane(k), zero = kernel_f32(k, 0),
+                stride = kernel_i32(k, digit->stride),
+                place = kernel_op2(k, AU_K_IMOD, kernel_op2(k, AU_K_IDIV, lane, stride),
+                                   kernel_i32(k, digit->size)),
+                last = kernel_i32(k, (digit->size - 1) * digit->stride);
+    for (int32_t r = 0; r < x->registers; r++) {
+        AuVal sum = x->all[r];
+        for (int32_t step = 1; step <= digit->size; step *= 2) {
+            const bool shifts = step == digit->size;
+            const int32_t far = shifts ? 1 : step;
+            const AuVal there = kernel_op2(k, AU_K_SUB, lane, kernel_i32(k, far * digit->stride));
+            const AuVal before =
+                kernel_op3(k, AU_K_SELECT, kernel_op2(k, AU_K_LE, kernel_i32(k, far), place),
+                           from_lane(l, sum, there), zero);
+            if (shifts) {
+                x->upto[r] = kernel_op2(k, AU_K_ADD, before, x->upto[r]);
+                x->all[r] = from_lane(l, sum, kernel_op2(k, AU_K_OR, lane, last));
+            } else
+                sum = kernel_op2(k, AU_K_ADD, before, sum);
+        }
+    }
+}
+
+static bool can_scan(const AuLower *l, const AuTileType *type)
+{
+    const AuTileAxis *axis = &type->axes[0];
+    if (type->count != 1 || !axis->places || tile_axis_registers(axis->places) > MOST_REGISTERS ||
+        tile_warp_bits(axis->places))
+        return false;
+    for (uint32_t n = 0; n < axis->places->digits.count; n++) {
+        const AuTileDigit *d = &axis->places->digits.at[n];
+        const bool power = !(d->size & (d->size - 1)) && !(d->stride & (d->stride - 1));
+        if (d->unit == TILE_UNIT_LANE &&
+            (!power || !(l->module->caps->exchange & TILE_EXCHANGE_ANY)))
+            return false;
+    }
+    return true;
+}
+
+/* Register [r] of the axis. */
+static AuPoint point_on(AuLower *l, const AuTileAxis *axis, int32_t r)
+{
+    AuCoord c = lower_coord(l, axis, r);
+    const int32_t group = l->module->options.product_columns;
+    if (lower_is_grouped(l, axis)) c.reg = kernel_i32(l->k, r / group), c.within = r % group;
+    return (AuPoint){.at = {c}, .count = 1};
+}
+
+void lower_running_sum(AuLower *l, const AuTileStmt *s)
+{
+    AuKernel *k = l->k;
+    const AuTileExpr *of = tile_assigned(s)->args.at[0];
+    const AuTileType *type = s->var->type;
+    const AuVal none = {0};
+    Scan x;
+    if (!can_scan(l, type)) {
+        lower_refuse(l, "a running sum of this layout");
+        return;
+    }
+    const AuTileAxis *axis = &type->axes[0];
+    const uint32_t known_before = lower_reductions(l, of);
+    x.registers = tile_axis_registers(axis->places);
+    for (int32_t r = 0; r < x.registers; r++) {
+        const AuPoint p = point_on(l, axis, r);
+        x.upto[r] = x.all[r] = lower_as(l, lower_eval(l, of, &p), AU_F32);
+    }
+    l->r.known_count = known_before;
+    int32_t apart = 1;
+    for (uint32_t n = 0; n < axis->places->digits.count; n++) {
+        const AuTileDigit *d = &axis->places->digits.at[n];
+        if (d->unit == TILE_UNIT_LANE) {
+            scan_lanes(l, &x, d);
+            continue;
+        }
+        scan_registers(l, &x, d->size, apart);
+        apart *= d->size;
+    }
+    for (int32_t r = 0; r < x.registers; r++) {
+        const AuPoint p = point_on(l, axis, r);
+        kernel_store(k, lower_var_array(l, s->var), lower_register(l, type, &p), x.upto[r], none);
     }
 }

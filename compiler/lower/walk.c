@@ -152,8 +152,8 @@ static void statement(AuLower *l, const AuTileStmt *s)
     case TILE_S_ON: on_segment(l, s); break;
     case TILE_S_PART: lower_part(l, s); break;
     case TILE_S_JOIN: lower_join(l, s); break;
-    case TILE_S_CONVERT: lower_refuse(l, "`%s`", text_of(l, s)); break;
-    case TILE_S_ASSIGN:
+    case TILE_S_CONVERT: note(l, s), lower_convert(l, s); break;
+    case TILE_S_ASSIGN: lower_running_sum(l, s); break; /* all others stand in runs */
     case TILE_S_RETURN: break;
     }
 }

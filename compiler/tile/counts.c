@@ -31,7 +31,8 @@ static void count_statement(Counts *c, AuTileStmt *s)
     if (s->kind == TILE_S_PRODUCT && of) {
         of->restarted |= !s->product.add && of->defs == 1;
         of->uses += s->product.add;
-        if (s->product.atom->k > 2 && s->product.b->var)
+        if (s->product.atom->k > 2 && (s->product.atom->on & 1u << TILE_ON_THREAD) &&
+            s->product.b->var)
             c->at[s->product.b->var->slot].pair_axis = s->product.contracted;
     }
     for (uint32_t n = 0; n < parts.body_count && s->kind != TILE_S_ON; n++)

@@ -210,7 +210,7 @@ static void add_tensor(Both *b, const AuTileMemory *m)
     for (size_t n = 0; n < t->elements && m->mode != TILE_OUT; n++) {
         const double u = unit(&b->random) + 1e-12, v = unit(&b->random);
         if (m->mode == TILE_IN) t->f32[n] = (float)(sqrt(-2 * log(u)) * cos(6.283185307 * v));
-        t->i32[n] = (int32_t)(3 * v);
+        t->i32[n] = (int32_t)((b->t->integers ? b->t->integers : 3) * v);
     }
 }
 

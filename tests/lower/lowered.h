@@ -22,6 +22,7 @@ typedef struct Lowered {
     int32_t line;     /* bytes that stay together in swizzled rows; 0: 16 */
     bool odd;         /* strides of tensors that are not those of a contiguous one */
     double tolerance; /* of outputs, relative to the largest; 0: one rounding to bf16 */
+    int32_t integers; /* elements of i32 are below it; 0: 3 */
     uint64_t seed;    /* of the schedule of the kernel's executors */
 } Lowered;
 

@@ -191,13 +191,96 @@ static void test_quad_pairs(void **state)
     session_end(&s);
 }
 
+/* Pages by a table, tiles of indices that a loop moves on, states that warps join. */
+static void decode(int32_t heads, int32_t key_heads, int32_t rows)
+{
+    const Size sizes[] = {{"B", 2},   {"H", heads}, {"Hk", key_heads}, {"S", rows},
+                          {"P", 200}, {"Pmax", 13}, {NULL, 0}};
+    Session s = session_begin();
+    lowered_check(
+        &s, &(Lowered){
+                .file = "decode.tile", .hooks = {common, causal}, .sizes = sizes, .integers = 200});
+    session_end(&s);
+}
+
+static void test_decode(void **state)
+{
+    (void)state;
+    decode(4, 1, 1);
+    decode(8, 2, 3);
+}
+
+/* Running sums of gates, a state that a loop over chunks carries. */
+static void test_linear(void **state)
+{
+    (void)state;
+    static const int32_t keys[] = {1, 64, 65, 150};
+    for (size_t n = 0; n < sizeof keys / sizeof *keys; n++) {
+        const Size sizes[] = {
+            {"B", 1}, {"H", 2}, {"T", keys[n]}, {"V", n % 2 ? 32 : 40}, {NULL, 0}};
+        check(&(Lowered){.file = "linear_forward.tile", .sizes = sizes});
+    }
+}
+
+/* Neighbours in registers or in lanes; of a warp and of a core. */
+static void test_running_sums(void **state)
+{
+    (void)state;
+    static const char program[] =
+        "target %s\n"
+        "layout mixed = rows(reg:2 lane:%d@1 reg)\n"
+        "layout lanes = rows(lane:%d@1)\n"
+        "kernel sums(x: in f32[h:H, kv:64], y: out f32[h:H, kv:64], z: out f32[h:H, kv:64])\n"
+        "grid(h: H) {\n"
+        "    role r on %s {\n"
+        "        g = load x[h, :] @ mixed\n"
+        "        g = cumsum(g * 0.5, kv)\n"
+        "        store g -> y[h, :]\n"
+        "        k = load x[h, :] @ lanes\n"
+        "        k = cumsum(k, kv)\n"
+        "        store k -> z[h, :]\n"
+        "    }\n"
+        "}\n";
+    static const struct {
+        const char *name, *executor;
+        int lanes;
+    } targets[] = {{"sm_80", "warp", 32}, {"gfx90a", "warp", 64}, {"avx512", "thread", 16}};
+    const Size sizes[] = {{"H", 3}, {NULL, 0}};
+    for (size_t n = 0; n < sizeof targets / sizeof *targets; n++) {
+        Session s = session_begin();
+        const int lanes = targets[n].lanes;
+        const char *text = au_format(s.arena, program, targets[n].name, lanes < 32 ? lanes : 32,
+                                     lanes, targets[n].executor);
+        lowered_check(
+            &s, &(Lowered){
+                    .file = targets[n].name, .text = text, .sizes = sizes, .tolerance = 0x1p-20});
+        session_end(&s);
+    }
+}
+
+/* Waves without shared memory: operands from tensors; weights as the next operand, or by an exchange of the halves; 64 lanes. */
+static void test_waves(void **state)
+{
+    (void)state;
+    static const char *const files[] = {"wmma_forward.tile", "wmma11_forward.tile",
+                                        "mfma_forward.tile"};
+    const Size sizes[] = {{"B", 1}, {"H", 2}, {"Hk", 1}, {"S", 70}, {"T", 101}, {NULL, 0}},
+               one[] = {{"B", 1}, {"H", 1}, {"Hk", 1}, {"S", 1}, {"T", 1}, {NULL, 0}};
+    for (size_t n = 0; n < sizeof files / sizeof *files; n++) {
+        check(&(Lowered){.file = files[n], .hooks = {common, causal}, .sizes = sizes});
+        check(&(Lowered){.file = files[n], .hooks = {common, causal}, .sizes = one});
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forward),    cmocka_unit_test(test_forward_with_strides),
-        cmocka_unit_test(test_backward),   cmocka_unit_test(test_split),
-        cmocka_unit_test(test_packed),     cmocka_unit_test(test_tf32),
-        cmocka_unit_test(test_quad_pairs),
+        cmocka_unit_test(test_forward),      cmocka_unit_test(test_forward_with_strides),
+        cmocka_unit_test(test_backward),     cmocka_unit_test(test_split),
+        cmocka_unit_test(test_packed),       cmocka_unit_test(test_tf32),
+        cmocka_unit_test(test_quad_pairs),   cmocka_unit_test(test_decode),
+        cmocka_unit_test(test_waves),        cmocka_unit_test(test_linear),
+        cmocka_unit_test(test_running_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,12 +71,40 @@ static void test_hopper_forward_shapes(void **state)
     run("hopper_forward.tile", NULL, shape, wide, 2);
 }
 
+static void refuses(const char *file, const char *old, const char *with, uint32_t which,
+                    const char *what)
+{
+    Session s = session_begin();
+    const Size sizes[] = {{"B", 1}, {"H", 1}, {"Hk", 1}, {"S", 1}, {"T", 1}, {NULL, 0}};
+    const Lowered t = {.file = file,
+                       .text = replaced(s.arena, example_text(s.arena, file), old, with),
+                       .hooks = {common, causal, slopes},
+                       .sizes = sizes};
+    AuTileModule *m = lowered_module(&s, &t);
+    assert_null(lowered_try(&s, &t, m, which));
+    if (!strstr(session_errors(&s), what)) fail_msg("%s", session_errors(&s));
+    session_end(&s);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    refuses("hopper_forward.tile", "W = 2", "W = 3", 0, "registers of 512 lanes' roles");
+    refuses("hopper_backward.tile", "swizzle 64", "swizzle 128", 1,
+            "inside of a row of its swizzle");
+    refuses("hopper_forward.tile", "K: bf16[kv:N, d:D] swizzle 128", "K: bf16[kv:N, d:D]", 0,
+            "operand K of wgmma has no swizzle");
+    refuses("blackwell_forward.tile", "target sm_100a", "target sm_100a", 0,
+            "a stage of scores whose turn is not said");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hopper_forward),
         cmocka_unit_test(test_hopper_forward_shapes),
         cmocka_unit_test(test_hopper_backward),
+        cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

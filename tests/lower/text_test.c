@@ -244,8 +244,9 @@ static void refuses(const char *old, const char *with, const char *what)
 static void test_refusals(void **state)
 {
     (void)state;
-    refuses("store acc -> o", "acc2 = convert acc @ mma16816.C\n        store acc2 -> o",
-            "acc2 = convert acc");
+    refuses("store acc -> o", "store 2.0 * cumsum(acc, e) -> o", "a running sum inside");
+    refuses("store acc -> o", "acc = cumsum(acc, e)\n        store acc -> o",
+            "a running sum of this layout");
 }
 
 int main(void)
