@@ -71,14 +71,12 @@ static bool is_decayed_key(const AuAttn *a, AuExpr e, AuExpr decay, AuExpr k)
     return attn_at(a, e)->op == AU_OP_NEG && other_factor(a, attn_arg(a, e, 0), k).i == decay.i;
 }
 
-/* lowrank = (-decay k, s k) with write = s is erase = s, which costs less. */
+/* lowrank = (-decay k, s k) is erase = s, which costs less. */
 static AuExpr strength_of(const AuAttn *a, const AuLinear *l, AuExpr k)
 {
-    if (!l->lowrank_a.i || !l->write.i || !is_decayed_key(a, l->lowrank_a, l->decay, k))
-        return none;
+    if (!l->lowrank_a.i || !is_decayed_key(a, l->lowrank_a, l->decay, k)) return none;
     const AuExpr s = other_factor(a, l->lowrank_b, k);
-    const bool plain = s.i && !(attn_at(a, s)->axes & (AU_AX_K | AU_AX_V));
-    return plain && s.i == l->write.i ? s : none;
+    return s.i && !(attn_at(a, s)->axes & (AU_AX_K | AU_AX_V)) ? s : none;
 }
 
 AuNormal attn_normal_form(AuAttn *a, AuArena *scratch)
@@ -90,7 +88,7 @@ AuNormal attn_normal_form(AuAttn *a, AuArena *scratch)
     n.slot[AU_SLOT_V] = given_or_tensor(a, l->v, 2);
     const AuExpr strength = strength_of(a, l, n.slot[AU_SLOT_K]);
     n.slot[AU_SLOT_ERASE] = strength.i ? strength : l->erase;
-    n.slot[AU_SLOT_WRITE] = l->write.i ? l->write : n.slot[AU_SLOT_ERASE];
+    n.slot[AU_SLOT_WRITE] = l->write.i ? l->write : l->erase;
     if (!strength.i) {
         n.slot[AU_SLOT_READS] = l->lowrank_a;
         n.slot[AU_SLOT_WRITES] = l->lowrank_b;

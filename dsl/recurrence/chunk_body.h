@@ -4,6 +4,8 @@
  * A chunk of C tokens has places 0..C between its tokens. Writer j writes at place j + 1. Reader i reads at place `at` and
  * sees the writers whose place is at most `upto`. Everything that decays is exp(total[late] - total[early]), early <= late,
  * and what is not seen is left out before the exponential, so that nothing is above 1 unless a decay is. */
+/* NAME(x)(..) is a call, which the formatter takes for a cast. */
+// clang-format off
 
 /* Rows in memory as a matrix: elements a row and a column apart; mantissas of [bits] bits where they are multiplied. */
 typedef struct NAME(Matrix) {
@@ -19,7 +21,7 @@ typedef struct NAME(Reader) {
 } NAME(Reader);
 
 typedef struct NAME(Chunk) {
-    const NAME(Rows) * r; /* of the chunk: T is C */
+    const NAME(Rows) *r; /* of the chunk: T is C */
     const AuEngine *how;
     AuArena *m;
     REAL *high, *low; /* [C + 1, G or 1]: total before each place, as a sum of two */
@@ -53,16 +55,16 @@ static NAME(Matrix) NAME(turned)(const REAL *at, int64_t columns, int32_t bits)
     return (NAME(Matrix)){at, 1, columns, bits};
 }
 
-static REAL *NAME(room)(const NAME(Chunk) * c, int64_t rows, int64_t columns)
+static REAL *NAME(room)(const NAME(Chunk) *c, int64_t rows, int64_t columns)
 {
     return AU_NEW_ARRAY(c->m, REAL, rows * columns + 1);
 }
 
 /* ---- decays */
 
-static int64_t NAME(channels)(const NAME(Chunk) * c) { return c->r->G > 1 ? c->r->G : 1; }
+static int64_t NAME(channels)(const NAME(Chunk) *c) { return c->r->G > 1 ? c->r->G : 1; }
 
-static void NAME(sum_decays)(NAME(Chunk) * c)
+static void NAME(sum_decays)(NAME(Chunk) *c)
 {
     const int64_t C = c->r->T, G = NAME(channels)(c);
     c->high = NAME(room)(c, C + 1, G);
@@ -78,7 +80,7 @@ static void NAME(sum_decays)(NAME(Chunk) * c)
 }
 
 /* What channel n keeps between two places. */
-static REAL NAME(span)(const NAME(Chunk) * c, int64_t late, int64_t early, int64_t n)
+static REAL NAME(span)(const NAME(Chunk) *c, int64_t late, int64_t early, int64_t n)
 {
     const int64_t G = NAME(channels)(c), l = late * G + (G > 1 ? n : 0),
                   e = early * G + (G > 1 ? n : 0);
@@ -98,7 +100,7 @@ static bool NAME(sees)(NAME(Reader) r, int64_t i, int64_t j)
 static REAL NAME(factor)(NAME(Reader) r, int64_t i) { return r.factor ? r.factor[i] : 1; }
 
 /* [C, K]: the rows, each channel by what it keeps between the chunk's start and the reader's place. */
-static REAL *NAME(towards_start)(const NAME(Chunk) * c, NAME(Reader) r)
+static REAL *NAME(towards_start)(const NAME(Chunk) *c, NAME(Reader) r)
 {
     const int64_t K = c->r->K;
     REAL *out = NAME(room)(c, c->r->T, K);
@@ -108,7 +110,7 @@ static REAL *NAME(towards_start)(const NAME(Chunk) * c, NAME(Reader) r)
     return out;
 }
 
-static REAL *NAME(towards_end)(const NAME(Chunk) * c, const REAL *writer)
+static REAL *NAME(towards_end)(const NAME(Chunk) *c, const REAL *writer)
 {
     const int64_t K = c->r->K;
     REAL *out = NAME(room)(c, c->r->T, K);
@@ -122,7 +124,7 @@ static REAL *NAME(towards_end)(const NAME(Chunk) * c, const REAL *writer)
 
 enum { NAME(SUB) = 16 }; /* tokens of a sub-chunk, where decays have channels */
 
-static REAL NAME(pair)(const NAME(Chunk) * c, NAME(Reader) r, const REAL *w, int64_t i, int64_t j)
+static REAL NAME(pair)(const NAME(Chunk) *c, NAME(Reader) r, const REAL *w, int64_t i, int64_t j)
 {
     const int64_t K = c->r->K, at = NAME(at)(r, i);
     REAL sum = 0;
@@ -133,7 +135,7 @@ static REAL NAME(pair)(const NAME(Chunk) * c, NAME(Reader) r, const REAL *w, int
 
 /* Blocks below the diagonal are products: both factors decay towards the place of the first row, so that neither
  * exponent is positive where no decay is above 1. */
-static REAL NAME(pair_below)(const NAME(Chunk) * c, NAME(Reader) r, const REAL *w, int64_t i,
+static REAL NAME(pair_below)(const NAME(Chunk) *c, NAME(Reader) r, const REAL *w, int64_t i,
                              int64_t j)
 {
     const int64_t K = c->r->K, first = NAME(at)(r, i / NAME(SUB) * NAME(SUB));
@@ -145,13 +147,14 @@ static REAL NAME(pair_below)(const NAME(Chunk) * c, NAME(Reader) r, const REAL *
     return sum;
 }
 
-static REAL *NAME(weights)(const NAME(Chunk) * c, NAME(Reader) r, const REAL *w)
+static REAL *NAME(weights)(const NAME(Chunk) *c, NAME(Reader) r, const REAL *w)
 {
     const int64_t C = c->r->T, K = c->r->K;
     const int32_t bits = c->how->operand;
     REAL *A = NAME(room)(c, C, C);
     const bool vector = c->r->G > 1;
-    if (!vector) NAME(multiply)(A, C, K, C, NAME(plain)(r.rows, K, bits), NAME(turned)(w, K, bits));
+    if (!vector)
+        NAME(multiply)(A, C, K, C, NAME(plain)(r.rows, K, bits), NAME(turned)(w, K, bits));
     for (int64_t i = 0; i < C; i++)
         for (int64_t j = 0; j < C; j++) {
             REAL *a = &A[i * C + j];
@@ -172,7 +175,7 @@ typedef struct NAME(Into) {
 } NAME(Into);
 
 /* Pair (i, j) has the tokens j < t < at i between writer and reader. Nothing cancels: sums run up from nothing. */
-static void NAME(straddle)(const NAME(Chunk) * c, NAME(Reader) r, int64_t i, int64_t first,
+static void NAME(straddle)(const NAME(Chunk) *c, NAME(Reader) r, int64_t i, int64_t first,
                            const REAL *of_pair, REAL *g, int64_t G)
 {
     REAL sum = 0;
@@ -182,7 +185,7 @@ static void NAME(straddle)(const NAME(Chunk) * c, NAME(Reader) r, int64_t i, int
     }
 }
 
-static void NAME(scalar_back)(const NAME(Chunk) * c, NAME(Reader) r, const REAL *w, const REAL *dA,
+static void NAME(scalar_back)(const NAME(Chunk) *c, NAME(Reader) r, const REAL *w, const REAL *dA,
                               const REAL *A, NAME(Into) to)
 {
     const int64_t C = c->r->T, K = c->r->K;
@@ -201,7 +204,7 @@ static void NAME(scalar_back)(const NAME(Chunk) * c, NAME(Reader) r, const REAL 
 }
 
 /* Block (I, J) below the diagonal, of one channel n. */
-static void NAME(block_back)(const NAME(Chunk) * c, NAME(Reader) r, const REAL *w, const REAL *dA,
+static void NAME(block_back)(const NAME(Chunk) *c, NAME(Reader) r, const REAL *w, const REAL *dA,
                              NAME(Into) to, int64_t I, int64_t J, int64_t n)
 {
     const int64_t C = c->r->T, K = c->r->K, first = NAME(at)(r, I);
@@ -231,7 +234,7 @@ static void NAME(block_back)(const NAME(Chunk) * c, NAME(Reader) r, const REAL *
     for (int64_t t = behind; t < I; t++) to.g[t * K + n] += whole;
 }
 
-static void NAME(diagonal_back)(const NAME(Chunk) * c, NAME(Reader) r, const REAL *w,
+static void NAME(diagonal_back)(const NAME(Chunk) *c, NAME(Reader) r, const REAL *w,
                                 const REAL *dA, NAME(Into) to, int64_t i, int64_t n)
 {
     const int64_t C = c->r->T, K = c->r->K, first = i / NAME(SUB) * NAME(SUB);
@@ -246,7 +249,7 @@ static void NAME(diagonal_back)(const NAME(Chunk) * c, NAME(Reader) r, const REA
     NAME(straddle)(c, r, i, first, Z, to.g + n, K);
 }
 
-static void NAME(weights_back)(const NAME(Chunk) * c, NAME(Reader) r, const REAL *w, const REAL *dA,
+static void NAME(weights_back)(const NAME(Chunk) *c, NAME(Reader) r, const REAL *w, const REAL *dA,
                                const REAL *A, NAME(Into) to)
 {
     const int64_t C = c->r->T;
@@ -263,7 +266,7 @@ static void NAME(weights_back)(const NAME(Chunk) * c, NAME(Reader) r, const REAL
 
 /* ---- (1 - A)^-1 of a strictly lower A whose rows have a factor: forward substitution */
 
-static REAL *NAME(inverse)(const NAME(Chunk) * c, NAME(Reader) r, const REAL *A)
+static REAL *NAME(inverse)(const NAME(Chunk) *c, NAME(Reader) r, const REAL *A)
 {
     const int64_t C = c->r->T;
     REAL *X = NAME(room)(c, C, C);
@@ -275,3 +278,4 @@ static REAL *NAME(inverse)(const NAME(Chunk) * c, NAME(Reader) r, const REAL *A)
     }
     return X;
 }
+// clang-format on

@@ -1,8 +1,10 @@
 /* chunks_body.h - the chunked form: a chunk, its adjoint, and sequences of chunks. Included once for each type of
  * numbers (steps_body.h). States are recomputed in the backward: one a chunk. No derivative of the inverse is formed:
  * the equations that it solves are differentiated. */
+/* NAME(x)(..) is a call, which the formatter takes for a cast. */
+// clang-format off
 
-static void NAME(prepare)(NAME(Chunk) * c)
+static void NAME(prepare)(NAME(Chunk) *c)
 {
     const NAME(Rows) *r = c->r;
     NAME(sum_decays)(c);
@@ -21,13 +23,12 @@ static void NAME(prepare)(NAME(Chunk) * c)
 }
 
 /* out[C, V] += what a reader reads of the state before the chunk */
-static void NAME(read_state)(const NAME(Chunk) * c, NAME(Reader) r, const REAL *state, REAL *out)
+static void NAME(read_state)(const NAME(Chunk) *c, NAME(Reader) r, const REAL *state, REAL *out)
 {
     const int64_t C = c->r->T, K = c->r->K, V = c->r->V;
     const int32_t bits = c->how->operand;
     if (c->r->G > 1) {
-        NAME(multiply)
-        (out, C, K, V, NAME(plain)(NAME(towards_start)(c, r), K, bits),
+        NAME(multiply)(out, C, K, V, NAME(plain)(NAME(towards_start)(c, r), K, bits),
          NAME(plain)(state, V, bits));
         return;
     }
@@ -39,7 +40,7 @@ static void NAME(read_state)(const NAME(Chunk) * c, NAME(Reader) r, const REAL *
 }
 
 /* What k and b write. */
-static void NAME(solve)(NAME(Chunk) * c, const REAL *state)
+static void NAME(solve)(NAME(Chunk) *c, const REAL *state)
 {
     const NAME(Rows) *r = c->r;
     const int64_t C = r->T, V = r->V;
@@ -54,11 +55,10 @@ static void NAME(solve)(NAME(Chunk) * c, const REAL *state)
             right[n] = r->feedback == AU_FEEDBACK_KEY ? r->v[n] + NAME(factor)(c->x, i) * c->fed[n]
                                                       : c->fed[n];
         }
-    if (r->feedback == AU_FEEDBACK_OWN) NAME(multiply)
-    (right, C, C, V, NAME(plain)(c->Axk, C, c->how->operand),
+    if (r->feedback == AU_FEEDBACK_OWN)
+        NAME(multiply)(right, C, C, V, NAME(plain)(c->Axk, C, c->how->operand),
      NAME(plain)(r->v, V, c->how->operand));
-    NAME(multiply)
-    (solved, C, C, V, NAME(plain)(c->inverse, C, c->how->solve),
+    NAME(multiply)(solved, C, C, V, NAME(plain)(c->inverse, C, c->how->solve),
      NAME(plain)(right, V, c->how->operand));
     if (r->feedback == AU_FEEDBACK_KEY)
         c->u = solved;
@@ -66,7 +66,7 @@ static void NAME(solve)(NAME(Chunk) * c, const REAL *state)
         c->p = solved;
 }
 
-static void NAME(chunk_forward)(NAME(Chunk) * c, REAL *state, REAL *o)
+static void NAME(chunk_forward)(NAME(Chunk) *c, REAL *state, REAL *o)
 {
     const NAME(Rows) *r = c->r;
     const int64_t C = r->T, K = r->K, V = r->V;
@@ -81,11 +81,10 @@ static void NAME(chunk_forward)(NAME(Chunk) * c, REAL *state, REAL *o)
     }
     for (int64_t n = 0; n < K; n++)
         for (int64_t e = 0; e < V && r->G; e++) state[n * V + e] *= NAME(span)(c, C, 0, n);
-    NAME(multiply)
-    (state, K, C, V, NAME(turned)(NAME(towards_end)(c, r->k), K, bits),
+    NAME(multiply)(state, K, C, V, NAME(turned)(NAME(towards_end)(c, r->k), K, bits),
      NAME(plain)(c->u, V, values));
-    if (c->p) NAME(multiply)
-    (state, K, C, V, NAME(turned)(NAME(towards_end)(c, r->b), K, bits),
+    if (c->p)
+        NAME(multiply)(state, K, C, V, NAME(turned)(NAME(towards_end)(c, r->b), K, bits),
      NAME(plain)(c->p, V, values));
 }
 
@@ -93,7 +92,7 @@ static void NAME(chunk_forward)(NAME(Chunk) * c, REAL *state, REAL *o)
 
 /* What reaches a border of the chunk goes to rows, and to the log decays between: of readers those before their place, of
  * writers those behind. border[C, K] has the rows' gradient. */
-static void NAME(reader_border)(const NAME(Chunk) * c, NAME(Reader) r, const REAL *border,
+static void NAME(reader_border)(const NAME(Chunk) *c, NAME(Reader) r, const REAL *border,
                                 NAME(Into) to)
 {
     const int64_t C = c->r->T, K = c->r->K, G = c->r->G;
@@ -107,7 +106,7 @@ static void NAME(reader_border)(const NAME(Chunk) * c, NAME(Reader) r, const REA
         }
 }
 
-static void NAME(writer_border)(const NAME(Chunk) * c, const REAL *w, const REAL *border,
+static void NAME(writer_border)(const NAME(Chunk) *c, const REAL *w, const REAL *border,
                                 NAME(Into) to)
 {
     const int64_t C = c->r->T, K = c->r->K, G = c->r->G;
@@ -121,7 +120,7 @@ static void NAME(writer_border)(const NAME(Chunk) * c, const REAL *w, const REAL
 }
 
 /* The state that passes through the chunk: its log decays, then its gradient. */
-static void NAME(state_back)(const NAME(Chunk) * c, const REAL *state, REAL *ds, REAL *g)
+static void NAME(state_back)(const NAME(Chunk) *c, const REAL *state, REAL *ds, REAL *g)
 {
     const int64_t C = c->r->T, K = c->r->K, V = c->r->V, G = c->r->G;
     for (int64_t n = 0; n < K && G; n++) {
@@ -133,7 +132,7 @@ static void NAME(state_back)(const NAME(Chunk) * c, const REAL *state, REAL *ds,
 }
 
 /* A reader's gradient [C, V] through what it read of the state. */
-static void NAME(read_back)(const NAME(Chunk) * c, NAME(Reader) r, const REAL *given,
+static void NAME(read_back)(const NAME(Chunk) *c, NAME(Reader) r, const REAL *given,
                             const REAL *state, REAL *ds, NAME(Into) to)
 {
     const int64_t C = c->r->T, K = c->r->K, V = c->r->V;
@@ -143,12 +142,12 @@ static void NAME(read_back)(const NAME(Chunk) * c, NAME(Reader) r, const REAL *g
         for (int64_t e = 0; e < V; e++) scaled[i * V + e] = NAME(factor)(r, i) * given[i * V + e];
     NAME(multiply)(border, C, V, K, NAME(plain)(given, V, bits), NAME(turned)(state, V, bits));
     NAME(reader_border)(c, r, border, to);
-    NAME(multiply)
-    (ds, K, C, V, NAME(turned)(NAME(towards_start)(c, r), K, bits), NAME(plain)(scaled, V, bits));
+    NAME(multiply)(ds, K, C, V, NAME(turned)(NAME(towards_start)(c, r), K, bits),
+                   NAME(plain)(scaled, V, bits));
 }
 
 /* A(r, w) met [values]: its gradient is given values', of rows by the factor; returned without it. */
-static REAL *NAME(product_back)(const NAME(Chunk) * c, NAME(Reader) r, const REAL *w,
+static REAL *NAME(product_back)(const NAME(Chunk) *c, NAME(Reader) r, const REAL *w,
                                 const REAL *given, const REAL *values, const REAL *A, NAME(Into) to)
 {
     const int64_t C = c->r->T, V = c->r->V;
@@ -165,7 +164,7 @@ static REAL *NAME(product_back)(const NAME(Chunk) * c, NAME(Reader) r, const REA
 }
 
 /* Into dk (and db): what they wrote into the state behind the chunk. */
-static void NAME(write_back)(const NAME(Chunk) * c, const REAL *w, const REAL *values,
+static void NAME(write_back)(const NAME(Chunk) *c, const REAL *w, const REAL *values,
                              const REAL *dlast, NAME(Into) to)
 {
     const int64_t C = c->r->T, K = c->r->K, V = c->r->V;
@@ -176,20 +175,20 @@ static void NAME(write_back)(const NAME(Chunk) * c, const REAL *w, const REAL *v
 }
 
 /* The gradient of what a writer wrote: through the outputs and through the state behind the chunk. */
-static REAL *NAME(values_back)(const NAME(Chunk) * c, const REAL *A, const REAL *w,
+static REAL *NAME(values_back)(const NAME(Chunk) *c, const REAL *A, const REAL *w,
                                const REAL *dout, const REAL *dlast)
 {
     const int64_t C = c->r->T, K = c->r->K, V = c->r->V;
     const int32_t bits = c->how->operand;
     REAL *du = NAME(room)(c, C, V);
     NAME(multiply)(du, C, C, V, NAME(turned)(A, C, bits), NAME(plain)(dout, V, bits));
-    NAME(multiply)
-    (du, C, K, V, NAME(plain)(NAME(towards_end)(c, w), K, bits), NAME(plain)(dlast, V, bits));
+    NAME(multiply)(du, C, K, V, NAME(plain)(NAME(towards_end)(c, w), K, bits),
+                   NAME(plain)(dlast, V, bits));
     return du;
 }
 
-static void NAME(feedback_back)(NAME(Chunk) * c, const REAL *state, const REAL *dout,
-                                const REAL *dlast, const REAL *du, REAL *ds, NAME(Rows) * d)
+static void NAME(feedback_back)(NAME(Chunk) *c, const REAL *state, const REAL *dout,
+                                const REAL *dlast, const REAL *du, REAL *ds, NAME(Rows) *d)
 {
     const NAME(Rows) *r = c->r;
     const int64_t C = r->T, V = r->V;
@@ -197,8 +196,8 @@ static void NAME(feedback_back)(NAME(Chunk) * c, const REAL *state, const REAL *
     const int32_t bits = c->how->operand;
     const REAL *solved = key ? du : NAME(values_back)(c, c->Aqb, r->b, dout, dlast);
     REAL *y = NAME(room)(c, C, V);
-    NAME(multiply)
-    (y, C, C, V, NAME(turned)(c->inverse, C, c->how->solve), NAME(plain)(solved, V, bits));
+    NAME(multiply)(y, C, C, V, NAME(turned)(c->inverse, C, c->how->solve),
+                   NAME(plain)(solved, V, bits));
     const NAME(Into) into = {key ? d->k : d->x, d->k, d->g};
     const REAL *met = key ? c->u : r->v;
     const REAL *dA = NAME(product_back)(c, c->x, r->k, y, met, c->Axk, into);
@@ -219,8 +218,8 @@ static void NAME(feedback_back)(NAME(Chunk) * c, const REAL *state, const REAL *
 }
 
 /* d is all zeros. ds: of the state behind the chunk, then of [state]. */
-static void NAME(chunk_backward)(NAME(Chunk) * c, const REAL *state, const REAL *dout, REAL *ds,
-                                 NAME(Rows) * d)
+static void NAME(chunk_backward)(NAME(Chunk) *c, const REAL *state, const REAL *dout, REAL *ds,
+                                 NAME(Rows) *d)
 {
     const NAME(Rows) *r = c->r;
     const int64_t C = r->T, K = r->K, V = r->V;
@@ -242,7 +241,7 @@ static void NAME(chunk_backward)(NAME(Chunk) * c, const REAL *state, const REAL 
 
 /* ---- sequences */
 
-static NAME(Rows) NAME(part)(const NAME(Rows) * r, int64_t first, int64_t count)
+static NAME(Rows) NAME(part)(const NAME(Rows) *r, int64_t first, int64_t count)
 {
     NAME(Rows) out = *r;
     out.T = r->T - first < count ? r->T - first : count;
@@ -254,7 +253,7 @@ static NAME(Rows) NAME(part)(const NAME(Rows) * r, int64_t first, int64_t count)
 }
 
 /* states: [chunks, K, V], those before each chunk; NULL: not wanted. */
-static void NAME(chunks_forward)(const NAME(Rows) * r, const AuEngine *how, REAL *state, REAL *o,
+static void NAME(chunks_forward)(const NAME(Rows) *r, const AuEngine *how, REAL *state, REAL *o,
                                  REAL *states, AuArena *m)
 {
     const int64_t cells = r->K * r->V;
@@ -267,8 +266,8 @@ static void NAME(chunks_forward)(const NAME(Rows) * r, const AuEngine *how, REAL
     }
 }
 
-static void NAME(chunks_backward)(const NAME(Rows) * r, const AuEngine *how, const REAL *state,
-                                  const REAL *dout, REAL *ds, NAME(Rows) * d, AuArena *m)
+static void NAME(chunks_backward)(const NAME(Rows) *r, const AuEngine *how, const REAL *state,
+                                  const REAL *dout, REAL *ds, NAME(Rows) *d, AuArena *m)
 {
     const int64_t cells = r->K * r->V, chunks = (r->T + how->chunk - 1) / how->chunk;
     REAL *states = AU_NEW_ARRAY(m, REAL, chunks * cells + 1), *last = AU_NEW_ARRAY(m, REAL, cells);
@@ -281,3 +280,4 @@ static void NAME(chunks_backward)(const NAME(Rows) * r, const AuEngine *how, con
         NAME(chunk_backward)(&c, states + n * cells, dout + n * how->chunk * r->V, ds, &drows);
     }
 }
+// clang-format on

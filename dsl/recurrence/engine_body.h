@@ -1,4 +1,6 @@
 /* engine_body.h - between arrays of f64 and those of the type computed in. Included once for each type of numbers. */
+/* NAME(x)(..) is a call, which the formatter takes for a cast. */
+// clang-format off
 
 static REAL *NAME(converted)(const double *from, int64_t count, AuArena *m)
 {
@@ -67,3 +69,4 @@ static void NAME(backward)(const AuRows *rows, const AuEngine *how, const double
     NAME(back)(d->e, out.e, T);
     NAME(back)(d->x, out.x, T * K), NAME(back)(d->b, out.b, T * K);
 }
+// clang-format on

@@ -1,5 +1,7 @@
 /* steps_body.h - a recurrence token after token, and its adjoint: the meaning of the normal form. Included once for each
  * type of numbers: REAL, and NAME(x), the name of x for it. */
+/* NAME(x)(..) is a call, which the formatter takes for a cast. */
+// clang-format off
 
 typedef struct NAME(Rows) {
     int64_t T, K, V, G;
@@ -9,14 +11,14 @@ typedef struct NAME(Rows) {
 } NAME(Rows);
 
 /* The decay of channel c at token t: a floor makes a reset exact, and leaves nan what it is. */
-static REAL NAME(log_decay)(const NAME(Rows) * r, int64_t t, int64_t c)
+static REAL NAME(log_decay)(const NAME(Rows) *r, int64_t t, int64_t c)
 {
     if (!r->G) return 0;
     const REAL g = r->g[t * r->G + (r->G > 1 ? c : 0)];
     return g < NAME(FLOOR) ? NAME(FLOOR) : g;
 }
 
-static REAL NAME(decay)(const NAME(Rows) * r, int64_t t, int64_t c)
+static REAL NAME(decay)(const NAME(Rows) *r, int64_t t, int64_t c)
 {
     return r->G ? NAME(EXP)(NAME(log_decay)(r, t, c)) : 1;
 }
@@ -56,7 +58,7 @@ static REAL NAME(dot)(const REAL *x, const REAL *y, int64_t count)
 }
 
 /* state' = D state; p[V]: what is fed back; u[V]: what k writes. */
-static void NAME(next_state)(const NAME(Rows) * r, int64_t t, REAL *state, REAL *p, REAL *u)
+static void NAME(next_state)(const NAME(Rows) *r, int64_t t, REAL *state, REAL *p, REAL *u)
 {
     const int64_t K = r->K, V = r->V;
     if (r->feedback == AU_FEEDBACK_OWN) NAME(read)(p, r->x + t * K, state, K, V);
@@ -70,7 +72,7 @@ static void NAME(next_state)(const NAME(Rows) * r, int64_t t, REAL *state, REAL 
 }
 
 /* states: [T + 1, K, V], those before each token and the last one; NULL: not wanted. */
-static void NAME(steps_forward)(const NAME(Rows) * r, REAL *state, REAL *o, REAL *states,
+static void NAME(steps_forward)(const NAME(Rows) *r, REAL *state, REAL *o, REAL *states,
                                 AuArena *m)
 {
     const int64_t K = r->K, V = r->V;
@@ -94,8 +96,8 @@ typedef struct NAME(Token) {
 } NAME(Token);
 
 /* Through the write of k: dv, dk, and with feedback `key` de and the gradient of D S (into ds, which becomes it). */
-static void NAME(key_back)(const NAME(Rows) * r, int64_t t, NAME(Token) * w, REAL *ds,
-                           NAME(Rows) * d)
+static void NAME(key_back)(const NAME(Rows) *r, int64_t t, NAME(Token) *w, REAL *ds,
+                           NAME(Rows) *d)
 {
     const int64_t K = r->K, V = r->V;
     const REAL *k = r->k + t * K;
@@ -114,8 +116,8 @@ static void NAME(key_back)(const NAME(Rows) * r, int64_t t, NAME(Token) * w, REA
         NAME(pull)(dk, ds, r->v + t * V, K, V);
 }
 
-static void NAME(own_back)(const NAME(Rows) * r, int64_t t, const REAL *before, NAME(Token) * w,
-                           const REAL *ds, NAME(Rows) * d)
+static void NAME(own_back)(const NAME(Rows) *r, int64_t t, const REAL *before, NAME(Token) *w,
+                           const REAL *ds, NAME(Rows) *d)
 {
     const int64_t K = r->K, V = r->V;
     const REAL *x = r->x + t * K, *b = r->b + t * K;
@@ -127,8 +129,8 @@ static void NAME(own_back)(const NAME(Rows) * r, int64_t t, const REAL *before, 
 }
 
 /* ds, of D S, becomes that of S; dg. */
-static void NAME(decay_back)(const NAME(Rows) * r, int64_t t, const NAME(Token) * w, REAL *ds,
-                             NAME(Rows) * d)
+static void NAME(decay_back)(const NAME(Rows) *r, int64_t t, const NAME(Token) *w, REAL *ds,
+                             NAME(Rows) *d)
 {
     const int64_t K = r->K, V = r->V;
     if (!r->G) return;
@@ -141,8 +143,8 @@ static void NAME(decay_back)(const NAME(Rows) * r, int64_t t, const NAME(Token) 
     }
 }
 
-static void NAME(steps_backward)(const NAME(Rows) * r, const REAL *state, const REAL *dout,
-                                 REAL *ds, NAME(Rows) * d, AuArena *m)
+static void NAME(steps_backward)(const NAME(Rows) *r, const REAL *state, const REAL *dout,
+                                 REAL *ds, NAME(Rows) *d, AuArena *m)
 {
     const int64_t K = r->K, V = r->V, cells = K * V;
     REAL *states = AU_NEW_ARRAY(m, REAL, (r->T + 1) * cells), *last = AU_NEW_ARRAY(m, REAL, cells);
@@ -166,3 +168,4 @@ static void NAME(steps_backward)(const NAME(Rows) * r, const REAL *state, const 
         for (int64_t n = 0; n < cells; n++) ds[n] += w.direct[n];
     }
 }
+// clang-format on

@@ -475,7 +475,9 @@ static void test_delta_by_low_rank(void **state)
         {"lowrank = (d * -k, k * s); write = s; decay = d;", AU_FEEDBACK_KEY},
         {"lowrank = (-k, s * k); write = s;", AU_FEEDBACK_KEY},
         {"lowrank = (-k, s * k); write = s; decay = d;", AU_FEEDBACK_OWN},
-        {"lowrank = (-d * k, s * k); decay = d;", AU_FEEDBACK_OWN},
+        {"lowrank = (-d * k, s * k); decay = d;", AU_FEEDBACK_KEY},
+        {"lowrank = (-d * k, s * k); decay = d; write = w * w;", AU_FEEDBACK_KEY},
+        {"lowrank = (-d * k, d * k); decay = d; write = s;", AU_FEEDBACK_OWN},
         {"lowrank = (d * k, s * k); write = s; decay = d;", AU_FEEDBACK_OWN},
         {"lowrank = (-d * k, s * q); write = s; decay = d;", AU_FEEDBACK_OWN},
     };
