@@ -20,7 +20,16 @@ typedef struct AlgebraReference {
     double factor;     /* x times this, */
     AuTileExpr *shift; /* and this of the row more; NULL: nothing */
     bool guarded;      /* y may be -inf, with every x of the row: the result is 0 then */
+    double lift;       /* row is more by this (weights.c) */
 } AlgebraReference;
+
+/* A weight t that is rounded to f16 times 2^k: the factor goes into its exponent, and out of the gradients that are made of it. */
+typedef struct AlgebraLift {
+    const AuTileVar *t; /* NULL: there is none */
+    double k;
+    uint32_t at;   /* the statement that rounds it, */
+    AuTileExpr *p; /* and what without the factor */
+} AlgebraLift;
 
 typedef struct Algebra {
     Pass *p;
@@ -31,6 +40,7 @@ typedef struct Algebra {
     /* The part of the row that is left out (distances.c). */
     const AuTileVar *shifted;
     AuTileExpr *shift;
+    AlgebraLift lift;
     struct {
         AlgebraReference *at;
         uint32_t count, capacity;
@@ -65,6 +75,21 @@ bool algebra_is_masking(const AuTileExpr *e, const AuTileVar *var);
 /* Can something be left out of all that the variable holds from statement [at] on? It is read in this
  * run only, and what else sets it masks it. */
 bool algebra_can_leave_out(const Algebra *x, const AuTileStmts *run, uint32_t at);
+
+/* ---- exponents.c: what may be rewritten */
+typedef struct AlgebraGradient {
+    AuTileExpr *t, *sum;
+    double number;
+    bool good;
+} AlgebraGradient;
+/* Does statement [n] make where(test, t * (u + z) * number, 0), the test a guard of t, or that without the test where its readers have
+ * it? */
+bool algebra_is_gradient(const Algebra *x, const AuTileStmts *run, uint32_t n, AlgebraGradient *f);
+
+/* ---- weights.c */
+AlgebraLift algebra_lift(const Algebra *x, const AuTileStmts *run);
+/* A product with the weight that is lifted, as it is without; NULL: it would cost an operation a pair. */
+AuTileExpr *algebra_lowered(Algebra *x, AuTileExpr *e);
 
 /* ---- steps: x->run becomes a better [run] */
 void algebra_distances(Algebra *x, const AuTileStmts *run);  /* distances.c */

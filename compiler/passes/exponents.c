@@ -93,6 +93,9 @@ static AuTileExpr *by_exp2(Algebra *x, const AuTileStmts *run, uint32_t at, cons
     AuTileExpr *row =
         algebra_node(x, TILE_X_MUL, y->type, y, algebra_number(x, -ALGEBRA_LOG2E), NULL);
     r.guarded = guarded;
+    r.lift = run->at[at]->var == x->lift.t ? x->lift.k : 0;
+    if (r.lift != 0)
+        row = algebra_node(x, TILE_X_ADD, y->type, row, algebra_number(x, r.lift), NULL);
     if (of->rest) r.rest = named(x, of->rest);
     row = algebra_new_value(x, "exponent", row);
     r.row = row->var;
@@ -140,13 +143,7 @@ static bool is_guarded_later(const AuTileStmts *run, uint32_t t, const AuTileExp
 
 /* ---- gradients */
 
-typedef struct Factors {
-    AuTileExpr *t, *sum;
-    double number;
-    bool good;
-} Factors;
-
-static void find_factors(AuTileExpr *e, const AuTileStmts *run, uint32_t at, Factors *f)
+static void find_factors(AuTileExpr *e, const AuTileStmts *run, uint32_t at, AlgebraGradient *f)
 {
     const AuTileExpr *value = e->op == TILE_X_NAME ? algebra_defined(run, at, e) : NULL;
     if (e->op == TILE_X_MUL) {
@@ -171,9 +168,9 @@ static bool is_product(const Algebra *x, const AuTileExpr *e, const AuTileExpr *
 
 /* Is e = t * (u + z) * number, t = exp(..), u a product and z of a row? */
 static bool is_gradient(const Algebra *x, const AuTileStmts *run, uint32_t at, AuTileExpr *e,
-                        Factors *f)
+                        AlgebraGradient *f)
 {
-    *f = (Factors){.number = 1, .good = true};
+    *f = (AlgebraGradient){.number = 1, .good = true};
     if (e->op != TILE_X_MUL) return false;
     find_factors(e, run, at, f);
     if (!f->good || !f->t || !f->sum) return false;
@@ -189,8 +186,8 @@ static bool is_gradient(const Algebra *x, const AuTileStmts *run, uint32_t at, A
 
 /* 0 in rows without a pair, whose t is 0 and whose z may be anything. In others an infinity or a NaN stays, and reaches what the row
  * has a part in. */
-static AuTileExpr *where_paired(Algebra *x, const AuTileStmts *run, uint32_t at, const Factors *f,
-                                AuTileExpr *row)
+static AuTileExpr *where_paired(Algebra *x, const AuTileStmts *run, uint32_t at,
+                                const AlgebraGradient *f, AuTileExpr *row)
 {
     AlgebraExponent of;
     algebra_is_exponent(algebra_defined(run, at, f->t), &of);
@@ -201,13 +198,14 @@ static AuTileExpr *where_paired(Algebra *x, const AuTileStmts *run, uint32_t at,
     return algebra_node(x, TILE_X_WHERE, row->type, none, algebra_number(x, 0), row);
 }
 
-static AuTileExpr *gradient(Algebra *x, const AuTileStmts *run, uint32_t at, const AuTileExpr *e,
-                            const Factors *f)
+static AuTileExpr *gradient_of(Algebra *x, const AuTileStmts *run, uint32_t at, const AuTileExpr *e,
+                               const AlgebraGradient *f)
 {
     const bool first = algebra_is_of_row(f->sum->args.at[1], e), minus = f->sum->op == TILE_X_SUB;
     AuTileExpr *u = f->sum->args.at[first ? 0 : 1], *z = f->sum->args.at[first ? 1 : 0];
-    const double of_z = minus && first ? -f->number : f->number,
-                 of_u = minus && !first ? -f->number : f->number;
+    const double number = f->t->var == x->lift.t ? ldexp(f->number, -(int)x->lift.k) : f->number;
+    const double of_z = minus && first ? -number : number,
+                 of_u = minus && !first ? -number : number;
     AuTileExpr *row = algebra_node(x, TILE_X_MUL, z->type, z, algebra_number(x, of_z), NULL);
     row = where_paired(x, run, at, f, row);
     AuTileExpr *scaled = algebra_node(x, TILE_X_MUL, u->type, u, algebra_number(x, of_u), NULL);
@@ -217,7 +215,8 @@ static AuTileExpr *gradient(Algebra *x, const AuTileStmts *run, uint32_t at, con
 }
 
 /* Is what statement [n] sets, a gradient of t, read where t's guard is only? Then it may be 0 there. */
-static bool is_guarded_gradient(const Algebra *x, const AuTileStmts *run, uint32_t n, Factors *f)
+static bool is_guarded_gradient(const Algebra *x, const AuTileStmts *run, uint32_t n,
+                                AlgebraGradient *f)
 {
     const AuTileVar *var = run->at[n]->var;
     if (!is_gradient(x, run, n, (AuTileExpr *)tile_assigned(run->at[n]), f) ||
@@ -257,7 +256,7 @@ static bool is_zero(const Algebra *x, const AuTileStmts *run, const AuTileExpr *
     while (n-- > 0 && run->at[n]->var != name->var) {}
     if (n >= at) return false;
     const AuTileExpr *is = tile_assigned(run->at[n]);
-    Factors f;
+    AlgebraGradient f;
     if (is_guarded(run, at, is, where)) return true;
     return is_guarded_gradient(x, run, n, &f) &&
            is_guarded(run, at, algebra_defined(run, n, f.t), where);
@@ -303,23 +302,36 @@ static AuTileExpr *exponents_in(Algebra *x, const AuTileStmts *run, uint32_t at,
     return algebra_is_exponent(e, &of) ? by_exp2(x, run, at, e, &of, false) : e;
 }
 
+bool algebra_is_gradient(const Algebra *x, const AuTileStmts *run, uint32_t n, AlgebraGradient *f)
+{
+    const AuTileExpr *value = tile_assigned(run->at[n]);
+    if (value->op != TILE_X_WHERE) return is_guarded_gradient(x, run, n, f);
+    return is_gradient(x, run, n, value->args.at[1], f) &&
+           is_guarded(run, n, algebra_defined(run, n, f->t), value);
+}
+
 void algebra_exponents(Algebra *x, const AuTileStmts *run)
 {
+    x->lift = algebra_lift(x, run);
     for (uint32_t n = 0; n < run->count; n++) {
         const AuTileStmt *s = run->at[n];
         AuTileExpr *value = (AuTileExpr *)tile_assigned(s), *better = NULL;
-        Factors f;
+        AlgebraGradient f;
         AlgebraExponent of;
         x->p->span = s->span;
+        const bool gradient = algebra_is_gradient(x, run, n, &f);
+        AuTileExpr *lowered = x->lift.t && !gradient && tile_count_reads(value, x->lift.t)
+                                  ? algebra_lowered(x, value)
+                                  : NULL;
+        if (lowered) value = lowered;
         if (algebra_is_exponent(value, &of) && is_guarded_later(run, n, of.x))
             better = by_exp2(x, run, n, value, &of, true);
-        else if (value->op == TILE_X_WHERE && is_gradient(x, run, n, value->args.at[1], &f) &&
-                 is_guarded(run, n, algebra_defined(run, n, f.t), value))
-            better = gradient(x, run, n, value, &f);
+        else if (gradient)
+            better = gradient_of(x, run, n, value, &f);
         else if (value->op == TILE_X_WHERE)
             better = untested(x, run, n, value);
-        else if (is_guarded_gradient(x, run, n, &f))
-            better = gradient(x, run, n, value, &f);
+        else if (x->lift.t && x->lift.at == n)
+            better = x->lift.p;
         algebra_set(x, s, better ? better : exponents_in(x, run, n, value));
     }
 }

@@ -8,7 +8,7 @@
  *     if a row of the warp is far {               rare
  *         score = x * f + s                       as the maximum has it: f and s are what x is without
  *         x' = where(far, (score - y) / f, x)
- *         r = where(far, -rest * c, r)            rest: what rounding took from y; 0 where nothing holds it
+ *         r = where(far, -rest * c, r)            rest: what rounding took from y; 0 where nothing holds it; and a lift (weights.c)
  *     }
  *     exp2(x' * c + r)
  *
@@ -75,8 +75,21 @@ static AuTileExpr *only_far(Algebra *x, AuTileExpr *far, AuTileExpr *value)
 /* What a far row's exponents have beside the difference. */
 static AuTileExpr *exponent_of_rest(Algebra *x, const AlgebraReference *r, const AuTileExpr *row)
 {
-    if (!r->rest) return algebra_number(x, 0);
-    return algebra_node(x, TILE_X_MUL, row->type, r->rest, algebra_number(x, -ALGEBRA_LOG2E), NULL);
+    AuTileExpr *lift = algebra_number(x, r->lift);
+    if (!r->rest) return lift;
+    AuTileExpr *rest =
+        algebra_node(x, TILE_X_MUL, row->type, r->rest, algebra_number(x, -ALGEBRA_LOG2E), NULL);
+    return r->lift != 0 ? algebra_node(x, TILE_X_ADD, row->type, rest, lift, NULL) : rest;
+}
+
+/* At most 0, where that is all that keeps a weight that is lifted in f16's range: nothing says what rounding took from y. */
+static AuTileExpr *not_above(Algebra *x, const AlgebraReference *r, AuTileExpr *difference)
+{
+    if (r->lift == 0 || r->rest) return difference;
+    AuTileExpr *value = algebra_new_value(x, "difference", difference);
+    AuTileExpr *above = algebra_node(x, TILE_X_GT, algebra_bool_type(x, value->type), value,
+                                     algebra_number(x, 0), NULL);
+    return algebra_node(x, TILE_X_WHERE, value->type, above, algebra_number(x, 0), value);
 }
 
 /* What is computed where it is read cannot be set anew in a branch: each pair chooses. */
@@ -92,6 +105,9 @@ static AuTileExpr *without_branch(Algebra *x, const AuTileExpr *e, const Algebra
     if (r->rest) difference = algebra_node(x, TILE_X_SUB, e->type, difference, r->rest, NULL);
     difference =
         algebra_node(x, TILE_X_MUL, e->type, difference, algebra_number(x, ALGEBRA_LOG2E), NULL);
+    if (r->lift != 0)
+        difference =
+            algebra_node(x, TILE_X_ADD, e->type, difference, algebra_number(x, r->lift), NULL);
     return algebra_node(x, TILE_X_EXP2, e->type, where_far(x, far, difference, near), NULL, NULL);
 }
 
@@ -154,6 +170,7 @@ static AuTileExpr *with_difference(Algebra *x, const AuTileStmts *run, uint32_t 
     AuTileExpr *y = reference_value(x, r);
     AuTileExpr *difference =
         algebra_node(x, TILE_X_SUB, own->type, score_of(x, own, factors, r->shift), y, NULL);
+    difference = not_above(x, r, difference);
     if (factors[0] * factors[1] != 1)
         difference = algebra_node(x, TILE_X_MUL, own->type, difference,
                                   algebra_number(x, 1 / (factors[0] * factors[1])), NULL);

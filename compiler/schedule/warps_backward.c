@@ -22,6 +22,16 @@
 
 enum { PIECE_REGISTERS = 48 }; /* of a piece of dQ, beside the accumulators of dK and dV */
 
+/* 2^13, by which weights are multiplied before they are rounded to f16, and dV divided: then weights keep all their bits down to 2^-27
+ * instead of 2^-14. They are at most 1 by proof; where scores are so large that products summed in another order make them more, there is
+ * room up to 8. Gradients of scores have no bound (docs/dev/performance-notes.md). */
+static const char WEIGHT_FACTOR[] = "8192.0", WEIGHT_SHARE[] = "0.0001220703125";
+
+static bool has_factor(const Lanes *x)
+{
+    return x->p->operand == TILE_F16 && x->p->grads->weights_are_parts && x->own_v;
+}
+
 /* ---- the warp's part */
 
 bool warps_back_by_memory(const Lanes *x) { return x->by_memory || x->shape->column_parts > 1; }
@@ -217,7 +227,10 @@ static void pairs(Lanes *x, const char *from)
     tile_set(t, "ds", "where(%s, ds, 0.0)", taken);
     warps_guard_values(x, taken);
     tile_end(t);
-    tile_set(t, "weight", "%s(p)", x->held);
+    if (has_factor(x))
+        tile_set(t, "weight", "%s(p * %s)", x->held, WEIGHT_FACTOR);
+    else
+        tile_set(t, "weight", "%s(p)", x->held);
     tile_set(t, "slope", "%s(ds)", x->held);
     const char *own = tile_text(t, "[%s +: %d, %s +: %d]", rows, x->rows, from, m);
     tile_store(t, "slope -> dS[%s%s +: %d, %s +: %d]", warps_dq_is_late(x) ? "at, " : "", rows,
@@ -495,6 +508,7 @@ static void keys_back(Lanes *x)
         clear_other_channels(x, end, keys_width(x) - end);
     }
     walk_queries(x);
+    if (has_factor(x)) tile_set(t, "dv_acc", "dv_acc * %s", WEIGHT_SHARE);
     store_gradient(x, 1, "dk_acc", "K", "d", keys_width(x));
     if (x->own_v) store_gradient(x, 2, "dv_acc", "V", "e", values_width(x));
     if (is_split(x)) tile_sync(t, "all"); /* before copies of other keys, in a persistent kernel */

@@ -49,5 +49,10 @@ void derive_take_inputs(AuDeriver *d, const AuReverse *r, bool along, AuInputGra
 
 /* ---- the online function (gradient_online.c): closed form, slopes of finals, adjoints, dscore */
 bool derive_online(AuDeriver *d);
+/* Is it the weight, on random rows? */
+bool derive_is_weight(const AuDeriver *d, AuExpr e);
+
+/* ---- parts.c: is no weight more than 1, whatever the scores are? Of derived finals. */
+bool derive_weights_are_parts(const AuDeriver *d);
 
 #endif

@@ -68,6 +68,7 @@ typedef struct AuGrads {
     AuRowGrad q, k, v, out; /* out: ELEMENT is O' (before out_mod), DELEMENT is dO, value is dO' */
     bool keeps_output;      /* there is an out_mod: the backward needs O' */
     AuGradReads *reads;     /* one a final */
+    bool weights_are_parts; /* no weight is more than 1, by proof (parts.c) */
 } AuGrads;
 
 /* Completes [a] for gradients: sets `forward` where it is missing (online_fwd run once over the whole

@@ -116,8 +116,7 @@ static bool differentiate_final(AuDeriver *d, uint32_t n)
     return !has_sums;
 }
 
-/* Is it the weight, on random rows? */
-static bool is_weight(const AuDeriver *d, AuExpr e)
+bool derive_is_weight(const AuDeriver *d, AuExpr e)
 {
     for (uint32_t i = 0; i < d->c->samples->count; i++) {
         AuSample *row = &d->c->samples->rows[i];
@@ -141,7 +140,7 @@ static AuExpr rounded_final(AuDeriver *d)
     if (attn_at(a, first)->op != AU_OP_SUB || attn_arg(a, first, 0).i != score.i) return none;
     const AuExpr final = attn_arg(a, first, 1);
     return attn_at(a, final)->op == AU_OP_FINAL &&
-                   is_weight(d, attn_op1(a, AU_OP_EXP, first, nowhere))
+                   derive_is_weight(d, attn_op1(a, AU_OP_EXP, first, nowhere))
                ? final
                : none;
 }
@@ -235,7 +234,7 @@ static void say_final(AuDeriver *d, AuSlopes *f)
     closed_say(d->c, all.at, all.count);
     uint32_t at = 0;
     f->slope = attn_simplify_expr(d->a, all.at[at++]);
-    if (f->slope.i && is_weight(d, f->slope)) f->slope = d->a->online->forward;
+    if (f->slope.i && derive_is_weight(d, f->slope)) f->slope = d->a->online->forward;
     const AuExpr rounded = rounded_final(d);
     for (uint32_t i = 0; i < f->rows.count; i++)
         f->rows.at[i].value = with_rest(d, all.at[at++], rounded);
@@ -475,5 +474,6 @@ bool derive_online(AuDeriver *d)
     for (uint32_t n = 0; n < o->final_count; n++)
         if (!settle_adjoint(d, n)) return false;
     gather_dscore(d);
+    d->g->weights_are_parts = derive_weights_are_parts(d);
     return check_backward(d);
 }

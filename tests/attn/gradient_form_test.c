@@ -56,6 +56,46 @@ static void test_stop_grad(void **state)
     }
 }
 
+/* ---- weights that are at most 1 for certain */
+
+#define OWN(end, forward)                                                                          \
+    "online mine { rowscale m = -inf; rowscale r = 0.0; final lse; online_fwd(s) { let n = "       \
+    "max(m, "                                                                                      \
+    "rowmax(s)); let c = exp(m - n); let p = exp(s - n); r = r * c + rowsum(p); m = n; return p, " \
+    "c; "                                                                                          \
+    "} online_fwd_epilogue(o) { lse = " end "; return o / r; } forward(s) = " forward "; }" HEAD   \
+    "online mine; }"
+
+static const struct {
+    const char *name, *text;
+    bool parts;
+} weights[] = {
+    {"softmax", HEAD "online softmax; }", true},
+    {"softmax, something added",
+     HEAD "input c: f32[H] grad; score_mod(s, b, h) = s + c[h]; online softmax; }", true},
+    {"softmax_one", HEAD "online softmax_one; }", true},
+    {"softmax_sink", HEAD "input c: f32[H] grad; online softmax_sink(c[h]); }", true},
+    {"a softmax of one's own", OWN("m + log(r)", "exp(s - lse)"), true},
+    {"with a maximum that cuts off", OWN("min(m + log(r), 1e30)", "exp(s - lse)"), false},
+    {"sigmoid", HEAD "score_mod(s) = sigmoid(s); online identity; }", false},
+    {"normalised", HEAD "online normalised; }", false},
+    {"retention", HEAD CAUSAL "online retention; }", false},
+    {"a weight that is changed", HEAD "weight_mod(w) = w * 5.0; online softmax; }", false},
+};
+
+static void test_weights_are_parts(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof weights / sizeof *weights; i++) {
+        Bench b = bench_new();
+        AuAttn *a = compile_script(&b, weights[i].name, weights[i].text);
+        const AuGrads *g = derive_gradients(&b, a, weights[i].name);
+        if (g->weights_are_parts != weights[i].parts)
+            fail_msg("%s: expected %d", weights[i].name, weights[i].parts);
+        bench_free(&b);
+    }
+}
+
 /* ---- what is derived */
 
 static const struct {
@@ -236,9 +276,10 @@ static void test_trouble(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stop_grad),  cmocka_unit_test(test_derived),
-        cmocka_unit_test(test_twice),      cmocka_unit_test(test_one_exp),
-        cmocka_unit_test(test_golden),     cmocka_unit_test(test_rounded),
-        cmocka_unit_test(test_empty_rows), cmocka_unit_test(test_trouble)};
+        cmocka_unit_test(test_stop_grad), cmocka_unit_test(test_weights_are_parts),
+        cmocka_unit_test(test_derived),   cmocka_unit_test(test_twice),
+        cmocka_unit_test(test_one_exp),   cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_rounded),   cmocka_unit_test(test_empty_rows),
+        cmocka_unit_test(test_trouble)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

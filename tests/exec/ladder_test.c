@@ -10,6 +10,7 @@
 #define UNSEEN    "../../exec/scripts/unseen.attn"
 #define PAIR_BIAS "../../../attn_scripts/pair_bias.attn"
 #define CAPPED_BIAS "../../exec/scripts/capped_bias.attn"
+#define LOW "../../exec/sums/low.attn"
 static const ExecCase cases[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=21 T=37 D=16 E=24", NULL, "nan odd dfinals"},
     {"mha.attn", "B=1 H=1 Hk=1 S=1 T=1 D=8 E=8", NULL, NULL},
@@ -36,6 +37,9 @@ static const ExecCase cases[] = {
     {"documents_bias_sink.attn", "B=1 H=2 S=40 T=40 D=16 E=16", NULL, "sorted far_head"},
     {CAPPED_BIAS, "B=1 H=2 S=70 D=16 E=16", NULL, "far_head"},
     {CAPPED_BIAS, "B=1 H=2 S=70 D=16 E=16", NULL, "far_front dfinals"},
+    /* weights of 2^-20, 2^-26 */
+    {LOW, "B=1 H=1 S=70 T=90 D=32 E=32", "offset=-14.0", "scaled"},
+    {LOW, "B=1 H=1 S=70 T=40 D=32 E=32", "offset=-18.0", "scaled"},
     /* NaN reaches its row, and no other */
     {"mha.attn", "B=1 H=2 Hk=1 S=21 T=37 D=16 E=16", NULL, "poison"},
     {PAIR_BIAS, "B=1 H=2 S=37 D=16 E=16", NULL, "poison"},

@@ -12,6 +12,7 @@
 #define PAIR_BIAS "../../../attn_scripts/pair_bias.attn"
 #define UNSEEN    "../../exec/scripts/unseen.attn"
 #define CROSS     "../../../attn_scripts/cross.attn"
+#define LOW       "../../exec/sums/low.attn"
 #define FAR_SINK  "../../exec/scripts/far_sink.attn"
 static const ExecCase cases[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=64 T=64 D=64 E=64", NULL, NULL},
@@ -59,6 +60,9 @@ static const ExecCase cases[] = {
     {"documents_bias_sink.attn", "B=1 H=2 S=90 T=90 D=64 E=64", NULL, "sorted far_head"},
     {FAR_SINK, "B=1 H=2 S=130 D=64 E=64", NULL, "far_head flat"},
     {FAR_SINK, "B=1 H=2 S=90 D=64 E=64", NULL, "far_all dfinals"},
+    /* weights of 2^-20, 2^-26 */
+    {LOW, "B=1 H=2 S=130 T=190 D=64 E=64", "offset=-14.0", "scaled"},
+    {LOW, "B=1 H=2 S=130 T=70 D=128 E=128", "offset=-18.0", "scaled"},
     /* NaN reaches its row, and no other */
     {"mha.attn", "B=1 H=2 Hk=1 S=64 T=64 D=64 E=64", NULL, "poison"},
     {PAIR_BIAS, "B=1 H=2 S=97 D=64 E=64", NULL, "poison"},
