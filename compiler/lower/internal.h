@@ -5,7 +5,7 @@
  *     units.c                                     tables of executors and of what multiplies
  *     move.c, transfer.c, registers.c             memory: element by element, in pieces, fragments
  *     stages.c, boxes.c                           pipelines, bulk copies of boxes of tensors
- *     product.c, matrix.c, group.c                products of lanes and cores, of warps, of groups of them
+ *     product.c, matrix.c, group.c, opaque.c      products of lanes and cores, of warps, of groups of them, of opaque matrices
  *     fuse.c, stores.c, sums.c, convert.c         runs of assignments, reductions, running sums, other layouts
  *     eval.c, address.c, packed.c, tiles.c,
  *     places.c, spaces.c, launch.c                elements of expressions and memory, memories, registers: these need each other
@@ -327,6 +327,10 @@ void lower_join_lanes(AuLower *l, AuMem mem, uint32_t registers, uint32_t bits, 
 void lower_join_warps(AuLower *l, AuMem mem, uint32_t registers, uint32_t bits, AuKOp op);
 
 void lower_running_sum(AuLower *l, const AuTileStmt *s); /* x = cumsum(y, axis) */
+
+/* ---- opaque.c: fragments whose elements lie nobody knows how */
+bool lower_is_opaque(const AuTileStmt *s);
+void lower_opaque(AuLower *l, const AuTileStmt *s);
 
 /* ---- convert.c: other layouts */
 void lower_convert(AuLower *l, const AuTileStmt *s);

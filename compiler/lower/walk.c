@@ -129,6 +129,10 @@ static void note(AuLower *l, const AuTileStmt *s) { kernel_note(l->k, text_of(l,
 static void statement(AuLower *l, const AuTileStmt *s)
 {
     lower_at_statement(l, s);
+    if (lower_is_opaque(s)) {
+        note(l, s), lower_opaque(l, s);
+        return;
+    }
     switch (s->kind) {
     case TILE_S_FRAG: break; /* its array is made when it is first used */
     case TILE_S_PRIVATE: lower_add_buffer(l, s->memory); break;

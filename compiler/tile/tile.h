@@ -462,7 +462,7 @@ const AuTileExpr *tile_assigned(const AuTileStmt *s);
 uint32_t tile_count_reads(const AuTileExpr *e, const AuTileVar *var);    /* of NULL: 0 */
 uint32_t tile_count_uses(const AuTileStmts *body, const AuTileVar *var); /* reads and assignments */
 uint32_t tile_count_reads_in(AuTileStmt *const *body, uint32_t count, const AuTileVar *var);
-/* Assignments, but for those of running sums, and an `if anywhere(x)` of assignments and loads between them. */
+/* Assignments, but for those of running sums and of opaque fragments, and an `if anywhere(x)` of assignments and loads between them. */
 bool tile_is_in_run(const AuTileStmt *s);
 
 /* What a role does with one of its variables (counts.c). Of several ways, be it halves of a branch or loops over the segments of a

@@ -258,12 +258,12 @@ static void test_running_sums(void **state)
     }
 }
 
-/* Waves without shared memory: operands from tensors; weights as the next operand, or by an exchange of the halves; 64 lanes. */
+/* Waves without shared memory: operands from tensors; weights as the next operand, or by an exchange of the halves; 64 lanes; matrices whose elements lie nobody knows how. */
 static void test_waves(void **state)
 {
     (void)state;
     static const char *const files[] = {"wmma_forward.tile", "wmma11_forward.tile",
-                                        "mfma_forward.tile"};
+                                        "mfma_forward.tile", "coopmat_forward.tile"};
     const Size sizes[] = {{"B", 1}, {"H", 2}, {"Hk", 1}, {"S", 70}, {"T", 101}, {NULL, 0}},
                one[] = {{"B", 1}, {"H", 1}, {"Hk", 1}, {"S", 1}, {"T", 1}, {NULL, 0}};
     for (size_t n = 0; n < sizeof files / sizeof *files; n++) {
