@@ -141,7 +141,8 @@ static double seed_word(const AuOracle *o, const AuNode *n)
 int64_t attn_oracle_tensor(const AuOracle *o, const AuNode *node, int64_t *channel)
 {
     const AuTensor *t = &o->a->tensors[node->integer];
-    const int64_t *dims = o->dims[node->integer];
+    const int32_t source = attn_oracle_source(o, node->integer);
+    const int64_t *dims = o->dims[source];
     uint8_t bits[8];
     int64_t offset = 0, step = 0;
     attn_tensor_axes(o->a, node, bits);
@@ -158,14 +159,14 @@ int64_t attn_oracle_tensor(const AuOracle *o, const AuNode *node, int64_t *chann
             step = 1; /* the channel */
     }
     *channel = step;
-    return offset;
+    return offset + (source != node->integer ? o->a->v_first : 0);
 }
 
 static void fill_tensor(AuOracle *o, AuStep *s, uint32_t count)
 {
     int64_t step;
     const int64_t offset = attn_oracle_tensor(o, s->node, &step);
-    const double *data = o->call->tensors[s->node->integer];
+    const double *data = o->call->tensors[attn_oracle_source(o, s->node->integer)];
     for (uint32_t n = 0; n < count; n++) s->value[n] = data[offset + step * n];
 }
 

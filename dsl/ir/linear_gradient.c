@@ -38,7 +38,7 @@ static bool scatter(AuLinearRun *r, const AuSlotBack *back, const double *deleme
         const AuInputGrad *in = &back->inputs->at[i];
         const AuNode *read = attn_at(r->o.a, in->read);
         AuStep *const *roots = back->program->roots + at;
-        double *to = r->call->grads[in->tensor];
+        double *to = r->call->grads[attn_oracle_source(&r->o, (int32_t)in->tensor)];
         int64_t step = 0;
         at += 1u + read->count;
         if (!to) continue;

@@ -104,7 +104,7 @@ static Made made_of(const Laws *l, const AuOracleCall *c, size_t states)
                  .grads = AU_NEW_ARRAY(m, Part, l->a->tensor_count),
                  .grad_arrays = AU_NEW_ARRAY(m, double *, l->a->tensor_count)};
     for (uint32_t t = 0; t < l->a->tensor_count; t++) {
-        if (t >= 3 && !l->a->tensors[t].grad) continue;
+        if ((t >= 3 && !l->a->tensors[t].grad) || (t == 2 && l->a->v_in_k)) continue;
         made.grads[t] = part(m, au_format(m, "d%s", l->a->tensors[t].name), elements(l, c, t));
         made.grad_arrays[t] = made.grads[t].at;
     }

@@ -80,7 +80,12 @@ AuProgram *attn_oracle_program(AuOracle *o, const AuExpr *roots, uint32_t count,
 void attn_oracle_leaf(void *user, AuProgram *p, AuStep *s, uint32_t count);
 
 bool attn_oracle_linear(AuOracle *o);
-/* Where a TENSOR node of a recurrence lies at the present token, and how far a channel is from the next. */
+/* The tensor that has the elements of this one: values that are a slice of the keys lie there. */
+static inline int32_t attn_oracle_source(const AuOracle *o, int32_t tensor)
+{
+    return o->a->v_in_k && tensor == 2 ? 1 : tensor;
+}
+/* In that tensor, where a TENSOR node of a recurrence lies at the present token, and how far a channel is from the next. */
 int64_t attn_oracle_tensor(const AuOracle *o, const AuNode *node, int64_t *channel);
 
 #endif

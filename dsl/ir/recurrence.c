@@ -51,10 +51,13 @@ static bool run_slot(Recurrence *r, Slot *s)
 static void default_row(Recurrence *r, Slot *s, uint32_t tensor)
 {
     const AuOracle *o = r->o;
-    const int64_t *n = o->dims[tensor];
-    const int64_t head = o->h / (o->H / n[1]);
+    const int32_t source = attn_oracle_source(o, (int32_t)tensor);
+    const int64_t *n = o->dims[source];
+    const int64_t head = o->h / (o->H / n[1]),
+                  first = source != (int32_t)tensor ? o->a->v_first : 0;
     if (!s->program)
-        memcpy(s->value, o->call->tensors[tensor] + ((o->b * n[1] + head) * n[2] + o->i) * n[3],
+        memcpy(s->value,
+               o->call->tensors[source] + ((o->b * n[1] + head) * n[2] + o->i) * n[3] + first,
                s->width * sizeof *s->value);
 }
 

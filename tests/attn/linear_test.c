@@ -58,6 +58,7 @@ static Trial trial_new(Bench *b, const char *name, const char *text, const char 
     t.grads = AU_NEW_ARRAY(b->arena, double *, a->tensor_count);
     for (uint32_t i = 0; i < a->tensor_count; i++) t.grads[i] = numbers(b, t.c->counts[i], &r);
     t.call = (AuLinearCall){.call = t.c->call, .sequences = sequences};
+    if (a->v_in_k) t.c->tensors[2] = NULL, t.c->counts[2] = 0; /* no tensor of its own */
     t.call.call.o = numbers(b, t.outs, &r);
     t.call.state_in = numbers(b, t.states, &r), t.call.state_out = numbers(b, t.states, &r);
     t.call.dstate_out = numbers(b, t.states, &r), t.call.dstate_in = numbers(b, t.states, &r);
@@ -155,6 +156,9 @@ static const struct {
     {"one width for both",
      "attention x { q: [B, H, T, K]; k: [B, H, T, K]; v: [B, H, T, K]; input g: f32[K] grad; "
      "linear { decay = sigmoid(g); v = v * g; skip = g * v; } }"},
+    {"values inside of keys",
+     "attention x { q: [B, H, T, K]; k: [B, G, T, K]; v = k[.., 1:4]; input g: f32[B, H, T] grad; "
+     "linear { k = tanh(k); v = v * sum(k); decay = sigmoid(g); } }"},
     {"a position", QKV "linear { decay = 1.0 - 1.0 / f32(t + 2); q = q / f32(T); } }"},
 };
 enum { SCRIPTS = sizeof scripts / sizeof *scripts };

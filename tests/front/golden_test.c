@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const scripts[] = {"mha", "mla_train", "documents_bias_sink", "gated_delta_net",
-                                      "dropout"};
+static const char *const scripts[] = {
+    "mha", "mla_train", "documents_bias_sink", "gated_delta_net", "dropout",
+    "gla", "mamba2",    "retention_linear",    "simple_gla"};
 
 int main(int count, char **arguments)
 {

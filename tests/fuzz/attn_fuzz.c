@@ -4,6 +4,7 @@
 #include "driver.h"
 #include "findings.h"
 #include "gradient.h"
+#include "linear.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -47,8 +48,25 @@ static bool fill(AuArena *arena, const AuAttn *a, AuOracleCall *call, const doub
     return true;
 }
 
+/* A recurrence by its normal form, in chunks of two, with gradients. */
+static void evaluate_linear(AuArena *arena, AuAttn *a, const AuOracleCall *call, AuDiags *diags)
+{
+    const char *why = NULL;
+    const AuNormal n = attn_normal_form(a, arena);
+    const AuNormalGrads *g = attn_normal_gradients(a, &n, arena, diags);
+    if (!g) return;
+    AuText text = {.arena = arena};
+    attn_print_normal(a, &n, g, &text);
+    double **grads = AU_NEW_ARRAY(arena, double *, a->tensor_count);
+    for (uint32_t i = 0; i < a->tensor_count; i++)
+        grads[i] = AU_NEW_ARRAY(arena, double, MOST_ELEMENTS);
+    const AuLinearCall linear = {
+        .call = *call, .how = {.chunk = 2}, .dout = call->o, .grads = grads};
+    if (!attn_linear_gradients(a, &n, g, &linear, arena, &why) && !why) abort();
+}
+
 /* [g]: NULL for the attention alone. */
-static void evaluate(AuArena *arena, const AuAttn *a, const AuGrads *g)
+static void evaluate(AuArena *arena, AuAttn *a, const AuGrads *g)
 {
     int64_t *sizes = AU_NEW_ARRAY(arena, int64_t, a->size_count);
     double *params = AU_NEW_ARRAY(arena, double, a->param_count);
@@ -62,6 +80,7 @@ static void evaluate(AuArena *arena, const AuAttn *a, const AuGrads *g)
     const char *why = NULL;
     if (!g) {
         if (!attn_interpret(a, &call, arena, &why) && !why) abort();
+        if (a->linear) evaluate_linear(arena, a, &call, au_diags_new(arena));
         return;
     }
     double **grads = AU_NEW_ARRAY(arena, double *, a->tensor_count);
