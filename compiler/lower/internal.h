@@ -255,6 +255,8 @@ typedef struct AuParts {
 } AuParts;
 AuParts lower_parted_position(AuLower *l, const AuTileExpr *ref, uint32_t n, const AuPoint *p);
 const char *lower_view_axis(const AuTileExpr *ref, uint32_t n);
+/* The dimension of A's memory along which a product sums. */
+uint32_t lower_contracted_dimension(const AuTileStmt *product);
 bool lower_may_be_outside(const AuTileExpr *ref, uint32_t dimension);
 /* Along dimension [n] the first position that is inside (none: 0), and the first after those. */
 AuVal lower_begin(AuLower *l, const AuTileExpr *ref, uint32_t n);

@@ -66,18 +66,28 @@ void lower_add_argument(AuLower *l, const AuTileMemory *m)
     AU_PUSH(l->arena, l->places, l->place_count, l->place_capacity, p);
 }
 
+uint32_t lower_contracted_dimension(const AuTileStmt *product)
+{
+    const AuTileExpr *a = product->product.a;
+    uint32_t n = 0;
+    while (n + 1 < a->memory->type.count && lower_view_axis(a, n) != product->product.contracted)
+        n++;
+    return n;
+}
+
 /* The axis along which a product takes the memory's elements in pairs, if that is not where they
- * are neighbours anyway. */
+ * are neighbours anyway. A product that contracts another one refuses the memory. */
 static const char *pair_axis(const AuTileStmts *body, const AuTileMemory *m)
 {
     for (uint32_t n = 0; n < body->count; n++) {
         const AuTileStmt *s = body->at[n];
-        const char *found = s->kind == TILE_S_FOR  ? pair_axis(&s->loop.body, m)
-                            : s->kind == TILE_S_IF ? pair_axis(&s->branch.then, m)
-                                                   : NULL;
+        const AuTileParts parts = tile_parts(body->at[n]);
+        const char *found = NULL;
+        for (uint32_t part = 0; part < parts.body_count && !found; part++)
+            found = pair_axis(parts.bodies[part], m);
         if (s->kind == TILE_S_PRODUCT && s->product.atom->k == 2 && s->product.a->memory == m &&
-            m->type.axes[m->type.count - 1].name != s->product.contracted)
-            found = s->product.contracted;
+            lower_contracted_dimension(s) + 1 < m->type.count)
+            found = m->type.axes[lower_contracted_dimension(s)].name;
         if (found) return found;
     }
     return NULL;

@@ -131,6 +131,21 @@ static void block(AuLower *l, const Product *x, AuVal first_row, int32_t rows, A
     }
 }
 
+/* Does a load of two elements give a pair along the axis that k runs along? In memory that lies in pairs along another it would
+ * give neighbours of that one, in tensors whatever the strides say. */
+static bool has_pairs(AuLower *l, const Product *x)
+{
+    const AuTileMemory *m = x->a->memory;
+    const AuPlace *place = lower_place(l, m);
+    const uint32_t n = lower_contracted_dimension(x->s);
+    if (m->space == TILE_GLOBAL || place->packed) return false;
+    if (!place->pair_axis && n + 1 != m->type.count) return false;
+    if (!place->pair_axis && place->line <= 16) return true;
+    return (!place->pair_axis || place->pair_axis == m->type.axes[n].name) &&
+           m->type.axes[n].size % 2 == 0 &&
+           lower_starts_at(x->a->has_index ? x->a->args.at[n] : NULL, 2);
+}
+
 static bool prepare(AuLower *l, Product *x)
 {
     const AuTileStmt *s = x->s;
@@ -156,6 +171,11 @@ static bool prepare(AuLower *l, Product *x)
                      : x->wide;
     x->grouped = lower_is_grouped(l, n);
     x->pairs = s->product.atom->k == 2;
+    if (x->pairs && !has_pairs(l, x)) {
+        lower_refuse(l, "%s takes pairs along %s, which are no neighbours in %s",
+                     s->product.atom->name, x->k_axis, x->a->memory->name);
+        return false;
+    }
     if (tile_axis_registers(m->places) != m->size || x->columns > 16) {
         lower_refuse(l, "a product with this layout");
         return false;

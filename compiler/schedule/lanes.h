@@ -17,6 +17,9 @@ typedef struct Lanes {
                          takes it, else f32 */
     bool on_cpu, own_v;
     bool values_in_rows; /* products take V as rows of e: v_rows writes it so once */
+    bool
+        values_beside; /* values are channels of the keys, and in a tile of their own all the same: products
+                            read keys in pairs of channels, values in pairs of keys */
     AuArena *arena;
     bool query_in_memory; /* products take queries from memory: q_rows changes them once */
     bool

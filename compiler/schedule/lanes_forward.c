@@ -16,6 +16,7 @@
 #include <string.h>
 
 static bool is_shared(const Lanes *x) { return !x->on_cpu; }
+static bool has_value_tile(const Lanes *x) { return x->own_v || x->values_beside; }
 
 /* A tile of keys or values; the executors of a block bring a share of its rows each. */
 static void copy_tile(Lanes *x, const char *view, const char *to)
@@ -73,14 +74,14 @@ static void memories(Lanes *x)
                               x->values_in_rows ? x->shape->key_tile : x->p->e);
     if (is_shared(x)) {
         tile_shared(t, "K", "%s", k);
-        if (x->own_v) tile_shared(t, "V", "%s", v);
+        if (has_value_tile(x)) tile_shared(t, "V", "%s", v);
         dot_memories(x);
         tile_barrier(t, "all", 0, x->shape->executors);
     }
     tile_role(t, "core", is_shared(x) ? x->shape->executors : 0, lanes_executor(x), 0);
     if (is_shared(x)) return;
     tile_private(t, "K", "%s", k);
-    if (x->own_v) tile_private(t, "V", "%s", v);
+    if (has_value_tile(x)) tile_private(t, "V", "%s", v);
     dot_memories(x);
 }
 
@@ -116,6 +117,8 @@ static void step(Lanes *x)
                   : lanes_changed_type(x, 2) ? "v_changed[b, hv, %s, :]"
                                              : "v[b, hv, %s, :]",
                   "V");
+    if (x->values_beside)
+        copy_tile(x, tile_text(t, "k[b, hk, %%s, %d +: %d] as [kv, e]", a->v_first, x->p->e), "V");
     for (uint32_t n = 0; n < h->dot_count; n++)
         copy_tile(x, lanes_dot_view(x, n, true, ":"), tile_text(t, "K%u", n));
     if (is_shared(x)) tile_sync(t, "all");
@@ -125,7 +128,7 @@ static void step(Lanes *x)
                      tile_text(t, "query%u", n));
     lanes_scores(x);
     const char *values =
-        x->own_v ? "V" : tile_text(t, "K[:, %d +: %d] as [kv, e]", a->v_first, x->p->e);
+        has_value_tile(x) ? "V" : tile_text(t, "K[:, %d +: %d] as [kv, e]", a->v_first, x->p->e);
     tile_product(t, "acc", x->atom, TILE_ADD, values, lanes_weights(x));
     if (is_shared(x)) tile_sync(t, "all");
 }
@@ -153,18 +156,19 @@ static void forward_kernel(Lanes *x)
     tile_end(t);
 }
 
-/* Widths that are no multiples of a matrix unit's, and values that are parts of keys, go by
- * multiply-adds of f32, and so do what does not fit the matrix units of warps and few queries, for which
- * values are not worth transposing. */
+/* Widths that are no multiples of what the atom contracts at once (a matrix unit, or pairs), and values that are
+ * parts of keys at matrix units, go by multiply-adds of f32, and so do what does not fit the matrix units of warps
+ * and few queries, for which values are not worth transposing. */
 static const AuTileAtom *best_atom(const AuProblem *p, AuTileExecutor on)
 {
     const AuTileAtom *atom = tile_best_atom(p->caps, p->operand, on);
-    if (!atom || atom->k <= 2) return atom;
-    if (p->queries == AU_FEW_QUERIES) return tile_best_atom(p->caps, TILE_F32, on);
-    bool fits =
-        on == TILE_ON_THREAD && p->d % atom->k == 0 && p->e % atom->m == 0 && !p->attn->v_in_k;
+    if (!atom || atom->k == 1) return atom;
+    bool fits = p->d % atom->k == 0;
     for (uint32_t n = 0; n < p->hooks->dot_count; n++)
         fits = fits && lanes_dot_width(p, n) % atom->k == 0;
+    if (atom->k > 2)
+        fits = fits && on == TILE_ON_THREAD && p->queries != AU_FEW_QUERIES &&
+               p->e % atom->m == 0 && !p->attn->v_in_k;
     return fits ? atom : tile_best_atom(p->caps, TILE_F32, on);
 }
 
@@ -188,6 +192,7 @@ AuSchedule *schedule_lanes_forward(AuArena *arena, AuDiags *diags, const AuProbl
     x.atom = best_atom(p, lanes_executor(&x));
     x.held = x.atom && x.atom->k > 1 ? x.operand : "f32";
     x.values_in_rows = x.atom && x.atom->k > 2;
+    x.values_beside = x.atom && x.atom->k == 2 && !x.own_v;
     if (!x.atom) {
         au_error(diags, AU_E0811, p->attn->span, "%s has no multiply-add of %s for this schedule",
                  p->caps->name, x.operand);

@@ -11,6 +11,7 @@
 #define PAIR_BIAS "../../../attn_scripts/pair_bias.attn"
 #define CAPPED_BIAS "../../exec/scripts/capped_bias.attn"
 #define LOW "../../exec/sums/low.attn"
+#define KEYS_AS_VALUES "../../exec/scripts/keys_as_values.attn"
 static const ExecCase cases[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=21 T=37 D=16 E=24", NULL, "nan odd dfinals"},
     {"mha.attn", "B=1 H=1 Hk=1 S=1 T=1 D=8 E=8", NULL, NULL},
@@ -80,7 +81,8 @@ enum { WIDE = 36 }; /* the first case with widths of matrix units */
 static const char *const rungs[] = {"tiled-ir:x86-64-v4", "kernel-ir:x86-64-v4", "tiled-ir:generic", "kernel-ir:generic",
                                     "tiled-ir:x86-64-v4-amx", "kernel-ir:x86-64-v4-amx", "tiled-ir:sm_80", "kernel-ir:sm_80", "passed-ir:sm_80",
                                     "tiled-ir:sm_75", "kernel-ir:sm_75", "kernel-ir:sm_90", "kernel-ir:sm_70", "tiled-ir:sm_70", "passed-ir:sm_70",
-                                    "tiled-ir:x86-64-v3", "kernel-ir:x86-64-v3", "tiled-ir:aarch64", "kernel-ir:aarch64"};
+                                    "tiled-ir:x86-64-v3", "kernel-ir:x86-64-v3", "tiled-ir:aarch64", "kernel-ir:aarch64",
+                                    "tiled-ir:x86-64-v4-bf16", "kernel-ir:x86-64-v4-bf16"};
 /* Matrix units that no code is generated for yet, by the layouts of their rows in atoms.def; at least one of each is quick. */
 static const char *const waves[] = {"kernel-ir:gfx942", "kernel-ir:gfx1100", "kernel-ir:gfx908", "kernel-ir:gfx90a",
                                     "kernel-ir:gfx950", "kernel-ir:gfx1200", "kernel-ir:metal", "tiled-ir:gfx942"};
@@ -90,6 +92,19 @@ static const ExecCase wave_cases[] = {
     {"gemma_local.attn", "B=1 H=2 Hk=1 S=90 T=150 D=32 E=64", "window=20", NULL},
     {"mla_train.attn", "B=1 H=2 S=17 T=39 D=32 E=32 P=32", NULL, NULL},
 };
+/* What products of pairs must not take as it lies: odd widths, of further products too, and values that are channels of the keys. */
+static const char *const cores[] = {"kernel-ir:x86-64-v4-bf16", "kernel-ir:x86-64-v3", "kernel-ir:x86-64-v4", "kernel-ir:x86-64-v4-amx",
+                                    "kernel-ir:aarch64", "tiled-ir:x86-64-v4-bf16"};
+static const ExecCase core_cases[] = {
+    {KEYS_AS_VALUES, "B=1 H=2 Hk=1 S=21 T=70 D=16", NULL, "odd"},
+    {KEYS_AS_VALUES, "B=1 H=1 Hk=1 S=3 T=40 D=19", NULL, "few"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=9 T=35 D=1 E=1", NULL, NULL},
+    {"mha.attn", "B=1 H=1 Hk=1 S=9 T=35 D=2 E=5", NULL, "few"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=5 T=21 D=3 E=4", NULL, "few nan"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=5 T=21 D=7 E=2", NULL, "odd"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=5 T=21 D=13 E=9", NULL, "nan"},
+    {"mla_train.attn", "B=1 H=1 S=5 T=21 D=6 E=3 P=5", NULL, NULL},
+};
 // clang-format on
 
 /* Which operand types of a case: one, another at each rung; f32 too if [all]; at matrix units of bf16 that
@@ -98,6 +113,7 @@ static bool takes(unsigned rung, unsigned n, unsigned dtype, bool quick, bool al
 {
     if (cases[n].how && strstr(cases[n].how, "slow") && (quick || !strstr(rungs[rung], ":sm_")))
         return false;
+    if (strstr(rungs[rung], "v4-bf16")) return dtype == 2; /* else as without */
     if (strstr(rungs[rung], "amx")) return dtype == 2 && (!quick || n >= WIDE);
     if (strstr(rungs[rung], ":sm_"))
         return n + 1 < sizeof cases / sizeof *cases &&
@@ -146,6 +162,15 @@ int main(int argc, char **argv)
         if (!suite) return 1;
         for (unsigned n = 0; n < (quick ? 1u : sizeof wave_cases / sizeof *wave_cases); n++)
             *(exec_run(suite, &wave_cases[n], dtypes[1 + (n + w) % 2]) ? &passed : &failed) += 1;
+        exec_close(suite);
+    }
+    for (unsigned r = 0; r < sizeof cores / sizeof *cores; r++) {
+        ExecSuite *suite = exec_open(cores[r], argv[1]);
+        if (!suite) return 1;
+        for (unsigned n = 0; n < sizeof core_cases / sizeof *core_cases; n++)
+            *(exec_run(suite, &core_cases[n], r && n % 2 ? dtypes[n / 2 % 2] : "bf16") ? &passed
+                                                                                       : &failed) +=
+                1;
         exec_close(suite);
     }
     printf("%u passed, %u failed\n", passed, failed);

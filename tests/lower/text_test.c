@@ -230,14 +230,55 @@ static void test_lines(void **state)
     assert_true(loads[0] > 0 && loads[0] == loads[1] && loads[0] == loads[2]);
 }
 
-static void refuses(const char *old, const char *with, const char *what)
+static void refuses_in(const char *text, const char *old, const char *with, const char *what)
 {
     Session s = session_begin();
-    const Lowered t = {
-        .file = "exchange", .text = replaced(s.arena, exchange, old, with), .sizes = sizes};
+    const Lowered t = {.file = "text", .text = replaced(s.arena, text, old, with), .sizes = sizes};
     AuTileModule *m = lowered_module(&s, &t);
     assert_null(lowered_try(&s, &t, m, 0));
     if (!strstr(session_errors(&s), what)) fail_msg("%s", session_errors(&s));
+    session_end(&s);
+}
+
+static void refuses(const char *old, const char *with, const char *what)
+{
+    refuses_in(exchange, old, with, what);
+}
+
+/* Keys in pairs of keys, which a product that sums over channels cannot read; pairs from the odd on; and tensors, whose
+ * strides nobody knows. */
+static const char in_pairs[] = "target avx512bf16\n"
+                               "kernel forward(k: in bf16[kv:T, d:16], w: in bf16[x:16, q:16],\n"
+                               "               o: out f32[e:16, q:16])\n"
+                               "grid(nb: 1) {\n"
+                               "    role core on thread {\n"
+                               "        private K: bf16[kv:32, d:16]\n"
+                               "        frag query: bf16[d:16, q:16] @ dot2.B\n"
+                               "        frag keys: bf16[kv:16, q:16] @ dot2.B\n"
+                               "        frag acc: f32[e:16, q:16] @ dot2.C = 0.0\n"
+                               "        query = load w[:, :] as [d, q] pad 0\n"
+                               "        keys = load w[:, :] as [kv, q] pad 0\n"
+                               "        copy k[0 +: 32, :] -> K pad 0\n"
+                               "        acc += dot2(K[16 +: 16, :] as [kv, e], keys)\n"
+                               "        store acc -> o[:, :] clip\n"
+                               "    }\n"
+                               "}\n";
+
+static void test_pair_refusals(void **state)
+{
+    (void)state;
+    static const char product[] = "acc += dot2(K[16 +: 16, :] as [kv, e], keys)";
+    refuses_in(in_pairs, product,
+               "acc += dot2(K[16 +: 16, :] as [kv, e], keys)\n"
+               "        acc += dot2(K[16 +: 16, :] as [e, d], query)",
+               "dot2 takes pairs along d, which are no neighbours in K");
+    refuses_in(in_pairs, product, "acc += dot2(K[15 +: 16, :] as [kv, e], keys)",
+               "dot2 takes pairs along kv, which are no neighbours in K");
+    refuses_in(in_pairs, product, "acc += dot2(k[0 +: 16, :] as [e, d], query)",
+               "dot2 takes pairs along d, which are no neighbours in k");
+    Session s = session_begin();
+    const Lowered even = {.file = "text", .text = in_pairs, .sizes = sizes};
+    assert_true(count(text_of(&s, &even), "load.bf16x2 @K") > 0);
     session_end(&s);
 }
 
@@ -255,7 +296,7 @@ int main(void)
         cmocka_unit_test(test_waits),    cmocka_unit_test(test_barriers),
         cmocka_unit_test(test_pairs),    cmocka_unit_test(test_distances),
         cmocka_unit_test(test_lines),    cmocka_unit_test(test_ahead),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_refusals), cmocka_unit_test(test_pair_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
