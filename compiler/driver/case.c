@@ -277,10 +277,12 @@ static bool add_backward(aulec_case *c, const aulec_case_options *options)
             return false;
     const double *dout = add_given(c, "do", AULE_ROLE_DOUT, AU_DT_OPERAND, o, &random);
     const double **dfinals = AU_NEW_ARRAY(c->arena, const double *, online->final_count + 1);
-    for (uint32_t n = 0, given = 0; n < online->final_count; n++)
-        if (!online->finals[n].kept)
+    for (uint32_t n = 0, shown = 0; n < online->final_count; n++) {
+        shown += !online->finals[n].kept;
+        if (c->grads->reads[n].given)
             dfinals[n] = add_given(c, au_format(c->arena, "d%s", online->finals[n].name),
-                                   AULE_ROLE_DFINAL, AU_DT_F32, &o[++given], &random);
+                                   AULE_ROLE_DFINAL, AU_DT_F32, &o[shown], &random);
+    }
     return dout && add_gradients(c, options, dout, dfinals);
 }
 

@@ -64,7 +64,7 @@ static void add_gradients(Rows *r, const AuGrads *g)
     add_of_rows(r, "do", "do", AULE_ROLE_DOUT, 4, 0, a->span);
     for (uint32_t n = 0; n < a->online->final_count; n++) {
         const AuFinal *f = &a->online->finals[n];
-        if (f->kept) continue;
+        if (!g->reads[n].given) continue;
         add_of_rows(r, au_format(r->arena, "d%s", f->name),
                     au_format(r->arena, "dfinal_%s", f->name), AULE_ROLE_DFINAL, 3,
                     AULE_TENSOR_OPTIONAL, f->span);

@@ -41,13 +41,13 @@ static uint32_t numbered(AuHookWriter *w, const char **params, uint32_t count, c
 /* The same of finals, those alone that are read. */
 typedef enum Statistic { FINAL_OF_PAIRS, ADJOINT_OF_PAIRS, FINAL_OF_ROW, GIVEN_OF_ROW } Statistic;
 
-static bool is_read(const AuHookWriter *w, const AuGrads *g, Statistic kind, uint32_t n)
+static bool is_read(const AuGrads *g, Statistic kind, uint32_t n)
 {
     switch (kind) {
     case FINAL_OF_PAIRS: return g->reads[n].final_by_pairs;
     case ADJOINT_OF_PAIRS: return g->reads[n].adjoint_by_pairs;
     case FINAL_OF_ROW: return g->reads[n].final_by_rows;
-    case GIVEN_OF_ROW: return !w->attn->online->finals[n].kept;
+    case GIVEN_OF_ROW: return g->reads[n].given;
     }
     return false;
 }
@@ -57,7 +57,7 @@ static uint32_t statistics(AuHookWriter *w, const AuGrads *g, const char **param
 {
     static const char *const names[] = {"final", "adjoint", "final", "dfinal"};
     for (uint32_t n = 0; n < w->attn->online->final_count; n++)
-        if (is_read(w, g, kind, n)) params[count++] = numbered_name(w, names[kind], n);
+        if (is_read(g, kind, n)) params[count++] = numbered_name(w, names[kind], n);
     return count;
 }
 

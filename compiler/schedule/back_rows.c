@@ -164,7 +164,7 @@ void back_adjoints(Lanes *x)
     for (uint32_t n = 0; n < online->final_count; n++) {
         const AuFinal *f = &online->finals[n];
         if (g->reads[n].final_by_rows) back_argument(x, tile_text(t, "final_%s", f->name), TILE_IN);
-        if (!f->kept) back_argument(x, tile_text(t, "dfinal_%s", f->name), TILE_IN);
+        if (g->reads[n].given) back_argument(x, tile_text(t, "dfinal_%s", f->name), TILE_IN);
         if (!gradient_has_adjoint(g, n)) continue;
         back_argument(x, tile_text(t, "adjoint_%s", f->name), TILE_OUT);
         lanes_region(x, tile_text(t, "adjoint_%s", f->name));
@@ -186,7 +186,7 @@ void back_adjoints(Lanes *x)
         au_text_add(&statistics, ", final%u", n);
     }
     for (uint32_t n = 0; n < online->final_count; n++) {
-        if (online->finals[n].kept) continue;
+        if (!g->reads[n].given) continue;
         statistic(x, tile_text(t, "dfinal%u", n),
                   tile_text(t, "dfinal_%s", online->finals[n].name));
         au_text_add(&statistics, ", dfinal%u", n);

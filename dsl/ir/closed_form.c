@@ -82,7 +82,7 @@ AuExpr closed_states(const AuClosed *c, AuExpr e)
     attn_mark(a, e, mark);
     for (uint32_t i = a->online->scale_count; i-- > 0;) { /* the first of equal ones stands */
         const AuExpr last = c->last[i];
-        if (last.i <= e.i && closed_has_sums(a, last)) /* not what never changes */
+        if (last.i <= e.i && closed_first_sum(a, last).i) /* not what never changes */
             made[last.i] = closed_row_leaf(a, AU_OP_STATE, i);
     }
     for (uint32_t i = 1; i <= e.i; i++) {
@@ -96,18 +96,14 @@ AuExpr closed_states(const AuClosed *c, AuExpr e)
     return algebra_normal(a, made[e.i]);
 }
 
-static bool stands_on(const AuAttn *a, AuExpr e, AuOp op, AuOp other)
+AuExpr closed_first_sum(const AuAttn *a, AuExpr e)
 {
     bool *mark = AU_NEW_ARRAY(a->arena, bool, e.i + 1);
-    attn_mark(a, e, mark);
+    if (e.i) attn_mark(a, e, mark);
     for (uint32_t i = 1; i <= e.i; i++)
-        if (mark[i] && (a->nodes[i].op == op || a->nodes[i].op == other)) return true;
-    return false;
-}
-
-bool closed_has_sums(const AuAttn *a, AuExpr e)
-{
-    return e.i && stands_on(a, e, AU_OP_ROWMAX, AU_OP_ROWSUM);
+        if (mark[i] && (a->nodes[i].op == AU_OP_ROWMAX || a->nodes[i].op == AU_OP_ROWSUM))
+            return (AuExpr){i};
+    return none;
 }
 
 /* ---- random rows */

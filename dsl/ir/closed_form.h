@@ -28,8 +28,8 @@ AuExpr closed_pair_leaf(AuAttn *a, AuOp op);
 
 /* [e] in normal form, with row scales where it has what they end with. */
 AuExpr closed_states(const AuClosed *c, AuExpr e);
-/* Whether sums or maxima of the row are left. */
-bool closed_has_sums(const AuAttn *a, AuExpr e);
+/* The first sum or maximum of the row that is left; none: there is none. */
+AuExpr closed_first_sum(const AuAttn *a, AuExpr e);
 
 /* Puts the row scales in these expressions (entries may be none) in terms of finals, adding finals
  * where the present ones do not say enough. */

@@ -195,6 +195,8 @@ static void find_reads(AuDeriver *d)
     mark_inputs(a, &g->pairs, pairs);
     mark_inputs(a, &g->rows, rows);
     g->reads = AU_NEW_ARRAY(d->arena, AuGradReads, a->online->final_count + 1);
+    for (uint32_t n = 0; n < a->online->final_count; n++)
+        g->reads[n].given = !a->online->finals[n].kept && !d->finals[n].is_held;
     for (uint32_t i = 1; i < a->node_count; i++) {
         const AuNode *n = &a->nodes[i];
         if (n->op != AU_OP_ADJOINT) continue;

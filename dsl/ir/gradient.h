@@ -44,6 +44,8 @@ typedef struct AuRowGrad {
 /* Who reads a final and its adjoint: what nobody reads is not brought, nor made. */
 typedef struct AuGradReads {
     bool final_by_pairs, adjoint_by_pairs, final_by_rows, adjoint_by_rows;
+    bool
+        given; /* the final takes a gradient from outside: it is an output, and no running maximum */
 } AuGradReads;
 
 typedef struct AuGrads {

@@ -14,6 +14,19 @@
 static const AuExpr none = {0};
 static const AuSpan nowhere = {0};
 
+/* How large the terms are that a user's expression and the right one add up, which may cancel: where p is 1,
+ * dp - rowsum(dp * p) is rounding alone. Of the user's terms only what rounding in f64 can leave. */
+static const double *rounding_sizes(AuSample *row, AuExpr given, AuExpr right)
+{
+    const double *x = sample_size(row, given), *y = sample_size(row, right);
+    double *sizes = AU_NEW_ARRAY(row->arena, double, row->count);
+    for (uint32_t n = 0; n < row->count; n++) {
+        const double size = y[n] + 1e-3 * x[n];
+        sizes[n] = isfinite(size) ? size : 0;
+    }
+    return sizes;
+}
+
 /* ---- 1. forward */
 
 static bool check_forward(AuDeriver *d)
@@ -24,10 +37,11 @@ static bool check_forward(AuDeriver *d)
         AuSample *row = &d->c->samples->rows[i];
         if (row->unusable) continue;
         const double *found = sample_value(row, forward), *wanted = sample_value(row, d->c->weight);
+        const double *sizes = rounding_sizes(row, forward, d->c->weight);
         double size = 0;
         for (uint32_t n = 0; n < row->count; n++) size += fabs(wanted[n]);
         for (uint32_t n = 0; n < row->count; n++) {
-            if (sample_near(found[n], wanted[n], size)) continue;
+            if (sample_near(found[n], wanted[n], size + sizes[n])) continue;
             AuDiag *e = au_error(d->diags, AU_E0421, attn_at(a, forward)->span,
                                  "forward gives the weight %.9g for a score of %.9g, online_fwd "
                                  "and its epilogue give %.9g",
@@ -56,7 +70,7 @@ static bool settle_forward(AuDeriver *d)
 
 /* ---- 2. finals over the whole row */
 
-/* The parts of an adjoint sum to 0 on every random row, though they are not 0. */
+/* The parts of an adjoint, or the terms within them, sum to 0 on every random row, though they are not 0. */
 static bool cancels(void *user, const AuParts *parts)
 {
     const AuDeriver *d = user;
@@ -67,9 +81,9 @@ static bool cancels(void *user, const AuParts *parts)
         for (uint32_t n = 0; n < parts->count; n++) {
             const double part = sample_value(row, parts->at[n])[0];
             total += part;
-            size += fabs(part);
+            size += sample_size(row, parts->at[n])[0];
         }
-        if (!(fabs(total) <= 1e-9 * size)) return false;
+        if (!(fabs(total) <= 1e-11 * size)) return false;
     }
     return true;
 }
@@ -83,8 +97,20 @@ static void note_maximum(AuDeriver *d, AuExpr maximum, uint32_t final, AuExpr pu
     d->finals[final].is_held = true;
 }
 
-/* dR/ds and dR/d(input) of one final. False: a message says what cannot be written down. */
-static bool differentiate_final(AuDeriver *d, uint32_t n)
+/* In terms of row scales. Returns the first sum over the row that is left; none: there is none. */
+static AuExpr settle_states(AuDeriver *d, AuInputGrads *in)
+{
+    AuExpr left = none;
+    for (uint32_t i = 0; i < in->count; i++) {
+        in->at[i].value = closed_states(d->c, in->at[i].value);
+        if (!left.i) left = closed_first_sum(d->a, in->at[i].value);
+    }
+    return left;
+}
+
+/* dR/ds and dR/d(input) of one final. Returns the first sum over the row that no row scale holds; none: there is
+ * none. [is_along]: what is computed from inputs alone gets its gradient pair by pair. */
+static AuExpr differentiate_root(AuDeriver *d, uint32_t n, bool is_along)
 {
     AuAttn *a = d->a;
     AuSlopes *f = &d->finals[n];
@@ -92,28 +118,38 @@ static bool differentiate_final(AuDeriver *d, uint32_t n)
     AuReverse *r = reverse_new(a, d->arena, root, AU_AX_KV, 1u << AU_OP_SCORE);
     r->cancels = cancels;
     r->user = d;
+    r->is_along = is_along;
     reverse_run(r, root, (AuGuarded){derive_number(a, 1), none});
     for (uint32_t i = 1; i < r->count; i++)
         if (a->nodes[i].op == AU_OP_ROWMAX && r->active[i] && r->adjoint[i].value.i &&
             d->maximum_count < a->online->scale_count + 4)
             note_maximum(d, (AuExpr){i}, n, reverse_of(r, (AuExpr){i}));
+    *f = (AuSlopes){.is_held = f->is_held};
     f->slope = closed_states(d->c, reverse_of(r, closed_pair_leaf(a, AU_OP_SCORE)));
     derive_take_inputs(d, r, false, &f->rows);
     derive_take_inputs(d, r, true, &f->along);
-    bool has_sums = closed_has_sums(a, f->slope);
-    for (uint32_t i = 0; i < f->rows.count; i++) {
-        f->rows.at[i].value = closed_states(d->c, f->rows.at[i].value);
-        has_sums |= closed_has_sums(a, f->rows.at[i].value);
-    }
-    for (uint32_t i = 0; i < f->along.count; i++) {
-        f->along.at[i].value = closed_states(d->c, f->along.at[i].value);
-        has_sums |= closed_has_sums(a, f->along.at[i].value);
-    }
-    if (has_sums)
-        au_error(d->diags, AU_E0425, a->online->finals[n].span,
-                 "the derivative of final '%s' needs a sum over the row that no row scale holds",
-                 a->online->finals[n].name);
-    return !has_sums;
+    const AuExpr left[] = {closed_first_sum(d->a, f->slope), settle_states(d, &f->rows),
+                           settle_states(d, &f->along)};
+    return left[0].i ? left[0] : left[1].i ? left[1] : left[2];
+}
+
+/* False: a message says what cannot be written down. */
+static bool differentiate_final(AuDeriver *d, uint32_t n)
+{
+    AuExpr left = differentiate_root(d, n, false);
+    if (left.i) left = differentiate_root(d, n, true);
+    if (!left.i) return true;
+    AuText text = {.arena = d->arena};
+    attn_print_expr(d->a, left, &text);
+    AuDiag *e = au_error(d->diags, AU_E0425, d->a->online->finals[n].span,
+                         "the derivative of final '%s' needs a sum over the row that no row scale "
+                         "holds",
+                         d->a->online->finals[n].name);
+    au_add_note(
+        d->diags, e, (AuSpan){0},
+        "the sum is %s: a row scale that online_fwd adds it up in, declared final, holds it",
+        au_text_str(&text));
+    return false;
 }
 
 bool derive_is_weight(const AuDeriver *d, AuExpr e)
@@ -283,12 +319,12 @@ static bool check_maxima(AuDeriver *d)
                 double total = 0, size = 0;
                 for (uint32_t n = 0; n < o->final_count; n++) {
                     if (!d->pull[m][n].i || !d->finals[n].share.i) continue;
-                    const double part = sample_value(row, d->finals[n].share)[pair] *
-                                        sample_value(row, d->pull[m][n])[pair];
-                    total += part;
-                    size += fabs(part);
+                    total += sample_value(row, d->finals[n].share)[pair] *
+                             sample_value(row, d->pull[m][n])[pair];
+                    size += sample_size(row, d->finals[n].share)[pair] *
+                            sample_size(row, d->pull[m][n])[pair];
                 }
-                if (fabs(total) <= 1e-8 * size) continue;
+                if (fabs(total) <= 1e-9 * size) continue;
                 au_error(d->diags, AU_E0424, attn_at(d->a, d->maxima[m])->span,
                          "the weights depend on this maximum itself: its derivative is %.6g for a "
                          "score of %.6g, where a maximum that only stabilises has 0",
@@ -322,7 +358,8 @@ static void warn_held(const AuDeriver *d, uint32_t n)
 {
     const AuFinal *f = &d->a->online->finals[n];
     au_warning(d->diags, AU_W0402, f->span,
-               "'%s' depends on a running maximum itself: a gradient given for it has no effect",
+               "'%s' depends on a running maximum itself: it takes no gradient, one given for it "
+               "is refused",
                f->name);
 }
 
@@ -406,19 +443,23 @@ static void gather_dscore(AuDeriver *d)
 static void fill_adjoints(AuDeriver *d, AuSample *row)
 {
     const double *f = sample_value(row, d->a->online->forward);
-    row->delta = 0;
+    row->delta = row->delta_size = 0;
     for (uint32_t n = 0; n < row->count; n++) {
         row->weights[n] = f[n];
         row->delta += f[n] * row->dweights[n];
+        row->delta_size += fabs(f[n] * row->dweights[n]);
     }
     sample_forget(row);
     for (uint32_t k = 0; k < d->g->pass_count; k++) {
-        const double *x = sample_value(row, d->g->pass[k]);
-        row->passes[k] = 0;
-        for (uint32_t n = 0; n < row->count; n++) row->passes[k] += x[n];
+        const double *x = sample_value(row, d->g->pass[k]), *s = sample_size(row, d->g->pass[k]);
+        row->passes[k] = row->pass_sizes[k] = 0;
+        for (uint32_t n = 0; n < row->count; n++)
+            row->passes[k] += x[n], row->pass_sizes[k] += s[n];
     }
-    for (uint32_t n = 0; n < d->a->online->final_count; n++)
+    for (uint32_t n = 0; n < d->a->online->final_count; n++) {
         row->adjoints[n] = sample_value(row, d->g->adjoint[n])[0];
+        row->adjoint_sizes[n] = sample_size(row, d->g->adjoint[n])[0];
+    }
 }
 
 static void explain_backward(AuDeriver *d, AuDiag *e)
@@ -446,10 +487,11 @@ static bool check_backward(AuDeriver *d)
         if (row->unusable) continue;
         fill_adjoints(d, row);
         const double *found = sample_value(row, backward), *wanted = sample_value(row, d->dscore);
+        const double *sizes = rounding_sizes(row, backward, d->dscore);
         double size = 0;
         for (uint32_t n = 0; n < row->count; n++) size += fabs(wanted[n]);
         for (uint32_t n = 0; n < row->count; n++) {
-            if (sample_near(found[n], wanted[n], size)) continue;
+            if (sample_near(found[n], wanted[n], size + sizes[n])) continue;
             AuDiag *e = au_error(d->diags, AU_E0422, attn_at(d->a, backward)->span,
                                  "backward gives %.9g for a pair with dp = %.9g and p = %.9g, the "
                                  "derivative is %.9g",

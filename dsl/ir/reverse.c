@@ -159,13 +159,24 @@ static AuGuarded sum_over(const AuReverse *r, const Writer *w, AuGuarded g, uint
     return (AuGuarded){total, varies ? NE(total, NUMBER(0)) : g.guard};
 }
 
+/* Are inputs all that is wanted below this node of the row? */
+static bool is_of_inputs(const AuReverse *r, AuExpr x)
+{
+    const AuNode *n = attn_at(r->a, x);
+    if (n->op == AU_OP_INPUT) return true;
+    bool found = r->is_along && n->op != AU_OP_ROWSUM && n->op != AU_OP_ROWMAX && n->count > 0;
+    for (uint32_t k = 0; k < n->count && found; k++)
+        found = !r->active[r->a->args[n->first + k].i] || is_of_inputs(r, attn_arg(r->a, x, k));
+    return found;
+}
+
 /* To node x, from a user that has elements along this axis, 0: along none. */
 static void give(AuReverse *r, const Writer *w, AuExpr x, AuGuarded g, uint8_t along)
 {
     const AuNode n = *attn_at(r->a, x);
     if (!g.value.i || !r->active[x.i] || n.type != AU_T_F32) return;
     if (along && r->over && !(n.axes & r->over)) {
-        if (n.op == AU_OP_INPUT && r->over == AU_AX_KV) {
+        if (r->over == AU_AX_KV && is_of_inputs(r, x)) {
             r->along[x.i] = sum(w, r->along[x.i], g);
             return;
         }
@@ -187,18 +198,18 @@ static AuExpr spread(const Writer *w, AuExpr value, uint8_t axes)
 }
 
 static void pass_rope(AuReverse *r, const Writer *w, const AuNode *n, const AuExpr *args,
-                      AuExpr node)
+                      AuExpr node, AuGuarded d)
 {
-    const AuExpr back[] = {spread(w, plain(w, r->adjoint[node.i]), n->axes), NEG(args[1]), args[2],
-                           args[3], args[4]};
+    const AuExpr back[] = {spread(w, plain(w, d), n->axes), NEG(args[1]), args[2], args[3],
+                           args[4]};
     const AuExpr turned = attn_node(r->a, AU_OP_ROPE, back, 5, n->integer, 0, n->span);
     if (r->active[args[1].i] || r->active[args[2].i]) r->lost = node;
     give(r, w, args[0], (AuGuarded){turned, none}, n->axes & r->over);
 }
 
-static void pass_dropout(AuReverse *r, const Writer *w, const AuExpr *args, AuExpr node)
+static void pass_dropout(AuReverse *r, const Writer *w, const AuExpr *args, AuExpr node,
+                         AuGuarded d)
 {
-    const AuGuarded d = r->adjoint[node.i];
     const AuExpr back[] = {d.value, args[1], args[2], args[3]};
     const AuExpr kept = attn_node(r->a, AU_OP_DROPOUT, back, 4, 0, 0, w->span);
     const AuExpr rate = DIV(MUL(d.value, node), SUB(NUMBER(1), args[1]));
@@ -213,20 +224,19 @@ static uint8_t summed(const AuReverse *r, AuExpr x)
     return r->over & channels ? attn_at(r->a, x)->axes & r->over : r->over;
 }
 
-static void pass_on(AuReverse *r, AuExpr node)
+/* [elements]: along what d has elements, 0: along nothing. */
+static void pass_on(AuReverse *r, AuExpr node, AuGuarded d, uint8_t elements)
 {
     const AuNode n = *attn_at(r->a, node);
-    const AuGuarded d = r->adjoint[node.i];
-    const uint8_t elements = n.axes & r->over;
     const Writer writer = {r->a, n.span}, *w = &writer;
     AuExpr args[5] = {none};
     for (uint32_t k = 0; k < n.count && k < 5; k++) args[k] = attn_arg(r->a, node, k);
     if (n.op == AU_OP_ROWSUM || n.op == AU_OP_ROW_SUM_C)
         give(r, w, args[0], d, summed(r, args[0])); /* d for each element of the argument */
     else if (n.op == AU_OP_ROPE)
-        pass_rope(r, w, &n, args, node);
+        pass_rope(r, w, &n, args, node, d);
     else if (n.op == AU_OP_DROPOUT)
-        pass_dropout(r, w, args, node);
+        pass_dropout(r, w, args, node, d);
     else if (n.op == AU_OP_WHERE) {
         give(r, w, args[1], (AuGuarded){d.value, both(w, d.guard, args[0])}, elements);
         give(r, w, args[2], (AuGuarded){d.value, both(w, d.guard, NOT(args[0]))}, elements);
@@ -246,11 +256,13 @@ void reverse_run(AuReverse *r, AuExpr root, AuGuarded seed)
     give(r, &w, root, seed, attn_at(a, seed.value)->axes & r->over);
     for (uint32_t i = root.i; i > 0; i--) {
         AuGuarded *d = &r->adjoint[i];
-        if (!r->active[i] || !d->value.i) continue;
-        if (r->cancels && !(a->nodes[i].axes & r->over) && r->parts[i].count > 1 &&
-            r->cancels(r->user, &r->parts[i]))
+        if (!r->active[i]) continue;
+        if (r->along[i].value.i && a->nodes[i].op != AU_OP_INPUT)
+            pass_on(r, (AuExpr){i}, r->along[i], r->over);
+        if (!d->value.i) continue;
+        if (r->cancels && !(a->nodes[i].axes & r->over) && r->cancels(r->user, &r->parts[i]))
             d->value = none;
-        if (d->value.i) pass_on(r, (AuExpr){i});
+        if (d->value.i) pass_on(r, (AuExpr){i}, *d, a->nodes[i].axes & r->over);
     }
 }
 

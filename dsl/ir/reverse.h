@@ -35,6 +35,9 @@ typedef struct AuReverse {
     /* Asked of each node without the axis [over] once its adjoint is complete: whether the sum of the
      * parts is always 0. NULL: not asked. */
     bool (*cancels)(void *user, const AuParts *parts);
+    /* Also values that are computed from inputs alone pass on what they get pair by pair, not summed: sums of a
+     * row that holds no scores times them are then asked for by nobody. */
+    bool is_along;
     void *user;
     AuParts *parts; /* one a node, where cancels is asked */
     AuExpr lost;    /* a node through which no derivative is known, none: there is none */

@@ -1,6 +1,7 @@
 /* sample.c - see sample.h. */
 #include "sample.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "meaning.h"
@@ -45,6 +46,8 @@ AuSamples *samples_new(const AuAttn *a, AuArena *arena)
         row->dfinals = AU_NEW_ARRAY(arena, double, most);
         row->adjoints = AU_NEW_ARRAY(arena, double, most);
         row->passes = AU_NEW_ARRAY(arena, double, most);
+        row->adjoint_sizes = AU_NEW_ARRAY(arena, double, most);
+        row->pass_sizes = AU_NEW_ARRAY(arena, double, most);
         fill_row(row, &random);
     }
     return t;
@@ -110,7 +113,7 @@ static double node_value(AuSample *row, uint32_t node, uint32_t pair)
     return leaf_value(row, node, pair);
 }
 
-static void compute(AuSample *row, uint32_t node)
+static void compute_value(AuSample *row, uint32_t node)
 {
     const AuNode *n = &row->a->nodes[node];
     double *value = row->value[node] = AU_NEW_ARRAY(row->arena, double, row->count);
@@ -122,21 +125,93 @@ static void compute(AuSample *row, uint32_t node)
     for (uint32_t pair = 0; pair < row->count; pair++) value[pair] = node_value(row, node, pair);
 }
 
-const double *sample_value(AuSample *row, AuExpr e)
+/* ---- magnitudes */
+
+/* Of the terms that a leaf's value is the sum of. */
+static double leaf_size(const AuSample *row, const AuNode *n, double value)
 {
-    const uint32_t nodes = row->a->node_count;
-    if (row->known < nodes) {
-        double **more = AU_NEW_ARRAY(row->arena, double *, 2 * nodes);
-        if (row->known) memcpy(more, row->value, row->known * sizeof *more);
-        row->value = more;
-        row->known = 2 * nodes;
+    switch ((int)n->op) { /* others are exact */
+    case AU_OP_DELTA: return row->delta_size;
+    case AU_OP_ADJOINT: return row->adjoint_sizes[n->integer];
+    case AU_OP_PASS: return row->pass_sizes[n->integer];
     }
-    if (row->value[e.i]) return row->value[e.i];
+    return fabs(value);
+}
+
+/* x, y: what the arguments are; sx, sy: the magnitudes of their terms. */
+static double size_of_op(AuOp op, double value, double x, double y, double sx, double sy)
+{
+    switch ((int)op) { /* others: relative errors stay what they are */
+    case AU_OP_ADD:
+    case AU_OP_SUB: return sx + sy;
+    case AU_OP_MUL: return sx * sy;
+    case AU_OP_DIV: return x == 0 ? sx / fabs(y) : fabs(value) * (sx / fabs(x)) * (sy / fabs(y));
+    case AU_OP_EXP: return value * (1 + sx);
+    case AU_OP_EXP2: return value * (1 + sx);
+    case AU_OP_LOG: return fabs(value) + sx / fabs(x);
+    case AU_OP_LOG2: return fabs(value) + sx / fabs(x);
+    case AU_OP_NEG:
+    case AU_OP_ABS: return sx;
+    }
+    return fabs(value);
+}
+
+static void compute_size(AuSample *row, uint32_t node)
+{
+    const AuNode *n = &row->a->nodes[node];
+    const uint32_t count = n->count < 2 ? n->count : 2;
+    const double *value = row->value[node], *x[2] = {value, value}, *s[2] = {value, value};
+    double *size = row->size[node] = AU_NEW_ARRAY(row->arena, double, row->count);
+    for (uint32_t k = 0; k < count; k++) {
+        const uint32_t arg = row->a->args[n->first + k].i;
+        x[k] = row->value[arg], s[k] = row->size[arg];
+    }
+    double total = 0;
+    for (uint32_t pair = 0; pair < row->count; pair++) {
+        size[pair] = n->count ? size_of_op((AuOp)n->op, value[pair], x[0][pair], x[1][pair],
+                                           s[0][pair], s[1][pair])
+                              : leaf_size(row, n, value[pair]);
+        total += s[0][pair];
+    }
+    for (uint32_t pair = 0; pair < row->count && n->op == AU_OP_ROWSUM; pair++) size[pair] = total;
+}
+
+/* ---- what is asked for */
+
+static double **more_nodes(const AuSample *row, double **known)
+{
+    double **more = AU_NEW_ARRAY(row->arena, double *, 2 * row->a->node_count);
+    if (row->known) memcpy(more, known, row->known * sizeof *more);
+    return more;
+}
+
+static void compute(AuSample *row, AuExpr e)
+{
+    if (row->known < row->a->node_count) {
+        row->value = more_nodes(row, row->value);
+        row->size = more_nodes(row, row->size);
+        row->known = 2 * row->a->node_count;
+    }
+    if (row->value[e.i]) return;
     bool *mark = AU_NEW_ARRAY(row->arena, bool, e.i + 1);
     attn_mark(row->a, e, mark);
     for (uint32_t i = 1; i <= e.i; i++)
-        if (mark[i] && !row->value[i]) compute(row, i);
+        if (mark[i] && !row->value[i]) {
+            compute_value(row, i);
+            compute_size(row, i);
+        }
+}
+
+const double *sample_value(AuSample *row, AuExpr e)
+{
+    compute(row, e);
     return row->value[e.i];
+}
+
+const double *sample_size(AuSample *row, AuExpr e)
+{
+    compute(row, e);
+    return row->size[e.i];
 }
 
 void sample_forget(AuSample *row) { row->known = 0; }

@@ -15,8 +15,9 @@ typedef struct AuSample {
     double scores[AU_SAMPLE_PAIRS], dweights[AU_SAMPLE_PAIRS], weights[AU_SAMPLE_PAIRS];
     double element, delement, delta;
     double *states, *finals, *dfinals, *adjoints, *passes; /* of the row, set by whoever tries */
-    bool unusable;  /* something is not finite there: scores that the function is not made for */
-    double **value; /* one a node, NULL: not yet evaluated */
+    double delta_size, *adjoint_sizes, *pass_sizes;        /* sample_size of the last ones */
+    bool unusable; /* something is not finite there: scores that the function is not made for */
+    double **value, **size; /* one a node, NULL: not yet evaluated */
     uint32_t known;
 } AuSample;
 
@@ -29,6 +30,8 @@ AuSamples *samples_new(const AuAttn *a, AuArena *arena);
 /* The values of an expression for the pairs of the row, one each also where they are all the same.
  * Valid as long as the leaves that it stands on are not set again. */
 const double *sample_value(AuSample *row, AuExpr e);
+/* What rounding is measured by: the same expressions with the magnitudes of terms added where those cancel. */
+const double *sample_size(AuSample *row, AuExpr e);
 /* Evaluates again what may have changed. */
 void sample_forget(AuSample *row);
 /* Equal but for rounding, if both come from terms of this size. */

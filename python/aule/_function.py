@@ -67,7 +67,7 @@ class Names:
         self.has_backward = bool(self.gradients)
         # "dx" is the gradient of x: those of finals are given, the others made
         self.differentiable = frozenset(name[1:] for name in self.gradients)
-        self.dfinals = tuple("d" + name for name in self.finals)
+        self.dfinals = of("dfinal")  # a final that is a running maximum has none
 
 
 # Attentions that mean the same share an entry, which lives as long as one of them: any of them serves a graph that names their key.

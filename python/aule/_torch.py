@@ -214,6 +214,10 @@ def _twice(name: str) -> Error:
 def _given(f: AttentionFunction, results: Mapping[str, Tensor], gradients: Sequence[Tensor | None]) -> dict[str, Tensor]:
     """The gradients that the backward pass is given, by name."""
     given = {"d" + name: x for name, x in zip(f._names.outputs, gradients) if x is not None}
+    refused = [name for name in given if name != "do" and name not in f._names.dfinals]
+    if refused:
+        name = refused[0][1:]
+        raise Error(f"{f.name}: {name} depends on a running maximum itself and takes no gradient (W0402); detach it where it is used: {name}.detach()", "usage")
     if "do" not in given:  # only finals are differentiated
         given["do"] = torch.zeros_like(results["o"])
     return given

@@ -44,6 +44,21 @@ static const struct {
     {"backward of the other sign",
      HEAD STATE FORWARD_TILE EPILOGUE FORWARD "backward = $p * ($dp + rowsum($dp * $p))\n" END,
      AU_E0422, "backward gives", "adjoint.lse = dfinal.lse - $delta"},
+    {"backward that cancels where one weight is 1",
+     HEAD "online test {\nrowscale r = 0.0\nfinal z\nonline_fwd {\n$1 = exp($score)\n"
+          "r = state.r + rowsum($1)\nreturn $1, 1.0\n}\nepilogue {\nz = state.r\n"
+          "return $x / state.r\n}\nforward = exp($score) / final.z\n"
+          "backward = $p * ($dp - rowsum($dp * $p))\n" END,
+     AU_CODE_COUNT, NULL, NULL},
+    {"backward that is wrong by a millionth",
+     HEAD STATE FORWARD_TILE EPILOGUE FORWARD
+     "backward = $p * ($dp - rowsum($dp * $p) * 1.000001)\n" END,
+     AU_E0422, "backward gives", NULL},
+    {"a sum that no row scale holds",
+     HEAD "online test {\nrowscale r = 0.0\nfinal f\nonline_fwd {\n"
+          "r = state.r + rowsum(exp($score) * rowsum($score))\nreturn $score, 1.0\n}\n"
+          "epilogue {\nf = state.r\nreturn $x\n}\nforward = $score * (1.0 + 0.0 * final.f)\n" END,
+     AU_E0425, "the derivative of final 'f' needs a sum over the row", "the sum is rowsum($score)"},
     {"weights squared behind the normaliser",
      HEAD "weight_mod = $p * $p\n" STATE FORWARD_TILE EPILOGUE FORWARD END, AU_E0423,
      "must be proportional to the weight", NULL},
@@ -106,7 +121,7 @@ static void test_held(void **state)
     assert_int_equal(b.diags->errors, 0);
     assert_int_equal(b.diags->warnings, 2);
     assert_int_equal(b.diags->first->code, AU_W0402);
-    assert_non_null(strstr(b.diags->first->message, "a gradient given for it has no effect"));
+    assert_non_null(strstr(b.diags->first->message, "one given for it is refused"));
     bench_free(&b);
 }
 

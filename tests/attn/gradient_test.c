@@ -55,6 +55,20 @@ static const struct {
     {"identity", HEAD "online identity; }"},
     {"normalised", HEAD "score_mod(s) = s * s + 0.1; online normalised; }"},
     {"retention_true", HEAD "score_mod(s) = s * 0.7; online retention_true; }"},
+    {"a mean that rescales with the maximum",
+     "online mean { rowscale m = -inf; rowscale r = 0.0; rowscale w = 0.0; final lse; final mean; "
+     "online_fwd(s) { let n = max(m, rowmax(s)); let c = exp(m - n); let p = exp(s - n); "
+     "r = r * c + rowsum(p); w = w * c + rowsum(p * s); m = n; return p, c; } "
+     "online_fwd_epilogue(o) { lse = m + log(r); mean = w / r; return o / r; } "
+     "forward(s) = exp(s - lse); backward(dp, p) = p * (dp - rowsum(dp * p)); }" HEAD CAUSAL
+     "online mean; }"},
+    {"parameters computed from inputs",
+     "online power(t, u) { rowscale r = 0.0; final z; "
+     "online_fwd(s) { let p = exp(s * t) + u; r = r + rowsum(p); return p, 1.0; } "
+     "online_fwd_epilogue(o) { z = r * t; return o / r; } "
+     "forward(s) = (exp(s * t) + u) * t / z; }" HEAD
+     "input tau: f32[H] grad; input mu: f32[B, S] grad;" CAUSAL
+     "online power(softplus(tau[h]), exp(mu[b, q_idx]) * tau[h]); }"},
     /* sharing: AttentionEngine's wrong cases among them */
     {"half squared", HEAD "score_mod(s) { let x = s * 0.5; return x * x; } online identity; }"},
     {"relu squared", HEAD "score_mod(s) { let x = relu(s); return x * x; } online identity; }"},

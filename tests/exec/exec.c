@@ -353,11 +353,12 @@ static bool oracle(Run *r, AuDtype round_to, double *const *results)
     const uint32_t o = r->attn->tensor_count;
     const double *tensors[MOST_TENSORS], *dfinals[MOST_TENSORS], *dout = NULL;
     double *grads[MOST_TENSORS] = {NULL}, *finals[MOST_TENSORS];
-    for (uint32_t n = 0, given = 0, kept = 0; n < r->attn->online->final_count; n++) {
+    for (uint32_t n = 0, shown = 0, given = 0, kept = 0; n < r->attn->online->final_count; n++) {
         const bool is_kept = r->attn->online->finals[n].kept;
         const uint32_t at = is_kept ? find_role(r, AULE_ROLE_KEPT_ROW, kept++)
-                                    : find_role(r, AULE_ROLE_FINAL, given++);
-        const uint32_t dfinal = is_kept ? NONE : find_role(r, AULE_ROLE_DFINAL, given - 1);
+                                    : find_role(r, AULE_ROLE_FINAL, shown++);
+        const bool is_given = r->grads && r->grads->reads[n].given;
+        const uint32_t dfinal = is_given ? find_role(r, AULE_ROLE_DFINAL, given++) : NONE;
         finals[n] = at == NONE ? NULL : results[at];
         dfinals[n] = dfinal == NONE || r->tensors[dfinal].absent ? NULL : r->tensors[dfinal].values;
     }

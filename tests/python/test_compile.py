@@ -140,6 +140,56 @@ class Warnings(unittest.TestCase):
             self.assertEqual(aule.compile(DOUBTFUL).name, "doubtful")
 
 
+HELD = """
+online held {
+    rowscale m = -inf;
+    rowscale r = 0.0;
+    final lse;
+    final top;
+    online_fwd(s) {
+        let n = max(m, rowmax(s));
+        let c = exp(m - n);
+        let p = exp(s - n);
+        r = r * c + rowsum(p);
+        m = n;
+        return p, c;
+    }
+    online_fwd_epilogue(o) { lse = m + log(r); top = m; return o / r; }
+    forward(s) = exp(s - lse);
+}
+attention held_top { q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, E]; online held; }
+"""
+
+
+class Held(unittest.TestCase):
+    """Finals without a gradient: one that is given is refused."""
+
+    def test_a_running_maximum(self):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            f = aule.compile(HELD)
+        self.assertEqual([w.message.code for w in caught], ["W0402"])
+        x = [np.ones((1, 1, 2, 16), np.float32)] * 3
+        results = f.forward(*x)
+        f.backward(results, x[0], dlse=np.ones((1, 1, 2), np.float32))
+        with self.assertRaisesRegex(TypeError, r"does not take dtop; gradients of finals are dlse"):
+            f.backward(results, x[0], dtop=np.ones((1, 1, 2), np.float32))
+
+    def test_by_autograd(self):
+        if torch is None:
+            self.skipTest("no torch")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            f = aule.compile(HELD)
+        q, k, v = (torch.rand(1, 1, 2, 16, requires_grad=True) for _ in range(3))
+        results = f.forward(q, k, v)
+        (results.o.sum() + results.lse.sum() + results.top.detach().sum()).backward()
+        self.assertIsNotNone(q.grad)
+        results = f.forward(q, k, v)
+        with self.assertRaisesRegex(aule.Error, r"top depends on a running maximum itself .*detach"):
+            (results.o.sum() + results.top.sum()).backward()
+
+
 class Checked(unittest.TestCase):
     def test_an_index_outside_is_an_error_of_forward_and_of_backward(self):
         q, k, v, _ = inputs(H=2, Hk=2, S=5, T=7, D=16, E=16)
