@@ -89,16 +89,16 @@ static void put_tensor(Artifact *x, uint64_t at, const AuAttn *a, const char *na
         put_script_expr(x, list + n * sizeof(aule_expr), a, axes[n]);
 }
 
-static uint64_t put_tensors(Artifact *x, const AuAttentionBuild *build, uint32_t *count)
+static uint64_t put_tensors(Artifact *x, const AuAttentionBuild *build)
 {
-    const AuTensorRow *rows = driver_tensors(x->arena, build->attn, build->grads, count);
-    const uint64_t at = put_array(x, sizeof(aule_tensor_v1), *count);
-    for (uint32_t n = 0; n < *count; n++) {
+    const AuTensorRow *rows = build->tensors;
+    const uint64_t at = put_array(x, sizeof(aule_tensor_v1), build->tensor_count);
+    for (uint32_t n = 0; n < build->tensor_count; n++) {
         const aule_tensor_v1 row = {.role = rows[n].role,
                                     .dtype = dtype_of(rows[n].dtype),
                                     .rank = rows[n].rank,
                                     .flags = rows[n].flags};
-        put_tensor(x, at + n * sizeof(aule_tensor_v1), build->attn, rows[n].name, row,
+        put_tensor(x, at + n * sizeof(aule_tensor_v1), build->whole, rows[n].name, row,
                    rows[n].axes);
     }
     return at;
@@ -290,12 +290,13 @@ static void put_attention(Artifact *x, uint64_t at, const AuAttentionBuild *buil
     const AuAttn *a = build->attn;
     aule_attention_v1 row = {.struct_size = sizeof row,
                              .size_count = a->size_count,
+                             .tensor_count = build->tensor_count,
                              .param_count = a->param_count,
                              .require_count = a->require_count + build->need_count,
                              .variant_count = build->count};
     AuText formula = {.arena = x->arena};
     attn_print(a, &formula);
-    const uint64_t tensors = put_tensors(x, build, &row.tensor_count);
+    const uint64_t tensors = put_tensors(x, build);
     PUT(x, at, row);
     IMAGE_POINT(&x->b, aule_attention_v1, at, tensors, tensors);
     put_name(x, at + offsetof(aule_attention_v1, name), a->name);

@@ -142,6 +142,7 @@ static bool add_variants(Job *job, AuAttentionBuild *build, AuAttn *attn, const 
                                .arch = arch,
                                .operand = job->choice.dtypes[d]};
                 v.grads = grads;
+                v.tensors = build->tensors, v.tensor_count = build->tensor_count;
                 v.deterministic = job->options->deterministic;
                 v.tf32 = job->choice.tf32 && v.operand == TILE_F32;
                 v.checked = job->options->checked;
@@ -159,7 +160,7 @@ static bool add_variants(Job *job, AuAttentionBuild *build, AuAttn *attn, const 
     return true;
 }
 
-/* The script is checked once more for each set of widths: graphs are cheap, and none is shared. */
+/* The script is checked once more for each set of widths (NULL: none is fixed): graphs are cheap, and none is shared. */
 static AuAttn *with_widths(Job *job, uint32_t which, const WidthSet *set)
 {
     uint32_t count;
@@ -167,7 +168,7 @@ static AuAttn *with_widths(Job *job, uint32_t which, const WidthSet *set)
     au_source_add(quiet, job->name, job->text, job->length);
     AuAttn *attn = front_check(job->arena, job->names, quiet, job->script, &count)[which];
     for (uint32_t n = 0; n < attn->size_count; n++)
-        if (set->of[n] >= 0) attn->sizes[n].fixed = set->of[n];
+        if (set && set->of[n] >= 0) attn->sizes[n].fixed = set->of[n];
     attn_simplify(attn);
     return attn;
 }
@@ -183,6 +184,19 @@ static const AuGrads *gradients_of(Job *job, AuAttn *a)
     return g;
 }
 
+/* What kernels are given, once for all of them: by the simplified attention, as theirs are. With its widths fixed a
+ * variant may come out simpler still and leave some of them unused, but it has no others. */
+static bool settle_tensors(Job *job, AuAttentionBuild *build, uint32_t which)
+{
+    AuAttn *a = build->whole = with_widths(job, which, NULL);
+    if (schedule_makes(schedule_family(a), AU_BACKWARD) && !job->options->no_gradients &&
+        !(build->grads = gradients_of(job, a)))
+        return false;
+    build->tensors = driver_tensors(job->arena, a, build->grads, &build->tensor_count);
+    return driver_names_differ(job->arena, job->diags, a, build->grads) &&
+           driver_fits(job->arena, job->diags, a, build->grads);
+}
+
 static bool build_attention(Job *job, AuAttentionBuild *build, uint32_t which)
 {
     AuAttn *a = build->attn = job->signatures[which];
@@ -193,12 +207,7 @@ static bool build_attention(Job *job, AuAttentionBuild *build, uint32_t which)
                  a->name, family->what);
         return false;
     }
-    if (schedule_makes(family, AU_BACKWARD) && !job->options->no_gradients &&
-        !(build->grads = gradients_of(job, a)))
-        return false;
-    if (!driver_names_differ(job->arena, job->diags, a, build->grads) ||
-        !driver_fits(job->arena, job->diags, a, build->grads))
-        return false;
+    if (!settle_tensors(job, build, which)) return false;
     build->need_count = driver_needs(a, job->arena, &build->needs);
     WidthSet *sets = AU_NEW_ARRAY(job->arena, WidthSet, MOST_SETS);
     const uint32_t count = width_sets(job, a, sets);

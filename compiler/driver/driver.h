@@ -16,6 +16,8 @@ typedef struct AuVariant {
     AuTileElem operand;
     AuOperation operation;
     const AuGrads *grads; /* of attn; NULL: not asked for */
+    const struct AuTensorRow *tensors; /* the artifact's, which slots count */
+    uint32_t tensor_count;
     bool deterministic, checked;
     const AuSource *sources; /* whose lines code is to name: script, standard library; NULL: none */
     uint32_t source_count;
@@ -43,8 +45,11 @@ typedef struct AuNeed {
 
 /* All variants of one attention of the script. */
 typedef struct AuAttentionBuild {
-    AuAttn *attn;         /* sizes not fixed: the signature */
-    const AuGrads *grads; /* NULL: no backward */
+    AuAttn *attn;         /* sizes not fixed, as the script says it: the signature */
+    AuAttn *whole;        /* the same, simplified and, with gradients, completed */
+    const AuGrads *grads; /* of whole; NULL: no backward */
+    const struct AuTensorRow *tensors; /* axes are expressions of whole */
+    uint32_t tensor_count;
     AuNeed *needs;
     uint32_t need_count;
     AuVariant *variants;

@@ -75,11 +75,9 @@ static AuLowering bind(AuArena *arena, const AuVariant *v, const AuSchedule *sch
                     .script = a->span,
                     .sources = v->sources,
                     .source_count = v->source_count};
-    uint32_t count;
-    const AuTensorRow *rows = driver_tensors(arena, a, v->grads, &count);
-    for (uint32_t n = 0; n < count; n++)
-        add_tensor(arena, &l, names, rows[n].kernel, AULE_SLOT_TENSOR, n,
-                   rows[n].flags & AULE_TENSOR_OPTIONAL);
+    for (uint32_t n = 0; n < v->tensor_count; n++)
+        add_tensor(arena, &l, names, v->tensors[n].kernel, AULE_SLOT_TENSOR, n,
+                   v->tensors[n].flags & AULE_TENSOR_OPTIONAL);
     for (uint32_t n = 0; n < v->schedule->region_count; n++)
         add_tensor(arena, &l, names, v->schedule->regions[n], AULE_SLOT_WORKSPACE, n, false);
     for (uint32_t n = 0; n < a->size_count; n++)

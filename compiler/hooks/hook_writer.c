@@ -416,6 +416,14 @@ static AuTileExpr *numbered(AuHookWriter *w, const char *name, int32_t n)
     return writer_variable(w, au_format(writer_module(w)->arena, "%s%d", name, n));
 }
 
+/* One of 64 bits comes in two words, of which an expression reads the low one. */
+static AuTileExpr *param(AuHookWriter *w, const AuParam *p)
+{
+    const char *name = hooks_name(writer_module(w)->arena, p->name);
+    return writer_variable(
+        w, p->dtype == AU_DT_I64 ? au_format(writer_module(w)->arena, "%s_low", name) : name);
+}
+
 static AuTileExpr *leaf_or_special(AuHookWriter *w, AuExpr e)
 {
     const AuNode n = *attn_at(w->attn, e);
@@ -429,9 +437,7 @@ static AuTileExpr *leaf_or_special(AuHookWriter *w, AuExpr e)
     case AU_OP_SIZE: return size_expr(w, &w->attn->sizes[n.integer]);
     case AU_OP_INDEX: return index_expr(w, n.integer);
     case AU_OP_KV_H: return key_head(w);
-    case AU_OP_PARAM:
-        return writer_variable(
-            w, hooks_name(writer_module(w)->arena, w->attn->params[n.integer].name));
+    case AU_OP_PARAM: return param(w, &w->attn->params[n.integer]);
     case AU_OP_INPUT: return input_ref(w, e);
     case AU_OP_SCORE: return writer_variable(w, "s");
     case AU_OP_WEIGHT: return writer_variable(w, "p");

@@ -7,6 +7,7 @@
 #include "driver.h"
 #include "passes.h"
 #include "run.h"
+#include "tensors.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -50,9 +51,13 @@ static bool build(Run *r, const AuScript *script, AuVariant *v)
     }
     attn_simplify(attn);
     const AuGrads *grads = r->grads ? attn_gradients(attn, r->arena, r->diags) : NULL;
+    uint32_t row_count;
+    const AuTensorRow *rows = driver_tensors(r->arena, r->attn, r->grads, &row_count);
     const AuDtype d = exec_dtype_of(r->dtype);
     *v = (AuVariant){.attn = attn,
                      .grads = grads,
+                     .tensors = rows,
+                     .tensor_count = row_count,
                      .operation = r->operation,
                      .deterministic = exec_has(r, "repeat"),
                      .tf32 = exec_is_tf32(r),

@@ -13,6 +13,8 @@
 #define UNSEEN    "../../exec/scripts/unseen.attn"
 #define CROSS     "../../../attn_scripts/cross.attn"
 #define LOW       "../../exec/sums/low.attn"
+#define SIMPLE    "../../exec/scripts/simplified.attn"
+#define SIMPLE_MASK "../../exec/scripts/simplified_mask.attn"
 #define FAR_SINK  "../../exec/scripts/far_sink.attn"
 static const ExecCase cases[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=64 T=64 D=64 E=64", NULL, NULL},
@@ -63,6 +65,10 @@ static const ExecCase cases[] = {
     /* weights of 2^-20, 2^-26 */
     {LOW, "B=1 H=2 S=130 T=190 D=64 E=64", "offset=-14.0", "scaled"},
     {LOW, "B=1 H=2 S=130 T=70 D=128 E=128", "offset=-18.0", "scaled"},
+    /* simplified, fewer numbers need be kept than it seems */
+    {SIMPLE, "B=1 H=2 S=50 T=60 D=64", NULL, NULL},
+    {SIMPLE, "B=1 H=1 S=20 T=30 D=32", NULL, NULL},
+    {SIMPLE_MASK, "B=1 H=2 S=40 D=64 E=64", NULL, NULL},
     /* NaN reaches its row, and no other */
     {"mha.attn", "B=1 H=2 Hk=1 S=64 T=64 D=64 E=64", NULL, "poison"},
     {PAIR_BIAS, "B=1 H=2 S=97 D=64 E=64", NULL, "poison"},
