@@ -160,6 +160,22 @@ static void write_forward(AuHookWriter *w)
     writer_finish(w, items, count);
 }
 
+/* Final [n], one a row also where no row scale tells rows apart. */
+static AuTileExpr *final_value(AuHookWriter *w, uint32_t n)
+{
+    const AuAttn *a = w->attn;
+    const AuExpr value = a->online->finals[n].value;
+    AuTileExpr *x = writer_expr(w, value);
+    bool *mark = AU_NEW_ARRAY(a->arena, bool, a->node_count);
+    bool reads_state = false;
+    attn_mark(a, value, mark);
+    for (uint32_t i = 1; i < a->node_count; i++)
+        reads_state |= mark[i] && a->nodes[i].op == AU_OP_STATE;
+    return reads_state ? x
+                       : writer_spread(w, x, state_name(w, 0),
+                                       au_format(writer_module(w)->arena, "final%u", n));
+}
+
 static void write_end(AuHookWriter *w)
 {
     const AuOnline *online = w->attn->online;
@@ -169,7 +185,7 @@ static void write_end(AuHookWriter *w)
     for (uint32_t n = 0; n < online->final_count; n++)
         writer_count_uses(w, online->finals[n].value);
     AuTileExpr *items[32];
-    items[0] = writer_expr(w, online->epilogue);
+    items[0] = writer_row_value(w, online->epilogue, "output");
     if (w->hooks->state_count > online->scale_count) {
         AuTileExpr *seen =
             writer_op2(w, TILE_X_GT, writer_variable(w, state_name(w, online->scale_count)),
@@ -177,7 +193,7 @@ static void write_end(AuHookWriter *w)
         items[0] = writer_op3(w, TILE_X_WHERE, seen, items[0], writer_number(w, 0));
     }
     for (uint32_t n = 0; n < online->final_count; n++)
-        items[1 + n] = writer_expr(w, online->finals[n].value);
+        items[1 + n] = final_value(w, n);
     writer_finish(w, items, 1 + online->final_count);
 }
 
@@ -328,7 +344,8 @@ AuHooks *hooks_make(AuArena *arena, AuDiags *diags, AuAttn *attn, const AuTileCa
     }
     h->has_scale = !is_one(attn, online->rescale);
     const bool plain_end = attn_at(attn, online->epilogue)->op == AU_OP_ELEMENT;
-    h->state_count = online->scale_count + !(online->scale_count == 0 && plain_end);
+    const bool stateless = online->scale_count == 0 && online->final_count == 0 && plain_end;
+    h->state_count = online->scale_count + !stateless;
     write_pairs(&w);
     write_range(&w);
     write_init(&w);
