@@ -15,7 +15,7 @@ typedef struct AuVariant {
     const AuArch *arch;
     AuTileElem operand;
     AuOperation operation;
-    const AuGrads *grads; /* of attn; NULL: not asked for */
+    const AuGrads *grads;              /* of attn; NULL: not asked for */
     const struct AuTensorRow *tensors; /* the artifact's, which slots count */
     uint32_t tensor_count;
     bool deterministic, checked;
@@ -45,9 +45,9 @@ typedef struct AuNeed {
 
 /* All variants of one attention of the script. */
 typedef struct AuAttentionBuild {
-    AuAttn *attn;         /* sizes not fixed, as the script says it: the signature */
-    AuAttn *whole;        /* the same, simplified and, with gradients, completed */
-    const AuGrads *grads; /* of whole; NULL: no backward */
+    AuAttn *attn;                      /* sizes not fixed, as the script says it: the signature */
+    AuAttn *whole;                     /* the same, simplified and, with gradients, completed */
+    const AuGrads *grads;              /* of whole; NULL: no backward */
     const struct AuTensorRow *tensors; /* axes are expressions of whole */
     uint32_t tensor_count;
     AuNeed *needs;

@@ -192,8 +192,7 @@ static void write_end(AuHookWriter *w)
                        writer_number(w, 0));
         items[0] = writer_op3(w, TILE_X_WHERE, seen, items[0], writer_number(w, 0));
     }
-    for (uint32_t n = 0; n < online->final_count; n++)
-        items[1 + n] = final_value(w, n);
+    for (uint32_t n = 0; n < online->final_count; n++) items[1 + n] = final_value(w, n);
     writer_finish(w, items, 1 + online->final_count);
 }
 
