@@ -14,7 +14,7 @@
 #define CROSS     "../../../attn_scripts/cross.attn"
 #define LOW       "../../exec/sums/low.attn"
 #define SIMPLE    "../../exec/scripts/simplified.attn"
-#define SIMPLE_MASK "../../exec/scripts/simplified_mask.attn"
+#define CHOSEN    "../../exec/scripts/chosen.attn"
 #define CONSTANT  "../../exec/scripts/constant_end.attn"
 #define NO_SCALES "../../exec/scripts/no_scales.attn"
 #define FAR_SINK  "../../exec/scripts/far_sink.attn"
@@ -70,7 +70,7 @@ static const ExecCase cases[] = {
     /* simplified, fewer numbers need be kept than it seems */
     {SIMPLE, "B=1 H=2 S=50 T=60 D=64", NULL, NULL},
     {SIMPLE, "B=1 H=1 S=20 T=30 D=32", NULL, NULL},
-    {SIMPLE_MASK, "B=1 H=2 S=40 D=64 E=64", NULL, NULL},
+    {CHOSEN, "B=1 H=2 S=40 D=64 E=64", NULL, NULL},
     {CONSTANT, "B=1 H=2 S=40 T=50 D=64 E=64", "p=2.5 reach=37", "forward"},
     {NO_SCALES, "B=1 H=2 S=40 T=50 D=64 E=64", "reach=30", NULL},
     {NO_SCALES, "B=1 H=2 S=3 T=150 D=64 E=64", "reach=30", NULL},
