@@ -449,15 +449,22 @@ static bool compile(Job *job, AuBlob *out)
 
 static bool options_are_sound(AuDiags *diags, const aulec_options *options)
 {
+    if (options->optimize > 4) {
+        au_error(
+            diags, AU_E0601, (AuSpan){0},
+            "aulec_options: optimize is 0 for the default, or 1 more than a level from 0 to 3: "
+            "at most 4, not %u",
+            options->optimize);
+        return false;
+    }
     if (options->struct_size >= offsetof(aulec_options, no_gradients) &&
         options->struct_size <= sizeof *options && options->emit <= AULEC_EMIT_GRADIENTS &&
-        options->optimize <= 4 && options->no_gradients <= 1 && options->deterministic <= 1 &&
-        options->checked <= 1 && options->lines <= 1)
+        options->no_gradients <= 1 && options->deterministic <= 1 && options->checked <= 1 &&
+        options->lines <= 1)
         return true;
     au_error(diags, AU_E0601, (AuSpan){0},
-             "aulec_options: struct_size %zu (expected %zu), emit %u, optimize %u or a flag is out "
-             "of range",
-             options->struct_size, sizeof *options, options->emit, options->optimize);
+             "aulec_options: struct_size %zu (expected %zu), emit %u or a flag is out of range",
+             options->struct_size, sizeof *options, options->emit);
     return false;
 }
 

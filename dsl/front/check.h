@@ -120,8 +120,9 @@ typedef struct AuCheck {
     uint8_t width_axis; /* in a slot: the axis of a width that both keys and values have */
     AuFrame *frame;
     uint32_t steps, depth;
-    uint32_t loops;  /* around the present statement, in its body */
-    bool wrong;      /* something about the present attention was reported, now or before */
+    uint32_t loops; /* around the present statement, in its body */
+    uint32_t turns; /* of all loops around it together, those that call its function too; 0: none */
+    bool wrong;     /* something about the present attention was reported, now or before */
     bool incomplete; /* q, k or v is missing */
     bool gave_up;    /* the limit of steps was reported */
     bool
@@ -129,7 +130,12 @@ typedef struct AuCheck {
 } AuCheck;
 
 /* Where the limits are: evaluated tree nodes of a script, nesting of expressions through functions. */
-enum { AU_MOST_STEPS = 500000, AU_MOST_NESTING = 800, AU_MOST_TURNS = 256 };
+enum {
+    AU_MOST_STEPS = 500000,
+    AU_MOST_NESTING = 800,
+    AU_MOST_TURNS = 256,
+    AU_MOST_TURNS_TOGETHER = 4096
+};
 
 /* ---- check.c */
 AuDiag *check_error(AuCheck *c, AuCode code, AuSpan span, const char *format, ...)
@@ -165,7 +171,7 @@ AuDiag *refuse_previous_tokens(AuCheck *c, AuSpan span);
 AuDiag *refuse_mixing(AuCheck *c, AuSpan span);
 void refuse_sum_of_heads(AuCheck *c, AuSpan span);
 AuDiag *refuse_noncausal(AuCheck *c, AuSpan span, const char *why);
-void refuse_assignment(AuCheck *c, const AuStmt *stmt);
+void refuse_assignment(AuCheck *c, const AuStmt *stmt, const AuSymbol *s);
 /* The closest of the candidates seen so far. */
 typedef struct AuGuess {
     const char *word, *best;

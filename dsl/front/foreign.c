@@ -46,6 +46,8 @@ static bool ends_param(const AuToken *first, const AuToken *t)
 void foreign_form(AuDiags *diags, AuDiag *diag, const AuToken *first, const AuToken *t)
 {
     const int before = t > first ? t[-1].kind : 0;
+    static const char in_full[] = "in a loop, and for row scales, in full: y = y + 1.0; elsewhere "
+                                  "a value does not change: let NAME = ...; names a new one";
     const char *note = NULL;
     if (t->kind == TOK_NAME && ends_param(first, t) && strcmp(t->name, "grad") == 0)
         note = au_format(diags->arena,
@@ -56,9 +58,9 @@ void foreign_form(AuDiags *diags, AuDiag *diag, const AuToken *first, const AuTo
     else if (t->kind == TOK_STAR && before == TOK_STAR)
         note = "pow(x, y) is the power";
     else if (t->kind == TOK_ASSIGN && is_arithmetic(before))
-        note = "a value does not change: let NAME = ...; names a new one";
+        note = in_full;
     else if (is_arithmetic(t->kind) && t[1].kind == TOK_ASSIGN)
-        note = "a value does not change: let NAME = ...; names a new one";
+        note = in_full;
     else if (t->kind == TOK_LPAREN && t - first >= 2 && t[-2].kind == TOK_DOT)
         note = "functions are called by their names alone, as in where(c, a, b)";
     else if (foreign_word(diags, diag, t->name))

@@ -76,7 +76,7 @@ static void assign(AuCheck *c, const AuStmt *stmt)
         }
         s->assigned = true;
     } else if (!online) {
-        refuse_assignment(c, stmt);
+        refuse_assignment(c, stmt, s);
     } else if (!s && !nameset_has(c->module->script->lost, stmt->name.text)) {
         AuGuess guess = guess_new(c, stmt->name.text);
         guess_scope(&guess, c->scope);
@@ -121,21 +121,36 @@ static bool bound_of(AuCheck *c, const AuAst *e, int64_t *bound)
 
 static void check_statement(AuCheck *c, const AuStmt *stmt);
 
+/* Before anything is written out: loops within one another take their turns times each other. */
+static bool turns_are_few(AuCheck *c, const AuStmt *stmt, int64_t turns)
+{
+    const int64_t together = c->turns ? c->turns * turns : turns;
+    if (turns > AU_MOST_TURNS) {
+        check_error(c, AU_E0508, stmt->value->span,
+                    "a loop is written out: it has at most %d turns, this one has %lld",
+                    AU_MOST_TURNS, (long long)turns);
+        return false;
+    }
+    if (together <= AU_MOST_TURNS_TOGETHER) return true;
+    check_error(c, AU_E0508, stmt->value->span,
+                "loops are written out: within one another they have at most %d turns together, "
+                "with this one they are %lld",
+                AU_MOST_TURNS_TOGETHER, (long long)together);
+    c->gave_up = true; /* said once, not in each turn of the loops around */
+    return false;
+}
+
 /* Written out, turn after turn. */
 static void check_loop(AuCheck *c, const AuStmt *stmt)
 {
     int64_t low, high;
     if (!bound_of(c, stmt->value->args.items[0], &low) ||
-        !bound_of(c, stmt->value->args.items[1], &high))
+        !bound_of(c, stmt->value->args.items[1], &high) || !turns_are_few(c, stmt, high - low))
         return;
-    if (high - low > AU_MOST_TURNS) {
-        check_error(c, AU_E0508, stmt->value->span,
-                    "a loop is written out: it has at most %d turns, this one has %lld",
-                    AU_MOST_TURNS, (long long)(high - low));
-        return;
-    }
     AuScope *outer = c->scope;
+    const uint32_t around = c->turns;
     c->loops++;
+    if (high > low) c->turns = (around ? around : 1) * (uint32_t)(high - low);
     for (int64_t turn = low; turn < high && check_spend(c, stmt->span); turn++) {
         c->scope = scope_new(c, outer);
         scope_declare(c, c->scope, AU_SYM_VALUE, stmt->name, "the number of a loop")->value =
@@ -143,6 +158,7 @@ static void check_loop(AuCheck *c, const AuStmt *stmt)
         for (uint32_t i = 0; i < stmt->body->count; i++) check_statement(c, &stmt->body->stmts[i]);
     }
     c->loops--;
+    c->turns = around;
     c->scope = outer;
 }
 

@@ -87,10 +87,24 @@ AuDiag *refuse_mask_by_score(AuCheck *c, AuSpan span)
     return d;
 }
 
-void refuse_assignment(AuCheck *c, const AuStmt *stmt)
+void refuse_assignment(AuCheck *c, const AuStmt *stmt, const AuSymbol *s)
 {
+    if (s && s->kind == AU_SYM_VALUE && strcmp(s->what, "the number of a loop") == 0) {
+        check_error(c, AU_E0507, stmt->name.span,
+                    "'%s' is the number of a loop, which the loop alone sets", s->name);
+        return;
+    }
+    if (s && s->kind == AU_SYM_VALUE && s->assignable) {
+        AuDiag *d =
+            check_error(c, AU_E0507, stmt->name.span,
+                        "'%s' is set outside of a loop: a let is set anew in loops alone", s->name);
+        au_add_note(c->diags, d, (AuSpan){0},
+                    "'let %s_2 = ...' names another value, to be used from here on", s->name);
+        return;
+    }
     AuDiag *d = check_error(c, AU_E0507, stmt->name.span,
-                            "assignments are for row scales and finals of online functions");
+                            "assignments are for row scales and finals of online functions, and "
+                            "for a let in a loop");
     au_add_note(c->diags, d, (AuSpan){0},
                 "'let %s = ...' names a value; a new value needs a new name", stmt->name.text);
 }

@@ -10,6 +10,10 @@
  * Reentrant: calls from several threads at once share nothing (the linker inside takes turns). The
  * library never prints, never exits, reads no file and writes none: artifacts are linked in memory.
  *
+ * With one exception: where memory runs out within LLVM, which targets cpu and cuda and the linker use,
+ * LLVM ends the process (abort). aulec's own allocations give AULEC_ERROR_MEMORY. A program that must
+ * outlive that, or limits its memory, compiles in a process of its own.
+ *
  * Option structs begin with struct_size = sizeof the struct as the caller was compiled, zeroed
  * before they are filled. */
 #ifndef AULE_AULEC_H

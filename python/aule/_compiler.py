@@ -313,6 +313,10 @@ def compile(
         Error: the file cannot be read.
         LibraryError: libaulec is not there.
     """
+    if optimize not in (None, 0, 1, 2, 3):
+        raise ValueError(f"optimize is 0, 1, 2 or 3, not {optimize!r}")
+    if f32 not in (None, "exact", "tf32"):
+        raise ValueError(f'f32 is "exact" or "tf32", not {f32!r}')
     name, text = _script(source)
     options = {"archs": _list(archs), "optimize": None if optimize is None else 1 + optimize, "deterministic": 1 if deterministic else None}
     options["checked"] = 1 if checked else None

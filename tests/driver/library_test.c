@@ -146,7 +146,7 @@ static void test_options(void **state)
     bad = good, bad.emit = 99;
     expect_refused(bad, AULEC_ERROR_USAGE, "emit 99");
     bad = good, bad.optimize = 9;
-    expect_refused(bad, AULEC_ERROR_USAGE, "optimize 9");
+    expect_refused(bad, AULEC_ERROR_USAGE, "at most 4, not 9");
     bad = good, bad.targets = "abacus";
     expect_refused(bad, AULEC_ERROR_USAGE, "abacus");
     bad = good, bad.targets = "";

@@ -190,6 +190,14 @@ class Held(unittest.TestCase):
             (results.o.sum() + results.top.sum()).backward()
 
 
+class Options(unittest.TestCase):
+    def test_values_that_there_are_not(self):
+        with self.assertRaisesRegex(ValueError, "optimize is 0, 1, 2 or 3, not 9"):
+            aule.compile(CAUSAL, optimize=9)
+        with self.assertRaisesRegex(ValueError, 'f32 is "exact" or "tf32", not \'fp32\''):
+            aule.compile(CAUSAL, f32="fp32")
+
+
 class Checked(unittest.TestCase):
     def test_an_index_outside_is_an_error_of_forward_and_of_backward(self):
         q, k, v, _ = inputs(H=2, Hk=2, S=5, T=7, D=16, E=16)
