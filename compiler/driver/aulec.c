@@ -385,7 +385,10 @@ static int parse(int argc, char **argv, Arguments *a)
     }
     if (optind < argc) a->input = argv[optind++];
     if (optind < argc) return complain("more than one script", argv[optind]);
-    if (!a->input && a->options.emit != AULEC_EMIT_STDLIB) return complain("no script", "");
+    const bool asks = a->options.after && strcmp(a->options.after, "help") == 0;
+    if (asks) a->options.emit = AULEC_EMIT_TILED_IR; /* a text, whatever was to be made */
+    if (!a->input && !asks && a->options.emit != AULEC_EMIT_STDLIB)
+        return complain("no script", "");
     return -1;
 }
 

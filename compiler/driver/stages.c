@@ -91,16 +91,22 @@ static const char *names_with_stage(uint32_t emit, AuArena *arena)
     return au_text_str(&names);
 }
 
-static bool is_pass(AuDiags *diags, const char *name)
+void stages_pass_names(AuText *out)
 {
     uint32_t count;
     const AuPass *all = passes_all(&count);
-    AuText known = {.arena = diags->arena};
-    for (uint32_t n = 0; n < count; n++) {
+    for (uint32_t n = 0; n < count; n++) au_text_add(out, "  %-12s %s\n", all[n].name, all[n].what);
+}
+
+bool stages_is_pass(AuDiags *diags, const char *name)
+{
+    uint32_t count;
+    const AuPass *all = passes_all(&count);
+    for (uint32_t n = 0; n < count; n++)
         if (strcmp(all[n].name, name) == 0) return true;
-        au_text_add(&known, "\n  %-12s %s", all[n].name, all[n].what);
-    }
-    au_error(diags, AU_E0601, (AuSpan){0}, "unknown pass '%s'; in their order there are:%s", name,
+    AuText known = {.arena = diags->arena};
+    stages_pass_names(&known);
+    au_error(diags, AU_E0601, (AuSpan){0}, "unknown pass '%s'; in their order there are:\n%s", name,
              au_text_str(&known));
     return false;
 }
@@ -108,7 +114,6 @@ static bool is_pass(AuDiags *diags, const char *name)
 bool stages_passed(AuArena *arena, AuDiags *diags, const AuAttentionBuild *builds, uint32_t count,
                    const char *after, AuText *out)
 {
-    if (!is_pass(diags, after)) return false;
     for (uint32_t b = 0; b < count; b++)
         for (uint32_t n = 0; n < builds[b].count; n++) {
             const AuVariant *v = &builds[b].variants[n];

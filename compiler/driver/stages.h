@@ -12,10 +12,14 @@ void stages_attention(AuAttn *const *attns, uint32_t count, AuText *out);
 /* Gradients; false: a script has none, diagnostics say why. */
 bool stages_gradients(AuArena *arena, AuDiags *diags, AuAttn *const *attns, uint32_t count,
                       AuText *out);
-/* Tiled or kernel IR of every variant. */
-/* Tiled IR after the passes up to [after], kernel IR; false after an error. */
+/* The passes over the tiled IR in their order, a line each. */
+void stages_pass_names(AuText *out);
+/* Is there a pass of that name? Else an error that lists them. */
+bool stages_is_pass(AuDiags *diags, const char *name);
+/* Tiled IR after the passes up to [after], which is one; false after an error. */
 bool stages_passed(AuArena *arena, AuDiags *diags, const AuAttentionBuild *builds, uint32_t count,
                    const char *after, AuText *out);
+/* Tiled or kernel IR of every variant. */
 void stages_variants(const AuAttentionBuild *builds, uint32_t count, uint32_t emit, AuText *out);
 /* The generated code of every variant of the stage's target; false: there is none. */
 bool stages_code(const AuAttentionBuild *builds, uint32_t count, uint32_t emit, AuDiags *diags,

@@ -80,7 +80,8 @@ typedef struct aulec_options {
         *f32; /* how operands of f32 are multiplied: "exact", or "tf32", rounded to 10 bits of
                         mantissa by the matrix units of cuda from sm_80 on; default exact */
     const char *after; /* with AULEC_EMIT_TILED_IR: the programs after this pass of the compiler,
-                          "segments"; default: as schedules give them */
+                          "segments"; default: as schedules give them. "help": the passes' names,
+                          with any stage and without a script */
     uint32_t lines;    /* 1: PTX names the lines of the script (.loc), for profilers */
     const char
         *shape; /* "warps_forward: warps=4 rows=32": shapes that kernels must have, a line each

@@ -318,7 +318,7 @@ def compile(
     if f32 not in (None, "exact", "tf32"):
         raise ValueError(f'f32 is "exact" or "tf32", not {f32!r}')
     name, text = _script(source)
-    options = {"archs": _list(archs), "optimize": None if optimize is None else 1 + optimize, "deterministic": 1 if deterministic else None}
+    options: dict[str, Any] = {"archs": _list(archs), "optimize": None if optimize is None else 1 + optimize, "deterministic": 1 if deterministic else None}
     options["checked"] = 1 if checked else None
     options["f32"] = f32
     options["shapes"] = None if shapes is None else _text(shapes, "<shapes>", "=")[1]

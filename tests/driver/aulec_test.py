@@ -332,6 +332,16 @@ class Stages(Case):
             self.assertIn((str(script), number), places, words)
         self.assertTrue(any(name == "<std>" for name, _ in places))
 
+    def test_after_a_pass(self):
+        options = ["--target=cuda", "--arch=sm_90", "--dtype=bf16", "--width=D=64", "--no-grad"]
+        for more in ([], [self.mha], [self.mha, "--emit=kernel-ir"]):
+            made = aulec("--after=help", *more)
+            self.expect(made, 0)
+            self.assertRegex(made.stdout.decode(), r"(?s)  sums .*\n  exponents .*\n  order ")
+        self.expect(aulec(self.mha, *options, "--emit=tiled-ir", "--after=sums"), 0)
+        self.expect(aulec(self.mha, *options, "--emit=tiled-ir", "--after=tea"), 2, "unknown pass 'tea'", "exponents")
+        self.expect(aulec(self.mha, *options, "--emit=kernel-ir", "--after=sums"), 2, "goes with the stage tiled-ir")
+
     def test_shapes(self):
         script = EXAMPLES / "mha.attn"
         options = ["--target=cuda", "--arch=sm_90", "--dtype=bf16", "--width=D=64", "--no-grad", "--emit=tiled-ir"]
