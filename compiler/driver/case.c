@@ -118,11 +118,8 @@ static double largest_error(const aulec_case *c, const double *want, const doubl
 static void set_want(const aulec_case *c, aulec_case_tensor *t, const double *want, double error,
                      double factor)
 {
-    double largest = 0;
-    for (uint64_t n = 0; n < t->elements; n++)
-        if (isfinite(want[n])) largest = fmax(largest, fabs(want[n]));
     t->want = want;
-    t->bound = factor * error + 0x1p-21 * largest;
+    t->bound = factor * error + 0x1p-21 * trial_largest(want, t->elements);
     if (c->kind == AU_TRIAL_FAR && far_is_lost(want, t->elements, t->bound)) t->bound = INFINITY;
 }
 

@@ -410,11 +410,11 @@ static bool read_shapes(Job *job)
     return good;
 }
 
-/* `after` is for one stage, and a pass, or "help". */
+/* `after` is for one stage, and a pass. */
 static bool after_is_sound(const Job *job)
 {
     const char *after = job->options->after;
-    if (!after || strcmp(after, "help") == 0) return true;
+    if (!after) return true;
     if (job->options->emit == AULEC_EMIT_TILED_IR) return stages_is_pass(job->diags, after);
     au_error(job->diags, AU_E0601, (AuSpan){0},
              "after a pass there are programs of the tiled IR only: after '%s' goes with the stage "
@@ -430,10 +430,10 @@ static bool compile(Job *job, AuBlob *out)
     bool good = true;
     if (emit == AULEC_EMIT_STDLIB)
         stages_stdlib(&text);
-    else if (!after_is_sound(job))
-        return false;
     else if (job->options->after && strcmp(job->options->after, "help") == 0)
         stages_pass_names(&text);
+    else if (!after_is_sound(job))
+        return false;
     else if (!options_choose(&job->choice, job->options) || !parse(job) || !read_shapes(job))
         return false;
     else if (emit == AULEC_EMIT_AST)

@@ -152,18 +152,15 @@ double far_error(const double *want, const double *plain, uint64_t count)
     return error;
 }
 
-static double largest_of(const double *want, uint64_t count)
-{
-    double largest = 0;
-    for (uint64_t n = 0; n < count; n++)
-        if (isfinite(want[n])) largest = fmax(largest, fabs(want[n]));
-    return largest;
-}
-
 bool far_is_lost(const double *want, uint64_t count, double error)
 {
-    const double largest = largest_of(want, count);
+    const double largest = trial_largest(want, count);
     return largest > 0 && !(error <= largest / 4);
+}
+
+static uint64_t output_count(const AuTrial *t)
+{
+    return t->elements[0] / (uint64_t)t->shapes[0][3] * (uint64_t)t->shapes[2][3];
 }
 
 typedef struct Formula {
@@ -176,8 +173,7 @@ static bool evaluate(AuArena *arena, AuDiags *diags, const AuTrial *t, const AuG
     const AuAttn *a = t->attn;
     const char *why = NULL;
     AuOracleCall call = trial_call(t, diags);
-    out->o = AU_NEW_ARRAY(
-        arena, double, t->elements[0] / (uint64_t)t->shapes[0][3] * (uint64_t)t->shapes[2][3] + 1);
+    out->o = AU_NEW_ARRAY(arena, double, output_count(t) + 1);
     out->grads = AU_NEW_ARRAY(arena, double *, a->tensor_count);
     for (uint32_t n = 0; n < a->tensor_count; n++)
         if (n < 3 ? !(n == 2 && a->v_in_k) : a->tensors[n].grad)
@@ -194,14 +190,14 @@ FarResult far_try(AuArena *arena, AuDiags *diags, const AuTrial *t, const AuGrad
 {
     enum { GOOD_BITS = 9 }; /* of an output that rounding of scores has left alone */
     const AuAttn *a = t->attn;
-    const uint64_t outs = t->elements[0] / (uint64_t)t->shapes[0][3] * (uint64_t)t->shapes[2][3];
+    const uint64_t outs = output_count(t);
     uint64_t random = 7919;
     const double *dout = trial_normal(arena, outs, AU_DT_F32, &random);
     Formula right, plain;
     if (!evaluate(arena, diags, t, g, dout, AU_DT_OPERAND, &right) ||
         !evaluate(arena, diags, t, g, dout, AU_DT_F32, &plain))
         return FAR_FAILED;
-    const double largest = largest_of(right.o, outs);
+    const double largest = trial_largest(right.o, outs);
     if (!(far_error(right.o, plain.o, outs) <= ldexp(largest, -GOOD_BITS))) return FAR_LOSSY;
     for (uint32_t n = 0; n < a->tensor_count; n++) {
         if (!right.grads[n]) continue;
@@ -212,7 +208,7 @@ FarResult far_try(AuArena *arena, AuDiags *diags, const AuTrial *t, const AuGrad
                              "most %.3g, is off by "
                              "%.3g, since no final alone holds what such a row sums up to in f32",
                              far_inputs(arena, a), a->tensors[n].name,
-                             largest_of(right.grads[n], t->elements[n]), error);
+                             trial_largest(right.grads[n], t->elements[n]), error);
         return FAR_WRONG;
     }
     return FAR_GOOD;

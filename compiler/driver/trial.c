@@ -316,3 +316,11 @@ AuOracleCall trial_call(const AuTrial *t, const AuDiags *diags)
                           .params_i64 = t->params_i64,
                           .diags = diags};
 }
+
+double trial_largest(const double *values, uint64_t count)
+{
+    double largest = 0;
+    for (uint64_t n = 0; n < count; n++)
+        if (isfinite(values[n])) largest = fmax(largest, fabs(values[n]));
+    return largest;
+}

@@ -36,4 +36,7 @@ double *trial_normal(AuArena *arena, uint64_t elements, AuDtype dtype, uint64_t 
 /* The arguments as the oracle takes them; outputs are the caller's. */
 AuOracleCall trial_call(const AuTrial *trial, const AuDiags *diags);
 
+/* The largest size of those that are finite. */
+double trial_largest(const double *values, uint64_t count);
+
 #endif

@@ -166,14 +166,8 @@ static AuTileExpr *final_value(AuHookWriter *w, uint32_t n)
     const AuAttn *a = w->attn;
     const AuExpr value = a->online->finals[n].value;
     AuTileExpr *x = writer_expr(w, value);
-    bool *mark = AU_NEW_ARRAY(a->arena, bool, a->node_count);
-    bool reads_state = false;
-    attn_mark(a, value, mark);
-    for (uint32_t i = 1; i < a->node_count; i++)
-        reads_state |= mark[i] && a->nodes[i].op == AU_OP_STATE;
-    return reads_state ? x
-                       : writer_spread(w, x, state_name(w, 0),
-                                       au_format(writer_module(w)->arena, "final%u", n));
+    if (attn_has_op(a, value, AU_OP_STATE)) return x;
+    return writer_spread(w, x, state_name(w, 0), au_format(writer_module(w)->arena, "final%u", n));
 }
 
 static void write_end(AuHookWriter *w)

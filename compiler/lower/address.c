@@ -113,20 +113,17 @@ static const AuTileExpr *limits_of(const AuTileExpr *ref, uint32_t n)
 
 AuVal lower_end(AuLower *l, const AuTileExpr *ref, uint32_t n)
 {
-    const AuPoint nowhere = {.count = 0};
     const AuVal extent = lower_place(l, ref->memory)->extents[n];
     const AuTileExpr *limits = limits_of(ref, n);
-    return limits ? kernel_op2(l->k, AU_K_MIN, extent,
-                               lower_as(l, lower_eval(l, limits->args.at[3], &nowhere), AU_I32))
+    return limits ? kernel_op2(l->k, AU_K_MIN, extent, lower_integer(l, limits->args.at[3]))
                   : extent;
 }
 
 AuVal lower_begin(AuLower *l, const AuTileExpr *ref, uint32_t n)
 {
-    const AuPoint nowhere = {.count = 0};
     const AuTileExpr *limits = limits_of(ref, n);
     if (!limits) return (AuVal){0};
-    const AuVal first = lower_as(l, lower_eval(l, limits->args.at[2], &nowhere), AU_I32);
+    const AuVal first = lower_integer(l, limits->args.at[2]);
     const AuInstr *in = kernel_at(l->k, first);
     return in->op == AU_K_CONST && (int32_t)in->imm <= 0 ? (AuVal){0} : first;
 }

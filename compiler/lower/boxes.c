@@ -29,7 +29,6 @@ bool lower_is_bulk(const AuTileStmt *s)
 /* One dimension of the tensor; [d] counts from the last. */
 static bool set_dimension(AuLower *l, Box *x, uint32_t n, uint32_t d)
 {
-    const AuPoint nowhere = {.count = 0};
     const AuTileExpr *index = x->global->has_index ? x->global->args.at[n] : NULL;
     const AuTileAxis *axis = &x->global->memory->type.axes[n];
     const char *name = lower_view_axis(x->global, n);
@@ -41,13 +40,12 @@ static bool set_dimension(AuLower *l, Box *x, uint32_t n, uint32_t d)
             lower_refuse(l, "a copy of boxes with limits of its own along axis %s", name);
             return false;
         }
-        if (index && index->op == TILE_X_SPAN)
-            x->at[d] = lower_as(l, lower_eval(l, index->args.at[0], &nowhere), AU_I32);
+        if (index && index->op == TILE_X_SPAN) x->at[d] = lower_integer(l, index->args.at[0]);
     } else if (index->type && index->type->count) {
         lower_refuse(l, "a copy of rows that a vector of indices chooses");
         return false;
     } else
-        x->at[d] = lower_as(l, lower_eval(l, index, &nowhere), AU_I32);
+        x->at[d] = lower_integer(l, index);
     if (size > MOST) lower_refuse(l, "a box of more than %d along axis %s", MOST, axis->name);
     x->map.box[d] = (uint32_t)size;
     x->map.size[d] = lower_launch_expr(l, axis->extent);

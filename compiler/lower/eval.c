@@ -341,6 +341,12 @@ static AuVal value_at(AuLower *l, const AuTileExpr *e, const AuPoint *p)
     return v;
 }
 
+AuVal lower_integer(AuLower *l, const AuTileExpr *e)
+{
+    const AuPoint nowhere = {.count = 0};
+    return lower_as(l, lower_eval(l, e, &nowhere), AU_I32);
+}
+
 AuVal lower_eval(AuLower *l, const AuTileExpr *e, const AuPoint *p)
 {
     if (l->r.point) return value_at(l, e, p);

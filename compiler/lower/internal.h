@@ -224,6 +224,7 @@ void lower_wait(AuLower *l, const AuTileStmt *s); /* for what is in flight, by n
 
 /* ---- eval.c: one element of an expression */
 AuVal lower_eval(AuLower *l, const AuTileExpr *e, const AuPoint *p);
+AuVal lower_integer(AuLower *l, const AuTileExpr *e); /* of a scalar, as i32 */
 /* Between the two all expressions at [p] share what formulas are there; code has no branch in between. */
 void lower_visit(AuLower *l, const AuPoint *p);
 void lower_leave(AuLower *l);

@@ -16,13 +16,20 @@ static uint32_t use_of(AuTileUse use)
     return use == TILE_A ? AU_MATRIX_A : use == TILE_B ? AU_MATRIX_B : AU_MATRIX_C;
 }
 
-static Tiles new_tiles(AuLower *l, const char *name, const AuTileAtom *atom, AuTileUse use,
-                       AuTileElem elem, int32_t rows, int32_t columns)
+/* The matrices of so many rows and columns; their memory is not set. */
+static Tiles cut(const AuTileAtom *atom, AuTileUse use, int32_t rows, int32_t columns)
 {
     Tiles t = {.atom = atom,
                .height = tile_atom_extent(atom, use, 0),
                .width = tile_atom_extent(atom, use, 1)};
     t.rows = rows / t.height, t.columns = columns / t.width;
+    return t;
+}
+
+static Tiles new_tiles(AuLower *l, const char *name, const AuTileAtom *atom, AuTileUse use,
+                       AuTileElem elem, int32_t rows, int32_t columns)
+{
+    Tiles t = cut(atom, use, rows, columns);
     t.mem = kernel_memory(l->k, (AuMemory){.name = name,
                                            .space = AU_MATRIX,
                                            .scalar = lower_scalar(elem),
@@ -39,17 +46,13 @@ static Tiles tiles_of(AuLower *l, const AuTileVar *var)
 {
     const AuTileType *type = var->type;
     AuHeld *held = lower_held(l, var);
-    const AuTileAtom *atom = type->opaque;
+    const int32_t rows = type->axes[0].size, columns = type->axes[1].size;
+    Tiles t = cut(type->opaque, type->use, rows, columns);
     if (held->as != HELD_ARRAY)
-        *held = (AuHeld){.as = HELD_ARRAY,
-                         .mem = new_tiles(l, var->name, atom, type->use, type->elem,
-                                          type->axes[0].size, type->axes[1].size)
-                                    .mem};
-    Tiles t = {.atom = atom,
-               .mem = held->mem,
-               .height = tile_atom_extent(atom, type->use, 0),
-               .width = tile_atom_extent(atom, type->use, 1)};
-    t.rows = type->axes[0].size / t.height, t.columns = type->axes[1].size / t.width;
+        *held = (AuHeld){
+            .as = HELD_ARRAY,
+            .mem = new_tiles(l, var->name, t.atom, type->use, type->elem, rows, columns).mem};
+    t.mem = held->mem;
     return t;
 }
 

@@ -119,10 +119,9 @@ bool lower_is_packed_so(AuLower *l, const AuTileExpr *ref, const AuTileType *typ
 /* Where the span along dimension [n] begins, in pieces. */
 static AuVal first_piece(AuLower *l, const AuTileExpr *ref, uint32_t n, int32_t size)
 {
-    const AuPoint nowhere = {.count = 0};
     const AuTileExpr *index = ref->has_index ? ref->args.at[n] : NULL;
     if (!index || index->op == TILE_X_ALL) return kernel_i32(l->k, 0);
-    const AuVal low = lower_as(l, lower_eval(l, index->args.at[0], &nowhere), AU_I32);
+    const AuVal low = lower_integer(l, index->args.at[0]);
     return kernel_op2(l->k, AU_K_IDIV, low, kernel_i32(l->k, size));
 }
 

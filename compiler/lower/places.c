@@ -16,9 +16,7 @@ AuPlace *lower_place(AuLower *l, const AuTileMemory *memory)
 
 static AuVal extent_of(AuLower *l, const AuTileAxis *axis)
 {
-    const AuPoint nowhere = {.count = 0};
-    return axis->size ? kernel_i32(l->k, axis->size)
-                      : lower_as(l, lower_eval(l, axis->extent, &nowhere), AU_I32);
+    return axis->size ? kernel_i32(l->k, axis->size) : lower_integer(l, axis->extent);
 }
 
 const char *lower_plain_name(AuLower *l, const char *name)

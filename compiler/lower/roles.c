@@ -233,7 +233,6 @@ static void find_comers(Comers *c, const AuTileRole *role, const AuTileStmts *bo
 static void meet_others(AuLower *l, const AuTileStmt *s)
 {
     AuKernel *k = l->k;
-    const AuPoint nowhere = {.count = 0};
     const AuTileBarrier *b = s->barrier.barrier;
     Comers c = {.barrier = b};
     int32_t first = 1;
@@ -244,8 +243,7 @@ static void meet_others(AuLower *l, const AuTileStmt *s)
         first += l->tile->barriers.at[n]->many_value;
     AuVal number = kernel_i32(k, first);
     if (s->barrier.index)
-        number = kernel_op2(k, AU_K_ADD, number,
-                            lower_as(l, lower_eval(l, s->barrier.index, &nowhere), AU_I32));
+        number = kernel_op2(k, AU_K_ADD, number, lower_integer(l, s->barrier.index));
     const uint32_t lanes = (uint32_t)b->count_value * c.warps * k->lanes;
     if (s->kind == TILE_S_SYNC)
         kernel_sync(k, number, lanes);

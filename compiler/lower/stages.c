@@ -144,7 +144,6 @@ static void set_stage(AuLower *l, const AuTileVar *handle, const AuTilePipe *pip
 void lower_open_stage(AuLower *l, const AuTileStmt *s)
 {
     AuKernel *k = l->k;
-    const AuPoint nowhere = {.count = 0};
     const AuTilePipe *pipe = s->stage.pipe;
     const AuPipePlan *p = plan_of(l, pipe);
     const bool fills = s->kind == TILE_S_ACQUIRE;
@@ -153,10 +152,9 @@ void lower_open_stage(AuLower *l, const AuTileStmt *s)
         lower_refuse(l, "a stage of %s whose turn is not said", pipe->name);
         return;
     }
-    const AuVal turn = lower_as(l, lower_eval(l, s->stage.turn, &nowhere), AU_I32),
-                stages = kernel_i32(k, pipe->stage_count);
+    const AuVal turn = lower_integer(l, s->stage.turn), stages = kernel_i32(k, pipe->stage_count);
     AuVal ring = own ? l->r.self : kernel_i32(k, 0);
-    if (s->stage.index) ring = lower_as(l, lower_eval(l, s->stage.index, &nowhere), AU_I32);
+    if (s->stage.index) ring = lower_integer(l, s->stage.index);
     const AuVal place = kernel_op2(k, AU_K_ADD, kernel_op2(k, AU_K_MUL, ring, stages),
                                    kernel_op2(k, AU_K_IMOD, turn, stages));
     AuVal phase = kernel_op2(k, AU_K_IDIV, turn, stages);

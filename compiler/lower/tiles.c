@@ -31,14 +31,13 @@ AuVal lower_tile_of_segment(AuLower *l, const AuSegment *seg, AuVal t)
 
 static AuSegment segment_of(AuLower *l, const AuTileSegment *s)
 {
-    const AuPoint nowhere = {.count = 0};
     AuSegment seg = {.s = s};
-    const AuVal b = lower_as(l, lower_eval(l, s->b, &nowhere), AU_I32);
+    const AuVal b = lower_integer(l, s->b);
     if (s->how == TILE_INDEX_LIST) {
         seg.count = b;
         return seg;
     }
-    const AuVal a = lower_as(l, lower_eval(l, s->a, &nowhere), AU_I32);
+    const AuVal a = lower_integer(l, s->a);
     const AuVal low = s->how == TILE_DOWN ? b : a, high = s->how == TILE_DOWN ? a : b;
     seg.base = low;
     seg.count =

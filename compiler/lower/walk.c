@@ -21,9 +21,7 @@ void lower_set_scalar(AuLower *l, const AuTileVar *var, AuVal value)
 
 static void range_loop(AuLower *l, const AuTileStmt *s)
 {
-    const AuPoint nowhere = {.count = 0};
-    const AuVal low = lower_as(l, lower_eval(l, s->loop.low, &nowhere), AU_I32),
-                high = lower_as(l, lower_eval(l, s->loop.high, &nowhere), AU_I32);
+    const AuVal low = lower_integer(l, s->loop.low), high = lower_integer(l, s->loop.high);
     lower_bind_value(l, s->var, kernel_for(l->k, low, high, 1, AU_UNROLL_NEVER));
     lower_walk(l, &s->loop.body);
     kernel_end(l->k);
@@ -35,9 +33,7 @@ static void range_loop(AuLower *l, const AuTileStmt *s)
 static void loop_of_all(AuLower *l, const AuTileStmt *s, AuTiles *tiles)
 {
     AuKernel *k = l->k;
-    const AuPoint nowhere = {.count = 0};
-    const AuVal first =
-        s->loop.low ? lower_as(l, lower_eval(l, s->loop.low, &nowhere), AU_I32) : kernel_i32(k, 0);
+    const AuVal first = s->loop.low ? lower_integer(l, s->loop.low) : kernel_i32(k, 0);
     lower_follow_from(l, tiles, first);
     tiles->turn = kernel_for(k, first, tiles->total, 1, AU_UNROLL_NEVER);
     const AuVal tile = lower_tile_at(l, tiles, tiles->turn, &l->r.in_segment),

@@ -84,11 +84,8 @@ static void append(Algebra *x, AuTileStmt *s) { pass_push(x->p, &x->run, s); }
 
 void algebra_assign(Algebra *x, const AuTileVar *var, AuTileExpr *value)
 {
-    AuTileStmt *s = AU_NEW(x->p->arena, AuTileStmt);
-    *s = (AuTileStmt){.kind = TILE_S_ASSIGN, .span = x->p->span, .var = (AuTileVar *)var};
-    AU_PUSH(x->p->arena, s->assign.names.at, s->assign.names.count, s->assign.names.capacity,
-            var->name);
-    s->assign.value = value;
+    AuTileStmt *s = pass_assignment(x->p, var->name, value, x->p->span);
+    s->var = (AuTileVar *)var;
     append(x, s);
 }
 

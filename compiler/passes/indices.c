@@ -17,46 +17,20 @@ typedef struct Index {
     bool good;
 } Index;
 
-static AuTileExpr *expression(Index *x, AuTileOp op, AuSpan span)
-{
-    AuTileExpr *e = AU_NEW(x->p->arena, AuTileExpr);
-    *e = (AuTileExpr){.op = op, .span = span};
-    return e;
-}
-
-static AuTileExpr *with(Index *x, AuTileExpr *e, AuTileExpr *arg)
-{
-    AU_PUSH(x->p->arena, e->args.at, e->args.count, e->args.capacity, arg);
-    return e;
-}
-
-static AuTileExpr *number(Index *x, int64_t value, AuSpan span)
-{
-    AuTileExpr *e = expression(x, TILE_X_INT, span);
-    e->integer = value;
-    return e;
-}
-
-static AuTileExpr *first_of(Index *x, AuSpan span)
-{
-    AuTileExpr *e = expression(x, TILE_X_NAME, span);
-    e->name = x->first;
-    return e;
-}
-
 static bool is_scalar(const AuTileExpr *e) { return e->type && !e->type->count; }
 
 /* The number that is added to the iota; NULL: it is made otherwise. */
 static AuTileExpr *added(Index *x, AuTileExpr *e)
 {
-    if (e->op == TILE_X_IOTA) return e->name == x->axis->name ? number(x, 0, e->span) : NULL;
-    if (e->op == TILE_X_NAME && e->var == x->var) return first_of(x, e->span);
+    if (e->op == TILE_X_IOTA)
+        return e->name == x->axis->name ? pass_number(x->p, 0, e->span) : NULL;
+    if (e->op == TILE_X_NAME && e->var == x->var) return pass_name(x->p, x->first, e->span);
     if (e->op != TILE_X_ADD && e->op != TILE_X_SUB) return NULL;
     AuTileExpr *const a = e->args.at[0], *const b = e->args.at[1];
     const bool swapped = e->op == TILE_X_ADD && is_scalar(a);
     if (!swapped && !is_scalar(b)) return NULL;
     AuTileExpr *inner = added(x, swapped ? b : a);
-    return inner ? with(x, with(x, expression(x, e->op, e->span), inner), swapped ? a : b) : NULL;
+    return inner ? pass_expr(x->p, e->op, inner, swapped ? a : b, e->span) : NULL;
 }
 
 static void check(Index *x, const AuTileStmts *body)
@@ -78,10 +52,11 @@ static void replace(Index *x, AuTileExpr **e)
         for (uint32_t n = 0; n < (*e)->args.count; n++) replace(x, &(*e)->args.at[n]);
         return;
     }
-    AuTileExpr *iota = expression(x, TILE_X_IOTA, (*e)->span);
+    const AuSpan span = (*e)->span;
+    AuTileExpr *iota =
+        pass_expr(x->p, TILE_X_IOTA, pass_number(x->p, x->axis->size, span), NULL, span);
     iota->name = x->axis->name;
-    with(x, iota, number(x, x->axis->size, (*e)->span));
-    *e = with(x, with(x, expression(x, TILE_X_ADD, (*e)->span), first_of(x, (*e)->span)), iota);
+    *e = pass_expr(x->p, TILE_X_ADD, pass_name(x->p, x->first, span), iota, span);
 }
 
 static void change(Index *x, AuTileStmts *body)

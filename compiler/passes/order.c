@@ -271,10 +271,7 @@ static void wait_for(Order *o, const AuTileStmt *s, Kind kind, AuTileStmts *out)
         if (age < groups) groups = age;
     }
     if (!one->wait.names.count) return;
-    if (kind != NO_FLIGHT) {
-        one->wait.but = AU_NEW(o->p->arena, AuTileExpr);
-        *one->wait.but = (AuTileExpr){.op = TILE_X_INT, .integer = groups, .span = s->span};
-    }
+    if (kind != NO_FLIGHT) one->wait.but = pass_number(o->p, groups, s->span);
     pass_push(o->p, out, one);
 }
 

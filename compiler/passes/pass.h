@@ -41,6 +41,13 @@ void pass_places(Pass *p); /* places.c */
 void pass_turns(Pass *p);  /* turns.c */
 void pass_order(Pass *p);  /* order.c */
 
+/* ---- make.c: expressions and statements without types */
+AuTileExpr *pass_expr(Pass *p, AuTileOp op, AuTileExpr *a, AuTileExpr *b,
+                      AuSpan span); /* b, or both: NULL */
+AuTileExpr *pass_number(Pass *p, int64_t value, AuSpan span);
+AuTileExpr *pass_name(Pass *p, const char *name, AuSpan span);
+AuTileStmt *pass_assignment(Pass *p, const char *name, AuTileExpr *value, AuSpan span);
+
 /* ---- runs.c: runs of assignments */
 typedef void (*PassRun)(Pass *p, AuTileStmts *run); /* becomes another one */
 void pass_each_run(Pass *p, PassRun change);

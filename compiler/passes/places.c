@@ -24,7 +24,6 @@ void pass_places(Pass *p)
         const int32_t line =
             tile_line_bytes(last->size * tile_elem(m->type.elem)->bytes, p->module->options.line);
         if (!line) continue;
-        m->line = AU_NEW(p->arena, AuTileExpr);
-        *m->line = (AuTileExpr){.op = TILE_X_INT, .integer = line, .span = m->span};
+        m->line = pass_number(p, line, m->span);
     }
 }

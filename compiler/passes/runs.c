@@ -105,11 +105,9 @@ AuTileType pass_written_type(Pass *p, const AuTileType *type)
     AuTileType out = {.elem = type->elem,
                       .count = type->count,
                       .axes = AU_NEW_ARRAY(p->arena, AuTileAxis, type->count)};
-    for (uint32_t n = 0; n < type->count; n++) {
-        AuTileExpr *extent = AU_NEW(p->arena, AuTileExpr);
-        *extent = (AuTileExpr){.op = TILE_X_INT, .integer = type->axes[n].size};
-        out.axes[n] = (AuTileAxis){.name = type->axes[n].name, .extent = extent};
-    }
+    for (uint32_t n = 0; n < type->count; n++)
+        out.axes[n] = (AuTileAxis){.name = type->axes[n].name,
+                                   .extent = pass_number(p, type->axes[n].size, (AuSpan){0})};
     return out;
 }
 

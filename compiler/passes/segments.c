@@ -87,11 +87,8 @@ static bool is_in_run(const AuTileStmt *s)
 static AuTileStmt *assignment(Pass *p, AuTileStmt *s, AuTileStmts *declarations)
 {
     if (s->kind != TILE_S_FRAG) return s;
-    AuTileStmt *set = AU_NEW(p->arena, AuTileStmt);
-    *set = (AuTileStmt){.kind = TILE_S_ASSIGN, .span = s->span, .var = s->var};
-    AU_PUSH(p->arena, set->assign.names.at, set->assign.names.count, set->assign.names.capacity,
-            s->frag.name);
-    set->assign.value = s->frag.init;
+    AuTileStmt *set = pass_assignment(p, s->frag.name, s->frag.init, s->span);
+    set->var = s->var;
     s->frag.init = NULL;
     pass_push(p, declarations, s);
     return set;
@@ -167,9 +164,7 @@ static void split(Pass *p, const AuTileStmt *s, AuTileStmts *out)
         AuTileStmts one = {0};
         AuTileStmts all = {.at = (AuTileStmt **)&s, .count = 1};
         tile_copy_body(p->diags, p->module, &all, &one);
-        AuTileExpr *number = AU_NEW(p->arena, AuTileExpr);
-        *number = (AuTileExpr){.op = TILE_X_INT, .integer = n, .span = s->span};
-        one.at[0]->loop.segment = number;
+        one.at[0]->loop.segment = pass_number(p, n, s->span);
         resolve(p, &one.at[0]->loop.body, s->loop.list->segments.at[n].name);
         walk(p, &one.at[0]->loop.body);
         pass_push(p, out, one.at[0]);

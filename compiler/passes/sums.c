@@ -22,11 +22,9 @@ static bool can_wait(const AuTileStmts *body, const AuTileStmt *s, const bool *s
 static AuTileStmt *part(Pass *p, AuTileStmtKind kind, const AuTileStmt *of, uint32_t bits)
 {
     AuTileStmt *s = AU_NEW(p->arena, AuTileStmt);
-    AuTileExpr *lanes = AU_NEW(p->arena, AuTileExpr);
-    *lanes = (AuTileExpr){.op = TILE_X_INT, .integer = (int64_t)bits, .span = of->span};
     *s = (AuTileStmt){.kind = kind, .span = of->span, .var = of->var};
     s->part.name = of->assign.names.at[0];
-    s->part.lanes = lanes;
+    s->part.lanes = pass_number(p, bits, of->span);
     return s;
 }
 

@@ -20,36 +20,6 @@ typedef struct Turns {
     TILE_LIST(Counter) counters;
 } Turns;
 
-static AuTileExpr *expression(Pass *p, AuTileOp op, AuSpan span)
-{
-    AuTileExpr *e = AU_NEW(p->arena, AuTileExpr);
-    *e = (AuTileExpr){.op = op, .span = span};
-    return e;
-}
-
-static AuTileExpr *number(Pass *p, int64_t value, AuSpan span)
-{
-    AuTileExpr *e = expression(p, TILE_X_INT, span);
-    e->integer = value;
-    return e;
-}
-
-static AuTileExpr *value_of(Pass *p, const char *name, AuSpan span)
-{
-    AuTileExpr *e = expression(p, TILE_X_NAME, span);
-    e->name = name;
-    return e;
-}
-
-static AuTileStmt *assignment(Pass *p, const char *name, AuTileExpr *value)
-{
-    AuTileStmt *s = AU_NEW(p->arena, AuTileStmt);
-    *s = (AuTileStmt){.kind = TILE_S_ASSIGN, .span = value->span};
-    AU_PUSH(p->arena, s->assign.names.at, s->assign.names.count, s->assign.names.capacity, name);
-    s->assign.value = value;
-    return s;
-}
-
 /* The counter of the ring that the statement means; NULL: which one it is, the program decides later. */
 static const char *counter_of(Turns *t, const AuTileStmt *s)
 {
@@ -84,12 +54,10 @@ static void walk(Turns *t, AuTileStmts *body)
         if (s->kind != TILE_S_ACQUIRE && s->kind != TILE_S_WAIT_STAGE) continue;
         const char *counter = counter_of(t, s);
         if (!counter || s->stage.turn) continue;
-        s->stage.turn = value_of(p, counter, s->span);
-        AuTileExpr *next = expression(p, TILE_X_ADD, s->span), *one = number(p, 1, s->span),
-                   *now = value_of(p, counter, s->span);
-        AU_PUSH(p->arena, next->args.at, next->args.count, next->args.capacity, now);
-        AU_PUSH(p->arena, next->args.at, next->args.count, next->args.capacity, one);
-        pass_push(p, &out, assignment(p, counter, next));
+        s->stage.turn = pass_name(p, counter, s->span);
+        AuTileExpr *next = pass_expr(p, TILE_X_ADD, pass_name(p, counter, s->span),
+                                     pass_number(p, 1, s->span), s->span);
+        pass_push(p, &out, pass_assignment(p, counter, next, s->span));
     }
     *body = out;
 }
@@ -100,7 +68,9 @@ void pass_turns(Pass *p)
     AuTileStmts *body = &p->role->body, all = {0};
     walk(&t, body);
     for (uint32_t n = 0; n < t.counters.count; n++)
-        pass_push(p, &all, assignment(p, t.counters.at[n].name, number(p, 0, p->role->span)));
+        pass_push(p, &all,
+                  pass_assignment(p, t.counters.at[n].name, pass_number(p, 0, p->role->span),
+                                  p->role->span));
     for (uint32_t n = 0; n < body->count; n++) pass_push(p, &all, body->at[n]);
     *body = all;
 }

@@ -191,12 +191,11 @@ uint8_t back_read_axes(const Lanes *x, const AuInputGrad *g)
 bool back_reads_by(const Lanes *x, const AuInputGrads *inputs, AuOp op)
 {
     const AuAttn *a = x->p->attn;
-    bool *mark = AU_NEW_ARRAY(x->arena, bool, a->node_count), found = false;
+    bool *mark = AU_NEW_ARRAY(x->arena, bool, a->node_count);
     for (uint32_t n = 0; n < inputs->count; n++)
         for (uint32_t i = 0; i < attn_at(a, inputs->at[n].read)->count; i++)
             attn_mark(a, attn_arg(a, inputs->at[n].read, i), mark);
-    for (uint32_t i = 1; i < a->node_count; i++) found |= mark[i] && a->nodes[i].op == op;
-    return found;
+    return attn_has_marked(a, mark, op);
 }
 
 void back_name_pair(Lanes *x)

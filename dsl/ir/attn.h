@@ -246,6 +246,9 @@ AuExpr attn_substitute(AuAttn *a, AuExpr e, AuReplace replace, void *user);
 /* Sets mark[i] for every node that [e] is made of, [e] included; mark has node_count entries and may
  * hold marks already. */
 void attn_mark(const AuAttn *a, AuExpr e, bool *mark);
+/* Is this operation among the marked nodes; among those that [e] is made of? */
+bool attn_has_marked(const AuAttn *a, const bool *mark, AuOp op);
+bool attn_has_op(const AuAttn *a, AuExpr e, AuOp op);
 /* Declarations; each returns the index. A tensor's axes must exist before it. */
 uint32_t attn_add_size(AuAttn *a, const char *name, int64_t fixed, AuSpan span);
 uint32_t attn_add_tensor(AuAttn *a, AuTensor tensor);

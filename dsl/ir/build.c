@@ -249,6 +249,20 @@ void attn_mark(const AuAttn *a, AuExpr e, bool *mark)
     }
 }
 
+bool attn_has_marked(const AuAttn *a, const bool *mark, AuOp op)
+{
+    for (uint32_t i = 1; i < a->node_count; i++)
+        if (mark[i] && a->nodes[i].op == op) return true;
+    return false;
+}
+
+bool attn_has_op(const AuAttn *a, AuExpr e, AuOp op)
+{
+    bool *mark = AU_NEW_ARRAY(a->arena, bool, a->node_count);
+    attn_mark(a, e, mark);
+    return attn_has_marked(a, mark, op);
+}
+
 AuExpr attn_substitute(AuAttn *a, AuExpr e, AuReplace replace, void *user)
 {
     if (!e.i) return e;

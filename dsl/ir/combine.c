@@ -20,15 +20,6 @@ static bool is_state(const Deriver *d, AuExpr e, uint32_t scale)
     return n->op == AU_OP_STATE && n->integer == (int32_t)scale;
 }
 
-static bool reaches(const AuAttn *a, AuExpr e, AuOp one, AuOp two)
-{
-    bool *mark = AU_NEW_ARRAY(a->arena, bool, e.i + 1);
-    attn_mark(a, e, mark);
-    for (uint32_t i = 1; i <= e.i; i++)
-        if (mark[i] && (a->nodes[i].op == one || a->nodes[i].op == two)) return true;
-    return false;
-}
-
 /* [e], in which the new value of a derived scale becomes its joined value, and states are side
  * a's, or side b's if [b]. None: something of the tile is left. */
 static AuExpr join(Deriver *d, AuExpr e, bool b)
@@ -90,7 +81,7 @@ static bool is_running_max(const Deriver *d, AuExpr e, uint32_t scale)
         y = swap;
     }
     return is_state(d, x, scale) && attn_at(a, y)->op == AU_OP_ROWMAX &&
-           !reaches(a, y, AU_OP_STATE, AU_OP_STATE);
+           !attn_has_op(a, y, AU_OP_STATE);
 }
 
 static AuExpr derive_scale(Deriver *d, uint32_t scale)
@@ -106,7 +97,7 @@ static AuExpr derive_scale(Deriver *d, uint32_t scale)
         const AuExpr x = join(d, rest, false), y = join(d, rest, true);
         return x.i && y.i ? attn_op2(a, AU_OP_ADD, x, y, s->span) : (AuExpr){0};
     }
-    if (reaches(a, s->next, AU_OP_STATE, AU_OP_STATE)) { /* only through the new values of others */
+    if (attn_has_op(a, s->next, AU_OP_STATE)) { /* only through the new values of others */
         const AuExpr x = join(d, s->next, false), y = join(d, s->next, true);
         return x.i == y.i ? x : (AuExpr){0};
     }

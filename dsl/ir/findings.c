@@ -148,9 +148,7 @@ static bool has_stop_grad(const AuAttn *a, AuArena *arena)
     const uint32_t count = attn_roots(a, arena, &roots);
     bool *mark = AU_NEW_ARRAY(arena, bool, a->node_count);
     for (uint32_t i = 0; i < count; i++) attn_mark(a, *roots[i].at, mark);
-    for (uint32_t i = 1; i < a->node_count; i++)
-        if (mark[i] && a->nodes[i].op == AU_OP_STOP_GRAD) return true;
-    return false;
+    return attn_has_marked(a, mark, AU_OP_STOP_GRAD);
 }
 
 typedef struct Differences {

@@ -205,15 +205,12 @@ static bool online_reads_inputs(const AuDeriver *d)
 {
     const AuOnline *online = d->a->online;
     bool *mark = AU_NEW_ARRAY(d->arena, bool, d->a->node_count);
-    bool found = false;
     attn_mark(d->a, online->epilogue, mark);
     for (uint32_t n = 0; n < online->final_count; n++)
         if (online->finals[n].value.i) attn_mark(d->a, online->finals[n].value, mark);
     for (uint32_t n = 0; n < online->scale_count; n++)
         attn_mark(d->a, online->scales[n].start, mark);
-    for (uint32_t i = 1; i < d->a->node_count; i++)
-        found |= mark[i] && (d->a->nodes[i].op == AU_OP_INPUT || d->a->nodes[i].op == AU_OP_PARAM);
-    return found;
+    return attn_has_marked(d->a, mark, AU_OP_INPUT) || attn_has_marked(d->a, mark, AU_OP_PARAM);
 }
 
 /* R costs a row of memory and registers. Where nothing is added to products, rows far from 0 are those of queries and keys far from 0, whose

@@ -253,14 +253,20 @@ static const char *try_pieces(Laws *l, const AuOracleCall *c, const int64_t *cu,
     return compare(l, &joined, whole, NULL, 1e-9);
 }
 
+/* What its slots and its out_mod are made of. */
+static const bool *marked(const Laws *l)
+{
+    bool *mark = AU_NEW_ARRAY(l->arena, bool, l->a->node_count);
+    for (uint32_t s = 0; s < AU_SLOT_COUNT; s++) attn_mark(l->a, l->n->slot[s], mark);
+    attn_mark(l->a, l->a->out_mod, mark);
+    return mark;
+}
+
 static bool has_position(const Laws *l)
 {
     const AuAttn *a = l->a;
-    bool *mark = AU_NEW_ARRAY(l->arena, bool, a->node_count);
+    const bool *mark = marked(l);
     const AuNode *length = attn_at(a, a->tensors[1].axes[2]);
-    for (uint32_t s = 0; s < AU_SLOT_COUNT; s++)
-        if (l->n->slot[s].i) attn_mark(a, l->n->slot[s], mark);
-    if (a->out_mod.i) attn_mark(a, a->out_mod, mark);
     for (uint32_t i = 1; i < a->node_count; i++) {
         const AuNode *n = &a->nodes[i];
         if (!mark[i]) continue;
@@ -377,18 +383,6 @@ static const char *try_array(Laws *l, AuLinearCall *call, const Made *made, doub
     return NULL;
 }
 
-static bool has_stop_grad(const Laws *l)
-{
-    const AuAttn *a = l->a;
-    bool *mark = AU_NEW_ARRAY(l->arena, bool, a->node_count);
-    for (uint32_t s = 0; s < AU_SLOT_COUNT; s++)
-        if (l->n->slot[s].i) attn_mark(a, l->n->slot[s], mark);
-    if (a->out_mod.i) attn_mark(a, a->out_mod, mark);
-    for (uint32_t i = 1; i < a->node_count; i++)
-        if (mark[i] && a->nodes[i].op == AU_OP_STOP_GRAD) return true;
-    return false;
-}
-
 static void try_gradients(Laws *l, const AuOracleCall *c)
 {
     const size_t B = extent(l, c, 0, 0);
@@ -396,7 +390,7 @@ static void try_gradients(Laws *l, const AuOracleCall *c)
     const Made found = made_of(l, c, B), made = made_of(l, c, B);
     const char *off = NULL;
     double **tensors = AU_NEW_ARRAY(l->arena, double *, l->a->tensor_count);
-    if (has_stop_grad(l)) {
+    if (attn_has_marked(l->a, marked(l), AU_OP_STOP_GRAD)) {
         tell(l, gradients, NULL, "stop_grad, which differences do not know");
         return;
     }

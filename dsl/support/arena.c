@@ -9,8 +9,8 @@
 enum { FIRST_CHUNK = 16 << 10, LARGEST_CHUNK = 1 << 20, ALIGNMENT = 16 };
 
 typedef struct Chunk {
-    struct Chunk *before;
-    size_t bytes; /* of the whole chunk, header included */
+    _Alignas(ALIGNMENT) struct Chunk *before; /* what is allocated begins behind it, aligned too */
+    size_t bytes;                             /* of the whole chunk, header included */
 } Chunk;
 
 struct AuArena {
@@ -69,23 +69,22 @@ static Chunk *new_chunk(AuArena *arena, size_t bytes)
     return c;
 }
 
-static const size_t HEADER = (sizeof(Chunk) + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
-
 /* What is large has a chunk of its own, behind the one that is being filled: the rest of that is not lost. */
 static void *alone(AuArena *arena, size_t bytes)
 {
-    Chunk *c = new_chunk(arena, HEADER + bytes);
+    Chunk *c = new_chunk(arena, sizeof(Chunk) + bytes);
     c->before = arena->chunk->before;
     arena->chunk->before = c;
-    return (char *)c + HEADER;
+    return c + 1;
 }
 
 static void add_chunk(AuArena *arena, size_t least)
 {
-    Chunk *c = new_chunk(arena, HEADER + (least > arena->next_chunk ? least : arena->next_chunk));
+    Chunk *c =
+        new_chunk(arena, sizeof(Chunk) + (least > arena->next_chunk ? least : arena->next_chunk));
     c->before = arena->chunk;
     arena->chunk = c;
-    arena->at = (char *)c + HEADER;
+    arena->at = (char *)(c + 1);
     arena->end = (char *)c + c->bytes;
     if (arena->next_chunk < LARGEST_CHUNK) arena->next_chunk *= 2;
 }

@@ -9,6 +9,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
+from planted import try_all  # noqa: E402
+
 # what, file of dsl/ir, the text, what stands there instead
 MISTAKES = [
     ("a packed sequence goes on with the state before it", "linear.c",
@@ -39,7 +42,6 @@ def main():
     flags = ["-std=c17", "-O1", "-D_POSIX_C_SOURCE=200809L", f'-DAU_GOLDEN="{source / "tests/golden/attn"}"']
     flags += [f"-I{source / 'dsl' / name}" for name in ("support", "recurrence", "ir", "front", "std")]
     libraries = [build / "dsl" / name for name in ("front/libfront.a", "std/libau_std.a", "ir/libattn.a", "recurrence/librecurrence.a", "libsupport.a")]
-    missed = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         rest = []
@@ -47,25 +49,17 @@ def main():
             rest.append(folder / f"{stem}.o")
             subprocess.run([*command, *flags, "-c", tests / f"{stem}.c", "-o", rest[-1]], check=True)
 
-        def fails(changed):
+        def fails(file, text):
+            changed = []
+            if file:
+                (folder / "changed.c").write_text(text)
+                changed.append(folder / "changed.o")
+                subprocess.run([*command, *flags, "-c", folder / "changed.c", "-o", changed[0]], check=True)
             subprocess.run([*command, "-o", folder / "test", *changed, *rest, "-Wl,--start-group", *libraries, "-Wl,--end-group", "-lcmocka", "-lm"],
                            check=True)
             return subprocess.run([folder / "test"], capture_output=True, timeout=120).returncode != 0
 
-        if fails([]):
-            sys.exit("attn linear fails as it is")
-        for what, file, text, instead in MISTAKES:
-            before = (source / "dsl/ir" / file).read_text()
-            if before.count(text) != 1:
-                sys.exit(f"{what}: {file} has the text {before.count(text)} times:\n{text}")
-            (folder / "changed.c").write_text(before.replace(text, instead))
-            subprocess.run([*command, *flags, "-c", folder / "changed.c", "-o", folder / "changed.o"], check=True)
-            found = fails([folder / "changed.o"])
-            print(("found      " if found else "NOT FOUND  ") + what, flush=True)
-            if not found:
-                missed.append(what)
-    print(f"{len(MISTAKES) - len(missed)} of {len(MISTAKES)} found")
-    sys.exit(1 if missed else 0)
+        try_all(MISTAKES, source / "dsl/ir", fails)
 
 
 main()

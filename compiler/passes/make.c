@@ -1,0 +1,34 @@
+/* make.c - untyped expressions and statements; the verifier gives the types after the pass. Those with types: algebra.c. */
+#include "pass.h"
+
+AuTileExpr *pass_expr(Pass *p, AuTileOp op, AuTileExpr *a, AuTileExpr *b, AuSpan span)
+{
+    AuTileExpr *e = AU_NEW(p->arena, AuTileExpr), *const args[2] = {a, b};
+    *e = (AuTileExpr){.op = op, .span = span};
+    for (int n = 0; n < 2 && args[n]; n++)
+        AU_PUSH(p->arena, e->args.at, e->args.count, e->args.capacity, args[n]);
+    return e;
+}
+
+AuTileExpr *pass_number(Pass *p, int64_t value, AuSpan span)
+{
+    AuTileExpr *e = pass_expr(p, TILE_X_INT, NULL, NULL, span);
+    e->integer = value;
+    return e;
+}
+
+AuTileExpr *pass_name(Pass *p, const char *name, AuSpan span)
+{
+    AuTileExpr *e = pass_expr(p, TILE_X_NAME, NULL, NULL, span);
+    e->name = name;
+    return e;
+}
+
+AuTileStmt *pass_assignment(Pass *p, const char *name, AuTileExpr *value, AuSpan span)
+{
+    AuTileStmt *s = AU_NEW(p->arena, AuTileStmt);
+    *s = (AuTileStmt){.kind = TILE_S_ASSIGN, .span = span};
+    AU_PUSH(p->arena, s->assign.names.at, s->assign.names.count, s->assign.names.capacity, name);
+    s->assign.value = value;
+    return s;
+}
