@@ -63,3 +63,18 @@ void derive_add_inputs(AuDeriver *d, AuInputGrads *to, const AuInputGrads *from,
     for (uint32_t i = 0; i < from->count; i++)
         derive_add_input(d, to, from->at[i].read, derive_product(d->a, from->at[i].value, factor));
 }
+
+bool derive_is_made_by(const AuDeriver *d, AuExpr e, const bool *leaves, const bool *operations)
+{
+    const AuAttn *a = d->a;
+    bool *mark = AU_NEW_ARRAY(d->arena, bool, e.i + 1);
+    bool *depends = AU_NEW_ARRAY(d->arena, bool, e.i + 1);
+    attn_mark(a, e, mark);
+    for (uint32_t i = 1; i <= e.i; i++) {
+        const AuNode *n = &a->nodes[i];
+        depends[i] = leaves[n->op];
+        for (uint32_t k = 0; k < n->count; k++) depends[i] |= depends[a->args[n->first + k].i];
+        if (mark[i] && depends[i] && !leaves[n->op] && !operations[n->op]) return false;
+    }
+    return true;
+}

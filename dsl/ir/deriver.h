@@ -49,6 +49,8 @@ void derive_take_inputs(AuDeriver *d, const AuReverse *r, bool along, AuInputGra
 
 /* ---- the online function (gradient_online.c): closed form, slopes of finals, adjoints, dscore */
 bool derive_online(AuDeriver *d);
+/* Does all of [e] that depends on such leaves come from them by these operations alone? Both by AuOp. */
+bool derive_is_made_by(const AuDeriver *d, AuExpr e, const bool *leaves, const bool *operations);
 /* Is it the weight, on random rows? */
 bool derive_is_weight(const AuDeriver *d, AuExpr e);
 

@@ -184,20 +184,13 @@ static AuExpr rounded_final(AuDeriver *d)
 /* Is [e] the raw product times factors, or bounded, so that it is far from 0 only where queries and keys are? */
 static bool only_scales(const AuDeriver *d, AuExpr e)
 {
-    static const bool scales[AU_OP_COUNT] = {
-        [AU_OP_SCORE] = true, [AU_OP_MUL] = true, [AU_OP_DIV] = true,
-        [AU_OP_NEG] = true,   [AU_OP_ABS] = true, [AU_OP_TANH] = true};
-    const AuAttn *a = d->a;
-    bool *mark = AU_NEW_ARRAY(d->arena, bool, e.i + 1);
-    bool *depends = AU_NEW_ARRAY(d->arena, bool, e.i + 1);
-    if (e.i) attn_mark(a, e, mark);
-    for (uint32_t i = 1; i <= e.i; i++) {
-        const AuNode *n = &a->nodes[i];
-        depends[i] = n->op == AU_OP_SCORE;
-        for (uint32_t k = 0; k < n->count; k++) depends[i] |= depends[a->args[n->first + k].i];
-        if (mark[i] && depends[i] && !scales[n->op]) return false;
-    }
-    return true;
+    static const bool products[AU_OP_COUNT] = {[AU_OP_SCORE] = true};
+    static const bool scales[AU_OP_COUNT] = {[AU_OP_MUL] = true,
+                                             [AU_OP_DIV] = true,
+                                             [AU_OP_NEG] = true,
+                                             [AU_OP_ABS] = true,
+                                             [AU_OP_TANH] = true};
+    return derive_is_made_by(d, e, products, scales);
 }
 
 /* Does what the epilogue gives ask an input, as a sink is one? */

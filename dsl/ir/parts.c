@@ -32,25 +32,15 @@ static int32_t reference_of(const AuDeriver *d)
 /* Is all that depends on scores in [e] made of functions that are what they are near any point? */
 static bool is_analytic(const AuDeriver *d, AuExpr e)
 {
+    static const bool scores[AU_OP_COUNT] = {[AU_OP_SCORE] = true, [AU_OP_STATE] = true};
     static const bool good[AU_OP_COUNT] = {
-        [AU_OP_SCORE] = true,  [AU_OP_STATE] = true,    [AU_OP_ROWMAX] = true,
-        [AU_OP_ROWSUM] = true, [AU_OP_ADD] = true,      [AU_OP_SUB] = true,
-        [AU_OP_MUL] = true,    [AU_OP_DIV] = true,      [AU_OP_NEG] = true,
-        [AU_OP_MAX] = true,    [AU_OP_EXP] = true,      [AU_OP_EXP2] = true,
-        [AU_OP_EXPM1] = true,  [AU_OP_LOG] = true,      [AU_OP_LOG2] = true,
-        [AU_OP_LOG1P] = true,  [AU_OP_SOFTPLUS] = true, [AU_OP_LOGADDEXP] = true};
-    const AuAttn *a = d->a;
-    bool *mark = AU_NEW_ARRAY(d->arena, bool, e.i + 1);
-    bool *depends = AU_NEW_ARRAY(d->arena, bool, e.i + 1);
-    if (!e.i) return false;
-    attn_mark(a, e, mark);
-    for (uint32_t i = 1; i <= e.i; i++) {
-        const AuNode *n = &a->nodes[i];
-        depends[i] = n->op == AU_OP_SCORE || n->op == AU_OP_STATE;
-        for (uint32_t k = 0; k < n->count; k++) depends[i] |= depends[a->args[n->first + k].i];
-        if (mark[i] && depends[i] && !good[n->op]) return false;
-    }
-    return true;
+        [AU_OP_ROWMAX] = true,   [AU_OP_ROWSUM] = true, [AU_OP_ADD] = true,
+        [AU_OP_SUB] = true,      [AU_OP_MUL] = true,    [AU_OP_DIV] = true,
+        [AU_OP_NEG] = true,      [AU_OP_MAX] = true,    [AU_OP_EXP] = true,
+        [AU_OP_EXP2] = true,     [AU_OP_EXPM1] = true,  [AU_OP_LOG] = true,
+        [AU_OP_LOG2] = true,     [AU_OP_LOG1P] = true,  [AU_OP_SOFTPLUS] = true,
+        [AU_OP_LOGADDEXP] = true};
+    return e.i && derive_is_made_by(d, e, scores, good);
 }
 
 bool derive_weights_are_parts(const AuDeriver *d)

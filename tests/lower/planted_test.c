@@ -18,14 +18,6 @@ static bool is_needed_kind(const char *line)
     return false;
 }
 
-static bool contains(const char *line, size_t length, const char *what)
-{
-    const size_t n = strlen(what);
-    for (size_t at = 0; at + n <= length; at++)
-        if (memcmp(line + at, what, n) == 0) return true;
-    return false;
-}
-
 /* Lines that a kernel does without: so many that contain the text. */
 typedef struct Spare {
     const char *text;
@@ -55,7 +47,7 @@ static const char *found_in(const Planted *p, Session *s, const char *text)
 static bool is_spare(const Planted *p, const char *line, const char *end, uint32_t *met)
 {
     for (uint32_t n = 0; p->spare[n].text; n++)
-        if (contains(line, (size_t)(end - line), p->spare[n].text))
+        if (memmem(line, (size_t)(end - line), p->spare[n].text, strlen(p->spare[n].text)))
             return ++met[n] <= p->spare[n].count;
     return false;
 }
