@@ -6,7 +6,7 @@
 
 /* In front of each block. 32 bytes, so that what follows is aligned like malloc's. */
 typedef struct Header {
-    AuMemory memory;
+    AuHeap memory;
     size_t bytes; /* of the block, without the header */
     size_t unused;
 } Header;
@@ -22,13 +22,13 @@ static void *resize_with_libc(void *user, void *memory, size_t old_bytes, size_t
     return realloc(memory, new_bytes);
 }
 
-AuMemory rt_memory(const aule_allocator *allocator)
+AuHeap rt_memory(const aule_allocator *allocator)
 {
-    if (!allocator || !allocator->resize) return (AuMemory){resize_with_libc, NULL};
-    return (AuMemory){allocator->resize, allocator->user};
+    if (!allocator || !allocator->resize) return (AuHeap){resize_with_libc, NULL};
+    return (AuHeap){allocator->resize, allocator->user};
 }
 
-void *rt_resize(AuMemory memory, void *block, size_t bytes)
+void *rt_resize(AuHeap memory, void *block, size_t bytes)
 {
     Header *header = block ? (Header *)block - 1 : NULL;
     size_t old_bytes = header ? header->bytes : 0;
@@ -43,9 +43,9 @@ void *rt_resize(AuMemory memory, void *block, size_t bytes)
     return at;
 }
 
-void *rt_alloc(AuMemory memory, size_t bytes) { return rt_resize(memory, NULL, bytes); }
+void *rt_alloc(AuHeap memory, size_t bytes) { return rt_resize(memory, NULL, bytes); }
 
-void *rt_alloc_array(AuMemory memory, size_t count, size_t item_bytes)
+void *rt_alloc_array(AuHeap memory, size_t count, size_t item_bytes)
 {
     size_t bytes;
     if (__builtin_mul_overflow(count, item_bytes, &bytes)) return NULL;
@@ -56,13 +56,13 @@ void rt_free(void *block)
 {
     if (!block) return;
     Header *header = (Header *)block - 1;
-    AuMemory memory = header->memory;
+    AuHeap memory = header->memory;
     memory.resize(memory.user, header, sizeof(Header) + header->bytes, 0);
 }
 
-AuMemory rt_memory_of(const void *block) { return ((const Header *)block - 1)->memory; }
+AuHeap rt_memory_of(const void *block) { return ((const Header *)block - 1)->memory; }
 
-char *rt_strdup(AuMemory memory, const char *text)
+char *rt_strdup(AuHeap memory, const char *text)
 {
     size_t bytes = strlen(text) + 1;
     char *copy = rt_alloc(memory, bytes);
@@ -226,4 +226,13 @@ aule_status rt_read_options(void *options, size_t known, size_t least, const voi
                        type_name, size, least, type_name);
     memcpy(options, given, size < known ? size : known);
     return AULE_OK;
+}
+
+aule_status rt_begin(const aule_options *options, AuSink *sink)
+{
+    aule_options read;
+    aule_status status =
+        rt_read_options(&read, sizeof read, sizeof read, options, "aule_options", *sink);
+    if (!status) sink->memory = rt_memory(read.allocator);
+    return status;
 }

@@ -10,24 +10,24 @@
 
 #include "aule/aule.h"
 
-typedef struct AuMemory {
+typedef struct AuHeap {
     void *(*resize)(void *user, void *memory, size_t old_bytes, size_t new_bytes);
     void *user;
-} AuMemory;
+} AuHeap;
 
-AuMemory rt_memory(const aule_allocator *allocator); /* NULL: malloc's */
+AuHeap rt_memory(const aule_allocator *allocator); /* NULL: malloc's */
 
-void *rt_alloc(AuMemory memory, size_t bytes); /* zeroed, aligned to 16; NULL: out of memory */
-void *rt_alloc_array(AuMemory memory, size_t count, size_t item_bytes);
-void *rt_resize(AuMemory memory, void *block,
+void *rt_alloc(AuHeap memory, size_t bytes); /* zeroed, aligned to 16; NULL: out of memory */
+void *rt_alloc_array(AuHeap memory, size_t count, size_t item_bytes);
+void *rt_resize(AuHeap memory, void *block,
                 size_t bytes); /* keeps contents; on failure the block stays */
 void rt_free(void *block);
-char *rt_strdup(AuMemory memory, const char *text);
-AuMemory rt_memory_of(const void *block);
+char *rt_strdup(AuHeap memory, const char *text);
+AuHeap rt_memory_of(const void *block);
 
 /* A growing text. Out of memory sets [failed] and drops what follows; who needs the whole text looks at it once, at the end. */
 typedef struct AuText {
-    AuMemory memory;
+    AuHeap memory;
     char *at; /* NULL while empty */
     size_t length, capacity;
     bool failed;
@@ -40,7 +40,7 @@ void rt_text_free(AuText *text);
 
 /* Where the errors of a call go: the caller's pointer, which may be NULL. */
 typedef struct AuSink {
-    AuMemory memory;
+    AuHeap memory;
     aule_error **error;
 } AuSink;
 
@@ -59,5 +59,7 @@ bool rt_parse_number(const char *text, size_t length, uint32_t most, uint32_t *n
  * struct_size is smaller than [least]. [given] NULL: all zeros. */
 aule_status rt_read_options(void *options, size_t known, size_t least, const void *given,
                             const char *type_name, AuSink sink);
+/* Of calls that take nothing but an allocator: from here on it is the sink's. */
+aule_status rt_begin(const aule_options *options, AuSink *sink);
 
 #endif

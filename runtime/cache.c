@@ -68,7 +68,7 @@ int rt_cache_open(AuText *path, AuSink sink)
 }
 
 /* -1: there is none, or nothing is to be kept. */
-static int open_folder(AuMemory memory)
+static int open_folder(AuHeap memory)
 {
     AuSink quiet = {.memory = memory};
     AuText path = {.memory = memory};
@@ -111,7 +111,7 @@ static bool write_all(int file, const void *from, size_t count)
     return true;
 }
 
-static void *read_file(AuMemory memory, int file, size_t *count)
+static void *read_file(AuHeap memory, int file, size_t *count)
 {
     Head head;
     struct stat facts;
@@ -132,7 +132,7 @@ static void *read_file(AuMemory memory, int file, size_t *count)
     return NULL;
 }
 
-void *rt_cache_read(AuMemory memory, const char *name, size_t *count)
+void *rt_cache_read(AuHeap memory, const char *name, size_t *count)
 {
     int folder = open_folder(memory);
     if (folder < 0) return NULL;
@@ -145,7 +145,7 @@ void *rt_cache_read(AuMemory memory, const char *name, size_t *count)
     return bytes;
 }
 
-void rt_cache_write(AuMemory memory, const char *name, const void *bytes, size_t count)
+void rt_cache_write(AuHeap memory, const char *name, const void *bytes, size_t count)
 {
     Head head = {.count = count, .sum = rt_sum(bytes, count)};
     struct timespec now;

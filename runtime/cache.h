@@ -19,8 +19,8 @@ void rt_cache_name(AuText *name, const char *kind, const void *bytes, size_t cou
                    const char *how);
 
 /* The contents of [name], to be freed with rt_free; NULL: there is none that is whole. */
-void *rt_cache_read(AuMemory memory, const char *name, size_t *count);
-void rt_cache_write(AuMemory memory, const char *name, const void *bytes, size_t count);
+void *rt_cache_read(AuHeap memory, const char *name, size_t *count);
+void rt_cache_write(AuHeap memory, const char *name, const void *bytes, size_t count);
 
 /* How many bytes the folder may hold, as AULE_CACHE_MAX says ("512M"), else 1 GiB. AULE_ERROR_USAGE: it says something else. */
 aule_status rt_cache_limit(uint64_t *most, AuSink sink);
@@ -29,6 +29,6 @@ aule_status rt_cache_limit(uint64_t *most, AuSink sink);
 int rt_cache_open(AuText *path, AuSink sink);
 
 /* Keeps to the limit, if it can. */
-void rt_cache_trim(AuMemory memory, int folder);
+void rt_cache_trim(AuHeap memory, int folder);
 
 #endif

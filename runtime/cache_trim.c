@@ -76,7 +76,7 @@ static bool read_entry(int folder, const char *name, Kept *kept)
     return true;
 }
 
-static bool add_entry(AuMemory memory, Listing *all, const Kept *kept)
+static bool add_entry(AuHeap memory, Listing *all, const Kept *kept)
 {
     if (all->count == all->capacity) {
         const size_t capacity = all->capacity ? 2 * all->capacity : 64;
@@ -99,7 +99,7 @@ static int compare_use(const void *a, const void *b)
     return (x->tv_nsec > y->tv_nsec) - (x->tv_nsec < y->tv_nsec);
 }
 
-static bool list_folder(AuMemory memory, int folder, Listing *all)
+static bool list_folder(AuHeap memory, int folder, Listing *all)
 {
     Kept kept;
     const int again = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -131,7 +131,7 @@ static void trim(int folder, Listing *all, uint64_t most, aule_cache_use *left)
     left->bytes = all->bytes;
 }
 
-static aule_status trim_to(AuMemory memory, int folder, uint64_t most, aule_cache_use *left,
+static aule_status trim_to(AuHeap memory, int folder, uint64_t most, aule_cache_use *left,
                            AuSink sink)
 {
     Listing all = {0};
@@ -142,7 +142,7 @@ static aule_status trim_to(AuMemory memory, int folder, uint64_t most, aule_cach
                 : rt_fail(sink, AULE_ERROR_FILE, "the cache cannot be read: %s", strerror(errno));
 }
 
-void rt_cache_trim(AuMemory memory, int folder)
+void rt_cache_trim(AuHeap memory, int folder)
 {
     const AuSink quiet = {.memory = memory};
     aule_cache_use left = {0};
@@ -154,7 +154,7 @@ void rt_cache_trim(AuMemory memory, int folder)
 
 aule_status aule_cache_folder(char **path, aule_error **error)
 {
-    const AuMemory memory = rt_memory(NULL);
+    const AuHeap memory = rt_memory(NULL);
     const AuSink sink = {.memory = memory, .error = error};
     AuText text = {.memory = memory};
     if (!path) return rt_fail(sink, AULE_ERROR_USAGE, "path is NULL");
@@ -175,7 +175,7 @@ aule_status aule_cache_limit(uint64_t *bytes, aule_error **error)
 
 aule_status aule_cache_trim(uint64_t most, aule_cache_use *left, aule_error **error)
 {
-    const AuMemory memory = rt_memory(NULL);
+    const AuHeap memory = rt_memory(NULL);
     const AuSink sink = {.memory = memory, .error = error};
     AuText path = {.memory = memory};
     aule_cache_use use = {.struct_size = sizeof use};

@@ -24,8 +24,9 @@ static void add_axes(AuText *text, const aule_attention_v1 *a, const aule_tensor
 
 static void add_tensor(AuText *text, const aule_attention_v1 *a, const aule_tensor_v1 *t)
 {
-    static const char *const roles[] = {"query", "key",   "value", "input", "output", "final",
-                                        "kept",  "given", "given", "made",  "kept"};
+    static const char *const roles[] = {"query", "key",   "value", "input", "output",
+                                        "final", "kept",  "given", "given", "made",
+                                        "kept",  "state", "state"};
     rt_text_add(text, "  %-6s %s: %s ", roles[t->role], t->name, rt_dtype_name(t->dtype));
     add_axes(text, a, t);
     rt_text_add(text, "%s%s\n", t->flags & AULE_TENSOR_GRAD ? " grad" : "",
@@ -100,13 +101,10 @@ static void add_device(AuText *text, const aule_device_info *info)
 aule_status aule_describe_devices(const aule_options *options, char **text, aule_error **error)
 {
     AuSink sink = {rt_memory(NULL), error};
-    aule_options read;
-    aule_status status =
-        rt_read_options(&read, sizeof read, sizeof read, options, "aule_options", sink);
+    aule_status status = rt_begin(options, &sink);
     if (status) return status;
     if (!text)
         return rt_fail(sink, AULE_ERROR_USAGE, "aule_describe_devices: text must not be NULL");
-    sink.memory = rt_memory(read.allocator);
     aule_device_list *list;
     status = aule_device_list_new(options, &list, error);
     if (status) return status;

@@ -28,6 +28,15 @@ const aule_launch_v1 *rt_launch(const aule_variant_v1 *variant, uint32_t index)
     return STEP(aule_launch_v1, variant->launches, index);
 }
 
+uint32_t rt_map_count(const aule_launch_v1 *launch)
+{
+    return launch->struct_size < sizeof *launch ? 0 : launch->map_count;
+}
+const aule_map_v1 *rt_map(const aule_launch_v1 *launch, uint32_t index)
+{
+    return STEP(aule_map_v1, launch->maps, index);
+}
+
 uint32_t rt_check_count(const aule_variant_v1 *variant)
 {
     return variant->struct_size < offsetof(aule_variant_v1, condition) ? 0 : variant->check_count;
@@ -77,7 +86,7 @@ uint32_t rt_dtype_from_dl(DLDataType type)
 
 /* ---- operations */
 
-enum { ROLES = AULE_ROLE_KEPT_ROW + 1 };
+enum { ROLES = AULE_ROLE_STATE_OUT + 1 };
 
 struct AuOperation {
     const char *name;
@@ -235,6 +244,21 @@ static bool bad_slot(const aule_attention_v1 *a, const aule_variant_v1 *v, const
     return true;
 }
 
+static bool bad_map(const aule_attention_v1 *a, const aule_variant_v1 *v, const aule_map_v1 *map)
+{
+    const aule_slot_v1 from = {.kind = (uint16_t)map->kind, .index = map->index};
+    const bool tensor = map->kind == AULE_SLOT_TENSOR;
+    const uint32_t swizzle = map->swizzle;
+    if ((!tensor && map->kind != AULE_SLOT_WORKSPACE) || bad_slot(a, v, &from)) return true;
+    if (!map->rank || map->rank > AULE_MAP_RANK ||
+        (tensor && map->rank != rt_tensor(a, map->index)->rank) || !rt_dtype_bytes(map->dtype) ||
+        (swizzle && swizzle != 32 && swizzle != 64 && swizzle != 128))
+        return true;
+    for (uint32_t d = 0; d < map->rank; d++)
+        if (!map->box[d] || map->box[d] > 256 || bad_expr(&map->size[d])) return true;
+    return false;
+}
+
 static aule_status check_launch(const Check *check, const aule_attention_v1 *a,
                                 const aule_variant_v1 *v, const aule_launch_v1 *launch)
 {
@@ -247,6 +271,11 @@ static aule_status check_launch(const Check *check, const aule_attention_v1 *a,
         if (bad_slot(a, v, &launch->slots[i])) return damaged(check, "a slot of a parameter block");
     for (int axis = 0; axis < 3; axis++)
         if (bad_expr(&launch->grid[axis])) return damaged(check, "a grid");
+    if (!rt_map_count(launch)) return AULE_OK;
+    if (BAD_ARRAY(launch->maps, launch->map_count, AULE_MAX_MAPS))
+        return damaged(check, "a launch's maps");
+    for (uint32_t i = 0; i < launch->map_count; i++)
+        if (bad_map(a, v, rt_map(launch, i))) return damaged(check, "a launch's maps");
     return AULE_OK;
 }
 
@@ -276,12 +305,18 @@ static aule_status check_variant(const Check *check, const aule_attention_v1 *a,
         if (bad_expr(&v->workspaces[i].bytes) || (align & (align - 1)) != 0 || align > 65536)
             return damaged(check, "a variant's workspace");
     }
-    if (BAD_ARRAY(v->launches, v->launch_count, AULE_MAX_LAUNCHES))
+    if (bad_array(v->launches, v->launch_count, AULE_MAX_LAUNCHES) ||
+        (v->launch_count > 0 &&
+         (v->launches->struct_size < offsetof(aule_launch_v1, map_count) || /* before 1.4 */
+          v->launches->struct_size % _Alignof(aule_launch_v1))))
         return damaged(check, "a variant's launches");
     for (uint32_t i = 0; i < v->launch_count; i++) {
         aule_status status = check_launch(check, a, v, rt_launch(v, i));
         if (status) return status;
     }
+    uint32_t maps = 0;
+    for (uint32_t i = 0; i < v->launch_count; i++) maps += rt_map_count(rt_launch(v, i));
+    if (maps > AULE_MAX_MAPS) return damaged(check, "a variant's maps");
     if (rt_condition(v) && bad_expr(rt_condition(v)))
         return damaged(check, "a variant's condition");
     if (rt_check_count(v) && bad_array(v->checks, v->check_count, UINT16_MAX))

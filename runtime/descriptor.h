@@ -15,6 +15,10 @@ const aule_param_v1 *rt_param(const aule_attention_v1 *attention, uint32_t index
 const aule_variant_v1 *rt_variant(const aule_attention_v1 *attention, uint32_t index);
 const aule_launch_v1 *rt_launch(const aule_variant_v1 *variant, uint32_t index);
 
+/* 0 for artifacts of before there were any. */
+uint32_t rt_map_count(const aule_launch_v1 *launch);
+const aule_map_v1 *rt_map(const aule_launch_v1 *launch, uint32_t index);
+
 /* Of --checked; 0 for artifacts of before there were any. */
 uint32_t rt_check_count(const aule_variant_v1 *variant);
 

@@ -23,7 +23,7 @@ const AuBackend *rt_backend(const char *name, size_t length)
 /* ---- lists */
 
 struct aule_device_list {
-    AuMemory memory;
+    AuHeap memory;
     aule_device_info *at;
     size_t count, capacity;
 };
@@ -39,7 +39,7 @@ static void free_info(aule_device_info *info)
 }
 
 /* Owns its texts; false: out of memory. */
-static bool copy_info(AuMemory memory, aule_device_info *to, const aule_device_info *from)
+static bool copy_info(AuHeap memory, aule_device_info *to, const aule_device_info *from)
 {
     *to = *from;
     to->struct_size = sizeof *to;
@@ -106,13 +106,10 @@ aule_status aule_device_list_new(const aule_options *options, aule_device_list *
                                  aule_error **error)
 {
     AuSink sink = {rt_memory(NULL), error};
-    aule_options read;
-    aule_status status =
-        rt_read_options(&read, sizeof read, sizeof read, options, "aule_options", sink);
+    aule_status status = rt_begin(options, &sink);
     if (status) return status;
     if (!list)
         return rt_fail(sink, AULE_ERROR_USAGE, "aule_device_list_new: list must not be NULL");
-    sink.memory = rt_memory(read.allocator);
     aule_device_list *made = rt_alloc(sink.memory, sizeof *made);
     if (!made) return rt_fail_memory(sink);
     made->memory = sink.memory;

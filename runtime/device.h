@@ -10,7 +10,7 @@
 enum { AU_MOST_THREADS = 1024 };
 
 struct aule_device {
-    AuMemory memory;
+    AuHeap memory;
     const AuBackend *backend;
     void *state;
     aule_device_info info; /* owns its texts */

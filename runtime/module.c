@@ -117,14 +117,11 @@ aule_status aule_module_from(const aule_module_v1 *descriptor, const aule_option
                              aule_module **module, aule_error **error)
 {
     AuSink sink = {rt_memory(NULL), error};
-    aule_options read;
-    aule_status status =
-        rt_read_options(&read, sizeof read, sizeof read, options, "aule_options", sink);
+    aule_status status = rt_begin(options, &sink);
     if (status) return status;
     if (!descriptor || !module)
         return rt_fail(sink, AULE_ERROR_USAGE,
                        "aule_module_from: descriptor and module must not be NULL");
-    sink.memory = rt_memory(read.allocator);
     return make_module(descriptor, "the descriptor", module, sink);
 }
 
@@ -171,14 +168,11 @@ aule_status aule_module_open(const char *path, const aule_options *options, aule
                              aule_error **error)
 {
     AuSink sink = {rt_memory(NULL), error};
-    aule_options read;
-    aule_status status =
-        rt_read_options(&read, sizeof read, sizeof read, options, "aule_options", sink);
+    aule_status status = rt_begin(options, &sink);
     if (status) return status;
     if (!path || !module)
         return rt_fail(sink, AULE_ERROR_USAGE,
                        "aule_module_open: path and module must not be NULL");
-    sink.memory = rt_memory(read.allocator);
     int file = -1;
     status = rt_open_library(path, symbol, &file, sink);
     if (status) return status;

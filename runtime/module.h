@@ -21,7 +21,7 @@ struct aule_attention {
 };
 
 struct aule_module {
-    AuMemory memory;
+    AuHeap memory;
     atomic_uint users;
     const aule_module_v1 *descriptor;
     void *library; /* dlopen's; NULL: the descriptor is the caller's */

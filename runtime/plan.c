@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "maps.h"
 #include "variant.h"
 
 /* ---- layout: workspace regions and grids */
@@ -99,7 +100,7 @@ aule_status rt_layout(const aule_attention_v1 *a, const aule_variant_v1 *v, cons
             status = fail_layout(a, v, "a grid", "is too large", sink);
         if (!status) status = check_narrow(a, launch, bound, sink);
     }
-    return status;
+    return status ? status : rt_lay_out_maps(a, v, bound, layout->maps, sink);
 }
 
 /* ---- making plans */

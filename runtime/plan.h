@@ -3,6 +3,7 @@
 #ifndef AU_RUNTIME_PLAN_H
 #define AU_RUNTIME_PLAN_H
 
+#include "backends/backend.h"
 #include "module.h"
 #include "signature.h"
 
@@ -13,13 +14,14 @@ typedef struct AuLayout {
     uint64_t workspace_bytes;
     uint32_t workspace_align;
     uint32_t grid[AULE_MAX_LAUNCHES][3];
+    AuMapView maps[AULE_MAX_MAPS]; /* one launch behind the other */
 } AuLayout;
 
 aule_status rt_layout(const aule_attention_v1 *attention, const aule_variant_v1 *variant,
                       const AuBound *bound, AuLayout *layout, AuSink sink);
 
 struct aule_plan {
-    AuMemory memory;
+    AuHeap memory;
     aule_module *module;
     aule_device *device;
     const aule_attention_v1 *attention;

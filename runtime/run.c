@@ -1,5 +1,5 @@
 /* run.c - runs of plans: parameter blocks are filled and handed to the backend. Nothing here allocates. See plan.h. */
-#include "plan.h"
+#include "maps.h"
 
 /* One run: the plan's values, or the caller's new ones. */
 typedef struct Run {
@@ -64,6 +64,23 @@ static void fill_slots(const Run *run, const aule_launch_v1 *launch, uint64_t *s
     }
 }
 
+/* Maps are views that were laid out and addresses of this run. [first]: of the launch's views. */
+static uint32_t fill_maps(const Run *run, const aule_launch_v1 *launch, uint32_t first,
+                          AuMapped *maps)
+{
+    const uint32_t count = rt_map_count(launch);
+    for (uint32_t n = 0; n < count; n++) {
+        const aule_map_v1 *map = rt_map(launch, n);
+        const aule_address *at = &run->at[map->index];
+        const uint64_t address =
+            map->kind == AULE_SLOT_TENSOR
+                ? (uint64_t)(uintptr_t)at->data + at->byte_offset
+                : (uint64_t)(uintptr_t)run->given.workspace + run->layout->region_at[map->index];
+        maps[n] = (AuMapped){map, &run->layout->maps[first + n], address};
+    }
+    return count;
+}
+
 static aule_status check_workspace(const Run *run, AuSink sink)
 {
     const AuLayout *layout = run->layout;
@@ -98,11 +115,16 @@ static aule_status launch_all(const Run *run, AuSink sink)
     }
     uint64_t slots[AULE_MAX_SLOTS];
     int64_t offsets[AULE_MAX_SLOTS];
+    AuMapped maps[AULE_MAX_MAPS];
+    uint32_t first = 0;
     for (uint32_t i = 0; i < plan->variant->launch_count; i++) {
         const uint32_t *grid = run->layout->grid[i];
+        const aule_launch_v1 *kernel = rt_launch(plan->variant, i);
+        const uint32_t map_count = fill_maps(run, kernel, first, maps);
+        first += map_count;
         if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) continue;
-        fill_slots(run, rt_launch(plan->variant, i), slots, offsets);
-        AuLaunch launch = {i, {grid[0], grid[1], grid[2]}, slots, offsets};
+        fill_slots(run, kernel, slots, offsets);
+        AuLaunch launch = {i, {grid[0], grid[1], grid[2]}, slots, offsets, maps, map_count};
         aule_status status = backend->launch(state, plan->code, queue, &launch, sink);
         if (status) return status;
     }
@@ -156,7 +178,7 @@ static aule_status move_tensors(const aule_plan *plan, const aule_address *given
         if (status) return status;
         at[plan->tensor_args[i]] = given[i];
     }
-    return AULE_OK;
+    return rt_check_map_addresses(plan, at, sink);
 }
 
 aule_status aule_plan_run(const aule_plan *plan, const aule_run *given, aule_error **error)

@@ -245,7 +245,8 @@ aule_status rt_open_library(const char *path, const char *symbol, int *fd, AuSin
     /* Opening does not wait for whoever writes to a pipe. */
     int opened = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (opened < 0)
-        return rt_fail(sink, AULE_ERROR_FILE, "%s: cannot be read: %s", path, strerror(errno));
+        return rt_fail(sink, AULE_ERROR_FILE, "%s: cannot be read: %s", *path ? path : "''",
+                       strerror(errno));
     aule_status status = check_open_file(path, opened, symbol, sink);
     if (status)
         close(opened);

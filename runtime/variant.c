@@ -1,6 +1,7 @@
 #include "variant.h"
 
 #include "descriptor.h"
+#include "maps.h"
 #include "module.h"
 
 /* Does [info] have all the words of [features]? [missing] receives the first that it lacks. */
@@ -143,7 +144,7 @@ aule_status rt_choose_variant(const aule_attention_v1 *attention, const AuBacken
         const aule_variant_v1 *v = rt_variant(attention, i);
         bool asked = strcmp(v->operation, operation) == 0 && v->dtype == bound->operand &&
                      (!arch || strcmp(v->arch, arch) == 0) && fits_sizes(v, bound) &&
-                     meets_condition(attention, v, bound);
+                     meets_condition(attention, v, bound) && rt_maps_fit(attention, v, bound);
         int rank = asked ? rank_device(v, backend, info) : -1;
         if (rank < 0 || (best >= 0 && best <= rank)) continue;
         *variant = v;

@@ -27,6 +27,16 @@ find_meson() {
     die "no meson that runs; tools/setup installs it"
 }
 
+# Options for LLVM's linker, which links our hundred programs in a sixth of the time of the system's; none where it is not installed.
+fast_linker() {
+    local folder
+    for folder in /usr/lib/llvm-22/bin /usr/lib64/llvm22/bin /usr/lib/llvm22/bin; do
+        [ -x "$folder/ld.lld" ] || continue
+        printf -- '-D%s_link_args=-fuse-ld=lld -B%s\n' c "$folder" cpp "$folder"
+        return
+    done
+}
+
 # build_in DIR [OPTION...]: configures DIR unless it is, then builds it. Warnings are errors (meson.build).
 build_in() {
     local dir=$1 meson
@@ -36,9 +46,10 @@ build_in() {
     if [ -e "$dir/build.ninja" ] && ! ninja -C "$dir" build.ninja >/dev/null 2>&1; then rm -rf "$dir"; fi
     if [ ! -e "$dir/build.ninja" ]; then
         rm -rf "$dir"
-        local log
+        local log linker
         log=$logs/$(basename "$dir").log
-        "$meson" setup "$dir" "$root" "$@" >"$log" 2>&1 || {
+        mapfile -t linker < <(fast_linker)
+        "$meson" setup "$dir" "$root" "${linker[@]}" "$@" >"$log" 2>&1 || {
             cat "$log" >&2
             die "meson setup $dir failed"
         }

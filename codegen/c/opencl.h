@@ -4,7 +4,7 @@
 
 #include "cprint.h"
 
-enum { OPENCL_HELPERS = 18 };
+enum { OPENCL_HELPERS = 19 };
 extern const AuCHelper opencl_helpers[OPENCL_HELPERS];
 extern const AuCDialect opencl_dialect;
 

@@ -66,6 +66,7 @@ static const char *pattern(AuKOp op, AuKType of, AuKType to)
     case AU_K_IMOD: return is_long ? "floor_mod_long%w(%0, %1)" : "floor_mod%w(%0, %1)";
     case AU_K_FMA: return "mul_add%w(%0, %1, %2)";
     case AU_K_MULHI: return "mul_hi(%0, %1)";
+    case AU_K_NEG: return real ? "negated%w(%0)" : kernel_op_info(op)->opencl;
     case AU_K_ABS: return real ? "fabs(%0)" : "as_%t(abs(%0))";
     case AU_K_MIN: return real ? "minimum%w(%0, %1)" : "min(%0, %1)";
     case AU_K_MAX: return real ? "maximum%w(%0, %1)" : "max(%0, %1)";

@@ -7,6 +7,9 @@ const AuCHelper opencl_helpers[OPENCL_HELPERS] = {
     {"mul_add", "float", {"float", "float", "float"},
      "{\n#if defined(FP_FAST_FMAF) || defined(__FMA__)\n    return fma(a, b, c);\n#else\n"
      "#pragma OPENCL FP_CONTRACT ON\n    return a * b + c;\n#endif\n}\n"},
+    /* -a, signed zeros too. Intel's compiler for processors forgets the sign of what lives across a barrier (docs/dev/testing.md). */
+    {"negated", "float", {"float"},
+     "{\n#ifdef AULE_PROCESSOR\n    return a == 0.0f ? -a : 0.0f - a;\n#else\n    return -a;\n#endif\n}\n"},
     /* Like the kernel IR, and unlike fmin: the second operand where one is NaN. */
     {"minimum", "float", {"float", "float"}, "{\n    return a < b ? a : b;\n}\n"},
     {"maximum", "float", {"float", "float"}, "{\n    return a > b ? a : b;\n}\n"},
@@ -41,8 +44,8 @@ const AuCHelper opencl_helpers[OPENCL_HELPERS] = {
     {"dot2_bf16", "float", {"float", "ushort2", "ushort2"},
      "{\n    a = mul_add(bf16_to_float(b.s0), bf16_to_float(c.s0), a);\n"
      "    return mul_add(bf16_to_float(b.s1), bf16_to_float(c.s1), a);\n}\n"},
-    {"sigmoid", "float", {"float"}, "{\n    return 1.0f / (1.0f + exp(-a));\n}\n"},
-    {"softplus", "float", {"float"}, "{\n    return fmax(a, 0.0f) + log1p(exp(-fabs(a)));\n}\n"},
+    {"sigmoid", "float", {"float"}, "{\n    return 1.0f / (1.0f + exp(negated(a)));\n}\n"},
+    {"softplus", "float", {"float"}, "{\n    return fmax(a, 0.0f) + log1p(exp(negated(fabs(a))));\n}\n"},
     /* The first guess is zero: a plain look at what others add to would be a race. */
     {"add_global", "void", {"volatile __global float *", "float"},
      "{\n    volatile __global int *bits = (volatile __global int *)a;\n"

@@ -12,7 +12,7 @@
 #include <string.h>
 
 // clang-format off
-/* caps: rows of compiler/machine/caps.def. features: what the driver must report. */
+/* caps: rows of compiler/machine/caps.def; of sm_90a what sm_90 does, until schedules make groups of warps for it. features: what the driver must report. */
 static const AuArch archs[] = {
     {"sm_70",  "sm_70",  "sm_70 ptx64",  true, true, true, "", NULL},
     {"sm_75",  "sm_75",  "sm_75 ptx65",  true, true, false, "", NULL},
@@ -20,11 +20,12 @@ static const AuArch archs[] = {
     {"sm_86",  "sm_86",  "sm_86 ptx71",  true, true, true, "", NULL},
     {"sm_89",  "sm_89",  "sm_89 ptx78",  true, true, false, "", NULL},
     {"sm_90",  "sm_90",  "sm_90 ptx81",  true, true, true, "", NULL},
+    {"sm_90a", "sm_90a", "sm_90a ptx81", true, true, false, "", NULL},
     {"sm_120", "sm_120", "sm_120 ptx87", true, true, false, "", NULL},
 };
 /* ORDER archs. PTX 6.4 for sm_70, not 6.3: mma of its own; 8.1 for sm_90, not 7.8: red.add of vectors. */
-#define GPU(number, ptx) {{"nvptx64-nvidia-cuda", "sm_" #number, "+ptx" #ptx, .device = &cuda_device.device}, number}
-static const CudaHost gpus[] = {GPU(70, 64), GPU(75, 65), GPU(80, 70), GPU(86, 71), GPU(89, 78), GPU(90, 81), GPU(120, 87)};
+#define GPU(number, more, ptx) {{"nvptx64-nvidia-cuda", "sm_" #number more, "+ptx" #ptx, .device = &cuda_device.device}, number, .groups = sizeof more > 1}
+static const CudaHost gpus[] = {GPU(70, "", 64), GPU(75, "", 65), GPU(80, "", 70), GPU(86, "", 71), GPU(89, "", 78), GPU(90, "", 81), GPU(90, "a", 81), GPU(120, "", 87)};
 // clang-format on
 enum { ARCHS = sizeof archs / sizeof *archs };
 static_assert(sizeof gpus / sizeof *gpus == ARCHS, "ORDER archs");

@@ -1,7 +1,7 @@
 /* cuda_emit.c - what NVIDIA GPUs have in their own way (GpuDevice).
  *
- * .entry NAME(.param .align 8 .b8 slots[8 * n]) .reqntid THREADS. The slots are one parameter, an array that the launch copies,
- * so every kernel is launched alike. */
+ * .entry NAME(.param .align 8 .b8 slots[8 * n], .param .align 64 .b8 maps[128 * m]) .reqntid THREADS. The slots are one parameter, an
+ * array that the launch copies, so every kernel is launched alike; kernels with tensor maps have them in a second one. */
 #include "cuda.h"
 
 #include <string.h>
@@ -10,26 +10,42 @@ enum { WARP = 32, ALL_LANES = -1, PTX_KERNEL = 71 };
 
 /* ---- the function */
 
-static void type_attribute(AuEmit *e, const char *name, LLVMTypeRef type)
+/* An array that the launch copies. */
+static void add_parameter(AuEmit *e, unsigned at, const char *name, LLVMTypeRef type,
+                          uint64_t align)
 {
-    const unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
-    LLVMAddAttributeAtIndex(e->function, 1, LLVMCreateTypeAttribute(e->context, kind, type));
+    const unsigned byval = LLVMGetEnumAttributeKindForName("byval", 5);
+    const unsigned aligned = LLVMGetEnumAttributeKindForName("align", 5);
+    LLVMSetValueName2(LLVMGetParam(e->function, at), name, strlen(name));
+    LLVMAddAttributeAtIndex(e->function, at + 1, LLVMCreateTypeAttribute(e->context, byval, type));
+    LLVMAddAttributeAtIndex(e->function, at + 1,
+                            LLVMCreateEnumAttribute(e->context, aligned, align));
+    emit_attribute(e, at + 1, "noalias", NULL);
+    emit_attribute(e, at + 1, "readonly", NULL);
+}
+
+static bool hands_registers_over(const AuKernel *k)
+{
+    for (uint32_t n = 1; n < k->instr_count; n++)
+        if (k->instrs[n].op == AU_K_REGISTERS) return true;
+    return false;
 }
 
 static void open_function(AuEmit *e)
 {
+    enum { MAP_BYTES = 128, MAP_ALIGN = 64 };
     const AuKernel *k = e->k;
-    const unsigned function = (unsigned)LLVMAttributeFunctionIndex, one = k->arg_count > 0;
-    LLVMTypeRef signature = LLVMFunctionType(e->element[AU_VOID], &e->ptr, one, false);
+    const unsigned function = (unsigned)LLVMAttributeFunctionIndex, slots = k->arg_count > 0;
+    const unsigned maps = k->map_count > 0;
+    LLVMTypeRef types[2] = {e->ptr, e->ptr};
+    LLVMTypeRef signature = LLVMFunctionType(e->element[AU_VOID], types, slots + maps, false);
     e->function = LLVMAddFunction(e->module, k->name, signature);
     LLVMSetFunctionCallConv(e->function, PTX_KERNEL);
-    if (one) {
-        LLVMSetValueName2(LLVMGetParam(e->function, 0), "slots", 5);
-        type_attribute(e, "byval", LLVMArrayType2(e->i64, k->arg_count));
-        const unsigned align = LLVMGetEnumAttributeKindForName("align", 5);
-        LLVMAddAttributeAtIndex(e->function, 1, LLVMCreateEnumAttribute(e->context, align, 8));
-        emit_attribute(e, 1, "noalias", NULL);
-        emit_attribute(e, 1, "readonly", NULL);
+    if (slots) add_parameter(e, 0, "slots", LLVMArrayType2(e->i64, k->arg_count), 8);
+    if (maps) {
+        LLVMTypeRef all = LLVMArrayType2(e->element[AU_U8], (uint64_t)MAP_BYTES * k->map_count);
+        add_parameter(e, slots, "maps", all, MAP_ALIGN);
+        emit_attribute(e, slots + 1, "nvvm.grid_constant", "");
     }
     emit_attribute(e, function, "nounwind", NULL);
     emit_attribute(e, function, "convergent", NULL);
@@ -37,13 +53,18 @@ static void open_function(AuEmit *e)
     emit_attribute(e, function, "target-cpu", e->host->cpu);
     emit_attribute(e, function, "target-features", e->host->features);
     emit_attribute(e, function, "nvvm.reqntid", au_format(e->arena, "%u", k->warps * WARP));
+    /* Assemblers share the register file out among one block's lanes; without that setmaxnreg is left out. */
+    if (hands_registers_over(k)) emit_attribute(e, function, "nvvm.minctasm", "1");
     LLVMPositionBuilderAtEnd(e->builder, emit_block(e, "entry"));
 }
 
 static bool multiplies_halves(const AuKernel *k)
 {
-    for (uint32_t n = 1; n < k->instr_count; n++)
-        if (k->instrs[n].op == AU_K_MMA && k->instrs[n].imm != AU_MATRIX_M16N8K8_TF32) return true;
+    for (uint32_t n = 1; n < k->instr_count; n++) {
+        const AuInstr *in = &k->instrs[n];
+        if (in->op == AU_K_WGMMA) return true;
+        if (in->op == AU_K_MMA && in->imm != AU_MATRIX_M16N8K8_TF32) return true;
+    }
     return false;
 }
 
@@ -128,11 +149,29 @@ static bool instruction(AuEmit *e, AuVal v)
     case AU_K_MMA: cuda_mma(e, v); return true;
     case AU_K_LOAD_MATRIX: cuda_load_matrix(e, v); return true;
     }
-    return false;
+    return cuda_barriers(e, v) || cuda_bulk(e, v) || cuda_group(e, v);
+}
+
+/* May it stand between the products of a chain? */
+static bool is_beside_products(const AuEmit *e, const AuInstr *in)
+{
+    const uint32_t flags = kernel_op_info((AuKOp)in->op)->flags;
+    if (in->op == AU_K_WGMMA || in->op == AU_K_WGMMA_COMMIT) return true;
+    if (in->op == AU_K_LOAD) return e->k->mems[in->mem.i].space == AU_LANE;
+    return !(flags & (AU_KF_MEM | AU_KF_REGION | AU_KF_ORDER | AU_KF_LANES | AU_KF_TEXT));
+}
+
+static bool any_instruction(AuEmit *e, AuVal v)
+{
+    if (cuda_kernel(e)->chain && !is_beside_products(e, kernel_at(e->k, v))) cuda_group_flush(e);
+    return gpu_instruction(e, v);
 }
 
 const GpuDevice cuda_device = {
-    .device = {.open = gpu_open, .instruction = gpu_instruction, .op = cuda_op},
+    .device = {.open = gpu_open,
+               .instruction = any_instruction,
+               .end = cuda_group_flush,
+               .op = cuda_op},
     .lanes = WARP,
     .threads = 1024,
     .global = 1,

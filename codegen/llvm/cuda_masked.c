@@ -43,22 +43,6 @@ static LLVMValueRef joined(AuEmit *e, const Pieces *p, LLVMValueRef *pieces, LLV
 
 /* ---- text */
 
-typedef struct Assembly {
-    AuText text, how;
-    LLVMTypeRef types[16];
-    LLVMValueRef values[16];
-    uint32_t count, outputs;
-} Assembly;
-
-/* An operand; gives its number. */
-static uint32_t take(Assembly *a, const char *constraint, LLVMValueRef v)
-{
-    au_text_add(&a->how, "%s%s", a->how.length ? "," : "", constraint);
-    a->types[a->count] = LLVMTypeOf(v);
-    a->values[a->count] = v;
-    return a->outputs + a->count++;
-}
-
 static const char *width_text(uint32_t count, uint32_t bytes)
 {
     static const char *const texts[3] = {".b32", ".v2.b32", ".v4.b32"};
@@ -69,18 +53,8 @@ static const char *width_text(uint32_t count, uint32_t bytes)
 static void registers(AuText *text, uint32_t first, uint32_t count)
 {
     au_text_add(text, count > 1 ? "{" : "");
-    for (uint32_t n = 0; n < count; n++) au_text_add(text, "%s$%u", n ? ", " : "", first + n);
+    cuda_list(text, first, count);
     au_text_add(text, count > 1 ? "}" : "");
-}
-
-static LLVMValueRef build(AuEmit *e, Assembly *a, LLVMTypeRef result, bool effect)
-{
-    if (effect) au_text_add(&a->how, ",~{memory}");
-    LLVMTypeRef type = LLVMFunctionType(result, a->types, a->count, false);
-    LLVMValueRef code =
-        LLVMGetInlineAsm(type, au_text_str(&a->text), a->text.length, au_text_str(&a->how),
-                         a->how.length, effect, false, LLVMInlineAsmDialectATT, false);
-    return LLVMBuildCall2(e->builder, type, code, a->values, a->count, "");
 }
 
 static LLVMValueRef offset_of(AuEmit *e, const GpuPlace *at, uint32_t bytes)
@@ -100,35 +74,30 @@ static const char *space_of(const GpuPlace *at)
 static void load_part(AuEmit *e, const GpuPlace *at, LLVMValueRef mask, const Pieces *p,
                       uint32_t first, uint32_t count, LLVMValueRef *others)
 {
-    Assembly a = {.text = {.arena = e->arena}, .how = {.arena = e->arena}, .outputs = count};
-    LLVMTypeRef types[4] = {p->type, p->type, p->type, p->type};
-    const char *out = p->bytes == 4 ? "=r" : "=h";
-    for (uint32_t n = 0; n < count; n++) au_text_add(&a.how, n ? ",%s" : "%s", out);
-    const uint32_t when = take(&a, "b", mask), place = take(&a, "l", at->base);
-    const uint32_t offset = take(&a, "n", offset_of(e, at, first * p->bytes));
-    for (uint32_t n = 0; n < count; n++) take(&a, au_format(e->arena, "%u", n), others[n]);
+    CudaText a = cuda_text(e);
+    for (uint32_t n = 0; n < count; n++) cuda_result(&a, p->bytes == 4 ? "=r" : "=h", p->type);
+    const uint32_t when = cuda_take(&a, "b", mask), place = cuda_take(&a, "l", at->base);
+    const uint32_t offset = cuda_take(&a, "n", offset_of(e, at, first * p->bytes));
+    for (uint32_t n = 0; n < count; n++) cuda_take(&a, au_format(e->arena, "%u", n), others[n]);
     au_text_add(&a.text, "@$%u ld%s%s ", when, space_of(at), width_text(count, p->bytes));
     registers(&a.text, 0, count);
     au_text_add(&a.text, ", [$%u+$%u];", place, offset);
-    LLVMTypeRef type =
-        count > 1 ? LLVMStructTypeInContext(e->context, types, count, false) : p->type;
-    LLVMValueRef v = build(e, &a, type, !at->constant);
-    for (uint32_t n = 0; n < count; n++)
-        others[n] = count > 1 ? LLVMBuildExtractValue(e->builder, v, n, "") : v;
+    LLVMValueRef v = cuda_build(&a, at->constant ? CUDA_NONE : CUDA_EFFECT);
+    for (uint32_t n = 0; n < count; n++) others[n] = cuda_result_at(&a, v, n);
 }
 
 static void store_part(AuEmit *e, const GpuPlace *at, LLVMValueRef mask, const Pieces *p,
                        uint32_t first, uint32_t count, LLVMValueRef *values)
 {
-    Assembly a = {.text = {.arena = e->arena}, .how = {.arena = e->arena}};
-    const uint32_t when = take(&a, "b", mask), place = take(&a, "l", at->base);
-    const uint32_t offset = take(&a, "n", offset_of(e, at, first * p->bytes));
-    for (uint32_t n = 0; n < count; n++) take(&a, p->bytes == 4 ? "r" : "h", values[n]);
+    CudaText a = cuda_text(e);
+    const uint32_t when = cuda_take(&a, "b", mask), place = cuda_take(&a, "l", at->base);
+    const uint32_t offset = cuda_take(&a, "n", offset_of(e, at, first * p->bytes));
+    for (uint32_t n = 0; n < count; n++) cuda_take(&a, p->bytes == 4 ? "r" : "h", values[n]);
     au_text_add(&a.text, "@$%u st%s%s [$%u+$%u], ", when, space_of(at), width_text(count, p->bytes),
                 place, offset);
     registers(&a.text, offset + 1, count);
     au_text_add(&a.text, ";");
-    build(e, &a, e->element[AU_VOID], true);
+    cuda_build(&a, CUDA_EFFECT);
 }
 
 /* Pieces of one instruction. */
@@ -164,31 +133,33 @@ void cuda_masked_store(AuEmit *e, const GpuPlace *at, LLVMValueRef mask, LLVMVal
 /* A sum in memory that nobody waits for: of one i32 or f32, or of 2 or 4 f32 (sm_90). */
 void cuda_reduce(AuEmit *e, const GpuPlace *at, LLVMValueRef mask, LLVMValueRef v)
 {
-    Assembly a = {.text = {.arena = e->arena}, .how = {.arena = e->arena}};
+    CudaText a = cuda_text(e);
     const uint32_t count = emit_count(v);
     const bool is_float = count > 1 || LLVMTypeOf(v) == e->element[AU_F32];
-    if (mask) au_text_add(&a.text, "@$%u ", take(&a, "b", mask));
-    const uint32_t place = take(&a, "l", at->base), offset = take(&a, "n", offset_of(e, at, 0));
+    if (mask) au_text_add(&a.text, "@$%u ", cuda_take(&a, "b", mask));
+    const uint32_t place = cuda_take(&a, "l", at->base),
+                   offset = cuda_take(&a, "n", offset_of(e, at, 0));
     for (uint32_t n = 0; n < count; n++)
-        take(&a, is_float ? "f" : "r", count > 1 ? emit_at(e, v, n) : v);
+        cuda_take(&a, is_float ? "f" : "r", count > 1 ? emit_at(e, v, n) : v);
     au_text_add(&a.text, "red.relaxed.gpu%s.add%s.%s [$%u+$%u], ", space_of(at),
                 count > 1 ? count == 2 ? ".v2" : ".v4" : "", is_float ? "f32" : "u32", place,
                 offset);
     registers(&a.text, offset + 1, count);
     au_text_add(&a.text, ";");
-    build(e, &a, e->element[AU_VOID], true);
+    cuda_build(&a, CUDA_EFFECT);
 }
 
 /* cp.async of 4, 8 or 16 bytes, of which [valid] are read. */
 void cuda_masked_copy(AuEmit *e, const GpuPlace *to, const GpuPlace *from, LLVMValueRef mask,
                       LLVMValueRef valid, uint32_t bytes)
 {
-    Assembly a = {.text = {.arena = e->arena}, .how = {.arena = e->arena}};
-    const uint32_t when = take(&a, "b", mask), place = take(&a, "l", to->base);
-    const uint32_t offset = take(&a, "n", offset_of(e, to, 0));
-    const uint32_t source = take(&a, "l", from->base), on = take(&a, "n", offset_of(e, from, 0));
-    const uint32_t size = take(&a, "r", valid);
+    CudaText a = cuda_text(e);
+    const uint32_t when = cuda_take(&a, "b", mask), place = cuda_take(&a, "l", to->base);
+    const uint32_t offset = cuda_take(&a, "n", offset_of(e, to, 0));
+    const uint32_t source = cuda_take(&a, "l", from->base),
+                   on = cuda_take(&a, "n", offset_of(e, from, 0));
+    const uint32_t size = cuda_take(&a, "r", valid);
     au_text_add(&a.text, "@$%u cp.async.%s.shared.global [$%u+$%u], [$%u+$%u], %u, $%u;", when,
                 bytes == 16 ? "cg" : "ca", place, offset, source, on, bytes, size);
-    build(e, &a, e->element[AU_VOID], true);
+    cuda_build(&a, CUDA_EFFECT);
 }

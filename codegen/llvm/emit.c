@@ -79,6 +79,7 @@ static void emit_inside(AuEmit *e, uint32_t first)
 {
     const uint32_t mark = e->trail_count;
     emit_region(e, first);
+    if (e->device) e->device->end(e);
     emit_forget(e, mark);
 }
 
@@ -443,7 +444,7 @@ void emit_kernel(AuEmit *e, const AuKernel *k)
     e->k = k;
     e->lanes = e->device ? one_lane(e) : kernel_lanes(k, e->arena);
     e->forms = AU_NEW_ARRAY(e->arena, AuForms, k->instr_count);
-    e->places = AU_NEW_ARRAY(e->arena, AuPlace, k->mem_count);
+    e->places = AU_NEW_ARRAY(e->arena, AuEmitMemory, k->mem_count);
     e->trail_count = 0;
     e->emitted = 0;
     e->phase = "";
@@ -451,7 +452,10 @@ void emit_kernel(AuEmit *e, const AuKernel *k)
     if (!(e->device ? e->device->open(e) : open_host(e))) return;
     emit_lines_kernel(e);
     emit_region(e, k->body);
-    if (!e->device) emit_tiles_close(e);
+    if (e->device)
+        e->device->end(e);
+    else
+        emit_tiles_close(e);
     LLVMBuildRetVoid(e->builder);
     LLVMSetCurrentDebugLocation2(e->builder, NULL); /* of this function */
 }

@@ -30,6 +30,7 @@ struct AuEmit;
 typedef struct AuDevice {
     bool (*open)(struct AuEmit *e); /* the function and the places of memories; false: refused */
     bool (*instruction)(struct AuEmit *e, AuVal v); /* false: nothing emitted, as on hosts */
+    void (*end)(struct AuEmit *e);                  /* of a region: what was held back is written */
     LLVMValueRef (*op)(struct AuEmit *e, const AuInstr *in, AuScalar of,
                        const LLVMValueRef *operands); /* of ops.def; NULL: as on hosts */
 } AuDevice;
@@ -47,12 +48,12 @@ typedef struct AuForms {
     LLVMValueRef base, wide, index;
 } AuForms;
 
-typedef struct AuPlace { /* of a memory */
+typedef struct AuEmitMemory { /* of a memory */
     LLVMValueRef base;
     bool single; /* AU_LANE whose content is uniform: one element for all lanes */
     LLVMValueRef scope,
         others; /* lists of alias scopes: its own, all that it cannot overlap; NULL: neither */
-} AuPlace;
+} AuEmitMemory;
 
 enum { AU_INTRINSICS = 64, AU_MOST_LANES = 64, AU_MOST_ELEMENTS = 16 * AU_MOST_LANES };
 typedef struct AuIntrinsic {
@@ -76,7 +77,7 @@ typedef struct AuEmit {
     struct GpuKernel *gpu;                     /* of the kernel at hand, for a device */
     LLVMTypeRef i64, ptr, element[AU_SCALARS]; /* element: of values; memory: emit_stored */
     AuForms *forms;                            /* per value */
-    AuPlace *places;                           /* per memory */
+    AuEmitMemory *places;                      /* per memory */
     uint32_t *trail; /* values with forms made since the function began: forms die with the region
                         they were made in */
     uint32_t trail_count, trail_capacity;

@@ -272,20 +272,10 @@ LLVMValueRef emit_op(AuEmit *e, const AuInstr *in, AuScalar of, const LLVMValueR
     case AU_K_CEIL: return call1(e, "llvm.ceil", x);
     case AU_K_RINT: return call1(e, "llvm.rint", x);
     case AU_K_SQRT: return call1(e, "llvm.sqrt", x);
-    case AU_K_RSQRT:
-    case AU_K_EXP:
-    case AU_K_EXP2:
-    case AU_K_EXPM1:
-    case AU_K_LOG:
-    case AU_K_LOG2:
-    case AU_K_LOG1P:
-    case AU_K_POW:
-    case AU_K_TANH:
-    case AU_K_SIGMOID:
-    case AU_K_SOFTPLUS:
-    case AU_K_ERF:
-    case AU_K_SIN:
-    case AU_K_COS:
+#define OF_PLAIN(NAME)
+#define OF_MATH(NAME)                       case AU_K_##NAME:
+#define SCALAR(NAME, text, count, how, ...) OF_##how(NAME)
+#include "scalars.def"
 #define CORE(NAME, text, least, most, flags, what) case AU_K_##NAME:
 #include "core.def"
 #undef CORE

@@ -64,7 +64,7 @@ void emit_places(AuEmit *e)
 {
     for (uint32_t m = 1; m < e->k->mem_count; m++) {
         const AuMemory *mem = &e->k->mems[m];
-        AuPlace *place = &e->places[m];
+        AuEmitMemory *place = &e->places[m];
         switch (mem->space) {
         case AU_GLOBAL: place->base = emit_argument(e, mem->arg, e->ptr); break;
         case AU_SHARED:
@@ -81,7 +81,7 @@ void emit_places(AuEmit *e)
 
 LLVMValueRef emit_mark(AuEmit *e, LLVMValueRef access, AuMem mem)
 {
-    const AuPlace *place = &e->places[mem.i];
+    const AuEmitMemory *place = &e->places[mem.i];
     if (!place->scope || LLVMIsConstant(access)) return access;
     LLVMSetMetadata(access, LLVMGetMDKindIDInContext(e->context, "alias.scope", 11), place->scope);
     LLVMSetMetadata(access, LLVMGetMDKindIDInContext(e->context, "noalias", 7), place->others);

@@ -72,6 +72,8 @@ uint32_t gpu_dynamic_shared(const GpuDevice *device, const AuKernel *k);
 LLVMValueRef gpu_address(AuEmit *e, AuMem mem, AuVal index);
 bool gpu_sum(AuEmit *e, AuVal v); /* an addition of i32; false: nothing to gain, nothing emitted */
 GpuPlace gpu_place(AuEmit *e, AuMem mem, AuVal index, uint32_t bytes);
+/* In shared memory, as if it had no swizzle: for units that have their own idea of it. */
+GpuPlace gpu_line(AuEmit *e, AuMem mem, AuVal index);
 /* To what power of two of bytes an access of [bytes] at [index] is certainly aligned, up to 16. */
 uint32_t gpu_alignment(const AuEmit *e, AuMem mem, AuVal index, uint32_t bytes);
 

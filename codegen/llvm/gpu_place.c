@@ -30,6 +30,14 @@ static LLVMValueRef shared_array(AuEmit *e, uint32_t bytes)
     return array;
 }
 
+/* Memories are aligned in the array as they want to be, and it as the first of them. */
+static void align_array(LLVMValueRef array, const AuKernel *k)
+{
+    for (uint32_t m = 1; m < k->mem_count; m++)
+        if (k->mems[m].space == AU_SHARED && k->mems[m].align > LLVMGetAlignment(array))
+            LLVMSetAlignment(array, k->mems[m].align);
+}
+
 static LLVMValueRef shared_place(AuEmit *e, LLVMValueRef array, const AuMemory *mem,
                                  uint32_t offset)
 {
@@ -48,10 +56,11 @@ void gpu_places(AuEmit *e)
     uint32_t *offsets = AU_NEW_ARRAY(e->arena, uint32_t, k->mem_count);
     const uint32_t bytes = kernel_shared_bytes(k, offsets);
     LLVMValueRef array = bytes ? shared_array(e, bytes) : NULL;
+    if (array) align_array(array, k);
     LLVMTypeRef global = LLVMPointerTypeInContext(e->context, gpu_device(e)->global);
     for (uint32_t m = 1; m < k->mem_count; m++) {
         const AuMemory *mem = &k->mems[m];
-        AuPlace *place = &e->places[m];
+        AuEmitMemory *place = &e->places[m];
         switch (mem->space) {
         case AU_GLOBAL: place->base = emit_argument(e, mem->arg, global); break;
         case AU_SHARED:
@@ -287,6 +296,12 @@ GpuPlace gpu_place(AuEmit *e, AuMem mem, AuVal index, uint32_t bytes)
     place.constant = m->space == AU_GLOBAL && !m->writes;
     place.align = gpu_alignment(e, mem, index, bytes);
     return place;
+}
+
+GpuPlace gpu_line(AuEmit *e, AuMem mem, AuVal index)
+{
+    const uint32_t element = kernel_scalar_bytes(e->k->mems[mem.i].scalar);
+    return block_place(e, e->places[mem.i].base, split(e, index, DEEPEST), element, 0);
 }
 
 LLVMValueRef gpu_address(AuEmit *e, AuMem mem, AuVal index)

@@ -1,60 +1,27 @@
-/* artifact.c - the descriptor of an artifact (<aule/artifact.h>) as an image. Structures are filled
- * with zeros where a pointer goes, put, and the pointers fixed; arrays are put as a whole so that
- * they step by struct_size. */
+/* artifact.c - the descriptor of an artifact (<aule/artifact.h>), as structures that point to each other. What descriptor.h writes of
+ * them is the same for the same script: struct_size and what lies between members are not looked at. */
+#include "descriptor.h"
 #include "driver.h"
-#include "image.h"
 #include "tensors.h"
-
-#include "aule/artifact.h"
 
 #include <string.h>
 
 typedef struct Artifact {
-    AuImageBuilder b;
     AuArena *arena;
     AuDiags *diags;
     bool failed;
 } Artifact;
 
-/* Copies a structure with zeros between its members, so that a script always gives the same artifact. */
-#if defined(__has_builtin)
-#if __has_builtin(__builtin_clear_padding)
-#define CLEAR_PADDING(value) __builtin_clear_padding(&(value))
-#endif
-#endif
-#ifndef CLEAR_PADDING
-#define CLEAR_PADDING(value) ((void)0)
-#endif
-#define PUT(x, offset, value)                                                                      \
-    (CLEAR_PADDING(value), (void)memcpy((x)->b.bytes.at + (offset), &(value), sizeof(value)))
+/* An array of zeroed structures; NULL: of none. */
+#define NEW_LIST(x, type, count) ((count) ? AU_NEW_ARRAY((x)->arena, type, (count)) : NULL)
 
-static void put_expr(Artifact *x, uint64_t at, AuLaunchExpr e)
-{
-    if (!e.code) return;
-    aule_expr expr = {.length = e.length};
-    PUT(x, at, expr);
-    IMAGE_POINT(&x->b, aule_expr, at, code, image_put(&x->b, e.code, e.length * sizeof *e.code, 4));
-}
+static aule_expr expr_of(AuLaunchExpr e) { return (aule_expr){e.code, e.code ? e.length : 0}; }
 
-static void put_script_expr(Artifact *x, uint64_t at, const AuAttn *a, AuExpr e)
+static aule_expr script_expr(Artifact *x, const AuAttn *a, AuExpr e)
 {
-    AuLaunchExpr code;
-    if (!e.i) return;
-    if (launch_code(x->arena, x->diags, a, e, &code))
-        put_expr(x, at, code);
-    else
-        x->failed = true;
-}
-
-static void put_name(Artifact *x, uint64_t field, const char *text)
-{
-    image_point(&x->b, field, image_string(&x->b, text));
-}
-
-/* An array of [count] zeroed structures, to be filled in place. */
-static uint64_t put_array(Artifact *x, size_t bytes, uint32_t count)
-{
-    return image_put(&x->b, au_alloc(x->arena, bytes * count + 1), bytes * count, 8);
+    AuLaunchExpr code = {0};
+    if (e.i && !launch_code(x->arena, x->diags, a, e, &code)) x->failed = true;
+    return expr_of(x->failed ? (AuLaunchExpr){0} : code);
 }
 
 static uint32_t dtype_of(AuDtype d)
@@ -77,45 +44,60 @@ static uint32_t operand_of(AuTileElem e)
     return e == TILE_F16 ? AULE_F16 : e == TILE_BF16 ? AULE_BF16 : AULE_F32;
 }
 
-static void put_tensor(Artifact *x, uint64_t at, const AuAttn *a, const char *name,
-                       aule_tensor_v1 t, const AuExpr *axes)
+static const aule_expr *axes_of(Artifact *x, const AuAttn *a, const AuTensorRow *row)
 {
-    t.struct_size = sizeof t;
-    PUT(x, at, t);
-    put_name(x, at + offsetof(aule_tensor_v1, name), name);
-    const uint64_t list = put_array(x, sizeof(aule_expr), t.rank);
-    IMAGE_POINT(&x->b, aule_tensor_v1, at, axes, list);
-    for (uint32_t n = 0; n < t.rank; n++)
-        put_script_expr(x, list + n * sizeof(aule_expr), a, axes[n]);
+    aule_expr *axes = NEW_LIST(x, aule_expr, row->rank);
+    for (uint32_t n = 0; n < row->rank; n++) axes[n] = script_expr(x, a, row->axes[n]);
+    return axes;
 }
 
-static uint64_t put_tensors(Artifact *x, const AuAttentionBuild *build)
+static const aule_tensor_v1 *tensors_of(Artifact *x, const AuAttentionBuild *build)
 {
     const AuTensorRow *rows = build->tensors;
-    const uint64_t at = put_array(x, sizeof(aule_tensor_v1), build->tensor_count);
-    for (uint32_t n = 0; n < build->tensor_count; n++) {
-        const aule_tensor_v1 row = {.role = rows[n].role,
-                                    .dtype = dtype_of(rows[n].dtype),
-                                    .rank = rows[n].rank,
-                                    .flags = rows[n].flags};
-        put_tensor(x, at + n * sizeof(aule_tensor_v1), build->whole, rows[n].name, row,
-                   rows[n].axes);
-    }
-    return at;
+    aule_tensor_v1 *list = NEW_LIST(x, aule_tensor_v1, build->tensor_count);
+    for (uint32_t n = 0; n < build->tensor_count; n++)
+        list[n] = (aule_tensor_v1){.name = rows[n].name,
+                                   .role = rows[n].role,
+                                   .dtype = dtype_of(rows[n].dtype),
+                                   .rank = rows[n].rank,
+                                   .flags = rows[n].flags,
+                                   .axes = axes_of(x, build->whole, &rows[n])};
+    return list;
 }
 
-static uint64_t put_params(Artifact *x, const AuAttn *a)
+static const aule_param_v1 *params_of(Artifact *x, const AuAttn *a)
 {
-    const uint64_t at = put_array(x, sizeof(aule_param_v1), a->param_count);
-    for (uint32_t n = 0; n < a->param_count; n++) {
-        const uint64_t here = at + n * sizeof(aule_param_v1);
-        aule_param_v1 p = {.struct_size = sizeof p, .dtype = dtype_of(a->params[n].dtype)};
-        PUT(x, here, p);
-        put_name(x, here + offsetof(aule_param_v1, name), a->params[n].name);
-        put_script_expr(x, here + offsetof(aule_param_v1, default_value), a,
-                        a->params[n].default_value);
+    aule_param_v1 *list = NEW_LIST(x, aule_param_v1, a->param_count);
+    for (uint32_t n = 0; n < a->param_count; n++)
+        list[n] = (aule_param_v1){.name = a->params[n].name,
+                                  .dtype = dtype_of(a->params[n].dtype),
+                                  .default_value = script_expr(x, a, a->params[n].default_value)};
+    return list;
+}
+
+static const aule_size_v1 *sizes_of(Artifact *x, const AuAttn *a)
+{
+    aule_size_v1 *list = NEW_LIST(x, aule_size_v1, a->size_count);
+    for (uint32_t n = 0; n < a->size_count; n++)
+        list[n].name = a->sizes[n].fixed >= 0 ? "" : a->sizes[n].name;
+    return list;
+}
+
+/* As the script has it, in one line; NULL: not without what is no part of it, comments or too much text. */
+static const char *written(Artifact *x, AuSpan span)
+{
+    enum { LONGEST = 200 };
+    const char *from = x->diags->sources[span.source].text;
+    AuText text = {.arena = x->arena};
+    for (uint32_t n = span.begin; n < span.end; n++) {
+        const bool space = strchr(" \t\r\n", from[n]) != NULL;
+        if (from[n] == '/' && (from[n + 1] == '/' || from[n + 1] == '*')) return NULL;
+        if (!space)
+            au_text_bytes(&text, from + n, 1);
+        else if (n == span.begin || !strchr(" \t\r\n", from[n - 1]))
+            au_text_add(&text, " ");
     }
-    return at;
+    return text.length && text.length <= LONGEST ? au_text_str(&text) : NULL;
 }
 
 /* "mha.attn:7: H % Hk == 0"; what the front end asks for by itself is written like the rest. */
@@ -126,53 +108,97 @@ static const char *require_text(Artifact *x, AuSpan span, const char *what)
     return au_format(x->arena, "%s:%u: %s", p.file, p.line, what);
 }
 
-static void put_require(Artifact *x, uint64_t at, const AuAttn *a, AuExpr holds, AuSpan span,
-                        const char *what)
-{
-    put_script_expr(x, at + offsetof(aule_require_v1, condition), a, holds);
-    put_name(x, at + offsetof(aule_require_v1, text), require_text(x, span, what));
-}
-
 /* Those of the script, then the axes that must have elements. */
-static uint64_t put_requires(Artifact *x, const AuAttentionBuild *build)
+static const aule_require_v1 *requires_of(Artifact *x, const AuAttentionBuild *build)
 {
     const AuAttn *a = build->attn;
-    const uint64_t at = put_array(x, sizeof(aule_require_v1), a->require_count + build->need_count);
-    for (uint32_t n = 0; n < a->require_count; n++) {
+    const uint32_t own = a->require_count;
+    aule_require_v1 *list = NEW_LIST(x, aule_require_v1, own + build->need_count);
+    for (uint32_t n = 0; n < own; n++) {
         AuText text = {.arena = x->arena};
         attn_print_expr(a, a->requires[n], &text);
-        put_require(x, at + n * sizeof(aule_require_v1), a, a->requires[n], a -> require_spans[n],
-                    au_text_str(&text));
+        const char *words = a->require_is_written[n] ? written(x, a->require_spans[n]) : NULL;
+        list[n].condition = script_expr(x, a, a->requires[n]);
+        list[n].text = require_text(x, a->require_spans[n], words ? words : au_text_str(&text));
     }
     for (uint32_t n = 0; n < build->need_count; n++) {
         const AuNeed *need = &build->needs[n];
-        put_require(x, at + (a->require_count + n) * sizeof(aule_require_v1), a, need->holds,
-                    need->span,
-                    au_format(x->arena, "axis %u of '%s', which is read here, has elements",
-                              need->axis, need->tensor));
+        list[own + n].condition = script_expr(x, a, need->holds);
+        list[own + n].text =
+            require_text(x, need->span,
+                         au_format(x->arena, "axis %u of '%s', which is read here, has elements",
+                                   need->axis, need->tensor));
     }
-    return at;
+    return list;
 }
 
-static void put_slots(Artifact *x, uint64_t launch, const AuKernel *k)
+/* ---- variants */
+
+static const aule_slot_v1 *slots_of(Artifact *x, const AuKernel *k)
 {
     static const uint16_t types[] = {[AU_ARG_POINTER] = AULE_SLOT_PTR,
                                      [AU_ARG_I32] = AULE_SLOT_I32,
                                      [AU_ARG_I64] = AULE_SLOT_I64,
                                      [AU_ARG_F32] = AULE_SLOT_F32};
-    const uint64_t at = put_array(x, sizeof(aule_slot_v1), k->arg_count);
+    aule_slot_v1 *list = NEW_LIST(x, aule_slot_v1, k->arg_count);
     for (uint32_t n = 0; n < k->arg_count; n++) {
         const AuArg *arg = &k->args[n];
         const bool region = arg->source == AULE_SLOT_WORKSPACE;
         const uint32_t dim =
             region ? kernel_scalar_bytes(k->mems[arg->mem.i].scalar) : arg->source_dim;
-        aule_slot_v1 slot = {.kind = (uint16_t)arg->source,
-                             .type = types[arg->kind],
-                             .index = arg->source_index,
-                             .dim = dim};
-        PUT(x, at + n * sizeof slot, slot);
+        list[n] = (aule_slot_v1){(uint16_t)arg->source, types[arg->kind], arg->source_index, dim};
     }
-    IMAGE_POINT(&x->b, aule_launch_v1, launch, slots, at);
+    return list;
+}
+
+static uint32_t elements_of(AuScalar scalar)
+{
+    switch (scalar) {
+    case AU_F32: return AULE_F32;
+    case AU_F16: return AULE_F16;
+    case AU_BF16: return AULE_BF16;
+    case AU_I32: return AULE_I32;
+    case AU_I64: return AULE_I64;
+    case AU_U8: return AULE_U8;
+    case AU_I1:
+    case AU_VOID:
+    case AU_SCALARS: break;
+    }
+    return AULE_BOOL;
+}
+
+/* Does a copy of boxes write through it? */
+static bool is_written(const AuKernel *k, uint32_t map)
+{
+    for (uint32_t n = 1; n < k->instr_count; n++) {
+        const AuInstr *in = &k->instrs[n];
+        if ((in->op == AU_K_TMA_STORE || in->op == AU_K_TMA_REDUCE_ADD) && in->imm == map)
+            return true;
+    }
+    return false;
+}
+
+static const aule_map_v1 *maps_of(Artifact *x, const AuKernel *k)
+{
+    aule_map_v1 *list = NEW_LIST(x, aule_map_v1, k->map_count);
+    for (uint32_t n = 0; n < k->map_count; n++) {
+        const AuMap *map = &k->maps[n];
+        const AuMemory *mem = &k->mems[map->mem.i];
+        const AuArg *arg = &k->args[mem->arg];
+        list[n] = (aule_map_v1){.kind = arg->source,
+                                .index = arg->source_index,
+                                .dtype = elements_of(mem->scalar),
+                                .rank = map->rank,
+                                .swizzle = map->swizzle,
+                                .flags = (map->nan ? AULE_MAP_NAN : 0) |
+                                         (is_written(k, n) ? AULE_MAP_WRITTEN : 0)};
+        memcpy(list[n].box, map->box, sizeof map->box);
+        for (uint32_t d = 0; d < map->rank; d++) {
+            list[n].size[d] = expr_of(map->size[d]);
+            list[n].stride[d] = expr_of(map->stride[d]);
+        }
+    }
+    return list;
 }
 
 /* Stack of a host kernel: its arrays, and room for what the generator spills. */
@@ -189,129 +215,120 @@ static uint32_t stack_bytes(const AuKernel *k)
     return (uint32_t)bytes;
 }
 
-static void put_launch(Artifact *x, uint64_t at, const AuVariant *v, const AuKernel *k)
+/* In an artifact's data the kernel that is called as `entry` stands there. */
+static void kernel_of_host(const uint64_t *slots, uint32_t x, uint32_t y, uint32_t z)
+{
+    (void)slots, (void)x, (void)y, (void)z;
+}
+
+static const aule_launch_v1 *launches_of(Artifact *x, const AuVariant *v)
 {
     const AuTarget *target = v->target;
     const bool host = target->format == AULE_CODE_HOST;
-    aule_launch_v1 launch = {.struct_size = sizeof launch,
-                             .block = {host ? 1 : k->lanes * k->warps, 1, 1},
-                             .shared_bytes = target->dynamic_shared ? target->dynamic_shared(k) : 0,
-                             .private_bytes = host ? stack_bytes(k) : 0,
-                             .slot_count = k->arg_count};
-    PUT(x, at, launch);
-    put_name(x, at + offsetof(aule_launch_v1, entry), k->name);
-    if (host) image_symbol(&x->b, at + offsetof(aule_launch_v1, host), k->name);
-    for (uint32_t n = 0; n < 3; n++)
-        put_expr(x, at + offsetof(aule_launch_v1, grid) + n * sizeof(aule_expr), k->grid[n]);
-    put_slots(x, at, k);
+    aule_launch_v1 *list = NEW_LIST(x, aule_launch_v1, v->kernel_count);
+    for (uint32_t n = 0; n < v->kernel_count; n++) {
+        const AuKernel *k = v->kernels[n];
+        list[n] = (aule_launch_v1){
+            .entry = k->name,
+            .host = host ? kernel_of_host : NULL,
+            .grid = {expr_of(k->grid[0]), expr_of(k->grid[1]), expr_of(k->grid[2])},
+            .block = {host ? 1 : k->lanes * k->warps, 1, 1},
+            .shared_bytes = target->dynamic_shared ? target->dynamic_shared(k) : 0,
+            .private_bytes = host ? stack_bytes(k) : 0,
+            .slot_count = k->arg_count,
+            .slots = slots_of(x, k),
+            .map_count = k->map_count,
+            .maps = maps_of(x, k)};
+    }
+    return list;
 }
 
 /* Sizes that the compiler fixed; those that the script writes as numbers are checked with the
  * shapes. */
-static void put_fixed(Artifact *x, uint64_t variant, const AuVariant *v, const AuAttn *signature)
+static const aule_fixed_v1 *fixed_of(Artifact *x, const AuVariant *v, const AuAttn *signature,
+                                     uint32_t *count)
 {
     const AuAttn *a = v->attn;
-    uint32_t count = 0;
+    aule_fixed_v1 *list = NEW_LIST(x, aule_fixed_v1, a->size_count);
+    *count = 0;
     for (uint32_t n = 0; n < a->size_count; n++)
-        count += a->sizes[n].fixed >= 0 && signature->sizes[n].fixed < 0;
-    const uint64_t at = put_array(x, sizeof(aule_fixed_v1), count);
-    uint64_t here = at;
-    for (uint32_t n = 0; n < a->size_count; n++) {
-        if (a->sizes[n].fixed < 0 || signature->sizes[n].fixed >= 0) continue;
-        aule_fixed_v1 fixed = {.size = n, .value = a->sizes[n].fixed};
-        PUT(x, here, fixed);
-        here += sizeof fixed;
-    }
-    memcpy(x->b.bytes.at + variant + offsetof(aule_variant_v1, fixed_count), &count, sizeof count);
-    IMAGE_POINT(&x->b, aule_variant_v1, variant, fixed, at);
+        if (a->sizes[n].fixed >= 0 && signature->sizes[n].fixed < 0)
+            list[(*count)++] = (aule_fixed_v1){.size = n, .value = a->sizes[n].fixed};
+    return *count ? list : NULL;
 }
 
-static void put_checks(Artifact *x, uint64_t variant, const AuVariant *v)
+static const aule_check_v1 *checks_of(Artifact *x, const AuVariant *v)
 {
-    const uint64_t at = put_array(x, sizeof(aule_check_v1), v->checks.count);
+    aule_check_v1 *list = NEW_LIST(x, aule_check_v1, v->checks.count);
     for (uint32_t n = 0; n < v->checks.count; n++) {
         const AuCheck *c = &v->checks.at[n];
-        const uint64_t here = at + n * sizeof(aule_check_v1);
-        aule_check_v1 row = {.tensor = c->tensor,
-                             .axis = c->axis,
-                             .region = c->region,
-                             .rows = c->rows,
-                             .slice = c->slice,
-                             .slices = c->slices};
-        PUT(x, here, row);
         const AuPosition p = au_position(x->diags, c->span);
         const char *slash = strrchr(p.file, '/');
-        put_name(x, here + offsetof(aule_check_v1, text),
-                 au_format(x->arena, "%s:%u:%u", slash ? slash + 1 : p.file, p.line, p.column));
+        list[n] = (aule_check_v1){
+            .text = au_format(x->arena, "%s:%u:%u", slash ? slash + 1 : p.file, p.line, p.column),
+            .tensor = c->tensor,
+            .axis = c->axis,
+            .region = c->region,
+            .rows = c->rows,
+            .slice = c->slice,
+            .slices = c->slices};
     }
-    if (v->checks.count) IMAGE_POINT(&x->b, aule_variant_v1, variant, checks, at);
+    return list;
 }
 
-static void put_variant(Artifact *x, uint64_t at, const AuVariant *v, const AuAttn *signature)
+static const aule_workspace_v1 *workspaces_of(Artifact *x, const AuVariant *v)
+{
+    const uint32_t count = v->schedule->region_count;
+    aule_workspace_v1 *list = NEW_LIST(x, aule_workspace_v1, count);
+    for (uint32_t n = 0; n < count; n++)
+        list[n] = (aule_workspace_v1){expr_of(v->workspace[n]), 64, v->schedule->zeroed[n]};
+    return list;
+}
+
+static aule_variant_v1 variant_of(Artifact *x, const AuVariant *v, const AuAttn *signature)
 {
     const bool host = v->target->format == AULE_CODE_HOST;
-    aule_variant_v1 row = {.struct_size = sizeof row,
+    aule_variant_v1 row = {.operation = schedule_operation(v->operation),
+                           .target = v->target->name,
+                           .arch = v->arch->name,
+                           .features = v->features,
                            .dtype = operand_of(v->operand),
+                           .schedule = v->schedule->name,
                            .code_format = v->target->format,
                            .code_bytes = host ? 0 : v->code.length,
                            .workspace_count = v->schedule->region_count,
+                           .workspaces = workspaces_of(x, v),
                            .launch_count = v->kernel_count,
-                           .check_count = v->checks.count};
-    PUT(x, at, row);
-    put_name(x, at + offsetof(aule_variant_v1, operation), schedule_operation(v->operation));
-    put_name(x, at + offsetof(aule_variant_v1, target), v->target->name);
-    put_name(x, at + offsetof(aule_variant_v1, arch), v->arch->name);
-    put_name(x, at + offsetof(aule_variant_v1, features), v->features);
-    put_name(x, at + offsetof(aule_variant_v1, schedule), v->schedule->name);
-    put_expr(x, at + offsetof(aule_variant_v1, condition), v->condition);
-    put_fixed(x, at, v, signature);
-    if (!host) { /* text ends with a NUL that is not counted */
-        const char *copy = au_strndup(x->arena, v->code.bytes, v->code.length);
-        IMAGE_POINT(&x->b, aule_variant_v1, at, code,
-                    image_put(&x->b, copy, v->code.length + 1, 16));
-    }
-    const uint64_t workspaces = put_array(x, sizeof(aule_workspace_v1), v->schedule->region_count);
-    for (uint32_t n = 0; n < v->schedule->region_count; n++) {
-        aule_workspace_v1 w = {.align = 64, .zeroed = v->schedule->zeroed[n]};
-        PUT(x, workspaces + n * sizeof w, w);
-        put_expr(x, workspaces + n * sizeof w + offsetof(aule_workspace_v1, bytes),
-                 v->workspace[n]);
-    }
-    IMAGE_POINT(&x->b, aule_variant_v1, at, workspaces, workspaces);
-    put_checks(x, at, v);
-    const uint64_t launches = put_array(x, sizeof(aule_launch_v1), v->kernel_count);
-    IMAGE_POINT(&x->b, aule_variant_v1, at, launches, launches);
-    for (uint32_t n = 0; n < v->kernel_count; n++)
-        put_launch(x, launches + n * sizeof(aule_launch_v1), v, v->kernels[n]);
+                           .launches = launches_of(x, v),
+                           .check_count = v->checks.count,
+                           .checks = checks_of(x, v),
+                           .condition = expr_of(v->condition)};
+    row.fixed = fixed_of(x, v, signature, &row.fixed_count);
+    if (!host) row.code = au_strndup(x->arena, v->code.bytes, v->code.length); /* with a NUL */
+    return row;
 }
 
-static void put_attention(Artifact *x, uint64_t at, const AuAttentionBuild *build)
+/* ---- the whole */
+
+static aule_attention_v1 attention_of(Artifact *x, const AuAttentionBuild *build)
 {
     const AuAttn *a = build->attn;
-    aule_attention_v1 row = {.struct_size = sizeof row,
-                             .size_count = a->size_count,
-                             .tensor_count = build->tensor_count,
-                             .param_count = a->param_count,
-                             .require_count = a->require_count + build->need_count,
-                             .variant_count = build->count};
     AuText formula = {.arena = x->arena};
     attn_print(a, &formula);
-    const uint64_t tensors = put_tensors(x, build);
-    PUT(x, at, row);
-    IMAGE_POINT(&x->b, aule_attention_v1, at, tensors, tensors);
-    put_name(x, at + offsetof(aule_attention_v1, name), a->name);
-    put_name(x, at + offsetof(aule_attention_v1, formula), au_text_str(&formula));
-    const uint64_t sizes = put_array(x, sizeof(aule_size_v1), a->size_count);
-    for (uint32_t n = 0; n < a->size_count; n++)
-        put_name(x, sizes + n * sizeof(aule_size_v1),
-                 a->sizes[n].fixed >= 0 ? "" : a->sizes[n].name);
-    IMAGE_POINT(&x->b, aule_attention_v1, at, sizes, sizes);
-    IMAGE_POINT(&x->b, aule_attention_v1, at, params, put_params(x, a));
-    IMAGE_POINT(&x->b, aule_attention_v1, at, requires_, put_requires(x, build));
-    const uint64_t variants = put_array(x, sizeof(aule_variant_v1), build->count);
-    IMAGE_POINT(&x->b, aule_attention_v1, at, variants, variants);
-    for (uint32_t n = 0; n < build->count; n++)
-        put_variant(x, variants + n * sizeof(aule_variant_v1), &build->variants[n], a);
+    aule_variant_v1 *variants = NEW_LIST(x, aule_variant_v1, build->count);
+    for (uint32_t n = 0; n < build->count; n++) variants[n] = variant_of(x, &build->variants[n], a);
+    return (aule_attention_v1){.name = a->name,
+                               .formula = au_text_str(&formula),
+                               .size_count = a->size_count,
+                               .sizes = sizes_of(x, a),
+                               .tensor_count = build->tensor_count,
+                               .tensors = tensors_of(x, build),
+                               .param_count = a->param_count,
+                               .params = params_of(x, a),
+                               .require_count = a->require_count + build->need_count,
+                               .requires_ = requires_of(x, build),
+                               .variant_count = build->count,
+                               .variants = variants};
 }
 
 /* FNV-1a, 64 bits. */
@@ -322,24 +339,23 @@ static uint64_t hash(const char *text, size_t length)
     return h;
 }
 
-bool artifact_image(AuArena *arena, AuDiags *diags, const AuAttentionBuild *builds, uint32_t count,
-                    const char *source_name, const char *source, size_t source_length, AuImage *out)
+const aule_module_v1 *artifact_module(AuArena *arena, AuDiags *diags,
+                                      const AuAttentionBuild *builds, uint32_t count,
+                                      const char *source_name, const char *source,
+                                      size_t source_length)
 {
-    Artifact x = {.b = {.arena = arena}, .arena = arena, .diags = diags};
-    const aule_module_v1 head = {.magic = AULE_MAGIC,
-                                 .version_major = AULE_VERSION_MAJOR,
-                                 .version_minor = AULE_VERSION_MINOR,
-                                 .struct_size = sizeof head,
-                                 .attention_count = count,
-                                 .source_hash = hash(source, source_length)};
-    const uint64_t at = image_put(&x.b, &head, sizeof head, 16);
-    put_name(&x, at + offsetof(aule_module_v1, producer), "aulec " AULE_PROJECT_VERSION);
+    Artifact x = {.arena = arena, .diags = diags};
     const char *slash = strrchr(source_name, '/');
-    put_name(&x, at + offsetof(aule_module_v1, source_name), slash ? slash + 1 : source_name);
-    const uint64_t attentions = put_array(&x, sizeof(aule_attention_v1), count);
-    IMAGE_POINT(&x.b, aule_module_v1, at, attentions, attentions);
-    for (uint32_t n = 0; n < count; n++)
-        put_attention(&x, attentions + n * sizeof(aule_attention_v1), &builds[n]);
-    *out = image_done(&x.b);
-    return !x.failed;
+    aule_attention_v1 *attentions = NEW_LIST(&x, aule_attention_v1, count);
+    for (uint32_t n = 0; n < count; n++) attentions[n] = attention_of(&x, &builds[n]);
+    aule_module_v1 *module = AU_NEW(arena, aule_module_v1);
+    *module = (aule_module_v1){.magic = AULE_MAGIC,
+                               .version_major = AULE_VERSION_MAJOR,
+                               .version_minor = AULE_VERSION_MINOR,
+                               .attention_count = count,
+                               .attentions = attentions,
+                               .producer = "aulec " AULE_PROJECT_VERSION,
+                               .source_name = slash ? slash + 1 : source_name,
+                               .source_hash = hash(source, source_length)};
+    return x.failed ? NULL : module;
 }

@@ -56,7 +56,6 @@ typedef struct Arguments {
     aulec_options options;
     const char *input, *output;
     char widths[1024], shape[1024]; /* collected */
-    const char *shapes;             /* a file's name */
 } Arguments;
 
 static int complain(const char *what, const char *detail)
@@ -372,9 +371,10 @@ static int parse(int argc, char **argv, Arguments *a)
         case LINES: a->options.lines = 1; break;
         case AFTER: once = take_once(&a->options.after, optarg); break;
         case SHAPE:
+            if (!*optarg) return complain("--shape needs a row, \"warps_forward: rows=32\"", "");
             if (!add_shape(a, optarg)) return complain("too many shapes", optarg);
             break;
-        case SHAPES: once = take_once(&a->shapes, optarg); break;
+        case SHAPES: once = take_once(&a->options.shapes_name, optarg); break;
         case VERSION: printf("aulec %s\n", aulec_version()); return flush_output();
         case 'h':
         case HELP: fputs(usage, stdout); return flush_output();
@@ -392,6 +392,22 @@ static int parse(int argc, char **argv, Arguments *a)
     return -1;
 }
 
+/* The table of --shapes, as text. 0, or the exit status. */
+static int read_shapes(Arguments *a, char **shapes)
+{
+    const char *name = a->options.shapes_name;
+    size_t length = 0;
+    if (!name) return 0;
+    if (a->input && strcmp(a->input, "-") == 0 && strcmp(name, "-") == 0)
+        return complain("script and shapes cannot both be read from the standard input", "");
+    if (!(*shapes = read_file(name, &length))) return 3;
+    (*shapes)[length] = 0;
+    a->options.shapes = *shapes;
+    if (strlen(*shapes) == length) return 0;
+    free(*shapes);
+    return complain("a table of shapes is text, and this has zero bytes", name);
+}
+
 int main(int argc, char **argv)
 {
     Arguments a = {.options = {.struct_size = sizeof a.options}};
@@ -400,13 +416,12 @@ int main(int argc, char **argv)
     size_t length = 0;
     char *text = a.input ? read_file(a.input, &length) : NULL;
     if (a.input && !text) return 3;
-    size_t shapes_length = 0;
-    char *shapes = a.shapes ? read_file(a.shapes, &shapes_length) : NULL;
-    if (a.shapes && !shapes) {
+    char *shapes = NULL;
+    status = read_shapes(&a, &shapes);
+    if (status) {
         free(text);
-        return 3;
+        return status;
     }
-    if (shapes) shapes[shapes_length] = 0, a.options.shapes = shapes;
     aulec_result *result = NULL;
     const aulec_status compiled =
         aulec_compile(a.input ? a.input : "", text, length, &a.options, &result);

@@ -7,6 +7,8 @@
 #include "aule/artifact.h"
 #include "aule/aulec.h"
 #include "gradient.h"
+#include "linear.h"
+#include "meaning.h"
 #include "result.h"
 
 #include <inttypes.h>
@@ -166,15 +168,86 @@ static bool run_forward(aulec_case *c, AuDtype round_to, double **o, double **fi
     return attn_interpret(c->attn, &call, c->arena, &why) || fail(c, why);
 }
 
+static void add_output(aulec_case *c)
+{
+    int64_t *shape = AU_NEW_ARRAY(c->arena, int64_t, 4);
+    memcpy(shape, c->trial.shapes[0], 3 * sizeof *shape);
+    shape[1] = (int64_t)attn_scalar(c->attn, attn_heads(c->attn), c->trial.sizes, c->trial.params);
+    shape[3] = c->trial.shapes[2][3];
+    c->first_result = c->tensor_count;
+    add(c, "o", AULE_ROLE_OUTPUT, AU_DT_OPERAND, shape, 4);
+}
+
+/* A recurrence: what is given and made of it, in the order of the tensors of the case. */
+typedef struct Recurrence {
+    const AuNormal *n;
+    double *state_in, *sum_in; /* sum_in NULL: there is no norm */
+    double *made[3];           /* o, state_out, sum_out */
+} Recurrence;
+
+/* Of a recurrence: token after token, in f64, and in f32 with what products multiply, and the output, in the operand's
+ * type. */
+static bool run_recurrence(aulec_case *c, Recurrence *r, bool plain)
+{
+    static const int32_t bits[] = {[AU_DT_F16] = 11, [AU_DT_BF16] = 8};
+    const char *why = NULL;
+    const aulec_case_tensor *o = &c->tensors[c->first_result];
+    AuLinearCall call = {.call = trial_call(&c->trial, c->diags),
+                         .how = {.single = plain},
+                         .state_in = r->state_in,
+                         .sum_in = r->sum_in};
+    for (uint32_t n = 0; n < 2u + (r->sum_in != NULL); n++)
+        r->made[n] = AU_NEW_ARRAY(c->arena, double, o[n].elements + 1);
+    call.call.o = r->made[0], call.state_out = r->made[1], call.sum_out = r->made[2];
+    if (plain) {
+        call.call.round_to = c->operand;
+        call.how.operand = c->tf32 ? 11 : c->operand == AU_DT_F32 ? 0 : bits[c->operand];
+    }
+    if (!attn_linear_forward(c->attn, r->n, &call, c->arena, &why)) return fail(c, why);
+    for (uint64_t i = 0; plain && i < o->elements; i++)
+        r->made[0][i] = attn_round(r->made[0][i], c->operand);
+    return true;
+}
+
+static bool add_recurrence(aulec_case *c, uint64_t seed)
+{
+    const AuNormal n = attn_normal_form(c->attn, c->arena);
+    const bool has_sum = n.slot[AU_SLOT_NORM].i != 0;
+    int64_t *shape = AU_NEW_ARRAY(c->arena, int64_t, 4);
+    memcpy(shape, c->trial.shapes[0], 2 * sizeof *shape);
+    shape[1] = (int64_t)attn_scalar(c->attn, attn_heads(c->attn), c->trial.sizes, c->trial.params);
+    shape[2] = c->trial.shapes[0][3], shape[3] = c->trial.shapes[2][3];
+    Recurrence want = {.n = &n}, plain;
+    uint64_t random = seed + 104729;
+    for (uint32_t sum = 0; sum < 1u + has_sum; sum++) {
+        aulec_case_tensor *given =
+            add(c, sum ? "sum_in" : "state_in", AULE_ROLE_STATE, AU_DT_F32, shape, sum ? 3 : 4);
+        if (!given) return false;
+        *(sum ? &want.sum_in : &want.state_in) =
+            trial_normal(c->arena, given->elements, AU_DT_F32, &random);
+        set_data(c, given, sum ? want.sum_in : want.state_in);
+    }
+    add_output(c);
+    for (uint32_t sum = 0; sum < 1u + has_sum; sum++)
+        if (!add(c, sum ? "sum_out" : "state_out", AULE_ROLE_STATE_OUT, AU_DT_F32, shape,
+                 sum ? 3 : 4))
+            return false;
+    plain = want;
+    if (!run_recurrence(c, &want, false) || !run_recurrence(c, &plain, true)) return false;
+    for (uint32_t i = 0; i < 2u + has_sum; i++) {
+        aulec_case_tensor *made = &c->tensors[c->first_result + i];
+        set_want(c, made, want.made[i],
+                 largest_error(c, want.made[i], plain.made[i], made->elements), 2);
+    }
+    return true;
+}
+
 static bool add_forward(aulec_case *c)
 {
     const AuAttn *a = c->attn;
     const AuOnline *online = a->online;
-    int64_t *shape = AU_NEW_ARRAY(c->arena, int64_t, 4);
-    memcpy(shape, c->trial.shapes[0], 3 * sizeof *shape);
-    shape[3] = c->trial.shapes[2][3];
-    c->first_result = c->tensor_count;
-    add(c, "o", AULE_ROLE_OUTPUT, AU_DT_OPERAND, shape, 4);
+    add_output(c);
+    const int64_t *shape = c->tensors[c->first_result].shape;
     for (uint32_t n = 0; n < online->final_count; n++)
         if (!online->finals[n].kept &&
             !add(c, online->finals[n].name, AULE_ROLE_FINAL, AU_DT_F32, shape, 3))
@@ -327,8 +400,13 @@ static bool make(aulec_case *c, const char *name, const char *text, size_t lengt
     if (!trial_make(c->arena, c->diags, c->attn, c->kind, o->values, c->operand, o->seed,
                     &c->trial))
         return false;
-    if (c->attn->linear) return fail(c, "there are no reference cases of recurrences yet");
     c->widths = widths_of(c);
+    if (c->attn->linear) {
+        if (!driver_fits(c->arena, c->diags, c->attn, NULL)) return false;
+        add_arguments(c);
+        add_params(c);
+        return add_recurrence(c, o->seed);
+    }
     c->grads = attn_gradients(c->attn, c->arena, c->diags);
     if (!c->grads || !driver_fits(c->arena, c->diags, c->attn, c->grads)) return false;
     add_arguments(c);

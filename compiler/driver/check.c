@@ -15,6 +15,7 @@ typedef struct Check {
     AuDiags *diags;
     const aulec_check_options *options;
     AuText *out;
+    bool options_are_wrong;
 } Check;
 
 static const char far_remedy[] =
@@ -187,9 +188,10 @@ static bool run(Check *c, const char *name, const char *text, size_t length)
     AuNames *names = au_names_new(c->arena);
     AuScript *script =
         front_parse(c->arena, names, c->diags, au_source_add(c->diags, name, text, length));
-    uint32_t count = 0, checked = 0, recurrences = 0;
+    uint32_t count = 0, checked = 0;
     AuAttn **all = front_check(c->arena, names, c->diags, script, &count);
-    bool good = c->diags->errors == 0;
+    const bool good_script = c->diags->errors == 0;
+    bool good = good_script;
     for (uint32_t n = 0; good && n < count; n++) {
         if (c->options->attention && strcmp(c->options->attention, all[n]->name) != 0) continue;
         if (checked++ && c->options->as_svg) { /* a document holds one drawing */
@@ -198,14 +200,16 @@ static bool run(Check *c, const char *name, const char *text, size_t length)
             return false;
         }
         good &= check_attention(c, all[n]);
-        recurrences += all[n]->linear != NULL;
     }
-    if (good && checked && recurrences == checked && !c->options->as_svg)
-        au_remark(c->diags, AU_N0601, (AuSpan){0},
-                  "no target makes kernels of recurrences yet: none were tried");
+    /* What the script is not to blame for. */
+    c->options_are_wrong = good_script && c->diags->last && c->diags->last->code == AU_E0601;
     if (c->diags->errors || checked) return good;
-    au_error(c->diags, AU_E0604, (AuSpan){0}, "%s has no attention%s%s", name,
-             c->options->attention ? " " : "", c->options->attention ? c->options->attention : "");
+    if (c->options->attention)
+        au_error(c->diags, AU_E0601, (AuSpan){0}, "the script has no attention '%s'",
+                 c->options->attention);
+    else
+        au_error(c->diags, AU_E0604, (AuSpan){0}, "%s has no attention", name);
+    c->options_are_wrong = c->options->attention != NULL;
     return false;
 }
 
@@ -232,5 +236,5 @@ aulec_status aulec_check(const char *name, const char *text, size_t length,
     r->length = out.length;
     result_finish(r);
     *result = r;
-    return good ? AULEC_OK : AULEC_ERROR_SCRIPT;
+    return good ? AULEC_OK : c.options_are_wrong ? AULEC_ERROR_USAGE : AULEC_ERROR_SCRIPT;
 }

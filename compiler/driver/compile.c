@@ -2,6 +2,7 @@
  *   parse, check -> for every set of widths a copy of each attention -> for every target,
  * architecture and operand type a variant (variant.c) -> code, several variants at a time -> image
  * (artifact.c) -> one object, linked. Nothing here knows what a target is like. */
+#include "descriptor.h"
 #include "embed.h"
 #include "options.h"
 #include "result.h"
@@ -29,7 +30,7 @@ typedef struct Job {
     uint32_t source_count;
     const aulec_options *options;
     const AuShapes *shapes;
-    bool options_are_wrong; /* which shows after the script is read */
+    bool options_are_wrong; /* which may show after the script is read */
     AuScript *script;
     AuAttn **signatures; /* widths not fixed */
     uint32_t signature_count;
@@ -85,6 +86,7 @@ static bool widths_exist(Job *job)
         for (uint32_t a = 0; a < job->signature_count; a++)
             found |= attn_size_of(job->signatures[a], job->choice.widths[w].name) >= 0;
         if (!found) {
+            job->options_are_wrong = true;
             au_error(job->diags, AU_E0601, (AuSpan){0}, "no axis of the script is called '%s'",
                      job->choice.widths[w].name);
             return false;
@@ -95,13 +97,15 @@ static bool widths_exist(Job *job)
 
 /* ---- variants */
 
-/* On CPUs backward multiplies f32 whatever the operands are, so what else an architecture can do makes
- * no other code. */
+/* On CPUs backward multiplies f32 whatever the operands are, but for matrix units: so what else an architecture can
+ * do makes no other code. */
 static bool has_own_backward(const Job *job, uint32_t target, const AuArch *arch,
                              AuTileElem operand)
 {
-    const bool host = tile_caps(arch->caps)->has_private;
-    return stages_is_useful(&job->choice, target, arch, host ? TILE_F32 : operand);
+    const AuTileCaps *caps = tile_caps(arch->caps);
+    const AuTileAtom *atom = tile_best_atom(caps, operand, TILE_ON_THREAD);
+    const bool plain = caps->has_private && !(atom && atom->m > 1);
+    return stages_is_useful(&job->choice, target, arch, plain ? TILE_F32 : operand);
 }
 
 static bool add_variant(Job *job, AuAttentionBuild *build, const AuVariant *v)
@@ -112,7 +116,7 @@ static bool add_variant(Job *job, AuAttentionBuild *build, const AuVariant *v)
     return true;
 }
 
-/* In the order of the operations, the kernels for few queries first. */
+/* In the order of the operations, the kernels for few queries first, then those that move boxes. */
 static bool add_operations(Job *job, AuAttentionBuild *build, const AuVariant *v, bool backward)
 {
     const AuFamily *family = schedule_family(v->attn);
@@ -123,6 +127,9 @@ static bool add_operations(Job *job, AuAttentionBuild *build, const AuVariant *v
         uint32_t queries = n == AU_FORWARD && family->limit ? AU_QUERIES : 1;
         while (queries-- > 0) {
             one.queries = (AuQueries)queries;
+            one.boxes = !queries;
+            if (one.boxes && !add_variant(job, build, &one)) return false;
+            one.boxes = false;
             if (!add_variant(job, build, &one)) return false;
         }
     }
@@ -208,6 +215,12 @@ static bool build_attention(Job *job, AuAttentionBuild *build, uint32_t which)
         return false;
     }
     if (!settle_tensors(job, build, which)) return false;
+    if (!build->grads && !job->options->no_gradients)
+        au_remark(
+            job->diags, AU_N0601, a->span,
+            "attention '%s' is %s: kernels of its gradients are not there yet, those of forward "
+            "are made",
+            a->name, family->what);
     build->need_count = driver_needs(a, job->arena, &build->needs);
     WidthSet *sets = AU_NEW_ARRAY(job->arena, WidthSet, MOST_SETS);
     const uint32_t count = width_sets(job, a, sets);
@@ -231,6 +244,7 @@ static bool build_variants(Job *job)
         good &= build_attention(job, &job->builds[job->build_count++], n);
     }
     if (job->options->attention && !job->build_count) {
+        job->options_are_wrong = true;
         au_error(job->diags, AU_E0601, (AuSpan){0}, "the script has no attention '%s'",
                  job->options->attention);
         return false;
@@ -300,10 +314,11 @@ static bool gather(Job *job, Work *w)
             w->variants[n]->code.bytes =
                 au_strndup(job->arena, w->variants[n]->code.bytes, w->variants[n]->code.length);
         for (const AuDiag *d = w->diags[n] ? w->diags[n]->first : NULL; d; d = d->next) {
-            if (d->severity == AU_ERROR)
-                au_error(job->diags, d->code, d->span, "%s", d->message);
-            else
-                au_warning(job->diags, d->code, d->span, "%s", d->message);
+            switch (d->severity) {
+            case AU_ERROR: au_error(job->diags, d->code, d->span, "%s", d->message); break;
+            case AU_WARNING: au_warning(job->diags, d->code, d->span, "%s", d->message); break;
+            case AU_NOTE: au_remark(job->diags, d->code, d->span, "%s", d->message); break;
+            }
         }
         if (!w->good[n] && !(w->diags[n] && w->diags[n]->errors))
             au_error(job->diags, AU_E0003, (AuSpan){0}, "no memory for the code of %s",
@@ -335,12 +350,17 @@ static bool emit_code(Job *job, AuCodeStage stage)
     return good;
 }
 
+static const aule_module_v1 *descriptor(Job *job)
+{
+    return artifact_module(job->arena, job->diags, job->builds, job->build_count, job->name,
+                           job->text, job->length);
+}
+
 static bool link_artifact(Job *job, AuBlob *out)
 {
-    AuImage image;
-    if (!artifact_image(job->arena, job->diags, job->builds, job->build_count, job->name, job->text,
-                        job->length, &image))
-        return false;
+    const aule_module_v1 *module = descriptor(job);
+    if (!module) return false;
+    const AuImage image = descriptor_image(job->arena, module);
     AuBlob *objects = NULL;
     uint32_t count = 0, capacity = 0;
     const AuArch *host = NULL;
@@ -372,9 +392,8 @@ static bool embed(Job *job, AuBlob *out)
                  .build_count = job->build_count};
     if (!embed_is_possible(&e)) return false;
     if (embed_needs_code(e.emit) && !emit_code(job, AU_CODE_FINAL)) return false;
-    return artifact_image(job->arena, job->diags, job->builds, job->build_count, job->name,
-                          job->text, job->length, &e.image) &&
-           embed_emit(&e, out);
+    e.module = descriptor(job);
+    return e.module && embed_emit(&e, out);
 }
 
 /* ---- the whole */
@@ -398,15 +417,33 @@ static bool parse(Job *job)
 /* After parse: the texts of options are no sources of code. */
 static bool read_shapes(Job *job)
 {
-    const char *forced = job->options->shape, *tuned = job->options->shapes;
+    const char *forced = job->options->shape, *tuned = job->options->shapes,
+               *name = job->options->shapes_name;
     AuShapes *s = shapes_new(job->arena, job->diags);
     job->shapes = s;
     bool good = s != NULL;
     if (good && tuned)
-        good = shapes_read(s, job->diags, "<shapes>", tuned, strlen(tuned), SHAPES_TUNED);
+        good = shapes_read(s, job->diags, name ? name : "<shapes>", tuned, strlen(tuned),
+                           SHAPES_TUNED);
     if (good && forced)
         good = shapes_read(s, job->diags, "<shape>", forced, strlen(forced), SHAPES_FORCED);
+    if (good && forced && !shapes_force(s)) {
+        au_error(job->diags, AU_E0601, (AuSpan){0},
+                 "there is no row in what shapes kernels must have: it is '%s', expected "
+                 "'warps_forward: rows=32'",
+                 forced);
+        good = false;
+    }
     job->options_are_wrong = !good;
+    return good;
+}
+
+/* What was asked for by options is not the script's fault. */
+static bool build_all(Job *job)
+{
+    const bool good = build_variants(job) && shapes_report(job->shapes, job->diags);
+    const AuDiag *last = job->diags->last;
+    job->options_are_wrong |= last && shapes_have(job->shapes, last->span);
     return good;
 }
 
@@ -443,7 +480,7 @@ static bool compile(Job *job, AuBlob *out)
     else if (emit == AULEC_EMIT_GRADIENTS)
         good =
             stages_gradients(job->arena, job->diags, job->signatures, job->signature_count, &text);
-    else if (!widths_exist(job) || !build_variants(job))
+    else if (!widths_exist(job) || !build_all(job))
         return false;
     else if (emit == AULEC_EMIT_ARTIFACT)
         return emit_code(job, AU_CODE_FINAL) && link_artifact(job, out);

@@ -23,9 +23,12 @@ typedef struct AuVariant {
     uint32_t source_count;
     bool tf32;              /* operands of f32 are multiplied so */
     const AuShapes *shapes; /* of the tuned table and of the caller */
+    bool boxes;             /* a launch passes tensors that boxes of tensor maps describe */
+    const AuShapeRow *row;  /* which of them its shape was asked for by; NULL: by none */
     AuQueries queries;      /* how many there are; its condition */
     AuLaunchExpr condition;
-    AuSchedule *schedule;
+    AuSchedule *
+        schedule; /* NULL: kernels for so many queries, or with boxes, are none of this attention */
     AuChecks checks; /* their kernels are the first; their regions follow those of the schedule */
     AuKernel *kernels[AULE_MAX_LAUNCHES]; /* in the order of their launches */
     AuLowering bindings;
@@ -59,6 +62,12 @@ typedef struct AuAttentionBuild {
 /* variant.c: schedule, lowering and kernel passes; fills schedule, kernels, bindings; no schedule where one for so
  * many queries is not worth it. false: diagnostics are in diags. */
 bool variant_build(AuArena *arena, AuDiags *diags, AuVariant *v, const char *source_name);
+/* The same once, with the errors of its steps as they are. */
+bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *source_name);
+/* fit.c: what a shape that does not do might be instead: "with keys=64 or registers=8 it does"; NULL: nothing does. [v] is as it was before
+ * it was built. */
+const char *fit_instead(AuArena *arena, AuDiags *diags, const AuVariant *v, const AuShapeRow *row,
+                        const char *source_name);
 /* The kernel's names are unique in an artifact: attention, operand type, widths, architecture. */
 const char *variant_symbol(AuArena *arena, const AuVariant *v, const char *kernel);
 
@@ -69,9 +78,11 @@ bool launch_code(AuArena *arena, AuDiags *diags, const AuAttn *attn, AuExpr e, A
 /* needs.c: what a call's shapes must meet beside what the script requires; adds to the graph. */
 uint32_t driver_needs(AuAttn *attn, AuArena *arena, AuNeed **needs);
 
-/* artifact.c: the descriptor of all attentions. */
-bool artifact_image(AuArena *arena, AuDiags *diags, const AuAttentionBuild *builds, uint32_t count,
-                    const char *source_name, const char *source, size_t source_length,
-                    AuImage *out);
+/* artifact.c: the descriptor of all attentions; `host` of a launch only says that there is such a kernel. NULL: a diagnostic says
+ * why there is none. */
+const struct aule_module_v1 *artifact_module(AuArena *arena, AuDiags *diags,
+                                             const AuAttentionBuild *builds, uint32_t count,
+                                             const char *source_name, const char *source,
+                                             size_t source_length);
 
 #endif

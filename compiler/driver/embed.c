@@ -1,5 +1,6 @@
-/* embed.c - see embed.h: reads the descriptor, decides what the functions take, and puts together
+/* embed.c - see embed.h: decides what the functions take, and puts together
  * what was asked for. */
+#include "descriptor.h"
 #include "embed.h"
 #include "operations.h"
 
@@ -116,20 +117,6 @@ static void find_calls(AuEmbed *e)
     }
 }
 
-/* ---- the image, readable */
-
-static const aule_module_v1 *open_image(AuArena *arena, const AuImage *image)
-{
-    unsigned char *bytes = au_alloc(arena, image->length + 8);
-    memcpy(bytes, image->bytes, image->length);
-    for (uint32_t n = 0; n < image->fix_count; n++) {
-        const AuImageFix *fix = &image->fixes[n];
-        const uint64_t address = fix->symbol ? 0 : (uint64_t)(uintptr_t)(bytes + fix->offset);
-        memcpy(bytes + fix->at, &address, sizeof address);
-    }
-    return (const aule_module_v1 *)(const void *)bytes;
-}
-
 /* ---- what cannot be */
 
 /* Finds the architecture that host code is for; all must be of one machine. */
@@ -179,8 +166,9 @@ static bool add_descriptor(Members *m)
     AuEmbed *e = m->e;
     const char **symbol = AU_NEW(e->arena, const char *);
     AuBlob content;
+    const AuImage image = descriptor_image(e->arena, e->module);
     *symbol = au_format(e->arena, "%s_module", e->stem);
-    if (!au_image_object(e->arena, e->diags, &e->image, *symbol,
+    if (!au_image_object(e->arena, e->diags, &image, *symbol,
                          e->host ? e->host : &au_target_cpu.archs[0], &content))
         return false;
     add_member(m, "module.o", content, symbol, 1);
@@ -239,7 +227,6 @@ bool embed_emit(AuEmbed *e, AuBlob *out)
 {
     AuText text = {.arena = e->arena};
     e->stem = stem_of(e->arena, e->name);
-    e->module = open_image(e->arena, &e->image);
     find_calls(e);
     if (e->emit == AULEC_EMIT_OBJECT || e->emit == AULEC_EMIT_ARCHIVE) return emit_objects(e, out);
     if (e->emit == AULEC_EMIT_HEADER)

@@ -19,11 +19,10 @@ typedef struct AuEmbed {
     const char *name; /* of the script, as the user wrote it */
     const AuAttentionBuild *builds;
     uint32_t build_count;
-    AuImage image;
+    const aule_module_v1 *module;
     /* filled by embed_is_possible and embed_emit */
-    const char *stem;             /* the script's name as an identifier: "mha" */
-    const aule_module_v1 *module; /* the image, readable here; host kernels are NULL */
-    AuCall *calls;                /* of target cpu, grouped by attention */
+    const char *stem; /* the script's name as an identifier: "mha" */
+    AuCall *calls;    /* of target cpu, grouped by attention */
     uint32_t call_count, call_capacity;
     const AuArch *host; /* of the kernels for target cpu; NULL: there are none */
 } AuEmbed;

@@ -8,7 +8,7 @@ typedef enum When { ALWAYS, UNLESS_MARKED, UNLESS_KEPT } When;
 
 static const struct {
     uint8_t what, when;
-} parts[AU_OPERATIONS][AULE_ROLE_KEPT_ROW + 1] = {
+} parts[AU_OPERATIONS][AULE_ROLE_STATE_OUT + 1] = {
 #define PART(OPERATION, ROLE, what, when) [AU_##OPERATION][AULE_ROLE_##ROLE] = {what, when},
 #include "aule/operations.def"
 };
@@ -20,9 +20,14 @@ AuOperation operation_named(const char *name)
     return (AuOperation)n;
 }
 
-bool operation_writes(AuOperation operation, const aule_tensor_v1 *t)
+bool operation_takes(AuOperation operation, uint32_t role)
 {
-    return parts[operation][t->role].what == WRITTEN;
+    return parts[operation][role].what != NONE;
+}
+
+bool operation_writes(AuOperation operation, uint32_t role)
+{
+    return parts[operation][role].what == WRITTEN;
 }
 
 static bool keeps_output(const aule_attention_v1 *a)
@@ -35,7 +40,7 @@ static bool keeps_output(const aule_attention_v1 *a)
 /* What a kept output stands in for is no argument of a function that is made for the operation. */
 AuUse operation_use(AuOperation operation, const aule_attention_v1 *a, const aule_tensor_v1 *t)
 {
-    if (t->flags & AULE_TENSOR_IN_K || parts[operation][t->role].what == NONE) return AU_UNUSED;
+    if (t->flags & AULE_TENSOR_IN_K || !operation_takes(operation, t->role)) return AU_UNUSED;
     switch ((When)parts[operation][t->role].when) {
     case ALWAYS: return AU_NEEDED;
     case UNLESS_MARKED: return t->flags & AULE_TENSOR_OPTIONAL ? AU_POSSIBLE : AU_NEEDED;

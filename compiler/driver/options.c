@@ -91,9 +91,21 @@ static bool choose_targets(AuChoice *c, const char *list, uint32_t emit, const c
     return names.count > 0 || wrong(c, "target", list, au_text_str(&known));
 }
 
-static bool choose_archs(AuChoice *c, const char *list)
+/* Names of architectures: of the targets that were named, else of all that there are. */
+static const char *known_archs(AuChoice *c, bool named)
 {
+    uint32_t count;
     AuText known = {.arena = c->arena};
+    const AuTarget *const *all = au_targets(&count);
+    if (named) all = c->targets, count = c->target_count;
+    for (uint32_t t = 0; t < count; t++)
+        for (uint32_t a = 0; a < all[t]->arch_count; a++)
+            au_text_add(&known, "%s%s", known.length ? ", " : "", all[t]->archs[a].name);
+    return au_text_str(&known);
+}
+
+static bool choose_archs(AuChoice *c, const char *list, bool named_targets)
+{
     Items names;
     if (!list) return true;
     if (!split(c, "architectures", list, ',', &names)) return false;
@@ -102,15 +114,11 @@ static bool choose_archs(AuChoice *c, const char *list)
     for (uint32_t n = 0; n < c->arch_count; n++) {
         bool found = false;
         for (uint32_t t = 0; t < c->target_count; t++)
-            for (uint32_t a = 0; a < c->targets[t]->arch_count; a++) {
+            for (uint32_t a = 0; a < c->targets[t]->arch_count; a++)
                 found |= strcmp(c->targets[t]->archs[a].name, c->archs[n]) == 0;
-                if (n == 0)
-                    au_text_add(&known, "%s%s", known.length ? ", " : "",
-                                c->targets[t]->archs[a].name);
-            }
-        if (!found) return wrong(c, "architecture", c->archs[n], au_text_str(&known));
+        if (!found) return wrong(c, "architecture", c->archs[n], known_archs(c, named_targets));
     }
-    return c->arch_count > 0 || wrong(c, "architecture", list, "a name");
+    return c->arch_count > 0 || wrong(c, "architecture", list, known_archs(c, named_targets));
 }
 
 static bool choose_dtypes(AuChoice *c, const char *list)
@@ -215,8 +223,9 @@ bool options_choose(AuChoice *c, const aulec_options *o)
 {
     const char *targets = o->targets ? o->targets : default_targets(o->emit);
     c->is_static = o->emit >= AULEC_EMIT_HEADER;
-    return choose_targets(c, targets, o->emit, o->archs) && choose_archs(c, o->archs) &&
-           choose_dtypes(c, o->dtypes) && choose_widths(c, o->widths) && choose_f32(c, o->f32);
+    return choose_targets(c, targets, o->emit, o->archs) &&
+           choose_archs(c, o->archs, targets != NULL) && choose_dtypes(c, o->dtypes) &&
+           choose_widths(c, o->widths) && choose_f32(c, o->f32);
 }
 
 bool options_takes_arch(const AuChoice *c, const AuArch *arch)

@@ -9,6 +9,7 @@
 typedef struct Rows {
     AuArena *arena;
     const AuAttn *a;
+    AuExpr heads; /* of the output */
     AuTensorRow *at;
     uint32_t count, capacity;
 } Rows;
@@ -26,7 +27,7 @@ static void add_of_rows(Rows *r, const char *name, const char *kernel, uint32_t 
                          .dtype = rank == 3 ? AU_DT_F32 : AU_DT_OPERAND,
                          .rank = rank,
                          .flags = flags,
-                         .axes = {q->axes[0], q->axes[1], q->axes[2], v->axes[3]},
+                         .axes = {q->axes[0], r->heads, q->axes[2], v->axes[3]},
                          .span = span});
 }
 
@@ -43,6 +44,23 @@ static void add_like(Rows *r, uint32_t tensor, const char *name, const char *ker
                        .span = t->span};
     memcpy(row.axes, t->axes, sizeof row.axes);
     add(r, row);
+}
+
+/* Of a recurrence, [b, h, K, V], and where it has a norm that of the column of ones, [b, h, K]. */
+static void add_states(Rows *r, const char *suffix, uint32_t role)
+{
+    const AuTensor *q = &r->a->tensors[0], *v = &r->a->tensors[2];
+    for (uint32_t sum = 0; sum < 1u + (r->a->linear->norm.i != 0); sum++) {
+        const char *name = au_format(r->arena, "%s_%s", sum ? "sum" : "state", suffix);
+        add(r, (AuTensorRow){.name = name,
+                             .kernel = name,
+                             .role = role,
+                             .dtype = AU_DT_F32,
+                             .rank = sum ? 3 : 4,
+                             .flags = AULE_TENSOR_OPTIONAL,
+                             .axes = {q->axes[0], r->heads, q->axes[3], v->axes[3]},
+                             .span = r->a->span});
+    }
 }
 
 static void add_final(Rows *r, uint32_t n)
@@ -76,11 +94,11 @@ static void add_gradients(Rows *r, const AuGrads *g)
     }
 }
 
-AuTensorRow *driver_tensors(AuArena *arena, const AuAttn *a, const AuGrads *g, uint32_t *count)
+AuTensorRow *driver_tensors(AuArena *arena, AuAttn *a, const AuGrads *g, uint32_t *count)
 {
     static const uint32_t roles[] = {AULE_ROLE_Q, AULE_ROLE_K, AULE_ROLE_V, AULE_ROLE_INPUT};
     static const char *const names[] = {"q", "k", "v"};
-    Rows r = {.arena = arena, .a = a};
+    Rows r = {.arena = arena, .a = a, .heads = attn_heads(a)};
     for (uint32_t n = 0; n < a->tensor_count; n++) {
         const AuTensor *t = &a->tensors[n];
         const uint32_t flags =
@@ -91,12 +109,16 @@ AuTensorRow *driver_tensors(AuArena *arena, const AuAttn *a, const AuGrads *g, u
     if (a->online || a->linear) add_of_rows(&r, "o", "o", AULE_ROLE_OUTPUT, 4, 0, a->span);
     for (uint32_t n = 0; a->online && n < a->online->final_count; n++)
         if (!a->online->finals[n].kept) add_final(&r, n);
+    if (a->linear) {
+        add_states(&r, "in", AULE_ROLE_STATE);
+        add_states(&r, "out", AULE_ROLE_STATE_OUT);
+    }
     if (g) add_gradients(&r, g);
     *count = r.count;
     return r.at;
 }
 
-bool driver_names_differ(AuArena *arena, AuDiags *diags, const AuAttn *a, const AuGrads *g)
+bool driver_names_differ(AuArena *arena, AuDiags *diags, AuAttn *a, const AuGrads *g)
 {
     uint32_t count;
     const AuTensorRow *rows = driver_tensors(arena, a, g, &count);
@@ -128,7 +150,7 @@ static AuSpan span_beyond(const AuAttn *a, const AuTensorRow *rows, uint32_t cou
     return count > AULE_MAX_TENSORS ? rows[AULE_MAX_TENSORS].span : a->span;
 }
 
-bool driver_fits(AuArena *arena, AuDiags *diags, const AuAttn *a, const AuGrads *g)
+bool driver_fits(AuArena *arena, AuDiags *diags, AuAttn *a, const AuGrads *g)
 {
     uint32_t count, grads = 0;
     AuSpan last = a->span;

@@ -15,12 +15,12 @@ typedef struct AuTensorRow {
     AuSpan span; /* what it comes from */
 } AuTensorRow;
 
-/* q, k, v, inputs, o, finals; with gradients also [o_kept], NAME_kept, do, those of finals, dq, dk, [dv], those of inputs. */
-AuTensorRow *driver_tensors(AuArena *arena, const AuAttn *a, const AuGrads *grads, uint32_t *count);
+/* q, k, v, inputs, o, finals; of a recurrence state_in, [sum_in], state_out, [sum_out]; with gradients also [o_kept], NAME_kept, do, those of finals, dq, dk, [dv], those of inputs. */
+AuTensorRow *driver_tensors(AuArena *arena, AuAttn *a, const AuGrads *grads, uint32_t *count);
 /* No two have one name; false: a diagnostic with both places. */
-bool driver_names_differ(AuArena *arena, AuDiags *diags, const AuAttn *a, const AuGrads *grads);
+bool driver_names_differ(AuArena *arena, AuDiags *diags, AuAttn *a, const AuGrads *grads);
 /* Whether an artifact has room for the attention; false: a diagnostic where it has more (artifact.h says how many). */
-bool driver_fits(AuArena *arena, AuDiags *diags, const AuAttn *a, const AuGrads *grads);
+bool driver_fits(AuArena *arena, AuDiags *diags, AuAttn *a, const AuGrads *grads);
 /* Sizes that must be known when compiling, by size: the last axes of q, k and v, and the axes that
  * further products contract. Sets those of [is_width] that are and are not fixed yet. */
 void driver_find_widths(const AuAttn *a, bool *is_width);

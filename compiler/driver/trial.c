@@ -3,27 +3,18 @@
 
 #include "far.h"
 #include "meaning.h"
+#include "random.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t next_random(uint64_t *state) /* splitmix64, Steele et al. 2014 */
-{
-    uint64_t z = *state += 0x9E3779B97F4A7C15u;
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-    return z ^ z >> 31;
-}
-
-static double uniform(uint64_t *state) { return (double)(next_random(state) >> 11) * 0x1p-53; }
-
 double *trial_normal(AuArena *arena, uint64_t elements, AuDtype dtype, uint64_t *random)
 {
     double *values = AU_NEW_ARRAY(arena, double, elements + 1);
     for (uint64_t n = 0; n < elements; n++) {
-        const double radius = sqrt(-2 * log(uniform(random) + 0x1p-60));
-        values[n] = attn_round(radius * cos(6.283185307179586 * uniform(random)), dtype);
+        const double radius = sqrt(-2 * log(au_uniform(random) + 0x1p-60));
+        values[n] = attn_round(radius * cos(6.283185307179586 * au_uniform(random)), dtype);
     }
     return values;
 }
@@ -75,7 +66,7 @@ static bool given(const char *list, const char *name, double *value)
 
 static bool fail_item(AuDiags *diags, const AuAttn *a, const Item *item, const char *expected)
 {
-    au_error(diags, AU_E0605, a->span, "'%.*s': expected %s", (int)item->length, item->at,
+    au_error(diags, AU_E0601, a->span, "'%.*s': expected %s", (int)item->length, item->at,
              expected);
     return false;
 }
@@ -94,7 +85,7 @@ static bool item_is_good(AuDiags *diags, const AuAttn *a, const Item *item)
         if (item_is(item, a->params[n].name))
             return number_of(item, a->params[n].dtype != AU_DT_F32, &v) ||
                    fail_item(diags, a, item, "a number of the parameter's type");
-    au_error(diags, AU_E0605, a->span,
+    au_error(diags, AU_E0601, a->span,
              "'%.*s' is no size or parameter of '%s'; expected NAME=number,NAME=number",
              (int)item->length, item->at, a->name);
     return false;
@@ -254,8 +245,8 @@ static double *rising(AuArena *arena, uint64_t elements, int64_t row, AuDtype dt
 {
     double *values = AU_NEW_ARRAY(arena, double, elements + 1), at = 0;
     for (uint64_t n = 0; n < elements; n++) {
-        at = n % (uint64_t)(row > 0 ? row : 1) ? at + (uniform(random) < 0.06) : 0;
-        values[n] = dtype == AU_DT_BOOL ? (double)(uniform(random) < 0.7) : at;
+        at = n % (uint64_t)(row > 0 ? row : 1) ? at + (au_uniform(random) < 0.06) : 0;
+        values[n] = dtype == AU_DT_BOOL ? (double)(au_uniform(random) < 0.7) : at;
     }
     return values;
 }

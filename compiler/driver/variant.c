@@ -4,6 +4,7 @@
 #include "driver.h"
 #include "shapes.h"
 #include "passes.h"
+#include "slots.h"
 #include "tensors.h"
 
 #include "aule/artifact.h"
@@ -24,7 +25,7 @@ const char *variant_symbol(AuArena *arena, const AuVariant *v, const char *kerne
         if (v->attn->sizes[n].fixed >= 0) au_text_add(&text, "_%d", (int)v->attn->sizes[n].fixed);
     static const char *const queries[AU_QUERIES] = {"", "some_", "few_"};
     au_text_add(
-        &text, "_%s_%s%s%s", v->arch->name, queries[v->queries],
+        &text, "_%s_%s%s%s%s", v->arch->name, queries[v->queries], v->boxes ? "boxes_" : "",
         v->operation == AU_FORWARD ? "" : au_format(arena, "%s_", schedule_operation(v->operation)),
         kernel);
     for (char *c = text.at; *c; c++)
@@ -130,15 +131,6 @@ static bool fits(AuDiags *diags, const AuVariant *v, const AuKernel *k)
     return false;
 }
 
-/* What a launch passes: addresses, strides, sizes. */
-static bool has_slots(AuDiags *diags, const AuVariant *v, const AuKernel *k)
-{
-    if (k->arg_count <= AULE_MAX_SLOTS) return true;
-    au_error(diags, AU_E0608, v->attn->span, "%s takes %u arguments; there is room for %d", k->name,
-             k->arg_count, AULE_MAX_SLOTS);
-    return false;
-}
-
 static AuKernel *make_kernel(AuArena *arena, AuDiags *diags, AuVariant *v, const AuTileModule *m,
                              const AuTileKernel *tile, const AuLowering *how)
 {
@@ -150,7 +142,7 @@ static AuKernel *make_kernel(AuArena *arena, AuDiags *diags, AuVariant *v, const
     kernel_legalize_math(k, v->target->native_math);
     if (!lower_is_small(diags, k, how)) return NULL;
     kernel_simplify(k);
-    return kernel_verify(k, diags) && fits(diags, v, k) && has_slots(diags, v, k) ? k : NULL;
+    return kernel_verify(k, diags) && fits(diags, v, k) && slots_verify(diags, v, k) ? k : NULL;
 }
 
 static bool make_kernels(AuArena *arena, AuDiags *diags, AuVariant *v, const AuTileModule *m,
@@ -196,7 +188,19 @@ static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, int32_t 
                        &v->condition);
 }
 
-static bool build(AuArena *arena, AuDiags *diags, AuVariant *v, const char *source_name)
+/* Readers of artifacts that know no maps leave alone what has this word among its features. */
+static bool say_maps(AuArena *arena, AuDiags *diags, AuVariant *v)
+{
+    uint32_t count = 0;
+    for (uint32_t n = 0; n < v->kernel_count; n++) count += v->kernels[n]->map_count;
+    if (count) v->features = au_format(arena, "%s tensor_maps", v->features);
+    if (count <= AULE_MAX_MAPS) return true;
+    au_error(diags, AU_E0608, v->attn->span,
+             "%u tensor maps for one operation; there is room for %d", count, AULE_MAX_MAPS);
+    return false;
+}
+
+bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *source_name)
 {
     AuAttn *a = v->attn;
     const AuTileCaps *caps = tile_caps(v->arch->caps);
@@ -210,7 +214,9 @@ static bool build(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sour
                                .deterministic = v->deterministic,
                                .tf32 = v->tf32,
                                .queries = v->queries,
+                               .boxes = v->boxes,
                                .shapes = v->shapes,
+                               .row = &v->row,
                                .d = (int32_t)hooks_expr(hooks, a, a->tensors[0].axes[3])->integer,
                                .e = (int32_t)hooks_expr(hooks, a, a->tensors[2].axes[3])->integer};
     if (v->queries) {
@@ -218,8 +224,13 @@ static bool build(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sour
         if (!limit) return true;
         if (!set_condition(arena, diags, v, limit) || !hooks_join(hooks, diags, a)) return false;
     }
+    const char *why;
+    const bool boxes = schedule_has_boxes(arena, &problem, v->operation, &why);
+    if (v->boxes && !boxes) return true;
     v->schedule = schedule_choose(arena, diags, &problem, v->operation);
     if (!v->schedule) return false;
+    if (!boxes && why && !v->queries)
+        v->schedule->name = au_format(arena, "%s # no boxes: %s", v->schedule->name, why);
     v->features = v->arch->features;
     const uint32_t own = v->schedule->region_count;
     if (v->checked && !add_checks(arena, diags, v, &problem)) return false;
@@ -240,21 +251,65 @@ static bool build(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sour
     v->bindings.banner = banner;
     return make_kernels(arena, diags, v, passes_run(arena, diags, v->schedule->module, NULL),
                         &v->bindings) &&
-           measure_workspace(arena, diags, v, 0, own, v->schedule->module, &v->bindings);
+           measure_workspace(arena, diags, v, 0, own, v->schedule->module, &v->bindings) &&
+           say_maps(arena, diags, v);
+}
+
+/* The first error since then; the script has one already. */
+static const char *first_error(const AuDiags *diags, const AuDiags *before)
+{
+    const AuDiag *d = before->last ? before->last->next : diags->first;
+    while (d && d->severity != AU_ERROR) d = d->next;
+    return d ? d->message : "its kernels are refused";
+}
+
+/* A row of a table is a wish: the rule decides where it does not do, and that is said. */
+static bool build_by_rule(AuArena *arena, AuDiags *diags, AuVariant *v, const char *source_name,
+                          const AuShapeRow *row, const char *why)
+{
+    au_warning(diags, AU_W0601, row->span,
+               "this row does not do for %s %s of '%s' on %s, where the rule decides: %s",
+               operand_name(v), schedule_operation(v->operation), v->attn->name, v->arch->caps,
+               why);
+    v->shapes = shapes_without(arena, v->shapes, row, NULL);
+    return variant_build(arena, diags, v, source_name);
+}
+
+/* What was asked for is made or refused, with what would do instead. */
+static void refuse_shape(AuArena *arena, AuDiags *diags, const AuVariant *v,
+                         const char *source_name, const AuShapeRow *row, const char *why)
+{
+    AuDiag *error = au_error(diags, AU_E0811, row->span, "%s", why);
+    const char *instead = fit_instead(arena, diags, v, row, source_name);
+    if (instead) au_add_note(diags, error, row->span, "%s", instead);
 }
 
 /* An error in a text of ours says nothing of the script: a note names the attention and what was asked for. */
 bool variant_build(AuArena *arena, AuDiags *diags, AuVariant *v, const char *source_name)
 {
-    if (build(arena, diags, v, source_name)) return true;
-    AuDiag *last = diags->first;
-    while (last && last->next) last = last->next;
+    const AuDiags before = *diags;
+    const AuVariant given = *v;
+    if (variant_try(arena, diags, v, source_name)) return true;
+    const AuShapeRow *row = v->row;
+    AuDiag *last = diags->last;
+    if (row && !row->own) {
+        const bool complete = last && last->span.source == row->span.source;
+        const char *why = first_error(diags, &before);
+        if (row->which == SHAPES_FORCED && !complete)
+            why = au_format(arena, "%s does not do for %s %s on %s: %s", shape_row_text(arena, row),
+                            operand_name(v), schedule_operation(v->operation), v->arch->caps, why);
+        au_diags_back(diags, &before);
+        *v = given;
+        if (row->which == SHAPES_TUNED)
+            return build_by_rule(arena, diags, v, source_name, row, why);
+        refuse_shape(arena, diags, &given, source_name, row, why);
+        return false;
+    }
     if (last && last->span.source != v->attn->span.source)
-        au_add_note(diags, last, v->attn->span, "while making kernels of '%s': %s, %s, %s %s%s",
+        au_add_note(diags, last, v->attn->span,
+                    "while making kernels of '%s': %s, %s, %s %s; a fault or a limit of the "
+                    "compiler, not of the script",
                     v->attn->name, schedule_operation(v->operation), operand_name(v),
-                    v->target->name, v->arch->name,
-                    shapes_have(v->shapes, last->span)
-                        ? ""
-                        : "; a fault or a limit of the compiler, not of the script");
+                    v->target->name, v->arch->name);
     return false;
 }

@@ -121,14 +121,13 @@ static const AuTileOp op_map[AU_OP_COUNT] = {
     // clang-format off
     [AU_OP_ADD] = TILE_X_ADD, [AU_OP_SUB] = TILE_X_SUB, [AU_OP_MUL] = TILE_X_MUL, [AU_OP_DIV] = TILE_X_DIV, [AU_OP_IDIV] = TILE_X_DIV,
     [AU_OP_MOD] = TILE_X_MOD, [AU_OP_NEG] = TILE_X_NEG, [AU_OP_MIN] = TILE_X_MIN, [AU_OP_MAX] = TILE_X_MAX, [AU_OP_ABS] = TILE_X_ABS,
-    [AU_OP_SIGN] = TILE_X_SIGN, [AU_OP_FLOOR] = TILE_X_FLOOR, [AU_OP_CEIL] = TILE_X_CEIL, [AU_OP_EXP] = TILE_X_EXP, [AU_OP_EXP2] = TILE_X_EXP2,
-    [AU_OP_EXPM1] = TILE_X_EXPM1, [AU_OP_LOG] = TILE_X_LOG, [AU_OP_LOG2] = TILE_X_LOG2, [AU_OP_LOG1P] = TILE_X_LOG1P, [AU_OP_SQRT] = TILE_X_SQRT,
-    [AU_OP_RSQRT] = TILE_X_RSQRT, [AU_OP_POW] = TILE_X_POW, [AU_OP_TANH] = TILE_X_TANH, [AU_OP_SIGMOID] = TILE_X_SIGMOID,
-    [AU_OP_SOFTPLUS] = TILE_X_SOFTPLUS, [AU_OP_ERF] = TILE_X_ERF, [AU_OP_SIN] = TILE_X_SIN, [AU_OP_COS] = TILE_X_COS,
+    [AU_OP_SIGN] = TILE_X_SIGN, [AU_OP_FLOOR] = TILE_X_FLOOR, [AU_OP_CEIL] = TILE_X_CEIL,
     [AU_OP_LOGADDEXP] = TILE_X_LOGADDEXP, [AU_OP_BAND] = TILE_X_BAND, [AU_OP_BOR] = TILE_X_BOR, [AU_OP_BXOR] = TILE_X_BXOR,
     [AU_OP_BNOT] = TILE_X_BNOT, [AU_OP_SHL] = TILE_X_SHL, [AU_OP_SHR] = TILE_X_SHR, [AU_OP_LT] = TILE_X_LT, [AU_OP_LE] = TILE_X_LE,
     [AU_OP_EQ] = TILE_X_EQ, [AU_OP_NE] = TILE_X_NE, [AU_OP_AND] = TILE_X_AND, [AU_OP_OR] = TILE_X_OR, [AU_OP_NOT] = TILE_X_NOT,
     [AU_OP_WHERE] = TILE_X_WHERE, [AU_OP_TO_F32] = TILE_X_TO_F32, [AU_OP_TO_I32] = TILE_X_TO_I32,
+#define SCALAR(NAME, ...) [AU_OP_##NAME] = TILE_X_##NAME,
+#include "scalars.def"
     // clang-format on
 };
 
@@ -143,6 +142,14 @@ static AuTileExpr *size_expr(AuHookWriter *w, const AuSize *s)
 /* Positions of the hooks' parameters need no clamping: kernels pass them inside the axes or guard
  * what they read. */
 static bool is_position(const AuNode *n) { return n->op == AU_OP_INDEX || n->op == AU_OP_KV_H; }
+
+/* An element in memory as arithmetic takes it. */
+static AuTileExpr *read_as(AuHookWriter *w, AuTileExpr *ref, AuDtype dtype)
+{
+    if (dtype == AU_DT_BOOL) return writer_op2(w, TILE_X_NE, ref, writer_integer(w, 0));
+    const bool whole = dtype == AU_DT_I32 || dtype == AU_DT_I64 || dtype == AU_DT_U8;
+    return writer_op1(w, whole ? TILE_X_TO_I32 : TILE_X_TO_F32, ref);
+}
 
 static AuTileExpr *input_ref(AuHookWriter *w, AuExpr e)
 {
@@ -161,10 +168,7 @@ static AuTileExpr *input_ref(AuHookWriter *w, AuExpr e)
         }
         add_arg(w, ref, at);
     }
-    if (t->dtype == AU_DT_BOOL) return writer_op2(w, TILE_X_NE, ref, writer_integer(w, 0));
-    if (t->dtype == AU_DT_I32 || t->dtype == AU_DT_I64 || t->dtype == AU_DT_U8)
-        return writer_op1(w, TILE_X_TO_I32, ref);
-    return writer_op1(w, TILE_X_TO_F32, ref);
+    return read_as(w, ref, t->dtype);
 }
 
 /* h / (H / Hk) */
@@ -185,10 +189,49 @@ static AuTileExpr *index_expr(AuHookWriter *w, int32_t axis)
     case AU_AX_Q: return writer_variable(w, "i");
     case AU_AX_KV: return writer_variable(w, "j");
     case AU_AX_C: return w->at ? w->at->index : writer_variable(w, "c");
+    case AU_AX_TOK: return writer_variable(w, "t");
     default: break;
     }
     w->failed = true;
     return writer_integer(w, 0);
+}
+
+/* Fewer heads are shared in groups. */
+static AuTileExpr *group_of(AuHookWriter *w, AuExpr extent)
+{
+    const AuExpr all = attn_heads(w->attn);
+    if (all.i == extent.i) return writer_variable(w, "h");
+    return writer_op2(w, TILE_X_DIV, writer_variable(w, "h"),
+                      writer_op2(w, TILE_X_DIV, writer_expr(w, all), writer_expr(w, extent)));
+}
+
+/* A tensor of a recurrence where it stands: the hook's argument, or read at the token. */
+static AuTileExpr *whole_tensor(AuHookWriter *w, AuExpr e)
+{
+    if (e.i == w->whole.i) return writer_variable(w, "x");
+    static const char *const roles[] = {"q", "k", "v"};
+    const AuNode n = *attn_at(w->attn, e);
+    const bool in_k = n.integer == 2 && w->attn->v_in_k;
+    const AuTensor *t = &w->attn->tensors[n.integer];
+    uint8_t bits[8];
+    AuTileExpr *ref = node(w, TILE_X_REF, n.span);
+    ref->name = writer_name(w, n.integer < 3 ? roles[in_k ? 1 : n.integer]
+                                             : hooks_name(writer_module(w)->arena, t->name));
+    ref->has_index = t->rank > 0;
+    attn_tensor_axes(w->attn, &n, bits);
+    for (uint32_t i = 0; i < t->rank; i++) {
+        AuTileExpr *at = writer_integer(w, 0);
+        if (bits[i] == AU_AX_B || bits[i] == AU_AX_TOK)
+            at = index_expr(w, bits[i]);
+        else if (bits[i] == AU_AX_H)
+            at = group_of(w, t->axes[i]);
+        else if (bits[i])
+            at = in_k ? writer_op2(w, TILE_X_ADD, writer_variable(w, "c"),
+                                   writer_integer(w, w->attn->v_first))
+                      : writer_variable(w, "c");
+        add_arg(w, ref, at);
+    }
+    return read_as(w, ref, t->dtype);
 }
 
 /* x or dx of a row mod: the hook's argument, or, for the partner channel of a rotation, the tensor's
@@ -375,13 +418,19 @@ AuTileExpr *writer_spread(AuHookWriter *w, AuTileExpr *value, const char *like, 
                       writer_variable(w, x->name));
 }
 
+AuTileExpr *writer_where_seen(AuHookWriter *w, AuTileExpr *value)
+{
+    AuTileExpr *seen = writer_op2(w, TILE_X_GT, writer_variable(w, "seen"), writer_number(w, 0));
+    return writer_op3(w, TILE_X_WHERE, seen, value, writer_number(w, 0));
+}
+
 bool writer_is_of_tile(AuHookWriter *w, AuExpr e)
 {
     bool *is = AU_NEW_ARRAY(writer_module(w)->arena, bool, e.i + 1);
     for (uint32_t i = 1; i <= e.i; i++) {
         const AuNode *n = &w->attn->nodes[i];
         is[i] = n->op == AU_OP_ELEMENT || n->op == AU_OP_DELEMENT || n->op == AU_OP_SCORE ||
-                n->op == AU_OP_DWEIGHT;
+                n->op == AU_OP_DWEIGHT || (w->whole.i && i == w->whole.i);
         const bool elementwise = n->op != AU_OP_ROW_SUM_C && n->op != AU_OP_INPUT;
         for (uint32_t k = 0; k < n->count && elementwise; k++)
             is[i] |= is[attn_arg(w->attn, (AuExpr){i}, k).i];
@@ -439,6 +488,7 @@ static AuTileExpr *leaf_or_special(AuHookWriter *w, AuExpr e)
     case AU_OP_KV_H: return key_head(w);
     case AU_OP_PARAM: return param(w, &w->attn->params[n.integer]);
     case AU_OP_INPUT: return input_ref(w, e);
+    case AU_OP_TENSOR: return whole_tensor(w, e);
     case AU_OP_SCORE: return writer_variable(w, "s");
     case AU_OP_WEIGHT: return writer_variable(w, "p");
     case AU_OP_ELEMENT: return element(w, "x", w->row_tensor);

@@ -26,7 +26,8 @@ typedef struct AuHookWriter {
     bool own_head;       /* k_mod, v_mod: h already is the key head */
     const char *channel; /* axis of the channels in row mods: "d" or "e" */
     const char *row_tensor, *row_h,
-        *row_i; /* row mods: the tensor whose element x is, and the names of its head and row */
+        *row_i;   /* row mods: the tensor whose element x is, and the names of its head and row */
+    AuExpr whole; /* of slots: the tensor that x is */
     const char *gradient_tensor;     /* the one whose element dx is */
     TILE_LIST(AuChannel *) channels; /* that there are beside the hook's own */
     AuChannel *at;                   /* the one that is written for; NULL: the hook's own */
@@ -38,6 +39,9 @@ typedef struct AuHookWriter {
 void writer_begin(AuHookWriter *w, const char *name, const char *const *params, uint32_t count);
 void writer_count_uses(AuHookWriter *w, AuExpr e);
 void writer_finish(AuHookWriter *w, AuTileExpr *const *items, uint32_t count);
+
+/* hooks_linear.c: those of a recurrence, all of them. */
+bool hooks_linear(AuHookWriter *w);
 
 AuTileModule *writer_module(AuHookWriter *w);
 const char *writer_name(AuHookWriter *w, const char *name);
@@ -55,6 +59,8 @@ bool writer_can_dot(AuHookWriter *w, AuExpr dot, bool backward);
 bool writer_is_of_tile(AuHookWriter *w, AuExpr e);
 /* What a row mod makes of its element x, with the axes of x. */
 AuTileExpr *writer_row_value(AuHookWriter *w, AuExpr e, const char *name);
+/* [value], 0 in rows whose `seen` says that they have no pair. */
+AuTileExpr *writer_where_seen(AuHookWriter *w, AuTileExpr *value);
 /* A value with all axes of [like], whatever it depends on; [name]: of a variable that holds it. */
 AuTileExpr *writer_spread(AuHookWriter *w, AuTileExpr *value, const char *like, const char *name);
 

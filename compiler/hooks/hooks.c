@@ -104,8 +104,8 @@ static void write_init(AuHookWriter *w)
     writer_finish(w, items, w->hooks->state_count);
 }
 
-/* Has a row a pair that takes part? Maxima leave NaN out, sums do not. */
-static AuTileExpr *takes_part_somewhere(AuHookWriter *w)
+/* Has a row an unmasked pair? Maxima leave NaN out, sums do not. */
+static AuTileExpr *any_unmasked(AuHookWriter *w)
 {
     AuTileExpr *most = writer_op1(w, TILE_X_ROWMAX, writer_variable(w, "s")), *sum[2];
     for (int n = 0; n < 2; n++) sum[n] = writer_op1(w, TILE_X_ROWSUM, writer_variable(w, "s"));
@@ -133,7 +133,7 @@ static void write_forward(AuHookWriter *w)
     const AtMinusInf *at = all_at_minus_inf(a);
     w->guard_ok = !reductions_are_neutral(a, marked, at);
     AuTileExpr *any = NULL, *items[40], *p = writer_expr(w, online->weight);
-    if (w->hooks->state_count > scales) any = writer_assign(w, "any", takes_part_somewhere(w));
+    if (w->hooks->state_count > scales) any = writer_assign(w, "any", any_unmasked(w));
     if (at[online->weight.i] != IS_ZERO)
         p = writer_op3(
             w, TILE_X_WHERE,
@@ -257,15 +257,18 @@ static void write_range(AuHookWriter *w)
     writer_finish(w, items, 4);
 }
 
+/* [asks]: 0 in rows without a pair. */
 static void write_row_mod(AuHookWriter *w, const char *name, AuExpr mod, const char *tensor,
-                          const char *head, const char *row, const char *channel)
+                          const char *head, const char *row, const char *channel, bool asks)
 {
+    static const char *const params[] = {"x", "b", "h", "i", "j", "c", "seen"};
     w->channel = channel;
     w->row_tensor = tensor, w->row_h = head, w->row_i = row;
     w->own_head = row[0] == 'j';
-    writer_begin(w, name, PARAMS("x", "b", "h", "i", "j", "c"));
+    writer_begin(w, name, params, asks ? 7 : 6);
     writer_count_uses(w, mod);
     AuTileExpr *x = writer_row_value(w, mod, "change");
+    if (asks) x = writer_where_seen(w, x);
     writer_finish(w, &x, 1);
 }
 
@@ -330,6 +333,12 @@ AuHooks *hooks_make(AuArena *arena, AuDiags *diags, AuAttn *attn, const AuTileCa
     h->module = tile_module_new(arena, caps);
     AuHookWriter w = {.hooks = h, .attn = attn, .diags = diags, .channel = "d"};
     const AuOnline *online = attn->online;
+    if (attn->linear) {
+        if ((h->has_out_mod = attn->out_mod.i != 0))
+            write_row_mod(&w, "out_mod", attn->out_mod, "o", "h", "i", "e", false);
+        must_call(h, &h->forward, "out_mod", h->has_out_mod);
+        return hooks_linear(&w) ? h : NULL;
+    }
     if (online->scale_count > 24 || online->final_count > 24) {
         au_error(diags, AU_E0811, online->span,
                  "an online function with more than 24 row scales or finals");
@@ -337,7 +346,9 @@ AuHooks *hooks_make(AuArena *arena, AuDiags *diags, AuAttn *attn, const AuTileCa
     }
     h->has_scale = !is_one(attn, online->rescale);
     const bool plain_end = attn_at(attn, online->epilogue)->op == AU_OP_ELEMENT;
-    const bool stateless = online->scale_count == 0 && online->final_count == 0 && plain_end;
+    h->asks_for_pairs = attn_asks_for_pairs(attn);
+    const bool stateless =
+        online->scale_count == 0 && online->final_count == 0 && plain_end && !h->asks_for_pairs;
     h->state_count = online->scale_count + !stateless;
     write_pairs(&w);
     write_range(&w);
@@ -345,15 +356,22 @@ AuHooks *hooks_make(AuArena *arena, AuDiags *diags, AuAttn *attn, const AuTileCa
     write_forward(&w);
     write_end(&w);
     if ((h->has_q_mod = attn->q_mod.i != 0))
-        write_row_mod(&w, "q_mod", attn->q_mod, "q", "h", "i", "d");
+        write_row_mod(&w, "q_mod", attn->q_mod, "q", "h", "i", "d", false);
     if ((h->has_k_mod = attn->k_mod.i != 0))
-        write_row_mod(&w, "k_mod", attn->k_mod, "k", "h", "j", "d");
+        write_row_mod(&w, "k_mod", attn->k_mod, "k", "h", "j", "d", false);
     if ((h->has_v_mod = attn->v_mod.i != 0))
-        write_row_mod(&w, "v_mod", attn->v_mod, "v", "h", "j", "e");
+        write_row_mod(&w, "v_mod", attn->v_mod, "v", "h", "j", "e", false);
     if ((h->has_out_mod = attn->out_mod.i != 0))
-        write_row_mod(&w, "out_mod", attn->out_mod, "o", "h", "i", "e");
+        write_row_mod(&w, "out_mod", attn->out_mod, "o", "h", "i", "e", h->asks_for_pairs);
     list_needed(h, attn);
     return w.failed ? NULL : h;
+}
+
+const char *hooks_heads(const AuHooks *hooks, AuAttn *attn)
+{
+    AuText text = {.arena = hooks->module->arena};
+    tile_print_expr(hooks_expr(hooks, attn, attn_heads(attn)), &text);
+    return au_text_str(&text);
 }
 
 const char *hooks_name(AuArena *arena, const char *name) { return au_format(arena, "$%s", name); }

@@ -10,6 +10,7 @@
  *   online_join(b, h, i, state.., other..)     factors of two outputs, of disjoint keys, and the state of both (hooks_join)
  *   q_mod(x, b, h, i, j, c), k_mod, v_mod, out_mod
  *                                              an element of a row; over the axis `d` (`e` of v_mod and out_mod)
+ *   out_mod(.., seen), out_back(.., seen)      the same where asks_for_pairs: 0 in rows without a pair
  *
  * Of gradients (hooks_backward.c), finals and adjoints being those of the row:
  *
@@ -24,6 +25,12 @@
  *   q_back(x, dx, row, b, h, i, j, c), k_back, v_back, out_back
  *                                              gradient [, values of inputs] of row mods; `row` is any value of a row
  *
+ * Of recurrences (hooks_linear.c), of the slots that their normal form has:
+ *
+ *   slot_q(x, b, h, t, c), slot_k, ..          an element, or a number a token; x: what the slot's tensor has there
+ *   slot_log_decay(b, h)                       where it is a number a head
+ *   slot_norm(x, b, h, t, c)                   of the sum x
+ *
  * A row without a pair in a tile keeps its state, a row without any pair has output 0: online_fwd
  * and online_end say so with `where`s over rows, left out where the expressions cannot tell the
  * difference (docs/dev/lowering.md). */
@@ -32,7 +39,19 @@
 
 #include "attn.h"
 #include "gradient.h"
+#include "normal_form.h"
 #include "tile.h"
+
+/* A slot of a recurrence. */
+typedef struct AuHookSlot {
+    AuExpr value;     /* none: it is not there */
+    const char *name; /* of its hook; NULL: there is none, or the slot is a tensor as it stands */
+    uint8_t channel;  /* of the hook's argument: AU_AX_K, AU_AX_V, or 0: it is a number a token */
+    AuExpr held;      /* the TENSOR node that the argument is; none: it only says what places are */
+    bool is_plain;    /* the slot is that tensor */
+    bool has_sums;    /* over the channels */
+    bool is_scalar;   /* of the head at most */
+} AuHookSlot;
 
 typedef struct AuHooks {
     AuTileModule *module; /* the functions */
@@ -40,9 +59,13 @@ typedef struct AuHooks {
     bool needs_lists;     /* the mask depends on data */
     uint32_t state_count; /* row vectors of the state, the flag `seen` included */
     bool has_scale;       /* the output so far is rescaled */
-    bool has_join;        /* parts of the keys can be joined */
-    uint32_t dot_count;   /* further products of score_mod, in the order of */
+    bool
+        asks_for_pairs; /* out_mod and out_back have one parameter more: above 0 where the row has a pair */
+    bool has_join;      /* parts of the keys can be joined */
+    uint32_t dot_count; /* further products of score_mod, in the order of */
     AuExpr dots[4];
+    const AuNormal *normal; /* of a recurrence; NULL: it is none */
+    AuHookSlot slots[AU_SLOT_COUNT];
     uint32_t expressions;          /* written so far */
     AuTileNames forward, backward; /* hooks that the kernels of these operations must call: without
                                       one they would compute something else */
@@ -56,6 +79,9 @@ AuHooks *hooks_make(AuArena *arena, AuDiags *diags, AuAttn *attn, const AuTileCa
 
 /* Adds online_join where the online function has it (has_join). false: an error. */
 bool hooks_join(AuHooks *hooks, AuDiags *diags, AuAttn *attn);
+
+/* Size of the heads of the output, of which others are shared in groups: the most of q, k and v. */
+const char *hooks_heads(const AuHooks *hooks, AuAttn *attn);
 
 /* Adds those of gradients. */
 bool hooks_backward(AuHooks *hooks, AuDiags *diags, AuAttn *attn, const AuGrads *grads);

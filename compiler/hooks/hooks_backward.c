@@ -8,8 +8,11 @@
 
 #include <math.h>
 
+/* Each read of an input with a gradient is one more: a hidden layer of 32 units has 96. */
+enum { MOST_RESULTS = 160 };
+
 typedef struct Results {
-    AuTileExpr *at[64];
+    AuTileExpr *at[MOST_RESULTS];
     uint32_t count;
 } Results;
 
@@ -79,7 +82,7 @@ static void begin_pairs(AuHookWriter *w, const AuGrads *g, const char *name, boo
     writer_begin(w, name, params, count);
 }
 
-static void take_part(AuHookWriter *w, const AuGrads *g)
+static void write_unmasked(AuHookWriter *w, const AuGrads *g)
 {
     writer_assign(
         w, "ok",
@@ -94,9 +97,9 @@ static void write_pair(AuHookWriter *w, const AuGrads *g)
         writer_count_uses(w, g->dscore);
     for (uint32_t n = 0; n < g->dot_count; n++) writer_count_uses(w, g->ddots[n]);
     for (uint32_t n = 0; n < g->pairs.count; n++) writer_count_uses(w, g->pairs.at[n].value);
-    take_part(w, g);
+    write_unmasked(w, g);
     add(w, &out, guarded(w, g, g->weight, "weight"));
-    add(w, &out, guarded(w, g, g->dscore, "slope"));
+    add(w, &out, guarded(w, g, g->dscore, "dscore"));
     for (uint32_t n = 0; n < g->dot_count; n++)
         add(w, &out, guarded(w, g, g->ddots[n], numbered_name(w, "ddot", n)));
     for (uint32_t n = 0; n < g->pairs.count; n++)
@@ -111,7 +114,7 @@ static void write_pass(AuHookWriter *w, const AuGrads *g)
     begin_pairs(w, g, "backward_pass", false);
     writer_count_uses(w, g->score);
     for (uint32_t n = 0; n < g->pass_count; n++) writer_count_uses(w, g->pass[n]);
-    take_part(w, g);
+    write_unmasked(w, g);
     for (uint32_t n = 0; n < g->pass_count; n++)
         add(w, &out, guarded(w, g, g->pass[n], numbered_name(w, "pass", n)));
     writer_finish(w, out.at, out.count);
@@ -141,9 +144,9 @@ static void write_row(AuHookWriter *w, const AuGrads *g)
     writer_finish(w, out.at, out.count);
 }
 
-/* X_back(x, dx, row, b, h, i, j, c): the gradient, and those of inputs: of all channels, or once a row. */
+/* X_back(x, dx, row, b, h, i, j, c [, seen]): the gradient, and those of inputs: of all channels, or once a row. */
 static void write_row_mod(AuHookWriter *w, const char *name, const AuRowGrad *g, const char *tensor,
-                          const char *gradient, bool of_keys, const char *channel)
+                          const char *gradient, bool of_keys, const char *channel, bool asks)
 {
     Results out = {.count = 0};
     if (!g->value.i) return;
@@ -151,8 +154,8 @@ static void write_row_mod(AuHookWriter *w, const char *name, const AuRowGrad *g,
     w->row_tensor = tensor, w->gradient_tensor = gradient;
     w->row_h = "h", w->row_i = of_keys ? "j" : "i";
     w->own_head = of_keys;
-    const char *const params[] = {"x", "dx", "row", "b", "h", "i", "j", "c"};
-    writer_begin(w, name, params, sizeof params / sizeof *params);
+    static const char *const params[] = {"x", "dx", "row", "b", "h", "i", "j", "c", "seen"};
+    writer_begin(w, name, params, asks ? 9 : 8);
     writer_count_uses(w, g->value);
     for (uint32_t n = 0; n < g->inputs.count; n++) writer_count_uses(w, g->inputs.at[n].value);
     add(w, &out, writer_spread(w, writer_expr(w, g->value), "dx", "change"));
@@ -162,6 +165,7 @@ static void write_row_mod(AuHookWriter *w, const char *name, const AuRowGrad *g,
             writer_spread(w, writer_expr(w, g->inputs.at[n].value), by_channel ? "dx" : "row",
                           au_format(writer_module(w)->arena, "value%u", n)));
     }
+    for (uint32_t n = 0; n < out.count && asks; n++) out.at[n] = writer_where_seen(w, out.at[n]);
     writer_finish(w, out.at, out.count);
     w->own_head = false;
 }
@@ -206,10 +210,10 @@ bool hooks_backward(AuHooks *hooks, AuDiags *diags, AuAttn *attn, const AuGrads 
     write_pair(&w, g);
     write_pass(&w, g);
     write_row(&w, g);
-    write_row_mod(&w, "q_back", &g->q, "q", "dq_sum", false, "d");
-    write_row_mod(&w, "k_back", &g->k, "k", "dk_sum", true, "d");
-    write_row_mod(&w, "v_back", &g->v, "v", "dv_sum", true, "e");
-    write_row_mod(&w, "out_back", &g->out, "o_kept", "do", false, "e");
+    write_row_mod(&w, "q_back", &g->q, "q", "dq_sum", false, "d", false);
+    write_row_mod(&w, "k_back", &g->k, "k", "dk_sum", true, "d", false);
+    write_row_mod(&w, "v_back", &g->v, "v", "dv_sum", true, "e", false);
+    write_row_mod(&w, "out_back", &g->out, "o_kept", "do", false, "e", g->has_pair >= 0);
     list_needed(hooks, attn, g);
     return !w.failed;
 }

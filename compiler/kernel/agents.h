@@ -133,8 +133,8 @@ bool agents_touch(AuMachine *m, const AuExecutor *e, const AuStep *s, const AuAc
 int64_t agents_operand(const AuMachine *m, const AuExecutor *e, const AuStep *s, uint32_t n,
                        uint32_t lane);
 /* Is the lane in the mask, which is operand [n] or left out? */
-bool agents_takes_part(const AuMachine *m, const AuExecutor *e, const AuStep *s, uint32_t n,
-                       uint32_t lane);
+bool agents_is_active(const AuMachine *m, const AuExecutor *e, const AuStep *s, uint32_t n,
+                      uint32_t lane);
 /* The executor comes to an operation of its group with these operands. */
 void agents_meet(AuMachine *m, AuExecutor *e, const AuStep *s, const int64_t operands[4]);
 void agents_step_sync(AuMachine *m, AuExecutor *e, const AuStep *s);

@@ -66,7 +66,7 @@ static void place_values(AuMachine *m)
     if (agents) m->agents = agents_new(m);
 }
 
-static void trace(const AuMachine *m, AuPlace *p)
+static void trace(const AuMachine *m, AuRunMemory *p)
 {
     if (m->agents)
         p->marks = AU_NEW_ARRAY(m->arena, AuMarks, p->count);
@@ -77,10 +77,10 @@ static void trace(const AuMachine *m, AuPlace *p)
 static void place_memory(AuMachine *m, uint32_t n)
 {
     const AuMemory *mem = &m->k->mems[n];
-    AuPlace *p = &m->places[n];
+    AuRunMemory *p = &m->places[n];
     if (mem->space == AU_GLOBAL) {
         const AuKBuffer *b = &m->run->buffers[mem->arg];
-        *p = (AuPlace){.data = b->data, .count = b->count, .given = b->initialised};
+        *p = (AuRunMemory){.data = b->data, .count = b->count, .given = b->initialised};
         if (mem->writes || !b->initialised) trace(m, p);
         return;
     }
@@ -292,7 +292,7 @@ static void run_block(AuMachine *m, bool first)
 static void check_written(AuMachine *m)
 {
     for (uint32_t n = 1; n < m->k->mem_count && !m->why; n++) {
-        const AuPlace *p = &m->places[n];
+        const AuRunMemory *p = &m->places[n];
         if (m->k->mems[n].space != AU_GLOBAL || p->given || !m->k->mems[n].writes) continue;
         for (uint64_t i = 0; i < p->count && !m->why; i++)
             if (p->marks ? !p->marks[i].write.kind : !p->shadow[i].write.epoch)
@@ -306,7 +306,7 @@ static void prepare(AuMachine *m, uint32_t blocks)
 {
     place_values(m);
     if (m->why) return;
-    m->places = AU_NEW_ARRAY(m->arena, AuPlace, m->k->mem_count);
+    m->places = AU_NEW_ARRAY(m->arena, AuRunMemory, m->k->mem_count);
     for (uint32_t n = 1; n < m->k->mem_count; n++) place_memory(m, n);
     m->executors = AU_NEW_ARRAY(m->arena, AuExecutor, m->k->warps);
     for (uint32_t w = 0; w < m->k->warps; w++)

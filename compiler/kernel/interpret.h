@@ -25,7 +25,7 @@ typedef struct AuStep {
     int64_t imm;
 } AuStep;
 
-typedef struct AuPlace { /* of a memory, while running */
+typedef struct AuRunMemory { /* of a memory, while running */
     char *data;
     uint64_t count;          /* elements (in all copies of it) */
     AuShadow *shadow;        /* one per element; NULL where nobody writes and all is initialised */
@@ -35,7 +35,7 @@ typedef struct AuPlace { /* of a memory, while running */
     uint32_t *written;       /* AU_LANE: epoch of the last write, per element and lane */
     uint8_t *flight;         /* AU_SHARED of a kernel with copies: being copied to */
     bool given;              /* a buffer that was initialised from outside */
-} AuPlace;
+} AuRunMemory;
 
 typedef struct AuFlight { /* a copy by one lane, issued and not yet waited for */
     const AuStep *step;
@@ -65,7 +65,7 @@ typedef struct AuMachine {
     uint32_t *given, given_count,
         given_capacity; /* instructions without operands: their values are filled in beforehand */
     bool increments, copies;
-    AuPlace *places; /* per memory */
+    AuRunMemory *places; /* per memory */
     AuExecutor *executors;
     struct AuAgents *agents; /* of kernels whose executors go different ways */
     AuClock clock;
@@ -77,7 +77,7 @@ typedef struct AuMachine {
 uint32_t kernel_draw(AuMachine *m, uint32_t below);
 void kernel_flatten(AuMachine *m, uint32_t first);
 void kernel_take_turn(AuMachine *m, AuExecutor *e);
-static inline bool kernel_is_traced(const AuPlace *p) { return p->shadow || p->marks; }
+static inline bool kernel_is_traced(const AuRunMemory *p) { return p->shadow || p->marks; }
 
 void kernel_step_value(const AuStep *s, char *frame);
 void kernel_step_memory(AuMachine *m, AuExecutor *e, const AuStep *s);

@@ -49,7 +49,7 @@ static void fail_conflict(AuMachine *m, const AuExecutor *e, const AuStep *s, co
 bool agents_touch(AuMachine *m, const AuExecutor *e, const AuStep *s, const AuActor *actor,
                   AuTouch touch)
 {
-    const AuPlace *p = &m->places[touch.mem];
+    const AuRunMemory *p = &m->places[touch.mem];
     if (!p->marks) return true;
     AuMarks *marks = &p->marks[touch.at];
     const bool global = m->k->mems[touch.mem].space == AU_GLOBAL;
@@ -102,8 +102,8 @@ int64_t agents_operand(const AuMachine *m, const AuExecutor *e, const AuStep *s,
     return -1;
 }
 
-bool agents_takes_part(const AuMachine *m, const AuExecutor *e, const AuStep *s, uint32_t n,
-                       uint32_t lane)
+bool agents_is_active(const AuMachine *m, const AuExecutor *e, const AuStep *s, uint32_t n,
+                      uint32_t lane)
 {
     return n >= m->k->instrs[s->instr].count || agents_operand(m, e, s, n, lane);
 }
@@ -177,7 +177,7 @@ void agents_prepare(AuMachine *m)
             m->places[n].held =
                 AU_NEW_ARRAY(m->arena, AuHeld, (size_t)m->k->warps * m->k->mems[n].count);
     for (uint32_t n = 1; n < m->k->mem_count; n++) {
-        AuPlace *p = &m->places[n];
+        AuRunMemory *p = &m->places[n];
         if (m->k->mems[n].space != AU_SHARED || m->k->mems[n].scalar != AU_I64) continue;
         p->phases = AU_NEW_ARRAY(m->arena, AuPhases, p->count);
         for (uint64_t i = 0; i < p->count; i++) {

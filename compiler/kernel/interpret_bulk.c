@@ -116,6 +116,15 @@ static AuCopy copy_of(AuMachine *m, AuExecutor *e, const AuStep *s, uint32_t lan
     return c;
 }
 
+/* The unit leaves out what is outside of a tensor in pieces of 16 bytes: rows that end inside of one are written beyond their end. */
+static bool cuts_pieces(const AuMachine *m, const AuCopy *c)
+{
+    const AuBox *b = &c->box;
+    const int64_t bytes = b->size[0] * kernel_scalar_bytes(m->k->mems[c->global].scalar);
+    return is_box(c->step) && !is_load(c->step) && bytes % 16 &&
+           b->start[0] + b->count[0] > b->size[0];
+}
+
 static bool is_inside(AuMachine *m, const AuCopy *c)
 {
     const AuMemory *mem = &m->k->mems[c->shared];
@@ -131,6 +140,10 @@ static bool is_inside(AuMachine *m, const AuCopy *c)
         kernel_fail(m, c->e, c->step, c->lane,
                     "bounds: @%s[%" PRId64 "] is not aligned to %" PRId64 " bytes", mem->name,
                     c->shared_at, line);
+    else if (cuts_pieces(m, c))
+        kernel_fail(m, c->e, c->step, c->lane,
+                    "bounds: rows of map %s end inside of 16 bytes, which are written whole",
+                    m->k->maps[c->step->imm].name);
     return !m->why;
 }
 
@@ -277,7 +290,7 @@ void agents_step_copy(AuMachine *m, AuExecutor *e, const AuStep *s)
     for (uint32_t l = 0; l < m->k->lanes && !m->why; l++) {
         if (s->op == AU_K_BULK_COMMIT)
             agents_of(m, e)->committed[l]++;
-        else if (agents_takes_part(m, e, s, mask, l))
+        else if (agents_is_active(m, e, s, mask, l))
             issue(m, e, s, l);
     }
 }

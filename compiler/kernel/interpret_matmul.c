@@ -45,7 +45,7 @@ static int64_t element(AuMachine *m, AuExecutor *e, const Matrix *x, int32_t row
 static char *lane_element(AuMachine *m, AuExecutor *e, const Matrix *x, int32_t row, int32_t column,
                           uint32_t lane)
 {
-    const AuPlace *p = &m->places[x->mem];
+    const AuRunMemory *p = &m->places[x->mem];
     const int64_t at = element(m, e, x, row, column);
     if (at < 0) return NULL;
     const uint64_t place = (uint64_t)at * m->k->lanes + lane;

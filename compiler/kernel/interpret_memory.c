@@ -16,7 +16,7 @@ static inline void move(char *to, const char *from, uint32_t bytes)
     }
 }
 
-static inline bool takes_part(const AuStep *s, const char *frame, uint32_t lane)
+static inline bool is_active(const AuStep *s, const char *frame, uint32_t lane)
 {
     return !s->c || frame[s->c + lane];
 }
@@ -55,7 +55,7 @@ static void fail_race(AuMachine *m, const AuExecutor *e, const AuStep *s, uint32
 bool kernel_note_access(AuMachine *m, AuExecutor *e, const AuStep *s, uint32_t lane, uint64_t at,
                         int64_t index)
 {
-    const AuPlace *p = &m->places[s->mem];
+    const AuRunMemory *p = &m->places[s->mem];
     const AuMemory *mem = &m->k->mems[s->mem];
     const AuAccess access = {e->x, (uint16_t)e->index, (uint16_t)lane};
     const AuTrace *other = NULL;
@@ -158,7 +158,7 @@ static void shared_step(AuMachine *m, AuExecutor *e, const AuStep *s, uint64_t b
 {
     const bool traced = kernel_is_traced(&m->places[s->mem]);
     for (uint32_t l = 0; l < m->k->lanes; l++) {
-        if (!takes_part(s, e->frame, l)) {
+        if (!is_active(s, e->frame, l)) {
             if (s->result) fill_other(s, e->frame, l, m->k->lanes);
             continue;
         }
@@ -180,7 +180,7 @@ static void shared_step(AuMachine *m, AuExecutor *e, const AuStep *s, uint64_t b
 static bool lane_block(const AuMachine *m, const AuExecutor *e, const AuStep *s)
 {
     const uint32_t lanes = m->k->lanes, count = m->k->mems[s->mem].count, n = lanes * s->width;
-    const AuPlace *p = &m->places[s->mem];
+    const AuRunMemory *p = &m->places[s->mem];
     const int64_t index = kernel_index_at(s, e->frame, 0);
     bool good = !p->held && !s->c && index >= 0 && (uint64_t)index + s->width <= count;
     for (uint32_t l = 1; l < lanes && good; l++) good = kernel_index_at(s, e->frame, l) == index;
@@ -203,11 +203,11 @@ static void lane_step(AuMachine *m, AuExecutor *e, const AuStep *s)
 {
     if (lane_block(m, e, s)) return;
     const uint32_t lanes = m->k->lanes, count = m->k->mems[s->mem].count;
-    const AuPlace *p = &m->places[s->mem];
+    const AuRunMemory *p = &m->places[s->mem];
     const uint64_t base = (uint64_t)e->index * count;
     const bool store = s->op == AU_K_STORE;
     for (uint32_t l = 0; l < lanes; l++) {
-        if (!takes_part(s, e->frame, l)) {
+        if (!is_active(s, e->frame, l)) {
             if (!store) fill_other(s, e->frame, l, lanes);
             continue;
         }

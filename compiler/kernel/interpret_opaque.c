@@ -65,7 +65,7 @@ static bool matrix(AuMachine *m, const AuExecutor *e, const AuStep *s, AuMem mem
                     memory->count);
         return false;
     }
-    const AuPlace *p = &m->places[mem.i];
+    const AuRunMemory *p = &m->places[mem.i];
     const uint64_t at = (uint64_t)e->index * memory->count + (uint64_t)index;
     *out = (Matrix){.mem = memory,
                     .bytes = kernel_scalar_bytes(memory->scalar),
@@ -96,7 +96,7 @@ static char *seen_by_all(AuMachine *m, AuExecutor *e, const AuStep *s, AuMem mem
                          bool store)
 {
     const AuMemory *memory = &m->k->mems[mem.i];
-    const AuPlace *p = &m->places[mem.i];
+    const AuRunMemory *p = &m->places[mem.i];
     const uint64_t count = memory->space == AU_GLOBAL ? p->count : memory->count,
                    base = memory->space == AU_EXEC ? (uint64_t)e->index * count : 0;
     AuStep access = *s;

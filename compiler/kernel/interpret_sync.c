@@ -183,7 +183,7 @@ void agents_step_sync(AuMachine *m, AuExecutor *e, const AuStep *s)
     case AU_K_FENCE_PROXY: clocks_fence(&agents_of(m, e)->clocks, e->index); return;
     }
     for (uint32_t l = 0; l < m->k->lanes && !m->why; l++) {
-        if (!agents_takes_part(m, e, s, mask, l)) continue;
+        if (!agents_is_active(m, e, s, mask, l)) continue;
         AuPhases *b = agents_phases(m, e, s, s->mem, agents_operand(m, e, s, 0, l), l);
         if (b && s->op == AU_K_MBAR_INIT)
             init(m, e, s, b, l);

@@ -5,8 +5,9 @@
 #ifndef AU_KERNEL_MEANING_H
 #define AU_KERNEL_MEANING_H
 
-#include <math.h>
 #include <stdint.h>
+
+#include "scalars.h"
 
 /* Division by zero gives 0, remainder the dividend: a kernel must not divide by zero, but its
  * interpreter must not die of it. */
@@ -50,7 +51,6 @@ static inline int64_t float_to_i64(float a)
 {
     return a >= 0x1p63f ? INT64_MAX : a <= -0x1p63f ? INT64_MIN : a == a ? (int64_t)a : 0;
 }
-static inline double softplus(double a) { return (a > 0 ? a : 0) + log1p(exp(-fabs(a))); }
 
 // clang-format off
 #define OF_INT(function, a) _Generic((a), int32_t: function##_i32, int64_t: function##_i64)

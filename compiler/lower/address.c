@@ -37,7 +37,7 @@ AuParts lower_parted_position(AuLower *l, const AuTileExpr *ref, uint32_t n, con
 {
     const AuTileExpr *index = ref->has_index ? ref->args.at[n] : NULL;
     AuParts at = {.own = {0}};
-    if (l->r.unit->by_pieces && ref->memory->space == TILE_GLOBAL && index &&
+    if (l->r.unit->vector_access && ref->memory->space == TILE_GLOBAL && index &&
         index->op == TILE_X_SPAN) {
         const AuCoord *c = lower_coordinate(l, p, lower_view_axis(ref, n));
         if (c) at.own = c->index;
@@ -113,7 +113,7 @@ static const AuTileExpr *limits_of(const AuTileExpr *ref, uint32_t n)
 
 AuVal lower_end(AuLower *l, const AuTileExpr *ref, uint32_t n)
 {
-    const AuVal extent = lower_place(l, ref->memory)->extents[n];
+    const AuVal extent = lower_memory(l, ref->memory)->extents[n];
     const AuTileExpr *limits = limits_of(ref, n);
     return limits ? kernel_op2(l->k, AU_K_MIN, extent, lower_integer(l, limits->args.at[3]))
                   : extent;
@@ -165,27 +165,27 @@ static AuVal number(AuLower *l, const AuTileExpr *ref, int32_t value)
     return ref->memory->space == TILE_GLOBAL ? kernel_i64(l->k, value) : kernel_i32(l->k, value);
 }
 
-/* ---- swizzled rows: the number of a piece of 16 bytes in its line is xor the row's among eight, of which a line of fewer than
- * eight pieces takes the high bits: the other rows differ by where they begin */
+/* ---- swizzled rows: the number of a 16-byte vector in its swizzle span is xor the row's among eight, of which a span of fewer than
+ * eight vectors takes the high bits: the other rows differ by where they begin */
 
-enum { PIECE = 16, ROWS = 8 };
+enum { VECTOR = 16, ROWS = 8 };
 
 static bool is_swizzled(AuLower *l, const AuTileExpr *ref)
 {
-    return lower_place(l, ref->memory)->line > PIECE;
+    return lower_memory(l, ref->memory)->swizzle_span > VECTOR;
 }
 
-/* Elements of a line; rows after which pieces change places. */
-static int32_t line_of(AuLower *l, const AuTileExpr *ref, int32_t *rows)
+/* Elements of a swizzle span; rows after which vectors change places. */
+static int32_t span_of(AuLower *l, const AuTileExpr *ref, int32_t *rows)
 {
-    const int32_t line = lower_place(l, ref->memory)->line;
-    *rows = ROWS * PIECE / line;
-    return line / tile_elem(ref->memory->type.elem)->bytes;
+    const int32_t span = lower_memory(l, ref->memory)->swizzle_span;
+    *rows = ROWS * VECTOR / span;
+    return span / tile_elem(ref->memory->type.elem)->bytes;
 }
 
-static int32_t piece_of(const AuTileExpr *ref)
+static int32_t vector_of(const AuTileExpr *ref)
 {
-    return PIECE / tile_elem(ref->memory->type.elem)->bytes;
+    return VECTOR / tile_elem(ref->memory->type.elem)->bytes;
 }
 
 /* Where column [at] of a row is. */
@@ -193,14 +193,14 @@ static AuVal swizzled(AuLower *l, const AuTileExpr *ref, AuVal row, AuVal at)
 {
     AuKernel *k = l->k;
     int32_t rows;
-    const int32_t line = line_of(l, ref, &rows);
+    const int32_t span = span_of(l, ref, &rows);
     const AuVal in_eight = kernel_op2(k, AU_K_AND, row, kernel_i32(k, ROWS - rows)),
                 turn =
                     kernel_op2(k, AU_K_MUL, kernel_op2(k, AU_K_IDIV, in_eight, kernel_i32(k, rows)),
-                               kernel_i32(k, piece_of(ref))),
-                in_line = kernel_op2(k, AU_K_AND, at, kernel_i32(k, line - 1)),
-                first = kernel_op2(k, AU_K_AND, at, kernel_i32(k, -line));
-    return kernel_op2(k, AU_K_ADD, first, kernel_op2(k, AU_K_XOR, in_line, turn));
+                               kernel_i32(k, vector_of(ref))),
+                in_span = kernel_op2(k, AU_K_AND, at, kernel_i32(k, span - 1)),
+                first = kernel_op2(k, AU_K_AND, at, kernel_i32(k, -span));
+    return kernel_op2(k, AU_K_ADD, first, kernel_op2(k, AU_K_XOR, in_span, turn));
 }
 
 bool lower_has_steps(AuLower *l, const AuTileExpr *ref)
@@ -208,7 +208,7 @@ bool lower_has_steps(AuLower *l, const AuTileExpr *ref)
     const uint32_t last = ref->memory->type.count - 1;
     int32_t rows;
     if (!is_swizzled(l, ref)) return false;
-    return !ref->has_index || (lower_starts_at(ref->args.at[last], line_of(l, ref, &rows)) &&
+    return !ref->has_index || (lower_starts_at(ref->args.at[last], span_of(l, ref, &rows)) &&
                                lower_starts_at(ref->args.at[last - 1], ROWS));
 }
 
@@ -216,18 +216,18 @@ AuVal lower_step(AuLower *l, const AuTileExpr *ref, AuVal at, int32_t rows, int3
 {
     AuKernel *k = l->k;
     int32_t each;
-    const int32_t line = line_of(l, ref, &each),
-                  turn = columns % line ^ rows % ROWS / each * piece_of(ref);
-    const AuVal pitch = lower_place(l, ref->memory)->strides[ref->memory->type.count - 2];
+    const int32_t span = span_of(l, ref, &each),
+                  turn = columns % span ^ rows % ROWS / each * vector_of(ref);
+    const AuVal pitch = lower_memory(l, ref->memory)->strides[ref->memory->type.count - 2];
     if (turn) at = kernel_op2(k, AU_K_XOR, at, kernel_i32(k, turn));
     return kernel_op2(k, AU_K_ADD, at,
                       kernel_op2(k, AU_K_ADD, kernel_op2(k, AU_K_MUL, kernel_i32(k, rows), pitch),
-                                 kernel_i32(k, columns / line * line)));
+                                 kernel_i32(k, columns / span * span)));
 }
 
 /* ---- rows in parts: column [at] of a row */
 
-static AuVal in_parts(AuLower *l, const AuPlace *place, AuVal at)
+static AuVal in_parts(AuLower *l, const AuLowerMemory *place, AuVal at)
 {
     AuKernel *k = l->k;
     const AuVal part = kernel_i32(k, place->part),
@@ -244,7 +244,7 @@ static AuVal address(AuLower *l, const AuTileExpr *ref, const AuPoint *p, AuOuts
                      AuVal *inside, bool last_stride_is_one, int32_t unit)
 {
     AuKernel *k = l->k;
-    AuPlace *place = lower_place(l, ref->memory);
+    AuLowerMemory *place = lower_memory(l, ref->memory);
     const AuTileType *type = &ref->memory->type;
     AuVal sum = {0}, by_tile = {0}, pair = {0}, in_unit = {0}, row = {0};
     if (inside) *inside = (AuVal){0};
@@ -261,8 +261,8 @@ static AuVal address(AuLower *l, const AuTileExpr *ref, const AuPoint *p, AuOuts
             row = at;
             continue;
         }
-        if (place->line > PIECE && last) at = swizzled(l, ref, row, whole(l, &parts));
-        if (place->line > PIECE) row = whole(l, &parts);
+        if (place->swizzle_span > VECTOR && last) at = swizzled(l, ref, row, whole(l, &parts));
+        if (place->swizzle_span > VECTOR) row = whole(l, &parts);
         if (place->part && last) at = in_parts(l, place, at);
         if (place->pair_axis == type->axes[n].name) { /* (i / 2) * (2 * stride) + i % 2 */
             pair = kernel_op2(k, AU_K_AND, at, kernel_i32(k, 1));

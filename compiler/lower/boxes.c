@@ -20,10 +20,40 @@ typedef struct Box {
     int32_t elements;
 } Box;
 
+/* Boxes end where the tensor does: a copy with limits of its own is one of lanes. */
+static bool has_limits(const AuTileExpr *e)
+{
+    bool found = false;
+    for (uint32_t n = 0; e->has_index && n < e->args.count; n++)
+        found |= e->args.at[n] && tile_is_limited(e->args.at[n]);
+    return found;
+}
+
 bool lower_is_bulk(const AuTileStmt *s)
 {
     if (s->kind != TILE_S_MOVE || !s->move.is_async) return false;
-    return s->move.dest->memory->pipe || s->move.dest->memory->space == TILE_GLOBAL;
+    if (s->move.dest->memory->pipe) return !has_limits(s->move.source);
+    return s->move.dest->memory->space == TILE_GLOBAL;
+}
+
+static bool moves_boxes_of(const AuTileStmts *body, const AuTileMemory *m)
+{
+    bool found = false;
+    for (uint32_t n = 0; n < body->count && !found; n++) {
+        AuTileStmt *s = body->at[n];
+        const AuTileParts parts = tile_parts(s);
+        for (uint32_t i = 0; i < parts.body_count; i++) found |= moves_boxes_of(parts.bodies[i], m);
+        found |= lower_is_bulk(s) && (s->move.source->memory == m || s->move.dest->memory == m);
+    }
+    return found;
+}
+
+bool lower_has_map(const AuLower *l, const AuTileMemory *m)
+{
+    bool found = false;
+    for (uint32_t n = 0; n < l->tile->roles.count && !found; n++)
+        found = moves_boxes_of(&l->tile->roles.at[n]->body, m);
+    return found;
 }
 
 /* One dimension of the tensor; [d] counts from the last. */
@@ -73,7 +103,7 @@ static bool is_whole_piece(const Box *x)
 static bool set_box(AuLower *l, Box *x)
 {
     const AuTileMemory *m = x->global->memory;
-    const AuPlace *place = lower_place(l, x->shared->memory);
+    const AuLowerMemory *place = lower_memory(l, x->shared->memory);
     const uint32_t rank = m->type.count;
     const AuTileExpr *last = x->global->has_index ? x->global->args.at[rank - 1] : NULL;
     if (rank > AU_MAP_RANK) lower_refuse(l, "%s, which has more axes than a map", m->name);
@@ -83,7 +113,7 @@ static bool set_box(AuLower *l, Box *x)
         return false;
     }
     x->map = (AuMap){.name = lower_plain_name(l, m->name),
-                     .mem = lower_place(l, m)->mem,
+                     .mem = lower_memory(l, m)->mem,
                      .rank = rank,
                      .swizzle = l->k->mems[place->mem.i].swizzle,
                      .span = x->s->span};
@@ -120,7 +150,7 @@ static void move_part(AuLower *l, const Box *x, uint32_t map, int32_t column)
     for (uint32_t n = 0; n < view->count; n++)
         p.at[n] = (AuCoord){.axis = view->axes[n].name,
                             .index = kernel_i32(k, n + 1 == view->count ? column : 0)};
-    AuCopyEnds ends = {.shared = lower_place(l, x->shared->memory)->mem,
+    AuCopyEnds ends = {.shared = lower_memory(l, x->shared->memory)->mem,
                        .global = x->map.mem,
                        .shared_at = lower_address(l, x->shared, &p, OUTSIDE_TRUSTED, NULL, false)};
     for (uint32_t d = 0; d < x->map.rank; d++) ends.at[d] = x->at[d];

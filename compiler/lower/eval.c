@@ -102,22 +102,15 @@ static AuKOp simple_op(AuTileOp op, bool real)
     case TILE_X_BOR: return AU_K_OR;          case TILE_X_BXOR: return AU_K_XOR;  case TILE_X_BAND: return AU_K_AND;
     case TILE_X_SHL: return AU_K_SHL;         case TILE_X_SHR: return AU_K_SHR;   case TILE_X_MULHI: return AU_K_MULHI;
     case TILE_X_FLOOR: return AU_K_FLOOR;     case TILE_X_CEIL: return AU_K_CEIL;
-    case TILE_X_EXP: return AU_K_EXP;         case TILE_X_EXP2: return AU_K_EXP2; case TILE_X_EXPM1: return AU_K_EXPM1;
-    case TILE_X_LOG: return AU_K_LOG;         case TILE_X_LOG2: return AU_K_LOG2; case TILE_X_LOG1P: return AU_K_LOG1P;
-    case TILE_X_SQRT: return AU_K_SQRT;       case TILE_X_RSQRT: return AU_K_RSQRT; case TILE_X_POW: return AU_K_POW;
-    case TILE_X_TANH: return AU_K_TANH;       case TILE_X_SIGMOID: return AU_K_SIGMOID;
-    case TILE_X_SOFTPLUS: return AU_K_SOFTPLUS; case TILE_X_ERF: return AU_K_ERF;
-    case TILE_X_SIN: return AU_K_SIN;         case TILE_X_COS: return AU_K_COS;
+#define SCALAR(NAME, ...) case TILE_X_##NAME: return AU_K_##NAME;
+#include "scalars.def"
     default: return AU_K_NONE;
     }
     // clang-format on
 }
 
 /* Operations whose arguments are f32 whatever was written. */
-static bool is_real_function(AuTileOp op)
-{
-    return (op >= TILE_X_EXP && op <= TILE_X_COS) || op == TILE_X_LOGADDEXP;
-}
+static bool is_real_function(AuTileOp op) { return tile_op(op)->result == TILE_RESULT_F32; }
 
 static AuVal composed(AuLower *l, AuTileOp op, const AuVal *a, bool real)
 {
@@ -266,7 +259,7 @@ static AuVal read_var(AuLower *l, const AuTileVar *var, const AuPoint *p)
 /* An element of a memory inside an expression. */
 static AuVal gather(AuLower *l, const AuTileExpr *e, const AuPoint *p)
 {
-    const AuPlace *place = lower_place(l, e->memory);
+    const AuLowerMemory *place = lower_memory(l, e->memory);
     const AuVal none = {0}, at = lower_address(l, e, p, OUTSIDE_CLAMPED, NULL, false);
     return kernel_load(l->k, place->mem, at, 1, none, none);
 }

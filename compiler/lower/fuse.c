@@ -47,12 +47,32 @@ static bool reads(const Item *item, const Item *other)
 
 static void at_least(uint32_t *level, uint32_t least) { *level = *level < least ? least : *level; }
 
+static bool has_all_axes(const AuSpaces *of, const AuSpaces *in)
+{
+    for (uint32_t n = 0; n < of->count; n++) {
+        bool there = false;
+        for (uint32_t i = 0; i < in->count; i++)
+            there |= in->at[i].axis->name == of->at[n].axis->name;
+        if (!there) return false;
+    }
+    return true;
+}
+
+/* May they stand in one loop? What makes a variable anew from what it was must not come by once more for each register of
+ * an axis that is the other's alone. */
+static bool can_share(const Item *a, const Item *b)
+{
+    return lower_same_loops(&a->spaces, &b->spaces) &&
+           (!a->updates || has_all_axes(&b->spaces, &a->spaces)) &&
+           (!b->updates || has_all_axes(&a->spaces, &b->spaces));
+}
+
 /* Which level an item has at least that comes after another. Rows of a level stand before its loops: a looped
  * item may read them, they may not read it. Branches stand behind the loops, their items in order. */
 static uint32_t level_after(const Item *item, const Item *other)
 {
-    const bool together = item->looped == other->looped &&
-                          (!item->looped || lower_same_loops(&item->spaces, &other->spaces));
+    const bool together =
+        item->looped == other->looped && (!item->looped || can_share(item, other));
     if (item->branch && item->branch == other->branch) return other->level;
     if (item->branch || other->branch) return other->level + (other->branch != NULL);
     return other->looped && !together ? other->level + 1 : other->level;
@@ -75,6 +95,8 @@ static void add_item(Run *run, Item item)
     for (uint32_t n = 0; n < item.spaces.count; n++) item.looped |= item.spaces.at[n].looped;
     run->l->r.walks++;
     add_reads(run->l, &item.reads, item.expr);
+    if (item.branch) add_reads(run->l, &item.reads, item.branch->branch.test->args.at[0]);
+    item.updates = reads(&item, &item);
     set_level(run, &item, run->count);
     AU_PUSH(run->l->arena, run->items, run->count, run->capacity, item);
 }
@@ -164,9 +186,9 @@ static void decide_stores(Run *run)
                        count->uses > lower_reads_in_run(run->l, item->var);
         for (uint32_t m = 0; m < run->count && !item->stored; m++) {
             const Item *reader = &run->items[m];
-            const bool same_loop =
-                !reader->branch && reader->level == item->level && reader->looped == item->looped &&
-                (!item->looped || lower_same_loops(&reader->spaces, &item->spaces));
+            const bool same_loop = !reader->branch && reader->level == item->level &&
+                                   reader->looped == item->looped &&
+                                   (!item->looped || can_share(reader, item));
             item->stored = !same_loop && reads(reader, item);
         }
     }
@@ -372,9 +394,9 @@ static void emit_level(AuLower *l, Run *run, uint32_t level)
         Group g = {.run = run};
         for (uint32_t m = n; m < run->count; m++) {
             Item *item = &run->items[m];
-            if (item->emitted || !is_at(item, level, true) ||
-                !lower_same_loops(&item->spaces, &run->items[n].spaces))
-                continue;
+            bool shares = !item->emitted && is_at(item, level, true);
+            for (uint32_t i = 0; i < g.items.count; i++) shares &= can_share(item, g.items.at[i]);
+            if (!shares || !lower_same_loops(&item->spaces, &run->items[n].spaces)) continue;
             item->emitted = true;
             AU_PUSH(l->arena, g.items.at, g.items.count, g.items.capacity, item);
         }
@@ -407,7 +429,7 @@ static void add_assignment(Run *run, const AuTileStmt *s, const AuTileStmt *bran
     add_item(run, (Item){.var = s->var, .expr = value, .spaces = spaces, .branch = branch});
 }
 
-/* `if anywhere(x)`: assignments without reductions that read its test: its items have one level. */
+/* `if anywhere(x)`: assignments without reductions, behind its test: its items have one level. */
 static void add_branch(Run *run, const AuTileStmt *s)
 {
     const uint32_t first = run->count;

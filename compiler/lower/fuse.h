@@ -19,6 +19,7 @@ typedef struct Item {
     Reads reads;
     AuSpaces spaces; /* registers it runs over */
     bool looped, stored, emitted;
+    bool updates; /* reads the variable that it defines */
     uint32_t level;
     AuMem mem;                 /* of a reduction: accumulators */
     AuTileType row_type;       /* of a reduction: type of its result */

@@ -37,7 +37,7 @@ static bool prepare_shared(AuLower *l, const Product *x, Operand *o)
     enum { ROWS = 8 };
     const AuTileType *type = &o->e->memory->type;
     const uint32_t last = type->count - 1;
-    const AuPlace *place = lower_place(l, o->e->memory);
+    const AuLowerMemory *place = lower_memory(l, o->e->memory);
     const AuMemory *mem = &l->k->mems[place->mem.i];
     if (o->e->memory->space != TILE_SHARED || o->e->type->count != 2 || !mem->swizzle) {
         lower_refuse(l, "operand %s of %s has no swizzle", o->e->memory->name, x->atom->name);
@@ -126,12 +126,12 @@ static AuVal register_at(AuLower *l, const AuTileType *type, const char *first_n
 /* From one part of the columns to the next. */
 static int32_t stride_of(AuLower *l, const Operand *o)
 {
-    return o->turned ? lower_place(l, o->e->memory)->part_step : 0;
+    return o->turned ? lower_memory(l, o->e->memory)->part_step : 0;
 }
 
 static AuMem memory_of(AuLower *l, const Operand *o)
 {
-    return o->e->op == TILE_X_REF ? lower_place(l, o->e->memory)->mem
+    return o->e->op == TILE_X_REF ? lower_memory(l, o->e->memory)->mem
                                   : lower_var_array(l, o->e->var);
 }
 

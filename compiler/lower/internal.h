@@ -3,15 +3,15 @@
  *     lower.c, roles.c                            a kernel: arguments, scalars, its roles and who has them
  *     walk.c                                      statements: loops, branches, barriers
  *     units.c                                     tables of executors and of what multiplies
- *     move.c, transfer.c, registers.c             memory: element by element, in pieces, fragments
+ *     move.c, transfer.c, registers.c             memory: element by element, in vectors, fragments
  *     stages.c, boxes.c                           pipelines, bulk copies of boxes of tensors
  *     product.c, matrix.c, group.c, opaque.c      products of lanes and cores, of warps, of groups of them, of opaque matrices
  *     fuse.c, stores.c, sums.c, convert.c         runs of assignments, reductions, running sums, other layouts
  *     eval.c, address.c, packed.c, tiles.c,
  *     places.c, spaces.c, launch.c                elements of expressions and memory, memories, registers: these need each other
  *
- * What transfer.c knows of alignment (lower_vector_condition, lower_in_pieces) all files ask, and matrix.c loads fragments for
- * registers.c (lower_load_squares). */
+ * What transfer.c knows of alignment (lower_vector_condition, lower_in_vectors) all files ask, and matrix.c loads fragments for
+ * registers.c (lower_load_by_ldmatrix). */
 #ifndef AU_LOWER_INTERNAL_H
 #define AU_LOWER_INTERNAL_H
 
@@ -39,6 +39,7 @@ typedef struct AuHeld {
     const AuTilePipe
         *pipe;     /* of a stage; since it was acquired, at this depth of regions, copies bring */
     int32_t bytes; /* so many */
+    bool by_lanes; /* and lanes copy asynchronously */
     uint32_t depth;
 } AuHeld;
 
@@ -66,22 +67,22 @@ typedef struct AuPacked {
 } AuPacked;
 
 /* A memory argument or buffer. */
-typedef struct AuPlace {
+typedef struct AuLowerMemory {
     const AuTileMemory *memory;
     AuMem mem;
-    AuVal strides[8];       /* elements; i64 for global memory, i32 else */
-    AuVal extents[8];       /* i32 */
-    AuVal present;          /* optional tensors: i1; else none */
-    AuVal by_vectors;       /* by pieces: rows lie in pieces of 16 bytes, aligned to them: i1 */
+    AuVal strides[8]; /* elements; i64 for global memory, i32 else */
+    AuVal extents[8]; /* i32 */
+    AuVal present;    /* optional tensors: i1; else none */
+    AuVal by_vectors; /* vector access: rows consist of 16-byte vectors, aligned to them: i1 */
     const AuPacked *packed; /* or NULL */
     const char *pair_axis; /* neighbours along this axis are stored side by side (operands of dot2);
                               NULL: plain */
     int32_t
-        line; /* bytes: within as many a row's pieces of 16 change places, by the row; 16: they do not */
+        swizzle_span; /* bytes: within as many the 16-byte vectors of a row change places, by the row; 16: they do not */
     int32_t part, part_step; /* as units lay rows: elements of a row that lie side by side, and from
                                 one part of the columns to the next; 0: rows are whole */
     int32_t stage;           /* of a pipeline's tile: elements from one stage to the next */
-} AuPlace;
+} AuLowerMemory;
 
 /* A value that the fused loops know at the present point, in place of what the variable's array
  * holds. */
@@ -108,7 +109,7 @@ typedef struct AuTiles {
         *var; /* of the loop over it that is open, if one is; and how far that loop is */
     AuVal turn, next;
     AuMem
-        numbers; /* by pieces: of this tile and the ones after it, if somebody asks for the next */
+        numbers; /* vector access: of this tile and the ones after it, if somebody asks for the next */
 } AuTiles;
 
 /* Which executors of the block a role has: [warps] of them make up one of its own, [many] times. */
@@ -162,10 +163,10 @@ struct AuLower {
     AuHeld *kernel_vars; /* by slot */
     AuRolePlan *plans;   /* by role */
     AuPipePlan *pipes;
-    bool by_pieces; /* one of the roles' units moves memory so */
-    bool has_units; /* copies or products go on beside executors that go different ways */
-    AuVal elected;  /* then: one lane of each warp */
-    AuPlace *places;
+    bool vector_access; /* one of the roles' units moves memory so */
+    bool has_units;     /* copies or products go on beside executors that go different ways */
+    AuVal elected;      /* then: one lane of each warp */
+    AuLowerMemory *places;
     uint32_t place_count, place_capacity;
     AuRoleState r;
     AuSpan span; /* of the present statement */
@@ -179,7 +180,7 @@ void lower_at_statement(AuLower *l, const AuTileStmt *s);
 void lower_refuse(AuLower *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 AuHeld *lower_held(AuLower *l, const AuTileVar *var);
-AuPlace *lower_place(AuLower *l, const AuTileMemory *memory);
+AuLowerMemory *lower_memory(AuLower *l, const AuTileMemory *memory);
 AuScalar lower_scalar(AuTileElem elem);
 /* Of a variable of the role, in the loop around. */
 const AuTileCount *lower_count(const AuLower *l, const AuTileVar *var);
@@ -216,6 +217,8 @@ AuMem lower_filled(AuLower *l, const AuTilePipe *pipe);
 
 /* ---- boxes.c: copies by a unit of its own */
 bool lower_is_bulk(const AuTileStmt *s);
+/* Is the tensor one that boxes describe? Then its launches pass rows that are contiguous and aligned to vectors. */
+bool lower_has_map(const AuLower *l, const AuTileMemory *m);
 void lower_bulk(AuLower *l, const AuTileStmt *s);
 
 /* ---- group.c: products of a group of warps */
@@ -246,7 +249,7 @@ AuVal lower_piece_address(AuLower *l, const AuTileExpr *ref, const AuPoint *p, A
 /* Swizzled rows: may addresses in the view be made by steps? Its own rows begin at a multiple of eight, its columns at lines. */
 bool lower_has_steps(AuLower *l, const AuTileExpr *ref);
 /* The element [rows] below and [columns] beside the one at [at], where the lane's part of the row, among eight, and of the column, in
- * its line, has none of the bits of these: an operation and a constant. */
+ * its swizzle span, has none of the bits of these: an operation and a constant. */
 AuVal lower_step(AuLower *l, const AuTileExpr *ref, AuVal at, int32_t rows, int32_t columns);
 /* Index along dimension [n] of the memory, not seen to; the view's axis along it, NULL: none. */
 AuVal lower_position(AuLower *l, const AuTileExpr *ref, uint32_t n, const AuPoint *p);
@@ -295,7 +298,7 @@ AuVal lower_pair(AuLower *l, AuVal low, AuVal high);
 uint32_t lower_registers(const AuTileType *type);
 /* Where the lane's register number [reg] of the axis is. */
 AuCoord lower_coord(AuLower *l, const AuTileAxis *axis, int32_t reg);
-/* by pieces: the number of a register in a fragment's array, by register of each axis. */
+/* vector access: the number of a register in a fragment's array, by register of each axis. */
 uint32_t lower_register_number(const AuTileType *type, const int32_t *regs);
 /* Whether this lane is the one of those that hold copies of a value of this type; none: all differ. */
 AuVal lower_holds(AuLower *l, const AuTileType *type);
@@ -353,14 +356,14 @@ AuVal lower_follow(AuLower *l, AuTiles *tiles); /* none: nobody asks */
 /* ---- matrix.c: products of matrix units of a warp */
 void lower_matrix_product(AuLower *l, const AuTileStmt *s);
 /* The load of an operand's fragment by load_matrix; false: it cannot be loaded so. */
-bool lower_load_squares(AuLower *l, const AuTileStmt *s);
+bool lower_load_by_ldmatrix(AuLower *l, const AuTileStmt *s);
 
 /* ---- transfer.c: warps: memory by vectors */
-void lower_vector_condition(AuLower *l, AuPlace *place, const AuLowerTensor *from);
+void lower_vector_condition(AuLower *l, AuLowerMemory *place, const AuLowerTensor *from);
 void lower_transfer(AuLower *l, const AuTileStmt *s); /* memory to memory */
 /* Do the view's elements along its last axis, called [axis], lie side by side, beginning at a multiple
  * of [unit]? by_vectors says when. Is a piece of them inside as a whole, if its first element is? */
-bool lower_in_pieces(AuLower *l, const AuTileExpr *ref, const char *axis, int32_t unit);
+bool lower_in_vectors(AuLower *l, const AuTileExpr *ref, const char *axis, int32_t unit);
 bool lower_is_whole(const AuTileExpr *ref, int32_t unit);
 bool lower_is_known(AuLower *l, AuVal v, bool value);                   /* a constant i1 */
 AuVal lower_when(AuLower *l, const AuTileExpr *when, const AuPoint *p); /* none: always */

@@ -2,17 +2,17 @@
  *
  * In:  C a fragment; A and B fragments or expressions of them, whose axes lie as the instruction has
  * them, or memory. Out: straight code; all sums are values while k runs.
- * Shared memory is read by load_matrix, a square of two by two pieces of 16 bytes and 8 rows at a
+ * Shared memory is read by load_matrix (ldmatrix), two by two tiles of 8 rows of 16 bytes at a
  * time: all of A's rows of a step, or two columns of B. Memory whose last axis is the free one is
- * transposed on the way, if its elements have 16 bits. Lanes' addresses differ from square to square by
- * constants. What cannot be read so, other memory or rows that are no multiple of a piece, is read
+ * transposed on the way, if its elements have 16 bits. Lanes' addresses differ from tile to tile by
+ * constants. What cannot be read so, other memory or rows that are no multiple of a vector, is read
  * element by element, or by what a lane takes at once where that lies side by side.
  * Operands are read a little ahead of the products that take them, which hides their way. */
 #include "internal.h"
 
 #include <string.h>
 
-enum { PIECE = 16, ROWS = 8 }; /* bytes of a row of a matrix that load_matrix reads; its rows */
+enum { VECTOR = 16, ROWS = 8 }; /* bytes of a row of a matrix that load_matrix reads; its rows */
 
 typedef struct Operand {
     const AuTileExpr *e;
@@ -23,7 +23,7 @@ typedef struct Operand {
     int32_t free_regs, k_regs;    /* of a lane, for one instruction */
     int32_t packed;               /* of these, side by side along k in 32 bits */
     int32_t step;                 /* elements along k that are read at once */
-    bool by_squares, transposed;
+    bool by_ldmatrix, transposed;
     bool turned;   /* as the other form of the instruction has it */
     bool adjacent; /* what a lane takes at once lies side by side in memory */
 } Operand;
@@ -100,7 +100,7 @@ static AuVal from_fragment(AuLower *l, const Operand *x, int32_t tile, int32_t p
 static AuVal from_elements(AuLower *l, const Operand *x, int32_t tile, int32_t part)
 {
     AuVal v[16], none = {0};
-    const AuMem mem = lower_place(l, x->e->memory)->mem;
+    const AuMem mem = lower_memory(l, x->e->memory)->mem;
     if (x->adjacent) {
         const AuPoint p = point_of(l, x, tile, part, 0);
         return kernel_load(l->k, mem, lower_address(l, x->e, &p, OUTSIDE_TRUSTED, NULL, false),
@@ -116,10 +116,11 @@ static AuVal from_elements(AuLower *l, const Operand *x, int32_t tile, int32_t p
 
 /* [first] along the free axis, [k] along the other; 2 or 4 matrices: each lane says where a row
  * begins. Their order is that of the instruction's registers: of A rows first, of B along k first. */
-static AuVal square(AuLower *l, const Operand *x, int32_t first, int32_t k_first, uint32_t count)
+static AuVal ldmatrix_tile(AuLower *l, const Operand *x, int32_t first, int32_t k_first,
+                           uint32_t count)
 {
     AuKernel *k = l->k;
-    const int32_t piece = PIECE / tile_elem(x->e->memory->type.elem)->bytes;
+    const int32_t vector = VECTOR / tile_elem(x->e->memory->type.elem)->bytes;
     const AuVal lane = kernel_lane(k), one = kernel_i32(k, 1),
                 row = kernel_op2(k, AU_K_AND, lane, kernel_i32(k, ROWS - 1));
     const AuVal low = kernel_op2(k, AU_K_AND, kernel_op2(k, AU_K_SHR, lane, kernel_i32(k, 3)), one),
@@ -127,7 +128,7 @@ static AuVal square(AuLower *l, const Operand *x, int32_t first, int32_t k_first
                     kernel_op2(k, AU_K_AND, kernel_op2(k, AU_K_SHR, lane, kernel_i32(k, 4)), one);
     const AuVal of_free = x->use == TILE_A ? low : high, of_k = x->use == TILE_A ? high : low;
     AuVal free = kernel_op2(k, AU_K_MUL, of_free, kernel_i32(k, ROWS)),
-          along = kernel_op2(k, AU_K_MUL, of_k, kernel_i32(k, piece));
+          along = kernel_op2(k, AU_K_MUL, of_k, kernel_i32(k, vector));
     if (x->transposed)
         along = kernel_op2(k, AU_K_ADD, along, row);
     else
@@ -143,20 +144,21 @@ static AuVal square(AuLower *l, const Operand *x, int32_t first, int32_t k_first
     if (steps)
         at = lower_step(l, x->e, at, x->transposed ? k_first : first,
                         x->transposed ? first : k_first);
-    return kernel_load_matrix(k, lower_place(l, x->e->memory)->mem, at, count, x->transposed);
+    return kernel_load_matrix(k, lower_memory(l, x->e->memory)->mem, at, count, x->transposed);
 }
 
 /* Tiles [first, first + count) of an operand along its free axis, in one step: out[tile * parts + part],
  * tiles counted from [first]. */
-static void squares(AuLower *l, const Matrix *x, const Operand *o, int32_t first, int32_t count,
-                    int32_t step, AuVal *out)
+static void ldmatrix_tiles(AuLower *l, const Matrix *x, const Operand *o, int32_t first,
+                           int32_t count, int32_t step, AuVal *out)
 {
     const uint32_t size = (uint32_t)elements_of(o);
     const int32_t at_once = o->use == TILE_A ? 1 : 2,
                   rows = o->use == TILE_A ? x->atom->m : x->atom->n;
     for (int32_t t = 0; t < count; t += at_once) {
         const int32_t here = count - t < at_once ? count - t : at_once;
-        const AuVal all = square(l, o, (first + t) * rows, step * x->step, here == at_once ? 4 : 2);
+        const AuVal all =
+            ldmatrix_tile(l, o, (first + t) * rows, step * x->step, here == at_once ? 4 : 2);
         for (int32_t s = 0; s < here * x->parts; s++)
             out[t * x->parts + s] = kernel_slice(l->k, all, (uint32_t)s * size, size);
     }
@@ -165,8 +167,8 @@ static void squares(AuLower *l, const Matrix *x, const Operand *o, int32_t first
 static void read_tiles(AuLower *l, const Matrix *x, const Operand *o, int32_t first, int32_t count,
                        int32_t step, AuVal *out)
 {
-    if (o->by_squares) {
-        squares(l, x, o, first, count, step, out);
+    if (o->by_ldmatrix) {
+        ldmatrix_tiles(l, x, o, first, count, step, out);
         return;
     }
     for (int32_t t = 0; t < count; t++)
@@ -178,7 +180,7 @@ static void read_tiles(AuLower *l, const Matrix *x, const Operand *o, int32_t fi
 
 /* ---- what is asked for, and whether it can be done */
 
-/* Does the index along a dimension of shared memory begin at a multiple of the piece, or count rows? */
+/* Does the index along a dimension of shared memory begin at a multiple of the vector, or count rows? */
 static bool can_square(AuLower *l, Operand *x)
 {
     const AuTileExpr *e = x->e;
@@ -187,20 +189,20 @@ static bool can_square(AuLower *l, Operand *x)
     const uint32_t last = type->count - 1;
     const int32_t bytes = tile_elem(type->elem)->bytes;
     const AuTileExpr *index = e->has_index ? e->args.at[last] : NULL;
-    const AuPlace *place = lower_place(l, e->memory);
-    if (!kernel_at(l->k, place->by_vectors)->imm || !lower_starts_at(index, PIECE / bytes))
+    const AuLowerMemory *place = lower_memory(l, e->memory);
+    if (!kernel_at(l->k, place->by_vectors)->imm || !lower_starts_at(index, VECTOR / bytes))
         return false;
     x->transposed = e->type->axes[1].name == x->free_name;
     return bytes == 2 || !x->transposed;
 }
 
-/* Do the elements that a lane takes at once follow each other along the last axis of the memory, in whole pieces? */
+/* Do the elements that a lane takes at once follow each other along the last axis of the memory, in whole vectors? */
 static bool is_adjacent(AuLower *l, const Operand *x)
 {
     const bool along_k = x->packed == elements_of(x);
     if (x->e->op != TILE_X_REF || (!along_k && x->free_regs < elements_of(x))) return false;
-    return lower_in_pieces(l, x->e, along_k ? x->k_name : x->free_name, elements_of(x)) &&
-           lower_is_known(l, lower_place(l, x->e->memory)->by_vectors, true);
+    return lower_in_vectors(l, x->e, along_k ? x->k_name : x->free_name, elements_of(x)) &&
+           lower_is_known(l, lower_memory(l, x->e->memory)->by_vectors, true);
 }
 
 static bool prepare_operand(AuLower *l, const Matrix *m, Operand *x)
@@ -226,27 +228,27 @@ static bool prepare_operand(AuLower *l, const Matrix *m, Operand *x)
     x->k_regs = tile_axis_registers(one[k_side]);
     const AuTileDigit *first = &one[k_side]->digits.at[0];
     x->packed = first->unit == TILE_UNIT_REG ? first->size : 1;
-    x->by_squares =
+    x->by_ldmatrix =
         (l->module->caps->loads & TILE_LOADS_MATRIX) && !atom->turns && can_square(l, x);
-    x->adjacent = !x->by_squares && is_adjacent(l, x);
+    x->adjacent = !x->by_ldmatrix && is_adjacent(l, x);
     return true;
 }
 
 /* The order of the contracted axis, common to both operands: the instruction's own, unless a fragment lies otherwise; or, if
- * nothing is read by squares, that of the columns of C, in which a lane reads neighbours and lanes meet on no bank. */
+ * nothing is read by ldmatrix, that of the columns of C, in which a lane reads neighbours and lanes meet on no bank. */
 static void choose_order(AuLower *l, Matrix *x)
 {
     const AuTilePlaces *columns = tile_atom_places(l->arena, x->atom, TILE_C, 1, x->depth);
     const Operand *of = x->a.e->op == TILE_X_REF && x->b.e->op != TILE_X_REF ? &x->b : &x->a;
     const bool fragment = of->e->op != TILE_X_REF;
     const AuTileAxis *k = fragment ? tile_axis(of->e->type, of->k_name) : NULL;
-    if (x->a.by_squares || x->b.by_squares || !columns ||
+    if (x->a.by_ldmatrix || x->b.by_ldmatrix || !columns ||
         !tile_contraction_matches(x->atom, columns, NULL, x->depth))
         columns = NULL;
     const AuTilePlaces *order = fragment ? (k ? k->places : NULL) : columns;
     if (!order || tile_same_places(order, of->k_axis.places)) return;
     x->a.k_axis.places = x->b.k_axis.places = order;
-    x->a.by_squares = x->b.by_squares = x->a.adjacent = x->b.adjacent = false;
+    x->a.by_ldmatrix = x->b.by_ldmatrix = x->a.adjacent = x->b.adjacent = false;
 }
 
 /* Does the operand lie as the product takes it? Memory is read so. */
@@ -294,16 +296,16 @@ static bool prepare(AuLower *l, const AuTileStmt *s, Matrix *x)
     x->c_columns = tile_axis_registers(tile_atom_places(l->arena, x->atom, TILE_C, 1, x->atom->n));
     choose_order(l, x);
     if (!is_in_place(&x->a) || !is_in_place(&x->b)) return false;
-    const int32_t both = 2 * PIECE / tile_elem(s->product.a->type->elem)->bytes;
-    if (x->depth % both) x->a.by_squares = x->b.by_squares = false;
-    x->step = x->a.by_squares || x->b.by_squares ? both : x->atom->k;
+    const int32_t both = 2 * VECTOR / tile_elem(s->product.a->type->elem)->bytes;
+    if (x->depth % both) x->a.by_ldmatrix = x->b.by_ldmatrix = false;
+    x->step = x->a.by_ldmatrix || x->b.by_ldmatrix ? both : x->atom->k;
     x->parts = x->step / x->atom->k;
     return true;
 }
 
 /* ---- a fragment from shared memory, read as the product would */
 
-bool lower_load_squares(AuLower *l, const AuTileStmt *s)
+bool lower_load_by_ldmatrix(AuLower *l, const AuTileStmt *s)
 {
     const AuTileType *type = s->var->type;
     const AuTileLayoutRef *layout = &s->load.layout;
@@ -319,15 +321,15 @@ bool lower_load_squares(AuLower *l, const AuTileStmt *s)
                  .k_name = type->axes[1 - free].name,
                  .free_extent = type->axes[free].size,
                  .depth = type->axes[1 - free].size};
-    if (!prepare_operand(l, &m, &o) || !o.by_squares) return false;
-    m.step = 2 * PIECE / tile_elem(type->elem)->bytes;
+    if (!prepare_operand(l, &m, &o) || !o.by_ldmatrix) return false;
+    m.step = 2 * VECTOR / tile_elem(type->elem)->bytes;
     m.parts = m.step / m.atom->k;
     m.tiles_m = o.free_extent / m.atom->m, m.tiles_n = o.free_extent / m.atom->n;
     if (o.depth % m.step) return false;
     const int32_t tiles = o.use == TILE_A ? m.tiles_m : m.tiles_n;
     AuVal *parts = AU_NEW_ARRAY(l->arena, AuVal, (size_t)(tiles * m.parts) + 1), none = {0};
     for (int32_t step = 0; step < o.depth / m.step; step++) {
-        squares(l, &m, &o, 0, tiles, step, parts);
+        ldmatrix_tiles(l, &m, &o, 0, tiles, step, parts);
         for (int32_t n = 0; n < tiles * m.parts; n++)
             for (int32_t i = 0; i < elements_of(&o); i++) {
                 int32_t at_free, at_k, regs[2];

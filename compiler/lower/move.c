@@ -10,7 +10,10 @@ typedef struct Move {
     const AuTileExpr *ref;   /* the memory side of a load or store */
     const AuTileVar *var;    /* load */
     const AuTileExpr *value; /* store */
-    bool tested;
+    const char
+        *pair_axis; /* load: the two elements of a pair share a register; NULL: each has its own */
+    AuVal *first;   /* of pairs whose second element comes later, in the order of points */
+    uint32_t first_count, taken;
 } Move;
 
 static AuVal when_value(AuLower *l, const AuTileExpr *when, const AuPoint *p)
@@ -35,10 +38,24 @@ static AuVal pad_value(AuLower *l, const AuTileExpr *pad, AuScalar scalar)
     return pad ? lower_as(l, lower_eval(l, pad, &nowhere), scalar) : number_of(l, scalar, 0);
 }
 
+/* Points come in the same order for the first and for the second elements of pairs. */
+static void store_pair(AuLower *l, Move *m, const AuPoint *p, AuVal v)
+{
+    int32_t which = 0;
+    for (uint32_t n = 0; n < p->count; n++)
+        if (p->at[n].axis == m->pair_axis) which = p->at[n].within;
+    if (which == 0)
+        m->first[m->first_count++] = v;
+    else
+        kernel_store(l->k, lower_var_array(l, m->var),
+                     lower_pair_register(l, m->var->type, p, m->pair_axis),
+                     lower_pair(l, m->first[m->taken++], v), (AuVal){0});
+}
+
 static void load_point(AuLower *l, const AuPoint *p, void *user)
 {
-    const Move *m = user;
-    AuPlace *place = lower_place(l, m->ref->memory);
+    Move *m = user;
+    AuLowerMemory *place = lower_memory(l, m->ref->memory);
     const AuScalar scalar = lower_scalar(m->ref->memory->type.elem);
     AuVal inside, none = {0};
     const AuVal at = lower_address(l, m->ref, p, OUTSIDE_TESTED, &inside, false);
@@ -47,6 +64,10 @@ static void load_point(AuLower *l, const AuPoint *p, void *user)
     const AuVal other = inside.i ? pad_value(l, m->s->load.pad, scalar) : none;
     AuVal v = kernel_load(l->k, place->mem, at, 1, inside, other);
     v = lower_as(l, v, lower_scalar(m->var->type->elem));
+    if (m->pair_axis) {
+        store_pair(l, m, p, v);
+        return;
+    }
     kernel_store(l->k, lower_var_array(l, m->var),
                  m->var->type->count ? lower_register(l, m->var->type, p) : kernel_i32(l->k, 0), v,
                  none);
@@ -54,20 +75,23 @@ static void load_point(AuLower *l, const AuPoint *p, void *user)
 
 void lower_each_load(AuLower *l, const AuTileStmt *s)
 {
-    if (lower_count(l, s->var)->pair_axis) {
-        lower_refuse(l, "a load of pairs");
-        return;
+    Move m = {.s = s,
+              .ref = s->load.source,
+              .var = s->var,
+              .pair_axis = lower_count(l, s->var)->pair_axis};
+    AuSpaces spaces = {.count = 0};
+    if (s->var->type->count) spaces = lower_spaces(l, s->var->type);
+    if (m.pair_axis) {
+        lower_by_pairs(&spaces, m.pair_axis);
+        m.first = AU_NEW_ARRAY(l->arena, AuVal, lower_registers(s->var->type));
     }
-    const Move m = {.s = s, .ref = s->load.source, .var = s->var};
-    const AuSpaces spaces =
-        s->var->type->count ? lower_spaces(l, s->var->type) : (AuSpaces){.count = 0};
-    lower_each(l, &spaces, load_point, (void *)&m);
+    lower_each(l, &spaces, load_point, &m);
 }
 
 static void store_point(AuLower *l, const AuPoint *p, void *user)
 {
     const Move *m = user;
-    AuPlace *place = lower_place(l, m->ref->memory);
+    AuLowerMemory *place = lower_memory(l, m->ref->memory);
     AuVal inside;
     const AuVal at = lower_address(l, m->ref, p, OUTSIDE_TESTED, &inside, false);
     inside =
@@ -96,7 +120,7 @@ typedef struct Copy {
 
 static void copy_element(AuLower *l, Copy *c)
 {
-    AuPlace *from = lower_place(l, c->from->memory), *to = lower_place(l, c->to->memory);
+    AuLowerMemory *from = lower_memory(l, c->from->memory), *to = lower_memory(l, c->to->memory);
     const AuScalar scalar = lower_scalar(c->from->memory->type.elem);
     AuVal inside, target_inside, none = {0};
     const bool from_global = c->from->memory->space == TILE_GLOBAL;
@@ -158,7 +182,7 @@ void lower_each_copy(AuLower *l, const AuTileStmt *s)
         lower_refuse(l, s->move.is_async ? "an asynchronous copy" : "a copy of a single element");
         return;
     }
-    const AuPlace *from = lower_place(l, c.from->memory);
+    const AuLowerMemory *from = lower_memory(l, c.from->memory);
     const uint32_t last = c.from->memory->type.count - 1;
     if (!l->r.unit->vectors || c.from->memory->space != TILE_GLOBAL) {
         copy_axes(l, &c, 0);
@@ -179,11 +203,11 @@ void lower_each_store(AuLower *l, const AuTileStmt *s)
     const AuTileType *type = s->move.source->type;
     const AuSpaces spaces = type->count ? lower_spaces(l, type) : (AuSpaces){.count = 0};
     if (s->move.dest->memory->space != TILE_GLOBAL ||
-        !lower_place(l, s->move.dest->memory)->present.i) {
+        !lower_memory(l, s->move.dest->memory)->present.i) {
         lower_each(l, &spaces, store_point, (void *)&m);
         return;
     }
-    kernel_if(l->k, lower_place(l, s->move.dest->memory)->present);
+    kernel_if(l->k, lower_memory(l, s->move.dest->memory)->present);
     lower_each(l, &spaces, store_point, (void *)&m);
     kernel_end(l->k);
 }

@@ -67,7 +67,7 @@ static void move(AuLower *l, AuKOp op, const Tiles *t, int32_t n, const AuTileEx
                  const char *row_name, const char *column_name, int32_t row, int32_t column)
 {
     AuKernel *k = l->k;
-    const AuPlace *place = lower_place(l, ref->memory);
+    const AuLowerMemory *place = lower_memory(l, ref->memory);
     const uint32_t last = ref->memory->type.count - 1;
     const AuTileType *view = ref->type;
     const bool vector = view->count == 1; /* each row, or column, is this one */
@@ -77,8 +77,9 @@ static void move(AuLower *l, AuKOp op, const Tiles *t, int32_t n, const AuTileEx
                  .count = 2};
     AuVal stride = kernel_i32(k, 0);
     if (!vector) stride = lower_as(l, place->strides[last - 1], AU_I32);
-    if (place->line > 16 || (view->count != 2 && op == AU_K_MATRIX_STORE) || view->count > 2 ||
-        lower_view_axis(ref, last) == NULL || ref->memory->space != TILE_SHARED) {
+    if (place->swizzle_span > 16 || (view->count != 2 && op == AU_K_MATRIX_STORE) ||
+        view->count > 2 || lower_view_axis(ref, last) == NULL ||
+        ref->memory->space != TILE_SHARED) {
         lower_refuse(l, "a matrix in memory that lies like %s", ref->memory->name);
         return;
     }

@@ -101,7 +101,7 @@ static bool repeats(const AuTilePlaces *places, const AuTilePlaces *piece)
 
 bool lower_is_packed_so(AuLower *l, const AuTileExpr *ref, const AuTileType *type, bool tested)
 {
-    const AuPacked *p = lower_place(l, ref->memory)->packed;
+    const AuPacked *p = lower_memory(l, ref->memory)->packed;
     const uint32_t count = ref->memory->type.count;
     if (!p || type->count != 2) return false;
     for (uint32_t n = 0; n < count; n++)
@@ -130,7 +130,7 @@ AuVal lower_packed_address(AuLower *l, const AuTileExpr *ref, int32_t row, int32
                            int32_t word)
 {
     AuKernel *k = l->k;
-    const AuPlace *place = lower_place(l, ref->memory);
+    const AuLowerMemory *place = lower_memory(l, ref->memory);
     const AuPacked *p = place->packed;
     const AuPoint nowhere = {.count = 0};
     const uint32_t last = ref->memory->type.count - 1;

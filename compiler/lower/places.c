@@ -6,7 +6,7 @@
 
 #include "aule/artifact.h"
 
-AuPlace *lower_place(AuLower *l, const AuTileMemory *memory)
+AuLowerMemory *lower_memory(AuLower *l, const AuTileMemory *memory)
 {
     for (uint32_t n = 0; n < l->place_count; n++)
         if (l->places[n].memory == memory) return &l->places[n];
@@ -35,7 +35,7 @@ void lower_add_argument(AuLower *l, const AuTileMemory *m)
         lower_refuse(l, "nothing is known of argument %s", m->name);
         return;
     }
-    AuPlace p = {.memory = m};
+    AuLowerMemory p = {.memory = m};
     const char *name = lower_plain_name(l, m->name);
     p.mem = kernel_tensor(k, name, lower_scalar(m->type.elem), m->mode != TILE_OUT,
                           m->mode != TILE_IN, t->slot, t->index);
@@ -45,9 +45,13 @@ void lower_add_argument(AuLower *l, const AuTileMemory *m)
         p.present = kernel_op2(k, AU_K_NE, there, kernel_i32(k, 0));
     }
     AuVal step = kernel_i64(k, 1);
+    const bool mapped = l->vector_access && lower_has_map(l, m);
     for (uint32_t n = m->type.count; n-- > 0;) {
         p.extents[n] = extent_of(l, &m->type.axes[n]);
-        if (t->slot == AULE_SLOT_TENSOR) {
+        if (mapped && n + 1 == m->type.count) {
+            p.strides[n] = step;
+            step = kernel_op2(k, AU_K_MUL, step, lower_as(l, p.extents[n], AU_I64));
+        } else if (t->slot == AULE_SLOT_TENSOR) {
             p.strides[n] =
                 kernel_arg(k, au_format(l->arena, "%s_stride_%s", name, m->type.axes[n].name),
                            AU_ARG_I64, AULE_SLOT_STRIDE, t->index, n);
@@ -57,9 +61,12 @@ void lower_add_argument(AuLower *l, const AuTileMemory *m)
         }
     }
     if (m->packed.kind) p.packed = lower_pack(l, m);
-    if (l->by_pieces) {
+    if (l->vector_access) {
         k->mems[p.mem.i].align = 16; /* by_vectors guards what relies on it */
-        lower_vector_condition(l, &p, t);
+        if (mapped)
+            p.by_vectors = kernel_i1(k, true);
+        else
+            lower_vector_condition(l, &p, t);
     }
     AU_PUSH(l->arena, l->places, l->place_count, l->place_capacity, p);
 }
@@ -92,10 +99,10 @@ static const char *pair_axis(const AuTileStmts *body, const AuTileMemory *m)
 }
 
 /* From row to row, in elements. */
-static int32_t pitch_of(const AuTileMemory *m, int32_t line)
+static int32_t pitch_of(const AuTileMemory *m, int32_t span)
 {
     const int32_t bytes = tile_elem(m->type.elem)->bytes;
-    return tile_pitch_bytes(m->type.axes[m->type.count - 1].size * bytes, line) / bytes;
+    return tile_pitch_bytes(m->type.axes[m->type.count - 1].size * bytes, span) / bytes;
 }
 
 /* Shared memory as units of their own copy and multiply it: rows as wide as the swizzle, in parts where they are longer, one stage
@@ -106,7 +113,7 @@ static void add_tile(AuLower *l, const AuTileMemory *m)
     AuKernel *k = l->k;
     const uint32_t last = m->type.count - 1, swizzle = (uint32_t)m->swizzle_bytes;
     const int32_t bytes = tile_elem(m->type.elem)->bytes, row = m->type.axes[last].size;
-    AuPlace p = {.memory = m, .line = 16};
+    AuLowerMemory p = {.memory = m, .swizzle_span = 16};
     int32_t step = row;
     if (swizzle && row * bytes % (int32_t)swizzle != 0)
         lower_refuse(l, "rows of %s, which are none of its swizzle of %u bytes", m->name, swizzle);
@@ -133,7 +140,7 @@ static void add_tile(AuLower *l, const AuTileMemory *m)
                                         .reads = true,
                                         .writes = true,
                                         .span = m->span});
-    if (l->by_pieces) lower_vector_condition(l, &p, NULL);
+    if (l->vector_access) lower_vector_condition(l, &p, NULL);
     AU_PUSH(l->arena, l->places, l->place_count, l->place_capacity, p);
 }
 
@@ -144,13 +151,15 @@ void lower_add_buffer(AuLower *l, const AuTileMemory *m)
         add_tile(l, m);
         return;
     }
-    AuPlace p = {.memory = m, .pair_axis = pair_axis(&l->r.role->body, m), .line = m->line_bytes};
+    AuLowerMemory p = {.memory = m,
+                       .pair_axis = pair_axis(&l->r.role->body, m),
+                       .swizzle_span = m->swizzle_span_bytes};
     int32_t step = 1;
     for (uint32_t n = m->type.count; n-- > 0;) {
         const AuTileAxis *axis = &m->type.axes[n];
         p.extents[n] = kernel_i32(k, axis->size);
         if (!p.pair_axis) p.strides[n] = kernel_i32(k, step);
-        step *= n + 1 == m->type.count ? pitch_of(m, p.line) : axis->size;
+        step *= n + 1 == m->type.count ? pitch_of(m, p.swizzle_span) : axis->size;
     }
     const int32_t count = step;
     if (p.pair_axis) { /* [pairs, other axes.., 2] */
@@ -163,14 +172,15 @@ void lower_add_buffer(AuLower *l, const AuTileMemory *m)
         for (uint32_t n = 0; n < m->type.count; n++)
             if (m->type.axes[n].name == p.pair_axis) p.strides[n] = kernel_i32(k, step);
     }
-    p.mem = kernel_memory(k, (AuMemory){.name = m->name,
-                                        .space = m->space == TILE_SHARED ? AU_SHARED : AU_EXEC,
-                                        .scalar = lower_scalar(m->type.elem),
-                                        .count = (uint32_t)count,
-                                        .align = p.line == TILE_MOST_LINE ? TILE_MOST_LINE : 64,
-                                        .reads = true,
-                                        .writes = true,
-                                        .span = m->span});
-    if (l->by_pieces) lower_vector_condition(l, &p, NULL);
+    p.mem =
+        kernel_memory(k, (AuMemory){.name = m->name,
+                                    .space = m->space == TILE_SHARED ? AU_SHARED : AU_EXEC,
+                                    .scalar = lower_scalar(m->type.elem),
+                                    .count = (uint32_t)count,
+                                    .align = p.swizzle_span == TILE_MOST_SPAN ? TILE_MOST_SPAN : 64,
+                                    .reads = true,
+                                    .writes = true,
+                                    .span = m->span});
+    if (l->vector_access) lower_vector_condition(l, &p, NULL);
     AU_PUSH(l->arena, l->places, l->place_count, l->place_capacity, p);
 }

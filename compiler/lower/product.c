@@ -64,7 +64,7 @@ static AuVal load_a(AuLower *l, const Product *x, AuVal row, AuVal k_index)
         .count = 2};
     const AuVal none = {0}, at = lower_address(l, x->a, &p, OUTSIDE_CLAMPED, NULL, false);
     const AuVal v =
-        kernel_load(l->k, lower_place(l, x->a->memory)->mem, at, x->pairs ? 2 : 1, none, none);
+        kernel_load(l->k, lower_memory(l, x->a->memory)->mem, at, x->pairs ? 2 : 1, none, none);
     return x->pairs ? v : lower_as(l, v, AU_F32);
 }
 
@@ -136,11 +136,11 @@ static void block(AuLower *l, const Product *x, AuVal first_row, int32_t rows, A
 static bool has_pairs(AuLower *l, const Product *x)
 {
     const AuTileMemory *m = x->a->memory;
-    const AuPlace *place = lower_place(l, m);
+    const AuLowerMemory *place = lower_memory(l, m);
     const uint32_t n = lower_contracted_dimension(x->s);
     if (m->space == TILE_GLOBAL || place->packed) return false;
     if (!place->pair_axis && n + 1 != m->type.count) return false;
-    if (!place->pair_axis && place->line <= 16) return true;
+    if (!place->pair_axis && place->swizzle_span <= 16) return true;
     return (!place->pair_axis || place->pair_axis == m->type.axes[n].name) &&
            m->type.axes[n].size % 2 == 0 &&
            lower_starts_at(x->a->has_index ? x->a->args.at[n] : NULL, 2);
@@ -189,7 +189,7 @@ static bool has_rows(AuLower *l, const Product *x)
 {
     const AuTileType *type = &x->a->memory->type;
     return type->count == 2 && type->axes[1].name == x->k_axis &&
-           x->a->memory->space == TILE_PRIVATE_MEMORY && !lower_place(l, x->a->memory)->pair_axis;
+           x->a->memory->space == TILE_PRIVATE_MEMORY && !lower_memory(l, x->a->memory)->pair_axis;
 }
 
 /* One block, two by two tiles where there are as many: rows of 16, and 16 columns along the lanes.
@@ -207,7 +207,7 @@ static void matrix_block(AuLower *l, const Product *x, AuVal first_row, int32_t 
                             .c = lower_var_array(l, x->c),
                             .c_at = register_at(l, x, x->c_type, x->m_axis, first_row, column, c),
                             .c_stride = x->columns,
-                            .a = lower_place(l, x->a->memory)->mem,
+                            .a = lower_memory(l, x->a->memory)->mem,
                             .a_at = lower_address(l, x->a, &a, OUTSIDE_CLAMPED, NULL, false),
                             .a_stride = x->a->memory->type.axes[1].size,
                             .b = lower_var_array(l, x->b),

@@ -4,7 +4,7 @@
  * copies of a value one stores it. */
 #include "internal.h"
 
-enum { PIECE = 16 }; /* bytes of the widest vector */
+enum { VECTOR = 16 }; /* bytes of the widest vector */
 
 typedef struct Registers {
     const AuTileStmt *s;
@@ -64,7 +64,7 @@ static AuVal address_of(AuLower *l, const Registers *x, const int32_t *regs, con
 static void load_registers(AuLower *l, const Registers *x, const int32_t *regs)
 {
     AuKernel *k = l->k;
-    const AuPlace *place = lower_place(l, x->ref->memory);
+    const AuLowerMemory *place = lower_memory(l, x->ref->memory);
     const AuScalar scalar = lower_scalar(x->ref->memory->type.elem);
     const AuPoint first = registers_at(l, x, regs, 0);
     const AuTileExpr *pad = x->s->load.pad;
@@ -86,7 +86,7 @@ static void load_registers(AuLower *l, const Registers *x, const int32_t *regs)
 static void store_registers(AuLower *l, const Registers *x, const int32_t *regs)
 {
     AuKernel *k = l->k;
-    const AuPlace *place = lower_place(l, x->ref->memory);
+    const AuLowerMemory *place = lower_memory(l, x->ref->memory);
     const AuScalar scalar = lower_scalar(x->ref->memory->type.elem);
     const AuPoint first = registers_at(l, x, regs, 0);
     const AuOutside outside = x->s->move.clip ? OUTSIDE_TESTED : OUTSIDE_TRUSTED;
@@ -132,7 +132,7 @@ static void all_registers(AuLower *l, const Registers *x)
 }
 
 /* A lane's registers piece by piece, as many at once as lie side by side. */
-static void all_pieces(AuLower *l, Registers *x)
+static void all_vectors(AuLower *l, Registers *x)
 {
     const AuTileAxis *piece = x->packed->piece->axes, *axes = x->type->axes;
     const int32_t down = tile_axis_registers(piece[0].places),
@@ -158,10 +158,10 @@ static void widen(AuLower *l, Registers *x, const AuTileExpr *when)
     if (x->fast == TILE_MAX_AXES) return;
     const AuTileDigit *first = &x->type->axes[x->fast].places->digits.at[0];
     if (first->unit != TILE_UNIT_REG) return;
-    const int32_t most = x->atomic ? MOST_ADDED : PIECE / tile_elem(elem)->bytes;
+    const int32_t most = x->atomic ? MOST_ADDED : VECTOR / tile_elem(elem)->bytes;
     int32_t wide = 1;
     while (wide * 2 <= most && first->size % (wide * 2) == 0 && lower_is_whole(x->ref, wide * 2) &&
-           lower_in_pieces(l, x->ref, name, wide * 2))
+           lower_in_vectors(l, x->ref, name, wide * 2))
         wide *= 2;
     x->wide = wide;
 }
@@ -173,7 +173,7 @@ static void move_registers(AuLower *l, Registers *x, const AuTileExpr *when)
             lower_refuse(l, "axis %s has no layout here", x->type->axes[n].name);
             return;
         }
-    const AuPlace *place = lower_place(l, x->ref->memory);
+    const AuLowerMemory *place = lower_memory(l, x->ref->memory);
     const bool tested = x->var ? x->s->load.pad != NULL : x->s->move.clip;
     const bool guarded = !x->var && place->present.i;
     widen(l, x, when);
@@ -181,7 +181,7 @@ static void move_registers(AuLower *l, Registers *x, const AuTileExpr *when)
         x->packed = place->packed, x->wide = x->packed->words;
     if (guarded) kernel_if(l->k, place->present);
     if (x->packed)
-        all_pieces(l, x);
+        all_vectors(l, x);
     else if (x->wide == 1 || lower_is_known(l, place->by_vectors, true))
         all_registers(l, x);
     else {
@@ -197,7 +197,7 @@ static void move_registers(AuLower *l, Registers *x, const AuTileExpr *when)
 
 void lower_fragment_load(AuLower *l, const AuTileStmt *s)
 {
-    if (lower_load_squares(l, s)) return;
+    if (lower_load_by_ldmatrix(l, s)) return;
     Registers x = {.s = s, .ref = s->load.source, .type = s->var->type, .var = s->var};
     if (!lower_is_zero(s->load.pad)) {
         x.wide = 1, x.fast = TILE_MAX_AXES;

@@ -64,7 +64,7 @@ bool lower_plan(AuLower *l)
         if (role->on == TILE_ON_BLOCK || (role->on == TILE_ON_THREAD && t->roles.count > 1))
             lower_refuse(l, "role %s of a %s", role->name, tile_executor_name(role->on));
         if (warps_of(role) > 1) l->k->group = GROUP;
-        l->by_pieces |= lower_unit(l->module, role)->by_pieces;
+        l->vector_access |= lower_unit(l->module, role)->vector_access;
     }
     l->has_units = t->roles.count > 1 || t->pipes.count || l->k->group;
     place_roles(l, false, &warps);

@@ -7,7 +7,7 @@
  *
  * A handle is the number of a barrier, which is the place of the stage as well: its ring's first and n % stages more. One lane of a
  * warp arrives for all. Where a role's lanes themselves read or write the stage they meet before; what they wrote is fenced, since
- * units may read it or write there next. A producer whose lanes write nothing arrives once an executor, all others once a warp:
+ * units may read it or write there next; what they copied asynchronously has landed first. A producer whose lanes write nothing arrives once an executor, all others once a warp:
  * each warp of a group ends its own part of a product. */
 #include "internal.h"
 
@@ -138,6 +138,7 @@ static void set_stage(AuLower *l, const AuTileVar *handle, const AuTilePipe *pip
     }
     held->pipe = pipe;
     held->bytes = 0;
+    held->by_lanes = false;
     held->depth = l->k->depth;
 }
 
@@ -192,6 +193,7 @@ void lower_close_stage(AuLower *l, const AuTileStmt *s)
         if (fills && held->bytes && held->depth != k->depth)
             lower_refuse(l, "a stage of %s committed in another branch than it was filled in",
                          pipe->name);
+        if (held->by_lanes) kernel_copy_wait(k, 0);
         if (touch.written) kernel_fence(k, AU_K_FENCE_PROXY);
         if (touch.written || (touch.read && !fills)) kernel_barrier(k, 1);
         if (fills)

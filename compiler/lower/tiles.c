@@ -25,7 +25,7 @@ AuVal lower_tile_of_segment(AuLower *l, const AuSegment *seg, AuVal t)
     const AuPoint p = {
         .at = {{.axis = list->memory->type.axes[list->memory->type.count - 1].name, .index = safe}},
         .count = 1};
-    return kernel_load(k, lower_place(l, list->memory)->mem,
+    return kernel_load(k, lower_memory(l, list->memory)->mem,
                        lower_address(l, list, &p, OUTSIDE_CLAMPED, NULL, false), 1, none, none);
 }
 

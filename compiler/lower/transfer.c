@@ -1,16 +1,16 @@
 /* transfer.c - copies between memories by executors whose lanes are threads.
  *
- * Memory moves in pieces of 16 bytes a lane. They ask for a contiguous last axis and for rows and a base that are multiples of 16
+ * Memory moves in vectors of 16 bytes a lane. They ask for a contiguous last axis and for rows and a base that are multiples of 16
  * bytes: of shared memory and workspace known here, of tensors at the launch, so there the code
  * exists twice under one uniform branch, the other time element by element.
- * Where lanes divide into whole rows a lane keeps its columns: its next piece is a fixed number of rows
+ * Where lanes divide into whole rows a lane keeps its columns: its next vector is a fixed number of rows
  * on, one sum of an address and one comparison with what is left of the rows.
- * Asynchronous copies pad with zeros by the number of bytes that a lane's piece has in the tensor. */
+ * Asynchronous copies pad with zeros by the number of bytes that a lane's vector has in the tensor. */
 #include "internal.h"
 
 #include "aule/artifact.h"
 
-enum { PIECE = 16, WORD = 4, MOST_WRITTEN_OUT = 32, FEW = 2 }; /* bytes; turns of a copy */
+enum { VECTOR = 16, WORD = 4, MOST_WRITTEN_OUT = 32, FEW = 2 }; /* bytes; turns of a copy */
 
 /* ---- what is known of alignment */
 
@@ -26,7 +26,7 @@ bool lower_is_known(AuLower *l, AuVal v, bool value)
     return in->op == AU_K_CONST && (in->imm & 1) == value;
 }
 
-void lower_vector_condition(AuLower *l, AuPlace *place, const AuLowerTensor *from)
+void lower_vector_condition(AuLower *l, AuLowerMemory *place, const AuLowerTensor *from)
 {
     AuKernel *k = l->k;
     const AuTileMemory *m = place->memory;
@@ -37,7 +37,7 @@ void lower_vector_condition(AuLower *l, AuPlace *place, const AuLowerTensor *fro
     if (!from || from->slot != AULE_SLOT_TENSOR) { /* all elements side by side, or rows spread */
         const AuVal pitch = last ? place->strides[last - 1] : kernel_i64(k, 0);
         const AuInstr *in = kernel_at(k, pitch);
-        place->by_vectors = kernel_i1(k, in->op == AU_K_CONST && in->imm * bytes % PIECE == 0);
+        place->by_vectors = kernel_i1(k, in->op == AU_K_CONST && in->imm * bytes % VECTOR == 0);
         return;
     }
     AuVal all = kernel_arg(k, au_format(l->arena, "%s_address", lower_plain_name(l, m->name)),
@@ -45,24 +45,24 @@ void lower_vector_condition(AuLower *l, AuPlace *place, const AuLowerTensor *fro
     for (uint32_t n = 0; n < last; n++)
         all = kernel_op2(k, AU_K_OR, all,
                          kernel_op2(k, AU_K_MUL, place->strides[n], kernel_i64(k, bytes)));
-    const AuVal low = kernel_op2(k, AU_K_AND, all, kernel_i64(k, PIECE - 1));
+    const AuVal low = kernel_op2(k, AU_K_AND, all, kernel_i64(k, VECTOR - 1));
     place->by_vectors = lower_both(l, kernel_op2(k, AU_K_EQ, low, kernel_i64(k, 0)),
                                    kernel_op2(k, AU_K_EQ, place->strides[last], kernel_i64(k, 1)));
 }
 
 /* Do the view's elements along its last axis lie side by side, beginning at a multiple of [unit],
  * and its axis there is [axis]? */
-bool lower_in_pieces(AuLower *l, const AuTileExpr *ref, const char *axis, int32_t unit)
+bool lower_in_vectors(AuLower *l, const AuTileExpr *ref, const char *axis, int32_t unit)
 {
     const uint32_t last = ref->memory->type.count - 1;
     const AuTileType *view = ref->type;
     if (!view->count || view->axes[view->count - 1].name != axis ||
-        lower_is_known(l, lower_place(l, ref->memory)->by_vectors, false))
+        lower_is_known(l, lower_memory(l, ref->memory)->by_vectors, false))
         return false;
     return lower_starts_at(ref->has_index ? ref->args.at[last] : NULL, unit);
 }
 
-/* Is a piece inside as a whole, if its first element is? */
+/* Is a vector inside as a whole, if its first element is? */
 bool lower_is_whole(const AuTileExpr *ref, int32_t unit)
 {
     const uint32_t last = ref->memory->type.count - 1;
@@ -100,7 +100,7 @@ typedef struct Transfer {
     bool is_row; /* a few words, asynchronously */
 } Transfer;
 
-/* Number [flat] of the pieces, the last axis fastest. */
+/* Number [flat] of the vectors, the last axis fastest. */
 static AuPoint piece_at(AuLower *l, const Transfer *x, AuVal flat)
 {
     AuKernel *k = l->k;
@@ -117,14 +117,14 @@ static AuPoint piece_at(AuLower *l, const Transfer *x, AuVal flat)
     return p;
 }
 
-/* How many bytes of a piece the tensor has. */
+/* How many bytes of a vector the tensor has. */
 static AuVal bytes_valid(AuLower *l, const Transfer *x, const AuPoint *p, AuVal inside)
 {
     AuKernel *k = l->k;
     const AuTileMemory *m = x->from->memory;
     const uint32_t last = m->type.count - 1;
     const int32_t bytes = tile_elem(m->type.elem)->bytes;
-    AuVal valid = kernel_i32(k, PIECE);
+    AuVal valid = kernel_i32(k, VECTOR);
     if (!lower_is_whole(x->from, x->unit)) {
         const AuTileExpr *index = x->from->has_index ? x->from->args.at[last] : NULL;
         AuVal at = p->at[p->count - 1].index;
@@ -139,12 +139,12 @@ static AuVal bytes_valid(AuLower *l, const Transfer *x, const AuPoint *p, AuVal 
     return inside.i ? kernel_op3(k, AU_K_SELECT, inside, valid, kernel_i32(k, 0)) : valid;
 }
 
-/* One lane's piece; [mine]: whether this lane has one, none: all have. */
-static void move_piece(AuLower *l, const Transfer *x, AuVal flat, AuVal mine)
+/* One lane's vector; [mine]: whether this lane has one, none: all have. */
+static void move_vector(AuLower *l, const Transfer *x, AuVal flat, AuVal mine)
 {
     AuKernel *k = l->k;
     const AuPoint p = piece_at(l, x, flat);
-    AuPlace *from = lower_place(l, x->from->memory), *to = lower_place(l, x->to->memory);
+    AuLowerMemory *from = lower_memory(l, x->from->memory), *to = lower_memory(l, x->to->memory);
     AuVal inside = {0}, target_inside = {0}, none = {0};
     const AuVal at = lower_piece_address(
         l, x->from, &p, x->s->move.pad ? OUTSIDE_TESTED : OUTSIDE_TRUSTED, &inside, x->unit);
@@ -157,7 +157,7 @@ static void move_piece(AuLower *l, const Transfer *x, AuVal flat, AuVal mine)
         target_inside = lower_both(l, target_inside, when);
     target_inside = lower_both(l, lower_both(l, target_inside, mine), to->present);
     if (x->s->move.is_async) {
-        kernel_copy_async(k, to->mem, target, from->mem, at, bytes_valid(l, x, &p, inside), PIECE,
+        kernel_copy_async(k, to->mem, target, from->mem, at, bytes_valid(l, x, &p, inside), VECTOR,
                           target_inside);
         return;
     }
@@ -177,7 +177,7 @@ static void move_element(AuLower *l, const Transfer *x, AuVal flat, AuVal mine)
 {
     AuKernel *k = l->k;
     const AuPoint p = piece_at(l, x, flat);
-    AuPlace *from = lower_place(l, x->from->memory), *to = lower_place(l, x->to->memory);
+    AuLowerMemory *from = lower_memory(l, x->from->memory), *to = lower_memory(l, x->to->memory);
     const AuScalar scalar = lower_scalar(x->from->memory->type.elem);
     AuVal inside = {0}, target_inside = {0}, none = {0};
     const AuVal at = lower_address(
@@ -205,8 +205,8 @@ static void move_element(AuLower *l, const Transfer *x, AuVal flat, AuVal mine)
     kernel_store(k, to->mem, target, v, target_inside);
 }
 
-static void all_pieces(AuLower *l, const Transfer *x,
-                       void (*move)(AuLower *l, const Transfer *x, AuVal flat, AuVal mine))
+static void all_vectors(AuLower *l, const Transfer *x,
+                        void (*move)(AuLower *l, const Transfer *x, AuVal flat, AuVal mine))
 {
     AuKernel *k = l->k;
     const int32_t lanes = (int32_t)k->lanes, turns = (x->total + lanes - 1) / lanes;
@@ -257,7 +257,7 @@ enum { NO_ROWS = -(1 << 30) }; /* so few are left that no tile's first row makes
 static AuVal rows_left(AuLower *l, const Transfer *x, const AuTileExpr *ref, const AuPoint *p)
 {
     AuKernel *k = l->k;
-    const AuPlace *place = lower_place(l, ref->memory);
+    const AuLowerMemory *place = lower_memory(l, ref->memory);
     const uint32_t row = row_dimension(ref, x->type->axes[0].name);
     AuVal left = {0}, inside = {0}, tile = {0};
     for (uint32_t n = 0; n < ref->memory->type.count; n++) {
@@ -295,7 +295,7 @@ static Side side_of(AuLower *l, const Transfer *x, const AuTileExpr *ref, const 
                     int32_t rows, bool tested)
 {
     AuKernel *k = l->k;
-    const AuPlace *place = lower_place(l, ref->memory);
+    const AuLowerMemory *place = lower_memory(l, ref->memory);
     const uint32_t row = row_dimension(ref, x->type->axes[0].name);
     const bool global = ref->memory->space == TILE_GLOBAL;
     const AuVal unit = global ? kernel_i64(k, x->unit) : kernel_i32(k, x->unit),
@@ -323,13 +323,14 @@ static void move_row(AuLower *l, const Transfer *x, const Side *from, const Side
                      AuVal valid, AuVal mine)
 {
     AuKernel *k = l->k;
-    const AuPlace *source = lower_place(l, x->from->memory), *dest = lower_place(l, x->to->memory);
+    const AuLowerMemory *source = lower_memory(l, x->from->memory),
+                        *dest = lower_memory(l, x->to->memory);
     const AuVal inside = reaches(l, from, rows), none = {0},
                 mask = lower_both(l, lower_both(l, reaches(l, to, rows), mine), dest->present);
     if (x->s->move.is_async) {
         const AuVal bytes =
             inside.i ? kernel_op3(k, AU_K_SELECT, inside, valid, kernel_i32(k, 0)) : valid;
-        kernel_copy_async(k, dest->mem, to->at, source->mem, from->at, bytes, PIECE, mask);
+        kernel_copy_async(k, dest->mem, to->at, source->mem, from->at, bytes, VECTOR, mask);
         return;
     }
     const AuVal v =
@@ -337,14 +338,14 @@ static void move_row(AuLower *l, const Transfer *x, const Side *from, const Side
     kernel_store(k, dest->mem, to->at, v, mask);
 }
 
-/* Where the lane's piece is [rows] rows below the first; the row before is at side->at. */
+/* Where the lane's vector is [rows] rows below the first; the row before is at side->at. */
 static AuVal further_down(AuLower *l, const Transfer *x, const AuTileExpr *ref, const Side *side,
                           const AuPoint *p, int32_t rows)
 {
     AuKernel *k = l->k;
     const int32_t at_once = (int32_t)k->lanes / x->units;
     if (!rows) return side->first;
-    if (lower_place(l, ref->memory)->line <= PIECE)
+    if (lower_memory(l, ref->memory)->swizzle_span <= VECTOR)
         return kernel_op2(k, AU_K_ADD, side->at, side->step);
     if (lower_has_steps(l, ref) && (at_once & (at_once - 1)) == 0)
         return lower_step(l, ref, side->first, rows, 0);
@@ -384,7 +385,8 @@ static void move_word(AuLower *l, const Transfer *x, AuVal flat, AuVal mine)
 {
     AuKernel *k = l->k;
     const AuPoint p = piece_at(l, x, flat);
-    const AuPlace *from = lower_place(l, x->from->memory), *to = lower_place(l, x->to->memory);
+    const AuLowerMemory *from = lower_memory(l, x->from->memory),
+                        *to = lower_memory(l, x->to->memory);
     const AuVal at = lower_address(l, x->from, &p, OUTSIDE_TRUSTED, NULL, false),
                 target = lower_address(l, x->to, &p, OUTSIDE_TRUSTED, NULL, false), none = {0};
     const Side row = {.left = x->s->move.pad ? rows_left(l, x, x->from, &p) : none,
@@ -395,12 +397,12 @@ static void move_word(AuLower *l, const Transfer *x, AuVal flat, AuVal mine)
     kernel_copy_async(k, to->mem, target, from->mem, at, bytes, WORD, mine);
 }
 
-static void by_pieces(AuLower *l, const Transfer *x)
+static void by_vectors(AuLower *l, const Transfer *x)
 {
     if (goes_by_rows(l, x))
         by_rows(l, x);
     else
-        all_pieces(l, x, move_piece);
+        all_vectors(l, x, move_vector);
 }
 
 static void by_elements(AuLower *l, Transfer x)
@@ -408,7 +410,7 @@ static void by_elements(AuLower *l, Transfer x)
     x.unit = 1;
     x.units = x.type->axes[x.type->count - 1].size;
     x.total = (int32_t)tile_elements(x.type);
-    all_pieces(l, &x, x.is_row ? move_word : move_element);
+    all_vectors(l, &x, x.is_row ? move_word : move_element);
 }
 
 void lower_transfer(AuLower *l, const AuTileStmt *s)
@@ -421,33 +423,31 @@ void lower_transfer(AuLower *l, const AuTileStmt *s)
     }
     const AuTileElem elem = x.from->memory->type.elem;
     const AuTileAxis *last = &x.type->axes[x.type->count - 1];
-    x.unit = PIECE / tile_elem(elem)->bytes;
+    x.unit = VECTOR / tile_elem(elem)->bytes;
     x.units = last->size / x.unit;
     x.total = (int32_t)tile_elements(x.type) / x.unit;
-    const bool pieces =
+    const bool vectors =
         elem == x.to->memory->type.elem && last->size % x.unit == 0 && lower_is_zero(s->move.pad) &&
         !lower_begin(l, x.from, x.from->memory->type.count - 1)
-             .i && /* a piece pads its end alone */
-        lower_in_pieces(l, x.from, last->name, x.unit) &&
-        lower_in_pieces(l, x.to, last->name, x.unit) && lower_is_whole(x.to, x.unit) &&
+             .i && /* a vector pads its end alone */
+        lower_in_vectors(l, x.from, last->name, x.unit) &&
+        lower_in_vectors(l, x.to, last->name, x.unit) && lower_is_whole(x.to, x.unit) &&
         (s->move.is_async || lower_is_whole(x.from, x.unit));
     /* A word a lane needs no alignment, and no second way. */
     x.is_row = s->move.is_async && are_words(&x) && x.type->count == 1 && !s->move.when &&
                !s->move.clip && tile_elements(x.type) <= FEW * (int64_t)k->lanes;
-    const AuVal both = lower_both(l, lower_place(l, x.from->memory)->by_vectors,
-                                  lower_place(l, x.to->memory)->by_vectors);
-    if (!pieces || x.is_row)
+    const AuVal both = lower_both(l, lower_memory(l, x.from->memory)->by_vectors,
+                                  lower_memory(l, x.to->memory)->by_vectors);
+    if (!vectors || x.is_row)
         by_elements(l, x);
     else if (lower_is_known(l, both, true))
-        by_pieces(l, &x);
+        by_vectors(l, &x);
     else {
         kernel_if(k, both);
-        by_pieces(l, &x);
+        by_vectors(l, &x);
         kernel_else(k);
         by_elements(l, x);
         kernel_end(k);
     }
-    if (!s->move.is_async) return;
-    kernel_copy_commit(l->k);
-    if (!s->var) lower_refuse(l, "a copy into a pipeline's stage");
+    if (s->move.is_async) kernel_copy_commit(l->k);
 }

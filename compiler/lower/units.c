@@ -42,7 +42,7 @@ static const AuUnit units[] = {
      .exchanges = true,
      .written_out = true,
      .fuses = true,
-     .by_pieces = true,
+     .vector_access = true,
      .looks_ahead = true,
      .load = lower_fragment_load,
      .store = lower_fragment_store,
@@ -53,7 +53,7 @@ static const AuUnit units[] = {
      .exchanges = true,
      .written_out = true,
      .fuses = true,
-     .by_pieces = true,
+     .vector_access = true,
      .looks_ahead = true,
      .load = lower_fragment_load,
      .store = lower_fragment_store,
@@ -82,6 +82,8 @@ void lower_move(AuLower *l, const AuTileStmt *s)
         lower_bulk(l, s);
     } else if (s->move.op == TILE_COPY) {
         l->r.unit->copy(l, s);
+        if (s->move.is_async && s->move.dest->memory->pipe)
+            lower_held(l, s->move.dest->var)->by_lanes = true;
     } else if (s->move.is_async) {
         lower_refuse(l, "an asynchronous %s", tile_move_names[s->move.op]);
     } else {

@@ -17,10 +17,10 @@ typedef struct AuUnit {
         written_out; /* registers have constant numbers, in the order of matrix instructions; there are no loops over them */
     bool fuses;      /* a * b + c in expressions is one instruction */
     bool
-        by_pieces; /* memory moves in pieces of 16 bytes a lane, so rows and tensors are known or asked to be aligned to them,
+        vector_access; /* memory moves in 16-byte vectors a lane, so rows and tensors are known or asked to be aligned to them,
                          and what a loop over tiles changes of an address is kept apart */
-    bool looks_ahead; /* numbers of tiles are found before anybody waits for them */
-    bool meets_alone; /* a barrier of the block is one of the lanes of its only executor */
+    bool looks_ahead;  /* numbers of tiles are found before anybody waits for them */
+    bool meets_alone;  /* a barrier of the block is one of the lanes of its only executor */
     void (*load)(AuLower *l, const AuTileStmt *s);
     void (*store)(AuLower *l, const AuTileStmt *s); /* and sums in memory */
     void (*copy)(AuLower *l, const AuTileStmt *s);  /* memory to memory */

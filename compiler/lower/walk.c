@@ -42,14 +42,18 @@ static void loop_of_all(AuLower *l, const AuTileStmt *s, AuTiles *tiles)
     lower_bind_value(l, s->var, followed.i ? followed : tile);
 }
 
-/* The loop over one segment: nothing in it asks which one it is in. */
+/* The loop over one segment, from tile [low] of all on: nothing in it asks which one it is in. */
 static void loop_of_segment(AuLower *l, const AuTileStmt *s, AuTiles *tiles)
 {
     AuKernel *k = l->k;
     const uint32_t n = (uint32_t)s->loop.segment->integer;
     l->r.counts = tile_count_role(l->arena, l->r.role, s);
-    lower_follow_from(l, tiles, tiles->start[n]);
-    const AuVal t = kernel_for(k, kernel_i32(k, 0), tiles->at[n].count, 1, AU_UNROLL_NEVER);
+    AuVal first = kernel_i32(k, 0);
+    if (s->loop.low)
+        first = kernel_op2(k, AU_K_MAX, first,
+                           kernel_op2(k, AU_K_SUB, lower_integer(l, s->loop.low), tiles->start[n]));
+    lower_follow_from(l, tiles, kernel_op2(k, AU_K_ADD, tiles->start[n], first));
+    const AuVal t = kernel_for(k, first, tiles->at[n].count, 1, AU_UNROLL_NEVER);
     tiles->turn = kernel_op2(k, AU_K_ADD, tiles->start[n], t);
     const AuVal tile = lower_follow(l, tiles);
     lower_bind_value(l, s->var, tile.i ? tile : lower_tile_of_segment(l, &tiles->at[n], t));

@@ -1,9 +1,9 @@
 /* places.c - how rows of swizzled tiles lie in shared memory.
  *
- * `swizzle` asks that pieces of 16 bytes of eight rows lie in different banks. Where memory moves in pieces a row is an odd number of
- * lines long (or any, where a line is all banks) and its pieces change places within their lines, by the row. A line of one piece costs
- * addresses nothing; but copies from tensors, whose sectors of 32 bytes it cuts, take twice the way from the second cache. So the
- * schedule says how long lines may be, `option line`; here each memory gets the longest that its rows consist of. */
+ * `swizzle` asks that 16-byte vectors of eight rows lie in different banks. Where memory moves in such vectors a row is an odd number of
+ * swizzle spans long (or any, where a span is all banks) and its vectors change places within their spans, by the row. A span of one vector
+ * costs addresses nothing; but copies from tensors, whose sectors of 32 bytes it cuts, take twice the way from the L2. So the
+ * schedule says how long spans may be, `option swizzle_span`; here each memory gets the longest that its rows consist of. */
 #include "pass.h"
 
 /* Where units of their own copy and multiply, rows lie as these want them. */
@@ -21,9 +21,9 @@ void pass_places(Pass *p)
         AuTileMemory *m = p->kernel->shared.at[n];
         if (!m->swizzle_bytes || m->type.count < 2) continue;
         const AuTileAxis *last = &m->type.axes[m->type.count - 1];
-        const int32_t line =
-            tile_line_bytes(last->size * tile_elem(m->type.elem)->bytes, p->module->options.line);
-        if (!line) continue;
-        m->line = pass_number(p, line, m->span);
+        const int32_t span = tile_swizzle_span(last->size * tile_elem(m->type.elem)->bytes,
+                                               p->module->options.swizzle_span);
+        if (!span) continue;
+        m->swizzle_span = pass_number(p, span, m->span);
     }
 }

@@ -24,6 +24,9 @@ static void learn(Pass *p, const AuTileStmts *run)
     }
 }
 
+/* What a schedule wrote under `if anywhere(x)` is no part of a run to passes, which make such branches themselves. */
+static bool is_of_run(const AuTileStmt *s) { return s->kind != TILE_S_IF && tile_is_in_run(s); }
+
 static void walk(Runs *r, AuTileStmts *body);
 
 static void inner(Runs *r, AuTileStmt *s)
@@ -46,7 +49,7 @@ static void walk(Runs *r, AuTileStmts *body)
     AuTileStmts out = {0};
     for (uint32_t n = 0; n < body->count;) {
         uint32_t end = n;
-        while (end < body->count && tile_is_in_run(body->at[end])) end++;
+        while (end < body->count && is_of_run(body->at[end])) end++;
         if (end > n && end < body->count && tile_starts_product(body->at[end - 1], body->at[end]))
             end--;
         AuTileStmts run = {0};

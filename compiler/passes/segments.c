@@ -177,7 +177,7 @@ static void loop(Pass *p, AuTileStmt *s, AuTileStmts *out)
     const char *first = list->segments.at[0].name, *only = NULL;
     AuTileStmts *body = &s->loop.body;
     if (p->shares_rows && pass_is_heavy(body)) only = masking_segment(body);
-    if (!only && p->shares_rows && p->module->options.split && !s->loop.low) {
+    if (!only && p->shares_rows && p->module->options.split) {
         split(p, s, out);
         return;
     }

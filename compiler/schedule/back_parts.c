@@ -225,7 +225,7 @@ const char *back_scatter_view(Lanes *x, const AuInputGrad *g, const char *axes, 
 }
 
 /* Rows that the read does not tell apart are added among the lanes, where these can exchange, then as one: [axes] without those. */
-static const char *join_rows(Lanes *x, const AuInputGrad *g, const char **value, const char *axes,
+static const char *join_rows(Lanes *x, const AuInputGrad *g, AuTileHandle *value, const char *axes,
                              const char *when)
 {
     const bool of_queries = axes[0] == 'i';
@@ -236,15 +236,13 @@ static const char *join_rows(Lanes *x, const AuInputGrad *g, const char **value,
     if (!exchange || (axes[1] && axes[1] != 'c'))
         return axes; /* or pairs, which are joined already */
     if (back_read_axes(x, g) & (of_queries ? AU_AX_Q : AU_AX_KV)) return axes;
-    const char *joined = tile_text(x->t, "sum_%s", *value);
-    tile_set(x->t, joined, "reduce_sum(where(%s, %s, 0.0), %s)", when, *value,
-             of_queries ? "q" : "kv");
-    *value = joined;
+    *value = tile_set(x->t, tile_part(x->t, "sum_%v", *value), "reduce_sum(where(%s, %v, 0.0), %s)",
+                      when, *value, of_queries ? "q" : "kv");
     return axes + 1;
 }
 
-void back_scatter(Lanes *x, const AuInputGrad *g, const char *value, const char *axes, bool of_keys,
-                  const char *when)
+void back_scatter(Lanes *x, const AuInputGrad *g, AuTileHandle value, const char *axes,
+                  bool of_keys, const char *when)
 {
     const char *all = axes;
     axes = join_rows(x, g, &value, axes, when);
@@ -252,11 +250,11 @@ void back_scatter(Lanes *x, const AuInputGrad *g, const char *value, const char 
     const char *and_so = axes == all ? tile_text(x->t, " when %s", when) : "";
     const bool one_by_one = x->p->deterministic && !x->on_cpu && *axes;
     if (one_by_one) { /* lanes of a block one after the other */
-        tile_for_range(x->t, "whose", "0", tile_text(x->t, "%d", x->p->caps->lanes));
-        and_so = tile_text(x->t, " %s %c %% %d == whose",
+        tile_for_range(x->t, "owner", "0", tile_text(x->t, "%d", x->p->caps->lanes));
+        and_so = tile_text(x->t, " %s %c %% %d == owner",
                            axes == all ? tile_text(x->t, "when %s &&", when) : "when", axes[0],
                            x->p->caps->lanes);
     }
-    tile_atomic_add(x->t, "%s -> %s%s", value, view, and_so);
+    tile_atomic_add(x->t, "%v -> %s%s", value, view, and_so);
     if (one_by_one) tile_end(x->t);
 }

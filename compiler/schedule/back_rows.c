@@ -110,7 +110,7 @@ static void scatter(Lanes *x, const RowSpace *r, const AuInputGrads *inputs, con
     for (uint32_t n = 0; n < inputs->count; n++) {
         const bool by_channel = attn_at(x->p->attn, inputs->at[n].value)->axes & AU_AX_C ||
                                 back_read_axes(x, &inputs->at[n]) & AU_AX_C;
-        back_scatter(x, &inputs->at[n], tile_text(x->t, "value%u", n),
+        back_scatter(x, &inputs->at[n], tile_numbered(x->t, "value", n),
                      tile_text(x->t, "%s%s", r->index, by_channel ? "c" : ""), r->index[0] == 'j',
                      inside);
     }
@@ -118,24 +118,29 @@ static void scatter(Lanes *x, const RowSpace *r, const AuInputGrads *inputs, con
 
 /* ---- before: dO' and statistics */
 
-static void out_back(Lanes *x)
+static void preprocess_out(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const AuRowGrad *g = &x->p->grads->out;
     const RowSpace r = outputs(x);
     if (!x->p->hooks->has_out_mod) return;
-    tile_kernel(t, "out_back");
+    tile_kernel(t, "preprocess_out");
     lanes_arguments(x);
     back_argument(x, "o_kept", TILE_IN);
     back_argument(x, "do", TILE_IN);
     back_argument(x, "do_changed", TILE_OUT);
+    const char *flag = NULL;
+    if (x->p->grads->has_pair >= 0)
+        flag = tile_text(t, "final_%s", x->p->attn->online->finals[x->p->grads->has_pair].name);
+    if (flag) back_argument(x, flag, TILE_IN);
     sum_arguments(x, &g->inputs);
     const uint32_t blocks = open(x, &r, BACK_SUMS_OUT);
     load_f32(x, &r, "kept", x->operand, "o_kept");
     load_f32(x, &r, "given", x->operand, "do");
     declare_row(x, &r, "kept");
+    if (flag) statistic(x, "seen", flag);
     tile_set(t, tile_text(t, "change%s", value_names(x, g->inputs.count)),
-             "out_back(kept, given, row, b, h, i, 0, c)");
+             "out_back(kept, given, row, b, h, i, 0, c%s)", flag ? ", seen" : "");
     tile_store(t, "%s(change) -> do_changed[b, h, %s, :] clip", x->operand, span(x));
     scatter(x, &r, &g->inputs, "kept");
     end_kernel(x, blocks);
@@ -145,7 +150,7 @@ static void out_back(Lanes *x)
 void back_before(Lanes *x)
 {
     for (uint32_t n = 0; n < 3; n++) lanes_rows_kernel(x, n);
-    out_back(x);
+    preprocess_out(x);
 }
 
 void back_adjoints(Lanes *x)
@@ -157,7 +162,7 @@ void back_adjoints(Lanes *x)
     const char *o = g->keeps_output ? "o_kept" : "o", *given = back_output_gradient(x);
     AuText names = {.arena = x->arena}, statistics = {.arena = x->arena};
     if (!gradient_has_rows(x->p->attn, g)) return;
-    tile_kernel(t, "rows_back");
+    tile_kernel(t, "preprocess");
     lanes_arguments(x);
     back_argument(x, o, TILE_IN);
     back_argument(x, given, TILE_IN);
@@ -224,8 +229,12 @@ static void join_parts(Lanes *x, uint32_t n)
     AuTileBuild *t = x->t;
     const RowSpace r = rows_of(x, n);
     const char *parts = lanes_parts(x, n), *name = lanes_parts_name(n), *blocks = row_blocks(x, &r);
-    const char *type = tile_text(t, "f32[%s:%d, %s:%d] @ %s", r.channel, r.width, r.axis,
-                                 lanes_block_rows(x), lanes_row_layout(x, r.channel));
+    /* Nothing asks for all channels of a row: they may lie along the lanes, as in memory. */
+    const bool along = x->matrix && r.width % x->p->caps->lanes == 0;
+    const char *row = tile_text(t, "%s:%d", r.axis, lanes_block_rows(x)),
+               *channel = tile_text(t, "%s:%d", r.channel, r.width);
+    const char *type = tile_text(t, "f32[%s, %s] @ %s", along ? row : channel,
+                                 along ? channel : row, lanes_row_layout(x, r.channel));
     if (!lanes_in_parts(x, n)) return;
     tile_kernel(t, tile_text(t, "%s_joined", back_gradient_names[n]));
     lanes_arguments(x);
@@ -259,7 +268,7 @@ static void round_sums(Lanes *x)
     AuTileBuild *t = x->t;
     const int32_t rows = x->atom->m;
     const char *span = tile_text(t, "nb * %d +: %d", rows, rows);
-    tile_kernel(t, "dq_rows");
+    tile_kernel(t, "convert_dq");
     lanes_arguments(x);
     back_argument(x, "dq_sum", TILE_IN);
     back_argument(x, "dq", TILE_OUT);
@@ -286,7 +295,7 @@ static void gradient_of_rows(Lanes *x, uint32_t n)
         round_sums(x);
         return;
     }
-    tile_kernel(t, tile_text(t, "%s_rows", back_gradient_names[n]));
+    tile_kernel(t, tile_text(t, "convert_%s", back_gradient_names[n]));
     lanes_arguments(x);
     back_argument(x, sum, TILE_IN);
     if (takes_values(x, n)) back_argument(x, "dv_sum", TILE_IN);

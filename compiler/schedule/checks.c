@@ -177,10 +177,10 @@ typedef struct Found {
     AuExpr *when;
 } Found;
 
-static AuExpr takes_part(AuAttn *a, AuExpr score, Found *found);
+static AuExpr when_unmasked(AuAttn *a, AuExpr score, Found *found);
 
 /* When a score is not chosen to be -inf: then its pair has a weight. */
-static AuExpr when_it_takes_part(AuAttn *a, AuExpr score, Found *found)
+static AuExpr when_score_is_unmasked(AuAttn *a, AuExpr score, Found *found)
 {
     const AuNode n = *attn_at(a, score);
     AuExpr x[3] = {none, none, none};
@@ -189,7 +189,7 @@ static AuExpr when_it_takes_part(AuAttn *a, AuExpr score, Found *found)
     for (uint32_t i = n.op == AU_OP_WHERE; i < n.count; i++) {
         const AuNode *at = attn_at(a, attn_arg(a, score, i));
         never[i] = at->op == AU_OP_F32 && isinf(at->number) && at->number < 0;
-        x[i] = takes_part(a, attn_arg(a, score, i), found);
+        x[i] = when_unmasked(a, attn_arg(a, score, i), found);
     }
     if (n.op == AU_OP_ADD) return both(a, x[0], x[1]);
     const AuExpr c = attn_arg(a, score, 0);
@@ -197,11 +197,11 @@ static AuExpr when_it_takes_part(AuAttn *a, AuExpr score, Found *found)
     return never[2] ? both(a, c, x[1]) : none;
 }
 
-static AuExpr takes_part(AuAttn *a, AuExpr score, Found *found)
+static AuExpr when_unmasked(AuAttn *a, AuExpr score, Found *found)
 {
     if (found->seen[score.i]) return found->when[score.i];
     found->seen[score.i] = true;
-    return found->when[score.i] = when_it_takes_part(a, score, found);
+    return found->when[score.i] = when_score_is_unmasked(a, score, found);
 }
 
 /* All of an attention, in the order of its text form. */
@@ -223,7 +223,8 @@ static void find_all(Finder *f)
         case AU_PLACE_WEIGHT_MOD:
             found.seen = AU_NEW_ARRAY(f->arena, bool, a->node_count);
             found.when = AU_NEW_ARRAY(f->arena, AuExpr, a->node_count);
-            guard = both(a, a->mask, a->score_mod.i ? takes_part(a, a->score_mod, &found) : none);
+            guard =
+                both(a, a->mask, a->score_mod.i ? when_unmasked(a, a->score_mod, &found) : none);
             break;
         case AU_PLACE_MASK:
         case AU_PLACE_Q_MOD:

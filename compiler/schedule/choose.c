@@ -1,6 +1,7 @@
 /* choose.c - families of attentions, the schedules of each, and which of them makes the kernels of an operation on a machine: `warps`
  * where its matrix units take the operands and a shape fits, else `lanes`, which every machine has; and up to how many queries a kernel
  * of fewer rows does. Who asks for tf32 gets it or is refused: `lanes` multiplies f32. */
+#include "group.h"
 #include "shapes.h"
 #include "warps_back.h"
 
@@ -69,11 +70,17 @@ static const char *warps_fit(AuArena *arena, const AuProblem *p, AuShape *s)
     return schedule_warps_refusal(arena, p, s);
 }
 
+static const char *group_fit(AuArena *arena, const AuProblem *p, AuShape *s)
+{
+    group_complete(p, s);
+    return schedule_group_refusal(arena, p, s);
+}
+
 static const char *warps_back_fit(AuArena *arena, const AuProblem *p, AuShape *s)
 {
     if (schedule_values_apart(p)) return "values that are rows of their own";
     const char *why = schedule_warps_back_refusal(arena, p, s);
-    s->line = warps_back_line(p);
+    s->swizzle_span = warps_back_swizzle_span(p);
     return why;
 }
 
@@ -94,11 +101,13 @@ static const char *lanes_back_fit(AuArena *arena, const AuProblem *p, AuShape *s
 }
 
 static const AuScheduleRow online_rows[] = {
-    {"warps_forward", AU_FORWARD, false, warps_shape, schedule_warps_forward, warps_fit},
-    {"lanes_forward", AU_FORWARD, true, lanes_shape, schedule_lanes_forward, lanes_fit},
-    {"warps_backward", AU_BACKWARD, false, warps_back_shape, schedule_warps_backward,
+    {"group_forward", AU_FORWARD, false, true, schedule_group_shape, schedule_group_forward,
+     group_fit},
+    {"warps_forward", AU_FORWARD, false, false, warps_shape, schedule_warps_forward, warps_fit},
+    {"lanes_forward", AU_FORWARD, true, false, lanes_shape, schedule_lanes_forward, lanes_fit},
+    {"warps_backward", AU_BACKWARD, false, false, warps_back_shape, schedule_warps_backward,
      warps_back_fit},
-    {"lanes_backward", AU_BACKWARD, true, lanes_back_shape, schedule_lanes_backward,
+    {"lanes_backward", AU_BACKWARD, true, false, lanes_back_shape, schedule_lanes_backward,
      lanes_back_fit},
 };
 
@@ -106,12 +115,37 @@ static const AuScheduleRow online_rows[] = {
 
 static bool is_linear(const AuAttn *a) { return a->linear != NULL; }
 
+static const char *linear_chunks_fit(AuArena *arena, const AuProblem *p, AuShape *s)
+{
+    const char *why = schedule_linear_chunks_refusal(p);
+    if (!why && s->key_tile % p->caps->lanes)
+        why = au_format(arena, "chunks of %d tokens where a vector has %d lanes", s->key_tile,
+                        p->caps->lanes);
+    return why ? why : schedule_linear_fit(p, s);
+}
+
+static const char *linear_tokens_fit(AuArena *arena, const AuProblem *p, AuShape *s)
+{
+    (void)arena;
+    return schedule_linear_fit(p, s);
+}
+
+static const AuScheduleRow linear_rows[] = {
+    {"linear_chunks", AU_FORWARD, true, false, schedule_linear_chunks_shape, schedule_linear_chunks,
+     linear_chunks_fit},
+    {"linear_tokens", AU_FORWARD, true, false, schedule_linear_tokens_shape, schedule_linear_tokens,
+     linear_tokens_fit},
+};
+
 /* ---- all */
 
-enum { ONLINE_ROWS = sizeof online_rows / sizeof *online_rows };
+enum {
+    ONLINE_ROWS = sizeof online_rows / sizeof *online_rows,
+    LINEAR_ROWS = sizeof linear_rows / sizeof *linear_rows
+};
 static const AuFamily families[] = {
     {"an attention with weights", is_online, online_rows, ONLINE_ROWS, online_limit},
-    {"a recurrence ('linear')", is_linear, NULL, 0, NULL},
+    {"a recurrence ('linear')", is_linear, linear_rows, LINEAR_ROWS, NULL},
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 
@@ -160,53 +194,101 @@ AuSchedule *schedule_make(AuArena *arena, AuDiags *diags, const AuProblem *p,
     return made && calls_all(diags, p, row->operation, made) ? made : NULL;
 }
 
-/* Of a row of text for the schedule; false: there is none. *why: it does not do. */
-static bool given(AuArena *arena, const AuProblem *p, const AuScheduleRow *row, AuShapesAre which,
-                  AuShape *shape, AuSpan *span, const char **why)
+/* Of a row of text for the schedule; NULL: there is none. *why: it does not do. */
+static const AuShapeRow *given(AuArena *arena, const AuProblem *p, const AuScheduleRow *row,
+                               AuShapesAre which, AuShape *shape, const char **why)
 {
-    const char *none;
-    AuShape s;
-    if (p->queries != AU_ANY_QUERIES) return false;
-    if (!row->shape(arena, p, &s, &none)) s = (AuShape){0};
-    if (!shapes_apply(p->shapes, p, row->name, which, &s, span)) return false;
-    const char *key = shape_missing(row->name, &s);
-    *why = key ? au_format(arena, "there is no shape by rule, and %s is not given", key)
-               : row->fit(arena, p, &s);
-    *shape = s;
-    return true;
+    const char *none = NULL;
+    if (p->queries != AU_ANY_QUERIES) return NULL;
+    const AuShapeRow *text = shapes_row(p->shapes, p, row->name, which);
+    if (!text) return NULL;
+    if (!row->shape(arena, p, shape, &none)) *shape = (AuShape){0};
+    shape_apply(text, shape);
+    const char *key = shape_missing(row->name, shape);
+    *why = !key ? row->fit(arena, p, shape)
+                : au_format(arena, "%s, so that there is no shape by rule, and %s is not given",
+                            none ? none : "no schedule fits", key);
+    return text;
+}
+
+static void taken(const AuProblem *p, const AuShapeRow *text)
+{
+    if (p->row) *p->row = text;
+}
+
+const char *schedule_operand(const AuProblem *p)
+{
+    return p->tf32 ? "tf32" : tile_elem(p->operand)->name;
 }
 
 /* A row that somebody asked for is taken or refused. */
 static AuSchedule *forced(AuArena *arena, AuDiags *diags, const AuProblem *p,
-                          const AuScheduleRow *row, const AuShape *shape, AuSpan span,
+                          const AuScheduleRow *row, const AuShape *shape, const AuShapeRow *text,
                           const char *why)
 {
+    taken(p, text);
     if (!why && row->exact && p->tf32) why = "f32 as it is, where tf32 is asked for";
-    AuSchedule *made = why ? NULL : schedule_make(arena, diags, p, row, shape);
-    if (made) return made;
-    au_error(diags, AU_E0811, span, "this shape does not do for %s %s on %s: %s",
-             p->tf32 ? "tf32" : tile_elem(p->operand)->name, schedule_operation(row->operation),
-             p->caps->name, why ? why : "its kernels are refused");
+    if (!why) return schedule_make(arena, diags, p, row, shape);
+    au_error(diags, AU_E0811, text->span, "%s does not do for %s %s on %s: %s",
+             shape_row_text(arena, text), schedule_operand(p), schedule_operation(row->operation),
+             p->caps->name, why);
     return NULL;
+}
+
+static bool is_for(const AuScheduleRow *row, const AuProblem *p, AuOperation operation)
+{
+    return row->operation == operation && row->boxes == p->boxes;
+}
+
+bool schedule_has_boxes(AuArena *arena, const AuProblem *p, AuOperation operation, const char **why)
+{
+    AuShape shape;
+    AuProblem with = *p;
+    const AuFamily *family = schedule_family(p->attn);
+    with.boxes = true;
+    *why = NULL;
+    if (!p->caps->pipelines || !(p->caps->copies & TILE_COPIES_TENSOR)) return false;
+    for (uint32_t n = 0; n < family->row_count; n++) {
+        const AuScheduleRow *row = &family->rows[n];
+        if (!is_for(row, &with, operation)) continue;
+        if (given(arena, &with, row, SHAPES_FORCED, &shape, why) ||
+            row->shape(arena, &with, &shape, why))
+            return true;
+    }
+    return false;
+}
+
+/* A row of a table that does for the problem; where one of a user does not, it is said. */
+static bool tuned(AuArena *arena, AuDiags *diags, const AuProblem *p, const AuScheduleRow *row,
+                  AuShape *shape)
+{
+    const char *why = NULL;
+    const AuShapeRow *text = given(arena, p, row, SHAPES_TUNED, shape, &why);
+    if (text && !why) taken(p, text);
+    if (text && why && !text->own)
+        au_warning(diags, AU_W0601, text->span,
+                   "this row does not do for %s %s of '%s' on %s, where the rule decides: %s",
+                   schedule_operand(p), schedule_operation(row->operation), p->attn->name,
+                   p->caps->name, why);
+    return text && !why;
 }
 
 AuSchedule *schedule_choose(AuArena *arena, AuDiags *diags, const AuProblem *p,
                             AuOperation operation)
 {
     AuShape shape;
-    AuSpan span;
     const char *why = NULL;
     const AuFamily *family = schedule_family(p->attn);
     for (uint32_t n = 0; n < family->row_count; n++) {
         const AuScheduleRow *row = &family->rows[n];
-        if (row->operation == operation && given(arena, p, row, SHAPES_FORCED, &shape, &span, &why))
-            return forced(arena, diags, p, row, &shape, span, why);
+        if (!is_for(row, p, operation)) continue;
+        const AuShapeRow *text = given(arena, p, row, SHAPES_FORCED, &shape, &why);
+        if (text) return forced(arena, diags, p, row, &shape, text, why);
     }
     for (uint32_t n = 0; n < family->row_count; n++) {
         const AuScheduleRow *row = &family->rows[n];
-        if (row->operation != operation || (row->exact && p->tf32)) continue;
-        if ((given(arena, p, row, SHAPES_TUNED, &shape, &span, &why) && !why) ||
-            row->shape(arena, p, &shape, &why))
+        if (!is_for(row, p, operation) || (row->exact && p->tf32)) continue;
+        if (tuned(arena, diags, p, row, &shape) || row->shape(arena, p, &shape, &why))
             return schedule_make(arena, diags, p, row, &shape);
     }
     au_error(diags, AU_E0811, p->attn->span, "%s%s on %s: %s", schedule_operation(operation),

@@ -13,7 +13,7 @@ AuTileBuild *schedule_begin(AuArena *arena, AuDiags *diags, const AuProblem *p,
     const AuShape *s = &out->shape;
     if (s->product_rows) tile_set_option(t, "product_rows", s->product_rows);
     if (s->product_columns) tile_set_option(t, "product_columns", s->product_columns);
-    if (s->line) tile_set_option(t, "line", s->line);
+    if (s->swizzle_span) tile_set_option(t, "swizzle_span", s->swizzle_span);
     if (s->split_segments) tile_set_option(t, "split", 1);
     return t;
 }

@@ -30,35 +30,6 @@ uint32_t lanes_dot_tensor(const AuProblem *p, uint32_t n, bool key_side)
     return (uint32_t)(key_side ? dot->integer2 : dot->integer);
 }
 
-const char *lanes_dot_view(Lanes *x, uint32_t n, bool key_side, const char *columns)
-{
-    return lanes_dot_view_of(x, lanes_tensor(x, lanes_dot_tensor(x->p, n, key_side)), n, key_side,
-                             columns);
-}
-
-const char *lanes_dot_view_of(Lanes *x, const char *name, uint32_t n, bool key_side,
-                              const char *columns)
-{
-    AuAttn *a = x->p->attn;
-    const uint32_t tensor = lanes_dot_tensor(x->p, n, key_side), rank = a->tensors[tensor].rank;
-    const uint32_t from = key_side ? a->tensors[lanes_dot_tensor(x->p, n, false)].rank - 1 : 0;
-    AuText text = {.arena = x->arena};
-    au_text_add(&text, "%s[", name);
-    for (uint32_t i = 0; i + 1 < rank; i++) {
-        const AuExpr index = attn_arg(a, x->p->hooks->dots[n], from + i);
-        const AuNode *at = attn_at(a, index);
-        const bool is_row = at->op == AU_OP_INDEX && at->integer == (key_side ? AU_AX_KV : AU_AX_Q);
-        if (is_row)
-            au_text_add(&text, "%%s, ");
-        else {
-            tile_print_expr(hooks_expr(x->p->hooks, a, index), &text);
-            au_text_add(&text, ", ");
-        }
-    }
-    au_text_add(&text, "%s] as [%s, p%u]", columns, key_side ? "kv" : "q", n);
-    return au_text_str(&text);
-}
-
 int32_t lanes_dot_width(const AuProblem *p, uint32_t n)
 {
     AuAttn *a = p->attn;
@@ -70,7 +41,7 @@ int32_t lanes_dot_width(const AuProblem *p, uint32_t n)
 
 /* Blocks begin in the order of the grid. With a mask their work differs: the longest of all heads begin first and the
  * shortest fill what is left at the end, where head after head the last one's longest blocks would begin late. (Longest
- * processing time first, Graham 1969.) An entry of the batch after the other, whose heads share the second cache. */
+ * processing time first, Graham 1969.) An entry of the batch after the other, whose heads share the L2. */
 void lanes_grid_by_work(Lanes *x, const char *blocks, const char *head, const char *heads,
                         const char *batch)
 {
@@ -135,32 +106,40 @@ void lanes_key_tiles(Lanes *x, AuTileHow how)
     tile_segment(t, "partial", how, down ? "f_low" : "f_high", down ? "n_low" : "n_high");
 }
 
-void lanes_scores(Lanes *x)
+void lanes_scores_of(Lanes *x, const char *tile, AuLanesMasked masked)
 {
     AuTileBuild *t = x->t;
-    const int32_t tile = x->shape->key_tile, own = lanes_keys(x);
-    tile_set(t, "j", "n * %d%s + iota(kv:%d)", tile,
-             own < tile ? tile_text(t, " + self * %d", own) : "", own);
+    const int32_t keys = x->shape->key_tile, own = lanes_keys(x);
+    tile_set(t, "j", "%s * %d%s + iota(kv:%d)", tile, keys,
+             own < keys ? tile_text(t, " + self * %d", own) : "", own);
     if (x->p->attn->score_mod.i) {
         AuText dots = {.arena = x->arena};
         for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) au_text_add(&dots, ", dot%u", n);
         tile_set(t, "score", "score_mod(score, b, h, i, j%s)", au_text_str(&dots));
     }
-    tile_on_segment(t, "partial");
+    if (masked == LANES_MASK_NOWHERE) return;
+    if (masked == LANES_MASK_PARTIAL) tile_on_segment(t, "partial");
     tile_set(t, "score", "where(j < %s%s, score, -inf)", lanes_axis(x, 1, 2),
              x->p->hooks->has_mask ? " && mask(b, h, i, j)" : "");
-    tile_end(t);
+    if (masked == LANES_MASK_PARTIAL) tile_end(t);
+}
+
+void lanes_scores(Lanes *x) { lanes_scores_of(x, "n", LANES_MASK_PARTIAL); }
+
+void lanes_online(Lanes *x)
+{
+    const AuHooks *h = x->p->hooks;
+    const char *states = lanes_states(x);
+    tile_set(x->t, tile_text(x->t, "p%s%s", h->has_scale ? ", scale" : "", states),
+             "online_fwd(score, b, h, i%s)", states);
+    if (h->has_weight_mod) tile_set(x->t, "p", "weight_mod(p, score, b, h, i, j)");
 }
 
 const char *lanes_weights(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const AuHooks *h = x->p->hooks;
-    const char *states = lanes_states(x);
-    tile_set(t, tile_text(t, "p%s%s", h->has_scale ? ", scale" : "", states),
-             "online_fwd(score, b, h, i%s)", states);
-    if (h->has_weight_mod) tile_set(t, "p", "weight_mod(p, score, b, h, i, j)");
-    if (h->has_scale) tile_set(t, "acc", "acc * scale");
+    lanes_online(x);
+    if (x->p->hooks->has_scale) tile_set(t, "acc", "acc * scale");
     if (strcmp(x->held, "f32") == 0) return "p";
     tile_set(t, "weight", "%s(p)", x->held);
     return "weight";
@@ -186,7 +165,11 @@ void lanes_results(Lanes *x)
             tile_store(t, "%s(out) -> o_kept[b, h, %s +: %d, :] clip", x->operand,
                        lanes_first_row(x), x->rows);
         tile_set(t, "ce", "iota(e:%d)", x->p->e);
-        tile_set(t, "out", "out_mod(out, b, h, i, 0, ce)");
+        if (x->p->hooks->asks_for_pairs) /* the last state is the flag */
+            tile_set(t, "out", "out_mod(out, b, h, i, 0, ce, state%u)",
+                     x->p->hooks->state_count - 1);
+        else
+            tile_set(t, "out", "out_mod(out, b, h, i, 0, ce)");
     }
 }
 

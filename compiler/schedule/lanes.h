@@ -17,6 +17,8 @@ typedef struct Lanes {
                          takes it, else f32 */
     bool on_cpu, own_v;
     bool values_in_rows; /* products take V as rows of e: v_rows writes it so once */
+    bool matrix;         /* backward: the kernel of keys is one of matrix units of a core */
+    bool by_channel;     /* in that kernel: Q and dO as rows of d and e, too: q_across, do_across */
     bool
         values_beside; /* values are channels of the keys, and in a tile of their own all the same: products
                             read keys in pairs of channels, values in pairs of keys */
@@ -34,7 +36,7 @@ typedef struct Lanes {
                             each with sums of its own for dK and dV */
     int32_t rows, block; /* query rows of an executor, of a block */
     bool rows_across;    /* kernels of rows: a row lies along lanes (layouts across_d, across_e) */
-    bool by_memory;      /* sums become operands on a way through shared memory */
+    bool via_shared;     /* sums become operands on a way through shared memory */
     bool too_many;       /* regions of the workspace */
 } Lanes;
 
@@ -89,19 +91,22 @@ const char *
 lanes_states(Lanes *x); /* ", state0, state1": what follows other results or arguments */
 uint32_t lanes_dot_tensor(const AuProblem *p, uint32_t n, bool key_side);
 int32_t lanes_dot_width(const AuProblem *p, uint32_t n);
-/* The view of one side of a further product, with %s where the rows go; its axes become [q or kv, p<n>]. */
-const char *lanes_dot_view(Lanes *x, uint32_t n, bool key_side, const char *columns);
-/* The same of another tensor of that shape. */
-const char *lanes_dot_view_of(Lanes *x, const char *name, uint32_t n, bool key_side,
-                              const char *columns);
 bool lanes_keeps_output(const Lanes *x); /* the output before out_mod, for backward */
 /* The grid of [blocks] of rows ("turn: cdiv(S, 128)") of all heads, those that work longest first. */
 void lanes_grid_by_work(Lanes *x, const char *blocks, const char *head, const char *heads,
                         const char *batch);
 void lanes_forward_head(Lanes *x);             /* kernel, arguments, grid, lets */
 void lanes_key_tiles(Lanes *x, AuTileHow how); /* the list `keys` of tiles; down: from the last */
-void lanes_scores(Lanes *x);         /* score_mod and mask on the product `score`; declares j */
-const char *lanes_weights(Lanes *x); /* online_fwd; scales acc; the weights as an operand */
+void lanes_scores(Lanes *x); /* score_mod and mask on the product `score`; declares j */
+typedef enum AuLanesMasked {
+    LANES_MASK_NOWHERE,
+    LANES_MASK_PARTIAL,
+    LANES_MASK_ALWAYS
+} AuLanesMasked;
+/* The same of the tile of that number, outside of a loop over tiles too. */
+void lanes_scores_of(Lanes *x, const char *tile, AuLanesMasked masked);
+void lanes_online(Lanes *x);                /* online_fwd and weight_mod: p, scale, states */
+const char *lanes_weights(Lanes *x);        /* online_fwd; scales acc; the weights as an operand */
 void lanes_end(Lanes *x, const char *sums); /* `out` and finals from sums and states */
 void lanes_results(Lanes *x);               /* the same from acc, and out_mod */
 void lanes_store_finals(Lanes *x);

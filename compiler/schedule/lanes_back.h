@@ -3,14 +3,15 @@
  *
  * In the order of their launches (those that the attention does not need are left out):
  *   q_rows, k_rows, v_rows   rows changed by mods (lanes_rows.c)
- *   out_back                 dO' from dO and O'; gradients of inputs of out_mod
+ *   preprocess_out           dO' from dO and O'; gradients of inputs of out_mod
+ *   q_across, do_across      the same by channel, for matrix units (lanes_matrix.c)
  *   row_pass                 sums over the keys that adjoints need
- *   rows_back                delta and adjoints of each row; gradients of the online function's parameters
+ *   preprocess               delta and adjoints of each row; gradients of the online function's parameters
  *   classes.., compact..     lists of tiles, for masks of data
- *   keys_back                dK', dV' (and dQ'): a block owns keys
- *   queries_back             dQ': a block owns queries
+ *   dkdv                     dK', dV' (and dQ'): a block owns keys
+ *   dq                       dQ': a block owns queries
  *   dq_joined, dk_joined, dv_joined   sums of parts (lanes_parts.c)
- *   dq_rows, dk_rows, dv_rows   the mods' gradients, rounded to the operand type
+ *   convert_dq, convert_dk, convert_dv   the mods' gradients, rounded to the operand type
  *   sums_N                   gradients of input N from sums of f32
  *
  * Arguments: those of the script; o, o_kept, do, final_NAME, dfinal_NAME; dq, dk, dv, grad_N; in the workspace
@@ -40,8 +41,8 @@ bool back_has_dots(const Lanes *x, uint32_t tensor); /* do further products add 
 bool back_has_rows(const Lanes *x, uint32_t n);
 /* Adds to the sums of the tensor that is read: value at the read's indices. [axes]: the names among i, j, c
  * whose axes the value has, first the one along the lanes. */
-void back_scatter(Lanes *x, const AuInputGrad *g, const char *value, const char *axes, bool of_keys,
-                  const char *when);
+void back_scatter(Lanes *x, const AuInputGrad *g, AuTileHandle value, const char *axes,
+                  bool of_keys, const char *when);
 /* Is a read among [inputs] at an index that is made of such a node? */
 bool back_reads_by(const Lanes *x, const AuInputGrads *inputs, AuOp op);
 /* Before pairs are added: the score, where indices are made of it, by the name that hooks have for it. */
@@ -85,7 +86,7 @@ uint32_t back_loops(Lanes *x, const BackAxis *axes, uint32_t count, BackSums sum
 bool back_is_alone(const Lanes *x, const AuInputGrad *g);
 
 /* ---- back_rows.c: kernels before and after the products */
-void back_before(Lanes *x); /* all but row_pass and rows_back */
+void back_before(Lanes *x); /* all but row_pass and preprocess */
 void back_adjoints(Lanes *x);
 void back_after(Lanes *x);
 
@@ -101,9 +102,17 @@ int32_t lanes_padded_width(const Lanes *x);
 /* "hook(score, dp, b, h, i, j, ..)", with these for the statistics of rows */
 const char *lanes_pair_results(Lanes *x); /* "p, ds, ddot0.., value0..": what it gives */
 const char *lanes_pair_hook(Lanes *x, const char *hook, bool adjoints, const char *const *rows);
-const char *lanes_takes_part(Lanes *x);
-void lanes_keys_back(Lanes *x, bool dk, bool dv);
-void lanes_queries_back(Lanes *x);
+const char *lanes_unmasked(Lanes *x);
+void lanes_dkdv(Lanes *x, bool dk, bool dv);
+void lanes_dq(Lanes *x);
 void lanes_row_pass(Lanes *x);
+
+/* ---- lanes_matrix.c: matrix units of a core */
+/* The one that multiplies the operands of the kernel of keys; NULL: none does, or not such widths. */
+const AuTileAtom *lanes_back_atom(const AuProblem *p, const AuShape *shape);
+/* Vectors of memory that the kernel of keys takes then. */
+int32_t lanes_matrix_words(const AuProblem *p, const AuShape *shape);
+void lanes_across_arguments(Lanes *x, AuTileMode mode); /* q_across, do_across */
+void lanes_across_kernels(Lanes *x);
 
 #endif

@@ -41,6 +41,7 @@ const char *schedule_lanes_back_refusal(const AuProblem *p, const AuShape *s)
 /* Numbers a lane holds in the kernel of keys: of each key its rows, the sum of each gradient of an input, and its pairs. */
 static int32_t key_registers(const AuProblem *p, const AuShape *s)
 {
+    if (lanes_back_atom(p, s)) return lanes_matrix_words(p, s);
     const int32_t totals = (int32_t)p->grads->pairs.count;
     const int32_t pairs = 4 + 2 * (int32_t)p->hooks->dot_count + (int32_t)p->grads->pairs.count;
     const int32_t rows = p->d + p->e + widths_of_dots(p),
@@ -48,7 +49,7 @@ static int32_t key_registers(const AuProblem *p, const AuShape *s)
     const int32_t dq = s->with_dq ? (p->d + p->caps->lanes - 1) / p->caps->lanes *
                                         (s->query_tile + s->key_registers * p->caps->lanes)
                                   : 0;
-    const int32_t own = s->by_gradient ? rows + p->d : 2 * rows; /* dk_back has more than dv_back */
+    const int32_t own = s->by_gradient ? rows + p->d : 2 * rows; /* dk has more than dv */
     return s->key_registers * (own + raw + totals + pairs * s->query_tile) + dq;
 }
 
@@ -83,7 +84,8 @@ static bool fit_keys(const AuProblem *p, AuShape *s, int32_t least_tile)
     return true;
 }
 
-/* A CPU: tiles of 64 by 64. A GPU: a row a lane, tiles as large as shared memory allows. */
+/* A CPU: tiles of 64 by 64, of 128 keys where a matrix unit multiplies: what a tile of queries brings, and the sums of dQ that it
+ * changes, are then for twice the products. A GPU: a row a lane, tiles as large as shared memory allows. */
 AuShape schedule_lanes_back_shape(const AuProblem *p)
 {
     const AuTileCaps *caps = p->caps;
@@ -99,6 +101,7 @@ AuShape schedule_lanes_back_shape(const AuProblem *p)
         s.query_tile /= 2, s.key_tile /= 2;
     AuShape joined = s;
     joined.with_dq = true;
+    if (can_join(p) && lanes_back_atom(p, &joined)) joined.key_registers = 128 / caps->lanes;
     if (can_join(p) && fit_keys(p, &joined, 32)) return joined;
     AuShape both = s;
     if (heads_agree(p) && fit_keys(p, &both, 8))
@@ -144,9 +147,14 @@ AuSchedule *schedule_lanes_backward(AuArena *arena, AuDiags *diags, const AuProb
     }
     lanes_row_pass(&x);
     back_adjoints(&x);
-    lanes_keys_back(&x, true, !shape->by_gradient);
-    if (shape->by_gradient) lanes_keys_back(&x, false, true);
-    if (!x.with_dq) lanes_queries_back(&x);
+    const AuTileAtom *plain = x.atom, *matrix = lanes_back_atom(p, shape);
+    x.matrix = matrix != NULL;
+    if (matrix) x.atom = matrix, x.held = x.operand, x.by_channel = true;
+    if (matrix) lanes_across_kernels(&x);
+    lanes_dkdv(&x, true, !shape->by_gradient);
+    x.atom = plain, x.held = "f32", x.by_channel = false;
+    if (shape->by_gradient) lanes_dkdv(&x, false, true);
+    if (!x.with_dq) lanes_dq(&x);
     back_after(&x);
     for (uint32_t n = 0; n < p->grads->pass_count; n++)
         lanes_region(&x, tile_text(x.t, "pass_%u", n));

@@ -10,28 +10,12 @@
  *
  * Kernels: `k_rows`, `v_rows` (only if the script changes keys or values), `classes`, `compact`
  * (only for masks that depend on data: lanes_lists.c), `forward`. */
-#include "lanes.h"
+#include "rows.h"
 #include "shapes.h"
 
 #include <string.h>
 
-static bool is_shared(const Lanes *x) { return !x->on_cpu; }
 static bool has_value_tile(const Lanes *x) { return x->own_v || x->values_beside; }
-
-/* A tile of keys or values; the executors of a block bring a share of its rows each. */
-static void copy_tile(Lanes *x, const char *view, const char *to)
-{
-    const int32_t n = x->shape->key_tile, share = n / x->shape->executors;
-    const char *limits = lanes_limits(x, "k");
-    if (!is_shared(x))
-        tile_copy(x->t, "%s -> %s pad 0",
-                  tile_text(x->t, view, tile_text(x->t, "n * %d +: %d%s", n, n, limits)), to);
-    else {
-        const char *span = tile_text(x->t, "n * %d + self * %d +: %d%s", n, share, share, limits);
-        tile_copy(x->t, "%s -> %s[self * %d +: %d, :] pad 0", tile_text(x->t, view, span), to,
-                  share, share);
-    }
-}
 
 /* ---- further products of score_mod: dot(x[.., q_idx], y[.., kv_idx]) */
 
@@ -40,10 +24,7 @@ static void dot_memories(Lanes *x)
     for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) {
         const char *type = tile_text(x->t, "%s[kv:%d, p%u:%d]", x->held, x->shape->key_tile, n,
                                      lanes_dot_width(x->p, n));
-        if (is_shared(x))
-            tile_shared(x->t, tile_text(x->t, "K%u", n), "%s", type);
-        else
-            tile_private(x->t, tile_text(x->t, "K%u", n), "%s", type);
+        lanes_memory(x, tile_numbered(x->t, "K", n), type);
     }
 }
 
@@ -53,12 +34,12 @@ static void dot_queries(Lanes *x)
     for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) {
         const char *elem = lanes_elem(x, lanes_dot_tensor(x->p, n, false));
         const char *span = tile_text(t, "%s +: %d", lanes_first_row(x), x->rows);
-        tile_frag(t, tile_text(t, "raw%u", n), "%s[p%u:%d, q:%d] @ %s.B", elem, n,
+        tile_frag(t, tile_numbered(t, "raw", n), "%s[p%u:%d, q:%d] @ %s.B", elem, n,
                   lanes_dot_width(x->p, n), x->rows, x->atom->name);
-        tile_load(t, tile_text(t, "raw%u", n), "%s pad 0",
-                  tile_text(t, lanes_dot_view(x, n, false, ":"), span));
-        tile_set(t, tile_text(t, "query%u", n), "%s(raw%u)", x->held, n);
-        tile_frag(t, tile_text(t, "dot%u", n), "f32[kv:%d, q:%d] @ %s.C", x->shape->key_tile,
+        tile_load(t, tile_numbered(t, "raw", n), "%v pad 0",
+                  lanes_at(x, lanes_dot_rows(x, n, LANES_QUERIES, ":"), span));
+        tile_set(t, tile_numbered(t, "query", n), "%s(raw%u)", x->held, n);
+        tile_frag(t, tile_numbered(t, "dot", n), "f32[kv:%d, q:%d] @ %s.C", x->shape->key_tile,
                   x->rows, x->atom->name);
     }
 }
@@ -72,16 +53,8 @@ static void memories(Lanes *x)
     const char *v = tile_text(t, x->values_in_rows ? "%s[e:%d, kv:%d]" : "%s[kv:%d, e:%d]", x->held,
                               x->values_in_rows ? x->p->e : x->shape->key_tile,
                               x->values_in_rows ? x->shape->key_tile : x->p->e);
-    if (is_shared(x)) {
-        tile_shared(t, "K", "%s", k);
-        if (has_value_tile(x)) tile_shared(t, "V", "%s", v);
-        dot_memories(x);
-        tile_barrier(t, "all", 0, x->shape->executors);
-    }
-    tile_role(t, "core", is_shared(x) ? x->shape->executors : 0, lanes_executor(x), 0);
-    if (is_shared(x)) return;
-    tile_private(t, "K", "%s", k);
-    if (has_value_tile(x)) tile_private(t, "V", "%s", v);
+    lanes_memory(x, TILE_NAME("K"), k);
+    if (has_value_tile(x)) lanes_memory(x, TILE_NAME("V"), v);
     dot_memories(x);
 }
 
@@ -90,7 +63,7 @@ static void load_query(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const AuHooks *h = x->p->hooks;
-    const bool as_is = !h->has_q_mod && strcmp(x->held, x->operand) == 0 && x->atom->k <= 2;
+    const bool as_is = !h->has_q_mod && strcmp(x->held, x->operand) == 0;
     const char *loaded = as_is ? "query" : "raw";
     tile_frag(t, loaded, "%s[d:%d, q:%d] @ %s.B", x->operand, x->p->d, x->rows, x->atom->name);
     tile_set(t, "i", "%s + iota(q:%d)", lanes_first_row(x), x->rows);
@@ -104,33 +77,33 @@ static void load_query(Lanes *x)
     tile_set(t, "query", "%s(q_mod(f32(raw), b, h, i, 0, c))", x->held);
 }
 
+static LanesRows value_rows(Lanes *x)
+{
+    return x->values_in_rows ? (LanesRows){"v_changed[b, hv, :, ", "]"}
+                             : lanes_operand_rows(x, 2, ":");
+}
+
 /* One tile of keys. */
 static void step(Lanes *x)
 {
     AuTileBuild *t = x->t;
     AuAttn *a = x->p->attn;
     const AuHooks *h = x->p->hooks;
-    copy_tile(x, h->has_k_mod ? "k_changed[b, hk, %s, :]" : "k[b, hk, %s, :]", "K");
-    if (x->own_v)
-        copy_tile(x,
-                  x->values_in_rows          ? "v_changed[b, hv, :, %s]"
-                  : lanes_changed_type(x, 2) ? "v_changed[b, hv, %s, :]"
-                                             : "v[b, hv, %s, :]",
-                  "V");
-    if (x->values_beside)
-        copy_tile(x, tile_text(t, "k[b, hk, %%s, %d +: %d] as [kv, e]", a->v_first, x->p->e), "V");
+    lanes_copy_tile(x, LANES_KEYS, lanes_operand_rows(x, 1, ":"), TILE_NAME("K"));
+    if (has_value_tile(x)) lanes_copy_tile(x, LANES_KEYS, value_rows(x), TILE_NAME("V"));
     for (uint32_t n = 0; n < h->dot_count; n++)
-        copy_tile(x, lanes_dot_view(x, n, true, ":"), tile_text(t, "K%u", n));
-    if (is_shared(x)) tile_sync(t, "all");
+        lanes_copy_tile(x, LANES_KEYS, lanes_dot_rows(x, n, LANES_KEYS, ":"),
+                        tile_numbered(t, "K", n));
+    if (lanes_shares_tiles(x)) tile_sync(t, "all");
     tile_product(t, "score", x->atom, TILE_START, "K", "query");
     for (uint32_t n = 0; n < h->dot_count; n++)
-        tile_product(t, tile_text(t, "dot%u", n), x->atom, TILE_START, tile_text(t, "K%u", n),
+        tile_product(t, tile_numbered(t, "dot", n), x->atom, TILE_START, tile_text(t, "K%u", n),
                      tile_text(t, "query%u", n));
     lanes_scores(x);
     const char *values =
         has_value_tile(x) ? "V" : tile_text(t, "K[:, %d +: %d] as [kv, e]", a->v_first, x->p->e);
     tile_product(t, "acc", x->atom, TILE_ADD, values, lanes_weights(x));
-    if (is_shared(x)) tile_sync(t, "all");
+    if (lanes_shares_tiles(x)) tile_sync(t, "all");
 }
 
 static void forward_kernel(Lanes *x)
@@ -138,7 +111,7 @@ static void forward_kernel(Lanes *x)
     AuTileBuild *t = x->t;
     lanes_forward_head(x);
     lanes_key_tiles(x, TILE_RANGE);
-    memories(x);
+    lanes_core(x, memories);
     tile_frag(t, "score", "f32[kv:%d, q:%d] @ %s.C", x->shape->key_tile, x->rows, x->atom->name);
     tile_frag(t, "acc", "f32[e:%d, q:%d] @ %s.C = 0.0", x->p->e, x->rows, x->atom->name);
     tile_frag(t, "row_like", "f32[q:%d] like score = 0.0", x->rows);
@@ -215,6 +188,13 @@ static int32_t memory_of_a_key(const AuProblem *p)
     return numbers;
 }
 
+/* Does a matrix unit of the core multiply? */
+static bool has_matrix(const AuProblem *p)
+{
+    const AuTileAtom *atom = p->caps->has_private ? best_atom(p, TILE_ON_THREAD) : NULL;
+    return atom && atom->k > 2;
+}
+
 /* Of a CPU: what the queries fill at least half. */
 static int32_t block_rows(const AuProblem *p)
 {
@@ -224,15 +204,17 @@ static int32_t block_rows(const AuProblem *p)
     case AU_ANY_QUERIES:
     case AU_QUERIES: break;
     }
-    return p->attn->mask.i ? 128 : 256;
+    return p->attn->mask.i || has_matrix(p) ? 128 : 256;
 }
 
 /* A CPU: 128 query rows a block share the cost of bringing K and V (256 where no mask makes border
  * tiles); blocks of products fill the vector registers (measured: docs/performance.md); fewer rows
- * where the fragments of wide heads would leave the second cache. A GPU: a row a lane, tiles of
+ * where the fragments of wide heads would leave the L2. Tiles of 128 keys for matrix units, where the sums
+ * that a product loads and stores cost more than it does. A GPU: a row a lane, tiles of
  * keys as large as shared memory allows. */
 AuShape schedule_lanes_shape(const AuProblem *p)
 {
+    enum { MOST_NUMBERS = 512 }; /* so that tiles of wide heads leave room on a thread's stack */
     const AuTileCaps *caps = p->caps;
     AuShape s = {.executors = 1,
                  .key_tile = 64,
@@ -247,6 +229,7 @@ AuShape schedule_lanes_shape(const AuProblem *p)
         while (s.key_tile > 2 && s.key_tile * row_bytes > caps->shared_bytes) s.key_tile /= 2;
         return s;
     }
+    if (has_matrix(p) && memory_of_a_key(p) <= MOST_NUMBERS) s.key_tile = 128;
     /* Queries (twice where they are converted), output, scores and those of further products, a few
      * row statistics. */
     const int32_t queries =

@@ -11,10 +11,9 @@
  * make all gradients, and nothing is summed in any order. Where query heads share keys, a block has some heads of a
  * group, and sums of dK and dV of its own, too: that takes less memory than as many more parts of dQ. */
 #include "lanes_back.h"
+#include "rows.h"
 
 #include <string.h>
-
-static bool is_shared(const Lanes *x) { return !x->on_cpu; }
 
 static int32_t lanes_own_keys(const Lanes *x)
 {
@@ -25,43 +24,30 @@ int32_t lanes_block_keys(const Lanes *x) { return lanes_own_keys(x) * x->shape->
 static const char *first_key(Lanes *x)
 {
     const char *block = tile_text(x->t, "nb * %d", lanes_block_keys(x));
-    return is_shared(x) ? tile_text(x->t, "%s + self * %d", block, lanes_own_keys(x)) : block;
-}
-
-static void memory(Lanes *x, const char *name, const char *type)
-{
-    if (is_shared(x))
-        tile_shared(x->t, name, "%s", type);
-    else
-        tile_private(x->t, name, "%s", type);
+    return lanes_shares_tiles(x) ? tile_text(x->t, "%s + self * %d", block, lanes_own_keys(x))
+                                 : block;
 }
 
 static void memories(Lanes *x)
 {
     const int32_t m = x->shape->query_tile;
-    memory(x, "Q", tile_text(x->t, "f32[q:%d, d:%d]", m, x->p->d));
-    memory(x, "dO", tile_text(x->t, "f32[q:%d, e:%d]", m, x->p->e));
-    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
-        memory(x, tile_text(x->t, "Q%u", n),
-               tile_text(x->t, "f32[q:%d, p%u:%d]", m, n, lanes_dot_width(x->p, n)));
-    if (!x->with_dq) return;
-    memory(x, "K", tile_text(x->t, "f32[kv:%d, c:%d]", lanes_own_keys(x), lanes_padded_width(x)));
-    memory(x, "dS", tile_text(x->t, "f32[q:%d, kv:%d]", m, lanes_own_keys(x)));
-}
-
-/* A tile of queries; the executors of a block bring a share of its rows each. */
-static void copy_queries(Lanes *x, const char *view, const char *to)
-{
-    const int32_t m = x->shape->query_tile, share = m / x->shape->executors;
-    const char *limits = lanes_limits(x, "q");
-    if (!is_shared(x))
-        tile_copy(x->t, "%s -> %s pad 0",
-                  tile_text(x->t, view, tile_text(x->t, "m * %d +: %d%s", m, m, limits)), to);
-    else {
-        const char *span = tile_text(x->t, "m * %d + self * %d +: %d%s", m, share, share, limits);
-        tile_copy(x->t, "%s -> %s[self * %d +: %d, :] pad 0", tile_text(x->t, view, span), to,
-                  share, share);
+    lanes_memory(x, TILE_NAME("Q"), tile_text(x->t, "%s[q:%d, d:%d]", x->held, m, x->p->d));
+    lanes_memory(x, TILE_NAME("dO"), tile_text(x->t, "%s[q:%d, e:%d]", x->held, m, x->p->e));
+    if (x->by_channel) {
+        lanes_memory(x, TILE_NAME("Q_across"),
+                     tile_text(x->t, "%s[d:%d, q:%d]", x->held, x->p->d, m));
+        lanes_memory(x, TILE_NAME("dO_across"),
+                     tile_text(x->t, "%s[e:%d, q:%d]", x->held, x->p->e, m));
     }
+    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
+        lanes_memory(x, tile_numbered(x->t, "Q", n),
+                     tile_text(x->t, "f32[q:%d, p%u:%d]", m, n, lanes_dot_width(x->p, n)));
+    if (!x->with_dq) return;
+    lanes_memory(
+        x, TILE_NAME("K"),
+        tile_text(x->t, "%s[kv:%d, c:%d]", x->held, lanes_own_keys(x), lanes_padded_width(x)));
+    lanes_memory(x, TILE_NAME("dS"),
+                 tile_text(x->t, "%s[q:%d, kv:%d]", x->held, m, lanes_own_keys(x)));
 }
 
 /* Channels along the lanes: a multiple of those. */
@@ -70,14 +56,14 @@ int32_t lanes_padded_width(const Lanes *x)
     return (x->p->d + x->p->caps->lanes - 1) / x->p->caps->lanes * x->p->caps->lanes;
 }
 
-/* Rows of the executor's keys as operand B; f32. */
-static void load_keys(Lanes *x, const char *name, const char *elem, const char *view)
+/* Rows of the executor's keys as operand B, of what products take. */
+static void load_keys(Lanes *x, const char *name, const char *elem, LanesRows view)
 {
-    const bool as_is = strcmp(elem, "f32") == 0;
+    const bool as_is = strcmp(elem, x->held) == 0;
     const char *loaded = as_is ? name : tile_text(x->t, "%s_raw", name);
     const char *rows = tile_text(x->t, "%s +: %d", first_key(x), lanes_own_keys(x));
-    tile_load(x->t, loaded, "%s pad 0", tile_text(x->t, view, rows));
-    if (!as_is) tile_set(x->t, name, "f32(%s)", loaded);
+    tile_load(x->t, loaded, "%v pad 0", lanes_at(x, view, rows));
+    if (!as_is) tile_set(x->t, name, "%s(%s)", x->held, loaded);
 }
 
 static void declare_keys(Lanes *x, const char *name, const char *elem, const char *axis,
@@ -85,16 +71,9 @@ static void declare_keys(Lanes *x, const char *name, const char *elem, const cha
 {
     const char *type =
         tile_text(x->t, "[%s:%d, kv:%d] @ %s.B", axis, width, lanes_own_keys(x), x->atom->name);
-    if (strcmp(elem, "f32") != 0)
+    if (strcmp(elem, x->held) != 0)
         tile_frag(x->t, tile_text(x->t, "%s_raw", name), "%s%s", elem, type);
-    tile_frag(x->t, name, "f32%s", type);
-}
-
-static const char *values_view(Lanes *x)
-{
-    if (!x->own_v)
-        return tile_text(x->t, "k[b, hk, %%s, %d +: %d] as [kv, e]", x->p->attn->v_first, x->p->e);
-    return tile_text(x->t, "%s[b, hv, %%s, :]", lanes_changed_name(x, 2));
+    tile_frag(x->t, name, "%s%s", x->held, type);
 }
 
 /* ---- results of pairs: p, ds, ddots, values */
@@ -118,7 +97,7 @@ const char *lanes_pair_hook(Lanes *x, const char *hook, bool adjoints, const cha
     return au_text_str(&text);
 }
 
-const char *lanes_takes_part(Lanes *x)
+const char *lanes_unmasked(Lanes *x)
 {
     return tile_text(x->t, "j < %s && i < %s%s", lanes_axis(x, 1, 2), lanes_axis(x, 0, 2),
                      x->p->hooks->has_mask ? " && mask(b, h, i, j)" : "");
@@ -132,16 +111,16 @@ static bool is_summed(const Lanes *x, uint32_t n)
     return !(back_read_axes(x, &x->p->grads->pairs.at[n]) & AU_AX_Q);
 }
 
-static void take_part(Lanes *x)
+static void mask_pairs(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    tile_set(t, "taken", "%s", lanes_takes_part(x));
-    tile_set(t, "p", "where(taken, p, 0.0)");
-    tile_set(t, "ds", "where(taken, ds, 0.0)");
+    const AuTileHandle unmasked = tile_set(t, "unmasked", "%s", lanes_unmasked(x));
+    if (!x->by_channel) lanes_mask(x, TILE_NAME("p"), unmasked);
+    if (!x->by_channel) lanes_mask(x, TILE_NAME("ds"), unmasked);
     for (uint32_t n = 0; n < x->p->grads->dot_count; n++)
-        tile_set(t, tile_text(t, "ddot%u", n), "where(taken, ddot%u, 0.0)", n);
+        lanes_mask(x, tile_numbered(t, "ddot", n), unmasked);
     for (uint32_t n = 0; n < x->p->grads->pairs.count; n++)
-        tile_set(t, tile_text(t, "value%u", n), "where(taken, value%u, 0.0)", n);
+        lanes_mask(x, tile_numbered(t, "value", n), unmasked);
 }
 
 /* Statistics of rows are uniform numbers here: read where they are used. Sums of what pairs give belong to the same
@@ -153,10 +132,15 @@ static void pairs(Lanes *x, Masked masked, bool sums)
     for (uint32_t n = 0; n < back_row_count(x, true); n++)
         rows[n] = tile_text(t, "%s[b, h, i]", back_row_name(x, n));
     tile_set(t, lanes_pair_results(x), "%s", lanes_pair_hook(x, "backward_pair", true, rows));
-    if (masked == SOME_PAIRS) take_part(x);
+    if (masked == SOME_PAIRS) mask_pairs(x);
     for (uint32_t n = 0; n < x->p->grads->pairs.count && sums; n++)
         if (is_summed(x, n))
-            tile_set(t, tile_text(t, "total%u", n), "total%u + reduce_sum(value%u, q)", n, n);
+            tile_set(t, tile_numbered(t, "total", n), "total%u + reduce_sum(value%u, q)", n, n);
+    if (!x->by_channel) return;
+    const bool all = masked == EVERY_PAIR;
+    tile_set(t, "weight", all ? "%s(p)" : "%s(where(unmasked, p, 0.0))", x->held);
+    tile_set(t, "slope", all ? "ds" : "where(unmasked, ds, 0.0)");
+    tile_set(t, "ds_rounded", "%s(slope)", x->held);
 }
 
 /* ---- one tile of queries */
@@ -166,27 +150,35 @@ static void query_gradients(Lanes *x)
     AuTileBuild *t = x->t;
     const int32_t m = x->shape->query_tile;
     const char *sums = tile_text(t, "dq_parts[part, b, h, m * %d +: %d, :] as [q, c]", m, m);
-    tile_store(t, "ds -> dS");
+    const AuTileHandle ds = x->by_channel ? tile_part(t, "%s(slope)", x->held) : TILE_NAME("ds");
+    tile_store(t, "%v -> dS", ds);
     tile_load(t, "dq", "%s pad 0", sums);
     tile_product(t, "dq", x->atom, TILE_ADD, "dS", "rows");
     tile_store(t, "dq -> %s clip", sums);
 }
 
-/* [full]: whether all pairs take part, a scalar of the role; NULL: as [masked] says. */
+/* [full]: whether all pairs are unmasked, a scalar of the role; NULL: as [masked] says. */
 static void step(Lanes *x, const char *full, Masked masked, bool dk, bool dv)
 {
     AuTileBuild *t = x->t;
     const AuGrads *g = x->p->grads;
     const int32_t m = x->shape->query_tile;
-    copy_queries(x, tile_text(t, "%s[b, h, %%s, :]", lanes_changed_name(x, 0)), "Q");
-    copy_queries(x, tile_text(t, "%s[b, h, %%s, :]", back_output_gradient(x)), "dO");
+    lanes_copy_tile(x, LANES_QUERIES, lanes_operand_rows(x, 0, ":"), TILE_NAME("Q"));
+    lanes_copy_tile(x, LANES_QUERIES, lanes_rows(x, back_output_gradient(x), "h", ":"),
+                    TILE_NAME("dO"));
     for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
-        copy_queries(x, lanes_dot_view(x, n, false, ":"), tile_text(t, "Q%u", n));
-    if (is_shared(x)) tile_sync(t, "all");
+        lanes_copy_tile(x, LANES_QUERIES, lanes_dot_rows(x, n, LANES_QUERIES, ":"),
+                        tile_numbered(t, "Q", n));
+    if (x->by_channel) {
+        const LanesRows q = {"q_across[b, h, :, ", "]"}, grad = {"do_across[b, h, :, ", "]"};
+        lanes_copy_tile(x, LANES_QUERIES, q, TILE_NAME("Q_across"));
+        lanes_copy_tile(x, LANES_QUERIES, grad, TILE_NAME("dO_across"));
+    }
+    if (lanes_shares_tiles(x)) tile_sync(t, "all");
     tile_product(t, "score", x->atom, TILE_START, "Q", "key");
     if (dk) tile_product(t, "dp", x->atom, TILE_START, "dO", "value");
     for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
-        tile_product(t, tile_text(t, "dot%u", n), x->atom, TILE_START, tile_text(t, "Q%u", n),
+        tile_product(t, tile_numbered(t, "dot", n), x->atom, TILE_START, tile_text(t, "Q%u", n),
                      tile_text(t, "key%u", n));
     tile_set(t, "i", "m * %d + iota(q:%d)", m, m);
     if (full) {
@@ -197,16 +189,20 @@ static void step(Lanes *x, const char *full, Masked masked, bool dk, bool dv)
         tile_end(t);
     } else
         pairs(x, masked, dk);
-    if (dv) tile_product(t, "dv_acc", x->atom, TILE_ADD, "dO", "p");
-    if (dk) tile_product(t, "dk_acc", x->atom, TILE_ADD, "Q", "ds");
+    if (dv)
+        tile_product(t, "dv_acc", x->atom, TILE_ADD, x->by_channel ? "dO_across" : "dO",
+                     x->by_channel ? "weight" : "p");
+    if (dk)
+        tile_product(t, "dk_acc", x->atom, TILE_ADD, x->by_channel ? "Q_across" : "Q",
+                     x->by_channel ? "ds_rounded" : "ds");
     for (uint32_t n = 0; n < g->dot_count && dk; n++) {
         const uint32_t dot = back_dot(x, n);
         if (back_wants(x, lanes_dot_tensor(x->p, dot, true)))
-            tile_product(t, tile_text(t, "dkey%u", n), x->atom, TILE_ADD, tile_text(t, "Q%u", dot),
-                         tile_text(t, "ddot%u", n));
+            tile_product(t, tile_numbered(t, "dkey", n), x->atom, TILE_ADD,
+                         tile_text(t, "Q%u", dot), tile_text(t, "ddot%u", n));
     }
     if (x->with_dq) query_gradients(x);
-    if (is_shared(x)) tile_sync(t, "all");
+    if (lanes_shares_tiles(x)) tile_sync(t, "all");
 }
 
 /* Tiles of queries that the keys of the block meet, by the mask's range. */
@@ -254,30 +250,37 @@ static void fragments(Lanes *x, bool dk, bool dv)
         tile_frag(t, "dp", "%s", pair);
     } else
         tile_frag(t, "dp", "%s = 0.0", pair); /* asked for by what is not used here */
-    tile_frag(t, "p", "%s", pair);
-    tile_frag(t, "ds", "%s", pair);
+    if (x->by_channel) {
+        const char *held = tile_text(t, "%s%s", x->held, pair + strlen("f32"));
+        tile_frag(t, "weight", "%s", held);
+        tile_frag(t, "slope", "%s", pair);
+        tile_frag(t, "ds_rounded", "%s", held);
+    } else {
+        tile_frag(t, "p", "%s", pair);
+        tile_frag(t, "ds", "%s", pair);
+    }
     for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) {
         declare_keys(x, tile_text(t, "key%u", n), lanes_elem(x, lanes_dot_tensor(x->p, n, true)),
                      tile_text(t, "p%u", n), lanes_dot_width(x->p, n));
-        tile_frag(t, tile_text(t, "dot%u", n), "%s", pair);
+        tile_frag(t, tile_numbered(t, "dot", n), "%s", pair);
     }
     if (dk) tile_frag(t, "dk_acc", "f32[d:%d, kv:%d] @ %s.C = 0.0", x->p->d, own, atom);
     if (dv) tile_frag(t, "dv_acc", "f32[e:%d, kv:%d] @ %s.C = 0.0", x->p->e, own, atom);
     if (x->with_dq) {
         const int32_t wide = lanes_padded_width(x);
-        tile_frag(t, "rows", "f32[kv:%d, c:%d] @ %s.B", own, wide, atom);
+        tile_frag(t, "rows", "%s[kv:%d, c:%d] @ %s.B", x->held, own, wide, atom);
         tile_frag(t, "dq", "f32[q:%d, c:%d] @ %s.C = 0.0", x->shape->query_tile, wide, atom);
     }
     for (uint32_t n = 0; n < g->dot_count; n++) {
-        tile_frag(t, tile_text(t, "ddot%u", n), "%s", pair);
+        tile_frag(t, tile_numbered(t, "ddot", n), "%s", pair);
         if (dk && back_wants(x, lanes_dot_tensor(x->p, back_dot(x, n), true)))
-            tile_frag(t, tile_text(t, "dkey%u", n), "f32[p%u:%d, kv:%d] @ %s.C = 0.0",
+            tile_frag(t, tile_numbered(t, "dkey", n), "f32[p%u:%d, kv:%d] @ %s.C = 0.0",
                       back_dot(x, n), lanes_dot_width(x->p, back_dot(x, n)), own, atom);
     }
     for (uint32_t n = 0; n < g->pairs.count; n++) {
-        tile_frag(t, tile_text(t, "value%u", n), "%s", pair);
+        tile_frag(t, tile_numbered(t, "value", n), "%s", pair);
         if (dk && is_summed(x, n))
-            tile_frag(t, tile_text(t, "total%u", n), "f32[kv:%d] like score = 0.0", own);
+            tile_frag(t, tile_numbered(t, "total", n), "f32[kv:%d] like score = 0.0", own);
     }
 }
 
@@ -287,11 +290,11 @@ static void load_of_head(Lanes *x, bool values)
     AuTileBuild *t = x->t;
     if (values) {
         tile_set(t, "hv", "h / (%s / %s)", lanes_axis(x, 0, 1), lanes_axis(x, 2, 1));
-        load_keys(x, "value", x->operand, values_view(x));
+        load_keys(x, "value", x->operand, lanes_operand_rows(x, 2, ":"));
     }
     for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
         load_keys(x, tile_text(t, "key%u", n), lanes_elem(x, lanes_dot_tensor(x->p, n, true)),
-                  lanes_dot_view(x, n, true, ":"));
+                  lanes_dot_rows(x, n, LANES_KEYS, ":"));
 }
 
 /* Sums of one query head, added where they were read. */
@@ -303,16 +306,16 @@ static void scatter_of_head(Lanes *x)
     for (uint32_t n = 0; n < g->dot_count; n++) {
         const uint32_t dot = back_dot(x, n), tensor = lanes_dot_tensor(x->p, dot, true);
         if (!back_wants(x, tensor)) continue;
-        const char *view = lanes_dot_view_of(x, back_sum(x, tensor), dot, true, ":");
-        tile_atomic_add(t, "dkey%u -> %s clip", n,
-                        tile_text(t, view, tile_text(t, "%s +: %d", first_key(x), own)));
-        tile_set(t, tile_text(t, "dkey%u", n), "fill(dkey%u, 0.0)", n);
+        const LanesRows view = lanes_dot_rows_of(x, back_sum(x, tensor), dot, LANES_KEYS, ":");
+        tile_atomic_add(t, "dkey%u -> %v clip", n,
+                        lanes_at(x, view, tile_text(t, "%s +: %d", first_key(x), own)));
+        tile_set(t, tile_numbered(t, "dkey", n), "fill(dkey%u, 0.0)", n);
     }
     for (uint32_t n = 0; n < g->pairs.count; n++) {
         if (!is_summed(x, n)) continue;
-        back_scatter(x, &g->pairs.at[n], tile_text(t, "total%u", n), "j", false,
+        back_scatter(x, &g->pairs.at[n], tile_numbered(t, "total", n), "j", false,
                      tile_text(t, "j < %s", lanes_axis(x, 1, 2)));
-        tile_set(t, tile_text(t, "total%u", n), "fill(total%u, 0.0)", n);
+        tile_set(t, tile_numbered(t, "total", n), "fill(total%u, 0.0)", n);
     }
 }
 
@@ -354,7 +357,7 @@ static void store_gradient(Lanes *x, uint32_t n, const char *heads)
 static void head(Lanes *x, bool dk, bool dv, uint32_t of)
 {
     AuTileBuild *t = x->t;
-    static const char *const names[] = {"dv_back", "dk_back", "keys_back"};
+    static const char *const names[] = {"dv", "dk", "dkdv"};
     tile_kernel(t, names[dk + (dk && dv)]);
     lanes_arguments(x);
     back_changed(x);
@@ -365,16 +368,17 @@ static void head(Lanes *x, bool dk, bool dv, uint32_t of)
     if (dv) gradient_arguments(x, 2);
     for (uint32_t n = 0; n < x->p->attn->tensor_count && dk; n++)
         if (back_sums_keys(x, n)) back_sum_argument(x, n, TILE_INOUT);
+    if (x->by_channel) lanes_across_arguments(x, TILE_IN);
     if (x->with_dq) tile_arg(t, lanes_parts_name(0), TILE_INOUT, "%s", lanes_parts_type(x, 0));
     BackAxis axes[3];
     grid_of(x, of, axes);
     back_grid(x, axes, 3, dk ? BACK_SUMS_KEYS : BACK_SUMS_NOTHING);
-    if (is_shared(x)) {
+    if (lanes_shares_tiles(x)) {
         memories(x);
         tile_barrier(t, "all", 0, x->shape->executors);
     }
-    tile_role(t, "core", is_shared(x) ? x->shape->executors : 0, lanes_executor(x), 0);
-    if (!is_shared(x)) memories(x);
+    tile_role(t, "core", lanes_shares_tiles(x) ? x->shape->executors : 0, lanes_executor(x), 0);
+    if (!lanes_shares_tiles(x)) memories(x);
 }
 
 /* Keys as rows of dQ's product, too: none that no query sees, of the head if the mask asks for it. */
@@ -395,14 +399,14 @@ static void load_block(Lanes *x, uint32_t of)
 {
     AuTileBuild *t = x->t;
     const bool together = back_heads_agree(x);
-    const char *keys = tile_text(t, "%s[b, hk, %%s, :]", lanes_changed_name(x, 1));
+    const LanesRows keys = lanes_operand_rows(x, 1, ":");
     tile_set(t, "j", "%s + iota(kv:%d)", first_key(x), lanes_own_keys(x));
     if (x->with_dq && !lanes_mask_by_head(x))
         load_rows(x);
     else if (of == 1 && !x->with_dq)
         load_keys(x, "key", x->operand, keys);
     if (of == 1 && together && x->own_v) tile_set(t, "hv", "hk");
-    if (of == 1 && together) load_keys(x, "value", x->operand, values_view(x));
+    if (of == 1 && together) load_keys(x, "value", x->operand, lanes_operand_rows(x, 2, ":"));
 }
 
 /* A loop over the query heads of the block: all of a group, or every n-th. */
@@ -435,8 +439,7 @@ static void walk_heads(Lanes *x, uint32_t of, bool dk, bool dv)
     begin_heads(x, of);
     if (of == 2) {
         tile_set(t, "hk", "h / (%s / %s)", lanes_axis(x, 0, 1), lanes_axis(x, 1, 1));
-        load_keys(x, "key", x->operand,
-                  tile_text(t, "%s[b, hk, %%s, :]", lanes_changed_name(x, 1)));
+        load_keys(x, "key", x->operand, lanes_operand_rows(x, 1, ":"));
     }
     if (x->with_dq && lanes_mask_by_head(x)) load_rows(x);
     load_of_head(x, of == 1 && !back_heads_agree(x));
@@ -471,7 +474,7 @@ static void begin_parts(Lanes *x)
     tile_set(t, "dv_acc", "fill(dv_acc, 0.0)");
 }
 
-void lanes_keys_back(Lanes *x, bool dk, bool dv)
+void lanes_dkdv(Lanes *x, bool dk, bool dv)
 {
     AuTileBuild *t = x->t;
     const uint32_t of = dk ? 1 : 2; /* whose heads blocks have */

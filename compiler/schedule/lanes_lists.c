@@ -88,7 +88,7 @@ static bool is_across(const Lanes *x, const Lists *l)
     return x->rows_across && l->keys % x->p->caps->lanes == 0;
 }
 
-/* Pairs that take part are counted, each lane its own; keys beyond the last count as the last, until the end. */
+/* Unmasked pairs are counted, each lane its own; keys beyond the last count as the last, until the end. */
 static void classes_across(Lanes *x, const Lists *l)
 {
     enum { WARPS = 4, TILES = 4 };
@@ -142,9 +142,9 @@ static void classes(Lanes *x, const Lists *l)
                    tile_text(t, "min(mb * %d + %d, %s)", l->rows, l->rows, s));
     tile_for_range(t, "key", "0", tile_text(t, "%d", n));
     tile_set(t, "j", "tile * %d + key", n);
-    tile_set(t, "taken", "where(j < %s && mask(b, h, row, j), 1, 0)", last);
-    tile_set(t, "some", "max(some, taken)");
-    tile_set(t, "every", "min(every, taken)");
+    tile_set(t, "unmasked", "where(j < %s && mask(b, h, row, j), 1, 0)", last);
+    tile_set(t, "some", "max(some, unmasked)");
+    tile_set(t, "every", "min(every, unmasked)");
     tile_end(t);
     tile_end(t);
     tile_end(t);

@@ -6,33 +6,14 @@
  * The same walk without the last product makes the sums over a row that some adjoints need (row_pass). Gradients of
  * inputs that are read by query are added here. */
 #include "lanes_back.h"
+#include "rows.h"
 
 #include <string.h>
 
-static bool is_shared(const Lanes *x) { return !x->on_cpu; }
-
-/* A tile of keys; the executors of a block bring a share of its rows each. */
-static void copy_keys(Lanes *x, const char *view, const char *to)
-{
-    const int32_t n = x->shape->key_tile, share = n / x->shape->executors;
-    const char *limits = lanes_limits(x, "k");
-    if (!is_shared(x))
-        tile_copy(x->t, "%s -> %s pad 0",
-                  tile_text(x->t, view, tile_text(x->t, "n * %d +: %d%s", n, n, limits)), to);
-    else {
-        const char *span = tile_text(x->t, "n * %d + self * %d +: %d%s", n, share, share, limits);
-        tile_copy(x->t, "%s -> %s[self * %d +: %d, :] pad 0", tile_text(x->t, view, span), to,
-                  share, share);
-    }
-}
-
 static void memory(Lanes *x, const char *name, const char *axis, int32_t width)
 {
-    const char *type = tile_text(x->t, "f32[kv:%d, %s:%d]", x->shape->key_tile, axis, width);
-    if (is_shared(x))
-        tile_shared(x->t, name, "%s", type);
-    else
-        tile_private(x->t, name, "%s", type);
+    lanes_memory(x, TILE_NAME(name),
+                 tile_text(x->t, "f32[kv:%d, %s:%d]", x->shape->key_tile, axis, width));
 }
 
 static void memories(Lanes *x)
@@ -45,13 +26,13 @@ static void memories(Lanes *x)
 
 /* Rows of the executor as operand B; f32. */
 static void load_rows(Lanes *x, const char *name, const char *elem, const char *axis, int32_t width,
-                      const char *view)
+                      LanesRows view)
 {
     const bool as_is = strcmp(elem, "f32") == 0;
     const char *loaded = as_is ? name : tile_text(x->t, "%s_raw", name);
     const char *rows = tile_text(x->t, "%s +: %d", lanes_first_row(x), x->rows);
     tile_frag(x->t, loaded, "%s[%s:%d, q:%d] @ %s.B", elem, axis, width, x->rows, x->atom->name);
-    tile_load(x->t, loaded, "%s pad 0", tile_text(x->t, view, rows));
+    tile_load(x->t, loaded, "%v pad 0", lanes_at(x, view, rows));
     if (!as_is) tile_set(x->t, name, "f32(%s)", loaded);
 }
 
@@ -81,12 +62,7 @@ static uint32_t open(Lanes *x, BackSums sums)
     BackAxis axes[3];
     grid_of(x, axes);
     back_grid(x, axes, 3, sums);
-    if (is_shared(x)) {
-        memories(x);
-        tile_barrier(t, "all", 0, x->shape->executors);
-    }
-    tile_role(t, "core", is_shared(x) ? x->shape->executors : 0, lanes_executor(x), 0);
-    if (!is_shared(x)) memories(x);
+    lanes_core(x, memories);
     const uint32_t loops = back_loops(x, axes, 3, sums);
     tile_set(t, "hk", "h / (%s / %s)", heads, lanes_axis(x, 1, 1));
     if (x->own_v) tile_set(t, "hv", "h / (%s / %s)", heads, lanes_axis(x, 2, 1));
@@ -151,17 +127,15 @@ static void begin_rows(Lanes *x, bool adjoints)
     AuTileBuild *t = x->t;
     const char *pair =
         tile_text(t, "f32[kv:%d, q:%d] @ %s.C", x->shape->key_tile, x->rows, x->atom->name);
-    load_rows(x, "query", x->operand, "d", x->p->d,
-              tile_text(t, "%s[b, h, %%s, :]", lanes_changed_name(x, 0)));
-    load_rows(x, "slope", x->operand, "e", x->p->e,
-              tile_text(t, "%s[b, h, %%s, :]", back_output_gradient(x)));
+    load_rows(x, "query", x->operand, "d", x->p->d, lanes_operand_rows(x, 0, ":"));
+    load_rows(x, "dO", x->operand, "e", x->p->e, lanes_rows(x, back_output_gradient(x), "h", ":"));
     tile_frag(t, "score", "%s", pair);
     tile_frag(t, "dp", "%s", pair);
     for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) {
         load_rows(x, tile_text(t, "query%u", n), lanes_elem(x, lanes_dot_tensor(x->p, n, false)),
                   tile_text(t, "p%u", n), lanes_dot_width(x->p, n),
-                  lanes_dot_view(x, n, false, ":"));
-        tile_frag(t, tile_text(t, "dot%u", n), "%s", pair);
+                  lanes_dot_rows(x, n, LANES_QUERIES, ":"));
+        tile_frag(t, tile_numbered(t, "dot", n), "%s", pair);
     }
     for (uint32_t n = 0; n < back_row_count(x, adjoints); n++)
         tile_load(t, back_row_variable(x, n), "%s[b, h, %s +: %d] like score pad 0",
@@ -173,31 +147,26 @@ static void begin_rows(Lanes *x, bool adjoints)
 static void begin_tile(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    copy_keys(x, tile_text(t, "%s[b, hk, %%s, :]", lanes_changed_name(x, 1)), "K");
-    if (x->own_v) copy_keys(x, tile_text(t, "%s[b, hv, %%s, :]", lanes_changed_name(x, 2)), "V");
+    lanes_copy_tile(x, LANES_KEYS, lanes_operand_rows(x, 1, ":"), TILE_NAME("K"));
+    if (x->own_v) lanes_copy_tile(x, LANES_KEYS, lanes_operand_rows(x, 2, ":"), TILE_NAME("V"));
     for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
-        copy_keys(x, lanes_dot_view(x, n, true, ":"), tile_text(t, "K%u", n));
-    if (is_shared(x)) tile_sync(t, "all");
+        lanes_copy_tile(x, LANES_KEYS, lanes_dot_rows(x, n, LANES_KEYS, ":"),
+                        tile_numbered(t, "K", n));
+    if (lanes_shares_tiles(x)) tile_sync(t, "all");
     tile_product(t, "score", x->atom, TILE_START, "K", "query");
     tile_product(t, "dp", x->atom, TILE_START,
                  x->own_v ? "V"
                           : tile_text(t, "K[:, %d +: %d] as [kv, e]", x->p->attn->v_first, x->p->e),
-                 "slope");
+                 "dO");
     for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
-        tile_product(t, tile_text(t, "dot%u", n), x->atom, TILE_START, tile_text(t, "K%u", n),
+        tile_product(t, tile_numbered(t, "dot", n), x->atom, TILE_START, tile_text(t, "K%u", n),
                      tile_text(t, "query%u", n));
     tile_set(t, "j", "n * %d + iota(kv:%d)", x->shape->key_tile, x->shape->key_tile);
 }
 
-static void declare_pair(Lanes *x, const char *name)
+static void declare_pair(Lanes *x, AuTileHandle name)
 {
     tile_frag(x->t, name, "f32[kv:%d, q:%d] @ %s.C", x->shape->key_tile, x->rows, x->atom->name);
-}
-
-static void guard(Lanes *x, const char *name, uint32_t n)
-{
-    const char *value = tile_text(x->t, name, n);
-    tile_set(x->t, value, "where(taken, %s, 0.0)", value);
 }
 
 /* At indices with the key each pair is added, else the sum over the keys. */
@@ -218,22 +187,23 @@ static void results(Lanes *x, bool masked)
     for (uint32_t n = 0; n < back_row_count(x, true); n++) rows[n] = back_row_variable(x, n);
     tile_set(t, lanes_pair_results(x), "%s", lanes_pair_hook(x, "backward_pair", true, rows));
     if (masked) {
-        tile_set(t, "taken", "%s", lanes_takes_part(x));
-        guard(x, "ds", 0);
-        for (uint32_t n = 0; n < g->dot_count; n++) guard(x, "ddot%u", n);
+        const AuTileHandle unmasked = tile_set(t, "unmasked", "%s", lanes_unmasked(x));
+        lanes_mask(x, TILE_NAME("ds"), unmasked);
+        for (uint32_t n = 0; n < g->dot_count; n++)
+            lanes_mask(x, tile_numbered(t, "ddot", n), unmasked);
         for (uint32_t n = 0; n < g->pairs.count; n++)
-            if (by_query(x, n)) guard(x, "value%u", n);
+            if (by_query(x, n)) lanes_mask(x, tile_numbered(t, "value", n), unmasked);
     }
     for (uint32_t n = 0; n < g->pairs.count; n++)
         if (by_query(x, n) && !by_key(x, n))
-            tile_set(t, tile_text(t, "total%u", n), "total%u + rowsum(value%u)", n, n);
+            tile_set(t, tile_numbered(t, "total", n), "total%u + rowsum(value%u)", n, n);
 }
 
 static void add_pairs(Lanes *x, uint32_t n)
 {
     AuTileBuild *t = x->t;
     const AuInputGrad *g = &x->p->grads->pairs.at[n];
-    const char *value = tile_text(t, "value%u", n), *sum = tile_text(t, "total%u", n);
+    const AuTileHandle value = tile_numbered(t, "value", n), sum = tile_numbered(t, "total", n);
     const char *inside = tile_text(t, "i < %s && j < %s", lanes_axis(x, 0, 2), lanes_axis(x, 1, 2));
     if (!back_is_alone(x, g)) {
         back_scatter(x, g, value, "ij", false, inside);
@@ -241,7 +211,7 @@ static void add_pairs(Lanes *x, uint32_t n)
     }
     const char *view = back_scatter_view(x, g, "ij", false);
     tile_load(t, sum, "%s like score pad 0 when %s", view, inside);
-    tile_store(t, "%s + %s -> %s when %s", sum, value, view, inside);
+    tile_store(t, "%v + %v -> %s when %s", sum, value, view, inside);
 }
 
 static void add_tile(Lanes *x)
@@ -252,32 +222,32 @@ static void add_tile(Lanes *x)
     for (uint32_t n = 0; n < g->dot_count; n++) {
         const uint32_t dot = back_dot(x, n);
         if (back_wants(x, lanes_dot_tensor(x->p, dot, false)))
-            tile_product(t, tile_text(t, "dquery%u", n), x->atom, TILE_ADD,
+            tile_product(t, tile_numbered(t, "dquery", n), x->atom, TILE_ADD,
                          tile_text(t, "K%u", dot), tile_text(t, "ddot%u", n));
     }
     back_name_pair(x);
     for (uint32_t n = 0; n < g->pairs.count; n++)
         if (by_query(x, n) && by_key(x, n)) add_pairs(x, n);
-    if (is_shared(x)) tile_sync(t, "all");
+    if (lanes_shares_tiles(x)) tile_sync(t, "all");
 }
 
 static void accumulators(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const AuGrads *g = x->p->grads;
-    declare_pair(x, "p"), declare_pair(x, "ds");
-    for (uint32_t n = 0; n < g->dot_count; n++) declare_pair(x, tile_text(t, "ddot%u", n));
-    for (uint32_t n = 0; n < g->pairs.count; n++) declare_pair(x, tile_text(t, "value%u", n));
+    declare_pair(x, TILE_NAME("p")), declare_pair(x, TILE_NAME("ds"));
+    for (uint32_t n = 0; n < g->dot_count; n++) declare_pair(x, tile_numbered(t, "ddot", n));
+    for (uint32_t n = 0; n < g->pairs.count; n++) declare_pair(x, tile_numbered(t, "value", n));
     tile_frag(t, "dq_acc", "f32[d:%d, q:%d] @ %s.C = 0.0", x->p->d, x->rows, x->atom->name);
     for (uint32_t n = 0; n < g->dot_count; n++) {
         const uint32_t dot = back_dot(x, n);
         if (back_wants(x, lanes_dot_tensor(x->p, dot, false)))
-            tile_frag(t, tile_text(t, "dquery%u", n), "f32[p%u:%d, q:%d] @ %s.C = 0.0", dot,
+            tile_frag(t, tile_numbered(t, "dquery", n), "f32[p%u:%d, q:%d] @ %s.C = 0.0", dot,
                       lanes_dot_width(x->p, dot), x->rows, x->atom->name);
     }
     for (uint32_t n = 0; n < g->pairs.count; n++)
         if (by_query(x, n) && !by_key(x, n))
-            tile_frag(t, tile_text(t, "total%u", n), "f32[q:%d] like score = 0.0", x->rows);
+            tile_frag(t, tile_numbered(t, "total", n), "f32[q:%d] like score = 0.0", x->rows);
 }
 
 /* What was summed over the keys, where it was read. */
@@ -288,21 +258,21 @@ static void scatter(Lanes *x)
     for (uint32_t n = 0; n < g->dot_count; n++) {
         const uint32_t dot = back_dot(x, n), tensor = lanes_dot_tensor(x->p, dot, false);
         if (!back_wants(x, tensor)) continue;
-        const char *view = lanes_dot_view_of(x, back_sum(x, tensor), dot, false, ":");
-        tile_atomic_add(t, "dquery%u -> %s clip", n,
-                        tile_text(t, view, tile_text(t, "%s +: %d", lanes_first_row(x), x->rows)));
+        const LanesRows view = lanes_dot_rows_of(x, back_sum(x, tensor), dot, LANES_QUERIES, ":");
+        tile_atomic_add(t, "dquery%u -> %v clip", n,
+                        lanes_at(x, view, tile_text(t, "%s +: %d", lanes_first_row(x), x->rows)));
     }
     for (uint32_t n = 0; n < g->pairs.count; n++)
         if (by_query(x, n) && !by_key(x, n))
-            back_scatter(x, &g->pairs.at[n], tile_text(t, "total%u", n), "i", false,
+            back_scatter(x, &g->pairs.at[n], tile_numbered(t, "total", n), "i", false,
                          tile_text(t, "i < %s", lanes_axis(x, 0, 2)));
 }
 
-void lanes_queries_back(Lanes *x)
+void lanes_dq(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const bool sum = back_has_rows(x, 0);
-    head(x, "queries_back");
+    head(x, "dq");
     back_argument(x, back_gradient(x, 0), TILE_OUT);
     for (uint32_t n = 0; n < x->p->attn->tensor_count; n++)
         if (back_sums_queries(x, n)) back_sum_argument(x, n, TILE_INOUT);
@@ -328,16 +298,17 @@ static void add_parts(Lanes *x, bool masked)
     for (uint32_t n = 0; n < count; n++) au_text_add(&names, "%spart%u", n ? ", " : "", n);
     for (uint32_t n = 0; n < back_row_count(x, false); n++) rows[n] = back_row_variable(x, n);
     tile_set(t, au_text_str(&names), "%s", lanes_pair_hook(x, "backward_pass", false, rows));
-    if (masked) tile_set(t, "taken", "%s", lanes_takes_part(x));
+    const AuTileHandle unmasked = TILE_NAME("unmasked");
+    if (masked) tile_set(t, unmasked, "%s", lanes_unmasked(x));
     for (uint32_t n = 0; n < count; n++) {
-        if (masked) guard(x, "part%u", n);
-        tile_set(t, tile_text(t, "pass%u", n), "pass%u + rowsum(part%u)", n, n);
+        if (masked) lanes_mask(x, tile_numbered(t, "part", n), unmasked);
+        tile_set(t, tile_numbered(t, "pass", n), "pass%u + rowsum(part%u)", n, n);
     }
 }
 
 static void end_tile(Lanes *x)
 {
-    if (is_shared(x)) tile_sync(x->t, "all");
+    if (lanes_shares_tiles(x)) tile_sync(x->t, "all");
 }
 
 void lanes_row_pass(Lanes *x)
@@ -350,8 +321,8 @@ void lanes_row_pass(Lanes *x)
     const uint32_t blocks = open(x, BACK_SUMS_NOTHING);
     begin_rows(x, false);
     for (uint32_t n = 0; n < count; n++) {
-        declare_pair(x, tile_text(t, "part%u", n));
-        tile_frag(t, tile_text(t, "pass%u", n), "f32[q:%d] like score = 0.0", x->rows);
+        declare_pair(x, tile_numbered(t, "part", n));
+        tile_frag(t, tile_numbered(t, "pass", n), "f32[q:%d] like score = 0.0", x->rows);
     }
     walk(x, &(Walk){add_parts, end_tile});
     for (uint32_t n = 0; n < count; n++)

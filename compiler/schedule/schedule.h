@@ -14,6 +14,7 @@
 typedef enum AuQueries { AU_ANY_QUERIES, AU_SOME_QUERIES, AU_FEW_QUERIES, AU_QUERIES } AuQueries;
 
 typedef struct AuShapes AuShapes;
+typedef struct AuShapeRow AuShapeRow;
 
 /* What a schedule is asked for. */
 typedef struct AuProblem {
@@ -26,7 +27,10 @@ typedef struct AuProblem {
     bool deterministic;   /* no sums in any order */
     bool tf32;            /* operands of f32 are multiplied as tf32 */
     AuQueries queries;
+    bool
+        boxes; /* a launch passes tensors that boxes of tensor maps describe: strides are multiples of 16 bytes */
     const AuShapes *shapes; /* tuned rows and forced ones (shapes.h); NULL: rules decide */
+    const AuShapeRow **row; /* where it is said which row was taken or refused; NULL: nowhere */
 } AuProblem;
 
 /* What a schedule may choose; shape_keys.def has what rows of text say of it. */
@@ -48,8 +52,13 @@ typedef struct AuShape {
     bool keys_in_registers;  /* backward: and keys and values of S and dP */
     int32_t
         query_parts; /* backward: parts of a tile of queries whose pairs are made one after another */
-    bool split_segments; /* an option: a loop for each segment of tiles, without a branch */
-    int32_t line;        /* likewise: bytes of a tile's row that stay together; 0: 16 */
+    /* groups of warps: */
+    bool scores_ahead; /* products of the next scores beside those of these weights */
+    bool grown;        /* sums are scaled only where a row's maximum has grown */
+    bool turns;        /* groups take turns at the matrix units */
+    int32_t producer_registers, consumer_registers; /* of a lane, once roles part */
+    bool split_segments;  /* an option: a loop for each segment of tiles, without a branch */
+    int32_t swizzle_span; /* likewise: bytes of a tile's row that stay together; 0: 16 */
 } AuShape;
 
 typedef struct AuSchedule {
@@ -119,6 +128,28 @@ bool schedule_warps_shape(AuArena *arena, const AuProblem *problem, AuShape *sha
 /* Where the kernels for any number of queries have blocks of [usual] rows. */
 int32_t schedule_warps_limit(AuArena *arena, const AuProblem *problem, int32_t usual);
 
+/* group_forward.c: a warp brings tiles by boxes of tensors, groups of warps multiply them (wgmma). NULL after an error. */
+AuSchedule *schedule_group_forward(AuArena *arena, AuDiags *diags, const AuProblem *problem,
+                                   const AuShape *shape);
+/* group_shape.c: the best shape by rule; false: none does, *why says what stands against the last. */
+bool schedule_group_shape(AuArena *arena, const AuProblem *problem, AuShape *shape,
+                          const char **why);
+
+/* linear_parts.c: what both of the following ask of a row of text; NULL, or why it does not do. */
+const char *schedule_linear_fit(const AuProblem *problem, const AuShape *shape);
+/* linear_chunks.c: recurrences without feedback, whose decay is a number a token at most. */
+AuSchedule *schedule_linear_chunks(AuArena *arena, AuDiags *diags, const AuProblem *problem,
+                                   const AuShape *shape);
+const char *schedule_linear_chunks_refusal(const AuProblem *problem);
+bool schedule_linear_chunks_shape(AuArena *arena, const AuProblem *problem, AuShape *shape,
+                                  const char **why);
+
+/* linear_tokens.c: all recurrences, token after token. */
+AuSchedule *schedule_linear_tokens(AuArena *arena, AuDiags *diags, const AuProblem *problem,
+                                   const AuShape *shape);
+bool schedule_linear_tokens_shape(AuArena *arena, const AuProblem *problem, AuShape *shape,
+                                  const char **why);
+
 /* choose.c: what there is for a family of attentions, and which of it for a problem. */
 typedef enum AuOperation {
 #define OPERATION(NAME, text) AU_##NAME,
@@ -132,6 +163,7 @@ typedef struct AuScheduleRow {
     const char *name; /* "warps_forward" */
     AuOperation operation;
     bool exact; /* multiplies f32 as it is: nothing for who asks for tf32 */
+    bool boxes; /* moves tensors by boxes: for problems that say so, and for no others */
     /* false: not for this problem, *why says what stands against it. */
     bool (*shape)(AuArena *arena, const AuProblem *problem, AuShape *shape, const char **why);
     AuSchedule *(*build)(AuArena *arena, AuDiags *diags, const AuProblem *problem,
@@ -154,7 +186,13 @@ bool schedule_makes(const AuFamily *family, AuOperation operation);
 /* The kernels of a row; one that leaves out a hook of the attention is refused. NULL after an error. */
 AuSchedule *schedule_make(AuArena *arena, AuDiags *diags, const AuProblem *problem,
                           const AuScheduleRow *row, const AuShape *shape);
+/* Has the family a schedule that moves tensors by boxes, and a shape of it for the problem or one that somebody asked for? *why: not,
+ * or NULL where the machine has no boxes. */
+bool schedule_has_boxes(AuArena *arena, const AuProblem *problem, AuOperation operation,
+                        const char **why);
 AuSchedule *schedule_choose(AuArena *arena, AuDiags *diags, const AuProblem *problem,
                             AuOperation operation);
+/* "bf16", or "tf32", as operands are multiplied. */
+const char *schedule_operand(const AuProblem *problem);
 
 #endif

@@ -2,6 +2,7 @@
  * place. */
 #include "shapes.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -18,17 +19,10 @@ static const Key keys[] = {
      least,    most},
 #include "shape_keys.def"
 };
-enum { KEYS = sizeof keys / sizeof *keys, MOST_DIGITS = 5 };
+enum { KEYS = sizeof keys / sizeof *keys, MOST_DIGITS = 5, WIDEST = 1024 };
+static_assert(sizeof keys / sizeof *keys == SHAPE_KEYS, "a row has a place for each key");
 
-/* What one row says. */
-typedef struct Row {
-    AuShapesAre which;
-    const char *machine, *operand; /* tuned */
-    int32_t d, e;
-    const char *schedule;
-    int32_t values[KEYS]; /* -1: left out */
-    AuSpan span;
-} Row;
+typedef AuShapeRow Row;
 
 struct AuShapes {
     AuArena *arena;
@@ -148,6 +142,45 @@ static const char *names(Reader *r, const char *of)
     return au_text_str(&text);
 }
 
+/* Names of machines, for who wrote another one. */
+static const char *machines(Reader *r)
+{
+    AuText text = {.arena = r->arena};
+    for (uint32_t n = 0; tile_caps_at(n); n++)
+        au_text_add(&text, "%s%s", n ? ", " : "", tile_caps_at(n)->name);
+    return au_text_str(&text);
+}
+
+static bool width(Reader *r, int32_t *out)
+{
+    skip_spaces(r);
+    const uint32_t begin = r->at;
+    if (!number(r, out)) return false;
+    return (*out >= 1 && *out <= WIDEST) ||
+           wrong(r, begin, au_format(r->arena, "a width is 1 to %d", WIDEST));
+}
+
+/* What a row of a table is for: a machine, a type, two widths. */
+static bool read_place(Reader *r, Row *row)
+{
+    static const char *const operands[] = {"f32", "tf32", "f16", "bf16"};
+    skip_spaces(r);
+    uint32_t begin = r->at, n = 0;
+    row->machine = word(r);
+    if (!tile_caps(row->machine))
+        return wrong(
+            r, begin,
+            au_format(r->arena, "'%s' is no machine; expected %s", row->machine, machines(r)));
+    skip_spaces(r);
+    begin = r->at, row->operand = word(r);
+    while (n < 4 && strcmp(operands[n], row->operand) != 0) n++;
+    if (n == 4)
+        return wrong(r, begin,
+                     au_format(r->arena, "'%s' is no operand type; expected f32, tf32, f16 or bf16",
+                               row->operand));
+    return width(r, &row->d) && width(r, &row->e);
+}
+
 static bool key(Reader *r, Row *row)
 {
     skip_spaces(r);
@@ -171,11 +204,7 @@ static bool key(Reader *r, Row *row)
 static bool read_row(Reader *r, Row *row)
 {
     for (uint32_t n = 0; n < KEYS; n++) row->values[n] = -1;
-    if (row->which == SHAPES_TUNED) {
-        row->machine = word(r);
-        row->operand = word(r);
-        if (!number(r, &row->d) || !number(r, &row->e)) return false;
-    }
+    if (row->which == SHAPES_TUNED && !read_place(r, row)) return false;
     skip_spaces(r);
     const uint32_t begin = r->at;
     row->schedule = word(r);
@@ -189,6 +218,17 @@ static bool read_row(Reader *r, Row *row)
         return wrong(r, begin, au_format(r->arena, "':' is due after %s", row->schedule));
     while (!at_end(r))
         if (!key(r, row)) return false;
+    return true;
+}
+
+/* Of shapes that kernels must have there is one a schedule. */
+static bool is_new(Reader *r, const AuShapes *s, const Row *row)
+{
+    for (uint32_t n = 0; row->which == SHAPES_FORCED && n < s->rows.count; n++)
+        if (s->rows.at[n].which == SHAPES_FORCED &&
+            strcmp(s->rows.at[n].schedule, row->schedule) == 0)
+            return wrong(r, row->span.begin,
+                         au_format(r->arena, "a shape of %s is given twice", row->schedule));
     return true;
 }
 
@@ -207,9 +247,10 @@ bool shapes_read(AuShapes *s, AuDiags *diags, const char *name, const char *text
         const uint32_t line_end = newline ? (uint32_t)(newline - text) : (uint32_t)length;
         const char *comment = memchr(text + begin, '#', line_end - begin);
         r.at = begin, r.end = comment ? (uint32_t)(comment - text) : line_end;
-        Row row = {.which = which, .span = {r.source, begin, r.end}};
         if (!at_end(&r)) {
-            if (!read_row(&r, &row)) return false;
+            Row row = {.which = which, .span = {r.source, r.at, r.end}};
+            if (!read_row(&r, &row) || !is_new(&r, s, &row)) return false;
+            row.matched = AU_NEW(s->arena, bool);
             AU_PUSH(s->arena, s->rows.at, s->rows.count, s->rows.capacity, row);
         }
         begin = line_end + 1;
@@ -223,22 +264,93 @@ static bool is_for(const Row *row, const AuProblem *p, const char *schedule, AuS
 {
     if (row->which != which || strcmp(row->schedule, schedule) != 0) return false;
     if (which == SHAPES_FORCED) return true;
-    const char *operand = p->tf32 ? "tf32" : tile_elem(p->operand)->name;
-    return strcmp(row->machine, p->caps->name) == 0 && strcmp(row->operand, operand) == 0 &&
-           row->d == p->d && row->e == p->e && !p->hooks->dot_count && !p->attn->v_in_k;
+    return strcmp(row->machine, p->caps->name) == 0 &&
+           strcmp(row->operand, schedule_operand(p)) == 0 && row->d == p->d && row->e == p->e &&
+           !p->hooks->dot_count && !p->attn->v_in_k;
 }
 
-bool shapes_apply(const AuShapes *s, const AuProblem *p, const char *schedule, AuShapesAre which,
-                  AuShape *shape, AuSpan *span)
+const AuShapeRow *shapes_row(const AuShapes *s, const AuProblem *p, const char *schedule,
+                             AuShapesAre which)
 {
     for (uint32_t n = s ? s->rows.count : 0; n-- > 0;) {
-        const Row *row = &s->rows.at[n];
-        if (!is_for(row, p, schedule, which)) continue;
-        for (uint32_t k = 0; k < KEYS; k++)
-            if (row->values[k] >= 0) put(shape, &keys[k], row->values[k]);
-        *span = row->span;
-        return true;
+        if (!is_for(&s->rows.at[n], p, schedule, which)) continue;
+        *s->rows.at[n].matched = true;
+        return &s->rows.at[n];
     }
+    return NULL;
+}
+
+void shape_apply(const AuShapeRow *row, AuShape *shape)
+{
+    for (uint32_t k = 0; k < KEYS; k++)
+        if (row->values[k] >= 0) put(shape, &keys[k], row->values[k]);
+}
+
+const char *shape_row_text(AuArena *arena, const AuShapeRow *row)
+{
+    AuText text = {.arena = arena};
+    au_text_add(&text, "%s:", row->schedule);
+    for (uint32_t k = 0; k < KEYS; k++)
+        if (row->values[k] >= 0) au_text_add(&text, " %s=%d", keys[k].name, row->values[k]);
+    return au_text_str(&text);
+}
+
+const char *shape_key(uint32_t key, int32_t *least, int32_t *most)
+{
+    *least = keys[key].least, *most = keys[key].most;
+    return keys[key].name;
+}
+
+AuShapes *shapes_without(AuArena *arena, const AuShapes *shapes, const AuShapeRow *row,
+                         const AuShapeRow *other)
+{
+    AuShapes *s = AU_NEW(arena, AuShapes);
+    *s = (AuShapes){.arena = arena};
+    for (uint32_t n = 0; n < shapes->rows.count; n++)
+        if (&shapes->rows.at[n] != row)
+            AU_PUSH(arena, s->rows.at, s->rows.count, s->rows.capacity, shapes->rows.at[n]);
+    if (other) AU_PUSH(arena, s->rows.at, s->rows.count, s->rows.capacity, *other);
+    return s;
+}
+
+/* "2, 5, 7" */
+static const char *lines_of(const AuShapes *s, const AuDiags *diags)
+{
+    AuText text = {.arena = s->arena};
+    for (uint32_t n = 0; n < s->rows.count; n++)
+        if (!s->rows.at[n].own && !*s->rows.at[n].matched)
+            au_text_add(&text, "%s%u", text.length ? ", " : "",
+                        au_position(diags, s->rows.at[n].span).line);
+    return au_text_str(&text);
+}
+
+bool shapes_report(const AuShapes *s, AuDiags *diags)
+{
+    const Row *first = NULL;
+    uint32_t count = 0;
+    for (uint32_t n = 0; s && n < s->rows.count; n++) {
+        const Row *row = &s->rows.at[n];
+        if (row->own || *row->matched) continue;
+        if (row->which == SHAPES_FORCED) {
+            au_error(diags, AU_E0601, row->span,
+                     "%s makes no kernel here: nothing that is compiled has a use for this shape",
+                     row->schedule);
+            return false;
+        }
+        if (!count++) first = row;
+    }
+    if (count)
+        au_remark(diags, AU_N0602, first->span,
+                  "%s of this table %s for none of the kernels that are compiled: %s %s",
+                  count == 1 ? "a row" : "rows", count == 1 ? "is" : "are",
+                  count == 1 ? "line" : "lines", lines_of(s, diags));
+    return true;
+}
+
+bool shapes_force(const AuShapes *s)
+{
+    for (uint32_t n = 0; n < s->rows.count; n++)
+        if (s->rows.at[n].which == SHAPES_FORCED) return true;
     return false;
 }
 
@@ -257,6 +369,8 @@ AuShapes *shapes_new(AuArena *arena, AuDiags *diags)
         ;
     AuShapes *s = AU_NEW(arena, AuShapes);
     *s = (AuShapes){.arena = arena};
-    return shapes_read(s, diags, "<tuned shapes>", tuned, sizeof tuned - 1, SHAPES_TUNED) ? s
-                                                                                          : NULL;
+    if (!shapes_read(s, diags, "<tuned shapes>", tuned, sizeof tuned - 1, SHAPES_TUNED))
+        return NULL;
+    for (uint32_t n = 0; n < s->rows.count; n++) s->rows.at[n].own = true;
+    return s;
 }

@@ -13,6 +13,24 @@
 /* Which part of a problem a row is for. */
 typedef enum AuShapesAre { SHAPES_TUNED, SHAPES_FORCED } AuShapesAre;
 
+enum {
+    SHAPE_KEYS = 0
+#define KEY(...) +1
+#include "shape_keys.def"
+};
+
+/* What one row says. */
+struct AuShapeRow {
+    AuShapesAre which;
+    const char *machine, *operand; /* tuned */
+    int32_t d, e;
+    const char *schedule;
+    int32_t values[SHAPE_KEYS]; /* by the rows of shape_keys.def; -1: left out */
+    AuSpan span;
+    bool own;      /* of the compiler's table */
+    bool *matched; /* was there a kernel that it is for? */
+};
+
 /* With the rows of shapes.def. */
 AuShapes *shapes_new(AuArena *arena, AuDiags *diags);
 /* Adds the rows of a text, which diagnostics call [name]; later ones come before earlier ones. false: an error, with its line. */
@@ -22,9 +40,23 @@ bool shapes_read(AuShapes *shapes, AuDiags *diags, const char *name, const char 
 /* "warps_forward: warps=4 rows=32 ..", which reads back as the same shape. */
 const char *shape_text(AuArena *arena, const char *schedule, const AuShape *shape);
 
-/* Changes the shape, which is that of the rule, to what a row says; false: no row is for the problem. *span is the row's. */
-bool shapes_apply(const AuShapes *shapes, const AuProblem *problem, const char *schedule,
-                  AuShapesAre which, AuShape *shape, AuSpan *span);
+/* The row that is for the problem; NULL: none is. */
+const AuShapeRow *shapes_row(const AuShapes *shapes, const AuProblem *problem, const char *schedule,
+                             AuShapesAre which);
+/* Changes a shape, which is that of the rule, to what the row says. */
+void shape_apply(const AuShapeRow *row, AuShape *shape);
+/* "lanes_forward: keys=96", what was written. */
+const char *shape_row_text(AuArena *arena, const AuShapeRow *row);
+/* "keys"; its limits. */
+const char *shape_key(uint32_t key, int32_t *least, int32_t *most);
+
+/* The same without the row; with [other] instead, if it is not NULL. */
+AuShapes *shapes_without(AuArena *arena, const AuShapes *shapes, const AuShapeRow *row,
+                         const AuShapeRow *other);
+/* Says which rows of users were for no kernel at all; false: one of them must have been. */
+bool shapes_report(const AuShapes *shapes, AuDiags *diags);
+/* Is there a row that kernels must follow? */
+bool shapes_force(const AuShapes *shapes);
 /* Does the span lie in one of the texts? */
 bool shapes_have(const AuShapes *shapes, AuSpan span);
 /* Is every key of the schedule in its limits? NULL, or the key that is not. */

@@ -2,7 +2,7 @@
 #ifndef AU_SCHEDULE_WARPS_H
 #define AU_SCHEDULE_WARPS_H
 
-#include "lanes.h"
+#include "rows.h"
 
 /* Why the shape does not do for the problem: widths, registers, shared memory; NULL: it does. */
 const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuShape *shape);
@@ -12,8 +12,8 @@ void warps_complete(const AuProblem *p, AuShape *shape);
 
 /* The matrix unit of a warp for the operands; NULL: there is none, or one of single numbers only. */
 const AuTileAtom *warps_atom(const AuProblem *p);
-/* Do sums become operand A of the next product only through shared memory? */
-bool warps_by_memory(const AuProblem *p);
+/* Do sums become operand A of the next product only via shared memory? */
+bool warps_via_shared(const AuProblem *p);
 /* Of a problem that is not refused, and a shape. */
 const char *warps_refusal_of_problem(AuArena *arena, const AuProblem *p);
 /* Blocks that are on a processor at once. */
@@ -26,19 +26,19 @@ int32_t warps_padded(const AuTileAtom *atom, int32_t width); /* to the depth of 
 /* The last index of a view of rows of that width: `:`, or a span up to the padded width. */
 const char *warps_columns(Lanes *x, int32_t width);
 /* A tile in shared memory, swizzled; with several stages they are its first axis. */
-void warps_tile(Lanes *x, const char *name, const char *rows, int32_t count, const char *columns,
+void warps_tile(Lanes *x, AuTileHandle name, const char *rows, int32_t count, const char *columns,
                 int32_t width, int32_t stages);
-/* What a row of such a tile takes, as the lowering writes a swizzle in lines of [line] bytes. */
-int32_t warps_line_bytes(const AuProblem *p, int32_t line, int32_t columns);
+/* What a row of such a tile takes, as the lowering writes a swizzle in spans of [span] bytes. */
+int32_t warps_row_bytes(const AuProblem *p, int32_t span, int32_t columns);
 enum { WARPS_ALIGNMENT = 1024 }; /* bytes that beginnings of tiles may cost */
-/* Are there asynchronous copies whose lanes choose where what they bring goes? */
+/* Are there asynchronous copies whose lanes choose where what they copy goes? */
 bool warps_copy_ahead(const AuProblem *p);
 bool warps_are_async(const Lanes *x);
 /* Copies view [from] to [to], padded with 0; asynchronous where there is that. */
-void warps_bring(Lanes *x, const char *token, const char *from, const char *to);
-/* The warp's share of tile [n] of keys; [view] has %s where the rows go. [by_weight]: the second operand of a product with weights
+void warps_issue(Lanes *x, AuTileHandle token, AuTileHandle from, AuTileHandle to);
+/* The warp's share of tile [n] of keys. [by_weight]: the second operand of a product with weights
  * or their gradients, so that rows before the mask's range must be zeros, too. */
-void warps_bring_tile(Lanes *x, const char *token, const char *view, const char *n, const char *to,
+void warps_issue_tile(Lanes *x, AuTileHandle token, LanesRows view, const char *n, AuTileHandle to,
                       const char *stage, bool by_weight);
 
 /* warps_join.c: warps that share their rows join what each has of its keys; then outputs and finals go to memory. */

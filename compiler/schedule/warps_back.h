@@ -4,9 +4,9 @@
 
 #include "warps.h"
 
-/* Bytes of tiles' rows that stay together: more than a piece where much is copied, since addresses then take registers, of which
- * backward has none to spare. On an H200 lines of 32 bytes make width 256 6 % faster. */
-int32_t warps_back_line(const AuProblem *p);
+/* Bytes of tiles' rows that stay together: more than a vector where much is copied, since addresses then take registers, of which
+ * backward has none to spare. On an H200 spans of 32 bytes make width 256 6 % faster. */
+int32_t warps_back_swizzle_span(const AuProblem *p);
 
 /* Statistics of rows that pairs read: finals, then, if [adjoints], the adjoints of finals. */
 uint32_t back_row_count(const Lanes *x, bool adjoints);
@@ -25,7 +25,7 @@ typedef struct WarpsPieces {
 } WarpsPieces;
 WarpsPieces warps_dq_pieces(const Lanes *x, int32_t width);
 /* Do weights and dS' become operands in shared memory? Other warps take them too, or they do not lie as operands do. */
-bool warps_back_by_memory(const Lanes *x);
+bool warps_back_via_shared(const Lanes *x);
 /* Is a tile's made under the products of the next one? */
 bool warps_dq_is_late(const Lanes *x);
 int32_t warps_dq_turns(const Lanes *x, const WarpsPieces *p);
@@ -36,22 +36,22 @@ bool warps_begin_piece(Lanes *x, const WarpsPieces *p, int32_t turn, const char 
 /* ---- warps_queries.c: kernels whose blocks own queries; of [x] with a shape of their own */
 bool warps_queries_shape(const AuProblem *p, AuShape *out);
 void warps_row_pass(Lanes *x);
-void warps_queries_back(Lanes *x);
+void warps_dq(Lanes *x);
 
 /* ---- warps_inputs.c: gradients of inputs that pairs read, in the order of the kernel's text */
 /* Values that a lane keeps of each pair: no sum takes them where they are made. */
 int32_t warps_kept_values(const Lanes *x);
 void warps_declare_totals(Lanes *x);
-void warps_guard_values(Lanes *x, const char *taken);
+void warps_guard_values(Lanes *x, AuTileHandle unmasked);
 void warps_add_values(Lanes *x); /* of a tile */
 void warps_add_totals(Lanes *x); /* of a head */
 /* And of further products: memories, fragments (of pairs: [pair]), copies, products. */
 void warps_dot_memories(Lanes *x);
 void warps_declare_dots(Lanes *x, const char *pair);
-void warps_bring_dot_keys(Lanes *x); /* of a head; waited for */
-void warps_bring_dot_queries(Lanes *x, const char *rows, const char *to);
+void warps_issue_dot_keys(Lanes *x); /* of a head; waited for */
+void warps_issue_dot_queries(Lanes *x, const char *rows, const char *to);
 void warps_dot_products(Lanes *x, const char *keys, const char *queries);
-void warps_dot_key_gradients(Lanes *x, const char *slope, const char *queries);
+void warps_dot_key_gradients(Lanes *x, const char *ds_operand, const char *queries);
 void warps_dot_query_gradients(Lanes *x);
 void warps_add_dot_keys(Lanes *x, const char *rows); /* of a head */
 

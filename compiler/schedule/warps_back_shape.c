@@ -28,23 +28,23 @@ enum {                      /* 64ths of a lane's registers */
 };
 enum {
     PAIR_INSTRUCTIONS = 14,
-    MANY_COPIES = 16, /* pieces of a tile that a lane copies */
+    MANY_COPIES = 16, /* 16-byte vectors of a tile that a lane copies */
 };
 /* TILE: what begins and ends a tile, of a barrier; COPY: what waiting for copies that are not a tile ahead takes, of the latency. */
 static const double APART = 0.84, SPILLED = 1.3, CROWDED = 1.15, TILE = 1.4, COPY = 13. / 14;
 
 typedef struct Cost {
     int32_t registers, pairs, sums, shared; /* registers of a lane: all, of pairs, of sums; bytes */
-    int32_t copied;                         /* by a lane: pieces of a tile, of 16 bytes */
+    int32_t copied;                         /* by a lane: 16-byte vectors of a tile */
     double cycles;                          /* of a tile of queries */
 } Cost;
 
 static int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
 
-int32_t warps_back_line(const AuProblem *p)
+int32_t warps_back_swizzle_span(const AuProblem *p)
 {
-    enum { WIDE = 512, LINE = 32, PIECE = 16 };
-    return warps_copy_ahead(p) && p->d + p->e >= WIDE ? LINE : PIECE;
+    enum { WIDE = 512, SPAN = 32, VECTOR = 16 };
+    return warps_copy_ahead(p) && p->d + p->e >= WIDE ? SPAN : VECTOR;
 }
 
 /* Channels of further products; and bytes of their rows in shared memory. */
@@ -53,7 +53,7 @@ static int32_t padded_dots(const Lanes *x, int32_t *row_bytes)
     int32_t sum = 0;
     for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) {
         const int32_t width = warps_padded(x->atom, lanes_dot_width(x->p, n));
-        sum += width, *row_bytes += warps_line_bytes(x->p, warps_back_line(x->p), width);
+        sum += width, *row_bytes += warps_row_bytes(x->p, warps_back_swizzle_span(x->p), width);
     }
     return sum;
 }
@@ -70,25 +70,26 @@ static Widths widths_of(const Lanes *x)
     const AuProblem *p = x->p;
     Widths w = {.own = warps_padded(x->atom, p->d)};
     w.e = x->own_v ? warps_padded(x->atom, p->e) : w.own;
-    int32_t d_bytes = warps_line_bytes(p, warps_back_line(p), w.own);
+    int32_t d_bytes = warps_row_bytes(p, warps_back_swizzle_span(p), w.own);
     w.d = w.own + padded_dots(x, &d_bytes);
     w.sums = w.d + (x->own_v ? w.e : 0);
-    w.row_bytes = d_bytes + warps_line_bytes(p, warps_back_line(p), w.e);
-    w.own_e_bytes = x->own_v ? warps_line_bytes(p, warps_back_line(p), w.e) : 0;
+    w.row_bytes = d_bytes + warps_row_bytes(p, warps_back_swizzle_span(p), w.e);
+    w.own_e_bytes = x->own_v ? warps_row_bytes(p, warps_back_swizzle_span(p), w.e) : 0;
     return w;
 }
 
 static int32_t shared_of(const Lanes *x, const Widths *w)
 {
     const AuShape *s = x->shape;
-    const int32_t e_bytes = warps_line_bytes(x->p, warps_back_line(x->p), w->e),
+    const int32_t e_bytes = warps_row_bytes(x->p, warps_back_swizzle_span(x->p), w->e),
                   d_bytes = w->row_bytes - e_bytes;
     const int32_t statistics = 4 * (int32_t)back_row_count(x, true) * s->query_tile;
     const int32_t of_pairs =
-        warps_back_by_memory(x) || warps_dq_is_late(x) ? 2 : 1; /* dS, and P or dS again */
+        warps_back_via_shared(x) || warps_dq_is_late(x) ? 2 : 1; /* dS, and P or dS again */
     return WARPS_ALIGNMENT + x->block * (d_bytes + w->own_e_bytes) +
            s->stages * (s->query_tile * w->row_bytes + statistics) +
-           of_pairs * x->block * warps_line_bytes(x->p, warps_back_line(x->p), s->query_tile);
+           of_pairs * x->block *
+               warps_row_bytes(x->p, warps_back_swizzle_span(x->p), s->query_tile);
 }
 
 /* Elements that all warps read of shared memory, for a tile. */
@@ -99,7 +100,7 @@ static double reads_of(const Lanes *x, const Widths *w, const WarpsPieces *piece
     const int32_t scores =
         s->query_parts * ((s->keys_in_registers ? 0 : s->rows) + columns) * (w->d + w->e);
     const int32_t keys = s->query_tile * (w->d + w->e) / s->column_parts +
-                         (warps_back_by_memory(x) ? 2 * s->rows * s->query_tile : 0);
+                         (warps_back_via_shared(x) ? 2 * s->rows * s->query_tile : 0);
     const int32_t queries = x->block * (piece->rows + piece->channels) * warps_dq_turns(x, piece);
     return (double)s->executors * (scores + keys + queries);
 }
@@ -109,7 +110,7 @@ static double cycles_of(const Lanes *x, const Widths *w, const WarpsPieces *piec
     const AuShape *s = x->shape;
     const AuTileCaps *rates = tile_rates(x->p->caps);
     const double pairs = (double)x->block * s->query_tile, bytes = tile_elem(x->p->operand)->bytes;
-    const int32_t buffers = warps_back_by_memory(x) ? 2 : 1; /* that pairs are written to */
+    const int32_t buffers = warps_back_via_shared(x) ? 2 : 1; /* that pairs are written to */
     const double written = buffers * pairs + s->query_tile * (w->d + w->e);
     const double sums = (double)sizeof(float) * s->query_tile * w->d / rates->sums;
     const double memory = bytes * (reads_of(x, w, piece) + written) / rates->shared + sums;
@@ -168,8 +169,8 @@ static const char *refusal(Lanes *x)
         s->query_tile / s->column_parts / s->query_parts % most(x->atom->k, x->atom->n))
         return au_format(x->arena, "%d queries do not divide among %d warps", s->query_tile,
                          s->executors);
-    if (s->query_parts > 1 && warps_back_by_memory(x)) return "parts of queries by way of memory";
-    if (s->keys_in_registers && x->by_memory) return "operands that do not lie as sums do";
+    if (s->query_parts > 1 && warps_back_via_shared(x)) return "parts of queries via shared memory";
+    if (s->keys_in_registers && x->via_shared) return "operands that do not lie as sums do";
     if (!parts_divide(x)) return "channels do not divide among the warps that share keys";
     if (cost.shared > x->p->caps->shared_bytes)
         return au_format(x->arena, "%d bytes of shared memory of %d", cost.shared,
@@ -193,7 +194,7 @@ const char *schedule_warps_back_refusal(AuArena *arena, const AuProblem *p, cons
     return refusal(&x);
 }
 
-/* Was ptxas seen to spill with as much? Fewer registers are left where a lane copies many pieces of a tile, where sums are added
+/* Was ptxas seen to spill with as much? Fewer registers are left where a lane copies many vectors of a tile, where sums are added
  * number by number, and where a third barrier keeps more alive, unless four warps share 32 keys (not measured with tf32). */
 static bool spills(const Lanes *x, const Cost *cost)
 {
@@ -263,6 +264,6 @@ bool schedule_warps_back_shape(AuArena *arena, const AuProblem *p, AuShape *out,
         const double now = price(&x);
         if (!best || now < best) best = now, *out = s, *why = NULL;
     }
-    out->line = warps_back_line(p);
+    out->swizzle_span = warps_back_swizzle_span(p);
     return best > 0;
 }

@@ -34,7 +34,7 @@ static bool has_factor(const Lanes *x)
 
 /* ---- the warp's part */
 
-bool warps_back_by_memory(const Lanes *x) { return x->by_memory || x->shape->column_parts > 1; }
+bool warps_back_via_shared(const Lanes *x) { return x->via_shared || x->shape->column_parts > 1; }
 
 /* Do several warps share keys? */
 static bool is_split(const Lanes *x) { return x->shape->column_parts > 1; }
@@ -121,15 +121,15 @@ static void memories(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const int32_t m = x->shape->query_tile;
-    warps_tile(x, "K", "kv", x->block, "d", keys_width(x), 1);
-    if (x->own_v) warps_tile(x, "V", "kv", x->block, "e", values_width(x), 1);
-    warps_tile(x, "Q", "q", m, "d", keys_width(x), x->shape->stages);
-    warps_tile(x, "dO", "q", m, x->own_v ? "e" : "d", values_width(x), x->shape->stages);
-    warps_tile(x, "dS", "kv", x->block, "q", m, warps_dq_is_late(x) ? 2 : 1);
-    if (warps_back_by_memory(x)) warps_tile(x, "P", "kv", x->block, "q", m, 1);
+    warps_tile(x, TILE_NAME("K"), "kv", x->block, "d", keys_width(x), 1);
+    if (x->own_v) warps_tile(x, TILE_NAME("V"), "kv", x->block, "e", values_width(x), 1);
+    warps_tile(x, TILE_NAME("Q"), "q", m, "d", keys_width(x), x->shape->stages);
+    warps_tile(x, TILE_NAME("dO"), "q", m, x->own_v ? "e" : "d", values_width(x), x->shape->stages);
+    warps_tile(x, TILE_NAME("dS"), "kv", x->block, "q", m, warps_dq_is_late(x) ? 2 : 1);
+    if (warps_back_via_shared(x)) warps_tile(x, TILE_NAME("P"), "kv", x->block, "q", m, 1);
     const char *stages = x->shape->stages > 1 ? tile_text(t, "stage:%d, ", x->shape->stages) : "";
     for (uint32_t n = 0; n < back_row_count(x, true); n++)
-        tile_shared(t, tile_text(t, "row%u", n), "f32[%sq:%d]", stages, m);
+        tile_shared(t, tile_numbered(t, "row", n), "f32[%sq:%d]", stages, m);
     warps_dot_memories(x);
     tile_barrier(t, "all", 0, x->shape->executors);
     tile_role(t, "core", x->shape->executors, TILE_ON_WARP, 0);
@@ -145,8 +145,8 @@ static const char *query_tokens(Lanes *x)
     return au_text_str(&text);
 }
 
-/* The warp's share of tile [m]: rows of queries and output gradients; warp n brings statistic n. */
-static void bring_queries(Lanes *x, const char *m, const char *stage)
+/* The warp's share of tile [m]: rows of queries and output gradients; warp n copies statistic n. */
+static void issue_queries(Lanes *x, const char *m, const char *stage)
 {
     AuTileBuild *t = x->t;
     const int32_t tile = x->shape->query_tile, share = tile / x->shape->executors;
@@ -156,29 +156,28 @@ static void bring_queries(Lanes *x, const char *m, const char *stage)
     const char *rows =
         tile_text(t, "%s%s", any, later ? lanes_end_limit(x, "q") : lanes_limits(x, "q"));
     const char *to = tile_text(t, "%sself * %d +: %d", stage, share, share);
-    warps_bring(
-        x, "tq",
-        tile_text(t, "%s[b, h, %s, %s]", lanes_changed_name(x, 0), rows, warps_columns(x, x->p->d)),
-        tile_text(t, "Q[%s, :]", to));
+    warps_issue(x, TILE_NAME("tq"),
+                lanes_at(x, lanes_operand_rows(x, 0, warps_columns(x, x->p->d)), rows),
+                tile_part(t, "Q[%s, :]", to));
     const AuAttn *attn = x->p->attn;
     const char *channels = x->own_v ? ":" : tile_text(t, "%d +: %d", attn->v_first, x->p->e);
-    warps_bring(x, "to",
-                tile_text(t, "%s[b, h, %s, %s] as [q, %s]", back_output_gradient(x), rows,
+    warps_issue(x, TILE_NAME("to"),
+                tile_part(t, "%s[b, h, %s, %s] as [q, %s]", back_output_gradient(x), rows,
                           x->own_v ? warps_columns(x, x->p->e) : ":", x->own_v ? "e" : "d"),
-                tile_text(t, "dO[%s, %s]", to, channels));
+                tile_part(t, "dO[%s, %s]", to, channels));
     for (uint32_t n = 0; n < back_row_count(x, true); n++)
-        warps_bring(x, tile_text(t, "t%u", n),
-                    tile_text(t, "%s[b, h, %s]", back_row_name(x, n), any),
-                    tile_text(t, "row%u[%s]", n, to));
-    warps_bring_dot_queries(x, rows, to);
+        warps_issue(x, tile_numbered(t, "t", n),
+                    tile_part(t, "%s[b, h, %s]", back_row_name(x, n), any),
+                    tile_part(t, "row%u[%s]", n, to));
+    warps_issue_dot_queries(x, rows, to);
 }
 
 /* ---- one tile of queries */
 
 /* With two stages, the next tile: after the first products, which need not wait for what that costs. */
-static void bring_next(Lanes *x)
+static void issue_next(Lanes *x)
 {
-    if (x->shape->stages > 1) bring_queries(x, "next(m)", stage_index(x, true));
+    if (x->shape->stages > 1) issue_queries(x, "next(m)", stage_index(x, true));
 }
 
 static const char *own_tile(Lanes *x, bool values)
@@ -212,7 +211,7 @@ static void pairs(Lanes *x, const char *from)
     tile_product(t, "dp", x->atom, TILE_START, keys_operand(x, true),
                  tile_text(t, "dO%s", queries));
     warps_dot_products(x, tile_text(t, "[%s +: %d, :]", rows, x->rows), queries);
-    if (is_split(x)) bring_next(x);
+    if (is_split(x)) issue_next(x);
     tile_set(t, "i", "m * %d + %s + iota(q:%d)", x->shape->query_tile, from, m);
     const char *statistics[64];
     for (uint32_t n = 0; n < back_row_count(x, true); n++) {
@@ -222,20 +221,20 @@ static void pairs(Lanes *x, const char *from)
     }
     tile_set(t, lanes_pair_results(x), "%s", lanes_pair_hook(x, "backward_pair", true, statistics));
     tile_on_segment(t, "partial");
-    const char *taken = lanes_takes_part(x);
-    tile_set(t, "p", "where(%s, p, 0.0)", taken);
-    tile_set(t, "ds", "where(%s, ds, 0.0)", taken);
-    warps_guard_values(x, taken);
+    const AuTileHandle unmasked = {lanes_unmasked(x)};
+    lanes_mask(x, TILE_NAME("p"), unmasked);
+    lanes_mask(x, TILE_NAME("ds"), unmasked);
+    warps_guard_values(x, unmasked);
     tile_end(t);
     if (has_factor(x))
         tile_set(t, "weight", "%s(p * %s)", x->held, WEIGHT_FACTOR);
     else
         tile_set(t, "weight", "%s(p)", x->held);
-    tile_set(t, "slope", "%s(ds)", x->held);
+    tile_set(t, "ds_operand", "%s(ds)", x->held);
     const char *own = tile_text(t, "[%s +: %d, %s +: %d]", rows, x->rows, from, m);
-    tile_store(t, "slope -> dS[%s%s +: %d, %s +: %d]", warps_dq_is_late(x) ? "at, " : "", rows,
+    tile_store(t, "ds_operand -> dS[%s%s +: %d, %s +: %d]", warps_dq_is_late(x) ? "at, " : "", rows,
                x->rows, from, m);
-    if (warps_back_by_memory(x)) tile_store(t, "weight -> P%s", own);
+    if (warps_back_via_shared(x)) tile_store(t, "weight -> P%s", own);
     warps_add_values(x);
 }
 
@@ -244,15 +243,15 @@ static void key_gradients(Lanes *x, const char *queries)
 {
     AuTileBuild *t = x->t;
     const char *rows = tile_text(t, "[%s +: %d, :]", own_keys(x), x->rows);
-    const char *slope = warps_back_by_memory(x) ? tile_text(t, "dS%s", rows) : "slope";
+    const char *ds_operand = warps_back_via_shared(x) ? tile_text(t, "dS%s", rows) : "ds_operand";
     const int32_t d = keys_width(x), e = values_width(x);
     queries = tile_text(t, "%s%s", stage_index(x, false), queries);
     tile_product(t, x->own_v ? "dv_acc" : "dk_acc", x->atom, TILE_ADD,
-                 warps_back_by_memory(x) ? tile_text(t, "P%s", rows) : "weight",
+                 warps_back_via_shared(x) ? tile_text(t, "P%s", rows) : "weight",
                  tile_text(t, "dO[%s, %s +: %d]", queries, part_from(x, e), part_of(x, e)));
-    tile_product(t, "dk_acc", x->atom, TILE_ADD, slope,
+    tile_product(t, "dk_acc", x->atom, TILE_ADD, ds_operand,
                  tile_text(t, "Q[%s, %s +: %d]", queries, part_from(x, d), part_of(x, d)));
-    warps_dot_key_gradients(x, slope, queries);
+    warps_dot_key_gradients(x, ds_operand, queries);
 }
 
 /* Pairs of the warp's keys, part after part; weights that stay in registers are used at once. */
@@ -296,10 +295,10 @@ static void step(Lanes *x)
     if (ahead)
         tile_wait(t, query_tokens(x));
     else
-        bring_queries(x, "m", "");
+        issue_queries(x, "m", "");
     tile_sync(t, "all"); /* the tile is here, and nobody reads the one before or dS any more */
     if (warps_dq_is_late(x)) query_gradients(x);
-    if (!is_split(x)) bring_next(x);
+    if (!is_split(x)) issue_next(x);
     walk_pairs(x);
     if (warps_dq_is_late(x)) {
         tile_set(t, "at", "1 - at");
@@ -310,7 +309,7 @@ static void step(Lanes *x)
     tile_sync(t, "all"); /* all of dS (and P) is here */
     if (is_split(x)) key_gradients(x, ":");
     if (is_split(x) && !two) tile_sync(t, "all");
-    if (ahead && !two) bring_queries(x, "next(m)", "");
+    if (ahead && !two) issue_queries(x, "next(m)", "");
     if (x->with_dq) query_gradients(x);
     if (!ahead) tile_sync(t, "all");
     if (two) tile_set(t, "at", "1 - at");
@@ -337,22 +336,20 @@ static void fragments(Lanes *x)
     tile_set(t, "j", "nb * %d + %s + iota(kv:%d)", x->block, own_keys(x), x->rows);
 }
 
-static void bring_keys(Lanes *x)
+static void issue_keys(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const int32_t share = x->block / x->shape->executors;
     const char *rows = tile_text(t, "nb * %d + self * %d +: %d%s", x->block, share, share,
                                  lanes_limits(x, "k")),
                *to = tile_text(t, "self * %d +: %d", share, share);
-    warps_bring(x, "tk",
-                tile_text(t, "%s[b, hk, %s, %s]", lanes_changed_name(x, 1), rows,
-                          warps_columns(x, x->p->d)),
-                tile_text(t, "K[%s, :]", to));
+    warps_issue(x, TILE_NAME("tk"),
+                lanes_at(x, lanes_operand_rows(x, 1, warps_columns(x, x->p->d)), rows),
+                tile_part(t, "K[%s, :]", to));
     if (x->own_v)
-        warps_bring(x, "tv",
-                    tile_text(t, "%s[b, hv, %s, %s]", lanes_changed_name(x, 2), rows,
-                              warps_columns(x, x->p->e)),
-                    tile_text(t, "V[%s, :]", to));
+        warps_issue(x, TILE_NAME("tv"),
+                    lanes_at(x, lanes_operand_rows(x, 2, warps_columns(x, x->p->e)), rows),
+                    tile_part(t, "V[%s, :]", to));
     if (warps_are_async(x)) tile_wait(t, x->own_v ? "tk, tv" : "tk");
 }
 
@@ -399,8 +396,8 @@ static void walk_queries(Lanes *x)
         tile_for_range(t, "g", "0", "G");
         tile_set(t, "h", "hk * G + g");
     }
-    warps_bring_dot_keys(x);
-    if (ahead) bring_queries(x, "first(queries)", stage_index(x, false));
+    warps_issue_dot_keys(x);
+    if (ahead) issue_queries(x, "first(queries)", stage_index(x, false));
     tile_for_tiles(t, "m", "queries", NULL);
     step(x);
     tile_end(t);
@@ -469,7 +466,7 @@ static void query_tiles(Lanes *x)
 static void head(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    tile_kernel(t, "keys_back");
+    tile_kernel(t, "dkdv");
     lanes_arguments(x);
     back_changed(x);
     back_statistics(x);
@@ -494,13 +491,13 @@ static void head(Lanes *x)
     query_tiles(x);
 }
 
-static void keys_back(Lanes *x)
+static void dkdv(Lanes *x)
 {
     AuTileBuild *t = x->t;
     head(x);
     memories(x);
     fragments(x);
-    bring_keys(x);
+    issue_keys(x);
     if (x->shape->keys_in_registers) hold_keys(x);
     if (!x->own_v) {
         const int32_t end = x->p->attn->v_first + x->p->e;
@@ -542,8 +539,8 @@ AuSchedule *schedule_warps_backward(AuArena *arena, AuDiags *diags, const AuProb
     }
     if (p->hooks->needs_lists) lanes_query_lists(&x, shape->query_tile, x.block);
     back_adjoints(&x);
-    keys_back(&x);
-    if (p->deterministic) warps_queries_back(&y);
+    dkdv(&x);
+    if (p->deterministic) warps_dq(&y);
     back_after(&x);
     x.too_many |= y.too_many;
     for (uint32_t n = 0; n < p->grads->pass_count; n++)

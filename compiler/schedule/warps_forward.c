@@ -1,7 +1,7 @@
 /* warps_forward.c - forward on the matrix units of a warp (mma.sync): warps own query rows, all warps of a block share tiles of
  * keys and values in shared memory.
  *
- * S = Q K' and O += P V: scores and outputs are accumulators of 16 x 8 pieces, whose columns lie where the next product's operand
+ * S = Q K' and O += P V: scores and outputs are accumulators of 16 x 8 tiles, whose columns lie where the next product's operand
  * A has them, so weights never leave the registers. Row statistics lie with the rows: a row is held by four lanes.
  *
  * Where copies can be asynchronous the next tile comes while the warps compute. With one stage (FlashAttention-2's order) values
@@ -11,11 +11,11 @@
  *
  * Where the sums do not lie as operand A (mma.m8n8k4), a warp's weights pass through its rows of shared memory.
  *
- * Queries lie in shared memory, once; the result takes their place there at the end, so that it is stored in pieces of 16 bytes.
+ * Queries lie in shared memory, once; the result takes their place there at the end, so that it is stored in 16-byte vectors.
  * Widths are padded to the product's depth with zeros that the copies fill in.
  *
  * For few queries (keys_apart) the warps of a block share their 16 rows, and each has its part of the keys of a tile, which it
- * brings itself and of which it keeps states and an output of its own, so that nobody waits in the loop; warps_join.c ends it.
+ * copies itself and of which it keeps states and an output of its own, so that nobody waits in the loop; warps_join.c ends it.
  *
  * Kernels: `q_rows`, `k_rows`, `v_rows` (rows that the script changes), `classes`, `compact` (masks that depend on data),
  * `forward`. */
@@ -26,21 +26,21 @@
 
 /* ---- memories */
 
-/* Each warp brings its queries itself, also those that others bring too. */
+/* Each warp copies its queries itself, also those that others copy too. */
 static void memories(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const int32_t d = warps_padded(x->atom, x->p->d), n = x->shape->key_tile,
                   stages = x->shape->stages, rows = x->rows * x->shape->executors;
-    warps_tile(x, "Q", "q", rows, "w", d > x->p->e ? d : x->p->e, 1);
-    warps_tile(x, "K", "kv", n, "d", d, stages);
-    if (x->own_v) warps_tile(x, "V", "kv", n, "e", x->p->e, stages);
-    if (x->by_memory) warps_tile(x, "P", "q", rows, "kv", lanes_keys(x), 1);
+    warps_tile(x, TILE_NAME("Q"), "q", rows, "w", d > x->p->e ? d : x->p->e, 1);
+    warps_tile(x, TILE_NAME("K"), "kv", n, "d", d, stages);
+    if (x->own_v) warps_tile(x, TILE_NAME("V"), "kv", n, "e", x->p->e, stages);
+    if (x->via_shared) warps_tile(x, TILE_NAME("P"), "q", rows, "kv", lanes_keys(x), 1);
     for (uint32_t i = 0; i < x->p->hooks->dot_count; i++) {
         const int32_t width = warps_padded(x->atom, lanes_dot_width(x->p, i));
         const char *axis = tile_text(t, "p%u", i);
-        warps_tile(x, tile_text(t, "Q%u", i), "q", rows, axis, width, 1);
-        warps_tile(x, tile_text(t, "K%u", i), "kv", n, axis, width, stages);
+        warps_tile(x, tile_numbered(t, "Q", i), "q", rows, axis, width, 1);
+        warps_tile(x, tile_numbered(t, "K", i), "kv", n, axis, width, stages);
     }
     if (x->shape->keys_apart) warps_join_memories(x);
     tile_barrier(t, "all", 0, x->shape->executors);
@@ -49,7 +49,7 @@ static void memories(Lanes *x)
 
 /* ---- copies */
 
-static void await(Lanes *x, const char *tokens)
+static void wait_for(Lanes *x, const char *tokens)
 {
     if (warps_are_async(x)) tile_wait(x->t, tokens);
 }
@@ -66,24 +66,23 @@ static const char *stage_index(const Lanes *x, bool filled)
     return x->shape->stages == 1 ? "" : filled ? "1 - at, " : "at, ";
 }
 
-static void bring_keys(Lanes *x, const char *n, const char *stage)
+static void issue_keys(Lanes *x, const char *n, const char *stage)
 {
     AuTileBuild *t = x->t;
-    warps_bring_tile(
-        x, "tk",
-        tile_text(t, "%s[b, hk, %%s, %s]", lanes_changed_name(x, 1), warps_columns(x, x->p->d)), n,
-        "K", stage, !x->own_v);
+    warps_issue_tile(x, TILE_NAME("tk"), lanes_operand_rows(x, 1, warps_columns(x, x->p->d)), n,
+                     TILE_NAME("K"), stage, !x->own_v);
     for (uint32_t i = 0; i < x->p->hooks->dot_count; i++)
-        warps_bring_tile(x, tile_text(t, "tk%u", i),
-                         lanes_dot_view(x, i, true, warps_columns(x, lanes_dot_width(x->p, i))), n,
-                         tile_text(t, "K%u", i), stage, false);
+        warps_issue_tile(
+            x, tile_numbered(t, "tk", i),
+            lanes_dot_rows(x, i, LANES_KEYS, warps_columns(x, lanes_dot_width(x->p, i))), n,
+            tile_numbered(t, "K", i), stage, false);
 }
 
-static void bring_values(Lanes *x, const char *n, const char *stage)
+static void issue_values(Lanes *x, const char *n, const char *stage)
 {
     if (!x->own_v) return;
-    warps_bring_tile(x, "tv", tile_text(x->t, "%s[b, hv, %%s, :]", lanes_changed_name(x, 2)), n,
-                     "V", stage, true);
+    warps_issue_tile(x, TILE_NAME("tv"), lanes_operand_rows(x, 2, ":"), n, TILE_NAME("V"), stage,
+                     true);
 }
 
 /* "tk, tk0": tokens of what a tile of keys consists of. */
@@ -93,6 +92,13 @@ static const char *key_tokens(Lanes *x, const char *of)
     au_text_add(&text, "%s", of);
     for (uint32_t i = 0; i < x->p->hooks->dot_count; i++) au_text_add(&text, ", %s%u", of, i);
     return au_text_str(&text);
+}
+
+/* Those of a tile of keys and values. */
+static const char *tile_tokens(Lanes *x)
+{
+    const char *keys = key_tokens(x, "tk");
+    return x->own_v ? tile_text(x->t, "%s, tv", keys) : keys;
 }
 
 /* The rows of a tile of keys or values that this warp multiplies, after [stage]. */
@@ -105,37 +111,36 @@ static const char *own_keys(Lanes *x)
 /* ---- queries */
 
 /* The warp's rows of a tile with queries. */
-static const char *own_rows(Lanes *x, const char *tile, int32_t width, const char *axes)
+static AuTileHandle own_rows(Lanes *x, AuTileHandle tile, int32_t width, const char *axes)
 {
-    return tile_text(x->t, "%s[self * %d +: %d, 0 +: %d] as [%s]", tile, x->rows, x->rows, width,
+    return tile_part(x->t, "%v[self * %d +: %d, 0 +: %d] as [%s]", tile, x->rows, x->rows, width,
                      axes);
 }
 
 /* Operand A of the product with keys: in registers, or the rows in shared memory. */
-static const char *query(Lanes *x, int32_t dot)
+static AuTileHandle query(Lanes *x, int32_t dot)
 {
     AuTileBuild *t = x->t;
     const char *n = dot < 0 ? "" : tile_text(t, "%d", dot);
-    if (x->shape->query_in_registers) return tile_text(t, "query%s", n);
+    if (x->shape->query_in_registers) return tile_part(t, "query%s", n);
     const int32_t width = dot < 0 ? x->p->d : lanes_dot_width(x->p, (uint32_t)dot);
-    return own_rows(x, tile_text(t, "Q%s", n), warps_padded(x->atom, width),
+    return own_rows(x, tile_part(t, "Q%s", n), warps_padded(x->atom, width),
                     dot < 0 ? "q, d" : tile_text(t, "q, p%d", dot));
 }
 
-static void bring_queries(Lanes *x)
+static void issue_queries(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const char *rows = tile_text(t, "%s +: %d", lanes_first_row(x), x->rows);
     const int32_t d = warps_padded(x->atom, x->p->d);
-    warps_bring(
-        x, "tq",
-        tile_text(t, "%s[b, h, %s, %s]", lanes_changed_name(x, 0), rows, warps_columns(x, x->p->d)),
-        own_rows(x, "Q", d, "q, d"));
+    warps_issue(x, TILE_NAME("tq"),
+                lanes_at(x, lanes_operand_rows(x, 0, warps_columns(x, x->p->d)), rows),
+                own_rows(x, TILE_NAME("Q"), d, "q, d"));
     for (uint32_t i = 0; i < x->p->hooks->dot_count; i++) {
         const int32_t width = lanes_dot_width(x->p, i);
-        warps_bring(x, tile_text(t, "tq%u", i),
-                    tile_text(t, lanes_dot_view(x, i, false, warps_columns(x, width)), rows),
-                    own_rows(x, tile_text(t, "Q%u", i), warps_padded(x->atom, width),
+        warps_issue(x, tile_numbered(t, "tq", i),
+                    lanes_at(x, lanes_dot_rows(x, i, LANES_QUERIES, warps_columns(x, width)), rows),
+                    own_rows(x, tile_numbered(t, "Q", i), warps_padded(x->atom, width),
                              tile_text(t, "q, p%u", i)));
     }
 }
@@ -143,15 +148,15 @@ static void bring_queries(Lanes *x)
 static void load_queries(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    await(x, key_tokens(x, "tq"));
+    wait_for(x, key_tokens(x, "tq"));
     if (!x->shape->query_in_registers) return;
     for (int32_t n = -1; n < (int32_t)x->p->hooks->dot_count; n++) {
         const char *number = n < 0 ? "" : tile_text(t, "%d", n);
         const int32_t width = n < 0 ? x->p->d : lanes_dot_width(x->p, (uint32_t)n);
         const char *axis = n < 0 ? "d" : tile_text(t, "p%d", n);
         const int32_t padded = warps_padded(x->atom, width);
-        tile_load(t, tile_text(t, "query%s", number), "%s @ %s.A",
-                  own_rows(x, tile_text(t, "Q%s", number), padded, tile_text(t, "q, %s", axis)),
+        tile_load(t, tile_text(t, "query%s", number), "%v @ %s.A",
+                  own_rows(x, tile_part(t, "Q%s", number), padded, tile_text(t, "q, %s", axis)),
                   x->atom->name);
     }
 }
@@ -165,7 +170,7 @@ static void products_of_scores(Lanes *x)
     tile_product(t, "score", x->atom, TILE_START, query(x, -1),
                  tile_text(t, "K[%s%s, :]", stage, own_keys(x)));
     for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
-        tile_product(t, tile_text(t, "dot%u", n), x->atom, TILE_START, query(x, (int32_t)n),
+        tile_product(t, tile_numbered(t, "dot", n), x->atom, TILE_START, query(x, (int32_t)n),
                      tile_text(t, "K%u[%s%s, :]", n, stage, own_keys(x)));
 }
 
@@ -175,10 +180,10 @@ static void product_of_values(Lanes *x, const char *weight)
     const char *values = x->own_v ? tile_text(x->t, "V[%s%s, :]", stage, own_keys(x))
                                   : tile_text(x->t, "K[%s%s, %d +: %d] as [kv, e]", stage,
                                               own_keys(x), x->p->attn->v_first, x->p->e);
-    if (x->by_memory) {
-        const char *own = own_rows(x, "P", lanes_keys(x), "q, kv");
-        tile_store(x->t, "%s -> %s", weight, own);
-        weight = own;
+    if (x->via_shared) {
+        const AuTileHandle own = own_rows(x, TILE_NAME("P"), lanes_keys(x), "q, kv");
+        tile_store(x->t, "%s -> %v", weight, own);
+        weight = own.text;
     }
     tile_product(x->t, "acc", x->atom, TILE_ADD, weight, values);
 }
@@ -188,32 +193,32 @@ static void step_of_one_stage(Lanes *x)
 {
     const bool ahead = warps_are_async(x);
     if (ahead)
-        await(x, key_tokens(x, "tk"));
+        wait_for(x, key_tokens(x, "tk"));
     else
-        bring_keys(x, "n", "");
+        issue_keys(x, "n", "");
     if (ahead) meet(x);
-    bring_values(x, "n", "");
+    issue_values(x, "n", "");
     if (!ahead) meet(x);
     products_of_scores(x);
     lanes_scores(x);
     const char *weight = lanes_weights(x);
     if (ahead && x->own_v) {
-        await(x, "tv");
+        wait_for(x, "tv");
         meet(x);
-        bring_keys(x, "next(n)", "");
+        issue_keys(x, "next(n)", "");
     }
     product_of_values(x, weight);
     if (ahead && x->own_v) return;
     meet(x);
-    if (ahead) bring_keys(x, "next(n)", "");
+    if (ahead) issue_keys(x, "next(n)", "");
 }
 
 static void step_of_two_stages(Lanes *x)
 {
-    await(x, tile_text(x->t, x->own_v ? "%s, tv" : "%s", key_tokens(x, "tk")));
+    wait_for(x, tile_tokens(x));
     meet(x);
-    bring_keys(x, "next(n)", stage_index(x, true));
-    bring_values(x, "next(n)", stage_index(x, true));
+    issue_keys(x, "next(n)", stage_index(x, true));
+    issue_values(x, "next(n)", stage_index(x, true));
     products_of_scores(x);
     lanes_scores(x);
     product_of_values(x, lanes_weights(x));
@@ -225,13 +230,13 @@ static void loop(Lanes *x)
     AuTileBuild *t = x->t;
     const bool ahead = warps_are_async(x), two = x->shape->stages > 1;
     if (two) tile_set(t, "at", "0");
-    if (ahead) bring_keys(x, "first(keys)", stage_index(x, false));
-    if (two) bring_values(x, "first(keys)", stage_index(x, false));
+    if (ahead) issue_keys(x, "first(keys)", stage_index(x, false));
+    if (two) issue_values(x, "first(keys)", stage_index(x, false));
     load_queries(x);
     tile_for_tiles(t, "n", "keys", NULL);
     (two ? step_of_two_stages : step_of_one_stage)(x);
     tile_end(t);
-    await(x, tile_text(t, two && x->own_v ? "%s, tv" : "%s", key_tokens(x, "tk")));
+    wait_for(x, two ? tile_tokens(x) : key_tokens(x, "tk"));
     if (two) meet(x); /* before copies for another block of rows, in a persistent kernel */
 }
 
@@ -244,7 +249,7 @@ static void fragments(Lanes *x)
         tile_text(t, "f32[q:%d, kv:%d] @ %s.C", x->rows, lanes_keys(x), x->atom->name);
     tile_frag(t, "score", "%s", scores);
     for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
-        tile_frag(t, tile_text(t, "dot%u", n), "%s", scores);
+        tile_frag(t, tile_numbered(t, "dot", n), "%s", scores);
     tile_frag(t, "acc", "f32[q:%d, e:%d] @ %s.C = 0.0", x->rows, x->p->e, x->atom->name);
     tile_frag(t, "row_like", "f32[q:%d] like score = 0.0", x->rows);
     tile_set(t, "i", "%s + iota(q:%d)", lanes_first_row(x), x->rows);
@@ -252,9 +257,9 @@ static void fragments(Lanes *x)
 
 static void store_output(Lanes *x)
 {
-    const char *rows = own_rows(x, "Q", x->p->e, "q, e");
-    tile_store(x->t, "%s(out) -> %s", x->operand, rows);
-    tile_copy(x->t, "%s -> o[b, h, %s +: %d, :] clip", rows, lanes_first_row(x), x->rows);
+    const AuTileHandle rows = own_rows(x, TILE_NAME("Q"), x->p->e, "q, e");
+    tile_store(x->t, "%s(out) -> %v", x->operand, rows);
+    tile_copy(x->t, "%v -> o[b, h, %s +: %d, :] clip", rows, lanes_first_row(x), x->rows);
 }
 
 static void forward_kernel(Lanes *x)
@@ -264,7 +269,7 @@ static void forward_kernel(Lanes *x)
     lanes_key_tiles(x, TILE_DOWN);
     memories(x);
     fragments(x);
-    bring_queries(x);
+    issue_queries(x);
     if (x->p->hooks->state_count)
         tile_set(t, lanes_states(x) + 2, "online_init(row_like, b, h, i)");
     loop(x);

@@ -1,4 +1,4 @@
-/* warps_inputs.c - what keys_back (warps_backward.c) computes beside dQ, dK and dV: gradients of inputs that pairs read, and of
+/* warps_inputs.c - what dkdv (warps_backward.c) computes beside dQ, dK and dV: gradients of inputs that pairs read, and of
  * further products.
  *
  * A read without the query among its indices is summed over the queries of a head in registers, one without the key over the
@@ -13,9 +13,9 @@ static bool is_read_by(const Lanes *x, uint32_t n, uint8_t axis)
     return back_read_axes(x, &values(x)->at[n]) & axis;
 }
 
-static const char *numbered(Lanes *x, const char *name, uint32_t n)
+static AuTileHandle numbered(Lanes *x, const char *name, uint32_t n)
 {
-    return tile_text(x->t, "%s%u", name, n);
+    return tile_numbered(x->t, name, n);
 }
 
 /* ---- inputs of pairs */
@@ -35,10 +35,10 @@ void warps_declare_totals(Lanes *x)
             tile_frag(x->t, numbered(x, "total", n), "f32[kv:%d] like score = 0.0", x->rows);
 }
 
-void warps_guard_values(Lanes *x, const char *taken)
+void warps_guard_values(Lanes *x, AuTileHandle unmasked)
 {
     for (uint32_t n = 0; n < values(x)->count; n++)
-        tile_set(x->t, numbered(x, "value", n), "where(%s, value%u, 0.0)", taken, n);
+        lanes_mask(x, numbered(x, "value", n), unmasked);
 }
 
 void warps_add_values(Lanes *x)
@@ -47,8 +47,8 @@ void warps_add_values(Lanes *x)
     back_name_pair(x);
     for (uint32_t n = 0; n < values(x)->count; n++) {
         const AuInputGrad *g = &values(x)->at[n];
-        const char *value = numbered(x, "value", n),
-                   *inside = tile_text(t, "i < %s", lanes_axis(x, 0, 2));
+        const AuTileHandle value = numbered(x, "value", n);
+        const char *inside = tile_text(t, "i < %s", lanes_axis(x, 0, 2));
         if (!is_read_by(x, n, AU_AX_Q)) {
             tile_set(t, numbered(x, "total", n), "total%u + reduce_sum(value%u, q)", n, n);
         } else if (!is_read_by(x, n, AU_AX_KV)) {
@@ -81,7 +81,7 @@ static int32_t width(const Lanes *x, uint32_t n)
 void warps_dot_memories(Lanes *x)
 {
     for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) {
-        const char *axis = numbered(x, "p", n);
+        const char *axis = tile_text(x->t, "p%u", n);
         warps_tile(x, numbered(x, "K", n), "kv", x->block, axis, width(x, n), 1);
         warps_tile(x, numbered(x, "Q", n), "q", x->shape->query_tile, axis, width(x, n),
                    x->shape->stages);
@@ -105,28 +105,30 @@ void warps_declare_dots(Lanes *x, const char *pair)
     }
 }
 
-void warps_bring_dot_keys(Lanes *x)
+void warps_issue_dot_keys(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const int32_t share = x->block / x->shape->executors;
     for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) {
-        const char *view = lanes_dot_view(x, n, true, warps_columns(x, lanes_dot_width(x->p, n)));
-        warps_bring(x, numbered(x, "tk", n),
-                    tile_text(t, view,
-                              tile_text(t, "nb * %d + self * %d +: %d%s", x->block, share, share,
-                                        lanes_limits(x, "k"))),
-                    tile_text(t, "K%u[self * %d +: %d, :]", n, share, share));
+        const LanesRows view =
+            lanes_dot_rows(x, n, LANES_KEYS, warps_columns(x, lanes_dot_width(x->p, n)));
+        warps_issue(x, numbered(x, "tk", n),
+                    lanes_at(x, view,
+                             tile_text(t, "nb * %d + self * %d +: %d%s", x->block, share, share,
+                                       lanes_limits(x, "k"))),
+                    tile_part(t, "K%u[self * %d +: %d, :]", n, share, share));
         if (warps_are_async(x)) tile_wait(t, numbered(x, "tk", n));
     }
 }
 
-void warps_bring_dot_queries(Lanes *x, const char *rows, const char *to)
+void warps_issue_dot_queries(Lanes *x, const char *rows, const char *to)
 {
     AuTileBuild *t = x->t;
     for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) {
-        const char *view = lanes_dot_view(x, n, false, warps_columns(x, lanes_dot_width(x->p, n)));
-        warps_bring(x, numbered(x, "tq", n), tile_text(t, view, rows),
-                    tile_text(t, "Q%u[%s, :]", n, to));
+        const LanesRows view =
+            lanes_dot_rows(x, n, LANES_QUERIES, warps_columns(x, lanes_dot_width(x->p, n)));
+        warps_issue(x, numbered(x, "tq", n), lanes_at(x, view, rows),
+                    tile_part(t, "Q%u[%s, :]", n, to));
     }
 }
 
@@ -145,12 +147,12 @@ static const char *part(Lanes *x, uint32_t dot)
                      : tile_text(x->t, "0 +: %d", columns);
 }
 
-void warps_dot_key_gradients(Lanes *x, const char *slope, const char *queries)
+void warps_dot_key_gradients(Lanes *x, const char *ds_operand, const char *queries)
 {
     for (uint32_t n = 0; n < x->p->grads->dot_count; n++) {
         const uint32_t dot = back_dot(x, n);
         if (back_wants(x, lanes_dot_tensor(x->p, dot, true)))
-            tile_product(x->t, numbered(x, "dkey", n), x->atom, TILE_ADD, slope,
+            tile_product(x->t, numbered(x, "dkey", n), x->atom, TILE_ADD, ds_operand,
                          tile_text(x->t, "Q%u[%s, %s]", dot, queries, part(x, dot)));
     }
 }
@@ -161,8 +163,9 @@ void warps_add_dot_keys(Lanes *x, const char *rows)
     for (uint32_t n = 0; n < x->p->grads->dot_count; n++) {
         const uint32_t dot = back_dot(x, n), tensor = lanes_dot_tensor(x->p, dot, true);
         if (!back_wants(x, tensor)) continue;
-        const char *view = lanes_dot_view_of(x, back_sum(x, tensor), dot, true, part(x, dot));
-        tile_atomic_add(t, "dkey%u -> %s clip", n, tile_text(t, view, rows));
+        const LanesRows view =
+            lanes_dot_rows_of(x, back_sum(x, tensor), dot, LANES_KEYS, part(x, dot));
+        tile_atomic_add(t, "dkey%u -> %v clip", n, lanes_at(x, view, rows));
         tile_set(t, numbered(x, "dkey", n), "fill(dkey%u, 0.0)", n);
     }
 }
@@ -181,9 +184,10 @@ void warps_dot_query_gradients(Lanes *x)
             tile_product(t, numbered(x, "dquery", n), x->atom, TILE_START,
                          tile_text(t, "dS[:, %s +: %d]", row, p.rows),
                          tile_text(t, "K%u[:, %s]", dot, channels));
-            const char *view = lanes_dot_view_of(x, back_sum(x, tensor), dot, false, channels);
-            tile_atomic_add(t, "dquery%u -> %s clip", n,
-                            tile_text(t, view, tile_text(t, "m * %d + %s +: %d", m, row, p.rows)));
+            const LanesRows view =
+                lanes_dot_rows_of(x, back_sum(x, tensor), dot, LANES_QUERIES, channels);
+            tile_atomic_add(t, "dquery%u -> %v clip", n,
+                            lanes_at(x, view, tile_text(t, "m * %d + %s +: %d", m, row, p.rows)));
             if (some_idle) tile_end(t);
         }
     }

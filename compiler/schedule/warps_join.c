@@ -15,7 +15,7 @@ void warps_join_memories(Lanes *x)
     const int32_t rows = x->rows * x->shape->executors;
     tile_shared(x->t, "PARTS", "f32[q:%d, e:%d]", rows, x->p->e);
     for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
-        tile_shared(x->t, tile_text(x->t, "ROWS%u", n), "f32[q:%d]", rows);
+        tile_shared(x->t, tile_numbered(x->t, "ROWS", n), "f32[q:%d]", rows);
 }
 
 int32_t warps_join_bytes(const AuProblem *p, const AuShape *s)

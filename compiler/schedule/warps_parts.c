@@ -8,7 +8,7 @@ const AuTileAtom *warps_atom(const AuProblem *p)
     return atom && atom->k > 1 ? atom : NULL;
 }
 
-bool warps_by_memory(const AuProblem *p)
+bool warps_via_shared(const AuProblem *p)
 {
     enum { EXTENT = 32 }; /* enough to compare layouts by */
     const AuTileAtom *atom = warps_atom(p);
@@ -16,7 +16,7 @@ bool warps_by_memory(const AuProblem *p)
     return !columns || !tile_contraction_matches(atom, columns, NULL, EXTENT);
 }
 
-/* To the depth of a product and, where two warps share accumulators, to two pieces of one. */
+/* To the depth of a product and, where two warps share accumulators, to two instructions. */
 int32_t warps_padded(const AuTileAtom *atom, int32_t width)
 {
     const int32_t unit = atom->k > 2 * atom->n ? atom->k : 2 * atom->n;
@@ -37,7 +37,7 @@ static const char *swizzle(Lanes *x, int32_t columns)
     return power < 32 ? "" : tile_text(x->t, " swizzle %d", power > 128 ? 128 : power);
 }
 
-void warps_tile(Lanes *x, const char *name, const char *rows, int32_t count, const char *columns,
+void warps_tile(Lanes *x, AuTileHandle name, const char *rows, int32_t count, const char *columns,
                 int32_t width, int32_t stages)
 {
     const char *stage = stages > 1 ? tile_text(x->t, "stage:%d, ", stages) : "";
@@ -45,32 +45,32 @@ void warps_tile(Lanes *x, const char *name, const char *rows, int32_t count, con
                 swizzle(x, width));
 }
 
-int32_t warps_line_bytes(const AuProblem *p, int32_t line, int32_t columns)
+int32_t warps_row_bytes(const AuProblem *p, int32_t span, int32_t columns)
 {
     const int32_t row = columns * tile_elem(p->operand)->bytes;
-    return tile_pitch_bytes(row, tile_line_bytes(row, line));
+    return tile_pitch_bytes(row, tile_swizzle_span(row, span));
 }
 
 bool warps_copy_ahead(const AuProblem *p) { return (p->caps->copies & TILE_COPIES_LANES) != 0; }
 
 bool warps_are_async(const Lanes *x) { return warps_copy_ahead(x->p); }
 
-void warps_bring(Lanes *x, const char *token, const char *from, const char *to)
+void warps_issue(Lanes *x, AuTileHandle token, AuTileHandle from, AuTileHandle to)
 {
     if (warps_are_async(x))
-        tile_async_copy(x->t, token, "%s -> %s pad 0", from, to);
+        tile_async_copy(x->t, token, "%v -> %v pad 0", from, to);
     else
-        tile_copy(x->t, "%s -> %s pad 0", from, to);
+        tile_copy(x->t, "%v -> %v pad 0", from, to);
 }
 
-void warps_bring_tile(Lanes *x, const char *token, const char *view, const char *n, const char *to,
+void warps_issue_tile(Lanes *x, AuTileHandle token, LanesRows view, const char *n, AuTileHandle to,
                       const char *stage, bool by_weight)
 {
     const int32_t keys = x->shape->key_tile, share = keys / x->shape->executors;
     const char *span = tile_text(x->t, "%s * %d + self * %d +: %d%s", n, keys, share, share,
                                  by_weight ? lanes_limits(x, "k") : lanes_end_limit(x, "k"));
-    warps_bring(x, token, tile_text(x->t, view, span),
-                tile_text(x->t, "%s[%sself * %d +: %d, :]", to, stage, share, share));
+    warps_issue(x, token, lanes_at(x, view, span),
+                tile_part(x->t, "%v[%sself * %d +: %d, :]", to, stage, share, share));
 }
 
 Lanes warps_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out)
@@ -89,18 +89,18 @@ Lanes warps_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule
                    .operand = tile_elem(p->operand)->name,
                    .held = tile_elem(p->operand)->name,
                    .atom = warps_atom(p),
-                   .by_memory = warps_by_memory(p)};
+                   .via_shared = warps_via_shared(p)};
 }
 
 /* 16 bytes a lane, side by side; what lanes a row leaves over take other rows. */
 static void across(Lanes *x, const char *name, int32_t width)
 {
-    const int32_t piece = 16 / tile_elem(x->p->operand)->bytes;
-    const int32_t pieces = width / piece, power = pieces & -pieces, warp = x->p->caps->lanes;
+    const int32_t vector = 16 / tile_elem(x->p->operand)->bytes;
+    const int32_t vectors = width / vector, power = vectors & -vectors, warp = x->p->caps->lanes;
     const int32_t lanes = power < warp ? power : warp;
     const char *rows = tile_text(x->t, "lane:%d@%d reg", warp / lanes, lanes);
     tile_layout(x->t, name,
-                lanes > 1 ? tile_text(x->t, "reg:%d lane:%d@1 reg", piece, lanes) : "reg",
+                lanes > 1 ? tile_text(x->t, "reg:%d lane:%d@1 reg", vector, lanes) : "reg",
                 lanes < warp ? rows : "reg");
 }
 

@@ -1,5 +1,5 @@
 /* warps_queries.c - kernels of gradients whose blocks own queries, on the matrix units of warps: the sums over a row's keys that
- * some adjoints need (`row_pass`), and gradients of queries where they must be summed in one order (`queries_back`).
+ * some adjoints need (`row_pass`), and gradients of queries where they must be summed in one order (`dq`).
  *
  *     S = Q K'   dP = dO V'   dQ += dS K        queries of a warp as rows, as in the forward; dS is operand A as it lies
  *
@@ -7,7 +7,7 @@
 #include "lanes_back.h"
 
 /* Which of the two kernels. */
-typedef enum Kind { ROW_PASS, QUERIES_BACK } Kind;
+typedef enum Kind { ROW_PASS, DQ } Kind;
 
 static int32_t keys_width(const Lanes *x) { return warps_padded(x->atom, x->p->d); }
 static int32_t values_width(const Lanes *x) { return warps_padded(x->atom, x->p->e); }
@@ -21,7 +21,7 @@ static void head(Lanes *x, Kind kind)
 {
     AuTileBuild *t = x->t;
     const char *heads = lanes_axis(x, 0, 1);
-    tile_kernel(t, kind == ROW_PASS ? "row_pass" : "queries_back");
+    tile_kernel(t, kind == ROW_PASS ? "row_pass" : "dq");
     lanes_arguments(x);
     back_changed(x);
     if (x->p->hooks->needs_lists) lanes_list_arguments(x);
@@ -29,7 +29,7 @@ static void head(Lanes *x, Kind kind)
         back_argument(x, back_row_name(x, n), TILE_IN);
     for (uint32_t n = 0; n < x->p->grads->pass_count && kind == ROW_PASS; n++)
         back_argument(x, tile_text(t, "pass_%u", n), TILE_OUT);
-    if (kind == QUERIES_BACK) back_argument(x, back_gradient(x, 0), TILE_OUT);
+    if (kind == DQ) back_argument(x, back_gradient(x, 0), TILE_OUT);
     lanes_grid_by_work(x, tile_text(t, "turn: cdiv(%s, %d)", lanes_axis(x, 0, 2), x->block), "h",
                        heads, lanes_axis(x, 0, 0));
     tile_let(t, "mb", "cdiv(%s, %d) - 1 - turn", lanes_axis(x, 0, 2), x->block);
@@ -41,30 +41,25 @@ static void head(Lanes *x, Kind kind)
 static void memories(Lanes *x, Kind kind)
 {
     const int32_t keys = x->shape->key_tile, stages = x->shape->stages;
-    warps_tile(x, "Q", "q", x->block, "d", keys_width(x), 1);
-    warps_tile(x, "dO", "q", x->block, "e", values_width(x), 1);
-    warps_tile(x, "K", "kv", keys, "d", keys_width(x), stages);
-    if (x->own_v) warps_tile(x, "V", "kv", keys, "e", values_width(x), stages);
-    if (x->by_memory && kind == QUERIES_BACK) warps_tile(x, "dS", "q", x->block, "kv", keys, 1);
+    warps_tile(x, TILE_NAME("Q"), "q", x->block, "d", keys_width(x), 1);
+    warps_tile(x, TILE_NAME("dO"), "q", x->block, "e", values_width(x), 1);
+    warps_tile(x, TILE_NAME("K"), "kv", keys, "d", keys_width(x), stages);
+    if (x->own_v) warps_tile(x, TILE_NAME("V"), "kv", keys, "e", values_width(x), stages);
+    if (x->via_shared && kind == DQ) warps_tile(x, TILE_NAME("dS"), "q", x->block, "kv", keys, 1);
     tile_barrier(x->t, "all", 0, x->shape->executors);
     tile_role(x->t, "core", x->shape->executors, TILE_ON_WARP, 0);
 }
 
-static void bring_keys(Lanes *x, const char *n, const char *stage)
+static void issue_keys(Lanes *x, const char *n, const char *stage)
 {
-    AuTileBuild *t = x->t;
-    warps_bring_tile(
-        x, "tk",
-        tile_text(t, "%s[b, hk, %%s, %s]", lanes_changed_name(x, 1), warps_columns(x, x->p->d)), n,
-        "K", stage, true);
+    warps_issue_tile(x, TILE_NAME("tk"), lanes_operand_rows(x, 1, warps_columns(x, x->p->d)), n,
+                     TILE_NAME("K"), stage, true);
     if (x->own_v)
-        warps_bring_tile(
-            x, "tv",
-            tile_text(t, "%s[b, hv, %%s, %s]", lanes_changed_name(x, 2), warps_columns(x, x->p->e)),
-            n, "V", stage, false);
+        warps_issue_tile(x, TILE_NAME("tv"), lanes_operand_rows(x, 2, warps_columns(x, x->p->e)), n,
+                         TILE_NAME("V"), stage, false);
 }
 
-static void await_keys(Lanes *x)
+static void wait_for_keys(Lanes *x)
 {
     if (warps_are_async(x)) tile_wait(x->t, x->own_v ? "tk, tv" : "tk");
 }
@@ -78,20 +73,19 @@ static void begin_rows(Lanes *x, Kind kind)
         tile_text(t, "f32[q:%d, kv:%d] @ %s.C", x->rows, x->shape->key_tile, x->atom->name);
     tile_frag(t, "score", "%s", pair);
     tile_frag(t, "dp", "%s", pair);
-    if (kind == QUERIES_BACK)
+    if (kind == DQ)
         tile_frag(t, "dq_acc", "f32[q:%d, d:%d] @ %s.C = 0.0", x->rows, keys_width(x),
                   x->atom->name);
     for (uint32_t n = 0; n < x->p->grads->pass_count && kind == ROW_PASS; n++)
-        tile_frag(t, tile_text(t, "pass%u", n), "f32[q:%d] like score = 0.0", x->rows);
+        tile_frag(t, tile_numbered(t, "pass", n), "f32[q:%d] like score = 0.0", x->rows);
     tile_set(t, "i", "%s + iota(q:%d)", lanes_first_row(x), x->rows);
-    warps_bring(
-        x, "tq",
-        tile_text(t, "%s[b, h, %s, %s]", lanes_changed_name(x, 0), rows, warps_columns(x, x->p->d)),
-        tile_text(t, "Q[self * %d +: %d, :]", x->rows, x->rows));
-    warps_bring(
-        x, "to",
-        tile_text(t, "%s[b, h, %s, %s]", back_output_gradient(x), rows, warps_columns(x, x->p->e)),
-        tile_text(t, "dO[self * %d +: %d, :]", x->rows, x->rows));
+    warps_issue(x, TILE_NAME("tq"),
+                lanes_at(x, lanes_operand_rows(x, 0, warps_columns(x, x->p->d)), rows),
+                tile_part(t, "Q[self * %d +: %d, :]", x->rows, x->rows));
+    warps_issue(
+        x, TILE_NAME("to"),
+        lanes_at(x, lanes_rows(x, back_output_gradient(x), "h", warps_columns(x, x->p->e)), rows),
+        tile_part(t, "dO[self * %d +: %d, :]", x->rows, x->rows));
     for (uint32_t n = 0; n < back_row_count(x, kind != ROW_PASS); n++)
         tile_load(t, back_row_variable(x, n), "%s[b, h, %s] like score pad 0", back_row_name(x, n),
                   rows);
@@ -102,29 +96,29 @@ static void begin_rows(Lanes *x, Kind kind)
 static void results(Lanes *x, Kind kind)
 {
     AuTileBuild *t = x->t;
-    const char *statistics[64], *taken = lanes_takes_part(x);
+    const char *statistics[64];
+    const AuTileHandle unmasked = {lanes_unmasked(x)};
     const uint32_t sums = kind == ROW_PASS ? x->p->grads->pass_count : 0;
     AuText names = {.arena = x->arena};
     for (uint32_t n = 0; n < back_row_count(x, true); n++) statistics[n] = back_row_variable(x, n);
     for (uint32_t n = 0; n < sums; n++) au_text_add(&names, "%spart%u", n ? ", " : "", n);
-    if (kind == QUERIES_BACK)
+    if (kind == DQ)
         tile_set(t, lanes_pair_results(x), "%s",
                  lanes_pair_hook(x, "backward_pair", true, statistics));
     else
         tile_set(t, au_text_str(&names), "%s",
                  lanes_pair_hook(x, "backward_pass", false, statistics));
     tile_on_segment(t, "partial");
-    if (kind == QUERIES_BACK) tile_set(t, "ds", "where(%s, ds, 0.0)", taken);
-    for (uint32_t n = 0; n < sums; n++)
-        tile_set(t, tile_text(t, "part%u", n), "where(%s, part%u, 0.0)", taken, n);
+    if (kind == DQ) lanes_mask(x, TILE_NAME("ds"), unmasked);
+    for (uint32_t n = 0; n < sums; n++) lanes_mask(x, tile_numbered(t, "part", n), unmasked);
     tile_end(t);
     for (uint32_t n = 0; n < sums; n++)
-        tile_set(t, tile_text(t, "pass%u", n), "pass%u + rowsum(part%u)", n, n);
+        tile_set(t, tile_numbered(t, "pass", n), "pass%u + rowsum(part%u)", n, n);
     if (kind == ROW_PASS) return;
-    tile_set(t, "slope", "%s(ds)", x->held);
+    tile_set(t, "ds_operand", "%s(ds)", x->held);
     const char *own = tile_text(t, "dS[self * %d +: %d, :]", x->rows, x->rows);
-    if (x->by_memory) tile_store(t, "slope -> %s", own);
-    tile_product(t, "dq_acc", x->atom, TILE_ADD, x->by_memory ? own : "slope",
+    if (x->via_shared) tile_store(t, "ds_operand -> %s", own);
+    tile_product(t, "dq_acc", x->atom, TILE_ADD, x->via_shared ? own : "ds_operand",
                  tile_text(t, "K[%s:, :]", stage_index(x, false)));
 }
 
@@ -133,10 +127,10 @@ static void step(Lanes *x, Kind kind)
     AuTileBuild *t = x->t;
     const bool ahead = warps_are_async(x), two = x->shape->stages > 1;
     const char *stage = stage_index(x, false);
-    if (!ahead) bring_keys(x, "n", "");
-    await_keys(x);
+    if (!ahead) issue_keys(x, "n", "");
+    wait_for_keys(x);
     tile_sync(t, "all");
-    if (two) bring_keys(x, "next(n)", stage_index(x, true));
+    if (two) issue_keys(x, "next(n)", stage_index(x, true));
     tile_product(t, "score", x->atom, TILE_START,
                  tile_text(t, "Q[self * %d +: %d, :]", x->rows, x->rows),
                  tile_text(t, "K[%s:, :]", stage));
@@ -151,7 +145,7 @@ static void step(Lanes *x, Kind kind)
         tile_set(t, "at", "1 - at");
     else
         tile_sync(t, "all");
-    if (ahead && !two) bring_keys(x, "next(n)", "");
+    if (ahead && !two) issue_keys(x, "next(n)", "");
 }
 
 static void finish(Lanes *x, Kind kind)
@@ -177,12 +171,12 @@ static void kernel(Lanes *x, Kind kind)
     head(x, kind);
     memories(x, kind);
     if (x->shape->stages > 1) tile_set(t, "at", "0");
-    if (ahead) bring_keys(x, "first(keys)", stage_index(x, false));
+    if (ahead) issue_keys(x, "first(keys)", stage_index(x, false));
     begin_rows(x, kind);
     tile_for_tiles(t, "n", "keys", NULL);
     step(x, kind);
     tile_end(t);
-    await_keys(x);
+    wait_for_keys(x);
     tile_sync(t, "all");
     finish(x, kind);
     tile_end(t);
@@ -197,8 +191,9 @@ bool warps_queries_shape(const AuProblem *p, AuShape *out)
 {
     const AuTileAtom *atom = warps_atom(p);
     const int32_t d = warps_padded(atom, p->d),
-                  d_bytes = warps_line_bytes(p, warps_back_line(p), d);
-    const int32_t e_bytes = warps_line_bytes(p, warps_back_line(p), warps_padded(atom, p->e));
+                  d_bytes = warps_row_bytes(p, warps_back_swizzle_span(p), d);
+    const int32_t e_bytes =
+        warps_row_bytes(p, warps_back_swizzle_span(p), warps_padded(atom, p->e));
     const bool ahead = warps_copy_ahead(p);
     for (uint32_t n = 0; n < 16; n++) {
         *out = (AuShape){.executors = n < 8 ? 8 : 4,
@@ -208,10 +203,10 @@ bool warps_queries_shape(const AuProblem *p, AuShape *out)
                                      : n / 2 % 4 == 2 ? 32
                                                       : 16,
                          .stages = 2 - (int32_t)(n % 2)};
-        const int32_t slopes =
-            warps_by_memory(p) ? warps_line_bytes(p, warps_back_line(p), out->key_tile) : 0;
+        const int32_t ds_bytes =
+            warps_via_shared(p) ? warps_row_bytes(p, warps_back_swizzle_span(p), out->key_tile) : 0;
         const int32_t shared =
-            WARPS_ALIGNMENT + out->executors * out->rows * (d_bytes + e_bytes + slopes) +
+            WARPS_ALIGNMENT + out->executors * out->rows * (d_bytes + e_bytes + ds_bytes) +
             out->stages * out->key_tile * (d_bytes + (p->attn->v_in_k ? 0 : e_bytes));
         const int32_t registers = out->rows * (d + 5 * out->key_tile / 2) / p->caps->lanes;
         if (shared <= p->caps->shared_bytes && registers <= tile_share(p->caps, FRAGMENT_SHARE) &&
@@ -226,4 +221,4 @@ void warps_row_pass(Lanes *x)
     if (x->p->grads->pass_count) kernel(x, ROW_PASS);
 }
 
-void warps_queries_back(Lanes *x) { kernel(x, QUERIES_BACK); }
+void warps_dq(Lanes *x) { kernel(x, DQ); }

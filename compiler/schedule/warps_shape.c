@@ -11,10 +11,11 @@ enum {
     REGISTER = 4,        /* its bytes */
     FRAGMENT_SHARE = 48, /* 64ths of a lane's registers that fragments may take; with weights the
                             row says it: of 16 bits as much as scores, of 32 half as much more */
-    LONG_SHARE = 58,     /* up to which lines are long: of fragments and weights */
+    LONG_SHARE = 58,     /* up to which swizzle spans are long: of fragments and weights */
     TIGHT_SHARE = 44,    /* of fragments */
-    LINE = 128, /* bytes of tiles' rows that stay together, as in the tensor; fewer beside many */
-    SHORT_LINE = 32,     /* registers: places of pieces in a long line are addresses of their own */
+    LONG_SPAN =
+        128, /* bytes of tiles' rows that stay together, as in the tensor; fewer beside many */
+    SHORT_SPAN = 32, /* registers: places of vectors in a long span are addresses of their own */
     SCHEDULER_WARPS = 2, /* resident ones a scheduler from which on more change nothing */
 };
 
@@ -56,15 +57,16 @@ static Needs registers_of(const AuProblem *p, const AuTileAtom *atom, const AuSh
 
 static Needs needs_of(const AuProblem *p, const AuTileAtom *atom, const AuShape *s)
 {
-    const int32_t d = warps_padded(atom, p->d), block = s->rows * s->executors, line = s->line;
-    int32_t query = warps_line_bytes(p, line, most(d, p->e)),
-            key = warps_line_bytes(p, line, d) +
-                  (p->attn->v_in_k ? 0 : warps_line_bytes(p, line, p->e));
+    const int32_t d = warps_padded(atom, p->d), block = s->rows * s->executors,
+                  span = s->swizzle_span;
+    int32_t query = warps_row_bytes(p, span, most(d, p->e)),
+            key = warps_row_bytes(p, span, d) +
+                  (p->attn->v_in_k ? 0 : warps_row_bytes(p, span, p->e));
     for (uint32_t n = 0; n < p->hooks->dot_count; n++) {
         const int32_t width = warps_padded(atom, lanes_dot_width(p, n));
-        query += warps_line_bytes(p, line, width), key += warps_line_bytes(p, line, width);
+        query += warps_row_bytes(p, span, width), key += warps_row_bytes(p, span, width);
     }
-    if (warps_by_memory(p)) query += warps_line_bytes(p, line, keys_of_warp(s));
+    if (warps_via_shared(p)) query += warps_row_bytes(p, span, keys_of_warp(s));
     Needs needs = registers_of(p, atom, s);
     needs.shared = WARPS_ALIGNMENT + block * query + s->stages * s->key_tile * key +
                    (s->keys_apart ? warps_join_bytes(p, s) : 0);
@@ -102,7 +104,7 @@ const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuS
     const char *why = warps_refusal_of_problem(arena, p);
     if (why) return why;
     const Needs needs = needs_of(p, atom, s);
-    if (s->query_in_registers && (warps_by_memory(p) || atom->rounds))
+    if (s->query_in_registers && (warps_via_shared(p) || atom->rounds))
         return "queries of which lanes hold copies, or that they round, stay in shared memory";
     if (s->rows % atom->m || keys_of_warp(s) % most(atom->k, atom->n) ||
         s->key_tile % s->executors || (s->keys_apart && p->e % (s->executors * atom->n)))
@@ -139,10 +141,12 @@ double warps_enough(const AuProblem *p, int32_t warps)
     return warps < enough ? (double)enough / warps : 1;
 }
 
-/* Tiles that come by lines of 64 bytes have all that the far cache gives; shorter ones cut its sectors and their pairs. */
+/* Tiles that come by spans of 64 bytes have all that the far cache gives; shorter ones cut its sectors and their pairs. */
 static double far_rate(const AuProblem *p, const AuShape *s)
 {
-    return tile_rates(p->caps)->far * (s->line >= 64 ? 1 : s->line >= 32 ? 2. / 3 : 13. / 30);
+    return tile_rates(p->caps)->far * (s->swizzle_span >= 64   ? 1
+                                       : s->swizzle_span >= 32 ? 2. / 3
+                                                               : 13. / 30);
 }
 
 /* Cycles of a processor for a pair, less is better: what its parts take for a tile, which overlap but in part. The shares were fitted
@@ -181,21 +185,21 @@ static double cycles_of_pair(const AuProblem *p, const AuTileAtom *atom, const A
 
 /* As long as registers allow, where it matters: to copies that go from memory to memory. Units that round read values element by
  * element, for which a base and constants of an odd pitch do. */
-static int32_t line_of(const AuProblem *p, const AuTileAtom *atom, const AuShape *s)
+static int32_t span_of(const AuProblem *p, const AuTileAtom *atom, const AuShape *s)
 {
     const Needs needs = registers_of(p, atom, s);
     if (!warps_copy_ahead(p) || atom->rounds) return 0;
     const int32_t room = tile_share(p->caps, LONG_SHARE);
-    return needs.registers + needs.weights > room ? SHORT_LINE : LINE;
+    return needs.registers + needs.weights > room ? SHORT_SPAN : LONG_SPAN;
 }
 
 void warps_complete(const AuProblem *p, AuShape *s)
 {
-    s->line = line_of(p, warps_atom(p), s);
+    s->swizzle_span = span_of(p, warps_atom(p), s);
     s->split_segments = true;
 }
 
-/* Of few queries, which have few blocks: warps that share 16 rows and bring their keys themselves, two tiles ahead of each other.
+/* Of few queries, which have few blocks: warps that share 16 rows and copy their keys themselves, two tiles ahead of each other.
  * Four hide what one waits for, and with 32 keys each has four sums in flight. Where a result is not joined channel by channel one
  * warp does everything. The first that fits. */
 static bool few_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
@@ -210,7 +214,7 @@ static bool few_shape(AuArena *arena, const AuProblem *p, AuShape *out, const ch
                      .split_segments = true};
         s.key_tile = keys[n / 4 % 2] * s.executors;
         s.keys_apart = s.executors > 1;
-        s.line = line_of(p, atom, &s);
+        s.swizzle_span = span_of(p, atom, &s);
         if (s.keys_apart && (!p->hooks->has_join || p->hooks->has_out_mod)) continue;
         *why = schedule_warps_refusal(arena, p, &s);
         if (*why) continue;
@@ -235,7 +239,7 @@ bool schedule_warps_shape(AuArena *arena, const AuProblem *p, AuShape *out, cons
                      .stages = 1 + (int32_t)(n / 2 % 2),
                      .query_in_registers = n % 2,
                      .split_segments = true};
-        s.line = line_of(p, atom, &s);
+        s.swizzle_span = span_of(p, atom, &s);
         const char *refused = schedule_warps_refusal(arena, p, &s);
         if (refused) {
             if (!best) *why = refused;

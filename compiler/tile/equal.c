@@ -56,91 +56,40 @@ static bool same_memory(const AuTileMemory *a, const AuTileMemory *b)
 {
     return same_text(a->name, b->name) && a->space == b->space && a->mode == b->mode &&
            same_type(&a->type, &b->type) && same_expr(a->swizzle, b->swizzle) &&
-           same_expr(a->line, b->line) && same_layout(&a->packed, &b->packed);
+           same_expr(a->swizzle_span, b->swizzle_span) && same_layout(&a->packed, &b->packed);
 }
 
 static bool same_body(const AuTileStmts *a, const AuTileStmts *b);
 
-static bool same_load(const AuTileStmt *a, const AuTileStmt *b)
+static bool same_field(AuTileFieldKind kind, const void *a, const void *b)
 {
-    return same_text(a->load.name, b->load.name) && same_expr(a->load.source, b->load.source) &&
-           same_layout(&a->load.layout, &b->load.layout) &&
-           same_text(a->load.across, b->load.across) &&
-           same_expr(a->load.across_extent, b->load.across_extent) &&
-           same_expr(a->load.pad, b->load.pad) && same_expr(a->load.when, b->load.when);
-}
-
-static bool same_move(const AuTileStmt *a, const AuTileStmt *b)
-{
-    return a->move.op == b->move.op && a->move.is_async == b->move.is_async &&
-           a->move.clip == b->move.clip && same_text(a->move.token, b->move.token) &&
-           same_expr(a->move.source, b->move.source) && same_expr(a->move.dest, b->move.dest) &&
-           same_expr(a->move.pad, b->move.pad) && same_expr(a->move.when, b->move.when);
-}
-
-static bool same_product(const AuTileStmt *a, const AuTileStmt *b)
-{
-    return same_text(a->product.name, b->product.name) && a->product.atom == b->product.atom &&
-           a->product.is_async == b->product.is_async && a->product.add == b->product.add &&
-           same_expr(a->product.a, b->product.a) && same_expr(a->product.b, b->product.b) &&
-           same_expr(a->product.dest, b->product.dest) &&
-           same_expr(a->product.when, b->product.when);
+    switch (kind) {
+    case TILE_F_READ:
+    case TILE_F_DEST:
+    case TILE_F_CONST: return same_expr(*(AuTileExpr *const *)a, *(AuTileExpr *const *)b);
+    case TILE_F_NEW:
+    case TILE_F_NAME: return same_text(*(const char *const *)a, *(const char *const *)b);
+    case TILE_F_NEWS:
+    case TILE_F_NAMES: return same_names(a, b);
+    case TILE_F_BODY: return same_body(a, b);
+    case TILE_F_ITEMS: return same_exprs(a, b);
+    case TILE_F_TYPE: return same_type(a, b);
+    case TILE_F_LAYOUT: return same_layout(a, b);
+    case TILE_F_MEMORY: return same_memory(*(AuTileMemory *const *)a, *(AuTileMemory *const *)b);
+    case TILE_F_ATOM: return *(const AuTileAtom *const *)a == *(const AuTileAtom *const *)b;
+    case TILE_F_FLAG: return *(const bool *)a == *(const bool *)b;
+    case TILE_F_NUMBER: return *(const AuTileMoveOp *)a == *(const AuTileMoveOp *)b;
+    case TILE_F_END: break;
+    }
+    return false;
 }
 
 static bool same_stmt(const AuTileStmt *a, const AuTileStmt *b)
 {
     if (a->kind != b->kind) return false;
-    switch (a->kind) {
-    case TILE_S_FRAG:
-        return same_text(a->frag.name, b->frag.name) && same_type(&a->frag.type, &b->frag.type) &&
-               same_layout(&a->frag.layout, &b->frag.layout) &&
-               same_expr(a->frag.init, b->frag.init);
-    case TILE_S_PRIVATE: return same_memory(a->memory, b->memory);
-    case TILE_S_ASSIGN:
-        return same_names(&a->assign.names, &b->assign.names) &&
-               same_expr(a->assign.value, b->assign.value);
-    case TILE_S_CONVERT:
-        return same_text(a->convert.name, b->convert.name) &&
-               same_expr(a->convert.source, b->convert.source) &&
-               same_layout(&a->convert.layout, &b->convert.layout);
-    case TILE_S_LOAD: return same_load(a, b);
-    case TILE_S_MOVE: return same_move(a, b);
-    case TILE_S_PRODUCT: return same_product(a, b);
-    case TILE_S_WAIT:
-        return same_names(&a->wait.names, &b->wait.names) && same_expr(a->wait.but, b->wait.but);
-    case TILE_S_ACQUIRE:
-    case TILE_S_WAIT_STAGE:
-        return same_text(a->stage.name, b->stage.name) &&
-               same_text(a->stage.pipe_name, b->stage.pipe_name) &&
-               same_expr(a->stage.index, b->stage.index) && same_expr(a->stage.turn, b->stage.turn);
-    case TILE_S_COMMIT:
-    case TILE_S_RELEASE:
-        return same_names(&a->close.names, &b->close.names) &&
-               same_text(a->close.after, b->close.after);
-    case TILE_S_SYNC:
-    case TILE_S_ARRIVE:
-        return same_text(a->barrier.name, b->barrier.name) &&
-               same_expr(a->barrier.index, b->barrier.index) &&
-               a->barrier.fences == b->barrier.fences;
-    case TILE_S_FOR:
-        return same_text(a->loop.var_name, b->loop.var_name) &&
-               same_text(a->loop.list_name, b->loop.list_name) &&
-               same_expr(a->loop.low, b->loop.low) && same_expr(a->loop.high, b->loop.high) &&
-               same_expr(a->loop.segment, b->loop.segment) &&
-               same_body(&a->loop.body, &b->loop.body);
-    case TILE_S_IF:
-        return same_expr(a->branch.test, b->branch.test) &&
-               same_body(&a->branch.then, &b->branch.then) &&
-               same_body(&a->branch.other, &b->branch.other);
-    case TILE_S_ON:
-        return same_text(a->on.segment, b->on.segment) && same_body(&a->on.body, &b->on.body) &&
-               same_body(&a->on.other, &b->on.other);
-    case TILE_S_PART:
-    case TILE_S_JOIN:
-        return same_text(a->part.name, b->part.name) && same_expr(a->part.lanes, b->part.lanes);
-    case TILE_S_RETURN: return same_exprs(&a->ret.items, &b->ret.items);
-    }
-    return false;
+    for (const AuTileField *f = tile_fields(a->kind); f->kind; f++)
+        if (!same_field(f->kind, (const char *)a + f->at, (const char *)b + f->at)) return false;
+    return true;
 }
 
 static bool same_body(const AuTileStmts *a, const AuTileStmts *b)

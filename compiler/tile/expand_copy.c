@@ -44,7 +44,7 @@ static AuTileMemory *copy_memory(Expand *x, const AuTileMemory *m)
     copy->name = keep(x, m->name);
     copy->type = copy_type(x, &m->type);
     copy->swizzle = expand_expr(x, NULL, m->swizzle);
-    copy->line = expand_expr(x, NULL, m->line);
+    copy->swizzle_span = expand_expr(x, NULL, m->swizzle_span);
     copy->packed = copy_layout(x, &m->packed);
     return copy;
 }
@@ -53,111 +53,35 @@ static AuTileMemory *copy_memory(Expand *x, const AuTileMemory *m)
 
 static void copy_body(Expand *x, const AuTileStmts *body, AuTileStmts *out);
 
-static void copy_load(Expand *x, AuTileStmt *s)
+/* [at]: the field, still as it is in the statement that is copied. */
+static void copy_field(Expand *x, AuTileFieldKind kind, void *at)
 {
-    s->load.name = keep(x, s->load.name);
-    s->load.source = expand_expr(x, NULL, s->load.source);
-    s->load.layout = copy_layout(x, &s->load.layout);
-    s->load.across = keep(x, s->load.across);
-    s->load.across_extent = expand_expr(x, NULL, s->load.across_extent);
-    s->load.pad = expand_expr(x, NULL, s->load.pad);
-    s->load.when = expand_expr(x, NULL, s->load.when);
-}
-
-static void copy_move(Expand *x, AuTileStmt *s)
-{
-    s->move.token = keep(x, s->move.token);
-    s->move.source = expand_expr(x, NULL, s->move.source);
-    s->move.dest = expand_expr(x, NULL, s->move.dest);
-    s->move.pad = expand_expr(x, NULL, s->move.pad);
-    s->move.when = expand_expr(x, NULL, s->move.when);
-}
-
-static void copy_product(Expand *x, AuTileStmt *s)
-{
-    s->product.name = keep(x, s->product.name);
-    s->product.a = expand_expr(x, NULL, s->product.a);
-    s->product.b = expand_expr(x, NULL, s->product.b);
-    s->product.dest = expand_expr(x, NULL, s->product.dest);
-    s->product.when = expand_expr(x, NULL, s->product.when);
-}
-
-static void copy_frag(Expand *x, AuTileStmt *s)
-{
-    s->frag.name = keep(x, s->frag.name);
-    s->frag.type = copy_type(x, &s->frag.type);
-    s->frag.layout = copy_layout(x, &s->frag.layout);
-    s->frag.init = expand_expr(x, NULL, s->frag.init);
-}
-
-static void copy_for(Expand *x, AuTileStmt *s, const AuTileStmt *from)
-{
-    s->loop.var_name = keep(x, s->loop.var_name);
-    s->loop.list_name = keep(x, s->loop.list_name);
-    s->loop.low = expand_expr(x, NULL, s->loop.low);
-    s->loop.high = expand_expr(x, NULL, s->loop.high);
-    s->loop.segment = expand_expr(x, NULL, s->loop.segment);
-    s->loop.body = (AuTileStmts){0};
-    copy_body(x, &from->loop.body, &s->loop.body);
-}
-
-static void copy_if(Expand *x, AuTileStmt *s, const AuTileStmt *from)
-{
-    s->branch.test = expand_expr(x, NULL, s->branch.test);
-    s->branch.then = s->branch.other = (AuTileStmts){0};
-    copy_body(x, &from->branch.then, &s->branch.then);
-    copy_body(x, &from->branch.other, &s->branch.other);
-}
-
-static void copy_parts(Expand *x, AuTileStmt *s, const AuTileStmt *from)
-{
-    switch (s->kind) {
-    case TILE_S_ASSIGN: break; /* expand_assign */
-    case TILE_S_RETURN: expand_error(x, AU_E0703, s->span, "return outside of a hook"); break;
-    case TILE_S_FRAG: copy_frag(x, s); break;
-    case TILE_S_PRIVATE: s->memory = copy_memory(x, s->memory); break;
-    case TILE_S_CONVERT:
-        s->convert.name = keep(x, s->convert.name);
-        s->convert.source = expand_expr(x, NULL, s->convert.source);
-        s->convert.layout = copy_layout(x, &s->convert.layout);
+    AuTileExpr **expr = at;
+    AuTileMemory **memory = at;
+    const char **name = at;
+    AuTileStmts *body = at;
+    switch (kind) {
+    case TILE_F_READ:
+    case TILE_F_DEST:
+    case TILE_F_CONST: *expr = expand_expr(x, NULL, *expr); break;
+    case TILE_F_NEW:
+    case TILE_F_NAME: *name = keep(x, *name); break;
+    case TILE_F_NEWS:
+    case TILE_F_NAMES: *(AuTileNames *)at = copy_names(x, at); break;
+    case TILE_F_BODY: {
+        const AuTileStmts from = *body;
+        *body = (AuTileStmts){0};
+        copy_body(x, &from, body);
         break;
-    case TILE_S_LOAD: copy_load(x, s); break;
-    case TILE_S_MOVE: copy_move(x, s); break;
-    case TILE_S_PRODUCT: copy_product(x, s); break;
-    case TILE_S_WAIT:
-        s->wait.names = copy_names(x, &s->wait.names);
-        s->wait.but = expand_expr(x, NULL, s->wait.but);
-        break;
-    case TILE_S_ACQUIRE:
-    case TILE_S_WAIT_STAGE:
-        s->stage.name = keep(x, s->stage.name);
-        s->stage.pipe_name = keep(x, s->stage.pipe_name);
-        s->stage.index = expand_expr(x, NULL, s->stage.index);
-        s->stage.turn = expand_expr(x, NULL, s->stage.turn);
-        break;
-    case TILE_S_COMMIT:
-    case TILE_S_RELEASE:
-        s->close.names = copy_names(x, &s->close.names);
-        s->close.after = keep(x, s->close.after);
-        break;
-    case TILE_S_SYNC:
-    case TILE_S_ARRIVE:
-        s->barrier.name = keep(x, s->barrier.name);
-        s->barrier.index = expand_expr(x, NULL, s->barrier.index);
-        break;
-    case TILE_S_FOR: copy_for(x, s, from); break;
-    case TILE_S_IF: copy_if(x, s, from); break;
-    case TILE_S_ON:
-        s->on.segment = keep(x, s->on.segment);
-        s->on.body = s->on.other = (AuTileStmts){0};
-        copy_body(x, &from->on.body, &s->on.body);
-        copy_body(x, &from->on.other, &s->on.other);
-        break;
-    case TILE_S_PART:
-    case TILE_S_JOIN:
-        s->part.name = keep(x, s->part.name);
-        s->part.lanes = expand_expr(x, NULL, s->part.lanes);
-        break;
+    }
+    case TILE_F_TYPE: *(AuTileType *)at = copy_type(x, at); break;
+    case TILE_F_LAYOUT: *(AuTileLayoutRef *)at = copy_layout(x, at); break;
+    case TILE_F_MEMORY: *memory = copy_memory(x, *memory); break;
+    case TILE_F_ITEMS: /* of a return, which hooks alone have */
+    case TILE_F_ATOM:
+    case TILE_F_FLAG:
+    case TILE_F_NUMBER:
+    case TILE_F_END: break;
     }
 }
 
@@ -169,10 +93,13 @@ static void copy_stmt(Expand *x, const AuTileStmt *from)
         expand_assign(x, from);
         return;
     }
+    if (from->kind == TILE_S_RETURN)
+        expand_error(x, AU_E0703, from->span, "return outside of a hook");
     AuTileStmts *out = x->emit;
     AuTileStmt *s = AU_NEW(x->arena, AuTileStmt);
     *s = *from;
-    copy_parts(x, s, from);
+    for (const AuTileField *f = tile_fields(s->kind); f->kind; f++)
+        copy_field(x, f->kind, (char *)s + f->at);
     AU_PUSH(x->arena, out->at, out->count, out->capacity, s);
 }
 
@@ -199,23 +126,22 @@ static void take_exprs(Expand *x, const AuTileExpr *e)
     for (uint32_t i = 0; i < e->args.count; i++) take_exprs(x, e->args.at[i]);
 }
 
+static void take_body(Expand *x, const AuTileStmts *body);
+
+static void take_field(Expand *x, AuTileFieldKind kind, const void *at)
+{
+    if (kind == TILE_F_NEW) take(x, *(const char *const *)at);
+    if (kind == TILE_F_MEMORY) take(x, (*(AuTileMemory *const *)at)->name);
+    if (kind == TILE_F_BODY) take_body(x, at);
+    const AuTileNames *names = at;
+    for (uint32_t n = 0; kind == TILE_F_NEWS && n < names->count; n++) take(x, names->at[n]);
+}
+
 static void take_body(Expand *x, const AuTileStmts *body)
 {
-    for (uint32_t i = 0; i < body->count; i++) {
-        const AuTileStmt *s = body->at[i];
-        if (s->kind == TILE_S_FRAG) take(x, s->frag.name);
-        if (s->kind == TILE_S_PRIVATE) take(x, s->memory->name);
-        if (s->kind == TILE_S_CONVERT) take(x, s->convert.name);
-        if (s->kind == TILE_S_LOAD) take(x, s->load.name);
-        if (s->kind == TILE_S_MOVE) take(x, s->move.token);
-        if (s->kind == TILE_S_PRODUCT) take(x, s->product.name);
-        if (s->kind == TILE_S_ACQUIRE || s->kind == TILE_S_WAIT_STAGE) take(x, s->stage.name);
-        for (uint32_t n = 0; s->kind == TILE_S_ASSIGN && n < s->assign.names.count; n++)
-            take(x, s->assign.names.at[n]);
-        if (s->kind == TILE_S_FOR) take(x, s->loop.var_name);
-        const AuTileParts parts = tile_parts(body->at[i]);
-        for (uint32_t n = 0; n < parts.body_count; n++) take_body(x, parts.bodies[n]);
-    }
+    for (uint32_t i = 0; i < body->count; i++)
+        for (const AuTileField *f = tile_fields(body->at[i]->kind); f->kind; f++)
+            take_field(x, f->kind, (const char *)body->at[i] + f->at);
 }
 
 static void take_names(Expand *x, const AuTileKernel *k)

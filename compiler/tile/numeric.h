@@ -2,9 +2,9 @@
 #ifndef AU_TILE_NUMERIC_H
 #define AU_TILE_NUMERIC_H
 
-#include <math.h>
 #include <string.h>
 
+#include "scalars.h"
 #include "tile.h"
 
 /* Division rounds down; by zero gives 0, as no program that means something divides so. */
@@ -35,7 +35,6 @@ static inline int64_t clamp(int64_t a, int64_t low, int64_t high)
 /* NaN wins. */
 static inline float minimum(float a, float b) { return a < b || a != a ? a : b; }
 static inline float maximum(float a, float b) { return a > b || a != a ? a : b; }
-static inline float softplus(float a) { return maximum(a, 0) + log1pf(expf(-fabsf(a))); }
 static inline float logaddexp(float a, float b)
 {
     if (a == b) return a + 0.69314718f;

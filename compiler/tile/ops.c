@@ -78,16 +78,16 @@ int32_t tile_divisor(const AuTileExpr *e)
     return a < b ? a : b;
 }
 
-int32_t tile_line_bytes(int32_t row, int32_t most)
+int32_t tile_swizzle_span(int32_t row, int32_t most)
 {
-    int32_t line = most ? most : TILE_PIECE;
-    while (line >= TILE_PIECE && row % line) line /= 2;
-    return line >= TILE_PIECE ? line : 0;
+    int32_t span = most ? most : TILE_VECTOR;
+    while (span >= TILE_VECTOR && row % span) span /= 2;
+    return span >= TILE_VECTOR ? span : 0;
 }
 
-int32_t tile_pitch_bytes(int32_t row, int32_t line)
+int32_t tile_pitch_bytes(int32_t row, int32_t span)
 {
-    return line && line < TILE_MOST_LINE ? (row / line | 1) * line : row;
+    return span && span < TILE_MOST_SPAN ? (row / span | 1) * span : row;
 }
 
 bool tile_is_homeless(const AuTileType *type)

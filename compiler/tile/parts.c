@@ -1,52 +1,37 @@
 /* parts.c - what a statement consists of: the expressions that it reads, the view that it writes, the blocks in it. */
 #include "tile.h"
 
+#include <stddef.h>
 #include <string.h>
 
-static void add(AuTileParts *parts, AuTileExpr **e) { parts->reads[parts->read_count++] = e; }
+// clang-format off
+#define MEMBER(member)    static const AuTileField of_##member[] = {
+#define FIELD(path, kind) {TILE_F_##kind, offsetof(AuTileStmt, path)},
+#define END               {TILE_F_END, 0}};
+#include "fields.def"
+
+const AuTileField *tile_fields(AuTileStmtKind kind)
+{
+    static const AuTileField *const fields[] = {
+#define STMT(KIND, member, text) of_##member,
+#include "stmts.def"
+#undef STMT
+    };
+    return fields[kind];
+}
+// clang-format on
 
 AuTileParts tile_parts(AuTileStmt *s)
 {
     AuTileParts p = {.read_count = 0};
-    switch (s->kind) {
-    case TILE_S_FRAG: add(&p, &s->frag.init); break;
-    case TILE_S_ASSIGN: add(&p, &s->assign.value); break;
-    case TILE_S_CONVERT: add(&p, &s->convert.source); break;
-    case TILE_S_LOAD:
-        add(&p, &s->load.source), add(&p, &s->load.when), add(&p, &s->load.pad);
-        break;
-    case TILE_S_MOVE:
-        add(&p, &s->move.source), add(&p, &s->move.when), add(&p, &s->move.pad);
-        p.dest = s->move.dest;
-        break;
-    case TILE_S_PRODUCT:
-        add(&p, &s->product.a), add(&p, &s->product.b), add(&p, &s->product.when);
-        p.dest = s->product.dest;
-        p.adds = s->product.add && !s->product.dest;
-        break;
-    case TILE_S_ACQUIRE:
-    case TILE_S_WAIT_STAGE: add(&p, &s->stage.index), add(&p, &s->stage.turn); break;
-    case TILE_S_SYNC:
-    case TILE_S_ARRIVE: add(&p, &s->barrier.index); break;
-    case TILE_S_PART:
-    case TILE_S_JOIN: p.adds = true; break;
-    case TILE_S_FOR:
-        add(&p, &s->loop.low), add(&p, &s->loop.high);
-        p.bodies[p.body_count++] = &s->loop.body;
-        break;
-    case TILE_S_IF:
-        add(&p, &s->branch.test);
-        p.bodies[p.body_count++] = &s->branch.then, p.bodies[p.body_count++] = &s->branch.other;
-        break;
-    case TILE_S_ON:
-        p.bodies[p.body_count++] = &s->on.body, p.bodies[p.body_count++] = &s->on.other;
-        break;
-    case TILE_S_PRIVATE:
-    case TILE_S_WAIT:
-    case TILE_S_COMMIT:
-    case TILE_S_RELEASE:
-    case TILE_S_RETURN: break;
+    for (const AuTileField *f = tile_fields(s->kind); f->kind; f++) {
+        void *at = (char *)s + f->at;
+        if (f->kind == TILE_F_READ) p.reads[p.read_count++] = at;
+        if (f->kind == TILE_F_DEST) p.dest = *(AuTileExpr **)at;
+        if (f->kind == TILE_F_BODY) p.bodies[p.body_count++] = at;
     }
+    p.adds = s->kind == TILE_S_PART || s->kind == TILE_S_JOIN ||
+             (s->kind == TILE_S_PRODUCT && s->product.add && !s->product.dest);
     return p;
 }
 

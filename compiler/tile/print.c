@@ -168,7 +168,7 @@ static void print_memory(const AuTileMemory *m, AuText *out)
     au_text_add(out, "%s: ", m->name);
     tile_print_type(&m->type, out);
     print_option("swizzle", m->swizzle, out);
-    print_option("line", m->line, out);
+    print_option("span", m->swizzle_span, out);
     if (m->space == TILE_TENSOR) au_text_add(out, " tensor");
 }
 

@@ -85,7 +85,7 @@ static void skip_lines(Reader *r)
     while (token(r)->kind == TOKEN_NEWLINE) r->at++;
 }
 
-static void end_line(Reader *r)
+void end_line(Reader *r)
 {
     if (token(r)->kind != TOKEN_NEWLINE && token(r)->kind != TOKEN_END)
         fail(r, "the end of the line");
@@ -104,32 +104,37 @@ AuTileMemory *read_memory(Reader *r, AuTileSpace space)
     expect(r, ":");
     m->type = read_type(r);
     if (space == TILE_SHARED && accept(r, "swizzle")) m->swizzle = read_expr(r);
-    if (m->swizzle && accept(r, "line")) m->line = read_expr(r);
+    if (m->swizzle && accept(r, "span")) m->swizzle_span = read_expr(r);
     if (space == TILE_SHARED && accept(r, "tensor")) m->space = TILE_TENSOR;
     m->span = span_from(r, begin);
     return m;
+}
+
+void read_arg(Reader *r, AuTileKernel *k)
+{
+    AuTileMemory *m = AU_NEW(r->arena, AuTileMemory);
+    const uint32_t begin = token(r)->begin;
+    m->name = take_name(r);
+    expect(r, ":");
+    for (uint32_t mode = TILE_IN; mode <= TILE_INOUT; mode++)
+        if (accept(r, tile_mode_names[mode])) m->mode = (AuTileMode)mode;
+    m->type = read_type(r);
+    if (accept(r, "packed")) m->packed = read_operand(r);
+    m->span = span_from(r, begin);
+    AU_PUSH(r->arena, k->args.at, k->args.count, k->args.capacity, m);
 }
 
 static void read_args(Reader *r, AuTileKernel *k)
 {
     expect(r, "(");
     while (!is(r, ")") && !r->failed) {
-        AuTileMemory *m = AU_NEW(r->arena, AuTileMemory);
-        const uint32_t begin = token(r)->begin;
-        m->name = take_name(r);
-        expect(r, ":");
-        for (uint32_t mode = TILE_IN; mode <= TILE_INOUT; mode++)
-            if (accept(r, tile_mode_names[mode])) m->mode = (AuTileMode)mode;
-        m->type = read_type(r);
-        if (accept(r, "packed")) m->packed = read_operand(r);
-        m->span = span_from(r, begin);
-        AU_PUSH(r->arena, k->args.at, k->args.count, k->args.capacity, m);
+        read_arg(r, k);
         if (!accept(r, ",")) break;
     }
     expect(r, ")");
 }
 
-static void read_grid(Reader *r, AuTileKernel *k)
+void read_grid(Reader *r, AuTileKernel *k)
 {
     expect(r, "grid");
     expect(r, "(");
@@ -142,7 +147,7 @@ static void read_grid(Reader *r, AuTileKernel *k)
     expect(r, ")");
 }
 
-static AuTileSegment read_segment(Reader *r)
+AuTileSegment read_segment(Reader *r)
 {
     AuTileSegment g = {0};
     const uint32_t begin = token(r)->begin;
@@ -257,7 +262,7 @@ static void read_role(Reader *r, AuTileKernel *k)
     read_block(r, &role->body);
 }
 
-static void read_item(Reader *r, AuTileKernel *k)
+void read_item(Reader *r, AuTileKernel *k)
 {
     if (accept(r, "let"))
         read_let(r, k);
@@ -404,6 +409,25 @@ static void read_target(Reader *r)
     }
 }
 
+void read_definition(Reader *r)
+{
+    if (accept(r, "target"))
+        read_target(r);
+    else if (accept(r, "option"))
+        read_option(r);
+    else if (accept(r, "const"))
+        read_consts(r);
+    else if (accept(r, "layout"))
+        read_layout_definition(r);
+    else if (accept(r, "fn"))
+        read_fn(r);
+    else if (accept(r, "kernel"))
+        read_kernel(r);
+    else
+        fail(r, "target, option, const, layout, fn or kernel");
+    end_line(r);
+}
+
 AuTileModule *tile_module_new(AuArena *arena, const AuTileCaps *caps)
 {
     AuTileModule *m = AU_NEW(arena, AuTileModule);
@@ -424,23 +448,7 @@ AuTileModule *tile_read(AuArena *arena, AuDiags *diags, uint32_t source)
     Reader *r = &reader;
     if (!lex(r)) return NULL;
     skip_lines(r);
-    while (token(r)->kind != TOKEN_END) {
-        if (accept(r, "target"))
-            read_target(r);
-        else if (accept(r, "option"))
-            read_option(r);
-        else if (accept(r, "const"))
-            read_consts(r);
-        else if (accept(r, "layout"))
-            read_layout_definition(r);
-        else if (accept(r, "fn"))
-            read_fn(r);
-        else if (accept(r, "kernel"))
-            read_kernel(r);
-        else
-            fail(r, "target, option, const, layout, fn or kernel");
-        end_line(r);
-    }
+    while (token(r)->kind != TOKEN_END) read_definition(r);
     if (m->kernels.count && !m->caps && !r->failed)
         au_error(diags, AU_E0708, m->kernels.at[0]->span,
                  "a kernel needs a target: `target sm_90a`");

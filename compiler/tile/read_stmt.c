@@ -344,7 +344,7 @@ static AuTileStmt *read_assignment(Reader *r, uint32_t begin)
     return s;
 }
 
-static AuTileStmt *read_statement(Reader *r)
+AuTileStmt *read_statement(Reader *r)
 {
     const uint32_t begin = token(r)->begin;
     if (is_second(r, "=") || is_second(r, ","))

@@ -44,8 +44,16 @@ const char *take_name(Reader *r); /* never NULL */
 AuSpan span_from(const Reader *r,
                  uint32_t begin);       /* from the byte `begin` to what was taken last */
 void fail(Reader *r, const char *what); /* "expected ..., found ..." */
+void end_line(Reader *r);               /* and those without anything */
 bool enter(Reader *r);                  /* one deeper; leave() when it returned true */
 void leave(Reader *r);
+
+/* What the text of a file consists of, for the reader of files and for the builder (build.c). */
+void read_definition(Reader *r); /* of a file: "option ..", a whole kernel */
+void read_arg(Reader *r, AuTileKernel *k);
+void read_grid(Reader *r, AuTileKernel *k);
+AuTileSegment read_segment(Reader *r);      /* of a list of tiles */
+void read_item(Reader *r, AuTileKernel *k); /* of a kernel: "let ..", a whole role */
 
 /* read_expr.c */
 AuTileExpr *read_expr(Reader *r);
@@ -55,6 +63,7 @@ AuTileType read_type(Reader *r);
 AuTileExpr *new_expr(Reader *r, AuTileOp op, uint32_t begin);
 
 /* read_stmt.c */
+AuTileStmt *read_statement(Reader *r);
 void read_block(Reader *r, AuTileStmts *out);
 AuTileStmt *new_stmt(Reader *r, AuTileStmtKind kind, uint32_t begin);
 AuTileLayoutRef read_operand(Reader *r); /* "wgmma.C" */

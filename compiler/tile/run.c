@@ -4,6 +4,7 @@
 #include "machine.h"
 
 #include "numeric.h"
+#include "random.h"
 
 void *scratch(Machine *m, size_t bytes)
 {
@@ -32,19 +33,11 @@ bool run_error(Agent *a, AuCode code, const AuTileStmt *other, const char *forma
     return false;
 }
 
-/* ---- random numbers: splitmix64 */
+/* ---- random numbers */
 
-static uint64_t next_random(Machine *m)
-{
-    uint64_t x = m->random += 0x9E3779B97F4A7C15u;
-    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-    return x ^ x >> 31;
-}
+double random_unit(Machine *m) { return au_uniform(&m->random); }
 
-double random_unit(Machine *m) { return (double)(next_random(m) >> 11) * 0x1p-53; }
-
-static uint32_t below(Machine *m, uint32_t n) { return (uint32_t)(next_random(m) % n); }
+static uint32_t below(Machine *m, uint32_t n) { return (uint32_t)(au_random(&m->random) % n); }
 
 /* ---- the arguments of a launch */
 

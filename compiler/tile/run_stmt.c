@@ -124,7 +124,7 @@ static bool run_for(Agent *a, const AuTileStmt *s)
         f.end = f.run->tiles.count;
         const uint32_t segment = s->loop.segment ? (uint32_t)s->loop.segment->integer : 0;
         if (s->loop.segment) f.end = f.run->ends[segment];
-        if (segment) f.index = f.run->ends[segment - 1];
+        if (segment && f.index < f.run->ends[segment - 1]) f.index = f.run->ends[segment - 1];
     }
     if (iterate(a, &f)) push(a, f);
     return true;

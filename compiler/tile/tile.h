@@ -277,11 +277,12 @@ struct AuTileMemory {
     AuTileSpace space;
     AuTileMode mode; /* of an argument; PARAM: a scalar, no memory */
     AuTileType type;
-    AuTileExpr *swizzle;    /* or NULL */
-    AuTileExpr *line;       /* bytes of a swizzled row that stay together, or NULL */
-    AuTileLayoutRef packed; /* of a tensor: the operand in whose pieces it lies, or none */
-    AuTilePipe *pipe;       /* whose tile it is, or NULL */
-    int32_t swizzle_bytes, line_bytes, stages; /* verified; stages is 1 outside of pipelines */
+    AuTileExpr *swizzle;      /* or NULL */
+    AuTileExpr *swizzle_span; /* bytes of a swizzled row that stay together, or NULL */
+    AuTileLayoutRef packed;   /* of a tensor: the operand in whose pieces it lies, or none */
+    AuTilePipe *pipe;         /* whose tile it is, or NULL */
+    int32_t swizzle_bytes, swizzle_span_bytes,
+        stages;              /* verified; stages is 1 outside of pipelines */
     const AuTileType *piece; /* verified: of a packed tensor, its last two axes cut to a piece */
 };
 
@@ -378,7 +379,7 @@ struct AuTileLayout {
 #define TILE_OPTIONS(OPTION)                                                                       \
     OPTION(product_rows, 4)    /* register block of a product without matrix units: rows, */       \
     OPTION(product_columns, 1) /* and registers along the lanes */                                 \
-    OPTION(line, 16)           /* bytes of a swizzled row that stay together: 16, 32, 64, 128 */   \
+    OPTION(swizzle_span, 16)   /* bytes of a swizzled row that stay together: 16, 32, 64, 128 */   \
     OPTION(split, 0)           /* a loop for each segment of a list, not one with a branch */
 typedef struct AuTileOptions {
 #define OPTION(name, otherwise) int32_t name;
@@ -446,6 +447,32 @@ void tile_copy_body(AuDiags *diags, AuTileModule *module, const AuTileStmts *fro
 
 /* ---- what a statement consists of (parts.c), so that few need to know every kind */
 
+typedef enum AuTileFieldKind {
+    TILE_F_END,
+    TILE_F_READ,
+    TILE_F_DEST,
+    TILE_F_CONST,
+    TILE_F_NEW,
+    TILE_F_NEWS,
+    TILE_F_NAME,
+    TILE_F_NAMES,
+    TILE_F_BODY,
+    TILE_F_ITEMS,
+    TILE_F_TYPE,
+    TILE_F_LAYOUT,
+    TILE_F_MEMORY,
+    TILE_F_ATOM,
+    TILE_F_FLAG,
+    TILE_F_NUMBER,
+} AuTileFieldKind;
+
+/* A field of statements of one kind (fields.def), and where it is in AuTileStmt. */
+typedef struct AuTileField {
+    AuTileFieldKind kind;
+    uint32_t at;
+} AuTileField;
+const AuTileField *tile_fields(AuTileStmtKind kind); /* up to the END */
+
 enum { TILE_MOST_READS = 4 };
 typedef struct AuTileParts {
     AuTileExpr *
@@ -509,12 +536,15 @@ bool tile_is_limited(const AuTileExpr *index); /* of an index; NULL: of a whole 
 /* The largest power of two, at most 64, that divides the i32 expression whatever its variables are. */
 int32_t tile_divisor(const AuTileExpr *e);
 
-/* How rows of swizzled memory lie, in bytes. A line is what stays together of a row: the largest power of two up to [most] (0: a piece)
- * that divides [row]; 0: there is none. */
-enum { TILE_PIECE = 16, TILE_MOST_LINE = 128 }; /* bytes: of a row of a matrix; of all banks */
-int32_t tile_line_bytes(int32_t row, int32_t most);
+/* How rows of swizzled memory lie, in bytes. A swizzle span is what stays together of a row: the largest power of two up to [most]
+ * (0: a vector) that divides [row]; 0: there is none. */
+enum {
+    TILE_VECTOR = 16,
+    TILE_MOST_SPAN = 128
+}; /* bytes: of an access, which is a row of a matrix; of all banks */
+int32_t tile_swizzle_span(int32_t row, int32_t most);
 int32_t tile_pitch_bytes(int32_t row,
-                         int32_t line); /* from row to row: short lines begin on other banks */
+                         int32_t span); /* from row to row: short spans begin on other banks */
 bool tile_is_virtual(const AuTileType *type); /* axes, but none has a home */
 /* Has an axis no layout? Such a tile is computed where it is read. */
 bool tile_is_homeless(const AuTileType *type);

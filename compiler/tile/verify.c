@@ -155,14 +155,14 @@ static void check_lists(Verify *v)
 
 /* ---- memory of a block, pipelines, barriers */
 
-/* Rows consist of lines, and lines of pieces. */
-static void check_line(Verify *v, const AuTileMemory *m)
+/* Rows consist of swizzle spans, and spans of 16-byte vectors. */
+static void check_swizzle_span(Verify *v, const AuTileMemory *m)
 {
     const AuTileAxis *last = m->type.count ? &m->type.axes[m->type.count - 1] : NULL;
     const int32_t row = last ? last->size * tile_elem(m->type.elem)->bytes : 0;
-    if (m->line && tile_line_bytes(row, m->line_bytes) != m->line_bytes)
-        verify_error(v, AU_E0703, m->line->span, "rows of %d bytes have no lines of %d", row,
-                     m->line_bytes);
+    if (m->swizzle_span && tile_swizzle_span(row, m->swizzle_span_bytes) != m->swizzle_span_bytes)
+        verify_error(v, AU_E0703, m->swizzle_span->span,
+                     "rows of %d bytes have no swizzle spans of %d", row, m->swizzle_span_bytes);
 }
 
 static void check_memory(Verify *v, AuTileMemory *m, int32_t times)
@@ -177,14 +177,14 @@ static void check_memory(Verify *v, AuTileMemory *m, int32_t times)
     }
     if (!has_few_axes(v, m)) return;
     if (m->swizzle) constant(v, m->swizzle, "a swizzle", &m->swizzle_bytes);
-    if (m->line) constant(v, m->line, "a line", &m->line_bytes);
+    if (m->swizzle_span) constant(v, m->swizzle_span, "a swizzle span", &m->swizzle_span_bytes);
     m->stages = m->pipe ? m->pipe->stage_count : 1;
     for (uint32_t i = 0; i < m->type.count; i++) {
         AuTileAxis *axis = &m->type.axes[i];
         if (!constant(v, axis->extent, "an extent", &axis->size)) return;
         if (bytes < INT32_MAX) bytes *= axis->size;
     }
-    check_line(v, m);
+    check_swizzle_span(v, m);
     int32_t *used = m->space == TILE_TENSOR ? &v->kernel->tensor_used : &v->kernel->shared_used;
     const int64_t sum = *used + bytes;
     *used = sum > INT32_MAX ? INT32_MAX : (int32_t)sum;
@@ -249,16 +249,16 @@ static void check_executors(Verify *v)
 }
 
 /* Roles that divide the registers among them have no other place for their fragments. */
-static int32_t most_registers(const AuTileCaps *caps)
+static int32_t most_registers(const AuTileCaps *caps, const AuTileKernel *k)
 {
-    return caps->pipelines ? caps->registers : caps->private_words;
+    return k->roles.count > 1 ? caps->registers : caps->private_words;
 }
 
 static void check_needs(Verify *v)
 {
     const AuTileCaps *caps = v->module->caps;
-    const int32_t registers = most_registers(caps);
     const AuTileKernel *k = v->kernel;
+    const int32_t registers = most_registers(caps, k);
     if (k->shared_used > caps->shared_bytes)
         verify_error(v, AU_E0709, k->span, "%d bytes of shared memory, %s has %d", k->shared_used,
                      caps->name, caps->shared_bytes);

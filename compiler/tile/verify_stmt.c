@@ -278,7 +278,7 @@ static bool do_for(Verify *v, AuTileStmt *s)
     if (s->loop.list_name && !s->loop.list)
         return verify_error(v, AU_E0702, s->span, "no tile list %s", s->loop.list_name);
     const AuTileExpr *segment = s->loop.segment;
-    if (segment && (segment->op != TILE_X_INT || segment->integer < 0 || s->loop.low ||
+    if (segment && (segment->op != TILE_X_INT || segment->integer < 0 ||
                     segment->integer >= (int64_t)s->loop.list->segments.count))
         return verify_error(v, AU_E0702, s->span, "%s has segments 0 to %u", s->loop.list_name,
                             s->loop.list->segments.count - 1);

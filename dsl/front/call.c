@@ -7,7 +7,7 @@
 
 static const AuBuiltin builtins[] = {
 // clang-format off
-#define BUILTIN(name, least, most, build, op) {#name, least, most, AU_BUILD_##build, AU_##op},
+#define BUILTIN(name, least, most, build, op) {name, least, most, AU_BUILD_##build, AU_##op},
 #include "builtins.def"
 #undef BUILTIN
     // clang-format on
@@ -235,7 +235,7 @@ static bool rate_is_sound(AuCheck *c, AuValue *rate, AuSpan span)
         attn_add_require(c->a,
                          attn_op2(c->a, AU_OP_AND, attn_op2(c->a, AU_OP_LE, zero, rate->e, span),
                                   attn_op2(c->a, AU_OP_LT, rate->e, one, span), span),
-                         (AuSpan){0});
+                         (AuSpan){0}, false);
     else
         rate->e = attn_op2(c->a, AU_OP_MAX, rate->e, zero, span);
     return true;

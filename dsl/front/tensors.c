@@ -247,7 +247,7 @@ static void declare_slice(AuCheck *c, const AuItem *item)
                         (long long)fixed);
         else if (known && fixed < 0 && t.axes[3].i)
             attn_add_require(c->a, attn_op2(c->a, AU_OP_LE, y.e, t.axes[3], range->span),
-                             range->span);
+                             range->span, false);
     }
     if (last <= first) last = first + 1; /* was reported */
     c->a->v_in_k = true;
@@ -301,7 +301,7 @@ static void heads_divide(AuCheck *c, AuTensorRole role)
     const AuExpr whole = attn_op2(c->a, AU_OP_EQ, rest, attn_i32(c->a, 0, k->span), k->span);
     for (uint32_t i = 0; i < c->a->require_count; i++)
         if (c->a->requires[i].i == whole.i) return; /* k and v have the same heads */
-    attn_add_require(c->a, whole, t->span);
+    attn_add_require(c->a, whole, t->span, false);
 }
 
 static void check_fit(AuCheck *c)
@@ -385,7 +385,7 @@ void check_axis_expressions(AuCheck *c)
                 t->axes[n] = e;
             else
                 attn_add_require(c->a, attn_op2(c->a, AU_OP_EQ, t->axes[n], e, axis->span),
-                                 axis->span);
+                                 axis->span, false);
         }
     }
 }

@@ -283,25 +283,15 @@ static AuExpr rebuild(AuAttn *a, const AuNode *n, const AuExpr *x)
     return attn_node(a, (AuOp)n->op, x, n->count, n->integer, n->integer2, n->span);
 }
 
-AuExpr algebra_normal(AuAttn *a, AuExpr e)
+static AuExpr make_normal(void *user, AuAttn *a, AuExpr node, const AuExpr *args)
 {
-    if (!e.i) return e;
-    bool *mark = AU_NEW_ARRAY(a->arena, bool, e.i + 1);
-    AuExpr *made = AU_NEW_ARRAY(a->arena, AuExpr, e.i + 1);
-    attn_mark(a, e, mark);
-    for (uint32_t i = 1; i <= e.i; i++) {
-        const AuNode n = a->nodes[i];
-        AuExpr args[UINT8_MAX];
-        if (!mark[i]) continue;
-        for (uint32_t k = 0; k < n.count; k++) args[k] = made[a->args[n.first + k].i];
-        made[i] = (AuExpr){i};
-        if (n.count && (n.type == AU_T_F32 || n.op == AU_OP_WHERE))
-            made[i] = rebuild(a, &n, args);
-        else if (n.count)
-            made[i] = attn_node(a, (AuOp)n.op, args, n.count, n.integer, n.integer2, n.span);
-    }
-    return made[e.i];
+    const AuNode n = a->nodes[node.i];
+    (void)user;
+    return n.count && (n.type == AU_T_F32 || n.op == AU_OP_WHERE) ? rebuild(a, &n, args)
+                                                                  : attn_with_args(a, node, args);
 }
+
+AuExpr algebra_normal(AuAttn *a, AuExpr e) { return attn_remake(a, e, make_normal, NULL); }
 
 /* ---- solving */
 

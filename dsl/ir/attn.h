@@ -196,6 +196,7 @@ typedef struct AuAttn {
     uint32_t param_count, param_capacity;
     AuExpr *requires;
     AuSpan *require_spans;
+    bool *require_is_written; /* by the script, in these words; else asked for by the front end */
     uint32_t require_count, require_capacity;
 
     /* v = k[.., first:last]: values are a slice of the keys, taken before k_mod. Then tensors[2] has
@@ -215,6 +216,8 @@ int32_t attn_size_of(const AuAttn *a, const char *name);
 /* Which index each axis of a tensor takes where an AU_OP_TENSOR node stands for it: an AuAxisBit, or 0
  * where the axis is the number 1. False: the tensor does not have just the axes of the node. */
 bool attn_tensor_axes(const AuAttn *a, const AuNode *n, uint8_t bits[8]);
+/* The heads of the output: those of the queries; of a recurrence the most of q, k and v, whose heads may all be shared. */
+AuExpr attn_heads(AuAttn *a);
 /* Letters, digits and underscores, no digit first; false for NULL. */
 bool attn_is_name(const char *text);
 
@@ -243,6 +246,11 @@ static inline AuExpr attn_arg(const AuAttn *a, AuExpr e, uint32_t n)
  * to keep it. */
 typedef AuExpr (*AuReplace)(void *user, AuAttn *a, AuExpr leaf);
 AuExpr attn_substitute(AuAttn *a, AuExpr e, AuReplace replace, void *user);
+/* [e] made again from its leaves on: [make] gives what stands for a node whose arguments became [args]. */
+typedef AuExpr (*AuMake)(void *user, AuAttn *a, AuExpr node, const AuExpr *args);
+AuExpr attn_remake(AuAttn *a, AuExpr e, AuMake make, void *user);
+/* The node with other arguments; a leaf is what it was. */
+AuExpr attn_with_args(AuAttn *a, AuExpr node, const AuExpr *args);
 /* Sets mark[i] for every node that [e] is made of, [e] included; mark has node_count entries and may
  * hold marks already. */
 void attn_mark(const AuAttn *a, AuExpr e, bool *mark);
@@ -253,7 +261,7 @@ bool attn_has_op(const AuAttn *a, AuExpr e, AuOp op);
 uint32_t attn_add_size(AuAttn *a, const char *name, int64_t fixed, AuSpan span);
 uint32_t attn_add_tensor(AuAttn *a, AuTensor tensor);
 uint32_t attn_add_param(AuAttn *a, AuParam param);
-void attn_add_require(AuAttn *a, AuExpr condition, AuSpan span);
+void attn_add_require(AuAttn *a, AuExpr condition, AuSpan span, bool is_written);
 /* What an element of this dtype is when read into an expression. */
 AuType attn_type_of(AuDtype dtype);
 
@@ -340,6 +348,8 @@ bool attn_verify(const AuAttn *a, AuDiags *diags);
 void attn_simplify(AuAttn *a);
 /* One expression; no node goes away, so that other handles stay valid. */
 AuExpr attn_simplify_expr(AuAttn *a, AuExpr e);
+/* May out_mod make something else than 0 of an output of 0? Then rows without a pair must be kept out of it. */
+bool attn_asks_for_pairs(const AuAttn *a);
 /* Derives `combine` where the row scales are running maxima, sums, and sums rescaled by them; false:
  * cannot. True without doing anything if there is one already. */
 bool attn_derive_combine(AuAttn *a);

@@ -293,6 +293,28 @@ AuExpr attn_substitute(AuAttn *a, AuExpr e, AuReplace replace, void *user)
     return copy[e.i];
 }
 
+AuExpr attn_with_args(AuAttn *a, AuExpr node, const AuExpr *args)
+{
+    const AuNode n = a->nodes[node.i];
+    return n.count ? attn_node(a, (AuOp)n.op, args, n.count, n.integer, n.integer2, n.span) : node;
+}
+
+AuExpr attn_remake(AuAttn *a, AuExpr e, AuMake make, void *user)
+{
+    if (!e.i) return e;
+    bool *mark = AU_NEW_ARRAY(a->arena, bool, e.i + 1);
+    AuExpr *made = AU_NEW_ARRAY(a->arena, AuExpr, e.i + 1);
+    attn_mark(a, e, mark);
+    for (uint32_t i = 1; i <= e.i; i++) {
+        AuExpr args[UINT8_MAX];
+        if (!mark[i]) continue;
+        for (uint32_t k = 0; k < a->nodes[i].count; k++)
+            args[k] = made[attn_arg(a, (AuExpr){i}, k).i];
+        made[i] = make(user, a, (AuExpr){i}, args);
+    }
+    return made[e.i];
+}
+
 /* ---- declarations */
 
 bool attn_is_name(const char *text)
@@ -328,10 +350,23 @@ uint32_t attn_add_param(AuAttn *a, AuParam param)
     return a->param_count - 1;
 }
 
-void attn_add_require(AuAttn *a, AuExpr condition, AuSpan span)
+void attn_add_require(AuAttn *a, AuExpr condition, AuSpan span, bool is_written)
 {
-    uint32_t capacity = a->require_capacity; /* both arrays grow together */
+    uint32_t capacity = a->require_capacity; /* the arrays grow together */
     AU_PUSH(a->arena, a->require_spans, a->require_count, capacity, span);
+    a->require_count--, capacity = a->require_capacity;
+    AU_PUSH(a->arena, a->require_is_written, a->require_count, capacity, is_written);
     a->require_count--;
     AU_PUSH(a->arena, a->requires, a->require_count, a->require_capacity, condition);
+}
+
+AuExpr attn_heads(AuAttn *a)
+{
+    AuExpr most = a->tensors[0].axes[1];
+    for (uint32_t n = 1; a->linear && n < 3; n++) {
+        const AuExpr own = a->tensors[n].axes[1];
+        if (own.i && own.i != most.i && own.i != a->tensors[0].axes[1].i)
+            most = attn_op2(a, AU_OP_MAX, most, own, a->tensors[n].span);
+    }
+    return most;
 }

@@ -72,28 +72,20 @@ static void run_whole_row(AuClosed *c)
     c->plain = is_one(a, c->factor) && is_one(a, algebra_normal(a, o->rescale));
 }
 
+/* The first of equal ones stands; not what never changes. */
+static AuExpr make_state(void *user, AuAttn *a, AuExpr node, const AuExpr *args)
+{
+    const AuClosed *c = user;
+    for (uint32_t n = 0; n < a->online->scale_count; n++)
+        if (c->last[n].i == node.i && closed_first_sum(a, node).i)
+            return closed_row_leaf(a, AU_OP_STATE, n);
+    return attn_with_args(a, node, args);
+}
+
 AuExpr closed_states(const AuClosed *c, AuExpr e)
 {
-    AuAttn *a = c->a;
-    e = algebra_normal(a, e);
-    if (!e.i) return e;
-    bool *mark = AU_NEW_ARRAY(c->arena, bool, e.i + 1);
-    AuExpr *made = AU_NEW_ARRAY(c->arena, AuExpr, e.i + 1);
-    attn_mark(a, e, mark);
-    for (uint32_t i = a->online->scale_count; i-- > 0;) { /* the first of equal ones stands */
-        const AuExpr last = c->last[i];
-        if (last.i <= e.i && closed_first_sum(a, last).i) /* not what never changes */
-            made[last.i] = closed_row_leaf(a, AU_OP_STATE, i);
-    }
-    for (uint32_t i = 1; i <= e.i; i++) {
-        const AuNode n = a->nodes[i];
-        AuExpr args[UINT8_MAX];
-        if (!mark[i] || made[i].i) continue;
-        for (uint32_t k = 0; k < n.count; k++) args[k] = made[a->args[n.first + k].i];
-        made[i] = n.count ? attn_node(a, (AuOp)n.op, args, n.count, n.integer, n.integer2, n.span)
-                          : (AuExpr){i};
-    }
-    return algebra_normal(a, made[e.i]);
+    return algebra_normal(
+        c->a, attn_remake(c->a, algebra_normal(c->a, e), make_state, (void *)(uintptr_t)c));
 }
 
 AuExpr closed_first_sum(const AuAttn *a, AuExpr e)

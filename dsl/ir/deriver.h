@@ -54,6 +54,9 @@ bool derive_is_made_by(const AuDeriver *d, AuExpr e, const bool *leaves, const b
 /* Is it the weight, on random rows? */
 bool derive_is_weight(const AuDeriver *d, AuExpr e);
 
+/* ---- empty_rows.c: where out_mod asks whether a row has a pair, the row keeps it (AuGrads.has_pair). */
+void derive_keep_pairs(AuDeriver *d);
+
 /* ---- parts.c: is no weight more than 1, whatever the scores are? Of derived finals. */
 bool derive_weights_are_parts(const AuDeriver *d);
 

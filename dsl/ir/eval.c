@@ -7,14 +7,14 @@
 
 /* ---- making a program */
 
-static void place_step(AuProgram *p, AuArena *arena, AuStep **of, uint32_t i, uint8_t across)
+static void place_step(AuProgram *p, AuArena *arena, AuEvalStep **of, uint32_t i, uint8_t across)
 {
     const AuNode *n = &p->a->nodes[i];
-    AuStep *s = of[i] = &p->steps[p->step_count++];
-    *s = (AuStep){.node = n,
-                  .depends = n->axes,
-                  .vector = (n->axes & across) != 0,
-                  .of_keys = (n->axes & across) == AU_AX_K};
+    AuEvalStep *s = of[i] = &p->steps[p->step_count++];
+    *s = (AuEvalStep){.node = n,
+                      .depends = n->axes,
+                      .vector = (n->axes & across) != 0,
+                      .of_keys = (n->axes & across) == AU_AX_K};
     for (uint32_t k = 0; k < n->count; k++) {
         s->args[k] = of[p->a->args[n->first + k].i];
         s->depends |= s->args[k]->depends;
@@ -33,14 +33,14 @@ AuProgram *attn_program_new(AuArena *arena, const AuAttn *a, const AuExpr *roots
     *p = (AuProgram){
         .a = a, .capacity = capacity ? capacity : 1, .leaf = leaf, .user = user, .fresh = true};
     bool *mark = AU_NEW_ARRAY(arena, bool, a->node_count);
-    AuStep **of = AU_NEW_ARRAY(arena, AuStep *, a->node_count);
+    AuEvalStep **of = AU_NEW_ARRAY(arena, AuEvalStep *, a->node_count);
     uint32_t count = 0;
     for (uint32_t i = 0; i < root_count; i++) attn_mark(a, roots[i], mark);
     for (uint32_t i = 1; i < a->node_count; i++) count += mark[i];
-    p->steps = AU_NEW_ARRAY(arena, AuStep, count);
+    p->steps = AU_NEW_ARRAY(arena, AuEvalStep, count);
     for (uint32_t i = 1; i < a->node_count; i++)
         if (mark[i]) place_step(p, arena, of, i, across);
-    p->roots = AU_NEW_ARRAY(arena, AuStep *, root_count);
+    p->roots = AU_NEW_ARRAY(arena, AuEvalStep *, root_count);
     p->root_count = root_count;
     for (uint32_t i = 0; i < root_count; i++) p->roots[i] = roots[i].i ? of[roots[i].i] : NULL;
     for (uint32_t k = 0; k < 3; k++) p->spread[k] = AU_NEW_ARRAY(arena, double, p->capacity);
@@ -48,7 +48,7 @@ AuProgram *attn_program_new(AuArena *arena, const AuAttn *a, const AuExpr *roots
 }
 
 /* Elements of a step in a run of [count]. */
-static uint32_t length(const AuProgram *p, const AuStep *s, uint32_t count)
+static uint32_t length(const AuProgram *p, const AuEvalStep *s, uint32_t count)
 {
     if (!s->vector) return 1;
     return s->of_keys && p->key_count ? p->key_count : count;
@@ -56,26 +56,26 @@ static uint32_t length(const AuProgram *p, const AuStep *s, uint32_t count)
 
 /* ---- trouble */
 
-void attn_step_mark_bad(AuProgram *p, AuStep *step, uint32_t i)
+void attn_step_mark_bad(AuProgram *p, AuEvalStep *step, uint32_t i)
 {
     if (!step->any_bad) memset(step->bad, 0, (step->vector ? p->capacity : 1) * sizeof *step->bad);
     step->any_bad = true;
     step->bad[i] = (uint32_t)(step - p->steps) + 1;
 }
 
-static uint32_t bad_at(const AuStep *s, uint32_t i)
+static uint32_t bad_at(const AuEvalStep *s, uint32_t i)
 {
     return s->any_bad ? s->bad[s->vector ? i : 0] : 0;
 }
 
-const AuStep *attn_step_trouble(const AuProgram *p, const AuStep *step, uint32_t i)
+const AuEvalStep *attn_step_trouble(const AuProgram *p, const AuEvalStep *step, uint32_t i)
 {
     const uint32_t bad = bad_at(step, i);
     return bad ? &p->steps[bad - 1] : NULL;
 }
 
 /* The trouble that element i of a step inherits from the arguments it chose. */
-static uint32_t inherited(const AuStep *s, uint32_t i)
+static uint32_t inherited(const AuEvalStep *s, uint32_t i)
 {
     const uint32_t first = bad_at(s->args[0], i);
     if (first) return first;
@@ -88,7 +88,7 @@ static uint32_t inherited(const AuStep *s, uint32_t i)
     return 0;
 }
 
-static void spread_trouble(const AuProgram *p, AuStep *s, uint32_t count)
+static void spread_trouble(const AuProgram *p, AuEvalStep *s, uint32_t count)
 {
     bool below = false;
     for (uint32_t k = 0; k < s->node->count; k++) below |= s->args[k]->any_bad;
@@ -105,7 +105,7 @@ static void spread_trouble(const AuProgram *p, AuStep *s, uint32_t count)
 }
 
 /* Integers have no quotient by zero. */
-static void check_divisor(AuProgram *p, AuStep *s, uint32_t count)
+static void check_divisor(AuProgram *p, AuEvalStep *s, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         if (attn_step_at(s->args[1], i) != 0) continue;
@@ -116,16 +116,16 @@ static void check_divisor(AuProgram *p, AuStep *s, uint32_t count)
 
 /* ---- running */
 
-static const double *operand(AuProgram *p, const AuStep *s, uint32_t k, uint32_t count)
+static const double *operand(AuProgram *p, const AuEvalStep *s, uint32_t k, uint32_t count)
 {
     if (k >= s->node->count) return p->spread[k];
-    const AuStep *x = s->args[k];
+    const AuEvalStep *x = s->args[k];
     if (x->vector || count == 1) return x->value;
     for (uint32_t i = 0; i < count; i++) p->spread[k][i] = x->value[0];
     return p->spread[k];
 }
 
-static void run_table_op(AuProgram *p, AuStep *s, uint32_t count)
+static void run_table_op(AuProgram *p, AuEvalStep *s, uint32_t count)
 {
     const double *restrict x = operand(p, s, 0, count);
     const double *restrict y = operand(p, s, 1, count);
@@ -155,9 +155,9 @@ static void run_table_op(AuProgram *p, AuStep *s, uint32_t count)
 }
 
 /* Over a vector, or over the [count] equal elements of a single value. */
-static void run_reduction(AuProgram *p, AuStep *s, uint32_t count)
+static void run_reduction(AuProgram *p, AuEvalStep *s, uint32_t count)
 {
-    const AuStep *x = s->args[0];
+    const AuEvalStep *x = s->args[0];
     double result = s->node->op == AU_OP_ROWMAX ? -INFINITY : 0;
     if (x->vector) count = length(p, x, count);
     if (s->node->op == AU_OP_ROWMAX) {
@@ -171,7 +171,7 @@ static void run_reduction(AuProgram *p, AuStep *s, uint32_t count)
     s->value[0] = result;
 }
 
-static void run_step(AuProgram *p, AuStep *s, uint32_t count)
+static void run_step(AuProgram *p, AuEvalStep *s, uint32_t count)
 {
     const AuNode *n = s->node;
     const uint32_t room = length(p, s, count);

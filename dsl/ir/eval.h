@@ -12,29 +12,29 @@
 
 #include "attn.h"
 
-typedef struct AuStep {
+typedef struct AuEvalStep {
     const AuNode *node;
-    struct AuStep *args[16];
+    struct AuEvalStep *args[16];
     bool vector;
     bool of_keys;    /* along the channels of keys, of which there may be another number */
     uint8_t depends; /* axes on which the value depends, reductions included */
     bool any_bad;
     double *value; /* one, or one an element */
     uint32_t *bad; /* 0, or 1 + the step where the trouble began; of no meaning unless any_bad */
-} AuStep;
+} AuEvalStep;
 
 typedef struct AuProgram AuProgram;
 /* Fills value (count entries, 1 if the step is no vector), and bad by attn_step_mark_bad. The arguments
  * are computed. */
-typedef void (*AuLeafFunction)(void *user, AuProgram *p, AuStep *step, uint32_t count);
+typedef void (*AuLeafFunction)(void *user, AuProgram *p, AuEvalStep *step, uint32_t count);
 
 struct AuProgram {
     const AuAttn *a;
-    AuStep *steps;
+    AuEvalStep *steps;
     uint32_t step_count, capacity;
     uint32_t count;     /* elements of the last run */
     uint32_t key_count; /* the same of vectors along AU_AX_K, 0: as many; set before a run */
-    AuStep **roots;
+    AuEvalStep **roots;
     uint32_t root_count;
     AuLeafFunction leaf;
     void *user;
@@ -53,12 +53,12 @@ AuProgram *attn_program_new(AuArena *arena, const AuAttn *a, const AuExpr *roots
  * changed. */
 void attn_program_run(AuProgram *p, uint8_t changed, uint32_t count);
 
-static inline double attn_step_at(const AuStep *s, uint32_t i)
+static inline double attn_step_at(const AuEvalStep *s, uint32_t i)
 {
     return s->value[s->vector ? i : 0];
 }
-void attn_step_mark_bad(AuProgram *p, AuStep *step, uint32_t i); /* the trouble begins here */
+void attn_step_mark_bad(AuProgram *p, AuEvalStep *step, uint32_t i); /* the trouble begins here */
 /* The step where the trouble of element i began, NULL: there is none. */
-const AuStep *attn_step_trouble(const AuProgram *p, const AuStep *step, uint32_t i);
+const AuEvalStep *attn_step_trouble(const AuProgram *p, const AuEvalStep *step, uint32_t i);
 
 #endif

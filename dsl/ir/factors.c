@@ -79,27 +79,26 @@ static AuExpr put_together(Chain *c, AuSpan span)
     return c->number == -1 ? attn_op1(a, AU_OP_NEG, result, span) : result;
 }
 
+typedef struct Order {
+    uint8_t along;
+    uint32_t known; /* nodes */
+    bool *keep;
+} Order;
+
+static AuExpr make_ordered(void *user, AuAttn *a, AuExpr node, const AuExpr *args)
+{
+    const Order *o = user;
+    const AuNode n = a->nodes[node.i];
+    const AuExpr made = o->keep[node.i] ? node : attn_with_args(a, node, args);
+    if (o->keep[node.i] || (n.op != AU_OP_MUL && n.op != AU_OP_DIV)) return made;
+    Chain c = {.a = a, .along = o->along, .whole = o->keep, .known = o->known, .number = 1};
+    take_apart(&c, made, false);
+    return !c.failed && (c.above.count || c.below.count) ? put_together(&c, n.span) : made;
+}
+
 AuExpr factors_in_order(AuAttn *a, AuExpr e, uint8_t along, const AuExpr *whole, uint32_t count)
 {
-    if (!e.i) return e;
-    const uint32_t known = a->node_count;
-    bool *keep = AU_NEW_ARRAY(a->arena, bool, known);
-    bool *mark = AU_NEW_ARRAY(a->arena, bool, known);
-    AuExpr *made = AU_NEW_ARRAY(a->arena, AuExpr, known);
-    for (uint32_t i = 0; i < count; i++) attn_mark(a, whole[i], keep);
-    attn_mark(a, e, mark);
-    for (uint32_t i = 1; i <= e.i; i++) {
-        const AuNode n = a->nodes[i];
-        AuExpr args[UINT8_MAX];
-        if (!mark[i]) continue;
-        made[i] = (AuExpr){i};
-        if (!n.count || keep[i]) continue;
-        for (uint32_t k = 0; k < n.count; k++) args[k] = made[a->args[n.first + k].i];
-        made[i] = attn_node(a, (AuOp)n.op, args, n.count, n.integer, n.integer2, n.span);
-        if (n.op != AU_OP_MUL && n.op != AU_OP_DIV) continue;
-        Chain c = {.a = a, .along = along, .whole = keep, .known = known, .number = 1};
-        take_apart(&c, made[i], false);
-        if (!c.failed && (c.above.count || c.below.count)) made[i] = put_together(&c, n.span);
-    }
-    return attn_simplify_expr(a, made[e.i]);
+    Order o = {along, a->node_count, AU_NEW_ARRAY(a->arena, bool, a->node_count)};
+    for (uint32_t i = 0; i < count; i++) attn_mark(a, whole[i], o.keep);
+    return attn_simplify_expr(a, attn_remake(a, e, make_ordered, &o));
 }

@@ -159,8 +159,9 @@ typedef struct Differences {
     bool failed;
 } Differences;
 
-static double loss(Differences *d)
+static double loss(void *user)
 {
+    Differences *d = user;
     const char *why;
     double sum = 0;
     AuArena *scratch = au_arena_new(NULL);
@@ -170,14 +171,13 @@ static double loss(Differences *d)
     return sum;
 }
 
-/* Of fourth order in the step. */
-static double difference(Differences *d, double *x, double step)
+double attn_difference(double *x, double step, double (*value)(void *), void *user)
 {
     const double at = *x;
     double f[4];
     for (int n = 0; n < 4; n++) {
         *x = at + step * (n < 2 ? n - 2 : n - 1);
-        f[n] = loss(d);
+        f[n] = value(user);
     }
     *x = at;
     return (f[0] - 8 * f[1] + 8 * f[2] - f[3]) / (12 * step);
@@ -196,7 +196,7 @@ static void compare(Differences *d, uint32_t t)
         double step = 1e-2, expected;
         do { /* smaller ones where there is a kink near by */
             step *= 0.1;
-            expected = difference(d, &d->tensors[t][n], step);
+            expected = attn_difference(&d->tensors[t][n], step, loss, d);
         } while (step > 1e-5 && !(fabs(found - expected) <= 1e-7 * (size + fabs(expected))));
         if (d->failed || fabs(found - expected) <= 1e-6 * (size + fabs(expected)) + 1e-9) continue;
         const char *clause = au_format(c->arena, "d%s", c->a->tensors[t].name);

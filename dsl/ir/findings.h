@@ -31,6 +31,9 @@ typedef struct AuFindings {
  * give a copy, or what is compiled with gradients anyway. */
 AuFindings attn_check(AuAttn *a, const AuOracleCall *call, AuArena *arena, const AuDiags *sources);
 
+/* The derivative of [value] by *x from four values around it: its error is of fourth order in the step. */
+double attn_difference(double *x, double step, double (*value)(void *), void *user);
+
 /* The laws of online functions alone (laws.c), each found broken once. */
 void attn_try_laws(const AuAttn *a, AuArena *arena, AuFindings *out);
 

@@ -233,6 +233,7 @@ AuGrads *attn_gradients(AuAttn *a, AuArena *arena, AuDiags *diags)
         return NULL;
     }
     if (!derive_online(&d) || !pass_score_mod(&d) || !settle_rows(&d)) return NULL;
+    derive_keep_pairs(&d);
     order_factors(&d);
     find_reads(&d);
     return d.g;

@@ -69,6 +69,9 @@ typedef struct AuGrads {
                           and ADJOINT */
     AuRowGrad q, k, v, out; /* out: ELEMENT is O' (before out_mod), DELEMENT is dO, value is dO' */
     bool keeps_output;      /* there is an out_mod: the backward needs O' */
+    int32_t
+        has_pair; /* the final that is 1 where a row has a pair, which out_mod's gradients ask for
+                               (attn_asks_for_pairs); negative: none */
     AuGradReads *reads;     /* one a final */
     bool weights_are_parts; /* no weight is more than 1, by proof (parts.c) */
 } AuGrads;

@@ -224,27 +224,19 @@ static void leave_rest_out(AuDeriver *d)
         attn_op1(a, AU_OP_EXP, attn_op2(a, AU_OP_SUB, score, final, nowhere), nowhere);
 }
 
+static AuExpr rest_of(void *user, AuAttn *a, AuExpr node, const AuExpr *args)
+{
+    const AuExpr *final = user;
+    const AuNode *of = attn_at(a, node)->op == AU_OP_EXP ? attn_at(a, args[0]) : NULL;
+    if (of && of->op == AU_OP_SUB && attn_arg(a, args[0], 1).i == final->i)
+        return derive_with(a, a->online->forward, AU_OP_SCORE, attn_arg(a, args[0], 0));
+    return attn_with_args(a, node, args);
+}
+
 /* [value] with forward at e in place of exp(e - F), so that what weighs beside the keys, as a sink does, has R as well. */
 static AuExpr with_rest(AuDeriver *d, AuExpr value, AuExpr F)
 {
-    AuAttn *a = d->a;
-    if (!value.i || !F.i) return value;
-    bool *mark = AU_NEW_ARRAY(d->arena, bool, value.i + 1);
-    AuExpr *copy = AU_NEW_ARRAY(d->arena, AuExpr, value.i + 1);
-    attn_mark(a, value, mark);
-    for (uint32_t i = 1; i <= value.i; i++) {
-        if (!mark[i]) continue;
-        const AuNode n = a->nodes[i];
-        AuExpr args[UINT8_MAX];
-        copy[i] = (AuExpr){i};
-        for (uint32_t k = 0; k < n.count; k++) args[k] = copy[a->args[n.first + k].i];
-        const AuNode *of = n.op == AU_OP_EXP ? attn_at(a, args[0]) : NULL;
-        if (of && of->op == AU_OP_SUB && attn_arg(a, args[0], 1).i == F.i)
-            copy[i] = derive_with(a, a->online->forward, AU_OP_SCORE, attn_arg(a, args[0], 0));
-        else if (n.count)
-            copy[i] = attn_node(a, (AuOp)n.op, args, n.count, n.integer, n.integer2, n.span);
-    }
-    return copy[value.i];
+    return F.i ? attn_remake(d->a, value, rest_of, &F) : value;
 }
 
 /* Row scales in the derivatives are said by finals, which may add finals. A slope that is the weight, as lse's is, becomes the

@@ -138,7 +138,7 @@ static bool gather_scores(AuOracle *o)
         if (!o->admitted[j]) continue;
         double s = o->score[j];
         if (o->score_mod) {
-            const AuStep *root = o->score_mod->roots[0];
+            const AuEvalStep *root = o->score_mod->roots[0];
             if (attn_step_trouble(o->score_mod, root, j))
                 return attn_oracle_trouble(o, o->score_mod, root, j);
             s = attn_step_at(root, j);
@@ -157,7 +157,7 @@ static bool modify_weights(AuOracle *o, uint32_t first, uint32_t end)
     o->pair_first = first;
     attn_program_run(o->weight_mod, AU_CHANGED_ALL, end - first);
     for (uint32_t n = first; n < end; n++) {
-        const AuStep *root = o->weight_mod->roots[0];
+        const AuEvalStep *root = o->weight_mod->roots[0];
         if (attn_step_trouble(o->weight_mod, root, n - first))
             return attn_oracle_trouble(o, o->weight_mod, root, n - first);
         o->weights[n] = attn_step_at(root, n - first);

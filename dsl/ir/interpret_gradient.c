@@ -130,8 +130,8 @@ static double multiply_rows(const Backward *w, const double *x, const double *y,
 }
 
 /* Where indices lead in the leading axes of a tensor, -1: outside. */
-static int64_t offset_of(const Backward *w, int32_t tensor, AuStep *const *indices, uint32_t axes,
-                         uint32_t n)
+static int64_t offset_of(const Backward *w, int32_t tensor, AuEvalStep *const *indices,
+                         uint32_t axes, uint32_t n)
 {
     int64_t offset = 0;
     for (uint32_t k = 0; k < axes; k++) {
@@ -150,7 +150,7 @@ static bool scatter(Backward *w, const Scatter *s, uint32_t count, uint8_t acros
     for (uint32_t i = 0; i < s->inputs->count; i++) {
         const AuInputGrad *in = &s->inputs->at[i];
         const AuNode *read = attn_at(w->o.a, in->read);
-        AuStep *value = s->program->roots[at], **indices = &s->program->roots[at + 1];
+        AuEvalStep *value = s->program->roots[at], **indices = &s->program->roots[at + 1];
         const bool once = across == AU_AX_C && !(read->axes & AU_AX_C);
         at += 1u + read->count;
         for (uint32_t n = 0; n < (once ? 1 : count); n++) {
@@ -251,7 +251,7 @@ static void add_dot(Backward *w, uint32_t n, uint32_t pair, double ddot)
     const AuNode *node = attn_at(o->a, dot);
     const uint32_t left = o->a->tensors[node->integer].rank - 1, right = node->count - left;
     const int64_t width = o->dims[node->integer][left];
-    AuStep **indices = w->pair.program->roots + w->dot_indices[n];
+    AuEvalStep **indices = w->pair.program->roots + w->dot_indices[n];
     const int64_t x = offset_of(w, node->integer, indices, left, pair);
     const int64_t y = offset_of(w, node->integer2, indices + left, right, pair);
     if (ddot == 0 || x < 0 || y < 0) return;

@@ -7,6 +7,7 @@
 #include "findings.h"
 #include "eval.h"
 #include "meaning.h"
+#include "random.h"
 
 enum { TRIALS = 48, LONGEST = 7 };
 
@@ -38,16 +39,8 @@ typedef struct Laws {
 static const char cut_in_tiles[] = "a row cut in two tiles",
                   by_combine[] = "two parts joined by combine";
 
-static double uniform(Laws *l) /* splitmix64 */
-{
-    uint64_t z = l->random += 0x9E3779B97F4A7C15u;
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-    return (double)(z >> 11) * 0x1p-53;
-}
-
 /* Some value for a leaf that the laws do not speak of: the same all through a trial. */
-static double some_value(const Laws *l, const AuStep *s)
+static double some_value(const Laws *l, const AuEvalStep *s)
 {
     uint32_t words[4];
     const uint32_t key[2] = {(uint32_t)l->trial, 7};
@@ -57,7 +50,7 @@ static double some_value(const Laws *l, const AuStep *s)
     return words[0] * 0x1p-31 - 0.5;
 }
 
-static void leaf(void *user, AuProgram *p, AuStep *s, uint32_t count)
+static void leaf(void *user, AuProgram *p, AuEvalStep *s, uint32_t count)
 {
     const Laws *l = user;
     const AuNode *n = s->node;
@@ -220,12 +213,14 @@ static Row random_row(Laws *l, uint32_t *cut)
 {
     Row row = {0};
     const double spread = l->trial % 3 == 0 ? 0.5 : l->trial % 3 == 1 ? 4 : 30;
-    const double level = l->trial % 5 == 4 ? 200 * uniform(l) - 100 : l->trial % 2 ? spread : 0;
-    *cut = 1 + (uint32_t)(uniform(l) * LONGEST);
-    row.count = *cut + 1 + (uint32_t)(uniform(l) * (LONGEST - 1));
+    const double level = l->trial % 5 == 4 ? 200 * au_uniform(&l->random) - 100
+                         : l->trial % 2    ? spread
+                                           : 0;
+    *cut = 1 + (uint32_t)(au_uniform(&l->random) * LONGEST);
+    row.count = *cut + 1 + (uint32_t)(au_uniform(&l->random) * (LONGEST - 1));
     for (uint32_t n = 0; n < row.count; n++) {
-        row.scores[n] = level + spread * (2 * uniform(l) - 1);
-        row.values[n] = 2 * uniform(l) - 1;
+        row.scores[n] = level + spread * (2 * au_uniform(&l->random) - 1);
+        row.values[n] = 2 * au_uniform(&l->random) - 1;
     }
     return row;
 }

@@ -4,7 +4,7 @@
 
 #include "meaning.h"
 
-static void fill_index(AuOracle *o, const AuProgram *p, AuStep *s, uint32_t count)
+static void fill_index(AuOracle *o, const AuProgram *p, AuEvalStep *s, uint32_t count)
 {
     const bool packed = p != o->mask && p != o->score_mod;
     switch ((AuAxisBit)s->node->integer) {
@@ -44,7 +44,7 @@ static double size_of(const AuOracle *o, int32_t size)
 
 /* Where element n of a read lies in its tensor; -1 and a mark if it lies outside. Indices
  * args[first..] address the leading axes. */
-static int64_t offset_of(AuOracle *o, AuProgram *p, AuStep *s, int32_t tensor, uint32_t first,
+static int64_t offset_of(AuOracle *o, AuProgram *p, AuEvalStep *s, int32_t tensor, uint32_t first,
                          uint32_t axes, uint32_t n)
 {
     int64_t offset = 0;
@@ -61,7 +61,7 @@ static int64_t offset_of(AuOracle *o, AuProgram *p, AuStep *s, int32_t tensor, u
     return offset;
 }
 
-static void fill_input(AuOracle *o, AuProgram *p, AuStep *s, uint32_t count)
+static void fill_input(AuOracle *o, AuProgram *p, AuEvalStep *s, uint32_t count)
 {
     const int32_t tensor = s->node->integer;
     const double *data = o->call->tensors[tensor];
@@ -73,7 +73,7 @@ static void fill_input(AuOracle *o, AuProgram *p, AuStep *s, uint32_t count)
     }
 }
 
-static void fill_dot(AuOracle *o, AuProgram *p, AuStep *s, uint32_t count)
+static void fill_dot(AuOracle *o, AuProgram *p, AuEvalStep *s, uint32_t count)
 {
     const AuNode *node = s->node;
     const uint32_t left = o->a->tensors[node->integer].rank - 1, right = node->count - left;
@@ -96,7 +96,7 @@ static void fill_dot(AuOracle *o, AuProgram *p, AuStep *s, uint32_t count)
 
 /* Channels first..first+count turn in pairs: (j, j + count/2), or (2j, 2j + 1) if interleaved, by
  * position * theta^(-2j/count). */
-static void fill_rope(AuOracle *o, AuProgram *p, AuStep *s, uint32_t width)
+static void fill_rope(AuOracle *o, AuProgram *p, AuEvalStep *s, uint32_t width)
 {
     const double position = attn_step_at(s->args[1], 0), theta = attn_step_at(s->args[2], 0);
     const double first = attn_step_at(s->args[3], 0), count = attn_step_at(s->args[4], 0);
@@ -118,7 +118,7 @@ static void fill_rope(AuOracle *o, AuProgram *p, AuStep *s, uint32_t width)
     }
 }
 
-static void fill_dropout(AuOracle *o, AuStep *s, uint32_t count)
+static void fill_dropout(AuOracle *o, AuEvalStep *s, uint32_t count)
 {
     for (uint32_t n = 0; n < count; n++) {
         const uint32_t seed[2] = {(uint32_t)as_i32(attn_step_at(s->args[2], n)),
@@ -162,7 +162,7 @@ int64_t attn_oracle_tensor(const AuOracle *o, const AuNode *node, int64_t *chann
     return offset + (source != node->integer ? o->a->v_first : 0);
 }
 
-static void fill_tensor(AuOracle *o, AuStep *s, uint32_t count)
+static void fill_tensor(AuOracle *o, AuEvalStep *s, uint32_t count)
 {
     int64_t step;
     const int64_t offset = attn_oracle_tensor(o, s->node, &step);
@@ -175,7 +175,7 @@ static void fill(double *value, const double *from, uint32_t count)
     for (uint32_t n = 0; n < count; n++) value[n] = from[n];
 }
 
-void attn_oracle_leaf(void *user, AuProgram *p, AuStep *s, uint32_t count)
+void attn_oracle_leaf(void *user, AuProgram *p, AuEvalStep *s, uint32_t count)
 {
     AuOracle *o = user;
     const AuNode *n = s->node;

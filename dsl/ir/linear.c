@@ -90,7 +90,7 @@ bool linear_program(AuLinearRun *r, AuProgram *p)
 {
     attn_program_run(p, AU_CHANGED_ALL, (uint32_t)r->o.E);
     for (uint32_t k = 0; k < p->root_count; k++) {
-        const AuStep *root = p->roots[k];
+        const AuEvalStep *root = p->roots[k];
         const uint32_t count = !root->vector                   ? 1
                                : root->of_keys && p->key_count ? p->key_count
                                                                : (uint32_t)r->o.E;

@@ -15,7 +15,7 @@ typedef struct Back {
 /* ---- into tensors */
 
 /* Where indices lead, which were in range where the value is not 0. */
-static int64_t offset_of(const AuOracle *o, uint32_t tensor, AuStep *const *indices, uint32_t n)
+static int64_t offset_of(const AuOracle *o, uint32_t tensor, AuEvalStep *const *indices, uint32_t n)
 {
     const AuAttn *a = o->a;
     int64_t offset = 0;
@@ -37,7 +37,7 @@ static bool scatter(AuLinearRun *r, const AuSlotBack *back, const double *deleme
     for (uint32_t i = 0, at = 0; i < back->inputs->count; i++) {
         const AuInputGrad *in = &back->inputs->at[i];
         const AuNode *read = attn_at(r->o.a, in->read);
-        AuStep *const *roots = back->program->roots + at;
+        AuEvalStep *const *roots = back->program->roots + at;
         double *to = r->call->grads[attn_oracle_source(&r->o, (int32_t)in->tensor)];
         int64_t step = 0;
         at += 1u + read->count;

@@ -16,7 +16,7 @@ bool attn_mask_map(const AuAttn *a, const AuOracleCall *call, int64_t b, int64_t
     for (o.i = 0; o.mask && o.i < o.S; o.i++) {
         attn_program_run(o.mask, o.i ? AU_AX_Q : AU_CHANGED_ALL, (uint32_t)o.T);
         for (uint32_t j = 0; j < o.T; j++) {
-            const AuStep *root = o.mask->roots[0];
+            const AuEvalStep *root = o.mask->roots[0];
             if (attn_step_trouble(o.mask, root, j)) return attn_oracle_trouble(&o, o.mask, root, j);
             map[o.i * o.T + j] = attn_step_at(root, j) != 0;
         }

@@ -97,3 +97,24 @@ double attn_round(double x, AuDtype dtype)
 }
 
 double attn_round_tf32(double x) { return round_bits(x, 11, -136, 3.4011621342146535e38); }
+
+double attn_scalar(const AuAttn *a, AuExpr e, const int64_t *sizes, const double *params)
+{
+    double *value = AU_NEW_ARRAY(a->arena, double, e.i + 1);
+    for (uint32_t i = 1; i <= e.i; i++) {
+        const AuNode *n = &a->nodes[i];
+        double x[3] = {0};
+        for (uint32_t k = 0; k < n->count && k < 3; k++) x[k] = value[a->args[n->first + k].i];
+        if (n->op == AU_OP_F32)
+            value[i] = n->number;
+        else if (n->op == AU_OP_I32)
+            value[i] = n->integer;
+        else if (n->op == AU_OP_SIZE)
+            value[i] = sizes ? (double)sizes[n->integer] : 0;
+        else if (n->op == AU_OP_PARAM)
+            value[i] = params ? params[n->integer] : 0;
+        else
+            value[i] = attn_eval_op((AuOp)n->op, (AuType)n->type, x[0], x[1], x[2]);
+    }
+    return value[e.i];
+}

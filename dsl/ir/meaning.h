@@ -4,9 +4,8 @@
 #ifndef AU_DSL_ATTN_MEANING_H
 #define AU_DSL_ATTN_MEANING_H
 
-#include <math.h>
-
 #include "attn.h"
+#include "scalars.h"
 
 /* Of the two that are numbers, if one is nan; the first of two equal ones. */
 static inline double minimum(double a, double b) { return a <= b || b != b ? a : b; }
@@ -23,9 +22,6 @@ static inline double floor_div(double a, double b)
 {
     return floor(a / b); /* exact: quotients of i32 */
 }
-
-/* ln(1 + e^x) without overflow. */
-static inline double softplus(double x) { return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)); }
 
 static inline double logaddexp(double a, double b)
 {

@@ -24,7 +24,7 @@ bool attn_oracle_fail(AuOracle *o, AuSpan span, const char *format, ...)
 }
 
 /* The index that is out of range among args[first..], if any, in element n. */
-static bool explain_index(AuOracle *o, const AuStep *s, int32_t tensor, uint32_t first,
+static bool explain_index(AuOracle *o, const AuEvalStep *s, int32_t tensor, uint32_t first,
                           uint32_t axes, uint32_t n)
 {
     for (uint32_t k = 0; k < axes; k++) {
@@ -39,9 +39,9 @@ static bool explain_index(AuOracle *o, const AuStep *s, int32_t tensor, uint32_t
     return false;
 }
 
-bool attn_oracle_trouble(AuOracle *o, const AuProgram *p, const AuStep *root, uint32_t i)
+bool attn_oracle_trouble(AuOracle *o, const AuProgram *p, const AuEvalStep *root, uint32_t i)
 {
-    const AuStep *s = attn_step_trouble(p, root, i);
+    const AuEvalStep *s = attn_step_trouble(p, root, i);
     const AuNode *node = s->node;
     const uint32_t mine = (uint32_t)(s - p->steps) + 1;
     uint32_t n = s->vector ? i : 0;
@@ -66,28 +66,7 @@ bool attn_oracle_trouble(AuOracle *o, const AuProgram *p, const AuStep *root, ui
     return attn_oracle_fail(o, node->span, "division of an integer by 0");
 }
 
-/* ---- scalars and sizes */
-
-double attn_scalar(const AuAttn *a, AuExpr e, const int64_t *sizes, const double *params)
-{
-    double *value = AU_NEW_ARRAY(a->arena, double, e.i + 1);
-    for (uint32_t i = 1; i <= e.i; i++) {
-        const AuNode *n = &a->nodes[i];
-        double x[3] = {0};
-        for (uint32_t k = 0; k < n->count && k < 3; k++) x[k] = value[a->args[n->first + k].i];
-        if (n->op == AU_OP_F32)
-            value[i] = n->number;
-        else if (n->op == AU_OP_I32)
-            value[i] = n->integer;
-        else if (n->op == AU_OP_SIZE)
-            value[i] = sizes ? (double)sizes[n->integer] : 0;
-        else if (n->op == AU_OP_PARAM)
-            value[i] = params ? params[n->integer] : 0;
-        else
-            value[i] = attn_eval_op((AuOp)n->op, (AuType)n->type, x[0], x[1], x[2]);
-    }
-    return value[e.i];
-}
+/* ---- sizes */
 
 /* A size gets the first extent that is bound to it; every further one must be the same. */
 static bool bind_axis(const AuAttn *a, uint32_t tensor, uint32_t axis, int64_t extent,

@@ -55,7 +55,7 @@ typedef struct AuOracle {
 bool attn_oracle_begin(AuOracle *o, const AuAttn *a, const AuOracleCall *call, AuArena *arena,
                        const char **why);
 /* False, with a message about what went wrong in element i of the root. */
-bool attn_oracle_trouble(AuOracle *o, const AuProgram *p, const AuStep *root, uint32_t i);
+bool attn_oracle_trouble(AuOracle *o, const AuProgram *p, const AuEvalStep *root, uint32_t i);
 bool attn_oracle_fail(AuOracle *o, AuSpan span, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 double attn_oracle_single(const AuOracle *o, double x); /* rounded to f32 if that is asked for */
@@ -77,7 +77,7 @@ AuProgram *attn_oracle_program(AuOracle *o, const AuExpr *roots, uint32_t count,
                                int64_t capacity);
 
 /* Leaves of every place; user is the AuOracle. */
-void attn_oracle_leaf(void *user, AuProgram *p, AuStep *s, uint32_t count);
+void attn_oracle_leaf(void *user, AuProgram *p, AuEvalStep *s, uint32_t count);
 
 bool attn_oracle_linear(AuOracle *o);
 /* The tensor that has the elements of this one: values that are a slice of the keys lie there. */

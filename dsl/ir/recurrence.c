@@ -38,7 +38,7 @@ static bool run_slot(Recurrence *r, Slot *s)
 {
     if (!s->program) return true;
     attn_program_run(s->program, AU_CHANGED_ALL, (uint32_t)r->o->E);
-    const AuStep *root = s->program->roots[0];
+    const AuEvalStep *root = s->program->roots[0];
     for (uint32_t i = 0; i < s->width; i++) {
         if (attn_step_trouble(s->program, root, i))
             return attn_oracle_trouble(r->o, s->program, root, i);

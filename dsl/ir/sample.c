@@ -5,31 +5,24 @@
 #include <string.h>
 
 #include "meaning.h"
-
-static double uniform(uint64_t *state) /* splitmix64 */
-{
-    uint64_t z = *state += 0x9E3779B97F4A7C15u;
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-    return (double)(z >> 11) * 0x1p-53;
-}
+#include "random.h"
 
 /* Scores of several magnitudes and levels, some of them positive only. */
 static void fill_row(AuSample *row, uint64_t *random)
 {
     const double spread = row->index % 3 == 0 ? 0.5 : row->index % 3 == 1 ? 4 : 30;
-    const double level = row->index % 4 == 3 ? 40 * uniform(random) - 20
+    const double level = row->index % 4 == 3 ? 40 * au_uniform(random) - 20
                          : row->index % 2    ? spread
                                              : 0;
-    row->count = 2 + (uint32_t)(uniform(random) * (AU_SAMPLE_PAIRS - 1));
+    row->count = 2 + (uint32_t)(au_uniform(random) * (AU_SAMPLE_PAIRS - 1));
     for (uint32_t n = 0; n < row->count; n++) {
-        row->scores[n] = level + spread * (2 * uniform(random) - 1);
-        row->dweights[n] = 2 * uniform(random) - 1;
-        row->weights[n] = uniform(random);
+        row->scores[n] = level + spread * (2 * au_uniform(random) - 1);
+        row->dweights[n] = 2 * au_uniform(random) - 1;
+        row->weights[n] = au_uniform(random);
     }
-    row->element = 0.5 + uniform(random);
-    row->delement = 2 * uniform(random) - 1;
-    row->delta = 2 * uniform(random) - 1;
+    row->element = 0.5 + au_uniform(random);
+    row->delement = 2 * au_uniform(random) - 1;
+    row->delta = 2 * au_uniform(random) - 1;
 }
 
 AuSamples *samples_new(const AuAttn *a, AuArena *arena)

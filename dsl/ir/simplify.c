@@ -276,26 +276,16 @@ static AuExpr make(AuAttn *a, const AuNode *n, const AuExpr *args)
 
 /* ---- graphs */
 
-AuExpr attn_simplify_expr(AuAttn *a, AuExpr e)
+static AuExpr make_simple(void *user, AuAttn *a, AuExpr node, const AuExpr *args)
 {
-    if (!e.i) return e;
-    bool *mark = AU_NEW_ARRAY(a->arena, bool, e.i + 1);
-    AuExpr *made = AU_NEW_ARRAY(a->arena, AuExpr, e.i + 1);
-    attn_mark(a, e, mark);
-    for (uint32_t i = 1; i <= e.i; i++) {
-        const AuNode n = a->nodes[i];
-        AuExpr args[UINT8_MAX];
-        if (!mark[i]) continue;
-        for (uint32_t k = 0; k < n.count; k++) args[k] = made[a->args[n.first + k].i];
-        made[i] = (AuExpr){i};
-        if (n.count && n.type != AU_T_NONE)
-            made[i] = make(a, &n, args);
-        else if (n.op == AU_OP_SIZE && a->sizes[n.integer].fixed >= 0 &&
-                 a->sizes[n.integer].fixed <= INT32_MAX)
-            made[i] = attn_i32(a, (int32_t)a->sizes[n.integer].fixed, n.span);
-    }
-    return made[e.i];
+    const AuNode n = a->nodes[node.i];
+    (void)user;
+    if (n.count && n.type != AU_T_NONE) return make(a, &n, args);
+    const int64_t fixed = n.op == AU_OP_SIZE ? a->sizes[n.integer].fixed : -1;
+    return fixed >= 0 && fixed <= INT32_MAX ? attn_i32(a, (int32_t)fixed, n.span) : node;
 }
+
+AuExpr attn_simplify_expr(AuAttn *a, AuExpr e) { return attn_remake(a, e, make_simple, NULL); }
 
 /* Makes the graph again of what the roots reach, and of nothing else. */
 static void drop_dead_nodes(AuAttn *a, const AuRoot *roots, uint32_t count)
@@ -335,6 +325,7 @@ static void drop_true_requires(AuAttn *a)
     for (uint32_t i = 0; i < a->require_count; i++) {
         if (is_number(a, a->requires[i], 1)) continue;
         a->requires[kept] = a->requires[i];
+        a->require_is_written[kept] = a->require_is_written[i];
         a->require_spans[kept++] = a->require_spans[i];
     }
     a->require_count = kept;

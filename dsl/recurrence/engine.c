@@ -7,9 +7,8 @@
 /* Which writers a reader sees, and where it reads: before its token; between its decay and its write; behind it. */
 typedef enum AuReads { AU_READS_BEFORE, AU_READS_BETWEEN, AU_READS_AFTER } AuReads;
 
-/* exp of it is 0, and far from where differences of totals lose what matters */
-#define FLOOR_f64 (-746.0)
-#define FLOOR_f32 (-104.0f)
+#define FLOOR_f64 recurrence_floor(false)
+#define FLOOR_f32 ((float)recurrence_floor(true))
 #define EXP_f64   exp
 #define EXP_f32   expf
 
@@ -41,8 +40,6 @@ static double round_mantissa(double x, int32_t bits)
 #include "engine_body.h"
 #undef REAL
 #undef NAME
-
-double recurrence_floor(bool single) { return single ? (double)FLOOR_f32 : FLOOR_f64; }
 
 void recurrence_forward(const AuRows *rows, const AuEngine *how, double *state, double *o,
                         AuArena *scratch)

@@ -47,7 +47,7 @@ void recurrence_forward(const AuRows *rows, const AuEngine *how, double *state, 
 void recurrence_backward(const AuRows *rows, const AuEngine *how, const double *state,
                          const double *dout, double *dstate, AuRows *d, AuArena *scratch);
 
-/* log decays below it are resets: exp of it is 0 */
-double recurrence_floor(bool single);
+/* log decays below it are resets: exp of it is 0, and it is far from where differences of totals lose what matters */
+static inline double recurrence_floor(bool single) { return single ? -104.0 : -746.0; }
 
 #endif

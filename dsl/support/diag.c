@@ -14,8 +14,14 @@ AuDiags *au_diags_new(AuArena *arena)
 
 uint32_t au_source_add(AuDiags *diags, const char *name, const char *text, size_t length)
 {
-    const AuSource source = {au_format(diags->arena, "%s", name),
-                             au_strndup(diags->arena, text, length), (uint32_t)length};
+    return au_source_add_part(diags, au_format(diags->arena, "%s", name), 1,
+                              au_strndup(diags->arena, text, length), length);
+}
+
+uint32_t au_source_add_part(AuDiags *diags, const char *name, uint32_t line, const char *text,
+                            size_t length)
+{
+    const AuSource source = {name, text, (uint32_t)length, line};
     AU_PUSH(diags->arena, diags->sources, diags->source_count, diags->source_capacity, source);
     return diags->source_count - 1;
 }
@@ -64,6 +70,15 @@ DEFINE(au_remark, AU_NOTE)
 #undef DEFINE
 // clang-format on
 
+void au_diags_back(AuDiags *diags, const AuDiags *before)
+{
+    diags->errors = before->errors;
+    diags->warnings = before->warnings;
+    diags->first = before->first;
+    diags->last = before->last;
+    if (diags->last) diags->last->next = NULL;
+}
+
 void au_add_note(AuDiags *diags, AuDiag *diag, AuSpan span, const char *format, ...)
 {
     AuNoteText *note = AU_NEW(diags->arena, AuNoteText);
@@ -102,7 +117,7 @@ AuPosition au_position(const AuDiags *diags, AuSpan span)
 {
     const AuSource *source = &diags->sources[span.source];
     const uint32_t at = span.begin < source->length ? span.begin : source->length;
-    AuPosition p = {source->name, 1, 1};
+    AuPosition p = {source->name, source->line, 1};
     for (uint32_t i = 0; i < at; i++) p.line += source->text[i] == '\n';
     for (uint32_t i = line_begin(source, at); i < at; i++)
         p.column += !is_continuation(source->text[i]);

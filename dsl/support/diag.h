@@ -44,6 +44,7 @@ typedef struct AuSource {
     const char *name; /* as the user named the file */
     const char *text;
     uint32_t length;
+    uint32_t line; /* number of its first line, from 1 */
 } AuSource;
 
 /* What a compilation reports into. */
@@ -58,6 +59,9 @@ typedef struct AuDiags {
 
 AuDiags *au_diags_new(AuArena *arena);
 uint32_t au_source_add(AuDiags *diags, const char *name, const char *text, size_t length);
+/* A part of a file, from that line on; name and text are kept as they are. */
+uint32_t au_source_add_part(AuDiags *diags, const char *name, uint32_t line, const char *text,
+                            size_t length);
 
 /* Adds a diagnostic; what it returns takes notes and a fix (never NULL). A warning is kept once a place. */
 AuDiag *au_error(AuDiags *diags, AuCode code, AuSpan span, const char *format, ...)
@@ -69,6 +73,9 @@ AuDiag *au_remark(AuDiags *diags, AuCode code, AuSpan span, const char *format, 
     __attribute__((format(printf, 4, 5)));
 void au_add_note(AuDiags *diags, AuDiag *diag, AuSpan span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+
+/* Forgets what was reported since the copy [before] was made, for who tries something else; positions stay known. */
+void au_diags_back(AuDiags *diags, const AuDiags *before);
 
 const char *au_code_name(AuCode code); /* "E0213" */
 

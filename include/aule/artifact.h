@@ -19,7 +19,7 @@ extern "C" {
 
 #define AULE_MAGIC         "aule\x1a\r\n" /* 7 characters and the NUL: 8 bytes */
 #define AULE_VERSION_MAJOR 1
-#define AULE_VERSION_MINOR 3
+#define AULE_VERSION_MINOR 5
 
 /* What an artifact has at most: aulec refuses a script that needs more, a reader an artifact that has more. They bound
  * what a run keeps on its stack. */
@@ -32,6 +32,8 @@ enum {
     AULE_MAX_SLOTS = 512,   /* of a launch */
     AULE_MAX_LAUNCHES = 64, /* of a variant: one for each of those gradients, and 24 */
     AULE_MAX_REGIONS = 64,  /* of a variant's workspace: likewise */
+    AULE_MAX_MAPS = 32,     /* of a variant's launches together */
+    AULE_MAP_RANK = 5,      /* dimensions of a map, at most */
     /* Kernels count in 32 bits, in steps of a tile, and the end of the last one must fit: no tile is as long as 2^16. */
     AULE_LARGEST_SIZE = INT32_MAX - (1 << 16)
 };
@@ -77,11 +79,14 @@ typedef enum aule_role {
     AULE_ROLE_OUTPUT,
     AULE_ROLE_FINAL,
     /* of attentions with gradients */
-    AULE_ROLE_KEPT,    /* "o_kept": the output before out_mod, which forward writes for backward */
-    AULE_ROLE_DOUT,    /* "do": the gradient given for o */
-    AULE_ROLE_DFINAL,  /* "dNAME": the gradient given for a final */
-    AULE_ROLE_GRAD,    /* "dq", "dk", "dv", "dNAME": what backward makes */
-    AULE_ROLE_KEPT_ROW /* "NAME_kept", f32 a row: what forward writes beside finals, for backward */
+    AULE_ROLE_KEPT,     /* "o_kept": the output before out_mod, which forward writes for backward */
+    AULE_ROLE_DOUT,     /* "do": the gradient given for o */
+    AULE_ROLE_DFINAL,   /* "dNAME": the gradient given for a final */
+    AULE_ROLE_GRAD,     /* "dq", "dk", "dv", "dNAME": what backward makes */
+    AULE_ROLE_KEPT_ROW, /* "NAME_kept", f32 a row: what forward writes beside finals, for backward */
+    /* of recurrences */
+    AULE_ROLE_STATE,    /* "state_in", "sum_in": before the first token; not passed: 0 */
+    AULE_ROLE_STATE_OUT /* "state_out", "sum_out": after the last */
 } aule_role;
 
 /* A tensor of the signature. Axes are outermost first; each extent is an expression (often one
@@ -97,7 +102,7 @@ typedef struct aule_tensor_v1 {
     const aule_expr *axes;
 } aule_tensor_v1;
 #define AULE_TENSOR_GRAD     1u /* marked `grad`: backward makes dNAME */
-#define AULE_TENSOR_OPTIONAL 2u /* outputs that need not be passed: finals, what is kept */
+#define AULE_TENSOR_OPTIONAL 2u /* what need not be passed: finals, what is kept, states */
 #define AULE_TENSOR_IN_K     4u /* v is part of k: it is not passed */
 
 typedef struct aule_param_v1 {
@@ -143,6 +148,30 @@ typedef struct aule_slot_v1 {
  * may run in parallel. It needs the launch's private_bytes of stack. */
 typedef void (*aule_cpu_kernel)(const uint64_t *slots, uint32_t x, uint32_t y, uint32_t z);
 
+/* How the unit of a device that copies boxes sees a tensor (since 1.4; NVIDIA's tensor maps). The launch encodes one for each and
+ * passes them as one parameter behind the slots, 128 bytes each, aligned to 64. Dimension 0 is contiguous and the tensor's last axis;
+ * without expressions strides are those with which the tensor comes, or of a region those of a contiguous array.
+ *
+ * A call can be described where the base is a multiple of 16 bytes, dimension 0 has stride 1, the strides of the others are positive
+ * multiples of 16 bytes below 2^40, no size is 0 or above 2^32, and, of what is written, rows are multiples of 16 bytes (the unit writes
+ * such pieces whole). A dimension of size 1 has any stride. For other calls a variant with maps must not be chosen; an artifact has a
+ * twin without maps behind it. Such variants have the word "tensor_maps" among their features, so that readers which know no maps
+ * leave them alone. */
+typedef struct aule_map_v1 {
+    uint32_t struct_size;
+    uint32_t kind;  /* AULE_SLOT_TENSOR or AULE_SLOT_WORKSPACE */
+    uint32_t index; /* of the tensor or region */
+    uint32_t dtype; /* of its elements; never AULE_OPERAND */
+    uint32_t rank;
+    uint32_t swizzle; /* bytes of a row of the box in shared memory: 32, 64, 128; 0: as they lie */
+    uint32_t flags;   /* AULE_MAP_* */
+    uint32_t box[AULE_MAP_RANK];
+    aule_expr size[AULE_MAP_RANK];   /* in elements */
+    aule_expr stride[AULE_MAP_RANK]; /* likewise; no code: see above */
+} aule_map_v1;
+#define AULE_MAP_NAN     1u /* what is outside of the tensor is NaN in shared memory, not 0 */
+#define AULE_MAP_WRITTEN 2u /* boxes are stored or added through it */
+
 typedef struct aule_launch_v1 {
     uint32_t struct_size;
     const char *entry;      /* name of the kernel in the variant's code */
@@ -153,6 +182,8 @@ typedef struct aule_launch_v1 {
     uint32_t private_bytes; /* stack of a host kernel */
     uint32_t slot_count;
     const aule_slot_v1 *slots;
+    uint32_t map_count; /* since 1.4 */
+    const aule_map_v1 *maps;
 } aule_launch_v1;
 
 typedef struct aule_workspace_v1 {

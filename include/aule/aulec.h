@@ -89,6 +89,7 @@ typedef struct aulec_options {
     const char
         *shapes; /* the text of a table of shapes, whose rows come before the compiler's; NULL:
                            the compiler's alone */
+    const char *shapes_name; /* what diagnostics call it, a file's name; NULL: "<shapes>" */
 } aulec_options;
 
 typedef struct aulec_result aulec_result;

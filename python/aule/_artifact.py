@@ -9,10 +9,11 @@ from typing import Collection
 
 from . import _libaule as abi
 
-ROLES = ("q", "k", "v", "input", "output", "final", "kept", "dout", "dfinal", "gradient", "kept row")
+ROLES = ("q", "k", "v", "input", "output", "final", "kept", "dout", "dfinal", "gradient", "kept row", "state", "state out")
 DTYPES = ("operand", "float32", "float16", "bfloat16", "int32", "int64", "uint8", "bool")
 INPUTS = ("q", "k", "v", "input")
 BACKWARD = ("kept", "kept row", "dout", "dfinal", "gradient")  # roles of tensors that only the backward pass brings
+STATES = ("state", "state out")  # of recurrences, which calls do not take yet
 
 
 @dataclass(frozen=True)

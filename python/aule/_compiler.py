@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import hashlib
 import os
+import stat
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import POINTER, Structure, byref, c_char_p, c_size_t, c_uint32, c_void_p
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Callable, Iterator, Mapping, Sequence
+
+import numpy
 
 from . import _cache
 from ._artifact import Loaded
@@ -36,6 +40,7 @@ class Options(Structure):
         ("struct_size", c_size_t), ("targets", c_char_p), ("archs", c_char_p), ("dtypes", c_char_p), ("widths", c_char_p),
         ("attention", c_char_p), ("optimize", c_uint32), ("emit", c_uint32), ("no_gradients", c_uint32), ("deterministic", c_uint32),
         ("checked", c_uint32), ("f32", c_char_p), ("after", c_char_p), ("lines", c_uint32), ("shape", c_char_p), ("shapes", c_char_p),
+        ("shapes_name", c_char_p),
     ]
 
 
@@ -47,6 +52,8 @@ class Diagnostic(Structure):
 
 
 WARNING = 1  # aulec_severity
+OF_SHAPES = "W0601"  # a row of a table of shapes that does not do, which shows when kernels are made
+MOST_BYTES = 4 << 20  # of a script or a table of shapes
 
 
 class Compiler:
@@ -89,15 +96,26 @@ class Compiler:
         """One compilation: the artifact, or the text of the stage that ``emit`` names."""
         with self._result(name, text, options) as (status, result):
             if status != OK:
-                said = self.cdll.aulec_result_diagnostics(result).decode(errors="replace")
-                raise CompileError(said.rstrip("\n"), "usage" if status == USAGE else "script")
+                raise self._error(status, result)
+            for warning in self._warnings(result):
+                if warning.code == OF_SHAPES:  # others are of the script, and were said when it was given
+                    warnings.warn_explicit(warning, CompileWarning, warning.file, warning.line, module="aule")
             return ctypes.string_at(self.cdll.aulec_result_data(result), self.cdll.aulec_result_length(result))
 
-    def warnings(self, name: str, text: bytes) -> list[CompileWarning]:
-        """What the compiler has to say of a script that compiles."""
-        with self._result(name, text, {"emit": EMIT["gradients"]}) as (_, result):
-            every = [self.cdll.aulec_result_get_diagnostic(result, n).contents for n in range(self.cdll.aulec_result_diagnostic_count(result))]
-            return [_warning(d) for d in every if d.severity == WARNING]
+    def warnings(self, name: str, text: bytes, options: Mapping[str, Any]) -> list[CompileWarning]:
+        """What the compiler has to say of a script that compiles. Options that are wrong, of which nothing else is made, are an error."""
+        with self._result(name, text, {**options, "emit": EMIT["gradients"]}) as (status, result):
+            if status == USAGE:
+                raise self._error(status, result)
+            return self._warnings(result)
+
+    def _warnings(self, result: c_void_p) -> list[CompileWarning]:
+        every = [self.cdll.aulec_result_get_diagnostic(result, n).contents for n in range(self.cdll.aulec_result_diagnostic_count(result))]
+        return [_warning(d) for d in every if d.severity == WARNING]
+
+    def _error(self, status: int, result: c_void_p) -> CompileError:
+        said = self.cdll.aulec_result_diagnostics(result).decode(errors="replace")
+        return CompileError(said.rstrip("\n"), "usage" if status == USAGE else "script")
 
 
 def _warning(d: Diagnostic) -> CompileWarning:
@@ -230,7 +248,11 @@ class Compiled(AttentionFunction):
         """
         place = Device.get(device or chosen() or "cpu")
         types = [self._operand(dtype) for dtype in (dtypes if isinstance(dtypes, (list, tuple)) else [dtypes])]
-        sets = [self._widths(given) for given in ([widths] if isinstance(widths, (int, Mapping)) else widths)]
+        if not isinstance(gradients, (bool, int)) or gradients not in (0, 1):
+            raise TypeError(f"{self.name}.prepare(): gradients is True or False, not {gradients!r}")
+        sets = [self._widths(given) for given in (widths if isinstance(widths, Sequence) and not isinstance(widths, str) else [widths])]
+        if not types or not sets:
+            raise TypeError(f"{self.name}.prepare() was given no {'widths' if types else 'operand types'} to compile for")
         asked = [(place, operand, given, gradients) for operand in types for given in sets]
         with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
             for made in [pool.submit(self._built, *one) for one in asked]:
@@ -246,9 +268,10 @@ class Compiled(AttentionFunction):
 
     def _widths(self, given: int | Mapping[str, int]) -> tuple[int, ...]:
         named = given if isinstance(given, Mapping) else dict.fromkeys(self._fixed, given)
+        whole = all(isinstance(n, (int, numpy.integer)) and not isinstance(n, bool) and n > 0 for n in named.values())
         if sorted(named) != self._fixed:
             raise TypeError(f"{self.name}.prepare() needs the widths {', '.join(self._fixed)}, it was given {', '.join(named) or 'none'}")
-        if not all(isinstance(n, int) and n > 0 for n in named.values()):
+        if not whole:
             raise TypeError(f"{self.name}.prepare() was given the widths {given!r}, expected numbers or {{{', '.join(f'{axis!r}: number' for axis in self._fixed)}}}")
         return tuple(named[axis] for axis in self._fixed)
 
@@ -260,22 +283,53 @@ def _compile_again(name: str, text: bytes, attention: str | None, options: Mappi
 
 def _script(source: str | os.PathLike[str]) -> tuple[str, bytes]:
     """Name and text of a script given as a path or as its text, which has braces or several lines."""
-    return _text(source, "<script>", "{")
+    return _text(source, "<script>", "{", "a script")
 
 
-def _text(source: str | os.PathLike[str], name: str, sign: str) -> tuple[str, bytes]:
+def _text(source: str | os.PathLike[str], name: str, sign: str, what: str) -> tuple[str, bytes]:
     """Name and text of what is given as a path or as its text, which has this sign or several lines."""
+    if not isinstance(source, (str, os.PathLike)):
+        raise TypeError(f"{what} is given as a path or as its text, not as {type(source).__name__}")
     if isinstance(source, str) and (sign in source or "\n" in source):
-        return name, source.encode()
+        return name, _utf8(source, what)
+    path = os.fspath(source)
+    if not path.strip():
+        raise Error(f"{what} is given as a path or as its text; this is empty", "file")
     try:
-        with open(source, "rb") as file:
-            return os.fspath(source), file.read()
-    except OSError as error:
-        raise Error(f"{os.fspath(source)} cannot be read: {error.strerror}", "file") from None
+        return path, _read(path)
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in a name
+        raise Error(f"{path[:200]} cannot be read: {getattr(error, 'strerror', None) or error}", "file") from None
 
 
-def _list(value: str | Sequence[str] | None) -> str | None:
-    return value if value is None or isinstance(value, str) else ",".join(value)
+def _read(path: str) -> bytes:
+    """A file, as far as the compiler would take it: a pipe may have nobody who writes into it, a device no end."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        mode = os.fstat(file.fileno()).st_mode
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "is a folder" if stat.S_ISDIR(mode) else "it is a pipe or a device; read it, and give its text")
+        return file.read(MOST_BYTES + 1)
+
+
+def _utf8(text: str, what: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise Error(f"{what} has a character that is none of Unicode's: {text[error.start]!r}", "file") from None
+
+
+def _list(value: str | Sequence[str] | None, what: str) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if not isinstance(value, Sequence) or not all(isinstance(item, str) for item in value):
+        raise TypeError(f"{what} is a name or several, not {value!r}")
+    return ",".join(value)
+
+
+def _flag(what: str, value: Any) -> int | None:
+    """1, or None where it is off: "no" is neither."""
+    if value not in (0, 1) or not isinstance(value, (bool, int)):
+        raise ValueError(f"{what} is True or False, not {value!r}")
+    return 1 if value else None
 
 
 def compile(
@@ -313,17 +367,23 @@ def compile(
         Error: the file cannot be read.
         LibraryError: libaulec is not there.
     """
-    if optimize not in (None, 0, 1, 2, 3):
+    if optimize not in (None, 0, 1, 2, 3) or isinstance(optimize, (bool, float)):
         raise ValueError(f"optimize is 0, 1, 2 or 3, not {optimize!r}")
     if f32 not in (None, "exact", "tf32"):
         raise ValueError(f'f32 is "exact" or "tf32", not {f32!r}')
     name, text = _script(source)
-    options: dict[str, Any] = {"archs": _list(archs), "optimize": None if optimize is None else 1 + optimize, "deterministic": 1 if deterministic else None}
-    options["checked"] = 1 if checked else None
-    options["f32"] = f32
-    options["shapes"] = None if shapes is None else _text(shapes, "<shapes>", "=")[1]
+    if attention is not None and not isinstance(attention, str):
+        raise TypeError(f"attention is the name of one of the script's, not {attention!r}")
+    options: dict[str, Any] = {"archs": _list(archs, "archs"), "optimize": None if optimize is None else 1 + optimize, "f32": f32}
+    options |= {"deterministic": _flag("deterministic", deterministic), "checked": _flag("checked", checked)}
+    if shapes is not None:
+        options["shapes_name"], options["shapes"] = _text(shapes, "<shapes>", "=", "a table of shapes")
+        if b"\0" in options["shapes"]:
+            raise Error(f"{options['shapes_name']}: a table of shapes is text, and this has zero bytes", "file")
+    # Which devices have units for tf32 is seen when there is one.
+    found = compiler().warnings(name, text, {key: value for key, value in options.items() if value is not None and key != "f32"})
     made = Compiled(name, text, attention, options)
-    _warn(name, text)
+    _warn(name, text, found)
     return made
 
 
@@ -331,10 +391,10 @@ def compile(
 _warned: dict[bytes, dict] = {}
 
 
-def _warn(name: str, text: bytes) -> None:
+def _warn(name: str, text: bytes, found: Sequence[CompileWarning]) -> None:
     """Reports what the compiler warns of, at the script's lines as Python reports its own warnings of a source."""
     script = hashlib.sha256(os.fsencode(name) + b"\0" + text).digest()
-    for warning in compiler().warnings(name, text):
+    for warning in found:
         registry = _warned.setdefault(script, {})
         warnings.warn_explicit(warning, CompileWarning, warning.file, warning.line, module="aule", registry=registry)
 
@@ -346,5 +406,7 @@ def emit(source: str | os.PathLike[str], stage: str, **options: Any) -> str:
         options: of ``aulec_options`` (``include/aule/aulec.h``), by their names there, those that the stage has: targets, archs, dtypes, widths,
             attention; shape and shapes as text; after, a pass, with "tiled-ir"; lines, 1 for the script's lines in PTX.
     """
+    if stage not in EMIT or stage == "artifact":
+        raise ValueError(f"there is no stage {stage!r}, there are {', '.join(name for name in EMIT if name != 'artifact')}")
     name, text = _script(source)
     return compiler().run(name, text, emit=EMIT[stage], **options).decode()

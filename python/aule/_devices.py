@@ -164,9 +164,11 @@ class Device:
         Raises:
             Error: there is none, or it is not available; the message says why.
         """
-        found = cls._open.get(name)
+        found = cls._open.get(name) if isinstance(name, str) else None
         if found is not None:
             return found
+        if not isinstance(name, str):
+            raise TypeError(f"a device is named by its id, as aule.devices() has it: \"cpu\", \"opencl:1\"; this is {name!r}")
         with cls._lock:
             if name not in cls._open:
                 cls._open[name] = cls._first(name.split(","))

@@ -7,7 +7,7 @@ import sys
 import weakref
 from typing import Any, Callable, Dict, Mapping, TypeVar, overload
 
-from ._artifact import BACKWARD, INPUTS, Loaded, Parameter, TensorSpec
+from ._artifact import BACKWARD, INPUTS, STATES, Loaded, Parameter, TensorSpec
 from ._cache import stamp
 from ._devices import Device
 from ._errors import ArgumentError, Error
@@ -95,7 +95,7 @@ class AttentionFunction:
         self.formula: str = (loaded.descriptor.formula or b"").decode()
         self.parameters: list[Parameter] = loaded.parameters()
         every = loaded.tensors()
-        self.tensors: list[TensorSpec] = [t for t in every if t.role not in BACKWARD]
+        self.tensors: list[TensorSpec] = [t for t in every if t.role not in BACKWARD + STATES]
         self._names = Names(every)
         self._specs = {t.name: t for t in every}
         self._param_names = tuple(p.name for p in self.parameters)
@@ -309,5 +309,8 @@ def load(path: str | os.PathLike[str], attention: str | None = None) -> Attentio
     Raises:
         Error: not a file, not an artifact, damaged, newer than the library, or without that attention.
     """
-    place = os.path.abspath(os.fspath(path))
+    name = os.fspath(path)
+    if not name:
+        raise Error("an artifact is given as its path; this is empty", "file")
+    place = os.path.abspath(os.fsdecode(name))
     return AttentionFunction(Loaded(place, attention), f"{place} {stamp(place)}", (load, (place, attention)))

@@ -66,6 +66,8 @@ def _as_tensor(x: Any, what: str, q: Any) -> Any:
         tensor = torch.tensor(x, device=q.device)
         return tensor if tensor.dtype == torch.bool else tensor.float()
     array = numpy.asarray(x)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{what} must be a tensor or a list of numbers, its elements are {array.dtype.name}")
     return array if array.dtype == bool else array.astype(numpy.float32)
 
 
@@ -99,6 +101,9 @@ def _window(window: Any, causal: bool) -> tuple[int | None, int | None]:
     """How far a query sees to the left and to the right; None: without end."""
     if window is None:
         return None, None
+    for n in window if isinstance(window, (tuple, list)) else (window,):
+        if isinstance(n, bool) or not hasattr(n, "__int__"):
+            raise ArgumentError(f"window is {window!r}, expected a whole number or (left, right), -1 for no end", "param")
     if isinstance(window, (tuple, list)):
         if len(window) != 2 or min(window) < -1:
             raise ArgumentError(f"window is {window}, expected (left, right), each at least 0, or -1 for no end", "param")
@@ -129,6 +134,8 @@ def _flag(what: str, x: Any) -> bool:
 def _number(what: str, x: Any) -> Any:
     if not isinstance(x, (int, float)):
         check_number(x, what, f"write a script with `input {what}: f32[] grad` (aule.attention_script shows the one of these options)", "aule.attention")
+        if not hasattr(x, "__float__"):
+            raise TypeError(f"{what} must be a number, it is {type(x).__name__}")
     return x
 
 
@@ -256,6 +263,7 @@ def attention(
         Error: no kernel for this call on this device, or the device fails.
     """
     _check_heads(q, k, v)
+    return_lse = _flag("return_lse", return_lse)
     f, named = _prepare(
         q, k, causal=causal, window=window, softcap=softcap, alibi=alibi, sinks=sinks, bias=bias, scale=scale, dropout=dropout, seed=seed,
         deterministic=deterministic, gradients=False,
@@ -273,6 +281,9 @@ def attention_script(q: Any, k: Any, **options: Any) -> str:
     """The script that :func:`attention` runs for these options."""
     given: dict[str, Any] = dict.fromkeys(("window", "softcap", "alibi", "sinks", "bias", "scale", "seed"))
     given |= {"causal": False, "dropout": 0.0, "deterministic": False, "gradients": False}
+    for name in options:
+        if name not in given:
+            raise TypeError(f"attention_script() does not take {name}; it takes {', '.join(given)}")
     return _prepare(q, k, **(given | options))[0].source
 
 

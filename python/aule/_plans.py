@@ -182,12 +182,15 @@ class Runner:
         keys: list[Any] = [operation, device, wanted, gradients]
         words: list[int] = []
         owners: list[Any] = []
+        bits = 0
         for tensors in (given, out) if out else (given,):
             for name, x in tensors.items():
                 key, address, owner = describe(x, name)
                 keys += name, key
                 words += address, 0
+                bits |= address
                 owners.append(owner)
+        keys.append(bits & 15 == 0)  # kernels that copy by tensor maps are for such addresses alone
         for name, value in params.items():
             _check_whole(name, value)
             keys += name, type(value)

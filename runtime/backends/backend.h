@@ -9,11 +9,23 @@
 #include "../base.h"
 
 /* Raised when this struct changes; a backend built for another one is not used. */
-#define AU_BACKEND_API 3
+#define AU_BACKEND_API 4
 
 /* Receives what find() finds. Copies the texts. */
 typedef struct AuFinder AuFinder;
 aule_status rt_found(AuFinder *finder, const aule_device_info *info, AuSink sink);
+
+/* A tensor as the unit that copies boxes sees it (aule_map_v1): sizes in elements, strides in bytes. rank 0: it was not passed, and
+ * nobody asks for its boxes. */
+typedef struct AuMapView {
+    uint32_t rank;
+    uint64_t size[AULE_MAP_RANK], stride[AULE_MAP_RANK];
+} AuMapView;
+typedef struct AuMapped {
+    const aule_map_v1 *map;
+    const AuMapView *view;
+    uint64_t address;
+} AuMapped;
 
 /* One launch, all expressions evaluated. */
 typedef struct AuLaunch {
@@ -23,6 +35,8 @@ typedef struct AuLaunch {
         slots; /* the parameter block; tensors are addresses, or handles where memory is not flat */
     const int64_t *
         offsets; /* a slot each, memory not flat: the offset of a handle's element 0, in elements */
+    const AuMapped *maps; /* to be encoded for the kernel */
+    uint32_t map_count;
 } AuLaunch;
 
 typedef struct AuBackend {
@@ -35,7 +49,7 @@ typedef struct AuBackend {
     aule_status (*find)(AuFinder *finder, AuSink sink);
 
     /* [index] counts the devices that find() found. */
-    aule_status (*open)(AuMemory memory, uint32_t index, const aule_device_options *options,
+    aule_status (*open)(AuHeap memory, uint32_t index, const aule_device_options *options,
                         void **state, AuSink sink);
     void (*close)(void *state);
 

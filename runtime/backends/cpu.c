@@ -9,7 +9,7 @@
 #include "pool.h"
 
 typedef struct Cpu {
-    AuMemory memory;
+    AuHeap memory;
     AuPool *pool;
 } Cpu;
 
@@ -65,7 +65,7 @@ static aule_status find(AuFinder *finder, AuSink sink)
     return status;
 }
 
-static aule_status open_cpu(AuMemory memory, uint32_t index, const aule_device_options *options,
+static aule_status open_cpu(AuHeap memory, uint32_t index, const aule_device_options *options,
                             void **state, AuSink sink)
 {
     (void)index;

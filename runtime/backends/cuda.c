@@ -129,7 +129,7 @@ static aule_status fill(Cuda *c, const aule_device_options *options, AuSink sink
     return status;
 }
 
-static aule_status open_cuda(AuMemory memory, uint32_t index, const aule_device_options *options,
+static aule_status open_cuda(AuHeap memory, uint32_t index, const aule_device_options *options,
                              void **state, AuSink sink)
 {
     Cuda *c = rt_alloc(memory, sizeof *c);

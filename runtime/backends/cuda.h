@@ -1,5 +1,6 @@
 /* cuda.h - what the parts of the CUDA backend share: cuda_find.c finds devices, cuda.c has contexts, memory and events, cuda_code.c code,
- * cuda_launch.c what a run does, in which nothing is allocated or waited for, so that a stream may be captured meanwhile. */
+ * cuda_launch.c and
+ * cuda_maps.c what a run does, in which nothing is allocated or waited for, so that a stream may be captured meanwhile. */
 #ifndef AU_RUNTIME_CUDA_H
 #define AU_RUNTIME_CUDA_H
 
@@ -19,7 +20,7 @@ void rt_cuda_explain(const aule_device_info *info, const char *feature, AuText *
 
 /* A device's state. */
 typedef struct Cuda {
-    AuMemory memory;
+    AuHeap memory;
     AuCuda cu;
     uint32_t index; /* of the id, cuda:N */
     CUdevice device;
@@ -61,6 +62,10 @@ aule_status rt_cuda_load(void *state, const aule_variant_v1 *variant, void **pro
 void rt_cuda_unload(void *state, void *program);
 aule_status rt_cuda_launch(void *state, void *program, void *queue, const AuLaunch *given,
                            AuSink sink);
+/* A launch's maps, CUDA_MAP_BYTES each, aligned to 64. */
+enum { CUDA_MAP_BYTES = 128 };
+aule_status rt_cuda_maps(Cuda *c, const CudaKernel *kernel, const AuLaunch *given, void *maps,
+                         AuSink sink);
 aule_status rt_cuda_zero(void *state, void *queue, void *data, uint64_t offset, uint64_t bytes,
                          AuSink sink);
 

@@ -3,12 +3,12 @@
 
 #include <dlfcn.h>
 
-/* Where the loader's answer goes: functions and objects have no common pointer in C. */
+/* Where the loader's answer goes: functions and objects have no common pointer in C. [why] NULL: it may be missing. */
 static bool load_function(void *library, const char *symbol, void *function, AuText *why)
 {
     void *found = dlsym(library, symbol);
     memcpy(function, &found, sizeof found);
-    if (!found && !why->length)
+    if (!found && why && !why->length)
         rt_text_add(
             why,
             "libcuda.so.1 has no %s: the driver is too old, at least 450 (CUDA 11.0) is needed",
@@ -29,6 +29,8 @@ bool rt_cuda_api(AuCuda *cuda, AuText *why)
     bool fine = true;
 #define CU(name, symbol, arguments)                                                                \
     fine = load_function(library, symbol, (void *)&cuda->name, why) && fine;
+#define CU_LATER(name, symbol, arguments)                                                          \
+    (void)load_function(library, symbol, (void *)&cuda->name, NULL);
 #include "cuda_api.def"
     dlclose(library);
     return fine;
@@ -58,6 +60,8 @@ static const struct { int driver; uint32_t ptx; } ptx_versions[] = {
 static const uint32_t capabilities[] = {121, 120, 110, 103, 101, 100, 90, 89, 88, 87, 86, 80, 75, 72, 70};
 // clang-format on
 
+enum { CUDA_WITH_MAPS = 12000 };
+
 uint32_t rt_cuda_ptx(int driver)
 {
     for (size_t i = 0; i < sizeof ptx_versions / sizeof *ptx_versions; i++)
@@ -73,4 +77,5 @@ void rt_cuda_features(int driver, uint32_t capability, AuText *text)
         if (capabilities[i] < capability) rt_text_add(text, " sm_%u", capabilities[i]);
     for (size_t i = 0; i < sizeof ptx_versions / sizeof *ptx_versions; i++)
         if (ptx_versions[i].driver <= driver) rt_text_add(text, " ptx%u", ptx_versions[i].ptx);
+    if (capability >= 90 && driver >= CUDA_WITH_MAPS) rt_text_add(text, " tensor_maps");
 }

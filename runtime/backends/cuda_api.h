@@ -55,6 +55,8 @@ enum {
     CU_JIT_ERROR_LOG_BUFFER = 5,
     CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6,
     CU_JIT_INPUT_PTX = 1,
+
+    CU_TENSOR_MAP_L2_PROMOTION_L2_256B = 3,
     CU_STREAM_DEFAULT = 0, /* ordered with the legacy default stream */
     CU_EVENT_DEFAULT = 0
 };
@@ -73,6 +75,6 @@ void rt_cuda_error(const AuCuda *cuda, CUresult code, AuText *text);
 /* Versions, by the number that cuDriverGetVersion gives: 12040 is CUDA 12.4. */
 uint32_t rt_cuda_ptx(int driver); /* the newest PTX it takes: 84 is PTX 8.4; 0: none of ours */
 void rt_cuda_features(int driver, uint32_t capability,
-                      AuText *text); /* "sm_90a sm_90 sm_89 .. ptx84 ptx83 .." */
+                      AuText *text); /* "sm_90a sm_90 sm_89 .. ptx84 ptx83 .. tensor_maps" */
 
 #endif

@@ -81,6 +81,20 @@ static aule_status link_code(Cuda *c, CudaProgram *p, const char *ptx, size_t by
     return result == 0 ? AULE_OK : fail_build(c, p->variant, ptx, call, result, log, sink);
 }
 
+/* The linker compiles for code that other files may call. There ptxas ignores `setmaxnreg`, and products of groups of warps, which need
+ * the registers that it hands over, run one by one. Such code must be whole; the driver keeps what it makes of it in a cache of its own. */
+static bool is_whole(const char *ptx) { return strstr(ptx, "setmaxnreg") != NULL; }
+
+static aule_status load_whole(Cuda *c, CudaProgram *p, const char *ptx, AuSink sink)
+{
+    char log[LOG_BYTES] = "";
+    int options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+    void *values[] = {log, (void *)(uintptr_t)(sizeof log - 1)};
+    CUresult result = c->cu.cuModuleLoadDataEx(&p->module, ptx, 2, options, values);
+    return result == 0 ? AULE_OK
+                       : fail_build(c, p->variant, ptx, "cuModuleLoadDataEx", result, log, sink);
+}
+
 /* A file that the driver does not take is made again. */
 static bool load_kept(Cuda *c, CudaProgram *p, const char *kept)
 {
@@ -105,7 +119,9 @@ static aule_status make_module(Cuda *c, CudaProgram *p, AuSink sink)
     rt_cache_name(&name, "cuda", ptx, strlen(ptx), how);
     uint64_t most;
     aule_status status = rt_cache_limit(&most, sink);
-    if (!status && name.failed)
+    if (!status && is_whole(ptx))
+        status = load_whole(c, p, ptx, sink);
+    else if (!status && name.failed)
         status = rt_fail_memory(sink);
     else if (!status && !load_kept(c, p, rt_text_str(&name)))
         status = link_code(c, p, ptx, strlen(ptx) + 1, rt_text_str(&name), sink);

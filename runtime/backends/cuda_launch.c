@@ -1,4 +1,4 @@
-/* cuda_launch.c - launches: one parameter, the block of slots. */
+/* cuda_launch.c - launches: one parameter, the block of slots; behind it the tensor maps of kernels that have some. */
 #include "cuda.h"
 
 /* Limits of grids, CUDA programming guide, "Technical Specifications per Compute Capability". */
@@ -37,12 +37,19 @@ aule_status rt_cuda_launch(void *state, void *program, void *queue, const AuLaun
     Cuda *c = state;
     const CudaKernel *kernel = &((CudaProgram *)program)->kernels[given->index];
     const uint32_t *grid = given->grid;
-    void *params[] = {(void *)(uintptr_t)given->slots};
+    _Alignas(64) unsigned char maps[AULE_MAX_MAPS][CUDA_MAP_BYTES];
+    void *params[2] = {(void *)(uintptr_t)given->slots, maps};
     bool pushed;
     if (grid[0] > MOST_X || grid[1] > MOST_YZ || grid[2] > MOST_YZ)
         return fail_grid(c, kernel, grid, sink);
+    if (!kernel->launch->slot_count) params[0] = maps;
     aule_status status = rt_cuda_enter(c, &pushed, sink);
     if (status) return status;
+    if (given->map_count) status = rt_cuda_maps(c, kernel, given, maps, sink);
+    if (status) {
+        rt_cuda_leave(c, pushed);
+        return status;
+    }
     CUresult code = c->cu.cuLaunchKernel(
         kernel->function, grid[0], grid[1], grid[2], kernel->block[0], kernel->block[1],
         kernel->block[2], kernel->launch->shared_bytes, queue ? queue : c->stream, params, NULL);

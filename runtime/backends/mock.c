@@ -25,7 +25,7 @@ static aule_status find(AuFinder *finder, AuSink sink)
     return AULE_OK;
 }
 
-static aule_status open_mock(AuMemory memory, uint32_t index, const aule_device_options *options,
+static aule_status open_mock(AuHeap memory, uint32_t index, const aule_device_options *options,
                              void **state, AuSink sink)
 {
     (void)memory;

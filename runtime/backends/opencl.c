@@ -182,7 +182,7 @@ static void close_opencl(void *state)
     rt_free(o);
 }
 
-static aule_status open_opencl(AuMemory memory, uint32_t index, const aule_device_options *options,
+static aule_status open_opencl(AuHeap memory, uint32_t index, const aule_device_options *options,
                                void **state, AuSink sink)
 {
     Listed listed[MAX_DEVICES];

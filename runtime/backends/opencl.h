@@ -8,7 +8,7 @@
 
 /* A device's state. */
 typedef struct OpenCL {
-    AuMemory memory;
+    AuHeap memory;
     AuOpenCL cl;
     cl_device_id device;
     cl_context context;

@@ -22,7 +22,7 @@ typedef struct Job {
 } Job;
 
 struct AuPool {
-    AuMemory memory;
+    AuHeap memory;
     pid_t process;      /* threads do not survive a fork */
     atomic_uint wanted; /* workers, callers not counted */
     uint32_t running;
@@ -192,7 +192,7 @@ static uint32_t usable_cores(void)
     return count > 0 ? (uint32_t)count : 1;
 }
 
-AuPool *rt_pool_new(AuMemory memory, uint32_t threads)
+AuPool *rt_pool_new(AuHeap memory, uint32_t threads)
 {
     AuPool *pool = rt_alloc(memory, sizeof *pool);
     if (!pool) return NULL;

@@ -11,7 +11,7 @@
 typedef struct AuPool AuPool;
 
 /* [threads] that work, the caller's included; 0: as many as the process may use. */
-AuPool *rt_pool_new(AuMemory memory, uint32_t threads);
+AuPool *rt_pool_new(AuHeap memory, uint32_t threads);
 void rt_pool_free(AuPool *pool);
 uint32_t rt_pool_threads(const AuPool *pool);
 

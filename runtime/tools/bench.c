@@ -20,14 +20,14 @@ static double now(void)
 }
 
 /* Milliseconds of one run of the steps. */
-static int time_one(AuSession *s, AuStep from, AuStep to, double *milliseconds)
+static int time_one(AuSession *s, AuDirection from, AuDirection to, double *milliseconds)
 {
     aule_error *error = NULL;
     aule_event *first = NULL, *last = NULL;
     uint64_t nanoseconds = 0;
     int status = 0;
     if (aule_event_record(s->device, NULL, &first, &error)) return command_error(error);
-    for (AuStep step = from; !status && step <= to; step++) status = session_run(s, step);
+    for (AuDirection step = from; !status && step <= to; step++) status = session_run(s, step);
     if (!status && aule_event_record(s->device, NULL, &last, &error)) status = command_error(error);
     if (!status && aule_event_elapsed(first, last, &nanoseconds, &error))
         status = command_error(error);
@@ -48,7 +48,7 @@ typedef struct Times {
     int count;
 } Times;
 
-static int measure(AuSession *s, AuStep from, AuStep to, Times *times)
+static int measure(AuSession *s, AuDirection from, AuDirection to, Times *times)
 {
     double discard, begin = now();
     for (int i = 0; i < WARM_UP; i++) {
@@ -112,7 +112,7 @@ static void shape_text(const AuSession *s, char *text, size_t bytes)
 /* What was measured: the steps, and how many times forward's work they are. */
 typedef struct Result {
     const char *name;
-    AuStep from, to;
+    AuDirection from, to;
     double work;
     Times times;
 } Result;

@@ -15,8 +15,8 @@ typedef struct Script {
     AuCompiler compiler;
     AuFile file;
     const char *path, *attention, *values;
-    bool tf32;        /* f32 is multiplied so */
-    bool has_kernels; /* of what was checked */
+    bool tf32;         /* f32 is multiplied so */
+    const char *dtype; /* of the operands; NULL: all */
     uint64_t seed;
 } Script;
 
@@ -39,14 +39,6 @@ static aulec_check_options check_options(const Script *s, bool as_svg)
                                  .columns = line_columns()};
 }
 
-static bool has_code(const Script *s, const aulec_result *result, const char *code)
-{
-    for (size_t n = 0; n < s->compiler.aulec_result_diagnostic_count(result); n++)
-        if (strcmp(s->compiler.aulec_result_get_diagnostic(result, n)->code, code) == 0)
-            return true;
-    return false;
-}
-
 static int check_laws(Script *s)
 {
     aulec_result *result = NULL;
@@ -58,9 +50,8 @@ static int check_laws(Script *s)
     if (report) fputs(report, stdout);
     fflush(stdout);
     fputs(s->compiler.aulec_result_diagnostics(result), stderr);
-    s->has_kernels = !has_code(s, result, "N0601");
     s->compiler.aulec_result_free(result);
-    return status == AULEC_OK ? 0 : EXIT_WRONG;
+    return status == AULEC_OK ? 0 : status == AULEC_ERROR_USAGE ? EXIT_USAGE : EXIT_WRONG;
 }
 
 typedef struct Bytes {
@@ -370,6 +361,7 @@ static int check_device(Script *s, const char *id)
     int status = 0;
     if (aule_device_open(id, NULL, &device, &error)) return command_error(error);
     for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
+        if (s->dtype && strcmp(s->dtype, d ? dtypes[d] : "f32") != 0) continue;
         const int failed = check_dtype(s, device, dtypes[d]);
         if (failed) status = failed;
     }
@@ -411,6 +403,10 @@ static int read_options(Script *s, AuOptions *options)
     s->tf32 = f32 && strcmp(f32, "tf32") == 0;
     if (f32 && !s->tf32 && strcmp(f32, "exact") != 0)
         return command_fail(EXIT_USAGE, "--f32 is '%s', expected exact or tf32", f32);
+    const char *dtype = s->dtype = options_take(options, "dtype");
+    if (dtype && strcmp(dtype, "f32") != 0 && strcmp(dtype, "f16") != 0 &&
+        strcmp(dtype, "bf16") != 0)
+        return command_fail(EXIT_USAGE, "--dtype is '%s', expected f32, f16 or bf16", dtype);
     return options_number(options, "seed", 0, UINT64_MAX, &s->seed);
 }
 
@@ -438,7 +434,7 @@ int command_check(AuOptions *options)
     if (!status) status = compiler_open(&s.compiler);
     if (!status) status = check_laws(&s);
     if (!status && plot) status = write_plot(&s, plot);
-    if (!status && s.has_kernels) status = check_devices(&s, backend);
+    if (!status) status = check_devices(&s, backend);
     compiler_close(&s.compiler);
     file_free(&s.file);
     return status;

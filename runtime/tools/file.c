@@ -16,7 +16,7 @@ static int open_file(const char *path, struct stat *facts, AuWhy *why)
 {
     int file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (file < 0 || fstat(file, facts) != 0)
-        array_wrong(why, "%s: cannot be read: %s", path, strerror(errno));
+        array_wrong(why, "%s: cannot be read: %s", *path ? path : "''", strerror(errno));
     else if (!S_ISREG(facts->st_mode))
         array_wrong(why, "%s: cannot be read: not a file", path);
     else

@@ -33,6 +33,7 @@ static const char check_help[] =
     "  --attention NAME                  only this one of the script\n"
     "  --seed N                          of the random data; a whole number\n"
     "  --backend cpu | opencl | opencl:0 only on it; else AULE_BACKEND, else every device there is\n"
+    "  --dtype f32 | f16 | bf16          kernels of these operands alone\n"
     "  --f32 exact | tf32                how operands of f32 are multiplied\n"
     "  --plot mask.svg                   the mask as a drawing\n";
 
@@ -93,7 +94,7 @@ static const char help[] =
 static const AuCommand commands[] = {
     {"devices", command_devices, "", "", false, devices_help},
     {"inspect", command_inspect, "", "", false, inspect_help},
-    {"check", command_check, "", "shape attention seed backend f32 plot", false, check_help},
+    {"check", command_check, "", "shape attention seed backend dtype f32 plot", false, check_help},
     {"run", command_run, "", "output dtype backend attention arch threads", true, run_help},
     {"bench", command_bench, "backward json", "shape dtype backend attention arch threads", true, bench_help},
     {"cache", command_cache, "", "", false, cache_help},

@@ -21,7 +21,7 @@ bool session_is_made(const aule_tensor_v1 *tensor)
 {
     return tensor->role == AULE_ROLE_OUTPUT || tensor->role == AULE_ROLE_FINAL ||
            tensor->role == AULE_ROLE_KEPT || tensor->role == AULE_ROLE_KEPT_ROW ||
-           tensor->role == AULE_ROLE_GRAD;
+           tensor->role == AULE_ROLE_GRAD || tensor->role == AULE_ROLE_STATE_OUT;
 }
 
 bool session_is_of_backward(const aule_tensor_v1 *tensor)
@@ -210,7 +210,7 @@ static uint32_t dtype_of(DLDataType type)
 }
 
 /* The call of one step with all its tensors that there are; [args] has room for all. */
-static aule_call make_call(const AuSession *s, AuStep step, aule_tensor_arg args[MAX_ARGS])
+static aule_call make_call(const AuSession *s, AuDirection step, aule_tensor_arg args[MAX_ARGS])
 {
     aule_call call = {.struct_size = sizeof call,
                       .operation = step == STEP_BACKWARD ? "backward" : "forward",
@@ -255,7 +255,7 @@ static int make_workspace(AuSession *s, AuPrepared *step)
     return 0;
 }
 
-static int make_plan(AuSession *s, AuStep step)
+static int make_plan(AuSession *s, AuDirection step)
 {
     aule_error *error = NULL;
     aule_tensor_arg args[MAX_ARGS];
@@ -272,7 +272,8 @@ int session_prepare(AuSession *s)
         if (s->arrays[i].data) status = place(s, i, true);
     for (uint32_t i = 0; !status && i < s->signature->tensor_count; i++) {
         const aule_tensor_v1 *t = session_tensor(s, i);
-        bool wanted = t->role == AULE_ROLE_OUTPUT || t->role == AULE_ROLE_FINAL || s->backward;
+        bool wanted = t->role == AULE_ROLE_OUTPUT || t->role == AULE_ROLE_FINAL ||
+                      t->role == AULE_ROLE_STATE_OUT || s->backward;
         if (session_is_made(t) && wanted) status = make_output(s, i);
     }
     if (!status) status = make_plan(s, STEP_FORWARD);
@@ -280,7 +281,7 @@ int session_prepare(AuSession *s)
     return status;
 }
 
-int session_run(AuSession *s, AuStep step)
+int session_run(AuSession *s, AuDirection step)
 {
     aule_error *error = NULL;
     return aule_plan_run(s->steps[step].plan, &s->steps[step].run, &error) ? command_error(error)

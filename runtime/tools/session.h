@@ -8,7 +8,7 @@
 
 enum { MAX_ARGS = 64 };
 
-typedef enum AuStep { STEP_FORWARD, STEP_BACKWARD, STEPS } AuStep;
+typedef enum AuDirection { STEP_FORWARD, STEP_BACKWARD, STEPS } AuDirection;
 
 typedef struct AuPrepared {
     aule_plan *plan;
@@ -53,7 +53,7 @@ int session_make_inputs(AuSession *session, AuOptions *options);
 
 /* Uploads inputs, makes outputs, plans, makes the workspace. */
 int session_prepare(AuSession *session);
-int session_run(AuSession *session, AuStep step); /* does not wait */
+int session_run(AuSession *session, AuDirection step); /* does not wait */
 int session_wait(AuSession *session);
 int session_fetch(AuSession *session); /* outputs into their arrays */
 

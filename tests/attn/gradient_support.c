@@ -4,11 +4,13 @@
 #include <math.h>
 #include <string.h>
 
+#include "findings.h"
 #include "front.h"
 
 /* What is differentiated: sum dO O + sum dR R. */
-static double loss(Check *k)
+static double loss(void *user)
 {
+    Check *k = user;
     double sum = 0;
     const char *why = "";
     AuArena *scratch = au_arena_new(NULL);
@@ -19,19 +21,6 @@ static double loss(Check *k)
         for (size_t n = 0; n < k->c->rows && k->dfinals[f]; n++)
             if (k->dfinals[f][n] != 0) sum += k->dfinals[f][n] * k->c->finals[f][n];
     return sum;
-}
-
-/* By four values, so that the error is of fourth order. */
-static double difference(Check *k, double *x, double step)
-{
-    const double at = *x;
-    double f[4];
-    for (int n = 0; n < 4; n++) {
-        *x = at + step * (n < 2 ? n - 2 : n - 1);
-        f[n] = loss(k);
-    }
-    *x = at;
-    return (f[0] - 8 * f[1] + 8 * f[2] - f[3]) / (12 * step);
 }
 
 static void check_tensor(Check *k, uint32_t t, const char *name)
@@ -45,7 +34,7 @@ static void check_tensor(Check *k, uint32_t t, const char *name)
         double step = 1e-2, expected;
         do { /* smaller ones where there is a kink or a pole near by */
             step *= 0.1;
-            expected = difference(k, &k->c->tensors[t][n], step);
+            expected = attn_difference(&k->c->tensors[t][n], step, loss, k);
         } while (step > 1e-5 && !(fabs(found - expected) <= 1e-8 * (size + fabs(expected))));
         if (!(fabs(found - expected) <= 1e-8 * (size + fabs(expected)) + 1e-10))
             fail_msg("%s: d%s[%zu] is %.12g, expected %.12g", name, k->c->a->tensors[t].name, n,

@@ -41,7 +41,7 @@ def main():
     tests = source / "tests/attn"
     flags = ["-std=c17", "-O1", "-D_POSIX_C_SOURCE=200809L", f'-DAU_GOLDEN="{source / "tests/golden/attn"}"']
     flags += [f"-I{source / 'dsl' / name}" for name in ("support", "recurrence", "ir", "front", "std")]
-    libraries = [build / "dsl" / name for name in ("front/libfront.a", "std/libau_std.a", "ir/libattn.a", "recurrence/librecurrence.a", "libsupport.a")]
+    libraries = [build / "dsl" / name for name in ("front/libfront.a", "std/libau_std.a", "ir/libattn_oracle.a", "ir/libattn.a", "recurrence/librecurrence.a", "libsupport.a")]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         rest = []

@@ -15,7 +15,7 @@ typedef struct Place {
     int64_t b, h, i, j;
 } Place;
 
-static void leaf(void *user, AuProgram *p, AuStep *s, uint32_t count)
+static void leaf(void *user, AuProgram *p, AuEvalStep *s, uint32_t count)
 {
     const Place *at = user;
     const AuNode *n = s->node;

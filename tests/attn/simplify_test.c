@@ -215,7 +215,7 @@ typedef struct At {
     const int64_t *sizes;
 } At;
 
-static void leaf(void *user, AuProgram *p, AuStep *s, uint32_t count)
+static void leaf(void *user, AuProgram *p, AuEvalStep *s, uint32_t count)
 {
     const At *at = user;
     const AuNode *n = s->node;

@@ -1,5 +1,6 @@
 /* support.c - see support.h. */
 #include "support.h"
+#include "random.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -78,14 +79,7 @@ const char *bench_softmax(Bench *b, const char *declarations, const char *lines)
         declarations, lines);
 }
 
-/* splitmix64 */
-uint32_t random_bits(Random *r)
-{
-    uint64_t z = r->state += 0x9E3779B97F4A7C15u;
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-    return (uint32_t)((z ^ z >> 31) >> 32);
-}
+uint32_t random_bits(Random *r) { return (uint32_t)(au_random(&r->state) >> 32); }
 
 uint32_t random_below(Random *r, uint32_t count) { return random_bits(r) % count; }
 

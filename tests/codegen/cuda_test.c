@@ -87,9 +87,19 @@ typedef struct Claim {
 #define SMALL(more)                                                                                \
     "kernel k lanes 32 warps 2\nmemory @a: global f32 " more " reads\n"                            \
     "memory @o: global f32 align 16 reads writes\nmemory @l: lane f32[8]\n"                        \
-    "memory @s: shared f32[64] swizzle 128\n"                                                      \
+    "memory @s: shared f32[64] swizzle 128\nmemory @t: shared f32[64] align 128\n"                 \
     "arg a: pointer @a\narg o: pointer @o\narg n: i32\n{\n%1 = lane.i32\n%2 = mul.i32 %1, 4\n"     \
     "%3 = arg.i32 #2\n%4 = warp.i32\n"
+#define BOX                                                                                        \
+    "kernel k lanes 32 warps 2\nmemory @b: global f32 reads writes\nmemory @t: shared f32[256] "   \
+    "align 1024 swizzle 128\nmemory @m: shared i64[1]\narg b: pointer @b\nmap B: @b box 32 8 "     \
+    "swizzle 128\n{\n%1 = block.i32 #0\n%2 = mul.i32 %1, 256\n%3 = elect.i1\n"
+#define GROUP                                                                                      \
+    "kernel k lanes 32 warps 4 group 4\nmemory @s: shared bf16[4096] align 1024 swizzle 128\n"     \
+    "memory @c: lane f32[32]\nmemory @o: global f32 writes\narg o: pointer @o\n{\n%1 = lane.i32\n"
+#define LEAVE                                                                                      \
+    "for %20 = 0 to 32 step 1 {\n%21 = load.f32 @c[%20]\n%22 = add.i32 %1, %20\nstore @o[%22], "   \
+    "%21\n}\n}\n"
 #define FOUR "%9 = const.f32x4 1.0\n"
 
 /* clang-format off */
@@ -124,9 +134,18 @@ static const Claim claims[] = {
     {"quad pairs multiply", "sm_70", "kernel k lanes 32 warps 1\nmemory @a: global f16 align 16 reads\nmemory @o: global f32 align 16 writes\narg a: pointer @a\narg o: pointer @o\n{\n%1 = lane.i32\n%2 = mul.i32 %1, 8\n"
         "%3 = load.f16x4 @a[%2]\n%4 = const.f32x8 0.0\n%5 = mma.f32x8 %4, %3, %3 #m8n8k4_f16_col_row\nstore @o[%2], %5\n}\n", "mma.sync.aligned.m8n8k4.col.row.f32.f16.f16.f32", "", ""},
     {"matrices of a later GPU", "sm_70", SMALL("") "%10 = load_matrix.f32 @s[%2] #1\nstore @o[%1], %10\n}\n", NULL, NULL, "ldmatrix needs sm_75"},
-    {"barriers in memory", "sm_90", "kernel k lanes 32 warps 1\nmemory @m: shared i64[1]\n{\n%1 = elect.i1\nmbar_init @m[0], 1 if %1\n}\n", NULL, NULL, "no generator has yet: elect"},
-    {"fences of units", "sm_90", SMALL("") "fence_proxy\n}\n", NULL, NULL, "no generator has yet: fence_proxy"},
-    {"products of a group", "sm_90", "kernel k lanes 32 warps 4 group 4\n{\nwgmma_fence\n}\n", NULL, NULL, "no generator has yet: wgmma_fence"},
+    {"barriers in memory", "sm_90", "kernel k lanes 32 warps 1\nmemory @m: shared i64[1]\n{\n%1 = elect.i1\nmbar_init @m[0], 1 if %1\n}\n", "mbarrier.init.shared::cta.b64", "bra", ""},
+    {"barriers in memory of a later GPU", "sm_80", "kernel k lanes 32 warps 1\n{\n%1 = elect.i1\n}\n", NULL, NULL, "needs sm_90: elect"},
+    {"fences of units", "sm_90", SMALL("") "fence_proxy\n}\n", "fence.proxy.async.shared::cta;", "minnctapersm", ""},
+    {"fences of units that share tensors with lanes", "sm_90", SMALL("") "%10 = elect.i1\nstore @o[%2], 1.0\nfence_proxy\nbarrier #0\nbulk_store @o[0], @t[0], 16 if %10\n}\n", "fence.proxy.async;", "", ""},
+    {"named barriers", "sm_80", SMALL("") "sync 3 #64\narrive %4 #64\n}\n", "bar.arrive", "", ""},
+    {"products of a group", "sm_90", "kernel k lanes 32 warps 4 group 4\n{\nwgmma_fence\n}\n", NULL, NULL, "products of groups need sm_90a"},
+    {"registers that change hands", "sm_90", "kernel k lanes 32 warps 4 group 4\n{\nregisters #40\n}\n", NULL, NULL, "registers that change hands need sm_90a"},
+    {"registers of few lanes", "sm_90a", "kernel k lanes 32 warps 8 group 4\n{\nregisters #240\n}\n", "setmaxnreg.dec.sync.aligned.u32", ".inc.", ""},
+    {"registers of many lanes", "sm_90a", "kernel k lanes 32 warps 12 group 4\n{\nregisters #240\n}\n", ".minnctapersm 1", ".dec.", ""},
+    {"a box is one instruction", "sm_90", BOX "tma_load @t[%2], @b[%1, 3], @m[0] if %3 #B\n}\n", "@%p1 cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes", "bra", ""},
+    {"a map is a parameter", "sm_90", BOX "tma_store @b[0, 3], @t[0] if %3 #B\n}\n", ".param .align 64 .b8 k_param_1[128]", "", ""},
+    {"a chain of products is one piece", "sm_90a", GROUP "wgmma_fence\nfor %10 = 0 to 64 step 16 unroll full {\nwgmma @c[0], @s[%10], @s[%10], true, 64, 0, 0 #wgmma_bf16_row_col\n}\nwgmma_commit\nwgmma_wait @c #0\n" LEAVE, "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16", "call", ""},
     {"matrices without elements", "sm_90", "kernel k lanes 32 warps 1\nmemory @c: matrix f32[1] shape 16 16 c\n{\nmatrix_fill @c[0], 0.0\n}\n", NULL, NULL, "no generator has yet: matrix_fill"},
 };
 /* clang-format on */

@@ -30,6 +30,13 @@ static AuBlob compile(Host *host)
     return code;
 }
 
+/* C7510 to C7517: "wgmma.mma_async instructions are serialized", and waits that nobody asked for. */
+static bool is_serial(const char *line)
+{
+    const char *at = strstr(line, "(C751");
+    return at && at[5] >= '0' && at[5] <= '7';
+}
+
 static void assemble(const Host *host, const AuBlob *code)
 {
     char path[] = "/tmp/aule-test-XXXXXX";
@@ -39,10 +46,20 @@ static void assemble(const Host *host, const AuBlob *code)
     write_file(path, code->bytes, code->length);
     const char *arch = host->arch->name; /* CUDA 13 has no sm_70: its PTX is for the next, too */
     if (strcmp(arch, "sm_70") == 0) arch = "sm_75";
-    const char *command = au_format(host->arena, "%s -arch=%s %s -o /dev/null", PTXAS, arch, path);
-    const int status = system(command);
+    const char *command =
+        au_format(host->arena, "%s -arch=%s %s -o /dev/null 2>&1", PTXAS, arch, path);
+    FILE *said = popen(command, "r");
+    assert_non_null(said);
+    char line[1024];
+    bool serial = false;
+    while (fgets(line, sizeof line, said)) {
+        print_error("%s", line);
+        serial |= is_serial(line);
+    }
+    const int status = pclose(said);
     unlink(path);
     if (status) fail_msg("ptxas refuses the module");
+    if (serial) fail_msg("ptxas makes products wait for each other");
 }
 
 /* The file's words (cuda_runner.c): numbers of 64 bits, texts and buffers padded to 64 bytes. */
@@ -51,6 +68,19 @@ static void put(AuText *file, const void *bytes, size_t length)
     static const char zero[64];
     au_text_bytes(file, bytes, length);
     if (length % 64) au_text_bytes(file, zero, 64 - length % 64);
+}
+
+static void put_map(AuText *file, const Case *c, uint32_t which)
+{
+    const AuMap *map = &c->k->maps[which];
+    const AuMemory *mem = &c->k->mems[map->mem.i];
+    uint64_t words[24] = {mem->arg, mem->scalar, map->rank, map->swizzle, map->nan};
+    for (uint32_t d = 0; d < map->rank; d++) {
+        words[8 + d] = map->box[d];
+        words[13 + d] = (uint64_t)c->maps[which].size[d];
+        words[18 + d] = (uint64_t)c->maps[which].stride[d];
+    }
+    put(file, words, sizeof words);
 }
 
 static void put_case(AuText *file, Case *c)
@@ -63,12 +93,13 @@ static void put_case(AuText *file, Case *c)
     host_interpret(c, false);
     const uint64_t slack = (uint64_t)(c->slack * 0x1p40f), ulps = (uint64_t)(c->ulps * 256);
     const uint32_t shared = au_target_cuda.dynamic_shared(c->k);
-    const uint64_t head[8] = {c->grid[0], c->grid[1],      c->grid[2], c->k->warps * 32,
-                              shared,     c->k->arg_count, slack,      ulps};
+    const uint64_t head[16] = {c->grid[0],      c->grid[1], c->grid[2], c->k->warps * 32, shared,
+                               c->k->arg_count, slack,      ulps,       c->k->map_count};
     put(file, head, sizeof head);
     char label[128] = {0};
     snprintf(label, sizeof label, "%s", c->label);
     put(file, label, sizeof label);
+    for (uint32_t m = 0; m < c->k->map_count; m++) put_map(file, c, m);
     for (uint32_t a = 0; a < c->k->arg_count; a++) {
         const AuScalar scalar = c->k->mems[c->k->args[a].mem.i].scalar;
         const uint64_t words[8] = {c->bytes[a], c->slots[a], c->bytes[a] ? scalar : 0};

@@ -94,6 +94,13 @@ AuMem case_tensor(Host *host, Case *c, const char *name, AuScalar scalar, uint64
 
 void *case_data(Case *c, AuMem mem) { return c->buffers[c->k->mems[mem.i].arg].data; }
 
+void case_kernel(Case *c, AuKernel *k)
+{
+    k->name = c->k->name;
+    k->banner = c->label;
+    c->k = k;
+}
+
 AuVal case_i32(Case *c, const char *name, int32_t value)
 {
     const AuVal v = kernel_arg(c->k, name, AU_ARG_I32, 0, c->k->arg_count, 0);
@@ -300,6 +307,7 @@ void host_interpret(Case *c, bool lockstep)
     const char *why = NULL;
     const AuKRun run = {.slots = c->slots,
                         .buffers = c->buffers,
+                        .maps = c->maps,
                         .grid = {c->grid[0], c->grid[1], c->grid[2]},
                         .seed = 1,
                         .lockstep = lockstep};

@@ -15,7 +15,7 @@
 
 #include "target.h"
 
-enum { CASE_ARGS = 16 };
+enum { CASE_ARGS = 64 };
 
 typedef struct Case {
     AuKernel *k; /* under construction */
@@ -24,8 +24,9 @@ typedef struct Case {
     uint64_t slots[CASE_ARGS];
     AuKBuffer buffers[CASE_ARGS]; /* what the interpreter works on */
     uint64_t bytes[CASE_ARGS];
-    float slack; /* f32 outputs: relative error allowed, 0: equal bits (any NaN is a NaN) */
-    float ulps;  /* the same in units of the last place */
+    const AuKMap *maps; /* of the kernel's maps */
+    float slack;        /* f32 outputs: relative error allowed, 0: equal bits (any NaN is a NaN) */
+    float ulps;         /* the same in units of the last place */
 } Case;
 
 typedef struct Host {
@@ -59,6 +60,8 @@ Case *host_case(Host *host, const char *format, ...) __attribute__((format(print
  * filled with a pattern. */
 AuMem case_tensor(Host *host, Case *c, const char *name, AuScalar scalar, uint64_t count, bool read,
                   bool written);
+/* Instead of the kernel under construction; it gets the case's name. */
+void case_kernel(Case *c, AuKernel *k);
 AuVal case_i32(Case *c, const char *name, int32_t value);
 void *case_data(Case *c, AuMem mem); /* to set other content */
 uint32_t host_random(Host *host, uint32_t below);

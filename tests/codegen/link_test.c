@@ -93,8 +93,9 @@ static AuKernel *tempting_kernel(AuArena *arena, uint32_t lanes)
     kernel_store(k, o, n, kernel_load(k, big, n, 1, none, none), none);
     kernel_end(k);
     AuVal x = kernel_load(k, a, lane, 1, none, none), y = kernel_load(k, a, zero, 1, none, none);
-    for (AuKOp op = AU_K_FLOOR; op <= AU_K_SQRT; op++)
-        x = kernel_op1(k, op, x), y = kernel_op1(k, op, y);
+    static const AuKOp plain[] = {AU_K_FLOOR, AU_K_CEIL, AU_K_RINT, AU_K_SQRT};
+    for (size_t op = 0; op < sizeof plain / sizeof *plain; op++)
+        x = kernel_op1(k, plain[op], x), y = kernel_op1(k, plain[op], y);
     x = kernel_op3(k, AU_K_FMA, x, y,
                    kernel_cvt(k, kernel_load(k, h, zero, 1, none, none), AU_F32));
     y = kernel_op3(k, AU_K_FMA, y, y,

@@ -4,7 +4,8 @@
  * compilation), NAME.cases what to run (written by tests/codegen/device.c): the number of
  * cases; for each its grid, threads, dynamic shared memory, number of arguments and the errors allowed (in 2^-40 of the value plus 1,
  * in 1/256 of a unit of the last place), a label of 128 bytes, and for each argument its length in bytes (0: a number, in the second
- * word), the element type, and the buffer before and after. Numbers have 64 bits; everything is padded to 64 bytes. Case n is the
+ * word), the element type, and the buffer before and after. Behind the errors stands the number of tensor maps, behind the label each
+ * of them: its argument, element type, number of dimensions, swizzle, whether NaN fills it, box, sizes and strides in elements. Numbers have 64 bits; everything is padded to 64 bytes. Case n is the
  * function case_n. Needs nothing but the driver: libcuda is opened at run time. Ends with "N passed, M failed".
  *
  * The cases run in a child: one that never ends, or takes its context with it, ends that child, and the next begins behind it. */
@@ -21,7 +22,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_ARGUMENTS = 16, MOST_LOST = 8, SECONDS = 2, NOT_READY = 600 };
+enum {
+    MOST_ARGUMENTS = 64,
+    MOST_MAPS = 8,
+    MAP_BYTES = 128,
+    MOST_LOST = 8,
+    SECONDS = 2,
+    NOT_READY = 600
+};
 enum { VOID, I1, I32, I64, F32, F16, BF16, U8 }; /* AuScalar */
 
 typedef struct Driver {
@@ -42,6 +50,8 @@ typedef struct Driver {
     int (*LaunchKernel)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                         unsigned, void *, void **, void **);
     int (*GetErrorString)(int, const char **);
+    int (*TensorMapEncodeTiled)(void *, int, uint32_t, void *, const uint64_t *, const uint64_t *,
+                                const uint32_t *, const uint32_t *, int, int, int, int);
 } Driver;
 
 static bool find(void *library, const char *name, void *to)
@@ -67,6 +77,7 @@ static bool open_driver(Driver *d)
     FIND(CtxSetCurrent), FIND(StreamQuery), FIND(ModuleLoadData), FIND(ModuleUnload);
     FIND(ModuleGetFunction), FIND(FuncSetAttribute), FIND(MemAlloc_v2), FIND(MemFree_v2);
     FIND(MemcpyHtoD_v2), FIND(MemcpyDtoH_v2), FIND(LaunchKernel), FIND(GetErrorString);
+    FIND(TensorMapEncodeTiled);
 #undef FIND
     return good;
 }
@@ -81,6 +92,7 @@ typedef struct Argument {
 typedef struct Case {
     const uint64_t *head;
     const char *label;
+    const uint64_t *maps[MOST_MAPS];
     Argument arguments[MOST_ARGUMENTS];
 } Case;
 
@@ -89,8 +101,10 @@ static size_t padded(size_t bytes) { return (bytes + 63) & ~(size_t)63; }
 static const unsigned char *read_case(const unsigned char *at, Case *c)
 {
     c->head = (const uint64_t *)(const void *)at;
-    c->label = (const char *)at + 64;
-    at += 64 + 128;
+    c->label = (const char *)at + 128;
+    at += 128 + 128;
+    for (uint64_t n = 0; n < c->head[8]; n++, at += 192)
+        c->maps[n] = (const uint64_t *)(const void *)at;
     for (uint64_t n = 0; n < c->head[5]; n++) {
         const uint64_t *words = (const uint64_t *)(const void *)at;
         Argument *a = &c->arguments[n];
@@ -204,11 +218,33 @@ static int wait_for(const Driver *d)
     return code;
 }
 
+static bool encode(const Driver *d, const Case *c, const uint64_t *words, const uint64_t *slots,
+                   void *map)
+{
+    static const int types[] = {0, 0, 3, 5, 7, 6, 9, 0}; /* of AuScalar: CUtensorMapDataType */
+    static const uint64_t bytes[] = {1, 1, 4, 8, 4, 2, 2, 1};
+    uint64_t sizes[5], strides[5];
+    uint32_t box[5], steps[5];
+    const uint64_t scalar = words[1], swizzle = words[3];
+    for (uint64_t n = 0; n < words[2]; n++) {
+        box[n] = (uint32_t)words[8 + n], steps[n] = 1;
+        sizes[n] = words[13 + n], strides[n] = words[18 + n] * bytes[scalar];
+    }
+    const int pattern = swizzle == 128 ? 3 : swizzle == 64 ? 2 : swizzle == 32;
+    return !wrong(d, c->label, "map",
+                  d->TensorMapEncodeTiled(map, types[scalar], (uint32_t)words[2],
+                                          (void *)(uintptr_t)slots[words[0]], sizes, strides + 1,
+                                          box, steps, 0, pattern, 2, words[4] != 0));
+}
+
 /* False: the context is gone, or occupied for ever. */
 static bool launch(const Driver *d, const Case *c, void *function, uint64_t *slots)
 {
+    static _Alignas(64) unsigned char maps[MOST_MAPS][MAP_BYTES];
     const unsigned shared = (unsigned)c->head[4];
-    void *parameters[1] = {slots};
+    void *parameters[2] = {slots, maps};
+    for (uint64_t n = 0; n < c->head[8]; n++)
+        if (!encode(d, c, c->maps[n], slots, maps[n])) return false;
     if (shared) d->FuncSetAttribute(function, 8, (int)shared); /* most dynamic shared memory */
     int code = d->LaunchKernel(function, (unsigned)c->head[0], (unsigned)c->head[1],
                                (unsigned)c->head[2], (unsigned)c->head[3], 1, 1, shared, NULL,

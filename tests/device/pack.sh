@@ -17,7 +17,7 @@ for folder in bin lib cases smoke tree; do
     mkdir "$out/$folder"
 done
 ninja -C "$build" runtime/libaule.so.0 compiler/driver/libaulec.so.0 compiler/driver/aulec runtime/tools/aule demo/demo tests/runtime/cuda_{runner,smoke} \
-    tests/exec/{scripts,sums}_test tests/codegen/{cuda,host_ops,host_control,host_memory,host_random}_test >/dev/null
+    tests/exec/{scripts,sums}_test tests/codegen/{cuda,units,lowered_units,host_ops,host_control,host_memory,host_random}_test >/dev/null
 
 # ---- programs and libraries
 programs=("$build"/{compiler/driver/aulec,runtime/tools/aule,demo/demo,tests/runtime/cuda_{runner,smoke},tests/exec/{scripts,sums}_test})
@@ -36,26 +36,33 @@ fi
 
 # ---- single operations
 export AULE_DEVICE_OUT=$out/cases
-for name in cuda_test host_ops_test host_control_test host_memory_test "host_random_test 1 100"; do
+units=()
+if [ "$arch" = sm_90 ]; then units=(units_test lowered_units_test); fi # their code runs there alone
+for name in cuda_test "${units[@]}" host_ops_test host_control_test host_memory_test "host_random_test 1 100"; do
     # shellcheck disable=SC2086
     "$build"/tests/codegen/$name >"$out/log" 2>&1 || { tail -n 20 "$out/log"; exit 1; }
 done
 # The driver takes long to compile PTX; where there is an assembler, it is done here.
 if ptxas=$(PATH=$PATH:/usr/local/cuda/bin command -v ptxas); then
     for ptx in "$out"/cases/*.ptx; do
-        "$ptxas" "-arch=$arch" "$ptx" -o "${ptx%.ptx}.cubin"
+        case $ptx in *-sm_90a-*) of=sm_90a ;; *) of=$arch ;; esac
+        "$ptxas" "-arch=$of" "$ptx" -o "${ptx%.ptx}.cubin"
     done
 fi
 
 # ---- artifacts: script, types, shape; widths are 64
-while read -r script types shape; do
-    for type in ${types//,/ }; do
-        so=smoke/$script-$type.so
-        "$build/compiler/driver/aulec" "$root/attn_scripts/$script.attn" --target cuda,cpu --arch "$arch,x86-64-v3" --dtype "$type" \
-            --width D=64 -o "$out/$so"
-        echo "$so --shape $shape --dtype $type" >>"$out/smoke/rows"
+pack() { # ARCH WIDTH [END OF NAMES], rows
+    local script types type shape so
+    while read -r script types shape; do
+        for type in ${types//,/ }; do
+            so=smoke/$script-$type${3-}.so
+            "$build/compiler/driver/aulec" "$root/attn_scripts/$script.attn" --target cuda,cpu --arch "$1,x86-64-v3" --dtype "$type" \
+                --width "D=$2" -o "$out/$so"
+            echo "$so --shape $shape --dtype $type" >>"$out/smoke/rows"
+        done
     done
-done <<'ROWS'
+}
+pack "$arch" 64 <<'ROWS'
 mha f16,bf16,f32 B=2,H=3,S=200,T=333
 gqa f16,bf16 B=2,H=8,Hk=2,S=257,T=257
 alibi f16,bf16 B=1,H=4,S=512,T=512
@@ -67,6 +74,18 @@ attention_sink bf16 B=1,H=4,S=64,T=500
 qk_norm f16 B=1,H=2,S=100,T=100
 relative_bias f16 B=2,H=2,S=150,T=150,W=65
 ROWS
+if [ "$arch" = sm_90 ]; then # groups of warps and tensor maps
+    pack sm_90a 64 -groups-64 <<'ROWS'
+mha f16,bf16 B=2,H=3,S=200,T=333
+alibi bf16 B=1,H=4,S=512,T=512
+sliding_window bf16 B=1,H=4,S=1000,T=1000
+relative_bias f16 B=2,H=2,S=150,T=150,W=65
+ROWS
+    pack sm_90a 128 -groups-128 <<'ROWS'
+gqa f16,bf16 B=2,H=8,Hk=2,S=257,T=257
+softcap bf16 B=1,H=4,S=300,T=1000
+ROWS
+fi
 
 # ---- what is read there
 (cd "$root" && git ls-files -z attn_scripts demo python 'tests/data/minilm_l*' 'tests/data/smollm2_layer12_[kqvo]*' tests/python tests/driver/checked_test.py tests/exec/scripts tests/exec/sums \

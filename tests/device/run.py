@@ -32,7 +32,8 @@ WATCHED = {
 }
 
 # Cases of scripts_test and sums_test whose scripts are not among the examples; ends of paths.
-HARD = ("pair_bias", "cross", "unseen", "far_sink", "low", "simplified", "chosen", "constant_end", "no_scales")
+HARD = ("pair_bias", "cross", "unseen", "far_sink", "low", "simplified", "chosen", "constant_end", "no_scales", "empty_rows",
+        "empty_plain_rows", "negated_statistic")
 SUMS = ("mha", "uniform", "/low", "/low_sigmoid", "/sigmoid", "relu", "alibi", "temperature", "scalable_softmax", "relative_bias", "kerple",
         "attention_sink", "qk_norm")
 

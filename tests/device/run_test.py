@@ -106,6 +106,7 @@ class Suite(unittest.TestCase):
             text = (RUN.parent.parent / "exec" / program).read_text()
             scripts = set(re.findall(r'"([\w/.]+\.attn)"', text)) | {"/" + s for s in re.findall(r'(?:SCRIPTS|OWN) "(\w+\.attn)"', text)}
             scripts.discard("../../exec/scripts/lse_alone.attn")  # planted: it must be found wrong
+            scripts.discard("../../exec/scripts/many_units.attn")  # its kernels are too long for a GPU, which scripts_test knows
             for script in scripts:
                 examples = program == "scripts_test.c" and "/" not in script
                 found = [name for name in names if f"{name}.attn" in f"/{script}"]

@@ -82,7 +82,7 @@ class Case(unittest.TestCase):
         path.write_text(text)
         return path
 
-    def passes(self, script, *options):
+    def passes(self, script, *options, dtypes=("f32", "f16", "bf16")):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = check(script, "--backend", "cpu", *options)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -90,7 +90,7 @@ class Case(unittest.TestCase):
         self.assertNotIn("error", done.stderr)
         self.assertIn("ok   tiles of keys, forward, backward, combine\n", done.stdout)
         self.assertRegex(done.stdout, r"ok   gradients, beside central differences|stop_grad, which differences do not know")
-        for dtype in ("f32", "f16", "bf16"):
+        for dtype in dtypes:
             self.assertRegex(done.stdout, rf"cpu +{dtype} +o \S+ .*dq \S+")
         self.assertNotIn("(!)", done.stdout)
         self.assertLess(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, MOST_SECONDS)
@@ -98,15 +98,15 @@ class Case(unittest.TestCase):
 
 
     def recurs(self, script, *options, tried=LAWS):
-        """A recurrence is what it says; laws that are not tried are said to be so, and no device is."""
+        """A recurrence is what it says, and its kernels with it; laws that are not tried are said to be so."""
         done = check(script, "--backend", "cpu", *options)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertNotIn("error", done.stderr)
-        self.assertIn("note N0601: no target makes kernels of recurrences yet", done.stderr)
-        self.assertIn("  --   kernels: no target makes them of a recurrence yet, so none were tried\n", done.stdout)
+        self.assertIn("  --   gradients by kernels: there are none of a recurrence yet\n", done.stdout)
+        for dtype in ("f32", "f16", "bf16"):
+            self.assertRegex(done.stdout, rf"(?m)^  cpu +{dtype} +o [^!]*$")
         for law in LAWS:
             self.assertRegex(done.stdout, rf"{'ok  ' if law in tried else '--  '} {law}")
-        self.assertNotIn("kernels: largest error", done.stdout)
         return done.stdout
 
 
@@ -241,7 +241,7 @@ class Options(Case):
 
     def test_a_name_that_is_none(self):
         done = check(EXAMPLES / "mha.attn", "--shape", "Q=3")
-        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.returncode, 2)
         self.assertIn("'Q=3' is no size or parameter of 'mha'", done.stderr)
 
     def test_a_size_that_the_script_refuses(self):
@@ -281,18 +281,23 @@ class Options(Case):
         self.assertIn("target cpu has no matrix unit for tf32", done.stderr)
 
     def test_wrong_use(self):
-        for options in (["--frob", "1"], ["--shape"], ["--f32", "fast"]):
+        for options in (["--frob", "1"], ["--shape"], ["--f32", "fast"], ["--dtype", "f64"], ["--dtype", "f32,bf16"]):
             self.assertEqual(check(EXAMPLES / "mha.attn", *options).returncode, 2)
+        done = check(EXAMPLES / "mha.attn", "--attention", "nobody")
+        self.assertEqual((done.returncode, done.stderr), (2, "error E0601: the script has no attention 'nobody'\n"))
         self.assertEqual(check(self.folder / "absent.attn").returncode, 3)
+        done = check("")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("'': cannot be read", done.stderr)
 
     def test_numbers_are_read_as_a_whole(self):
         for shape in ("S=3x", "S=", "S=-3", "S=3.5", "S=1e30", "S= 3", "S=3,", ",S=3", "=3", "S", "S=nan"):
             done = check(EXAMPLES / "mha.attn", "--backend", "cpu", "--shape", shape)
-            self.assertEqual(done.returncode, 1, shape)
-            self.assertIn("error E0605: '", done.stderr)
+            self.assertEqual(done.returncode, 2, shape)
+            self.assertIn("error E0601: '", done.stderr)
         done = check(EXAMPLES / "mha.attn", "--backend", "cpu", "--shape", "S=3,T=5,S=4")
         self.assertIn("'S=4': expected each name once", done.stderr)
-        self.assertEqual(check(EXAMPLES / "mha.attn", "--backend", "cpu", "--shape", "").returncode, 1)
+        self.assertEqual(check(EXAMPLES / "mha.attn", "--backend", "cpu", "--shape", "").returncode, 2)
 
     def test_a_backend_that_is_not_there(self):
         for backend in ("tpu", "cpu:3", "opencl:999"):
@@ -342,15 +347,25 @@ class Page(Case):
                     self.assertIn(line, shorter[0].splitlines())
 
 
-class All(Case):  # the full suite's
-    def test_every_script_passes_without_options(self):
-        for script in sorted([*EXAMPLES.glob("*.attn"), *SCRIPTS.glob("*.attn")]):
+class All(Case):  # the slow suite's
+    def tried(self, script, number):
+        return self.passes(script)
+
+    def test_every_script_passes(self):
+        for number, script in enumerate(sorted([*EXAMPLES.glob("*.attn"), *SCRIPTS.glob("*.attn")])):
             with self.subTest(script.stem):
                 if script.stem in RECURRENCES:
                     constant = script.stem == "retention_linear"  # a decay that no token sets to 0
                     self.recurs(script, tried=LAWS - {FORGETS} if constant else LAWS)
                 else:
-                    self.passes(script)
+                    self.tried(script, number)
+
+
+class Turns(All):  # the full suite's: one type, another at each script
+    def tried(self, script, number):
+        dtype = ("f32", "f16", "bf16")[number % 3]
+        said = self.passes(script, "--dtype", dtype, dtypes=[dtype])
+        self.assertEqual(set(re.findall(r"cpu +(\w+) ", said)), {dtype})
 
 
 if __name__ == "__main__":

@@ -156,7 +156,7 @@ static void test_options(void **state)
     bad = good, bad.widths = "D=16;D";
     expect_refused(bad, AULEC_ERROR_USAGE, "NAME=NUMBER");
     bad = good, bad.attention = "large";
-    expect_refused(bad, AULEC_ERROR_SCRIPT, "large");
+    expect_refused(bad, AULEC_ERROR_USAGE, "large");
 }
 
 static void test_script_of_any_bytes(void **state)

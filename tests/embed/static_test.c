@@ -167,7 +167,7 @@ static void test_parameters(void)
     a.width = &width, r.window = width;
     expect(window_forward(&a) == 0 && reference_error(&r, o, NULL) < 4e-6, "a parameter");
     a.cap = -1.0;
-    expect(strstr(window_message(window_forward(&a)), "0.0 < cap") != NULL, "a condition");
+    expect(strstr(window_message(window_forward(&a)), "cap > 0.0") != NULL, "a condition");
     const int64_t wide = INT64_C(1) << 40;
     a.cap = 2.0, a.width = &wide;
     expect(strstr(window_message(window_forward(&a)), "width") != NULL,

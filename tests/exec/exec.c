@@ -2,6 +2,8 @@
 #include "internal.h"
 
 #include "aule/artifact.h"
+#include "linear.h"
+#include "meaning.h"
 #include "tensors.h"
 
 #include <float.h>
@@ -216,7 +218,14 @@ static bool is_made(uint32_t role, AuOperation operation)
 {
     if (operation == AU_BACKWARD) return role == AULE_ROLE_GRAD;
     return role == AULE_ROLE_OUTPUT || role == AULE_ROLE_FINAL || role == AULE_ROLE_KEPT ||
-           role == AULE_ROLE_KEPT_ROW;
+           role == AULE_ROLE_KEPT_ROW || role == AULE_ROLE_STATE_OUT;
+}
+
+/* What a case leaves out of its call. */
+static bool is_absent(const Run *r, uint32_t role)
+{
+    return (role == AULE_ROLE_DFINAL && !exec_has(r, "dfinals")) ||
+           ((role == AULE_ROLE_STATE || role == AULE_ROLE_STATE_OUT) && !exec_has(r, "states"));
 }
 
 static bool add_tensor(Run *r, const char *name, AuDtype dtype, const int64_t *shape, uint32_t rank,
@@ -228,7 +237,7 @@ static bool add_tensor(Run *r, const char *name, AuDtype dtype, const int64_t *s
                   .rank = rank,
                   .role = role,
                   .output = is_made(role, AU_FORWARD) || is_made(role, AU_BACKWARD),
-                  .absent = role == AULE_ROLE_DFINAL && !exec_has(r, "dfinals"),
+                  .absent = is_absent(r, role),
                   .elements = 1};
     for (uint32_t d = 0; d < rank; d++) {
         t->shape[d] = shape[d];
@@ -331,11 +340,12 @@ void exec_begin(Run *r, AuOperation operation)
 const char *exec_widths(Run *r)
 {
     AuText text = {.arena = r->arena};
-    for (uint32_t n = 0; n < r->attn->size_count; n++) {
-        const char *name = r->attn->sizes[n].name;
-        if (r->attn->sizes[n].fixed < 0 && strlen(name) == 1 && strchr("DEP", *name))
-            au_text_add(&text, "%s%s=%d", text.length ? ";" : "", name, (int)r->sizes[n]);
-    }
+    bool *is_width = AU_NEW_ARRAY(r->arena, bool, r->attn->size_count + 1);
+    driver_find_widths(r->attn, is_width);
+    for (uint32_t n = 0; n < r->attn->size_count; n++)
+        if (is_width[n])
+            au_text_add(&text, "%s%s=%d", text.length ? ";" : "", r->attn->sizes[n].name,
+                        (int)r->sizes[n]);
     return text.length ? au_text_str(&text) : NULL;
 }
 
@@ -347,13 +357,39 @@ static uint32_t find_role(const Run *r, uint32_t role, uint32_t n)
     return NONE;
 }
 
+/* Token after token; plain: in f32, with what products multiply, and the output, in the operand's type. */
+static bool recurrence(Run *r, AuOracleCall call, double *const *results, const char **why)
+{
+    double *states[4] = {NULL}; /* state_in, sum_in, state_out, sum_out */
+    for (uint32_t n = 0; n < 4; n++) {
+        const uint32_t at = find_role(r, n < 2 ? AULE_ROLE_STATE : AULE_ROLE_STATE_OUT, n % 2);
+        if (at != NONE && !r->tensors[at].absent)
+            states[n] = n < 2 ? r->tensors[at].values : results[at];
+    }
+    static const int32_t bits[] = {[AU_DT_F32] = 0, [AU_DT_F16] = 11, [AU_DT_BF16] = 8};
+    const bool plain = call.round_to != AU_DT_OPERAND;
+    const AuNormal n = attn_normal_form(r->attn, r->arena);
+    const AuLinearCall all = {.call = call,
+                              .how = {.single = plain, .operand = plain ? bits[call.round_to] : 0},
+                              .state_in = states[0],
+                              .sum_in = states[1],
+                              .state_out = states[2],
+                              .sum_out = states[3]};
+    if (!attn_linear_forward(r->attn, &n, &all, r->arena, why)) return false;
+    const Tensor *o = &r->tensors[r->attn->tensor_count];
+    for (size_t i = 0; plain && i < o->elements; i++)
+        call.o[i] = attn_round(call.o[i], call.round_to);
+    return true;
+}
+
 /* The oracle's results by tensor, in f64 or rounded as a plain kernel rounds. */
 static bool oracle(Run *r, AuDtype round_to, double *const *results)
 {
     const uint32_t o = r->attn->tensor_count;
     const double *tensors[MOST_TENSORS], *dfinals[MOST_TENSORS], *dout = NULL;
     double *grads[MOST_TENSORS] = {NULL}, *finals[MOST_TENSORS];
-    for (uint32_t n = 0, shown = 0, given = 0, kept = 0; n < r->attn->online->final_count; n++) {
+    const uint32_t final_count = r->attn->online ? r->attn->online->final_count : 0;
+    for (uint32_t n = 0, shown = 0, given = 0, kept = 0; n < final_count; n++) {
         const bool is_kept = r->attn->online->finals[n].kept;
         const uint32_t at = is_kept ? find_role(r, AULE_ROLE_KEPT_ROW, kept++)
                                     : find_role(r, AULE_ROLE_FINAL, shown++);
@@ -373,7 +409,8 @@ static bool oracle(Run *r, AuDtype round_to, double *const *results)
                                .round_to = round_to,
                                .tf32 = exec_is_tf32(r) && round_to == AU_DT_F32,
                                .exact_sums = r->suite->is_strict};
-    if (!attn_interpret(r->attn, &call, r->arena, &why))
+    if (!(r->attn->linear ? recurrence(r, call, results, &why)
+                          : attn_interpret(r->attn, &call, r->arena, &why)))
         return exec_fail(r, "oracle", why ? why : "");
     if (!r->grads) return true;
     uint32_t of = 0;
@@ -516,7 +553,8 @@ static bool check(Run *r)
         const Tensor *t = &r->tensors[n];
         if (t->role == AULE_ROLE_GRAD)
             good &= compare(r, t, want[n], errors[n], gradients);
-        else if (t->role == AULE_ROLE_OUTPUT || t->role == AULE_ROLE_FINAL)
+        else if (t->role == AULE_ROLE_OUTPUT || t->role == AULE_ROLE_FINAL ||
+                 (t->role == AULE_ROLE_STATE_OUT && !t->absent))
             good &= compare(r, t, want[n], errors[n], largest_of(t, want[n]));
     }
     return good;

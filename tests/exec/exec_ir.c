@@ -22,6 +22,7 @@ static bool only_interpreted(AuArena *arena, const char *name, const AuTarget **
     *a = (AuArch){.name = name, .caps = name, .features = "", .f16 = true, .bf16 = true};
     *t = *au_target("opencl");
     t->archs = a, t->arch_count = 1;
+    t->format = AULE_CODE_HSACO; /* as on GPUs but OpenCL's, addresses are numbers */
     *target = t, *arch = a;
     return true;
 }
@@ -67,9 +68,12 @@ static bool build(Run *r, const AuScript *script, AuVariant *v)
     if (!find_arch(r->arena, strchr(r->suite->name, ':') + 1, &v->target, &v->arch))
         return exec_fail(r, "no architecture", r->suite->name);
     const AuVariant any = *v;
-    if (exec_has(r, "few") && r->operation == AU_FORWARD) v->queries = AU_FEW_QUERIES;
+    if (exec_has(r, "few") && r->operation == AU_FORWARD)
+        v->queries = AU_FEW_QUERIES;
+    else
+        v->boxes = !exec_has(r, "odd");
     bool good = variant_build(r->arena, r->diags, v, r->c->script);
-    if (good && !v->schedule) { /* an architecture without such kernels */
+    if (good && !v->schedule) { /* an architecture or an attention without such kernels */
         *v = any;
         good = variant_build(r->arena, r->diags, v, r->c->script);
     }
@@ -114,6 +118,25 @@ static uint64_t slot_value(Run *r, const AuArg *a)
     }
 }
 
+/* As the launch does: sizes as the map says, strides of the tensor; regions of the workspace are contiguous. */
+static const AuKMap *maps_of(Run *r, const AuKernel *k)
+{
+    AuKMap *maps = AU_NEW_ARRAY(r->arena, AuKMap, k->map_count + 1);
+    for (uint32_t n = 0; n < k->map_count; n++) {
+        const AuMap *map = &k->maps[n];
+        const AuArg *arg = &k->args[k->mems[map->mem.i].arg];
+        int64_t step = 1;
+        for (uint32_t d = 0; d < map->rank; d++) {
+            maps[n].size[d] = evaluate(r, map->size[d]);
+            maps[n].stride[d] = arg->source == AULE_SLOT_TENSOR
+                                    ? r->tensors[arg->source_index].strides[map->rank - 1 - d]
+                                    : step;
+            step *= maps[n].size[d];
+        }
+    }
+    return maps;
+}
+
 static bool run_kernels(Run *r, const AuVariant *v)
 {
     void *workspace[AULE_MAX_REGIONS] = {NULL};
@@ -144,6 +167,7 @@ static bool run_kernels(Run *r, const AuVariant *v)
         }
         AuKRun run = {.slots = slots,
                       .buffers = buffers,
+                      .maps = maps_of(r, k),
                       .seed = n + 1,
                       .lockstep = v->target->format == AULE_CODE_HOST};
         for (uint32_t d = 0; d < 3; d++) run.grid[d] = (uint32_t)evaluate(r, k->grid[d]);

@@ -3,6 +3,7 @@
  * other (at a kink they do not). Functions are kept where they are smooth and small, or behind a
  * `where` that must protect them. */
 #include "driver.h"
+#include "findings.h"
 #include "gradient.h"
 
 #include <math.h>
@@ -194,8 +195,9 @@ static void fill(Run *r, AuArena *arena, const AuAttn *a)
         (AuOracleCall){.sizes = sizes, .tensors = (const double *const *)r->tensors, .o = r->o};
 }
 
-static double loss(Run *r)
+static double loss(void *user)
 {
+    Run *r = user;
     const char *why;
     double sum = 0;
     AuArena *scratch = au_arena_new(NULL);
@@ -205,24 +207,12 @@ static double loss(Run *r)
     return sum;
 }
 
-static double difference(Run *r, double *x, double step)
-{
-    const double at = *x;
-    double f[4];
-    for (int n = 0; n < 4; n++) {
-        *x = at + step * (n < 2 ? n - 2 : n - 1);
-        f[n] = loss(r);
-    }
-    *x = at;
-    return (f[0] - 8 * f[1] + 8 * f[2] - f[3]) / (12 * step);
-}
-
 static void check_element(Run *r, AuArena *arena, const AuGrads *g, uint32_t t, size_t n)
 {
     const double found = r->grads[t][n];
     double d[3];
     for (int k = 0; k < 3; k++)
-        d[k] = difference(r, &r->tensors[t][n], k == 0 ? 1e-3 : k == 1 ? 1e-4 : 2e-5);
+        d[k] = attn_difference(&r->tensors[t][n], k == 0 ? 1e-3 : k == 1 ? 1e-4 : 2e-5, loss, r);
     const double size = 1e-2 + fabs(d[1]);
     if (!(fabs(d[0] - d[1]) < 1e-6 * size && fabs(d[2] - d[1]) < 1e-6 * size)) return;
     if (fabs(found - d[1]) < 1e-5 * size) return;

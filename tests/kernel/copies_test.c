@@ -128,7 +128,7 @@ static void text_and_passes_keep_them(void **state)
     "writes\nmemory @s: shared f32[128] align 256 swizzle 32\nmemory @p: shared f32[64] align "    \
     "128\nmemory @t: shared i32[64] align 128\nmemory @m: shared i64[1]\narg x: pointer "          \
     "@x\narg i: pointer @i\nmap X: @x box 8 8 swizzle 32\nmap P: @x box 8 4 fill nan\nmap I: @i "  \
-    "box 4\n"
+    "box 4\nmap Z: @x box 8 4\n"
 #define BODY                                                                                       \
     "{\n%1 = lane.i32\n%2 = elect.i1\n%3 = warp.i32\n%4 = eq.i32 %3, 0\n%5 = land.i1 %2, %4\n"     \
     "mbar_init @m[0], 1 if %5\nfence_init\nbarrier #0\n"
@@ -136,15 +136,15 @@ static void text_and_passes_keep_them(void **state)
 
 /* clang-format off */
 static const Mistake mistakes[] = {
-    {AU_E0807, "rows that are not the swizzle's", HEAD "map Z: @x box 4 8 swizzle 32\n" BODY "}\n", "rows that are not those of its swizzle"},
-    {AU_E0807, "box of nothing", HEAD "map Z: @x box 8 0\n" BODY "}\n", "not 1 to 256 wide"},
-    {AU_E0807, "map of shared memory", HEAD "map Z: @s box 8\n" BODY "}\n", "is of no tensor"},
+    {AU_E0807, "rows that are not the swizzle's", HEAD "map W: @x box 4 8 swizzle 32\n" BODY "}\n", "rows that are not those of its swizzle"},
+    {AU_E0807, "box of nothing", HEAD "map W: @x box 8 0\n" BODY "}\n", "not 1 to 256 wide"},
+    {AU_E0807, "map of shared memory", HEAD "map W: @s box 8\n" BODY "}\n", "is of no tensor"},
     {AU_E0807, "map of another tensor", HEAD BODY "tma_load @t[0], @i[0, 0], @m[0] if %5 #X\n}\n", "map X is of @x"},
     {AU_E0807, "coordinates that are missing", HEAD BODY "tma_load @s[0], @x[0], @m[0] if %5 #X\n}\n", "has 2 coordinates"},
     {AU_E0807, "swizzles that differ", HEAD BODY "tma_load @p[0], @x[0, 0], @m[0] if %5 #X\n}\n", "map X swizzles by 32, @p by 0"},
     {AU_E0807, "memory of other elements", HEAD BODY "tma_load @t[0], @x[0, 0], @m[0] if %5 #X\n}\n", "of the same elements"},
     {AU_E0807, "sums of integers", HEAD BODY "tma_reduce_add @i[0], @t[0] if %5 #I\n}\n", "adds f32, f16 or bf16"},
-    {AU_E0808, "map that does not exist", HEAD BODY "tma_store @i[0], @t[0] if %5 #7\n}\n", "#7 is not in 0..2"},
+    {AU_E0808, "map that does not exist", HEAD BODY "tma_store @i[0], @t[0] if %5 #7\n}\n", "#7 is not in 0..3"},
     {AU_E0807, "bytes into barriers", HEAD BODY "bulk_load @p[0], @x[0], @t[0], 16 if %5\n}\n", "@t must be shared memory of i64"},
     {AU_E0807, "bytes in a swizzle's order", HEAD BODY "bulk_load @s[0], @x[0], @m[0], 16 if %5\n}\n", "@s is swizzled"},
     {AU_E0808, "too many groups", HEAD BODY "bulk_wait #8\n}\n", "none of 0 to 7"},
@@ -158,13 +158,15 @@ static const Mistake mistakes[] = {
     {0, "rows of 20 bytes", HEAD BODY "mbar_expect @m[0], 20 if %5\nbulk_load @p[0], @x[0], @m[0], 20 if %5\nmbar_wait @m[0], 0\n}\n", "no multiples of 16"},
     {0, "rows beyond the tensor", HEAD BODY "mbar_expect @m[0], 32 if %5\nbulk_load @p[0], @x[124], @m[0], 32 if %5\nmbar_wait @m[0], 0\n}\n", "touches @x[128]"},
     {0, "sent off before it is written", HEAD BODY "tma_store @x[0, 0], @p[0] if %5 #P\nbulk_commit\nbulk_wait #0\n}\n", "uninitialised: @p[0]"},
+    {0, "rows that end inside of 16 bytes", HEAD BODY "for %6 = 0 to 32 step 4 {\n%7 = add.i32 %6, %1\nstore @p[%7], 1.0 if %4\n}\nfence_proxy\nbarrier #0\ntma_store @x[8, 0], @p[0] if %5 #Z\nbulk_commit\nbulk_wait #0\n}\n", "end inside of 16 bytes"},
     {0, "sent off without a fence", HEAD BODY "if %4 {\nfor %6 = 0 to 32 step 4 {\n%7 = add.i32 %6, %1\nstore @p[%7], 1.0\n}\nbarrier #1\ntma_store @x[0, 0], @p[0] if %2 #P\nbulk_commit\nbulk_wait #0\n}\n}\n", "fence: @p[0] was written by executor 0"},
 };
 /* clang-format on */
 
 static void prepare_mistake(AuKRun *run)
 {
-    static const AuKMap maps[3] = {{{12, 10}, {1, 12}}, {{12, 10}, {1, 12}}, {{128}, {1}}};
+    static const AuKMap maps[4] = {
+        {{12, 10}, {1, 12}}, {{12, 10}, {1, 12}}, {{128}, {1}}, {{10, 10}, {1, 12}}};
     static float x[128];
     static int32_t i[128];
     static AuKBuffer buffers[2] = {{x, 128, true}, {i, 128, true}};

@@ -1,115 +1,25 @@
 /* Products of a group of executors: operands stored along and across the contracted axis, in three
  * swizzles, and in registers; sums where the PTX ISA says; and what such products need. */
 #include "deletions.h"
+#include "group_kernel.h"
 #include "planted.h"
 
-enum { MOST = 64 * 256, DEPTH = 32 };
-
-static float value(uint32_t seed, uint32_t r, uint32_t k)
+static void check_case(const GroupCase *c)
 {
-    return (float)((int32_t)((r * 37 + k * 101 + seed * 7) % 13) - 6) / 2;
-}
-
-typedef struct Case {
-    AuGroupMatrix row;
-    int32_t columns, swizzle;
-    bool in_lanes;
-} Case;
-
-static uint16_t to_half(AuScalar scalar, float x)
-{
-    return scalar == AU_F16 ? kernel_to_f16(x) : kernel_to_bf16(x);
-}
-
-/* Rows of the extent, DEPTH deep, as the product wants them; gives the number of elements. */
-static uint32_t lay_out(const Case *c, bool b, uint16_t *to, uint32_t *step, uint32_t *stride)
-{
-    const AuGroupOp op = kernel_group_matrix(c->row);
-    const bool turned = b ? op.b_turned : op.a_turned;
-    const uint32_t line = (uint32_t)c->swizzle / 2, extent = b ? (uint32_t)c->columns : 64;
-    uint32_t most = 0;
-    *stride = turned ? DEPTH * line : 0;
-    *step = turned ? 16 * line : line > 16 ? 16 : extent * line;
-    memset(to, 0, MOST * sizeof *to);
-    for (uint32_t r = 0; r < extent; r++)
-        for (uint32_t k = 0; k < DEPTH; k++) {
-            const uint32_t at = turned ? r / line * *stride + k * line + r % line
-                                       : k / line * extent * line + r * line + k % line;
-            to[at] = to_half(op.scalar, value(b, r, k));
-            if (at >= most) most = at + 1;
-        }
-    return (most + 127) / 128 * 128;
-}
-
-/* "Register fragments for wgmma .m64k16, matrix A": element i of a lane. */
-static void lay_out_lanes(AuScalar scalar, uint16_t *to)
-{
-    for (uint32_t t = 0; t < 128; t++)
-        for (uint32_t i = 0; i < 16; i++) {
-            const uint32_t g = t % 32 / 4, q = t % 4, e = i % 8;
-            to[t * 16 + i] = to_half(scalar, value(0, 16 * (t / 32) + g + 8 * (e / 2 % 2),
-                                                   i / 8 * 16 + 2 * q + e % 2 + 8 * (e / 4)));
-        }
-}
-
-static const char *text_of(Bench *b, const Case *c, const uint32_t sizes[2],
-                           const uint32_t steps[2], const uint32_t strides[2])
-{
-    const AuGroupOp op = kernel_group_matrix(c->row);
-    const char *t = kernel_scalar_name(op.scalar);
-    AuText text = {.arena = b->arena};
-    au_text_add(&text,
-                "kernel k lanes 32 warps 4 group 4\nmemory @x: global %s reads\n"
-                "memory @y: global %s reads\nmemory @out: global f32 writes\n"
-                "memory @a: shared %s[%u] align 1024 swizzle %d\n"
-                "memory @b: shared %s[%u] align 1024 swizzle %d\n"
-                "memory @c: lane f32[%d]\nmemory @w: lane %s[18]\n"
-                "arg x: pointer @x\narg y: pointer @y\narg out: pointer @out\n{\n"
-                "%%1 = lane.i32\n%%2 = warp.i32\n%%3 = mul.i32 %%2, 32\n%%4 = add.i32 %%3, %%1\n",
-                t, t, t, sizes[0], c->swizzle, t, sizes[1], c->swizzle, c->columns / 2 + 3, t);
-    if (c->in_lanes)
-        au_text_add(&text,
-                    "%%5 = mul.i32 %%4, 16\nfor %%6 = 0 to 16 step 1 {\n%%7 = add.i32 "
-                    "%%5, %%6\n%%8 = load.%s @x[%%7]\n%%9 = add.i32 %%6, 2\nstore "
-                    "@w[%%9], %%8\n}\n",
-                    t);
-    else
-        au_text_add(&text,
-                    "for %%6 = 0 to %u step 128 {\n%%7 = add.i32 %%4, %%6\n%%8 = load.%s "
-                    "@x[%%7]\nstore @a[%%7], %%8\n}\n",
-                    sizes[0], t);
-    au_text_add(&text,
-                "for %%10 = 0 to %u step 128 {\n%%11 = add.i32 %%4, %%10\n%%12 = load.%s "
-                "@y[%%11]\nstore @b[%%11], %%12\n}\nfence_proxy\nbarrier #0\nwgmma_fence\n",
-                sizes[1], t);
-    for (uint32_t n = 0; n < 2; n++)
-        au_text_add(&text, "wgmma @c[3], @%s[%u], @b[%u], %s, %d, %u, %u #%s\n",
-                    c->in_lanes ? "w" : "a", c->in_lanes ? 2 + 8 * n : n * steps[0], n * steps[1],
-                    n ? "true" : "false", c->columns, strides[0], strides[1], op.text);
-    au_text_add(&text,
-                "wgmma_commit\nwgmma_wait @c, @w #0\n%%13 = mul.i32 %%4, %d\nfor %%14 = 0 to %d "
-                "step 1 {\n%%15 = add.i32 %%14, 3\n%%16 = load.f32 @c[%%15]\n%%17 = add.i32 %%13, "
-                "%%14\nstore @out[%%17], %%16\n}\n}\n",
-                c->columns / 2, c->columns / 2);
-    return au_text_str(&text);
-}
-
-static void check_case(const Case *c)
-{
-    static uint16_t x[MOST], y[MOST];
+    static uint16_t x[GROUP_MOST], y[GROUP_MOST];
     static float out[64 * 256];
     uint32_t sizes[2], steps[2], strides[2];
     for (uint64_t seed = 0; seed < 3; seed++) {
         Bench b = bench_new();
-        sizes[0] = lay_out(c, false, x, &steps[0], &strides[0]);
-        sizes[1] = lay_out(c, true, y, &steps[1], &strides[1]);
-        if (c->in_lanes) lay_out_lanes(kernel_group_matrix(c->row).scalar, x);
-        const char *text = text_of(&b, c, sizes, steps, strides);
+        sizes[0] = group_lay_out(c, false, x, &steps[0], &strides[0]);
+        sizes[1] = group_lay_out(c, true, y, &steps[1], &strides[1]);
+        if (c->in_lanes) group_lay_out_lanes(kernel_group_matrix(c->row).scalar, x);
+        const char *text = group_text(b.arena, c, sizes, steps, strides);
         AuKernel *k = bench_kernel(&b, text);
         const char *printed = bench_print(&b, k);
         assert_string_equal(bench_print(&b, bench_kernel(&b, printed)), printed);
         AuKBuffer buffers[3] = {
-            {x, MOST, true}, {y, MOST, true}, {out, 64 * (uint32_t)c->columns, false}};
+            {x, GROUP_MOST, true}, {y, GROUP_MOST, true}, {out, 64 * (uint32_t)c->columns, false}};
         const uint64_t slots[3] = {0};
         const AuKRun run = {.slots = slots,
                             .buffers = buffers,
@@ -124,7 +34,8 @@ static void check_case(const Case *c)
                 const uint32_t row = 16 * (t / 32) + t % 32 / 4 + 8 * (i / 2 % 2),
                                column = 8 * (i / 4) + 2 * (t % 4) + i % 2;
                 float sum = 0;
-                for (uint32_t d = 0; d < DEPTH; d++) sum += value(0, row, d) * value(1, column, d);
+                for (uint32_t d = 0; d < GROUP_DEPTH; d++)
+                    sum += group_value(0, row, d) * group_value(1, column, d);
                 assert_true(out[t * (uint32_t)c->columns / 2 + i] == sum); /* quarters: exact */
             }
         bench_free(&b);
@@ -138,7 +49,7 @@ static void products_are_right(void **state)
     for (uint32_t row = 0; row < AU_GROUP_MATRICES; row++)
         for (uint32_t n = 0; n < 4; n++)
             for (int32_t swizzle = 32; swizzle <= 128; swizzle *= 2) {
-                Case c = {(AuGroupMatrix)row, columns[n], swizzle, false};
+                GroupCase c = {(AuGroupMatrix)row, columns[n], swizzle, false};
                 check_case(&c);
                 c.in_lanes = !kernel_group_matrix(c.row).a_turned;
                 if (c.in_lanes) check_case(&c);

@@ -5,6 +5,7 @@
 #include "passes.h"
 
 #include "aule/artifact.h"
+#include "random.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -30,37 +31,16 @@ typedef struct Both {
     Tensor tensors[MOST];
     uint32_t count;
     uint64_t random;
+    LoweredVisit visit;
+    void *user;
 } Both;
 
-static double unit(uint64_t *state)
+static int64_t size_named(const void *user, const char *name)
 {
-    uint64_t x = *state += 0x9E3779B97F4A7C15u;
-    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-    return (double)((x ^ x >> 31) >> 11) * 0x1p-53;
-}
-
-static int64_t value_of(const Lowered *t, const AuTileExpr *e)
-{
-    int64_t a[3] = {0};
-    for (uint32_t n = 0; n < e->args.count && n < 3; n++) a[n] = value_of(t, e->args.at[n]);
-    switch ((int)e->op) {
-    case TILE_X_INT: return e->integer;
-    case TILE_X_ADD: return a[0] + a[1];
-    case TILE_X_SUB: return a[0] - a[1];
-    case TILE_X_MUL: return a[0] * a[1];
-    case TILE_X_DIV: return a[0] / a[1];
-    case TILE_X_CDIV: return (a[0] + a[1] - 1) / a[1];
-    case TILE_X_MIN: return a[0] < a[1] ? a[0] : a[1];
-    case TILE_X_MAX: return a[0] > a[1] ? a[0] : a[1];
-    case TILE_X_NAME:
-        for (const Size *s = t->sizes; s && s->name; s++)
-            if (strcmp(s->name, e->name) == 0) return s->value;
-        break;
-    default: break;
-    }
-    fail_msg("an extent that the test does not know");
-    return 0;
+    const Lowered *t = user;
+    for (const Size *s = t->sizes; s && s->name; s++)
+        if (strcmp(s->name, name) == 0) return s->value;
+    return -1;
 }
 
 AuTileModule *lowered_module(Session *s, const Lowered *t)
@@ -79,7 +59,7 @@ AuTileModule *lowered_module(Session *s, const Lowered *t)
                                        .consts = t->consts,
                                        .const_count = t->const_count};
     if (m && t->split) m->options.split = 1;
-    if (m && t->line) m->options.line = t->line;
+    if (m && t->swizzle_span) m->options.swizzle_span = t->swizzle_span;
     AuTileModule *out = m ? tile_expand(s->arena, s->diags, m, &expansion) : NULL;
     if (!out || !tile_verify(s->diags, out, TILE_ALL_RULES)) fail_msg("%s", session_errors(s));
     out = passes_run(s->arena, s->diags, out, NULL);
@@ -198,7 +178,7 @@ static void add_tensor(Both *b, const AuTileMemory *m)
     const bool odd = b->t->odd && !m->packed.kind;
     int64_t step = odd ? 2 : 1;
     for (uint32_t d = m->type.count; d-- > 0;) {
-        t->shape[d] = value_of(b->t, m->type.axes[d].extent);
+        t->shape[d] = extent_value(m->type.axes[d].extent, size_named, b->t);
         t->strides[d] = step;
         step = (step * t->shape[d]) + (odd ? 3 : 0);
         t->elements *= (size_t)t->shape[d];
@@ -208,7 +188,7 @@ static void add_tensor(Both *b, const AuTileMemory *m)
     t->i32 = AU_NEW_ARRAY(b->s->arena, int32_t, t->elements + 1);
     t->bytes = au_alloc(b->s->arena, t->span * 4 + 16);
     for (size_t n = 0; n < t->elements && m->mode != TILE_OUT; n++) {
-        const double u = unit(&b->random) + 1e-12, v = unit(&b->random);
+        const double u = au_uniform(&b->random) + 1e-12, v = au_uniform(&b->random);
         if (m->mode == TILE_IN) t->f32[n] = (float)(sqrt(-2 * log(u)) * cos(6.283185307 * v));
         t->i32[n] = (int32_t)((b->t->integers ? b->t->integers : 3) * v);
     }
@@ -289,8 +269,9 @@ static const char *run_kernel(const Both *b, AuArena *scratch, const AuKernel *k
                   .seed = seed,
                   .check_all_written = !b->t->odd};
     for (uint32_t d = 0; d < tile->grid.count; d++)
-        run.grid[d] = (uint32_t)value_of(b->t, tile->grid.at[d].extent);
+        run.grid[d] = (uint32_t)extent_value(tile->grid.at[d].extent, size_named, b->t);
     const char *why = NULL;
+    if (b->visit) b->visit(k, &run, b->user);
     return kernel_run(k, &run, scratch, &why) ? NULL : why;
 }
 
@@ -373,6 +354,15 @@ void lowered_check(Session *s, const Lowered *t)
     AuText text = {.arena = s->arena};
     for (uint32_t k = 0; getenv("AULE_TEST_PRINT") && k < bench->b.module->kernels.count; k++)
         kernel_print(bench->kernels[k], &text), fputs(au_text_str(&text), stderr);
+    const char *why = lowered_run(bench, s->arena, NULL, t->seed);
+    if (why) fail_msg("%s: %s", t->file, why);
+}
+
+void lowered_visit(Session *s, const Lowered *t, LoweredVisit visit, void *user)
+{
+    LoweredBench *bench = lowered_bench(s, t);
+    bench->b.visit = visit;
+    bench->b.user = user;
     const char *why = lowered_run(bench, s->arena, NULL, t->seed);
     if (why) fail_msg("%s: %s", t->file, why);
 }

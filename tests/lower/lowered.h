@@ -18,12 +18,12 @@ typedef struct Lowered {
     const Size *sizes;       /* extents of tensors that are no constants */
     const AuTileOverride *consts;
     uint32_t const_count;
-    bool split;       /* a loop for each segment */
-    int32_t line;     /* bytes that stay together in swizzled rows; 0: 16 */
-    bool odd;         /* strides of tensors that are not those of a contiguous one */
-    double tolerance; /* of outputs, relative to the largest; 0: one rounding to bf16 */
-    int32_t integers; /* elements of i32 are below it; 0: 3 */
-    uint64_t seed;    /* of the schedule of the kernel's executors */
+    bool split;           /* a loop for each segment */
+    int32_t swizzle_span; /* bytes that stay together in swizzled rows; 0: 16 */
+    bool odd;             /* strides of tensors that are not those of a contiguous one */
+    double tolerance;     /* of outputs, relative to the largest; 0: one rounding to bf16 */
+    int32_t integers;     /* elements of i32 are below it; 0: 3 */
+    uint64_t seed;        /* of the schedule of the kernel's executors */
 } Lowered;
 
 /* The lowered kernels of the module, verified; fails the test where there are none. */
@@ -31,6 +31,9 @@ AuTileModule *lowered_module(Session *s, const Lowered *t);
 AuKernel *lowered_try(Session *s, const Lowered *t, AuTileModule *m, uint32_t which); /* or NULL */
 AuKernel *lowered_kernel(Session *s, const Lowered *t, AuTileModule *m, uint32_t which);
 void lowered_check(Session *s, const Lowered *t);
+/* Called for each kernel before it runs, with what it is given. */
+typedef void (*LoweredVisit)(const AuKernel *k, const AuKRun *run, void *user);
+void lowered_visit(Session *s, const Lowered *t, LoweredVisit visit, void *user);
 
 /* A program and its inputs, to be run with kernels that were changed. */
 typedef struct LoweredBench LoweredBench;

@@ -4,13 +4,13 @@
 
 static const char causal[] = "causal_softmax.hooks", common[] = "common.hooks";
 
-/* Whatever the order of pieces in rows of shared memory. */
+/* Whatever the order of vectors in rows of shared memory. */
 static void check(const Lowered *t)
 {
-    for (int32_t line = 16; line <= 128; line *= 2) {
+    for (int32_t span = 16; span <= 128; span *= 2) {
         Session s = session_begin();
         Lowered one = *t;
-        one.line = line;
+        one.swizzle_span = span;
         lowered_check(&s, &one);
         session_end(&s);
     }

@@ -190,7 +190,7 @@ static const char ahead[] =
     "}\n";
 
 /* In the loop: one read of the list, for the turn after the next; the copy's address is the lane's plus the tile's first row times
- * the distance of rows, in pieces of 8. */
+ * the distance of rows, in vectors of 8. */
 static void test_ahead(void **state)
 {
     (void)state;
@@ -209,19 +209,19 @@ static void test_ahead(void **state)
     session_end(&s);
 }
 
-/* Addresses in rows of lines: of one piece a base and constants; of two load_matrix needs no more, only copies, whose lanes walk down
- * the rows, turn pieces; of eight every place of a piece is an operation, which loads share. */
-static void test_lines(void **state)
+/* Addresses in rows of swizzle spans: of one vector a base and constants; of two load_matrix needs no more, only copies, whose lanes
+ * walk down the rows, turn vectors; of eight every place of a vector is an operation, which loads share. */
+static void test_swizzle_spans(void **state)
 {
     (void)state;
-    static const int32_t lines[] = {16, 32, 128};
+    static const int32_t spans[] = {16, 32, 128};
     uint32_t operations[3], loads[3];
     for (size_t n = 0; n < 3; n++) {
         Session s = session_begin();
         const char *text = text_of(&s, &(Lowered){.file = "mma_sync_forward.tile",
                                                   .hooks = {"common.hooks", "causal_softmax.hooks"},
                                                   .sizes = sizes,
-                                                  .line = lines[n]});
+                                                  .swizzle_span = spans[n]});
         operations[n] = count(text, "= xor.i32"), loads[n] = count(text, "load_matrix");
         session_end(&s);
     }
@@ -293,10 +293,10 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_waits),    cmocka_unit_test(test_barriers),
-        cmocka_unit_test(test_pairs),    cmocka_unit_test(test_distances),
-        cmocka_unit_test(test_lines),    cmocka_unit_test(test_ahead),
-        cmocka_unit_test(test_refusals), cmocka_unit_test(test_pair_refusals),
+        cmocka_unit_test(test_waits),         cmocka_unit_test(test_barriers),
+        cmocka_unit_test(test_pairs),         cmocka_unit_test(test_distances),
+        cmocka_unit_test(test_swizzle_spans), cmocka_unit_test(test_ahead),
+        cmocka_unit_test(test_refusals),      cmocka_unit_test(test_pair_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -250,10 +250,59 @@ class Shapes(unittest.TestCase):
         with self.assertRaisesRegex(aule.CompileError, "<shapes>:1:"):
             aule.compile(self.PLAIN, shapes="avx2 f32 16 16 lanes_forward: kees=8")
 
+    def test_a_row_that_does_not_do_is_said(self):
+        table = self.TABLE.replace("keys=8", "keys=1024")
+        q, k, v, _ = inputs(H=2, Hk=2, S=5, T=7, D=16, E=16)
+        with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, XDG_CACHE_HOME=folder):
+            with self.assertWarnsRegex(aule.CompileWarning, "W0601: this row does not do for f32 forward of 'plain'") as caught:
+                o = aule.compile(self.PLAIN, shapes=table)(q, k, v)
+        self.assertEqual((caught.warning.file, caught.warning.line > 0), ("<shapes>", True))
+        np.testing.assert_array_equal(o, aule.compile(self.PLAIN)(q, k, v))
+
     def test_stages_after_a_pass(self):
         how = dict(targets="cuda", archs="sm_90", dtypes="f16", widths="D=64")
         self.assertNotEqual(_compiler.emit(CAUSAL, "tiled-ir", **how), _compiler.emit(CAUSAL, "tiled-ir", after="exponents", **how))
         self.assertIn(".loc", _compiler.emit(CAUSAL, "asm", lines=1, **how))
+
+
+class WrongArguments(unittest.TestCase):
+    """Whatever is given in a wrong form is refused in the words of who gave it, not in those of what it reached."""
+
+    def refused(self, call, error, words, **arguments):
+        with self.subTest(arguments), self.assertRaisesRegex(error, words):
+            call(**arguments)
+
+    def test_of_prepare(self):
+        f = aule.compile(Shapes.PLAIN)
+        for name, value, words in (("dtypes", [], "no operand types"), ("dtypes", 3, "operand type 3"), ("widths", [], "no widths"),
+                                   ("widths", 2.0, "widths 2.0"), ("widths", True, "widths True"), ("widths", "x", "widths 'x'"),
+                                   ("gradients", "x", "gradients is True or False"), ("device", 3, "named by its id")):
+            self.refused(f.prepare, TypeError, words, **({"widths": 16} | {name: value}))
+
+    def test_of_stages_and_artifacts(self):
+        with self.assertRaisesRegex(ValueError, "no stage 'ptx', there are ast, "):
+            _compiler.emit(Shapes.PLAIN, "ptx")
+        with self.assertRaisesRegex(aule.Error, "this is empty"):
+            aule.load("")
+        with self.assertRaisesRegex(TypeError, "named by its id"):
+            aule.Attention(3)
+
+    def test_of_options(self):
+        q, k, v, _ = inputs(H=2, Hk=2, S=5, T=5, D=16, E=16)
+        for name, value, words in (("window", "3", "window is '3'"), ("window", (1, "a"), "window is"), ("window", (None, None), "-1 for no end"),
+                                   ("window", True, "window is True"), ("softcap", "x", "softcap must be a number"),
+                                   ("scale", [1], "scale must be a number"), ("dropout", "x", "dropout must be a number"),
+                                   ("alibi", ["a", "b"], "its elements are"), ("return_lse", "x", "expected True or False"),
+                                   ("backend", 3, "named by its id"), ("foo", 1, "unexpected keyword argument 'foo'")):
+            self.refused(lambda **given: aule.attention(q, k, v, **given), (TypeError, aule.ArgumentError), words, **{name: value})
+        with self.assertRaisesRegex(TypeError, r"attention_script\(\) does not take foo"):
+            aule.attention_script(q, k, foo=1)
+
+    def test_conditions_are_told_as_they_were_written(self):
+        script = Shapes.PLAIN.replace("online", "param w: i32 = 3;\nrequire w > 2 &&\n  T % 2 == 0; online")
+        q, k, v, _ = inputs(H=2, Hk=2, S=5, T=6, D=16, E=16)
+        with self.assertRaisesRegex(aule.ArgumentError, r"<script>:2: w > 2 && T % 2 == 0, with w = 1, T = 6$"):
+            aule.compile(script)(q, k, v, w=1)
 
 
 class Compile(unittest.TestCase):
@@ -358,6 +407,34 @@ class Compile(unittest.TestCase):
         with self.assertRaisesRegex(aule.Error, "nothing.attn cannot be read: No such file") as caught:
             aule.compile("nothing.attn")
         self.assertEqual(caught.exception.status, "file")
+
+    def test_sources_that_are_none(self):
+        folder = self.folder.name
+        os.mkfifo(Path(folder, "pipe"))
+        for source, error, words in (("", aule.Error, "a script is given as a path or as its text; this is empty"),
+                                     (" ", aule.Error, "this is empty"),
+                                     (None, TypeError, "not as NoneType"), (0, TypeError, "not as int"), (b"x.attn", TypeError, "not as bytes"),
+                                     (folder, aule.Error, "folder|directory"),
+                                     ("/dev/zero", aule.Error, "a pipe or a device"), (Path(folder, "pipe"), aule.Error, "a pipe or a device"),
+                                     ("a" * 5000, aule.Error, "name too long"), ("x\0.attn", aule.Error, "cannot be read"),
+                                     ("{ \ud800 }", aule.Error, "none of Unicode's")):
+            with self.subTest(source=source), self.assertRaisesRegex(error, words):
+                aule.compile(source)
+
+    def test_options_are_checked_at_once(self):
+        for options, error, words in (({"archs": "sm_9999"}, aule.CompileError, "'sm_9999'; expected x86-64-v3.*sm_90.*generic"),
+                                      ({"archs": ["sm_80", "z80"]}, aule.CompileError, "unknown architecture 'z80'"),
+                                      ({"archs": []}, aule.CompileError, "unknown architecture ''; expected x86-64-v3"),
+                                      ({"archs": "x86-64-v3,"}, aule.CompileError, "an item is empty"),
+                                      ({"archs": [3]}, TypeError, "archs is a name or several"), ({"archs": 3}, TypeError, "archs is"),
+                                      ({"attention": "x"}, aule.CompileError, "no attention 'x'"), ({"attention": 3}, TypeError, "not 3"),
+                                      ({"optimize": True}, ValueError, "0, 1, 2 or 3"), ({"optimize": "3"}, ValueError, "not '3'"),
+                                      ({"deterministic": "no"}, ValueError, "True or False"), ({"checked": 2}, ValueError, "True or False"),
+                                      ({"shapes": ""}, aule.Error, "a table of shapes is given"), ({"shapes": 3}, TypeError, "table of shapes"),
+                                      ({"shapes": "sm_1 f32 16 16 lanes_forward: keys=8"}, aule.CompileError, "'sm_1' is no machine"),
+                                      ({"shapes": "# =\0"}, aule.Error, "zero bytes")):
+            with self.subTest(options), self.assertRaisesRegex(error, words):
+                aule.compile(CAUSAL, **options)
 
     def test_errors_show_all_diagnostics(self):
         script = CAUSAL.replace("bias[h, j]", "bais[h, j]").replace("q_pos - j", "q_pos - keys")

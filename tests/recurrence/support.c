@@ -1,5 +1,6 @@
 /* support.c - see support.h. */
 #include "support.h"
+#include "random.h"
 
 #include <math.h>
 #include <string.h>
@@ -7,12 +8,9 @@
 const char *const gate_names[GATES] = {"one",    "soft",  "strong",      "1e-30",  "zero",
                                        "resets", "mixed", "alternating", "growing"};
 
-double random_between(uint64_t *random, double low, double high) /* splitmix64 */
+double random_between(uint64_t *random, double low, double high)
 {
-    uint64_t z = *random += 0x9E3779B97F4A7C15u;
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-    return low + (high - low) * (double)((z ^ z >> 31) >> 11) * 0x1p-53;
+    return low + (high - low) * au_uniform(random);
 }
 
 static double *numbers(AuArena *arena, int64_t count, double scale, uint64_t *random)

@@ -259,7 +259,7 @@ MOCK_API CUresult cuCtxPopCurrent_v2(CUcontext *context)
     return OK;
 }
 
-/* ---- code: PTX becomes "cubin sm_90" and the PTX */
+/* ---- code: PTX becomes "cubin sm_90" and the PTX, by the linker; modules are made of either */
 
 static CUresult check_ptx(const char *ptx, char *log, size_t log_bytes)
 {
@@ -340,20 +340,34 @@ static void (*host_kernel(const char *name))(const uint64_t *, uint32_t, uint32_
     return strcmp(name, "fault") == 0 ? fault : NULL;
 }
 
+static CUresult check_code(const char *code, unsigned count, int *options, void **values)
+{
+    int capability;
+    char unread[256], *log = unread;
+    size_t log_bytes = sizeof unread;
+    for (unsigned i = 0; i < count; i++) {
+        if (options[i] == 5) log = values[i];
+        if (options[i] == 6) log_bytes = (size_t)(uintptr_t)values[i];
+    }
+    if (!strncmp(code, ".version", 8)) return check_ptx(code, log, log_bytes);
+    if (sscanf(code, "cubin sm_%d", &capability) != 1) return INVALID_IMAGE;
+    return capability == cuda_mock.capability[CURRENT->device] ? OK : NO_BINARY;
+}
+
 MOCK_API CUresult cuModuleLoadDataEx(CUmod **module, const void *code, unsigned count, int *options,
                                      void **values)
 {
-    int capability;
-    (void)count, (void)options, (void)values;
     ENTER("cuModuleLoadDataEx", true);
     FORBIDDEN;
-    if (sscanf(code, "cubin sm_%d", &capability) != 1) return INVALID_IMAGE;
-    if (capability != cuda_mock.capability[CURRENT->device]) return NO_BINARY;
+    CUresult bad = check_code(code, count, options, values);
+    if (bad) return bad;
     CUmod *made = mock_new(sizeof *made);
     made->context = CURRENT;
     for (const char *at = strstr(code, ".entry "); at; at = strstr(at + 1, ".entry ")) {
         Kernel *kernel = &made->kernels[made->count++];
         sscanf(at, ".entry %127[A-Za-z0-9_]", kernel->name);
+        const char *second = strstr(at, " maps["), *end = strchr(at, '\n');
+        if (second && end && second < end) sscanf(second, " maps[%d]", &kernel->maps);
         kernel->host = host_kernel(kernel->name);
         kernel->module = made;
         kernel->shared_allowed = 48 << 10;

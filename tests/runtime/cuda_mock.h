@@ -13,10 +13,20 @@
 
 enum { MOCK_DEVICES = 4, MOCK_LAUNCHES = 64 };
 
+/* What the mock's driver makes of a tensor: 128 bytes, as the real one. */
+typedef struct MockMap {
+    uint64_t address, sizes[5], strides[4];
+    uint16_t box[5];
+    uint8_t type, rank, swizzle, promotion, fill;
+    uint8_t unused[33];
+} MockMap;
+
+enum { MOCK_MAPS = 4 };
 typedef struct MockLaunch {
     char kernel[128];
     unsigned grid[3], block[3], shared_bytes;
     void *stream;
+    MockMap maps[MOCK_MAPS]; /* of a kernel with a second parameter */
 } MockLaunch;
 
 typedef struct CudaMock {

@@ -27,6 +27,7 @@ typedef struct Kernel {
     void (*host)(const uint64_t *, uint32_t, uint32_t, uint32_t);
     struct CUmod_st *module;
     int shared_allowed;
+    int maps; /* bytes of its second parameter */
 } Kernel;
 typedef struct CUmod_st {
     CUcontext context;

@@ -1,5 +1,6 @@
 #include "cuda_mock_inside.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,6 +121,43 @@ MOCK_API CUresult cuGraphExecDestroy(void *exec)
     return OK;
 }
 
+/* ---- tensor maps: the driver's rules, CUDA Driver API, "Tensor Map Object Management" */
+
+static bool encodable(uint32_t rank, const void *address, const uint64_t *sizes,
+                      const uint64_t *strides, const uint32_t *box, const uint32_t *steps)
+{
+    bool fine = rank >= 1 && rank <= 5 && address && (uintptr_t)address % 16 == 0;
+    for (uint32_t n = 0; fine && n < rank; n++) {
+        fine = sizes[n] >= 1 && sizes[n] <= 1ull << 32 && box[n] >= 1 && box[n] <= 256 &&
+               steps[n] == 1;
+        if (n) fine = fine && strides[n - 1] % 16 == 0 && strides[n - 1] < 1ull << 40;
+    }
+    return fine;
+}
+
+MOCK_API CUresult cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *address,
+                                         const uint64_t *sizes, const uint64_t *strides,
+                                         const uint32_t *box, const uint32_t *steps, int interleave,
+                                         int swizzle, int promotion, int fill)
+{
+    static_assert(sizeof(MockMap) == 128, "as long as the driver's");
+    ENTER("cuTensorMapEncodeTiled", true);
+    if ((uintptr_t)map % 64 || interleave || !encodable(rank, address, sizes, strides, box, steps))
+        return INVALID_VALUE;
+    MockMap made = {.address = (uintptr_t)address,
+                    .type = (uint8_t)type,
+                    .rank = (uint8_t)rank,
+                    .swizzle = (uint8_t)swizzle,
+                    .promotion = (uint8_t)promotion,
+                    .fill = (uint8_t)fill};
+    for (uint32_t n = 0; n < rank; n++) {
+        made.sizes[n] = sizes[n], made.box[n] = (uint16_t)box[n];
+        if (n) made.strides[n - 1] = strides[n - 1];
+    }
+    memcpy(map, &made, sizeof made);
+    return OK;
+}
+
 /* ---- launches */
 
 MOCK_API CUresult cuLaunchKernel(Kernel *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
@@ -139,6 +177,7 @@ MOCK_API CUresult cuLaunchKernel(Kernel *f, unsigned gx, unsigned gy, unsigned g
         cuda_mock.launches[at] = (MockLaunch){
             .grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared_bytes = shared, .stream = stream};
         memcpy(cuda_mock.launches[at].kernel, f->name, sizeof f->name);
+        if (f->maps) memcpy(cuda_mock.launches[at].maps, params[1], (size_t)f->maps);
     }
     run_kernel(f, (unsigned[]){gx, gy, gz}, params[0]);
     return OK;

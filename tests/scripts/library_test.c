@@ -1,8 +1,8 @@
 /* library_test.c - every script of attn_scripts/ on one device against the oracle, in a shape of its kind and in a hard one.
  *
- *     library_test DEVICE SCRIPTS [turns|some|few|NAME]
+ *     library_test DEVICE SCRIPTS [turns|quarter|some|few|NAME]
  *
- * turns: each case in one operand type, by turns; some: every seventh of those; few: every twentieth; NAME: only scripts so called */
+ * turns: each case in one operand type, by turns; quarter: every fourth of those; some: every seventh; few: every twentieth; NAME: only scripts so called */
 #include "exec.h"
 
 #include <stdio.h>
@@ -71,7 +71,10 @@ int main(int argc, char **argv)
     static const char *const dtypes[] = {"f32", "f16", "bf16"};
     if (argc < 3) return 2;
     const char *what = argc > 3 ? argv[3] : "";
-    const unsigned step = strcmp(what, "some") == 0 ? 7 : strcmp(what, "few") == 0 ? 20 : 1;
+    const unsigned step = strcmp(what, "quarter") == 0 ? 4
+                          : strcmp(what, "some") == 0  ? 7
+                          : strcmp(what, "few") == 0   ? 20
+                                                       : 1;
     const bool turns = step > 1 || strcmp(what, "turns") == 0;
     const char *only = *what && !turns ? what : NULL;
     ExecSuite *suite = exec_open(argv[1], argv[2]);

@@ -161,12 +161,85 @@ static void test_says_what_is_open(void **state)
     session_end(&s);
 }
 
+/* What is wrong is said with the line of the call: a statement that does not read, one that does not verify, and a template whose holes
+ * and arguments do not agree. */
+static void test_errors_have_the_line(void **state)
+{
+    (void)state;
+    Session s = session_begin();
+    AuTileBuild *t = tile_build(s.arena, s.diags, tile_caps("sm_80"), "wrong");
+    tile_kernel(t, "k");
+    tile_grid(t, "b: 1");
+    tile_role(t, "core", 0, TILE_ON_WARP, 0);
+    const int line = __LINE__ + 1;
+    tile_set(t, "x", "1 + ");
+    tile_set(t, "y", "also wrong +");
+    tile_end(t);
+    tile_end(t);
+    assert_null(tile_built(t));
+    const char *place = au_format(s.arena, "build_test.c:%d:", line);
+    assert_non_null(strstr(session_errors(&s), place));
+    assert_int_equal(s.diags->errors, 1);
+    session_end(&s);
+}
+
+static AuTileBuild *in_role(Session *s)
+{
+    AuTileBuild *t = tile_build(s->arena, s->diags, tile_caps("sm_80"), "wrong");
+    tile_kernel(t, "k");
+    tile_grid(t, "b: 1");
+    tile_role(t, "core", 0, TILE_ON_WARP, 0);
+    return t;
+}
+
+static void test_later_errors_have_the_line(void **state)
+{
+    (void)state;
+    Session s = session_begin();
+    AuTileBuild *t = in_role(&s);
+    const int line = __LINE__ + 1;
+    tile_set(t, "x", "nowhere + 1");
+    tile_end(t);
+    tile_end(t);
+    AuTileModule *m = tile_built(t);
+    assert_non_null(m);
+    assert_false(tile_verify(s.diags, m, TILE_ALL_RULES));
+    const char *place = au_format(s.arena, "build_test.c:%d:", line);
+    assert_non_null(strstr(session_errors(&s), place));
+    session_end(&s);
+}
+
+static void test_templates(void **state)
+{
+    (void)state;
+    Session s = session_begin();
+    AuTileBuild *t = in_role(&s);
+    const AuTileHandle x = tile_set(t, "x", "%d", 1), y = tile_numbered(t, "y", 7);
+    assert_string_equal(tile_text(t, "%v %% %v, %s[%u] %c", x, y, "z", 3, 'c'), "x % y7, z[3] c");
+    assert_string_equal(session_errors(&s), "");
+    const AuTileTemplate wrong[] = {TILE_TEMPLATE("%s", x),   TILE_TEMPLATE("%v", "x"),
+                                    TILE_TEMPLATE("%d", "x"), TILE_TEMPLATE("%d"),
+                                    TILE_TEMPLATE("x", 1),    TILE_TEMPLATE("%"),
+                                    TILE_TEMPLATE("%f", 1),   TILE_TEMPLATE(x)};
+    for (size_t n = 0; n < sizeof wrong / sizeof *wrong; n++)
+        assert_null(tile_fill(s.arena, wrong[n]));
+    tile_set(t, "z", "%s", x);
+    tile_end(t);
+    tile_end(t);
+    assert_null(tile_built(t));
+    assert_non_null(strstr(session_errors(&s), "a template and what it is given do not agree"));
+    session_end(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_builds_the_example),
         cmocka_unit_test(test_builds_every_statement),
         cmocka_unit_test(test_says_what_is_open),
+        cmocka_unit_test(test_errors_have_the_line),
+        cmocka_unit_test(test_later_errors_have_the_line),
+        cmocka_unit_test(test_templates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* families.c - see families.h. */
 #include "families.h"
+#include "random.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,13 +11,7 @@ typedef struct Random {
     uint64_t state;
 } Random;
 
-static double unit(Random *r)
-{
-    uint64_t x = r->state += 0x9E3779B97F4A7C15u;
-    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-    return (double)((x ^ x >> 31) >> 11) * 0x1p-53;
-}
+static double unit(Random *r) { return au_uniform(&r->state); }
 
 static int below(Random *r, int n) { return (int)(unit(r) * n); }
 
@@ -290,7 +285,7 @@ static void add_block_lists(Run *r, const Problem *p)
                 int some = 0, all = 1;
                 for (int i = m * M; i < m * M + M && i < p->S; i++)
                     for (int j = n * N; j < n * N + N; j++) {
-                        const bool ok = j < p->S && takes_part(p, b, i, j);
+                        const bool ok = j < p->S && is_unmasked(p, b, i, j);
                         some |= ok;
                         all &= ok;
                     }

@@ -8,7 +8,7 @@
 
 float round_to_elem(AuTileElem elem, float x) { return round_to(elem, x); }
 
-bool takes_part(const Problem *p, int b, int i, int j)
+bool is_unmasked(const Problem *p, int b, int i, int j)
 {
     const int distance = i + p->T - p->S - j;
     if (p->kind == LOCAL) return distance >= 0 && distance < 40;

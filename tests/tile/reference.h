@@ -21,7 +21,7 @@ void reference_backward(const Problem *p, bool plain, double *dq, double *dk, do
 void reference_linear(const Problem *p, const float *gate, const float *state_in, bool plain,
                       double *o, double *state_out);
 
-bool takes_part(const Problem *p, int b, int i, int j);
+bool is_unmasked(const Problem *p, int b, int i, int j);
 float round_to_elem(AuTileElem elem, float x);
 
 /* The largest difference; equal infinities are equal, NaN differs from all. */

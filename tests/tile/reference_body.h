@@ -58,7 +58,7 @@ static void NAME(row)(const Problem *p, int b, int h, int i, REAL *s, bool *ok)
                                 (size_t)p->T * (size_t)p->D;
     for (int j = 0; j < p->T; j++) {
         s[j] = NAME(score)(p, h, i, j, NAME(dot)(q, k + (size_t)j * (size_t)p->D, p->D));
-        ok[j] = takes_part(p, b, i, j);
+        ok[j] = is_unmasked(p, b, i, j);
     }
 }
 

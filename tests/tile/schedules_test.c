@@ -115,6 +115,7 @@ static void choose(Chosen *c, const char *target, AuTileElem operand, AuOperatio
             fail_msg("%s", session_errors(&c->s));
     }
     c->p.shapes = shapes;
+    c->p.boxes = c->p.caps->pipelines;
     c->schedule = NULL;
     if ((!tuned || shapes_read(shapes, c->s.diags, "tuned", tuned, strlen(tuned), SHAPES_TUNED)) &&
         (!forced ||
@@ -135,6 +136,10 @@ static void test_forced(void **state)
          TILE_BF16},
         {"avx2", "lanes_forward: executors=1 registers=4 keys=32 product_rows=4 product_columns=2",
          TILE_F32},
+        {"sm_90a",
+         "group_forward: groups=3 keys=48 stages=3 held=0 ahead=1 grown=1 turns=1 producer=32 "
+         "consumer=160",
+         TILE_F16},
     };
     (void)state;
     for (uint32_t n = 0; n < sizeof all / sizeof *all; n++) {
@@ -152,9 +157,11 @@ static void test_forced(void **state)
 /* What a rule chose, forced, is the same program. */
 static void test_rules_read_back(void **state)
 {
-    static const char *const targets[] = {"avx2", "avx512", "simt32", "sm_75", "sm_80", "sm_90"};
+    static const char *const targets[] = {"avx2",  "avx512", "simt32", "sm_75",
+                                          "sm_80", "sm_90",  "sm_90a"};
     (void)state;
-    for (uint32_t n = 0; n < 2 * sizeof targets / sizeof *targets; n++) {
+    for (uint32_t n = 0; n < 2 * sizeof targets / sizeof *targets - 1;
+         n++) { /* the last: forward */
         Chosen c, again;
         const AuOperation operation = n % 2 ? AU_BACKWARD : AU_FORWARD;
         choose(&c, targets[n / 2], TILE_F16, operation, NULL, NULL);
@@ -177,7 +184,7 @@ static void test_refused(void **state)
         {"warps_forward: keys=1024", "bytes of shared memory of 232448"},
         {"warps_forward: apart=1", "for few queries"},
         {"lanes_forward: executors=3", "tiles do not divide among 3 executors"},
-        {"lanes_forward: registers=64", "its kernels are refused"},
+        {"lanes_forward: registers=64", "registers a lane of 8192"},
         {"wraps_forward: keys=16", "given:1:1: error E0601: 'wraps_forward' is no schedule"},
         {"# first\n\n  warps_forward: key=16", "given:3:18: error E0601: 'key' is no key"},
         {"warps_forward: keys=16 keys=16", "given twice"},
@@ -195,6 +202,102 @@ static void test_refused(void **state)
         const char *said = session_errors(&c.s);
         if (c.schedule || !strstr(said, all[n].said)) fail_msg("%s: %s", all[n].row, said);
         session_end(&c.s);
+    }
+}
+
+/* The rule's shapes of groups: docs/dev/hopper.md has the table. */
+static void test_groups(void **state)
+{
+    static const struct {
+        const char *script, *sizes, *shape;
+    } all[] = {
+        {"../../tile/scripts/full.attn", "D=64 E=64",
+         "group_forward: groups=4 keys=64 stages=4 held=0 ahead=1 grown=1 turns=1 producer=32 "
+         "consumer=112"},
+        {"mha.attn", "D=64 E=64",
+         "group_forward: groups=4 keys=64 stages=4 held=0 ahead=1 grown=1 turns=1 producer=32 "
+         "consumer=112"},
+        {"../../tile/scripts/full.attn", "D=96 E=96",
+         "group_forward: groups=3 keys=112 stages=2 held=0 ahead=1 grown=1 turns=0 producer=32 "
+         "consumer=160"},
+        {"mha.attn", "D=96 E=96",
+         "group_forward: groups=2 keys=128 stages=2 held=1 ahead=1 grown=1 turns=0 producer=24 "
+         "consumer=240"},
+        {"../../tile/scripts/full.attn", "D=128 E=128",
+         "group_forward: groups=3 keys=80 stages=2 held=0 ahead=1 grown=1 turns=0 producer=32 "
+         "consumer=160"},
+        {"mha.attn", "D=128 E=128",
+         "group_forward: groups=2 keys=128 stages=2 held=1 ahead=1 grown=1 turns=0 producer=24 "
+         "consumer=240"},
+        {"../../tile/scripts/full.attn", "D=192 E=128",
+         "group_forward: groups=3 keys=80 stages=2 held=0 ahead=1 grown=1 turns=0 producer=32 "
+         "consumer=160"},
+        {"mha.attn", "D=192 E=128",
+         "group_forward: groups=2 keys=112 stages=2 held=1 ahead=1 grown=1 turns=0 producer=24 "
+         "consumer=240"},
+        {"../../tile/scripts/full.attn", "D=128 E=256",
+         "group_forward: groups=2 keys=80 stages=2 held=0 ahead=1 grown=1 turns=1 producer=24 "
+         "consumer=240"},
+        {"mha.attn", "D=128 E=256",
+         "group_forward: groups=2 keys=80 stages=2 held=0 ahead=1 grown=1 turns=0 producer=24 "
+         "consumer=240"},
+        {"../../tile/scripts/full.attn", "D=192 E=192",
+         "group_forward: groups=2 keys=112 stages=2 held=0 ahead=1 grown=1 turns=1 producer=24 "
+         "consumer=240"},
+        {"mha.attn", "D=192 E=192",
+         "group_forward: groups=2 keys=112 stages=2 held=0 ahead=1 grown=1 turns=0 producer=24 "
+         "consumer=240"},
+        {"../../tile/scripts/full.attn", "D=256 E=256",
+         "group_forward: groups=2 keys=80 stages=2 held=0 ahead=1 grown=1 turns=1 producer=24 "
+         "consumer=240"},
+        {"mha.attn", "D=256 E=256",
+         "group_forward: groups=2 keys=80 stages=2 held=0 ahead=1 grown=1 turns=0 producer=24 "
+         "consumer=240"},
+    };
+    (void)state;
+    for (uint32_t n = 0; n < sizeof all / sizeof *all; n++) {
+        Session s = session_begin();
+        const Case c = {all[n].script, au_format(s.arena, "B=1 H=1 Hk=1 S=1 T=1 %s", all[n].sizes),
+                        NULL};
+        Run *r = script_begin(&s, &c, scripts, TILE_BF16, 1);
+        AuHooks *hooks = hooks_make(s.arena, s.diags, r->attn, tile_caps("sm_90a"));
+        const AuProblem p = script_problem(r, hooks, tile_caps("sm_90a"));
+        AuShape shape;
+        const char *why;
+        if (!schedule_group_shape(s.arena, &p, &shape, &why)) fail_msg("%s: %s", c.sizes, why);
+        assert_string_equal(shape_text(s.arena, "group_forward", &shape), all[n].shape);
+        session_end(&s);
+    }
+}
+
+/* What has no kernels of boxes, and the words that `aule inspect` shows beside the schedule that makes it instead. */
+static void test_no_boxes(void **state)
+{
+    static const struct {
+        const char *script, *sizes, *target, *why; /* NULL: there are no boxes to ask for */
+        AuTileElem operand;
+    } all[] = {
+        {"mha.attn", "D=24 E=40", "sm_90a", "widths 24 and 40 are no multiples of 16", TILE_F16},
+        {"mha.attn", "D=64 E=512", "sm_90a", "of which one is above 256", TILE_F16},
+        {"mha.attn", "D=64 E=64", "sm_90a", "no matrix unit of groups of warps for operands of f32",
+         TILE_F32},
+        {"../../tile/scripts/latent.attn", "H=1", "sm_90a", "values that are channels of the keys",
+         TILE_BF16},
+        {"mha.attn", "D=64 E=64", "sm_90", NULL, TILE_BF16},
+    };
+    (void)state;
+    for (uint32_t n = 0; n < sizeof all / sizeof *all; n++) {
+        Session s = session_begin();
+        const Case c = {all[n].script, au_format(s.arena, "B=1 H=1 Hk=1 S=1 T=1 %s", all[n].sizes),
+                        NULL};
+        Run *r = script_begin(&s, &c, scripts, all[n].operand, 1);
+        AuHooks *hooks = hooks_make(s.arena, s.diags, r->attn, tile_caps(all[n].target));
+        const AuProblem p = script_problem(r, hooks, tile_caps(all[n].target));
+        const char *why = NULL;
+        assert_false(schedule_has_boxes(s.arena, &p, AU_FORWARD, &why));
+        assert_int_equal(why != NULL, all[n].why != NULL);
+        if (why && !strstr(why, all[n].why)) fail_msg("%s: %s", c.sizes, why);
+        session_end(&s);
     }
 }
 
@@ -289,7 +392,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_hooks),           cmocka_unit_test(test_forced),
         cmocka_unit_test(test_rules_read_back), cmocka_unit_test(test_refused),
         cmocka_unit_test(test_tables),          cmocka_unit_test(test_refused_backward),
-        cmocka_unit_test(test_any_text)};
+        cmocka_unit_test(test_any_text),        cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_no_boxes)};
     if (argc < 2) return 2;
     scripts = argv[1];
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,16 +5,11 @@
 #include <stdio.h>
 
 #include "front.h"
+#include "random.h"
 
 /* ---- the case */
 
-static double uniform(Run *r)
-{
-    uint64_t x = r->random += 0x9E3779B97F4A7C15u;
-    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-    return (double)((x ^ x >> 31) >> 11) * 0x1p-53;
-}
+static double uniform(Run *r) { return au_uniform(&r->random); }
 
 double script_normal(Run *r)
 {
@@ -137,25 +132,12 @@ static void make_inputs(Run *r)
 
 /* ---- what kernels write: outputs, finals, workspace. Extents are sums and products of sizes. */
 
-static int64_t value_of(const Run *r, const AuTileExpr *e)
+static int64_t size_named(const void *user, const char *name)
 {
-    int64_t a[3] = {0};
-    for (uint32_t i = 0; i < e->args.count && i < 3; i++) a[i] = value_of(r, e->args.at[i]);
-    switch ((int)e->op) {
-    case TILE_X_INT: return e->integer;
-    case TILE_X_ADD: return a[0] + a[1];
-    case TILE_X_SUB: return a[0] - a[1];
-    case TILE_X_MUL: return a[0] * a[1];
-    case TILE_X_DIV: return a[0] / a[1];
-    case TILE_X_CDIV: return (a[0] + a[1] - 1) / a[1];
-    case TILE_X_MAX: return a[0] > a[1] ? a[0] : a[1];
-    case TILE_X_MIN: return a[0] < a[1] ? a[0] : a[1];
-    }
-    for (uint32_t n = 0; e->op == TILE_X_NAME && n < r->attn->size_count; n++)
-        if (strcmp(hooks_name(r->s->arena, r->attn->sizes[n].name), e->name) == 0)
-            return r->sizes[n];
-    fail_msg("%s: an extent of a tensor is no sum or product of sizes", r->c->script);
-    return 0;
+    const Run *r = user;
+    for (uint32_t n = 0; n < r->attn->size_count; n++)
+        if (strcmp(hooks_name(r->s->arena, r->attn->sizes[n].name), name) == 0) return r->sizes[n];
+    return -1;
 }
 
 void script_outputs(Run *r, const AuSchedule *schedule)
@@ -174,7 +156,7 @@ void script_outputs(Run *r, const AuSchedule *schedule)
             for (uint32_t n = 0; n < schedule->region_count; n++)
                 t->workspace |= strcmp(schedule->regions[n], arg->name) == 0;
             for (uint32_t d = 0; d < t->rank; d++)
-                elements *= t->shape[d] = value_of(r, arg->type.axes[d].extent);
+                elements *= t->shape[d] = extent_value(arg->type.axes[d].extent, size_named, r);
             if (tile_elem(arg->type.elem)->is_float)
                 t->f32 = AU_NEW_ARRAY(r->s->arena, float, elements + 1);
             else

@@ -2,7 +2,7 @@
  * IR: the rung of the ladder between the two. It needs no device, and finds races of schedules for devices that are not here. */
 #include "scripts.h"
 
-#include "warps.h"
+#include "group.h"
 
 static const Case cases[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=33 T=57 D=32 E=32", NULL},
@@ -26,6 +26,9 @@ static const Case cases[] = {
     {"../../tile/scripts/constant_queries.attn", "B=1 H=1 Hk=1 S=20 T=40 D=32 E=16", NULL},
     {"../../tile/scripts/scores_of_inputs.attn", "B=1 H=2 Hk=1 S=40 T=50 D=16 E=16", NULL},
     {"../../tile/scripts/chosen_by_value.attn", "B=1 H=2 Hk=1 S=40 T=50 D=16 E=16", NULL},
+    {"../../../attn_scripts/cross.attn", "B=1 H=2 Hk=1 S=140 T=230 D=32 E=48", NULL},
+    {"../../tile/scripts/full.attn", "B=1 H=2 Hk=1 S=140 T=230 D=32 E=48", NULL},
+    {"../../tile/scripts/full.attn", "B=1 H=2 Hk=1 S=20 T=96 D=64 E=64", NULL},
 };
 
 static const char *const targets[] = {"avx2", "avx512", "avx512bf16", "avx512amx",
@@ -41,6 +44,22 @@ static const AuShape warp_shapes[] = {
     {.executors = 1, .rows = 16, .key_tile = 16, .stages = 1, .query_in_registers = true},
 };
 
+/* Groups of warps: scripts of widths that they take, by rule and in shapes for it to fail in. */
+static const char *const group_targets[] = {"sm_90a"};
+
+static const AuShape group_shapes[] = {
+    {.executors = 2,
+     .key_tile = 32,
+     .stages = 2,
+     .scores_ahead = true,
+     .turns = true,
+     .grown = true},
+    {.executors = 1, .key_tile = 16, .stages = 1, .scores_ahead = true, .query_in_registers = true},
+    {.executors = 3, .key_tile = 48, .stages = 3, .scores_ahead = true},
+    {.executors = 2, .key_tile = 64, .stages = 1, .grown = true},
+    {.executors = 3, .key_tile = 16, .stages = 2, .scores_ahead = true, .turns = true},
+};
+
 static const char *scripts;
 static bool quick;
 
@@ -54,6 +73,47 @@ static const AuSchedule *schedule_of(Run *r, const AuProblem *p, const AuShape *
     }
     if (!out) fail_msg("%s on %s: %s", r->c->script, p->caps->name, session_errors(r->s));
     return out;
+}
+
+/* Any shape of the test, or by rule. NULL: it does not fit. */
+static const AuSchedule *group_schedule(Run *r, const AuProblem *p, uint32_t n)
+{
+    AuShape shape;
+    const char *why = NULL;
+    if (n == 0 && !schedule_group_shape(r->s->arena, p, &shape, &why)) {
+        const AuShape least = group_shapes[1];
+        shape = least;
+        group_complete(p, &shape);
+        why = schedule_group_refusal(r->s->arena, p, &shape);
+        if (!why) fail_msg("%s: no shape by rule, but one fits", r->c->script);
+        return NULL;
+    }
+    if (n > 0) {
+        shape = group_shapes[n - 1];
+        group_complete(p, &shape);
+        if (schedule_group_refusal(r->s->arena, p, &shape)) return NULL;
+    }
+    const AuSchedule *out = schedule_group_forward(r->s->arena, r->s->diags, p, &shape);
+    if (!out) fail_msg("%s: %s", r->c->script, session_errors(r->s));
+    return out;
+}
+
+static bool run_groups(const Case *c, const char *target, AuTileElem operand, uint32_t shape,
+                       uint64_t seed)
+{
+    Session s = session_begin();
+    Run *r = script_begin(&s, c, scripts, operand, seed);
+    AuHooks *hooks = hooks_make(s.arena, s.diags, r->attn, tile_caps(target));
+    if (!hooks) fail_msg("%s", session_errors(&s));
+    const AuProblem problem = script_problem(r, hooks, tile_caps(target));
+    const AuSchedule *schedule = group_schedule(r, &problem, shape);
+    if (schedule) {
+        script_outputs(r, schedule);
+        script_launch(r, schedule, target, seed);
+        script_check_outputs(r, target);
+    }
+    session_end(&s);
+    return schedule != NULL;
 }
 
 /* [shape] 0: schedule lanes; 1: warps in the shape of the table; 2..: warps in shapes of this test. */
@@ -103,20 +163,39 @@ static void test_warps(void **state)
                          n + shape);
 }
 
+static void test_groups(void **state)
+{
+    enum { SHAPES = 1 + sizeof group_shapes / sizeof *group_shapes, LEAST = 40 };
+    uint32_t ran = 0;
+    for (uint32_t n = 0; n < sizeof cases / sizeof *cases; n++)
+        for (uint32_t shape = 0; shape < SHAPES; shape++)
+            if (!quick || shape == n % SHAPES)
+                ran +=
+                    run_groups(&cases[n], *state, n % 2 ? TILE_F16 : TILE_BF16, shape, n + shape);
+    assert_true(ran >= LEAST / (quick ? SHAPES : 1));
+}
+
 int main(int argc, char **argv)
 {
     enum {
         LANES = sizeof targets / sizeof *targets,
-        COUNT = LANES + sizeof warp_targets / sizeof *warp_targets
+        WARPS = LANES + sizeof warp_targets / sizeof *warp_targets,
+        COUNT = WARPS + sizeof group_targets / sizeof *group_targets
     };
     if (argc < 2) return 2;
     scripts = argv[1];
     quick = argc > 2;
     struct CMUnitTest tests[COUNT] = {{0}};
     for (size_t i = 0; i < COUNT; i++) {
-        const char *target = i < LANES ? targets[i] : warp_targets[i - LANES];
-        tests[i] = (struct CMUnitTest){target, i < LANES ? test_target : test_warps, NULL, NULL,
-                                       (void *)(uintptr_t)target};
+        const char *target = i < LANES   ? targets[i]
+                             : i < WARPS ? warp_targets[i - LANES]
+                                         : group_targets[i - WARPS];
+        tests[i] = (struct CMUnitTest){target,
+                                       i < LANES   ? test_target
+                                       : i < WARPS ? test_warps
+                                                   : test_groups,
+                                       NULL, NULL, (void *)(uintptr_t)target};
     }
+    if (argc > 3) cmocka_set_test_filter(argv[3]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

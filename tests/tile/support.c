@@ -67,3 +67,24 @@ const char *replaced(AuArena *arena, const char *text, const char *old, const ch
     au_text_add(&out, "%s", text);
     return au_text_str(&out);
 }
+
+int64_t extent_value(const AuTileExpr *e, int64_t (*size)(const void *user, const char *name),
+                     const void *user)
+{
+    int64_t a[3] = {0}, value = -1;
+    for (uint32_t n = 0; n < e->args.count && n < 3; n++)
+        a[n] = extent_value(e->args.at[n], size, user);
+    switch ((int)e->op) {
+    case TILE_X_INT: return e->integer;
+    case TILE_X_ADD: return a[0] + a[1];
+    case TILE_X_SUB: return a[0] - a[1];
+    case TILE_X_MUL: return a[0] * a[1];
+    case TILE_X_DIV: return a[0] / a[1];
+    case TILE_X_CDIV: return (a[0] + a[1] - 1) / a[1];
+    case TILE_X_MIN: return a[0] < a[1] ? a[0] : a[1];
+    case TILE_X_MAX: return a[0] > a[1] ? a[0] : a[1];
+    case TILE_X_NAME: value = size(user, e->name); break;
+    }
+    if (value < 0) fail_msg("an extent is made of more than sizes that the test knows");
+    return value;
+}

@@ -32,4 +32,8 @@ AuTileModule *read_text(Session *s, const char *name, const char *text);
 /* `text` with every `old` (which must occur) replaced. */
 const char *replaced(AuArena *arena, const char *text, const char *old, const char *with);
 
+/* Of an extent made of sizes; [size] gives one by its name, -1: there is none, which fails the test. */
+int64_t extent_value(const AuTileExpr *e, int64_t (*size)(const void *user, const char *name),
+                     const void *user);
+
 #endif

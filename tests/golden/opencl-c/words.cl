@@ -9,6 +9,15 @@
 #define UNROLL _Pragma("unroll")
 #endif
 
+float negated(float a)
+{
+#ifdef AULE_PROCESSOR
+    return a == 0.0f ? -a : 0.0f - a;
+#else
+    return -a;
+#endif
+}
+
 float minimum(float a, float b)
 {
     return a < b ? a : b;
@@ -40,11 +49,11 @@ void words(__global const float *restrict exp_2, long exp_2_offset,
     const float kernel_2 = exp_2[lane];
     const float x_2nd = kernel_2 + 1.0f;
     const float s = x_2nd * x_2nd;
-    const float s_2 = -s;
-    const float float_2 = -s_2;
+    const float s_2 = negated(s);
+    const float float_2 = negated(s_2);
     float acc_0, acc_2;
     acc_0 = exp(float_2);
-    acc_2 = barrier_2 - (s_2 - -1.0f) + -(-2.0f);
+    acc_2 = barrier_2 - (s_2 - -1.0f) + negated(-2.0f);
     float half4_offset = s_2;
     const float minimum_2_2 = minimum(acc_0, acc_2);
     const float minimum_3 = maximum(minimum_2_2, half4_offset);

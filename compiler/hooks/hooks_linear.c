@@ -1,0 +1,112 @@
+/* hooks_linear.c - a recurrence as hooks: a function for each slot of its normal form. Slots are expressions of whole
+ * tensors; the one whose channels a slot runs along is the hook's argument, all others are read where they stand. */
+#include "hook_writer.h"
+
+#include <string.h>
+
+enum { WIDTHS = AU_AX_K | AU_AX_V };
+
+static const char *slot_hook(AuHookWriter *w, AuSlot slot)
+{
+    return au_format(writer_module(w)->arena, "slot_%s", attn_slot_name(slot));
+}
+
+/* Sums within the marked nodes run over these channels. */
+static uint8_t summed(const AuAttn *a, const bool *mark, uint32_t count)
+{
+    uint8_t axes = 0;
+    for (uint32_t i = 1; i < count; i++)
+        if (mark[i] && a->nodes[i].op == AU_OP_ROW_SUM_C)
+            axes |= attn_at(a, a->args[a->nodes[i].first])->axes & WIDTHS;
+    return axes;
+}
+
+/* The marked tensor that has those channels at every token; none: there is no such. */
+static AuExpr tensor_along(const AuAttn *a, const bool *mark, uint32_t count, uint8_t channel)
+{
+    for (uint32_t i = 1; i < count; i++) {
+        const AuNode *n = &a->nodes[i];
+        if (mark[i] && n->op == AU_OP_TENSOR && n->axes & channel && n->axes & AU_AX_TOK)
+            return (AuExpr){i};
+    }
+    return (AuExpr){0};
+}
+
+static bool refuse_mixed(AuHookWriter *w, AuSlot slot, AuExpr value)
+{
+    au_error(w->diags, AU_E0603, attn_at(w->attn, value)->span,
+             "'%s' of a recurrence has channels of keys and of values; kernels have slots of one "
+             "kind of "
+             "channel each",
+             attn_slot_name(slot));
+    w->failed = true;
+    return false;
+}
+
+/* What the hook's argument is: its channels, and the tensor. */
+static bool look_at(AuHookWriter *w, AuSlot slot, AuHookSlot *s)
+{
+    const AuAttn *a = w->attn;
+    const AuExpr value = s->value;
+    bool *mark = AU_NEW_ARRAY(writer_module(w)->arena, bool, a->node_count);
+    attn_mark(a, value, mark);
+    const uint8_t sums = summed(a, mark, a->node_count);
+    s->has_sums = sums != 0;
+    s->channel = (uint8_t)(attn_slot_channel(slot) | sums);
+    if (slot == AU_SLOT_LOG_DECAY && !(attn_at(a, value)->axes & AU_AX_K)) s->channel = sums;
+    if (s->channel == WIDTHS) return refuse_mixed(w, slot, value);
+    s->held = tensor_along(a, mark, a->node_count, s->channel);
+    s->is_plain = s->held.i && s->held.i == value.i;
+    s->is_scalar = !(attn_at(a, value)->axes & (AU_AX_B | AU_AX_TOK | WIDTHS)) && !sums;
+    return true;
+}
+
+static void write_slot(AuHookWriter *w, AuSlot slot, AuHookSlot *s)
+{
+    static const char *const params[] = {"x", "b", "h", "t", "c"};
+    w->channel = s->channel == AU_AX_V ? "e" : "d";
+    w->whole = s->held;
+    writer_begin(w, slot_hook(w, slot), params, 5);
+    writer_count_uses(w, s->value);
+    AuTileExpr *x = writer_row_value(w, s->value, attn_slot_name(slot));
+    writer_finish(w, &x, 1);
+    w->whole = (AuExpr){0};
+}
+
+/* A number of the head at most: nothing that has the places of a tile. */
+static void write_scalar(AuHookWriter *w, AuSlot slot, const AuHookSlot *s)
+{
+    static const char *const params[] = {"b", "h"};
+    writer_begin(w, slot_hook(w, slot), params, 2);
+    writer_count_uses(w, s->value);
+    AuTileExpr *x = writer_expr(w, s->value);
+    writer_finish(w, &x, 1);
+}
+
+static bool make_slot(AuHookWriter *w, AuSlot slot)
+{
+    AuHooks *h = w->hooks;
+    AuHookSlot *s = &h->slots[slot];
+    s->value = h->normal->slot[slot];
+    if (!s->value.i) return true;
+    if (!look_at(w, slot, s)) return false;
+    if (s->is_plain) return true;
+    s->name = slot_hook(w, slot);
+    if (s->is_scalar && slot == AU_SLOT_LOG_DECAY)
+        write_scalar(w, slot, s);
+    else
+        write_slot(w, slot, s);
+    AU_PUSH(h->module->arena, h->forward.at, h->forward.count, h->forward.capacity, s->name);
+    return true;
+}
+
+bool hooks_linear(AuHookWriter *w)
+{
+    AuHooks *h = w->hooks;
+    AuNormal *normal = AU_NEW(h->module->arena, AuNormal);
+    *normal = attn_normal_form(w->attn, h->module->arena);
+    h->normal = normal;
+    for (uint32_t s = 0; s < AU_SLOT_COUNT; s++)
+        if (!make_slot(w, (AuSlot)s)) return false;
+    return !w->failed;
+}

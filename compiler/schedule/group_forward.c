@@ -1,0 +1,353 @@
+/* group_forward.c - forward by groups of four warps whose products go on beside them (wgmma), fed by a warp that brings tiles by boxes of
+ * tensors.
+ *
+ *     role load on warp        queries once; keys and values of each tile into rings of stages, as far ahead as there are stages
+ *     role mma[W] on group     64 query rows each: S = Q K', online function, O += P V; P stays in registers
+ *
+ * With `ahead` the products of a tile's scores start before those of the weights of the tile before, and both are in flight while
+ * the scores become weights:
+ *
+ *     S(0); weights                      the first tile, always masked
+ *     for each tile n after the first    S(n) starts; O += P(n - 1) V starts; wait S; weights; wait O; scale O
+ *     O += P V                           of the last tile
+ *
+ * The conversion of weights and the scaling of O come after the wait for O: the unit reads the one and writes the other. With `turns`
+ * the groups start their products in turn, so that one's weights are made while the other's products run.
+ *
+ * Values beyond the mask's range in the tiles at its ends must be zeros (lanes_limits). Boxes end where the tensor does, so such tiles
+ * are copied by the lanes of the warp.
+ *
+ * The output leaves through shared memory, by boxes: in the place of the queries, or in a tile of its own where it is of another width.
+ *
+ * Kernels: as those of warps_forward.c. */
+#include "group.h"
+#include "shapes.h"
+
+/* ---- memories */
+
+/* "K: bf16[kv:64, d:128] swizzle 128" */
+static const char *tile_of(Lanes *x, const char *name, const char *rows, int32_t count,
+                           const char *columns, int32_t width)
+{
+    return tile_text(x->t, "%s: %s[%s:%d, %s:%d] swizzle %d", name, x->operand, rows, count,
+                     columns, width, group_swizzle(x->p, width));
+}
+
+/* The tile of queries or keys, and those of further products. */
+static const char *tiles_of(Lanes *x, const char *name, const char *rows, int32_t count)
+{
+    AuText text = {.arena = x->arena};
+    au_text_add(&text, "%s", tile_of(x, name, rows, count, "d", x->p->d));
+    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
+        au_text_add(&text, ", %s",
+                    tile_of(x, tile_text(x->t, "%s%u", name, n), rows, count,
+                            tile_text(x->t, "p%u", n), lanes_dot_width(x->p, n)));
+    return au_text_str(&text);
+}
+
+static void memories(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const AuShape *s = x->shape;
+    tile_pipeline(t, "queries", 1, "load", "mma", "%s", tiles_of(x, "Q", "q", x->block));
+    tile_pipeline(t, "key", s->stages, "load", "mma", "%s", tiles_of(x, "K", "kv", s->key_tile));
+    tile_pipeline(t, "value", s->stages, "load", "mma", "%s",
+                  tile_of(x, "V", "kv", s->key_tile, "e", x->p->e));
+    if (group_output_apart(x->p))
+        tile_shared(t, "O", "%s[q:%d, e:%d] swizzle %d", x->operand, x->block, x->p->e,
+                    group_swizzle(x->p, x->p->e));
+    if (s->turns) tile_barrier(t, "turn", s->executors, 2);
+}
+
+/* ---- the warp that issues copies of tiles */
+
+static void issue(Lanes *x, LanesRows view, const char *rows, AuTileHandle to)
+{
+    tile_async_copy(x->t, NULL, "%v -> %v pad 0", lanes_at(x, view, rows), to);
+}
+
+/* Rows of q or k, and those of further products beside them. */
+static void issue_side(Lanes *x, LanesSide side, const char *stage, const char *name,
+                       const char *rows)
+{
+    AuTileBuild *t = x->t;
+    const bool keys = side == LANES_KEYS;
+    tile_acquire(t, stage, keys ? "key" : "queries");
+    issue(x, lanes_operand_rows(x, keys, ":"), rows, TILE_NAME(name));
+    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
+        issue(x, lanes_dot_rows(x, n, side, ":"), rows, tile_numbered(t, name, n));
+    tile_commit(t, stage);
+}
+
+static void issue_values_of(Lanes *x, const char *rows)
+{
+    AuTileBuild *t = x->t;
+    tile_acquire(t, "z", "value");
+    issue(x, lanes_rows(x, lanes_changed_name(x, 2), "hv", ":"), rows, TILE_NAME("z.V"));
+    tile_commit(t, "z");
+}
+
+/* Unmasked tiles lie within the mask's range, and some of the others. */
+static void issue_values(Lanes *x, const char *rows)
+{
+    AuTileBuild *t = x->t;
+    const int32_t keys = x->shape->key_tile;
+    const bool masked = x->p->attn->mask.i != 0;
+    if (masked) {
+        tile_on_segment(t, "partial");
+        tile_if(t, "n * %d < k_low || (n * %d + %d > k_high && k_high < %s)", keys, keys, keys,
+                lanes_axis(x, 1, 2));
+        issue_values_of(x, tile_text(t, "%s%s", rows, lanes_limits(x, "k")));
+        tile_else(t);
+        issue_values_of(x, rows);
+        tile_end(t);
+        tile_else(t);
+    }
+    issue_values_of(x, rows);
+    if (masked) tile_end(t);
+}
+
+static void load_role(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const int32_t keys = x->shape->key_tile;
+    const char *rows = tile_text(t, "n * %d +: %d", keys, keys);
+    tile_role(t, "load", 0, TILE_ON_WARP, x->shape->producer_registers);
+    issue_side(x, LANES_QUERIES, "x", "x.Q", tile_text(t, "mb * %d +: %d", x->block, x->block));
+    tile_for_tiles(t, "n", "keys", NULL);
+    issue_side(x, LANES_KEYS, "y", "y.K", rows);
+    issue_values(x, rows);
+    tile_end(t);
+    tile_end(t);
+}
+
+/* ---- groups that multiply */
+
+static const char *own_rows(Lanes *x, const char *tile)
+{
+    return tile_text(x->t, "%s[self * %d +: %d, :]", tile, x->rows, x->rows);
+}
+
+/* "score, dot0": what is in flight for a tile. */
+static const char *score_names(Lanes *x)
+{
+    AuText text = {.arena = x->arena};
+    au_text_add(&text, "score");
+    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) au_text_add(&text, ", dot%u", n);
+    return au_text_str(&text);
+}
+
+static void start_scores(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const bool held = x->shape->query_in_registers;
+    tile_product(t, "score", x->atom, TILE_START, held ? "query" : own_rows(x, "x.Q"), "y.K");
+    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
+        tile_product(t, tile_numbered(t, "dot", n), x->atom, TILE_START,
+                     own_rows(x, tile_text(t, "x.Q%u", n)), tile_text(t, "y.K%u", n));
+}
+
+static void end_scores(Lanes *x)
+{
+    tile_wait(x->t, score_names(x));
+    tile_release(x->t, "y");
+}
+
+static void start_sums(Lanes *x)
+{
+    tile_wait_stage(x->t, "z", "value");
+    tile_product(x->t, "acc", x->atom, TILE_ADD, "weight", "z.V");
+}
+
+static void end_sums(Lanes *x)
+{
+    tile_wait(x->t, "acc");
+    tile_release(x->t, "z");
+}
+
+static void round_weights(Lanes *x) { tile_set(x->t, "weight", "%s(p)", x->operand); }
+
+/* Most tiles of long rows have no larger maximum than those before: where no row of a warp has one, the factors are 1. */
+static void scale_sums(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    if (!x->p->hooks->has_scale) return;
+    if (x->shape->grown) {
+        tile_set(t, "grown", "scale != 1.0");
+        tile_if(t, "anywhere(grown)");
+    }
+    tile_set(t, "acc", "acc * scale");
+    if (x->shape->grown) tile_end(t);
+}
+
+/* Who may start the products of a tile: one group after the other. */
+static void take_turn(Lanes *x)
+{
+    if (x->shape->turns) tile_sync(x->t, "turn[self]");
+}
+
+static void pass_turn(Lanes *x)
+{
+    if (x->shape->turns) tile_arrive(x->t, "turn[(self + 1) %% %d]", x->shape->executors);
+}
+
+/* Group 0 begins, and takes back the turn that is left over. */
+static void first_turn(Lanes *x)
+{
+    if (!x->shape->turns) return;
+    tile_if(x->t, "self == %d", x->shape->executors - 1);
+    tile_arrive(x->t, "turn[0]");
+    tile_end(x->t);
+}
+
+static void last_turn(Lanes *x)
+{
+    if (!x->shape->turns) return;
+    tile_if(x->t, "self == 0");
+    tile_sync(x->t, "turn[0]");
+    tile_end(x->t);
+}
+
+/* Tiles beyond the tensor are the first of all, which is masked in any case: without a mask no other is partial. */
+static AuLanesMasked masked_after_first(const Lanes *x)
+{
+    return x->p->attn->mask.i ? LANES_MASK_PARTIAL : LANES_MASK_NOWHERE;
+}
+
+/* There may be no tile: then there is no first one. */
+static void tiles_ahead(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    tile_if(t, "count(keys) > 0");
+    tile_wait_stage(t, "y", "key");
+    start_scores(x);
+    end_scores(x);
+    lanes_scores_of(x, "first(keys)", LANES_MASK_ALWAYS);
+    lanes_online(x);
+    round_weights(x);
+    first_turn(x);
+    tile_for_tiles(t, "n", "keys", "1");
+    tile_wait_stage(t, "y", "key");
+    take_turn(x);
+    start_scores(x);
+    start_sums(x);
+    pass_turn(x);
+    end_scores(x);
+    lanes_scores_of(x, "n", masked_after_first(x));
+    lanes_online(x);
+    end_sums(x);
+    round_weights(x);
+    scale_sums(x);
+    tile_end(t);
+    last_turn(x);
+    start_sums(x);
+    end_sums(x);
+    tile_end(t);
+}
+
+static void tiles_alone(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    tile_for_tiles(t, "n", "keys", NULL);
+    tile_wait_stage(t, "y", "key");
+    start_scores(x);
+    end_scores(x);
+    lanes_scores(x);
+    lanes_online(x);
+    round_weights(x);
+    scale_sums(x);
+    start_sums(x);
+    end_sums(x);
+    tile_end(t);
+}
+
+/* ---- the kernel */
+
+static void fragments(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const char *atom = x->atom->name;
+    const int32_t keys = x->shape->key_tile;
+    for (int32_t n = -1; n < (int32_t)x->p->hooks->dot_count; n++)
+        tile_frag(t, n < 0 ? "score" : tile_text(t, "dot%d", n), "f32[q:%d, kv:%d] @ %s.C", x->rows,
+                  keys, atom);
+    tile_frag(t, "weight", "%s[q:%d, kv:%d] @ %s.A", x->operand, x->rows, keys, atom);
+    tile_frag(t, "acc", "f32[q:%d, e:%d] @ %s.C = 0.0", x->rows, x->p->e, atom);
+    tile_frag(t, "row_like", "f32[q:%d] like score = 0.0", x->rows);
+    tile_set(t, "i", "%s + iota(q:%d)", lanes_first_row(x), x->rows);
+    if (x->p->hooks->state_count)
+        tile_set(t, lanes_states(x) + 2, "online_init(row_like, b, h, i)");
+}
+
+static void store_output(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const char *rows =
+        tile_text(t, "%s as [q, e]", own_rows(x, group_output_apart(x->p) ? "O" : "x.Q"));
+    tile_store(t, "%s(out) -> %s", x->operand, rows);
+    tile_async_copy(t, "sent", "%s -> o[b, h, %s +: %d, :] clip", rows, lanes_first_row(x),
+                    x->rows);
+    tile_wait(t, "sent");
+}
+
+static void group_role(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    tile_role(t, "mma", x->shape->executors, TILE_ON_WARPGROUP, x->shape->consumer_registers);
+    fragments(x);
+    tile_wait_stage(t, "x", "queries");
+    if (x->shape->query_in_registers)
+        tile_load(t, "query", "%s @ %s.A", own_rows(x, "x.Q"), x->atom->name);
+    if (x->shape->scores_ahead)
+        tiles_ahead(x);
+    else
+        tiles_alone(x);
+    lanes_results(x);
+    store_output(x);
+    tile_release(t, "x");
+    lanes_store_finals(x);
+    tile_end(t);
+}
+
+/* Where only the first tile is masked there is one segment, and one loop. */
+static void key_tiles(Lanes *x)
+{
+    if (x->p->attn->mask.i || !x->shape->scores_ahead) {
+        lanes_key_tiles(x, TILE_DOWN);
+        return;
+    }
+    tile_list(x->t, "keys");
+    tile_segment(x->t, "full", TILE_DOWN,
+                 tile_text(x->t, "cdiv(%s, %d)", lanes_axis(x, 1, 2), x->shape->key_tile), "0");
+}
+
+static void forward_kernel(Lanes *x)
+{
+    lanes_forward_head(x);
+    key_tiles(x);
+    memories(x);
+    load_role(x);
+    group_role(x);
+    tile_end(x->t);
+}
+
+AuSchedule *schedule_group_forward(AuArena *arena, AuDiags *diags, const AuProblem *p,
+                                   const AuShape *shape)
+{
+    const char *why = schedule_group_refusal(arena, p, shape);
+    if (why) {
+        au_error(diags, AU_E0811, p->attn->span, "group_forward on %s: %s", p->caps->name, why);
+        return NULL;
+    }
+    AuSchedule *out = AU_NEW(arena, AuSchedule);
+    out->shape = *shape;
+    out->name = shape_text(arena, "group_forward", shape);
+    Lanes x = warps_begin(arena, schedule_begin(arena, diags, p, out), p, out);
+    x.atom = group_atom(p);
+    x.via_shared = false;
+    warps_layouts(&x);
+    for (uint32_t n = 0; n < 3; n++) lanes_rows_kernel(&x, n);
+    if (p->hooks->needs_lists) lanes_list_kernels(&x);
+    forward_kernel(&x);
+    return lanes_built(&x, diags);
+}

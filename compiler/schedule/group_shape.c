@@ -1,0 +1,218 @@
+/* group_shape.c - block shapes of the schedule `group`: what fits a problem, and what is best by rule.
+ *
+ * Registers. A block enters with as many a lane as a processor has for all of its lanes, in eights; what the producer's group gives up
+ * the consumers share. A lane of a consumer holds, of 64 rows among 128 lanes: scores and further products keys / 2 each, weights keys / 4,
+ * output e / 2, queries that stay in registers d / 4. Beside them it needs 24: ptxas begins accumulators there, and what fills the rest to
+ * the last register makes it end each product before the next (docs/dev/hopper.md).
+ *
+ * Shared memory: queries, the output where it is not as wide as they, for each stage keys and values; and barriers. */
+#include "group.h"
+
+enum {
+    LANES = 128,          /* of a group */
+    BESIDE = 24,          /* registers of a lane that no fragment may have */
+    EIGHT = 8,            /* registers change hands so many at a time */
+    MOST_REGISTERS = 240, /* that a consumer asks for */
+    MOST_BOX = 256,       /* elements of a box along an axis */
+    LEAST_SWIZZLE = 32,   /* bytes */
+    BARRIERS = 1024,      /* bytes of shared memory beside tiles */
+};
+
+static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
+
+const AuTileAtom *group_atom(const AuProblem *p)
+{
+    return p->tf32 ? NULL : tile_best_atom(p->caps, p->operand, TILE_ON_WARPGROUP);
+}
+
+int32_t group_swizzle(const AuProblem *p, int32_t width)
+{
+    const int32_t bytes = width * tile_elem(p->operand)->bytes;
+    return least(bytes & -bytes, 128);
+}
+
+bool group_output_apart(const AuProblem *p) { return p->d != p->e; }
+
+/* ---- registers and shared memory */
+
+static int32_t channels_of_queries(const AuProblem *p)
+{
+    int32_t sum = p->d;
+    for (uint32_t n = 0; n < p->hooks->dot_count; n++) sum += lanes_dot_width(p, n);
+    return sum;
+}
+
+static int32_t fragment_registers(const AuProblem *p, const AuShape *s)
+{
+    const int32_t scores = 1 + (int32_t)p->hooks->dot_count, rows = GROUP_ROWS;
+    return rows * (scores * s->key_tile + p->e) / LANES + rows * s->key_tile / 2 / LANES +
+           (s->query_in_registers ? rows * p->d / 2 / LANES : 0);
+}
+
+static int32_t shared_bytes(const AuProblem *p, const AuShape *s)
+{
+    const int32_t bytes = tile_elem(p->operand)->bytes, queries = channels_of_queries(p),
+                  rows = GROUP_ROWS * s->executors;
+    return BARRIERS + WARPS_ALIGNMENT +
+           bytes * (rows * (queries + (group_output_apart(p) ? p->e : 0)) +
+                    s->stages * s->key_tile * (queries + p->e));
+}
+
+/* Registers of a lane that all groups of the block have when it begins. */
+static int32_t registers_at_entry(const AuProblem *p, const AuShape *s)
+{
+    return p->caps->processor_registers / (LANES * (s->executors + 1)) / EIGHT * EIGHT;
+}
+
+static void set_registers(const AuProblem *p, AuShape *s)
+{
+    const int32_t all = registers_at_entry(p, s) * (s->executors + 1);
+    s->producer_registers = s->executors < 3 ? BESIDE : BESIDE + EIGHT;
+    s->consumer_registers =
+        least((all - s->producer_registers) / s->executors / EIGHT * EIGHT, MOST_REGISTERS);
+}
+
+void group_complete(const AuProblem *p, AuShape *s)
+{
+    if (!s->producer_registers || !s->consumer_registers) set_registers(p, s);
+    s->rows = GROUP_ROWS;
+    s->split_segments = true;
+    s->swizzle_span = 0;
+}
+
+/* ---- what does not do */
+
+static bool is_multiple(int32_t width, int32_t unit) { return width > 0 && width % unit == 0; }
+
+static const char *refusal_of_problem(AuArena *arena, const AuProblem *p)
+{
+    const AuTileAtom *atom = group_atom(p);
+    const char *operand = p->tf32 ? "tf32" : tile_elem(p->operand)->name;
+    if (!atom || !p->caps->pipelines || !(p->caps->copies & TILE_COPIES_TENSOR))
+        return au_format(arena, "no matrix unit of groups of warps for operands of %s", operand);
+    if (p->attn->v_in_k) return "values that are channels of the keys";
+    if (!is_multiple(p->d, atom->k) || !is_multiple(p->e, atom->k))
+        return au_format(arena, "widths %d and %d are no multiples of %d", p->d, p->e, atom->k);
+    if (p->e > MOST_BOX || p->d > MOST_BOX)
+        return au_format(arena, "widths %d and %d, of which one is above %d", p->d, p->e, MOST_BOX);
+    for (uint32_t n = 0; n < p->hooks->dot_count; n++) {
+        if (!is_multiple(lanes_dot_width(p, n), atom->k))
+            return au_format(arena, "a further product of width %d, no multiple of %d",
+                             lanes_dot_width(p, n), atom->k);
+        for (int side = 0; side < 2; side++)
+            if (p->attn->tensors[lanes_dot_tensor(p, n, side)].dtype != AU_DT_OPERAND)
+                return "a further product of tensors that have another type than q and k";
+    }
+    return NULL;
+}
+
+/* Does a pair read tensors, or are its weights made of many operations? What that holds for a moment has no place in the count above. */
+static bool are_pairs_heavy(const AuProblem *p)
+{
+    AuAttn *a = p->attn;
+    bool *mark = AU_NEW_ARRAY(a->arena, bool, a->node_count);
+    bool reads = p->hooks->needs_lists || p->hooks->has_weight_mod;
+    if (!a->score_mod.i) return reads;
+    attn_mark(a, a->score_mod, mark);
+    for (uint32_t n = 1; n < a->node_count && !reads; n++) {
+        const AuNode *node = attn_at(a, (AuExpr){n});
+        reads = mark[n] && node->op == AU_OP_INPUT && (node->axes & AU_AX_KV);
+    }
+    return reads;
+}
+
+static const char *refusal_of_registers(AuArena *arena, const AuProblem *p, const AuShape *s)
+{
+    const int32_t fragments = fragment_registers(p, s), entry = registers_at_entry(p, s);
+    if (fragments + BESIDE >= s->consumer_registers)
+        return au_format(arena,
+                         "fragments of %d registers beside %d others, where a consumer has %d",
+                         fragments, BESIDE, s->consumer_registers);
+    if (s->producer_registers % EIGHT || s->consumer_registers % EIGHT)
+        return au_format(arena, "registers that are no multiples of %d", EIGHT);
+    if (s->producer_registers + s->executors * s->consumer_registers > entry * (s->executors + 1))
+        return au_format(arena, "%d groups of %d registers and one of %d, where %d each are there",
+                         s->executors, s->consumer_registers, s->producer_registers, entry);
+    return NULL;
+}
+
+const char *schedule_group_refusal(AuArena *arena, const AuProblem *p, const AuShape *s)
+{
+    const char *why = refusal_of_problem(arena, p);
+    if (why) return why;
+    if (!is_multiple(s->key_tile, group_atom(p)->k) || s->key_tile > MOST_BOX)
+        return au_format(arena, "%d keys a tile are no multiple of %d", s->key_tile,
+                         group_atom(p)->k);
+    if (s->turns && (!s->scores_ahead || s->executors == 1))
+        return "turns are for several groups that have scores ahead";
+    why = refusal_of_registers(arena, p, s);
+    if (why) return why;
+    const int32_t shared = shared_bytes(p, s);
+    if (shared > p->caps->shared_bytes)
+        return au_format(arena, "%d bytes of shared memory, where a block has %d", shared,
+                         p->caps->shared_bytes);
+    return NULL;
+}
+
+/* ---- by rule */
+
+/* Measured on an H200 with kernels of this form: narrow heads have most of four groups that take turns, full attention of width 128 of
+ * three that do not, and with a mask, whose longest rows share a block, of two. */
+static const int32_t *groups_in_order(const AuProblem *p)
+{
+    static const int32_t narrow[] = {4, 3, 2, 1}, full[] = {3, 2, 1, 4}, masked[] = {2, 3, 1, 4};
+    return p->d <= 64 && p->e <= 64 ? narrow : p->attn->mask.i ? masked : full;
+}
+
+/* As many keys a tile as registers and so many stages allow; false: fewer than [least_keys]. [beside]: a share of registers, of 64, that
+ * stays free. */
+static bool most_keys(AuArena *arena, const AuProblem *p, AuShape *s, int32_t least_keys,
+                      int32_t beside, const char **why)
+{
+    enum { MOST_KEYS = 128, STEP = 16, ALL = 64 };
+    group_complete(p, s);
+    for (s->key_tile = MOST_KEYS; s->key_tile >= least_keys; s->key_tile -= STEP) {
+        const int32_t free = s->consumer_registers - BESIDE - fragment_registers(p, s);
+        *why = schedule_group_refusal(arena, p, s);
+        if (!*why && free >= s->consumer_registers * beside / ALL) return true;
+    }
+    return false;
+}
+
+/* Four stages at most for narrow heads, and queries in registers, where they fit. */
+static void fill_up(AuArena *arena, const AuProblem *p, AuShape *s, bool heavy)
+{
+    const int32_t stages = s->stages;
+    if (p->d <= 64 && p->e <= 64) s->stages = 4;
+    if (schedule_group_refusal(arena, p, s)) s->stages = stages;
+    s->query_in_registers = !heavy;
+    if (schedule_group_refusal(arena, p, s)) s->query_in_registers = false;
+}
+
+bool schedule_group_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
+{
+    enum { GROUPS = 4, STAGES = 2, QUARTER = 16 };
+    static const struct {
+        int32_t keys, beside;
+    } least_of[] = {{64, QUARTER}, {64, 0}, {16, 0}};
+    *why = p->queries ? "kernels for few queries" : refusal_of_problem(arena, p);
+    /* Measured on an H200, documents of 2048 tokens at width 128: 98 TFLOP/s, where `warps_forward` has 260. */
+    if (!*why && p->hooks->needs_lists)
+        *why = "masks of data, of which warps by themselves are faster";
+    if (*why) return false;
+    const int32_t *groups = groups_in_order(p);
+    const bool heavy = are_pairs_heavy(p);
+    for (int32_t l = heavy ? 0 : 1; l < 3; l++)
+        for (int32_t n = 0; n < GROUPS * STAGES; n++) {
+            AuShape s = {.executors = groups[n / STAGES],
+                         .stages = STAGES - n % STAGES,
+                         .grown = p->hooks->has_scale,
+                         .scores_ahead = true};
+            s.turns = s.executors % 2 == 0 && (!p->attn->mask.i || s.executors == 4);
+            if (!most_keys(arena, p, &s, least_of[l].keys, least_of[l].beside, why)) continue;
+            fill_up(arena, p, &s, heavy);
+            *out = s;
+            return true;
+        }
+    return false;
+}

@@ -1,0 +1,66 @@
+/* linear.h - what schedules of recurrences share (docs/dev/recurrences.md, "Kernels"): a block owns a head and a strip of
+ * value columns, the state of which it carries over chunks of tokens. Rows of a chunk, slots applied, lie in its memory. */
+#ifndef AU_SCHEDULE_LINEAR_H
+#define AU_SCHEDULE_LINEAR_H
+
+#include "lanes.h"
+
+typedef struct Linear {
+    Lanes x;
+    const AuNormal *n;
+    const AuHookSlot *slots;
+    const char *tokens, *heads; /* extents, as text */
+    int32_t chunk;              /* tokens */
+    int32_t spread;             /* as many, or lanes if those are more: what a token a lane takes */
+    int32_t columns;            /* of values: a strip, whole vectors */
+    bool has_norm;
+} Linear;
+
+/* What schedules_forward kernels of all classes are made of, in the order of their text. */
+void lin_head(Linear *l); /* kernel, arguments, grid, lets */
+/* Into `state`, where one is passed, else 0; and out of it. */
+void lin_load_state(Linear *l);
+void lin_store_state(Linear *l);
+/* A block then has all columns of values: an out_mod may look at all of them, and the state of a norm is read and written
+ * once, so that it may be in one place. */
+bool lin_takes_all_columns(const AuProblem *p);
+/* "f32[q:32, d:64]" as memory of the block: before the role where its executors share it. */
+void lin_memory(Linear *l, const char *name, const char *type);
+void lin_role(Linear *l);
+
+/* A slot's rows of the chunk. */
+typedef struct LinearRows {
+    AuSlot slot;
+    const char *memory;  /* [tokens:C, width], or [tokens:C] */
+    const char *tokens;  /* the axis: "q", "kv" */
+    const char *channel; /* "d", "e"; "": a number a token */
+    int32_t width;
+    bool as_factor; /* of log decays: exp of them */
+} LinearRows;
+bool lin_has(const Linear *l, AuSlot slot);
+void lin_rows_memory(Linear *l, const LinearRows *r);
+void lin_rows_declare(Linear *l, const LinearRows *r); /* fragments, before the loop */
+/* A slot's rows and the memory that schedules have for them. */
+LinearRows lin_rows(const Linear *l, AuSlot slot);
+/* Brings them, what lies behind the last token as 0. */
+void lin_rows_bring(Linear *l, const LinearRows *r);
+/* The floor of a log decay, where it is not proved to be above. */
+const char *lin_floored(Linear *l, const char *name);
+void lin_meet(Linear *l);  /* lanes that are threads: what each has stored is there for all */
+void lin_rate(Linear *l);  /* a decay of the head: its logarithm, `rate` */
+void lin_count(Linear *l); /* `count` tokens of the chunk */
+/* "where(first + iota(kv:32) < T, x, 0.0)" */
+const char *lin_guarded(Linear *l, const char *tokens, const char *value);
+/* Tokens of a chunk, at most [most], whose rows of so many numbers, beside [square] by tokens, memory has room for. */
+int32_t lin_tokens(const AuProblem *p, int32_t most, int32_t numbers, bool square);
+/* Numbers that lin_rows_memory keeps of a token, for all slots that there are. */
+int32_t lin_numbers(const AuProblem *p);
+/* The output of the chunk from `acc`, [q, e], and sums in the memory `Sums`. */
+void lin_output_memory(Linear *l);
+void lin_output_declare(Linear *l);
+void lin_store_output(Linear *l);
+/* A schedule that is one kernel: what all of them begin and end with, around [kernel]. */
+AuSchedule *lin_schedule(AuArena *arena, AuDiags *diags, const AuProblem *p, const AuShape *shape,
+                         const char *name, void (*kernel)(Linear *));
+
+#endif

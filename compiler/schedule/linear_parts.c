@@ -1,0 +1,358 @@
+/* linear_parts.c - see linear.h. */
+#include "linear.h"
+#include "shapes.h"
+
+#include <string.h>
+
+bool lin_has(const Linear *l, AuSlot slot) { return l->slots[slot].value.i != 0; }
+
+static Linear begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out)
+{
+    Linear l = {.x = {.t = t, .p = p, .shape = &out->shape, .out = out, .arena = arena},
+                .n = p->hooks->normal,
+                .slots = p->hooks->slots,
+                .chunk = out->shape.key_tile,
+                .columns = out->shape.query_registers * p->caps->lanes,
+                .has_norm = p->hooks->slots[AU_SLOT_NORM].value.i != 0};
+    l.x.on_cpu = p->caps->has_private;
+    l.spread = l.chunk < p->caps->lanes ? p->caps->lanes : l.chunk;
+    l.x.operand = tile_elem(p->operand)->name;
+    l.x.atom = tile_best_atom(p->caps, TILE_F32, lanes_executor(&l.x));
+    l.x.held = "f32";
+    l.tokens = lanes_axis(&l.x, 0, 2);
+    l.heads = hooks_heads(p->hooks, p->attn);
+    return l;
+}
+
+static void layouts(Linear *l)
+{
+    tile_layout(l->x.t, "along_lanes", tile_text(l->x.t, "lane:%d@1", l->x.p->caps->lanes), NULL);
+    tile_layout(l->x.t, "in_registers", "reg", NULL);
+    tile_layout(l->x.t, "a_token_a_lane", "reg",
+                tile_text(l->x.t, "lane:%d@1", l->x.p->caps->lanes));
+}
+
+void lin_head(Linear *l)
+{
+    Lanes *x = &l->x;
+    const char *batch = lanes_axis(x, 0, 0);
+    tile_kernel(x->t, "forward");
+    lanes_arguments(x);
+    tile_arg(x->t, "o", TILE_OUT, "%s[b:%s, h:%s, q:%s, e:%d]", x->operand, batch, l->heads,
+             l->tokens, x->p->e);
+    for (uint32_t n = 0; n < 2u + 2u * l->has_norm; n++) {
+        static const char *const names[] = {"state_in", "state_out", "sum_in", "sum_out"};
+        const char *columns = n < 2 ? tile_text(x->t, ", e:%d", x->p->e) : "";
+        tile_arg(x->t, names[n], n % 2 ? TILE_OUT : TILE_IN, "f32[b:%s, h:%s, d:%d%s]", batch,
+                 l->heads, x->p->d, columns);
+    }
+    tile_grid(x->t, "vb: cdiv(%d, %d), h: %s, b: %s", x->p->e, l->columns, l->heads, batch);
+}
+
+void lin_load_state(Linear *l)
+{
+    tile_load(l->x.t, "state", "state_in[b, h, :, vb * %d +: %d] pad 0", l->columns, l->columns);
+}
+
+void lin_store_state(Linear *l)
+{
+    tile_store(l->x.t, "state -> state_out[b, h, :, vb * %d +: %d] clip", l->columns, l->columns);
+}
+
+void lin_memory(Linear *l, const char *name, const char *type)
+{
+    if (l->x.on_cpu)
+        tile_private(l->x.t, name, "%s", type);
+    else
+        tile_shared(l->x.t, name, "%s", type);
+}
+
+void lin_role(Linear *l) { tile_role(l->x.t, "core", 0, lanes_executor(&l->x), 0); }
+
+/* ---- tensors as they are passed in */
+
+/* The extent of a tensor's heads, of which each serves a group. */
+static const char *head_of(Linear *l, uint32_t tensor, uint32_t axis)
+{
+    const char *own = lanes_axis(&l->x, tensor, axis);
+    if (strcmp(own, l->heads) == 0) return "h";
+    return tile_text(l->x.t, "h / (%s / %s)", l->heads, own);
+}
+
+/* The chunk's rows of the tensor of a TENSOR node, channels [columns], with the axes named. */
+static const char *view_of(Linear *l, AuExpr node, const char *tokens, const char *channel,
+                           const char *columns, int32_t count)
+{
+    AuAttn *a = l->x.p->attn;
+    const AuNode *n = attn_at(a, node);
+    const bool in_k = n->integer == 2 && a->v_in_k;
+    const uint32_t tensor = in_k ? 1 : (uint32_t)n->integer;
+    uint8_t bits[8];
+    AuText view = {.arena = l->x.arena}, names = {.arena = l->x.arena};
+    attn_tensor_axes(a, n, bits);
+    au_text_add(&view, "%s[", lanes_tensor(&l->x, tensor));
+    for (uint32_t i = 0; i < a->tensors[tensor].rank; i++) {
+        const char *comma = names.length ? ", " : "";
+        if (i) au_text_add(&view, ", ");
+        if (bits[i] == AU_AX_B)
+            au_text_add(&view, "b");
+        else if (bits[i] == AU_AX_H)
+            au_text_add(&view, "%s", head_of(l, tensor, i));
+        else if (bits[i] == AU_AX_TOK) {
+            au_text_add(&view, "first +: %d", count);
+            au_text_add(&names, "%s%s", comma, tokens);
+        } else if (bits[i]) {
+            au_text_add(&view, "%s", columns);
+            au_text_add(&names, "%s%s", comma, channel);
+        } else
+            au_text_add(&view, "0");
+    }
+    au_text_add(&view, "] as [%s]", au_text_str(&names));
+    return au_text_str(&view);
+}
+
+/* All of a slot's channels; of values that are channels of the keys those. */
+static const char *columns_of(Linear *l, AuExpr node, const char *first, int32_t width)
+{
+    const AuAttn *a = l->x.p->attn;
+    const int32_t from = attn_at(a, node)->integer == 2 && a->v_in_k ? a->v_first : 0;
+    if (!first && !from && width == 0) return ":";
+    if (!first) return tile_text(l->x.t, "%d +: %d", from, width);
+    return from ? tile_text(l->x.t, "%d + %s +: %d from %d to %d", from, first, width, from,
+                            from + l->x.p->e)
+                : tile_text(l->x.t, "%s +: %d", first, width);
+}
+
+static const char *elem_of(Linear *l, AuExpr node)
+{
+    return lanes_elem(&l->x, (uint32_t)attn_at(l->x.p->attn, node)->integer);
+}
+
+/* ---- rows in memory */
+
+LinearRows lin_rows(const Linear *l, AuSlot slot)
+{
+    const int32_t d = l->x.p->d, e = l->x.p->e;
+    switch (slot) {
+    case AU_SLOT_Q: return (LinearRows){slot, "Q", "q", "d", d, false};
+    case AU_SLOT_K: return (LinearRows){slot, "K", "kv", "d", d, false};
+    case AU_SLOT_V: return (LinearRows){slot, "V", "kv", "e", e, false};
+    case AU_SLOT_WRITE: return (LinearRows){slot, "W", "kv", "", 0, false};
+    case AU_SLOT_ERASE: return (LinearRows){slot, "E", "kv", "", 0, false};
+    case AU_SLOT_READS: return (LinearRows){slot, "X", "kv", "d", d, false};
+    case AU_SLOT_WRITES: return (LinearRows){slot, "B", "kv", "d", d, false};
+    case AU_SLOT_BONUS: return (LinearRows){slot, "Bonus", "kv", "d", d, false};
+    case AU_SLOT_SKIP: return (LinearRows){slot, "Skip", "q", "e", e, false};
+    case AU_SLOT_LOG_DECAY:
+        return l->n->decay == AU_DECAY_VECTOR ? (LinearRows){slot, "G", "kv", "d", d, false}
+                                              : (LinearRows){slot, "G", "kv", "", 0, false};
+    case AU_SLOT_NORM:
+    case AU_SLOT_COUNT: break;
+    }
+    return (LinearRows){slot, "", "", "", 0, false};
+}
+
+const char *lin_guarded(Linear *l, const char *tokens, const char *value)
+{
+    return tile_text(l->x.t, "where(first + iota(%s:%d) < %s, %s, 0.0)", tokens, l->spread,
+                     l->tokens, value);
+}
+
+const char *lin_floored(Linear *l, const char *name)
+{
+    const double floor = recurrence_floor(true);
+    if (l->n->log_decay.low >= floor) return name;
+    const char *least = tile_number(l->x.t, floor);
+    return tile_text(l->x.t, "where(%s < %s, %s, %s)", name, least, least, name);
+}
+
+void lin_meet(Linear *l)
+{
+    if (!l->x.on_cpu) tile_sync(l->x.t, "self");
+}
+
+int32_t lin_numbers(const AuProblem *p)
+{
+    const AuHookSlot *s = p->hooks->slots;
+    const int32_t d = p->d, e = p->e;
+    int32_t numbers = 2 * d + e + 4; /* q, k, v; sums, factors */
+    if (s[AU_SLOT_READS].value.i) numbers += 2 * d;
+    if (s[AU_SLOT_BONUS].value.i) numbers += d;
+    if (s[AU_SLOT_SKIP].value.i) numbers += e;
+    if (p->hooks->has_out_mod) numbers += e + p->caps->lanes;
+    if (s[AU_SLOT_NORM].value.i) numbers += p->caps->lanes;
+    return numbers + (p->hooks->normal->decay == AU_DECAY_VECTOR ? d : 4);
+}
+
+int32_t lin_tokens(const AuProblem *p, int32_t most, int32_t numbers, bool square)
+{
+    int32_t tokens = most;
+    if (p->caps->has_private) return most;
+    while (tokens > 1 &&
+           4 * tokens * (numbers + (square ? tokens : 0)) + 64 > p->caps->shared_bytes)
+        tokens /= 2;
+    return tokens;
+}
+
+void lin_rate(Linear *l)
+{
+    tile_set(l->x.t, "given_rate", "slot_log_decay(b, h)");
+    tile_set(l->x.t, "rate", "%s", lin_floored(l, "given_rate"));
+}
+
+void lin_count(Linear *l) { tile_set(l->x.t, "count", "min(%d, %s - first)", l->chunk, l->tokens); }
+
+void lin_rows_memory(Linear *l, const LinearRows *r)
+{
+    const char *width = *r->channel ? tile_text(l->x.t, ", %s:%d", r->channel, r->width) : "";
+    lin_memory(l, r->memory, tile_text(l->x.t, "f32[%s:%d%s]", r->tokens, l->chunk, width));
+}
+
+static const char *fragment(Linear *l, const LinearRows *r, const char *elem)
+{
+    const uint8_t channel = l->slots[r->slot].channel;
+    if (!channel) return tile_text(l->x.t, "%s[%s:%d] @ along_lanes", elem, r->tokens, l->spread);
+    const bool of_keys = channel == AU_AX_K;
+    return tile_text(l->x.t, "%s[%s:%d, %s:%d] @ a_token_a_lane", elem, of_keys ? "d" : "e",
+                     of_keys ? l->x.p->d : l->x.p->e, r->tokens, l->spread);
+}
+
+void lin_rows_declare(Linear *l, const LinearRows *r)
+{
+    const AuHookSlot *s = &l->slots[r->slot];
+    if (s->is_plain && !r->as_factor) return;
+    const char *raw = tile_text(l->x.t, "raw_%s", r->memory);
+    if (s->held.i)
+        tile_frag(l->x.t, raw, "%s", fragment(l, r, elem_of(l, s->held)));
+    else
+        tile_frag(l->x.t, raw, "%s = 0.0", fragment(l, r, "f32"));
+}
+
+/* What the slot's hook makes of the fragment. */
+static const char *called(Linear *l, const LinearRows *r, const char *raw)
+{
+    const AuHookSlot *s = &l->slots[r->slot];
+    if (!s->name) return tile_text(l->x.t, "f32(%s)", raw);
+    const char *channel = !s->channel             ? "0"
+                          : s->channel == AU_AX_K ? tile_text(l->x.t, "iota(d:%d)", l->x.p->d)
+                                                  : tile_text(l->x.t, "iota(e:%d)", l->x.p->e);
+    return tile_text(l->x.t, "%s(f32(%s), b, h, first + iota(%s:%d), %s)", s->name, raw, r->tokens,
+                     l->spread, channel);
+}
+
+/* Where there are more lanes than tokens in the memory, what the others have is left out. */
+static const char *spread_of(Linear *l, bool has_channels)
+{
+    if (l->spread == l->chunk) return "";
+    return tile_text(l->x.t, "[0 +: %d%s] clip", l->spread, has_channels ? ", :" : "");
+}
+
+void lin_rows_bring(Linear *l, const LinearRows *r)
+{
+    AuTileBuild *t = l->x.t;
+    const AuHookSlot *s = &l->slots[r->slot];
+    const char *channel = s->channel == AU_AX_V ? "e" : "d";
+    const char *columns =
+        s->held.i ? columns_of(l, s->held, NULL,
+                               l->x.p->attn->v_in_k && s->channel == AU_AX_V ? l->x.p->e : 0)
+                  : ":";
+    if (s->is_plain && !r->as_factor) {
+        tile_copy(t, "%s -> %s pad 0", view_of(l, s->held, r->tokens, channel, columns, l->chunk),
+                  r->memory);
+        return;
+    }
+    const char *raw = tile_text(t, "raw_%s", r->memory), *made = tile_text(t, "made_%s", r->memory);
+    if (s->held.i)
+        tile_load(t, raw, "%s pad 0", view_of(l, s->held, r->tokens, channel, columns, l->spread));
+    tile_set(t, made, "%s", called(l, r, raw));
+    if (r->slot == AU_SLOT_LOG_DECAY) tile_set(t, made, "%s", lin_floored(l, made));
+    if (r->as_factor) tile_set(t, made, "exp(%s)", made);
+    tile_store(t, "%s -> %s%s", lin_guarded(l, r->tokens, made), r->memory,
+               spread_of(l, *r->channel != 0));
+}
+
+/* ---- outputs */
+
+void lin_output_memory(Linear *l)
+{
+    const LinearRows skip = lin_rows(l, AU_SLOT_SKIP);
+    if (lin_has(l, AU_SLOT_SKIP)) lin_rows_memory(l, &skip);
+    if (l->has_norm) {
+        lin_memory(l, "Sums", tile_text(l->x.t, "f32[q:%d, n:%d]", l->chunk, l->x.p->caps->lanes));
+        lin_memory(l, "Norms", tile_text(l->x.t, "f32[q:%d]", l->chunk));
+    }
+    if (l->x.p->hooks->has_out_mod)
+        lin_memory(l, "Out", tile_text(l->x.t, "f32[q:%d, e:%d]", l->chunk, l->columns));
+}
+
+void lin_output_declare(Linear *l)
+{
+    const LinearRows skip = lin_rows(l, AU_SLOT_SKIP);
+    if (lin_has(l, AU_SLOT_SKIP)) lin_rows_declare(l, &skip);
+    if (lin_has(l, AU_SLOT_SKIP))
+        tile_frag(l->x.t, "skipped", "f32[q:%d, e:%d] like acc", l->chunk, l->columns);
+    if (l->has_norm) {
+        tile_frag(l->x.t, "sums", "f32[q:%d] @ along_lanes", l->spread);
+        tile_frag(l->x.t, "norms", "f32[q:%d] like acc", l->chunk);
+    }
+    if (l->x.p->hooks->has_out_mod)
+        tile_frag(l->x.t, "out", "f32[e:%d, q:%d] @ a_token_a_lane", l->x.p->e, l->spread);
+}
+
+void lin_store_output(Linear *l)
+{
+    AuTileBuild *t = l->x.t;
+    const LinearRows skip = lin_rows(l, AU_SLOT_SKIP);
+    if (l->has_norm) {
+        lin_meet(l);
+        tile_load(t, "sums", "Sums[0 +: %d, 0] pad 1", l->spread);
+        tile_set(t, "sums", "slot_norm(sums, b, h, first + iota(q:%d), 0)", l->spread);
+        tile_store(t, "sums -> Norms%s", spread_of(l, false));
+        lin_meet(l);
+        tile_load(t, "norms", "Norms");
+        tile_set(t, "acc", "acc / norms");
+    }
+    if (lin_has(l, AU_SLOT_SKIP)) {
+        lin_rows_bring(l, &skip);
+        lin_meet(l);
+        tile_load(t, "skipped", "Skip[:, vb * %d +: %d] pad 0", l->columns, l->columns);
+        tile_set(t, "acc", "acc + skipped");
+    }
+    if (!l->x.p->hooks->has_out_mod) {
+        tile_store(t, "%s(acc) -> o[b, h, first +: %d, vb * %d +: %d] clip", l->x.operand, l->chunk,
+                   l->columns, l->columns);
+        return;
+    }
+    tile_store(t, "acc -> Out");
+    lin_meet(l);
+    tile_load(t, "out", "Out[0 +: %d, 0 +: %d] pad 0", l->spread, l->x.p->e);
+    tile_set(t, "out", "out_mod(out, b, h, first + iota(q:%d), 0, iota(e:%d))", l->spread,
+             l->x.p->e);
+    tile_store(t, "%s(out) -> o[b, h, first +: %d, :] clip%s", l->x.operand, l->spread,
+               l->spread == l->chunk ? ""
+                                     : tile_text(t, " when iota(q:%d) < %d", l->spread, l->chunk));
+}
+
+bool lin_takes_all_columns(const AuProblem *p)
+{
+    return p->hooks->has_out_mod || p->hooks->slots[AU_SLOT_NORM].value.i;
+}
+
+const char *schedule_linear_fit(const AuProblem *p, const AuShape *s)
+{
+    if (lin_takes_all_columns(p) && s->query_registers * p->caps->lanes < p->e)
+        return "an out_mod or a norm, which take all columns of values";
+    return NULL;
+}
+
+AuSchedule *lin_schedule(AuArena *arena, AuDiags *diags, const AuProblem *p, const AuShape *shape,
+                         const char *name, void (*kernel)(Linear *))
+{
+    AuSchedule *out = AU_NEW(arena, AuSchedule);
+    out->shape = *shape;
+    out->name = shape_text(arena, name, shape);
+    Linear l = begin(arena, schedule_begin(arena, diags, p, out), p, out);
+    layouts(&l);
+    kernel(&l);
+    return lanes_built(&l.x, diags);
+}

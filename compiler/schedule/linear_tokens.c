@@ -1,0 +1,170 @@
+/* linear_tokens.c - recurrences of every class, forward, token after token as they are defined: the state in fragments, key
+ * channels in registers and value columns along the lanes. Slots are applied to a chunk of rows at a time.
+ *
+ *     feedback `key`     err = w v - erase (k' D S)      S = D S + k err'
+ *     feedback `own`     p = reads' S                    S = D S + k (w v)' + writes p'
+ *     o = q' S, before or behind that */
+#include "linear.h"
+
+static const AuSlot in_memory[] = {AU_SLOT_Q,      AU_SLOT_K,     AU_SLOT_V,
+                                   AU_SLOT_WRITE,  AU_SLOT_ERASE, AU_SLOT_READS,
+                                   AU_SLOT_WRITES, AU_SLOT_BONUS, AU_SLOT_LOG_DECAY};
+enum { IN_MEMORY = sizeof in_memory / sizeof *in_memory };
+
+/* What the schedule keeps of a slot in memory; false: nothing. */
+static bool rows_of(const Linear *l, uint32_t n, LinearRows *r)
+{
+    *r = lin_rows(l, in_memory[n]);
+    r->as_factor = r->slot == AU_SLOT_LOG_DECAY;
+    return lin_has(l, r->slot) &&
+           !(r->slot == AU_SLOT_LOG_DECAY && l->n->decay == AU_DECAY_CONSTANT);
+}
+
+static void memories(Linear *l)
+{
+    LinearRows r;
+    for (uint32_t n = 0; n < IN_MEMORY; n++)
+        if (rows_of(l, n, &r)) lin_rows_memory(l, &r);
+    lin_memory(l, "O", tile_text(l->x.t, "f32[q:%d, e:%d]", l->chunk, l->columns));
+    lin_output_memory(l);
+}
+
+static void fragments(Linear *l)
+{
+    static const struct {
+        AuSlot slot;
+        const char *name;
+    } rows[] = {{AU_SLOT_Q, "query"},
+                {AU_SLOT_K, "key"},
+                {AU_SLOT_READS, "reads"},
+                {AU_SLOT_WRITES, "writes"},
+                {AU_SLOT_BONUS, "bonus"}};
+    AuTileBuild *t = l->x.t;
+    const char *atom = l->x.atom->name;
+    LinearRows r;
+    tile_frag(t, "state", "f32[d:%d, e:%d] @ %s.C", l->x.p->d, l->columns, atom);
+    lin_load_state(l);
+    tile_frag(t, "acc", "f32[q:%d, e:%d] @ %s.C = 0.0", l->chunk, l->columns, atom);
+    tile_frag(t, "value", "f32[e:%d] like state", l->columns);
+    tile_frag(t, "out_row", "f32[e:%d] like state = 0.0", l->columns);
+    tile_frag(t, "fed", "f32[e:%d] like state = 0.0", l->columns);
+    for (uint32_t n = 0; n < sizeof rows / sizeof *rows; n++)
+        if (lin_has(l, rows[n].slot)) tile_frag(t, rows[n].name, "f32[d:%d] like state", l->x.p->d);
+    if (l->n->decay == AU_DECAY_VECTOR) tile_frag(t, "kept", "f32[d:%d] like state", l->x.p->d);
+    if (l->has_norm) {
+        tile_frag(t, "sum_state", "f32[d:%d] like state", l->x.p->d);
+        tile_load(t, "sum_state", "sum_in[b, h, :]");
+        tile_frag(t, "ones", "f32[q:%d, n:%d] @ %s.C = 1.0", l->chunk, l->x.p->caps->lanes, atom);
+        tile_frag(t, "sum_lanes", "f32[n:%d] @ along_lanes = 0.0", l->x.p->caps->lanes);
+    }
+    for (uint32_t n = 0; n < IN_MEMORY; n++)
+        if (rows_of(l, n, &r)) lin_rows_declare(l, &r);
+    lin_output_declare(l);
+    if (l->n->decay != AU_DECAY_CONSTANT) return;
+    lin_rate(l);
+    tile_set(t, "kept", "exp(rate)");
+}
+
+/* Of the token, from memory. */
+static void load_token(Linear *l)
+{
+    AuTileBuild *t = l->x.t;
+    tile_load(t, "query", "Q[t, :]");
+    tile_load(t, "key", "K[t, :]");
+    tile_load(t, "value", "V[t, vb * %d +: %d] pad 0", l->columns, l->columns);
+    if (lin_has(l, AU_SLOT_WRITE)) tile_load(t, "strength", "W[t]");
+    if (lin_has(l, AU_SLOT_ERASE)) tile_load(t, "erase", "E[t]");
+    if (lin_has(l, AU_SLOT_READS)) tile_load(t, "reads", "X[t, :]");
+    if (lin_has(l, AU_SLOT_WRITES)) tile_load(t, "writes", "B[t, :]");
+    if (lin_has(l, AU_SLOT_BONUS)) tile_load(t, "bonus", "Bonus[t, :]");
+    if (l->n->decay == AU_DECAY_VECTOR) tile_load(t, "kept", "G[t, :]");
+    if (l->n->decay == AU_DECAY_SCALAR) tile_load(t, "kept", "G[t]");
+}
+
+static void read_state(Linear *l)
+{
+    tile_set(l->x.t, "out_row", "reduce_sum(query * state, d)");
+    if (lin_has(l, AU_SLOT_BONUS))
+        tile_set(l->x.t, "out_row", "out_row + reduce_sum(query * bonus * key, d) * value");
+    if (l->has_norm) {
+        tile_set(l->x.t, "sum_row", "reduce_sum(query * sum_state, d)");
+        if (lin_has(l, AU_SLOT_BONUS))
+            tile_set(l->x.t, "sum_row", "sum_row + reduce_sum(query * bonus * key, d)");
+        tile_store(l->x.t, "fill(sum_lanes, sum_row) -> Sums[t, :]");
+    }
+    tile_store(l->x.t, "out_row -> O[t, :]");
+}
+
+static void write_state(Linear *l)
+{
+    AuTileBuild *t = l->x.t;
+    const char *decayed = l->n->decay == AU_DECAY_NONE ? "state" : "state * kept";
+    const char *w = lin_has(l, AU_SLOT_WRITE) ? "strength * value" : "value";
+    switch (l->n->feedback) {
+    case AU_FEEDBACK_NONE: tile_set(t, "state", "%s + key * (%s)", decayed, w); break;
+    case AU_FEEDBACK_KEY:
+        tile_set(t, "fed", "reduce_sum(key * (%s), d)", decayed);
+        tile_set(t, "fed", "%s - erase * fed", w);
+        tile_set(t, "state", "%s + key * fed", decayed);
+        break;
+    case AU_FEEDBACK_OWN:
+        tile_set(t, "fed", "reduce_sum(reads * state, d)");
+        tile_set(t, "state", "%s + key * (%s) + writes * fed", decayed, w);
+        break;
+    }
+    if (l->has_norm)
+        tile_set(t, "sum_state", "sum_state%s + key%s",
+                 l->n->decay == AU_DECAY_NONE ? "" : " * kept",
+                 lin_has(l, AU_SLOT_WRITE) ? " * strength" : "");
+}
+
+static void forward_kernel(Linear *l)
+{
+    AuTileBuild *t = l->x.t;
+    LinearRows r;
+    lin_head(l);
+    if (!l->x.on_cpu) memories(l);
+    lin_role(l);
+    if (l->x.on_cpu) memories(l);
+    fragments(l);
+    tile_store(t, "acc -> O"); /* rows behind the last token, which nobody keeps, are numbers */
+    if (l->has_norm) tile_store(t, "ones -> Sums");
+    tile_for_range(t, "chunk", "0", tile_text(t, "cdiv(%s, %d)", l->tokens, l->chunk));
+    tile_set(t, "first", "chunk * %d", l->chunk);
+    lin_meet(l);
+    lin_count(l);
+    for (uint32_t n = 0; n < IN_MEMORY; n++)
+        if (rows_of(l, n, &r)) lin_rows_bring(l, &r);
+    lin_meet(l);
+    tile_for_range(t, "t", "0", "count");
+    load_token(l);
+    if (l->n->before) read_state(l);
+    write_state(l);
+    if (!l->n->before) read_state(l);
+    tile_end(t);
+    tile_load(t, "acc", "O");
+    lin_store_output(l);
+    tile_end(t);
+    lin_store_state(l);
+    if (l->has_norm) tile_store(t, "sum_state -> sum_out[b, h, :]");
+    tile_end(t);
+    tile_end(t);
+}
+
+AuSchedule *schedule_linear_tokens(AuArena *arena, AuDiags *diags, const AuProblem *p,
+                                   const AuShape *shape)
+{
+    return lin_schedule(arena, diags, p, shape, "linear_tokens", forward_kernel);
+}
+
+bool schedule_linear_tokens_shape(AuArena *arena, const AuProblem *p, AuShape *out,
+                                  const char **why)
+{
+    const AuTileCaps *caps = p->caps;
+    const int32_t vectors = (p->e + caps->lanes - 1) / caps->lanes, most = 4;
+    (void)arena, (void)why;
+    *out = (AuShape){.executors = 1,
+                     .key_tile = lin_tokens(p, 16, lin_numbers(p) + 4 * caps->lanes, false)};
+    out->query_registers = vectors < most || lin_takes_all_columns(p) ? vectors : most;
+    return true;
+}

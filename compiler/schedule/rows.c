@@ -1,0 +1,95 @@
+/* rows.c - see rows.h. */
+#include "rows.h"
+
+AuTileHandle lanes_at(Lanes *x, LanesRows view, const char *rows)
+{
+    return tile_part(x->t, "%s%s%s", view.before, rows, view.after);
+}
+
+LanesRows lanes_rows(Lanes *x, const char *tensor, const char *head, const char *columns)
+{
+    return (LanesRows){tile_text(x->t, "%s[b, %s, ", tensor, head),
+                       tile_text(x->t, ", %s]", columns)};
+}
+
+LanesRows lanes_operand_rows(Lanes *x, uint32_t n, const char *columns)
+{
+    static const char *const heads[] = {"h", "hk", "hv"};
+    if (n == 2 && !x->own_v)
+        return (LanesRows){"k[b, hk, ",
+                           tile_text(x->t, ", %d +: %d] as [kv, e]", x->p->attn->v_first, x->p->e)};
+    return lanes_rows(x, lanes_changed_name(x, n), heads[n], columns);
+}
+
+/* ---- further products of score_mod: dot(x[.., q_idx], y[.., kv_idx]) */
+
+LanesRows lanes_dot_rows(Lanes *x, uint32_t n, LanesSide side, const char *columns)
+{
+    const uint32_t tensor = lanes_dot_tensor(x->p, n, side == LANES_KEYS);
+    return lanes_dot_rows_of(x, lanes_tensor(x, tensor), n, side, columns);
+}
+
+LanesRows lanes_dot_rows_of(Lanes *x, const char *name, uint32_t n, LanesSide side,
+                            const char *columns)
+{
+    AuAttn *a = x->p->attn;
+    const bool keys = side == LANES_KEYS;
+    const uint32_t rank = a->tensors[lanes_dot_tensor(x->p, n, keys)].rank;
+    const uint32_t from = keys ? a->tensors[lanes_dot_tensor(x->p, n, false)].rank - 1 : 0;
+    AuText before = {.arena = x->arena}, after = {.arena = x->arena}, *text = &before;
+    au_text_add(text, "%s[", name);
+    for (uint32_t i = 0; i + 1 < rank; i++) {
+        const AuExpr index = attn_arg(a, x->p->hooks->dots[n], from + i);
+        const AuNode *at = attn_at(a, index);
+        if (at->op == AU_OP_INDEX && at->integer == (keys ? AU_AX_KV : AU_AX_Q))
+            text = &after;
+        else
+            tile_print_expr(hooks_expr(x->p->hooks, a, index), text);
+        au_text_add(text, ", ");
+    }
+    au_text_add(text, "%s] as [%s, p%u]", columns, keys ? "kv" : "q", n);
+    return (LanesRows){au_text_str(&before), au_text_str(&after)};
+}
+
+/* ---- tiles */
+
+bool lanes_shares_tiles(const Lanes *x) { return !x->on_cpu; }
+
+AuTileHandle lanes_memory(Lanes *x, AuTileHandle name, const char *type)
+{
+    return lanes_shares_tiles(x) ? tile_shared(x->t, name, "%s", type)
+                                 : tile_private(x->t, name, "%s", type);
+}
+
+void lanes_copy_tile(Lanes *x, LanesSide side, LanesRows view, AuTileHandle to)
+{
+    const bool keys = side == LANES_KEYS;
+    const int32_t rows = keys ? x->shape->key_tile : x->shape->query_tile;
+    const int32_t share = rows / x->shape->executors;
+    const char *tile = keys ? "n" : "m", *limits = lanes_limits(x, keys ? "k" : "q");
+    if (!lanes_shares_tiles(x)) {
+        const char *span = tile_text(x->t, "%s * %d +: %d%s", tile, rows, rows, limits);
+        tile_copy(x->t, "%v -> %v pad 0", lanes_at(x, view, span), to);
+        return;
+    }
+    const char *span =
+        tile_text(x->t, "%s * %d + self * %d +: %d%s", tile, rows, share, share, limits);
+    tile_copy(x->t, "%v -> %v[self * %d +: %d, :] pad 0", lanes_at(x, view, span), to, share,
+              share);
+}
+
+void lanes_core(Lanes *x, void (*memories)(Lanes *x))
+{
+    const bool shared = lanes_shares_tiles(x);
+    if (shared) {
+        memories(x);
+        tile_barrier(x->t, "all", 0, x->shape->executors);
+    }
+    tile_role(x->t, "core", shared ? x->shape->executors : 0, lanes_executor(x), 0);
+    if (!shared) memories(x);
+}
+
+void lanes_mask(Lanes *x, AuTileHandle value, AuTileHandle condition)
+{
+    tile_set(x->t, value, "where(%v, %v, 0.0)", condition, value);
+}

@@ -1,0 +1,39 @@
+/* rows.h - rows of tensors, and tiles of them, of queries and of keys alike: forward and backward, lanes and warps. */
+#ifndef AU_SCHEDULE_ROWS_H
+#define AU_SCHEDULE_ROWS_H
+
+#include "lanes.h"
+
+/* Which rows a tile consists of: what the parts below need to know of it. */
+typedef enum LanesSide { LANES_QUERIES, LANES_KEYS } LanesSide;
+
+/* A view but for its rows: `k[b, hk, <rows>, :]`. */
+typedef struct LanesRows {
+    const char *before, *after;
+} LanesRows;
+/* The view of such rows: "n * 64 +: 64". */
+AuTileHandle lanes_at(Lanes *x, LanesRows view, const char *rows);
+
+/* tensor[b, head, <rows>, columns] */
+LanesRows lanes_rows(Lanes *x, const char *tensor, const char *head, const char *columns);
+/* What products take of q (0), k (1) or v (2), as mods have left it. Values that are channels of the keys: those channels. */
+LanesRows lanes_operand_rows(Lanes *x, uint32_t n, const char *columns);
+/* One side of a further product; its axes become [q or kv, p<n>]. */
+LanesRows lanes_dot_rows(Lanes *x, uint32_t n, LanesSide side, const char *columns);
+/* The same of another tensor of that shape. */
+LanesRows lanes_dot_rows_of(Lanes *x, const char *name, uint32_t n, LanesSide side,
+                            const char *columns);
+
+/* Memory of the block where its executors share tiles, else of the executor. */
+bool lanes_shares_tiles(const Lanes *x);
+AuTileHandle lanes_memory(Lanes *x, AuTileHandle name, const char *type);
+/* Copies tile `m` of queries or `n` of keys to [to]: of tiles that are shared each executor copies some rows. */
+void lanes_copy_tile(Lanes *x, LanesSide side, LanesRows view, AuTileHandle to);
+
+/* The role of the block's executors, with its memories: shared ones before it, others in it. */
+void lanes_core(Lanes *x, void (*memories)(Lanes *x));
+
+/* 0 where the condition does not hold. */
+void lanes_mask(Lanes *x, AuTileHandle value, AuTileHandle condition);
+
+#endif

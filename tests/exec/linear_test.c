@@ -1,0 +1,50 @@
+/* linear_test.c - kernels of recurrences: every class of decay, feedback and slot, on the interpreters of both IRs and on
+ * devices, beside the oracle. linear_test DEVICE FOLDER [NAME]: scripts whose name has it. */
+#include "exec.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// clang-format off
+#define EXAMPLES "../../front/examples/"
+static const ExecCase cases[] = {
+    {"plain.attn", "B=1 H=2 T=1 K=16 V=16", NULL, "forward"},
+    {"plain.attn", "B=2 H=1 T=37 K=20 V=7", NULL, "forward states nan odd"},
+    {EXAMPLES "retention_linear.attn", "B=1 H=3 T=65 K=16 V=48", NULL, "forward states heads_inside"},
+    {EXAMPLES "retention_linear.attn", "B=1 H=1 T=31 K=1 V=1", NULL, "forward nan odd"},
+    {EXAMPLES "simple_gla.attn", "B=1 H=2 T=97 K=16 V=24", NULL, "forward states nan"},
+    {EXAMPLES "simple_gla.attn", "B=1 H=1 T=33 K=32 V=80", NULL, "forward states odd"},
+    {EXAMPLES "mamba2.attn", "B=1 H=4 G=2 T=35 N=24 P=17", NULL, "forward nan"},
+    {EXAMPLES "gla.attn", "B=1 H=2 T=33 K=16 V=20", NULL, "forward states nan odd"},
+    {EXAMPLES "gated_delta_net.attn", "B=1 H=4 Hk=2 T=37 K=16 V=24", NULL, "forward states nan"},
+    {"normalised.attn", "B=1 H=6 Hq=6 Hk=3 T=34 K=13 V=33", NULL, "forward nan"},
+    {"bonus.attn", "B=1 H=2 T=31 K=16 V=16", NULL, "forward states odd"},
+    {"before.attn", "B=1 H=2 T=66 K=16 V=24", NULL, "forward states nan"},
+    {"lowrank.attn", "B=1 H=2 T=33 K=16 V=24", NULL, "forward nan"},
+    {"skip.attn", "B=1 H=2 T=37 K=16 V=23", NULL, "forward states nan odd"},
+    {"resets.attn", "B=2 H=1 T=67 K=16 V=16", NULL, "forward states nan"},
+    {"hard.attn", "B=1 H=1 T=37 K=24 V=16", NULL, "forward"},
+    {"hard_scalar.attn", "B=1 H=1 T=70 K=16 V=16", NULL, "forward states"},
+    {"delta.attn", "B=1 H=4 Hk=1 T=35 K=17 V=24", NULL, "forward states nan odd"},
+    {"keys_as_values.attn", "B=1 H=2 T=40 K=16", NULL, "forward nan"},
+    {"plain.attn", "B=1 H=1 T=0 K=16 V=16", NULL, "forward states"},
+};
+// clang-format on
+
+/* An operand type a case, another at each device. */
+int main(int argc, char **argv)
+{
+    static const char *const dtypes[] = {"f32", "f16", "bf16"};
+    unsigned passed = 0, failed = 0, at = 0;
+    if (argc < 3) return 2;
+    ExecSuite *suite = exec_open(argv[1], argv[2]);
+    if (!suite) return 1;
+    for (const char *c = argv[1]; *c; c++) at += (unsigned)*c;
+    for (unsigned n = 0; n < sizeof cases / sizeof *cases; n++) {
+        if (argc > 3 && !strstr(cases[n].script, argv[3])) continue;
+        *(exec_run(suite, &cases[n], dtypes[(n + at) % 3]) ? &passed : &failed) += 1;
+    }
+    exec_close(suite);
+    printf("%u passed, %u failed\n", passed, failed);
+    return failed != 0;
+}
