@@ -21,6 +21,7 @@ from ._errors import ArgumentError, CacheWarning, CompileError, CompileWarning, 
 from ._function import AttentionFunction, Results, load
 from ._libaule import version
 from ._plain import Attention, attention, attention_script, flash_attention
+from ._states import State
 
 __version__ = "0.1.0"
 
@@ -36,6 +37,7 @@ __all__ = [
     "LibraryError",
     "Parameter",
     "Results",
+    "State",
     "TensorSpec",
     "attention",
     "attention_script",

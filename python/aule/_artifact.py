@@ -13,7 +13,7 @@ ROLES = ("q", "k", "v", "input", "output", "final", "kept", "dout", "dfinal", "g
 DTYPES = ("operand", "float32", "float16", "bfloat16", "int32", "int64", "uint8", "bool")
 INPUTS = ("q", "k", "v", "input")
 BACKWARD = ("kept", "kept row", "dout", "dfinal", "gradient")  # roles of tensors that only the backward pass brings
-STATES = ("state", "state out")  # of recurrences, which calls do not take yet
+STATES = ("state", "state out")  # of recurrences: calls have names of their own for them
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,8 @@ class TensorSpec:
     Attributes:
         name: as in the script; the output is "o", the gradient of x is "dx".
         role: "q", "k", "v", "input", "output", "final"; of the backward pass "dout" and "dfinal" (gradients that are given),
-            "gradient" (gradients that are made), "kept" and "kept row" (what the forward pass keeps for it: the output before ``out_mod``, numbers of rows).
+            "gradient" (gradients that are made), "kept" and "kept row" (what the forward pass keeps for it: the output before ``out_mod``, numbers of rows);
+            of recurrences "state" and "state out".
         dtype: "float32", ..., or "operand": that of q.
         axes: names of sizes, numbers; None where the script has another expression.
         gradient: marked ``grad``.

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import weakref
-from typing import Any, Callable, Dict, Mapping, TypeVar, overload
+from typing import Any, Callable, Dict, Literal, Mapping, TypeVar, overload
 
 from ._artifact import BACKWARD, INPUTS, STATES, Loaded, Parameter, TensorSpec
 from ._cache import stamp
 from ._devices import Device
 from ._errors import ArgumentError, Error
-from ._plans import Runner, number
+from ._plans import Runner, arguments, number
+from ._states import State, bind_states, check_states
 from ._tensors import NAMES, TYPES, View, is_torch
 
 
@@ -60,6 +61,8 @@ class Names:
         self.inputs = of(*INPUTS)
         self.outputs = of("output", "final")
         self.finals = of("final")
+        self.states = of("state")  # of a recurrence: "state_in", and where there is a norm "sum_in"
+        self.states_out = of("state out")
         self.kept = of("kept", "kept row")
         self.kept_rows = of("kept row")
         self.keeps_output = bool(of("kept"))
@@ -86,6 +89,7 @@ class AttentionFunction:
         tensors: the signature, in order: q, k, v, inputs, the output "o", finals.
         parameters: scalar parameters.
         gradients: names of the tensors that have gradients; () where the artifact has no backward pass.
+        states: of a recurrence ("state",), or where it has a ``norm`` ("state", "sum"); else ().
     """
 
     def __init__(self, loaded: Loaded, key: str, remake: tuple[Callable[..., Any], tuple]) -> None:
@@ -101,7 +105,8 @@ class AttentionFunction:
         self._param_names = tuple(p.name for p in self.parameters)
         self._float_params = frozenset(p.name for p in self.parameters if "float" in p.dtype)
         self._required = tuple(p.name for p in self.parameters if p.required)
-        self._runner = Runner(self._checked_kernels)
+        self._runner = Runner(self._checked_kernels, self._names.states_out)
+        self.states: tuple[str, ...] = tuple(name.removesuffix("_in") for name in self._names.states)
         self._key = f"{self.name} {key}"  # equal for attentions that mean the same
         self._equals = by_key.setdefault(self._key, weakref.WeakSet())
         self._equals.add(self)
@@ -122,12 +127,24 @@ class AttentionFunction:
         return self._remake
 
     @overload
-    def __call__(self, *, out: Any = None, device: str | None = None, **named: Any) -> Any: ...
+    def __call__(self, *, return_state: Literal[True], initial_state: Any = None, out: Any = None, device: str | None = None, **named: Any) -> tuple[Any, Any]: ...
 
     @overload
-    def __call__(self, *qkv: T, out: T | None = None, device: str | None = None, **named: Any) -> T: ...
+    def __call__(
+        self, *qkv: T, return_state: Literal[True], initial_state: T | tuple[T, T] | None = None, out: T | None = None, device: str | None = None, **named: Any,
+    ) -> tuple[T, Any]: ...
 
-    def __call__(self, *qkv: Any, out: Any = None, device: str | None = None, **named: Any) -> Any:
+    @overload
+    def __call__(self, *, out: Any = None, device: str | None = None, initial_state: Any = None, return_state: bool = False, **named: Any) -> Any: ...
+
+    @overload
+    def __call__(
+        self, *qkv: T, out: T | None = None, device: str | None = None, initial_state: T | tuple[T, T] | None = None, return_state: bool = False, **named: Any,
+    ) -> T: ...
+
+    def __call__(
+        self, *qkv: Any, out: Any = None, device: str | None = None, initial_state: Any = None, return_state: bool = False, **named: Any,
+    ) -> Any:
         """The attention's output o, [B, H, S, E] in the operand type.
 
         Args:
@@ -137,6 +154,10 @@ class AttentionFunction:
             device: an id of :func:`aule.devices`; by default the one where the tensors are, and for host tensors what
                 AULE_BACKEND says, else "cpu". A device that does not see host memory gets copies of host tensors, and the
                 result is copied back.
+            initial_state: of a recurrence, the state before the first token, float32 [B, H, K, V] of any strides; by default 0. Where the script has
+                a ``norm`` a pair, with the sum [B, H, K]: what a call with ``return_state`` gave.
+            return_state: of a recurrence, (o, state): with the state after the last token, or where the script has a ``norm`` the pair
+                :class:`State`.
             named: inputs and parameters of the script by name.
 
         Raises:
@@ -146,18 +167,27 @@ class AttentionFunction:
             TypeError: an argument that is no tensor, unknown, missing, or given twice.
         """
         call = self._bind(qkv, named, device)
-        if out is not None:
-            return self._forward(call, ("o",), {"o": out}, False)["o"]
-        return self._forward(call, ("o",), None, False)["o"]
+        wanted = self._with_states(call, initial_state, return_state, ("o",))
+        results = self._forward(call, wanted, None if out is None else {"o": out}, False)
+        return (results["o"], self._state_of(results)) if return_state else results["o"]
 
     @overload
-    def forward(self, *, out: Mapping[str, Any] | None = None, device: str | None = None, **named: Any) -> Results[Any]: ...
+    def forward(
+        self, *, out: Mapping[str, Any] | None = None, device: str | None = None, initial_state: Any = None, return_state: bool = False, **named: Any,
+    ) -> Results[Any]: ...
 
     @overload
-    def forward(self, *qkv: T, out: Mapping[str, T] | None = None, device: str | None = None, **named: Any) -> Results[T]: ...
+    def forward(
+        self, *qkv: T, out: Mapping[str, T] | None = None, device: str | None = None, initial_state: T | tuple[T, T] | None = None,
+        return_state: bool = False, **named: Any,
+    ) -> Results[T]: ...
 
-    def forward(self, *qkv: Any, out: Mapping[str, Any] | None = None, device: str | None = None, **named: Any) -> Results[Any]:
-        """Output and finals: "o" [B, H, S, E], each final [B, H, S] in float32.
+    def forward(
+        self, *qkv: Any, out: Mapping[str, Any] | None = None, device: str | None = None, initial_state: Any = None, return_state: bool = False,
+        **named: Any,
+    ) -> Results[Any]:
+        """Output and finals: "o" [B, H, S, E], each final [B, H, S] in float32; with ``return_state`` "state_out" [B, H, K, V], and
+        where a recurrence has a ``norm`` "sum_out" [B, H, K], in float32.
 
         Args:
             out: tensors to write into, by name; new ones are made for the rest.
@@ -165,8 +195,9 @@ class AttentionFunction:
         The rest is as in :meth:`__call__`.
         """
         call = self._bind(qkv, named, device)
-        results = self._forward(call, self._names.outputs, out, self._names.has_backward)
-        return Results({name: results[name] for name in self._names.outputs}, call, {name: results[name] for name in self._names.kept if name in results})
+        wanted = self._with_states(call, initial_state, return_state, self._names.outputs)
+        results = self._forward(call, wanted, out, self._names.has_backward)
+        return Results({name: results[name] for name in wanted}, call, {name: results[name] for name in self._names.kept if name in results})
 
     def backward(self, results: Results[T], do: T, *, out: Mapping[str, T] | None = None, **dfinals: T | None) -> dict[str, T]:
         """Gradients by name: "dq", "dk", "dv", and "dx" for every input x marked ``grad``; of their shapes, and types.
@@ -210,6 +241,20 @@ class AttentionFunction:
             raise TypeError(f"{self.name}() needs {', '.join(missing)}")
         return Call(tensors, params, device)
 
+    def _with_states(self, call: Call, initial: Any, returned: bool, wanted: tuple[str, ...]) -> tuple[str, ...]:
+        """Adds the initial state to the call; names of its results."""
+        if initial is not None:
+            call.tensors.update(bind_states(self.name, self._names.states, initial))
+        if not isinstance(returned, bool):
+            raise TypeError(f"{self.name}(): return_state is True or False, not {returned!r}")
+        if returned and not self._names.states_out:
+            raise ArgumentError(f"{self.name}: return_state is for recurrences, and the script has none (`linear`)", "name")
+        return wanted + self._names.states_out if returned else wanted
+
+    def _state_of(self, results: Mapping[str, Any]) -> Any:
+        states = [results[name] for name in self._names.states_out]
+        return State(*states) if len(states) > 1 else states[0]
+
     def _number(self, name: str, x: Any) -> int | float:
         if not isinstance(x, (int, float)):
             check_number(x, name, f"declare it in the script, `input {name}: f32[] grad`", self.name)
@@ -220,6 +265,10 @@ class AttentionFunction:
             spec = self._specs[name]
             if name in views and spec.dtype in TYPES and views[name].dtype != TYPES[spec.dtype]:
                 raise ArgumentError(self._wrong_type(spec, views[name]), "tensor")
+        given = {name: views[name] for name in self._names.states if name in views}
+        if given:
+            call = arguments("forward", {name: view for name, view in views.items() if name in self._names.inputs}, {})
+            check_states(self.name, given, {name: self._loaded.shape(name, call) for name in given}, next(iter(views.values())))
         return self._kernels(views, device, gradients)
 
     def _wrong_type(self, spec: TensorSpec, view: View) -> str:
@@ -239,7 +288,7 @@ class AttentionFunction:
         if out:
             unknown = sorted(set(out) - set(wanted))
             if unknown:
-                raise TypeError(f"{self.name}() has no output {unknown[0]}; it has {', '.join(self._names.outputs)}")
+                raise TypeError(f"{self.name}() has no output {unknown[0]}; it has {', '.join(wanted)}")
         torch_calls = torch_calls_for(call)
         if torch_calls is not None:
             return torch_calls.forward(self, call, wanted, out or {}, gradients)
@@ -267,6 +316,7 @@ class AttentionFunction:
             raise Error(f"{self.name} has no backward pass: the script has no gradient, or was compiled without", "unsupported")
 
     def _check_differentiable(self, name: str) -> None:
+        name = "initial_state" if name in self._names.states else name
         if not self._names.has_backward:
             raise ArgumentError(f"{name} requires a gradient, and {self.name} has no backward pass; call under torch.no_grad() or pass {name}.detach()", "tensor")
         if name not in self._names.differentiable:

@@ -55,7 +55,7 @@ def _value(x: int | float) -> abi.Value:
     return abi.Value(1, 0, 0, x) if isinstance(x, float) else abi.Value(0, 0, x, 0.0)
 
 
-def _call(operation: str, views: Mapping[str, View], params: Mapping[str, Any]) -> abi.Call:
+def arguments(operation: str, views: Mapping[str, View], params: Mapping[str, Any]) -> abi.Call:
     """The call's arguments; the caller keeps the views."""
     tensors = (abi.TensorArg * max(len(views), 1))(*[abi.TensorArg(name.encode(), ctypes.pointer(v.tensor)) for name, v in views.items()])
     values = (abi.ParamArg * max(len(params), 1))(*[abi.ParamArg(name.encode(), _value(x)) for name, x in params.items()])
@@ -156,10 +156,11 @@ class Runner:
 
     Args:
         kernels: finds the artifact for (views by name, device, whether gradients are wanted).
+        compact: names of results that are laid out as their axes say, however q is.
     """
 
-    def __init__(self, kernels: Callable[[Mapping[str, View], Device, bool], Loaded]) -> None:
-        self._kernels = kernels
+    def __init__(self, kernels: Callable[[Mapping[str, View], Device, bool], Loaded], compact: tuple[str, ...] = ()) -> None:
+        self._kernels, self._compact = kernels, compact
         self._prepared: dict[tuple, Prepared] = {}
         self._lock = threading.Lock()
 
@@ -232,17 +233,17 @@ class Runner:
         views.update((name, view(x, name)) for name, x in out.items())
         made, results = self._make(loaded, operation, given, views, params, [name for name in wanted if name not in out])
         views.update((name, view(x, name)) for name, x in results.items())
-        return Prepared(loaded, target, _call(operation, views, params), made), results
+        return Prepared(loaded, target, arguments(operation, views, params), made), results
 
     def _make(self, loaded, operation, given, views, params, names) -> tuple[list[tuple], dict[str, Any]]:
         """New tensors for results."""
         like = next(iter(given.values()))
         made, results = [], {}
-        call = _call(operation, views, params)
+        call = arguments(operation, views, params)
         for name in names:
             shape, dtype = loaded.shape(name, call)
             source = given.get(name[1:], like) if operation == "backward" else like
-            make = maker(like, shape, dtype, inside=len(shape) == 4 and heads_inside(source))
+            make = maker(like, shape, dtype, inside=len(shape) == 4 and name not in self._compact and heads_inside(source))
             made.append((name, make))
             results[name] = make()
         return made, results
@@ -255,7 +256,7 @@ class Runner:
         _, results = self._make(loaded, operation, given, {**views, **outputs}, params, [name for name in wanted if name not in out])
         outputs.update((name, view(x, name)) for name, x in results.items())
         with Staged(target, views, outputs, fresh=set(results)) as staged:
-            prepared = Prepared(loaded, target, _call(operation, staged.views, params), [])
+            prepared = Prepared(loaded, target, arguments(operation, staged.views, params), [])
             words = [word for v in staged.views.values() for word in (v.tensor.data or 0, v.tensor.byte_offset)]
             since = time.monotonic()
             prepared.run(words, list(params.values()), None)

@@ -242,32 +242,33 @@ def _trace(f: AttentionFunction, call: Call, wanted: tuple[str, ...], gradients:
     """The call as an operation."""
     if not torch.compiler.is_compiling():
         _check_kinds(f, call.tensors)
-    names = f._names.outputs + f._names.kept if gradients else wanted
-    tensors = [_as_tensor(call.tensors[name]) for name in f._names.inputs]
+    names = f._names.outputs + tuple(name for name in wanted if name in f._names.states_out) + f._names.kept if gradients else wanted
+    tensors = [_as_tensor(x) for x in call.tensors.values()]
     ints = [name for name in call.params if name not in f._float_params]
     floats = [name for name in call.params if name in f._float_params]
     results = torch.ops.aule.forward(
-        f._key, call.device or "", " ".join(names), tensors, " ".join(ints + floats),
+        f._key, call.device or "", " ".join(names), " ".join(call.tensors), tensors, " ".join(ints + floats),
         [int(call.params[name]) for name in ints], [float(call.params[name]) for name in floats],
     )
     return dict(zip(names, results))
 
 
-def _call_of(f: AttentionFunction, device: str, tensors: Sequence[Tensor], params: str, ints: Sequence[int], floats: Sequence[float]) -> Call:
-    return Call(dict(zip(f._names.inputs, tensors)), dict(zip(params.split(), (*ints, *floats))), device or None)
+def _call_of(device: str, names: str, tensors: Sequence[Tensor], params: str, ints: Sequence[int], floats: Sequence[float]) -> Call:
+    return Call(dict(zip(names.split(), tensors)), dict(zip(params.split(), (*ints, *floats))), device or None)
 
 
 @torch.library.custom_op(
     "aule::forward", mutates_args=(),
-    schema="(str attention, str device, str results, Tensor[] tensors, str params, SymInt[] ints, float[] floats) -> Tensor[]",
+    schema="(str attention, str device, str results, str names, Tensor[] tensors, str params, SymInt[] ints, float[] floats) -> Tensor[]",
 )
 def forward_op(
-    attention: str, device: str, results: str, tensors: Sequence[Tensor], params: str, ints: Sequence[int], floats: Sequence[float],
+    attention: str, device: str, results: str, names: str, tensors: Sequence[Tensor], params: str, ints: Sequence[int], floats: Sequence[float],
 ) -> List[Tensor]:
     f = _function(attention)
-    names = tuple(results.split())
-    made = f._run_forward(_call_of(f, device, tensors, params, ints, floats), f._names.outputs if names != ("o",) else names, {}, names != ("o",))
-    return [made[name] for name in names]
+    wanted = tuple(name for name in results.split() if name not in f._names.kept)
+    gradients = bool(set(results.split()) - {"o", *f._names.states_out})
+    made = f._run_forward(_call_of(device, names, tensors, params, ints, floats), wanted, {}, gradients)
+    return [made[name] for name in results.split()]
 
 
 def _new(like: Tensor, shape: Sequence[Any], dtype: torch.dtype, source: Tensor) -> Tensor:
@@ -279,14 +280,19 @@ def _new(like: Tensor, shape: Sequence[Any], dtype: torch.dtype, source: Tensor)
 
 
 @forward_op.register_fake
-def _(attention, device, results, tensors, params, ints, floats):
+def _(attention, device, results, names, tensors, params, ints, floats):
     f = _traced[attention] = _function(attention)
-    given = dict(zip(f._names.inputs, tensors))
+    given = dict(zip(names.split(), tensors))
     q = given["q"]
     width = given["v"].shape[3] if "v" in given else f._specs["o"].axes[3]
     rows = tuple(q.shape[:3])
+    if f._names.states:  # of a recurrence heads of any may be shared
+        rows = rows[0], max((given[name].shape[1] for name in f._names.positional), key=int), rows[2]
 
     def fake(name: str) -> Tensor:
+        if name in f._names.states_out:
+            shape = (*rows[:2], q.shape[3], width)
+            return q.new_empty(shape if name == "state_out" else shape[:3], dtype=torch.float32)
         return _new(q, rows, torch.float32, q) if name in f._names.finals + f._names.kept_rows else _new(q, (*rows, width), q.dtype, q)
 
     return [fake(name) for name in results.split()]
@@ -294,29 +300,29 @@ def _(attention, device, results, tensors, params, ints, floats):
 
 @torch.library.custom_op(
     "aule::backward", mutates_args=(),
-    schema="(str attention, str device, Tensor[] tensors, Tensor[] results, Tensor?[] given, str params, SymInt[] ints, float[] floats) -> Tensor[]",
+    schema="(str attention, str device, str names, Tensor[] tensors, Tensor[] results, Tensor?[] given, str params, SymInt[] ints, float[] floats) -> Tensor[]",
 )
 def backward_op(
-    attention: str, device: str, tensors: Sequence[Tensor], results: Sequence[Tensor], given: Sequence[Optional[Tensor]], params: str,
+    attention: str, device: str, names: str, tensors: Sequence[Tensor], results: Sequence[Tensor], given: Sequence[Optional[Tensor]], params: str,
     ints: Sequence[int], floats: Sequence[float],
 ) -> List[Tensor]:
     f = _function(attention)
     made = dict(zip(f._names.outputs + f._names.kept, results))
-    gradients = f._backward(_call_of(f, device, tensors, params, ints, floats), made, _given(f, made, given), None)
+    gradients = f._backward(_call_of(device, names, tensors, params, ints, floats), made, _given(f, made, given), None)
     return [gradients[name] for name in f._names.gradients]
 
 
 @backward_op.register_fake
-def _(attention, device, tensors, results, given, params, ints, floats):
+def _(attention, device, names, tensors, results, given, params, ints, floats):
     f = _function(attention)
-    inputs = dict(zip(f._names.inputs, tensors))
+    inputs = dict(zip(names.split(), tensors))
     sources = [inputs[name[1:]] for name in f._names.gradients]
     return [_new(x, x.shape, x.dtype, x) for x in sources]
 
 
 def _setup_context(ctx: Any, inputs: tuple, output: list[Tensor]) -> None:
-    attention, device, results, tensors, params, ints, floats = inputs
-    ctx.call = attention, device, params, ints, floats
+    attention, device, results, names, tensors, params, ints, floats = inputs
+    ctx.call = attention, device, names, params, ints, floats
     ctx.count = len(tensors)
     ctx.complete = results.split() == list(_names(attention))
     ctx.save_for_backward(*tensors, *output)
@@ -328,15 +334,15 @@ def _names(attention: str) -> tuple[str, ...]:
 
 
 def _backward_of_forward(ctx: Any, gradients: list[Tensor | None]) -> tuple:
-    attention, device, params, ints, floats = ctx.call
+    attention, device, names, params, ints, floats = ctx.call
     f = _function(attention)
     if not ctx.complete:
         raise Error(f"{f.name}: its gradient needs all results of the forward pass: {', '.join(_names(attention))}", "usage")
     tensors, results = ctx.saved_tensors[: ctx.count], ctx.saved_tensors[ctx.count :]
     given = list(gradients[: len(f._names.outputs)])
-    made = dict(zip(f._names.gradients, torch.ops.aule.backward(attention, device, tensors, results, given, params, ints, floats)))
+    made = dict(zip(f._names.gradients, torch.ops.aule.backward(attention, device, names, tensors, results, given, params, ints, floats)))
     nothing: list[Any] = [None if numbers else [] for numbers in (ints, floats)]  # an empty list counts as one of tensors
-    return None, None, None, [made.get("d" + name) for name in f._names.inputs], None, *nothing
+    return None, None, None, None, [made.get("d" + name) for name in names.split()], None, *nothing
 
 
 forward_op.register_autograd(_backward_of_forward, setup_context=_setup_context)

@@ -182,12 +182,12 @@ class Graphs(unittest.TestCase):
         return results.o.transpose(1, 2).reshape(q.shape[0], q.shape[2], -1), results["lse"]
 
     def test_operations(self):
-        t = list(tensors().values())
+        t, names = list(tensors().values()), " ".join(tensors())
         results = [x.detach() for x in self.f.forward(**tensors(), window=3).values()]
-        torch.library.opcheck(torch.ops.aule.forward.default, (self.f._key, "", "o lse", t, "window scale", [3], [0.5]))
-        torch.library.opcheck(torch.ops.aule.forward.default, (self.f._key, "cpu", "o", [x.detach() for x in t], "window", [3], []))
+        torch.library.opcheck(torch.ops.aule.forward.default, (self.f._key, "", "o lse", names, t, "window scale", [3], [0.5]))
+        torch.library.opcheck(torch.ops.aule.forward.default, (self.f._key, "cpu", "o", names, [x.detach() for x in t], "window", [3], []))
         for given in ([torch.ones_like(results[0]), torch.ones_like(results[1])], [torch.ones_like(results[0]), None]):
-            torch.library.opcheck(torch.ops.aule.backward.default, (self.f._key, "", [x.detach() for x in t], results, given, "window", [3], []))
+            torch.library.opcheck(torch.ops.aule.backward.default, (self.f._key, "", names, [x.detach() for x in t], results, given, "window", [3], []))
 
     def test_equals_that_are_gone(self):
         """Graphs name an attention by its meaning: one that is collected does not take its equals along."""
@@ -276,7 +276,7 @@ class Graphs(unittest.TestCase):
 
     def test_unknown_attention(self):
         with self.assertRaisesRegex(aule.Error, "calls the attention nothing 1, which this process has not made"):
-            torch.ops.aule.forward("nothing 1", "", "o", [torch.zeros(1)], "", [], [])
+            torch.ops.aule.forward("nothing 1", "", "o", "q", [torch.zeros(1)], "", [], [])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,241 @@
+"""Recurrences (`linear`): calls with states, in pieces, and what is refused, on NumPy arrays and torch tensors."""
+
+import unittest
+
+import numpy as np
+
+import aule
+from support import DEVICE, torch
+
+GLA = """
+attention gla {
+    q: [B, H, T, K];
+    k: [B, H, T, K];
+    v: [B, H, T, V];
+    input gate: f32[B, H, T, K] grad;
+    linear {
+        q     = q * rsqrt(K);
+        decay = sigmoid(gate);
+    }
+}
+"""
+NORMED = """
+attention normed {
+    q: [B, H, T, K];
+    k: [B, Hk, T, K];
+    v: [B, Hk, T, V];
+    linear {
+        q    = elu(q) + 1.0;
+        k    = elu(k) + 1.0;
+        norm = max(abs(sum), 1e-6);
+    }
+}
+"""
+SOFTMAX = """
+attention plain {
+    q: [B, H, S, D];
+    k: [B, H, T, D];
+    v: [B, H, T, D];
+    online softmax;
+}
+"""
+
+
+def inputs(T=19, B=2, H=3, K=8, V=5, seed=0):
+    r = np.random.default_rng(seed)
+    shapes = {"q": (B, H, T, K), "k": (B, H, T, K), "v": (B, H, T, V), "gate": (B, H, T, K)}
+    return {name: r.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def gla(q, k, v, gate, state=None):
+    """Token after token, in double precision."""
+    q, k, v, gate = (x.astype(np.float64) for x in (q, k, v, gate))
+    B, H, T, K = q.shape
+    S = np.zeros((B, H, K, v.shape[3])) if state is None else state.astype(np.float64)
+    o = np.empty(v.shape)
+    for t in range(T):
+        S = S / (1 + np.exp(-gate[:, :, t]))[..., None] + k[:, :, t, :, None] * v[:, :, t, None]
+        o[:, :, t] = np.einsum("bhk,bhkv->bhv", q[:, :, t] * K**-0.5, S)
+    return o, S
+
+
+def normed(q, k, v, state=None):
+    def elu1(x):
+        return np.where(x > 0, x + 1, np.exp(np.minimum(x, 0)))
+
+    q, k, v = (x.astype(np.float64) for x in (q, k, v))
+    share = q.shape[1] // k.shape[1]
+    q, k, v = elu1(q), np.repeat(elu1(k), share, 1), np.repeat(v, share, 1)
+    B, H, T, K = q.shape
+    S, z = (np.zeros((B, H, K, v.shape[3])), np.zeros((B, H, K))) if state is None else [np.array(x, np.float64) for x in state]
+    o = np.empty(v.shape)
+    for t in range(T):
+        S = S + k[:, :, t, :, None] * v[:, :, t, None]
+        z = z + k[:, :, t]
+        o[:, :, t] = np.einsum("bhk,bhkv->bhv", q[:, :, t], S) / np.maximum(np.abs(np.einsum("bhk,bhk->bh", q[:, :, t], z)), 1e-6)[..., None]
+    return o, (S, z)
+
+
+def cut(x, first, end):
+    return {name: tensor[:, :, first:end] for name, tensor in x.items()}
+
+
+class Recurrences(unittest.TestCase):
+    def near(self, got, expected):
+        np.testing.assert_allclose(np.asarray(got), np.asarray(expected), rtol=2e-5, atol=2e-5)
+
+    def test_output_and_state(self):
+        f, x = aule.compile(GLA), inputs()
+        o, S = gla(**x)
+        self.assertEqual(f.states, ("state",))
+        self.near(f(**x), o)
+        got, state = f(**x, return_state=True)
+        self.near(got, o)
+        self.near(state, S)
+        self.assertEqual((state.shape, state.dtype), ((2, 3, 8, 5), np.float32))
+        results = f.forward(**x, return_state=True)
+        self.assertEqual(list(results), ["o", "state_out"])
+        self.near(results.state_out, S)
+
+    def test_pieces(self):
+        f, x = aule.compile(GLA), inputs(T=23)
+        o, S = gla(**x)
+        state, parts, at = None, [], 0
+        for tokens in (7, 1, 0, 15):
+            part, state = f(**cut(x, at, at + tokens), initial_state=state, return_state=True)
+            parts.append(part)
+            at += tokens
+        self.near(np.concatenate(parts, axis=2), o)
+        self.near(state, S)
+        self.near(f(**cut(x, 7, 23), initial_state=f(**cut(x, 0, 7), return_state=True)[1]), o[:, :, 7:])
+
+    def test_state_of_any_strides(self):
+        f, x = aule.compile(GLA), inputs()
+        whole = np.random.default_rng(1).standard_normal((5, 3, 16, 2)).astype(np.float32)
+        state = whole.transpose(3, 1, 2, 0)[:, :, ::-2]
+        o, S = gla(**x, state=state)
+        got, after = f(**x, initial_state=state, return_state=True)
+        self.near(got, o)
+        self.near(after, S)
+
+    def test_heads_inside(self):
+        f, x = aule.compile(GLA), inputs()
+        inside = {name: np.ascontiguousarray(tensor.swapaxes(1, 2)).swapaxes(1, 2) for name, tensor in x.items()}
+        o, S = gla(**x)
+        for _ in range(2):  # prepared, and from what was
+            got, state = f(**inside, return_state=True)
+            self.near(got, o)
+            self.near(state, S)
+            self.assertTrue(state.flags.c_contiguous)
+
+    def test_norm_has_a_pair(self):
+        f, x = aule.compile(NORMED), inputs(H=4)
+        x = {"q": x["q"], "k": x["k"][:, ::2], "v": x["v"][:, ::2]}
+        o, expected = normed(**x)
+        self.assertEqual(f.states, ("state", "sum"))
+        got, state = f(**x, return_state=True)
+        self.assertIsInstance(state, aule.State)
+        self.near(got, o)
+        self.near(state.state, expected[0])
+        self.near(state.sum, expected[1])
+        first = f(**cut(x, 0, 6), return_state=True)[1]
+        self.near(f(**cut(x, 6, 19), initial_state=first), o[:, :, 6:])
+        self.near(f(**cut(x, 6, 19), initial_state=tuple(first)), o[:, :, 6:])
+        with self.assertRaisesRegex(aule.ArgumentError, r"initial_state is the pair \(state, sum\), since the script has a norm; it was given 1"):
+            f(**x, initial_state=first.state)
+
+    def test_loaded(self):
+        import pathlib
+        import tempfile
+
+        from aule._compiler import compiler
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "gla.so"
+            path.write_bytes(compiler().run("gla.attn", GLA.encode(), targets="cpu", dtypes="f32", widths="K=8;V=5"))
+            f, x = aule.load(path), inputs()
+            got, state = f(**x, return_state=True)
+            self.near(got, gla(**x)[0])
+            self.near(state, gla(**x)[1])
+
+    def test_refused(self):
+        f, x = aule.compile(GLA), inputs()
+        state = np.zeros((2, 3, 8, 5), np.float32)
+        plain = aule.compile(SOFTMAX)
+        y = {name: x[name] for name in ("q", "k")} | {"v": x["k"]}
+        cases = (
+            (lambda: plain(**y, return_state=True), "plain: return_state is for recurrences, and the script has none"),
+            (lambda: plain(**y, initial_state=state), "plain: initial_state is for recurrences, and the script has none"),
+            (lambda: plain.forward(**y, return_state=True), "plain: return_state is for recurrences"),
+            (lambda: f(**x, initial_state=state[:1]), r"gla: initial_state has the shape \[1, 3, 8, 5\], expected \[2, 3, 8, 5\], which is \[B, H, K, V\]"),
+            (lambda: f(**x, initial_state=state[..., 0]), r"gla: initial_state has the shape \[2, 3, 8\], expected \[2, 3, 8, 5\]"),
+            (lambda: f(**x, initial_state=state.astype(np.float16)), "gla: initial_state is float16, expected float32: pass initial_state.astype"),
+            (lambda: f(**x, initial_state=(state, state)), "gla: initial_state is one tensor; it was given 2"),
+            (lambda: f.forward(**x, initial_state=state, return_state=True, out={"state_out": state}), "state_out.*state_in|state_in.*state_out"),
+        )
+        for call, message in cases:
+            with self.subTest(message), self.assertRaisesRegex(aule.ArgumentError, message):
+                call()
+        with self.assertRaisesRegex(TypeError, "return_state is True or False"):
+            f(**x, return_state=1)
+
+
+@unittest.skipUnless(torch, "needs torch")
+class OfTorch(unittest.TestCase):
+    def setUp(self):
+        self.x = {name: torch.from_numpy(tensor).to(DEVICE) for name, tensor in inputs().items()}
+        self.o, self.S = (torch.from_numpy(x).float() for x in gla(**inputs()))
+
+    def near(self, got, expected):
+        torch.testing.assert_close(got.cpu(), expected.cpu(), rtol=2e-5, atol=2e-5)
+
+    def test_pieces(self):
+        f = aule.compile(GLA)
+        first, state = f(**cut(self.x, 0, 11), return_state=True)
+        second, after = f(**cut(self.x, 11, 19), initial_state=state, return_state=True)
+        self.near(torch.cat([first, second], 2), self.o)
+        self.near(after, self.S)
+
+    def test_types(self):
+        f = aule.compile(GLA)
+        low = {name: tensor.to(torch.bfloat16) if name != "gate" else tensor for name, tensor in self.x.items()}
+        o, state = f(**low, return_state=True)
+        self.assertEqual((o.dtype, state.dtype), (torch.bfloat16, torch.float32))
+        torch.testing.assert_close(o.float().cpu(), self.o, rtol=5e-2, atol=5e-2)
+
+    def test_torch_compile(self):
+        f = aule.compile(GLA)
+
+        @torch.compile(fullgraph=True, backend="aot_eager")
+        def run(x, state):
+            o, state = f(**x, initial_state=state, return_state=True)
+            return o * 2, state + 1
+
+        state = torch.zeros(2, 3, 8, 5, device=DEVICE)
+        for T in (19, 12):
+            o, S = gla(**cut(inputs(), 0, T))
+            got, after = run(cut(self.x, 0, T), state)
+            self.near(got, torch.from_numpy(2 * o).float())
+            self.near(after, torch.from_numpy(S + 1).float())
+
+    def test_gradients_are_refused(self):
+        f = aule.compile(GLA)
+        self.x["q"].requires_grad_()
+        with self.assertRaisesRegex(aule.ArgumentError, "q requires a gradient, and gla has no backward pass"):
+            f(**self.x)
+        self.x["q"].requires_grad_(False)
+        state = torch.zeros(2, 3, 8, 5, device=DEVICE, requires_grad=True)
+        with self.assertRaisesRegex(aule.ArgumentError, "initial_state requires a gradient"):
+            f(**self.x, initial_state=state)
+        with torch.no_grad():
+            self.near(f(**self.x, initial_state=state), self.o)
+
+    def test_another_device(self):
+        f = aule.compile(GLA)
+        state = torch.zeros(2, 3, 8, 5, device="meta")
+        with self.assertRaisesRegex(aule.ArgumentError, "meta"):
+            f(**self.x, initial_state=state)
+
+
+if __name__ == "__main__":
+    unittest.main()
