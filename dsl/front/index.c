@@ -143,14 +143,14 @@ static void index_of_value(AuCheck *c, const AuAst *e, const AuSymbol *s)
     if (s->span.source) au_add_note(c->diags, d, s->span, "'%s' is declared here", e->name);
 }
 
-/* Recurrences see the present token only. */
+/* Recurrences see the present token only, which is the query's in an out_mod. */
 static bool reads_other_token(AuCheck *c, const AuTensor *t, const AuExpr *index)
 {
     const AuExpr length = check_axis(c, AU_ROLE_K, 2);
+    const uint8_t token = c->site == AU_SITE_OUT_MOD ? AU_AX_Q : AU_AX_TOK;
     for (uint32_t i = 0; i < t->rank; i++) {
         const AuNode *n = attn_at(c->a, index[i]);
-        if (t->axes[i].i == length.i && !(n->op == AU_OP_INDEX && n->integer == AU_AX_TOK))
-            return true;
+        if (t->axes[i].i == length.i && !(n->op == AU_OP_INDEX && n->integer == token)) return true;
     }
     return false;
 }
