@@ -208,7 +208,7 @@ static bool build_attention(Job *job, AuAttentionBuild *build, uint32_t which)
 {
     AuAttn *a = build->attn = job->signatures[which];
     const AuFamily *family = schedule_family(a);
-    if (!family->row_count) {
+    if (!schedule_makes(family, AU_FORWARD)) {
         au_error(job->diags, AU_E0603, a->linear ? a->linear->span : a->span,
                  "attention '%s' is %s, which this compiler checks but has no kernels for yet",
                  a->name, family->what);

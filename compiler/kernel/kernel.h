@@ -239,7 +239,8 @@ typedef struct AuMatrixOp {
     AuKType types[3];       /* of a lane's part of A, B, C */
     AuFragment at[3];       /* which element of the matrix is which of a lane's part */
 } AuMatrixOp;
-AuMatrixOp kernel_matrix(AuMatrix which);      /* which < AU_MATRICES */
+AuMatrixOp kernel_matrix(AuMatrix which); /* which < kernel_matrix_count() */
+uint32_t kernel_matrix_count(void);
 int32_t kernel_matrix_named(const char *text); /* -1: none */
 AuVal kernel_mma(AuKernel *k, AuMatrix row, AuVal c, AuVal a, AuVal b);
 /* Rows of GROUP_MATRIX in atoms.def. */

@@ -14,6 +14,8 @@ static const Row rows[AU_MATRICES] = {
 #include "atoms.def"
 };
 
+uint32_t kernel_matrix_count(void) { return AU_MATRICES; }
+
 AuMatrixOp kernel_matrix(AuMatrix which)
 {
     const Row *row = &rows[which];

@@ -69,8 +69,9 @@ void verify_mma(AuVerifier *v, uint32_t i)
 {
     static const AuMatrixOperand order[3] = {AU_MATRIX_C, AU_MATRIX_A, AU_MATRIX_B};
     const AuInstr *in = &v->k->instrs[i];
-    verify_range(v, i, 0, AU_MATRICES - 1);
-    if (in->imm < 0 || in->imm >= AU_MATRICES) return;
+    const int64_t last = (int64_t)kernel_matrix_count() - 1;
+    verify_range(v, i, 0, last);
+    if (in->imm < 0 || in->imm > last) return;
     const AuMatrixOp op = kernel_matrix((AuMatrix)in->imm);
     if (!needs_lanes(v, i, (uint32_t)op.atom->lanes)) return;
     for (uint32_t n = 0; n < 3; n++) {

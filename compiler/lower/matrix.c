@@ -265,9 +265,9 @@ static bool is_in_place(const Operand *x)
 /* What the kernel IR calls the atom for these operands. Forms of an instruction follow each other: of B first, then of A. */
 static bool find_row(const AuTileAtom *atom, AuScalar scalar, int form, AuMatrix *row)
 {
-    for (int n = 0; n < AU_MATRICES; n++) {
+    for (uint32_t n = 0; n < kernel_matrix_count(); n++) {
         const AuMatrixOp op = kernel_matrix((AuMatrix)n);
-        *row = (AuMatrix)(n + form);
+        *row = (AuMatrix)(n + (uint32_t)form);
         if (tile_same_instruction(op.atom, atom) && op.types[AU_MATRIX_A].scalar == scalar)
             return true;
     }

@@ -20,26 +20,30 @@ const char *schedule_operation(AuOperation operation)
 
 static bool is_online(const AuAttn *a) { return a->online != NULL; }
 
-static bool warps_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
+bool schedule_warps_forward_shape(AuArena *arena, const AuProblem *p, AuShape *out,
+                                  const char **why)
 {
     *why = "values that are rows of their own";
     return !schedule_values_apart(p) && schedule_warps_shape(arena, p, out, why);
 }
 
-static bool warps_back_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
+bool schedule_warps_backward_shape(AuArena *arena, const AuProblem *p, AuShape *out,
+                                   const char **why)
 {
     *why = "values that are rows of their own";
     return !schedule_values_apart(p) && schedule_warps_back_shape(arena, p, out, why);
 }
 
-static bool lanes_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
+bool schedule_lanes_forward_shape(AuArena *arena, const AuProblem *p, AuShape *out,
+                                  const char **why)
 {
     (void)arena, (void)why;
     *out = schedule_lanes_shape(p);
     return true;
 }
 
-static bool lanes_back_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
+bool schedule_lanes_backward_shape(AuArena *arena, const AuProblem *p, AuShape *out,
+                                   const char **why)
 {
     (void)arena, (void)why;
     *out = schedule_lanes_back_shape(p);
@@ -52,14 +56,14 @@ static int32_t online_limit(AuArena *arena, const AuProblem *p)
     const char *why;
     AuProblem usual = *p;
     usual.queries = AU_ANY_QUERIES;
-    if (warps_shape(arena, &usual, &shape, &why))
+    if (schedule_warps_forward_shape(arena, &usual, &shape, &why))
         return schedule_warps_limit(arena, p, shape.rows * shape.executors);
     return p->tf32 ? 0 : schedule_lanes_limit(p, p->queries);
 }
 
 /* ---- shapes that rows of text give */
 
-static const char *warps_fit(AuArena *arena, const AuProblem *p, AuShape *s)
+const char *schedule_warps_forward_fit(AuArena *arena, const AuProblem *p, AuShape *s)
 {
     if (schedule_values_apart(p)) return "values that are rows of their own";
     const char *why = warps_refusal_of_problem(arena, p);
@@ -70,13 +74,13 @@ static const char *warps_fit(AuArena *arena, const AuProblem *p, AuShape *s)
     return schedule_warps_refusal(arena, p, s);
 }
 
-static const char *group_fit(AuArena *arena, const AuProblem *p, AuShape *s)
+const char *schedule_group_forward_fit(AuArena *arena, const AuProblem *p, AuShape *s)
 {
     group_complete(p, s);
     return schedule_group_refusal(arena, p, s);
 }
 
-static const char *warps_back_fit(AuArena *arena, const AuProblem *p, AuShape *s)
+const char *schedule_warps_backward_fit(AuArena *arena, const AuProblem *p, AuShape *s)
 {
     if (schedule_values_apart(p)) return "values that are rows of their own";
     const char *why = schedule_warps_back_refusal(arena, p, s);
@@ -85,7 +89,7 @@ static const char *warps_back_fit(AuArena *arena, const AuProblem *p, AuShape *s
 }
 
 /* What lanes cannot have is seen when their programs are verified. */
-static const char *lanes_fit(AuArena *arena, const AuProblem *p, AuShape *s)
+const char *schedule_lanes_forward_fit(AuArena *arena, const AuProblem *p, AuShape *s)
 {
     if (p->caps->has_private && s->executors > 1)
         return au_format(arena, "%d executors where a block has one", s->executors);
@@ -94,28 +98,17 @@ static const char *lanes_fit(AuArena *arena, const AuProblem *p, AuShape *s)
     return NULL;
 }
 
-static const char *lanes_back_fit(AuArena *arena, const AuProblem *p, AuShape *s)
+const char *schedule_lanes_backward_fit(AuArena *arena, const AuProblem *p, AuShape *s)
 {
     const char *why = schedule_lanes_back_refusal(p, s);
-    return why ? why : lanes_fit(arena, p, s);
+    return why ? why : schedule_lanes_forward_fit(arena, p, s);
 }
-
-static const AuScheduleRow online_rows[] = {
-    {"group_forward", AU_FORWARD, false, true, schedule_group_shape, schedule_group_forward,
-     group_fit},
-    {"warps_forward", AU_FORWARD, false, false, warps_shape, schedule_warps_forward, warps_fit},
-    {"lanes_forward", AU_FORWARD, true, false, lanes_shape, schedule_lanes_forward, lanes_fit},
-    {"warps_backward", AU_BACKWARD, false, false, warps_back_shape, schedule_warps_backward,
-     warps_back_fit},
-    {"lanes_backward", AU_BACKWARD, true, false, lanes_back_shape, schedule_lanes_backward,
-     lanes_back_fit},
-};
 
 /* ---- recurrences */
 
 static bool is_linear(const AuAttn *a) { return a->linear != NULL; }
 
-static const char *linear_chunks_fit(AuArena *arena, const AuProblem *p, AuShape *s)
+const char *schedule_linear_chunks_fit(AuArena *arena, const AuProblem *p, AuShape *s)
 {
     const char *why = schedule_linear_chunks_refusal(p);
     if (!why && s->key_tile % p->caps->lanes)
@@ -124,28 +117,25 @@ static const char *linear_chunks_fit(AuArena *arena, const AuProblem *p, AuShape
     return why ? why : schedule_linear_fit(p, s);
 }
 
-static const char *linear_tokens_fit(AuArena *arena, const AuProblem *p, AuShape *s)
+const char *schedule_linear_tokens_fit(AuArena *arena, const AuProblem *p, AuShape *s)
 {
     (void)arena;
     return schedule_linear_fit(p, s);
 }
 
-static const AuScheduleRow linear_rows[] = {
-    {"linear_chunks", AU_FORWARD, true, false, schedule_linear_chunks_shape, schedule_linear_chunks,
-     linear_chunks_fit},
-    {"linear_tokens", AU_FORWARD, true, false, schedule_linear_tokens_shape, schedule_linear_tokens,
-     linear_tokens_fit},
-};
-
 /* ---- all */
 
-enum {
-    ONLINE_ROWS = sizeof online_rows / sizeof *online_rows,
-    LINEAR_ROWS = sizeof linear_rows / sizeof *linear_rows
+static const AuScheduleRow schedules[] = {
+#define SCHEDULE(family, name, operation, exact, boxes)                                            \
+    {AU_FAMILY_##family,      #name,           AU_##operation,       exact, boxes,                 \
+     schedule_##name##_shape, schedule_##name, schedule_##name##_fit},
+#include "schedules.def"
 };
+
+/* ORDER AuFamilyName */
 static const AuFamily families[] = {
-    {"an attention with weights", is_online, online_rows, ONLINE_ROWS, online_limit},
-    {"a recurrence ('linear')", is_linear, linear_rows, LINEAR_ROWS, NULL},
+    {AU_FAMILY_ONLINE, "an attention with weights", is_online, online_limit},
+    {AU_FAMILY_LINEAR, "a recurrence ('linear')", is_linear, NULL},
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 
@@ -156,10 +146,19 @@ const AuFamily *schedule_family(const AuAttn *a)
     return &families[n];
 }
 
+/* The next one of a family after [row]; the first after NULL; NULL after the last. */
+static const AuScheduleRow *next_row(const AuFamily *family, const AuScheduleRow *row)
+{
+    const AuScheduleRow *end = schedules + sizeof schedules / sizeof *schedules;
+    for (row = row ? row + 1 : schedules; row < end; row++)
+        if (row->family == family->name) return row;
+    return NULL;
+}
+
 bool schedule_makes(const AuFamily *family, AuOperation operation)
 {
-    for (uint32_t n = 0; n < family->row_count; n++)
-        if (family->rows[n].operation == operation) return true;
+    for (const AuScheduleRow *row = NULL; (row = next_row(family, row)) != NULL;)
+        if (row->operation == operation) return true;
     return false;
 }
 
@@ -248,8 +247,7 @@ bool schedule_has_boxes(AuArena *arena, const AuProblem *p, AuOperation operatio
     with.boxes = true;
     *why = NULL;
     if (!p->caps->pipelines || !(p->caps->copies & TILE_COPIES_TENSOR)) return false;
-    for (uint32_t n = 0; n < family->row_count; n++) {
-        const AuScheduleRow *row = &family->rows[n];
+    for (const AuScheduleRow *row = NULL; (row = next_row(family, row)) != NULL;) {
         if (!is_for(row, &with, operation)) continue;
         if (given(arena, &with, row, SHAPES_FORCED, &shape, why) ||
             row->shape(arena, &with, &shape, why))
@@ -279,14 +277,12 @@ AuSchedule *schedule_choose(AuArena *arena, AuDiags *diags, const AuProblem *p,
     AuShape shape;
     const char *why = NULL;
     const AuFamily *family = schedule_family(p->attn);
-    for (uint32_t n = 0; n < family->row_count; n++) {
-        const AuScheduleRow *row = &family->rows[n];
+    for (const AuScheduleRow *row = NULL; (row = next_row(family, row)) != NULL;) {
         if (!is_for(row, p, operation)) continue;
         const AuShapeRow *text = given(arena, p, row, SHAPES_FORCED, &shape, &why);
         if (text) return forced(arena, diags, p, row, &shape, text, why);
     }
-    for (uint32_t n = 0; n < family->row_count; n++) {
-        const AuScheduleRow *row = &family->rows[n];
+    for (const AuScheduleRow *row = NULL; (row = next_row(family, row)) != NULL;) {
         if (!is_for(row, p, operation) || (row->exact && p->tf32)) continue;
         if (tuned(arena, diags, p, row, &shape) || row->shape(arena, p, &shape, &why))
             return schedule_make(arena, diags, p, row, &shape);

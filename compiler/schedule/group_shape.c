@@ -189,7 +189,8 @@ static void fill_up(AuArena *arena, const AuProblem *p, AuShape *s, bool heavy)
     if (schedule_group_refusal(arena, p, s)) s->query_in_registers = false;
 }
 
-bool schedule_group_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
+bool schedule_group_forward_shape(AuArena *arena, const AuProblem *p, AuShape *out,
+                                  const char **why)
 {
     enum { GROUPS = 4, STAGES = 2, QUARTER = 16 };
     static const struct {

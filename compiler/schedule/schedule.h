@@ -99,27 +99,18 @@ bool schedule_values_apart(const AuProblem *problem);
 AuTileBuild *schedule_begin(AuArena *arena, AuDiags *diags, const AuProblem *p,
                             const AuSchedule *out);
 
-/* lanes_forward.c: scores transposed, a query row a lane; for CPUs and for GPUs without matrix
- * units. NULL after an error. */
-AuSchedule *schedule_lanes_forward(AuArena *arena, AuDiags *diags, const AuProblem *problem,
-                                   const AuShape *shape);
-/* By rule. */
+/* ---- shapes, by rule and refused; what builds kernels of them is declared below, by its row of schedules.def */
+
+/* lanes_forward.c */
 AuShape schedule_lanes_shape(const AuProblem *problem);
 int32_t schedule_lanes_limit(const AuProblem *problem, AuQueries queries);
 
 /* lanes_backward.c */
-AuSchedule *schedule_lanes_backward(AuArena *arena, AuDiags *diags, const AuProblem *problem,
-                                    const AuShape *shape);
 AuShape schedule_lanes_back_shape(const AuProblem *problem);
 /* What the shape would compute otherwise than the problem asks; NULL: nothing. */
 const char *schedule_lanes_back_refusal(const AuProblem *problem, const AuShape *shape);
 
-/* warps_forward.c: warps own query rows, products by the matrix units of a warp. NULL after an error. */
-AuSchedule *schedule_warps_forward(AuArena *arena, AuDiags *diags, const AuProblem *problem,
-                                   const AuShape *shape);
-/* warps_backward.c: a block owns keys and walks over queries. */
-AuSchedule *schedule_warps_backward(AuArena *arena, AuDiags *diags, const AuProblem *problem,
-                                    const AuShape *shape);
+/* warps_back_shape.c */
 bool schedule_warps_back_shape(AuArena *arena, const AuProblem *problem, AuShape *shape,
                                const char **why);
 /* warps_shape.c: the best shape by rule; false: none does, *why says what stands against the last. */
@@ -128,27 +119,10 @@ bool schedule_warps_shape(AuArena *arena, const AuProblem *problem, AuShape *sha
 /* Where the kernels for any number of queries have blocks of [usual] rows. */
 int32_t schedule_warps_limit(AuArena *arena, const AuProblem *problem, int32_t usual);
 
-/* group_forward.c: a warp brings tiles by boxes of tensors, groups of warps multiply them (wgmma). NULL after an error. */
-AuSchedule *schedule_group_forward(AuArena *arena, AuDiags *diags, const AuProblem *problem,
-                                   const AuShape *shape);
-/* group_shape.c: the best shape by rule; false: none does, *why says what stands against the last. */
-bool schedule_group_shape(AuArena *arena, const AuProblem *problem, AuShape *shape,
-                          const char **why);
-
 /* linear_parts.c: what both of the following ask of a row of text; NULL, or why it does not do. */
 const char *schedule_linear_fit(const AuProblem *problem, const AuShape *shape);
-/* linear_chunks.c: recurrences without feedback, whose decay is a number a token at most. */
-AuSchedule *schedule_linear_chunks(AuArena *arena, AuDiags *diags, const AuProblem *problem,
-                                   const AuShape *shape);
+/* linear_chunks.c */
 const char *schedule_linear_chunks_refusal(const AuProblem *problem);
-bool schedule_linear_chunks_shape(AuArena *arena, const AuProblem *problem, AuShape *shape,
-                                  const char **why);
-
-/* linear_tokens.c: all recurrences, token after token. */
-AuSchedule *schedule_linear_tokens(AuArena *arena, AuDiags *diags, const AuProblem *problem,
-                                   const AuShape *shape);
-bool schedule_linear_tokens_shape(AuArena *arena, const AuProblem *problem, AuShape *shape,
-                                  const char **why);
 
 /* choose.c: what there is for a family of attentions, and which of it for a problem. */
 typedef enum AuOperation {
@@ -158,8 +132,11 @@ typedef enum AuOperation {
 } AuOperation;
 const char *schedule_operation(AuOperation operation); /* "forward" */
 
-/* A way to make the kernels of an operation. */
+typedef enum AuFamilyName { AU_FAMILY_ONLINE, AU_FAMILY_LINEAR } AuFamilyName;
+
+/* A way to make the kernels of an operation: a row of schedules.def. */
 typedef struct AuScheduleRow {
+    AuFamilyName family;
     const char *name; /* "warps_forward" */
     AuOperation operation;
     bool exact; /* multiplies f32 as it is: nothing for who asks for tf32 */
@@ -172,12 +149,20 @@ typedef struct AuScheduleRow {
     const char *(*fit)(AuArena *arena, const AuProblem *problem, AuShape *shape);
 } AuScheduleRow;
 
+/* A schedule's functions; the first gives NULL after an error. */
+#define SCHEDULE(family, name, ...)                                                                \
+    AuSchedule *schedule_##name(AuArena *arena, AuDiags *diags, const AuProblem *problem,          \
+                                const AuShape *shape);                                             \
+    bool schedule_##name##_shape(AuArena *arena, const AuProblem *problem, AuShape *shape,         \
+                                 const char **why);                                                \
+    const char *schedule_##name##_fit(AuArena *arena, const AuProblem *problem, AuShape *shape);
+#include "schedules.def"
+
 /* Attentions that have schedules in common. */
 typedef struct AuFamily {
+    AuFamilyName name;
     const char *what; /* "a recurrence ('linear')", for diagnostics */
     bool (*has)(const AuAttn *attn);
-    const AuScheduleRow *rows; /* in order of preference; none: it is checked, and not compiled */
-    uint32_t row_count;
     /* Most queries for which forward kernels of fewer rows are worth their room; 0: none are. NULL: there are no such kernels. */
     int32_t (*limit)(AuArena *arena, const AuProblem *problem);
 } AuFamily;

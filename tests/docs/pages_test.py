@@ -2,7 +2,7 @@
 """Pages say what is: pages_test.py CHECKOUT AULEC
 
 The scripts of docs/from-flexattention.md compile; docs/environment.md lists the variables that the sources read and no others; docs/recipes.md and
-docs/README.md leave out no script and no page; anchors of links are headings.
+docs/README.md leave out no script and no page; anchors of links are headings; code that a page quotes is in the file that it names.
 """
 import re
 import subprocess
@@ -38,6 +38,17 @@ class Pages(unittest.TestCase):
                 done = subprocess.run([AULEC, path, "--target=cpu", "--arch=x86-64-v3", "--dtype=f32", "--width=D=64", "-o", Path(folder, "x.so")],
                                       capture_output=True, text=True)
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_quotes(self):
+        """What a block of code with a path stands for is in that file, word for word."""
+        quotes = [(page, path, text) for page in DOCS.rglob("*.md")
+                  for path, text in re.findall(r"^```\w+ (tests/\S+)\n(.*?)^```$", page.read_text(), re.M | re.S)]
+        self.assertGreater(len(quotes), 9)
+        for page, path, text in quotes:
+            self.assertIn(text, (ROOT / path).read_text(), f"{page.name}: {path}")
+        for page in DOCS.rglob("*.md"):
+            for path, lines in re.findall(r"`(tests/[\w/]+\.c)` is [\w ]+, (\d+) lines", page.read_text()):
+                self.assertEqual(len((ROOT / path).read_text().splitlines()), int(lines), f"{page.name}: {path}")
 
     def test_environment(self):
         listed = set()

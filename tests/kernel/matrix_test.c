@@ -95,6 +95,11 @@ static const struct {
     {"wmma12", {"c1 c2 c8 r1 r2 r4 r8 c4", "r1 r2 r8 c1 c2 c4 c8 r4", "c1 c2 c4 r1 r2 r4 r8 c8"}},
     {"simdgroup8", {"c1 c2 r1 r2 c4 r4", "c1 c2 r1 r2 c4 r4", "c1 c2 r1 r2 c4 r4"}},
     {"dpas", {"r1 r2 r4 c1 c2 c4 c8", "r1 r2 r4 r8 c1 c2 c4 c8", "r1 r2 r4 c1 c2 c4 c8"}},
+#ifdef AU_MORE_ROWS
+#define LAYOUT(text, a, b, c) {text, {a, b, c}},
+#include AU_MORE_ROWS
+#undef LAYOUT
+#endif
 };
 
 /* Where the steps say that element [bits] of all lanes' lies. */

@@ -264,7 +264,8 @@ static void test_groups(void **state)
         const AuProblem p = script_problem(r, hooks, tile_caps("sm_90a"));
         AuShape shape;
         const char *why;
-        if (!schedule_group_shape(s.arena, &p, &shape, &why)) fail_msg("%s: %s", c.sizes, why);
+        if (!schedule_group_forward_shape(s.arena, &p, &shape, &why))
+            fail_msg("%s: %s", c.sizes, why);
         assert_string_equal(shape_text(s.arena, "group_forward", &shape), all[n].shape);
         session_end(&s);
     }

@@ -80,7 +80,7 @@ static const AuSchedule *group_schedule(Run *r, const AuProblem *p, uint32_t n)
 {
     AuShape shape;
     const char *why = NULL;
-    if (n == 0 && !schedule_group_shape(r->s->arena, p, &shape, &why)) {
+    if (n == 0 && !schedule_group_forward_shape(r->s->arena, p, &shape, &why)) {
         const AuShape least = group_shapes[1];
         shape = least;
         group_complete(p, &shape);
