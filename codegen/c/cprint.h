@@ -58,7 +58,8 @@ typedef struct AuCDialect {
     const char *thread,
         *block; /* expressions: position in the block; of the block, a format of the dimension */
     const char *barriers[2]; /* by AU_K_BARRIER's imm; [1] NULL: executors only have the block's */
-    const char *fence;       /* before and after AU_K_ATOMIC_INC */
+    const char *after_barriers; /* the line after a loop that has barriers in it; NULL: none */
+    const char *fence;          /* before and after AU_K_ATOMIC_INC */
     const char *vector,
         *element; /* formats: of type and elements; of a vector and the index of an element */
     const char *unroll, *no_unroll; /* lines before a loop */

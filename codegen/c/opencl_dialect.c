@@ -14,7 +14,7 @@ static const char *const reserved[] = {
     "inline", "register", "restrict", "return", "signed", "sizeof", "static", "struct", "switch", "true", "typedef", "union",
     "unsigned", "void", "volatile", "while", "kernel", "global", "local", "private", "constant", "generic", "read_only",
     "write_only", "read_write", "uniform", "pipe", "size_t", "ptrdiff_t", "intptr_t", "uintptr_t", "event_t", "sampler_t",
-    "quad", "complex", "imaginary", "NULL", "NAN", "INFINITY", "INT_MIN", "UNROLL", "LONG_MIN", "MAXFLOAT", "CLK_LOCAL_MEM_FENCE",
+    "quad", "complex", "imaginary", "NULL", "NAN", "INFINITY", "INT_MIN", "UNROLL", "AFTER_BARRIERS", "LONG_MIN", "MAXFLOAT", "CLK_LOCAL_MEM_FENCE",
     "CLK_GLOBAL_MEM_FENCE", "FP_FAST_FMAF", "abs", "fabs", "min", "max", "fmax", "fma", "floor", "ceil", "rint", "sqrt", "rsqrt",
     "exp", "exp2", "expm1", "log", "log2", "log1p", "pow", "tanh", "erf", "sin", "cos", "mul_hi", "isnan", "barrier",
     "mem_fence", "get_group_id", "get_local_id", "atomic_add", "atomic_inc", "atomic_cmpxchg", "linux", "unix", NULL};
@@ -215,6 +215,14 @@ const AuCDialect opencl_dialect = {
         "#define UNROLL _Pragma(\"unroll 1\")\n"
         "#else\n"
         "#define UNROLL _Pragma(\"unroll\")\n"
+        "#endif\n"
+        "\n"
+        "// After loops with barriers: PoCL takes some values that leave them for the same in all "
+        "work-items.\n"
+        "#ifdef AULE_PROCESSOR\n"
+        "#define AFTER_BARRIERS barrier(CLK_LOCAL_MEM_FENCE)\n"
+        "#else\n"
+        "#define AFTER_BARRIERS\n"
         "#endif\n",
     .scalars = {"void", "bool", "int", "long", "float", "ushort", "ushort", "uchar"},
     .unsigneds = {[AU_I32] = "uint", [AU_I64] = "ulong"},
@@ -223,6 +231,7 @@ const AuCDialect opencl_dialect = {
     .thread = "(int)get_local_id(0)",
     .block = "(int)get_group_id(%u)",
     .barriers = {"barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);", NULL},
+    .after_barriers = "AFTER_BARRIERS;",
     .fence = "mem_fence(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);",
     .vector = "(%s)(%s)",
     .element = "%s.s%x",

@@ -84,7 +84,8 @@ static const ExecCase cases[] = {
     {EMPTY, "B=2 H=2 S=90 T=70 D=64 E=64", NULL, "long unseen"},
     {EMPTY, "B=1 H=2 S=30 T=50 D=64 E=64", NULL, "repeat"},
     {EMPTY_OF_PLAIN, "B=1 H=2 S=3 T=0 D=64 E=64", NULL, NULL},
-    /* what Intel's compiler for processors takes for its opposite */
+    {EMPTY_OF_PLAIN, "B=1 H=2 S=90 T=40 D=64 E=64", NULL, "driver"},
+    /* what compilers of drivers got wrong */
     {NEGATED, "B=1 H=2 S=50 T=60 D=64 E=64", NULL, "driver"},
     /* NaN reaches its row, and no other */
     {"mha.attn", "B=1 H=2 Hk=1 S=64 T=64 D=64 E=64", NULL, "poison"},

@@ -9,6 +9,13 @@
 #define UNROLL _Pragma("unroll")
 #endif
 
+// After loops with barriers: PoCL takes some values that leave them for the same in all work-items.
+#ifdef AULE_PROCESSOR
+#define AFTER_BARRIERS barrier(CLK_LOCAL_MEM_FENCE)
+#else
+#define AFTER_BARRIERS
+#endif
+
 float mul_add(float a, float b, float c)
 {
 #if defined(FP_FAST_FMAF) || defined(__FMA__)
@@ -90,6 +97,7 @@ void mha_forward(__global const float *restrict q, long q_offset,
             }
         }
     }
+    AFTER_BARRIERS;
 
     // epilogue
     const float l_2 = l;

@@ -9,6 +9,13 @@
 #define UNROLL _Pragma("unroll")
 #endif
 
+// After loops with barriers: PoCL takes some values that leave them for the same in all work-items.
+#ifdef AULE_PROCESSOR
+#define AFTER_BARRIERS barrier(CLK_LOCAL_MEM_FENCE)
+#else
+#define AFTER_BARRIERS
+#endif
+
 void add_global(volatile __global float *a, float b)
 {
     volatile __global int *bits = (volatile __global int *)a;
@@ -48,6 +55,7 @@ void block_sums(__global const float *restrict x, long x_offset,
         part[lane] = t2;
         barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     }
+    AFTER_BARRIERS;
     if (first)
         total[warp] = part[0];
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);

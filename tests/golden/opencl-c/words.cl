@@ -9,6 +9,13 @@
 #define UNROLL _Pragma("unroll")
 #endif
 
+// After loops with barriers: PoCL takes some values that leave them for the same in all work-items.
+#ifdef AULE_PROCESSOR
+#define AFTER_BARRIERS barrier(CLK_LOCAL_MEM_FENCE)
+#else
+#define AFTER_BARRIERS
+#endif
+
 float negated(float a)
 {
 #ifdef AULE_PROCESSOR
