@@ -155,6 +155,9 @@ const char *rt_evaluate(const aule_expr *expr, const AuEnv *env, aule_value *val
             m.at[m.depth++] = (aule_value){.type = AULE_VALUE_INT, .i = env->sizes[operand]};
         } else if (op == AULE_E_PARAM && operand < env->param_count) {
             m.at[m.depth++] = env->params[operand];
+        } else if (op == AULE_E_PROCESSORS) {
+            const int64_t many = env->processors ? env->processors : INT32_MAX;
+            m.at[m.depth++] = (aule_value){.type = AULE_VALUE_INT, .i = many};
         } else {
             return not_formed;
         }
@@ -207,7 +210,7 @@ aule_status aule_evaluate(const aule_expr *expr, const int64_t *sizes, size_t si
     AuSink sink = {rt_memory(NULL), error};
     if (!expr || !value)
         return rt_fail(sink, AULE_ERROR_USAGE, "aule_evaluate: expr and value must not be NULL");
-    AuEnv env = {sizes, params, sizes ? size_count : 0, params ? param_count : 0};
+    AuEnv env = {sizes, params, sizes ? size_count : 0, params ? param_count : 0, 0};
     const char *wrong = rt_evaluate(expr, &env, value);
     if (!wrong) return AULE_OK;
     bool formed = wrong != not_formed && wrong != bad_types;

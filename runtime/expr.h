@@ -10,6 +10,7 @@ typedef struct AuEnv {
     const int64_t *sizes;
     const aule_value *params;
     size_t size_count, param_count;
+    uint32_t processors; /* 0: not known, and then as many as anyone asks for */
 } AuEnv;
 
 /* NULL: [value] is set; else what is wrong, a text without end: "divides by zero". */

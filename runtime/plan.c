@@ -82,11 +82,12 @@ static aule_status lay_out_workspace(const aule_attention_v1 *a, const aule_vari
     return AULE_OK;
 }
 
-aule_status rt_layout(const aule_attention_v1 *a, const aule_variant_v1 *v, const AuBound *bound,
-                      AuLayout *layout, AuSink sink)
+aule_status rt_layout(const aule_attention_v1 *a, const aule_variant_v1 *v, uint32_t processors,
+                      const AuBound *bound, AuLayout *layout, AuSink sink)
 {
     AuEnv env = rt_bound_env(a, bound);
     aule_status status = lay_out_workspace(a, v, &env, layout, sink);
+    env.processors = processors;
     for (uint32_t i = 0; !status && i < v->launch_count; i++) {
         const aule_launch_v1 *launch = rt_launch(v, i);
         for (int axis = 0; !status && axis < 3; axis++) {
@@ -234,7 +235,9 @@ static aule_status fill_plan(aule_plan *plan, const aule_call *call, AuSink sink
     if (!status)
         status = rt_choose_variant(a, plan->device->backend, &plan->device->info, &plan->bound,
                                    operation, call->arch, &plan->variant, sink);
-    if (!status) status = rt_layout(a, plan->variant, &plan->bound, &plan->layout, sink);
+    if (!status)
+        status = rt_layout(a, plan->variant, plan->device->info.units, &plan->bound, &plan->layout,
+                           sink);
     if (!status)
         status = rt_module_program(plan->module, plan->device, plan->variant, &plan->code, sink);
     return status;
@@ -303,7 +306,7 @@ aule_status aule_attention_shape(const aule_attention *attention, const aule_cal
     int32_t index = rt_find_tensor(a, name);
     if (index < 0) return rt_fail(sink, AULE_ERROR_NAME, "%s: no tensor '%s'", a->name, name);
     const aule_tensor_v1 *t = rt_tensor(a, (uint32_t)index);
-    AuEnv env = {bound.sizes, NULL, a->size_count, 0};
+    AuEnv env = {bound.sizes, NULL, a->size_count, 0, 0};
     for (uint32_t axis = 0; axis < t->rank; axis++) {
         aule_value extent;
         const char *wrong = rt_evaluate(&t->axes[axis], &env, &extent);

@@ -18,7 +18,7 @@ typedef struct AuLayout {
 } AuLayout;
 
 aule_status rt_layout(const aule_attention_v1 *attention, const aule_variant_v1 *variant,
-                      const AuBound *bound, AuLayout *layout, AuSink sink);
+                      uint32_t processors, const AuBound *bound, AuLayout *layout, AuSink sink);
 
 struct aule_plan {
     AuHeap memory;

@@ -157,7 +157,9 @@ static __attribute__((noinline)) aule_status with_params(const Run *planned, Ste
     run.layout = &layout;
     aule_status status = rt_bind_params(plan->attention, plan->param_args, plan->param_arg_count,
                                         run.given.params, &bound, sink);
-    if (!status) status = rt_layout(plan->attention, plan->variant, &bound, &layout, sink);
+    if (!status)
+        status = rt_layout(plan->attention, plan->variant, plan->device->info.units, &bound,
+                           &layout, sink);
     if (!status) status = check_workspace(&run, sink);
     return status ? status : step(&run, sink);
 }

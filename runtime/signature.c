@@ -11,7 +11,7 @@ typedef struct Binding {
 
 AuEnv rt_bound_env(const aule_attention_v1 *attention, const AuBound *bound)
 {
-    return (AuEnv){bound->sizes, bound->params, attention->size_count, attention->param_count};
+    return (AuEnv){bound->sizes, bound->params, attention->size_count, attention->param_count, 0};
 }
 
 int32_t rt_find_tensor(const aule_attention_v1 *attention, const char *name)
@@ -293,7 +293,7 @@ static aule_status bind_sizes(Binding *b)
 /* The other axes are expressions of sizes. */
 static aule_status check_axes(const Binding *b)
 {
-    AuEnv env = {b->bound->sizes, NULL, b->a->size_count, 0};
+    AuEnv env = {b->bound->sizes, NULL, b->a->size_count, 0, 0};
     for (uint32_t i = 0; i < b->a->tensor_count; i++) {
         const aule_tensor_v1 *t = rt_tensor(b->a, i);
         for (uint32_t axis = 0; b->bound->tensors[i] && axis < t->rank; axis++) {

@@ -175,6 +175,7 @@ static const char *name_of(const AuCPrinter *p, const AuInstr *in)
     switch ((int)in->op) {
     case AU_K_ARG: return p->args[in->imm];
     case AU_K_BLOCK: return p->block_name[in->imm];
+    case AU_K_BLOCKS: return p->blocks_name[in->imm];
     case AU_K_WARP: return p->warp_name;
     case AU_K_LANE: return p->lane_name;
     }
@@ -222,14 +223,22 @@ static void print_region(AuCPrinter *p, uint32_t first, uint32_t region)
 
 /* ---- kernels */
 
+/* Dimension [n] of the grid, or of a place in it, if it is used. */
+static void print_position(AuCPrinter *p, const char **name, const char *stem, const char *format,
+                           uint32_t n)
+{
+    if (!*name) return;
+    *name = cprint_name(p, au_format(p->arena, "%s_%c", stem, "xyz"[n]));
+    cprint_line(p, "const int %s = %s;", *name, au_format(p->arena, format, n));
+}
+
 /* Variables of the position in the grid and the block, where they are used; arrays that lanes share. */
 static void print_entry(AuCPrinter *p)
 {
     const AuCDialect *d = p->dialect;
     for (uint32_t n = 0; n < 3; n++) {
-        if (!p->block_name[n]) continue;
-        p->block_name[n] = cprint_name(p, au_format(p->arena, "block_%c", "xyz"[n]));
-        cprint_line(p, "const int %s = %s;", p->block_name[n], au_format(p->arena, d->block, n));
+        print_position(p, &p->block_name[n], "block", d->block, n);
+        print_position(p, &p->blocks_name[n], "blocks", d->blocks, n);
     }
     for (uint32_t n = 1; n < p->k->mem_count; n++)
         if (p->k->mems[n].space == AU_EXEC && p->mems[n].used && p->k->warps > 1)

@@ -55,8 +55,8 @@ typedef struct AuCDialect {
     const char *elements[AU_SCALARS];  /* types of elements of arrays */
     const char *spaces[AU_LANE +
                        1]; /* what stands before the type of an array or pointer, with its blank */
-    const char *thread,
-        *block; /* expressions: position in the block; of the block, a format of the dimension */
+    const char *thread, *block,
+        *blocks; /* expressions: position in the block; of the block, and how many there are, formats of the dimension */
     const char *barriers[2]; /* by AU_K_BARRIER's imm; [1] NULL: executors only have the block's */
     const char *after_barriers; /* the line after a loop that has barriers in it; NULL: none */
     const char *fence;          /* before and after AU_K_ATOMIC_INC */

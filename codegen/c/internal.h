@@ -41,9 +41,9 @@ struct AuCPrinter {
     AuCNames *names;
     AuCValue *values;
     AuCMemory *mems;
-    const char **args;                                 /* names of scalar and pointer arguments */
-    const char *block_name[3], *lane_name, *warp_name; /* NULL: not used */
-    AuVal *pending;                                    /* in the order in which they were made */
+    const char **args; /* names of scalar and pointer arguments */
+    const char *block_name[3], *blocks_name[3], *lane_name, *warp_name; /* NULL: not used */
+    AuVal *pending; /* in the order in which they were made */
     uint32_t pending_count, pending_capacity;
     uint64_t reading;  /* memories that the operands taken since the last statement look at */
     AuLanes executors; /* which values differ between the executors of a block */

@@ -17,7 +17,7 @@ static const char *const reserved[] = {
     "quad", "complex", "imaginary", "NULL", "NAN", "INFINITY", "INT_MIN", "UNROLL", "AFTER_BARRIERS", "LONG_MIN", "MAXFLOAT", "CLK_LOCAL_MEM_FENCE",
     "CLK_GLOBAL_MEM_FENCE", "FP_FAST_FMAF", "abs", "fabs", "min", "max", "fmax", "fma", "floor", "ceil", "rint", "sqrt", "rsqrt",
     "exp", "exp2", "expm1", "log", "log2", "log1p", "pow", "tanh", "erf", "sin", "cos", "mul_hi", "isnan", "barrier",
-    "mem_fence", "get_group_id", "get_local_id", "atomic_add", "atomic_inc", "atomic_cmpxchg", "linux", "unix", NULL};
+    "mem_fence", "get_group_id", "get_num_groups", "get_local_id", "atomic_add", "atomic_inc", "atomic_cmpxchg", "linux", "unix", NULL};
 // clang-format on
 
 /* ---- operations */
@@ -230,6 +230,7 @@ const AuCDialect opencl_dialect = {
     .spaces = {"__global ", "__local ", "__local ", ""},
     .thread = "(int)get_local_id(0)",
     .block = "(int)get_group_id(%u)",
+    .blocks = "(int)get_num_groups(%u)",
     .barriers = {"barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);", NULL},
     .after_barriers = "AFTER_BARRIERS;",
     .fence = "mem_fence(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);",

@@ -90,6 +90,7 @@ static void note_region(AuCPrinter *p, uint32_t first, uint32_t region)
         if (in->op == AU_K_LANE) p->lane_name = "lane";
         if (in->op == AU_K_WARP) p->warp_name = "warp";
         if (in->op == AU_K_BLOCK) p->block_name[in->imm] = "block";
+        if (in->op == AU_K_BLOCKS) p->blocks_name[in->imm] = "blocks";
         note_region(p, in->body, cprint_region(i, false));
         note_region(p, in->other, cprint_region(i, true));
     }

@@ -167,6 +167,8 @@ AuCallValue calls_expr(AuCalls *c, const aule_expr *e, const char **wrong)
             push(&m, calls_load(c, operand), false);
         else if (op == AULE_E_PARAM && operand < c->a->param_count)
             param(&m, operand);
+        else if (op == AULE_E_PROCESSORS)
+            push(&m, "2147483647", false);
         else
             refuse(&m);
     }

@@ -83,11 +83,17 @@ static LLVMValueRef thread(AuEmit *e)
     return emit_call(e, "llvm.nvvm.read.ptx.sreg.tid.x", NULL, NULL, NULL, 0);
 }
 
-static LLVMValueRef block(AuEmit *e, int64_t dimension)
+/* One of the three registers "llvm.nvvm.read.ptx.sreg.[stem].x" and so on. */
+static LLVMValueRef position(AuEmit *e, const char *stem, int64_t dimension)
 {
-    if (dimension == 0) return emit_call(e, "llvm.nvvm.read.ptx.sreg.ctaid.x", NULL, NULL, NULL, 0);
-    if (dimension == 1) return emit_call(e, "llvm.nvvm.read.ptx.sreg.ctaid.y", NULL, NULL, NULL, 0);
-    return emit_call(e, "llvm.nvvm.read.ptx.sreg.ctaid.z", NULL, NULL, NULL, 0);
+    const char *name = au_format(e->arena, "llvm.nvvm.read.ptx.sreg.%s.%c", stem, "xyz"[dimension]);
+    return emit_call(e, name, NULL, NULL, NULL, 0);
+}
+
+static LLVMValueRef block(AuEmit *e, int64_t dimension) { return position(e, "ctaid", dimension); }
+static LLVMValueRef blocks(AuEmit *e, int64_t dimension)
+{
+    return position(e, "nctaid", dimension);
 }
 
 /* A shuffle that all take part in. */
@@ -182,6 +188,7 @@ const GpuDevice cuda_device = {
     .open = open,
     .thread = thread,
     .block = block,
+    .blocks = blocks,
     .exchange = exchange,
     .any = any,
     .barrier = barrier,

@@ -333,6 +333,7 @@ static void emit_instr(AuEmit *e, AuVal v)
     case AU_K_MMA:
     case AU_K_LOAD_MATRIX:
     case AU_K_COPY_ASYNC:
+    case AU_K_BLOCKS:
     case AU_K_COPY_COMMIT:
     case AU_K_COPY_WAIT: emit_fault(e, in, "an operation of GPUs"); return;
     case AU_K_ELECT:

@@ -35,6 +35,7 @@ typedef struct GpuDevice {
     GpuKernel *(*open)(AuEmit *e);
     LLVMValueRef (*thread)(AuEmit *e);
     LLVMValueRef (*block)(AuEmit *e, int64_t dimension);
+    LLVMValueRef (*blocks)(AuEmit *e, int64_t dimension); /* of the grid */
     /* A value from the lane whose number is [lane], or differs from the own one in the bits of [lane]. */
     LLVMValueRef (*exchange)(AuEmit *e, bool by_xor, LLVMValueRef bits, LLVMValueRef lane);
     LLVMValueRef (*any)(AuEmit *e, LLVMValueRef mask);

@@ -72,6 +72,7 @@ bool gpu_instruction(AuEmit *e, AuVal v)
     switch ((int)in->op) {
     case AU_K_ADD: return gpu_sum(e, v);
     case AU_K_BLOCK: emit_set(e, v, device->block(e, in->imm), false); return true;
+    case AU_K_BLOCKS: emit_set(e, v, device->blocks(e, in->imm), false); return true;
     case AU_K_WARP: emit_set(e, v, e->gpu->warp, false); return true;
     case AU_K_LANE: emit_set(e, v, e->gpu->lane, false); return true;
     case AU_K_LOAD:

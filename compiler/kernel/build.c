@@ -124,6 +124,10 @@ AuVal kernel_block(AuKernel *k, uint32_t dim)
 {
     return kernel_emit(k, (AuInstr){.op = AU_K_BLOCK, .imm = dim}, NULL, 0);
 }
+AuVal kernel_blocks(AuKernel *k, uint32_t dim)
+{
+    return kernel_emit(k, (AuInstr){.op = AU_K_BLOCKS, .imm = dim}, NULL, 0);
+}
 AuVal kernel_warp(AuKernel *k) { return kernel_emit(k, (AuInstr){.op = AU_K_WARP}, NULL, 0); }
 AuVal kernel_lane(AuKernel *k) { return kernel_emit(k, (AuInstr){.op = AU_K_LANE}, NULL, 0); }
 

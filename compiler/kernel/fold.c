@@ -83,6 +83,7 @@ AuKType kernel_type_of(const AuKernel *k, const AuInstr *in, const AuVal *operan
         }
         return in->type;
     case AU_K_BLOCK:
+    case AU_K_BLOCKS:
     case AU_K_WARP:
     case AU_K_LANE:
     case AU_K_FOR:

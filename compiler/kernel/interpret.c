@@ -121,6 +121,7 @@ static void fill_given(const AuMachine *m, const AuExecutor *e, bool first)
         if (!first) continue;
         if (in->op == AU_K_CONST) fill(m, e->frame, i, kernel_const_bits(in));
         if (in->op == AU_K_ARG) fill(m, e->frame, i, m->run->slots[in->imm]);
+        if (in->op == AU_K_BLOCKS) fill(m, e->frame, i, m->run->grid[in->imm]);
         if (in->op == AU_K_WARP) fill(m, e->frame, i, e->index);
         if (in->op == AU_K_ELECT) {
             memset(e->frame + m->slot[i], 0, m->k->lanes);

@@ -109,6 +109,7 @@ void kernel_flatten(AuMachine *m, uint32_t first)
         case AU_K_CONST:
         case AU_K_ARG:
         case AU_K_BLOCK:
+        case AU_K_BLOCKS:
         case AU_K_WARP:
         case AU_K_LANE:
         case AU_K_ELECT:

@@ -181,6 +181,7 @@ AuVal kernel_i32(AuKernel *k, int32_t value);
 AuVal kernel_i64(AuKernel *k, int64_t value);
 AuVal kernel_f32(AuKernel *k, double value);
 AuVal kernel_block(AuKernel *k, uint32_t dim);
+AuVal kernel_blocks(AuKernel *k, uint32_t dim); /* of the grid */
 AuVal kernel_warp(AuKernel *k);
 AuVal kernel_lane(AuKernel *k);
 AuVal kernel_op1(AuKernel *k, AuKOp op, AuVal a);

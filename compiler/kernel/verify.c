@@ -234,7 +234,8 @@ static void check_core(AuVerifier *v, uint32_t i)
         if ((uint64_t)in->imm < v->k->arg_count && v->k->args[in->imm].kind == AU_ARG_POINTER)
             verify_wrong(v, AU_E0807, i, "a pointer is no value; its memory is loaded and stored");
         break;
-    case AU_K_BLOCK: verify_range(v, i, 0, 2); break;
+    case AU_K_BLOCK:
+    case AU_K_BLOCKS: verify_range(v, i, 0, 2); break;
     case AU_K_LOAD:
     case AU_K_STORE:
     case AU_K_ATOMIC_ADD:

@@ -1,6 +1,6 @@
 /* internal.h - what the files of the lowering share. A line needs the lines below it only:
  *
- *     lower.c, roles.c                            a kernel: arguments, scalars, its roles and who has them
+ *     lower.c, roles.c, persistent.c              a kernel: arguments, scalars, its roles and who has them
  *     walk.c                                      statements: loops, branches, barriers
  *     units.c                                     tables of executors and of what multiplies
  *     move.c, transfer.c, registers.c             memory: element by element, in vectors, fragments
@@ -164,6 +164,7 @@ struct AuLower {
     AuRolePlan *plans;   /* by role */
     AuPipePlan *pipes;
     bool vector_access; /* one of the roles' units moves memory so */
+    bool is_persistent; /* its blocks work through those of the grid: persistent.c */
     bool has_units;     /* copies or products go on beside executors that go different ways */
     AuVal elected;      /* then: one lane of each warp */
     AuLowerMemory *places;
@@ -390,5 +391,9 @@ bool lower_starts_at(const AuTileExpr *index, int32_t unit);
 
 /* ---- launch.c: scalar expressions of sizes as launch expressions */
 AuLaunchExpr lower_launch_expr(AuLower *l, const AuTileExpr *e);
+void lower_launch_grid(AuLower *l);
+
+/* ---- persistent.c: the role for each block of the grid that falls to this one. [block] lowers the rest of its body */
+void lower_each_block(AuLower *l, void (*block)(AuLower *l, const AuTileStmts *body));
 
 #endif

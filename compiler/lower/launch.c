@@ -70,6 +70,44 @@ static void expression(Code *c, const AuTileExpr *e)
     // clang-format on
 }
 
+static void product_of_extents(Code *c)
+{
+    const AuTileKernel *t = c->l->tile;
+    for (uint32_t n = 0; n < t->grid.count; n++) {
+        expression(c, t->grid.at[n].extent);
+        if (n) word(c, AULE_E_MUL, 0);
+    }
+}
+
+/* Blocks that stay: one a processor, at most as many as the grid has. A grid of more than numbers of 32 bits count stays as it is,
+ * which is too large. */
+static void persistent_blocks(Code *c)
+{
+    product_of_extents(c);
+    constant(c, INT32_MAX);
+    word(c, AULE_E_LE, 0);
+    product_of_extents(c);
+    word(c, AULE_E_PROCESSORS, 0);
+    word(c, AULE_E_MIN, 0);
+    product_of_extents(c);
+    word(c, AULE_E_SELECT, 0);
+}
+
+void lower_launch_grid(AuLower *l)
+{
+    const AuTileKernel *t = l->tile;
+    for (uint32_t n = 0; n < 3; n++) {
+        Code c = {.l = l};
+        if (l->is_persistent && n == 0)
+            persistent_blocks(&c);
+        else if (l->is_persistent || n >= t->grid.count)
+            constant(&c, 1);
+        else
+            expression(&c, t->grid.at[n].extent);
+        l->k->grid[n] = (AuLaunchExpr){c.words, c.count};
+    }
+}
+
 AuLaunchExpr lower_launch_expr(AuLower *l, const AuTileExpr *e)
 {
     Code c = {.l = l};

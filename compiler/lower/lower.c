@@ -76,10 +76,6 @@ const AuTileCount *lower_count(const AuLower *l, const AuTileVar *var)
 static void bind_scalar(AuLower *l, const AuTileVar *var)
 {
     AuKernel *k = l->k;
-    if (var->origin == TILE_FROM_GRID) {
-        lower_bind_value(l, var, kernel_block(k, var->axis));
-        return;
-    }
     for (uint32_t n = 0; n < l->how->scalar_count; n++) {
         const AuLowerScalar *s = &l->how->scalars[n];
         if (s->name != var->name) continue;
@@ -93,35 +89,64 @@ static void bind_scalar(AuLower *l, const AuTileVar *var)
     lower_refuse(l, "nothing is known of %s", var->name);
 }
 
+/* What follows from the block's position in the grid. */
+static void lower_lets(AuLower *l)
+{
+    const AuTileKernel *t = l->tile;
+    const AuPoint nowhere = {.count = 0};
+    for (uint32_t n = 0; n < t->lets.count && !l->failed; n++)
+        lower_bind_value(l, t->lets.at[n]->var,
+                         lower_eval(l, t->lets.at[n]->assign.value, &nowhere));
+}
+
+static void lower_lists(AuLower *l)
+{
+    for (uint32_t n = 0; n < l->tile->lists.count; n++) lower_tiles(l, l->tile->lists.at[n]);
+}
+
 /* What all roles know. */
 static void lower_head(AuLower *l)
 {
     const AuTileKernel *t = l->tile;
-    const AuPoint nowhere = {.count = 0};
-    for (uint32_t n = 0; n < t->vars.count; n++)
-        if (t->vars.at[n]->origin != TILE_FROM_LET) bind_scalar(l, t->vars.at[n]);
+    for (uint32_t n = 0; n < t->vars.count; n++) {
+        const AuTileVar *var = t->vars.at[n];
+        if (var->origin == TILE_FROM_LET) continue;
+        if (var->origin != TILE_FROM_GRID)
+            bind_scalar(l, var);
+        else if (!l->is_persistent)
+            lower_bind_value(l, var, kernel_block(l->k, var->axis));
+    }
     for (uint32_t n = 0; n < t->args.count; n++)
         if (t->args.at[n]->mode != TILE_PARAM) lower_add_argument(l, t->args.at[n]);
-    for (uint32_t n = 0; n < t->lets.count && !l->failed; n++)
-        lower_bind_value(l, t->lets.at[n]->var,
-                         lower_eval(l, t->lets.at[n]->assign.value, &nowhere));
+    if (!l->is_persistent) lower_lets(l);
     for (uint32_t n = 0; n < t->shared.count; n++) lower_add_buffer(l, t->shared.at[n]);
     if (!l->has_units) return;
     l->elected = kernel_elect(l->k);
     lower_add_pipes(l);
-    for (uint32_t n = 0; n < t->lists.count; n++) lower_tiles(l, t->lists.at[n]);
+    if (!l->is_persistent) lower_lists(l);
+}
+
+/* [body], of the role, for the block whose position is known. */
+static void lower_block(AuLower *l, const AuTileStmts *body)
+{
+    if (l->is_persistent) {
+        l->r.tiles_count = 0; /* those that another role evaluated are its own */
+        lower_lets(l);
+    }
+    if (l->is_persistent || l->r.unit->looks_ahead) lower_lists(l);
+    lower_walk(l, body);
 }
 
 static void lower_role(AuLower *l)
 {
-    const AuTileKernel *t = l->tile;
     for (uint32_t n = 0; n < l->r.role->vars.count; n++)
         if (l->r.role->vars.at[n]->origin == TILE_FROM_SELF)
             lower_bind_value(l, l->r.role->vars.at[n], l->r.self);
     l->r.counts = tile_count_role(l->arena, l->r.role, NULL);
-    for (uint32_t n = 0; l->r.unit->looks_ahead && n < t->lists.count; n++)
-        lower_tiles(l, t->lists.at[n]);
-    lower_walk(l, &l->r.role->body);
+    if (l->is_persistent)
+        lower_each_block(l, lower_block);
+    else
+        lower_block(l, &l->r.role->body);
 }
 
 AuKernel *lower_kernel(AuArena *arena, AuDiags *diags, const AuTileModule *module,
@@ -148,9 +173,6 @@ AuKernel *lower_kernel(AuArena *arena, AuDiags *diags, const AuTileModule *modul
     lower_begin_role(l, &l->plans[0]);
     lower_head(l);
     if (!l->failed) lower_each_role(l, lower_role);
-    const AuTileExpr one = {.op = TILE_X_INT, .integer = 1};
-    for (uint32_t n = 0; n < 3; n++)
-        l->k->grid[n] =
-            lower_launch_expr(l, n < kernel->grid.count ? kernel->grid.at[n].extent : &one);
+    lower_launch_grid(l);
     return l->failed ? NULL : l->k;
 }

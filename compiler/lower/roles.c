@@ -67,6 +67,7 @@ bool lower_plan(AuLower *l)
         l->vector_access |= lower_unit(l->module, role)->vector_access;
     }
     l->has_units = t->roles.count > 1 || t->pipes.count || l->k->group;
+    l->is_persistent = l->module->options.persistent && t->pipes.count;
     place_roles(l, false, &warps);
     if (l->k->group) warps = whole_groups(l, warps);
     place_roles(l, true, &warps);

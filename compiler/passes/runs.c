@@ -55,6 +55,7 @@ static void walk(Runs *r, AuTileStmts *body)
         AuTileStmts run = {0};
         for (uint32_t i = n; i < end; i++) pass_push(p, &run, body->at[i]);
         p->run = (AuTileStmts){.at = body->at + n, .count = end - n};
+        p->after = (AuTileStmts){.at = body->at + end, .count = body->count - end};
         if (run.count) r->change(p, &run), learn(p, &run);
         for (uint32_t i = 0; i < run.count; i++) pass_push(p, &out, run.at[i]);
         if (end < body->count) inner(r, body->at[end]), pass_push(p, &out, body->at[end]);
@@ -126,10 +127,53 @@ const AuTileExpr *pass_formula(const Pass *p, const AuTileVar *var)
     return known ? p->formulas[var->slot] : NULL;
 }
 
+static bool reads(AuTileStmt *s, const AuTileVar *var)
+{
+    const AuTileParts parts = tile_parts(s);
+    uint32_t found = tile_count_reads(parts.dest, var) + (parts.adds && s->var == var);
+    for (uint32_t n = 0; n < parts.read_count; n++) found += tile_count_reads(*parts.reads[n], var);
+    return found > 0;
+}
+
+static bool sets(const AuTileStmt *s, const AuTileVar *var)
+{
+    return s->var == var && (s->kind == TILE_S_PRODUCT || tile_assigned(s));
+}
+
+/* Does each body that reads the variable set it before, itself, so that no value passes from one into another? */
+static bool is_of_bodies(const AuTileStmts *body, const AuTileVar *var)
+{
+    bool is_set = false;
+    for (uint32_t n = 0; n < body->count; n++) {
+        AuTileStmt *s = body->at[n];
+        const AuTileParts parts = tile_parts(s);
+        if (!is_set && reads(s, var)) return false;
+        is_set |= sets(s, var);
+        for (uint32_t i = 0; i < parts.body_count; i++) {
+            if (!is_of_bodies(parts.bodies[i], var)) return false;
+            is_set &= !tile_count_uses(parts.bodies[i], var);
+        }
+    }
+    return true;
+}
+
+/* Is it read after the run, in the same body, before that sets it anew? */
+static bool is_read_after(const Pass *p, const AuTileVar *var)
+{
+    for (uint32_t n = 0; n < p->after.count; n++) {
+        AuTileStmt *s = p->after.at[n];
+        if (reads(s, var)) return true;
+        if (sets(s, var)) return false;
+    }
+    return false;
+}
+
 bool pass_ends_in_run(const Pass *p, const AuTileVar *var)
 {
     const AuTileCount *count = pass_count(p, var);
-    uint32_t reads = tile_count_reads_in(p->run.at, p->run.count, var);
-    if (p->beside) reads += tile_count_reads_in(p->beside->at, p->beside->count, var);
-    return (count->restarted || count->defs == 1) && count->uses == reads;
+    uint32_t reads_here = tile_count_reads_in(p->run.at, p->run.count, var);
+    if (p->beside) reads_here += tile_count_reads_in(p->beside->at, p->beside->count, var);
+    if ((count->restarted || count->defs == 1) && count->uses == reads_here) return true;
+    return var->slot < p->role->vars.count && is_of_bodies(&p->role->body, var) &&
+           !is_read_after(p, var);
 }

@@ -12,8 +12,6 @@ const AuTileAtom *group_atom(const AuProblem *p);
 void group_complete(const AuProblem *p, AuShape *shape);
 /* Why the shape does not do for the problem: what it has no form for, widths, registers, shared memory; NULL: it does. */
 const char *schedule_group_refusal(AuArena *arena, const AuProblem *p, const AuShape *shape);
-/* Has the output a tile of its own? Else it takes the place of the queries. */
-bool group_output_apart(const AuProblem *p);
 /* Bytes of rows of [width] elements that units move and multiply side by side. */
 int32_t group_swizzle(const AuProblem *p, int32_t width);
 

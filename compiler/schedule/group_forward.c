@@ -53,7 +53,7 @@ static void memories(Lanes *x)
     tile_pipeline(t, "key", s->stages, "load", "mma", "%s", tiles_of(x, "K", "kv", s->key_tile));
     tile_pipeline(t, "value", s->stages, "load", "mma", "%s",
                   tile_of(x, "V", "kv", s->key_tile, "e", x->p->e));
-    if (group_output_apart(x->p))
+    if (s->output_apart)
         tile_shared(t, "O", "%s[q:%d, e:%d] swizzle %d", x->operand, x->block, x->p->e,
                     group_swizzle(x->p, x->p->e));
     if (s->turns) tile_barrier(t, "turn", s->executors, 2);
@@ -283,28 +283,33 @@ static void store_output(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const char *rows =
-        tile_text(t, "%s as [q, e]", own_rows(x, group_output_apart(x->p) ? "O" : "x.Q"));
+        tile_text(t, "%s as [q, e]", own_rows(x, x->shape->output_apart ? "O" : "x.Q"));
     tile_store(t, "%s(out) -> %s", x->operand, rows);
     tile_async_copy(t, "sent", "%s -> o[b, h, %s +: %d, :] clip", rows, lanes_first_row(x),
                     x->rows);
     tile_wait(t, "sent");
 }
 
+/* Queries are released as soon as nobody reads them: with a tile for the output that is before the results, and at once where they are
+ * held and the groups take no turns, which one must not begin anew before another has ended them. */
 static void group_role(Lanes *x)
 {
     AuTileBuild *t = x->t;
+    const bool held = x->shape->query_in_registers, apart = x->shape->output_apart,
+               early = held && apart && !x->p->hooks->dot_count && !x->shape->turns;
     tile_role(t, "mma", x->shape->executors, TILE_ON_WARPGROUP, x->shape->consumer_registers);
     fragments(x);
     tile_wait_stage(t, "x", "queries");
-    if (x->shape->query_in_registers)
-        tile_load(t, "query", "%s @ %s.A", own_rows(x, "x.Q"), x->atom->name);
+    if (held) tile_load(t, "query", "%s @ %s.A", own_rows(x, "x.Q"), x->atom->name);
+    if (early) tile_release(t, "x");
     if (x->shape->scores_ahead)
         tiles_ahead(x);
     else
         tiles_alone(x);
+    if (apart && !early) tile_release(t, "x");
     lanes_results(x);
     store_output(x);
-    tile_release(t, "x");
+    if (!apart) tile_release(t, "x");
     lanes_store_finals(x);
     tile_end(t);
 }

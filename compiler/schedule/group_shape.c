@@ -31,8 +31,6 @@ int32_t group_swizzle(const AuProblem *p, int32_t width)
     return least(bytes & -bytes, 128);
 }
 
-bool group_output_apart(const AuProblem *p) { return p->d != p->e; }
-
 /* ---- registers and shared memory */
 
 static int32_t channels_of_queries(const AuProblem *p)
@@ -54,7 +52,7 @@ static int32_t shared_bytes(const AuProblem *p, const AuShape *s)
     const int32_t bytes = tile_elem(p->operand)->bytes, queries = channels_of_queries(p),
                   rows = GROUP_ROWS * s->executors;
     return BARRIERS + WARPS_ALIGNMENT +
-           bytes * (rows * (queries + (group_output_apart(p) ? p->e : 0)) +
+           bytes * (rows * (queries + (s->output_apart ? p->e : 0)) +
                     s->stages * s->key_tile * (queries + p->e));
 }
 
@@ -76,6 +74,7 @@ void group_complete(const AuProblem *p, AuShape *s)
 {
     if (!s->producer_registers || !s->consumer_registers) set_registers(p, s);
     s->rows = GROUP_ROWS;
+    s->output_apart |= p->d != p->e;
     s->split_segments = true;
     s->swizzle_span = 0;
 }
@@ -156,12 +155,14 @@ const char *schedule_group_refusal(AuArena *arena, const AuProblem *p, const AuS
 
 /* ---- by rule */
 
-/* Measured on an H200 with kernels of this form: narrow heads have most of four groups that take turns, full attention of width 128 of
- * three that do not, and with a mask, whose longest rows share a block, of two. */
+static bool is_narrow(const AuProblem *p) { return p->d <= 64 && p->e <= 64; }
+
+/* Measured on an H200 (docs/dev/performance-notes.md): narrow heads have most of four groups that take turns, others of three that do
+ * not, or of two that do. */
 static const int32_t *groups_in_order(const AuProblem *p)
 {
-    static const int32_t narrow[] = {4, 3, 2, 1}, full[] = {3, 2, 1, 4}, masked[] = {2, 3, 1, 4};
-    return p->d <= 64 && p->e <= 64 ? narrow : p->attn->mask.i ? masked : full;
+    static const int32_t narrow[] = {4, 3, 2, 1}, wide[] = {3, 2, 1, 4};
+    return is_narrow(p) ? narrow : wide;
 }
 
 /* As many keys a tile as registers and so many stages allow; false: fewer than [least_keys]. [beside]: a share of registers, of 64, that
@@ -183,7 +184,7 @@ static bool most_keys(AuArena *arena, const AuProblem *p, AuShape *s, int32_t le
 static void fill_up(AuArena *arena, const AuProblem *p, AuShape *s, bool heavy)
 {
     const int32_t stages = s->stages;
-    if (p->d <= 64 && p->e <= 64) s->stages = 4;
+    if (is_narrow(p)) s->stages = 4;
     if (schedule_group_refusal(arena, p, s)) s->stages = stages;
     s->query_in_registers = !heavy;
     if (schedule_group_refusal(arena, p, s)) s->query_in_registers = false;
@@ -209,7 +210,7 @@ bool schedule_group_forward_shape(AuArena *arena, const AuProblem *p, AuShape *o
                          .stages = STAGES - n % STAGES,
                          .grown = p->hooks->has_scale,
                          .scores_ahead = true};
-            s.turns = s.executors % 2 == 0 && (!p->attn->mask.i || s.executors == 4);
+            s.turns = s.executors % 2 == 0;
             if (!most_keys(arena, p, &s, least_of[l].keys, least_of[l].beside, why)) continue;
             fill_up(arena, p, &s, heavy);
             *out = s;

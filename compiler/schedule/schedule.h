@@ -56,6 +56,8 @@ typedef struct AuShape {
     bool scores_ahead; /* products of the next scores beside those of these weights */
     bool grown;        /* sums are scaled only where a row's maximum has grown */
     bool turns;        /* groups take turns at the matrix units */
+    bool persistent;   /* as many blocks as processors, each for several of the grid's */
+    bool output_apart; /* the output has a tile of its own, not that of the queries */
     int32_t producer_registers, consumer_registers; /* of a lane, once roles part */
     bool split_segments;  /* an option: a loop for each segment of tiles, without a branch */
     int32_t swizzle_span; /* likewise: bytes of a tile's row that stay together; 0: 16 */

@@ -54,6 +54,8 @@ typedef enum aule_eop {
     AULE_E_CONST_INT = 1, AULE_E_CONST_FLOAT = 2,
     AULE_E_SIZE = 3,  /* operand: index into sizes; an integer */
     AULE_E_PARAM = 4, /* operand: index into params; integer or float by its dtype */
+    AULE_E_PROCESSORS = 5, /* multiprocessors of the device; 2^31 - 1 to aule_evaluate, which knows no device: what has it in its grid
+                              is right with any number of blocks, and fastest with as many as this says */
     AULE_E_ADD = 16, AULE_E_SUB, AULE_E_MUL, AULE_E_DIV, AULE_E_MOD, AULE_E_NEG, AULE_E_MIN, AULE_E_MAX, AULE_E_ABS,
     AULE_E_LT, AULE_E_LE, AULE_E_EQ, AULE_E_NE, AULE_E_AND, AULE_E_OR, AULE_E_NOT, AULE_E_SELECT, /* c a b -> c ? a : b */
     AULE_E_TO_FLOAT, AULE_E_TO_INT,                                                               /* toward zero */

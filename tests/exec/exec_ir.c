@@ -100,6 +100,15 @@ static int64_t evaluate(Run *r, AuLaunchExpr e)
 
 /* ---- kernel IR */
 
+/* Blocks that stay: fewer than there is work for, so that each has several of the grid's. */
+static void limit_blocks(const AuKernel *k, AuKRun *run)
+{
+    enum { PROCESSORS = 2 };
+    bool stays = false;
+    for (uint32_t n = 1; n < k->instr_count; n++) stays |= k->instrs[n].op == AU_K_BLOCKS;
+    if (stays && run->grid[0] > PROCESSORS) run->grid[0] = PROCESSORS;
+}
+
 static uint64_t slot_value(Run *r, const AuArg *a)
 {
     uint64_t bits = 0;
@@ -171,6 +180,7 @@ static bool run_kernels(Run *r, const AuVariant *v)
                       .seed = n + 1,
                       .lockstep = v->target->format == AULE_CODE_HOST};
         for (uint32_t d = 0; d < 3; d++) run.grid[d] = (uint32_t)evaluate(r, k->grid[d]);
+        limit_blocks(k, &run);
         const char *why = NULL;
         if (!kernel_run(k, &run, r->arena, &why)) return exec_fail(r, k->name, why);
         for (uint32_t w = 0; w < AULE_MAX_REGIONS; w++)

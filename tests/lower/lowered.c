@@ -59,6 +59,7 @@ AuTileModule *lowered_module(Session *s, const Lowered *t)
                                        .consts = t->consts,
                                        .const_count = t->const_count};
     if (m && t->split) m->options.split = 1;
+    if (m && t->processors) m->options.persistent = 1;
     if (m && t->swizzle_span) m->options.swizzle_span = t->swizzle_span;
     AuTileModule *out = m ? tile_expand(s->arena, s->diags, m, &expansion) : NULL;
     if (!out || !tile_verify(s->diags, out, TILE_ALL_RULES)) fail_msg("%s", session_errors(s));
@@ -270,6 +271,11 @@ static const char *run_kernel(const Both *b, AuArena *scratch, const AuKernel *k
                   .check_all_written = !b->t->odd};
     for (uint32_t d = 0; d < tile->grid.count; d++)
         run.grid[d] = (uint32_t)extent_value(tile->grid.at[d].extent, size_named, b->t);
+    if (b->t->processors && tile->pipes.count) {
+        const uint32_t blocks = run.grid[0] * run.grid[1] * run.grid[2];
+        run.grid[0] = blocks < b->t->processors ? blocks : b->t->processors;
+        run.grid[1] = run.grid[2] = 1;
+    }
     const char *why = NULL;
     if (b->visit) b->visit(k, &run, b->user);
     return kernel_run(k, &run, scratch, &why) ? NULL : why;

@@ -19,6 +19,7 @@ typedef struct Lowered {
     const AuTileOverride *consts;
     uint32_t const_count;
     bool split;           /* a loop for each segment */
+    uint32_t processors;  /* kernels with pipelines have blocks that stay, at most so many; 0: no */
     int32_t swizzle_span; /* bytes that stay together in swizzled rows; 0: 16 */
     bool odd;             /* strides of tensors that are not those of a contiguous one */
     double tolerance;     /* of outputs, relative to the largest; 0: one rounding to bf16 */

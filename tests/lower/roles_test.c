@@ -71,6 +71,29 @@ static void test_hopper_forward_shapes(void **state)
     run("hopper_forward.tile", NULL, shape, wide, 2);
 }
 
+/* Fewer blocks than the grid has, so that one has several: barriers, rings and their turns go on. */
+static void persistent(const char *file, const char *hooks, Shape shape, uint32_t processors)
+{
+    Session s = session_begin();
+    const Size sizes[] = {{"B", 1},          {"H", shape.heads}, {"Hk", shape.key_heads},
+                          {"S", shape.rows}, {"T", shape.keys},  {NULL, 0}};
+    lowered_check(&s, &(Lowered){.file = file,
+                                 .hooks = {common, causal, hooks},
+                                 .sizes = sizes,
+                                 .processors = processors,
+                                 .seed = processors});
+    session_end(&s);
+}
+
+static void test_persistent(void **state)
+{
+    (void)state;
+    persistent("hopper_forward.tile", NULL, (Shape){2, 1, 300, 150}, 1);
+    persistent("hopper_forward.tile", NULL, (Shape){2, 1, 300, 150}, 4);
+    persistent("hopper_forward.tile", NULL, (Shape){3, 1, 150, 1}, 7);
+    persistent("hopper_backward.tile", slopes, (Shape){2, 1, 70, 150}, 1);
+}
+
 static void refuses(const char *file, const char *old, const char *with, uint32_t which,
                     const char *what)
 {
@@ -101,9 +124,8 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hopper_forward),
-        cmocka_unit_test(test_hopper_forward_shapes),
-        cmocka_unit_test(test_hopper_backward),
+        cmocka_unit_test(test_hopper_forward),  cmocka_unit_test(test_hopper_forward_shapes),
+        cmocka_unit_test(test_hopper_backward), cmocka_unit_test(test_persistent),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

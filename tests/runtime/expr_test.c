@@ -87,6 +87,8 @@ static void test_integers(void **state)
 static void test_floats(void **state)
 {
     (void)state;
+    EXPECT_INT(INT32_MAX, AULE_E_PROCESSORS);
+    EXPECT_INT(0, AULE_E_PROCESSORS, INT(0), AULE_E_MIN);
     EXPECT_FLOAT(0.5, PARAM(0));
     EXPECT_FLOAT(10.0, SIZE(0), AULE_E_TO_FLOAT);
     EXPECT_FLOAT(10.5, SIZE(0), AULE_E_TO_FLOAT, PARAM(0), AULE_E_ADD);

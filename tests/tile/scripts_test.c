@@ -56,7 +56,14 @@ static const AuShape group_shapes[] = {
      .grown = true},
     {.executors = 1, .key_tile = 16, .stages = 1, .scores_ahead = true, .query_in_registers = true},
     {.executors = 3, .key_tile = 48, .stages = 3, .scores_ahead = true},
-    {.executors = 2, .key_tile = 64, .stages = 1, .grown = true},
+    {.executors = 2, .key_tile = 64, .stages = 1, .grown = true, .output_apart = true},
+    {.executors = 2,
+     .key_tile = 32,
+     .stages = 2,
+     .scores_ahead = true,
+     .query_in_registers = true,
+     .persistent = true,
+     .output_apart = true},
     {.executors = 3, .key_tile = 16, .stages = 2, .scores_ahead = true, .turns = true},
 };
 
