@@ -42,6 +42,9 @@ struct aule_plan {
 aule_status rt_report(const aule_plan *plan, const AuBound *bound, const AuLayout *layout,
                       void *workspace, AuSink sink);
 
+/* sequences.c: of packed sequences, read at once: for host memory. */
+aule_status rt_check_sequences(const aule_plan *plan, const aule_address *at, AuSink sink);
+
 /* Of a tensor's data: there, and aligned to its elements. */
 aule_status rt_check_address(const aule_plan *plan, uint32_t index, const aule_address *at,
                              AuSink sink);

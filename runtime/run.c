@@ -139,8 +139,9 @@ static aule_status report(const Run *run, AuSink sink)
 /* Where launches are done when they return, so are the checks. */
 static aule_status launch_and_report(const Run *run, AuSink sink)
 {
-    aule_status status = launch_all(run, sink);
     const bool later = run->plan->device->backend->synchronize != NULL;
+    aule_status status = later ? AULE_OK : rt_check_sequences(run->plan, run->at, sink);
+    if (!status) status = launch_all(run, sink);
     return status || later || !rt_check_count(run->plan->variant) ? status : report(run, sink);
 }
 

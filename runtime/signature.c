@@ -264,6 +264,17 @@ static aule_status fail_extent(const Binding *b, uint32_t index, uint32_t axis, 
     return fail_text(b, AULE_ERROR_TENSOR, &text);
 }
 
+/* Whether tensors that need not be passed have it: then -1 says that none of them was. */
+static bool is_of_optional(const Binding *b, uint32_t size)
+{
+    for (uint32_t i = 0; i < b->a->tensor_count; i++) {
+        const aule_tensor_v1 *t = rt_tensor(b->a, i);
+        for (uint32_t axis = 0; t->flags & AULE_TENSOR_OPTIONAL && axis < t->rank; axis++)
+            if (rt_expr_size(&t->axes[axis]) == (int32_t)size) return true;
+    }
+    return false;
+}
+
 /* Axes that are one size bind it, the first tensor in the signature's order, or must agree. */
 static aule_status bind_sizes(Binding *b)
 {
@@ -284,7 +295,7 @@ static aule_status bind_sizes(Binding *b)
         }
     }
     for (uint32_t i = 0; i < b->a->size_count; i++)
-        if (b->giver[i] < 0 && b->whole && b->a->sizes[i].name[0])
+        if (b->giver[i] < 0 && b->whole && b->a->sizes[i].name[0] && !is_of_optional(b, i))
             return rt_fail(b->sink, AULE_ERROR_TENSOR, "%s: no tensor gives the size %s",
                            b->a->name, b->a->sizes[i].name);
     return AULE_OK;
@@ -311,6 +322,30 @@ static aule_status check_axes(const Binding *b)
     return AULE_OK;
 }
 
+/* Packed sequences lie in one batch, one after another. */
+static aule_status check_sequences(const Binding *b)
+{
+    for (uint32_t i = 0; i < b->a->tensor_count; i++) {
+        const aule_tensor_v1 *t = rt_tensor(b->a, i);
+        const DLTensor *given = b->bound->tensors[i];
+        if (t->role != AULE_ROLE_SEQUENCES || !given) continue;
+        if (given->shape[0] < 2)
+            return rt_fail(
+                b->sink, AULE_ERROR_TENSOR,
+                "%s: %s has %lld elements, expected where each sequence begins and where "
+                "the last ends: 2 at least",
+                b->a->name, t->name, (long long)given->shape[0]);
+        for (uint32_t q = 0; q < b->a->tensor_count; q++) {
+            const DLTensor *rows = b->bound->tensors[q];
+            if (rt_tensor(b->a, q)->role != AULE_ROLE_Q || !rows || rows->shape[0] == 1) continue;
+            return rt_fail(b->sink, AULE_ERROR_TENSOR,
+                           "%s: %s packs sequences into one batch, %s has %lld", b->a->name,
+                           t->name, rt_tensor(b->a, q)->name, (long long)rows->shape[0]);
+        }
+    }
+    return AULE_OK;
+}
+
 aule_status rt_bind_tensors(const aule_attention_v1 *attention, const aule_call *call, bool whole,
                             AuBound *bound, AuSink sink)
 {
@@ -325,5 +360,6 @@ aule_status rt_bind_tensors(const aule_attention_v1 *attention, const aule_call 
     }
     if (!status) status = bind_sizes(&b);
     if (!status) status = check_axes(&b);
+    if (!status) status = check_sequences(&b);
     return status;
 }

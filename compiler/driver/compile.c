@@ -177,6 +177,7 @@ static AuAttn *with_widths(Job *job, uint32_t which, const WidthSet *set)
     for (uint32_t n = 0; n < attn->size_count; n++)
         if (set && set->of[n] >= 0) attn->sizes[n].fixed = set->of[n];
     attn_simplify(attn);
+    driver_add_sizes(attn);
     return attn;
 }
 
@@ -214,6 +215,7 @@ static bool build_attention(Job *job, AuAttentionBuild *build, uint32_t which)
                  a->name, family->what);
         return false;
     }
+    driver_add_sizes(a);
     if (!settle_tensors(job, build, which)) return false;
     if (!build->grads && !job->options->no_gradients)
         au_remark(

@@ -6,9 +6,11 @@
 
 #include <string.h>
 
+#define SEQUENCES "cu_seqlens"
+
 typedef struct Rows {
     AuArena *arena;
-    const AuAttn *a;
+    AuAttn *a;
     AuExpr heads; /* of the output */
     AuTensorRow *at;
     uint32_t count, capacity;
@@ -46,7 +48,39 @@ static void add_like(Rows *r, uint32_t tensor, const char *name, const char *ker
     add(r, row);
 }
 
-/* Of a recurrence, [b, h, K, V], and where it has a norm that of the column of ones, [b, h, K]. */
+void driver_add_sizes(AuAttn *a)
+{
+    if (a->linear && !a->linear->packed)
+        a->linear->packed = 1 + attn_add_size(a, SEQUENCES, -1, a->span);
+}
+
+static AuExpr sequences_size(AuAttn *a)
+{
+    return attn_node(a, AU_OP_SIZE, NULL, 0, (int32_t)a->linear->packed - 1, 0, a->span);
+}
+
+/* Where sequences begin, and the end of the last. */
+static void add_sequences(Rows *r)
+{
+    add(r, (AuTensorRow){.name = SEQUENCES,
+                         .kernel = SEQUENCES,
+                         .role = AULE_ROLE_SEQUENCES,
+                         .dtype = AU_DT_I32,
+                         .rank = 1,
+                         .flags = AULE_TENSOR_OPTIONAL,
+                         .axes = {sequences_size(r->a)},
+                         .span = r->a->span});
+}
+
+/* One a batch, or one a packed sequence. */
+static AuExpr state_count(AuAttn *a)
+{
+    const AuExpr one = attn_i32(a, 1, a->span);
+    return attn_op2(a, AU_OP_MAX, attn_op2(a, AU_OP_SUB, sequences_size(a), one, a->span),
+                    a->tensors[0].axes[0], a->span);
+}
+
+/* Of a recurrence, [n, h, K, V], and where it has a norm that of the column of ones, [n, h, K]. */
 static void add_states(Rows *r, const char *suffix, uint32_t role)
 {
     const AuTensor *q = &r->a->tensors[0], *v = &r->a->tensors[2];
@@ -58,7 +92,7 @@ static void add_states(Rows *r, const char *suffix, uint32_t role)
                              .dtype = AU_DT_F32,
                              .rank = sum ? 3 : 4,
                              .flags = AULE_TENSOR_OPTIONAL,
-                             .axes = {q->axes[0], r->heads, q->axes[3], v->axes[3]},
+                             .axes = {state_count(r->a), r->heads, q->axes[3], v->axes[3]},
                              .span = r->a->span});
     }
 }
@@ -98,6 +132,7 @@ AuTensorRow *driver_tensors(AuArena *arena, AuAttn *a, const AuGrads *g, uint32_
 {
     static const uint32_t roles[] = {AULE_ROLE_Q, AULE_ROLE_K, AULE_ROLE_V, AULE_ROLE_INPUT};
     static const char *const names[] = {"q", "k", "v"};
+    driver_add_sizes(a);
     Rows r = {.arena = arena, .a = a, .heads = attn_heads(a)};
     for (uint32_t n = 0; n < a->tensor_count; n++) {
         const AuTensor *t = &a->tensors[n];
@@ -112,6 +147,7 @@ AuTensorRow *driver_tensors(AuArena *arena, AuAttn *a, const AuGrads *g, uint32_
     if (a->linear) {
         add_states(&r, "in", AULE_ROLE_STATE);
         add_states(&r, "out", AULE_ROLE_STATE_OUT);
+        add_sequences(&r);
     }
     if (g) add_gradients(&r, g);
     *count = r.count;
@@ -132,6 +168,13 @@ bool driver_names_differ(AuArena *arena, AuDiags *diags, AuAttn *a, const AuGrad
             au_add_note(diags, e, rows[n].span, "'%s' belongs to this", rows[n].name);
             return false;
         }
+    for (uint32_t n = 0; a->linear && n + 1 < a->linear->packed; n++) {
+        if (strcmp(a->sizes[n].name ? a->sizes[n].name : "", SEQUENCES) != 0) continue;
+        au_error(diags, AU_E0607, a->sizes[n].span,
+                 "attention '%s' has a size '%s', and so has a tensor that the compiler adds",
+                 a->name, SEQUENCES);
+        return false;
+    }
     return true;
 }
 

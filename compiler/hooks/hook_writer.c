@@ -139,6 +139,30 @@ static AuTileExpr *size_expr(AuHookWriter *w, const AuSize *s)
                          : writer_variable(w, hooks_name(writer_module(w)->arena, s->name));
 }
 
+/* Of a recurrence: the length of a sequence is not that of the tensors where several are packed. */
+static bool is_length(const AuHookWriter *w, const AuNode *n)
+{
+    const AuNode *length = attn_at(w->attn, w->attn->tensors[0].axes[2]);
+    return w->of_sequence && length->op == AU_OP_SIZE && n->integer == length->integer;
+}
+
+static AuTileExpr *index_expr(AuHookWriter *w, int32_t axis);
+
+/* The token's position in its sequence; hooks are given that in the tensors. */
+static AuTileExpr *position(AuHookWriter *w, int32_t axis)
+{
+    AuTileExpr *at = index_expr(w, axis);
+    const bool is_token = axis == AU_AX_TOK || axis == AU_AX_Q;
+    return w->of_sequence && is_token ? writer_op2(w, TILE_X_SUB, at, writer_variable(w, "start"))
+                                      : at;
+}
+
+/* Is the axis the length of the sequences, so that what is read is the token's own (E0505)? */
+static bool is_own_token(const AuHookWriter *w, AuExpr axis)
+{
+    return w->of_sequence && axis.i == w->attn->tensors[0].axes[2].i;
+}
+
 /* Positions of the hooks' parameters need no clamping: kernels pass them inside the axes or guard
  * what they read. */
 static bool is_position(const AuNode *n) { return n->op == AU_OP_INDEX || n->op == AU_OP_KV_H; }
@@ -160,7 +184,9 @@ static AuTileExpr *input_ref(AuHookWriter *w, AuExpr e)
     ref->has_index = n.count > 0;
     for (uint32_t i = 0; i < n.count; i++) {
         const AuExpr index = attn_arg(w->attn, e, i);
-        AuTileExpr *at = writer_expr(w, index);
+        AuTileExpr *at = is_own_token(w, t->axes[i])
+                             ? index_expr(w, attn_at(w->attn, index)->integer)
+                             : writer_expr(w, index);
         if (!is_position(attn_at(w->attn, index)) && attn_at(w->attn, index)->op != AU_OP_I32) {
             AuTileExpr *last =
                 writer_op2(w, TILE_X_SUB, writer_expr(w, t->axes[i]), writer_integer(w, 1));
@@ -483,8 +509,10 @@ static AuTileExpr *leaf_or_special(AuHookWriter *w, AuExpr e)
         if (n.type == AU_T_BOOL) x->op = TILE_X_BOOL;
         return x;
     }
-    case AU_OP_SIZE: return size_expr(w, &w->attn->sizes[n.integer]);
-    case AU_OP_INDEX: return index_expr(w, n.integer);
+    case AU_OP_SIZE:
+        return is_length(w, &n) ? writer_variable(w, "length")
+                                : size_expr(w, &w->attn->sizes[n.integer]);
+    case AU_OP_INDEX: return position(w, n.integer);
     case AU_OP_KV_H: return key_head(w);
     case AU_OP_PARAM: return param(w, &w->attn->params[n.integer]);
     case AU_OP_INPUT: return input_ref(w, e);

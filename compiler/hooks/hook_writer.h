@@ -31,6 +31,8 @@ typedef struct AuHookWriter {
     const char *gradient_tensor;     /* the one whose element dx is */
     TILE_LIST(AuChannel *) channels; /* that there are beside the hook's own */
     AuChannel *at;                   /* the one that is written for; NULL: the hook's own */
+    bool
+        of_sequence; /* of recurrences: positions and the length are the sequence's, `start` and `length` in kernels */
     bool guard_ok; /* in online_fwd: pairs that take no part must be kept out of sums explicitly */
     bool failed;
 } AuHookWriter;

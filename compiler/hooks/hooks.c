@@ -331,7 +331,11 @@ AuHooks *hooks_make(AuArena *arena, AuDiags *diags, AuAttn *attn, const AuTileCa
 {
     AuHooks *h = AU_NEW(arena, AuHooks);
     h->module = tile_module_new(arena, caps);
-    AuHookWriter w = {.hooks = h, .attn = attn, .diags = diags, .channel = "d"};
+    AuHookWriter w = {.hooks = h,
+                      .attn = attn,
+                      .diags = diags,
+                      .channel = "d",
+                      .of_sequence = attn->linear != NULL};
     const AuOnline *online = attn->online;
     if (attn->linear) {
         if ((h->has_out_mod = attn->out_mod.i != 0))

@@ -27,6 +27,9 @@ bool lin_takes_all_columns(const AuProblem *p);
 /* "f32[q:32, d:64]" as memory of the block: before the role where its executors share it. */
 void lin_memory(Linear *l, const char *name, const char *type);
 void lin_role(Linear *l);
+/* The loop over the sequence's chunks: `chunk`, and its token `first` in the tensors. `start`, `end` and `length` are the
+ * sequence's, `n` its number and that of its state, `b` its batch. */
+void lin_chunks(Linear *l);
 
 /* A slot's rows of the chunk. */
 typedef struct LinearRows {

@@ -49,7 +49,7 @@ static void fragments(Linear *l)
         const int32_t lanes = l->x.p->caps->lanes;
         tile_frag(t, "sum_state", "f32[d:%d, n:%d] @ %s.C = 0.0", D, lanes, atom);
         tile_frag(t, "sum_row", "f32[d:%d] like sum_state", D);
-        tile_load(t, "sum_row", "sum_in[b, h, :]");
+        tile_load(t, "sum_row", "sum_in[n, h, :]");
         tile_set(t, "sum_state", "sum_state + sum_row");
         tile_frag(t, "sum", "f32[q:%d, n:%d] @ %s.C", C, lanes, atom);
         tile_frag(t, "one", "f32[kv:%d, n:%d] @ %s.B = 0.0", C, lanes, atom);
@@ -158,7 +158,7 @@ static void store_states(Linear *l)
     tile_store(t, "sum_state -> K[0 +: %d, :] as [n, d]", l->x.p->caps->lanes);
     lin_meet(l);
     tile_load(t, "sum_row", "K[0, :]");
-    tile_store(t, "sum_row -> sum_out[b, h, :]");
+    tile_store(t, "sum_row -> sum_out[n, h, :]");
 }
 
 static void forward_kernel(Linear *l)
@@ -170,8 +170,7 @@ static void forward_kernel(Linear *l)
     if (l->x.on_cpu) memories(l);
     fragments(l);
     tile_set(t, "j", "iota(kv:%d)", l->chunk);
-    tile_for_range(t, "chunk", "0", tile_text(t, "cdiv(%s, %d)", l->tokens, l->chunk));
-    tile_set(t, "first", "chunk * %d", l->chunk);
+    lin_chunks(l);
     lin_meet(l);
     if (l->n->decay == AU_DECAY_CONSTANT) lin_count(l);
     bring(l);

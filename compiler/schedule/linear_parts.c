@@ -32,6 +32,13 @@ static void layouts(Linear *l)
                 tile_text(l->x.t, "lane:%d@1", l->x.p->caps->lanes));
 }
 
+/* Of cu_seqlens; at most 0: sequences are not packed. */
+static const char *packed_size(Linear *l)
+{
+    const AuAttn *a = l->x.p->attn;
+    return hooks_name(l->x.arena, a->sizes[a->linear->packed - 1].name);
+}
+
 void lin_head(Linear *l)
 {
     Lanes *x = &l->x;
@@ -40,23 +47,40 @@ void lin_head(Linear *l)
     lanes_arguments(x);
     tile_arg(x->t, "o", TILE_OUT, "%s[b:%s, h:%s, q:%s, e:%d]", x->operand, batch, l->heads,
              l->tokens, x->p->e);
+    const char *packed = packed_size(l),
+               *states = tile_text(x->t, "max(%s - 1, %s)", packed, batch);
+    tile_arg(x->t, "cu_seqlens", TILE_IN, "i32[n:%s]", packed);
     for (uint32_t n = 0; n < 2u + 2u * l->has_norm; n++) {
         static const char *const names[] = {"state_in", "state_out", "sum_in", "sum_out"};
         const char *columns = n < 2 ? tile_text(x->t, ", e:%d", x->p->e) : "";
-        tile_arg(x->t, names[n], n % 2 ? TILE_OUT : TILE_IN, "f32[b:%s, h:%s, d:%d%s]", batch,
+        tile_arg(x->t, names[n], n % 2 ? TILE_OUT : TILE_IN, "f32[b:%s, h:%s, d:%d%s]", states,
                  l->heads, x->p->d, columns);
     }
-    tile_grid(x->t, "vb: cdiv(%d, %d), h: %s, b: %s", x->p->e, l->columns, l->heads, batch);
+    tile_grid(x->t, "vb: cdiv(%d, %d), h: %s, n: %s", x->p->e, l->columns, l->heads, states);
+}
+
+/* The tokens of the block's sequence, and its batch. Where cu_seqlens is wrong they are a part of the tensor all the same. */
+static void find_sequence(Linear *l)
+{
+    AuTileBuild *t = l->x.t;
+    const char *packed = packed_size(l);
+    tile_load(t, "given_start", "cu_seqlens[n] pad 0");
+    tile_load(t, "given_end", "cu_seqlens[n + 1] pad 0");
+    tile_set(t, "start", "where(%s > 0, clamp(given_start, 0, %s), 0)", packed, l->tokens);
+    tile_set(t, "end", "where(%s > 0, clamp(given_end, start, %s), %s)", packed, l->tokens,
+             l->tokens);
+    tile_set(t, "length", "end - start");
+    tile_set(t, "b", "where(%s > 0, 0, n)", packed);
 }
 
 void lin_load_state(Linear *l)
 {
-    tile_load(l->x.t, "state", "state_in[b, h, :, vb * %d +: %d] pad 0", l->columns, l->columns);
+    tile_load(l->x.t, "state", "state_in[n, h, :, vb * %d +: %d] pad 0", l->columns, l->columns);
 }
 
 void lin_store_state(Linear *l)
 {
-    tile_store(l->x.t, "state -> state_out[b, h, :, vb * %d +: %d] clip", l->columns, l->columns);
+    tile_store(l->x.t, "state -> state_out[n, h, :, vb * %d +: %d] clip", l->columns, l->columns);
 }
 
 void lin_memory(Linear *l, const char *name, const char *type)
@@ -67,7 +91,17 @@ void lin_memory(Linear *l, const char *name, const char *type)
         tile_shared(l->x.t, name, "%s", type);
 }
 
-void lin_role(Linear *l) { tile_role(l->x.t, "core", 0, lanes_executor(&l->x), 0); }
+void lin_role(Linear *l)
+{
+    tile_role(l->x.t, "core", 0, lanes_executor(&l->x), 0);
+    find_sequence(l);
+}
+
+void lin_chunks(Linear *l)
+{
+    tile_for_range(l->x.t, "chunk", "0", tile_text(l->x.t, "cdiv(length, %d)", l->chunk));
+    tile_set(l->x.t, "first", "start + chunk * %d", l->chunk);
+}
 
 /* ---- tensors as they are passed in */
 
@@ -99,7 +133,7 @@ static const char *view_of(Linear *l, AuExpr node, const char *tokens, const cha
         else if (bits[i] == AU_AX_H)
             au_text_add(&view, "%s", head_of(l, tensor, i));
         else if (bits[i] == AU_AX_TOK) {
-            au_text_add(&view, "first +: %d", count);
+            au_text_add(&view, "first +: %d from start to end", count);
             au_text_add(&names, "%s%s", comma, tokens);
         } else if (bits[i]) {
             au_text_add(&view, "%s", columns);
@@ -154,8 +188,7 @@ LinearRows lin_rows(const Linear *l, AuSlot slot)
 
 const char *lin_guarded(Linear *l, const char *tokens, const char *value)
 {
-    return tile_text(l->x.t, "where(first + iota(%s:%d) < %s, %s, 0.0)", tokens, l->spread,
-                     l->tokens, value);
+    return tile_text(l->x.t, "where(first + iota(%s:%d) < end, %s, 0.0)", tokens, l->spread, value);
 }
 
 const char *lin_floored(Linear *l, const char *name)
@@ -200,7 +233,7 @@ void lin_rate(Linear *l)
     tile_set(l->x.t, "rate", "%s", lin_floored(l, "given_rate"));
 }
 
-void lin_count(Linear *l) { tile_set(l->x.t, "count", "min(%d, %s - first)", l->chunk, l->tokens); }
+void lin_count(Linear *l) { tile_set(l->x.t, "count", "min(%d, end - first)", l->chunk); }
 
 void lin_rows_memory(Linear *l, const LinearRows *r)
 {
@@ -319,8 +352,8 @@ void lin_store_output(Linear *l)
         tile_set(t, "acc", "acc + skipped");
     }
     if (!l->x.p->hooks->has_out_mod) {
-        tile_store(t, "%s(acc) -> o[b, h, first +: %d, vb * %d +: %d] clip", l->x.operand, l->chunk,
-                   l->columns, l->columns);
+        tile_store(t, "%s(acc) -> o[b, h, first +: %d from start to end, vb * %d +: %d] clip",
+                   l->x.operand, l->chunk, l->columns, l->columns);
         return;
     }
     tile_store(t, "acc -> Out");
@@ -328,9 +361,9 @@ void lin_store_output(Linear *l)
     tile_load(t, "out", "Out[0 +: %d, 0 +: %d] pad 0", l->spread, l->x.p->e);
     tile_set(t, "out", "out_mod(out, b, h, first + iota(q:%d), 0, iota(e:%d))", l->spread,
              l->x.p->e);
-    tile_store(t, "%s(out) -> o[b, h, first +: %d, :] clip%s", l->x.operand, l->spread,
-               l->spread == l->chunk ? ""
-                                     : tile_text(t, " when iota(q:%d) < %d", l->spread, l->chunk));
+    tile_store(
+        t, "%s(out) -> o[b, h, first +: %d from start to end, :] clip%s", l->x.operand, l->spread,
+        l->spread == l->chunk ? "" : tile_text(t, " when iota(q:%d) < %d", l->spread, l->chunk));
 }
 
 bool lin_takes_all_columns(const AuProblem *p)

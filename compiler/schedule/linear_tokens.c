@@ -53,7 +53,7 @@ static void fragments(Linear *l)
     if (l->n->decay == AU_DECAY_VECTOR) tile_frag(t, "kept", "f32[d:%d] like state", l->x.p->d);
     if (l->has_norm) {
         tile_frag(t, "sum_state", "f32[d:%d] like state", l->x.p->d);
-        tile_load(t, "sum_state", "sum_in[b, h, :]");
+        tile_load(t, "sum_state", "sum_in[n, h, :]");
         tile_frag(t, "ones", "f32[q:%d, n:%d] @ %s.C = 1.0", l->chunk, l->x.p->caps->lanes, atom);
         tile_frag(t, "sum_lanes", "f32[n:%d] @ along_lanes = 0.0", l->x.p->caps->lanes);
     }
@@ -129,8 +129,7 @@ static void forward_kernel(Linear *l)
     fragments(l);
     tile_store(t, "acc -> O"); /* rows behind the last token, which nobody keeps, are numbers */
     if (l->has_norm) tile_store(t, "ones -> Sums");
-    tile_for_range(t, "chunk", "0", tile_text(t, "cdiv(%s, %d)", l->tokens, l->chunk));
-    tile_set(t, "first", "chunk * %d", l->chunk);
+    lin_chunks(l);
     lin_meet(l);
     lin_count(l);
     for (uint32_t n = 0; n < IN_MEMORY; n++)
@@ -146,7 +145,7 @@ static void forward_kernel(Linear *l)
     lin_store_output(l);
     tile_end(t);
     lin_store_state(l);
-    if (l->has_norm) tile_store(t, "sum_state -> sum_out[b, h, :]");
+    if (l->has_norm) tile_store(t, "sum_state -> sum_out[n, h, :]");
     tile_end(t);
     tile_end(t);
 }

@@ -19,7 +19,7 @@ extern "C" {
 
 #define AULE_MAGIC         "aule\x1a\r\n" /* 7 characters and the NUL: 8 bytes */
 #define AULE_VERSION_MAJOR 1
-#define AULE_VERSION_MINOR 5
+#define AULE_VERSION_MINOR 6
 
 /* What an artifact has at most: aulec refuses a script that needs more, a reader an artifact that has more. They bound
  * what a run keeps on its stack. */
@@ -69,6 +69,7 @@ typedef struct aule_expr {
 } aule_expr;
 
 /* A size: a named extent that the shapes bind at launch. */
+/* A size that optional tensors alone have is -1 where none of them is passed. */
 typedef struct aule_size_v1 {
     const char *name; /* as in the script; "" for an axis written as a number */
 } aule_size_v1;
@@ -87,8 +88,10 @@ typedef enum aule_role {
     AULE_ROLE_GRAD,     /* "dq", "dk", "dv", "dNAME": what backward makes */
     AULE_ROLE_KEPT_ROW, /* "NAME_kept", f32 a row: what forward writes beside finals, for backward */
     /* of recurrences */
-    AULE_ROLE_STATE,    /* "state_in", "sum_in": before the first token; not passed: 0 */
-    AULE_ROLE_STATE_OUT /* "state_out", "sum_out": after the last */
+    AULE_ROLE_STATE,     /* "state_in", "sum_in": before the first token; not passed: 0 */
+    AULE_ROLE_STATE_OUT, /* "state_out", "sum_out": after the last */
+    AULE_ROLE_SEQUENCES /* "cu_seqlens", i32: where each of the packed sequences of one batch begins, and the end
+                          * of the last (since 1.6); states are then one a sequence; not passed: not packed */
 } aule_role;
 
 /* A tensor of the signature. Axes are outermost first; each extent is an expression (often one

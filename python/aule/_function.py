@@ -127,23 +127,30 @@ class AttentionFunction:
         return self._remake
 
     @overload
-    def __call__(self, *, return_state: Literal[True], initial_state: Any = None, out: Any = None, device: str | None = None, **named: Any) -> tuple[Any, Any]: ...
+    def __call__(
+        self, *, return_state: Literal[True], initial_state: Any = None, cu_seqlens: Any = None, out: Any = None, device: str | None = None, **named: Any,
+    ) -> tuple[Any, Any]: ...
 
     @overload
     def __call__(
-        self, *qkv: T, return_state: Literal[True], initial_state: T | tuple[T, T] | None = None, out: T | None = None, device: str | None = None, **named: Any,
+        self, *qkv: T, return_state: Literal[True], initial_state: T | tuple[T, T] | None = None, cu_seqlens: T | None = None, out: T | None = None,
+        device: str | None = None, **named: Any,
     ) -> tuple[T, Any]: ...
 
     @overload
-    def __call__(self, *, out: Any = None, device: str | None = None, initial_state: Any = None, return_state: bool = False, **named: Any) -> Any: ...
+    def __call__(
+        self, *, out: Any = None, device: str | None = None, initial_state: Any = None, return_state: bool = False, cu_seqlens: Any = None, **named: Any,
+    ) -> Any: ...
 
     @overload
     def __call__(
-        self, *qkv: T, out: T | None = None, device: str | None = None, initial_state: T | tuple[T, T] | None = None, return_state: bool = False, **named: Any,
+        self, *qkv: T, out: T | None = None, device: str | None = None, initial_state: T | tuple[T, T] | None = None, return_state: bool = False,
+        cu_seqlens: T | None = None, **named: Any,
     ) -> T: ...
 
     def __call__(
-        self, *qkv: Any, out: Any = None, device: str | None = None, initial_state: Any = None, return_state: bool = False, **named: Any,
+        self, *qkv: Any, out: Any = None, device: str | None = None, initial_state: Any = None, return_state: bool = False,
+        cu_seqlens: Any = None, **named: Any,
     ) -> Any:
         """The attention's output o, [B, H, S, E] in the operand type.
 
@@ -158,6 +165,9 @@ class AttentionFunction:
                 a ``norm`` a pair, with the sum [B, H, K]: what a call with ``return_state`` gave.
             return_state: of a recurrence, (o, state): with the state after the last token, or where the script has a ``norm`` the pair
                 :class:`State`.
+            cu_seqlens: of a recurrence, int32 [N + 1]: N sequences are packed in the one batch, sequence n at tokens cu_seqlens[n] to
+                cu_seqlens[n + 1]; lengths of 0 are fine. Each has a state of its own: states are [N, H, K, V]. On a processor what is wrong with the
+                numbers is an error; on other devices, where they are not waited for, a wrong number counts as the nearest token there is.
             named: inputs and parameters of the script by name.
 
         Raises:
@@ -167,24 +177,25 @@ class AttentionFunction:
             TypeError: an argument that is no tensor, unknown, missing, or given twice.
         """
         call = self._bind(qkv, named, device)
-        wanted = self._with_states(call, initial_state, return_state, ("o",))
+        wanted = self._with_states(call, initial_state, return_state, cu_seqlens, ("o",))
         results = self._forward(call, wanted, None if out is None else {"o": out}, False)
         return (results["o"], self._state_of(results)) if return_state else results["o"]
 
     @overload
     def forward(
-        self, *, out: Mapping[str, Any] | None = None, device: str | None = None, initial_state: Any = None, return_state: bool = False, **named: Any,
+        self, *, out: Mapping[str, Any] | None = None, device: str | None = None, initial_state: Any = None, return_state: bool = False,
+        cu_seqlens: Any = None, **named: Any,
     ) -> Results[Any]: ...
 
     @overload
     def forward(
         self, *qkv: T, out: Mapping[str, T] | None = None, device: str | None = None, initial_state: T | tuple[T, T] | None = None,
-        return_state: bool = False, **named: Any,
+        return_state: bool = False, cu_seqlens: T | None = None, **named: Any,
     ) -> Results[T]: ...
 
     def forward(
         self, *qkv: Any, out: Mapping[str, Any] | None = None, device: str | None = None, initial_state: Any = None, return_state: bool = False,
-        **named: Any,
+        cu_seqlens: Any = None, **named: Any,
     ) -> Results[Any]:
         """Output and finals: "o" [B, H, S, E], each final [B, H, S] in float32; with ``return_state`` "state_out" [B, H, K, V], and
         where a recurrence has a ``norm`` "sum_out" [B, H, K], in float32.
@@ -195,7 +206,7 @@ class AttentionFunction:
         The rest is as in :meth:`__call__`.
         """
         call = self._bind(qkv, named, device)
-        wanted = self._with_states(call, initial_state, return_state, self._names.outputs)
+        wanted = self._with_states(call, initial_state, return_state, cu_seqlens, self._names.outputs)
         results = self._forward(call, wanted, out, self._names.has_backward)
         return Results({name: results[name] for name in wanted}, call, {name: results[name] for name in self._names.kept if name in results})
 
@@ -241,8 +252,12 @@ class AttentionFunction:
             raise TypeError(f"{self.name}() needs {', '.join(missing)}")
         return Call(tensors, params, device)
 
-    def _with_states(self, call: Call, initial: Any, returned: bool, wanted: tuple[str, ...]) -> tuple[str, ...]:
-        """Adds the initial state to the call; names of its results."""
+    def _with_states(self, call: Call, initial: Any, returned: bool, cu_seqlens: Any, wanted: tuple[str, ...]) -> tuple[str, ...]:
+        """Adds the initial state and the sequences to the call; names of its results."""
+        if cu_seqlens is not None:
+            if not self._names.states:
+                raise ArgumentError(f"{self.name}: cu_seqlens is for recurrences, and the script has none (`linear`)", "name")
+            call.tensors["cu_seqlens"] = cu_seqlens
         if initial is not None:
             call.tensors.update(bind_states(self.name, self._names.states, initial))
         if not isinstance(returned, bool):
@@ -261,13 +276,13 @@ class AttentionFunction:
         return number(name, x)
 
     def _checked_kernels(self, views: Mapping[str, View], device: Device, gradients: bool) -> Loaded:
-        for name in self._names.inputs:
-            spec = self._specs[name]
-            if name in views and spec.dtype in TYPES and views[name].dtype != TYPES[spec.dtype]:
+        for name in (*self._names.inputs, "cu_seqlens"):
+            spec = self._specs.get(name)
+            if spec and name in views and spec.dtype in TYPES and views[name].dtype != TYPES[spec.dtype]:
                 raise ArgumentError(self._wrong_type(spec, views[name]), "tensor")
         given = {name: views[name] for name in self._names.states if name in views}
         if given:
-            call = arguments("forward", {name: view for name, view in views.items() if name in self._names.inputs}, {})
+            call = arguments("forward", {name: view for name, view in views.items() if name in (*self._names.inputs, "cu_seqlens")}, {})
             check_states(self.name, given, {name: self._loaded.shape(name, call) for name in given}, next(iter(views.values())))
         return self._kernels(views, device, gradients)
 

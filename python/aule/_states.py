@@ -60,6 +60,7 @@ def check_states(attention: str, views: Mapping[str, View], expected: Mapping[st
             raise ArgumentError(f"{what} is {NAMES.get(view.dtype, 'of an unknown type')}, expected {NAMES[dtype]}: pass {way}", "tensor")
         if view.shape != shape:
             axes = "[B, H, K, V]" if len(shape) == 4 else "[B, H, K]"
+            axes += ", one a sequence where they are packed"
             raise ArgumentError(f"{what} has the shape {list(view.shape)}, expected {list(shape)}, which is {axes}", "tensor")
         if view.device != like.device:
             raise ArgumentError(f"{what} is on {_place(view)}, the other tensors on {_place(like)}", "tensor")

@@ -291,7 +291,8 @@ def _(attention, device, results, names, tensors, params, ints, floats):
 
     def fake(name: str) -> Tensor:
         if name in f._names.states_out:
-            shape = (*rows[:2], q.shape[3], width)
+            count = given["cu_seqlens"].shape[0] - 1 if "cu_seqlens" in given else rows[0]
+            shape = (count, rows[1], q.shape[3], width)
             return q.new_empty(shape if name == "state_out" else shape[:3], dtype=torch.float32)
         return _new(q, rows, torch.float32, q) if name in f._names.finals + f._names.kept_rows else _new(q, (*rows, width), q.dtype, q)
 

@@ -164,8 +164,18 @@ static bool is_poisoned(const Tensor *t, uint32_t index, size_t n)
     return t->rank > 2 && strcmp(t->name, "bias") == 0 && row == 7 && n % width == 5;
 }
 
+/* Where a packed sequence begins: the first has no token, the second one, if there are as many. */
+static int64_t start_of(const Run *r, const Tensor *t, size_t n)
+{
+    const int64_t tokens = r->tensors[0].shape[2], last = (int64_t)t->elements - 1;
+    const int64_t part = n < 2 ? 0 : n == 2 ? 1 : tokens * ((int64_t)n - 1) / (last - 1);
+    return (int64_t)n == last || part > tokens ? tokens : part;
+}
+
 static void fill(Run *r, Tensor *t, uint32_t index)
 {
+    if (t->role == AULE_ROLE_SEQUENCES && !t->absent)
+        r->cu_seqlens = AU_NEW_ARRAY(r->arena, int64_t, t->elements);
     const double deviation = exec_has(r, "big") && index < 2 ? 3 : 1;
     double ascending = 0;
     t->values = AU_NEW_ARRAY(r->arena, double, t->elements + 1);
@@ -180,6 +190,7 @@ static void fill(Run *r, Tensor *t, uint32_t index)
             v = exec_has(r, "sorted") ? ascending
                                       : floor(uniform(r) * (exec_has(r, "long") ? 90 : 2));
         }
+        if (t->role == AULE_ROLE_SEQUENCES) v = (double)(r->cu_seqlens[n] = start_of(r, t, n));
         if (exec_has(r, "flat") && index == 0) v = 0;
         if (exec_has(r, "poison") && is_poisoned(t, index, n)) v = NAN;
         if (t->rank > 2 && strcmp(t->name, "bias") == 0) v = far_bias(r, t, n, v);
@@ -225,6 +236,7 @@ static bool is_made(uint32_t role, AuOperation operation)
 static bool is_absent(const Run *r, uint32_t role)
 {
     return (role == AULE_ROLE_DFINAL && !exec_has(r, "dfinals")) ||
+           (role == AULE_ROLE_SEQUENCES && !r->sizes[r->attn->linear->packed - 1]) ||
            ((role == AULE_ROLE_STATE || role == AULE_ROLE_STATE_OUT) && !exec_has(r, "states"));
 }
 
@@ -311,9 +323,20 @@ static bool bind(Run *r)
     return true;
 }
 
+/* `packed=N` among the sizes: as many sequences in the one batch. */
+static void place_sequences(Run *r)
+{
+    double count = 0;
+    if (!r->attn->linear) return;
+    driver_add_sizes(r->attn);
+    if (!number_of(r->c->sizes, "packed", &count)) return;
+    r->sizes[r->attn->linear->packed - 1] = (int64_t)count + 1;
+}
+
 static bool make_tensors(Run *r)
 {
     uint32_t count;
+    place_sequences(r);
     const AuTensorRow *rows = driver_tensors(r->arena, r->attn, r->grads, &count);
     for (uint32_t n = 0; n < count; n++) {
         int64_t shape[8];
@@ -371,6 +394,8 @@ static bool recurrence(Run *r, AuOracleCall call, double *const *results, const 
     const AuNormal n = attn_normal_form(r->attn, r->arena);
     const AuLinearCall all = {.call = call,
                               .how = {.single = plain, .operand = plain ? bits[call.round_to] : 0},
+                              .cu_seqlens = r->cu_seqlens,
+                              .sequences = r->sizes[r->attn->linear->packed - 1] - 1,
                               .state_in = states[0],
                               .sum_in = states[1],
                               .state_out = states[2],

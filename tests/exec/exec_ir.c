@@ -51,6 +51,7 @@ static bool build(Run *r, const AuScript *script, AuVariant *v)
         attn->sizes[attn_size_of(attn, au_name(r->names, name))].fixed = atoi(at + 2);
     }
     attn_simplify(attn);
+    driver_add_sizes(attn);
     const AuGrads *grads = r->grads ? attn_gradients(attn, r->arena, r->diags) : NULL;
     uint32_t row_count;
     const AuTensorRow *rows = driver_tensors(r->arena, r->attn, r->grads, &row_count);

@@ -56,6 +56,7 @@ typedef struct Run {
     int64_t params_i64[MOST_SIZES];
     Tensor tensors[MOST_TENSORS];
     uint32_t tensor_count;
+    int64_t *cu_seqlens; /* of a recurrence; NULL: not packed */
     uint64_t random;
 } Run;
 

@@ -28,6 +28,17 @@ static const ExecCase cases[] = {
     {"delta.attn", "B=1 H=4 Hk=1 T=35 K=17 V=24", NULL, "forward states nan odd"},
     {"keys_as_values.attn", "B=1 H=2 T=40 K=16", NULL, "forward nan"},
     {"plain.attn", "B=1 H=1 T=0 K=16 V=16", NULL, "forward states"},
+    {"plain.attn", "B=1 H=2 T=67 K=16 V=20 packed=4", NULL, "forward states nan odd"},
+    {EXAMPLES "retention_linear.attn", "B=1 H=2 T=70 K=16 V=16 packed=3", NULL, "forward nan"},
+    {EXAMPLES "simple_gla.attn", "B=1 H=2 T=133 K=16 V=24 packed=5", NULL, "forward states nan"},
+    {EXAMPLES "gated_delta_net.attn", "B=1 H=2 Hk=1 T=53 K=16 V=16 packed=4", NULL, "forward states odd"},
+    {"normalised.attn", "B=1 H=6 Hq=6 Hk=3 T=71 K=13 V=16 packed=4", NULL, "forward states nan"},
+    {"skip.attn", "B=1 H=2 T=70 K=16 V=23 packed=3", NULL, "forward states nan odd"},
+    {"bonus.attn", "B=1 H=2 T=37 K=16 V=16 packed=2", NULL, "forward states"},
+    {"lengths.attn", "B=1 H=2 T=69 K=16 V=16 packed=4", NULL, "forward states nan"},
+    {"lengths.attn", "B=2 H=1 T=35 K=16 V=16", NULL, "forward states"},
+    {"plain.attn", "B=1 H=1 T=0 K=16 V=16 packed=2", NULL, "forward states"},
+    {"plain.attn", "B=1 H=1 T=40 K=16 V=16 packed=1", NULL, "forward states"},
 };
 // clang-format on
 

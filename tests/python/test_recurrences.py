@@ -118,6 +118,46 @@ class Recurrences(unittest.TestCase):
         self.near(got, o)
         self.near(after, S)
 
+    def packed(self, lengths, **more):
+        """Inputs of packed sequences, and o and states of each alone, from states that are given."""
+        cu = np.cumsum([0, *lengths]).astype(np.int32)
+        x = inputs(T=int(cu[-1]), B=1, **more)
+        first = np.random.default_rng(3).standard_normal((len(lengths), 3, 8, 5)).astype(np.float32)
+        alone = [gla(**cut(x, a, b), state=first[n : n + 1]) for n, (a, b) in enumerate(zip(cu, cu[1:]))]
+        return cu, x, first, np.concatenate([o for o, _ in alone], 2), np.concatenate([S for _, S in alone])
+
+    def test_packed_sequences(self):
+        f = aule.compile(GLA)
+        for lengths in ((5, 0, 1, 40, 0), (33,), (1, 1, 1), (0, 16, 17)):
+            with self.subTest(lengths):
+                cu, x, first, o, S = self.packed(lengths)
+                got, state = f(**x, initial_state=first, return_state=True, cu_seqlens=cu)
+                self.near(got, o)
+                self.near(state, S)
+                self.near(f(**x, initial_state=first, cu_seqlens=np.repeat(cu, 3)[::3]), o)
+
+    def test_packed_refused(self):
+        f = aule.compile(GLA)
+        cu, x, first, *_ = self.packed((5, 14))
+        wrong = (
+            (dict(cu_seqlens=np.array([0, 12, 5, 19], np.int32)), "cu_seqlens decreases at 2: 5 after 12"),
+            (dict(cu_seqlens=np.array([0, 5, 20], np.int32)), "cu_seqlens ends with 20, there are 19 tokens"),
+            (dict(cu_seqlens=np.array([0, 5, 18], np.int32)), "cu_seqlens ends with 18, there are 19 tokens"),
+            (dict(cu_seqlens=np.array([1, 5, 19], np.int32)), "cu_seqlens begins with 1, expected 0"),
+            (dict(cu_seqlens=np.array([0], np.int32)), "cu_seqlens has 1 elements, expected where each sequence begins and where the last ends"),
+            (dict(cu_seqlens=cu.astype(np.int64)), "cu_seqlens is int64, expected int32"),
+            (dict(cu_seqlens=cu[None]), r"cu_seqlens: shape is \[1, 3\], expected 1 axes \[cu_seqlens\]"),
+            (dict(cu_seqlens=cu, initial_state=first[:1]), r"initial_state has the shape \[1, 3, 8, 5\], expected \[2, 3, 8, 5\]"),
+        )
+        for more, message in wrong:
+            with self.subTest(message), self.assertRaisesRegex(aule.ArgumentError, message):
+                f(**x, **more)
+        with self.assertRaisesRegex(aule.ArgumentError, "cu_seqlens packs sequences into one batch, q has 2"):
+            f(**inputs(), cu_seqlens=cu)
+        y = {name: x[name] for name in ("q", "k")} | {"v": x["k"]}
+        with self.assertRaisesRegex(aule.ArgumentError, "plain: cu_seqlens is for recurrences"):
+            aule.compile(SOFTMAX)(**y, cu_seqlens=cu)
+
     def test_heads_inside(self):
         f, x = aule.compile(GLA), inputs()
         inside = {name: np.ascontiguousarray(tensor.swapaxes(1, 2)).swapaxes(1, 2) for name, tensor in x.items()}
@@ -217,6 +257,19 @@ class OfTorch(unittest.TestCase):
             got, after = run(cut(self.x, 0, T), state)
             self.near(got, torch.from_numpy(2 * o).float())
             self.near(after, torch.from_numpy(S + 1).float())
+
+    def test_packed_in_torch_compile(self):
+        f = aule.compile(GLA)
+        cu = torch.tensor([0, 4, 4, 19], dtype=torch.int32, device=DEVICE)
+        x = {name: tensor[:1] for name, tensor in self.x.items()}
+
+        @torch.compile(fullgraph=True, backend="aot_eager")
+        def run(x, cu):
+            return f(**x, cu_seqlens=cu, return_state=True)
+
+        for got, want in zip(run(x, cu), f(**x, cu_seqlens=cu, return_state=True)):
+            self.near(got, want)
+        self.near(run(x, cu)[0][:, :, :4], self.o[:1, :, :4])
 
     def test_gradients_are_refused(self):
         f = aule.compile(GLA)
