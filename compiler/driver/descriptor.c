@@ -3,52 +3,25 @@
 
 #include <string.h>
 
-#define MEMBER(member) offsetof(T, member)
-#define SIZE                                                                                       \
-    {                                                                                              \
-        AU_M_SIZE, MEMBER(struct_size), 1, 0, NULL                                                 \
-    }
-#define U16(member)                                                                                \
-    {                                                                                              \
-        AU_M_U16, MEMBER(member), 1, 0, NULL                                                       \
-    }
-#define U32(member)                                                                                \
-    {                                                                                              \
-        AU_M_U32, MEMBER(member), sizeof(((T *)0)->member) / 4, 0, NULL                            \
-    }
-#define U64(member)                                                                                \
-    {                                                                                              \
-        AU_M_U64, MEMBER(member), 1, 0, NULL                                                       \
-    }
-#define I64(member)                                                                                \
-    {                                                                                              \
-        AU_M_I64, MEMBER(member), 1, 0, NULL                                                       \
-    }
-#define TEXT(member)                                                                               \
-    {                                                                                              \
-        AU_M_TEXT, MEMBER(member), 1, 0, NULL                                                      \
-    }
-#define POINTER(kind, member, n)                                                                   \
-    {                                                                                              \
-        AU_M_##kind, MEMBER(member), 1, MEMBER(n), NULL                                            \
-    }
-#define EXPRS(member, many)                                                                        \
-    {                                                                                              \
-        AU_M_INLINE, MEMBER(member), many, 0, &expr                                                \
-    }
-#define LIST(member, n, structure)                                                                 \
-    {                                                                                              \
-        AU_M_LIST, MEMBER(member), 1, MEMBER(n), &structure                                        \
-    }
-#define END                                                                                        \
-    {                                                                                              \
-        AU_M_END, 0, 0, 0, NULL                                                                    \
-    }
-#define STRUCT(name)  static const AuStruct name = {TEXT_OF(T), sizeof(T), name##_members}
-#define TEXT_OF(type) QUOTED(type)
-#define QUOTED(type)  #type
-
 // clang-format off
+/* Of T, the structure whose members stand below: kind, member, how many numbers, the member that counts them, what they are. */
+#define MEMBER(member)                  offsetof(T, member)
+#define ROW(kind, member, many, of)     {AU_M_##kind, MEMBER(member), many, 0, of}
+#define COUNTED(kind, member, n, of)    {AU_M_##kind, MEMBER(member), 1, MEMBER(n), of}
+#define SIZE                            ROW(SIZE, struct_size, 1, NULL)
+#define U16(member)                     ROW(U16, member, 1, NULL)
+#define U32(member)                     ROW(U32, member, sizeof(((T *)0)->member) / 4, NULL)
+#define U64(member)                     ROW(U64, member, 1, NULL)
+#define I64(member)                     ROW(I64, member, 1, NULL)
+#define TEXT(member)                    ROW(TEXT, member, 1, NULL)
+#define EXPRS(member, many)             ROW(INLINE, member, many, &expr)
+#define POINTER(kind, member, n)        COUNTED(kind, member, n, NULL)
+#define LIST(member, n, structure)      COUNTED(LIST, member, n, &structure)
+#define END                             {AU_M_END, 0, 0, 0, NULL}
+#define STRUCT(name)                    static const AuStruct name = {TEXT_OF(T), sizeof(T), name##_members}
+#define TEXT_OF(type)                   QUOTED(type)
+#define QUOTED(type)                    #type
+
 #define T aule_expr
 static const AuStructMember expr_members[] = {POINTER(WORDS, code, length), U32(length), END};
 STRUCT(expr);
@@ -114,7 +87,7 @@ STRUCT(attention);
 #undef T
 #define T aule_module_v1
 static const AuStructMember module_members[] = {
-    {AU_M_MAGIC, MEMBER(magic), 1, 0, NULL}, U32(version_major), U32(version_minor), SIZE, U32(attention_count),
+    ROW(MAGIC, magic, 1, NULL), U32(version_major), U32(version_minor), SIZE, U32(attention_count),
     LIST(attentions, attention_count, attention), TEXT(producer), TEXT(source_name), U64(source_hash), END};
 const AuStruct descriptor_module = {TEXT_OF(T), sizeof(T), module_members};
 #undef T

@@ -27,6 +27,11 @@ static void no_copy(AuLower *l, const AuTileStmt *s)
     lower_refuse(l, "a copy by the lanes of a group of warps");
 }
 
+/* Of warps: registers have constant numbers, and lanes exchange. */
+#define BY_REGISTERS                                                                               \
+    .exchanges = true, .written_out = true, .fuses = true, .vector_access = true,                  \
+    .looks_ahead = true, .load = lower_fragment_load, .store = lower_fragment_store
+
 static const AuUnit units[] = {
     /* A core: lanes are the elements of its vectors. */
     {.name = "vectors",
@@ -37,27 +42,9 @@ static const AuUnit units[] = {
      .store = lower_each_store,
      .copy = lower_each_copy},
     /* Several warps that multiply together, by a unit that goes on beside them. */
-    {.name = "groups",
-     .takes = is_group,
-     .exchanges = true,
-     .written_out = true,
-     .fuses = true,
-     .vector_access = true,
-     .looks_ahead = true,
-     .load = lower_fragment_load,
-     .store = lower_fragment_store,
-     .copy = no_copy},
+    {.name = "groups", .takes = is_group, BY_REGISTERS, .copy = no_copy},
     /* A warp or wave whose lanes share rows, as matrix units want them. */
-    {.name = "shared rows",
-     .takes = tile_shares_rows,
-     .exchanges = true,
-     .written_out = true,
-     .fuses = true,
-     .vector_access = true,
-     .looks_ahead = true,
-     .load = lower_fragment_load,
-     .store = lower_fragment_store,
-     .copy = lower_transfer},
+    {.name = "shared rows", .takes = tile_shares_rows, BY_REGISTERS, .copy = lower_transfer},
     /* Lanes with rows of their own, which need nothing of each other. */
     {.name = "lanes",
      .takes = is_any,

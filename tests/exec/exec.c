@@ -642,6 +642,26 @@ ExecSuite *exec_open(const char *device, const char *scripts)
     return s;
 }
 
+bool exec_all(ExecTally *tally, const char *device, const char *scripts, const ExecCase *cases,
+              unsigned count, ExecChoice *choose, const void *of)
+{
+    ExecSuite *suite = exec_open(device, scripts);
+    if (!suite) return false;
+    for (unsigned n = 0; n < count; n++)
+        for (unsigned turn = 0; turn < EXEC_TURNS; turn++) {
+            const char *dtype = choose(of, n, turn);
+            if (dtype) *(exec_run(suite, &cases[n], dtype) ? &tally->passed : &tally->failed) += 1;
+        }
+    exec_close(suite);
+    return true;
+}
+
+int exec_report(const ExecTally *tally)
+{
+    printf("%u passed, %u failed\n", tally->passed, tally->failed);
+    return tally->failed != 0;
+}
+
 void exec_be_strict(ExecSuite *suite, uint64_t seed)
 {
     suite->is_strict = true;

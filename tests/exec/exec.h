@@ -30,6 +30,18 @@ void exec_close(ExecSuite *suite);
 /* Runs a case in one operand type: "f32", "tf32" (f32, multiplied as that), "f16", "bf16"; false: prints what was
  * expected and found. */
 bool exec_run(ExecSuite *suite, const ExecCase *c, const char *dtype);
+/* How many did; the exit status of who ran them, which it prints. */
+typedef struct ExecTally {
+    unsigned passed, failed;
+} ExecTally;
+int exec_report(const ExecTally *tally);
+/* All cases on one device, in the types that [choose] gives, turn after turn of a case; NULL: none in that turn. false: the device cannot
+ * be opened. */
+enum { EXEC_TURNS = 4 };
+typedef const char *ExecChoice(const void *of, unsigned n, unsigned turn);
+bool exec_all(ExecTally *tally, const char *device, const char *scripts, const ExecCase *cases,
+              unsigned count, ExecChoice *choose, const void *of);
+
 /* From now on with other numbers, and beside a plain formula whose sums over keys, queries and pairs are exact: the products of
  * libraries, which sum in parts, come near that. */
 void exec_be_strict(ExecSuite *suite, uint64_t seed);

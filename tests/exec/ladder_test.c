@@ -158,59 +158,75 @@ static bool wants(const char *only, const char *rung, const ExecCase *c)
            (c->how && strstr(c->how, only));
 }
 
+/* What was asked for, and which rung it is. */
+typedef struct Rung {
+    bool quick, all;
+    const char *only, *name;
+    unsigned number;
+} Rung;
+static const char *const dtypes[] = {"f32", "f16", "bf16", "tf32"};
+
+static const char *of_rung(const void *of, unsigned n, unsigned turn)
+{
+    const Rung *r = of;
+    const unsigned of_each = r->quick ? 2 : !r->all && is_alike(r->name) ? 3 : 1;
+    if ((n + r->number) % of_each || !wants(r->only, r->name, &cases[n])) return NULL;
+    return (turn == 3 ? takes_tf32(r->number, n, r->quick)
+                      : takes(r->number, n, turn, r->quick, r->all))
+               ? dtypes[turn]
+               : NULL;
+}
+
+static const char *of_group(const void *of, unsigned n, unsigned turn)
+{
+    const Rung *r = of;
+    const bool slow = cases[n].how && strstr(cases[n].how, "slow");
+    if (turn || !wants(r->only, r->name, &cases[n])) return NULL;
+    return !r->quick || (!slow && n % 8 == r->number) ? dtypes[1 + (n + r->number) % 2] : NULL;
+}
+
+static const char *of_wave(const void *of, unsigned n, unsigned turn)
+{
+    const Rung *r = of;
+    if (turn || (r->quick && n) || !wants(r->only, r->name, &wave_cases[n])) return NULL;
+    return dtypes[1 + (n + r->number) % 2];
+}
+
+static const char *of_core(const void *of, unsigned n, unsigned turn)
+{
+    const Rung *r = of;
+    if (turn || !wants(r->only, r->name, &core_cases[n])) return NULL;
+    return r->number && n % 2 ? dtypes[n / 2 % 2] : "bf16";
+}
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+static const struct {
+    const char *const *rungs;
+    unsigned count, quick; /* all of them, and in the quick round */
+    const ExecCase *cases;
+    unsigned case_count;
+    ExecChoice *choose;
+} rounds[] = {
+    {rungs, COUNT(rungs), 9, cases, COUNT(cases), of_rung},
+    {groups, COUNT(groups), COUNT(groups), cases, COUNT(cases) - 1, of_group},
+    {waves, COUNT(waves), 2, wave_cases, COUNT(wave_cases), of_wave},
+    {cores, COUNT(cores), COUNT(cores), core_cases, COUNT(core_cases), of_core},
+};
+
 int main(int argc, char **argv)
 {
-    static const char *const dtypes[] = {"f32", "f16", "bf16", "tf32"};
     if (argc < 2) return 2;
-    const bool quick = argc > 2 && strcmp(argv[2], "quick") == 0,
-               all = argc > 2 && strcmp(argv[2], "all") == 0;
-    const char *only = argc > 2 + (quick || all) ? argv[2 + (quick || all)] : NULL;
-    unsigned passed = 0, failed = 0;
-    for (unsigned r = 0; r < (quick ? 9u : sizeof rungs / sizeof *rungs); r++) {
-        ExecSuite *suite = exec_open(rungs[r], argv[1]);
-        if (!suite) return 1;
-        for (unsigned n = 0; n < sizeof cases / sizeof *cases; n++)
-            for (unsigned d = 0; d < 4; d++) {
-                if (d == 3 ? !takes_tf32(r, n, quick) : !takes(r, n, d, quick, all)) continue;
-                if ((n + r) % (quick ? 2 : !all && is_alike(rungs[r]) ? 3 : 1)) continue;
-                if (!wants(only, rungs[r], &cases[n])) continue;
-                if (exec_run(suite, &cases[n], dtypes[d]))
-                    passed++;
-                else
-                    failed++;
-            }
-        exec_close(suite);
-    }
-    for (unsigned g = 0; g < sizeof groups / sizeof *groups; g++) {
-        ExecSuite *suite = exec_open(groups[g], argv[1]);
-        if (!suite) return 1;
-        for (unsigned n = 0; n + 1 < sizeof cases / sizeof *cases; n++) {
-            const bool slow = cases[n].how && strstr(cases[n].how, "slow");
-            if (!wants(only, groups[g], &cases[n])) continue;
-            if (!quick || (!slow && n % 8 == g))
-                *(exec_run(suite, &cases[n], dtypes[1 + (n + g) % 2]) ? &passed : &failed) += 1;
+    Rung r = {.quick = argc > 2 && strcmp(argv[2], "quick") == 0,
+              .all = argc > 2 && strcmp(argv[2], "all") == 0};
+    const int at = 2 + (r.quick || r.all);
+    ExecTally tally = {0};
+    r.only = argc > at ? argv[at] : NULL;
+    for (unsigned n = 0; n < COUNT(rounds); n++)
+        for (r.number = 0; r.number < (r.quick ? rounds[n].quick : rounds[n].count); r.number++) {
+            r.name = rounds[n].rungs[r.number];
+            if (!exec_all(&tally, r.name, argv[1], rounds[n].cases, rounds[n].case_count,
+                          rounds[n].choose, &r))
+                return 1;
         }
-        exec_close(suite);
-    }
-    for (unsigned w = 0; w < (quick ? 2u : sizeof waves / sizeof *waves); w++) {
-        ExecSuite *suite = exec_open(waves[w], argv[1]);
-        if (!suite) return 1;
-        for (unsigned n = 0; n < (quick ? 1u : sizeof wave_cases / sizeof *wave_cases); n++)
-            if (wants(only, waves[w], &wave_cases[n]))
-                *(exec_run(suite, &wave_cases[n], dtypes[1 + (n + w) % 2]) ? &passed : &failed) +=
-                    1;
-        exec_close(suite);
-    }
-    for (unsigned r = 0; r < sizeof cores / sizeof *cores; r++) {
-        ExecSuite *suite = exec_open(cores[r], argv[1]);
-        if (!suite) return 1;
-        for (unsigned n = 0; n < sizeof core_cases / sizeof *core_cases; n++)
-            if (wants(only, cores[r], &core_cases[n]))
-                *(exec_run(suite, &core_cases[n], r && n % 2 ? dtypes[n / 2 % 2] : "bf16")
-                      ? &passed
-                      : &failed) += 1;
-        exec_close(suite);
-    }
-    printf("%u passed, %u failed\n", passed, failed);
-    return failed != 0;
+    return exec_report(&tally);
 }

@@ -42,20 +42,27 @@ static const ExecCase cases[] = {
 };
 // clang-format on
 
+typedef struct Which {
+    const char *only;
+    unsigned at;
+} Which;
+
 /* An operand type a case, another at each device. */
-int main(int argc, char **argv)
+static const char *in_turn(const void *of, unsigned n, unsigned turn)
 {
     static const char *const dtypes[] = {"f32", "f16", "bf16"};
-    unsigned passed = 0, failed = 0, at = 0;
+    const Which *w = of;
+    if (turn || (w->only && !strstr(cases[n].script, w->only))) return NULL;
+    return dtypes[(n + w->at) % 3];
+}
+
+int main(int argc, char **argv)
+{
+    ExecTally tally = {0};
     if (argc < 3) return 2;
-    ExecSuite *suite = exec_open(argv[1], argv[2]);
-    if (!suite) return 1;
-    for (const char *c = argv[1]; *c; c++) at += (unsigned)*c;
-    for (unsigned n = 0; n < sizeof cases / sizeof *cases; n++) {
-        if (argc > 3 && !strstr(cases[n].script, argv[3])) continue;
-        *(exec_run(suite, &cases[n], dtypes[(n + at) % 3]) ? &passed : &failed) += 1;
-    }
-    exec_close(suite);
-    printf("%u passed, %u failed\n", passed, failed);
-    return failed != 0;
+    Which w = {.only = argc > 3 ? argv[3] : NULL};
+    for (const char *c = argv[1]; *c; c++) w.at += (unsigned)*c;
+    if (!exec_all(&tally, argv[1], argv[2], cases, sizeof cases / sizeof *cases, in_turn, &w))
+        return 1;
+    return exec_report(&tally);
 }

@@ -26,26 +26,28 @@ static const ExecCase shared[] = {
 };
 // clang-format on
 
-static unsigned passed, failed;
-
-static void run_all(const char *machine, const char *scripts, const ExecCase *cases, unsigned count)
+/* A type a case, the other on the next rung. */
+static const char *in_turn(const void *rung, unsigned n, unsigned turn)
 {
-    static const char *const dtypes[] = {"f16", "bf16"};
+    const bool first = (n + (unsigned)((const char *const *)rung - rungs)) % 2 == 0;
+    return turn ? NULL : first ? "f16" : "bf16";
+}
+
+static void run_all(ExecTally *tally, const char *machine, const char *scripts,
+                    const ExecCase *cases, unsigned count)
+{
     for (unsigned r = 0; r < sizeof rungs / sizeof *rungs; r++) {
         char name[64];
         snprintf(name, sizeof name, "%s%s", rungs[r], machine);
-        ExecSuite *suite = exec_open(name, scripts);
-        for (unsigned n = 0; suite && n < count; n++)
-            *(exec_run(suite, &cases[n], dtypes[(n + r) % 2]) ? &passed : &failed) += 1;
-        if (suite) exec_close(suite);
+        exec_all(tally, name, scripts, cases, count, in_turn, &rungs[r]);
     }
 }
 
 int main(int argc, char **argv)
 {
+    ExecTally tally = {0};
     if (argc < 2) return 2;
-    run_all("toy16", argv[1], alone, sizeof alone / sizeof *alone);
-    run_all("toy64", argv[1], shared, sizeof shared / sizeof *shared);
-    printf("%u passed, %u failed\n", passed, failed);
-    return failed != 0 || passed != 36;
+    run_all(&tally, "toy16", argv[1], alone, sizeof alone / sizeof *alone);
+    run_all(&tally, "toy64", argv[1], shared, sizeof shared / sizeof *shared);
+    return exec_report(&tally) || tally.passed != 36;
 }
