@@ -1,9 +1,22 @@
 /* common.c - what all schedules begin with. */
-#include "schedule.h"
+#include "shapes.h"
 
 bool schedule_values_apart(const AuProblem *p)
 {
     return p->attn->v_in_k && (p->hooks->has_k_mod || p->hooks->has_v_mod);
+}
+
+AuSchedule *schedule_new(AuArena *arena, AuDiags *diags, const AuProblem *p, const char *name,
+                         const AuShape *shape, const char *why)
+{
+    if (why) {
+        au_error(diags, AU_E0811, p->attn->span, "%s on %s: %s", name, p->caps->name, why);
+        return NULL;
+    }
+    AuSchedule *out = AU_NEW(arena, AuSchedule);
+    out->shape = *shape;
+    out->name = au_format(arena, "%s%s", shape_text(arena, name, shape), p->tf32 ? " # tf32" : "");
+    return out;
 }
 
 AuTileBuild *schedule_begin(AuArena *arena, AuDiags *diags, const AuProblem *p,

@@ -182,7 +182,27 @@ void lanes_store_finals(Lanes *x)
                        lanes_first_row(x), x->rows);
 }
 
+void lanes_declare_rows(Lanes *x)
+{
+    tile_frag(x->t, "row_like", "f32[q:%d] like score = 0.0", x->rows);
+    tile_set(x->t, "i", "%s + iota(q:%d)", lanes_first_row(x), x->rows);
+}
+
+void lanes_begin_states(Lanes *x)
+{
+    if (x->p->hooks->state_count)
+        tile_set(x->t, lanes_states(x) + 2, "online_init(row_like, b, h, i)");
+}
+
 /* ---- the module */
+
+AuSchedule *lanes_forward_built(Lanes *x, AuDiags *diags, void (*kernel)(Lanes *x))
+{
+    for (uint32_t n = 0; n < 3; n++) lanes_rows_kernel(x, n);
+    if (x->p->hooks->needs_lists) lanes_list_kernels(x);
+    kernel(x);
+    return lanes_built(x, diags);
+}
 
 AuSchedule *lanes_built(Lanes *x, AuDiags *diags)
 {

@@ -21,7 +21,6 @@
  *
  * Kernels: as those of warps_forward.c. */
 #include "group.h"
-#include "shapes.h"
 
 /* ---- memories */
 
@@ -37,11 +36,12 @@ static const char *tile_of(Lanes *x, const char *name, const char *rows, int32_t
 static const char *tiles_of(Lanes *x, const char *name, const char *rows, int32_t count)
 {
     AuText text = {.arena = x->arena};
-    au_text_add(&text, "%s", tile_of(x, name, rows, count, "d", x->p->d));
-    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
-        au_text_add(&text, ", %s",
-                    tile_of(x, tile_text(x->t, "%s%u", name, n), rows, count,
-                            tile_text(x->t, "p%u", n), lanes_dot_width(x->p, n)));
+    for (uint32_t n = 0; n < lanes_term_count(x); n++) {
+        const LanesTerm term = lanes_term(x, n);
+        au_text_add(
+            &text, "%s%s", n ? ", " : "",
+            tile_of(x, lanes_term_name(x, name, n).text, rows, count, term.axis, term.width));
+    }
     return au_text_str(&text);
 }
 
@@ -73,9 +73,8 @@ static void issue_side(Lanes *x, LanesSide side, const char *stage, const char *
     AuTileBuild *t = x->t;
     const bool keys = side == LANES_KEYS;
     tile_acquire(t, stage, keys ? "key" : "queries");
-    issue(x, lanes_operand_rows(x, keys, ":"), rows, TILE_NAME(name));
-    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
-        issue(x, lanes_dot_rows(x, n, side, ":"), rows, tile_numbered(t, name, n));
+    for (uint32_t n = 0; n < lanes_term_count(x); n++)
+        issue(x, lanes_term_rows(x, n, side, ":"), rows, lanes_term_name(x, name, n));
     tile_commit(t, stage);
 }
 
@@ -132,20 +131,20 @@ static const char *own_rows(Lanes *x, const char *tile)
 static const char *score_names(Lanes *x)
 {
     AuText text = {.arena = x->arena};
-    au_text_add(&text, "score");
-    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) au_text_add(&text, ", dot%u", n);
+    for (uint32_t n = 0; n < lanes_term_count(x); n++)
+        au_text_add(&text, "%s%s", n ? ", " : "", lanes_term(x, n).score);
     return au_text_str(&text);
 }
 
-static void start_scores(Lanes *x)
+static AuTileHandle query(Lanes *x, uint32_t n)
 {
-    AuTileBuild *t = x->t;
-    const bool held = x->shape->query_in_registers;
-    tile_product(t, "score", x->atom, TILE_START, held ? "query" : own_rows(x, "x.Q"), "y.K");
-    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
-        tile_product(t, tile_numbered(t, "dot", n), x->atom, TILE_START,
-                     own_rows(x, tile_text(t, "x.Q%u", n)), tile_text(t, "y.K%u", n));
+    if (n == 0 && x->shape->query_in_registers) return TILE_NAME("query");
+    return TILE_NAME(own_rows(x, lanes_term_name(x, "x.Q", n).text));
 }
+
+static AuTileHandle key(Lanes *x, uint32_t n) { return lanes_term_name(x, "y.K", n); }
+
+static void start_scores(Lanes *x) { lanes_score_products(x, query, key); }
 
 static void end_scores(Lanes *x)
 {
@@ -268,15 +267,11 @@ static void fragments(Lanes *x)
     AuTileBuild *t = x->t;
     const char *atom = x->atom->name;
     const int32_t keys = x->shape->key_tile;
-    for (int32_t n = -1; n < (int32_t)x->p->hooks->dot_count; n++)
-        tile_frag(t, n < 0 ? "score" : tile_text(t, "dot%d", n), "f32[q:%d, kv:%d] @ %s.C", x->rows,
-                  keys, atom);
+    lanes_declare_scores(x, tile_text(t, "f32[q:%d, kv:%d] @ %s.C", x->rows, keys, atom));
     tile_frag(t, "weight", "%s[q:%d, kv:%d] @ %s.A", x->operand, x->rows, keys, atom);
     tile_frag(t, "acc", "f32[q:%d, e:%d] @ %s.C = 0.0", x->rows, x->p->e, atom);
-    tile_frag(t, "row_like", "f32[q:%d] like score = 0.0", x->rows);
-    tile_set(t, "i", "%s + iota(q:%d)", lanes_first_row(x), x->rows);
-    if (x->p->hooks->state_count)
-        tile_set(t, lanes_states(x) + 2, "online_init(row_like, b, h, i)");
+    lanes_declare_rows(x);
+    lanes_begin_states(x);
 }
 
 static void store_output(Lanes *x)
@@ -339,20 +334,12 @@ static void forward_kernel(Lanes *x)
 AuSchedule *schedule_group_forward(AuArena *arena, AuDiags *diags, const AuProblem *p,
                                    const AuShape *shape)
 {
-    const char *why = schedule_group_refusal(arena, p, shape);
-    if (why) {
-        au_error(diags, AU_E0811, p->attn->span, "group_forward on %s: %s", p->caps->name, why);
-        return NULL;
-    }
-    AuSchedule *out = AU_NEW(arena, AuSchedule);
-    out->shape = *shape;
-    out->name = shape_text(arena, "group_forward", shape);
+    AuSchedule *out = schedule_new(arena, diags, p, "group_forward", shape,
+                                   schedule_group_refusal(arena, p, shape));
+    if (!out) return NULL;
     Lanes x = warps_begin(arena, schedule_begin(arena, diags, p, out), p, out);
     x.atom = group_atom(p);
     x.via_shared = false;
     warps_layouts(&x);
-    for (uint32_t n = 0; n < 3; n++) lanes_rows_kernel(&x, n);
-    if (p->hooks->needs_lists) lanes_list_kernels(&x);
-    forward_kernel(&x);
-    return lanes_built(&x, diags);
+    return lanes_forward_built(&x, diags, forward_kernel);
 }

@@ -40,6 +40,10 @@ typedef struct Lanes {
     bool too_many;       /* regions of the workspace */
 } Lanes;
 
+/* lanes_shape.c: of the schedules `lanes`; what multiplies in forward kernels, NULL: nothing does. */
+Lanes lanes_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out);
+const AuTileAtom *lanes_forward_atom(const AuProblem *p, AuTileExecutor on);
+
 const char *lanes_tensor(Lanes *x, uint32_t n); /* the name of a tensor of the script */
 const char *lanes_axis(Lanes *x, uint32_t tensor, uint32_t axis); /* extent of an axis, as text */
 const char *lanes_elem(Lanes *x, uint32_t tensor);                /* its element type */
@@ -110,6 +114,11 @@ const char *lanes_weights(Lanes *x);        /* online_fwd; scales acc; the weigh
 void lanes_end(Lanes *x, const char *sums); /* `out` and finals from sums and states */
 void lanes_results(Lanes *x);               /* the same from acc, and out_mod */
 void lanes_store_finals(Lanes *x);
+/* `row_like`, a number a row, the queries' numbers i, and the states. */
+void lanes_declare_rows(Lanes *x);
+void lanes_begin_states(Lanes *x);
+/* The kernels before forward's, that kernel, and what follows. NULL after an error. */
+AuSchedule *lanes_forward_built(Lanes *x, AuDiags *diags, void (*kernel)(Lanes *x));
 /* What was written, read, hooks inlined and verified; NULL after an error. */
 AuSchedule *lanes_built(Lanes *x, AuDiags *diags);
 

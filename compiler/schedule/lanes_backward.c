@@ -2,7 +2,6 @@
  * shape. On a CPU one kernel of products makes dK', dV' and dQ', else dQ' has its own; nothing but gradients of inputs is
  * summed in any order. */
 #include "lanes_back.h"
-#include "shapes.h"
 
 static int32_t widths_of_dots(const AuProblem *p)
 {
@@ -116,26 +115,15 @@ AuShape schedule_lanes_back_shape(const AuProblem *p)
 AuSchedule *schedule_lanes_backward(AuArena *arena, AuDiags *diags, const AuProblem *p,
                                     const AuShape *shape)
 {
-    AuSchedule *out = AU_NEW(arena, AuSchedule);
-    if (p->attn->v_in_k && p->hooks->has_v_mod) {
-        au_error(diags, AU_E0811, p->attn->span,
-                 "gradients through v_mod, where the values are channels of the keys");
-        return NULL;
-    }
-    out->shape = *shape;
-    out->name = shape_text(arena, "lanes_backward", shape);
-    Lanes x = {.t = schedule_begin(arena, diags, p, out),
-               .p = p,
-               .shape = shape,
-               .out = out,
-               .arena = arena,
-               .held = "f32",
-               .query_in_memory = true};
-    x.on_cpu = p->caps->has_private;
-    x.own_v = !p->attn->v_in_k || schedule_values_apart(p);
-    x.rows = p->caps->lanes * shape->query_registers;
-    x.block = x.rows * shape->executors;
-    x.operand = tile_elem(p->operand)->name;
+    const bool through_values = p->attn->v_in_k && p->hooks->has_v_mod;
+    AuSchedule *out = schedule_new(
+        arena, diags, p, "lanes_backward", shape,
+        through_values ? "gradients through v_mod, where the values are channels of the keys"
+                       : NULL);
+    if (!out) return NULL;
+    Lanes x = lanes_begin(arena, schedule_begin(arena, diags, p, out), p, out);
+    x.held = "f32";
+    x.query_in_memory = true;
     x.with_dq = shape->with_dq;
     x.heads_in_parts = x.with_dq && p->attn->tensors[0].axes[1].i != p->attn->tensors[1].axes[1].i;
     x.atom = tile_best_atom(p->caps, TILE_F32, lanes_executor(&x));

@@ -51,6 +51,49 @@ LanesRows lanes_dot_rows_of(Lanes *x, const char *name, uint32_t n, LanesSide si
     return (LanesRows){au_text_str(&before), au_text_str(&after)};
 }
 
+/* ---- terms */
+
+uint32_t lanes_term_count(const Lanes *x) { return 1 + x->p->hooks->dot_count; }
+
+LanesTerm lanes_term(Lanes *x, uint32_t n)
+{
+    if (n == 0) return (LanesTerm){"", "score", "d", x->p->d};
+    const char *number = tile_text(x->t, "%u", n - 1);
+    return (LanesTerm){number, tile_text(x->t, "dot%s", number), tile_text(x->t, "p%s", number),
+                       lanes_dot_width(x->p, n - 1)};
+}
+
+AuTileHandle lanes_term_name(Lanes *x, const char *name, uint32_t n)
+{
+    return tile_part(x->t, "%s%s", name, lanes_term(x, n).number);
+}
+
+const char *lanes_term_names(Lanes *x, const char *name)
+{
+    AuText text = {.arena = x->arena};
+    for (uint32_t n = 0; n < lanes_term_count(x); n++)
+        au_text_add(&text, "%s%s%s", n ? ", " : "", name, lanes_term(x, n).number);
+    return au_text_str(&text);
+}
+
+LanesRows lanes_term_rows(Lanes *x, uint32_t n, LanesSide side, const char *columns)
+{
+    return n == 0 ? lanes_operand_rows(x, side == LANES_KEYS, columns)
+                  : lanes_dot_rows(x, n - 1, side, columns);
+}
+
+void lanes_declare_scores(Lanes *x, const char *pair)
+{
+    for (uint32_t n = 0; n < lanes_term_count(x); n++)
+        tile_frag(x->t, lanes_term(x, n).score, "%s", pair);
+}
+
+void lanes_score_products(Lanes *x, LanesOperand *left, LanesOperand *right)
+{
+    for (uint32_t n = 0; n < lanes_term_count(x); n++)
+        tile_product(x->t, lanes_term(x, n).score, x->atom, TILE_START, left(x, n), right(x, n));
+}
+
 /* ---- tiles */
 
 bool lanes_shares_tiles(const Lanes *x) { return !x->on_cpu; }

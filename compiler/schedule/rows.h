@@ -24,6 +24,25 @@ LanesRows lanes_dot_rows(Lanes *x, uint32_t n, LanesSide side, const char *colum
 LanesRows lanes_dot_rows_of(Lanes *x, const char *name, uint32_t n, LanesSide side,
                             const char *columns);
 
+/* ---- terms: the products that scores are made of, q k' (0) and each further product of score_mod */
+typedef struct LanesTerm {
+    const char *number; /* "", "0", "1": behind the names of its tiles, fragments and tokens */
+    const char *score;  /* "score", "dot0": the product */
+    const char *axis;   /* of its channels: "d", "p0" */
+    int32_t width;
+} LanesTerm;
+uint32_t lanes_term_count(const Lanes *x);
+LanesTerm lanes_term(Lanes *x, uint32_t n);
+AuTileHandle lanes_term_name(Lanes *x, const char *name, uint32_t n); /* "K", "K0" */
+const char *lanes_term_names(Lanes *x, const char *name);             /* "tk, tk0": of all */
+LanesRows lanes_term_rows(Lanes *x, uint32_t n, LanesSide side, const char *columns);
+/* Declares the products, of type [pair]. */
+void lanes_declare_scores(Lanes *x, const char *pair);
+typedef AuTileHandle LanesOperand(Lanes *x, uint32_t term);
+void lanes_score_products(Lanes *x, LanesOperand *left, LanesOperand *right);
+
+/* ---- tiles */
+
 /* Memory of the block where its executors share tiles, else of the executor. */
 bool lanes_shares_tiles(const Lanes *x);
 AuTileHandle lanes_memory(Lanes *x, AuTileHandle name, const char *type);

@@ -97,7 +97,10 @@ bool schedule_checks(AuArena *arena, AuDiags *diags, const AuProblem *problem, A
 /* Values are channels of the keys, but rows of their own, since a mod changes either. */
 bool schedule_values_apart(const AuProblem *problem);
 
-/* common.c: what all schedules begin with: target, and options of the shape that others than schedules read. */
+/* common.c: a schedule of that name and shape, without kernels; NULL: refused, since [why] says so. */
+AuSchedule *schedule_new(AuArena *arena, AuDiags *diags, const AuProblem *p, const char *name,
+                         const AuShape *shape, const char *why);
+/* What all schedules begin with: target, and options of the shape that others than schedules read. */
 AuTileBuild *schedule_begin(AuArena *arena, AuDiags *diags, const AuProblem *p,
                             const AuSchedule *out);
 

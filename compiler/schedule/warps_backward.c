@@ -16,7 +16,6 @@
  * its blocks, which add to sums in memory. Where values are channels of the keys, dO is put where those channels are, with zeros
  * beside it, and one accumulator takes both products. */
 #include "lanes_back.h"
-#include "shapes.h"
 
 #include <string.h>
 
@@ -516,15 +515,9 @@ static void dkdv(Lanes *x)
 AuSchedule *schedule_warps_backward(AuArena *arena, AuDiags *diags, const AuProblem *p,
                                     const AuShape *shape)
 {
-    const char *why = schedule_warps_back_refusal(arena, p, shape);
-    if (why) {
-        au_error(diags, AU_E0811, p->attn->span, "warps_backward on %s: %s", p->caps->name, why);
-        return NULL;
-    }
-    AuSchedule *out = AU_NEW(arena, AuSchedule);
-    out->shape = *shape;
-    out->name = au_format(arena, "%s%s", shape_text(arena, "warps_backward", shape),
-                          p->tf32 ? " # tf32" : "");
+    AuSchedule *out = schedule_new(arena, diags, p, "warps_backward", shape,
+                                   schedule_warps_back_refusal(arena, p, shape));
+    if (!out) return NULL;
     Lanes x = warps_back_begin(arena, schedule_begin(arena, diags, p, out), p, out);
     warps_layouts(&x);
     AuShape of_queries;

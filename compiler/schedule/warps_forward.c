@@ -19,10 +19,7 @@
  *
  * Kernels: `q_rows`, `k_rows`, `v_rows` (rows that the script changes), `classes`, `compact` (masks that depend on data),
  * `forward`. */
-#include "shapes.h"
 #include "warps.h"
-
-#include <string.h>
 
 /* ---- memories */
 
@@ -36,11 +33,11 @@ static void memories(Lanes *x)
     warps_tile(x, TILE_NAME("K"), "kv", n, "d", d, stages);
     if (x->own_v) warps_tile(x, TILE_NAME("V"), "kv", n, "e", x->p->e, stages);
     if (x->via_shared) warps_tile(x, TILE_NAME("P"), "q", rows, "kv", lanes_keys(x), 1);
-    for (uint32_t i = 0; i < x->p->hooks->dot_count; i++) {
-        const int32_t width = warps_padded(x->atom, lanes_dot_width(x->p, i));
-        const char *axis = tile_text(t, "p%u", i);
-        warps_tile(x, tile_numbered(t, "Q", i), "q", rows, axis, width, 1);
-        warps_tile(x, tile_numbered(t, "K", i), "kv", n, axis, width, stages);
+    for (uint32_t i = 1; i < lanes_term_count(x); i++) {
+        const LanesTerm term = lanes_term(x, i);
+        const int32_t width = warps_padded(x->atom, term.width);
+        warps_tile(x, lanes_term_name(x, "Q", i), "q", rows, term.axis, width, 1);
+        warps_tile(x, lanes_term_name(x, "K", i), "kv", n, term.axis, width, stages);
     }
     if (x->shape->keys_apart) warps_join_memories(x);
     tile_barrier(t, "all", 0, x->shape->executors);
@@ -68,14 +65,11 @@ static const char *stage_index(const Lanes *x, bool filled)
 
 static void issue_keys(Lanes *x, const char *n, const char *stage)
 {
-    AuTileBuild *t = x->t;
-    warps_issue_tile(x, TILE_NAME("tk"), lanes_operand_rows(x, 1, warps_columns(x, x->p->d)), n,
-                     TILE_NAME("K"), stage, !x->own_v);
-    for (uint32_t i = 0; i < x->p->hooks->dot_count; i++)
+    for (uint32_t i = 0; i < lanes_term_count(x); i++)
         warps_issue_tile(
-            x, tile_numbered(t, "tk", i),
-            lanes_dot_rows(x, i, LANES_KEYS, warps_columns(x, lanes_dot_width(x->p, i))), n,
-            tile_numbered(t, "K", i), stage, false);
+            x, lanes_term_name(x, "tk", i),
+            lanes_term_rows(x, i, LANES_KEYS, warps_columns(x, lanes_term(x, i).width)), n,
+            lanes_term_name(x, "K", i), stage, i == 0 && !x->own_v);
 }
 
 static void issue_values(Lanes *x, const char *n, const char *stage)
@@ -85,19 +79,10 @@ static void issue_values(Lanes *x, const char *n, const char *stage)
                      true);
 }
 
-/* "tk, tk0": tokens of what a tile of keys consists of. */
-static const char *key_tokens(Lanes *x, const char *of)
-{
-    AuText text = {.arena = x->arena};
-    au_text_add(&text, "%s", of);
-    for (uint32_t i = 0; i < x->p->hooks->dot_count; i++) au_text_add(&text, ", %s%u", of, i);
-    return au_text_str(&text);
-}
-
-/* Those of a tile of keys and values. */
+/* Tokens of a tile of keys and values. */
 static const char *tile_tokens(Lanes *x)
 {
-    const char *keys = key_tokens(x, "tk");
+    const char *keys = lanes_term_names(x, "tk");
     return x->own_v ? tile_text(x->t, "%s, tv", keys) : keys;
 }
 
@@ -117,61 +102,43 @@ static AuTileHandle own_rows(Lanes *x, AuTileHandle tile, int32_t width, const c
                      axes);
 }
 
-/* Operand A of the product with keys: in registers, or the rows in shared memory. */
-static AuTileHandle query(Lanes *x, int32_t dot)
+static AuTileHandle own_queries(Lanes *x, uint32_t n)
 {
-    AuTileBuild *t = x->t;
-    const char *n = dot < 0 ? "" : tile_text(t, "%d", dot);
-    if (x->shape->query_in_registers) return tile_part(t, "query%s", n);
-    const int32_t width = dot < 0 ? x->p->d : lanes_dot_width(x->p, (uint32_t)dot);
-    return own_rows(x, tile_part(t, "Q%s", n), warps_padded(x->atom, width),
-                    dot < 0 ? "q, d" : tile_text(t, "q, p%d", dot));
+    const LanesTerm term = lanes_term(x, n);
+    return own_rows(x, lanes_term_name(x, "Q", n), warps_padded(x->atom, term.width),
+                    tile_text(x->t, "q, %s", term.axis));
+}
+
+/* Operand A of the product with keys: in registers, or the rows in shared memory. */
+static AuTileHandle query(Lanes *x, uint32_t n)
+{
+    return x->shape->query_in_registers ? lanes_term_name(x, "query", n) : own_queries(x, n);
 }
 
 static void issue_queries(Lanes *x)
 {
-    AuTileBuild *t = x->t;
-    const char *rows = tile_text(t, "%s +: %d", lanes_first_row(x), x->rows);
-    const int32_t d = warps_padded(x->atom, x->p->d);
-    warps_issue(x, TILE_NAME("tq"),
-                lanes_at(x, lanes_operand_rows(x, 0, warps_columns(x, x->p->d)), rows),
-                own_rows(x, TILE_NAME("Q"), d, "q, d"));
-    for (uint32_t i = 0; i < x->p->hooks->dot_count; i++) {
-        const int32_t width = lanes_dot_width(x->p, i);
-        warps_issue(x, tile_numbered(t, "tq", i),
-                    lanes_at(x, lanes_dot_rows(x, i, LANES_QUERIES, warps_columns(x, width)), rows),
-                    own_rows(x, tile_numbered(t, "Q", i), warps_padded(x->atom, width),
-                             tile_text(t, "q, p%u", i)));
+    const char *rows = tile_text(x->t, "%s +: %d", lanes_first_row(x), x->rows);
+    for (uint32_t n = 0; n < lanes_term_count(x); n++) {
+        const char *columns = warps_columns(x, lanes_term(x, n).width);
+        warps_issue(x, lanes_term_name(x, "tq", n),
+                    lanes_at(x, lanes_term_rows(x, n, LANES_QUERIES, columns), rows),
+                    own_queries(x, n));
     }
 }
 
 static void load_queries(Lanes *x)
 {
-    AuTileBuild *t = x->t;
-    wait_for(x, key_tokens(x, "tq"));
-    if (!x->shape->query_in_registers) return;
-    for (int32_t n = -1; n < (int32_t)x->p->hooks->dot_count; n++) {
-        const char *number = n < 0 ? "" : tile_text(t, "%d", n);
-        const int32_t width = n < 0 ? x->p->d : lanes_dot_width(x->p, (uint32_t)n);
-        const char *axis = n < 0 ? "d" : tile_text(t, "p%d", n);
-        const int32_t padded = warps_padded(x->atom, width);
-        tile_load(t, tile_text(t, "query%s", number), "%v @ %s.A",
-                  own_rows(x, tile_part(t, "Q%s", number), padded, tile_text(t, "q, %s", axis)),
-                  x->atom->name);
-    }
+    wait_for(x, lanes_term_names(x, "tq"));
+    for (uint32_t n = 0; n < lanes_term_count(x) && x->shape->query_in_registers; n++)
+        tile_load(x->t, query(x, n), "%v @ %s.A", own_queries(x, n), x->atom->name);
 }
 
 /* ---- a tile of keys */
 
-static void products_of_scores(Lanes *x)
+static AuTileHandle key(Lanes *x, uint32_t n)
 {
-    AuTileBuild *t = x->t;
-    const char *stage = stage_index(x, false);
-    tile_product(t, "score", x->atom, TILE_START, query(x, -1),
-                 tile_text(t, "K[%s%s, :]", stage, own_keys(x)));
-    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
-        tile_product(t, tile_numbered(t, "dot", n), x->atom, TILE_START, query(x, (int32_t)n),
-                     tile_text(t, "K%u[%s%s, :]", n, stage, own_keys(x)));
+    return tile_part(x->t, "%v[%s%s, :]", lanes_term_name(x, "K", n), stage_index(x, false),
+                     own_keys(x));
 }
 
 static void product_of_values(Lanes *x, const char *weight)
@@ -193,13 +160,13 @@ static void step_of_one_stage(Lanes *x)
 {
     const bool ahead = warps_are_async(x);
     if (ahead)
-        wait_for(x, key_tokens(x, "tk"));
+        wait_for(x, lanes_term_names(x, "tk"));
     else
         issue_keys(x, "n", "");
     if (ahead) meet(x);
     issue_values(x, "n", "");
     if (!ahead) meet(x);
-    products_of_scores(x);
+    lanes_score_products(x, query, key);
     lanes_scores(x);
     const char *weight = lanes_weights(x);
     if (ahead && x->own_v) {
@@ -219,7 +186,7 @@ static void step_of_two_stages(Lanes *x)
     meet(x);
     issue_keys(x, "next(n)", stage_index(x, true));
     issue_values(x, "next(n)", stage_index(x, true));
-    products_of_scores(x);
+    lanes_score_products(x, query, key);
     lanes_scores(x);
     product_of_values(x, lanes_weights(x));
     tile_set(x->t, "at", "1 - at");
@@ -236,7 +203,7 @@ static void loop(Lanes *x)
     tile_for_tiles(t, "n", "keys", NULL);
     (two ? step_of_two_stages : step_of_one_stage)(x);
     tile_end(t);
-    wait_for(x, two ? tile_tokens(x) : key_tokens(x, "tk"));
+    wait_for(x, two ? tile_tokens(x) : lanes_term_names(x, "tk"));
     if (two) meet(x); /* before copies for another block of rows, in a persistent kernel */
 }
 
@@ -245,14 +212,10 @@ static void loop(Lanes *x)
 static void fragments(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const char *scores =
-        tile_text(t, "f32[q:%d, kv:%d] @ %s.C", x->rows, lanes_keys(x), x->atom->name);
-    tile_frag(t, "score", "%s", scores);
-    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
-        tile_frag(t, tile_numbered(t, "dot", n), "%s", scores);
+    lanes_declare_scores(
+        x, tile_text(t, "f32[q:%d, kv:%d] @ %s.C", x->rows, lanes_keys(x), x->atom->name));
     tile_frag(t, "acc", "f32[q:%d, e:%d] @ %s.C = 0.0", x->rows, x->p->e, x->atom->name);
-    tile_frag(t, "row_like", "f32[q:%d] like score = 0.0", x->rows);
-    tile_set(t, "i", "%s + iota(q:%d)", lanes_first_row(x), x->rows);
+    lanes_declare_rows(x);
 }
 
 static void store_output(Lanes *x)
@@ -270,8 +233,7 @@ static void forward_kernel(Lanes *x)
     memories(x);
     fragments(x);
     issue_queries(x);
-    if (x->p->hooks->state_count)
-        tile_set(t, lanes_states(x) + 2, "online_init(row_like, b, h, i)");
+    lanes_begin_states(x);
     loop(x);
     if (x->shape->keys_apart)
         warps_join_results(x);
@@ -287,19 +249,10 @@ static void forward_kernel(Lanes *x)
 AuSchedule *schedule_warps_forward(AuArena *arena, AuDiags *diags, const AuProblem *p,
                                    const AuShape *shape)
 {
-    const char *why = schedule_warps_refusal(arena, p, shape);
-    if (why) {
-        au_error(diags, AU_E0811, p->attn->span, "warps_forward on %s: %s", p->caps->name, why);
-        return NULL;
-    }
-    AuSchedule *out = AU_NEW(arena, AuSchedule);
-    out->shape = *shape;
-    out->name = au_format(arena, "%s%s", shape_text(arena, "warps_forward", shape),
-                          p->tf32 ? " # tf32" : "");
+    AuSchedule *out = schedule_new(arena, diags, p, "warps_forward", shape,
+                                   schedule_warps_refusal(arena, p, shape));
+    if (!out) return NULL;
     Lanes x = warps_begin(arena, schedule_begin(arena, diags, p, out), p, out);
     warps_layouts(&x);
-    for (uint32_t n = 0; n < 3; n++) lanes_rows_kernel(&x, n);
-    if (p->hooks->needs_lists) lanes_list_kernels(&x);
-    forward_kernel(&x);
-    return lanes_built(&x, diags);
+    return lanes_forward_built(&x, diags, forward_kernel);
 }
