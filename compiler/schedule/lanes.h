@@ -6,6 +6,9 @@
 
 #include "schedule.h"
 
+/* Whose rows: what parts of kernels that are alike for both need to know. */
+typedef enum LanesSide { LANES_QUERIES, LANES_KEYS } LanesSide;
+
 typedef struct Lanes {
     AuTileBuild *t;
     const AuProblem *p;
@@ -26,7 +29,9 @@ typedef struct Lanes {
     bool query_in_memory; /* products take queries from memory: q_rows changes them once */
     bool
         longest_first; /* blocks of the last query rows begin: with a causal mask they work longest */
-    bool with_dq;      /* backward: gradients of keys and of queries in one kernel */
+    LanesSide own;     /* backward: whose rows a block owns; those of the other pass */
+    bool makes_dk, makes_dv; /* what a kernel makes whose blocks own keys */
+    bool with_dq;            /* backward: gradients of keys and of queries in one kernel */
     bool
         values_joined; /* backward: gradients of values that are channels of the keys are in theirs */
     bool

@@ -20,6 +20,7 @@
 #ifndef AU_SCHEDULE_LANES_BACK_H
 #define AU_SCHEDULE_LANES_BACK_H
 
+#include "rows.h"
 #include "warps_back.h"
 
 /* ---- back_parts.c */
@@ -90,8 +91,46 @@ void back_before(Lanes *x); /* all but row_pass and preprocess */
 void back_adjoints(Lanes *x);
 void back_after(Lanes *x);
 
-/* ---- lanes_keys.c, lanes_queries.c, lanes_parts.c */
+/* ---- lanes_pairs.c */
+/* "hook(score, dp, b, h, i, j, ..)", with these for the statistics of rows */
+const char *lanes_pair_results(Lanes *x); /* "p, ds, ddot0.., value0..": what it gives */
+const char *lanes_pair_hook(Lanes *x, const char *hook, bool adjoints, const char *const *rows);
+const char *lanes_unmasked(Lanes *x);
+/* Of kernels of the schedule `lanes` whose blocks own x->own: rows of an executor, keys of a block. */
+int32_t lanes_own_count(const Lanes *x);
 int32_t lanes_block_keys(const Lanes *x);
+const char *lanes_own_first(Lanes *x);
+const char *lanes_own_rows(Lanes *x); /* "first +: count" */
+/* Operands of own rows: "[axis:width, rows:count] @ ..B", what is loaded for `name`, which has another name where it is converted. */
+const char *lanes_own_type(Lanes *x, const char *axis, int32_t width);
+const char *lanes_own_raw(Lanes *x, const char *name, const char *elem);
+void lanes_load_own(Lanes *x, const char *name, const char *elem, LanesRows view);
+const char *lanes_pair_type(Lanes *x);
+bool lanes_has_value(
+    const Lanes *x,
+    uint32_t n); /* does the kernel add the n-th gradient of an input that pairs read? */
+bool lanes_is_summed(const Lanes *x, uint32_t n); /* over what passes, before it is added */
+void lanes_mask_pairs(Lanes *x, bool weights, bool slopes);
+/* A tile of what passes: its copies; S, dP and scores of further products, and the rows' numbers. */
+void lanes_copy_passing(Lanes *x);
+void lanes_pair_products(Lanes *x, bool dp);
+/* A walk over the tiles that the rows of the block meet: of each, a beginning, what is made of its pairs (masked: some take no part),
+ * the rest. */
+typedef struct LanesWalk {
+    const char *
+        whole; /* " && ..": what else there must be for all pairs of a tile to take part; NULL: nothing */
+    void (*begin)(Lanes *x);
+    void (*pairs)(Lanes *x, bool masked);
+    void (*rest)(Lanes *x);
+} LanesWalk;
+void lanes_walk(Lanes *x, const LanesWalk *w);
+/* Sums over what passes: of further products' gradients and of inputs'; where they were read. [again]: for another head then. */
+void lanes_declare_dot_gradient(Lanes *x, uint32_t n);
+void lanes_declare_total(Lanes *x, uint32_t n);
+void lanes_dot_gradients(Lanes *x);
+void lanes_scatter(Lanes *x, bool again);
+
+/* ---- lanes_keys.c, lanes_queries.c, lanes_parts.c */
 /* With dQ in the kernel of keys: the sums of one gradient in parts, "dq_parts", a part of each block that adds to
  * an element; how many parts, their type, and the width of dQ's. */
 bool lanes_in_parts(const Lanes *x, uint32_t n); /* queries 0, keys 1, values 2 */
@@ -99,10 +138,6 @@ const char *lanes_parts(Lanes *x, uint32_t n);
 const char *lanes_parts_name(uint32_t n);
 const char *lanes_parts_type(Lanes *x, uint32_t n);
 int32_t lanes_padded_width(const Lanes *x);
-/* "hook(score, dp, b, h, i, j, ..)", with these for the statistics of rows */
-const char *lanes_pair_results(Lanes *x); /* "p, ds, ddot0.., value0..": what it gives */
-const char *lanes_pair_hook(Lanes *x, const char *hook, bool adjoints, const char *const *rows);
-const char *lanes_unmasked(Lanes *x);
 void lanes_dkdv(Lanes *x, bool dk, bool dv);
 void lanes_dq(Lanes *x);
 void lanes_row_pass(Lanes *x);

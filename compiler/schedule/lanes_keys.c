@@ -11,22 +11,8 @@
  * make all gradients, and nothing is summed in any order. Where query heads share keys, a block has some heads of a
  * group, and sums of dK and dV of its own, too: that takes less memory than as many more parts of dQ. */
 #include "lanes_back.h"
-#include "rows.h"
 
 #include <string.h>
-
-static int32_t lanes_own_keys(const Lanes *x)
-{
-    return x->p->caps->lanes * x->shape->key_registers;
-}
-int32_t lanes_block_keys(const Lanes *x) { return lanes_own_keys(x) * x->shape->executors; }
-
-static const char *first_key(Lanes *x)
-{
-    const char *block = tile_text(x->t, "nb * %d", lanes_block_keys(x));
-    return lanes_shares_tiles(x) ? tile_text(x->t, "%s + self * %d", block, lanes_own_keys(x))
-                                 : block;
-}
 
 static void memories(Lanes *x)
 {
@@ -39,15 +25,17 @@ static void memories(Lanes *x)
         lanes_memory(x, TILE_NAME("dO_across"),
                      tile_text(x->t, "%s[e:%d, q:%d]", x->held, x->p->e, m));
     }
-    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
-        lanes_memory(x, tile_numbered(x->t, "Q", n),
-                     tile_text(x->t, "f32[q:%d, p%u:%d]", m, n, lanes_dot_width(x->p, n)));
+    for (uint32_t n = 1; n < lanes_term_count(x); n++) {
+        const LanesTerm term = lanes_term(x, n);
+        lanes_memory(x, lanes_term_name(x, "Q", n),
+                     tile_text(x->t, "f32[q:%d, %s:%d]", m, term.axis, term.width));
+    }
     if (!x->with_dq) return;
     lanes_memory(
         x, TILE_NAME("K"),
-        tile_text(x->t, "%s[kv:%d, c:%d]", x->held, lanes_own_keys(x), lanes_padded_width(x)));
+        tile_text(x->t, "%s[kv:%d, c:%d]", x->held, lanes_own_count(x), lanes_padded_width(x)));
     lanes_memory(x, TILE_NAME("dS"),
-                 tile_text(x->t, "%s[q:%d, kv:%d]", x->held, m, lanes_own_keys(x)));
+                 tile_text(x->t, "%s[q:%d, kv:%d]", x->held, m, lanes_own_count(x)));
 }
 
 /* Channels along the lanes: a multiple of those. */
@@ -56,90 +44,33 @@ int32_t lanes_padded_width(const Lanes *x)
     return (x->p->d + x->p->caps->lanes - 1) / x->p->caps->lanes * x->p->caps->lanes;
 }
 
-/* Rows of the executor's keys as operand B, of what products take. */
-static void load_keys(Lanes *x, const char *name, const char *elem, LanesRows view)
-{
-    const bool as_is = strcmp(elem, x->held) == 0;
-    const char *loaded = as_is ? name : tile_text(x->t, "%s_raw", name);
-    const char *rows = tile_text(x->t, "%s +: %d", first_key(x), lanes_own_keys(x));
-    tile_load(x->t, loaded, "%v pad 0", lanes_at(x, view, rows));
-    if (!as_is) tile_set(x->t, name, "%s(%s)", x->held, loaded);
-}
-
-static void declare_keys(Lanes *x, const char *name, const char *elem, const char *axis,
+/* Rows of the executor's keys or values as operand B, of what products take. */
+static void declare_keys(Lanes *x, AuTileHandle name, const char *elem, const char *axis,
                          int32_t width)
 {
-    const char *type =
-        tile_text(x->t, "[%s:%d, kv:%d] @ %s.B", axis, width, lanes_own_keys(x), x->atom->name);
-    if (strcmp(elem, x->held) != 0)
-        tile_frag(x->t, tile_text(x->t, "%s_raw", name), "%s%s", elem, type);
+    const char *type = lanes_own_type(x, axis, width), *raw = lanes_own_raw(x, name.text, elem);
+    if (raw != name.text) tile_frag(x->t, raw, "%s%s", elem, type);
     tile_frag(x->t, name, "%s%s", x->held, type);
 }
 
 /* ---- results of pairs: p, ds, ddots, values */
 
-const char *lanes_pair_results(Lanes *x)
-{
-    AuText text = {.arena = x->arena};
-    au_text_add(&text, "p, ds");
-    for (uint32_t n = 0; n < x->p->grads->dot_count; n++) au_text_add(&text, ", ddot%u", n);
-    for (uint32_t n = 0; n < x->p->grads->pairs.count; n++) au_text_add(&text, ", value%u", n);
-    return au_text_str(&text);
-}
-
-const char *lanes_pair_hook(Lanes *x, const char *hook, bool adjoints, const char *const *rows)
-{
-    AuText text = {.arena = x->arena};
-    au_text_add(&text, "%s(score, dp, b, h, i, j", hook);
-    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) au_text_add(&text, ", dot%u", n);
-    for (uint32_t n = 0; n < back_row_count(x, adjoints); n++) au_text_add(&text, ", %s", rows[n]);
-    au_text_add(&text, ")");
-    return au_text_str(&text);
-}
-
-const char *lanes_unmasked(Lanes *x)
-{
-    return tile_text(x->t, "j < %s && i < %s%s", lanes_axis(x, 1, 2), lanes_axis(x, 0, 2),
-                     x->p->hooks->has_mask ? " && mask(b, h, i, j)" : "");
-}
-
-typedef enum Masked { EVERY_PAIR, SOME_PAIRS } Masked;
-
-/* A gradient at indices without the query: summed here. */
-static bool is_summed(const Lanes *x, uint32_t n)
-{
-    return !(back_read_axes(x, &x->p->grads->pairs.at[n]) & AU_AX_Q);
-}
-
-static void mask_pairs(Lanes *x)
-{
-    AuTileBuild *t = x->t;
-    const AuTileHandle unmasked = tile_set(t, "unmasked", "%s", lanes_unmasked(x));
-    if (!x->by_channel) lanes_mask(x, TILE_NAME("p"), unmasked);
-    if (!x->by_channel) lanes_mask(x, TILE_NAME("ds"), unmasked);
-    for (uint32_t n = 0; n < x->p->grads->dot_count; n++)
-        lanes_mask(x, tile_numbered(t, "ddot", n), unmasked);
-    for (uint32_t n = 0; n < x->p->grads->pairs.count; n++)
-        lanes_mask(x, tile_numbered(t, "value", n), unmasked);
-}
-
 /* Statistics of rows are uniform numbers here: read where they are used. Sums of what pairs give belong to the same
  * run of assignments, so that nothing but the sums is stored. */
-static void pairs(Lanes *x, Masked masked, bool sums)
+static void pairs(Lanes *x, bool masked)
 {
     AuTileBuild *t = x->t;
     const char *rows[64];
     for (uint32_t n = 0; n < back_row_count(x, true); n++)
         rows[n] = tile_text(t, "%s[b, h, i]", back_row_name(x, n));
     tile_set(t, lanes_pair_results(x), "%s", lanes_pair_hook(x, "backward_pair", true, rows));
-    if (masked == SOME_PAIRS) mask_pairs(x);
-    for (uint32_t n = 0; n < x->p->grads->pairs.count && sums; n++)
-        if (is_summed(x, n))
+    if (masked) lanes_mask_pairs(x, !x->by_channel, !x->by_channel);
+    for (uint32_t n = 0; n < x->p->grads->pairs.count && x->makes_dk; n++)
+        if (lanes_is_summed(x, n))
             tile_set(t, tile_numbered(t, "total", n), "total%u + reduce_sum(value%u, q)", n, n);
     if (!x->by_channel) return;
-    const bool all = masked == EVERY_PAIR;
-    tile_set(t, "weight", all ? "%s(p)" : "%s(where(unmasked, p, 0.0))", x->held);
-    tile_set(t, "slope", all ? "ds" : "where(unmasked, ds, 0.0)");
+    tile_set(t, "weight", masked ? "%s(where(unmasked, p, 0.0))" : "%s(p)", x->held);
+    tile_set(t, "slope", masked ? "where(unmasked, ds, 0.0)" : "ds");
     tile_set(t, "ds_rounded", "%s(slope)", x->held);
 }
 
@@ -157,96 +88,46 @@ static void query_gradients(Lanes *x)
     tile_store(t, "dq -> %s clip", sums);
 }
 
-/* [full]: whether all pairs are unmasked, a scalar of the role; NULL: as [masked] says. */
-static void step(Lanes *x, const char *full, Masked masked, bool dk, bool dv)
+static void begin_tile(Lanes *x)
 {
-    AuTileBuild *t = x->t;
-    const AuGrads *g = x->p->grads;
-    const int32_t m = x->shape->query_tile;
-    lanes_copy_tile(x, LANES_QUERIES, lanes_operand_rows(x, 0, ":"), TILE_NAME("Q"));
-    lanes_copy_tile(x, LANES_QUERIES, lanes_rows(x, back_output_gradient(x), "h", ":"),
-                    TILE_NAME("dO"));
-    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
-        lanes_copy_tile(x, LANES_QUERIES, lanes_dot_rows(x, n, LANES_QUERIES, ":"),
-                        tile_numbered(t, "Q", n));
+    lanes_copy_passing(x);
     if (x->by_channel) {
         const LanesRows q = {"q_across[b, h, :, ", "]"}, grad = {"do_across[b, h, :, ", "]"};
         lanes_copy_tile(x, LANES_QUERIES, q, TILE_NAME("Q_across"));
         lanes_copy_tile(x, LANES_QUERIES, grad, TILE_NAME("dO_across"));
     }
-    if (lanes_shares_tiles(x)) tile_sync(t, "all");
-    tile_product(t, "score", x->atom, TILE_START, "Q", "key");
-    if (dk) tile_product(t, "dp", x->atom, TILE_START, "dO", "value");
-    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
-        tile_product(t, tile_numbered(t, "dot", n), x->atom, TILE_START, tile_text(t, "Q%u", n),
-                     tile_text(t, "key%u", n));
-    tile_set(t, "i", "m * %d + iota(q:%d)", m, m);
-    if (full) {
-        tile_if(t, "%s", full);
-        pairs(x, EVERY_PAIR, dk);
-        tile_else(t);
-        pairs(x, SOME_PAIRS, dk);
-        tile_end(t);
-    } else
-        pairs(x, masked, dk);
-    if (dv)
-        tile_product(t, "dv_acc", x->atom, TILE_ADD, x->by_channel ? "dO_across" : "dO",
-                     x->by_channel ? "weight" : "p");
-    if (dk)
-        tile_product(t, "dk_acc", x->atom, TILE_ADD, x->by_channel ? "Q_across" : "Q",
-                     x->by_channel ? "ds_rounded" : "ds");
-    for (uint32_t n = 0; n < g->dot_count && dk; n++) {
-        const uint32_t dot = back_dot(x, n);
-        if (back_wants(x, lanes_dot_tensor(x->p, dot, true)))
-            tile_product(t, tile_numbered(t, "dkey", n), x->atom, TILE_ADD,
-                         tile_text(t, "Q%u", dot), tile_text(t, "ddot%u", n));
+    if (lanes_shares_tiles(x)) tile_sync(x->t, "all");
+    lanes_pair_products(x, x->makes_dk);
+}
+
+static void add_tile(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const bool across = x->by_channel;
+    if (x->makes_dv)
+        tile_product(t, "dv_acc", x->atom, TILE_ADD, across ? "dO_across" : "dO",
+                     across ? "weight" : "p");
+    if (x->makes_dk) {
+        tile_product(t, "dk_acc", x->atom, TILE_ADD, across ? "Q_across" : "Q",
+                     across ? "ds_rounded" : "ds");
+        lanes_dot_gradients(x);
     }
     if (x->with_dq) query_gradients(x);
     if (lanes_shares_tiles(x)) tile_sync(t, "all");
 }
 
-/* Tiles of queries that the keys of the block meet, by the mask's range. */
-static void walk_range(Lanes *x, bool dk, bool dv)
-{
-    AuTileBuild *t = x->t;
-    const int32_t keys = lanes_block_keys(x);
-    const char *s = lanes_axis(x, 0, 2), *last = lanes_axis(x, 1, 2);
-    tile_set(t, "m_low, f_low, f_high, m_high",
-             "key_tiles(q_low, q_high, q_full_low, q_full_high, %s, %d)", s, x->shape->query_tile);
-    tile_for_range(t, "m", "m_low", "m_high");
-    /* Keys past the end would add to dQ. */
-    const char *whole = x->with_dq ? tile_text(t, " && nb * %d + %d <= %s", keys, keys, last) : "";
-    step(x, tile_text(t, "m >= f_low && m < f_high%s", whole), EVERY_PAIR, dk, dv);
-    tile_end(t);
-}
-
-static void walk_lists(Lanes *x, bool dk, bool dv)
-{
-    static const char *const lists[] = {"partial", "full"};
-    AuTileBuild *t = x->t;
-    const char *h = lanes_list_by_head(x) ? "h" : "0";
-    for (uint32_t n = 0; n < 2; n++) {
-        tile_set(t, tile_text(t, "%s_many", lists[n]), "back_%s_count[b, %s, nb]", lists[n], h);
-        tile_for_range(t, "item", "0", tile_text(t, "%s_many", lists[n]));
-        tile_set(t, "m", "back_%s_index[b, %s, nb, item]", lists[n], h);
-        step(x, NULL, n ? EVERY_PAIR : SOME_PAIRS, dk, dv);
-        tile_end(t);
-    }
-}
-
 /* ---- the kernel */
 
-static void fragments(Lanes *x, bool dk, bool dv)
+static void fragments(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const AuGrads *g = x->p->grads;
-    const int32_t own = lanes_own_keys(x);
-    const char *atom = x->atom->name,
-               *pair = tile_text(t, "f32[q:%d, kv:%d] @ %s.C", x->shape->query_tile, own, atom);
-    declare_keys(x, "key", x->operand, "d", x->p->d);
+    const int32_t own = lanes_own_count(x);
+    const char *atom = x->atom->name, *pair = lanes_pair_type(x);
+    declare_keys(x, TILE_NAME("key"), x->operand, "d", x->p->d);
     tile_frag(t, "score", "%s", pair);
-    if (dk) {
-        declare_keys(x, "value", x->operand, "e", x->p->e);
+    if (x->makes_dk) {
+        declare_keys(x, TILE_NAME("value"), x->operand, "e", x->p->e);
         tile_frag(t, "dp", "%s", pair);
     } else
         tile_frag(t, "dp", "%s = 0.0", pair); /* asked for by what is not used here */
@@ -259,13 +140,14 @@ static void fragments(Lanes *x, bool dk, bool dv)
         tile_frag(t, "p", "%s", pair);
         tile_frag(t, "ds", "%s", pair);
     }
-    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) {
-        declare_keys(x, tile_text(t, "key%u", n), lanes_elem(x, lanes_dot_tensor(x->p, n, true)),
-                     tile_text(t, "p%u", n), lanes_dot_width(x->p, n));
-        tile_frag(t, tile_numbered(t, "dot", n), "%s", pair);
+    for (uint32_t n = 1; n < lanes_term_count(x); n++) {
+        const LanesTerm term = lanes_term(x, n);
+        declare_keys(x, lanes_term_name(x, "key", n),
+                     lanes_elem(x, lanes_dot_tensor(x->p, n - 1, true)), term.axis, term.width);
+        tile_frag(t, term.score, "%s", pair);
     }
-    if (dk) tile_frag(t, "dk_acc", "f32[d:%d, kv:%d] @ %s.C = 0.0", x->p->d, own, atom);
-    if (dv) tile_frag(t, "dv_acc", "f32[e:%d, kv:%d] @ %s.C = 0.0", x->p->e, own, atom);
+    if (x->makes_dk) tile_frag(t, "dk_acc", "f32[d:%d, kv:%d] @ %s.C = 0.0", x->p->d, own, atom);
+    if (x->makes_dv) tile_frag(t, "dv_acc", "f32[e:%d, kv:%d] @ %s.C = 0.0", x->p->e, own, atom);
     if (x->with_dq) {
         const int32_t wide = lanes_padded_width(x);
         tile_frag(t, "rows", "%s[kv:%d, c:%d] @ %s.B", x->held, own, wide, atom);
@@ -273,14 +155,11 @@ static void fragments(Lanes *x, bool dk, bool dv)
     }
     for (uint32_t n = 0; n < g->dot_count; n++) {
         tile_frag(t, tile_numbered(t, "ddot", n), "%s", pair);
-        if (dk && back_wants(x, lanes_dot_tensor(x->p, back_dot(x, n), true)))
-            tile_frag(t, tile_numbered(t, "dkey", n), "f32[p%u:%d, kv:%d] @ %s.C = 0.0",
-                      back_dot(x, n), lanes_dot_width(x->p, back_dot(x, n)), own, atom);
+        if (x->makes_dk) lanes_declare_dot_gradient(x, n);
     }
     for (uint32_t n = 0; n < g->pairs.count; n++) {
         tile_frag(t, tile_numbered(t, "value", n), "%s", pair);
-        if (dk && is_summed(x, n))
-            tile_frag(t, tile_numbered(t, "total", n), "f32[kv:%d] like score = 0.0", own);
+        if (x->makes_dk) lanes_declare_total(x, n);
     }
 }
 
@@ -290,33 +169,12 @@ static void load_of_head(Lanes *x, bool values)
     AuTileBuild *t = x->t;
     if (values) {
         tile_set(t, "hv", "h / (%s / %s)", lanes_axis(x, 0, 1), lanes_axis(x, 2, 1));
-        load_keys(x, "value", x->operand, lanes_operand_rows(x, 2, ":"));
+        lanes_load_own(x, "value", x->operand, lanes_operand_rows(x, 2, ":"));
     }
-    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
-        load_keys(x, tile_text(t, "key%u", n), lanes_elem(x, lanes_dot_tensor(x->p, n, true)),
-                  lanes_dot_rows(x, n, LANES_KEYS, ":"));
-}
-
-/* Sums of one query head, added where they were read. */
-static void scatter_of_head(Lanes *x)
-{
-    AuTileBuild *t = x->t;
-    const AuGrads *g = x->p->grads;
-    const int32_t own = lanes_own_keys(x);
-    for (uint32_t n = 0; n < g->dot_count; n++) {
-        const uint32_t dot = back_dot(x, n), tensor = lanes_dot_tensor(x->p, dot, true);
-        if (!back_wants(x, tensor)) continue;
-        const LanesRows view = lanes_dot_rows_of(x, back_sum(x, tensor), dot, LANES_KEYS, ":");
-        tile_atomic_add(t, "dkey%u -> %v clip", n,
-                        lanes_at(x, view, tile_text(t, "%s +: %d", first_key(x), own)));
-        tile_set(t, tile_numbered(t, "dkey", n), "fill(dkey%u, 0.0)", n);
-    }
-    for (uint32_t n = 0; n < g->pairs.count; n++) {
-        if (!is_summed(x, n)) continue;
-        back_scatter(x, &g->pairs.at[n], tile_numbered(t, "total", n), "j", false,
-                     tile_text(t, "j < %s", lanes_axis(x, 1, 2)));
-        tile_set(t, tile_numbered(t, "total", n), "fill(total%u, 0.0)", n);
-    }
+    for (uint32_t n = 1; n < lanes_term_count(x); n++)
+        lanes_load_own(x, lanes_term_name(x, "key", n).text,
+                       lanes_elem(x, lanes_dot_tensor(x->p, n - 1, true)),
+                       lanes_term_rows(x, n, LANES_KEYS, ":"));
 }
 
 static void grid_of(Lanes *x, uint32_t of, BackAxis axes[3])
@@ -344,7 +202,8 @@ static void store_gradient(Lanes *x, uint32_t n, const char *heads)
     AuTileBuild *t = x->t;
     const char *sums = tile_text(t, "%s_acc", back_gradient_names[n]);
     const char *value = back_has_rows(x, n) ? sums : tile_text(t, "%s(%s)", x->operand, sums);
-    const char *rows = tile_text(t, "b, %s, %s +: %d, :", heads, first_key(x), lanes_own_keys(x));
+    const char *rows =
+        tile_text(t, "b, %s, %s +: %d, :", heads, lanes_own_first(x), lanes_own_count(x));
     if (lanes_in_parts(x, n)) {
         tile_if(t, "head_parts > 1");
         tile_store(t, "%s -> %s[heads, %s] clip", sums, lanes_parts_name(n), rows);
@@ -354,9 +213,10 @@ static void store_gradient(Lanes *x, uint32_t n, const char *heads)
     if (lanes_in_parts(x, n)) tile_end(t);
 }
 
-static void head(Lanes *x, bool dk, bool dv, uint32_t of)
+static void head(Lanes *x, uint32_t of)
 {
     AuTileBuild *t = x->t;
+    const bool dk = x->makes_dk, dv = x->makes_dv;
     static const char *const names[] = {"dv", "dk", "dkdv"};
     tile_kernel(t, names[dk + (dk && dv)]);
     lanes_arguments(x);
@@ -373,12 +233,7 @@ static void head(Lanes *x, bool dk, bool dv, uint32_t of)
     BackAxis axes[3];
     grid_of(x, of, axes);
     back_grid(x, axes, 3, dk ? BACK_SUMS_KEYS : BACK_SUMS_NOTHING);
-    if (lanes_shares_tiles(x)) {
-        memories(x);
-        tile_barrier(t, "all", 0, x->shape->executors);
-    }
-    tile_role(t, "core", lanes_shares_tiles(x) ? x->shape->executors : 0, lanes_executor(x), 0);
-    if (!lanes_shares_tiles(x)) memories(x);
+    lanes_core(x, memories);
 }
 
 /* Keys as rows of dQ's product, too: none that no query sees, of the head if the mask asks for it. */
@@ -389,7 +244,7 @@ static void load_rows(Lanes *x)
         tile_set(t, "k_low, k_high, k_full_low, k_full_high", "%s",
                  lanes_range_of_all(x, lanes_mask_by_head(x) ? "h" : "0"));
     tile_copy(t, "%s[b, hk, %s +: %d%s, 0 +: %d] as [kv, c] -> K pad 0", lanes_changed_name(x, 1),
-              first_key(x), lanes_own_keys(x), lanes_limits(x, "k"), lanes_padded_width(x));
+              lanes_own_first(x), lanes_own_count(x), lanes_limits(x, "k"), lanes_padded_width(x));
     tile_load(t, "rows", "K");
     tile_load(t, "key", "K[:, 0 +: %d] as [kv, d]", x->p->d);
 }
@@ -400,13 +255,13 @@ static void load_block(Lanes *x, uint32_t of)
     AuTileBuild *t = x->t;
     const bool together = back_heads_agree(x);
     const LanesRows keys = lanes_operand_rows(x, 1, ":");
-    tile_set(t, "j", "%s + iota(kv:%d)", first_key(x), lanes_own_keys(x));
+    tile_set(t, "j", "%s + iota(kv:%d)", lanes_own_first(x), lanes_own_count(x));
     if (x->with_dq && !lanes_mask_by_head(x))
         load_rows(x);
     else if (of == 1 && !x->with_dq)
-        load_keys(x, "key", x->operand, keys);
+        lanes_load_own(x, "key", x->operand, keys);
     if (of == 1 && together && x->own_v) tile_set(t, "hv", "hk");
-    if (of == 1 && together) load_keys(x, "value", x->operand, lanes_operand_rows(x, 2, ":"));
+    if (of == 1 && together) lanes_load_own(x, "value", x->operand, lanes_operand_rows(x, 2, ":"));
 }
 
 /* A loop over the query heads of the block: all of a group, or every n-th. */
@@ -433,25 +288,25 @@ static void clear_query_sums(Lanes *x)
     tile_end(t);
 }
 
-static void walk_heads(Lanes *x, uint32_t of, bool dk, bool dv)
+static void walk_heads(Lanes *x, uint32_t of)
 {
     AuTileBuild *t = x->t;
+    const int32_t keys = lanes_block_keys(x);
     begin_heads(x, of);
     if (of == 2) {
         tile_set(t, "hk", "h / (%s / %s)", lanes_axis(x, 0, 1), lanes_axis(x, 1, 1));
-        load_keys(x, "key", x->operand, lanes_operand_rows(x, 1, ":"));
+        lanes_load_own(x, "key", x->operand, lanes_operand_rows(x, 1, ":"));
     }
     if (x->with_dq && lanes_mask_by_head(x)) load_rows(x);
     load_of_head(x, of == 1 && !back_heads_agree(x));
-    const int32_t keys = lanes_block_keys(x);
     tile_set(t, "q_low, q_high, q_full_low, q_full_high",
              "query_range(b, h, nb * %d, min(nb * %d + %d, %s))", keys, keys, keys,
              lanes_axis(x, 1, 2));
-    if (x->p->hooks->needs_lists)
-        walk_lists(x, dk, dv);
-    else
-        walk_range(x, dk, dv);
-    if (dk) scatter_of_head(x);
+    /* Keys past the end would add to dQ. */
+    const char *whole =
+        x->with_dq ? tile_text(t, " && nb * %d + %d <= %s", keys, keys, lanes_axis(x, 1, 2)) : NULL;
+    lanes_walk(x, &(LanesWalk){whole, begin_tile, pairs, add_tile});
+    if (x->makes_dk) lanes_scatter(x, true);
     tile_end(t);
 }
 
@@ -478,8 +333,9 @@ void lanes_dkdv(Lanes *x, bool dk, bool dv)
 {
     AuTileBuild *t = x->t;
     const uint32_t of = dk ? 1 : 2; /* whose heads blocks have */
-    head(x, dk, dv, of);
-    fragments(x, dk, dv);
+    x->own = LANES_KEYS, x->makes_dk = dk, x->makes_dv = dv;
+    head(x, of);
+    fragments(x);
     BackAxis axes[3];
     grid_of(x, of, axes);
     const uint32_t loops = back_loops(x, axes, 3, dk ? BACK_SUMS_KEYS : BACK_SUMS_NOTHING);
@@ -487,7 +343,7 @@ void lanes_dkdv(Lanes *x, bool dk, bool dv)
     if (dv && loops) tile_set(t, "dv_acc", "fill(dv_acc, 0.0)");
     if (x->with_dq) begin_parts(x);
     load_block(x, of);
-    walk_heads(x, of, dk, dv);
+    walk_heads(x, of);
     if (dk) store_gradient(x, 1, "hk");
     if (dv) store_gradient(x, 2, of == 1 ? "hk" : "hv");
     for (uint32_t n = 0; n < loops + x->with_dq + 2; n++) tile_end(t);

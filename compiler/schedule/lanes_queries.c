@@ -6,40 +6,33 @@
  * The same walk without the last product makes the sums over a row that some adjoints need (row_pass). Gradients of
  * inputs that are read by query are added here. */
 #include "lanes_back.h"
-#include "rows.h"
-
-#include <string.h>
-
-static void memory(Lanes *x, const char *name, const char *axis, int32_t width)
-{
-    lanes_memory(x, TILE_NAME(name),
-                 tile_text(x->t, "f32[kv:%d, %s:%d]", x->shape->key_tile, axis, width));
-}
 
 static void memories(Lanes *x)
 {
-    memory(x, "K", "d", x->p->d);
-    if (x->own_v) memory(x, "V", "e", x->p->e);
-    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
-        memory(x, tile_text(x->t, "K%u", n), tile_text(x->t, "p%u", n), lanes_dot_width(x->p, n));
+    for (uint32_t n = 0; n < lanes_term_count(x); n++) {
+        const LanesTerm term = lanes_term(x, n);
+        lanes_memory(
+            x, lanes_term_name(x, "K", n),
+            tile_text(x->t, "f32[kv:%d, %s:%d]", x->shape->key_tile, term.axis, term.width));
+        if (n == 0 && x->own_v)
+            lanes_memory(x, TILE_NAME("V"),
+                         tile_text(x->t, "f32[kv:%d, e:%d]", x->shape->key_tile, x->p->e));
+    }
 }
 
 /* Rows of the executor as operand B; f32. */
-static void load_rows(Lanes *x, const char *name, const char *elem, const char *axis, int32_t width,
-                      LanesRows view)
+static void load_rows(Lanes *x, AuTileHandle name, const char *elem, const char *axis,
+                      int32_t width, LanesRows view)
 {
-    const bool as_is = strcmp(elem, "f32") == 0;
-    const char *loaded = as_is ? name : tile_text(x->t, "%s_raw", name);
-    const char *rows = tile_text(x->t, "%s +: %d", lanes_first_row(x), x->rows);
-    tile_frag(x->t, loaded, "%s[%s:%d, q:%d] @ %s.B", elem, axis, width, x->rows, x->atom->name);
-    tile_load(x->t, loaded, "%v pad 0", lanes_at(x, view, rows));
-    if (!as_is) tile_set(x->t, name, "f32(%s)", loaded);
+    tile_frag(x->t, lanes_own_raw(x, name.text, elem), "%s%s", elem,
+              lanes_own_type(x, axis, width));
+    lanes_load_own(x, name.text, elem, view);
 }
 
 static void head(Lanes *x, const char *name)
 {
-    AuTileBuild *t = x->t;
-    tile_kernel(t, name);
+    x->own = LANES_QUERIES;
+    tile_kernel(x->t, name);
     lanes_arguments(x);
     back_changed(x);
     if (x->p->hooks->needs_lists) lanes_list_arguments(x);
@@ -69,73 +62,32 @@ static uint32_t open(Lanes *x, BackSums sums)
     return loops + 2;
 }
 
-/* A walk over the tiles of keys: of each, what is made of its pairs (some of which take no part), then the rest. */
-typedef struct Walk {
-    void (*pairs)(Lanes *x, bool masked);
-    void (*rest)(Lanes *x);
-} Walk;
-
-static void begin_tile(Lanes *x);
-
-static void walk_range(Lanes *x, const Walk *w)
-{
-    AuTileBuild *t = x->t;
-    const int32_t n = x->shape->key_tile;
-    const char *last = lanes_axis(x, 1, 2);
-    tile_set(t, "n_low, f_low, f_high, n_high",
-             "key_tiles(k_low, k_high, k_full_low, k_full_high, %s, %d)", last, n);
-    tile_for_range(t, "n", "n_low", "n_high");
-    begin_tile(x);
-    tile_if(t, "n >= f_low && n < f_high");
-    w->pairs(x, false);
-    tile_else(t);
-    w->pairs(x, true);
-    tile_end(t);
-    w->rest(x);
-    tile_end(t);
-}
-
-static void walk_lists(Lanes *x, const Walk *w)
-{
-    static const char *const lists[] = {"partial", "full"};
-    AuTileBuild *t = x->t;
-    const char *h = lanes_list_by_head(x) ? "h" : "0";
-    for (uint32_t n = 0; n < 2; n++) {
-        tile_set(t, tile_text(t, "%s_many", lists[n]), "%s_count[b, %s, mb]", lists[n], h);
-        tile_for_range(t, "item", "0", tile_text(t, "%s_many", lists[n]));
-        tile_set(t, "n", "%s_index[b, %s, mb, item]", lists[n], h);
-        begin_tile(x);
-        w->pairs(x, n == 0);
-        w->rest(x);
-        tile_end(t);
-    }
-}
-
-static void walk(Lanes *x, const Walk *w)
+static void walk(Lanes *x, const LanesWalk *w)
 {
     tile_set(x->t, "k_low, k_high, k_full_low, k_full_high", "%s",
              lanes_range_of_rows(x, x->block));
-    if (x->p->hooks->needs_lists)
-        walk_lists(x, w);
-    else
-        walk_range(x, w);
+    lanes_walk(x, w);
+}
+
+static void declare_pair(Lanes *x, AuTileHandle name)
+{
+    tile_frag(x->t, name, "%s", lanes_pair_type(x));
 }
 
 /* Rows, statistics, scores of pairs. */
 static void begin_rows(Lanes *x, bool adjoints)
 {
     AuTileBuild *t = x->t;
-    const char *pair =
-        tile_text(t, "f32[kv:%d, q:%d] @ %s.C", x->shape->key_tile, x->rows, x->atom->name);
-    load_rows(x, "query", x->operand, "d", x->p->d, lanes_operand_rows(x, 0, ":"));
-    load_rows(x, "dO", x->operand, "e", x->p->e, lanes_rows(x, back_output_gradient(x), "h", ":"));
-    tile_frag(t, "score", "%s", pair);
-    tile_frag(t, "dp", "%s", pair);
-    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) {
-        load_rows(x, tile_text(t, "query%u", n), lanes_elem(x, lanes_dot_tensor(x->p, n, false)),
-                  tile_text(t, "p%u", n), lanes_dot_width(x->p, n),
-                  lanes_dot_rows(x, n, LANES_QUERIES, ":"));
-        tile_frag(t, tile_numbered(t, "dot", n), "%s", pair);
+    load_rows(x, TILE_NAME("query"), x->operand, "d", x->p->d, lanes_operand_rows(x, 0, ":"));
+    load_rows(x, TILE_NAME("dO"), x->operand, "e", x->p->e,
+              lanes_rows(x, back_output_gradient(x), "h", ":"));
+    declare_pair(x, TILE_NAME("score")), declare_pair(x, TILE_NAME("dp"));
+    for (uint32_t n = 1; n < lanes_term_count(x); n++) {
+        const LanesTerm term = lanes_term(x, n);
+        load_rows(x, lanes_term_name(x, "query", n),
+                  lanes_elem(x, lanes_dot_tensor(x->p, n - 1, false)), term.axis, term.width,
+                  lanes_term_rows(x, n, LANES_QUERIES, ":"));
+        declare_pair(x, TILE_NAME(term.score));
     }
     for (uint32_t n = 0; n < back_row_count(x, adjoints); n++)
         tile_load(t, back_row_variable(x, n), "%s[b, h, %s +: %d] like score pad 0",
@@ -146,37 +98,15 @@ static void begin_rows(Lanes *x, bool adjoints)
 /* Copies of a tile of keys, and the products that pairs are made of. */
 static void begin_tile(Lanes *x)
 {
-    AuTileBuild *t = x->t;
-    lanes_copy_tile(x, LANES_KEYS, lanes_operand_rows(x, 1, ":"), TILE_NAME("K"));
-    if (x->own_v) lanes_copy_tile(x, LANES_KEYS, lanes_operand_rows(x, 2, ":"), TILE_NAME("V"));
-    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
-        lanes_copy_tile(x, LANES_KEYS, lanes_dot_rows(x, n, LANES_KEYS, ":"),
-                        tile_numbered(t, "K", n));
-    if (lanes_shares_tiles(x)) tile_sync(t, "all");
-    tile_product(t, "score", x->atom, TILE_START, "K", "query");
-    tile_product(t, "dp", x->atom, TILE_START,
-                 x->own_v ? "V"
-                          : tile_text(t, "K[:, %d +: %d] as [kv, e]", x->p->attn->v_first, x->p->e),
-                 "dO");
-    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
-        tile_product(t, tile_numbered(t, "dot", n), x->atom, TILE_START, tile_text(t, "K%u", n),
-                     tile_text(t, "query%u", n));
-    tile_set(t, "j", "n * %d + iota(kv:%d)", x->shape->key_tile, x->shape->key_tile);
-}
-
-static void declare_pair(Lanes *x, AuTileHandle name)
-{
-    tile_frag(x->t, name, "f32[kv:%d, q:%d] @ %s.C", x->shape->key_tile, x->rows, x->atom->name);
+    lanes_copy_passing(x);
+    if (lanes_shares_tiles(x)) tile_sync(x->t, "all");
+    lanes_pair_products(x, true);
 }
 
 /* At indices with the key each pair is added, else the sum over the keys. */
-static bool by_key(const Lanes *x, uint32_t n)
+static bool is_of_pairs(const Lanes *x, uint32_t n)
 {
-    return back_read_axes(x, &x->p->grads->pairs.at[n]) & AU_AX_KV;
-}
-static bool by_query(const Lanes *x, uint32_t n)
-{
-    return back_read_axes(x, &x->p->grads->pairs.at[n]) & AU_AX_Q;
+    return lanes_has_value(x, n) && !lanes_is_summed(x, n);
 }
 
 static void results(Lanes *x, bool masked)
@@ -186,16 +116,9 @@ static void results(Lanes *x, bool masked)
     const char *rows[64];
     for (uint32_t n = 0; n < back_row_count(x, true); n++) rows[n] = back_row_variable(x, n);
     tile_set(t, lanes_pair_results(x), "%s", lanes_pair_hook(x, "backward_pair", true, rows));
-    if (masked) {
-        const AuTileHandle unmasked = tile_set(t, "unmasked", "%s", lanes_unmasked(x));
-        lanes_mask(x, TILE_NAME("ds"), unmasked);
-        for (uint32_t n = 0; n < g->dot_count; n++)
-            lanes_mask(x, tile_numbered(t, "ddot", n), unmasked);
-        for (uint32_t n = 0; n < g->pairs.count; n++)
-            if (by_query(x, n)) lanes_mask(x, tile_numbered(t, "value", n), unmasked);
-    }
+    if (masked) lanes_mask_pairs(x, false, true);
     for (uint32_t n = 0; n < g->pairs.count; n++)
-        if (by_query(x, n) && !by_key(x, n))
+        if (lanes_is_summed(x, n))
             tile_set(t, tile_numbered(t, "total", n), "total%u + rowsum(value%u)", n, n);
 }
 
@@ -219,15 +142,10 @@ static void add_tile(Lanes *x)
     AuTileBuild *t = x->t;
     const AuGrads *g = x->p->grads;
     tile_product(t, "dq_acc", x->atom, TILE_ADD, "K", "ds");
-    for (uint32_t n = 0; n < g->dot_count; n++) {
-        const uint32_t dot = back_dot(x, n);
-        if (back_wants(x, lanes_dot_tensor(x->p, dot, false)))
-            tile_product(t, tile_numbered(t, "dquery", n), x->atom, TILE_ADD,
-                         tile_text(t, "K%u", dot), tile_text(t, "ddot%u", n));
-    }
+    lanes_dot_gradients(x);
     back_name_pair(x);
     for (uint32_t n = 0; n < g->pairs.count; n++)
-        if (by_query(x, n) && by_key(x, n)) add_pairs(x, n);
+        if (is_of_pairs(x, n)) add_pairs(x, n);
     if (lanes_shares_tiles(x)) tile_sync(t, "all");
 }
 
@@ -239,33 +157,8 @@ static void accumulators(Lanes *x)
     for (uint32_t n = 0; n < g->dot_count; n++) declare_pair(x, tile_numbered(t, "ddot", n));
     for (uint32_t n = 0; n < g->pairs.count; n++) declare_pair(x, tile_numbered(t, "value", n));
     tile_frag(t, "dq_acc", "f32[d:%d, q:%d] @ %s.C = 0.0", x->p->d, x->rows, x->atom->name);
-    for (uint32_t n = 0; n < g->dot_count; n++) {
-        const uint32_t dot = back_dot(x, n);
-        if (back_wants(x, lanes_dot_tensor(x->p, dot, false)))
-            tile_frag(t, tile_numbered(t, "dquery", n), "f32[p%u:%d, q:%d] @ %s.C = 0.0", dot,
-                      lanes_dot_width(x->p, dot), x->rows, x->atom->name);
-    }
-    for (uint32_t n = 0; n < g->pairs.count; n++)
-        if (by_query(x, n) && !by_key(x, n))
-            tile_frag(t, tile_numbered(t, "total", n), "f32[q:%d] like score = 0.0", x->rows);
-}
-
-/* What was summed over the keys, where it was read. */
-static void scatter(Lanes *x)
-{
-    AuTileBuild *t = x->t;
-    const AuGrads *g = x->p->grads;
-    for (uint32_t n = 0; n < g->dot_count; n++) {
-        const uint32_t dot = back_dot(x, n), tensor = lanes_dot_tensor(x->p, dot, false);
-        if (!back_wants(x, tensor)) continue;
-        const LanesRows view = lanes_dot_rows_of(x, back_sum(x, tensor), dot, LANES_QUERIES, ":");
-        tile_atomic_add(t, "dquery%u -> %v clip", n,
-                        lanes_at(x, view, tile_text(t, "%s +: %d", lanes_first_row(x), x->rows)));
-    }
-    for (uint32_t n = 0; n < g->pairs.count; n++)
-        if (by_query(x, n) && !by_key(x, n))
-            back_scatter(x, &g->pairs.at[n], tile_numbered(t, "total", n), "i", false,
-                         tile_text(t, "i < %s", lanes_axis(x, 0, 2)));
+    for (uint32_t n = 0; n < g->dot_count; n++) lanes_declare_dot_gradient(x, n);
+    for (uint32_t n = 0; n < g->pairs.count; n++) lanes_declare_total(x, n);
 }
 
 void lanes_dq(Lanes *x)
@@ -279,13 +172,13 @@ void lanes_dq(Lanes *x)
     const uint32_t blocks = open(x, BACK_SUMS_QUERIES);
     begin_rows(x, true);
     accumulators(x);
-    walk(x, &(Walk){results, add_tile});
+    walk(x, &(LanesWalk){.begin = begin_tile, .pairs = results, .rest = add_tile});
     const char *rows = tile_text(t, "%s +: %d", lanes_first_row(x), x->rows);
     if (sum)
         tile_store(t, "dq_acc -> dq_sum[b, h, %s, :] clip", rows);
     else
         tile_store(t, "%s(dq_acc) -> dq[b, h, %s, :] clip", x->operand, rows);
-    scatter(x);
+    lanes_scatter(x, false);
     for (uint32_t n = 0; n < blocks; n++) tile_end(t);
 }
 
@@ -324,7 +217,7 @@ void lanes_row_pass(Lanes *x)
         declare_pair(x, tile_numbered(t, "part", n));
         tile_frag(t, tile_numbered(t, "pass", n), "f32[q:%d] like score = 0.0", x->rows);
     }
-    walk(x, &(Walk){add_parts, end_tile});
+    walk(x, &(LanesWalk){.begin = begin_tile, .pairs = add_parts, .rest = end_tile});
     for (uint32_t n = 0; n < count; n++)
         tile_store(t, "pass%u -> pass_%u[b, h, %s +: %d] clip", n, n, lanes_first_row(x), x->rows);
     for (uint32_t n = 0; n < blocks; n++) tile_end(t);

@@ -4,9 +4,6 @@
 
 #include "lanes.h"
 
-/* Which rows a tile consists of: what the parts below need to know of it. */
-typedef enum LanesSide { LANES_QUERIES, LANES_KEYS } LanesSide;
-
 /* A view but for its rows: `k[b, hk, <rows>, :]`. */
 typedef struct LanesRows {
     const char *before, *after;

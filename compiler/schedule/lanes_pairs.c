@@ -1,0 +1,281 @@
+/* lanes_pairs.c - what both kernels of products of the schedule `lanes` are made of, whichever side their blocks own: the executor's rows
+ * are operand B in registers and lie along its lanes, the other side's pass by as tiles in memory, operand A.
+ *
+ *     own keys       S = Q K'     dP = dO V'       own queries       S' = K Q'    dP' = V dO'
+ */
+#include "lanes_back.h"
+#include "rows.h"
+
+#include <string.h>
+
+typedef struct Side {
+    const char *name, *other;   /* of operands in registers */
+    const char *tile, *second;  /* of tiles that pass, as they are called in memory */
+    const char *block, *number; /* of a block, of a tile */
+    const char *list, *from; /* what lists of tiles begin with; the mask's range of what passes */
+    const char *own, *index; /* axis of the own rows; their numbers */
+    const char *passed, *indices; /* the same of what passes */
+    const char *gradient;         /* of a further product's tensor */
+} Side;
+
+static const Side sides[] = {
+    [LANES_QUERIES] = {"query", "dO", "K", "V", "mb", "n", "", "k", "q", "i", "kv", "j", "dquery"},
+    [LANES_KEYS] = {"key", "value", "Q", "dO", "nb", "m", "back_", "q", "kv", "j", "q", "i",
+                    "dkey"},
+};
+
+static const Side *side_of(const Lanes *x) { return &sides[x->own]; }
+
+static LanesSide passing(const Lanes *x)
+{
+    return x->own == LANES_KEYS ? LANES_QUERIES : LANES_KEYS;
+}
+
+static int32_t passing_rows(const Lanes *x)
+{
+    return x->own == LANES_KEYS ? x->shape->query_tile : x->shape->key_tile;
+}
+
+/* ---- the executor's rows */
+
+int32_t lanes_own_count(const Lanes *x)
+{
+    return x->own == LANES_KEYS ? x->p->caps->lanes * x->shape->key_registers : x->rows;
+}
+
+int32_t lanes_block_keys(const Lanes *x)
+{
+    return x->p->caps->lanes * x->shape->key_registers * x->shape->executors;
+}
+
+const char *lanes_own_first(Lanes *x)
+{
+    if (x->own == LANES_QUERIES) return lanes_first_row(x);
+    const char *block = tile_text(x->t, "nb * %d", lanes_block_keys(x));
+    return lanes_shares_tiles(x) ? tile_text(x->t, "%s + self * %d", block, lanes_own_count(x))
+                                 : block;
+}
+
+const char *lanes_own_rows(Lanes *x)
+{
+    return tile_text(x->t, "%s +: %d", lanes_own_first(x), lanes_own_count(x));
+}
+
+const char *lanes_own_type(Lanes *x, const char *axis, int32_t width)
+{
+    return tile_text(x->t, "[%s:%d, %s:%d] @ %s.B", axis, width, side_of(x)->own,
+                     lanes_own_count(x), x->atom->name);
+}
+
+const char *lanes_own_raw(Lanes *x, const char *name, const char *elem)
+{
+    return strcmp(elem, x->held) == 0 ? name : tile_text(x->t, "%s_raw", name);
+}
+
+void lanes_load_own(Lanes *x, const char *name, const char *elem, LanesRows view)
+{
+    const char *raw = lanes_own_raw(x, name, elem);
+    tile_load(x->t, raw, "%v pad 0", lanes_at(x, view, lanes_own_rows(x)));
+    if (raw != name) tile_set(x->t, name, "%s(%s)", x->held, raw);
+}
+
+/* ---- pairs */
+
+const char *lanes_pair_type(Lanes *x)
+{
+    return tile_text(x->t, "f32[%s:%d, %s:%d] @ %s.C", side_of(x)->passed, passing_rows(x),
+                     side_of(x)->own, lanes_own_count(x), x->atom->name);
+}
+
+const char *lanes_pair_results(Lanes *x)
+{
+    AuText text = {.arena = x->arena};
+    au_text_add(&text, "p, ds");
+    for (uint32_t n = 0; n < x->p->grads->dot_count; n++) au_text_add(&text, ", ddot%u", n);
+    for (uint32_t n = 0; n < x->p->grads->pairs.count; n++) au_text_add(&text, ", value%u", n);
+    return au_text_str(&text);
+}
+
+const char *lanes_pair_hook(Lanes *x, const char *hook, bool adjoints, const char *const *rows)
+{
+    AuText text = {.arena = x->arena};
+    au_text_add(&text, "%s(score, dp, b, h, i, j", hook);
+    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) au_text_add(&text, ", dot%u", n);
+    for (uint32_t n = 0; n < back_row_count(x, adjoints); n++) au_text_add(&text, ", %s", rows[n]);
+    au_text_add(&text, ")");
+    return au_text_str(&text);
+}
+
+const char *lanes_unmasked(Lanes *x)
+{
+    return tile_text(x->t, "j < %s && i < %s%s", lanes_axis(x, 1, 2), lanes_axis(x, 0, 2),
+                     x->p->hooks->has_mask ? " && mask(b, h, i, j)" : "");
+}
+
+/* Gradients of inputs that queries read are added by blocks of queries where there are such. */
+bool lanes_has_value(const Lanes *x, uint32_t n)
+{
+    return x->own == LANES_KEYS || back_read_axes(x, &x->p->grads->pairs.at[n]) & AU_AX_Q;
+}
+
+bool lanes_is_summed(const Lanes *x, uint32_t n)
+{
+    const uint8_t passed = x->own == LANES_KEYS ? AU_AX_Q : AU_AX_KV;
+    return lanes_has_value(x, n) && !(back_read_axes(x, &x->p->grads->pairs.at[n]) & passed);
+}
+
+void lanes_mask_pairs(Lanes *x, bool weights, bool slopes)
+{
+    AuTileBuild *t = x->t;
+    const AuGrads *g = x->p->grads;
+    const AuTileHandle unmasked = tile_set(t, "unmasked", "%s", lanes_unmasked(x));
+    if (weights) lanes_mask(x, TILE_NAME("p"), unmasked);
+    if (slopes) lanes_mask(x, TILE_NAME("ds"), unmasked);
+    for (uint32_t n = 0; n < g->dot_count; n++)
+        lanes_mask(x, tile_numbered(t, "ddot", n), unmasked);
+    for (uint32_t n = 0; n < g->pairs.count; n++)
+        if (lanes_has_value(x, n)) lanes_mask(x, tile_numbered(t, "value", n), unmasked);
+}
+
+/* ---- one tile of what passes */
+
+static void copy(Lanes *x, LanesRows view, AuTileHandle to)
+{
+    lanes_copy_tile(x, passing(x), view, to);
+}
+
+void lanes_copy_passing(Lanes *x)
+{
+    const Side *s = side_of(x);
+    for (uint32_t n = 0; n < lanes_term_count(x); n++) {
+        copy(x, lanes_term_rows(x, n, passing(x), ":"), lanes_term_name(x, s->tile, n));
+        if (n == 0 && x->own == LANES_KEYS)
+            copy(x, lanes_rows(x, back_output_gradient(x), "h", ":"), TILE_NAME(s->second));
+        if (n == 0 && x->own == LANES_QUERIES && x->own_v)
+            copy(x, lanes_operand_rows(x, 2, ":"), TILE_NAME(s->second));
+    }
+}
+
+void lanes_pair_products(Lanes *x, bool dp)
+{
+    AuTileBuild *t = x->t;
+    const Side *s = side_of(x);
+    const bool joined = x->own == LANES_QUERIES && !x->own_v;
+    for (uint32_t n = 0; n < lanes_term_count(x); n++) {
+        tile_product(t, lanes_term(x, n).score, x->atom, TILE_START, lanes_term_name(x, s->tile, n),
+                     lanes_term_name(x, s->name, n));
+        if (n == 0 && dp)
+            tile_product(
+                t, "dp", x->atom, TILE_START,
+                joined ? tile_text(t, "K[:, %d +: %d] as [kv, e]", x->p->attn->v_first, x->p->e)
+                       : s->second,
+                s->other);
+    }
+    tile_set(t, s->indices, "%s * %d + iota(%s:%d)", s->number, passing_rows(x), s->passed,
+             passing_rows(x));
+}
+
+/* ---- tiles that the rows of the block meet */
+
+/* By the mask's range. */
+static void walk_range(Lanes *x, const LanesWalk *w)
+{
+    AuTileBuild *t = x->t;
+    const Side *s = side_of(x);
+    tile_set(t, tile_text(t, "%s_low, f_low, f_high, %s_high", s->number, s->number),
+             "key_tiles(%s_low, %s_high, %s_full_low, %s_full_high, %s, %d)", s->from, s->from,
+             s->from, s->from, lanes_axis(x, passing(x) == LANES_KEYS, 2), passing_rows(x));
+    tile_for_range(t, s->number, tile_text(t, "%s_low", s->number),
+                   tile_text(t, "%s_high", s->number));
+    w->begin(x);
+    tile_if(t, "%s >= f_low && %s < f_high%s", s->number, s->number, w->whole ? w->whole : "");
+    w->pairs(x, false);
+    tile_else(t);
+    w->pairs(x, true);
+    tile_end(t);
+    w->rest(x);
+    tile_end(t);
+}
+
+static void walk_lists(Lanes *x, const LanesWalk *w)
+{
+    static const char *const lists[] = {"partial", "full"};
+    AuTileBuild *t = x->t;
+    const Side *s = side_of(x);
+    const char *h = lanes_list_by_head(x) ? "h" : "0";
+    for (uint32_t n = 0; n < 2; n++) {
+        tile_set(t, tile_text(t, "%s_many", lists[n]), "%s%s_count[b, %s, %s]", s->list, lists[n],
+                 h, s->block);
+        tile_for_range(t, "item", "0", tile_text(t, "%s_many", lists[n]));
+        tile_set(t, s->number, "%s%s_index[b, %s, %s, item]", s->list, lists[n], h, s->block);
+        w->begin(x);
+        w->pairs(x, n == 0);
+        w->rest(x);
+        tile_end(t);
+    }
+}
+
+void lanes_walk(Lanes *x, const LanesWalk *w)
+{
+    if (x->p->hooks->needs_lists)
+        walk_lists(x, w);
+    else
+        walk_range(x, w);
+}
+
+/* ---- gradients of what the own rows are, summed over what passes */
+
+static bool wants(const Lanes *x, uint32_t n)
+{
+    return back_wants(x, lanes_dot_tensor(x->p, back_dot(x, n), x->own == LANES_KEYS));
+}
+
+void lanes_declare_dot_gradient(Lanes *x, uint32_t n)
+{
+    const LanesTerm term = lanes_term(x, 1 + back_dot(x, n));
+    if (wants(x, n))
+        tile_frag(x->t, tile_numbered(x->t, side_of(x)->gradient, n),
+                  "f32[%s:%d, %s:%d] @ %s.C = 0.0", term.axis, term.width, side_of(x)->own,
+                  lanes_own_count(x), x->atom->name);
+}
+
+void lanes_declare_total(Lanes *x, uint32_t n)
+{
+    if (lanes_is_summed(x, n))
+        tile_frag(x->t, tile_numbered(x->t, "total", n), "f32[%s:%d] like score = 0.0",
+                  side_of(x)->own, lanes_own_count(x));
+}
+
+void lanes_dot_gradients(Lanes *x)
+{
+    for (uint32_t n = 0; n < x->p->grads->dot_count; n++)
+        if (wants(x, n))
+            tile_product(x->t, tile_numbered(x->t, side_of(x)->gradient, n), x->atom, TILE_ADD,
+                         lanes_term_name(x, side_of(x)->tile, 1 + back_dot(x, n)),
+                         tile_numbered(x->t, "ddot", n));
+}
+
+void lanes_scatter(Lanes *x, bool again)
+{
+    AuTileBuild *t = x->t;
+    const AuGrads *g = x->p->grads;
+    const Side *s = side_of(x);
+    const bool keys = x->own == LANES_KEYS;
+    for (uint32_t n = 0; n < g->dot_count; n++) {
+        const uint32_t dot = back_dot(x, n);
+        if (!wants(x, n)) continue;
+        const AuTileHandle sum = tile_numbered(t, s->gradient, n);
+        const char *name = back_sum(x, lanes_dot_tensor(x->p, dot, keys));
+        tile_atomic_add(
+            t, "%v -> %v clip", sum,
+            lanes_at(x, lanes_dot_rows_of(x, name, dot, x->own, ":"), lanes_own_rows(x)));
+        if (again) tile_set(t, sum, "fill(%v, 0.0)", sum);
+    }
+    for (uint32_t n = 0; n < g->pairs.count; n++) {
+        if (!lanes_is_summed(x, n)) continue;
+        const AuTileHandle total = tile_numbered(t, "total", n);
+        back_scatter(x, &g->pairs.at[n], total, s->index, false,
+                     tile_text(t, "%s < %s", s->index, lanes_axis(x, keys, 2)));
+        if (again) tile_set(t, total, "fill(%v, 0.0)", total);
+    }
+}
