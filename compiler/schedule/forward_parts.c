@@ -88,14 +88,9 @@ void lanes_key_tiles(Lanes *x, AuTileHow how)
 {
     AuTileBuild *t = x->t;
     if (x->p->hooks->needs_lists) {
-        const char *h = lanes_list_by_head(x) ? "h" : "0";
         tile_let(t, "k_low, k_high, k_full_low, k_full_high", "%s",
                  lanes_range_of_rows(x, x->block));
-        tile_list(t, "keys");
-        tile_segment(t, "partial", TILE_INDEX_LIST, tile_text(t, "partial_index[b, %s, mb, :]", h),
-                     tile_text(t, "partial_count[b, %s, mb]", h));
-        tile_segment(t, "full", TILE_INDEX_LIST, tile_text(t, "full_index[b, %s, mb, :]", h),
-                     tile_text(t, "full_count[b, %s, mb]", h));
+        lanes_list_segments(x, "keys", "", "h", "mb");
         return;
     }
     lanes_key_bounds(x);

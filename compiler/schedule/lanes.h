@@ -87,6 +87,9 @@ const char *lanes_changed_name(Lanes *x, uint32_t n);
 void lanes_list_kernels(Lanes *x);
 const char *lanes_list_type(Lanes *x, bool counts);
 void lanes_list_arguments(Lanes *x);
+/* The tiles of a block by such lists: `list` over [of]partial_index[b, head, block, :] and so on. */
+void lanes_list_segments(Lanes *x, const char *list, const char *of, const char *head,
+                         const char *block);
 /* Of blocks of keys the tiles of queries. */
 void lanes_query_lists(Lanes *x, int32_t queries, int32_t keys);
 void lanes_query_list_arguments(Lanes *x, int32_t queries, int32_t keys);

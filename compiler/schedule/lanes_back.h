@@ -92,10 +92,11 @@ void back_adjoints(Lanes *x);
 void back_after(Lanes *x);
 
 /* ---- lanes_pairs.c */
-/* "hook(score, dp, b, h, i, j, ..)", with these for the statistics of rows */
+/* "hook(score, dp, b, h, i, j, ..)", with these for the statistics of rows; NULL: the variables that hold them */
 const char *lanes_pair_results(Lanes *x); /* "p, ds, ddot0.., value0..": what it gives */
 const char *lanes_pair_hook(Lanes *x, const char *hook, bool adjoints, const char *const *rows);
 const char *lanes_unmasked(Lanes *x);
+void lanes_row_parts(Lanes *x); /* part0, ..: what a pair adds to sums over its row */
 /* Of kernels of the schedule `lanes` whose blocks own x->own: rows of an executor, keys of a block. */
 int32_t lanes_own_count(const Lanes *x);
 int32_t lanes_block_keys(const Lanes *x);

@@ -278,3 +278,15 @@ void lanes_query_list_arguments(Lanes *x, int32_t queries, int32_t keys)
     const Lists l = {"back_", queries, keys, true};
     arguments(x, &l);
 }
+
+void lanes_list_segments(Lanes *x, const char *list, const char *of, const char *head,
+                         const char *block)
+{
+    AuTileBuild *t = x->t;
+    const char *h = lanes_list_by_head(x) ? head : "0";
+    tile_list(t, list);
+    for (uint32_t n = 0; n < 2; n++)
+        tile_segment(t, names[n], TILE_INDEX_LIST,
+                     tile_text(t, "%s%s_index[b, %s, %s, :]", of, names[n], h, block),
+                     tile_text(t, "%s%s_count[b, %s, %s]", of, names[n], h, block));
+}

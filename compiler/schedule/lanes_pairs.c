@@ -101,7 +101,8 @@ const char *lanes_pair_hook(Lanes *x, const char *hook, bool adjoints, const cha
     AuText text = {.arena = x->arena};
     au_text_add(&text, "%s(score, dp, b, h, i, j", hook);
     for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) au_text_add(&text, ", dot%u", n);
-    for (uint32_t n = 0; n < back_row_count(x, adjoints); n++) au_text_add(&text, ", %s", rows[n]);
+    for (uint32_t n = 0; n < back_row_count(x, adjoints); n++)
+        au_text_add(&text, ", %s", rows ? rows[n] : back_row_variable(x, n));
     au_text_add(&text, ")");
     return au_text_str(&text);
 }
@@ -135,6 +136,14 @@ void lanes_mask_pairs(Lanes *x, bool weights, bool slopes)
         lanes_mask(x, tile_numbered(t, "ddot", n), unmasked);
     for (uint32_t n = 0; n < g->pairs.count; n++)
         if (lanes_has_value(x, n)) lanes_mask(x, tile_numbered(t, "value", n), unmasked);
+}
+
+void lanes_row_parts(Lanes *x)
+{
+    AuText names = {.arena = x->arena};
+    for (uint32_t n = 0; n < x->p->grads->pass_count; n++)
+        au_text_add(&names, "%spart%u", n ? ", " : "", n);
+    tile_set(x->t, au_text_str(&names), "%s", lanes_pair_hook(x, "backward_pass", false, NULL));
 }
 
 /* ---- one tile of what passes */

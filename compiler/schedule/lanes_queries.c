@@ -113,9 +113,7 @@ static void results(Lanes *x, bool masked)
 {
     AuTileBuild *t = x->t;
     const AuGrads *g = x->p->grads;
-    const char *rows[64];
-    for (uint32_t n = 0; n < back_row_count(x, true); n++) rows[n] = back_row_variable(x, n);
-    tile_set(t, lanes_pair_results(x), "%s", lanes_pair_hook(x, "backward_pair", true, rows));
+    tile_set(t, lanes_pair_results(x), "%s", lanes_pair_hook(x, "backward_pair", true, NULL));
     if (masked) lanes_mask_pairs(x, false, true);
     for (uint32_t n = 0; n < g->pairs.count; n++)
         if (lanes_is_summed(x, n))
@@ -186,11 +184,7 @@ static void add_parts(Lanes *x, bool masked)
 {
     AuTileBuild *t = x->t;
     const uint32_t count = x->p->grads->pass_count;
-    const char *rows[64];
-    AuText names = {.arena = x->arena};
-    for (uint32_t n = 0; n < count; n++) au_text_add(&names, "%spart%u", n ? ", " : "", n);
-    for (uint32_t n = 0; n < back_row_count(x, false); n++) rows[n] = back_row_variable(x, n);
-    tile_set(t, au_text_str(&names), "%s", lanes_pair_hook(x, "backward_pass", false, rows));
+    lanes_row_parts(x);
     const AuTileHandle unmasked = TILE_NAME("unmasked");
     if (masked) tile_set(t, unmasked, "%s", lanes_unmasked(x));
     for (uint32_t n = 0; n < count; n++) {

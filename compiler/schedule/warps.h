@@ -41,6 +41,11 @@ void warps_issue(Lanes *x, AuTileHandle token, AuTileHandle from, AuTileHandle t
 void warps_issue_tile(Lanes *x, AuTileHandle token, LanesRows view, const char *n, AuTileHandle to,
                       const char *stage, bool by_weight);
 
+/* The first index of a tile in stages: the stage `at` that is computed on, or the one that is being filled; "" where there is one. */
+const char *warps_stage(const Lanes *x, bool filled);
+/* Waits for copies, where they are asynchronous. */
+void warps_wait(Lanes *x, const char *tokens);
+
 /* warps_join.c: warps that share their rows join what each has of its keys; then outputs and finals go to memory. */
 void warps_join_memories(Lanes *x);
 int32_t warps_join_bytes(const AuProblem *p, const AuShape *s); /* of shared memory */

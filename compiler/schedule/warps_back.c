@@ -1,5 +1,5 @@
 /* warps_back.c - see warps_back.h: statistics of rows, and what this schedule does not have. */
-#include "warps_back.h"
+#include "lanes_back.h"
 
 typedef struct Statistic {
     const char *kind; /* "final", "adjoint"; NULL: there are fewer */
@@ -84,4 +84,29 @@ Lanes warps_back_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSch
     x.heads_apart = heads_apart(p);
     x.with_dq = !p->deterministic;
     return x;
+}
+
+/* Tiles of queries that the keys of the block meet. */
+void back_query_tiles(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const char *s = lanes_axis(x, 0, 2), *last = lanes_axis(x, 1, 2),
+               *head = x->heads_apart ? "h" : "hk";
+    tile_let(t, "q_low, q_high, q_full_low, q_full_high",
+             "query_range(b, %s, nb * %d, min(nb * %d + %d, %s))", head, x->block, x->block,
+             x->block, last);
+    if (x->p->attn->mask.i)
+        tile_let(t, "k_low, k_high, k_full_low, k_full_high", "%s", lanes_range_of_all(x, head));
+    if (x->p->hooks->needs_lists) {
+        lanes_list_segments(x, "queries", "back_", head, "nb");
+        return;
+    }
+    tile_let(
+        t, "m_low, f_low, f_high, m_high",
+        "key_tiles(q_low, q_high, where(nb * %d + %d > %s, %s, q_full_low), q_full_high, %s, %d)",
+        x->block, x->block, last, s, s, x->shape->query_tile);
+    tile_list(t, "queries");
+    tile_segment(t, "partial", TILE_RANGE, "m_low", "f_low");
+    tile_segment(t, "full", TILE_RANGE, "f_low", "f_high");
+    tile_segment(t, "partial", TILE_RANGE, "f_high", "m_high");
 }

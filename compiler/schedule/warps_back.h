@@ -26,6 +26,15 @@ typedef struct WarpsPieces {
 WarpsPieces warps_dq_pieces(const Lanes *x, int32_t width);
 /* Do weights and dS' become operands in shared memory? Other warps take them too, or they do not lie as operands do. */
 bool warps_back_via_shared(const Lanes *x);
+/* The list `queries` of tiles that the keys of the block meet; and the limits of both. */
+void back_query_tiles(Lanes *x);
+
+/* ---- warps_pieces.c */
+const char *warps_own_keys(Lanes *x); /* where the warp's keys begin in the block */
+void warps_query_gradients(Lanes *x); /* of a tile, further products' too */
+/* Before the first tile there is none that is late; after the last there is one. */
+void warps_begin_late(Lanes *x);
+void warps_end_late(Lanes *x);
 /* Is a tile's made under the products of the next one? */
 bool warps_dq_is_late(const Lanes *x);
 int32_t warps_dq_turns(const Lanes *x, const WarpsPieces *p);

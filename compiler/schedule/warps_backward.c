@@ -19,8 +19,6 @@
 
 #include <string.h>
 
-enum { PIECE_REGISTERS = 48 }; /* of a piece of dQ, beside the accumulators of dK and dV */
-
 /* 2^13, by which weights are multiplied before they are rounded to f16, and dV divided: then weights keep all their bits down to 2^-27
  * instead of 2^-14. They are at most 1 by proof; where scores are so large that products summed in another order make them more, there is
  * room up to 8. Gradients of scores have no bound (docs/dev/performance-notes.md). */
@@ -39,19 +37,6 @@ bool warps_back_via_shared(const Lanes *x) { return x->via_shared || x->shape->c
 static bool is_split(const Lanes *x) { return x->shape->column_parts > 1; }
 
 static int32_t part_of(const Lanes *x, int32_t whole) { return whole / x->shape->column_parts; }
-
-/* Is dQ made a tile later, under the products of that? Its dS lies in another buffer then, so one barrier a tile does. */
-bool warps_dq_is_late(const Lanes *x)
-{
-    return x->with_dq && !is_split(x) && x->shape->stages > 1 && !x->p->hooks->dot_count;
-}
-
-static const char *own_keys(Lanes *x)
-{
-    const int32_t parts = x->shape->column_parts;
-    return is_split(x) ? tile_text(x->t, "self / %d * %d", parts, x->rows)
-                       : tile_text(x->t, "self * %d", x->rows);
-}
 
 /* Queries whose pairs a warp has at once. */
 static int32_t pair_columns(const Lanes *x)
@@ -75,46 +60,7 @@ static int32_t values_width(const Lanes *x)
     return x->own_v ? warps_padded(x->atom, x->p->e) : keys_width(x);
 }
 
-/* In as few turns as the registers allow; as many warps as can be; and of those ways the one that reads least. */
-WarpsPieces warps_dq_pieces(const Lanes *x, int32_t width)
-{
-    const int32_t m = x->shape->query_tile, warps = x->shape->executors;
-    WarpsPieces best = {.count = 0};
-    for (int32_t turns = 1; !best.count; turns++)
-        for (int32_t r = x->atom->m; r <= m; r += x->atom->m)
-            for (int32_t c = x->atom->n; c <= width; c += x->atom->n) {
-                const int32_t count = m / r * (width / c), registers = r * c / x->p->caps->lanes;
-                const bool fits = count <= turns * warps && registers <= PIECE_REGISTERS;
-                if (m % r || width % c || !fits || count < best.count) continue;
-                if (count == best.count && r + c >= best.rows + best.channels) continue;
-                best = (WarpsPieces){r, c, width / c, count};
-            }
-    return best;
-}
-
-bool warps_begin_piece(Lanes *x, const WarpsPieces *p, int32_t turn, const char **row,
-                       const char **channel)
-{
-    const int32_t before = turn * x->shape->executors, rest = p->count - before;
-    const char *number = before ? tile_text(x->t, "(self + %d)", before) : "self";
-    *row = tile_text(x->t, "%s / %d * %d", number, p->beside, p->rows);
-    *channel = tile_text(x->t, "%s %% %d * %d", number, p->beside, p->channels);
-    const bool some_idle = rest < x->shape->executors;
-    if (some_idle) tile_if(x->t, "self < %d", rest);
-    return some_idle;
-}
-
-int32_t warps_dq_turns(const Lanes *x, const WarpsPieces *p)
-{
-    return (p->count + x->shape->executors - 1) / x->shape->executors;
-}
-
 /* ---- tiles of queries */
-
-static const char *stage_index(const Lanes *x, bool filled)
-{
-    return x->shape->stages == 1 ? "" : filled ? "1 - at, " : "at, ";
-}
 
 static void memories(Lanes *x)
 {
@@ -176,12 +122,13 @@ static void issue_queries(Lanes *x, const char *m, const char *stage)
 /* With two stages, the next tile: after the first products, which need not wait for what that costs. */
 static void issue_next(Lanes *x)
 {
-    if (x->shape->stages > 1) issue_queries(x, "next(m)", stage_index(x, true));
+    if (x->shape->stages > 1) issue_queries(x, "next(m)", warps_stage(x, true));
 }
 
 static const char *own_tile(Lanes *x, bool values)
 {
-    return tile_text(x->t, "%s[%s +: %d, :]", values && x->own_v ? "V" : "K", own_keys(x), x->rows);
+    return tile_text(x->t, "%s[%s +: %d, :]", values && x->own_v ? "V" : "K", warps_own_keys(x),
+                     x->rows);
 }
 
 /* Of S' and dP': the warp's keys and values. */
@@ -203,8 +150,8 @@ static void pairs(Lanes *x, const char *from)
 {
     AuTileBuild *t = x->t;
     const int32_t m = pair_columns(x);
-    const char *rows = own_keys(x);
-    const char *queries = tile_text(t, "[%s%s +: %d, :]", stage_index(x, false), from, m);
+    const char *rows = warps_own_keys(x);
+    const char *queries = tile_text(t, "[%s%s +: %d, :]", warps_stage(x, false), from, m);
     tile_product(t, "score", x->atom, TILE_START, keys_operand(x, false),
                  tile_text(t, "Q%s", queries));
     tile_product(t, "dp", x->atom, TILE_START, keys_operand(x, true),
@@ -212,13 +159,10 @@ static void pairs(Lanes *x, const char *from)
     warps_dot_products(x, tile_text(t, "[%s +: %d, :]", rows, x->rows), queries);
     if (is_split(x)) issue_next(x);
     tile_set(t, "i", "m * %d + %s + iota(q:%d)", x->shape->query_tile, from, m);
-    const char *statistics[64];
-    for (uint32_t n = 0; n < back_row_count(x, true); n++) {
-        statistics[n] = back_row_variable(x, n);
-        tile_load(t, statistics[n], "row%u[%s%s +: %d] like score", n, stage_index(x, false), from,
-                  m);
-    }
-    tile_set(t, lanes_pair_results(x), "%s", lanes_pair_hook(x, "backward_pair", true, statistics));
+    for (uint32_t n = 0; n < back_row_count(x, true); n++)
+        tile_load(t, back_row_variable(x, n), "row%u[%s%s +: %d] like score", n,
+                  warps_stage(x, false), from, m);
+    tile_set(t, lanes_pair_results(x), "%s", lanes_pair_hook(x, "backward_pair", true, NULL));
     tile_on_segment(t, "partial");
     const AuTileHandle unmasked = {lanes_unmasked(x)};
     lanes_mask(x, TILE_NAME("p"), unmasked);
@@ -241,10 +185,10 @@ static void pairs(Lanes *x, const char *from)
 static void key_gradients(Lanes *x, const char *queries)
 {
     AuTileBuild *t = x->t;
-    const char *rows = tile_text(t, "[%s +: %d, :]", own_keys(x), x->rows);
+    const char *rows = tile_text(t, "[%s +: %d, :]", warps_own_keys(x), x->rows);
     const char *ds_operand = warps_back_via_shared(x) ? tile_text(t, "dS%s", rows) : "ds_operand";
     const int32_t d = keys_width(x), e = values_width(x);
-    queries = tile_text(t, "%s%s", stage_index(x, false), queries);
+    queries = tile_text(t, "%s%s", warps_stage(x, false), queries);
     tile_product(t, x->own_v ? "dv_acc" : "dk_acc", x->atom, TILE_ADD,
                  warps_back_via_shared(x) ? tile_text(t, "P%s", rows) : "weight",
                  tile_text(t, "dO[%s, %s +: %d]", queries, part_from(x, e), part_of(x, e)));
@@ -268,25 +212,6 @@ static void walk_pairs(Lanes *x)
     if (parts > 1) tile_end(x->t);
 }
 
-static void query_gradients(Lanes *x)
-{
-    AuTileBuild *t = x->t;
-    const WarpsPieces p = warps_dq_pieces(x, keys_width(x));
-    for (int32_t turn = 0; turn < warps_dq_turns(x, &p); turn++) {
-        const char *row, *channel;
-        const bool some_idle = warps_begin_piece(x, &p, turn, &row, &channel);
-        tile_product(
-            t, "dq", x->atom, TILE_START,
-            tile_text(t, "dS[%s:, %s +: %d]", warps_dq_is_late(x) ? "1 - at, " : "", row, p.rows),
-            tile_text(t, "K[:, %s +: %d]", channel, p.channels));
-        tile_atomic_add(t, "dq -> dq_sum[b, %s * %d + %s +: %d, %s +: %d]",
-                        warps_dq_is_late(x) ? "late_h, late_m" : "h, m", x->shape->query_tile, row,
-                        p.rows, channel, p.channels);
-        if (some_idle) tile_end(t);
-    }
-    warps_dot_query_gradients(x);
-}
-
 static void step(Lanes *x)
 {
     AuTileBuild *t = x->t;
@@ -296,7 +221,7 @@ static void step(Lanes *x)
     else
         issue_queries(x, "m", "");
     tile_sync(t, "all"); /* the tile is here, and nobody reads the one before or dS any more */
-    if (warps_dq_is_late(x)) query_gradients(x);
+    if (warps_dq_is_late(x)) warps_query_gradients(x);
     if (!is_split(x)) issue_next(x);
     walk_pairs(x);
     if (warps_dq_is_late(x)) {
@@ -309,7 +234,7 @@ static void step(Lanes *x)
     if (is_split(x)) key_gradients(x, ":");
     if (is_split(x) && !two) tile_sync(t, "all");
     if (ahead && !two) issue_queries(x, "next(m)", "");
-    if (x->with_dq) query_gradients(x);
+    if (x->with_dq) warps_query_gradients(x);
     if (!ahead) tile_sync(t, "all");
     if (two) tile_set(t, "at", "1 - at");
 }
@@ -332,7 +257,7 @@ static void fragments(Lanes *x)
     tile_frag(t, "dq", "f32[q:%d, d:%d] @ %s.C", p.rows, p.channels, x->atom->name);
     warps_declare_dots(x, pair);
     warps_declare_totals(x);
-    tile_set(t, "j", "nb * %d + %s + iota(kv:%d)", x->block, own_keys(x), x->rows);
+    tile_set(t, "j", "nb * %d + %s + iota(kv:%d)", x->block, warps_own_keys(x), x->rows);
 }
 
 static void issue_keys(Lanes *x)
@@ -349,7 +274,7 @@ static void issue_keys(Lanes *x)
         warps_issue(x, TILE_NAME("tv"),
                     lanes_at(x, lanes_operand_rows(x, 2, warps_columns(x, x->p->e)), rows),
                     tile_part(t, "V[%s, :]", to));
-    if (warps_are_async(x)) tile_wait(t, x->own_v ? "tk, tv" : "tk");
+    warps_wait(x, x->own_v ? "tk, tv" : "tk");
 }
 
 /* Where values are channels of the keys: zeros in the other channels of output gradients, once. A copy from beyond the tensor's
@@ -365,47 +290,27 @@ static void clear_other_channels(Lanes *x, int32_t first, int32_t count)
     }
 }
 
-/* Before the first tile there is none that is late: its dS is 0, its place any. */
-static void begin_late(Lanes *x)
-{
-    AuTileBuild *t = x->t;
-    tile_frag(t, "nothing", "f32[kv:%d, q:%d] @ %s.C = 0.0", x->rows, x->shape->query_tile,
-              x->atom->name);
-    tile_store(t, "%s(nothing) -> dS[1 - at, %s +: %d, :]", x->held, own_keys(x), x->rows);
-    tile_set(t, "late_m", "0");
-    tile_set(t, "late_h", x->heads_apart ? "h" : "hk * G");
-}
-
-/* The last tile, behind a barrier. */
-static void end_late(Lanes *x)
-{
-    tile_if(x->t, "%s > 0", lanes_axis(x, 0, 2));
-    query_gradients(x);
-    tile_end(x->t);
-    tile_sync(x->t, "all"); /* before K holds gradients */
-}
-
 static void walk_queries(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const bool ahead = warps_are_async(x);
     if (x->shape->stages > 1) tile_set(t, "at", "0");
-    if (warps_dq_is_late(x)) begin_late(x);
+    if (warps_dq_is_late(x)) warps_begin_late(x);
     if (!x->heads_apart) {
         tile_for_range(t, "g", "0", "G");
         tile_set(t, "h", "hk * G + g");
     }
     warps_issue_dot_keys(x);
-    if (ahead) issue_queries(x, "first(queries)", stage_index(x, false));
+    if (ahead) issue_queries(x, "first(queries)", warps_stage(x, false));
     tile_for_tiles(t, "m", "queries", NULL);
     step(x);
     tile_end(t);
-    if (ahead) tile_wait(t, query_tokens(x));
+    warps_wait(x, query_tokens(x));
     tile_sync(t, "all"); /* before copies for the next head, and before K and V hold gradients */
     warps_add_totals(x);
-    warps_add_dot_keys(x, tile_text(t, "nb * %d + %s +: %d", x->block, own_keys(x), x->rows));
+    warps_add_dot_keys(x, tile_text(t, "nb * %d + %s +: %d", x->block, warps_own_keys(x), x->rows));
     if (!x->heads_apart) tile_end(t);
-    if (warps_dq_is_late(x)) end_late(x);
+    if (warps_dq_is_late(x)) warps_end_late(x);
 }
 
 /* The accumulators; as the tensor's own elements they go through the tiles of keys and values, which nobody reads any more. */
@@ -413,7 +318,7 @@ static void store_gradient(Lanes *x, uint32_t n, const char *acc, const char *ti
                            const char *axis, int32_t padded)
 {
     AuTileBuild *t = x->t;
-    const char *rows = own_keys(x), *from = part_from(x, padded), *name = back_gradient(x, n);
+    const char *rows = warps_own_keys(x), *from = part_from(x, padded), *name = back_gradient(x, n);
     const char *gradient =
         tile_text(t, "%s[b, %s, nb * %d + %s +: %d, %s +: %d] as [kv, %s] clip", name,
                   n == 1 ? "hk" : "hv", x->block, rows, x->rows, from, part_of(x, padded), axis);
@@ -429,37 +334,6 @@ static void store_gradient(Lanes *x, uint32_t n, const char *acc, const char *ti
         tile_text(t, "%s[%s +: %d, %s +: %d]", tile, rows, x->rows, from, part_of(x, padded));
     tile_store(t, "%s(%s) -> %s", x->operand, acc, own);
     tile_copy(t, "%s -> %s", own, gradient);
-}
-
-/* Tiles of queries that the keys of the block meet. */
-static void query_tiles(Lanes *x)
-{
-    AuTileBuild *t = x->t;
-    const char *s = lanes_axis(x, 0, 2), *last = lanes_axis(x, 1, 2),
-               *head = x->heads_apart ? "h" : "hk";
-    tile_let(t, "q_low, q_high, q_full_low, q_full_high",
-             "query_range(b, %s, nb * %d, min(nb * %d + %d, %s))", head, x->block, x->block,
-             x->block, last);
-    if (x->p->attn->mask.i)
-        tile_let(t, "k_low, k_high, k_full_low, k_full_high", "%s", lanes_range_of_all(x, head));
-    if (x->p->hooks->needs_lists) {
-        const char *h = lanes_list_by_head(x) ? head : "0";
-        tile_list(t, "queries");
-        tile_segment(t, "partial", TILE_INDEX_LIST,
-                     tile_text(t, "back_partial_index[b, %s, nb, :]", h),
-                     tile_text(t, "back_partial_count[b, %s, nb]", h));
-        tile_segment(t, "full", TILE_INDEX_LIST, tile_text(t, "back_full_index[b, %s, nb, :]", h),
-                     tile_text(t, "back_full_count[b, %s, nb]", h));
-        return;
-    }
-    tile_let(
-        t, "m_low, f_low, f_high, m_high",
-        "key_tiles(q_low, q_high, where(nb * %d + %d > %s, %s, q_full_low), q_full_high, %s, %d)",
-        x->block, x->block, last, s, s, x->shape->query_tile);
-    tile_list(t, "queries");
-    tile_segment(t, "partial", TILE_RANGE, "m_low", "f_low");
-    tile_segment(t, "full", TILE_RANGE, "f_low", "f_high");
-    tile_segment(t, "partial", TILE_RANGE, "f_high", "m_high");
 }
 
 static void head(Lanes *x)
@@ -487,7 +361,7 @@ static void head(Lanes *x)
         tile_let(t, "G", "%s / %s", heads, of_keys);
         tile_let(t, "hv", "hk");
     }
-    query_tiles(x);
+    back_query_tiles(x);
 }
 
 static void dkdv(Lanes *x)

@@ -46,21 +46,10 @@ static void memories(Lanes *x)
 
 /* ---- copies */
 
-static void wait_for(Lanes *x, const char *tokens)
-{
-    if (warps_are_async(x)) tile_wait(x->t, tokens);
-}
-
 /* Who shares no keys with others waits for nobody. */
 static void meet(Lanes *x)
 {
     if (!x->shape->keys_apart) tile_sync(x->t, "all");
-}
-
-/* The stage that is computed on, or the one that is being filled. */
-static const char *stage_index(const Lanes *x, bool filled)
-{
-    return x->shape->stages == 1 ? "" : filled ? "1 - at, " : "at, ";
 }
 
 static void issue_keys(Lanes *x, const char *n, const char *stage)
@@ -128,7 +117,7 @@ static void issue_queries(Lanes *x)
 
 static void load_queries(Lanes *x)
 {
-    wait_for(x, lanes_term_names(x, "tq"));
+    warps_wait(x, lanes_term_names(x, "tq"));
     for (uint32_t n = 0; n < lanes_term_count(x) && x->shape->query_in_registers; n++)
         tile_load(x->t, query(x, n), "%v @ %s.A", own_queries(x, n), x->atom->name);
 }
@@ -137,13 +126,13 @@ static void load_queries(Lanes *x)
 
 static AuTileHandle key(Lanes *x, uint32_t n)
 {
-    return tile_part(x->t, "%v[%s%s, :]", lanes_term_name(x, "K", n), stage_index(x, false),
+    return tile_part(x->t, "%v[%s%s, :]", lanes_term_name(x, "K", n), warps_stage(x, false),
                      own_keys(x));
 }
 
 static void product_of_values(Lanes *x, const char *weight)
 {
-    const char *stage = stage_index(x, false);
+    const char *stage = warps_stage(x, false);
     const char *values = x->own_v ? tile_text(x->t, "V[%s%s, :]", stage, own_keys(x))
                                   : tile_text(x->t, "K[%s%s, %d +: %d] as [kv, e]", stage,
                                               own_keys(x), x->p->attn->v_first, x->p->e);
@@ -160,7 +149,7 @@ static void step_of_one_stage(Lanes *x)
 {
     const bool ahead = warps_are_async(x);
     if (ahead)
-        wait_for(x, lanes_term_names(x, "tk"));
+        warps_wait(x, lanes_term_names(x, "tk"));
     else
         issue_keys(x, "n", "");
     if (ahead) meet(x);
@@ -170,7 +159,7 @@ static void step_of_one_stage(Lanes *x)
     lanes_scores(x);
     const char *weight = lanes_weights(x);
     if (ahead && x->own_v) {
-        wait_for(x, "tv");
+        warps_wait(x, "tv");
         meet(x);
         issue_keys(x, "next(n)", "");
     }
@@ -182,10 +171,10 @@ static void step_of_one_stage(Lanes *x)
 
 static void step_of_two_stages(Lanes *x)
 {
-    wait_for(x, tile_tokens(x));
+    warps_wait(x, tile_tokens(x));
     meet(x);
-    issue_keys(x, "next(n)", stage_index(x, true));
-    issue_values(x, "next(n)", stage_index(x, true));
+    issue_keys(x, "next(n)", warps_stage(x, true));
+    issue_values(x, "next(n)", warps_stage(x, true));
     lanes_score_products(x, query, key);
     lanes_scores(x);
     product_of_values(x, lanes_weights(x));
@@ -197,13 +186,13 @@ static void loop(Lanes *x)
     AuTileBuild *t = x->t;
     const bool ahead = warps_are_async(x), two = x->shape->stages > 1;
     if (two) tile_set(t, "at", "0");
-    if (ahead) issue_keys(x, "first(keys)", stage_index(x, false));
-    if (two) issue_values(x, "first(keys)", stage_index(x, false));
+    if (ahead) issue_keys(x, "first(keys)", warps_stage(x, false));
+    if (two) issue_values(x, "first(keys)", warps_stage(x, false));
     load_queries(x);
     tile_for_tiles(t, "n", "keys", NULL);
     (two ? step_of_two_stages : step_of_one_stage)(x);
     tile_end(t);
-    wait_for(x, two ? tile_tokens(x) : lanes_term_names(x, "tk"));
+    warps_wait(x, two ? tile_tokens(x) : lanes_term_names(x, "tk"));
     if (two) meet(x); /* before copies for another block of rows, in a persistent kernel */
 }
 

@@ -92,6 +92,16 @@ Lanes warps_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule
                    .via_shared = warps_via_shared(p)};
 }
 
+const char *warps_stage(const Lanes *x, bool filled)
+{
+    return x->shape->stages == 1 ? "" : filled ? "1 - at, " : "at, ";
+}
+
+void warps_wait(Lanes *x, const char *tokens)
+{
+    if (warps_are_async(x)) tile_wait(x->t, tokens);
+}
+
 /* 16 bytes a lane, side by side; what lanes a row leaves over take other rows. */
 static void across(Lanes *x, const char *name, int32_t width)
 {

@@ -12,11 +12,6 @@ typedef enum Kind { ROW_PASS, DQ } Kind;
 static int32_t keys_width(const Lanes *x) { return warps_padded(x->atom, x->p->d); }
 static int32_t values_width(const Lanes *x) { return warps_padded(x->atom, x->p->e); }
 
-static const char *stage_index(const Lanes *x, bool filled)
-{
-    return x->shape->stages == 1 ? "" : filled ? "1 - at, " : "at, ";
-}
-
 static void head(Lanes *x, Kind kind)
 {
     AuTileBuild *t = x->t;
@@ -59,10 +54,7 @@ static void issue_keys(Lanes *x, const char *n, const char *stage)
                          TILE_NAME("V"), stage, false);
 }
 
-static void wait_for_keys(Lanes *x)
-{
-    if (warps_are_async(x)) tile_wait(x->t, x->own_v ? "tk, tv" : "tk");
-}
+static void wait_for_keys(Lanes *x) { warps_wait(x, x->own_v ? "tk, tv" : "tk"); }
 
 /* Rows of the warp: queries and output gradients in shared memory, statistics in registers. */
 static void begin_rows(Lanes *x, Kind kind)
@@ -89,25 +81,19 @@ static void begin_rows(Lanes *x, Kind kind)
     for (uint32_t n = 0; n < back_row_count(x, kind != ROW_PASS); n++)
         tile_load(t, back_row_variable(x, n), "%s[b, h, %s] like score pad 0", back_row_name(x, n),
                   rows);
-    if (warps_are_async(x)) tile_wait(t, "tq, to");
+    warps_wait(x, "tq, to");
 }
 
 /* What pairs add to sums of the row, or to the gradient of the query. */
 static void results(Lanes *x, Kind kind)
 {
     AuTileBuild *t = x->t;
-    const char *statistics[64];
     const AuTileHandle unmasked = {lanes_unmasked(x)};
     const uint32_t sums = kind == ROW_PASS ? x->p->grads->pass_count : 0;
-    AuText names = {.arena = x->arena};
-    for (uint32_t n = 0; n < back_row_count(x, true); n++) statistics[n] = back_row_variable(x, n);
-    for (uint32_t n = 0; n < sums; n++) au_text_add(&names, "%spart%u", n ? ", " : "", n);
     if (kind == DQ)
-        tile_set(t, lanes_pair_results(x), "%s",
-                 lanes_pair_hook(x, "backward_pair", true, statistics));
+        tile_set(t, lanes_pair_results(x), "%s", lanes_pair_hook(x, "backward_pair", true, NULL));
     else
-        tile_set(t, au_text_str(&names), "%s",
-                 lanes_pair_hook(x, "backward_pass", false, statistics));
+        lanes_row_parts(x);
     tile_on_segment(t, "partial");
     if (kind == DQ) lanes_mask(x, TILE_NAME("ds"), unmasked);
     for (uint32_t n = 0; n < sums; n++) lanes_mask(x, tile_numbered(t, "part", n), unmasked);
@@ -119,18 +105,18 @@ static void results(Lanes *x, Kind kind)
     const char *own = tile_text(t, "dS[self * %d +: %d, :]", x->rows, x->rows);
     if (x->via_shared) tile_store(t, "ds_operand -> %s", own);
     tile_product(t, "dq_acc", x->atom, TILE_ADD, x->via_shared ? own : "ds_operand",
-                 tile_text(t, "K[%s:, :]", stage_index(x, false)));
+                 tile_text(t, "K[%s:, :]", warps_stage(x, false)));
 }
 
 static void step(Lanes *x, Kind kind)
 {
     AuTileBuild *t = x->t;
     const bool ahead = warps_are_async(x), two = x->shape->stages > 1;
-    const char *stage = stage_index(x, false);
+    const char *stage = warps_stage(x, false);
     if (!ahead) issue_keys(x, "n", "");
     wait_for_keys(x);
     tile_sync(t, "all");
-    if (two) issue_keys(x, "next(n)", stage_index(x, true));
+    if (two) issue_keys(x, "next(n)", warps_stage(x, true));
     tile_product(t, "score", x->atom, TILE_START,
                  tile_text(t, "Q[self * %d +: %d, :]", x->rows, x->rows),
                  tile_text(t, "K[%s:, :]", stage));
@@ -171,7 +157,7 @@ static void kernel(Lanes *x, Kind kind)
     head(x, kind);
     memories(x, kind);
     if (x->shape->stages > 1) tile_set(t, "at", "0");
-    if (ahead) issue_keys(x, "first(keys)", stage_index(x, false));
+    if (ahead) issue_keys(x, "first(keys)", warps_stage(x, false));
     begin_rows(x, kind);
     tile_for_tiles(t, "n", "keys", NULL);
     step(x, kind);

@@ -1,0 +1,92 @@
+/* warps_pieces.c - dQ in the kernel of keys (warps_backward.c): dS K of a tile of queries, of which each warp makes pieces, one a turn, and
+ * adds them to sums in memory; a tile late where a warp has its keys for itself, from the other of two buffers of dS. */
+#include "lanes_back.h"
+
+enum { PIECE_REGISTERS = 48 }; /* of a piece of dQ, beside the accumulators of dK and dV */
+
+const char *warps_own_keys(Lanes *x)
+{
+    const int32_t parts = x->shape->column_parts;
+    return parts > 1 ? tile_text(x->t, "self / %d * %d", parts, x->rows)
+                     : tile_text(x->t, "self * %d", x->rows);
+}
+
+/* Is dQ made a tile later, under the products of that? Its dS lies in another buffer then, so one barrier a tile does. */
+bool warps_dq_is_late(const Lanes *x)
+{
+    return x->with_dq && x->shape->column_parts == 1 && x->shape->stages > 1 &&
+           !x->p->hooks->dot_count;
+}
+
+/* In as few turns as the registers allow; as many warps as can be; and of those ways the one that reads least. */
+WarpsPieces warps_dq_pieces(const Lanes *x, int32_t width)
+{
+    const int32_t m = x->shape->query_tile, warps = x->shape->executors;
+    WarpsPieces best = {.count = 0};
+    for (int32_t turns = 1; !best.count; turns++)
+        for (int32_t r = x->atom->m; r <= m; r += x->atom->m)
+            for (int32_t c = x->atom->n; c <= width; c += x->atom->n) {
+                const int32_t count = m / r * (width / c), registers = r * c / x->p->caps->lanes;
+                const bool fits = count <= turns * warps && registers <= PIECE_REGISTERS;
+                if (m % r || width % c || !fits || count < best.count) continue;
+                if (count == best.count && r + c >= best.rows + best.channels) continue;
+                best = (WarpsPieces){r, c, width / c, count};
+            }
+    return best;
+}
+
+bool warps_begin_piece(Lanes *x, const WarpsPieces *p, int32_t turn, const char **row,
+                       const char **channel)
+{
+    const int32_t before = turn * x->shape->executors, rest = p->count - before;
+    const char *number = before ? tile_text(x->t, "(self + %d)", before) : "self";
+    *row = tile_text(x->t, "%s / %d * %d", number, p->beside, p->rows);
+    *channel = tile_text(x->t, "%s %% %d * %d", number, p->beside, p->channels);
+    const bool some_idle = rest < x->shape->executors;
+    if (some_idle) tile_if(x->t, "self < %d", rest);
+    return some_idle;
+}
+
+int32_t warps_dq_turns(const Lanes *x, const WarpsPieces *p)
+{
+    return (p->count + x->shape->executors - 1) / x->shape->executors;
+}
+
+void warps_query_gradients(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const WarpsPieces p = warps_dq_pieces(x, warps_padded(x->atom, x->p->d));
+    for (int32_t turn = 0; turn < warps_dq_turns(x, &p); turn++) {
+        const char *row, *channel;
+        const bool some_idle = warps_begin_piece(x, &p, turn, &row, &channel);
+        tile_product(
+            t, "dq", x->atom, TILE_START,
+            tile_text(t, "dS[%s:, %s +: %d]", warps_dq_is_late(x) ? "1 - at, " : "", row, p.rows),
+            tile_text(t, "K[:, %s +: %d]", channel, p.channels));
+        tile_atomic_add(t, "dq -> dq_sum[b, %s * %d + %s +: %d, %s +: %d]",
+                        warps_dq_is_late(x) ? "late_h, late_m" : "h, m", x->shape->query_tile, row,
+                        p.rows, channel, p.channels);
+        if (some_idle) tile_end(t);
+    }
+    warps_dot_query_gradients(x);
+}
+
+/* Before the first tile there is none that is late: its dS is 0, its place any. */
+void warps_begin_late(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    tile_frag(t, "nothing", "f32[kv:%d, q:%d] @ %s.C = 0.0", x->rows, x->shape->query_tile,
+              x->atom->name);
+    tile_store(t, "%s(nothing) -> dS[1 - at, %s +: %d, :]", x->held, warps_own_keys(x), x->rows);
+    tile_set(t, "late_m", "0");
+    tile_set(t, "late_h", x->heads_apart ? "h" : "hk * G");
+}
+
+/* The last tile, behind a barrier. */
+void warps_end_late(Lanes *x)
+{
+    tile_if(x->t, "%s > 0", lanes_axis(x, 0, 2));
+    warps_query_gradients(x);
+    tile_end(x->t);
+    tile_sync(x->t, "all"); /* before K holds gradients */
+}
