@@ -79,6 +79,13 @@ void back_changed(Lanes *x)
     back_argument(x, back_output_gradient(x), TILE_IN);
 }
 
+void back_begin_kernel(Lanes *x, const char *name)
+{
+    tile_kernel(x->t, name);
+    lanes_arguments(x);
+    back_changed(x);
+}
+
 const char *back_sum(Lanes *x, uint32_t tensor) { return tile_text(x->t, "sum_%u", tensor); }
 
 /* Does a pair read what many other pairs read, too: a table by distance, and not its own element? */

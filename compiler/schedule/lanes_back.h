@@ -29,11 +29,12 @@ extern const char *const back_gradient_names[3], *const back_sum_names[3]; /* "d
 const char *back_gradient(const Lanes *x,
                           uint32_t n); /* of the two what the pairs are summed into */
 void back_argument(Lanes *x, const char *name,
-                   AuTileMode mode);             /* one of those above, by its name */
-bool back_dq_is_packed(const Lanes *x);          /* dq_sum, in pieces of the product's */
-void back_statistics(Lanes *x);                  /* arguments: finals and adjoints */
-void back_changed(Lanes *x);                     /* arguments: rows that products take */
-const char *back_sum(Lanes *x, uint32_t tensor); /* "sum_3" */
+                   AuTileMode mode);                /* one of those above, by its name */
+bool back_dq_is_packed(const Lanes *x);             /* dq_sum, in pieces of the product's */
+void back_statistics(Lanes *x);                     /* arguments: finals and adjoints */
+void back_begin_kernel(Lanes *x, const char *name); /* with arguments of the script, and: */
+void back_changed(Lanes *x);                        /* arguments: rows that products take */
+const char *back_sum(Lanes *x, uint32_t tensor);    /* "sum_3" */
 /* Where many pairs add to an element, rows add to parts of it in turn, which the last kernel joins; 1: there are none. */
 int32_t back_sum_parts(const Lanes *x, uint32_t tensor);
 void back_sum_argument(Lanes *x, uint32_t tensor, AuTileMode mode);
@@ -139,6 +140,12 @@ const char *lanes_parts(Lanes *x, uint32_t n);
 const char *lanes_parts_name(uint32_t n);
 const char *lanes_parts_type(Lanes *x, uint32_t n);
 int32_t lanes_padded_width(const Lanes *x);
+/* A loop over the query heads of the block, whose heads are those of keys (1) or of values (2): all of a group, or every n-th. */
+void lanes_begin_heads(Lanes *x, uint32_t of);
+void lanes_begin_parts(
+    Lanes *x); /* the block's part, its sums 0, and a loop over its tiles of keys */
+void lanes_load_key_rows(Lanes *x);   /* keys as rows of dQ's product, too */
+void lanes_query_gradients(Lanes *x); /* of a tile of queries */
 void lanes_dkdv(Lanes *x, bool dk, bool dv);
 void lanes_dq(Lanes *x);
 void lanes_row_pass(Lanes *x);

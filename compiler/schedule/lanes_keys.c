@@ -5,11 +5,7 @@
  *
  * Queries and output gradients are read as they lie, from a tile in memory; P and dS are operands where they
  * were born. The heads of a group are a loop around the queries, so that dK' and dV' are sums in registers.
- *
- * With dQ (CPU): a block owns all keys of a head, or every n-th tile of them, one after the other; dS goes through
- * memory for dQ += dS K, whose channels lie along the lanes, into sums of its own (dq_parts[part]). So five products
- * make all gradients, and nothing is summed in any order. Where query heads share keys, a block has some heads of a
- * group, and sums of dK and dV of its own, too: that takes less memory than as many more parts of dQ. */
+ * With dQ (CPU) see lanes_parts.c. */
 #include "lanes_back.h"
 
 #include <string.h>
@@ -76,18 +72,6 @@ static void pairs(Lanes *x, bool masked)
 
 /* ---- one tile of queries */
 
-static void query_gradients(Lanes *x)
-{
-    AuTileBuild *t = x->t;
-    const int32_t m = x->shape->query_tile;
-    const char *sums = tile_text(t, "dq_parts[part, b, h, m * %d +: %d, :] as [q, c]", m, m);
-    const AuTileHandle ds = x->by_channel ? tile_part(t, "%s(slope)", x->held) : TILE_NAME("ds");
-    tile_store(t, "%v -> dS", ds);
-    tile_load(t, "dq", "%s pad 0", sums);
-    tile_product(t, "dq", x->atom, TILE_ADD, "dS", "rows");
-    tile_store(t, "dq -> %s clip", sums);
-}
-
 static void begin_tile(Lanes *x)
 {
     lanes_copy_passing(x);
@@ -112,7 +96,7 @@ static void add_tile(Lanes *x)
                      across ? "ds_rounded" : "ds");
         lanes_dot_gradients(x);
     }
-    if (x->with_dq) query_gradients(x);
+    if (x->with_dq) lanes_query_gradients(x);
     if (lanes_shares_tiles(x)) tile_sync(t, "all");
 }
 
@@ -218,9 +202,7 @@ static void head(Lanes *x, uint32_t of)
     AuTileBuild *t = x->t;
     const bool dk = x->makes_dk, dv = x->makes_dv;
     static const char *const names[] = {"dv", "dk", "dkdv"};
-    tile_kernel(t, names[dk + (dk && dv)]);
-    lanes_arguments(x);
-    back_changed(x);
+    back_begin_kernel(x, names[dk + (dk && dv)]);
     back_statistics(x);
     if (x->p->hooks->needs_lists)
         lanes_query_list_arguments(x, x->shape->query_tile, lanes_block_keys(x));
@@ -236,19 +218,6 @@ static void head(Lanes *x, uint32_t of)
     lanes_core(x, memories);
 }
 
-/* Keys as rows of dQ's product, too: none that no query sees, of the head if the mask asks for it. */
-static void load_rows(Lanes *x)
-{
-    AuTileBuild *t = x->t;
-    if (x->p->attn->mask.i)
-        tile_set(t, "k_low, k_high, k_full_low, k_full_high", "%s",
-                 lanes_range_of_all(x, lanes_mask_by_head(x) ? "h" : "0"));
-    tile_copy(t, "%s[b, hk, %s +: %d%s, 0 +: %d] as [kv, c] -> K pad 0", lanes_changed_name(x, 1),
-              lanes_own_first(x), lanes_own_count(x), lanes_limits(x, "k"), lanes_padded_width(x));
-    tile_load(t, "rows", "K");
-    tile_load(t, "key", "K[:, 0 +: %d] as [kv, d]", x->p->d);
-}
-
 /* Keys, and values where all query heads of the block have the same. */
 static void load_block(Lanes *x, uint32_t of)
 {
@@ -257,47 +226,23 @@ static void load_block(Lanes *x, uint32_t of)
     const LanesRows keys = lanes_operand_rows(x, 1, ":");
     tile_set(t, "j", "%s + iota(kv:%d)", lanes_own_first(x), lanes_own_count(x));
     if (x->with_dq && !lanes_mask_by_head(x))
-        load_rows(x);
+        lanes_load_key_rows(x);
     else if (of == 1 && !x->with_dq)
         lanes_load_own(x, "key", x->operand, keys);
     if (of == 1 && together && x->own_v) tile_set(t, "hv", "hk");
     if (of == 1 && together) lanes_load_own(x, "value", x->operand, lanes_operand_rows(x, 2, ":"));
 }
 
-/* A loop over the query heads of the block: all of a group, or every n-th. */
-static void begin_heads(Lanes *x, uint32_t of)
-{
-    AuTileBuild *t = x->t;
-    const char *group = tile_text(t, "%s / %s", lanes_axis(x, 0, 1), lanes_axis(x, of, 1));
-    tile_for_range(t, "g", "0",
-                   x->heads_in_parts ? tile_text(t, "cdiv(%s - heads, head_parts)", group) : group);
-    tile_set(t, "h", "%s * (%s) + %s", of == 1 ? "hk" : "hv", group,
-             x->heads_in_parts ? "heads + g * head_parts" : "g");
-}
-
-/* The sums begin with zeros that the block writes itself: all cores do, and what is written is near. */
-static void clear_query_sums(Lanes *x)
-{
-    AuTileBuild *t = x->t;
-    const int32_t m = x->shape->query_tile;
-    begin_heads(x, 1);
-    tile_set(t, "dq", "fill(dq, 0.0)");
-    tile_for_range(t, "m", "0", tile_text(t, "cdiv(%s, %d)", lanes_axis(x, 0, 2), m));
-    tile_store(t, "dq -> dq_parts[part, b, h, m * %d +: %d, :] as [q, c] clip", m, m);
-    tile_end(t);
-    tile_end(t);
-}
-
 static void walk_heads(Lanes *x, uint32_t of)
 {
     AuTileBuild *t = x->t;
     const int32_t keys = lanes_block_keys(x);
-    begin_heads(x, of);
+    lanes_begin_heads(x, of);
     if (of == 2) {
         tile_set(t, "hk", "h / (%s / %s)", lanes_axis(x, 0, 1), lanes_axis(x, 1, 1));
         lanes_load_own(x, "key", x->operand, lanes_operand_rows(x, 1, ":"));
     }
-    if (x->with_dq && lanes_mask_by_head(x)) load_rows(x);
+    if (x->with_dq && lanes_mask_by_head(x)) lanes_load_key_rows(x);
     load_of_head(x, of == 1 && !back_heads_agree(x));
     tile_set(t, "q_low, q_high, q_full_low, q_full_high",
              "query_range(b, h, nb * %d, min(nb * %d + %d, %s))", keys, keys, keys,
@@ -308,25 +253,6 @@ static void walk_heads(Lanes *x, uint32_t of)
     lanes_walk(x, &(LanesWalk){whole, begin_tile, pairs, add_tile});
     if (x->makes_dk) lanes_scatter(x, true);
     tile_end(t);
-}
-
-/* The block's part, and a loop over its tiles of keys. */
-static void begin_parts(Lanes *x)
-{
-    AuTileBuild *t = x->t;
-    tile_set(t, "parts", "%s", lanes_parts(x, 0));
-    if (x->heads_in_parts) {
-        tile_set(t, "head_parts", "%s", lanes_parts(x, 1));
-        tile_set(t, "part", "turn %% parts");
-        tile_set(t, "heads", "turn / parts");
-    }
-    clear_query_sums(x);
-    tile_for_range(
-        t, "round", "0",
-        tile_text(t, "cdiv(cdiv(%s, %d) - part, parts)", lanes_axis(x, 1, 2), lanes_block_keys(x)));
-    tile_set(t, "nb", "part + round * parts");
-    tile_set(t, "dk_acc", "fill(dk_acc, 0.0)");
-    tile_set(t, "dv_acc", "fill(dv_acc, 0.0)");
 }
 
 void lanes_dkdv(Lanes *x, bool dk, bool dv)
@@ -341,7 +267,7 @@ void lanes_dkdv(Lanes *x, bool dk, bool dv)
     const uint32_t loops = back_loops(x, axes, 3, dk ? BACK_SUMS_KEYS : BACK_SUMS_NOTHING);
     if (dk && loops) tile_set(t, "dk_acc", "fill(dk_acc, 0.0)");
     if (dv && loops) tile_set(t, "dv_acc", "fill(dv_acc, 0.0)");
-    if (x->with_dq) begin_parts(x);
+    if (x->with_dq) lanes_begin_parts(x);
     load_block(x, of);
     walk_heads(x, of);
     if (dk) store_gradient(x, 1, "hk");

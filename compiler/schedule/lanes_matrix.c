@@ -56,9 +56,7 @@ static void across_kernel(Lanes *x, uint32_t n)
     const Across a = across_of(x, n);
     const int32_t lanes = lanes_block_rows(x);
     const char *rows = tile_text(t, "nb * %d +: %d", lanes, lanes), *heads = lanes_axis(x, 0, 1);
-    tile_kernel(t, a.name);
-    lanes_arguments(x);
-    back_changed(x);
+    back_begin_kernel(x, a.name);
     tile_arg(t, a.name, TILE_OUT, "%s[b:%s, h:%s, %s:%d, q:%s]", x->operand, lanes_axis(x, 0, 0),
              heads, a.channel, a.width, lanes_axis(x, 0, 2));
     tile_grid(t, "nb: cdiv(%s, %d), h: %s, b: %s", lanes_axis(x, 0, 2), lanes, heads,

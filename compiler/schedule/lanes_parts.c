@@ -1,6 +1,11 @@
 /* lanes_parts.c - sums in parts, where one kernel makes all gradients: a block has a part of dQ, that of its keys;
  * where query heads share keys, a part of dK and dV, too, that of its query heads. Both are as many as give all cores
- * something to do; heads come first, since parts of dK and dV are smaller than those of the group's dQ. */
+ * something to do; heads come first, since parts of dK and dV are smaller than those of the group's dQ.
+ *
+ * A block owns all keys of a head, or every n-th tile of them, one after the other; dS goes through
+ * memory for dQ += dS K, whose channels lie along the lanes, into sums of its own (dq_parts[part]). So five products
+ * make all gradients, and nothing is summed in any order. Where query heads share keys, a block has some heads of a
+ * group, and sums of dK and dV of its own, too: that takes less memory than as many more parts of dQ. */
 #include "lanes_back.h"
 
 /* As many blocks at least, if there are heads and tiles. */
@@ -40,4 +45,74 @@ const char *lanes_parts_type(Lanes *x, uint32_t n)
     if (n) parts = tile_text(x->t, "%s * min(%s - 1, 1)", parts, parts);
     return tile_text(x->t, "f32[part:%s, b:%s, h:%s, %s:%s, %s:%d]", parts, lanes_axis(x, n, 0),
                      lanes_axis(x, n, 1), rows[n], lanes_axis(x, n, 2), channels[n], widths[n]);
+}
+
+/* ---- in the kernel of keys */
+
+/* A loop over the query heads of the block: all of a group, or every n-th. */
+void lanes_begin_heads(Lanes *x, uint32_t of)
+{
+    AuTileBuild *t = x->t;
+    const char *group = tile_text(t, "%s / %s", lanes_axis(x, 0, 1), lanes_axis(x, of, 1));
+    tile_for_range(t, "g", "0",
+                   x->heads_in_parts ? tile_text(t, "cdiv(%s - heads, head_parts)", group) : group);
+    tile_set(t, "h", "%s * (%s) + %s", of == 1 ? "hk" : "hv", group,
+             x->heads_in_parts ? "heads + g * head_parts" : "g");
+}
+
+/* The sums begin with zeros that the block writes itself: all cores do, and what is written is near. */
+static void clear_query_sums(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const int32_t m = x->shape->query_tile;
+    lanes_begin_heads(x, 1);
+    tile_set(t, "dq", "fill(dq, 0.0)");
+    tile_for_range(t, "m", "0", tile_text(t, "cdiv(%s, %d)", lanes_axis(x, 0, 2), m));
+    tile_store(t, "dq -> dq_parts[part, b, h, m * %d +: %d, :] as [q, c] clip", m, m);
+    tile_end(t);
+    tile_end(t);
+}
+
+/* The block's part, and a loop over its tiles of keys. */
+void lanes_begin_parts(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    tile_set(t, "parts", "%s", lanes_parts(x, 0));
+    if (x->heads_in_parts) {
+        tile_set(t, "head_parts", "%s", lanes_parts(x, 1));
+        tile_set(t, "part", "turn %% parts");
+        tile_set(t, "heads", "turn / parts");
+    }
+    clear_query_sums(x);
+    tile_for_range(
+        t, "round", "0",
+        tile_text(t, "cdiv(cdiv(%s, %d) - part, parts)", lanes_axis(x, 1, 2), lanes_block_keys(x)));
+    tile_set(t, "nb", "part + round * parts");
+    tile_set(t, "dk_acc", "fill(dk_acc, 0.0)");
+    tile_set(t, "dv_acc", "fill(dv_acc, 0.0)");
+}
+
+/* Keys as rows of dQ's product, too: none that no query sees, of the head if the mask asks for it. */
+void lanes_load_key_rows(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    if (x->p->attn->mask.i)
+        tile_set(t, "k_low, k_high, k_full_low, k_full_high", "%s",
+                 lanes_range_of_all(x, lanes_mask_by_head(x) ? "h" : "0"));
+    tile_copy(t, "%s[b, hk, %s +: %d%s, 0 +: %d] as [kv, c] -> K pad 0", lanes_changed_name(x, 1),
+              lanes_own_first(x), lanes_own_count(x), lanes_limits(x, "k"), lanes_padded_width(x));
+    tile_load(t, "rows", "K");
+    tile_load(t, "key", "K[:, 0 +: %d] as [kv, d]", x->p->d);
+}
+
+void lanes_query_gradients(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const int32_t m = x->shape->query_tile;
+    const char *sums = tile_text(t, "dq_parts[part, b, h, m * %d +: %d, :] as [q, c]", m, m);
+    const AuTileHandle ds = x->by_channel ? tile_part(t, "%s(slope)", x->held) : TILE_NAME("ds");
+    tile_store(t, "%v -> dS", ds);
+    tile_load(t, "dq", "%s pad 0", sums);
+    tile_product(t, "dq", x->atom, TILE_ADD, "dS", "rows");
+    tile_store(t, "dq -> %s clip", sums);
 }

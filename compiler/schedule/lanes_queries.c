@@ -32,9 +32,7 @@ static void load_rows(Lanes *x, AuTileHandle name, const char *elem, const char 
 static void head(Lanes *x, const char *name)
 {
     x->own = LANES_QUERIES;
-    tile_kernel(x->t, name);
-    lanes_arguments(x);
-    back_changed(x);
+    back_begin_kernel(x, name);
     if (x->p->hooks->needs_lists) lanes_list_arguments(x);
     back_statistics(x);
 }

@@ -339,9 +339,7 @@ static void store_gradient(Lanes *x, uint32_t n, const char *acc, const char *ti
 static void head(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    tile_kernel(t, "dkdv");
-    lanes_arguments(x);
-    back_changed(x);
+    back_begin_kernel(x, "dkdv");
     back_statistics(x);
     if (x->p->hooks->needs_lists) lanes_query_list_arguments(x, x->shape->query_tile, x->block);
     if (x->with_dq) back_argument(x, "dq_sum", TILE_INOUT);

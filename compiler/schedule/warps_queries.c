@@ -16,9 +16,7 @@ static void head(Lanes *x, Kind kind)
 {
     AuTileBuild *t = x->t;
     const char *heads = lanes_axis(x, 0, 1);
-    tile_kernel(t, kind == ROW_PASS ? "row_pass" : "dq");
-    lanes_arguments(x);
-    back_changed(x);
+    back_begin_kernel(x, kind == ROW_PASS ? "row_pass" : "dq");
     if (x->p->hooks->needs_lists) lanes_list_arguments(x);
     for (uint32_t n = 0; n < back_row_count(x, kind != ROW_PASS); n++)
         back_argument(x, back_row_name(x, n), TILE_IN);
