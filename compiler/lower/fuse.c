@@ -113,7 +113,7 @@ static bool same_expr(const AuTileExpr *a, const AuTileExpr *b)
 }
 
 /* The same reduction of what has not changed since, or NULL. */
-static const AuTileExpr *known_reduction(const Run *run, const AuTileExpr *e)
+static AuTileExpr *known_reduction(const Run *run, const AuTileExpr *e)
 {
     for (uint32_t n = run->count; n-- > 0;) {
         const Item *item = &run->items[n];
@@ -128,14 +128,13 @@ static const AuTileExpr *known_reduction(const Run *run, const AuTileExpr *e)
 
 /* The result of a reduction: the type of its argument less its axes. The verifier has it as the
  * expression's type. */
-static void add_reductions(Run *run, const AuTileExpr *e)
+static void add_reductions(Run *run, AuTileExpr *e)
 {
     for (uint32_t n = 0; n < e->args.count; n++) {
         if (!e->args.at[n]) continue;
-        const AuTileExpr *same =
-            is_reduction(e->args.at[n]) ? known_reduction(run, e->args.at[n]) : NULL;
+        AuTileExpr *same = is_reduction(e->args.at[n]) ? known_reduction(run, e->args.at[n]) : NULL;
         if (same)
-            e->args.at[n] = (AuTileExpr *)same; /* one node for both, so that both find its value */
+            e->args.at[n] = same; /* one node for both, so that both find its value */
         else
             add_reductions(run, e->args.at[n]);
     }
@@ -419,7 +418,7 @@ static void emit_levels(AuLower *l, Run *run)
 static void add_assignment(Run *run, const AuTileStmt *s, const AuTileStmt *branch)
 {
     AuLower *l = run->l;
-    const AuTileExpr *value = tile_assigned(s);
+    AuTileExpr *value = tile_assigned(s);
     if (!value) return;
     if (lower_held(l, s->var)->in_parts) value = lower_in_parts(l, value);
     add_reductions(run, value);
@@ -459,7 +458,7 @@ void lower_assignments(AuLower *l, AuTileStmt *const *statements, uint32_t count
     l->r.known_count = known_before;
 }
 
-uint32_t lower_reductions(AuLower *l, const AuTileExpr *e)
+uint32_t lower_reductions(AuLower *l, AuTileExpr *e)
 {
     Run run = {.l = l};
     const uint32_t known_before = l->r.known_count;

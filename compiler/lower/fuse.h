@@ -13,9 +13,9 @@ typedef struct Reads {
 } Reads;
 
 typedef struct Item {
-    const AuTileVar *var;        /* what it defines, or NULL: */
-    const AuTileExpr *reduction; /* the reduction that it computes */
-    const AuTileExpr *expr;      /* what is computed for each element */
+    const AuTileVar *var;   /* what it defines, or NULL: */
+    AuTileExpr *reduction;  /* the reduction that it computes */
+    const AuTileExpr *expr; /* what is computed for each element */
     Reads reads;
     AuSpaces spaces; /* registers it runs over */
     bool looped, stored, emitted;

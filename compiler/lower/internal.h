@@ -312,7 +312,7 @@ void lower_assignments(AuLower *l, AuTileStmt *const *statements, uint32_t count
 uint32_t lower_count_reads(const AuTileExpr *e, const AuTileVar *var); /* of NULL: 0 */
 /* Computes the reductions in an expression that is no assignment's; they are known until the caller
  * sets l->known_count back to what this returns. */
-uint32_t lower_reductions(AuLower *l, const AuTileExpr *e);
+uint32_t lower_reductions(AuLower *l, AuTileExpr *e);
 
 /* ---- move.c: element by element */
 void lower_each_load(AuLower *l, const AuTileStmt *s);
@@ -327,7 +327,7 @@ void lower_core_product(AuLower *l, const AuTileStmt *s);
 enum { LOWER_IN_PARTS = 1 }; /* `integer` of a reduction: its lanes do not exchange */
 void lower_part(AuLower *l, const AuTileStmt *s);
 void lower_join(AuLower *l, const AuTileStmt *s);
-const AuTileExpr *lower_in_parts(AuLower *l, const AuTileExpr *e);
+AuTileExpr *lower_in_parts(AuLower *l, AuTileExpr *e);
 /* Reduces each register over the lanes whose numbers differ in [bits]. */
 void lower_join_lanes(AuLower *l, AuMem mem, uint32_t registers, uint32_t bits, AuKOp op);
 /* The same over the warps of the executor whose numbers differ in [bits], through shared memory. */

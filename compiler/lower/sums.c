@@ -5,7 +5,7 @@
 enum { MOST_REGISTERS = 64 }; /* of a running sum */
 
 /* A copy whose sums over the lanes are marked as parts. */
-const AuTileExpr *lower_in_parts(AuLower *l, const AuTileExpr *e)
+AuTileExpr *lower_in_parts(AuLower *l, AuTileExpr *e)
 {
     AuTileExpr *copy = AU_NEW(l->arena, AuTileExpr);
     *copy = *e;
@@ -16,7 +16,7 @@ const AuTileExpr *lower_in_parts(AuLower *l, const AuTileExpr *e)
     copy->args = (AuTileExprs){0};
     for (uint32_t n = 0; n < e->args.count; n++)
         AU_PUSH(l->arena, copy->args.at, copy->args.count, copy->args.capacity,
-                e->args.at[n] ? (AuTileExpr *)lower_in_parts(l, e->args.at[n]) : NULL);
+                e->args.at[n] ? lower_in_parts(l, e->args.at[n]) : NULL);
     return copy;
 }
 
@@ -198,7 +198,7 @@ static AuPoint point_on(AuLower *l, const AuTileAxis *axis, int32_t r)
 void lower_running_sum(AuLower *l, const AuTileStmt *s)
 {
     AuKernel *k = l->k;
-    const AuTileExpr *of = tile_assigned(s)->args.at[0];
+    AuTileExpr *of = tile_assigned(s)->args.at[0];
     const AuTileType *type = s->var->type;
     const AuVal none = {0};
     Scan x;

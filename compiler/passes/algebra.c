@@ -171,7 +171,7 @@ static void bounds(Algebra *x, const AuTileStmts *run)
 {
     for (uint32_t n = 0; n < run->count; n++) {
         x->p->span = run->at[n]->span;
-        algebra_set(x, run->at[n], bounds_in(x, (AuTileExpr *)tile_assigned(run->at[n])));
+        algebra_set(x, run->at[n], bounds_in(x, tile_assigned(run->at[n])));
     }
 }
 
@@ -216,7 +216,7 @@ static void maxima(Algebra *x, const AuTileStmts *run)
     for (uint32_t n = 0; n < run->count && !var && x->p->module->caps->max_with_nan; n++)
         var = tested(tile_assigned(run->at[n]));
     for (uint32_t n = 0; n < run->count; n++) {
-        AuTileExpr *value = (AuTileExpr *)tile_assigned(run->at[n]);
+        AuTileExpr *value = tile_assigned(run->at[n]);
         x->p->span = run->at[n]->span;
         algebra_set(x, run->at[n], var ? with_nan(x, value, var) : value);
     }
@@ -278,7 +278,7 @@ static void leave_out_factor(Algebra *x, const AuTileStmts *run)
 {
     for (uint32_t n = 0; n < run->count; n++) {
         AuTileStmt *s = run->at[n];
-        AuTileExpr *value = (AuTileExpr *)tile_assigned(s);
+        AuTileExpr *value = tile_assigned(s);
         const double factor = x->scaled ? 0 : factor_of(value, s->var);
         x->p->span = s->span;
         if (factor > 0 && algebra_can_leave_out(x, run, n))

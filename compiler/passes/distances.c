@@ -262,7 +262,7 @@ void algebra_distances(Algebra *x, const AuTileStmts *run)
     Search s = {.x = x, .run = run, .type = type_of_pairs(run)};
     for (s.at = 0; s.at < run->count; s.at++) {
         AuTileStmt *statement = run->at[s.at];
-        AuTileExpr *value = (AuTileExpr *)tile_assigned(statement);
+        AuTileExpr *value = tile_assigned(statement);
         x->p->span = statement->span;
         if (s.type && !var) {
             const Parts p = leaving(&s, statement, value);

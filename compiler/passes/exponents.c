@@ -219,8 +219,7 @@ static bool is_guarded_gradient(const Algebra *x, const AuTileStmts *run, uint32
                                 AlgebraGradient *f)
 {
     const AuTileVar *var = run->at[n]->var;
-    if (!is_gradient(x, run, n, (AuTileExpr *)tile_assigned(run->at[n]), f) ||
-        !pass_ends_in_run(x->p, var))
+    if (!is_gradient(x, run, n, tile_assigned(run->at[n]), f) || !pass_ends_in_run(x->p, var))
         return false;
     const AuTileExpr *t = algebra_defined(run, n, f->t);
     for (uint32_t m = n + 1; m < run->count; m++) {
@@ -315,7 +314,7 @@ void algebra_exponents(Algebra *x, const AuTileStmts *run)
     x->lift = algebra_lift(x, run);
     for (uint32_t n = 0; n < run->count; n++) {
         const AuTileStmt *s = run->at[n];
-        AuTileExpr *value = (AuTileExpr *)tile_assigned(s), *better = NULL;
+        AuTileExpr *value = tile_assigned(s), *better = NULL;
         AlgebraGradient f;
         AlgebraExponent of;
         x->p->span = s->span;

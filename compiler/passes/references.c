@@ -204,7 +204,6 @@ void algebra_references(Algebra *x, const AuTileStmts *run)
 {
     for (uint32_t n = 0; n < run->count; n++) {
         x->p->span = run->at[n]->span;
-        algebra_set(x, run->at[n],
-                    differences_in(x, run, n, (AuTileExpr *)tile_assigned(run->at[n])));
+        algebra_set(x, run->at[n], differences_in(x, run, n, tile_assigned(run->at[n])));
     }
 }

@@ -105,7 +105,7 @@ static bool all_agree(const Algebra *x, const AuTileStmts *run, const AlgebraLif
     with.lift = *lift;
     if (!pass_ends_in_run(x->p, lift->t)) return false;
     for (uint32_t n = 0; n < run->count; n++) {
-        AuTileExpr *e = (AuTileExpr *)tile_assigned(run->at[n]);
+        AuTileExpr *e = tile_assigned(run->at[n]);
         AlgebraGradient f;
         sets += run->at[n]->var == lift->t;
         if (passes[n] || n == lift->at) continue;
@@ -121,7 +121,7 @@ AlgebraLift algebra_lift(const Algebra *x, const AuTileStmts *run)
 {
     bool *passes = AU_NEW_ARRAY(x->p->arena, bool, run->count + 1);
     for (uint32_t n = 0; n < run->count; n++) {
-        AuTileExpr *e = (AuTileExpr *)tile_assigned(run->at[n]), *p = NULL;
+        AuTileExpr *e = tile_assigned(run->at[n]), *p = NULL;
         AlgebraLift lift = {.k = rounded_power(e, &p), .at = n};
         if (lift.k <= 0 || !(lift.t = weight_of(run, n, p->var, passes))) continue;
         AuTileExpr **args = AU_NEW_ARRAY(x->p->arena, AuTileExpr *, 1);

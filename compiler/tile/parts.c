@@ -35,7 +35,7 @@ AuTileParts tile_parts(AuTileStmt *s)
     return p;
 }
 
-const AuTileExpr *tile_assigned(const AuTileStmt *s)
+AuTileExpr *tile_assigned(const AuTileStmt *s)
 {
     return s->kind == TILE_S_FRAG     ? s->frag.init
            : s->kind == TILE_S_ASSIGN ? s->assign.value

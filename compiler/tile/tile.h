@@ -486,7 +486,7 @@ typedef struct AuTileParts {
 } AuTileParts;
 AuTileParts tile_parts(AuTileStmt *s);
 /* The value of an assignment or of a declaration with one; NULL: it is neither. */
-const AuTileExpr *tile_assigned(const AuTileStmt *s);
+AuTileExpr *tile_assigned(const AuTileStmt *s);
 uint32_t tile_count_reads(const AuTileExpr *e, const AuTileVar *var);    /* of NULL: 0 */
 uint32_t tile_count_uses(const AuTileStmts *body, const AuTileVar *var); /* reads and assignments */
 uint32_t tile_count_reads_in(AuTileStmt *const *body, uint32_t count, const AuTileVar *var);
