@@ -17,30 +17,40 @@ typedef struct Touch {
     bool read, written;
 } Touch;
 
-static void touch_expr(Touch *t, const AuTileExpr *e, const AuTilePipe *pipe)
+/* Is it a tile of the pipeline, got by that handle? NULL: by any. */
+static bool is_of(const AuTileExpr *e, const AuTilePipe *pipe, const AuTileVar *handle)
 {
-    if (!e) return;
-    t->read |= e->op == TILE_X_REF && e->memory && e->memory->pipe == pipe;
-    for (uint32_t n = 0; n < e->args.count; n++) touch_expr(t, e->args.at[n], pipe);
+    return e->memory && e->memory->pipe == pipe && (!handle || e->var == handle);
 }
 
-static void touch_body(Touch *t, const AuTileStmts *body, const AuTilePipe *pipe)
+static void touch_expr(Touch *t, const AuTileExpr *e, const AuTilePipe *pipe,
+                       const AuTileVar *handle)
+{
+    if (!e) return;
+    t->read |= e->op == TILE_X_REF && is_of(e, pipe, handle);
+    for (uint32_t n = 0; n < e->args.count; n++) touch_expr(t, e->args.at[n], pipe, handle);
+}
+
+static void touch_body(Touch *t, const AuTileStmts *body, const AuTilePipe *pipe,
+                       const AuTileVar *handle)
 {
     for (uint32_t n = 0; n < body->count; n++) {
         AuTileStmt *s = body->at[n];
         const AuTileParts parts = tile_parts(s);
-        for (uint32_t i = 0; i < parts.body_count; i++) touch_body(t, parts.bodies[i], pipe);
+        for (uint32_t i = 0; i < parts.body_count; i++)
+            touch_body(t, parts.bodies[i], pipe, handle);
         if (lower_is_bulk(s) || (s->kind == TILE_S_PRODUCT && s->product.is_async)) continue;
-        for (uint32_t i = 0; i < parts.read_count; i++) touch_expr(t, *parts.reads[i], pipe);
-        t->written |= parts.dest && parts.dest->memory->pipe == pipe;
+        for (uint32_t i = 0; i < parts.read_count; i++)
+            touch_expr(t, *parts.reads[i], pipe, handle);
+        t->written |= parts.dest && is_of(parts.dest, pipe, handle);
     }
 }
 
 /* A pipeline without tiles passes on the right to whatever the program means: all that lanes did counts. */
-static Touch touch_of(const AuTileRole *role, const AuTilePipe *pipe)
+static Touch touch_of(const AuTileRole *role, const AuTilePipe *pipe, const AuTileVar *handle)
 {
     Touch t = {!pipe->tiles.count, !pipe->tiles.count};
-    touch_body(&t, &role->body, pipe);
+    touch_body(&t, &role->body, pipe, handle);
     return t;
 }
 
@@ -62,7 +72,7 @@ static const AuRolePlan *role_plan(const AuLower *l, const AuTileRole *role)
 
 static bool arrives_by_warps(const AuTilePipe *pipe, const AuTileRole *role, bool fills)
 {
-    return !fills || touch_of(role, pipe).written;
+    return !fills || touch_of(role, pipe, NULL).written;
 }
 
 /* Arrivals that make a phase complete. */
@@ -188,7 +198,7 @@ void lower_close_stage(AuLower *l, const AuTileStmt *s)
         const AuTileVar *handle = s->close.vars[n];
         const AuHeld *held = lower_held(l, handle);
         const AuTilePipe *pipe = held->pipe;
-        const Touch touch = touch_of(l->r.role, pipe);
+        const Touch touch = touch_of(l->r.role, pipe, handle);
         const AuVal place = lower_stage_of(l, handle);
         if (fills && held->bytes && held->depth != k->depth)
             lower_refuse(l, "a stage of %s committed in another branch than it was filled in",

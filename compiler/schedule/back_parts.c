@@ -26,7 +26,7 @@ static const char *of_statistics(Lanes *x)
                      lanes_axis(x, 0, 2));
 }
 
-bool back_dq_is_packed(const Lanes *x) { return x->rows_across && x->with_dq; }
+bool back_dq_is_packed(const Lanes *x) { return x->rows_across && x->with_dq && !x->sums_by_boxes; }
 
 /* The sums of dQ that blocks of keys add to: whole tiles of queries as warps hold them, so that no part of a sum is outside, and
  * one takes whole lines. */

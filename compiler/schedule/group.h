@@ -12,7 +12,23 @@ const AuTileAtom *group_atom(const AuProblem *p);
 void group_complete(const AuProblem *p, AuShape *shape);
 /* Why the shape does not do for the problem: what it has no form for, widths, registers, shared memory; NULL: it does. */
 const char *schedule_group_refusal(AuArena *arena, const AuProblem *p, const AuShape *shape);
+/* Registers of a lane that all groups of a block of so many consumers have when it begins. */
+int32_t group_registers_at_entry(const AuProblem *p, const AuShape *s);
+/* What consumers and the group of single warps have, if the shape does not say. */
+void group_set_registers(const AuProblem *p, AuShape *s);
+/* What of the problem no kernel of groups has, and what of a lane's registers and the block's; NULL: it does. */
+const char *group_refusal_of_problem(AuArena *arena, const AuProblem *p);
+const char *group_refusal_of_registers(AuArena *arena, const AuProblem *p, const AuShape *s,
+                                       int32_t fragments);
 /* Bytes of rows of [width] elements that units move and multiply side by side. */
 int32_t group_swizzle(const AuProblem *p, int32_t width);
+
+/* Backward (group_back_shape.c): what follows from the rest of a shape; why it does not do. */
+void group_back_complete(const AuProblem *p, AuShape *shape);
+const char *schedule_group_back_refusal(AuArena *arena, const AuProblem *p, const AuShape *s);
+/* Groups side by side along dQ's channels; the others share its rows. 0: they do not divide them. */
+int32_t group_back_columns(const AuShape *s);
+/* Bytes of rows of dS, keys and sums that units read from where a group's part begins. */
+int32_t group_back_swizzle(int32_t bytes);
 
 #endif

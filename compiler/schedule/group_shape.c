@@ -56,15 +56,15 @@ static int32_t shared_bytes(const AuProblem *p, const AuShape *s)
                     s->stages * s->key_tile * (queries + p->e));
 }
 
-/* Registers of a lane that all groups of the block have when it begins. */
-static int32_t registers_at_entry(const AuProblem *p, const AuShape *s)
+int32_t group_registers_at_entry(const AuProblem *p, const AuShape *s)
 {
     return p->caps->processor_registers / (LANES * (s->executors + 1)) / EIGHT * EIGHT;
 }
 
-static void set_registers(const AuProblem *p, AuShape *s)
+void group_set_registers(const AuProblem *p, AuShape *s)
 {
-    const int32_t all = registers_at_entry(p, s) * (s->executors + 1);
+    if (s->producer_registers && s->consumer_registers) return;
+    const int32_t all = group_registers_at_entry(p, s) * (s->executors + 1);
     s->producer_registers = s->executors < 3 ? BESIDE : BESIDE + EIGHT;
     s->consumer_registers =
         least((all - s->producer_registers) / s->executors / EIGHT * EIGHT, MOST_REGISTERS);
@@ -72,7 +72,7 @@ static void set_registers(const AuProblem *p, AuShape *s)
 
 void group_complete(const AuProblem *p, AuShape *s)
 {
-    if (!s->producer_registers || !s->consumer_registers) set_registers(p, s);
+    group_set_registers(p, s);
     s->rows = GROUP_ROWS;
     s->output_apart |= p->d != p->e;
     s->split_segments = true;
@@ -83,7 +83,7 @@ void group_complete(const AuProblem *p, AuShape *s)
 
 static bool is_multiple(int32_t width, int32_t unit) { return width > 0 && width % unit == 0; }
 
-static const char *refusal_of_problem(AuArena *arena, const AuProblem *p)
+const char *group_refusal_of_problem(AuArena *arena, const AuProblem *p)
 {
     const AuTileAtom *atom = group_atom(p);
     const char *operand = p->tf32 ? "tf32" : tile_elem(p->operand)->name;
@@ -120,9 +120,10 @@ static bool are_pairs_heavy(const AuProblem *p)
     return reads;
 }
 
-static const char *refusal_of_registers(AuArena *arena, const AuProblem *p, const AuShape *s)
+const char *group_refusal_of_registers(AuArena *arena, const AuProblem *p, const AuShape *s,
+                                       int32_t fragments)
 {
-    const int32_t fragments = fragment_registers(p, s), entry = registers_at_entry(p, s);
+    const int32_t entry = group_registers_at_entry(p, s);
     if (fragments + BESIDE >= s->consumer_registers)
         return au_format(arena,
                          "fragments of %d registers beside %d others, where a consumer has %d",
@@ -137,14 +138,14 @@ static const char *refusal_of_registers(AuArena *arena, const AuProblem *p, cons
 
 const char *schedule_group_refusal(AuArena *arena, const AuProblem *p, const AuShape *s)
 {
-    const char *why = refusal_of_problem(arena, p);
+    const char *why = group_refusal_of_problem(arena, p);
     if (why) return why;
     if (!is_multiple(s->key_tile, group_atom(p)->k) || s->key_tile > MOST_BOX)
         return au_format(arena, "%d keys a tile are no multiple of %d", s->key_tile,
                          group_atom(p)->k);
     if (s->turns && (!s->scores_ahead || s->executors == 1))
         return "turns are for several groups that have scores ahead";
-    why = refusal_of_registers(arena, p, s);
+    why = group_refusal_of_registers(arena, p, s, fragment_registers(p, s));
     if (why) return why;
     const int32_t shared = shared_bytes(p, s);
     if (shared > p->caps->shared_bytes)
@@ -197,7 +198,7 @@ bool schedule_group_forward_shape(AuArena *arena, const AuProblem *p, AuShape *o
     static const struct {
         int32_t keys, beside;
     } least_of[] = {{64, QUARTER}, {64, 0}, {16, 0}};
-    *why = p->queries ? "kernels for few queries" : refusal_of_problem(arena, p);
+    *why = p->queries ? "kernels for few queries" : group_refusal_of_problem(arena, p);
     /* Measured on an H200, documents of 2048 tokens at width 128: 98 TFLOP/s, where `warps_forward` has 260. */
     if (!*why && p->hooks->needs_lists)
         *why = "masks of data, of which warps by themselves are faster";

@@ -42,6 +42,7 @@ typedef struct Lanes {
     int32_t rows, block; /* query rows of an executor, of a block */
     bool rows_across;    /* kernels of rows: a row lies along lanes (layouts across_d, across_e) */
     bool via_shared;     /* sums become operands on a way through shared memory */
+    bool sums_by_boxes;  /* backward: dQ is added by boxes, to sums that lie as rows */
     bool too_many;       /* regions of the workspace */
 } Lanes;
 

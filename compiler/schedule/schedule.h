@@ -58,6 +58,7 @@ typedef struct AuShape {
     bool turns;        /* groups take turns at the matrix units */
     bool persistent;   /* as many blocks as processors, each for several of the grid's */
     bool output_apart; /* the output has a tile of its own, not that of the queries */
+    int32_t exchange_stages, result_stages; /* backward: tiles of dS, of dQ in shared memory */
     int32_t producer_registers, consumer_registers; /* of a lane, once roles part */
     bool split_segments;  /* an option: a loop for each segment of tiles, without a branch */
     int32_t swizzle_span; /* likewise: bytes of a tile's row that stay together; 0: 16 */

@@ -14,11 +14,17 @@ const char *back_row_name(Lanes *x, uint32_t n);     /* the tensor */
 const char *back_row_variable(Lanes *x, uint32_t n); /* the fragment */
 const char *back_output_gradient(Lanes *x);          /* dO', as [b, h, q, e] */
 
+/* Pairs p and ds as operands `weight` and `ds_operand`; what dv_acc then wants at the end. */
+void warps_round_pairs(Lanes *x);
+void warps_end_weights(Lanes *x);
+
 /* Why this schedule does not have the attention's gradients; NULL: it has. */
 const char *warps_back_refusal(AuArena *arena, const AuProblem *p);
 /* The same of a shape. */
 const char *schedule_warps_back_refusal(AuArena *arena, const AuProblem *p, const AuShape *shape);
 Lanes warps_back_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out);
+/* The kernel of a block of keys: name, arguments, grid, lets, the list `queries` of tiles of queries. */
+void warps_back_head(Lanes *x);
 /* The pieces of a gradient of queries, [query_tile, width], of which each warp makes one a turn. */
 typedef struct WarpsPieces {
     int32_t rows, channels, beside, count; /* of each; pieces beside each other, all */

@@ -29,6 +29,20 @@ static bool has_factor(const Lanes *x)
     return x->p->operand == TILE_F16 && x->p->grads->weights_are_parts && x->own_v;
 }
 
+void warps_round_pairs(Lanes *x)
+{
+    if (has_factor(x))
+        tile_set(x->t, "weight", "%s(p * %s)", x->held, WEIGHT_FACTOR);
+    else
+        tile_set(x->t, "weight", "%s(p)", x->held);
+    tile_set(x->t, "ds_operand", "%s(ds)", x->held);
+}
+
+void warps_end_weights(Lanes *x)
+{
+    if (has_factor(x)) tile_set(x->t, "dv_acc", "dv_acc * %s", WEIGHT_SHARE);
+}
+
 /* ---- the warp's part */
 
 bool warps_back_via_shared(const Lanes *x) { return x->via_shared || x->shape->column_parts > 1; }
@@ -169,11 +183,7 @@ static void pairs(Lanes *x, const char *from)
     lanes_mask(x, TILE_NAME("ds"), unmasked);
     warps_guard_values(x, unmasked);
     tile_end(t);
-    if (has_factor(x))
-        tile_set(t, "weight", "%s(p * %s)", x->held, WEIGHT_FACTOR);
-    else
-        tile_set(t, "weight", "%s(p)", x->held);
-    tile_set(t, "ds_operand", "%s(ds)", x->held);
+    warps_round_pairs(x);
     const char *own = tile_text(t, "[%s +: %d, %s +: %d]", rows, x->rows, from, m);
     tile_store(t, "ds_operand -> dS[%s%s +: %d, %s +: %d]", warps_dq_is_late(x) ? "at, " : "", rows,
                x->rows, from, m);
@@ -336,7 +346,7 @@ static void store_gradient(Lanes *x, uint32_t n, const char *acc, const char *ti
     tile_copy(t, "%s -> %s", own, gradient);
 }
 
-static void head(Lanes *x)
+void warps_back_head(Lanes *x)
 {
     AuTileBuild *t = x->t;
     back_begin_kernel(x, "dkdv");
@@ -365,7 +375,7 @@ static void head(Lanes *x)
 static void dkdv(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    head(x);
+    warps_back_head(x);
     memories(x);
     fragments(x);
     issue_keys(x);
@@ -376,7 +386,7 @@ static void dkdv(Lanes *x)
         clear_other_channels(x, end, keys_width(x) - end);
     }
     walk_queries(x);
-    if (has_factor(x)) tile_set(t, "dv_acc", "dv_acc * %s", WEIGHT_SHARE);
+    warps_end_weights(x);
     store_gradient(x, 1, "dk_acc", "K", "d", keys_width(x));
     if (x->own_v) store_gradient(x, 2, "dv_acc", "V", "e", values_width(x));
     if (is_split(x)) tile_sync(t, "all"); /* before copies of other keys, in a persistent kernel */

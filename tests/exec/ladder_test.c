@@ -90,7 +90,7 @@ static const char *const rungs[] = {"tiled-ir:x86-64-v4", "kernel-ir:x86-64-v4",
                                     "tiled-ir:sm_75", "kernel-ir:sm_75", "kernel-ir:sm_90", "kernel-ir:sm_70", "tiled-ir:sm_70", "passed-ir:sm_70",
                                     "tiled-ir:x86-64-v3", "kernel-ir:x86-64-v3", "tiled-ir:aarch64", "kernel-ir:aarch64",
                                     "tiled-ir:x86-64-v4-bf16", "kernel-ir:x86-64-v4-bf16"};
-/* Groups of warps, forward; backward is that of warps. */
+/* Groups of warps, backward too where they have it. */
 static const char *const groups[] = {"kernel-ir:sm_90a", "passed-ir:sm_90a", "tiled-ir:sm_90a"};
 /* Matrix units that no code is generated for yet, by the layouts of their rows in atoms.def; at least one of each is quick. */
 static const char *const waves[] = {"kernel-ir:gfx942", "kernel-ir:gfx1100", "kernel-ir:gfx908", "kernel-ir:gfx90a",

@@ -1,6 +1,7 @@
 /* gradients_test.c - as scripts_test.c, backward: kernels of gradients in the tiled interpreter against the oracle of gradients. */
 #include "scripts.h"
 
+#include "group.h"
 #include "warps_back.h"
 
 static const Case cases[] = {
@@ -27,6 +28,10 @@ static const Case cases[] = {
     {"../../tile/scripts/constant_queries.attn", "B=1 H=1 Hk=1 S=20 T=40 D=32 E=16", NULL},
     {"../../tile/scripts/scores_of_inputs.attn", "B=1 H=2 Hk=1 S=40 T=50 D=16 E=16", NULL},
     {"../../tile/scripts/chosen_by_value.attn", "B=1 H=2 Hk=1 S=40 T=50 D=16 E=16", NULL},
+    {"../../../attn_scripts/cross.attn", "B=1 H=2 Hk=1 S=140 T=230 D=32 E=48", NULL},
+    {"../../tile/scripts/full.attn", "B=1 H=2 Hk=1 S=140 T=230 D=32 E=48", NULL},
+    {"mha.attn", "B=1 H=2 Hk=1 S=200 T=260 D=64 E=64", NULL},
+    {"gemma_local.attn", "B=1 H=2 Hk=2 S=300 T=290 D=32 E=32", "window=70"},
 };
 
 static const char *const targets[] = {"avx512", "simt32", "sm_75", "sm_80", "sm_86", "sm_90"};
@@ -56,6 +61,15 @@ static const AuShape shapes[] = {
      .stages = 1,
      .column_parts = 1,
      .query_parts = 1},
+};
+
+/* For groups of warps. */
+static const AuShape group_shapes[] = {
+    {.executors = 2, .query_tile = 64, .stages = 2, .exchange_stages = 1, .result_stages = 2},
+    {.executors = 2, .query_tile = 128, .stages = 1, .exchange_stages = 2, .result_stages = 1},
+    {.executors = 1, .query_tile = 64, .stages = 3, .exchange_stages = 1, .result_stages = 1},
+    {.executors = 3, .query_tile = 192, .stages = 1, .exchange_stages = 1, .result_stages = 1},
+    {.executors = 3, .query_tile = 64, .stages = 2, .exchange_stages = 2, .result_stages = 1},
 };
 
 static const char *scripts;
@@ -164,9 +178,30 @@ static void zero_regions(Run *r, const AuSchedule *s)
     }
 }
 
-/* [shape] 0: the schedule that is chosen; 1..: warps in shapes of this test. */
-static void run_case(const Case *c, const char *target, AuTileElem operand, uint32_t shape,
-                     bool deterministic, uint64_t seed)
+/* Which schedule: what is chosen, or one in a shape of this test or by rule (NULL). */
+typedef enum Maker { CHOSEN, WARPS, GROUPS } Maker;
+
+/* NULL: the shape does not fit. */
+static const AuSchedule *schedule_of(Session *s, const AuProblem *p, Maker maker,
+                                     const AuShape *shape)
+{
+    AuShape given = shape ? *shape : (AuShape){0};
+    const char *why;
+    if (maker == CHOSEN) return schedule_choose(s->arena, s->diags, p, AU_BACKWARD);
+    if (maker == WARPS) {
+        if (!(p->caps->copies & TILE_COPIES_LANES)) given.stages = 1;
+        if (schedule_warps_back_refusal(s->arena, p, &given)) return NULL;
+        return schedule_warps_backward(s->arena, s->diags, p, &given);
+    }
+    if (!shape && !schedule_group_backward_shape(s->arena, p, &given, &why)) return NULL;
+    group_back_complete(p, &given);
+    if (schedule_group_back_refusal(s->arena, p, &given)) return NULL;
+    return schedule_group_backward(s->arena, s->diags, p, &given);
+}
+
+/* false: there is no such schedule for it. */
+static bool run_case(const Case *c, const char *target, AuTileElem operand, Maker maker,
+                     const AuShape *shape, bool deterministic, uint64_t seed)
 {
     static const char *const names[] = {"dq", "dk", "dv"};
     Session s = session_begin();
@@ -178,12 +213,7 @@ static void run_case(const Case *c, const char *target, AuTileElem operand, uint
     AuProblem p = script_problem(r, hooks, caps);
     p.grads = g;
     p.deterministic = deterministic;
-    AuShape given = shapes[shape ? shape - 1 : 0];
-    if (!(caps->copies & TILE_COPIES_LANES)) given.stages = 1;
-    const bool by_warps = shape && !schedule_warps_back_refusal(s.arena, &p, &given);
-    const AuSchedule *schedule = !shape     ? schedule_choose(s.arena, s.diags, &p, AU_BACKWARD)
-                                 : by_warps ? schedule_warps_backward(s.arena, s.diags, &p, &given)
-                                            : NULL;
+    const AuSchedule *schedule = schedule_of(&s, &p, maker, shape);
     if (s.diags->errors) fail_msg("%s on %s: %s", c->script, target, session_errors(&s));
     if (schedule) {
         Backward b = {0};
@@ -198,6 +228,7 @@ static void run_case(const Case *c, const char *target, AuTileElem operand, uint
                                b.want[n], b.plain[n], 4);
     }
     session_end(&s);
+    return schedule != NULL;
 }
 
 static void test_target(void **state)
@@ -205,7 +236,8 @@ static void test_target(void **state)
     static const AuTileElem operands[] = {TILE_F32, TILE_BF16, TILE_F16};
     for (uint32_t n = 0; n < sizeof cases / sizeof *cases; n++)
         for (uint32_t x = 0; x < 3; x++)
-            if (!quick || x == n % 3) run_case(&cases[n], *state, operands[x], 0, false, n + x);
+            if (!quick || x == n % 3)
+                run_case(&cases[n], *state, operands[x], CHOSEN, NULL, false, n + x);
 }
 
 /* Where all channels of a row are alike its 16-bit rounding is a single one and does not average out: the plain formula's error, once, says
@@ -217,7 +249,7 @@ static void test_deterministic(void **state)
 {
     for (uint32_t n = 0; n < sizeof cases / sizeof *cases; n++)
         if (averages_out(&cases[n]) && (!quick || n % 3 == 0))
-            run_case(&cases[n], *state, TILE_F16, 0, true, n);
+            run_case(&cases[n], *state, TILE_F16, CHOSEN, NULL, true, n);
 }
 
 /* In shapes for the schedule `warps` to fail in. */
@@ -226,20 +258,35 @@ static void test_shapes(void **state)
     for (uint32_t n = 0; n < sizeof cases / sizeof *cases; n++)
         for (uint32_t x = 0; x < sizeof shapes / sizeof *shapes; x++)
             if (averages_out(&cases[n]) && (!quick || x == n % 4))
-                run_case(&cases[n], *state, TILE_F16, 1 + x, false, n + x);
+                run_case(&cases[n], *state, TILE_F16, WARPS, &shapes[x], false, n + x);
+}
+
+/* By rule and in shapes for the schedule `group` to fail in. */
+static void test_groups(void **state)
+{
+    enum { SHAPES = 1 + sizeof group_shapes / sizeof *group_shapes, LEAST = 20 };
+    uint32_t ran = 0;
+    for (uint32_t n = 0; n < sizeof cases / sizeof *cases; n++)
+        for (uint32_t x = 0; x < SHAPES; x++)
+            if (averages_out(&cases[n]) && (!quick || x == n % SHAPES))
+                ran += run_case(&cases[n], *state, n % 2 ? TILE_F16 : TILE_BF16, GROUPS,
+                                x ? &group_shapes[x - 1] : NULL, false, n + x);
+    assert_true(ran >= LEAST / (quick ? SHAPES : 1));
 }
 
 int main(int argc, char **argv)
 {
-    enum { TARGETS = sizeof targets / sizeof *targets, COUNT = TARGETS + 4 };
+    enum { TARGETS = sizeof targets / sizeof *targets, COUNT = TARGETS + 5 };
     if (argc < 2) return 2;
     scripts = argv[1];
-    quick = argc > 2;
+    quick = argc > 2 && *argv[2];
+    if (argc > 3) cmocka_set_test_filter(argv[3]);
     struct CMUnitTest tests[COUNT] = {
         [TARGETS] = {"shapes, sm_75", test_shapes, NULL, NULL, (void *)(uintptr_t) "sm_75"},
         {"shapes, sm_90", test_shapes, NULL, NULL, (void *)(uintptr_t) "sm_90"},
         {"deterministic, sm_75", test_deterministic, NULL, NULL, (void *)(uintptr_t) "sm_75"},
-        {"deterministic, sm_90", test_deterministic, NULL, NULL, (void *)(uintptr_t) "sm_90"}};
+        {"deterministic, sm_90", test_deterministic, NULL, NULL, (void *)(uintptr_t) "sm_90"},
+        {"groups, sm_90a", test_groups, NULL, NULL, (void *)(uintptr_t) "sm_90a"}};
     for (size_t i = 0; i < TARGETS; i++)
         tests[i] =
             (struct CMUnitTest){targets[i], test_target, NULL, NULL, (void *)(uintptr_t)targets[i]};

@@ -308,6 +308,61 @@ static void test_no_boxes(void **state)
     }
 }
 
+/* The rule's shapes of groups, backward, or why there is none. */
+static void test_groups_backward(void **state)
+{
+    static const struct {
+        const char *script, *sizes, *said;
+        bool deterministic;
+    } all[] = {
+        {"mha.attn", "D=64 E=64",
+         "group_backward: groups=2 queries=64 stages=2 exchange=1 results=2 producer=40 "
+         "consumer=232",
+         false},
+        {"../../tile/scripts/full.attn", "D=64 E=64",
+         "group_backward: groups=2 queries=64 stages=2 exchange=2 results=2 producer=40 "
+         "consumer=232",
+         false},
+        {"mha.attn", "D=96 E=96",
+         "group_backward: groups=2 queries=64 stages=2 exchange=1 results=1 producer=40 "
+         "consumer=232",
+         false},
+        {"mha.attn", "D=128 E=128",
+         "group_backward: groups=2 queries=64 stages=2 exchange=1 results=1 producer=24 "
+         "consumer=240",
+         false},
+        {"mha.attn", "D=192 E=128", "fragments of 240 registers beside 24 others", false},
+        {"mha.attn", "D=256 E=256", "where a consumer has 240", false},
+        {"mha.attn", "D=48 E=48", "48 channels do not divide among 2 groups", false},
+        {"mha.attn", "D=24 E=24", "are no multiples of 16", false},
+        {"mha.attn", "D=64 E=64", "sums of dQ in one order", true},
+        {"mla_train.attn", "D=32 E=16 P=16", "further products", false},
+        {"documents_bias_sink.attn", "D=64 E=64", "masks of data", false},
+        {"../../tile/scripts/pass.attn", "D=16 E=16", "a pass of their own", false},
+        {"../../../attn_scripts/alibi.attn", "D=64 E=64", "inputs that pairs read", false},
+    };
+    (void)state;
+    for (uint32_t n = 0; n < sizeof all / sizeof *all; n++) {
+        Session s = session_begin();
+        const Case c = {all[n].script, au_format(s.arena, "B=1 H=1 Hk=1 S=1 T=1 %s", all[n].sizes),
+                        NULL};
+        Run *r = script_begin(&s, &c, scripts, TILE_BF16, 1);
+        AuGrads *g = attn_gradients(r->attn, s.arena, s.diags);
+        AuHooks *hooks = hooks_make(s.arena, s.diags, r->attn, tile_caps("sm_90a"));
+        assert_true(hooks_backward(hooks, s.diags, r->attn, g));
+        AuProblem p = script_problem(r, hooks, tile_caps("sm_90a"));
+        p.grads = g;
+        p.deterministic = all[n].deterministic;
+        AuShape shape;
+        const char *why = NULL;
+        const char *said = schedule_group_backward_shape(s.arena, &p, &shape, &why)
+                               ? shape_text(s.arena, "group_backward", &shape)
+                               : why;
+        if (!strstr(said, all[n].said)) fail_msg("%s %s: %s", c.script, c.sizes, said);
+        session_end(&s);
+    }
+}
+
 /* What backward would compute otherwise, or in another order. */
 static void test_refused_backward(void **state)
 {
@@ -400,7 +455,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_rules_read_back), cmocka_unit_test(test_refused),
         cmocka_unit_test(test_tables),          cmocka_unit_test(test_refused_backward),
         cmocka_unit_test(test_any_text),        cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_no_boxes)};
+        cmocka_unit_test(test_no_boxes),        cmocka_unit_test(test_groups_backward)};
     if (argc < 2) return 2;
     scripts = argv[1];
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,133 @@
+/* group_back_shape.c - block shapes of the schedule `group_backward`: what fits a problem, and what is best by rule.
+ *
+ * Registers of a lane of a consumer, of its 64 keys: sums of dK (d / 2) and dV (e / 2) all the time; beside them S' and dP' (queries / 2
+ * each), later P' and dS' as operands (queries / 4 each) and the group's part of dQ.
+ *
+ * Shared memory: keys and values of the block, queries and output gradients of each stage with what rows know, tiles of dS', one of dQ. */
+#include "group.h"
+#include "warps_back.h"
+
+enum {
+    LANES = 128,        /* of a group */
+    MOST_WIDTH = 256,   /* elements of a box along an axis */
+    MOST_SWIZZLE = 128, /* bytes */
+    BARRIERS = 1024,    /* bytes of shared memory beside tiles */
+    EXCHANGES = 2,
+    RESULTS = 2,
+    NARROW = 64,
+    /* Single warps take 40 registers to have none in memory, where consumers do not need them. */
+    ROOMY = 176,
+    PRODUCER = 40,
+    CONSUMER = 232,
+};
+
+static int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
+
+int32_t group_back_columns(const AuShape *s)
+{
+    const int32_t rows = s->query_tile / GROUP_ROWS;
+    return rows > 0 && s->executors % rows == 0 ? s->executors / rows : 0;
+}
+
+int32_t group_back_swizzle(int32_t bytes)
+{
+    const int32_t power = bytes & -bytes;
+    return power < MOST_SWIZZLE ? power : MOST_SWIZZLE;
+}
+
+void group_back_complete(const AuProblem *p, AuShape *s)
+{
+    group_set_registers(p, s);
+    s->rows = GROUP_ROWS;
+    s->column_parts = s->query_parts = 1;
+    s->split_segments = true;
+    s->swizzle_span = 0;
+}
+
+/* ---- registers and shared memory */
+
+static int32_t fragment_registers(const AuProblem *p, const AuShape *s)
+{
+    const int32_t rows = GROUP_ROWS, m = s->query_tile;
+    const int32_t dq = rows * p->d / group_back_columns(s);
+    return (rows * (p->d + p->e) + most(2 * rows * m, rows * m + dq)) / LANES;
+}
+
+static int32_t shared_bytes(const AuProblem *p, const AuShape *s)
+{
+    AuSchedule scratch = {.shape = *s};
+    const Lanes x = warps_back_begin(p->attn->arena, NULL, p, &scratch);
+    const int32_t bytes = tile_elem(p->operand)->bytes, keys = GROUP_ROWS * s->executors,
+                  m = s->query_tile, number = (int32_t)sizeof(float);
+    const int32_t statistics = number * (int32_t)back_row_count(&x, true);
+    return BARRIERS + WARPS_ALIGNMENT + bytes * keys * (p->d + p->e) +
+           s->stages * m * (bytes * (p->d + p->e) + statistics) +
+           s->exchange_stages * bytes * keys * m + s->result_stages * number * m * p->d;
+}
+
+/* ---- what does not do */
+
+static const char *refusal_of_problem(AuArena *arena, const AuProblem *p)
+{
+    const char *why = group_refusal_of_problem(arena, p);
+    if (why) return why;
+    if (p->deterministic) return "sums of dQ in one order";
+    if (p->grads->pass_count) return "sums over keys that need a pass of their own";
+    if (p->hooks->dot_count) return "further products";
+    if (p->hooks->needs_lists) return "masks of data, whose tiles come from lists";
+    if (p->grads->pairs.count) return "gradients of inputs that pairs read";
+    return NULL;
+}
+
+static const char *refusal_of_tiles(AuArena *arena, const AuProblem *p, const AuShape *s)
+{
+    const int32_t unit = group_atom(p)->k, columns = group_back_columns(s);
+    if (s->query_tile % GROUP_ROWS || s->query_tile > MOST_WIDTH || !columns)
+        return au_format(arena, "%d queries a tile do not divide among %d groups in %d rows each",
+                         s->query_tile, s->executors, GROUP_ROWS);
+    if (p->d % (unit * columns))
+        return au_format(arena, "%d channels do not divide among %d groups in steps of %d", p->d,
+                         columns, unit);
+    if (s->exchange_stages < 1 || s->exchange_stages > EXCHANGES)
+        return "more than two tiles of dS";
+    if (s->result_stages < 1 || s->result_stages > RESULTS) return "more than two tiles of dQ";
+    return NULL;
+}
+
+const char *schedule_group_back_refusal(AuArena *arena, const AuProblem *p, const AuShape *s)
+{
+    const char *why = refusal_of_problem(arena, p);
+    if (!why) why = refusal_of_tiles(arena, p, s);
+    if (!why) why = group_refusal_of_registers(arena, p, s, fragment_registers(p, s));
+    if (why) return why;
+    const int32_t shared = shared_bytes(p, s);
+    if (shared > p->caps->shared_bytes)
+        return au_format(arena, "%d bytes of shared memory, where a block has %d", shared,
+                         p->caps->shared_bytes);
+    return NULL;
+}
+
+/* ---- by rule */
+
+/* Measured on an H200 (docs/dev/performance-notes.md): two tiles of dS' without a mask, one with; two of dQ for narrow heads. */
+bool schedule_group_backward_shape(AuArena *arena, const AuProblem *p, AuShape *out,
+                                   const char **why)
+{
+    static const int32_t stages[] = {2, 1};
+    *why = refusal_of_problem(arena, p);
+    for (uint32_t n = 0; n < 2 && !refusal_of_problem(arena, p); n++) {
+        AuShape s = {.executors = 2,
+                     .query_tile = GROUP_ROWS,
+                     .stages = stages[n],
+                     .exchange_stages = p->attn->mask.i ? 1 : EXCHANGES,
+                     .result_stages = p->d <= NARROW && p->e <= NARROW ? RESULTS : 1};
+        if (fragment_registers(p, &s) <= ROOMY)
+            s.producer_registers = PRODUCER, s.consumer_registers = CONSUMER;
+        group_back_complete(p, &s);
+        *why = schedule_group_back_refusal(arena, p, &s);
+        if (*why) continue;
+        *out = s;
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,320 @@
+/* group_backward.c - dK, dV and dQ by groups of four warps whose products go on beside them (wgmma): a block owns keys, 64 of each group,
+ * and walks over tiles of queries of all heads that share them.
+ *
+ *     role load on warp        K and V once; Q and dO of each tile of queries, with what is known of its rows, into rings of stages
+ *     role mma[W] on group     S' = K Q', dP' = V dO', functions of pairs, dV += P' dO, dK += dS' Q, a part of dQ = dS K
+ *     role send on warp        adds each tile of dQ to sums in memory, by boxes
+ *
+ * S' and dP' have keys as rows: P' and dS' are operand A of dV and dK from the registers where they are made. Only dS' goes through shared
+ * memory, for dQ, of which each group makes some rows or columns from the dS' of all.
+ *
+ *     S' starts; dP' starts        wait for queries, for output gradients
+ *     wait S'; P'; wait dP'; dS'   the weights are made under dP'
+ *     dS' is stored; dV starts; wait for dS' of all groups
+ *     dQ starts; dK starts         wait dV; wait dQ
+ *     dQ is stored                 under dK; the warp `send` goes on
+ *
+ * One hook makes both of a pair, after the wait for dP'; the pass `waits` moves that wait behind what asks for scores alone.
+ *
+ * Rows beyond the mask's range must be zeros (lanes_limits): as in group_forward.c such tiles are copied by the lanes of the warp.
+ *
+ * Kernels before and after: as those of warps_backward.c; the sums of dQ lie as rows. */
+#include "group.h"
+#include "lanes_back.h"
+#include "shapes.h"
+
+/* ---- memories */
+
+static const char *own_keys(Lanes *x, const char *tile)
+{
+    return tile_text(x->t, "%s[self * %d +: %d, :]", tile, x->rows, x->rows);
+}
+
+/* Statistics from [from] on, as tiles: ", row1: f32[q:64]". */
+static const char *row_tiles(Lanes *x, uint32_t from, uint32_t to)
+{
+    AuText text = {.arena = x->arena};
+    for (uint32_t n = from; n < to; n++)
+        au_text_add(&text, ", row%u: f32[q:%d]", n, x->shape->query_tile);
+    return to > from ? au_text_str(&text) : "";
+}
+
+static uint32_t final_rows(const Lanes *x) { return back_row_count(x, false); }
+static uint32_t all_rows(const Lanes *x) { return back_row_count(x, true); }
+
+static void memories(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const AuShape *s = x->shape;
+    const int32_t d = x->p->d, e = x->p->e, m = s->query_tile,
+                  bytes = tile_elem(x->p->operand)->bytes, part = d / group_back_columns(s);
+    tile_pipeline(t, "keys", 1, "load", "mma",
+                  "K: %s[kv:%d, d:%d] swizzle %d, V: %s[kv:%d, e:%d] swizzle %d", x->operand,
+                  x->block, d, group_back_swizzle(part * bytes), x->operand, x->block, e,
+                  group_swizzle(x->p, e));
+    tile_pipeline(t, "query", s->stages, "load", "mma", "Q: %s[q:%d, d:%d] swizzle %d%s",
+                  x->operand, m, d, group_swizzle(x->p, d), row_tiles(x, 0, final_rows(x)));
+    tile_pipeline(t, "grad", s->stages, "load", "mma", "dO: %s[q:%d, e:%d] swizzle %d%s",
+                  x->operand, m, e, group_swizzle(x->p, e),
+                  row_tiles(x, final_rows(x), all_rows(x)));
+    tile_pipeline(t, "exchange", s->exchange_stages, "mma", "mma", "dS: %s[kv:%d, q:%d] swizzle %d",
+                  x->operand, x->block, m, group_swizzle(x->p, m));
+    tile_pipeline(t, "result", s->result_stages, "mma", "send", "dQ: f32[q:%d, d:%d] swizzle %d", m,
+                  d, group_back_swizzle(part * (int32_t)sizeof(float)));
+}
+
+/* Loops over the heads of the group, if the block has them all, and over tiles of queries; 1 or 2 to be ended. */
+static void open_walk(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    if (!x->heads_apart) {
+        tile_for_range(t, "g", "0", "G");
+        tile_set(t, "h", "hk * G + g");
+    }
+    tile_for_tiles(t, "m", "queries", NULL);
+}
+
+static void end_walk(Lanes *x)
+{
+    tile_end(x->t);
+    if (!x->heads_apart) tile_end(x->t);
+}
+
+/* ---- the warp that brings tiles */
+
+static void issue(Lanes *x, AuTileHandle from, const char *to)
+{
+    tile_async_copy(x->t, NULL, "%v -> %s pad 0", from, to);
+}
+
+/* [limits]: of the mask's range, "" where none are to be seen to. */
+static void issue_keys(Lanes *x, const char *limits)
+{
+    AuTileBuild *t = x->t;
+    const char *rows = tile_text(t, "nb * %d +: %d%s", x->block, x->block, limits);
+    tile_acquire(t, "x", "keys");
+    issue(x, lanes_at(x, lanes_operand_rows(x, 1, ":"), rows), "x.K");
+    issue(x, lanes_at(x, lanes_operand_rows(x, 2, ":"), rows), "x.V");
+    tile_commit(t, "x");
+}
+
+static void issue_rows(Lanes *x, const char *stage, uint32_t from, uint32_t to)
+{
+    const int32_t m = x->shape->query_tile;
+    for (uint32_t n = from; n < to; n++)
+        issue(x, tile_part(x->t, "%s[b, h, m * %d +: %d]", back_row_name(x, n), m, m),
+              tile_text(x->t, "%s.row%u", stage, n));
+}
+
+static void issue_queries(Lanes *x, const char *limits)
+{
+    AuTileBuild *t = x->t;
+    const int32_t m = x->shape->query_tile;
+    const char *rows = tile_text(t, "m * %d +: %d%s", m, m, limits);
+    tile_acquire(t, "y", "query");
+    issue(x, lanes_at(x, lanes_operand_rows(x, 0, ":"), rows), "y.Q");
+    issue_rows(x, "y", 0, final_rows(x));
+    tile_commit(t, "y");
+    tile_acquire(t, "z", "grad");
+    issue(x, tile_part(t, "%s[b, h, %s, :]", back_output_gradient(x), rows), "z.dO");
+    issue_rows(x, "z", final_rows(x), all_rows(x));
+    tile_commit(t, "z");
+}
+
+/* Is a tile cut by the range of the mask: from [low] to [high], where there is more? */
+static void if_cut(Lanes *x, const char *tile, int32_t rows, const char *of, const char *all)
+{
+    tile_if(x->t, "%s * %d < %s_low || (%s * %d + %d > %s_high && %s_high < %s)", tile, rows, of,
+            tile, rows, rows, of, of, all);
+}
+
+static void load_role(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const bool masked = x->p->attn->mask.i != 0;
+    tile_role(t, "load", 0, TILE_ON_WARP, x->shape->producer_registers);
+    if (masked) {
+        if_cut(x, "nb", x->block, "k", lanes_axis(x, 1, 2));
+        issue_keys(x, lanes_limits(x, "k"));
+        tile_else(t);
+    }
+    issue_keys(x, "");
+    if (masked) tile_end(t);
+    open_walk(x);
+    if (masked) {
+        tile_on_segment(t, "partial");
+        if_cut(x, "m", x->shape->query_tile, "q", lanes_axis(x, 0, 2));
+        issue_queries(x, lanes_limits(x, "q"));
+        tile_else(t);
+        issue_queries(x, "");
+        tile_end(t);
+        tile_else(t);
+    }
+    issue_queries(x, "");
+    if (masked) tile_end(t);
+    end_walk(x);
+    tile_end(t);
+}
+
+/* ---- the warp that adds dQ to its sums */
+
+static void send_role(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const int32_t m = x->shape->query_tile;
+    tile_role(t, "send", 0, TILE_ON_WARP, x->shape->producer_registers);
+    open_walk(x);
+    tile_wait_stage(t, "r", "result");
+    tile_async_reduce_add(t, "sent", "r.dQ -> dq_sum[b, h, m * %d +: %d, :] clip", m, m);
+    tile_wait(t, "sent");
+    tile_release(t, "r");
+    end_walk(x);
+    tile_end(t);
+}
+
+/* ---- groups that multiply */
+
+/* The group's part of dQ begins at that row and column. */
+static const char *part_row(Lanes *x)
+{
+    return tile_text(x->t, "self / %d * %d +: %d", group_back_columns(x->shape), GROUP_ROWS,
+                     GROUP_ROWS);
+}
+
+static const char *part_column(Lanes *x)
+{
+    const int32_t columns = group_back_columns(x->shape), width = x->p->d / columns;
+    return tile_text(x->t, "self %% %d * %d +: %d", columns, width, width);
+}
+
+static void fragments(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const char *atom = x->atom->name;
+    const int32_t m = x->shape->query_tile;
+    tile_frag(t, "score", "f32[kv:%d, q:%d] @ %s.C", x->rows, m, atom);
+    tile_frag(t, "dp", "f32[kv:%d, q:%d] @ %s.C", x->rows, m, atom);
+    tile_frag(t, "dk_acc", "f32[kv:%d, d:%d] @ %s.C = 0.0", x->rows, x->p->d, atom);
+    tile_frag(t, "dv_acc", "f32[kv:%d, e:%d] @ %s.C = 0.0", x->rows, x->p->e, atom);
+    tile_frag(t, "dq", "f32[q:%d, d:%d] @ %s.C", GROUP_ROWS, x->p->d / group_back_columns(x->shape),
+              atom);
+    tile_set(t, "j", "nb * %d + self * %d + iota(kv:%d)", x->block, x->rows, x->rows);
+}
+
+/* P' and dS', and both as operands. */
+static void pairs(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const AuTileHandle unmasked = {lanes_unmasked(x)};
+    const char *rows[64];
+    for (uint32_t n = 0; n < all_rows(x); n++) {
+        if (n == final_rows(x)) tile_wait(t, "score");
+        rows[n] = back_row_variable(x, n);
+        tile_load(t, rows[n], "%s.row%u like score", n < final_rows(x) ? "y" : "z", n);
+    }
+    if (all_rows(x) == final_rows(x)) tile_wait(t, "score");
+    tile_wait(t, "dp");
+    tile_set(t, lanes_pair_results(x), "%s", lanes_pair_hook(x, "backward_pair", true, rows));
+    tile_on_segment(t, "partial");
+    lanes_mask(x, TILE_NAME("p"), unmasked);
+    lanes_mask(x, TILE_NAME("ds"), unmasked);
+    tile_end(t);
+    warps_round_pairs(x);
+}
+
+static void query_gradient(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    tile_wait_stage(t, "all", "exchange");
+    tile_product(t, "dq", x->atom, TILE_START, tile_text(t, "all.dS[:, %s]", part_row(x)),
+                 tile_text(t, "x.K[:, %s]", part_column(x)));
+}
+
+static void step(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    tile_wait_stage(t, "y", "query");
+    tile_product(t, "score", x->atom, TILE_START, own_keys(x, "x.K"), "y.Q");
+    tile_wait_stage(t, "z", "grad");
+    tile_product(t, "dp", x->atom, TILE_START, own_keys(x, "x.V"), "z.dO");
+    tile_set(t, "i", "m * %d + iota(q:%d)", x->shape->query_tile, x->shape->query_tile);
+    pairs(x);
+    tile_acquire(t, "own", "exchange");
+    tile_store(t, "ds_operand -> %s", own_keys(x, "own.dS"));
+    tile_commit(t, "own");
+    tile_product(t, "dv_acc", x->atom, TILE_ADD, "weight", "z.dO");
+    query_gradient(x);
+    tile_product(t, "dk_acc", x->atom, TILE_ADD, "ds_operand", "y.Q");
+    tile_wait(t, "dv_acc");
+    tile_release(t, "z");
+    tile_wait(t, "dq");
+    tile_release(t, "all");
+    tile_acquire(t, "r", "result");
+    tile_store(t, "dq -> r.dQ[%s, %s]", part_row(x), part_column(x));
+    tile_commit(t, "r");
+    tile_wait(t, "dk_acc");
+    tile_release(t, "y");
+}
+
+static void store_gradient(Lanes *x, uint32_t n, const char *acc, const char *axis)
+{
+    AuTileBuild *t = x->t;
+    const char *to =
+        tile_text(t, "%s[b, %s, nb * %d + self * %d +: %d, :] as [kv, %s] clip",
+                  back_gradient(x, n), n == 1 ? "hk" : "hv", x->block, x->rows, x->rows, axis);
+    if (x->heads_apart)
+        tile_atomic_add(t, "%s -> %s", acc, to);
+    else if (back_has_rows(x, n))
+        tile_store(t, "%s -> %s", acc, to);
+    else
+        tile_store(t, "%s(%s) -> %s", x->operand, acc, to);
+}
+
+static void group_role(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    tile_role(t, "mma", x->shape->executors, TILE_ON_WARPGROUP, x->shape->consumer_registers);
+    fragments(x);
+    tile_wait_stage(t, "x", "keys");
+    open_walk(x);
+    step(x);
+    end_walk(x);
+    tile_release(t, "x");
+    warps_end_weights(x);
+    store_gradient(x, 1, "dk_acc", "d");
+    store_gradient(x, 2, "dv_acc", "e");
+    tile_end(t);
+}
+
+static void kernel_of_keys(Lanes *x)
+{
+    warps_back_head(x);
+    memories(x);
+    load_role(x);
+    send_role(x);
+    group_role(x);
+    tile_end(x->t);
+}
+
+AuSchedule *schedule_group_backward(AuArena *arena, AuDiags *diags, const AuProblem *p,
+                                    const AuShape *shape)
+{
+    const char *why = schedule_group_back_refusal(arena, p, shape);
+    if (why) {
+        au_error(diags, AU_E0811, p->attn->span, "group_backward on %s: %s", p->caps->name, why);
+        return NULL;
+    }
+    AuSchedule *out = AU_NEW(arena, AuSchedule);
+    out->shape = *shape;
+    out->name = shape_text(arena, "group_backward", shape);
+    Lanes x = warps_back_begin(arena, schedule_begin(arena, diags, p, out), p, out);
+    x.atom = group_atom(p);
+    x.via_shared = false;
+    x.sums_by_boxes = true;
+    warps_layouts(&x);
+    back_before(&x);
+    back_adjoints(&x);
+    kernel_of_keys(&x);
+    back_after(&x);
+    return lanes_built(&x, diags);
+}
