@@ -199,10 +199,22 @@ static void order(Order *o, AuTileStmt *s, AuTileStmts *out)
 
 /* ---- what is in flight */
 
-static void flights(Order *o, const AuTileStmts *body);
+/* Of a statement with two ways: what both may leave. */
+static void both_ways(Order *o, AuTileStmt *s, void (*each)(Order *, AuTileStmts *))
+{
+    const AuTileParts ways = tile_parts(s);
+    State before = copied(o);
+    each(o, ways.bodies[0]);
+    const State end = o->now;
+    o->now = before;
+    each(o, ways.bodies[1]);
+    join(o, &o->now, &end);
+}
+
+static void flights(Order *o, AuTileStmts *body);
 
 /* Ages at the head of a loop: from before it, and from the end of any turn. They only fall. */
-static void settle_loop(Order *o, const AuTileStmts *body)
+static void settle_loop(Order *o, AuTileStmts *body)
 {
     for (bool changed = true; changed;) {
         const State head = copied(o);
@@ -225,7 +237,7 @@ static void issue(Order *o, const AuTileStmt *s)
 
 static bool is_issue(const AuTileStmt *s) { return kind_of(s) != NO_FLIGHT && s->var; }
 
-static void flights(Order *o, const AuTileStmts *body)
+static void flights(Order *o, AuTileStmts *body)
 {
     for (uint32_t n = 0; n < body->count; n++) {
         AuTileStmt *s = body->at[n];
@@ -234,14 +246,7 @@ static void flights(Order *o, const AuTileStmts *body)
             for (uint32_t i = 0; i < s->wait.names.count; i++)
                 o->now.age[s->wait.vars[i]->slot] = -1;
         if (s->kind == TILE_S_FOR) settle_loop(o, &s->loop.body);
-        if (s->kind != TILE_S_IF && s->kind != TILE_S_ON) continue;
-        const AuTileParts ways = tile_parts(s);
-        State before = copied(o);
-        flights(o, ways.bodies[0]);
-        const State end = o->now;
-        o->now = before;
-        flights(o, ways.bodies[1]);
-        join(o, &o->now, &end);
+        if (s->kind == TILE_S_IF || s->kind == TILE_S_ON) both_ways(o, s, flights);
     }
 }
 
@@ -286,17 +291,6 @@ static void wait(Order *o, const AuTileStmt *s, AuTileStmts *out)
 
 static void walk(Order *o, AuTileStmts *body);
 
-static void walk_ways(Order *o, AuTileStmt *s)
-{
-    const AuTileParts ways = tile_parts(s);
-    State before = copied(o);
-    walk(o, ways.bodies[0]);
-    const State end = o->now;
-    o->now = before;
-    walk(o, ways.bodies[1]);
-    join(o, &o->now, &end);
-}
-
 static void walk_loop(Order *o, AuTileStmt *s)
 {
     const State before = copied(o);
@@ -318,7 +312,7 @@ static void walk(Order *o, AuTileStmts *body)
         if (s->kind == TILE_S_SYNC && (o->p->role->many_value > 1 || others)) meet(o);
         if (s->kind == TILE_S_ACQUIRE || s->kind == TILE_S_WAIT_STAGE) open_stage(o, s->stage.pipe);
         if (s->kind == TILE_S_FOR) walk_loop(o, s);
-        if (s->kind == TILE_S_IF || s->kind == TILE_S_ON) walk_ways(o, s);
+        if (s->kind == TILE_S_IF || s->kind == TILE_S_ON) both_ways(o, s, walk);
         if (s->kind == TILE_S_WAIT)
             wait(o, s, &out);
         else

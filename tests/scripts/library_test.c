@@ -90,30 +90,33 @@ static const ExecCase cases[] = {
 };
 // clang-format on
 
-int main(int argc, char **argv)
+/* Every [step]-th case, of one script or of all; in all types, or another a case. */
+typedef struct Which {
+    unsigned step;
+    bool turns;
+    const char *only;
+} Which;
+
+static const char *of_case(const void *of, unsigned n, unsigned turn)
 {
     static const char *const dtypes[] = {"f32", "f16", "bf16"};
+    const Which *w = of;
+    if (turn >= 3 || (w->turns && turn != n % 3) || n % w->step != 0) return NULL;
+    return w->only && !strstr(cases[n].script, w->only) ? NULL : dtypes[turn];
+}
+
+int main(int argc, char **argv)
+{
     if (argc < 3) return 2;
     const char *what = argc > 3 ? argv[3] : "";
-    const unsigned step = strcmp(what, "quarter") == 0 ? 4
-                          : strcmp(what, "some") == 0  ? 7
-                          : strcmp(what, "few") == 0   ? 20
-                                                       : 1;
-    const bool turns = step > 1 || strcmp(what, "turns") == 0;
-    const char *only = *what && !turns ? what : NULL;
-    ExecSuite *suite = exec_open(argv[1], argv[2]);
-    if (!suite) return 77; /* meson: skipped */
-    unsigned passed = 0, failed = 0;
-    for (unsigned n = 0; n < sizeof cases / sizeof *cases; n++)
-        for (unsigned d = 0; d < 3; d++) {
-            if ((turns && d != n % 3) || n % step != 0 || (only && !strstr(cases[n].script, only)))
-                continue;
-            if (exec_run(suite, &cases[n], dtypes[d]))
-                passed++;
-            else
-                failed++;
-        }
-    exec_close(suite);
-    printf("%u passed, %u failed\n", passed, failed);
-    return failed != 0;
+    Which w = {.step = strcmp(what, "quarter") == 0 ? 4
+                       : strcmp(what, "some") == 0  ? 7
+                       : strcmp(what, "few") == 0   ? 20
+                                                    : 1};
+    w.turns = w.step > 1 || strcmp(what, "turns") == 0;
+    w.only = *what && !w.turns ? what : NULL;
+    ExecTally tally = {0};
+    if (!exec_all(&tally, argv[1], argv[2], cases, sizeof cases / sizeof *cases, of_case, &w))
+        return 77; /* meson: skipped */
+    return exec_report(&tally);
 }
