@@ -1,5 +1,5 @@
-/* sequences.c - see plan.h: what cu_seqlens says of packed sequences. That there are two elements at least and one batch is a
- * matter of shapes; the values are read where memory is the host's and a run is done when it returns. Kernels on devices
+/* sequences.c - see plan.h: what cu_seqlens and slots say of sequences. How many elements there must be is a matter of shapes
+ * (signature.c); the values are read where memory is the host's and a run is done when it returns. Kernels on devices
  * take what they find as a part of the tensors, so that no value makes a wild address. */
 #include "plan.h"
 
@@ -50,11 +50,39 @@ static aule_status check_values(const aule_plan *plan, uint32_t index, const aul
                    attention, name, (long long)before, (long long)tokens);
 }
 
+/* -1 is none; two sequences of a call must not have one state, which both would write. */
+static aule_status check_slots(const aule_plan *plan, uint32_t index, uint32_t pool,
+                               const aule_address *at, AuSink sink)
+{
+    const char *attention = plan->attention->name, *name = rt_tensor(plan->attention, index)->name;
+    const int64_t count = extent(plan, index, 0), states = extent(plan, pool, 0);
+    for (int64_t n = 0; n < count; n++) {
+        const int64_t slot = element(plan, index, at, n);
+        if (slot < -1 || slot >= states)
+            return rt_fail(sink, AULE_ERROR_TENSOR,
+                           "%s: %s[%lld] is %lld, there are %lld states (-1: none)", attention,
+                           name, (long long)n, (long long)slot, (long long)states);
+        for (int64_t m = 0; m < n && slot >= 0; m++)
+            if (element(plan, index, at, m) == slot)
+                return rt_fail(
+                    sink, AULE_ERROR_TENSOR,
+                    "%s: %s[%lld] and %s[%lld] are both %lld: one state for two sequences",
+                    attention, name, (long long)m, name, (long long)n, (long long)slot);
+    }
+    return AULE_OK;
+}
+
 aule_status rt_check_sequences(const aule_plan *plan, const aule_address *at, AuSink sink)
 {
     const aule_attention_v1 *a = plan->attention;
-    for (uint32_t i = 0; i < a->tensor_count; i++)
-        if (rt_tensor(a, i)->role == AULE_ROLE_SEQUENCES && plan->bound.tensors[i])
-            return check_values(plan, i, &at[i], sink);
-    return AULE_OK;
+    uint32_t pool = 0;
+    aule_status status = AULE_OK;
+    for (uint32_t i = 0; i < a->tensor_count && !status; i++) {
+        const uint32_t role = rt_tensor(a, i)->role;
+        if (!plan->bound.tensors[i]) continue;
+        if (role == AULE_ROLE_POOL) pool = i;
+        if (role == AULE_ROLE_SEQUENCES) status = check_values(plan, i, &at[i], sink);
+        if (role == AULE_ROLE_SLOTS) status = check_slots(plan, i, pool, &at[i], sink);
+    }
+    return status;
 }

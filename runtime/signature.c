@@ -322,28 +322,48 @@ static aule_status check_axes(const Binding *b)
     return AULE_OK;
 }
 
+/* The first tensor of a role that was passed; -1: none was. */
+static int32_t passed_of(const Binding *b, uint32_t role)
+{
+    for (uint32_t i = 0; i < b->a->tensor_count; i++)
+        if (rt_tensor(b->a, i)->role == role && b->bound->tensors[i]) return (int32_t)i;
+    return -1;
+}
+
+static int64_t count_of(const Binding *b, int32_t index)
+{
+    return b->bound->tensors[index]->shape[0];
+}
+
 /* Packed sequences lie in one batch, one after another. */
 static aule_status check_sequences(const Binding *b)
 {
-    for (uint32_t i = 0; i < b->a->tensor_count; i++) {
-        const aule_tensor_v1 *t = rt_tensor(b->a, i);
-        const DLTensor *given = b->bound->tensors[i];
-        if (t->role != AULE_ROLE_SEQUENCES || !given) continue;
-        if (given->shape[0] < 2)
-            return rt_fail(
-                b->sink, AULE_ERROR_TENSOR,
-                "%s: %s has %lld elements, expected where each sequence begins and where "
-                "the last ends: 2 at least",
-                b->a->name, t->name, (long long)given->shape[0]);
-        for (uint32_t q = 0; q < b->a->tensor_count; q++) {
-            const DLTensor *rows = b->bound->tensors[q];
-            if (rt_tensor(b->a, q)->role != AULE_ROLE_Q || !rows || rows->shape[0] == 1) continue;
-            return rt_fail(b->sink, AULE_ERROR_TENSOR,
-                           "%s: %s packs sequences into one batch, %s has %lld", b->a->name,
-                           t->name, rt_tensor(b->a, q)->name, (long long)rows->shape[0]);
-        }
-    }
-    return AULE_OK;
+    const int32_t given = passed_of(b, AULE_ROLE_SEQUENCES), q = passed_of(b, AULE_ROLE_Q);
+    if (given < 0) return AULE_OK;
+    const char *name = rt_tensor(b->a, (uint32_t)given)->name;
+    if (count_of(b, given) < 2)
+        return rt_fail(b->sink, AULE_ERROR_TENSOR,
+                       "%s: %s has %lld elements, expected where each sequence begins and where "
+                       "the last ends: 2 at least",
+                       b->a->name, name, (long long)count_of(b, given));
+    if (q < 0 || count_of(b, q) == 1) return AULE_OK;
+    return rt_fail(b->sink, AULE_ERROR_TENSOR, "%s: %s packs sequences into one batch, %s has %lld",
+                   b->a->name, name, rt_tensor(b->a, (uint32_t)q)->name, (long long)count_of(b, q));
+}
+
+/* A slot for each sequence; without slots a state for each. */
+static aule_status check_slots(const Binding *b)
+{
+    const int32_t pool = passed_of(b, AULE_ROLE_POOL), slots = passed_of(b, AULE_ROLE_SLOTS),
+                  q = passed_of(b, AULE_ROLE_Q);
+    if (pool < 0 || q < 0) return AULE_OK;
+    const int32_t of = slots < 0 ? pool : slots;
+    if (count_of(b, of) == count_of(b, q)) return AULE_OK;
+    return rt_fail(b->sink, AULE_ERROR_TENSOR,
+                   "%s: %s has %lld elements along axis 0, %s has %lld%s", b->a->name,
+                   rt_tensor(b->a, (uint32_t)of)->name, (long long)count_of(b, of),
+                   rt_tensor(b->a, (uint32_t)q)->name, (long long)count_of(b, q),
+                   slots < 0 ? ": pass slots, which say whose state is whose" : "");
 }
 
 aule_status rt_bind_tensors(const aule_attention_v1 *attention, const aule_call *call, bool whole,
@@ -361,5 +381,6 @@ aule_status rt_bind_tensors(const aule_attention_v1 *attention, const aule_call 
     if (!status) status = bind_sizes(&b);
     if (!status) status = check_axes(&b);
     if (!status) status = check_sequences(&b);
+    if (!status) status = check_slots(&b);
     return status;
 }

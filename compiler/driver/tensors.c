@@ -48,27 +48,32 @@ static void add_like(Rows *r, uint32_t tensor, const char *name, const char *ker
     add(r, row);
 }
 
+/* ORDER: of cu_seqlens, of a step's states, of its slots. */
+static const char *const size_names[] = {SEQUENCES, "pool", "slots"};
+enum { OF_SEQUENCES, OF_POOL, OF_SLOTS, OWN_SIZES };
+
 void driver_add_sizes(AuAttn *a)
 {
-    if (a->linear && !a->linear->packed)
-        a->linear->packed = 1 + attn_add_size(a, SEQUENCES, -1, a->span);
+    if (!a->linear || a->linear->own_sizes) return;
+    a->linear->own_sizes = 1 + a->size_count;
+    for (uint32_t n = 0; n < OWN_SIZES; n++) attn_add_size(a, size_names[n], -1, a->span);
 }
 
-static AuExpr sequences_size(AuAttn *a)
+static AuExpr own_size(AuAttn *a, uint32_t which)
 {
-    return attn_node(a, AU_OP_SIZE, NULL, 0, (int32_t)a->linear->packed - 1, 0, a->span);
+    const int32_t index = (int32_t)(a->linear->own_sizes - 1 + which);
+    return attn_node(a, AU_OP_SIZE, NULL, 0, index, 0, a->span);
 }
 
-/* Where sequences begin, and the end of the last. */
-static void add_sequences(Rows *r)
+static void add_list(Rows *r, const char *name, uint32_t role, uint32_t size)
 {
-    add(r, (AuTensorRow){.name = SEQUENCES,
-                         .kernel = SEQUENCES,
-                         .role = AULE_ROLE_SEQUENCES,
+    add(r, (AuTensorRow){.name = name,
+                         .kernel = name,
+                         .role = role,
                          .dtype = AU_DT_I32,
                          .rank = 1,
                          .flags = AULE_TENSOR_OPTIONAL,
-                         .axes = {sequences_size(r->a)},
+                         .axes = {own_size(r->a, size)},
                          .span = r->a->span});
 }
 
@@ -76,7 +81,7 @@ static void add_sequences(Rows *r)
 static AuExpr state_count(AuAttn *a)
 {
     const AuExpr one = attn_i32(a, 1, a->span);
-    return attn_op2(a, AU_OP_MAX, attn_op2(a, AU_OP_SUB, sequences_size(a), one, a->span),
+    return attn_op2(a, AU_OP_MAX, attn_op2(a, AU_OP_SUB, own_size(a, OF_SEQUENCES), one, a->span),
                     a->tensors[0].axes[0], a->span);
 }
 
@@ -84,15 +89,17 @@ static AuExpr state_count(AuAttn *a)
 static void add_states(Rows *r, const char *suffix, uint32_t role)
 {
     const AuTensor *q = &r->a->tensors[0], *v = &r->a->tensors[2];
+    const bool pool = role == AULE_ROLE_POOL;
     for (uint32_t sum = 0; sum < 1u + (r->a->linear->norm.i != 0); sum++) {
-        const char *name = au_format(r->arena, "%s_%s", sum ? "sum" : "state", suffix);
+        const char *name = au_format(r->arena, "%s%s", sum ? "sum" : "state", suffix);
         add(r, (AuTensorRow){.name = name,
-                             .kernel = name,
+                             .kernel = pool ? au_format(r->arena, "pool_%s", name) : name,
                              .role = role,
                              .dtype = AU_DT_F32,
                              .rank = sum ? 3 : 4,
                              .flags = AULE_TENSOR_OPTIONAL,
-                             .axes = {state_count(r->a), r->heads, q->axes[3], v->axes[3]},
+                             .axes = {pool ? own_size(r->a, OF_POOL) : state_count(r->a), r->heads,
+                                      q->axes[3], v->axes[3]},
                              .span = r->a->span});
     }
 }
@@ -145,9 +152,11 @@ AuTensorRow *driver_tensors(AuArena *arena, AuAttn *a, const AuGrads *g, uint32_
     for (uint32_t n = 0; a->online && n < a->online->final_count; n++)
         if (!a->online->finals[n].kept) add_final(&r, n);
     if (a->linear) {
-        add_states(&r, "in", AULE_ROLE_STATE);
-        add_states(&r, "out", AULE_ROLE_STATE_OUT);
-        add_sequences(&r);
+        add_states(&r, "_in", AULE_ROLE_STATE);
+        add_states(&r, "_out", AULE_ROLE_STATE_OUT);
+        add_list(&r, SEQUENCES, AULE_ROLE_SEQUENCES, OF_SEQUENCES);
+        add_states(&r, "", AULE_ROLE_POOL);
+        add_list(&r, "slots", AULE_ROLE_SLOTS, OF_SLOTS);
     }
     if (g) add_gradients(&r, g);
     *count = r.count;
@@ -168,13 +177,14 @@ bool driver_names_differ(AuArena *arena, AuDiags *diags, AuAttn *a, const AuGrad
             au_add_note(diags, e, rows[n].span, "'%s' belongs to this", rows[n].name);
             return false;
         }
-    for (uint32_t n = 0; a->linear && n + 1 < a->linear->packed; n++) {
-        if (strcmp(a->sizes[n].name ? a->sizes[n].name : "", SEQUENCES) != 0) continue;
-        au_error(diags, AU_E0607, a->sizes[n].span,
-                 "attention '%s' has a size '%s', and so has a tensor that the compiler adds",
-                 a->name, SEQUENCES);
-        return false;
-    }
+    for (uint32_t n = 0; a->linear && n + 1 < a->linear->own_sizes; n++)
+        for (uint32_t own = 0; own < OWN_SIZES; own++) {
+            if (!a->sizes[n].name || strcmp(a->sizes[n].name, size_names[own]) != 0) continue;
+            au_error(diags, AU_E0607, a->sizes[n].span,
+                     "attention '%s' has a size '%s', and so has a tensor that the compiler adds",
+                     a->name, size_names[own]);
+            return false;
+        }
     return true;
 }
 

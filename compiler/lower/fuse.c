@@ -384,6 +384,18 @@ static bool is_at(const Item *item, uint32_t level, bool looped)
     return !item->branch && item->level == level && item->looped == looped;
 }
 
+/* Must the item wait for one before it in the level that stands in no loop yet? Two that could share a loop may each share
+ * one with a third. */
+static bool waits(const Run *run, const Item *item, uint32_t level)
+{
+    for (const Item *other = run->items; other < item; other++) {
+        if (other->emitted || !is_at(other, level, true)) continue;
+        if (reads(item, other) || (item->var && (other->var == item->var || reads(other, item))))
+            return true;
+    }
+    return false;
+}
+
 static void emit_level(AuLower *l, Run *run, uint32_t level)
 {
     for (uint32_t n = 0; n < run->count; n++)
@@ -393,7 +405,7 @@ static void emit_level(AuLower *l, Run *run, uint32_t level)
         Group g = {.run = run};
         for (uint32_t m = n; m < run->count; m++) {
             Item *item = &run->items[m];
-            bool shares = !item->emitted && is_at(item, level, true);
+            bool shares = !item->emitted && is_at(item, level, true) && !waits(run, item, level);
             for (uint32_t i = 0; i < g.items.count; i++) shares &= can_share(item, g.items.at[i]);
             if (!shares || !lower_same_loops(&item->spaces, &run->items[n].spaces)) continue;
             item->emitted = true;

@@ -129,6 +129,11 @@ const char *schedule_linear_tokens_fit(AuArena *arena, const AuProblem *p, AuSha
     return schedule_linear_fit(p, s);
 }
 
+const char *schedule_linear_step_fit(AuArena *arena, const AuProblem *p, AuShape *s)
+{
+    return schedule_linear_tokens_fit(arena, p, s);
+}
+
 /* ---- all */
 
 static const AuScheduleRow schedules[] = {

@@ -14,11 +14,13 @@ typedef struct Linear {
     int32_t spread;             /* as many, or lanes if those are more: what a token a lane takes */
     int32_t columns;            /* of values: a strip, whole vectors */
     bool has_norm;
+    bool is_step; /* states are a pool's, in place */
 } Linear;
 
 /* What schedules_forward kernels of all classes are made of, in the order of their text. */
 void lin_head(Linear *l); /* kernel, arguments, grid, lets */
 /* Into `state`, where one is passed, else 0; and out of it. */
+const char *lin_if_kept(const Linear *l); /* " when .."; "" */
 void lin_load_state(Linear *l);
 void lin_store_state(Linear *l);
 /* A block then has all columns of values: an out_mod may look at all of them, and the state of a norm is read and written

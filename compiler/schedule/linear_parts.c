@@ -32,38 +32,67 @@ static void layouts(Linear *l)
                 tile_text(l->x.t, "lane:%d@1", l->x.p->caps->lanes));
 }
 
-/* Of cu_seqlens; at most 0: sequences are not packed. */
-static const char *packed_size(Linear *l)
+/* Of cu_seqlens, of the states of a step, of its slots (driver/tensors.c); at most 0: not passed. */
+static const char *own_size(Linear *l, uint32_t which)
 {
     const AuAttn *a = l->x.p->attn;
-    return hooks_name(l->x.arena, a->sizes[a->linear->packed - 1].name);
+    return hooks_name(l->x.arena, a->sizes[a->linear->own_sizes - 1 + which].name);
+}
+enum { OF_SEQUENCES, OF_POOL, OF_SLOTS };
+
+/* The states that there are of a call: one a batch or sequence, or a pool. */
+static const char *states(Linear *l)
+{
+    if (l->is_step) return own_size(l, OF_POOL);
+    return tile_text(l->x.t, "max(%s - 1, %s)", own_size(l, OF_SEQUENCES), lanes_axis(&l->x, 0, 0));
+}
+
+static void state_arguments(Linear *l)
+{
+    static const char *const names[] = {"state_in", "state_out", "sum_in", "sum_out"},
+                             *const pools[] = {"pool_state", "pool_sum"};
+    const AuTileMode modes[] = {TILE_IN, TILE_OUT};
+    for (uint32_t n = 0; n < 2u + 2u * l->has_norm; n += 1 + l->is_step) {
+        const char *columns = n < 2 ? tile_text(l->x.t, ", e:%d", l->x.p->e) : "";
+        tile_arg(l->x.t, l->is_step ? pools[n / 2] : names[n],
+                 l->is_step ? TILE_INOUT : modes[n % 2], "f32[b:%s, h:%s, d:%d%s]", states(l),
+                 l->heads, l->x.p->d, columns);
+    }
 }
 
 void lin_head(Linear *l)
 {
     Lanes *x = &l->x;
     const char *batch = lanes_axis(x, 0, 0);
-    tile_kernel(x->t, "forward");
+    tile_kernel(x->t, l->is_step ? "tokens" : "forward");
     lanes_arguments(x);
     tile_arg(x->t, "o", TILE_OUT, "%s[b:%s, h:%s, q:%s, e:%d]", x->operand, batch, l->heads,
              l->tokens, x->p->e);
-    const char *packed = packed_size(l),
-               *states = tile_text(x->t, "max(%s - 1, %s)", packed, batch);
-    tile_arg(x->t, "cu_seqlens", TILE_IN, "i32[n:%s]", packed);
-    for (uint32_t n = 0; n < 2u + 2u * l->has_norm; n++) {
-        static const char *const names[] = {"state_in", "state_out", "sum_in", "sum_out"};
-        const char *columns = n < 2 ? tile_text(x->t, ", e:%d", x->p->e) : "";
-        tile_arg(x->t, names[n], n % 2 ? TILE_OUT : TILE_IN, "f32[b:%s, h:%s, d:%d%s]", states,
-                 l->heads, x->p->d, columns);
-    }
-    tile_grid(x->t, "vb: cdiv(%d, %d), h: %s, n: %s", x->p->e, l->columns, l->heads, states);
+    tile_arg(x->t, l->is_step ? "slots" : "cu_seqlens", TILE_IN, "i32[n:%s]",
+             own_size(l, l->is_step ? OF_SLOTS : OF_SEQUENCES));
+    state_arguments(l);
+    tile_grid(x->t, "vb: cdiv(%d, %d), h: %s, %s", x->p->e, l->columns, l->heads,
+              l->is_step ? tile_text(x->t, "b: %s", batch) : tile_text(x->t, "n: %s", states(l)));
+}
+
+/* All tokens, and which state is theirs; outside of the pool it reads as 0 and is not written. */
+static void find_slot(Linear *l)
+{
+    AuTileBuild *t = l->x.t;
+    tile_load(t, "given_slot", "slots[b] pad 0");
+    tile_set(t, "slot", "where(%s > 0, given_slot, b)", own_size(l, OF_SLOTS));
+    tile_set(t, "n", "clamp(slot, 0, max(%s - 1, 0))", own_size(l, OF_POOL));
+    tile_set(t, "is_kept", "slot == n && %s > 0", own_size(l, OF_POOL));
+    tile_set(t, "start", "0");
+    tile_set(t, "end", "%s", l->tokens);
+    tile_set(t, "length", "end");
 }
 
 /* The tokens of the block's sequence, and its batch. Where cu_seqlens is wrong they are a part of the tensor all the same. */
 static void find_sequence(Linear *l)
 {
     AuTileBuild *t = l->x.t;
-    const char *packed = packed_size(l);
+    const char *packed = own_size(l, OF_SEQUENCES);
     tile_load(t, "given_start", "cu_seqlens[n] pad 0");
     tile_load(t, "given_end", "cu_seqlens[n + 1] pad 0");
     tile_set(t, "start", "where(%s > 0, clamp(given_start, 0, %s), 0)", packed, l->tokens);
@@ -73,14 +102,19 @@ static void find_sequence(Linear *l)
     tile_set(t, "b", "where(%s > 0, 0, n)", packed);
 }
 
+/* Where a step's slot is none, nothing is read or written. */
+const char *lin_if_kept(const Linear *l) { return l->is_step ? " when is_kept" : ""; }
+
 void lin_load_state(Linear *l)
 {
-    tile_load(l->x.t, "state", "state_in[n, h, :, vb * %d +: %d] pad 0", l->columns, l->columns);
+    tile_load(l->x.t, "state", "%s[n, h, :, vb * %d +: %d] pad 0%s",
+              l->is_step ? "pool_state" : "state_in", l->columns, l->columns, lin_if_kept(l));
 }
 
 void lin_store_state(Linear *l)
 {
-    tile_store(l->x.t, "state -> state_out[n, h, :, vb * %d +: %d] clip", l->columns, l->columns);
+    tile_store(l->x.t, "state -> %s[n, h, :, vb * %d +: %d] clip%s",
+               l->is_step ? "pool_state" : "state_out", l->columns, l->columns, lin_if_kept(l));
 }
 
 void lin_memory(Linear *l, const char *name, const char *type)
@@ -94,7 +128,7 @@ void lin_memory(Linear *l, const char *name, const char *type)
 void lin_role(Linear *l)
 {
     tile_role(l->x.t, "core", 0, lanes_executor(&l->x), 0);
-    find_sequence(l);
+    l->is_step ? find_slot(l) : find_sequence(l);
 }
 
 void lin_chunks(Linear *l)

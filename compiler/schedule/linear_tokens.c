@@ -53,7 +53,8 @@ static void fragments(Linear *l)
     if (l->n->decay == AU_DECAY_VECTOR) tile_frag(t, "kept", "f32[d:%d] like state", l->x.p->d);
     if (l->has_norm) {
         tile_frag(t, "sum_state", "f32[d:%d] like state", l->x.p->d);
-        tile_load(t, "sum_state", "sum_in[n, h, :]");
+        tile_load(t, "sum_state", "%s[n, h, :] pad 0%s", l->is_step ? "pool_sum" : "sum_in",
+                  lin_if_kept(l));
         tile_frag(t, "ones", "f32[q:%d, n:%d] @ %s.C = 1.0", l->chunk, l->x.p->caps->lanes, atom);
         tile_frag(t, "sum_lanes", "f32[n:%d] @ along_lanes = 0.0", l->x.p->caps->lanes);
     }
@@ -145,7 +146,9 @@ static void forward_kernel(Linear *l)
     lin_store_output(l);
     tile_end(t);
     lin_store_state(l);
-    if (l->has_norm) tile_store(t, "sum_state -> sum_out[n, h, :]");
+    if (l->has_norm)
+        tile_store(t, "sum_state -> %s[n, h, :] clip%s", l->is_step ? "pool_sum" : "sum_out",
+                   lin_if_kept(l));
     tile_end(t);
     tile_end(t);
 }
@@ -166,4 +169,23 @@ bool schedule_linear_tokens_shape(AuArena *arena, const AuProblem *p, AuShape *o
                      .key_tile = lin_tokens(p, 16, lin_numbers(p) + 4 * caps->lanes, false)};
     out->query_registers = vectors < most || lin_takes_all_columns(p) ? vectors : most;
     return true;
+}
+
+/* ---- the operation `step`: the same with states of a pool */
+
+static void step_kernel(Linear *l)
+{
+    l->is_step = true;
+    forward_kernel(l);
+}
+
+AuSchedule *schedule_linear_step(AuArena *arena, AuDiags *diags, const AuProblem *p,
+                                 const AuShape *shape)
+{
+    return lin_schedule(arena, diags, p, shape, "linear_step", step_kernel);
+}
+
+bool schedule_linear_step_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
+{
+    return schedule_linear_tokens_shape(arena, p, out, why);
 }

@@ -175,7 +175,8 @@ typedef struct AuOnline {
 typedef struct AuLinear {
     AuExpr q, k, v, decay, erase, write, bonus, norm, skip, lowrank_a, lowrank_b;
     bool read_before;
-    uint32_t packed; /* 1 + index of the size of cu_seqlens, which kernels have; 0: not there yet */
+    uint32_t
+        own_sizes; /* 1 + index of the first of those that kernels have beside the script's; 0: not there yet */
     AuSpan span;
 } AuLinear;
 

@@ -90,8 +90,12 @@ typedef enum aule_role {
     /* of recurrences */
     AULE_ROLE_STATE,     /* "state_in", "sum_in": before the first token; not passed: 0 */
     AULE_ROLE_STATE_OUT, /* "state_out", "sum_out": after the last */
-    AULE_ROLE_SEQUENCES /* "cu_seqlens", i32: where each of the packed sequences of one batch begins, and the end
-                          * of the last (since 1.6); states are then one a sequence; not passed: not packed */
+    AULE_ROLE_SEQUENCES, /* "cu_seqlens", i32: where each of the packed sequences of one batch begins, and the
+                          * end of the last (since 1.6); states are then one a sequence; not passed: not packed */
+    /* of the operation "step" of recurrences (since 1.6) */
+    AULE_ROLE_POOL, /* "state", "sum": states that it reads and writes in place */
+    AULE_ROLE_SLOTS /* "slots", i32 [B]: which of them is a sequence's; outside of the pool: none, 0 is read and nothing
+                     * written; not passed: sequence b has state b */
 } aule_role;
 
 /* A tensor of the signature. Axes are outermost first; each extent is an expression (often one

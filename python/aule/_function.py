@@ -210,6 +210,38 @@ class AttentionFunction:
         results = self._forward(call, wanted, out, self._names.has_backward)
         return Results({name: results[name] for name in wanted}, call, {name: results[name] for name in self._names.kept if name in results})
 
+    def step(
+        self, state: T | tuple[T, T], *qkv: T, slots: T | None = None, out: T | None = None, device: str | None = None, **named: Any,
+    ) -> T:
+        """Of a recurrence, the output o of some more tokens, by kernels made for few (1 to 16); the state is updated in place.
+
+        Nothing is recorded for autograd.
+
+        Args:
+            state: float32 [P, H, K, V] of any strides, written in place; where the script has a ``norm`` the pair with the sum, [P, H, K].
+            qkv: as in :meth:`__call__`, [B, H, T, K] and so on.
+            slots: int32 [B]: which of the P states is whose; -1: none, the sequence begins with 0 and its state is not kept. By default sequence b
+                has state b, and P is B. No two of a call may be equal but for -1: on a processor that, and numbers beyond P, are an error; on other
+                devices a number beyond P counts as -1.
+            out, device, named: as in :meth:`__call__`.
+        """
+        call = self._bind(qkv, named, device)
+        states = bind_states(self.name, self.states, state, "the state of a step")
+        if slots is not None:
+            call.tensors["slots"] = slots
+        given = {**states, "o": out} if out is not None else states
+        torch_calls = torch_calls_for(call)
+        if torch_calls is not None:
+            return torch_calls.step(self, call, given)
+        return self._run_step(call, given)
+
+    def _run_step(self, call: Call, given: Mapping[str, Any]) -> Any:
+        for name in self.states:
+            flags = getattr(given[name], "flags", None)
+            if flags is not None and not getattr(flags, "writeable", True):
+                raise ArgumentError(f"{self.name}: {name} is read-only, and a step writes it", "tensor")
+        return self._runner.run("step", call.tensors, call.params, given, ("o",), call.device, False)["o"]
+
     def backward(self, results: Results[T], do: T, *, out: Mapping[str, T] | None = None, **dfinals: T | None) -> dict[str, T]:
         """Gradients by name: "dq", "dk", "dv", and "dx" for every input x marked ``grad``; of their shapes, and types.
 

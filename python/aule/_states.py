@@ -20,18 +20,18 @@ class State(NamedTuple):
     sum: Any
 
 
-def bind_states(attention: str, names: tuple[str, ...], initial: Any) -> dict[str, Any]:
-    """The tensors of an initial state by the artifact's names, "state_in" and "sum_in".
+def bind_states(attention: str, names: tuple[str, ...], initial: Any, what: str = "initial_state") -> dict[str, Any]:
+    """The tensors of a state by the artifact's names, "state_in" and "sum_in" or "state" and "sum".
 
     Raises:
         ArgumentError: the script has no state, or one of another kind.
     """
     if not names:
-        raise ArgumentError(f"{attention}: initial_state is for recurrences, and the script has none (`linear`)", "name")
+        raise ArgumentError(f"{attention}: {what} is for recurrences, and the script has none (`linear`)", "name")
     parts = tuple(initial) if isinstance(initial, (tuple, list)) else (initial,)
     if len(parts) != len(names):
         expected = "the pair (state, sum), since the script has a norm" if len(names) > 1 else "one tensor"
-        raise ArgumentError(f"{attention}: initial_state is {expected}; it was given {len(parts)}", "tensor")
+        raise ArgumentError(f"{attention}: {what} is {expected}; it was given {len(parts)}", "tensor")
     return dict(zip(names, parts))
 
 

@@ -154,6 +154,23 @@ def forward(f: AttentionFunction, call: Call, wanted: tuple[str, ...], out: Mapp
     return dict(zip(f._names.outputs + f._names.kept, results))
 
 
+def step(f: AttentionFunction, call: Call, given: Mapping[str, Any]) -> Any:
+    """A step, which is not recorded; torch.compile breaks its graph around it."""
+    tensors = {**call.tensors, **given}
+    if torch.compiler.is_compiling():
+        raise Error(f"{f.name}.step() writes states in place, which torch.compile does not take yet: call it outside, in a function of torch.compiler.disable", "unsupported")
+    _check_transforms(f.name)
+    _check_tangents(f, tensors)
+    _check_kinds(f, tensors)
+    for name, x in tensors.items():
+        if torch.is_grad_enabled() and isinstance(x, Tensor) and x.requires_grad:
+            raise ArgumentError(f"{f.name}: {name} requires a gradient, and a step has none: call it under torch.no_grad()", "tensor")
+    call.tensors = _autocast(f, call.tensors)
+    o = f._run_step(call, given)
+    torch.autograd.graph.increment_version([x for x in given.values() if isinstance(x, Tensor)])
+    return o
+
+
 def _as_tensor(x: Any) -> Tensor:
     return x if isinstance(x, Tensor) else torch.as_tensor(x)
 

@@ -157,7 +157,7 @@ int session_make_inputs(AuSession *s, AuOptions *options)
     for (uint32_t i = 0; i < s->signature->tensor_count; i++) {
         const aule_tensor_v1 *t = session_tensor(s, i);
         bool wanted = !session_is_of_backward(t) || (s->backward && t->role == AULE_ROLE_DOUT);
-        if (t->role == AULE_ROLE_SEQUENCES) wanted = false; /* numbers at random would be none */
+        if (t->role >= AULE_ROLE_SEQUENCES) wanted = false; /* indices; states of steps */
         if (session_is_made(t) || !wanted || (t->flags & AULE_TENSOR_IN_K) || s->arrays[i].data)
             continue;
         status = make_input(s, i, dtype, &shape, &random);

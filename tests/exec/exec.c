@@ -236,7 +236,7 @@ static bool is_made(uint32_t role, AuOperation operation)
 static bool is_absent(const Run *r, uint32_t role)
 {
     return (role == AULE_ROLE_DFINAL && !exec_has(r, "dfinals")) ||
-           (role == AULE_ROLE_SEQUENCES && !r->sizes[r->attn->linear->packed - 1]) ||
+           (role == AULE_ROLE_SEQUENCES && !r->sizes[r->attn->linear->own_sizes - 1]) ||
            ((role == AULE_ROLE_STATE || role == AULE_ROLE_STATE_OUT) && !exec_has(r, "states"));
 }
 
@@ -330,7 +330,7 @@ static void place_sequences(Run *r)
     if (!r->attn->linear) return;
     driver_add_sizes(r->attn);
     if (!number_of(r->c->sizes, "packed", &count)) return;
-    r->sizes[r->attn->linear->packed - 1] = (int64_t)count + 1;
+    r->sizes[r->attn->linear->own_sizes - 1] = (int64_t)count + 1;
 }
 
 static bool make_tensors(Run *r)
@@ -395,7 +395,7 @@ static bool recurrence(Run *r, AuOracleCall call, double *const *results, const 
     const AuLinearCall all = {.call = call,
                               .how = {.single = plain, .operand = plain ? bits[call.round_to] : 0},
                               .cu_seqlens = r->cu_seqlens,
-                              .sequences = r->sizes[r->attn->linear->packed - 1] - 1,
+                              .sequences = r->sizes[r->attn->linear->own_sizes - 1] - 1,
                               .state_in = states[0],
                               .sum_in = states[1],
                               .state_out = states[2],

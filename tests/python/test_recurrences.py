@@ -158,6 +158,72 @@ class Recurrences(unittest.TestCase):
         with self.assertRaisesRegex(aule.ArgumentError, "plain: cu_seqlens is for recurrences"):
             aule.compile(SOFTMAX)(**y, cu_seqlens=cu)
 
+    def test_steps(self):
+        f, x = aule.compile(GLA), inputs(T=23)
+        o, S = gla(**x)
+        first, state = f(**cut(x, 0, 7), return_state=True)
+        parts, at = [first], 7
+        for tokens in (1, 1, 4, 10):
+            parts.append(f.step(state, **cut(x, at, at + tokens)))
+            at += tokens
+        self.near(np.concatenate(parts, axis=2), o)
+        self.near(state, S)
+
+    def test_steps_in_a_pool(self):
+        f, x = aule.compile(GLA), inputs(T=3, B=4)
+        pool = np.random.default_rng(5).standard_normal((6, 3, 8, 5, 2)).astype(np.float32)[..., 0]
+        before, slots = pool.copy(), np.array([4, -1, 0, 3], np.int32)
+        start = np.where((slots < 0)[:, None, None, None], 0, before[slots])
+        o, S = gla(**x, state=start)
+        there = [d.id for d in aule.devices() if d.available and d.backend in ("cpu", "opencl")]
+        for backend in there:  # of OpenCL copies, the state among them
+            pool[:] = before
+            out = np.empty((4, 3, 3, 5), np.float32)
+            self.assertIs(f.step(pool, **x, slots=slots, out=out, device=backend), out)
+            self.near(out, o)
+            for n, slot in enumerate(slots):
+                if slot >= 0:
+                    self.near(pool[slot], S[n])
+            for slot in (1, 2, 5):
+                np.testing.assert_array_equal(pool[slot], before[slot])
+
+    def test_steps_with_a_norm(self):
+        f, x = aule.compile(NORMED), inputs(H=4)
+        x = {"q": x["q"], "k": x["k"][:, ::2], "v": x["v"][:, ::2]}
+        o, expected = normed(**x)
+        state = f(**cut(x, 0, 6), return_state=True)[1]
+        self.near(np.concatenate([f.step(state, **cut(x, t, t + 1)) for t in range(6, 19)], 2), o[:, :, 6:])
+        self.near(state.state, expected[0])
+        self.near(state.sum, expected[1])
+
+    def test_steps_refused(self):
+        f, x = aule.compile(GLA), inputs(T=1)
+        pool = np.zeros((4, 3, 8, 5), np.float32)
+        frozen = np.zeros((2, 3, 8, 5), np.float32)
+        frozen.flags.writeable = False
+
+        def slots(*numbers):
+            return {"slots": np.array(numbers, np.int32)}
+
+        cases = (
+            (pool, {}, "state has 4 elements along axis 0, q has 2: pass slots"),
+            (pool, slots(1), "slots has 1 elements along axis 0, q has 2"),
+            (pool, slots(0, 4), r"slots\[1\] is 4, there are 4 states \(-1: none\)"),
+            (pool, slots(-2, 1), r"slots\[0\] is -2, there are 4 states"),
+            (pool, slots(3, 3), r"slots\[0\] and slots\[1\] are both 3: one state for two sequences"),
+            (pool[:, :, :7], slots(0, 1), r"state: axis 2 \(K\) has 7 elements, expected 8"),
+            (pool.astype(np.float16), slots(0, 1), "state: dtype is f16, expected f32"),
+            (frozen, {}, "state is read-only, and a step writes it"),
+            (np.broadcast_to(frozen[:1], frozen.shape), {}, "read-only"),
+            ((pool, pool), slots(0, 1), "the state of a step is one tensor; it was given 2"),
+        )
+        for state, more, message in cases:
+            with self.subTest(message), self.assertRaisesRegex(aule.ArgumentError, message):
+                f.step(state, **x, **more)
+        y = {name: x[name] for name in ("q", "k")} | {"v": x["k"]}
+        with self.assertRaisesRegex(aule.ArgumentError, "plain: the state of a step is for recurrences"):
+            aule.compile(SOFTMAX).step(pool, **y)
+
     def test_heads_inside(self):
         f, x = aule.compile(GLA), inputs()
         inside = {name: np.ascontiguousarray(tensor.swapaxes(1, 2)).swapaxes(1, 2) for name, tensor in x.items()}
@@ -235,6 +301,18 @@ class OfTorch(unittest.TestCase):
         second, after = f(**cut(self.x, 11, 19), initial_state=state, return_state=True)
         self.near(torch.cat([first, second], 2), self.o)
         self.near(after, self.S)
+
+    def test_steps(self):
+        f = aule.compile(GLA)
+        first, state = f(**cut(self.x, 0, 11), return_state=True)
+        version = state._version
+        parts = [first] + [f.step(state, **cut(self.x, t, t + 2)) for t in range(11, 19, 2)]
+        self.near(torch.cat(parts, 2), self.o)
+        self.near(state, self.S)
+        self.assertGreater(state._version, version)
+        self.x["q"].requires_grad_()
+        with self.assertRaisesRegex(aule.ArgumentError, "q requires a gradient, and a step has none"):
+            f.step(state, **self.x)
 
     def test_types(self):
         f = aule.compile(GLA)
