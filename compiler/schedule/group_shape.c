@@ -105,7 +105,7 @@ const char *group_refusal_of_problem(AuArena *arena, const AuProblem *p)
     return NULL;
 }
 
-/* Does a pair read tensors, or are its weights made of many operations? What that holds for a moment has no place in the count above. */
+/* Does a pair read tensors, has it a power of its own, or are its weights made of many operations? What that holds for a moment has no place in the count above. */
 static bool are_pairs_heavy(const AuProblem *p)
 {
     AuAttn *a = p->attn;
@@ -115,7 +115,8 @@ static bool are_pairs_heavy(const AuProblem *p)
     attn_mark(a, a->score_mod, mark);
     for (uint32_t n = 1; n < a->node_count && !reads; n++) {
         const AuNode *node = attn_at(a, (AuExpr){n});
-        reads = mark[n] && node->op == AU_OP_INPUT && (node->axes & AU_AX_KV);
+        const bool power = node->op == AU_OP_EXP || node->op == AU_OP_EXP2 || node->op == AU_OP_POW;
+        reads = mark[n] && (power || node->op == AU_OP_INPUT) && (node->axes & AU_AX_KV);
     }
     return reads;
 }

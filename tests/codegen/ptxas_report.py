@@ -3,8 +3,8 @@
 
     ptxas_report.py AULEC PTXAS [--arch sm_80,sm_90] [--dtype bf16,f32] [--width D=64] [--loops NVDISASM] SCRIPT...
 
-Prints a table, one row a kernel. Fails where a module is not accepted, where an array of a lane lies in local memory, or where a kernel
-spills. What is known to spill in spite of it is in docs/dev/registers.md (ptxas_table.py). With --loops the machine code is
+Prints a table, one row a kernel. Fails where a module is not accepted, where an array of a lane lies in local memory, where a kernel
+spills, or where ptxas says that it ends products of groups one before the next. What is known to spill in spite of it is in docs/dev/registers.md (ptxas_table.py). With --loops the machine code is
 taken apart (nvdisasm: pip install nvidia-cuda-nvdisasm) and each long loop printed with what it consists of: how much of it is
 HMMA, LDSM and MUFU, and what is only there to serve them."""
 import argparse
@@ -77,6 +77,7 @@ class Kernel:
     loads: int
     shared: int
     local: bool  # its module has arrays of lanes in local memory
+    serialised: bool = False  # products of groups end one before the next (C7510 to C7517)
 
 
 class Refused(Exception):
@@ -95,7 +96,7 @@ def assemble(ptxas, arch, text, nvdisasm=""):
             print_loops(nvdisasm, cubin)
     if done.returncode:
         raise Refused(f"{arch}: {done.stderr}")
-    name, frame = "", (0, 0, 0)
+    name, frame, serialised = "", (0, 0, 0), bool(re.search(r"\(C751\d\)", done.stderr))
     for line in done.stderr.splitlines():
         if found := re.search(r"Compiling entry function '(\S+)'", line):
             name, frame = found.group(1), (0, 0, 0)
@@ -103,7 +104,7 @@ def assemble(ptxas, arch, text, nvdisasm=""):
             frame = tuple(int(n) for n in found.groups())
         elif found := re.search(r"Used (\d+) registers", line):
             shared = re.search(r"(\d+) bytes smem", line)
-            yield Kernel(name, arch, int(found.group(1)), *frame, int(shared.group(1)) if shared else 0, "__local_depot" in text)
+            yield Kernel(name, arch, int(found.group(1)), *frame, int(shared.group(1)) if shared else 0, "__local_depot" in text, serialised)
 
 
 def kernels(aulec, ptxas, script, nvdisasm="", **options):
@@ -122,7 +123,7 @@ def report(arguments):
     for script in arguments.scripts:
         try:
             for k in kernels(arguments.aulec, arguments.ptxas, script, arguments.loops, arch=arguments.arch, dtype=arguments.dtype, width=arguments.width):
-                wrong = " LOCAL" if k.local else " SPILLS" if k.stores else ""
+                wrong = " SERIALISED" if k.serialised else " LOCAL" if k.local else " SPILLS" if k.stores else ""
                 bad += bool(wrong)
                 print(f"{k.name:60} {k.arch:7} {k.registers:4} {k.stack:5} {k.stores:6} {k.loads:6} {k.shared:5}{wrong}")
         except Refused as error:

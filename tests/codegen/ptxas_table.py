@@ -17,8 +17,9 @@ from pathlib import Path
 from ptxas_report import Refused, kernels
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-ARCHS = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_120")
+ARCHS = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_120")
 NEWER = ARCHS[2:]  # those with bf16
+GROUPS = "sm_90a"  # of which kernels of groups of warps are listed, whose names say so; the others are those of sm_90
 BEGIN, END = "<!-- ptxas -->", "<!-- /ptxas -->"
 # Script, type, widths (of keys, or of keys/of values), architectures.
 CONFIGURATIONS = [
@@ -48,7 +49,8 @@ def measure(aulec, ptxas, only, chosen):
         script, dtype, width, arch = job
         keys, _, values = width.partition("/")
         given = f"D={keys};E={values or keys}"
-        return list(kernels(aulec, ptxas, ROOT / f"attn_scripts/{script}.attn", arch=arch, dtype=dtype, width=given))
+        found = kernels(aulec, ptxas, ROOT / f"attn_scripts/{script}.attn", arch=arch, dtype=dtype, width=given)
+        return [kernel for kernel in found if arch != GROUPS or "_boxes_" in kernel.name]
 
     table = {}
     with ThreadPoolExecutor(2) as pool:
@@ -60,7 +62,7 @@ def measure(aulec, ptxas, only, chosen):
 
 
 def cell(kernel):
-    return f"{kernel.registers}" + (f" +{kernel.stores} B" if kernel.stores else "") + (" local" if kernel.local else "")
+    return f"{kernel.registers}" + (" serialised" if kernel.serialised else "") + (f" +{kernel.stores} B" if kernel.stores else "") + (" local" if kernel.local else "")
 
 
 def written(table, version):
@@ -92,7 +94,9 @@ def compare(table, known):
         for arch, kernel in row.items():
             most, local = known.get((*key, arch), (0, False))
             said = f"{' '.join(key)} {arch}: {kernel.stores} bytes spilled{', local memory' if kernel.local else ''}; the page says {most}{', local memory' if local else ''}"
-            if kernel.stores > most or kernel.local > local:
+            if kernel.serialised:
+                grown.append(f"{' '.join(key)} {arch}: products end one before the next")
+            elif kernel.stores > most or kernel.local > local:
                 grown.append(said)
             elif kernel.stores < most or kernel.local < local:
                 shrunk.append(said)
