@@ -195,14 +195,11 @@ static void fill_up(AuArena *arena, const AuProblem *p, AuShape *s, bool heavy)
 bool schedule_group_forward_shape(AuArena *arena, const AuProblem *p, AuShape *out,
                                   const char **why)
 {
-    enum { GROUPS = 4, STAGES = 2, QUARTER = 16 };
+    enum { GROUPS = 4, STAGES = 2, NEARLY_QUARTER = 14 };
     static const struct {
         int32_t keys, beside;
-    } least_of[] = {{64, QUARTER}, {64, 0}, {16, 0}};
+    } least_of[] = {{64, NEARLY_QUARTER}, {64, 0}, {16, 0}};
     *why = p->queries ? "kernels for few queries" : group_refusal_of_problem(arena, p);
-    /* Measured on an H200, documents of 2048 tokens at width 128: 98 TFLOP/s, where `warps_forward` has 260. */
-    if (!*why && p->hooks->needs_lists)
-        *why = "masks of data, of which warps by themselves are faster";
     if (*why) return false;
     const int32_t *groups = groups_in_order(p);
     const bool heavy = are_pairs_heavy(p);
