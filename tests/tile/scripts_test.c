@@ -92,9 +92,7 @@ static const AuSchedule *group_schedule(Run *r, const AuProblem *p, uint32_t n)
         shape = least;
         group_complete(p, &shape);
         why = schedule_group_refusal(r->s->arena, p, &shape);
-        /* Masks of data are refused by the rule alone, because they are slower so. */
-        if (!why && !p->hooks->needs_lists)
-            fail_msg("%s: no shape by rule, but one fits", r->c->script);
+        if (!why) fail_msg("%s: no shape by rule, but one fits", r->c->script);
         return NULL;
     }
     if (n > 0) {
