@@ -299,14 +299,9 @@ static void kernel_of_keys(Lanes *x)
 AuSchedule *schedule_group_backward(AuArena *arena, AuDiags *diags, const AuProblem *p,
                                     const AuShape *shape)
 {
-    const char *why = schedule_group_back_refusal(arena, p, shape);
-    if (why) {
-        au_error(diags, AU_E0811, p->attn->span, "group_backward on %s: %s", p->caps->name, why);
-        return NULL;
-    }
-    AuSchedule *out = AU_NEW(arena, AuSchedule);
-    out->shape = *shape;
-    out->name = shape_text(arena, "group_backward", shape);
+    AuSchedule *out = schedule_new(arena, diags, p, "group_backward", shape,
+                                   schedule_group_back_refusal(arena, p, shape));
+    if (!out) return NULL;
     Lanes x = warps_back_begin(arena, schedule_begin(arena, diags, p, out), p, out);
     x.atom = group_atom(p);
     x.via_shared = false;

@@ -108,9 +108,8 @@ const char *lanes_own_type(Lanes *x, const char *axis, int32_t width);
 const char *lanes_own_raw(Lanes *x, const char *name, const char *elem);
 void lanes_load_own(Lanes *x, const char *name, const char *elem, LanesRows view);
 const char *lanes_pair_type(Lanes *x);
-bool lanes_has_value(
-    const Lanes *x,
-    uint32_t n); /* does the kernel add the n-th gradient of an input that pairs read? */
+/* Does the kernel add the n-th gradient of an input that pairs read? */
+bool lanes_has_value(const Lanes *x, uint32_t n);
 bool lanes_is_summed(const Lanes *x, uint32_t n); /* over what passes, before it is added */
 void lanes_mask_pairs(Lanes *x, bool weights, bool slopes);
 /* A tile of what passes: its copies; S, dP and scores of further products, and the rows' numbers. */
@@ -119,8 +118,8 @@ void lanes_pair_products(Lanes *x, bool dp);
 /* A walk over the tiles that the rows of the block meet: of each, a beginning, what is made of its pairs (masked: some take no part),
  * the rest. */
 typedef struct LanesWalk {
-    const char *
-        whole; /* " && ..": what else there must be for all pairs of a tile to take part; NULL: nothing */
+    /* " && ..": what else there must be for all pairs of a tile to take part; NULL: nothing. */
+    const char *whole;
     void (*begin)(Lanes *x);
     void (*pairs)(Lanes *x, bool masked);
     void (*rest)(Lanes *x);
@@ -142,8 +141,8 @@ const char *lanes_parts_type(Lanes *x, uint32_t n);
 int32_t lanes_padded_width(const Lanes *x);
 /* A loop over the query heads of the block, whose heads are those of keys (1) or of values (2): all of a group, or every n-th. */
 void lanes_begin_heads(Lanes *x, uint32_t of);
-void lanes_begin_parts(
-    Lanes *x); /* the block's part, its sums 0, and a loop over its tiles of keys */
+/* The block's part, its sums 0, and a loop over its tiles of keys. */
+void lanes_begin_parts(Lanes *x);
 void lanes_load_key_rows(Lanes *x);   /* keys as rows of dQ's product, too */
 void lanes_query_gradients(Lanes *x); /* of a tile of queries */
 void lanes_dkdv(Lanes *x, bool dk, bool dv);
