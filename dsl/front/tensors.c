@@ -281,11 +281,46 @@ static void same_axis(AuCheck *c, AuTensorRole x, AuTensorRole y, uint32_t n)
     au_add_note(c->diags, d, axis_span(c, x, n), "%s is declared here", tx->name);
 }
 
+static void require_division(AuCheck *c, AuExpr all, AuExpr own, AuSpan span)
+{
+    const AuExpr rest = attn_op2(c->a, AU_OP_MOD, all, own, span);
+    const AuExpr whole = attn_op2(c->a, AU_OP_EQ, rest, attn_i32(c->a, 0, span), span);
+    for (uint32_t i = 0; i < c->a->require_count; i++)
+        if (c->a->requires[i].i == whole.i) return; /* k and v have the same heads */
+    attn_add_require(c->a, whole, span, false);
+}
+
+static int64_t fixed_of(const AuCheck *c, AuExpr axis)
+{
+    const AuNode *n = attn_at(c->a, axis);
+    return n->op == AU_OP_SIZE ? c->a->sizes[n->integer].fixed : -1;
+}
+
+/* What the heads of each tensor divide: q's; of a recurrence the largest number, known now or at launch (attn_heads). */
+static AuExpr all_heads(AuCheck *c)
+{
+    const AuExpr q = check_axis(c, AU_ROLE_Q, 1);
+    AuExpr most = q;
+    for (uint32_t role = AU_ROLE_K; c->linear && most.i && role <= AU_ROLE_V; role++) {
+        const AuExpr own = check_axis(c, (AuTensorRole)role, 1);
+        if (!own.i || own.i == most.i || own.i == q.i) continue;
+        if (fixed_of(c, own) >= 0 && fixed_of(c, most) >= 0)
+            most = fixed_of(c, own) > fixed_of(c, most) ? own : most;
+        else
+            most = attn_op2(c->a, AU_OP_MAX, most, own, c->a->tensors[role].span);
+    }
+    return most;
+}
+
 /* Heads of a tensor divide H: now if both are numbers, else at launch. */
 static void heads_divide(AuCheck *c, AuTensorRole role)
 {
-    const AuExpr all = check_heads(c), own = check_axis(c, role, 1);
+    const AuExpr all = all_heads(c), own = check_axis(c, role, 1);
     if (!all.i || !own.i || all.i == own.i) return;
+    if (attn_at(c->a, all)->op != AU_OP_SIZE) {
+        require_division(c, all, own, c->a->tensors[role].span);
+        return;
+    }
     const AuSize *h = &c->a->sizes[attn_at(c->a, all)->integer],
                  *k = &c->a->sizes[attn_at(c->a, own)->integer];
     const AuTensor *t = &c->a->tensors[role];
@@ -297,11 +332,7 @@ static void heads_divide(AuCheck *c, AuTensorRole role)
                         t->name, (long long)k->fixed, (long long)h->fixed);
         return;
     }
-    const AuExpr rest = attn_op2(c->a, AU_OP_MOD, all, own, k->span);
-    const AuExpr whole = attn_op2(c->a, AU_OP_EQ, rest, attn_i32(c->a, 0, k->span), k->span);
-    for (uint32_t i = 0; i < c->a->require_count; i++)
-        if (c->a->requires[i].i == whole.i) return; /* k and v have the same heads */
-    attn_add_require(c->a, whole, t->span, false);
+    require_division(c, all, own, t->span);
 }
 
 static void check_fit(AuCheck *c)

@@ -37,6 +37,8 @@ static const ExecCase cases[] = {
     {"bonus.attn", "B=1 H=2 T=37 K=16 V=16 packed=2", NULL, "forward states"},
     {"lengths.attn", "B=1 H=2 T=69 K=16 V=16 packed=4", NULL, "forward states nan"},
     {"lengths.attn", "B=2 H=1 T=35 K=16 V=16", NULL, "forward states"},
+    {"normalised.attn", "B=1 H=6 Hq=2 Hk=3 T=35 K=16 V=16", NULL, "forward states"},
+    {"delta.attn", "B=1 H=2 Hk=4 T=19 K=16 V=16", NULL, "forward states"},
     {"norm_by_tokens.attn", "B=2 H=2 T=19 K=8 V=5", NULL, "forward states"},
     {"norm_by_tokens.attn", "B=1 H=2 T=37 K=16 V=24 packed=3", NULL, "forward states nan odd"},
     {"plain.attn", "B=1 H=1 T=0 K=16 V=16 packed=2", NULL, "forward states"},
