@@ -356,6 +356,14 @@ static void emit_instr(AuEmit *e, AuVal v)
     case AU_K_WGMMA_FENCE:
     case AU_K_WGMMA_COMMIT:
     case AU_K_WGMMA_WAIT:
+    case AU_K_TENSOR_ALLOC:
+    case AU_K_TENSOR_FREE:
+    case AU_K_TENSOR_LOAD:
+    case AU_K_TENSOR_STORE:
+    case AU_K_TENSOR_WAIT:
+    case AU_K_TENSOR_FENCE:
+    case AU_K_TENSOR_MUL:
+    case AU_K_TENSOR_COMMIT:
     case AU_K_TMA_LOAD:
     case AU_K_TMA_STORE:
     case AU_K_TMA_REDUCE_ADD:

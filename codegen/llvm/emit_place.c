@@ -69,7 +69,8 @@ void emit_places(AuEmit *e)
         case AU_GLOBAL: place->base = emit_argument(e, mem->arg, e->ptr); break;
         case AU_SHARED:
         case AU_EXEC: place->base = emit_lane_array(e, mem, false); break;
-        case AU_MATRIX: break; /* whoever names it is refused */
+        case AU_MATRIX:
+        case AU_TENSOR: break; /* whoever names it is refused */
         case AU_LANE:
             place->single = e->lanes.same[m];
             place->base = emit_lane_array(e, mem, !place->single);

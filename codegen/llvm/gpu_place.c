@@ -65,7 +65,8 @@ void gpu_places(AuEmit *e)
         case AU_GLOBAL: place->base = emit_argument(e, mem->arg, global); break;
         case AU_SHARED:
         case AU_EXEC: place->base = shared_place(e, array, mem, offsets[m]); break;
-        case AU_MATRIX: break; /* whoever names it is refused */
+        case AU_MATRIX:
+        case AU_TENSOR: break; /* whoever names it is refused */
         case AU_LANE:
             place->single = true;
             place->base = emit_lane_array(e, mem, false);

@@ -1,7 +1,8 @@
 /* agents.h - the part of the interpreter for kernels whose executors go different ways: named
  * barriers, barriers in memory, operations in flight, groups of executors. Who has done what before
  * whom is told by the clocks of clocks.h. interpret_agents.c: the schedule and accesses;
- * interpret_sync.c: barriers; interpret_bulk.c: copies; interpret_group.c: products. */
+ * interpret_sync.c: barriers; interpret_bulk.c: copies; interpret_group.c: products of
+ * groups; interpret_tensor.c: tensor memory. */
 #ifndef AU_KERNEL_AGENTS_H
 #define AU_KERNEL_AGENTS_H
 
@@ -48,6 +49,22 @@ typedef struct AuProduct {
     uint32_t group;
 } AuProduct;
 
+/* An arrival that the end of products makes. */
+typedef struct AuSignal {
+    const AuStep *step;
+    uint32_t lane, products; /* so many are done by then */
+    AuPhases *phases;
+    AuVector known; /* copies done before these products, which their end tells of too */
+} AuSignal;
+
+/* An element of tensor memory that lanes have stored or loaded; its stamp is not yet one of their clock. */
+typedef struct AuUnsettled {
+    uint32_t mem;
+    uint64_t at;
+    const AuStep *step;
+    bool done; /* waited for, not yet fenced */
+} AuUnsettled;
+
 typedef struct AuAgent { /* of an executor */
     AuClocks clocks;
     AuWaitKind wait;
@@ -58,7 +75,12 @@ typedef struct AuAgent { /* of an executor */
     uint32_t product_count, product_capacity, ended, commits;
     bool fenced;         /* wgmma_fence, once at least */
     uint32_t *committed; /* groups of copies, by lane */
-    uint32_t met;        /* operations of its group that it has come to */
+    AuClocks ordered;    /* what is known since the last tensor_fence */
+    AuUnsettled *unsettled;
+    uint32_t unsettled_count, unsettled_capacity;
+    AuSignal *signals;
+    uint32_t signal_count, signal_capacity, signalled;
+    uint32_t met; /* operations of its group that it has come to */
 } AuAgent;
 
 /* Elements of a tensor, rows of bytes being of one dimension. */
@@ -97,7 +119,9 @@ typedef struct AuAgents {
     uint32_t copy_count, copy_capacity, copy_number, copies_pending;
     uint32_t laziness; /* how late what goes on by itself ends: 0 to 2 */
     AuReaders readers;
-    uint32_t block; /* number of the present one, from 1 on */
+    uint32_t block;    /* number of the present one, from 1 on */
+    AuStamp allocated; /* tensor memory; of another block, or nobody: it is not */
+    bool tensor;       /* the kernel has such */
 } AuAgents;
 
 AuAgents *agents_new(AuMachine *m);
@@ -113,6 +137,24 @@ bool agents_use_register(AuMachine *m, const AuExecutor *e, const AuStep *s, int
                          bool store);
 
 /* ---- to each other */
+
+#define AU_BY_TENSOR_LOAD UINT32_MAX /* AuHeld.written */
+/* Times of stamps that are none yet: a load or store of tensor memory in flight; waited for. */
+#define AU_IN_FLIGHT  UINT32_MAX
+#define AU_NOT_FENCED (UINT32_MAX - 1)
+
+static inline AuHeld *agents_held(const AuMachine *m, const AuExecutor *e, uint32_t mem,
+                                  int64_t index)
+{
+    return &m->places[mem].held[(int64_t)e->index * m->k->mems[mem].count + index];
+}
+
+static inline uint64_t agents_register(const AuMachine *m, const AuExecutor *e, uint32_t mem,
+                                       int64_t index, uint32_t lane)
+{
+    const uint64_t row = (uint64_t)e->index * m->k->mems[mem].count + (uint64_t)index;
+    return row * m->k->lanes + lane;
+}
 
 static inline AuAgent *agents_of(AuMachine *m, const AuExecutor *e)
 {
@@ -144,6 +186,26 @@ void agents_settle(AuMachine *m, AuPhases *b);         /* after an arrival, or b
 void agents_step_product(AuMachine *m, AuExecutor *e, const AuStep *s);
 uint32_t agents_products_pending(const AuMachine *m); /* executors that have such */
 void agents_end_product(AuMachine *m, uint32_t which);
+/* A or B of a product, in shared or tensor memory. */
+typedef struct AuOperand {
+    uint32_t mem;
+    int64_t at, stride; /* from one part of the columns to the next */
+    int64_t line;       /* elements of a row of the swizzle, or of the tile */
+    bool turned;        /* stored along the contracted axis, not across it */
+} AuOperand;
+AuOperand agents_matrix(const AuMachine *m, const AuProduct *x, const AuGroupOp *op, bool b);
+/* Element [k] of row [r] of A, or of column [r] of B. */
+float agents_matrix_element(const AuMachine *m, const AuOperand *o, int64_t r, int64_t k);
+bool agents_touch_matrix(AuMachine *m, const AuExecutor *e, const AuStep *s, const AuOperand *o,
+                         int64_t first, int64_t count, int64_t depth, const AuActor *actor);
+void agents_step_tensor(AuMachine *m, AuExecutor *e, const AuStep *s);
+void agents_multiply_tensor(AuMachine *m, const AuProduct *x);
+void agents_signal_products(AuMachine *m, AuExecutor *e); /* after one has ended */
+/* May lanes or a product use the element? What knows of it goes to *actor; false: the run has failed. */
+bool agents_may_use_tensor(AuMachine *m, const AuExecutor *e, const AuStep *s, AuActor *actor,
+                           const AuTouch *touch);
+void agents_begin_tensor(AuMachine *m);
+void agents_end_tensor(AuMachine *m); /* of the block */
 void agents_begin_products(AuMachine *m);
 void agents_end_products(AuMachine *m); /* of the block */
 void agents_step_copy(AuMachine *m, AuExecutor *e, const AuStep *s);

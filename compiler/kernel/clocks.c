@@ -38,6 +38,12 @@ static void need_words(AuArena *arena, AuVector *v, uint32_t words)
     v->words = room;
 }
 
+void clocks_join_copies(AuArena *arena, AuVector *into, const AuVector *from)
+{
+    need_words(arena, into, from->words);
+    for (uint32_t w = 0; w < from->words; w++) into->copies[w] |= from->copies[w];
+}
+
 void clocks_join(AuArena *arena, AuVector *into, const AuVector *from)
 {
     for (uint32_t e = 0; e < into->execs; e++) {
@@ -45,8 +51,7 @@ void clocks_join(AuArena *arena, AuVector *into, const AuVector *from)
         reach_join(&into->fenced[e], from->fenced[e]);
         if (from->products[e] > into->products[e]) into->products[e] = from->products[e];
     }
-    need_words(arena, into, from->words);
-    for (uint32_t w = 0; w < from->words; w++) into->copies[w] |= from->copies[w];
+    clocks_join_copies(arena, into, from);
 }
 
 void clocks_add_copy(AuArena *arena, AuVector *v, uint32_t number)
@@ -122,6 +127,8 @@ AuConflict clocks_after(const AuActor *a, const AuStamp *s, bool written)
     if (s->block != a->stamp.block) return AU_UNORDERED;
     if (s->kind == AU_BY_COPY)
         return has_learnt(c, s->time, a->lane) ? AU_NO_CONFLICT : AU_UNORDERED;
+    if (s->kind == AU_BY_PRODUCT && a->stamp.kind == AU_BY_PRODUCT && s->exec == a->exec)
+        return AU_NO_CONFLICT; /* they are done in their order */
     if (s->kind == AU_BY_PRODUCT)
         return c->known.products[s->exec] > s->time ? AU_NO_CONFLICT : AU_UNORDERED;
     const bool own = s->exec == a->exec;

@@ -42,6 +42,7 @@ typedef struct AuVector {
 AuVector clocks_vector(AuArena *arena, uint32_t execs);
 void clocks_reset(AuVector *v);
 void clocks_join(AuArena *arena, AuVector *into, const AuVector *from);
+void clocks_join_copies(AuArena *arena, AuVector *into, const AuVector *from);
 void clocks_add_copy(AuArena *arena, AuVector *v, uint32_t number);
 bool clocks_has_copy(const AuVector *v, uint32_t number);
 

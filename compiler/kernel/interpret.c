@@ -91,8 +91,8 @@ static void place_memory(AuMachine *m, uint32_t n)
         p->written = AU_NEW_ARRAY(m->arena, uint32_t, p->count);
         return;
     }
-    const uint64_t copies = mem->space == AU_SHARED ? 1
-                            : mem->space == AU_EXEC ? m->k->warps
+    const uint64_t copies = mem->space == AU_SHARED || mem->space == AU_TENSOR ? 1
+                            : mem->space == AU_EXEC                            ? m->k->warps
                                                     : m->k->warps * m->k->lanes;
     p->count = mem->count * copies;
     p->data = au_alloc(m->arena, p->count * kernel_scalar_bytes(mem->scalar));

@@ -63,6 +63,10 @@ bool agents_touch(AuMachine *m, const AuExecutor *e, const AuStep *s, const AuAc
         return false;
     }
     if (!global && !here) *marks = (AuMarks){0}; /* of an earlier block: another memory */
+    AuActor with = *actor;
+    if (m->k->mems[touch.mem].space == AU_TENSOR && !agents_may_use_tensor(m, e, s, &with, &touch))
+        return false;
+    actor = &with;
     const AuConflict conflict =
         touch.writes ? clocks_write(&m->agents->readers, marks, actor, touch.atomic, &other)
                      : clocks_read(&m->agents->readers, marks, actor, &other);
@@ -153,6 +157,7 @@ AuAgents *agents_new(AuMachine *m)
     agents->readers.arena = m->arena;
     for (uint32_t w = 0; w < m->k->warps; w++) {
         agents->of[w].clocks.known = clocks_vector(m->arena, m->k->warps);
+        agents->of[w].ordered.known = clocks_vector(m->arena, m->k->warps);
         agents->of[w].committed = AU_NEW_ARRAY(m->arena, uint32_t, m->k->lanes);
     }
     agents->laziness = (uint32_t)(m->run->seed % 3);
@@ -165,7 +170,7 @@ AuAgents *agents_new(AuMachine *m)
 static bool has_products(const AuMachine *m)
 {
     for (uint32_t i = 1; i < m->k->instr_count; i++)
-        if (m->k->instrs[i].op == AU_K_WGMMA) return true;
+        if (m->k->instrs[i].op == AU_K_WGMMA || m->k->instrs[i].op == AU_K_TENSOR_LOAD) return true;
     return false;
 }
 
@@ -194,6 +199,8 @@ void agents_step(AuMachine *m, AuExecutor *e, const AuStep *s)
         agents_meet(m, e, s, nothing);
     else if (s->op >= AU_K_WGMMA && s->op <= AU_K_WGMMA_WAIT)
         agents_step_product(m, e, s);
+    else if (s->op >= AU_K_TENSOR_ALLOC && s->op <= AU_K_TENSOR_COMMIT)
+        agents_step_tensor(m, e, s);
     else if (s->op >= AU_K_TMA_LOAD && s->op <= AU_K_BULK_WAIT)
         agents_step_copy(m, e, s);
     else
@@ -214,6 +221,7 @@ static void begin_block(AuMachine *m)
         agents->groups[g].count = 0;
     agents_begin_barriers(m);
     agents_begin_products(m);
+    agents_begin_tensor(m);
 }
 
 /* Nobody can go on: what each waits for. */
@@ -243,6 +251,7 @@ static void end_block(AuMachine *m)
 {
     if (!m->why) check_groups(m);
     if (!m->why) agents_end_products(m);
+    if (!m->why) agents_end_tensor(m);
     if (!m->why) agents_end_copies(m);
     if (!m->why) agents_end_barriers(m);
 }

@@ -28,39 +28,47 @@ static Shape shape_of(const AuMachine *m, const AuExecutor *e, const AuStep *s)
     return x;
 }
 
-/* ---- operands in shared memory */
+/* ---- operands in shared and tensor memory */
 
-typedef struct Operand {
-    uint32_t mem;
-    int64_t at, stride; /* from one part of the columns to the next */
-    int64_t line;       /* elements of a row of the swizzle */
-    bool turned;        /* stored along the contracted axis, not across it */
-} Operand;
+static float number(const AuMachine *m, uint32_t mem, uint64_t at)
+{
+    uint16_t bits;
+    memcpy(&bits, m->places[mem].data + at * sizeof bits, sizeof bits);
+    return m->k->mems[mem].scalar == AU_F16 ? kernel_from_f16(bits) : kernel_from_bf16(bits);
+}
 
-static Operand operand_of(const AuMachine *m, const AuProduct *x, const Shape *shape, bool b)
+AuOperand agents_matrix(const AuMachine *m, const AuProduct *x, const AuGroupOp *op, bool b)
 {
     const AuInstr *in = &m->k->instrs[x->step->instr];
     const AuMemory *mem = &m->k->mems[in->also[b].i];
-    return (Operand){.mem = in->also[b].i,
-                     .at = b ? x->b_at : x->a_at,
-                     .stride = kernel_at(m->k, kernel_operand(m->k, in, b ? 6 : 5))->imm,
-                     .line = mem->swizzle / kernel_scalar_bytes(mem->scalar),
-                     .turned = b ? shape->op.b_turned : shape->op.a_turned};
+    return (AuOperand){.mem = in->also[b].i,
+                       .at = b ? x->b_at : x->a_at,
+                       .stride = kernel_at(m->k, kernel_operand(m->k, in, b ? 6 : 5))->imm,
+                       .line = mem->space == AU_TENSOR
+                                   ? mem->columns
+                                   : mem->swizzle / kernel_scalar_bytes(mem->scalar),
+                       .turned = b ? op->b_turned : op->a_turned};
 }
 
-/* Element [k] of row [r] of A, or of column [r] of B. */
-static int64_t element_at(const Operand *o, int64_t r, int64_t k)
+static int64_t element_at(const AuOperand *o, int64_t r, int64_t k)
 {
     return o->turned ? o->at + r / o->line * o->stride + k * o->line + r % o->line
                      : o->at + r * o->line + k;
 }
 
-static bool touch_operand(AuMachine *m, const AuExecutor *e, const AuStep *s, const Operand *o,
-                          int64_t first, int64_t count, int64_t depth, const AuActor *actor)
+float agents_matrix_element(const AuMachine *m, const AuOperand *o, int64_t r, int64_t k)
+{
+    return number(m, o->mem, (uint64_t)element_at(o, r, k));
+}
+
+bool agents_touch_matrix(AuMachine *m, const AuExecutor *e, const AuStep *s, const AuOperand *o,
+                         int64_t first, int64_t count, int64_t depth, const AuActor *actor)
 {
     const AuMemory *mem = &m->k->mems[o->mem];
     const int64_t inside = o->at % o->line;
-    if (o->at < 0 || o->at / o->line % 8 || (o->turned ? inside != 0 : inside + depth > o->line)) {
+    const int64_t rows = mem->space == AU_TENSOR ? AU_TENSOR_ROWS : 8;
+    if (o->at < 0 || o->at / o->line % rows ||
+        (o->turned ? inside != 0 : inside + depth > o->line)) {
         kernel_fail(m, e, s, 0, "bounds: no operand begins at @%s[%" PRId64 "]", mem->name, o->at);
         return false;
     }
@@ -78,36 +86,19 @@ static bool touch_operand(AuMachine *m, const AuExecutor *e, const AuStep *s, co
     return true;
 }
 
-static float number(const AuMachine *m, uint32_t mem, uint64_t at)
-{
-    uint16_t bits;
-    memcpy(&bits, m->places[mem].data + at * sizeof bits, sizeof bits);
-    return m->k->mems[mem].scalar == AU_F16 ? kernel_from_f16(bits) : kernel_from_bf16(bits);
-}
-
 /* ---- registers */
-
-static AuHeld *held(const AuMachine *m, const AuExecutor *e, uint32_t mem, int64_t index)
-{
-    return &m->places[mem].held[(int64_t)e->index * m->k->mems[mem].count + index];
-}
-
-static uint64_t register_at(const AuMachine *m, const AuExecutor *e, uint32_t mem, int64_t index,
-                            uint32_t lane)
-{
-    const uint64_t row = (uint64_t)e->index * m->k->mems[mem].count + (uint64_t)index;
-    return row * m->k->lanes + lane;
-}
 
 bool agents_use_register(AuMachine *m, const AuExecutor *e, const AuStep *s, int64_t index,
                          bool store)
 {
-    AuHeld *h = held(m, e, s->mem, index);
+    AuHeld *h = agents_held(m, e, s->mem, index);
     if (h->written || (store && h->read)) {
+        const bool loaded = h->written == AU_BY_TENSOR_LOAD;
         kernel_fail(m, e, s, 0,
-                    "in flight: @%s[%" PRId64 "] is %s by a product, and no wgmma_wait "
+                    "in flight: @%s[%" PRId64 "] is %s by a %s, and no %s "
                     "has named it since",
-                    m->k->mems[s->mem].name, index, h->written ? "written" : "read");
+                    m->k->mems[s->mem].name, index, h->written ? "written" : "read",
+                    loaded ? "load" : "product", loaded ? "tensor_wait" : "wgmma_wait");
         return false;
     }
     h->touched = true;
@@ -119,7 +110,7 @@ static bool take_registers(AuMachine *m, const AuExecutor *e, const AuProduct *x
                            int64_t at, uint32_t count, bool sums)
 {
     for (uint32_t n = 0; n < count; n++) {
-        const AuHeld *h = held(m, e, mem, at + n);
+        const AuHeld *h = agents_held(m, e, mem, at + n);
         const char *name = m->k->mems[mem].name;
         const bool chained = sums && h->written && h->base == at && h->count == count;
         if ((h->written && !chained) || (sums && h->read))
@@ -130,7 +121,7 @@ static bool take_registers(AuMachine *m, const AuExecutor *e, const AuProduct *x
                         "fence: lanes have used @%s[%" PRId64 "], and no wgmma_fence lies between",
                         name, at + n);
         for (uint32_t l = 0; !m->why && !(sums && !x->add) && l < m->k->lanes; l++)
-            if (m->places[mem].written[register_at(m, e, mem, at + n, l)] != m->clock.begin)
+            if (m->places[mem].written[agents_register(m, e, mem, at + n, l)] != m->clock.begin)
                 kernel_fail(m, e, x->step, l,
                             "uninitialised: @%s[%" PRId64 "] is read before it is written", name,
                             at + n);
@@ -143,14 +134,14 @@ static void hold(AuMachine *m, const AuExecutor *e, uint32_t mem, int64_t at, ui
                  uint32_t number, bool sums)
 {
     for (uint32_t n = 0; n < count; n++) {
-        AuHeld *h = held(m, e, mem, at + n);
+        AuHeld *h = agents_held(m, e, mem, at + n);
         if (!sums) {
             h->read = number;
             continue;
         }
         *h = (AuHeld){.written = number, .base = at, .count = count};
         for (uint32_t l = 0; l < m->k->lanes; l++)
-            m->places[mem].written[register_at(m, e, mem, at + n, l)] = m->clock.begin;
+            m->places[mem].written[agents_register(m, e, mem, at + n, l)] = m->clock.begin;
     }
 }
 
@@ -164,14 +155,15 @@ static bool touch_all(AuMachine *m, AuExecutor *e, const AuProduct *x, const Sha
     actor.stamp.kind = AU_BY_PRODUCT;
     actor.stamp.time = a->product_count;
     actor.unit = true;
-    const Operand left = operand_of(m, x, shape, false), right = operand_of(m, x, shape, true);
+    const AuOperand left = agents_matrix(m, x, &shape->op, false),
+                    right = agents_matrix(m, x, &shape->op, true);
     const bool in_lanes = m->k->mems[left.mem].space == AU_LANE;
     const uint32_t part = shape->rows * shape->depth / m->k->lanes;
     if (!take_registers(m, e, x, in->mem.i, x->c_at, shape->width, true) ||
         (in_lanes ? !take_registers(m, e, x, left.mem, x->a_at, part, false)
-                  : !touch_operand(m, e, x->step, &left, shape->first, shape->rows, shape->depth,
-                                   &actor)) ||
-        !touch_operand(m, e, x->step, &right, 0, shape->columns, shape->depth, &actor))
+                  : !agents_touch_matrix(m, e, x->step, &left, shape->first, shape->rows,
+                                         shape->depth, &actor)) ||
+        !agents_touch_matrix(m, e, x->step, &right, 0, shape->columns, shape->depth, &actor))
         return false;
     hold(m, e, in->mem.i, x->c_at, shape->width, a->product_count + 1, true);
     if (in_lanes) hold(m, e, left.mem, x->a_at, part, a->product_count + 1, false);
@@ -197,7 +189,8 @@ static void issue(AuMachine *m, AuExecutor *e, const AuStep *s)
 static void read_operands(const AuMachine *m, const AuExecutor *e, const AuProduct *x,
                           const Shape *shape, float (*a)[MOST_DEPTH], float (*b)[MOST_COLUMNS])
 {
-    const Operand left = operand_of(m, x, shape, false), right = operand_of(m, x, shape, true);
+    const AuOperand left = agents_matrix(m, x, &shape->op, false),
+                    right = agents_matrix(m, x, &shape->op, true);
     const uint32_t executor = e->index % m->k->group << shape->op.a.lane_bits;
     for (uint32_t k = 0; k < shape->depth; k++)
         for (uint32_t n = 0; n < shape->columns; n++)
@@ -213,7 +206,7 @@ static void read_operands(const AuMachine *m, const AuExecutor *e, const AuProdu
             uint32_t row, k;
             machine_fragment_at(&shape->op.a, l | executor, n, &row, &k);
             a[row - shape->first][k] =
-                number(m, left.mem, register_at(m, e, left.mem, left.at + n, l));
+                number(m, left.mem, agents_register(m, e, left.mem, left.at + n, l));
         }
 }
 
@@ -227,7 +220,7 @@ static void multiply(AuMachine *m, const AuExecutor *e, const AuProduct *x)
     read_operands(m, e, x, &shape, a, b);
     for (uint32_t l = 0; l < m->k->lanes; l++)
         for (uint32_t n = 0; n < shape.width; n++) {
-            float *sum = &sums[register_at(m, e, mem, x->c_at + n, l)], product = 0;
+            float *sum = &sums[agents_register(m, e, mem, x->c_at + n, l)], product = 0;
             uint32_t row, column;
             machine_fragment_at(&shape.c, l | executor, n, &row, &column);
             for (uint32_t k = 0; k < shape.depth; k++)
@@ -249,7 +242,12 @@ void agents_end_product(AuMachine *m, uint32_t which)
     uint32_t w = 0;
     while (m->agents->of[w].ended == m->agents->of[w].product_count || which--) w++;
     AuAgent *a = &m->agents->of[w];
-    multiply(m, &m->executors[w], &a->products[a->ended++]);
+    const AuProduct *x = &a->products[a->ended++];
+    if (x->step->op == AU_K_TENSOR_MUL)
+        agents_multiply_tensor(m, x);
+    else
+        multiply(m, &m->executors[w], x);
+    agents_signal_products(m, &m->executors[w]);
     if (a->wait == AU_FOR_PRODUCTS) m->executors[w].waits = false; /* looks again */
 }
 
@@ -260,13 +258,13 @@ static void fence(AuMachine *m, AuExecutor *e)
     agents_of(m, e)->fenced = true;
     for (uint32_t mem = 1; mem < m->k->mem_count; mem++)
         for (uint32_t n = 0; m->places[mem].held && n < m->k->mems[mem].count; n++)
-            held(m, e, mem, n)->touched = false;
+            agents_held(m, e, mem, n)->touched = false;
 }
 
 static void settle(AuMachine *m, AuExecutor *e, uint32_t mem, uint32_t done)
 {
     for (uint32_t n = 0; mem && n < m->k->mems[mem].count; n++) {
-        AuHeld *h = held(m, e, mem, n);
+        AuHeld *h = agents_held(m, e, mem, n);
         if (h->written <= done) h->written = 0;
         if (h->read <= done) h->read = 0;
     }
@@ -328,7 +326,10 @@ void agents_end_products(AuMachine *m)
 {
     for (uint32_t w = 0; w < m->k->warps && !m->why; w++) {
         const AuAgent *a = &m->agents->of[w];
-        const uint32_t known = a->clocks.known.products[w];
+        uint32_t known = 0; /* products into tensor memory: by anybody */
+        for (uint32_t n = 0; n < m->k->warps; n++)
+            if (m->agents->of[n].clocks.known.products[w] > known)
+                known = m->agents->of[n].clocks.known.products[w];
         if (known < a->product_count)
             kernel_fail(m, &m->executors[w], a->products[known].step, 0,
                         "in flight: nobody waits for a product");

@@ -242,7 +242,8 @@ void kernel_step_memory(AuMachine *m, AuExecutor *e, const AuStep *s)
     if (m->run->lockstep) e->x++;
     switch (mem->space) {
     case AU_LANE: lane_step(m, e, s); return;
-    case AU_MATRIX: return; /* has no elements to load */
+    case AU_MATRIX:
+    case AU_TENSOR: return; /* has no elements to load */
     case AU_EXEC: shared_step(m, e, s, (uint64_t)e->index * mem->count, mem->count); return;
     case AU_SHARED: shared_step(m, e, s, 0, mem->count); return;
     case AU_GLOBAL: shared_step(m, e, s, 0, m->places[s->mem].count); return;

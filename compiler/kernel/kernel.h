@@ -54,7 +54,8 @@ typedef enum AuSpace {
     AU_SHARED, /* of a block */
     AU_EXEC,   /* of an executor, seen by all of its lanes: the stack of a CPU core */
     AU_LANE,   /* of a lane: registers where indices are constant */
-    AU_MATRIX  /* of an executor: matrices whose elements lie nobody knows how */
+    AU_MATRIX, /* of an executor: matrices whose elements lie nobody knows how */
+    AU_TENSOR  /* of a block: rows of tensor memory, reached a lane a row and by products */
 } AuSpace;
 
 typedef struct AuMemory {
@@ -67,7 +68,7 @@ typedef struct AuMemory {
     uint32_t arg;       /* AU_GLOBAL: the argument that is its base */
     uint32_t swizzle; /* AU_SHARED: 0, or 32, 64, 128: byte address a lies at a ^ (a >> 3 & swizzle
                          - 16); indices do not know it */
-    uint32_t rows, columns; /* AU_MATRIX: of each of `count` matrices */
+    uint32_t rows, columns; /* AU_MATRIX: of each of `count` matrices; AU_TENSOR: of a tile */
     uint32_t use;           /* ... AuMatrixOperand */
     AuSpan span;
 } AuMemory;
@@ -269,6 +270,17 @@ void kernel_wgmma_fence(AuKernel *k);
 void kernel_wgmma_commit(AuKernel *k);
 /* All but the latest so many groups are done; whose registers, up to three. */
 void kernel_wgmma_wait(AuKernel *k, const AuMem *mems, uint32_t count, uint32_t groups);
+/* Tensor memory: core.def, TENSOR_ALLOC to TENSOR_COMMIT. */
+enum { AU_TENSOR_ROWS = 128, AU_TENSOR_COLUMNS = 512 };
+uint32_t kernel_tensor_columns(const AuKernel *k); /* that its memories take, of 32 bits */
+void kernel_tensor_load(AuKernel *k, AuMem lanes, uint32_t reg, AuMem from, AuVal at,
+                        uint32_t count);
+void kernel_tensor_store(AuKernel *k, AuMem to, AuVal at, AuMem lanes, uint32_t reg,
+                         uint32_t count);
+void kernel_tensor_wait(AuKernel *k, AuMem loaded); /* none: for stores */
+void kernel_tensor_mul(AuKernel *k, AuGroupMatrix row, const AuGroupProduct *x, AuVal mask);
+void kernel_tensor_commit(AuKernel *k, AuMem mem, AuVal index, AuVal mask);
+void kernel_tensor_take(AuKernel *k, AuKOp op, uint32_t columns); /* TENSOR_ALLOC, TENSOR_FREE */
 enum { AU_LOAD_MATRIX_LANES = 32 }; /* of the executors that have it */
 /* core.def, LOAD_MATRIX: each lane gets [count] times 4 bytes, as one vector. */
 AuVal kernel_load_matrix(AuKernel *k, AuMem mem, AuVal index, uint32_t count, bool transposed);
@@ -288,7 +300,7 @@ void kernel_mbar_init(AuKernel *k, AuMem mem, AuVal index, uint32_t count, AuVal
 void kernel_mbar_arrive(AuKernel *k, AuMem mem, AuVal index, AuVal mask);
 void kernel_mbar_expect(AuKernel *k, AuMem mem, AuVal index, AuVal bytes, AuVal mask);
 void kernel_mbar_wait(AuKernel *k, AuMem mem, AuVal index, AuVal phase);
-void kernel_fence(AuKernel *k, AuKOp fence); /* FENCE_INIT, FENCE_PROXY */
+void kernel_fence(AuKernel *k, AuKOp fence); /* FENCE_INIT, FENCE_PROXY, TENSOR_FENCE */
 void kernel_registers(AuKernel *k, uint32_t count);
 uint32_t kernel_map(AuKernel *k, AuMap map); /* gives its number; a name is made unique */
 /* Copies by one lane, which [mask] says. Of boxes: the map's rank of coordinates. */

@@ -113,7 +113,8 @@ static void memory_access(Analysis *a, uint32_t i, const AuInstr *in)
     const AuMemory *m = &a->k->mems[in->mem.i];
     const bool uniform = all_uniform(a, in, 0);
     const bool own = is_own(a, m);
-    if (kernel_op_info(in->op)->flags & AU_KF_WRITE && own && (!uniform || in->op == AU_K_WGMMA))
+    if (kernel_op_info(in->op)->flags & AU_KF_WRITE && own &&
+        (!uniform || in->op == AU_K_WGMMA || in->op == AU_K_TENSOR_LOAD))
         differs(a, in->mem);
     if (in->op == AU_K_COPY_ASYNC || kernel_op_info(in->op)->flags & (AU_KF_AGENTS | AU_KF_OPAQUE))
         return;

@@ -52,7 +52,8 @@ const char *kernel_imm_name(const AuKernel *k, const AuInstr *in)
     if (in->op == AU_K_MMA) return imm < AU_MATRICES ? rows[imm].text : NULL;
     if (in->op == AU_K_MATRIX_MAP)
         return imm > AU_K_NONE && imm < AU_K_COUNT ? kernel_op_info((AuKOp)imm)->text : NULL;
-    if (in->op == AU_K_WGMMA) return imm < AU_GROUP_MATRICES ? group_rows[imm].text : NULL;
+    if (in->op == AU_K_WGMMA || in->op == AU_K_TENSOR_MUL)
+        return imm < AU_GROUP_MATRICES ? group_rows[imm].text : NULL;
     if (kernel_op_info(in->op)->flags & AU_KF_COORDS)
         return imm < k->map_count ? k->maps[imm].name : NULL;
     return NULL;
@@ -61,7 +62,8 @@ const char *kernel_imm_name(const AuKernel *k, const AuInstr *in)
 int32_t kernel_imm_named(const AuKernel *k, AuKOp op, const char *text)
 {
     if (op == AU_K_MMA) return kernel_matrix_named(text);
-    for (int32_t n = 0; n < AU_GROUP_MATRICES && op == AU_K_WGMMA; n++)
+    const bool product = op == AU_K_WGMMA || op == AU_K_TENSOR_MUL;
+    for (int32_t n = 0; n < AU_GROUP_MATRICES && product; n++)
         if (strcmp(group_rows[n].text, text) == 0) return n;
     for (int32_t n = AU_K_NONE + 1; n < AU_K_COUNT && op == AU_K_MATRIX_MAP; n++)
         if (strcmp(kernel_op_info((AuKOp)n)->text, text) == 0) return n;

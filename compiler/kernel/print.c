@@ -233,17 +233,16 @@ static Printer printer_of(const AuKernel *k, AuText *out)
 
 static void print_memory(AuText *out, const AuMemory *m)
 {
-    static const char *const spaces[] = {[AU_GLOBAL] = "global",
-                                         [AU_SHARED] = "shared",
-                                         [AU_EXEC] = "exec",
-                                         [AU_LANE] = "lane",
-                                         [AU_MATRIX] = "matrix"};
+    static const char *const spaces[] = {
+        [AU_GLOBAL] = "global", [AU_SHARED] = "shared", [AU_EXEC] = "exec",
+        [AU_LANE] = "lane",     [AU_MATRIX] = "matrix", [AU_TENSOR] = "tensor"};
     au_text_add(out, "memory @");
     print_name(out, m->name);
     au_text_add(out, ": %s %s", spaces[m->space], kernel_scalar_name(m->scalar));
     if (m->space != AU_GLOBAL) au_text_add(out, "[%u]", m->count);
     if (m->space == AU_MATRIX)
         au_text_add(out, " shape %u %u %c", m->rows, m->columns, "abc"[m->use % 3]);
+    if (m->space == AU_TENSOR) au_text_add(out, " shape %u %u", m->rows, m->columns);
     if (m->align) au_text_add(out, " align %u", m->align);
     if (m->swizzle) au_text_add(out, " swizzle %u", m->swizzle);
     if (m->reads) au_text_add(out, " reads");

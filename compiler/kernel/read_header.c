@@ -3,8 +3,9 @@
 
 static bool memory(Reader *r)
 {
-    static const char *const spaces[] = {"global", "shared", "exec", "lane", "matrix"};
+    static const char *const spaces[] = {"global", "shared", "exec", "lane", "matrix", "tensor"};
     static const char *const uses[] = {"a", "b", "c"};
+    enum { SPACES = sizeof spaces / sizeof *spaces };
     AuMemory m = {.span = r->t.span};
     uint32_t space = 0;
     if (!punct(r, '@') || !name(r, &m.name) || !punct(r, ':')) return false;
@@ -13,8 +14,8 @@ static bool memory(Reader *r)
             au_error(r->diags, AU_E0802, m.span, "@%s is declared twice", m.name);
             return false;
         }
-    while (space < 5 && !accept(r, spaces[space])) space++;
-    if (space == 5) return expected(r, "global, shared, exec, lane or matrix");
+    while (space < SPACES && !accept(r, spaces[space])) space++;
+    if (space == SPACES) return expected(r, "global, shared, exec, lane, matrix or tensor");
     m.space = (AuSpace)space;
     uint8_t scalar;
     if (r->t.kind != AU_KT_WORD || !scalar_named(r->t.text, strlen(r->t.text), &scalar))
@@ -28,6 +29,9 @@ static bool memory(Reader *r)
         while (m.use < 3 && !accept(r, uses[m.use])) m.use++;
         if (m.use == 3) return expected(r, "a, b or c");
     }
+    if (m.space == AU_TENSOR &&
+        (!keyword(r, "shape") || !count(r, &m.rows) || !count(r, &m.columns)))
+        return false;
     if (accept(r, "align") && !count(r, &m.align)) return false;
     if (accept(r, "swizzle") && !count(r, &m.swizzle)) return false;
     m.reads = accept(r, "reads");

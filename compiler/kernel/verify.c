@@ -150,6 +150,8 @@ static void check_access(AuVerifier *v, uint32_t i)
                      verify_type_text(v, in->type));
     if (m->space == AU_MATRIX)
         verify_wrong(v, AU_E0807, i, "elements of @%s have no index", m->name);
+    if (m->space == AU_TENSOR)
+        verify_wrong(v, AU_E0807, i, "@%s is moved by tensor_load and tensor_store", m->name);
     if (v->objects[in->mem.i])
         verify_wrong(v, AU_E0807, i, "@%s holds barriers, which nothing else may touch", m->name);
     check_mode(v, i, m);
@@ -371,6 +373,7 @@ static void check_memory(AuVerifier *v, uint32_t n)
         what = "has a swizzle that does not exist";
     else if (m->swizzle && (uint64_t)m->count * kernel_scalar_bytes(m->scalar) % m->swizzle)
         what = "ends inside of a row of its swizzle";
+    if (!what && m->space == AU_TENSOR) what = verify_tensor_memory(k, m);
     if (!what && m->space == AU_MATRIX) what = verify_matrices(k, m);
     if (!what) return;
     au_error(v->diags, AU_E0807, m->span, "memory @%s %s", m->name, what);

@@ -53,6 +53,17 @@ void verify_opaque(AuVerifier *v, uint32_t i);                     /* operations
 /* verify_group.c */
 void verify_wgmma(AuVerifier *v, uint32_t i);
 void verify_wgmma_wait(AuVerifier *v, uint32_t i);
+/* ... and what products of a group share with those into tensor memory */
+int64_t verify_constant(const AuVerifier *v, const AuInstr *in, uint32_t n); /* i32; else -1 */
+/* In all lanes, or of operations of a group in all of its executors. */
+void verify_uniform(AuVerifier *v, uint32_t i, uint32_t n, const char *what);
+/* An operand in swizzled shared memory. [extent]: across the contracted axis. */
+void verify_shared_operand(AuVerifier *v, uint32_t i, uint32_t n, AuMem mem, const AuGroupOp *op,
+                           bool turned, int64_t extent, int64_t stride);
+
+/* verify_tensor.c */
+const char *verify_tensor_memory(const AuKernel *k, const AuMemory *m); /* what is wrong, or NULL */
+void verify_tensor(AuVerifier *v, uint32_t i);
 
 /* verify_async.c */
 void verify_find_objects(AuVerifier *v);

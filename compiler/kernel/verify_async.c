@@ -8,7 +8,8 @@ void verify_find_objects(AuVerifier *v)
     for (uint32_t i = 1; i < v->k->instr_count; i++) {
         const AuInstr *in = &v->k->instrs[i];
         const bool object = in->op == AU_K_MBAR_INIT || in->op == AU_K_MBAR_ARRIVE ||
-                            in->op == AU_K_MBAR_EXPECT || in->op == AU_K_MBAR_WAIT;
+                            in->op == AU_K_MBAR_EXPECT || in->op == AU_K_MBAR_WAIT ||
+                            in->op == AU_K_TENSOR_COMMIT;
         const bool reports = in->op == AU_K_TMA_LOAD || in->op == AU_K_BULK_LOAD;
         const uint32_t mem = object ? in->mem.i : reports ? in->also[1].i : 0;
         if (mem && mem < v->k->mem_count) v->objects[mem] = true;
@@ -181,13 +182,20 @@ void verify_agent(AuVerifier *v, uint32_t i)
     switch ((int)in->op) {
     case AU_K_SYNC:
     case AU_K_ARRIVE: check_named(v, i); return;
-    case AU_K_MBAR_ARRIVE: check_object(v, i, 1); return;
+    case AU_K_MBAR_ARRIVE:
+    case AU_K_TENSOR_COMMIT: check_object(v, i, 1); return;
     case AU_K_MBAR_INIT:
     case AU_K_MBAR_EXPECT: check_object(v, i, 2); return;
     case AU_K_MBAR_WAIT: check_wait(v, i); return;
     case AU_K_REGISTERS: check_registers(v, i); return;
     case AU_K_WGMMA: verify_wgmma(v, i); return;
     case AU_K_WGMMA_WAIT: verify_wgmma_wait(v, i); return;
+    case AU_K_TENSOR_ALLOC:
+    case AU_K_TENSOR_FREE:
+    case AU_K_TENSOR_LOAD:
+    case AU_K_TENSOR_STORE:
+    case AU_K_TENSOR_WAIT:
+    case AU_K_TENSOR_MUL: verify_tensor(v, i); return;
     case AU_K_TMA_LOAD:
     case AU_K_TMA_STORE:
     case AU_K_TMA_REDUCE_ADD: check_box(v, i); return;

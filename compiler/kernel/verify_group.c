@@ -1,7 +1,7 @@
 /* verify_group.c - products of a group of executors. */
 #include "verify.h"
 
-static int64_t constant(const AuVerifier *v, const AuInstr *in, uint32_t n)
+int64_t verify_constant(const AuVerifier *v, const AuInstr *in, uint32_t n)
 {
     const AuInstr *c = kernel_at(v->k, kernel_operand(v->k, in, n));
     return c->op == AU_K_CONST && c->type.scalar == AU_I32 ? c->imm : -1;
@@ -12,7 +12,7 @@ static void check_registers(AuVerifier *v, uint32_t i, uint32_t n, AuMem mem, Au
                             int64_t count)
 {
     const AuMemory *m = &v->k->mems[mem.i];
-    const int64_t at = constant(v, &v->k->instrs[i], n);
+    const int64_t at = verify_constant(v, &v->k->instrs[i], n);
     if (m->space != AU_LANE || m->scalar != scalar)
         verify_wrong(v, AU_E0807, i, "@%s must be lane memory of %s", m->name,
                      kernel_scalar_name(scalar));
@@ -22,20 +22,22 @@ static void check_registers(AuVerifier *v, uint32_t i, uint32_t n, AuMem mem, Au
         verify_wrong(v, AU_E0808, i, "@%s has %u elements", m->name, m->count);
 }
 
-static void check_uniform(AuVerifier *v, uint32_t i, uint32_t n, const char *what)
+void verify_uniform(AuVerifier *v, uint32_t i, uint32_t n, const char *what)
 {
-    if (v->group.kind[kernel_operand(v->k, &v->k->instrs[i], n).i] != AU_UNIFORM)
-        verify_wrong(v, AU_E0806, i, "%s must be the same in all executors of the group", what);
+    const bool group = kernel_op_info(v->k->instrs[i].op)->flags & AU_KF_GROUP;
+    const AuLanes *lanes = group ? &v->group : &v->lanes;
+    if (lanes->kind[kernel_operand(v->k, &v->k->instrs[i], n).i] != AU_UNIFORM)
+        verify_wrong(v, AU_E0806, i, "%s must be the same in all %s", what,
+                     group ? "executors of the group" : "lanes");
 }
 
-/* [extent]: across the contracted axis. */
-static void check_shared(AuVerifier *v, uint32_t i, uint32_t n, AuMem mem, const AuGroupOp *op,
-                         bool turned, int64_t extent, int64_t stride)
+void verify_shared_operand(AuVerifier *v, uint32_t i, uint32_t n, AuMem mem, const AuGroupOp *op,
+                           bool turned, int64_t extent, int64_t stride)
 {
     const AuMemory *m = &v->k->mems[mem.i];
     const int64_t line = m->swizzle / kernel_scalar_bytes(op->scalar);
     verify_wants(v, i, n, INT, 1, "an index, i32 or i64");
-    check_uniform(v, i, n, "the place of an operand");
+    verify_uniform(v, i, n, "the place of an operand");
     if (m->space != AU_SHARED || m->scalar != op->scalar)
         verify_wrong(v, AU_E0807, i, "@%s must be shared memory of %s", m->name,
                      kernel_scalar_name(op->scalar));
@@ -52,12 +54,16 @@ static void check_shared(AuVerifier *v, uint32_t i, uint32_t n, AuMem mem, const
 void verify_wgmma(AuVerifier *v, uint32_t i)
 {
     const AuInstr *in = &v->k->instrs[i];
-    const int64_t columns = constant(v, in, 4);
+    const int64_t columns = verify_constant(v, in, 4);
     AuFragment c;
     verify_range(v, i, 0, AU_GROUP_MATRICES - 1);
     if ((uint64_t)in->imm >= AU_GROUP_MATRICES || !v->k->group) return;
     const AuGroupOp op = kernel_group_matrix((AuGroupMatrix)in->imm);
-    const int64_t a_stride = constant(v, in, 5), b_stride = constant(v, in, 6);
+    if (op.atom->tensor) {
+        verify_wrong(v, AU_E0808, i, "%s has its sums in tensor memory", op.text);
+        return;
+    }
+    const int64_t a_stride = verify_constant(v, in, 5), b_stride = verify_constant(v, in, 6);
     if (columns < 1 || columns > 256 || columns % op.atom->n || a_stride < 0 || b_stride < 0 ||
         !machine_group_fragment(op.atom, TILE_C, (int32_t)columns, &c)) {
         verify_wrong(v, AU_E0808, i,
@@ -76,9 +82,9 @@ void verify_wgmma(AuVerifier *v, uint32_t i)
     else if (v->k->mems[in->also[0].i].space == AU_LANE)
         check_registers(v, i, 1, in->also[0], op.scalar, op.atom->m * op.atom->k / lanes);
     else
-        check_shared(v, i, 1, in->also[0], &op, op.a_turned, op.atom->m, a_stride);
-    check_shared(v, i, 2, in->also[1], &op, op.b_turned, columns, b_stride);
-    if (verify_wants(v, i, 3, I1, 1, "i1")) check_uniform(v, i, 3, "whether it adds");
+        verify_shared_operand(v, i, 1, in->also[0], &op, op.a_turned, op.atom->m, a_stride);
+    verify_shared_operand(v, i, 2, in->also[1], &op, op.b_turned, columns, b_stride);
+    if (verify_wants(v, i, 3, I1, 1, "i1")) verify_uniform(v, i, 3, "whether it adds");
 }
 
 void verify_wgmma_wait(AuVerifier *v, uint32_t i)

@@ -56,7 +56,7 @@ static void check_move(AuVerifier *v, uint32_t i)
     for (uint32_t n = 0; n < 3; n++)
         if (v->lanes.kind[kernel_operand(v->k, in, n).i] != AU_UNIFORM)
             verify_wrong(v, AU_E0806, i, "places and strides must be the same in all lanes");
-    if (m->space == AU_LANE || m->space == AU_MATRIX)
+    if (m->space == AU_LANE || m->space == AU_MATRIX || m->space == AU_TENSOR)
         verify_wrong(v, AU_E0807, i, "@%s is no memory that all lanes see", m->name);
     else if (m->scalar != memory(v, matrix)->scalar)
         verify_wrong(v, AU_E0807, i, "@%s holds %s, not %s", m->name, kernel_scalar_name(m->scalar),

@@ -3,7 +3,8 @@
  * A lies in registers as the instruction has it, or, as B does, in shared memory whose rows are those of the swizzle. An operand stored
  * along k walks inside of its rows; one stored across k is in parts as wide as the swizzle where it is wider. A product is a chain of
  * instructions along k, for each 64 rows, behind a fence for the registers, and one group; C and A are the unit's until a wait names
- * them. */
+ * them. With C in tensor memory (tcgen05) one lane issues the chain, for each 128 rows; A lies there too, or in shared memory, and it
+ * is stages that its end hands on. */
 #include "internal.h"
 
 enum { MOST_COLUMNS = 256 };
@@ -39,6 +40,7 @@ static bool prepare_shared(AuLower *l, const Product *x, Operand *o)
     const uint32_t last = type->count - 1;
     const AuLowerMemory *place = lower_memory(l, o->e->memory);
     const AuMemory *mem = &l->k->mems[place->mem.i];
+    if (o->e->memory->space == TILE_TENSOR) return true; /* by rows, from their beginning */
     if (o->e->memory->space != TILE_SHARED || o->e->type->count != 2 || !mem->swizzle) {
         lower_refuse(l, "operand %s of %s has no swizzle", o->e->memory->name, x->atom->name);
         return false;
@@ -82,7 +84,7 @@ static bool prepare(AuLower *l, Product *x)
 {
     const AuTileStmt *s = x->s;
     const char *m = NULL, *n = NULL, *k = s->product.contracted;
-    x->type = s->var->type;
+    x->type = s->product.dest ? s->product.dest->type : s->var->type;
     for (uint32_t i = 0; i < x->type->count; i++)
         *(tile_axis(s->product.a->type, x->type->axes[i].name) ? &m : &n) = x->type->axes[i].name;
     if (x->type->count != 2 || !m || !n) {
@@ -137,23 +139,44 @@ static AuMem memory_of(AuLower *l, const Operand *o)
 
 /* ---- the product */
 
+/* Whether the product adds to what is there: a constant, or `when`. */
+static AuVal adds(AuLower *l, const AuTileStmt *s)
+{
+    if (!s->product.add || !s->product.when) return kernel_i1(l->k, s->product.add);
+    return lower_eval(l, s->product.when, &(AuPoint){.count = 0});
+}
+
+/* Where the sums of row [m] and column [n] are: in tensor memory, or a lane's registers. */
+static AuVal sums_at(AuLower *l, const Product *x, int32_t m, int32_t n)
+{
+    if (!x->s->product.dest) return register_at(l, x->type, x->a.free_name, m, n);
+    const AuPoint p = {.at = {{.axis = x->a.free_name, .index = kernel_i32(l->k, m)},
+                              {.axis = x->b.free_name, .index = kernel_i32(l->k, n)}},
+                       .count = 2};
+    return lower_address(l, x->s->product.dest, &p, OUTSIDE_TRUSTED, NULL, false);
+}
+
 static void chain(AuLower *l, const Product *x, int32_t m, int32_t n, int32_t columns)
 {
     AuKernel *k = l->k;
+    const AuTileExpr *dest = x->s->product.dest;
     for (int32_t at = 0; at < x->depth; at += x->atom->k) {
         const AuGroupProduct product = {
-            .c = lower_var_array(l, x->s->var),
-            .c_at = register_at(l, x->type, x->a.free_name, m, n),
+            .c = dest ? lower_memory(l, dest->memory)->mem : lower_var_array(l, x->s->var),
+            .c_at = sums_at(l, x, m, n),
             .a = memory_of(l, &x->a),
             .a_at = x->a.e->op == TILE_X_REF ? shared_at(l, &x->a, m, at)
                                              : register_at(l, x->a.e->type, x->a.free_name, m, at),
             .b = memory_of(l, &x->b),
             .b_at = shared_at(l, &x->b, n, at),
-            .add = kernel_i1(k, at > 0 || x->s->product.add),
+            .add = at > 0 ? kernel_i1(k, true) : adds(l, x->s),
             .columns = columns,
             .a_stride = stride_of(l, &x->a),
             .b_stride = stride_of(l, &x->b)};
-        kernel_wgmma(k, x->row, &product);
+        if (dest)
+            kernel_tensor_mul(k, x->row, &product, lower_one_lane(l));
+        else
+            kernel_wgmma(k, x->row, &product);
     }
 }
 
@@ -161,11 +184,11 @@ void lower_group_product(AuLower *l, const AuTileStmt *s)
 {
     Product x = {.s = s, .atom = s->product.atom};
     if (!prepare(l, &x)) return;
-    kernel_wgmma_fence(l->k);
+    if (!s->product.dest) kernel_wgmma_fence(l->k);
     for (int32_t m = 0; m < x.rows; m += x.atom->m)
         for (int32_t n = 0; n < x.columns; n += MOST_COLUMNS)
             chain(l, &x, m, n, x.columns - n < MOST_COLUMNS ? x.columns - n : MOST_COLUMNS);
-    kernel_wgmma_commit(l->k);
+    if (!s->product.dest) kernel_wgmma_commit(l->k);
 }
 
 /* ---- waits */

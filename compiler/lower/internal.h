@@ -6,6 +6,7 @@
  *     move.c, transfer.c, registers.c             memory: element by element, in vectors, fragments
  *     stages.c, boxes.c                           pipelines, bulk copies of boxes of tensors
  *     product.c, matrix.c, group.c, opaque.c      products of lanes and cores, of warps, of groups of them, of opaque matrices
+ *     tensor.c                                    tensor memory, whose products are those of group.c
  *     fuse.c, stores.c, sums.c, convert.c         runs of assignments, reductions, running sums, other layouts
  *     eval.c, address.c, packed.c, tiles.c,
  *     places.c, spaces.c, launch.c                elements of expressions and memory, memories, registers: these need each other
@@ -225,6 +226,14 @@ void lower_bulk(AuLower *l, const AuTileStmt *s);
 /* ---- group.c: products of a group of warps */
 void lower_group_product(AuLower *l, const AuTileStmt *s);
 void lower_wait(AuLower *l, const AuTileStmt *s); /* for what is in flight, by name */
+
+/* ---- tensor.c: tensor memory */
+void lower_add_tensor(AuLower *l, const AuTileMemory *m);
+bool lower_has_tensor(const AuLower *l);
+void lower_take_tensor(AuLower *l); /* in front of the roles */
+void lower_give_tensor(AuLower *l); /* behind them */
+void lower_tensor_load(AuLower *l, const AuTileStmt *s);
+void lower_tensor_store(AuLower *l, const AuTileStmt *s);
 
 /* ---- eval.c: one element of an expression */
 AuVal lower_eval(AuLower *l, const AuTileExpr *e, const AuPoint *p);

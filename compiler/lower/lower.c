@@ -123,6 +123,7 @@ static void lower_head(AuLower *l)
     if (!l->has_units) return;
     l->elected = kernel_elect(l->k);
     lower_add_pipes(l);
+    lower_take_tensor(l);
     if (!l->is_persistent) lower_lists(l);
 }
 
@@ -173,6 +174,7 @@ AuKernel *lower_kernel(AuArena *arena, AuDiags *diags, const AuTileModule *modul
     lower_begin_role(l, &l->plans[0]);
     lower_head(l);
     if (!l->failed) lower_each_role(l, lower_role);
+    if (!l->failed) lower_give_tensor(l);
     lower_launch_grid(l);
     return l->failed ? NULL : l->k;
 }

@@ -147,6 +147,10 @@ static void add_tile(AuLower *l, const AuTileMemory *m)
 void lower_add_buffer(AuLower *l, const AuTileMemory *m)
 {
     AuKernel *k = l->k;
+    if (m->space == TILE_TENSOR) {
+        lower_add_tensor(l, m);
+        return;
+    }
     if (m->pipe || (l->k->group && m->space == TILE_SHARED)) {
         add_tile(l, m);
         return;

@@ -197,6 +197,10 @@ static void move_registers(AuLower *l, Registers *x, const AuTileExpr *when)
 
 void lower_fragment_load(AuLower *l, const AuTileStmt *s)
 {
+    if (s->load.source->memory->space == TILE_TENSOR) {
+        lower_tensor_load(l, s);
+        return;
+    }
     if (lower_load_by_ldmatrix(l, s)) return;
     Registers x = {.s = s, .ref = s->load.source, .type = s->var->type, .var = s->var};
     if (!lower_is_zero(s->load.pad)) {
@@ -209,6 +213,10 @@ void lower_fragment_load(AuLower *l, const AuTileStmt *s)
 
 void lower_fragment_store(AuLower *l, const AuTileStmt *s)
 {
+    if (s->move.dest->memory->space == TILE_TENSOR) {
+        lower_tensor_store(l, s);
+        return;
+    }
     Registers x = {.s = s,
                    .ref = s->move.dest,
                    .type = s->move.source->type,

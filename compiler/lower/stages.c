@@ -54,6 +54,23 @@ static Touch touch_of(const AuTileRole *role, const AuTilePipe *pipe, const AuTi
     return t;
 }
 
+/* Are tiles of the pipeline in tensor memory, or may they be: what one without tiles passes on? */
+static bool is_of_tensor(const AuLower *l, const AuTilePipe *pipe)
+{
+    bool found = !pipe->tiles.count && lower_has_tensor(l);
+    for (uint32_t n = 0; n < pipe->tiles.count; n++)
+        found |= pipe->tiles.at[n]->space == TILE_TENSOR;
+    return found;
+}
+
+/* What lanes store there goes no way that a proxy fence is for. */
+static bool is_only_tensor(const AuTilePipe *pipe)
+{
+    bool all = pipe->tiles.count > 0;
+    for (uint32_t n = 0; n < pipe->tiles.count; n++) all &= pipe->tiles.at[n]->space == TILE_TENSOR;
+    return all;
+}
+
 /* ---- barriers */
 
 static const AuPipePlan *plan_of(const AuLower *l, const AuTilePipe *pipe)
@@ -172,6 +189,7 @@ void lower_open_stage(AuLower *l, const AuTileStmt *s)
     if (fills) phase = kernel_op2(k, AU_K_SUB, phase, kernel_i32(k, 1));
     set_stage(l, s->var, pipe, place);
     kernel_mbar_wait(k, fills ? p->empty : p->full, place, phase);
+    if (is_of_tensor(l, pipe)) kernel_fence(k, AU_K_TENSOR_FENCE);
 }
 
 /* Of the bytes that copies bring one lane says how many they are. */
@@ -193,18 +211,23 @@ void lower_close_stage(AuLower *l, const AuTileStmt *s)
 {
     AuKernel *k = l->k;
     const bool fills = s->kind == TILE_S_COMMIT;
-    if (s->close.after) lower_refuse(l, "a stage handed on by the end of a product");
     for (uint32_t n = 0; n < s->close.names.count && !l->failed; n++) {
         const AuTileVar *handle = s->close.vars[n];
         const AuHeld *held = lower_held(l, handle);
         const AuTilePipe *pipe = held->pipe;
         const Touch touch = touch_of(l->r.role, pipe, handle);
         const AuVal place = lower_stage_of(l, handle);
+        if (s->close.after) {
+            const AuPipePlan *p = plan_of(l, pipe);
+            kernel_tensor_commit(k, fills ? p->full : p->empty, place, lower_one_lane(l));
+            continue;
+        }
         if (fills && held->bytes && held->depth != k->depth)
             lower_refuse(l, "a stage of %s committed in another branch than it was filled in",
                          pipe->name);
         if (held->by_lanes) kernel_copy_wait(k, 0);
-        if (touch.written) kernel_fence(k, AU_K_FENCE_PROXY);
+        if (is_of_tensor(l, pipe)) kernel_fence(k, AU_K_TENSOR_FENCE);
+        if (touch.written && !is_only_tensor(pipe)) kernel_fence(k, AU_K_FENCE_PROXY);
         if (touch.written || (touch.read && !fills)) kernel_barrier(k, 1);
         if (fills)
             fill(l, plan_of(l, pipe), held, place, arrives_by_warps(pipe, l->r.role, true));

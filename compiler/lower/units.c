@@ -82,7 +82,7 @@ void lower_move(AuLower *l, const AuTileStmt *s)
 
 /* ---- products */
 
-static bool is_of_group(const AuTileAtom *atom) { return atom->is_async && !atom->tensor; }
+static bool is_of_group(const AuTileAtom *atom) { return atom->is_async; }
 
 static bool is_of_core(const AuTileAtom *atom) { return atom->k > 2; }
 
@@ -93,7 +93,7 @@ void lower_product(AuLower *l, const AuTileStmt *s)
         void (*lower)(AuLower *l, const AuTileStmt *s);
     } products[] = {
         {tile_is_of_warp, lower_matrix_product}, /* mma.sync, MFMA, WMMA, simdgroup */
-        {is_of_group, lower_group_product},      /* wgmma */
+        {is_of_group, lower_group_product},      /* wgmma, tcgen05 */
         {is_of_core, lower_core_product},        /* AMX */
         {NULL, lower_block_product},             /* multiply-adds, pairs of them */
     };

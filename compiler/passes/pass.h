@@ -39,6 +39,7 @@ bool pass_is_list_loop(const AuTileStmt *s);
 void pass_sink(Pass *p);   /* sink.c */
 void pass_waits(Pass *p);  /* waits.c */
 void pass_places(Pass *p); /* places.c */
+void pass_rings(Pass *p);  /* rings.c */
 void pass_turns(Pass *p);  /* turns.c */
 void pass_order(Pass *p);  /* order.c */
 

@@ -97,7 +97,7 @@ static void errors_say_where(void **state)
         {"{\n  %1 = neg.f32 $\n}\n", "expected a value, found '$'", 4},
         {"memory @m: lane f32[1]\n{\n}\n", "@m is declared twice", 3},
         {"memory @x: stack f32[1]\n{\n}\n",
-         "expected global, shared, exec, lane or matrix, found 'stack'", 3},
+         "expected global, shared, exec, lane, matrix or tensor, found 'stack'", 3},
         {"arg a: f16\n{\n}\n", "expected pointer, i32, i64 or f32, found 'f16'", 3},
         {"bad\n{\n}\n", "expected memory, arg, grid, map or {, found 'bad'", 3},
         {"{\n}\nmore\n", "expected the end of the text, found 'more'", 5},

@@ -42,6 +42,16 @@ static void test_hopper_forward(void **state)
     run("hopper_forward.tile", NULL, (Shape){1, 1, 200, 70}, NULL, 0);
 }
 
+/* Products whose sums lie in tensor memory. */
+static void test_blackwell_forward(void **state)
+{
+    (void)state;
+    run("blackwell_forward.tile", NULL, (Shape){2, 1, 300, 150}, NULL, 0);
+    run("blackwell_forward.tile", NULL, (Shape){1, 1, 1, 1}, NULL, 0);
+    run("blackwell_forward.tile", NULL, (Shape){1, 1, 130, 331}, NULL, 0);
+    run("blackwell_forward.tile", NULL, (Shape){1, 1, 257, 70}, NULL, 0);
+}
+
 static const char slopes[] =
     "fn slope_grad(dp, p, s, delta, b, h, i, j) = -abs(i + (T - S) - j) * p * (dp - delta)\n";
 
@@ -117,16 +127,17 @@ static void test_refusals(void **state)
             "inside of a row of its swizzle");
     refuses("hopper_forward.tile", "K: bf16[kv:N, d:D] swizzle 128", "K: bf16[kv:N, d:D]", 0,
             "operand K of wgmma has no swizzle");
-    refuses("blackwell_forward.tile", "target sm_100a", "target sm_100a", 0,
-            "a stage of scores whose turn is not said");
+    refuses("blackwell_forward.tile", "range(0, 2) {\n            w = wait",
+            "range(0, hk * 0 + 2) {\n            w = wait", 0,
+            "a stage of weights whose turn is not said");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hopper_forward),  cmocka_unit_test(test_hopper_forward_shapes),
-        cmocka_unit_test(test_hopper_backward), cmocka_unit_test(test_persistent),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_hopper_forward),    cmocka_unit_test(test_hopper_forward_shapes),
+        cmocka_unit_test(test_hopper_backward),   cmocka_unit_test(test_persistent),
+        cmocka_unit_test(test_blackwell_forward), cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
