@@ -1,11 +1,11 @@
 /* group_back_shape.c - block shapes of the schedule `group_backward`: what fits a problem, and what is best by rule.
  *
  * Registers of a lane of a consumer, of its 64 keys: sums of dK (d / 2) and dV (e / 2) all the time; beside them S' and dP' (queries / 2
- * each), later P' and dS' as operands (queries / 4 each) and the group's part of dQ.
+ * each), later P' and dS' as operands (queries / 4 each) and the group's part of dQ; gradients of inputs that pairs read, one at a time.
  *
  * Shared memory: keys and values of the block, queries and output gradients of each stage with what rows know, tiles of dS', one of dQ. */
 #include "group.h"
-#include "warps_back.h"
+#include "lanes_back.h"
 
 enum {
     LANES = 128,        /* of a group */
@@ -49,8 +49,8 @@ void group_back_complete(const AuProblem *p, AuShape *s)
 static int32_t fragment_registers(const AuProblem *p, const AuShape *s)
 {
     const int32_t rows = GROUP_ROWS, m = s->query_tile;
-    const int32_t dq = rows * p->d / group_back_columns(s);
-    return (rows * (p->d + p->e) + most(2 * rows * m, rows * m + dq)) / LANES;
+    const int32_t dq = rows * p->d / group_back_columns(s), values = p->grads->pairs.count > 0;
+    return (rows * (p->d + p->e) + most((2 + values) * rows * m, rows * m + dq)) / LANES;
 }
 
 static int32_t shared_bytes(const AuProblem *p, const AuShape *s)
@@ -67,6 +67,17 @@ static int32_t shared_bytes(const AuProblem *p, const AuShape *s)
 
 /* ---- what does not do */
 
+/* Sums over keys of what a tile's pairs give go from warp to warp, and those of pairs by themselves to memory: nothing is known of either
+ * here. Sums over queries stay in registers. */
+static bool is_read_by_query(const AuProblem *p)
+{
+    const Lanes x = {.p = p};
+    bool found = false;
+    for (uint32_t n = 0; n < p->grads->pairs.count; n++)
+        found |= (back_read_axes(&x, &p->grads->pairs.at[n]) & AU_AX_Q) != 0;
+    return found;
+}
+
 static const char *refusal_of_problem(AuArena *arena, const AuProblem *p)
 {
     const char *why = group_refusal_of_problem(arena, p);
@@ -75,7 +86,7 @@ static const char *refusal_of_problem(AuArena *arena, const AuProblem *p)
     if (p->grads->pass_count) return "sums over keys that need a pass of their own";
     if (p->hooks->dot_count) return "further products";
     if (p->hooks->needs_lists) return "masks of data, whose tiles come from lists";
-    if (p->grads->pairs.count) return "gradients of inputs that pairs read";
+    if (is_read_by_query(p)) return "gradients of inputs that pairs read by their query";
     return NULL;
 }
 

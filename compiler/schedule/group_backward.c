@@ -63,21 +63,30 @@ static void memories(Lanes *x)
                   d, group_back_swizzle(part * (int32_t)sizeof(float)));
 }
 
-/* Loops over the heads of the group, if the block has them all, and over tiles of queries; 1 or 2 to be ended. */
+/* A loop over the heads of the group, if the block has them all. */
+static void open_heads(Lanes *x)
+{
+    if (x->heads_apart) return;
+    tile_for_range(x->t, "g", "0", "G");
+    tile_set(x->t, "h", "hk * G + g");
+}
+
+static void end_heads(Lanes *x)
+{
+    if (!x->heads_apart) tile_end(x->t);
+}
+
+/* And over tiles of queries. */
 static void open_walk(Lanes *x)
 {
-    AuTileBuild *t = x->t;
-    if (!x->heads_apart) {
-        tile_for_range(t, "g", "0", "G");
-        tile_set(t, "h", "hk * G + g");
-    }
-    tile_for_tiles(t, "m", "queries", NULL);
+    open_heads(x);
+    tile_for_tiles(x->t, "m", "queries", NULL);
 }
 
 static void end_walk(Lanes *x)
 {
     tile_end(x->t);
-    if (!x->heads_apart) tile_end(x->t);
+    end_heads(x);
 }
 
 /* ---- the warp that brings tiles */
@@ -198,6 +207,7 @@ static void fragments(Lanes *x)
     tile_frag(t, "dv_acc", "f32[kv:%d, e:%d] @ %s.C = 0.0", x->rows, x->p->e, atom);
     tile_frag(t, "dq", "f32[q:%d, d:%d] @ %s.C", GROUP_ROWS, x->p->d / group_back_columns(x->shape),
               atom);
+    warps_declare_totals(x);
     tile_set(t, "j", "nb * %d + self * %d + iota(kv:%d)", x->block, x->rows, x->rows);
 }
 
@@ -218,6 +228,7 @@ static void pairs(Lanes *x)
     tile_on_segment(t, "partial");
     lanes_mask(x, TILE_NAME("p"), unmasked);
     lanes_mask(x, TILE_NAME("ds"), unmasked);
+    warps_guard_values(x, unmasked);
     tile_end(t);
     warps_round_pairs(x);
 }
@@ -252,6 +263,7 @@ static void step(Lanes *x)
     tile_acquire(t, "r", "result");
     tile_store(t, "dq -> r.dQ[%s, %s]", part_row(x), part_column(x));
     tile_commit(t, "r");
+    warps_add_values(x);
     tile_wait(t, "dk_acc");
     tile_release(t, "y");
 }
@@ -278,7 +290,9 @@ static void group_role(Lanes *x)
     tile_wait_stage(t, "x", "keys");
     open_walk(x);
     step(x);
-    end_walk(x);
+    tile_end(t);
+    warps_add_totals(x);
+    end_heads(x);
     tile_release(t, "x");
     warps_end_weights(x);
     store_gradient(x, 1, "dk_acc", "d");

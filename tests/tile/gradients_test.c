@@ -31,7 +31,9 @@ static const Case cases[] = {
     {"../../../attn_scripts/cross.attn", "B=1 H=2 Hk=1 S=140 T=230 D=32 E=48", NULL},
     {"../../tile/scripts/full.attn", "B=1 H=2 Hk=1 S=140 T=230 D=32 E=48", NULL},
     {"mha.attn", "B=1 H=2 Hk=1 S=200 T=260 D=64 E=64", NULL},
-    {"gemma_local.attn", "B=1 H=2 Hk=2 S=300 T=290 D=32 E=32", "window=70"},
+    {"../../../attn_scripts/sliding_window.attn", "B=1 H=2 Hk=2 S=300 T=290 D=32 E=32",
+     "window=70"},
+    {"../../../attn_scripts/alibi.attn", "B=1 H=2 Hk=2 S=90 T=140 D=32 E=32", NULL},
 };
 
 static const char *const targets[] = {"avx512", "simt32", "sm_75", "sm_80", "sm_86", "sm_90"};
