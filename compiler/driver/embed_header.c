@@ -156,7 +156,12 @@ static void tensor_field(const AuEmbed *e, const AuCall *call, const AuCallField
     if (t->dtype != AULE_OPERAND) au_text_add(&comment, "%s", ctypes[t->dtype].name);
     shape_text(e, call->attention, t, &comment);
     if (written) au_text_add(&comment, ", written");
-    if (f->optional) au_text_add(&comment, written ? "; NULL: not wanted" : "; NULL: zeros");
+    const bool counted = t->role == AULE_ROLE_SEQUENCES || t->role == AULE_ROLE_SLOTS;
+    if (f->optional)
+        au_text_add(&comment, "; NULL: %s",
+                    counted   ? "none, and its count is 0"
+                    : written ? "not wanted"
+                              : "zeros");
     field_line(
         out,
         au_format(e->arena, "%s%s *%s;", written ? "" : "const ", pointee(call, t->dtype), f->name),

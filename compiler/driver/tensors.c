@@ -49,7 +49,7 @@ static void add_like(Rows *r, uint32_t tensor, const char *name, const char *ker
 }
 
 /* ORDER: of cu_seqlens, of a step's states, of its slots. */
-static const char *const size_names[] = {SEQUENCES, "pool", "slots"};
+static const char *const size_names[] = {"cu_seqlens_count", "pool", "slots_count"};
 enum { OF_SEQUENCES, OF_POOL, OF_SLOTS, OWN_SIZES };
 
 void driver_add_sizes(AuAttn *a)

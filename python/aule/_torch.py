@@ -155,7 +155,7 @@ def forward(f: AttentionFunction, call: Call, wanted: tuple[str, ...], out: Mapp
 
 
 def step(f: AttentionFunction, call: Call, given: Mapping[str, Any]) -> Any:
-    """A step, which is not recorded; torch.compile breaks its graph around it."""
+    """A step, which is not recorded, and refused where torch.compile traces."""
     tensors = {**call.tensors, **given}
     if torch.compiler.is_compiling():
         raise Error(f"{f.name}.step() writes states in place, which torch.compile does not take yet: call it outside, in a function of torch.compiler.disable", "unsupported")

@@ -146,7 +146,7 @@ class Recurrences(unittest.TestCase):
             (dict(cu_seqlens=np.array([1, 5, 19], np.int32)), "cu_seqlens begins with 1, expected 0"),
             (dict(cu_seqlens=np.array([0], np.int32)), "cu_seqlens has 1 elements, expected where each sequence begins and where the last ends"),
             (dict(cu_seqlens=cu.astype(np.int64)), "cu_seqlens is int64, expected int32"),
-            (dict(cu_seqlens=cu[None]), r"cu_seqlens: shape is \[1, 3\], expected 1 axes \[cu_seqlens\]"),
+            (dict(cu_seqlens=cu[None]), r"cu_seqlens: shape is \[1, 3\], expected 1 axes \[cu_seqlens_count\]"),
             (dict(cu_seqlens=cu, initial_state=first[:1]), r"initial_state has the shape \[1, 3, 8, 5\], expected \[2, 3, 8, 5\]"),
         )
         for more, message in wrong:
