@@ -44,6 +44,9 @@ void writer_finish(AuHookWriter *w, AuTileExpr *const *items, uint32_t count);
 
 /* hooks_linear.c: those of a recurrence, all of them. */
 bool hooks_linear(AuHookWriter *w);
+bool hooks_linear_back(AuHookWriter *w, const AuNormalGrads *g);
+/* hooks_backward.c: out_back alone. */
+void writer_out_back(AuHookWriter *w, const AuRowGrad *g, bool asks);
 
 AuTileModule *writer_module(AuHookWriter *w);
 const char *writer_name(AuHookWriter *w, const char *name);

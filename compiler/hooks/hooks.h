@@ -30,6 +30,9 @@
  *   slot_q(x, b, h, t, c), slot_k, ..          an element, or a number a token; x: what the slot's tensor has there
  *   slot_log_decay(b, h)                       where it is a number a head
  *   slot_norm(x, b, h, t, c)                   of the sum x
+ *   slot_q_back(x, dx, b, h, t, c), ..         what the slot's tensors and inputs get for the gradient dx of its value, in the order
+ *                                              of AuNormalGrads; of norm before them the gradient of the sum
+ *   out_back(x, dx, row, b, h, i, j, c)        as above
  *
  * A row without a pair in a tile keeps its state, a row without any pair has output 0: online_fwd
  * and online_end say so with `where`s over rows, left out where the expressions cannot tell the
@@ -51,6 +54,7 @@ typedef struct AuHookSlot {
     bool is_plain;    /* the slot is that tensor */
     bool has_sums;    /* over the channels */
     bool is_scalar;   /* of the head at most */
+    const char *back; /* the hook of its gradients; NULL: none has any, or the one is dx itself */
 } AuHookSlot;
 
 typedef struct AuHooks {

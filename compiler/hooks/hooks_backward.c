@@ -170,6 +170,11 @@ static void write_row_mod(AuHookWriter *w, const char *name, const AuRowGrad *g,
     w->own_head = false;
 }
 
+void writer_out_back(AuHookWriter *w, const AuRowGrad *g, bool asks)
+{
+    write_row_mod(w, "out_back", g, "o_kept", "do", false, "e", asks);
+}
+
 /* query_range(b, h, j0, j1) */
 static void write_range(AuHookWriter *w)
 {
@@ -204,6 +209,7 @@ static void list_needed(AuHooks *h, const AuAttn *a, const AuGrads *g)
 bool hooks_backward(AuHooks *hooks, AuDiags *diags, AuAttn *attn, const AuGrads *g)
 {
     AuHookWriter w = {.hooks = hooks, .attn = attn, .diags = diags, .channel = "d"};
+    if (g->normal) return hooks_linear_back(&w, g->normal);
     for (uint32_t n = 0; n < g->dot_count; n++)
         if (!writer_can_dot(&w, g->dots[n], true)) return false;
     write_range(&w);
@@ -213,7 +219,7 @@ bool hooks_backward(AuHooks *hooks, AuDiags *diags, AuAttn *attn, const AuGrads 
     write_row_mod(&w, "q_back", &g->q, "q", "dq_sum", false, "d", false);
     write_row_mod(&w, "k_back", &g->k, "k", "dk_sum", true, "d", false);
     write_row_mod(&w, "v_back", &g->v, "v", "dv_sum", true, "e", false);
-    write_row_mod(&w, "out_back", &g->out, "o_kept", "do", false, "e", g->has_pair >= 0);
+    writer_out_back(&w, &g->out, g->has_pair >= 0);
     list_needed(hooks, attn, g);
     return !w.failed;
 }

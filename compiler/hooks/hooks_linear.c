@@ -110,3 +110,55 @@ bool hooks_linear(AuHookWriter *w)
         if (!make_slot(w, (AuSlot)s)) return false;
     return !w->failed;
 }
+
+/* ---- gradients */
+
+/* dx itself: nothing to be called. */
+static bool is_gradient(const AuAttn *a, const AuInputGrads *in)
+{
+    return in->count == 1 && attn_at(a, in->at[0].value)->op == AU_OP_DELEMENT;
+}
+
+/* With the channels of the tensor that gets it. */
+static AuTileExpr *gradient_value(AuHookWriter *w, const AuInputGrad *g, uint32_t n)
+{
+    const bool wants = attn_at(w->attn, g->read)->axes & WIDTHS,
+               has = attn_at(w->attn, g->value)->axes & WIDTHS;
+    AuTileExpr *value = writer_expr(w, g->value);
+    const char *name = au_format(writer_module(w)->arena, "value%u", n);
+    return wants && !has ? writer_spread(w, value, "x", name) : value;
+}
+
+static void write_slot_back(AuHookWriter *w, AuSlot slot, AuHookSlot *s, const AuNormalGrads *g)
+{
+    static const char *const params[] = {"x", "dx", "b", "h", "t", "c"};
+    AuArena *arena = writer_module(w)->arena;
+    const AuInputGrads *in = &g->slot[slot];
+    const uint32_t sum = slot == AU_SLOT_NORM;
+    if (!s->value.i || (!sum && (!in->count || is_gradient(w->attn, in)))) return;
+    AuTileExpr **items = AU_NEW_ARRAY(arena, AuTileExpr *, in->count + 1);
+    s->back = au_format(arena, "%s_back", slot_hook(w, slot));
+    w->channel = s->channel == AU_AX_V ? "e" : "d";
+    w->whole = s->held;
+    writer_begin(w, s->back, params, 6);
+    if (sum) writer_count_uses(w, g->sum);
+    for (uint32_t n = 0; n < in->count; n++) writer_count_uses(w, in->at[n].value);
+    if (sum) items[0] = writer_spread(w, writer_expr(w, g->sum), "dx", "dsum");
+    for (uint32_t n = 0; n < in->count; n++) items[sum + n] = gradient_value(w, &in->at[n], n);
+    writer_finish(w, items, in->count + sum);
+    w->whole = (AuExpr){0};
+    AU_PUSH(arena, w->hooks->backward.at, w->hooks->backward.count, w->hooks->backward.capacity,
+            s->back);
+}
+
+bool hooks_linear_back(AuHookWriter *w, const AuNormalGrads *g)
+{
+    AuHooks *h = w->hooks;
+    for (uint32_t s = 0; s < AU_SLOT_COUNT; s++)
+        write_slot_back(w, (AuSlot)s, &h->slots[s], g);
+    writer_out_back(w, &g->out, false);
+    if (g->out.value.i)
+        AU_PUSH(h->module->arena, h->backward.at, h->backward.count, h->backward.capacity,
+                "out_back");
+    return !w->failed;
+}

@@ -343,17 +343,13 @@ static void load_sum(Lanes *x, uint32_t n, const char *at)
     tile_end(t);
 }
 
-/* A sum of f32 as the tensor's own elements: a block a row of its last axis. */
-static void gradient_of_input(Lanes *x, uint32_t n)
+void back_sum_kernel(Lanes *x, uint32_t n, const char *name)
 {
     AuTileBuild *t = x->t;
     const AuTensor *tensor = &x->p->attn->tensors[n];
     const int32_t lanes = x->p->caps->lanes;
-    const char *elem = lanes_elem(x, n), *name = tile_text(t, "grad_%u", n);
+    const char *elem = lanes_elem(x, n);
     AuText rows = {.arena = x->arena}, at = {.arena = x->arena}, rest = {.arena = x->arena};
-    if (n < 3 && !back_has_dots(x, n)) return;
-    lanes_zeroed_region(x, back_sum(x, n));
-    if (n < 3) return;
     au_text_add(&rows, "1");
     for (uint32_t a = 0; a + 1 < tensor->rank; a++)
         au_text_add(&rows, " * (%s)", lanes_axis(x, n, a));
@@ -383,6 +379,13 @@ static void gradient_of_input(Lanes *x, uint32_t n)
         tile_end(t);
     }
     end_kernel(x, 2);
+}
+
+static void gradient_of_input(Lanes *x, uint32_t n)
+{
+    if (n < 3 && !back_has_dots(x, n)) return;
+    lanes_zeroed_region(x, back_sum(x, n));
+    if (n >= 3) back_sum_kernel(x, n, tile_text(x->t, "grad_%u", n));
 }
 
 void back_after(Lanes *x)

@@ -91,6 +91,8 @@ bool back_is_alone(const Lanes *x, const AuInputGrad *g);
 void back_before(Lanes *x); /* all but row_pass and preprocess */
 void back_adjoints(Lanes *x);
 void back_after(Lanes *x);
+/* A sum of f32 as the tensor's own elements, the argument [name]: a block a row of its last axis. */
+void back_sum_kernel(Lanes *x, uint32_t n, const char *name);
 
 /* ---- lanes_pairs.c */
 /* "hook(score, dp, b, h, i, j, ..)", with these for the statistics of rows; NULL: the variables that hold them */

@@ -15,6 +15,7 @@ typedef struct Linear {
     int32_t columns;            /* of values: a strip, whole vectors */
     bool has_norm;
     bool is_step; /* states are a pool's, in place */
+    bool in_strips; /* backward: a block goes over strips of columns one after another */
 } Linear;
 
 /* What schedules_forward kernels of all classes are made of, in the order of their text. */
@@ -64,6 +65,23 @@ int32_t lin_numbers(const AuProblem *p);
 void lin_output_memory(Linear *l);
 void lin_output_declare(Linear *l);
 void lin_store_output(Linear *l);
+/* ---- linear_back.c: gradients of slots into those of tensors */
+/* Arguments: those of the script, the gradient of the output, states and their gradients, and where gradients go. Grid. */
+void lin_back_head(Linear *l, const char *name);
+/* Loops in place of axes of the grid, where sums must have one order; how many to end. */
+uint32_t lin_back_loops(Linear *l);
+/* Tensors get what the gradient of the slot's rows, which is where they were, makes of it. */
+void lin_rows_back_declare(Linear *l, const LinearRows *r);
+void lin_rows_back(Linear *l, const LinearRows *r);
+/* [values]: results of a hook, "value0", .. */
+void lin_add_gradients(Linear *l, const AuInputGrads *in, const char *tokens, const char *channel);
+const char *lin_value_names(Linear *l, const AuInputGrads *in); /* "value0, value1" */
+/* t (i of an out_mod) and c, by which hooks and reads know places, until lin_places_end. */
+void lin_places(Linear *l, const char *tokens, const char *channel, int32_t width);
+void lin_places_end(Linear *l);
+/* Sums become gradients: a kernel each. */
+void lin_sum_kernels(Linear *l);
+
 /* A schedule that is one kernel: what all of them begin and end with, around [kernel]. */
 AuSchedule *lin_schedule(AuArena *arena, AuDiags *diags, const AuProblem *p, const AuShape *shape,
                          const char *name, void (*kernel)(Linear *));

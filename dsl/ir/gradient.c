@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "factors.h"
+#include "normal_form.h"
 
 static const AuSpan nowhere = {0};
 
@@ -228,10 +229,7 @@ bool gradient_has_rows(const AuAttn *a, const AuGrads *g)
 AuGrads *attn_gradients(AuAttn *a, AuArena *arena, AuDiags *diags)
 {
     AuDeriver d = {.a = a, .arena = arena, .diags = diags, .g = AU_NEW(arena, AuGrads)};
-    if (!a->online) {
-        au_error(diags, AU_E0425, a->span, "gradients of a recurrence are not derived");
-        return NULL;
-    }
+    if (a->linear) return attn_recurrence_gradients(a, arena, diags);
     if (!derive_online(&d) || !pass_score_mod(&d) || !settle_rows(&d)) return NULL;
     derive_keep_pairs(&d);
     order_factors(&d);

@@ -74,11 +74,12 @@ typedef struct AuGrads {
                                (attn_asks_for_pairs); negative: none */
     AuGradReads *reads;     /* one a final */
     bool weights_are_parts; /* no weight is more than 1, by proof (parts.c) */
+    const struct AuNormalGrads *normal; /* of a recurrence, and nothing else (normal_form.h) */
 } AuGrads;
 
-/* Completes [a] for gradients: sets `forward` where it is missing (online_fwd run once over the whole
+/* Of a recurrence `normal` alone. Of a softmax family, verified and simplified: completes [a] for gradients: sets `forward` where it is missing (online_fwd run once over the whole
  * row from the start values), and adds finals, by the names of row scales, where the closed form or
- * dR/ds cannot be said by the finals there are. Of a softmax family, verified and simplified. NULL:
+ * dR/ds cannot be said by the finals there are. NULL:
  * diagnostics say why this script has no gradient. */
 AuGrads *attn_gradients(AuAttn *a, AuArena *arena, AuDiags *diags);
 

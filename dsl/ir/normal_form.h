@@ -64,6 +64,9 @@ typedef struct AuNormalGrads {
 /* NULL: diagnostics say why there is none. */
 AuNormalGrads *attn_normal_gradients(AuAttn *a, const AuNormal *n, AuArena *arena, AuDiags *diags);
 
+/* The same as gradients of any attention: `normal` of what attn_gradients gives. */
+AuGrads *attn_recurrence_gradients(AuAttn *a, AuArena *arena, AuDiags *diags);
+
 /* Text of both, block by block as the text form of attentions; [g] may be NULL. */
 void attn_print_normal(const AuAttn *a, const AuNormal *n, const AuNormalGrads *g, AuText *out);
 

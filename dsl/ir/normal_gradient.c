@@ -42,6 +42,15 @@ static bool derive_slot(AuDeriver *d, const AuNormal *n, AuSlot slot, AuNormalGr
     return derive_nothing_lost(d, r);
 }
 
+AuGrads *attn_recurrence_gradients(AuAttn *a, AuArena *arena, AuDiags *diags)
+{
+    const AuNormal n = attn_normal_form(a, arena);
+    AuGrads *out = AU_NEW(arena, AuGrads);
+    out->has_pair = -1;
+    out->normal = attn_normal_gradients(a, &n, arena, diags);
+    return out->normal ? out : NULL;
+}
+
 AuNormalGrads *attn_normal_gradients(AuAttn *a, const AuNormal *n, AuArena *arena, AuDiags *diags)
 {
     AuDeriver d = {.a = a, .arena = arena, .diags = diags};

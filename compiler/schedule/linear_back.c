@@ -1,0 +1,340 @@
+/* linear_back.c - recurrences, backward: what the gradient of a slot's value gives to the tensors and inputs that the slot reads
+ * (slot_NAME_back, out_back). Where one place alone makes a tensor's gradient, each element once, it is stored; else it
+ * is added to a sum of f32 in the workspace, of the tensor's own shape: heads that are shared have no copies. */
+#include "linear.h"
+#include "lanes_back.h"
+
+#include <string.h>
+
+enum { CHANNELS = AU_AX_C | AU_AX_K | AU_AX_V, TOKENS = AU_AX_TOK | AU_AX_Q | AU_AX_KV };
+
+static const AuNormalGrads *grads(const Linear *l) { return l->x.p->grads->normal; }
+
+static const AuTensor *tensor_of(const Linear *l, uint32_t n) { return &l->x.p->attn->tensors[n]; }
+
+/* Values that are channels of the keys give theirs to those. */
+static uint32_t target(const Linear *l, const AuInputGrad *g)
+{
+    return g->tensor == 2 && l->x.p->attn->v_in_k ? 1 : g->tensor;
+}
+
+static bool is_wanted(const Linear *l, uint32_t n)
+{
+    return tensor_of(l, n)->grad && !(n == 2 && l->x.p->attn->v_in_k);
+}
+
+static const char *gradient_name(Linear *l, uint32_t n)
+{
+    return n < 3 ? back_gradient_names[n] : tile_text(l->x.t, "grad_%u", n);
+}
+
+/* ---- who adds to a tensor */
+
+static const AuInputGrads *inputs_of(const Linear *l, uint32_t place)
+{
+    return place < AU_SLOT_COUNT ? &grads(l)->slot[place] : &grads(l)->out.inputs;
+}
+
+static uint32_t contributions(const Linear *l, uint32_t tensor, const AuInputGrad **last)
+{
+    uint32_t count = 0;
+    for (uint32_t s = 0; s <= AU_SLOT_COUNT; s++)
+        for (uint32_t n = 0; n < inputs_of(l, s)->count; n++)
+            if (target(l, &inputs_of(l, s)->at[n]) == tensor)
+                *last = &inputs_of(l, s)->at[n], count++;
+    return count;
+}
+
+static bool has_all_heads(Linear *l, uint32_t tensor, uint32_t axis)
+{
+    return strcmp(lanes_axis(&l->x, tensor, axis), l->heads) == 0;
+}
+
+/* AuAxisBits of the tensor's own axes in which [g] has an element of its own: heads only if none are shared. */
+static uint8_t own_axes(Linear *l, const AuInputGrad *g)
+{
+    const AuAttn *a = l->x.p->attn;
+    const AuNode *read = attn_at(a, g->read);
+    uint8_t bits[8], own = 0;
+    if (read->op != AU_OP_TENSOR) {
+        for (uint32_t n = 0; n < read->count; n++) {
+            const AuNode *index = attn_at(a, attn_arg(a, g->read, n));
+            if (index->op == AU_OP_INDEX) own |= (uint8_t)index->integer;
+        }
+        return own;
+    }
+    attn_tensor_axes(a, read, bits);
+    for (uint32_t n = 0; n < tensor_of(l, target(l, g))->rank; n++)
+        if (bits[n] != AU_AX_H || has_all_heads(l, target(l, g), n)) own |= bits[n];
+    return own;
+}
+
+static bool is_stored(Linear *l, uint32_t tensor)
+{
+    const AuInputGrad *g = NULL;
+    const uint8_t all = AU_AX_B | AU_AX_H | AU_AX_TOK;
+    if (l->in_strips || contributions(l, tensor, &g) != 1 || g->tensor != tensor) return false;
+    if (attn_at(l->x.p->attn, g->read)->op != AU_OP_TENSOR) return false;
+    return (own_axes(l, g) & all) == all &&
+           !(attn_at(l->x.p->attn, g->value)->axes & CHANNELS &
+             ~attn_at(l->x.p->attn, g->read)->axes);
+}
+
+/* ---- the kernel */
+
+/* Do blocks that differ along the axis add to one element? */
+static bool is_shared_along(Linear *l, uint8_t axis)
+{
+    for (uint32_t s = 0; s <= AU_SLOT_COUNT; s++)
+        for (uint32_t n = 0; n < inputs_of(l, s)->count; n++)
+            if (!(own_axes(l, &inputs_of(l, s)->at[n]) & axis)) return true;
+    return false;
+}
+
+static bool is_loop(Linear *l, uint8_t axis)
+{
+    return l->x.p->deterministic && is_shared_along(l, axis);
+}
+
+static void state_argument(Linear *l, const char *name, AuTileMode mode, bool of_sums)
+{
+    const char *columns = of_sums ? "" : tile_text(l->x.t, ", e:%d", l->x.p->e);
+    tile_arg(l->x.t, name, mode, "f32[b:%s, h:%s, d:%d%s]", lanes_axis(&l->x, 0, 0), l->heads,
+             l->x.p->d, columns);
+}
+
+void lin_back_head(Linear *l, const char *name)
+{
+    Lanes *x = &l->x;
+    const char *batch = lanes_axis(x, 0, 0);
+    tile_kernel(x->t, name);
+    lanes_arguments(x);
+    tile_arg(x->t, "do", TILE_IN, "%s[b:%s, h:%s, q:%s, e:%d]", x->operand, batch, l->heads,
+             l->tokens, x->p->e);
+    for (uint32_t sums = 0; sums < 1u + l->has_norm; sums++) {
+        state_argument(l, sums ? "sum_in" : "state_in", TILE_IN, sums);
+        state_argument(l, sums ? "dsum_out" : "dstate_out", TILE_IN, sums);
+        state_argument(l, sums ? "dsum_in" : "dstate_in", TILE_OUT, sums);
+    }
+    for (uint32_t n = 0; n < x->p->attn->tensor_count; n++) {
+        const AuInputGrad *g;
+        if (!is_wanted(l, n)) continue;
+        if (is_stored(l, n))
+            tile_arg(x->t, gradient_name(l, n), TILE_OUT, "%s",
+                     lanes_type(x, lanes_elem(x, n), n));
+        else if (contributions(l, n, &g))
+            back_sum_argument(x, n, TILE_INOUT);
+    }
+    const char *heads = is_loop(l, AU_AX_H) ? "" : tile_text(x->t, "h: %s", l->heads),
+               *batches = is_loop(l, AU_AX_B) ? "" : tile_text(x->t, "b: %s", batch);
+    tile_grid(x->t, "%s%s%s", *heads || *batches ? heads : "one: 1",
+              *heads && *batches ? ", " : "", batches);
+}
+
+uint32_t lin_back_loops(Linear *l)
+{
+    uint32_t open = 0;
+    if (is_loop(l, AU_AX_B)) tile_for_range(l->x.t, "b", "0", lanes_axis(&l->x, 0, 0)), open++;
+    if (is_loop(l, AU_AX_H)) tile_for_range(l->x.t, "h", "0", l->heads), open++;
+    return open;
+}
+
+/* ---- gradients of tensors */
+
+void lin_places(Linear *l, const char *tokens, const char *channel, int32_t width)
+{
+    AuTileBuild *t = l->x.t;
+    tile_for_range(t, "once", "0", "1");
+    tile_set(t, "t", "first + iota(%s:%d)", tokens, l->spread);
+    if (*channel) tile_set(t, "c", "iota(%s:%d)", channel, width);
+}
+
+void lin_places_end(Linear *l) { tile_end(l->x.t); }
+
+const char *lin_value_names(Linear *l, const AuInputGrads *in)
+{
+    AuText text = {.arena = l->x.arena};
+    for (uint32_t n = 0; n < in->count; n++) au_text_add(&text, "%svalue%u", n ? ", " : "", n);
+    return in->count ? au_text_str(&text) : "";
+}
+
+static const char *inside(Linear *l)
+{
+    const char *end = tile_text(l->x.t, "t < %s", l->tokens);
+    if (l->spread == l->chunk) return end;
+    return tile_text(l->x.t, "%s && t < first + %d", end, l->chunk);
+}
+
+/* Where a slot's tensor has what it was given: "sum_1[b, h / (..), t, 2 + c]". */
+static const char *element_of(Linear *l, const AuInputGrad *g)
+{
+    AuAttn *a = l->x.p->attn;
+    const uint32_t tensor = target(l, g);
+    uint8_t bits[8];
+    AuText at = {.arena = l->x.arena};
+    attn_tensor_axes(a, attn_at(a, g->read), bits);
+    au_text_add(&at, "%s[", back_sum(&l->x, tensor));
+    for (uint32_t n = 0; n < a->tensors[tensor].rank; n++) {
+        const char *own = lanes_axis(&l->x, tensor, n);
+        if (n) au_text_add(&at, ", ");
+        if (bits[n] == AU_AX_B)
+            au_text_add(&at, "b");
+        else if (bits[n] == AU_AX_H && has_all_heads(l, tensor, n))
+            au_text_add(&at, "h");
+        else if (bits[n] == AU_AX_H)
+            au_text_add(&at, "h / (%s / %s)", l->heads, own);
+        else if (bits[n] & TOKENS)
+            au_text_add(&at, "t");
+        else if (bits[n])
+            au_text_add(&at, "%d + c", g->tensor != tensor ? a->v_first : 0);
+        else
+            au_text_add(&at, "0");
+    }
+    au_text_add(&at, "%s]", a->tensors[tensor].rank ? "" : "0");
+    return au_text_str(&at);
+}
+
+static const char *read_element(Linear *l, const AuInputGrad *g)
+{
+    const AuTileExpr *read = hooks_read(l->x.p->hooks, l->x.p->attn, g->read, false);
+    AuText at = {.arena = l->x.arena};
+    au_text_add(&at, "%s[", back_sum(&l->x, g->tensor));
+    for (uint32_t n = 0; n < read->args.count; n++) {
+        if (n) au_text_add(&at, ", ");
+        tile_print_expr(read->args.at[n], &at);
+    }
+    au_text_add(&at, "%s]", read->args.count ? "" : "0");
+    return au_text_str(&at);
+}
+
+static uint8_t axes_of_read(const Linear *l, const AuInputGrad *g)
+{
+    const AuNode *read = attn_at(l->x.p->attn, g->read);
+    return read->op == AU_OP_TENSOR ? read->axes : back_read_axes(&l->x, g);
+}
+
+static void store_gradient(Linear *l, const AuInputGrad *g, const char *value, const char *tokens,
+                           const char *channel)
+{
+    const AuAttn *a = l->x.p->attn;
+    uint8_t bits[8];
+    AuText view = {.arena = l->x.arena}, names = {.arena = l->x.arena};
+    attn_tensor_axes(a, attn_at(a, g->read), bits);
+    au_text_add(&view, "%s[", gradient_name(l, g->tensor));
+    for (uint32_t n = 0; n < tensor_of(l, g->tensor)->rank; n++) {
+        const char *comma = names.length ? ", " : "";
+        if (n) au_text_add(&view, ", ");
+        if (bits[n] & TOKENS) {
+            au_text_add(&view, "first +: %d", l->spread);
+            au_text_add(&names, "%s%s", comma, tokens);
+        } else if (bits[n] & CHANNELS) {
+            au_text_add(&view, ":");
+            au_text_add(&names, "%s%s", comma, channel);
+        } else
+            au_text_add(&view, "%s", bits[n] == AU_AX_B ? "b" : bits[n] == AU_AX_H ? "h" : "0");
+    }
+    const char *elem = lanes_elem(&l->x, g->tensor);
+    tile_store(l->x.t, "%s(%s) -> %s] as [%s] clip%s", elem, value, au_text_str(&view),
+               au_text_str(&names),
+               l->spread == l->chunk
+                   ? ""
+                   : tile_text(l->x.t, " when iota(%s:%d) < %d", tokens, l->spread, l->chunk));
+}
+
+/* Axes that the tensor lacks are summed first. */
+static void add_gradient(Linear *l, const AuInputGrad *g, uint32_t n, const char *tokens,
+                         const char *channel)
+{
+    AuTileBuild *t = l->x.t;
+    const uint8_t read = axes_of_read(l, g), has = attn_at(l->x.p->attn, g->value)->axes;
+    const bool whole = attn_at(l->x.p->attn, g->read)->op == AU_OP_TENSOR;
+    const char *value = tile_text(t, "value%u", n);
+    if (!is_wanted(l, target(l, g))) return;
+    if (is_stored(l, target(l, g))) {
+        store_gradient(l, g, value, tokens, channel);
+        return;
+    }
+    const bool by_token = read & TOKENS, by_channel = read & CHANNELS;
+    const char *sum = value;
+    if (!by_token) {
+        sum = tile_text(t, "of_tokens%u", n);
+        tile_set(t, sum, "reduce_sum(where(%s, %s, 0.0), %s)", inside(l), value, tokens);
+    }
+    if (*channel && has & CHANNELS && !by_channel) {
+        const char *row = sum;
+        sum = tile_text(t, "of_channels%u", n);
+        tile_set(t, sum, "reduce_sum(%s, %s)", row, channel);
+    }
+    const bool in_turn = l->x.p->deterministic && !l->x.on_cpu && by_token && !whole;
+    const char *when = by_token ? tile_text(t, " when %s", inside(l)) : "";
+    if (in_turn) {
+        tile_for_range(t, "owner", "0", tile_text(t, "%d", l->x.p->caps->lanes));
+        when = tile_text(t, "%s && t %% %d == owner", when, l->x.p->caps->lanes);
+    }
+    tile_atomic_add(t, "%s -> %s%s", sum, whole ? element_of(l, g) : read_element(l, g), when);
+    if (in_turn) tile_end(t);
+}
+
+void lin_add_gradients(Linear *l, const AuInputGrads *in, const char *tokens, const char *channel)
+{
+    for (uint32_t n = 0; n < in->count; n++) add_gradient(l, &in->at[n], n, tokens, channel);
+}
+
+/* ---- rows of a slot */
+
+static int32_t held_width(const Linear *l, const AuHookSlot *s)
+{
+    return s->channel == AU_AX_V ? l->x.p->e : l->x.p->d;
+}
+
+static const char *held_channel(const AuHookSlot *s)
+{
+    return !s->channel ? "" : s->channel == AU_AX_V ? "e" : "d";
+}
+
+void lin_rows_back_declare(Linear *l, const LinearRows *r)
+{
+    if (!grads(l)->slot[r->slot].count) return;
+    if (*r->channel)
+        tile_frag(l->x.t, tile_text(l->x.t, "dx_%s", r->memory), "f32[%s:%d, %s:%d] @ a_token_a_lane",
+                  r->channel, r->width, r->tokens, l->spread);
+    else
+        tile_frag(l->x.t, tile_text(l->x.t, "dx_%s", r->memory), "f32[%s:%d] @ along_lanes",
+                  r->tokens, l->spread);
+}
+
+void lin_rows_back(Linear *l, const LinearRows *r)
+{
+    AuTileBuild *t = l->x.t;
+    const AuInputGrads *in = &grads(l)->slot[r->slot];
+    const AuHookSlot *s = &l->slots[r->slot];
+    const char *dx = tile_text(t, "dx_%s", r->memory);
+    if (!in->count) return;
+    lin_places(l, r->tokens, held_channel(s), held_width(l, s));
+    tile_load(t, dx, "%s[0 +: %d%s] pad 0", r->memory, l->spread, *r->channel ? ", :" : "");
+    if (l->in_strips && strcmp(r->channel, "e") == 0) /* of other strips there are values */
+        tile_set(t, dx, "where(c >= vb * %d && c < vb * %d + %d, %s, 0.0)", l->columns, l->columns,
+                 l->columns, dx);
+    if (!s->back)
+        tile_set(t, "value0", "%s", dx);
+    else {
+        const char *x = s->is_scalar && r->slot == AU_SLOT_LOG_DECAY
+                            ? dx
+                            : tile_text(t, "f32(raw_%s)", r->memory);
+        tile_set(t, lin_value_names(l, in), "%s(%s, %s, b, h, t, %s)", s->back, x, dx,
+                 s->channel ? "c" : "0");
+    }
+    lin_add_gradients(l, in, r->tokens, held_channel(s));
+    lin_places_end(l);
+}
+
+/* ---- sums */
+
+void lin_sum_kernels(Linear *l)
+{
+    for (uint32_t n = 0; n < l->x.p->attn->tensor_count; n++) {
+        if (!is_wanted(l, n) || is_stored(l, n)) continue;
+        back_sum_kernel(&l->x, n, gradient_name(l, n));
+        lanes_zeroed_region(&l->x, back_sum(&l->x, n));
+    }
+}

@@ -1,0 +1,508 @@
+/* linear_tokens_backward.c - gradients of recurrences of every class, token after token from the last to the first. A block goes over
+ * the sequence twice: forwards, where it keeps the state before each chunk in the workspace; then backwards over chunks, in
+ * each of which it makes the states of its tokens again, keeps them (`within`), and gives gradients of the slots' rows
+ * where the rows were. No decay is ever inverted: decays of 0 are as good as others.
+ *
+ *     dq = S_t do       D += q do'                           D the gradient of S_t, after which q reads
+ *     none   dwv = D' k         dk = D wv
+ *     key    dwv = D' k         derase = -dwv . r            dr = -erase dwv, r = (keep S)' k
+ *            dk = D err + (keep S) dr                        D += k dr'
+ *     own    dwv = D' k         dk = D wv                    dwrites = D p    dp = D' writes    dreads = S dp
+ *     dg = (D . keep S) e       D = keep D (+ reads dp') */
+#include "linear.h"
+
+static const AuSlot in_memory[] = {AU_SLOT_Q,      AU_SLOT_K,     AU_SLOT_V,
+                                   AU_SLOT_WRITE,  AU_SLOT_ERASE, AU_SLOT_READS,
+                                   AU_SLOT_WRITES, AU_SLOT_BONUS, AU_SLOT_LOG_DECAY};
+enum { IN_MEMORY = sizeof in_memory / sizeof *in_memory };
+
+static bool decays(const Linear *l) { return l->n->decay != AU_DECAY_NONE; }
+
+static bool needs_output(const Linear *l) { return l->has_norm || l->x.p->hooks->has_out_mod; }
+
+static bool has_epilogue(const Linear *l) { return needs_output(l) || lin_has(l, AU_SLOT_SKIP); }
+
+/* What there is of a slot in memory; false: nothing. Of a decay of the head its gradients alone. */
+static bool rows_of(const Linear *l, uint32_t n, LinearRows *r)
+{
+    *r = lin_rows(l, in_memory[n]);
+    r->as_factor = r->slot == AU_SLOT_LOG_DECAY;
+    return lin_has(l, r->slot);
+}
+
+static bool is_brought(const Linear *l, const LinearRows *r)
+{
+    return !(r->slot == AU_SLOT_LOG_DECAY && l->n->decay == AU_DECAY_CONSTANT);
+}
+
+static void memories(Linear *l)
+{
+    LinearRows r;
+    const LinearRows skip = lin_rows(l, AU_SLOT_SKIP);
+    for (uint32_t n = 0; n < IN_MEMORY; n++)
+        if (rows_of(l, n, &r)) lin_rows_memory(l, &r);
+    lin_memory(l, "D", tile_text(l->x.t, "f32[q:%d, e:%d]", l->chunk, l->x.p->e));
+    if (lin_has(l, AU_SLOT_SKIP)) lin_rows_memory(l, &skip);
+    if (needs_output(l))
+        lin_memory(l, "O", tile_text(l->x.t, "f32[q:%d, e:%d]", l->chunk, l->columns));
+    if (!l->has_norm) return;
+    lin_memory(l, "Sums", tile_text(l->x.t, "f32[q:%d, n:%d]", l->chunk, l->x.p->caps->lanes));
+    lin_memory(l, "Dsums", tile_text(l->x.t, "f32[q:%d]", l->chunk));
+    lin_memory(l, "Z", tile_text(l->x.t, "f32[q:%d, d:%d]", l->chunk, l->x.p->d));
+}
+
+static void regions(Linear *l)
+{
+    AuTileBuild *t = l->x.t;
+    const char *batch = lanes_axis(&l->x, 0, 0),
+               *chunks = tile_text(t, "cdiv(%s, %d)", l->tokens, l->chunk);
+    tile_arg(t, "states", TILE_INOUT, "f32[b:%s, h:%s, n:%s, d:%d, e:%d]", batch, l->heads, chunks,
+             l->x.p->d, l->x.p->e);
+    tile_arg(t, "within", TILE_INOUT, "f32[b:%s, h:%s, n:%d, d:%d, e:%d]", batch, l->heads,
+             l->chunk, l->x.p->d, l->columns);
+    if (l->has_norm)
+        tile_arg(t, "sum_states", TILE_INOUT, "f32[b:%s, h:%s, n:%s, d:%d]", batch, l->heads,
+                 chunks, l->x.p->d);
+}
+
+static void epilogue_fragments(Linear *l)
+{
+    AuTileBuild *t = l->x.t;
+    const LinearRows skip = lin_rows(l, AU_SLOT_SKIP);
+    const int32_t e = l->x.p->e, spread = l->spread;
+    if (!has_epilogue(l)) return;
+    tile_frag(t, "given", "%s[e:%d, q:%d] @ a_token_a_lane", l->x.operand, e, spread);
+    tile_frag(t, "row", "f32[q:%d] @ along_lanes = 0.0", spread);
+    if (needs_output(l)) {
+        tile_frag(t, "kept_out", "f32[e:%d, q:%d] @ a_token_a_lane", e, spread);
+        tile_frag(t, "acc", "f32[q:%d, e:%d] @ %s.C = 0.0", l->chunk, l->columns, l->x.atom->name);
+        tile_frag(t, "out_row", "f32[e:%d] like state = 0.0", l->columns);
+        tile_store(t, "acc -> O"); /* rows behind the last token are numbers */
+    }
+    if (lin_has(l, AU_SLOT_SKIP)) {
+        lin_rows_declare(l, &skip);
+        lin_rows_back_declare(l, &skip);
+        tile_frag(t, "skipped", "f32[e:%d, q:%d] @ a_token_a_lane", e, spread);
+    }
+    if (!l->has_norm) return;
+    tile_frag(t, "sums", "f32[q:%d] @ along_lanes", spread);
+    tile_frag(t, "ones", "f32[q:%d, n:%d] @ %s.C = 1.0", l->chunk, l->x.p->caps->lanes,
+              l->x.atom->name);
+    tile_frag(t, "sum_lanes", "f32[n:%d] @ along_lanes = 0.0", l->x.p->caps->lanes);
+    tile_frag(t, "sum_state", "f32[d:%d] like state", l->x.p->d);
+    tile_frag(t, "dsum_state", "f32[d:%d] like state", l->x.p->d);
+    tile_store(t, "ones -> Sums");
+}
+
+static void fragments(Linear *l)
+{
+    static const struct {
+        AuSlot slot;
+        const char *name;
+    } rows[] = {{AU_SLOT_Q, "query"},
+                {AU_SLOT_K, "key"},
+                {AU_SLOT_READS, "reads"},
+                {AU_SLOT_WRITES, "writes"},
+                {AU_SLOT_BONUS, "bonus"}};
+    AuTileBuild *t = l->x.t;
+    LinearRows r;
+    tile_frag(t, "state", "f32[d:%d, e:%d] @ %s.C", l->x.p->d, l->columns, l->x.atom->name);
+    tile_frag(t, "dstate", "f32[d:%d, e:%d] @ %s.C", l->x.p->d, l->columns, l->x.atom->name);
+    tile_frag(t, "value", "f32[e:%d] like state", l->columns);
+    tile_frag(t, "dout", "f32[e:%d] like state", l->columns);
+    tile_frag(t, "fed", "f32[e:%d] like state = 0.0", l->columns);
+    for (uint32_t n = 0; n < sizeof rows / sizeof *rows; n++)
+        if (lin_has(l, rows[n].slot)) tile_frag(t, rows[n].name, "f32[d:%d] like state", l->x.p->d);
+    if (l->n->decay == AU_DECAY_VECTOR) tile_frag(t, "kept", "f32[d:%d] like state", l->x.p->d);
+    for (uint32_t n = 0; n < IN_MEMORY; n++) {
+        if (!rows_of(l, n, &r)) continue;
+        if (is_brought(l, &r)) lin_rows_declare(l, &r);
+        lin_rows_back_declare(l, &r);
+    }
+    epilogue_fragments(l);
+    if (l->n->decay != AU_DECAY_CONSTANT) return;
+    lin_rate(l);
+    tile_set(t, "kept", "exp(rate)");
+}
+
+/* ---- forwards */
+
+static void load_token(Linear *l, const char *token)
+{
+    AuTileBuild *t = l->x.t;
+    tile_load(t, "key", "K[%s, :]", token);
+    tile_load(t, "value", "V[%s, vb * %d +: %d] pad 0", token, l->columns, l->columns);
+    if (lin_has(l, AU_SLOT_WRITE)) tile_load(t, "strength", "W[%s]", token);
+    if (lin_has(l, AU_SLOT_ERASE)) tile_load(t, "erase", "E[%s]", token);
+    if (lin_has(l, AU_SLOT_READS)) tile_load(t, "reads", "X[%s, :]", token);
+    if (lin_has(l, AU_SLOT_WRITES)) tile_load(t, "writes", "B[%s, :]", token);
+    if (l->n->decay == AU_DECAY_VECTOR) tile_load(t, "kept", "G[%s, :]", token);
+    if (l->n->decay == AU_DECAY_SCALAR) tile_load(t, "kept", "G[%s]", token);
+}
+
+static void load_query(Linear *l, const char *token)
+{
+    tile_load(l->x.t, "query", "Q[%s, :]", token);
+    if (lin_has(l, AU_SLOT_BONUS)) tile_load(l->x.t, "bonus", "Bonus[%s, :]", token);
+}
+
+static const char *passed(const Linear *l) { return decays(l) ? "state * kept" : "state"; }
+
+static const char *written(const Linear *l)
+{
+    return lin_has(l, AU_SLOT_WRITE) ? "strength * value" : "value";
+}
+
+/* What feedback writes, `fed`, and of `key` what it read. */
+static void feed(Linear *l)
+{
+    AuTileBuild *t = l->x.t;
+    if (l->n->feedback == AU_FEEDBACK_OWN) tile_set(t, "fed", "reduce_sum(reads * state, d)");
+    if (l->n->feedback != AU_FEEDBACK_KEY) return;
+    tile_set(t, "recalled", "reduce_sum(key * (%s), d)", passed(l));
+    tile_set(t, "fed", "%s - erase * recalled", written(l));
+}
+
+/* The state behind the token. */
+static const char *next_state(Linear *l)
+{
+    switch (l->n->feedback) {
+    case AU_FEEDBACK_NONE: break;
+    case AU_FEEDBACK_KEY: return tile_text(l->x.t, "%s + key * fed", passed(l));
+    case AU_FEEDBACK_OWN:
+        return tile_text(l->x.t, "%s + key * (%s) + writes * fed", passed(l), written(l));
+    }
+    return tile_text(l->x.t, "%s + key * (%s)", passed(l), written(l));
+}
+
+static const char *next_sum(const Linear *l)
+{
+    const bool weighed = lin_has(l, AU_SLOT_WRITE);
+    return decays(l) ? (weighed ? "sum_state * kept + key * strength" : "sum_state * kept + key")
+                     : (weighed ? "sum_state + key * strength" : "sum_state + key");
+}
+
+static void write_state(Linear *l)
+{
+    feed(l);
+    tile_set(l->x.t, "state", "%s", next_state(l));
+    if (l->has_norm) tile_set(l->x.t, "sum_state", "%s", next_sum(l));
+}
+
+/* The row before norm, for what comes behind it. */
+static void read_state(Linear *l)
+{
+    AuTileBuild *t = l->x.t;
+    const bool bonus = lin_has(l, AU_SLOT_BONUS);
+    if (!needs_output(l)) return;
+    if (bonus) tile_set(t, "beside", "reduce_sum(query * bonus * key, d)");
+    tile_set(t, "out_row", "reduce_sum(query * state, d)%s", bonus ? " + beside * value" : "");
+    tile_store(t, "out_row -> O[token, :]");
+    if (!l->has_norm) return;
+    tile_set(t, "sum_row", "reduce_sum(query * sum_state, d)%s", bonus ? " + beside" : "");
+    tile_store(t, "fill(sum_lanes, sum_row) -> Sums[token, :]");
+}
+
+static void bring(Linear *l, bool all)
+{
+    LinearRows r;
+    for (uint32_t n = 0; n < IN_MEMORY; n++)
+        if (rows_of(l, n, &r) && is_brought(l, &r) &&
+            (all || (r.slot != AU_SLOT_Q && r.slot != AU_SLOT_BONUS)))
+            lin_rows_bring(l, &r);
+}
+
+static void begin_chunk(Linear *l)
+{
+    AuTileBuild *t = l->x.t;
+    tile_set(t, "first", "chunk * %d", l->chunk);
+    lin_meet(l);
+    lin_count(l);
+}
+
+static void states_of_chunks(Linear *l)
+{
+    AuTileBuild *t = l->x.t;
+    tile_load(t, "state", "state_in[b, h, :, vb * %d +: %d] pad 0", l->columns, l->columns);
+    if (l->has_norm) tile_load(t, "sum_state", "sum_in[b, h, :]");
+    tile_for_range(t, "chunk", "0", tile_text(t, "cdiv(%s, %d)", l->tokens, l->chunk));
+    begin_chunk(l);
+    tile_store(t, "state -> states[b, h, chunk, :, vb * %d +: %d] clip", l->columns, l->columns);
+    if (l->has_norm) tile_store(t, "sum_state -> sum_states[b, h, chunk, :]");
+    bring(l, false);
+    lin_meet(l);
+    tile_for_range(t, "token", "0", "count");
+    load_token(l, "token");
+    write_state(l);
+    tile_end(t);
+    tile_end(t);
+}
+
+/* States before each token of the chunk, and the output, where something behind it asks for it. */
+static void states_of_tokens(Linear *l)
+{
+    AuTileBuild *t = l->x.t;
+    tile_load(t, "state", "states[b, h, chunk, :, vb * %d +: %d] pad 0", l->columns, l->columns);
+    if (l->has_norm) tile_load(t, "sum_state", "sum_states[b, h, chunk, :]");
+    tile_for_range(t, "token", "0", "count");
+    load_token(l, "token");
+    load_query(l, "token");
+    tile_store(t, "state -> within[b, h, token, :, :]");
+    if (l->has_norm) tile_store(t, "sum_state -> Z[token, :]");
+    if (l->n->before) read_state(l);
+    write_state(l);
+    if (!l->n->before) read_state(l);
+    tile_end(t);
+}
+
+/* ---- from the output to what q reads of the state */
+
+static void norm_back(Linear *l)
+{
+    AuTileBuild *t = l->x.t;
+    const AuInputGrads *in = &l->x.p->grads->normal->slot[AU_SLOT_NORM];
+    const char *values = lin_value_names(l, in);
+    tile_set(t, "dnorm", "-reduce_sum(change * kept_out, e) / (norms * norms)");
+    lin_places(l, "q", "", 0);
+    tile_set(t, tile_text(t, "dsum%s%s", *values ? ", " : "", values), "%s(sums, dnorm, b, h, t, 0)",
+             l->slots[AU_SLOT_NORM].back);
+    lin_add_gradients(l, in, "q", "");
+    tile_store(t, "dsum -> Dsums%s",
+               l->spread == l->chunk ? "" : tile_text(t, "[0 +: %d] clip", l->spread));
+    lin_places_end(l);
+    tile_set(t, "change", "change / norms");
+}
+
+static void out_mod_back(Linear *l)
+{
+    AuTileBuild *t = l->x.t;
+    const AuInputGrads *in = &l->x.p->grads->normal->out.inputs;
+    const char *values = lin_value_names(l, in);
+    lin_places(l, "q", "e", l->x.p->e);
+    tile_set(t, "i", "t");
+    tile_set(t, tile_text(t, "change%s%s", *values ? ", " : "", values),
+             "out_back(finished, change, row, b, h, i, 0, c)");
+    lin_add_gradients(l, in, "q", "e");
+    lin_places_end(l);
+}
+
+static void output_back(Linear *l)
+{
+    AuTileBuild *t = l->x.t;
+    const LinearRows skip = lin_rows(l, AU_SLOT_SKIP);
+    const bool skips = lin_has(l, AU_SLOT_SKIP), mod = l->x.p->hooks->has_out_mod;
+    const char *rows = l->spread == l->chunk ? "" : tile_text(t, "[0 +: %d, :] clip", l->spread);
+    if (!has_epilogue(l)) {
+        tile_copy(t, "do[b, h, first +: %d, :] -> D pad 0", l->chunk);
+        lin_meet(l);
+        return;
+    }
+    if (skips) lin_rows_bring(l, &skip);
+    lin_meet(l);
+    tile_load(t, "given", "do[b, h, first +: %d, :] pad 0", l->spread);
+    tile_set(t, "change", "f32(given)");
+    if (needs_output(l))
+        tile_load(t, "kept_out", "O[0 +: %d, 0 +: %d] pad 0", l->spread, l->x.p->e);
+    if (l->has_norm) {
+        tile_load(t, "sums", "Sums[0 +: %d, 0] pad 1", l->spread);
+        tile_set(t, "norms", "slot_norm(sums, b, h, first + iota(q:%d), 0)", l->spread);
+    }
+    if (mod) {
+        if (skips) tile_load(t, "skipped", "Skip[0 +: %d, :] pad 0", l->spread);
+        tile_set(t, "finished", "kept_out%s%s", l->has_norm ? " / norms" : "",
+                 skips ? " + skipped" : "");
+        out_mod_back(l);
+    }
+    if (skips) {
+        lin_meet(l);
+        tile_store(t, "change -> Skip%s", rows);
+        lin_meet(l);
+        lin_rows_back(l, &skip);
+    }
+    if (l->has_norm) norm_back(l);
+    tile_store(t, "%s -> D%s", lin_guarded(l, "q", "change"), rows);
+    lin_meet(l);
+}
+
+/* ---- backwards */
+
+static void query_back(Linear *l, const char *state, const char *sum)
+{
+    AuTileBuild *t = l->x.t;
+    const bool bonus = lin_has(l, AU_SLOT_BONUS);
+    tile_set(t, "dquery", "reduce_sum((%s) * dout, e)", state);
+    if (l->has_norm) tile_set(t, "dquery", "dquery + (%s) * dsum_row", sum);
+    if (bonus) {
+        tile_set(t, "beside", "reduce_sum(query * bonus * key, d)");
+        tile_set(t, "dbeside", "reduce_sum(dout * value, e)%s", l->has_norm ? " + dsum_row" : "");
+        tile_set(t, "dquery", "dquery + dbeside * bonus * key");
+    }
+    tile_store(t, "dquery -> Q[token, :]");
+}
+
+/* The state's gradient through what q reads. */
+static void through_query(Linear *l)
+{
+    tile_set(l->x.t, "dstate", "dstate + query * dout");
+    if (l->has_norm) tile_set(l->x.t, "dsum_state", "dsum_state + query * dsum_row");
+}
+
+static void write_back(Linear *l)
+{
+    AuTileBuild *t = l->x.t;
+    const char *w = written(l);
+    tile_set(t, "dwritten", "reduce_sum(dstate * key, d)");
+    switch (l->n->feedback) {
+    case AU_FEEDBACK_NONE:
+        tile_set(t, "dkey", "reduce_sum(dstate * (%s), e)", w);
+        break;
+    case AU_FEEDBACK_KEY:
+        tile_set(t, "drecalled", "-(erase * dwritten)");
+        tile_set(t, "derase", "-reduce_sum(dwritten * recalled, e)");
+        tile_store(t, "derase -> E[token]");
+        tile_set(t, "dkey", "reduce_sum(dstate * fed + (%s) * drecalled, e)", passed(l));
+        tile_set(t, "dstate", "dstate + key * drecalled");
+        break;
+    case AU_FEEDBACK_OWN:
+        tile_set(t, "dkey", "reduce_sum(dstate * (%s), e)", w);
+        tile_set(t, "dwrites", "reduce_sum(dstate * fed, e)");
+        tile_set(t, "dfed", "reduce_sum(dstate * writes, d)");
+        tile_set(t, "dreads", "reduce_sum(state * dfed, e)");
+        tile_store(t, "dwrites -> B[token, :]");
+        tile_store(t, "dreads -> X[token, :]");
+        break;
+    }
+}
+
+/* Of what was written, v and its strength, and of the key. */
+static void rows_back(Linear *l)
+{
+    AuTileBuild *t = l->x.t;
+    const bool weighed = lin_has(l, AU_SLOT_WRITE), bonus = lin_has(l, AU_SLOT_BONUS);
+    if (weighed) {
+        tile_set(t, "dstrength", "reduce_sum(dwritten * value, e)");
+        if (l->has_norm) tile_set(t, "dstrength", "dstrength + reduce_sum(dsum_state * key, d)");
+        tile_store(t, "dstrength -> W[token]");
+    }
+    if (l->has_norm)
+        tile_set(t, "dkey", "dkey + dsum_state%s", weighed ? " * strength" : "");
+    if (bonus) {
+        tile_set(t, "dkey", "dkey + dbeside * query * bonus");
+        tile_store(t, "dbeside * query * key -> Bonus[token, :]");
+    }
+    tile_store(t, "dkey -> K[token, :]");
+    tile_store(t, "%s%s -> V[token, vb * %d +: %d] clip",
+               weighed ? "strength * dwritten" : "dwritten", bonus ? " + beside * dout" : "",
+               l->columns, l->columns);
+}
+
+static void decay_back(Linear *l)
+{
+    AuTileBuild *t = l->x.t;
+    const bool own = l->n->feedback == AU_FEEDBACK_OWN;
+    if (l->n->decay == AU_DECAY_VECTOR) {
+        tile_set(t, "dg", "reduce_sum(dstate * state, e) * kept");
+        if (l->has_norm) tile_set(t, "dg", "dg + dsum_state * sum_state * kept");
+        tile_store(t, "dg -> G[token, :]");
+    } else if (decays(l)) {
+        tile_set(t, "dg", "reduce_sum(dstate * state * kept, d, e)");
+        if (l->has_norm) tile_set(t, "dg", "dg + reduce_sum(dsum_state * sum_state * kept, d)");
+        tile_store(t, "dg -> G[token]");
+    }
+    if (decays(l) || own)
+        tile_set(t, "dstate", "dstate%s%s", decays(l) ? " * kept" : "", own ? " + reads * dfed" : "");
+    if (l->has_norm && decays(l)) tile_set(t, "dsum_state", "dsum_state * kept");
+}
+
+static void token_back(Linear *l)
+{
+    AuTileBuild *t = l->x.t;
+    tile_set(t, "token", "count - 1 - turn");
+    load_token(l, "token");
+    load_query(l, "token");
+    tile_load(t, "state", "within[b, h, token, :, :]");
+    tile_load(t, "dout", "D[token, vb * %d +: %d] pad 0", l->columns, l->columns);
+    if (l->has_norm) {
+        tile_load(t, "sum_state", "Z[token, :]");
+        tile_load(t, "dsum_row", "Dsums[token]");
+    }
+    feed(l);
+    query_back(l, l->n->before ? "state" : next_state(l),
+               l->n->before ? "sum_state" : next_sum(l));
+    if (!l->n->before) through_query(l);
+    write_back(l);
+    rows_back(l);
+    decay_back(l);
+    if (l->n->before) through_query(l);
+}
+
+static void chunk_back(Linear *l)
+{
+    AuTileBuild *t = l->x.t;
+    LinearRows r;
+    tile_set(t, "chunk", "cdiv(%s, %d) - 1 - back", l->tokens, l->chunk);
+    begin_chunk(l);
+    bring(l, true);
+    lin_meet(l);
+    states_of_tokens(l);
+    lin_meet(l);
+    output_back(l);
+    tile_for_range(t, "turn", "0", "count");
+    token_back(l);
+    tile_end(t);
+    lin_meet(l);
+    for (uint32_t n = 0; n < IN_MEMORY; n++)
+        if (rows_of(l, n, &r)) lin_rows_back(l, &r);
+}
+
+static void backward_kernel(Linear *l)
+{
+    AuTileBuild *t = l->x.t;
+    l->in_strips = l->columns < l->x.p->e;
+    lin_back_head(l, "reverse");
+    regions(l);
+    if (!l->x.on_cpu) memories(l);
+    lin_role(l);
+    if (l->x.on_cpu) memories(l);
+    const uint32_t loops = lin_back_loops(l);
+    fragments(l);
+    tile_for_range(t, "vb", "0", tile_text(t, "%d", (l->x.p->e + l->columns - 1) / l->columns));
+    states_of_chunks(l);
+    tile_load(t, "dstate", "dstate_out[b, h, :, vb * %d +: %d] pad 0", l->columns, l->columns);
+    if (l->has_norm) tile_load(t, "dsum_state", "dsum_out[b, h, :]");
+    tile_for_range(t, "back", "0", tile_text(t, "cdiv(%s, %d)", l->tokens, l->chunk));
+    chunk_back(l);
+    tile_end(t);
+    tile_store(t, "dstate -> dstate_in[b, h, :, vb * %d +: %d] clip", l->columns, l->columns);
+    if (l->has_norm) tile_store(t, "dsum_state -> dsum_in[b, h, :]");
+    for (uint32_t n = 0; n < loops + 3; n++) tile_end(t);
+    lanes_region(&l->x, "states");
+    lanes_region(&l->x, "within");
+    if (l->has_norm) lanes_region(&l->x, "sum_states");
+    lin_sum_kernels(l);
+}
+
+AuSchedule *schedule_linear_tokens_backward(AuArena *arena, AuDiags *diags, const AuProblem *p,
+                                            const AuShape *shape)
+{
+    return lin_schedule(arena, diags, p, shape, "linear_tokens_backward", backward_kernel);
+}
+
+/* Two states of all columns where a lane may declare them beside the rows, else of a strip. */
+bool schedule_linear_tokens_backward_shape(AuArena *arena, const AuProblem *p, AuShape *out,
+                                           const char **why)
+{
+    const AuTileCaps *caps = p->caps;
+    const int32_t numbers = lin_numbers(p), all = (p->e + caps->lanes - 1) / caps->lanes;
+    (void)arena;
+    *out = (AuShape){.executors = 1,
+                     .key_tile = lin_tokens(p, 16, numbers + 2 * p->e + 4 * caps->lanes, false)};
+    const int32_t spread = out->key_tile < caps->lanes ? caps->lanes : out->key_tile;
+    const int32_t rows = 3 * numbers * (spread / caps->lanes);
+    int32_t vectors = all;
+    while (vectors > 1 && 2 * p->d * vectors + rows > caps->private_words)
+        vectors = (vectors + 1) / 2;
+    out->query_registers = vectors;
+    *why = "a norm or an out_mod, which take all columns of values, beside so wide a state";
+    return vectors == all || !lin_takes_all_columns(p);
+}
