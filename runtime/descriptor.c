@@ -86,7 +86,7 @@ uint32_t rt_dtype_from_dl(DLDataType type)
 
 /* ---- operations */
 
-enum { ROLES = AULE_ROLE_SLOTS + 1 };
+enum { ROLES = AULE_ROLE_DSTATE + 1 };
 
 struct AuOperation {
     const char *name;

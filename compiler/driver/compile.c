@@ -116,6 +116,33 @@ static bool add_variant(Job *job, AuAttentionBuild *build, const AuVariant *v)
     return true;
 }
 
+/* Widths and operand types do not make two of a note. */
+static bool is_said(const Job *job, const char *message)
+{
+    for (const AuDiag *d = job->diags->first; d; d = d->next)
+        if (strcmp(d->message, message) == 0) return true;
+    return false;
+}
+
+/* Not every machine has kernels of a recurrence's gradients: what is asked of one without them gets a note, and forward. */
+static bool add_recurrence_backward(Job *job, AuAttentionBuild *build, const AuVariant *v)
+{
+    AuVariant one = *v;
+    AuDiags *quiet = au_diags_new(job->arena);
+    *quiet = *job->diags;
+    quiet->first = quiet->last = NULL, quiet->errors = 0;
+    if (!variant_build(job->arena, quiet, &one, job->name)) {
+        if (!quiet->first || quiet->first->code != AU_E0811) return add_variant(job, build, v);
+        const char *message =
+            au_format(job->arena, "there are no kernels of the gradients of '%s' for %s %s: %s",
+                      v->attn->name, v->target->name, v->arch->name, quiet->first->message);
+        if (!is_said(job, message)) au_remark(job->diags, AU_N0601, v->attn->span, "%s", message);
+        return true;
+    }
+    AU_PUSH(job->arena, build->variants, build->count, build->capacity, one);
+    return true;
+}
+
 /* In the order of the operations, the kernels for few queries first, then those that move boxes. */
 static bool add_operations(Job *job, AuAttentionBuild *build, const AuVariant *v, bool backward)
 {
@@ -124,6 +151,10 @@ static bool add_operations(Job *job, AuAttentionBuild *build, const AuVariant *v
     for (uint32_t n = 0; n < AU_OPERATIONS; n++) {
         one.operation = (AuOperation)n;
         if (!schedule_makes(family, one.operation) || (n == AU_BACKWARD && !backward)) continue;
+        if (n == AU_BACKWARD && family->name == AU_FAMILY_LINEAR) {
+            if (!add_recurrence_backward(job, build, &one)) return false;
+            continue;
+        }
         uint32_t queries = n == AU_FORWARD && family->limit ? AU_QUERIES : 1;
         while (queries-- > 0) {
             one.queries = (AuQueries)queries;
@@ -217,12 +248,6 @@ static bool build_attention(Job *job, AuAttentionBuild *build, uint32_t which)
     }
     driver_add_sizes(a);
     if (!settle_tensors(job, build, which)) return false;
-    if (!build->grads && !job->options->no_gradients)
-        au_remark(
-            job->diags, AU_N0601, a->span,
-            "attention '%s' is %s: kernels of its gradients are not there yet, those of forward "
-            "are made",
-            a->name, family->what);
     build->need_count = driver_needs(a, job->arena, &build->needs);
     WidthSet *sets = AU_NEW_ARRAY(job->arena, WidthSet, MOST_SETS);
     const uint32_t count = width_sets(job, a, sets);

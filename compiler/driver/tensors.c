@@ -86,12 +86,12 @@ static AuExpr state_count(AuAttn *a)
 }
 
 /* Of a recurrence, [n, h, K, V], and where it has a norm that of the column of ones, [n, h, K]. */
-static void add_states(Rows *r, const char *suffix, uint32_t role)
+static void add_states(Rows *r, const char *prefix, const char *suffix, uint32_t role)
 {
     const AuTensor *q = &r->a->tensors[0], *v = &r->a->tensors[2];
     const bool pool = role == AULE_ROLE_POOL;
     for (uint32_t sum = 0; sum < 1u + (r->a->linear->norm.i != 0); sum++) {
-        const char *name = au_format(r->arena, "%s%s", sum ? "sum" : "state", suffix);
+        const char *name = au_format(r->arena, "%s%s%s", prefix, sum ? "sum" : "state", suffix);
         add(r, (AuTensorRow){.name = name,
                              .kernel = pool ? au_format(r->arena, "pool_%s", name) : name,
                              .role = role,
@@ -112,9 +112,27 @@ static void add_final(Rows *r, uint32_t n)
                 f->kept ? AULE_ROLE_KEPT_ROW : AULE_ROLE_FINAL, 3, AULE_TENSOR_OPTIONAL, f->span);
 }
 
-static void add_gradients(Rows *r, const AuGrads *g)
+static void add_input_gradients(Rows *r)
 {
     static const char *const gradients[] = {"dq", "dk", "dv"};
+    const AuAttn *a = r->a;
+    for (uint32_t n = 0; n < a->tensor_count; n++) {
+        if (n < 3 ? n == 2 && a->v_in_k : !a->tensors[n].grad) continue;
+        add_like(r, n, n < 3 ? gradients[n] : au_format(r->arena, "d%s", a->tensors[n].name),
+                 n < 3 ? gradients[n] : au_format(r->arena, "grad_%u", n), AULE_ROLE_GRAD, 0);
+    }
+}
+
+static void add_recurrence_gradients(Rows *r)
+{
+    add_of_rows(r, "do", "do", AULE_ROLE_DOUT, 4, 0, r->a->span);
+    add_states(r, "d", "_out", AULE_ROLE_DSTATE_OUT);
+    add_input_gradients(r);
+    add_states(r, "d", "_in", AULE_ROLE_DSTATE);
+}
+
+static void add_gradients(Rows *r, const AuGrads *g)
+{
     const AuAttn *a = r->a;
     if (g->keeps_output)
         add_of_rows(r, "o_kept", "o_kept", AULE_ROLE_KEPT, 4, AULE_TENSOR_OPTIONAL, a->span);
@@ -128,11 +146,7 @@ static void add_gradients(Rows *r, const AuGrads *g)
                     au_format(r->arena, "dfinal_%s", f->name), AULE_ROLE_DFINAL, 3,
                     AULE_TENSOR_OPTIONAL, f->span);
     }
-    for (uint32_t n = 0; n < a->tensor_count; n++) {
-        if (n < 3 ? n == 2 && a->v_in_k : !a->tensors[n].grad) continue;
-        add_like(r, n, n < 3 ? gradients[n] : au_format(r->arena, "d%s", a->tensors[n].name),
-                 n < 3 ? gradients[n] : au_format(r->arena, "grad_%u", n), AULE_ROLE_GRAD, 0);
-    }
+    add_input_gradients(r);
 }
 
 AuTensorRow *driver_tensors(AuArena *arena, AuAttn *a, const AuGrads *g, uint32_t *count)
@@ -152,13 +166,14 @@ AuTensorRow *driver_tensors(AuArena *arena, AuAttn *a, const AuGrads *g, uint32_
     for (uint32_t n = 0; a->online && n < a->online->final_count; n++)
         if (!a->online->finals[n].kept) add_final(&r, n);
     if (a->linear) {
-        add_states(&r, "_in", AULE_ROLE_STATE);
-        add_states(&r, "_out", AULE_ROLE_STATE_OUT);
+        add_states(&r, "", "_in", AULE_ROLE_STATE);
+        add_states(&r, "", "_out", AULE_ROLE_STATE_OUT);
         add_list(&r, SEQUENCES, AULE_ROLE_SEQUENCES, OF_SEQUENCES);
-        add_states(&r, "", AULE_ROLE_POOL);
+        add_states(&r, "", "", AULE_ROLE_POOL);
         add_list(&r, "slots", AULE_ROLE_SLOTS, OF_SLOTS);
     }
-    if (g) add_gradients(&r, g);
+    if (g && a->linear) add_recurrence_gradients(&r);
+    if (g && a->online) add_gradients(&r, g);
     *count = r.count;
     return r.at;
 }

@@ -426,7 +426,8 @@ static AuTileExpr *called_index(AuHookWriter *w, AuExpr index)
 const AuTileExpr *hooks_read(const AuHooks *hooks, AuAttn *attn, AuExpr read, bool of_keys)
 {
     AuHooks copy = *hooks;
-    AuHookWriter w = {.hooks = &copy, .attn = attn, .own_head = of_keys};
+    AuHookWriter w = {
+        .hooks = &copy, .attn = attn, .own_head = of_keys, .of_sequence = attn->linear != NULL};
     AuArena *arena = hooks->module->arena;
     uint32_t *uses = w.uses = AU_NEW_ARRAY(arena, uint32_t, attn->node_count);
     AuTileExpr **done = AU_NEW_ARRAY(arena, AuTileExpr *, attn->node_count);

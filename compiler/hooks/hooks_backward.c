@@ -208,7 +208,11 @@ static void list_needed(AuHooks *h, const AuAttn *a, const AuGrads *g)
 
 bool hooks_backward(AuHooks *hooks, AuDiags *diags, AuAttn *attn, const AuGrads *g)
 {
-    AuHookWriter w = {.hooks = hooks, .attn = attn, .diags = diags, .channel = "d"};
+    AuHookWriter w = {.hooks = hooks,
+                      .attn = attn,
+                      .diags = diags,
+                      .channel = "d",
+                      .of_sequence = attn->linear != NULL};
     if (g->normal) return hooks_linear_back(&w, g->normal);
     for (uint32_t n = 0; n < g->dot_count; n++)
         if (!writer_can_dot(&w, g->dots[n], true)) return false;

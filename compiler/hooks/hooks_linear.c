@@ -154,8 +154,7 @@ static void write_slot_back(AuHookWriter *w, AuSlot slot, AuHookSlot *s, const A
 bool hooks_linear_back(AuHookWriter *w, const AuNormalGrads *g)
 {
     AuHooks *h = w->hooks;
-    for (uint32_t s = 0; s < AU_SLOT_COUNT; s++)
-        write_slot_back(w, (AuSlot)s, &h->slots[s], g);
+    for (uint32_t s = 0; s < AU_SLOT_COUNT; s++) write_slot_back(w, (AuSlot)s, &h->slots[s], g);
     writer_out_back(w, &g->out, false);
     if (g->out.value.i)
         AU_PUSH(h->module->arena, h->backward.at, h->backward.count, h->backward.capacity,

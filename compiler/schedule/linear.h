@@ -14,7 +14,7 @@ typedef struct Linear {
     int32_t spread;             /* as many, or lanes if those are more: what a token a lane takes */
     int32_t columns;            /* of values: a strip, whole vectors */
     bool has_norm;
-    bool is_step; /* states are a pool's, in place */
+    bool is_step;   /* states are a pool's, in place */
     bool in_strips; /* backward: a block goes over strips of columns one after another */
 } Linear;
 
@@ -30,6 +30,11 @@ bool lin_takes_all_columns(const AuProblem *p);
 /* "f32[q:32, d:64]" as memory of the block: before the role where its executors share it. */
 void lin_memory(Linear *l, const char *name, const char *type);
 void lin_role(Linear *l);
+/* How many there are, as text; packed ones, or one a batch. */
+const char *lin_sequences(Linear *l);
+void lin_sequences_argument(Linear *l); /* cu_seqlens */
+/* What lin_role does once a role has begun: `start`, `end`, `length`, `b` of the sequence `n`. */
+void lin_find_sequence(Linear *l);
 /* The loop over the sequence's chunks: `chunk`, and its token `first` in the tensors. `start`, `end` and `length` are the
  * sequence's, `n` its number and that of its state, `b` its batch. */
 void lin_chunks(Linear *l);
@@ -70,15 +75,14 @@ void lin_store_output(Linear *l);
 void lin_back_head(Linear *l, const char *name);
 /* Loops in place of axes of the grid, where sums must have one order; how many to end. */
 uint32_t lin_back_loops(Linear *l);
-/* Tensors get what the gradient of the slot's rows, which is where they were, makes of it. */
+/* Tensors get what the gradient of the slot's rows, which is where they were, makes of it. Rows along kv. */
 void lin_rows_back_declare(Linear *l, const LinearRows *r);
 void lin_rows_back(Linear *l, const LinearRows *r);
-/* [values]: results of a hook, "value0", .. */
-void lin_add_gradients(Linear *l, const AuInputGrads *in, const char *tokens, const char *channel);
-const char *lin_value_names(Linear *l, const AuInputGrads *in); /* "value0, value1" */
-/* t (i of an out_mod) and c, by which hooks and reads know places, until lin_places_end. */
-void lin_places(Linear *l, const char *tokens, const char *channel, int32_t width);
-void lin_places_end(Linear *l);
+/* Tokens and channels of the chunk, by which hooks and reads know places: t, i; c of values, c_d of keys. Along the axis kv. */
+void lin_places(Linear *l);
+/* Results of a hook, "value_Q0, value_Q1", [of] of which they are; and where they go. */
+const char *lin_value_names(Linear *l, const AuInputGrads *in, const char *of);
+void lin_add_gradients(Linear *l, const AuInputGrads *in, const char *of, const char *channel);
 /* Sums become gradients: a kernel each. */
 void lin_sum_kernels(Linear *l);
 

@@ -75,9 +75,8 @@ static bool is_stored(Linear *l, uint32_t tensor)
     const uint8_t all = AU_AX_B | AU_AX_H | AU_AX_TOK;
     if (l->in_strips || contributions(l, tensor, &g) != 1 || g->tensor != tensor) return false;
     if (attn_at(l->x.p->attn, g->read)->op != AU_OP_TENSOR) return false;
-    return (own_axes(l, g) & all) == all &&
-           !(attn_at(l->x.p->attn, g->value)->axes & CHANNELS &
-             ~attn_at(l->x.p->attn, g->read)->axes);
+    return (own_axes(l, g) & all) == all && !(attn_at(l->x.p->attn, g->value)->axes & CHANNELS &
+                                              ~attn_at(l->x.p->attn, g->read)->axes);
 }
 
 /* ---- the kernel */
@@ -99,8 +98,8 @@ static bool is_loop(Linear *l, uint8_t axis)
 static void state_argument(Linear *l, const char *name, AuTileMode mode, bool of_sums)
 {
     const char *columns = of_sums ? "" : tile_text(l->x.t, ", e:%d", l->x.p->e);
-    tile_arg(l->x.t, name, mode, "f32[b:%s, h:%s, d:%d%s]", lanes_axis(&l->x, 0, 0), l->heads,
-             l->x.p->d, columns);
+    tile_arg(l->x.t, name, mode, "f32[b:%s, h:%s, d:%d%s]", lin_sequences(l), l->heads, l->x.p->d,
+             columns);
 }
 
 void lin_back_head(Linear *l, const char *name)
@@ -111,6 +110,7 @@ void lin_back_head(Linear *l, const char *name)
     lanes_arguments(x);
     tile_arg(x->t, "do", TILE_IN, "%s[b:%s, h:%s, q:%s, e:%d]", x->operand, batch, l->heads,
              l->tokens, x->p->e);
+    lin_sequences_argument(l);
     for (uint32_t sums = 0; sums < 1u + l->has_norm; sums++) {
         state_argument(l, sums ? "sum_in" : "state_in", TILE_IN, sums);
         state_argument(l, sums ? "dsum_out" : "dstate_out", TILE_IN, sums);
@@ -120,53 +120,53 @@ void lin_back_head(Linear *l, const char *name)
         const AuInputGrad *g;
         if (!is_wanted(l, n)) continue;
         if (is_stored(l, n))
-            tile_arg(x->t, gradient_name(l, n), TILE_OUT, "%s",
-                     lanes_type(x, lanes_elem(x, n), n));
+            tile_arg(x->t, gradient_name(l, n), TILE_OUT, "%s", lanes_type(x, lanes_elem(x, n), n));
         else if (contributions(l, n, &g))
             back_sum_argument(x, n, TILE_INOUT);
     }
     const char *heads = is_loop(l, AU_AX_H) ? "" : tile_text(x->t, "h: %s", l->heads),
-               *batches = is_loop(l, AU_AX_B) ? "" : tile_text(x->t, "b: %s", batch);
-    tile_grid(x->t, "%s%s%s", *heads || *batches ? heads : "one: 1",
-              *heads && *batches ? ", " : "", batches);
+               *sequences = is_loop(l, AU_AX_B) ? "" : tile_text(x->t, "n: %s", lin_sequences(l));
+    tile_grid(x->t, "%s%s%s", *heads || *sequences ? heads : "one: 1",
+              *heads && *sequences ? ", " : "", sequences);
 }
 
 uint32_t lin_back_loops(Linear *l)
 {
     uint32_t open = 0;
-    if (is_loop(l, AU_AX_B)) tile_for_range(l->x.t, "b", "0", lanes_axis(&l->x, 0, 0)), open++;
+    if (is_loop(l, AU_AX_B)) tile_for_range(l->x.t, "n", "0", lin_sequences(l)), open++;
     if (is_loop(l, AU_AX_H)) tile_for_range(l->x.t, "h", "0", l->heads), open++;
     return open;
 }
 
 /* ---- gradients of tensors */
 
-void lin_places(Linear *l, const char *tokens, const char *channel, int32_t width)
+void lin_places(Linear *l)
 {
     AuTileBuild *t = l->x.t;
-    tile_for_range(t, "once", "0", "1");
-    tile_set(t, "t", "first + iota(%s:%d)", tokens, l->spread);
-    if (*channel) tile_set(t, "c", "iota(%s:%d)", channel, width);
+    tile_set(t, "t", "first + iota(kv:%d)", l->spread);
+    tile_set(t, "i", "t");
+    tile_set(t, "c", "iota(e:%d)", l->x.p->e);
+    tile_set(t, "c_d", "iota(d:%d)", l->x.p->d);
 }
 
-void lin_places_end(Linear *l) { tile_end(l->x.t); }
+static const char *channel_index(const char *channel) { return *channel == 'd' ? "c_d" : "c"; }
 
-const char *lin_value_names(Linear *l, const AuInputGrads *in)
+const char *lin_value_names(Linear *l, const AuInputGrads *in, const char *of)
 {
     AuText text = {.arena = l->x.arena};
-    for (uint32_t n = 0; n < in->count; n++) au_text_add(&text, "%svalue%u", n ? ", " : "", n);
+    for (uint32_t n = 0; n < in->count; n++)
+        au_text_add(&text, "%svalue_%s%u", n ? ", " : "", of, n);
     return in->count ? au_text_str(&text) : "";
 }
 
 static const char *inside(Linear *l)
 {
-    const char *end = tile_text(l->x.t, "t < %s", l->tokens);
-    if (l->spread == l->chunk) return end;
-    return tile_text(l->x.t, "%s && t < first + %d", end, l->chunk);
+    if (l->spread == l->chunk) return "t < end";
+    return tile_text(l->x.t, "t < end && t < first + %d", l->chunk);
 }
 
 /* Where a slot's tensor has what it was given: "sum_1[b, h / (..), t, 2 + c]". */
-static const char *element_of(Linear *l, const AuInputGrad *g)
+static const char *element_of(Linear *l, const AuInputGrad *g, const char *channel)
 {
     AuAttn *a = l->x.p->attn;
     const uint32_t tensor = target(l, g);
@@ -186,7 +186,8 @@ static const char *element_of(Linear *l, const AuInputGrad *g)
         else if (bits[n] & TOKENS)
             au_text_add(&at, "t");
         else if (bits[n])
-            au_text_add(&at, "%d + c", g->tensor != tensor ? a->v_first : 0);
+            au_text_add(&at, "%d + %s", g->tensor != tensor ? a->v_first : 0,
+                        channel_index(channel));
         else
             au_text_add(&at, "0");
     }
@@ -213,8 +214,7 @@ static uint8_t axes_of_read(const Linear *l, const AuInputGrad *g)
     return read->op == AU_OP_TENSOR ? read->axes : back_read_axes(&l->x, g);
 }
 
-static void store_gradient(Linear *l, const AuInputGrad *g, const char *value, const char *tokens,
-                           const char *channel)
+static void store_gradient(Linear *l, const AuInputGrad *g, const char *value, const char *channel)
 {
     const AuAttn *a = l->x.p->attn;
     uint8_t bits[8];
@@ -225,8 +225,8 @@ static void store_gradient(Linear *l, const AuInputGrad *g, const char *value, c
         const char *comma = names.length ? ", " : "";
         if (n) au_text_add(&view, ", ");
         if (bits[n] & TOKENS) {
-            au_text_add(&view, "first +: %d", l->spread);
-            au_text_add(&names, "%s%s", comma, tokens);
+            au_text_add(&view, "first +: %d from start to end", l->spread);
+            au_text_add(&names, "%skv", comma);
         } else if (bits[n] & CHANNELS) {
             au_text_add(&view, ":");
             au_text_add(&names, "%s%s", comma, channel);
@@ -238,31 +238,31 @@ static void store_gradient(Linear *l, const AuInputGrad *g, const char *value, c
                au_text_str(&names),
                l->spread == l->chunk
                    ? ""
-                   : tile_text(l->x.t, " when iota(%s:%d) < %d", tokens, l->spread, l->chunk));
+                   : tile_text(l->x.t, " when iota(kv:%d) < %d", l->spread, l->chunk));
 }
 
 /* Axes that the tensor lacks are summed first. */
-static void add_gradient(Linear *l, const AuInputGrad *g, uint32_t n, const char *tokens,
+static void add_gradient(Linear *l, const AuInputGrad *g, uint32_t n, const char *of,
                          const char *channel)
 {
     AuTileBuild *t = l->x.t;
     const uint8_t read = axes_of_read(l, g), has = attn_at(l->x.p->attn, g->value)->axes;
     const bool whole = attn_at(l->x.p->attn, g->read)->op == AU_OP_TENSOR;
-    const char *value = tile_text(t, "value%u", n);
+    const char *value = tile_text(t, "value_%s%u", of, n);
     if (!is_wanted(l, target(l, g))) return;
     if (is_stored(l, target(l, g))) {
-        store_gradient(l, g, value, tokens, channel);
+        store_gradient(l, g, value, channel);
         return;
     }
     const bool by_token = read & TOKENS, by_channel = read & CHANNELS;
     const char *sum = value;
     if (!by_token) {
-        sum = tile_text(t, "of_tokens%u", n);
-        tile_set(t, sum, "reduce_sum(where(%s, %s, 0.0), %s)", inside(l), value, tokens);
+        sum = tile_text(t, "over_tokens_%s%u", of, n);
+        tile_set(t, sum, "reduce_sum(where(%s, %s, 0.0), kv)", inside(l), value);
     }
     if (*channel && has & CHANNELS && !by_channel) {
         const char *row = sum;
-        sum = tile_text(t, "of_channels%u", n);
+        sum = tile_text(t, "over_channels_%s%u", of, n);
         tile_set(t, sum, "reduce_sum(%s, %s)", row, channel);
     }
     const bool in_turn = l->x.p->deterministic && !l->x.on_cpu && by_token && !whole;
@@ -271,21 +271,17 @@ static void add_gradient(Linear *l, const AuInputGrad *g, uint32_t n, const char
         tile_for_range(t, "owner", "0", tile_text(t, "%d", l->x.p->caps->lanes));
         when = tile_text(t, "%s && t %% %d == owner", when, l->x.p->caps->lanes);
     }
-    tile_atomic_add(t, "%s -> %s%s", sum, whole ? element_of(l, g) : read_element(l, g), when);
+    tile_atomic_add(t, "%s -> %s%s", sum, whole ? element_of(l, g, channel) : read_element(l, g),
+                    when);
     if (in_turn) tile_end(t);
 }
 
-void lin_add_gradients(Linear *l, const AuInputGrads *in, const char *tokens, const char *channel)
+void lin_add_gradients(Linear *l, const AuInputGrads *in, const char *of, const char *channel)
 {
-    for (uint32_t n = 0; n < in->count; n++) add_gradient(l, &in->at[n], n, tokens, channel);
+    for (uint32_t n = 0; n < in->count; n++) add_gradient(l, &in->at[n], n, of, channel);
 }
 
 /* ---- rows of a slot */
-
-static int32_t held_width(const Linear *l, const AuHookSlot *s)
-{
-    return s->channel == AU_AX_V ? l->x.p->e : l->x.p->d;
-}
 
 static const char *held_channel(const AuHookSlot *s)
 {
@@ -296,8 +292,8 @@ void lin_rows_back_declare(Linear *l, const LinearRows *r)
 {
     if (!grads(l)->slot[r->slot].count) return;
     if (*r->channel)
-        tile_frag(l->x.t, tile_text(l->x.t, "dx_%s", r->memory), "f32[%s:%d, %s:%d] @ a_token_a_lane",
-                  r->channel, r->width, r->tokens, l->spread);
+        tile_frag(l->x.t, tile_text(l->x.t, "dx_%s", r->memory),
+                  "f32[%s:%d, %s:%d] @ a_token_a_lane", r->channel, r->width, r->tokens, l->spread);
     else
         tile_frag(l->x.t, tile_text(l->x.t, "dx_%s", r->memory), "f32[%s:%d] @ along_lanes",
                   r->tokens, l->spread);
@@ -310,22 +306,20 @@ void lin_rows_back(Linear *l, const LinearRows *r)
     const AuHookSlot *s = &l->slots[r->slot];
     const char *dx = tile_text(t, "dx_%s", r->memory);
     if (!in->count) return;
-    lin_places(l, r->tokens, held_channel(s), held_width(l, s));
     tile_load(t, dx, "%s[0 +: %d%s] pad 0", r->memory, l->spread, *r->channel ? ", :" : "");
     if (l->in_strips && strcmp(r->channel, "e") == 0) /* of other strips there are values */
         tile_set(t, dx, "where(c >= vb * %d && c < vb * %d + %d, %s, 0.0)", l->columns, l->columns,
                  l->columns, dx);
     if (!s->back)
-        tile_set(t, "value0", "%s", dx);
+        tile_set(t, lin_value_names(l, in, r->memory), "%s", dx);
     else {
         const char *x = s->is_scalar && r->slot == AU_SLOT_LOG_DECAY
                             ? dx
                             : tile_text(t, "f32(raw_%s)", r->memory);
-        tile_set(t, lin_value_names(l, in), "%s(%s, %s, b, h, t, %s)", s->back, x, dx,
-                 s->channel ? "c" : "0");
+        tile_set(t, lin_value_names(l, in, r->memory), "%s(%s, %s, b, h, t, %s)", s->back, x, dx,
+                 s->channel ? channel_index(held_channel(s)) : "0");
     }
-    lin_add_gradients(l, in, r->tokens, held_channel(s));
-    lin_places_end(l);
+    lin_add_gradients(l, in, r->memory, held_channel(s));
 }
 
 /* ---- sums */

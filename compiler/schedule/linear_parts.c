@@ -60,6 +60,13 @@ static void state_arguments(Linear *l)
     }
 }
 
+const char *lin_sequences(Linear *l) { return states(l); }
+
+void lin_sequences_argument(Linear *l)
+{
+    tile_arg(l->x.t, "cu_seqlens", TILE_IN, "i32[n:%s]", own_size(l, OF_SEQUENCES));
+}
+
 void lin_head(Linear *l)
 {
     Lanes *x = &l->x;
@@ -89,7 +96,7 @@ static void find_slot(Linear *l)
 }
 
 /* The tokens of the block's sequence, and its batch. Where cu_seqlens is wrong they are a part of the tensor all the same. */
-static void find_sequence(Linear *l)
+void lin_find_sequence(Linear *l)
 {
     AuTileBuild *t = l->x.t;
     const char *packed = own_size(l, OF_SEQUENCES);
@@ -128,7 +135,7 @@ void lin_memory(Linear *l, const char *name, const char *type)
 void lin_role(Linear *l)
 {
     tile_role(l->x.t, "core", 0, lanes_executor(&l->x), 0);
-    l->is_step ? find_slot(l) : find_sequence(l);
+    l->is_step ? find_slot(l) : lin_find_sequence(l);
 }
 
 void lin_chunks(Linear *l)

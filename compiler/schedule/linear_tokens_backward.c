@@ -26,8 +26,16 @@ static bool has_epilogue(const Linear *l) { return needs_output(l) || lin_has(l,
 static bool rows_of(const Linear *l, uint32_t n, LinearRows *r)
 {
     *r = lin_rows(l, in_memory[n]);
+    r->tokens = "kv";
     r->as_factor = r->slot == AU_SLOT_LOG_DECAY;
     return lin_has(l, r->slot);
+}
+
+static LinearRows skip_of(const Linear *l)
+{
+    LinearRows r = lin_rows(l, AU_SLOT_SKIP);
+    r.tokens = "kv";
+    return r;
 }
 
 static bool is_brought(const Linear *l, const LinearRows *r)
@@ -38,28 +46,29 @@ static bool is_brought(const Linear *l, const LinearRows *r)
 static void memories(Linear *l)
 {
     LinearRows r;
-    const LinearRows skip = lin_rows(l, AU_SLOT_SKIP);
+    const LinearRows skip = skip_of(l);
     for (uint32_t n = 0; n < IN_MEMORY; n++)
         if (rows_of(l, n, &r)) lin_rows_memory(l, &r);
-    lin_memory(l, "D", tile_text(l->x.t, "f32[q:%d, e:%d]", l->chunk, l->x.p->e));
+    lin_memory(l, "D", tile_text(l->x.t, "f32[kv:%d, e:%d]", l->chunk, l->x.p->e));
     if (lin_has(l, AU_SLOT_SKIP)) lin_rows_memory(l, &skip);
     if (needs_output(l))
-        lin_memory(l, "O", tile_text(l->x.t, "f32[q:%d, e:%d]", l->chunk, l->columns));
+        lin_memory(l, "O", tile_text(l->x.t, "f32[kv:%d, e:%d]", l->chunk, l->columns));
     if (!l->has_norm) return;
-    lin_memory(l, "Sums", tile_text(l->x.t, "f32[q:%d, n:%d]", l->chunk, l->x.p->caps->lanes));
-    lin_memory(l, "Dsums", tile_text(l->x.t, "f32[q:%d]", l->chunk));
-    lin_memory(l, "Z", tile_text(l->x.t, "f32[q:%d, d:%d]", l->chunk, l->x.p->d));
+    lin_memory(l, "Sums", tile_text(l->x.t, "f32[kv:%d, n:%d]", l->chunk, l->x.p->caps->lanes));
+    lin_memory(l, "Dsums", tile_text(l->x.t, "f32[kv:%d]", l->chunk));
+    lin_memory(l, "Z", tile_text(l->x.t, "f32[kv:%d, d:%d]", l->chunk, l->x.p->d));
 }
 
+/* Chunks of packed sequences begin anywhere: those of sequence n are kept from number start / C + n on. */
 static void regions(Linear *l)
 {
     AuTileBuild *t = l->x.t;
     const char *batch = lanes_axis(&l->x, 0, 0),
-               *chunks = tile_text(t, "cdiv(%s, %d)", l->tokens, l->chunk);
+               *chunks = tile_text(t, "cdiv(%s, %d) + %s", l->tokens, l->chunk, lin_sequences(l));
     tile_arg(t, "states", TILE_INOUT, "f32[b:%s, h:%s, n:%s, d:%d, e:%d]", batch, l->heads, chunks,
              l->x.p->d, l->x.p->e);
-    tile_arg(t, "within", TILE_INOUT, "f32[b:%s, h:%s, n:%d, d:%d, e:%d]", batch, l->heads,
-             l->chunk, l->x.p->d, l->columns);
+    tile_arg(t, "within", TILE_INOUT, "f32[b:%s, h:%s, n:%d, d:%d, e:%d]", lin_sequences(l),
+             l->heads, l->chunk, l->x.p->d, l->columns);
     if (l->has_norm)
         tile_arg(t, "sum_states", TILE_INOUT, "f32[b:%s, h:%s, n:%s, d:%d]", batch, l->heads,
                  chunks, l->x.p->d);
@@ -68,25 +77,25 @@ static void regions(Linear *l)
 static void epilogue_fragments(Linear *l)
 {
     AuTileBuild *t = l->x.t;
-    const LinearRows skip = lin_rows(l, AU_SLOT_SKIP);
+    const LinearRows skip = skip_of(l);
     const int32_t e = l->x.p->e, spread = l->spread;
     if (!has_epilogue(l)) return;
-    tile_frag(t, "given", "%s[e:%d, q:%d] @ a_token_a_lane", l->x.operand, e, spread);
-    tile_frag(t, "row", "f32[q:%d] @ along_lanes = 0.0", spread);
+    tile_frag(t, "given", "%s[e:%d, kv:%d] @ a_token_a_lane", l->x.operand, e, spread);
+    tile_frag(t, "row", "f32[kv:%d] @ along_lanes = 0.0", spread);
     if (needs_output(l)) {
-        tile_frag(t, "kept_out", "f32[e:%d, q:%d] @ a_token_a_lane", e, spread);
-        tile_frag(t, "acc", "f32[q:%d, e:%d] @ %s.C = 0.0", l->chunk, l->columns, l->x.atom->name);
+        tile_frag(t, "kept_out", "f32[e:%d, kv:%d] @ a_token_a_lane", e, spread);
+        tile_frag(t, "acc", "f32[kv:%d, e:%d] @ %s.C = 0.0", l->chunk, l->columns, l->x.atom->name);
         tile_frag(t, "out_row", "f32[e:%d] like state = 0.0", l->columns);
         tile_store(t, "acc -> O"); /* rows behind the last token are numbers */
     }
     if (lin_has(l, AU_SLOT_SKIP)) {
         lin_rows_declare(l, &skip);
         lin_rows_back_declare(l, &skip);
-        tile_frag(t, "skipped", "f32[e:%d, q:%d] @ a_token_a_lane", e, spread);
+        tile_frag(t, "skipped", "f32[e:%d, kv:%d] @ a_token_a_lane", e, spread);
     }
     if (!l->has_norm) return;
-    tile_frag(t, "sums", "f32[q:%d] @ along_lanes", spread);
-    tile_frag(t, "ones", "f32[q:%d, n:%d] @ %s.C = 1.0", l->chunk, l->x.p->caps->lanes,
+    tile_frag(t, "sums", "f32[kv:%d] @ along_lanes", spread);
+    tile_frag(t, "ones", "f32[kv:%d, n:%d] @ %s.C = 1.0", l->chunk, l->x.p->caps->lanes,
               l->x.atom->name);
     tile_frag(t, "sum_lanes", "f32[n:%d] @ along_lanes = 0.0", l->x.p->caps->lanes);
     tile_frag(t, "sum_state", "f32[d:%d] like state", l->x.p->d);
@@ -215,7 +224,7 @@ static void bring(Linear *l, bool all)
 static void begin_chunk(Linear *l)
 {
     AuTileBuild *t = l->x.t;
-    tile_set(t, "first", "chunk * %d", l->chunk);
+    tile_set(t, "at", "start / %d + n + chunk", l->chunk);
     lin_meet(l);
     lin_count(l);
 }
@@ -223,12 +232,12 @@ static void begin_chunk(Linear *l)
 static void states_of_chunks(Linear *l)
 {
     AuTileBuild *t = l->x.t;
-    tile_load(t, "state", "state_in[b, h, :, vb * %d +: %d] pad 0", l->columns, l->columns);
-    if (l->has_norm) tile_load(t, "sum_state", "sum_in[b, h, :]");
-    tile_for_range(t, "chunk", "0", tile_text(t, "cdiv(%s, %d)", l->tokens, l->chunk));
+    tile_load(t, "state", "state_in[n, h, :, vb * %d +: %d] pad 0", l->columns, l->columns);
+    if (l->has_norm) tile_load(t, "sum_state", "sum_in[n, h, :]");
+    lin_chunks(l);
     begin_chunk(l);
-    tile_store(t, "state -> states[b, h, chunk, :, vb * %d +: %d] clip", l->columns, l->columns);
-    if (l->has_norm) tile_store(t, "sum_state -> sum_states[b, h, chunk, :]");
+    tile_store(t, "state -> states[b, h, at, :, vb * %d +: %d] clip", l->columns, l->columns);
+    if (l->has_norm) tile_store(t, "sum_state -> sum_states[b, h, at, :]");
     bring(l, false);
     lin_meet(l);
     tile_for_range(t, "token", "0", "count");
@@ -242,12 +251,12 @@ static void states_of_chunks(Linear *l)
 static void states_of_tokens(Linear *l)
 {
     AuTileBuild *t = l->x.t;
-    tile_load(t, "state", "states[b, h, chunk, :, vb * %d +: %d] pad 0", l->columns, l->columns);
-    if (l->has_norm) tile_load(t, "sum_state", "sum_states[b, h, chunk, :]");
+    tile_load(t, "state", "states[b, h, at, :, vb * %d +: %d] pad 0", l->columns, l->columns);
+    if (l->has_norm) tile_load(t, "sum_state", "sum_states[b, h, at, :]");
     tile_for_range(t, "token", "0", "count");
     load_token(l, "token");
     load_query(l, "token");
-    tile_store(t, "state -> within[b, h, token, :, :]");
+    tile_store(t, "state -> within[n, h, token, :, :]");
     if (l->has_norm) tile_store(t, "sum_state -> Z[token, :]");
     if (l->n->before) read_state(l);
     write_state(l);
@@ -261,15 +270,13 @@ static void norm_back(Linear *l)
 {
     AuTileBuild *t = l->x.t;
     const AuInputGrads *in = &l->x.p->grads->normal->slot[AU_SLOT_NORM];
-    const char *values = lin_value_names(l, in);
+    const char *values = lin_value_names(l, in, "Norm");
     tile_set(t, "dnorm", "-reduce_sum(change * kept_out, e) / (norms * norms)");
-    lin_places(l, "q", "", 0);
-    tile_set(t, tile_text(t, "dsum%s%s", *values ? ", " : "", values), "%s(sums, dnorm, b, h, t, 0)",
-             l->slots[AU_SLOT_NORM].back);
-    lin_add_gradients(l, in, "q", "");
+    tile_set(t, tile_text(t, "dsum%s%s", *values ? ", " : "", values),
+             "%s(sums, dnorm, b, h, t, 0)", l->slots[AU_SLOT_NORM].back);
+    lin_add_gradients(l, in, "Norm", "");
     tile_store(t, "dsum -> Dsums%s",
                l->spread == l->chunk ? "" : tile_text(t, "[0 +: %d] clip", l->spread));
-    lin_places_end(l);
     tile_set(t, "change", "change / norms");
 }
 
@@ -277,35 +284,32 @@ static void out_mod_back(Linear *l)
 {
     AuTileBuild *t = l->x.t;
     const AuInputGrads *in = &l->x.p->grads->normal->out.inputs;
-    const char *values = lin_value_names(l, in);
-    lin_places(l, "q", "e", l->x.p->e);
-    tile_set(t, "i", "t");
+    const char *values = lin_value_names(l, in, "Out");
     tile_set(t, tile_text(t, "change%s%s", *values ? ", " : "", values),
              "out_back(finished, change, row, b, h, i, 0, c)");
-    lin_add_gradients(l, in, "q", "e");
-    lin_places_end(l);
+    lin_add_gradients(l, in, "Out", "e");
 }
 
 static void output_back(Linear *l)
 {
     AuTileBuild *t = l->x.t;
-    const LinearRows skip = lin_rows(l, AU_SLOT_SKIP);
+    const LinearRows skip = skip_of(l);
     const bool skips = lin_has(l, AU_SLOT_SKIP), mod = l->x.p->hooks->has_out_mod;
     const char *rows = l->spread == l->chunk ? "" : tile_text(t, "[0 +: %d, :] clip", l->spread);
     if (!has_epilogue(l)) {
-        tile_copy(t, "do[b, h, first +: %d, :] -> D pad 0", l->chunk);
+        tile_copy(t, "do[b, h, first +: %d from start to end, :] as [kv, e] -> D pad 0", l->chunk);
         lin_meet(l);
         return;
     }
     if (skips) lin_rows_bring(l, &skip);
     lin_meet(l);
-    tile_load(t, "given", "do[b, h, first +: %d, :] pad 0", l->spread);
+    tile_load(t, "given", "do[b, h, first +: %d from start to end, :] as [kv, e] pad 0", l->spread);
     tile_set(t, "change", "f32(given)");
     if (needs_output(l))
         tile_load(t, "kept_out", "O[0 +: %d, 0 +: %d] pad 0", l->spread, l->x.p->e);
     if (l->has_norm) {
         tile_load(t, "sums", "Sums[0 +: %d, 0] pad 1", l->spread);
-        tile_set(t, "norms", "slot_norm(sums, b, h, first + iota(q:%d), 0)", l->spread);
+        tile_set(t, "norms", "slot_norm(sums, b, h, first + iota(kv:%d), 0)", l->spread);
     }
     if (mod) {
         if (skips) tile_load(t, "skipped", "Skip[0 +: %d, :] pad 0", l->spread);
@@ -320,7 +324,7 @@ static void output_back(Linear *l)
         lin_rows_back(l, &skip);
     }
     if (l->has_norm) norm_back(l);
-    tile_store(t, "%s -> D%s", lin_guarded(l, "q", "change"), rows);
+    tile_store(t, "%s -> D%s", lin_guarded(l, "kv", "change"), rows);
     lin_meet(l);
 }
 
@@ -353,9 +357,7 @@ static void write_back(Linear *l)
     const char *w = written(l);
     tile_set(t, "dwritten", "reduce_sum(dstate * key, d)");
     switch (l->n->feedback) {
-    case AU_FEEDBACK_NONE:
-        tile_set(t, "dkey", "reduce_sum(dstate * (%s), e)", w);
-        break;
+    case AU_FEEDBACK_NONE: tile_set(t, "dkey", "reduce_sum(dstate * (%s), e)", w); break;
     case AU_FEEDBACK_KEY:
         tile_set(t, "drecalled", "-(erase * dwritten)");
         tile_set(t, "derase", "-reduce_sum(dwritten * recalled, e)");
@@ -384,8 +386,7 @@ static void rows_back(Linear *l)
         if (l->has_norm) tile_set(t, "dstrength", "dstrength + reduce_sum(dsum_state * key, d)");
         tile_store(t, "dstrength -> W[token]");
     }
-    if (l->has_norm)
-        tile_set(t, "dkey", "dkey + dsum_state%s", weighed ? " * strength" : "");
+    if (l->has_norm) tile_set(t, "dkey", "dkey + dsum_state%s", weighed ? " * strength" : "");
     if (bonus) {
         tile_set(t, "dkey", "dkey + dbeside * query * bonus");
         tile_store(t, "dbeside * query * key -> Bonus[token, :]");
@@ -410,7 +411,8 @@ static void decay_back(Linear *l)
         tile_store(t, "dg -> G[token]");
     }
     if (decays(l) || own)
-        tile_set(t, "dstate", "dstate%s%s", decays(l) ? " * kept" : "", own ? " + reads * dfed" : "");
+        tile_set(t, "dstate", "dstate%s%s", decays(l) ? " * kept" : "",
+                 own ? " + reads * dfed" : "");
     if (l->has_norm && decays(l)) tile_set(t, "dsum_state", "dsum_state * kept");
 }
 
@@ -420,15 +422,14 @@ static void token_back(Linear *l)
     tile_set(t, "token", "count - 1 - turn");
     load_token(l, "token");
     load_query(l, "token");
-    tile_load(t, "state", "within[b, h, token, :, :]");
+    tile_load(t, "state", "within[n, h, token, :, :]");
     tile_load(t, "dout", "D[token, vb * %d +: %d] pad 0", l->columns, l->columns);
     if (l->has_norm) {
         tile_load(t, "sum_state", "Z[token, :]");
         tile_load(t, "dsum_row", "Dsums[token]");
     }
     feed(l);
-    query_back(l, l->n->before ? "state" : next_state(l),
-               l->n->before ? "sum_state" : next_sum(l));
+    query_back(l, l->n->before ? "state" : next_state(l), l->n->before ? "sum_state" : next_sum(l));
     if (!l->n->before) through_query(l);
     write_back(l);
     rows_back(l);
@@ -440,8 +441,10 @@ static void chunk_back(Linear *l)
 {
     AuTileBuild *t = l->x.t;
     LinearRows r;
-    tile_set(t, "chunk", "cdiv(%s, %d) - 1 - back", l->tokens, l->chunk);
+    tile_set(t, "chunk", "cdiv(length, %d) - 1 - back", l->chunk);
+    tile_set(t, "first", "start + chunk * %d", l->chunk);
     begin_chunk(l);
+    lin_places(l);
     bring(l, true);
     lin_meet(l);
     states_of_tokens(l);
@@ -462,19 +465,20 @@ static void backward_kernel(Linear *l)
     lin_back_head(l, "reverse");
     regions(l);
     if (!l->x.on_cpu) memories(l);
-    lin_role(l);
+    tile_role(t, "core", 0, lanes_executor(&l->x), 0);
     if (l->x.on_cpu) memories(l);
     const uint32_t loops = lin_back_loops(l);
+    lin_find_sequence(l);
     fragments(l);
     tile_for_range(t, "vb", "0", tile_text(t, "%d", (l->x.p->e + l->columns - 1) / l->columns));
     states_of_chunks(l);
-    tile_load(t, "dstate", "dstate_out[b, h, :, vb * %d +: %d] pad 0", l->columns, l->columns);
-    if (l->has_norm) tile_load(t, "dsum_state", "dsum_out[b, h, :]");
-    tile_for_range(t, "back", "0", tile_text(t, "cdiv(%s, %d)", l->tokens, l->chunk));
+    tile_load(t, "dstate", "dstate_out[n, h, :, vb * %d +: %d] pad 0", l->columns, l->columns);
+    if (l->has_norm) tile_load(t, "dsum_state", "dsum_out[n, h, :]");
+    tile_for_range(t, "back", "0", tile_text(t, "cdiv(length, %d)", l->chunk));
     chunk_back(l);
     tile_end(t);
-    tile_store(t, "dstate -> dstate_in[b, h, :, vb * %d +: %d] clip", l->columns, l->columns);
-    if (l->has_norm) tile_store(t, "dsum_state -> dsum_in[b, h, :]");
+    tile_store(t, "dstate -> dstate_in[n, h, :, vb * %d +: %d] clip", l->columns, l->columns);
+    if (l->has_norm) tile_store(t, "dsum_state -> dsum_in[n, h, :]");
     for (uint32_t n = 0; n < loops + 3; n++) tile_end(t);
     lanes_region(&l->x, "states");
     lanes_region(&l->x, "within");
@@ -503,6 +507,8 @@ bool schedule_linear_tokens_backward_shape(AuArena *arena, const AuProblem *p, A
     while (vectors > 1 && 2 * p->d * vectors + rows > caps->private_words)
         vectors = (vectors + 1) / 2;
     out->query_registers = vectors;
+    *why = "lanes that do not exchange numbers, which sums over columns of values take";
+    if (!caps->exchange && caps->lanes > 1) return false;
     *why = "a norm or an out_mod, which take all columns of values, beside so wide a state";
     return vectors == all || !lin_takes_all_columns(p);
 }

@@ -72,8 +72,8 @@ typedef struct AuGrads {
     int32_t
         has_pair; /* the final that is 1 where a row has a pair, which out_mod's gradients ask for
                                (attn_asks_for_pairs); negative: none */
-    AuGradReads *reads;     /* one a final */
-    bool weights_are_parts; /* no weight is more than 1, by proof (parts.c) */
+    AuGradReads *reads;                 /* one a final */
+    bool weights_are_parts;             /* no weight is more than 1, by proof (parts.c) */
     const struct AuNormalGrads *normal; /* of a recurrence, and nothing else (normal_form.h) */
 } AuGrads;
 

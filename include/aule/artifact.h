@@ -19,7 +19,7 @@ extern "C" {
 
 #define AULE_MAGIC         "aule\x1a\r\n" /* 7 characters and the NUL: 8 bytes */
 #define AULE_VERSION_MAJOR 1
-#define AULE_VERSION_MINOR 6
+#define AULE_VERSION_MINOR 7
 
 /* What an artifact has at most: aulec refuses a script that needs more, a reader an artifact that has more. They bound
  * what a run keeps on its stack. */
@@ -94,8 +94,11 @@ typedef enum aule_role {
                           * end of the last (since 1.6); states are then one a sequence; not passed: not packed */
     /* of the operation "step" of recurrences (since 1.6) */
     AULE_ROLE_POOL, /* "state", "sum": states that it reads and writes in place */
-    AULE_ROLE_SLOTS /* "slots", i32 [B]: which of them is a sequence's; outside of the pool: none, 0 is read and nothing
+    AULE_ROLE_SLOTS, /* "slots", i32 [B]: which of them is a sequence's; outside of the pool: none, 0 is read and nothing
                      * written; not passed: sequence b has state b */
+    /* of gradients of recurrences (since 1.7) */
+    AULE_ROLE_DSTATE_OUT, /* "dstate_out", "dsum_out": those given for the states after the last token; not passed: 0 */
+    AULE_ROLE_DSTATE /* "dstate_in", "dsum_in": those that backward makes of the states before the first */
 } aule_role;
 
 /* A tensor of the signature. Axes are outermost first; each extent is an expression (often one

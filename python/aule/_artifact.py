@@ -9,11 +9,11 @@ from typing import Collection
 
 from . import _libaule as abi
 
-ROLES = ("q", "k", "v", "input", "output", "final", "kept", "dout", "dfinal", "gradient", "kept row", "state", "state out", "sequences", "pool", "slots")
+ROLES = ("q", "k", "v", "input", "output", "final", "kept", "dout", "dfinal", "gradient", "kept row", "state", "state out", "sequences", "pool", "slots", "dstate out", "dstate")
 DTYPES = ("operand", "float32", "float16", "bfloat16", "int32", "int64", "uint8", "bool")
 INPUTS = ("q", "k", "v", "input")
 BACKWARD = ("kept", "kept row", "dout", "dfinal", "gradient")  # roles of tensors that only the backward pass brings
-STATES = ("state", "state out", "sequences", "pool", "slots")  # of recurrences: calls have names of their own for them
+STATES = ("state", "state out", "sequences", "pool", "slots", "dstate out", "dstate")  # of recurrences: calls have names of their own for them
 
 
 @dataclass(frozen=True)

@@ -354,6 +354,8 @@ class AttentionFunction:
         if unknown:
             raise TypeError(f"{self.name}() has no gradient {unknown[0]}; it has {', '.join(self._names.gradients)}")
         tensors = {**call.tensors, **results, **given}
+        for name in self._names.states_out:
+            tensors.pop(name, None)
         if self._names.keeps_output:
             del tensors["o"]  # kept as it was before out_mod
         return self._runner.run("backward", tensors, call.params, out or {}, self._names.gradients, call.device, True)
@@ -366,6 +368,8 @@ class AttentionFunction:
         name = "initial_state" if name in self._names.states else name
         if not self._names.has_backward:
             raise ArgumentError(f"{name} requires a gradient, and {self.name} has no backward pass; call under torch.no_grad() or pass {name}.detach()", "tensor")
+        if name == "initial_state":
+            raise ArgumentError(f"{self.name}: initial_state requires a gradient, and torch's autograd does not go through states yet; pass it detached", "tensor")
         if name not in self._names.differentiable:
             raise ArgumentError(f"{self.name}: {name} requires a gradient, and the script does not mark it: write `grad` after its axes, or pass {name}.detach()", "tensor")
 

@@ -142,6 +142,10 @@ def forward(f: AttentionFunction, call: Call, wanted: tuple[str, ...], out: Mapp
         f._check_differentiable(name)
     if out and (recorded or traced or torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in out.values())):
         raise ArgumentError(f"{f.name}: out= cannot be used where gradients are recorded or calls are traced", "tensor")
+    if recorded and any(name in f._names.states_out for name in wanted):
+        raise ArgumentError(
+            f"{f.name}: return_state where a gradient is recorded ({recorded[0]} requires one): torch's autograd does not go through states yet; "
+            "call under torch.no_grad(), or without return_state", "tensor")
     if traced:
         return _trace(f, call, wanted, bool(recorded) or gradients)
     if not recorded:

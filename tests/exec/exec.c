@@ -227,9 +227,15 @@ static bool on_host(const Run *r)
 
 static bool is_made(uint32_t role, AuOperation operation)
 {
-    if (operation == AU_BACKWARD) return role == AULE_ROLE_GRAD;
+    if (operation == AU_BACKWARD) return role == AULE_ROLE_GRAD || role == AULE_ROLE_DSTATE;
     return role == AULE_ROLE_OUTPUT || role == AULE_ROLE_FINAL || role == AULE_ROLE_KEPT ||
            role == AULE_ROLE_KEPT_ROW || role == AULE_ROLE_STATE_OUT;
+}
+
+static bool is_state(uint32_t role)
+{
+    return role == AULE_ROLE_STATE || role == AULE_ROLE_STATE_OUT || role == AULE_ROLE_DSTATE ||
+           role == AULE_ROLE_DSTATE_OUT;
 }
 
 /* What a case leaves out of its call. */
@@ -237,7 +243,7 @@ static bool is_absent(const Run *r, uint32_t role)
 {
     return (role == AULE_ROLE_DFINAL && !exec_has(r, "dfinals")) ||
            (role == AULE_ROLE_SEQUENCES && !r->sizes[r->attn->linear->own_sizes - 1]) ||
-           ((role == AULE_ROLE_STATE || role == AULE_ROLE_STATE_OUT) && !exec_has(r, "states"));
+           (is_state(role) && !exec_has(r, "states"));
 }
 
 static bool add_tensor(Run *r, const char *name, AuDtype dtype, const int64_t *shape, uint32_t rank,
@@ -380,30 +386,63 @@ static uint32_t find_role(const Run *r, uint32_t role, uint32_t n)
     return NONE;
 }
 
-/* Token after token; plain: in f32, with what products multiply, and the output, in the operand's type. */
+/* By role: state, sum. */
+static void states_of(const Run *r, uint32_t role, double *const *results, double *states[2])
+{
+    for (uint32_t n = 0; n < 2; n++) {
+        const uint32_t at = find_role(r, role, n);
+        const bool made = role == AULE_ROLE_STATE_OUT || role == AULE_ROLE_DSTATE;
+        states[n] = at == NONE || r->tensors[at].absent ? NULL
+                    : made                              ? results[at]
+                                                        : r->tensors[at].values;
+    }
+}
+
+/* Arrays of gradients by tensor. */
+static void gradients_of(const Run *r, double *const *results, double **grads)
+{
+    uint32_t of = 0;
+    for (uint32_t n = r->attn->tensor_count + 1; n < r->tensor_count; n++) {
+        if (r->tensors[n].role != AULE_ROLE_GRAD) continue;
+        while (!r->attn->tensors[of].grad || (of == 2 && r->attn->v_in_k)) of++;
+        grads[of++] = results[n];
+    }
+}
+
+/* Token after token; plain: in f32, with what products multiply, and the output and gradients, in the operand's type. */
 static bool recurrence(Run *r, AuOracleCall call, double *const *results, const char **why)
 {
-    double *states[4] = {NULL}; /* state_in, sum_in, state_out, sum_out */
-    for (uint32_t n = 0; n < 4; n++) {
-        const uint32_t at = find_role(r, n < 2 ? AULE_ROLE_STATE : AULE_ROLE_STATE_OUT, n % 2);
-        if (at != NONE && !r->tensors[at].absent)
-            states[n] = n < 2 ? r->tensors[at].values : results[at];
-    }
+    double *in[2], *out[2], *dout[2], *din[2], *grads[MOST_TENSORS] = {NULL};
+    states_of(r, AULE_ROLE_STATE, results, in);
+    states_of(r, AULE_ROLE_STATE_OUT, results, out);
+    states_of(r, AULE_ROLE_DSTATE_OUT, results, dout);
+    states_of(r, AULE_ROLE_DSTATE, results, din);
+    gradients_of(r, results, grads);
     static const int32_t bits[] = {[AU_DT_F32] = 0, [AU_DT_F16] = 11, [AU_DT_BF16] = 8};
     const bool plain = call.round_to != AU_DT_OPERAND;
     const AuNormal n = attn_normal_form(r->attn, r->arena);
+    const uint32_t given = r->grads ? find_role(r, AULE_ROLE_DOUT, 0) : NONE;
     const AuLinearCall all = {.call = call,
                               .how = {.single = plain, .operand = plain ? bits[call.round_to] : 0},
                               .cu_seqlens = r->cu_seqlens,
                               .sequences = r->sizes[r->attn->linear->own_sizes - 1] - 1,
-                              .state_in = states[0],
-                              .sum_in = states[1],
-                              .state_out = states[2],
-                              .sum_out = states[3]};
-    if (!attn_linear_forward(r->attn, &n, &all, r->arena, why)) return false;
-    const Tensor *o = &r->tensors[r->attn->tensor_count];
-    for (size_t i = 0; plain && i < o->elements; i++)
-        call.o[i] = attn_round(call.o[i], call.round_to);
+                              .state_in = in[0],
+                              .sum_in = in[1],
+                              .state_out = out[0],
+                              .sum_out = out[1],
+                              .dout = given == NONE ? NULL : r->tensors[given].values,
+                              .dstate_out = dout[0],
+                              .dsum_out = dout[1],
+                              .dstate_in = din[0],
+                              .dsum_in = din[1],
+                              .grads = grads};
+    if (!(r->grads ? attn_linear_gradients(r->attn, &n, r->grads->normal, &all, r->arena, why)
+                   : attn_linear_forward(r->attn, &n, &all, r->arena, why)))
+        return false;
+    for (uint32_t t = r->attn->tensor_count; plain && t < r->tensor_count; t++)
+        for (size_t i = 0; i < r->tensors[t].elements; i++)
+            if (t == r->attn->tensor_count || r->tensors[t].role == AULE_ROLE_GRAD)
+                results[t][i] = attn_round(results[t][i], r->tensors[t].dtype);
     return true;
 }
 
@@ -437,15 +476,9 @@ static bool oracle(Run *r, AuDtype round_to, double *const *results)
     if (!(r->attn->linear ? recurrence(r, call, results, &why)
                           : attn_interpret(r->attn, &call, r->arena, &why)))
         return exec_fail(r, "oracle", why ? why : "");
-    if (!r->grads) return true;
-    uint32_t of = 0;
-    for (uint32_t n = o + 1; n < r->tensor_count; n++) {
-        const Tensor *t = &r->tensors[n];
-        if (t->role == AULE_ROLE_DOUT) dout = t->values;
-        if (t->role != AULE_ROLE_GRAD) continue;
-        while (!r->attn->tensors[of].grad || (of == 2 && r->attn->v_in_k)) of++;
-        grads[of++] = results[n];
-    }
+    if (!r->grads || r->attn->linear) return true;
+    dout = r->tensors[find_role(r, AULE_ROLE_DOUT, 0)].values;
+    gradients_of(r, results, grads);
     return attn_interpret_gradients(r->attn, r->grads, &call, dout, dfinals, grads, r->arena,
                                     &why) ||
            exec_fail(r, "oracle of gradients", why ? why : "");
@@ -501,7 +534,8 @@ static bool plain_errors(Run *r, double *const *want, double *const *plain, doub
     for (size_t sets = 1; sets < MOST_SETS && sets * least < ENOUGH_ELEMENTS; sets++) {
         for (uint32_t n = 0; n < r->tensor_count; n++) {
             const uint32_t role = r->tensors[n].role;
-            if (n < r->attn->tensor_count || role == AULE_ROLE_DOUT || role == AULE_ROLE_DFINAL)
+            if (n < r->attn->tensor_count || role == AULE_ROLE_DOUT || role == AULE_ROLE_DFINAL ||
+                role == AULE_ROLE_DSTATE_OUT || role == AULE_ROLE_STATE)
                 fill(r, &r->tensors[n], n);
         }
         if (!ask_oracle(r, others[0], others[1])) return false;
@@ -536,7 +570,7 @@ static bool is_of_small_weights(const Run *r, const Tensor *t)
 /* [plain]: the plain formula's error; [scale]: of which a few roundings are no error. */
 static bool compare(Run *r, const Tensor *t, const double *want, double plain, double scale)
 {
-    const double factor = t->role == AULE_ROLE_GRAD ? 4 : 2;
+    const double factor = is_made(t->role, AU_BACKWARD) ? 4 : 2;
     double error = 0;
     size_t worst = 0;
     for (size_t n = 0; n < t->elements; n++) {
@@ -572,11 +606,11 @@ static bool check(Run *r)
     bool good = true;
     double gradients = 0; /* those that cancel are differences of numbers as large as the others */
     for (uint32_t n = r->attn->tensor_count; n < r->tensor_count; n++)
-        if (r->tensors[n].role == AULE_ROLE_GRAD)
+        if (is_made(r->tensors[n].role, AU_BACKWARD) && !r->tensors[n].absent)
             gradients = fmax(gradients, largest_of(&r->tensors[n], want[n]));
     for (uint32_t n = r->attn->tensor_count; n < r->tensor_count; n++) {
         const Tensor *t = &r->tensors[n];
-        if (t->role == AULE_ROLE_GRAD)
+        if (is_made(t->role, AU_BACKWARD) && !t->absent)
             good &= compare(r, t, want[n], errors[n], gradients);
         else if (t->role == AULE_ROLE_OUTPUT || t->role == AULE_ROLE_FINAL ||
                  (t->role == AULE_ROLE_STATE_OUT && !t->absent))

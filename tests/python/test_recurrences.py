@@ -349,17 +349,32 @@ class OfTorch(unittest.TestCase):
             self.near(got, want)
         self.near(run(x, cu)[0][:, :, :4], self.o[:1, :, :4])
 
-    def test_gradients_are_refused(self):
+    def test_gradients(self):
         f = aule.compile(GLA)
-        self.x["q"].requires_grad_()
-        with self.assertRaisesRegex(aule.ArgumentError, "q requires a gradient, and gla has no backward pass"):
-            f(**self.x)
-        self.x["q"].requires_grad_(False)
+        if DEVICE != "cpu":
+            self.skipTest("kernels of gradients are for processors")
+        x = {name: tensor.double().requires_grad_() for name, tensor in self.x.items()}
+        initial, weights = torch.randn(2, 3, 8, 5), torch.randn(2, 3, 19, 5)
+        state, o = initial.double(), []
+        for t in range(19):
+            state = state * torch.sigmoid(x["gate"][:, :, t])[..., None] + x["k"][:, :, t, :, None] * x["v"][:, :, t, None]
+            o.append(torch.einsum("bhk,bhkv->bhv", x["q"][:, :, t] * 8**-0.5, state))
+        (torch.stack(o, 2) * weights).sum().backward()
+        y = {name: tensor.clone().requires_grad_() for name, tensor in self.x.items()}
+        (f(**y, initial_state=initial) * weights).sum().backward()
+        for name in y:
+            self.assertLess((y[name].grad - x[name].grad).abs().max().item(), 1e-4 * x[name].grad.abs().max().item(), name)
+
+    def test_gradients_of_states_are_refused(self):
+        f = aule.compile(GLA)
         state = torch.zeros(2, 3, 8, 5, device=DEVICE, requires_grad=True)
         with self.assertRaisesRegex(aule.ArgumentError, "initial_state requires a gradient"):
             f(**self.x, initial_state=state)
         with torch.no_grad():
             self.near(f(**self.x, initial_state=state), self.o)
+        self.x["q"].requires_grad_()
+        with self.assertRaisesRegex(aule.ArgumentError, "return_state where a gradient is recorded"):
+            f(**self.x, return_state=True)
 
     def test_another_device(self):
         f = aule.compile(GLA)
