@@ -2,7 +2,6 @@
 #include "internal.h"
 
 #include "aule/artifact.h"
-#include "linear.h"
 #include "meaning.h"
 #include "tensors.h"
 
@@ -13,7 +12,6 @@
 #include <string.h>
 
 enum { ENOUGH_ELEMENTS = 32, MOST_SETS = 8 }; /* for the plain formula's error (plain_errors) */
-static const uint32_t NONE = UINT32_MAX;
 
 bool exec_fail(const Run *r, const char *what, const char *detail)
 {
@@ -378,72 +376,12 @@ const char *exec_widths(Run *r)
     return text.length ? au_text_str(&text) : NULL;
 }
 
-/* The n-th tensor of a role; NONE: there are fewer. */
-static uint32_t find_role(const Run *r, uint32_t role, uint32_t n)
+/* The n-th tensor of a role; EXEC_NONE: there are fewer. */
+uint32_t exec_find_role(const Run *r, uint32_t role, uint32_t n)
 {
     for (uint32_t i = 0; i < r->tensor_count; i++)
         if (r->tensors[i].role == role && n-- == 0) return i;
-    return NONE;
-}
-
-/* By role: state, sum. */
-static void states_of(const Run *r, uint32_t role, double *const *results, double *states[2])
-{
-    for (uint32_t n = 0; n < 2; n++) {
-        const uint32_t at = find_role(r, role, n);
-        const bool made = role == AULE_ROLE_STATE_OUT || role == AULE_ROLE_DSTATE;
-        states[n] = at == NONE || r->tensors[at].absent ? NULL
-                    : made                              ? results[at]
-                                                        : r->tensors[at].values;
-    }
-}
-
-/* Arrays of gradients by tensor. */
-static void gradients_of(const Run *r, double *const *results, double **grads)
-{
-    uint32_t of = 0;
-    for (uint32_t n = r->attn->tensor_count + 1; n < r->tensor_count; n++) {
-        if (r->tensors[n].role != AULE_ROLE_GRAD) continue;
-        while (!r->attn->tensors[of].grad || (of == 2 && r->attn->v_in_k)) of++;
-        grads[of++] = results[n];
-    }
-}
-
-/* Token after token; plain: in f32, with what products multiply, and the output and gradients, in the operand's type. */
-static bool recurrence(Run *r, AuOracleCall call, double *const *results, const char **why)
-{
-    double *in[2], *out[2], *dout[2], *din[2], *grads[MOST_TENSORS] = {NULL};
-    states_of(r, AULE_ROLE_STATE, results, in);
-    states_of(r, AULE_ROLE_STATE_OUT, results, out);
-    states_of(r, AULE_ROLE_DSTATE_OUT, results, dout);
-    states_of(r, AULE_ROLE_DSTATE, results, din);
-    gradients_of(r, results, grads);
-    static const int32_t bits[] = {[AU_DT_F32] = 0, [AU_DT_F16] = 11, [AU_DT_BF16] = 8};
-    const bool plain = call.round_to != AU_DT_OPERAND;
-    const AuNormal n = attn_normal_form(r->attn, r->arena);
-    const uint32_t given = r->grads ? find_role(r, AULE_ROLE_DOUT, 0) : NONE;
-    const AuLinearCall all = {.call = call,
-                              .how = {.single = plain, .operand = plain ? bits[call.round_to] : 0},
-                              .cu_seqlens = r->cu_seqlens,
-                              .sequences = r->sizes[r->attn->linear->own_sizes - 1] - 1,
-                              .state_in = in[0],
-                              .sum_in = in[1],
-                              .state_out = out[0],
-                              .sum_out = out[1],
-                              .dout = given == NONE ? NULL : r->tensors[given].values,
-                              .dstate_out = dout[0],
-                              .dsum_out = dout[1],
-                              .dstate_in = din[0],
-                              .dsum_in = din[1],
-                              .grads = grads};
-    if (!(r->grads ? attn_linear_gradients(r->attn, &n, r->grads->normal, &all, r->arena, why)
-                   : attn_linear_forward(r->attn, &n, &all, r->arena, why)))
-        return false;
-    for (uint32_t t = r->attn->tensor_count; plain && t < r->tensor_count; t++)
-        for (size_t i = 0; i < r->tensors[t].elements; i++)
-            if (t == r->attn->tensor_count || r->tensors[t].role == AULE_ROLE_GRAD)
-                results[t][i] = attn_round(results[t][i], r->tensors[t].dtype);
-    return true;
+    return EXEC_NONE;
 }
 
 /* The oracle's results by tensor, in f64 or rounded as a plain kernel rounds. */
@@ -455,12 +393,13 @@ static bool oracle(Run *r, AuDtype round_to, double *const *results)
     const uint32_t final_count = r->attn->online ? r->attn->online->final_count : 0;
     for (uint32_t n = 0, shown = 0, given = 0, kept = 0; n < final_count; n++) {
         const bool is_kept = r->attn->online->finals[n].kept;
-        const uint32_t at = is_kept ? find_role(r, AULE_ROLE_KEPT_ROW, kept++)
-                                    : find_role(r, AULE_ROLE_FINAL, shown++);
+        const uint32_t at = is_kept ? exec_find_role(r, AULE_ROLE_KEPT_ROW, kept++)
+                                    : exec_find_role(r, AULE_ROLE_FINAL, shown++);
         const bool is_given = r->grads && r->grads->reads[n].given;
-        const uint32_t dfinal = is_given ? find_role(r, AULE_ROLE_DFINAL, given++) : NONE;
-        finals[n] = at == NONE ? NULL : results[at];
-        dfinals[n] = dfinal == NONE || r->tensors[dfinal].absent ? NULL : r->tensors[dfinal].values;
+        const uint32_t dfinal = is_given ? exec_find_role(r, AULE_ROLE_DFINAL, given++) : EXEC_NONE;
+        finals[n] = at == EXEC_NONE ? NULL : results[at];
+        dfinals[n] =
+            dfinal == EXEC_NONE || r->tensors[dfinal].absent ? NULL : r->tensors[dfinal].values;
     }
     const char *why = NULL;
     for (uint32_t n = 0; n < o; n++) tensors[n] = r->tensors[n].values;
@@ -473,12 +412,12 @@ static bool oracle(Run *r, AuDtype round_to, double *const *results)
                                .round_to = round_to,
                                .tf32 = exec_is_tf32(r) && round_to == AU_DT_F32,
                                .exact_sums = r->suite->is_strict};
-    if (!(r->attn->linear ? recurrence(r, call, results, &why)
+    if (!(r->attn->linear ? exec_recurrence(r, call, results, &why)
                           : attn_interpret(r->attn, &call, r->arena, &why)))
         return exec_fail(r, "oracle", why ? why : "");
     if (!r->grads || r->attn->linear) return true;
-    dout = r->tensors[find_role(r, AULE_ROLE_DOUT, 0)].values;
-    gradients_of(r, results, grads);
+    dout = r->tensors[exec_find_role(r, AULE_ROLE_DOUT, 0)].values;
+    exec_gradients_of(r, results, grads);
     return attn_interpret_gradients(r->attn, r->grads, &call, dout, dfinals, grads, r->arena,
                                     &why) ||
            exec_fail(r, "oracle of gradients", why ? why : "");

@@ -6,6 +6,7 @@
 
 #include "front.h"
 #include "gradient.h"
+#include "oracle.h"
 #include "schedule.h"
 #include "aule/aule.h"
 
@@ -78,6 +79,12 @@ bool exec_may_be_later(const Run *r, const Tensor *t, size_t n, double got);
  * bytes. */
 bool exec_on_device(Run *r, const char *text, size_t length);
 bool exec_interpreted(Run *r, const AuScript *script);
+#define EXEC_NONE UINT32_MAX
+/* The n-th tensor of a role; EXEC_NONE: there are fewer. */
+uint32_t exec_find_role(const Run *r, uint32_t role, uint32_t n);
+/* exec_linear.c: the oracle of recurrences; arrays of gradients by tensor. */
+bool exec_recurrence(Run *r, AuOracleCall call, double *const *results, const char **why);
+void exec_gradients_of(const Run *r, double *const *results, double **grads);
 /* Before an operation: which tensors it makes; what the one before made is read back as values. */
 void exec_begin(Run *r, AuOperation operation);
 

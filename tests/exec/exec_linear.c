@@ -1,0 +1,66 @@
+/* exec_linear.c - the oracle of recurrences: outputs, states, and gradients of both. */
+#include "internal.h"
+
+#include "aule/artifact.h"
+#include "linear.h"
+#include "meaning.h"
+
+/* By role: state, sum. */
+static void states_of(const Run *r, uint32_t role, double *const *results, double *states[2])
+{
+    for (uint32_t n = 0; n < 2; n++) {
+        const uint32_t at = exec_find_role(r, role, n);
+        const bool made = role == AULE_ROLE_STATE_OUT || role == AULE_ROLE_DSTATE;
+        states[n] = at == EXEC_NONE || r->tensors[at].absent ? NULL
+                    : made                                   ? results[at]
+                                                             : r->tensors[at].values;
+    }
+}
+
+/* Arrays of gradients by tensor. */
+void exec_gradients_of(const Run *r, double *const *results, double **grads)
+{
+    uint32_t of = 0;
+    for (uint32_t n = r->attn->tensor_count + 1; n < r->tensor_count; n++) {
+        if (r->tensors[n].role != AULE_ROLE_GRAD) continue;
+        while (!r->attn->tensors[of].grad || (of == 2 && r->attn->v_in_k)) of++;
+        grads[of++] = results[n];
+    }
+}
+
+/* Token after token; plain: in f32, with what products multiply, and the output and gradients, in the operand's type. */
+bool exec_recurrence(Run *r, AuOracleCall call, double *const *results, const char **why)
+{
+    double *in[2], *out[2], *dout[2], *din[2], *grads[MOST_TENSORS] = {NULL};
+    states_of(r, AULE_ROLE_STATE, results, in);
+    states_of(r, AULE_ROLE_STATE_OUT, results, out);
+    states_of(r, AULE_ROLE_DSTATE_OUT, results, dout);
+    states_of(r, AULE_ROLE_DSTATE, results, din);
+    exec_gradients_of(r, results, grads);
+    static const int32_t bits[] = {[AU_DT_F32] = 0, [AU_DT_F16] = 11, [AU_DT_BF16] = 8};
+    const bool plain = call.round_to != AU_DT_OPERAND;
+    const AuNormal n = attn_normal_form(r->attn, r->arena);
+    const uint32_t given = r->grads ? exec_find_role(r, AULE_ROLE_DOUT, 0) : EXEC_NONE;
+    const AuLinearCall all = {.call = call,
+                              .how = {.single = plain, .operand = plain ? bits[call.round_to] : 0},
+                              .cu_seqlens = r->cu_seqlens,
+                              .sequences = r->sizes[r->attn->linear->own_sizes - 1] - 1,
+                              .state_in = in[0],
+                              .sum_in = in[1],
+                              .state_out = out[0],
+                              .sum_out = out[1],
+                              .dout = given == EXEC_NONE ? NULL : r->tensors[given].values,
+                              .dstate_out = dout[0],
+                              .dsum_out = dout[1],
+                              .dstate_in = din[0],
+                              .dsum_in = din[1],
+                              .grads = grads};
+    if (!(r->grads ? attn_linear_gradients(r->attn, &n, r->grads->normal, &all, r->arena, why)
+                   : attn_linear_forward(r->attn, &n, &all, r->arena, why)))
+        return false;
+    for (uint32_t t = r->attn->tensor_count; plain && t < r->tensor_count; t++)
+        for (size_t i = 0; i < r->tensors[t].elements; i++)
+            if (t == r->attn->tensor_count || r->tensors[t].role == AULE_ROLE_GRAD)
+                results[t][i] = attn_round(results[t][i], r->tensors[t].dtype);
+    return true;
+}
