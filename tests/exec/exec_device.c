@@ -81,7 +81,8 @@ static bool call_kernel(Run *r, aule_module *module)
                       .operation = r->operation == AU_BACKWARD ? "backward" : "forward"};
     for (uint32_t n = 0; n < r->tensor_count; n++)
         if (!(n == 2 && r->attn->v_in_k) && !r->tensors[n].absent &&
-            ((r->operation == AU_BACKWARD && r->tensors[n].role != AULE_ROLE_STATE_OUT) ||
+            ((r->operation == AU_BACKWARD && r->tensors[n].role != AULE_ROLE_STATE_OUT &&
+              r->tensors[n].role != AULE_ROLE_POOL && r->tensors[n].role != AULE_ROLE_SLOTS) ||
              r->tensors[n].output || n < r->attn->tensor_count ||
              r->tensors[n].role == AULE_ROLE_STATE || r->tensors[n].role == AULE_ROLE_SEQUENCES))
             tensors[call.tensor_count++] = (aule_tensor_arg){r->tensors[n].name, &r->tensors[n].dl};
