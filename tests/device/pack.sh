@@ -80,10 +80,13 @@ mha f16,bf16 B=2,H=3,S=200,T=333
 alibi bf16 B=1,H=4,S=512,T=512
 sliding_window bf16 B=1,H=4,S=1000,T=1000
 relative_bias f16 B=2,H=2,S=150,T=150,W=65
+attention_sink bf16 B=1,H=4,S=64,T=500
+sigmoid f16 B=1,H=3,S=128,T=65
 ROWS
     pack sm_90a 128 -groups-128 <<'ROWS'
 gqa f16,bf16 B=2,H=8,Hk=2,S=257,T=257
 softcap bf16 B=1,H=4,S=300,T=1000
+mha bf16 B=1,H=2,S=640,T=700
 ROWS
 fi
 
