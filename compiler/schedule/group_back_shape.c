@@ -46,11 +46,30 @@ void group_back_complete(const AuProblem *p, AuShape *s)
 
 /* ---- registers and shared memory */
 
+/* Does the score function read where queries are? */
+static bool reads_positions(const AuProblem *p)
+{
+    AuAttn *a = p->attn;
+    bool *mark = AU_NEW_ARRAY(a->arena, bool, a->node_count), found = false;
+    if (!a->score_mod.i) return false;
+    attn_mark(a, a->score_mod, mark);
+    for (uint32_t n = 1; n < a->node_count; n++) {
+        const AuNode *node = attn_at(a, (AuExpr){n});
+        found |= mark[n] && node->op == AU_OP_INDEX && (node->axes & AU_AX_Q);
+    }
+    return found;
+}
+
+/* Distances from queries lie in fragments of their own, a number a query, of which a lane has a quarter (distances.c); sums of inputs'
+ * gradients, a number a key, of which it has two, or one in all. */
 static int32_t fragment_registers(const AuProblem *p, const AuShape *s)
 {
+    enum { DISTANCES = 3, QUARTER = 4, SUM = 2 };
     const int32_t rows = GROUP_ROWS, m = s->query_tile;
     const int32_t dq = rows * p->d / group_back_columns(s), values = p->grads->pairs.count > 0;
-    return (rows * (p->d + p->e) + most((2 + values) * rows * m, rows * m + dq)) / LANES;
+    return (rows * (p->d + p->e) + most((2 + values) * rows * m, rows * m + dq)) / LANES +
+           (reads_positions(p) ? DISTANCES * m / QUARTER : 0) +
+           SUM * (int32_t)p->grads->pairs.count;
 }
 
 static int32_t shared_bytes(const AuProblem *p, const AuShape *s)

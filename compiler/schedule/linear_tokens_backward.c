@@ -508,7 +508,7 @@ bool schedule_linear_tokens_backward_shape(AuArena *arena, const AuProblem *p, A
         vectors = (vectors + 1) / 2;
     out->query_registers = vectors;
     *why = "lanes that do not exchange numbers, which sums over columns of values take";
-    if (!caps->exchange && caps->lanes > 1) return false;
+    if (!caps->has_private && caps->lanes > 1) return false; /* the multiply-adds of GPUs */
     *why = "a norm or an out_mod, which take all columns of values, beside so wide a state";
     return vectors == all || !lin_takes_all_columns(p);
 }

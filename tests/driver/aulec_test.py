@@ -436,6 +436,24 @@ class AllExamples(Case):  # the full suite's
                 self.expect(done, 0)
                 self.assertEqual((self.folder / "x.so").read_bytes()[:4], b"\x7fELF")
 
+    def test_recurrences_compile_for_gpus(self):
+        for script in sorted(EXAMPLES.parent.parent.parent.glob("attn_scripts/*.attn")):
+            if "linear {" not in script.read_text():
+                continue
+            for target in (["cuda", "--arch=sm_90"], ["opencl"]):
+                with self.subTest(script=script.stem, target=target[0]):
+                    self.expect(aulec(script, "--target", *target, "--dtype=f32", "-o", self.folder / "x.so"), 0)
+
+    def test_groups_of_warps_take_them_or_others_do(self):
+        """For sm_90a shapes are chosen by arithmetic: what it lets pass must be kernels, with gradients, at every width."""
+        root = EXAMPLES.parent.parent.parent
+        for script in sorted([*root.glob("attn_scripts/*.attn"), *root.glob("bench/scripts/*.attn")]):
+            for width in ("64", "96", "128"):
+                with self.subTest(script=script.stem, width=width):
+                    done = aulec(script, "--target=cuda", "--arch=sm_90a", "--dtype=bf16", "--width", f"D={width}", "--emit=tiled-ir", "--after=order")
+                    if "no axis of the script is called 'D'" not in done.stderr.decode():
+                        self.expect(done, 0)
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1] + (sys.argv[3:] or ["BadScripts", "HardScripts", "BadOptions", "Files", "Stages", "Examples", "Readme"]))
