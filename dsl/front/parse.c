@@ -9,6 +9,7 @@
 #include "grammar.h"
 #include "token.h"
 
+#include <ctype.h>
 #include <string.h>
 
 typedef struct Driver {
@@ -95,6 +96,13 @@ static const char *written(const AuParse *p, const AuToken *token)
                      s->text + token->span.begin);
 }
 
+/* A word of the language: spelled as a name, and no name. */
+static bool is_word(const AuParse *p, const AuToken *token)
+{
+    const char *text = p->make.diags->sources[token->span.source].text + token->span.begin;
+    return token->kind && token->kind != TOK_NAME && isalpha((unsigned char)text[0]);
+}
+
 void parse_unexpected(AuParse *p, const AuToken *token, const bool *expected, int kinds)
 {
     AuDiags *diags = p->make.diags;
@@ -118,6 +126,9 @@ void parse_unexpected(AuParse *p, const AuToken *token, const bool *expected, in
     } else {
         AuDiag *d = au_error(diags, AU_E0107, token->span, "unexpected %s, expected %s",
                              written(p, token), expectation(p->make.arena, expected, kinds));
+        if (expected[TOK_NAME] && !expected[TOK_INT] && is_word(p, token))
+            au_add_note(diags, d, (AuSpan){0},
+                        "%s is a word of the language and names nothing else", written(p, token));
         foreign_form(diags, d, p->first, token);
     }
 }
