@@ -134,6 +134,12 @@ const char *schedule_linear_step_fit(AuArena *arena, const AuProblem *p, AuShape
     return schedule_linear_tokens_fit(arena, p, s);
 }
 
+const char *schedule_linear_chunks_backward_fit(AuArena *arena, const AuProblem *p, AuShape *s)
+{
+    (void)arena;
+    return schedule_linear_chunks_backward_refusal(p, s);
+}
+
 const char *schedule_linear_tokens_backward_fit(AuArena *arena, const AuProblem *p, AuShape *s)
 {
     (void)arena;

@@ -70,6 +70,12 @@ int32_t lin_numbers(const AuProblem *p);
 void lin_output_memory(Linear *l);
 void lin_output_declare(Linear *l);
 void lin_store_output(Linear *l);
+/* ---- linear_kept.c: of decays of a head or token, `until`, `until_rows` (as [values] lie) and `whole`; all: `kept`, `since`,
+ * `since_rows` (as `score` lies), too, by way of the memory A. Of a token's decay G has the logarithms; of a head's there are `count`, and
+ * the places j and i_q. */
+void lin_kept_memory(Linear *l);
+void lin_kept_declare(Linear *l, const char *values);
+void lin_kept(Linear *l, bool all);
 /* ---- linear_back.c: gradients of slots into those of tensors */
 /* Arguments: those of the script, the gradient of the output, states and their gradients, and where gradients go. Grid. */
 void lin_back_head(Linear *l, const char *name);
@@ -78,11 +84,19 @@ uint32_t lin_back_loops(Linear *l);
 /* Tensors get what the gradient of the slot's rows, which is where they were, makes of it. Rows along kv. */
 void lin_rows_back_declare(Linear *l, const LinearRows *r);
 void lin_rows_back(Linear *l, const LinearRows *r);
+/* The same where the gradient is in the fragment dx_MEMORY already. */
+void lin_rows_back_from(Linear *l, const LinearRows *r);
 /* Tokens and channels of the chunk, by which hooks and reads know places: t, i; c of values, c_d of keys. Along the axis kv. */
 void lin_places(Linear *l);
 /* Results of a hook, "value_Q0, value_Q1", [of] of which they are; and where they go. */
 const char *lin_value_names(Linear *l, const AuInputGrads *in, const char *of);
 void lin_add_gradients(Linear *l, const AuInputGrads *in, const char *of, const char *channel);
+/* ---- linear_out_back.c: from the gradient of the output, `do`, to that of what q reads, in the memory D, and of the sums of a
+ * norm, in Dsums; both 0 behind the end. What q read is in O, sums in Sums, where lin_needs_output; [kv, ..] all. */
+bool lin_needs_output(const Linear *l);
+void lin_out_back_memory(Linear *l);
+void lin_out_back_declare(Linear *l);
+void lin_out_back(Linear *l);
 /* Sums become gradients: a kernel each. */
 void lin_sum_kernels(Linear *l);
 

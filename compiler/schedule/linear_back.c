@@ -299,17 +299,13 @@ void lin_rows_back_declare(Linear *l, const LinearRows *r)
                   r->tokens, l->spread);
 }
 
-void lin_rows_back(Linear *l, const LinearRows *r)
+void lin_rows_back_from(Linear *l, const LinearRows *r)
 {
     AuTileBuild *t = l->x.t;
     const AuInputGrads *in = &grads(l)->slot[r->slot];
     const AuHookSlot *s = &l->slots[r->slot];
     const char *dx = tile_text(t, "dx_%s", r->memory);
     if (!in->count) return;
-    tile_load(t, dx, "%s[0 +: %d%s] pad 0", r->memory, l->spread, *r->channel ? ", :" : "");
-    if (l->in_strips && strcmp(r->channel, "e") == 0) /* of other strips there are values */
-        tile_set(t, dx, "where(c >= vb * %d && c < vb * %d + %d, %s, 0.0)", l->columns, l->columns,
-                 l->columns, dx);
     if (!s->back)
         tile_set(t, lin_value_names(l, in, r->memory), "%s", dx);
     else {
@@ -320,6 +316,18 @@ void lin_rows_back(Linear *l, const LinearRows *r)
                  s->channel ? channel_index(held_channel(s)) : "0");
     }
     lin_add_gradients(l, in, r->memory, held_channel(s));
+}
+
+void lin_rows_back(Linear *l, const LinearRows *r)
+{
+    AuTileBuild *t = l->x.t;
+    const char *dx = tile_text(t, "dx_%s", r->memory);
+    if (!grads(l)->slot[r->slot].count) return;
+    tile_load(t, dx, "%s[0 +: %d%s] pad 0", r->memory, l->spread, *r->channel ? ", :" : "");
+    if (l->in_strips && strcmp(r->channel, "e") == 0) /* of other strips there are values */
+        tile_set(t, dx, "where(c >= vb * %d && c < vb * %d + %d, %s, 0.0)", l->columns, l->columns,
+                 l->columns, dx);
+    lin_rows_back_from(l, r);
 }
 
 /* ---- sums */

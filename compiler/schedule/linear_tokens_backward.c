@@ -18,10 +18,6 @@ enum { IN_MEMORY = sizeof in_memory / sizeof *in_memory };
 
 static bool decays(const Linear *l) { return l->n->decay != AU_DECAY_NONE; }
 
-static bool needs_output(const Linear *l) { return l->has_norm || l->x.p->hooks->has_out_mod; }
-
-static bool has_epilogue(const Linear *l) { return needs_output(l) || lin_has(l, AU_SLOT_SKIP); }
-
 /* What there is of a slot in memory; false: nothing. Of a decay of the head its gradients alone. */
 static bool rows_of(const Linear *l, uint32_t n, LinearRows *r)
 {
@@ -29,13 +25,6 @@ static bool rows_of(const Linear *l, uint32_t n, LinearRows *r)
     r->tokens = "kv";
     r->as_factor = r->slot == AU_SLOT_LOG_DECAY;
     return lin_has(l, r->slot);
-}
-
-static LinearRows skip_of(const Linear *l)
-{
-    LinearRows r = lin_rows(l, AU_SLOT_SKIP);
-    r.tokens = "kv";
-    return r;
 }
 
 static bool is_brought(const Linear *l, const LinearRows *r)
@@ -46,17 +35,10 @@ static bool is_brought(const Linear *l, const LinearRows *r)
 static void memories(Linear *l)
 {
     LinearRows r;
-    const LinearRows skip = skip_of(l);
     for (uint32_t n = 0; n < IN_MEMORY; n++)
         if (rows_of(l, n, &r)) lin_rows_memory(l, &r);
-    lin_memory(l, "D", tile_text(l->x.t, "f32[kv:%d, e:%d]", l->chunk, l->x.p->e));
-    if (lin_has(l, AU_SLOT_SKIP)) lin_rows_memory(l, &skip);
-    if (needs_output(l))
-        lin_memory(l, "O", tile_text(l->x.t, "f32[kv:%d, e:%d]", l->chunk, l->columns));
-    if (!l->has_norm) return;
-    lin_memory(l, "Sums", tile_text(l->x.t, "f32[kv:%d, n:%d]", l->chunk, l->x.p->caps->lanes));
-    lin_memory(l, "Dsums", tile_text(l->x.t, "f32[kv:%d]", l->chunk));
-    lin_memory(l, "Z", tile_text(l->x.t, "f32[kv:%d, d:%d]", l->chunk, l->x.p->d));
+    lin_out_back_memory(l);
+    if (l->has_norm) lin_memory(l, "Z", tile_text(l->x.t, "f32[kv:%d, d:%d]", l->chunk, l->x.p->d));
 }
 
 /* Chunks of packed sequences begin anywhere: those of sequence n are kept from number start / C + n on. */
@@ -74,27 +56,17 @@ static void regions(Linear *l)
                  chunks, l->x.p->d);
 }
 
-static void epilogue_fragments(Linear *l)
+/* To make again what comes behind the read. */
+static void output_fragments(Linear *l)
 {
     AuTileBuild *t = l->x.t;
-    const LinearRows skip = skip_of(l);
-    const int32_t e = l->x.p->e, spread = l->spread;
-    if (!has_epilogue(l)) return;
-    tile_frag(t, "given", "%s[e:%d, kv:%d] @ a_token_a_lane", l->x.operand, e, spread);
-    tile_frag(t, "row", "f32[kv:%d] @ along_lanes = 0.0", spread);
-    if (needs_output(l)) {
-        tile_frag(t, "kept_out", "f32[e:%d, kv:%d] @ a_token_a_lane", e, spread);
+    lin_out_back_declare(l);
+    if (lin_needs_output(l)) {
         tile_frag(t, "acc", "f32[kv:%d, e:%d] @ %s.C = 0.0", l->chunk, l->columns, l->x.atom->name);
         tile_frag(t, "out_row", "f32[e:%d] like state = 0.0", l->columns);
         tile_store(t, "acc -> O"); /* rows behind the last token are numbers */
     }
-    if (lin_has(l, AU_SLOT_SKIP)) {
-        lin_rows_declare(l, &skip);
-        lin_rows_back_declare(l, &skip);
-        tile_frag(t, "skipped", "f32[e:%d, kv:%d] @ a_token_a_lane", e, spread);
-    }
     if (!l->has_norm) return;
-    tile_frag(t, "sums", "f32[kv:%d] @ along_lanes", spread);
     tile_frag(t, "ones", "f32[kv:%d, n:%d] @ %s.C = 1.0", l->chunk, l->x.p->caps->lanes,
               l->x.atom->name);
     tile_frag(t, "sum_lanes", "f32[n:%d] @ along_lanes = 0.0", l->x.p->caps->lanes);
@@ -128,7 +100,7 @@ static void fragments(Linear *l)
         if (is_brought(l, &r)) lin_rows_declare(l, &r);
         lin_rows_back_declare(l, &r);
     }
-    epilogue_fragments(l);
+    output_fragments(l);
     if (l->n->decay != AU_DECAY_CONSTANT) return;
     lin_rate(l);
     tile_set(t, "kept", "exp(rate)");
@@ -203,7 +175,7 @@ static void read_state(Linear *l)
 {
     AuTileBuild *t = l->x.t;
     const bool bonus = lin_has(l, AU_SLOT_BONUS);
-    if (!needs_output(l)) return;
+    if (!lin_needs_output(l)) return;
     if (bonus) tile_set(t, "beside", "reduce_sum(query * bonus * key, d)");
     tile_set(t, "out_row", "reduce_sum(query * state, d)%s", bonus ? " + beside * value" : "");
     tile_store(t, "out_row -> O[token, :]");
@@ -262,70 +234,6 @@ static void states_of_tokens(Linear *l)
     write_state(l);
     if (!l->n->before) read_state(l);
     tile_end(t);
-}
-
-/* ---- from the output to what q reads of the state */
-
-static void norm_back(Linear *l)
-{
-    AuTileBuild *t = l->x.t;
-    const AuInputGrads *in = &l->x.p->grads->normal->slot[AU_SLOT_NORM];
-    const char *values = lin_value_names(l, in, "Norm");
-    tile_set(t, "dnorm", "-reduce_sum(change * kept_out, e) / (norms * norms)");
-    tile_set(t, tile_text(t, "dsum%s%s", *values ? ", " : "", values),
-             "%s(sums, dnorm, b, h, t, 0)", l->slots[AU_SLOT_NORM].back);
-    lin_add_gradients(l, in, "Norm", "");
-    tile_store(t, "dsum -> Dsums%s",
-               l->spread == l->chunk ? "" : tile_text(t, "[0 +: %d] clip", l->spread));
-    tile_set(t, "change", "change / norms");
-}
-
-static void out_mod_back(Linear *l)
-{
-    AuTileBuild *t = l->x.t;
-    const AuInputGrads *in = &l->x.p->grads->normal->out.inputs;
-    const char *values = lin_value_names(l, in, "Out");
-    tile_set(t, tile_text(t, "change%s%s", *values ? ", " : "", values),
-             "out_back(finished, change, row, b, h, i, 0, c)");
-    lin_add_gradients(l, in, "Out", "e");
-}
-
-static void output_back(Linear *l)
-{
-    AuTileBuild *t = l->x.t;
-    const LinearRows skip = skip_of(l);
-    const bool skips = lin_has(l, AU_SLOT_SKIP), mod = l->x.p->hooks->has_out_mod;
-    const char *rows = l->spread == l->chunk ? "" : tile_text(t, "[0 +: %d, :] clip", l->spread);
-    if (!has_epilogue(l)) {
-        tile_copy(t, "do[b, h, first +: %d from start to end, :] as [kv, e] -> D pad 0", l->chunk);
-        lin_meet(l);
-        return;
-    }
-    if (skips) lin_rows_bring(l, &skip);
-    lin_meet(l);
-    tile_load(t, "given", "do[b, h, first +: %d from start to end, :] as [kv, e] pad 0", l->spread);
-    tile_set(t, "change", "f32(given)");
-    if (needs_output(l))
-        tile_load(t, "kept_out", "O[0 +: %d, 0 +: %d] pad 0", l->spread, l->x.p->e);
-    if (l->has_norm) {
-        tile_load(t, "sums", "Sums[0 +: %d, 0] pad 1", l->spread);
-        tile_set(t, "norms", "slot_norm(sums, b, h, first + iota(kv:%d), 0)", l->spread);
-    }
-    if (mod) {
-        if (skips) tile_load(t, "skipped", "Skip[0 +: %d, :] pad 0", l->spread);
-        tile_set(t, "finished", "kept_out%s%s", l->has_norm ? " / norms" : "",
-                 skips ? " + skipped" : "");
-        out_mod_back(l);
-    }
-    if (skips) {
-        lin_meet(l);
-        tile_store(t, "change -> Skip%s", rows);
-        lin_meet(l);
-        lin_rows_back(l, &skip);
-    }
-    if (l->has_norm) norm_back(l);
-    tile_store(t, "%s -> D%s", lin_guarded(l, "kv", "change"), rows);
-    lin_meet(l);
 }
 
 /* ---- backwards */
@@ -449,7 +357,7 @@ static void chunk_back(Linear *l)
     lin_meet(l);
     states_of_tokens(l);
     lin_meet(l);
-    output_back(l);
+    lin_out_back(l);
     tile_for_range(t, "turn", "0", "count");
     token_back(l);
     tile_end(t);

@@ -129,6 +129,7 @@ int32_t schedule_warps_limit(AuArena *arena, const AuProblem *problem, int32_t u
 const char *schedule_linear_fit(const AuProblem *problem, const AuShape *shape);
 /* linear_chunks.c */
 const char *schedule_linear_chunks_refusal(const AuProblem *problem);
+const char *schedule_linear_chunks_backward_refusal(const AuProblem *problem, const AuShape *shape);
 
 /* choose.c: what there is for a family of attentions, and which of it for a problem. */
 typedef enum AuOperation {

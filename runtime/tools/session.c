@@ -209,6 +209,12 @@ static uint32_t dtype_of(DLDataType type)
     return AULE_F32;
 }
 
+static bool takes_part(const aule_tensor_v1 *tensor, AuDirection step)
+{
+    if (step == STEP_BACKWARD) return tensor->role != AULE_ROLE_STATE_OUT;
+    return !session_is_of_backward(tensor);
+}
+
 /* The call of one step with all its tensors that there are; [args] has room for all. */
 static aule_call make_call(const AuSession *s, AuDirection step, aule_tensor_arg args[MAX_ARGS])
 {
@@ -220,7 +226,7 @@ static aule_call make_call(const AuSession *s, AuDirection step, aule_tensor_arg
                       .arch = s->arch};
     for (uint32_t i = 0; i < s->signature->tensor_count; i++) {
         const aule_tensor_v1 *t = session_tensor(s, i);
-        if (s->arrays[i].data && (step == STEP_BACKWARD || !session_is_of_backward(t)))
+        if (s->arrays[i].data && takes_part(t, step))
             args[call.tensor_count++] = (aule_tensor_arg){t->name, &s->tensors[i]};
     }
     return call;

@@ -43,6 +43,8 @@ static const ExecCase cases[] = {
     {"norm_by_tokens.attn", "B=1 H=2 T=37 K=16 V=24 packed=3", NULL, "states nan odd"},
     {"plain.attn", "B=1 H=1 T=0 K=16 V=16 packed=2", NULL, "states"},
     {"plain.attn", "B=1 H=1 T=40 K=16 V=16 packed=1", NULL, "states"},
+    {"steep.attn", "B=1 H=2 T=97 K=17 V=24", NULL, "states nan odd"},
+    {"steep.attn", "B=1 H=2 T=83 K=16 V=65 packed=3", NULL, "states nan"},
 };
 // clang-format on
 
