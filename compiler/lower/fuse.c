@@ -175,6 +175,42 @@ uint32_t lower_reads_in_run(const AuLower *l, const AuTileVar *var)
                        : count;
 }
 
+static bool is_at(const Item *item, uint32_t level, bool looped)
+{
+    return !item->branch && item->level == level && item->looped == looped;
+}
+
+/* Must the item wait for one before it in the level that stands in no loop yet? Two that could share a loop may each share
+ * one with a third. */
+static bool waits(const Run *run, const Item *item, uint32_t level)
+{
+    for (const Item *other = run->items; other < item; other++) {
+        if (other->loop || !is_at(other, level, true)) continue;
+        if (reads(item, other) || (item->var && (other->var == item->var || reads(other, item))))
+            return true;
+    }
+    return false;
+}
+
+/* Which loop of its level each looped item stands in, in the order of the loops: with the first that waits for nothing,
+ * all that may share a loop with every other there. */
+static void share_loops(Run *run)
+{
+    uint32_t loops = 0;
+    for (uint32_t n = 0; n < run->count; n++) {
+        Item *first = &run->items[n];
+        if (first->loop || !is_at(first, first->level, true)) continue;
+        loops++;
+        for (Item *item = first; item < run->items + run->count; item++) {
+            bool shares =
+                !item->loop && is_at(item, first->level, true) && !waits(run, item, first->level);
+            for (const Item *other = first; other < item && shares; other++)
+                shares = other->loop != loops || can_share(item, other);
+            if (shares) item->loop = loops;
+        }
+    }
+}
+
 static void decide_stores(Run *run)
 {
     for (uint32_t n = 0; n < run->count; n++) {
@@ -186,8 +222,7 @@ static void decide_stores(Run *run)
         for (uint32_t m = 0; m < run->count && !item->stored; m++) {
             const Item *reader = &run->items[m];
             const bool same_loop = !reader->branch && reader->level == item->level &&
-                                   reader->looped == item->looped &&
-                                   (!item->looped || can_share(reader, item));
+                                   reader->looped == item->looped && reader->loop == item->loop;
             item->stored = !same_loop && reads(reader, item);
         }
     }
@@ -379,35 +414,17 @@ static void emit_branch(AuLower *l, Run *run, const AuTileStmt *branch)
     l->r.in_branch = before;
 }
 
-static bool is_at(const Item *item, uint32_t level, bool looped)
-{
-    return !item->branch && item->level == level && item->looped == looped;
-}
-
-/* Must the item wait for one before it in the level that stands in no loop yet? Two that could share a loop may each share
- * one with a third. */
-static bool waits(const Run *run, const Item *item, uint32_t level)
-{
-    for (const Item *other = run->items; other < item; other++) {
-        if (other->emitted || !is_at(other, level, true)) continue;
-        if (reads(item, other) || (item->var && (other->var == item->var || reads(other, item))))
-            return true;
-    }
-    return false;
-}
-
 static void emit_level(AuLower *l, Run *run, uint32_t level)
 {
     for (uint32_t n = 0; n < run->count; n++)
         if (is_at(&run->items[n], level, false)) emit_row(l, run, &run->items[n]);
     for (uint32_t n = 0; n < run->count; n++) {
-        if (run->items[n].emitted || !is_at(&run->items[n], level, true)) continue;
+        const Item *first = &run->items[n];
+        if (!is_at(first, level, true) || first->emitted) continue;
         Group g = {.run = run};
         for (uint32_t m = n; m < run->count; m++) {
             Item *item = &run->items[m];
-            bool shares = !item->emitted && is_at(item, level, true) && !waits(run, item, level);
-            for (uint32_t i = 0; i < g.items.count; i++) shares &= can_share(item, g.items.at[i]);
-            if (!shares || !lower_same_loops(&item->spaces, &run->items[n].spaces)) continue;
+            if (item->loop != first->loop) continue;
             item->emitted = true;
             AU_PUSH(l->arena, g.items.at, g.items.count, g.items.capacity, item);
         }
@@ -464,6 +481,7 @@ void lower_assignments(AuLower *l, AuTileStmt *const *statements, uint32_t count
             add_assignment(&run, s, NULL);
     }
     if (l->failed) return;
+    share_loops(&run);
     decide_stores(&run);
     const uint32_t known_before = l->r.known_count;
     emit_levels(l, &run);
@@ -475,6 +493,7 @@ uint32_t lower_reductions(AuLower *l, AuTileExpr *e)
     Run run = {.l = l};
     const uint32_t known_before = l->r.known_count;
     add_reductions(&run, e);
+    share_loops(&run);
     if (!l->failed) emit_levels(l, &run);
     return known_before;
 }

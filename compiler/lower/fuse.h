@@ -19,8 +19,8 @@ typedef struct Item {
     Reads reads;
     AuSpaces spaces; /* registers it runs over */
     bool looped, stored, emitted;
-    bool updates; /* reads the variable that it defines */
-    uint32_t level;
+    bool updates;              /* reads the variable that it defines */
+    uint32_t level, loop;      /* of a looped item the number of its loop, from 1 on */
     AuMem mem;                 /* of a reduction: accumulators */
     AuTileType row_type;       /* of a reduction: type of its result */
     AuVal first[MOST_PENDING]; /* of pairs whose second element is still to come, the oldest from

@@ -198,9 +198,15 @@ AuVal lower_holds(AuLower *l, const AuTileType *type)
     return warps ? lower_both(l, mine, lacks(l, l->r.warp, warps)) : mine;
 }
 
+static bool begins_in_lanes(const AuTilePlaces *places)
+{
+    return places->digits.at[0].unit == TILE_UNIT_LANE && places->lanes > 1;
+}
+
 /* Neighbours in a register of 32 bits, then the two rows of a lane, then along the axis of the
- * neighbours: so the elements that an instruction takes lie side by side, be it as C or, two blocks
- * of it, as A. */
+ * neighbours; where one axis lies in registers alone and the other begins in the lanes, first along
+ * the former; else along the last axis: so the elements that an instruction takes lie side by side,
+ * be it as C or, blocks of it, as A. */
 uint32_t lower_register_number(const AuTileType *type, const int32_t *regs)
 {
     uint32_t number = 0;
@@ -208,6 +214,8 @@ uint32_t lower_register_number(const AuTileType *type, const int32_t *regs)
         const AuTilePlaces *fast = type->axes[n].places, *slow = type->axes[1 - n].places;
         const AuTileDigit *first = &fast->digits.at[0];
         const uint32_t f = (uint32_t)regs[n], s = (uint32_t)regs[1 - n];
+        if (in_registers_only(fast) && begins_in_lanes(slow))
+            return s * (uint32_t)tile_axis_registers(fast) + f;
         if (first->unit != TILE_UNIT_REG || first->size != 2 || tile_axis_registers(slow) % 2)
             continue;
         return ((s / 2 * (uint32_t)(tile_axis_registers(fast) / 2) + f / 2) * 2 + s % 2) * 2 +

@@ -92,7 +92,7 @@ void lower_product(AuLower *l, const AuTileStmt *s)
         bool (*takes)(const AuTileAtom *atom);
         void (*lower)(AuLower *l, const AuTileStmt *s);
     } products[] = {
-        {tile_is_of_warp, lower_matrix_product}, /* mma.sync, MFMA, WMMA, simdgroup */
+        {tile_is_of_warp, lower_matrix_product}, /* mma.sync, MFMA, WMMA, simdgroup, DPAS */
         {is_of_group, lower_group_product},      /* wgmma, tcgen05 */
         {is_of_core, lower_core_product},        /* AMX */
         {NULL, lower_block_product},             /* multiply-adds, pairs of them */

@@ -90,7 +90,7 @@ bool tile_is_in_run(const AuTileStmt *s)
 
 bool tile_is_of_warp(const AuTileAtom *atom)
 {
-    return strncmp(atom->rows[TILE_A], "lane", 4) == 0 && !atom->is_async;
+    return atom->on == 1u << TILE_ON_WARP && !atom->is_async && !atom->opaque;
 }
 
 static bool has_matrix(const AuTileStmts *body)

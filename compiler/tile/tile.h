@@ -509,8 +509,7 @@ AuTileCount *tile_count_role(AuArena *arena, const AuTileRole *role, const AuTil
 /* Do lanes of the role's executors have parts of rows, as matrix units of a warp want them, or neighbours along them? Else each
  * has rows of its own. */
 bool tile_shares_rows(const AuTileModule *module, const AuTileRole *role);
-/* Of a warp: one whose lanes share rows and columns. Units of CPUs have rows of A in registers, and so has DPAS, which waits for
- * register numbers of its own. */
+/* Of a warp alone, its operands and sums in the lanes' registers: mma.sync, MFMA, WMMA, simdgroup, DPAS. */
 bool tile_is_of_warp(const AuTileAtom *atom);
 
 /* `acc = acc * scale` before `acc += a b` of multiply-adds, made of numbers and rows: one pass less over the accumulator where the

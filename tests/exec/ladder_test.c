@@ -93,8 +93,8 @@ static const char *const rungs[] = {"tiled-ir:x86-64-v4", "kernel-ir:x86-64-v4",
 /* Groups of warps, backward too where they have it. */
 static const char *const groups[] = {"kernel-ir:sm_90a", "passed-ir:sm_90a", "tiled-ir:sm_90a"};
 /* Matrix units that no code is generated for yet, by the layouts of their rows in atoms.def; at least one of each is quick. */
-static const char *const waves[] = {"kernel-ir:gfx942", "kernel-ir:gfx1100", "kernel-ir:gfx908", "kernel-ir:gfx90a",
-                                    "kernel-ir:gfx950", "kernel-ir:gfx1200", "kernel-ir:metal", "tiled-ir:gfx942"};
+static const char *const waves[] = {"kernel-ir:gfx942", "kernel-ir:gfx1100", "kernel-ir:xe2", "kernel-ir:gfx908", "kernel-ir:gfx90a",
+                                    "kernel-ir:gfx950", "kernel-ir:gfx1200", "kernel-ir:metal", "tiled-ir:gfx942", "tiled-ir:xe2"};
 static const ExecCase wave_cases[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=70 T=90 D=64 E=64", NULL, "nan odd dfinals"},
     {"documents_bias_sink.attn", "B=1 H=2 S=140 T=140 D=32 E=32", NULL, "sorted dfinals"},
@@ -209,7 +209,7 @@ static const struct {
 } rounds[] = {
     {rungs, COUNT(rungs), 9, cases, COUNT(cases), of_rung},
     {groups, COUNT(groups), COUNT(groups), cases, COUNT(cases) - 1, of_group},
-    {waves, COUNT(waves), 2, wave_cases, COUNT(wave_cases), of_wave},
+    {waves, COUNT(waves), 3, wave_cases, COUNT(wave_cases), of_wave},
     {cores, COUNT(cores), COUNT(cores), core_cases, COUNT(core_cases), of_core},
 };
 
