@@ -140,15 +140,6 @@ static void add_reductions(Run *run, AuTileExpr *e)
     }
     if (!is_reduction(e) || known_reduction(run, e) == e) return;
     const AuTileExpr *x = e->args.at[0];
-    for (uint32_t n = 0; n < x->type->count; n++) {
-        const AuTileAxis *axis = &x->type->axes[n];
-        if (tile_axis(e->type, axis->name) || !axis->places) continue;
-        if (tile_axis_registers(axis->places) != axis->size && !run->l->r.unit->exchanges)
-            lower_refuse(run->l,
-                         "a reduction over axis %s, which lies along the lanes, needs an exchange "
-                         "between lanes that this target lacks",
-                         axis->name);
-    }
     add_item(run, (Item){.reduction = e,
                          .expr = x,
                          .spaces = lower_spaces(run->l, x->type),

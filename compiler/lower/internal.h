@@ -8,6 +8,7 @@
  *     product.c, matrix.c, group.c, opaque.c      products of lanes and cores, of warps, of groups of them, of opaque matrices
  *     tensor.c                                    tensor memory, whose products are those of group.c
  *     fuse.c, stores.c, sums.c, convert.c         runs of assignments, reductions, running sums, other layouts
+ *     exchange.c                                  reductions among lanes
  *     eval.c, address.c, packed.c, tiles.c,
  *     places.c, spaces.c, launch.c                elements of expressions and memory, memories, registers: these need each other
  *
@@ -168,6 +169,7 @@ struct AuLower {
     bool is_persistent; /* its blocks work through those of the grid: persistent.c */
     bool has_units;     /* copies or products go on beside executors that go different ways */
     AuVal elected;      /* then: one lane of each warp */
+    AuMem left;         /* where lanes that cannot shuffle leave what others add up; or none */
     AuLowerMemory *places;
     uint32_t place_count, place_capacity;
     AuRoleState r;
@@ -337,12 +339,13 @@ enum { LOWER_IN_PARTS = 1 }; /* `integer` of a reduction: its lanes do not excha
 void lower_part(AuLower *l, const AuTileStmt *s);
 void lower_join(AuLower *l, const AuTileStmt *s);
 AuTileExpr *lower_in_parts(AuLower *l, AuTileExpr *e);
-/* Reduces each register over the lanes whose numbers differ in [bits]. */
-void lower_join_lanes(AuLower *l, AuMem mem, uint32_t registers, uint32_t bits, AuKOp op);
-/* The same over the warps of the executor whose numbers differ in [bits], through shared memory. */
+/* Reduces each register over the warps of the executor whose numbers differ in [bits], through shared memory. */
 void lower_join_warps(AuLower *l, AuMem mem, uint32_t registers, uint32_t bits, AuKOp op);
 
 void lower_running_sum(AuLower *l, const AuTileStmt *s); /* x = cumsum(y, axis) */
+
+/* ---- exchange.c: the same over lanes, by shuffles where there are any, else by way of memory */
+void lower_join_lanes(AuLower *l, AuMem mem, uint32_t registers, uint32_t bits, AuKOp op);
 
 /* ---- opaque.c: fragments whose elements lie nobody knows how */
 bool lower_is_opaque(const AuTileStmt *s);

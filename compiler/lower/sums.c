@@ -52,24 +52,6 @@ void lower_join(AuLower *l, const AuTileStmt *s)
     lower_join_lanes(l, held->mem, registers_of(l, s), (uint32_t)s->part.bits, AU_K_ADD);
 }
 
-void lower_join_lanes(AuLower *l, AuMem mem, uint32_t registers, uint32_t bits, AuKOp op)
-{
-    AuKernel *k = l->k;
-    const AuVal none = {0};
-    if (bits && !(l->module->caps->exchange & TILE_EXCHANGE_ANY))
-        lower_refuse(l, "a sum over lanes, which cannot exchange values");
-    for (uint32_t r = 0; bits && r < registers; r++) {
-        const AuVal at = kernel_i32(k, (int32_t)r);
-        AuVal v = kernel_load(k, mem, at, 1, none, none);
-        for (uint32_t bit = 1; bit < k->lanes; bit *= 2) {
-            if (!(bits & bit)) continue;
-            const AuInstr exchange = {.op = AU_K_SHUFFLE_XOR, .imm = (int64_t)bit, .span = l->span};
-            v = kernel_op2(k, op, v, kernel_emit(k, exchange, &v, 1));
-        }
-        kernel_store(k, mem, at, v, none);
-    }
-}
-
 /* Each lane leaves what it has and adds up what the same lanes of the other warps have left. */
 void lower_join_warps(AuLower *l, AuMem mem, uint32_t registers, uint32_t bits, AuKOp op)
 {

@@ -27,17 +27,16 @@ static void no_copy(AuLower *l, const AuTileStmt *s)
     lower_refuse(l, "a copy by the lanes of a group of warps");
 }
 
-/* Of warps: registers have constant numbers, and lanes exchange. */
+/* Of warps: registers have constant numbers. */
 #define BY_REGISTERS                                                                               \
-    .exchanges = true, .written_out = true, .fuses = true, .vector_access = true,                  \
-    .looks_ahead = true, .load = lower_fragment_load, .store = lower_fragment_store
+    .written_out = true, .fuses = true, .vector_access = true, .looks_ahead = true,                \
+    .load = lower_fragment_load, .store = lower_fragment_store
 
 static const AuUnit units[] = {
     /* A core: lanes are the elements of its vectors. */
     {.name = "vectors",
      .takes = is_thread,
      .vectors = true,
-     .exchanges = true,
      .load = lower_each_load,
      .store = lower_each_store,
      .copy = lower_each_copy},
@@ -45,7 +44,7 @@ static const AuUnit units[] = {
     {.name = "groups", .takes = is_group, BY_REGISTERS, .copy = no_copy},
     /* A warp or wave whose lanes share rows, as matrix units want them. */
     {.name = "shared rows", .takes = tile_shares_rows, BY_REGISTERS, .copy = lower_transfer},
-    /* Lanes with rows of their own, which need nothing of each other. */
+    /* Lanes with rows of their own, which need little of each other. */
     {.name = "lanes",
      .takes = is_any,
      .meets_alone = true,

@@ -12,7 +12,6 @@ typedef struct AuUnit {
     bool (*takes)(const AuTileModule *module, const AuTileRole *role);
     bool
         vectors; /* lanes are elements of vectors: contiguous memory has code of its own, which moves them whole */
-    bool exchanges; /* lanes reduce among each other */
     bool
         written_out; /* registers have constant numbers, in the order of matrix instructions; there are no loops over them */
     bool fuses;      /* a * b + c in expressions is one instruction */

@@ -48,6 +48,14 @@ int32_t tile_share(const AuTileCaps *caps, int32_t part)
     return (caps->registers + 1) / 64 * part;
 }
 
+int32_t tile_exchange_words(const AuTileCaps *caps)
+{
+    enum { MOST = 1024 };
+    const int32_t rows = caps->lanes < MOST / caps->lanes ? caps->lanes : MOST / caps->lanes;
+    if (caps->exchange & TILE_EXCHANGE_ANY || caps->lanes == 1) return 0;
+    return rows * (caps->lanes + 1);
+}
+
 const AuTileCaps *tile_rates(const AuTileCaps *caps)
 {
     return caps->weighed_as ? tile_caps(caps->weighed_as) : caps;

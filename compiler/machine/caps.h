@@ -66,6 +66,8 @@ const AuTileCaps *tile_caps(const char *name); /* NULL if there is none */
 const AuTileCaps *tile_caps_at(uint32_t n);    /* NULL after the last */
 /* Registers: so many 64ths of those that a lane has. */
 int32_t tile_share(const AuTileCaps *caps, int32_t part);
+/* Words of an executor's memory by way of which its lanes reduce; 0: they shuffle. Rows of as many numbers as there are lanes, and one. */
+int32_t tile_exchange_words(const AuTileCaps *caps);
 /* The row whose rates cost models take for this one. */
 const AuTileCaps *tile_rates(const AuTileCaps *caps);
 bool tile_has_atom(const AuTileCaps *caps, const AuTileAtom *atom);

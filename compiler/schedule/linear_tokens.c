@@ -163,11 +163,12 @@ bool schedule_linear_tokens_shape(AuArena *arena, const AuProblem *p, AuShape *o
                                   const char **why)
 {
     const AuTileCaps *caps = p->caps;
-    const int32_t vectors = (p->e + caps->lanes - 1) / caps->lanes, most = 4;
+    const int32_t all = (p->e + caps->lanes - 1) / caps->lanes, most = 4,
+                  vectors = all < most || lin_takes_all_columns(p) ? all : most;
     (void)arena, (void)why;
     *out = (AuShape){.executors = 1,
-                     .key_tile = lin_tokens(p, 16, lin_numbers(p) + 4 * caps->lanes, false)};
-    out->query_registers = vectors < most || lin_takes_all_columns(p) ? vectors : most;
+                     .key_tile = lin_tokens(p, 16, lin_numbers(p) + vectors * caps->lanes, false),
+                     .query_registers = vectors};
     return true;
 }
 

@@ -336,6 +336,7 @@ static void token_back(Linear *l)
         tile_load(t, "sum_state", "Z[token, :]");
         tile_load(t, "dsum_row", "Dsums[token]");
     }
+    lin_meet(l); /* gradients of the rows go where the rows are */
     feed(l);
     query_back(l, l->n->before ? "state" : next_state(l), l->n->before ? "sum_state" : next_sum(l));
     if (!l->n->before) through_query(l);
@@ -400,6 +401,18 @@ AuSchedule *schedule_linear_tokens_backward(AuArena *arena, AuDiags *diags, cons
     return lin_schedule(arena, diags, p, shape, "linear_tokens_backward", backward_kernel);
 }
 
+/* Rows of a token beside what lanes exchange, where they do that by memory. */
+static int32_t tokens_of_chunk(const AuProblem *p)
+{
+    const AuTileCaps *caps = p->caps;
+    const int32_t numbers = lin_numbers(p) + 2 * p->e + 4 * caps->lanes;
+    int32_t tokens = lin_tokens(p, 16, numbers, false);
+    while (tokens > 1 && !caps->has_private &&
+           4 * (tokens * numbers + tile_exchange_words(caps)) + 64 > caps->shared_bytes)
+        tokens /= 2;
+    return tokens;
+}
+
 /* Two states of all columns where a lane may declare them beside the rows, else of a strip. */
 bool schedule_linear_tokens_backward_shape(AuArena *arena, const AuProblem *p, AuShape *out,
                                            const char **why)
@@ -407,16 +420,13 @@ bool schedule_linear_tokens_backward_shape(AuArena *arena, const AuProblem *p, A
     const AuTileCaps *caps = p->caps;
     const int32_t numbers = lin_numbers(p), all = (p->e + caps->lanes - 1) / caps->lanes;
     (void)arena;
-    *out = (AuShape){.executors = 1,
-                     .key_tile = lin_tokens(p, 16, numbers + 2 * p->e + 4 * caps->lanes, false)};
+    *out = (AuShape){.executors = 1, .key_tile = tokens_of_chunk(p)};
     const int32_t spread = out->key_tile < caps->lanes ? caps->lanes : out->key_tile;
     const int32_t rows = 3 * numbers * (spread / caps->lanes);
     int32_t vectors = all;
     while (vectors > 1 && 2 * p->d * vectors + rows > caps->private_words)
         vectors = (vectors + 1) / 2;
     out->query_registers = vectors;
-    *why = "lanes that do not exchange numbers, which sums over columns of values take";
-    if (!caps->has_private && caps->lanes > 1) return false; /* the multiply-adds of GPUs */
     *why = "a norm or an out_mod, which take all columns of values, beside so wide a state";
     return vectors == all || !lin_takes_all_columns(p);
 }

@@ -129,9 +129,12 @@ class BadScripts(Case):
         script = b"attention a { q: [B, H, T, K]; k: [B, H, T, K]; v: [B, H, T, V]; linear { v = v * sum(k); } }"
         self.expect(aulec("-", *QUICK, "-o", self.folder / "x.so", input=script), 1, "E0603", "'v'", "channels of keys and of values")
         gla = [EXAMPLES / "gla.attn", "--dtype=f32", "--width=K=16", "--width=V=16", "-o", self.folder / "x.so"]
-        self.assertNotIn(b"N0601", aulec(*gla, "--target=cpu").stderr)
-        self.expect(aulec(*gla, "--target=opencl"), 0, "N0601", "'gla'", "opencl", "exchange")
-        self.assertNotIn(b"N0601", aulec(*gla, "--target=opencl", "--no-grad").stderr)
+        for target in ("cpu", "opencl"):
+            self.assertNotIn(b"N0601", aulec(*gla, f"--target={target}").stderr)
+        with_norm = b"attention a { q: [B, H, T, K]; k: [B, H, T, K]; v: [B, H, T, V]; linear { norm = max(sum, 1.0); } }"
+        wide = ["-", "--target=opencl", "--dtype=f32", "--width=K=256", "--width=V=512", "--emit=kernel-ir"]
+        self.expect(aulec(*wide, input=with_norm), 0, "N0601", "'a'", "opencl", "a norm", "so wide a state")
+        self.assertNotIn(b"N0601", aulec(*wide, "--no-grad", input=with_norm).stderr)
 
 
 # Valid scripts that kernels were hard to make of: items of an attention.
