@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import weakref
-from typing import Any, Callable, Dict, Literal, Mapping, TypeVar, overload
+from typing import Any, Callable, Collection, Dict, Literal, Mapping, TypeVar, overload
 
 from ._artifact import BACKWARD, INPUTS, STATES, Loaded, Parameter, TensorSpec
 from ._cache import stamp
@@ -68,9 +68,14 @@ class Names:
         self.keeps_output = bool(of("kept"))
         self.gradients = of("gradient")
         self.has_backward = bool(self.gradients)
-        # "dx" is the gradient of x: those of finals are given, the others made
-        self.differentiable = frozenset(name[1:] for name in self.gradients)
-        self.dfinals = of("dfinal")  # a final that is a running maximum has none
+        # "dx" is the gradient of x: those of finals and of the states after the last token are given, the others made
+        self.dstates = of("dstate")  # made where there is an initial state
+        self.differentiable = frozenset(name[1:] for name in self.gradients + self.dstates)
+        self.dfinals = of("dfinal", "dstate out")  # a final that is a running maximum has none
+
+    def gradients_of(self, tensors: Collection[str]) -> tuple[str, ...]:
+        """The gradients that a backward pass of these tensors makes."""
+        return self.gradients + tuple(name for name in self.dstates if name[1:] in tensors)
 
 
 # Attentions that mean the same share an entry, which lives as long as one of them: any of them serves a graph that names their key.
@@ -243,7 +248,8 @@ class AttentionFunction:
         return self._runner.run("step", call.tensors, call.params, given, ("o",), call.device, False)["o"]
 
     def backward(self, results: Results[T], do: T, *, out: Mapping[str, T] | None = None, **dfinals: T | None) -> dict[str, T]:
-        """Gradients by name: "dq", "dk", "dv", and "dx" for every input x marked ``grad``; of their shapes, and types.
+        """Gradients by name: "dq", "dk", "dv", and "dx" for every input x marked ``grad``; of their shapes, and types. Of a recurrence that was
+        given an initial state also "dstate_in", and where it has a ``norm`` "dsum_in".
 
         For those without autograd: of torch tensors the gradients are plain tensors, not recorded.
 
@@ -251,7 +257,8 @@ class AttentionFunction:
             results: what :meth:`forward` returned.
             do: the gradient of o.
             out: tensors to write into, by name; new ones are made for the rest.
-            dfinals: gradients of finals, ``dlse=`` for the final lse; left out they are zero.
+            dfinals: gradients of finals, ``dlse=`` for the final lse, and of the states that a recurrence returned, ``dstate_out=`` and
+                ``dsum_out=``; left out they are zero.
 
         Raises:
             Error: the script, or the artifact, has no backward pass.
@@ -350,27 +357,27 @@ class AttentionFunction:
     def _backward(self, call: Call, results: Mapping[str, Any], given: Mapping[str, Any], out: Mapping[str, Any] | None) -> dict[str, Any]:
         """Gradients from what the forward pass was given and made, and the gradients of its results."""
         self._check_backward()
-        unknown = sorted(set(out or ()) - set(self._names.gradients))
+        made = self._names.gradients_of(call.tensors)
+        unknown = sorted(set(out or ()) - set(made))
         if unknown:
-            raise TypeError(f"{self.name}() has no gradient {unknown[0]}; it has {', '.join(self._names.gradients)}")
+            raise TypeError(f"{self.name}() has no gradient {unknown[0]}; it has {', '.join(made)}")
         tensors = {**call.tensors, **results, **given}
         for name in self._names.states_out:
             tensors.pop(name, None)
         if self._names.keeps_output:
             del tensors["o"]  # kept as it was before out_mod
-        return self._runner.run("backward", tensors, call.params, out or {}, self._names.gradients, call.device, True)
+        return self._runner.run("backward", tensors, call.params, out or {}, made, call.device, True)
 
     def _check_backward(self) -> None:
         if not self._names.has_backward:
             raise Error(f"{self.name} has no backward pass: the script has no gradient, or was compiled without", "unsupported")
 
     def _check_differentiable(self, name: str) -> None:
+        known = name in self._names.differentiable
         name = "initial_state" if name in self._names.states else name
         if not self._names.has_backward:
             raise ArgumentError(f"{name} requires a gradient, and {self.name} has no backward pass; call under torch.no_grad() or pass {name}.detach()", "tensor")
-        if name == "initial_state":
-            raise ArgumentError(f"{self.name}: initial_state requires a gradient, and torch's autograd does not go through states yet; pass it detached", "tensor")
-        if name not in self._names.differentiable:
+        if not known:
             raise ArgumentError(f"{self.name}: {name} requires a gradient, and the script does not mark it: write `grad` after its axes, or pass {name}.detach()", "tensor")
 
 

@@ -19,7 +19,7 @@ from ._artifact import Loaded
 from ._builds import tell_of
 from ._devices import Device
 from ._errors import ArgumentError, Error
-from ._staging import Staged
+from ._staging import Staged, span
 from ._tensors import LEGACY_STREAM, View, describe, finished, heads_inside, is_cupy, is_torch, maker, view
 from ._workspaces import HostMemory, give_back, take
 
@@ -65,15 +65,16 @@ def arguments(operation: str, views: Mapping[str, View], params: Mapping[str, An
 class Prepared:
     """A plan, with what has to be made anew for each run of it."""
 
-    __slots__ = ("_library", "_plan", "loaded", "device", "made", "bytes", "align", "_reports")
+    __slots__ = ("_library", "_plan", "loaded", "device", "made", "bytes", "align", "_reports", "_spans")
 
-    def __init__(self, loaded: Loaded, device: Device, call: abi.Call, made: list[tuple]) -> None:
+    def __init__(self, loaded: Loaded, device: Device, call: abi.Call, made: list[tuple], passed: Sequence[View] = ()) -> None:
         self._library = lib = abi.library()
         since = time.monotonic()
         self._plan = lib.handle(lib.plan_new, loaded.handle, device.handle, ctypes.byref(call))
         tell_of(f"building kernels by the driver of {device.id}", since)
         self.loaded, self.device = loaded, device
         self.made = made  # name and maker of each tensor that a call makes
+        self._spans = [span(v) for v in passed]  # of the tensors that a call brings
         align = c_uint32()
         self.bytes: int = lib.plan_workspace(self._plan, ctypes.byref(align))
         self.align: int = align.value
@@ -82,6 +83,14 @@ class Prepared:
     def __del__(self) -> None:
         if getattr(self, "_plan", None):
             self._library.plan_free(self._plan)
+
+    def apart(self, words: list[int], read: int) -> bool:
+        """Whether nothing lies between the first and the last byte of what is written, the tensors behind the first [read]."""
+        ranges = [(at + first, at + end) for at, (first, end) in zip(words[::2], self._spans)]
+        return not any(
+            first < other_end and other < end
+            for n, (first, end) in enumerate(ranges[read:], read) for m, (other, other_end) in enumerate(ranges) if m != n
+        )
 
     def run(self, words: list[int], values: Sequence[int | float], like: Any) -> None:
         """Runs with tensors at these addresses, in the order of the call; [like] says where a workspace comes from."""
@@ -196,8 +205,8 @@ class Runner:
             _check_whole(name, value)
             keys += name, type(value)
         prepared = self._prepared.get(tuple(keys))
-        # Outputs of the caller's might overlap: that is checked when a call is prepared, so each of those is.
-        if prepared is None or out:
+        # Outputs of the caller's might overlap something: that is checked when a call is prepared, so those that are not far apart are.
+        if prepared is None or out and not prepared.apart(words, len(given)):
             target = Device.of(device, like)
             if not target.sees(like):
                 return self._staged(operation, given, params, out, wanted, target, gradients)
@@ -231,9 +240,10 @@ class Runner:
         views = {name: view(x, name) for name, x in given.items()}
         loaded = self._kernels(views, target, gradients)
         views.update((name, view(x, name)) for name, x in out.items())
+        passed = list(views.values())
         made, results = self._make(loaded, operation, given, views, params, [name for name in wanted if name not in out])
         views.update((name, view(x, name)) for name, x in results.items())
-        return Prepared(loaded, target, arguments(operation, views, params), made), results
+        return Prepared(loaded, target, arguments(operation, views, params), made, passed), results
 
     def _make(self, loaded, operation, given, views, params, names) -> tuple[list[tuple], dict[str, Any]]:
         """New tensors for results."""

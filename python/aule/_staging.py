@@ -10,7 +10,7 @@ from ._libaule import library
 from ._tensors import View
 
 
-def _span(v: View) -> tuple[int, int]:
+def span(v: View) -> tuple[int, int]:
     """First byte and end of what the tensor covers, from its element 0."""
     strides = [v.tensor.strides[n] for n in range(v.tensor.ndim)]
     ends = [(n - 1) * stride for n, stride in zip(v.shape, strides)]
@@ -38,7 +38,7 @@ class Staged:
         lib = library()
         if not v.on_host:
             raise ArgumentError(f"{name} is not in host memory; device={self._device.backend!r} takes copies of host tensors only", "tensor")
-        first, end = _span(v)
+        first, end = span(v)
         buffer = lib.handle(lib.buffer_new, self._device.handle, max(end - first, 1))
         self._buffers[name] = buffer
         if upload and end > first:
@@ -67,7 +67,7 @@ class Staged:
         lib = library()
         try:
             for name, v in self._outputs.items():
-                first, end = _span(v)
+                first, end = span(v)
                 if kind is None and end > first:
                     lib.buffer_download(self._buffers[name], 0, self._address(v) + first, end - first)
         finally:

@@ -142,10 +142,6 @@ def forward(f: AttentionFunction, call: Call, wanted: tuple[str, ...], out: Mapp
         f._check_differentiable(name)
     if out and (recorded or traced or torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in out.values())):
         raise ArgumentError(f"{f.name}: out= cannot be used where gradients are recorded or calls are traced", "tensor")
-    if recorded and any(name in f._names.states_out for name in wanted):
-        raise ArgumentError(
-            f"{f.name}: return_state where a gradient is recorded ({recorded[0]} requires one): torch's autograd does not go through states yet; "
-            "call under torch.no_grad(), or without return_state", "tensor")
     if traced:
         return _trace(f, call, wanted, bool(recorded) or gradients)
     if not recorded:
@@ -153,23 +149,31 @@ def forward(f: AttentionFunction, call: Call, wanted: tuple[str, ...], out: Mapp
         if out:
             torch.autograd.graph.increment_version([x for x in out.values() if isinstance(x, Tensor)])  # who saved them must know
         return results
-    names = tuple(tensors)
-    results = Recorded.apply(f, names, call.params, call.device, *[_as_tensor(x) for x in tensors.values()])
-    return dict(zip(f._names.outputs + f._names.kept, results))
+    made = _with_finals(f, wanted)
+    results = Recorded.apply(f, (tuple(tensors), made), call.params, call.device, *[_as_tensor(x) for x in tensors.values()])
+    return dict(zip(made + f._names.kept, results))
+
+
+def _with_finals(f: AttentionFunction, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    """What a recorded call makes: all that its backward pass reads, and of the states after the last token those that are wanted."""
+    return f._names.outputs + tuple(name for name in f._names.states_out if name in wanted)
 
 
 def step(f: AttentionFunction, call: Call, given: Mapping[str, Any]) -> Any:
-    """A step, which is not recorded, and refused where torch.compile traces."""
+    """A step: states are written in place, and nothing is recorded."""
     tensors = {**call.tensors, **given}
-    if torch.compiler.is_compiling():
-        raise Error(f"{f.name}.step() writes states in place, which torch.compile does not take yet: call it outside, in a function of torch.compiler.disable", "unsupported")
-    _check_transforms(f.name)
-    _check_tangents(f, tensors)
-    _check_kinds(f, tensors)
+    traced = torch.compiler.is_compiling()
+    if not traced:
+        _check_transforms(f.name)
+        _check_tangents(f, tensors)
+        _check_kinds(f, tensors)
+        traced = not _plain(tensors) or _check_meta(f, tensors)
     for name, x in tensors.items():
         if torch.is_grad_enabled() and isinstance(x, Tensor) and x.requires_grad:
             raise ArgumentError(f"{f.name}: {name} requires a gradient, and a step has none: call it under torch.no_grad()", "tensor")
     call.tensors = _autocast(f, call.tensors)
+    if traced:
+        return _trace_step(f, call, given)
     o = f._run_step(call, given)
     torch.autograd.graph.increment_version([x for x in given.values() if isinstance(x, Tensor)])
     return o
@@ -180,36 +184,40 @@ def _as_tensor(x: Any) -> Tensor:
 
 
 class Recorded(torch.autograd.Function):
-    """A call in eager mode."""
+    """A call in eager mode. [named]: names of the tensors, and of the results."""
 
     @staticmethod
-    def forward(ctx: Any, f: AttentionFunction, names: tuple[str, ...], params: dict, device: str | None, *tensors: Tensor) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, f: AttentionFunction, named: tuple, params: dict, device: str | None, *tensors: Tensor) -> tuple[Tensor, ...]:
         ctx.set_materialize_grads(False)
-        ctx.call = f, names, params, device
-        results = f._run_forward(Call(dict(zip(names, tensors)), params, device), f._names.outputs, {}, True)
-        made = tuple(results.values())
-        ctx.save_for_backward(*tensors, *made)
+        ctx.call = f, named, params, device
+        results = f._run_forward(Call(dict(zip(named[0], tensors)), params, device), named[1], {}, True)
+        ctx.save_for_backward(*tensors, *_read_back(f, results).values())
         ctx.mark_non_differentiable(*[results[name] for name in f._names.kept])
-        return made
+        return tuple(results.values())
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        f, names = ctx.call[:2]
+        f, (names, _) = ctx.call[:2]
         saved = ctx.saved_tensors  # once: checkpoints count
         run = RecordedOnce.apply if torch.is_grad_enabled() else _run_backward  # create_graph=True
-        made = dict(zip(f._names.gradients, run(ctx.call, len(saved), *saved, *gradients)))
+        made = dict(zip(f._names.gradients_of(names), run(ctx.call, len(saved), *saved, *gradients)))
         return (None, None, None, None, *[made.get("d" + name) if needed else None for name, needed in zip(names, ctx.needs_input_grad[4:])])
+
+
+def _read_back(f: AttentionFunction, results: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The results that the backward pass reads: not the states, which steps may write on."""
+    return {name: x for name, x in results.items() if name not in f._names.states_out}
 
 
 def _run_backward(call: tuple, count: int, *tensors: Tensor | None) -> tuple[Tensor, ...]:
     """Gradients of a call, from the first [count] tensors, which it saved, and the gradients of its results."""
-    f, names, params, device = call
+    f, (names, made), params, device = call
     saved, gradients = tensors[:count], tensors[count:]
     if any(x is not None and _is_batched(x) for x in gradients):
         raise Error(f"{f.name}: several gradients at once (is_grads_batched, vectorize=True) are not there; ask for them one after another", "unsupported")
     results = dict(zip(f._names.outputs + f._names.kept, saved[len(names) :]))
-    made = f._backward(Call(dict(zip(names, saved)), params, device), results, _given(f, results, gradients), None)
-    return tuple(made[name] for name in f._names.gradients)
+    back = f._backward(Call(dict(zip(names, saved)), params, device), results, _given(f, results, made, gradients), None)
+    return tuple(back[name] for name in f._names.gradients_of(names))
 
 
 class RecordedOnce(torch.autograd.Function):
@@ -232,14 +240,14 @@ def _twice(name: str) -> Error:
         "formula in torch's own operations", "unsupported")
 
 
-def _given(f: AttentionFunction, results: Mapping[str, Tensor], gradients: Sequence[Tensor | None]) -> dict[str, Tensor]:
-    """The gradients that the backward pass is given, by name."""
-    given = {"d" + name: x for name, x in zip(f._names.outputs, gradients) if x is not None}
+def _given(f: AttentionFunction, results: Mapping[str, Tensor], made: Sequence[str], gradients: Sequence[Tensor | None]) -> dict[str, Tensor]:
+    """The gradients that the backward pass is given, by name: those of the results called [made]."""
+    given = {"d" + name: x for name, x in zip(made, gradients) if x is not None}
     refused = [name for name in given if name != "do" and name not in f._names.dfinals]
     if refused:
         name = refused[0][1:]
         raise Error(f"{f.name}: {name} depends on a running maximum itself and takes no gradient (W0402); detach it where it is used: {name}.detach()", "usage")
-    if "do" not in given:  # only finals are differentiated
+    if "do" not in given:  # only finals or states are differentiated
         given["do"] = torch.zeros_like(results["o"])
     return given
 
@@ -263,15 +271,24 @@ def _trace(f: AttentionFunction, call: Call, wanted: tuple[str, ...], gradients:
     """The call as an operation."""
     if not torch.compiler.is_compiling():
         _check_kinds(f, call.tensors)
-    names = f._names.outputs + tuple(name for name in wanted if name in f._names.states_out) + f._names.kept if gradients else wanted
-    tensors = [_as_tensor(x) for x in call.tensors.values()]
+    names = _with_finals(f, wanted) + f._names.kept if gradients else wanted
+    return dict(zip(names, torch.ops.aule.forward(f._key, call.device or "", " ".join(names), *_spread(f, call))))
+
+
+def _trace_step(f: AttentionFunction, call: Call, given: Mapping[str, Any]) -> Tensor:
+    """The step as an operation that writes on its states."""
+    if "o" in given:
+        raise ArgumentError(f"{f.name}: out= cannot be used where calls are traced", "tensor")
+    states = [given[name] if name in given else None for name in ("state", "sum")]
+    return torch.ops.aule.step(f._key, call.device or "", *states, *_spread(f, call))
+
+
+def _spread(f: AttentionFunction, call: Call) -> tuple:
+    """The arguments of a call as operations take them; :func:`_call_of` puts them together again."""
     ints = [name for name in call.params if name not in f._float_params]
     floats = [name for name in call.params if name in f._float_params]
-    results = torch.ops.aule.forward(
-        f._key, call.device or "", " ".join(names), " ".join(call.tensors), tensors, " ".join(ints + floats),
-        [int(call.params[name]) for name in ints], [float(call.params[name]) for name in floats],
-    )
-    return dict(zip(names, results))
+    numbers = [int(call.params[name]) for name in ints], [float(call.params[name]) for name in floats]
+    return " ".join(call.tensors), [_as_tensor(x) for x in call.tensors.values()], " ".join(ints + floats), *numbers
 
 
 def _call_of(device: str, names: str, tensors: Sequence[Tensor], params: str, ints: Sequence[int], floats: Sequence[float]) -> Call:
@@ -300,15 +317,19 @@ def _new(like: Tensor, shape: Sequence[Any], dtype: torch.dtype, source: Tensor)
     return like.new_empty((b, s, h, d), dtype=dtype).transpose(1, 2)
 
 
+def _shape_of_output(f: AttentionFunction, given: Mapping[str, Tensor]) -> tuple:
+    q = given["q"]
+    b, h, s = q.shape[:3]
+    if f._names.states:  # of a recurrence heads of any may be shared
+        h = max((given[name].shape[1] for name in f._names.positional), key=int)
+    return b, h, s, given["v"].shape[3] if "v" in given else f._specs["o"].axes[3]
+
+
 @forward_op.register_fake
 def _(attention, device, results, names, tensors, params, ints, floats):
     f = _traced[attention] = _function(attention)
     given = dict(zip(names.split(), tensors))
-    q = given["q"]
-    width = given["v"].shape[3] if "v" in given else f._specs["o"].axes[3]
-    rows = tuple(q.shape[:3])
-    if f._names.states:  # of a recurrence heads of any may be shared
-        rows = rows[0], max((given[name].shape[1] for name in f._names.positional), key=int), rows[2]
+    q, (*rows, width) = given["q"], _shape_of_output(f, given)
 
     def fake(name: str) -> Tensor:
         if name in f._names.states_out:
@@ -322,49 +343,49 @@ def _(attention, device, results, names, tensors, params, ints, floats):
 
 @torch.library.custom_op(
     "aule::backward", mutates_args=(),
-    schema="(str attention, str device, str names, Tensor[] tensors, Tensor[] results, Tensor?[] given, str params, SymInt[] ints, float[] floats) -> Tensor[]",
+    schema="(str attention, str device, str names, Tensor[] tensors, Tensor[] results, Tensor?[] given, str params, SymInt[] ints, float[] floats, "
+    "str made='') -> Tensor[]",
 )
 def backward_op(
     attention: str, device: str, names: str, tensors: Sequence[Tensor], results: Sequence[Tensor], given: Sequence[Optional[Tensor]], params: str,
-    ints: Sequence[int], floats: Sequence[float],
+    ints: Sequence[int], floats: Sequence[float], made: str = "",
 ) -> List[Tensor]:
+    """[made]: whose gradients are given; "" in graphs that were kept before there were states: of all outputs."""
     f = _function(attention)
-    made = dict(zip(f._names.outputs + f._names.kept, results))
-    gradients = f._backward(_call_of(device, names, tensors, params, ints, floats), made, _given(f, made, given), None)
-    return [gradients[name] for name in f._names.gradients]
+    read = dict(zip(f._names.outputs + f._names.kept, results))
+    gradients = f._backward(_call_of(device, names, tensors, params, ints, floats), read, _given(f, read, made.split() or f._names.outputs, given), None)
+    return [gradients[name] for name in f._names.gradients_of(names.split())]
 
 
 @backward_op.register_fake
-def _(attention, device, names, tensors, results, given, params, ints, floats):
+def _(attention, device, names, tensors, results, given, params, ints, floats, made=""):
     f = _function(attention)
     inputs = dict(zip(names.split(), tensors))
-    sources = [inputs[name[1:]] for name in f._names.gradients]
+    sources = [inputs[name[1:]] for name in f._names.gradients_of(inputs)]
     return [_new(x, x.shape, x.dtype, x) for x in sources]
 
 
 def _setup_context(ctx: Any, inputs: tuple, output: list[Tensor]) -> None:
     attention, device, results, names, tensors, params, ints, floats = inputs
     ctx.call = attention, device, names, params, ints, floats
-    ctx.count = len(tensors)
-    ctx.complete = results.split() == list(_names(attention))
-    ctx.save_for_backward(*tensors, *output)
-
-
-def _names(attention: str) -> tuple[str, ...]:
-    f = _function(attention)
-    return f._names.outputs + f._names.kept
+    ctx.count, ctx.results = len(tensors), results.split()
+    ctx.save_for_backward(*tensors, *_read_back(_function(attention), dict(zip(ctx.results, output))).values())
 
 
 def _backward_of_forward(ctx: Any, gradients: list[Tensor | None]) -> tuple:
     attention, device, names, params, ints, floats = ctx.call
     f = _function(attention)
-    if not ctx.complete:
-        raise Error(f"{f.name}: its gradient needs all results of the forward pass: {', '.join(_names(attention))}", "usage")
+    needed = f._names.outputs + f._names.kept
+    if [name for name in ctx.results if name not in f._names.states_out] != list(needed):
+        raise Error(f"{f.name}: its gradient needs all results of the forward pass: {', '.join(needed)}", "usage")
     tensors, results = ctx.saved_tensors[: ctx.count], ctx.saved_tensors[ctx.count :]
-    given = list(gradients[: len(f._names.outputs)])
-    made = dict(zip(f._names.gradients, torch.ops.aule.backward(attention, device, names, tensors, results, given, params, ints, floats)))
+    made = [name for name in ctx.results if name not in f._names.kept]
+    given = list(gradients[: len(made)])
+    more = [] if tuple(made) == f._names.outputs else [" ".join(made)]  # graphs without states are those of before
+    back = torch.ops.aule.backward(attention, device, names, tensors, results, given, params, ints, floats, *more)
+    by_name = dict(zip(f._names.gradients_of(names.split()), back))
     nothing: list[Any] = [None if numbers else [] for numbers in (ints, floats)]  # an empty list counts as one of tensors
-    return None, None, None, None, [made.get("d" + name) for name in names.split()], None, *nothing
+    return None, None, None, None, [by_name.get("d" + name) for name in names.split()], None, *nothing
 
 
 forward_op.register_autograd(_backward_of_forward, setup_context=_setup_context)
@@ -379,3 +400,22 @@ def _backward_of_backward(ctx: Any, gradients: list[Tensor | None]) -> Any:
 
 
 backward_op.register_autograd(_backward_of_backward, setup_context=_setup_refusal)
+
+
+@torch.library.custom_op(
+    "aule::step", mutates_args=("state", "sum"),
+    schema="(str attention, str device, Tensor(a!) state, Tensor(b!)? sum, str names, Tensor[] tensors, str params, SymInt[] ints, float[] floats) -> Tensor",
+)
+def step_op(
+    attention: str, device: str, state: Tensor, sum: Optional[Tensor], names: str, tensors: Sequence[Tensor], params: str, ints: Sequence[int],
+    floats: Sequence[float],
+) -> Tensor:
+    given = {"state": state} if sum is None else {"state": state, "sum": sum}
+    return _function(attention)._run_step(_call_of(device, names, tensors, params, ints, floats), given)
+
+
+@step_op.register_fake
+def _(attention, device, state, sum, names, tensors, params, ints, floats):
+    f = _traced[attention] = _function(attention)
+    given = dict(zip(names.split(), tensors))
+    return _new(given["q"], _shape_of_output(f, given), given["q"].dtype, given["q"])

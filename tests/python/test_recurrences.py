@@ -5,7 +5,6 @@ import unittest
 import numpy as np
 
 import aule
-from support import DEVICE, torch
 
 GLA = """
 attention gla {
@@ -284,103 +283,6 @@ class Recurrences(unittest.TestCase):
                 call()
         with self.assertRaisesRegex(TypeError, "return_state is True or False"):
             f(**x, return_state=1)
-
-
-@unittest.skipUnless(torch, "needs torch")
-class OfTorch(unittest.TestCase):
-    def setUp(self):
-        self.x = {name: torch.from_numpy(tensor).to(DEVICE) for name, tensor in inputs().items()}
-        self.o, self.S = (torch.from_numpy(x).float() for x in gla(**inputs()))
-
-    def near(self, got, expected):
-        torch.testing.assert_close(got.cpu(), expected.cpu(), rtol=2e-5, atol=2e-5)
-
-    def test_pieces(self):
-        f = aule.compile(GLA)
-        first, state = f(**cut(self.x, 0, 11), return_state=True)
-        second, after = f(**cut(self.x, 11, 19), initial_state=state, return_state=True)
-        self.near(torch.cat([first, second], 2), self.o)
-        self.near(after, self.S)
-
-    def test_steps(self):
-        f = aule.compile(GLA)
-        first, state = f(**cut(self.x, 0, 11), return_state=True)
-        version = state._version
-        parts = [first] + [f.step(state, **cut(self.x, t, t + 2)) for t in range(11, 19, 2)]
-        self.near(torch.cat(parts, 2), self.o)
-        self.near(state, self.S)
-        self.assertGreater(state._version, version)
-        self.x["q"].requires_grad_()
-        with self.assertRaisesRegex(aule.ArgumentError, "q requires a gradient, and a step has none"):
-            f.step(state, **self.x)
-
-    def test_types(self):
-        f = aule.compile(GLA)
-        low = {name: tensor.to(torch.bfloat16) if name != "gate" else tensor for name, tensor in self.x.items()}
-        o, state = f(**low, return_state=True)
-        self.assertEqual((o.dtype, state.dtype), (torch.bfloat16, torch.float32))
-        torch.testing.assert_close(o.float().cpu(), self.o, rtol=5e-2, atol=5e-2)
-
-    def test_torch_compile(self):
-        f = aule.compile(GLA)
-
-        @torch.compile(fullgraph=True, backend="aot_eager")
-        def run(x, state):
-            o, state = f(**x, initial_state=state, return_state=True)
-            return o * 2, state + 1
-
-        state = torch.zeros(2, 3, 8, 5, device=DEVICE)
-        for T in (19, 12):
-            o, S = gla(**cut(inputs(), 0, T))
-            got, after = run(cut(self.x, 0, T), state)
-            self.near(got, torch.from_numpy(2 * o).float())
-            self.near(after, torch.from_numpy(S + 1).float())
-
-    def test_packed_in_torch_compile(self):
-        f = aule.compile(GLA)
-        cu = torch.tensor([0, 4, 4, 19], dtype=torch.int32, device=DEVICE)
-        x = {name: tensor[:1] for name, tensor in self.x.items()}
-
-        @torch.compile(fullgraph=True, backend="aot_eager")
-        def run(x, cu):
-            return f(**x, cu_seqlens=cu, return_state=True)
-
-        for got, want in zip(run(x, cu), f(**x, cu_seqlens=cu, return_state=True)):
-            self.near(got, want)
-        self.near(run(x, cu)[0][:, :, :4], self.o[:1, :, :4])
-
-    def test_gradients(self):
-        f = aule.compile(GLA)
-        if DEVICE != "cpu":
-            self.skipTest("kernels of gradients are for processors")
-        x = {name: tensor.double().requires_grad_() for name, tensor in self.x.items()}
-        initial, weights = torch.randn(2, 3, 8, 5), torch.randn(2, 3, 19, 5)
-        state, o = initial.double(), []
-        for t in range(19):
-            state = state * torch.sigmoid(x["gate"][:, :, t])[..., None] + x["k"][:, :, t, :, None] * x["v"][:, :, t, None]
-            o.append(torch.einsum("bhk,bhkv->bhv", x["q"][:, :, t] * 8**-0.5, state))
-        (torch.stack(o, 2) * weights).sum().backward()
-        y = {name: tensor.clone().requires_grad_() for name, tensor in self.x.items()}
-        (f(**y, initial_state=initial) * weights).sum().backward()
-        for name in y:
-            self.assertLess((y[name].grad - x[name].grad).abs().max().item(), 1e-4 * x[name].grad.abs().max().item(), name)
-
-    def test_gradients_of_states_are_refused(self):
-        f = aule.compile(GLA)
-        state = torch.zeros(2, 3, 8, 5, device=DEVICE, requires_grad=True)
-        with self.assertRaisesRegex(aule.ArgumentError, "initial_state requires a gradient"):
-            f(**self.x, initial_state=state)
-        with torch.no_grad():
-            self.near(f(**self.x, initial_state=state), self.o)
-        self.x["q"].requires_grad_()
-        with self.assertRaisesRegex(aule.ArgumentError, "return_state where a gradient is recorded"):
-            f(**self.x, return_state=True)
-
-    def test_another_device(self):
-        f = aule.compile(GLA)
-        state = torch.zeros(2, 3, 8, 5, device="meta")
-        with self.assertRaisesRegex(aule.ArgumentError, "meta"):
-            f(**self.x, initial_state=state)
 
 
 if __name__ == "__main__":
