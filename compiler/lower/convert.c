@@ -11,37 +11,6 @@ typedef struct Source {
     AuVal regs[TILE_MAX_AXES]; /* along each axis */
 } Source;
 
-/* Where element [index] of the axis is. */
-static void find_on_axis(AuLower *l, Source *x, uint32_t n, const AuTilePlaces *places, AuVal index)
-{
-    AuKernel *k = l->k;
-    int32_t weight = 1, regs = 1;
-    x->regs[n] = kernel_i32(k, 0);
-    for (uint32_t i = 0; i < places->digits.count; i++) {
-        const AuTileDigit *d = &places->digits.at[i];
-        const AuVal digit =
-            kernel_op2(k, AU_K_IMOD, kernel_op2(k, AU_K_IDIV, index, kernel_i32(k, weight)),
-                       kernel_i32(k, d->size));
-        const bool lane = d->unit == TILE_UNIT_LANE;
-        AuVal *sum = lane ? &x->lane : &x->regs[n];
-        *sum = kernel_op2(k, AU_K_ADD, *sum,
-                          kernel_op2(k, AU_K_MUL, digit, kernel_i32(k, lane ? d->stride : regs)));
-        if (!lane) regs *= d->size;
-        weight *= d->size;
-    }
-}
-
-/* Registers of y: of each the number along the axes, in order. */
-static bool next_register(const AuTileType *type, int32_t *regs)
-{
-    uint32_t n = type->count;
-    while (n-- > 0) {
-        if (++regs[n] < tile_axis_registers(type->axes[n].places)) return true;
-        regs[n] = 0;
-    }
-    return false;
-}
-
 /* Whether it is this register that is wanted: none if that is so for all lanes; false: for no lane. */
 static bool may_be(AuLower *l, const Source *x, const AuTileType *type, const int32_t *regs,
                    AuVal *when)
@@ -72,7 +41,7 @@ static AuVal ask(AuLower *l, const AuTileVar *y, const Source *x)
         const AuVal there = kernel_emit(k, shuffle, (AuVal[]){v, x->lane}, 2);
         value = value.i && when.i ? kernel_op3(k, AU_K_SELECT, when, there, value) : there;
         if (++asked > MOST_ASKED) lower_refuse(l, "a conversion that asks for too many registers");
-    } while (next_register(type, regs) && !l->failed);
+    } while (lower_next_register(type, regs, TILE_MAX_AXES, 1) && !l->failed);
     return value;
 }
 
@@ -101,12 +70,12 @@ void lower_convert(AuLower *l, const AuTileStmt *s)
     do {
         Source x = {.lane = kernel_i32(k, 0)};
         for (uint32_t n = 0; n < type->count; n++)
-            find_on_axis(l, &x, n, from->type->axes[n].places,
-                         lower_coord(l, &type->axes[n], regs[n]).index);
+            x.regs[n] = lower_find(l, from->type->axes[n].places,
+                                   lower_coord(l, &type->axes[n], regs[n]).index, &x.lane);
         const AuVal value = ask(l, from, &x);
         if (l->failed) return;
         kernel_store(k, lower_var_array(l, to),
                      kernel_i32(k, (int32_t)lower_register_number(type, regs)),
                      lower_as(l, value, lower_scalar(type->elem)), none);
-    } while (next_register(type, regs));
+    } while (lower_next_register(type, regs, TILE_MAX_AXES, 1));
 }

@@ -327,13 +327,8 @@ static AuSpaces union_of(const Group *g)
 /* The lanes that share a row have each a part of it. */
 static void join_lanes(AuLower *l, const Item *item)
 {
-    uint32_t bits = 0, warps = 0;
-    const AuTileType *of = item->expr->type;
-    for (uint32_t n = 0; n < of->count; n++) {
-        if (!of->axes[n].places || tile_axis(item->reduction->type, of->axes[n].name)) continue;
-        bits |= tile_lane_bits(of->axes[n].places);
-        warps |= tile_warp_bits(of->axes[n].places);
-    }
+    uint32_t bits, warps;
+    lower_sharers(item->expr->type, item->reduction->type, &bits, &warps);
     if (item->reduction->integer == LOWER_IN_PARTS) return;
     const AuKOp op = operation_of(item->reduction);
     lower_join_lanes(l, item->mem, lower_registers(&item->row_type), bits, op);

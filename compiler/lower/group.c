@@ -116,11 +116,8 @@ static AuVal register_at(AuLower *l, const AuTileType *type, const char *first_n
 {
     int32_t regs[TILE_MAX_AXES];
     for (uint32_t i = 0; i < 2; i++) {
-        const AuTilePlaces *places = type->axes[i].places;
         const int32_t index = type->axes[i].name == first_name ? m : n;
-        regs[i] = 0;
-        while (regs[i] < tile_axis_registers(places) && tile_axis_offset(places, regs[i]) != index)
-            regs[i]++;
+        regs[i] = lower_register_on(type->axes[i].places, index);
     }
     return kernel_i32(l->k, (int32_t)lower_register_number(type, regs));
 }

@@ -10,13 +10,15 @@
  *     fuse.c, stores.c, sums.c, convert.c         runs of assignments, reductions, running sums, other layouts
  *     exchange.c                                  reductions among lanes
  *     eval.c, address.c, packed.c, tiles.c,
- *     places.c, spaces.c, launch.c                elements of expressions and memory, memories, registers: these need each other
+ *     places.c, launch.c                          elements of expressions and memory, memories: these need each other and the next
+ *     fragments.c, fragment_loops.c               registers of fragments, where they are and loops over them (fragments.h)
  *
  * What transfer.c knows of alignment (lower_vector_condition, lower_in_vectors) all files ask, and matrix.c loads fragments for
  * registers.c (lower_load_by_ldmatrix). */
 #ifndef AU_LOWER_INTERNAL_H
 #define AU_LOWER_INTERNAL_H
 
+#include "fragments.h"
 #include "lower.h"
 #include "units.h"
 
@@ -44,18 +46,6 @@ typedef struct AuHeld {
     bool by_lanes; /* and lanes copy asynchronously */
     uint32_t depth;
 } AuHeld;
-
-/* Where along an axis an element is: its index, and for fragments the register that holds it. */
-typedef struct AuCoord {
-    const char *axis;
-    AuVal index;    /* i32 */
-    AuVal reg;      /* i32, uniform; none: not of a fragment. Of an axis in groups: the group; */
-    int32_t within; /* and which register of the group. Of an axis in steps: which of the step */
-} AuCoord;
-typedef struct AuPoint {
-    AuCoord at[6];
-    uint32_t count;
-} AuPoint;
 
 /* In what order the last two axes of a packed tensor lie (packed.c). */
 enum { LOWER_PACKED = 16 };
@@ -277,46 +267,6 @@ bool lower_may_be_outside(const AuTileExpr *ref, uint32_t dimension);
 /* Along dimension [n] the first position that is inside (none: 0), and the first after those. */
 AuVal lower_begin(AuLower *l, const AuTileExpr *ref, uint32_t n);
 AuVal lower_end(AuLower *l, const AuTileExpr *ref, uint32_t n);
-
-/* ---- spaces.c: registers of fragments */
-typedef struct AuSpace1 {
-    const AuTileAxis *axis;
-    int32_t regs;
-    bool looped;  /* a loop over registers, or over groups of them; else unrolled */
-    bool grouped; /* registers of an axis along the lanes, in groups of a product's columns */
-    int32_t step; /* registers side by side in the loop's body */
-} AuSpace1;
-typedef struct AuSpaces {
-    AuSpace1 at[6];
-    uint32_t count;
-} AuSpaces;
-AuSpaces lower_spaces(AuLower *l, const AuTileType *type);
-bool lower_same_loops(const AuSpaces *a, const AuSpaces *b);
-/* Calls [body] for each register of the space, loops opened around. */
-typedef void (*AuPointFn)(AuLower *l, const AuPoint *p, void *user);
-void lower_each(AuLower *l, const AuSpaces *spaces, AuPointFn body, void *user);
-/* Axes along the lanes of which a lane holds many indices are held in groups: the array's order is
- * [group][other axes][in the group], so that what a product reads of a group lies side by side. */
-bool lower_is_grouped(const AuLower *l, const AuTileAxis *axis);
-/* The number of the register that holds the point's element of a fragment of this type. */
-AuVal lower_register(AuLower *l, const AuTileType *type, const AuPoint *p);
-/* The same where the elements of two registers along [pair_axis] share one. */
-AuVal lower_pair_register(AuLower *l, const AuTileType *type, const AuPoint *p,
-                          const char *pair_axis);
-/* Loops go by two along the axis: both elements of a pair in one turn, the even one first. */
-void lower_by_pairs(AuSpaces *spaces, const char *pair_axis);
-/* Two bf16 as an i32, the first in the low half. */
-AuVal lower_pair(AuLower *l, AuVal low, AuVal high);
-uint32_t lower_registers(const AuTileType *type);
-/* Where the lane's register number [reg] of the axis is. */
-AuCoord lower_coord(AuLower *l, const AuTileAxis *axis, int32_t reg);
-/* vector access: the number of a register in a fragment's array, by register of each axis. */
-uint32_t lower_register_number(const AuTileType *type, const int32_t *regs);
-/* Whether this lane is the one of those that hold copies of a value of this type; none: all differ. */
-AuVal lower_holds(AuLower *l, const AuTileType *type);
-AuMem lower_array(AuLower *l, const char *name, AuScalar scalar, uint32_t count);
-/* The variable's array, made at its first use. */
-AuMem lower_var_array(AuLower *l, const AuTileVar *var);
 
 /* ---- fuse.c: a run of assignments */
 void lower_assignments(AuLower *l, AuTileStmt *const *statements, uint32_t count);

@@ -20,8 +20,7 @@ typedef struct Operand {
     const char *free_name, *k_name;
     int32_t free_extent, depth;
     AuTileAxis free_axis, k_axis; /* as the instruction has them, over the whole tile */
-    int32_t free_regs, k_regs;    /* of a lane, for one instruction */
-    int32_t packed;               /* of these, side by side along k in 32 bits */
+    AuPiece piece;                /* of a lane, for one instruction */
     int32_t step;                 /* elements along k that are read at once */
     bool by_ldmatrix, transposed;
     bool turned;   /* as the other form of the instruction has it */
@@ -33,26 +32,17 @@ typedef struct Matrix {
     AuMatrix row;
     Operand a, b;
     int32_t tiles_m, tiles_n, depth, step, parts; /* parts: instructions along k of a step */
-    int32_t c_rows, c_columns;                    /* registers of a lane, for one instruction */
+    AuPiece c;                                    /* of a lane, for one instruction */
 } Matrix;
 
 /* ---- operands */
 
-static int32_t elements_of(const Operand *x) { return x->free_regs * x->k_regs; }
-
-/* The registers, along both axes, of element [i] of instruction (tile, part): neighbours along k in
- * 32 bits, then rows, then along k. */
-static void registers_of(const Operand *x, int32_t tile, int32_t part, int32_t i, int32_t *free,
-                         int32_t *k)
-{
-    *k = part * x->k_regs + i / (x->packed * x->free_regs) * x->packed + i % x->packed;
-    *free = tile * x->free_regs + i / x->packed % x->free_regs;
-}
+static int32_t elements_of(const Operand *x) { return lower_piece_elements(&x->piece); }
 
 static AuPoint point_of(AuLower *l, const Operand *x, int32_t tile, int32_t part, int32_t i)
 {
     int32_t free, k;
-    registers_of(x, tile, part, i, &free, &k);
+    lower_in_piece(&x->piece, tile, part, i, &free, &k);
     return (AuPoint){.at = {lower_coord(l, &x->free_axis, free), lower_coord(l, &x->k_axis, k)},
                      .count = 2};
 }
@@ -66,7 +56,7 @@ static AuVal side_by_side(AuLower *l, const Operand *x, const AuTileVar *var, in
     uint32_t first = 0;
     for (int32_t i = 0; i < elements_of(x); i++) {
         int32_t free, k, regs[2];
-        registers_of(x, tile, part, i, &free, &k);
+        lower_in_piece(&x->piece, tile, part, i, &free, &k);
         for (uint32_t n = 0; n < 2; n++) regs[n] = type->axes[n].name == x->k_name ? k : free;
         const uint32_t number = lower_register_number(type, regs);
         if (i == 0) first = number;
@@ -199,8 +189,8 @@ static bool can_square(AuLower *l, Operand *x)
 /* Do the elements that a lane takes at once follow each other along the last axis of the memory, in whole vectors? */
 static bool is_adjacent(AuLower *l, const Operand *x)
 {
-    const bool along_k = x->packed == elements_of(x);
-    if (x->e->op != TILE_X_REF || (!along_k && x->free_regs < elements_of(x))) return false;
+    const bool along_k = x->piece.packed == elements_of(x);
+    if (x->e->op != TILE_X_REF || (!along_k && x->piece.free < elements_of(x))) return false;
     return lower_in_vectors(l, x->e, along_k ? x->k_name : x->free_name, elements_of(x)) &&
            lower_is_known(l, lower_memory(l, x->e->memory)->by_vectors, true);
 }
@@ -220,14 +210,9 @@ static bool prepare_operand(AuLower *l, const Matrix *m, Operand *x)
     x->k_axis = (AuTileAxis){.name = x->k_name,
                              .size = x->depth,
                              .places = places(l->arena, atom, x->use, k_side, x->depth)};
-    const AuTilePlaces *one[2];
-    for (int side = 0; side < 2; side++)
-        one[side] = places(l->arena, atom, x->use, side, tile_atom_extent(atom, x->use, side));
-    if (!x->free_axis.places || !x->k_axis.places || !one[0] || !one[1]) return false;
-    x->free_regs = tile_axis_registers(one[free_side]);
-    x->k_regs = tile_axis_registers(one[k_side]);
-    const AuTileDigit *first = &one[k_side]->digits.at[0];
-    x->packed = first->unit == TILE_UNIT_REG ? first->size : 1;
+    if (!x->free_axis.places || !x->k_axis.places ||
+        !lower_piece(l, atom, x->use, x->turned, &x->piece))
+        return false;
     x->by_ldmatrix =
         (l->module->caps->loads & TILE_LOADS_MATRIX) && !atom->turns && can_square(l, x);
     x->adjacent = !x->by_ldmatrix && is_adjacent(l, x);
@@ -289,11 +274,10 @@ static bool prepare(AuLower *l, const AuTileStmt *s, Matrix *x)
     x->b = (Operand){.e = s->product.b, .use = TILE_B, .free_name = n, .k_name = k};
     x->a.free_extent = rows, x->b.free_extent = columns, x->a.depth = x->b.depth = x->depth;
     if (!prepare_operand(l, x, &x->a) || !prepare_operand(l, x, &x->b) ||
+        !lower_piece(l, x->atom, TILE_C, false, &x->c) ||
         !find_row(x->atom, lower_scalar(s->product.a->type->elem), x->b.turned + 2 * x->a.turned,
                   &x->row))
         return false;
-    x->c_rows = tile_axis_registers(tile_atom_places(l->arena, x->atom, TILE_C, 0, x->atom->m));
-    x->c_columns = tile_axis_registers(tile_atom_places(l->arena, x->atom, TILE_C, 1, x->atom->n));
     choose_order(l, x);
     if (!is_in_place(&x->a) || !is_in_place(&x->b)) return false;
     const int32_t both = 2 * VECTOR / tile_elem(s->product.a->type->elem)->bytes;
@@ -333,7 +317,8 @@ bool lower_load_by_ldmatrix(AuLower *l, const AuTileStmt *s)
         for (int32_t n = 0; n < tiles * m.parts; n++)
             for (int32_t i = 0; i < elements_of(&o); i++) {
                 int32_t at_free, at_k, regs[2];
-                registers_of(&o, n / m.parts, step * m.parts + n % m.parts, i, &at_free, &at_k);
+                lower_in_piece(&o.piece, n / m.parts, step * m.parts + n % m.parts, i, &at_free,
+                               &at_k);
                 regs[free] = at_free, regs[1 - free] = at_k;
                 kernel_store(l->k, lower_var_array(l, s->var),
                              kernel_i32(l->k, (int32_t)lower_register_number(type, regs)),
@@ -350,7 +335,7 @@ static AuVal sums_at(AuLower *l, const Matrix *x, const AuTileType *type, int32_
 {
     int32_t regs[2];
     for (uint32_t i = 0; i < 2; i++)
-        regs[i] = type->axes[i].name == x->a.free_name ? m * x->c_rows : n * x->c_columns;
+        regs[i] = type->axes[i].name == x->a.free_name ? m * x->c.free : n * x->c.k;
     return kernel_i32(l->k, (int32_t)lower_register_number(type, regs));
 }
 
@@ -399,7 +384,7 @@ void lower_matrix_product(AuLower *l, const AuTileStmt *s)
     const int32_t count = x.tiles_m * x.tiles_n;
     AuVal *c = AU_NEW_ARRAY(l->arena, AuVal, (size_t)count + 1);
     const AuMem sums = lower_var_array(l, s->var);
-    const uint32_t width = (uint32_t)(x.c_rows * x.c_columns);
+    const uint32_t width = (uint32_t)lower_piece_elements(&x.c);
     const AuVal zero = s->product.add ? none : zeros(l, width);
     for (int32_t i = 0; i < count; i++)
         c[i] = s->product.add

@@ -16,30 +16,26 @@ static int32_t register_weight(const AuTileType *piece, uint32_t axis, int32_t r
 
 static void set_strides(AuPacked *p, uint32_t axis)
 {
-    const AuTileDigits *digits = &p->piece->axes[axis].places->digits;
-    int32_t regs = 1;
-    for (uint32_t n = 0; n < digits->count; n++) {
-        const AuTileDigit d = digits->at[n];
+    const AuAxisDigits digits = lower_digits(p->piece->axes[axis].places);
+    for (uint32_t n = 0; n < digits.count; n++) {
+        const AuAxisDigit d = digits.at[n];
         if (d.unit == TILE_UNIT_LANE) {
-            p->strides[axis][n] = d.stride * p->words;
+            p->strides[axis][n] = d.apart * p->words;
             continue;
         }
-        const int32_t weight = register_weight(p->piece, axis, regs);
+        const int32_t weight = register_weight(p->piece, axis, d.apart);
         p->strides[axis][n] = weight < p->words ? weight : weight * p->lanes;
-        regs *= d.size;
     }
 }
 
 /* Which registers along the axes a lane's register number [n] of a piece is. */
 static void set_registers(AuPacked *p)
 {
-    const AuTileAxis *axes = p->piece->axes;
     int32_t regs[TILE_MAX_AXES] = {0};
-    for (regs[0] = 0; regs[0] < tile_axis_registers(axes[0].places); regs[0]++)
-        for (regs[1] = 0; regs[1] < tile_axis_registers(axes[1].places); regs[1]++) {
-            const uint32_t number = lower_register_number(p->piece, regs);
-            p->rows[number] = regs[0], p->columns[number] = regs[1];
-        }
+    do {
+        const uint32_t number = lower_register_number(p->piece, regs);
+        p->rows[number] = regs[0], p->columns[number] = regs[1];
+    } while (lower_next_register(p->piece, regs, TILE_MAX_AXES, 1));
 }
 
 const AuPacked *lower_pack(AuLower *l, const AuTileMemory *m)
@@ -73,8 +69,9 @@ AuVal lower_packed_offset(AuLower *l, const AuPacked *p, AuVal row, AuVal column
         const AuTileAxis *a = &p->piece->axes[axis];
         AuVal rest = kernel_op2(k, AU_K_IMOD, at[axis], kernel_i32(k, a->size));
         pieces[axis] = kernel_op2(k, AU_K_IDIV, at[axis], kernel_i32(k, a->size));
-        for (uint32_t n = 0; n < a->places->digits.count; n++) {
-            const AuVal size = kernel_i32(k, a->places->digits.at[n].size);
+        const AuAxisDigits digits = lower_digits(a->places);
+        for (uint32_t n = 0; n < digits.count; n++) {
+            const AuVal size = kernel_i32(k, digits.at[n].size);
             const AuVal digit = kernel_op2(k, AU_K_IMOD, rest, size);
             sum = kernel_op2(k, AU_K_ADD, sum,
                              kernel_op2(k, AU_K_MUL, digit, kernel_i32(k, p->strides[axis][n])));
@@ -90,15 +87,6 @@ AuVal lower_packed_offset(AuLower *l, const AuPacked *p, AuVal row, AuVal column
 
 /* ---- a fragment in the order of the tensor */
 
-/* Do a lane's registers along the axis lie as in one piece after the other? */
-static bool repeats(const AuTilePlaces *places, const AuTilePlaces *piece)
-{
-    if (!places || places->extent % piece->extent) return false;
-    for (int32_t i = 0; i < places->extent; i++)
-        if (places->place[i] != piece->place[i % piece->extent]) return false;
-    return true;
-}
-
 bool lower_is_packed_so(AuLower *l, const AuTileExpr *ref, const AuTileType *type, bool tested)
 {
     const AuPacked *p = lower_memory(l, ref->memory)->packed;
@@ -109,7 +97,7 @@ bool lower_is_packed_so(AuLower *l, const AuTileExpr *ref, const AuTileType *typ
     for (uint32_t n = 0; n < 2; n++) {
         const uint32_t at = count - 2 + n;
         const AuTileAxis *axis = &type->axes[n], *piece = &p->piece->axes[n];
-        if (lower_view_axis(ref, at) != axis->name || !repeats(axis->places, piece->places) ||
+        if (lower_view_axis(ref, at) != axis->name || !lower_repeats(axis->places, piece->places) ||
             !lower_starts_at(ref->has_index ? ref->args.at[at] : NULL, piece->size))
             return false;
     }

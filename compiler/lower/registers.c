@@ -119,16 +119,8 @@ static void move_at(AuLower *l, const Registers *x, const int32_t *regs)
 static void all_registers(AuLower *l, const Registers *x)
 {
     int32_t regs[TILE_MAX_AXES] = {0};
-    for (;;) {
-        move_at(l, x, regs);
-        uint32_t n = x->type->count;
-        while (n-- > 0) {
-            regs[n] += n == x->fast ? x->wide : 1;
-            if (regs[n] < tile_axis_registers(x->type->axes[n].places)) break;
-            regs[n] = 0;
-        }
-        if (n >= x->type->count || l->failed) return;
-    }
+    do move_at(l, x, regs);
+    while (lower_next_register(x->type, regs, x->fast, x->wide) && !l->failed);
 }
 
 /* A lane's registers piece by piece, as many at once as lie side by side. */
@@ -156,11 +148,10 @@ static void widen(AuLower *l, Registers *x, const AuTileExpr *when)
     for (uint32_t n = 0; n < x->type->count; n++)
         if (x->type->axes[n].name == name) x->fast = n;
     if (x->fast == TILE_MAX_AXES) return;
-    const AuTileDigit *first = &x->type->axes[x->fast].places->digits.at[0];
-    if (first->unit != TILE_UNIT_REG) return;
+    const int32_t neighbours = lower_neighbours(x->type->axes[x->fast].places);
     const int32_t most = x->atomic ? MOST_ADDED : VECTOR / tile_elem(elem)->bytes;
     int32_t wide = 1;
-    while (wide * 2 <= most && first->size % (wide * 2) == 0 && lower_is_whole(x->ref, wide * 2) &&
+    while (wide * 2 <= most && neighbours % (wide * 2) == 0 && lower_is_whole(x->ref, wide * 2) &&
            lower_in_vectors(l, x->ref, name, wide * 2))
         wide *= 2;
     x->wide = wide;

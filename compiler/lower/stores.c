@@ -54,19 +54,11 @@ static void store_halves(AuLower *l, Item *item, AuVal value, const AuPoint *p)
     kernel_store(k, lower_var_array(l, item->var), kernel_i32(k, (int32_t)number - 1), both, none);
 }
 
-/* Are registers 2 n and 2 n + 1 neighbours along an axis, so that the loop meets both? */
+/* Does the loop meet both halves of a register of 32 bits? */
 static bool has_halves(const AuLower *l, const AuTileType *type)
 {
-    if (!l->r.unit->written_out || tile_elem(type->elem)->bytes != 2 || type->count != 2)
-        return false;
-    for (uint32_t n = 0; n < 2; n++) {
-        const AuTileDigit *first = &type->axes[n].places->digits.at[0];
-        const int32_t next[2] = {n == 0, n == 1};
-        if (first->unit == TILE_UNIT_REG && first->size == 2 &&
-            lower_register_number(type, next) == 1)
-            return true;
-    }
-    return false;
+    return l->r.unit->written_out && tile_elem(type->elem)->bytes == 2 &&
+           lower_has_neighbours(type);
 }
 
 void lower_store_point(AuLower *l, Item *item, AuVal value, const AuPoint *p)
@@ -83,15 +75,6 @@ void lower_store_point(AuLower *l, Item *item, AuVal value, const AuPoint *p)
 }
 
 /* ---- arrays that another variable needs no longer */
-
-static bool same_registers(const AuTileType *a, const AuTileType *b)
-{
-    bool same = a->count == b->count && lower_scalar(a->elem) == lower_scalar(b->elem);
-    for (uint32_t n = 0; n < a->count && same; n++)
-        same = a->axes[n].name == b->axes[n].name &&
-               tile_same_places(a->axes[n].places, b->axes[n].places);
-    return same;
-}
 
 static bool is_in_group(const Group *g, const Item *item)
 {
@@ -138,7 +121,7 @@ void lower_reuse_arrays(const Group *g)
             AuHeld *held = lower_held(l, other);
             if (held->taken || other->kind != TILE_VALUE || other == item->var ||
                 !dies_here(g, other, item->level) ||
-                !same_registers(other->type, item->var->type) || !group_reads(g, other))
+                !lower_same_registers(other->type, item->var->type) || !group_reads(g, other))
                 continue;
             held->taken = true;
             *lower_held(l, item->var) = (AuHeld){.as = HELD_ARRAY, .mem = held->mem};

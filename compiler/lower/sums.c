@@ -126,20 +126,20 @@ static AuVal from_lane(AuLower *l, AuVal value, AuVal lane)
 }
 
 /* Blocks side by side in lanes: sums over twice as many at each step, then shifted by one. */
-static void scan_lanes(AuLower *l, Scan *x, const AuTileDigit *digit)
+static void scan_lanes(AuLower *l, Scan *x, const AuAxisDigit *digit)
 {
     AuKernel *k = l->k;
     const AuVal lane = kernel_lane(k), zero = kernel_f32(k, 0),
-                stride = kernel_i32(k, digit->stride),
+                stride = kernel_i32(k, digit->apart),
                 place = kernel_op2(k, AU_K_IMOD, kernel_op2(k, AU_K_IDIV, lane, stride),
                                    kernel_i32(k, digit->size)),
-                last = kernel_i32(k, (digit->size - 1) * digit->stride);
+                last = kernel_i32(k, (digit->size - 1) * digit->apart);
     for (int32_t r = 0; r < x->registers; r++) {
         AuVal sum = x->all[r];
         for (int32_t step = 1; step <= digit->size; step *= 2) {
             const bool shifts = step == digit->size;
             const int32_t far = shifts ? 1 : step;
-            const AuVal there = kernel_op2(k, AU_K_SUB, lane, kernel_i32(k, far * digit->stride));
+            const AuVal there = kernel_op2(k, AU_K_SUB, lane, kernel_i32(k, far * digit->apart));
             const AuVal before =
                 kernel_op3(k, AU_K_SELECT, kernel_op2(k, AU_K_LE, kernel_i32(k, far), place),
                            from_lane(l, sum, there), zero);
@@ -158,9 +158,10 @@ static bool can_scan(const AuLower *l, const AuTileType *type)
     if (type->count != 1 || !axis->places || tile_axis_registers(axis->places) > MOST_REGISTERS ||
         tile_warp_bits(axis->places))
         return false;
-    for (uint32_t n = 0; n < axis->places->digits.count; n++) {
-        const AuTileDigit *d = &axis->places->digits.at[n];
-        const bool power = !(d->size & (d->size - 1)) && !(d->stride & (d->stride - 1));
+    const AuAxisDigits digits = lower_digits(axis->places);
+    for (uint32_t n = 0; n < digits.count; n++) {
+        const AuAxisDigit *d = &digits.at[n];
+        const bool power = !(d->size & (d->size - 1)) && !(d->apart & (d->apart - 1));
         if (d->unit == TILE_UNIT_LANE &&
             (!power || !(l->module->caps->exchange & TILE_EXCHANGE_ANY)))
             return false;
@@ -168,13 +169,9 @@ static bool can_scan(const AuLower *l, const AuTileType *type)
     return true;
 }
 
-/* Register [r] of the axis. */
 static AuPoint point_on(AuLower *l, const AuTileAxis *axis, int32_t r)
 {
-    AuCoord c = lower_coord(l, axis, r);
-    const int32_t group = l->module->options.product_columns;
-    if (lower_is_grouped(l, axis)) c.reg = kernel_i32(l->k, r / group), c.within = r % group;
-    return (AuPoint){.at = {c}, .count = 1};
+    return (AuPoint){.at = {lower_coord_in_groups(l, axis, r)}, .count = 1};
 }
 
 void lower_running_sum(AuLower *l, const AuTileStmt *s)
@@ -196,15 +193,13 @@ void lower_running_sum(AuLower *l, const AuTileStmt *s)
         x.upto[r] = x.all[r] = lower_as(l, lower_eval(l, of, &p), AU_F32);
     }
     l->r.known_count = known_before;
-    int32_t apart = 1;
-    for (uint32_t n = 0; n < axis->places->digits.count; n++) {
-        const AuTileDigit *d = &axis->places->digits.at[n];
-        if (d->unit == TILE_UNIT_LANE) {
+    const AuAxisDigits digits = lower_digits(axis->places);
+    for (uint32_t n = 0; n < digits.count; n++) {
+        const AuAxisDigit *d = &digits.at[n];
+        if (d->unit == TILE_UNIT_LANE)
             scan_lanes(l, &x, d);
-            continue;
-        }
-        scan_registers(l, &x, d->size, apart);
-        apart *= d->size;
+        else
+            scan_registers(l, &x, d->size, d->apart);
     }
     for (int32_t r = 0; r < x.registers; r++) {
         const AuPoint p = point_on(l, axis, r);

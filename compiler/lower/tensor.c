@@ -80,9 +80,8 @@ static const AuTileAxis *row_axis(const AuTileType *type, const AuTileExpr *ref,
 {
     const AuTileType *view = ref->type;
     const AuTileAxis *axis = view->count ? tile_axis(type, view->axes[view->count - 1].name) : NULL;
-    *registers = axis ? (uint32_t)tile_axis_registers(axis->places) : 0;
-    return axis && *registers == lower_registers(type) && *registers == (uint32_t)axis->size ? axis
-                                                                                             : NULL;
+    *registers = axis ? (uint32_t)axis->size : 0;
+    return axis && lower_is_of_lane(axis) && *registers == lower_registers(type) ? axis : NULL;
 }
 
 /* The first element of the lane's row, and how many there are; 0: refused. */
