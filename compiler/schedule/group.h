@@ -23,6 +23,23 @@ const char *group_refusal_of_registers(AuArena *arena, const AuProblem *p, const
 /* Bytes of rows of [width] elements that units move and multiply side by side. */
 int32_t group_swizzle(const AuProblem *p, int32_t width);
 
+/* ---- group_parts.c */
+/* A tile in stages, "K: bf16[kv:64, d:128] swizzle 128". */
+const char *group_tile(Lanes *x, const char *name, const char *rows, int32_t count,
+                       const char *columns, int32_t width);
+void group_issue(Lanes *x, AuTileHandle from, AuTileHandle to); /* a copy, padded with 0 */
+/* A tile of [rows] queries ("q") or keys ("k"), of [all] there are; [number] is its number. */
+typedef struct GroupTile {
+    const char *number;
+    int32_t rows;
+    const char *of, *all;
+} GroupTile;
+/* Its copies: with the limits of the mask's range where that cuts the tile, else with none, "", by boxes. */
+typedef void GroupIssue(Lanes *x, const char *limits);
+void group_issue_within(Lanes *x, const GroupTile *tile, GroupIssue *issue);
+/* The same of a loop over a list, of which the range only cuts tiles of the segment `partial`. */
+void group_issue_of_list(Lanes *x, const GroupTile *tile, GroupIssue *issue);
+
 /* Backward (group_back_shape.c): what follows from the rest of a shape; why it does not do. */
 void group_back_complete(const AuProblem *p, AuShape *shape);
 const char *schedule_group_back_refusal(AuArena *arena, const AuProblem *p, const AuShape *s);

@@ -63,38 +63,20 @@ static void memories(Lanes *x)
                   d, group_back_swizzle(part * (int32_t)sizeof(float)));
 }
 
-/* A loop over the heads of the group, if the block has them all. */
-static void open_heads(Lanes *x)
-{
-    if (x->heads_apart) return;
-    tile_for_range(x->t, "g", "0", "G");
-    tile_set(x->t, "h", "hk * G + g");
-}
-
-static void end_heads(Lanes *x)
-{
-    if (!x->heads_apart) tile_end(x->t);
-}
-
-/* And over tiles of queries. */
+/* A loop over the heads of the block and their tiles of queries. */
 static void open_walk(Lanes *x)
 {
-    open_heads(x);
+    warps_open_heads(x);
     tile_for_tiles(x->t, "m", "queries", NULL);
 }
 
 static void end_walk(Lanes *x)
 {
     tile_end(x->t);
-    end_heads(x);
+    warps_end_heads(x);
 }
 
 /* ---- the warp that brings tiles */
-
-static void issue(Lanes *x, AuTileHandle from, const char *to)
-{
-    tile_async_copy(x->t, NULL, "%v -> %s pad 0", from, to);
-}
 
 /* [limits]: of the mask's range, "" where none are to be seen to. */
 static void issue_keys(Lanes *x, const char *limits)
@@ -102,8 +84,8 @@ static void issue_keys(Lanes *x, const char *limits)
     AuTileBuild *t = x->t;
     const char *rows = tile_text(t, "nb * %d +: %d%s", x->block, x->block, limits);
     tile_acquire(t, "x", "keys");
-    issue(x, lanes_at(x, lanes_operand_rows(x, 1, ":"), rows), "x.K");
-    issue(x, lanes_at(x, lanes_operand_rows(x, 2, ":"), rows), "x.V");
+    group_issue(x, lanes_at(x, lanes_operand_rows(x, 1, ":"), rows), TILE_NAME("x.K"));
+    group_issue(x, lanes_at(x, lanes_operand_rows(x, 2, ":"), rows), TILE_NAME("x.V"));
     tile_commit(t, "x");
 }
 
@@ -111,8 +93,8 @@ static void issue_rows(Lanes *x, const char *stage, uint32_t from, uint32_t to)
 {
     const int32_t m = x->shape->query_tile;
     for (uint32_t n = from; n < to; n++)
-        issue(x, tile_part(x->t, "%s[b, h, m * %d +: %d]", back_row_name(x, n), m, m),
-              tile_text(x->t, "%s.row%u", stage, n));
+        group_issue(x, tile_part(x->t, "%s[b, h, m * %d +: %d]", back_row_name(x, n), m, m),
+                    tile_part(x->t, "%s.row%u", stage, n));
 }
 
 static void issue_queries(Lanes *x, const char *limits)
@@ -121,48 +103,26 @@ static void issue_queries(Lanes *x, const char *limits)
     const int32_t m = x->shape->query_tile;
     const char *rows = tile_text(t, "m * %d +: %d%s", m, m, limits);
     tile_acquire(t, "y", "query");
-    issue(x, lanes_at(x, lanes_operand_rows(x, 0, ":"), rows), "y.Q");
+    group_issue(x, lanes_at(x, lanes_operand_rows(x, 0, ":"), rows), TILE_NAME("y.Q"));
     issue_rows(x, "y", 0, final_rows(x));
     tile_commit(t, "y");
     tile_acquire(t, "z", "grad");
-    issue(x, tile_part(t, "%s[b, h, %s, :]", back_output_gradient(x), rows), "z.dO");
+    group_issue(x, tile_part(t, "%s[b, h, %s, :]", back_output_gradient(x), rows),
+                TILE_NAME("z.dO"));
     issue_rows(x, "z", final_rows(x), all_rows(x));
     tile_commit(t, "z");
 }
 
-/* Is a tile cut by the range of the mask: from [low] to [high], where there is more? */
-static void if_cut(Lanes *x, const char *tile, int32_t rows, const char *of, const char *all)
-{
-    tile_if(x->t, "%s * %d < %s_low || (%s * %d + %d > %s_high && %s_high < %s)", tile, rows, of,
-            tile, rows, rows, of, of, all);
-}
-
 static void load_role(Lanes *x)
 {
-    AuTileBuild *t = x->t;
-    const bool masked = x->p->attn->mask.i != 0;
-    tile_role(t, "load", 0, TILE_ON_WARP, x->shape->producer_registers);
-    if (masked) {
-        if_cut(x, "nb", x->block, "k", lanes_axis(x, 1, 2));
-        issue_keys(x, lanes_limits(x, "k"));
-        tile_else(t);
-    }
-    issue_keys(x, "");
-    if (masked) tile_end(t);
+    const GroupTile keys = {"nb", x->block, "k", lanes_axis(x, 1, 2)},
+                    queries = {"m", x->shape->query_tile, "q", lanes_axis(x, 0, 2)};
+    tile_role(x->t, "load", 0, TILE_ON_WARP, x->shape->producer_registers);
+    group_issue_within(x, &keys, issue_keys);
     open_walk(x);
-    if (masked) {
-        tile_on_segment(t, "partial");
-        if_cut(x, "m", x->shape->query_tile, "q", lanes_axis(x, 0, 2));
-        issue_queries(x, lanes_limits(x, "q"));
-        tile_else(t);
-        issue_queries(x, "");
-        tile_end(t);
-        tile_else(t);
-    }
-    issue_queries(x, "");
-    if (masked) tile_end(t);
+    group_issue_of_list(x, &queries, issue_queries);
     end_walk(x);
-    tile_end(t);
+    tile_end(x->t);
 }
 
 /* ---- the warp that adds dQ to its sums */
@@ -198,24 +158,18 @@ static const char *part_column(Lanes *x)
 
 static void fragments(Lanes *x)
 {
-    AuTileBuild *t = x->t;
-    const char *atom = x->atom->name;
-    const int32_t m = x->shape->query_tile;
-    tile_frag(t, "score", "f32[kv:%d, q:%d] @ %s.C", x->rows, m, atom);
-    tile_frag(t, "dp", "f32[kv:%d, q:%d] @ %s.C", x->rows, m, atom);
-    tile_frag(t, "dk_acc", "f32[kv:%d, d:%d] @ %s.C = 0.0", x->rows, x->p->d, atom);
-    tile_frag(t, "dv_acc", "f32[kv:%d, e:%d] @ %s.C = 0.0", x->rows, x->p->e, atom);
-    tile_frag(t, "dq", "f32[q:%d, d:%d] @ %s.C", GROUP_ROWS, x->p->d / group_back_columns(x->shape),
-              atom);
-    warps_declare_totals(x);
-    tile_set(t, "j", "nb * %d + self * %d + iota(kv:%d)", x->block, x->rows, x->rows);
+    warps_back_fragments(x,
+                         (WarpsBackTiles){.queries = x->shape->query_tile,
+                                          .d = x->p->d,
+                                          .e = x->p->e,
+                                          .dq_rows = GROUP_ROWS,
+                                          .dq_channels = x->p->d / group_back_columns(x->shape)});
 }
 
 /* P' and dS', and both as operands. */
 static void pairs(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const AuTileHandle unmasked = {lanes_unmasked(x)};
     const char *rows[64];
     for (uint32_t n = 0; n < all_rows(x); n++) {
         if (n == final_rows(x)) tile_wait(t, "score");
@@ -224,13 +178,7 @@ static void pairs(Lanes *x)
     }
     if (all_rows(x) == final_rows(x)) tile_wait(t, "score");
     tile_wait(t, "dp");
-    tile_set(t, lanes_pair_results(x), "%s", lanes_pair_hook(x, "backward_pair", true, rows));
-    tile_on_segment(t, "partial");
-    lanes_mask(x, TILE_NAME("p"), unmasked);
-    lanes_mask(x, TILE_NAME("ds"), unmasked);
-    warps_guard_values(x, unmasked);
-    tile_end(t);
-    warps_round_pairs(x);
+    warps_pair_gradients(x, rows);
 }
 
 static void query_gradient(Lanes *x)
@@ -268,20 +216,6 @@ static void step(Lanes *x)
     tile_release(t, "y");
 }
 
-static void store_gradient(Lanes *x, uint32_t n, const char *acc, const char *axis)
-{
-    AuTileBuild *t = x->t;
-    const char *to =
-        tile_text(t, "%s[b, %s, nb * %d + self * %d +: %d, :] as [kv, %s] clip",
-                  back_gradient(x, n), n == 1 ? "hk" : "hv", x->block, x->rows, x->rows, axis);
-    if (x->heads_apart)
-        tile_atomic_add(t, "%s -> %s", acc, to);
-    else if (back_has_rows(x, n))
-        tile_store(t, "%s -> %s", acc, to);
-    else
-        tile_store(t, "%s(%s) -> %s", x->operand, acc, to);
-}
-
 static void group_role(Lanes *x)
 {
     AuTileBuild *t = x->t;
@@ -292,11 +226,10 @@ static void group_role(Lanes *x)
     step(x);
     tile_end(t);
     warps_add_totals(x);
-    end_heads(x);
+    warps_end_heads(x);
     tile_release(t, "x");
     warps_end_weights(x);
-    store_gradient(x, 1, "dk_acc", "d");
-    store_gradient(x, 2, "dv_acc", "e");
+    for (uint32_t n = 1; n < 3; n++) warps_store_gradient(x, n, ":", (AuTileHandle){NULL});
     tile_end(t);
 }
 

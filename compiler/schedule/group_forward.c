@@ -24,14 +24,6 @@
 
 /* ---- memories */
 
-/* "K: bf16[kv:64, d:128] swizzle 128" */
-static const char *tile_of(Lanes *x, const char *name, const char *rows, int32_t count,
-                           const char *columns, int32_t width)
-{
-    return tile_text(x->t, "%s: %s[%s:%d, %s:%d] swizzle %d", name, x->operand, rows, count,
-                     columns, width, group_swizzle(x->p, width));
-}
-
 /* The tile of queries or keys, and those of further products. */
 static const char *tiles_of(Lanes *x, const char *name, const char *rows, int32_t count)
 {
@@ -40,7 +32,7 @@ static const char *tiles_of(Lanes *x, const char *name, const char *rows, int32_
         const LanesTerm term = lanes_term(x, n);
         au_text_add(
             &text, "%s%s", n ? ", " : "",
-            tile_of(x, lanes_term_name(x, name, n).text, rows, count, term.axis, term.width));
+            group_tile(x, lanes_term_name(x, name, n).text, rows, count, term.axis, term.width));
     }
     return au_text_str(&text);
 }
@@ -52,7 +44,7 @@ static void memories(Lanes *x)
     tile_pipeline(t, "queries", 1, "load", "mma", "%s", tiles_of(x, "Q", "q", x->block));
     tile_pipeline(t, "key", s->stages, "load", "mma", "%s", tiles_of(x, "K", "kv", s->key_tile));
     tile_pipeline(t, "value", s->stages, "load", "mma", "%s",
-                  tile_of(x, "V", "kv", s->key_tile, "e", x->p->e));
+                  group_tile(x, "V", "kv", s->key_tile, "e", x->p->e));
     if (s->output_apart)
         tile_shared(t, "O", "%s[q:%d, e:%d] swizzle %d", x->operand, x->block, x->p->e,
                     group_swizzle(x->p, x->p->e));
@@ -60,11 +52,6 @@ static void memories(Lanes *x)
 }
 
 /* ---- the warp that issues copies of tiles */
-
-static void issue(Lanes *x, LanesRows view, const char *rows, AuTileHandle to)
-{
-    tile_async_copy(x->t, NULL, "%v -> %v pad 0", lanes_at(x, view, rows), to);
-}
 
 /* Rows of q or k, and those of further products beside them. */
 static void issue_side(Lanes *x, LanesSide side, const char *stage, const char *name,
@@ -74,48 +61,32 @@ static void issue_side(Lanes *x, LanesSide side, const char *stage, const char *
     const bool keys = side == LANES_KEYS;
     tile_acquire(t, stage, keys ? "key" : "queries");
     for (uint32_t n = 0; n < lanes_term_count(x); n++)
-        issue(x, lanes_term_rows(x, n, side, ":"), rows, lanes_term_name(x, name, n));
+        group_issue(x, lanes_at(x, lanes_term_rows(x, n, side, ":"), rows),
+                    lanes_term_name(x, name, n));
     tile_commit(t, stage);
 }
 
-static void issue_values_of(Lanes *x, const char *rows)
-{
-    AuTileBuild *t = x->t;
-    tile_acquire(t, "z", "value");
-    issue(x, lanes_rows(x, lanes_changed_name(x, 2), "hv", ":"), rows, TILE_NAME("z.V"));
-    tile_commit(t, "z");
-}
-
-/* Unmasked tiles lie within the mask's range, and some of the others. */
-static void issue_values(Lanes *x, const char *rows)
+static void issue_values(Lanes *x, const char *limits)
 {
     AuTileBuild *t = x->t;
     const int32_t keys = x->shape->key_tile;
-    const bool masked = x->p->attn->mask.i != 0;
-    if (masked) {
-        tile_on_segment(t, "partial");
-        tile_if(t, "n * %d < k_low || (n * %d + %d > k_high && k_high < %s)", keys, keys, keys,
-                lanes_axis(x, 1, 2));
-        issue_values_of(x, tile_text(t, "%s%s", rows, lanes_limits(x, "k")));
-        tile_else(t);
-        issue_values_of(x, rows);
-        tile_end(t);
-        tile_else(t);
-    }
-    issue_values_of(x, rows);
-    if (masked) tile_end(t);
+    const char *rows = tile_text(t, "n * %d +: %d%s", keys, keys, limits);
+    tile_acquire(t, "z", "value");
+    group_issue(x, lanes_at(x, lanes_rows(x, lanes_changed_name(x, 2), "hv", ":"), rows),
+                TILE_NAME("z.V"));
+    tile_commit(t, "z");
 }
 
 static void load_role(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const int32_t keys = x->shape->key_tile;
-    const char *rows = tile_text(t, "n * %d +: %d", keys, keys);
+    const GroupTile values = {"n", keys, "k", lanes_axis(x, 1, 2)};
     tile_role(t, "load", 0, TILE_ON_WARP, x->shape->producer_registers);
     issue_side(x, LANES_QUERIES, "x", "x.Q", tile_text(t, "mb * %d +: %d", x->block, x->block));
     tile_for_tiles(t, "n", "keys", NULL);
-    issue_side(x, LANES_KEYS, "y", "y.K", rows);
-    issue_values(x, rows);
+    issue_side(x, LANES_KEYS, "y", "y.K", tile_text(t, "n * %d +: %d", keys, keys));
+    group_issue_of_list(x, &values, issue_values);
     tile_end(t);
     tile_end(t);
 }

@@ -36,6 +36,12 @@ bool warps_copy_ahead(const AuProblem *p);
 bool warps_are_async(const Lanes *x);
 /* Copies view [from] to [to], padded with 0; asynchronous where there is that. */
 void warps_issue(Lanes *x, AuTileHandle token, AuTileHandle from, AuTileHandle to);
+/* Of tile [n] of so many rows, what the warp copies: a span of the tensor's rows, and its index in the tile of that stage. */
+typedef struct WarpsShare {
+    const char *rows, *to;
+} WarpsShare;
+WarpsShare warps_share(Lanes *x, const char *n, int32_t rows, const char *stage,
+                       const char *limits);
 /* The warp's share of tile [n] of keys. [by_weight]: the second operand of a product with weights
  * or their gradients, so that rows before the mask's range must be zeros, too. */
 void warps_issue_tile(Lanes *x, AuTileHandle token, LanesRows view, const char *n, AuTileHandle to,

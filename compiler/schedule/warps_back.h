@@ -14,17 +14,11 @@ const char *back_row_name(Lanes *x, uint32_t n);     /* the tensor */
 const char *back_row_variable(Lanes *x, uint32_t n); /* the fragment */
 const char *back_output_gradient(Lanes *x);          /* dO', as [b, h, q, e] */
 
-/* Pairs p and ds as operands `weight` and `ds_operand`; what dv_acc then wants at the end. */
-void warps_round_pairs(Lanes *x);
-void warps_end_weights(Lanes *x);
-
 /* Why this schedule does not have the attention's gradients; NULL: it has. */
 const char *warps_back_refusal(AuArena *arena, const AuProblem *p);
 /* The same of a shape. */
 const char *schedule_warps_back_refusal(AuArena *arena, const AuProblem *p, const AuShape *shape);
 Lanes warps_back_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out);
-/* The kernel of a block of keys: name, arguments, grid, lets, the list `queries` of tiles of queries. */
-void warps_back_head(Lanes *x);
 /* The pieces of a gradient of queries, [query_tile, width], of which each warp makes one a turn. */
 typedef struct WarpsPieces {
     int32_t rows, channels, beside, count; /* of each; pieces beside each other, all */
@@ -34,6 +28,22 @@ WarpsPieces warps_dq_pieces(const Lanes *x, int32_t width);
 bool warps_back_via_shared(const Lanes *x);
 /* The list `queries` of tiles that the keys of the block meet; and the limits of both. */
 void back_query_tiles(Lanes *x);
+
+/* ---- warps_gradients.c: the kernel of a block of keys, on units of warps and of groups of them */
+void warps_back_head(Lanes *x); /* name, arguments, grid, lets, the list `queries` of tiles */
+/* Extents of its fragments: queries of S' and dP', channels of dK and of dV, a piece of dQ. */
+typedef struct WarpsBackTiles {
+    int32_t queries, d, e, dq_rows, dq_channels;
+} WarpsBackTiles;
+void warps_back_fragments(Lanes *x,
+                          WarpsBackTiles tiles); /* and those of inputs; the keys' numbers j */
+void warps_open_heads(Lanes *x);
+void warps_end_heads(Lanes *x);
+/* The hook of pairs, masked on partial tiles; p and ds as operands `weight` and `ds_operand`. [rows]: see lanes_pair_hook. */
+void warps_pair_gradients(Lanes *x, const char *const *rows);
+void warps_end_weights(Lanes *x); /* what dv_acc then wants at the end */
+/* dk_acc (1) or dv_acc (2) to memory, the channels [columns]; rounded elements by way of shared memory [through], if it has a text. */
+void warps_store_gradient(Lanes *x, uint32_t n, const char *columns, AuTileHandle through);
 
 /* ---- warps_pieces.c */
 const char *warps_own_keys(Lanes *x); /* where the warp's keys begin in the block */

@@ -19,30 +19,6 @@
 
 #include <string.h>
 
-/* 2^13, by which weights are multiplied before they are rounded to f16, and dV divided: then weights keep all their bits down to 2^-27
- * instead of 2^-14. They are at most 1 by proof; where scores are so large that products summed in another order make them more, there is
- * room up to 8. Gradients of scores have no bound (docs/dev/performance-notes.md). */
-static const char WEIGHT_FACTOR[] = "8192.0", WEIGHT_SHARE[] = "0.0001220703125";
-
-static bool has_factor(const Lanes *x)
-{
-    return x->p->operand == TILE_F16 && x->p->grads->weights_are_parts && x->own_v;
-}
-
-void warps_round_pairs(Lanes *x)
-{
-    if (has_factor(x))
-        tile_set(x->t, "weight", "%s(p * %s)", x->held, WEIGHT_FACTOR);
-    else
-        tile_set(x->t, "weight", "%s(p)", x->held);
-    tile_set(x->t, "ds_operand", "%s(ds)", x->held);
-}
-
-void warps_end_weights(Lanes *x)
-{
-    if (has_factor(x)) tile_set(x->t, "dv_acc", "dv_acc * %s", WEIGHT_SHARE);
-}
-
 /* ---- the warp's part */
 
 bool warps_back_via_shared(const Lanes *x) { return x->via_shared || x->shape->column_parts > 1; }
@@ -108,13 +84,13 @@ static const char *query_tokens(Lanes *x)
 static void issue_queries(Lanes *x, const char *m, const char *stage)
 {
     AuTileBuild *t = x->t;
-    const int32_t tile = x->shape->query_tile, share = tile / x->shape->executors;
-    const char *any = tile_text(t, "%s * %d + self * %d +: %d", m, tile, share, share);
     /* Of tiles in their order only the first has rows before the range. */
     const bool later = strcmp(m, "next(m)") == 0 && !x->p->hooks->needs_lists;
-    const char *rows =
-        tile_text(t, "%s%s", any, later ? lanes_end_limit(x, "q") : lanes_limits(x, "q"));
-    const char *to = tile_text(t, "%sself * %d +: %d", stage, share, share);
+    const int32_t tile = x->shape->query_tile;
+    const WarpsShare any = warps_share(x, m, tile, stage, ""),
+                     within = warps_share(x, m, tile, stage,
+                                          later ? lanes_end_limit(x, "q") : lanes_limits(x, "q"));
+    const char *rows = within.rows, *to = any.to;
     warps_issue(x, TILE_NAME("tq"),
                 lanes_at(x, lanes_operand_rows(x, 0, warps_columns(x, x->p->d)), rows),
                 tile_part(t, "Q[%s, :]", to));
@@ -126,7 +102,7 @@ static void issue_queries(Lanes *x, const char *m, const char *stage)
                 tile_part(t, "dO[%s, %s]", to, channels));
     for (uint32_t n = 0; n < back_row_count(x, true); n++)
         warps_issue(x, tile_numbered(t, "t", n),
-                    tile_part(t, "%s[b, h, %s]", back_row_name(x, n), any),
+                    tile_part(t, "%s[b, h, %s]", back_row_name(x, n), any.rows),
                     tile_part(t, "row%u[%s]", n, to));
     warps_issue_dot_queries(x, rows, to);
 }
@@ -176,14 +152,7 @@ static void pairs(Lanes *x, const char *from)
     for (uint32_t n = 0; n < back_row_count(x, true); n++)
         tile_load(t, back_row_variable(x, n), "row%u[%s%s +: %d] like score", n,
                   warps_stage(x, false), from, m);
-    tile_set(t, lanes_pair_results(x), "%s", lanes_pair_hook(x, "backward_pair", true, NULL));
-    tile_on_segment(t, "partial");
-    const AuTileHandle unmasked = {lanes_unmasked(x)};
-    lanes_mask(x, TILE_NAME("p"), unmasked);
-    lanes_mask(x, TILE_NAME("ds"), unmasked);
-    warps_guard_values(x, unmasked);
-    tile_end(t);
-    warps_round_pairs(x);
+    warps_pair_gradients(x, NULL);
     const char *own = tile_text(t, "[%s +: %d, %s +: %d]", rows, x->rows, from, m);
     tile_store(t, "ds_operand -> dS[%s%s +: %d, %s +: %d]", warps_dq_is_late(x) ? "at, " : "", rows,
                x->rows, from, m);
@@ -253,37 +222,25 @@ static void step(Lanes *x)
 
 static void fragments(Lanes *x)
 {
-    AuTileBuild *t = x->t;
-    const char *pair =
-        tile_text(t, "f32[kv:%d, q:%d] @ %s.C", x->rows, pair_columns(x), x->atom->name);
-    tile_frag(t, "score", "%s", pair);
-    tile_frag(t, "dp", "%s", pair);
-    tile_frag(t, "dk_acc", "f32[kv:%d, d:%d] @ %s.C = 0.0", x->rows, part_of(x, keys_width(x)),
-              x->atom->name);
-    if (x->own_v)
-        tile_frag(t, "dv_acc", "f32[kv:%d, e:%d] @ %s.C = 0.0", x->rows,
-                  part_of(x, values_width(x)), x->atom->name);
-    const WarpsPieces p = warps_dq_pieces(x, keys_width(x));
-    tile_frag(t, "dq", "f32[q:%d, d:%d] @ %s.C", p.rows, p.channels, x->atom->name);
-    warps_declare_dots(x, pair);
-    warps_declare_totals(x);
-    tile_set(t, "j", "nb * %d + %s + iota(kv:%d)", x->block, warps_own_keys(x), x->rows);
+    const WarpsPieces piece = warps_dq_pieces(x, keys_width(x));
+    warps_back_fragments(x, (WarpsBackTiles){.queries = pair_columns(x),
+                                             .d = part_of(x, keys_width(x)),
+                                             .e = part_of(x, values_width(x)),
+                                             .dq_rows = piece.rows,
+                                             .dq_channels = piece.channels});
 }
 
 static void issue_keys(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const int32_t share = x->block / x->shape->executors;
-    const char *rows = tile_text(t, "nb * %d + self * %d +: %d%s", x->block, share, share,
-                                 lanes_limits(x, "k")),
-               *to = tile_text(t, "self * %d +: %d", share, share);
+    const WarpsShare share = warps_share(x, "nb", x->block, "", lanes_limits(x, "k"));
     warps_issue(x, TILE_NAME("tk"),
-                lanes_at(x, lanes_operand_rows(x, 1, warps_columns(x, x->p->d)), rows),
-                tile_part(t, "K[%s, :]", to));
+                lanes_at(x, lanes_operand_rows(x, 1, warps_columns(x, x->p->d)), share.rows),
+                tile_part(t, "K[%s, :]", share.to));
     if (x->own_v)
         warps_issue(x, TILE_NAME("tv"),
-                    lanes_at(x, lanes_operand_rows(x, 2, warps_columns(x, x->p->e)), rows),
-                    tile_part(t, "V[%s, :]", to));
+                    lanes_at(x, lanes_operand_rows(x, 2, warps_columns(x, x->p->e)), share.rows),
+                    tile_part(t, "V[%s, :]", share.to));
     warps_wait(x, x->own_v ? "tk, tv" : "tk");
 }
 
@@ -306,10 +263,7 @@ static void walk_queries(Lanes *x)
     const bool ahead = warps_are_async(x);
     if (x->shape->stages > 1) tile_set(t, "at", "0");
     if (warps_dq_is_late(x)) warps_begin_late(x);
-    if (!x->heads_apart) {
-        tile_for_range(t, "g", "0", "G");
-        tile_set(t, "h", "hk * G + g");
-    }
+    warps_open_heads(x);
     warps_issue_dot_keys(x);
     if (ahead) issue_queries(x, "first(queries)", warps_stage(x, false));
     tile_for_tiles(t, "m", "queries", NULL);
@@ -319,57 +273,17 @@ static void walk_queries(Lanes *x)
     tile_sync(t, "all"); /* before copies for the next head, and before K and V hold gradients */
     warps_add_totals(x);
     warps_add_dot_keys(x, tile_text(t, "nb * %d + %s +: %d", x->block, warps_own_keys(x), x->rows));
-    if (!x->heads_apart) tile_end(t);
+    warps_end_heads(x);
     if (warps_dq_is_late(x)) warps_end_late(x);
 }
 
-/* The accumulators; as the tensor's own elements they go through the tiles of keys and values, which nobody reads any more. */
-static void store_gradient(Lanes *x, uint32_t n, const char *acc, const char *tile,
-                           const char *axis, int32_t padded)
+/* As the tensor's own elements they go through the tiles of keys and values, which nobody reads any more. */
+static void store_gradient(Lanes *x, uint32_t n, const char *tile, int32_t padded)
 {
-    AuTileBuild *t = x->t;
-    const char *rows = warps_own_keys(x), *from = part_from(x, padded), *name = back_gradient(x, n);
-    const char *gradient =
-        tile_text(t, "%s[b, %s, nb * %d + %s +: %d, %s +: %d] as [kv, %s] clip", name,
-                  n == 1 ? "hk" : "hv", x->block, rows, x->rows, from, part_of(x, padded), axis);
-    if (x->heads_apart) {
-        tile_atomic_add(t, "%s -> %s", acc, gradient);
-        return;
-    }
-    if (back_has_rows(x, n)) {
-        tile_store(t, "%s -> %s", acc, gradient);
-        return;
-    }
-    const char *own =
-        tile_text(t, "%s[%s +: %d, %s +: %d]", tile, rows, x->rows, from, part_of(x, padded));
-    tile_store(t, "%s(%s) -> %s", x->operand, acc, own);
-    tile_copy(t, "%s -> %s", own, gradient);
-}
-
-void warps_back_head(Lanes *x)
-{
-    AuTileBuild *t = x->t;
-    back_begin_kernel(x, "dkdv");
-    back_statistics(x);
-    if (x->p->hooks->needs_lists) lanes_query_list_arguments(x, x->shape->query_tile, x->block);
-    if (x->with_dq) back_argument(x, "dq_sum", TILE_INOUT);
-    const AuTileMode mode = x->heads_apart ? TILE_INOUT : TILE_OUT;
-    back_argument(x, back_gradient(x, 1), mode);
-    if (x->own_v) back_argument(x, back_gradient(x, 2), mode);
-    for (uint32_t n = 0; n < x->p->attn->tensor_count; n++)
-        if (back_sums_keys(x, n) || back_sums_queries(x, n)) back_sum_argument(x, n, TILE_INOUT);
-    const char *heads = lanes_axis(x, 0, 1), *of_keys = lanes_axis(x, 1, 1);
-    const char *blocks = tile_text(t, "nb: cdiv(%s, %d)", lanes_axis(x, 1, 2), x->block);
-    if (x->heads_apart) {
-        lanes_grid_by_work(x, blocks, "h", heads, lanes_axis(x, 1, 0));
-        tile_let(t, "hk", "h / (%s / %s)", heads, of_keys);
-        tile_let(t, "hv", "h / (%s / %s)", heads, lanes_axis(x, x->own_v ? 2 : 1, 1));
-    } else {
-        lanes_grid_by_work(x, blocks, "hk", of_keys, lanes_axis(x, 1, 0));
-        tile_let(t, "G", "%s / %s", heads, of_keys);
-        tile_let(t, "hv", "hk");
-    }
-    back_query_tiles(x);
+    const char *columns = tile_text(x->t, "%s +: %d", part_from(x, padded), part_of(x, padded));
+    warps_store_gradient(
+        x, n, columns,
+        tile_part(x->t, "%s[%s +: %d, %s]", tile, warps_own_keys(x), x->rows, columns));
 }
 
 static void dkdv(Lanes *x)
@@ -387,8 +301,8 @@ static void dkdv(Lanes *x)
     }
     walk_queries(x);
     warps_end_weights(x);
-    store_gradient(x, 1, "dk_acc", "K", "d", keys_width(x));
-    if (x->own_v) store_gradient(x, 2, "dv_acc", "V", "e", values_width(x));
+    store_gradient(x, 1, "K", keys_width(x));
+    if (x->own_v) store_gradient(x, 2, "V", values_width(x));
     if (is_split(x)) tile_sync(t, "all"); /* before copies of other keys, in a persistent kernel */
     tile_end(t);
     tile_end(t);

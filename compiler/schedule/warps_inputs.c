@@ -108,15 +108,12 @@ void warps_declare_dots(Lanes *x, const char *pair)
 void warps_issue_dot_keys(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const int32_t share = x->block / x->shape->executors;
+    const WarpsShare share = warps_share(x, "nb", x->block, "", lanes_limits(x, "k"));
     for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) {
         const LanesRows view =
             lanes_dot_rows(x, n, LANES_KEYS, warps_columns(x, lanes_dot_width(x->p, n)));
-        warps_issue(x, numbered(x, "tk", n),
-                    lanes_at(x, view,
-                             tile_text(t, "nb * %d + self * %d +: %d%s", x->block, share, share,
-                                       lanes_limits(x, "k"))),
-                    tile_part(t, "K%u[self * %d +: %d, :]", n, share, share));
+        warps_issue(x, numbered(x, "tk", n), lanes_at(x, view, share.rows),
+                    tile_part(t, "K%u[%s, :]", n, share.to));
         if (warps_are_async(x)) tile_wait(t, numbered(x, "tk", n));
     }
 }

@@ -63,14 +63,22 @@ void warps_issue(Lanes *x, AuTileHandle token, AuTileHandle from, AuTileHandle t
         tile_copy(x->t, "%v -> %v pad 0", from, to);
 }
 
+WarpsShare warps_share(Lanes *x, const char *n, int32_t rows, const char *stage, const char *limits)
+{
+    const int32_t share = rows / x->shape->executors;
+    return (WarpsShare){
+        .rows = tile_text(x->t, "%s * %d + self * %d +: %d%s", n, rows, share, share, limits),
+        .to = tile_text(x->t, "%sself * %d +: %d", stage, share, share)};
+}
+
 void warps_issue_tile(Lanes *x, AuTileHandle token, LanesRows view, const char *n, AuTileHandle to,
                       const char *stage, bool by_weight)
 {
-    const int32_t keys = x->shape->key_tile, share = keys / x->shape->executors;
-    const char *span = tile_text(x->t, "%s * %d + self * %d +: %d%s", n, keys, share, share,
-                                 by_weight ? lanes_limits(x, "k") : lanes_end_limit(x, "k"));
-    warps_issue(x, token, lanes_at(x, view, span),
-                tile_part(x->t, "%v[%sself * %d +: %d, :]", to, stage, share, share));
+    const WarpsShare share =
+        warps_share(x, n, x->shape->key_tile, stage,
+                    by_weight ? lanes_limits(x, "k") : lanes_end_limit(x, "k"));
+    warps_issue(x, token, lanes_at(x, view, share.rows),
+                tile_part(x->t, "%v[%s, :]", to, share.to));
 }
 
 Lanes warps_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out)

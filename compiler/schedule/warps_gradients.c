@@ -1,0 +1,119 @@
+/* warps_gradients.c - what the kernels have in common that own keys and multiply on matrix units, be it those of a warp (warps_backward.c)
+ * or of a group of warps (group_backward.c): their head, fragments, the loop over heads, gradients of pairs, and how dK and dV leave.
+ * S' and dP' have keys as rows in both, so that P' and dS' are operand A as they lie. */
+#include "lanes_back.h"
+
+void warps_back_head(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    back_begin_kernel(x, "dkdv");
+    back_statistics(x);
+    if (x->p->hooks->needs_lists) lanes_query_list_arguments(x, x->shape->query_tile, x->block);
+    if (x->with_dq) back_argument(x, "dq_sum", TILE_INOUT);
+    const AuTileMode mode = x->heads_apart ? TILE_INOUT : TILE_OUT;
+    back_argument(x, back_gradient(x, 1), mode);
+    if (x->own_v) back_argument(x, back_gradient(x, 2), mode);
+    for (uint32_t n = 0; n < x->p->attn->tensor_count; n++)
+        if (back_sums_keys(x, n) || back_sums_queries(x, n)) back_sum_argument(x, n, TILE_INOUT);
+    const char *heads = lanes_axis(x, 0, 1), *of_keys = lanes_axis(x, 1, 1);
+    const char *blocks = tile_text(t, "nb: cdiv(%s, %d)", lanes_axis(x, 1, 2), x->block);
+    if (x->heads_apart) {
+        lanes_grid_by_work(x, blocks, "h", heads, lanes_axis(x, 1, 0));
+        tile_let(t, "hk", "h / (%s / %s)", heads, of_keys);
+        tile_let(t, "hv", "h / (%s / %s)", heads, lanes_axis(x, x->own_v ? 2 : 1, 1));
+    } else {
+        lanes_grid_by_work(x, blocks, "hk", of_keys, lanes_axis(x, 1, 0));
+        tile_let(t, "G", "%s / %s", heads, of_keys);
+        tile_let(t, "hv", "hk");
+    }
+    back_query_tiles(x);
+}
+
+void warps_back_fragments(Lanes *x, WarpsBackTiles tiles)
+{
+    AuTileBuild *t = x->t;
+    const char *atom = x->atom->name;
+    const char *pair = tile_text(t, "f32[kv:%d, q:%d] @ %s.C", x->rows, tiles.queries, atom);
+    tile_frag(t, "score", "%s", pair);
+    tile_frag(t, "dp", "%s", pair);
+    tile_frag(t, "dk_acc", "f32[kv:%d, d:%d] @ %s.C = 0.0", x->rows, tiles.d, atom);
+    if (x->own_v) tile_frag(t, "dv_acc", "f32[kv:%d, e:%d] @ %s.C = 0.0", x->rows, tiles.e, atom);
+    tile_frag(t, "dq", "f32[q:%d, d:%d] @ %s.C", tiles.dq_rows, tiles.dq_channels, atom);
+    warps_declare_dots(x, pair);
+    warps_declare_totals(x);
+    tile_set(t, "j", "nb * %d + %s + iota(kv:%d)", x->block, warps_own_keys(x), x->rows);
+}
+
+/* ---- heads that share the block's keys, if it has them all */
+
+void warps_open_heads(Lanes *x)
+{
+    if (x->heads_apart) return;
+    tile_for_range(x->t, "g", "0", "G");
+    tile_set(x->t, "h", "hk * G + g");
+}
+
+void warps_end_heads(Lanes *x)
+{
+    if (!x->heads_apart) tile_end(x->t);
+}
+
+/* ---- pairs */
+
+/* 2^13, by which weights are multiplied before they are rounded to f16, and dV divided: then weights keep all their bits down to 2^-27
+ * instead of 2^-14. They are at most 1 by proof; where scores are so large that products summed in another order make them more, there is
+ * room up to 8. Gradients of scores have no bound (docs/dev/performance-notes.md). */
+static const char WEIGHT_FACTOR[] = "8192.0", WEIGHT_SHARE[] = "0.0001220703125";
+
+static bool has_factor(const Lanes *x)
+{
+    return x->p->operand == TILE_F16 && x->p->grads->weights_are_parts && x->own_v;
+}
+
+static void round_pairs(Lanes *x)
+{
+    if (has_factor(x))
+        tile_set(x->t, "weight", "%s(p * %s)", x->held, WEIGHT_FACTOR);
+    else
+        tile_set(x->t, "weight", "%s(p)", x->held);
+    tile_set(x->t, "ds_operand", "%s(ds)", x->held);
+}
+
+void warps_pair_gradients(Lanes *x, const char *const *rows)
+{
+    AuTileBuild *t = x->t;
+    const AuTileHandle unmasked = {lanes_unmasked(x)};
+    tile_set(t, lanes_pair_results(x), "%s", lanes_pair_hook(x, "backward_pair", true, rows));
+    tile_on_segment(t, "partial");
+    lanes_mask(x, TILE_NAME("p"), unmasked);
+    lanes_mask(x, TILE_NAME("ds"), unmasked);
+    warps_guard_values(x, unmasked);
+    tile_end(t);
+    round_pairs(x);
+}
+
+void warps_end_weights(Lanes *x)
+{
+    if (has_factor(x)) tile_set(x->t, "dv_acc", "dv_acc * %s", WEIGHT_SHARE);
+}
+
+/* ---- results */
+
+void warps_store_gradient(Lanes *x, uint32_t n, const char *columns, AuTileHandle through)
+{
+    AuTileBuild *t = x->t;
+    const char *acc = n == 1 ? "dk_acc" : "dv_acc";
+    const char *gradient = tile_text(t, "%s[b, %s, nb * %d + %s +: %d, %s] as [kv, %s] clip",
+                                     back_gradient(x, n), n == 1 ? "hk" : "hv", x->block,
+                                     warps_own_keys(x), x->rows, columns, n == 1 ? "d" : "e");
+    if (x->heads_apart) {
+        tile_atomic_add(t, "%s -> %s", acc, gradient);
+    } else if (back_has_rows(x, n)) {
+        tile_store(t, "%s -> %s", acc, gradient);
+    } else if (!through.text) {
+        tile_store(t, "%s(%s) -> %s", x->operand, acc, gradient);
+    } else {
+        tile_store(t, "%s(%s) -> %v", x->operand, acc, through);
+        tile_copy(t, "%v -> %s", through, gradient);
+    }
+}
