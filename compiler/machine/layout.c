@@ -2,46 +2,45 @@
  * whether two layouts agree. */
 #include "layout.h"
 
-#include <stdlib.h>
+#include "scan.h"
+
 #include <string.h>
 
-static bool unit_of(const char **text, AuTileUnit *unit)
+static bool read_unit(AuScan *s, AuTileUnit *unit)
 {
-    static const struct {
-        const char *name;
-        AuTileUnit unit;
-    } units[] = {{"reg", TILE_UNIT_REG}, {"lane", TILE_UNIT_LANE}, {"warp", TILE_UNIT_WARP}};
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        const size_t n = strlen(units[i].name);
-        if (strncmp(*text, units[i].name, n) != 0) continue;
-        *text += n;
-        *unit = units[i].unit;
+    static const char *const names[] = {
+        [TILE_UNIT_REG] = "reg", [TILE_UNIT_LANE] = "lane", [TILE_UNIT_WARP] = "warp"};
+    const uint32_t length = au_scan_word(s, "");
+    for (uint32_t n = 0; n < sizeof names / sizeof *names; n++) {
+        if (strlen(names[n]) != length || memcmp(s->text + s->at - length, names[n], length) != 0)
+            continue;
+        *unit = (AuTileUnit)n;
         return true;
     }
     return false;
 }
 
-/* The number after `mark`, or `missing` if there is no such mark. */
-static int32_t number_after(const char **text, char mark, int32_t missing)
+/* The number after `mark`, or `missing` if there is no such mark; -1: it is none. */
+static int32_t number_after(AuScan *s, char mark, int32_t missing)
 {
-    if (**text != mark) return missing;
-    char *end;
-    const long value = strtol(*text + 1, &end, 10);
-    *text = end;
-    return value > 0 && value <= TILE_WARP ? (int32_t)value : -1;
+    if (au_scan_peek(s, 0) != mark) return missing;
+    s->at++;
+    const AuNumber n = au_scan_number(s);
+    return n.is_good && !n.is_real && n.integer > 0 && n.integer <= TILE_WARP ? (int32_t)n.integer
+                                                                              : -1;
 }
 
 bool tile_digits(const char *text, AuTileDigits *out)
 {
+    AuScan s = {text, 0, (uint32_t)strlen(text)};
     *out = (AuTileDigits){0};
-    while (*text) {
+    for (; s.at < s.end; au_scan_space(&s, false)) {
         AuTileDigit d = {0};
-        if (out->count == TILE_MAX_DIGITS || !unit_of(&text, &d.unit)) return false;
-        d.size = number_after(&text, ':', 0);
-        d.stride = number_after(&text, '@', 1);
+        if (out->count == TILE_MAX_DIGITS || !read_unit(&s, &d.unit)) return false;
+        d.size = number_after(&s, ':', 0);
+        d.stride = number_after(&s, '@', 1);
         if (d.size < 0 || d.stride < 0) return false;
         out->at[out->count++] = d;
-        while (*text == ' ') text++;
     }
     return true;
 }

@@ -2,6 +2,8 @@
  * place. */
 #include "shapes.h"
 
+#include "scan.h"
+
 #include <assert.h>
 #include <stddef.h>
 #include <string.h>
@@ -69,62 +71,50 @@ const char *shape_missing(const char *schedule, const AuShape *s)
 typedef struct Reader {
     AuArena *arena;
     AuDiags *diags;
-    const char *text;
-    uint32_t source, at, end; /* of the line, without its comment */
+    uint32_t source;
+    AuScan in; /* the line, without its comment */
 } Reader;
 
 static bool wrong(Reader *r, uint32_t begin, const char *what)
 {
-    au_error(r->diags, AU_E0601, (AuSpan){r->source, begin, r->at > begin ? r->at : begin + 1},
-             "%s", what);
+    au_error(r->diags, AU_E0601,
+             (AuSpan){r->source, begin, r->in.at > begin ? r->in.at : begin + 1}, "%s", what);
     return false;
 }
 
-static bool is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-';
-}
-
-static void skip_spaces(Reader *r)
-{
-    while (r->at < r->end && strchr(" \t\r", r->text[r->at]) && r->text[r->at]) r->at++;
-}
+static void skip_spaces(Reader *r) { au_scan_space(&r->in, false); }
 
 static bool at_end(Reader *r)
 {
     skip_spaces(r);
-    return r->at == r->end;
+    return r->in.at == r->in.end;
 }
 
 /* The next word; "" where there is none. */
 static const char *word(Reader *r)
 {
     skip_spaces(r);
-    const uint32_t begin = r->at;
-    while (r->at < r->end && is_letter(r->text[r->at])) r->at++;
-    return au_strndup(r->arena, r->text + begin, r->at - begin);
+    const uint32_t length = au_scan_word(&r->in, "-");
+    return au_strndup(r->arena, r->in.text + r->in.at - length, length);
 }
 
 static bool takes(Reader *r, char c)
 {
     skip_spaces(r);
-    const bool is_there = r->at < r->end && r->text[r->at] == c;
-    r->at += is_there;
+    const bool is_there = au_scan_peek(&r->in, 0) == c;
+    r->in.at += is_there;
     return is_there;
 }
 
 static bool number(Reader *r, int32_t *out)
 {
     skip_spaces(r);
-    const uint32_t begin = r->at;
+    const uint32_t begin = r->in.at;
     const char *digits = word(r);
     const size_t length = strlen(digits);
     *out = 0;
     for (size_t n = 0; n < length && n < MOST_DIGITS; n++)
-        *out = digits[n] < '0' || digits[n] > '9' ? -1
-               : *out < 0                         ? -1
-                                                  : *out * 10 + digits[n] - '0';
+        *out = !au_is_digit(digits[n]) ? -1 : *out < 0 ? -1 : *out * 10 + digits[n] - '0';
     return (length && length <= MOST_DIGITS && *out >= 0) ||
            wrong(r, begin,
                  au_format(r->arena, "a number of at most %d digits is due", MOST_DIGITS));
@@ -154,7 +144,7 @@ static const char *machines(Reader *r)
 static bool width(Reader *r, int32_t *out)
 {
     skip_spaces(r);
-    const uint32_t begin = r->at;
+    const uint32_t begin = r->in.at;
     if (!number(r, out)) return false;
     return (*out >= 1 && *out <= WIDEST) ||
            wrong(r, begin, au_format(r->arena, "a width is 1 to %d", WIDEST));
@@ -165,14 +155,14 @@ static bool read_place(Reader *r, Row *row)
 {
     static const char *const operands[] = {"f32", "tf32", "f16", "bf16"};
     skip_spaces(r);
-    uint32_t begin = r->at, n = 0;
+    uint32_t begin = r->in.at, n = 0;
     row->machine = word(r);
     if (!tile_caps(row->machine))
         return wrong(
             r, begin,
             au_format(r->arena, "'%s' is no machine; expected %s", row->machine, machines(r)));
     skip_spaces(r);
-    begin = r->at, row->operand = word(r);
+    begin = r->in.at, row->operand = word(r);
     while (n < 4 && strcmp(operands[n], row->operand) != 0) n++;
     if (n == 4)
         return wrong(r, begin,
@@ -184,7 +174,7 @@ static bool read_place(Reader *r, Row *row)
 static bool key(Reader *r, Row *row)
 {
     skip_spaces(r);
-    const uint32_t begin = r->at;
+    const uint32_t begin = r->in.at;
     const char *name = word(r);
     uint32_t n = 0;
     while (n < KEYS && !(is_of(&keys[n], row->schedule) && strcmp(keys[n].name, name) == 0)) n++;
@@ -206,7 +196,7 @@ static bool read_row(Reader *r, Row *row)
     for (uint32_t n = 0; n < KEYS; n++) row->values[n] = -1;
     if (row->which == SHAPES_TUNED && !read_place(r, row)) return false;
     skip_spaces(r);
-    const uint32_t begin = r->at;
+    const uint32_t begin = r->in.at;
     row->schedule = word(r);
     uint32_t n = 0;
     while (n < KEYS && !is_of(&keys[n], row->schedule)) n++;
@@ -240,15 +230,15 @@ bool shapes_read(AuShapes *s, AuDiags *diags, const char *name, const char *text
         au_error(diags, AU_E0601, (AuSpan){0}, "%s has more than %d bytes", name, MOST_BYTES);
         return false;
     }
-    Reader r = {.arena = s->arena, .diags = diags, .text = text};
+    Reader r = {.arena = s->arena, .diags = diags, .in = {.text = text}};
     r.source = au_source_add(diags, name, text, length);
     for (uint32_t begin = 0; begin < length;) {
         const char *newline = memchr(text + begin, '\n', length - begin);
         const uint32_t line_end = newline ? (uint32_t)(newline - text) : (uint32_t)length;
         const char *comment = memchr(text + begin, '#', line_end - begin);
-        r.at = begin, r.end = comment ? (uint32_t)(comment - text) : line_end;
+        r.in.at = begin, r.in.end = comment ? (uint32_t)(comment - text) : line_end;
         if (!at_end(&r)) {
-            Row row = {.which = which, .span = {r.source, r.at, r.end}};
+            Row row = {.which = which, .span = {r.source, r.in.at, r.in.end}};
             if (!read_row(&r, &row) || !is_new(&r, s, &row)) return false;
             row.matched = AU_NEW(s->arena, bool);
             AU_PUSH(s->arena, s->rows.at, s->rows.count, s->rows.capacity, row);

@@ -1,89 +1,68 @@
 /* lex.c - tokens of the text form. A newline ends a statement, except inside parentheses and brackets. Names that a script gave
  * have a $ before them. */
 #include "reader.h"
+#include "scan.h"
 
 #include <string.h>
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-static bool is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '$';
-}
-
-/* Spaces and comments. */
-static uint32_t skip(const char *text, uint32_t at, uint32_t end)
-{
-    for (;;) {
-        while (at < end && (text[at] == ' ' || text[at] == '\t' || text[at] == '\r')) at++;
-        if (at + 1 >= end || text[at] != '/' || text[at + 1] != '/') return at;
-        while (at < end && text[at] != '\n') at++;
-    }
-}
-
-static uint32_t number_end(const char *text, uint32_t at, uint32_t end, TokenKind *kind)
-{
-    *kind = TOKEN_INT;
-    while (at < end && is_digit(text[at])) at++;
-    if (at < end && text[at] == '.') {
-        *kind = TOKEN_FLOAT;
-        at++;
-        while (at < end && is_digit(text[at])) at++;
-    }
-    if (at < end && (text[at] == 'e' || text[at] == 'E')) {
-        uint32_t digits = at + 1;
-        if (digits < end && (text[digits] == '+' || text[digits] == '-')) digits++;
-        if (digits == end || !is_digit(text[digits])) return at;
-        *kind = TOKEN_FLOAT;
-        at = digits;
-        while (at < end && is_digit(text[at])) at++;
-    }
-    return at;
-}
-
-/* Length of the sign at `at`, 0 if there is none. */
-static uint32_t sign_length(const char *text, uint32_t at, uint32_t end)
+/* Length of the sign that comes, 0 if there is none. */
+static uint32_t sign_length(const AuScan *s)
 {
     static const char *const pairs[] = {
         "+:", "+=", "->", "<=", ">=", "==", "!=", "&&", "||", "<<", ">>"};
-    for (size_t i = 0; at + 1 < end && i < sizeof pairs / sizeof *pairs; i++)
-        if (text[at] == pairs[i][0] && text[at + 1] == pairs[i][1]) return 2;
-    return text[at] && strchr("-+*/%<>=!()[]{},:.@&|^~", text[at]) ? 1 : 0;
+    const char c = au_scan_peek(s, 0), next = au_scan_peek(s, 1);
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        if (c == pairs[i][0] && next == pairs[i][1]) return 2;
+    return c && strchr("-+*/%<>=!()[]{},:.@&|^~", c) ? 1 : 0;
 }
 
-static void push(Reader *r, TokenKind kind, const char *text, uint32_t begin, uint32_t end)
+static void refuse(Reader *r, uint32_t begin, uint32_t end, const char *what)
 {
-    const Token t = {kind, begin, end, au_name_n(r->names, text + begin, end - begin)};
-    AU_PUSH(r->arena, r->tokens, r->count, r->capacity, t);
+    au_error(r->diags, AU_E0701, (AuSpan){r->source, begin, end}, "%s", what);
+}
+
+/* The token that comes; false: it is none. */
+static bool next_token(Reader *r, AuScan *s, Token *t)
+{
+    const char c = au_scan_peek(s, 0);
+    *t = (Token){.kind = TOKEN_SIGN, .begin = s->at};
+    if (c == '\n') {
+        s->at++;
+        t->kind = TOKEN_NEWLINE;
+    } else if (au_is_digit(c)) {
+        const AuNumber n = au_scan_number(s);
+        t->kind = n.is_real ? TOKEN_FLOAT : TOKEN_INT;
+        t->integer = n.integer, t->number = n.real;
+        if (!n.is_good) refuse(r, t->begin, s->at, "this is no number, or it is too large");
+        if (!n.is_good) return false;
+    } else if (au_is_letter(c) || c == '$') {
+        t->kind = TOKEN_NAME;
+        au_scan_word(s, "$");
+    } else {
+        s->at += sign_length(s);
+    }
+    t->end = s->at;
+    if (t->end > t->begin) return true;
+    refuse(r, t->begin, t->begin + 1, "a character that the tiled IR does not know");
+    return false;
 }
 
 bool lex(Reader *r)
 {
-    const char *text = r->diags->sources[r->source].text;
-    const uint32_t end = r->diags->sources[r->source].length;
-    uint32_t at = 0, open = 0;
-    while ((at = skip(text, at, end)) < end) {
-        const uint32_t begin = at;
-        TokenKind kind = TOKEN_SIGN;
-        if (text[at] == '\n') {
-            at++;
-            kind = TOKEN_NEWLINE;
-        } else if (is_digit(text[at])) {
-            at = number_end(text, at, end, &kind);
-        } else if (is_letter(text[at])) {
-            kind = TOKEN_NAME;
-            while (at < end && (is_letter(text[at]) || is_digit(text[at]))) at++;
-        } else {
-            at += sign_length(text, at, end);
-        }
-        if (at == begin) {
-            au_error(r->diags, AU_E0701, (AuSpan){r->source, begin, begin + 1},
-                     "a character that the tiled IR does not know");
-            return false;
-        }
-        if (kind == TOKEN_SIGN && (text[begin] == '(' || text[begin] == '[')) open++;
-        if (kind == TOKEN_SIGN && (text[begin] == ')' || text[begin] == ']')) open -= open > 0;
-        if (kind != TOKEN_NEWLINE || !open) push(r, kind, text, begin, at);
+    const AuSource *source = &r->diags->sources[r->source];
+    AuScan s = {source->text, 0, source->length};
+    uint32_t open = 0;
+    Token t;
+    for (au_scan_space(&s, false); s.at < s.end; au_scan_space(&s, false)) {
+        if (!next_token(r, &s, &t)) return false;
+        const char c = source->text[t.begin];
+        t.text = au_name_n(r->names, source->text + t.begin, t.end - t.begin);
+        if (t.kind == TOKEN_SIGN && (c == '(' || c == '[')) open++;
+        if (t.kind == TOKEN_SIGN && (c == ')' || c == ']')) open -= open > 0;
+        if (t.kind != TOKEN_NEWLINE || !open)
+            AU_PUSH(r->arena, r->tokens, r->count, r->capacity, t);
     }
-    push(r, TOKEN_END, text, end, end);
+    t = (Token){TOKEN_END, s.end, s.end, au_name_n(r->names, "", 0), 0, 0};
+    AU_PUSH(r->arena, r->tokens, r->count, r->capacity, t);
     return true;
 }

@@ -2,7 +2,6 @@
 #include "reader.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 AuTileExpr *new_expr(Reader *r, AuTileOp op, uint32_t begin)
@@ -33,10 +32,7 @@ static AuTileExpr *read_number(Reader *r)
     const Token *t = token(r);
     r->at++;
     AuTileExpr *e = new_expr(r, t->kind == TOKEN_INT ? TILE_X_INT : TILE_X_FLOAT, t->begin);
-    if (t->kind == TOKEN_INT)
-        e->integer = strtoll(t->text, NULL, 10);
-    else
-        e->number = strtod(t->text, NULL);
+    e->integer = t->integer, e->number = t->number;
     return e;
 }
 

@@ -18,6 +18,8 @@ typedef struct Token {
     TokenKind kind;
     uint32_t begin, end;
     const char *text; /* interned */
+    int64_t integer;  /* of TOKEN_INT */
+    double number;    /* of TOKEN_FLOAT */
 } Token;
 
 typedef struct Reader {

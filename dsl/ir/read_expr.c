@@ -4,7 +4,8 @@
  * of arguments) is an error. */
 #include "read.h"
 
-#include <ctype.h>
+#include "scan.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,20 +28,15 @@ void attn_read_error(AuReader *r, AuCode code, uint32_t begin, const char *forma
 
 static char at(const AuReader *r, uint32_t ahead)
 {
-    return r->at + ahead < r->length ? r->text[r->at + ahead] : 0;
+    return au_scan_peek(&(AuScan){r->text, r->at, r->length}, ahead);
 }
 
 char attn_read_peek(AuReader *r)
 {
-    for (;;) {
-        const char c = at(r, 0);
-        if (c == ' ' || c == '\t' || c == '\r')
-            r->at++;
-        else if (c == '/' && at(r, 1) == '/')
-            while (r->at < r->length && at(r, 0) != '\n') r->at++;
-        else
-            return c;
-    }
+    AuScan s = {r->text, r->at, r->length};
+    au_scan_space(&s, false);
+    r->at = s.at;
+    return au_scan_peek(&s, 0);
 }
 
 bool attn_read_accept(AuReader *r, const char *symbol)
@@ -58,7 +54,7 @@ static const char *found(AuReader *r)
     const char c = attn_read_peek(r);
     if (c == 0) return r->at < r->length ? "a NUL" : "the end";
     if (c == '\n') return "the end of the line";
-    return au_format(r->diags->arena, isprint((unsigned char)c) ? "'%c'" : "byte 0x%02x",
+    return au_format(r->diags->arena, c >= ' ' && c <= '~' ? "'%c'" : "byte 0x%02x",
                      (unsigned char)c);
 }
 
@@ -72,10 +68,7 @@ bool attn_read_expect(AuReader *r, const char *symbol)
 static uint32_t word_length(AuReader *r)
 {
     const char c = attn_read_peek(r);
-    uint32_t n = 0;
-    if (!isalpha((unsigned char)c) && c != '_') return 0;
-    while (isalnum((unsigned char)at(r, n)) || at(r, n) == '_') n++;
-    return n;
+    return au_is_letter(c) ? au_scan_word(&(AuScan){r->text, r->at, r->length}, "") : 0;
 }
 
 bool attn_read_accept_word(AuReader *r, const char *word)
@@ -102,12 +95,12 @@ bool attn_read_int(AuReader *r, int64_t *value)
     const bool negative = attn_read_accept(r, "-");
     const char c = attn_read_peek(r);
     const uint32_t begin = r->at;
-    if (!isdigit((unsigned char)c)) {
+    if (!au_is_digit(c)) {
         attn_read_error(r, AU_E0901, begin, "expected an integer, found %s", found(r));
         return false;
     }
     int64_t v = 0;
-    for (; isdigit((unsigned char)at(r, 0)); r->at++)
+    for (; au_is_digit(at(r, 0)); r->at++)
         if (v <= INT64_MAX / 16) v = v * 10 + (at(r, 0) - '0');
     *value = negative ? -v : v;
     if (v > INT64_MAX / 16) attn_read_error(r, AU_E0905, begin, "the integer is too large");
@@ -123,31 +116,21 @@ static AuSpan span_from(const AuReader *r, uint32_t begin)
 
 static AuExpr read_number(AuReader *r, bool negative, uint32_t begin)
 {
-    char digits[64];
-    size_t n = 0;
-    bool real = false;
     attn_read_peek(r);
-    for (; n < sizeof digits - 1; n++, r->at++) {
-        const char c = at(r, 0);
-        const bool sign = (c == '-' || c == '+') && n && digits[n - 1] == 'e';
-        if (!isdigit((unsigned char)c) && c != '.' && c != 'e' && !sign) break;
-        real |= c == '.' || c == 'e';
-        digits[n] = c;
+    AuScan s = {r->text, r->at, r->length};
+    const AuNumber n = au_scan_number(&s);
+    const char *digits = au_strndup(r->diags->arena, r->text + r->at, s.at - r->at);
+    r->at = s.at;
+    if (n.is_real) {
+        if (!n.is_good) attn_read_error(r, AU_E0901, begin, "'%s' is not a number", digits);
+        return attn_f32(r->a, negative ? -n.real : n.real, span_from(r, begin));
     }
-    digits[n] = 0;
-    char *end;
-    if (real) {
-        const double value = strtod(digits, &end);
-        if (*end) attn_read_error(r, AU_E0901, begin, "'%s' is not a number", digits);
-        return attn_f32(r->a, negative ? -value : value, span_from(r, begin));
-    }
-    const long long value = n < 12 ? strtoll(digits, NULL, 10) : INT64_MAX;
-    if (value > (negative ? 2147483648LL : 2147483647LL))
+    if (!n.is_good || n.integer > (negative ? 2147483648LL : 2147483647LL))
         attn_read_error(r, AU_E0905, begin, "the integer '%s' does not fit i32", digits);
     return attn_i32(r->a,
                     (int32_t)(r->failed  ? 0
-                              : negative ? -value
-                                         : value),
+                              : negative ? -n.integer
+                                         : n.integer),
                     span_from(r, begin));
 }
 
@@ -167,7 +150,7 @@ static AuExpr read_dollar(AuReader *r, uint32_t begin)
         {"c", AU_OP_INDEX, AU_T_I32, AU_AX_C, AU_AX_C},
         {"t", AU_OP_INDEX, AU_T_I32, AU_AX_TOK, AU_AX_TOK},
     };
-    if (isdigit((unsigned char)at(r, 0))) {
+    if (au_is_digit(at(r, 0))) {
         int64_t n;
         if (!attn_read_int(r, &n)) return (AuExpr){0};
         if (n >= 1 && n <= r->let_count) return r->lets[n - 1];
@@ -427,7 +410,7 @@ static AuExpr read_binary(AuReader *r, int least);
 /* `-` makes a negative number of a number, else it is an operation. */
 static AuExpr read_minus(AuReader *r, uint32_t begin)
 {
-    if (isdigit((unsigned char)attn_read_peek(r))) return read_number(r, true, begin);
+    if (au_is_digit(attn_read_peek(r))) return read_number(r, true, begin);
     if (attn_read_accept_word(r, "inf")) return attn_f32(r->a, -INFINITY, span_from(r, begin));
     const AuExpr x = read_binary(r, 11);
     return r->failed ? x : attn_op1(r->a, AU_OP_NEG, x, span_from(r, begin));
@@ -437,8 +420,8 @@ static AuExpr read_prefix(AuReader *r)
 {
     const char c = attn_read_peek(r);
     const uint32_t begin = r->at;
-    if (isdigit((unsigned char)c)) return read_number(r, false, begin);
-    if (isalpha((unsigned char)c) || c == '_') return read_word(r, begin);
+    if (au_is_digit(c)) return read_number(r, false, begin);
+    if (au_is_letter(c)) return read_word(r, begin);
     if (attn_read_accept(r, "$")) return read_dollar(r, begin);
     if (attn_read_accept(r, "#")) return read_size_number(r, begin);
     if (attn_read_accept(r, "-")) return read_minus(r, begin);
