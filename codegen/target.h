@@ -50,6 +50,7 @@ typedef struct AuTarget {
 extern const AuTarget au_target_cpu;    /* codegen/llvm/cpu.c */
 extern const AuTarget au_target_cuda;   /* codegen/llvm/cuda.c */
 extern const AuTarget au_target_opencl; /* codegen/c/opencl.c */
+extern const AuTarget au_target_vulkan; /* codegen/spirv/spirv.c */
 
 const AuTarget *const *au_targets(uint32_t *count); /* targets.c */
 const AuTarget *au_target(const char *name);        /* NULL: unknown */

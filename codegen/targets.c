@@ -11,6 +11,9 @@ static const AuTarget *const targets[] = {
 #ifdef AU_WITH_OPENCL
     &au_target_opencl,
 #endif
+#ifdef AU_WITH_SPIRV
+    &au_target_vulkan,
+#endif
 };
 enum { TARGETS = sizeof targets / sizeof *targets };
 

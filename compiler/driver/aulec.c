@@ -21,7 +21,7 @@ static const char usage[] =
     "  -o, --output FILE        where the result goes; default: the script's name with .so, .o or "
     ".a; `-` or "
     "a stage: the standard output\n"
-    "      --target LIST        cpu, opencl, cuda; default all but cuda, which takes long\n"
+    "      --target LIST        cpu, opencl, cuda, vulkan; default cpu and opencl\n"
     "      --arch LIST          x86-64-v3, x86-64-v4, x86-64-v4-bf16, x86-64-v4-amx, aarch64, "
     "generic; default: those of this kind of machine\n"
     "      --dtype LIST         operand types f32, f16, bf16; default all\n"
@@ -38,7 +38,7 @@ static const char usage[] =
     "  -O LEVEL                 0 to 3; default 3\n"
     "      --emit STAGE         ast, attention-ir, gradients, tiled-ir, kernel-ir, llvm-ir, asm, "
     "opencl-c, "
-    "stdlib; default: the artifact\n"
+    "spirv, spirv-text, stdlib; default: the artifact\n"
     "                           for static builds: header, c, obj, archive\n"
     "      --after PASS         with --emit=tiled-ir: the programs after this pass; `--after help` "
     "lists them\n"
@@ -47,9 +47,10 @@ static const char usage[] =
     "      --shapes FILE        a table of shapes, whose rows come before those of the compiler\n"
     "      --version, --help\n";
 
-static const char *const stages[] = {"so",      "ast", "attention-ir", "tiled-ir", "kernel-ir",
-                                     "llvm-ir", "asm", "opencl-c",     "stdlib",   "header",
-                                     "c",       "obj", "archive",      "gradients"};
+static const char *const stages[] = {"so",        "ast", "attention-ir", "tiled-ir",  "kernel-ir",
+                                     "llvm-ir",   "asm", "opencl-c",     "stdlib",    "header",
+                                     "c",         "obj", "archive",      "gradients", "spirv",
+                                     "spirv-text"};
 enum { STAGES = sizeof stages / sizeof *stages };
 
 typedef struct Arguments {
@@ -232,8 +233,9 @@ static int complain_of_stage(const char *name)
         {"cubin", "--emit=asm --target=cuda, whose PTX the driver compiles"},
         {"fatbin", "--emit=asm --target=cuda, whose PTX the driver compiles"},
         {"sass", "--emit=asm --target=cuda, whose PTX the driver compiles"},
-        {"spirv", "--emit=opencl-c: OpenCL devices get source"},
-        {"spv", "--emit=opencl-c: OpenCL devices get source"},
+        {"spv", "--emit=spirv"},
+        {"spirv-asm", "--emit=spirv-text"},
+        {"spvasm", "--emit=spirv-text"},
         {"opencl", "--emit=opencl-c"},
         {"cl", "--emit=opencl-c"},
         {"llvm", "--emit=llvm-ir"},

@@ -511,7 +511,7 @@ static bool compile(Job *job, AuBlob *out)
         return false;
     else if (emit == AULEC_EMIT_ARTIFACT)
         return emit_code(job, AU_CODE_FINAL) && link_artifact(job, out);
-    else if (emit >= AULEC_EMIT_HEADER)
+    else if (emit >= AULEC_EMIT_HEADER && emit <= AULEC_EMIT_ARCHIVE)
         return embed(job, out);
     else if (emit == AULEC_EMIT_TILED_IR && job->options->after)
         good = stages_passed(job->arena, job->diags, job->builds, job->build_count,
@@ -519,8 +519,9 @@ static bool compile(Job *job, AuBlob *out)
     else if (emit == AULEC_EMIT_TILED_IR || emit == AULEC_EMIT_KERNEL_IR)
         stages_variants(job->builds, job->build_count, emit, &text);
     else {
+        const bool is_text = emit == AULEC_EMIT_ASM || emit == AULEC_EMIT_SPIRV_TEXT;
         good = emit_code(job, emit == AULEC_EMIT_LLVM_IR ? AU_CODE_IR
-                              : emit == AULEC_EMIT_ASM   ? AU_CODE_ASSEMBLY
+                              : is_text                  ? AU_CODE_ASSEMBLY
                                                          : AU_CODE_FINAL);
         if (good) good = stages_code(job->builds, job->build_count, emit, job->diags, &text);
     }
@@ -539,7 +540,7 @@ static bool options_are_sound(AuDiags *diags, const aulec_options *options)
         return false;
     }
     if (options->struct_size >= offsetof(aulec_options, no_gradients) &&
-        options->struct_size <= sizeof *options && options->emit <= AULEC_EMIT_GRADIENTS &&
+        options->struct_size <= sizeof *options && options->emit <= AULEC_EMIT_SPIRV_TEXT &&
         options->no_gradients <= 1 && options->deterministic <= 1 && options->checked <= 1 &&
         options->lines <= 1)
         return true;

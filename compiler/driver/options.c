@@ -216,13 +216,14 @@ static bool choose_f32(AuChoice *c, const char *how)
 static const char *default_targets(uint32_t emit)
 {
     if (emit == AULEC_EMIT_LLVM_IR || emit == AULEC_EMIT_ASM) return "cpu";
+    if (emit == AULEC_EMIT_SPIRV || emit == AULEC_EMIT_SPIRV_TEXT) return "vulkan";
     return emit == AULEC_EMIT_OPENCL_C ? "opencl" : NULL;
 }
 
 bool options_choose(AuChoice *c, const aulec_options *o)
 {
     const char *targets = o->targets ? o->targets : default_targets(o->emit);
-    c->is_static = o->emit >= AULEC_EMIT_HEADER;
+    c->is_static = o->emit >= AULEC_EMIT_HEADER && o->emit <= AULEC_EMIT_ARCHIVE;
     return choose_targets(c, targets, o->emit, o->archs) &&
            choose_archs(c, o->archs, targets != NULL) && choose_dtypes(c, o->dtypes) &&
            choose_widths(c, o->widths) && choose_f32(c, o->f32);

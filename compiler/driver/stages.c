@@ -73,10 +73,12 @@ void stages_variants(const AuAttentionBuild *builds, uint32_t count, uint32_t em
         }
 }
 
-/* Source text is a stage of its own; other code has LLVM's IR and assembly. */
+/* Source text and modules are stages of their own; other code has LLVM's IR and assembly. */
 static bool has_stage(const AuTarget *target, uint32_t emit)
 {
-    return (target->format == AULE_CODE_OPENCL_C) == (emit == AULEC_EMIT_OPENCL_C);
+    const bool module = emit == AULEC_EMIT_SPIRV || emit == AULEC_EMIT_SPIRV_TEXT;
+    return (target->format == AULE_CODE_OPENCL_C) == (emit == AULEC_EMIT_OPENCL_C) &&
+           (target->format == AULE_CODE_SPIRV) == module;
 }
 
 /* "cpu or cuda" */
@@ -135,7 +137,7 @@ bool stages_code(const AuAttentionBuild *builds, uint32_t count, uint32_t emit, 
             if (!has_stage(v->target, emit)) continue;
             found = true;
             au_text_bytes(out, v->code.bytes, v->code.length);
-            au_text_add(out, "\n");
+            if (emit != AULEC_EMIT_SPIRV) au_text_add(out, "\n");
         }
     if (!found)
         au_error(diags, AU_E0601, (AuSpan){0},

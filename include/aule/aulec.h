@@ -52,18 +52,21 @@ typedef enum aulec_emit {
     AULEC_EMIT_OPENCL_C = 7,     /* target opencl */
     AULEC_EMIT_STDLIB = 8,       /* the standard library of online functions; needs no script */
     /* For static builds, see docs/embedding.md. The header fits what is made with the same options. */
-    AULEC_EMIT_HEADER = 9,    /* x.h: functions of target cpu, the descriptor */
-    AULEC_EMIT_C = 10,        /* x.c: an artifact without target cpu, as data */
-    AULEC_EMIT_OBJECT = 11,   /* x.o: the artifact and the functions */
-    AULEC_EMIT_ARCHIVE = 12,  /* libx.a: the same, a member a variant */
-    AULEC_EMIT_GRADIENTS = 13 /* what backward computes, derived as expressions */
+    AULEC_EMIT_HEADER = 9,     /* x.h: functions of target cpu, the descriptor */
+    AULEC_EMIT_C = 10,         /* x.c: an artifact without target cpu, as data */
+    AULEC_EMIT_OBJECT = 11,    /* x.o: the artifact and the functions */
+    AULEC_EMIT_ARCHIVE = 12,   /* libx.a: the same, a member a variant */
+    AULEC_EMIT_GRADIENTS = 13, /* what backward computes, derived as expressions */
+    AULEC_EMIT_SPIRV =
+        14, /* target vulkan: modules one behind the other, each from its magic number on */
+    AULEC_EMIT_SPIRV_TEXT = 15 /* target vulkan: the same, disassembled */
 } aulec_emit;
 
 /* Lists are names between commas; NULL: the default. */
 typedef struct aulec_options {
     size_t struct_size;
-    const char
-        *targets;      /* "cpu,opencl,cuda"; default all but cuda, of a stage those that have it */
+    const char *
+        targets; /* "cpu,opencl,cuda,vulkan"; default cpu and opencl, of a stage those that have it */
     const char *archs; /* "x86-64-v4,generic"; default those that each target compiles by default */
     const char *dtypes;    /* operand types: "f32,f16,bf16"; default all three */
     const char *widths;    /* "D=64,128;E=64": names of width axes of the script and their sizes;

@@ -298,7 +298,7 @@ class Files(Case):
 
 class Stages(Case):
     def test_each_has_a_text_that_stays_the_same(self):
-        for stage in ("ast", "attention-ir", "tiled-ir", "kernel-ir", "llvm-ir", "asm", "opencl-c", "stdlib"):
+        for stage in ("ast", "attention-ir", "tiled-ir", "kernel-ir", "llvm-ir", "asm", "opencl-c", "spirv-text", "stdlib"):
             with self.subTest(stage):
                 options = [self.mha, "--emit", stage, "--dtype", "f32", "--width", "D=64"]
                 first, second = aulec(*options), aulec(*options)

@@ -1,0 +1,103 @@
+/* emit.h - kernels as SPIR-V: what the files of the emitter share.
+ * In:  verified kernels. Out: one module with an entry point for each.
+ * Method: one walk in the order of the IR. A value is as many ids as it has elements: vectors are taken apart, since lanes of GPUs
+ *     compute with scalars; loads and stores of neighbours stay together. Regions become structured control flow, arrays of a lane
+ *     variables of the function: one an element where all indices are constant.
+ * Not: optimisation (every driver has it), what devices have (spirv.c). */
+#ifndef AU_CODEGEN_SPIRV_EMIT_H
+#define AU_CODEGEN_SPIRV_EMIT_H
+
+#include "module.h"
+
+/* What kernels are written for. Rows are in spirv.c. */
+typedef struct SpvFlavour {
+    const char *name; /* in messages */
+} SpvFlavour;
+extern const SpvFlavour spirv_shader; /* Vulkan */
+
+/* Where a memory of the kernel is. */
+typedef struct SpvPlace {
+    bool used, split, atomic; /* split: a LANE array of which all indices are constant */
+    SpvId base;               /* GLOBAL: its address; SHARED, EXEC, LANE: the array */
+    SpvId first;              /* EXEC: index of the executor's part; 0: there is one */
+    SpvId element;            /* type of an element there, and of a pointer to one */
+    SpvId pointer;
+    SpvId *elements; /* split: variables, 0 until first touched */
+} SpvPlace;
+
+typedef struct SpvEmit {
+    SpvModule *m;
+    const SpvFlavour *flavour;
+    AuDiags *diags;
+    const AuKernel *k;
+    bool good;
+    SpvId **values; /* of each instruction: an id an element; NULL: none yet */
+    SpvPlace *mems;
+    SpvId *args, *interface;
+    uint32_t interface_count, interface_capacity;
+    SpvId block[3], blocks[3], lane, warp; /* 0: not used */
+    uint32_t math;     /* instructions from here on are of expanded functions: fma rounds once */
+    AuLanes executors; /* which values differ between the executors of a block */
+    uint32_t parted;   /* depth of control flow that executors may take differently */
+} SpvEmit;
+
+/* false: something cannot be said; every such place is in diags. Kernels lose their functions of values to arithmetic. */
+bool spirv_kernels(AuArena *arena, AuDiags *diags, const SpvFlavour *flavour,
+                   AuKernel *const *kernels, uint32_t count, SpvWords *out);
+
+/* ---- emit.c */
+SpvId spirv_value(SpvEmit *e, AuVal v, uint32_t element);
+void spirv_set(SpvEmit *e, AuVal v, uint32_t element, SpvId id);
+static inline SpvId spirv_operand(SpvEmit *e, const AuInstr *in, uint32_t n, uint32_t element)
+{
+    return spirv_value(e, kernel_operand(e->k, in, n), element);
+}
+/* Reports that the flavour has not this operation. */
+void spirv_lacks(SpvEmit *e, const AuInstr *in);
+
+/* ---- entry.c */
+/* What the kernel uses: its memories, arguments and places in the grid, made at its head. */
+void spirv_open(SpvEmit *e);
+
+/* ---- value.c */
+void spirv_operation(SpvEmit *e, AuVal v);
+SpvId spirv_convert(SpvModule *m, AuScalar of, AuScalar to, SpvId a);
+/* An operation on floats that must not be contracted. */
+SpvId spirv_exactly(SpvModule *m, uint32_t op, SpvId a, SpvId b);
+
+/* ---- memory.c */
+void spirv_load(SpvEmit *e, AuVal v);
+void spirv_store(SpvEmit *e, const AuInstr *in);
+void spirv_atomic(SpvEmit *e, AuVal v);
+void spirv_barrier(SpvEmit *e, const AuInstr *in);
+
+/* ---- helpers.c */
+typedef enum SpvHelper {
+    SPV_FLOOR_DIV,
+    SPV_FLOOR_MOD,
+    SPV_FLOOR_DIV_LONG,
+    SPV_FLOOR_MOD_LONG,
+    SPV_TO_I32,
+    SPV_TO_I64,
+    SPV_FROM_F16,
+    SPV_TO_F16,
+    SPV_TO_BF16,
+    SPV_FMA_ONCE,
+    SPV_HELPER_COUNT
+} SpvHelper;
+/* A call of the function, which is made where it is not there yet. */
+SpvId spirv_help(SpvModule *m, SpvHelper which, const SpvId *operands);
+/* The number by which the loader says that the device's Fma rounds once. */
+enum { SPV_FUSED = 0 };
+
+/* Instructions of GLSL.std.450. */
+enum {
+    GLSL_ROUND_EVEN = 2,
+    GLSL_FABS = 4,
+    GLSL_FLOOR = 8,
+    GLSL_CEIL = 9,
+    GLSL_SQRT = 31,
+    GLSL_FMA = 50
+};
+
+#endif

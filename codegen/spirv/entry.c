@@ -1,0 +1,229 @@
+/* entry.c - what a kernel uses, and its head: slots of the parameter block, places in the grid, arrays.
+ * The pushed words are the address of the parameter block and how many blocks the grid has, which a launch of many blocks is only a
+ * part of. */
+#include "emit.h"
+
+enum { PUSHED_SLOTS = 0, PUSHED_BLOCKS = 1, SLOT_BYTES = 8 };
+
+/* ---- survey */
+
+typedef struct Uses {
+    bool *args;
+    bool block[3], blocks[3], lane, warp;
+} Uses;
+
+static void note_access(SpvEmit *e, const AuInstr *in)
+{
+    const AuMemory *memory = &e->k->mems[in->mem.i];
+    SpvPlace *place = &e->mems[in->mem.i];
+    const AuInstr *index = kernel_at(e->k, kernel_operand(e->k, in, 0));
+    const uint32_t width = in->op == AU_K_STORE
+                               ? kernel_at(e->k, kernel_operand(e->k, in, 1))->type.width
+                               : in->type.width;
+    if (!place->used) place->split = memory->space == AU_LANE;
+    place->used = true;
+    if (index->op != AU_K_CONST || index->imm < 0 || (uint64_t)index->imm + width > memory->count)
+        place->split = false;
+    if (in->op == AU_K_ATOMIC_ADD && memory->space != AU_GLOBAL)
+        place->atomic = memory->scalar == AU_F32;
+}
+
+static void note_region(SpvEmit *e, Uses *uses, uint32_t first)
+{
+    for (uint32_t i = first; i; i = e->k->instrs[i].next) {
+        const AuInstr *in = &e->k->instrs[i];
+        const uint32_t flags = kernel_op_info((AuKOp)in->op)->flags;
+        const bool plain = in->op == AU_K_LOAD || in->op == AU_K_STORE ||
+                           in->op == AU_K_ATOMIC_ADD || in->op == AU_K_ATOMIC_INC;
+        if (flags & AU_KF_MEM && plain) note_access(e, in);
+        if (in->op == AU_K_ARG) uses->args[in->imm] = true;
+        if (in->op == AU_K_BLOCK) uses->block[in->imm] = true;
+        if (in->op == AU_K_BLOCKS) uses->blocks[in->imm] = true;
+        uses->lane |= in->op == AU_K_LANE;
+        uses->warp |= in->op == AU_K_WARP;
+        note_region(e, uses, in->body);
+        note_region(e, uses, in->other);
+    }
+}
+
+/* ---- the head */
+
+static SpvId global_variable(SpvEmit *e, uint32_t storage, SpvId type, const char *name)
+{
+    SpvModule *m = e->m;
+    const SpvId pointer = spirv_pointer(m, storage, type), id = spirv_id(m);
+    spirv_put(m, &m->sections[SPV_GLOBALS], SPV_Variable, SPV_WORDS(pointer, id, storage));
+    spirv_name(m, id, name);
+    AU_PUSH(m->arena, e->interface, e->interface_count, e->interface_capacity, id);
+    return id;
+}
+
+/* A struct whose members lie where [offsets] says; made anew, since its decorations are its own. */
+static SpvId laid_out(SpvModule *m, const SpvId *types, const uint32_t *offsets, uint32_t count,
+                      const char *name)
+{
+    SpvWords *globals = &m->sections[SPV_GLOBALS], *decorations = &m->sections[SPV_DECORATIONS];
+    const SpvId id = spirv_id(m);
+    uint32_t *words = AU_NEW_ARRAY(m->arena, uint32_t, count + 1);
+    words[0] = id;
+    for (uint32_t n = 0; n < count; n++) {
+        words[1 + n] = types[n];
+        spirv_put(m, decorations, SPV_MemberDecorate, SPV_WORDS(id, n, SPV_IS_Offset, offsets[n]));
+    }
+    spirv_put(m, globals, SPV_TypeStruct, words, count + 1);
+    spirv_decorate(m, id, SPV_IS_Block);
+    spirv_name(m, id, name);
+    return id;
+}
+
+static SpvId member(SpvModule *m, SpvId base, uint32_t storage, SpvId type, uint32_t which)
+{
+    return spirv_make2(m, SPV_AccessChain, spirv_pointer(m, storage, type), base,
+                       spirv_u32(m, which));
+}
+
+static SpvId pushed(SpvEmit *e)
+{
+    SpvModule *m = e->m;
+    const SpvId word = spirv_scalar(m, AU_I32);
+    const SpvId types[] = {spirv_scalar(m, AU_I64), word, word, word};
+    const uint32_t offsets[] = {0, 8, 12, 16};
+    const SpvId type = laid_out(m, types, offsets, 4, "pushed");
+    return global_variable(e, SPV_IN_PushConstant, type, "launch");
+}
+
+static AuScalar scalar_of(const AuArg *arg)
+{
+    return arg->kind == AU_ARG_I32 ? AU_I32 : arg->kind == AU_ARG_F32 ? AU_F32 : AU_I64;
+}
+
+/* The parameter block: a slot of 64 bits an argument, of which numbers of 32 bits take the lower half. */
+static void open_args(SpvEmit *e, const Uses *uses, SpvId launch)
+{
+    SpvModule *m = e->m;
+    const AuKernel *k = e->k;
+    const uint32_t space = SPV_IN_PhysicalStorageBuffer;
+    SpvId *types = AU_NEW_ARRAY(m->arena, SpvId, k->arg_count + 1);
+    uint32_t *offsets = AU_NEW_ARRAY(m->arena, uint32_t, k->arg_count + 1);
+    if (!k->arg_count) return;
+    for (uint32_t n = 0; n < k->arg_count; n++) {
+        types[n] = spirv_scalar(m, scalar_of(&k->args[n]));
+        offsets[n] = SLOT_BYTES * n;
+    }
+    const SpvId slots = laid_out(m, types, offsets, k->arg_count, "slots");
+    for (uint32_t n = 0; n < k->arg_count; n++)
+        spirv_put_text(m, &m->sections[SPV_NAMES], SPV_MemberName, (uint32_t[]){slots, n}, 2,
+                       k->args[n].name, NULL, 0);
+    const SpvId number = spirv_scalar(m, AU_I64);
+    const SpvId from = member(m, launch, SPV_IN_PushConstant, number, PUSHED_SLOTS);
+    const SpvId address = spirv_make1(m, SPV_Load, number, from);
+    const SpvId base = spirv_make1(m, SPV_ConvertUToPtr, spirv_pointer(m, space, slots), address);
+    for (uint32_t n = 0; n < k->arg_count; n++) {
+        enum { ALIGNED = 2 };
+        if (!uses->args[n]) continue;
+        const SpvId at = member(m, base, space, types[n], n);
+        e->args[n] = spirv_make(m, SPV_Load, types[n], SPV_WORDS(at, ALIGNED, SLOT_BYTES));
+        spirv_name(m, e->args[n], k->args[n].name);
+    }
+}
+
+static SpvId builtin(SpvEmit *e, uint32_t which, SpvId type, const char *name)
+{
+    SpvModule *m = e->m;
+    const SpvId id = global_variable(e, SPV_IN_Input, type, name);
+    spirv_put(m, &m->sections[SPV_DECORATIONS], SPV_Decorate, SPV_WORDS(id, SPV_IS_BuiltIn, which));
+    return id;
+}
+
+static void open_places(SpvEmit *e, const Uses *uses, SpvId launch)
+{
+    SpvModule *m = e->m;
+    const SpvId word = spirv_scalar(m, AU_I32);
+    const SpvId words = spirv_type(m, SPV_TypeVector, SPV_WORDS(word, 3));
+    SpvId place = 0;
+    for (uint32_t n = 0; n < 3; n++) {
+        if (uses->block[n]) {
+            if (!place) place = builtin(e, SPV_BUILTIN_WorkgroupId, words, "blocks_place");
+            const SpvId at = member(m, place, SPV_IN_Input, word, n);
+            e->block[n] = spirv_make1(m, SPV_Load, word, at);
+            spirv_name(m, e->block[n], au_format(m->arena, "block_%c", "xyz"[n]));
+        }
+        if (uses->blocks[n]) {
+            const SpvId at = member(m, launch, SPV_IN_PushConstant, word, PUSHED_BLOCKS + n);
+            e->blocks[n] = spirv_make1(m, SPV_Load, word, at);
+            spirv_name(m, e->blocks[n], au_format(m->arena, "blocks_%c", "xyz"[n]));
+        }
+    }
+    if (!uses->lane && !uses->warp) return;
+    const SpvId thread = builtin(e, SPV_BUILTIN_LocalInvocationIndex, word, "thread");
+    const SpvId all = spirv_make1(m, SPV_Load, word, thread), lanes = spirv_u32(m, e->k->lanes);
+    const bool one = e->k->warps == 1;
+    e->lane = one ? all : spirv_make2(m, SPV_UMod, word, all, lanes);
+    e->warp = one ? spirv_u32(m, 0) : spirv_make2(m, SPV_UDiv, word, all, lanes);
+    spirv_name(m, e->lane, "lane");
+    if (!one) spirv_name(m, e->warp, "warp");
+}
+
+static void storage_capability(SpvModule *m, const AuMemory *memory)
+{
+    const bool far = memory->space == AU_GLOBAL;
+    const uint32_t bytes = kernel_scalar_bytes(memory->scalar);
+    if (bytes == 2) spirv_capability(m, far ? SPV_CAP_StorageBuffer16BitAccess : SPV_CAP_Int16);
+    if (bytes == 1) spirv_capability(m, far ? SPV_CAP_StorageBuffer8BitAccess : SPV_CAP_Int8);
+}
+
+/* Sums of floats in shared memory are exchanges of words, so all of it is words. */
+static void open_shared(SpvEmit *e, const AuMemory *memory, SpvPlace *place)
+{
+    SpvModule *m = e->m;
+    const bool parts = memory->space == AU_EXEC && e->k->warps > 1;
+    place->element = place->atomic ? spirv_scalar(m, AU_I32) : spirv_stored(m, memory->scalar);
+    place->pointer = spirv_pointer(m, SPV_IN_Workgroup, place->element);
+    const uint32_t count = parts ? memory->count * e->k->warps : memory->count;
+    const SpvId array = spirv_array(m, place->element, count);
+    place->base = global_variable(e, SPV_IN_Workgroup, array, memory->name);
+    if (parts)
+        place->first =
+            spirv_make2(m, SPV_IMul, spirv_scalar(m, AU_I32), e->warp, spirv_u32(m, memory->count));
+}
+
+static void open_memory(SpvEmit *e, uint32_t n)
+{
+    SpvModule *m = e->m;
+    const AuMemory *memory = &e->k->mems[n];
+    SpvPlace *place = &e->mems[n];
+    if (memory->space == AU_LANE) {
+        place->element = spirv_scalar(m, memory->scalar);
+        place->pointer = spirv_pointer(m, SPV_IN_Function, place->element);
+        if (place->split) {
+            place->elements = AU_NEW_ARRAY(m->arena, SpvId, memory->count);
+            return;
+        }
+        place->base = spirv_variable(m, spirv_array(m, place->element, memory->count));
+        spirv_name(m, place->base, memory->name);
+        return;
+    }
+    storage_capability(m, memory);
+    if (memory->space == AU_GLOBAL) {
+        place->element = spirv_stored(m, memory->scalar);
+        place->base = e->args[memory->arg];
+    } else
+        open_shared(e, memory, place);
+}
+
+void spirv_open(SpvEmit *e)
+{
+    const AuKernel *k = e->k;
+    Uses uses = {.args = AU_NEW_ARRAY(e->m->arena, bool, k->arg_count + 1)};
+    note_region(e, &uses, k->body);
+    for (uint32_t n = 1; n < k->mem_count; n++) {
+        if (!e->mems[n].used) continue;
+        if (k->mems[n].space == AU_GLOBAL) uses.args[k->mems[n].arg] = true;
+        uses.warp |= k->mems[n].space == AU_EXEC && k->warps > 1;
+    }
+    const SpvId launch = pushed(e);
+    open_args(e, &uses, launch);
+    open_places(e, &uses, launch);
+    for (uint32_t n = 1; n < k->mem_count; n++)
+        if (e->mems[n].used) open_memory(e, n);
+}

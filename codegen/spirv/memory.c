@@ -1,0 +1,368 @@
+/* memory.c - loads, stores and atomic operations with their masks; barriers.
+ * Addresses in global memory are numbers, the base of an argument and an index in bytes. A mask is a branch where an access
+ * outside could fault, and a choice for what a lane has to itself at a constant place. */
+#include "emit.h"
+
+enum { /* the SPIR-V specification: Memory Semantics, Memory Operands, Scope */
+       ACQUIRE_RELEASE = 8,
+       OF_BUFFERS = 0x40,
+       OF_WORKGROUP = 0x100,
+       MAKE_AVAILABLE = 0x2000,
+       MAKE_VISIBLE = 0x4000,
+       IN_ORDER = ACQUIRE_RELEASE | OF_BUFFERS | MAKE_AVAILABLE | MAKE_VISIBLE,
+       ALIGNED = 2,
+       NON_PRIVATE = 0x20,
+       SCOPE_WORKGROUP = 2,
+       SCOPE_QUEUE_FAMILY = 5
+};
+
+/* A load or store: where, and of how much. */
+typedef struct Access {
+    const AuInstr *in;
+    const AuMemory *memory;
+    SpvPlace *place;
+    AuVal index;
+    AuVal mask; /* none: always */
+    uint32_t width;
+} Access;
+
+static Access access_of(SpvEmit *e, const AuInstr *in, uint32_t width, uint32_t mask)
+{
+    Access a = {.in = in, .memory = &e->k->mems[in->mem.i], .place = &e->mems[in->mem.i]};
+    a.index = kernel_operand(e->k, in, 0);
+    a.width = width;
+    if (in->count > mask) {
+        const AuVal v = kernel_operand(e->k, in, mask);
+        const AuInstr *how = kernel_at(e->k, v);
+        if (how->op != AU_K_CONST || !(how->imm & 1)) a.mask = v;
+    }
+    return a;
+}
+
+/* ---- addresses */
+
+/* Index plus [ahead], of 32 bits. */
+static SpvId array_index(SpvEmit *e, const Access *a, uint32_t ahead)
+{
+    SpvModule *m = e->m;
+    const AuInstr *index = kernel_at(e->k, a->index);
+    const SpvId type = spirv_scalar(m, AU_I32);
+    const bool fixed = index->op == AU_K_CONST;
+    SpvId at;
+    if (fixed)
+        at = spirv_u32(m, (uint32_t)index->imm + ahead);
+    else {
+        at = spirv_value(e, a->index, 0);
+        if (index->type.scalar == AU_I64) at = spirv_make1(m, SPV_UConvert, type, at);
+        if (ahead) at = spirv_make2(m, SPV_IAdd, type, at, spirv_u32(m, ahead));
+    }
+    if (a->place->first) at = spirv_make2(m, SPV_IAdd, type, a->place->first, at);
+    return at;
+}
+
+static SpvId array_element(SpvEmit *e, const Access *a, uint32_t ahead)
+{
+    const SpvId at = array_index(e, a, ahead);
+    return spirv_make2(e->m, SPV_AccessChain, a->place->pointer, a->place->base, at);
+}
+
+static SpvId far_address(SpvEmit *e, const Access *a)
+{
+    SpvModule *m = e->m;
+    const SpvId type = spirv_scalar(m, AU_I64);
+    const uint32_t bytes = kernel_scalar_bytes(a->memory->scalar);
+    const AuInstr *index = kernel_at(e->k, a->index);
+    if (index->op == AU_K_CONST) {
+        if (!index->imm) return a->place->base;
+        return spirv_make2(m, SPV_IAdd, type, a->place->base,
+                           spirv_u64(m, (uint64_t)index->imm * bytes));
+    }
+    SpvId at = spirv_value(e, a->index, 0);
+    if (index->type.scalar == AU_I32) at = spirv_make1(m, SPV_SConvert, type, at);
+    if (bytes > 1) at = spirv_make2(m, SPV_IMul, type, at, spirv_u64(m, bytes));
+    return spirv_make2(m, SPV_IAdd, type, a->place->base, at);
+}
+
+/* A pointer to [count] elements from the address on. */
+static SpvId far_pointer(SpvEmit *e, const Access *a, SpvId address, uint32_t from, SpvId type)
+{
+    SpvModule *m = e->m;
+    const uint64_t bytes = (uint64_t)from * kernel_scalar_bytes(a->memory->scalar);
+    if (bytes)
+        address = spirv_make2(m, SPV_IAdd, spirv_scalar(m, AU_I64), address, spirv_u64(m, bytes));
+    return spirv_make1(m, SPV_ConvertUToPtr, spirv_pointer(m, SPV_IN_PhysicalStorageBuffer, type),
+                       address);
+}
+
+static uint32_t far_kind(const Access *a)
+{
+    return a->memory->reads && a->memory->writes ? ALIGNED | NON_PRIVATE : ALIGNED;
+}
+
+/* ---- values in memory */
+
+/* Between an element as it lies there and as lanes compute with it. */
+static SpvId fetched(SpvEmit *e, const Access *a, SpvId v)
+{
+    SpvModule *m = e->m;
+    const AuScalar scalar = a->memory->scalar;
+    if (a->memory->space == AU_LANE) return v;
+    if (a->place->atomic) return spirv_make1(m, SPV_Bitcast, spirv_scalar(m, scalar), v);
+    if (kernel_scalar_bytes(scalar) >= 4) return v;
+    v = spirv_make1(m, SPV_UConvert, spirv_scalar(m, AU_I32), v);
+    return scalar == AU_I1 ? spirv_convert(m, AU_I32, AU_I1, v) : v;
+}
+
+static SpvId storable(SpvEmit *e, const Access *a, SpvId v)
+{
+    SpvModule *m = e->m;
+    const AuScalar scalar = a->memory->scalar;
+    if (a->memory->space == AU_LANE) return v;
+    if (a->place->atomic) return spirv_make1(m, SPV_Bitcast, a->place->element, v);
+    if (kernel_scalar_bytes(scalar) >= 4) return v;
+    if (scalar == AU_I1) v = spirv_convert(m, AU_I1, AU_I32, v);
+    return spirv_make1(m, SPV_UConvert, a->place->element, v);
+}
+
+static uint32_t together(uint32_t width) { return width < 4 ? width : 4; }
+
+static SpvId vector_of(SpvModule *m, SpvId element, uint32_t width)
+{
+    return width == 1 ? element : spirv_type(m, SPV_TypeVector, SPV_WORDS(element, width));
+}
+
+/* ---- branches */
+
+static SpvId open_mask(SpvEmit *e, SpvId mask, SpvId *before)
+{
+    SpvModule *m = e->m;
+    const SpvId inside = spirv_id(m), end = spirv_id(m);
+    *before = m->f->label;
+    spirv_do(m, SPV_SelectionMerge, SPV_WORDS(end, 0));
+    spirv_do(m, SPV_BranchConditional, SPV_WORDS(mask, inside, end));
+    spirv_label(m, inside);
+    return end;
+}
+
+static void close_mask(SpvEmit *e, SpvId end)
+{
+    spirv_branch(e->m, end);
+    spirv_label(e->m, end);
+}
+
+/* ---- loads */
+
+static SpvId split_element(SpvEmit *e, const Access *a, uint32_t n)
+{
+    const uint64_t at = (uint64_t)kernel_at(e->k, a->index)->imm + n;
+    SpvId *element = &a->place->elements[at];
+    if (!*element) {
+        *element = spirv_variable(e->m, a->place->element);
+        spirv_name(e->m, *element, au_format(e->m->arena, "%s_%u", a->memory->name, (unsigned)at));
+    }
+    return *element;
+}
+
+static void load_all(SpvEmit *e, const Access *a, SpvId *values)
+{
+    SpvModule *m = e->m;
+    if (a->memory->space == AU_GLOBAL) {
+        const SpvId address = far_address(e, a);
+        const uint32_t count = together(a->width);
+        const SpvId type = vector_of(m, a->place->element, count);
+        for (uint32_t n = 0; n < a->width; n += count) {
+            const SpvId at = far_pointer(e, a, address, n, type);
+            const SpvId v =
+                spirv_make(m, SPV_Load, type,
+                           SPV_WORDS(at, far_kind(a), kernel_scalar_bytes(a->memory->scalar)));
+            for (uint32_t i = 0; i < count; i++)
+                values[n + i] = count == 1 ? v
+                                           : spirv_make(m, SPV_CompositeExtract, a->place->element,
+                                                        SPV_WORDS(v, i));
+        }
+    } else
+        for (uint32_t n = 0; n < a->width; n++) {
+            const SpvId at = a->place->split ? split_element(e, a, n) : array_element(e, a, n);
+            const uint32_t words[] = {at, NON_PRIVATE};
+            const size_t count = a->memory->space == AU_LANE ? 1 : 2;
+            values[n] = spirv_make(m, SPV_Load, a->place->element, words, count);
+        }
+    for (uint32_t n = 0; n < a->width; n++) values[n] = fetched(e, a, values[n]);
+}
+
+void spirv_load(SpvEmit *e, AuVal v)
+{
+    const AuInstr *in = kernel_at(e->k, v);
+    const Access a = access_of(e, in, in->type.width, 1);
+    const AuScalar scalar = (AuScalar)in->type.scalar;
+    const SpvId type = spirv_scalar(e->m, scalar);
+    SpvId values[16], other[16], before = 0, end = 0, mask = 0;
+    for (uint32_t n = 0; a.mask.i && n < a.width; n++)
+        other[n] = in->count > 2 ? spirv_operand(e, in, 2, n) : spirv_bits(e->m, scalar, 0);
+    if (a.mask.i) mask = spirv_value(e, a.mask, 0);
+    if (a.mask.i && !a.place->split) end = open_mask(e, mask, &before);
+    load_all(e, &a, values);
+    const SpvId inside = e->m->f->label;
+    if (end) close_mask(e, end);
+    for (uint32_t n = 0; n < a.width; n++) {
+        SpvId id = values[n];
+        if (end)
+            id = spirv_make(e->m, SPV_Phi, type, SPV_WORDS(id, inside, other[n], before));
+        else if (mask)
+            id = spirv_choose(e->m, type, mask, id, other[n]);
+        spirv_set(e, v, n, id);
+    }
+}
+
+/* ---- stores */
+
+static void store_far(SpvEmit *e, const Access *a, const SpvId *values)
+{
+    SpvModule *m = e->m;
+    const SpvId address = far_address(e, a);
+    const uint32_t count = together(a->width);
+    const SpvId type = vector_of(m, a->place->element, count);
+    for (uint32_t n = 0; n < a->width; n += count) {
+        const SpvId at = far_pointer(e, a, address, n, type);
+        const SpvId v =
+            count == 1 ? values[n] : spirv_make(m, SPV_CompositeConstruct, type, values + n, count);
+        spirv_do(m, SPV_Store,
+                 SPV_WORDS(at, v, far_kind(a), kernel_scalar_bytes(a->memory->scalar)));
+    }
+}
+
+void spirv_store(SpvEmit *e, const AuInstr *in)
+{
+    SpvModule *m = e->m;
+    const AuVal value = kernel_operand(e->k, in, 1);
+    const Access a = access_of(e, in, kernel_at(e->k, value)->type.width, 2);
+    SpvId values[16], before, end = 0;
+    for (uint32_t n = 0; n < a.width; n++) values[n] = spirv_value(e, value, n);
+    const SpvId mask = a.mask.i ? spirv_value(e, a.mask, 0) : 0;
+    if (mask && !a.place->split) end = open_mask(e, mask, &before);
+    for (uint32_t n = 0; n < a.width; n++) values[n] = storable(e, &a, values[n]);
+    if (a.memory->space == AU_GLOBAL)
+        store_far(e, &a, values);
+    else
+        for (uint32_t n = 0; n < a.width; n++) {
+            const SpvId at = a.place->split ? split_element(e, &a, n) : array_element(e, &a, n);
+            if (mask && a.place->split) {
+                const SpvId old = spirv_make(m, SPV_Load, a.place->element, &at, 1);
+                values[n] = spirv_choose(m, a.place->element, mask, values[n], old);
+            }
+            const uint32_t words[] = {at, values[n], NON_PRIVATE};
+            spirv_do(m, SPV_Store, words, a.memory->space == AU_LANE ? 2 : 3);
+        }
+    if (end) close_mask(e, end);
+}
+
+/* ---- atomics */
+
+/* A pointer to the [n]th of 32 bits behind the index. */
+static SpvId word_at(SpvEmit *e, const Access *a, SpvId address, uint32_t n)
+{
+    if (a->memory->space == AU_GLOBAL)
+        return far_pointer(e, a, address, n, spirv_scalar(e->m, AU_I32));
+    return array_element(e, a, n);
+}
+
+/* The first guess is zero: a plain look at what others add to would be a race. */
+static void add_float(SpvEmit *e, SpvId at, SpvId value)
+{
+    SpvModule *m = e->m;
+    const SpvId word = spirv_scalar(m, AU_I32), scope = spirv_u32(m, SCOPE_QUEUE_FAMILY);
+    const SpvId none = spirv_u32(m, 0), real = spirv_scalar(m, AU_F32);
+    const SpvId before = m->f->label, again = spirv_id(m), turn = spirv_id(m), next = spirv_id(m),
+                end = spirv_id(m), now = spirv_id(m), seen = spirv_id(m);
+    spirv_branch(m, again);
+    spirv_label(m, again);
+    spirv_do(m, SPV_Phi, SPV_WORDS(word, now, none, before, seen, next));
+    spirv_do(m, SPV_LoopMerge, SPV_WORDS(end, next, 0));
+    spirv_branch(m, turn);
+    spirv_label(m, turn);
+    const SpvId sum = spirv_exactly(m, SPV_FAdd, spirv_make1(m, SPV_Bitcast, real, now), value);
+    const SpvId bits = spirv_make1(m, SPV_Bitcast, word, sum);
+    spirv_do(m, SPV_AtomicCompareExchange, SPV_WORDS(word, seen, at, scope, none, none, bits, now));
+    const SpvId done = spirv_make2(m, SPV_IEqual, spirv_scalar(m, AU_I1), seen, now);
+    spirv_do(m, SPV_BranchConditional, SPV_WORDS(done, end, next));
+    spirv_label(m, next);
+    spirv_branch(m, again);
+    spirv_label(m, end);
+}
+
+static void atomic_add(SpvEmit *e, const AuInstr *in)
+{
+    SpvModule *m = e->m;
+    const AuVal value = kernel_operand(e->k, in, 1);
+    const AuKType type = kernel_at(e->k, value)->type;
+    const Access a = access_of(e, in, type.width, 2);
+    SpvId before, end = 0;
+    SpvId values[16];
+    for (uint32_t n = 0; n < type.width; n++) values[n] = spirv_value(e, value, n);
+    if (a.mask.i) end = open_mask(e, spirv_value(e, a.mask, 0), &before);
+    const SpvId address = a.memory->space == AU_GLOBAL ? far_address(e, &a) : 0;
+    for (uint32_t n = 0; n < type.width; n++) {
+        const SpvId at = word_at(e, &a, address, n);
+        const SpvId scope = spirv_u32(m, SCOPE_QUEUE_FAMILY), none = spirv_u32(m, 0);
+        if (type.scalar == AU_F32)
+            add_float(e, at, values[n]);
+        else
+            spirv_make(m, SPV_AtomicIAdd, spirv_scalar(m, AU_I32),
+                       SPV_WORDS(at, scope, none, values[n]));
+    }
+    if (end) close_mask(e, end);
+}
+
+/* All lanes are ordered around it: what any of them reads behind it must be what other blocks left. */
+static void fence(SpvEmit *e)
+{
+    spirv_do(e->m, SPV_MemoryBarrier,
+             SPV_WORDS(spirv_u32(e->m, SCOPE_QUEUE_FAMILY), spirv_u32(e->m, IN_ORDER)));
+}
+
+static void atomic_inc(SpvEmit *e, AuVal v)
+{
+    SpvModule *m = e->m;
+    const Access a = access_of(e, kernel_at(e->k, v), 1, 1);
+    const SpvId type = spirv_scalar(m, AU_I32);
+    SpvId before, end = 0;
+    fence(e);
+    if (a.mask.i) end = open_mask(e, spirv_value(e, a.mask, 0), &before);
+    const SpvId address = a.memory->space == AU_GLOBAL ? far_address(e, &a) : 0;
+    const SpvId at = word_at(e, &a, address, 0);
+    SpvId count = spirv_make(
+        m, SPV_AtomicIAdd, type,
+        SPV_WORDS(at, spirv_u32(m, SCOPE_QUEUE_FAMILY), spirv_u32(m, IN_ORDER), spirv_u32(m, 1)));
+    const SpvId inside = m->f->label;
+    if (end) {
+        close_mask(e, end);
+        count = spirv_make(m, SPV_Phi, type, SPV_WORDS(count, inside, spirv_u32(m, 0), before));
+    }
+    fence(e);
+    spirv_set(e, v, 0, count);
+}
+
+void spirv_atomic(SpvEmit *e, AuVal v)
+{
+    if (kernel_at(e->k, v)->op == AU_K_ATOMIC_INC)
+        atomic_inc(e, v);
+    else
+        atomic_add(e, kernel_at(e->k, v));
+}
+
+/* ---- barriers */
+
+/* Executors have no barrier of their own, since nobody promises that their lanes are a subgroup's: they wait for the block. */
+void spirv_barrier(SpvEmit *e, const AuInstr *in)
+{
+    SpvModule *m = e->m;
+    const SpvId scope = spirv_u32(m, SCOPE_WORKGROUP);
+    if (in->imm == 1 && e->k->warps > 1 && e->parted) {
+        au_error(e->diags, AU_E0621, in->span,
+                 "kernel %s has a barrier of one executor where executors may take different ways; "
+                 "%s only has barriers of the whole block",
+                 e->k->name, e->flavour->name);
+        e->good = false;
+    }
+    spirv_do(m, SPV_ControlBarrier, SPV_WORDS(scope, scope, spirv_u32(m, IN_ORDER | OF_WORKGROUP)));
+}

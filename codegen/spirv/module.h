@@ -1,0 +1,120 @@
+/* module.h - a SPIR-V module that is being written: sections of words, types and constants that exist once, capabilities that are
+ * declared where something needs them.
+ * Ids are made in the order in which they are asked for; nothing is looked at twice. Not: what kernels mean (emit.h). */
+#ifndef AU_CODEGEN_SPIRV_MODULE_H
+#define AU_CODEGEN_SPIRV_MODULE_H
+
+#include "kernel.h"
+
+// clang-format off
+enum {
+#define OP(name, number, form) SPV_##name = number,
+#include "spirv.def"
+#define CAPABILITY(name, number) SPV_CAP_##name = number,
+#include "spirv.def"
+#define STORAGE(name, number) SPV_IN_##name = number,
+#include "spirv.def"
+#define DECORATION(name, number) SPV_IS_##name = number,
+#include "spirv.def"
+#define BUILTIN(name, number) SPV_BUILTIN_##name = number,
+#include "spirv.def"
+#define MODE(name, number) SPV_MODE_##name = number,
+#include "spirv.def"
+    SPV_MAGIC = 0x07230203, SPV_HEADER = 5
+};
+// clang-format on
+
+typedef uint32_t SpvId; /* 0: none */
+typedef struct SpvWords {
+    uint32_t *at;
+    uint32_t count, capacity;
+} SpvWords;
+
+/* In the order in which a module has them. */
+typedef enum SpvSection {
+    SPV_CAPABILITIES,
+    SPV_IMPORTS,
+    SPV_MODEL,
+    SPV_ENTRIES,
+    SPV_MODES,
+    SPV_STRINGS,
+    SPV_NAMES,
+    SPV_NOTES,
+    SPV_DECORATIONS,
+    SPV_GLOBALS,
+    SPV_FUNCTIONS,
+    SPV_SECTIONS
+} SpvSection;
+
+/* A function that is being written. */
+typedef struct SpvFunction {
+    SpvWords variables, body;
+    SpvId label; /* of the present block */
+} SpvFunction;
+
+/* What was made once, and where its instruction stands in SPV_GLOBALS. */
+typedef struct SpvKnown {
+    uint32_t at, id, hash;
+} SpvKnown;
+
+enum { SPV_HELPERS = 16 };
+typedef struct SpvModule {
+    AuArena *arena;
+    uint32_t version; /* 0x10500: 1.5 */
+    SpvWords sections[SPV_SECTIONS];
+    SpvFunction *f; /* where instructions go */
+    uint32_t ids;
+    SpvKnown *known; /* a hash table of the types and constants in SPV_GLOBALS */
+    uint32_t known_count, known_room;
+    SpvId glsl;                 /* the extended instructions */
+    SpvId helpers[SPV_HELPERS]; /* functions that kernels call (helpers.c) */
+    SpvId fused;                /* the specialisation constant of helpers.c */
+} SpvModule;
+
+#define SPV_WORDS(...) (const uint32_t[]){__VA_ARGS__}, sizeof(uint32_t[]){__VA_ARGS__} / 4
+
+SpvModule *spirv_new(AuArena *arena);
+SpvId spirv_id(SpvModule *m);
+void spirv_put(SpvModule *m, SpvWords *to, uint32_t op, const uint32_t *words, size_t count);
+/* The instruction ends in a text, behind which [after] words may come. */
+void spirv_put_text(SpvModule *m, SpvWords *to, uint32_t op, const uint32_t *words, size_t count,
+                    const char *text, const uint32_t *after, size_t after_count);
+void spirv_capability(SpvModule *m, uint32_t capability);
+void spirv_name(SpvModule *m, SpvId id, const char *name);
+void spirv_decorate(SpvModule *m, SpvId id, uint32_t decoration);
+
+/* ---- types and constants, each once */
+SpvId spirv_type(SpvModule *m, uint32_t op, const uint32_t *words, size_t count);
+SpvId spirv_int(SpvModule *m, uint32_t bits);
+/* Of values in registers: i1 bool, i32 and i64 integers, f32; what is stored in fewer bits and not computed with, f16, bf16 and u8,
+ * are its bits in an integer of 32. */
+SpvId spirv_scalar(SpvModule *m, AuScalar scalar);
+/* As it lies in memory. */
+SpvId spirv_stored(SpvModule *m, AuScalar scalar);
+SpvId spirv_pointer(SpvModule *m, uint32_t storage, SpvId type);
+SpvId spirv_array(SpvModule *m, SpvId element, uint32_t count);
+SpvId spirv_u32(SpvModule *m, uint32_t value);
+SpvId spirv_u64(SpvModule *m, uint64_t value);
+SpvId spirv_f32(SpvModule *m, float value);
+SpvId spirv_bool(SpvModule *m, bool value);
+SpvId spirv_bits(SpvModule *m, AuScalar scalar, uint64_t bits); /* a constant of that type */
+
+/* ---- instructions of the present function */
+void spirv_do(SpvModule *m, uint32_t op, const uint32_t *words, size_t count);
+SpvId spirv_make(SpvModule *m, uint32_t op, SpvId type, const uint32_t *operands, size_t count);
+SpvId spirv_make1(SpvModule *m, uint32_t op, SpvId type, SpvId a);
+SpvId spirv_make2(SpvModule *m, uint32_t op, SpvId type, SpvId a, SpvId b);
+SpvId spirv_choose(SpvModule *m, SpvId type, SpvId condition, SpvId a, SpvId b);
+/* An instruction of GLSL.std.450. */
+SpvId spirv_glsl(SpvModule *m, uint32_t number, SpvId type, const uint32_t *operands, size_t count);
+SpvId spirv_variable(SpvModule *m, SpvId type); /* of the function */
+void spirv_label(SpvModule *m, SpvId label);
+void spirv_branch(SpvModule *m, SpvId label);
+
+/* The module, SPV_HEADER words first. */
+SpvWords spirv_finish(SpvModule *m);
+
+/* ---- text.c: the module for people, one instruction a line, as disassemblers write it */
+void spirv_print(const uint32_t *words, size_t count, AuText *out);
+
+#endif

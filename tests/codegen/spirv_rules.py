@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+"""Rules of ours for SPIR-V modules, beside SPIRV-Tools' validator, which lets wrong barriers and undeclared needs of old versions pass.
+
+    spirv_rules.py [--validator spirv-val] MODULE...   files with modules one behind the other
+    spirv_rules.py --program SPIRV_TEST                the golden and random kernels, which that test writes into a folder
+    spirv_rules.py --scripts AULEC SCRIPT...           of what aulec makes of scripts, every operand type
+    spirv_rules.py --self-test                         that wrong modules are found
+"""
+import shutil, struct, subprocess, sys, tempfile
+from pathlib import Path
+
+MAGIC = 0x07230203
+INT64, INT16, INT8, BITS16, BITS8 = 11, 22, 39, 4433, 4448
+ORDER = 0x8 | 0x40 | 0x2000 | 0x4000  # AcquireRelease, UniformMemory, MakeAvailable, MakeVisible
+WORKGROUP_MEMORY = 0x100
+WORKGROUP, FUNCTION, FAR = 4, 7, 5349
+NO_CONTRACTION, FMA, QUEUE_FAMILY = 42, 50, 5
+
+
+def modules(data):
+    """The modules of a file, each a list of instructions (operation, words behind the first)."""
+    words = struct.unpack(f"<{len(data) // 4}I", data)
+    found, at = [], 0
+    while at < len(words):
+        if words[at] != MAGIC:
+            raise ValueError("no magic number")
+        begin, at, instructions = at, at + 5, []
+        while at < len(words) and words[at] != MAGIC:
+            count = words[at] >> 16
+            if not count or at + count > len(words):
+                raise ValueError("an instruction ends outside")
+            instructions.append((words[at] & 0xFFFF, words[at + 1:at + count]))
+            at += count
+        found.append((struct.pack(f"<{at - begin}I", *words[begin:at]), instructions))
+    return found
+
+
+def faults(instructions):
+    """What is wrong with a module by our rules."""
+    capabilities = {words[0] for op, words in instructions if op == 17}
+    constants = {words[1]: words[2] for op, words in instructions if op == 43}
+    ints = {words[0]: words[1] for op, words in instructions if op == 21}
+    floats = {words[0] for op, words in instructions if op == 22}
+    vectors = {words[0]: words[1] for op, words in instructions if op == 23}
+    arrays = {words[0]: words[1] for op, words in instructions if op == 28}
+    exact = {words[0] for op, words in instructions if op == 71 and words[1] == NO_CONTRACTION}
+    pointers = {words[0]: words[1:] for op, words in instructions if op == 32}
+    storage = {}
+    needed = {1, 5347, 5345, 4466, 4467}
+    for op, words in instructions:
+        if op == 32:
+            inner = words[2]
+            while inner in vectors or inner in arrays:
+                inner = vectors.get(inner) or arrays.get(inner)
+            bits = ints.get(inner, 32)
+            if words[1] == FAR and bits in (8, 16):
+                needed.add(BITS16 if bits == 16 else BITS8)
+            if words[1] in (WORKGROUP, FUNCTION) and bits in (8, 16):
+                needed.add(INT16 if bits == 16 else INT8)
+        if op == 21 and words[1] == 64:
+            needed.add(INT64)
+        if op == 224:  # ControlBarrier
+            if constants[words[0]] != 2 or constants[words[1]] != 2:
+                yield "a barrier that is not the block's"
+            if constants[words[2]] & (ORDER | WORKGROUP_MEMORY) != ORDER | WORKGROUP_MEMORY:
+                yield "a barrier that does not order shared and global memory"
+        if op == 225 and (constants[words[0]] != QUEUE_FAMILY or constants[words[1]] & ORDER != ORDER):
+            yield "a fence that does not order memory between blocks"
+        if op in (129, 131, 133, 136) and words[0] in floats and words[1] not in exact:
+            yield f"%{words[1]} may be contracted"
+        if op == 12 and words[3] == FMA and words[1] not in exact:
+            yield f"%{words[1]}, an fma, may be contracted"
+        if op == 59:
+            storage[words[1]] = words[2]
+        if op in (61, 62):  # Load, Store: of what?
+            place = words[2] if op == 61 else words[0]
+            mask = words[3:] if op == 61 else words[2:]
+            kind = storage.get(place)
+            if kind == FAR and not (mask and mask[0] & 2):
+                yield f"an access to %{place} that says no alignment"
+            if kind == WORKGROUP and not (mask and mask[0] & 0x20):
+                yield f"an access to shared memory at %{place} that others need not see"
+        elif op in (65, 120) and words[0] in pointers:
+            storage[words[1]] = pointers[words[0]][0]
+    for missing in sorted(needed - capabilities):
+        yield f"capability {missing} is needed and not declared"
+    for idle in sorted(capabilities - needed):
+        yield f"capability {idle} is declared and not needed"
+    modes = [words[1] for op, words in instructions if op == 16]
+    entries = sum(op == 15 for op, _ in instructions)
+    for mode in (17, 4461, 4462):
+        if modes.count(mode) != entries:
+            yield f"execution mode {mode} is not that of every kernel"
+
+
+def validated(validator, module):
+    """The validator's complaints, of both environments that modules are for."""
+    with tempfile.NamedTemporaryFile(suffix=".spv") as file:
+        file.write(module)
+        file.flush()
+        for environment in ("vulkan1.2", "vulkan1.3"):
+            done = subprocess.run([validator, "--target-env", environment, file.name], capture_output=True, text=True)
+            if done.returncode:
+                yield f"{environment}: {(done.stderr + done.stdout).strip()}"
+
+
+def check(name, data, validator):
+    wrong = 0
+    found = modules(data)
+    for n, (module, instructions) in enumerate(found):
+        for fault in [*faults(instructions), *(validated(validator, module) if validator else ())]:
+            print(f"{name}, module {n}: {fault}")
+            wrong += 1
+    return len(found), wrong
+
+
+def of_scripts(aulec, scripts, validator):
+    count = wrong = 0
+    for script in scripts:
+        done = subprocess.run([aulec, script, "--emit=spirv", "--width=D=32", "-o", "-"], capture_output=True)
+        if done.returncode:
+            done = subprocess.run([aulec, script, "--emit=spirv", "-o", "-"], capture_output=True)
+        if done.returncode:
+            print(f"{script}: {done.stderr.decode()}")
+            wrong += 1
+            continue
+        made, bad = check(Path(script).name, done.stdout, validator)
+        count, wrong = count + made, wrong + bad
+    return count, wrong
+
+
+def of_program(program, validator):
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([program, folder], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        done = [check(path.name, path.read_bytes(), validator) for path in sorted(Path(folder).iterdir())]
+    return sum(made for made, _ in done), sum(bad for _, bad in done)
+
+
+def self_test():
+    """Each rule by a module that breaks it."""
+    header = [MAGIC, 0x10500, 0, 100, 0]
+    ins = lambda op, *words: [(len(words) + 1) << 16 | op, *words]
+    caps = [word for c in (1, 5347, 5345, 4466, 4467) for word in ins(17, c)]
+    cases = {
+        "does not order shared": ins(21, 1, 32, 0) + ins(43, 1, 2, 2) + ins(43, 1, 3, 0x108) + ins(224, 2, 2, 3),
+        "may be contracted": ins(22, 4, 32) + ins(129, 4, 5, 6, 7),
+        "capability 11 is needed": ins(21, 8, 64, 0),
+        "capability 22 is needed": ins(21, 8, 16, 0) + ins(32, 9, WORKGROUP, 8),
+        "others need not see": ins(21, 1, 32, 0) + ins(32, 9, WORKGROUP, 1) + ins(59, 9, 10, WORKGROUP) + ins(61, 1, 11, 10),
+        "says no alignment": ins(21, 1, 32, 0) + ins(32, 9, FAR, 1) + ins(120, 9, 10, 12) + ins(62, 10, 11),
+        "execution mode 4462": ins(15, 5, 1, 0) + ins(16, 1, 17, 1, 1, 1) + ins(16, 1, 4461, 32),
+        "capability 39 is declared": ins(17, 39),
+    }
+    for expected, words in cases.items():
+        data = struct.pack(f"<{len(header + caps + words)}I", *header, *caps, *words)
+        found = list(faults(modules(data)[0][1]))
+        assert any(expected in fault for fault in found), (expected, found)
+    print(f"{len(cases)} wrong modules were found")
+
+
+def main(arguments):
+    if arguments == ["--self-test"]:
+        self_test()
+        return 0
+    validator = shutil.which("spirv-val")
+    if not validator:
+        print("spirv-val (package spirv-tools) is not installed: modules are checked by our rules alone")
+    if arguments[0] == "--scripts":
+        count, wrong = of_scripts(arguments[1], arguments[2:], validator)
+    elif arguments[0] == "--program":
+        count, wrong = of_program(arguments[1], validator)
+    else:
+        count = wrong = 0
+        for path in arguments:
+            made, bad = check(path, Path(path).read_bytes(), validator)
+            count, wrong = count + made, wrong + bad
+    print(f"{count} modules, {wrong} faults")
+    return 1 if wrong or not count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

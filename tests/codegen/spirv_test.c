@@ -1,0 +1,143 @@
+/* The golden kernels as SPIR-V: their modules' text, which can be read when the emitter changes. With the name of a
+ * folder as argument the modules of these and of random kernels are written there, for the validator (spirv_rules.py). */
+#include <stdlib.h>
+
+#include "emit.h"
+#include "random_kernel.h"
+#include "target.h"
+
+static const char *const kernels[] = {"attention", "bits", "block", "halves", "loops", "words"};
+static const char *folder;
+enum { KERNELS = sizeof kernels / sizeof *kernels, RANDOM = 60 };
+
+static AuBlob emitted(Bench *b, AuKernel *k, AuCodeStage stage)
+{
+    AuBlob blob = {0};
+    const AuTarget *t = &au_target_vulkan;
+    if (t->emit(b->arena, b->diags, &k, 1, &t->archs[0], stage, 2, &blob)) return blob;
+    AuText shown = {.arena = b->arena};
+    au_diags_render(b->diags, &shown);
+    fail_msg("%s", au_text_str(&shown));
+    return blob;
+}
+
+static const char *kernel_text(Bench *b, const char *name)
+{
+    AuText text = {.arena = b->arena};
+    file_read(au_format(b->arena, "%s/%s.kir", getenv("AU_KERNELS"), name), &text);
+    return au_text_str(&text);
+}
+
+static void write_module(Bench *b, const char *name, AuBlob module)
+{
+    if (!folder) return;
+    FILE *file = fopen(au_format(b->arena, "%s/%s.spv", folder, name), "wb");
+    if (!file || fwrite(module.bytes, 1, module.length, file) != module.length || fclose(file))
+        fail_msg("%s.spv cannot be written", name);
+}
+
+static void golden_texts(void **state)
+{
+    (void)state;
+    Bench b = bench_new();
+    AuKernel *k = bench_kernel(&b, kernel_text(&b, "block"));
+    golden_expect(&b, "block.txt", emitted(&b, k, AU_CODE_ASSEMBLY).bytes);
+    bench_free(&b);
+}
+
+/* Every instruction has a form, and the words that forms say are all there are. */
+static void texts_are_complete(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < KERNELS; n++) {
+        Bench b = bench_new();
+        const AuBlob text =
+            emitted(&b, bench_kernel(&b, kernel_text(&b, kernels[n])), AU_CODE_ASSEMBLY);
+        uint32_t lines = 0, instructions = 0;
+        for (const char *c = text.bytes; *c; c++) lines += *c == '\n';
+        const AuBlob module =
+            emitted(&b, bench_kernel(&b, kernel_text(&b, kernels[n])), AU_CODE_FINAL);
+        const uint32_t *words = module.bytes;
+        const size_t count = module.length / 4;
+        assert_int_equal(words[0], SPV_MAGIC);
+        size_t at = SPV_HEADER;
+        for (; at < count; at += words[at] >> 16) {
+            assert_int_not_equal(words[at] >> 16, 0);
+            instructions++;
+        }
+        assert_int_equal(at, count);
+        assert_int_equal(lines, instructions + 1);
+        for (const char *c = strstr(text.bytes, "Op"); c; c = strstr(c + 1, "Op"))
+            if (c[2] >= '0' && c[2] <= '9') fail_msg("%s: no form: %.10s", kernels[n], c);
+        write_module(&b, kernels[n], module);
+        bench_free(&b);
+    }
+}
+
+static void random_modules(void **state)
+{
+    (void)state;
+    for (uint32_t seed = 1; seed <= RANDOM; seed++) {
+        Bench b = bench_new();
+        AuKernel *k = random_kernel(&b, seed, true);
+        assert_true(kernel_verify(k, b.diags));
+        write_module(&b, au_format(b.arena, "random%u", seed), emitted(&b, k, AU_CODE_FINAL));
+        bench_free(&b);
+    }
+}
+
+static const char mathematics[] =
+    "kernel mathematics lanes 8 warps 1\nmemory @x: global f32 reads\nmemory @y: global f32 "
+    "writes\n"
+    "arg x: pointer @x\narg y: pointer @y\n{\n  %1 = lane.i32\n  %2 = load.f32 @x[%1]\n"
+    "  %3 = exp.f32 %2\n  %4 = fma.f32 %3, %2, 1.0\n  store @y[%1], %4\n}\n";
+
+/* Sums of expanded functions are of the kind that rounds once; the kernel's own is the device's. */
+static void functions_round_once(void **state)
+{
+    (void)state;
+    Bench b = bench_new();
+    const char *text = emitted(&b, bench_kernel(&b, mathematics), AU_CODE_ASSEMBLY).bytes;
+    uint32_t calls = 0;
+    for (const char *c = text; (c = strstr(c, "OpFunctionCall")); c++) calls++;
+    assert_true(calls >= 5);
+    assert_non_null(strstr(text, "OpSpecConstantFalse"));
+    assert_non_null(strstr(text, "fma_rounds_once"));
+    write_module(&b, "mathematics", emitted(&b, bench_kernel(&b, mathematics), AU_CODE_FINAL));
+    bench_free(&b);
+}
+
+static void refused(const char *text, const char *operation)
+{
+    Bench b = bench_new();
+    AuKernel *k = bench_kernel(&b, text);
+    AuBlob blob;
+    const AuTarget *t = &au_target_vulkan;
+    assert_false(t->emit(b.arena, b.diags, &k, 1, &t->archs[0], AU_CODE_FINAL, 2, &blob));
+    assert_int_equal(b.diags->first->code, AU_E0620);
+    assert_non_null(strstr(b.diags->first->message, operation));
+    assert_non_null(strstr(b.diags->first->message, "SPIR-V for Vulkan"));
+    bench_free(&b);
+}
+
+static void what_it_lacks_is_refused(void **state)
+{
+    (void)state;
+    refused("kernel k lanes 8 warps 1\nmemory @y: global i32 writes\narg y: pointer @y\n{\n"
+            "  %1 = lane.i32\n  %2 = shuffle_xor.i32 %1 #1\n  store @y[%1], %2\n}\n",
+            "shuffle_xor");
+    refused("kernel k lanes 8 warps 1\nmemory @y: global i32 writes\narg y: pointer @y\n{\n"
+            "  %1 = lane.i32\n  %2 = lt.i32 %1, 3\n  %3 = any.i1 %2\n  %4 = cvt.i32 %3\n"
+            "  store @y[%1], %4\n}\n",
+            "any");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) folder = argv[1];
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(golden_texts), cmocka_unit_test(texts_are_complete),
+        cmocka_unit_test(random_modules), cmocka_unit_test(functions_round_once),
+        cmocka_unit_test(what_it_lacks_is_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
