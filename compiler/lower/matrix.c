@@ -289,18 +289,37 @@ static bool prepare(AuLower *l, const AuTileStmt *s, Matrix *x)
 
 /* ---- a fragment from shared memory, read as the product would */
 
-bool lower_load_by_ldmatrix(AuLower *l, const AuTileStmt *s)
+/* The atom that the fragment is an operand of: as the statement says, or operand A of the machine's own if it lies so. */
+static const AuTileAtom *atom_of_load(AuLower *l, const AuTileStmt *s, AuTileUse *use)
 {
     const AuTileType *type = s->var->type;
     const AuTileLayoutRef *layout = &s->load.layout;
-    if (layout->kind != TILE_OF_ATOM || layout->use == TILE_C || type->count != 2 ||
-        !tile_is_of_warp(layout->atom) || s->load.pad || s->load.when ||
-        type->elem != s->load.source->memory->type.elem)
+    *use = layout->use;
+    if (type->count != 2) return NULL;
+    if (layout->kind == TILE_OF_ATOM) return layout->use == TILE_C ? NULL : layout->atom;
+    const AuTileAtom *atom = tile_best_atom(l->module->caps, type->elem, TILE_ON_WARP);
+    *use = TILE_A;
+    for (int n = 0; atom && n < 2; n++) {
+        const AuTilePlaces *places =
+            tile_atom_places(l->arena, atom, TILE_A, n, type->axes[n].size);
+        if (!places || !type->axes[n].places || !tile_same_places(places, type->axes[n].places))
+            return NULL;
+    }
+    return atom;
+}
+
+bool lower_load_by_ldmatrix(AuLower *l, const AuTileStmt *s)
+{
+    const AuTileType *type = s->var->type;
+    AuTileUse use;
+    const AuTileAtom *atom = atom_of_load(l, s, &use);
+    if (!atom || !tile_is_of_warp(atom) || s->load.pad || s->load.when ||
+        s->load.source->op != TILE_X_REF || type->elem != s->load.source->memory->type.elem)
         return false;
-    const uint32_t free = layout->use == TILE_A ? 0 : 1;
-    Matrix m = {.atom = layout->atom};
+    const uint32_t free = use == TILE_A ? 0 : 1;
+    Matrix m = {.atom = atom};
     Operand o = {.e = s->load.source,
-                 .use = layout->use,
+                 .use = use,
                  .free_name = type->axes[free].name,
                  .k_name = type->axes[1 - free].name,
                  .free_extent = type->axes[free].size,

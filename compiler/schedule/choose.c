@@ -157,8 +157,8 @@ static const AuScheduleRow schedules[] = {
 
 /* ORDER AuFamilyName */
 static const AuFamily families[] = {
-    {AU_FAMILY_ONLINE, "an attention with weights", is_online, online_limit},
-    {AU_FAMILY_LINEAR, "a recurrence ('linear')", is_linear, NULL},
+    {AU_FAMILY_ONLINE, "an attention with weights", is_online, online_limit, false},
+    {AU_FAMILY_LINEAR, "a recurrence ('linear')", is_linear, NULL, true},
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 
@@ -298,7 +298,7 @@ AuSchedule *schedule_choose(AuArena *arena, AuDiags *diags, const AuProblem *p,
                             AuOperation operation)
 {
     AuShape shape;
-    const char *why = NULL;
+    const char *why = NULL, *passed = NULL; /* a row that was passed by, and what for */
     const AuFamily *family = schedule_family(p->attn);
     for (const AuScheduleRow *row = NULL; (row = next_row(family, row)) != NULL;) {
         if (!is_for(row, p, operation)) continue;
@@ -307,8 +307,13 @@ AuSchedule *schedule_choose(AuArena *arena, AuDiags *diags, const AuProblem *p,
     }
     for (const AuScheduleRow *row = NULL; (row = next_row(family, row)) != NULL;) {
         if (!is_for(row, p, operation) || (row->exact && p->tf32)) continue;
-        if (tuned(arena, diags, p, row, &shape) || row->shape(arena, p, &shape, &why))
-            return schedule_make(arena, diags, p, row, &shape);
+        if (tuned(arena, diags, p, row, &shape) || row->shape(arena, p, &shape, &why)) {
+            AuSchedule *made = schedule_make(arena, diags, p, row, &shape);
+            if (made && passed) made->name = au_format(arena, "%s # %s", made->name, passed);
+            return made;
+        }
+        if (family->says_refusals && why && !passed)
+            passed = au_format(arena, "not %s: %s", row->name, why);
     }
     au_error(diags, AU_E0811, p->attn->span, "%s%s on %s: %s", schedule_operation(operation),
              p->tf32 ? " in tf32" : "", p->caps->name, why ? why : "no schedule makes it");

@@ -39,6 +39,13 @@ void lin_find_sequence(Linear *l);
  * sequence's, `n` its number and that of its state, `b` its batch. */
 void lin_chunks(Linear *l);
 
+/* Rows of the tensor of a TENSOR node, as "first +: 32", channels [columns], with the axes named; what is not the sequence's is outside. */
+const char *lin_view(Linear *l, AuExpr node, const char *tokens, const char *channel,
+                     const char *columns, const char *rows);
+/* Channels of that tensor: all, or [width] from [first] on; of values that are channels of the keys those. */
+const char *lin_columns(Linear *l, AuExpr node, const char *first, int32_t width);
+const char *lin_elem(Linear *l, AuExpr node); /* its element type */
+
 /* A slot's rows of the chunk. */
 typedef struct LinearRows {
     AuSlot slot;
@@ -100,6 +107,8 @@ void lin_out_back(Linear *l);
 /* Sums become gradients: a kernel each. */
 void lin_sum_kernels(Linear *l);
 
+/* What is known before anything is written. */
+Linear lin_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out);
 /* A schedule that is one kernel: what all of them begin and end with, around [kernel]. */
 AuSchedule *lin_schedule(AuArena *arena, AuDiags *diags, const AuProblem *p, const AuShape *shape,
                          const char *name, void (*kernel)(Linear *));

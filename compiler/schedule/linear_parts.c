@@ -6,7 +6,7 @@
 
 bool lin_has(const Linear *l, AuSlot slot) { return l->slots[slot].value.i != 0; }
 
-static Linear begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out)
+Linear lin_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out)
 {
     Linear l = {.x = {.t = t, .p = p, .shape = &out->shape, .out = out, .arena = arena},
                 .n = p->hooks->normal,
@@ -154,9 +154,8 @@ static const char *head_of(Linear *l, uint32_t tensor, uint32_t axis)
     return tile_text(l->x.t, "h / (%s / %s)", l->heads, own);
 }
 
-/* The chunk's rows of the tensor of a TENSOR node, channels [columns], with the axes named. */
-static const char *view_of(Linear *l, AuExpr node, const char *tokens, const char *channel,
-                           const char *columns, int32_t count)
+const char *lin_view(Linear *l, AuExpr node, const char *tokens, const char *channel,
+                     const char *columns, const char *rows)
 {
     AuAttn *a = l->x.p->attn;
     const AuNode *n = attn_at(a, node);
@@ -174,7 +173,7 @@ static const char *view_of(Linear *l, AuExpr node, const char *tokens, const cha
         else if (bits[i] == AU_AX_H)
             au_text_add(&view, "%s", head_of(l, tensor, i));
         else if (bits[i] == AU_AX_TOK) {
-            au_text_add(&view, "first +: %d from start to end", count);
+            au_text_add(&view, "%s from start to end", rows);
             au_text_add(&names, "%s%s", comma, tokens);
         } else if (bits[i]) {
             au_text_add(&view, "%s", columns);
@@ -186,8 +185,7 @@ static const char *view_of(Linear *l, AuExpr node, const char *tokens, const cha
     return au_text_str(&view);
 }
 
-/* All of a slot's channels; of values that are channels of the keys those. */
-static const char *columns_of(Linear *l, AuExpr node, const char *first, int32_t width)
+const char *lin_columns(Linear *l, AuExpr node, const char *first, int32_t width)
 {
     const AuAttn *a = l->x.p->attn;
     const int32_t from = attn_at(a, node)->integer == 2 && a->v_in_k ? a->v_first : 0;
@@ -198,7 +196,7 @@ static const char *columns_of(Linear *l, AuExpr node, const char *first, int32_t
                 : tile_text(l->x.t, "%s +: %d", first, width);
 }
 
-static const char *elem_of(Linear *l, AuExpr node)
+const char *lin_elem(Linear *l, AuExpr node)
 {
     return lanes_elem(&l->x, (uint32_t)attn_at(l->x.p->attn, node)->integer);
 }
@@ -297,7 +295,7 @@ void lin_rows_declare(Linear *l, const LinearRows *r)
     if (s->is_plain && !r->as_factor) return;
     const char *raw = tile_text(l->x.t, "raw_%s", r->memory);
     if (s->held.i)
-        tile_frag(l->x.t, raw, "%s", fragment(l, r, elem_of(l, s->held)));
+        tile_frag(l->x.t, raw, "%s", fragment(l, r, lin_elem(l, s->held)));
     else
         tile_frag(l->x.t, raw, "%s = 0.0", fragment(l, r, "f32"));
 }
@@ -321,23 +319,28 @@ static const char *spread_of(Linear *l, bool has_channels)
     return tile_text(l->x.t, "[0 +: %d%s] clip", l->spread, has_channels ? ", :" : "");
 }
 
+static const char *chunk_of(Linear *l, const LinearRows *r, const char *channel,
+                            const char *columns, int32_t count)
+{
+    return lin_view(l, l->slots[r->slot].held, r->tokens, channel, columns,
+                    tile_text(l->x.t, "first +: %d", count));
+}
+
 void lin_rows_bring(Linear *l, const LinearRows *r)
 {
     AuTileBuild *t = l->x.t;
     const AuHookSlot *s = &l->slots[r->slot];
     const char *channel = s->channel == AU_AX_V ? "e" : "d";
     const char *columns =
-        s->held.i ? columns_of(l, s->held, NULL,
-                               l->x.p->attn->v_in_k && s->channel == AU_AX_V ? l->x.p->e : 0)
+        s->held.i ? lin_columns(l, s->held, NULL,
+                                l->x.p->attn->v_in_k && s->channel == AU_AX_V ? l->x.p->e : 0)
                   : ":";
     if (s->is_plain && !r->as_factor) {
-        tile_copy(t, "%s -> %s pad 0", view_of(l, s->held, r->tokens, channel, columns, l->chunk),
-                  r->memory);
+        tile_copy(t, "%s -> %s pad 0", chunk_of(l, r, channel, columns, l->chunk), r->memory);
         return;
     }
     const char *raw = tile_text(t, "raw_%s", r->memory), *made = tile_text(t, "made_%s", r->memory);
-    if (s->held.i)
-        tile_load(t, raw, "%s pad 0", view_of(l, s->held, r->tokens, channel, columns, l->spread));
+    if (s->held.i) tile_load(t, raw, "%s pad 0", chunk_of(l, r, channel, columns, l->spread));
     tile_set(t, made, "%s", called(l, r, raw));
     if (r->slot == AU_SLOT_LOG_DECAY) tile_set(t, made, "%s", lin_floored(l, made));
     if (r->as_factor) tile_set(t, made, "exp(%s)", made);
@@ -425,7 +428,7 @@ AuSchedule *lin_schedule(AuArena *arena, AuDiags *diags, const AuProblem *p, con
     AuSchedule *out = AU_NEW(arena, AuSchedule);
     out->shape = *shape;
     out->name = shape_text(arena, name, shape);
-    Linear l = begin(arena, schedule_begin(arena, diags, p, out), p, out);
+    Linear l = lin_begin(arena, schedule_begin(arena, diags, p, out), p, out);
     layouts(&l);
     kernel(&l);
     return lanes_built(&l.x, diags);

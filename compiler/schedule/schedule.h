@@ -172,6 +172,7 @@ typedef struct AuFamily {
     bool (*has)(const AuAttn *attn);
     /* Most queries for which forward kernels of fewer rows are worth their room; 0: none are. NULL: there are no such kernels. */
     int32_t (*limit)(AuArena *arena, const AuProblem *problem);
+    bool says_refusals; /* kernels say in their name which better schedule did not do, and why */
 } AuFamily;
 const AuFamily *schedule_family(const AuAttn *attn);
 bool schedule_makes(const AuFamily *family, AuOperation operation);

@@ -21,7 +21,9 @@ int32_t warps_resident(const AuProblem *p, int32_t shared, int32_t warps);
 /* By how much longer a tile takes with so few warps on a processor, which hide less. */
 double warps_enough(const AuProblem *p, int32_t warps);
 Lanes warps_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out);
-void warps_layouts(Lanes *x);                                /* of kernels of rows and of lists */
+void warps_layouts(Lanes *x); /* of kernels of rows and of lists */
+void warps_across(Lanes *x, const char *name,
+                  int32_t width); /* the layout: a row lies along lanes */
 int32_t warps_padded(const AuTileAtom *atom, int32_t width); /* to the depth of a product */
 /* The last index of a view of rows of that width: `:`, or a span up to the padded width. */
 const char *warps_columns(Lanes *x, int32_t width);

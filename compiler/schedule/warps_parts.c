@@ -111,7 +111,7 @@ void warps_wait(Lanes *x, const char *tokens)
 }
 
 /* 16 bytes a lane, side by side; what lanes a row leaves over take other rows. */
-static void across(Lanes *x, const char *name, int32_t width)
+void warps_across(Lanes *x, const char *name, int32_t width)
 {
     const int32_t vector = 16 / tile_elem(x->p->operand)->bytes;
     const int32_t vectors = width / vector, power = vectors & -vectors, warp = x->p->caps->lanes;
@@ -125,7 +125,7 @@ static void across(Lanes *x, const char *name, int32_t width)
 void warps_layouts(Lanes *x)
 {
     tile_layout(x->t, "along_lanes", tile_text(x->t, "lane:%d@1", x->p->caps->lanes), NULL);
-    across(x, "across_d", x->p->d);
-    across(x, "across_e", x->p->e);
+    warps_across(x, "across_d", x->p->d);
+    warps_across(x, "across_e", x->p->e);
     x->rows_across = true;
 }

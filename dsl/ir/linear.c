@@ -1,6 +1,7 @@
 /* linear.c - see linear.h and linear_rows.h: slots evaluated for all tokens of a head, the recurrence over them, and what
  * follows token by token: bonus, norm, skip, out_mod. */
 #include "linear_rows.h"
+#include "meaning.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -117,9 +118,20 @@ static bool load_slot(AuLinearRun *r, AuSlot s)
     return true;
 }
 
+/* Where products multiply rounded numbers, rows are made in the operand's type, as those of other attentions are. */
+static void round_rows(AuLinearRun *r)
+{
+    const AuSlot rows[] = {AU_SLOT_Q, AU_SLOT_K, AU_SLOT_V};
+    if (!r->call->how.chunk || !r->call->how.operand) return;
+    for (uint32_t s = 0; s < sizeof rows / sizeof *rows; s++)
+        for (int64_t n = 0; n < r->T * linear_width(r, rows[s]); n++)
+            r->row[rows[s]][n] = attn_round(r->row[rows[s]][n], r->call->call.round_to);
+}
+
 /* Values by the strength of the write, the column of ones with them; the strength of erasing is taken away. */
 static void join_rows(AuLinearRun *r)
 {
+    round_rows(r);
     const int64_t T = r->T, V = r->o.E;
     const double *w = r->row[AU_SLOT_WRITE], *erase = r->row[AU_SLOT_ERASE];
     r->rows = (AuRows){.T = T,

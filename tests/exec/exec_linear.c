@@ -28,7 +28,21 @@ void exec_gradients_of(const Run *r, double *const *results, double **grads)
     }
 }
 
-/* Token after token; plain: in f32, with what products multiply, and the output and gradients, in the operand's type. */
+/* The forward once more, in chunks of products that round what they multiply. */
+static bool by_products(Run *r, const AuLinearCall *all, const AuNormal *n, const char **why)
+{
+    AuLinearCall forward = *all;
+    const int32_t bits = all->how.operand;
+    forward.how = (AuEngine){.chunk = r->chunk,
+                             .single = true,
+                             .plain_sums = true,
+                             .operand = bits,
+                             .solve = 2 * bits,
+                             .values = 2 * bits};
+    return attn_linear_forward(r->attn, n, &forward, r->arena, why);
+}
+
+/* Token after token. Plain: in f32, the output and gradients in the operand's type; forward by products where the kernels' are. */
 bool exec_recurrence(Run *r, AuOracleCall call, double *const *results, const char **why)
 {
     double *in[2], *out[2], *dout[2], *din[2], *grads[MOST_TENSORS] = {NULL};
@@ -37,7 +51,8 @@ bool exec_recurrence(Run *r, AuOracleCall call, double *const *results, const ch
     states_of(r, AULE_ROLE_DSTATE_OUT, results, dout);
     states_of(r, AULE_ROLE_DSTATE, results, din);
     exec_gradients_of(r, results, grads);
-    static const int32_t bits[] = {[AU_DT_F32] = 0, [AU_DT_F16] = 11, [AU_DT_BF16] = 8};
+    static const int32_t bits[] = {
+        [AU_DT_F32] = 0, [AU_DT_F16] = 11, [AU_DT_BF16] = 8, [AU_DT_OPERAND] = 0};
     const bool plain = call.round_to != AU_DT_OPERAND;
     const AuNormal n = attn_normal_form(r->attn, r->arena);
     const uint32_t given = r->grads ? exec_find_role(r, AULE_ROLE_DOUT, 0) : EXEC_NONE;
@@ -58,6 +73,7 @@ bool exec_recurrence(Run *r, AuOracleCall call, double *const *results, const ch
     if (!(r->grads ? attn_linear_gradients(r->attn, &n, r->grads->normal, &all, r->arena, why)
                    : attn_linear_forward(r->attn, &n, &all, r->arena, why)))
         return false;
+    if (plain && r->chunk && !by_products(r, &all, &n, why)) return false;
     for (uint32_t t = r->attn->tensor_count; plain && t < r->tensor_count; t++)
         for (size_t i = 0; i < r->tensors[t].elements; i++)
             if (t == r->attn->tensor_count || r->tensors[t].role == AULE_ROLE_GRAD)

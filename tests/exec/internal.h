@@ -58,6 +58,8 @@ typedef struct Run {
     Tensor tensors[MOST_TENSORS];
     uint32_t tensor_count;
     int64_t *cu_seqlens; /* of a recurrence; NULL: not packed */
+    int64_t
+        chunk; /* of kernels of a recurrence whose products round what they multiply; 0: they do not */
     uint64_t random;
 } Run;
 

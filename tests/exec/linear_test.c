@@ -1,5 +1,5 @@
 /* linear_test.c - kernels of recurrences: every class of decay, feedback and slot, on the interpreters of both IRs and on
- * devices, beside the oracle. linear_test DEVICE FOLDER [NAME]: scripts whose name has it. */
+ * devices, beside the oracle. linear_test DEVICE FOLDER [NAME]: scripts whose name has it; `warps`: all, forward, in types of 16 bits. */
 #include "exec.h"
 
 #include <stdio.h>
@@ -46,7 +46,23 @@ static const ExecCase cases[] = {
     {"steep.attn", "B=1 H=2 T=97 K=17 V=24", NULL, "states nan odd"},
     {"steep.attn", "B=1 H=2 T=83 K=16 V=65 packed=3", NULL, "states nan"},
 };
+/* Of warps: blocks of more of them, slices of columns, chunks that do not begin where they end, two of them and more. */
+static const ExecCase wide[] = {
+    {EXAMPLES "simple_gla.attn", "B=1 H=1 T=129 K=64 V=64", NULL, "states nan forward"},
+    {EXAMPLES "simple_gla.attn", "B=1 H=1 T=63 K=128 V=128", NULL, "forward"},
+    {EXAMPLES "retention_linear.attn", "B=1 H=1 T=65 K=256 V=128", NULL, "states odd forward"},
+    {EXAMPLES "mamba2.attn", "B=1 H=4 G=1 T=67 N=128 P=64", NULL, "states nan forward"},
+    {EXAMPLES "simple_gla.attn", "B=1 H=2 T=131 K=80 V=48 packed=4", NULL, "states odd nan forward"},
+    {"before.attn", "B=1 H=1 T=128 K=48 V=96", NULL, "states forward"},
+    {"normalised.attn", "B=1 H=2 Hq=1 Hk=2 T=97 K=96 V=80", NULL, "states nan forward"},
+    {"skip.attn", "B=1 H=1 T=130 K=64 V=64", NULL, "states odd forward"},
+    {"resets.attn", "B=1 H=1 T=191 K=32 V=40", NULL, "states nan forward"},
+    {"hard_scalar.attn", "B=1 H=2 T=193 K=64 V=16", NULL, "states forward"},
+};
+
 // clang-format on
+
+enum { CASES = sizeof cases / sizeof *cases, WIDE = sizeof wide / sizeof *wide };
 
 typedef struct Which {
     const char *only;
@@ -62,13 +78,35 @@ static const char *in_turn(const void *of, unsigned n, unsigned turn)
     return dtypes[(n + w->at) % 3];
 }
 
+/* What matrix units of warps take. */
+static const char *halves(const void *of, unsigned n, unsigned turn)
+{
+    (void)of, (void)n;
+    return turn == 0 ? "f16" : turn == 1 ? "bf16" : NULL;
+}
+
+/* All cases without gradients. */
+static bool forward_only(ExecTally *tally, const char *device, const char *folder)
+{
+    static char words[CASES][64];
+    ExecCase forward[CASES];
+    for (unsigned n = 0; n < CASES; n++) {
+        snprintf(words[n], sizeof words[n], "%s forward", cases[n].how ? cases[n].how : "");
+        forward[n] = cases[n];
+        forward[n].how = words[n];
+    }
+    return exec_all(tally, device, folder, forward, CASES, halves, NULL) &&
+           exec_all(tally, device, folder, wide, WIDE, halves, NULL);
+}
+
 int main(int argc, char **argv)
 {
     ExecTally tally = {0};
     if (argc < 3) return 2;
     Which w = {.only = argc > 3 ? argv[3] : NULL};
     for (const char *c = argv[1]; *c; c++) w.at += (unsigned)*c;
-    if (!exec_all(&tally, argv[1], argv[2], cases, sizeof cases / sizeof *cases, in_turn, &w))
-        return 1;
-    return exec_report(&tally);
+    const bool good = w.only && strcmp(w.only, "warps") == 0
+                          ? forward_only(&tally, argv[1], argv[2])
+                          : exec_all(&tally, argv[1], argv[2], cases, CASES, in_turn, &w);
+    return good ? exec_report(&tally) : 1;
 }

@@ -1,0 +1,364 @@
+/* linear_warps.c - recurrences without feedback whose decay is a number a token at most, forward, on the matrix units of a warp
+ * (mma.sync), by products over chunks of tokens:
+ *
+ *     A = Q K'   [q, kv], times what is kept between writer and reader, 0 where the reader does not see the writer
+ *     O = (Q S) kept since the chunk's start + A V        S = S kept over the chunk + (K kept until its end)' V
+ *
+ * The state is the sums of its own product, f32, from the first chunk to the last; as an operand it lies in shared memory, rounded, made
+ * anew for each chunk. A is made in the registers in which the next product takes it. Factors of rows and of columns are applied to sums;
+ * what a writer keeps until the chunk's end is applied to its key as an operand. */
+#include "linear_warps.h"
+
+static bool decays(const LinearWarps *w) { return w->l.n->decay != AU_DECAY_NONE; }
+
+/* "self % 4 * 16": which of the executors' parts, of that size; written where it is used, so that it is seen to be a multiple. */
+static const char *begins(LinearWarps *w, const char *part, int32_t parts, int32_t size)
+{
+    if (parts == 1) return "0";
+    return tile_text(w->l.x.t, "%s * %d", part, size);
+}
+
+static const char *part_of(LinearWarps *w, int32_t groups)
+{
+    return groups == w->l.x.shape->executors ? "self" : tile_text(w->l.x.t, "self %% %d", groups);
+}
+
+/* Of the chunk's rows and the output's columns. */
+static const char *row(LinearWarps *w)
+{
+    return begins(w, part_of(w, w->row_groups), w->row_groups, LINEAR_ROWS);
+}
+
+static const char *column(LinearWarps *w)
+{
+    return begins(w, tile_text(w->l.x.t, "self / %d", w->row_groups), w->e / w->out_columns,
+                  w->out_columns);
+}
+
+/* Of the state. */
+static const char *state_row(LinearWarps *w)
+{
+    return begins(w, part_of(w, w->state_groups), w->state_groups, w->channels);
+}
+
+static const char *state_column(LinearWarps *w)
+{
+    return begins(w, tile_text(w->l.x.t, "self / %d", w->state_groups), w->e / w->columns,
+                  w->columns);
+}
+
+static void memories(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    const int32_t warps = l->x.shape->executors;
+    lw_memories(w);
+    warps_tile(&l->x, TILE_NAME("S"), "d", w->d, "e", w->e, 1);
+    if (l->x.via_shared)
+        warps_tile(&l->x, TILE_NAME("P"), "q", LINEAR_ROWS * warps, "kv", l->chunk, 1);
+    if (l->has_norm) tile_shared(l->x.t, "Sums", "f32[d:%d]", w->d);
+    tile_barrier(l->x.t, "all", 0, warps);
+}
+
+/* What follows is for warps that have a part of the state. */
+static void begin_state(LinearWarps *w)
+{
+    if (w->holders < w->l.x.shape->executors) tile_if(w->l.x.t, "self < %d", w->holders);
+}
+
+static void end_state(LinearWarps *w)
+{
+    if (w->holders < w->l.x.shape->executors) tile_end(w->l.x.t);
+}
+
+static const char *state_view(LinearWarps *w, const char *tensor)
+{
+    return tile_text(w->l.x.t, "%s[n, h, %s +: %d, vb * %d + %s +: %d]", tensor, state_row(w),
+                     w->channels, w->e, state_column(w), w->columns);
+}
+
+static const char *sum_view(LinearWarps *w, const char *tensor)
+{
+    return tile_text(w->l.x.t, "%s[n, h, %s +: %d]", tensor, state_row(w), w->channels);
+}
+
+static void fragments(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const char *atom = l->x.atom->name;
+    const bool scalar = l->n->decay == AU_DECAY_SCALAR;
+    tile_frag(t, "state", "f32[d:%d, e:%d] @ %s.C = 0.0", w->channels, w->columns, atom);
+    tile_frag(t, "key", "%s[d:%d, kv:%d] @ %s.A", l->x.operand, w->channels, l->chunk, atom);
+    tile_frag(t, "score", "f32[q:%d, kv:%d] @ %s.C", LINEAR_ROWS, l->chunk, atom);
+    tile_frag(t, "acc", "f32[q:%d, e:%d] @ %s.C", LINEAR_ROWS, w->out_columns, atom);
+    if (scalar) {
+        tile_frag(t, "since", "f32[q:%d] like score", LINEAR_ROWS);
+        tile_frag(t, "at_writer", "f32[kv:%d] like score", l->chunk);
+        tile_frag(t, "until", "f32[kv:%d] like key", l->chunk);
+    }
+    if (lin_has(l, AU_SLOT_WRITE)) {
+        tile_frag(t, "strength_of_pair", "f32[kv:%d] like score", l->chunk);
+        tile_frag(t, "strength_of_key", "f32[kv:%d] like key", l->chunk);
+    }
+    if (l->has_norm) {
+        tile_frag(t, "sum_state", "f32[d:%d] like key = 0.0", w->channels);
+        tile_frag(t, "query_part", "%s[q:%d, d:%d] @ %s.C", l->x.operand, LINEAR_ROWS, LINEAR_ROWS,
+                  atom);
+        tile_frag(t, "sum_part", "f32[d:%d] like query_part", LINEAR_ROWS);
+        tile_frag(t, "sum_pairs", "f32[q:%d, d:%d] @ %s.C = 0.0", LINEAR_ROWS, LINEAR_ROWS, atom);
+    }
+    if (lin_has(l, AU_SLOT_SKIP)) {
+        const AuExpr held = l->slots[AU_SLOT_SKIP].held;
+        tile_frag(t, "raw_skip", "%s[q:%d, e:%d] like acc%s", held.i ? lin_elem(l, held) : "f32",
+                  LINEAR_ROWS, w->out_columns, held.i ? "" : " = 0.0");
+    }
+    if (l->n->decay == AU_DECAY_CONSTANT) lin_rate(l);
+    lw_declare(w);
+}
+
+static void load_states(LinearWarps *w)
+{
+    begin_state(w);
+    tile_load(w->l.x.t, "state", "%s pad 0", state_view(w, "state_in"));
+    if (w->l.has_norm) tile_load(w->l.x.t, "sum_state", "%s pad 0", sum_view(w, "sum_in"));
+    end_state(w);
+}
+
+/* ---- a chunk */
+
+/* The state, as operand. */
+static void share_state(LinearWarps *w)
+{
+    AuTileBuild *t = w->l.x.t;
+    tile_store(t, "%s(state) -> S[%s +: %d, %s +: %d]", w->l.x.operand, state_row(w), w->channels,
+               state_column(w), w->columns);
+    if (!w->l.has_norm) return;
+    tile_if(t, "%s == 0", state_column(w));
+    tile_store(t, "sum_state -> Sums[%s +: %d]", state_row(w), w->channels);
+    tile_end(t);
+}
+
+static const char *queries(LinearWarps *w)
+{
+    return tile_text(w->l.x.t, "Q[%s%s +: %d, :]", warps_stage(&w->l.x, false), row(w),
+                     LINEAR_ROWS);
+}
+
+/* score becomes A. */
+static void weights(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const char *sees = l->n->before ? "j < i" : "j <= i", *kept = "", *strength = "";
+    tile_product(t, "score", l->x.atom, TILE_START, queries(w),
+                 tile_text(t, "K[%s:, :]", warps_stage(&l->x, false)));
+    if (l->n->decay == AU_DECAY_SCALAR) {
+        tile_load(t, "since", "G[%s +: %d] as [q]", row(w), LINEAR_ROWS);
+        tile_load(t, "at_writer", "G[%d +: %d]", w->has_since, l->chunk);
+        kept = tile_text(t, " * exp(where(%s, since - at_writer, -inf))", sees);
+    } else if (l->n->decay == AU_DECAY_CONSTANT)
+        kept = tile_text(t, " * exp(f32(i%s - j) * rate)", l->n->before ? " - 1" : "");
+    if (lin_has(l, AU_SLOT_WRITE)) {
+        tile_load(t, "strength_of_pair", "W");
+        strength = " * strength_of_pair";
+    }
+    tile_set(t, "score", "where(%s, score%s%s, 0.0)", sees, kept, strength);
+}
+
+/* What is kept of the state for each row. */
+static const char *since(const LinearWarps *w)
+{
+    if (!decays(w)) return "";
+    if (w->l.n->decay == AU_DECAY_SCALAR) return " * exp(since)";
+    return w->l.n->before ? " * exp(f32(i) * rate)" : " * exp(f32(i + 1) * rate)";
+}
+
+/* The recurrence over a column of ones. */
+static void sums(LinearWarps *w)
+{
+    AuTileBuild *t = w->l.x.t;
+    tile_set(t, "sum_pairs", "fill(sum_pairs, 0.0)");
+    tile_for_range(t, "part", "0", tile_text(t, "%d", w->d / LINEAR_ROWS));
+    tile_load(t, "query_part", "Q[%s%s +: %d, part * %d +: %d]", warps_stage(&w->l.x, false),
+              row(w), LINEAR_ROWS, LINEAR_ROWS, LINEAR_ROWS);
+    tile_load(t, "sum_part", "Sums[part * %d +: %d]", LINEAR_ROWS, LINEAR_ROWS);
+    tile_set(t, "sum_pairs", "sum_pairs + f32(query_part) * sum_part");
+    tile_end(t);
+    tile_set(t, "sum", "reduce_sum(sum_pairs, d)%s + reduce_sum(score, kv)", since(w));
+    tile_set(t, "norms", "slot_norm(sum, b, h, first + i, 0)");
+}
+
+static void read_state(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    tile_product(t, "acc", l->x.atom, TILE_START, queries(w),
+                 tile_text(t, "S[:, %s +: %d]", column(w), w->out_columns));
+    if (decays(w)) tile_set(t, "acc", "acc%s", since(w));
+    const char *weight = tile_text(t, "%s(score)", l->x.operand);
+    if (l->x.via_shared) {
+        const char *own = tile_text(t, "P[self * %d +: %d, :]", LINEAR_ROWS, LINEAR_ROWS);
+        tile_store(t, "%s -> %s", weight, own);
+        weight = own;
+    }
+    tile_product(
+        t, "acc", l->x.atom, TILE_ADD, weight,
+        tile_text(t, "V[%s:, %s +: %d]", warps_stage(&l->x, false), column(w), w->out_columns));
+}
+
+static const char *out_rows(LinearWarps *w)
+{
+    return tile_text(w->l.x.t, "first + %s +: %d", row(w), LINEAR_ROWS);
+}
+
+static void add_skip(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const AuHookSlot *s = &l->slots[AU_SLOT_SKIP];
+    const char *first = tile_text(t, "vb * %d + %s", w->e, column(w));
+    if (s->held.i)
+        tile_load(t, "raw_skip", "%s pad 0",
+                  lin_view(l, s->held, "q", "e", lin_columns(l, s->held, first, w->out_columns),
+                           out_rows(w)));
+    if (s->name)
+        tile_set(t, "skipped", "%s(f32(raw_skip), b, h, first + i, %s + iota(e:%d))", s->name,
+                 first, w->out_columns);
+    else
+        tile_set(t, "skipped", "f32(raw_skip)");
+    tile_set(t, "acc", "acc + skipped");
+}
+
+static void store_output(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    if (l->has_norm) tile_set(t, "acc", "acc / norms");
+    if (lin_has(l, AU_SLOT_SKIP)) add_skip(w);
+    if (l->x.p->hooks->has_out_mod)
+        tile_set(t, "acc", "out_mod(acc, b, h, first + i, 0, iota(e:%d))", w->out_columns);
+    tile_store(t, "%s(acc) -> o[b, h, %s from start to end, vb * %d + %s +: %d] clip", l->x.operand,
+               out_rows(w), w->e, column(w), w->out_columns);
+}
+
+static void write_state(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const char *kept = "", *strength = "", *whole = "";
+    tile_load(t, "key", "K[%s:, %s +: %d]", warps_stage(&l->x, false), state_row(w), w->channels);
+    if (l->n->decay == AU_DECAY_SCALAR) {
+        tile_load(t, "until", "G[%d +: %d]", w->has_since, l->chunk);
+        tile_load(t, "total", "G[%d]", w->has_since + l->chunk - 1);
+        kept = " * exp(total - until)", whole = " * exp(total)";
+    } else if (l->n->decay == AU_DECAY_CONSTANT) {
+        kept = " * exp(f32(max(count - 1 - j, 0)) * rate)", whole = " * exp(f32(count) * rate)";
+    }
+    if (lin_has(l, AU_SLOT_WRITE)) {
+        tile_load(t, "strength_of_key", "W");
+        strength = " * strength_of_key";
+    }
+    if (*kept || *strength) tile_set(t, "key", "%s(f32(key)%s%s)", l->x.operand, kept, strength);
+    if (*whole) tile_set(t, "state", "state%s", whole);
+    if (l->has_norm) tile_set(t, "sum_state", "sum_state%s + reduce_sum(f32(key), kv)", whole);
+    tile_product(
+        t, "state", l->x.atom, TILE_ADD, "key",
+        tile_text(t, "V[%s:, %s +: %d]", warps_stage(&l->x, false), state_column(w), w->columns));
+}
+
+/* Between two barriers everything that others wrote is read; in front of them each warp writes what is its own. */
+static void chunk(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const bool ahead = warps_are_async(&l->x), two = l->x.shape->stages > 1;
+    if (l->n->decay == AU_DECAY_CONSTANT) lin_count(l);
+    if (!ahead) lw_issue(w, "chunk", "");
+    lw_wait(w);
+    lw_change(w);
+    lw_numbers(w);
+    begin_state(w);
+    share_state(w);
+    end_state(w);
+    tile_sync(t, "all");
+    if (two) lw_issue(w, "chunk + 1", warps_stage(&l->x, true));
+    weights(w);
+    if (l->has_norm) sums(w);
+    read_state(w);
+    store_output(w);
+    begin_state(w);
+    write_state(w);
+    end_state(w);
+    tile_sync(t, "all");
+    if (ahead && !two) lw_issue(w, "chunk + 1", "");
+    if (two) tile_set(t, "at", "1 - at");
+}
+
+static void store_states(LinearWarps *w)
+{
+    AuTileBuild *t = w->l.x.t;
+    tile_store(t, "state -> %s clip", state_view(w, "state_out"));
+    if (!w->l.has_norm) return;
+    tile_if(t, "vb == 0 && %s == 0", state_column(w));
+    tile_store(t, "sum_state -> %s clip", sum_view(w, "sum_out"));
+    tile_end(t);
+}
+
+static void forward_kernel(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    lin_head(l);
+    memories(w);
+    tile_role(t, "core", l->x.shape->executors, TILE_ON_WARP, 0);
+    lin_find_sequence(l);
+    tile_set(t, "i", "%s + iota(q:%d)", row(w), LINEAR_ROWS);
+    tile_set(t, "j", "iota(kv:%d)", l->chunk);
+    fragments(w);
+    load_states(w);
+    if (l->x.shape->stages > 1) tile_set(t, "at", "0");
+    if (warps_are_async(&l->x)) lw_issue(w, "0", warps_stage(&l->x, false));
+    lin_chunks(l);
+    chunk(w);
+    tile_end(t);
+    lw_wait(w);
+    begin_state(w);
+    store_states(w);
+    end_state(w);
+    tile_end(t);
+    tile_end(t);
+}
+
+static LinearWarps begin(AuArena *arena, AuDiags *diags, const AuProblem *p, AuSchedule *out)
+{
+    const AuShape *s = &out->shape;
+    LinearWarps w = {.l = lin_begin(arena, schedule_begin(arena, diags, p, out), p, out)};
+    w.l.x.atom = warps_atom(p);
+    w.l.x.via_shared = warps_via_shared(p);
+    w.l.spread = w.l.chunk;
+    w.l.columns = w.e = s->query_tile;
+    w.d = linear_warps_channels(p);
+    w.row_groups = linear_warps_row_groups(s);
+    w.out_columns = w.e / (s->executors / w.row_groups);
+    w.state_groups = linear_warps_state_groups(p, s);
+    w.channels = w.d / w.state_groups;
+    w.columns = w.e / s->column_parts;
+    w.holders = w.state_groups * s->column_parts;
+    w.share = w.l.chunk / s->executors;
+    w.has_since = w.l.n->before;
+    return w;
+}
+
+AuSchedule *schedule_linear_warps(AuArena *arena, AuDiags *diags, const AuProblem *p,
+                                  const AuShape *shape)
+{
+    AuSchedule *out = schedule_new(arena, diags, p, "linear_warps", shape, NULL);
+    LinearWarps w = begin(arena, diags, p, out);
+    const int32_t power = w.l.chunk & -w.l.chunk, lanes = p->caps->lanes;
+    tile_layout(w.l.x.t, "along_lanes",
+                tile_text(w.l.x.t, "lane:%d@1", power < lanes ? power : lanes), NULL);
+    warps_across(&w.l.x, "across_d", w.d);
+    warps_across(&w.l.x, "across_e", w.e);
+    forward_kernel(&w);
+    return lanes_built(&w.l.x, diags);
+}

@@ -1,0 +1,176 @@
+/* linear_warps_rows.c - see linear_warps.h. Tensors of the operands' type are copied as they are, and slots that are more than a tensor
+ * are applied in place by the warp that copied the rows, eight at a time, so that neither code nor registers grow with the chunk. */
+#include "linear_warps.h"
+
+#include <string.h>
+
+enum { ROWS_AT_ONCE = 8 };
+
+typedef struct Tile {
+    AuSlot slot;
+    const char *name, *token; /* the memory; the copy in flight */
+    const char *tokens, *channel;
+    const char *layout;
+    bool of_keys;
+} Tile;
+
+static const Tile tiles[] = {
+    {AU_SLOT_Q, "Q", "tq", "q", "d", "across_d", true},
+    {AU_SLOT_K, "K", "tk", "kv", "d", "across_d", true},
+    {AU_SLOT_V, "V", "tv", "kv", "e", "across_e", false},
+};
+enum { TILES = sizeof tiles / sizeof *tiles };
+
+static const AuHookSlot *slot_of(const LinearWarps *w, const Tile *tile)
+{
+    return &w->l.slots[tile->slot];
+}
+
+static int32_t width_of(const LinearWarps *w, const Tile *tile)
+{
+    return tile->of_keys ? w->d : w->e;
+}
+
+/* Does memory have the tensor as it lies? */
+static bool is_copied(LinearWarps *w, const Tile *tile)
+{
+    const AuHookSlot *s = slot_of(w, tile);
+    return s->held.i && strcmp(lin_elem(&w->l, s->held), w->l.x.operand) == 0;
+}
+
+static bool is_changed(LinearWarps *w, const Tile *tile)
+{
+    return !is_copied(w, tile) || !slot_of(w, tile)->is_plain;
+}
+
+static const char *view(LinearWarps *w, const Tile *tile, const char *rows)
+{
+    Linear *l = &w->l;
+    const AuExpr held = slot_of(w, tile)->held;
+    const char *columns = tile->of_keys
+                              ? lin_columns(l, held, NULL, w->d == l->x.p->d ? 0 : w->d)
+                              : lin_columns(l, held, tile_text(l->x.t, "vb * %d", w->e), w->e);
+    return lin_view(l, held, tile->tokens, tile->channel, columns, rows);
+}
+
+void lw_memories(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    for (uint32_t n = 0; n < TILES; n++)
+        warps_tile(&l->x, TILE_NAME(tiles[n].name), tiles[n].tokens, l->chunk, tiles[n].channel,
+                   width_of(w, &tiles[n]), l->x.shape->stages);
+    if (l->n->decay == AU_DECAY_SCALAR)
+        tile_shared(l->x.t, "G", "f32[kv:%d]", l->chunk + w->has_since);
+    if (lin_has(l, AU_SLOT_WRITE)) tile_shared(l->x.t, "W", "f32[kv:%d]", l->chunk);
+}
+
+static int32_t rows_at_once(const LinearWarps *w)
+{
+    return w->share < ROWS_AT_ONCE ? w->share : ROWS_AT_ONCE;
+}
+
+void lw_declare(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    for (uint32_t n = 0; n < TILES; n++) {
+        const Tile *tile = &tiles[n];
+        if (!is_changed(w, tile)) continue;
+        const bool held = slot_of(w, tile)->held.i != 0;
+        tile_frag(t, tile_text(t, "raw_%s", tile->name), "%s[%s:%d, %s:%d] @ %s%s",
+                  held ? lin_elem(l, slot_of(w, tile)->held) : "f32", tile->channel,
+                  width_of(w, tile), tile->tokens, rows_at_once(w), tile->layout,
+                  held ? "" : " = 0.0");
+    }
+    if (l->n->decay != AU_DECAY_SCALAR && !lin_has(l, AU_SLOT_WRITE)) return;
+    tile_frag(t, "token", "f32[kv:%d] @ along_lanes = 0.0", l->chunk);
+    if (!w->has_since) return;
+    tile_if(t, "self == 0");
+    tile_store(t, "token -> G[0 +: %d]", l->chunk); /* of which the first one stays */
+    tile_end(t);
+}
+
+void lw_issue(LinearWarps *w, const char *chunk, const char *stage)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const char *rows =
+        tile_text(t, "start + (%s) * %d + self * %d +: %d", chunk, l->chunk, w->share, w->share);
+    for (uint32_t n = 0; n < TILES; n++)
+        if (is_copied(w, &tiles[n]))
+            warps_issue(
+                &l->x, TILE_NAME(tiles[n].token), TILE_NAME(view(w, &tiles[n], rows)),
+                tile_part(t, "%s[%sself * %d +: %d, :]", tiles[n].name, stage, w->share, w->share));
+}
+
+void lw_wait(LinearWarps *w)
+{
+    for (uint32_t n = 0; n < TILES; n++)
+        if (is_copied(w, &tiles[n])) warps_wait(&w->l.x, tiles[n].token);
+}
+
+static void change(LinearWarps *w, const Tile *tile)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const AuHookSlot *s = slot_of(w, tile);
+    const int32_t rows = rows_at_once(w), width = width_of(w, tile);
+    const char *raw = tile_text(t, "raw_%s", tile->name),
+               *made = tile_text(t, "made_%s", tile->name),
+               *part = tile_text(t, "part_%s", tile->name);
+    const char *row = tile_text(t, "self * %d + %s * %d", w->share, part, rows);
+    const char *place = tile_text(t, "first + %s + iota(%s:%d)", row, tile->tokens, rows);
+    const char *own =
+        tile_text(t, "%s[%s%s +: %d, :]", tile->name, warps_stage(&l->x, false), row, rows);
+    tile_for_range(t, part, "0", tile_text(t, "%d", w->share / rows));
+    if (is_copied(w, tile))
+        tile_load(t, raw, "%s", own);
+    else if (s->held.i)
+        tile_load(t, raw, "%s pad 0", view(w, tile, tile_text(t, "first + %s +: %d", row, rows)));
+    if (s->name)
+        tile_set(t, made, "%s(f32(%s), b, h, %s, %siota(%s:%d))", s->name, raw, place,
+                 tile->of_keys ? "" : tile_text(t, "vb * %d + ", w->e), tile->channel, width);
+    else
+        tile_set(t, made, "f32(%s)", raw);
+    tile_set(t, made, "where(%s < end%s, %s, 0.0)", place,
+             tile->of_keys && w->d > l->x.p->d
+                 ? tile_text(t, " && iota(d:%d) < %d", w->d, l->x.p->d)
+                 : "",
+             made);
+    tile_store(t, "%s(%s) -> %s", l->x.operand, made, own);
+    tile_end(t);
+}
+
+void lw_change(LinearWarps *w)
+{
+    for (uint32_t n = 0; n < TILES; n++)
+        if (is_changed(w, &tiles[n])) change(w, &tiles[n]);
+}
+
+/* A number a token, 0 behind the sequence. */
+static void number(LinearWarps *w, AuSlot slot, const char *name)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    tile_set(t, name, "%s(token, b, h, first + iota(kv:%d), 0)", l->slots[slot].name, l->chunk);
+    if (slot == AU_SLOT_LOG_DECAY) tile_set(t, name, "%s", lin_floored(l, name));
+    tile_set(t, name, "%s", lin_guarded(l, "kv", name));
+}
+
+void lw_numbers(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    if (l->n->decay == AU_DECAY_SCALAR) {
+        tile_if(t, "self == 0");
+        number(w, AU_SLOT_LOG_DECAY, "log_decay");
+        tile_set(t, "sums_of_g", "cumsum(log_decay, kv)");
+        tile_store(t, "sums_of_g -> G[%d +: %d]", w->has_since, l->chunk);
+        tile_end(t);
+    }
+    if (!lin_has(l, AU_SLOT_WRITE)) return;
+    tile_if(t, "self == %d", l->x.shape->executors > 1);
+    number(w, AU_SLOT_WRITE, "strength");
+    tile_store(t, "strength -> W");
+    tile_end(t);
+}

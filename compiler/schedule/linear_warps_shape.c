@@ -1,0 +1,227 @@
+/* linear_warps_shape.c - what `linear_warps` takes, and its shapes: those that fit, and of those the one whose token costs the fewest
+ * cycles of a processor by the rates of the machine's row.
+ *
+ * Registers of a lane: the state's part, scores and the weights made of them, the output's part, a part of the keys as operand. Shared
+ * memory: chunks of q, k and v, as many as stages, the state as operand, a few numbers a token. */
+#include "linear_warps.h"
+
+enum {
+    REGISTER = 4,        /* its bytes */
+    FRAGMENT_SHARE = 48, /* 64ths of a lane's registers that fragments may take */
+    SPAN = 128,          /* bytes of a row that stay together */
+    UNIT = 16,           /* a multiple of all extents of products */
+    BLOCKS = 2,          /* of a processor, as there are heads */
+    PRODUCT = 35,        /* cycles until its sums are there for the next one */
+};
+
+static int32_t smallest(int32_t a, int32_t b) { return a < b ? a : b; }
+
+static int32_t padded(int32_t width) { return (width + UNIT - 1) / UNIT * UNIT; }
+
+int32_t linear_warps_channels(const AuProblem *p) { return padded(p->d); }
+
+int32_t linear_warps_row_groups(const AuShape *s) { return s->key_tile / LINEAR_ROWS; }
+
+int32_t linear_warps_state_groups(const AuProblem *p, const AuShape *s)
+{
+    const int32_t units = linear_warps_channels(p) / UNIT;
+    int32_t groups = s->executors / s->column_parts;
+    while (groups > 1 && units % groups) groups--;
+    return groups;
+}
+
+static int32_t out_columns(const AuShape *s)
+{
+    return s->query_tile / (s->executors / linear_warps_row_groups(s));
+}
+
+/* Parts of rows that begin at a multiple of the swizzle's span are addresses that differ by constants. */
+void linear_warps_complete(const AuProblem *p, AuShape *s)
+{
+    const int32_t bytes = tile_elem(p->operand)->bytes;
+    const int32_t begins = linear_warps_channels(p) / linear_warps_state_groups(p, s) |
+                           s->query_tile / s->column_parts | out_columns(s);
+    s->swizzle_span = warps_copy_ahead(p) ? smallest(SPAN, (begins & -begins) * bytes) : 0;
+}
+
+/* ---- what is refused */
+
+static bool has(const AuProblem *p, AuSlot slot) { return p->hooks->slots[slot].value.i != 0; }
+
+/* A slot that a block needs all channels for. */
+static bool sums(const AuProblem *p, AuSlot slot)
+{
+    return has(p, slot) && p->hooks->slots[slot].has_sums;
+}
+
+static bool takes_all_columns(const AuProblem *p)
+{
+    return p->hooks->has_out_mod || sums(p, AU_SLOT_V) || sums(p, AU_SLOT_SKIP);
+}
+
+static const char *refusal_of_class(const AuProblem *p)
+{
+    const AuNormal *n = p->hooks->normal;
+    if (n->feedback != AU_FEEDBACK_NONE) return "feedback";
+    if (n->decay == AU_DECAY_VECTOR) return "a decay a channel";
+    if (has(p, AU_SLOT_BONUS)) return "a bonus";
+    if (sums(p, AU_SLOT_LOG_DECAY) || sums(p, AU_SLOT_WRITE) || sums(p, AU_SLOT_NORM))
+        return "a decay, a write or a norm that sums over channels";
+    return NULL;
+}
+
+static const char *refusal_of_widths(AuArena *arena, const AuProblem *p)
+{
+    if ((sums(p, AU_SLOT_Q) || sums(p, AU_SLOT_K)) && p->d % UNIT)
+        return au_format(arena, "a slot that sums over %d channels, no multiple of %d", p->d, UNIT);
+    if (takes_all_columns(p) && p->e % UNIT)
+        return au_format(arena,
+                         "a slot or an out_mod that takes all of %d columns, no multiple of %d",
+                         p->e, UNIT);
+    return NULL;
+}
+
+static const char *refusal_of_problem(AuArena *arena, const AuProblem *p)
+{
+    const AuTileAtom *atom = warps_atom(p);
+    if (!atom)
+        return au_format(arena, "no matrix unit for operands of %s",
+                         p->tf32 ? "tf32" : tile_elem(p->operand)->name);
+    if (atom->opaque || atom->is_async || atom->rounds || UNIT % atom->m || UNIT % atom->n ||
+        UNIT % atom->k)
+        return au_format(arena, "the matrix unit %s", atom->name);
+    const char *why = refusal_of_class(p);
+    return why ? why : refusal_of_widths(arena, p);
+}
+
+/* ---- what a shape takes */
+
+static int32_t registers_of(const AuProblem *p, const AuShape *s)
+{
+    const int32_t bytes = tile_elem(p->operand)->bytes, d = linear_warps_channels(p);
+    const int32_t channels = d / linear_warps_state_groups(p, s), key = channels * s->key_tile,
+                  score = LINEAR_ROWS * s->key_tile;
+    return (channels * s->query_tile / s->column_parts + score + LINEAR_ROWS * out_columns(s) +
+            (score + key) * bytes / REGISTER) /
+           p->caps->lanes;
+}
+
+static int32_t shared_of(const AuProblem *p, const AuShape *s)
+{
+    const int32_t span = s->swizzle_span, d = linear_warps_channels(p);
+    const int32_t keys = warps_row_bytes(p, span, d),
+                  values = warps_row_bytes(p, span, s->query_tile);
+    return WARPS_ALIGNMENT + s->stages * s->key_tile * (2 * keys + values) + d * values +
+           (warps_via_shared(p) ? s->executors * LINEAR_ROWS * warps_row_bytes(p, span, s->key_tile)
+                                : 0) +
+           REGISTER * (2 * s->key_tile + UNIT + d);
+}
+
+static bool divides(const AuShape *s)
+{
+    const int32_t groups = linear_warps_row_groups(s);
+    if (s->key_tile % LINEAR_ROWS || s->executors % groups || s->key_tile % s->executors ||
+        s->executors < s->column_parts)
+        return false;
+    return s->query_tile % (s->column_parts * UNIT) == 0 &&
+           s->query_tile % (s->executors / groups * UNIT) == 0;
+}
+
+static const char *refusal_of_shape(AuArena *arena, const AuProblem *p, const AuShape *s)
+{
+    if (!divides(s))
+        return au_format(arena, "%d tokens and %d columns do not divide among %d warps",
+                         s->key_tile, s->query_tile, s->executors);
+    if (takes_all_columns(p) && (s->query_tile != p->e || out_columns(s) != p->e))
+        return "a slot or an out_mod that takes all columns of values";
+    const int32_t shared = shared_of(p, s), registers = registers_of(p, s),
+                  room = tile_share(p->caps, FRAGMENT_SHARE);
+    if (shared > p->caps->shared_bytes)
+        return au_format(arena, "%d bytes of shared memory of %d", shared, p->caps->shared_bytes);
+    if (registers > room)
+        return au_format(arena, "fragments take %d registers of a lane, %d are for them", registers,
+                         room);
+    if (s->stages > 1 && !warps_copy_ahead(p))
+        return au_format(arena, "%s has no asynchronous copies for stages", p->caps->name);
+    return NULL;
+}
+
+const char *schedule_linear_warps_fit(AuArena *arena, const AuProblem *p, AuShape *s)
+{
+    const char *why = refusal_of_problem(arena, p);
+    if (why) return why;
+    if (!divides(s)) return refusal_of_shape(arena, p, s);
+    linear_warps_complete(p, s);
+    return refusal_of_shape(arena, p, s);
+}
+
+/* ---- by rule */
+
+/* Cycles of a processor for a token of a head: products, what they read from shared memory, and what a chunk waits for: copies, barriers,
+ * and the products of which one needs the other. There are rarely more than two blocks a processor. Nothing of it is fitted to
+ * measurements yet. */
+static double cycles_of_token(const AuProblem *p, const AuShape *s)
+{
+    const AuTileCaps *rates = tile_rates(p->caps);
+    const int32_t d = linear_warps_channels(p), e = s->query_tile, c = s->key_tile,
+                  bytes = tile_elem(p->operand)->bytes,
+                  copies = s->executors / linear_warps_row_groups(s),
+                  resident = warps_resident(p, shared_of(p, s), s->executors),
+                  blocks = smallest(resident, BLOCKS);
+    if (!blocks) return 0;
+    /* warps without a part of the state wait for those that have one */
+    const double holders = s->column_parts * linear_warps_state_groups(p, s);
+    const double products = (double)copies * c * c * d + (double)c * d * e + (double)c * c * e +
+                            (double)c * d * e * s->executors / holders;
+    const double read = (double)s->executors * bytes *
+                        (c * d + 2 * LINEAR_ROWS * d + (d + c) * out_columns(s) +
+                         c * (e / s->column_parts + d / linear_warps_state_groups(p, s)));
+    const double waits = rates->latency * (s->stages > 1 ? 1. / 7 : 1) + 2 * rates->barrier +
+                         (double)PRODUCT * (2 * d + 2 * c) / UNIT;
+    const double chunk = blocks * (products / rates->matrix + read / rates->shared) *
+                             warps_enough(p, blocks * s->executors) +
+                         waits;
+    const int32_t slices = (padded(p->e) + e - 1) / e;
+    return slices * chunk / (blocks * c);
+}
+
+/* The best of chunks of as many tokens; false: none fits. */
+static bool best_of(AuArena *arena, const AuProblem *p, int32_t tokens, AuShape *out,
+                    const char **why)
+{
+    static const int32_t warps[] = {4, 8, 2, 1};
+    const int32_t most = smallest(padded(p->e), 256);
+    double best = 0;
+    for (uint32_t n = 0; n < 4 * 2; n++)
+        for (int32_t columns = UNIT; columns <= most; columns += UNIT)
+            for (int32_t parts = 1; parts <= warps[n / 2]; parts *= 2) {
+                AuShape s = {.executors = warps[n / 2],
+                             .key_tile = tokens,
+                             .query_tile = columns,
+                             .column_parts = parts,
+                             .stages = 2 - (int32_t)(n % 2)};
+                if (divides(&s)) linear_warps_complete(p, &s);
+                const char *refused = refusal_of_shape(arena, p, &s);
+                if (refused && !best) *why = refused;
+                if (refused) continue;
+                const double now = cycles_of_token(p, &s);
+                if (now > 0 && (!best || now < best)) best = now, *out = s, *why = NULL;
+            }
+    return best > 0;
+}
+
+/* Shorter chunks are fewer multiply-adds, and as many waits each: those of 64 tokens are what others have found best. */
+bool schedule_linear_warps_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
+{
+    static const int32_t tokens[] = {64, 32, 16};
+    AuProblem halves = *p; /* a machine without such units: nothing to be said of it */
+    halves.operand = TILE_F16, halves.tf32 = false;
+    *why = NULL;
+    if (!warps_atom(&halves)) return false;
+    *why = refusal_of_problem(arena, p);
+    for (uint32_t n = 0; n < 3 && !*why; n++) {
+        if (best_of(arena, p, tokens[n], out, why)) return true;
+        if (n < 2) *why = NULL;
+    }
+    return false;
+}
