@@ -506,12 +506,12 @@ static bool is_of_small_weights(const Run *r, const Tensor *t)
     return exec_has(r, "scaled") && strcmp(t->name, "dv") == 0;
 }
 
-/* What a few roundings are of the largest result. A state is f32, but what was added to it last may be one key, which products take
- * rounded: half a rounding more. */
+/* What a few roundings are of the largest result. A state is f32, but it may be little more than the token last written, whose key
+ * products take rounded: one rounding of the operand's type. */
 static double few_roundings(const Run *r, const Tensor *t)
 {
     if (!r->chunk || t->dtype != AU_DT_F32) return 0x1p-21;
-    return 0x1p-21 + (strcmp(r->dtype, "bf16") == 0 ? 0x1p-9 : 0x1p-12);
+    return 0x1p-21 + (strcmp(r->dtype, "bf16") == 0 ? 0x1p-8 : 0x1p-11);
 }
 
 /* [plain]: the plain formula's error; [scale]: of which a few roundings are no error. */
