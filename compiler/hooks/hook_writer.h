@@ -48,7 +48,10 @@ bool hooks_linear_back(AuHookWriter *w, const AuNormalGrads *g);
 /* hooks_backward.c: out_back alone. */
 void writer_out_back(AuHookWriter *w, const AuRowGrad *g, bool asks);
 
+/* hook_nodes.c */
 AuTileModule *writer_module(AuHookWriter *w);
+AuTileExpr *writer_node(AuHookWriter *w, AuTileOp op, AuSpan span);
+void writer_add_arg(AuHookWriter *w, AuTileExpr *e, AuTileExpr *arg);
 const char *writer_name(AuHookWriter *w, const char *name);
 AuTileExpr *writer_op1(AuHookWriter *w, AuTileOp op, AuTileExpr *a);
 AuTileExpr *writer_op2(AuHookWriter *w, AuTileOp op, AuTileExpr *a, AuTileExpr *b);
@@ -57,6 +60,22 @@ AuTileExpr *writer_variable(AuHookWriter *w, const char *name);
 AuTileExpr *writer_integer(AuHookWriter *w, int64_t value);
 AuTileExpr *writer_number(AuHookWriter *w, double value);
 AuTileExpr *writer_assign(AuHookWriter *w, const char *name, AuTileExpr *value);
+
+/* hook_elements.c: what leaves of the graph read */
+AuTileExpr *writer_size(AuHookWriter *w, const AuSize *s);
+/* Of a recurrence: the length of a sequence is not that of the tensors where several are packed. */
+bool writer_is_length(const AuHookWriter *w, const AuNode *n);
+/* The token's position in its sequence; hooks are given that in the tensors. */
+AuTileExpr *writer_position(AuHookWriter *w, int32_t axis);
+AuTileExpr *writer_key_head(AuHookWriter *w);        /* h / (H / Hk) */
+AuTileExpr *writer_input(AuHookWriter *w, AuExpr e); /* at the script's indices */
+/* A tensor of a recurrence where it stands: the hook's argument, or read at the token. */
+AuTileExpr *writer_tensor(AuHookWriter *w, AuExpr e);
+/* x or dx of a row mod: the hook's argument, or, for the partner channel of a rotation, the tensor's element there. */
+AuTileExpr *writer_element(AuHookWriter *w, const char *argument, const char *tensor);
+AuTileExpr *writer_rope(AuHookWriter *w, AuExpr e);
+
+/* hook_writer.c */
 AuTileExpr *writer_expr(AuHookWriter *w, AuExpr e);
 /* Do kernels have this product? If not, that is reported. */
 bool writer_can_dot(AuHookWriter *w, AuExpr dot, bool backward);

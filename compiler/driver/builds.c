@@ -1,0 +1,246 @@
+/* builds.c - which kernels a compilation makes: for every set of widths a copy of each attention, for every target, architecture and
+ * operand type a variant of it (variant.c). */
+#include "compile.h"
+#include "stages.h"
+
+#include <string.h>
+
+/* ---- widths: sizes that must be known when compiling */
+
+enum { MOST_SETS = 64 };
+
+typedef struct WidthSet {
+    int32_t of[AULE_MAX_SIZES]; /* by size; -1: not fixed */
+} WidthSet;
+
+/* Every combination of the widths given; a width that is not given is that of the first axis, q's.
+ */
+static uint32_t width_sets(AuJob *job, const AuAttn *a, WidthSet *sets)
+{
+    static const int32_t usual[] = {64, 128};
+    bool is_width[AULE_MAX_SIZES] = {false};
+    driver_find_widths(a, is_width);
+    for (uint32_t n = 0; n < a->size_count; n++) sets[0].of[n] = -1;
+    uint32_t count = 1, first = a->size_count;
+    for (uint32_t n = 0; n < a->size_count; n++) {
+        if (!is_width[n]) continue;
+        const AuWidths *w = options_widths(&job->choice, a->sizes[n].name);
+        const int32_t *values = w ? w->values : usual;
+        const uint32_t choices = w ? w->count : first == a->size_count ? 2 : 1;
+        if (count * choices > MOST_SETS) {
+            au_error(job->diags, AU_E0602, a->sizes[n].span, "more than %d combinations of widths",
+                     MOST_SETS);
+            return 0;
+        }
+        const uint32_t before = count;
+        for (uint32_t c = 0; c < choices; c++)
+            for (uint32_t s = 0; s < before; s++) {
+                if (c) sets[c * before + s] = sets[s];
+                sets[c * before + s].of[n] =
+                    w || first == a->size_count ? values[c] : sets[s].of[first];
+            }
+        count = before * choices;
+        if (first == a->size_count) first = n;
+    }
+    return count;
+}
+
+bool builds_widths_exist(AuJob *job)
+{
+    for (uint32_t w = 0; w < job->choice.width_count; w++) {
+        bool found = false;
+        for (uint32_t a = 0; a < job->signature_count; a++)
+            found |= attn_size_of(job->signatures[a], job->choice.widths[w].name) >= 0;
+        if (!found) {
+            job->options_are_wrong = true;
+            au_error(job->diags, AU_E0601, (AuSpan){0}, "no axis of the script is called '%s'",
+                     job->choice.widths[w].name);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- variants */
+
+/* On CPUs backward multiplies f32 whatever the operands are, but for matrix units: so what else an architecture can
+ * do makes no other code. */
+static bool has_own_backward(const AuJob *job, uint32_t target, const AuArch *arch,
+                             AuTileElem operand)
+{
+    const AuTileCaps *caps = tile_caps(arch->caps);
+    const AuTileAtom *atom = tile_best_atom(caps, operand, TILE_ON_THREAD);
+    const bool plain = caps->has_private && !(atom && atom->m > 1);
+    return stages_is_useful(&job->choice, target, arch, plain ? TILE_F32 : operand);
+}
+
+static bool add_variant(AuJob *job, AuAttentionBuild *build, const AuVariant *v)
+{
+    AuVariant one = *v;
+    if (!variant_build(job->arena, job->diags, &one, job->name)) return false;
+    if (one.schedule) AU_PUSH(job->arena, build->variants, build->count, build->capacity, one);
+    return true;
+}
+
+/* Widths and operand types do not make two of a note. */
+static bool is_said(const AuJob *job, const char *message)
+{
+    for (const AuDiag *d = job->diags->first; d; d = d->next)
+        if (strcmp(d->message, message) == 0) return true;
+    return false;
+}
+
+/* Not every machine has kernels of a recurrence's gradients: what is asked of one without them gets a note, and forward. */
+static bool add_recurrence_backward(AuJob *job, AuAttentionBuild *build, const AuVariant *v)
+{
+    AuVariant one = *v;
+    AuDiags *quiet = au_diags_new(job->arena);
+    *quiet = *job->diags;
+    quiet->first = quiet->last = NULL, quiet->errors = 0;
+    if (!variant_build(job->arena, quiet, &one, job->name)) {
+        if (!quiet->first || quiet->first->code != AU_E0811) return add_variant(job, build, v);
+        const char *message =
+            au_format(job->arena, "there are no kernels of the gradients of '%s' for %s %s: %s",
+                      v->attn->name, v->target->name, v->arch->name, quiet->first->message);
+        if (!is_said(job, message)) au_remark(job->diags, AU_N0601, v->attn->span, "%s", message);
+        return true;
+    }
+    AU_PUSH(job->arena, build->variants, build->count, build->capacity, one);
+    return true;
+}
+
+/* In the order of the operations, the kernels for few queries first, then those that move boxes. */
+static bool add_operations(AuJob *job, AuAttentionBuild *build, const AuVariant *v, bool backward)
+{
+    const AuFamily *family = schedule_family(v->attn);
+    AuVariant one = *v;
+    for (uint32_t n = 0; n < AU_OPERATIONS; n++) {
+        one.operation = (AuOperation)n;
+        if (!schedule_makes(family, one.operation) || (n == AU_BACKWARD && !backward)) continue;
+        if (n == AU_BACKWARD && family->name == AU_FAMILY_LINEAR) {
+            if (!add_recurrence_backward(job, build, &one)) return false;
+            continue;
+        }
+        uint32_t queries = n == AU_FORWARD && family->limit ? AU_QUERIES : 1;
+        while (queries-- > 0) {
+            one.queries = (AuQueries)queries;
+            one.boxes = !queries;
+            if (one.boxes && !add_variant(job, build, &one)) return false;
+            one.boxes = false;
+            if (!add_variant(job, build, &one)) return false;
+        }
+    }
+    return true;
+}
+
+static bool add_variants(AuJob *job, AuAttentionBuild *build, AuAttn *attn, const AuGrads *grads)
+{
+    for (uint32_t t = 0; t < job->choice.target_count; t++)
+        for (uint32_t n = job->choice.targets[t]->arch_count;
+             n-- > 0;) { /* the table goes from plain to special: the best first */
+            const AuArch *arch = &job->choice.targets[t]->archs[n];
+            if (!options_takes_arch(&job->choice, arch)) continue;
+            for (uint32_t d = 0; d < job->choice.dtype_count; d++) {
+                AuVariant v = {.attn = attn,
+                               .target = job->choice.targets[t],
+                               .arch = arch,
+                               .operand = job->choice.dtypes[d]};
+                v.grads = grads;
+                v.tensors = build->tensors, v.tensor_count = build->tensor_count;
+                v.deterministic = job->options->deterministic;
+                v.tf32 = job->choice.tf32 && v.operand == TILE_F32;
+                v.checked = job->options->checked;
+                v.shapes = job->shapes;
+                if (job->options->lines)
+                    v.sources = job->sources, v.source_count = job->source_count;
+                if (!options_takes_operand(arch, v.operand) ||
+                    (v.tf32 && !options_has_tf32(arch)) ||
+                    !stages_is_useful(&job->choice, t, arch, v.operand))
+                    continue;
+                const bool backward = grads && has_own_backward(job, t, arch, v.operand);
+                if (!add_operations(job, build, &v, backward)) return false;
+            }
+        }
+    return true;
+}
+
+/* The script is checked once more for each set of widths (NULL: none is fixed): graphs are cheap, and none is shared. */
+static AuAttn *with_widths(AuJob *job, uint32_t which, const WidthSet *set)
+{
+    uint32_t count;
+    AuDiags *quiet = au_diags_new(job->arena); /* what there is to say has been said */
+    au_source_add(quiet, job->name, job->text, job->length);
+    AuAttn *attn = front_check(job->arena, job->names, quiet, job->script, &count)[which];
+    for (uint32_t n = 0; n < attn->size_count; n++)
+        if (set && set->of[n] >= 0) attn->sizes[n].fixed = set->of[n];
+    attn_simplify(attn);
+    driver_add_sizes(attn);
+    return attn;
+}
+
+static const AuGrads *gradients_of(AuJob *job, AuAttn *a)
+{
+    const AuGrads *g = attn_gradients(a, job->arena, job->diags);
+    AuDiag *last = job->diags->first;
+    while (last && last->next) last = last->next;
+    if (!g && last)
+        au_add_note(job->diags, last, a->span,
+                    "without gradients (--no-grad) '%s' compiles to forward kernels", a->name);
+    return g;
+}
+
+/* What kernels are given, once for all of them: by the simplified attention, as theirs are. With its widths fixed a
+ * variant may come out simpler still and leave some of them unused, but it has no others. */
+static bool settle_tensors(AuJob *job, AuAttentionBuild *build, uint32_t which)
+{
+    AuAttn *a = build->whole = with_widths(job, which, NULL);
+    if (schedule_makes(schedule_family(a), AU_BACKWARD) && !job->options->no_gradients &&
+        !(build->grads = gradients_of(job, a)))
+        return false;
+    build->tensors = driver_tensors(job->arena, a, build->grads, &build->tensor_count);
+    return driver_names_differ(job->arena, job->diags, a, build->grads) &&
+           driver_fits(job->arena, job->diags, a, build->grads);
+}
+
+static bool build_attention(AuJob *job, AuAttentionBuild *build, uint32_t which)
+{
+    AuAttn *a = build->attn = job->signatures[which];
+    const AuFamily *family = schedule_family(a);
+    if (!schedule_makes(family, AU_FORWARD)) {
+        au_error(job->diags, AU_E0603, a->linear ? a->linear->span : a->span,
+                 "attention '%s' is %s, which this compiler checks but has no kernels for yet",
+                 a->name, family->what);
+        return false;
+    }
+    driver_add_sizes(a);
+    if (!settle_tensors(job, build, which)) return false;
+    build->need_count = driver_needs(a, job->arena, &build->needs);
+    WidthSet *sets = AU_NEW_ARRAY(job->arena, WidthSet, MOST_SETS);
+    const uint32_t count = width_sets(job, a, sets);
+    for (uint32_t n = 0; n < count; n++) {
+        AuAttn *attn = with_widths(job, which, &sets[n]);
+        const AuGrads *grads = NULL;
+        if (build->grads && !(grads = attn_gradients(attn, job->arena, job->diags))) return false;
+        if (!add_variants(job, build, attn, grads)) return false;
+    }
+    return count > 0;
+}
+
+bool builds_make(AuJob *job)
+{
+    job->builds = AU_NEW_ARRAY(job->arena, AuAttentionBuild, job->signature_count + 1);
+    bool good = true;
+    for (uint32_t n = 0; n < job->signature_count; n++) {
+        if (job->options->attention &&
+            strcmp(job->options->attention, job->signatures[n]->name) != 0)
+            continue;
+        good &= build_attention(job, &job->builds[job->build_count++], n);
+    }
+    if (job->options->attention && !job->build_count) {
+        job->options_are_wrong = true;
+        au_error(job->diags, AU_E0601, (AuSpan){0}, "the script has no attention '%s'",
+                 job->options->attention);
+        return false;
+    }
+    return good;
+}

@@ -1,0 +1,230 @@
+/* hook_elements.c - what a hook reads: sizes and positions, elements of tensors where indices of the script say, and the partner of a
+ * channel that a rotation turns. */
+#include "hook_writer.h"
+
+#include <string.h>
+
+AuTileExpr *writer_size(AuHookWriter *w, const AuSize *s)
+{
+    return s->fixed >= 0 ? writer_integer(w, s->fixed)
+                         : writer_variable(w, hooks_name(writer_module(w)->arena, s->name));
+}
+
+bool writer_is_length(const AuHookWriter *w, const AuNode *n)
+{
+    const AuNode *length = attn_at(w->attn, w->attn->tensors[0].axes[2]);
+    return w->of_sequence && length->op == AU_OP_SIZE && n->integer == length->integer;
+}
+
+static AuTileExpr *index_expr(AuHookWriter *w, int32_t axis);
+
+AuTileExpr *writer_position(AuHookWriter *w, int32_t axis)
+{
+    AuTileExpr *at = index_expr(w, axis);
+    const bool is_token = axis == AU_AX_TOK || axis == AU_AX_Q;
+    return w->of_sequence && is_token ? writer_op2(w, TILE_X_SUB, at, writer_variable(w, "start"))
+                                      : at;
+}
+
+/* Is the axis the length of the sequences, so that what is read is the token's own (E0505)? */
+static bool is_own_token(const AuHookWriter *w, AuExpr axis)
+{
+    return w->of_sequence && axis.i == w->attn->tensors[0].axes[2].i;
+}
+
+/* Positions of the hooks' parameters need no clamping: kernels pass them inside the axes or guard
+ * what they read. */
+static bool is_position(const AuNode *n) { return n->op == AU_OP_INDEX || n->op == AU_OP_KV_H; }
+
+/* An element in memory as arithmetic takes it. */
+static AuTileExpr *read_as(AuHookWriter *w, AuTileExpr *ref, AuDtype dtype)
+{
+    if (dtype == AU_DT_BOOL) return writer_op2(w, TILE_X_NE, ref, writer_integer(w, 0));
+    const bool whole = dtype == AU_DT_I32 || dtype == AU_DT_I64 || dtype == AU_DT_U8;
+    return writer_op1(w, whole ? TILE_X_TO_I32 : TILE_X_TO_F32, ref);
+}
+
+AuTileExpr *writer_input(AuHookWriter *w, AuExpr e)
+{
+    const AuNode n = *attn_at(w->attn, e);
+    const AuTensor *t = &w->attn->tensors[n.integer];
+    AuTileExpr *ref = writer_node(w, TILE_X_REF, n.span);
+    ref->name = writer_name(w, hooks_name(writer_module(w)->arena, t->name));
+    ref->has_index = n.count > 0;
+    for (uint32_t i = 0; i < n.count; i++) {
+        const AuExpr index = attn_arg(w->attn, e, i);
+        AuTileExpr *at = is_own_token(w, t->axes[i])
+                             ? index_expr(w, attn_at(w->attn, index)->integer)
+                             : writer_expr(w, index);
+        if (!is_position(attn_at(w->attn, index)) && attn_at(w->attn, index)->op != AU_OP_I32) {
+            AuTileExpr *last =
+                writer_op2(w, TILE_X_SUB, writer_expr(w, t->axes[i]), writer_integer(w, 1));
+            at = writer_op3(w, TILE_X_CLAMP, at, writer_integer(w, 0), last);
+        }
+        writer_add_arg(w, ref, at);
+    }
+    return read_as(w, ref, t->dtype);
+}
+
+AuTileExpr *writer_key_head(AuHookWriter *w)
+{
+    const AuAttn *a = w->attn;
+    if (w->own_head) return writer_variable(w, "h");
+    return writer_op2(w, TILE_X_DIV, writer_variable(w, "h"),
+                      writer_op2(w, TILE_X_DIV, writer_expr(w, a->tensors[0].axes[1]),
+                                 writer_expr(w, a->tensors[1].axes[1])));
+}
+
+static AuTileExpr *index_expr(AuHookWriter *w, int32_t axis)
+{
+    switch (axis) {
+    case AU_AX_B: return writer_variable(w, "b");
+    case AU_AX_H: return writer_variable(w, "h");
+    case AU_AX_Q: return writer_variable(w, "i");
+    case AU_AX_KV: return writer_variable(w, "j");
+    case AU_AX_C: return w->at ? w->at->index : writer_variable(w, "c");
+    case AU_AX_TOK: return writer_variable(w, "t");
+    default: break;
+    }
+    w->failed = true;
+    return writer_integer(w, 0);
+}
+
+/* Fewer heads are shared in groups. */
+static AuTileExpr *group_of(AuHookWriter *w, AuExpr extent)
+{
+    const AuExpr all = attn_heads(w->attn);
+    if (all.i == extent.i) return writer_variable(w, "h");
+    return writer_op2(w, TILE_X_DIV, writer_variable(w, "h"),
+                      writer_op2(w, TILE_X_DIV, writer_expr(w, all), writer_expr(w, extent)));
+}
+
+AuTileExpr *writer_tensor(AuHookWriter *w, AuExpr e)
+{
+    if (e.i == w->whole.i) return writer_variable(w, "x");
+    static const char *const roles[] = {"q", "k", "v"};
+    const AuNode n = *attn_at(w->attn, e);
+    const bool in_k = n.integer == 2 && w->attn->v_in_k;
+    const AuTensor *t = &w->attn->tensors[n.integer];
+    uint8_t bits[8];
+    AuTileExpr *ref = writer_node(w, TILE_X_REF, n.span);
+    ref->name = writer_name(w, n.integer < 3 ? roles[in_k ? 1 : n.integer]
+                                             : hooks_name(writer_module(w)->arena, t->name));
+    ref->has_index = t->rank > 0;
+    attn_tensor_axes(w->attn, &n, bits);
+    for (uint32_t i = 0; i < t->rank; i++) {
+        AuTileExpr *at = writer_integer(w, 0);
+        if (bits[i] == AU_AX_B || bits[i] == AU_AX_TOK)
+            at = index_expr(w, bits[i]);
+        else if (bits[i] == AU_AX_H)
+            at = group_of(w, t->axes[i]);
+        else if (bits[i])
+            at = in_k ? writer_op2(w, TILE_X_ADD, writer_variable(w, "c"),
+                                   writer_integer(w, w->attn->v_first))
+                      : writer_variable(w, "c");
+        writer_add_arg(w, ref, at);
+    }
+    return read_as(w, ref, t->dtype);
+}
+
+AuTileExpr *writer_element(AuHookWriter *w, const char *argument, const char *tensor)
+{
+    if (!w->at) return writer_variable(w, argument);
+    AuTileExpr *ref = writer_node(w, TILE_X_REF, (AuSpan){0});
+    ref->name = writer_name(w, tensor);
+    ref->has_index = true;
+    writer_add_arg(w, ref, writer_variable(w, "b"));
+    writer_add_arg(w, ref, writer_variable(w, w->row_h));
+    writer_add_arg(w, ref, writer_variable(w, w->row_i));
+    writer_add_arg(w, ref, w->at->index);
+    return writer_op1(w, TILE_X_TO_F32, ref);
+}
+
+/* Does the rotation [e] make the channel of the one it is the partner of? */
+static bool is_made_by(const AuHookWriter *w, const AuChannel *channel, AuExpr e)
+{
+    return channel->first.i == attn_arg(w->attn, e, 3).i &&
+           channel->count.i == attn_arg(w->attn, e, 4).i &&
+           channel->interleaved == attn_at(w->attn, e)->integer;
+}
+
+/* The partner of the present channel in the rotation [e], at [index]; NULL: the hook's own channel. A channel is the partner of its
+ * partner, so that rotations of one kind need two channels, however many there are. */
+static AuChannel *partner_in(AuHookWriter *w, AuExpr e, AuTileExpr *index)
+{
+    AuArena *arena = writer_module(w)->arena;
+    if (w->at && is_made_by(w, w->at, e)) return w->at->of;
+    for (uint32_t n = 0; n < w->channels.count; n++)
+        if (w->channels.at[n]->of == w->at && is_made_by(w, w->channels.at[n], e))
+            return w->channels.at[n];
+    AuChannel *channel = AU_NEW(arena, AuChannel);
+    *channel = (AuChannel){.of = w->at,
+                           .first = attn_arg(w->attn, e, 3),
+                           .count = attn_arg(w->attn, e, 4),
+                           .interleaved = attn_at(w->attn, e)->integer,
+                           .number = w->channels.count + 1,
+                           .done = AU_NEW_ARRAY(arena, AuTileExpr *, w->attn->node_count)};
+    channel->index = writer_assign(w, au_format(arena, "partner%u", channel->number), index);
+    AU_PUSH(arena, w->channels.at, w->channels.count, w->channels.capacity, channel);
+    return channel;
+}
+
+/* The expression [x] of the row at the partner of the present channel. */
+static AuTileExpr *at_partner(AuHookWriter *w, AuExpr x, AuExpr e, AuTileExpr *index)
+{
+    AuChannel *const before = w->at;
+    w->at = partner_in(w, e, index);
+    AuTileExpr *out = writer_expr(w, x);
+    w->at = before;
+    return out;
+}
+
+/* Pairs (j, j + count / 2), or (2 j, 2 j + 1) interleaved, turned by position * theta^(-2 j /
+ * count); channels outside first .. first + count pass. Su et al., RoFormer, 2021, equation 34. */
+AuTileExpr *writer_rope(AuHookWriter *w, AuExpr e)
+{
+    const AuNode n = *attn_at(w->attn, e);
+    const AuExpr x = attn_arg(w->attn, e, 0);
+    if (strcmp(w->row_tensor, "o") == 0 && !w->failed) {
+        au_error(w->diags, AU_E0811, n.span,
+                 "a rotation of the output, of which no kernel has the partner of a channel: turn "
+                 "it after the call");
+        w->failed = true;
+    }
+    AuTileExpr *position = writer_expr(w, attn_arg(w->attn, e, 1)),
+               *theta = writer_expr(w, attn_arg(w->attn, e, 2));
+    AuTileExpr *first = writer_expr(w, attn_arg(w->attn, e, 3)),
+               *count = writer_expr(w, attn_arg(w->attn, e, 4));
+    AuTileExpr *c = writer_op2(w, TILE_X_SUB, index_expr(w, AU_AX_C), first),
+               *half = writer_op2(w, TILE_X_DIV, count, writer_integer(w, 2)), *pair, *low,
+               *partner;
+    if (n.integer) {
+        pair = writer_op2(w, TILE_X_DIV, c, writer_integer(w, 2));
+        low = writer_op2(w, TILE_X_EQ, writer_op2(w, TILE_X_MOD, c, writer_integer(w, 2)),
+                         writer_integer(w, 0));
+        partner =
+            writer_op3(w, TILE_X_WHERE, low, writer_op2(w, TILE_X_ADD, c, writer_integer(w, 1)),
+                       writer_op2(w, TILE_X_SUB, c, writer_integer(w, 1)));
+    } else {
+        low = writer_op2(w, TILE_X_LT, c, half);
+        pair = writer_op3(w, TILE_X_WHERE, low, c, writer_op2(w, TILE_X_SUB, c, half));
+        partner = writer_op3(w, TILE_X_WHERE, low, writer_op2(w, TILE_X_ADD, c, half),
+                             writer_op2(w, TILE_X_SUB, c, half));
+    }
+    AuTileExpr *exponent = writer_op2(
+        w, TILE_X_DIV,
+        writer_op2(w, TILE_X_MUL, writer_number(w, -2), writer_op1(w, TILE_X_TO_F32, pair)),
+        writer_op1(w, TILE_X_TO_F32, count));
+    AuTileExpr *angle = writer_op2(w, TILE_X_MUL, writer_op1(w, TILE_X_TO_F32, position),
+                                   writer_op2(w, TILE_X_POW, theta, exponent));
+    AuTileExpr *own = writer_expr(w, x),
+               *there = at_partner(w, x, e, writer_op2(w, TILE_X_ADD, partner, first));
+    AuTileExpr *sine = writer_op2(w, TILE_X_MUL, there, writer_op1(w, TILE_X_SIN, angle));
+    AuTileExpr *turned =
+        writer_op2(w, TILE_X_ADD, writer_op2(w, TILE_X_MUL, own, writer_op1(w, TILE_X_COS, angle)),
+                   writer_op3(w, TILE_X_WHERE, low, writer_op1(w, TILE_X_NEG, sine), sine));
+    AuTileExpr *inside =
+        writer_op2(w, TILE_X_AND, writer_op2(w, TILE_X_GE, c, writer_integer(w, 0)),
+                   writer_op2(w, TILE_X_LT, c, count));
+    return writer_op3(w, TILE_X_WHERE, inside, turned, own);
+}
