@@ -26,7 +26,7 @@ static void add_tensor(AuText *text, const aule_attention_v1 *a, const aule_tens
 {
     static const char *const roles[] = {"query", "key",    "value", "input", "output", "final",
                                         "kept",  "given",  "given", "made",  "kept",   "state",
-                                        "state", "packed", "state", "slots", "dstate", "dstate"};
+                                        "state", "packed", "pool",  "slots", "given",  "made"};
     rt_text_add(text, "  %-6s %s: %s ", roles[t->role], t->name, rt_dtype_name(t->dtype));
     add_axes(text, a, t);
     rt_text_add(text, "%s%s\n", t->flags & AULE_TENSOR_GRAD ? " grad" : "",

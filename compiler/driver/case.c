@@ -1,13 +1,10 @@
 /* case.c - reference cases of the public interface (aule/aulec.h): random arguments, what the oracle
  * makes of them, and by how much a kernel may miss that. */
+#include "case.h"
 #include "far.h"
 #include "tensors.h"
-#include "trial.h"
 
 #include "aule/artifact.h"
-#include "aule/aulec.h"
-#include "gradient.h"
-#include "linear.h"
 #include "meaning.h"
 #include "result.h"
 
@@ -15,21 +12,6 @@
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
-
-struct aulec_case {
-    AuArena *arena;
-    AuDiags *diags;
-    AuAttn *attn;
-    AuGrads *grads;
-    AuDtype operand;
-    bool tf32; /* f32 that products take so */
-    AuTrialKind kind;
-    AuTrial trial;
-    aulec_case_tensor tensors[AULE_MAX_TENSORS];
-    size_t tensor_count, first_result; /* o, behind it finals */
-    aulec_case_param *params;
-    const char *widths, *far_inputs;
-};
 
 static AuDtype dtype_of(const char *name)
 {
@@ -80,8 +62,8 @@ static void encode(unsigned char *at, AuDtype dtype, double x)
     }
 }
 
-static aulec_case_tensor *add(aulec_case *c, const char *name, uint32_t role, AuDtype dtype,
-                              const int64_t *shape, uint32_t rank)
+aulec_case_tensor *case_add(aulec_case *c, const char *name, uint32_t role, AuDtype dtype,
+                            const int64_t *shape, uint32_t rank)
 {
     if (c->tensor_count == AULE_MAX_TENSORS) return NULL; /* driver_fits */
     aulec_case_tensor *t = &c->tensors[c->tensor_count++];
@@ -96,7 +78,7 @@ static aulec_case_tensor *add(aulec_case *c, const char *name, uint32_t role, Au
     return t;
 }
 
-static void set_data(aulec_case *c, aulec_case_tensor *t, const double *values)
+void case_set_data(aulec_case *c, aulec_case_tensor *t, const double *values)
 {
     const size_t bytes = bytes_of((AuDtype)t->dtype);
     unsigned char *data = au_alloc(c->arena, t->elements * bytes + 8);
@@ -105,8 +87,7 @@ static void set_data(aulec_case *c, aulec_case_tensor *t, const double *values)
     t->data = data;
 }
 
-static double largest_error(const aulec_case *c, const double *want, const double *plain,
-                            uint64_t count)
+double case_error(const aulec_case *c, const double *want, const double *plain, uint64_t count)
 {
     double error = 0;
     if (c->kind == AU_TRIAL_FAR) return far_error(want, plain, count);
@@ -115,10 +96,8 @@ static double largest_error(const aulec_case *c, const double *want, const doubl
     return error;
 }
 
-/* The rule about errors: [factor] times the largest error of the plain formula in the operand's
- * type, and what rounding the largest result to f32 a few times costs. */
-static void set_want(const aulec_case *c, aulec_case_tensor *t, const double *want, double error,
-                     double factor)
+void case_set_want(const aulec_case *c, aulec_case_tensor *t, const double *want, double error,
+                   double factor)
 {
     t->want = want;
     t->bound = factor * error + 0x1p-21 * trial_largest(want, t->elements);
@@ -127,7 +106,7 @@ static void set_want(const aulec_case *c, aulec_case_tensor *t, const double *wa
 
 /* ---- forward */
 
-static bool fail(aulec_case *c, const char *why)
+bool case_fail(aulec_case *c, const char *why)
 {
     au_error(c->diags, AU_E0605, c->attn->span, "%s", why);
     return false;
@@ -146,8 +125,8 @@ static void add_arguments(aulec_case *c)
         if (n == 2 && a->v_in_k) continue;
         const AuTensor *t = &a->tensors[n];
         aulec_case_tensor *made =
-            add(c, t->name, roles[t->role], t->dtype, c->trial.shapes[n], t->rank);
-        if (made) set_data(c, made, c->trial.tensors[n]);
+            case_add(c, t->name, roles[t->role], t->dtype, c->trial.shapes[n], t->rank);
+        if (made) case_set_data(c, made, c->trial.tensors[n]);
     }
 }
 
@@ -165,92 +144,28 @@ static bool run_forward(aulec_case *c, AuDtype round_to, double **o, double **fi
     call.finals = finals;
     call.round_to = round_to;
     call.tf32 = c->tf32 && round_to != AU_DT_OPERAND;
-    return attn_interpret(c->attn, &call, c->arena, &why) || fail(c, why);
+    return attn_interpret(c->attn, &call, c->arena, &why) || case_fail(c, why);
 }
 
-static void add_output(aulec_case *c)
+void case_add_output(aulec_case *c)
 {
     int64_t *shape = AU_NEW_ARRAY(c->arena, int64_t, 4);
     memcpy(shape, c->trial.shapes[0], 3 * sizeof *shape);
     shape[1] = (int64_t)attn_scalar(c->attn, attn_heads(c->attn), c->trial.sizes, c->trial.params);
     shape[3] = c->trial.shapes[2][3];
     c->first_result = c->tensor_count;
-    add(c, "o", AULE_ROLE_OUTPUT, AU_DT_OPERAND, shape, 4);
-}
-
-/* A recurrence: what is given and made of it, in the order of the tensors of the case. */
-typedef struct Recurrence {
-    const AuNormal *n;
-    double *state_in, *sum_in; /* sum_in NULL: there is no norm */
-    double *made[3];           /* o, state_out, sum_out */
-} Recurrence;
-
-/* Of a recurrence: token after token, in f64, and in f32 with what products multiply, and the output, in the operand's
- * type. */
-static bool run_recurrence(aulec_case *c, Recurrence *r, bool plain)
-{
-    static const int32_t bits[] = {[AU_DT_F16] = 11, [AU_DT_BF16] = 8};
-    const char *why = NULL;
-    const aulec_case_tensor *o = &c->tensors[c->first_result];
-    AuLinearCall call = {.call = trial_call(&c->trial, c->diags),
-                         .how = {.single = plain},
-                         .state_in = r->state_in,
-                         .sum_in = r->sum_in};
-    for (uint32_t n = 0; n < 2u + (r->sum_in != NULL); n++)
-        r->made[n] = AU_NEW_ARRAY(c->arena, double, o[n].elements + 1);
-    call.call.o = r->made[0], call.state_out = r->made[1], call.sum_out = r->made[2];
-    if (plain) {
-        call.call.round_to = c->operand;
-        call.how.operand = c->tf32 ? 11 : c->operand == AU_DT_F32 ? 0 : bits[c->operand];
-    }
-    if (!attn_linear_forward(c->attn, r->n, &call, c->arena, &why)) return fail(c, why);
-    for (uint64_t i = 0; plain && i < o->elements; i++)
-        r->made[0][i] = attn_round(r->made[0][i], c->operand);
-    return true;
-}
-
-static bool add_recurrence(aulec_case *c, uint64_t seed)
-{
-    const AuNormal n = attn_normal_form(c->attn, c->arena);
-    const bool has_sum = n.slot[AU_SLOT_NORM].i != 0;
-    int64_t *shape = AU_NEW_ARRAY(c->arena, int64_t, 4);
-    memcpy(shape, c->trial.shapes[0], 2 * sizeof *shape);
-    shape[1] = (int64_t)attn_scalar(c->attn, attn_heads(c->attn), c->trial.sizes, c->trial.params);
-    shape[2] = c->trial.shapes[0][3], shape[3] = c->trial.shapes[2][3];
-    Recurrence want = {.n = &n}, plain;
-    uint64_t random = seed + 104729;
-    for (uint32_t sum = 0; sum < 1u + has_sum; sum++) {
-        aulec_case_tensor *given =
-            add(c, sum ? "sum_in" : "state_in", AULE_ROLE_STATE, AU_DT_F32, shape, sum ? 3 : 4);
-        if (!given) return false;
-        *(sum ? &want.sum_in : &want.state_in) =
-            trial_normal(c->arena, given->elements, AU_DT_F32, &random);
-        set_data(c, given, sum ? want.sum_in : want.state_in);
-    }
-    add_output(c);
-    for (uint32_t sum = 0; sum < 1u + has_sum; sum++)
-        if (!add(c, sum ? "sum_out" : "state_out", AULE_ROLE_STATE_OUT, AU_DT_F32, shape,
-                 sum ? 3 : 4))
-            return false;
-    plain = want;
-    if (!run_recurrence(c, &want, false) || !run_recurrence(c, &plain, true)) return false;
-    for (uint32_t i = 0; i < 2u + has_sum; i++) {
-        aulec_case_tensor *made = &c->tensors[c->first_result + i];
-        set_want(c, made, want.made[i],
-                 largest_error(c, want.made[i], plain.made[i], made->elements), 2);
-    }
-    return true;
+    case_add(c, "o", AULE_ROLE_OUTPUT, AU_DT_OPERAND, shape, 4);
 }
 
 static bool add_forward(aulec_case *c)
 {
     const AuAttn *a = c->attn;
     const AuOnline *online = a->online;
-    add_output(c);
+    case_add_output(c);
     const int64_t *shape = c->tensors[c->first_result].shape;
     for (uint32_t n = 0; n < online->final_count; n++)
         if (!online->finals[n].kept &&
-            !add(c, online->finals[n].name, AULE_ROLE_FINAL, AU_DT_F32, shape, 3))
+            !case_add(c, online->finals[n].name, AULE_ROLE_FINAL, AU_DT_F32, shape, 3))
             return false;
     double *o[2], **finals[2];
     for (int k = 0; k < 2; k++) {
@@ -258,30 +173,29 @@ static bool add_forward(aulec_case *c)
         if (!run_forward(c, k ? c->operand : AU_DT_OPERAND, &o[k], finals[k])) return false;
     }
     aulec_case_tensor *t = &c->tensors[c->first_result];
-    set_want(c, t, o[0], largest_error(c, o[0], o[1], t->elements), 2);
+    case_set_want(c, t, o[0], case_error(c, o[0], o[1], t->elements), 2);
     for (uint32_t n = 0; n < online->final_count; n++) {
         if (online->finals[n].kept) continue;
         t++;
-        set_want(c, t, finals[0][n], largest_error(c, finals[0][n], finals[1][n], t->elements), 2);
+        case_set_want(c, t, finals[0][n], case_error(c, finals[0][n], finals[1][n], t->elements),
+                      2);
     }
     return true;
 }
 
 /* ---- backward */
 
-/* A gradient that is given: random. Its values, NULL if there is no room. */
-static double *add_given(aulec_case *c, const char *name, uint32_t role, AuDtype dtype,
-                         const aulec_case_tensor *like, uint64_t *random)
+double *case_add_given(aulec_case *c, const char *name, uint32_t role, AuDtype dtype,
+                       const aulec_case_tensor *like, uint64_t *random)
 {
-    aulec_case_tensor *t = add(c, name, role, dtype, like->shape, like->rank);
+    aulec_case_tensor *t = case_add(c, name, role, dtype, like->shape, like->rank);
     if (!t) return NULL;
     double *values = trial_normal(c->arena, t->elements, (AuDtype)t->dtype, random);
-    set_data(c, t, values);
+    case_set_data(c, t, values);
     return values;
 }
 
-/* Which tensors of the attention get a gradient. */
-static bool has_gradient(const AuAttn *a, uint32_t n)
+bool case_has_gradient(const AuAttn *a, uint32_t n)
 {
     return n < 3 ? !(n == 2 && a->v_in_k) : a->tensors[n].grad;
 }
@@ -298,10 +212,10 @@ static bool run_backward(aulec_case *c, const AuTrial *trial, const double *dout
         call.tf32 = k && c->tf32;
         grads[k] = AU_NEW_ARRAY(c->arena, double *, a->tensor_count);
         for (uint32_t n = 0; n < a->tensor_count; n++)
-            if (has_gradient(a, n))
+            if (case_has_gradient(a, n))
                 grads[k][n] = AU_NEW_ARRAY(c->arena, double, trial->elements[n] + 1);
         if (!attn_interpret_gradients(a, c->grads, &call, dout, dfinals, grads[k], c->arena, &why))
-            return fail(c, why);
+            return case_fail(c, why);
     }
     return true;
 }
@@ -320,15 +234,15 @@ static bool add_gradients(aulec_case *c, const aulec_case_options *o, const doub
         !run_backward(c, &other, dout, dfinals, others))
         return false;
     for (uint32_t n = 0; n < a->tensor_count; n++) {
-        if (!has_gradient(a, n)) continue;
+        if (!case_has_gradient(a, n)) continue;
         const AuTensor *t = &a->tensors[n];
-        aulec_case_tensor *made = add(c, au_format(c->arena, "d%s", t->name), AULE_ROLE_GRAD,
-                                      t->dtype, c->trial.shapes[n], t->rank);
+        aulec_case_tensor *made = case_add(c, au_format(c->arena, "d%s", t->name), AULE_ROLE_GRAD,
+                                           t->dtype, c->trial.shapes[n], t->rank);
         if (!made) return false;
-        set_want(c, made, grads[0][n],
-                 fmax(largest_error(c, grads[0][n], grads[1][n], made->elements),
-                      largest_error(c, others[0][n], others[1][n], made->elements)),
-                 4);
+        case_set_want(c, made, grads[0][n],
+                      fmax(case_error(c, grads[0][n], grads[1][n], made->elements),
+                           case_error(c, others[0][n], others[1][n], made->elements)),
+                      4);
     }
     return true;
 }
@@ -338,20 +252,21 @@ static bool add_backward(aulec_case *c, const aulec_case_options *options)
     const AuOnline *online = c->attn->online;
     uint64_t random = options->seed + 7919;
     const aulec_case_tensor *o = &c->tensors[c->first_result];
-    if (c->grads->keeps_output && !add(c, "o_kept", AULE_ROLE_KEPT, AU_DT_OPERAND, o->shape, 4))
+    if (c->grads->keeps_output &&
+        !case_add(c, "o_kept", AULE_ROLE_KEPT, AU_DT_OPERAND, o->shape, 4))
         return false;
     for (uint32_t n = 0; n < online->final_count; n++)
         if (online->finals[n].kept &&
-            !add(c, au_format(c->arena, "%s_kept", online->finals[n].name), AULE_ROLE_KEPT_ROW,
-                 AU_DT_F32, o->shape, 3))
+            !case_add(c, au_format(c->arena, "%s_kept", online->finals[n].name), AULE_ROLE_KEPT_ROW,
+                      AU_DT_F32, o->shape, 3))
             return false;
-    const double *dout = add_given(c, "do", AULE_ROLE_DOUT, AU_DT_OPERAND, o, &random);
+    const double *dout = case_add_given(c, "do", AULE_ROLE_DOUT, AU_DT_OPERAND, o, &random);
     const double **dfinals = AU_NEW_ARRAY(c->arena, const double *, online->final_count + 1);
     for (uint32_t n = 0, shown = 0; n < online->final_count; n++) {
         shown += !online->finals[n].kept;
         if (c->grads->reads[n].given)
-            dfinals[n] = add_given(c, au_format(c->arena, "d%s", online->finals[n].name),
-                                   AULE_ROLE_DFINAL, AU_DT_F32, &o[shown], &random);
+            dfinals[n] = case_add_given(c, au_format(c->arena, "d%s", online->finals[n].name),
+                                        AULE_ROLE_DFINAL, AU_DT_F32, &o[shown], &random);
     }
     return dout && add_gradients(c, options, dout, dfinals);
 }
@@ -396,22 +311,16 @@ static bool make(aulec_case *c, const char *name, const char *text, size_t lengt
     c->attn = result_attention(c->arena, c->diags, name, text, length, o->attention);
     if (!c->attn) return false;
     c->far_inputs = c->attn->linear ? NULL : far_inputs(c->arena, c->attn);
-    if (o->far_inputs && !c->far_inputs) return fail(c, "no input is added to scores");
+    if (o->far_inputs && !c->far_inputs) return case_fail(c, "no input is added to scores");
     if (!trial_make(c->arena, c->diags, c->attn, c->kind, o->values, c->operand, o->seed,
                     &c->trial))
         return false;
     c->widths = widths_of(c);
-    if (c->attn->linear) {
-        if (!driver_fits(c->arena, c->diags, c->attn, NULL)) return false;
-        add_arguments(c);
-        add_params(c);
-        return add_recurrence(c, o->seed);
-    }
     c->grads = attn_gradients(c->attn, c->arena, c->diags);
     if (!c->grads || !driver_fits(c->arena, c->diags, c->attn, c->grads)) return false;
     add_arguments(c);
     add_params(c);
-    return add_forward(c) && add_backward(c, o);
+    return c->attn->linear ? case_recurrence(c, o) : add_forward(c) && add_backward(c, o);
 }
 
 aulec_status aulec_case_new(const char *name, const char *text, size_t length,

@@ -49,6 +49,5 @@ bool check_recurrence(AuArena *arena, AuDiags *diags, AuAttn *a, const aulec_che
         au_error(diags, AU_E0606, a->span, "%s: %s", law->what, law->broken);
         good = false;
     }
-    au_text_add(out, "  --   gradients by kernels: not compared\n");
     return good;
 }

@@ -46,7 +46,7 @@ bool options_flag(AuOptions *options, const char *name);
 /* A whole number of decimal digits in [least, most]; *value stays where it is not given. */
 int options_number(AuOptions *options, const char *name, uint64_t least, uint64_t most,
                    uint64_t *value);
-bool option_is(const AuOption *option, const char *name);
+bool option_is(const AuOption *option, const char *name); /* '-' for '_' is as good */
 
 /* "aule: ..." on stderr; returns [status]. */
 int command_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -57,6 +57,10 @@ int command_error(aule_error *error);
 bool parse_whole(const char *text, size_t length, uint64_t most, uint64_t *value);
 /* "1e-3", "-5", "0x10", "true"; false: not a number, or one that no double holds. */
 bool parse_value(const char *text, aule_value *value);
+
+/* What "forward", "backward" and "step" do with a tensor of a role (aule_role): aule/operations.def. */
+bool operation_takes(const char *operation, uint32_t role);
+bool operation_writes(const char *operation, uint32_t role);
 
 int command_devices(AuOptions *options);
 int command_inspect(AuOptions *options);

@@ -40,11 +40,15 @@ static const char check_help[] =
 static const char run_help[] =
     "aule run x.so --q q.npy --k k.npy --v v.npy -o DIR [OPTION]...\n"
     "\n"
-    "Writes DIR/o.npy and each final; given the gradient of the output, DIR/dNAME.npy too.\n"
+    "Writes DIR/o.npy and each final; given the gradient of the output, DIR/dNAME.npy too. Of a recurrence also DIR/state.npy (and\n"
+    "sum.npy where it has a norm), the state after the last token; with --state it is a step, on a pool of states.\n"
     "\n"
     "  --NAME file.npy                   an input of the script\n"
     "  --NAME number                     a param of the script\n"
     "  --dout do.npy, --dFINAL file.npy  gradients given for the output and for finals\n"
+    "  --state-in, --sum-in file.npy     of a recurrence: the state before the first token; else 0\n"
+    "  --cu-seqlens file.npy             of a recurrence: where packed sequences begin\n"
+    "  --state, --sum, --slots file.npy  of a recurrence: a step's pool of states, and which is whose\n"
     "  -o DIR, --output DIR              where the outputs go\n"
     "  --dtype f32 | f16 | bf16          convert the operands of other types\n"
     DEVICE_HELP ARRAY_HELP;

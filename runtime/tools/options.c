@@ -51,10 +51,17 @@ int command_error(aule_error *error)
 
 /* ---- options */
 
+static bool same_name(const char *a, const char *b, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if ((a[i] == '-' ? '_' : a[i]) != (b[i] == '-' ? '_' : b[i])) return false;
+    return true;
+}
+
 bool option_is(const AuOption *option, const char *name)
 {
     return strlen(name) == option->name_length &&
-           memcmp(option->name, name, option->name_length) == 0;
+           same_name(option->name, name, option->name_length);
 }
 
 static bool is_among(const AuOption *option, const char *words)
@@ -71,7 +78,7 @@ static bool is_given(const AuOptions *options, const AuOption *option)
 {
     for (size_t i = 0; i < options->count; i++)
         if (options->at[i].name_length == option->name_length &&
-            memcmp(options->at[i].name, option->name, option->name_length) == 0)
+            same_name(options->at[i].name, option->name, option->name_length))
             return true;
     return false;
 }

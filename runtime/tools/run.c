@@ -1,4 +1,5 @@
-/* run.c - aule run: forward, and backward if the gradient of the output is given, on arrays from files; outputs into files. */
+/* run.c - aule run: forward, and backward if the gradient of the output is given, or a step if states are, on arrays from
+ * files; outputs into files. */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,6 +15,13 @@ static int make_folder(const char *path)
     return command_fail(EXIT_FILE, "%s: cannot be made: %s", path, strerror(cause));
 }
 
+/* The state after the last token has the name under which a step takes it; the others are named as the artifact does. */
+static int length_of(const aule_tensor_v1 *t)
+{
+    const size_t length = strlen(t->name);
+    return (int)(t->role == AULE_ROLE_STATE_OUT ? length - strlen("_out") : length);
+}
+
 static int write_outputs(const AuSession *s, const char *folder)
 {
     AuWhy why;
@@ -21,10 +29,10 @@ static int write_outputs(const AuSession *s, const char *folder)
         char path[4096];
         const aule_tensor_v1 *t = session_tensor(s, i);
         const bool kept = t->role == AULE_ROLE_KEPT || t->role == AULE_ROLE_KEPT_ROW;
-        if (!session_is_made(t) || kept || !s->arrays[i].data) continue;
+        if (!session_is_result(s, t) || kept || !s->arrays[i].data) continue;
         const AuPrepared *step =
             &s->steps[session_is_of_backward(t) ? STEP_BACKWARD : STEP_FORWARD];
-        int length = snprintf(path, sizeof path, "%s/%s.npy", folder, t->name);
+        int length = snprintf(path, sizeof path, "%s/%.*s.npy", folder, length_of(t), t->name);
         if (length < 0 || (size_t)length >= sizeof path)
             return command_fail(EXIT_FILE, "%s: the path is too long", folder);
         if (!array_write(&s->arrays[i], path, &why)) return command_fail(EXIT_FILE, "%s", why.text);

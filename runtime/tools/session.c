@@ -19,15 +19,22 @@ static const aule_param_v1 *param(const AuSession *session, uint32_t index)
 
 bool session_is_made(const aule_tensor_v1 *tensor)
 {
-    return tensor->role == AULE_ROLE_OUTPUT || tensor->role == AULE_ROLE_FINAL ||
-           tensor->role == AULE_ROLE_KEPT || tensor->role == AULE_ROLE_KEPT_ROW ||
-           tensor->role == AULE_ROLE_GRAD || tensor->role == AULE_ROLE_STATE_OUT;
+    return operation_writes("forward", tensor->role) || operation_writes("backward", tensor->role);
+}
+
+bool session_is_result(const AuSession *s, const aule_tensor_v1 *tensor)
+{
+    return session_is_made(tensor) || (s->on_pool && operation_writes("step", tensor->role));
 }
 
 bool session_is_of_backward(const aule_tensor_v1 *tensor)
 {
-    return tensor->role == AULE_ROLE_DOUT || tensor->role == AULE_ROLE_DFINAL ||
-           tensor->role == AULE_ROLE_GRAD;
+    return !operation_takes("forward", tensor->role) && !operation_takes("step", tensor->role);
+}
+
+const char *session_operation(const AuSession *s, AuDirection step)
+{
+    return step == STEP_BACKWARD ? "backward" : s->on_pool ? "step" : "forward";
 }
 
 int32_t session_find_role(const AuSession *session, uint32_t role)
@@ -122,6 +129,7 @@ static int read_input(AuSession *s, uint32_t index, const char *spec, uint32_t d
     int status = convert(t, &s->arrays[index], dtype);
     if (status) return status;
     s->backward = s->backward || t->role == AULE_ROLE_DOUT;
+    s->on_pool = s->on_pool || t->role == AULE_ROLE_POOL;
     return 0;
 }
 
@@ -163,17 +171,32 @@ static int read_option(AuSession *s, const AuOption *option, uint32_t dtype)
     return fail_option(s, option);
 }
 
+/* Of tensors that were given, each belongs to what is run. */
+static int check_operations(const AuSession *s)
+{
+    for (uint32_t i = 0; i < s->signature->tensor_count; i++) {
+        const aule_tensor_v1 *t = session_tensor(s, i);
+        const char *name = option_name(t);
+        if (!s->arrays[i].data) continue;
+        if (s->on_pool && !operation_takes("step", t->role))
+            return command_fail(EXIT_USAGE, "--%s is not for a step, which --state asks for", name);
+        if (!s->on_pool && t->role == AULE_ROLE_SLOTS)
+            return command_fail(
+                EXIT_USAGE, "--%s is for a step: it needs --state, the states it numbers", name);
+        if (session_is_of_backward(t) && !s->backward)
+            return command_fail(EXIT_USAGE, "--%s needs --dout, the gradient given for the output",
+                                name);
+    }
+    return 0;
+}
+
 int session_read(AuSession *s, AuOptions *options, uint32_t dtype)
 {
     for (size_t i = 0; i < options->count; i++) {
         int status = options->at[i].used ? 0 : read_option(s, &options->at[i], dtype);
         if (status) return status;
     }
-    for (uint32_t i = 0; i < s->signature->tensor_count; i++)
-        if (s->arrays[i].data && session_is_of_backward(session_tensor(s, i)) && !s->backward)
-            return command_fail(EXIT_USAGE, "--%s needs --dout, the gradient given for the output",
-                                session_tensor(s, i)->name);
-    return 0;
+    return check_operations(s);
 }
 
 /* ---- running */
@@ -209,24 +232,18 @@ static uint32_t dtype_of(DLDataType type)
     return AULE_F32;
 }
 
-static bool takes_part(const aule_tensor_v1 *tensor, AuDirection step)
-{
-    if (step == STEP_BACKWARD) return tensor->role != AULE_ROLE_STATE_OUT;
-    return !session_is_of_backward(tensor);
-}
-
 /* The call of one step with all its tensors that there are; [args] has room for all. */
 static aule_call make_call(const AuSession *s, AuDirection step, aule_tensor_arg args[MAX_ARGS])
 {
     aule_call call = {.struct_size = sizeof call,
-                      .operation = step == STEP_BACKWARD ? "backward" : "forward",
+                      .operation = session_operation(s, step),
                       .tensors = args,
                       .params = s->param_args,
                       .param_count = s->param_count,
                       .arch = s->arch};
     for (uint32_t i = 0; i < s->signature->tensor_count; i++) {
         const aule_tensor_v1 *t = session_tensor(s, i);
-        if (s->arrays[i].data && takes_part(t, step))
+        if (s->arrays[i].data && operation_takes(call.operation, t->role))
             args[call.tensor_count++] = (aule_tensor_arg){t->name, &s->tensors[i]};
     }
     return call;
@@ -271,17 +288,23 @@ static int make_plan(AuSession *s, AuDirection step)
     return make_workspace(s, &s->steps[step]);
 }
 
+/* Gradients of states before the first token are made where there are such states. */
+static bool is_wanted(const AuSession *s, const aule_tensor_v1 *t)
+{
+    const int32_t before = session_find_role(s, AULE_ROLE_STATE);
+    if (t->role == AULE_ROLE_DSTATE && (before < 0 || !s->arrays[before].data)) return false;
+    if (t->role == AULE_ROLE_KEPT || t->role == AULE_ROLE_KEPT_ROW) return s->backward;
+    return session_is_made(t) &&
+           (operation_takes(session_operation(s, STEP_FORWARD), t->role) || s->backward);
+}
+
 int session_prepare(AuSession *s)
 {
     int status = 0;
     for (uint32_t i = 0; !status && i < s->signature->tensor_count; i++)
         if (s->arrays[i].data) status = place(s, i, true);
-    for (uint32_t i = 0; !status && i < s->signature->tensor_count; i++) {
-        const aule_tensor_v1 *t = session_tensor(s, i);
-        bool wanted = t->role == AULE_ROLE_OUTPUT || t->role == AULE_ROLE_FINAL ||
-                      t->role == AULE_ROLE_STATE_OUT || s->backward;
-        if (session_is_made(t) && wanted) status = make_output(s, i);
-    }
+    for (uint32_t i = 0; !status && i < s->signature->tensor_count; i++)
+        if (is_wanted(s, session_tensor(s, i))) status = make_output(s, i);
     if (!status) status = make_plan(s, STEP_FORWARD);
     if (!status && s->backward) status = make_plan(s, STEP_BACKWARD);
     return status;
@@ -309,7 +332,7 @@ int session_fetch(AuSession *s)
 {
     aule_error *error = NULL;
     for (uint32_t i = 0; i < s->signature->tensor_count; i++)
-        if (s->buffers[i] && session_is_made(session_tensor(s, i)) &&
+        if (s->buffers[i] && session_is_result(s, session_tensor(s, i)) &&
             aule_buffer_download(s->buffers[i], 0, s->arrays[i].data, s->arrays[i].bytes, &error))
             return command_error(error);
     return 0;

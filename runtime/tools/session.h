@@ -1,5 +1,5 @@
 /* session.h - one attention on one device, from a command line: what run and bench have in common. Forward, and backward after it where
- * `backward` is set or a gradient was given for the output.
+ * `backward` is set or a gradient was given for the output; or a step, where the states were given that it writes.
  * Order of use: open, read or make inputs and params, prepare (which makes the outputs), run, fetch. */
 #ifndef AU_TOOLS_SESSION_H
 #define AU_TOOLS_SESSION_H
@@ -22,6 +22,7 @@ typedef struct AuSession {
     const aule_attention_v1 *signature;
     aule_device *device;
     bool backward;
+    bool on_pool;             /* the first operation is "step", on states in place of "forward" */
     bool host;                /* the device reads the arrays where they are */
     AuArray arrays[MAX_ARGS]; /* by index of the signature; no data: not given */
     aule_buffer *buffers[MAX_ARGS];
@@ -37,8 +38,11 @@ int session_open(AuSession *session, AuOptions *options);
 void session_close(AuSession *session);
 
 const aule_tensor_v1 *session_tensor(const AuSession *session, uint32_t index);
-bool session_is_made(const aule_tensor_v1 *tensor);        /* by a kernel; else it is given */
-bool session_is_of_backward(const aule_tensor_v1 *tensor); /* and unknown to forward */
+const char *session_operation(const AuSession *session, AuDirection step);
+bool session_is_made(const aule_tensor_v1 *tensor); /* by a kernel; else it is given */
+/* Made, or changed in place. */
+bool session_is_result(const AuSession *session, const aule_tensor_v1 *tensor);
+bool session_is_of_backward(const aule_tensor_v1 *tensor); /* and unknown to forward and steps */
 int32_t session_find_role(const AuSession *session, uint32_t role); /* -1: none */
 
 /* --dtype; AULE_OPERAND where it is not given. */

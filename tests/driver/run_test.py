@@ -1,0 +1,169 @@
+"""`aule run` and `aule inspect` of a recurrence: states in and out, packed sequences, steps on a pool, gradients of states, and what is refused.
+Expected numbers are a loop over tokens in Python's own. Standard library only.
+
+    run_test.py AULEC AULE
+"""
+import math
+import os
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+AULEC, AULE = (os.path.abspath(path) for path in sys.argv[1:3])
+H, T, K, V = 2, 7, 8, 8
+SCRIPT = """attention decayed {
+    q: [B, H, T, K];
+    k: [B, H, T, K];
+    v: [B, H, T, V];
+    input gate: f32[B, H, T];
+    linear { decay = sigmoid(gate); }
+}
+"""
+
+
+def write_npy(path, shape, values, letter="f"):
+    text = f"{{'descr': '<{letter}4', 'fortran_order': False, 'shape': ({''.join(f'{n}, ' for n in shape)}), }}"
+    text += " " * (-(len(text) + 11) % 64) + "\n"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode() + struct.pack(f"<{len(values)}{letter}", *values))
+
+
+def read_npy(path):
+    data = path.read_bytes()
+    begin = 10 + struct.unpack("<H", data[8:10])[0]
+    return struct.unpack(f"<{(len(data) - begin) // 4}f", data[begin:])
+
+
+def loop(x, state, first=0, end=T):
+    """o [H][t][V] and the state [H][K][V] behind token [end]; x by name, one batch."""
+    state = [[list(row) for row in head] for head in state]
+    o = []
+    for h in range(H):
+        rows = []
+        for t in range(first, end):
+            at = h * T + t
+            keep = 1 / (1 + math.exp(-x["gate"][at]))
+            q, k, v = (x[n][at * K : at * K + K] for n in "qkv")
+            state[h] = [[keep * state[h][c][e] + k[c] * v[e] for e in range(V)] for c in range(K)]
+            rows.append([sum(q[c] * state[h][c][e] for c in range(K)) for e in range(V)])
+        o.append(rows)
+    return o, state
+
+
+def flat(x):
+    return [n for y in x for n in flat(y)] if isinstance(x, list) else [x]
+
+
+class Run(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.folder = Path(cls.temporary.name)
+        (cls.folder / "decayed.attn").write_text(SCRIPT)
+        cls.artifact = cls.folder / "decayed.so"
+        subprocess.run([AULEC, cls.folder / "decayed.attn", "--target", "cpu", "--dtype", "f32", "--width", "K=8;V=8", "-o", cls.artifact], check=True)
+        r = random.Random(1)
+        cls.x = {n: [r.uniform(-1, 1) for _ in range(H * T * width)] for n, width in (("q", K), ("k", K), ("v", V), ("gate", 1))}
+        for n, values in cls.x.items():
+            write_npy(cls.folder / f"{n}.npy", (1, H, T) + (() if n == "gate" else (8,)), values)
+        cls.states = [[[[r.uniform(-1, 1) for _ in range(V)] for _ in range(K)] for _ in range(H)] for _ in range(3)]
+        write_npy(cls.folder / "first.npy", (1, H, K, V), flat(cls.states[0]))
+        write_npy(cls.folder / "three.npy", (3, H, K, V), flat(cls.states))
+        cls.tensors = [word for n in cls.x for word in (f"--{n}", f"{n}.npy")]
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def run_tool(self, *words):
+        return subprocess.run([AULE, *map(str, words)], cwd=self.folder, capture_output=True, text=True)
+
+    def ran(self, *words):
+        done = self.run_tool("run", self.artifact, *self.tensors, *words, "--backend", "cpu", "-o", "out")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def near(self, name, expected):
+        got = read_npy(self.folder / "out" / f"{name}.npy")
+        self.assertEqual(len(got), len(expected))
+        self.assertLess(max(map(abs, (a - b for a, b in zip(got, expected)))), 1e-5, name)
+
+    def test_states(self):
+        zero = [[[0.0] * V for _ in range(K)] for _ in range(H)]
+        for words, first in (((), zero), (("--state-in", "first.npy"), self.states[0]), (("--state_in=first.npy",), self.states[0])):
+            with self.subTest(words):
+                said = self.ran(*words)
+                o, state = loop(self.x, first)
+                self.near("o", flat(o))
+                self.near("state", flat(state))
+                self.assertRegex(said, r"out/state.npy: f32 \[1, 2, 8, 8\], by cpu ")
+
+    def test_packed(self):
+        write_npy(self.folder / "cu.npy", (4,), [0, 3, 3, 7], "i")
+        said = self.ran("--state-in", "three.npy", "--cu-seqlens", "cu.npy")
+        parts = [loop(self.x, self.states[n], *ends) for n, ends in enumerate(((0, 3), (3, 3), (3, 7)))]
+        self.near("o", flat([parts[0][0][h] + parts[2][0][h] for h in range(H)]))
+        self.near("state", flat([state for _, state in parts]))
+        self.assertIn("out/state.npy: f32 [3, 2, 8, 8]", said)
+
+    def test_step(self):
+        write_npy(self.folder / "slots.npy", (1,), [2], "i")
+        said = self.ran("--state", "three.npy", "--slots", "slots.npy")
+        o, state = loop(self.x, self.states[2])
+        self.near("o", flat(o))
+        self.near("state", flat([self.states[0], self.states[1], state]))
+        self.assertIn("out/state.npy: f32 [3, 2, 8, 8]", said)
+
+    def test_gradients(self):
+        """Of the sum of o: a state before the first token is seen by each token, decayed."""
+        write_npy(self.folder / "do.npy", (1, H, T, V), [1.0] * (H * T * V))
+        self.ran("--dout", "do.npy", "--state-in", "first.npy")
+        want = []
+        for h in range(H):
+            keep, row = 1.0, [0.0] * K
+            for t in range(T):
+                at = h * T + t
+                keep /= 1 + math.exp(-self.x["gate"][at])
+                row = [sum_ + keep * q for sum_, q in zip(row, self.x["q"][at * K : at * K + K])]
+            want += [row[c] for c in range(K) for _ in range(V)]
+        self.near("dstate_in", want)
+
+    def test_inspect(self):
+        done = self.run_tool("inspect", self.artifact)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for line in (
+            r"  state  state_in: f32 \[.*, H, K, V\]", r"  state  state_out: f32 \[.*, H, K, V\]", r"  packed cu_seqlens: i32 \[.*\]",
+            r"  pool   state: f32 \[.*, H, K, V\]", r"  slots  slots: i32 \[.*\]", r"  given  dstate_out: f32", r"  made   dstate_in: f32",
+            r"  kernel step: cpu",
+        ):
+            self.assertRegex(done.stdout, f"(?m)^{line}")
+
+    def test_refused(self):
+        write_npy(self.folder / "cu.npy", (3,), [0, 5, 4], "i")
+        write_npy(self.folder / "slots.npy", (1,), [3], "i")
+        write_npy(self.folder / "half.npy", (1, H, K, 4), [0.0] * (H * K * 4))
+        cases = (
+            (("--state", "three.npy", "--slots", "slots.npy"), 1, r"slots\[0\] is 3, there are 3 states \(-1: none\)"),
+            (("--state", "three.npy", "--state-in", "first.npy"), 2, "--state_in is not for a step, which --state asks for"),
+            (("--state", "three.npy"), 1, "state has 3 elements along axis 0, q has 1: pass slots"),
+            (("--slots", "slots.npy"), 2, "--slots is for a step: it needs --state"),
+            (("--dstate-out", "first.npy"), 2, "--dstate_out needs --dout"),
+            (("--cu-seqlens", "cu.npy"), 1, "cu_seqlens decreases at 2: 4 after 5"),
+            (("--state-in", "three.npy"), 1, r"state_in: axis 0 .* has 3 elements, expected 1"),
+            (("--state-in", "half.npy"), 1, r"state_in: axis 3 \(V\) has 4 elements, expected 8"),
+            (("--state-in", "first.npy", "--state_in", "first.npy"), 2, "--state_in is given twice"),
+            (("--state-out", "first.npy"), 2, "unknown option --state-out; decayed takes .* --state_in "),
+        )
+        for words, status, message in cases:
+            with self.subTest(words):
+                done = self.run_tool("run", self.artifact, *self.tensors, *words, "--backend", "cpu", "-o", "none")
+                self.assertEqual(done.returncode, status, done.stderr)
+                self.assertRegex(done.stderr, f"^aule: .*{message}")
+                self.assertFalse((self.folder / "none").exists())
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
