@@ -41,7 +41,8 @@ struct AuCPrinter {
     AuCNames *names;
     AuCValue *values;
     AuCMemory *mems;
-    const char **args; /* names of scalar and pointer arguments */
+    const bool *written; /* by instruction: loops over arrays that are unrolled; NULL: all */
+    const char **args;   /* names of scalar and pointer arguments */
     const char *block_name[3], *blocks_name[3], *lane_name, *warp_name; /* NULL: not used */
     AuVal *pending; /* in the order in which they were made */
     uint32_t pending_count, pending_capacity;

@@ -235,6 +235,7 @@ static void place(AuCPrinter *p, uint32_t mem)
 
 void cprint_survey(AuCPrinter *p)
 {
+    p->written = kernel_written(p->k, p->arena);
     mark_live(p, p->k->body);
     note_region(p, p->k->body, 0);
     for (uint32_t n = 1; n < p->k->mem_count; n++)
@@ -262,8 +263,9 @@ const char *cprint_unroll(const AuCPrinter *p, AuVal loop)
     const AuInstr *in = kernel_at(p->k, loop);
     int64_t low, high;
     const bool constant = constant_bounds(p->k, in, &low, &high);
-    const bool over_arrays =
-        constant && (high - low) / in->imm <= MOST_TRIPS && indexes_arrays(p, in->body, loop.i);
+    const bool over_arrays = p->written ? p->written[loop.i]
+                                        : constant && (high - low) / in->imm <= MOST_TRIPS &&
+                                              indexes_arrays(p, in->body, loop.i);
     switch ((AuUnroll)in->unroll) {
     case AU_UNROLL_FULL: return d->unroll;
     case AU_UNROLL_AUTO: return over_arrays ? d->unroll : NULL;

@@ -115,19 +115,8 @@ static bool uses_lane_arrays(const AuEmit *e, uint32_t first)
  * registers. */
 static bool is_written_out(const AuEmit *e, const AuInstr *in)
 {
+    if (e->written) return e->written[in - e->k->instrs];
     return e->writes_out && (in->unroll == AU_UNROLL_AUTO || uses_lane_arrays(e, in->body));
-}
-
-/* Turns of a loop with constant bounds; 0: others. */
-static uint64_t turns_of(const AuEmit *e, const AuInstr *in)
-{
-    if (in->op != AU_K_FOR) return 0;
-    const AuInstr *low = kernel_at(e->k, kernel_operand(e->k, in, 0));
-    const AuInstr *high = kernel_at(e->k, kernel_operand(e->k, in, 1));
-    if (low->op != AU_K_CONST || high->op != AU_K_CONST) return 0;
-    const int64_t span = in->imm > 0 ? high->imm - low->imm : low->imm - high->imm;
-    const int64_t size = in->imm > 0 ? in->imm : -in->imm;
-    return span > 0 ? (uint64_t)((span + size - 1) / size) : 0;
 }
 
 /* Instructions of a region if all such loops are written out. */
@@ -137,7 +126,7 @@ static uint64_t written_size(const AuEmit *e, uint32_t first)
     for (uint32_t i = first; i; i = e->k->instrs[i].next) {
         const AuInstr *in = &e->k->instrs[i];
         const uint64_t body = written_size(e, in->body) + written_size(e, in->other);
-        const uint64_t turns = turns_of(e, in);
+        const uint64_t turns = kernel_turns(e->k, in);
         const bool full = turns && (in->unroll == AU_UNROLL_FULL || is_written_out(e, in));
         size += 1 + (full ? turns : 1) * body;
     }
@@ -457,7 +446,8 @@ void emit_kernel(AuEmit *e, const AuKernel *k)
     e->trail_count = 0;
     e->emitted = 0;
     e->phase = "";
-    e->writes_out = e->device && is_worth_writing(e);
+    e->written = e->device ? kernel_written(k, e->arena) : NULL;
+    e->writes_out = e->device && (e->written || is_worth_writing(e));
     if (!(e->device ? e->device->open(e) : open_host(e))) return;
     emit_lines_kernel(e);
     emit_region(e, k->body);

@@ -81,9 +81,10 @@ typedef struct AuEmit {
     uint32_t *trail; /* values with forms made since the function began: forms die with the region
                         they were made in */
     uint32_t trail_count, trail_capacity;
-    const char *phase; /* names basic blocks */
-    uint32_t emitted;  /* instructions so far, copies counted */
-    bool writes_out;   /* loops over arrays of lanes, whatever the kernel says */
+    const char *phase;   /* names basic blocks */
+    uint32_t emitted;    /* instructions so far, copies counted */
+    bool writes_out;     /* loops over arrays of lanes, whatever the kernel says: */
+    const bool *written; /* by instruction, these; NULL: all */
     bool failed;
     AuIntrinsic intrinsics[AU_INTRINSICS];
     uint32_t intrinsic_count;

@@ -142,7 +142,10 @@ typedef struct AuKernel {
     const char *name;
     uint32_t lanes, warps; /* lanes of an executor, executors of a block */
     uint32_t group;        /* executors that operations of a group take; 0: there are none */
-    AuInstr *instrs;       /* [0] is unused */
+    uint32_t
+        written; /* instructions at most, once a device's generator has written out loops over arrays of lanes, so
+                    that some become registers (kernel_written); 0: all loops, or none where that is too much */
+    AuInstr *instrs; /* [0] is unused */
     uint32_t instr_count, instr_capacity;
     AuVal *operands;
     uint32_t operand_count, operand_capacity;
@@ -410,6 +413,12 @@ void kernel_simplify(AuKernel *k); /* folding, algebra on integers, common subex
 /* Writes out loops marked AU_UNROLL_FULL whose bounds are constants, each into at most [most]
  * instructions. */
 void kernel_unroll(AuKernel *k, uint32_t most);
+/* By instruction, the loops that a device's generator writes out within k->written instructions; NULL: that is 0. */
+bool *kernel_written(const AuKernel *k, AuArena *arena);
+/* Of a region where these loops are written out. */
+uint64_t kernel_written_size(const AuKernel *k, uint32_t first, const bool *loops);
+/* Turns of a loop with constant bounds; 0: others. */
+uint64_t kernel_turns(const AuKernel *k, const AuInstr *in);
 /* Instructions of a kernel that are compiled in reasonable time; long scripts take a quarter of them. */
 enum { KERNEL_MOST = 200000 };
 /* Expands the MATH ops that are not [native] into arithmetic, accurate to the bounds in

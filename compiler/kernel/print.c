@@ -306,6 +306,7 @@ void kernel_print(const AuKernel *k, AuText *out)
     print_name(out, k->name);
     au_text_add(out, " lanes %u warps %u", k->lanes, k->warps);
     if (k->group) au_text_add(out, " group %u", k->group);
+    if (k->written) au_text_add(out, " written %u", k->written);
     au_text_add(out, "\n");
     if (k->banner) {
         au_text_add(out, "banner ");

@@ -131,7 +131,8 @@ bool kernel_read_first_line(Reader *r)
         !count(r, &lanes) || !keyword(r, "warps") || !count(r, &warps))
         return false;
     r->k = kernel_new(r->arena, kernel_name, lanes, warps);
-    return !accept(r, "group") || count(r, &r->k->group);
+    if (accept(r, "group") && !count(r, &r->k->group)) return false;
+    return !accept(r, "written") || count(r, &r->k->written);
 }
 
 void kernel_read_header(Reader *r)

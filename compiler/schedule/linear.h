@@ -27,6 +27,9 @@ void lin_store_state(Linear *l);
 /* A block then has all columns of values: an out_mod may look at all of them, and the state of a norm is read and written
  * once, so that it may be in one place. */
 bool lin_takes_all_columns(const AuProblem *p);
+/* Vectors of columns that a block of the forward has: on a processor up to [most], else one, so that the state of 128 key channels
+ * lies in registers and there are as many blocks as can be. */
+int32_t lin_strip(const AuProblem *p, int32_t vectors, int32_t most);
 /* "f32[q:32, d:64]" as memory of the block: before the role where its executors share it. */
 void lin_memory(Linear *l, const char *name, const char *type);
 void lin_role(Linear *l);

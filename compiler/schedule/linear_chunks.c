@@ -218,7 +218,7 @@ bool schedule_linear_chunks_shape(AuArena *arena, const AuProblem *p, AuShape *o
     const int32_t vectors = (p->e + caps->lanes - 1) / caps->lanes;
     const int32_t most = caps->has_private ? caps->registers / 8 : 4;
     *out = (AuShape){.executors = 1, .key_tile = tokens, .product_rows = 6};
-    out->query_registers = vectors < most || lin_takes_all_columns(p) ? vectors : most;
+    out->query_registers = lin_strip(p, vectors, most);
     out->product_columns = out->query_registers < most ? out->query_registers : most;
     return true;
 }

@@ -4,6 +4,9 @@
 
 #include <string.h>
 
+/* Instructions of a kernel for a GPU: assemblers take more than a second for twice as many. */
+enum { MOST_WRITTEN = 6000 };
+
 bool lin_has(const Linear *l, AuSlot slot) { return l->slots[slot].value.i != 0; }
 
 Linear lin_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out)
@@ -266,6 +269,12 @@ int32_t lin_tokens(const AuProblem *p, int32_t most, int32_t numbers, bool squar
     return tokens;
 }
 
+int32_t lin_strip(const AuProblem *p, int32_t vectors, int32_t most)
+{
+    if (!p->caps->has_private) most = 1;
+    return vectors < most || lin_takes_all_columns(p) ? vectors : most;
+}
+
 void lin_rate(Linear *l)
 {
     tile_set(l->x.t, "given_rate", "slot_log_decay(b, h)");
@@ -429,6 +438,7 @@ AuSchedule *lin_schedule(AuArena *arena, AuDiags *diags, const AuProblem *p, con
     out->shape = *shape;
     out->name = shape_text(arena, name, shape);
     Linear l = lin_begin(arena, schedule_begin(arena, diags, p, out), p, out);
+    if (!l.x.on_cpu) tile_set_option(l.x.t, "written", MOST_WRITTEN);
     layouts(&l);
     kernel(&l);
     return lanes_built(&l.x, diags);

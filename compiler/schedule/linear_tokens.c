@@ -163,8 +163,7 @@ bool schedule_linear_tokens_shape(AuArena *arena, const AuProblem *p, AuShape *o
                                   const char **why)
 {
     const AuTileCaps *caps = p->caps;
-    const int32_t all = (p->e + caps->lanes - 1) / caps->lanes, most = 4,
-                  vectors = all < most || lin_takes_all_columns(p) ? all : most;
+    const int32_t vectors = lin_strip(p, (p->e + caps->lanes - 1) / caps->lanes, 4);
     (void)arena, (void)why;
     *out = (AuShape){.executors = 1,
                      .key_tile = lin_tokens(p, 16, lin_numbers(p) + vectors * caps->lanes, false),
