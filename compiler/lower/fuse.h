@@ -1,4 +1,4 @@
-/* fuse.h - a run of assignments while it is being lowered: what fuse.c and stores.c share. */
+/* fuse.h - a run of assignments while it is being lowered: what items.c, fuse.c and stores.c share. */
 #ifndef AU_LOWER_FUSE_H
 #define AU_LOWER_FUSE_H
 
@@ -42,6 +42,11 @@ typedef struct Group {
     AuVal *values; /* of the items, at the present point */
 } Group;
 
+/* items.c: the run's items, with levels and loops. */
+void lower_find_items(Run *run, AuTileStmt *const *statements, uint32_t count);
+void lower_find_reductions(Run *run,
+                           AuTileExpr *e); /* those in an expression that is no assignment's */
+bool lower_is_at(const Item *item, uint32_t level, bool looped);
 /* Reads in the whole run, in every segment, to be compared with all reads in the role. */
 uint32_t lower_reads_in_run(const AuLower *l, const AuTileVar *var);
 

@@ -7,7 +7,7 @@
  *     stages.c, boxes.c                           pipelines, bulk copies of boxes of tensors
  *     product.c, matrix.c, group.c, opaque.c      products of lanes and cores, of warps, of groups of them, of opaque matrices
  *     tensor.c                                    tensor memory, whose products are those of group.c
- *     fuse.c, stores.c, sums.c, convert.c         runs of assignments, reductions, running sums, other layouts
+ *     fuse.c, items.c, stores.c, sums.c, convert.c  runs of assignments, reductions, running sums, other layouts
  *     exchange.c                                  reductions among lanes
  *     eval.c, address.c, packed.c, tiles.c,
  *     places.c, launch.c                          elements of expressions and memory, memories: these need each other and the next
