@@ -46,8 +46,8 @@ static bool prepare_shared(AuLower *l, const Product *x, Operand *o)
         return false;
     }
     o->turned = o->e->type->axes[1].name == o->free_name;
-    const int32_t line = (int32_t)mem->swizzle / tile_elem(type->elem)->bytes;
-    if (!starts(o->e, last, o->turned ? line : x->atom->k) || !starts(o->e, last - 1, ROWS)) {
+    const int32_t part = (int32_t)mem->swizzle / tile_elem(type->elem)->bytes;
+    if (!starts(o->e, last, o->turned ? part : x->atom->k) || !starts(o->e, last - 1, ROWS)) {
         lower_refuse(l, "operand %s of %s begins inside of a row of its swizzle",
                      o->e->memory->name, x->atom->name);
         return false;

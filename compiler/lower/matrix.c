@@ -171,7 +171,7 @@ static void read_tiles(AuLower *l, const Matrix *x, const Operand *o, int32_t fi
 /* ---- what is asked for, and whether it can be done */
 
 /* Does the index along a dimension of shared memory begin at a multiple of the vector, or count rows? */
-static bool can_square(AuLower *l, Operand *x)
+static bool suits_ldmatrix(AuLower *l, Operand *x)
 {
     const AuTileExpr *e = x->e;
     if (e->op != TILE_X_REF || e->memory->space != TILE_SHARED || e->type->count != 2) return false;
@@ -214,7 +214,7 @@ static bool prepare_operand(AuLower *l, const Matrix *m, Operand *x)
         !lower_piece(l, atom, x->use, x->turned, &x->piece))
         return false;
     x->by_ldmatrix =
-        (l->module->caps->loads & TILE_LOADS_MATRIX) && !atom->turns && can_square(l, x);
+        (l->module->caps->loads & TILE_LOADS_MATRIX) && !atom->turns && suits_ldmatrix(l, x);
     x->adjacent = !x->by_ldmatrix && is_adjacent(l, x);
     return true;
 }

@@ -113,7 +113,7 @@ const char *lanes_pair_type(Lanes *x);
 /* Does the kernel add the n-th gradient of an input that pairs read? */
 bool lanes_has_value(const Lanes *x, uint32_t n);
 bool lanes_is_summed(const Lanes *x, uint32_t n); /* over what passes, before it is added */
-void lanes_mask_pairs(Lanes *x, bool weights, bool slopes);
+void lanes_mask_pairs(Lanes *x, bool weights, bool ds);
 /* A tile of what passes: its copies; S, dP and scores of further products, and the rows' numbers. */
 void lanes_copy_passing(Lanes *x);
 void lanes_pair_products(Lanes *x, bool dp);

@@ -66,8 +66,8 @@ static void pairs(Lanes *x, bool masked)
             tile_set(t, tile_numbered(t, "total", n), "total%u + reduce_sum(value%u, q)", n, n);
     if (!x->by_channel) return;
     tile_set(t, "weight", masked ? "%s(where(unmasked, p, 0.0))" : "%s(p)", x->held);
-    tile_set(t, "slope", masked ? "where(unmasked, ds, 0.0)" : "ds");
-    tile_set(t, "ds_rounded", "%s(slope)", x->held);
+    tile_set(t, "ds_unmasked", masked ? "where(unmasked, ds, 0.0)" : "ds");
+    tile_set(t, "ds_operand", "%s(ds_unmasked)", x->held);
 }
 
 /* ---- one tile of queries */
@@ -93,7 +93,7 @@ static void add_tile(Lanes *x)
                      across ? "weight" : "p");
     if (x->makes_dk) {
         tile_product(t, "dk_acc", x->atom, TILE_ADD, across ? "Q_across" : "Q",
-                     across ? "ds_rounded" : "ds");
+                     across ? "ds_operand" : "ds");
         lanes_dot_gradients(x);
     }
     if (x->with_dq) lanes_query_gradients(x);
@@ -118,8 +118,8 @@ static void fragments(Lanes *x)
     if (x->by_channel) {
         const char *held = tile_text(t, "%s%s", x->held, pair + strlen("f32"));
         tile_frag(t, "weight", "%s", held);
-        tile_frag(t, "slope", "%s", pair);
-        tile_frag(t, "ds_rounded", "%s", held);
+        tile_frag(t, "ds_unmasked", "%s", pair);
+        tile_frag(t, "ds_operand", "%s", held);
     } else {
         tile_frag(t, "p", "%s", pair);
         tile_frag(t, "ds", "%s", pair);

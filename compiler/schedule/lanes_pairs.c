@@ -125,13 +125,13 @@ bool lanes_is_summed(const Lanes *x, uint32_t n)
     return lanes_has_value(x, n) && !(back_read_axes(x, &x->p->grads->pairs.at[n]) & passed);
 }
 
-void lanes_mask_pairs(Lanes *x, bool weights, bool slopes)
+void lanes_mask_pairs(Lanes *x, bool weights, bool ds)
 {
     AuTileBuild *t = x->t;
     const AuGrads *g = x->p->grads;
     const AuTileHandle unmasked = tile_set(t, "unmasked", "%s", lanes_unmasked(x));
     if (weights) lanes_mask(x, TILE_NAME("p"), unmasked);
-    if (slopes) lanes_mask(x, TILE_NAME("ds"), unmasked);
+    if (ds) lanes_mask(x, TILE_NAME("ds"), unmasked);
     for (uint32_t n = 0; n < g->dot_count; n++)
         lanes_mask(x, tile_numbered(t, "ddot", n), unmasked);
     for (uint32_t n = 0; n < g->pairs.count; n++)

@@ -110,7 +110,8 @@ void lanes_query_gradients(Lanes *x)
     AuTileBuild *t = x->t;
     const int32_t m = x->shape->query_tile;
     const char *sums = tile_text(t, "dq_parts[part, b, h, m * %d +: %d, :] as [q, c]", m, m);
-    const AuTileHandle ds = x->by_channel ? tile_part(t, "%s(slope)", x->held) : TILE_NAME("ds");
+    const AuTileHandle ds =
+        x->by_channel ? tile_part(t, "%s(ds_unmasked)", x->held) : TILE_NAME("ds");
     tile_store(t, "%v -> dS", ds);
     tile_load(t, "dq", "%s pad 0", sums);
     tile_product(t, "dq", x->atom, TILE_ADD, "dS", "rows");
