@@ -56,6 +56,7 @@ enum { STAGES = sizeof stages / sizeof *stages };
 typedef struct Arguments {
     aulec_options options;
     const char *input, *output;
+    const char *emit, *level;       /* as they were given; NULL: they were not */
     char widths[1024], shape[1024]; /* collected */
 } Arguments;
 
@@ -300,90 +301,99 @@ static bool add_shape(Arguments *a, const char *row)
     return true;
 }
 
+enum {
+    TARGET = 256,
+    ARCH,
+    DTYPE,
+    WIDTH,
+    ATTENTION,
+    EMIT,
+    NO_GRAD,
+    DETERMINISTIC,
+    F32,
+    CHECKED,
+    LINES,
+    AFTER,
+    SHAPE,
+    SHAPES,
+    VERSION,
+    HELP
+};
+
+static const struct option options[] = {{"output", required_argument, NULL, 'o'},
+                                        {"target", required_argument, NULL, TARGET},
+                                        {"arch", required_argument, NULL, ARCH},
+                                        {"dtype", required_argument, NULL, DTYPE},
+                                        {"width", required_argument, NULL, WIDTH},
+                                        {"attention", required_argument, NULL, ATTENTION},
+                                        {"emit", required_argument, NULL, EMIT},
+                                        {"no-grad", no_argument, NULL, NO_GRAD},
+                                        {"deterministic", no_argument, NULL, DETERMINISTIC},
+                                        {"f32", required_argument, NULL, F32},
+                                        {"checked", no_argument, NULL, CHECKED},
+                                        {"lines", no_argument, NULL, LINES},
+                                        {"after", required_argument, NULL, AFTER},
+                                        {"shape", required_argument, NULL, SHAPE},
+                                        {"shapes", required_argument, NULL, SHAPES},
+                                        {"version", no_argument, NULL, VERSION},
+                                        {"help", no_argument, NULL, HELP},
+                                        {NULL, 0, NULL, 0}};
+
+/* Of one option. -1, or the exit status. */
+static int take(Arguments *a, int c, char **argv)
+{
+    bool once = true;
+    switch (c) {
+    case 'o':
+        if (!*optarg)
+            return complain("-o needs a file's name, or - for the standard output", optarg);
+        once = take_once(&a->output, optarg);
+        break;
+    case 'O':
+        if (strlen(optarg) != 1 || *optarg < '0' || *optarg > '3')
+            return complain("-O takes 0, 1, 2 or 3, not", optarg);
+        a->options.optimize = (uint32_t)(*optarg - '0') + 1;
+        once = take_once(&a->level, optarg);
+        break;
+    case TARGET: once = take_once(&a->options.targets, optarg); break;
+    case ARCH: once = take_once(&a->options.archs, optarg); break;
+    case DTYPE: once = take_once(&a->options.dtypes, optarg); break;
+    case WIDTH:
+        if (!add_width(a, optarg)) return complain("too many widths", optarg);
+        break;
+    case ATTENTION: once = take_once(&a->options.attention, optarg); break;
+    case EMIT:
+        if (!stage_of(optarg, &a->options.emit)) return complain_of_stage(optarg);
+        once = take_once(&a->emit, optarg);
+        break;
+    case NO_GRAD: a->options.no_gradients = 1; break;
+    case DETERMINISTIC: a->options.deterministic = 1; break;
+    case F32: once = take_once(&a->options.f32, optarg); break;
+    case CHECKED: a->options.checked = 1; break;
+    case LINES: a->options.lines = 1; break;
+    case AFTER: once = take_once(&a->options.after, optarg); break;
+    case SHAPE:
+        if (!*optarg) return complain("--shape needs a row, \"warps_forward: rows=32\"", "");
+        if (!add_shape(a, optarg)) return complain("too many shapes", optarg);
+        break;
+    case SHAPES: once = take_once(&a->options.shapes_name, optarg); break;
+    case VERSION: printf("aulec %s\n", aulec_version()); return flush_output();
+    case 'h':
+    case HELP: fputs(usage, stdout); return flush_output();
+    case ':': return complain("an option needs a value", argv[optind - 1]);
+    default: return complain("unknown option", argv[optind - 1]);
+    }
+    if (!once) return complain("given twice (lists have commas between their items)", optarg);
+    return -1;
+}
+
 /* -1: go on; else the exit status. */
 static int parse(int argc, char **argv, Arguments *a)
 {
-    enum {
-        TARGET = 256,
-        ARCH,
-        DTYPE,
-        WIDTH,
-        ATTENTION,
-        EMIT,
-        NO_GRAD,
-        DETERMINISTIC,
-        F32,
-        CHECKED,
-        LINES,
-        AFTER,
-        SHAPE,
-        SHAPES,
-        VERSION,
-        HELP
-    };
-    static const struct option options[] = {{"output", required_argument, NULL, 'o'},
-                                            {"target", required_argument, NULL, TARGET},
-                                            {"arch", required_argument, NULL, ARCH},
-                                            {"dtype", required_argument, NULL, DTYPE},
-                                            {"width", required_argument, NULL, WIDTH},
-                                            {"attention", required_argument, NULL, ATTENTION},
-                                            {"emit", required_argument, NULL, EMIT},
-                                            {"no-grad", no_argument, NULL, NO_GRAD},
-                                            {"deterministic", no_argument, NULL, DETERMINISTIC},
-                                            {"f32", required_argument, NULL, F32},
-                                            {"checked", no_argument, NULL, CHECKED},
-                                            {"lines", no_argument, NULL, LINES},
-                                            {"after", required_argument, NULL, AFTER},
-                                            {"shape", required_argument, NULL, SHAPE},
-                                            {"shapes", required_argument, NULL, SHAPES},
-                                            {"version", no_argument, NULL, VERSION},
-                                            {"help", no_argument, NULL, HELP},
-                                            {NULL, 0, NULL, 0}};
-    const char *emit = NULL, *level = NULL;
-    bool once = true;
     opterr = 0;
     for (int c; (c = getopt_long(argc, argv, ":o:O:h", options, NULL)) != -1;) {
-        switch (c) {
-        case 'o':
-            if (!*optarg)
-                return complain("-o needs a file's name, or - for the standard output", optarg);
-            once = take_once(&a->output, optarg);
-            break;
-        case 'O':
-            if (strlen(optarg) != 1 || *optarg < '0' || *optarg > '3')
-                return complain("-O takes 0, 1, 2 or 3, not", optarg);
-            a->options.optimize = (uint32_t)(*optarg - '0') + 1;
-            once = take_once(&level, optarg);
-            break;
-        case TARGET: once = take_once(&a->options.targets, optarg); break;
-        case ARCH: once = take_once(&a->options.archs, optarg); break;
-        case DTYPE: once = take_once(&a->options.dtypes, optarg); break;
-        case WIDTH:
-            if (!add_width(a, optarg)) return complain("too many widths", optarg);
-            break;
-        case ATTENTION: once = take_once(&a->options.attention, optarg); break;
-        case EMIT:
-            if (!stage_of(optarg, &a->options.emit)) return complain_of_stage(optarg);
-            once = take_once(&emit, optarg);
-            break;
-        case NO_GRAD: a->options.no_gradients = 1; break;
-        case DETERMINISTIC: a->options.deterministic = 1; break;
-        case F32: once = take_once(&a->options.f32, optarg); break;
-        case CHECKED: a->options.checked = 1; break;
-        case LINES: a->options.lines = 1; break;
-        case AFTER: once = take_once(&a->options.after, optarg); break;
-        case SHAPE:
-            if (!*optarg) return complain("--shape needs a row, \"warps_forward: rows=32\"", "");
-            if (!add_shape(a, optarg)) return complain("too many shapes", optarg);
-            break;
-        case SHAPES: once = take_once(&a->options.shapes_name, optarg); break;
-        case VERSION: printf("aulec %s\n", aulec_version()); return flush_output();
-        case 'h':
-        case HELP: fputs(usage, stdout); return flush_output();
-        case ':': return complain("an option needs a value", argv[optind - 1]);
-        default: return complain("unknown option", argv[optind - 1]);
-        }
-        if (!once) return complain("given twice (lists have commas between their items)", optarg);
+        const int status = take(a, c, argv);
+        if (status >= 0) return status;
     }
     if (optind < argc) a->input = argv[optind++];
     if (optind < argc) return complain("more than one script", argv[optind]);

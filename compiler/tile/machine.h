@@ -1,4 +1,4 @@
-/* machine.h - inside the interpreter. run.c: launches and the schedule; run_expr.c: values; run_memory.c: views, accesses and their
+/* machine.h - inside the interpreter. run.c: launches and the schedule; run_item.c: one block of the grid; run_expr.c: values; run_memory.c: views, accesses and their
  * clocks; run_stmt.c: statements; run_async.c: operations in flight; run_sync.c: stages and barriers.
  * Functions that may fail return false; the machine then stops. */
 #ifndef AU_TILE_MACHINE_H
@@ -237,6 +237,9 @@ void join(Machine *m, Clock *into, const Clock *from);
 Clock copy_clock(Machine *m, const Clock *clock);
 void mark_op(Machine *m, Clock *clock, uint32_t number);
 void tick(Agent *a);
+
+/* run_item.c. [block]: NULL: what is known of all of them */
+bool make_item(Agent *a, const int64_t *block, Item *item);
 
 /* run_stmt.c */
 bool step(Agent *a); /* one statement, or what is left of it after a wait */

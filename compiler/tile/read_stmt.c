@@ -369,11 +369,6 @@ AuTileStmt *read_statement(Reader *r)
     return read_assignment(r, begin);
 }
 
-static void skip_lines(Reader *r)
-{
-    while (token(r)->kind == TOKEN_NEWLINE) r->at++;
-}
-
 void read_block(Reader *r, AuTileStmts *out)
 {
     if (!enter(r)) return;

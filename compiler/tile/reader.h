@@ -33,10 +33,8 @@ typedef struct Reader {
     bool failed;
 } Reader;
 
-/* lex.c */
+/* lex.c: the tokens of a text; looking at them and taking them */
 bool lex(Reader *r);
-
-/* read.c: looking at tokens and taking them */
 const Token *token(const Reader *r);
 bool is(const Reader *r, const char *text);        /* the next token, a name or sign */
 bool is_second(const Reader *r, const char *text); /* the one after it */
@@ -46,6 +44,7 @@ const char *take_name(Reader *r); /* never NULL */
 AuSpan span_from(const Reader *r,
                  uint32_t begin);       /* from the byte `begin` to what was taken last */
 void fail(Reader *r, const char *what); /* "expected ..., found ..." */
+void skip_lines(Reader *r);             /* those without anything */
 void end_line(Reader *r);               /* and those without anything */
 bool enter(Reader *r);                  /* one deeper; leave() when it returned true */
 void leave(Reader *r);

@@ -1,5 +1,5 @@
 /* verify.h - inside tile_verify. verify.c: kernels and what they declare; verify_stmt.c, verify_product.c: statements; verify_vars.c:
- * variables and layouts; verify_expr.c: expressions and views; flow.c: what is in flight, stages, and what is set, once the types are known. */
+ * variables and layouts; verify_expr.c: expressions; verify_view.c: views of memory; flow.c: what is in flight, stages, and what is set, once the types are known. */
 #ifndef AU_TILE_VERIFY_H
 #define AU_TILE_VERIFY_H
 
@@ -28,10 +28,9 @@ const AuTileType *verify_error(Verify *v, AuCode code, AuSpan span, const char *
 const char *tile_type_text(Verify *v, const AuTileType *type);
 
 /* verify_expr.c: NULL after an error */
-const AuTileType *type_of(Verify *v, AuTileExpr *e);      /* a value */
-const AuTileType *type_of_view(Verify *v, AuTileExpr *e); /* makes `e` a REF with all its indices */
-/* A fragment's value or a view, whichever `e` is: product operands. */
-const AuTileType *type_of_operand(Verify *v, AuTileExpr *e);
+const AuTileType *type_of(Verify *v, AuTileExpr *e); /* a value */
+const AuTileType *retyped(Verify *v, const AuTileType *type, AuTileElem elem);
+bool is_float(const AuTileType *type);
 bool expect_scalar(Verify *v, AuTileExpr *e, const char *what);
 bool constant(Verify *v, const AuTileExpr *e, const char *what, int32_t *value); /* positive */
 bool is_too_large(Verify *v, AuSpan span, const AuTileType *type);               /* reports it */
@@ -42,6 +41,12 @@ AuTileVar *find_var_of_role(const Verify *v, const char *name);
 
 bool same_axes(const AuTileType *a,
                const AuTileType *b); /* the same names and sizes, in any order */
+
+/* verify_view.c: NULL after an error */
+const AuTileType *type_of_view(Verify *v, AuTileExpr *e); /* makes `e` a REF with all its indices */
+const AuTileType *type_of_gather(Verify *v, AuTileExpr *e); /* one inside of an expression */
+/* A fragment's value or a view, whichever `e` is: product operands. */
+const AuTileType *type_of_operand(Verify *v, AuTileExpr *e);
 
 /* verify_vars.c: NULL or false after an error */
 AuTileVar *declare(Verify *v, const char *name, AuTileVarKind kind, const AuTileType *type);
