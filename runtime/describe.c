@@ -58,7 +58,11 @@ static void add_variant(AuText *text, const aule_attention_v1 *a, const aule_var
                 v->launch_count == 1 ? "" : "es");
     if (v->code_bytes) rt_text_add(text, ", %llu bytes of code", (unsigned long long)v->code_bytes);
     if (v->workspace_count) rt_text_add(text, ", workspace");
-    if (rt_check_count(v)) rt_text_add(text, ", checks %u indices", rt_check_count(v));
+    uint32_t lists = 0;
+    for (uint32_t i = 0; i < rt_check_count(v); i++) lists += v->checks[i].slices == 0;
+    if (rt_check_count(v) > lists)
+        rt_text_add(text, ", checks %u indices", rt_check_count(v) - lists);
+    if (lists) rt_text_add(text, ", checks %u lists", lists);
     rt_text_add(text, "\n");
 }
 

@@ -282,6 +282,10 @@ static aule_status check_launch(const Check *check, const aule_attention_v1 *a,
 static bool bad_check(const aule_attention_v1 *a, const aule_variant_v1 *v,
                       const aule_check_v1 *check)
 {
+    if (check->slices == 0 && check->text && check->tensor < a->tensor_count) {
+        const uint32_t role = rt_tensor(a, check->tensor)->role;
+        return role != AULE_ROLE_SEQUENCES && role != AULE_ROLE_SLOTS;
+    }
     return !check->text || check->tensor >= a->tensor_count || check->rows >= a->tensor_count ||
            check->axis >= rt_tensor(a, check->tensor)->rank ||
            rt_tensor(a, check->rows)->rank < 3 || check->region >= v->workspace_count ||

@@ -40,10 +40,13 @@ struct aule_plan {
 
 /* What the kernels of checks left in the workspace of a run that is done: AULE_ERROR_INDEX, or nothing to tell. */
 aule_status rt_report(const aule_plan *plan, const AuBound *bound, const AuLayout *layout,
-                      void *workspace, AuSink sink);
+                      void *workspace, const aule_address *at, AuSink sink);
 
 /* sequences.c: of packed sequences, read at once: for host memory. */
 aule_status rt_check_sequences(const aule_plan *plan, const aule_address *at, AuSink sink);
+/* The list that tensor [index] is, brought from a device whose runs are done. */
+aule_status rt_check_list(const aule_plan *plan, uint32_t index, const aule_address *at,
+                          AuSink sink);
 
 /* Of a tensor's data: there, and aligned to its elements. */
 aule_status rt_check_address(const aule_plan *plan, uint32_t index, const aule_address *at,

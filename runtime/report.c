@@ -58,13 +58,21 @@ static aule_status fetch(const aule_plan *plan, const AuLayout *layout, uint32_t
 }
 
 aule_status rt_report(const aule_plan *plan, const AuBound *bound, const AuLayout *layout,
-                      void *workspace, AuSink sink)
+                      void *workspace, const aule_address *at, AuSink sink)
 {
     for (uint32_t i = 0; i < rt_check_count(plan->variant); i++) {
         const aule_check_v1 *check = &plan->variant->checks[i];
         const int32_t *codes = NULL;
         void *copy;
-        aule_status status = fetch(plan, layout, check->region, workspace, &copy, &codes, sink);
+        aule_status status;
+        if (check->slices == 0) { /* where memory is the host's, they were looked at before */
+            status = plan->device->backend->synchronize
+                         ? rt_check_list(plan, check->tensor, &at[check->tensor], sink)
+                         : AULE_OK;
+            if (status) return status;
+            continue;
+        }
+        status = fetch(plan, layout, check->region, workspace, &copy, &codes, sink);
         if (!status)
             status = look(plan, bound, check, codes, layout->region_bytes[check->region], sink);
         rt_free(copy);

@@ -133,7 +133,7 @@ static aule_status launch_all(const Run *run, AuSink sink)
 
 static aule_status report(const Run *run, AuSink sink)
 {
-    return rt_report(run->plan, run->bound, run->layout, run->given.workspace, sink);
+    return rt_report(run->plan, run->bound, run->layout, run->given.workspace, run->at, sink);
 }
 
 /* Where launches are done when they return, so are the checks. */
@@ -207,6 +207,12 @@ aule_status aule_plan_report(const aule_plan *plan, const aule_run *given, aule_
     aule_status status =
         rt_read_options(&run.given, sizeof run.given, sizeof run.given, given, "aule_run", sink);
     if (status || !rt_check_count(plan->variant)) return status;
+    aule_address moved[AULE_MAX_TENSORS];
+    if (run.given.tensors) {
+        status = move_tensors(plan, run.given.tensors, moved, sink);
+        run.at = moved;
+    }
+    if (status) return status;
     const AuBackend *backend = plan->device->backend;
     if (backend->synchronize)
         status = backend->synchronize(plan->device->state, run.given.queue, sink);

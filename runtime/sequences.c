@@ -1,6 +1,7 @@
 /* sequences.c - see plan.h: what cu_seqlens and slots say of sequences. How many elements there must be is a matter of shapes
- * (signature.c); the values are read where memory is the host's and a run is done when it returns. Kernels on devices
- * take what they find as a part of the tensors, so that no value makes a wild address. */
+ * (signature.c); the values are read where memory is the host's and a run is done when it returns, and of artifacts that were
+ * compiled with --checked by the report of a run. Kernels on devices take what they find as a part of the tensors, so that no
+ * value makes a wild address. */
 #include "plan.h"
 
 #include <string.h>
@@ -21,25 +22,53 @@ static int64_t tokens_of(const aule_plan *plan)
     return 0;
 }
 
-static int64_t element(const aule_plan *plan, uint32_t index, const aule_address *at, int64_t n)
+/* A list of i32 on the host. */
+typedef struct List {
+    uint32_t index; /* of the tensor */
+    int64_t count, stride;
+    const char *first;
+    void *copy; /* of what a device has */
+} List;
+
+static int64_t element(const List *list, int64_t n)
 {
-    const char *data = (const char *)at->data + at->byte_offset;
     int32_t value;
-    memcpy(&value, data + n * plan->bound.strides[index][0] * (int64_t)sizeof value, sizeof value);
+    memcpy(&value, list->first + n * list->stride * (int64_t)sizeof value, sizeof value);
     return value;
 }
 
-static aule_status check_values(const aule_plan *plan, uint32_t index, const aule_address *at,
-                                AuSink sink)
+static aule_status bring(const aule_plan *plan, uint32_t index, const aule_address *at, List *list,
+                         AuSink sink)
 {
-    const char *attention = plan->attention->name, *name = rt_tensor(plan->attention, index)->name;
-    const int64_t count = extent(plan, index, 0), tokens = tokens_of(plan);
-    int64_t before = element(plan, index, at, 0);
+    const AuBackend *backend = plan->device->backend;
+    *list = (List){
+        .index = index, .count = extent(plan, index, 0), .stride = plan->bound.strides[index][0]};
+    if (!backend->synchronize) {
+        list->first = (const char *)at->data + at->byte_offset;
+        return AULE_OK;
+    }
+    if (list->count <= 0) return AULE_OK;
+    const int64_t bytes = sizeof(int32_t), far = (list->count - 1) * list->stride * bytes,
+                  before = far < 0 ? -far : 0;
+    const uint64_t all = (uint64_t)((far < 0 ? -far : far) + bytes);
+    list->copy = rt_alloc(sink.memory, all);
+    if (!list->copy) return rt_fail_memory(sink);
+    list->first = (const char *)list->copy + before;
+    return backend->download(plan->device->state, at->data, at->byte_offset - (uint64_t)before,
+                             list->copy, all, sink);
+}
+
+static aule_status check_values(const aule_plan *plan, const List *list, AuSink sink)
+{
+    const char *attention = plan->attention->name,
+               *name = rt_tensor(plan->attention, list->index)->name;
+    const int64_t tokens = tokens_of(plan);
+    int64_t before = element(list, 0);
     if (before != 0)
         return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s begins with %lld, expected 0", attention,
                        name, (long long)before);
-    for (int64_t n = 1; n < count; n++) {
-        const int64_t next = element(plan, index, at, n);
+    for (int64_t n = 1; n < list->count; n++) {
+        const int64_t next = element(list, n);
         if (next < before)
             return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s decreases at %lld: %lld after %lld",
                            attention, name, (long long)n, (long long)next, (long long)before);
@@ -51,19 +80,22 @@ static aule_status check_values(const aule_plan *plan, uint32_t index, const aul
 }
 
 /* -1 is none; two sequences of a call must not have one state, which both would write. */
-static aule_status check_slots(const aule_plan *plan, uint32_t index, uint32_t pool,
-                               const aule_address *at, AuSink sink)
+static aule_status check_slots(const aule_plan *plan, const List *list, AuSink sink)
 {
-    const char *attention = plan->attention->name, *name = rt_tensor(plan->attention, index)->name;
-    const int64_t count = extent(plan, index, 0), states = extent(plan, pool, 0);
-    for (int64_t n = 0; n < count; n++) {
-        const int64_t slot = element(plan, index, at, n);
+    const aule_attention_v1 *a = plan->attention;
+    const char *attention = a->name, *name = rt_tensor(a, list->index)->name;
+    int64_t states = 0;
+    for (uint32_t i = 0; i < a->tensor_count; i++)
+        if (rt_tensor(a, i)->role == AULE_ROLE_POOL && plan->bound.tensors[i])
+            states = extent(plan, i, 0);
+    for (int64_t n = 0; n < list->count; n++) {
+        const int64_t slot = element(list, n);
         if (slot < -1 || slot >= states)
             return rt_fail(sink, AULE_ERROR_TENSOR,
                            "%s: %s[%lld] is %lld, there are %lld states (-1: none)", attention,
                            name, (long long)n, (long long)slot, (long long)states);
         for (int64_t m = 0; m < n && slot >= 0; m++)
-            if (element(plan, index, at, m) == slot)
+            if (element(list, m) == slot)
                 return rt_fail(
                     sink, AULE_ERROR_TENSOR,
                     "%s: %s[%lld] and %s[%lld] are both %lld: one state for two sequences",
@@ -72,17 +104,28 @@ static aule_status check_slots(const aule_plan *plan, uint32_t index, uint32_t p
     return AULE_OK;
 }
 
+aule_status rt_check_list(const aule_plan *plan, uint32_t index, const aule_address *at,
+                          AuSink sink)
+{
+    const uint32_t role = rt_tensor(plan->attention, index)->role;
+    List list;
+    if (!plan->bound.tensors[index]) return AULE_OK;
+    aule_status status = bring(plan, index, at, &list, sink);
+    if (!status && role == AULE_ROLE_SEQUENCES && list.count > 0)
+        status = check_values(plan, &list, sink);
+    if (!status && role == AULE_ROLE_SLOTS) status = check_slots(plan, &list, sink);
+    rt_free(list.copy);
+    return status;
+}
+
 aule_status rt_check_sequences(const aule_plan *plan, const aule_address *at, AuSink sink)
 {
     const aule_attention_v1 *a = plan->attention;
-    uint32_t pool = 0;
     aule_status status = AULE_OK;
     for (uint32_t i = 0; i < a->tensor_count && !status; i++) {
         const uint32_t role = rt_tensor(a, i)->role;
-        if (!plan->bound.tensors[i]) continue;
-        if (role == AULE_ROLE_POOL) pool = i;
-        if (role == AULE_ROLE_SEQUENCES) status = check_values(plan, i, &at[i], sink);
-        if (role == AULE_ROLE_SLOTS) status = check_slots(plan, i, pool, &at[i], sink);
+        if (role == AULE_ROLE_SEQUENCES || role == AULE_ROLE_SLOTS)
+            status = rt_check_list(plan, i, &at[i], sink);
     }
     return status;
 }

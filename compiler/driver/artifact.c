@@ -257,22 +257,33 @@ static const aule_fixed_v1 *fixed_of(Artifact *x, const AuVariant *v, const AuAt
     return *count ? list : NULL;
 }
 
-static const aule_check_v1 *checks_of(Artifact *x, const AuVariant *v)
+static const char *place_of(Artifact *x, AuSpan span)
 {
-    aule_check_v1 *list = NEW_LIST(x, aule_check_v1, v->checks.count);
+    const AuPosition p = au_position(x->diags, span);
+    const char *slash = strrchr(p.file, '/');
+    return au_format(x->arena, "%s:%u:%u", slash ? slash + 1 : p.file, p.line, p.column);
+}
+
+/* Indices of the script, and the lists that a recurrence takes beside its tensors. */
+static const aule_check_v1 *checks_of(Artifact *x, const AuAttentionBuild *build,
+                                      const AuVariant *v, uint32_t *count)
+{
+    const uint32_t role = v->operation == AU_STEP ? AULE_ROLE_SLOTS : AULE_ROLE_SEQUENCES;
+    aule_check_v1 *list = NEW_LIST(x, aule_check_v1, v->checks.count + 1);
     for (uint32_t n = 0; n < v->checks.count; n++) {
         const AuCheck *c = &v->checks.at[n];
-        const AuPosition p = au_position(x->diags, c->span);
-        const char *slash = strrchr(p.file, '/');
-        list[n] = (aule_check_v1){
-            .text = au_format(x->arena, "%s:%u:%u", slash ? slash + 1 : p.file, p.line, p.column),
-            .tensor = c->tensor,
-            .axis = c->axis,
-            .region = c->region,
-            .rows = c->rows,
-            .slice = c->slice,
-            .slices = c->slices};
+        list[n] = (aule_check_v1){.text = place_of(x, c->span),
+                                  .tensor = c->tensor,
+                                  .axis = c->axis,
+                                  .region = c->region,
+                                  .rows = c->rows,
+                                  .slice = c->slice,
+                                  .slices = c->slices};
     }
+    *count = v->checks.count;
+    for (uint32_t n = 0; v->checked && n < build->tensor_count; n++)
+        if (build->tensors[n].role == role)
+            list[(*count)++] = (aule_check_v1){.text = place_of(x, v->attn->span), .tensor = n};
     return list;
 }
 
@@ -285,8 +296,10 @@ static const aule_workspace_v1 *workspaces_of(Artifact *x, const AuVariant *v)
     return list;
 }
 
-static aule_variant_v1 variant_of(Artifact *x, const AuVariant *v, const AuAttn *signature)
+static aule_variant_v1 variant_of(Artifact *x, const AuAttentionBuild *build, const AuVariant *v)
 {
+    uint32_t check_count;
+    const aule_check_v1 *checks = checks_of(x, build, v, &check_count);
     const bool host = v->target->format == AULE_CODE_HOST;
     aule_variant_v1 row = {.operation = schedule_operation(v->operation),
                            .target = v->target->name,
@@ -300,10 +313,10 @@ static aule_variant_v1 variant_of(Artifact *x, const AuVariant *v, const AuAttn 
                            .workspaces = workspaces_of(x, v),
                            .launch_count = v->kernel_count,
                            .launches = launches_of(x, v),
-                           .check_count = v->checks.count,
-                           .checks = checks_of(x, v),
+                           .check_count = check_count,
+                           .checks = checks,
                            .condition = expr_of(v->condition)};
-    row.fixed = fixed_of(x, v, signature, &row.fixed_count);
+    row.fixed = fixed_of(x, v, build->attn, &row.fixed_count);
     if (!host) row.code = au_strndup(x->arena, v->code.bytes, v->code.length); /* with a NUL */
     return row;
 }
@@ -316,7 +329,8 @@ static aule_attention_v1 attention_of(Artifact *x, const AuAttentionBuild *build
     AuText formula = {.arena = x->arena};
     attn_print(a, &formula);
     aule_variant_v1 *variants = NEW_LIST(x, aule_variant_v1, build->count);
-    for (uint32_t n = 0; n < build->count; n++) variants[n] = variant_of(x, &build->variants[n], a);
+    for (uint32_t n = 0; n < build->count; n++)
+        variants[n] = variant_of(x, build, &build->variants[n]);
     return (aule_attention_v1){.name = a->name,
                                .formula = au_text_str(&formula),
                                .size_count = a->size_count,

@@ -169,6 +169,57 @@ class Checked(Case):
         self.assertEqual(*results)
 
 
+class Lists(Case):
+    """Where sequences begin, and which state is whose, of recurrences: they fail the call on every target, by name."""
+
+    RECURRENCE = "attention r {\n    q: [B, H, T, K];\n    k: [B, H, T, K];\n    v: [B, H, T, V];\n    linear { decay = 0.5; }\n}\n"
+    WRONG = {
+        "begins": ([1, 5, 19], "cu_seqlens begins with 1, expected 0"),
+        "decreases": ([0, 12, 5, 19], "cu_seqlens decreases at 2: 5 after 12"),
+        "too long": ([0, 5, 20], "cu_seqlens ends with 20, there are 19 tokens"),
+        "does not end": ([0, 5, 18], "cu_seqlens ends with 18, there are 19 tokens"),
+    }
+
+    def artifact(self, target, *options):
+        script, artifact = self.folder / "r.attn", self.folder / f"r-{target}{len(options)}.so"
+        script.write_text(self.RECURRENCE)
+        done = subprocess.run([AULEC, script, "--target", target, "--dtype", "f32", "--width", "K=8", "--width", "V=8", "-O1", *ARCH.get(target, []),
+                               *options, "-o", artifact], capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return artifact
+
+    def run_lists(self, artifact, target, lists, *options):
+        self.given("cu_seqlens", (len(lists),), lists)
+        named = [word for name in ("q", "k", "v", "cu_seqlens") for word in ("--" + name, self.inputs[name])]
+        return subprocess.run([AULE, "run", artifact, *named, *options, "--backend", target, "-o", self.folder / "out"],
+                              capture_output=True, text=True, timeout=120)
+
+    def test_wrong_sequences_are_named(self):
+        for name in ("q", "k", "v", "do"):
+            self.given(name, (1, 2, 19, 8))
+        for target in devices():
+            artifact = self.artifact(target, "--checked")
+            for what, (lists, message) in self.WRONG.items():
+                with self.subTest(f"{what} on {target}"):
+                    done = self.run_lists(artifact, target, lists)
+                    self.assertEqual(done.returncode, 1)
+                    self.assertIn("r: " + message, done.stderr)
+            with self.subTest(f"right on {target}"):
+                done = self.run_lists(artifact, target, [0, 5, 5, 19])
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertIn("checks 1 lists", subprocess.run([AULE, "inspect", artifact], capture_output=True, text=True).stdout)
+            with self.subTest(f"gradients on {target}"):
+                done = self.run_lists(artifact, target, [0, 12, 5, 19], "--dout", self.inputs["do"])
+                self.assertEqual(done.returncode, 1)
+                self.assertIn("cu_seqlens decreases", done.stderr)
+
+    def test_without_it_devices_take_them_as_parts_of_the_tensors(self):
+        for name in ("q", "k", "v"):
+            self.given(name, (1, 2, 19, 8))
+        for target in devices()[1:]:
+            self.assertEqual(self.run_lists(self.artifact(target, "--no-grad"), target, [0, 12, 5, 19]).returncode, 0)
+
+
 class Empty(Case):
     """Tensors without elements: an index cannot be clamped into them, so that the call is refused; what is read along its own axis is not."""
 

@@ -223,6 +223,20 @@ class Recurrences(unittest.TestCase):
         with self.assertRaisesRegex(aule.ArgumentError, "plain: the state of a step is for recurrences"):
             aule.compile(SOFTMAX).step(pool, **y)
 
+    def test_lists_of_checked_scripts_are_looked_at_on_devices(self):
+        f, x, pool = aule.compile(GLA, checked=True), inputs(T=1), np.zeros((4, 3, 8, 5), np.float32)
+        cu, whole, *_ = self.packed((5, 14))
+        there = [d.id for d in aule.devices() if d.available and d.backend in ("cpu", "opencl")]
+        for device in there:
+            for slots, message in (((0, 4), r"slots\[1\] is 4, there are 4 states \(-1: none\)"), ((-2, 1), r"slots\[0\] is -2, there are 4 states"),
+                                   ((3, 3), r"slots\[0\] and slots\[1\] are both 3: one state for two sequences")):
+                with self.subTest(f"{slots} on {device}"), self.assertRaisesRegex(aule.ArgumentError, message):
+                    f.step(pool, **x, slots=np.array(slots, np.int32)[::-1][::-1], device=device)
+            f.step(pool, **x, slots=np.array((3, -1), np.int32), device=device)
+            with self.subTest(device), self.assertRaisesRegex(aule.ArgumentError, "cu_seqlens ends with 18, there are 19 tokens"):
+                f(**whole, cu_seqlens=np.array([0, 5, 18], np.int32), device=device)
+            f(**whole, cu_seqlens=cu, device=device)
+
     def test_heads_inside(self):
         f, x = aule.compile(GLA), inputs()
         inside = {name: np.ascontiguousarray(tensor.swapaxes(1, 2)).swapaxes(1, 2) for name, tensor in x.items()}
