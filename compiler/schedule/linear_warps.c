@@ -9,6 +9,14 @@
  * what a writer keeps until the chunk's end is applied to its key as an operand. */
 #include "linear_warps.h"
 
+static bool is_fed_back(const LinearWarps *w) { return w->l.n->feedback == AU_FEEDBACK_KEY; }
+
+/* Strengths of writes belong to pairs and keys, but where they are in what is written. */
+static bool has_strength(const LinearWarps *w)
+{
+    return lin_has(&w->l, AU_SLOT_WRITE) && !is_fed_back(w);
+}
+
 static bool decays(const LinearWarps *w) { return w->l.n->decay != AU_DECAY_NONE; }
 
 /* "self % 4 * 16": which of the executors' parts, of that size; written where it is used, so that it is seen to be a multiple. */
@@ -24,7 +32,7 @@ static const char *part_of(LinearWarps *w, int32_t groups)
 }
 
 /* Of the chunk's rows and the output's columns. */
-static const char *row(LinearWarps *w)
+const char *lw_row(LinearWarps *w)
 {
     return begins(w, part_of(w, w->row_groups), w->row_groups, LINEAR_ROWS);
 }
@@ -56,6 +64,7 @@ static void memories(LinearWarps *w)
     if (l->x.via_shared)
         warps_tile(&l->x, TILE_NAME("P"), "q", LINEAR_ROWS * warps, "kv", l->chunk, 1);
     if (l->has_norm) tile_shared(l->x.t, "Sums", "f32[d:%d]", w->d);
+    if (is_fed_back(w)) lw_key_memories(w);
     tile_barrier(l->x.t, "all", 0, warps);
 }
 
@@ -96,7 +105,7 @@ static void fragments(LinearWarps *w)
         tile_frag(t, "at_writer", "f32[kv:%d] like score", l->chunk);
         tile_frag(t, "until", "f32[kv:%d] like key", l->chunk);
     }
-    if (lin_has(l, AU_SLOT_WRITE)) {
+    if (has_strength(w)) {
         tile_frag(t, "strength_of_pair", "f32[kv:%d] like score", l->chunk);
         tile_frag(t, "strength_of_key", "f32[kv:%d] like key", l->chunk);
     }
@@ -113,6 +122,7 @@ static void fragments(LinearWarps *w)
                   LINEAR_ROWS, w->out_columns, held.i ? "" : " = 0.0");
     }
     if (l->n->decay == AU_DECAY_CONSTANT) lin_rate(l);
+    if (is_fed_back(w)) lw_key_declare(w);
     lw_declare(w);
 }
 
@@ -140,7 +150,7 @@ static void share_state(LinearWarps *w)
 
 static const char *queries(LinearWarps *w)
 {
-    return tile_text(w->l.x.t, "Q[%s%s +: %d, :]", warps_stage(&w->l.x, false), row(w),
+    return tile_text(w->l.x.t, "Q[%s%s +: %d, :]", warps_stage(&w->l.x, false), lw_row(w),
                      LINEAR_ROWS);
 }
 
@@ -153,12 +163,12 @@ static void weights(LinearWarps *w)
     tile_product(t, "score", l->x.atom, TILE_START, queries(w),
                  tile_text(t, "K[%s:, :]", warps_stage(&l->x, false)));
     if (l->n->decay == AU_DECAY_SCALAR) {
-        tile_load(t, "since", "G[%s +: %d] as [q]", row(w), LINEAR_ROWS);
+        tile_load(t, "since", "G[%s +: %d] as [q]", lw_row(w), LINEAR_ROWS);
         tile_load(t, "at_writer", "G[%d +: %d]", w->has_since, l->chunk);
         kept = tile_text(t, " * exp(where(%s, since - at_writer, -inf))", sees);
     } else if (l->n->decay == AU_DECAY_CONSTANT)
         kept = tile_text(t, " * exp(f32(i%s - j) * rate)", l->n->before ? " - 1" : "");
-    if (lin_has(l, AU_SLOT_WRITE)) {
+    if (has_strength(w)) {
         tile_load(t, "strength_of_pair", "W");
         strength = " * strength_of_pair";
     }
@@ -180,12 +190,26 @@ static void sums(LinearWarps *w)
     tile_set(t, "sum_pairs", "fill(sum_pairs, 0.0)");
     tile_for_range(t, "part", "0", tile_text(t, "%d", w->d / LINEAR_ROWS));
     tile_load(t, "query_part", "Q[%s%s +: %d, part * %d +: %d]", warps_stage(&w->l.x, false),
-              row(w), LINEAR_ROWS, LINEAR_ROWS, LINEAR_ROWS);
+              lw_row(w), LINEAR_ROWS, LINEAR_ROWS, LINEAR_ROWS);
     tile_load(t, "sum_part", "Sums[part * %d +: %d]", LINEAR_ROWS, LINEAR_ROWS);
     tile_set(t, "sum_pairs", "sum_pairs + f32(query_part) * sum_part");
     tile_end(t);
     tile_set(t, "sum", "reduce_sum(sum_pairs, d)%s + reduce_sum(score, kv)", since(w));
     tile_set(t, "norms", "slot_norm(sum, b, h, first + i, 0)");
+}
+
+/* Adds the product with what is written: the values, or with feedback two halves of U. */
+static void add_written(LinearWarps *w, const char *acc, const char *a, const char *columns)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const char *values = tile_text(t, "V[%s:, %s]", warps_stage(&l->x, false), columns);
+    if (!is_fed_back(w)) {
+        tile_product(t, acc, l->x.atom, TILE_ADD, a, values);
+        return;
+    }
+    tile_product(t, acc, l->x.atom, TILE_ADD, a, tile_text(t, "Uh[:, %s]", columns));
+    tile_product(t, acc, l->x.atom, TILE_ADD, a, tile_text(t, "Ul[:, %s]", columns));
 }
 
 static void read_state(LinearWarps *w)
@@ -201,14 +225,12 @@ static void read_state(LinearWarps *w)
         tile_store(t, "%s -> %s", weight, own);
         weight = own;
     }
-    tile_product(
-        t, "acc", l->x.atom, TILE_ADD, weight,
-        tile_text(t, "V[%s:, %s +: %d]", warps_stage(&l->x, false), column(w), w->out_columns));
+    add_written(w, "acc", weight, tile_text(t, "%s +: %d", column(w), w->out_columns));
 }
 
 static const char *out_rows(LinearWarps *w)
 {
-    return tile_text(w->l.x.t, "first + %s +: %d", row(w), LINEAR_ROWS);
+    return tile_text(w->l.x.t, "first + %s +: %d", lw_row(w), LINEAR_ROWS);
 }
 
 static void add_skip(LinearWarps *w)
@@ -254,16 +276,14 @@ static void write_state(LinearWarps *w)
     } else if (l->n->decay == AU_DECAY_CONSTANT) {
         kept = " * exp(f32(max(count - 1 - j, 0)) * rate)", whole = " * exp(f32(count) * rate)";
     }
-    if (lin_has(l, AU_SLOT_WRITE)) {
+    if (has_strength(w)) {
         tile_load(t, "strength_of_key", "W");
         strength = " * strength_of_key";
     }
     if (*kept || *strength) tile_set(t, "key", "%s(f32(key)%s%s)", l->x.operand, kept, strength);
     if (*whole) tile_set(t, "state", "state%s", whole);
     if (l->has_norm) tile_set(t, "sum_state", "sum_state%s + reduce_sum(f32(key), kv)", whole);
-    tile_product(
-        t, "state", l->x.atom, TILE_ADD, "key",
-        tile_text(t, "V[%s:, %s +: %d]", warps_stage(&l->x, false), state_column(w), w->columns));
+    add_written(w, "state", "key", tile_text(t, "%s +: %d", state_column(w), w->columns));
 }
 
 /* Between two barriers everything that others wrote is read; in front of them each warp writes what is its own. */
@@ -282,6 +302,12 @@ static void chunk(LinearWarps *w)
     end_state(w);
     tile_sync(t, "all");
     if (two) lw_issue(w, "chunk + 1", warps_stage(&l->x, true));
+    if (is_fed_back(w)) {
+        lw_key_pairs(w);
+        tile_sync(t, "all");
+        lw_key_solve(w);
+        tile_sync(t, "all");
+    }
     weights(w);
     if (l->has_norm) sums(w);
     read_state(w);
@@ -312,7 +338,7 @@ static void forward_kernel(LinearWarps *w)
     memories(w);
     tile_role(t, "core", l->x.shape->executors, TILE_ON_WARP, 0);
     lin_find_sequence(l);
-    tile_set(t, "i", "%s + iota(q:%d)", row(w), LINEAR_ROWS);
+    tile_set(t, "i", "%s + iota(q:%d)", lw_row(w), LINEAR_ROWS);
     tile_set(t, "j", "iota(kv:%d)", l->chunk);
     fragments(w);
     load_states(w);
@@ -345,6 +371,7 @@ static LinearWarps begin(AuArena *arena, AuDiags *diags, const AuProblem *p, AuS
     w.columns = w.e / s->column_parts;
     w.holders = w.state_groups * s->column_parts;
     w.share = w.l.chunk / s->executors;
+    w.solved = linear_warps_solved(s);
     w.has_since = w.l.n->before;
     return w;
 }

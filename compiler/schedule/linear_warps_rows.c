@@ -82,7 +82,8 @@ void lw_declare(LinearWarps *w)
                   width_of(w, tile), tile->tokens, rows_at_once(w), tile->layout,
                   held ? "" : " = 0.0");
     }
-    if (l->n->decay != AU_DECAY_SCALAR && !lin_has(l, AU_SLOT_WRITE)) return;
+    if (l->n->decay != AU_DECAY_SCALAR && !lin_has(l, AU_SLOT_WRITE) && !lin_has(l, AU_SLOT_ERASE))
+        return;
     tile_frag(t, "token", "f32[kv:%d] @ along_lanes = 0.0", l->chunk);
     if (!w->has_since) return;
     tile_if(t, "self == 0");
@@ -168,9 +169,15 @@ void lw_numbers(LinearWarps *w)
         tile_store(t, "sums_of_g -> G[%d +: %d]", w->has_since, l->chunk);
         tile_end(t);
     }
-    if (!lin_has(l, AU_SLOT_WRITE)) return;
-    tile_if(t, "self == %d", l->x.shape->executors > 1);
-    number(w, AU_SLOT_WRITE, "strength");
-    tile_store(t, "strength -> W");
+    if (lin_has(l, AU_SLOT_WRITE)) {
+        tile_if(t, "self == %d", l->x.shape->executors > 1);
+        number(w, AU_SLOT_WRITE, "strength");
+        tile_store(t, "strength -> W");
+        tile_end(t);
+    }
+    if (!lin_has(l, AU_SLOT_ERASE)) return;
+    tile_if(t, "self == %d", l->x.shape->executors > 2 ? 2 : 0);
+    number(w, AU_SLOT_ERASE, "erased");
+    tile_store(t, "erased -> E");
     tile_end(t);
 }

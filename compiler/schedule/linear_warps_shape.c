@@ -44,7 +44,19 @@ void linear_warps_complete(const AuProblem *p, AuShape *s)
     s->swizzle_span = warps_copy_ahead(p) ? smallest(SPAN, (begins & -begins) * bytes) : 0;
 }
 
+int32_t linear_warps_solved(const AuShape *s)
+{
+    int32_t warps = s->executors;
+    while (s->query_tile % (warps * UNIT)) warps--;
+    return s->query_tile / warps;
+}
+
 /* ---- what is refused */
+
+static bool is_fed_back(const AuProblem *p)
+{
+    return p->hooks->normal->feedback == AU_FEEDBACK_KEY;
+}
 
 static bool has(const AuProblem *p, AuSlot slot) { return p->hooks->slots[slot].value.i != 0; }
 
@@ -62,11 +74,12 @@ static bool takes_all_columns(const AuProblem *p)
 static const char *refusal_of_class(const AuProblem *p)
 {
     const AuNormal *n = p->hooks->normal;
-    if (n->feedback != AU_FEEDBACK_NONE) return "feedback";
+    if (n->feedback == AU_FEEDBACK_OWN) return "feedback by rows of its own";
     if (n->decay == AU_DECAY_VECTOR) return "a decay a channel";
     if (has(p, AU_SLOT_BONUS)) return "a bonus";
-    if (sums(p, AU_SLOT_LOG_DECAY) || sums(p, AU_SLOT_WRITE) || sums(p, AU_SLOT_NORM))
-        return "a decay, a write or a norm that sums over channels";
+    if (sums(p, AU_SLOT_LOG_DECAY) || sums(p, AU_SLOT_WRITE) || sums(p, AU_SLOT_ERASE) ||
+        sums(p, AU_SLOT_NORM))
+        return "a decay, a write, an erase or a norm that sums over channels";
     return NULL;
 }
 
@@ -114,7 +127,11 @@ static int32_t shared_of(const AuProblem *p, const AuShape *s)
     return WARPS_ALIGNMENT + s->stages * s->key_tile * (2 * keys + values) + d * values +
            (warps_via_shared(p) ? s->executors * LINEAR_ROWS * warps_row_bytes(p, span, s->key_tile)
                                 : 0) +
-           REGISTER * (2 * s->key_tile + UNIT + d);
+           REGISTER * (3 * s->key_tile + UNIT + d) +
+           (is_fed_back(p) ? s->key_tile * (REGISTER * (s->key_tile + LINEAR_ROWS) +
+                                            2 * (warps_row_bytes(p, span, s->key_tile) + values +
+                                                 warps_row_bytes(p, span, LINEAR_ROWS)))
+                           : 0);
 }
 
 static bool divides(const AuShape *s)

@@ -58,6 +58,11 @@ static const ExecCase wide[] = {
     {"skip.attn", "B=1 H=1 T=130 K=64 V=64", NULL, "states odd forward"},
     {"resets.attn", "B=1 H=1 T=191 K=32 V=40", NULL, "states nan forward"},
     {"hard_scalar.attn", "B=1 H=2 T=193 K=64 V=16", NULL, "states forward"},
+    {EXAMPLES "gated_delta_net.attn", "B=1 H=2 Hk=1 T=131 K=64 V=64", NULL, "states nan forward"},
+    {EXAMPLES "gated_delta_net.attn", "B=1 H=1 Hk=1 T=65 K=128 V=128", NULL, "states odd forward"},
+    {"delta.attn", "B=1 H=4 Hk=2 T=193 K=80 V=48 packed=4", NULL, "states nan odd forward"},
+    {"delta.attn", "B=1 H=1 Hk=1 T=63 K=16 V=16", NULL, "forward"},
+    {"alike.attn", "B=1 H=2 T=150 K=32 V=32", NULL, "states forward"},
 };
 
 // clang-format on
