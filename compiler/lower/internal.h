@@ -9,12 +9,11 @@
  *     tensor.c                                    tensor memory, whose products are those of group.c
  *     fuse.c, items.c, stores.c, sums.c, convert.c  runs of assignments, reductions, running sums, other layouts
  *     exchange.c                                  reductions among lanes
- *     eval.c, address.c, packed.c, tiles.c,
+ *     eval.c, address.c, alignment.c, packed.c, tiles.c,
  *     places.c, launch.c                          elements of expressions and memory, memories: these need each other and the next
  *     fragments.c, fragment_loops.c               registers of fragments, where they are and loops over them (fragments.h)
  *
- * What transfer.c knows of alignment (lower_vector_condition, lower_in_vectors) all files ask, and matrix.c loads fragments for
- * registers.c (lower_load_by_ldmatrix). */
+ * What alignment.c knows all files ask, and matrix.c loads fragments for registers.c (lower_load_by_ldmatrix). */
 #ifndef AU_LOWER_INTERNAL_H
 #define AU_LOWER_INTERNAL_H
 
@@ -321,14 +320,20 @@ void lower_matrix_product(AuLower *l, const AuTileStmt *s);
 /* The load of an operand's fragment by load_matrix; false: it cannot be loaded so. */
 bool lower_load_by_ldmatrix(AuLower *l, const AuTileStmt *s);
 
-/* ---- transfer.c: warps: memory by vectors */
+/* ---- transfer.c: warps: memory to memory */
+void lower_transfer(AuLower *l, const AuTileStmt *s);
+
+/* ---- alignment.c: is memory made of whole vectors? */
 void lower_vector_condition(AuLower *l, AuLowerMemory *place, const AuLowerTensor *from);
-void lower_transfer(AuLower *l, const AuTileStmt *s); /* memory to memory */
 /* Do the view's elements along its last axis, called [axis], lie side by side, beginning at a multiple
  * of [unit]? by_vectors says when. Is a piece of them inside as a whole, if its first element is? */
 bool lower_in_vectors(AuLower *l, const AuTileExpr *ref, const char *axis, int32_t unit);
 bool lower_is_whole(const AuTileExpr *ref, int32_t unit);
-bool lower_is_known(AuLower *l, AuVal v, bool value);                   /* a constant i1 */
+/* Is the index along a dimension (NULL: all of it) known to begin at a multiple of [unit]? */
+bool lower_starts_at(const AuTileExpr *index, int32_t unit);
+bool lower_is_known(AuLower *l, AuVal v, bool value); /* a constant i1 */
+
+/* What a statement has beside its view, at a point. */
 AuVal lower_when(AuLower *l, const AuTileExpr *when, const AuPoint *p); /* none: always */
 AuVal lower_padding(AuLower *l, const AuTileExpr *pad, AuScalar scalar);
 bool lower_is_zero(const AuTileExpr *e); /* or NULL */
@@ -347,9 +352,6 @@ AuVal lower_packed_address(AuLower *l, const AuTileExpr *ref, int32_t row, int32
 /* ---- registers.c: warps: fragments and memory */
 void lower_fragment_load(AuLower *l, const AuTileStmt *s);
 void lower_fragment_store(AuLower *l, const AuTileStmt *s); /* and atomic_add */
-
-/* Is the index along a dimension (NULL: all of it) known to begin at a multiple of [unit]? */
-bool lower_starts_at(const AuTileExpr *index, int32_t unit);
 
 /* ---- launch.c: scalar expressions of sizes as launch expressions */
 AuLaunchExpr lower_launch_expr(AuLower *l, const AuTileExpr *e);

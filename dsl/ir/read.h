@@ -1,5 +1,4 @@
-/* read.h - what the two halves of the reader share: read.c (statements) and read_expr.c (scanner
- * and expressions). */
+/* read.h - what the parts of the reader share: read.c (statements), read_expr.c (expressions) and read_scan.c (scanner). */
 #ifndef AU_DSL_ATTN_READ_H
 #define AU_DSL_ATTN_READ_H
 
@@ -25,8 +24,10 @@ typedef struct AuReader {
 void attn_read_error(AuReader *r, AuCode code, uint32_t begin, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* ---- scanner: spaces and comments are skipped, line ends are not */
+/* ---- read_scan.c: spaces and comments are skipped, line ends are not */
 char attn_read_peek(AuReader *r); /* next character, '\n' at the end of a line, 0 at the end */
+char attn_read_at(const AuReader *r, uint32_t ahead);   /* the byte so many on; 0: none */
+const char *attn_read_found(AuReader *r);               /* what comes next, for a message */
 bool attn_read_accept(AuReader *r, const char *symbol); /* skips it if it comes next */
 bool attn_read_expect(AuReader *r, const char *symbol);
 bool attn_read_accept_word(AuReader *r, const char *word);
