@@ -198,6 +198,9 @@ AuOperand agents_matrix(const AuMachine *m, const AuProduct *x, const AuGroupOp 
 float agents_matrix_element(const AuMachine *m, const AuOperand *o, int64_t r, int64_t k);
 bool agents_touch_matrix(AuMachine *m, const AuExecutor *e, const AuStep *s, const AuOperand *o,
                          int64_t first, int64_t count, int64_t depth, const AuActor *actor);
+/* Has the barrier been made known to units that arrive there by themselves? Else it is a mistake. */
+bool agents_units_know(AuMachine *m, const AuExecutor *e, const AuStep *s, uint32_t lane,
+                       const AuPhases *b);
 void agents_step_tensor(AuMachine *m, AuExecutor *e, const AuStep *s);
 void agents_multiply_tensor(AuMachine *m, const AuProduct *x);
 void agents_signal_products(AuMachine *m, AuExecutor *e); /* after one has ended */

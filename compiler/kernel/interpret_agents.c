@@ -167,17 +167,22 @@ AuAgents *agents_new(AuMachine *m)
     return agents;
 }
 
-static bool has_products(const AuMachine *m)
+/* Are there operations that use registers while lanes go on, or that ask who does? */
+static bool holds_registers(const AuMachine *m)
 {
-    for (uint32_t i = 1; i < m->k->instr_count; i++)
-        if (m->k->instrs[i].op == AU_K_WGMMA || m->k->instrs[i].op == AU_K_TENSOR_LOAD) return true;
+    for (uint32_t i = 1; i < m->k->instr_count; i++) switch ((int)m->k->instrs[i].op) {
+        case AU_K_WGMMA:
+        case AU_K_TENSOR_LOAD:
+        case AU_K_TENSOR_STORE:
+        case AU_K_TENSOR_WAIT: return true;
+        }
     return false;
 }
 
 void agents_prepare(AuMachine *m)
 {
-    const bool products = has_products(m);
-    for (uint32_t n = 1; n < m->k->mem_count && products; n++)
+    const bool holds = holds_registers(m);
+    for (uint32_t n = 1; n < m->k->mem_count && holds; n++)
         if (m->k->mems[n].space == AU_LANE)
             m->places[n].held =
                 AU_NEW_ARRAY(m->arena, AuHeld, (size_t)m->k->warps * m->k->mems[n].count);

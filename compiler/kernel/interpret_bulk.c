@@ -147,18 +147,15 @@ static bool is_inside(AuMachine *m, const AuCopy *c)
     return !m->why;
 }
 
-/* Has the barrier been made known to copies? */
-static bool is_fenced(AuMachine *m, const AuCopy *c)
+bool agents_units_know(AuMachine *m, const AuExecutor *e, const AuStep *s, uint32_t lane,
+                       const AuPhases *b)
 {
-    const AuPhases *b = c->signals;
-    const AuActor lane = agents_lane(m, c->e, c->lane);
-    const bool here = b->fence.block == m->agents->block;
-    if (here &&
-        (b->fence.exec == c->e->index || clocks_after(&lane, &b->fence, true) == AU_NO_CONFLICT))
+    const AuActor actor = agents_lane(m, e, lane);
+    if (b->fence.block == m->agents->block &&
+        (b->fence.exec == e->index || clocks_after(&actor, &b->fence, true) == AU_NO_CONFLICT))
         return true;
-    kernel_fail(
-        m, c->e, c->step, c->lane,
-        "fence: no fence_init lies between mbar_init and a copy that reports to the barrier");
+    kernel_fail(m, e, s, lane, "fence: no fence_init lies between mbar_init and %s to the barrier",
+                s->op == AU_K_TENSOR_COMMIT ? "products that report" : "a copy that reports");
     return false;
 }
 
@@ -166,7 +163,8 @@ static void issue(AuMachine *m, AuExecutor *e, const AuStep *s, uint32_t lane)
 {
     AuAgents *agents = m->agents;
     AuCopy c = copy_of(m, e, s, lane);
-    if (m->why || !is_inside(m, &c) || (c.signals && !is_fenced(m, &c))) return;
+    if (m->why || !is_inside(m, &c) || (c.signals && !agents_units_know(m, e, s, lane, c.signals)))
+        return;
     AuActor shared = agents_lane(m, e, lane), global;
     shared.stamp.kind = AU_BY_COPY;
     shared.unit = true;

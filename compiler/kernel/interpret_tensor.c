@@ -290,7 +290,7 @@ static void commit(AuMachine *m, AuExecutor *e, const AuStep *s, uint32_t lane)
 {
     AuAgent *a = agents_of(m, e);
     AuPhases *b = agents_phases(m, e, s, s->mem, agents_operand(m, e, s, 0, lane), lane);
-    if (!b) return;
+    if (!b || !agents_units_know(m, e, s, lane, b)) return;
     AuVector known = {0};
     clocks_join_copies(m->arena, &known, &a->clocks.known);
     AU_PUSH(m->arena, a->signals, a->signal_count, a->signal_capacity,

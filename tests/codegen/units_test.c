@@ -35,6 +35,7 @@ static void add_product(Host *host, GroupCase g)
     case_kernel(c, read_kernel(host, group_text(host->arena, &g, sizes, steps, strides)));
 }
 
+/* No generator has sums in tensor memory. */
 static void products(void **state)
 {
     (void)state;

@@ -31,7 +31,8 @@ static inline uint32_t group_lay_out(const GroupCase *c, bool b, uint16_t *to, u
 {
     const AuGroupOp op = kernel_group_matrix(c->row);
     const bool turned = b ? op.b_turned : op.a_turned;
-    const uint32_t line = (uint32_t)c->swizzle / 2, extent = b ? (uint32_t)c->columns : 64;
+    const uint32_t line = (uint32_t)c->swizzle / 2,
+                   extent = b ? (uint32_t)c->columns : (uint32_t)op.atom->m;
     uint32_t most = 0;
     *stride = turned ? GROUP_DEPTH * line : 0;
     *step = turned ? 16 * line : line > 16 ? 16 : extent * line;

@@ -42,6 +42,7 @@ static void check_case(const GroupCase *c)
     }
 }
 
+/* Sums in tensor memory: tensor_test.c. */
 static void products_are_right(void **state)
 {
     (void)state;
