@@ -115,6 +115,22 @@ class BadScripts(Case):
         self.expect(done, 1, "E0607", "input dq", "'dq' belongs to this")
         self.expect(aulec("-", "--no-grad", "--target=cpu", "-o", self.folder / "x.so", input=script.encode()), 0)
 
+    def test_names_of_what_schedules_declare_are_free(self):
+        """Names of a script and names of kernels' own variables live apart: nothing of one can be the other."""
+        params = ("rows", "round", "sum", "n", "mb", "turn", "stage", "self", "i", "c")
+        inputs = ("acc", "score", "weight", "ds", "dp", "row0", "scale", "K", "Q")
+        script = HEAD + "".join(f"    param {name}: f32 = 1.0;\n" for name in params) + "".join(
+            f"    input {name}: f32[H] grad;\n" for name in inputs) + (
+            f"    score_mod(s, b, head, query, key) = s + {' + '.join(f'{name}[head]' for name in inputs)} + {' + '.join(params)};\n") + TAIL
+        for target, archs in (("cpu", "x86-64-v3,x86-64-v4-amx"), ("opencl", ""), ("cuda", "sm_70,sm_90a")):
+            with self.subTest(target):
+                arch = [f"--arch={archs}"] if archs else []
+                done = aulec("-", f"--target={target}", *arch, "--dtype=bf16" if target == "cpu" else "--dtype=f16", "--emit=tiled-ir",
+                             "-o", "-", input=script.encode())
+                self.expect(done, 0)
+                for name in ("$rows", "$round", "$acc", "$score"):
+                    self.assertIn(name, done.stdout.decode())
+
     def test_more_gradients_than_there_is_room_for(self):
         script = HEAD + "".join(f"    input w{n}: f32[H] grad;\n" for n in range(41)) + TAIL
         self.expect(aulec("-", "-o", self.folder / "x.so", input=script.encode()), 1, "E0608", "input w40", "room for 40")
