@@ -87,7 +87,7 @@ uint32_t back_loops(Lanes *x, const BackAxis *axes, uint32_t count, BackSums sum
 /* Does nobody else add where a pair does, in this tile or at this time? Then sums need no atomic operations. */
 bool back_is_alone(const Lanes *x, const AuInputGrad *g);
 
-/* ---- back_rows.c: kernels before and after the products */
+/* ---- back_rows.c, back_results.c: kernels before and after the products */
 void back_before(Lanes *x); /* all but row_pass and preprocess */
 void back_adjoints(Lanes *x);
 void back_after(Lanes *x);

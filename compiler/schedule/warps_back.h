@@ -24,8 +24,6 @@ typedef struct WarpsPieces {
     int32_t rows, channels, beside, count; /* of each; pieces beside each other, all */
 } WarpsPieces;
 WarpsPieces warps_dq_pieces(const Lanes *x, int32_t width);
-/* Do weights and dS' become operands in shared memory? Other warps take them too, or they do not lie as operands do. */
-bool warps_back_via_shared(const Lanes *x);
 /* The list `queries` of tiles that the keys of the block meet; and the limits of both. */
 void back_query_tiles(Lanes *x);
 
@@ -44,6 +42,23 @@ void warps_pair_gradients(Lanes *x, const char *const *rows);
 void warps_end_weights(Lanes *x); /* what dv_acc then wants at the end */
 /* dk_acc (1) or dv_acc (2) to memory, the channels [columns]; rounded elements by way of shared memory [through], if it has a text. */
 void warps_store_gradient(Lanes *x, uint32_t n, const char *columns, AuTileHandle through);
+
+/* ---- warps_tiles.c */
+/* Do weights and dS' become operands in shared memory? Other warps take them too, or they do not lie as operands do. */
+bool warps_back_via_shared(const Lanes *x);
+bool warps_is_split(const Lanes *x); /* do several warps share keys? */
+int32_t warps_part_of(const Lanes *x, int32_t whole);
+const char *warps_part_from(Lanes *x,
+                            int32_t whole); /* where the warp's part of so many columns begins */
+int32_t warps_keys_width(const Lanes *x);   /* columns of tiles of keys and queries, */
+int32_t warps_values_width(const Lanes *x); /* of output gradients */
+void warps_back_memories(Lanes *x);         /* and the role */
+void warps_issue_keys(Lanes *x);            /* keys and values, once; waited for */
+/* The warp's share of tile [m] of queries and of what belongs to them; the tokens of all of it. */
+void warps_issue_queries(Lanes *x, const char *m, const char *stage);
+const char *warps_query_tokens(Lanes *x);
+/* Where values are channels of the keys: zeros in the other channels of output gradients, once. */
+void warps_clear_other_channels(Lanes *x);
 
 /* ---- warps_pieces.c */
 const char *warps_own_keys(Lanes *x); /* where the warp's keys begin in the block */

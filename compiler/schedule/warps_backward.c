@@ -17,102 +17,18 @@
  * beside it, and one accumulator takes both products. */
 #include "lanes_back.h"
 
-#include <string.h>
-
-/* ---- the warp's part */
-
-bool warps_back_via_shared(const Lanes *x) { return x->via_shared || x->shape->column_parts > 1; }
-
-/* Do several warps share keys? */
-static bool is_split(const Lanes *x) { return x->shape->column_parts > 1; }
-
-static int32_t part_of(const Lanes *x, int32_t whole) { return whole / x->shape->column_parts; }
+/* ---- one tile of queries */
 
 /* Queries whose pairs a warp has at once. */
 static int32_t pair_columns(const Lanes *x)
 {
-    return part_of(x, x->shape->query_tile) / x->shape->query_parts;
+    return warps_part_of(x, x->shape->query_tile) / x->shape->query_parts;
 }
-
-/* Where the warp's part of that many columns begins. */
-static const char *part_from(Lanes *x, int32_t whole)
-{
-    return is_split(x)
-               ? tile_text(x->t, "self %% %d * %d", x->shape->column_parts, part_of(x, whole))
-               : "0";
-}
-
-static int32_t keys_width(const Lanes *x) { return warps_padded(x->atom, x->p->d); }
-
-/* Columns of the tile of output gradients. */
-static int32_t values_width(const Lanes *x)
-{
-    return x->own_v ? warps_padded(x->atom, x->p->e) : keys_width(x);
-}
-
-/* ---- tiles of queries */
-
-static void memories(Lanes *x)
-{
-    AuTileBuild *t = x->t;
-    const int32_t m = x->shape->query_tile;
-    warps_tile(x, TILE_NAME("K"), "kv", x->block, "d", keys_width(x), 1);
-    if (x->own_v) warps_tile(x, TILE_NAME("V"), "kv", x->block, "e", values_width(x), 1);
-    warps_tile(x, TILE_NAME("Q"), "q", m, "d", keys_width(x), x->shape->stages);
-    warps_tile(x, TILE_NAME("dO"), "q", m, x->own_v ? "e" : "d", values_width(x), x->shape->stages);
-    warps_tile(x, TILE_NAME("dS"), "kv", x->block, "q", m, warps_dq_is_late(x) ? 2 : 1);
-    if (warps_back_via_shared(x)) warps_tile(x, TILE_NAME("P"), "kv", x->block, "q", m, 1);
-    const char *stages = x->shape->stages > 1 ? tile_text(t, "stage:%d, ", x->shape->stages) : "";
-    for (uint32_t n = 0; n < back_row_count(x, true); n++)
-        tile_shared(t, tile_numbered(t, "row", n), "f32[%sq:%d]", stages, m);
-    warps_dot_memories(x);
-    tile_barrier(t, "all", 0, x->shape->executors);
-    tile_role(t, "core", x->shape->executors, TILE_ON_WARP, 0);
-}
-
-/* "tq, to, t0, t1": what a tile of queries consists of. */
-static const char *query_tokens(Lanes *x)
-{
-    AuText text = {.arena = x->arena};
-    au_text_add(&text, "tq, to");
-    for (uint32_t n = 0; n < back_row_count(x, true); n++) au_text_add(&text, ", t%u", n);
-    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) au_text_add(&text, ", tq%u", n);
-    return au_text_str(&text);
-}
-
-/* The warp's share of tile [m]: rows of queries and output gradients; warp n copies statistic n. */
-static void issue_queries(Lanes *x, const char *m, const char *stage)
-{
-    AuTileBuild *t = x->t;
-    /* Of tiles in their order only the first has rows before the range. */
-    const bool later = strcmp(m, "next(m)") == 0 && !x->p->hooks->needs_lists;
-    const int32_t tile = x->shape->query_tile;
-    const WarpsShare any = warps_share(x, m, tile, stage, ""),
-                     within = warps_share(x, m, tile, stage,
-                                          later ? lanes_end_limit(x, "q") : lanes_limits(x, "q"));
-    const char *rows = within.rows, *to = any.to;
-    warps_issue(x, TILE_NAME("tq"),
-                lanes_at(x, lanes_operand_rows(x, 0, warps_columns(x, x->p->d)), rows),
-                tile_part(t, "Q[%s, :]", to));
-    const AuAttn *attn = x->p->attn;
-    const char *channels = x->own_v ? ":" : tile_text(t, "%d +: %d", attn->v_first, x->p->e);
-    warps_issue(x, TILE_NAME("to"),
-                tile_part(t, "%s[b, h, %s, %s] as [q, %s]", back_output_gradient(x), rows,
-                          x->own_v ? warps_columns(x, x->p->e) : ":", x->own_v ? "e" : "d"),
-                tile_part(t, "dO[%s, %s]", to, channels));
-    for (uint32_t n = 0; n < back_row_count(x, true); n++)
-        warps_issue(x, tile_numbered(t, "t", n),
-                    tile_part(t, "%s[b, h, %s]", back_row_name(x, n), any.rows),
-                    tile_part(t, "row%u[%s]", n, to));
-    warps_issue_dot_queries(x, rows, to);
-}
-
-/* ---- one tile of queries */
 
 /* With two stages, the next tile: after the first products, which need not wait for what that costs. */
 static void issue_next(Lanes *x)
 {
-    if (x->shape->stages > 1) issue_queries(x, "next(m)", warps_stage(x, true));
+    if (x->shape->stages > 1) warps_issue_queries(x, "next(m)", warps_stage(x, true));
 }
 
 static const char *own_tile(Lanes *x, bool values)
@@ -147,7 +63,7 @@ static void pairs(Lanes *x, const char *from)
     tile_product(t, "dp", x->atom, TILE_START, keys_operand(x, true),
                  tile_text(t, "dO%s", queries));
     warps_dot_products(x, tile_text(t, "[%s +: %d, :]", rows, x->rows), queries);
-    if (is_split(x)) issue_next(x);
+    if (warps_is_split(x)) issue_next(x);
     tile_set(t, "i", "m * %d + %s + iota(q:%d)", x->shape->query_tile, from, m);
     for (uint32_t n = 0; n < back_row_count(x, true); n++)
         tile_load(t, back_row_variable(x, n), "row%u[%s%s +: %d] like score", n,
@@ -166,13 +82,15 @@ static void key_gradients(Lanes *x, const char *queries)
     AuTileBuild *t = x->t;
     const char *rows = tile_text(t, "[%s +: %d, :]", warps_own_keys(x), x->rows);
     const char *ds_operand = warps_back_via_shared(x) ? tile_text(t, "dS%s", rows) : "ds_operand";
-    const int32_t d = keys_width(x), e = values_width(x);
+    const int32_t d = warps_keys_width(x), e = warps_values_width(x);
     queries = tile_text(t, "%s%s", warps_stage(x, false), queries);
-    tile_product(t, x->own_v ? "dv_acc" : "dk_acc", x->atom, TILE_ADD,
-                 warps_back_via_shared(x) ? tile_text(t, "P%s", rows) : "weight",
-                 tile_text(t, "dO[%s, %s +: %d]", queries, part_from(x, e), part_of(x, e)));
-    tile_product(t, "dk_acc", x->atom, TILE_ADD, ds_operand,
-                 tile_text(t, "Q[%s, %s +: %d]", queries, part_from(x, d), part_of(x, d)));
+    tile_product(
+        t, x->own_v ? "dv_acc" : "dk_acc", x->atom, TILE_ADD,
+        warps_back_via_shared(x) ? tile_text(t, "P%s", rows) : "weight",
+        tile_text(t, "dO[%s, %s +: %d]", queries, warps_part_from(x, e), warps_part_of(x, e)));
+    tile_product(
+        t, "dk_acc", x->atom, TILE_ADD, ds_operand,
+        tile_text(t, "Q[%s, %s +: %d]", queries, warps_part_from(x, d), warps_part_of(x, d)));
     warps_dot_key_gradients(x, ds_operand, queries);
 }
 
@@ -180,8 +98,8 @@ static void key_gradients(Lanes *x, const char *queries)
 static void walk_pairs(Lanes *x)
 {
     const int32_t parts = x->shape->query_parts, count = pair_columns(x);
-    if (is_split(x)) {
-        pairs(x, part_from(x, x->shape->query_tile));
+    if (warps_is_split(x)) {
+        pairs(x, warps_part_from(x, x->shape->query_tile));
         return;
     }
     const char *from = parts > 1 ? tile_text(x->t, "part * %d", count) : "0";
@@ -196,12 +114,12 @@ static void step(Lanes *x)
     AuTileBuild *t = x->t;
     const bool ahead = warps_are_async(x), two = x->shape->stages > 1;
     if (ahead)
-        tile_wait(t, query_tokens(x));
+        tile_wait(t, warps_query_tokens(x));
     else
-        issue_queries(x, "m", "");
+        warps_issue_queries(x, "m", "");
     tile_sync(t, "all"); /* the tile is here, and nobody reads the one before or dS any more */
     if (warps_dq_is_late(x)) warps_query_gradients(x);
-    if (!is_split(x)) issue_next(x);
+    if (!warps_is_split(x)) issue_next(x);
     walk_pairs(x);
     if (warps_dq_is_late(x)) {
         tile_set(t, "at", "1 - at");
@@ -210,9 +128,9 @@ static void step(Lanes *x)
         return;
     }
     tile_sync(t, "all"); /* all of dS (and P) is here */
-    if (is_split(x)) key_gradients(x, ":");
-    if (is_split(x) && !two) tile_sync(t, "all");
-    if (ahead && !two) issue_queries(x, "next(m)", "");
+    if (warps_is_split(x)) key_gradients(x, ":");
+    if (warps_is_split(x) && !two) tile_sync(t, "all");
+    if (ahead && !two) warps_issue_queries(x, "next(m)", "");
     if (x->with_dq) warps_query_gradients(x);
     if (!ahead) tile_sync(t, "all");
     if (two) tile_set(t, "at", "1 - at");
@@ -222,39 +140,12 @@ static void step(Lanes *x)
 
 static void fragments(Lanes *x)
 {
-    const WarpsPieces piece = warps_dq_pieces(x, keys_width(x));
+    const WarpsPieces piece = warps_dq_pieces(x, warps_keys_width(x));
     warps_back_fragments(x, (WarpsBackTiles){.queries = pair_columns(x),
-                                             .d = part_of(x, keys_width(x)),
-                                             .e = part_of(x, values_width(x)),
+                                             .d = warps_part_of(x, warps_keys_width(x)),
+                                             .e = warps_part_of(x, warps_values_width(x)),
                                              .dq_rows = piece.rows,
                                              .dq_channels = piece.channels});
-}
-
-static void issue_keys(Lanes *x)
-{
-    AuTileBuild *t = x->t;
-    const WarpsShare share = warps_share(x, "nb", x->block, "", lanes_limits(x, "k"));
-    warps_issue(x, TILE_NAME("tk"),
-                lanes_at(x, lanes_operand_rows(x, 1, warps_columns(x, x->p->d)), share.rows),
-                tile_part(t, "K[%s, :]", share.to));
-    if (x->own_v)
-        warps_issue(x, TILE_NAME("tv"),
-                    lanes_at(x, lanes_operand_rows(x, 2, warps_columns(x, x->p->e)), share.rows),
-                    tile_part(t, "V[%s, :]", share.to));
-    warps_wait(x, x->own_v ? "tk, tv" : "tk");
-}
-
-/* Where values are channels of the keys: zeros in the other channels of output gradients, once. A copy from beyond the tensor's
- * last channel pads. */
-static void clear_other_channels(Lanes *x, int32_t first, int32_t count)
-{
-    const int32_t share = x->shape->query_tile / x->shape->executors;
-    for (int32_t stage = 0; stage < x->shape->stages && count; stage++) {
-        const char *at = x->shape->stages > 1 ? tile_text(x->t, "%d, ", stage) : "";
-        tile_copy(x->t,
-                  "%s[b, 0, 0 +: %d, %d +: %d] as [q, d] -> dO[%sself * %d +: %d, %d +: %d] pad 0",
-                  back_output_gradient(x), share, x->p->e, count, at, share, share, first, count);
-    }
 }
 
 static void walk_queries(Lanes *x)
@@ -265,11 +156,11 @@ static void walk_queries(Lanes *x)
     if (warps_dq_is_late(x)) warps_begin_late(x);
     warps_open_heads(x);
     warps_issue_dot_keys(x);
-    if (ahead) issue_queries(x, "first(queries)", warps_stage(x, false));
+    if (ahead) warps_issue_queries(x, "first(queries)", warps_stage(x, false));
     tile_for_tiles(t, "m", "queries", NULL);
     step(x);
     tile_end(t);
-    warps_wait(x, query_tokens(x));
+    warps_wait(x, warps_query_tokens(x));
     tile_sync(t, "all"); /* before copies for the next head, and before K and V hold gradients */
     warps_add_totals(x);
     warps_add_dot_keys(x, tile_text(t, "nb * %d + %s +: %d", x->block, warps_own_keys(x), x->rows));
@@ -280,7 +171,8 @@ static void walk_queries(Lanes *x)
 /* As the tensor's own elements they go through the tiles of keys and values, which nobody reads any more. */
 static void store_gradient(Lanes *x, uint32_t n, const char *tile, int32_t padded)
 {
-    const char *columns = tile_text(x->t, "%s +: %d", part_from(x, padded), part_of(x, padded));
+    const char *columns =
+        tile_text(x->t, "%s +: %d", warps_part_from(x, padded), warps_part_of(x, padded));
     warps_store_gradient(
         x, n, columns,
         tile_part(x->t, "%s[%s +: %d, %s]", tile, warps_own_keys(x), x->rows, columns));
@@ -290,20 +182,17 @@ static void dkdv(Lanes *x)
 {
     AuTileBuild *t = x->t;
     warps_back_head(x);
-    memories(x);
+    warps_back_memories(x);
     fragments(x);
-    issue_keys(x);
+    warps_issue_keys(x);
     if (x->shape->keys_in_registers) hold_keys(x);
-    if (!x->own_v) {
-        const int32_t end = x->p->attn->v_first + x->p->e;
-        clear_other_channels(x, 0, x->p->attn->v_first);
-        clear_other_channels(x, end, keys_width(x) - end);
-    }
+    warps_clear_other_channels(x);
     walk_queries(x);
     warps_end_weights(x);
-    store_gradient(x, 1, "K", keys_width(x));
-    if (x->own_v) store_gradient(x, 2, "V", values_width(x));
-    if (is_split(x)) tile_sync(t, "all"); /* before copies of other keys, in a persistent kernel */
+    store_gradient(x, 1, "K", warps_keys_width(x));
+    if (x->own_v) store_gradient(x, 2, "V", warps_values_width(x));
+    if (warps_is_split(x))
+        tile_sync(t, "all"); /* before copies of other keys, in a persistent kernel */
     tile_end(t);
     tile_end(t);
 }

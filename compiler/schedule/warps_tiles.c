@@ -1,0 +1,122 @@
+/* warps_tiles.c - tiles in shared memory of the kernel of keys on units of warps (warps_backward.c), the warp's part of them, and copies:
+ * keys and values once, queries, output gradients and what is known of their rows a tile at a time. */
+#include "lanes_back.h"
+
+#include <string.h>
+
+/* ---- the warp's part */
+
+bool warps_back_via_shared(const Lanes *x) { return x->via_shared || x->shape->column_parts > 1; }
+
+/* Do several warps share keys? */
+bool warps_is_split(const Lanes *x) { return x->shape->column_parts > 1; }
+
+int32_t warps_part_of(const Lanes *x, int32_t whole) { return whole / x->shape->column_parts; }
+
+/* Where the warp's part of that many columns begins. */
+const char *warps_part_from(Lanes *x, int32_t whole)
+{
+    return warps_is_split(x)
+               ? tile_text(x->t, "self %% %d * %d", x->shape->column_parts, warps_part_of(x, whole))
+               : "0";
+}
+
+int32_t warps_keys_width(const Lanes *x) { return warps_padded(x->atom, x->p->d); }
+
+/* Columns of the tile of output gradients. */
+int32_t warps_values_width(const Lanes *x)
+{
+    return x->own_v ? warps_padded(x->atom, x->p->e) : warps_keys_width(x);
+}
+
+/* ---- tiles of queries */
+
+void warps_back_memories(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const int32_t m = x->shape->query_tile;
+    warps_tile(x, TILE_NAME("K"), "kv", x->block, "d", warps_keys_width(x), 1);
+    if (x->own_v) warps_tile(x, TILE_NAME("V"), "kv", x->block, "e", warps_values_width(x), 1);
+    warps_tile(x, TILE_NAME("Q"), "q", m, "d", warps_keys_width(x), x->shape->stages);
+    warps_tile(x, TILE_NAME("dO"), "q", m, x->own_v ? "e" : "d", warps_values_width(x),
+               x->shape->stages);
+    warps_tile(x, TILE_NAME("dS"), "kv", x->block, "q", m, warps_dq_is_late(x) ? 2 : 1);
+    if (warps_back_via_shared(x)) warps_tile(x, TILE_NAME("P"), "kv", x->block, "q", m, 1);
+    const char *stages = x->shape->stages > 1 ? tile_text(t, "stage:%d, ", x->shape->stages) : "";
+    for (uint32_t n = 0; n < back_row_count(x, true); n++)
+        tile_shared(t, tile_numbered(t, "row", n), "f32[%sq:%d]", stages, m);
+    warps_dot_memories(x);
+    tile_barrier(t, "all", 0, x->shape->executors);
+    tile_role(t, "core", x->shape->executors, TILE_ON_WARP, 0);
+}
+
+/* "tq, to, t0, t1": what a tile of queries consists of. */
+const char *warps_query_tokens(Lanes *x)
+{
+    AuText text = {.arena = x->arena};
+    au_text_add(&text, "tq, to");
+    for (uint32_t n = 0; n < back_row_count(x, true); n++) au_text_add(&text, ", t%u", n);
+    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) au_text_add(&text, ", tq%u", n);
+    return au_text_str(&text);
+}
+
+/* The warp's share of tile [m]: rows of queries and output gradients; warp n copies statistic n. */
+void warps_issue_queries(Lanes *x, const char *m, const char *stage)
+{
+    AuTileBuild *t = x->t;
+    /* Of tiles in their order only the first has rows before the range. */
+    const bool later = strcmp(m, "next(m)") == 0 && !x->p->hooks->needs_lists;
+    const int32_t tile = x->shape->query_tile;
+    const WarpsShare any = warps_share(x, m, tile, stage, ""),
+                     within = warps_share(x, m, tile, stage,
+                                          later ? lanes_end_limit(x, "q") : lanes_limits(x, "q"));
+    const char *rows = within.rows, *to = any.to;
+    warps_issue(x, TILE_NAME("tq"),
+                lanes_at(x, lanes_operand_rows(x, 0, warps_columns(x, x->p->d)), rows),
+                tile_part(t, "Q[%s, :]", to));
+    const AuAttn *attn = x->p->attn;
+    const char *channels = x->own_v ? ":" : tile_text(t, "%d +: %d", attn->v_first, x->p->e);
+    warps_issue(x, TILE_NAME("to"),
+                tile_part(t, "%s[b, h, %s, %s] as [q, %s]", back_output_gradient(x), rows,
+                          x->own_v ? warps_columns(x, x->p->e) : ":", x->own_v ? "e" : "d"),
+                tile_part(t, "dO[%s, %s]", to, channels));
+    for (uint32_t n = 0; n < back_row_count(x, true); n++)
+        warps_issue(x, tile_numbered(t, "t", n),
+                    tile_part(t, "%s[b, h, %s]", back_row_name(x, n), any.rows),
+                    tile_part(t, "row%u[%s]", n, to));
+    warps_issue_dot_queries(x, rows, to);
+}
+
+void warps_issue_keys(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const WarpsShare share = warps_share(x, "nb", x->block, "", lanes_limits(x, "k"));
+    warps_issue(x, TILE_NAME("tk"),
+                lanes_at(x, lanes_operand_rows(x, 1, warps_columns(x, x->p->d)), share.rows),
+                tile_part(t, "K[%s, :]", share.to));
+    if (x->own_v)
+        warps_issue(x, TILE_NAME("tv"),
+                    lanes_at(x, lanes_operand_rows(x, 2, warps_columns(x, x->p->e)), share.rows),
+                    tile_part(t, "V[%s, :]", share.to));
+    warps_wait(x, x->own_v ? "tk, tv" : "tk");
+}
+
+/* Zeros in the channels from [first] on. A copy from beyond the tensor's last channel pads. */
+static void clear_channels(Lanes *x, int32_t first, int32_t count)
+{
+    const int32_t share = x->shape->query_tile / x->shape->executors;
+    for (int32_t stage = 0; stage < x->shape->stages && count; stage++) {
+        const char *at = x->shape->stages > 1 ? tile_text(x->t, "%d, ", stage) : "";
+        tile_copy(x->t,
+                  "%s[b, 0, 0 +: %d, %d +: %d] as [q, d] -> dO[%sself * %d +: %d, %d +: %d] pad 0",
+                  back_output_gradient(x), share, x->p->e, count, at, share, share, first, count);
+    }
+}
+
+void warps_clear_other_channels(Lanes *x)
+{
+    const int32_t end = x->p->attn->v_first + x->p->e;
+    if (x->own_v) return;
+    clear_channels(x, 0, x->p->attn->v_first);
+    clear_channels(x, end, warps_keys_width(x) - end);
+}
