@@ -4,37 +4,23 @@
 #include "group.h"
 #include "warps_back.h"
 
-static const Case cases[] = {
-    {"mha.attn", "B=1 H=2 Hk=1 S=33 T=57 D=32 E=32", NULL},
-    {"mha.attn", "B=1 H=1 Hk=1 S=70 T=23 D=16 E=48", NULL},
-    {"mha.attn", "B=1 H=1 Hk=1 S=1 T=1 D=16 E=16", NULL},
-    {"mha.attn", "B=1 H=4 Hk=2 S=130 T=150 D=24 E=40", NULL},
-    {"mha.attn", "B=1 H=1 Hk=1 S=18 T=70 D=192 E=128", NULL},
-    {"mha.attn", "B=1 H=1 Hk=1 S=9 T=33 D=256 E=256", NULL},
-    {"../../tile/scripts/latent.attn", "B=2 H=3 S=40 T=40", NULL},
-    {"softmax_spelled_out.attn", "B=1 H=1 Hk=1 S=40 T=77 D=32 E=16", NULL},
-    {"gemma_local.attn", "B=1 H=2 Hk=2 S=60 T=90 D=16 E=16", "window=20"},
+/* Those of this direction, behind script_cases. */
+static const Case own_cases[] = {
     {"documents_bias_sink.attn", "B=2 H=1 S=50 T=50 D=16 E=16", NULL},
-    {"dropout.attn", "B=1 H=1 Hk=1 S=37 T=37 D=16 E=16", "rate=0.25 seed=123456789"},
-    {"gated_qknorm.attn", "B=1 H=2 Hk=1 S=20 T=33 D=32", NULL},
-    {"mla_train.attn", "B=1 H=1 S=20 T=35 D=32 E=16 P=16", NULL},
-    {"sigmoid.attn", "B=1 H=1 S=40 T=40 D=16 E=16", NULL},
-    {"relu.attn", "B=1 H=2 S=20 T=50 D=16 E=16", NULL},
-    {"retention.attn", "B=1 H=2 S=50 T=50 D=16 E=16", NULL},
-    {"retention_decay.attn", "B=1 H=2 S=60 T=60 D=16 E=32", NULL},
     {"../../../attn_scripts/retention_true.attn", "B=1 H=2 S=60 T=60 D=16 E=32", NULL},
     {"../../tile/scripts/pass.attn", "B=1 H=4 Hk=2 S=70 T=90 D=16 E=24", NULL},
-    {"../../tile/scripts/rows_alike.attn", "B=1 H=2 Hk=1 S=33 T=40 D=16 E=24", NULL},
-    {"../../tile/scripts/constant_queries.attn", "B=1 H=1 Hk=1 S=20 T=40 D=32 E=16", NULL},
-    {"../../tile/scripts/scores_of_inputs.attn", "B=1 H=2 Hk=1 S=40 T=50 D=16 E=16", NULL},
-    {"../../tile/scripts/chosen_by_value.attn", "B=1 H=2 Hk=1 S=40 T=50 D=16 E=16", NULL},
-    {"../../../attn_scripts/cross.attn", "B=1 H=2 Hk=1 S=140 T=230 D=32 E=48", NULL},
-    {"../../tile/scripts/full.attn", "B=1 H=2 Hk=1 S=140 T=230 D=32 E=48", NULL},
     {"mha.attn", "B=1 H=2 Hk=1 S=200 T=260 D=64 E=64", NULL},
     {"../../../attn_scripts/sliding_window.attn", "B=1 H=2 Hk=2 S=300 T=290 D=32 E=32",
      "window=70"},
     {"../../../attn_scripts/alibi.attn", "B=1 H=2 Hk=2 S=90 T=140 D=32 E=32", NULL},
 };
+
+enum { CASES = SCRIPT_CASES + sizeof own_cases / sizeof *own_cases };
+
+static const Case *case_at(uint32_t n)
+{
+    return n < SCRIPT_CASES ? &script_cases[n] : &own_cases[n - SCRIPT_CASES];
+}
 
 static const char *const targets[] = {"avx512", "simt32", "sm_75", "sm_80", "sm_86", "sm_90"};
 
@@ -236,10 +222,10 @@ static bool run_case(const Case *c, const char *target, AuTileElem operand, Make
 static void test_target(void **state)
 {
     static const AuTileElem operands[] = {TILE_F32, TILE_BF16, TILE_F16};
-    for (uint32_t n = 0; n < sizeof cases / sizeof *cases; n++)
+    for (uint32_t n = 0; n < CASES; n++)
         for (uint32_t x = 0; x < 3; x++)
             if (!quick || x == n % 3)
-                run_case(&cases[n], *state, operands[x], CHOSEN, NULL, false, n + x);
+                run_case(case_at(n), *state, operands[x], CHOSEN, NULL, false, n + x);
 }
 
 /* Where all channels of a row are alike its 16-bit rounding is a single one and does not average out: the plain formula's error, once, says
@@ -249,18 +235,18 @@ static bool averages_out(const Case *c) { return !strstr(c->script, "rows_alike"
 /* Gradients of queries by kernels of their own. */
 static void test_deterministic(void **state)
 {
-    for (uint32_t n = 0; n < sizeof cases / sizeof *cases; n++)
-        if (averages_out(&cases[n]) && (!quick || n % 3 == 0))
-            run_case(&cases[n], *state, TILE_F16, CHOSEN, NULL, true, n);
+    for (uint32_t n = 0; n < CASES; n++)
+        if (averages_out(case_at(n)) && (!quick || n % 3 == 0))
+            run_case(case_at(n), *state, TILE_F16, CHOSEN, NULL, true, n);
 }
 
 /* In shapes for the schedule `warps` to fail in. */
 static void test_shapes(void **state)
 {
-    for (uint32_t n = 0; n < sizeof cases / sizeof *cases; n++)
+    for (uint32_t n = 0; n < CASES; n++)
         for (uint32_t x = 0; x < sizeof shapes / sizeof *shapes; x++)
-            if (averages_out(&cases[n]) && (!quick || x == n % 4))
-                run_case(&cases[n], *state, TILE_F16, WARPS, &shapes[x], false, n + x);
+            if (averages_out(case_at(n)) && (!quick || x == n % 4))
+                run_case(case_at(n), *state, TILE_F16, WARPS, &shapes[x], false, n + x);
 }
 
 /* By rule and in shapes for the schedule `group` to fail in. */
@@ -268,10 +254,10 @@ static void test_groups(void **state)
 {
     enum { SHAPES = 1 + sizeof group_shapes / sizeof *group_shapes, LEAST = 20 };
     uint32_t ran = 0;
-    for (uint32_t n = 0; n < sizeof cases / sizeof *cases; n++)
+    for (uint32_t n = 0; n < CASES; n++)
         for (uint32_t x = 0; x < SHAPES; x++)
-            if (averages_out(&cases[n]) && (!quick || x == n % SHAPES))
-                ran += run_case(&cases[n], *state, n % 2 ? TILE_F16 : TILE_BF16, GROUPS,
+            if (averages_out(case_at(n)) && (!quick || x == n % SHAPES))
+                ran += run_case(case_at(n), *state, n % 2 ? TILE_F16 : TILE_BF16, GROUPS,
                                 x ? &group_shapes[x - 1] : NULL, false, n + x);
     assert_true(ran >= LEAST / (quick ? SHAPES : 1));
 }

@@ -28,6 +28,31 @@ static bool number_of(const char *list, const char *name, double *value)
     return false;
 }
 
+const Case script_cases[SCRIPT_CASES] = {
+    {"mha.attn", "B=1 H=2 Hk=1 S=33 T=57 D=32 E=32", NULL},
+    {"mha.attn", "B=1 H=1 Hk=1 S=70 T=23 D=16 E=48", NULL},
+    {"mha.attn", "B=1 H=1 Hk=1 S=1 T=1 D=16 E=16", NULL},
+    {"mha.attn", "B=1 H=4 Hk=2 S=130 T=150 D=24 E=40", NULL},
+    {"mha.attn", "B=1 H=1 Hk=1 S=18 T=70 D=192 E=128", NULL},
+    {"mha.attn", "B=1 H=1 Hk=1 S=9 T=33 D=256 E=256", NULL},
+    {"../../tile/scripts/latent.attn", "B=2 H=3 S=40 T=40", NULL},
+    {"softmax_spelled_out.attn", "B=1 H=1 Hk=1 S=40 T=77 D=32 E=16", NULL},
+    {"gemma_local.attn", "B=1 H=2 Hk=2 S=60 T=90 D=16 E=16", "window=20"},
+    {"dropout.attn", "B=1 H=1 Hk=1 S=37 T=37 D=16 E=16", "rate=0.25 seed=123456789"},
+    {"gated_qknorm.attn", "B=1 H=2 Hk=1 S=20 T=33 D=32", NULL},
+    {"mla_train.attn", "B=1 H=1 S=20 T=35 D=32 E=16 P=16", NULL},
+    {"sigmoid.attn", "B=1 H=1 S=40 T=40 D=16 E=16", NULL},
+    {"relu.attn", "B=1 H=2 S=20 T=50 D=16 E=16", NULL},
+    {"retention.attn", "B=1 H=2 S=50 T=50 D=16 E=16", NULL},
+    {"retention_decay.attn", "B=1 H=2 S=60 T=60 D=16 E=32", NULL},
+    {"../../tile/scripts/rows_alike.attn", "B=1 H=2 Hk=1 S=33 T=40 D=16 E=24", NULL},
+    {"../../tile/scripts/constant_queries.attn", "B=1 H=1 Hk=1 S=20 T=40 D=32 E=16", NULL},
+    {"../../tile/scripts/scores_of_inputs.attn", "B=1 H=2 Hk=1 S=40 T=50 D=16 E=16", NULL},
+    {"../../tile/scripts/chosen_by_value.attn", "B=1 H=2 Hk=1 S=40 T=50 D=16 E=16", NULL},
+    {"../../../attn_scripts/cross.attn", "B=1 H=2 Hk=1 S=140 T=230 D=32 E=48", NULL},
+    {"../../tile/scripts/full.attn", "B=1 H=2 Hk=1 S=140 T=230 D=32 E=48", NULL},
+};
+
 static AuAttn *check_script(Session *s, const char *folder, const char *name)
 {
     const char *path = au_format(s->arena, "%s/%s", folder, name);

@@ -13,6 +13,10 @@ typedef struct Case {
     const char *script, *sizes, *params;
 } Case;
 
+/* Of both directions: what tests of forward and of backward begin with. */
+enum { SCRIPT_CASES = 22 };
+extern const Case script_cases[SCRIPT_CASES];
+
 typedef struct Run {
     Session *s;
     const Case *c;

@@ -4,32 +4,18 @@
 
 #include "group.h"
 
-static const Case cases[] = {
-    {"mha.attn", "B=1 H=2 Hk=1 S=33 T=57 D=32 E=32", NULL},
-    {"mha.attn", "B=1 H=1 Hk=1 S=70 T=23 D=16 E=48", NULL},
-    {"mha.attn", "B=1 H=1 Hk=1 S=1 T=1 D=16 E=16", NULL},
-    {"mha.attn", "B=1 H=4 Hk=2 S=130 T=150 D=24 E=40", NULL},
-    {"mha.attn", "B=1 H=1 Hk=1 S=18 T=70 D=192 E=128", NULL},
-    {"mha.attn", "B=1 H=1 Hk=1 S=9 T=33 D=256 E=256", NULL},
-    {"../../tile/scripts/latent.attn", "B=2 H=3 S=40 T=40", NULL},
-    {"softmax_spelled_out.attn", "B=1 H=1 Hk=1 S=40 T=77 D=32 E=16", NULL},
-    {"gemma_local.attn", "B=1 H=2 Hk=2 S=60 T=90 D=16 E=16", "window=20"},
+/* Those of this direction, behind script_cases. */
+static const Case own_cases[] = {
     {"documents_bias_sink.attn", "B=2 H=1 S=90 T=90 D=16 E=16", NULL},
-    {"dropout.attn", "B=1 H=1 Hk=1 S=37 T=37 D=16 E=16", "rate=0.25 seed=123456789"},
-    {"gated_qknorm.attn", "B=1 H=2 Hk=1 S=20 T=33 D=32", NULL},
-    {"mla_train.attn", "B=1 H=1 S=20 T=35 D=32 E=16 P=16", NULL},
-    {"sigmoid.attn", "B=1 H=1 S=40 T=40 D=16 E=16", NULL},
-    {"relu.attn", "B=1 H=2 S=20 T=50 D=16 E=16", NULL},
-    {"retention.attn", "B=1 H=2 S=50 T=50 D=16 E=16", NULL},
-    {"retention_decay.attn", "B=1 H=2 S=60 T=60 D=16 E=32", NULL},
-    {"../../tile/scripts/rows_alike.attn", "B=1 H=2 Hk=1 S=33 T=40 D=16 E=24", NULL},
-    {"../../tile/scripts/constant_queries.attn", "B=1 H=1 Hk=1 S=20 T=40 D=32 E=16", NULL},
-    {"../../tile/scripts/scores_of_inputs.attn", "B=1 H=2 Hk=1 S=40 T=50 D=16 E=16", NULL},
-    {"../../tile/scripts/chosen_by_value.attn", "B=1 H=2 Hk=1 S=40 T=50 D=16 E=16", NULL},
-    {"../../../attn_scripts/cross.attn", "B=1 H=2 Hk=1 S=140 T=230 D=32 E=48", NULL},
-    {"../../tile/scripts/full.attn", "B=1 H=2 Hk=1 S=140 T=230 D=32 E=48", NULL},
     {"../../tile/scripts/full.attn", "B=1 H=2 Hk=1 S=20 T=96 D=64 E=64", NULL},
 };
+
+enum { CASES = SCRIPT_CASES + sizeof own_cases / sizeof *own_cases };
+
+static const Case *case_at(uint32_t n)
+{
+    return n < SCRIPT_CASES ? &script_cases[n] : &own_cases[n - SCRIPT_CASES];
+}
 
 static const char *const targets[] = {"avx2", "avx512", "avx512bf16", "avx512amx",
                                       "neon", "simt32", "simt8",      "simt1"};
@@ -153,9 +139,9 @@ static void run_case(const Case *c, const char *target, AuTileElem operand, uint
 static void test_target(void **state)
 {
     static const AuTileElem operands[] = {TILE_F32, TILE_BF16, TILE_F16};
-    for (uint32_t n = 0; n < sizeof cases / sizeof *cases; n++)
+    for (uint32_t n = 0; n < CASES; n++)
         for (uint32_t x = 0; x < 3; x++)
-            if (!quick || x == n % 3) run_case(&cases[n], *state, operands[x], 0, n + x);
+            if (!quick || x == n % 3) run_case(case_at(n), *state, operands[x], 0, n + x);
 }
 
 static void test_warps(void **state)
@@ -163,10 +149,10 @@ static void test_warps(void **state)
     const char *target = *state;
     const bool only_f16 = strcmp(target, "sm_75") == 0;
     const uint32_t shapes = 1 + sizeof warp_shapes / sizeof *warp_shapes;
-    for (uint32_t n = 0; n < sizeof cases / sizeof *cases; n++)
+    for (uint32_t n = 0; n < CASES; n++)
         for (uint32_t shape = 1; shape <= shapes; shape++)
             if (!quick || shape == 1 + n % shapes)
-                run_case(&cases[n], target, only_f16 || n % 2 ? TILE_F16 : TILE_BF16, shape,
+                run_case(case_at(n), target, only_f16 || n % 2 ? TILE_F16 : TILE_BF16, shape,
                          n + shape);
 }
 
@@ -174,11 +160,11 @@ static void test_groups(void **state)
 {
     enum { SHAPES = 1 + sizeof group_shapes / sizeof *group_shapes, LEAST = 40 };
     uint32_t ran = 0;
-    for (uint32_t n = 0; n < sizeof cases / sizeof *cases; n++)
+    for (uint32_t n = 0; n < CASES; n++)
         for (uint32_t shape = 0; shape < SHAPES; shape++)
             if (!quick || shape == n % SHAPES)
                 ran +=
-                    run_groups(&cases[n], *state, n % 2 ? TILE_F16 : TILE_BF16, shape, n + shape);
+                    run_groups(case_at(n), *state, n % 2 ? TILE_F16 : TILE_BF16, shape, n + shape);
     assert_true(ran >= LEAST / (quick ? SHAPES : 1));
 }
 
