@@ -77,6 +77,7 @@ class Kernel:
     loads: int
     shared: int
     local: bool  # its module has arrays of lanes in local memory
+    lines: int = 0  # of PTX of its module
     serialised: bool = False  # products of groups end one before the next (C7510 to C7517)
 
 
@@ -104,7 +105,7 @@ def assemble(ptxas, arch, text, nvdisasm=""):
             frame = tuple(int(n) for n in found.groups())
         elif found := re.search(r"Used (\d+) registers", line):
             shared = re.search(r"(\d+) bytes smem", line)
-            yield Kernel(name, arch, int(found.group(1)), *frame, int(shared.group(1)) if shared else 0, "__local_depot" in text, serialised)
+            yield Kernel(name, arch, int(found.group(1)), *frame, int(shared.group(1)) if shared else 0, "__local_depot" in text, text.count("\n"), serialised)
 
 
 def kernels(aulec, ptxas, script, nvdisasm="", **options):

@@ -21,11 +21,14 @@ ARCHS = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_120
 NEWER = ARCHS[2:]  # those with bf16
 GROUPS = "sm_90a"  # of which kernels of groups of warps are listed, whose names say so; the others are those of sm_90
 BEGIN, END = "<!-- ptxas -->", "<!-- /ptxas -->"
+SOME = ("sm_80", "sm_90")
+RECURRENCES = ("linear_attention", "retnet", "gla", "gated_delta")  # whose widths are K and V
+MOST_LINES = 12000  # of PTX of a recurrence's module: ptxas takes a second for 6000, and much more than twice as long for twice as many
 # Script, type, widths (of keys, or of keys/of values), architectures.
 CONFIGURATIONS = [
     ("mha", "f16", ("64", "128"), ARCHS),
     ("mha", "bf16", ("64", "96", "128", "192/128", "256"), NEWER),
-    ("mha", "f32", ("64",), ("sm_80", "sm_90")),
+    ("mha", "f32", ("64",), SOME),
     ("gqa", "bf16", ("128",), NEWER),
     ("alibi", "bf16", ("64", "128"), NEWER),
     ("softcap", "bf16", ("64", "128"), NEWER),
@@ -37,6 +40,10 @@ CONFIGURATIONS = [
     ("dropout", "bf16", ("64",), NEWER),
     ("sigmoid", "bf16", ("64",), NEWER),
     ("retention", "bf16", ("64",), NEWER),
+    ("linear_attention", "f32", ("64", "128"), SOME),
+    ("retnet", "f32", ("64",), SOME),
+    ("gla", "f32", ("64",), SOME),
+    ("gated_delta", "f32", ("64",), SOME),
 ]
 
 
@@ -48,7 +55,8 @@ def measure(aulec, ptxas, only, chosen):
     def one(job):
         script, dtype, width, arch = job
         keys, _, values = width.partition("/")
-        given = f"D={keys};E={values or keys}"
+        axes = "KV" if script in RECURRENCES else "DE"
+        given = f"{axes[0]}={keys};{axes[1]}={values or keys}"
         found = kernels(aulec, ptxas, ROOT / f"attn_scripts/{script}.attn", arch=arch, dtype=dtype, width=given)
         return [kernel for kernel in found if arch != GROUPS or "_boxes_" in kernel.name]
 
@@ -94,6 +102,8 @@ def compare(table, known):
         for arch, kernel in row.items():
             most, local = known.get((*key, arch), (0, False))
             said = f"{' '.join(key)} {arch}: {kernel.stores} bytes spilled{', local memory' if kernel.local else ''}; the page says {most}{', local memory' if local else ''}"
+            if key[0] in RECURRENCES and kernel.lines > MOST_LINES:
+                grown.append(f"{' '.join(key)} {arch}: {kernel.lines} lines of PTX, at most {MOST_LINES}")
             if kernel.serialised:
                 grown.append(f"{' '.join(key)} {arch}: products end one before the next")
             elif kernel.stores > most or kernel.local > local:
