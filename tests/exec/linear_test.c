@@ -43,6 +43,9 @@ static const ExecCase cases[] = {
     {"norm_by_tokens.attn", "B=1 H=2 T=37 K=16 V=24 packed=3", NULL, "states nan odd"},
     {"plain.attn", "B=1 H=1 T=0 K=16 V=16 packed=2", NULL, "states"},
     {"plain.attn", "B=1 H=1 T=40 K=16 V=16 packed=1", NULL, "states"},
+    {"delta.attn", "B=1 H=4 Hk=2 T=35 K=16 V=24", NULL, "states repeat"},
+    {"normalised.attn", "B=2 H=6 Hq=2 Hk=3 T=19 K=16 V=16", NULL, "repeat"},
+    {EXAMPLES "gated_delta_net.attn", "B=1 H=4 Hk=2 T=37 K=16 V=16 packed=3", NULL, "states repeat"},
     {"steep.attn", "B=1 H=2 T=97 K=17 V=24", NULL, "states nan odd"},
     {"steep.attn", "B=1 H=2 T=83 K=16 V=65 packed=3", NULL, "states nan"},
 };
