@@ -1,9 +1,10 @@
 /* entry.c - what a kernel uses, and its head: slots of the parameter block, places in the grid, arrays.
- * The pushed words are the address of the parameter block and how many blocks the grid has, which a launch of many blocks is only a
- * part of. */
+ * The pushed words are the address of the parameter block, how many blocks the grid has, and the place of the first one here: devices
+ * limit the blocks of a dispatch, so that a grid may be several. */
 #include "emit.h"
 
-enum { PUSHED_SLOTS = 0, PUSHED_BLOCKS = 1, SLOT_BYTES = 8 };
+enum { PUSHED_SLOTS, PUSHED_BLOCKS, PUSHED_FIRST = PUSHED_BLOCKS + 3, PUSHED = PUSHED_FIRST + 3 };
+enum { SLOT_BYTES = 8 };
 
 /* ---- survey */
 
@@ -85,10 +86,13 @@ static SpvId member(SpvModule *m, SpvId base, uint32_t storage, SpvId type, uint
 static SpvId pushed(SpvEmit *e)
 {
     SpvModule *m = e->m;
-    const SpvId word = spirv_scalar(m, AU_I32);
-    const SpvId types[] = {spirv_scalar(m, AU_I64), word, word, word};
-    const uint32_t offsets[] = {0, 8, 12, 16};
-    const SpvId type = laid_out(m, types, offsets, 4, "pushed");
+    SpvId types[PUSHED] = {spirv_scalar(m, AU_I64)};
+    uint32_t offsets[PUSHED] = {0};
+    for (uint32_t n = PUSHED_BLOCKS; n < PUSHED; n++) {
+        types[n] = spirv_scalar(m, AU_I32);
+        offsets[n] = 8 + 4 * (n - PUSHED_BLOCKS);
+    }
+    const SpvId type = laid_out(m, types, offsets, PUSHED, "pushed");
     return global_variable(e, SPV_IN_PushConstant, type, "launch");
 }
 
@@ -135,6 +139,12 @@ static SpvId builtin(SpvEmit *e, uint32_t which, SpvId type, const char *name)
     return id;
 }
 
+static SpvId pushed_word(SpvModule *m, SpvId launch, uint32_t which)
+{
+    const SpvId word = spirv_scalar(m, AU_I32);
+    return spirv_make1(m, SPV_Load, word, member(m, launch, SPV_IN_PushConstant, word, which));
+}
+
 static void open_places(SpvEmit *e, const Uses *uses, SpvId launch)
 {
     SpvModule *m = e->m;
@@ -145,12 +155,13 @@ static void open_places(SpvEmit *e, const Uses *uses, SpvId launch)
         if (uses->block[n]) {
             if (!place) place = builtin(e, SPV_BUILTIN_WorkgroupId, words, "blocks_place");
             const SpvId at = member(m, place, SPV_IN_Input, word, n);
-            e->block[n] = spirv_make1(m, SPV_Load, word, at);
+            const SpvId here = spirv_make1(m, SPV_Load, word, at);
+            const SpvId first = pushed_word(m, launch, PUSHED_FIRST + n);
+            e->block[n] = spirv_make2(m, SPV_IAdd, word, first, here);
             spirv_name(m, e->block[n], au_format(m->arena, "block_%c", "xyz"[n]));
         }
         if (uses->blocks[n]) {
-            const SpvId at = member(m, launch, SPV_IN_PushConstant, word, PUSHED_BLOCKS + n);
-            e->blocks[n] = spirv_make1(m, SPV_Load, word, at);
+            e->blocks[n] = pushed_word(m, launch, PUSHED_BLOCKS + n);
             spirv_name(m, e->blocks[n], au_format(m->arena, "blocks_%c", "xyz"[n]));
         }
     }

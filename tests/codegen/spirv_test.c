@@ -45,6 +45,30 @@ static void golden_texts(void **state)
     bench_free(&b);
 }
 
+/* The module in the runtime is what the emitter makes of this kernel. AU_UPDATE=1 writes it. */
+static void the_probe_is_this(void **state)
+{
+    static const uint32_t embedded[] = {
+#include "../../runtime/backends/vulkan_probe.def"
+    };
+    (void)state;
+    Bench b = bench_new();
+    AuText text = {.arena = b.arena};
+    file_read(au_format(b.arena, "%s/probe.kir", getenv("AU_GOLDEN")), &text);
+    const AuBlob module = emitted(&b, bench_kernel(&b, au_text_str(&text)), AU_CODE_FINAL);
+    const uint32_t *words = module.bytes;
+    if (getenv("AU_UPDATE")) {
+        AuText made = {.arena = b.arena};
+        for (size_t n = 0; n < module.length / 4; n++)
+            au_text_add(&made, n % 12 == 11 ? "0x%08x,\n" : "0x%08x, ", words[n]);
+        golden_expect(&b, "../../../runtime/backends/vulkan_probe.def", au_text_str(&made));
+        return;
+    }
+    assert_int_equal(module.length, sizeof embedded);
+    assert_memory_equal(words, embedded, sizeof embedded);
+    bench_free(&b);
+}
+
 /* Every instruction has a form, and the words that forms say are all there are. */
 static void texts_are_complete(void **state)
 {
@@ -136,8 +160,8 @@ int main(int argc, char **argv)
 {
     if (argc > 1) folder = argv[1];
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_texts), cmocka_unit_test(texts_are_complete),
-        cmocka_unit_test(random_modules), cmocka_unit_test(functions_round_once),
-        cmocka_unit_test(what_it_lacks_is_refused)};
+        cmocka_unit_test(golden_texts),         cmocka_unit_test(the_probe_is_this),
+        cmocka_unit_test(texts_are_complete),   cmocka_unit_test(random_modules),
+        cmocka_unit_test(functions_round_once), cmocka_unit_test(what_it_lacks_is_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,167 @@
+/* vulkan.c - Vulkan devices: code is SPIR-V, memory has addresses, all work goes on one queue of the device's own, in order. */
+#include "vulkan.h"
+
+aule_status rt_vulkan_check(Vulkan *v, AuSink sink, const char *call, VkResult code)
+{
+    char number[24];
+    if (code >= 0 && code != VK_TIMEOUT) return AULE_OK;
+    if (code == VK_ERROR_DEVICE_LOST) atomic_store(&v->lost, true);
+    const bool memory = code == VK_ERROR_OUT_OF_HOST_MEMORY ||
+                        code == VK_ERROR_OUT_OF_DEVICE_MEMORY || code == VK_ERROR_TOO_MANY_OBJECTS;
+    return rt_fail(sink, memory ? AULE_ERROR_MEMORY : AULE_ERROR_DRIVER, "vulkan:%u: %s: %s%s",
+                   v->index, call, rt_vulkan_error(code, number),
+                   code == VK_ERROR_DEVICE_LOST
+                       ? "; a kernel has failed or ran too long: open the device again"
+                       : "");
+}
+
+/* ---- opening */
+
+static aule_status make_device(Vulkan *v, AuSink sink)
+{
+    const float priority = 1;
+    const VkDeviceQueueCreateInfo queue = {.type = VK_TYPE_DEVICE_QUEUE,
+                                           .family = v->facts.family,
+                                           .count = 1,
+                                           .priorities = &priority};
+    VkPhysicalDeviceVulkan12Features has_12 = {.type = VK_TYPE_FEATURES_12};
+    VkPhysicalDeviceVulkan11Features has_11 = {.type = VK_TYPE_FEATURES_11, .next = &has_12};
+    VkPhysicalDeviceFeatures2 has = {.type = VK_TYPE_FEATURES, .next = &has_11};
+    has.is[VK_HAS_INT64] = has.is[VK_HAS_INT16] = 1;
+    has_11.is[VK_HAS_STORAGE_16] = 1;
+    has_12.is[VK_HAS_STORAGE_8] = has_12.is[VK_HAS_INT8] = has_12.is[VK_HAS_TIMELINE] = 1;
+    has_12.is[VK_HAS_BUFFER_ADDRESS] = has_12.is[VK_HAS_MEMORY_MODEL] = 1;
+    const VkDeviceCreateInfo info = {
+        .type = VK_TYPE_DEVICE, .next = &has, .queue_count = 1, .queues = &queue};
+    VkResult code = v->vk.vkCreateDevice(v->physical, &info, NULL, &v->device);
+    if (code != VK_SUCCESS) {
+        v->device = NULL;
+        return rt_vulkan_check(v, sink, "vkCreateDevice", code);
+    }
+    v->vk.vkGetDeviceQueue(v->device, v->facts.family, 0, &v->queue);
+    return AULE_OK;
+}
+
+static aule_status make_commands(Vulkan *v, AuSink sink)
+{
+    VkCommandBuffer commands[VULKAN_RING];
+    const VkCommandPoolCreateInfo pool = {.type = VK_TYPE_COMMAND_POOL,
+                                          .flags = VK_POOL_RESET_COMMAND_BUFFER,
+                                          .family = v->facts.family};
+    VkResult code = v->vk.vkCreateCommandPool(v->device, &pool, NULL, &v->pool);
+    if (code != VK_SUCCESS) return rt_vulkan_check(v, sink, "vkCreateCommandPool", code);
+    const VkCommandBufferAllocateInfo all = {
+        .type = VK_TYPE_COMMAND_BUFFERS, .pool = v->pool, .count = VULKAN_RING};
+    code = v->vk.vkAllocateCommandBuffers(v->device, &all, commands);
+    if (code != VK_SUCCESS) return rt_vulkan_check(v, sink, "vkAllocateCommandBuffers", code);
+    for (uint32_t n = 0; n < VULKAN_RING; n++) v->ring[n].commands = commands[n];
+    const VkSemaphoreTypeCreateInfo kind = {.type = VK_TYPE_SEMAPHORE_KIND,
+                                            .kind = VK_SEMAPHORE_TIMELINE};
+    const VkSemaphoreCreateInfo semaphore = {.type = VK_TYPE_SEMAPHORE, .next = &kind};
+    code = v->vk.vkCreateSemaphore(v->device, &semaphore, NULL, &v->timeline);
+    return rt_vulkan_check(v, sink, "vkCreateSemaphore", code);
+}
+
+static aule_status make_layout(Vulkan *v, AuSink sink)
+{
+    const VkPushConstantRange range = {.stages = VK_STAGE_COMPUTE, .bytes = sizeof(VulkanPushed)};
+    const VkPipelineLayoutCreateInfo info = {
+        .type = VK_TYPE_PIPELINE_LAYOUT, .range_count = 1, .ranges = &range};
+    VkResult code = v->vk.vkCreatePipelineLayout(v->device, &info, NULL, &v->layout);
+    return rt_vulkan_check(v, sink, "vkCreatePipelineLayout", code);
+}
+
+static aule_status find_again(Vulkan *v, AuSink sink)
+{
+    VkPhysicalDevice devices[VULKAN_DEVICES];
+    VkResult code;
+    AuText why = {.memory = v->heap};
+    aule_status status = AULE_OK;
+    if (!rt_vulkan_begin(&v->vk, &v->instance, &why)) {
+        v->instance = NULL;
+        status = rt_fail(sink, AULE_ERROR_DEVICE, "vulkan: %s", rt_text_str(&why));
+    } else if (v->index >= rt_vulkan_devices(&v->vk, v->instance, devices, &code))
+        status = rt_fail(sink, AULE_ERROR_DEVICE, "vulkan:%u: the device is gone", v->index);
+    else {
+        v->physical = devices[v->index];
+        rt_vulkan_facts(&v->vk, v->physical, &v->facts);
+        rt_vulkan_lacks(&v->facts, &why);
+        if (why.length)
+            status = rt_fail(sink, AULE_ERROR_DEVICE, "vulkan:%u: %s", v->index, rt_text_str(&why));
+    }
+    rt_text_free(&why);
+    return status;
+}
+
+static void close_vulkan(void *state)
+{
+    Vulkan *v = state;
+    if (v->device) {
+        v->vk.vkDeviceWaitIdle(v->device);
+        while (v->buffers) rt_vulkan_buffer_end(v, v->buffers);
+        if (v->timeline) v->vk.vkDestroySemaphore(v->device, v->timeline, NULL);
+        if (v->layout) v->vk.vkDestroyPipelineLayout(v->device, v->layout, NULL);
+        if (v->pool) v->vk.vkDestroyCommandPool(v->device, v->pool, NULL);
+        v->vk.vkDestroyDevice(v->device, NULL);
+    }
+    if (v->instance) v->vk.vkDestroyInstance(v->instance, NULL);
+    pthread_mutex_destroy(&v->lock);
+    rt_free(v);
+}
+
+static aule_status open_vulkan(AuHeap memory, uint32_t index, const aule_device_options *options,
+                               void **state, AuSink sink)
+{
+    if (options->context)
+        return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
+                       "vulkan:%u: a context of the caller's cannot be taken", index);
+    Vulkan *v = rt_alloc(memory, sizeof *v);
+    if (!v) return rt_fail_memory(sink);
+    v->heap = memory;
+    v->index = index;
+    atomic_init(&v->lost, false);
+    pthread_mutex_init(&v->lock, NULL);
+    aule_status status = find_again(v, sink);
+    if (!status) status = make_device(v, sink);
+    if (!status) status = make_commands(v, sink);
+    if (!status) status = make_layout(v, sink);
+    if (!status)
+        status = rt_vulkan_buffer(v, (uint64_t)VULKAN_RING * VULKAN_SLOTS, true, &v->slots, sink);
+    if (!status) status = rt_vulkan_probe(v, sink);
+    if (status)
+        close_vulkan(v);
+    else
+        *state = v;
+    return status;
+}
+
+/* Where a word of shared memory is missing, what there is. */
+static void explain(const aule_device_info *info, const char *feature, AuText *text)
+{
+    if (strncmp(feature, "shared", 6) == 0)
+        rt_text_add(text, "; what the device has: %s", info->features);
+}
+
+const AuBackend au_backend_vulkan = {
+    .api_version = AU_BACKEND_API,
+    .name = "vulkan",
+    .flat = true,
+    .dl = {kDLVulkan},
+    .find = rt_vulkan_find,
+    .open = open_vulkan,
+    .close = close_vulkan,
+    .explain = explain,
+    .load = rt_vulkan_load,
+    .unload = rt_vulkan_unload,
+    .launch = rt_vulkan_launch,
+    .zero = rt_vulkan_zero,
+    .synchronize = rt_vulkan_synchronize,
+    .buffer_new = rt_vulkan_buffer_new,
+    .buffer_free = rt_vulkan_buffer_free,
+    .upload = rt_vulkan_upload,
+    .download = rt_vulkan_download,
+    .event_record = rt_vulkan_event_record,
+    .event_wait = rt_vulkan_event_wait,
+    .event_elapsed = rt_vulkan_event_elapsed,
+    .event_free = rt_vulkan_event_free,
+};

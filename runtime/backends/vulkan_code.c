@@ -1,0 +1,168 @@
+/* vulkan_code.c - a variant's pipelines, and launches: the slots go into a place of the ring that the host sees, their address is pushed
+ * with the extents of the grid. A grid with more blocks than one dispatch may have is several. */
+#include "vulkan.h"
+
+#include "../descriptor.h"
+
+typedef struct Program {
+    const aule_variant_v1 *variant;
+    VkPipeline *pipelines; /* one a launch */
+} Program;
+
+/* ---- pipelines */
+
+void rt_vulkan_unload(void *state, void *program)
+{
+    Vulkan *v = state;
+    Program *p = program;
+    const AuSink quiet = {.memory = v->heap};
+    rt_vulkan_synchronize(v, NULL, quiet);
+    for (uint32_t n = 0; n < p->variant->launch_count; n++)
+        if (p->pipelines[n]) v->vk.vkDestroyPipeline(v->device, p->pipelines[n], NULL);
+    rt_free(p->pipelines);
+    rt_free(p);
+}
+
+/* What the driver would refuse without a word, once and with numbers. */
+static aule_status check_launch(const Vulkan *v, const aule_launch_v1 *launch, AuSink sink)
+{
+    const uint32_t threads = launch->block[0] * launch->block[1] * launch->block[2];
+    const uint32_t most = v->facts.of.limits.group_threads;
+    if (threads > most || launch->block[0] > v->facts.of.limits.group_size[0])
+        return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
+                       "vulkan:%u: kernel %s needs %u threads a block, the device takes %u",
+                       v->index, launch->entry, threads, most);
+    if (launch->shared_bytes)
+        return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
+                       "vulkan:%u: kernel %s asks for %u bytes of dynamic shared memory", v->index,
+                       launch->entry, launch->shared_bytes);
+    if (launch->map_count)
+        return rt_fail(sink, AULE_ERROR_UNSUPPORTED, "vulkan:%u: kernel %s asks for tensor maps",
+                       v->index, launch->entry);
+    return AULE_OK;
+}
+
+static aule_status build(Vulkan *v, Program *p, VkShaderModule module, AuSink sink)
+{
+    enum { SPECIAL_FUSED = 0 };
+    const uint32_t fused = v->fused;
+    const VkSpecializationMapEntry entry = {.id = SPECIAL_FUSED, .bytes = sizeof fused};
+    const VkSpecializationInfo special = {
+        .entry_count = 1, .entries = &entry, .bytes = sizeof fused, .data = &fused};
+    for (uint32_t n = 0; n < p->variant->launch_count; n++) {
+        const aule_launch_v1 *launch = rt_launch(p->variant, n);
+        aule_status status = check_launch(v, launch, sink);
+        if (status) return status;
+        const VkComputePipelineCreateInfo info = {.type = VK_TYPE_COMPUTE_PIPELINE,
+                                                  .stage = {.type = VK_TYPE_SHADER_STAGE,
+                                                            .stage = VK_STAGE_COMPUTE,
+                                                            .module = module,
+                                                            .name = launch->entry,
+                                                            .specialization = &special},
+                                                  .layout = v->layout,
+                                                  .base_index = -1};
+        VkResult code =
+            v->vk.vkCreateComputePipelines(v->device, 0, 1, &info, NULL, &p->pipelines[n]);
+        if (code == VK_SUCCESS) continue;
+        char number[24];
+        p->pipelines[n] = 0;
+        return rt_fail(sink, AULE_ERROR_BUILD,
+                       "vulkan:%u: vkCreateComputePipelines of %s ('%s'): %s", v->index,
+                       launch->entry, p->variant->schedule, rt_vulkan_error(code, number));
+    }
+    return AULE_OK;
+}
+
+static aule_status make(Vulkan *v, Program *p, AuSink sink)
+{
+    const VkShaderModuleCreateInfo info = {.type = VK_TYPE_SHADER_MODULE,
+                                           .bytes = (size_t)p->variant->code_bytes,
+                                           .code = p->variant->code};
+    VkShaderModule module = 0;
+    VkResult code = v->vk.vkCreateShaderModule(v->device, &info, NULL, &module);
+    if (code != VK_SUCCESS) return rt_vulkan_check(v, sink, "vkCreateShaderModule", code);
+    aule_status status = build(v, p, module, sink);
+    v->vk.vkDestroyShaderModule(v->device, module, NULL);
+    return status;
+}
+
+static bool is_module(const aule_variant_v1 *variant)
+{
+    enum { MAGIC = 0x07230203, HEADER = 20 };
+    uint32_t magic = 0;
+    if (variant->code_bytes < HEADER || variant->code_bytes % 4) return false;
+    memcpy(&magic, variant->code, sizeof magic);
+    return magic == MAGIC;
+}
+
+aule_status rt_vulkan_load(void *state, const aule_variant_v1 *variant, void **program, AuSink sink)
+{
+    Vulkan *v = state;
+    if (variant->code_format != AULE_CODE_SPIRV)
+        return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
+                       "vulkan:%u: code of format %u, expected SPIR-V", v->index,
+                       variant->code_format);
+    if (!is_module(variant))
+        return rt_fail(sink, AULE_ERROR_ARTIFACT, "vulkan:%u: the code of '%s' is no SPIR-V module",
+                       v->index, variant->schedule);
+    Program *p = rt_alloc(v->heap, sizeof *p);
+    VkPipeline *pipelines = rt_alloc_array(v->heap, variant->launch_count, sizeof *pipelines);
+    if (!p || !pipelines) {
+        rt_free(p);
+        rt_free(pipelines);
+        return rt_fail_memory(sink);
+    }
+    *p = (Program){variant, pipelines};
+    aule_status status = make(v, p, sink);
+    if (status)
+        rt_vulkan_unload(v, p);
+    else
+        *program = p;
+    return status;
+}
+
+/* ---- launches */
+
+static uint32_t part_of(uint32_t all, uint32_t first, uint32_t most)
+{
+    return all - first < most ? all - first : most;
+}
+
+static void dispatch(Vulkan *v, VkCommandBuffer commands, VulkanPushed *pushed)
+{
+    const uint32_t *most = v->facts.of.limits.group_count, *all = pushed->blocks;
+    for (uint32_t z = 0; z < all[2]; z += part_of(all[2], z, most[2]))
+        for (uint32_t y = 0; y < all[1]; y += part_of(all[1], y, most[1]))
+            for (uint32_t x = 0; x < all[0]; x += part_of(all[0], x, most[0])) {
+                pushed->first[0] = x, pushed->first[1] = y, pushed->first[2] = z;
+                v->vk.vkCmdPushConstants(commands, v->layout, VK_STAGE_COMPUTE, 0, sizeof *pushed,
+                                         pushed);
+                v->vk.vkCmdDispatch(commands, part_of(all[0], x, most[0]),
+                                    part_of(all[1], y, most[1]), part_of(all[2], z, most[2]));
+            }
+}
+
+aule_status rt_vulkan_launch(void *state, void *program, void *queue, const AuLaunch *given,
+                             AuSink sink)
+{
+    Vulkan *v = state;
+    const Program *p = program;
+    const aule_launch_v1 *launch = rt_launch(p->variant, given->index);
+    uint32_t which;
+    aule_status status = rt_vulkan_own_queue(v, queue, sink);
+    if (status) return status;
+    pthread_mutex_lock(&v->lock);
+    status = rt_vulkan_open(v, &which, sink);
+    if (!status) {
+        const uint64_t at = (uint64_t)which * VULKAN_SLOTS;
+        const VkCommandBuffer commands = v->ring[which].commands;
+        VulkanPushed pushed = {.slots = v->slots->address + at};
+        memcpy(pushed.blocks, given->grid, sizeof pushed.blocks);
+        memcpy(v->slots->mapped + at, given->slots, launch->slot_count * sizeof *given->slots);
+        v->vk.vkCmdBindPipeline(commands, VK_BIND_POINT_COMPUTE, p->pipelines[given->index]);
+        dispatch(v, commands, &pushed);
+        status = rt_vulkan_submit(v, which, sink);
+    }
+    pthread_mutex_unlock(&v->lock);
+    return status;
+}

@@ -1,0 +1,250 @@
+/* Kernels as SPIR-V on the first Vulkan device against the interpreter: golden ones, random ones, functions of values by their bounds.
+ * `vulkan_test [SEED [COUNT]]`; a failure names the seed of its kernel. Without a device the tests are skipped. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "emit.h"
+#include "random_kernel.h"
+#include "vulkan_device.h"
+
+static VulkanDevice device;
+static bool is_open;
+static uint32_t first_seed = 1, kernels = 25;
+
+static SpvWords module_of(Bench *b, AuKernel *k)
+{
+    SpvWords words = {0};
+    if (spirv_kernels(b->arena, b->diags, &spirv_shader, &k, 1, &words)) return words;
+    AuText shown = {.arena = b->arena};
+    au_diags_render(b->diags, &shown);
+    fail_msg("%s", au_text_str(&shown));
+    return words;
+}
+
+static void run_on_device(Bench *b, AuKernel *k, const AuKRun *run)
+{
+    const SpvWords words = module_of(b, k);
+    const VulkanCode code = {words.at, (size_t)words.count * 4, k->name, k->lanes * k->warps,
+                             k->arg_count};
+    uint64_t *slots = AU_NEW_ARRAY(b->arena, uint64_t, k->arg_count + 1);
+    for (uint32_t n = 0; n < k->arg_count; n++) {
+        const AuKBuffer *buffer = run->buffers ? &run->buffers[n] : NULL;
+        if (k->args[n].kind != AU_ARG_POINTER) {
+            slots[n] = run->slots[n];
+            continue;
+        }
+        const uint64_t bytes =
+            buffer->count * kernel_scalar_bytes(k->mems[k->args[n].mem.i].scalar);
+        slots[n] = vulkan_buffer(&device, buffer->data, bytes);
+        if (!slots[n]) fail_msg("%s", device.error);
+    }
+    if (!vulkan_run(&device, &code, slots, run->grid)) fail_msg("%s: %s", k->name, device.error);
+    for (uint32_t n = 0; n < k->arg_count; n++) {
+        if (k->args[n].kind != AU_ARG_POINTER) continue;
+        const AuMemory *m = &k->mems[k->args[n].mem.i];
+        const uint64_t bytes = run->buffers[n].count * kernel_scalar_bytes(m->scalar);
+        if (m->writes && !vulkan_read(&device, slots[n], run->buffers[n].data, bytes))
+            fail_msg("%s", device.error);
+        vulkan_free(&device, slots[n]);
+    }
+}
+
+static void need_device(void)
+{
+    if (!is_open) {
+        print_message("no Vulkan device: %s\n", device.error);
+        skip();
+    }
+}
+
+/* ---- random kernels: the same bits */
+
+static void one_kernel(uint32_t seed)
+{
+    Bench b = bench_new();
+    AuKernel *k = random_kernel(&b, seed, false);
+    if (!kernel_verify(k, b.diags)) fail_msg("seed %u: %s", seed, b.diags->first->message);
+    const char *why;
+    AuKRun run = {.buffers = random_buffers(&b, k, seed),
+                  .grid = {RANDOM_BLOCKS, 1, 1},
+                  .check_all_written = true};
+    if (!kernel_run(k, &run, b.arena, &why)) fail_msg("seed %u: interpreter: %s", seed, why);
+    AuKRun on_device = run;
+    on_device.buffers = random_buffers(&b, k, seed);
+    run_on_device(&b, k, &on_device);
+    for (uint32_t n = 0; n < k->arg_count; n++)
+        for (uint64_t e = 0; e < run.buffers[n].count; e++)
+            if (!test_same(run.buffers[n].data, on_device.buffers[n].data,
+                           k->mems[k->args[n].mem.i].scalar, e, 0, -1))
+                fail_msg("seed %u: element %u of argument %u differs\n%s", seed, (unsigned)e, n,
+                         bench_print(&b, k));
+    bench_free(&b);
+}
+
+static void random_kernels(void **state)
+{
+    (void)state;
+    need_device();
+    for (uint32_t n = 0; n < kernels; n++) one_kernel(first_seed + n);
+}
+
+/* ---- golden kernels */
+
+typedef struct Golden {
+    const char *name;
+    uint32_t blocks;
+    float within; /* absolute; 0: exact */
+    uint64_t counts[8];
+    bool whole;
+} Golden;
+
+static const Golden goldens[] = {
+    {"attention", 3, 4e-6f, {70 * 4, 70 * 4, 70 * 4, 70 * 4, 70, 4, 0x3f000000}, false},
+    {"bits", 1, 0, {32, 0x123456789abcdef}, false},
+    {"block", 3, 0, {96, 4, 8, 80}, true},
+    {"halves", 1, 0, {64, 128, 64, 80, 1, 13}, false},
+    {"loops", 1, 0, {64, 8, 3}, false},
+    {"words", 1, 0, {8, 8, 5, 0x40000000}, false},
+};
+
+static AuKBuffer *golden_buffers(Bench *b, const AuKernel *k, const Golden *g)
+{
+    AuKBuffer *buffers = AU_NEW_ARRAY(b->arena, AuKBuffer, k->arg_count);
+    uint32_t seed = 11;
+    for (uint32_t n = 0; n < k->arg_count; n++) {
+        if (k->args[n].kind != AU_ARG_POINTER) continue;
+        const AuMemory *m = &k->mems[k->args[n].mem.i];
+        void *data = au_alloc(b->arena, g->counts[n] * kernel_scalar_bytes(m->scalar));
+        for (uint64_t e = 0; e < g->counts[n] && m->reads && !m->writes; e++) {
+            const float number = (float)(test_random(&seed) % 4001) / 1000.0f - 2.0f;
+            if (m->scalar == AU_F32) ((float *)data)[e] = g->whole ? floorf(number * 8) : number;
+            if (m->scalar == AU_F16) ((uint16_t *)data)[e] = kernel_to_f16(number);
+            if (m->scalar == AU_BF16) ((uint16_t *)data)[e] = kernel_to_bf16(number);
+            if (m->scalar == AU_U8) ((uint8_t *)data)[e] = (uint8_t)test_random(&seed);
+        }
+        buffers[n] = (AuKBuffer){.data = data, .count = g->counts[n], .initialised = true};
+    }
+    return buffers;
+}
+
+static void golden_kernels(void **state)
+{
+    (void)state;
+    need_device();
+    for (size_t i = 0; i < sizeof goldens / sizeof *goldens; i++) {
+        const Golden *g = &goldens[i];
+        Bench b = bench_new();
+        AuText text = {.arena = b.arena};
+        file_read(au_format(b.arena, "%s/%s.kir", getenv("AU_KERNELS"), g->name), &text);
+        AuKernel *k = bench_kernel(&b, au_text_str(&text));
+        const char *why;
+        AuKRun run = {
+            .slots = g->counts, .buffers = golden_buffers(&b, k, g), .grid = {g->blocks, 1, 1}};
+        if (!kernel_run(k, &run, b.arena, &why)) fail_msg("%s: interpreter: %s", g->name, why);
+        AuKRun on_device = run;
+        on_device.buffers = golden_buffers(&b, k, g);
+        run_on_device(&b, k, &on_device);
+        for (uint32_t n = 0; n < k->arg_count; n++)
+            for (uint64_t e = 0; k->args[n].kind == AU_ARG_POINTER && e < g->counts[n]; e++)
+                if (!test_same(run.buffers[n].data, on_device.buffers[n].data,
+                               k->mems[k->args[n].mem.i].scalar, e, 0,
+                               g->within > 0 ? g->within : -1))
+                    fail_msg("%s: element %u of %s differs", g->name, (unsigned)e, k->args[n].name);
+        bench_free(&b);
+    }
+}
+
+/* ---- functions */
+
+typedef struct Function {
+    const char *name;
+    double (*in_double)(double);
+    float low, high;
+    int ulps; /* docs/dev/kernel-ir.md, 7 */
+} Function;
+
+static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
+static const Function functions[] = {
+    {"exp", exp, -80, 88, 2},       {"exp2", exp2, -120, 127, 2},
+    {"log", log, 1e-30f, 1e30f, 2}, {"log2", log2, 1e-30f, 1e30f, 2},
+    {"tanh", tanh, -10, 10, 4},     {"sigmoid", sigmoid, -20, 20, 4},
+    {"erf", erf, -4, 4, 4},         {"sin", sin, -1000, 1000, 4},
+    {"cos", cos, -1000, 1000, 4},   {"expm1", expm1, -20, 80, 4},
+    {"log1p", log1p, -0.9f, 3, 4},  {"log1p", log1p, 1e-20f, 1e20f, 4},
+};
+enum { POINTS = 4096 };
+
+static void one_function(const Function *f)
+{
+    Bench b = bench_new();
+    AuKernel *k = bench_kernel(
+        &b, au_format(
+                b.arena,
+                "kernel function lanes 64 warps 1\nmemory @x: global f32 reads\nmemory @y: "
+                "global f32 writes\narg x: pointer @x\narg y: pointer @y\n{\n  %%1 = block.i32 "
+                "#0\n  %%2 = mul.i32 %%1, 64\n  %%3 = lane.i32\n  %%4 = add.i32 %%2, %%3\n  %%5 = "
+                "load.f32 @x[%%4]\n  %%6 = %s.f32 %%5\n  store @y[%%4], %%6\n}\n",
+                f->name));
+    float x[POINTS], y[POINTS];
+    for (uint32_t n = 0; n < POINTS; n++) {
+        const float t = (float)n / (POINTS - 1);
+        const bool steps = f->low > 0 && f->high > 1e10f; /* as many of each size */
+        x[n] = steps ? (float)(f->low * pow((double)f->high / f->low, t))
+                     : f->low + (f->high - f->low) * t;
+    }
+    AuKBuffer buffers[2] = {{.data = x, .count = POINTS, .initialised = true},
+                            {.data = y, .count = POINTS}};
+    const AuKRun run = {.buffers = buffers, .grid = {POINTS / 64, 1, 1}};
+    run_on_device(&b, k, &run);
+    double worst = 0;
+    for (uint32_t n = 0; n < POINTS; n++) {
+        const double want = f->in_double((double)x[n]);
+        const float near = (float)want;
+        const double ulp = (double)(nextafterf(fabsf(near), INFINITY) - fabsf(near));
+        const double off = fabs((double)y[n] - want) / ulp;
+        if (off > worst) worst = off;
+        if (!(off <= f->ulps))
+            fail_msg("%s(%a) is %a, %.1f ulp off", f->name, (double)x[n], (double)y[n], off);
+    }
+    print_message("%s: %.2f ulp\n", f->name, worst);
+    bench_free(&b);
+}
+
+static void functions_keep_their_bounds(void **state)
+{
+    (void)state;
+    need_device();
+    for (size_t n = 0; n < sizeof functions / sizeof *functions; n++) one_function(&functions[n]);
+}
+
+/* More blocks along x than a dispatch of most devices may have (65535). */
+static void large_grids_are_folded(void **state)
+{
+    (void)state;
+    need_device();
+    enum { BLOCKS = 65535 * 2 + 7 };
+    Bench b = bench_new();
+    AuKernel *k = bench_kernel(
+        &b,
+        "kernel many lanes 1 warps 1\nmemory @y: global i32 writes\narg y: pointer @y\n{\n  %1 = "
+        "block.i32 #0\n  %2 = blocks.i32 #0\n  %3 = add.i32 %1, %2\n  store @y[%1], %3\n}\n");
+    int32_t *y = AU_NEW_ARRAY(b.arena, int32_t, BLOCKS);
+    AuKBuffer buffer = {.data = y, .count = BLOCKS};
+    const AuKRun run = {.buffers = &buffer, .grid = {BLOCKS, 1, 1}};
+    run_on_device(&b, k, &run);
+    for (int32_t n = 0; n < BLOCKS; n++) assert_int_equal(y[n], n + BLOCKS);
+    bench_free(&b);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) first_seed = (uint32_t)strtoul(argv[1], NULL, 10);
+    if (argc > 2) kernels = (uint32_t)strtoul(argv[2], NULL, 10);
+    is_open = vulkan_open(&device);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(golden_kernels), cmocka_unit_test(random_kernels),
+        cmocka_unit_test(functions_keep_their_bounds), cmocka_unit_test(large_grids_are_folded)};
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    if (is_open) vulkan_close(&device);
+    return failed;
+}
