@@ -60,7 +60,8 @@ static void the_probe_is_this(void **state)
     if (getenv("AU_UPDATE")) {
         AuText made = {.arena = b.arena};
         for (size_t n = 0; n < module.length / 4; n++)
-            au_text_add(&made, n % 12 == 11 ? "0x%08x,\n" : "0x%08x, ", words[n]);
+            au_text_add(&made, "0x%08x,%s", words[n],
+                        n % 12 == 11 || n + 1 == module.length / 4 ? "\n" : " ");
         golden_expect(&b, "../../../runtime/backends/vulkan_probe.def", au_text_str(&made));
         return;
     }
