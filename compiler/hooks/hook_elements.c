@@ -185,11 +185,15 @@ AuTileExpr *writer_rope(AuHookWriter *w, AuExpr e)
 {
     const AuNode n = *attn_at(w->attn, e);
     const AuExpr x = attn_arg(w->attn, e, 0);
-    if (strcmp(w->row_tensor, "o") == 0 && !w->failed) {
-        au_error(w->diags, AU_E0811, n.span,
-                 "a rotation of the output, of which no kernel has the partner of a channel: turn "
-                 "it after the call");
+    if (!w->row_tensor || strcmp(w->row_tensor, "o") == 0) {
+        if (!w->failed)
+            au_error(w->diags, AU_E0811, n.span,
+                     w->row_tensor ? "a rotation of the output, of which no kernel has the partner "
+                                     "of a channel: turn it after the call"
+                                   : "a rotation in a slot of a recurrence, of which no kernel has "
+                                     "the partner of a channel: turn the rows before the call");
         w->failed = true;
+        return writer_number(w, 0);
     }
     AuTileExpr *position = writer_expr(w, attn_arg(w->attn, e, 1)),
                *theta = writer_expr(w, attn_arg(w->attn, e, 2));

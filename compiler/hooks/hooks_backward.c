@@ -160,9 +160,11 @@ static void write_row_mod(AuHookWriter *w, const char *name, const AuRowGrad *g,
     for (uint32_t n = 0; n < g->inputs.count; n++) writer_count_uses(w, g->inputs.at[n].value);
     add(w, &out, writer_spread(w, writer_expr(w, g->value), "dx", "change"));
     for (uint32_t n = 0; n < g->inputs.count; n++) {
-        const bool by_channel = attn_at(w->attn, g->inputs.at[n].value)->axes & AU_AX_C;
+        const AuInputGrad *in = &g->inputs.at[n];
+        const bool by_channel =
+            (attn_at(w->attn, in->value)->axes | attn_at(w->attn, in->read)->axes) & AU_AX_C;
         add(w, &out,
-            writer_spread(w, writer_expr(w, g->inputs.at[n].value), by_channel ? "dx" : "row",
+            writer_spread(w, writer_expr(w, in->value), by_channel ? "dx" : "row",
                           au_format(writer_module(w)->arena, "value%u", n)));
     }
     for (uint32_t n = 0; n < out.count && asks; n++) out.at[n] = writer_where_seen(w, out.at[n]);

@@ -11,13 +11,15 @@ static const char *slot_hook(AuHookWriter *w, AuSlot slot)
     return au_format(writer_module(w)->arena, "slot_%s", attn_slot_name(slot));
 }
 
+static uint8_t channel_of(const AuAttn *a, AuExpr e) { return attn_at(a, e)->axes & WIDTHS; }
+
 /* Sums within the marked nodes run over these channels. */
 static uint8_t summed(const AuAttn *a, const bool *mark, uint32_t count)
 {
     uint8_t axes = 0;
     for (uint32_t i = 1; i < count; i++)
         if (mark[i] && a->nodes[i].op == AU_OP_ROW_SUM_C)
-            axes |= attn_at(a, a->args[a->nodes[i].first])->axes & WIDTHS;
+            axes |= channel_of(a, a->args[a->nodes[i].first]);
     return axes;
 }
 
@@ -32,13 +34,10 @@ static AuExpr tensor_along(const AuAttn *a, const bool *mark, uint32_t count, ui
     return (AuExpr){0};
 }
 
-static bool refuse_mixed(AuHookWriter *w, AuSlot slot, AuExpr value)
+static bool refuse(AuHookWriter *w, AuSlot slot, AuExpr value, const char *why)
 {
-    au_error(w->diags, AU_E0603, attn_at(w->attn, value)->span,
-             "'%s' of a recurrence has channels of keys and of values; kernels have slots of one "
-             "kind of "
-             "channel each",
-             attn_slot_name(slot));
+    au_error(w->diags, AU_E0603, attn_at(w->attn, value)->span, "'%s' of a recurrence %s",
+             slot == AU_SLOT_LOG_DECAY ? "decay" : attn_slot_name(slot), why);
     w->failed = true;
     return false;
 }
@@ -54,7 +53,16 @@ static bool look_at(AuHookWriter *w, AuSlot slot, AuHookSlot *s)
     s->has_sums = sums != 0;
     s->channel = (uint8_t)(attn_slot_channel(slot) | sums);
     if (slot == AU_SLOT_LOG_DECAY && !(attn_at(a, value)->axes & AU_AX_K)) s->channel = sums;
-    if (s->channel == WIDTHS) return refuse_mixed(w, slot, value);
+    if (s->channel == WIDTHS)
+        return refuse(
+            w, slot, value,
+            "has channels of keys and of values, or sums over them; kernels have slots of "
+            "one kind of channel each");
+    if (slot == AU_SLOT_NORM && sums)
+        return refuse(w, slot, value, "has a sum over channels, which kernels have in other slots");
+    if (slot == AU_SLOT_LOG_DECAY && w->hooks->normal->decay == AU_DECAY_CONSTANT && sums)
+        return refuse(w, slot, value,
+                      "is a sum over channels that is no token's own: pass the sum as an input");
     s->held = tensor_along(a, mark, a->node_count, s->channel);
     s->is_plain = s->held.i && s->held.i == value.i;
     s->is_scalar = !(attn_at(a, value)->axes & (AU_AX_B | AU_AX_TOK | WIDTHS)) && !sums;
@@ -68,7 +76,9 @@ static void write_slot(AuHookWriter *w, AuSlot slot, AuHookSlot *s)
     w->whole = s->held;
     writer_begin(w, slot_hook(w, slot), params, 5);
     writer_count_uses(w, s->value);
-    AuTileExpr *x = writer_row_value(w, s->value, attn_slot_name(slot));
+    AuTileExpr *x = channel_of(w->attn, s->value) || !s->has_sums
+                        ? writer_row_value(w, s->value, attn_slot_name(slot))
+                        : writer_expr(w, s->value); /* a row's sum is a number a token already */
     writer_finish(w, &x, 1);
     w->whole = (AuExpr){0};
 }
@@ -106,6 +116,7 @@ bool hooks_linear(AuHookWriter *w)
     AuNormal *normal = AU_NEW(h->module->arena, AuNormal);
     *normal = attn_normal_form(w->attn, h->module->arena);
     h->normal = normal;
+    w->row_tensor = NULL; /* slots are no row mods */
     for (uint32_t s = 0; s < AU_SLOT_COUNT; s++)
         if (!make_slot(w, (AuSlot)s)) return false;
     return !w->failed;
@@ -113,20 +124,21 @@ bool hooks_linear(AuHookWriter *w)
 
 /* ---- gradients */
 
-/* dx itself: nothing to be called. */
-static bool is_gradient(const AuAttn *a, const AuInputGrads *in)
+/* dx itself, of one number a token where the slot's value is: nothing to be called. */
+static bool is_gradient(const AuAttn *a, const AuHookSlot *s, const AuInputGrads *in)
 {
-    return in->count == 1 && attn_at(a, in->at[0].value)->op == AU_OP_DELEMENT;
+    return in->count == 1 && attn_at(a, in->at[0].value)->op == AU_OP_DELEMENT &&
+           (channel_of(a, s->value) || !channel_of(a, in->at[0].read));
 }
 
-/* With the channels of the tensor that gets it. */
-static AuTileExpr *gradient_value(AuHookWriter *w, const AuInputGrad *g, uint32_t n)
+/* With the channels of the tensor that gets it; [of_token]: dx has none, so that only x says where they lie. */
+static AuTileExpr *gradient_value(AuHookWriter *w, const AuInputGrad *g, uint32_t n, bool of_token)
 {
-    const bool wants = attn_at(w->attn, g->read)->axes & WIDTHS,
-               has = attn_at(w->attn, g->value)->axes & WIDTHS;
+    const bool wants = channel_of(w->attn, g->read), has = channel_of(w->attn, g->value);
     AuTileExpr *value = writer_expr(w, g->value);
     const char *name = au_format(writer_module(w)->arena, "value%u", n);
-    return wants && !has ? writer_spread(w, value, "x", name) : value;
+    const bool lies = has && !of_token && writer_is_of_tile(w, g->value);
+    return wants && !lies ? writer_spread(w, value, "x", name) : value;
 }
 
 static void write_slot_back(AuHookWriter *w, AuSlot slot, AuHookSlot *s, const AuNormalGrads *g)
@@ -135,7 +147,7 @@ static void write_slot_back(AuHookWriter *w, AuSlot slot, AuHookSlot *s, const A
     AuArena *arena = writer_module(w)->arena;
     const AuInputGrads *in = &g->slot[slot];
     const uint32_t sum = slot == AU_SLOT_NORM;
-    if (!s->value.i || (!sum && (!in->count || is_gradient(w->attn, in)))) return;
+    if (!s->value.i || (!sum && (!in->count || is_gradient(w->attn, s, in)))) return;
     AuTileExpr **items = AU_NEW_ARRAY(arena, AuTileExpr *, in->count + 1);
     s->back = au_format(arena, "%s_back", slot_hook(w, slot));
     w->channel = s->channel == AU_AX_V ? "e" : "d";
@@ -144,7 +156,8 @@ static void write_slot_back(AuHookWriter *w, AuSlot slot, AuHookSlot *s, const A
     if (sum) writer_count_uses(w, g->sum);
     for (uint32_t n = 0; n < in->count; n++) writer_count_uses(w, in->at[n].value);
     if (sum) items[0] = writer_spread(w, writer_expr(w, g->sum), "dx", "dsum");
-    for (uint32_t n = 0; n < in->count; n++) items[sum + n] = gradient_value(w, &in->at[n], n);
+    for (uint32_t n = 0; n < in->count; n++)
+        items[sum + n] = gradient_value(w, &in->at[n], n, !channel_of(w->attn, s->value));
     writer_finish(w, items, in->count + sum);
     w->whole = (AuExpr){0};
     AU_PUSH(arena, w->hooks->backward.at, w->hooks->backward.count, w->hooks->backward.capacity,

@@ -5,6 +5,8 @@
 #include "interval.h"
 #include "normal_form.h"
 
+#include <math.h>
+
 static void note_values(AuCheck *c, AuExpr decay)
 {
     const AuExpr part = attn_log_of_value(c->a, decay, c->arena);
@@ -18,9 +20,19 @@ static void note_values(AuCheck *c, AuExpr decay)
                 "and choices of such keep it");
 }
 
+static bool is_nan(const AuCheck *c, AuExpr decay)
+{
+    const AuNode *n = attn_at(c->a, attn_simplify_expr(c->a, decay));
+    return n->op == AU_OP_F32 && isnan(n->number);
+}
+
 void check_decay(AuCheck *c, AuExpr decay, AuSpan span)
 {
     const AuInterval range = attn_interval(c->a, decay, c->arena);
+    if (is_nan(c, decay)) {
+        check_error(c, AU_E0410, span, "a decay is a factor between 0 and 1, this is always nan");
+        return;
+    }
     if (range.low > 1 || range.high < 0) {
         check_error(c, AU_E0410, span,
                     range.high < 0 ? "a decay is a factor between 0 and 1, this is always negative"

@@ -103,12 +103,22 @@ static bool is_word(const AuParse *p, const AuToken *token)
     return token->kind && token->kind != TOK_NAME && isalpha((unsigned char)text[0]);
 }
 
+/* Is a name the one thing that can stand here? */
+static bool is_only_name(const bool *expected, int kinds)
+{
+    int count = 0;
+    for (int k = 0; k < kinds; k++) count += expected[k];
+    return count == 1 && expected[TOK_NAME];
+}
+
 void parse_unexpected(AuParse *p, const AuToken *token, const bool *expected, int kinds)
 {
     AuDiags *diags = p->make.diags;
     p->failed = true;
     if (token->invented || token->after_bad) return; /* reported already */
-    if (token->kind == TOK_LOOP) {
+    const bool is_declared = is_only_name(expected, kinds);
+    const bool as_name = expected[TOK_NAME] && !expected[TOK_INT] && is_word(p, token);
+    if (token->kind == TOK_LOOP && !is_declared) {
         AuDiag *d = au_error(diags, AU_E0508, token->span,
                              "a loop goes over a range of numbers: 'for i in 0:8 { ... }'");
         au_add_note(
@@ -116,7 +126,7 @@ void parse_unexpected(AuParse *p, const AuToken *token, const bool *expected, in
             "a script says what happens to one pair or one row; sums over keys are rowsum, rowmax "
             "and "
             "the row scales of an online function, sums over channels are sum(x) in a row mod");
-    } else if (token->kind == TOK_BRANCH) {
+    } else if (token->kind == TOK_BRANCH && !is_declared) {
         AuDiag *d = au_error(diags, AU_E0510, token->span, "the language has no branches");
         au_add_note(diags, d, (AuSpan){0},
                     "where(c, a, b) chooses between values; what it does not choose is not read");
@@ -126,7 +136,7 @@ void parse_unexpected(AuParse *p, const AuToken *token, const bool *expected, in
     } else {
         AuDiag *d = au_error(diags, AU_E0107, token->span, "unexpected %s, expected %s",
                              written(p, token), expectation(p->make.arena, expected, kinds));
-        if (expected[TOK_NAME] && !expected[TOK_INT] && is_word(p, token))
+        if (as_name)
             au_add_note(diags, d, (AuSpan){0},
                         "%s is a word of the language and names nothing else", written(p, token));
         foreign_form(diags, d, p->first, token);

@@ -262,6 +262,23 @@ static const bool *marked(const Laws *l)
     return mark;
 }
 
+static bool is_index_of_token(const AuNode *n)
+{
+    return n->op == AU_OP_INDEX && n->integer & (AU_AX_TOK | AU_AX_Q);
+}
+
+/* Does the node take the token's index as a number? A read of the token's own element does not. */
+static bool takes_position(const AuAttn *a, AuExpr e)
+{
+    const AuNode *n = attn_at(a, e);
+    for (uint32_t k = 0; k < n->count; k++) {
+        if (!is_index_of_token(attn_at(a, attn_arg(a, e, k)))) continue;
+        if (n->op != AU_OP_INPUT || a->tensors[n->integer].axes[k].i != a->tensors[1].axes[2].i)
+            return true;
+    }
+    return false;
+}
+
 static bool has_position(const Laws *l)
 {
     const AuAttn *a = l->a;
@@ -269,9 +286,9 @@ static bool has_position(const Laws *l)
     const AuNode *length = attn_at(a, a->tensors[1].axes[2]);
     for (uint32_t i = 1; i < a->node_count; i++) {
         const AuNode *n = &a->nodes[i];
-        if (!mark[i]) continue;
-        if (n->op == AU_OP_INDEX && n->integer & (AU_AX_TOK | AU_AX_Q)) return true;
-        if (n->op == AU_OP_SIZE && length->op == AU_OP_SIZE && n->integer == length->integer)
+        if (mark[i] && takes_position(a, (AuExpr){i})) return true;
+        if (mark[i] && n->op == AU_OP_SIZE && length->op == AU_OP_SIZE &&
+            n->integer == length->integer)
             return true;
     }
     return false;

@@ -144,6 +144,13 @@ class BadScripts(Case):
     def test_what_kernels_of_recurrences_do_not_have_is_said_by_name(self):
         script = b"attention a { q: [B, H, T, K]; k: [B, H, T, K]; v: [B, H, T, V]; linear { v = v * sum(k); } }"
         self.expect(aulec("-", *QUICK, "-o", self.folder / "x.so", input=script), 1, "E0603", "'v'", "channels of keys and of values")
+        slots = (("norm = sum(k) + sum;", "E0603", "'norm'", "a sum over channels"), ("decay = sigmoid(sum(w));", "E0603", "'decay'", "no token's own"),
+                 ("q = rope(q, t);", "E0811", "a rotation in a slot"), ("k = k * sum(rope_interleaved(w, t));", "E0811", "a rotation in a slot"))
+        for slot, *said in slots:
+            script = "attention a { q: [B, H, T, K]; k: [B, H, T, K]; v: [B, H, T, V]; input w: f32[H, K]; linear { %s } }" % slot
+            self.expect(aulec("-", *QUICK, "-o", self.folder / "x.so", input=script.encode()), 1, *said)
+            out = script.replace("} }", "} out_mod(o, b, h, i, c) = o * 0.5; }") # a row mod before the slots
+            self.expect(aulec("-", *QUICK, "-o", self.folder / "x.so", input=out.encode()), 1, *said)
         gla = [EXAMPLES / "gla.attn", "--dtype=f32", "--width=K=16", "--width=V=16", "-o", self.folder / "x.so"]
         for target in ("cpu", "opencl"):
             self.assertNotIn(b"N0601", aulec(*gla, f"--target={target}").stderr)

@@ -137,6 +137,14 @@ class Recurrences(Case):
         path = self.written(RECURRENCE.format("decay = gate;"))
         self.assertIn("the output is not finite: is a decay below 0", check(path, "--backend", "cpu").stdout)
 
+    def test_a_gate_of_the_token_itself_is_cut_with_it(self):
+        script = RECURRENCE.format("decay = sigmoid(gate);").replace("[B, H, T] grad;", "[B, H, T] grad; input g: f32[B, H, T, V] grad;")
+        path = self.written(script.replace("}\n}", "}\n    out_mod(o, b, h, n, c) = o * sigmoid(g[b, h, n, c]);\n}"))
+        self.assertIn("out_mod", path.read_text())
+        self.recurs(path)
+        path = self.written(path.read_text().replace("g[b, h, n, c])", "g[b, h, n, c]) / f32(n + 1)"))
+        self.assertIn("not tried, the script reads positions", self.recurs(path, tried=LAWS - {CUTS}))
+
     def test_other_sizes(self):
         self.recurs(EXAMPLES / "simple_gla.attn", "--shape", "T=100,K=5,V=7")
 

@@ -48,6 +48,9 @@ static const ExecCase cases[] = {
     {EXAMPLES "gated_delta_net.attn", "B=1 H=4 Hk=2 T=37 K=16 V=16 packed=3", NULL, "states repeat"},
     {"steep.attn", "B=1 H=2 T=97 K=17 V=24", NULL, "states nan odd"},
     {"steep.attn", "B=1 H=2 T=83 K=16 V=65 packed=3", NULL, "states nan"},
+    {"row_sums.attn", "B=1 H=2 T=37 K=13 V=24", NULL, "states nan odd"},
+    {"row_sums.attn", "B=1 H=1 T=35 K=16 V=5 packed=3", NULL, "states"},
+    {"row_sum_alone.attn", "B=1 H=2 T=33 K=16 V=24", NULL, "states nan"},
 };
 /* Of warps: blocks of more of them, slices of columns, chunks that do not begin where they end, two of them and more. */
 static const ExecCase wide[] = {

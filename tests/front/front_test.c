@@ -294,6 +294,9 @@ static void decays(void **state)
         {"1.5", AU_E0410},
         {"2.0 + exp(g)", AU_E0410},
         {"-1.0 - sigmoid(g)", AU_E0410},
+        {"nan", AU_E0410},
+        {"sqrt(-1.0)", AU_E0410},
+        {"log(1.0 - 3.0)", AU_E0410},
     };
     for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         AuArena *arena = au_arena_new(NULL);
