@@ -86,6 +86,13 @@ void lin_store_output(Linear *l);
 void lin_kept_memory(Linear *l);
 void lin_kept_declare(Linear *l, const char *values);
 void lin_kept(Linear *l, bool all);
+/* ---- linear_feedback.c: feedback `key` in chunks of keys in `key` and K, strengths in E and W, places j and i_q. */
+bool lin_is_fed(const Linear *l);
+void lin_fed_memory(Linear *l);
+void lin_fed_declare(Linear *l); /* after `score`; nothing without feedback */
+void lin_fed_keys(Linear *l);    /* F, of `kept`: what keys have of keys before */
+/* [written] [kv, e], what keys write of the values' strip vb, from `state` before the chunk. */
+void lin_fed(Linear *l, const char *written);
 /* ---- linear_back.c: gradients of slots into those of tensors */
 /* Arguments: those of the script, the gradient of the output, states and their gradients, and where gradients go. Grid. */
 void lin_back_head(Linear *l, const char *name);

@@ -1,16 +1,15 @@
-/* linear_chunks.c - recurrences without feedback whose decay is a number a token at most, forward, by products over
- * chunks of tokens. Value columns lie along the lanes:
+/* linear_chunks.c - recurrences whose decay is a number a token at most, without feedback or with that of the key, forward, by
+ * products over chunks of tokens. Value columns lie along the lanes:
  *
  *     A = Q K'   [q, kv], times what is kept between writer and reader, 0 where the reader does not see the writer
  *     O = (Q S) kept since the chunk's start + A V        S = S kept over the chunk + K' (V kept until its end)
  *
- * Q, K and A are in memory, whose numbers products broadcast; S, V and O are fragments. What is kept between two tokens is
- * summed up from nothing for each pair, a reader after the other, so that no sum of log decays is ever taken from
- * another one. */
+ * Q, K and A are in memory, whose numbers products broadcast; S, V and O are fragments. With feedback V is what keys write
+ * (linear_feedback.c). */
 #include "linear.h"
 
-static const AuSlot in_memory[] = {AU_SLOT_Q, AU_SLOT_K, AU_SLOT_V, AU_SLOT_LOG_DECAY,
-                                   AU_SLOT_WRITE};
+static const AuSlot in_memory[] = {AU_SLOT_Q,         AU_SLOT_K,     AU_SLOT_V,
+                                   AU_SLOT_LOG_DECAY, AU_SLOT_WRITE, AU_SLOT_ERASE};
 enum { IN_MEMORY = sizeof in_memory / sizeof *in_memory };
 
 static bool is_scalar_decay(const Linear *l) { return l->n->decay == AU_DECAY_SCALAR; }
@@ -27,10 +26,8 @@ static void memories(Linear *l)
         if (takes(l, r.slot)) lin_rows_memory(l, &r);
     }
     lin_memory(l, "A", tile_text(l->x.t, "f32[q:%d, kv:%d]", l->chunk, l->chunk));
-    if (is_scalar_decay(l)) {
-        lin_memory(l, "Since", tile_text(l->x.t, "f32[q:%d]", l->chunk + 1));
-        lin_memory(l, "Until", tile_text(l->x.t, "f32[kv:%d]", l->chunk));
-    }
+    lin_kept_memory(l);
+    lin_fed_memory(l);
     lin_output_memory(l);
 }
 
@@ -55,65 +52,25 @@ static void fragments(Linear *l)
         tile_frag(t, "one", "f32[kv:%d, n:%d] @ %s.B = 0.0", C, lanes, atom);
     }
     if (lin_has(l, AU_SLOT_WRITE)) tile_frag(t, "strength", "f32[kv:%d] like value", C);
-    if (is_scalar_decay(l)) {
-        tile_frag(t, "span", "f32[kv:%d] @ along_lanes = 0.0", C);
-        tile_frag(t, "row", "f32[kv:%d] @ along_lanes = 0.0", C);
-        tile_frag(t, "sums_of_g", "f32[q:%d] @ in_registers", C);
-        tile_frag(t, "nothing", "f32[q:1] @ in_registers = 0.0");
-        tile_frag(t, "since", "f32[q:%d] like acc", C);
-        tile_frag(t, "until", "f32[kv:%d] like value", C);
-        tile_store(t, "nothing -> Since[0 +: 1]");
-    }
+    lin_kept_declare(l, "value");
+    lin_fed_declare(l);
     for (uint32_t n = 0; n < IN_MEMORY; n++) {
         const LinearRows r = lin_rows(l, in_memory[n]);
         if (takes(l, r.slot)) lin_rows_declare(l, &r);
     }
     lin_output_declare(l);
-    if (l->n->decay == AU_DECAY_CONSTANT) lin_rate(l);
 }
 
-/* score becomes A, and what lies around it: since, until, whole. */
-static void weights_of_tokens(Linear *l)
+/* score becomes A. */
+static void weigh(Linear *l)
 {
     AuTileBuild *t = l->x.t;
-    const int32_t C = l->chunk;
-    const bool before = l->n->before;
-    tile_store(t, "score -> A");
-    tile_load(t, "sums_of_g", "G[0 +: %d] as [q]", C);
-    tile_set(t, "sums_of_g", "cumsum(sums_of_g, q)");
-    tile_store(t, "sums_of_g -> Since[1 +: %d]", C);
-    tile_set(t, "span", "fill(span, 0.0)");
-    tile_for_range(t, "i", "0", tile_text(t, "%d", C));
-    tile_load(t, "g", "G[i]");
-    tile_load(t, "row", "A[i, :]");
-    if (!before) tile_set(t, "span", "where(j < i, span + g, 0.0)");
-    tile_set(t, "row", "where(j %s i, row * exp(span), 0.0)", before ? "<" : "<=");
-    if (before) tile_set(t, "span", "where(j < i, span + g, 0.0)");
-    tile_store(t, "row -> A[i, :]");
-    tile_end(t);
-    tile_store(t, "exp(span) -> Until");
+    lin_kept(l, true);
+    tile_set(t, "score", "where(%s, score%s, 0.0)", l->n->before ? "j < i_q" : "j <= i_q",
+             l->n->decay == AU_DECAY_NONE ? "" : " * kept");
     lin_meet(l);
-    tile_load(t, "since", "Since[%d +: %d]", before ? 0 : 1, C);
-    tile_load(t, "until", "Until");
-    tile_load(t, "total", "Since[%d]", C);
-    tile_set(t, "since", "exp(since)");
-    tile_set(t, "whole", "exp(total)");
-}
-
-static void weights_of_places(Linear *l)
-{
-    AuTileBuild *t = l->x.t;
-    const int32_t C = l->chunk;
-    const char *sees = l->n->before ? "j < i_q" : "j <= i_q", *at = l->n->before ? "" : " + 1";
-    tile_set(t, "i_q", "iota(q:%d)", C);
-    if (l->n->decay == AU_DECAY_CONSTANT) {
-        tile_set(t, "score", "where(%s, score * exp(f32(i_q%s - j - 1) * rate), 0.0)", sees, at);
-        tile_set(t, "since", "exp(f32(i_q%s) * rate)", at);
-        tile_set(t, "until", "exp(f32(max(count - 1 - j, 0)) * rate)");
-        tile_set(t, "whole", "exp(f32(count) * rate)");
-    } else
-        tile_set(t, "score", "where(%s, score, 0.0)", sees);
     tile_store(t, "score -> A");
+    lin_fed_keys(l);
     lin_meet(l);
 }
 
@@ -126,9 +83,9 @@ static void bring(Linear *l)
     }
     lin_meet(l);
     tile_load(t, "key", "K");
-    tile_load(t, "value", "V[:, vb * %d +: %d] pad 0", l->columns, l->columns);
+    if (!lin_is_fed(l)) tile_load(t, "value", "V[:, vb * %d +: %d] pad 0", l->columns, l->columns);
     if (l->has_norm) tile_set(t, "one", "fill(one, 1.0)");
-    if (!lin_has(l, AU_SLOT_WRITE)) return;
+    if (!lin_has(l, AU_SLOT_WRITE) || lin_is_fed(l)) return;
     tile_load(t, "strength", "W");
     tile_set(t, "value", "value * strength");
     if (l->has_norm) tile_set(t, "one", "one * strength");
@@ -139,10 +96,10 @@ static void products(Linear *l, const char *acc, const char *state, const char *
     AuTileBuild *t = l->x.t;
     const bool decays = l->n->decay != AU_DECAY_NONE;
     tile_product(t, acc, l->x.atom, TILE_START, "Q", state);
-    if (decays) tile_set(t, acc, "%s * since", acc);
+    if (decays) tile_set(t, acc, "%s * since_rows", acc);
     tile_product(t, acc, l->x.atom, TILE_ADD, "A", value);
     if (decays) {
-        tile_set(t, value, "%s * until", value);
+        tile_set(t, value, "%s * until_rows", value);
         tile_set(t, state, "%s * whole", state);
     }
     tile_product(t, state, l->x.atom, TILE_ADD, "K", value);
@@ -170,15 +127,14 @@ static void forward_kernel(Linear *l)
     if (l->x.on_cpu) memories(l);
     fragments(l);
     tile_set(t, "j", "iota(kv:%d)", l->chunk);
+    tile_set(t, "i_q", "iota(q:%d)", l->chunk);
     lin_chunks(l);
     lin_meet(l);
     if (l->n->decay == AU_DECAY_CONSTANT) lin_count(l);
     bring(l);
     tile_product(t, "score", l->x.atom, TILE_START, "Q", "key");
-    if (is_scalar_decay(l))
-        weights_of_tokens(l);
-    else
-        weights_of_places(l);
+    weigh(l);
+    if (lin_is_fed(l)) lin_fed(l, "value");
     if (l->has_norm) {
         products(l, "sum", "sum_state", "one");
         tile_store(t, "sum -> Sums");
@@ -200,25 +156,42 @@ AuSchedule *schedule_linear_chunks(AuArena *arena, AuDiags *diags, const AuProbl
 const char *schedule_linear_chunks_refusal(const AuProblem *p)
 {
     const AuNormal *n = p->hooks->normal;
-    if (n->feedback != AU_FEEDBACK_NONE) return "feedback";
+    if (n->feedback == AU_FEEDBACK_OWN) return "feedback of its own vectors";
+    if (n->feedback == AU_FEEDBACK_KEY && n->before) return "feedback and a read before the token";
+    if (n->feedback == AU_FEEDBACK_KEY && !p->caps->has_private)
+        return "feedback where lanes do not exchange numbers";
     if (n->decay == AU_DECAY_VECTOR) return "a decay a channel";
     return p->hooks->slots[AU_SLOT_BONUS].value.i ? "a bonus" : NULL;
 }
 
+/* Strips of columns: on processors few, since each goes through the pairs of tokens again; whole register blocks. */
+static void columns(const AuProblem *p, AuShape *out)
+{
+    const AuTileCaps *caps = p->caps;
+    const int32_t vectors = (p->e + caps->lanes - 1) / caps->lanes;
+    const int32_t block = caps->has_private ? caps->registers / 8 : 4;
+    int32_t whole = vectors, most = block;
+    if (caps->has_private) {
+        if (vectors > block) whole = (vectors + block - 1) / block * block;
+        while (most * caps->lanes < 128 && 4 * most * p->d < caps->private_words) most *= 2;
+    }
+    out->query_registers = lin_strip(p, whole, most);
+    out->product_columns = out->query_registers < block ? out->query_registers : block;
+}
+
+/* On processors short chunks: pairs of tokens cost what states save. */
 bool schedule_linear_chunks_shape(AuArena *arena, const AuProblem *p, AuShape *out,
                                   const char **why)
 {
     const AuTileCaps *caps = p->caps;
-    const int32_t tokens = lin_tokens(p, 32, lin_numbers(p), true);
+    const int32_t shortest = caps->lanes > 16 ? caps->lanes : 16;
     (void)arena;
     *why = schedule_linear_chunks_refusal(p);
     if (*why) return false;
+    *out = (AuShape){.executors = 1, .product_rows = 6};
+    out->key_tile = caps->has_private ? shortest : lin_tokens(p, 32, lin_numbers(p), true);
     *why = "no memory for a chunk of as many tokens as there are lanes";
-    if (tokens % caps->lanes) return false;
-    const int32_t vectors = (p->e + caps->lanes - 1) / caps->lanes;
-    const int32_t most = caps->has_private ? caps->registers / 8 : 4;
-    *out = (AuShape){.executors = 1, .key_tile = tokens, .product_rows = 6};
-    out->query_registers = lin_strip(p, vectors, most);
-    out->product_columns = out->query_registers < most ? out->query_registers : most;
+    if (out->key_tile % caps->lanes) return false;
+    columns(p, out);
     return true;
 }

@@ -402,6 +402,7 @@ const char *schedule_linear_chunks_backward_refusal(const AuProblem *p, const Au
 {
     const char *why = schedule_linear_chunks_refusal(p);
     if (why) return why;
+    if (p->hooks->normal->feedback != AU_FEEDBACK_NONE) return "feedback";
     if (!p->caps->has_private) return "machines whose executors have no memory of their own";
     if (s->key_tile % p->caps->lanes) return "a chunk of as many tokens as there are lanes";
     return words(p, s->key_tile, s->query_registers) > p->caps->private_words
