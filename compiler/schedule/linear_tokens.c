@@ -159,16 +159,49 @@ AuSchedule *schedule_linear_tokens(AuArena *arena, AuDiags *diags, const AuProbl
     return lin_schedule(arena, diags, p, shape, "linear_tokens", forward_kernel);
 }
 
+/* Numbers of a lane that fragments() declares, at least, with keys of [d] channels and strips of so many vectors. */
+static int32_t words(const AuProblem *p, const AuShape *s, int32_t d)
+{
+    static const AuSlot of_token[] = {AU_SLOT_Q, AU_SLOT_K, AU_SLOT_READS, AU_SLOT_WRITES,
+                                      AU_SLOT_BONUS};
+    const AuHookSlot *slots = p->hooks->slots;
+    const int32_t lanes = p->caps->lanes, rows = s->key_tile < lanes ? lanes : s->key_tile;
+    int32_t sum = s->query_registers * (d + s->key_tile + 3); /* states, outputs, rows of columns */
+    for (uint32_t n = 0; n < sizeof of_token / sizeof *of_token; n++) {
+        const AuHookSlot *slot = &slots[of_token[n]];
+        if (!slot->value.i && of_token[n] != AU_SLOT_Q && of_token[n] != AU_SLOT_K) continue;
+        sum += d + (slot->is_plain ? 0 : d * (rows / lanes));
+    }
+    if (p->hooks->normal->decay == AU_DECAY_VECTOR) sum += d + d * (rows / lanes);
+    return sum;
+}
+
+static const char *too_wide(AuArena *arena, const AuProblem *p, const AuShape *s)
+{
+    const int32_t most = p->caps->private_words;
+    int32_t fits = p->d / 16 * 16;
+    while (fits > 16 && words(p, s, fits) > most) fits -= 16;
+    return au_format(arena,
+                     "a state of %d by %d takes %d numbers of a lane, which has %d; keys of %d "
+                     "channels do, with these values",
+                     p->d, p->e, words(p, s, p->d), most, fits);
+}
+
+/* Strips of columns are as wide as states leave room for. */
 bool schedule_linear_tokens_shape(AuArena *arena, const AuProblem *p, AuShape *out,
                                   const char **why)
 {
     const AuTileCaps *caps = p->caps;
-    const int32_t vectors = lin_strip(p, (p->e + caps->lanes - 1) / caps->lanes, 4);
-    (void)arena, (void)why;
+    const bool takes_all = lin_takes_all_columns(p);
+    int32_t vectors = lin_strip(p, (p->e + caps->lanes - 1) / caps->lanes, 4);
     *out = (AuShape){.executors = 1,
                      .key_tile = lin_tokens(p, 16, lin_numbers(p) + vectors * caps->lanes, false),
                      .query_registers = vectors};
-    return true;
+    while (vectors > 1 && !takes_all && words(p, out, p->d) > caps->private_words)
+        out->query_registers = vectors = (vectors + 1) / 2;
+    if (words(p, out, p->d) <= caps->private_words) return true;
+    *why = too_wide(arena, p, out);
+    return false;
 }
 
 /* ---- the operation `step`: the same with states of a pool */

@@ -299,5 +299,75 @@ class Recurrences(unittest.TestCase):
             f(**x, return_state=1)
 
 
+class BadInput(unittest.TestCase):
+    """Each of what cannot be is told by its name."""
+
+    def test_shapes(self):
+        f, g, x, y = aule.compile(GLA), aule.compile(NORMED), inputs(), inputs(H=4)
+        short = {name: tensor[:, :, :18] for name, tensor in x.items()}
+        cases = (
+            (lambda: g(y["q"], y["k"][:, :3], y["v"][:, :3]), r"normed: requirement not met: .* % Hk == 0, with H = 4, Hk = 3"),
+            (lambda: f(**x | {"k": short["k"]}), r"gla: k: axis 2 \(T\) has 18 elements, expected 19 as in q"),
+            (lambda: f(**x | {"v": short["v"]}), r"gla: v: axis 2 \(T\) has 18 elements, expected 19 as in q"),
+            (lambda: f(**x | {"gate": short["gate"]}), r"gla: gate: axis 2 \(T\) has 18 elements, expected 19 as in q"),
+            (lambda: f(**x | {"gate": x["gate"][..., :7]}), r"gla: gate: axis 3 \(K\) has 7 elements, expected 8"),
+        )
+        for call, message in cases:
+            with self.subTest(message), self.assertRaisesRegex(aule.ArgumentError, message):
+                call()
+
+    def test_states_that_overlap(self):
+        """A state that is made must not be the memory of one that is read, of the same sequence or of another."""
+        f, x = aule.compile(GLA), inputs()
+        pool = np.zeros((3, 3, 8, 5), np.float32)
+        for first, after in ((0, 0), (0, 1), (1, 0)):
+            with self.subTest(first=first, after=after), self.assertRaisesRegex(aule.ArgumentError, "gla: state_out: it is written and overlaps state_in in memory"):
+                f.forward(**x, initial_state=pool[first : first + 2], return_state=True, out={"state_out": pool[after : after + 2]})
+        with self.assertRaisesRegex(aule.ArgumentError, "state_out.* overlap"):
+            f.forward(**x, return_state=True, out={"state_out": np.lib.stride_tricks.as_strided(pool, (2, 3, 8, 5), (0, 160, 20, 4))})
+
+    def test_widths(self):
+        f = aule.compile(GLA)
+        x = inputs(B=1, H=1, T=5, K=512, V=40)
+        o, S = gla(**x)
+        got, state = f(**x, return_state=True)
+        np.testing.assert_allclose(got, o, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(state, S, rtol=1e-4, atol=1e-4)
+        with self.assertRaisesRegex(aule.CompileError, r"E0811: forward on \w+: a state of 1024 by 40 takes \d+ numbers of a lane, which has \d+; keys of (\d+) channels do") as raised:
+            f(**inputs(B=1, H=1, T=5, K=1024, V=40))
+        import re
+
+        K = int(re.search(r"keys of (\d+) channels", str(raised.exception))[1])
+        x = inputs(B=1, H=1, T=5, K=K, V=40)
+        np.testing.assert_allclose(f(**x), gla(**x)[0], rtol=1e-4, atol=1e-4)
+
+    def test_nan_stays_where_it_is(self):
+        """Of a gate: it reaches no other sequence, no other head, and nothing in chunks before its own."""
+        def scalar(gate):
+            return {**inputs(T=70), "gate": gate[..., 0]}
+
+        def vector(gate):
+            return {**inputs(T=70), "gate": gate}
+
+        text = GLA.replace("gate: f32[B, H, T, K]", "gate: f32[B, H, T]")
+        delta = text.replace("    linear {", "    linear {\n        erase = 0.5;\n        k = l2norm(k);")
+        for script, call in ((GLA, vector), (text, scalar), (delta, scalar)):
+            f = aule.compile(script)
+            clean = f(**call(inputs(T=70)["gate"]))
+            for value in (np.nan, np.inf, -np.inf):
+                with self.subTest(script, value=value):
+                    gate = inputs(T=70)["gate"]
+                    gate[0, 1, 40] = value
+                    o, state = f(**call(gate), return_state=True)
+                    np.testing.assert_array_equal(o[1], clean[1])
+                    np.testing.assert_array_equal(o[0, ::2], clean[0, ::2])
+                    np.testing.assert_array_equal(o[0, 1, :32], clean[0, 1, :32])
+                    self.assertEqual(np.isnan(o[0, 1, 40:]).all(), np.isnan(value))
+                    self.assertEqual(np.isfinite(state[0, 1]).all(), not np.isnan(value))
+                    x = {name: tensor[:1] for name, tensor in call(gate).items()}
+                    packed = f(**x, cu_seqlens=np.array([0, 32, 50, 50, 70], np.int32))
+                    self.assertTrue(np.isfinite(packed[0, 1, :32]).all() and np.isfinite(packed[0, 1, 50:]).all())
+
+
 if __name__ == "__main__":
     unittest.main()
