@@ -1,0 +1,253 @@
+"""Measures recurrences side by side with peers, on the same random tensors, in one process.
+
+    python bench/recurrences.py [--device cpu|cuda] [--dtype f32] [--pass forward,both] [--filter WORD] [--rounds N] [--tokens N]
+                                [--write docs/performance.md --marker recurrences-cpu]
+
+Peers: `loop`, the recurrence token after token in torch, by torch.compile 16 tokens at a time; `chunks`, the chunk formula in torch's matrix
+products, the chunk that is fastest of 16, 32, 64 and 128; on CUDA `fla`, flash-linear-attention's chunk kernels, where it can be imported.
+Every round calls each peer once, in turn; a cell is the median time and the largest error, of o, or with the pass `both` of the gradients of q, k
+and v, against the loop in float64 of the first head.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch.nn import functional as F
+
+sys.path.insert(0, str(Path(__file__).parent))
+from bench import TYPES, machine, note, usable, write_between
+from measure import median_seconds
+
+SCRIPTS = Path(__file__).parent.parent / "attn_scripts"
+UNROLLED, CHUNKS = 16, (16, 32, 64, 128)
+
+
+@dataclass(frozen=True)
+class Case:
+    kind: str  # none, constant, scalar, vector, delta, gated delta
+    B: int
+    T: int
+    H: int
+    K: int
+
+    @property
+    def shape(self) -> str:
+        return f"{self.B}, {self.H}, {self.T}, {self.K}"
+
+
+SETS = {
+    "cpu": [Case(kind, 1, 2048, 8, K) for K in (64, 128) for kind in ("scalar", "vector", "delta")],
+    "cuda": [Case(kind, 1, 8192, 96, 128) for kind in ("none", "constant", "scalar", "vector", "gated delta")]
+    + [Case(kind, 4, 4096, 64, 128) for kind in ("scalar", "vector")]
+    + [Case("vector", 2, 16384, 16, 128), Case("scalar", 1, 32768, 16, 128), Case("gated delta", 1, 32768, 16, 128)],
+}
+FILES = {"constant": "retention_recurrent", "scalar": "simple_gla", "vector": "gla", "delta": "delta_rule", "gated delta": "gated_delta"}
+
+PLAIN = "attention plain { q: [B, H, T, K]; k: [B, H, T, K]; v: [B, H, T, V]; linear { q = q * rsqrt(K); } }"
+
+
+# ---- a case in numbers: q, k and v as the recurrence takes them, log decay [B, H, T, 1 or K] and strength [B, H, T]; None where there is none
+
+
+def arguments_of(case: Case, dtype: torch.dtype, device: str):
+    torch.manual_seed(1)
+    q, k, v = (torch.randn(case.B, case.H, case.T, case.K, device=device).to(dtype) for _ in range(3))
+    gate = torch.randn(case.B, case.H, case.T, *([case.K] if case.kind == "vector" else []), device=device)
+    return q, k, v, gate, torch.randn(case.B, case.H, case.T, device=device)
+
+
+def normal(case: Case, q, k, v, gate, beta, exact: bool = False):
+    wide = torch.Tensor.double if exact else torch.Tensor.float
+    q, k, v, gate, beta = (wide(x) for x in (q, k, v, gate, beta))
+    decay, strength = None, None
+    if case.kind == "constant":
+        heads = torch.arange(q.shape[1], device=q.device, dtype=q.dtype)
+        decay = torch.log1p(-torch.exp2(-5 - heads))[None, :, None, None].expand(q.shape[0], -1, q.shape[2], 1)
+    if case.kind == "scalar":
+        decay = F.logsigmoid(gate)[..., None] / 16
+    if case.kind == "vector":
+        decay = F.logsigmoid(gate) / 16
+    if case.kind == "gated delta":
+        decay = -F.softplus(gate)[..., None]
+    if "delta" in case.kind:
+        q, k, strength = F.normalize(q, dim=3), F.normalize(k, dim=3), torch.sigmoid(beta)
+    return q * case.K**-0.5, k, v, decay, strength
+
+
+def tokens(S, q, k, v, decay, strength):
+    """Tokens one after another: the state behind them, and o."""
+    o = []
+    for t in range(q.shape[2]):
+        if decay is not None:
+            S = decay[:, :, t, :, None].exp() * S
+        u = v[:, :, t]
+        if strength is not None:
+            u = strength[:, :, t, None] * (u - (k[:, :, t, None] @ S)[:, :, 0])
+        S = S + k[:, :, t, :, None] * u[:, :, None]
+        o.append((q[:, :, t, None] @ S)[:, :, 0])
+    return S, torch.stack(o, 2)
+
+
+def part(x, first: int, count: int):
+    return None if x is None else x[:, :, first : first + count]
+
+
+def loop(run, x, step: int):
+    S, o = x[0].new_zeros(*x[0].shape[:2], x[0].shape[3], x[2].shape[3]), []
+    for first in range(0, x[0].shape[2], step):
+        S, made = run(S, *(part(y, first, step) for y in x))
+        o.append(made)
+    return torch.cat(o, 2)
+
+
+def chunks(x, size: int):
+    """The chunk formula: pairs inside of a chunk as products of all chunks at once, then states from chunk to chunk."""
+    q, k, v, decay, strength = (None if y is None else y.unflatten(2, (-1, size)) for y in x)
+    total = q.new_zeros(*q.shape[:4], 1) if decay is None else decay.cumsum(3)
+    low = torch.ones(size, size, dtype=torch.bool, device=q.device).tril()
+    start, whole = q * total.exp(), total[..., -1:, :]
+    end = k * (whole - total).exp()
+    if total.shape[4] == 1:
+        span = (total - total.mT).masked_fill(~low, -torch.inf).exp()
+        pairs, among = (q @ k.mT) * span, (k @ k.mT) * span
+    else:
+        back = k * (-total).exp()
+        pairs, among = ((y @ back.mT).masked_fill(~low, 0) for y in (start, k * total.exp()))
+    key = k * total.exp()
+    if strength is not None:
+        solved = torch.eye(size, device=q.device, dtype=q.dtype) + strength[..., None] * among.tril(-1)
+        v, key = torch.linalg.solve_triangular(solved, strength[..., None] * torch.cat([v, key], 4), upper=False, unitriangular=True).split(v.shape[4], 4)
+    S, o = q.new_zeros(*q.shape[:2], q.shape[4], v.shape[4]), []
+    for n in range(q.shape[2]):
+        u = v[:, :, n] if strength is None else v[:, :, n] - key[:, :, n] @ S
+        o.append(start[:, :, n] @ S + pairs[:, :, n] @ u)
+        S = whole[:, :, n].mT.exp() * S + end[:, :, n].mT @ u
+    return torch.stack(o, 2).flatten(2, 3)
+
+
+# ---- peers: each a function of (q, k, v, gate, beta) that gives o in the type of q
+
+
+def aule_call(case: Case):
+    import aule
+
+    f = aule.compile(PLAIN if case.kind == "none" else SCRIPTS / f"{FILES[case.kind]}.attn")
+    names = {"scalar": ("gate",), "vector": ("gate",), "delta": (None, "beta"), "gated delta": ("a", "beta")}.get(case.kind, ())
+
+    def run(q, k, v, *inputs):
+        more = {name: x for name, x in zip(names, inputs) if name}
+        if case.kind == "gated delta":
+            more |= {name: q.new_zeros(case.H, dtype=torch.float32) for name in ("A_log", "dt_bias")}
+        return f(q, k, v, **more)
+
+    return run
+
+
+def fla_call(case: Case):
+    import fla.ops as ops
+
+    def run(q, k, v, gate, beta):
+        q, k, v = (x.transpose(1, 2) for x in (q, k, v))  # [B, T, H, K], views: copied by it where it wants them compact
+        _, _, _, decay, strength = normal(case, q[:, :1, :1], k[:, :1, :1], v[:, :1, :1], gate, beta) if case.kind != "constant" else (None,) * 5
+        decay = None if decay is None else decay.transpose(1, 2)
+        scale = case.K**-0.5
+        if case.kind == "none":
+            return ops.chunk_linear_attn(q, k, v, scale=scale, normalize=False)[0].transpose(1, 2)
+        if case.kind == "constant":
+            return ops.chunk_retention(q, k, v, scale=scale)[0].transpose(1, 2)
+        if case.kind == "scalar":
+            return ops.chunk_simple_gla(q, k, v, decay[..., 0], scale=scale)[0].transpose(1, 2)
+        if case.kind == "vector":
+            return ops.chunk_gla(q, k, v, decay.to(q.dtype), scale=scale)[0].transpose(1, 2)
+        strength = strength.transpose(1, 2).to(q.dtype)
+        if case.kind == "delta":
+            return ops.chunk_delta_rule(q, k, v, strength, scale=scale, use_qk_l2norm_in_kernel=True)[0].transpose(1, 2)
+        return ops.chunk_gated_delta_rule(q, k, v, decay[..., 0], strength, scale=scale, use_qk_l2norm_in_kernel=True)[0].transpose(1, 2)
+
+    return run
+
+
+def peers_of(case: Case, device: str) -> dict:
+    compiled = torch.compile(tokens)
+    made = {"aule": usable("aule", lambda: aule_call(case))}
+    if device.startswith("cuda"):
+        made["fla"] = usable("fla", lambda: fla_call(case))
+    else:  # thousands of launches: nobody's choice on a GPU
+        made["loop"] = lambda *x: loop(compiled, normal(case, *x), UNROLLED).to(x[0].dtype)
+    for size in CHUNKS:
+        made[f"chunks {size}"] = lambda *x, size=size: chunks(normal(case, *x), size).to(x[0].dtype)
+    return {name: call for name, call in made.items() if call}
+
+
+def gradients(call, x, do):
+    leaves = [y.detach().requires_grad_() for y in x[:3]]
+    return torch.autograd.grad(call(*leaves, *x[3:]), leaves, do)
+
+
+def measure(case: Case, dtype: str, which: str, a) -> dict[str, tuple[float, float]]:
+    """Milliseconds and error by peer."""
+    x = arguments_of(case, TYPES[dtype], a.device)
+    do = torch.randn_like(x[2])
+    first = [y[:1, :1].double() for y in x]
+    exact = lambda *y: loop(tokens, normal(case, *y, exact=True), case.T)
+    want = gradients(exact, first, do[:1, :1].double()) if which == "both" else [exact(*first)]
+    calls, errors = {}, {}
+    for name, call in peers_of(case, a.device).items():
+        run = (lambda call=call: gradients(call, x, do)) if which == "both" else (lambda call=call: [call(*x)])
+
+        def prepare():
+            return max(((got[:1, :1].double() - w).abs().max() / w.abs().max()).item() for got, w in zip(run(), want))
+
+        with torch.set_grad_enabled(which == "both"):
+            if (error := usable(f"{name}, {case.kind} {case.shape}", prepare)) is not None:
+                calls[name], errors[name] = run, error
+    with torch.set_grad_enabled(which == "both"):
+        seconds = median_seconds(calls, a.device, a.rounds)
+    return {name: (s * 1e3, errors[name]) for name, s in seconds.items()}
+
+
+def row(case: Case, dtype: str, which: str, found: dict, columns: list[str]) -> str:
+    swept = {name: cell for name, cell in found.items() if name.startswith("chunks")}
+    if swept:
+        best = min(swept, key=lambda name: swept[name][0])
+        found = {name: cell for name, cell in found.items() if name not in swept} | {"chunks": swept[best]}
+    others = [ms for name, (ms, _) in found.items() if name != "aule"]
+    ratio = f"{min(others) / found['aule'][0]:.2f}x" if others and "aule" in found else ""
+    cells = [f"{found[n][0]:.3g} ms, {found[n][1]:.0e}" + (f" ({best.split()[1]})" if n == "chunks" else "") if n in found else "" for n in columns]
+    return f"| {case.kind} | {case.shape} | {dtype} | {which} | " + " | ".join(cells) + f" | {ratio} |"
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--device", default="cpu")
+    p.add_argument("--dtype", default="")
+    p.add_argument("--pass", dest="passes", default="forward,both")
+    p.add_argument("--filter", default="", help="only cases whose kind and shape contain this")
+    p.add_argument("--rounds", type=int, default=9)
+    p.add_argument("--tokens", type=int, default=0, help="in place of each case's own: to try the command")
+    p.add_argument("--write", type=Path)
+    p.add_argument("--marker", default="recurrences-cpu")
+    a = p.parse_args()
+    on_cuda = a.device.startswith("cuda")
+    columns = ["aule", "fla" if on_cuda else "loop", "chunks"]
+    lines = ["| decay | B, H, T, K = V | dtype | pass | " + " | ".join(columns) + " | best peer / aule |", "|" + "---|" * (len(columns) + 5)]
+    for dtype in (a.dtype or ("bf16" if on_cuda else "f32")).split(","):
+        for which in a.passes.split(","):
+            for case in SETS["cuda" if on_cuda else "cpu"]:
+                if a.filter in f"{case.kind} {case.shape}":
+                    case = Case(case.kind, case.B, a.tokens or case.T, case.H, case.K)
+                    lines.append(row(case, dtype, which, measure(case, dtype, which, a), columns))
+                    note(lines[-1])
+    text = f"{machine(a.device)}. Median time, largest error beside the largest value; of the chunks the fastest, its size behind.\n\n" + "\n".join(lines)
+    print(text)
+    if a.write:
+        write_between(a.write, a.marker, text)
+
+
+if __name__ == "__main__":
+    main()
