@@ -21,9 +21,9 @@ ENVIRONMENT = os.environ | {"AULE_LIBRARY_PATH": os.path.abspath(sys.argv[2])}
 RECURRENCES = {"gated_delta", "gated_delta_net", "gla", "hgrn2", "kimi_delta", "mamba2", "simple_gla"}
 CUTS, FORGETS, GRADIENTS = "cut anywhere, states carried", "a decay of 0 forgets", "gradients of tensors and first states"
 LAWS = {"the normal form, beside what the slots say", "chunks of 1, 16 and 64 tokens", "chunks in f32", CUTS, FORGETS, GRADIENTS}
-# Laws that cannot be tried: no token's decay of 0 is all; positions begin again in each part; differences do not know stop_grad.
+# Laws that cannot be tried: no token's decay of 0 is all; differences do not know stop_grad.
 UNTRIED = dict.fromkeys(RECURRENCES, set()) | dict.fromkeys(
-    ("delta_rule", "lightning", "linear_attention", "retention_linear", "retention_recurrent", "rwkv7"), {FORGETS}) | {"retnet": {FORGETS, CUTS, GRADIENTS}}
+    ("delta_rule", "lightning", "linear_attention", "retention_linear", "retention_recurrent", "rwkv7"), {FORGETS}) | {"retnet": {FORGETS, GRADIENTS}}
 MOST_SECONDS = 10  # of the processor, for one script
 
 # Softmax written out in the language with one fault each: what is exchanged for what; the clause, and what is said of it.
