@@ -158,10 +158,12 @@ class LanguageModel(unittest.TestCase):
         self.assertLess(off, 1e-4)
 
     def test_losses_in_bf16(self):
-        """As near to the loop in float32 as that and the loop's own runs in bf16 are among each other, on the mean of the steps."""
-        own = [self.expected, *(train(loop, torch.bfloat16, nudge)[1] for nudge in (0.0, 1e-5, -1e-5))]
+        """No farther from the loop's own runs in bf16, on the average, than those are from each other at most, as means of the steps. How far a single
+        run of either is from float32 is a matter of luck: over eight of ours 0.0017 to 0.0034, over six of the loop 0.0021 to 0.0033."""
+        own = [train(loop, torch.bfloat16, nudge)[1] for nudge in (0.0, 1e-5, -1e-5)]
         spread = max((a - b).abs().mean().item() for a in own for b in own)
-        off = (train(kernels, torch.bfloat16)[1] - self.expected).abs().mean().item()
+        ours = train(kernels, torch.bfloat16)[1]
+        off = sum((ours - a).abs().mean().item() for a in own) / len(own)
         self.assertGreater(spread, 1e-3)
         self.assertLess(off, spread)
 
