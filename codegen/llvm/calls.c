@@ -178,6 +178,56 @@ static void bind_tensor(AuCalls *c, const AuCallField *f, const char *address, c
     calls_store(c, c->tensor_at[f->index], address);
 }
 
+/* The number of the first tensor of a role, or tensor_count. */
+static uint32_t tensor_of(const AuCalls *c, uint32_t role)
+{
+    uint32_t n = 0;
+    while (n < c->a->tensor_count && c->a->tensors[n].role != role) n++;
+    return n;
+}
+
+static const char *rows_of(AuCalls *c, uint32_t tensor)
+{
+    const aule_tensor_v1 *t = &c->a->tensors[tensor];
+    return calls_count(c, &t->axes[0], t->name);
+}
+
+/* Without slots a pool has a state for each of the sequences. */
+static void check_pool(AuCalls *c, const char *slots_given, const char *batch)
+{
+    const uint32_t pool = tensor_of(c, AULE_ROLE_POOL);
+    if (pool == c->a->tensor_count) return;
+    const char *none = calls_value(c, "icmp eq i64 %s, 0", calls_load(c, c->tensor_at[pool]));
+    const char *same = calls_value(c, "icmp eq i64 %s, %s", rows_of(c, pool), batch);
+    const char *holds = calls_value(c, "or i1 %s, %s", none, same);
+    calls_check(c, calls_value(c, "or i1 %s, %s", slots_given, holds),
+                "%s: the pool has another number of states than there are sequences: pass slots, "
+                "which say whose state is whose",
+                c->a->name);
+}
+
+/* What is known of a recurrence's lists without reading them (rt_bind_tensors has the same rules). */
+static void check_list(AuCalls *c, const AuCallField *f, const char *address)
+{
+    const aule_tensor_v1 *t = &c->a->tensors[f->index];
+    const bool slots = t->role == AULE_ROLE_SLOTS;
+    if (t->role != AULE_ROLE_SEQUENCES && !slots) return;
+    const char *batch = rows_of(c, tensor_of(c, AULE_ROLE_Q)), *count = rows_of(c, f->index);
+    const char *given = calls_value(c, "icmp ne i64 %s, 0", address);
+    const char *none = calls_value(c, "icmp eq i64 %s, 0", count);
+    const char *right = slots ? calls_value(c, "icmp eq i64 %s, %s", count, batch)
+                              : calls_value(c, "icmp sge i64 %s, 2", count);
+    calls_check(c, calls_value(c, "select i1 %s, i1 %s, i1 %s", given, right, none),
+                slots ? "%s: %s_count is not the number of sequences, or not 0 without %s"
+                      : "%s: %s_count is below 2, or not 0 without %s",
+                c->a->name, f->name, f->name);
+    if (slots) check_pool(c, given, batch);
+    if (slots) return;
+    const char *one = calls_value(c, "icmp eq i64 %s, 1", batch);
+    calls_check(c, calls_value(c, "select i1 %s, i1 %s, i1 true", given, one),
+                "%s: %s packs sequences into one batch, there are several", c->a->name, f->name);
+}
+
 static void check_requires(AuCalls *c)
 {
     for (uint32_t n = 0; n < c->a->require_count; n++) {
@@ -218,6 +268,7 @@ static const char *bind(AuCalls *c, const AuCall *call)
         if (f->kind != AU_CALL_TENSOR) continue;
         const bool has_strides = n + 1 < call->field_count && f[1].kind == AU_CALL_STRIDES;
         bind_tensor(c, f, values[n], has_strides ? values[n + 1] : "0", is_f32);
+        check_list(c, f, values[n]);
     }
     return dtype;
 }
