@@ -17,10 +17,10 @@ for folder in bin lib cases smoke tree; do
     mkdir "$out/$folder"
 done
 ninja -C "$build" runtime/libaule.so.0 compiler/driver/libaulec.so.0 compiler/driver/aulec runtime/tools/aule demo/demo tests/runtime/cuda_{runner,smoke} \
-    tests/exec/{scripts,sums}_test tests/codegen/{cuda,units,lowered_units,host_ops,host_control,host_memory,host_random}_test >/dev/null
+    tests/exec/{linear,scripts,sums}_test tests/codegen/{cuda,units,lowered_units,host_ops,host_control,host_memory,host_random}_test >/dev/null
 
 # ---- programs and libraries
-programs=("$build"/{compiler/driver/aulec,runtime/tools/aule,demo/demo,tests/runtime/cuda_{runner,smoke},tests/exec/{scripts,sums}_test})
+programs=("$build"/{compiler/driver/aulec,runtime/tools/aule,demo/demo,tests/runtime/cuda_{runner,smoke},tests/exec/{linear,scripts,sums}_test})
 for library in runtime/libaule compiler/driver/libaulec; do
     strip -o "$out/lib/${library##*/}.so.0" "$build/$library.so.0"
 done
@@ -91,7 +91,7 @@ ROWS
 fi
 
 # ---- what is read there
-(cd "$root" && git ls-files -z attn_scripts demo python 'tests/data/minilm_l*' 'tests/data/smollm2_layer12_[kqvo]*' tests/python tests/driver/checked_test.py tests/exec/scripts tests/exec/sums \
+(cd "$root" && git ls-files -z attn_scripts demo python 'tests/data/minilm_l*' 'tests/data/smollm2_layer12_[kqvo]*' tests/python tests/driver/checked_test.py tests/exec/linear tests/exec/scripts tests/exec/sums \
     tests/front/examples |
     xargs -0 cp --parents -t "$out/tree")
 cp "$here/run.py" "$out/"

@@ -34,6 +34,7 @@ WATCHED = {
 # Cases of scripts_test and sums_test whose scripts are not among the examples; ends of paths.
 HARD = ("pair_bias", "cross", "unseen", "far_sink", "low", "simplified", "chosen", "constant_end", "no_scales", "empty_rows",
         "empty_plain_rows", "negated_statistic")
+RECURRENT = re.compile(r"^\s*linear\b", re.M)
 SUMS = ("mha", "uniform", "/low", "/low_sigmoid", "/sigmoid", "relu", "alibi", "temperature", "scalable_softmax", "relative_bias", "kerple",
         "attention_sink", "qk_norm")
 
@@ -109,12 +110,19 @@ def smoke():
 
 def scripts():
     examples = TREE / "tests/front/examples"
-    recurrent = re.compile(r"^\s*linear\b", re.M)
     for script in sorted(examples.glob("*.attn")):
-        if script.stem != "groups" and not recurrent.search(script.read_text()):
+        if script.stem != "groups" and not RECURRENT.search(script.read_text()):
             yield Command(script.stem, [BIN / "scripts_test", "cuda:0", examples, "turns", script.name], by_last_line)
     for name in HARD:
         yield Command(name, [BIN / "scripts_test", "cuda:0", examples, "turns", f"/{name}.attn"], by_last_line)
+
+
+def recurrences():
+    """A command a script: which cases name it is told in linear_test.c. Then all of them by the matrix units of warps."""
+    folder, examples = TREE / "tests/exec/linear", TREE / "tests/front/examples"
+    for script in sorted([*folder.glob("*.attn"), *(s for s in examples.glob("*.attn") if RECURRENT.search(s.read_text()))]):
+        yield Command(script.stem, [BIN / "linear_test", "cuda:0", folder, script.name], by_last_line)
+    yield Command("by warps", [BIN / "linear_test", "cuda:0", folder, "warps"], by_last_line)
 
 
 def sums():
@@ -166,6 +174,7 @@ PARTS = {
     "smoke": Part("artifacts: streams, graphs, threads, beside cpu", 60, smoke),
     "operations": Part("single operations of the kernel IR, bit by bit", 90, operations),
     "scripts": Part("examples against the oracle: types in turns, forward and backward, hard shapes, repeats", 180, scripts),
+    "recurrences": Part("recurrences against the oracle: states, packed sequences, gradients, hard gates", 240, recurrences),
     "sums": Part("long sums and gradients that all pairs add to, beside formulas whose sums are exact", 240, sums),
     "checked": Part("--checked: indices that leave their tensors are found and named", 90, checked),
     "memory": Part("rows and heads beyond 2^32 bytes, errors and what is left after them", 90, memory),
