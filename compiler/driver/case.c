@@ -104,6 +104,15 @@ void case_set_want(const aulec_case *c, aulec_case_tensor *t, const double *want
     if (c->kind == AU_TRIAL_FAR && far_is_lost(want, t->elements, t->bound)) t->bound = INFINITY;
 }
 
+void case_set_product(const aulec_case *c, aulec_case_tensor *t, const double *want, double error)
+{
+    const double rounding = c->operand == AU_DT_BF16  ? 0x1p-8
+                            : c->operand == AU_DT_F16 ? 0x1p-11
+                                                      : 0;
+    case_set_want(c, t, want, error, 2);
+    t->bound += rounding * trial_largest(want, t->elements);
+}
+
 /* ---- forward */
 
 bool case_fail(aulec_case *c, const char *why)

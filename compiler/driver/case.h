@@ -38,6 +38,8 @@ double case_error(const aulec_case *c, const double *want, const double *plain, 
  * type, and what rounding the largest result to f32 a few times costs. */
 void case_set_want(const aulec_case *c, aulec_case_tensor *t, const double *want, double error,
                    double factor);
+/* The same of results in f32 of products of operands: one rounding of those more. */
+void case_set_product(const aulec_case *c, aulec_case_tensor *t, const double *want, double error);
 /* Which tensors of the attention get a gradient. */
 bool case_has_gradient(const AuAttn *a, uint32_t n);
 /* Always false, with a diagnostic. */

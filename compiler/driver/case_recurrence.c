@@ -10,6 +10,7 @@
 
 /* What is given and made, the parts of a state in the order of the artifact: the state, and with `norm` the sum. */
 typedef struct Recurrence {
+    int64_t chunk; /* of a forward kernel by products; 0: token after token */
     const AuNormal *n;
     uint32_t parts;
     int64_t *shape; /* [B, H, K, V]; of the sum without V */
@@ -69,6 +70,10 @@ static bool evaluate(aulec_case *c, const AuTrial *trial, Recurrence *r, bool pl
     }
     if (!attn_linear_gradients(a, r->n, c->grads->normal, &call, c->arena, &why))
         return case_fail(c, why);
+    if (plain && r->chunk) {
+        call.how = recurrence_by_products(r->chunk, call.how.operand);
+        if (!attn_linear_forward(a, r->n, &call, c->arena, &why)) return case_fail(c, why);
+    }
     for (uint64_t i = 0; plain && i < elements; i++) r->o[i] = attn_round(r->o[i], c->operand);
     for (uint32_t n = 0; plain && n < a->tensor_count; n++)
         for (uint64_t i = 0; r->grads[n] && i < trial->elements[n]; i++)
@@ -126,8 +131,10 @@ static bool add_gradients(aulec_case *c, const Recurrence *want, const Recurrenc
     for (uint32_t i = 0; i < want->parts; i++) {
         aulec_case_tensor *made = add_part(c, want, 3, i, AULE_ROLE_DSTATE);
         if (!made) return false;
-        case_set_want(c, made, want->dstate_in[i],
-                      case_error(c, want->dstate_in[i], plain->dstate_in[i], made->elements), 4);
+        const double errors[] = {
+            case_error(c, want[0].dstate_in[i], plain[0].dstate_in[i], made->elements),
+            case_error(c, want[1].dstate_in[i], plain[1].dstate_in[i], made->elements)};
+        case_set_want(c, made, want->dstate_in[i], fmax(errors[0], errors[1]), 4);
     }
     return true;
 }
@@ -136,9 +143,14 @@ static void want_forward(aulec_case *c, const Recurrence *want, const Recurrence
 {
     aulec_case_tensor *o = &c->tensors[c->first_result];
     case_set_want(c, o, want->o, case_error(c, want->o, plain->o, o->elements), 2);
-    for (uint32_t i = 0; i < want->parts; i++)
-        case_set_want(c, &o[1 + i], want->state_out[i],
-                      case_error(c, want->state_out[i], plain->state_out[i], o[1 + i].elements), 2);
+    for (uint32_t i = 0; i < want->parts; i++) {
+        const double error =
+            case_error(c, want->state_out[i], plain->state_out[i], o[1 + i].elements);
+        if (want->chunk)
+            case_set_product(c, &o[1 + i], want->state_out[i], error);
+        else
+            case_set_want(c, &o[1 + i], want->state_out[i], error, 2);
+    }
 }
 
 bool case_recurrence(aulec_case *c, const aulec_case_options *o)
@@ -150,7 +162,8 @@ bool case_recurrence(aulec_case *c, const aulec_case_options *o)
     int64_t *shape = AU_NEW_ARRAY(c->arena, int64_t, 4);
     shape[0] = t->shapes[0][0], shape[2] = t->shapes[0][3], shape[3] = t->shapes[2][3];
     shape[1] = (int64_t)attn_scalar(a, attn_heads(a), t->sizes, t->params);
-    Recurrence want[2] = {{.n = &n, .parts = 1u + (n.slot[AU_SLOT_NORM].i != 0), .shape = shape}};
+    Recurrence want[2] = {
+        {.chunk = o->chunk, .n = &n, .parts = 1u + (n.slot[AU_SLOT_NORM].i != 0), .shape = shape}};
     if (!add_forward(c, &want[0], o->seed) || !add_given(c, &want[0], o->seed) ||
         !trial_make(c->arena, c->diags, a, AU_TRIAL_USUAL, o->values, c->operand, o->seed + 1,
                     &other))

@@ -39,6 +39,18 @@ typedef struct AuEngine {
     int32_t values;  /* of what is written behind it */
 } AuEngine;
 
+/* As kernels that multiply chunks by matrix units do it: products round what they multiply to [bits], but for the inverse and what is
+ * written behind it, which are two such numbers each. */
+static inline AuEngine recurrence_by_products(int64_t chunk, int32_t bits)
+{
+    return (AuEngine){.chunk = chunk,
+                      .single = true,
+                      .plain_sums = true,
+                      .operand = bits,
+                      .solve = 2 * bits,
+                      .values = 2 * bits};
+}
+
 /* [state], [K, V]: the one before, then the one after. o: [T, V]. */
 void recurrence_forward(const AuRows *rows, const AuEngine *how, double *state, double *o,
                         AuArena *scratch);

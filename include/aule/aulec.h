@@ -165,6 +165,9 @@ typedef struct aulec_case_options {
     uint64_t seed;
     uint32_t
         far_inputs; /* 1: those that aulec_case_far_inputs names are 0 or far below 0 (-1e9), in whole rows and at some keys */
+    uint32_t
+        chunk; /* of a recurrence: its forward kernel multiplies chunks of so many tokens by matrix units, which rounds more
+                       than a token after another does; 0: it does not */
 } aulec_case_options;
 
 typedef struct aulec_case_tensor {

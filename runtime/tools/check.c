@@ -1,7 +1,9 @@
 /* check.c - aule check: tries the laws of the language on a script, then its compiled kernels on every device there is,
  * forward and backward, in every operand type, beside what the interpreter computes in f64. */
+#include "check.h"
+
 #include <errno.h>
-#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -10,15 +12,6 @@
 #include "compiler.h"
 
 enum { MOST = 96 };
-
-typedef struct Script {
-    AuCompiler compiler;
-    AuFile file;
-    const char *path, *attention, *values;
-    bool tf32;         /* f32 is multiplied so */
-    const char *dtype; /* of the operands; NULL: all */
-    uint64_t seed;
-} Script;
 
 /* ---- laws and the mask, by the compiler */
 
@@ -137,180 +130,18 @@ static int compile_for(Script *s, const aule_device_info *device, const aulec_ca
     return failed;
 }
 
-/* ---- one case on one device */
+/* ---- the cases of a type */
 
-typedef struct Trial {
-    Script *script;
-    aule_device *device;
-    const aulec_case *reference;
-    AuArray arrays[MOST]; /* by tensor of the case */
-    aule_buffer *buffers[MOST];
-    DLTensor tensors[MOST];
-    aule_param_arg params[MOST];
-    size_t count, param_count;
-} Trial;
-
-static const aulec_case_tensor *tensor_of(const Trial *t, size_t n)
-{
-    return t->script->compiler.aulec_case_get_tensor(t->reference, n);
-}
-
-static int give_up(aule_error *error)
-{
-    printf("%s\n", aule_error_message(error));
-    aule_error_free(error);
-    return EXIT_WRONG;
-}
-
-static int place(Trial *t, size_t n)
-{
-    const aulec_case_tensor *tensor = tensor_of(t, n);
-    AuArray *array = &t->arrays[n];
-    aule_error *error = NULL;
-    AuWhy why;
-    if (!array_new(array, tensor->dtype, (int32_t)tensor->rank, tensor->shape, &why))
-        return command_fail(EXIT_WRONG, "%s", why.text);
-    if (tensor->data)
-        memcpy(array->data, tensor->data, array->bytes);
-    else
-        memset(array->data, 0xff, array->bytes); /* nan: what is not written shows */
-    void *data = array->data;
-    if (aule_device_get_info(t->device)->dl.device_type != kDLCPU) {
-        if (aule_buffer_new(t->device, array->bytes ? array->bytes : 4, &t->buffers[n], &error) ||
-            aule_buffer_upload(t->buffers[n], 0, array->data, array->bytes, &error))
-            return give_up(error);
-        data = aule_buffer_data(t->buffers[n]);
-    }
-    t->tensors[n] = (DLTensor){.data = data,
-                               .device = aule_device_get_info(t->device)->dl,
-                               .ndim = array->rank,
-                               .dtype = array_dl_type(array->dtype),
-                               .shape = array->shape,
-                               .strides = array->strides};
-    return 0;
-}
-
-static int run_operation(Trial *t, aule_attention *attention, const char *operation)
-{
-    aule_tensor_arg arguments[MOST];
-    aule_call call = {.struct_size = sizeof call,
-                      .operation = operation,
-                      .tensors = arguments,
-                      .params = t->params,
-                      .param_count = t->param_count};
-    for (size_t n = 0; n < t->count; n++) {
-        const aulec_case_tensor *tensor = tensor_of(t, n);
-        if (operation_takes(operation, tensor->role))
-            arguments[call.tensor_count++] = (aule_tensor_arg){tensor->name, &t->tensors[n]};
-    }
-    aule_plan *plan = NULL;
-    aule_buffer *workspace = NULL;
-    aule_error *error = NULL;
-    if (aule_plan_new(attention, t->device, &call, &plan, &error)) return give_up(error);
-    aule_run run = {.struct_size = sizeof run, .workspace_bytes = aule_plan_workspace(plan, NULL)};
-    int status = 0;
-    if (run.workspace_bytes && aule_buffer_new(t->device, run.workspace_bytes, &workspace, &error))
-        status = give_up(error);
-    if (workspace) run.workspace = aule_buffer_data(workspace);
-    if (!status &&
-        (aule_plan_run(plan, &run, &error) || aule_device_synchronize(t->device, NULL, &error)))
-        status = give_up(error);
-    aule_buffer_free(workspace);
-    aule_plan_free(plan);
-    return status;
-}
-
-static double element(const AuArray *array, uint64_t n)
-{
-    const uint16_t *half = array->data;
-    uint32_t bits;
-    float value;
-    if (array->dtype == AULE_F16) return (double)array_from_half(half[n]);
-    if (array->dtype == AULE_F32) return (double)((const float *)array->data)[n];
-    bits = (uint32_t)half[n] << 16;
-    memcpy(&value, &bits, sizeof value);
-    return (double)value;
-}
-
-/* Prints the error, and the size of what it is an error of; true if it is inside of its bound. Nothing but zeros is no test. */
-static bool compare(Trial *t, size_t n)
-{
-    const aulec_case_tensor *tensor = tensor_of(t, n);
-    aule_error *error = NULL;
-    double worst = 0, size = 0;
-    if (t->buffers[n] &&
-        aule_buffer_download(t->buffers[n], 0, t->arrays[n].data, t->arrays[n].bytes, &error)) {
-        give_up(error);
-        return false;
-    }
-    for (uint64_t i = 0; i < tensor->elements; i++) {
-        const double got = element(&t->arrays[n], i), want = tensor->want[i];
-        const double off = got == want || (isnan(got) && isnan(want)) ? 0 : fabs(got - want);
-        if (!(off <= worst)) worst = isnan(off) ? INFINITY : off;
-        if (isfinite(want)) size = fmax(size, fabs(want));
-    }
-    const bool good = worst <= tensor->bound;
-    if (good && isinf(tensor->bound))
-        printf(" %s (not tested: lost by rounding)", tensor->name);
-    else if (good && size == 0)
-        printf(" %s (not tested: all 0)", tensor->name);
-    else
-        printf(" %s %.1e/%.2g%s", tensor->name, worst, size, good ? "" : " (!)");
-    if (!good) printf(" [bound %.1e]", tensor->bound);
-    return good;
-}
-
-/* Whether gradients are to be compared: a recurrence may have no kernel of them on a device (N0601), which the report says;
- * all else has them everywhere. */
-static bool runs_backward(const Trial *t, const aule_attention *attention)
-{
-    const aule_attention_v1 *a = aule_attention_descriptor(attention);
-    const aule_variant_v1 *v = a->variants;
-    bool recurs = false;
-    for (size_t n = 0; n < t->count; n++) recurs |= tensor_of(t, n)->role == AULE_ROLE_STATE;
-    for (uint32_t n = 0; recurs && n < a->variant_count; n++) {
-        if (strcmp(v->operation, "backward") == 0) return true;
-        v = (const aule_variant_v1 *)(const void *)((const char *)v + v->struct_size);
-    }
-    return !recurs && t->script->compiler.aulec_case_has_gradients(t->reference);
-}
-
-static int run_trial(Trial *t, aule_module *module)
-{
-    aule_attention *attention = NULL;
-    aule_error *error = NULL;
-    AuCompiler *c = &t->script->compiler;
-    int status = 0;
-    if (aule_module_find(module, c->aulec_case_attention(t->reference), &attention, &error))
-        return give_up(error);
-    for (size_t n = 0; n < t->param_count; n++) {
-        const aulec_case_param *p = c->aulec_case_get_param(t->reference, n);
-        t->params[n] = (aule_param_arg){
-            p->name,
-            {.type = p->is_float ? AULE_VALUE_FLOAT : AULE_VALUE_INT, .i = p->i, .f = p->f}};
-    }
-    for (size_t n = 0; n < t->count && !status; n++) status = place(t, n);
-    if (!status) status = run_operation(t, attention, "forward");
-    const bool backward = runs_backward(t, attention);
-    if (!status && backward) status = run_operation(t, attention, "backward");
-    bool good = !status;
-    for (size_t n = 0; n < t->count && !status; n++)
-        if (tensor_of(t, n)->want &&
-            (backward || operation_takes("forward", tensor_of(t, n)->role)))
-            good &= compare(t, n);
-    if (!status) puts(backward ? "" : " (no kernels of gradients here)");
-    return good ? 0 : EXIT_WRONG;
-}
-
-/* [far]: of inputs far below 0. */
-static int new_case(Script *s, const char *dtype, bool far, aulec_case **reference)
+/* [far]: of inputs far below 0; [chunk]: of a forward kernel by products, in tokens. */
+static int new_case(Script *s, const char *dtype, bool far, uint32_t chunk, aulec_case **reference)
 {
     const aulec_case_options options = {.struct_size = sizeof options,
                                         .attention = s->attention,
                                         .dtype = dtype,
                                         .values = s->values,
                                         .seed = s->seed,
-                                        .far_inputs = far};
+                                        .far_inputs = far,
+                                        .chunk = chunk};
     aulec_result *result = NULL;
     *reference = NULL;
     if (s->compiler.aulec_case_new(s->path, (const char *)s->file.bytes, s->file.length, &options,
@@ -318,31 +149,38 @@ static int new_case(Script *s, const char *dtype, bool far, aulec_case **referen
         fputs(result ? s->compiler.aulec_result_diagnostics(result) : "aule: no memory\n", stderr);
     s->compiler.aulec_result_free(result);
     if (!*reference) return EXIT_WRONG;
-    if (s->compiler.aulec_case_tensor_count(*reference) <= MOST &&
-        s->compiler.aulec_case_param_count(*reference) <= MOST)
+    if (s->compiler.aulec_case_tensor_count(*reference) <= CHECK_MOST &&
+        s->compiler.aulec_case_param_count(*reference) <= CHECK_MOST)
         return 0;
     s->compiler.aulec_case_free(*reference);
     *reference = NULL;
-    return command_fail(EXIT_WRONG, "%s: more than %d tensors or parameters", s->path, MOST);
+    return command_fail(EXIT_WRONG, "%s: more than %d tensors or parameters", s->path, CHECK_MOST);
 }
 
-static int run_case(Script *s, aule_device *device, const aulec_case *reference,
-                    aule_module *module)
+/* Tokens of a chunk where the module's forward multiplies chunks by matrix units, which is held against the formula that rounds where
+ * they do; else 0. A module that was compiled for one device and type has one such kernel. */
+static uint32_t chunk_of(const aule_module *module)
 {
-    Trial *t = calloc(1, sizeof *t);
-    if (!t) return command_fail(EXIT_WRONG, "%s: no memory", s->path);
-    *t = (Trial){.script = s,
-                 .device = device,
-                 .reference = reference,
-                 .count = s->compiler.aulec_case_tensor_count(reference),
-                 .param_count = s->compiler.aulec_case_param_count(reference)};
-    const int status = run_trial(t, module);
-    for (size_t n = 0; n < t->count; n++) {
-        aule_buffer_free(t->buffers[n]);
-        array_free(&t->arrays[n]);
+    const aule_attention_v1 *a = aule_attention_descriptor(aule_module_attention(module, 0));
+    const aule_variant_v1 *v = a->variants;
+    unsigned warps, tokens;
+    for (uint32_t n = 0; n < a->variant_count; n++) {
+        if (strcmp(v->operation, "forward") == 0 &&
+            sscanf(v->schedule, "linear_warps: warps=%u tokens=%u", &warps, &tokens) == 2)
+            return tokens;
+        v = (const aule_variant_v1 *)(const void *)((const char *)v + v->struct_size);
     }
-    free(t);
-    return status;
+    return 0;
+}
+
+static int compile_case(Script *s, const aule_device_info *device, const char *dtype,
+                        aulec_case **reference, aule_module **module)
+{
+    int status = compile_for(s, device, *reference, dtype, module);
+    const uint32_t chunk = status ? 0 : chunk_of(*module);
+    if (!chunk) return status;
+    s->compiler.aulec_case_free(*reference);
+    return new_case(s, dtype, false, chunk, reference);
 }
 
 static int check_dtype(Script *s, aule_device *device, const char *dtype)
@@ -350,16 +188,16 @@ static int check_dtype(Script *s, aule_device *device, const char *dtype)
     const aule_device_info *info = aule_device_get_info(device);
     aulec_case *reference = NULL, *far = NULL;
     aule_module *module = NULL;
-    int status = new_case(s, dtype, false, &reference);
+    int status = new_case(s, dtype, false, 0, &reference);
     if (status) return status;
     printf("  %-10s %-4s ", info->id, dtype);
     fflush(stdout);
-    status = compile_for(s, info, reference, dtype, &module);
-    if (!status) status = run_case(s, device, reference, module);
+    status = compile_case(s, info, dtype, &reference, &module);
+    if (!status) status = check_case(s, device, reference, module);
     if (!status && s->compiler.aulec_case_far_inputs(reference)) {
-        status = new_case(s, dtype, true, &far);
+        status = new_case(s, dtype, true, 0, &far);
         if (!status) printf("  %-10s %-4s  far ", info->id, dtype);
-        if (!status) status = run_case(s, device, far, module);
+        if (!status) status = check_case(s, device, far, module);
     }
     aule_module_close(module);
     s->compiler.aulec_case_free(far);

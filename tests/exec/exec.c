@@ -506,11 +506,11 @@ static bool is_of_small_weights(const Run *r, const Tensor *t)
     return exec_has(r, "scaled") && strcmp(t->name, "dv") == 0;
 }
 
-/* What a few roundings are of the largest result. A state is f32, but it may be little more than the token last written, whose key
+/* What a few roundings are of the largest result. A state behind chunks is f32, but it may be little more than the token last written, whose key
  * products take rounded: one rounding of the operand's type. */
 static double few_roundings(const Run *r, const Tensor *t)
 {
-    if (!r->chunk || t->dtype != AU_DT_F32) return 0x1p-21;
+    if (!r->chunk || t->role != AULE_ROLE_STATE_OUT) return 0x1p-21;
     return 0x1p-21 + (strcmp(r->dtype, "bf16") == 0 ? 0x1p-8 : 0x1p-11);
 }
 

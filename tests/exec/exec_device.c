@@ -98,8 +98,12 @@ static bool call_kernel(Run *r, aule_module *module)
     aule_buffer *workspace = NULL;
     aule_error *error = NULL;
     aule_run run = {.struct_size = sizeof run};
+    unsigned warps, tokens;
     bool good = !aule_module_find(module, r->attn->name, &attention, &error) &&
                 !aule_plan_new(attention, r->suite->device, &call, &plan, &error);
+    if (good && sscanf(aule_plan_variant(plan)->schedule, "linear_warps: warps=%u tokens=%u",
+                       &warps, &tokens) == 2)
+        r->chunk = tokens;
     if (good && (run.workspace_bytes = aule_plan_workspace(plan, NULL)) > 0) {
         good = !aule_buffer_new(r->suite->device, run.workspace_bytes, &workspace, &error);
         if (good) run.workspace = aule_buffer_data(workspace);

@@ -32,13 +32,7 @@ void exec_gradients_of(const Run *r, double *const *results, double **grads)
 static bool by_products(Run *r, const AuLinearCall *all, const AuNormal *n, const char **why)
 {
     AuLinearCall forward = *all;
-    const int32_t bits = all->how.operand;
-    forward.how = (AuEngine){.chunk = r->chunk,
-                             .single = true,
-                             .plain_sums = true,
-                             .operand = bits,
-                             .solve = 2 * bits,
-                             .values = 2 * bits};
+    forward.how = recurrence_by_products(r->chunk, all->how.operand);
     return attn_linear_forward(r->attn, n, &forward, r->arena, why);
 }
 
