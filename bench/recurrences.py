@@ -55,10 +55,14 @@ PLAIN = "attention plain { q: [B, H, T, K]; k: [B, H, T, K]; v: [B, H, T, V]; li
 
 
 def arguments_of(case: Case, dtype: torch.dtype, device: str):
+    """As layers hold them, [B, T, H, ..] in memory, which no peer has to copy; as views [B, H, T, ..]."""
     torch.manual_seed(1)
-    q, k, v = (torch.randn(case.B, case.H, case.T, case.K, device=device).to(dtype) for _ in range(3))
-    gate = torch.randn(case.B, case.H, case.T, *([case.K] if case.kind == "vector" else []), device=device)
-    return q, k, v, gate, torch.randn(case.B, case.H, case.T, device=device)
+
+    def draw(*more: int):
+        return torch.randn(case.B, case.T, case.H, *more, device=device).transpose(1, 2)
+
+    q, k, v = (draw(case.K).to(dtype) for _ in range(3))
+    return q, k, v, draw(*([case.K] if case.kind == "vector" else [])), draw()
 
 
 def normal(case: Case, q, k, v, gate, beta, exact: bool = False):
@@ -151,11 +155,14 @@ def aule_call(case: Case):
 def fla_call(case: Case):
     import fla.ops as ops
 
+    first = []  # the log decays and strengths that its kernels take: made once, not timed
+
     def run(q, k, v, gate, beta):
-        q, k, v = (x.transpose(1, 2) for x in (q, k, v))  # [B, T, H, K], views: copied by it where it wants them compact
-        _, _, _, decay, strength = normal(case, q[:, :1, :1], k[:, :1, :1], v[:, :1, :1], gate, beta) if case.kind != "constant" else (None,) * 5
-        decay = None if decay is None else decay.transpose(1, 2)
-        scale = case.K**-0.5
+        if not first:
+            made = normal(case, *(x[:, :1, :1] for x in (q, k, v)), gate, beta)[3:] if case.kind != "constant" else (None, None)
+            first.extend(x if x is None else x.transpose(1, 2).contiguous() for x in made)
+        q, k, v = (x.transpose(1, 2) for x in (q, k, v))  # [B, T, H, K], compact
+        (decay, strength), scale = first, case.K**-0.5
         if case.kind == "none":
             return ops.chunk_linear_attn(q, k, v, scale=scale, normalize=False)[0].transpose(1, 2)
         if case.kind == "constant":
@@ -164,7 +171,7 @@ def fla_call(case: Case):
             return ops.chunk_simple_gla(q, k, v, decay[..., 0], scale=scale)[0].transpose(1, 2)
         if case.kind == "vector":
             return ops.chunk_gla(q, k, v, decay.to(q.dtype), scale=scale)[0].transpose(1, 2)
-        strength = strength.transpose(1, 2).to(q.dtype)
+        strength = strength.to(q.dtype)
         if case.kind == "delta":
             return ops.chunk_delta_rule(q, k, v, strength, scale=scale, use_qk_l2norm_in_kernel=True)[0].transpose(1, 2)
         return ops.chunk_gated_delta_rule(q, k, v, decay[..., 0], strength, scale=scale, use_qk_l2norm_in_kernel=True)[0].transpose(1, 2)
