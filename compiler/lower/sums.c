@@ -152,10 +152,20 @@ static void scan_lanes(AuLower *l, Scan *x, const AuAxisDigit *digit)
     }
 }
 
-static bool can_scan(const AuLower *l, const AuTileType *type)
+/* The axis that the sum runs along, of a value that has another one at most. */
+static const AuTileAxis *scanned_axis(const AuTileType *type, const AuTileExpr *sum)
 {
-    const AuTileAxis *axis = &type->axes[0];
-    if (type->count != 1 || !axis->places || tile_axis_registers(axis->places) > MOST_REGISTERS ||
+    for (uint32_t n = 0; n < type->count && type->count <= 2; n++)
+        if (type->axes[n].name == sum->names.at[0]) return &type->axes[n];
+    return NULL;
+}
+
+static bool can_scan(const AuLower *l, const AuTileType *type, const AuTileAxis *axis)
+{
+    for (uint32_t n = 0; n < type->count; n++)
+        if (!type->axes[n].places || (type->count > 1 && lower_is_grouped(l, &type->axes[n])))
+            return false;
+    if (!axis || tile_axis_registers(axis->places) > MOST_REGISTERS ||
         tile_warp_bits(axis->places))
         return false;
     const AuAxisDigits digits = lower_digits(axis->places);
@@ -169,9 +179,26 @@ static bool can_scan(const AuLower *l, const AuTileType *type)
     return true;
 }
 
-static AuPoint point_on(AuLower *l, const AuTileAxis *axis, int32_t r)
+/* Register [r] along the axis, [other] along the other one. */
+static AuPoint point_on(AuLower *l, const AuTileType *type, const AuTileAxis *axis, int32_t r,
+                        int32_t other)
 {
-    return (AuPoint){.at = {lower_coord_in_groups(l, axis, r)}, .count = 1};
+    AuPoint p = {.count = type->count};
+    for (uint32_t n = 0; n < type->count; n++)
+        p.at[n] = lower_coord_in_groups(l, &type->axes[n], &type->axes[n] == axis ? r : other);
+    return p;
+}
+
+static void scan(AuLower *l, Scan *x, const AuTileAxis *axis)
+{
+    const AuAxisDigits digits = lower_digits(axis->places);
+    for (uint32_t n = 0; n < digits.count; n++) {
+        const AuAxisDigit *d = &digits.at[n];
+        if (d->unit == TILE_UNIT_LANE)
+            scan_lanes(l, x, d);
+        else
+            scan_registers(l, x, d->size, d->apart);
+    }
 }
 
 void lower_running_sum(AuLower *l, const AuTileStmt *s)
@@ -179,30 +206,29 @@ void lower_running_sum(AuLower *l, const AuTileStmt *s)
     AuKernel *k = l->k;
     AuTileExpr *of = tile_assigned(s)->args.at[0];
     const AuTileType *type = s->var->type;
+    const AuTileAxis *axis = scanned_axis(type, tile_assigned(s));
     const AuVal none = {0};
     Scan x;
-    if (!can_scan(l, type)) {
+    if (!can_scan(l, type, axis)) {
         lower_refuse(l, "a running sum of this layout");
         return;
     }
-    const AuTileAxis *axis = &type->axes[0];
-    const uint32_t known_before = lower_reductions(l, of);
+    int32_t others = 1;
+    for (uint32_t n = 0; n < type->count; n++)
+        if (&type->axes[n] != axis) others = tile_axis_registers(type->axes[n].places);
     x.registers = tile_axis_registers(axis->places);
-    for (int32_t r = 0; r < x.registers; r++) {
-        const AuPoint p = point_on(l, axis, r);
-        x.upto[r] = x.all[r] = lower_as(l, lower_eval(l, of, &p), AU_F32);
-    }
-    l->r.known_count = known_before;
-    const AuAxisDigits digits = lower_digits(axis->places);
-    for (uint32_t n = 0; n < digits.count; n++) {
-        const AuAxisDigit *d = &digits.at[n];
-        if (d->unit == TILE_UNIT_LANE)
-            scan_lanes(l, &x, d);
-        else
-            scan_registers(l, &x, d->size, d->apart);
-    }
-    for (int32_t r = 0; r < x.registers; r++) {
-        const AuPoint p = point_on(l, axis, r);
-        kernel_store(k, lower_var_array(l, s->var), lower_register(l, type, &p), x.upto[r], none);
+    for (int32_t other = 0; other < others; other++) {
+        const uint32_t known_before = lower_reductions(l, of);
+        for (int32_t r = 0; r < x.registers; r++) {
+            const AuPoint p = point_on(l, type, axis, r, other);
+            x.upto[r] = x.all[r] = lower_as(l, lower_eval(l, of, &p), AU_F32);
+        }
+        l->r.known_count = known_before;
+        scan(l, &x, axis);
+        for (int32_t r = 0; r < x.registers; r++) {
+            const AuPoint p = point_on(l, type, axis, r, other);
+            kernel_store(k, lower_var_array(l, s->var), lower_register(l, type, &p), x.upto[r],
+                         none);
+        }
     }
 }

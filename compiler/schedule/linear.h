@@ -5,6 +5,11 @@
 
 #include "lanes.h"
 
+/* Backward by warps: the part of a chunk's gradients that an executor has, and of `t`, `c`, `c_d`. */
+typedef struct LinearPart {
+    const char *rows, *key_columns, *value_columns; /* "first + 16 +: 16", "0 +: 64" */
+} LinearPart;
+
 typedef struct Linear {
     Lanes x;
     const AuNormal *n;
@@ -16,6 +21,7 @@ typedef struct Linear {
     bool has_norm;
     bool is_step;   /* states are a pool's, in place */
     bool in_strips; /* backward: a block goes over strips of columns one after another */
+    const LinearPart *of_warps; /* NULL: an executor has all of a chunk */
 } Linear;
 
 /* What schedules_forward kernels of all classes are made of, in the order of their text. */
@@ -101,8 +107,10 @@ uint32_t lin_back_loops(Linear *l);
 /* Tensors get what the gradient of the slot's rows, which is where they were, makes of it. Rows along kv. */
 void lin_rows_back_declare(Linear *l, const LinearRows *r);
 void lin_rows_back(Linear *l, const LinearRows *r);
-/* The same where the gradient is in the fragment dx_MEMORY already. */
+/* The same where the gradient is in the fragment dx_MEMORY already; or in [dx], and the slot's rows in [raw]. */
 void lin_rows_back_from(Linear *l, const LinearRows *r);
+void lin_rows_back_of(Linear *l, const LinearRows *r, const char *raw, const char *dx);
+bool lin_has_gradient(const Linear *l, AuSlot slot); /* of anything that the slot reads */
 /* Tokens and channels of the chunk, by which hooks and reads know places: t, i; c of values, c_d of keys. Along the axis kv. */
 void lin_places(Linear *l);
 /* Results of a hook, "value_Q0, value_Q1", [of] of which they are; and where they go. */

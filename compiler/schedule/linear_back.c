@@ -161,8 +161,17 @@ const char *lin_value_names(Linear *l, const AuInputGrads *in, const char *of)
 
 static const char *inside(Linear *l)
 {
-    if (l->spread == l->chunk) return "t < end";
+    if (l->of_warps || l->spread == l->chunk) return "t < end";
     return tile_text(l->x.t, "t < end && t < first + %d", l->chunk);
+}
+
+/* Channels that a tile has beyond the tensor's are nobody's. */
+static const char *inside_channels(Linear *l, const char *channel)
+{
+    const AuProblem *p = l->x.p;
+    const int32_t most = *channel == 'd' ? p->d : p->e;
+    if (!l->of_warps || !*channel) return "";
+    return tile_text(l->x.t, "%s < %d", channel_index(channel), most);
 }
 
 /* Where a slot's tensor has what it was given: "sum_1[b, h / (..), t, 2 + c]". */
@@ -225,10 +234,15 @@ static void store_gradient(Linear *l, const AuInputGrad *g, const char *value, c
         const char *comma = names.length ? ", " : "";
         if (n) au_text_add(&view, ", ");
         if (bits[n] & TOKENS) {
-            au_text_add(&view, "first +: %d from start to end", l->spread);
+            au_text_add(&view, "%s from start to end",
+                        l->of_warps ? l->of_warps->rows
+                                    : tile_text(l->x.t, "first +: %d", l->spread));
             au_text_add(&names, "%skv", comma);
         } else if (bits[n] & CHANNELS) {
-            au_text_add(&view, ":");
+            au_text_add(&view, "%s",
+                        !l->of_warps      ? ":"
+                        : *channel == 'd' ? l->of_warps->key_columns
+                                          : l->of_warps->value_columns);
             au_text_add(&names, "%s%s", comma, channel);
         } else
             au_text_add(&view, "%s", bits[n] == AU_AX_B ? "b" : bits[n] == AU_AX_H ? "h" : "0");
@@ -236,7 +250,7 @@ static void store_gradient(Linear *l, const AuInputGrad *g, const char *value, c
     const char *elem = lanes_elem(&l->x, g->tensor);
     tile_store(l->x.t, "%s(%s) -> %s] as [%s] clip%s", elem, value, au_text_str(&view),
                au_text_str(&names),
-               l->spread == l->chunk
+               l->of_warps || l->spread == l->chunk
                    ? ""
                    : tile_text(l->x.t, " when iota(kv:%d) < %d", l->spread, l->chunk));
 }
@@ -266,7 +280,11 @@ static void add_gradient(Linear *l, const AuInputGrad *g, uint32_t n, const char
         tile_set(t, sum, "reduce_sum(%s, %s)", row, channel);
     }
     const bool in_turn = l->x.p->deterministic && !l->x.on_cpu && by_token && !whole;
-    const char *when = by_token ? tile_text(t, " when %s", inside(l)) : "";
+    const char *channels = by_channel ? inside_channels(l, channel) : "";
+    const char *when =
+        by_token    ? tile_text(t, " when %s%s%s", inside(l), *channels ? " && " : "", channels)
+        : *channels ? tile_text(t, " when %s", channels)
+                    : "";
     if (in_turn) {
         tile_for_range(t, "owner", "0", tile_text(t, "%d", l->x.p->caps->lanes));
         when = tile_text(t, "%s && t %% %d == owner", when, l->x.p->caps->lanes);
@@ -299,24 +317,30 @@ void lin_rows_back_declare(Linear *l, const LinearRows *r)
                   r->tokens, l->spread);
 }
 
-void lin_rows_back_from(Linear *l, const LinearRows *r)
+void lin_rows_back_of(Linear *l, const LinearRows *r, const char *raw, const char *dx)
 {
     AuTileBuild *t = l->x.t;
     const AuInputGrads *in = &grads(l)->slot[r->slot];
     const AuHookSlot *s = &l->slots[r->slot];
-    const char *dx = tile_text(t, "dx_%s", r->memory);
     if (!in->count) return;
     if (!s->back)
         tile_set(t, lin_value_names(l, in, r->memory), "%s", dx);
     else {
-        const char *x = s->is_scalar && r->slot == AU_SLOT_LOG_DECAY
-                            ? dx
-                            : tile_text(t, "f32(raw_%s)", r->memory);
+        const char *x =
+            s->is_scalar && r->slot == AU_SLOT_LOG_DECAY ? dx : tile_text(t, "f32(%s)", raw);
         tile_set(t, lin_value_names(l, in, r->memory), "%s(%s, %s, b, h, t, %s)", s->back, x, dx,
                  s->channel ? channel_index(held_channel(s)) : "0");
     }
     lin_add_gradients(l, in, r->memory, held_channel(s));
 }
+
+void lin_rows_back_from(Linear *l, const LinearRows *r)
+{
+    lin_rows_back_of(l, r, tile_text(l->x.t, "raw_%s", r->memory),
+                     tile_text(l->x.t, "dx_%s", r->memory));
+}
+
+bool lin_has_gradient(const Linear *l, AuSlot slot) { return grads(l)->slot[slot].count != 0; }
 
 void lin_rows_back(Linear *l, const LinearRows *r)
 {

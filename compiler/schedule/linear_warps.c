@@ -20,7 +20,7 @@ static bool has_strength(const LinearWarps *w)
 static bool decays(const LinearWarps *w) { return w->l.n->decay != AU_DECAY_NONE; }
 
 /* "self % 4 * 16": which of the executors' parts, of that size; written where it is used, so that it is seen to be a multiple. */
-static const char *begins(LinearWarps *w, const char *part, int32_t parts, int32_t size)
+const char *lw_begins(LinearWarps *w, const char *part, int32_t parts, int32_t size)
 {
     if (parts == 1) return "0";
     return tile_text(w->l.x.t, "%s * %d", part, size);
@@ -34,33 +34,36 @@ static const char *part_of(LinearWarps *w, int32_t groups)
 /* Of the chunk's rows and the output's columns. */
 const char *lw_row(LinearWarps *w)
 {
-    return begins(w, part_of(w, w->row_groups), w->row_groups, LINEAR_ROWS);
+    return lw_begins(w, part_of(w, w->row_groups), w->row_groups, LINEAR_ROWS);
 }
 
 static const char *column(LinearWarps *w)
 {
-    return begins(w, tile_text(w->l.x.t, "self / %d", w->row_groups), w->e / w->out_columns,
-                  w->out_columns);
+    return lw_begins(w, tile_text(w->l.x.t, "self / %d", w->row_groups), w->e / w->out_columns,
+                     w->out_columns);
 }
 
 /* Of the state. */
-static const char *state_row(LinearWarps *w)
+const char *lw_state_row(LinearWarps *w)
 {
-    return begins(w, part_of(w, w->state_groups), w->state_groups, w->channels);
+    return lw_begins(w, part_of(w, w->state_groups), w->state_groups, w->channels);
 }
 
-static const char *state_column(LinearWarps *w)
+const char *lw_state_column(LinearWarps *w)
 {
-    return begins(w, tile_text(w->l.x.t, "self / %d", w->state_groups), w->e / w->columns,
-                  w->columns);
+    return lw_begins(w, tile_text(w->l.x.t, "self / %d", w->state_groups), w->e / w->columns,
+                     w->columns);
 }
+
+/* Is the state an operand, but of what is kept of it? */
+static bool shares_state(const LinearWarps *w) { return !w->keeps_states || is_fed_back(w); }
 
 static void memories(LinearWarps *w)
 {
     Linear *l = &w->l;
     const int32_t warps = l->x.shape->executors;
     lw_memories(w);
-    warps_tile(&l->x, TILE_NAME("S"), "d", w->d, "e", w->e, 1);
+    if (shares_state(w)) warps_tile(&l->x, TILE_NAME("S"), "d", w->d, "e", w->e, 1);
     if (l->x.via_shared)
         warps_tile(&l->x, TILE_NAME("P"), "q", LINEAR_ROWS * warps, "kv", l->chunk, 1);
     if (l->has_norm) tile_shared(l->x.t, "Sums", "f32[d:%d]", w->d);
@@ -69,25 +72,25 @@ static void memories(LinearWarps *w)
 }
 
 /* What follows is for warps that have a part of the state. */
-static void begin_state(LinearWarps *w)
+void lw_begin_state(LinearWarps *w)
 {
     if (w->holders < w->l.x.shape->executors) tile_if(w->l.x.t, "self < %d", w->holders);
 }
 
-static void end_state(LinearWarps *w)
+void lw_end_state(LinearWarps *w)
 {
     if (w->holders < w->l.x.shape->executors) tile_end(w->l.x.t);
 }
 
 static const char *state_view(LinearWarps *w, const char *tensor)
 {
-    return tile_text(w->l.x.t, "%s[n, h, %s +: %d, vb * %d + %s +: %d]", tensor, state_row(w),
-                     w->channels, w->e, state_column(w), w->columns);
+    return tile_text(w->l.x.t, "%s[n, h, %s +: %d, vb * %d + %s +: %d]", tensor, lw_state_row(w),
+                     w->channels, w->e, lw_state_column(w), w->columns);
 }
 
 static const char *sum_view(LinearWarps *w, const char *tensor)
 {
-    return tile_text(w->l.x.t, "%s[n, h, %s +: %d]", tensor, state_row(w), w->channels);
+    return tile_text(w->l.x.t, "%s[n, h, %s +: %d]", tensor, lw_state_row(w), w->channels);
 }
 
 static void fragments(LinearWarps *w)
@@ -128,10 +131,10 @@ static void fragments(LinearWarps *w)
 
 static void load_states(LinearWarps *w)
 {
-    begin_state(w);
+    lw_begin_state(w);
     tile_load(w->l.x.t, "state", "%s pad 0", state_view(w, "state_in"));
     if (w->l.has_norm) tile_load(w->l.x.t, "sum_state", "%s pad 0", sum_view(w, "sum_in"));
-    end_state(w);
+    lw_end_state(w);
 }
 
 /* ---- a chunk */
@@ -140,11 +143,16 @@ static void load_states(LinearWarps *w)
 static void share_state(LinearWarps *w)
 {
     AuTileBuild *t = w->l.x.t;
-    tile_store(t, "%s(state) -> S[%s +: %d, %s +: %d]", w->l.x.operand, state_row(w), w->channels,
-               state_column(w), w->columns);
+    if (w->keeps_states)
+        tile_store(t, "%s(state) -> states[b, h, place, %s +: %d, vb * %d + %s +: %d] clip",
+                   w->l.x.operand, lw_state_row(w), w->channels, w->e, lw_state_column(w),
+                   w->columns);
+    if (!shares_state(w)) return;
+    tile_store(t, "%s(state) -> S[%s +: %d, %s +: %d]", w->l.x.operand, lw_state_row(w),
+               w->channels, lw_state_column(w), w->columns);
     if (!w->l.has_norm) return;
-    tile_if(t, "%s == 0", state_column(w));
-    tile_store(t, "sum_state -> Sums[%s +: %d]", state_row(w), w->channels);
+    tile_if(t, "%s == 0", lw_state_column(w));
+    tile_store(t, "sum_state -> Sums[%s +: %d]", lw_state_row(w), w->channels);
     tile_end(t);
 }
 
@@ -268,7 +276,8 @@ static void write_state(LinearWarps *w)
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
     const char *kept = "", *strength = "", *whole = "";
-    tile_load(t, "key", "K[%s:, %s +: %d]", warps_stage(&l->x, false), state_row(w), w->channels);
+    tile_load(t, "key", "K[%s:, %s +: %d]", warps_stage(&l->x, false), lw_state_row(w),
+              w->channels);
     if (l->n->decay == AU_DECAY_SCALAR) {
         tile_load(t, "until", "G[%d +: %d]", w->has_since, l->chunk);
         tile_load(t, "total", "G[%d]", w->has_since + l->chunk - 1);
@@ -283,7 +292,15 @@ static void write_state(LinearWarps *w)
     if (*kept || *strength) tile_set(t, "key", "%s(f32(key)%s%s)", l->x.operand, kept, strength);
     if (*whole) tile_set(t, "state", "state%s", whole);
     if (l->has_norm) tile_set(t, "sum_state", "sum_state%s + reduce_sum(f32(key), kv)", whole);
-    add_written(w, "state", "key", tile_text(t, "%s +: %d", state_column(w), w->columns));
+    add_written(w, "state", "key", tile_text(t, "%s +: %d", lw_state_column(w), w->columns));
+}
+
+static void output(LinearWarps *w)
+{
+    weights(w);
+    if (w->l.has_norm) sums(w);
+    read_state(w);
+    store_output(w);
 }
 
 /* Between two barriers everything that others wrote is read; in front of them each warp writes what is its own. */
@@ -293,13 +310,14 @@ static void chunk(LinearWarps *w)
     AuTileBuild *t = l->x.t;
     const bool ahead = warps_are_async(&l->x), two = l->x.shape->stages > 1;
     if (l->n->decay == AU_DECAY_CONSTANT) lin_count(l);
+    if (w->keeps_states) lw_place_of_states(w, "place", "chunk");
     if (!ahead) lw_issue(w, "chunk", "");
     lw_wait(w);
     lw_change(w);
     lw_numbers(w);
-    begin_state(w);
+    lw_begin_state(w);
     share_state(w);
-    end_state(w);
+    lw_end_state(w);
     tile_sync(t, "all");
     if (two) lw_issue(w, "chunk + 1", warps_stage(&l->x, true));
     if (is_fed_back(w)) {
@@ -308,13 +326,10 @@ static void chunk(LinearWarps *w)
         lw_key_solve(w);
         tile_sync(t, "all");
     }
-    weights(w);
-    if (l->has_norm) sums(w);
-    read_state(w);
-    store_output(w);
-    begin_state(w);
+    if (!w->keeps_states) output(w);
+    lw_begin_state(w);
     write_state(w);
-    end_state(w);
+    lw_end_state(w);
     tile_sync(t, "all");
     if (ahead && !two) lw_issue(w, "chunk + 1", "");
     if (two) tile_set(t, "at", "1 - at");
@@ -325,16 +340,31 @@ static void store_states(LinearWarps *w)
     AuTileBuild *t = w->l.x.t;
     tile_store(t, "state -> %s clip", state_view(w, "state_out"));
     if (!w->l.has_norm) return;
-    tile_if(t, "vb == 0 && %s == 0", state_column(w));
+    tile_if(t, "vb == 0 && %s == 0", lw_state_column(w));
     tile_store(t, "sum_state -> %s clip", sum_view(w, "sum_out"));
     tile_end(t);
 }
 
-static void forward_kernel(LinearWarps *w)
+/* Of a kernel that makes states of chunks. */
+static void states_head(LinearWarps *w)
 {
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
-    lin_head(l);
+    tile_kernel(t, "states");
+    lanes_arguments(&l->x);
+    lin_sequences_argument(l);
+    tile_arg(t, "state_in", TILE_IN, "f32[b:%s, h:%s, d:%d, e:%d]", lin_sequences(l), l->heads,
+             l->x.p->d, l->x.p->e);
+    lw_states_argument(w, TILE_INOUT);
+    tile_grid(t, "vb: %d, h: %s, n: %s", (w->kept_columns + w->e - 1) / w->e, l->heads,
+              lin_sequences(l));
+}
+
+void lw_forward_kernel(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    w->keeps_states ? states_head(w) : lin_head(l);
     memories(w);
     tile_role(t, "core", l->x.shape->executors, TILE_ON_WARP, 0);
     lin_find_sequence(l);
@@ -348,17 +378,18 @@ static void forward_kernel(LinearWarps *w)
     chunk(w);
     tile_end(t);
     lw_wait(w);
-    begin_state(w);
-    store_states(w);
-    end_state(w);
+    lw_begin_state(w);
+    if (!w->keeps_states) store_states(w);
+    lw_end_state(w);
     tile_end(t);
     tile_end(t);
 }
 
-static LinearWarps begin(AuArena *arena, AuDiags *diags, const AuProblem *p, AuSchedule *out)
+LinearWarps lw_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out,
+                     const AuShape *s)
 {
-    const AuShape *s = &out->shape;
-    LinearWarps w = {.l = lin_begin(arena, schedule_begin(arena, diags, p, out), p, out)};
+    LinearWarps w = {.l = lin_begin(arena, t, p, out)};
+    w.l.x.shape = s;
     w.l.x.atom = warps_atom(p);
     w.l.x.via_shared = warps_via_shared(p);
     w.l.spread = w.l.chunk;
@@ -376,16 +407,21 @@ static LinearWarps begin(AuArena *arena, AuDiags *diags, const AuProblem *p, AuS
     return w;
 }
 
+void lw_layouts(LinearWarps *w)
+{
+    const int32_t power = w->l.chunk & -w->l.chunk, lanes = w->l.x.p->caps->lanes;
+    tile_layout(w->l.x.t, "along_lanes",
+                tile_text(w->l.x.t, "lane:%d@1", power < lanes ? power : lanes), NULL);
+    warps_across(&w->l.x, "across_d", w->d);
+    warps_across(&w->l.x, "across_e", w->e);
+}
+
 AuSchedule *schedule_linear_warps(AuArena *arena, AuDiags *diags, const AuProblem *p,
                                   const AuShape *shape)
 {
     AuSchedule *out = schedule_new(arena, diags, p, "linear_warps", shape, NULL);
-    LinearWarps w = begin(arena, diags, p, out);
-    const int32_t power = w.l.chunk & -w.l.chunk, lanes = p->caps->lanes;
-    tile_layout(w.l.x.t, "along_lanes",
-                tile_text(w.l.x.t, "lane:%d@1", power < lanes ? power : lanes), NULL);
-    warps_across(&w.l.x, "across_d", w.d);
-    warps_across(&w.l.x, "across_e", w.e);
-    forward_kernel(&w);
+    LinearWarps w = lw_begin(arena, schedule_begin(arena, diags, p, out), p, out, &out->shape);
+    lw_layouts(&w);
+    lw_forward_kernel(&w);
     return lanes_built(&w.l.x, diags);
 }

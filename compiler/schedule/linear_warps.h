@@ -14,10 +14,12 @@ typedef struct LinearWarps {
     int32_t out_columns;  /* of an executor's part of the output */
     int32_t state_groups; /* of rows of the state, the others share its columns */
     int32_t channels, columns;
-    int32_t holders; /* warps that have a part of the state, the first ones */
-    int32_t share;   /* rows of a chunk that an executor brings */
-    int32_t solved;  /* feedback: columns that a warp solves for */
-    bool has_since;  /* places in the sums of log decays lie one behind those of their tokens */
+    int32_t holders;   /* warps that have a part of the state, the first ones */
+    int32_t share;     /* rows of a chunk that an executor brings */
+    int32_t solved;    /* feedback: columns that a warp solves for */
+    bool has_since;    /* places in the sums of log decays lie one behind those of their tokens */
+    bool keeps_states; /* makes states before each chunk, in the workspace, and nothing else */
+    int32_t kept_columns; /* of states there, padded */
 } LinearWarps;
 
 enum { LINEAR_ROWS = 16 };
@@ -28,6 +30,48 @@ int32_t linear_warps_row_groups(const AuShape *s);
 int32_t linear_warps_state_groups(const AuProblem *p, const AuShape *s);
 int32_t linear_warps_solved(const AuShape *s);     /* feedback: columns that a warp solves for */
 int32_t linear_warps_channels(const AuProblem *p); /* padded to the depth of a product */
+int32_t linear_warps_padded(int32_t width);        /* likewise */
+/* Why matrix units of warps do not take the recurrence; NULL: they do. */
+const char *linear_warps_refusal(AuArena *arena, const AuProblem *p);
+
+/* linear_warps.c */
+LinearWarps lw_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out,
+                     const AuShape *s);
+void lw_layouts(LinearWarps *w);
+void lw_forward_kernel(LinearWarps *w);
+const char *lw_row(LinearWarps *w); /* the first of the executor's rows */
+const char *lw_begins(LinearWarps *w, const char *part, int32_t parts, int32_t size);
+/* Of its part of the state; what stands between is for warps that have one. */
+const char *lw_state_row(LinearWarps *w);
+const char *lw_state_column(LinearWarps *w);
+void lw_begin_state(LinearWarps *w);
+void lw_end_state(LinearWarps *w);
+
+/* Of a backward, where executors have roles: those of a group of rows share its columns. The first half of them makes gradients of
+ * queries, the other one those of keys, and all those of values. */
+typedef struct LinearBack {
+    LinearWarps w;
+    LinearPart part;
+    int32_t parts;     /* of a group of rows: executors */
+    int32_t key_parts; /* half of them: parts of the keys' channels, of so many: */
+    int32_t key_columns, value_columns;
+    int32_t pair_parts, pair_columns; /* of a group's pairs */
+    bool has_rate;                    /* the log decay has a gradient */
+} LinearBack;
+
+/* linear_warps_backward.c: the argument `states`, and where in it chunk `chunk` is. */
+void lw_states_argument(LinearWarps *w, AuTileMode mode);
+void lw_place_of_states(LinearWarps *w, const char *name, const char *chunk);
+int32_t linear_warps_key_parts(const AuShape *s);
+int32_t linear_warps_value_columns(const AuProblem *p, const AuShape *s); /* all, padded */
+int32_t linear_warps_state_parts(const AuProblem *p, const AuShape *s);
+
+/* linear_warps_gates.c: gradients of numbers a token, log decays and strengths of writes. */
+void lw_gates_memories(LinearBack *b);
+void lw_gates_of_pairs(LinearBack *b); /* of score and what dscore is before it is kept */
+void lw_gates_of_rows(LinearBack *b, bool of_keys); /* what `dx` reaches a border of the chunk by */
+void lw_gates_of_state(LinearBack *b); /* what passes the chunk, before the state's gradient does */
+void lw_gates_back(LinearBack *b);     /* behind a barrier */
 
 /* linear_warps_rows.c: tiles of q, k and v in the block's memory, of the operands' type, slots applied, and what is a number a token. */
 void lw_memories(LinearWarps *w);
@@ -38,8 +82,6 @@ void lw_wait(LinearWarps *w);
 /* What of the chunk's rows is not as copied, by who copied it; sums of log decays, G, and strengths, W. */
 void lw_change(LinearWarps *w);
 void lw_numbers(LinearWarps *w);
-
-const char *lw_row(LinearWarps *w); /* linear_warps.c: the first of the executor's rows */
 
 /* linear_warps_key.c: feedback `key`; what is written lies in Uh and Ul, two numbers an element. */
 void lw_key_memories(LinearWarps *w);

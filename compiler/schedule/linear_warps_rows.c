@@ -31,16 +31,22 @@ static int32_t width_of(const LinearWarps *w, const Tile *tile)
     return tile->of_keys ? w->d : w->e;
 }
 
+/* States are made without queries. */
+static bool is_there(const LinearWarps *w, const Tile *tile)
+{
+    return tile->slot != AU_SLOT_Q || !w->keeps_states;
+}
+
 /* Does memory have the tensor as it lies? */
 static bool is_copied(LinearWarps *w, const Tile *tile)
 {
     const AuHookSlot *s = slot_of(w, tile);
-    return s->held.i && strcmp(lin_elem(&w->l, s->held), w->l.x.operand) == 0;
+    return is_there(w, tile) && s->held.i && strcmp(lin_elem(&w->l, s->held), w->l.x.operand) == 0;
 }
 
 static bool is_changed(LinearWarps *w, const Tile *tile)
 {
-    return !is_copied(w, tile) || !slot_of(w, tile)->is_plain;
+    return is_there(w, tile) && (!is_copied(w, tile) || !slot_of(w, tile)->is_plain);
 }
 
 static const char *view(LinearWarps *w, const Tile *tile, const char *rows)
@@ -57,8 +63,9 @@ void lw_memories(LinearWarps *w)
 {
     Linear *l = &w->l;
     for (uint32_t n = 0; n < TILES; n++)
-        warps_tile(&l->x, TILE_NAME(tiles[n].name), tiles[n].tokens, l->chunk, tiles[n].channel,
-                   width_of(w, &tiles[n]), l->x.shape->stages);
+        if (is_there(w, &tiles[n]))
+            warps_tile(&l->x, TILE_NAME(tiles[n].name), tiles[n].tokens, l->chunk, tiles[n].channel,
+                       width_of(w, &tiles[n]), l->x.shape->stages);
     if (l->n->decay == AU_DECAY_SCALAR)
         tile_shared(l->x.t, "G", "f32[kv:%d]", l->chunk + w->has_since);
     if (lin_has(l, AU_SLOT_WRITE)) tile_shared(l->x.t, "W", "f32[kv:%d]", l->chunk);

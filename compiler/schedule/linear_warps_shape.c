@@ -18,6 +18,8 @@ static int32_t smallest(int32_t a, int32_t b) { return a < b ? a : b; }
 
 static int32_t padded(int32_t width) { return (width + UNIT - 1) / UNIT * UNIT; }
 
+int32_t linear_warps_padded(int32_t width) { return padded(width); }
+
 int32_t linear_warps_channels(const AuProblem *p) { return padded(p->d); }
 
 int32_t linear_warps_row_groups(const AuShape *s) { return s->key_tile / LINEAR_ROWS; }
@@ -94,7 +96,7 @@ static const char *refusal_of_widths(AuArena *arena, const AuProblem *p)
     return NULL;
 }
 
-static const char *refusal_of_problem(AuArena *arena, const AuProblem *p)
+const char *linear_warps_refusal(AuArena *arena, const AuProblem *p)
 {
     const AuTileAtom *atom = warps_atom(p);
     if (!atom)
@@ -165,7 +167,7 @@ static const char *refusal_of_shape(AuArena *arena, const AuProblem *p, const Au
 
 const char *schedule_linear_warps_fit(AuArena *arena, const AuProblem *p, AuShape *s)
 {
-    const char *why = refusal_of_problem(arena, p);
+    const char *why = linear_warps_refusal(arena, p);
     if (why) return why;
     if (!divides(s)) return refusal_of_shape(arena, p, s);
     linear_warps_complete(p, s);
@@ -235,7 +237,7 @@ bool schedule_linear_warps_shape(AuArena *arena, const AuProblem *p, AuShape *ou
     halves.operand = TILE_F16, halves.tf32 = false;
     *why = NULL;
     if (!warps_atom(&halves)) return false;
-    *why = refusal_of_problem(arena, p);
+    *why = linear_warps_refusal(arena, p);
     for (uint32_t n = 0; n < 3 && !*why; n++) {
         if (best_of(arena, p, tokens[n], out, why)) return true;
         if (n < 2) *why = NULL;

@@ -1,5 +1,6 @@
 /* linear_test.c - kernels of recurrences: every class of decay, feedback and slot, on the interpreters of both IRs and on
- * devices, beside the oracle. linear_test DEVICE FOLDER [NAME]: scripts whose name has it; `warps`: all, forward, in types of 16 bits. */
+ * devices, beside the oracle. linear_test DEVICE FOLDER [NAME]: scripts whose name has it; `warps`: all, forward, and some with gradients,
+ * in types of 16 bits; `backward`: the latter alone. */
 #include "exec.h"
 
 #include <stdio.h>
@@ -76,6 +77,28 @@ static const ExecCase wide[] = {
     {"delta.attn", "B=1 H=1 Hk=1 T=63 K=16 V=16", NULL, "forward"},
     {"alike.attn", "B=1 H=2 T=150 K=32 V=32", NULL, "states forward"},
 };
+/* With gradients, by warps too: chunks of all lengths and their borders, shared heads, strengths, padded widths, packed sequences. */
+static const ExecCase backward[] = {
+    {"plain.attn", "B=2 H=1 T=37 K=20 V=7", NULL, "states nan odd"},
+    {"plain.attn", "B=1 H=2 T=1 K=16 V=16", NULL, NULL},
+    {"plain.attn", "B=1 H=1 T=0 K=16 V=16", NULL, "states"},
+    {"plain.attn", "B=1 H=2 T=131 K=16 V=20 packed=4", NULL, "states nan odd"},
+    {EXAMPLES "retention_linear.attn", "B=1 H=2 T=65 K=64 V=128", NULL, "states"},
+    {EXAMPLES "retention_linear.attn", "B=2 H=1 T=129 K=16 V=16", NULL, "nan heads_inside"},
+    {EXAMPLES "simple_gla.attn", "B=1 H=2 T=97 K=16 V=24", NULL, "states nan"},
+    {EXAMPLES "simple_gla.attn", "B=1 H=1 T=150 K=48 V=80", NULL, "states odd"},
+    {EXAMPLES "simple_gla.attn", "B=1 H=1 T=63 K=128 V=128", NULL, NULL},
+    {EXAMPLES "simple_gla.attn", "B=1 H=2 T=133 K=16 V=24 packed=5", NULL, "states nan"},
+    {EXAMPLES "mamba2.attn", "B=1 H=4 G=2 T=70 N=24 P=17", NULL, "states nan"},
+    {EXAMPLES "mamba2.attn", "B=1 H=2 G=1 T=66 N=128 P=64", NULL, NULL},
+    {"before.attn", "B=1 H=2 T=66 K=16 V=24", NULL, "states nan"},
+    {"resets.attn", "B=2 H=1 T=67 K=16 V=16", NULL, "states nan"},
+    {"hard_scalar.attn", "B=1 H=1 T=70 K=16 V=16", NULL, "states"},
+    {"keys_as_values.attn", "B=1 H=2 T=70 K=16", NULL, "nan"},
+    {"row_sums.attn", "B=1 H=2 T=69 K=16 V=24", NULL, "states nan odd"},
+    {"row_sum_alone.attn", "B=1 H=2 T=33 K=16 V=24", NULL, "states nan"},
+};
+enum { BACKWARD = sizeof backward / sizeof *backward };
 
 // clang-format on
 
@@ -102,8 +125,8 @@ static const char *halves(const void *of, unsigned n, unsigned turn)
     return turn == 0 ? "f16" : turn == 1 ? "bf16" : NULL;
 }
 
-/* All cases without gradients. */
-static bool forward_only(ExecTally *tally, const char *device, const char *folder)
+/* All cases without gradients, and some with them. */
+static bool by_warps(ExecTally *tally, const char *device, const char *folder)
 {
     static char words[CASES][64];
     ExecCase forward[CASES];
@@ -113,7 +136,8 @@ static bool forward_only(ExecTally *tally, const char *device, const char *folde
         forward[n].how = words[n];
     }
     return exec_all(tally, device, folder, forward, CASES, halves, NULL) &&
-           exec_all(tally, device, folder, wide, WIDE, halves, NULL);
+           exec_all(tally, device, folder, wide, WIDE, halves, NULL) &&
+           exec_all(tally, device, folder, backward, BACKWARD, halves, NULL);
 }
 
 int main(int argc, char **argv)
@@ -122,8 +146,10 @@ int main(int argc, char **argv)
     if (argc < 3) return 2;
     Which w = {.only = argc > 3 ? argv[3] : NULL};
     for (const char *c = argv[1]; *c; c++) w.at += (unsigned)*c;
-    const bool good = w.only && strcmp(w.only, "warps") == 0
-                          ? forward_only(&tally, argv[1], argv[2])
+    const bool good = w.only && strcmp(w.only, "backward") == 0
+                          ? exec_all(&tally, argv[1], argv[2], backward, BACKWARD, halves, NULL)
+                      : w.only && strcmp(w.only, "warps") == 0
+                          ? by_warps(&tally, argv[1], argv[2])
                           : exec_all(&tally, argv[1], argv[2], cases, CASES, in_turn, &w);
     if (good) return exec_report(&tally);
     const bool is_device = strchr(argv[1], ':') && !strstr(argv[1], "-ir:");

@@ -1,0 +1,149 @@
+/* linear_warps_back_shape.c - what `linear_warps_backward` takes, and its shapes: chunks as long as shared memory has room for.
+ *
+ * Shared memory: chunks of q, k, v and the output's gradient, as many as stages; the state before the chunk and the gradient of that behind
+ * it, as operands; pairs and their gradients. Registers of a lane: the state's gradient, and of the rows of queries, keys or values one
+ * gradient at a time. */
+#include "linear_warps.h"
+
+enum { REGISTER = 4, FRAGMENT_SHARE = 48, UNIT = 16, COLUMNS = 64 };
+
+int32_t linear_warps_key_parts(const AuShape *s)
+{
+    return s->executors / linear_warps_row_groups(s) / 2;
+}
+
+int32_t linear_warps_value_columns(const AuProblem *p, const AuShape *s)
+{
+    const int32_t unit = UNIT * (s->executors / linear_warps_row_groups(s));
+    return (p->e + unit - 1) / unit * unit;
+}
+
+/* Parts of the columns of the state's gradient: as square a part as can be, which reads least of both operands. */
+int32_t linear_warps_state_parts(const AuProblem *p, const AuShape *s)
+{
+    AuShape now = *s;
+    const int32_t d = linear_warps_channels(p), e = linear_warps_value_columns(p, s);
+    int32_t best = 1, least = 0;
+    for (int32_t parts = 1; parts <= s->executors; parts *= 2) {
+        now.column_parts = parts;
+        if (e % (parts * UNIT)) break;
+        const int32_t groups = linear_warps_state_groups(p, &now), size = d / groups * (e / parts),
+                      cost = size * 64 + d / groups + e / parts;
+        if (!least || cost < least) least = cost, best = parts;
+    }
+    return best;
+}
+
+static bool has(const AuProblem *p, AuSlot slot) { return p->hooks->slots[slot].value.i != 0; }
+
+static bool sums(const AuProblem *p, AuSlot slot)
+{
+    return has(p, slot) && p->hooks->slots[slot].has_sums;
+}
+
+static const char *refusal_of_problem(AuArena *arena, const AuProblem *p)
+{
+    const char *why = linear_warps_refusal(arena, p);
+    if (why) return why;
+    if (p->hooks->normal->feedback != AU_FEEDBACK_NONE) return "feedback";
+    if (has(p, AU_SLOT_NORM) || p->hooks->has_out_mod) return "a norm or an out_mod";
+    if (sums(p, AU_SLOT_V) || sums(p, AU_SLOT_SKIP)) return "a slot that sums over values";
+    return p->deterministic ? "sums in one order" : NULL;
+}
+
+static int32_t registers_of(const AuProblem *p, const AuShape *s)
+{
+    const int32_t d = linear_warps_channels(p), e = linear_warps_value_columns(p, s),
+                  parts = s->executors / linear_warps_row_groups(s);
+    AuShape whole = *s;
+    whole.column_parts = linear_warps_state_parts(p, s);
+    const int32_t states = d / linear_warps_state_groups(p, &whole) * (e / whole.column_parts);
+    return (states + LINEAR_ROWS * (d / linear_warps_key_parts(s) + e / parts)) / p->caps->lanes;
+}
+
+static int32_t shared_of(const AuProblem *p, const AuShape *s)
+{
+    const int32_t span = s->swizzle_span, d = linear_warps_channels(p), c = s->key_tile,
+                  keys = warps_row_bytes(p, span, d),
+                  values = warps_row_bytes(p, span, linear_warps_value_columns(p, s)),
+                  sums = 2 * linear_warps_key_parts(s) + 3 * s->executors;
+    return WARPS_ALIGNMENT + s->stages * c * 2 * (keys + values) + 2 * d * values +
+           2 * c * warps_row_bytes(p, span, c) + REGISTER * c * (2 + sums);
+}
+
+static bool divides(const AuProblem *p, const AuShape *s)
+{
+    if (s->key_tile % LINEAR_ROWS) return false;
+    const int32_t groups = linear_warps_row_groups(s), d = linear_warps_channels(p);
+    if (s->executors % (2 * groups) || s->key_tile % s->executors || d % s->executors ||
+        d % (linear_warps_key_parts(s) * UNIT) || s->executors < s->column_parts)
+        return false;
+    return s->query_tile % (s->column_parts * UNIT) == 0 &&
+           s->query_tile % (s->executors / groups * UNIT) == 0;
+}
+
+static const char *refusal_of_shape(AuArena *arena, const AuProblem *p, AuShape *s)
+{
+    const AuTileCaps *caps = p->caps;
+    if (!divides(p, s))
+        return au_format(arena, "%d tokens and widths %d and %d do not divide among %d warps",
+                         s->key_tile, p->d, p->e, s->executors);
+    linear_warps_complete(p, s);
+    if ((sums(p, AU_SLOT_Q) || sums(p, AU_SLOT_K)) && linear_warps_key_parts(s) > 1)
+        return "a slot that sums over channels which several warps have";
+    const int32_t shared = shared_of(p, s), registers = registers_of(p, s),
+                  all = caps->processor_registers / (s->executors * caps->lanes),
+                  room = (all < caps->registers ? all : caps->registers) * FRAGMENT_SHARE / 64;
+    if (shared > caps->shared_bytes)
+        return au_format(arena, "%d bytes of shared memory of %d", shared, caps->shared_bytes);
+    if (registers > room)
+        return au_format(arena, "fragments take %d registers of a lane, %d are for them", registers,
+                         room);
+    if (s->stages > 1 && !warps_copy_ahead(p))
+        return au_format(arena, "%s has no asynchronous copies for stages", caps->name);
+    return NULL;
+}
+
+const char *schedule_linear_warps_backward_fit(AuArena *arena, const AuProblem *p, AuShape *s)
+{
+    const char *why = refusal_of_problem(arena, p);
+    return why ? why : refusal_of_shape(arena, p, s);
+}
+
+/* The kernel of states: strips of columns, so that there are blocks enough, and parts of it that are as square as can be. */
+static void strips(const AuProblem *p, AuShape *s)
+{
+    const int32_t all = linear_warps_value_columns(p, s);
+    s->query_tile = all % COLUMNS ? all : COLUMNS;
+    while (all % s->query_tile ||
+           s->query_tile % (s->executors / linear_warps_row_groups(s) * UNIT))
+        s->query_tile += UNIT;
+    s->column_parts = 1;
+    while (s->query_tile / s->column_parts > 2 * UNIT &&
+           s->query_tile % (2 * s->column_parts * UNIT) == 0 && 2 * s->column_parts <= s->executors)
+        s->column_parts *= 2;
+}
+
+bool schedule_linear_warps_backward_shape(AuArena *arena, const AuProblem *p, AuShape *out,
+                                          const char **why)
+{
+    static const int32_t tokens[] = {64, 32, 16}, warps[] = {8, 16, 4, 2};
+    AuProblem halves = *p; /* a machine without such units: nothing to be said of it */
+    halves.operand = TILE_F16, halves.tf32 = false;
+    *why = NULL;
+    if (!warps_atom(&halves)) return false;
+    *why = refusal_of_problem(arena, p);
+    if (*why) return false;
+    for (uint32_t n = 0; n < 3 * 4 * 2; n++) {
+        AuShape s = {.executors = warps[n / 2 % 4], .key_tile = tokens[n / 8], .stages = 2 - n % 2};
+        if (s.executors % (2 * linear_warps_row_groups(&s))) continue;
+        strips(p, &s);
+        const char *refused = refusal_of_shape(arena, p, &s);
+        if (!refused) {
+            *out = s;
+            return true;
+        }
+        if (!*why || s.stages == 1) *why = refused;
+    }
+    return false;
+}

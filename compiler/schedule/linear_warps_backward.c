@@ -1,0 +1,430 @@
+/* linear_warps_backward.c - gradients of what `linear_warps` takes without feedback, on the matrix units of a warp, by products over chunks.
+ * The kernel `states` makes the state before each chunk again, in operands' type; `reverse` goes over chunks from the last to the first, with
+ * the gradient T of the state behind the chunk as the sums of its own product.
+ *
+ *     A = Q K' kept       dA = dO (w V)' kept       kept: between writer and reader, 0 where the reader does not see the writer
+ *     dQ = (dO S') since + dA K       dK = (V T') until w + dA' Q       dV = w ((K T) until + A' dO)       T <- T whole + (Q since)' dO
+ *
+ * A and dA are made once, by parts, and pass through shared memory, rounded: rows of queries and of keys both read them. */
+#include "linear_warps.h"
+
+static bool decays(const LinearBack *b) { return b->w.l.n->decay != AU_DECAY_NONE; }
+static bool by_token(const LinearBack *b) { return b->w.l.n->decay == AU_DECAY_SCALAR; }
+static bool is_weighed(const LinearBack *b) { return lin_has(&b->w.l, AU_SLOT_WRITE); }
+
+/* ---- states in the workspace */
+
+/* Chunks of sequences that are packed begin anywhere: each sequence has a place more than its tokens ask for. */
+void lw_states_argument(LinearWarps *w, AuTileMode mode)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const char *batch = lanes_axis(&l->x, 0, 0);
+    tile_arg(t, "states", mode, "%s[b:%s, h:%s, n:cdiv(%s, %d) + %s - %s + 1, d:%d, e:%d]",
+             l->x.operand, batch, l->heads, l->tokens, l->chunk, lin_sequences(l), batch, w->d,
+             w->kept_columns);
+}
+
+void lw_place_of_states(LinearWarps *w, const char *name, const char *chunk)
+{
+    tile_set(w->l.x.t, name, "start / %d + n - b + %s", w->l.chunk, chunk);
+}
+
+/* ---- who has what */
+
+static const char *value_column(LinearBack *b)
+{
+    return lw_begins(&b->w, tile_text(b->w.l.x.t, "self / %d", b->w.row_groups), b->parts,
+                     b->value_columns);
+}
+
+static const char *key_column(LinearBack *b)
+{
+    return lw_begins(&b->w, tile_text(b->w.l.x.t, "self / %d %% %d", b->w.row_groups, b->key_parts),
+                     b->key_parts, b->key_columns);
+}
+
+static const char *pair_column(LinearBack *b)
+{
+    return lw_begins(&b->w, tile_text(b->w.l.x.t, "self / %d", b->w.row_groups), b->pair_parts,
+                     b->pair_columns);
+}
+
+/* "at, 16 +: 16" of a tile in stages. */
+static const char *own_rows(LinearBack *b)
+{
+    return tile_text(b->w.l.x.t, "%s%s +: %d", warps_stage(&b->w.l.x, false), lw_row(&b->w),
+                     LINEAR_ROWS);
+}
+
+static void memories(LinearBack *b)
+{
+    Linear *l = &b->w.l;
+    lw_memories(&b->w);
+    warps_tile(&l->x, TILE_NAME("D"), "q", l->chunk, "e", b->w.e, l->x.shape->stages);
+    warps_tile(&l->x, TILE_NAME("S"), "d", b->w.d, "e", b->w.e, 1);
+    warps_tile(&l->x, TILE_NAME("T"), "d", b->w.d, "e", b->w.e, 1);
+    warps_tile(&l->x, TILE_NAME("A"), "q", l->chunk, "kv", l->chunk, 1);
+    warps_tile(&l->x, TILE_NAME("R"), "q", l->chunk, "kv", l->chunk, 1);
+    lw_gates_memories(b);
+    tile_barrier(l->x.t, "all", 0, l->x.shape->executors);
+}
+
+static void fragments(LinearBack *b)
+{
+    LinearWarps *w = &b->w;
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const char *atom = l->x.atom->name;
+    tile_frag(t, "dstate", "f32[d:%d, e:%d] @ %s.C = 0.0", w->channels, w->columns, atom);
+    tile_frag(t, "column", "%s[d:%d, q:%d] @ %s.A", l->x.operand, w->channels, l->chunk, atom);
+    tile_frag(t, "score", "f32[q:%d, kv:%d] @ %s.C", LINEAR_ROWS, b->pair_columns, atom);
+    tile_frag(t, "dscore", "f32[q:%d, kv:%d] @ %s.C", LINEAR_ROWS, b->pair_columns, atom);
+    tile_frag(t, "dx", "f32[kv:%d, d:%d] @ %s.C", LINEAR_ROWS, b->key_columns, atom);
+    tile_frag(t, "dvalue", "f32[kv:%d, e:%d] @ %s.C", LINEAR_ROWS, b->value_columns, atom);
+    if (by_token(b)) {
+        tile_frag(t, "since", "f32[q:%d] like score", LINEAR_ROWS);
+        tile_frag(t, "at_writer", "f32[kv:%d] like score", b->pair_columns);
+        tile_frag(t, "since_start", "f32[q:%d] like column", l->chunk);
+        tile_frag(t, "of_row", "f32[kv:%d] like dx", LINEAR_ROWS);
+        tile_frag(t, "of_value", "f32[kv:%d] like dvalue", LINEAR_ROWS);
+    }
+    if (decays(b))
+        tile_frag(t, "kept", "f32[q:%d, kv:%d] like score", LINEAR_ROWS, b->pair_columns);
+    if (is_weighed(b)) {
+        tile_frag(t, "strength_of_pair", "f32[kv:%d] like score", b->pair_columns);
+        tile_frag(t, "strength_of_row", "f32[kv:%d] like dx", LINEAR_ROWS);
+        tile_frag(t, "strength_of_value", "f32[kv:%d] like dvalue", LINEAR_ROWS);
+    }
+    if (l->n->decay == AU_DECAY_CONSTANT) lin_rate(l);
+    lw_declare(w);
+}
+
+/* ---- copies */
+
+static void issue(LinearBack *b, const char *chunk, const char *stage)
+{
+    LinearWarps *w = &b->w;
+    AuTileBuild *t = w->l.x.t;
+    lw_issue(w, chunk, stage);
+    warps_issue(
+        &w->l.x, TILE_NAME("td"),
+        tile_part(t, "do[b, h, start + (%s) * %d + self * %d +: %d from start to end, 0 +: %d]",
+                  chunk, w->l.chunk, w->share, w->share, w->e),
+        tile_part(t, "D[%sself * %d +: %d, :]", stage, w->share, w->share));
+}
+
+/* Nothing before the first chunk. */
+static void issue_state(LinearBack *b, const char *chunk)
+{
+    LinearWarps *w = &b->w;
+    AuTileBuild *t = w->l.x.t;
+    const int32_t share = w->d / w->l.x.shape->executors;
+    tile_set(t, "chunk_of_state", "%s", chunk);
+    lw_place_of_states(w, "place", "max(chunk_of_state, 0)");
+    warps_issue(&w->l.x, TILE_NAME("ts"),
+                tile_part(t,
+                          "states[b, h, place, self * %d +: %d from 0 to where(chunk_of_state < "
+                          "0, 0, %d), :]",
+                          share, share, w->d),
+                tile_part(t, "S[self * %d +: %d, :]", share, share));
+}
+
+/* ---- a chunk */
+
+static void pairs(LinearBack *b)
+{
+    LinearWarps *w = &b->w;
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const bool before = l->n->before, some = b->pair_parts < b->parts;
+    const char *sees = before ? "j < i" : "j <= i", *stage = warps_stage(&l->x, false);
+    const char *columns = tile_text(t, "%s +: %d", pair_column(b), b->pair_columns),
+               *own = tile_text(t, "[%s +: %d, %s]", lw_row(w), LINEAR_ROWS, columns);
+    if (some) tile_if(t, "self < %d", w->row_groups * b->pair_parts);
+    tile_set(t, "i", "%s + iota(q:%d)", lw_row(w), LINEAR_ROWS);
+    tile_set(t, "j", "%s + iota(kv:%d)", pair_column(b), b->pair_columns);
+    tile_product(t, "score", l->x.atom, TILE_START, tile_text(t, "Q[%s, :]", own_rows(b)),
+                 tile_text(t, "K[%s%s, :]", stage, columns));
+    tile_product(t, "dscore", l->x.atom, TILE_START, tile_text(t, "D[%s, :]", own_rows(b)),
+                 tile_text(t, "V[%s%s, :]", stage, columns));
+    if (by_token(b)) {
+        tile_load(t, "since", "G[%s +: %d] as [q]", lw_row(w), LINEAR_ROWS);
+        tile_load(t, "at_writer", "G[%d + %s]", w->has_since, columns);
+        tile_set(t, "kept", "exp(where(%s, since - at_writer, -inf))", sees);
+    } else if (decays(b))
+        tile_set(t, "kept", "exp(f32(i%s - j) * rate)", before ? " - 1" : "");
+    if (is_weighed(b)) {
+        tile_load(t, "strength_of_pair", "W[%s]", columns);
+        tile_set(t, "dscore", "dscore * strength_of_pair");
+    }
+    tile_set(t, "score", "where(%s, score%s, 0.0)", sees, decays(b) ? " * kept" : "");
+    lw_gates_of_pairs(b);
+    tile_set(t, "dscore", "where(%s, dscore%s, 0.0)", sees, decays(b) ? " * kept" : "");
+    tile_store(t, "%s(score) -> A%s", l->x.operand, own);
+    tile_store(t, "%s(dscore) -> R%s", l->x.operand, own);
+    if (some) tile_end(t);
+}
+
+/* " * exp(..)": what rows of the fragment keep since the chunk's start or until its end; the sums are loaded into [sums]. */
+static const char *kept_of_rows(LinearBack *b, bool until, const char *sums)
+{
+    LinearWarps *w = &b->w;
+    AuTileBuild *t = w->l.x.t;
+    if (!decays(b)) return "";
+    if (by_token(b)) {
+        tile_load(t, sums, "G[%d + %s +: %d] as [kv]", until ? w->has_since : 0, lw_row(w),
+                  LINEAR_ROWS);
+        return tile_text(t, until ? " * exp(total - %s)" : " * exp(%s)", sums);
+    }
+    if (until) return " * exp(f32(max(count - 1 - row, 0)) * rate)";
+    return w->l.n->before ? " * exp(f32(row) * rate)" : " * exp(f32(row + 1) * rate)";
+}
+
+/* The rows of a slot where the gradient's are, for its hook. */
+static const char *raw_rows(LinearBack *b, AuSlot slot, const char *like)
+{
+    Linear *l = &b->w.l;
+    AuTileBuild *t = l->x.t;
+    const AuHookSlot *s = &l->slots[slot];
+    const bool of_keys = slot == AU_SLOT_Q || slot == AU_SLOT_K;
+    const int32_t width = of_keys ? b->key_columns : b->value_columns;
+    const char *name = tile_text(t, "rows_of_%s", lin_rows(l, slot).memory),
+               *channel = of_keys ? "d" : "e";
+    if (!s->back) return name;
+    tile_frag(t, name, "%s[kv:%d, %s:%d] like %s%s", s->held.i ? lin_elem(l, s->held) : "f32",
+              LINEAR_ROWS, channel, width, like, s->held.i ? "" : " = 0.0");
+    if (s->held.i)
+        tile_load(
+            t, name, "%s pad 0",
+            lin_view(l, s->held, "kv", channel,
+                     lin_columns(l, s->held, of_keys ? key_column(b) : value_column(b), width),
+                     b->part.rows));
+    return name;
+}
+
+static void gradient(LinearBack *b, AuSlot slot, const char *dx)
+{
+    Linear *l = &b->w.l;
+    const LinearRows r = lin_rows(l, slot);
+    if (lin_has_gradient(l, slot)) lin_rows_back_of(l, &r, raw_rows(b, slot, dx), dx);
+}
+
+/* Of queries or keys: through the state at one end of the chunk, then through pairs. */
+static void rows_back(LinearBack *b, bool of_keys)
+{
+    LinearWarps *w = &b->w;
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const char *columns = tile_text(t, "%s +: %d", key_column(b), b->key_columns),
+               *stage = warps_stage(&l->x, false), *strength = "";
+    tile_product(t, "dx", l->x.atom, TILE_START,
+                 tile_text(t, "%s[%s, :] as [kv, e]", of_keys ? "V" : "D", own_rows(b)),
+                 tile_text(t, "%s[%s, :]", of_keys ? "T" : "S", columns));
+    const char *kept = kept_of_rows(b, of_keys, "of_row");
+    if (of_keys && is_weighed(b)) {
+        tile_load(t, "strength_of_row", "W[%s +: %d]", lw_row(w), LINEAR_ROWS);
+        strength = " * strength_of_row";
+    }
+    if (*kept || *strength) tile_set(t, "dx", "dx%s%s", kept, strength);
+    lw_gates_of_rows(b, of_keys);
+    if (of_keys)
+        tile_product(t, "dx", l->x.atom, TILE_ADD,
+                     tile_text(t, "R[:, %s +: %d]", lw_row(w), LINEAR_ROWS),
+                     tile_text(t, "Q[%s:, %s]", stage, columns));
+    else
+        tile_product(t, "dx", l->x.atom, TILE_ADD,
+                     tile_text(t, "R[%s +: %d, :] as [kv, q]", lw_row(w), LINEAR_ROWS),
+                     tile_text(t, "K[%s:, %s] as [q, d]", stage, columns));
+    gradient(b, of_keys ? AU_SLOT_K : AU_SLOT_Q, "dx");
+}
+
+static void values_back(LinearBack *b)
+{
+    LinearWarps *w = &b->w;
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const char *columns = tile_text(t, "%s +: %d", value_column(b), b->value_columns),
+               *stage = warps_stage(&l->x, false);
+    tile_product(t, "dvalue", l->x.atom, TILE_START, tile_text(t, "K[%s, :]", own_rows(b)),
+                 tile_text(t, "T[:, %s]", columns));
+    const char *kept = kept_of_rows(b, true, "of_value");
+    if (*kept) tile_set(t, "dvalue", "dvalue%s", kept);
+    tile_product(t, "dvalue", l->x.atom, TILE_ADD,
+                 tile_text(t, "A[:, %s +: %d]", lw_row(w), LINEAR_ROWS),
+                 tile_text(t, "D[%s:, %s]", stage, columns));
+    if (is_weighed(b)) {
+        tile_frag(t, "value", "%s[kv:%d, e:%d] like dvalue", l->x.operand, LINEAR_ROWS,
+                  b->value_columns);
+        tile_load(t, "value", "V[%s, %s]", own_rows(b), columns);
+        tile_set(t, "of_strength", "reduce_sum(f32(value) * dvalue, e)");
+        tile_store(t, "of_strength -> Strengths[self / %d, %s +: %d]", w->row_groups, lw_row(w),
+                   LINEAR_ROWS);
+        tile_load(t, "strength_of_value", "W[%s +: %d]", lw_row(w), LINEAR_ROWS);
+        tile_set(t, "dvalue", "dvalue * strength_of_value");
+    }
+    gradient(b, AU_SLOT_V, "dvalue");
+    if (!lin_has(l, AU_SLOT_SKIP)) return;
+    tile_frag(t, "given", "%s[kv:%d, e:%d] like dvalue", l->x.operand, LINEAR_ROWS, b->value_columns);
+    tile_load(t, "given", "D[%s, %s] as [kv, e]", own_rows(b), columns);
+    tile_set(t, "dvalue", "f32(given)");
+    gradient(b, AU_SLOT_SKIP, "dvalue");
+}
+
+static void state_back(LinearBack *b)
+{
+    LinearWarps *w = &b->w;
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const char *view =
+        tile_text(t, "Q[%s:, %s +: %d]", warps_stage(&l->x, false), lw_state_row(w), w->channels);
+    lw_begin_state(w);
+    lw_gates_of_state(b);
+    if (decays(b)) {
+        tile_set(t, "dstate", "dstate * whole");
+        tile_load(t, "column", "%s", view);
+        if (by_token(b)) tile_load(t, "since_start", "G[0 +: %d] as [q]", l->chunk);
+        tile_set(t, "column", "%s(f32(column) * exp(%s))", l->x.operand,
+                 by_token(b)    ? "since_start"
+                 : l->n->before ? tile_text(t, "f32(iota(q:%d)) * rate", l->chunk)
+                                : tile_text(t, "f32(iota(q:%d) + 1) * rate", l->chunk));
+        view = "column";
+    }
+    tile_product(t, "dstate", l->x.atom, TILE_ADD, view,
+                 tile_text(t, "D[%s:, %s +: %d]", warps_stage(&l->x, false), lw_state_column(w),
+                           w->columns));
+    lw_end_state(w);
+}
+
+static void chunk_back(LinearBack *b)
+{
+    LinearWarps *w = &b->w;
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const bool ahead = warps_are_async(&l->x), two = l->x.shape->stages > 1;
+    tile_set(t, "chunk", "cdiv(length, %d) - 1 - back", l->chunk);
+    tile_set(t, "first", "start + chunk * %d", l->chunk);
+    tile_set(t, "row", "%s + iota(kv:%d)", lw_row(w), LINEAR_ROWS);
+    tile_set(t, "t", "first + row");
+    tile_set(t, "c", "%s + iota(e:%d)", value_column(b), b->value_columns);
+    tile_set(t, "c_d", "%s + iota(d:%d)", key_column(b), b->key_columns);
+    if (l->n->decay == AU_DECAY_CONSTANT) {
+        lin_count(l);
+        tile_set(t, "whole", "exp(f32(count) * rate)");
+    }
+    if (!ahead) issue(b, "chunk", ""), issue_state(b, "chunk");
+    lw_wait(w);
+    warps_wait(&l->x, "td");
+    lw_change(w);
+    lw_numbers(w);
+    lw_begin_state(w);
+    tile_store(t, "%s(dstate) -> T[%s +: %d, %s +: %d]", l->x.operand, lw_state_row(w), w->channels,
+               lw_state_column(w), w->columns);
+    lw_end_state(w);
+    tile_sync(t, "all");
+    if (two) issue(b, "chunk - 1", warps_stage(&l->x, true));
+    if (by_token(b)) {
+        tile_load(t, "total", "G[%d]", w->has_since + l->chunk - 1);
+        tile_set(t, "whole", "exp(total)");
+    }
+    pairs(b);
+    warps_wait(&l->x, "ts");
+    tile_sync(t, "all");
+    tile_if(t, "self < %d", l->x.shape->executors / 2);
+    rows_back(b, false);
+    tile_else(t);
+    rows_back(b, true);
+    tile_end(t);
+    values_back(b);
+    state_back(b);
+    tile_sync(t, "all");
+    lw_gates_back(b);
+    if (ahead && !two) issue(b, "chunk - 1", "");
+    if (ahead) issue_state(b, "chunk - 1");
+    if (two) tile_set(t, "at", "1 - at");
+}
+
+static const char *state_view(LinearWarps *w, const char *tensor)
+{
+    return tile_text(w->l.x.t, "%s[n, h, %s +: %d, %s +: %d]", tensor, lw_state_row(w), w->channels,
+                     lw_state_column(w), w->columns);
+}
+
+static void move_state(LinearWarps *w, bool in)
+{
+    AuTileBuild *t = w->l.x.t;
+    lw_begin_state(w);
+    if (in)
+        tile_load(t, "dstate", "%s pad 0", state_view(w, "dstate_out"));
+    else
+        tile_store(t, "dstate -> %s clip", state_view(w, "dstate_in"));
+    lw_end_state(w);
+}
+
+static void reverse_kernel(LinearBack *b)
+{
+    LinearWarps *w = &b->w;
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    lin_back_head(l, "reverse");
+    lw_states_argument(w, TILE_IN);
+    memories(b);
+    tile_role(t, "core", l->x.shape->executors, TILE_ON_WARP, 0);
+    const uint32_t loops = lin_back_loops(l);
+    lin_find_sequence(l);
+    tile_set(t, "vb", "0");
+    fragments(b);
+    move_state(w, true);
+    b->part = (LinearPart){tile_text(t, "first + %s +: %d", lw_row(w), LINEAR_ROWS),
+                           tile_text(t, "%s +: %d", key_column(b), b->key_columns),
+                           tile_text(t, "%s +: %d", value_column(b), b->value_columns)};
+    l->of_warps = &b->part;
+    tile_set(t, "last", "cdiv(length, %d) - 1", l->chunk);
+    if (l->x.shape->stages > 1) tile_set(t, "at", "0");
+    if (warps_are_async(&l->x)) issue(b, "last", warps_stage(&l->x, false)), issue_state(b, "last");
+    tile_for_range(t, "back", "0", tile_text(t, "cdiv(length, %d)", l->chunk));
+    chunk_back(b);
+    tile_end(t);
+    lw_wait(w);
+    warps_wait(&l->x, "td");
+    warps_wait(&l->x, "ts");
+    move_state(w, false);
+    for (uint32_t n = 0; n < loops + 2; n++) tile_end(t);
+}
+
+static LinearBack begin(LinearWarps w)
+{
+    LinearBack b = {.w = w};
+    const AuShape *s = w.l.x.shape;
+    b.parts = s->executors / w.row_groups;
+    b.key_parts = linear_warps_key_parts(s);
+    b.key_columns = w.d / b.key_parts;
+    b.value_columns = w.e / b.parts;
+    b.pair_parts = b.parts < w.row_groups ? b.parts : w.row_groups;
+    while (w.row_groups % b.pair_parts) b.pair_parts--;
+    b.pair_columns = w.l.chunk / b.pair_parts;
+    b.has_rate = w.l.n->decay != AU_DECAY_NONE && lin_has_gradient(&w.l, AU_SLOT_LOG_DECAY);
+    return b;
+}
+
+/* The shape's columns and parts are those of the kernel of states. */
+AuSchedule *schedule_linear_warps_backward(AuArena *arena, AuDiags *diags, const AuProblem *p,
+                                           const AuShape *shape)
+{
+    AuSchedule *out = schedule_new(arena, diags, p, "linear_warps_backward", shape, NULL);
+    AuTileBuild *t = schedule_begin(arena, diags, p, out);
+    AuShape whole = *shape;
+    whole.query_tile = linear_warps_value_columns(p, shape);
+    whole.column_parts = linear_warps_state_parts(p, shape);
+    LinearWarps states = lw_begin(arena, t, p, out, &out->shape);
+    states.keeps_states = true;
+    states.kept_columns = whole.query_tile;
+    lw_layouts(&states);
+    lw_forward_kernel(&states);
+    LinearBack b = begin(lw_begin(arena, t, p, out, &whole));
+    b.w.kept_columns = whole.query_tile;
+    reverse_kernel(&b);
+    lanes_region(&b.w.l.x, "states");
+    lin_sum_kernels(&b.w.l);
+    return lanes_built(&b.w.l.x, diags);
+}

@@ -1,0 +1,132 @@
+/* linear_warps_gates.c - backward by `linear_warps_backward`: gradients of numbers a token, log decays and strengths of writes.
+ *
+ * The log decay of token t gets what spans it: pairs A dA whose writer is before it and whose reader sees it behind, readers behind it
+ * from the chunk's start, writers before it to the chunk's end, and what passes, whole <S, T>. All sums run up from nothing. Executors have
+ * parts of the pairs: each makes running sums over its writers, and sums of whole rows, which readers have of all parts before. */
+#include "linear_warps.h"
+
+/* Sums that executors leave for those that put them together. */
+void lw_gates_memories(LinearBack *b)
+{
+    Linear *l = &b->w.l;
+    AuTileBuild *t = l->x.t;
+    if (lin_has(l, AU_SLOT_WRITE))
+        tile_shared(t, "Strengths", "f32[p:%d, kv:%d]", b->parts, l->chunk);
+    if (!b->has_rate) return;
+    tile_shared(t, "Starts", "f32[p:%d, kv:%d]", b->key_parts, l->chunk);
+    tile_shared(t, "Ends", "f32[p:%d, kv:%d]", b->key_parts, l->chunk);
+    tile_shared(t, "Crossing", "f32[p:%d, kv:%d]", b->w.row_groups, l->chunk);
+    tile_shared(t, "Totals", "f32[p:%d, q:%d]", b->pair_parts, l->chunk);
+    tile_shared(t, "Passed", "f32[p:%d]", b->w.holders);
+}
+
+void lw_gates_of_pairs(LinearBack *b)
+{
+    LinearWarps *w = &b->w;
+    AuTileBuild *t = w->l.x.t;
+    const char *part = tile_text(t, "self / %d", w->row_groups);
+    if (!b->has_rate) return;
+    tile_set(t, "pair", "score * where(%s, dscore, 0.0)", w->l.n->before ? "j < i" : "j <= i");
+    tile_set(t, "of_reader", "reduce_sum(pair, kv)");
+    tile_store(t, "of_reader -> Totals[%s, %s +: %d]", part, lw_row(w), LINEAR_ROWS);
+    tile_set(t, "pair", "cumsum(pair, kv)");
+    tile_set(t, "crossing", "reduce_sum(where(%s, pair, 0.0), q)",
+             w->l.n->before ? "j + 1 < i" : "j < i");
+    tile_store(t, "crossing -> Crossing[self %% %d, %s * %d +: %d]", w->row_groups, part,
+               b->pair_columns, b->pair_columns);
+}
+
+void lw_gates_of_rows(LinearBack *b, bool of_keys)
+{
+    LinearWarps *w = &b->w;
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const char *part = tile_text(t, "self / %d %% %d", w->row_groups, b->key_parts),
+               *own = of_keys ? "own_key" : "own_query", *edge = of_keys ? "to_end" : "from_start";
+    if (!b->has_rate) return;
+    if (b->key_parts == 1) part = "0";
+    tile_frag(t, own, "%s[kv:%d, d:%d] like dx", l->x.operand, LINEAR_ROWS, b->key_columns);
+    tile_load(t, own, "%s[%s%s +: %d, %s * %d +: %d] as [kv, d]", of_keys ? "K" : "Q",
+              warps_stage(&l->x, false), lw_row(w), LINEAR_ROWS, part, b->key_columns,
+              b->key_columns);
+    tile_set(t, edge, "reduce_sum(f32(%s) * dx, d)", own);
+    tile_store(t, "%s -> %s[%s, %s +: %d]", edge, of_keys ? "Ends" : "Starts", part, lw_row(w),
+               LINEAR_ROWS);
+}
+
+void lw_gates_of_state(LinearBack *b)
+{
+    LinearWarps *w = &b->w;
+    AuTileBuild *t = w->l.x.t;
+    if (!b->has_rate) return;
+    tile_frag(t, "old", "%s[d:%d, e:%d] like dstate", w->l.x.operand, w->channels, w->columns);
+    tile_load(t, "old", "S[%s +: %d, %s +: %d]", lw_state_row(w), w->channels, lw_state_column(w),
+              w->columns);
+    tile_set(t, "passed", "reduce_sum(f32(old) * dstate, d, e) * whole");
+    tile_store(t, "passed -> Passed[self]");
+}
+
+static void decays_back(LinearBack *b)
+{
+    LinearWarps *w = &b->w;
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const char *behind = l->n->before ? "r > row" : "r >= row";
+    tile_frag(t, "spread", "f32[kv:%d, r:%d] @ %s.C = 0.0", LINEAR_ROWS, l->chunk, l->x.atom->name);
+    tile_frag(t, "sums", "f32[r:%d] like spread", l->chunk);
+    tile_set(t, "r", "iota(r:%d)", l->chunk);
+    for (int32_t n = 0; n < b->key_parts; n++) {
+        tile_load(t, "sums", "Starts[%d, :] as [r]", n);
+        tile_set(t, "spread", "spread + where(%s, sums, 0.0)", behind);
+        tile_load(t, "sums", "Ends[%d, :] as [r]", n);
+        tile_set(t, "spread", "spread + where(r < row, sums, 0.0)");
+    }
+    for (int32_t n = 0; n < w->row_groups; n++) {
+        tile_load(t, "sums", "Crossing[%d, :] as [r]", n);
+        tile_set(t, "spread", "spread + where(r + 1 == row, sums, 0.0)");
+    }
+    for (int32_t n = 1; n < b->pair_parts; n++) {
+        tile_load(t, "sums", "Totals[%d, :] as [r]", n - 1);
+        tile_set(t, "spread", "spread + where(%s && row > %d, sums, 0.0)", behind,
+                 n * b->pair_columns);
+    }
+    tile_set(t, "dg", "reduce_sum(spread, r)");
+    for (int32_t n = 0; n < w->holders; n++) {
+        tile_load(t, "passed_of", "Passed[%d]", n);
+        tile_set(t, "dg", "dg + passed_of");
+    }
+}
+
+static void number_back(LinearBack *b, AuSlot slot, const char *dx)
+{
+    Linear *l = &b->w.l;
+    const LinearRows r = lin_rows(l, slot);
+    lin_rows_back_of(l, &r, "no_rows", dx);
+}
+
+/* The first executor of each group of rows. */
+void lw_gates_back(LinearBack *b)
+{
+    LinearWarps *w = &b->w;
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const bool of_strength = lin_has(l, AU_SLOT_WRITE) && lin_has_gradient(l, AU_SLOT_WRITE);
+    if (!b->has_rate && !of_strength) return;
+    tile_if(t, "self < %d", w->row_groups);
+    tile_frag(t, "no_rows", "f32[kv:%d] like dx = 0.0", LINEAR_ROWS);
+    if (b->has_rate) {
+        decays_back(b);
+        number_back(b, AU_SLOT_LOG_DECAY, "dg");
+    }
+    if (of_strength) {
+        tile_frag(t, "dw", "f32[kv:%d] like dx", LINEAR_ROWS);
+        tile_frag(t, "part_of_dw", "f32[kv:%d] like dx", LINEAR_ROWS);
+        for (int32_t n = 0; n < b->parts; n++) {
+            tile_load(t, n ? "part_of_dw" : "dw", "Strengths[%d, %s +: %d]", n, lw_row(w),
+                      LINEAR_ROWS);
+            if (n) tile_set(t, "dw", "dw + part_of_dw");
+        }
+        number_back(b, AU_SLOT_WRITE, "dw");
+    }
+    tile_end(t);
+}
