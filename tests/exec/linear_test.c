@@ -91,6 +91,7 @@ static const ExecCase backward[] = {
     {EXAMPLES "simple_gla.attn", "B=1 H=2 T=133 K=16 V=24 packed=5", NULL, "states nan"},
     {EXAMPLES "mamba2.attn", "B=1 H=4 G=2 T=70 N=24 P=17", NULL, "states nan"},
     {EXAMPLES "mamba2.attn", "B=1 H=2 G=1 T=66 N=128 P=64", NULL, NULL},
+    {"strengths.attn", "B=1 H=4 Hk=2 T=69 K=16 V=24", NULL, "states nan odd"},
     {"before.attn", "B=1 H=2 T=66 K=16 V=24", NULL, "states nan"},
     {"resets.attn", "B=2 H=1 T=67 K=16 V=16", NULL, "states nan"},
     {"hard_scalar.attn", "B=1 H=1 T=70 K=16 V=16", NULL, "states"},
