@@ -165,8 +165,7 @@ static bool can_scan(const AuLower *l, const AuTileType *type, const AuTileAxis 
     for (uint32_t n = 0; n < type->count; n++)
         if (!type->axes[n].places || (type->count > 1 && lower_is_grouped(l, &type->axes[n])))
             return false;
-    if (!axis || tile_axis_registers(axis->places) > MOST_REGISTERS ||
-        tile_warp_bits(axis->places))
+    if (!axis || tile_axis_registers(axis->places) > MOST_REGISTERS || tile_warp_bits(axis->places))
         return false;
     const AuAxisDigits digits = lower_digits(axis->places);
     for (uint32_t n = 0; n < digits.count; n++) {

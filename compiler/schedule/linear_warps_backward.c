@@ -265,7 +265,8 @@ static void values_back(LinearBack *b)
     }
     gradient(b, AU_SLOT_V, "dvalue");
     if (!lin_has(l, AU_SLOT_SKIP)) return;
-    tile_frag(t, "given", "%s[kv:%d, e:%d] like dvalue", l->x.operand, LINEAR_ROWS, b->value_columns);
+    tile_frag(t, "given", "%s[kv:%d, e:%d] like dvalue", l->x.operand, LINEAR_ROWS,
+              b->value_columns);
     tile_load(t, "given", "D[%s, %s] as [kv, e]", own_rows(b), columns);
     tile_set(t, "dvalue", "f32(given)");
     gradient(b, AU_SLOT_SKIP, "dvalue");
