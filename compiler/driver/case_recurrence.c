@@ -10,7 +10,7 @@
 
 /* What is given and made, the parts of a state in the order of the artifact: the state, and with `norm` the sum. */
 typedef struct Recurrence {
-    int64_t chunk; /* of a forward kernel by products; 0: token after token */
+    int64_t chunk, back_chunk; /* of kernels by products; 0: token after token */
     const AuNormal *n;
     uint32_t parts;
     int64_t *shape; /* [B, H, K, V]; of the sum without V */
@@ -68,10 +68,12 @@ static bool evaluate(aulec_case *c, const AuTrial *trial, Recurrence *r, bool pl
         call.call.round_to = c->operand;
         call.how.operand = c->tf32 ? 11 : c->operand == AU_DT_F32 ? 0 : bits[c->operand];
     }
+    const int32_t operand = call.how.operand;
+    if (plain && r->back_chunk) call.how = recurrence_by_products(r->back_chunk, operand);
     if (!attn_linear_gradients(a, r->n, c->grads->normal, &call, c->arena, &why))
         return case_fail(c, why);
     if (plain && r->chunk) {
-        call.how = recurrence_by_products(r->chunk, call.how.operand);
+        call.how = recurrence_by_products(r->chunk, operand);
         if (!attn_linear_forward(a, r->n, &call, c->arena, &why)) return case_fail(c, why);
     }
     for (uint64_t i = 0; plain && i < elements; i++) r->o[i] = attn_round(r->o[i], c->operand);
@@ -162,8 +164,11 @@ bool case_recurrence(aulec_case *c, const aulec_case_options *o)
     int64_t *shape = AU_NEW_ARRAY(c->arena, int64_t, 4);
     shape[0] = t->shapes[0][0], shape[2] = t->shapes[0][3], shape[3] = t->shapes[2][3];
     shape[1] = (int64_t)attn_scalar(a, attn_heads(a), t->sizes, t->params);
-    Recurrence want[2] = {
-        {.chunk = o->chunk, .n = &n, .parts = 1u + (n.slot[AU_SLOT_NORM].i != 0), .shape = shape}};
+    Recurrence want[2] = {{.chunk = o->chunk,
+                           .back_chunk = o->backward_chunk,
+                           .n = &n,
+                           .parts = 1u + (n.slot[AU_SLOT_NORM].i != 0),
+                           .shape = shape}};
     if (!add_forward(c, &want[0], o->seed) || !add_given(c, &want[0], o->seed) ||
         !trial_make(c->arena, c->diags, a, AU_TRIAL_USUAL, o->values, c->operand, o->seed + 1,
                     &other))

@@ -52,17 +52,21 @@ void lw_end_state(LinearWarps *w);
 typedef struct LinearBack {
     LinearWarps w;
     LinearPart part;
-    int32_t parts;     /* of a group of rows: executors */
-    int32_t key_parts; /* half of them: parts of the keys' channels, of so many: */
-    int32_t key_columns, value_columns;
-    int32_t pair_parts, pair_columns; /* of a group's pairs */
-    bool has_rate;                    /* the log decay has a gradient */
+    int32_t parts;      /* of a group of rows: executors */
+    int32_t key_parts;  /* half of them: parts of the keys' channels, */
+    int32_t key_strips; /* each of strips, one after another, so that registers do */
+    int32_t key_columns, value_columns; /* of a strip; of a part */
+    int32_t pair_parts, pair_columns;   /* of a group's pairs */
+    bool has_rate;                      /* the log decay has a gradient */
 } LinearBack;
 
 /* linear_warps_backward.c: the argument `states`, and where in it chunk `chunk` is. */
 void lw_states_argument(LinearWarps *w, AuTileMode mode);
 void lw_place_of_states(LinearWarps *w, const char *name, const char *chunk);
+const char *
+lw_key_column(LinearBack *b); /* the first of an executor's channels of keys, in a strip */
 int32_t linear_warps_key_parts(const AuShape *s);
+int32_t linear_warps_key_strips(const AuProblem *p, const AuShape *s);
 int32_t linear_warps_value_columns(const AuProblem *p, const AuShape *s); /* all, padded */
 int32_t linear_warps_state_parts(const AuProblem *p, const AuShape *s);
 

@@ -7,9 +7,23 @@
 
 enum { REGISTER = 4, FRAGMENT_SHARE = 48, UNIT = 16, COLUMNS = 64 };
 
+static bool has(const AuProblem *p, AuSlot slot) { return p->hooks->slots[slot].value.i != 0; }
+
+static bool sums(const AuProblem *p, AuSlot slot)
+{
+    return has(p, slot) && p->hooks->slots[slot].has_sums;
+}
+
 int32_t linear_warps_key_parts(const AuShape *s)
 {
     return s->executors / linear_warps_row_groups(s) / 2;
+}
+
+/* Slots that sum over channels are in one warp as a whole. */
+int32_t linear_warps_key_strips(const AuProblem *p, const AuShape *s)
+{
+    const int32_t all = linear_warps_channels(p) / linear_warps_key_parts(s);
+    return all % COLUMNS || sums(p, AU_SLOT_Q) || sums(p, AU_SLOT_K) ? 1 : all / COLUMNS;
 }
 
 int32_t linear_warps_value_columns(const AuProblem *p, const AuShape *s)
@@ -34,13 +48,6 @@ int32_t linear_warps_state_parts(const AuProblem *p, const AuShape *s)
     return best;
 }
 
-static bool has(const AuProblem *p, AuSlot slot) { return p->hooks->slots[slot].value.i != 0; }
-
-static bool sums(const AuProblem *p, AuSlot slot)
-{
-    return has(p, slot) && p->hooks->slots[slot].has_sums;
-}
-
 static const char *refusal_of_problem(AuArena *arena, const AuProblem *p)
 {
     const char *why = linear_warps_refusal(arena, p);
@@ -58,7 +65,10 @@ static int32_t registers_of(const AuProblem *p, const AuShape *s)
     AuShape whole = *s;
     whole.column_parts = linear_warps_state_parts(p, s);
     const int32_t states = d / linear_warps_state_groups(p, &whole) * (e / whole.column_parts);
-    return (states + LINEAR_ROWS * (d / linear_warps_key_parts(s) + e / parts)) / p->caps->lanes;
+    return (states +
+            LINEAR_ROWS *
+                (d / (linear_warps_key_parts(s) * linear_warps_key_strips(p, s)) + e / parts)) /
+           p->caps->lanes;
 }
 
 static int32_t shared_of(const AuProblem *p, const AuShape *s)
@@ -66,7 +76,8 @@ static int32_t shared_of(const AuProblem *p, const AuShape *s)
     const int32_t span = s->swizzle_span, d = linear_warps_channels(p), c = s->key_tile,
                   keys = warps_row_bytes(p, span, d),
                   values = warps_row_bytes(p, span, linear_warps_value_columns(p, s)),
-                  sums = 2 * linear_warps_key_parts(s) + 3 * s->executors;
+                  sums = 2 * linear_warps_key_parts(s) * linear_warps_key_strips(p, s) +
+                         3 * s->executors;
     return WARPS_ALIGNMENT + s->stages * c * 2 * (keys + values) + 2 * d * values +
            2 * c * warps_row_bytes(p, span, c) + REGISTER * c * (2 + sums);
 }

@@ -38,10 +38,13 @@ static const char *value_column(LinearBack *b)
                      b->value_columns);
 }
 
-static const char *key_column(LinearBack *b)
+const char *lw_key_column(LinearBack *b)
 {
-    return lw_begins(&b->w, tile_text(b->w.l.x.t, "self / %d %% %d", b->w.row_groups, b->key_parts),
-                     b->key_parts, b->key_columns);
+    const char *part =
+        lw_begins(&b->w, tile_text(b->w.l.x.t, "self / %d %% %d", b->w.row_groups, b->key_parts),
+                  b->key_parts, b->key_strips * b->key_columns);
+    if (b->key_strips == 1) return part;
+    return tile_text(b->w.l.x.t, "%s + strip * %d", part, b->key_columns);
 }
 
 static const char *pair_column(LinearBack *b)
@@ -198,7 +201,7 @@ static const char *raw_rows(LinearBack *b, AuSlot slot, const char *like)
         tile_load(
             t, name, "%s pad 0",
             lin_view(l, s->held, "kv", channel,
-                     lin_columns(l, s->held, of_keys ? key_column(b) : value_column(b), width),
+                     lin_columns(l, s->held, of_keys ? lw_key_column(b) : value_column(b), width),
                      b->part.rows));
     return name;
 }
@@ -216,8 +219,10 @@ static void rows_back(LinearBack *b, bool of_keys)
     LinearWarps *w = &b->w;
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
-    const char *columns = tile_text(t, "%s +: %d", key_column(b), b->key_columns),
+    const char *columns = tile_text(t, "%s +: %d", lw_key_column(b), b->key_columns),
                *stage = warps_stage(&l->x, false), *strength = "";
+    if (b->key_strips > 1) tile_for_range(t, "strip", "0", tile_text(t, "%d", b->key_strips));
+    tile_set(t, "c_d", "%s + iota(d:%d)", lw_key_column(b), b->key_columns);
     tile_product(t, "dx", l->x.atom, TILE_START,
                  tile_text(t, "%s[%s, :] as [kv, e]", of_keys ? "V" : "D", own_rows(b)),
                  tile_text(t, "%s[%s, :]", of_keys ? "T" : "S", columns));
@@ -237,6 +242,7 @@ static void rows_back(LinearBack *b, bool of_keys)
                      tile_text(t, "R[%s +: %d, :] as [kv, q]", lw_row(w), LINEAR_ROWS),
                      tile_text(t, "K[%s:, %s] as [q, d]", stage, columns));
     gradient(b, of_keys ? AU_SLOT_K : AU_SLOT_Q, "dx");
+    if (b->key_strips > 1) tile_end(t);
 }
 
 static void values_back(LinearBack *b)
@@ -308,7 +314,6 @@ static void chunk_back(LinearBack *b)
     tile_set(t, "row", "%s + iota(kv:%d)", lw_row(w), LINEAR_ROWS);
     tile_set(t, "t", "first + row");
     tile_set(t, "c", "%s + iota(e:%d)", value_column(b), b->value_columns);
-    tile_set(t, "c_d", "%s + iota(d:%d)", key_column(b), b->key_columns);
     if (l->n->decay == AU_DECAY_CONSTANT) {
         lin_count(l);
         tile_set(t, "whole", "exp(f32(count) * rate)");
@@ -377,7 +382,7 @@ static void reverse_kernel(LinearBack *b)
     fragments(b);
     move_state(w, true);
     b->part = (LinearPart){tile_text(t, "first + %s +: %d", lw_row(w), LINEAR_ROWS),
-                           tile_text(t, "%s +: %d", key_column(b), b->key_columns),
+                           tile_text(t, "%s +: %d", lw_key_column(b), b->key_columns),
                            tile_text(t, "%s +: %d", value_column(b), b->value_columns)};
     l->of_warps = &b->part;
     tile_set(t, "last", "cdiv(length, %d) - 1", l->chunk);
@@ -399,7 +404,8 @@ static LinearBack begin(LinearWarps w)
     const AuShape *s = w.l.x.shape;
     b.parts = s->executors / w.row_groups;
     b.key_parts = linear_warps_key_parts(s);
-    b.key_columns = w.d / b.key_parts;
+    b.key_strips = linear_warps_key_strips(w.l.x.p, s);
+    b.key_columns = w.d / (b.key_parts * b.key_strips);
     b.value_columns = w.e / b.parts;
     b.pair_parts = b.parts < w.row_groups ? b.parts : w.row_groups;
     while (w.row_groups % b.pair_parts) b.pair_parts--;

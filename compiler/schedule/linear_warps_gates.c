@@ -10,11 +10,12 @@ void lw_gates_memories(LinearBack *b)
 {
     Linear *l = &b->w.l;
     AuTileBuild *t = l->x.t;
+    const int32_t edges = b->key_parts * b->key_strips;
     if (lin_has(l, AU_SLOT_WRITE))
         tile_shared(t, "Strengths", "f32[p:%d, kv:%d]", b->parts, l->chunk);
     if (!b->has_rate) return;
-    tile_shared(t, "Starts", "f32[p:%d, kv:%d]", b->key_parts, l->chunk);
-    tile_shared(t, "Ends", "f32[p:%d, kv:%d]", b->key_parts, l->chunk);
+    tile_shared(t, "Starts", "f32[p:%d, kv:%d]", edges, l->chunk);
+    tile_shared(t, "Ends", "f32[p:%d, kv:%d]", edges, l->chunk);
     tile_shared(t, "Crossing", "f32[p:%d, kv:%d]", b->w.row_groups, l->chunk);
     tile_shared(t, "Totals", "f32[p:%d, q:%d]", b->pair_parts, l->chunk);
     tile_shared(t, "Passed", "f32[p:%d]", b->w.holders);
@@ -41,17 +42,14 @@ void lw_gates_of_rows(LinearBack *b, bool of_keys)
     LinearWarps *w = &b->w;
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
-    const char *part = tile_text(t, "self / %d %% %d", w->row_groups, b->key_parts),
-               *own = of_keys ? "own_key" : "own_query", *edge = of_keys ? "to_end" : "from_start";
+    const char *own = of_keys ? "own_key" : "own_query", *edge = of_keys ? "to_end" : "from_start";
     if (!b->has_rate) return;
-    if (b->key_parts == 1) part = "0";
     tile_frag(t, own, "%s[kv:%d, d:%d] like dx", l->x.operand, LINEAR_ROWS, b->key_columns);
-    tile_load(t, own, "%s[%s%s +: %d, %s * %d +: %d] as [kv, d]", of_keys ? "K" : "Q",
-              warps_stage(&l->x, false), lw_row(w), LINEAR_ROWS, part, b->key_columns,
-              b->key_columns);
+    tile_load(t, own, "%s[%s%s +: %d, %s +: %d] as [kv, d]", of_keys ? "K" : "Q",
+              warps_stage(&l->x, false), lw_row(w), LINEAR_ROWS, lw_key_column(b), b->key_columns);
     tile_set(t, edge, "reduce_sum(f32(%s) * dx, d)", own);
-    tile_store(t, "%s -> %s[%s, %s +: %d]", edge, of_keys ? "Ends" : "Starts", part, lw_row(w),
-               LINEAR_ROWS);
+    tile_store(t, "%s -> %s[(%s) / %d, %s +: %d]", edge, of_keys ? "Ends" : "Starts",
+               lw_key_column(b), b->key_columns, lw_row(w), LINEAR_ROWS);
 }
 
 void lw_gates_of_state(LinearBack *b)
@@ -75,7 +73,7 @@ static void decays_back(LinearBack *b)
     tile_frag(t, "spread", "f32[kv:%d, r:%d] @ %s.C = 0.0", LINEAR_ROWS, l->chunk, l->x.atom->name);
     tile_frag(t, "sums", "f32[r:%d] like spread", l->chunk);
     tile_set(t, "r", "iota(r:%d)", l->chunk);
-    for (int32_t n = 0; n < b->key_parts; n++) {
+    for (int32_t n = 0; n < b->key_parts * b->key_strips; n++) {
         tile_load(t, "sums", "Starts[%d, :] as [r]", n);
         tile_set(t, "spread", "spread + where(%s, sums, 0.0)", behind);
         tile_load(t, "sums", "Ends[%d, :] as [r]", n);

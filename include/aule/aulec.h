@@ -168,6 +168,7 @@ typedef struct aulec_case_options {
     uint32_t
         chunk; /* of a recurrence: its forward kernel multiplies chunks of so many tokens by matrix units, which rounds more
                        than a token after another does; 0: it does not */
+    uint32_t backward_chunk; /* likewise, its kernels of gradients */
 } aulec_case_options;
 
 typedef struct aulec_case_tensor {

@@ -132,8 +132,13 @@ static int compile_for(Script *s, const aule_device_info *device, const aulec_ca
 
 /* ---- the cases of a type */
 
-/* [far]: of inputs far below 0; [chunk]: of a forward kernel by products, in tokens. */
-static int new_case(Script *s, const char *dtype, bool far, uint32_t chunk, aulec_case **reference)
+/* Tokens of a chunk, of kernels by products; 0: of others. */
+typedef struct Chunks {
+    uint32_t forward, backward;
+} Chunks;
+
+/* [far]: of inputs far below 0. */
+static int new_case(Script *s, const char *dtype, bool far, Chunks chunks, aulec_case **reference)
 {
     const aulec_case_options options = {.struct_size = sizeof options,
                                         .attention = s->attention,
@@ -141,7 +146,8 @@ static int new_case(Script *s, const char *dtype, bool far, uint32_t chunk, aule
                                         .values = s->values,
                                         .seed = s->seed,
                                         .far_inputs = far,
-                                        .chunk = chunk};
+                                        .chunk = chunks.forward,
+                                        .backward_chunk = chunks.backward};
     aulec_result *result = NULL;
     *reference = NULL;
     if (s->compiler.aulec_case_new(s->path, (const char *)s->file.bytes, s->file.length, &options,
@@ -157,30 +163,33 @@ static int new_case(Script *s, const char *dtype, bool far, uint32_t chunk, aule
     return command_fail(EXIT_WRONG, "%s: more than %d tensors or parameters", s->path, CHECK_MOST);
 }
 
-/* Tokens of a chunk where the module's forward multiplies chunks by matrix units, which is held against the formula that rounds where
- * they do; else 0. A module that was compiled for one device and type has one such kernel. */
-static uint32_t chunk_of(const aule_module *module)
+/* Where the module's kernels multiply chunks by matrix units, they are held against the formula that rounds where they do. A module that
+ * was compiled for one device and type has one such kernel for each operation. */
+static Chunks chunks_of(const aule_module *module)
 {
     const aule_attention_v1 *a = aule_attention_descriptor(aule_module_attention(module, 0));
     const aule_variant_v1 *v = a->variants;
+    Chunks chunks = {0, 0};
     unsigned warps, tokens;
     for (uint32_t n = 0; n < a->variant_count; n++) {
-        if (strcmp(v->operation, "forward") == 0 &&
-            sscanf(v->schedule, "linear_warps: warps=%u tokens=%u", &warps, &tokens) == 2)
-            return tokens;
+        if (sscanf(v->schedule, "linear_warps: warps=%u tokens=%u", &warps, &tokens) == 2)
+            chunks.forward = tokens;
+        if (sscanf(v->schedule, "linear_warps_backward: warps=%u tokens=%u", &warps, &tokens) == 2)
+            chunks.backward = tokens;
         v = (const aule_variant_v1 *)(const void *)((const char *)v + v->struct_size);
     }
-    return 0;
+    return chunks;
 }
 
 static int compile_case(Script *s, const aule_device_info *device, const char *dtype,
                         aulec_case **reference, aule_module **module)
 {
     int status = compile_for(s, device, *reference, dtype, module);
-    const uint32_t chunk = status ? 0 : chunk_of(*module);
-    if (!chunk) return status;
+    if (status) return status;
+    const Chunks chunks = chunks_of(*module);
+    if (!chunks.forward && !chunks.backward) return 0;
     s->compiler.aulec_case_free(*reference);
-    return new_case(s, dtype, false, chunk, reference);
+    return new_case(s, dtype, false, chunks, reference);
 }
 
 static int check_dtype(Script *s, aule_device *device, const char *dtype)
@@ -188,14 +197,14 @@ static int check_dtype(Script *s, aule_device *device, const char *dtype)
     const aule_device_info *info = aule_device_get_info(device);
     aulec_case *reference = NULL, *far = NULL;
     aule_module *module = NULL;
-    int status = new_case(s, dtype, false, 0, &reference);
+    int status = new_case(s, dtype, false, (Chunks){0, 0}, &reference);
     if (status) return status;
     printf("  %-10s %-4s ", info->id, dtype);
     fflush(stdout);
     status = compile_case(s, info, dtype, &reference, &module);
     if (!status) status = check_case(s, device, reference, module);
     if (!status && s->compiler.aulec_case_far_inputs(reference)) {
-        status = new_case(s, dtype, true, 0, &far);
+        status = new_case(s, dtype, true, (Chunks){0, 0}, &far);
         if (!status) printf("  %-10s %-4s  far ", info->id, dtype);
         if (!status) status = check_case(s, device, far, module);
     }

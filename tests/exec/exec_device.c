@@ -104,6 +104,9 @@ static bool call_kernel(Run *r, aule_module *module)
     if (good && sscanf(aule_plan_variant(plan)->schedule, "linear_warps: warps=%u tokens=%u",
                        &warps, &tokens) == 2)
         r->chunk = tokens;
+    if (good && sscanf(aule_plan_variant(plan)->schedule,
+                       "linear_warps_backward: warps=%u tokens=%u", &warps, &tokens) == 2)
+        r->back_chunk = tokens;
     if (good && (run.workspace_bytes = aule_plan_workspace(plan, NULL)) > 0) {
         good = !aule_buffer_new(r->suite->device, run.workspace_bytes, &workspace, &error);
         if (good) run.workspace = aule_buffer_data(workspace);

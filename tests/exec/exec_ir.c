@@ -308,7 +308,7 @@ bool exec_interpreted(Run *r, const AuScript *script)
         exec_begin(r, op);
         if (!build(r, script, v) || !run_rung(r, v)) return false;
         if (strncmp(v->schedule->name, "linear_warps", 12) == 0)
-            r->chunk = v->schedule->shape.key_tile;
+            *(op == AU_BACKWARD ? &r->back_chunk : &r->chunk) = v->schedule->shape.key_tile;
     }
     return true;
 }

@@ -36,7 +36,7 @@ static bool by_products(Run *r, const AuLinearCall *all, const AuNormal *n, cons
     return attn_linear_forward(r->attn, n, &forward, r->arena, why);
 }
 
-/* Token after token. Plain: in f32, the output and gradients in the operand's type; forward by products where the kernels' are. */
+/* Token after token. Plain: in f32, the output and gradients in the operand's type; by products where the kernels are. */
 bool exec_recurrence(Run *r, AuOracleCall call, double *const *results, const char **why)
 {
     double *in[2], *out[2], *dout[2], *din[2], *grads[MOST_TENSORS] = {NULL};
@@ -50,20 +50,21 @@ bool exec_recurrence(Run *r, AuOracleCall call, double *const *results, const ch
     const bool plain = call.round_to != AU_DT_OPERAND;
     const AuNormal n = attn_normal_form(r->attn, r->arena);
     const uint32_t given = r->grads ? exec_find_role(r, AULE_ROLE_DOUT, 0) : EXEC_NONE;
-    const AuLinearCall all = {.call = call,
-                              .how = {.single = plain, .operand = plain ? bits[call.round_to] : 0},
-                              .cu_seqlens = r->cu_seqlens,
-                              .sequences = r->sizes[r->attn->linear->own_sizes - 1] - 1,
-                              .state_in = in[0],
-                              .sum_in = in[1],
-                              .state_out = out[0],
-                              .sum_out = out[1],
-                              .dout = given == EXEC_NONE ? NULL : r->tensors[given].values,
-                              .dstate_out = dout[0],
-                              .dsum_out = dout[1],
-                              .dstate_in = din[0],
-                              .dsum_in = din[1],
-                              .grads = grads};
+    AuLinearCall all = {.call = call,
+                        .how = {.single = plain, .operand = plain ? bits[call.round_to] : 0},
+                        .cu_seqlens = r->cu_seqlens,
+                        .sequences = r->sizes[r->attn->linear->own_sizes - 1] - 1,
+                        .state_in = in[0],
+                        .sum_in = in[1],
+                        .state_out = out[0],
+                        .sum_out = out[1],
+                        .dout = given == EXEC_NONE ? NULL : r->tensors[given].values,
+                        .dstate_out = dout[0],
+                        .dsum_out = dout[1],
+                        .dstate_in = din[0],
+                        .dsum_in = din[1],
+                        .grads = grads};
+    if (plain && r->back_chunk) all.how = recurrence_by_products(r->back_chunk, all.how.operand);
     if (!(r->grads ? attn_linear_gradients(r->attn, &n, r->grads->normal, &all, r->arena, why)
                    : attn_linear_forward(r->attn, &n, &all, r->arena, why)))
         return false;

@@ -60,6 +60,7 @@ typedef struct Run {
     int64_t *cu_seqlens; /* of a recurrence; NULL: not packed */
     int64_t
         chunk; /* of kernels of a recurrence whose products round what they multiply; 0: they do not */
+    int64_t back_chunk; /* likewise, of gradients */
     uint64_t random;
 } Run;
 
