@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "module.h"
 #include "variant.h"
 
 /* ---- backends */
@@ -91,10 +92,12 @@ static void sort_list(aule_device_list *list)
         }
 }
 
-static aule_status find_all(aule_device_list *list, AuSink sink)
+/* Drivers that an attention has no kernels for are not loaded; [attention] may be NULL. */
+static aule_status find_all(aule_device_list *list, const aule_attention *attention, AuSink sink)
 {
     AuFinder finder = {list};
     for (size_t i = 0; i < BACKENDS; i++) {
+        if (attention && !rt_any_variant_for(attention, backends[i])) continue;
         aule_status status = backends[i]->find(&finder, sink);
         if (status) return status;
     }
@@ -113,7 +116,7 @@ aule_status aule_device_list_new(const aule_options *options, aule_device_list *
     aule_device_list *made = rt_alloc(sink.memory, sizeof *made);
     if (!made) return rt_fail_memory(sink);
     made->memory = sink.memory;
-    status = find_all(made, sink);
+    status = find_all(made, NULL, sink);
     if (status)
         aule_device_list_free(made);
     else
@@ -302,7 +305,7 @@ static aule_status open_from_environment(const char *ids, const aule_device_opti
 static aule_status open_first(const aule_device_options *options, aule_device **device, AuSink sink)
 {
     aule_device_list list = {.memory = sink.memory};
-    aule_status status = find_all(&list, sink);
+    aule_status status = find_all(&list, options->attention, sink);
     AuText reasons = {.memory = sink.memory};
     bool opened = false;
     for (size_t i = 0; !status && !opened && i < list.count; i++) {
@@ -320,6 +323,8 @@ static aule_status open_first(const aule_device_options *options, aule_device **
             rt_text_add(&reasons, "%s%s", reasons.length ? "; " : "", aule_error_message(error));
         aule_error_free(error);
     }
+    if (options->attention && list.count == 0)
+        rt_text_add(&reasons, "the artifact has kernels for no backend of this build");
     if (!status && !opened)
         status =
             rt_fail(sink, AULE_ERROR_DEVICE, "no device can be used: %s", rt_text_str(&reasons));

@@ -87,7 +87,7 @@ aule_status rt_layout(const aule_attention_v1 *a, const aule_variant_v1 *v, uint
 {
     AuEnv env = rt_bound_env(a, bound);
     aule_status status = lay_out_workspace(a, v, &env, layout, sink);
-    env.processors = processors;
+    env.processors = processors ? processors : INT32_MAX; /* not known: blocks do not stay */
     for (uint32_t i = 0; !status && i < v->launch_count; i++) {
         const aule_launch_v1 *launch = rt_launch(v, i);
         for (int axis = 0; !status && axis < 3; axis++) {

@@ -41,6 +41,14 @@ bool rt_any_variant_fits(const aule_attention *attention, const aule_device_info
     return false;
 }
 
+bool rt_any_variant_for(const aule_attention *attention, const AuBackend *backend)
+{
+    const aule_attention_v1 *a = attention->descriptor;
+    for (uint32_t i = 0; i < a->variant_count; i++)
+        if (strcmp(rt_variant(a, i)->target, backend->name) == 0) return true;
+    return false;
+}
+
 static bool fits_sizes(const aule_variant_v1 *variant, const AuBound *bound)
 {
     for (uint32_t i = 0; i < variant->fixed_count; i++)

@@ -8,6 +8,8 @@
 
 /* Would any variant of any operation run on such a device, by target, architecture and features? */
 bool rt_any_variant_fits(const aule_attention *attention, const aule_device_info *info);
+/* Is any for that backend at all? */
+bool rt_any_variant_for(const aule_attention *attention, const AuBackend *backend);
 
 /* AULE_ERROR_UNSUPPORTED says what was asked for, what the artifact has, and how to compile what is missing. */
 aule_status rt_choose_variant(const aule_attention_v1 *attention, const AuBackend *backend,

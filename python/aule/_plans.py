@@ -270,7 +270,7 @@ class Runner:
             words = [word for v in staged.views.values() for word in (v.tensor.data or 0, v.tensor.byte_offset)]
             since = time.monotonic()
             prepared.run(words, list(params.values()), None)
-            if target.backend == "opencl":  # some drivers build a kernel when it is first launched
+            if target.backend in ("opencl", "vulkan"):  # some drivers build a kernel when it is first launched
                 tell_of(f"a call on {target.id}, with what its driver built for it,", since)
         like = next(iter(given.values()))
         return {name: out[name] if name in out else finished(like, results[name]) for name in wanted}

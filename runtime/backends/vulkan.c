@@ -84,7 +84,7 @@ static aule_status find_again(Vulkan *v, AuSink sink)
         status = rt_fail(sink, AULE_ERROR_DEVICE, "vulkan:%u: the device is gone", v->index);
     else {
         v->physical = devices[v->index];
-        rt_vulkan_facts(&v->vk, v->physical, &v->facts);
+        rt_vulkan_facts(&v->vk, v->heap, v->physical, &v->facts);
         rt_vulkan_lacks(&v->facts, &why);
         if (why.length)
             status = rt_fail(sink, AULE_ERROR_DEVICE, "vulkan:%u: %s", v->index, rt_text_str(&why));

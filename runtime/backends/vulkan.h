@@ -9,8 +9,6 @@
 #include "backend.h"
 #include "vulkan_api.h"
 
-extern const AuBackend au_backend_vulkan; /* not in backends.def yet: docs/dev/vulkan.md, 6 */
-
 /* ---- vulkan_find.c */
 
 /* An instance with the environment's layers (AULE_VULKAN_VALIDATION), and all functions. false: [why] says why not. */
@@ -29,8 +27,9 @@ typedef struct VulkanFacts {
     VkPhysicalDeviceVulkan12Features has_12;
     VkPhysicalDeviceMemoryProperties memory;
     uint32_t family, timestamp_bits; /* of a queue that computes; UINT32_MAX: there is none */
+    uint32_t units;                  /* 0: unknown */
 } VulkanFacts;
-void rt_vulkan_facts(const AuVulkan *vk, VkPhysicalDevice device, VulkanFacts *facts);
+void rt_vulkan_facts(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice device, VulkanFacts *facts);
 /* What of docs/dev/vulkan.md, 3, it lacks; nothing is added where it has all. */
 void rt_vulkan_lacks(const VulkanFacts *facts, AuText *why);
 aule_status rt_vulkan_find(AuFinder *finder, AuSink sink);

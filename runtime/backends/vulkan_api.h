@@ -51,6 +51,8 @@ enum {
     VK_TYPE_PROPERTIES_12 = 52,
     VK_TYPE_FEATURES = 1000059000,
     VK_TYPE_PROPERTIES = 1000059001,
+    VK_TYPE_PROPERTIES_SM_NV = 1000154001,
+    VK_TYPE_PROPERTIES_CORE_AMD = 1000185000,
     VK_TYPE_ALLOCATE_FLAGS = 1000060000,
     VK_TYPE_SEMAPHORE_KIND = 1000207002,
     VK_TYPE_TIMELINE_SUBMIT = 1000207003,
@@ -189,6 +191,17 @@ typedef struct VkPhysicalDeviceVulkan12Properties {
     uint32_t rounds_even; /* shaderRoundingModeRTEFloat32 */
     uint8_t rest[148];
 } VkPhysicalDeviceVulkan12Properties;
+
+/* The structure of an extension that tells of processors: its first words. */
+typedef struct VulkanExtra {
+    uint32_t type;
+    void *next;
+    uint32_t words[14];
+} VulkanExtra;
+typedef struct VkExtensionProperties {
+    char name[256];
+    uint32_t version;
+} VkExtensionProperties;
 
 typedef struct VkQueueFamilyProperties {
     uint32_t flags, count, timestamp_bits, granularity[3];

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static const char validation[] = "VK_LAYER_KHRONOS_validation";
 
@@ -69,7 +70,38 @@ static void find_queue(const AuVulkan *vk, VkPhysicalDevice device, VulkanFacts 
     }
 }
 
-void rt_vulkan_facts(const AuVulkan *vk, VkPhysicalDevice device, VulkanFacts *facts)
+/* What the device says under this type, if it has the extension, in the words of a structure of it. */
+static bool extra(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice device, const char *extension,
+                  VulkanExtra *words)
+{
+    enum { MOST = 512 };
+    VkPhysicalDeviceProperties2 of = {.type = VK_TYPE_PROPERTIES, .next = words};
+    uint32_t count = MOST;
+    bool has = false;
+    VkExtensionProperties *list = rt_alloc_array(heap, MOST, sizeof *list);
+    if (!list) return false;
+    if (vk->vkEnumerateDeviceExtensionProperties(device, NULL, &count, list) < 0) count = 0;
+    for (uint32_t n = 0; n < count && !has; n++) has = strcmp(list[n].name, extension) == 0;
+    rt_free(list);
+    if (has) vk->vkGetPhysicalDeviceProperties2(device, &of);
+    return has;
+}
+
+/* Vulkan has no word for the number of processors; 0: nobody says. */
+static uint32_t units_of(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice device,
+                         const VulkanFacts *facts)
+{
+    VulkanExtra nvidia = {.type = VK_TYPE_PROPERTIES_SM_NV};
+    VulkanExtra amd = {.type = VK_TYPE_PROPERTIES_CORE_AMD};
+    const long cores = facts->of.kind == VK_DEVICE_CPU ? sysconf(_SC_NPROCESSORS_ONLN) : 0;
+    if (cores > 0) return (uint32_t)cores;
+    if (extra(vk, heap, device, "VK_NV_shader_sm_builtins", &nvidia)) return nvidia.words[0];
+    if (extra(vk, heap, device, "VK_AMD_shader_core_properties", &amd))
+        return amd.words[0] * amd.words[1] * amd.words[2]; /* engines, arrays, units */
+    return 0;
+}
+
+void rt_vulkan_facts(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice device, VulkanFacts *facts)
 {
     memset(facts, 0, sizeof *facts);
     facts->of.type = VK_TYPE_PROPERTIES;
@@ -88,6 +120,7 @@ void rt_vulkan_facts(const AuVulkan *vk, VkPhysicalDevice device, VulkanFacts *f
     facts->has.type = VK_TYPE_FEATURES;
     facts->has.next = &facts->has_11;
     vk->vkGetPhysicalDeviceFeatures2(device, &facts->has);
+    facts->units = units_of(vk, heap, device, facts);
 }
 
 static void lack(AuText *why, bool has, const char *what)
@@ -157,7 +190,7 @@ static aule_status found(AuFinder *finder, const AuVulkan *vk, VkPhysicalDevice 
     VulkanFacts f;
     AuText why = {.memory = sink.memory}, driver = {.memory = sink.memory};
     AuText words = {.memory = sink.memory};
-    rt_vulkan_facts(vk, device, &f);
+    rt_vulkan_facts(vk, sink.memory, device, &f);
     rt_vulkan_lacks(&f, &why);
     add_features(&f, &words);
     rt_text_add(&driver, "%s %s, Vulkan %u.%u.%u", f.of_12.driver_name, f.of_12.driver_info,
@@ -172,6 +205,7 @@ static aule_status found(AuFinder *finder, const AuVulkan *vk, VkPhysicalDevice 
                                    .driver = rt_text_str(&driver),
                                    .features = rt_text_str(&words),
                                    .kind = kind_of(f.of.kind),
+                                   .units = f.units,
                                    .memory_bytes = local_bytes(&f),
                                    .dl = {kDLVulkan, (int32_t)index}};
     const bool failed = why.failed || driver.failed || words.failed;

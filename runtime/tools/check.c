@@ -230,6 +230,14 @@ static int check_device(Script *s, const char *id)
     return status;
 }
 
+/* A processor behind Vulkan takes seconds to build each kernel, and the same processor is tried as `cpu`. */
+static bool is_left_out(const aule_device_info *info, const char *only)
+{
+    if (only || info->kind != AULE_DEVICE_CPU || strcmp(info->backend, "vulkan") != 0) return false;
+    printf("  %-10s tried with --backend %s alone: it is a processor\n", info->id, info->id);
+    return true;
+}
+
 /* Every device there is; with [only], "opencl" or "opencl:1", those that it names; without, the one that AULE_BACKEND names, if it
  * does. */
 static int check_devices(Script *s, const char *only)
@@ -247,7 +255,8 @@ static int check_devices(Script *s, const char *only)
     for (size_t n = 0; !named && n < aule_device_list_count(list); n++) {
         const aule_device_info *info = aule_device_list_get(list, n);
         if (!info->available ||
-            (only && strcmp(only, info->id) != 0 && strcmp(only, info->backend) != 0))
+            (only && strcmp(only, info->id) != 0 && strcmp(only, info->backend) != 0) ||
+            is_left_out(info, only))
             continue;
         const int failed = check_device(s, info->id);
         if (failed) status = failed;

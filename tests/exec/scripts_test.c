@@ -132,13 +132,14 @@ static bool is_named(const ExecCase *c, const char *name)
     return strstr(c->script, name) || (c->how && strstr(c->how, name));
 }
 
-/* PoCL builds a backward kernel in half a minute: the quick round takes gradients of each twelfth case, and of those
+/* Drivers take seconds to build backward kernels: the quick round takes gradients of each twelfth case, and of those
  * that are there for an OpenCL device's compiler; `slow` has all. */
 static ExecCase lighter(const ExecCase *c, const char *device, unsigned n, char how[64])
 {
     ExecCase light = *c;
     snprintf(how, 64, "%s forward", c->how ? c->how : "");
-    if (strncmp(device, "opencl", 6) == 0 && n % 12 && !is_named(c, "driver")) light.how = how;
+    const bool slow = strncmp(device, "opencl", 6) == 0 || strncmp(device, "vulkan", 6) == 0;
+    if (slow && n % 12 && !is_named(c, "driver")) light.how = how;
     return light;
 }
 

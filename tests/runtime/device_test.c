@@ -11,7 +11,7 @@ static void test_list(void **state)
 {
     (void)state;
     aule_device_list *list;
-    bool cpu = false, opencl = false;
+    bool cpu = false, opencl = false, vulkan = false;
     assert_int_equal(aule_device_list_new(NULL, &list, NULL), AULE_OK);
     for (size_t i = 0; i < aule_device_list_count(list); i++) {
         const aule_device_info *info = aule_device_list_get(list, i);
@@ -19,8 +19,9 @@ static void test_list(void **state)
         assert_true(info->available || info->reason[0]);
         cpu = cpu || strcmp(info->id, "cpu") == 0;
         opencl = opencl || strcmp(info->backend, "opencl") == 0;
+        vulkan = vulkan || strcmp(info->backend, "vulkan") == 0;
     }
-    assert_true(cpu && opencl);
+    assert_true(cpu && opencl && vulkan);
     assert_null(aule_device_list_get(list, aule_device_list_count(list)));
     aule_device_list_free(list);
 
@@ -45,14 +46,15 @@ static void test_choice(void **state)
     (void)state;
     aule_device *device;
     unsetenv("AULE_BACKEND");
-    expect_open_error("vulkan", AULE_ERROR_DEVICE,
-                      "there is no backend 'vulkan', this build has cuda, opencl, cpu");
+    expect_open_error("metal", AULE_ERROR_DEVICE,
+                      "there is no backend 'metal', this build has cuda, opencl, vulkan, cpu");
     expect_open_error("", AULE_ERROR_DEVICE, "there is no backend ''");
     expect_open_error("cpu:1", AULE_ERROR_DEVICE,
                       "there is no cpu:1, this machine has cpu:0 alone");
     expect_open_error("cpu:", AULE_ERROR_DEVICE, "'cpu:' is not a device");
     expect_open_error("cpu:x", AULE_ERROR_DEVICE, "'cpu:x' is not a device");
     expect_open_error("opencl:99999", AULE_ERROR_DEVICE, "opencl");
+    expect_open_error("vulkan:99999", AULE_ERROR_DEVICE, "vulkan");
     assert_int_equal(aule_device_open("cpu:0", NULL, &device, NULL), AULE_OK);
     assert_string_equal(aule_device_get_info(device)->id, "cpu");
     assert_int_equal(aule_device_synchronize(device, NULL, NULL), AULE_OK);
@@ -68,7 +70,7 @@ static void test_environment(void **state)
     setenv("AULE_BACKEND", "nothing, none", 1);
     expect_open_error(
         NULL, AULE_ERROR_DEVICE,
-        "AULE_BACKEND: there is no backend 'nothing', this build has cuda, opencl, cpu");
+        "AULE_BACKEND: there is no backend 'nothing', this build has cuda, opencl, vulkan, cpu");
     /* What there could not be is a mistake, wherever it stands; what there could be is passed over. */
     static const char *const mistaken[] = {"nothing,cpu", "cpu,nothing", "cpu,",
                                            ",cpu",        "cpu,cpu:x",   "cpu,cuda: 0"};
