@@ -1,5 +1,4 @@
-/* linear_warps.c - recurrences without feedback whose decay is a number a token at most, forward, on the matrix units of a warp
- * (mma.sync), by products over chunks of tokens:
+/* linear_warps.c - recurrences forward, on the matrix units of a warp (mma.sync), by products over chunks of tokens:
  *
  *     A = Q K'   [q, kv], times what is kept between writer and reader, 0 where the reader does not see the writer
  *     O = (Q S) kept since the chunk's start + A V        S = S kept over the chunk + (K kept until its end)' V
@@ -17,7 +16,14 @@ static bool has_strength(const LinearWarps *w)
     return lin_has(&w->l, AU_SLOT_WRITE) && !is_fed_back(w);
 }
 
-static bool decays(const LinearWarps *w) { return w->l.n->decay != AU_DECAY_NONE; }
+/* By a number a token at most. */
+static bool decays(const LinearWarps *w)
+{
+    return w->l.n->decay != AU_DECAY_NONE && !lw_by_channel(w);
+}
+
+/* Pairs pass through memory. */
+static bool has_pairs(const LinearWarps *w) { return w->l.x.via_shared || lw_by_channel(w); }
 
 /* "self % 4 * 16": which of the executors' parts, of that size; written where it is used, so that it is seen to be a multiple. */
 const char *lw_begins(LinearWarps *w, const char *part, int32_t parts, int32_t size)
@@ -64,10 +70,11 @@ static void memories(LinearWarps *w)
     const int32_t warps = l->x.shape->executors;
     lw_memories(w);
     if (shares_state(w)) warps_tile(&l->x, TILE_NAME("S"), "d", w->d, "e", w->e, 1);
-    if (l->x.via_shared)
+    if (has_pairs(w))
         warps_tile(&l->x, TILE_NAME("P"), "q", LINEAR_ROWS * warps, "kv", l->chunk, 1);
     if (l->has_norm) tile_shared(l->x.t, "Sums", "f32[d:%d]", w->d);
     if (is_fed_back(w)) lw_key_memories(w);
+    if (lw_by_channel(w)) lw_vector_memories(w);
     tile_barrier(l->x.t, "all", 0, warps);
 }
 
@@ -101,7 +108,8 @@ static void fragments(LinearWarps *w)
     const bool scalar = l->n->decay == AU_DECAY_SCALAR;
     tile_frag(t, "state", "f32[d:%d, e:%d] @ %s.C = 0.0", w->channels, w->columns, atom);
     tile_frag(t, "key", "%s[d:%d, kv:%d] @ %s.A", l->x.operand, w->channels, l->chunk, atom);
-    tile_frag(t, "score", "f32[q:%d, kv:%d] @ %s.C", LINEAR_ROWS, l->chunk, atom);
+    if (!lw_by_channel(w))
+        tile_frag(t, "score", "f32[q:%d, kv:%d] @ %s.C", LINEAR_ROWS, l->chunk, atom);
     tile_frag(t, "acc", "f32[q:%d, e:%d] @ %s.C", LINEAR_ROWS, w->out_columns, atom);
     if (scalar) {
         tile_frag(t, "since", "f32[q:%d] like score", LINEAR_ROWS);
@@ -109,7 +117,7 @@ static void fragments(LinearWarps *w)
         tile_frag(t, "until", "f32[kv:%d] like key", l->chunk);
     }
     if (has_strength(w)) {
-        tile_frag(t, "strength_of_pair", "f32[kv:%d] like score", l->chunk);
+        if (!lw_by_channel(w)) tile_frag(t, "strength_of_pair", "f32[kv:%d] like score", l->chunk);
         tile_frag(t, "strength_of_key", "f32[kv:%d] like key", l->chunk);
     }
     if (l->has_norm) {
@@ -126,6 +134,7 @@ static void fragments(LinearWarps *w)
     }
     if (l->n->decay == AU_DECAY_CONSTANT) lin_rate(l);
     if (is_fed_back(w)) lw_key_declare(w);
+    if (lw_by_channel(w)) lw_vector_declare(w);
     lw_declare(w);
 }
 
@@ -202,7 +211,8 @@ static void sums(LinearWarps *w)
     tile_load(t, "sum_part", "Sums[part * %d +: %d]", LINEAR_ROWS, LINEAR_ROWS);
     tile_set(t, "sum_pairs", "sum_pairs + f32(query_part) * sum_part");
     tile_end(t);
-    tile_set(t, "sum", "reduce_sum(sum_pairs, d)%s + reduce_sum(score, kv)", since(w));
+    tile_set(t, "sum", "reduce_sum(sum_pairs, d)%s + %s", since(w),
+             lw_by_channel(w) ? "sum_near" : "reduce_sum(score, kv)");
     tile_set(t, "norms", "slot_norm(sum, b, h, first + i, 0)");
 }
 
@@ -228,9 +238,9 @@ static void read_state(LinearWarps *w)
                  tile_text(t, "S[:, %s +: %d]", column(w), w->out_columns));
     if (decays(w)) tile_set(t, "acc", "acc%s", since(w));
     const char *weight = tile_text(t, "%s(score)", l->x.operand);
-    if (l->x.via_shared) {
+    if (has_pairs(w)) {
         const char *own = tile_text(t, "P[self * %d +: %d, :]", LINEAR_ROWS, LINEAR_ROWS);
-        tile_store(t, "%s -> %s", weight, own);
+        if (!lw_by_channel(w)) tile_store(t, "%s -> %s", weight, own);
         weight = own;
     }
     add_written(w, "acc", weight, tile_text(t, "%s +: %d", column(w), w->out_columns));
@@ -275,15 +285,24 @@ static void write_state(LinearWarps *w)
 {
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
-    const char *kept = "", *strength = "", *whole = "";
+    const char *kept = "", *strength = "", *whole = "", *of_sums = "";
     tile_load(t, "key", "K[%s:, %s +: %d]", warps_stage(&l->x, false), lw_state_row(w),
               w->channels);
     if (l->n->decay == AU_DECAY_SCALAR) {
         tile_load(t, "until", "G[%d +: %d]", w->has_since, l->chunk);
         tile_load(t, "total", "G[%d]", w->has_since + l->chunk - 1);
-        kept = " * exp(total - until)", whole = " * exp(total)";
+        kept = " * exp(total - until)", whole = of_sums = " * exp(total)";
     } else if (l->n->decay == AU_DECAY_CONSTANT) {
-        kept = " * exp(f32(max(count - 1 - j, 0)) * rate)", whole = " * exp(f32(count) * rate)";
+        kept = " * exp(f32(max(count - 1 - j, 0)) * rate)",
+        whole = of_sums = " * exp(f32(count) * rate)";
+    } else if (lw_by_channel(w)) {
+        tile_load(t, "whole", "G[%d, %s +: %d]", l->chunk - 1, lw_state_row(w), w->channels);
+        whole = of_sums = " * exp2(whole)";
+        if (l->has_norm) {
+            tile_load(t, "whole_of_key", "G[%d, %s +: %d]", l->chunk - 1, lw_state_row(w),
+                      w->channels);
+            of_sums = " * exp2(whole_of_key)";
+        }
     }
     if (has_strength(w)) {
         tile_load(t, "strength_of_key", "W");
@@ -291,13 +310,13 @@ static void write_state(LinearWarps *w)
     }
     if (*kept || *strength) tile_set(t, "key", "%s(f32(key)%s%s)", l->x.operand, kept, strength);
     if (*whole) tile_set(t, "state", "state%s", whole);
-    if (l->has_norm) tile_set(t, "sum_state", "sum_state%s + reduce_sum(f32(key), kv)", whole);
+    if (l->has_norm) tile_set(t, "sum_state", "sum_state%s + reduce_sum(f32(key), kv)", of_sums);
     add_written(w, "state", "key", tile_text(t, "%s +: %d", lw_state_column(w), w->columns));
 }
 
 static void output(LinearWarps *w)
 {
-    weights(w);
+    lw_by_channel(w) ? lw_vector_weights(w) : weights(w);
     if (w->l.has_norm) sums(w);
     read_state(w);
     store_output(w);
@@ -315,11 +334,16 @@ static void chunk(LinearWarps *w)
     lw_wait(w);
     lw_change(w);
     lw_numbers(w);
+    if (lw_by_channel(w)) lw_vector_sums(w);
     lw_begin_state(w);
     share_state(w);
     lw_end_state(w);
     tile_sync(t, "all");
     if (two) lw_issue(w, "chunk + 1", warps_stage(&l->x, true));
+    if (lw_by_channel(w)) {
+        lw_vector_make(w);
+        tile_sync(t, "all");
+    }
     if (is_fed_back(w)) {
         lw_key_pairs(w);
         tile_sync(t, "all");
@@ -414,6 +438,7 @@ void lw_layouts(LinearWarps *w)
                 tile_text(w->l.x.t, "lane:%d@1", power < lanes ? power : lanes), NULL);
     warps_across(&w->l.x, "across_d", w->d);
     warps_across(&w->l.x, "across_e", w->e);
+    if (lw_by_channel(w)) lw_vector_layouts(w);
 }
 
 AuSchedule *schedule_linear_warps(AuArena *arena, AuDiags *diags, const AuProblem *p,

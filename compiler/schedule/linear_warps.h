@@ -39,6 +39,16 @@ LinearWarps lw_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSched
                      const AuShape *s);
 void lw_layouts(LinearWarps *w);
 void lw_forward_kernel(LinearWarps *w);
+/* linear_warps_vector.c: decays a channel. */
+bool lw_by_channel(const LinearWarps *w);
+int32_t linear_warps_levels(int32_t tokens); /* halves of a chunk, halves of those, .. */
+void lw_vector_memories(LinearWarps *w);
+void lw_vector_layouts(LinearWarps *w);
+void lw_vector_declare(LinearWarps *w);
+void lw_vector_sums(LinearWarps *w);    /* running sums of log decays, for all behind the next barrier: */
+void lw_vector_make(LinearWarps *w);    /* what products take, behind another one: */
+void lw_vector_weights(LinearWarps *w); /* the pairs of the executor's rows, to P */
+
 const char *lw_row(LinearWarps *w); /* the first of the executor's rows */
 const char *lw_begins(LinearWarps *w, const char *part, int32_t parts, int32_t size);
 /* Of its part of the state; what stands between is for warps that have one. */

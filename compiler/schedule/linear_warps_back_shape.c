@@ -53,6 +53,7 @@ static const char *refusal_of_problem(AuArena *arena, const AuProblem *p)
     const char *why = linear_warps_refusal(arena, p);
     if (why) return why;
     if (p->hooks->normal->feedback != AU_FEEDBACK_NONE) return "feedback";
+    if (p->hooks->normal->decay == AU_DECAY_VECTOR) return "a decay a channel";
     if (has(p, AU_SLOT_NORM) || p->hooks->has_out_mod) return "a norm or an out_mod";
     if (sums(p, AU_SLOT_V) || sums(p, AU_SLOT_SKIP)) return "a slot that sums over values";
     return p->deterministic ? "sums in one order" : NULL;

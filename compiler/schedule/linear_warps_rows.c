@@ -92,7 +92,7 @@ void lw_declare(LinearWarps *w)
     if (l->n->decay != AU_DECAY_SCALAR && !lin_has(l, AU_SLOT_WRITE) && !lin_has(l, AU_SLOT_ERASE))
         return;
     tile_frag(t, "token", "f32[kv:%d] @ along_lanes = 0.0", l->chunk);
-    if (!w->has_since) return;
+    if (!w->has_since || l->n->decay != AU_DECAY_SCALAR) return;
     tile_if(t, "self == 0");
     tile_store(t, "token -> G[0 +: %d]", l->chunk); /* of which the first one stays */
     tile_end(t);

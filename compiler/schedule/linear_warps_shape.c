@@ -60,6 +60,8 @@ static bool is_fed_back(const AuProblem *p)
     return p->hooks->normal->feedback == AU_FEEDBACK_KEY;
 }
 
+static bool by_channel(const AuProblem *p) { return p->hooks->normal->decay == AU_DECAY_VECTOR; }
+
 static bool has(const AuProblem *p, AuSlot slot) { return p->hooks->slots[slot].value.i != 0; }
 
 /* A slot that a block needs all channels for. */
@@ -77,8 +79,10 @@ static const char *refusal_of_class(const AuProblem *p)
 {
     const AuNormal *n = p->hooks->normal;
     if (n->feedback == AU_FEEDBACK_OWN) return "feedback by rows of its own";
-    if (n->decay == AU_DECAY_VECTOR) return "a decay a channel";
-    if (has(p, AU_SLOT_BONUS)) return "a bonus";
+    if (by_channel(p) && n->log_decay.high > 0) return "a decay a channel that may be above 1";
+    if (by_channel(p) && n->feedback != AU_FEEDBACK_NONE) return "a decay a channel with feedback";
+    if (has(p, AU_SLOT_BONUS) && !by_channel(p)) return "a bonus, and no decay a channel";
+    if (sums(p, AU_SLOT_BONUS)) return "a bonus that sums over channels";
     if (sums(p, AU_SLOT_LOG_DECAY) || sums(p, AU_SLOT_WRITE) || sums(p, AU_SLOT_ERASE) ||
         sums(p, AU_SLOT_NORM))
         return "a decay, a write, an erase or a norm that sums over channels";
@@ -111,14 +115,17 @@ const char *linear_warps_refusal(AuArena *arena, const AuProblem *p)
 
 /* ---- what a shape takes */
 
+/* Rows of decays a channel while tiles are made of them. */
+static int32_t registers_of_rows(const AuProblem *p) { return 4 * 5 * linear_warps_channels(p); }
+
 static int32_t registers_of(const AuProblem *p, const AuShape *s)
 {
     const int32_t bytes = tile_elem(p->operand)->bytes, d = linear_warps_channels(p);
     const int32_t channels = d / linear_warps_state_groups(p, s), key = channels * s->key_tile,
                   score = LINEAR_ROWS * s->key_tile;
-    return (channels * s->query_tile / s->column_parts + score + LINEAR_ROWS * out_columns(s) +
-            (score + key) * bytes / REGISTER) /
-           p->caps->lanes;
+    int32_t others = score + LINEAR_ROWS * out_columns(s) + (score + key) * bytes / REGISTER;
+    if (by_channel(p) && others < registers_of_rows(p)) others = registers_of_rows(p);
+    return (channels * s->query_tile / s->column_parts + others) / p->caps->lanes;
 }
 
 static int32_t shared_of(const AuProblem *p, const AuShape *s)
@@ -127,8 +134,11 @@ static int32_t shared_of(const AuProblem *p, const AuShape *s)
     const int32_t keys = warps_row_bytes(p, span, d),
                   values = warps_row_bytes(p, span, s->query_tile);
     return WARPS_ALIGNMENT + s->stages * s->key_tile * (2 * keys + values) + d * values +
-           (warps_via_shared(p) ? s->executors * LINEAR_ROWS * warps_row_bytes(p, span, s->key_tile)
-                                : 0) +
+           (by_channel(p) ? s->key_tile * (REGISTER * d + linear_warps_levels(s->key_tile) * keys)
+                          : 0) +
+           (warps_via_shared(p) || by_channel(p)
+                ? s->executors * LINEAR_ROWS * warps_row_bytes(p, span, s->key_tile)
+                : 0) +
            REGISTER * (3 * s->key_tile + UNIT + d) +
            (is_fed_back(p) ? s->key_tile * (REGISTER * (s->key_tile + LINEAR_ROWS) +
                                             2 * (warps_row_bytes(p, span, s->key_tile) + values +
@@ -151,6 +161,8 @@ static const char *refusal_of_shape(AuArena *arena, const AuProblem *p, const Au
     if (!divides(s))
         return au_format(arena, "%d tokens and %d columns do not divide among %d warps",
                          s->key_tile, s->query_tile, s->executors);
+    if (by_channel(p) && s->key_tile & (s->key_tile - 1))
+        return au_format(arena, "%d tokens, whose halves of halves are not 1", s->key_tile);
     if (takes_all_columns(p) && (s->query_tile != p->e || out_columns(s) != p->e))
         return "a slot or an out_mod that takes all columns of values";
     const int32_t shared = shared_of(p, s), registers = registers_of(p, s),
@@ -179,6 +191,17 @@ const char *schedule_linear_warps_fit(AuArena *arena, const AuProblem *p, AuShap
 /* Cycles of a processor for a token of a head: products, what they read from shared memory, and what a chunk waits for: copies, barriers,
  * and the products of which one needs the other. There are rarely more than two blocks a processor. Nothing of it is fitted to
  * measurements yet. */
+/* Decays a channel: an exponential a token, channel and level, and what goes with it; pairs of near tokens, level by level. */
+static double cycles_of_levels(const AuProblem *p, const AuShape *s)
+{
+    const AuTileCaps *rates = tile_rates(p->caps);
+    const int32_t d = linear_warps_channels(p), c = s->key_tile, near = 4, /* levels of 16 tokens */
+        copies = s->executors / linear_warps_row_groups(s);
+    const double made = (double)c * d * (linear_warps_levels(c) + 2) / rates->exp,
+                 products = (double)copies * c * d * (near * LINEAR_ROWS + c / 2);
+    return 2 * made + products / rates->matrix;
+}
+
 static double cycles_of_token(const AuProblem *p, const AuShape *s)
 {
     const AuTileCaps *rates = tile_rates(p->caps);
@@ -190,14 +213,16 @@ static double cycles_of_token(const AuProblem *p, const AuShape *s)
     if (!blocks) return 0;
     /* warps without a part of the state wait for those that have one */
     const double holders = s->column_parts * linear_warps_state_groups(p, s);
-    const double products = (double)copies * c * c * d + (double)c * d * e + (double)c * c * e +
-                            (double)c * d * e * s->executors / holders;
+    const double products = (by_channel(p) ? 0 : (double)copies * c * c * d) + (double)c * d * e +
+                            (double)c * c * e + (double)c * d * e * s->executors / holders;
     const double read = (double)s->executors * bytes *
                         (c * d + 2 * LINEAR_ROWS * d + (d + c) * out_columns(s) +
                          c * (e / s->column_parts + d / linear_warps_state_groups(p, s)));
     const double waits = rates->latency * (s->stages > 1 ? 1. / 7 : 1) + 2 * rates->barrier +
                          (double)PRODUCT * (2 * d + 2 * c) / UNIT;
-    const double chunk = blocks * (products / rates->matrix + read / rates->shared) *
+    const double chunk = blocks *
+                             (products / rates->matrix + read / rates->shared +
+                              (by_channel(p) ? cycles_of_levels(p, s) : 0)) *
                              warps_enough(p, blocks * s->executors) +
                          waits;
     const int32_t slices = (padded(p->e) + e - 1) / e;
@@ -210,7 +235,7 @@ static bool best_of(AuArena *arena, const AuProblem *p, int32_t tokens, AuShape 
 {
     static const int32_t warps[] = {4, 8, 2, 1};
     const int32_t most = smallest(padded(p->e), 256);
-    double best = 0;
+    double best = out->key_tile ? cycles_of_token(p, out) : 0;
     for (uint32_t n = 0; n < 4 * 2; n++)
         for (int32_t columns = UNIT; columns <= most; columns += UNIT)
             for (int32_t parts = 1; parts <= warps[n / 2]; parts *= 2) {
@@ -229,7 +254,8 @@ static bool best_of(AuArena *arena, const AuProblem *p, int32_t tokens, AuShape 
     return best > 0;
 }
 
-/* Shorter chunks are fewer multiply-adds, and as many waits each: those of 64 tokens are what others have found best. */
+/* Shorter chunks are fewer multiply-adds, and as many waits each: those of 64 tokens are what others have found best. With decays a channel
+ * their tiles leave no room for columns, which are made anew for each strip of them. */
 bool schedule_linear_warps_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
 {
     static const int32_t tokens[] = {64, 32, 16};
@@ -238,9 +264,11 @@ bool schedule_linear_warps_shape(AuArena *arena, const AuProblem *p, AuShape *ou
     *why = NULL;
     if (!warps_atom(&halves)) return false;
     *why = linear_warps_refusal(arena, p);
-    for (uint32_t n = 0; n < 3 && !*why; n++) {
-        if (best_of(arena, p, tokens[n], out, why)) return true;
-        if (n < 2) *why = NULL;
-    }
-    return false;
+    if (*why) return false;
+    bool found = false;
+    out->key_tile = 0;
+    for (uint32_t n = 0; n < 3 && !(found && !by_channel(p)); n++)
+        found |= best_of(arena, p, tokens[n], out, why);
+    if (found) *why = NULL;
+    return found;
 }

@@ -76,6 +76,10 @@ static const ExecCase wide[] = {
     {"delta.attn", "B=1 H=4 Hk=2 T=193 K=80 V=48 packed=4", NULL, "states nan odd forward"},
     {"delta.attn", "B=1 H=1 Hk=1 T=63 K=16 V=16", NULL, "forward"},
     {"alike.attn", "B=1 H=2 T=150 K=32 V=32", NULL, "states forward"},
+    {EXAMPLES "gla.attn", "B=1 H=1 T=65 K=128 V=128", NULL, "states nan odd forward"},
+    {EXAMPLES "gla.attn", "B=1 H=2 T=131 K=80 V=48 packed=4", NULL, "states nan odd forward"},
+    {"hard.attn", "B=1 H=1 T=193 K=64 V=64", NULL, "states forward"},
+    {"bonus.attn", "B=1 H=1 T=129 K=48 V=96", NULL, "states nan forward"},
 };
 /* With gradients, by warps too: chunks of all lengths and their borders, shared heads, strengths, padded widths, packed sequences. */
 static const ExecCase backward[] = {

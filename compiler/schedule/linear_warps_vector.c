@@ -1,0 +1,248 @@
+/* linear_warps_vector.c - decays a channel by `linear_warps`. Pairs of tokens are split by halves: a block of 2 h tokens has pairs of a writer
+ * in its first half and a reader in its second one, which are one product of keys kept until the second half's start and queries kept since
+ * then, both exponents at most 0. h = C / 2, C / 4, .. 1 has each pair of different tokens once. A token is reader or writer of each h,
+ * never both, so that a tile a level has them all:
+ *
+ *     M_h[t] = q_t e^(L[t + 1] - L[start of the second half])   or   k_t e^(L[start of the second half] - L[t + 1])
+ *
+ * L are running sums of the log decay in the chunk, in units of log 2. The pair of a token with itself is a sum in f32. Q and K become what
+ * products with the state take: queries kept since the chunk's start, keys until its end. */
+#include "linear_warps.h"
+
+enum { ROWS_AT_ONCE = 4 };
+
+bool lw_by_channel(const LinearWarps *w) { return w->l.n->decay == AU_DECAY_VECTOR; }
+
+int32_t linear_warps_levels(int32_t tokens)
+{
+    int32_t levels = 0;
+    while (tokens > 1) tokens /= 2, levels++;
+    return levels;
+}
+
+void lw_vector_memories(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    tile_shared(t, "G", "f32[kv:%d, d:%d]", l->chunk, w->d);
+    tile_shared(t, "Own", "f32[q:%d]", l->chunk);
+    warps_tile(&l->x, TILE_NAME("M"), "kv", l->chunk, "d", w->d, linear_warps_levels(l->chunk));
+}
+
+static int32_t rows_at_once(const LinearWarps *w)
+{
+    return w->share < ROWS_AT_ONCE ? w->share : ROWS_AT_ONCE;
+}
+
+void lw_vector_layouts(LinearWarps *w)
+{
+    const int32_t half = LINEAR_ROWS, others = w->l.x.p->caps->lanes / half;
+    tile_layout(w->l.x.t, "down_tokens", tile_text(w->l.x.t, "lane:%d@1", half),
+                tile_text(w->l.x.t, "reg:%d lane:%d@%d", w->l.chunk / others, others, half));
+}
+
+/* The pairs of a half of [h] tokens with the half before. */
+static const char *far_pairs(LinearWarps *w, int32_t h)
+{
+    return tile_text(w->l.x.t, "pairs_%d", h);
+}
+
+void lw_vector_declare(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const AuHookSlot *s = &l->slots[AU_SLOT_LOG_DECAY];
+    const int32_t rows = rows_at_once(w), units = LINEAR_ROWS;
+    tile_frag(t, "raw_G", "%s[d:%d, kv:%d] @ down_tokens%s",
+              s->held.i ? lin_elem(l, s->held) : "f32", units, l->chunk, s->held.i ? "" : " = 0.0");
+    tile_frag(t, "row_q", "%s[d:%d, kv:%d] @ across_d", l->x.operand, w->d, rows);
+    tile_frag(t, "row_k", "%s[d:%d, kv:%d] @ across_d", l->x.operand, w->d, rows);
+    tile_frag(t, "row_sum", "f32[d:%d, kv:%d] @ across_d", w->d, rows);
+    tile_frag(t, "row_border", "f32[d:%d, kv:%d] @ across_d", w->d, rows);
+    tile_frag(t, "row_total", "f32[d:%d] like row_sum", w->d);
+    if (l->n->before) tile_frag(t, "row_before", "f32[d:%d, kv:%d] @ across_d", w->d, rows);
+    if (lin_has(l, AU_SLOT_BONUS)) {
+        const AuExpr held = l->slots[AU_SLOT_BONUS].held;
+        tile_frag(t, "raw_bonus", "%s[d:%d, kv:%d] @ across_d%s",
+                  held.i ? lin_elem(l, held) : "f32", w->d, rows, held.i ? "" : " = 0.0");
+    }
+    tile_frag(t, "pairs", "f32[q:%d, kv:%d] @ %s.C = 0.0", units, units, l->x.atom->name);
+    tile_frag(t, "level", "f32[q:%d, kv:%d] @ %s.C", units, units, l->x.atom->name);
+    tile_frag(t, "own", "f32[q:%d] like pairs", units);
+    if (l->has_norm) tile_frag(t, "whole_of_key", "f32[d:%d] like key", w->channels);
+    if (l->has_norm) tile_frag(t, "sum_near", "f32[q:%d] like pairs = 0.0", units);
+    for (int32_t h = units; h < l->chunk; h *= 2)
+        tile_frag(t, far_pairs(w, h), "f32[q:%d, kv:%d] @ %s.C = 0.0", units, h, l->x.atom->name);
+    tile_frag(t, "whole", "f32[d:%d] like state", w->channels);
+    if (lin_has(l, AU_SLOT_WRITE)) {
+        tile_frag(t, "of_pairs", "f32[kv:%d] like pairs", units);
+        for (int32_t h = units; h < l->chunk; h *= 2)
+            tile_frag(t, tile_text(t, "of_%s", far_pairs(w, h)), "f32[kv:%d] like %s", h,
+                      far_pairs(w, h));
+    }
+    tile_frag(t, "no_pairs", "f32[q:%d, kv:%d] @ %s.C = 0.0", units, l->chunk, l->x.atom->name);
+    tile_store(t, "%s(no_pairs) -> P[self * %d +: %d, :]", l->x.operand, units, units);
+}
+
+/* The running sums of some channels, for all tokens. */
+static void sum_channels(LinearWarps *w, const char *channels)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const AuHookSlot *s = &l->slots[AU_SLOT_LOG_DECAY];
+    const char *first = tile_text(t, "%s * %d", channels, LINEAR_ROWS),
+               *span = tile_text(t, "%s +: %d", first, LINEAR_ROWS),
+               *channel = tile_text(t, "%s + iota(d:%d)", first, LINEAR_ROWS);
+    if (s->held.i)
+        tile_load(t, "raw_G", "%s pad 0",
+                  lin_view(l, s->held, "kv", "d", span, tile_text(t, "first +: %d", l->chunk)));
+    if (s->name)
+        tile_set(t, "log_decay", "%s(f32(raw_G), b, h, first + iota(kv:%d), %s)", s->name, l->chunk,
+                 channel);
+    else
+        tile_set(t, "log_decay", "f32(raw_G)");
+    tile_set(t, "log_decay", "%s", lin_floored(l, "log_decay"));
+    tile_set(t, "log_decay",
+             "where(first + iota(kv:%d) < end%s, log_decay * 1.4426950408889634, 0.0)", l->chunk,
+             w->d > l->x.p->d ? tile_text(t, " && %s < %d", channel, l->x.p->d) : "");
+    tile_set(t, "sums_of_g", "cumsum(log_decay, kv)");
+    tile_store(t, "sums_of_g -> G[:, %s]", span);
+}
+
+void lw_vector_sums(LinearWarps *w)
+{
+    AuTileBuild *t = w->l.x.t;
+    const int32_t warps = w->l.x.shape->executors, units = w->d / LINEAR_ROWS,
+                  turns = (units + warps - 1) / warps;
+    const char *mine = turns > 1 ? tile_text(t, "(turn * %d + self)", warps) : "self";
+    const bool some = units % warps != 0;
+    if (turns > 1) tile_for_range(t, "turn", "0", tile_text(t, "%d", turns));
+    if (some) tile_if(t, "%s < %d", mine, units);
+    sum_channels(w, mine);
+    if (some) tile_end(t);
+    if (turns > 1) tile_end(t);
+}
+
+/* The pair of a token with itself: the query's own key, or what a bonus says. */
+static void own_pairs(LinearWarps *w, const char *rows)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const AuHookSlot *s = &l->slots[AU_SLOT_BONUS];
+    const char *bonus = "";
+    if (lin_has(l, AU_SLOT_BONUS)) {
+        if (s->held.i)
+            tile_load(t, "raw_bonus", "%s pad 0",
+                      lin_view(l, s->held, "kv", "d",
+                               lin_columns(l, s->held, NULL, w->d == l->x.p->d ? 0 : w->d),
+                               tile_text(t, "first + %s", rows)));
+        if (s->name)
+            tile_set(t, "bonus", "%s(f32(raw_bonus), b, h, first + place, iota(d:%d))", s->name,
+                     w->d);
+        else
+            tile_set(t, "bonus", "f32(raw_bonus)");
+        if (w->d > l->x.p->d)
+            tile_set(t, "bonus", "where(iota(d:%d) < %d, bonus, 0.0)", w->d, l->x.p->d);
+        tile_set(t, "bonus", "where(first + place < end, bonus, 0.0)");
+        bonus = " * bonus";
+    }
+    tile_set(t, "own_pair", "reduce_sum(f32(row_q) * f32(row_k)%s, d)", bonus);
+    tile_store(t, "own_pair -> Own[%s] as [kv]", rows);
+}
+
+/* Of the executor's rows of the chunk. */
+void lw_vector_make(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const int32_t rows = rows_at_once(w);
+    const bool before = l->n->before;
+    const char *stage = warps_stage(&l->x, false),
+               *mine = tile_text(t, "self * %d + part_M * %d +: %d", w->share, rows, rows),
+               *reads = before ? "row_before" : "row_sum";
+    tile_for_range(t, "part_M", "0", tile_text(t, "%d", w->share / rows));
+    tile_set(t, "place", "self * %d + part_M * %d + iota(kv:%d)", w->share, rows, rows);
+    tile_load(t, "row_q", "Q[%s%s, :] as [kv, d]", stage, mine);
+    tile_load(t, "row_k", "K[%s%s, :]", stage, mine);
+    tile_load(t, "row_sum", "G[%s, :]", mine);
+    if (before) {
+        tile_load(t, "row_before", "G[max(place - 1, 0), :]");
+        tile_set(t, "row_before", "where(place > 0, row_before, 0.0)");
+    }
+    if (!before || lin_has(l, AU_SLOT_BONUS)) own_pairs(w, mine);
+    for (int32_t h = l->chunk / 2, level = 0; h; h /= 2, level++) {
+        tile_load(t, "row_border", "G[(place / %d | 1) * %d - 1, :]", h, h);
+        tile_set(t, "mixed",
+                 "where((place & %d) != 0, f32(row_q), f32(row_k)) * "
+                 "exp2(where((place & %d) != 0, %s - row_border, row_border - row_sum))",
+                 h, h, reads);
+        tile_store(t, "%s(mixed) -> M[%d, %s, :]", l->x.operand, level, mine);
+    }
+    tile_load(t, "row_total", "G[%d, :]", l->chunk - 1);
+    tile_store(t, "%s(f32(row_q) * exp2(%s)) -> Q[%s%s, :] as [kv, d]", l->x.operand, reads, stage,
+               mine);
+    tile_store(t, "%s(f32(row_k) * exp2(row_total - row_sum)) -> K[%s%s, :]", l->x.operand, stage,
+               mine);
+    tile_end(t);
+}
+
+/* [pairs] times strengths of its writers, at [columns]; into the executor's rows of P, and to the sums of a norm. */
+static void keep_pairs(LinearWarps *w, const char *pairs, const char *columns)
+{
+    AuTileBuild *t = w->l.x.t;
+    if (w->l.has_norm) tile_set(t, "sum_near", "sum_near + reduce_sum(%s, kv)", pairs);
+    tile_store(t, "%s(%s) -> P[self * %d +: %d, %s]", w->l.x.operand, pairs, LINEAR_ROWS,
+               LINEAR_ROWS, columns);
+}
+
+static void near_pairs(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const bool strength = lin_has(l, AU_SLOT_WRITE), before = l->n->before;
+    const char *rows = tile_text(t, "%s +: %d", lw_row(w), LINEAR_ROWS);
+    int32_t level = linear_warps_levels(l->chunk) - 1;
+    tile_set(t, "pairs", "fill(pairs, 0.0)");
+    for (int32_t h = 1; h < LINEAR_ROWS; h *= 2, level--) {
+        tile_product(t, "level", l->x.atom, TILE_START,
+                     tile_text(t, "M[%d, %s, :] as [q, d]", level, rows),
+                     tile_text(t, "M[%d, %s, :]", level, rows));
+        tile_set(t, "pairs",
+                 "where((iota(q:16) & %d) != 0 && iota(q:16) / %d == iota(kv:16) / %d + 1, level, "
+                 "pairs)",
+                 h, h, h);
+    }
+    if (!before || lin_has(l, AU_SLOT_BONUS)) tile_load(t, "own", "Own[%s]", rows);
+    if (!before) tile_set(t, "pairs", "where(iota(q:16) == iota(kv:16), own, pairs)");
+    if (strength) {
+        tile_load(t, "of_pairs", "W[%s]", rows);
+        tile_set(t, "pairs", "pairs * of_pairs");
+    }
+    if (lin_has(l, AU_SLOT_BONUS))
+        tile_set(t, "pairs", "where(iota(q:16) == iota(kv:16), own, pairs)");
+    keep_pairs(w, "pairs", rows);
+}
+
+/* A, in the executor's rows of P; of what no row sees 0 stays there. */
+void lw_vector_weights(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const char *group = w->row_groups == 1 ? "0" : tile_text(t, "(self %% %d)", w->row_groups);
+    if (l->has_norm) tile_set(t, "sum_near", "fill(sum_near, 0.0)");
+    near_pairs(w);
+    for (int32_t h = l->chunk / 2, level = 0; h >= LINEAR_ROWS; h /= 2, level++) {
+        const char *pairs = far_pairs(w, h), *columns = tile_text(t, "(%s / %d - 1) * %d +: %d",
+                                                                  group, h / LINEAR_ROWS, h, h);
+        tile_if(t, "(%s & %d) != 0", group, h / LINEAR_ROWS);
+        tile_product(t, pairs, l->x.atom, TILE_START,
+                     tile_text(t, "M[%d, %s +: %d, :] as [q, d]", level, lw_row(w), LINEAR_ROWS),
+                     tile_text(t, "M[%d, %s, :]", level, columns));
+        if (lin_has(l, AU_SLOT_WRITE)) {
+            tile_load(t, tile_text(t, "of_%s", pairs), "W[%s]", columns);
+            tile_set(t, pairs, "%s * of_%s", pairs, pairs);
+        }
+        keep_pairs(w, pairs, columns);
+        tile_end(t);
+    }
+}
