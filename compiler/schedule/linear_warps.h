@@ -45,7 +45,8 @@ int32_t linear_warps_levels(int32_t tokens); /* halves of a chunk, halves of tho
 void lw_vector_memories(LinearWarps *w);
 void lw_vector_layouts(LinearWarps *w);
 void lw_vector_declare(LinearWarps *w);
-void lw_vector_sums(LinearWarps *w);    /* running sums of log decays, for all behind the next barrier: */
+void lw_vector_sums(
+    LinearWarps *w); /* running sums of log decays, for all behind the next barrier: */
 void lw_vector_make(LinearWarps *w);    /* what products take, behind another one: */
 void lw_vector_weights(LinearWarps *w); /* the pairs of the executor's rows, to P */
 
