@@ -195,6 +195,7 @@ static bool kernel(SpvModule *m, AuDiags *diags, const SpvFlavour *flavour, AuKe
     mine.label = label;
     spirv_open(&e);
     region(&e, k->body);
+    spirv_close(&e);
     spirv_do(m, SPV_Return, NULL, 0);
     spirv_do(m, SPV_FunctionEnd, NULL, 0);
     const SpvId signature = spirv_type(m, SPV_TypeFunction, &nothing, 1);

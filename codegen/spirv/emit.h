@@ -36,6 +36,8 @@ typedef struct SpvEmit {
     SpvId *args, *interface;
     uint32_t interface_count, interface_capacity;
     SpvId block[3], blocks[3], lane, warp; /* 0: not used */
+    SpvId slots;                           /* the parameter block; 0: it has no slots */
+    bool loops;                            /* there are some */
     uint32_t math;     /* instructions from here on are of expanded functions: fma rounds once */
     AuLanes executors; /* which values differ between the executors of a block */
     uint32_t parted;   /* depth of control flow that executors may take differently */
@@ -58,6 +60,8 @@ void spirv_lacks(SpvEmit *e, const AuInstr *in);
 /* ---- entry.c */
 /* What the kernel uses: its memories, arguments and places in the grid, made at its head. */
 void spirv_open(SpvEmit *e);
+/* And its end: on devices that end loops early, a word behind the slots says so. */
+void spirv_close(SpvEmit *e);
 
 /* ---- value.c */
 void spirv_operation(SpvEmit *e, AuVal v);
@@ -89,6 +93,8 @@ typedef enum SpvHelper {
 SpvId spirv_help(SpvModule *m, SpvHelper which, const SpvId *operands);
 /* The number by which the loader says that the device's Fma rounds once. */
 enum { SPV_FUSED = 0 };
+/* And that it may end loops early (docs/artifact.md). */
+enum { SPV_CUTS_LOOPS = 1 };
 
 /* Instructions of GLSL.std.450. */
 enum {

@@ -4,7 +4,7 @@
 #include "emit.h"
 
 enum { PUSHED_SLOTS, PUSHED_BLOCKS, PUSHED_FIRST = PUSHED_BLOCKS + 3, PUSHED = PUSHED_FIRST + 3 };
-enum { SLOT_BYTES = 8 };
+enum { SLOT_BYTES = 8, ALIGNED = 2 /* Memory Operands */ };
 
 /* ---- survey */
 
@@ -42,6 +42,7 @@ static void note_region(SpvEmit *e, Uses *uses, uint32_t first)
         if (in->op == AU_K_BLOCKS) uses->blocks[in->imm] = true;
         uses->lane |= in->op == AU_K_LANE;
         uses->warp |= in->op == AU_K_WARP;
+        e->loops |= in->op == AU_K_FOR;
         note_region(e, uses, in->body);
         note_region(e, uses, in->other);
     }
@@ -110,11 +111,11 @@ static void open_args(SpvEmit *e, const Uses *uses, SpvId launch)
     SpvId *types = AU_NEW_ARRAY(m->arena, SpvId, k->arg_count + 1);
     uint32_t *offsets = AU_NEW_ARRAY(m->arena, uint32_t, k->arg_count + 1);
     if (!k->arg_count) return;
-    for (uint32_t n = 0; n < k->arg_count; n++) {
-        types[n] = spirv_scalar(m, scalar_of(&k->args[n]));
+    for (uint32_t n = 0; n <= k->arg_count; n++) { /* the last one is spirv_close's */
+        types[n] = spirv_scalar(m, n < k->arg_count ? scalar_of(&k->args[n]) : AU_I64);
         offsets[n] = SLOT_BYTES * n;
     }
-    const SpvId slots = laid_out(m, types, offsets, k->arg_count, "slots");
+    const SpvId slots = laid_out(m, types, offsets, k->arg_count + e->loops, "slots");
     for (uint32_t n = 0; n < k->arg_count; n++)
         spirv_put_text(m, &m->sections[SPV_NAMES], SPV_MemberName, (uint32_t[]){slots, n}, 2,
                        k->args[n].name, NULL, 0);
@@ -122,8 +123,8 @@ static void open_args(SpvEmit *e, const Uses *uses, SpvId launch)
     const SpvId from = member(m, launch, SPV_IN_PushConstant, number, PUSHED_SLOTS);
     const SpvId address = spirv_make1(m, SPV_Load, number, from);
     const SpvId base = spirv_make1(m, SPV_ConvertUToPtr, spirv_pointer(m, space, slots), address);
+    e->slots = base;
     for (uint32_t n = 0; n < k->arg_count; n++) {
-        enum { ALIGNED = 2 };
         if (!uses->args[n]) continue;
         const SpvId at = member(m, base, space, types[n], n);
         e->args[n] = spirv_make(m, SPV_Load, types[n], SPV_WORDS(at, ALIGNED, SLOT_BYTES));
@@ -237,4 +238,64 @@ void spirv_open(SpvEmit *e)
     open_places(e, &uses, launch);
     for (uint32_t n = 1; n < k->mem_count; n++)
         if (e->mems[n].used) open_memory(e, n);
+}
+
+/* ---- the end */
+
+static SpvId cuts_loops(SpvModule *m)
+{
+    const SpvId truth = spirv_scalar(m, AU_I1);
+    if (m->cuts_loops) return m->cuts_loops;
+    m->cuts_loops = spirv_id(m);
+    spirv_put(m, &m->sections[SPV_GLOBALS], SPV_SpecConstantFalse, SPV_WORDS(truth, m->cuts_loops));
+    spirv_put(m, &m->sections[SPV_DECORATIONS], SPV_Decorate,
+              SPV_WORDS(m->cuts_loops, SPV_IS_SpecId, SPV_CUTS_LOOPS));
+    spirv_name(m, m->cuts_loops, "cuts_loops");
+    return m->cuts_loops;
+}
+
+/* A loop of two turns, and how many it made. */
+static SpvId two_turns(SpvModule *m)
+{
+    enum { DONT_UNROLL = 2, TURNS = 2 };
+    const SpvId word = spirv_scalar(m, AU_I32), truth = spirv_scalar(m, AU_I1);
+    const SpvId before = m->f->label, head = spirv_id(m), turn = spirv_id(m), next = spirv_id(m);
+    const SpvId end = spirv_id(m), now = spirv_id(m), then = spirv_id(m);
+    const SpvId none = spirv_u32(m, 0), one = spirv_u32(m, 1), all = spirv_u32(m, TURNS);
+    spirv_branch(m, head);
+    spirv_label(m, head);
+    spirv_do(m, SPV_Phi, SPV_WORDS(word, now, none, before, then, next));
+    const SpvId goes_on = spirv_make2(m, SPV_SLessThan, truth, now, all);
+    spirv_do(m, SPV_LoopMerge, SPV_WORDS(end, next, DONT_UNROLL));
+    spirv_do(m, SPV_BranchConditional, SPV_WORDS(goes_on, turn, end));
+    spirv_label(m, turn);
+    spirv_branch(m, next);
+    spirv_label(m, next);
+    spirv_do(m, SPV_IAdd, SPV_WORDS(word, then, now, one));
+    spirv_branch(m, head);
+    spirv_label(m, end);
+    return spirv_make2(m, SPV_SLessThan, truth, now, all);
+}
+
+/* Mesa's drivers for processors count the turns of all loops of a work-item, and end each loop after its first one when there were 65535. So
+ * a last loop that does not make its two turns tells that others were cut. */
+void spirv_close(SpvEmit *e)
+{
+    SpvModule *m = e->m;
+    if (!e->loops || !e->slots) return;
+    const SpvId look = spirv_id(m), tell = spirv_id(m), end = spirv_id(m), known = spirv_id(m);
+    const SpvId number = spirv_scalar(m, AU_I64);
+    spirv_do(m, SPV_SelectionMerge, SPV_WORDS(end, 0));
+    spirv_do(m, SPV_BranchConditional, SPV_WORDS(cuts_loops(m), look, end));
+    spirv_label(m, look);
+    const SpvId cut = two_turns(m);
+    spirv_do(m, SPV_SelectionMerge, SPV_WORDS(known, 0));
+    spirv_do(m, SPV_BranchConditional, SPV_WORDS(cut, tell, known));
+    spirv_label(m, tell);
+    const SpvId at = member(m, e->slots, SPV_IN_PhysicalStorageBuffer, number, e->k->arg_count);
+    spirv_do(m, SPV_Store, SPV_WORDS(at, spirv_u64(m, 1), ALIGNED, SLOT_BYTES));
+    spirv_branch(m, known);
+    spirv_label(m, known);
+    spirv_branch(m, end);
+    spirv_label(m, end);
 }

@@ -68,7 +68,7 @@ typedef struct SpvModule {
     uint32_t known_count, known_room;
     SpvId glsl;                 /* the extended instructions */
     SpvId helpers[SPV_HELPERS]; /* functions that kernels call (helpers.c) */
-    SpvId fused;                /* the specialisation constant of helpers.c */
+    SpvId fused, cuts_loops;    /* specialisation constants of helpers.c and entry.c; 0: not made */
 } SpvModule;
 
 #define SPV_WORDS(...) (const uint32_t[]){__VA_ARGS__}, sizeof(uint32_t[]){__VA_ARGS__} / 4

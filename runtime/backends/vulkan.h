@@ -45,10 +45,12 @@ typedef struct VulkanBuffer {
 } VulkanBuffer;
 
 /* Commands that were put on the queue, and may be written again when they are done. */
-enum { VULKAN_RING = 32, VULKAN_SLOTS = AULE_MAX_SLOTS * 8 };
+enum { VULKAN_RING = 32, VULKAN_SLOTS = (AULE_MAX_SLOTS + 1) * 8 };
 typedef struct VulkanCommands {
     VkCommandBuffer commands;
-    uint64_t done; /* value of the timeline */
+    uint64_t done;       /* value of the timeline */
+    const char *watched; /* the kernel whose block has a word that says that its loops were cut */
+    uint32_t word;       /* behind its slots */
 } VulkanCommands;
 
 typedef struct Vulkan {
@@ -70,6 +72,7 @@ typedef struct Vulkan {
     VulkanBuffer *stage; /* for copies; NULL until one is needed */
     VulkanBuffer *buffers;
     bool fused;       /* Fma rounds once */
+    char cut[96];     /* a kernel whose loops the driver ended early; "": none, or it was told */
     atomic_bool lost; /* the driver has said so */
 } Vulkan;
 
@@ -96,6 +99,9 @@ aule_status rt_vulkan_open(Vulkan *v, uint32_t *which, AuSink sink);
 aule_status rt_vulkan_submit(Vulkan *v, uint32_t which, AuSink sink);
 /* Until the timeline has this value. */
 aule_status rt_vulkan_wait(Vulkan *v, uint64_t value, AuSink sink);
+/* What kernels said until the timeline had this value is kept; and told, once. */
+void rt_vulkan_listen(Vulkan *v, uint64_t value);
+aule_status rt_vulkan_tell(Vulkan *v, uint64_t value, AuSink sink);
 /* Queues of the caller's are not taken. */
 aule_status rt_vulkan_own_queue(const Vulkan *v, const void *queue, AuSink sink);
 aule_status rt_vulkan_zero(void *state, void *queue, void *data, uint64_t offset, uint64_t bytes,

@@ -16,7 +16,9 @@ void rt_vulkan_unload(void *state, void *program)
     Vulkan *v = state;
     Program *p = program;
     const AuSink quiet = {.memory = v->heap};
-    rt_vulkan_synchronize(v, NULL, quiet);
+    pthread_mutex_lock(&v->lock);
+    if (rt_vulkan_wait(v, v->submitted, quiet) == AULE_OK) rt_vulkan_listen(v, v->submitted);
+    pthread_mutex_unlock(&v->lock);
     for (uint32_t n = 0; n < p->variant->launch_count; n++)
         if (p->pipelines[n]) v->vk.vkDestroyPipeline(v->device, p->pipelines[n], NULL);
     rt_free(p->pipelines);
@@ -44,11 +46,14 @@ static aule_status check_launch(const Vulkan *v, const aule_launch_v1 *launch, A
 
 static aule_status build(Vulkan *v, Program *p, VkShaderModule module, AuSink sink)
 {
-    enum { SPECIAL_FUSED = 0 };
-    const uint32_t fused = v->fused;
-    const VkSpecializationMapEntry entry = {.id = SPECIAL_FUSED, .bytes = sizeof fused};
+    enum { FUSED, CUTS_LOOPS, SPECIAL };
+    const uint32_t values[] = {
+        [FUSED] = v->fused, [CUTS_LOOPS] = v->facts.of.kind == VK_DEVICE_CPU};
+    const VkSpecializationMapEntry entries[] = {
+        {.id = FUSED, .offset = FUSED * sizeof *values, .bytes = sizeof *values},
+        {.id = CUTS_LOOPS, .offset = CUTS_LOOPS * sizeof *values, .bytes = sizeof *values}};
     const VkSpecializationInfo special = {
-        .entry_count = 1, .entries = &entry, .bytes = sizeof fused, .data = &fused};
+        .entry_count = SPECIAL, .entries = entries, .bytes = sizeof values, .data = values};
     for (uint32_t n = 0; n < p->variant->launch_count; n++) {
         const aule_launch_v1 *launch = rt_launch(p->variant, n);
         aule_status status = check_launch(v, launch, sink);
@@ -184,6 +189,9 @@ aule_status rt_vulkan_launch(void *state, void *program, void *queue, const AuLa
         VulkanPushed pushed = {.slots = v->slots->address + at};
         memcpy(pushed.blocks, given->grid, sizeof pushed.blocks);
         memcpy(v->slots->mapped + at, given->slots, launch->slot_count * sizeof *given->slots);
+        memset(v->slots->mapped + at + launch->slot_count * 8, 0, 8);
+        v->ring[which].watched = launch->entry;
+        v->ring[which].word = launch->slot_count;
         v->vk.vkCmdBindPipeline(commands, VK_BIND_POINT_COMPUTE, p->pipelines[given->index]);
         dispatch(v, commands, &pushed);
         status = rt_vulkan_submit(v, which, sink);

@@ -142,6 +142,7 @@ static aule_status copy(Vulkan *v, uint64_t address, const void *from, void *to,
     VulkanBuffer *b;
     aule_status status = find_range(v, from ? "upload" : "download", address, bytes, &b, sink);
     if (!status) status = rt_vulkan_wait(v, v->submitted, sink);
+    if (!status) status = rt_vulkan_tell(v, v->submitted, sink);
     if (!status && !b->mapped && !v->stage)
         status = rt_vulkan_buffer(v, VULKAN_STAGE, true, &v->stage, sink);
     for (uint64_t done = 0, part; !status && done < bytes; done += part) {

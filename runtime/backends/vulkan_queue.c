@@ -1,6 +1,8 @@
 /* vulkan_queue.c - what is put on the device's queue: command buffers of a ring, in order; a timeline counts those that are done. */
 #include "vulkan.h"
 
+#include <stdio.h>
+
 /* ---- commands */
 
 aule_status rt_vulkan_wait(Vulkan *v, uint64_t value, AuSink sink)
@@ -10,6 +12,32 @@ aule_status rt_vulkan_wait(Vulkan *v, uint64_t value, AuSink sink)
     if (!value) return AULE_OK;
     return rt_vulkan_check(v, sink, "vkWaitSemaphores",
                            v->vk.vkWaitSemaphores(v->device, &info, UINT64_MAX));
+}
+
+void rt_vulkan_listen(Vulkan *v, uint64_t value)
+{
+    for (uint32_t n = 0; n < VULKAN_RING; n++) {
+        VulkanCommands *c = &v->ring[n];
+        uint64_t said = 0;
+        if (!c->watched || c->done > value) continue;
+        memcpy(&said, v->slots->mapped + (uint64_t)n * VULKAN_SLOTS + c->word * 8, sizeof said);
+        if (said) snprintf(v->cut, sizeof v->cut, "%s", c->watched);
+        c->watched = NULL;
+    }
+}
+
+aule_status rt_vulkan_tell(Vulkan *v, uint64_t value, AuSink sink)
+{
+    rt_vulkan_listen(v, value);
+    if (!v->cut[0]) return AULE_OK;
+    aule_status status =
+        rt_fail(sink, AULE_ERROR_DRIVER,
+                "vulkan:%u: the driver ended loops of kernel %s early, its results are wrong: "
+                "Mesa's device for processors takes 65535 turns of a work-item; take the device "
+                "cpu, or smaller tensors",
+                v->index, v->cut);
+    v->cut[0] = 0;
+    return status;
 }
 
 static void order(Vulkan *v, VkCommandBuffer commands, uint32_t to, uint32_t after)
@@ -27,6 +55,7 @@ aule_status rt_vulkan_open(Vulkan *v, uint32_t *which, AuSink sink)
     VulkanCommands *c = &v->ring[*which];
     aule_status status = rt_vulkan_wait(v, c->done, sink);
     if (status) return status;
+    rt_vulkan_listen(v, c->done);
     const VkCommandBufferBeginInfo info = {.type = VK_TYPE_COMMAND_BUFFER_BEGIN,
                                            .flags = VK_COMMANDS_ONCE};
     status = rt_vulkan_check(v, sink, "vkBeginCommandBuffer",
@@ -64,6 +93,16 @@ aule_status rt_vulkan_own_queue(const Vulkan *v, const void *queue, AuSink sink)
                    "vulkan:%u: a queue of the caller's cannot be taken; leave it NULL", v->index);
 }
 
+static aule_status wait_and_tell(Vulkan *v, uint64_t value, AuSink sink)
+{
+    aule_status status = rt_vulkan_wait(v, value, sink);
+    if (status) return status;
+    pthread_mutex_lock(&v->lock);
+    status = rt_vulkan_tell(v, value, sink);
+    pthread_mutex_unlock(&v->lock);
+    return status;
+}
+
 aule_status rt_vulkan_synchronize(void *state, void *queue, AuSink sink)
 {
     Vulkan *v = state;
@@ -72,7 +111,7 @@ aule_status rt_vulkan_synchronize(void *state, void *queue, AuSink sink)
     pthread_mutex_lock(&v->lock);
     const uint64_t value = v->submitted;
     pthread_mutex_unlock(&v->lock);
-    return rt_vulkan_wait(v, value, sink);
+    return wait_and_tell(v, value, sink);
 }
 
 /* ---- zeros */
@@ -180,7 +219,7 @@ aule_status rt_vulkan_event_record(void *state, void *queue, void **event, AuSin
 aule_status rt_vulkan_event_wait(void *event, AuSink sink)
 {
     Point *point = event;
-    return rt_vulkan_wait(point->owner, point->value, sink);
+    return wait_and_tell(point->owner, point->value, sink);
 }
 
 aule_status rt_vulkan_event_elapsed(void *first, void *last, int64_t *nanoseconds, AuSink sink)

@@ -236,6 +236,38 @@ static void large_grids_are_folded(void **state)
     bench_free(&b);
 }
 
+/* More turns than Mesa's devices for processors make: the sum is right, or the backend says that it is not; a short kernel after it is
+ * right. */
+static void long_loops_are_right_or_told(void **state)
+{
+    (void)state;
+    need_device();
+    static const int32_t turns[] = {70000, 1000};
+    for (uint32_t n = 0; n < 2; n++) {
+        Bench b = bench_new();
+        AuKernel *k = bench_kernel(
+            &b, "kernel turns lanes 1 warps 1\nmemory @y: global i32 reads writes\narg y: pointer "
+                "@y\narg n: i32\n{\n  %1 = arg.i32 #1\n  for %2 = 0 to %1 step 1 unroll never {\n"
+                "    %3 = load.i32 @y[0]\n    %4 = add.i32 %3, 1\n    store @y[0], %4\n  }\n}\n");
+        const SpvWords words = module_of(&b, k);
+        const VulkanCode code = {words.at, (size_t)words.count * 4, k->name, 1, k->arg_count};
+        int32_t y = 0;
+        const uint64_t at = vulkan_buffer(&device, &y, sizeof y);
+        const uint64_t slots[] = {at, (uint64_t)turns[n]};
+        const uint32_t grid[] = {1, 1, 1};
+        const bool good = vulkan_run(&device, &code, slots, grid);
+        if (!vulkan_read(&device, at, &y, sizeof y)) fail_msg("%s", device.error);
+        vulkan_free(&device, at);
+        if (good)
+            assert_int_equal(y, turns[n]);
+        else {
+            assert_int_equal(n, 0);
+            assert_non_null(strstr(device.error, "ended loops of kernel turns early"));
+        }
+        bench_free(&b);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1) first_seed = (uint32_t)strtoul(argv[1], NULL, 10);
@@ -243,7 +275,8 @@ int main(int argc, char **argv)
     is_open = vulkan_open(&device);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(golden_kernels), cmocka_unit_test(random_kernels),
-        cmocka_unit_test(functions_keep_their_bounds), cmocka_unit_test(large_grids_are_folded)};
+        cmocka_unit_test(functions_keep_their_bounds), cmocka_unit_test(large_grids_are_folded),
+        cmocka_unit_test(long_loops_are_right_or_told)};
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     if (is_open) vulkan_close(&device);
     return failed;
