@@ -133,8 +133,8 @@ static void fragments(LinearWarps *w)
                   LINEAR_ROWS, w->out_columns, held.i ? "" : " = 0.0");
     }
     if (l->n->decay == AU_DECAY_CONSTANT) lin_rate(l);
-    if (is_fed_back(w)) lw_key_declare(w);
     if (lw_by_channel(w)) lw_vector_declare(w);
+    if (is_fed_back(w)) lw_key_declare(w);
     lw_declare(w);
 }
 

@@ -45,10 +45,13 @@ int32_t linear_warps_levels(int32_t tokens); /* halves of a chunk, halves of tho
 void lw_vector_memories(LinearWarps *w);
 void lw_vector_layouts(LinearWarps *w);
 void lw_vector_declare(LinearWarps *w);
-void lw_vector_sums(
-    LinearWarps *w); /* running sums of log decays, for all behind the next barrier: */
-void lw_vector_make(LinearWarps *w);    /* what products take, behind another one: */
-void lw_vector_weights(LinearWarps *w); /* the pairs of the executor's rows, to P */
+/* Running sums of log decays, for all behind the next barrier; what products take, behind another one. */
+void lw_vector_sums(LinearWarps *w);
+void lw_vector_make(LinearWarps *w);
+/* The pairs of the executor's rows, to P, where 0 stays of what no row sees; of keys with keys, times `erase`. */
+void lw_vector_weights(LinearWarps *w);
+void lw_vector_key_pairs(LinearWarps *w);
+void lw_key_keep_pairs(LinearWarps *w, const char *pairs, const char *columns);
 
 const char *lw_row(LinearWarps *w); /* the first of the executor's rows */
 const char *lw_begins(LinearWarps *w, const char *part, int32_t parts, int32_t size);

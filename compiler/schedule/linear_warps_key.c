@@ -30,7 +30,7 @@ void lw_key_declare(LinearWarps *w)
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
     const char *atom = l->x.atom->name;
-    tile_frag(t, "erase", "f32[q:%d] like score", LINEAR_ROWS);
+    tile_frag(t, "erase", "f32[q:%d] like %s", LINEAR_ROWS, lw_by_channel(w) ? "pairs" : "score");
     tile_frag(t, "block", "f32[m:%d, l:%d] @ %s.C = 0.0", LINEAR_ROWS, LINEAR_ROWS, atom);
     tile_frag(t, "known", "f32[m:%d] like block", LINEAR_ROWS);
     tile_frag(t, "right", "f32[q:%d, e:%d] @ %s.C", LINEAR_ROWS, w->solved, atom);
@@ -60,15 +60,21 @@ static void add_product(LinearWarps *w, const char *acc, AuTileProduct how, cons
                      tile_text(t, "U%s%s", parts[n][1], b_view));
 }
 
-/* The warp's rows of a, and the inverse of their block on the diagonal. */
-void lw_key_pairs(LinearWarps *w)
+/* Of the warp's rows of a, [columns]. */
+void lw_key_keep_pairs(LinearWarps *w, const char *pairs, const char *columns)
+{
+    AuTileBuild *t = w->l.x.t;
+    const char *at = tile_text(t, "[%s +: %d, %s]", lw_row(w), LINEAR_ROWS, columns);
+    tile_store(t, "%s -> A%s", pairs, at);
+    store_halves(w, pairs, "A", at);
+}
+
+static void pairs_of_rows(LinearWarps *w)
 {
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
     const int32_t rows = LINEAR_ROWS;
     const char *row = lw_row(w), *stage = warps_stage(&l->x, false), *kept = "";
-    const bool some = w->row_groups < l->x.shape->executors;
-    if (some) tile_if(t, "self < %d", w->row_groups);
     tile_product(t, "score", l->x.atom, TILE_START,
                  tile_text(t, "K[%s%s +: %d, :] as [q, d]", stage, row, rows),
                  tile_text(t, "K[%s:, :]", stage));
@@ -78,10 +84,21 @@ void lw_key_pairs(LinearWarps *w)
         kept = " * exp(where(j < i, since - at_writer, -inf))";
     } else if (l->n->decay == AU_DECAY_CONSTANT)
         kept = " * exp(f32(i - j) * rate)";
-    tile_load(t, "erase", "E[%s +: %d] as [q]", row, rows);
     tile_set(t, "score", "where(j < i, -erase * score%s, 0.0)", kept);
-    tile_store(t, "score -> A[%s +: %d, :]", row, rows);
-    store_halves(w, "score", "A", tile_text(t, "[%s +: %d, :]", row, rows));
+    lw_key_keep_pairs(w, "score", ":");
+}
+
+/* The warp's rows of a, and the inverse of their block on the diagonal. */
+void lw_key_pairs(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const int32_t rows = LINEAR_ROWS;
+    const char *row = lw_row(w);
+    const bool some = w->row_groups < l->x.shape->executors;
+    if (some) tile_if(t, "self < %d", w->row_groups);
+    tile_load(t, "erase", "E[%s +: %d] as [q]", row, rows);
+    lw_by_channel(w) ? lw_vector_key_pairs(w) : pairs_of_rows(w);
     tile_set(t, "block", "fill(block, 0.0)");
     tile_store(t, "block -> X[%s +: %d, :] as [m, l]", row, rows);
     tile_for_range(t, "at_row", "0", tile_text(t, "%d", rows));
@@ -105,7 +122,8 @@ static void right_side(LinearWarps *w, const char *rows, const char *columns)
     AuTileBuild *t = l->x.t;
     const char *stage = warps_stage(&l->x, false), *strength = "", *kept = "";
     tile_product(t, "right", l->x.atom, TILE_START,
-                 tile_text(t, "K[%s%s, :] as [q, d]", stage, rows),
+                 lw_by_channel(w) ? tile_text(t, "Ks[%s, :] as [q, d]", rows)
+                                  : tile_text(t, "K[%s%s, :] as [q, d]", stage, rows),
                  tile_text(t, "S[:, %s]", columns));
     if (l->n->decay == AU_DECAY_SCALAR) {
         tile_load(t, "of_row", "G[%d + %s] as [q]", w->has_since, rows);

@@ -80,7 +80,6 @@ static const char *refusal_of_class(const AuProblem *p)
     const AuNormal *n = p->hooks->normal;
     if (n->feedback == AU_FEEDBACK_OWN) return "feedback by rows of its own";
     if (by_channel(p) && n->log_decay.high > 0) return "a decay a channel that may be above 1";
-    if (by_channel(p) && n->feedback != AU_FEEDBACK_NONE) return "a decay a channel with feedback";
     if (has(p, AU_SLOT_BONUS) && !by_channel(p)) return "a bonus, and no decay a channel";
     if (sums(p, AU_SLOT_BONUS)) return "a bonus that sums over channels";
     if (sums(p, AU_SLOT_LOG_DECAY) || sums(p, AU_SLOT_WRITE) || sums(p, AU_SLOT_ERASE) ||
@@ -133,9 +132,10 @@ static int32_t shared_of(const AuProblem *p, const AuShape *s)
     const int32_t span = s->swizzle_span, d = linear_warps_channels(p);
     const int32_t keys = warps_row_bytes(p, span, d),
                   values = warps_row_bytes(p, span, s->query_tile);
+    const int32_t tiles =
+        linear_warps_levels(s->key_tile) * (is_fed_back(p) ? 2 : 1) + is_fed_back(p);
     return WARPS_ALIGNMENT + s->stages * s->key_tile * (2 * keys + values) + d * values +
-           (by_channel(p) ? s->key_tile * (REGISTER * d + linear_warps_levels(s->key_tile) * keys)
-                          : 0) +
+           (by_channel(p) ? s->key_tile * (REGISTER * d + tiles * keys) : 0) +
            (warps_via_shared(p) || by_channel(p)
                 ? s->executors * LINEAR_ROWS * warps_row_bytes(p, span, s->key_tile)
                 : 0) +

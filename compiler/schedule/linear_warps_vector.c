@@ -5,11 +5,15 @@
  *
  *     M_h[t] = q_t e^(L[t + 1] - L[start of the second half])   or   k_t e^(L[start of the second half] - L[t + 1])
  *
+ * With feedback `key` keys are readers, too: tiles N_h have keys in both halves.
+ *
  * L are running sums of the log decay in the chunk, in units of log 2. The pair of a token with itself is a sum in f32. Q and K become what
  * products with the state take: queries kept since the chunk's start, keys until its end. */
 #include "linear_warps.h"
 
 enum { ROWS_AT_ONCE = 4 };
+
+static bool is_fed_back(const LinearWarps *w) { return w->l.n->feedback == AU_FEEDBACK_KEY; }
 
 bool lw_by_channel(const LinearWarps *w) { return w->l.n->decay == AU_DECAY_VECTOR; }
 
@@ -27,6 +31,9 @@ void lw_vector_memories(LinearWarps *w)
     tile_shared(t, "G", "f32[kv:%d, d:%d]", l->chunk, w->d);
     tile_shared(t, "Own", "f32[q:%d]", l->chunk);
     warps_tile(&l->x, TILE_NAME("M"), "kv", l->chunk, "d", w->d, linear_warps_levels(l->chunk));
+    if (!is_fed_back(w)) return;
+    warps_tile(&l->x, TILE_NAME("N"), "kv", l->chunk, "d", w->d, linear_warps_levels(l->chunk));
+    warps_tile(&l->x, TILE_NAME("Ks"), "kv", l->chunk, "d", w->d, 1);
 }
 
 static int32_t rows_at_once(const LinearWarps *w)
@@ -74,7 +81,7 @@ void lw_vector_declare(LinearWarps *w)
     for (int32_t h = units; h < l->chunk; h *= 2)
         tile_frag(t, far_pairs(w, h), "f32[q:%d, kv:%d] @ %s.C = 0.0", units, h, l->x.atom->name);
     tile_frag(t, "whole", "f32[d:%d] like state", w->channels);
-    if (lin_has(l, AU_SLOT_WRITE)) {
+    if (lin_has(l, AU_SLOT_WRITE) && !is_fed_back(w)) {
         tile_frag(t, "of_pairs", "f32[kv:%d] like pairs", units);
         for (int32_t h = units; h < l->chunk; h *= 2)
             tile_frag(t, tile_text(t, "of_%s", far_pairs(w, h)), "f32[kv:%d] like %s", h,
@@ -150,6 +157,24 @@ static void own_pairs(LinearWarps *w, const char *rows)
     tile_store(t, "own_pair -> Own[%s] as [kv]", rows);
 }
 
+/* Rows of a level: those of M, and of N. */
+static void make_level(LinearWarps *w, const char *rows, const char *reads, int32_t level,
+                       int32_t h)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    tile_load(t, "row_border", "G[(place / %d | 1) * %d - 1, :]", h, h);
+    tile_set(t, "kept_row", "exp2(where((place & %d) != 0, %s - row_border, row_border - row_sum))",
+             h, reads);
+    tile_set(t, "mixed", "where((place & %d) != 0, f32(row_q), f32(row_k)) * kept_row", h);
+    tile_store(t, "%s(mixed) -> M[%d, %s, :]", l->x.operand, level, rows);
+    if (!is_fed_back(w)) return;
+    if (l->n->before)
+        tile_set(t, "kept_row",
+                 "exp2(where((place & %d) != 0, row_sum - row_border, row_border - row_sum))", h);
+    tile_store(t, "%s(f32(row_k) * kept_row) -> N[%d, %s, :]", l->x.operand, level, rows);
+}
+
 /* Of the executor's rows of the chunk. */
 void lw_vector_make(LinearWarps *w)
 {
@@ -170,79 +195,93 @@ void lw_vector_make(LinearWarps *w)
         tile_set(t, "row_before", "where(place > 0, row_before, 0.0)");
     }
     if (!before || lin_has(l, AU_SLOT_BONUS)) own_pairs(w, mine);
-    for (int32_t h = l->chunk / 2, level = 0; h; h /= 2, level++) {
-        tile_load(t, "row_border", "G[(place / %d | 1) * %d - 1, :]", h, h);
-        tile_set(t, "mixed",
-                 "where((place & %d) != 0, f32(row_q), f32(row_k)) * "
-                 "exp2(where((place & %d) != 0, %s - row_border, row_border - row_sum))",
-                 h, h, reads);
-        tile_store(t, "%s(mixed) -> M[%d, %s, :]", l->x.operand, level, mine);
-    }
+    for (int32_t h = l->chunk / 2, level = 0; h; h /= 2, level++)
+        make_level(w, mine, reads, level, h);
     tile_load(t, "row_total", "G[%d, :]", l->chunk - 1);
     tile_store(t, "%s(f32(row_q) * exp2(%s)) -> Q[%s%s, :] as [kv, d]", l->x.operand, reads, stage,
                mine);
+    if (is_fed_back(w))
+        tile_store(t, "%s(f32(row_k) * exp2(row_sum)) -> Ks[%s, :]", l->x.operand, mine);
     tile_store(t, "%s(f32(row_k) * exp2(row_total - row_sum)) -> K[%s%s, :]", l->x.operand, stage,
                mine);
     tile_end(t);
 }
 
-/* [pairs] times strengths of its writers, at [columns]; into the executor's rows of P, and to the sums of a norm. */
-static void keep_pairs(LinearWarps *w, const char *pairs, const char *columns)
+/* ---- pairs of the executor's rows: of queries with keys into its rows of P, or of keys with keys to where feedback takes them */
+
+static void keep_pairs(LinearWarps *w, bool of_keys, const char *pairs, const char *columns)
 {
     AuTileBuild *t = w->l.x.t;
+    if (of_keys) {
+        tile_set(t, pairs, "-erase * %s", pairs);
+        lw_key_keep_pairs(w, pairs, columns);
+        return;
+    }
     if (w->l.has_norm) tile_set(t, "sum_near", "sum_near + reduce_sum(%s, kv)", pairs);
     tile_store(t, "%s(%s) -> P[self * %d +: %d, %s]", w->l.x.operand, pairs, LINEAR_ROWS,
                LINEAR_ROWS, columns);
 }
 
-static void near_pairs(LinearWarps *w)
+/* Strengths of writers are in what is written where it is fed back. */
+static void add_strengths(LinearWarps *w, const char *pairs, const char *columns)
+{
+    AuTileBuild *t = w->l.x.t;
+    if (!lin_has(&w->l, AU_SLOT_WRITE) || is_fed_back(w)) return;
+    tile_load(t, tile_text(t, "of_%s", pairs), "W[%s]", columns);
+    tile_set(t, pairs, "%s * of_%s", pairs, pairs);
+}
+
+/* Of tokens of the executor's own 16. */
+static void near_pairs(LinearWarps *w, const char *tile, bool of_keys)
 {
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
-    const bool strength = lin_has(l, AU_SLOT_WRITE), before = l->n->before;
-    const char *rows = tile_text(t, "%s +: %d", lw_row(w), LINEAR_ROWS);
+    const bool bonus = lin_has(l, AU_SLOT_BONUS) && !of_keys, own = !l->n->before && !of_keys;
+    const char *rows = tile_text(t, "%s +: %d", lw_row(w), LINEAR_ROWS),
+               *same = "where(iota(q:16) == iota(kv:16), own, pairs)";
     int32_t level = linear_warps_levels(l->chunk) - 1;
     tile_set(t, "pairs", "fill(pairs, 0.0)");
     for (int32_t h = 1; h < LINEAR_ROWS; h *= 2, level--) {
         tile_product(t, "level", l->x.atom, TILE_START,
-                     tile_text(t, "M[%d, %s, :] as [q, d]", level, rows),
-                     tile_text(t, "M[%d, %s, :]", level, rows));
+                     tile_text(t, "%s[%d, %s, :] as [q, d]", tile, level, rows),
+                     tile_text(t, "%s[%d, %s, :]", tile, level, rows));
         tile_set(t, "pairs",
-                 "where((iota(q:16) & %d) != 0 && iota(q:16) / %d == iota(kv:16) / %d + 1, level, "
-                 "pairs)",
+                 "where((iota(q:16) & %d) != 0 && iota(q:16) / %d == iota(kv:16) / %d + 1, "
+                 "level, pairs)",
                  h, h, h);
     }
-    if (!before || lin_has(l, AU_SLOT_BONUS)) tile_load(t, "own", "Own[%s]", rows);
-    if (!before) tile_set(t, "pairs", "where(iota(q:16) == iota(kv:16), own, pairs)");
-    if (strength) {
-        tile_load(t, "of_pairs", "W[%s]", rows);
-        tile_set(t, "pairs", "pairs * of_pairs");
-    }
-    if (lin_has(l, AU_SLOT_BONUS))
-        tile_set(t, "pairs", "where(iota(q:16) == iota(kv:16), own, pairs)");
-    keep_pairs(w, "pairs", rows);
+    if (own || bonus) tile_load(t, "own", "Own[%s]", rows);
+    if (own) tile_set(t, "pairs", "%s", same);
+    if (!of_keys) add_strengths(w, "pairs", rows);
+    if (bonus) tile_set(t, "pairs", "%s", same);
+    keep_pairs(w, of_keys, "pairs", rows);
 }
 
-/* A, in the executor's rows of P; of what no row sees 0 stays there. */
-void lw_vector_weights(LinearWarps *w)
+/* Of the halves that begin with the executor's rows or before them, and the halves before those. */
+static void all_pairs(LinearWarps *w, const char *tile, bool of_keys)
 {
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
     const char *group = w->row_groups == 1 ? "0" : tile_text(t, "(self %% %d)", w->row_groups);
-    if (l->has_norm) tile_set(t, "sum_near", "fill(sum_near, 0.0)");
-    near_pairs(w);
+    near_pairs(w, tile, of_keys);
     for (int32_t h = l->chunk / 2, level = 0; h >= LINEAR_ROWS; h /= 2, level++) {
         const char *pairs = far_pairs(w, h), *columns = tile_text(t, "(%s / %d - 1) * %d +: %d",
                                                                   group, h / LINEAR_ROWS, h, h);
         tile_if(t, "(%s & %d) != 0", group, h / LINEAR_ROWS);
-        tile_product(t, pairs, l->x.atom, TILE_START,
-                     tile_text(t, "M[%d, %s +: %d, :] as [q, d]", level, lw_row(w), LINEAR_ROWS),
-                     tile_text(t, "M[%d, %s, :]", level, columns));
-        if (lin_has(l, AU_SLOT_WRITE)) {
-            tile_load(t, tile_text(t, "of_%s", pairs), "W[%s]", columns);
-            tile_set(t, pairs, "%s * of_%s", pairs, pairs);
-        }
-        keep_pairs(w, pairs, columns);
+        tile_product(
+            t, pairs, l->x.atom, TILE_START,
+            tile_text(t, "%s[%d, %s +: %d, :] as [q, d]", tile, level, lw_row(w), LINEAR_ROWS),
+            tile_text(t, "%s[%d, %s, :]", tile, level, columns));
+        if (!of_keys) add_strengths(w, pairs, columns);
+        keep_pairs(w, of_keys, pairs, columns);
         tile_end(t);
     }
 }
+
+void lw_vector_weights(LinearWarps *w)
+{
+    if (w->l.has_norm) tile_set(w->l.x.t, "sum_near", "fill(sum_near, 0.0)");
+    all_pairs(w, "M", false);
+}
+
+void lw_vector_key_pairs(LinearWarps *w) { all_pairs(w, "N", true); }

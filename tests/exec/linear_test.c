@@ -80,6 +80,8 @@ static const ExecCase wide[] = {
     {EXAMPLES "gla.attn", "B=1 H=2 T=131 K=80 V=48 packed=4", NULL, "states nan odd forward"},
     {"hard.attn", "B=1 H=1 T=193 K=64 V=64", NULL, "states forward"},
     {"bonus.attn", "B=1 H=1 T=129 K=48 V=96", NULL, "states nan forward"},
+    {"erase_channels.attn", "B=1 H=2 Hk=1 T=70 K=32 V=48", NULL, "states nan odd forward"},
+    {"erase_channels.attn", "B=1 H=1 Hk=1 T=99 K=128 V=64 packed=3", NULL, "states forward"},
 };
 /* With gradients, by warps too: chunks of all lengths and their borders, shared heads, strengths, padded widths, packed sequences. */
 static const ExecCase backward[] = {
