@@ -51,6 +51,8 @@ void lin_chunks(Linear *l);
 /* Rows of the tensor of a TENSOR node, as "first +: 32", channels [columns], with the axes named; what is not the sequence's is outside. */
 const char *lin_view(Linear *l, AuExpr node, const char *tokens, const char *channel,
                      const char *columns, const char *rows);
+/* The same of token t, which has no axis then. */
+const char *lin_token_view(Linear *l, AuExpr node, const char *channel, const char *columns);
 /* Channels of that tensor: all, or [width] from [first] on; of values that are channels of the keys those. */
 const char *lin_columns(Linear *l, AuExpr node, const char *first, int32_t width);
 const char *lin_elem(Linear *l, AuExpr node); /* its element type */
@@ -82,7 +84,9 @@ const char *lin_guarded(Linear *l, const char *tokens, const char *value);
 int32_t lin_tokens(const AuProblem *p, int32_t most, int32_t numbers, bool square);
 /* Numbers that lin_rows_memory keeps of a token, for all slots that there are. */
 int32_t lin_numbers(const AuProblem *p);
-/* The output of the chunk from `acc`, [q, e], and sums in the memory `Sums`. */
+/* Where there are more lanes than tokens in the memory, what the others have is left out of a store: "[0 +: 32, :] clip"; "". */
+const char *lin_spread_of(Linear *l, bool has_channels);
+/* linear_out.c: the output of the chunk from `acc`, [q, e], and sums in the memory `Sums`. */
 void lin_output_memory(Linear *l);
 void lin_output_declare(Linear *l);
 void lin_store_output(Linear *l);

@@ -157,8 +157,9 @@ static const char *head_of(Linear *l, uint32_t tensor, uint32_t axis)
     return tile_text(l->x.t, "h / (%s / %s)", l->heads, own);
 }
 
-const char *lin_view(Linear *l, AuExpr node, const char *tokens, const char *channel,
-                     const char *columns, const char *rows)
+/* [rows] of tokens along the axis [tokens]; NULL: one token. */
+static const char *view_of(Linear *l, AuExpr node, const char *tokens, const char *channel,
+                           const char *columns, const char *rows)
 {
     AuAttn *a = l->x.p->attn;
     const AuNode *n = attn_at(a, node);
@@ -176,16 +177,27 @@ const char *lin_view(Linear *l, AuExpr node, const char *tokens, const char *cha
         else if (bits[i] == AU_AX_H)
             au_text_add(&view, "%s", head_of(l, tensor, i));
         else if (bits[i] == AU_AX_TOK) {
-            au_text_add(&view, "%s from start to end", rows);
-            au_text_add(&names, "%s%s", comma, tokens);
+            au_text_add(&view, tokens ? "%s from start to end" : "%s", rows);
+            if (tokens) au_text_add(&names, "%s%s", comma, tokens);
         } else if (bits[i]) {
             au_text_add(&view, "%s", columns);
             au_text_add(&names, "%s%s", comma, channel);
         } else
             au_text_add(&view, "0");
     }
-    au_text_add(&view, "] as [%s]", au_text_str(&names));
+    au_text_add(&view, names.length ? "] as [%s]" : "]", au_text_str(&names));
     return au_text_str(&view);
+}
+
+const char *lin_view(Linear *l, AuExpr node, const char *tokens, const char *channel,
+                     const char *columns, const char *rows)
+{
+    return view_of(l, node, tokens, channel, columns, rows);
+}
+
+const char *lin_token_view(Linear *l, AuExpr node, const char *channel, const char *columns)
+{
+    return view_of(l, node, NULL, channel, columns, "t");
 }
 
 const char *lin_columns(Linear *l, AuExpr node, const char *first, int32_t width)
@@ -321,8 +333,7 @@ static const char *called(Linear *l, const LinearRows *r, const char *raw)
                      l->spread, channel);
 }
 
-/* Where there are more lanes than tokens in the memory, what the others have is left out. */
-static const char *spread_of(Linear *l, bool has_channels)
+const char *lin_spread_of(Linear *l, bool has_channels)
 {
     if (l->spread == l->chunk) return "";
     return tile_text(l->x.t, "[0 +: %d%s] clip", l->spread, has_channels ? ", :" : "");
@@ -354,69 +365,7 @@ void lin_rows_bring(Linear *l, const LinearRows *r)
     if (r->slot == AU_SLOT_LOG_DECAY) tile_set(t, made, "%s", lin_floored(l, made));
     if (r->as_factor) tile_set(t, made, "exp(%s)", made);
     tile_store(t, "%s -> %s%s", lin_guarded(l, r->tokens, made), r->memory,
-               spread_of(l, *r->channel != 0));
-}
-
-/* ---- outputs */
-
-void lin_output_memory(Linear *l)
-{
-    const LinearRows skip = lin_rows(l, AU_SLOT_SKIP);
-    if (lin_has(l, AU_SLOT_SKIP)) lin_rows_memory(l, &skip);
-    if (l->has_norm) {
-        lin_memory(l, "Sums", tile_text(l->x.t, "f32[q:%d, n:%d]", l->chunk, l->x.p->caps->lanes));
-        lin_memory(l, "Norms", tile_text(l->x.t, "f32[q:%d]", l->chunk));
-    }
-    if (l->x.p->hooks->has_out_mod)
-        lin_memory(l, "Out", tile_text(l->x.t, "f32[q:%d, e:%d]", l->chunk, l->columns));
-}
-
-void lin_output_declare(Linear *l)
-{
-    const LinearRows skip = lin_rows(l, AU_SLOT_SKIP);
-    if (lin_has(l, AU_SLOT_SKIP)) lin_rows_declare(l, &skip);
-    if (lin_has(l, AU_SLOT_SKIP))
-        tile_frag(l->x.t, "skipped", "f32[q:%d, e:%d] like acc", l->chunk, l->columns);
-    if (l->has_norm) {
-        tile_frag(l->x.t, "sums", "f32[q:%d] @ along_lanes", l->spread);
-        tile_frag(l->x.t, "norms", "f32[q:%d] like acc", l->chunk);
-    }
-    if (l->x.p->hooks->has_out_mod)
-        tile_frag(l->x.t, "out", "f32[e:%d, q:%d] @ a_token_a_lane", l->x.p->e, l->spread);
-}
-
-void lin_store_output(Linear *l)
-{
-    AuTileBuild *t = l->x.t;
-    const LinearRows skip = lin_rows(l, AU_SLOT_SKIP);
-    if (l->has_norm) {
-        lin_meet(l);
-        tile_load(t, "sums", "Sums[0 +: %d, 0] pad 1", l->spread);
-        tile_set(t, "sums", "slot_norm(sums, b, h, first + iota(q:%d), 0)", l->spread);
-        tile_store(t, "sums -> Norms%s", spread_of(l, false));
-        lin_meet(l);
-        tile_load(t, "norms", "Norms");
-        tile_set(t, "acc", "acc / norms");
-    }
-    if (lin_has(l, AU_SLOT_SKIP)) {
-        lin_rows_bring(l, &skip);
-        lin_meet(l);
-        tile_load(t, "skipped", "Skip[:, vb * %d +: %d] pad 0", l->columns, l->columns);
-        tile_set(t, "acc", "acc + skipped");
-    }
-    if (!l->x.p->hooks->has_out_mod) {
-        tile_store(t, "%s(acc) -> o[b, h, first +: %d from start to end, vb * %d +: %d] clip",
-                   l->x.operand, l->chunk, l->columns, l->columns);
-        return;
-    }
-    tile_store(t, "acc -> Out");
-    lin_meet(l);
-    tile_load(t, "out", "Out[0 +: %d, 0 +: %d] pad 0", l->spread, l->x.p->e);
-    tile_set(t, "out", "out_mod(out, b, h, first + iota(q:%d), 0, iota(e:%d))", l->spread,
-             l->x.p->e);
-    tile_store(
-        t, "%s(out) -> o[b, h, first +: %d from start to end, :] clip%s", l->x.operand, l->spread,
-        l->spread == l->chunk ? "" : tile_text(t, " when iota(q:%d) < %d", l->spread, l->chunk));
+               lin_spread_of(l, *r->channel != 0));
 }
 
 bool lin_takes_all_columns(const AuProblem *p)

@@ -189,6 +189,7 @@ static void fill(Run *r, Tensor *t, uint32_t index)
                                       : floor(uniform(r) * (exec_has(r, "long") ? 90 : 2));
         }
         if (t->role == AULE_ROLE_SEQUENCES) v = (double)(r->cu_seqlens[n] = start_of(r, t, n));
+        if (t->role == AULE_ROLE_SLOTS) v = (double)exec_slot(r, n);
         if (exec_has(r, "flat") && index == 0) v = 0;
         if (exec_has(r, "poison") && is_poisoned(t, index, n)) v = NAN;
         if (t->rank > 2 && strcmp(t->name, "bias") == 0) v = far_bias(r, t, n, v);
@@ -226,6 +227,7 @@ static bool on_host(const Run *r)
 static bool is_made(uint32_t role, AuOperation operation)
 {
     if (operation == AU_BACKWARD) return role == AULE_ROLE_GRAD || role == AULE_ROLE_DSTATE;
+    if (operation == AU_STEP) return role == AULE_ROLE_OUTPUT || role == AULE_ROLE_POOL;
     return role == AULE_ROLE_OUTPUT || role == AULE_ROLE_FINAL || role == AULE_ROLE_KEPT ||
            role == AULE_ROLE_KEPT_ROW || role == AULE_ROLE_STATE_OUT;
 }
@@ -241,7 +243,8 @@ static bool is_absent(const Run *r, uint32_t role)
 {
     return (role == AULE_ROLE_DFINAL && !exec_has(r, "dfinals")) ||
            (role == AULE_ROLE_SEQUENCES && !r->sizes[r->attn->linear->own_sizes - 1]) ||
-           (is_state(role) && !exec_has(r, "states"));
+           (is_state(role) && !exec_has(r, "states")) ||
+           ((role == AULE_ROLE_POOL || role == AULE_ROLE_SLOTS) && !exec_has(r, "step"));
 }
 
 static bool add_tensor(Run *r, const char *name, AuDtype dtype, const int64_t *shape, uint32_t rank,
@@ -327,14 +330,17 @@ static bool bind(Run *r)
     return true;
 }
 
-/* `packed=N` among the sizes: as many sequences in the one batch. */
+/* `packed=N` among the sizes: as many sequences in the one batch. `pool=N`: states of a step, whose slots are passed. */
 static void place_sequences(Run *r)
 {
-    double count = 0;
+    double count = 0, batch = 0;
     if (!r->attn->linear) return;
     driver_add_sizes(r->attn);
-    if (!number_of(r->c->sizes, "packed", &count)) return;
-    r->sizes[r->attn->linear->own_sizes - 1] = (int64_t)count + 1;
+    int64_t *own = &r->sizes[r->attn->linear->own_sizes - 1];
+    if (number_of(r->c->sizes, "packed", &count)) own[0] = (int64_t)count + 1;
+    if (!number_of(r->c->sizes, "pool", &count) || !number_of(r->c->sizes, "B", &batch)) return;
+    own[1] = (int64_t)count;
+    own[2] = (int64_t)batch;
 }
 
 static bool make_tensors(Run *r)
@@ -507,9 +513,11 @@ static bool is_of_small_weights(const Run *r, const Tensor *t)
 }
 
 /* What a few roundings are of the largest result. A state behind chunks is f32, but it may be little more than the token last written, whose key
- * products take rounded: one rounding of the operand's type. */
+ * products take rounded: one rounding of the operand's type. Of a
+ * gradient through slots twice the few: of those, the plain formula of recurrences has none. */
 static double few_roundings(const Run *r, const Tensor *t)
 {
+    if (r->attn->linear && t->role == AULE_ROLE_GRAD && t->dtype == AU_DT_F32) return 0x1p-20;
     if (!r->chunk || t->role != AULE_ROLE_STATE_OUT) return 0x1p-21;
     return 0x1p-21 + (strcmp(r->dtype, "bf16") == 0 ? 0x1p-8 : 0x1p-11);
 }
@@ -560,7 +568,7 @@ static bool check(Run *r)
         if (is_made(t->role, AU_BACKWARD) && !t->absent)
             good &= compare(r, t, want[n], errors[n], gradients);
         else if (t->role == AULE_ROLE_OUTPUT || t->role == AULE_ROLE_FINAL ||
-                 (t->role == AULE_ROLE_STATE_OUT && !t->absent))
+                 ((t->role == AULE_ROLE_STATE_OUT || t->role == AULE_ROLE_POOL) && !t->absent))
             good &= compare(r, t, want[n], errors[n], largest_of(t, want[n]));
     }
     return good;

@@ -78,13 +78,14 @@ static bool call_kernel(Run *r, aule_module *module)
                       .tensors = tensors,
                       .params = params,
                       .param_count = r->attn->param_count,
-                      .operation = r->operation == AU_BACKWARD ? "backward" : "forward"};
+                      .operation = schedule_operation(r->operation)};
     for (uint32_t n = 0; n < r->tensor_count; n++)
         if (!(n == 2 && r->attn->v_in_k) && !r->tensors[n].absent &&
             ((r->operation == AU_BACKWARD && r->tensors[n].role != AULE_ROLE_STATE_OUT &&
               r->tensors[n].role != AULE_ROLE_POOL && r->tensors[n].role != AULE_ROLE_SLOTS) ||
              r->tensors[n].output || n < r->attn->tensor_count ||
-             r->tensors[n].role == AULE_ROLE_STATE || r->tensors[n].role == AULE_ROLE_SEQUENCES))
+             r->tensors[n].role == AULE_ROLE_STATE || r->tensors[n].role == AULE_ROLE_SEQUENCES ||
+             r->tensors[n].role == AULE_ROLE_SLOTS))
             tensors[call.tensor_count++] = (aule_tensor_arg){r->tensors[n].name, &r->tensors[n].dl};
     for (uint32_t n = 0; n < r->attn->param_count; n++) {
         const bool real = r->attn->params[n].dtype == AU_DT_F32;
@@ -149,7 +150,7 @@ static bool is_repeated(Run *r, aule_module *module)
 bool exec_on_device(Run *r, const char *text, size_t length)
 {
     aule_module *module = compile(r, text, length);
-    exec_begin(r, AU_FORWARD);
+    exec_begin(r, exec_has(r, "step") ? AU_STEP : AU_FORWARD);
     bool good = module && call_kernel(r, module);
     if (good && r->grads) {
         exec_begin(r, AU_BACKWARD);

@@ -195,7 +195,8 @@ static bool run_kernels(Run *r, const AuVariant *v)
 /* Tensors by the names of the tiled kernels; dense, in f32 or i32. */
 static void tile_tensor(Run *r, AuTileTensor *out, const char *name, const Tensor *t)
 {
-    *out = (AuTileTensor){.name = name, .rank = t->rank, .fresh = t->output};
+    *out = (AuTileTensor){
+        .name = name, .rank = t->rank, .fresh = t->output && t->role != AULE_ROLE_POOL};
     for (uint32_t d = 0; d < t->rank; d++) out->shape[d] = t->shape[d];
     const bool whole = t->dtype == AU_DT_I32 || t->dtype == AU_DT_I64 || t->dtype == AU_DT_U8 ||
                        t->dtype == AU_DT_BOOL;
@@ -303,7 +304,9 @@ static bool run_rung(Run *r, const AuVariant *v)
 
 bool exec_interpreted(Run *r, const AuScript *script)
 {
-    for (AuOperation op = AU_FORWARD; op <= (r->grads ? AU_BACKWARD : AU_FORWARD); op++) {
+    const AuOperation first = exec_has(r, "step") ? AU_STEP : AU_FORWARD,
+                      last = r->grads ? AU_BACKWARD : first;
+    for (AuOperation op = first; op <= last; op++) {
         AuVariant *v = AU_NEW(r->arena, AuVariant);
         exec_begin(r, op);
         if (!build(r, script, v) || !run_rung(r, v)) return false;

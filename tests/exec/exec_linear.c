@@ -5,6 +5,8 @@
 #include "linear.h"
 #include "meaning.h"
 
+#include <string.h>
+
 /* By role: state, sum. */
 static void states_of(const Run *r, uint32_t role, double *const *results, double *states[2])
 {
@@ -14,6 +16,34 @@ static void states_of(const Run *r, uint32_t role, double *const *results, doubl
         states[n] = at == EXEC_NONE || r->tensors[at].absent ? NULL
                     : made                                   ? results[at]
                                                              : r->tensors[at].values;
+    }
+}
+
+int64_t exec_slot(const Run *r, size_t sequence)
+{
+    return r->sizes[r->attn->linear->own_sizes] - 1 - (int64_t)sequence;
+}
+
+/* States of a step: those of the slots before it, and room for them behind it; with [results], they go where they came from, and
+ * states that no sequence has stay. */
+static void pool_of(Run *r, double *const *results, double *in[2], double *out[2])
+{
+    for (uint32_t n = 0; n < 2; n++) {
+        const uint32_t at = exec_find_role(r, AULE_ROLE_POOL, n);
+        if (at == EXEC_NONE || r->tensors[at].absent) continue;
+        const Tensor *t = &r->tensors[at];
+        const size_t sequences = (size_t)r->sizes[r->attn->linear->own_sizes + 1],
+                     each = t->elements / (size_t)t->shape[0];
+        if (results) memcpy(results[at], t->values, t->elements * sizeof(double));
+        if (!in[n]) in[n] = AU_NEW_ARRAY(r->arena, double, sequences *each + 1);
+        if (!out[n]) out[n] = AU_NEW_ARRAY(r->arena, double, sequences *each + 1);
+        for (size_t b = 0; b < sequences; b++) {
+            const size_t slot = (size_t)exec_slot(r, b) * each;
+            if (results)
+                memcpy(results[at] + slot, out[n] + b * each, each * sizeof(double));
+            else
+                memcpy(in[n] + b * each, t->values + slot, each * sizeof(double));
+        }
     }
 }
 
@@ -45,6 +75,7 @@ bool exec_recurrence(Run *r, AuOracleCall call, double *const *results, const ch
     states_of(r, AULE_ROLE_DSTATE_OUT, results, dout);
     states_of(r, AULE_ROLE_DSTATE, results, din);
     exec_gradients_of(r, results, grads);
+    if (exec_has(r, "step")) pool_of(r, NULL, in, out);
     static const int32_t bits[] = {
         [AU_DT_F32] = 0, [AU_DT_F16] = 11, [AU_DT_BF16] = 8, [AU_DT_OPERAND] = 0};
     const bool plain = call.round_to != AU_DT_OPERAND;
@@ -69,6 +100,7 @@ bool exec_recurrence(Run *r, AuOracleCall call, double *const *results, const ch
                    : attn_linear_forward(r->attn, &n, &all, r->arena, why)))
         return false;
     if (plain && r->chunk && !by_products(r, &all, &n, why)) return false;
+    if (exec_has(r, "step")) pool_of(r, results, in, out);
     for (uint32_t t = r->attn->tensor_count; plain && t < r->tensor_count; t++)
         for (size_t i = 0; i < r->tensors[t].elements; i++)
             if (t == r->attn->tensor_count || r->tensors[t].role == AULE_ROLE_GRAD)

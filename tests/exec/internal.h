@@ -85,8 +85,9 @@ bool exec_interpreted(Run *r, const AuScript *script);
 #define EXEC_NONE UINT32_MAX
 /* The n-th tensor of a role; EXEC_NONE: there are fewer. */
 uint32_t exec_find_role(const Run *r, uint32_t role, uint32_t n);
-/* exec_linear.c: the oracle of recurrences; arrays of gradients by tensor. */
+/* exec_linear.c: the oracle of recurrences; arrays of gradients by tensor; which state of the pool is a sequence's in a step. */
 bool exec_recurrence(Run *r, AuOracleCall call, double *const *results, const char **why);
+int64_t exec_slot(const Run *r, size_t sequence);
 void exec_gradients_of(const Run *r, double *const *results, double **grads);
 /* Before an operation: which tensors it makes; what the one before made is read back as values. */
 void exec_begin(Run *r, AuOperation operation);

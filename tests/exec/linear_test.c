@@ -58,6 +58,17 @@ static const ExecCase cases[] = {
     {"row_sums.attn", "B=1 H=2 T=37 K=13 V=24", NULL, "states nan odd"},
     {"row_sums.attn", "B=1 H=1 T=35 K=16 V=5 packed=3", NULL, "states"},
     {"row_sum_alone.attn", "B=1 H=2 T=33 K=16 V=24", NULL, "states nan"},
+    {EXAMPLES "simple_gla.attn", "B=2 H=2 T=1 K=64 V=40 pool=5", NULL, "step nan odd forward"},
+    {EXAMPLES "retention_linear.attn", "B=3 H=1 T=16 K=32 V=64 pool=3", NULL, "step forward"},
+    {EXAMPLES "gla.attn", "B=2 H=2 T=3 K=20 V=7 pool=2", NULL, "step nan forward"},
+    {EXAMPLES "gated_delta_net.attn", "B=2 H=4 Hk=2 T=2 K=128 V=32 pool=4", NULL, "step nan forward"},
+    {"bonus.attn", "B=1 H=2 T=5 K=16 V=16 pool=1", NULL, "step odd forward"},
+    {"before.attn", "B=2 H=2 T=4 K=17 V=24 pool=2", NULL, "step nan forward"},
+    {"lowrank.attn", "B=1 H=2 T=3 K=32 V=32 pool=2", NULL, "step nan odd forward"},
+    {"skip.attn", "B=1 H=2 T=3 K=16 V=23 pool=1", NULL, "step nan odd forward"},
+    {"normalised.attn", "B=2 H=6 Hq=6 Hk=3 T=2 K=13 V=33 pool=3", NULL, "step nan forward"},
+    {"row_sums.attn", "B=1 H=2 T=5 K=16 V=24 pool=1", NULL, "step nan forward"},
+    {"keys_as_values.attn", "B=2 H=2 T=3 K=40 pool=2", NULL, "step nan forward"},
 };
 /* Of warps: blocks of more of them, slices of columns, chunks that do not begin where they end, two of them and more. */
 static const ExecCase wide[] = {

@@ -1,0 +1,62 @@
+/* linear_out.c - see linear.h: what the output of a chunk passes through, norm, skip and out_mod, until it is stored. */
+#include "linear.h"
+
+void lin_output_memory(Linear *l)
+{
+    const LinearRows skip = lin_rows(l, AU_SLOT_SKIP);
+    if (lin_has(l, AU_SLOT_SKIP)) lin_rows_memory(l, &skip);
+    if (l->has_norm) {
+        lin_memory(l, "Sums", tile_text(l->x.t, "f32[q:%d, n:%d]", l->chunk, l->x.p->caps->lanes));
+        lin_memory(l, "Norms", tile_text(l->x.t, "f32[q:%d]", l->chunk));
+    }
+    if (l->x.p->hooks->has_out_mod)
+        lin_memory(l, "Out", tile_text(l->x.t, "f32[q:%d, e:%d]", l->chunk, l->columns));
+}
+
+void lin_output_declare(Linear *l)
+{
+    const LinearRows skip = lin_rows(l, AU_SLOT_SKIP);
+    if (lin_has(l, AU_SLOT_SKIP)) lin_rows_declare(l, &skip);
+    if (lin_has(l, AU_SLOT_SKIP))
+        tile_frag(l->x.t, "skipped", "f32[q:%d, e:%d] like acc", l->chunk, l->columns);
+    if (l->has_norm) {
+        tile_frag(l->x.t, "sums", "f32[q:%d] @ along_lanes", l->spread);
+        tile_frag(l->x.t, "norms", "f32[q:%d] like acc", l->chunk);
+    }
+    if (l->x.p->hooks->has_out_mod)
+        tile_frag(l->x.t, "out", "f32[e:%d, q:%d] @ a_token_a_lane", l->x.p->e, l->spread);
+}
+
+void lin_store_output(Linear *l)
+{
+    AuTileBuild *t = l->x.t;
+    const LinearRows skip = lin_rows(l, AU_SLOT_SKIP);
+    if (l->has_norm) {
+        lin_meet(l);
+        tile_load(t, "sums", "Sums[0 +: %d, 0] pad 1", l->spread);
+        tile_set(t, "sums", "slot_norm(sums, b, h, first + iota(q:%d), 0)", l->spread);
+        tile_store(t, "sums -> Norms%s", lin_spread_of(l, false));
+        lin_meet(l);
+        tile_load(t, "norms", "Norms");
+        tile_set(t, "acc", "acc / norms");
+    }
+    if (lin_has(l, AU_SLOT_SKIP)) {
+        lin_rows_bring(l, &skip);
+        lin_meet(l);
+        tile_load(t, "skipped", "Skip[:, vb * %d +: %d] pad 0", l->columns, l->columns);
+        tile_set(t, "acc", "acc + skipped");
+    }
+    if (!l->x.p->hooks->has_out_mod) {
+        tile_store(t, "%s(acc) -> o[b, h, first +: %d from start to end, vb * %d +: %d] clip",
+                   l->x.operand, l->chunk, l->columns, l->columns);
+        return;
+    }
+    tile_store(t, "acc -> Out");
+    lin_meet(l);
+    tile_load(t, "out", "Out[0 +: %d, 0 +: %d] pad 0", l->spread, l->x.p->e);
+    tile_set(t, "out", "out_mod(out, b, h, first + iota(q:%d), 0, iota(e:%d))", l->spread,
+             l->x.p->e);
+    tile_store(
+        t, "%s(out) -> o[b, h, first +: %d from start to end, :] clip%s", l->x.operand, l->spread,
+        l->spread == l->chunk ? "" : tile_text(t, " when iota(q:%d) < %d", l->spread, l->chunk));
+}
