@@ -116,7 +116,15 @@ static const ExecCase backward[] = {
     {"row_sums.attn", "B=1 H=2 T=69 K=16 V=24", NULL, "states nan odd"},
     {"row_sum_alone.attn", "B=1 H=2 T=33 K=16 V=24", NULL, "states nan"},
 };
-enum { BACKWARD = sizeof backward / sizeof *backward };
+/* Few and small, of what warps do: linear_mistakes_test.py. */
+static const ExecCase small[] = {
+    {EXAMPLES "simple_gla.attn", "B=1 H=1 T=131 K=16 V=16", NULL, "states forward"},
+    {"before.attn", "B=1 H=1 T=66 K=16 V=16", NULL, "states forward"},
+    {"near_keys.attn", "B=1 H=2 T=65 K=16 V=24", NULL, "states forward"},
+    {"alike.attn", "B=1 H=2 T=150 K=32 V=32", NULL, "states forward"},
+    {EXAMPLES "gla.attn", "B=1 H=1 T=99 K=16 V=16", NULL, "states forward"},
+};
+enum { BACKWARD = sizeof backward / sizeof *backward, SMALL = sizeof small / sizeof *small };
 
 // clang-format on
 
@@ -168,7 +176,9 @@ int main(int argc, char **argv)
     if (argc < 3) return 2;
     Which w = {.only = argc > 3 ? argv[3] : NULL, .brief = strncmp(argv[1], "vulkan", 6) == 0};
     for (const char *c = argv[1]; *c; c++) w.at += (unsigned)*c;
-    const bool good = w.only && strcmp(w.only, "backward") == 0
+    const bool good = w.only && strcmp(w.only, "planted") == 0
+                          ? exec_all(&tally, argv[1], argv[2], small, SMALL, halves, NULL)
+                      : w.only && strcmp(w.only, "backward") == 0
                           ? exec_all(&tally, argv[1], argv[2], backward, BACKWARD, halves, NULL)
                       : w.only && strcmp(w.only, "warps") == 0
                           ? by_warps(&tally, argv[1], argv[2])

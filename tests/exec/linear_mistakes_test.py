@@ -1,0 +1,65 @@
+"""Planted mistakes: schedules of recurrences by matrix units with one line changed make kernels that `linear_test` finds wrong.
+
+    linear_mistakes_test.py SOURCE BUILD
+
+The changed file is linked before the library that has the right one.
+"""
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
+from planted import try_all  # noqa: E402
+
+# Not among them: U as one number (`Ul` left out). Bounds of single elements, with a rounding of the operands' type for states, allow it.
+# what, file of compiler/schedule, the text, what stands there instead
+MISTAKES = [
+    ("the chunk after the next one is brought", "linear_warps.c", 'if (two) lw_issue(w, "chunk + 1", warps', 'if (two) lw_issue(w, "chunk + 2", warps'),
+    ("the state does not decay", "linear_warps.c", 'whole = of_sums = " * exp(total)"', 'whole = of_sums = ""'),
+    ("what is read of the state has not decayed", "linear_warps.c", 'return " * exp(since)";', 'return "";'),
+    ("a token does not read its own write", "linear_warps.c", '"j < i" : "j <= i", *kept', '"j < i" : "j < i", *kept'),
+    ("a token reads what comes after it", "linear_warps.c", '"where(%s, score%s%s, 0.0)", sees', '"where(%s || j > i, score%s%s, 0.0)", sees'),
+    ("what keys read of the state has not decayed", "linear_warps_key.c", '"right * exp(of_row)"', '"right"'),
+    ("blocks are solved without those before them", "linear_warps_key.c", 'tile_for_range(t, "before", "0", "n_block");', 'tile_for_range(t, "before", "0", "0");'),
+    ("the inverse of a block is one number, not two", "linear_warps_key.c", '{{"h", "h"}, {"h", "l"}, {"l", "h"}}', '{{"h", "h"}, {"h", "l"}, {"h", "l"}}'),
+    ("keys do not decay until the chunk's end", "linear_warps_vector.c", "exp2(row_total - row_sum)", "exp2(row_sum - row_sum)"),
+    ("pairs of another level count, too", "linear_warps_vector.c", "iota(q:16) / %d == iota(kv:16) / %d + 1", "iota(q:16) / %d != iota(kv:16) / %d + 2"),
+    ("a token's pair with itself is left out", "linear_warps_vector.c", 'if (own) tile_set(t, "pairs", "%s", same);', "if (own && !same) return;"),
+    ("channels of the state do not decay", "linear_warps.c", 'whole = of_sums = " * exp2(whole)";', 'whole = of_sums = "";'),
+    ("what lies behind the sequence decays it", "linear_warps_vector.c", '"where(first + iota(kv:%d) < end%s, log_decay', '"where(first + iota(kv:%d) < end + 64%s, log_decay'),
+]
+
+
+def main():
+    source, build = (Path(x).resolve() for x in sys.argv[1:3])
+    folder = source / "compiler/schedule"
+    test = "tests/exec/linear_test"
+    lines = subprocess.run([shutil.which("ninja") or "ninja", "-C", build, "-t", "commands", test], capture_output=True, text=True, check=True).stdout
+    link = shlex.split(lines.rstrip().splitlines()[-1])
+    commands = {Path(entry["file"]).name: entry["command"] for entry in json.loads((build / "compile_commands.json").read_text()) if "compiler/schedule" in entry["file"]}
+    with tempfile.TemporaryDirectory() as name:
+        there = Path(name)
+
+        def fails(file, text):
+            changed = []
+            if file:
+                (there / file).write_text(text)
+                changed = [str(there / "changed.o")]
+                command = shlex.split(commands[file])
+                command[command.index("-o") + 1] = changed[0]
+                command[command.index("-MF") + 1] = str(there / "changed.d")
+                command[-1] = str(there / file)
+                subprocess.run([*command, "-Wno-error", "-O1", f"-I{folder}"], cwd=build, check=True)
+            at = link.index(test)
+            subprocess.run([*link[:at], str(there / "test"), *changed, *link[at + 1 :]], cwd=build, check=True)
+            run = subprocess.run([there / "test", "tiled-ir:sm_90", source / "tests/exec/linear", "planted"], capture_output=True, timeout=120)
+            return run.returncode != 0
+
+        try_all(MISTAKES, folder, fails)
+
+
+main()
