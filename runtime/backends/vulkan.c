@@ -74,13 +74,17 @@ static aule_status make_layout(Vulkan *v, AuSink sink)
 static aule_status find_again(Vulkan *v, AuSink sink)
 {
     VkPhysicalDevice devices[VULKAN_DEVICES];
-    VkResult code;
+    VkResult code = VK_SUCCESS;
     AuText why = {.memory = v->heap};
+    const bool begun = rt_vulkan_begin(&v->vk, &v->instance, &why);
+    const uint32_t count = begun ? rt_vulkan_devices(&v->vk, v->instance, devices, &code) : 0;
     aule_status status = AULE_OK;
-    if (!rt_vulkan_begin(&v->vk, &v->instance, &why)) {
+    if (!begun) {
         v->instance = NULL;
         status = rt_fail(sink, AULE_ERROR_DEVICE, "vulkan: %s", rt_text_str(&why));
-    } else if (v->index >= rt_vulkan_devices(&v->vk, v->instance, devices, &code))
+    } else if (code < 0)
+        status = rt_vulkan_check(v, sink, "vkEnumeratePhysicalDevices", code);
+    else if (v->index >= count)
         status = rt_fail(sink, AULE_ERROR_DEVICE, "vulkan:%u: the device is gone", v->index);
     else {
         v->physical = devices[v->index];

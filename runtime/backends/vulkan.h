@@ -119,6 +119,16 @@ void rt_vulkan_unload(void *state, void *program);
 aule_status rt_vulkan_launch(void *state, void *program, void *queue, const AuLaunch *given,
                              AuSink sink);
 
+/* ---- vulkan_kept.c */
+typedef struct VulkanKept {
+    const void *code;
+    size_t bytes;
+    VkPipelineCache cache; /* 0: there is none */
+    bool known;            /* it came from the disk */
+} VulkanKept;
+void rt_vulkan_kept_open(Vulkan *v, VulkanKept *kept);
+void rt_vulkan_kept_close(Vulkan *v, VulkanKept *kept, bool good);
+
 /* What kernels find pushed (docs/artifact.md). */
 typedef struct VulkanPushed {
     uint64_t slots;

@@ -13,7 +13,7 @@ typedef struct VkDevice_T *VkDevice;
 typedef struct VkQueue_T *VkQueue;
 typedef struct VkCommandBuffer_T *VkCommandBuffer;
 typedef uint64_t VkBuffer, VkDeviceMemory, VkShaderModule, VkPipelineLayout, VkPipeline,
-    VkCommandPool, VkSemaphore, VkQueryPool; /* handles that are not pointers */
+    VkCommandPool, VkSemaphore, VkQueryPool, VkPipelineCache; /* handles that are not pointers */
 
 enum {
     VK_SUCCESS = 0,
@@ -38,6 +38,7 @@ enum {
     VK_TYPE_QUERY_POOL = 11,
     VK_TYPE_BUFFER = 12,
     VK_TYPE_SHADER_MODULE = 16,
+    VK_TYPE_PIPELINE_CACHE = 17,
     VK_TYPE_SHADER_STAGE = 18,
     VK_TYPE_COMPUTE_PIPELINE = 29,
     VK_TYPE_PIPELINE_LAYOUT = 30,
@@ -287,6 +288,13 @@ typedef struct VkComputePipelineCreateInfo {
     VkPipeline base;
     int32_t base_index;
 } VkComputePipelineCreateInfo;
+typedef struct VkPipelineCacheCreateInfo {
+    uint32_t type;
+    const void *next;
+    uint32_t flags;
+    size_t bytes;
+    const void *data;
+} VkPipelineCacheCreateInfo;
 typedef struct VkPushConstantRange {
     uint32_t stages, offset, bytes;
 } VkPushConstantRange;

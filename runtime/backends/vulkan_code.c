@@ -17,7 +17,10 @@ void rt_vulkan_unload(void *state, void *program)
     Program *p = program;
     const AuSink quiet = {.memory = v->heap};
     pthread_mutex_lock(&v->lock);
-    if (rt_vulkan_wait(v, v->submitted, quiet) == AULE_OK) rt_vulkan_listen(v, v->submitted);
+    if (rt_vulkan_wait(v, v->submitted, quiet) == AULE_OK)
+        rt_vulkan_listen(v, v->submitted);
+    else
+        v->vk.vkDeviceWaitIdle(v->device);
     pthread_mutex_unlock(&v->lock);
     for (uint32_t n = 0; n < p->variant->launch_count; n++)
         if (p->pipelines[n]) v->vk.vkDestroyPipeline(v->device, p->pipelines[n], NULL);
@@ -44,7 +47,8 @@ static aule_status check_launch(const Vulkan *v, const aule_launch_v1 *launch, A
     return AULE_OK;
 }
 
-static aule_status build(Vulkan *v, Program *p, VkShaderModule module, AuSink sink)
+static aule_status build(Vulkan *v, Program *p, VkShaderModule module, VkPipelineCache cache,
+                         AuSink sink)
 {
     enum { FUSED, CUTS_LOOPS, SPECIAL };
     const uint32_t values[] = {
@@ -67,10 +71,13 @@ static aule_status build(Vulkan *v, Program *p, VkShaderModule module, AuSink si
                                                   .layout = v->layout,
                                                   .base_index = -1};
         VkResult code =
-            v->vk.vkCreateComputePipelines(v->device, 0, 1, &info, NULL, &p->pipelines[n]);
+            v->vk.vkCreateComputePipelines(v->device, cache, 1, &info, NULL, &p->pipelines[n]);
         if (code == VK_SUCCESS) continue;
         char number[24];
         p->pipelines[n] = 0;
+        if (code == VK_ERROR_DEVICE_LOST || code == VK_ERROR_OUT_OF_HOST_MEMORY ||
+            code == VK_ERROR_OUT_OF_DEVICE_MEMORY)
+            return rt_vulkan_check(v, sink, "vkCreateComputePipelines", code);
         return rt_fail(sink, AULE_ERROR_BUILD,
                        "vulkan:%u: vkCreateComputePipelines of %s ('%s'): %s", v->index,
                        launch->entry, p->variant->schedule, rt_vulkan_error(code, number));
@@ -111,7 +118,10 @@ static aule_status make(Vulkan *v, Program *p, AuSink sink)
     VkShaderModule module = 0;
     aule_status status = make_module(v, p->variant, &module, sink);
     if (status) return status;
-    status = build(v, p, module, sink);
+    VulkanKept kept = {.code = p->variant->code, .bytes = (size_t)p->variant->code_bytes};
+    rt_vulkan_kept_open(v, &kept);
+    status = build(v, p, module, kept.cache, sink);
+    rt_vulkan_kept_close(v, &kept, status == AULE_OK);
     v->vk.vkDestroyShaderModule(v->device, module, NULL);
     return status;
 }

@@ -12,7 +12,8 @@ static uint32_t memory_type(const Vulkan *v, uint32_t allowed, uint32_t flags)
     return UINT32_MAX;
 }
 
-static VkResult allocate(Vulkan *v, VulkanBuffer *b, bool visible)
+/* [call] is the last one. */
+static VkResult allocate(Vulkan *v, VulkanBuffer *b, bool visible, const char **call)
 {
     enum { SEEN = VK_MEMORY_HOST_VISIBLE | VK_MEMORY_HOST_COHERENT };
     VkMemoryRequirements needs;
@@ -25,12 +26,17 @@ static VkResult allocate(Vulkan *v, VulkanBuffer *b, bool visible)
     const VkMemoryAllocateInfo info = {
         .type = VK_TYPE_MEMORY_ALLOCATE, .next = &flags, .bytes = needs.bytes, .memory_type = type};
     VkResult code = v->vk.vkAllocateMemory(v->device, &info, NULL, &b->memory);
-    if (code != VK_SUCCESS) b->memory = 0;
-    if (code == VK_SUCCESS) code = v->vk.vkBindBufferMemory(v->device, b->buffer, b->memory, 0);
+    if (code != VK_SUCCESS) {
+        b->memory = 0;
+        return code;
+    }
+    *call = "vkBindBufferMemory";
+    code = v->vk.vkBindBufferMemory(v->device, b->buffer, b->memory, 0);
+    if (code != VK_SUCCESS || (v->facts.memory.types[type].flags & SEEN) != SEEN) return code;
     void *mapped = NULL;
-    if (code == VK_SUCCESS && (v->facts.memory.types[type].flags & SEEN) == SEEN)
-        code = v->vk.vkMapMemory(v->device, b->memory, 0, UINT64_MAX, 0, &mapped);
-    b->mapped = mapped;
+    *call = "vkMapMemory";
+    code = v->vk.vkMapMemory(v->device, b->memory, 0, UINT64_MAX, 0, &mapped);
+    if (code == VK_SUCCESS) b->mapped = mapped;
     return code;
 }
 
@@ -60,7 +66,7 @@ aule_status rt_vulkan_buffer(Vulkan *v, uint64_t bytes, bool visible, VulkanBuff
     if (code != VK_SUCCESS) b->buffer = 0;
     if (code == VK_SUCCESS) {
         call = "vkAllocateMemory";
-        code = allocate(v, b, visible);
+        code = allocate(v, b, visible, &call);
     }
     if (code != VK_SUCCESS) {
         rt_vulkan_buffer_end(v, b);

@@ -1,0 +1,320 @@
+/* vulkan_mock.c - see vulkan_mock.h: instances, devices, memory, pipelines. What is submitted is in vulkan_mock_run.c. */
+#include "vulkan_mock_inside.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+VulkanMock vulkan_mock;
+
+void vulkan_mock_reset(void)
+{
+    vulkan_mock = (VulkanMock){.devices = 1,
+                               .loader = VK_VERSION_1_2,
+                               .version = VK_VERSION_1_2,
+                               .most_blocks = 65535,
+                               .shared_bytes = 48 << 10,
+                               .memory_bytes = 1 << 30};
+}
+
+bool mock_fails(const char *function)
+{
+    const bool now = ++vulkan_mock.calls == vulkan_mock.fail_at ||
+                     (vulkan_mock.fail && strcmp(vulkan_mock.fail, function) == 0);
+    if (!now) return false;
+    vulkan_mock.failed = function;
+    return true;
+}
+
+static bool has(int feature) { return !(vulkan_mock.lacks >> feature & 1); }
+
+/* ---- instances */
+
+VkResult vkEnumerateInstanceVersion(uint32_t *version)
+{
+    ENTER();
+    *version = vulkan_mock.loader;
+    return VK_SUCCESS;
+}
+VkResult vkEnumerateInstanceLayerProperties(uint32_t *count, VkLayerProperties *layers)
+{
+    ENTER();
+    (void)layers;
+    *count = 0;
+    return VK_SUCCESS;
+}
+VkResult vkCreateInstance(const VkInstanceCreateInfo *info, const void *allocator,
+                          VkInstance *instance)
+{
+    ENTER();
+    (void)allocator;
+    if (info->layer_count) return VK_ERROR_LAYER_NOT_PRESENT;
+    *instance = malloc(1);
+    vulkan_mock.instances++;
+    return VK_SUCCESS;
+}
+void vkDestroyInstance(VkInstance instance, const void *allocator)
+{
+    (void)allocator;
+    free(instance);
+    vulkan_mock.instances--;
+}
+
+/* ---- devices: numbers from 1 */
+
+VkResult vkEnumeratePhysicalDevices(VkInstance instance, uint32_t *count, VkPhysicalDevice *devices)
+{
+    ENTER();
+    (void)instance;
+    if (*count > vulkan_mock.devices) *count = vulkan_mock.devices;
+    for (uint32_t n = 0; n < *count; n++) devices[n] = (VkPhysicalDevice)(uintptr_t)(n + 1);
+    return VK_SUCCESS;
+}
+VkResult vkEnumerateDeviceExtensionProperties(VkPhysicalDevice device, const char *layer,
+                                              uint32_t *count, VkExtensionProperties *extensions)
+{
+    ENTER();
+    (void)device, (void)layer;
+    *count = 1;
+    snprintf(extensions->name, sizeof extensions->name, "VK_NV_shader_sm_builtins");
+    return VK_SUCCESS;
+}
+void vkGetPhysicalDeviceProperties2(VkPhysicalDevice device, VkPhysicalDeviceProperties2 *p)
+{
+    p->api_version = vulkan_mock.version;
+    p->driver_version = vulkan_mock.driver;
+    p->kind = VK_DEVICE_DISCRETE_GPU;
+    snprintf(p->name, sizeof p->name, "mock %d", (int)(uintptr_t)device - 1);
+    p->limits.shared_bytes = vulkan_mock.shared_bytes;
+    for (int n = 0; n < 3; n++) {
+        p->limits.group_count[n] = vulkan_mock.most_blocks;
+        p->limits.group_size[n] = 256;
+    }
+    p->limits.group_threads = 256;
+    p->limits.timestamp_period = 1;
+    for (VulkanExtra *next = p->next; next; next = next->next) {
+        if (next->type == VK_TYPE_PROPERTIES_SM_NV) next->words[0] = 7;
+        if (next->type == VK_TYPE_PROPERTIES_12) {
+            VkPhysicalDeviceVulkan12Properties *more = (void *)next;
+            more->keeps_special = has(MOCK_KEEPS_SPECIAL);
+            more->rounds_even = has(MOCK_ROUNDS_EVEN);
+        }
+        if (next->type == VK_TYPE_PROPERTIES_11)
+            ((VkPhysicalDeviceVulkan11Properties *)(void *)next)->subgroup = 32;
+    }
+}
+void vkGetPhysicalDeviceFeatures2(VkPhysicalDevice device, VkPhysicalDeviceFeatures2 *f)
+{
+    (void)device;
+    VkPhysicalDeviceVulkan11Features *f11 = f->next;
+    VkPhysicalDeviceVulkan12Features *f12 = f11->next;
+    f->is[VK_HAS_INT64] = has(MOCK_INT64);
+    f->is[VK_HAS_INT16] = has(MOCK_INT16);
+    f11->is[VK_HAS_STORAGE_16] = has(MOCK_STORAGE_16);
+    f12->is[VK_HAS_STORAGE_8] = has(MOCK_STORAGE_8);
+    f12->is[VK_HAS_INT8] = has(MOCK_INT8);
+    f12->is[VK_HAS_TIMELINE] = has(MOCK_TIMELINE);
+    f12->is[VK_HAS_BUFFER_ADDRESS] = has(MOCK_BUFFER_ADDRESS);
+    f12->is[VK_HAS_MEMORY_MODEL] = has(MOCK_MEMORY_MODEL);
+}
+void vkGetPhysicalDeviceMemoryProperties(VkPhysicalDevice device,
+                                         VkPhysicalDeviceMemoryProperties *memory)
+{
+    enum { SEEN = VK_MEMORY_HOST_VISIBLE | VK_MEMORY_HOST_COHERENT };
+    (void)device;
+    *memory = (VkPhysicalDeviceMemoryProperties){.type_count = 2, .heap_count = 1};
+    memory->types[0].flags = VK_MEMORY_DEVICE_LOCAL | (vulkan_mock.hidden ? 0 : SEEN);
+    memory->types[1].flags = SEEN;
+    memory->heaps[0].bytes = vulkan_mock.memory_bytes;
+}
+void vkGetPhysicalDeviceQueueFamilyProperties(VkPhysicalDevice device, uint32_t *count,
+                                              VkQueueFamilyProperties *families)
+{
+    (void)device;
+    *count = 1;
+    *families = (VkQueueFamilyProperties){
+        .flags = has(MOCK_QUEUE) ? VK_QUEUE_COMPUTE : 0, .count = 1, .timestamp_bits = 64};
+}
+VkResult vkCreateDevice(VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
+                        const void *allocator, VkDevice *device)
+{
+    ENTER();
+    (void)physical, (void)info, (void)allocator;
+    *device = malloc(1);
+    vulkan_mock.opened++;
+    return VK_SUCCESS;
+}
+void vkDestroyDevice(VkDevice device, const void *allocator)
+{
+    (void)allocator;
+    free(device);
+    vulkan_mock.opened--;
+}
+void vkGetDeviceQueue(VkDevice device, uint32_t family, uint32_t index, VkQueue *queue)
+{
+    (void)family, (void)index;
+    *queue = (VkQueue)(void *)device;
+}
+VkResult vkDeviceWaitIdle(VkDevice device)
+{
+    ENTER();
+    (void)device;
+    return VK_SUCCESS;
+}
+
+/* ---- buffers and memory */
+
+VkResult vkCreateBuffer(VkDevice device, const VkBufferCreateInfo *info, const void *allocator,
+                        VkBuffer *buffer)
+{
+    ENTER();
+    (void)device, (void)allocator;
+    MockBuffer *made = calloc(1, sizeof *made);
+    made->bytes = info->bytes;
+    *buffer = (uintptr_t)made;
+    vulkan_mock.buffers++;
+    return VK_SUCCESS;
+}
+void vkDestroyBuffer(VkDevice device, VkBuffer buffer, const void *allocator)
+{
+    (void)device, (void)allocator;
+    free((void *)(uintptr_t)buffer);
+    vulkan_mock.buffers--;
+}
+void vkGetBufferMemoryRequirements(VkDevice device, VkBuffer buffer, VkMemoryRequirements *needs)
+{
+    (void)device;
+    *needs = (VkMemoryRequirements){MOCK(MockBuffer, buffer)->bytes, 64, 3};
+}
+uint64_t vkGetBufferDeviceAddress(VkDevice device, const VkBufferDeviceAddressInfo *info)
+{
+    (void)device;
+    return (uintptr_t)MOCK(MockBuffer, info->buffer)->at;
+}
+VkResult vkAllocateMemory(VkDevice device, const VkMemoryAllocateInfo *info, const void *allocator,
+                          VkDeviceMemory *memory)
+{
+    ENTER();
+    (void)device, (void)allocator;
+    if (info->bytes > vulkan_mock.memory_bytes) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+    void *at = aligned_alloc(64, (info->bytes + 63) / 64 * 64);
+    memset(at, 0x55, info->bytes);
+    *memory = (uintptr_t)at;
+    vulkan_mock.memories++;
+    return VK_SUCCESS;
+}
+void vkFreeMemory(VkDevice device, VkDeviceMemory memory, const void *allocator)
+{
+    (void)device, (void)allocator;
+    free((void *)(uintptr_t)memory);
+    vulkan_mock.memories--;
+}
+VkResult vkBindBufferMemory(VkDevice device, VkBuffer buffer, VkDeviceMemory memory,
+                            uint64_t offset)
+{
+    ENTER();
+    (void)device;
+    MOCK(MockBuffer, buffer)->at = (char *)(uintptr_t)memory + offset;
+    return VK_SUCCESS;
+}
+VkResult vkMapMemory(VkDevice device, VkDeviceMemory memory, uint64_t offset, uint64_t bytes,
+                     uint32_t flags, void **at)
+{
+    ENTER();
+    (void)device, (void)bytes, (void)flags;
+    *at = (char *)(uintptr_t)memory + offset;
+    vulkan_mock.mapped++;
+    return VK_SUCCESS;
+}
+
+/* ---- code */
+
+VkResult vkCreateShaderModule(VkDevice device, const VkShaderModuleCreateInfo *info,
+                              const void *allocator, VkShaderModule *module)
+{
+    ENTER();
+    (void)device, (void)info, (void)allocator;
+    *module = (VkShaderModule)++vulkan_mock.modules;
+    return VK_SUCCESS;
+}
+void vkDestroyShaderModule(VkDevice device, VkShaderModule module, const void *allocator)
+{
+    (void)device, (void)module, (void)allocator;
+    vulkan_mock.modules--;
+}
+VkResult vkCreatePipelineLayout(VkDevice device, const VkPipelineLayoutCreateInfo *info,
+                                const void *allocator, VkPipelineLayout *layout)
+{
+    ENTER();
+    (void)device, (void)info, (void)allocator;
+    *layout = (VkPipelineLayout)++vulkan_mock.layouts;
+    return VK_SUCCESS;
+}
+void vkDestroyPipelineLayout(VkDevice device, VkPipelineLayout layout, const void *allocator)
+{
+    (void)device, (void)layout, (void)allocator;
+    vulkan_mock.layouts--;
+}
+/* The head that the specification asks for, and eight bytes. */
+typedef struct Kept {
+    uint32_t bytes, version, vendor, device;
+    uint8_t uuid[16];
+    char made[8];
+} Kept;
+
+VkResult vkCreatePipelineCache(VkDevice device, const VkPipelineCacheCreateInfo *info,
+                               const void *allocator, VkPipelineCache *cache)
+{
+    ENTER();
+    (void)device, (void)allocator;
+    const Kept *kept = info->data;
+    if (kept && (info->bytes != sizeof *kept || memcmp(kept->made, "pipeline", 8) != 0)) abort();
+    vulkan_mock.cached += kept != NULL;
+    *cache = 1;
+    vulkan_mock.caches++;
+    return VK_SUCCESS;
+}
+void vkDestroyPipelineCache(VkDevice device, VkPipelineCache cache, const void *allocator)
+{
+    (void)device, (void)cache, (void)allocator;
+    vulkan_mock.caches--;
+}
+VkResult vkGetPipelineCacheData(VkDevice device, VkPipelineCache cache, size_t *bytes, void *data)
+{
+    ENTER();
+    (void)device, (void)cache;
+    const Kept kept = {.bytes = 32, .version = 1, .made = {'p', 'i', 'p', 'e', 'l', 'i', 'n', 'e'}};
+    if (data) memcpy(data, &kept, sizeof kept);
+    *bytes = sizeof kept;
+    return VK_SUCCESS;
+}
+
+VkResult vkCreateComputePipelines(VkDevice device, VkPipelineCache cache, uint32_t count,
+                                  const VkComputePipelineCreateInfo *infos, const void *allocator,
+                                  VkPipeline *pipelines)
+{
+    ENTER();
+    (void)device, (void)cache, (void)count, (void)allocator;
+    const MockKernel *kernel = mock_kernel(infos->stage.name);
+    if (!kernel) return VK_ERROR_UNKNOWN_KERNEL;
+    *pipelines = (uintptr_t)kernel;
+    vulkan_mock.pipelines++;
+    return VK_SUCCESS;
+}
+void vkDestroyPipeline(VkDevice device, VkPipeline pipeline, const void *allocator)
+{
+    (void)device, (void)pipeline, (void)allocator;
+    vulkan_mock.pipelines--;
+}
+
+/* ---- the loader */
+
+MOCK_API VkFunction vkGetInstanceProcAddr(VkInstance instance, const char *name);
+VkFunction vkGetInstanceProcAddr(VkInstance instance, const char *name)
+{
+    (void)instance;
+#define VK(result, function, arguments)                                                            \
+    if (strcmp(name, #function) == 0) return (VkFunction)function;
+#include "../../runtime/backends/vulkan_api.def"
+    return NULL;
+}

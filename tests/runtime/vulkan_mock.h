@@ -1,0 +1,48 @@
+/* vulkan_mock.h - a libvulkan.so.1 without a device: loader and driver over host memory. It runs the kernels of the sample artifact as host
+ * functions when they are submitted, counts what is alive, and fails where it is told to. */
+#ifndef VULKAN_MOCK_H
+#define VULKAN_MOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define MOCK_API __attribute__((visibility("default")))
+
+/* Features and properties that a device may lack, as bits. */
+enum {
+    MOCK_BUFFER_ADDRESS,
+    MOCK_MEMORY_MODEL,
+    MOCK_TIMELINE,
+    MOCK_INT64,
+    MOCK_INT16,
+    MOCK_INT8,
+    MOCK_STORAGE_16,
+    MOCK_STORAGE_8,
+    MOCK_KEEPS_SPECIAL,
+    MOCK_ROUNDS_EVEN,
+    MOCK_QUEUE,
+    MOCK_FEATURES
+};
+
+typedef struct VulkanMock {
+    uint32_t devices, loader, version; /* versions as Vulkan counts them */
+    uint32_t lacks;                    /* bits of what is above */
+    bool hidden;                       /* the host does not see the device's memory */
+    uint32_t most_blocks, shared_bytes;
+    uint32_t driver;       /* its version */
+    uint64_t memory_bytes; /* of one allocation at most */
+    int fail_at;           /* this call fails, counted from 1; 0: none */
+    const char *fail;      /* or the first of this function */
+    int code;              /* with this result */
+    /* so far */
+    int calls, dispatches, cached;                    /* pipeline caches that had data */
+    const char *failed;                               /* the function that did */
+    int instances, opened, buffers, memories, mapped; /* alive */
+    int modules, layouts, pipelines, pools, semaphores, queries, caches;
+} VulkanMock;
+
+extern MOCK_API VulkanMock vulkan_mock;
+MOCK_API void
+vulkan_mock_reset(void); /* one device that has everything, with memory that the host sees */
+
+#endif

@@ -1,0 +1,431 @@
+/* The Vulkan backend on a mock of loader and driver (vulkan_mock.h): results with memory that the host sees and that it does not,
+ * what devices lack, every call that fails in turn, and that nothing of the driver's is left. */
+#include "case.h"
+#include "vulkan_mock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../runtime/backends/vulkan_api.h"
+
+/* The sample's module with modules for Vulkan instead of PTX. The mock knows kernels by their names, so that no code is needed. */
+static const uint32_t code[] = {0x07230203, 0x00010500, 0, 1, 0};
+enum { MOST_VARIANTS = 32 };
+static aule_variant_v1 variants[MOST_VARIANTS];
+static aule_attention_v1 attention;
+static aule_module_v1 module;
+
+static void make_module(void)
+{
+    module = sample_module;
+    attention = *module.attentions;
+    assert_true(attention.variant_count <= MOST_VARIANTS);
+    memcpy(variants, attention.variants, attention.variant_count * sizeof *variants);
+    for (uint32_t n = 0; n < attention.variant_count; n++) {
+        if (strcmp(variants[n].target, "cuda") != 0 || strcmp(variants[n].arch, "sm_80") != 0)
+            continue;
+        variants[n].target = "vulkan";
+        variants[n].arch = "vulkan12";
+        variants[n].features = "shared32k";
+        variants[n].code_format = AULE_CODE_SPIRV;
+        variants[n].code = code;
+        variants[n].code_bytes = sizeof code;
+    }
+    attention.variants = variants;
+    module.attentions = &attention;
+}
+
+typedef struct Setup {
+    aule_module *module;
+    aule_device *device;
+    aule_plan *plan;
+    aule_buffer *buffers[TENSORS], *workspace;
+    aule_event *first, *last;
+    Case *c;
+} Setup;
+
+static aule_status place(Setup *s, aule_error **error)
+{
+    aule_status status = AULE_OK;
+    for (int t = 0; t < TENSORS && !status; t++) {
+        status = aule_buffer_new(s->device, s->c->bytes[t], &s->buffers[t], error);
+        if (!status)
+            status = aule_buffer_upload(s->buffers[t], 0, s->c->storage[t], s->c->bytes[t], error);
+        if (status) break;
+        s->c->tensors[t].data = aule_buffer_data(s->buffers[t]);
+        s->c->tensors[t].device = aule_device_get_info(s->device)->dl;
+    }
+    if (!status) status = aule_buffer_new(s->device, 4096, &s->workspace, error);
+    s->c->run.workspace = aule_buffer_data(s->workspace);
+    s->c->run.workspace_bytes = 4096;
+    return status;
+}
+
+/* All that a program does, until something fails. */
+static aule_status run_all(Setup *s, aule_error **error)
+{
+    uint64_t nanoseconds;
+    aule_status status = aule_device_open("vulkan:0", NULL, &s->device, error);
+    if (!status) status = place(s, error);
+    if (!status)
+        status = aule_plan_new(aule_module_attention(s->module, 0), s->device, &s->c->call,
+                               &s->plan, error);
+    if (!status) status = aule_event_record(s->device, NULL, &s->first, error);
+    if (!status) status = aule_plan_run(s->plan, &s->c->run, error);
+    if (!status) status = aule_event_record(s->device, NULL, &s->last, error);
+    if (!status) status = aule_device_synchronize(s->device, NULL, error);
+    if (!status) status = aule_event_elapsed(s->first, s->last, &nanoseconds, error);
+    for (int t = T_O; t < TENSORS && !status; t++)
+        status = aule_buffer_download(s->buffers[t], 0, s->c->storage[t], s->c->bytes[t], error);
+    return status;
+}
+
+static void open_case(Setup *s)
+{
+    memset(s, 0, sizeof *s);
+    s->c = case_new();
+    assert_int_equal(aule_module_from(&module, NULL, &s->module, NULL), AULE_OK);
+}
+
+static void close_case(Setup *s)
+{
+    aule_event_free(s->first);
+    aule_event_free(s->last);
+    aule_plan_free(s->plan);
+    for (int t = 0; t < TENSORS; t++) aule_buffer_free(s->buffers[t]);
+    aule_buffer_free(s->workspace);
+    aule_device_close(s->device);
+    aule_module_close(s->module);
+    case_free(s->c);
+}
+
+static void expect_nothing_left(void)
+{
+    assert_int_equal(vulkan_mock.instances, 0);
+    assert_int_equal(vulkan_mock.opened, 0);
+    assert_int_equal(vulkan_mock.buffers, 0);
+    assert_int_equal(vulkan_mock.memories, 0);
+    assert_int_equal(vulkan_mock.modules, 0);
+    assert_int_equal(vulkan_mock.layouts, 0);
+    assert_int_equal(vulkan_mock.pipelines, 0);
+    assert_int_equal(vulkan_mock.pools, 0);
+    assert_int_equal(vulkan_mock.semaphores, 0);
+    assert_int_equal(vulkan_mock.queries, 0);
+    assert_int_equal(vulkan_mock.caches, 0);
+}
+
+static void expect_right(void)
+{
+    Setup s;
+    aule_error *error = NULL;
+    open_case(&s);
+    if (run_all(&s, &error)) fail_msg("%s", aule_error_message(error));
+    assert_true(case_is_right(s.c));
+    assert_int_equal(aule_device_get_info(s.device)->units, 7);
+    close_case(&s);
+    expect_nothing_left();
+}
+
+static void expect_wrong(aule_status status, const char *text)
+{
+    Setup s;
+    aule_error *error = NULL;
+    open_case(&s);
+    aule_status found = run_all(&s, &error);
+    expect_error(found, &error, status, text);
+    close_case(&s);
+    expect_nothing_left();
+}
+
+/* ---- results */
+
+static void test_result(void **state)
+{
+    (void)state;
+    vulkan_mock_reset();
+    expect_right();
+}
+
+/* Through the buffer that both see. */
+static void test_memory_of_the_device_alone(void **state)
+{
+    (void)state;
+    vulkan_mock_reset();
+    vulkan_mock.hidden = true;
+    expect_right();
+}
+
+/* Forward is two launches of 5 x 4 x 2 blocks, with one of the probe before them. */
+static void test_grids_beyond_the_limit(void **state)
+{
+    (void)state;
+    vulkan_mock_reset();
+    expect_right();
+    assert_int_equal(vulkan_mock.dispatches, 3);
+    vulkan_mock_reset();
+    vulkan_mock.most_blocks = 2;
+    expect_right();
+    assert_true(vulkan_mock.dispatches > 3);
+}
+
+/* ---- what the driver made, on disk */
+
+static char folder[] = "/tmp/aule-vulkan-test-XXXXXX";
+
+static void in_folder(const char *command)
+{
+    char text[160];
+    snprintf(text, sizeof text, "cd %s/aule && %s", folder, command);
+    assert_int_equal(system(text), 0);
+}
+
+static void expect_cached(int count)
+{
+    vulkan_mock.cached = 0;
+    expect_right();
+    assert_int_equal(vulkan_mock.cached, count);
+}
+
+/* Two modules: the probe's and the sample's. */
+static void test_pipelines_are_kept(void **state)
+{
+    (void)state;
+    vulkan_mock_reset();
+    expect_right();
+    in_folder("rm -f vulkan-*");
+    expect_cached(0);
+    expect_cached(2);
+    in_folder("test $(ls vulkan-* | wc -l) = 2");
+    vulkan_mock.driver = 5; /* another one */
+    expect_cached(0);
+    expect_cached(2);
+    vulkan_mock.driver = 0;
+    in_folder("for f in vulkan-*; do truncate -s 40 $f; done"); /* cut */
+    expect_cached(0);
+    expect_cached(2);
+    in_folder(
+        "for f in vulkan-*; do printf x | dd of=$f bs=1 seek=70 conv=notrunc 2>/dev/null; done");
+    expect_cached(0);
+    expect_cached(2);
+}
+
+/* ---- what there is not */
+
+static void expect_absent(const char *id, const char *text)
+{
+    aule_device *device = NULL;
+    aule_error *error = NULL;
+    aule_status status = aule_device_open(id, NULL, &device, &error);
+    expect_error(status, &error, AULE_ERROR_DEVICE, text);
+    expect_nothing_left();
+}
+
+static void test_devices(void **state)
+{
+    (void)state;
+    vulkan_mock_reset();
+    expect_absent("vulkan:1", "there is no vulkan:1, this machine has vulkan:0 alone");
+    vulkan_mock.devices = 3;
+    expect_absent("vulkan:3", "there is no vulkan:3, this machine has vulkan:0 to vulkan:2");
+    expect_absent("vulkan:x", "'vulkan:x' is not a device");
+    vulkan_mock.devices = 0;
+    expect_absent("vulkan", "no driver has a device");
+    vulkan_mock_reset();
+    vulkan_mock.fail = "vkCreateInstance";
+    vulkan_mock.code = VK_ERROR_INCOMPATIBLE_DRIVER;
+    expect_absent("vulkan:0", "no driver (ICD) is installed");
+    vulkan_mock_reset();
+    vulkan_mock.loader = 1 << 22 | 1 << 12;
+    expect_absent("vulkan:0", "the loader libvulkan.so.1 is older than Vulkan 1.2");
+    vulkan_mock_reset();
+    vulkan_mock.version = 1 << 22 | 1 << 12;
+    expect_absent("vulkan:0", "it has Vulkan 1.1, 1.2 is needed");
+    vulkan_mock_reset();
+    setenv("AULE_VULKAN_VALIDATION", "1", 1);
+    expect_absent("vulkan:0", "VK_LAYER_KHRONOS_validation, which is not installed");
+    unsetenv("AULE_VULKAN_VALIDATION");
+}
+
+static void test_below_the_floor(void **state)
+{
+    (void)state;
+    static const char *const names[MOCK_FEATURES] = {
+        [MOCK_BUFFER_ADDRESS] = "bufferDeviceAddress",
+        [MOCK_MEMORY_MODEL] = "vulkanMemoryModel",
+        [MOCK_TIMELINE] = "timelineSemaphore",
+        [MOCK_INT64] = "shaderInt64",
+        [MOCK_INT16] = "shaderInt16",
+        [MOCK_INT8] = "shaderInt8",
+        [MOCK_STORAGE_16] = "storageBuffer16BitAccess",
+        [MOCK_STORAGE_8] = "storageBuffer8BitAccess",
+        [MOCK_KEEPS_SPECIAL] = "shaderSignedZeroInfNanPreserveFloat32",
+        [MOCK_ROUNDS_EVEN] = "shaderRoundingModeRTEFloat32",
+        [MOCK_QUEUE] = "a queue that computes"};
+    for (uint32_t n = 0; n < MOCK_FEATURES; n++) {
+        vulkan_mock_reset();
+        vulkan_mock.lacks = 1u << n;
+        char text[96] = "vulkan:0 is not available: it lacks ";
+        strcat(text, names[n]);
+        expect_absent("vulkan:0", text);
+    }
+    vulkan_mock_reset();
+    vulkan_mock.lacks = 1u << MOCK_INT64 | 1u << MOCK_INT8;
+    expect_absent("vulkan:0", "it lacks shaderInt64, shaderInt8");
+}
+
+static void test_little_shared_memory(void **state)
+{
+    (void)state;
+    vulkan_mock_reset();
+    vulkan_mock.shared_bytes = 16 << 10;
+    expect_wrong(AULE_ERROR_UNSUPPORTED,
+                 "(needs shared32k; what the device has: vulkan1.2 shared16k subgroup32)");
+}
+
+/* ---- failures */
+
+static void test_memory_runs_out(void **state)
+{
+    (void)state;
+    vulkan_mock_reset();
+    vulkan_mock.memory_bytes = 1 << 20;
+    aule_device *device = NULL;
+    aule_buffer *buffer = NULL;
+    aule_error *error = NULL;
+    assert_int_equal(aule_device_open("vulkan:0", NULL, &device, &error), AULE_OK);
+    expect_error(aule_buffer_new(device, 1 << 21, &buffer, &error), &error, AULE_ERROR_MEMORY,
+                 "vkAllocateMemory, 2097152 bytes: VK_ERROR_OUT_OF_DEVICE_MEMORY");
+    assert_int_equal(aule_buffer_new(device, 4096, &buffer, &error), AULE_OK); /* it goes on */
+    aule_buffer_free(buffer);
+    aule_device_close(device);
+    expect_nothing_left();
+}
+
+/* Every call after the one that said so says so, too; another device of the process goes on. */
+static void test_lost(void **state)
+{
+    (void)state;
+    vulkan_mock_reset();
+    Setup s;
+    aule_error *error = NULL;
+    open_case(&s);
+    if (run_all(&s, &error)) fail_msg("%s", aule_error_message(error));
+    vulkan_mock.fail = "vkQueueSubmit";
+    vulkan_mock.code = VK_ERROR_DEVICE_LOST;
+    expect_error(aule_plan_run(s.plan, &s.c->run, &error), &error, AULE_ERROR_DRIVER,
+                 "vulkan:0: vkQueueSubmit: VK_ERROR_DEVICE_LOST; a kernel has failed");
+    vulkan_mock.fail = NULL;
+    expect_error(aule_plan_run(s.plan, &s.c->run, &error), &error, AULE_ERROR_DRIVER,
+                 "vulkan:0: an earlier call: VK_ERROR_DEVICE_LOST");
+    close_case(&s);
+    expect_nothing_left();
+    expect_right();
+}
+
+static void test_a_pipeline_that_is_refused(void **state)
+{
+    (void)state;
+    vulkan_mock_reset();
+    Setup s;
+    aule_error *error = NULL;
+    open_case(&s);
+    assert_int_equal(aule_device_open("vulkan:0", NULL, &s.device, &error), AULE_OK);
+    assert_int_equal(place(&s, &error), AULE_OK);
+    vulkan_mock.fail = "vkCreateComputePipelines";
+    vulkan_mock.code = -13;
+    expect_plan_error(aule_module_attention(s.module, 0), s.device, s.c, AULE_ERROR_BUILD,
+                      "vulkan:0: vkCreateComputePipelines of weigh ('rows sm_80'): "
+                      "VK_ERROR_UNKNOWN");
+    close_case(&s);
+    expect_nothing_left();
+}
+
+static void test_callers_queue_and_context(void **state)
+{
+    (void)state;
+    vulkan_mock_reset();
+    Setup s;
+    aule_error *error = NULL;
+    aule_device *other = NULL;
+    open_case(&s);
+    if (run_all(&s, &error)) fail_msg("%s", aule_error_message(error));
+    s.c->run.queue = &s;
+    expect_error(aule_plan_run(s.plan, &s.c->run, &error), &error, AULE_ERROR_UNSUPPORTED,
+                 "a queue of the caller's cannot be taken");
+    const aule_device_options options = {.struct_size = sizeof options, .context = &s};
+    expect_error(aule_device_open("vulkan:0", &options, &other, &error), &error,
+                 AULE_ERROR_UNSUPPORTED, "a context of the caller's cannot be taken");
+    close_case(&s);
+    expect_nothing_left();
+}
+
+/* Does a message say which call it was? What the reasons of absent devices say in words is here. */
+static bool tells(const char *message, const char *function)
+{
+    return strstr(message, function) ||
+           (strcmp(function, "vkEnumerateInstanceVersion") == 0 &&
+            strstr(message, "older than Vulkan 1.2")) ||
+           (strcmp(function, "vkWaitSemaphores") == 0 && /* while something was given back */
+            strstr(message, "an earlier call: VK_ERROR_DEVICE_LOST"));
+}
+
+/* The n-th call fails, for every n there is, and in both kinds of memory. */
+static void test_every_call_fails_in_turn(void **state)
+{
+    (void)state;
+    static const int codes[] = {VK_ERROR_OUT_OF_HOST_MEMORY, VK_ERROR_DEVICE_LOST, -3};
+    setenv("AULE_CACHE_MAX", "0", 1); /* each time, pipelines are built */
+    for (int hidden = 0; hidden < 2; hidden++)
+        for (int n = 1, done = 0; !done; n++) {
+            Setup s;
+            aule_error *error = NULL;
+            vulkan_mock_reset();
+            vulkan_mock.hidden = hidden;
+            vulkan_mock.fail_at = n;
+            vulkan_mock.code = codes[n % 3];
+            open_case(&s);
+            aule_status status = run_all(&s, &error);
+            const char *failed = vulkan_mock.failed; /* NULL: there are fewer calls */
+            done = !failed;
+            /* Without these it works all the same; and what is given back waits in another way. */
+            const bool is_needless =
+                failed && (strcmp(failed, "vkEnumerateDeviceExtensionProperties") == 0 ||
+                           strstr(failed, "PipelineCache") ||
+                           (strcmp(failed, "vkWaitSemaphores") == 0 && !status));
+            if (done || is_needless)
+                assert_true(status == AULE_OK && case_is_right(s.c));
+            else if (!status || !tells(aule_error_message(error), failed))
+                fail_msg("call %d, %s: %s", n, failed,
+                         status ? aule_error_message(error) : "nothing is told");
+            aule_error_free(error);
+            vulkan_mock.fail_at = 0;
+            close_case(&s);
+            expect_nothing_left();
+        }
+    unsetenv("AULE_CACHE_MAX");
+}
+
+int main(void)
+{
+    make_module();
+    if (!mkdtemp(folder) || setenv("XDG_CACHE_HOME", folder, 1)) return 1;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_result),
+        cmocka_unit_test(test_memory_of_the_device_alone),
+        cmocka_unit_test(test_grids_beyond_the_limit),
+        cmocka_unit_test(test_pipelines_are_kept),
+        cmocka_unit_test(test_devices),
+        cmocka_unit_test(test_below_the_floor),
+        cmocka_unit_test(test_little_shared_memory),
+        cmocka_unit_test(test_memory_runs_out),
+        cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_a_pipeline_that_is_refused),
+        cmocka_unit_test(test_callers_queue_and_context),
+        cmocka_unit_test(test_every_call_fails_in_turn),
+    };
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    char command[64];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command) ? 1 : failed;
+}
