@@ -86,13 +86,11 @@ uint32_t rt_dtype_from_dl(DLDataType type)
 
 /* ---- operations */
 
-enum { ROLES = AULE_ROLE_DSTATE + 1 };
-
 struct AuOperation {
     const char *name;
     struct {
         uint8_t part, passed;
-    } of[ROLES];
+    } of[AULE_ROLES];
 };
 
 enum {
@@ -192,7 +190,7 @@ static aule_status check_signature(const Check *check, const aule_attention_v1 *
         return damaged(check, "the table of tensors");
     for (uint32_t i = 0; i < a->tensor_count; i++) {
         const aule_tensor_v1 *t = rt_tensor(a, i);
-        if (!t->name || t->role >= ROLES || t->dtype >= DTYPES || t->rank > AULE_MAX_RANK ||
+        if (!t->name || t->role >= AULE_ROLES || t->dtype >= DTYPES || t->rank > AULE_MAX_RANK ||
             bad_array(t->axes, t->rank, AULE_MAX_RANK))
             return damaged(check, "a tensor of the signature");
         for (uint32_t axis = 0; axis < t->rank; axis++) {

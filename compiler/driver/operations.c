@@ -8,7 +8,7 @@ typedef enum When { ALWAYS, UNLESS_MARKED, UNLESS_KEPT } When;
 
 static const struct {
     uint8_t what, when;
-} parts[AU_OPERATIONS][AULE_ROLE_DSTATE + 1] = {
+} parts[AU_OPERATIONS][AULE_ROLES] = {
 #define PART(OPERATION, ROLE, what, when) [AU_##OPERATION][AULE_ROLE_##ROLE] = {what, when},
 #include "aule/operations.def"
 };

@@ -100,6 +100,7 @@ typedef enum aule_role {
     AULE_ROLE_DSTATE_OUT, /* "dstate_out", "dsum_out": those given for the states after the last token; not passed: 0 */
     AULE_ROLE_DSTATE /* "dstate_in", "dsum_in": those that backward makes of the states before the first */
 } aule_role;
+enum { AULE_ROLES = AULE_ROLE_DSTATE + 1 }; /* as many as this version of the header knows */
 
 /* A tensor of the signature. Axes are outermost first; each extent is an expression (often one
  * AULE_E_SIZE, which then binds the size). Every tensor comes with strides, in elements; any stride

@@ -18,7 +18,7 @@ static const char *const names[] = {
 #include "aule/operations.def"
 };
 
-static const unsigned char uses[OPERATIONS][AULE_ROLE_DSTATE + 1] = {
+static const unsigned char uses[OPERATIONS][AULE_ROLES] = {
 #define PART(NAME, ROLE, what, when) [OF_##NAME][AULE_ROLE_##ROLE] = what,
 #include "aule/operations.def"
 };
@@ -26,7 +26,7 @@ static const unsigned char uses[OPERATIONS][AULE_ROLE_DSTATE + 1] = {
 static unsigned char use(const char *operation, uint32_t role)
 {
     for (int n = 0; n < OPERATIONS; n++)
-        if (strcmp(names[n], operation) == 0 && role <= AULE_ROLE_DSTATE) return uses[n][role];
+        if (strcmp(names[n], operation) == 0 && role < AULE_ROLES) return uses[n][role];
     return NONE;
 }
 
