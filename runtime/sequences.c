@@ -37,8 +37,8 @@ static int64_t element(const List *list, int64_t n)
     return value;
 }
 
-static aule_status bring(const aule_plan *plan, uint32_t index, const aule_address *at, List *list,
-                         AuSink sink)
+static aule_status read_list(const aule_plan *plan, uint32_t index, const aule_address *at,
+                             List *list, AuSink sink)
 {
     const AuBackend *backend = plan->device->backend;
     *list = (List){
@@ -110,7 +110,7 @@ aule_status rt_check_list(const aule_plan *plan, uint32_t index, const aule_addr
     const uint32_t role = rt_tensor(plan->attention, index)->role;
     List list;
     if (!plan->bound.tensors[index]) return AULE_OK;
-    aule_status status = bring(plan, index, at, &list, sink);
+    aule_status status = read_list(plan, index, at, &list, sink);
     if (!status && role == AULE_ROLE_SEQUENCES && list.count > 0)
         status = check_values(plan, &list, sink);
     if (!status && role == AULE_ROLE_SLOTS) status = check_slots(plan, &list, sink);

@@ -1,5 +1,5 @@
 /* interpret_agents.c - executors of a block that go different ways: they take turns of random
- * length until all have ended or nobody can go on. */
+ * length until all have ended or all wait. */
 #include "agents.h"
 
 #include <inttypes.h>
@@ -274,7 +274,7 @@ static bool end_one(AuMachine *m)
     return true;
 }
 
-/* Soon, now and then, or only when nobody can go on. */
+/* Soon, now and then, or only when all wait. */
 static void end_some(AuMachine *m)
 {
     if (m->agents->laziness == 2) return;

@@ -116,8 +116,8 @@ static AuCopy copy_of(AuMachine *m, AuExecutor *e, const AuStep *s, uint32_t lan
     return c;
 }
 
-/* The unit leaves out what is outside of a tensor in pieces of 16 bytes: rows that end inside of one are written beyond their end. */
-static bool cuts_pieces(const AuMachine *m, const AuCopy *c)
+/* The unit leaves out what is outside of a tensor by vectors of 16 bytes: rows that end inside of one are written beyond their end. */
+static bool cuts_vectors(const AuMachine *m, const AuCopy *c)
 {
     const AuBox *b = &c->box;
     const int64_t bytes = b->size[0] * kernel_scalar_bytes(m->k->mems[c->global].scalar);
@@ -140,7 +140,7 @@ static bool is_inside(AuMachine *m, const AuCopy *c)
         kernel_fail(m, c->e, c->step, c->lane,
                     "bounds: @%s[%" PRId64 "] is not aligned to %" PRId64 " bytes", mem->name,
                     c->shared_at, line);
-    else if (cuts_pieces(m, c))
+    else if (cuts_vectors(m, c))
         kernel_fail(m, c->e, c->step, c->lane,
                     "bounds: rows of map %s end inside of 16 bytes, which are written whole",
                     m->k->maps[c->step->imm].name);

@@ -110,7 +110,7 @@ static void join_some(AuLower *l, AuMem mem, uint32_t first, uint32_t count, AuK
     }
 }
 
-static void join_by_memory(AuLower *l, AuMem mem, uint32_t registers, uint32_t bits, AuKOp op)
+static void join_via_memory(AuLower *l, AuMem mem, uint32_t registers, uint32_t bits, AuKOp op)
 {
     const uint32_t most = (uint32_t)tile_exchange_words(l->module->caps) / (l->k->lanes + 1);
     if (bits != l->k->lanes - 1) {
@@ -127,7 +127,7 @@ void lower_join_lanes(AuLower *l, AuMem mem, uint32_t registers, uint32_t bits, 
     const AuVal none = {0};
     if (!bits) return;
     if (!(l->module->caps->exchange & TILE_EXCHANGE_ANY)) {
-        join_by_memory(l, mem, registers, bits, op);
+        join_via_memory(l, mem, registers, bits, op);
         return;
     }
     for (Each e = each(l, registers); next(l, &e);)

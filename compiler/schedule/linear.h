@@ -71,8 +71,8 @@ void lin_rows_memory(Linear *l, const LinearRows *r);
 void lin_rows_declare(Linear *l, const LinearRows *r); /* fragments, before the loop */
 /* A slot's rows and the memory that schedules have for them. */
 LinearRows lin_rows(const Linear *l, AuSlot slot);
-/* Brings them, what lies behind the last token as 0. */
-void lin_rows_bring(Linear *l, const LinearRows *r);
+/* Loads them, what lies behind the last token as 0. */
+void lin_rows_load(Linear *l, const LinearRows *r);
 /* The floor of a log decay, where it is not proved to be above. */
 const char *lin_floored(Linear *l, const char *name);
 void lin_meet(Linear *l);  /* lanes that are threads: what each has stored is there for all */

@@ -74,12 +74,12 @@ static void weigh(Linear *l)
     lin_meet(l);
 }
 
-static void bring(Linear *l)
+static void load_rows(Linear *l)
 {
     AuTileBuild *t = l->x.t;
     for (uint32_t n = 0; n < IN_MEMORY; n++) {
         const LinearRows r = lin_rows(l, in_memory[n]);
-        if (takes(l, r.slot)) lin_rows_bring(l, &r);
+        if (takes(l, r.slot)) lin_rows_load(l, &r);
     }
     lin_meet(l);
     tile_load(t, "key", "K");
@@ -131,7 +131,7 @@ static void forward_kernel(Linear *l)
     lin_chunks(l);
     lin_meet(l);
     if (l->n->decay == AU_DECAY_CONSTANT) lin_count(l);
-    bring(l);
+    load_rows(l);
     tile_product(t, "score", l->x.atom, TILE_START, "Q", "key");
     weigh(l);
     if (lin_is_fed(l)) lin_fed(l, "value");

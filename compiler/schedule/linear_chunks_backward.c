@@ -116,13 +116,13 @@ static void begin_chunk(Linear *l)
     lin_count(l);
 }
 
-static void bring(Linear *l, bool all)
+static void load_rows(Linear *l, bool all)
 {
     AuTileBuild *t = l->x.t;
     LinearRows r;
     for (uint32_t n = 0; n < IN_MEMORY; n++)
         if (rows_of(l, n, &r) && is_brought(l, &r) && (all || r.slot != AU_SLOT_Q))
-            lin_rows_bring(l, &r);
+            lin_rows_load(l, &r);
     lin_meet(l);
     if (!is_weighed(l)) return;
     tile_load(t, "strength", "W");
@@ -150,7 +150,7 @@ static void states_of_chunks(Linear *l)
     lin_chunks(l);
     begin_chunk(l);
     tile_store(t, "state -> states[b, h, at, :, vb * %d +: %d] clip", l->columns, l->columns);
-    bring(l, false);
+    load_rows(l, false);
     lin_kept(l, false);
     load_written(l);
     if (decays(l)) {
@@ -313,7 +313,7 @@ static void chunk_back(Linear *l)
     tile_set(t, "first", "start + chunk * %d", l->chunk);
     begin_chunk(l);
     lin_places(l);
-    bring(l, true);
+    load_rows(l, true);
     lin_kept(l, true);
     tile_load(t, "key", "K");
     tile_load(t, "value", "V");

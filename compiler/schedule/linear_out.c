@@ -41,7 +41,7 @@ void lin_store_output(Linear *l)
         tile_set(t, "acc", "acc / norms");
     }
     if (lin_has(l, AU_SLOT_SKIP)) {
-        lin_rows_bring(l, &skip);
+        lin_rows_load(l, &skip);
         lin_meet(l);
         tile_load(t, "skipped", "Skip[:, vb * %d +: %d] pad 0", l->columns, l->columns);
         tile_set(t, "acc", "acc + skipped");

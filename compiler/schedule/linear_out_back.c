@@ -85,7 +85,7 @@ void lin_out_back(Linear *l)
         lin_meet(l);
         return;
     }
-    if (skips) lin_rows_bring(l, &skip);
+    if (skips) lin_rows_load(l, &skip);
     lin_meet(l);
     tile_load(t, "given", "do[b, h, first +: %d from start to end, :] as [kv, e] pad 0", l->spread);
     tile_set(t, "change", "f32(given)");

@@ -346,7 +346,7 @@ static const char *chunk_of(Linear *l, const LinearRows *r, const char *channel,
                     tile_text(l->x.t, "first +: %d", count));
 }
 
-void lin_rows_bring(Linear *l, const LinearRows *r)
+void lin_rows_load(Linear *l, const LinearRows *r)
 {
     AuTileBuild *t = l->x.t;
     const AuHookSlot *s = &l->slots[r->slot];

@@ -134,7 +134,7 @@ static void forward_kernel(Linear *l)
     lin_meet(l);
     lin_count(l);
     for (uint32_t n = 0; n < IN_MEMORY; n++)
-        if (rows_of(l, n, &r)) lin_rows_bring(l, &r);
+        if (rows_of(l, n, &r)) lin_rows_load(l, &r);
     lin_meet(l);
     tile_for_range(t, "t", "0", "count");
     load_token(l);

@@ -184,13 +184,13 @@ static void read_state(Linear *l)
     tile_store(t, "fill(sum_lanes, sum_row) -> Sums[token, :]");
 }
 
-static void bring(Linear *l, bool all)
+static void load_rows(Linear *l, bool all)
 {
     LinearRows r;
     for (uint32_t n = 0; n < IN_MEMORY; n++)
         if (rows_of(l, n, &r) && is_brought(l, &r) &&
             (all || (r.slot != AU_SLOT_Q && r.slot != AU_SLOT_BONUS)))
-            lin_rows_bring(l, &r);
+            lin_rows_load(l, &r);
 }
 
 static void begin_chunk(Linear *l)
@@ -210,7 +210,7 @@ static void states_of_chunks(Linear *l)
     begin_chunk(l);
     tile_store(t, "state -> states[b, h, at, :, vb * %d +: %d] clip", l->columns, l->columns);
     if (l->has_norm) tile_store(t, "sum_state -> sum_states[b, h, at, :]");
-    bring(l, false);
+    load_rows(l, false);
     lin_meet(l);
     tile_for_range(t, "token", "0", "count");
     load_token(l, "token");
@@ -285,7 +285,7 @@ static void write_back(Linear *l)
 }
 
 /* Of what was written, v and its strength, and of the key. */
-static void rows_back(Linear *l)
+static void row_gradients(Linear *l)
 {
     AuTileBuild *t = l->x.t;
     const bool weighed = lin_has(l, AU_SLOT_WRITE), bonus = lin_has(l, AU_SLOT_BONUS);
@@ -341,7 +341,7 @@ static void token_back(Linear *l)
     query_back(l, l->n->before ? "state" : next_state(l), l->n->before ? "sum_state" : next_sum(l));
     if (!l->n->before) through_query(l);
     write_back(l);
-    rows_back(l);
+    row_gradients(l);
     decay_back(l);
     if (l->n->before) through_query(l);
 }
@@ -354,7 +354,7 @@ static void chunk_back(Linear *l)
     tile_set(t, "first", "start + chunk * %d", l->chunk);
     begin_chunk(l);
     lin_places(l);
-    bring(l, true);
+    load_rows(l, true);
     lin_meet(l);
     states_of_tokens(l);
     lin_meet(l);

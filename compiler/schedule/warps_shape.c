@@ -130,9 +130,9 @@ const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuS
 int32_t warps_resident(const AuProblem *p, int32_t shared, int32_t warps)
 {
     const AuTileCaps *caps = p->caps;
-    const int32_t by_memory = caps->processor_shared / (shared + caps->reserved),
+    const int32_t by_shared = caps->processor_shared / (shared + caps->reserved),
                   by_registers = caps->processor_registers / (caps->registers * caps->lanes);
-    return least(by_memory, least(by_registers, caps->warps) / warps);
+    return least(by_shared, least(by_registers, caps->warps) / warps);
 }
 
 double warps_enough(const AuProblem *p, int32_t warps)

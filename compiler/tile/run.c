@@ -203,7 +203,7 @@ static bool deadlock(Machine *m)
         AuText text = {.arena = m->diags->arena};
         tile_print_stmt(a->stmt, &text);
         if (!diag)
-            diag = au_error(m->diags, AU_E0712, a->stmt->span, "nobody can go on: %s waits at `%s`",
+            diag = au_error(m->diags, AU_E0712, a->stmt->span, "deadlock: %s waits at `%s`",
                             a->name, au_text_str(&text));
         else
             au_add_note(m->diags, diag, a->stmt->span, "%s waits at `%s`", a->name,
