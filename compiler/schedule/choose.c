@@ -86,6 +86,12 @@ const char *schedule_group_backward_fit(AuArena *arena, const AuProblem *p, AuSh
     return schedule_group_back_refusal(arena, p, s);
 }
 
+const char *schedule_group_back_wide_fit(AuArena *arena, const AuProblem *p, AuShape *s)
+{
+    group_back_wide_complete(p, s);
+    return schedule_group_back_wide_refusal(arena, p, s);
+}
+
 const char *schedule_warps_backward_fit(AuArena *arena, const AuProblem *p, AuShape *s)
 {
     if (schedule_values_apart(p)) return "values that are rows of their own";

@@ -47,5 +47,22 @@ const char *schedule_group_back_refusal(AuArena *arena, const AuProblem *p, cons
 int32_t group_back_columns(const AuShape *s);
 /* Bytes of rows of dS, keys and sums that units read from where a group's part begins. */
 int32_t group_back_swizzle(int32_t bytes);
+/* What of the problem no backward kernel of groups has; NULL: it does. */
+const char *group_back_refusal_of_problem(AuArena *arena, const AuProblem *p);
+/* Bytes of shared memory of the block's operands and statistics of rows, dS' too, of so many keys. */
+int32_t group_back_operand_bytes(const AuProblem *p, const AuShape *s, int32_t keys);
+
+/* ---- group_backward.c: what group_back_wide.c has too */
+/* Pipelines of K and V, of queries, of output gradients, of dS'; units read [part] channels of keys side by side. */
+void group_back_operands(Lanes *x, int32_t part);
+/* The warp that brings all but dS'. */
+void group_back_load(Lanes *x);
+/* A loop over the heads of the block and their tiles of queries. */
+void group_back_open_walk(Lanes *x);
+void group_back_end_walk(Lanes *x);
+
+/* Backward of wide heads (group_back_wide.c): what follows from the rest of a shape; why it does not do. */
+void group_back_wide_complete(const AuProblem *p, AuShape *shape);
+const char *schedule_group_back_wide_refusal(AuArena *arena, const AuProblem *p, const AuShape *s);
 
 #endif

@@ -72,16 +72,22 @@ static int32_t fragment_registers(const AuProblem *p, const AuShape *s)
            SUM * (int32_t)p->grads->pairs.count;
 }
 
-static int32_t shared_bytes(const AuProblem *p, const AuShape *s)
+int32_t group_back_operand_bytes(const AuProblem *p, const AuShape *s, int32_t keys)
 {
     AuSchedule scratch = {.shape = *s};
     const Lanes x = warps_back_begin(p->attn->arena, NULL, p, &scratch);
-    const int32_t bytes = tile_elem(p->operand)->bytes, keys = GROUP_ROWS * s->executors,
-                  m = s->query_tile, number = (int32_t)sizeof(float);
+    const int32_t bytes = tile_elem(p->operand)->bytes, m = s->query_tile,
+                  number = (int32_t)sizeof(float);
     const int32_t statistics = number * (int32_t)back_row_count(&x, true);
     return BARRIERS + WARPS_ALIGNMENT + bytes * keys * (p->d + p->e) +
            s->stages * m * (bytes * (p->d + p->e) + statistics) +
-           s->exchange_stages * bytes * keys * m + s->result_stages * number * m * p->d;
+           s->exchange_stages * bytes * keys * m;
+}
+
+static int32_t shared_bytes(const AuProblem *p, const AuShape *s)
+{
+    return group_back_operand_bytes(p, s, GROUP_ROWS * s->executors) +
+           s->result_stages * (int32_t)sizeof(float) * s->query_tile * p->d;
 }
 
 /* ---- what does not do */
@@ -97,7 +103,7 @@ static bool is_read_by_query(const AuProblem *p)
     return found;
 }
 
-static const char *refusal_of_problem(AuArena *arena, const AuProblem *p)
+const char *group_back_refusal_of_problem(AuArena *arena, const AuProblem *p)
 {
     const char *why = group_refusal_of_problem(arena, p);
     if (why) return why;
@@ -126,7 +132,7 @@ static const char *refusal_of_tiles(AuArena *arena, const AuProblem *p, const Au
 
 const char *schedule_group_back_refusal(AuArena *arena, const AuProblem *p, const AuShape *s)
 {
-    const char *why = refusal_of_problem(arena, p);
+    const char *why = group_back_refusal_of_problem(arena, p);
     if (!why) why = refusal_of_tiles(arena, p, s);
     if (!why) why = group_refusal_of_registers(arena, p, s, fragment_registers(p, s));
     if (why) return why;
@@ -144,8 +150,8 @@ bool schedule_group_backward_shape(AuArena *arena, const AuProblem *p, AuShape *
                                    const char **why)
 {
     static const int32_t stages[] = {2, 1};
-    *why = refusal_of_problem(arena, p);
-    for (uint32_t n = 0; n < 2 && !refusal_of_problem(arena, p); n++) {
+    *why = group_back_refusal_of_problem(arena, p);
+    for (uint32_t n = 0; n < 2 && !group_back_refusal_of_problem(arena, p); n++) {
         AuShape s = {.executors = 2,
                      .query_tile = GROUP_ROWS,
                      .stages = stages[n],

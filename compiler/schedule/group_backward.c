@@ -42,12 +42,12 @@ static const char *row_tiles(Lanes *x, uint32_t from, uint32_t to)
 static uint32_t final_rows(const Lanes *x) { return back_row_count(x, false); }
 static uint32_t all_rows(const Lanes *x) { return back_row_count(x, true); }
 
-static void memories(Lanes *x)
+void group_back_operands(Lanes *x, int32_t part)
 {
     AuTileBuild *t = x->t;
     const AuShape *s = x->shape;
     const int32_t d = x->p->d, e = x->p->e, m = s->query_tile,
-                  bytes = tile_elem(x->p->operand)->bytes, part = d / group_back_columns(s);
+                  bytes = tile_elem(x->p->operand)->bytes;
     tile_pipeline(t, "keys", 1, "load", "mma",
                   "K: %s[kv:%d, d:%d] swizzle %d, V: %s[kv:%d, e:%d] swizzle %d", x->operand,
                   x->block, d, group_back_swizzle(part * bytes), x->operand, x->block, e,
@@ -59,18 +59,25 @@ static void memories(Lanes *x)
                   row_tiles(x, final_rows(x), all_rows(x)));
     tile_pipeline(t, "exchange", s->exchange_stages, "mma", "mma", "dS: %s[kv:%d, q:%d] swizzle %d",
                   x->operand, x->block, m, group_swizzle(x->p, m));
-    tile_pipeline(t, "result", s->result_stages, "mma", "send", "dQ: f32[q:%d, d:%d] swizzle %d", m,
-                  d, group_back_swizzle(part * (int32_t)sizeof(float)));
+}
+
+static void memories(Lanes *x)
+{
+    const int32_t m = x->shape->query_tile, d = x->p->d, part = d / group_back_columns(x->shape);
+    group_back_operands(x, part);
+    tile_pipeline(x->t, "result", x->shape->result_stages, "mma", "send",
+                  "dQ: f32[q:%d, d:%d] swizzle %d", m, d,
+                  group_back_swizzle(part * (int32_t)sizeof(float)));
 }
 
 /* A loop over the heads of the block and their tiles of queries. */
-static void open_walk(Lanes *x)
+void group_back_open_walk(Lanes *x)
 {
     warps_open_heads(x);
     tile_for_tiles(x->t, "m", "queries", NULL);
 }
 
-static void end_walk(Lanes *x)
+void group_back_end_walk(Lanes *x)
 {
     tile_end(x->t);
     warps_end_heads(x);
@@ -113,15 +120,15 @@ static void issue_queries(Lanes *x, const char *limits)
     tile_commit(t, "z");
 }
 
-static void load_role(Lanes *x)
+void group_back_load(Lanes *x)
 {
     const GroupTile keys = {"nb", x->block, "k", lanes_axis(x, 1, 2)},
                     queries = {"m", x->shape->query_tile, "q", lanes_axis(x, 0, 2)};
     tile_role(x->t, "load", 0, TILE_ON_WARP, x->shape->producer_registers);
     group_issue_within(x, &keys, issue_keys);
-    open_walk(x);
+    group_back_open_walk(x);
     group_issue_of_list(x, &queries, issue_queries);
-    end_walk(x);
+    group_back_end_walk(x);
     tile_end(x->t);
 }
 
@@ -132,12 +139,12 @@ static void send_role(Lanes *x)
     AuTileBuild *t = x->t;
     const int32_t m = x->shape->query_tile;
     tile_role(t, "send", 0, TILE_ON_WARP, x->shape->producer_registers);
-    open_walk(x);
+    group_back_open_walk(x);
     tile_wait_stage(t, "r", "result");
     tile_async_reduce_add(t, "sent", "r.dQ -> dq_sum[b, h, m * %d +: %d, :] clip", m, m);
     tile_wait(t, "sent");
     tile_release(t, "r");
-    end_walk(x);
+    group_back_end_walk(x);
     tile_end(t);
 }
 
@@ -222,7 +229,7 @@ static void group_role(Lanes *x)
     tile_role(t, "mma", x->shape->executors, TILE_ON_WARPGROUP, x->shape->consumer_registers);
     fragments(x);
     tile_wait_stage(t, "x", "keys");
-    open_walk(x);
+    group_back_open_walk(x);
     step(x);
     tile_end(t);
     warps_add_totals(x);
@@ -237,7 +244,7 @@ static void kernel_of_keys(Lanes *x)
 {
     warps_back_head(x);
     memories(x);
-    load_role(x);
+    group_back_load(x);
     send_role(x);
     group_role(x);
     tile_end(x->t);

@@ -331,10 +331,18 @@ static bool do_part(Verify *v, AuTileStmt *s)
            verify_error(v, AU_E0704, s->span, "there are %d lanes", v->module->caps->lanes);
 }
 
+/* An executor goes one way: it needs the registers of the longer one. */
 static bool do_if(Verify *v, AuTileStmt *s)
 {
-    return expect_scalar(v, s->branch.test, "a condition") &&
-           walk_block(v, &s->branch.then, false) && walk_block(v, &s->branch.other, false);
+    int32_t *registers = &v->role->fragment_registers;
+    const int32_t before = *registers;
+    if (!expect_scalar(v, s->branch.test, "a condition") || !walk_block(v, &s->branch.then, false))
+        return false;
+    const int32_t then = *registers;
+    *registers = before;
+    if (!walk_block(v, &s->branch.other, false)) return false;
+    if (then > *registers) *registers = then;
+    return true;
 }
 
 static bool do_stmt(Verify *v, AuTileStmt *s)

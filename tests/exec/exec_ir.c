@@ -8,6 +8,7 @@
 #include "passes.h"
 #include "run.h"
 #include "tensors.h"
+#include "shapes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +42,17 @@ static bool find_arch(AuArena *arena, const char *name, const AuTarget **target,
     return only_interpreted(arena, name, target, arch);
 }
 
+/* Shapes that a case asks for; NULL: rules decide. */
+static const AuShapes *shapes_of(Run *r)
+{
+    static const char WIDE[] =
+        "group_back_wide: parts=2 stages=2 exchange=1 producer=24 consumer=240";
+    if (!exec_has(r, "wide")) return NULL;
+    AuShapes *shapes = shapes_new(r->arena, r->diags);
+    return shapes_read(shapes, r->diags, "wide", WIDE, sizeof WIDE - 1, SHAPES_FORCED) ? shapes
+                                                                                       : NULL;
+}
+
 static bool build(Run *r, const AuScript *script, AuVariant *v)
 {
     uint32_t count;
@@ -63,6 +75,7 @@ static bool build(Run *r, const AuScript *script, AuVariant *v)
                      .operation = r->operation,
                      .deterministic = exec_has(r, "repeat"),
                      .tf32 = exec_is_tf32(r),
+                     .shapes = shapes_of(r),
                      .operand = d == AU_DT_F16    ? TILE_F16
                                 : d == AU_DT_BF16 ? TILE_BF16
                                                   : TILE_F32};

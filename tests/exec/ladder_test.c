@@ -92,6 +92,13 @@ static const char *const rungs[] = {"tiled-ir:x86-64-v4", "kernel-ir:x86-64-v4",
                                     "tiled-ir:x86-64-v4-bf16", "kernel-ir:x86-64-v4-bf16"};
 /* Groups of warps, backward too where they have it. */
 static const char *const groups[] = {"kernel-ir:sm_90a", "passed-ir:sm_90a", "tiled-ir:sm_90a"};
+/* Heads that two groups share backward: masks, grouped heads, gradients of inputs. */
+static const ExecCase wide_cases[] = {
+    {"mha.attn", "B=1 H=2 Hk=1 S=132 T=150 D=192 E=128", NULL, "wide"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=68 T=200 D=224 E=224", NULL, "wide dfinals"},
+    {"gemma_local.attn", "B=1 H=2 Hk=1 S=200 T=200 D=128 E=192", "window=90", "wide nan"},
+    {"../../../attn_scripts/alibi.attn", "B=1 H=2 S=140 T=140 D=160 E=144", NULL, "wide"},
+};
 /* Matrix units that no code is generated for yet, by the layouts of their rows in atoms.def; at least one of each is quick. */
 static const char *const waves[] = {"kernel-ir:gfx942", "kernel-ir:gfx1100", "kernel-ir:xe2", "kernel-ir:gfx908", "kernel-ir:gfx90a",
                                     "kernel-ir:gfx950", "kernel-ir:gfx1200", "kernel-ir:metal", "tiled-ir:gfx942", "tiled-ir:xe2"};
@@ -185,6 +192,14 @@ static const char *of_group(const void *of, unsigned n, unsigned turn)
     return !r->quick || (!slow && n % 8 == r->number) ? dtypes[1 + (n + r->number) % 2] : NULL;
 }
 
+static const char *of_wide(const void *of, unsigned n, unsigned turn)
+{
+    const Rung *r = of;
+    if (turn || (r->quick && n != r->number) || !wants(r->only, r->name, &wide_cases[n]))
+        return NULL;
+    return dtypes[1 + (n + r->number) % 2];
+}
+
 static const char *of_wave(const void *of, unsigned n, unsigned turn)
 {
     const Rung *r = of;
@@ -209,6 +224,7 @@ static const struct {
 } rounds[] = {
     {rungs, COUNT(rungs), 9, cases, COUNT(cases), of_rung},
     {groups, COUNT(groups), COUNT(groups), cases, COUNT(cases) - 1, of_group},
+    {groups, 1, 1, wide_cases, COUNT(wide_cases), of_wide},
     {waves, COUNT(waves), 3, wave_cases, COUNT(wave_cases), of_wave},
     {cores, COUNT(cores), COUNT(cores), core_cases, COUNT(core_cases), of_core},
 };

@@ -167,7 +167,7 @@ static void zero_regions(Run *r, const AuSchedule *s)
 }
 
 /* Which schedule: what is chosen, or one in a shape of this test or by rule (NULL). */
-typedef enum Maker { CHOSEN, WARPS, GROUPS } Maker;
+typedef enum Maker { CHOSEN, WARPS, GROUPS, WIDE } Maker;
 
 /* NULL: the shape does not fit. */
 static const AuSchedule *schedule_of(Session *s, const AuProblem *p, Maker maker,
@@ -180,6 +180,11 @@ static const AuSchedule *schedule_of(Session *s, const AuProblem *p, Maker maker
         if (!(p->caps->copies & TILE_COPIES_LANES)) given.stages = 1;
         if (schedule_warps_back_refusal(s->arena, p, &given)) return NULL;
         return schedule_warps_backward(s->arena, s->diags, p, &given);
+    }
+    if (maker == WIDE) {
+        group_back_wide_complete(p, &given);
+        if (schedule_group_back_wide_refusal(s->arena, p, &given)) return NULL;
+        return schedule_group_back_wide(s->arena, s->diags, p, &given);
     }
     if (!shape && !schedule_group_backward_shape(s->arena, p, &given, &why)) return NULL;
     group_back_complete(p, &given);
@@ -262,9 +267,25 @@ static void test_groups(void **state)
     assert_true(ran >= LEAST / (quick ? SHAPES : 1));
 }
 
+/* The same of heads that two groups share: all widths do. */
+static void test_wide(void **state)
+{
+    static const AuShape wide[] = {{.query_parts = 1, .stages = 2, .exchange_stages = 2},
+                                   {.query_parts = 2, .stages = 1, .exchange_stages = 1},
+                                   {.query_parts = 1, .stages = 2, .exchange_stages = 1}};
+    enum { SHAPES = sizeof wide / sizeof *wide, LEAST = 20 };
+    uint32_t ran = 0;
+    for (uint32_t n = 0; n < CASES; n++)
+        for (uint32_t x = 0; x < SHAPES; x++)
+            if (averages_out(case_at(n)) && (!quick || x == n % SHAPES))
+                ran += run_case(case_at(n), *state, n % 2 ? TILE_F16 : TILE_BF16, WIDE, &wide[x],
+                                false, n + x);
+    assert_true(ran >= LEAST / (quick ? SHAPES : 1));
+}
+
 int main(int argc, char **argv)
 {
-    enum { TARGETS = sizeof targets / sizeof *targets, COUNT = TARGETS + 5 };
+    enum { TARGETS = sizeof targets / sizeof *targets, COUNT = TARGETS + 6 };
     if (argc < 2) return 2;
     scripts = argv[1];
     quick = argc > 2 && *argv[2];
@@ -274,7 +295,8 @@ int main(int argc, char **argv)
         {"shapes, sm_90", test_shapes, NULL, NULL, (void *)(uintptr_t) "sm_90"},
         {"deterministic, sm_75", test_deterministic, NULL, NULL, (void *)(uintptr_t) "sm_75"},
         {"deterministic, sm_90", test_deterministic, NULL, NULL, (void *)(uintptr_t) "sm_90"},
-        {"groups, sm_90a", test_groups, NULL, NULL, (void *)(uintptr_t) "sm_90a"}};
+        {"groups, sm_90a", test_groups, NULL, NULL, (void *)(uintptr_t) "sm_90a"},
+        {"wide, sm_90a", test_wide, NULL, NULL, (void *)(uintptr_t) "sm_90a"}};
     for (size_t i = 0; i < TARGETS; i++)
         tests[i] =
             (struct CMUnitTest){targets[i], test_target, NULL, NULL, (void *)(uintptr_t)targets[i]};
