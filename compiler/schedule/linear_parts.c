@@ -293,6 +293,16 @@ void lin_rate(Linear *l)
     tile_set(l->x.t, "rate", "%s", lin_floored(l, "given_rate"));
 }
 
+/* Rounded once, however the machine approximates exp: a factor next to 1 is multiplied by itself for every token, and so is its error. Near 0, where
+ * states last, by the series; its next term is below 2^-27. */
+void lin_factor(Linear *l)
+{
+    static const char series[] =
+        "1.0 + rate * (1.0 + rate * (0.5 + rate * (0.16666667 + rate * (0.041666667 "
+        "+ rate * 0.0083333333))))";
+    tile_set(l->x.t, "kept", "where(rate > -0.125, %s, exp(rate))", series);
+}
+
 void lin_count(Linear *l) { tile_set(l->x.t, "count", "min(%d, end - first)", l->chunk); }
 
 void lin_rows_memory(Linear *l, const LinearRows *r)

@@ -117,7 +117,7 @@ static void kernel(Linear *l)
         if (is_made(l, of_token[n].slot)) declare(l, &of_token[n]);
     if (l->n->decay == AU_DECAY_CONSTANT) {
         lin_rate(l);
-        tile_set(t, "kept", "exp(rate)");
+        lin_factor(l);
     }
     tile_for_range(t, "t", "0", l->tokens);
     for (uint32_t n = 0; n < TOKENS; n++)

@@ -63,7 +63,7 @@ static void fragments(Linear *l)
     lin_output_declare(l);
     if (l->n->decay != AU_DECAY_CONSTANT) return;
     lin_rate(l);
-    tile_set(t, "kept", "exp(rate)");
+    lin_factor(l);
 }
 
 /* Of the token, from memory. */

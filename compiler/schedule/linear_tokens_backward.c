@@ -103,7 +103,7 @@ static void fragments(Linear *l)
     output_fragments(l);
     if (l->n->decay != AU_DECAY_CONSTANT) return;
     lin_rate(l);
-    tile_set(t, "kept", "exp(rate)");
+    lin_factor(l);
 }
 
 /* ---- forwards */

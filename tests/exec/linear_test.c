@@ -183,6 +183,8 @@ int main(int argc, char **argv)
                       : w.only && strcmp(w.only, "warps") == 0
                           ? by_warps(&tally, argv[1], argv[2])
                           : exec_all(&tally, argv[1], argv[2], cases, CASES, in_turn, &w);
+    if (good && w.only && !tally.passed && !tally.failed)
+        return 77; /* no case of that name: other arguments have it */
     if (good) return exec_report(&tally);
     const bool is_device = strchr(argv[1], ':') && !strstr(argv[1], "-ir:");
     return is_device ? 77 : 1; /* meson: skipped, there is none */
