@@ -17,7 +17,7 @@ static void add_axes(AuText *text, const aule_attention_v1 *a, const aule_tensor
         else if (!rt_evaluate(&t->axes[axis], &nothing, &value))
             rt_value_text(text, &value);
         else
-            rt_text_add(text, "(computed)");
+            rt_expr_text(text, &t->axes[axis], a);
     }
     rt_text_add(text, "]");
 }
@@ -33,7 +33,7 @@ static void add_tensor(AuText *text, const aule_attention_v1 *a, const aule_tens
                 t->flags & AULE_TENSOR_IN_K ? ", a part of k" : "");
 }
 
-static void add_param(AuText *text, const aule_param_v1 *p)
+static void add_param(AuText *text, const aule_attention_v1 *a, const aule_param_v1 *p)
 {
     aule_value value;
     AuEnv nothing = {0};
@@ -44,7 +44,7 @@ static void add_param(AuText *text, const aule_param_v1 *p)
         if (constant)
             rt_value_text(text, &value);
         else
-            rt_text_add(text, "(computed)");
+            rt_expr_text(text, &p->default_value, a);
     }
     rt_text_add(text, "\n");
 }
@@ -81,7 +81,7 @@ aule_status aule_describe_module(const aule_module *module, char **text, aule_er
         const aule_attention_v1 *a = rt_attention(m, i);
         rt_text_add(&out, "attention %s\n", a->name);
         for (uint32_t j = 0; j < a->tensor_count; j++) add_tensor(&out, a, rt_tensor(a, j));
-        for (uint32_t j = 0; j < a->param_count; j++) add_param(&out, rt_param(a, j));
+        for (uint32_t j = 0; j < a->param_count; j++) add_param(&out, a, rt_param(a, j));
         for (uint32_t j = 0; j < a->require_count; j++)
             rt_text_add(&out, "  require %s\n", a->requires_[j].text);
         for (uint32_t j = 0; j < a->variant_count; j++) add_variant(&out, a, rt_variant(a, j));

@@ -1,6 +1,7 @@
 #include "expr.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "descriptor.h"
 
@@ -180,6 +181,84 @@ void rt_value_text(AuText *text, const aule_value *value)
         rt_text_add(text, "%lld", (long long)value->i);
     else
         rt_text_add(text, "%.9g", value->f);
+}
+
+/* How an operation is written: between its operands where it has a sign, else as a function. */
+static const char *sign_of(uint32_t op)
+{
+    static const char *const signs[] = {"+", "-", "*", "/", "%"};
+    return op >= AULE_E_ADD && op <= AULE_E_MOD ? signs[op - AULE_E_ADD] : NULL;
+}
+
+static const char *function_of(uint32_t op)
+{
+    switch (op) {
+    case AULE_E_MIN: return "min";
+    case AULE_E_MAX: return "max";
+    case AULE_E_TO_FLOAT: return "to_f32";
+    case AULE_E_SQRT: return "sqrt";
+    case AULE_E_RSQRT: return "rsqrt";
+    default: return NULL;
+    }
+}
+
+enum { WORDS = 64, PLACES = 8 }; /* what is longer, or deeper, is not for people */
+
+typedef struct Written {
+    char at[PLACES][WORDS];
+    uint32_t depth;
+} Written;
+
+static bool write_value(Written *w, const aule_expr *expr, uint32_t at, const aule_attention_v1 *a)
+{
+    const uint32_t op = expr->code[at] & 255u, operand = expr->code[at] >> 8;
+    if (w->depth == PLACES) return false;
+    char *to = w->at[w->depth++];
+    int length = 0;
+    if (op == AULE_E_SIZE && operand < a->size_count)
+        length = snprintf(to, WORDS, "%s", a->sizes[operand].name);
+    else if (op == AULE_E_PARAM && operand < a->param_count)
+        length = snprintf(to, WORDS, "%s", rt_param(a, operand)->name);
+    else if ((op == AULE_E_CONST_INT || op == AULE_E_CONST_FLOAT) && expr->length - at >= 3) {
+        const aule_value value = constant(expr->code + at + 1, op);
+        length = op == AULE_E_CONST_INT ? snprintf(to, WORDS, "%lld", (long long)value.i)
+                                        : snprintf(to, WORDS, "%.9g", value.f);
+    }
+    return length > 0 && length < WORDS;
+}
+
+static bool write_operation(Written *w, uint32_t op, bool last)
+{
+    const char *sign = sign_of(op), *function = function_of(op);
+    const uint32_t arity = op == AULE_E_TO_FLOAT ? 1 : arity_of(op);
+    if ((!sign && !function) || w->depth < arity) return false;
+    char *a = w->at[w->depth - arity], text[WORDS];
+    const char *b = w->at[w->depth - 1];
+    int length;
+    if (sign)
+        length = snprintf(text, WORDS, last ? "%s %s %s" : "(%s %s %s)", a, sign, b);
+    else if (arity == 1)
+        length = snprintf(text, WORDS, "%s(%s)", function, a);
+    else
+        length = snprintf(text, WORDS, "%s(%s, %s)", function, a, b);
+    if (length >= WORDS) return false;
+    memcpy(a, text, (size_t)length + 1);
+    w->depth -= arity - 1;
+    return true;
+}
+
+void rt_expr_text(AuText *text, const aule_expr *expr, const aule_attention_v1 *attention)
+{
+    Written w;
+    w.depth = 0;
+    bool fine = expr->code != NULL;
+    for (uint32_t at = 0; fine && at < expr->length; at++) {
+        const uint32_t op = expr->code[at] & 255u;
+        fine = op >= AULE_E_ADD ? write_operation(&w, op, at + 1 == expr->length)
+                                : write_value(&w, expr, at, attention);
+        if (op == AULE_E_CONST_INT || op == AULE_E_CONST_FLOAT) at += 2;
+    }
+    rt_text_add(text, "%s", fine && w.depth == 1 ? w.at[0] : "computed");
 }
 
 void rt_expr_names(AuText *text, const aule_expr *expr, const aule_attention_v1 *attention,

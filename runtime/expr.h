@@ -23,6 +23,9 @@ int32_t rt_expr_size(const aule_expr *expr);
 void rt_expr_names(AuText *text, const aule_expr *expr, const aule_attention_v1 *attention,
                    const AuEnv *env);
 
+/* Adds [expr] as a script has it, "max(G, H)"; "computed" where that would be long. */
+void rt_expr_text(AuText *text, const aule_expr *expr, const aule_attention_v1 *attention);
+
 /* Adds "3" or "0.5". */
 void rt_value_text(AuText *text, const aule_value *value);
 

@@ -180,8 +180,10 @@ static void axis_text(AuText *text, const aule_attention_v1 *a, const aule_expr 
         rt_text_add(text, "%s", a->sizes[size].name);
     else if (size < 0 && rt_evaluate(axis, &nothing, &value) == NULL)
         rt_value_text(text, &value);
+    else if (size >= 0)
+        rt_text_add(text, "fixed");
     else
-        rt_text_add(text, "%s", size >= 0 ? "fixed" : "computed");
+        rt_expr_text(text, axis, a);
 }
 
 static aule_status fail_rank(const Binding *b, uint32_t index)

@@ -57,7 +57,7 @@ static bool look_at(AuHookWriter *w, AuSlot slot, AuHookSlot *s)
         return refuse(
             w, slot, value,
             "has channels of keys and of values, or sums over them; kernels have slots of "
-            "one kind of channel each");
+            "one kind of channel each: compute the sum before the call, and pass it as an input");
     if (slot == AU_SLOT_NORM && sums)
         return refuse(w, slot, value, "has a sum over channels, which kernels have in other slots");
     if (slot == AU_SLOT_LOG_DECAY && w->hooks->normal->decay == AU_DECAY_CONSTANT && sums)

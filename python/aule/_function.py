@@ -230,6 +230,9 @@ class AttentionFunction:
                 devices a number beyond P counts as -1.
             out, device, named: as in :meth:`__call__`.
         """
+        for name in ("initial_state", "return_state", "cu_seqlens"):
+            if name in named:
+                raise TypeError(f"{self.name}.step() does not take {name}: its first argument is the state, which it updates in place")
         call = self._bind(qkv, named, device)
         states = bind_states(self.name, self.states, state, "the state of a step")
         if slots is not None:

@@ -143,8 +143,8 @@ class BadScripts(Case):
 
     def test_what_kernels_of_recurrences_do_not_have_is_said_by_name(self):
         script = b"attention a { q: [B, H, T, K]; k: [B, H, T, K]; v: [B, H, T, V]; linear { v = v * sum(k); } }"
-        self.expect(aulec("-", *QUICK, "-o", self.folder / "x.so", input=script), 1, "E0603", "'v'", "channels of keys and of values")
-        slots = (("norm = sum(k) + sum;", "E0603", "'norm'", "a sum over channels"), ("decay = sigmoid(sum(w));", "E0603", "'decay'", "no token's own"),
+        self.expect(aulec("-", *QUICK, "-o", self.folder / "x.so", input=script), 1, "E0603", "'v'", "channels of keys and of values", "pass it as an input")
+        slots = (("skip = sum(k) * v;", "E0603", "'skip'", "pass it as an input"), ("norm = sum(k) + sum;", "E0603", "'norm'", "a sum over channels"), ("decay = sigmoid(sum(w));", "E0603", "'decay'", "no token's own"),
                  ("q = rope(q, t);", "E0811", "a rotation in a slot"), ("k = k * sum(rope_interleaved(w, t));", "E0811", "a rotation in a slot"))
         for slot, *said in slots:
             script = "attention a { q: [B, H, T, K]; k: [B, H, T, K]; v: [B, H, T, V]; input w: f32[H, K]; linear { %s } }" % slot

@@ -295,6 +295,9 @@ class Recurrences(unittest.TestCase):
         for call, message in cases:
             with self.subTest(message), self.assertRaisesRegex(aule.ArgumentError, message):
                 call()
+        for name in ("initial_state", "return_state", "cu_seqlens"):
+            with self.assertRaisesRegex(TypeError, rf"gla\.step\(\) does not take {name}: its first argument is the state"):
+                f.step(state, **x, **{name: state})
         with self.assertRaisesRegex(TypeError, "return_state is True or False"):
             f(**x, return_state=1)
 

@@ -362,7 +362,7 @@ static const Refusal refusals[] = {
     {bad_extent, AULE_ERROR_TENSOR,
      "sample: v: axis 2 (T) has 6 elements, expected 7 as in k; its shape is [2, 2, 6, 4]"},
     {bad_computed_extent, AULE_ERROR_TENSOR,
-     "sample: slope: axis 0 (computed) has 6 elements, expected 7"},
+     "sample: slope: axis 0 ((2 * H) - 1) has 6 elements, expected 7"},
     {bad_output, AULE_ERROR_TENSOR, "sample: o: axis 2 (S) has 4 elements, expected 5 as in q"},
     {bad_dtype, AULE_ERROR_TENSOR,
      "sample: lengths: dtype is i64, expected i32: declare i64 in the script, or convert it "
