@@ -72,6 +72,9 @@ typedef struct LinearBack {
     int32_t key_columns, value_columns; /* of a strip; of a part */
     int32_t pair_parts, pair_columns;   /* of a group's pairs */
     bool has_rate;                      /* the log decay has a gradient */
+    bool is_fed;
+    bool
+        is_staged; /* gradients of keys and queries meet in memory: slots sum over channels that several warps have */
 } LinearBack;
 
 /* linear_warps_backward.c: the argument `states`, and where in it chunk `chunk` is. */
@@ -80,14 +83,31 @@ void lw_place_of_states(LinearWarps *w, const char *name, const char *chunk);
 const char *
 lw_key_column(LinearBack *b); /* the first of an executor's channels of keys, in a strip */
 int32_t linear_warps_key_parts(const AuShape *s);
+bool linear_warps_is_staged(const AuProblem *p, const AuShape *s);
 int32_t linear_warps_key_strips(const AuProblem *p, const AuShape *s);
 int32_t linear_warps_value_columns(const AuProblem *p, const AuShape *s); /* all, padded */
 int32_t linear_warps_state_parts(const AuProblem *p, const AuShape *s);
 
+/* Rows of the chunk that are an executor's, "at, 16 +: 16" in a tile of stages; its part of the values' columns. */
+const char *lw_own_rows(LinearBack *b);
+const char *lw_value_column(LinearBack *b);
+/* " * exp(..)": what rows of a fragment keep until the chunk's end or since its start; sums of log decays are loaded into [sums]. */
+const char *lw_kept_of_rows(LinearBack *b, bool until, const char *sums);
+
+/* linear_warps_key_back.c: gradients with feedback `key`, in the order of their text; Yh and Yl have what U gets, Z the pairs of keys. */
+void lw_key_back_memories(LinearBack *b);
+void lw_key_back_declare(LinearBack *b);
+void lw_key_back_solve(LinearBack *b);  /* Y, of P */
+void lw_key_back_pairs(LinearBack *b);  /* Z, behind a barrier */
+void lw_key_back_rows(LinearBack *b);   /* `dx`: of keys as readers and as writers, without pairs */
+void lw_key_back_values(LinearBack *b); /* `dvalue` */
+void lw_key_back_state(LinearBack *b);
+
 /* linear_warps_gates.c: gradients of numbers a token, log decays and strengths of writes. */
 void lw_gates_memories(LinearBack *b);
 void lw_gates_of_pairs(LinearBack *b); /* of score and what dscore is before it is kept */
-void lw_gates_of_rows(LinearBack *b, bool of_keys); /* what `dx` reaches a border of the chunk by */
+void lw_gates_of_rows(LinearBack *b, const char *dx, bool of_keys,
+                      bool of_start);  /* what `dx` reaches a border of the chunk by */
 void lw_gates_of_state(LinearBack *b); /* what passes the chunk, before the state's gradient does */
 void lw_gates_back(LinearBack *b);     /* behind a barrier */
 

@@ -9,6 +9,8 @@ enum { REGISTER = 4, FRAGMENT_SHARE = 48, UNIT = 16, COLUMNS = 64 };
 
 static bool has(const AuProblem *p, AuSlot slot) { return p->hooks->slots[slot].value.i != 0; }
 
+static bool is_fed(const AuProblem *p) { return p->hooks->normal->feedback != AU_FEEDBACK_NONE; }
+
 static bool sums(const AuProblem *p, AuSlot slot)
 {
     return has(p, slot) && p->hooks->slots[slot].has_sums;
@@ -19,11 +21,17 @@ int32_t linear_warps_key_parts(const AuShape *s)
     return s->executors / linear_warps_row_groups(s) / 2;
 }
 
-/* Slots that sum over channels are in one warp as a whole. */
 int32_t linear_warps_key_strips(const AuProblem *p, const AuShape *s)
 {
     const int32_t all = linear_warps_channels(p) / linear_warps_key_parts(s);
-    return all % COLUMNS || sums(p, AU_SLOT_Q) || sums(p, AU_SLOT_K) ? 1 : all / COLUMNS;
+    return all % COLUMNS ? 1 : all / COLUMNS;
+}
+
+/* Do slots sum over channels that several warps have? */
+bool linear_warps_is_staged(const AuProblem *p, const AuShape *s)
+{
+    return (sums(p, AU_SLOT_Q) || sums(p, AU_SLOT_K)) &&
+           linear_warps_key_parts(s) * linear_warps_key_strips(p, s) > 1;
 }
 
 int32_t linear_warps_value_columns(const AuProblem *p, const AuShape *s)
@@ -52,8 +60,8 @@ static const char *refusal_of_problem(AuArena *arena, const AuProblem *p)
 {
     const char *why = linear_warps_refusal(arena, p);
     if (why) return why;
-    if (p->hooks->normal->feedback != AU_FEEDBACK_NONE) return "feedback";
     if (p->hooks->normal->decay == AU_DECAY_VECTOR) return "a decay a channel";
+    if (is_fed(p) && p->hooks->normal->before) return "feedback and a read before the token";
     if (has(p, AU_SLOT_NORM) || p->hooks->has_out_mod) return "a norm or an out_mod";
     if (sums(p, AU_SLOT_V) || sums(p, AU_SLOT_SKIP)) return "a slot that sums over values";
     return p->deterministic ? "sums in one order" : NULL;
@@ -72,6 +80,16 @@ static int32_t registers_of(const AuProblem *p, const AuShape *s)
            p->caps->lanes;
 }
 
+/* What feedback adds: inverted blocks and pairs of keys, U and what it gets, each as two numbers. */
+static int32_t fed_of(const AuProblem *p, const AuShape *s)
+{
+    const int32_t span = s->swizzle_span, c = s->key_tile,
+                  values = warps_row_bytes(p, span, linear_warps_value_columns(p, s));
+    return c *
+           (REGISTER * (c + LINEAR_ROWS + 2 * s->executors + 2) + 3 * warps_row_bytes(p, span, c) +
+            4 * values + 2 * warps_row_bytes(p, span, LINEAR_ROWS));
+}
+
 static int32_t shared_of(const AuProblem *p, const AuShape *s)
 {
     const int32_t span = s->swizzle_span, d = linear_warps_channels(p), c = s->key_tile,
@@ -80,7 +98,9 @@ static int32_t shared_of(const AuProblem *p, const AuShape *s)
                   sums = 2 * linear_warps_key_parts(s) * linear_warps_key_strips(p, s) +
                          3 * s->executors;
     return WARPS_ALIGNMENT + s->stages * c * 2 * (keys + values) + 2 * d * values +
-           2 * c * warps_row_bytes(p, span, c) + REGISTER * c * (2 + sums);
+           2 * c * warps_row_bytes(p, span, c) + REGISTER * c * (2 + sums) +
+           (is_fed(p) ? fed_of(p, s) : 0) +
+           (linear_warps_is_staged(p, s) ? 2 * REGISTER * c * d : 0);
 }
 
 static bool divides(const AuProblem *p, const AuShape *s)
@@ -101,8 +121,6 @@ static const char *refusal_of_shape(AuArena *arena, const AuProblem *p, AuShape 
         return au_format(arena, "%d tokens and widths %d and %d do not divide among %d warps",
                          s->key_tile, p->d, p->e, s->executors);
     linear_warps_complete(p, s);
-    if ((sums(p, AU_SLOT_Q) || sums(p, AU_SLOT_K)) && linear_warps_key_parts(s) > 1)
-        return "a slot that sums over channels which several warps have";
     const int32_t shared = shared_of(p, s), registers = registers_of(p, s),
                   all = caps->processor_registers / (s->executors * caps->lanes),
                   room = (all < caps->registers ? all : caps->registers) * FRAGMENT_SHARE / 64;

@@ -11,6 +11,8 @@
 static bool decays(const LinearBack *b) { return b->w.l.n->decay != AU_DECAY_NONE; }
 static bool by_token(const LinearBack *b) { return b->w.l.n->decay == AU_DECAY_SCALAR; }
 static bool is_weighed(const LinearBack *b) { return lin_has(&b->w.l, AU_SLOT_WRITE); }
+/* Strengths of writes belong to pairs and keys, but where they are in what is written. */
+static bool weighs_pairs(const LinearBack *b) { return is_weighed(b) && !b->is_fed; }
 
 /* ---- states in the workspace */
 
@@ -32,7 +34,7 @@ void lw_place_of_states(LinearWarps *w, const char *name, const char *chunk)
 
 /* ---- who has what */
 
-static const char *value_column(LinearBack *b)
+const char *lw_value_column(LinearBack *b)
 {
     return lw_begins(&b->w, tile_text(b->w.l.x.t, "self / %d", b->w.row_groups), b->parts,
                      b->value_columns);
@@ -54,7 +56,7 @@ static const char *pair_column(LinearBack *b)
 }
 
 /* "at, 16 +: 16" of a tile in stages. */
-static const char *own_rows(LinearBack *b)
+const char *lw_own_rows(LinearBack *b)
 {
     return tile_text(b->w.l.x.t, "%s%s +: %d", warps_stage(&b->w.l.x, false), lw_row(&b->w),
                      LINEAR_ROWS);
@@ -67,8 +69,13 @@ static void memories(LinearBack *b)
     warps_tile(&l->x, TILE_NAME("D"), "q", l->chunk, "e", b->w.e, l->x.shape->stages);
     warps_tile(&l->x, TILE_NAME("S"), "d", b->w.d, "e", b->w.e, 1);
     warps_tile(&l->x, TILE_NAME("T"), "d", b->w.d, "e", b->w.e, 1);
-    warps_tile(&l->x, TILE_NAME("A"), "q", l->chunk, "kv", l->chunk, 1);
+    warps_tile(&l->x, TILE_NAME("P"), "q", l->chunk, "kv", l->chunk, 1);
     warps_tile(&l->x, TILE_NAME("R"), "q", l->chunk, "kv", l->chunk, 1);
+    if (b->is_fed) {
+        lw_key_memories(&b->w);
+        lw_key_back_memories(b);
+    }
+    if (b->is_staged) tile_shared(l->x.t, "Staged", "f32[p:2, kv:%d, d:%d]", l->chunk, b->w.d);
     lw_gates_memories(b);
     tile_barrier(l->x.t, "all", 0, l->x.shape->executors);
 }
@@ -89,7 +96,7 @@ static void fragments(LinearBack *b)
         tile_frag(t, "since", "f32[q:%d] like score", LINEAR_ROWS);
         tile_frag(t, "at_writer", "f32[kv:%d] like score", b->pair_columns);
         tile_frag(t, "since_start", "f32[q:%d] like column", l->chunk);
-        tile_frag(t, "of_row", "f32[kv:%d] like dx", LINEAR_ROWS);
+        tile_frag(t, "of_dx", "f32[kv:%d] like dx", LINEAR_ROWS);
         tile_frag(t, "of_value", "f32[kv:%d] like dvalue", LINEAR_ROWS);
     }
     if (decays(b))
@@ -100,6 +107,10 @@ static void fragments(LinearBack *b)
         tile_frag(t, "strength_of_value", "f32[kv:%d] like dvalue", LINEAR_ROWS);
     }
     if (l->n->decay == AU_DECAY_CONSTANT) lin_rate(l);
+    if (b->is_fed) {
+        lw_key_declare(w);
+        lw_key_back_declare(b);
+    }
     lw_declare(w);
 }
 
@@ -147,30 +158,33 @@ static void pairs(LinearBack *b)
     if (some) tile_if(t, "self < %d", w->row_groups * b->pair_parts);
     tile_set(t, "i", "%s + iota(q:%d)", lw_row(w), LINEAR_ROWS);
     tile_set(t, "j", "%s + iota(kv:%d)", pair_column(b), b->pair_columns);
-    tile_product(t, "score", l->x.atom, TILE_START, tile_text(t, "Q[%s, :]", own_rows(b)),
+    tile_product(t, "score", l->x.atom, TILE_START, tile_text(t, "Q[%s, :]", lw_own_rows(b)),
                  tile_text(t, "K[%s%s, :]", stage, columns));
-    tile_product(t, "dscore", l->x.atom, TILE_START, tile_text(t, "D[%s, :]", own_rows(b)),
-                 tile_text(t, "V[%s%s, :]", stage, columns));
+    const char *given = tile_text(t, "D[%s, :]", lw_own_rows(b));
+    tile_product(t, "dscore", l->x.atom, TILE_START, given,
+                 b->is_fed ? tile_text(t, "Uh[%s, :]", columns)
+                           : tile_text(t, "V[%s%s, :]", stage, columns));
+    if (b->is_fed)
+        tile_product(t, "dscore", l->x.atom, TILE_ADD, given, tile_text(t, "Ul[%s, :]", columns));
     if (by_token(b)) {
         tile_load(t, "since", "G[%s +: %d] as [q]", lw_row(w), LINEAR_ROWS);
         tile_load(t, "at_writer", "G[%d + %s]", w->has_since, columns);
         tile_set(t, "kept", "exp(where(%s, since - at_writer, -inf))", sees);
     } else if (decays(b))
         tile_set(t, "kept", "exp(f32(i%s - j) * rate)", before ? " - 1" : "");
-    if (is_weighed(b)) {
+    if (weighs_pairs(b)) {
         tile_load(t, "strength_of_pair", "W[%s]", columns);
         tile_set(t, "dscore", "dscore * strength_of_pair");
     }
     tile_set(t, "score", "where(%s, score%s, 0.0)", sees, decays(b) ? " * kept" : "");
     lw_gates_of_pairs(b);
     tile_set(t, "dscore", "where(%s, dscore%s, 0.0)", sees, decays(b) ? " * kept" : "");
-    tile_store(t, "%s(score) -> A%s", l->x.operand, own);
+    tile_store(t, "%s(score) -> P%s", l->x.operand, own);
     tile_store(t, "%s(dscore) -> R%s", l->x.operand, own);
     if (some) tile_end(t);
 }
 
-/* " * exp(..)": what rows of the fragment keep since the chunk's start or until its end; the sums are loaded into [sums]. */
-static const char *kept_of_rows(LinearBack *b, bool until, const char *sums)
+const char *lw_kept_of_rows(LinearBack *b, bool until, const char *sums)
 {
     LinearWarps *w = &b->w;
     AuTileBuild *t = w->l.x.t;
@@ -193,16 +207,17 @@ static const char *raw_rows(LinearBack *b, AuSlot slot, const char *like)
     const bool of_keys = slot == AU_SLOT_Q || slot == AU_SLOT_K;
     const int32_t width = of_keys ? b->key_columns : b->value_columns;
     const char *name = tile_text(t, "rows_of_%s", lin_rows(l, slot).memory),
-               *channel = of_keys ? "d" : "e";
+               *channel = of_keys ? "d" : "e",
+               *first = !of_keys          ? lw_value_column(b)
+                        : width == b->w.d ? "0"
+                                          : lw_key_column(b);
     if (!s->back) return name;
     tile_frag(t, name, "%s[kv:%d, %s:%d] like %s%s", s->held.i ? lin_elem(l, s->held) : "f32",
               LINEAR_ROWS, channel, width, like, s->held.i ? "" : " = 0.0");
     if (s->held.i)
-        tile_load(
-            t, name, "%s pad 0",
-            lin_view(l, s->held, "kv", channel,
-                     lin_columns(l, s->held, of_keys ? lw_key_column(b) : value_column(b), width),
-                     b->part.rows));
+        tile_load(t, name, "%s pad 0",
+                  lin_view(l, s->held, "kv", channel, lin_columns(l, s->held, first, width),
+                           b->part.rows));
     return name;
 }
 
@@ -213,26 +228,49 @@ static void gradient(LinearBack *b, AuSlot slot, const char *dx)
     if (lin_has_gradient(l, slot)) lin_rows_back_of(l, &r, raw_rows(b, slot, dx), dx);
 }
 
-/* Of queries or keys: through the state at one end of the chunk, then through pairs. */
+/* Where the slot sums over channels that others have, all of them go on behind a barrier. */
+static void rows_made(LinearBack *b, bool of_keys)
+{
+    if (b->is_staged)
+        tile_store(b->w.l.x.t, "dx -> Staged[%d, %s +: %d, %s +: %d]", of_keys, lw_row(&b->w),
+                   LINEAR_ROWS, lw_key_column(b), b->key_columns);
+    else
+        gradient(b, of_keys ? AU_SLOT_K : AU_SLOT_Q, "dx");
+}
+
+/* Of queries or keys through the state at one end of the chunk. */
+static void borders_back(LinearBack *b, bool of_keys, const char *columns)
+{
+    LinearWarps *w = &b->w;
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const char *strength = "";
+    tile_product(t, "dx", l->x.atom, TILE_START,
+                 tile_text(t, "%s[%s, :] as [kv, e]", of_keys ? "V" : "D", lw_own_rows(b)),
+                 tile_text(t, "%s[%s, :]", of_keys ? "T" : "S", columns));
+    const char *kept = lw_kept_of_rows(b, of_keys, "of_dx");
+    if (of_keys && is_weighed(b)) {
+        tile_load(t, "strength_of_row", "W[%s +: %d]", lw_row(w), LINEAR_ROWS);
+        strength = " * strength_of_row";
+    }
+    if (*kept || *strength) tile_set(t, "dx", "dx%s%s", kept, strength);
+    lw_gates_of_rows(b, "dx", of_keys, !of_keys);
+}
+
+/* Then through pairs. */
 static void rows_back(LinearBack *b, bool of_keys)
 {
     LinearWarps *w = &b->w;
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
     const char *columns = tile_text(t, "%s +: %d", lw_key_column(b), b->key_columns),
-               *stage = warps_stage(&l->x, false), *strength = "";
+               *stage = warps_stage(&l->x, false);
     if (b->key_strips > 1) tile_for_range(t, "strip", "0", tile_text(t, "%d", b->key_strips));
-    tile_set(t, "c_d", "%s + iota(d:%d)", lw_key_column(b), b->key_columns);
-    tile_product(t, "dx", l->x.atom, TILE_START,
-                 tile_text(t, "%s[%s, :] as [kv, e]", of_keys ? "V" : "D", own_rows(b)),
-                 tile_text(t, "%s[%s, :]", of_keys ? "T" : "S", columns));
-    const char *kept = kept_of_rows(b, of_keys, "of_row");
-    if (of_keys && is_weighed(b)) {
-        tile_load(t, "strength_of_row", "W[%s +: %d]", lw_row(w), LINEAR_ROWS);
-        strength = " * strength_of_row";
-    }
-    if (*kept || *strength) tile_set(t, "dx", "dx%s%s", kept, strength);
-    lw_gates_of_rows(b, of_keys);
+    if (!b->is_staged) tile_set(t, "c_d", "%s + iota(d:%d)", lw_key_column(b), b->key_columns);
+    if (of_keys && b->is_fed)
+        lw_key_back_rows(b);
+    else
+        borders_back(b, of_keys, columns);
     if (of_keys)
         tile_product(t, "dx", l->x.atom, TILE_ADD,
                      tile_text(t, "R[:, %s +: %d]", lw_row(w), LINEAR_ROWS),
@@ -241,8 +279,51 @@ static void rows_back(LinearBack *b, bool of_keys)
         tile_product(t, "dx", l->x.atom, TILE_ADD,
                      tile_text(t, "R[%s +: %d, :] as [kv, q]", lw_row(w), LINEAR_ROWS),
                      tile_text(t, "K[%s:, %s] as [q, d]", stage, columns));
-    gradient(b, of_keys ? AU_SLOT_K : AU_SLOT_Q, "dx");
+    rows_made(b, of_keys);
     if (b->key_strips > 1) tile_end(t);
+}
+
+/* Behind the barrier: whole rows, of queries by the first executors, of keys by as many more. */
+static void staged_rows(LinearBack *b)
+{
+    LinearWarps *w = &b->w;
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    if (!b->is_staged) return;
+    const LinearPart part = b->part;
+    const int32_t columns = b->key_columns;
+    b->part.key_columns = tile_text(t, "0 +: %d", w->d);
+    b->key_columns = w->d;
+    tile_set(t, "c_d", "iota(d:%d)", w->d);
+    tile_if(t, "self < %d", 2 * w->row_groups);
+    tile_frag(t, "whole_rows", "f32[kv:%d, d:%d] @ %s.C", LINEAR_ROWS, w->d, l->x.atom->name);
+    for (int32_t of_keys = 0; of_keys < 2; of_keys++) {
+        if (of_keys)
+            tile_else(t);
+        else
+            tile_if(t, "self < %d", w->row_groups);
+        tile_load(t, "whole_rows", "Staged[%d, %s +: %d, :]", of_keys, lw_row(w), LINEAR_ROWS);
+        gradient(b, of_keys ? AU_SLOT_K : AU_SLOT_Q, "whole_rows");
+    }
+    tile_end(t);
+    tile_end(t);
+    b->part = part;
+    b->key_columns = columns;
+}
+
+static void values_of_chunk(LinearBack *b, const char *columns)
+{
+    LinearWarps *w = &b->w;
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const char *stage = warps_stage(&l->x, false);
+    tile_product(t, "dvalue", l->x.atom, TILE_START, tile_text(t, "K[%s, :]", lw_own_rows(b)),
+                 tile_text(t, "T[:, %s]", columns));
+    const char *kept = lw_kept_of_rows(b, true, "of_value");
+    if (*kept) tile_set(t, "dvalue", "dvalue%s", kept);
+    tile_product(t, "dvalue", l->x.atom, TILE_ADD,
+                 tile_text(t, "P[:, %s +: %d]", lw_row(w), LINEAR_ROWS),
+                 tile_text(t, "D[%s:, %s]", stage, columns));
 }
 
 static void values_back(LinearBack *b)
@@ -250,19 +331,15 @@ static void values_back(LinearBack *b)
     LinearWarps *w = &b->w;
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
-    const char *columns = tile_text(t, "%s +: %d", value_column(b), b->value_columns),
-               *stage = warps_stage(&l->x, false);
-    tile_product(t, "dvalue", l->x.atom, TILE_START, tile_text(t, "K[%s, :]", own_rows(b)),
-                 tile_text(t, "T[:, %s]", columns));
-    const char *kept = kept_of_rows(b, true, "of_value");
-    if (*kept) tile_set(t, "dvalue", "dvalue%s", kept);
-    tile_product(t, "dvalue", l->x.atom, TILE_ADD,
-                 tile_text(t, "A[:, %s +: %d]", lw_row(w), LINEAR_ROWS),
-                 tile_text(t, "D[%s:, %s]", stage, columns));
+    const char *columns = tile_text(t, "%s +: %d", lw_value_column(b), b->value_columns);
+    if (b->is_fed)
+        lw_key_back_values(b);
+    else
+        values_of_chunk(b, columns);
     if (is_weighed(b)) {
         tile_frag(t, "value", "%s[kv:%d, e:%d] like dvalue", l->x.operand, LINEAR_ROWS,
                   b->value_columns);
-        tile_load(t, "value", "V[%s, %s]", own_rows(b), columns);
+        tile_load(t, "value", "V[%s, %s]", lw_own_rows(b), columns);
         tile_set(t, "of_strength", "reduce_sum(f32(value) * dvalue, e)");
         tile_store(t, "of_strength -> Strengths[self / %d, %s +: %d]", w->row_groups, lw_row(w),
                    LINEAR_ROWS);
@@ -273,7 +350,7 @@ static void values_back(LinearBack *b)
     if (!lin_has(l, AU_SLOT_SKIP)) return;
     tile_frag(t, "given", "%s[kv:%d, e:%d] like dvalue", l->x.operand, LINEAR_ROWS,
               b->value_columns);
-    tile_load(t, "given", "D[%s, %s] as [kv, e]", own_rows(b), columns);
+    tile_load(t, "given", "D[%s, %s] as [kv, e]", lw_own_rows(b), columns);
     tile_set(t, "dvalue", "f32(given)");
     gradient(b, AU_SLOT_SKIP, "dvalue");
 }
@@ -300,6 +377,7 @@ static void state_back(LinearBack *b)
     tile_product(t, "dstate", l->x.atom, TILE_ADD, view,
                  tile_text(t, "D[%s:, %s +: %d]", warps_stage(&l->x, false), lw_state_column(w),
                            w->columns));
+    if (b->is_fed) lw_key_back_state(b);
     lw_end_state(w);
 }
 
@@ -313,7 +391,7 @@ static void chunk_back(LinearBack *b)
     tile_set(t, "first", "start + chunk * %d", l->chunk);
     tile_set(t, "row", "%s + iota(kv:%d)", lw_row(w), LINEAR_ROWS);
     tile_set(t, "t", "first + row");
-    tile_set(t, "c", "%s + iota(e:%d)", value_column(b), b->value_columns);
+    tile_set(t, "c", "%s + iota(e:%d)", lw_value_column(b), b->value_columns);
     if (l->n->decay == AU_DECAY_CONSTANT) {
         lin_count(l);
         tile_set(t, "whole", "exp(f32(count) * rate)");
@@ -321,6 +399,7 @@ static void chunk_back(LinearBack *b)
     if (!ahead) issue(b, "chunk", ""), issue_state(b, "chunk");
     lw_wait(w);
     warps_wait(&l->x, "td");
+    if (b->is_fed) warps_wait(&l->x, "ts");
     lw_change(w);
     lw_numbers(w);
     lw_begin_state(w);
@@ -333,9 +412,23 @@ static void chunk_back(LinearBack *b)
         tile_load(t, "total", "G[%d]", w->has_since + l->chunk - 1);
         tile_set(t, "whole", "exp(total)");
     }
+    if (b->is_fed) {
+        tile_set(t, "i", "%s + iota(q:%d)", lw_row(w), LINEAR_ROWS);
+        tile_set(t, "j", "iota(kv:%d)", l->chunk);
+        lw_key_pairs(w);
+        tile_sync(t, "all");
+        lw_key_solve(w);
+        tile_sync(t, "all");
+    }
     pairs(b);
-    warps_wait(&l->x, "ts");
+    if (!b->is_fed) warps_wait(&l->x, "ts");
     tile_sync(t, "all");
+    if (b->is_fed) {
+        lw_key_back_solve(b);
+        tile_sync(t, "all");
+        lw_key_back_pairs(b);
+        tile_sync(t, "all");
+    }
     tile_if(t, "self < %d", l->x.shape->executors / 2);
     rows_back(b, false);
     tile_else(t);
@@ -344,6 +437,7 @@ static void chunk_back(LinearBack *b)
     values_back(b);
     state_back(b);
     tile_sync(t, "all");
+    staged_rows(b);
     lw_gates_back(b);
     if (ahead && !two) issue(b, "chunk - 1", "");
     if (ahead) issue_state(b, "chunk - 1");
@@ -383,7 +477,7 @@ static void reverse_kernel(LinearBack *b)
     move_state(w, true);
     b->part = (LinearPart){tile_text(t, "first + %s +: %d", lw_row(w), LINEAR_ROWS),
                            tile_text(t, "%s +: %d", lw_key_column(b), b->key_columns),
-                           tile_text(t, "%s +: %d", value_column(b), b->value_columns)};
+                           tile_text(t, "%s +: %d", lw_value_column(b), b->value_columns)};
     l->of_warps = &b->part;
     tile_set(t, "last", "cdiv(length, %d) - 1", l->chunk);
     if (l->x.shape->stages > 1) tile_set(t, "at", "0");
@@ -409,7 +503,10 @@ static LinearBack begin(LinearWarps w)
     b.value_columns = w.e / b.parts;
     b.pair_parts = b.parts < w.row_groups ? b.parts : w.row_groups;
     while (w.row_groups % b.pair_parts) b.pair_parts--;
+    b.is_fed = lin_is_fed(&w.l);
+    if (b.is_fed) b.pair_parts = 1;
     b.pair_columns = w.l.chunk / b.pair_parts;
+    b.is_staged = linear_warps_is_staged(w.l.x.p, s);
     b.has_rate = w.l.n->decay != AU_DECAY_NONE && lin_has_gradient(&w.l, AU_SLOT_LOG_DECAY);
     return b;
 }

@@ -13,10 +13,11 @@ void lw_gates_memories(LinearBack *b)
     const int32_t edges = b->key_parts * b->key_strips;
     if (lin_has(l, AU_SLOT_WRITE))
         tile_shared(t, "Strengths", "f32[p:%d, kv:%d]", b->parts, l->chunk);
+    if (b->is_fed) tile_shared(t, "Erases", "f32[p:%d, kv:%d]", 1 + b->parts, l->chunk);
     if (!b->has_rate) return;
-    tile_shared(t, "Starts", "f32[p:%d, kv:%d]", edges, l->chunk);
+    tile_shared(t, "Starts", "f32[p:%d, kv:%d]", (1 + b->is_fed) * edges, l->chunk);
     tile_shared(t, "Ends", "f32[p:%d, kv:%d]", edges, l->chunk);
-    tile_shared(t, "Crossing", "f32[p:%d, kv:%d]", b->w.row_groups, l->chunk);
+    tile_shared(t, "Crossing", "f32[p:%d, kv:%d]", (1 + b->is_fed) * b->w.row_groups, l->chunk);
     tile_shared(t, "Totals", "f32[p:%d, q:%d]", b->pair_parts, l->chunk);
     tile_shared(t, "Passed", "f32[p:%d]", b->w.holders);
 }
@@ -37,18 +38,23 @@ void lw_gates_of_pairs(LinearBack *b)
                b->pair_columns, b->pair_columns);
 }
 
-void lw_gates_of_rows(LinearBack *b, bool of_keys)
+void lw_gates_of_rows(LinearBack *b, const char *dx, bool of_keys, bool of_start)
 {
     LinearWarps *w = &b->w;
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
-    const char *own = of_keys ? "own_key" : "own_query", *edge = of_keys ? "to_end" : "from_start";
+    const char *own = of_keys ? "own_key" : "own_query",
+               *edge = of_keys ? of_start ? "key_from_start" : "to_end" : "from_start";
     if (!b->has_rate) return;
-    tile_frag(t, own, "%s[kv:%d, d:%d] like dx", l->x.operand, LINEAR_ROWS, b->key_columns);
-    tile_load(t, own, "%s[%s%s +: %d, %s +: %d] as [kv, d]", of_keys ? "K" : "Q",
-              warps_stage(&l->x, false), lw_row(w), LINEAR_ROWS, lw_key_column(b), b->key_columns);
-    tile_set(t, edge, "reduce_sum(f32(%s) * dx, d)", own);
-    tile_store(t, "%s -> %s[(%s) / %d, %s +: %d]", edge, of_keys ? "Ends" : "Starts",
+    if (!of_keys || of_start || !b->is_fed) {
+        tile_frag(t, own, "%s[kv:%d, d:%d] like dx", l->x.operand, LINEAR_ROWS, b->key_columns);
+        tile_load(t, own, "%s[%s%s +: %d, %s +: %d] as [kv, d]", of_keys ? "K" : "Q",
+                  warps_stage(&l->x, false), lw_row(w), LINEAR_ROWS, lw_key_column(b),
+                  b->key_columns);
+    }
+    tile_set(t, edge, "reduce_sum(f32(%s) * %s, d)", own, dx);
+    tile_store(t, "%s -> %s[%s(%s) / %d, %s +: %d]", edge, of_start ? "Starts" : "Ends",
+               of_keys && of_start ? tile_text(t, "%d + ", b->key_parts * b->key_strips) : "",
                lw_key_column(b), b->key_columns, lw_row(w), LINEAR_ROWS);
 }
 
@@ -70,16 +76,19 @@ static void decays_back(LinearBack *b)
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
     const char *behind = l->n->before ? "r > row" : "r >= row";
+    const int32_t edges = b->key_parts * b->key_strips;
     tile_frag(t, "spread", "f32[kv:%d, r:%d] @ %s.C = 0.0", LINEAR_ROWS, l->chunk, l->x.atom->name);
     tile_frag(t, "sums", "f32[r:%d] like spread", l->chunk);
     tile_set(t, "r", "iota(r:%d)", l->chunk);
-    for (int32_t n = 0; n < b->key_parts * b->key_strips; n++) {
+    for (int32_t n = 0; n < (1 + b->is_fed) * edges; n++) {
         tile_load(t, "sums", "Starts[%d, :] as [r]", n);
         tile_set(t, "spread", "spread + where(%s, sums, 0.0)", behind);
+    }
+    for (int32_t n = 0; n < edges; n++) {
         tile_load(t, "sums", "Ends[%d, :] as [r]", n);
         tile_set(t, "spread", "spread + where(r < row, sums, 0.0)");
     }
-    for (int32_t n = 0; n < w->row_groups; n++) {
+    for (int32_t n = 0; n < (1 + b->is_fed) * w->row_groups; n++) {
         tile_load(t, "sums", "Crossing[%d, :] as [r]", n);
         tile_set(t, "spread", "spread + where(r + 1 == row, sums, 0.0)");
     }
@@ -102,29 +111,38 @@ static void number_back(LinearBack *b, AuSlot slot, const char *dx)
     lin_rows_back_of(l, &r, "no_rows", dx);
 }
 
+/* Sums of [parts] executors over their columns. */
+static void strength_back(LinearBack *b, AuSlot slot, const char *memory, int32_t parts)
+{
+    LinearWarps *w = &b->w;
+    AuTileBuild *t = w->l.x.t;
+    const char *dx = slot == AU_SLOT_ERASE ? "derase" : "dw";
+    if (!lin_has_gradient(&w->l, slot)) return;
+    tile_frag(t, dx, "f32[kv:%d] like dx = 0.0", LINEAR_ROWS);
+    for (int32_t n = 0; n < parts; n++) {
+        tile_load(t, "part_of_sum", "%s[%d, %s +: %d]", memory, n, lw_row(w), LINEAR_ROWS);
+        tile_set(t, dx, "%s %s part_of_sum", dx, slot == AU_SLOT_ERASE ? "-" : "+");
+    }
+    number_back(b, slot, dx);
+}
+
 /* The first executor of each group of rows. */
 void lw_gates_back(LinearBack *b)
 {
     LinearWarps *w = &b->w;
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
-    const bool of_strength = lin_has(l, AU_SLOT_WRITE) && lin_has_gradient(l, AU_SLOT_WRITE);
-    if (!b->has_rate && !of_strength) return;
+    const bool of_strength = lin_has_gradient(l, AU_SLOT_WRITE),
+               of_erase = b->is_fed && lin_has_gradient(l, AU_SLOT_ERASE);
+    if (!b->has_rate && !of_strength && !of_erase) return;
     tile_if(t, "self < %d", w->row_groups);
     tile_frag(t, "no_rows", "f32[kv:%d] like dx = 0.0", LINEAR_ROWS);
+    if (of_strength || of_erase) tile_frag(t, "part_of_sum", "f32[kv:%d] like dx", LINEAR_ROWS);
     if (b->has_rate) {
         decays_back(b);
         number_back(b, AU_SLOT_LOG_DECAY, "dg");
     }
-    if (of_strength) {
-        tile_frag(t, "dw", "f32[kv:%d] like dx", LINEAR_ROWS);
-        tile_frag(t, "part_of_dw", "f32[kv:%d] like dx", LINEAR_ROWS);
-        for (int32_t n = 0; n < b->parts; n++) {
-            tile_load(t, n ? "part_of_dw" : "dw", "Strengths[%d, %s +: %d]", n, lw_row(w),
-                      LINEAR_ROWS);
-            if (n) tile_set(t, "dw", "dw + part_of_dw");
-        }
-        number_back(b, AU_SLOT_WRITE, "dw");
-    }
+    if (of_strength) strength_back(b, AU_SLOT_WRITE, "Strengths", b->parts);
+    if (of_erase) strength_back(b, AU_SLOT_ERASE, "Erases", 1 + b->parts);
     tile_end(t);
 }

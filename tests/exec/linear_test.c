@@ -115,6 +115,13 @@ static const ExecCase backward[] = {
     {"keys_as_values.attn", "B=1 H=2 T=70 K=16", NULL, "nan"},
     {"row_sums.attn", "B=1 H=2 T=69 K=16 V=24", NULL, "states nan odd"},
     {"row_sum_alone.attn", "B=1 H=2 T=33 K=16 V=24", NULL, "states nan"},
+    {"delta.attn", "B=1 H=1 Hk=1 T=15 K=16 V=16", NULL, NULL},
+    {EXAMPLES "gated_delta_net.attn", "B=1 H=2 Hk=1 T=70 K=16 V=24", NULL, "states nan odd"},
+    {EXAMPLES "gated_delta_net.attn", "B=1 H=1 Hk=1 T=65 K=64 V=64", NULL, "states"},
+    {EXAMPLES "gated_delta_net.attn", "B=1 H=2 Hk=1 T=53 K=16 V=16 packed=4", NULL, "states odd"},
+    {"erase_heads.attn", "B=1 H=3 T=47 K=16 V=16", NULL, "states nan"},
+    {"near_keys.attn", "B=1 H=2 T=65 K=16 V=24", NULL, "states nan"},
+    {"alike.attn", "B=1 H=2 T=70 K=32 V=32", NULL, "states"},
 };
 /* Few and small, of what warps do: linear_mistakes_test.py. */
 static const ExecCase small[] = {
