@@ -107,6 +107,8 @@ void lin_fed(Linear *l, const char *written);
 /* ---- linear_back.c: gradients of slots into those of tensors */
 /* Arguments: those of the script, the gradient of the output, states and their gradients, and where gradients go. Grid. */
 void lin_back_head(Linear *l, const char *name);
+/* Do several places add to the gradient of a tensor? */
+bool lin_sums_gradients(AuArena *arena, const AuProblem *p);
 /* Loops in place of axes of the grid, where sums must have one order; how many to end. */
 uint32_t lin_back_loops(Linear *l);
 /* Tensors get what the gradient of the slot's rows, which is where they were, makes of it. Rows along kv. */

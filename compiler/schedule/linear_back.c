@@ -79,6 +79,16 @@ static bool is_stored(Linear *l, uint32_t tensor)
                                               ~attn_at(l->x.p->attn, g->read)->axes);
 }
 
+bool lin_sums_gradients(AuArena *arena, const AuProblem *p)
+{
+    const AuInputGrad *g;
+    Linear l = {.x = {.p = p, .arena = arena, .operand = tile_elem(p->operand)->name},
+                .heads = hooks_heads(p->hooks, p->attn)};
+    for (uint32_t n = 0; n < p->attn->tensor_count; n++)
+        if (is_wanted(&l, n) && contributions(&l, n, &g) && !is_stored(&l, n)) return true;
+    return false;
+}
+
 /* ---- the kernel */
 
 /* Do blocks that differ along the axis add to one element? */

@@ -64,7 +64,7 @@ static const char *refusal_of_problem(AuArena *arena, const AuProblem *p)
     if (is_fed(p) && p->hooks->normal->before) return "feedback and a read before the token";
     if (has(p, AU_SLOT_NORM) || p->hooks->has_out_mod) return "a norm or an out_mod";
     if (sums(p, AU_SLOT_V) || sums(p, AU_SLOT_SKIP)) return "a slot that sums over values";
-    return p->deterministic ? "sums in one order" : NULL;
+    return p->deterministic && lin_sums_gradients(arena, p) ? "sums in one order" : NULL;
 }
 
 static int32_t registers_of(const AuProblem *p, const AuShape *s)

@@ -109,6 +109,7 @@ static const ExecCase backward[] = {
     {EXAMPLES "mamba2.attn", "B=1 H=4 G=2 T=70 N=24 P=17", NULL, "states nan"},
     {EXAMPLES "mamba2.attn", "B=1 H=2 G=1 T=66 N=128 P=64", NULL, NULL},
     {"strengths.attn", "B=1 H=4 Hk=2 T=69 K=16 V=24", NULL, "states nan odd"},
+    {"plain.attn", "B=2 H=2 T=70 K=16 V=16", NULL, "states repeat"},
     {"before.attn", "B=1 H=2 T=66 K=16 V=24", NULL, "states nan"},
     {"resets.attn", "B=2 H=1 T=67 K=16 V=16", NULL, "states nan"},
     {"hard_scalar.attn", "B=1 H=1 T=70 K=16 V=16", NULL, "states"},
