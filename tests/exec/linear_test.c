@@ -58,6 +58,7 @@ static const ExecCase cases[] = {
     {"row_sums.attn", "B=1 H=2 T=37 K=13 V=24", NULL, "states nan odd"},
     {"row_sums.attn", "B=1 H=1 T=35 K=16 V=5 packed=3", NULL, "states"},
     {"row_sum_alone.attn", "B=1 H=2 T=33 K=16 V=24", NULL, "states nan"},
+    {"strengths.attn", "B=1 H=4 Hk=2 T=35 K=16 V=24", NULL, "states nan"},
     {EXAMPLES "simple_gla.attn", "B=2 H=2 T=1 K=64 V=40 pool=5", NULL, "step nan odd forward"},
     {EXAMPLES "retention_linear.attn", "B=3 H=1 T=16 K=32 V=64 pool=3", NULL, "step forward"},
     {EXAMPLES "gla.attn", "B=2 H=2 T=3 K=20 V=7 pool=2", NULL, "step nan forward"},
