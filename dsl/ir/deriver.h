@@ -54,6 +54,11 @@ bool derive_is_made_by(const AuDeriver *d, AuExpr e, const bool *leaves, const b
 /* Is it the weight, on random rows? */
 bool derive_is_weight(const AuDeriver *d, AuExpr e);
 
+/* ---- gradient_check.c: on random rows; false: a diagnostic says where they differ */
+bool derive_check_forward(AuDeriver *d);
+bool derive_check_maxima(AuDeriver *d);
+bool derive_check_backward(AuDeriver *d);
+
 /* ---- empty_rows.c: where out_mod asks whether a row has a pair, the row keeps it (AuGrads.has_pair). */
 void derive_keep_pairs(AuDeriver *d);
 
