@@ -106,6 +106,13 @@ LLVMBasicBlockRef emit_when(AuEmit *e, LLVMValueRef condition);
 void emit_when_end(AuEmit *e, LLVMBasicBlockRef after);
 
 LLVMValueRef emit_argument(AuEmit *e, uint32_t index, LLVMTypeRef type);
+void emit_region(AuEmit *e, uint32_t first);
+
+/* emit_loops.c */
+void emit_if(AuEmit *e, const AuInstr *in);
+void emit_for(AuEmit *e, AuVal v, const AuInstr *in);
+/* Whether the arrays of lanes can become registers at all, and the code that makes them such is bearable. */
+bool emit_is_worth_writing(const AuEmit *e);
 
 /* emit_lines.c: of kernels that have sources; before the first is emitted, of each its function, of each instruction its place */
 void emit_lines_open(AuEmit *e, AuKernel *const *kernels, uint32_t count);
