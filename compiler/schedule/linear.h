@@ -104,6 +104,17 @@ void lin_fed_declare(Linear *l); /* after `score`; nothing without feedback */
 void lin_fed_keys(Linear *l);    /* F, of `kept`: what keys have of keys before */
 /* [written] [kv, e], what keys write of the values' strip vb, from `state` before the chunk. */
 void lin_fed(Linear *l, const char *written);
+/* ---- linear_feedback_back.c: gradients with feedback `key`; nothing is declared without it. Between these the backward in chunks
+ * does what it does without feedback, with what keys write in place of values. */
+void lin_fed_back_memory(Linear *l);
+void lin_fed_back_declare(Linear *l);
+void lin_fed_back_forwards(Linear *l); /* the fragment `written` of a strip, from `state` */
+void lin_fed_back_written(Linear *l);  /* `Written` of the chunk, from its state */
+void lin_fed_back_solve(Linear *l);    /* dx_V, of what is written, becomes that of w V */
+void lin_fed_back_borders(Linear *l);  /* dx_K and `run` */
+void lin_fed_back_pairs(Linear *l);    /* dx_K and pairs for the decays */
+void lin_fed_back_state(Linear *l);    /* of a strip */
+void lin_fed_back_rows(Linear *l);     /* of values and strengths */
 /* ---- linear_back.c: gradients of slots into those of tensors */
 /* Arguments: those of the script, the gradient of the output, states and their gradients, and where gradients go. Grid. */
 void lin_back_head(Linear *l, const char *name);

@@ -1,5 +1,5 @@
-/* linear_chunks_backward.c - gradients of recurrences without feedback whose decay is a number a token at most, by products
- * over chunks of tokens. A block goes over the sequence twice: forwards, where it keeps the state before each chunk in
+/* linear_chunks_backward.c - gradients of recurrences whose decay is a number a token at most, without feedback or with that of
+ * the key (linear_feedback_back.c; V is then what keys write), by products over chunks of tokens. A block goes over the sequence twice: forwards, where it keeps the state before each chunk in
  * the workspace; then backwards over chunks, with the gradient T of the state behind the chunk in its memory. Tokens
  * lie along the lanes, so that sums over channels need no exchange, and gradients of rows come out as hooks take them.
  *
@@ -10,15 +10,16 @@
  *     readers behind t from its start, and what passes, whole <S, T>: sums up from nothing, none is taken from another one. */
 #include "linear.h"
 
-static const AuSlot in_memory[] = {AU_SLOT_Q, AU_SLOT_K, AU_SLOT_V, AU_SLOT_WRITE,
-                                   AU_SLOT_LOG_DECAY};
+static const AuSlot in_memory[] = {AU_SLOT_Q,     AU_SLOT_K,     AU_SLOT_V,
+                                   AU_SLOT_WRITE, AU_SLOT_ERASE, AU_SLOT_LOG_DECAY};
 enum { IN_MEMORY = sizeof in_memory / sizeof *in_memory };
 
 static bool decays(const Linear *l) { return l->n->decay != AU_DECAY_NONE; }
 
 static bool by_token(const Linear *l) { return l->n->decay == AU_DECAY_SCALAR; }
 
-static bool is_weighed(const Linear *l) { return lin_has(l, AU_SLOT_WRITE); }
+/* With feedback strengths are part of what is written. */
+static bool is_weighed(const Linear *l) { return lin_has(l, AU_SLOT_WRITE) && !lin_is_fed(l); }
 
 /* What there is of a slot in memory; false: nothing. Of a decay of the head its gradients alone. */
 static bool rows_of(const Linear *l, uint32_t n, LinearRows *r)
@@ -43,6 +44,7 @@ static void memories(Linear *l)
     lin_memory(l, "Dstate", tile_text(l->x.t, "f32[d:%d, e:%d]", l->x.p->d, l->x.p->e));
     if (decays(l)) lin_memory(l, "Ends", tile_text(l->x.t, "f32[kv:%d]", C));
     lin_kept_memory(l);
+    lin_fed_back_memory(l);
     lin_out_back_memory(l);
 }
 
@@ -95,6 +97,7 @@ static void fragments(Linear *l)
         tile_frag(t, "pair", "f32[kv:%d] @ along_lanes", C);
     }
     lin_kept_declare(l, "written");
+    lin_fed_back_declare(l);
     for (uint32_t n = 0; n < IN_MEMORY; n++)
         if (rows_of(l, n, &r) && is_brought(l, &r)) lin_rows_declare(l, &r);
     if (l->has_norm) norm_fragments(l);
@@ -132,7 +135,8 @@ static void load_rows(Linear *l, bool all)
 static void load_written(Linear *l)
 {
     AuTileBuild *t = l->x.t;
-    tile_load(t, "written", "V[:, vb * %d +: %d] pad 0", l->columns, l->columns);
+    tile_load(t, "written", "%s[:, vb * %d +: %d] pad 0", lin_is_fed(l) ? "Written" : "V",
+              l->columns, l->columns);
     if (is_weighed(l)) tile_set(t, "written", "written * strength_rows");
 }
 
@@ -151,8 +155,8 @@ static void states_of_chunks(Linear *l)
     begin_chunk(l);
     tile_store(t, "state -> states[b, h, at, :, vb * %d +: %d] clip", l->columns, l->columns);
     load_rows(l, false);
-    lin_kept(l, false);
-    load_written(l);
+    lin_kept(l, lin_is_fed(l));
+    lin_is_fed(l) ? lin_fed_back_forwards(l) : load_written(l);
     if (decays(l)) {
         tile_set(t, "written", "written * until_rows");
         tile_set(t, "state", "state * whole");
@@ -217,6 +221,7 @@ static void values_back(Linear *l)
         tile_store(t, "reaches%s -> Ends", weighed(l, " * strength"));
     }
     tile_product(t, "dx_V", l->x.atom, TILE_ADD, "D as [q, e]", "score");
+    if (lin_is_fed(l)) lin_fed_back_solve(l);
     if (l->has_norm) tile_set(t, "dweight", "dweight + reduce_sum(score * dsum_rows, q)");
     if (!is_weighed(l)) return;
     tile_set(t, "dx_W", "reduce_sum(dx_V * value, e)%s", l->has_norm ? " + dweight" : "");
@@ -235,6 +240,7 @@ static void borders_back(Linear *l)
     if (decays(l)) tile_set(t, "dx_Q", "dx_Q * since");
     if (l->has_norm) tile_set(t, "dx_Q", "dx_Q + sum_state * dsum_lanes%s", by(l, " * since"));
     if (decays(l)) tile_set(t, "run", "reduce_sum(query * dx_Q, d)");
+    if (lin_is_fed(l)) lin_fed_back_borders(l);
 }
 
 /* Through A; it becomes the products of its elements and their gradients, which `pairs_of_decays` takes. */
@@ -255,6 +261,7 @@ static void pairs_back(Linear *l)
     tile_load(t, "turned", "A as [kv, q]");
     tile_product(t, "dx_K", l->x.atom, TILE_ADD, "Q as [q, d]", "dscore");
     tile_product(t, "dx_Q", l->x.atom, TILE_ADD, "K as [q, d]", "turned");
+    if (lin_is_fed(l)) lin_fed_back_pairs(l);
 }
 
 /* The gradient of the state before the chunk; `passed`: of what passes, for the decays. */
@@ -273,6 +280,7 @@ static void state_back(Linear *l)
         tile_set(t, "rows", "rows * since_rows");
     }
     tile_product(t, "change_of_state", l->x.atom, TILE_ADD, "Q as [q, d]", "rows");
+    if (lin_is_fed(l)) lin_fed_back_state(l);
     tile_store(t, "change_of_state -> Dstate[:, vb * %d +: %d] clip", W, W);
     tile_end(t);
     if (!l->has_norm) return;
@@ -316,7 +324,8 @@ static void chunk_back(Linear *l)
     load_rows(l, true);
     lin_kept(l, true);
     tile_load(t, "key", "K");
-    tile_load(t, "value", "V");
+    if (lin_is_fed(l)) lin_fed_back_written(l);
+    tile_load(t, "value", lin_is_fed(l) ? "Written" : "V");
     if (decays(l) || l->has_norm) tile_load(t, "query", "Q");
     if (l->has_norm) tile_load(t, "sum_state", "sum_states[b, h, at, :]");
     scores(l);
@@ -332,6 +341,7 @@ static void chunk_back(Linear *l)
     pairs_back(l);
     state_back(l);
     decays_back(l);
+    if (lin_is_fed(l)) lin_fed_back_rows(l);
     for (uint32_t n = 0; n < IN_MEMORY; n++)
         if (rows_of(l, n, &r)) lin_rows_back_from(l, &r);
 }
@@ -395,14 +405,17 @@ AuSchedule *schedule_linear_chunks_backward(AuArena *arena, AuDiags *diags, cons
 static int32_t words(const AuProblem *p, int32_t tokens, int32_t columns)
 {
     const int32_t of_a_token = 3 * p->d + p->e + 2 * lin_numbers(p) + 4 * tokens;
-    return of_a_token * (tokens / p->caps->lanes) + (2 * p->d + 3 * tokens) * columns;
+    const int32_t fed = p->hooks->normal->feedback != AU_FEEDBACK_NONE;
+    return (of_a_token + fed * (5 * p->d + p->e + 4 * tokens)) * (tokens / p->caps->lanes) +
+           (2 * p->d + (3 + 2 * fed) * tokens) * columns;
 }
 
 const char *schedule_linear_chunks_backward_refusal(const AuProblem *p, const AuShape *s)
 {
     const char *why = schedule_linear_chunks_refusal(p);
     if (why) return why;
-    if (p->hooks->normal->feedback != AU_FEEDBACK_NONE) return "feedback";
+    if (p->hooks->normal->feedback != AU_FEEDBACK_NONE && p->hooks->slots[AU_SLOT_NORM].value.i)
+        return "feedback and a norm";
     if (!p->caps->has_private) return "machines whose executors have no memory of their own";
     if (s->key_tile % p->caps->lanes) return "a chunk of as many tokens as there are lanes";
     return words(p, s->key_tile, s->query_registers) > p->caps->private_words
@@ -414,8 +427,9 @@ bool schedule_linear_chunks_backward_shape(AuArena *arena, const AuProblem *p, A
                                            const char **why)
 {
     const int32_t lanes = p->caps->lanes, vectors = (p->e + lanes - 1) / lanes;
+    const int32_t most = p->hooks->normal->feedback == AU_FEEDBACK_NONE ? 32 : 16; /* exactness */
     (void)arena;
-    *out = (AuShape){.executors = 1, .key_tile = lanes > 32 ? lanes : 32};
+    *out = (AuShape){.executors = 1, .key_tile = lanes > most ? lanes : most};
     out->query_registers = vectors < 4 ? vectors : 4;
     while (out->key_tile > lanes &&
            words(p, out->key_tile, out->query_registers) > p->caps->private_words)

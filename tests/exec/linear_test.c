@@ -54,6 +54,7 @@ static const ExecCase cases[] = {
     {"erase.attn", "B=1 H=4 Hk=2 T=97 K=17 V=24", NULL, "states nan odd"},
     {"erase.attn", "B=1 H=2 Hk=2 T=67 K=16 V=65 packed=4", NULL, "states nan"},
     {"erase_heads.attn", "B=1 H=3 T=47 K=16 V=16", NULL, "states nan"},
+    {"erase_plain_keys.attn", "B=1 H=2 T=53 K=16 V=20", NULL, "states nan"},
     {"steep.attn", "B=1 H=2 T=83 K=16 V=65 packed=3", NULL, "states nan"},
     {"row_sums.attn", "B=1 H=2 T=37 K=13 V=24", NULL, "states nan odd"},
     {"row_sums.attn", "B=1 H=1 T=35 K=16 V=5 packed=3", NULL, "states"},
