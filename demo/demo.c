@@ -153,14 +153,23 @@ static void run_device(Demo *d, Case *c, aule_module *module, const aule_device_
     d->failures += !good;
 }
 
-/* Kernels for CUDA take a while to compile, so that they are made on request: where there is such a device. */
-static const char *targets_of(const Demo *d)
+static bool has_device(const Demo *d, const char *backend)
 {
     for (size_t n = 0; n < aule_device_list_count(d->devices); n++) {
         const aule_device_info *info = aule_device_list_get(d->devices, n);
-        if (info->available && strcmp(info->backend, "cuda") == 0) return "cpu,opencl,cuda";
+        if (info->available && strcmp(info->backend, backend) == 0) return true;
     }
-    return NULL;
+    return false;
+}
+
+/* What is not compiled unless asked for is asked for where there is such a device. */
+static const char *targets_of(const Demo *d)
+{
+    const bool cuda = has_device(d, "cuda"), vulkan = has_device(d, "vulkan");
+    return cuda && vulkan ? "cpu,opencl,cuda,vulkan"
+           : cuda         ? "cpu,opencl,cuda"
+           : vulkan       ? "cpu,opencl,vulkan"
+                          : NULL;
 }
 
 static void run_case(Demo *d, Case *c)
