@@ -143,11 +143,11 @@ def aule_call(case: Case):
     f = aule.compile(PLAIN if case.kind == "none" else SCRIPTS / f"{FILES[case.kind]}.attn")
     names = {"scalar": ("gate",), "vector": ("gate",), "delta": (None, "beta"), "gated delta": ("a", "beta")}.get(case.kind, ())
 
-    def run(q, k, v, *inputs):
+    def run(q, k, v, *inputs, state=None):  # state: a step, which writes on it
         more = {name: x for name, x in zip(names, inputs) if name}
         if case.kind == "gated delta":
             more |= {name: q.new_zeros(case.H, dtype=torch.float32) for name in ("A_log", "dt_bias")}
-        return f(q, k, v, **more)
+        return f(q, k, v, **more) if state is None else f.step(state, q, k, v, **more)
 
     return run
 
