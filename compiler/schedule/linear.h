@@ -67,6 +67,8 @@ typedef struct LinearRows {
     bool as_factor; /* of log decays: exp of them */
 } LinearRows;
 bool lin_has(const Linear *l, AuSlot slot);
+bool lin_decays(const Linear *l);
+bool lin_decays_by_token(const Linear *l); /* by a number for each of them */
 void lin_rows_memory(Linear *l, const LinearRows *r);
 void lin_rows_declare(Linear *l, const LinearRows *r); /* fragments, before the loop */
 /* A slot's rows and the memory that schedules have for them. */

@@ -8,6 +8,8 @@
 enum { MOST_WRITTEN = 6000 };
 
 bool lin_has(const Linear *l, AuSlot slot) { return l->slots[slot].value.i != 0; }
+bool lin_decays(const Linear *l) { return l->n->decay != AU_DECAY_NONE; }
+bool lin_decays_by_token(const Linear *l) { return l->n->decay == AU_DECAY_SCALAR; }
 
 Linear lin_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out)
 {

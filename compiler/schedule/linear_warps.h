@@ -80,19 +80,24 @@ typedef struct LinearBack {
 /* linear_warps_backward.c: the argument `states`, and where in it chunk `chunk` is. */
 void lw_states_argument(LinearWarps *w, AuTileMode mode);
 void lw_place_of_states(LinearWarps *w, const char *name, const char *chunk);
-const char *
-lw_key_column(LinearBack *b); /* the first of an executor's channels of keys, in a strip */
 int32_t linear_warps_key_parts(const AuShape *s);
 bool linear_warps_is_staged(const AuProblem *p, const AuShape *s);
 int32_t linear_warps_key_strips(const AuProblem *p, const AuShape *s);
 int32_t linear_warps_value_columns(const AuProblem *p, const AuShape *s); /* all, padded */
 int32_t linear_warps_state_parts(const AuProblem *p, const AuShape *s);
 
-/* Rows of the chunk that are an executor's, "at, 16 +: 16" in a tile of stages; its part of the values' columns. */
+/* linear_warps_rows_back.c: gradients of the chunk's rows. First where they are: rows of the chunk that are an executor's, "at, 16 +: 16" in
+ * a tile of stages; the first of its channels of keys, in a strip; the first of its columns of values. */
 const char *lw_own_rows(LinearBack *b);
+const char *lw_key_column(LinearBack *b);
 const char *lw_value_column(LinearBack *b);
 /* " * exp(..)": what rows of a fragment keep until the chunk's end or since its start; sums of log decays are loaded into [sums]. */
 const char *lw_kept_of_rows(LinearBack *b, bool until, const char *sums);
+/* Of queries or of keys: through the states at the chunk's ends, then through pairs. */
+void lw_rows_back(LinearBack *b, bool of_keys);
+void lw_values_back(LinearBack *b);
+/* Behind a barrier, where gradients were left in memory: whole rows, of queries by the first executors, of keys by as many more. */
+void lw_staged_rows(LinearBack *b);
 
 /* linear_warps_key_back.c: gradients with feedback `key`, in the order of their text; Yh and Yl have what U gets, Z the pairs of keys. */
 void lw_key_back_memories(LinearBack *b);

@@ -8,8 +8,8 @@
  * No derivative of M is formed. As U, y is two numbers an element. */
 #include "linear_warps.h"
 
-static bool decays(const LinearBack *b) { return b->w.l.n->decay != AU_DECAY_NONE; }
-static bool by_token(const LinearBack *b) { return b->w.l.n->decay == AU_DECAY_SCALAR; }
+static bool decays(const LinearBack *b) { return lin_decays(&b->w.l); }
+static bool by_token(const LinearBack *b) { return lin_decays_by_token(&b->w.l); }
 
 void lw_key_back_memories(LinearBack *b)
 {
