@@ -276,15 +276,17 @@ static AuVal further_down(AuLower *l, const Transfer *x, const AuTileExpr *ref, 
     return lower_piece_address(l, ref, &below, OUTSIDE_TRUSTED, NULL, x->unit);
 }
 
-static void by_rows(AuLower *l, const Transfer *x)
+/* Rows from [base] on, [all] of them, none: from the view's first. */
+static void some_rows(AuLower *l, const Transfer *x, AuVal base, int32_t all)
 {
     AuKernel *k = l->k;
-    const int32_t rows = (int32_t)k->lanes / x->units, all = x->type->axes[0].size;
+    const int32_t rows = (int32_t)k->lanes / x->units;
     const AuVal units = kernel_i32(k, x->units), lane = kernel_lane(k),
                 row = kernel_op2(k, AU_K_IDIV, lane, units),
                 column = kernel_op2(k, AU_K_MUL, kernel_op2(k, AU_K_IMOD, lane, units),
                                     kernel_i32(k, x->unit));
-    const AuPoint p = {.at = {{.axis = x->type->axes[0].name, .index = row},
+    const AuPoint p = {.at = {{.axis = x->type->axes[0].name,
+                               .index = base.i ? kernel_op2(k, AU_K_ADD, base, row) : row},
                               {.axis = x->type->axes[1].name, .index = column}},
                        .count = 2};
     Side from = side_of(l, x, x->from, &p, rows, x->s->move.pad),
@@ -300,6 +302,22 @@ static void by_rows(AuLower *l, const Transfer *x)
         to.at = further_down(l, x, x->to, &to, &p, first);
         move_row(l, x, &from, &to, first, valid, mine);
     }
+}
+
+/* Many turns are a loop of one: written out, and even eight at a time, what they test and where they are takes more registers than a
+ * warp that copies alone has. */
+static void by_rows(AuLower *l, const Transfer *x)
+{
+    AuKernel *k = l->k;
+    const int32_t rows = (int32_t)k->lanes / x->units, all = x->type->axes[0].size;
+    if (all <= MOST_WRITTEN_OUT * rows || all % rows) {
+        some_rows(l, x, (AuVal){0}, all);
+        return;
+    }
+    const AuVal turn =
+        kernel_for(k, kernel_i32(k, 0), kernel_i32(k, all / rows), 1, AU_UNROLL_NEVER);
+    some_rows(l, x, kernel_op2(k, AU_K_MUL, turn, kernel_i32(k, rows)), rows);
+    kernel_end(k);
 }
 
 /* A word of a row of them: statistics of rows, which ask for no alignment. */

@@ -49,6 +49,10 @@ int32_t group_back_columns(const AuShape *s);
 int32_t group_back_swizzle(int32_t bytes);
 /* What of the problem no backward kernel of groups has; NULL: it does. */
 const char *group_back_refusal_of_problem(AuArena *arena, const AuProblem *p);
+/* Single warps get more where consumers' fragments leave room. */
+void group_back_give_registers(int32_t fragments, AuShape *s);
+/* Registers of a lane for distances of so many queries from keys; 0: no score function reads them. */
+int32_t group_back_distance_registers(const AuProblem *p, int32_t queries);
 /* Bytes of shared memory of the block's operands and statistics of rows, dS' too, of so many keys. */
 int32_t group_back_operand_bytes(const AuProblem *p, const AuShape *s, int32_t keys);
 

@@ -60,16 +60,21 @@ static bool reads_positions(const AuProblem *p)
     return found;
 }
 
-/* Distances from queries lie in fragments of their own, a number a query, of which a lane has a quarter (distances.c); sums of inputs'
- * gradients, a number a key, of which it has two, or one in all. */
+/* Distances from queries lie in fragments of their own, a number a query, of which a lane has a quarter (distances.c). */
+int32_t group_back_distance_registers(const AuProblem *p, int32_t queries)
+{
+    enum { DISTANCES = 3, QUARTER = 4 };
+    return reads_positions(p) ? DISTANCES * queries / QUARTER : 0;
+}
+
+/* Sums of inputs' gradients are a number a key, of which a lane has two, or one in all. */
 static int32_t fragment_registers(const AuProblem *p, const AuShape *s)
 {
-    enum { DISTANCES = 3, QUARTER = 4, SUM = 2 };
+    enum { SUM = 2 };
     const int32_t rows = GROUP_ROWS, m = s->query_tile;
     const int32_t dq = rows * p->d / group_back_columns(s), values = p->grads->pairs.count > 0;
     return (rows * (p->d + p->e) + most((2 + values) * rows * m, rows * m + dq)) / LANES +
-           (reads_positions(p) ? DISTANCES * m / QUARTER : 0) +
-           SUM * (int32_t)p->grads->pairs.count;
+           group_back_distance_registers(p, m) + SUM * (int32_t)p->grads->pairs.count;
 }
 
 int32_t group_back_operand_bytes(const AuProblem *p, const AuShape *s, int32_t keys)
@@ -145,6 +150,11 @@ const char *schedule_group_back_refusal(AuArena *arena, const AuProblem *p, cons
 
 /* ---- by rule */
 
+void group_back_give_registers(int32_t fragments, AuShape *s)
+{
+    if (fragments <= ROOMY) s->producer_registers = PRODUCER, s->consumer_registers = CONSUMER;
+}
+
 /* Measured on an H200 (docs/dev/performance-notes.md): two tiles of dS' without a mask, one with; two of dQ for narrow heads. */
 bool schedule_group_backward_shape(AuArena *arena, const AuProblem *p, AuShape *out,
                                    const char **why)
@@ -157,8 +167,7 @@ bool schedule_group_backward_shape(AuArena *arena, const AuProblem *p, AuShape *
                      .stages = stages[n],
                      .exchange_stages = p->attn->mask.i ? 1 : EXCHANGES,
                      .result_stages = p->d <= NARROW && p->e <= NARROW ? RESULTS : 1};
-        if (fragment_registers(p, &s) <= ROOMY)
-            s.producer_registers = PRODUCER, s.consumer_registers = CONSUMER;
+        group_back_give_registers(fragment_registers(p, &s), &s);
         group_back_complete(p, &s);
         *why = schedule_group_back_refusal(arena, p, &s);
         if (*why) continue;
