@@ -130,11 +130,24 @@ void lanes_online(Lanes *x)
     if (h->has_weight_mod) tile_set(x->t, "p", "weight_mod(p, score, b, h, i, j)");
 }
 
+/* Most tiles of long rows have no larger maximum than those before: where no row of a warp has one, the factors are 1. */
+void lanes_scale_sums(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    if (!x->p->hooks->has_scale) return;
+    if (x->shape->grown) {
+        tile_set(t, "grown", "scale != 1.0");
+        tile_if(t, "anywhere(grown)");
+    }
+    tile_set(t, "acc", "acc * scale");
+    if (x->shape->grown) tile_end(t);
+}
+
 const char *lanes_weights(Lanes *x)
 {
     AuTileBuild *t = x->t;
     lanes_online(x);
-    if (x->p->hooks->has_scale) tile_set(t, "acc", "acc * scale");
+    lanes_scale_sums(x);
     if (strcmp(x->held, "f32") == 0) return "p";
     tile_set(t, "weight", "%s(p)", x->held);
     return "weight";

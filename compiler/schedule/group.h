@@ -20,13 +20,13 @@ void group_set_registers(const AuProblem *p, AuShape *s);
 const char *group_refusal_of_problem(AuArena *arena, const AuProblem *p);
 const char *group_refusal_of_registers(AuArena *arena, const AuProblem *p, const AuShape *s,
                                        int32_t fragments);
+const char *group_refusal_of_shared_memory(AuArena *arena, const AuProblem *p, int32_t bytes);
 /* Bytes of rows of [width] elements that units move and multiply side by side. */
 int32_t group_swizzle(const AuProblem *p, int32_t width);
 
 /* ---- group_parts.c */
-/* A tile in stages, "K: bf16[kv:64, d:128] swizzle 128". */
-const char *group_tile(Lanes *x, const char *name, const char *rows, int32_t count,
-                       const char *columns, int32_t width);
+/* What multiplies is the unit of a group. */
+Lanes group_begin(Lanes of_warps);
 void group_issue(Lanes *x, AuTileHandle from, AuTileHandle to); /* a copy, padded with 0 */
 /* A tile of [rows] queries ("q") or keys ("k"), of [all] there are; [number] is its number. */
 typedef struct GroupTile {
@@ -39,6 +39,11 @@ typedef void GroupIssue(Lanes *x, const char *limits);
 void group_issue_within(Lanes *x, const GroupTile *tile, GroupIssue *issue);
 /* The same of a loop over a list, of which the range only cuts tiles of the segment `partial`. */
 void group_issue_of_list(Lanes *x, const GroupTile *tile, GroupIssue *issue);
+/* With turns: who may start the products of a tile is one group after the other. Group 0 begins, and takes back the turn that is left over. */
+void group_take_turn(Lanes *x);
+void group_pass_turn(Lanes *x);
+void group_first_turn(Lanes *x);
+void group_last_turn(Lanes *x);
 
 /* Backward (group_back_shape.c): what follows from the rest of a shape; why it does not do. */
 void group_back_complete(const AuProblem *p, AuShape *shape);
@@ -56,16 +61,28 @@ int32_t group_back_distance_registers(const AuProblem *p, int32_t queries);
 /* Bytes of shared memory of the block's operands and statistics of rows, dS' too, of so many keys. */
 int32_t group_back_operand_bytes(const AuProblem *p, const AuShape *s, int32_t keys);
 
-/* ---- group_backward.c: what group_back_wide.c has too */
+/* ---- group_back_parts.c */
 /* Pipelines of K and V, of queries, of output gradients, of dS'; units read [part] channels of keys side by side. */
-void group_back_operands(Lanes *x, int32_t part);
-/* The warp that brings all but dS'. */
-void group_back_load(Lanes *x);
+void group_back_tiles(Lanes *x, int32_t part);
 /* A loop over the heads of the block and their tiles of queries. */
 void group_back_open_walk(Lanes *x);
 void group_back_end_walk(Lanes *x);
+/* Statistics of rows, those from [from] on, and their names; adjoints lie beside output gradients. */
+enum { BACK_MOST_ROWS = 64 };
+void group_back_load_rows(Lanes *x, const char **rows, uint32_t from, uint32_t to);
+/* The kernels before, that one, and those after. NULL after an error. */
+AuSchedule *group_back_built(AuArena *arena, AuDiags *diags, const AuProblem *p, AuSchedule *out,
+                             void (*kernel)(Lanes *x));
 
-/* Backward of wide heads (group_back_wide.c): what follows from the rest of a shape; why it does not do. */
+/* ---- group_load.c: pipelines of tiles that the role `load` fills, and that role; backward's but for dS' */
+void group_forward_pipelines(Lanes *x);
+void group_forward_load(Lanes *x);
+void group_back_pipelines(Lanes *x, int32_t part);
+void group_back_load(Lanes *x);
+
+/* Backward of wide heads (group_back_wide_shape.c): groups of a block; channels of a part of dQ; what follows from the rest of a shape; why it does not do. */
+enum { GROUP_BACK_WIDE = 2 };
+int32_t group_back_wide_part(const AuProblem *p, const AuShape *s);
 void group_back_wide_complete(const AuProblem *p, AuShape *shape);
 const char *schedule_group_back_wide_refusal(AuArena *arena, const AuProblem *p, const AuShape *s);
 

@@ -141,11 +141,7 @@ const char *schedule_group_back_refusal(AuArena *arena, const AuProblem *p, cons
     if (!why) why = refusal_of_tiles(arena, p, s);
     if (!why) why = group_refusal_of_registers(arena, p, s, fragment_registers(p, s));
     if (why) return why;
-    const int32_t shared = shared_bytes(p, s);
-    if (shared > p->caps->shared_bytes)
-        return au_format(arena, "%d bytes of shared memory, where a block has %d", shared,
-                         p->caps->shared_bytes);
-    return NULL;
+    return group_refusal_of_shared_memory(arena, p, shared_bytes(p, s));
 }
 
 /* ---- by rule */

@@ -24,71 +24,15 @@
 
 /* ---- memories */
 
-/* The tile of queries or keys, and those of further products. */
-static const char *tiles_of(Lanes *x, const char *name, const char *rows, int32_t count)
-{
-    AuText text = {.arena = x->arena};
-    for (uint32_t n = 0; n < lanes_term_count(x); n++) {
-        const LanesTerm term = lanes_term(x, n);
-        au_text_add(
-            &text, "%s%s", n ? ", " : "",
-            group_tile(x, lanes_term_name(x, name, n).text, rows, count, term.axis, term.width));
-    }
-    return au_text_str(&text);
-}
-
 static void memories(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const AuShape *s = x->shape;
-    tile_pipeline(t, "queries", 1, "load", "mma", "%s", tiles_of(x, "Q", "q", x->block));
-    tile_pipeline(t, "key", s->stages, "load", "mma", "%s", tiles_of(x, "K", "kv", s->key_tile));
-    tile_pipeline(t, "value", s->stages, "load", "mma", "%s",
-                  group_tile(x, "V", "kv", s->key_tile, "e", x->p->e));
+    group_forward_pipelines(x);
     if (s->output_apart)
         tile_shared(t, "O", "%s[q:%d, e:%d] swizzle %d", x->operand, x->block, x->p->e,
                     group_swizzle(x->p, x->p->e));
     if (s->turns) tile_barrier(t, "turn", s->executors, 2);
-}
-
-/* ---- the warp that issues copies of tiles */
-
-/* Rows of q or k, and those of further products beside them. */
-static void issue_side(Lanes *x, LanesSide side, const char *stage, const char *name,
-                       const char *rows)
-{
-    AuTileBuild *t = x->t;
-    const bool keys = side == LANES_KEYS;
-    tile_acquire(t, stage, keys ? "key" : "queries");
-    for (uint32_t n = 0; n < lanes_term_count(x); n++)
-        group_issue(x, lanes_at(x, lanes_term_rows(x, n, side, ":"), rows),
-                    lanes_term_name(x, name, n));
-    tile_commit(t, stage);
-}
-
-static void issue_values(Lanes *x, const char *limits)
-{
-    AuTileBuild *t = x->t;
-    const int32_t keys = x->shape->key_tile;
-    const char *rows = tile_text(t, "n * %d +: %d%s", keys, keys, limits);
-    tile_acquire(t, "z", "value");
-    group_issue(x, lanes_at(x, lanes_rows(x, lanes_changed_name(x, 2), "hv", ":"), rows),
-                TILE_NAME("z.V"));
-    tile_commit(t, "z");
-}
-
-static void load_role(Lanes *x)
-{
-    AuTileBuild *t = x->t;
-    const int32_t keys = x->shape->key_tile;
-    const GroupTile values = {"n", keys, "k", lanes_axis(x, 1, 2)};
-    tile_role(t, "load", 0, TILE_ON_WARP, x->shape->producer_registers);
-    issue_side(x, LANES_QUERIES, "x", "x.Q", tile_text(t, "mb * %d +: %d", x->block, x->block));
-    tile_for_tiles(t, "n", "keys", NULL);
-    issue_side(x, LANES_KEYS, "y", "y.K", tile_text(t, "n * %d +: %d", keys, keys));
-    group_issue_of_list(x, &values, issue_values);
-    tile_end(t);
-    tile_end(t);
 }
 
 /* ---- groups that multiply */
@@ -96,15 +40,6 @@ static void load_role(Lanes *x)
 static const char *own_rows(Lanes *x, const char *tile)
 {
     return tile_text(x->t, "%s[self * %d +: %d, :]", tile, x->rows, x->rows);
-}
-
-/* "score, dot0": what is in flight for a tile. */
-static const char *score_names(Lanes *x)
-{
-    AuText text = {.arena = x->arena};
-    for (uint32_t n = 0; n < lanes_term_count(x); n++)
-        au_text_add(&text, "%s%s", n ? ", " : "", lanes_term(x, n).score);
-    return au_text_str(&text);
 }
 
 static AuTileHandle query(Lanes *x, uint32_t n)
@@ -119,7 +54,7 @@ static void start_scores(Lanes *x) { lanes_score_products(x, query, key); }
 
 static void end_scores(Lanes *x)
 {
-    tile_wait(x->t, score_names(x));
+    tile_wait(x->t, lanes_score_names(x));
     tile_release(x->t, "y");
 }
 
@@ -136,47 +71,6 @@ static void end_sums(Lanes *x)
 }
 
 static void round_weights(Lanes *x) { tile_set(x->t, "weight", "%s(p)", x->operand); }
-
-/* Most tiles of long rows have no larger maximum than those before: where no row of a warp has one, the factors are 1. */
-static void scale_sums(Lanes *x)
-{
-    AuTileBuild *t = x->t;
-    if (!x->p->hooks->has_scale) return;
-    if (x->shape->grown) {
-        tile_set(t, "grown", "scale != 1.0");
-        tile_if(t, "anywhere(grown)");
-    }
-    tile_set(t, "acc", "acc * scale");
-    if (x->shape->grown) tile_end(t);
-}
-
-/* Who may start the products of a tile: one group after the other. */
-static void take_turn(Lanes *x)
-{
-    if (x->shape->turns) tile_sync(x->t, "turn[self]");
-}
-
-static void pass_turn(Lanes *x)
-{
-    if (x->shape->turns) tile_arrive(x->t, "turn[(self + 1) %% %d]", x->shape->executors);
-}
-
-/* Group 0 begins, and takes back the turn that is left over. */
-static void first_turn(Lanes *x)
-{
-    if (!x->shape->turns) return;
-    tile_if(x->t, "self == %d", x->shape->executors - 1);
-    tile_arrive(x->t, "turn[0]");
-    tile_end(x->t);
-}
-
-static void last_turn(Lanes *x)
-{
-    if (!x->shape->turns) return;
-    tile_if(x->t, "self == 0");
-    tile_sync(x->t, "turn[0]");
-    tile_end(x->t);
-}
 
 /* Tiles beyond the tensor are the first of all, which is masked in any case: without a mask no other is partial. */
 static AuLanesMasked masked_after_first(const Lanes *x)
@@ -195,21 +89,21 @@ static void tiles_ahead(Lanes *x)
     lanes_scores_of(x, "first(keys)", LANES_MASK_ALWAYS);
     lanes_online(x);
     round_weights(x);
-    first_turn(x);
+    group_first_turn(x);
     tile_for_tiles(t, "n", "keys", "1");
     tile_wait_stage(t, "y", "key");
-    take_turn(x);
+    group_take_turn(x);
     start_scores(x);
     start_sums(x);
-    pass_turn(x);
+    group_pass_turn(x);
     end_scores(x);
     lanes_scores_of(x, "n", masked_after_first(x));
     lanes_online(x);
     end_sums(x);
     round_weights(x);
-    scale_sums(x);
+    lanes_scale_sums(x);
     tile_end(t);
-    last_turn(x);
+    group_last_turn(x);
     start_sums(x);
     end_sums(x);
     tile_end(t);
@@ -225,7 +119,7 @@ static void tiles_alone(Lanes *x)
     lanes_scores(x);
     lanes_online(x);
     round_weights(x);
-    scale_sums(x);
+    lanes_scale_sums(x);
     start_sums(x);
     end_sums(x);
     tile_end(t);
@@ -297,7 +191,7 @@ static void forward_kernel(Lanes *x)
     lanes_forward_head(x);
     key_tiles(x);
     memories(x);
-    load_role(x);
+    group_forward_load(x);
     group_role(x);
     tile_end(x->t);
 }
@@ -308,9 +202,6 @@ AuSchedule *schedule_group_forward(AuArena *arena, AuDiags *diags, const AuProbl
     AuSchedule *out = schedule_new(arena, diags, p, "group_forward", shape,
                                    schedule_group_refusal(arena, p, shape));
     if (!out) return NULL;
-    Lanes x = warps_begin(arena, schedule_begin(arena, diags, p, out), p, out);
-    x.atom = group_atom(p);
-    x.via_shared = false;
-    warps_layouts(&x);
+    Lanes x = group_begin(warps_begin(arena, schedule_begin(arena, diags, p, out), p, out));
     return lanes_forward_built(&x, diags, forward_kernel);
 }

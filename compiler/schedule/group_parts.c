@@ -1,13 +1,14 @@
-/* group_parts.c - what the kernels of groups of warps have in common: tiles in stages, and the warp that copies tensors into them by
- * boxes. */
+/* group_parts.c - what the kernels of groups of warps have in common: copies into tiles in stages, and groups that
+ * start their products in turn. */
 #include "group.h"
 
-/* "K: bf16[kv:64, d:128] swizzle 128" */
-const char *group_tile(Lanes *x, const char *name, const char *rows, int32_t count,
-                       const char *columns, int32_t width)
+Lanes group_begin(Lanes of_warps)
 {
-    return tile_text(x->t, "%s: %s[%s:%d, %s:%d] swizzle %d", name, x->operand, rows, count,
-                     columns, width, group_swizzle(x->p, width));
+    Lanes x = of_warps;
+    x.atom = group_atom(x.p);
+    x.via_shared = false;
+    warps_layouts(&x);
+    return x;
 }
 
 void group_issue(Lanes *x, AuTileHandle from, AuTileHandle to)
@@ -45,4 +46,34 @@ void group_issue_of_list(Lanes *x, const GroupTile *tile, GroupIssue *issue)
     }
     issue(x, "");
     if (masked) tile_end(x->t);
+}
+
+/* ---- turns */
+
+/* Who may start the products of a tile: one group after the other. */
+void group_take_turn(Lanes *x)
+{
+    if (x->shape->turns) tile_sync(x->t, "turn[self]");
+}
+
+void group_pass_turn(Lanes *x)
+{
+    if (x->shape->turns) tile_arrive(x->t, "turn[(self + 1) %% %d]", x->shape->executors);
+}
+
+/* Group 0 begins, and takes back the turn that is left over. */
+void group_first_turn(Lanes *x)
+{
+    if (!x->shape->turns) return;
+    tile_if(x->t, "self == %d", x->shape->executors - 1);
+    tile_arrive(x->t, "turn[0]");
+    tile_end(x->t);
+}
+
+void group_last_turn(Lanes *x)
+{
+    if (!x->shape->turns) return;
+    tile_if(x->t, "self == 0");
+    tile_sync(x->t, "turn[0]");
+    tile_end(x->t);
 }

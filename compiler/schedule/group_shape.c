@@ -105,6 +105,13 @@ const char *group_refusal_of_problem(AuArena *arena, const AuProblem *p)
     return NULL;
 }
 
+const char *group_refusal_of_shared_memory(AuArena *arena, const AuProblem *p, int32_t bytes)
+{
+    if (bytes <= p->caps->shared_bytes) return NULL;
+    return au_format(arena, "%d bytes of shared memory, where a block has %d", bytes,
+                     p->caps->shared_bytes);
+}
+
 /* Does a pair read tensors, has it a power of its own, or are its weights made of many operations? What that holds for a moment has no place in the count above. */
 static bool are_pairs_heavy(const AuProblem *p)
 {
@@ -148,11 +155,7 @@ const char *schedule_group_refusal(AuArena *arena, const AuProblem *p, const AuS
         return "turns are for several groups that have scores ahead";
     why = group_refusal_of_registers(arena, p, s, fragment_registers(p, s));
     if (why) return why;
-    const int32_t shared = shared_bytes(p, s);
-    if (shared > p->caps->shared_bytes)
-        return au_format(arena, "%d bytes of shared memory, where a block has %d", shared,
-                         p->caps->shared_bytes);
-    return NULL;
+    return group_refusal_of_shared_memory(arena, p, shared_bytes(p, s));
 }
 
 /* ---- by rule */

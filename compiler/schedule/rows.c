@@ -76,6 +76,14 @@ const char *lanes_term_names(Lanes *x, const char *name)
     return au_text_str(&text);
 }
 
+const char *lanes_score_names(Lanes *x)
+{
+    AuText text = {.arena = x->arena};
+    for (uint32_t n = 0; n < lanes_term_count(x); n++)
+        au_text_add(&text, "%s%s", n ? ", " : "", lanes_term(x, n).score);
+    return au_text_str(&text);
+}
+
 LanesRows lanes_term_rows(Lanes *x, uint32_t n, LanesSide side, const char *columns)
 {
     return n == 0 ? lanes_operand_rows(x, side == LANES_KEYS, columns)

@@ -32,6 +32,7 @@ uint32_t lanes_term_count(const Lanes *x);
 LanesTerm lanes_term(Lanes *x, uint32_t n);
 AuTileHandle lanes_term_name(Lanes *x, const char *name, uint32_t n); /* "K", "K0" */
 const char *lanes_term_names(Lanes *x, const char *name);             /* "tk, tk0": of all */
+const char *lanes_score_names(Lanes *x);                              /* "score, dot0" */
 LanesRows lanes_term_rows(Lanes *x, uint32_t n, LanesSide side, const char *columns);
 /* Declares the products, of type [pair]. */
 void lanes_declare_scores(Lanes *x, const char *pair);

@@ -1,0 +1,46 @@
+/* group_back_parts.c - what both kernels of gradients of groups of warps have (group_backward.c, group_back_wide.c): tiles, the walk over heads and
+ * tiles of queries, statistics of rows, and the kernels around theirs. */
+#include "group.h"
+#include "lanes_back.h"
+
+void group_back_tiles(Lanes *x, int32_t part)
+{
+    const int32_t m = x->shape->query_tile;
+    group_back_pipelines(x, part);
+    tile_pipeline(x->t, "exchange", x->shape->exchange_stages, "mma", "mma",
+                  "dS: %s[kv:%d, q:%d] swizzle %d", x->operand, x->block, m,
+                  group_swizzle(x->p, m));
+}
+
+void group_back_open_walk(Lanes *x)
+{
+    warps_open_heads(x);
+    tile_for_tiles(x->t, "m", "queries", NULL);
+}
+
+void group_back_end_walk(Lanes *x)
+{
+    tile_end(x->t);
+    warps_end_heads(x);
+}
+
+void group_back_load_rows(Lanes *x, const char **rows, uint32_t from, uint32_t to)
+{
+    const uint32_t finals = back_row_count(x, false);
+    for (uint32_t n = from; n < to; n++) {
+        rows[n] = back_row_variable(x, n);
+        tile_load(x->t, rows[n], "%s.row%u like score", n < finals ? "y" : "z", n);
+    }
+}
+
+AuSchedule *group_back_built(AuArena *arena, AuDiags *diags, const AuProblem *p, AuSchedule *out,
+                             void (*kernel)(Lanes *x))
+{
+    Lanes x = group_begin(warps_back_begin(arena, schedule_begin(arena, diags, p, out), p, out));
+    x.sums_by_boxes = true;
+    back_before(&x);
+    back_adjoints(&x);
+    kernel(&x);
+    back_after(&x);
+    return lanes_built(&x, diags);
+}

@@ -1,0 +1,92 @@
+/* group_back_wide_shape.c - block shapes of the schedule `group_back_wide`: what fits a problem, and what is best by rule.
+ *
+ * The part of dQ that is made at once is what is chosen: it takes registers of the group of values, and shared memory on its way out. */
+#include "group.h"
+#include "lanes_back.h"
+#include "shapes.h"
+
+enum {
+    LANES = 128, /* of a group */
+    EXCHANGES = 2,
+};
+
+int32_t group_back_wide_part(const AuProblem *p, const AuShape *s) { return p->d / s->query_parts; }
+
+static int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
+
+/* Of a lane, of 64 keys and 64 queries: the group of values has dV, weights as operand, and scores or a part of dQ; the group of
+ * keys dK, scores and dP', and gradients of inputs one at a time. */
+static int32_t fragment_registers(const AuProblem *p, const AuShape *s)
+{
+    enum { SUM = 2 };
+    const int32_t rows = GROUP_ROWS, m = s->query_tile, inputs = (int32_t)p->grads->pairs.count,
+                  pair = rows * m / LANES;
+    const int32_t values = rows * p->e / LANES + pair / 2 +
+                           most(pair, m * group_back_wide_part(p, s) / LANES),
+                  keys = rows * p->d / LANES + (2 + (inputs > 0)) * pair + SUM * inputs;
+    return most(values, keys) + group_back_distance_registers(p, m);
+}
+
+/* Little stays free at width 256, so that it counts where statistics begin. */
+static int32_t shared_bytes(const AuProblem *p, const AuShape *s)
+{
+    AuSchedule scratch = {.shape = *s};
+    const Lanes x = warps_back_begin(p->attn->arena, NULL, p, &scratch);
+    return group_back_operand_bytes(p, s, GROUP_ROWS) +
+           WARPS_ALIGNMENT * (int32_t)back_row_count(&x, true) +
+           (int32_t)sizeof(float) * s->query_tile * group_back_wide_part(p, s);
+}
+
+void group_back_wide_complete(const AuProblem *p, AuShape *s)
+{
+    s->executors = s->column_parts = GROUP_BACK_WIDE;
+    s->query_tile = s->rows = GROUP_ROWS;
+    group_set_registers(p, s);
+    s->split_segments = true;
+    s->swizzle_span = 0;
+}
+
+const char *schedule_group_back_wide_refusal(AuArena *arena, const AuProblem *p, const AuShape *s)
+{
+    const int32_t unit = group_atom(p) ? group_atom(p)->k : 1;
+    const char *why = group_back_refusal_of_problem(arena, p);
+    if (why) return why;
+    if (s->query_parts < 1 || p->d % (unit * s->query_parts))
+        return au_format(arena, "%d channels are not %d parts in steps of %d", p->d, s->query_parts,
+                         unit);
+    if (s->exchange_stages < 1 || s->exchange_stages > EXCHANGES)
+        return "more than two tiles of dS";
+    why = group_refusal_of_registers(arena, p, s, fragment_registers(p, s));
+    if (why) return why;
+    return group_refusal_of_shared_memory(arena, p, shared_bytes(p, s));
+}
+
+/* ---- by rule */
+
+/* Two stages, since one loses what this gains (measured, docs/dev/hopper.md); of dS' two tiles where they fit; as few parts of dQ, each
+ * sent before the next, as take no more registers than the rest of a tile. Narrow heads were not measured. */
+bool schedule_group_back_wide_shape(AuArena *arena, const AuProblem *p, AuShape *out,
+                                    const char **why)
+{
+    enum { NARROW = 128, MOST_PARTS = 4, STAGES = 2 };
+    int32_t fewest = 0;
+    if (p->d <= NARROW && p->e <= NARROW) {
+        if (!*why) *why = "widths to 128 that 'group_backward' does not take";
+        return false;
+    }
+    for (int32_t exchange = EXCHANGES; exchange > 0 && !fewest; exchange--)
+        for (int32_t parts = 1; parts <= MOST_PARTS; parts *= 2) {
+            AuShape s = {.query_tile = GROUP_ROWS,
+                         .stages = STAGES,
+                         .exchange_stages = exchange,
+                         .query_parts = parts};
+            const int32_t registers = fragment_registers(p, &s);
+            group_back_give_registers(registers, &s);
+            group_back_wide_complete(p, &s);
+            *why = schedule_group_back_wide_refusal(arena, p, &s);
+            if (*why || (fewest && registers >= fewest)) continue;
+            fewest = registers;
+            *out = s;
+        }
+    return fewest > 0;
+}

@@ -1,0 +1,203 @@
+/* group_load.c - the warp that brings tiles to groups of warps: the pipelines that it fills, in the declarations of the kernel, and its role.
+ *
+ *     forward       queries: Q          key: K     value: V           once; then of each tile of keys
+ *     backward      keys: K, V          query: Q   grad: dO           once; then of each tile of queries
+ *
+ * A pipeline has more tiles than one where these are waited for together: those of further products beside Q and K; statistics of rows beside
+ * what asks for them first, finals beside queries, adjoints beside output gradients.
+ *
+ * Tiles are boxes of tensors. Those that the mask's range cuts are copied by the lanes of the warp (group_issue_within). */
+#include "group.h"
+#include "lanes_back.h"
+
+/* ---- pipelines */
+
+typedef struct Tile {
+    const char *name, *type; /* "K", "bf16[kv:64, d:128] swizzle 128" */
+    LanesRows from;
+    bool is_whole; /* the mask's range does not cut it */
+} Tile;
+
+typedef struct Ring {
+    const char *name, *stage; /* the pipeline; the stage of it that is being filled */
+    int32_t stages;
+    uint32_t count;
+    Tile *tiles;
+} Ring;
+
+/* With place for so many tiles. */
+static Ring ring(Lanes *x, const char *name, const char *stage, int32_t stages, uint32_t most)
+{
+    return (Ring){name, stage, stages, 0, AU_NEW_ARRAY(x->arena, Tile, most)};
+}
+
+static void add(Ring *r, Tile tile) { r->tiles[r->count++] = tile; }
+
+static void declare(Lanes *x, const Ring *r)
+{
+    AuText tiles = {.arena = x->arena};
+    for (uint32_t n = 0; n < r->count; n++)
+        au_text_add(&tiles, "%s%s: %s", n ? ", " : "", r->tiles[n].name, r->tiles[n].type);
+    tile_pipeline(x->t, r->name, r->stages, "load", "mma", "%s", au_text_str(&tiles));
+}
+
+/* A stage of such rows: "m * 64 +: 64". */
+static void fill(Lanes *x, const Ring *r, const char *rows, const char *limits)
+{
+    tile_acquire(x->t, r->stage, r->name);
+    for (uint32_t n = 0; n < r->count; n++) {
+        const Tile *tile = &r->tiles[n];
+        const char *span = tile_text(x->t, "%s%s", rows, tile->is_whole ? "" : limits);
+        group_issue(x, lanes_at(x, tile->from, span),
+                    tile_part(x->t, "%s.%s", r->stage, tile->name));
+    }
+    tile_commit(x->t, r->stage);
+}
+
+static const char *rows_of(Lanes *x, const char *number, int32_t rows)
+{
+    return tile_text(x->t, "%s * %d +: %d", number, rows, rows);
+}
+
+static const char *type_of(Lanes *x, const char *rows, int32_t count, const char *columns,
+                           int32_t width, int32_t swizzle)
+{
+    return tile_text(x->t, "%s[%s:%d, %s:%d] swizzle %d", x->operand, rows, count, columns, width,
+                     swizzle);
+}
+
+/* ---- forward */
+
+/* Queries or keys, and those of further products beside them. */
+static Ring ring_of_side(Lanes *x, LanesSide side)
+{
+    const bool keys = side == LANES_KEYS;
+    Ring r = keys ? ring(x, "key", "y", x->shape->stages, lanes_term_count(x))
+                  : ring(x, "queries", "x", 1, lanes_term_count(x));
+    for (uint32_t n = 0; n < lanes_term_count(x); n++) {
+        const LanesTerm term = lanes_term(x, n);
+        add(&r, (Tile){lanes_term_name(x, keys ? "K" : "Q", n).text,
+                       type_of(x, keys ? "kv" : "q", keys ? x->shape->key_tile : x->block,
+                               term.axis, term.width, group_swizzle(x->p, term.width)),
+                       lanes_term_rows(x, n, side, ":"), true});
+    }
+    return r;
+}
+
+static Ring ring_of_values(Lanes *x)
+{
+    Ring r = ring(x, "value", "z", x->shape->stages, 1);
+    add(&r, (Tile){"V",
+                   type_of(x, "kv", x->shape->key_tile, "e", x->p->e, group_swizzle(x->p, x->p->e)),
+                   lanes_operand_rows(x, 2, ":"), false});
+    return r;
+}
+
+void group_forward_pipelines(Lanes *x)
+{
+    const Ring queries = ring_of_side(x, LANES_QUERIES), keys = ring_of_side(x, LANES_KEYS),
+               values = ring_of_values(x);
+    declare(x, &queries);
+    declare(x, &keys);
+    declare(x, &values);
+}
+
+static void fill_values(Lanes *x, const char *limits)
+{
+    const Ring values = ring_of_values(x);
+    fill(x, &values, rows_of(x, "n", x->shape->key_tile), limits);
+}
+
+void group_forward_load(Lanes *x)
+{
+    const int32_t keys = x->shape->key_tile;
+    const GroupTile values = {"n", keys, "k", lanes_axis(x, 1, 2)};
+    const Ring of_queries = ring_of_side(x, LANES_QUERIES), of_keys = ring_of_side(x, LANES_KEYS);
+    tile_role(x->t, "load", 0, TILE_ON_WARP, x->shape->producer_registers);
+    fill(x, &of_queries, rows_of(x, "mb", x->block), "");
+    tile_for_tiles(x->t, "n", "keys", NULL);
+    fill(x, &of_keys, rows_of(x, "n", keys), "");
+    group_issue_of_list(x, &values, fill_values);
+    tile_end(x->t);
+    tile_end(x->t);
+}
+
+/* ---- backward */
+
+/* [part]: channels of keys that units read side by side, which who fills the tile need not know. */
+static Ring ring_of_block(Lanes *x, int32_t part)
+{
+    Ring r = ring(x, "keys", "x", 1, 2);
+    const int32_t bytes = tile_elem(x->p->operand)->bytes;
+    add(&r, (Tile){"K", type_of(x, "kv", x->block, "d", x->p->d, group_back_swizzle(part * bytes)),
+                   lanes_operand_rows(x, 1, ":"), false});
+    add(&r, (Tile){"V", type_of(x, "kv", x->block, "e", x->p->e, group_swizzle(x->p, x->p->e)),
+                   lanes_operand_rows(x, 2, ":"), false});
+    return r;
+}
+
+static void add_statistics(Lanes *x, Ring *r, uint32_t from, uint32_t to)
+{
+    for (uint32_t n = from; n < to; n++)
+        add(r, (Tile){tile_text(x->t, "row%u", n),
+                      tile_text(x->t, "f32[q:%d]", x->shape->query_tile),
+                      {tile_text(x->t, "%s[b, h, ", back_row_name(x, n)), "]"},
+                      true});
+}
+
+static Ring ring_of_queries(Lanes *x)
+{
+    Ring r = ring(x, "query", "y", x->shape->stages, 1 + back_row_count(x, true));
+    add(&r,
+        (Tile){"Q",
+               type_of(x, "q", x->shape->query_tile, "d", x->p->d, group_swizzle(x->p, x->p->d)),
+               lanes_operand_rows(x, 0, ":"), false});
+    add_statistics(x, &r, 0, back_row_count(x, false));
+    return r;
+}
+
+static Ring ring_of_gradients(Lanes *x)
+{
+    Ring r = ring(x, "grad", "z", x->shape->stages, 1 + back_row_count(x, true));
+    add(&r,
+        (Tile){"dO",
+               type_of(x, "q", x->shape->query_tile, "e", x->p->e, group_swizzle(x->p, x->p->e)),
+               lanes_rows(x, back_output_gradient(x), "h", ":"), false});
+    add_statistics(x, &r, back_row_count(x, false), back_row_count(x, true));
+    return r;
+}
+
+void group_back_pipelines(Lanes *x, int32_t part)
+{
+    const Ring block = ring_of_block(x, part), queries = ring_of_queries(x),
+               gradients = ring_of_gradients(x);
+    declare(x, &block);
+    declare(x, &queries);
+    declare(x, &gradients);
+}
+
+static void fill_block(Lanes *x, const char *limits)
+{
+    const Ring block = ring_of_block(x, x->p->d);
+    fill(x, &block, rows_of(x, "nb", x->block), limits);
+}
+
+static void fill_queries(Lanes *x, const char *limits)
+{
+    const Ring queries = ring_of_queries(x), gradients = ring_of_gradients(x);
+    const char *rows = rows_of(x, "m", x->shape->query_tile);
+    fill(x, &queries, rows, limits);
+    fill(x, &gradients, rows, limits);
+}
+
+void group_back_load(Lanes *x)
+{
+    const GroupTile keys = {"nb", x->block, "k", lanes_axis(x, 1, 2)},
+                    queries = {"m", x->shape->query_tile, "q", lanes_axis(x, 0, 2)};
+    tile_role(x->t, "load", 0, TILE_ON_WARP, x->shape->producer_registers);
+    group_issue_within(x, &keys, fill_block);
+    group_back_open_walk(x);
+    group_issue_of_list(x, &queries, fill_queries);
+    group_back_end_walk(x);
+    tile_end(x->t);
+}
