@@ -51,6 +51,13 @@ void lanes_grid_by_work(Lanes *x, const char *blocks, const char *head, const ch
         tile_grid(x->t, "%s, %s: %s, b: %s", blocks, head, heads, batch);
 }
 
+void lanes_key_heads(Lanes *x)
+{
+    static const char *const names[] = {"hk", "hv"};
+    for (uint32_t n = 0; n < (x->own_v ? 2u : 1u); n++)
+        tile_let(x->t, names[n], "h / (%s / %s)", lanes_axis(x, 0, 1), lanes_axis(x, n + 1, 1));
+}
+
 /* What is kept for gradients is given where there are any. */
 static bool gives_final(const Lanes *x, uint32_t n)
 {
@@ -80,8 +87,7 @@ void lanes_forward_head(Lanes *x)
     lanes_grid_by_work(x, tile_text(t, "%s: %s", x->longest_first ? "turn" : "mb", blocks), "h",
                        heads, batch);
     if (x->longest_first) tile_let(t, "mb", "%s - 1 - turn", blocks);
-    tile_let(t, "hk", "h / (%s / %s)", heads, lanes_axis(x, 1, 1));
-    if (x->own_v) tile_let(t, "hv", "h / (%s / %s)", heads, lanes_axis(x, 2, 1));
+    lanes_key_heads(x);
 }
 
 void lanes_key_tiles(Lanes *x, AuTileHow how)

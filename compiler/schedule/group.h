@@ -68,7 +68,6 @@ void group_back_tiles(Lanes *x, int32_t part);
 void group_back_open_walk(Lanes *x);
 void group_back_end_walk(Lanes *x);
 /* Statistics of rows, those from [from] on, and their names; adjoints lie beside output gradients. */
-enum { BACK_MOST_ROWS = 64 };
 void group_back_load_rows(Lanes *x, const char **rows, uint32_t from, uint32_t to);
 /* The kernels before, that one, and those after. NULL after an error. */
 AuSchedule *group_back_built(AuArena *arena, AuDiags *diags, const AuProblem *p, AuSchedule *out,

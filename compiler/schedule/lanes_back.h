@@ -108,13 +108,16 @@ const char *lanes_own_rows(Lanes *x); /* "first +: count" */
 /* Operands of own rows: "[axis:width, rows:count] @ ..B", what is loaded for `name`, which has another name where it is converted. */
 const char *lanes_own_type(Lanes *x, const char *axis, int32_t width);
 const char *lanes_own_raw(Lanes *x, const char *name, const char *elem);
+void lanes_declare_own(Lanes *x, AuTileHandle name, const char *elem, const char *axis,
+                       int32_t width);
 void lanes_load_own(Lanes *x, const char *name, const char *elem, LanesRows view);
 const char *lanes_pair_type(Lanes *x);
 /* Does the kernel add the n-th gradient of an input that pairs read? */
 bool lanes_has_value(const Lanes *x, uint32_t n);
 bool lanes_is_summed(const Lanes *x, uint32_t n); /* over what passes, before it is added */
 void lanes_mask_pairs(Lanes *x, bool weights, bool ds);
-/* A tile of what passes: its copies; S, dP and scores of further products, and the rows' numbers. */
+/* A tile of what passes: its memories, queries and output gradients or keys and values; its copies; S, dP and scores of further products, and the rows' numbers. */
+void lanes_passing_memories(Lanes *x);
 void lanes_copy_passing(Lanes *x);
 void lanes_pair_products(Lanes *x, bool dp);
 /* A walk over the tiles that the rows of the block meet: of each, a beginning, what is made of its pairs (masked: some take no part),
@@ -140,7 +143,14 @@ bool lanes_in_parts(const Lanes *x, uint32_t n); /* queries 0, keys 1, values 2 
 const char *lanes_parts(Lanes *x, uint32_t n);
 const char *lanes_parts_name(uint32_t n);
 const char *lanes_parts_type(Lanes *x, uint32_t n);
-int32_t lanes_padded_width(const Lanes *x);
+int32_t lanes_padded_width(const Lanes *x); /* channels along the lanes: a multiple of those */
+BackAxis lanes_parts_axis(Lanes *x);        /* of the grid: all parts that there are */
+/* Of keys (1) or values (2), where it is in parts and where it is whole: the arguments; what the kernel has summed. */
+void lanes_gradient_argument(Lanes *x, uint32_t n);
+void lanes_store_gradient(Lanes *x, uint32_t n, const char *heads);
+/* dQ in the kernel of keys: memories and fragments. */
+void lanes_query_memories(Lanes *x);
+void lanes_declare_query_gradients(Lanes *x);
 /* A loop over the query heads of the block, whose heads are those of keys (1) or of values (2): all of a group, or every n-th. */
 void lanes_begin_heads(Lanes *x, uint32_t of);
 /* The block's part, its sums 0, and a loop over its tiles of keys. */
@@ -158,5 +168,10 @@ const AuTileAtom *lanes_back_atom(const AuProblem *p, const AuShape *shape);
 int32_t lanes_matrix_words(const AuProblem *p, const AuShape *shape);
 void lanes_across_arguments(Lanes *x, AuTileMode mode); /* q_across, do_across */
 void lanes_across_kernels(Lanes *x);
+/* In the kernel of keys: tiles of rows by channel and their copies; P and dS as operands, of pairs of the type [pair]. */
+void lanes_across_memories(Lanes *x);
+void lanes_across_copies(Lanes *x);
+void lanes_across_declare(Lanes *x, const char *pair);
+void lanes_across_pairs(Lanes *x, bool masked);
 
 #endif

@@ -8,45 +8,11 @@
  * With dQ (CPU) see lanes_parts.c. */
 #include "lanes_back.h"
 
-#include <string.h>
-
 static void memories(Lanes *x)
 {
-    const int32_t m = x->shape->query_tile;
-    lanes_memory(x, TILE_NAME("Q"), tile_text(x->t, "%s[q:%d, d:%d]", x->held, m, x->p->d));
-    lanes_memory(x, TILE_NAME("dO"), tile_text(x->t, "%s[q:%d, e:%d]", x->held, m, x->p->e));
-    if (x->by_channel) {
-        lanes_memory(x, TILE_NAME("Q_across"),
-                     tile_text(x->t, "%s[d:%d, q:%d]", x->held, x->p->d, m));
-        lanes_memory(x, TILE_NAME("dO_across"),
-                     tile_text(x->t, "%s[e:%d, q:%d]", x->held, x->p->e, m));
-    }
-    for (uint32_t n = 1; n < lanes_term_count(x); n++) {
-        const LanesTerm term = lanes_term(x, n);
-        lanes_memory(x, lanes_term_name(x, "Q", n),
-                     tile_text(x->t, "f32[q:%d, %s:%d]", m, term.axis, term.width));
-    }
-    if (!x->with_dq) return;
-    lanes_memory(
-        x, TILE_NAME("K"),
-        tile_text(x->t, "%s[kv:%d, c:%d]", x->held, lanes_own_count(x), lanes_padded_width(x)));
-    lanes_memory(x, TILE_NAME("dS"),
-                 tile_text(x->t, "%s[q:%d, kv:%d]", x->held, m, lanes_own_count(x)));
-}
-
-/* Channels along the lanes: a multiple of those. */
-int32_t lanes_padded_width(const Lanes *x)
-{
-    return (x->p->d + x->p->caps->lanes - 1) / x->p->caps->lanes * x->p->caps->lanes;
-}
-
-/* Rows of the executor's keys or values as operand B, of what products take. */
-static void declare_keys(Lanes *x, AuTileHandle name, const char *elem, const char *axis,
-                         int32_t width)
-{
-    const char *type = lanes_own_type(x, axis, width), *raw = lanes_own_raw(x, name.text, elem);
-    if (raw != name.text) tile_frag(x->t, raw, "%s%s", elem, type);
-    tile_frag(x->t, name, "%s%s", x->held, type);
+    lanes_passing_memories(x);
+    if (x->by_channel) lanes_across_memories(x);
+    if (x->with_dq) lanes_query_memories(x);
 }
 
 /* ---- results of pairs: p, ds, ddots, values */
@@ -56,7 +22,7 @@ static void declare_keys(Lanes *x, AuTileHandle name, const char *elem, const ch
 static void pairs(Lanes *x, bool masked)
 {
     AuTileBuild *t = x->t;
-    const char *rows[64];
+    const char *rows[BACK_MOST_ROWS];
     for (uint32_t n = 0; n < back_row_count(x, true); n++)
         rows[n] = tile_text(t, "%s[b, h, i]", back_row_name(x, n));
     tile_set(t, lanes_pair_results(x), "%s", lanes_pair_hook(x, "backward_pair", true, rows));
@@ -64,10 +30,7 @@ static void pairs(Lanes *x, bool masked)
     for (uint32_t n = 0; n < x->p->grads->pairs.count && x->makes_dk; n++)
         if (lanes_is_summed(x, n))
             tile_set(t, tile_numbered(t, "total", n), "total%u + reduce_sum(value%u, q)", n, n);
-    if (!x->by_channel) return;
-    tile_set(t, "weight", masked ? "%s(where(unmasked, p, 0.0))" : "%s(p)", x->held);
-    tile_set(t, "ds_unmasked", masked ? "where(unmasked, ds, 0.0)" : "ds");
-    tile_set(t, "ds_operand", "%s(ds_unmasked)", x->held);
+    if (x->by_channel) lanes_across_pairs(x, masked);
 }
 
 /* ---- one tile of queries */
@@ -75,11 +38,7 @@ static void pairs(Lanes *x, bool masked)
 static void begin_tile(Lanes *x)
 {
     lanes_copy_passing(x);
-    if (x->by_channel) {
-        const LanesRows q = {"q_across[b, h, :, ", "]"}, grad = {"do_across[b, h, :, ", "]"};
-        lanes_copy_tile(x, LANES_QUERIES, q, TILE_NAME("Q_across"));
-        lanes_copy_tile(x, LANES_QUERIES, grad, TILE_NAME("dO_across"));
-    }
+    if (x->by_channel) lanes_across_copies(x);
     if (lanes_shares_tiles(x)) tile_sync(x->t, "all");
     lanes_pair_products(x, x->makes_dk);
 }
@@ -108,35 +67,29 @@ static void fragments(Lanes *x)
     const AuGrads *g = x->p->grads;
     const int32_t own = lanes_own_count(x);
     const char *atom = x->atom->name, *pair = lanes_pair_type(x);
-    declare_keys(x, TILE_NAME("key"), x->operand, "d", x->p->d);
+    lanes_declare_own(x, TILE_NAME("key"), x->operand, "d", x->p->d);
     tile_frag(t, "score", "%s", pair);
     if (x->makes_dk) {
-        declare_keys(x, TILE_NAME("value"), x->operand, "e", x->p->e);
+        lanes_declare_own(x, TILE_NAME("value"), x->operand, "e", x->p->e);
         tile_frag(t, "dp", "%s", pair);
     } else
         tile_frag(t, "dp", "%s = 0.0", pair); /* asked for by what is not used here */
-    if (x->by_channel) {
-        const char *held = tile_text(t, "%s%s", x->held, pair + strlen("f32"));
-        tile_frag(t, "weight", "%s", held);
-        tile_frag(t, "ds_unmasked", "%s", pair);
-        tile_frag(t, "ds_operand", "%s", held);
-    } else {
+    if (x->by_channel)
+        lanes_across_declare(x, pair);
+    else {
         tile_frag(t, "p", "%s", pair);
         tile_frag(t, "ds", "%s", pair);
     }
     for (uint32_t n = 1; n < lanes_term_count(x); n++) {
         const LanesTerm term = lanes_term(x, n);
-        declare_keys(x, lanes_term_name(x, "key", n),
-                     lanes_elem(x, lanes_dot_tensor(x->p, n - 1, true)), term.axis, term.width);
+        lanes_declare_own(x, lanes_term_name(x, "key", n),
+                          lanes_elem(x, lanes_dot_tensor(x->p, n - 1, true)), term.axis,
+                          term.width);
         tile_frag(t, term.score, "%s", pair);
     }
     if (x->makes_dk) tile_frag(t, "dk_acc", "f32[d:%d, kv:%d] @ %s.C = 0.0", x->p->d, own, atom);
     if (x->makes_dv) tile_frag(t, "dv_acc", "f32[e:%d, kv:%d] @ %s.C = 0.0", x->p->e, own, atom);
-    if (x->with_dq) {
-        const int32_t wide = lanes_padded_width(x);
-        tile_frag(t, "rows", "%s[kv:%d, c:%d] @ %s.B", x->held, own, wide, atom);
-        tile_frag(t, "dq", "f32[q:%d, c:%d] @ %s.C = 0.0", x->shape->query_tile, wide, atom);
-    }
+    if (x->with_dq) lanes_declare_query_gradients(x);
     for (uint32_t n = 0; n < g->dot_count; n++) {
         tile_frag(t, tile_numbered(t, "ddot", n), "%s", pair);
         if (x->makes_dk) lanes_declare_dot_gradient(x, n);
@@ -164,37 +117,9 @@ static void load_of_head(Lanes *x, bool values)
 static void grid_of(Lanes *x, uint32_t of, BackAxis axes[3])
 {
     const char *blocks = tile_text(x->t, "cdiv(%s, %d)", lanes_axis(x, 1, 2), lanes_block_keys(x));
-    axes[0] = x->heads_in_parts
-                  ? (BackAxis){"turn",
-                               tile_text(x->t, "(%s) * (%s)", lanes_parts(x, 0), lanes_parts(x, 1)),
-                               AU_AX_KV | AU_AX_H}
-              : x->with_dq ? (BackAxis){"part", lanes_parts(x, 0), AU_AX_KV}
-                           : (BackAxis){"nb", blocks, AU_AX_KV};
+    axes[0] = x->with_dq ? lanes_parts_axis(x) : (BackAxis){"nb", blocks, AU_AX_KV};
     axes[1] = (BackAxis){of == 1 ? "hk" : "hv", lanes_axis(x, of, 1), AU_AX_H};
     axes[2] = (BackAxis){"b", lanes_axis(x, 1, 0), AU_AX_B};
-}
-
-static void gradient_arguments(Lanes *x, uint32_t n)
-{
-    back_argument(x, back_gradient(x, n), TILE_OUT);
-    if (lanes_in_parts(x, n))
-        tile_arg(x->t, lanes_parts_name(n), TILE_OUT, "%s", lanes_parts_type(x, n));
-}
-
-static void store_gradient(Lanes *x, uint32_t n, const char *heads)
-{
-    AuTileBuild *t = x->t;
-    const char *sums = tile_text(t, "%s_acc", back_gradient_names[n]);
-    const char *value = back_has_rows(x, n) ? sums : tile_text(t, "%s(%s)", x->operand, sums);
-    const char *rows =
-        tile_text(t, "b, %s, %s +: %d, :", heads, lanes_own_first(x), lanes_own_count(x));
-    if (lanes_in_parts(x, n)) {
-        tile_if(t, "head_parts > 1");
-        tile_store(t, "%s -> %s[heads, %s] clip", sums, lanes_parts_name(n), rows);
-        tile_else(t);
-    }
-    tile_store(t, "%s -> %s[%s] clip", value, back_gradient(x, n), rows);
-    if (lanes_in_parts(x, n)) tile_end(t);
 }
 
 static void head(Lanes *x, uint32_t of)
@@ -206,8 +131,8 @@ static void head(Lanes *x, uint32_t of)
     back_statistics(x);
     if (x->p->hooks->needs_lists)
         lanes_query_list_arguments(x, x->shape->query_tile, lanes_block_keys(x));
-    if (dk) gradient_arguments(x, 1);
-    if (dv) gradient_arguments(x, 2);
+    if (dk) lanes_gradient_argument(x, 1);
+    if (dv) lanes_gradient_argument(x, 2);
     for (uint32_t n = 0; n < x->p->attn->tensor_count && dk; n++)
         if (back_sums_keys(x, n)) back_sum_argument(x, n, TILE_INOUT);
     if (x->by_channel) lanes_across_arguments(x, TILE_IN);
@@ -270,7 +195,7 @@ void lanes_dkdv(Lanes *x, bool dk, bool dv)
     if (x->with_dq) lanes_begin_parts(x);
     load_block(x, of);
     walk_heads(x, of);
-    if (dk) store_gradient(x, 1, "hk");
-    if (dv) store_gradient(x, 2, of == 1 ? "hk" : "hv");
+    if (dk) lanes_store_gradient(x, 1, "hk");
+    if (dv) lanes_store_gradient(x, 2, of == 1 ? "hk" : "hv");
     for (uint32_t n = 0; n < loops + x->with_dq + 2; n++) tile_end(t);
 }

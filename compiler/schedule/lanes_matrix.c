@@ -9,6 +9,8 @@
  * get is not. */
 #include "lanes_back.h"
 
+#include <string.h>
+
 typedef struct Across {
     const char *name, *from, *channel;
     int32_t width;
@@ -48,6 +50,42 @@ void lanes_across_arguments(Lanes *x, AuTileMode mode)
                  lanes_axis(x, 0, 1), a.channel, a.width, lanes_axis(x, 0, 2));
     }
 }
+
+/* ---- in the kernel of keys */
+
+void lanes_across_memories(Lanes *x)
+{
+    static const char *const names[] = {"Q_across", "dO_across"};
+    for (uint32_t n = 0; n < 2; n++)
+        lanes_memory(x, TILE_NAME(names[n]),
+                     tile_text(x->t, "%s[%s:%d, q:%d]", x->held, across_of(x, n).channel,
+                               across_of(x, n).width, x->shape->query_tile));
+}
+
+void lanes_across_copies(Lanes *x)
+{
+    const LanesRows q = {"q_across[b, h, :, ", "]"}, grad = {"do_across[b, h, :, ", "]"};
+    lanes_copy_tile(x, LANES_QUERIES, q, TILE_NAME("Q_across"));
+    lanes_copy_tile(x, LANES_QUERIES, grad, TILE_NAME("dO_across"));
+}
+
+void lanes_across_declare(Lanes *x, const char *pair)
+{
+    const char *held = tile_text(x->t, "%s%s", x->held, pair + strlen("f32"));
+    tile_frag(x->t, "weight", "%s", held);
+    tile_frag(x->t, "ds_unmasked", "%s", pair);
+    tile_frag(x->t, "ds_operand", "%s", held);
+}
+
+void lanes_across_pairs(Lanes *x, bool masked)
+{
+    AuTileBuild *t = x->t;
+    tile_set(t, "weight", masked ? "%s(where(unmasked, p, 0.0))" : "%s(p)", x->held);
+    tile_set(t, "ds_unmasked", masked ? "where(unmasked, ds, 0.0)" : "ds");
+    tile_set(t, "ds_operand", "%s(ds_unmasked)", x->held);
+}
+
+/* ---- kernels before it */
 
 /* A lane holds a row. */
 static void across_kernel(Lanes *x, uint32_t n)

@@ -72,6 +72,14 @@ const char *lanes_own_raw(Lanes *x, const char *name, const char *elem)
     return strcmp(elem, x->held) == 0 ? name : tile_text(x->t, "%s_raw", name);
 }
 
+void lanes_declare_own(Lanes *x, AuTileHandle name, const char *elem, const char *axis,
+                       int32_t width)
+{
+    const char *type = lanes_own_type(x, axis, width), *raw = lanes_own_raw(x, name.text, elem);
+    if (raw != name.text) tile_frag(x->t, raw, "%s%s", elem, type);
+    tile_frag(x->t, name, "%s%s", x->held, type);
+}
+
 void lanes_load_own(Lanes *x, const char *name, const char *elem, LanesRows view)
 {
     const char *raw = lanes_own_raw(x, name, elem);
@@ -148,6 +156,24 @@ void lanes_row_parts(Lanes *x)
 
 /* ---- one tile of what passes */
 
+/* Values that are channels of the keys pass with these. */
+static bool has_second(const Lanes *x) { return x->own == LANES_KEYS || x->own_v; }
+
+void lanes_passing_memories(Lanes *x)
+{
+    const Side *s = side_of(x);
+    for (uint32_t n = 0; n < lanes_term_count(x); n++) {
+        const LanesTerm term = lanes_term(x, n);
+        lanes_memory(x, lanes_term_name(x, s->tile, n),
+                     tile_text(x->t, "%s[%s:%d, %s:%d]", x->held, s->passed, passing_rows(x),
+                               term.axis, term.width));
+        if (n == 0 && has_second(x))
+            lanes_memory(
+                x, TILE_NAME(s->second),
+                tile_text(x->t, "%s[%s:%d, e:%d]", x->held, s->passed, passing_rows(x), x->p->e));
+    }
+}
+
 static void copy(Lanes *x, LanesRows view, AuTileHandle to)
 {
     lanes_copy_tile(x, passing(x), view, to);
@@ -160,7 +186,7 @@ void lanes_copy_passing(Lanes *x)
         copy(x, lanes_term_rows(x, n, passing(x), ":"), lanes_term_name(x, s->tile, n));
         if (n == 0 && x->own == LANES_KEYS)
             copy(x, lanes_rows(x, back_output_gradient(x), "h", ":"), TILE_NAME(s->second));
-        if (n == 0 && x->own == LANES_QUERIES && x->own_v)
+        if (n == 0 && x->own == LANES_QUERIES && has_second(x))
             copy(x, lanes_operand_rows(x, 2, ":"), TILE_NAME(s->second));
     }
 }
@@ -169,16 +195,15 @@ void lanes_pair_products(Lanes *x, bool dp)
 {
     AuTileBuild *t = x->t;
     const Side *s = side_of(x);
-    const bool joined = x->own == LANES_QUERIES && !x->own_v;
     for (uint32_t n = 0; n < lanes_term_count(x); n++) {
         tile_product(t, lanes_term(x, n).score, x->atom, TILE_START, lanes_term_name(x, s->tile, n),
                      lanes_term_name(x, s->name, n));
         if (n == 0 && dp)
-            tile_product(
-                t, "dp", x->atom, TILE_START,
-                joined ? tile_text(t, "K[:, %d +: %d] as [kv, e]", x->p->attn->v_first, x->p->e)
-                       : s->second,
-                s->other);
+            tile_product(t, "dp", x->atom, TILE_START,
+                         has_second(x) ? s->second
+                                       : tile_text(t, "K[:, %d +: %d] as [kv, e]",
+                                                   x->p->attn->v_first, x->p->e),
+                         s->other);
     }
     tile_set(t, s->indices, "%s * %d + iota(%s:%d)", s->number, passing_rows(x), s->passed,
              passing_rows(x));

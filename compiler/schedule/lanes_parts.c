@@ -47,7 +47,62 @@ const char *lanes_parts_type(Lanes *x, uint32_t n)
                      lanes_axis(x, n, 1), rows[n], lanes_axis(x, n, 2), channels[n], widths[n]);
 }
 
-/* ---- in the kernel of keys */
+BackAxis lanes_parts_axis(Lanes *x)
+{
+    if (!x->heads_in_parts) return (BackAxis){"part", lanes_parts(x, 0), AU_AX_KV};
+    return (BackAxis){"turn", tile_text(x->t, "(%s) * (%s)", lanes_parts(x, 0), lanes_parts(x, 1)),
+                      AU_AX_KV | AU_AX_H};
+}
+
+/* ---- dK and dV */
+
+void lanes_gradient_argument(Lanes *x, uint32_t n)
+{
+    back_argument(x, back_gradient(x, n), TILE_OUT);
+    if (lanes_in_parts(x, n))
+        tile_arg(x->t, lanes_parts_name(n), TILE_OUT, "%s", lanes_parts_type(x, n));
+}
+
+void lanes_store_gradient(Lanes *x, uint32_t n, const char *heads)
+{
+    AuTileBuild *t = x->t;
+    const char *sums = tile_text(t, "%s_acc", back_gradient_names[n]);
+    const char *value = back_has_rows(x, n) ? sums : tile_text(t, "%s(%s)", x->operand, sums);
+    const char *rows =
+        tile_text(t, "b, %s, %s +: %d, :", heads, lanes_own_first(x), lanes_own_count(x));
+    if (lanes_in_parts(x, n)) {
+        tile_if(t, "head_parts > 1");
+        tile_store(t, "%s -> %s[heads, %s] clip", sums, lanes_parts_name(n), rows);
+        tile_else(t);
+    }
+    tile_store(t, "%s -> %s[%s] clip", value, back_gradient(x, n), rows);
+    if (lanes_in_parts(x, n)) tile_end(t);
+}
+
+/* ---- dQ in the kernel of keys */
+
+int32_t lanes_padded_width(const Lanes *x)
+{
+    return (x->p->d + x->p->caps->lanes - 1) / x->p->caps->lanes * x->p->caps->lanes;
+}
+
+void lanes_query_memories(Lanes *x)
+{
+    const int32_t keys = lanes_own_count(x);
+    lanes_memory(x, TILE_NAME("K"),
+                 tile_text(x->t, "%s[kv:%d, c:%d]", x->held, keys, lanes_padded_width(x)));
+    lanes_memory(x, TILE_NAME("dS"),
+                 tile_text(x->t, "%s[q:%d, kv:%d]", x->held, x->shape->query_tile, keys));
+}
+
+void lanes_declare_query_gradients(Lanes *x)
+{
+    const int32_t wide = lanes_padded_width(x);
+    tile_frag(x->t, "rows", "%s[kv:%d, c:%d] @ %s.B", x->held, lanes_own_count(x), wide,
+              x->atom->name);
+    tile_frag(x->t, "dq", "f32[q:%d, c:%d] @ %s.C = 0.0", x->shape->query_tile, wide,
+              x->atom->name);
+}
 
 /* A loop over the query heads of the block: all of a group, or every n-th. */
 void lanes_begin_heads(Lanes *x, uint32_t of)

@@ -7,19 +7,6 @@
  * inputs that are read by query are added here. */
 #include "lanes_back.h"
 
-static void memories(Lanes *x)
-{
-    for (uint32_t n = 0; n < lanes_term_count(x); n++) {
-        const LanesTerm term = lanes_term(x, n);
-        lanes_memory(
-            x, lanes_term_name(x, "K", n),
-            tile_text(x->t, "f32[kv:%d, %s:%d]", x->shape->key_tile, term.axis, term.width));
-        if (n == 0 && x->own_v)
-            lanes_memory(x, TILE_NAME("V"),
-                         tile_text(x->t, "f32[kv:%d, e:%d]", x->shape->key_tile, x->p->e));
-    }
-}
-
 /* Rows of the executor as operand B; f32. */
 static void load_rows(Lanes *x, AuTileHandle name, const char *elem, const char *axis,
                       int32_t width, LanesRows view)
@@ -53,7 +40,7 @@ static uint32_t open(Lanes *x, BackSums sums)
     BackAxis axes[3];
     grid_of(x, axes);
     back_grid(x, axes, 3, sums);
-    lanes_core(x, memories);
+    lanes_core(x, lanes_passing_memories);
     const uint32_t loops = back_loops(x, axes, 3, sums);
     tile_set(t, "hk", "h / (%s / %s)", heads, lanes_axis(x, 1, 1));
     if (x->own_v) tile_set(t, "hv", "h / (%s / %s)", heads, lanes_axis(x, 2, 1));

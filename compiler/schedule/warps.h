@@ -54,6 +54,21 @@ const char *warps_stage(const Lanes *x, bool filled);
 /* Waits for copies, where they are asynchronous. */
 void warps_wait(Lanes *x, const char *tokens);
 
+/* ---- warps_forward_tiles.c */
+void warps_forward_memories(Lanes *x);
+/* The warp's rows of a tile with queries. */
+AuTileHandle warps_own_rows(Lanes *x, AuTileHandle tile, int32_t width, const char *axes);
+void warps_forward_issue_rows(Lanes *x); /* queries, once; */
+void warps_forward_load_rows(Lanes *x); /* waits, and where they are held in registers loads them */
+void warps_forward_issue_keys(Lanes *x, const char *n, const char *stage);
+void warps_forward_issue_values(Lanes *x, const char *n, const char *stage);
+const char *warps_forward_tokens(Lanes *x); /* of a tile of keys and values */
+/* The rows of a tile of keys or values that this warp multiplies, an index. */
+const char *warps_forward_keys(Lanes *x);
+/* Operands of the score of that term. */
+AuTileHandle warps_forward_row(Lanes *x, uint32_t term);
+AuTileHandle warps_forward_key(Lanes *x, uint32_t term);
+
 /* warps_join.c: warps that share their rows join what each has of its keys; then outputs and finals go to memory. */
 void warps_join_memories(Lanes *x);
 int32_t warps_join_bytes(const AuProblem *p, const AuShape *s); /* of shared memory */

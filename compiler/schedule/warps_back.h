@@ -9,6 +9,7 @@
 int32_t warps_back_swizzle_span(const AuProblem *p);
 
 /* Statistics of rows that pairs read: finals, then, if [adjoints], the adjoints of finals. */
+enum { BACK_MOST_ROWS = 64 };
 uint32_t back_row_count(const Lanes *x, bool adjoints);
 const char *back_row_name(Lanes *x, uint32_t n);     /* the tensor */
 const char *back_row_variable(Lanes *x, uint32_t n); /* the fragment */
@@ -57,8 +58,18 @@ void warps_issue_keys(Lanes *x);            /* keys and values, once; waited for
 /* The warp's share of tile [m] of queries and of what belongs to them; the tokens of all of it. */
 void warps_issue_queries(Lanes *x, const char *m, const char *stage);
 const char *warps_query_tokens(Lanes *x);
+/* With two stages, the next tile: after the first products, which need not wait for what that costs. */
+void warps_issue_next(Lanes *x);
 /* Where values are channels of the keys: zeros in the other channels of output gradients, once. */
 void warps_clear_other_channels(Lanes *x);
+
+/* ---- warps_pairs.c */
+int32_t warps_pair_columns(const Lanes *x); /* queries whose pairs a warp has at once */
+void warps_hold_keys(Lanes *x);             /* keys and values in registers, once */
+/* Pairs of the warp's keys, part after part; dK and dV of them, unless warps share keys. */
+void warps_walk_pairs(Lanes *x);
+/* dK and dV of the queries [queries] of the tile, an index. */
+void warps_key_gradients(Lanes *x, const char *queries);
 
 /* ---- warps_pieces.c */
 const char *warps_own_keys(Lanes *x); /* where the warp's keys begin in the block */

@@ -19,96 +19,6 @@
 
 /* ---- one tile of queries */
 
-/* Queries whose pairs a warp has at once. */
-static int32_t pair_columns(const Lanes *x)
-{
-    return warps_part_of(x, x->shape->query_tile) / x->shape->query_parts;
-}
-
-/* With two stages, the next tile: after the first products, which need not wait for what that costs. */
-static void issue_next(Lanes *x)
-{
-    if (x->shape->stages > 1) warps_issue_queries(x, "next(m)", warps_stage(x, true));
-}
-
-static const char *own_tile(Lanes *x, bool values)
-{
-    return tile_text(x->t, "%s[%s +: %d, :]", values && x->own_v ? "V" : "K", warps_own_keys(x),
-                     x->rows);
-}
-
-/* Of S' and dP': the warp's keys and values. */
-static const char *keys_operand(Lanes *x, bool values)
-{
-    if (!x->shape->keys_in_registers) return own_tile(x, values);
-    return values && x->own_v ? "values" : "keys";
-}
-
-static void hold_keys(Lanes *x)
-{
-    tile_sync(x->t, "all");
-    for (int values = 0; values <= x->own_v; values++)
-        tile_load(x->t, keys_operand(x, values), "%s @ %s.A", own_tile(x, values), x->atom->name);
-}
-
-/* S', dP' and from them the weights and dS', as operands of products; of some queries of the tile. */
-static void pairs(Lanes *x, const char *from)
-{
-    AuTileBuild *t = x->t;
-    const int32_t m = pair_columns(x);
-    const char *rows = warps_own_keys(x);
-    const char *queries = tile_text(t, "[%s%s +: %d, :]", warps_stage(x, false), from, m);
-    tile_product(t, "score", x->atom, TILE_START, keys_operand(x, false),
-                 tile_text(t, "Q%s", queries));
-    tile_product(t, "dp", x->atom, TILE_START, keys_operand(x, true),
-                 tile_text(t, "dO%s", queries));
-    warps_dot_products(x, tile_text(t, "[%s +: %d, :]", rows, x->rows), queries);
-    if (warps_is_split(x)) issue_next(x);
-    tile_set(t, "i", "m * %d + %s + iota(q:%d)", x->shape->query_tile, from, m);
-    for (uint32_t n = 0; n < back_row_count(x, true); n++)
-        tile_load(t, back_row_variable(x, n), "row%u[%s%s +: %d] like score", n,
-                  warps_stage(x, false), from, m);
-    warps_pair_gradients(x, NULL);
-    const char *own = tile_text(t, "[%s +: %d, %s +: %d]", rows, x->rows, from, m);
-    tile_store(t, "ds_operand -> dS[%s%s +: %d, %s +: %d]", warps_dq_is_late(x) ? "at, " : "", rows,
-               x->rows, from, m);
-    if (warps_back_via_shared(x)) tile_store(t, "weight -> P%s", own);
-    warps_add_values(x);
-}
-
-/* [queries]: of the tile, an index. */
-static void key_gradients(Lanes *x, const char *queries)
-{
-    AuTileBuild *t = x->t;
-    const char *rows = tile_text(t, "[%s +: %d, :]", warps_own_keys(x), x->rows);
-    const char *ds_operand = warps_back_via_shared(x) ? tile_text(t, "dS%s", rows) : "ds_operand";
-    const int32_t d = warps_keys_width(x), e = warps_values_width(x);
-    queries = tile_text(t, "%s%s", warps_stage(x, false), queries);
-    tile_product(
-        t, x->own_v ? "dv_acc" : "dk_acc", x->atom, TILE_ADD,
-        warps_back_via_shared(x) ? tile_text(t, "P%s", rows) : "weight",
-        tile_text(t, "dO[%s, %s +: %d]", queries, warps_part_from(x, e), warps_part_of(x, e)));
-    tile_product(
-        t, "dk_acc", x->atom, TILE_ADD, ds_operand,
-        tile_text(t, "Q[%s, %s +: %d]", queries, warps_part_from(x, d), warps_part_of(x, d)));
-    warps_dot_key_gradients(x, ds_operand, queries);
-}
-
-/* Pairs of the warp's keys, part after part; weights that stay in registers are used at once. */
-static void walk_pairs(Lanes *x)
-{
-    const int32_t parts = x->shape->query_parts, count = pair_columns(x);
-    if (warps_is_split(x)) {
-        pairs(x, warps_part_from(x, x->shape->query_tile));
-        return;
-    }
-    const char *from = parts > 1 ? tile_text(x->t, "part * %d", count) : "0";
-    if (parts > 1) tile_for_range(x->t, "part", "0", tile_text(x->t, "%d", parts));
-    pairs(x, from);
-    key_gradients(x, tile_text(x->t, "%s +: %d", from, count));
-    if (parts > 1) tile_end(x->t);
-}
-
 static void step(Lanes *x)
 {
     AuTileBuild *t = x->t;
@@ -119,8 +29,8 @@ static void step(Lanes *x)
         warps_issue_queries(x, "m", "");
     tile_sync(t, "all"); /* the tile is here, and nobody reads the one before or dS any more */
     if (warps_dq_is_late(x)) warps_query_gradients(x);
-    if (!warps_is_split(x)) issue_next(x);
-    walk_pairs(x);
+    if (!warps_is_split(x)) warps_issue_next(x);
+    warps_walk_pairs(x);
     if (warps_dq_is_late(x)) {
         tile_set(t, "at", "1 - at");
         tile_set(t, "late_m", "m");
@@ -128,7 +38,7 @@ static void step(Lanes *x)
         return;
     }
     tile_sync(t, "all"); /* all of dS (and P) is here */
-    if (warps_is_split(x)) key_gradients(x, ":");
+    if (warps_is_split(x)) warps_key_gradients(x, ":");
     if (warps_is_split(x) && !two) tile_sync(t, "all");
     if (ahead && !two) warps_issue_queries(x, "next(m)", "");
     if (x->with_dq) warps_query_gradients(x);
@@ -141,7 +51,7 @@ static void step(Lanes *x)
 static void fragments(Lanes *x)
 {
     const WarpsPieces piece = warps_dq_pieces(x, warps_keys_width(x));
-    warps_back_fragments(x, (WarpsBackTiles){.queries = pair_columns(x),
+    warps_back_fragments(x, (WarpsBackTiles){.queries = warps_pair_columns(x),
                                              .d = warps_part_of(x, warps_keys_width(x)),
                                              .e = warps_part_of(x, warps_values_width(x)),
                                              .dq_rows = piece.rows,
@@ -185,7 +95,7 @@ static void dkdv(Lanes *x)
     warps_back_memories(x);
     fragments(x);
     warps_issue_keys(x);
-    if (x->shape->keys_in_registers) hold_keys(x);
+    if (x->shape->keys_in_registers) warps_hold_keys(x);
     warps_clear_other_channels(x);
     walk_queries(x);
     warps_end_weights(x);

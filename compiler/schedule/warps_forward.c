@@ -21,30 +21,7 @@
  * `forward`. */
 #include "warps.h"
 
-/* ---- memories */
-
-/* Each warp copies its queries itself, also those that others copy too. */
-static void memories(Lanes *x)
-{
-    AuTileBuild *t = x->t;
-    const int32_t d = warps_padded(x->atom, x->p->d), n = x->shape->key_tile,
-                  stages = x->shape->stages, rows = x->rows * x->shape->executors;
-    warps_tile(x, TILE_NAME("Q"), "q", rows, "w", d > x->p->e ? d : x->p->e, 1);
-    warps_tile(x, TILE_NAME("K"), "kv", n, "d", d, stages);
-    if (x->own_v) warps_tile(x, TILE_NAME("V"), "kv", n, "e", x->p->e, stages);
-    if (x->via_shared) warps_tile(x, TILE_NAME("P"), "q", rows, "kv", lanes_keys(x), 1);
-    for (uint32_t i = 1; i < lanes_term_count(x); i++) {
-        const LanesTerm term = lanes_term(x, i);
-        const int32_t width = warps_padded(x->atom, term.width);
-        warps_tile(x, lanes_term_name(x, "Q", i), "q", rows, term.axis, width, 1);
-        warps_tile(x, lanes_term_name(x, "K", i), "kv", n, term.axis, width, stages);
-    }
-    if (x->shape->keys_apart) warps_join_memories(x);
-    tile_barrier(t, "all", 0, x->shape->executors);
-    tile_role(t, "core", x->shape->executors, TILE_ON_WARP, 0);
-}
-
-/* ---- copies */
+/* ---- a tile of keys */
 
 /* Who shares no keys with others waits for nobody. */
 static void meet(Lanes *x)
@@ -52,92 +29,14 @@ static void meet(Lanes *x)
     if (!x->shape->keys_apart) tile_sync(x->t, "all");
 }
 
-static void issue_keys(Lanes *x, const char *n, const char *stage)
-{
-    for (uint32_t i = 0; i < lanes_term_count(x); i++)
-        warps_issue_tile(
-            x, lanes_term_name(x, "tk", i),
-            lanes_term_rows(x, i, LANES_KEYS, warps_columns(x, lanes_term(x, i).width)), n,
-            lanes_term_name(x, "K", i), stage, i == 0 && !x->own_v);
-}
-
-static void issue_values(Lanes *x, const char *n, const char *stage)
-{
-    if (!x->own_v) return;
-    warps_issue_tile(x, TILE_NAME("tv"), lanes_operand_rows(x, 2, ":"), n, TILE_NAME("V"), stage,
-                     true);
-}
-
-/* Tokens of a tile of keys and values. */
-static const char *tile_tokens(Lanes *x)
-{
-    const char *keys = lanes_term_names(x, "tk");
-    return x->own_v ? tile_text(x->t, "%s, tv", keys) : keys;
-}
-
-/* The rows of a tile of keys or values that this warp multiplies, after [stage]. */
-static const char *own_keys(Lanes *x)
-{
-    const int32_t keys = lanes_keys(x);
-    return x->shape->keys_apart ? tile_text(x->t, "self * %d +: %d", keys, keys) : ":";
-}
-
-/* ---- queries */
-
-/* The warp's rows of a tile with queries. */
-static AuTileHandle own_rows(Lanes *x, AuTileHandle tile, int32_t width, const char *axes)
-{
-    return tile_part(x->t, "%v[self * %d +: %d, 0 +: %d] as [%s]", tile, x->rows, x->rows, width,
-                     axes);
-}
-
-static AuTileHandle own_queries(Lanes *x, uint32_t n)
-{
-    const LanesTerm term = lanes_term(x, n);
-    return own_rows(x, lanes_term_name(x, "Q", n), warps_padded(x->atom, term.width),
-                    tile_text(x->t, "q, %s", term.axis));
-}
-
-/* Operand A of the product with keys: in registers, or the rows in shared memory. */
-static AuTileHandle query(Lanes *x, uint32_t n)
-{
-    return x->shape->query_in_registers ? lanes_term_name(x, "query", n) : own_queries(x, n);
-}
-
-static void issue_queries(Lanes *x)
-{
-    const char *rows = tile_text(x->t, "%s +: %d", lanes_first_row(x), x->rows);
-    for (uint32_t n = 0; n < lanes_term_count(x); n++) {
-        const char *columns = warps_columns(x, lanes_term(x, n).width);
-        warps_issue(x, lanes_term_name(x, "tq", n),
-                    lanes_at(x, lanes_term_rows(x, n, LANES_QUERIES, columns), rows),
-                    own_queries(x, n));
-    }
-}
-
-static void load_queries(Lanes *x)
-{
-    warps_wait(x, lanes_term_names(x, "tq"));
-    for (uint32_t n = 0; n < lanes_term_count(x) && x->shape->query_in_registers; n++)
-        tile_load(x->t, query(x, n), "%v @ %s.A", own_queries(x, n), x->atom->name);
-}
-
-/* ---- a tile of keys */
-
-static AuTileHandle key(Lanes *x, uint32_t n)
-{
-    return tile_part(x->t, "%v[%s%s, :]", lanes_term_name(x, "K", n), warps_stage(x, false),
-                     own_keys(x));
-}
-
 static void product_of_values(Lanes *x, const char *weight)
 {
     const char *stage = warps_stage(x, false);
-    const char *values = x->own_v ? tile_text(x->t, "V[%s%s, :]", stage, own_keys(x))
+    const char *values = x->own_v ? tile_text(x->t, "V[%s%s, :]", stage, warps_forward_keys(x))
                                   : tile_text(x->t, "K[%s%s, %d +: %d] as [kv, e]", stage,
-                                              own_keys(x), x->p->attn->v_first, x->p->e);
+                                              warps_forward_keys(x), x->p->attn->v_first, x->p->e);
     if (x->via_shared) {
-        const AuTileHandle own = own_rows(x, TILE_NAME("P"), lanes_keys(x), "q, kv");
+        const AuTileHandle own = warps_own_rows(x, TILE_NAME("P"), lanes_keys(x), "q, kv");
         tile_store(x->t, "%s -> %v", weight, own);
         weight = own.text;
     }
@@ -151,31 +50,31 @@ static void step_of_one_stage(Lanes *x)
     if (ahead)
         warps_wait(x, lanes_term_names(x, "tk"));
     else
-        issue_keys(x, "n", "");
+        warps_forward_issue_keys(x, "n", "");
     if (ahead) meet(x);
-    issue_values(x, "n", "");
+    warps_forward_issue_values(x, "n", "");
     if (!ahead) meet(x);
-    lanes_score_products(x, query, key);
+    lanes_score_products(x, warps_forward_row, warps_forward_key);
     lanes_scores(x);
     const char *weight = lanes_weights(x);
     if (ahead && x->own_v) {
         warps_wait(x, "tv");
         meet(x);
-        issue_keys(x, "next(n)", "");
+        warps_forward_issue_keys(x, "next(n)", "");
     }
     product_of_values(x, weight);
     if (ahead && x->own_v) return;
     meet(x);
-    if (ahead) issue_keys(x, "next(n)", "");
+    if (ahead) warps_forward_issue_keys(x, "next(n)", "");
 }
 
 static void step_of_two_stages(Lanes *x)
 {
-    warps_wait(x, tile_tokens(x));
+    warps_wait(x, warps_forward_tokens(x));
     meet(x);
-    issue_keys(x, "next(n)", warps_stage(x, true));
-    issue_values(x, "next(n)", warps_stage(x, true));
-    lanes_score_products(x, query, key);
+    warps_forward_issue_keys(x, "next(n)", warps_stage(x, true));
+    warps_forward_issue_values(x, "next(n)", warps_stage(x, true));
+    lanes_score_products(x, warps_forward_row, warps_forward_key);
     lanes_scores(x);
     product_of_values(x, lanes_weights(x));
     tile_set(x->t, "at", "1 - at");
@@ -186,13 +85,13 @@ static void loop(Lanes *x)
     AuTileBuild *t = x->t;
     const bool ahead = warps_are_async(x), two = x->shape->stages > 1;
     if (two) tile_set(t, "at", "0");
-    if (ahead) issue_keys(x, "first(keys)", warps_stage(x, false));
-    if (two) issue_values(x, "first(keys)", warps_stage(x, false));
-    load_queries(x);
+    if (ahead) warps_forward_issue_keys(x, "first(keys)", warps_stage(x, false));
+    if (two) warps_forward_issue_values(x, "first(keys)", warps_stage(x, false));
+    warps_forward_load_rows(x);
     tile_for_tiles(t, "n", "keys", NULL);
     (two ? step_of_two_stages : step_of_one_stage)(x);
     tile_end(t);
-    warps_wait(x, two ? tile_tokens(x) : lanes_term_names(x, "tk"));
+    warps_wait(x, two ? warps_forward_tokens(x) : lanes_term_names(x, "tk"));
     if (two) meet(x); /* before copies for another block of rows, in a persistent kernel */
 }
 
@@ -209,7 +108,7 @@ static void fragments(Lanes *x)
 
 static void store_output(Lanes *x)
 {
-    const AuTileHandle rows = own_rows(x, TILE_NAME("Q"), x->p->e, "q, e");
+    const AuTileHandle rows = warps_own_rows(x, TILE_NAME("Q"), x->p->e, "q, e");
     tile_store(x->t, "%s(out) -> %v", x->operand, rows);
     tile_copy(x->t, "%v -> o[b, h, %s +: %d, :] clip", rows, lanes_first_row(x), x->rows);
 }
@@ -219,9 +118,11 @@ static void forward_kernel(Lanes *x)
     AuTileBuild *t = x->t;
     lanes_forward_head(x);
     lanes_key_tiles(x, TILE_DOWN);
-    memories(x);
+    warps_forward_memories(x);
+    tile_barrier(t, "all", 0, x->shape->executors);
+    tile_role(t, "core", x->shape->executors, TILE_ON_WARP, 0);
     fragments(x);
-    issue_queries(x);
+    warps_forward_issue_rows(x);
     lanes_begin_states(x);
     loop(x);
     if (x->shape->keys_apart)

@@ -15,7 +15,6 @@ static int32_t values_width(const Lanes *x) { return warps_padded(x->atom, x->p-
 static void head(Lanes *x, Kind kind)
 {
     AuTileBuild *t = x->t;
-    const char *heads = lanes_axis(x, 0, 1);
     back_begin_kernel(x, kind == ROW_PASS ? "row_pass" : "dq");
     if (x->p->hooks->needs_lists) lanes_list_arguments(x);
     for (uint32_t n = 0; n < back_row_count(x, kind != ROW_PASS); n++)
@@ -24,10 +23,9 @@ static void head(Lanes *x, Kind kind)
         back_argument(x, tile_text(t, "pass_%u", n), TILE_OUT);
     if (kind == DQ) back_argument(x, back_gradient(x, 0), TILE_OUT);
     lanes_grid_by_work(x, tile_text(t, "turn: cdiv(%s, %d)", lanes_axis(x, 0, 2), x->block), "h",
-                       heads, lanes_axis(x, 0, 0));
+                       lanes_axis(x, 0, 1), lanes_axis(x, 0, 0));
     tile_let(t, "mb", "cdiv(%s, %d) - 1 - turn", lanes_axis(x, 0, 2), x->block);
-    tile_let(t, "hk", "h / (%s / %s)", heads, lanes_axis(x, 1, 1));
-    if (x->own_v) tile_let(t, "hv", "h / (%s / %s)", heads, lanes_axis(x, 2, 1));
+    lanes_key_heads(x);
     lanes_key_tiles(x, TILE_DOWN);
 }
 

@@ -87,6 +87,11 @@ void warps_issue_queries(Lanes *x, const char *m, const char *stage)
     warps_issue_dot_queries(x, rows, to);
 }
 
+void warps_issue_next(Lanes *x)
+{
+    if (x->shape->stages > 1) warps_issue_queries(x, "next(m)", warps_stage(x, true));
+}
+
 void warps_issue_keys(Lanes *x)
 {
     AuTileBuild *t = x->t;

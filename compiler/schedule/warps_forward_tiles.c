@@ -1,0 +1,98 @@
+/* warps_forward_tiles.c - tiles in shared memory of the forward kernel on units of warps (warps_forward.c), what of them is the warp's, and copies:
+ * rows of queries once, each warp its own; keys and values a tile at a time. Those of further products lie beside q and k.
+ *
+ * Warps that share their rows (keys_apart) have keys of their own of each tile, and copy each its queries, also those that others copy too. */
+#include "warps.h"
+
+/* ---- memories */
+
+void warps_forward_memories(Lanes *x)
+{
+    const int32_t d = warps_padded(x->atom, x->p->d), n = x->shape->key_tile,
+                  stages = x->shape->stages, rows = x->rows * x->shape->executors;
+    warps_tile(x, TILE_NAME("Q"), "q", rows, "w", d > x->p->e ? d : x->p->e, 1);
+    warps_tile(x, TILE_NAME("K"), "kv", n, "d", d, stages);
+    if (x->own_v) warps_tile(x, TILE_NAME("V"), "kv", n, "e", x->p->e, stages);
+    if (x->via_shared) warps_tile(x, TILE_NAME("P"), "q", rows, "kv", lanes_keys(x), 1);
+    for (uint32_t i = 1; i < lanes_term_count(x); i++) {
+        const LanesTerm term = lanes_term(x, i);
+        const int32_t width = warps_padded(x->atom, term.width);
+        warps_tile(x, lanes_term_name(x, "Q", i), "q", rows, term.axis, width, 1);
+        warps_tile(x, lanes_term_name(x, "K", i), "kv", n, term.axis, width, stages);
+    }
+    if (x->shape->keys_apart) warps_join_memories(x);
+}
+
+/* ---- tiles of keys and values */
+
+void warps_forward_issue_keys(Lanes *x, const char *n, const char *stage)
+{
+    for (uint32_t i = 0; i < lanes_term_count(x); i++)
+        warps_issue_tile(
+            x, lanes_term_name(x, "tk", i),
+            lanes_term_rows(x, i, LANES_KEYS, warps_columns(x, lanes_term(x, i).width)), n,
+            lanes_term_name(x, "K", i), stage, i == 0 && !x->own_v);
+}
+
+void warps_forward_issue_values(Lanes *x, const char *n, const char *stage)
+{
+    if (!x->own_v) return;
+    warps_issue_tile(x, TILE_NAME("tv"), lanes_operand_rows(x, 2, ":"), n, TILE_NAME("V"), stage,
+                     true);
+}
+
+const char *warps_forward_tokens(Lanes *x)
+{
+    const char *keys = lanes_term_names(x, "tk");
+    return x->own_v ? tile_text(x->t, "%s, tv", keys) : keys;
+}
+
+const char *warps_forward_keys(Lanes *x)
+{
+    const int32_t keys = lanes_keys(x);
+    return x->shape->keys_apart ? tile_text(x->t, "self * %d +: %d", keys, keys) : ":";
+}
+
+AuTileHandle warps_forward_key(Lanes *x, uint32_t n)
+{
+    return tile_part(x->t, "%v[%s%s, :]", lanes_term_name(x, "K", n), warps_stage(x, false),
+                     warps_forward_keys(x));
+}
+
+/* ---- the warp's rows of queries */
+
+AuTileHandle warps_own_rows(Lanes *x, AuTileHandle tile, int32_t width, const char *axes)
+{
+    return tile_part(x->t, "%v[self * %d +: %d, 0 +: %d] as [%s]", tile, x->rows, x->rows, width,
+                     axes);
+}
+
+static AuTileHandle own_queries(Lanes *x, uint32_t n)
+{
+    const LanesTerm term = lanes_term(x, n);
+    return warps_own_rows(x, lanes_term_name(x, "Q", n), warps_padded(x->atom, term.width),
+                          tile_text(x->t, "q, %s", term.axis));
+}
+
+AuTileHandle warps_forward_row(Lanes *x, uint32_t n)
+{
+    return x->shape->query_in_registers ? lanes_term_name(x, "query", n) : own_queries(x, n);
+}
+
+void warps_forward_issue_rows(Lanes *x)
+{
+    const char *rows = tile_text(x->t, "%s +: %d", lanes_first_row(x), x->rows);
+    for (uint32_t n = 0; n < lanes_term_count(x); n++) {
+        const char *columns = warps_columns(x, lanes_term(x, n).width);
+        warps_issue(x, lanes_term_name(x, "tq", n),
+                    lanes_at(x, lanes_term_rows(x, n, LANES_QUERIES, columns), rows),
+                    own_queries(x, n));
+    }
+}
+
+void warps_forward_load_rows(Lanes *x)
+{
+    warps_wait(x, lanes_term_names(x, "tq"));
+    for (uint32_t n = 0; n < lanes_term_count(x) && x->shape->query_in_registers; n++)
+        tile_load(x->t, warps_forward_row(x, n), "%v @ %s.A", own_queries(x, n), x->atom->name);
+}

@@ -1,0 +1,88 @@
+/* warps_pairs.c - pairs of a warp's keys with a tile of queries (warps_backward.c), and what dK and dV get of them:
+ *
+ *     S' = K Q'   dP' = V dO'   weights P', dS'   dV += P' dO   dK += dS' Q
+ *
+ * A warp that has its keys for itself makes pairs of some queries of the tile after the other, and uses them at once, as operands in registers.
+ * Where warps share keys each has some queries, and P' and dS' of all are in shared memory before anybody multiplies. */
+#include "lanes_back.h"
+
+int32_t warps_pair_columns(const Lanes *x)
+{
+    return warps_part_of(x, x->shape->query_tile) / x->shape->query_parts;
+}
+
+static const char *own_tile(Lanes *x, bool values)
+{
+    return tile_text(x->t, "%s[%s +: %d, :]", values && x->own_v ? "V" : "K", warps_own_keys(x),
+                     x->rows);
+}
+
+/* Of S' and dP': the warp's keys and values. */
+static const char *keys_operand(Lanes *x, bool values)
+{
+    if (!x->shape->keys_in_registers) return own_tile(x, values);
+    return values && x->own_v ? "values" : "keys";
+}
+
+void warps_hold_keys(Lanes *x)
+{
+    tile_sync(x->t, "all");
+    for (int values = 0; values <= x->own_v; values++)
+        tile_load(x->t, keys_operand(x, values), "%s @ %s.A", own_tile(x, values), x->atom->name);
+}
+
+/* S', dP' and from them the weights and dS', as operands of products; of some queries of the tile. */
+static void pairs(Lanes *x, const char *from)
+{
+    AuTileBuild *t = x->t;
+    const int32_t m = warps_pair_columns(x);
+    const char *rows = warps_own_keys(x);
+    const char *queries = tile_text(t, "[%s%s +: %d, :]", warps_stage(x, false), from, m);
+    tile_product(t, "score", x->atom, TILE_START, keys_operand(x, false),
+                 tile_text(t, "Q%s", queries));
+    tile_product(t, "dp", x->atom, TILE_START, keys_operand(x, true),
+                 tile_text(t, "dO%s", queries));
+    warps_dot_products(x, tile_text(t, "[%s +: %d, :]", rows, x->rows), queries);
+    if (warps_is_split(x)) warps_issue_next(x);
+    tile_set(t, "i", "m * %d + %s + iota(q:%d)", x->shape->query_tile, from, m);
+    for (uint32_t n = 0; n < back_row_count(x, true); n++)
+        tile_load(t, back_row_variable(x, n), "row%u[%s%s +: %d] like score", n,
+                  warps_stage(x, false), from, m);
+    warps_pair_gradients(x, NULL);
+    const char *own = tile_text(t, "[%s +: %d, %s +: %d]", rows, x->rows, from, m);
+    tile_store(t, "ds_operand -> dS[%s%s +: %d, %s +: %d]", warps_dq_is_late(x) ? "at, " : "", rows,
+               x->rows, from, m);
+    if (warps_back_via_shared(x)) tile_store(t, "weight -> P%s", own);
+    warps_add_values(x);
+}
+
+void warps_key_gradients(Lanes *x, const char *queries)
+{
+    AuTileBuild *t = x->t;
+    const char *rows = tile_text(t, "[%s +: %d, :]", warps_own_keys(x), x->rows);
+    const char *ds_operand = warps_back_via_shared(x) ? tile_text(t, "dS%s", rows) : "ds_operand";
+    const int32_t d = warps_keys_width(x), e = warps_values_width(x);
+    queries = tile_text(t, "%s%s", warps_stage(x, false), queries);
+    tile_product(
+        t, x->own_v ? "dv_acc" : "dk_acc", x->atom, TILE_ADD,
+        warps_back_via_shared(x) ? tile_text(t, "P%s", rows) : "weight",
+        tile_text(t, "dO[%s, %s +: %d]", queries, warps_part_from(x, e), warps_part_of(x, e)));
+    tile_product(
+        t, "dk_acc", x->atom, TILE_ADD, ds_operand,
+        tile_text(t, "Q[%s, %s +: %d]", queries, warps_part_from(x, d), warps_part_of(x, d)));
+    warps_dot_key_gradients(x, ds_operand, queries);
+}
+
+void warps_walk_pairs(Lanes *x)
+{
+    const int32_t parts = x->shape->query_parts, count = warps_pair_columns(x);
+    if (warps_is_split(x)) {
+        pairs(x, warps_part_from(x, x->shape->query_tile));
+        return;
+    }
+    const char *from = parts > 1 ? tile_text(x->t, "part * %d", count) : "0";
+    if (parts > 1) tile_for_range(x->t, "part", "0", tile_text(x->t, "%d", parts));
+    pairs(x, from);
+    warps_key_gradients(x, tile_text(x->t, "%s +: %d", from, count));
+    if (parts > 1) tile_end(x->t);
+}
