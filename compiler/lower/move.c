@@ -199,15 +199,15 @@ void lower_each_copy(AuLower *l, const AuTileStmt *s)
 
 void lower_each_store(AuLower *l, const AuTileStmt *s)
 {
-    const Move m = {.s = s, .ref = s->move.dest, .value = s->move.source};
+    Move m = {.s = s, .ref = s->move.dest, .value = s->move.source};
     const AuTileType *type = s->move.source->type;
     const AuSpaces spaces = type->count ? lower_spaces(l, type) : (AuSpaces){.count = 0};
     if (s->move.dest->memory->space != TILE_GLOBAL ||
         !lower_memory(l, s->move.dest->memory)->present.i) {
-        lower_each(l, &spaces, store_point, (void *)&m);
+        lower_each(l, &spaces, store_point, &m);
         return;
     }
     kernel_if(l->k, lower_memory(l, s->move.dest->memory)->present);
-    lower_each(l, &spaces, store_point, (void *)&m);
+    lower_each(l, &spaces, store_point, &m);
     kernel_end(l->k);
 }

@@ -53,11 +53,11 @@ const AuTileType *algebra_bool_type(Algebra *x, const AuTileType *type)
     return out;
 }
 
-AuTileExpr *algebra_name(Algebra *x, const AuTileVar *var)
+AuTileExpr *algebra_name(Algebra *x, AuTileVar *var)
 {
     AuTileExpr *e = algebra_node(x, TILE_X_NAME, var->type, NULL, NULL, NULL);
     e->name = var->name;
-    e->var = (AuTileVar *)var;
+    e->var = var;
     return e;
 }
 
@@ -82,10 +82,10 @@ bool algebra_is_of_row(const AuTileExpr *row, const AuTileExpr *all)
 
 static void append(Algebra *x, AuTileStmt *s) { pass_push(x->p, &x->run, s); }
 
-void algebra_assign(Algebra *x, const AuTileVar *var, AuTileExpr *value)
+void algebra_assign(Algebra *x, AuTileVar *var, AuTileExpr *value)
 {
     AuTileStmt *s = pass_assignment(x->p, var->name, value, x->p->span);
-    s->var = (AuTileVar *)var;
+    s->var = var;
     append(x, s);
 }
 
@@ -98,7 +98,7 @@ void algebra_set(Algebra *x, const AuTileStmt *s, AuTileExpr *value)
 }
 
 /* The last assignment of the variable among the first [count] statements. */
-const AuTileExpr *algebra_defined(const AuTileStmts *run, uint32_t count, const AuTileExpr *name)
+AuTileExpr *algebra_defined(const AuTileStmts *run, uint32_t count, const AuTileExpr *name)
 {
     for (uint32_t n = count; n-- > 0 && name->op == TILE_X_NAME;)
         if (run->at[n]->var == name->var) return tile_assigned(run->at[n]);
@@ -107,7 +107,7 @@ const AuTileExpr *algebra_defined(const AuTileStmts *run, uint32_t count, const 
 
 AuTileExpr *algebra_new_value(Algebra *x, const char *name, AuTileExpr *value)
 {
-    const AuTileVar *var = pass_new_var(x->p, name, value->type);
+    AuTileVar *var = pass_new_var(x->p, name, value->type);
     algebra_assign(x, var, value);
     return algebra_name(x, var);
 }
@@ -228,7 +228,8 @@ static void maxima(Algebra *x, const AuTileStmts *run)
 static double factor_of(const AuTileExpr *e, const AuTileVar *var)
 {
     for (uint32_t n = 0; n < 2 && e->op == TILE_X_MUL; n++) {
-        const AuTileExpr *a = e->args.at[n], *c = e->args.at[1 - n];
+        AuTileExpr *a = e->args.at[n];
+        const AuTileExpr *c = e->args.at[1 - n];
         if (a->op == TILE_X_NAME && a->var == var && c->op == TILE_X_FLOAT && c->number > 0)
             return c->number;
     }
@@ -263,10 +264,11 @@ static AuTileExpr *with_factor(Algebra *x, AuTileExpr *e)
         return algebra_node(x, TILE_X_MUL, e->type, e, algebra_number(x, x->factor), NULL);
     /* x * number: one number */
     for (uint32_t n = 0; n < 2 && e->op == TILE_X_MUL; n++) {
-        const AuTileExpr *a = e->args.at[n], *c = e->args.at[1 - n];
+        AuTileExpr *a = e->args.at[n];
+        const AuTileExpr *c = e->args.at[1 - n];
         if (a->op == TILE_X_NAME && a->var == x->scaled && c->op == TILE_X_FLOAT)
-            return algebra_node(x, TILE_X_MUL, e->type, (AuTileExpr *)a,
-                                algebra_number(x, c->number * x->factor), NULL);
+            return algebra_node(x, TILE_X_MUL, e->type, a, algebra_number(x, c->number * x->factor),
+                                NULL);
     }
     AuTileExpr **args = AU_NEW_ARRAY(x->p->arena, AuTileExpr *, e->args.count);
     for (uint32_t n = 0; n < e->args.count; n++)

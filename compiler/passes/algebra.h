@@ -53,18 +53,18 @@ AuTileExpr *algebra_node(Algebra *x, AuTileOp op, const AuTileType *type, AuTile
 AuTileExpr *algebra_with(Algebra *x, const AuTileExpr *e, AuTileExpr *const *args);
 AuTileExpr *algebra_number(Algebra *x, double value);
 const AuTileType *algebra_bool_type(Algebra *x, const AuTileType *type); /* of the same axes */
-AuTileExpr *algebra_name(Algebra *x, const AuTileVar *var);
+AuTileExpr *algebra_name(Algebra *x, AuTileVar *var);
 bool algebra_is_number(const AuTileExpr *e, double value);
 /* Has [row] fewer axes than [all], each of them with a place? */
 bool algebra_is_of_row(const AuTileExpr *row, const AuTileExpr *all);
 /* Is it such an exponent, and of what? [of] may be NULL. */
 bool algebra_is_exponent(const AuTileExpr *e, AlgebraExponent *of);
 
-void algebra_assign(Algebra *x, const AuTileVar *var, AuTileExpr *value); /* appends it */
+void algebra_assign(Algebra *x, AuTileVar *var, AuTileExpr *value); /* appends it */
 /* Appends the statement with another value. */
 void algebra_set(Algebra *x, const AuTileStmt *s, AuTileExpr *value);
 /* The last assignment of the variable among the first [count] statements; NULL: none, or no name. */
-const AuTileExpr *algebra_defined(const AuTileStmts *run, uint32_t count, const AuTileExpr *name);
+AuTileExpr *algebra_defined(const AuTileStmts *run, uint32_t count, const AuTileExpr *name);
 /* A value of its own, which expressions take by name. */
 AuTileExpr *algebra_new_value(Algebra *x, const char *name, AuTileExpr *value);
 /* The same in the layout of a variable. */
@@ -87,7 +87,7 @@ typedef struct AlgebraGradient {
 bool algebra_is_gradient(const Algebra *x, const AuTileStmts *run, uint32_t n, AlgebraGradient *f);
 
 /* ---- weights.c */
-AlgebraLift algebra_lift(const Algebra *x, const AuTileStmts *run);
+AlgebraLift algebra_lift(Algebra *x, const AuTileStmts *run);
 /* A product with the weight that is lifted, as it is without; NULL: it would cost an operation a pair. */
 AuTileExpr *algebra_lowered(Algebra *x, AuTileExpr *e);
 

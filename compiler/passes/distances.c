@@ -38,9 +38,9 @@ static bool is_fixed(const Search *s, const AuTileExpr *e)
     return true;
 }
 
-static const AuTileExpr *meaning(const Search *s, const AuTileExpr *e)
+static AuTileExpr *meaning(const Search *s, const AuTileExpr *e)
 {
-    const AuTileExpr *here = algebra_defined(s->run, s->at, e);
+    AuTileExpr *here = algebra_defined(s->run, s->at, e);
     return here || e->op != TILE_X_NAME || !e->var ? here : pass_formula(s->x->p, e->var);
 }
 
@@ -65,17 +65,17 @@ static const AuTileType *less_axis(Search *s, const AuTileType *type, AuTileElem
 
 /* The sum of indices with 0 for `iota` along the axis, and how often that is in it: 1 or -1. NULL: it is no
  * such sum. */
-static AuTileExpr *at_first(Search *s, const AuTileExpr *e, const char *axis, int sign, int *found)
+static AuTileExpr *at_first(Search *s, AuTileExpr *e, const char *axis, int sign, int *found)
 {
     Algebra *x = s->x;
-    if (!has_axis(e, axis)) return (AuTileExpr *)e;
+    if (!has_axis(e, axis)) return e;
     const AuTileType *type = less_axis(s, e->type, TILE_I32, axis);
     if (e->op == TILE_X_IOTA && !*found) {
         *found = sign;
         return algebra_node(x, TILE_X_INT, type, NULL, NULL, NULL);
     }
     if (e->op == TILE_X_NAME) {
-        const AuTileExpr *is = tile_is_virtual(e->type) ? meaning(s, e) : NULL;
+        AuTileExpr *is = tile_is_virtual(e->type) ? meaning(s, e) : NULL;
         return is ? at_first(s, is, axis, sign, found) : NULL;
     }
     if (e->op != TILE_X_ADD && e->op != TILE_X_SUB) return NULL;
@@ -162,8 +162,8 @@ static Parts parts_of(Search *s, AuTileExpr *e)
 {
     AuTileExpr *both[2];
     if (e->op == TILE_X_NAME) {
-        const AuTileExpr *is = meaning(s, e);
-        if (is && is->op == TILE_X_TO_F32 && is_fixed(s, is)) return parts_of(s, (AuTileExpr *)is);
+        AuTileExpr *is = meaning(s, e);
+        if (is && is->op == TILE_X_TO_F32 && is_fixed(s, is)) return parts_of(s, is);
     } else if (distance(s, e, both)) {
         const bool first = s->type->axes[0].name == s->out;
         return (Parts){both[first ? 0 : 1], both[first ? 1 : 0]};

@@ -33,7 +33,7 @@ typedef struct Order {
     Pass *p;
     uint32_t memories, vars;
     State now;
-    const AuTileStmt **flights; /* by variable: what is in flight */
+    AuTileStmt **flights; /* by variable: what is in flight */
 } Order;
 
 static State new_state(const Order *o)
@@ -227,7 +227,7 @@ static void settle_loop(Order *o, AuTileStmts *body)
     }
 }
 
-static void issue(Order *o, const AuTileStmt *s)
+static void issue(Order *o, AuTileStmt *s)
 {
     for (uint32_t n = 0; n < o->vars; n++)
         o->now.age[n] += o->now.age[n] >= 0 && kind_of(o->flights[n]) == kind_of(s);
@@ -253,7 +253,7 @@ static void flights(Order *o, AuTileStmts *body)
 /* Units have read and written when somebody knows that they have: until then other lanes may not. */
 static void settle(Order *o, const AuTileVar *var)
 {
-    AuTileStmt *s = (AuTileStmt *)o->flights[var->slot];
+    AuTileStmt *s = o->flights[var->slot];
     o->now.age[var->slot] = -1;
     if (kind_of(s) == OF_LANES)
         touch_memory(o, s->move.dest->memory, true, mark, NULL);
@@ -328,7 +328,7 @@ void pass_order(Pass *p)
                .vars = p->role->vars.count + 1};
     for (uint32_t n = 0; n < p->kernel->pipes.count; n++)
         o.memories += p->kernel->pipes.at[n]->tiles.count;
-    o.flights = AU_NEW_ARRAY(p->arena, const AuTileStmt *, o.vars);
+    o.flights = AU_NEW_ARRAY(p->arena, AuTileStmt *, o.vars);
     o.now = new_state(&o);
     walk(&o, &p->role->body);
 }

@@ -18,8 +18,7 @@ typedef struct Pass {
     AuTileStmts run, after;    /* it, and the rest of its body */
     const AuTileStmts *beside; /* in half of a branch: the other half */
     const AuTileCount *counts;
-    const AuTileExpr *
-        *formulas; /* by slot, of tiles without a layout: what they are, after the pass */
+    AuTileExpr **formulas; /* by slot, of tiles without a layout: what they are, after the pass */
     bool failed;
 } Pass;
 
@@ -57,7 +56,7 @@ void pass_each_run(Pass *p, PassRun change);
 AuTileVar *pass_new_var(Pass *p, const char *name, const AuTileType *type);
 AuTileType pass_written_type(Pass *p, const AuTileType *type); /* as a declaration has it */
 const AuTileCount *pass_count(const Pass *p, const AuTileVar *var);
-const AuTileExpr *pass_formula(const Pass *p, const AuTileVar *var); /* NULL: it has none */
+AuTileExpr *pass_formula(const Pass *p, const AuTileVar *var); /* NULL: it has none */
 /* Is all that the variable holds in this run read in it, and set anew before by each step of a loop, or by whoever else reads it? */
 bool pass_ends_in_run(const Pass *p, const AuTileVar *var);
 

@@ -18,7 +18,7 @@ static void learn(Pass *p, const AuTileStmts *run)
 {
     for (uint32_t n = 0; n < run->count; n++) {
         const AuTileStmt *s = run->at[n];
-        const AuTileExpr *value = tile_assigned(s);
+        AuTileExpr *value = tile_assigned(s);
         if (value && s->var->slot < p->role->vars.count && tile_is_homeless(s->var->type))
             p->formulas[s->var->slot] = value;
     }
@@ -68,7 +68,7 @@ static void walk(Runs *r, AuTileStmts *body)
 void pass_each_run(Pass *p, PassRun change)
 {
     Runs r = {.p = p, .change = change};
-    p->formulas = AU_NEW_ARRAY(p->arena, const AuTileExpr *, p->role->vars.count + 1);
+    p->formulas = AU_NEW_ARRAY(p->arena, AuTileExpr *, p->role->vars.count + 1);
     p->counts = tile_count_role(p->arena, p->role, NULL);
     walk(&r, &p->role->body);
     for (uint32_t n = 0; n < r.changes.count; n++) *r.changes.at[n].body = r.changes.at[n].now;
@@ -121,7 +121,7 @@ const AuTileCount *pass_count(const Pass *p, const AuTileVar *var)
     return var->slot < p->role->vars.count ? &p->counts[var->slot] : &fresh;
 }
 
-const AuTileExpr *pass_formula(const Pass *p, const AuTileVar *var)
+AuTileExpr *pass_formula(const Pass *p, const AuTileVar *var)
 {
     const bool known = !tile_is_of_kernel(var) && var->slot < p->role->vars.count;
     return known ? p->formulas[var->slot] : NULL;

@@ -158,11 +158,11 @@ static uint32_t other_names(const AuTileList *list)
 
 static void walk(Pass *p, AuTileStmts *body);
 
-static void split(Pass *p, const AuTileStmt *s, AuTileStmts *out)
+static void split(Pass *p, AuTileStmt *s, AuTileStmts *out)
 {
     for (uint32_t n = 0; n < s->loop.list->segments.count; n++) {
         AuTileStmts one = {0};
-        AuTileStmts all = {.at = (AuTileStmt **)&s, .count = 1};
+        AuTileStmts all = {.at = &s, .count = 1};
         tile_copy_body(p->diags, p->module, &all, &one);
         one.at[0]->loop.segment = pass_number(p, n, s->span);
         resolve(p, &one.at[0]->loop.body, s->loop.list->segments.at[n].name);

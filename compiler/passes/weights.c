@@ -117,7 +117,7 @@ static bool all_agree(const Algebra *x, const AuTileStmts *run, const AlgebraLif
     return sets == 1;
 }
 
-AlgebraLift algebra_lift(const Algebra *x, const AuTileStmts *run)
+AlgebraLift algebra_lift(Algebra *x, const AuTileStmts *run)
 {
     bool *passes = AU_NEW_ARRAY(x->p->arena, bool, run->count + 1);
     for (uint32_t n = 0; n < run->count; n++) {
@@ -126,7 +126,7 @@ AlgebraLift algebra_lift(const Algebra *x, const AuTileStmts *run)
         if (lift.k <= 0 || !(lift.t = weight_of(run, n, p->var, passes))) continue;
         AuTileExpr **args = AU_NEW_ARRAY(x->p->arena, AuTileExpr *, 1);
         args[0] = p;
-        lift.p = algebra_with((Algebra *)x, e, args);
+        lift.p = algebra_with(x, e, args);
         if (all_agree(x, run, &lift, passes) && is_local(x->p, p->var)) return lift;
         break;
     }

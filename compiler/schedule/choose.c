@@ -34,20 +34,30 @@ bool schedule_warps_backward_shape(AuArena *arena, const AuProblem *p, AuShape *
     return !schedule_values_apart(p) && schedule_warps_back_shape(arena, p, out, why);
 }
 
+/* Tiles of a block lie where its executors share them, or in the memory of the one there is. */
+static const char *refusal_of_lanes(const AuProblem *p)
+{
+    return p->caps->has_private || p->caps->shared_bytes
+               ? NULL
+               : "no memory that the executors of a block share";
+}
+
 bool schedule_lanes_forward_shape(AuArena *arena, const AuProblem *p, AuShape *out,
                                   const char **why)
 {
-    (void)arena, (void)why;
-    *out = schedule_lanes_shape(p);
-    return true;
+    (void)arena;
+    *why = refusal_of_lanes(p);
+    if (!*why) *out = schedule_lanes_shape(p);
+    return !*why;
 }
 
 bool schedule_lanes_backward_shape(AuArena *arena, const AuProblem *p, AuShape *out,
                                    const char **why)
 {
-    (void)arena, (void)why;
-    *out = schedule_lanes_back_shape(p);
-    return true;
+    (void)arena;
+    *why = refusal_of_lanes(p);
+    if (!*why) *out = schedule_lanes_back_shape(p);
+    return !*why;
 }
 
 static int32_t online_limit(AuArena *arena, const AuProblem *p)
@@ -100,9 +110,11 @@ const char *schedule_warps_backward_fit(AuArena *arena, const AuProblem *p, AuSh
     return why;
 }
 
-/* What lanes cannot have is seen when their programs are verified. */
+/* What else lanes cannot have is seen when their programs are verified. */
 const char *schedule_lanes_forward_fit(AuArena *arena, const AuProblem *p, AuShape *s)
 {
+    const char *why = refusal_of_lanes(p);
+    if (why) return why;
     if (p->caps->has_private && s->executors > 1)
         return au_format(arena, "%d executors where a block has one", s->executors);
     if (s->key_tile % s->executors || s->query_tile % s->executors)

@@ -311,11 +311,11 @@ void tile_print_stmt(const AuTileStmt *s, AuText *out)
 
 static void print_body(const AuTileStmts *body, uint32_t depth, AuText *out);
 
-static void print_whole_stmt(const AuTileStmt *s, uint32_t depth, AuText *out)
+static void print_whole_stmt(AuTileStmt *s, uint32_t depth, AuText *out)
 {
     au_text_add(out, "%s", indent(depth));
     tile_print_stmt(s, out);
-    const AuTileParts parts = tile_parts((AuTileStmt *)s);
+    const AuTileParts parts = tile_parts(s);
     for (uint32_t i = 0; i < parts.body_count; i++) {
         if (i && !parts.bodies[i]->count) continue;
         au_text_add(out, "%s", i ? " else" : "");

@@ -27,18 +27,7 @@ static const AuTensorRow tensors[TENSORS] = {
     [DQ] = {.name = "dq", .role = AULE_ROLE_GRAD, .dtype = AU_DT_OPERAND, .rank = 4},
 };
 enum { SIZES = 3, REGIONS = 2 };
-static const AuParam params[] = {{.name = "rate", .dtype = AU_DT_F32},
-                                 {.name = "seed", .dtype = AU_DT_I64},
-                                 {.name = "causal", .dtype = AU_DT_BOOL}};
-
 enum { F16, F32, I32, F16_WRITTEN, F32_WRITTEN, MEMORIES };
-static const AuMemory memories[MEMORIES] = {
-    [F16] = {.scalar = AU_F16, .reads = true},
-    [F32] = {.scalar = AU_F32, .reads = true},
-    [I32] = {.scalar = AU_I32, .reads = true},
-    [F16_WRITTEN] = {.scalar = AU_F16, .writes = true},
-    [F32_WRITTEN] = {.scalar = AU_F32, .writes = true},
-};
 
 typedef struct Row {
     AuOperation operation;
@@ -105,10 +94,20 @@ static const Row rows[] = {
 enum { ROWS = sizeof rows / sizeof *rows };
 
 /* NULL: the kernel is taken; else what was reported. */
-static const char *said(AuArena *arena, AuOperation operation, const AuArg *args, uint32_t count)
+static const char *said(AuArena *arena, AuOperation operation, AuArg *args, uint32_t count)
 {
+    AuParam params[] = {{.name = "rate", .dtype = AU_DT_F32},
+                        {.name = "seed", .dtype = AU_DT_I64},
+                        {.name = "causal", .dtype = AU_DT_BOOL}};
+    AuMemory memories[MEMORIES] = {
+        [F16] = {.scalar = AU_F16, .reads = true},
+        [F32] = {.scalar = AU_F32, .reads = true},
+        [I32] = {.scalar = AU_I32, .reads = true},
+        [F16_WRITTEN] = {.scalar = AU_F16, .writes = true},
+        [F32_WRITTEN] = {.scalar = AU_F32, .writes = true},
+    };
     AuDiags *diags = au_diags_new(arena);
-    AuAttn attn = {.name = "a", .size_count = SIZES, .param_count = 3, .params = (AuParam *)params};
+    AuAttn attn = {.name = "a", .size_count = SIZES, .param_count = 3, .params = params};
     AuSchedule schedule = {.region_count = REGIONS};
     const AuVariant v = {.attn = &attn,
                          .target = au_target("opencl"),
@@ -118,9 +117,9 @@ static const char *said(AuArena *arena, AuOperation operation, const AuArg *args
                          .tensor_count = TENSORS,
                          .schedule = &schedule};
     const AuKernel k = {.name = "kernel",
-                        .mems = (AuMemory *)memories,
+                        .mems = memories,
                         .mem_count = MEMORIES,
-                        .args = (AuArg *)args,
+                        .args = args,
                         .arg_count = count};
     if (slots_verify(diags, &v, &k)) {
         assert_int_equal(diags->errors, 0);
@@ -147,7 +146,7 @@ static void test_each_mistake(void **state)
     (void)state;
     AuArena *arena = au_arena_new(NULL);
     for (uint32_t n = 0; n < ROWS; n++) {
-        const AuArg good = arg_of(&rows[0]), args[] = {good, arg_of(&rows[n]), good};
+        AuArg good = arg_of(&rows[0]), args[] = {good, arg_of(&rows[n]), good};
         const bool backward = rows[n].operation == AU_BACKWARD;
         const char *text = said(arena, rows[n].operation, args, backward ? 2 : 3);
         const bool as_expected = rows[n].why ? text && strstr(text, rows[n].why) &&

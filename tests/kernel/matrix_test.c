@@ -108,7 +108,9 @@ static void place(const char *steps, uint32_t bits, uint32_t *row, uint32_t *col
     *row = *column = 0;
     for (; *steps; bits >>= 1) {
         uint32_t *moved = *steps++ == 'r' ? row : column;
-        const uint32_t step = (uint32_t)strtoul(steps, (char **)&steps, 10);
+        char *end;
+        const uint32_t step = (uint32_t)strtoul(steps, &end, 10);
+        steps = end;
         if (bits & 1) *moved += step;
         steps += *steps == ' ';
     }

@@ -399,6 +399,30 @@ static void test_refused_backward(void **state)
     session_end(&c.s);
 }
 
+/* Executors that share no memory cannot share tiles. */
+static void test_without_shared_memory(void **state)
+{
+    static const char *const why = "no memory that the executors of a block share";
+    (void)state;
+    for (int32_t backward = 0; backward < 2; backward++) {
+        Chosen c;
+        choose(&c, "simt32", TILE_F32, backward ? AU_BACKWARD : AU_FORWARD, NULL, NULL);
+        assert_non_null(c.schedule);
+        AuTileCaps caps = *c.p.caps;
+        caps.shared_bytes = 0;
+        c.p.caps = &caps;
+        AuShape shape = c.schedule->shape;
+        const char *fit = backward ? schedule_lanes_backward_fit(c.s.arena, &c.p, &shape)
+                                   : schedule_lanes_forward_fit(c.s.arena, &c.p, &shape);
+        assert_string_equal(fit, why);
+        assert_null(
+            schedule_choose(c.s.arena, c.s.diags, &c.p, backward ? AU_BACKWARD : AU_FORWARD));
+        const char *said = session_errors(&c.s);
+        if (!strstr(said, why) || !strstr(said, "E0811")) fail_msg("%s", said);
+        session_end(&c.s);
+    }
+}
+
 static void test_tables(void **state)
 {
     static const struct {
@@ -457,12 +481,17 @@ static void test_any_text(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hooks),           cmocka_unit_test(test_forced),
-        cmocka_unit_test(test_rules_read_back), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_tables),          cmocka_unit_test(test_refused_backward),
-        cmocka_unit_test(test_any_text),        cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_no_boxes),        cmocka_unit_test(test_groups_backward)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_hooks),
+                                       cmocka_unit_test(test_forced),
+                                       cmocka_unit_test(test_rules_read_back),
+                                       cmocka_unit_test(test_refused),
+                                       cmocka_unit_test(test_tables),
+                                       cmocka_unit_test(test_refused_backward),
+                                       cmocka_unit_test(test_without_shared_memory),
+                                       cmocka_unit_test(test_any_text),
+                                       cmocka_unit_test(test_groups),
+                                       cmocka_unit_test(test_no_boxes),
+                                       cmocka_unit_test(test_groups_backward)};
     if (argc < 2) return 2;
     scripts = argv[1];
     return cmocka_run_group_tests(tests, NULL, NULL);
