@@ -137,15 +137,18 @@ static aule_status fail_dtype(const Binding *b, uint32_t index, const char *expe
 }
 
 /* Frameworks make integers of 64 bits unless they are told otherwise. */
-static const char *way_out(uint32_t found, uint32_t expected)
+static const char *way_out(const aule_tensor_v1 *t, uint32_t found, uint32_t expected)
 {
+    const bool declared = t->role == AULE_ROLE_INPUT;
+    if (!declared && found == AULE_I64 && expected == AULE_I32)
+        return ": convert it (.int() in torch, .astype(\"int32\") in NumPy)";
+    if (!declared) return "";
     if (found == AULE_I64 && expected == AULE_I32)
         return ": declare i64 in the script, or convert it (.int() in torch, .astype(\"int32\") in "
                "NumPy)";
     if (found == AULE_I32 && expected == AULE_I64)
         return ": declare i32 in the script, or convert it (.long() in torch, .astype(\"int64\") "
-               "in "
-               "NumPy)";
+               "in NumPy)";
     return "";
 }
 
@@ -165,7 +168,7 @@ static aule_status bind_dtype(const Binding *b, uint32_t index)
     /* Frameworks write booleans as bytes, too. */
     if (expected == AULE_BOOL && found == AULE_U8) found = AULE_BOOL;
     if (found != expected)
-        return fail_dtype(b, index, rt_dtype_name(expected), way_out(found, expected));
+        return fail_dtype(b, index, rt_dtype_name(expected), way_out(t, found, expected));
     b->bound->dtypes[index] = expected;
     return AULE_OK;
 }
@@ -196,7 +199,7 @@ static aule_status fail_rank(const Binding *b, uint32_t index)
         rt_shape_text(&text, given->shape, given->ndim);
     else
         rt_text_add(&text, "of %d axes", given->ndim);
-    rt_text_add(&text, ", expected %u axes [", t->rank);
+    rt_text_add(&text, ", expected %u ax%s [", t->rank, t->rank == 1 ? "is" : "es");
     for (uint32_t axis = 0; axis < t->rank; axis++) {
         rt_text_add(&text, "%s", axis ? ", " : "");
         axis_text(&text, b->a, &t->axes[axis]);

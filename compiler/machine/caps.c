@@ -43,6 +43,11 @@ static const AuTileAtom *next_atom(const char **list)
     return NULL;
 }
 
+int32_t tile_most_words(const AuTileCaps *caps)
+{
+    return caps->most_words ? caps->most_words : caps->private_words;
+}
+
 int32_t tile_share(const AuTileCaps *caps, int32_t part)
 {
     return (caps->registers + 1) / 64 * part;

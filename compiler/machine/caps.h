@@ -42,9 +42,10 @@ typedef struct AuTileCaps {
 
     int32_t registers; /* of 32 bits that a lane has */
     int32_t
-        private_words; /* of 32 bits that fragments of a lane may declare: what exceeds registers
+        private_words;  /* of 32 bits that fragments of a lane may declare: what exceeds registers
                               lies in memory, slower and as right */
-    int32_t held;      /* 64ths of registers that fragments and weights may take together */
+    int32_t most_words; /* the same where a schedule has no choice; 0: private_words */
+    int32_t held;       /* 64ths of registers that fragments and weights may take together */
 
     /* The row whose rates cost models take: one of the family that was measured. NULL: its own. */
     const char *weighed_as;
@@ -65,6 +66,8 @@ typedef struct AuTileCaps {
 const AuTileCaps *tile_caps(const char *name); /* NULL if there is none */
 const AuTileCaps *tile_caps_at(uint32_t n);    /* NULL after the last */
 /* Registers: so many 64ths of those that a lane has. */
+/* Numbers of 32 bits that fragments of a lane may declare at most. */
+int32_t tile_most_words(const AuTileCaps *caps);
 int32_t tile_share(const AuTileCaps *caps, int32_t part);
 /* Words of an executor's memory by way of which its lanes reduce; 0: they shuffle. Rows of as many numbers as there are lanes, and one. */
 int32_t tile_exchange_words(const AuTileCaps *caps);

@@ -179,6 +179,14 @@ static void columns(const AuProblem *p, AuShape *out)
     out->product_columns = out->query_registers < block ? out->query_registers : block;
 }
 
+/* Numbers of a lane that fragments() declares, at least. */
+static int32_t words(const AuProblem *p, const AuShape *s)
+{
+    const int32_t vectors = s->query_registers, tokens = s->key_tile;
+    return vectors * (p->d + 2 * tokens) +
+           tokens / p->caps->lanes * (p->d + 2 * tokens + lin_numbers(p));
+}
+
 /* On processors short chunks: pairs of tokens cost what states save. */
 bool schedule_linear_chunks_shape(AuArena *arena, const AuProblem *p, AuShape *out,
                                   const char **why)
@@ -193,5 +201,6 @@ bool schedule_linear_chunks_shape(AuArena *arena, const AuProblem *p, AuShape *o
     *why = "no memory for a chunk of as many tokens as there are lanes";
     if (out->key_tile % caps->lanes) return false;
     columns(p, out);
-    return true;
+    *why = "fragments that are too large";
+    return words(p, out) <= tile_most_words(caps);
 }

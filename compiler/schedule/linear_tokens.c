@@ -178,7 +178,7 @@ static int32_t words(const AuProblem *p, const AuShape *s, int32_t d)
 
 static const char *too_wide(AuArena *arena, const AuProblem *p, const AuShape *s)
 {
-    const int32_t most = p->caps->private_words;
+    const int32_t most = tile_most_words(p->caps);
     int32_t fits = p->d / 16 * 16;
     while (fits > 16 && words(p, s, fits) > most) fits -= 16;
     return au_format(arena,
@@ -199,7 +199,7 @@ bool schedule_linear_tokens_shape(AuArena *arena, const AuProblem *p, AuShape *o
                      .query_registers = vectors};
     while (vectors > 1 && !takes_all && words(p, out, p->d) > caps->private_words)
         out->query_registers = vectors = (vectors + 1) / 2;
-    if (words(p, out, p->d) <= caps->private_words) return true;
+    if (words(p, out, p->d) <= tile_most_words(caps)) return true;
     *why = too_wide(arena, p, out);
     return false;
 }

@@ -405,7 +405,8 @@ AuSchedule *schedule_linear_tokens_backward(AuArena *arena, AuDiags *diags, cons
 static int32_t tokens_of_chunk(const AuProblem *p)
 {
     const AuTileCaps *caps = p->caps;
-    const int32_t numbers = lin_numbers(p) + 2 * p->e + 4 * caps->lanes;
+    const int32_t norm = p->hooks->slots[AU_SLOT_NORM].value.i ? p->d : 0,
+                  numbers = lin_numbers(p) + 2 * p->e + norm + 4 * caps->lanes;
     int32_t tokens = lin_tokens(p, 16, numbers, false);
     while (tokens > 1 && !caps->has_private &&
            4 * (tokens * numbers + tile_exchange_words(caps)) + 64 > caps->shared_bytes)
@@ -423,10 +424,11 @@ bool schedule_linear_tokens_backward_shape(AuArena *arena, const AuProblem *p, A
     *out = (AuShape){.executors = 1, .key_tile = tokens_of_chunk(p)};
     const int32_t spread = out->key_tile < caps->lanes ? caps->lanes : out->key_tile;
     const int32_t rows = 3 * numbers * (spread / caps->lanes);
+    const bool takes_all = lin_takes_all_columns(p);
     int32_t vectors = all;
-    while (vectors > 1 && 2 * p->d * vectors + rows > caps->private_words)
+    while (vectors > 1 && !takes_all && 2 * p->d * vectors + rows > caps->private_words)
         vectors = (vectors + 1) / 2;
     out->query_registers = vectors;
     *why = "a norm or an out_mod, which take all columns of values, beside so wide a state";
-    return vectors == all || !lin_takes_all_columns(p);
+    return !takes_all || 2 * p->d * vectors + rows <= tile_most_words(caps);
 }

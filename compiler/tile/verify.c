@@ -251,7 +251,7 @@ static void check_executors(Verify *v)
 /* Roles that divide the registers among them have no other place for their fragments. */
 static int32_t most_registers(const AuTileCaps *caps, const AuTileKernel *k)
 {
-    return k->roles.count > 1 ? caps->registers : caps->private_words;
+    return k->roles.count > 1 ? caps->registers : tile_most_words(caps);
 }
 
 static void check_needs(Verify *v)

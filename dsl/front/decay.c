@@ -20,23 +20,24 @@ static void note_values(AuCheck *c, AuExpr decay)
                 "and choices of such keep it");
 }
 
-static bool is_nan(const AuCheck *c, AuExpr decay)
+/* What is a number whatever the arguments are, infinite ones too, which intervals do not tell. */
+static AuInterval range_of(const AuCheck *c, AuExpr decay)
 {
     const AuNode *n = attn_at(c->a, attn_simplify_expr(c->a, decay));
-    return n->op == AU_OP_F32 && isnan(n->number);
+    return n->op == AU_OP_F32 ? (AuInterval){n->number, n->number}
+                              : attn_interval(c->a, decay, c->arena);
 }
 
 void check_decay(AuCheck *c, AuExpr decay, AuSpan span)
 {
-    const AuInterval range = attn_interval(c->a, decay, c->arena);
-    if (is_nan(c, decay)) {
-        check_error(c, AU_E0410, span, "a decay is a factor between 0 and 1, this is always nan");
-        return;
-    }
-    if (range.low > 1 || range.high < 0) {
-        check_error(c, AU_E0410, span,
-                    range.high < 0 ? "a decay is a factor between 0 and 1, this is always negative"
-                                   : "a decay is a factor between 0 and 1, this is always above 1");
+    const AuInterval range = range_of(c, decay);
+    const char *always = isnan(range.low) ? "nan"
+                         : range.high < 0 ? "negative"
+                         : range.low > 1  ? "above 1"
+                                          : NULL;
+    if (always) {
+        check_error(c, AU_E0410, span, "a decay is a factor between 0 and 1, this is always %s",
+                    always);
         return;
     }
     if (range.high > 1) {

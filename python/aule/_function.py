@@ -332,7 +332,7 @@ class AttentionFunction:
         """What most often is an index of torch's own integers, where the script has i32."""
         found, name = NAMES.get(view.dtype, "of an unknown type"), spec.name
         convert = f"{name}.{TORCH_CASTS[spec.dtype]}()" if is_torch(view.owner) else f"{name}.astype({spec.dtype!r})"
-        declare = f", or declare it {SCRIPT_TYPES[found]} in the script" if found in SCRIPT_TYPES else ""
+        declare = f", or declare it {SCRIPT_TYPES[found]} in the script" if found in SCRIPT_TYPES and name in self._names.inputs else ""
         return f"{self.name}: {name} is {found}, expected {spec.dtype}: pass {convert}{declare}"
 
     def _kernels(self, views: Mapping[str, View], device: Device, gradients: bool) -> Loaded:

@@ -411,7 +411,7 @@ class Stages(Case):
             self.expect(done, 0, words)
             self.assertEqual(done.stdout, rule.stdout)
         # .. also where it shows when kernels are made
-        table.write_text("avx2 f32 64 64 lanes_forward: keys=1024\n")
+        table.write_text("avx2 f32 64 64 lanes_forward: keys=1024 registers=64\n")
         self.expect(aulec(self.mha, *QUICK, "--width=D=64", "--emit=kernel-ir", f"--shapes={table}"), 0, "W0601", "registers a lane")
 
     def test_a_long_one_on_a_terminal_says_how_long_it_was(self):

@@ -135,7 +135,12 @@ static const ExecCase small[] = {
     {"alike.attn", "B=1 H=2 T=150 K=32 V=32", NULL, "states forward"},
     {EXAMPLES "gla.attn", "B=1 H=1 T=99 K=16 V=16", NULL, "states forward"},
 };
-enum { BACKWARD = sizeof backward / sizeof *backward, SMALL = sizeof small / sizeof *small };
+/* On processors: states of all columns, more numbers than a schedule chooses to have. */
+static const ExecCase whole[] = {
+    {"normalised.attn", "B=1 H=1 Hq=1 Hk=1 T=19 K=256 V=256", NULL, "states"},
+    {"row_sums.attn", "B=1 H=1 T=17 K=256 V=256", NULL, "states"},
+};
+enum { BACKWARD = sizeof backward / sizeof *backward, SMALL = sizeof small / sizeof *small, WHOLE = sizeof whole / sizeof *whole };
 
 // clang-format on
 
@@ -157,6 +162,13 @@ static const char *in_turn(const void *of, unsigned n, unsigned turn)
         strstr(cases[n].script, "steep") || (cases[n].how && strstr(cases[n].how, "repeat"));
     if (w->brief && is_long) return NULL;
     return dtypes[(n + w->at) % 3];
+}
+
+static const char *all_types(const void *of, unsigned n, unsigned turn)
+{
+    static const char *const dtypes[] = {"f32", "f16", "bf16", NULL};
+    (void)of, (void)n;
+    return dtypes[turn];
 }
 
 /* What matrix units of warps take. */
@@ -203,6 +215,8 @@ int main(int argc, char **argv)
                           : exec_all(&tally, argv[1], argv[2], cases, CASES, in_turn, &w);
     if (good && w.only && !tally.passed && !tally.failed)
         return 77; /* no case of that name: other arguments have it */
+    const bool more = good && strcmp(argv[1], "cpu") == 0 && argc == 3;
+    if (more) exec_all(&tally, argv[1], argv[2], whole, WHOLE, all_types, NULL);
     if (good) return exec_report(&tally);
     const bool is_device = strchr(argv[1], ':') && !strstr(argv[1], "-ir:");
     return is_device ? 77 : 1; /* meson: skipped, there is none */
