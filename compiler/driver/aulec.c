@@ -1,15 +1,13 @@
 /* aulec.c - the compiler's command line. Exit status: 0 done, 1 the script has errors, 2 wrong use,
  * 3 a file cannot be read or written. */
 #include "aule/aulec.h"
+#include "files.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static const char usage[] =
@@ -60,116 +58,7 @@ typedef struct Arguments {
     char widths[1024], shape[1024]; /* collected */
 } Arguments;
 
-static int complain(const char *what, const char *detail)
-{
-    fprintf(stderr, "aulec: %s%s%s; see aulec --help\n", what, *detail ? ": " : "", detail);
-    return 2;
-}
-
-/* ---- files */
-
-/* To the end of the file, or a byte more than a script may have, which the compiler then says. */
-static char *read_all(int file, size_t *length)
-{
-    enum { MOST = (4 << 20) + 1 };
-    char *text = malloc(MOST + 1); /* for a NUL after it */
-    *length = 0;
-    for (ssize_t got = 1; text && got != 0 && *length < MOST;) {
-        got = read(file, text + *length, MOST - *length);
-        if (got > 0) *length += (size_t)got;
-        if (got < 0 && errno != EINTR) {
-            const int error = errno;
-            free(text);
-            text = NULL;
-            errno = error;
-        }
-    }
-    return text;
-}
-
-/* Only files are opened by name: a pipe may have nobody who writes into it, a device may have no end. -1: see errno. */
-static int open_script(const char *name, const char **why)
-{
-    struct stat what;
-    const int file = open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (file < 0) return -1;
-    const bool folder = fstat(file, &what) == 0 && S_ISDIR(what.st_mode);
-    if (!folder && S_ISREG(what.st_mode)) return file;
-    *why = folder ? strerror(EISDIR)
-                  : "it is a pipe or a device; such are read as the standard input: aulec - < FILE";
-    close(file);
-    return -1;
-}
-
-static char *read_file(const char *name, size_t *length)
-{
-    const char *why = NULL;
-    const int file = strcmp(name, "-") == 0 ? STDIN_FILENO : open_script(name, &why);
-    char *text = file >= 0 ? read_all(file, length) : NULL;
-    if (!text) fprintf(stderr, "aulec: cannot read %s: %s\n", name, why ? why : strerror(errno));
-    if (file > STDIN_FILENO) close(file);
-    return text;
-}
-
-/* A device or a pipe is written to as it is: renaming would put a file in its place. */
-static bool is_special(const char *name)
-{
-    struct stat what;
-    return stat(name, &what) == 0 && !S_ISREG(what.st_mode) && !S_ISDIR(what.st_mode);
-}
-
-/* A new file in the folder of [name], whose name nobody can foretell and which follows no link; readable for whom files of
- * this process are. */
-static int open_beside(const char *name, char *path)
-{
-    const char *slash = strrchr(name, '/');
-    sprintf(path, "%.*s.aulec-XXXXXX", slash ? (int)(slash + 1 - name) : 0, name);
-    const int file = mkostemp(path, O_CLOEXEC);
-    const mode_t mask = umask(0);
-    umask(mask);
-    if (file >= 0) (void)!fchmod(file, 0666 & ~mask);
-    return file;
-}
-
-static bool write_bytes(int file, const char *data, size_t length)
-{
-    while (length) {
-        const ssize_t wrote = write(file, data, length);
-        if (wrote < 0 && errno == EINTR) continue;
-        if (wrote <= 0) return false;
-        data += wrote;
-        length -= (size_t)wrote;
-    }
-    return true;
-}
-
-/* Into a file beside [name], renamed when complete: whoever reads [name] finds the old content or
- * the new one. */
-static int write_file(const char *name, const void *data, size_t length)
-{
-    const bool special = is_special(name);
-    char *path = malloc(strlen(name) + 32);
-    if (!path) return complain("out of memory", "");
-    const int file = special ? open(name, O_WRONLY | O_CLOEXEC) : open_beside(name, path);
-    bool good = file >= 0 && write_bytes(file, data, length) && (special || fsync(file) == 0);
-    int error = errno;
-    if (file >= 0 && close(file) != 0 && good) good = false, error = errno;
-    if (good && !special && rename(path, name) != 0) good = false, error = errno;
-    if (!good) {
-        fprintf(stderr, "aulec: cannot write %s: %s\n", name, strerror(error));
-        if (file >= 0 && !special) unlink(path);
-    }
-    free(path);
-    return good ? 0 : 3;
-}
-
-/* Everything so far, to a standard output that may be full. */
-static int flush_output(void)
-{
-    if (fflush(stdout) == 0 && !ferror(stdout)) return 0;
-    fprintf(stderr, "aulec: cannot write to the standard output: %s\n", strerror(errno));
-    return 3;
-}
+/* ---- results */
 
 /* Who has a stage run past on a terminal learns how long it was. */
 static void say_length(const char *text, size_t length)
@@ -200,18 +89,18 @@ static int write_output(const Arguments *a, const void *data, size_t length)
     const char *const *file = file_name(a->options.emit);
     if (a->output ? strcmp(a->output, "-") == 0 : !file) {
         (void)!fwrite(data, 1, length, stdout);
-        const int status = flush_output();
+        const int status = files_flush();
         if (status == 0 && !file) say_length(data, length);
         return status;
     }
-    if (a->output) return write_file(a->output, data, length);
+    if (a->output) return files_write(a->output, data, length);
     const char *slash = strrchr(a->input, '/'), *base = slash ? slash + 1 : a->input,
                *dot = strrchr(base, '.');
     const size_t stem = dot ? (size_t)(dot - base) : strlen(base);
     char *name = malloc(stem + 8);
-    if (!name) return complain("out of memory", "");
+    if (!name) return files_complain("out of memory", "");
     sprintf(name, "%s%.*s%s", file[0], (int)stem, base, file[1]);
-    const int status = write_file(name, data, length);
+    const int status = files_write(name, data, length);
     free(name);
     return status;
 }
@@ -264,7 +153,7 @@ static int complain_of_stage(const char *name)
         fprintf(stderr, "aulec: unknown stage: %s; did you mean %s?\n", name, others[n][1]);
         return 2;
     }
-    return complain("unknown stage", name);
+    return files_complain("unknown stage", name);
 }
 
 /* An option with a value, which is given once. */
@@ -346,12 +235,12 @@ static int take(Arguments *a, int c, char **argv)
     switch (c) {
     case 'o':
         if (!*optarg)
-            return complain("-o needs a file's name, or - for the standard output", optarg);
+            return files_complain("-o needs a file's name, or - for the standard output", optarg);
         once = take_once(&a->output, optarg);
         break;
     case 'O':
         if (strlen(optarg) != 1 || *optarg < '0' || *optarg > '3')
-            return complain("-O takes 0, 1, 2 or 3, not", optarg);
+            return files_complain("-O takes 0, 1, 2 or 3, not", optarg);
         a->options.optimize = (uint32_t)(*optarg - '0') + 1;
         once = take_once(&a->level, optarg);
         break;
@@ -359,7 +248,7 @@ static int take(Arguments *a, int c, char **argv)
     case ARCH: once = take_once(&a->options.archs, optarg); break;
     case DTYPE: once = take_once(&a->options.dtypes, optarg); break;
     case WIDTH:
-        if (!add_width(a, optarg)) return complain("too many widths", optarg);
+        if (!add_width(a, optarg)) return files_complain("too many widths", optarg);
         break;
     case ATTENTION: once = take_once(&a->options.attention, optarg); break;
     case EMIT:
@@ -373,17 +262,17 @@ static int take(Arguments *a, int c, char **argv)
     case LINES: a->options.lines = 1; break;
     case AFTER: once = take_once(&a->options.after, optarg); break;
     case SHAPE:
-        if (!*optarg) return complain("--shape needs a row, \"warps_forward: rows=32\"", "");
-        if (!add_shape(a, optarg)) return complain("too many shapes", optarg);
+        if (!*optarg) return files_complain("--shape needs a row, \"warps_forward: rows=32\"", "");
+        if (!add_shape(a, optarg)) return files_complain("too many shapes", optarg);
         break;
     case SHAPES: once = take_once(&a->options.shapes_name, optarg); break;
-    case VERSION: printf("aulec %s\n", aulec_version()); return flush_output();
+    case VERSION: printf("aulec %s\n", aulec_version()); return files_flush();
     case 'h':
-    case HELP: fputs(usage, stdout); return flush_output();
-    case ':': return complain("an option needs a value", argv[optind - 1]);
-    default: return complain("unknown option", argv[optind - 1]);
+    case HELP: fputs(usage, stdout); return files_flush();
+    case ':': return files_complain("an option needs a value", argv[optind - 1]);
+    default: return files_complain("unknown option", argv[optind - 1]);
     }
-    if (!once) return complain("given twice (lists have commas between their items)", optarg);
+    if (!once) return files_complain("given twice (lists have commas between their items)", optarg);
     return -1;
 }
 
@@ -396,11 +285,11 @@ static int parse(int argc, char **argv, Arguments *a)
         if (status >= 0) return status;
     }
     if (optind < argc) a->input = argv[optind++];
-    if (optind < argc) return complain("more than one script", argv[optind]);
+    if (optind < argc) return files_complain("more than one script", argv[optind]);
     const bool asks = a->options.after && strcmp(a->options.after, "help") == 0;
     if (asks) a->options.emit = AULEC_EMIT_TILED_IR; /* a text, whatever was to be made */
     if (!a->input && !asks && a->options.emit != AULEC_EMIT_STDLIB)
-        return complain("no script", "");
+        return files_complain("no script", "");
     return -1;
 }
 
@@ -411,13 +300,13 @@ static int read_shapes(Arguments *a, char **shapes)
     size_t length = 0;
     if (!name) return 0;
     if (a->input && strcmp(a->input, "-") == 0 && strcmp(name, "-") == 0)
-        return complain("script and shapes cannot both be read from the standard input", "");
-    if (!(*shapes = read_file(name, &length))) return 3;
+        return files_complain("script and shapes cannot both be read from the standard input", "");
+    if (!(*shapes = files_read(name, &length))) return 3;
     (*shapes)[length] = 0;
     a->options.shapes = *shapes;
     if (strlen(*shapes) == length) return 0;
     free(*shapes);
-    return complain("a table of shapes is text, and this has zero bytes", name);
+    return files_complain("a table of shapes is text, and this has zero bytes", name);
 }
 
 int main(int argc, char **argv)
@@ -426,7 +315,7 @@ int main(int argc, char **argv)
     int status = parse(argc, argv, &a);
     if (status >= 0) return status;
     size_t length = 0;
-    char *text = a.input ? read_file(a.input, &length) : NULL;
+    char *text = a.input ? files_read(a.input, &length) : NULL;
     if (a.input && !text) return 3;
     char *shapes = NULL;
     status = read_shapes(&a, &shapes);

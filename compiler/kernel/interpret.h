@@ -8,6 +8,7 @@
 
 #include "clocks.h"
 #include "internal.h"
+#include "kernel_run.h"
 #include "shadow.h"
 
 typedef struct AuStep {

@@ -369,26 +369,11 @@ static void store_states(LinearWarps *w)
     tile_end(t);
 }
 
-/* Of a kernel that makes states of chunks. */
-static void states_head(LinearWarps *w)
-{
-    Linear *l = &w->l;
-    AuTileBuild *t = l->x.t;
-    tile_kernel(t, "states");
-    lanes_arguments(&l->x);
-    lin_sequences_argument(l);
-    tile_arg(t, "state_in", TILE_IN, "f32[b:%s, h:%s, d:%d, e:%d]", lin_sequences(l), l->heads,
-             l->x.p->d, l->x.p->e);
-    lw_states_argument(w, TILE_INOUT);
-    tile_grid(t, "vb: %d, h: %s, n: %s", (w->kept_columns + w->e - 1) / w->e, l->heads,
-              lin_sequences(l));
-}
-
 void lw_forward_kernel(LinearWarps *w)
 {
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
-    w->keeps_states ? states_head(w) : lin_head(l);
+    w->keeps_states ? lw_states_head(w) : lin_head(l);
     memories(w);
     tile_role(t, "core", l->x.shape->executors, TILE_ON_WARP, 0);
     lin_find_sequence(l);

@@ -77,7 +77,8 @@ typedef struct LinearBack {
         is_staged; /* gradients of keys and queries meet in memory: slots sum over channels that several warps have */
 } LinearBack;
 
-/* linear_warps_backward.c: the argument `states`, and where in it chunk `chunk` is. */
+/* linear_warps_states.c: the argument `states`, where in it chunk `chunk` is, and the beginning of the kernel that makes them. */
+void lw_states_head(LinearWarps *w);
 void lw_states_argument(LinearWarps *w, AuTileMode mode);
 void lw_place_of_states(LinearWarps *w, const char *name, const char *chunk);
 int32_t linear_warps_key_parts(const AuShape *s);

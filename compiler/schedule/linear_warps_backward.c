@@ -15,24 +15,6 @@ static bool is_weighed(const LinearBack *b) { return lin_has(&b->w.l, AU_SLOT_WR
 /* Strengths of writes belong to pairs and keys, but where they are in what is written. */
 static bool weighs_pairs(const LinearBack *b) { return is_weighed(b) && !b->is_fed; }
 
-/* ---- states in the workspace */
-
-/* Chunks of sequences that are packed begin anywhere: each sequence has a place more than its tokens ask for. */
-void lw_states_argument(LinearWarps *w, AuTileMode mode)
-{
-    Linear *l = &w->l;
-    AuTileBuild *t = l->x.t;
-    const char *batch = lanes_axis(&l->x, 0, 0);
-    tile_arg(t, "states", mode, "%s[b:%s, h:%s, n:cdiv(%s, %d) + %s - %s + 1, d:%d, e:%d]",
-             l->x.operand, batch, l->heads, l->tokens, l->chunk, lin_sequences(l), batch, w->d,
-             w->kept_columns);
-}
-
-void lw_place_of_states(LinearWarps *w, const char *name, const char *chunk)
-{
-    tile_set(w->l.x.t, name, "start / %d + n - b + %s", w->l.chunk, chunk);
-}
-
 /* ---- memories and fragments */
 
 static void memories(LinearBack *b)

@@ -8,109 +8,6 @@ static const char *indent(uint32_t depth)
     return spaces + room - (wanted < room ? wanted : room);
 }
 
-/* ---- expressions */
-
-static void print_args(const AuTileExprs *args, AuText *out)
-{
-    for (uint32_t i = 0; i < args->count; i++) {
-        if (i) au_text_add(out, ", ");
-        tile_print_expr(args->at[i], out);
-    }
-}
-
-static void print_names(const AuTileNames *names, const char *before, AuText *out)
-{
-    for (uint32_t i = 0; i < names->count; i++)
-        au_text_add(out, "%s%s", i ? ", " : before, names->at[i]);
-}
-
-/* An operand; in parentheses if it binds less tightly than `least`. */
-static void print_operand(const AuTileExpr *e, uint8_t least, AuText *out)
-{
-    const AuTileOpInfo *op = tile_op(e->op);
-    const bool parenthesis = op->syntax == TILE_SYNTAX_INFIX && op->strength < least;
-    if (parenthesis) au_text_add(out, "(");
-    tile_print_expr(e, out);
-    if (parenthesis) au_text_add(out, ")");
-}
-
-static void print_ref(const AuTileExpr *e, AuText *out)
-{
-    au_text_add(out, "%s", e->name);
-    if (e->field) au_text_add(out, ".%s", e->field);
-    if (e->has_index) {
-        au_text_add(out, "[");
-        print_args(&e->args, out);
-        au_text_add(out, "]");
-    }
-    if (!e->names.count) return;
-    print_names(&e->names, " as [", out);
-    au_text_add(out, "]");
-}
-
-static void print_leaf(const AuTileExpr *e, AuText *out)
-{
-    if (e->op == TILE_X_INT)
-        au_text_add(out, "%lld", (long long)e->integer);
-    else if (e->op == TILE_X_FLOAT)
-        au_text_float(out, (float)e->number);
-    else if (e->op == TILE_X_BOOL)
-        au_text_add(out, e->integer ? "true" : "false");
-    else
-        au_text_add(out, "%s", e->name);
-}
-
-static void print_special(const AuTileExpr *e, AuText *out)
-{
-    if (e->op == TILE_X_REF) {
-        print_ref(e, out);
-    } else if (e->op == TILE_X_ALL) {
-        au_text_add(out, ":");
-    } else if (e->op == TILE_X_SPAN) {
-        tile_print_expr(e->args.at[0], out);
-        au_text_add(out, " +: ");
-        tile_print_expr(e->args.at[1], out);
-        for (uint32_t n = 2; n < e->args.count; n++) {
-            au_text_add(out, n == 2 ? " from " : " to ");
-            tile_print_expr(e->args.at[n], out);
-        }
-    } else if (e->op == TILE_X_IOTA) {
-        au_text_add(out, "iota(%s:", e->name);
-        tile_print_expr(e->args.at[0], out);
-        au_text_add(out, ")");
-    } else if (e->op == TILE_X_CALL || e->op == TILE_X_TUPLE) {
-        au_text_add(out, "%s(", e->op == TILE_X_CALL ? e->name : "");
-        print_args(&e->args, out);
-        au_text_add(out, ")");
-    } else { /* first, count, next */
-        au_text_add(out, "%s(%s)", tile_op(e->op)->text, e->name);
-    }
-}
-
-void tile_print_expr(const AuTileExpr *e, AuText *out)
-{
-    const AuTileOpInfo *op = tile_op(e->op);
-    switch (op->syntax) {
-    case TILE_SYNTAX_LEAF: print_leaf(e, out); break;
-    case TILE_SYNTAX_SPECIAL: print_special(e, out); break;
-    case TILE_SYNTAX_PREFIX:
-        au_text_add(out, "%s", op->text);
-        print_operand(e->args.at[0], UINT8_MAX, out);
-        break;
-    case TILE_SYNTAX_INFIX:
-        print_operand(e->args.at[0], op->strength, out);
-        au_text_add(out, " %s ", op->text);
-        print_operand(e->args.at[1], (uint8_t)(op->strength + 1), out);
-        break;
-    case TILE_SYNTAX_FN:
-        au_text_add(out, "%s(", op->text);
-        print_args(&e->args, out);
-        print_names(&e->names, ", ", out);
-        au_text_add(out, ")");
-        break;
-    }
-}
-
 /* ---- parts */
 
 static void print_extent(const AuTileAxis *axis, AuText *out)
@@ -241,7 +138,7 @@ static void print_frag(const AuTileStmt *s, AuText *out)
 static void print_close(const AuTileStmt *s, const char *word, AuText *out)
 {
     au_text_add(out, "%s ", word);
-    print_names(&s->close.names, "", out);
+    tile_print_names(&s->close.names, "", out);
     if (s->close.after) au_text_add(out, " after %s", s->close.after);
 }
 
@@ -273,7 +170,7 @@ void tile_print_stmt(const AuTileStmt *s, AuText *out)
         print_memory(s->memory, out);
         break;
     case TILE_S_ASSIGN:
-        print_names(&s->assign.names, "", out);
+        tile_print_names(&s->assign.names, "", out);
         print_option("=", s->assign.value, out);
         break;
     case TILE_S_CONVERT:
@@ -285,7 +182,7 @@ void tile_print_stmt(const AuTileStmt *s, AuText *out)
     case TILE_S_PRODUCT: print_product(s, out); break;
     case TILE_S_WAIT:
         au_text_add(out, "wait ");
-        print_names(&s->wait.names, "", out);
+        tile_print_names(&s->wait.names, "", out);
         print_option("but", s->wait.but, out);
         break;
     case TILE_S_ACQUIRE: print_stage(s, "acquire", out); break;
@@ -304,7 +201,7 @@ void tile_print_stmt(const AuTileStmt *s, AuText *out)
     case TILE_S_ON: au_text_add(out, "on %s", s->on.segment); break;
     case TILE_S_RETURN:
         au_text_add(out, "return ");
-        print_args(&s->ret.items, out);
+        tile_print_args(&s->ret.items, out);
         break;
     }
 }
@@ -449,7 +346,7 @@ void tile_print(const AuTileModule *m, AuText *out)
     for (uint32_t i = 0; i < m->fns.count; i++) {
         const AuTileFn *fn = m->fns.at[i];
         au_text_add(out, "fn %s(", fn->name);
-        print_names(&fn->params, "", out);
+        tile_print_names(&fn->params, "", out);
         au_text_add(out, ")");
         print_body(&fn->body, 0, out);
         au_text_add(out, "\n");

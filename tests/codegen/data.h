@@ -2,6 +2,7 @@
 #ifndef AU_TEST_CODEGEN_DATA_H
 #define AU_TEST_CODEGEN_DATA_H
 
+#include "kernel_run.h"
 #include "kernel_test.h"
 
 void file_read(const char *path, AuText *text);

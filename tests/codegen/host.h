@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernel_run.h"
 #include "target.h"
 
 enum { CASE_ARGS = 64 };

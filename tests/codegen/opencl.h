@@ -7,6 +7,7 @@
 #include <CL/cl.h>
 
 #include "data.h"
+#include "kernel_run.h"
 #include "target.h"
 
 /* The target's source text of a verified kernel; a diagnostic fails the test. */

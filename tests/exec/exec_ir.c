@@ -5,6 +5,7 @@
 
 #include "aule/artifact.h"
 #include "driver.h"
+#include "kernel_run.h"
 #include "passes.h"
 #include "run.h"
 #include "tensors.h"

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernel.h"
+#include "kernel_run.h"
 
 typedef struct Bench {
     AuArena *arena;

@@ -3,7 +3,7 @@
 #ifndef TEST_LOWERED_H
 #define TEST_LOWERED_H
 
-#include "kernel.h"
+#include "kernel_run.h"
 #include "run.h"
 #include "support.h"
 

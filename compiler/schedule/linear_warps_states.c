@@ -1,0 +1,33 @@
+/* linear_warps_states.c - the state before each chunk, in operands' type, in the workspace: the kernel `states` makes them by the forward of
+ * `linear_warps`, `reverse` of `linear_warps_backward` reads them. */
+#include "linear_warps.h"
+
+/* Chunks of sequences that are packed begin anywhere: each sequence has a place more than its tokens ask for. */
+void lw_states_argument(LinearWarps *w, AuTileMode mode)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const char *batch = lanes_axis(&l->x, 0, 0);
+    tile_arg(t, "states", mode, "%s[b:%s, h:%s, n:cdiv(%s, %d) + %s - %s + 1, d:%d, e:%d]",
+             l->x.operand, batch, l->heads, l->tokens, l->chunk, lin_sequences(l), batch, w->d,
+             w->kept_columns);
+}
+
+void lw_place_of_states(LinearWarps *w, const char *name, const char *chunk)
+{
+    tile_set(w->l.x.t, name, "start / %d + n - b + %s", w->l.chunk, chunk);
+}
+
+void lw_states_head(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    tile_kernel(t, "states");
+    lanes_arguments(&l->x);
+    lin_sequences_argument(l);
+    tile_arg(t, "state_in", TILE_IN, "f32[b:%s, h:%s, d:%d, e:%d]", lin_sequences(l), l->heads,
+             l->x.p->d, l->x.p->e);
+    lw_states_argument(w, TILE_INOUT);
+    tile_grid(t, "vb: %d, h: %s, n: %s", (w->kept_columns + w->e - 1) / w->e, l->heads,
+              lin_sequences(l));
+}
