@@ -158,28 +158,23 @@ bool back_has_rows(const Lanes *x, uint32_t n)
     }
 }
 
-/* Keys of further products, and what pairs read at indices without the query. */
-bool back_sums_keys(const Lanes *x, uint32_t tensor)
+/* Of queries: those of further products, and what pairs read at indices with the query; else keys, and what they read without it. */
+static bool sums(const Lanes *x, uint32_t tensor, bool of_queries)
 {
     const AuGrads *g = x->p->grads;
-    bool sums = false;
+    bool found = false;
     for (uint32_t n = 0; n < g->dot_count; n++)
-        sums |= lanes_dot_tensor(x->p, back_dot(x, n), true) == tensor && back_wants(x, tensor);
+        found |=
+            lanes_dot_tensor(x->p, back_dot(x, n), !of_queries) == tensor && back_wants(x, tensor);
     for (uint32_t n = 0; n < g->pairs.count; n++)
-        sums |= g->pairs.at[n].tensor == tensor && !(back_read_axes(x, &g->pairs.at[n]) & AU_AX_Q);
-    return sums;
+        found |= g->pairs.at[n].tensor == tensor &&
+                 of_queries == ((back_read_axes(x, &g->pairs.at[n]) & AU_AX_Q) != 0);
+    return found;
 }
 
-bool back_sums_queries(const Lanes *x, uint32_t tensor)
-{
-    const AuGrads *g = x->p->grads;
-    bool sums = false;
-    for (uint32_t n = 0; n < g->dot_count; n++)
-        sums |= lanes_dot_tensor(x->p, back_dot(x, n), false) == tensor && back_wants(x, tensor);
-    for (uint32_t n = 0; n < g->pairs.count; n++)
-        sums |= g->pairs.at[n].tensor == tensor && (back_read_axes(x, &g->pairs.at[n]) & AU_AX_Q);
-    return sums;
-}
+bool back_sums_keys(const Lanes *x, uint32_t tensor) { return sums(x, tensor, false); }
+
+bool back_sums_queries(const Lanes *x, uint32_t tensor) { return sums(x, tensor, true); }
 
 bool back_heads_agree(const Lanes *x)
 {
@@ -221,10 +216,7 @@ const char *back_scatter_view(Lanes *x, const AuInputGrad *g, const char *axes, 
         au_text_add(&at, "%c %% %d, ", *axes, parts);
     else if (parts > 1)
         au_text_add(&at, "0, ");
-    for (uint32_t n = 0; n < read->args.count; n++) {
-        if (n) au_text_add(&at, ", ");
-        tile_print_expr(read->args.at[n], &at);
-    }
+    tile_print_args(&read->args, &at);
     if (!read->args.count) au_text_add(&at, "0");
     for (const char *a = axes; *a; a++) au_text_add(&at, " + 0 * %c", *a);
     au_text_add(&at, "]");

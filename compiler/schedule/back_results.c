@@ -197,4 +197,6 @@ void back_after(Lanes *x)
     if (x->p->attn->v_in_k && !x->values_joined) lanes_region(x, "dv_sum");
     for (uint32_t n = 0; n < x->p->attn->tensor_count; n++)
         if (back_wants(x, n)) gradient_of_input(x, n);
+    for (uint32_t n = 0; n < x->p->grads->pass_count; n++)
+        lanes_region(x, tile_text(x->t, "pass_%u", n));
 }

@@ -37,6 +37,19 @@ int32_t lanes_dot_width(const AuProblem *p, uint32_t n)
     return (int32_t)hooks_expr(p->hooks, a, t->axes[t->rank - 1])->integer;
 }
 
+const char *lanes_dot_refusal(AuArena *arena, const AuProblem *p, int32_t unit)
+{
+    for (uint32_t n = 0; n < p->hooks->dot_count; n++) {
+        if (lanes_dot_width(p, n) % unit)
+            return au_format(arena, "a further product of width %d, no multiple of %d",
+                             lanes_dot_width(p, n), unit);
+        for (int side = 0; side < 2; side++)
+            if (p->attn->tensors[lanes_dot_tensor(p, n, side)].dtype != AU_DT_OPERAND)
+                return "a further product of tensors that have another type than q and k";
+    }
+    return NULL;
+}
+
 /* ---- the kernel's parts, in the order of its text */
 
 /* Blocks begin in the order of the grid. With a mask their work differs: the longest of all heads begin first and the

@@ -27,6 +27,8 @@ int32_t group_swizzle(const AuProblem *p, int32_t width);
 /* ---- group_parts.c */
 /* What multiplies is the unit of a group. */
 Lanes group_begin(Lanes of_warps);
+const char *group_own_rows(Lanes *x,
+                           const char *tile); /* the group's part of a tile of the block */
 void group_issue(Lanes *x, AuTileHandle from, AuTileHandle to); /* a copy, padded with 0 */
 /* A tile of [rows] queries ("q") or keys ("k"), of [all] there are; [number] is its number. */
 typedef struct GroupTile {

@@ -25,11 +25,6 @@
 
 /* ---- memories */
 
-static const char *own_keys(Lanes *x, const char *tile)
-{
-    return tile_text(x->t, "%s[self * %d +: %d, :]", tile, x->rows, x->rows);
-}
-
 static void memories(Lanes *x)
 {
     const int32_t m = x->shape->query_tile, d = x->p->d, part = d / group_back_columns(x->shape);
@@ -104,13 +99,13 @@ static void step(Lanes *x)
 {
     AuTileBuild *t = x->t;
     tile_wait_stage(t, "y", "query");
-    tile_product(t, "score", x->atom, TILE_START, own_keys(x, "x.K"), "y.Q");
+    tile_product(t, "score", x->atom, TILE_START, group_own_rows(x, "x.K"), "y.Q");
     tile_wait_stage(t, "z", "grad");
-    tile_product(t, "dp", x->atom, TILE_START, own_keys(x, "x.V"), "z.dO");
+    tile_product(t, "dp", x->atom, TILE_START, group_own_rows(x, "x.V"), "z.dO");
     tile_set(t, "i", "m * %d + iota(q:%d)", x->shape->query_tile, x->shape->query_tile);
     pairs(x);
     tile_acquire(t, "own", "exchange");
-    tile_store(t, "ds_operand -> %s", own_keys(x, "own.dS"));
+    tile_store(t, "ds_operand -> %s", group_own_rows(x, "own.dS"));
     tile_commit(t, "own");
     tile_product(t, "dv_acc", x->atom, TILE_ADD, "weight", "z.dO");
     query_gradient(x);

@@ -37,15 +37,10 @@ static void memories(Lanes *x)
 
 /* ---- groups that multiply */
 
-static const char *own_rows(Lanes *x, const char *tile)
-{
-    return tile_text(x->t, "%s[self * %d +: %d, :]", tile, x->rows, x->rows);
-}
-
 static AuTileHandle query(Lanes *x, uint32_t n)
 {
     if (n == 0 && x->shape->query_in_registers) return TILE_NAME("query");
-    return TILE_NAME(own_rows(x, lanes_term_name(x, "x.Q", n).text));
+    return TILE_NAME(group_own_rows(x, lanes_term_name(x, "x.Q", n).text));
 }
 
 static AuTileHandle key(Lanes *x, uint32_t n) { return lanes_term_name(x, "y.K", n); }
@@ -143,7 +138,7 @@ static void store_output(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const char *rows =
-        tile_text(t, "%s as [q, e]", own_rows(x, x->shape->output_apart ? "O" : "x.Q"));
+        tile_text(t, "%s as [q, e]", group_own_rows(x, x->shape->output_apart ? "O" : "x.Q"));
     tile_store(t, "%s(out) -> %s", x->operand, rows);
     tile_async_copy(t, "sent", "%s -> o[b, h, %s +: %d, :] clip", rows, lanes_first_row(x),
                     x->rows);
@@ -160,7 +155,7 @@ static void group_role(Lanes *x)
     tile_role(t, "mma", x->shape->executors, TILE_ON_WARPGROUP, x->shape->consumer_registers);
     fragments(x);
     tile_wait_stage(t, "x", "queries");
-    if (held) tile_load(t, "query", "%s @ %s.A", own_rows(x, "x.Q"), x->atom->name);
+    if (held) tile_load(t, "query", "%s @ %s.A", group_own_rows(x, "x.Q"), x->atom->name);
     if (early) tile_release(t, "x");
     if (x->shape->scores_ahead)
         tiles_ahead(x);

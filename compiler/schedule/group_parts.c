@@ -11,6 +11,11 @@ Lanes group_begin(Lanes of_warps)
     return x;
 }
 
+const char *group_own_rows(Lanes *x, const char *tile)
+{
+    return tile_text(x->t, "%s[self * %d +: %d, :]", tile, x->rows, x->rows);
+}
+
 void group_issue(Lanes *x, AuTileHandle from, AuTileHandle to)
 {
     tile_async_copy(x->t, NULL, "%v -> %v pad 0", from, to);

@@ -94,15 +94,7 @@ const char *group_refusal_of_problem(AuArena *arena, const AuProblem *p)
         return au_format(arena, "widths %d and %d are no multiples of %d", p->d, p->e, atom->k);
     if (p->e > MOST_BOX || p->d > MOST_BOX)
         return au_format(arena, "widths %d and %d, of which one is above %d", p->d, p->e, MOST_BOX);
-    for (uint32_t n = 0; n < p->hooks->dot_count; n++) {
-        if (!is_multiple(lanes_dot_width(p, n), atom->k))
-            return au_format(arena, "a further product of width %d, no multiple of %d",
-                             lanes_dot_width(p, n), atom->k);
-        for (int side = 0; side < 2; side++)
-            if (p->attn->tensors[lanes_dot_tensor(p, n, side)].dtype != AU_DT_OPERAND)
-                return "a further product of tensors that have another type than q and k";
-    }
-    return NULL;
+    return lanes_dot_refusal(arena, p, atom->k);
 }
 
 const char *group_refusal_of_shared_memory(AuArena *arena, const AuProblem *p, int32_t bytes)

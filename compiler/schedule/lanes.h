@@ -104,6 +104,8 @@ const char *
 lanes_states(Lanes *x); /* ", state0, state1": what follows other results or arguments */
 uint32_t lanes_dot_tensor(const AuProblem *p, uint32_t n, bool key_side);
 int32_t lanes_dot_width(const AuProblem *p, uint32_t n);
+/* Why matrix units that take [unit] channels at once have no form for them; NULL: they do. */
+const char *lanes_dot_refusal(AuArena *arena, const AuProblem *p, int32_t unit);
 bool lanes_keeps_output(const Lanes *x); /* the output before out_mod, for backward */
 /* The grid of [blocks] of rows ("turn: cdiv(S, 128)") of all heads, those that work longest first. */
 void lanes_grid_by_work(Lanes *x, const char *blocks, const char *head, const char *heads,

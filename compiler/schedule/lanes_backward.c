@@ -37,30 +37,37 @@ const char *schedule_lanes_back_refusal(const AuProblem *p, const AuShape *s)
     return NULL;
 }
 
-/* Numbers a lane holds in the kernel of keys: of each key its rows, the sum of each gradient of an input, and its pairs. */
+/* Numbers that a lane holds of each of its rows: both operands, what they are converted from; the sum of each gradient of an input; and
+ * of each pair with what passes. */
+typedef struct Held {
+    int32_t rows, raw, totals, pairs;
+} Held;
+
+static Held held(const AuProblem *p)
+{
+    const int32_t totals = (int32_t)p->grads->pairs.count, rows = p->d + p->e + widths_of_dots(p);
+    return (Held){rows, p->operand == TILE_F32 ? 0 : (rows + 1) / 2, totals,
+                  4 + 2 * (int32_t)p->hooks->dot_count + totals};
+}
+
+/* In the kernel of keys. */
 static int32_t key_registers(const AuProblem *p, const AuShape *s)
 {
     if (lanes_back_atom(p, s)) return lanes_matrix_words(p, s);
-    const int32_t totals = (int32_t)p->grads->pairs.count;
-    const int32_t pairs = 4 + 2 * (int32_t)p->hooks->dot_count + (int32_t)p->grads->pairs.count;
-    const int32_t rows = p->d + p->e + widths_of_dots(p),
-                  raw = p->operand == TILE_F32 ? 0 : (rows + 1) / 2;
+    const Held h = held(p);
     const int32_t dq = s->with_dq ? (p->d + p->caps->lanes - 1) / p->caps->lanes *
                                         (s->query_tile + s->key_registers * p->caps->lanes)
                                   : 0;
-    const int32_t own = s->by_gradient ? rows + p->d : 2 * rows; /* dk has more than dv */
-    return s->key_registers * (own + raw + totals + pairs * s->query_tile) + dq;
+    const int32_t own = s->by_gradient ? h.rows + p->d : 2 * h.rows; /* dk has more than dv */
+    return s->key_registers * (own + h.raw + h.totals + h.pairs * s->query_tile) + dq;
 }
 
 /* And in that of queries. */
 static int32_t query_registers(const AuProblem *p, const AuShape *s)
 {
-    const int32_t totals = (int32_t)p->grads->pairs.count;
-    const int32_t pairs = 4 + 2 * (int32_t)p->hooks->dot_count + (int32_t)p->grads->pairs.count;
-    const int32_t rows = p->d + p->e + widths_of_dots(p),
-                  raw = p->operand == TILE_F32 ? 0 : (rows + 1) / 2;
+    const Held h = held(p);
     return s->query_registers *
-           (rows + raw + p->d + widths_of_dots(p) + totals + pairs * s->key_tile + 32);
+           (h.rows + h.raw + p->d + widths_of_dots(p) + h.totals + h.pairs * s->key_tile + 32);
 }
 
 /* Of a GPU a quarter of what fragments may declare: memory that stands for registers costs. */
@@ -144,7 +151,5 @@ AuSchedule *schedule_lanes_backward(AuArena *arena, AuDiags *diags, const AuProb
     if (shape->by_gradient) lanes_dkdv(&x, false, true);
     if (!x.with_dq) lanes_dq(&x);
     back_after(&x);
-    for (uint32_t n = 0; n < p->grads->pass_count; n++)
-        lanes_region(&x, tile_text(x.t, "pass_%u", n));
     return lanes_built(&x, diags);
 }

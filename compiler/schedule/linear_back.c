@@ -219,10 +219,7 @@ static const char *read_element(Linear *l, const AuInputGrad *g)
     const AuTileExpr *read = hooks_read(l->x.p->hooks, l->x.p->attn, g->read, false);
     AuText at = {.arena = l->x.arena};
     au_text_add(&at, "%s[", back_sum(&l->x, g->tensor));
-    for (uint32_t n = 0; n < read->args.count; n++) {
-        if (n) au_text_add(&at, ", ");
-        tile_print_expr(read->args.at[n], &at);
-    }
+    tile_print_args(&read->args, &at);
     au_text_add(&at, "%s]", read->args.count ? "" : "0");
     return au_text_str(&at);
 }

@@ -131,7 +131,5 @@ AuSchedule *schedule_warps_backward(AuArena *arena, AuDiags *diags, const AuProb
     if (p->deterministic) warps_dq(&y);
     back_after(&x);
     x.too_many |= y.too_many;
-    for (uint32_t n = 0; n < p->grads->pass_count; n++)
-        lanes_region(&x, tile_text(x.t, "pass_%u", n));
     return lanes_built(&x, diags);
 }

@@ -87,15 +87,7 @@ const char *warps_refusal_of_problem(AuArena *arena, const AuProblem *p)
     if (p->attn->v_in_k && p->attn->v_first % 8)
         return au_format(arena, "values begin at channel %d of the keys, no multiple of 8",
                          p->attn->v_first);
-    for (uint32_t n = 0; n < p->hooks->dot_count; n++) {
-        if (lanes_dot_width(p, n) % 8)
-            return au_format(arena, "a further product of width %d, no multiple of 8",
-                             lanes_dot_width(p, n));
-        for (int side = 0; side < 2; side++)
-            if (p->attn->tensors[lanes_dot_tensor(p, n, side)].dtype != AU_DT_OPERAND)
-                return "a further product of tensors that have another type than q and k";
-    }
-    return NULL;
+    return lanes_dot_refusal(arena, p, 8);
 }
 
 const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuShape *s)
