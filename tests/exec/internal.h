@@ -75,6 +75,14 @@ AuDtype exec_dtype_of(const char *name);
 bool exec_is_tf32(const Run *r); /* tensors of f32 that products take as tf32 */
 const char *exec_widths(Run *r); /* "D=64;E=64", as aulec takes them */
 
+/* exec_tensors.c: adds one, filled and where the device has it; does the operation make it? */
+bool exec_add_tensor(Run *r, const char *name, AuDtype dtype, const int64_t *shape, uint32_t rank,
+                     uint32_t role);
+void exec_fill(Run *r, Tensor *t, uint32_t index); /* with other numbers, each time */
+bool exec_is_made(uint32_t role, AuOperation operation);
+/* exec_check.c: are the results near the oracle's? */
+bool exec_check(Run *r);
+
 /* exec_unseen.c: what the words `unseen` and `later` put into the tensors; whether a result may be what it is because of `later`. */
 bool exec_plant(Run *r);
 bool exec_may_be_later(const Run *r, const Tensor *t, size_t n, double got);
