@@ -124,6 +124,9 @@ void lin_back_head(Linear *l, const char *name);
 bool lin_sums_gradients(AuArena *arena, const AuProblem *p);
 /* Loops in place of axes of the grid, where sums must have one order; how many to end. */
 uint32_t lin_back_loops(Linear *l);
+/* `at`, where the state before `chunk` is kept, and `count`; the same where `back` counts chunks from the last one on. */
+void lin_back_chunk(Linear *l);
+void lin_back_chunk_again(Linear *l);
 /* Tensors get what the gradient of the slot's rows, which is where they were, makes of it. Rows along kv. */
 void lin_rows_back_declare(Linear *l, const LinearRows *r);
 void lin_rows_back(Linear *l, const LinearRows *r);

@@ -140,6 +140,20 @@ void lin_back_head(Linear *l, const char *name)
               *heads && *sequences ? ", " : "", sequences);
 }
 
+void lin_back_chunk(Linear *l)
+{
+    tile_set(l->x.t, "at", "start / %d + n + chunk", l->chunk);
+    lin_meet(l);
+    lin_count(l);
+}
+
+void lin_back_chunk_again(Linear *l)
+{
+    tile_set(l->x.t, "chunk", "cdiv(length, %d) - 1 - back", l->chunk);
+    tile_set(l->x.t, "first", "start + chunk * %d", l->chunk);
+    lin_back_chunk(l);
+}
+
 uint32_t lin_back_loops(Linear *l)
 {
     uint32_t open = 0;

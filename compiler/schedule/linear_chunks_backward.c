@@ -14,10 +14,6 @@ static const AuSlot in_memory[] = {AU_SLOT_Q,     AU_SLOT_K,     AU_SLOT_V,
                                    AU_SLOT_WRITE, AU_SLOT_ERASE, AU_SLOT_LOG_DECAY};
 enum { IN_MEMORY = sizeof in_memory / sizeof *in_memory };
 
-static bool decays(const Linear *l) { return l->n->decay != AU_DECAY_NONE; }
-
-static bool by_token(const Linear *l) { return l->n->decay == AU_DECAY_SCALAR; }
-
 /* With feedback strengths are part of what is written. */
 static bool is_weighed(const Linear *l) { return lin_has(l, AU_SLOT_WRITE) && !lin_is_fed(l); }
 
@@ -31,7 +27,7 @@ static bool rows_of(const Linear *l, uint32_t n, LinearRows *r)
 
 static bool is_brought(const Linear *l, const LinearRows *r)
 {
-    return r->slot != AU_SLOT_LOG_DECAY || by_token(l);
+    return r->slot != AU_SLOT_LOG_DECAY || lin_decays_by_token(l);
 }
 
 static void memories(Linear *l)
@@ -42,7 +38,7 @@ static void memories(Linear *l)
         if (rows_of(l, n, &r)) lin_rows_memory(l, &r);
     lin_memory(l, "A", tile_text(l->x.t, "f32[q:%d, kv:%d]", C, C));
     lin_memory(l, "Dstate", tile_text(l->x.t, "f32[d:%d, e:%d]", l->x.p->d, l->x.p->e));
-    if (decays(l)) lin_memory(l, "Ends", tile_text(l->x.t, "f32[kv:%d]", C));
+    if (lin_decays(l)) lin_memory(l, "Ends", tile_text(l->x.t, "f32[kv:%d]", C));
     lin_kept_memory(l);
     lin_fed_back_memory(l);
     lin_out_back_memory(l);
@@ -91,7 +87,7 @@ static void fragments(Linear *l)
         tile_frag(t, "strength_rows", "f32[kv:%d] like written", C);
         tile_frag(t, "dx_W", "f32[kv:%d] @ along_lanes", C);
     }
-    if (decays(l)) {
+    if (lin_decays(l)) {
         tile_frag(t, "dx_G", "f32[kv:%d] @ along_lanes", C);
         tile_frag(t, "run", "f32[kv:%d] @ along_lanes = 0.0", C);
         tile_frag(t, "pair", "f32[kv:%d] @ along_lanes", C);
@@ -105,19 +101,11 @@ static void fragments(Linear *l)
 }
 
 /* " * since", or nothing where nothing decays. */
-static const char *by(const Linear *l, const char *text) { return decays(l) ? text : ""; }
+static const char *by(const Linear *l, const char *text) { return lin_decays(l) ? text : ""; }
 
 static const char *weighed(const Linear *l, const char *text) { return is_weighed(l) ? text : ""; }
 
 /* ---- forwards */
-
-static void begin_chunk(Linear *l)
-{
-    AuTileBuild *t = l->x.t;
-    tile_set(t, "at", "start / %d + n + chunk", l->chunk);
-    lin_meet(l);
-    lin_count(l);
-}
 
 static void load_rows(Linear *l, bool all)
 {
@@ -152,12 +140,12 @@ static void states_of_chunks(Linear *l)
     tile_load(t, "state", "state_in[n, h, :, vb * %d +: %d] pad 0", l->columns, l->columns);
     if (l->has_norm) tile_load(t, "sum_state", "sum_in[n, h, :]");
     lin_chunks(l);
-    begin_chunk(l);
+    lin_back_chunk(l);
     tile_store(t, "state -> states[b, h, at, :, vb * %d +: %d] clip", l->columns, l->columns);
     load_rows(l, false);
     lin_kept(l, lin_is_fed(l));
     lin_is_fed(l) ? lin_fed_back_forwards(l) : load_written(l);
-    if (decays(l)) {
+    if (lin_decays(l)) {
         tile_set(t, "written", "written * until_rows");
         tile_set(t, "state", "state * whole");
     }
@@ -185,7 +173,7 @@ static void output(Linear *l)
     tile_load(t, "state", "states[b, h, at, :, vb * %d +: %d] pad 0", l->columns, l->columns);
     load_written(l);
     tile_product(t, "acc", l->x.atom, TILE_START, "Q as [q, d]", "state");
-    if (decays(l)) tile_set(t, "acc", "acc * since_rows");
+    if (lin_decays(l)) tile_set(t, "acc", "acc * since_rows");
     tile_product(t, "acc", l->x.atom, TILE_ADD, "A", "written");
     tile_store(t, "acc -> O[:, vb * %d +: %d] as [q, e] clip", l->columns, l->columns);
     tile_end(t);
@@ -194,7 +182,7 @@ static void output(Linear *l)
     tile_set(t, "one", "fill(one, 1.0)");
     if (is_weighed(l)) tile_set(t, "one", "one * strength_rows");
     tile_product(t, "sum", l->x.atom, TILE_START, "Q as [q, d]", "of_sums");
-    if (decays(l)) tile_set(t, "sum", "sum * since_rows");
+    if (lin_decays(l)) tile_set(t, "sum", "sum * since_rows");
     tile_product(t, "sum", l->x.atom, TILE_ADD, "A", "one");
     tile_store(t, "sum -> Sums as [q, n]");
 }
@@ -214,9 +202,9 @@ static void values_back(Linear *l)
 {
     AuTileBuild *t = l->x.t;
     tile_product(t, "dx_V", l->x.atom, TILE_START, "Dstate", "key");
-    if (decays(l)) tile_set(t, "dx_V", "dx_V * until");
+    if (lin_decays(l)) tile_set(t, "dx_V", "dx_V * until");
     if (l->has_norm) tile_set(t, "dweight", "reduce_sum(key * dsum_state, d)%s", by(l, " * until"));
-    if (decays(l)) {
+    if (lin_decays(l)) {
         tile_set(t, "reaches", "reduce_sum(dx_V * value, e)%s", l->has_norm ? " + dweight" : "");
         tile_store(t, "reaches%s -> Ends", weighed(l, " * strength"));
     }
@@ -237,9 +225,9 @@ static void borders_back(Linear *l)
     if (*ends) tile_set(t, "dx_K", "dx_K%s", ends);
     if (l->has_norm) tile_set(t, "dx_K", "dx_K + dsum_state%s", ends);
     tile_product(t, "dx_Q", l->x.atom, TILE_START, "states[b, h, at, :, :] as [d, e]", "dout");
-    if (decays(l)) tile_set(t, "dx_Q", "dx_Q * since");
+    if (lin_decays(l)) tile_set(t, "dx_Q", "dx_Q * since");
     if (l->has_norm) tile_set(t, "dx_Q", "dx_Q + sum_state * dsum_lanes%s", by(l, " * since"));
-    if (decays(l)) tile_set(t, "run", "reduce_sum(query * dx_Q, d)");
+    if (lin_decays(l)) tile_set(t, "run", "reduce_sum(query * dx_Q, d)");
     if (lin_is_fed(l)) lin_fed_back_borders(l);
 }
 
@@ -252,7 +240,7 @@ static void pairs_back(Linear *l)
         tile_set(t, "dscore", "%sdscore%s%s", l->has_norm && is_weighed(l) ? "(" : "",
                  l->has_norm ? " + dsum_rows" : "",
                  is_weighed(l) ? l->has_norm ? ") * strength" : " * strength" : "");
-    if (decays(l)) tile_set(t, "score", "score * dscore");
+    if (lin_decays(l)) tile_set(t, "score", "score * dscore");
     tile_set(t, "dscore", "where(%s, dscore%s, 0.0)", l->n->before ? "j < i_q" : "j <= i_q",
              by(l, " * kept"));
     lin_meet(l);
@@ -269,11 +257,11 @@ static void state_back(Linear *l)
 {
     AuTileBuild *t = l->x.t;
     const int32_t W = l->columns;
-    if (decays(l)) tile_set(t, "passed", "0.0");
+    if (lin_decays(l)) tile_set(t, "passed", "0.0");
     tile_for_range(t, "vb", "0", strips(l));
     tile_load(t, "change_of_state", "Dstate[:, vb * %d +: %d] pad 0", W, W);
     tile_load(t, "rows", "D[:, vb * %d +: %d] as [q, e] pad 0", W, W);
-    if (decays(l)) {
+    if (lin_decays(l)) {
         tile_load(t, "state", "states[b, h, at, :, vb * %d +: %d] pad 0", W, W);
         tile_set(t, "change_of_state", "change_of_state * whole");
         tile_set(t, "passed", "passed + reduce_sum(state * change_of_state, d, e)");
@@ -284,7 +272,7 @@ static void state_back(Linear *l)
     tile_store(t, "change_of_state -> Dstate[:, vb * %d +: %d] clip", W, W);
     tile_end(t);
     if (!l->has_norm) return;
-    if (decays(l)) {
+    if (lin_decays(l)) {
         tile_set(t, "dsum_state", "dsum_state * whole");
         tile_set(t, "passed", "passed + reduce_sum(sum_state * dsum_state, d)");
     }
@@ -296,7 +284,7 @@ static void state_back(Linear *l)
 static void decays_back(Linear *l)
 {
     AuTileBuild *t = l->x.t;
-    if (!decays(l)) return;
+    if (!lin_decays(l)) return;
     lin_meet(l);
     tile_store(t, "score -> A");
     lin_meet(l);
@@ -317,16 +305,14 @@ static void chunk_back(Linear *l)
 {
     AuTileBuild *t = l->x.t;
     LinearRows r;
-    tile_set(t, "chunk", "cdiv(length, %d) - 1 - back", l->chunk);
-    tile_set(t, "first", "start + chunk * %d", l->chunk);
-    begin_chunk(l);
+    lin_back_chunk_again(l);
     lin_places(l);
     load_rows(l, true);
     lin_kept(l, true);
     tile_load(t, "key", "K");
     if (lin_is_fed(l)) lin_fed_back_written(l);
     tile_load(t, "value", lin_is_fed(l) ? "Written" : "V");
-    if (decays(l) || l->has_norm) tile_load(t, "query", "Q");
+    if (lin_decays(l) || l->has_norm) tile_load(t, "query", "Q");
     if (l->has_norm) tile_load(t, "sum_state", "sum_states[b, h, at, :]");
     scores(l);
     output(l);

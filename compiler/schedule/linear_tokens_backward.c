@@ -16,8 +16,6 @@ static const AuSlot in_memory[] = {AU_SLOT_Q,      AU_SLOT_K,     AU_SLOT_V,
                                    AU_SLOT_WRITES, AU_SLOT_BONUS, AU_SLOT_LOG_DECAY};
 enum { IN_MEMORY = sizeof in_memory / sizeof *in_memory };
 
-static bool decays(const Linear *l) { return l->n->decay != AU_DECAY_NONE; }
-
 /* What there is of a slot in memory; false: nothing. Of a decay of the head its gradients alone. */
 static bool rows_of(const Linear *l, uint32_t n, LinearRows *r)
 {
@@ -127,7 +125,7 @@ static void load_query(Linear *l, const char *token)
     if (lin_has(l, AU_SLOT_BONUS)) tile_load(l->x.t, "bonus", "Bonus[%s, :]", token);
 }
 
-static const char *passed(const Linear *l) { return decays(l) ? "state * kept" : "state"; }
+static const char *passed(const Linear *l) { return lin_decays(l) ? "state * kept" : "state"; }
 
 static const char *written(const Linear *l)
 {
@@ -159,8 +157,9 @@ static const char *next_state(Linear *l)
 static const char *next_sum(const Linear *l)
 {
     const bool weighed = lin_has(l, AU_SLOT_WRITE);
-    return decays(l) ? (weighed ? "sum_state * kept + key * strength" : "sum_state * kept + key")
-                     : (weighed ? "sum_state + key * strength" : "sum_state + key");
+    return lin_decays(l)
+               ? (weighed ? "sum_state * kept + key * strength" : "sum_state * kept + key")
+               : (weighed ? "sum_state + key * strength" : "sum_state + key");
 }
 
 static void write_state(Linear *l)
@@ -193,21 +192,13 @@ static void load_rows(Linear *l, bool all)
             lin_rows_load(l, &r);
 }
 
-static void begin_chunk(Linear *l)
-{
-    AuTileBuild *t = l->x.t;
-    tile_set(t, "at", "start / %d + n + chunk", l->chunk);
-    lin_meet(l);
-    lin_count(l);
-}
-
 static void states_of_chunks(Linear *l)
 {
     AuTileBuild *t = l->x.t;
     tile_load(t, "state", "state_in[n, h, :, vb * %d +: %d] pad 0", l->columns, l->columns);
     if (l->has_norm) tile_load(t, "sum_state", "sum_in[n, h, :]");
     lin_chunks(l);
-    begin_chunk(l);
+    lin_back_chunk(l);
     tile_store(t, "state -> states[b, h, at, :, vb * %d +: %d] clip", l->columns, l->columns);
     if (l->has_norm) tile_store(t, "sum_state -> sum_states[b, h, at, :]");
     load_rows(l, false);
@@ -313,15 +304,15 @@ static void decay_back(Linear *l)
         tile_set(t, "dg", "reduce_sum(dstate * state, e) * kept");
         if (l->has_norm) tile_set(t, "dg", "dg + dsum_state * sum_state * kept");
         tile_store(t, "dg -> G[token, :]");
-    } else if (decays(l)) {
+    } else if (lin_decays(l)) {
         tile_set(t, "dg", "reduce_sum(dstate * state * kept, d, e)");
         if (l->has_norm) tile_set(t, "dg", "dg + reduce_sum(dsum_state * sum_state * kept, d)");
         tile_store(t, "dg -> G[token]");
     }
-    if (decays(l) || own)
-        tile_set(t, "dstate", "dstate%s%s", decays(l) ? " * kept" : "",
+    if (lin_decays(l) || own)
+        tile_set(t, "dstate", "dstate%s%s", lin_decays(l) ? " * kept" : "",
                  own ? " + reads * dfed" : "");
-    if (l->has_norm && decays(l)) tile_set(t, "dsum_state", "dsum_state * kept");
+    if (l->has_norm && lin_decays(l)) tile_set(t, "dsum_state", "dsum_state * kept");
 }
 
 static void token_back(Linear *l)
@@ -350,9 +341,7 @@ static void chunk_back(Linear *l)
 {
     AuTileBuild *t = l->x.t;
     LinearRows r;
-    tile_set(t, "chunk", "cdiv(length, %d) - 1 - back", l->chunk);
-    tile_set(t, "first", "start + chunk * %d", l->chunk);
-    begin_chunk(l);
+    lin_back_chunk_again(l);
     lin_places(l);
     load_rows(l, true);
     lin_meet(l);
