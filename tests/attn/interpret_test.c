@@ -179,18 +179,13 @@ static void test_everything(void **state)
 
 /* ---- rows and pairs that take no part */
 
-static Case *softmax_case(Bench *b, const char *declarations, const char *lines, const char *sizes)
-{
-    return case_new(b, bench_read(b, bench_softmax(b, declarations, lines)), sizes, 4);
-}
-
 /* No pair at all: output 0 whatever out_mod makes of 0, finals from the start values, weights 0. */
 static void test_empty_rows(void **state)
 {
     (void)state;
     Bench b = bench_new();
     Case *c =
-        softmax_case(&b, "input length: i32[B]", "mask = kv_idx < length[b]\nout_mod = $x + 1.0",
+        case_softmax(&b, "input length: i32[B]", "mask = kv_idx < length[b]\nout_mod = $x + 1.0",
                      "B=2 H=2 Hk=1 S=3 T=4 D=2 E=2");
     case_tensor(c, "length")[1] = 4;
     for (size_t i = 0; i < c->rows * 2; i++) c->o[i] = NAN;
@@ -209,7 +204,7 @@ static void test_no_keys(void **state)
 {
     (void)state;
     Bench b = bench_new();
-    Case *c = softmax_case(&b, "", "score_mod = $score * 2.0", "B=1 H=1 Hk=1 S=2 T=0 D=2 E=3");
+    Case *c = case_softmax(&b, "", "score_mod = $score * 2.0", "B=1 H=1 Hk=1 S=2 T=0 D=2 E=3");
     case_run(&b, c);
     for (size_t i = 0; i < 6; i++) assert_true(c->o[i] == 0);
     bench_free(&b);
@@ -224,8 +219,8 @@ static void test_scores_of_no_size(void **state)
         Bench b = bench_new();
         const char *lines =
             au_format(b.arena, "score_mod = where(kv_idx / 4 == 1, $score, %s)", bad[n]);
-        Case *c = softmax_case(&b, "", lines, "B=1 H=1 Hk=1 S=3 T=13 D=2 E=2");
-        Case *m = softmax_case(&b, "", "mask = kv_idx / 4 == 1", "B=1 H=1 Hk=1 S=3 T=13 D=2 E=2");
+        Case *c = case_softmax(&b, "", lines, "B=1 H=1 Hk=1 S=3 T=13 D=2 E=2");
+        Case *m = case_softmax(&b, "", "mask = kv_idx / 4 == 1", "B=1 H=1 Hk=1 S=3 T=13 D=2 E=2");
         case_run(&b, m);
         for (int64_t tile = 0; tile < 6; tile++) {
             c->call.key_tile = tile;
@@ -256,7 +251,7 @@ static void test_hard_scores(void **state)
                           "-(to_f32(kv_idx) * 1000.0)"};
     for (size_t n = 0; n < sizeof mods / sizeof *mods; n++) {
         Bench b = bench_new();
-        Case *c = softmax_case(&b, "", au_format(b.arena, "score_mod = %s", mods[n]),
+        Case *c = case_softmax(&b, "", au_format(b.arena, "score_mod = %s", mods[n]),
                                "B=1 H=2 Hk=2 S=5 T=11 D=4 E=3");
         case_run(&b, c);
         double o[30];
@@ -341,7 +336,7 @@ static void test_reads(void **state)
     (void)state;
     for (size_t n = 0; n < sizeof reads / sizeof *reads; n++) {
         Bench b = bench_new();
-        Case *c = softmax_case(&b, "input table: f32[3]\ninput ids: i64[B]", reads[n].lines,
+        Case *c = case_softmax(&b, "input table: f32[3]\ninput ids: i64[B]", reads[n].lines,
                                "B=1 H=1 Hk=1 S=3 T=5 D=2 E=2");
         case_tensor(c, "ids")[0] = 5e9;
         if (!reads[n].why)
@@ -358,141 +353,13 @@ static void test_refusals(void **state)
 {
     (void)state;
     Bench b = bench_new();
-    Case *c = softmax_case(&b, "", "", "B=1 H=3 Hk=2 S=2 T=2 D=2 E=2");
+    Case *c = case_softmax(&b, "", "", "B=1 H=3 Hk=2 S=2 T=2 D=2 E=2");
     assert_string_equal(case_fail(&b, c) + strlen("test.air:1:1: "),
                         "3 heads cannot share 2 heads of keys and 2 of values");
-    c = softmax_case(&b, "", "", "B=1 H=2 Hk=2 S=2 T=2 D=2 E=2");
+    c = case_softmax(&b, "", "", "B=1 H=2 Hk=2 S=2 T=2 D=2 E=2");
     c->tensors[1] = NULL;
     assert_non_null(strstr(case_fail(&b, c), "'k' is missing"));
     bench_free(&b);
-}
-
-/* ---- integers, dropout, rounding */
-
-static double operation(AuOp op, AuType type, double x, double y)
-{
-    return attn_eval_op(op, type, x, y, 0);
-}
-
-static void test_integers(void **state)
-{
-    (void)state;
-    const AuType i = AU_T_I32, f = AU_T_F32;
-    assert_true(operation(AU_OP_IDIV, i, -1, 4) == -1 && operation(AU_OP_IDIV, i, 7, -2) == -4 &&
-                operation(AU_OP_IDIV, i, -8, 4) == -2);
-    assert_true(operation(AU_OP_MOD, i, -1, 4) == 3 && operation(AU_OP_MOD, i, 7, -2) == -1 &&
-                operation(AU_OP_MOD, i, -8, 4) == 0);
-    assert_true(operation(AU_OP_MOD, f, -0.5, 2) == 1.5);
-    assert_true(operation(AU_OP_ADD, i, INT32_MAX, 1) == INT32_MIN &&
-                operation(AU_OP_MUL, i, 65536, 65537) == 65536);
-    assert_true(operation(AU_OP_MUL, i, INT32_MAX, INT32_MAX) == 1 &&
-                operation(AU_OP_NEG, i, INT32_MIN, 0) == INT32_MIN);
-    assert_true(operation(AU_OP_SHL, i, 1, 31) == INT32_MIN &&
-                operation(AU_OP_SHR, i, -5, 1) == -3 && operation(AU_OP_SHL, i, 3, 33) == 6);
-    assert_true(operation(AU_OP_BAND, i, -1, 12) == 12 && operation(AU_OP_BNOT, i, 0, 0) == -1 &&
-                operation(AU_OP_BXOR, i, -1, 1) == -2);
-    assert_true(operation(AU_OP_TO_I32, i, -2.9, 0) == -2 &&
-                operation(AU_OP_TO_I32, i, 1e20, 0) == INT32_MAX);
-    assert_true(operation(AU_OP_TO_I32, i, (double)NAN, 0) == 0);
-    assert_true(operation(AU_OP_MAX, f, (double)NAN, 1) == 1 &&
-                operation(AU_OP_MIN, f, 1, (double)NAN) == 1);
-    expect_near(operation(AU_OP_LOGADDEXP, f, 1000, 1000), 1000 + log(2), 1e-15);
-    assert_true(operation(AU_OP_LOGADDEXP, f, -INFINITY, -INFINITY) == -INFINITY);
-    expect_near(operation(AU_OP_SOFTPLUS, f, 800, 0), 800, 1e-15);
-}
-
-/* The vectors that the authors of Philox publish, and the convention of a pair. */
-static void test_dropout_numbers(void **state)
-{
-    (void)state;
-    static const uint32_t vectors[3][10] = {
-        {0, 0, 0, 0, 0, 0, 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
-        {~0u, ~0u, ~0u, ~0u, ~0u, ~0u, 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd},
-        {0xa4093822, 0x299f31d0, 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xd16cfe09,
-         0x94fdcceb, 0x5001e420, 0x24126ea1}};
-    for (int i = 0; i < 3; i++) {
-        uint32_t out[4];
-        attn_philox(vectors[i], vectors[i] + 2, out);
-        assert_memory_equal(out, vectors[i] + 6, sizeof out);
-    }
-    assert_true(attn_dropout_uniform(vectors[2], 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344) ==
-                0xd16cfe / 16777216.0);
-}
-
-/* A share of about the rate is dropped, differently with each seed, and the rest is scaled up. */
-static void test_dropout(void **state)
-{
-    (void)state;
-    Bench b = bench_new();
-    Case *c =
-        softmax_case(&b, "param rate: f32 = 0.3\ninput seed: i64[]",
-                     "weight_mod = dropout($p, rate, seed_word(0, seed[]), seed_word(1, seed[]))",
-                     "B=1 H=2 Hk=1 S=40 T=50 D=2 E=2");
-    Case *plain = softmax_case(&b, "", "", "B=1 H=2 Hk=1 S=40 T=50 D=2 E=2");
-    case_run(&b, plain);
-    size_t dropped[2] = {0}, differ = 0;
-    double *first = AU_NEW_ARRAY(b.arena, double, 4000);
-    for (int s = 0; s < 2; s++) {
-        case_tensor(c, "seed")[0] = 4294967296.0 * s;
-        c->call.key_tile = s ? 7 : 0;
-        case_run(&b, c);
-        for (size_t i = 0; i < 4000; i++) {
-            dropped[s] += c->weights[i] == 0;
-            if (c->weights[i] != 0) expect_near(c->weights[i], plain->weights[i] / 0.7, 1e-12);
-            if (s)
-                differ += (first[i] == 0) != (c->weights[i] == 0);
-            else
-                first[i] = c->weights[i];
-        }
-        assert_true(dropped[s] > 1100 && dropped[s] < 1300);
-    }
-    assert_true(differ > 1000);
-    bench_free(&b);
-}
-
-static void test_round(void **state)
-{
-    (void)state;
-    assert_true(attn_round(1 + 0x1p-8, AU_DT_BF16) == 1 &&
-                attn_round(1 + 0x3p-8, AU_DT_BF16) == 1 + 0x4p-8);
-    assert_true(attn_round(1 + 0x1.8p-8, AU_DT_BF16) == 1 + 0x1p-7 &&
-                attn_round(-3.39e38, AU_DT_BF16) == -0x1.fep127);
-    assert_true(attn_round(0x1p-133, AU_DT_BF16) == 0x1p-133 &&
-                attn_round(0x1p-134, AU_DT_BF16) == 0);
-    assert_true(attn_round(65519, AU_DT_F16) == 65504 && attn_round(65520, AU_DT_F16) == INFINITY);
-    assert_true(attn_round(0x1p-25, AU_DT_F16) == 0 && attn_round(0x1.8p-25, AU_DT_F16) == 0x1p-24);
-    assert_true(attn_round(1 + 0x1p-11, AU_DT_F16) == 1 &&
-                attn_round(0.1, AU_DT_F32) == (double)0.1f);
-    assert_true(attn_round(-INFINITY, AU_DT_F16) == -INFINITY &&
-                attn_round((double)NAN, AU_DT_F16) != 0);
-}
-
-/* The plain formula in lower precision: every output a number of the type, close to the f64 one,
- * and not the same. */
-static void test_lower_precision(void **state)
-{
-    (void)state;
-    const AuDtype types[] = {AU_DT_F32, AU_DT_F16, AU_DT_BF16};
-    const double errors[] = {1e-6, 2e-3, 1.6e-2};
-    for (int n = 0; n < 3; n++) {
-        Bench b = bench_new();
-        Case *c =
-            case_new(&b, bench_read_file(&b, "mha.air"), "B=1 H=2 Hk=1 S=19 T=23 D=16 E=8", 6);
-        for (int t = 0; t < 3; t++)
-            for (size_t i = 0; i < c->counts[t]; i++)
-                c->tensors[t][i] = attn_round(c->tensors[t][i], types[n]);
-        double exact[2 * 19 * 8], worst = 0;
-        case_run(&b, c);
-        memcpy(exact, c->o, sizeof exact);
-        c->call.round_to = types[n];
-        case_run(&b, c);
-        for (size_t i = 0; i < sizeof exact / sizeof *exact; i++) {
-            assert_true(c->o[i] == attn_round(c->o[i], types[n]));
-            worst = fmax(worst, fabs(c->o[i] - exact[i]));
-        }
-        assert_true(worst > errors[n] / 100 && worst < errors[n]);
-        bench_free(&b);
-    }
 }
 
 /* ---- sizes from shapes */
@@ -527,21 +394,12 @@ static void test_bind_sizes(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_mha),
-                                       cmocka_unit_test(test_weights),
-                                       cmocka_unit_test(test_everything),
-                                       cmocka_unit_test(test_empty_rows),
-                                       cmocka_unit_test(test_no_keys),
-                                       cmocka_unit_test(test_scores_of_no_size),
-                                       cmocka_unit_test(test_hard_scores),
-                                       cmocka_unit_test(test_values_in_keys),
-                                       cmocka_unit_test(test_reads),
-                                       cmocka_unit_test(test_refusals),
-                                       cmocka_unit_test(test_integers),
-                                       cmocka_unit_test(test_dropout_numbers),
-                                       cmocka_unit_test(test_dropout),
-                                       cmocka_unit_test(test_round),
-                                       cmocka_unit_test(test_lower_precision),
-                                       cmocka_unit_test(test_bind_sizes)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_mha),         cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_everything),  cmocka_unit_test(test_empty_rows),
+        cmocka_unit_test(test_no_keys),     cmocka_unit_test(test_scores_of_no_size),
+        cmocka_unit_test(test_hard_scores), cmocka_unit_test(test_values_in_keys),
+        cmocka_unit_test(test_reads),       cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_bind_sizes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -176,3 +176,8 @@ void expect_near(double found, double expected, double tolerance)
     if (!(fabs(found - expected) <= tolerance * (1 + fabs(expected))))
         fail_msg("expected %.17g, found %.17g", expected, found);
 }
+
+Case *case_softmax(Bench *b, const char *declarations, const char *lines, const char *sizes)
+{
+    return case_new(b, bench_read(b, bench_softmax(b, declarations, lines)), sizes, 4);
+}

@@ -56,6 +56,8 @@ typedef struct Case {
 
 /* Sizes as text: "B=2 H=4 S=5"; parameters get their defaults. */
 Case *case_new(Bench *b, AuAttn *a, const char *sizes, uint64_t seed);
+/* Of softmax attention with these declarations and lines (bench_softmax). */
+Case *case_softmax(Bench *b, const char *declarations, const char *lines, const char *sizes);
 double *case_tensor(Case *c, const char *name);
 void case_param(Case *c, const char *name, double value);
 /* Runs the oracle; the test fails if it fails. */
