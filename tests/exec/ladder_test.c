@@ -97,7 +97,8 @@ static const ExecCase wide_cases[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=132 T=150 D=192 E=128", NULL, "wide"},
     {"mha.attn", "B=1 H=1 Hk=1 S=68 T=200 D=224 E=224", NULL, "wide dfinals"},
     {"gemma_local.attn", "B=1 H=2 Hk=1 S=200 T=200 D=128 E=192", "window=90", "wide nan"},
-    {"../../../attn_scripts/alibi.attn", "B=1 H=2 S=140 T=140 D=160 E=144", NULL, "wide"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=70 T=90 D=128 E=144", NULL, "wide"},
+    {"../../../attn_scripts/alibi.attn", "B=1 H=2 S=140 T=140 D=128 E=208", NULL, "wide"},
 };
 /* Matrix units that no code is generated for yet, by the layouts of their rows in atoms.def; at least one of each is quick. */
 static const char *const waves[] = {"kernel-ir:gfx942", "kernel-ir:gfx1100", "kernel-ir:xe2", "kernel-ir:gfx908", "kernel-ir:gfx90a",

@@ -251,8 +251,9 @@ class Shapes(unittest.TestCase):
             aule.compile(self.PLAIN, shapes="avx2 f32 16 16 lanes_forward: kees=8")
 
     def test_a_row_that_does_not_do_is_said(self):
-        table = self.TABLE.replace("keys=8", "keys=1024")
-        q, k, v, _ = inputs(H=2, Hk=2, S=5, T=7, D=16, E=16)
+        # tiles of more than the 2 MB of a stack, on every processor
+        table = self.TABLE.replace("16 16", "1024 1024").replace("keys=8", "registers=64 keys=1024")
+        q, k, v, _ = inputs(H=2, Hk=2, S=5, T=7, D=1024, E=1024)
         with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, XDG_CACHE_HOME=folder):
             with self.assertWarnsRegex(aule.CompileWarning, "W0601: this row does not do for f32 forward of 'plain'") as caught:
                 o = aule.compile(self.PLAIN, shapes=table)(q, k, v)
