@@ -34,6 +34,9 @@ void rt_vulkan_facts(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice device, V
 void rt_vulkan_lacks(const VulkanFacts *facts, AuText *why);
 aule_status rt_vulkan_find(AuFinder *finder, AuSink sink);
 
+/* vulkan_drivers.c: adds to [why] which drivers are installed and that the loader found this [wrong] with them, or that there are none. */
+void rt_vulkan_drivers(AuHeap heap, const char *wrong, AuText *why);
+
 /* ---- a device's state */
 
 typedef struct VulkanBuffer {

@@ -38,7 +38,7 @@ bool rt_vulkan_begin(AuVulkan *vk, VkInstance *instance, AuText *why)
         return false;
     }
     if (code == VK_ERROR_INCOMPATIBLE_DRIVER)
-        rt_text_add(why, "libvulkan.so.1 is there, but no driver (ICD) is installed");
+        rt_vulkan_drivers(why->memory, "can use none of these drivers", why);
     else if (code != VK_SUCCESS)
         rt_text_add(why, "vkCreateInstance: %s", rt_vulkan_error(code, number));
     if (code != VK_SUCCESS) return false;
@@ -229,6 +229,7 @@ aule_status rt_vulkan_find(AuFinder *finder, AuSink sink)
     VkInstance instance = NULL;
     VkPhysicalDevice devices[VULKAN_DEVICES];
     VkResult code;
+    char number[24];
     AuText why = {.memory = sink.memory};
     if (!rt_vulkan_begin(&vk, &instance, &why)) {
         aule_status status = not_found(finder, rt_text_str(&why), sink);
@@ -237,11 +238,13 @@ aule_status rt_vulkan_find(AuFinder *finder, AuSink sink)
     }
     const uint32_t count = rt_vulkan_devices(&vk, instance, devices, &code);
     aule_status status = AULE_OK;
-    if (!count)
-        status = not_found(finder,
-                           code < 0 ? "vkEnumeratePhysicalDevices failed"
-                                    : "libvulkan.so.1 is there, but no driver has a device",
-                           sink);
+    if (!count) {
+        if (code < 0)
+            rt_text_add(&why, "vkEnumeratePhysicalDevices: %s", rt_vulkan_error(code, number));
+        else
+            rt_vulkan_drivers(sink.memory, "none of these drivers has a device", &why);
+        status = not_found(finder, rt_text_str(&why), sink);
+    }
     for (uint32_t n = 0; !status && n < count; n++)
         status = found(finder, &vk, devices[n], n, sink);
     vk.vkDestroyInstance(instance, NULL);

@@ -175,7 +175,7 @@ static char folder[] = "/tmp/aule-vulkan-test-XXXXXX";
 
 static void in_folder(const char *command)
 {
-    char text[160];
+    char text[320];
     snprintf(text, sizeof text, "cd %s/aule && %s", folder, command);
     assert_int_equal(system(text), 0);
 }
@@ -229,12 +229,6 @@ static void test_devices(void **state)
     vulkan_mock.devices = 3;
     expect_absent("vulkan:3", "there is no vulkan:3, this machine has vulkan:0 to vulkan:2");
     expect_absent("vulkan:x", "'vulkan:x' is not a device");
-    vulkan_mock.devices = 0;
-    expect_absent("vulkan", "no driver has a device");
-    vulkan_mock_reset();
-    vulkan_mock.fail = "vkCreateInstance";
-    vulkan_mock.code = VK_ERROR_INCOMPATIBLE_DRIVER;
-    expect_absent("vulkan:0", "no driver (ICD) is installed");
     vulkan_mock_reset();
     vulkan_mock.loader = 1 << 22 | 1 << 12;
     expect_absent("vulkan:0", "the loader libvulkan.so.1 is older than Vulkan 1.2");
@@ -245,6 +239,44 @@ static void test_devices(void **state)
     setenv("AULE_VULKAN_VALIDATION", "1", 1);
     expect_absent("vulkan:0", "VK_LAYER_KHRONOS_validation, which is not installed");
     unsetenv("AULE_VULKAN_VALIDATION");
+}
+
+/* What the loader found is named; one that found drivers and took none says the same as one that found none. */
+static void test_drivers(void **state)
+{
+    (void)state;
+    static const char *const places[] = {"XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_DATA_HOME",
+                                         "XDG_DATA_DIRS"};
+    char one[96], lost[96], text[200];
+    snprintf(one, sizeof one, "%s/aule/one.json", folder);
+    snprintf(lost, sizeof lost, "%s/aule/lost.json", folder);
+    in_folder(
+        "mkdir -p vulkan/icd.d && for n in 1 2 3 4 5 6; do echo > vulkan/icd.d/$n.json; done; "
+        "echo > one.json; echo > vulkan/icd.d/readme.txt");
+    vulkan_mock_reset();
+    vulkan_mock.fail = "vkCreateInstance";
+    vulkan_mock.code = VK_ERROR_INCOMPATIBLE_DRIVER;
+    setenv("VK_DRIVER_FILES", one, 1);
+    snprintf(text, sizeof text,
+             "libvulkan.so.1 finds %s, but can use none of these drivers; with "
+             "VK_LOADER_DEBUG=error it says why",
+             one);
+    expect_absent("vulkan:0", text);
+    vulkan_mock.fail = NULL;
+    vulkan_mock.devices = 0;
+    snprintf(text, sizeof text, "finds %s, but none of these drivers has a device", one);
+    expect_absent("vulkan", text);
+    setenv("VK_DRIVER_FILES", lost, 1);
+    expect_absent("vulkan", "VK_DRIVER_FILES names no driver's manifest (.json) that can be read");
+    unsetenv("VK_DRIVER_FILES");
+    /* Folders; what is installed on this machine comes beside them. */
+    snprintf(text, sizeof text, "%s/aule", folder);
+    for (uint32_t n = 0; n < 4; n++) {
+        setenv(places[n], text, 1);
+        expect_absent("vulkan", "aule/vulkan/icd.d/");
+        expect_absent("vulkan", " more, but none of these drivers has a device");
+        unsetenv(places[n]);
+    }
 }
 
 static void test_below_the_floor(void **state)
@@ -416,6 +448,7 @@ int main(void)
         cmocka_unit_test(test_grids_beyond_the_limit),
         cmocka_unit_test(test_pipelines_are_kept),
         cmocka_unit_test(test_devices),
+        cmocka_unit_test(test_drivers),
         cmocka_unit_test(test_below_the_floor),
         cmocka_unit_test(test_little_shared_memory),
         cmocka_unit_test(test_memory_runs_out),
