@@ -81,8 +81,10 @@ void rt_vulkan_drivers(AuHeap heap, const char *wrong, AuText *why)
     AuText names = {.memory = heap};
     Manifests m = {.names = &names};
     const char *variable = NULL;
-    for (uint32_t n = 0; n < 2 && !variable; n++)
-        if (getenv(forced[n])) variable = forced[n];
+    for (uint32_t n = 0; n < 2 && !variable; n++) {
+        const char *value = getenv(forced[n]);
+        if (value && *value) variable = forced[n];
+    }
     if (variable)
         look_along(&m, heap, getenv(variable), "");
     else {
