@@ -52,12 +52,10 @@ static void look_along(Manifests *m, AuHeap heap, const char *list, const char *
     }
 }
 
-/* The variable, or what stands for it where it is not set. */
-static void look(Manifests *m, AuHeap heap, const char *variable, const char *instead)
+/* The variable's value, or what stands for it where it is not set. */
+static void look(Manifests *m, AuHeap heap, const char *value, const char *instead)
 {
-    const char *value = getenv(variable);
-    if (!value || !*value) value = instead;
-    if (value) look_along(m, heap, value, "/vulkan/icd.d");
+    look_along(m, heap, value && *value ? value : instead, "/vulkan/icd.d");
 }
 
 static void look_everywhere(Manifests *m, AuHeap heap)
@@ -66,29 +64,25 @@ static void look_everywhere(Manifests *m, AuHeap heap)
     AuText config = {.memory = heap}, data = {.memory = heap};
     rt_text_add(&config, "%s/.config", home ? home : "");
     rt_text_add(&data, "%s/.local/share", home ? home : "");
-    look(m, heap, "XDG_CONFIG_HOME", rt_text_str(&config));
-    look(m, heap, "XDG_CONFIG_DIRS", "/etc/xdg");
+    look(m, heap, getenv("XDG_CONFIG_HOME"), rt_text_str(&config));
+    look(m, heap, getenv("XDG_CONFIG_DIRS"), "/etc/xdg");
     look_along(m, heap, "/usr/local/etc:/etc", "/vulkan/icd.d");
-    look(m, heap, "XDG_DATA_HOME", rt_text_str(&data));
-    look(m, heap, "XDG_DATA_DIRS", "/usr/local/share:/usr/share");
+    look(m, heap, getenv("XDG_DATA_HOME"), rt_text_str(&data));
+    look(m, heap, getenv("XDG_DATA_DIRS"), "/usr/local/share:/usr/share");
     rt_text_free(&config);
     rt_text_free(&data);
 }
 
 void rt_vulkan_drivers(AuHeap heap, const char *wrong, AuText *why)
 {
-    static const char *const forced[] = {"VK_DRIVER_FILES", "VK_ICD_FILENAMES"};
+    const char *now = getenv("VK_DRIVER_FILES"), *before = getenv("VK_ICD_FILENAMES");
+    const char *more = getenv("VK_ADD_DRIVER_FILES");
+    const bool by_now = now && *now, by_before = !by_now && before && *before;
     AuText names = {.memory = heap};
     Manifests m = {.names = &names};
-    const char *variable = NULL;
-    for (uint32_t n = 0; n < 2 && !variable; n++) {
-        const char *value = getenv(forced[n]);
-        if (value && *value) variable = forced[n];
-    }
-    if (variable)
-        look_along(&m, heap, getenv(variable), "");
+    if (by_now || by_before)
+        look_along(&m, heap, by_now ? now : before, "");
     else {
-        const char *more = getenv("VK_ADD_DRIVER_FILES");
         if (more) look_along(&m, heap, more, "");
         look_everywhere(&m, heap);
     }
@@ -96,11 +90,11 @@ void rt_vulkan_drivers(AuHeap heap, const char *wrong, AuText *why)
         rt_text_add(why, "libvulkan.so.1 finds %s", rt_text_str(&names));
         if (m.count > NAMED) rt_text_add(why, " and %u more", m.count - NAMED);
         rt_text_add(why, ", but %s; with VK_LOADER_DEBUG=error it says why", wrong);
-    } else if (variable)
+    } else if (by_now || by_before)
         rt_text_add(why,
                     "libvulkan.so.1 is there, but %s names no driver's manifest (.json) that "
                     "can be read",
-                    variable);
+                    by_now ? "VK_DRIVER_FILES" : "VK_ICD_FILENAMES");
     else
         rt_text_add(why, "libvulkan.so.1 is there, but no driver (ICD) is installed: none of the "
                          "folders vulkan/icd.d, as /usr/share/vulkan/icd.d, has a manifest");
