@@ -155,29 +155,32 @@ static void append(SpvModule *m, SpvSection to, const SpvWords *words)
         AU_PUSH(m->arena, s->at, s->count, s->capacity, words->at[n]);
 }
 
-static void entry_point(SpvEmit *e, SpvId function)
+static void banner(SpvEmit *e)
 {
-    enum { COMPUTE = 5, FLOAT_BITS = 32 };
     SpvModule *m = e->m;
-    SpvWords *modes = &m->sections[SPV_MODES];
-    spirv_put_text(m, &m->sections[SPV_ENTRIES], SPV_EntryPoint, (uint32_t[]){COMPUTE, function}, 2,
-                   e->k->name, e->interface, e->interface_count);
-    spirv_put(m, modes, SPV_ExecutionMode,
-              SPV_WORDS(function, SPV_MODE_LocalSize, e->k->lanes * e->k->warps, 1, 1));
-    spirv_put(m, modes, SPV_ExecutionMode,
-              SPV_WORDS(function, SPV_MODE_SignedZeroInfNanPreserve, FLOAT_BITS));
-    spirv_put(m, modes, SPV_ExecutionMode,
-              SPV_WORDS(function, SPV_MODE_RoundingModeRTE, FLOAT_BITS));
-    spirv_name(m, function, e->k->name);
+    const bool is_string = e->flavour->banner == SPV_String;
+    const SpvId id = is_string && e->k->banner ? spirv_id(m) : 0;
     if (e->k->banner)
-        spirv_put_text(m, &m->sections[SPV_NOTES], SPV_ModuleProcessed, NULL, 0, e->k->banner, NULL,
-                       0);
+        spirv_put_text(m, &m->sections[is_string ? SPV_STRINGS : SPV_NOTES], e->flavour->banner,
+                       &id, is_string, e->k->banner, NULL, 0);
 }
 
-static bool no_native(AuKOp op)
+static void entry_point(SpvEmit *e, SpvId function)
 {
-    (void)op;
-    return false;
+    enum { FLOAT_BITS = 32 };
+    SpvModule *m = e->m;
+    SpvWords *modes = &m->sections[SPV_MODES];
+    spirv_put_text(m, &m->sections[SPV_ENTRIES], SPV_EntryPoint,
+                   (uint32_t[]){e->flavour->execution_model, function}, 2, e->k->name, e->interface,
+                   e->interface_count);
+    spirv_put(m, modes, SPV_ExecutionMode,
+              SPV_WORDS(function, SPV_MODE_LocalSize, e->k->lanes * e->k->warps, 1, 1));
+    for (uint32_t n = 0; n < e->flavour->modes.count; n++)
+        spirv_put(m, modes, SPV_ExecutionMode,
+                  (uint32_t[]){function, e->flavour->modes.at[n], FLOAT_BITS},
+                  e->flavour->modes_have_bits ? 3 : 2);
+    spirv_name(m, function, e->k->name);
+    banner(e);
 }
 
 static bool kernel(SpvModule *m, AuDiags *diags, const SpvFlavour *flavour, AuKernel *k)
@@ -185,7 +188,7 @@ static bool kernel(SpvModule *m, AuDiags *diags, const SpvFlavour *flavour, AuKe
     SpvEmit e = {.m = m, .flavour = flavour, .diags = diags, .k = k, .good = true};
     SpvFunction mine = {.label = 0};
     e.math = k->instr_count;
-    kernel_legalize_math(k, no_native);
+    kernel_legalize_math(k, flavour->native);
     e.values = AU_NEW_ARRAY(m->arena, SpvId *, k->instr_count);
     e.mems = AU_NEW_ARRAY(m->arena, SpvPlace, k->mem_count);
     e.args = AU_NEW_ARRAY(m->arena, SpvId, k->arg_count + 1);
@@ -195,12 +198,18 @@ static bool kernel(SpvModule *m, AuDiags *diags, const SpvFlavour *flavour, AuKe
     mine.label = label;
     spirv_open(&e);
     region(&e, k->body);
-    spirv_close(&e);
+    if (flavour->close) flavour->close(&e);
     spirv_do(m, SPV_Return, NULL, 0);
     spirv_do(m, SPV_FunctionEnd, NULL, 0);
-    const SpvId signature = spirv_type(m, SPV_TypeFunction, &nothing, 1);
+    uint32_t *types = AU_NEW_ARRAY(m->arena, uint32_t, e.parameter_count + 1);
+    types[0] = nothing;
+    for (uint32_t n = 0; n < e.parameter_count; n++) types[1 + n] = e.parameters[n].type;
+    const SpvId signature = spirv_type(m, SPV_TypeFunction, types, 1 + e.parameter_count);
     SpvWords head = {0};
     spirv_put(m, &head, SPV_Function, SPV_WORDS(nothing, function, 0, signature));
+    for (uint32_t n = 0; n < e.parameter_count; n++)
+        spirv_put(m, &head, SPV_FunctionParameter,
+                  SPV_WORDS(e.parameters[n].type, e.parameters[n].id));
     spirv_put(m, &head, SPV_Label, &label, 1);
     append(m, SPV_FUNCTIONS, &head);
     append(m, SPV_FUNCTIONS, &mine.variables);
@@ -212,19 +221,15 @@ static bool kernel(SpvModule *m, AuDiags *diags, const SpvFlavour *flavour, AuKe
 bool spirv_kernels(AuArena *arena, AuDiags *diags, const SpvFlavour *flavour,
                    AuKernel *const *kernels, uint32_t count, SpvWords *out)
 {
-    enum { PHYSICAL_STORAGE_BUFFER_64 = 5348, VULKAN = 3 };
-    SpvModule *m = spirv_new(arena);
+    SpvModule *m = spirv_new(arena, flavour);
     bool good = true;
-    spirv_capability(m, SPV_CAP_Shader);
-    spirv_capability(m, SPV_CAP_PhysicalStorageBufferAddresses);
-    spirv_capability(m, SPV_CAP_VulkanMemoryModel);
-    spirv_capability(m, SPV_CAP_SignedZeroInfNanPreserve);
-    spirv_capability(m, SPV_CAP_RoundingModeRTE);
-    m->glsl = spirv_id(m);
-    spirv_put_text(m, &m->sections[SPV_IMPORTS], SPV_ExtInstImport, &m->glsl, 1, "GLSL.std.450",
+    for (uint32_t n = 0; n < flavour->capabilities.count; n++)
+        spirv_capability(m, flavour->capabilities.at[n]);
+    m->functions = spirv_id(m);
+    spirv_put_text(m, &m->sections[SPV_IMPORTS], SPV_ExtInstImport, &m->functions, 1, flavour->set,
                    NULL, 0);
     spirv_put(m, &m->sections[SPV_MODEL], SPV_MemoryModel,
-              SPV_WORDS(PHYSICAL_STORAGE_BUFFER_64, VULKAN));
+              SPV_WORDS(flavour->addressing, flavour->memory_model));
     for (uint32_t n = 0; n < count; n++) good = kernel(m, diags, flavour, kernels[n]) && good;
     *out = spirv_finish(m);
     return good;

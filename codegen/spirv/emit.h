@@ -7,23 +7,22 @@
 #ifndef AU_CODEGEN_SPIRV_EMIT_H
 #define AU_CODEGEN_SPIRV_EMIT_H
 
-#include "module.h"
-
-/* What kernels are written for. Rows are in spirv.c. */
-typedef struct SpvFlavour {
-    const char *name; /* in messages */
-} SpvFlavour;
-extern const SpvFlavour spirv_shader; /* Vulkan */
+#include "flavour.h"
 
 /* Where a memory of the kernel is. */
 typedef struct SpvPlace {
     bool used, split, atomic; /* split: a LANE array of which all indices are constant */
-    SpvId base;               /* GLOBAL: its address; SHARED, EXEC, LANE: the array */
-    SpvId first;              /* EXEC: index of the executor's part; 0: there is one */
-    SpvId element;            /* type of an element there, and of a pointer to one */
+    SpvId base;    /* GLOBAL: its address, or a pointer to its first element; else the array */
+    SpvId first;   /* EXEC: index of the executor's part; 0: there is one */
+    SpvId element; /* type of an element there, and of a pointer to one */
     SpvId pointer;
     SpvId *elements; /* split: variables, 0 until first touched */
 } SpvPlace;
+
+/* Of the function of a kernel. */
+typedef struct SpvParameter {
+    SpvId type, id;
+} SpvParameter;
 
 typedef struct SpvEmit {
     SpvModule *m;
@@ -36,8 +35,10 @@ typedef struct SpvEmit {
     SpvId *args, *interface;
     uint32_t interface_count, interface_capacity;
     SpvId block[3], blocks[3], lane, warp; /* 0: not used */
-    SpvId slots;                           /* the parameter block; 0: it has no slots */
-    bool loops;                            /* there are some */
+    SpvParameter *parameters;              /* of the function, where arguments come so */
+    uint32_t parameter_count;
+    SpvId slots;       /* the parameter block; 0: it has no slots */
+    bool loops;        /* there are some */
     uint32_t math;     /* instructions from here on are of expanded functions: fma rounds once */
     AuLanes executors; /* which values differ between the executors of a block */
     uint32_t parted;   /* depth of control flow that executors may take differently */
@@ -60,8 +61,19 @@ void spirv_lacks(SpvEmit *e, const AuInstr *in);
 /* ---- entry.c */
 /* What the kernel uses: its memories, arguments and places in the grid, made at its head. */
 void spirv_open(SpvEmit *e);
-/* And its end: on devices that end loops early, a word behind the slots says so. */
-void spirv_close(SpvEmit *e);
+SpvId spirv_builtin(SpvEmit *e, uint32_t which, SpvId type, const char *name);
+/* A variable outside of functions, which the entry point names where it must. */
+SpvId spirv_global(SpvEmit *e, uint32_t storage, SpvId type, const char *name);
+/* Lane and executor from the number of the work-item in its block. */
+void spirv_lanes(SpvEmit *e, SpvId all);
+/* The capability that elements of this type ask for. */
+void spirv_storage(SpvModule *m, const AuMemory *memory);
+
+/* ---- entry_shader.c, entry_kernel.c: how a flavour's kernels begin and end (flavour.h) */
+void spirv_shader_open(SpvEmit *e, const SpvUses *uses);
+/* On devices that end loops early, a word behind the slots says so. */
+void spirv_shader_close(SpvEmit *e);
+void spirv_kernel_open(SpvEmit *e, const SpvUses *uses);
 
 /* ---- value.c */
 void spirv_operation(SpvEmit *e, AuVal v);
@@ -95,15 +107,5 @@ SpvId spirv_help(SpvModule *m, SpvHelper which, const SpvId *operands);
 enum { SPV_FUSED = 0 };
 /* And that it may end loops early (docs/artifact.md). */
 enum { SPV_CUTS_LOOPS = 1 };
-
-/* Instructions of GLSL.std.450. */
-enum {
-    GLSL_ROUND_EVEN = 2,
-    GLSL_FABS = 4,
-    GLSL_FLOOR = 8,
-    GLSL_CEIL = 9,
-    GLSL_SQRT = 31,
-    GLSL_FMA = 50
-};
 
 #endif

@@ -64,7 +64,7 @@ static SpvId saturated(const Help *h, AuScalar to)
     SpvModule *m = h->m;
     const SpvId type = spirv_scalar(m, to), none = spirv_bits(m, to, 0);
     const uint64_t most = to == AU_I32 ? INT32_MAX : INT64_MAX;
-    const SpvId size = spirv_glsl(m, GLSL_FABS, h->f, &h->a, 1);
+    const SpvId size = spirv_function(m, AU_K_ABS, h->f, &h->a, 1);
     const SpvId fits = test(h, SPV_FOrdLessThan, size, f(h, to == AU_I32 ? 0x1p31f : 0x1p63f));
     const SpvId within = spirv_choose(m, h->f, fits, h->a, f(h, 0));
     const SpvId whole = spirv_make1(m, SPV_ConvertFToS, type, within);
@@ -170,8 +170,8 @@ static SpvId fma_once(const Help *h)
     spirv_do(m, SPV_SelectionMerge, SPV_WORDS(end, 0));
     spirv_do(m, SPV_BranchConditional, SPV_WORDS(m->fused, one, other));
     spirv_label(m, one);
-    const SpvId fused = spirv_glsl(m, GLSL_FMA, h->f, SPV_WORDS(h->a, h->b, h->c));
-    spirv_decorate(m, fused, SPV_IS_NoContraction);
+    const SpvId fused = spirv_function(m, AU_K_FMA, h->f, SPV_WORDS(h->a, h->b, h->c));
+    spirv_exact(m, fused);
     spirv_branch(m, end);
     spirv_label(m, other);
     const SpvId exact = apart(h);

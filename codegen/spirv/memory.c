@@ -3,18 +3,7 @@
  * outside could fault, and a choice for what a lane has to itself at a constant place. */
 #include "emit.h"
 
-enum { /* the SPIR-V specification: Memory Semantics, Memory Operands, Scope */
-       ACQUIRE_RELEASE = 8,
-       OF_BUFFERS = 0x40,
-       OF_WORKGROUP = 0x100,
-       MAKE_AVAILABLE = 0x2000,
-       MAKE_VISIBLE = 0x4000,
-       IN_ORDER = ACQUIRE_RELEASE | OF_BUFFERS | MAKE_AVAILABLE | MAKE_VISIBLE,
-       ALIGNED = 2,
-       NON_PRIVATE = 0x20,
-       SCOPE_WORKGROUP = 2,
-       SCOPE_QUEUE_FAMILY = 5
-};
+enum { ALIGNED = 2, SCOPE_WORKGROUP = 2 }; /* Memory Operands; Scope */
 
 /* A load or store: where, and of how much. */
 typedef struct Access {
@@ -66,37 +55,47 @@ static SpvId array_element(SpvEmit *e, const Access *a, uint32_t ahead)
     return spirv_make2(e->m, SPV_AccessChain, a->place->pointer, a->place->base, at);
 }
 
+/* [ahead] elements behind an address or a pointer. */
+static SpvId far_behind(SpvEmit *e, const Access *a, SpvId address, uint64_t ahead)
+{
+    SpvModule *m = e->m;
+    if (!ahead) return address;
+    if (e->flavour->has_pointers)
+        return spirv_make2(m, SPV_InBoundsPtrAccessChain, a->place->pointer, address,
+                           spirv_u64(m, ahead));
+    return spirv_make2(m, SPV_IAdd, spirv_scalar(m, AU_I64), address,
+                       spirv_u64(m, ahead * kernel_scalar_bytes(a->memory->scalar)));
+}
+
+/* Of the element at the index: an address, or a pointer. */
 static SpvId far_address(SpvEmit *e, const Access *a)
 {
     SpvModule *m = e->m;
-    const SpvId type = spirv_scalar(m, AU_I64);
+    const SpvId type = spirv_scalar(m, AU_I64), base = a->place->base;
     const uint32_t bytes = kernel_scalar_bytes(a->memory->scalar);
     const AuInstr *index = kernel_at(e->k, a->index);
-    if (index->op == AU_K_CONST) {
-        if (!index->imm) return a->place->base;
-        return spirv_make2(m, SPV_IAdd, type, a->place->base,
-                           spirv_u64(m, (uint64_t)index->imm * bytes));
-    }
+    if (index->op == AU_K_CONST) return far_behind(e, a, base, (uint64_t)index->imm);
     SpvId at = spirv_value(e, a->index, 0);
     if (index->type.scalar == AU_I32) at = spirv_make1(m, SPV_SConvert, type, at);
+    if (e->flavour->has_pointers)
+        return spirv_make2(m, SPV_InBoundsPtrAccessChain, a->place->pointer, base, at);
     if (bytes > 1) at = spirv_make2(m, SPV_IMul, type, at, spirv_u64(m, bytes));
-    return spirv_make2(m, SPV_IAdd, type, a->place->base, at);
+    return spirv_make2(m, SPV_IAdd, type, base, at);
 }
 
 /* A pointer to [count] elements from the address on. */
 static SpvId far_pointer(SpvEmit *e, const Access *a, SpvId address, uint32_t from, SpvId type)
 {
     SpvModule *m = e->m;
-    const uint64_t bytes = (uint64_t)from * kernel_scalar_bytes(a->memory->scalar);
-    if (bytes)
-        address = spirv_make2(m, SPV_IAdd, spirv_scalar(m, AU_I64), address, spirv_u64(m, bytes));
-    return spirv_make1(m, SPV_ConvertUToPtr, spirv_pointer(m, SPV_IN_PhysicalStorageBuffer, type),
-                       address);
+    const SpvId to = spirv_pointer(m, e->flavour->far, type);
+    address = far_behind(e, a, address, from);
+    if (!e->flavour->has_pointers) return spirv_make1(m, SPV_ConvertUToPtr, to, address);
+    return to == a->place->pointer ? address : spirv_make1(m, SPV_Bitcast, to, address);
 }
 
-static uint32_t far_kind(const Access *a)
+static uint32_t far_kind(const SpvEmit *e, const Access *a)
 {
-    return a->memory->reads && a->memory->writes ? ALIGNED | NON_PRIVATE : ALIGNED;
+    return a->memory->reads && a->memory->writes ? ALIGNED | e->flavour->seen : ALIGNED;
 }
 
 /* ---- values in memory */
@@ -152,6 +151,11 @@ static void close_mask(SpvEmit *e, SpvId end)
 
 /* ---- loads */
 
+static bool is_seen(const SpvEmit *e, const Access *a)
+{
+    return a->memory->space != AU_LANE && e->flavour->seen;
+}
+
 static SpvId split_element(SpvEmit *e, const Access *a, uint32_t n)
 {
     const uint64_t at = (uint64_t)kernel_at(e->k, a->index)->imm + n;
@@ -174,7 +178,7 @@ static void load_all(SpvEmit *e, const Access *a, SpvId *values)
             const SpvId at = far_pointer(e, a, address, n, type);
             const SpvId v =
                 spirv_make(m, SPV_Load, type,
-                           SPV_WORDS(at, far_kind(a), kernel_scalar_bytes(a->memory->scalar)));
+                           SPV_WORDS(at, far_kind(e, a), kernel_scalar_bytes(a->memory->scalar)));
             for (uint32_t i = 0; i < count; i++)
                 values[n + i] = count == 1 ? v
                                            : spirv_make(m, SPV_CompositeExtract, a->place->element,
@@ -183,8 +187,8 @@ static void load_all(SpvEmit *e, const Access *a, SpvId *values)
     } else
         for (uint32_t n = 0; n < a->width; n++) {
             const SpvId at = a->place->split ? split_element(e, a, n) : array_element(e, a, n);
-            const uint32_t words[] = {at, NON_PRIVATE};
-            const size_t count = a->memory->space == AU_LANE ? 1 : 2;
+            const uint32_t words[] = {at, e->flavour->seen};
+            const size_t count = is_seen(e, a) ? 2 : 1;
             values[n] = spirv_make(m, SPV_Load, a->place->element, words, count);
         }
     for (uint32_t n = 0; n < a->width; n++) values[n] = fetched(e, a, values[n]);
@@ -227,7 +231,7 @@ static void store_far(SpvEmit *e, const Access *a, const SpvId *values)
         const SpvId v =
             count == 1 ? values[n] : spirv_make(m, SPV_CompositeConstruct, type, values + n, count);
         spirv_do(m, SPV_Store,
-                 SPV_WORDS(at, v, far_kind(a), kernel_scalar_bytes(a->memory->scalar)));
+                 SPV_WORDS(at, v, far_kind(e, a), kernel_scalar_bytes(a->memory->scalar)));
     }
 }
 
@@ -250,8 +254,8 @@ void spirv_store(SpvEmit *e, const AuInstr *in)
                 const SpvId old = spirv_make(m, SPV_Load, a.place->element, &at, 1);
                 values[n] = spirv_choose(m, a.place->element, mask, values[n], old);
             }
-            const uint32_t words[] = {at, values[n], NON_PRIVATE};
-            spirv_do(m, SPV_Store, words, a.memory->space == AU_LANE ? 2 : 3);
+            const uint32_t words[] = {at, values[n], e->flavour->seen};
+            spirv_do(m, SPV_Store, words, is_seen(e, &a) ? 3 : 2);
         }
     if (end) close_mask(e, end);
 }
@@ -270,7 +274,7 @@ static SpvId word_at(SpvEmit *e, const Access *a, SpvId address, uint32_t n)
 static void add_float(SpvEmit *e, SpvId at, SpvId value)
 {
     SpvModule *m = e->m;
-    const SpvId word = spirv_scalar(m, AU_I32), scope = spirv_u32(m, SCOPE_QUEUE_FAMILY);
+    const SpvId word = spirv_scalar(m, AU_I32), scope = spirv_u32(m, e->flavour->everywhere);
     const SpvId none = spirv_u32(m, 0), real = spirv_scalar(m, AU_F32);
     const SpvId before = m->f->label, again = spirv_id(m), turn = spirv_id(m), next = spirv_id(m),
                 end = spirv_id(m), now = spirv_id(m), seen = spirv_id(m);
@@ -303,7 +307,7 @@ static void atomic_add(SpvEmit *e, const AuInstr *in)
     const SpvId address = a.memory->space == AU_GLOBAL ? far_address(e, &a) : 0;
     for (uint32_t n = 0; n < type.width; n++) {
         const SpvId at = word_at(e, &a, address, n);
-        const SpvId scope = spirv_u32(m, SCOPE_QUEUE_FAMILY), none = spirv_u32(m, 0);
+        const SpvId scope = spirv_u32(m, e->flavour->everywhere), none = spirv_u32(m, 0);
         if (type.scalar == AU_F32)
             add_float(e, at, values[n]);
         else
@@ -316,8 +320,9 @@ static void atomic_add(SpvEmit *e, const AuInstr *in)
 /* All lanes are ordered around it: what any of them reads behind it must be what other blocks left. */
 static void fence(SpvEmit *e)
 {
-    spirv_do(e->m, SPV_MemoryBarrier,
-             SPV_WORDS(spirv_u32(e->m, SCOPE_QUEUE_FAMILY), spirv_u32(e->m, IN_ORDER)));
+    spirv_do(
+        e->m, SPV_MemoryBarrier,
+        SPV_WORDS(spirv_u32(e->m, e->flavour->everywhere), spirv_u32(e->m, e->flavour->order_far)));
 }
 
 static void atomic_inc(SpvEmit *e, AuVal v)
@@ -330,9 +335,9 @@ static void atomic_inc(SpvEmit *e, AuVal v)
     if (a.mask.i) end = open_mask(e, spirv_value(e, a.mask, 0), &before);
     const SpvId address = a.memory->space == AU_GLOBAL ? far_address(e, &a) : 0;
     const SpvId at = word_at(e, &a, address, 0);
-    SpvId count = spirv_make(
-        m, SPV_AtomicIAdd, type,
-        SPV_WORDS(at, spirv_u32(m, SCOPE_QUEUE_FAMILY), spirv_u32(m, IN_ORDER), spirv_u32(m, 1)));
+    SpvId count = spirv_make(m, SPV_AtomicIAdd, type,
+                             SPV_WORDS(at, spirv_u32(m, e->flavour->everywhere),
+                                       spirv_u32(m, e->flavour->order_far), spirv_u32(m, 1)));
     const SpvId inside = m->f->label;
     if (end) {
         close_mask(e, end);
@@ -364,5 +369,5 @@ void spirv_barrier(SpvEmit *e, const AuInstr *in)
                  e->k->name, e->flavour->name);
         e->good = false;
     }
-    spirv_do(m, SPV_ControlBarrier, SPV_WORDS(scope, scope, spirv_u32(m, IN_ORDER | OF_WORKGROUP)));
+    spirv_do(m, SPV_ControlBarrier, SPV_WORDS(scope, scope, spirv_u32(m, e->flavour->order_all)));
 }

@@ -1,12 +1,12 @@
 /* module.c - see module.h. */
-#include "module.h"
+#include "flavour.h"
 
 #include <string.h>
 
-SpvModule *spirv_new(AuArena *arena)
+SpvModule *spirv_new(AuArena *arena, const SpvFlavour *flavour)
 {
     SpvModule *m = AU_NEW(arena, SpvModule);
-    *m = (SpvModule){.arena = arena, .version = 0x10500};
+    *m = (SpvModule){.arena = arena, .flavour = flavour};
     m->known_room = 256;
     m->known = AU_NEW_ARRAY(arena, SpvKnown, m->known_room);
     return m;
@@ -59,6 +59,11 @@ void spirv_name(SpvModule *m, SpvId id, const char *name)
 void spirv_decorate(SpvModule *m, SpvId id, uint32_t decoration)
 {
     spirv_put(m, &m->sections[SPV_DECORATIONS], SPV_Decorate, SPV_WORDS(id, decoration));
+}
+
+void spirv_exact(SpvModule *m, SpvId id)
+{
+    if (m->flavour->marks_exact) spirv_decorate(m, id, SPV_IS_NoContraction);
 }
 
 /* ---- types and constants */
@@ -206,9 +211,10 @@ SpvId spirv_choose(SpvModule *m, SpvId type, SpvId condition, SpvId a, SpvId b)
     return spirv_make(m, SPV_Select, type, SPV_WORDS(condition, a, b));
 }
 
-SpvId spirv_glsl(SpvModule *m, uint32_t number, SpvId type, const uint32_t *operands, size_t count)
+SpvId spirv_function(SpvModule *m, uint32_t which, SpvId type, const uint32_t *operands,
+                     size_t count)
 {
-    uint32_t words[5] = {m->glsl, number};
+    uint32_t words[5] = {m->functions, m->flavour->functions[which]};
     for (size_t n = 0; n < count; n++) words[2 + n] = operands[n];
     return spirv_make(m, SPV_ExtInst, type, words, 2 + count);
 }
@@ -234,7 +240,7 @@ SpvWords spirv_finish(SpvModule *m)
 {
     SpvWords all = {0};
     const uint32_t generator = 0; /* no number was asked for */
-    const uint32_t header[SPV_HEADER] = {SPV_MAGIC, m->version, generator, m->ids + 1, 0};
+    const uint32_t header[SPV_HEADER] = {SPV_MAGIC, m->flavour->version, generator, m->ids + 1, 0};
     for (size_t n = 0; n < SPV_HEADER; n++) add(m, &all, header[n]);
     for (uint32_t s = 0; s < SPV_SECTIONS; s++)
         for (uint32_t n = 0; n < m->sections[s].count; n++) add(m, &all, m->sections[s].at[n]);

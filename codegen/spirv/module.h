@@ -60,20 +60,20 @@ typedef struct SpvKnown {
 enum { SPV_HELPERS = 16 };
 typedef struct SpvModule {
     AuArena *arena;
-    uint32_t version; /* 0x10500: 1.5 */
+    const struct SpvFlavour *flavour; /* flavour.h */
     SpvWords sections[SPV_SECTIONS];
     SpvFunction *f; /* where instructions go */
     uint32_t ids;
     SpvKnown *known; /* a hash table of the types and constants in SPV_GLOBALS */
     uint32_t known_count, known_room;
-    SpvId glsl;                 /* the extended instructions */
+    SpvId functions;            /* the set of extended instructions */
     SpvId helpers[SPV_HELPERS]; /* functions that kernels call (helpers.c) */
     SpvId fused, cuts_loops;    /* specialisation constants of helpers.c and entry.c; 0: not made */
 } SpvModule;
 
 #define SPV_WORDS(...) (const uint32_t[]){__VA_ARGS__}, sizeof(uint32_t[]){__VA_ARGS__} / 4
 
-SpvModule *spirv_new(AuArena *arena);
+SpvModule *spirv_new(AuArena *arena, const struct SpvFlavour *flavour);
 SpvId spirv_id(SpvModule *m);
 void spirv_put(SpvModule *m, SpvWords *to, uint32_t op, const uint32_t *words, size_t count);
 /* The instruction ends in a text, behind which [after] words may come. */
@@ -82,6 +82,8 @@ void spirv_put_text(SpvModule *m, SpvWords *to, uint32_t op, const uint32_t *wor
 void spirv_capability(SpvModule *m, uint32_t capability);
 void spirv_name(SpvModule *m, SpvId id, const char *name);
 void spirv_decorate(SpvModule *m, SpvId id, uint32_t decoration);
+/* The result is not part of a contracted operation; where kernels say that of all results, nothing is written. */
+void spirv_exact(SpvModule *m, SpvId id);
 
 /* ---- types and constants, each once */
 SpvId spirv_type(SpvModule *m, uint32_t op, const uint32_t *words, size_t count);
@@ -105,8 +107,9 @@ SpvId spirv_make(SpvModule *m, uint32_t op, SpvId type, const uint32_t *operands
 SpvId spirv_make1(SpvModule *m, uint32_t op, SpvId type, SpvId a);
 SpvId spirv_make2(SpvModule *m, uint32_t op, SpvId type, SpvId a, SpvId b);
 SpvId spirv_choose(SpvModule *m, SpvId type, SpvId condition, SpvId a, SpvId b);
-/* An instruction of GLSL.std.450. */
-SpvId spirv_glsl(SpvModule *m, uint32_t number, SpvId type, const uint32_t *operands, size_t count);
+/* A function of the set of extended instructions; [which] is an AuKOp, which the flavour has a number for. */
+SpvId spirv_function(SpvModule *m, uint32_t which, SpvId type, const uint32_t *operands,
+                     size_t count);
 SpvId spirv_variable(SpvModule *m, SpvId type); /* of the function */
 void spirv_label(SpvModule *m, SpvId label);
 void spirv_branch(SpvModule *m, SpvId label);

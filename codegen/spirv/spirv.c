@@ -4,8 +4,6 @@
 
 #include <aule/artifact.h>
 
-const SpvFlavour spirv_shader = {.name = "SPIR-V for Vulkan"};
-
 /* Nothing is known of lanes: their number is that of a work-group, and what they tell each other goes through shared memory. */
 static const AuArch archs[] = {{.name = "vulkan12",
                                 .caps = "simt32",

@@ -4,7 +4,7 @@
 SpvId spirv_exactly(SpvModule *m, uint32_t op, SpvId a, SpvId b)
 {
     const SpvId id = spirv_make2(m, op, spirv_scalar(m, AU_F32), a, b);
-    spirv_decorate(m, id, SPV_IS_NoContraction);
+    spirv_exact(m, id);
     return id;
 }
 
@@ -110,15 +110,27 @@ static SpvId extreme(SpvModule *m, AuKOp op, AuScalar of, SpvId a, SpvId b)
 static SpvId magnitude(SpvModule *m, AuScalar of, SpvId a)
 {
     const SpvId type = spirv_scalar(m, of);
-    if (of == AU_F32) return spirv_glsl(m, GLSL_FABS, type, &a, 1);
+    if (of == AU_F32) return spirv_function(m, AU_K_ABS, type, &a, 1);
     const SpvId below =
         spirv_make2(m, SPV_SLessThan, spirv_scalar(m, AU_I1), a, spirv_bits(m, of, 0));
     return spirv_choose(m, type, below, spirv_make1(m, SPV_SNegate, type, a), a);
 }
 
+/* 0 - a, but for the zeros, whose difference has no sign. */
+static SpvId negated(SpvModule *m, SpvId a)
+{
+    const SpvId type = spirv_scalar(m, AU_F32), minus = spirv_make1(m, SPV_FNegate, type, a);
+    if (!m->flavour->negates_by_difference) return minus;
+    const SpvId zero = spirv_f32(m, 0);
+    const SpvId is_zero = spirv_make2(m, SPV_FOrdEqual, spirv_scalar(m, AU_I1), a, zero);
+    return spirv_choose(m, type, is_zero, minus, spirv_exactly(m, SPV_FSub, zero, a));
+}
+
 static SpvId high_product(SpvModule *m, AuScalar of, SpvId a, SpvId b)
 {
     const SpvId type = spirv_scalar(m, of);
+    if (m->flavour->functions[AU_K_MULHI])
+        return spirv_function(m, AU_K_MULHI, type, SPV_WORDS(a, b));
     const SpvId both = spirv_type(m, SPV_TypeStruct, SPV_WORDS(type, type));
     const SpvId product = spirv_make2(m, SPV_UMulExtended, both, a, b);
     return spirv_make(m, SPV_CompositeExtract, type, SPV_WORDS(product, 1));
@@ -127,9 +139,10 @@ static SpvId high_product(SpvModule *m, AuScalar of, SpvId a, SpvId b)
 static SpvId fused(SpvEmit *e, AuVal v, const SpvId *operands)
 {
     SpvModule *m = e->m;
-    if (v.i >= e->math) return spirv_help(m, SPV_FMA_ONCE, operands);
-    const SpvId id = spirv_glsl(m, GLSL_FMA, spirv_scalar(m, AU_F32), operands, 3);
-    spirv_decorate(m, id, SPV_IS_NoContraction);
+    if (v.i >= e->math && !e->flavour->fma_rounds_once)
+        return spirv_help(m, SPV_FMA_ONCE, operands);
+    const SpvId id = spirv_function(m, AU_K_FMA, spirv_scalar(m, AU_F32), operands, 3);
+    spirv_exact(m, id);
     return id;
 }
 
@@ -159,15 +172,6 @@ static SpvId quotient(SpvEmit *e, const AuInstr *in, const SpvId *x)
                       x);
 }
 
-static SpvId rounded(SpvEmit *e, AuKOp op, SpvId a)
-{
-    const uint32_t number = op == AU_K_FLOOR  ? GLSL_FLOOR
-                            : op == AU_K_CEIL ? GLSL_CEIL
-                            : op == AU_K_RINT ? GLSL_ROUND_EVEN
-                                              : GLSL_SQRT;
-    return spirv_glsl(e->m, number, spirv_scalar(e->m, AU_F32), &a, 1);
-}
-
 static SpvId plainly(SpvEmit *e, const AuInstr *in, AuScalar of, SpvId *x)
 {
     SpvModule *m = e->m;
@@ -179,7 +183,7 @@ static SpvId plainly(SpvEmit *e, const AuInstr *in, AuScalar of, SpvId *x)
         x[1] =
             spirv_make2(m, SPV_BitwiseAnd, type, x[1], spirv_bits(m, of, of == AU_I64 ? 63 : 31));
     const SpvId id = spirv_make(m, op, type, x, in->count);
-    if (of == AU_F32 && is_rounded((AuKOp)in->op)) spirv_decorate(m, id, SPV_IS_NoContraction);
+    if (of == AU_F32 && is_rounded((AuKOp)in->op)) spirv_exact(m, id);
     return id;
 }
 
@@ -202,11 +206,10 @@ static SpvId compute(SpvEmit *e, AuVal v, AuScalar of, SpvId *x)
     case AU_K_CVT: return spirv_convert(m, of, to, x[0]);
     case AU_K_BITCAST:
         return of == to ? x[0] : spirv_make1(m, SPV_Bitcast, spirv_scalar(m, to), x[0]);
-    case AU_K_FLOOR:
-    case AU_K_CEIL:
-    case AU_K_RINT:
-    case AU_K_SQRT: return rounded(e, (AuKOp)in->op, x[0]);
+    case AU_K_NEG: return of == AU_F32 ? negated(m, x[0]) : plainly(e, in, of, x);
     }
+    if (m->flavour->functions[in->op])
+        return spirv_function(m, in->op, spirv_scalar(m, to), x, in->count);
     return plainly(e, in, of, x);
 }
 

@@ -1,0 +1,68 @@
+/* entry_kernel.c - the head of a kernel of flavour Kernel: arguments are parameters of the function, where an address is two: a pointer,
+ * and a number of 64 bits, the offset of element 0 in elements (as OpenCL C of target `opencl` has them). Places in the grid are
+ * built-in vectors of 64 bits. */
+#include "emit.h"
+
+enum { ALIGNED = 2 /* Memory Operands */, VECTOR_BYTES = 32 };
+
+static SpvId parameter(SpvEmit *e, SpvId type, const char *name)
+{
+    const SpvId id = spirv_id(e->m);
+    e->parameters[e->parameter_count++] = (SpvParameter){type, id};
+    spirv_name(e->m, id, name);
+    return id;
+}
+
+static SpvId tensor(SpvEmit *e, const AuArg *arg, bool used)
+{
+    SpvModule *m = e->m;
+    const AuMemory *memory = &e->k->mems[arg->mem.i];
+    spirv_storage(m, memory);
+    const SpvId type = spirv_pointer(m, e->flavour->far, spirv_stored(m, memory->scalar));
+    const SpvId buffer = parameter(e, type, arg->name);
+    const SpvId offset =
+        parameter(e, spirv_scalar(m, AU_I64), au_format(m->arena, "%s_offset", arg->name));
+    return used ? spirv_make2(m, SPV_InBoundsPtrAccessChain, type, buffer, offset) : 0;
+}
+
+static SpvId number(SpvEmit *e, const AuArg *arg)
+{
+    const AuScalar scalar = arg->kind == AU_ARG_I32   ? AU_I32
+                            : arg->kind == AU_ARG_F32 ? AU_F32
+                                                      : AU_I64;
+    return parameter(e, spirv_scalar(e->m, scalar), arg->name);
+}
+
+/* Element [n] of a built-in vector, as 32 bits. */
+static SpvId element(SpvEmit *e, SpvId *variable, uint32_t which, const char *name, uint32_t n)
+{
+    SpvModule *m = e->m;
+    const SpvId wide = spirv_scalar(m, AU_I64);
+    const SpvId all = spirv_type(m, SPV_TypeVector, SPV_WORDS(wide, 3));
+    if (!*variable) {
+        *variable = spirv_builtin(e, which, all, name);
+        spirv_decorate(m, *variable, SPV_IS_Constant);
+    }
+    const SpvId v = spirv_make(m, SPV_Load, all, SPV_WORDS(*variable, ALIGNED, VECTOR_BYTES));
+    const SpvId one = spirv_make(m, SPV_CompositeExtract, wide, SPV_WORDS(v, n));
+    return spirv_make1(m, SPV_UConvert, spirv_scalar(m, AU_I32), one);
+}
+
+void spirv_kernel_open(SpvEmit *e, const SpvUses *uses)
+{
+    SpvModule *m = e->m;
+    const AuKernel *k = e->k;
+    SpvId place = 0, count = 0, thread = 0;
+    e->parameters = AU_NEW_ARRAY(m->arena, SpvParameter, 2 * (size_t)k->arg_count + 1);
+    for (uint32_t n = 0; n < k->arg_count; n++)
+        e->args[n] = k->args[n].kind == AU_ARG_POINTER ? tensor(e, &k->args[n], uses->args[n])
+                                                       : number(e, &k->args[n]);
+    for (uint32_t n = 0; n < 3; n++) {
+        if (uses->block[n])
+            e->block[n] = element(e, &place, SPV_BUILTIN_WorkgroupId, "blocks_place", n);
+        if (uses->blocks[n])
+            e->blocks[n] = element(e, &count, SPV_BUILTIN_NumWorkgroups, "blocks_count", n);
+    }
+    if (uses->lane || uses->warp)
+        spirv_lanes(e, element(e, &thread, SPV_BUILTIN_LocalInvocationId, "thread", 0));
+}

@@ -1,0 +1,98 @@
+/* flavour.c - the rows of flavour.h. Numbers are those of the SPIR-V specification and of its two sets of extended instructions. */
+#include "emit.h"
+
+enum { /* Memory Semantics, Memory Operands, Scope */
+       ACQUIRE_RELEASE = 8,
+       SEQUENTIAL = 0x10,
+       OF_BUFFERS = 0x40,
+       OF_WORKGROUP = 0x100,
+       OF_CROSS_WORKGROUP = 0x200,
+       MAKE_AVAILABLE = 0x2000,
+       MAKE_VISIBLE = 0x4000,
+       NON_PRIVATE = 0x20,
+       SCOPE_DEVICE = 1,
+       SCOPE_QUEUE_FAMILY = 5
+};
+enum { PHYSICAL_64 = 2, PHYSICAL_STORAGE_BUFFER_64 = 5348, MODEL_OPENCL = 2, MODEL_VULKAN = 3 };
+enum { EXECUTES_COMPUTE = 5, EXECUTES_KERNEL = 6 };
+enum { SHADER_ORDER = ACQUIRE_RELEASE | OF_BUFFERS | MAKE_AVAILABLE | MAKE_VISIBLE };
+
+static bool shader_has(AuKOp op) { return spirv_shader.functions[op] != 0; }
+static bool kernel_has(AuKOp op) { return spirv_kernel.functions[op] != 0; }
+
+#define NUMBERS(...)                                                                               \
+    {                                                                                              \
+        (const uint32_t[]){__VA_ARGS__}, sizeof(uint32_t[]){__VA_ARGS__} / 4                       \
+    }
+
+const SpvFlavour spirv_shader = {
+    .name = "SPIR-V for Vulkan",
+    .version = 0x10500,
+    .capabilities =
+        NUMBERS(SPV_CAP_Shader, SPV_CAP_PhysicalStorageBufferAddresses, SPV_CAP_VulkanMemoryModel,
+                SPV_CAP_SignedZeroInfNanPreserve, SPV_CAP_RoundingModeRTE),
+    .addressing = PHYSICAL_STORAGE_BUFFER_64,
+    .memory_model = MODEL_VULKAN,
+    .execution_model = EXECUTES_COMPUTE,
+    .modes = NUMBERS(SPV_MODE_SignedZeroInfNanPreserve, SPV_MODE_RoundingModeRTE),
+    .modes_have_bits = true,
+    .banner = SPV_ModuleProcessed,
+    .set = "GLSL.std.450",
+    .functions = {[AU_K_RINT] = 2,
+                  [AU_K_ABS] = 4,
+                  [AU_K_FLOOR] = 8,
+                  [AU_K_CEIL] = 9,
+                  [AU_K_SQRT] = 31,
+                  [AU_K_FMA] = 50},
+    .native = shader_has,
+    .marks_exact = true,
+    .far = SPV_IN_PhysicalStorageBuffer,
+    .far_bits16 = SPV_CAP_StorageBuffer16BitAccess,
+    .far_bits8 = SPV_CAP_StorageBuffer8BitAccess,
+    .seen = NON_PRIVATE,
+    .everywhere = SCOPE_QUEUE_FAMILY,
+    .order_far = SHADER_ORDER,
+    .order_all = SHADER_ORDER | OF_WORKGROUP,
+    .open = spirv_shader_open,
+    .close = spirv_shader_close,
+};
+
+/* SPIR-V 1.0, which every device with modules takes. log2, tanh, erf and pow are too coarse there, as in OpenCL C (codegen/c/opencl.c).
+ * Intel's compiler for processors forgets the sign of what lives across a barrier (docs/dev/testing.md), so -a is a difference. */
+const SpvFlavour spirv_kernel = {
+    .name = "SPIR-V for OpenCL",
+    .version = 0x10000,
+    .capabilities = NUMBERS(SPV_CAP_Kernel, SPV_CAP_Addresses),
+    .addressing = PHYSICAL_64,
+    .memory_model = MODEL_OPENCL,
+    .execution_model = EXECUTES_KERNEL,
+    .modes = NUMBERS(SPV_MODE_ContractionOff),
+    .banner = SPV_String,
+    .set = "OpenCL.std",
+    .functions = {[AU_K_CEIL] = 12,
+                  [AU_K_COS] = 14,
+                  [AU_K_EXP] = 19,
+                  [AU_K_EXP2] = 20,
+                  [AU_K_EXPM1] = 22,
+                  [AU_K_ABS] = 23,
+                  [AU_K_FLOOR] = 25,
+                  [AU_K_FMA] = 26,
+                  [AU_K_LOG] = 37,
+                  [AU_K_LOG1P] = 40,
+                  [AU_K_RINT] = 53,
+                  [AU_K_RSQRT] = 56,
+                  [AU_K_SIN] = 57,
+                  [AU_K_SQRT] = 61,
+                  [AU_K_MULHI] = 203},
+    .native = kernel_has,
+    .fma_rounds_once = true,
+    .negates_by_difference = true,
+    .has_pointers = true,
+    .far = SPV_IN_CrossWorkgroup,
+    .far_bits16 = SPV_CAP_Int16,
+    .far_bits8 = SPV_CAP_Int8,
+    .everywhere = SCOPE_DEVICE,
+    .order_far = SEQUENTIAL | OF_CROSS_WORKGROUP,
+    .order_all = SEQUENTIAL | OF_CROSS_WORKGROUP | OF_WORKGROUP,
+    .open = spirv_kernel_open,
+};

@@ -1,0 +1,48 @@
+/* flavour.h - what SPIR-V for Vulkan and SPIR-V for OpenCL and Level Zero spell differently: one emitter, a row each (flavour.c).
+ * What rows cannot say is how arguments and places in the grid come: a function a flavour. */
+#ifndef AU_CODEGEN_SPIRV_FLAVOUR_H
+#define AU_CODEGEN_SPIRV_FLAVOUR_H
+
+#include "module.h"
+
+/* What a kernel reads of its arguments and of its place in the grid. */
+typedef struct SpvUses {
+    bool *args;
+    bool block[3], blocks[3], lane, warp;
+} SpvUses;
+
+typedef struct SpvNumbers {
+    const uint32_t *at;
+    uint32_t count;
+} SpvNumbers;
+
+struct SpvEmit;
+typedef struct SpvFlavour {
+    const char *name;        /* in messages */
+    uint32_t version;        /* the word of the header: 0x10500 is 1.5 */
+    SpvNumbers capabilities; /* of every module */
+    uint32_t addressing, memory_model, execution_model;
+    SpvNumbers modes; /* of every kernel beside its size; Shader's have an operand, 32 bits */
+    bool modes_have_bits;
+    uint32_t banner; /* the instruction that carries it: without an id, or OpString */
+    const char *
+        set; /* of extended instructions, and their numbers; 0: there is none that is good enough */
+    uint8_t functions[AU_K_COUNT];
+    bool (*native)(AuKOp op); /* whether the set has it: else it is expanded */
+    bool marks_exact;         /* each result that must not be contracted; else a mode says it */
+    bool fma_rounds_once;     /* the set's does so on every device */
+    bool negates_by_difference;
+    bool
+        has_pointers; /* arguments are pointers to elements; else numbers, and every access makes a pointer */
+    uint32_t far;                   /* storage class of global memory */
+    uint32_t far_bits16, far_bits8; /* capabilities of elements there */
+    uint32_t seen;                  /* Memory Operands of what others see */
+    uint32_t everywhere;            /* the scope of all blocks of a launch */
+    uint32_t order_far, order_all;  /* Memory Semantics of fences between blocks, of barriers */
+    void (*open)(struct SpvEmit *e, const SpvUses *uses); /* arguments, places in the grid */
+    void (*close)(struct SpvEmit *e);
+} SpvFlavour;
+extern const SpvFlavour spirv_shader; /* Vulkan */
+extern const SpvFlavour spirv_kernel; /* OpenCL, Level Zero */
+
+#endif
