@@ -1,6 +1,8 @@
 /* opencl.c - see opencl.h. */
 #include "opencl.h"
 
+#include "emit.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -24,6 +26,25 @@ static void check(cl_int status, const char *what)
     if (status != CL_SUCCESS) fail_msg("%s: OpenCL error %d", what, status);
 }
 
+static void open_device(ClDevice *d)
+{
+    cl_int status;
+    const size_t length = strlen(d->name);
+    if (d->takes_modules) snprintf(d->name + length, sizeof d->name - length, " (SPIR-V)");
+    d->context = clCreateContext(NULL, 1, &d->id, NULL, NULL, &status);
+    check(status, "clCreateContext");
+    d->queue = clCreateCommandQueue(d->context, d->id, 0, &status);
+    check(status, "clCreateCommandQueue");
+}
+
+static bool takes_modules(cl_device_id id)
+{
+    char versions[256] = "";
+    return clGetDeviceInfo(id, CL_DEVICE_IL_VERSION, sizeof versions, versions, NULL) ==
+               CL_SUCCESS &&
+           strstr(versions, "SPIR-V_1.0");
+}
+
 uint32_t cl_devices(ClDevice *devices, uint32_t most)
 {
     cl_platform_id platforms[8];
@@ -34,15 +55,13 @@ uint32_t cl_devices(ClDevice *devices, uint32_t most)
         cl_uint found = 0;
         if (clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, 8, ids, &found) != CL_SUCCESS)
             continue;
-        for (cl_uint n = 0; n < found && count < most; n++) {
-            ClDevice *d = &devices[count++];
-            cl_int status;
-            d->id = ids[n];
-            clGetDeviceInfo(d->id, CL_DEVICE_NAME, sizeof d->name, d->name, NULL);
-            d->context = clCreateContext(NULL, 1, &d->id, NULL, NULL, &status);
-            check(status, "clCreateContext");
-            d->queue = clCreateCommandQueue(d->context, d->id, 0, &status);
-            check(status, "clCreateCommandQueue");
+        for (cl_uint n = 0; n < 2 * found && count < most; n++) {
+            ClDevice *d = &devices[count];
+            *d = (ClDevice){.id = ids[n / 2], .takes_modules = n % 2};
+            if (d->takes_modules && !takes_modules(d->id)) continue;
+            clGetDeviceInfo(d->id, CL_DEVICE_NAME, 128, d->name, NULL);
+            open_device(d);
+            count++;
         }
     }
     return count;
@@ -56,12 +75,34 @@ void cl_close(ClDevice *devices, uint32_t count)
     }
 }
 
-static cl_program build(Bench *b, const ClDevice *d, const char *source)
+static cl_program with_module(Bench *b, const ClDevice *d, AuKernel *k)
+{
+    cl_int status;
+    SpvWords words = {0};
+    if (!spirv_kernels(b->arena, b->diags, &spirv_kernel, &k, 1, &words)) {
+        AuText shown = {.arena = b->arena};
+        au_diags_render(b->diags, &shown);
+        fail_msg("%s", au_text_str(&shown));
+    }
+    const cl_program program = clCreateProgramWithIL(
+        d->context, words.at, (size_t)words.count * sizeof *words.at, &status);
+    check(status, "clCreateProgramWithIL");
+    return program;
+}
+
+static cl_program with_source(const ClDevice *d, const char *source)
 {
     cl_int status;
     const cl_program program = clCreateProgramWithSource(d->context, 1, &source, NULL, &status);
     check(status, "clCreateProgramWithSource");
-    if (clBuildProgram(program, 1, &d->id, "-cl-std=CL1.2", NULL, NULL) != CL_SUCCESS) {
+    return program;
+}
+
+static cl_program build(Bench *b, const ClDevice *d, AuKernel *k, const char *source)
+{
+    const cl_program program = d->takes_modules ? with_module(b, d, k) : with_source(d, source);
+    const char *options = d->takes_modules ? "" : "-cl-std=CL1.2";
+    if (clBuildProgram(program, 1, &d->id, options, NULL, NULL) != CL_SUCCESS) {
         char *log = au_alloc(b->arena, 1 << 16);
         clGetProgramBuildInfo(program, d->id, CL_PROGRAM_BUILD_LOG, 1 << 16, log, NULL);
         fail_msg("%s does not compile it:\n%s\n%s", d->name, log, source);
@@ -120,9 +161,9 @@ static void set_arguments(const AuKernel *k, cl_kernel kernel, const Buffer *buf
     }
 }
 
-void cl_run(Bench *b, const ClDevice *d, const AuKernel *k, const char *source, const AuKRun *run)
+void cl_run(Bench *b, const ClDevice *d, AuKernel *k, const char *source, const AuKRun *run)
 {
-    const cl_program program = build(b, d, source);
+    const cl_program program = build(b, d, k, source);
     cl_int status;
     const cl_kernel kernel = clCreateKernel(program, k->name, &status);
     check(status, "clCreateKernel");
