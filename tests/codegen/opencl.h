@@ -3,7 +3,7 @@
 #ifndef AU_TEST_OPENCL_H
 #define AU_TEST_OPENCL_H
 
-#define CL_TARGET_OPENCL_VERSION 210
+#define CL_TARGET_OPENCL_VERSION          210
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS /* clCreateCommandQueue: devices of 1.2 have no other */
 #include <CL/cl.h>
 
@@ -28,7 +28,6 @@ void cl_close(ClDevice *devices, uint32_t count);
 
 /* Runs the kernel on the device: buffers that the kernel writes are brought back. Every buffer lies at an odd offset between
  * borders, whose change fails the test, and so does any error of the device. [source]: for devices that are given it. */
-void cl_run(Bench *b, const ClDevice *device, AuKernel *k, const char *source,
-            const AuKRun *run);
+void cl_run(Bench *b, const ClDevice *device, AuKernel *k, const char *source, const AuKRun *run);
 
 #endif

@@ -15,6 +15,8 @@ ORDER = 0x8 | 0x40 | 0x2000 | 0x4000  # AcquireRelease, UniformMemory, MakeAvail
 WORKGROUP_MEMORY = 0x100
 WORKGROUP, FUNCTION, FAR = 4, 7, 5349
 NO_CONTRACTION, FMA, QUEUE_FAMILY = 42, 50, 5
+KERNEL, CROSS_WORKGROUP, DEVICE, CONTRACTION_OFF = 6, 5, 1, 31
+KERNEL_ORDER = 0x10 | 0x200  # SequentiallyConsistent, CrossWorkgroupMemory
 
 
 def modules(data):
@@ -35,8 +37,64 @@ def modules(data):
     return found
 
 
+def is_kernel(instructions):
+    """Whether it is for OpenCL and Level Zero; else for Vulkan."""
+    return any(op == 17 and words[0] == KERNEL for op, words in instructions)
+
+
+def kernel_faults(instructions):
+    """What is wrong with a module of flavour Kernel by our rules."""
+    constants = {words[1]: words[2] for op, words in instructions if op == 43}
+    pointers = {words[0]: words[1:] for op, words in instructions if op == 32}
+    functions = {words[1] for op, words in instructions if op == 54}
+    entries = [words[1] for op, words in instructions if op == 15]
+    capabilities = {words[0] for op, words in instructions if op == 17}
+    needed = {KERNEL, 4} | {{64: INT64, 16: INT16, 8: INT8}[words[1]] for op, words in instructions if op == 21 and words[1] != 32}
+    kinds, inside = {}, None
+    for op, words in instructions:
+        if op == 54:
+            inside = words[1]
+        if len(words) > 1 and words[0] in pointers and op not in (32, 43):
+            kinds[words[1]] = pointers[words[0]][0]
+        if op == 55 and inside in entries and words[0] in pointers and pointers[words[0]][0] != CROSS_WORKGROUP:
+            yield f"parameter %{words[1]} of a kernel points to no global memory"
+        if op == 57 and words[2] in entries:
+            yield "a kernel is called"
+        if op == 224:
+            if constants[words[0]] != 2 or constants[words[1]] != 2:
+                yield "a barrier that is not the block's"
+            if constants[words[2]] != KERNEL_ORDER | WORKGROUP_MEMORY:
+                yield "a barrier that does not order shared and global memory"
+        if op == 225 and (constants[words[0]] != DEVICE or constants[words[1]] != KERNEL_ORDER):
+            yield "a fence that does not order memory between blocks"
+        if op in (230, 234) and constants[words[3]] != DEVICE:
+            yield "an atomic operation that other blocks may not see"
+        if op in (61, 62):
+            place = words[2] if op == 61 else words[0]
+            mask = words[3:] if op == 61 else words[2:]
+            if kinds.get(place) == CROSS_WORKGROUP and not (mask and mask[0] & 2):
+                yield f"an access to %{place} that says no alignment"
+        if op == 71 and words[1] == NO_CONTRACTION:
+            yield "a decoration of Vulkan's"
+    if not functions.issuperset(entries):
+        yield "an entry point that is no function"
+    for missing in sorted(needed - capabilities):
+        yield f"capability {missing} is needed and not declared"
+    for idle in sorted(capabilities - needed):
+        yield f"capability {idle} is declared and not needed"
+    modes = [words[1] for op, words in instructions if op == 16]
+    for mode in (17, CONTRACTION_OFF):
+        if modes.count(mode) != len(entries):
+            yield f"execution mode {mode} is not that of every kernel"
+
+
 def faults(instructions):
     """What is wrong with a module by our rules."""
+    return kernel_faults(instructions) if is_kernel(instructions) else shader_faults(instructions)
+
+
+def shader_faults(instructions):
+    """What is wrong with a module of flavour Shader by our rules."""
     capabilities = {words[0] for op, words in instructions if op == 17}
     constants = {words[1]: words[2] for op, words in instructions if op == 43}
     ints = {words[0]: words[1] for op, words in instructions if op == 21}
@@ -93,12 +151,12 @@ def faults(instructions):
             yield f"execution mode {mode} is not that of every kernel"
 
 
-def validated(validator, module):
-    """The validator's complaints, of both environments that modules are for."""
+def validated(validator, module, environments):
+    """The validator's complaints, of the environments that modules are for."""
     with tempfile.NamedTemporaryFile(suffix=".spv") as file:
         file.write(module)
         file.flush()
-        for environment in ("vulkan1.2", "vulkan1.3"):
+        for environment in environments:
             done = subprocess.run([validator, "--target-env", environment, file.name], capture_output=True, text=True)
             if done.returncode:
                 yield f"{environment}: {(done.stderr + done.stdout).strip()}"
@@ -108,7 +166,8 @@ def check(name, data, validator):
     wrong = 0
     found = modules(data)
     for n, (module, instructions) in enumerate(found):
-        for fault in [*faults(instructions), *(validated(validator, module) if validator else ())]:
+        environments = ("opencl2.1", "opencl2.2") if is_kernel(instructions) else ("vulkan1.2", "vulkan1.3")
+        for fault in [*faults(instructions), *(validated(validator, module, environments) if validator else ())]:
             print(f"{name}, module {n}: {fault}")
             wrong += 1
     return len(found), wrong
@@ -155,7 +214,25 @@ def self_test():
         data = struct.pack(f"<{len(header + caps + words)}I", *header, *caps, *words)
         found = list(faults(modules(data)[0][1]))
         assert any(expected in fault for fault in found), (expected, found)
-    print(f"{len(cases)} wrong modules were found")
+    kernel_caps = [word for c in (KERNEL, 4) for word in ins(17, c)]
+    of_kernels = {
+        "does not order shared": ins(21, 1, 32, 0) + ins(43, 1, 2, 2) + ins(43, 1, 3, 0x110) + ins(224, 2, 2, 3),
+        "not the block's": ins(21, 1, 32, 0) + ins(43, 1, 2, 1) + ins(43, 1, 3, 0x310) + ins(224, 2, 2, 3),
+        "between blocks": ins(21, 1, 32, 0) + ins(43, 1, 2, 2) + ins(43, 1, 3, 0x210) + ins(225, 2, 3),
+        "may not see": ins(21, 1, 32, 0) + ins(43, 1, 2, 2) + ins(234, 1, 5, 6, 2, 2, 2),
+        "says no alignment": ins(21, 1, 32, 0) + ins(32, 9, CROSS_WORKGROUP, 1) + ins(70, 9, 10, 12, 13) + ins(62, 10, 11),
+        "points to no global": ins(32, 9, 7, 1) + ins(15, 6, 5, 0) + ins(54, 4, 5, 0, 3) + ins(55, 9, 6),
+        "is called": ins(15, 6, 5, 0) + ins(54, 4, 5, 0, 3) + ins(57, 4, 6, 5),
+        "of Vulkan's": ins(71, 5, NO_CONTRACTION),
+        "capability 22 is needed": ins(21, 8, 16, 0),
+        "capability 11 is declared": ins(17, INT64),
+        "execution mode 31": ins(15, 6, 1, 0) + ins(54, 4, 1, 0, 3) + ins(16, 1, 17, 1, 1, 1),
+    }
+    for expected, words in of_kernels.items():
+        data = struct.pack(f"<{len(header + kernel_caps + words)}I", *header, *kernel_caps, *words)
+        found = list(faults(modules(data)[0][1]))
+        assert any(expected in fault for fault in found), (expected, found)
+    print(f"{len(cases) + len(of_kernels)} wrong modules were found")
 
 
 def main(arguments):

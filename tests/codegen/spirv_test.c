@@ -10,6 +10,17 @@ static const char *const kernels[] = {"attention", "bits", "block", "halves", "l
 static const char *folder;
 enum { KERNELS = sizeof kernels / sizeof *kernels, RANDOM = 60 };
 
+/* Of flavour Kernel, from a kernel of its own: functions of values become arithmetic, in each flavour others. */
+static SpvWords for_opencl(Bench *b, AuKernel *k)
+{
+    SpvWords words = {0};
+    if (spirv_kernels(b->arena, b->diags, &spirv_kernel, &k, 1, &words)) return words;
+    AuText shown = {.arena = b->arena};
+    au_diags_render(b->diags, &shown);
+    fail_msg("%s", au_text_str(&shown));
+    return words;
+}
+
 static AuBlob emitted(Bench *b, AuKernel *k, AuCodeStage stage)
 {
     AuBlob blob = {0};
@@ -36,12 +47,23 @@ static void write_module(Bench *b, const char *name, AuBlob module)
         fail_msg("%s.spv cannot be written", name);
 }
 
+static void write_kernel(Bench *b, const char *name, AuKernel *k)
+{
+    const SpvWords words = for_opencl(b, k);
+    write_module(b, au_format(b->arena, "%s-kernel", name),
+                 (AuBlob){words.at, (size_t)words.count * sizeof *words.at});
+}
+
 static void golden_texts(void **state)
 {
     (void)state;
     Bench b = bench_new();
     AuKernel *k = bench_kernel(&b, kernel_text(&b, "block"));
     golden_expect(&b, "block.txt", emitted(&b, k, AU_CODE_ASSEMBLY).bytes);
+    const SpvWords words = for_opencl(&b, bench_kernel(&b, kernel_text(&b, "block")));
+    AuText text = {.arena = b.arena};
+    spirv_print(words.at, words.count, &text);
+    golden_expect(&b, "block-kernel.txt", au_text_str(&text));
     bench_free(&b);
 }
 
@@ -95,6 +117,7 @@ static void texts_are_complete(void **state)
         for (const char *c = strstr(text.bytes, "Op"); c; c = strstr(c + 1, "Op"))
             if (c[2] >= '0' && c[2] <= '9') fail_msg("%s: no form: %.10s", kernels[n], c);
         write_module(&b, kernels[n], module);
+        write_kernel(&b, kernels[n], bench_kernel(&b, kernel_text(&b, kernels[n])));
         bench_free(&b);
     }
 }
@@ -107,6 +130,7 @@ static void random_modules(void **state)
         AuKernel *k = random_kernel(&b, seed, true);
         assert_true(kernel_verify(k, b.diags));
         write_module(&b, au_format(b.arena, "random%u", seed), emitted(&b, k, AU_CODE_FINAL));
+        write_kernel(&b, au_format(b.arena, "random%u", seed), random_kernel(&b, seed, true));
         bench_free(&b);
     }
 }
@@ -129,6 +153,7 @@ static void functions_round_once(void **state)
     assert_non_null(strstr(text, "OpSpecConstantFalse"));
     assert_non_null(strstr(text, "fma_rounds_once"));
     write_module(&b, "mathematics", emitted(&b, bench_kernel(&b, mathematics), AU_CODE_FINAL));
+    write_kernel(&b, "mathematics", bench_kernel(&b, mathematics));
     bench_free(&b);
 }
 
