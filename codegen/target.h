@@ -35,6 +35,7 @@ typedef struct AuTarget {
     const char *name; /* "cpu", "opencl" */
     uint32_t format;  /* aule_code_format of the artifact */
     bool on_request;  /* only compiled for where --target names it: it takes long */
+    bool has_handles; /* tensors are handles with offsets, as OpenCL's; else addresses, numbers */
     const AuArch *archs;
     uint32_t arch_count;
     bool (*native_math)(AuKOp op); /* which MATH ops it takes as they are */
@@ -51,9 +52,11 @@ extern const AuTarget au_target_cpu;    /* codegen/llvm/cpu.c */
 extern const AuTarget au_target_cuda;   /* codegen/llvm/cuda.c */
 extern const AuTarget au_target_opencl; /* codegen/c/opencl.c */
 extern const AuTarget au_target_vulkan; /* codegen/spirv/spirv.c */
+extern const AuTarget au_target_opencl_modules; /* the same: `opencl`, too, where devices take them */
 
-const AuTarget *const *au_targets(uint32_t *count); /* targets.c */
-const AuTarget *au_target(const char *name);        /* NULL: unknown */
+/* targets.c. Generators of one target, whose code is of different formats, have the same name. */
+const AuTarget *const *au_targets(uint32_t *count);
+const AuTarget *au_target(const char *name); /* the first one; NULL: unknown */
 
 /* ---- host objects and shared libraries (codegen/llvm/link.c) */
 

@@ -13,6 +13,7 @@ static const AuTarget *const targets[] = {
 #endif
 #ifdef AU_WITH_SPIRV
     &au_target_vulkan,
+    &au_target_opencl_modules,
 #endif
 };
 enum { TARGETS = sizeof targets / sizeof *targets };

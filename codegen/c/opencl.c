@@ -39,6 +39,7 @@ static bool emit(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, uint3
 
 const AuTarget au_target_opencl = {.name = "opencl",
                                    .format = AULE_CODE_OPENCL_C,
+                                   .has_handles = true,
                                    .archs = archs,
                                    .arch_count = sizeof archs / sizeof *archs,
                                    .native_math = native_math,

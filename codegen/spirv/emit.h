@@ -64,6 +64,7 @@ void spirv_open(SpvEmit *e);
 SpvId spirv_builtin(SpvEmit *e, uint32_t which, SpvId type, const char *name);
 /* A variable outside of functions, which the entry point names where it must. */
 SpvId spirv_global(SpvEmit *e, uint32_t storage, SpvId type, const char *name);
+void spirv_names_variable(SpvEmit *e, SpvId id); /* in the entry point */
 /* Lane and executor from the number of the work-item in its block. */
 void spirv_lanes(SpvEmit *e, SpvId all);
 /* The capability that elements of this type ask for. */

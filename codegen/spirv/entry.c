@@ -44,14 +44,18 @@ enum {
     ALL_NAMED = 0x10400
 }; /* from here on entry points name all variables, before only Input and Output */
 
+void spirv_names_variable(SpvEmit *e, SpvId id)
+{
+    AU_PUSH(e->m->arena, e->interface, e->interface_count, e->interface_capacity, id);
+}
+
 SpvId spirv_global(SpvEmit *e, uint32_t storage, SpvId type, const char *name)
 {
     SpvModule *m = e->m;
     const SpvId pointer = spirv_pointer(m, storage, type), id = spirv_id(m);
     spirv_put(m, &m->sections[SPV_GLOBALS], SPV_Variable, SPV_WORDS(pointer, id, storage));
     spirv_name(m, id, name);
-    if (storage == SPV_IN_Input || m->flavour->version >= ALL_NAMED)
-        AU_PUSH(m->arena, e->interface, e->interface_count, e->interface_capacity, id);
+    if (storage == SPV_IN_Input || m->flavour->version >= ALL_NAMED) spirv_names_variable(e, id);
     return id;
 }
 

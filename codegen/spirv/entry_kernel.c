@@ -33,17 +33,38 @@ static SpvId number(SpvEmit *e, const AuArg *arg)
     return parameter(e, spirv_scalar(e->m, scalar), arg->name);
 }
 
-/* Element [n] of a built-in vector, as 32 bits. */
-static SpvId element(SpvEmit *e, SpvId *variable, uint32_t which, const char *name, uint32_t n)
+/* Built-in vectors of which a kernel wants elements. */
+static const struct Place {
+    uint32_t which;
+    const char *name;
+} places[] = {{SPV_BUILTIN_WorkgroupId, "blocks_place"},
+              {SPV_BUILTIN_NumWorkgroups, "blocks_count"},
+              {SPV_BUILTIN_LocalInvocationId, "thread"}};
+enum { PLACE, COUNT, THREAD };
+
+/* A module has one variable of each: Intel's compiler knows no second one. */
+static SpvId place_of(SpvEmit *e, uint32_t n, SpvId type)
+{
+    SpvModule *m = e->m;
+    if (!m->places[n]) {
+        m->places[n] = spirv_builtin(e, places[n].which, type, places[n].name);
+        spirv_decorate(m, m->places[n], SPV_IS_Constant);
+        return m->places[n];
+    }
+    for (uint32_t i = 0; i < e->interface_count; i++)
+        if (e->interface[i] == m->places[n]) return m->places[n];
+    spirv_names_variable(e, m->places[n]);
+    return m->places[n];
+}
+
+/* Its element [n], as 32 bits. */
+static SpvId element(SpvEmit *e, uint32_t place, uint32_t n)
 {
     SpvModule *m = e->m;
     const SpvId wide = spirv_scalar(m, AU_I64);
     const SpvId all = spirv_type(m, SPV_TypeVector, SPV_WORDS(wide, 3));
-    if (!*variable) {
-        *variable = spirv_builtin(e, which, all, name);
-        spirv_decorate(m, *variable, SPV_IS_Constant);
-    }
-    const SpvId v = spirv_make(m, SPV_Load, all, SPV_WORDS(*variable, ALIGNED, VECTOR_BYTES));
+    const SpvId from = place_of(e, place, all);
+    const SpvId v = spirv_make(m, SPV_Load, all, SPV_WORDS(from, ALIGNED, VECTOR_BYTES));
     const SpvId one = spirv_make(m, SPV_CompositeExtract, wide, SPV_WORDS(v, n));
     return spirv_make1(m, SPV_UConvert, spirv_scalar(m, AU_I32), one);
 }
@@ -52,17 +73,13 @@ void spirv_kernel_open(SpvEmit *e, const SpvUses *uses)
 {
     SpvModule *m = e->m;
     const AuKernel *k = e->k;
-    SpvId place = 0, count = 0, thread = 0;
     e->parameters = AU_NEW_ARRAY(m->arena, SpvParameter, 2 * (size_t)k->arg_count + 1);
     for (uint32_t n = 0; n < k->arg_count; n++)
         e->args[n] = k->args[n].kind == AU_ARG_POINTER ? tensor(e, &k->args[n], uses->args[n])
                                                        : number(e, &k->args[n]);
     for (uint32_t n = 0; n < 3; n++) {
-        if (uses->block[n])
-            e->block[n] = element(e, &place, SPV_BUILTIN_WorkgroupId, "blocks_place", n);
-        if (uses->blocks[n])
-            e->blocks[n] = element(e, &count, SPV_BUILTIN_NumWorkgroups, "blocks_count", n);
+        if (uses->block[n]) e->block[n] = element(e, PLACE, n);
+        if (uses->blocks[n]) e->blocks[n] = element(e, COUNT, n);
     }
-    if (uses->lane || uses->warp)
-        spirv_lanes(e, element(e, &thread, SPV_BUILTIN_LocalInvocationId, "thread", 0));
+    if (uses->lane || uses->warp) spirv_lanes(e, element(e, THREAD, 0));
 }

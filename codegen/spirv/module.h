@@ -67,6 +67,7 @@ typedef struct SpvModule {
     SpvKnown *known; /* a hash table of the types and constants in SPV_GLOBALS */
     uint32_t known_count, known_room;
     SpvId functions;            /* the set of extended instructions */
+    SpvId places[3];            /* built-in variables that kernels share (entry_kernel.c) */
     SpvId helpers[SPV_HELPERS]; /* functions that kernels call (helpers.c) */
     SpvId fused, cuts_loops;    /* specialisation constants of helpers.c and entry.c; 0: not made */
 } SpvModule;

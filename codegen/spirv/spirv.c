@@ -1,4 +1,5 @@
-/* spirv.c - the target `vulkan`: SPIR-V modules for any Vulkan 1.2 device with the features that docs/dev/vulkan.md lists. */
+/* spirv.c - modules for any Vulkan 1.2 device with the features that docs/dev/vulkan.md lists (target `vulkan`), and for OpenCL devices
+ * that take them (target `opencl`, beside its source). */
 #include "emit.h"
 #include "target.h"
 
@@ -13,6 +14,14 @@ static const AuArch archs[] = {{.name = "vulkan12",
                                 .by_default = true,
                                 .wish = ""}};
 
+/* Version 1.0 is enough. Nothing more is known of the device than of one that is given source. */
+static const AuArch opencl_archs[] = {{.name = "spirv",
+                                       .caps = "simt32",
+                                       .features = "SPIR-V_1.0",
+                                       .f16 = true,
+                                       .bf16 = true,
+                                       .wish = ""}};
+
 /* All of them are expanded, by the emitter, which must know which sums belong to an expansion (docs/dev/vulkan.md, 4). */
 static bool native_math(AuKOp op)
 {
@@ -23,15 +32,18 @@ static bool native_math(AuKOp op)
 static bool emit(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, uint32_t count,
                  const AuArch *arch, AuCodeStage stage, uint32_t optimize, AuBlob *out)
 {
-    (void)arch, (void)optimize;
+    const bool for_opencl = arch == opencl_archs;
+    const SpvFlavour *flavour = for_opencl ? &spirv_kernel : &spirv_shader;
+    (void)optimize;
     SpvWords words = {0};
     if (stage == AU_CODE_IR) {
         const AuSpan nowhere = {0};
         au_error(diags, AU_E0623, nowhere,
-                 "target vulkan has no LLVM IR; it emits modules: spirv, spirv-text");
+                 "target %s has no LLVM IR; it emits modules: spirv, spirv-text",
+                 for_opencl ? "opencl" : "vulkan");
         return false;
     }
-    if (!spirv_kernels(arena, diags, &spirv_shader, kernels, count, &words)) return false;
+    if (!spirv_kernels(arena, diags, flavour, kernels, count, &words)) return false;
     *out = (AuBlob){words.at, (size_t)words.count * sizeof *words.at};
     if (stage == AU_CODE_FINAL) return true;
     AuText text = {.arena = arena};
@@ -47,3 +59,11 @@ const AuTarget au_target_vulkan = {.name = "vulkan",
                                    .arch_count = sizeof archs / sizeof *archs,
                                    .native_math = native_math,
                                    .emit = emit};
+
+const AuTarget au_target_opencl_modules = {.name = "opencl",
+                                           .format = AULE_CODE_SPIRV,
+                                           .has_handles = true,
+                                           .archs = opencl_archs,
+                                           .arch_count = 1,
+                                           .native_math = native_math,
+                                           .emit = emit};

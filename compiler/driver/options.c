@@ -80,13 +80,14 @@ static bool choose_targets(AuChoice *c, const char *list, uint32_t emit, const c
     const AuTarget *const *all = au_targets(&all_count);
     AuText known = {.arena = c->arena};
     for (uint32_t n = 0; n < all_count; n++)
-        au_text_add(&known, "%s%s", n ? ", " : "", all[n]->name);
+        if (au_target(all[n]->name) == all[n])
+            au_text_add(&known, "%s%s", n ? ", " : "", all[n]->name);
     if (!list) return choose_all(c, emit, archs);
     if (!split(c, "targets", list, ',', &names)) return false;
     for (uint32_t n = 0; n < names.count; n++) {
-        const AuTarget *t = au_target(names.at[n]);
-        if (!t) return wrong(c, "target", names.at[n], au_text_str(&known));
-        c->targets[c->target_count++] = t;
+        if (!au_target(names.at[n])) return wrong(c, "target", names.at[n], au_text_str(&known));
+        for (uint32_t t = 0; t < all_count; t++)
+            if (strcmp(all[t]->name, names.at[n]) == 0) c->targets[c->target_count++] = all[t];
     }
     return names.count > 0 || wrong(c, "target", list, au_text_str(&known));
 }

@@ -59,6 +59,7 @@ static aule_status found(AuFinder *finder, const AuOpenCL *cl, const char *platf
     info_text(cl, device, CL_DEVICE_NAME, &name);
     info_text(cl, device, CL_DEVICE_VERSION, &version);
     info_text(cl, device, CL_DEVICE_EXTENSIONS, &features);
+    rt_opencl_il(cl, device, &features);
     rt_text_add(&driver, "%s, %s, ", platform, rt_text_str(&version));
     info_text(cl, device, CL_DRIVER_VERSION, &driver);
     const char *reason = why_not(cl, device, rt_text_str(&version));
@@ -129,7 +130,10 @@ static aule_status not_found(AuFinder *finder, const char *reason, AuSink sink)
 static aule_status find(AuFinder *finder, AuSink sink)
 {
     AuOpenCL cl;
+    AuOpenCLCode forced;
     AuText why = {.memory = sink.memory};
+    aule_status wrong = rt_opencl_code(&forced, sink);
+    if (wrong) return wrong;
     if (!rt_opencl_api(&cl, &why)) {
         aule_status status = not_found(finder, rt_text_str(&why), sink);
         rt_text_free(&why);
@@ -198,9 +202,13 @@ static aule_status open_opencl(AuHeap memory, uint32_t index, const aule_device_
     if (!status && index >= list_devices(&o->cl, listed, &code))
         status = rt_fail(sink, AULE_ERROR_DEVICE, "opencl: the device is gone");
     if (!status) {
+        AuText versions = {.memory = memory};
         o->device = listed[index].device;
-        status = make_context(o, options->context, sink);
+        o->program_with_il = rt_opencl_il(&o->cl, o->device, &versions);
+        if (versions.failed) status = rt_fail_memory(sink);
+        rt_text_free(&versions);
     }
+    if (!status) { status = make_context(o, options->context, sink); }
     if (!status) {
         o->queue = o->cl.clCreateCommandQueue(o->context, o->device, CL_QUEUE_PROFILING, &code);
         status = rt_opencl_check(sink, "clCreateCommandQueue", code);
@@ -331,6 +339,7 @@ const AuBackend au_backend_opencl = {
     .find = find,
     .open = open_opencl,
     .close = close_opencl,
+    .rank_arch = rt_opencl_rank_arch,
     .load = rt_opencl_load,
     .unload = rt_opencl_unload,
     .check_memory = check_memory,

@@ -4,10 +4,17 @@
 #include <stdio.h>
 
 /* Where the loader's answer goes: functions and objects have no common pointer in C. */
-static bool load_function(void *library, const char *name, void *function, AuText *why)
+static void look_up(void *library, const char *name, void *function)
 {
     void *found = dlsym(library, name);
     memcpy(function, &found, sizeof found);
+}
+
+static bool load_function(void *library, const char *name, void *function, AuText *why)
+{
+    void *found;
+    look_up(library, name, function);
+    memcpy(&found, function, sizeof found);
     if (!found && !why->length)
         rt_text_add(why, "libOpenCL.so.1 has no %s: OpenCL 1.2 is needed", name);
     return found != NULL;
@@ -32,6 +39,7 @@ bool rt_opencl_api(AuOpenCL *cl, AuText *why)
     if (!fine) return false;
 #define CL(result, name, arguments)                                                                \
     fine = load_function(library, #name, (void *)&cl->name, why) && fine;
+#define MAYBE(result, name, arguments) look_up(library, #name, (void *)&cl->name);
 #include "opencl_api.def"
     dlclose(library);
     return fine;

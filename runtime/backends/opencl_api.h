@@ -25,6 +25,7 @@ enum {
     CL_DEVICE_TYPE = 0x1000,
     CL_DEVICE_MAX_COMPUTE_UNITS = 0x1002,
     CL_DEVICE_MAX_WORK_GROUP_SIZE = 0x1004,
+    CL_DEVICE_ADDRESS_BITS = 0x100D,
     CL_DEVICE_GLOBAL_MEM_SIZE = 0x101F,
     CL_DEVICE_ENDIAN_LITTLE = 0x1026,
     CL_DEVICE_AVAILABLE = 0x1027,
@@ -33,6 +34,8 @@ enum {
     CL_DRIVER_VERSION = 0x102D,
     CL_DEVICE_VERSION = 0x102F,
     CL_DEVICE_EXTENSIONS = 0x1030,
+    CL_DEVICE_PLATFORM = 0x1031,
+    CL_DEVICE_IL_VERSION = 0x105B,
     CL_CONTEXT_DEVICES = 0x1081,
     CL_QUEUE_CONTEXT = 0x1090,
     CL_QUEUE_PROPERTIES = 0x1093,
@@ -49,6 +52,7 @@ static const cl_ulong CL_DEVICE_TYPE_ALL = 0xFFFFFFFF;
 
 typedef struct AuOpenCL {
 #define CL(result, name, arguments) result(*name) arguments;
+#define MAYBE                       CL
 #include "opencl_api.def"
 } AuOpenCL;
 

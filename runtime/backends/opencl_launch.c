@@ -93,19 +93,31 @@ static aule_status check_kernel(OpenCL *o, cl_kernel kernel, const aule_launch_v
     return AULE_OK;
 }
 
-static aule_status build(OpenCL *o, Program *p, AuSink sink)
+/* The program, and the options that its code is built with. */
+static aule_status create(OpenCL *o, Program *p, const char **options, AuSink sink)
 {
     const char *text = p->variant->code;
     size_t length = (size_t)p->variant->code_bytes;
     cl_int code;
+    *options = "";
+    if (p->variant->code_format == AULE_CODE_SPIRV) {
+        p->program = o->program_with_il(o->context, text, length, &code);
+        return rt_opencl_check(sink, "clCreateProgramWithIL", code);
+    }
     p->program = o->cl.clCreateProgramWithSource(o->context, 1, &text, &length, &code);
-    if (code != 0) return rt_opencl_check(sink, "clCreateProgramWithSource", code);
     /* Generated code asks whether it runs on a processor: how far loops are unrolled depends on it. */
     cl_ulong type = 0;
     o->cl.clGetDeviceInfo(o->device, CL_DEVICE_TYPE, sizeof type, &type, NULL);
-    const char *options =
-        type & CL_DEVICE_TYPE_CPU ? "-cl-std=CL1.2 -D AULE_PROCESSOR" : "-cl-std=CL1.2";
-    code = o->cl.clBuildProgram(p->program, 1, &o->device, options, NULL, NULL);
+    *options = type & CL_DEVICE_TYPE_CPU ? "-cl-std=CL1.2 -D AULE_PROCESSOR" : "-cl-std=CL1.2";
+    return rt_opencl_check(sink, "clCreateProgramWithSource", code);
+}
+
+static aule_status build(OpenCL *o, Program *p, AuSink sink)
+{
+    const char *options;
+    aule_status status = create(o, p, &options, sink);
+    if (status) return status;
+    cl_int code = o->cl.clBuildProgram(p->program, 1, &o->device, options, NULL, NULL);
     if (code != 0) return fail_build(o, p, code, sink);
     for (uint32_t i = 0; i < p->variant->launch_count; i++) {
         const aule_launch_v1 *launch = rt_launch(p->variant, i);
@@ -113,7 +125,7 @@ static aule_status build(OpenCL *o, Program *p, AuSink sink)
         if (!p->kernels[i].held) return rt_fail_memory(sink);
         p->kernels[i].object = o->cl.clCreateKernel(p->program, launch->entry, &code);
         if (code != 0) return rt_opencl_check(sink, "clCreateKernel", code);
-        aule_status status = check_kernel(o, p->kernels[i].object, launch, sink);
+        status = check_kernel(o, p->kernels[i].object, launch, sink);
         if (status) return status;
     }
     return AULE_OK;
@@ -122,9 +134,12 @@ static aule_status build(OpenCL *o, Program *p, AuSink sink)
 aule_status rt_opencl_load(void *state, const aule_variant_v1 *variant, void **program, AuSink sink)
 {
     OpenCL *o = state;
-    if (variant->code_format != AULE_CODE_OPENCL_C)
-        return rt_fail(sink, AULE_ERROR_UNSUPPORTED, "opencl: code of format %u, expected OpenCL C",
+    if (variant->code_format != AULE_CODE_OPENCL_C && variant->code_format != AULE_CODE_SPIRV)
+        return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
+                       "opencl: code of format %u, expected OpenCL C or SPIR-V",
                        variant->code_format);
+    if (variant->code_format == AULE_CODE_SPIRV && !o->program_with_il)
+        return rt_fail(sink, AULE_ERROR_UNSUPPORTED, "opencl: the device takes no SPIR-V");
     Program *p = rt_alloc(o->memory, sizeof *p);
     Kernel *kernels = rt_alloc_array(o->memory, variant->launch_count, sizeof *kernels);
     if (!p || !kernels) {

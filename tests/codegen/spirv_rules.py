@@ -50,7 +50,7 @@ def kernel_faults(instructions):
     entries = [words[1] for op, words in instructions if op == 15]
     capabilities = {words[0] for op, words in instructions if op == 17}
     needed = {KERNEL, 4} | {{64: INT64, 16: INT16, 8: INT8}[words[1]] for op, words in instructions if op == 21 and words[1] != 32}
-    kinds, inside = {}, None
+    kinds, inside, places = {}, None, set()
     for op, words in instructions:
         if op == 54:
             inside = words[1]
@@ -74,6 +74,10 @@ def kernel_faults(instructions):
             mask = words[3:] if op == 61 else words[2:]
             if kinds.get(place) == CROSS_WORKGROUP and not (mask and mask[0] & 2):
                 yield f"an access to %{place} that says no alignment"
+        if op == 71 and words[1] == 11:
+            if words[2] in places:
+                yield f"two variables of the built-in {words[2]}: Intel's compiler knows one"
+            places.add(words[2])
         if op == 71 and words[1] == NO_CONTRACTION:
             yield "a decoration of Vulkan's"
     if not functions.issuperset(entries):
@@ -223,6 +227,7 @@ def self_test():
         "says no alignment": ins(21, 1, 32, 0) + ins(32, 9, CROSS_WORKGROUP, 1) + ins(70, 9, 10, 12, 13) + ins(62, 10, 11),
         "points to no global": ins(32, 9, 7, 1) + ins(15, 6, 5, 0) + ins(54, 4, 5, 0, 3) + ins(55, 9, 6),
         "is called": ins(15, 6, 5, 0) + ins(54, 4, 5, 0, 3) + ins(57, 4, 6, 5),
+        "two variables": ins(71, 5, 11, 26) + ins(71, 6, 11, 26),
         "of Vulkan's": ins(71, 5, NO_CONTRACTION),
         "capability 22 is needed": ins(21, 8, 16, 0),
         "capability 11 is declared": ins(17, INT64),

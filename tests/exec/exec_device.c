@@ -28,9 +28,12 @@ static bool runs(const aule_device_info *device, const AuArch *arch)
     return true;
 }
 
-/* The only one whose code a host would run: others are not compiled. NULL: all. */
+/* The only one whose code a host would run: others are not compiled. NULL: all that are made by default. */
 static const char *best_arch(const aule_device_info *device)
 {
+    const char *code = getenv("AULE_OPENCL_CODE");
+    if (strcmp(device->backend, "opencl") == 0 && code && strcmp(code, "spirv") == 0)
+        return "spirv";
     const AuTarget *t = au_target(device->backend);
     if (!t || strcmp(device->backend, "cpu") != 0) return NULL;
     for (uint32_t n = t->arch_count; n-- > 0;)
