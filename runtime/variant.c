@@ -115,7 +115,8 @@ static void add_what_there_is(AuText *text, const aule_attention_v1 *a, const ch
             rt_text_add(text, " (needs %.*s", (int)length, missing);
             if (backend->explain) backend->explain(info, missing, text);
             rt_text_add(text, ")");
-        }
+        } else if (!other && backend->refuses && backend->refuses(v->arch))
+            rt_text_add(text, " (%s)", backend->refuses(v->arch));
     }
     if (shown == 0) rt_text_add(text, "nothing for this operation");
     if (left > 0) rt_text_add(text, " and %u more", left);

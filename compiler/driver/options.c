@@ -73,6 +73,26 @@ static bool choose_all(AuChoice *c, uint32_t emit, const char *archs)
     return true;
 }
 
+static bool wants_modules(uint32_t emit)
+{
+    return emit == AULEC_EMIT_SPIRV || emit == AULEC_EMIT_SPIRV_TEXT;
+}
+
+/* The generators of a target; where a stage is asked for that one of them has, that one. */
+static void add_generators(AuChoice *c, const char *name, uint32_t emit)
+{
+    uint32_t count;
+    const AuTarget *const *all = au_targets(&count), *only = NULL;
+    for (uint32_t n = 0; n < count; n++)
+        if (strcmp(all[n]->name, name) == 0 &&
+            ((wants_modules(emit) && all[n]->format == AULE_CODE_SPIRV) ||
+             (emit == AULEC_EMIT_OPENCL_C && all[n]->format == AULE_CODE_OPENCL_C)))
+            only = all[n];
+    for (uint32_t n = 0; n < count; n++)
+        if (only ? all[n] == only : strcmp(all[n]->name, name) == 0)
+            c->targets[c->target_count++] = all[n];
+}
+
 static bool choose_targets(AuChoice *c, const char *list, uint32_t emit, const char *archs)
 {
     Items names;
@@ -86,8 +106,7 @@ static bool choose_targets(AuChoice *c, const char *list, uint32_t emit, const c
     if (!split(c, "targets", list, ',', &names)) return false;
     for (uint32_t n = 0; n < names.count; n++) {
         if (!au_target(names.at[n])) return wrong(c, "target", names.at[n], au_text_str(&known));
-        for (uint32_t t = 0; t < all_count; t++)
-            if (strcmp(all[t]->name, names.at[n]) == 0) c->targets[c->target_count++] = all[t];
+        add_generators(c, names.at[n], emit);
     }
     return names.count > 0 || wrong(c, "target", list, au_text_str(&known));
 }
@@ -224,6 +243,7 @@ static const char *default_targets(uint32_t emit)
 bool options_choose(AuChoice *c, const aulec_options *o)
 {
     const char *targets = o->targets ? o->targets : default_targets(o->emit);
+    c->modules = wants_modules(o->emit);
     c->is_static = o->emit >= AULEC_EMIT_HEADER && o->emit <= AULEC_EMIT_ARCHIVE;
     return choose_targets(c, targets, o->emit, o->archs) &&
            choose_archs(c, o->archs, targets != NULL) && choose_dtypes(c, o->dtypes) &&
@@ -233,7 +253,7 @@ bool options_choose(AuChoice *c, const aulec_options *o)
 bool options_takes_arch(const AuChoice *c, const AuArch *arch)
 {
     /* Static builds know a processor's features, not its maker. */
-    if (!c->arch_count) return arch->by_default && !(c->is_static && *arch->wish);
+    if (!c->arch_count) return (arch->by_default || c->modules) && !(c->is_static && *arch->wish);
     for (uint32_t n = 0; n < c->arch_count; n++)
         if (strcmp(c->archs[n], arch->name) == 0) return true;
     return false;

@@ -60,6 +60,9 @@ typedef struct AuBackend {
     /* Adds to a message that the device lacks [feature] what it has instead. (optional) */
     void (*explain)(const aule_device_info *info, const char *feature, AuText *text);
 
+    /* Why rank_arch said -1 to [arch], where features are not the reason: "AULE_.. is .."; NULL: none to be told. (optional) */
+    const char *(*refuses)(const char *arch);
+
     /* A variant's code, ready to launch. */
     aule_status (*load)(void *state, const aule_variant_v1 *variant, void **program, AuSink sink);
     void (*unload)(void *state, void *program);

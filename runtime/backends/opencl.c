@@ -340,6 +340,7 @@ const AuBackend au_backend_opencl = {
     .open = open_opencl,
     .close = close_opencl,
     .rank_arch = rt_opencl_rank_arch,
+    .refuses = rt_opencl_refuses,
     .load = rt_opencl_load,
     .unload = rt_opencl_unload,
     .check_memory = check_memory,

@@ -30,6 +30,7 @@ typedef enum AuOpenCLCode { AU_OPENCL_ANY, AU_OPENCL_SOURCE, AU_OPENCL_SPIRV } A
 aule_status rt_opencl_code(AuOpenCLCode *code, AuSink sink);
 /* How the device makes programs of modules; NULL: it does not. [versions] then gets words, "SPIR-V_1.0 SPIR-V_1.1". */
 AuProgramWithIL rt_opencl_il(const AuOpenCL *cl, cl_device_id device, AuText *versions);
+const char *rt_opencl_refuses(const char *arch);
 int rt_opencl_rank_arch(const aule_device_info *info, const char *arch);
 
 aule_status rt_opencl_load(void *state, const aule_variant_v1 *variant, void **program,

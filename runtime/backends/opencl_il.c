@@ -53,13 +53,21 @@ AuProgramWithIL rt_opencl_il(const AuOpenCL *cl, cl_device_id device, AuText *ve
     return function;
 }
 
+static bool is_module(const char *arch) { return strcmp(arch, "spirv") == 0; }
+
+const char *rt_opencl_refuses(const char *arch)
+{
+    AuOpenCLCode forced;
+    if (rt_opencl_code(&forced, (AuSink){.error = NULL})) return NULL; /* told with the devices */
+    if (forced == AU_OPENCL_SOURCE && is_module(arch)) return "AULE_OPENCL_CODE is source";
+    if (forced == AU_OPENCL_SPIRV && !is_module(arch)) return "AULE_OPENCL_CODE is spirv";
+    return NULL;
+}
+
+/* Of an artifact that has both: modules are built faster and run as fast (docs/dev/vulkan.md, 7). */
 int rt_opencl_rank_arch(const aule_device_info *info, const char *arch)
 {
-    enum { PREFERS_MODULES = 0 };
-    const bool is_module = strcmp(arch, "spirv") == 0;
-    AuOpenCLCode forced;
     (void)info;
-    if (rt_opencl_code(&forced, (AuSink){0})) return -1; /* told when devices are looked for */
-    if (forced == (is_module ? AU_OPENCL_SOURCE : AU_OPENCL_SPIRV)) return -1;
-    return is_module == PREFERS_MODULES ? 0 : 1;
+    if (rt_opencl_refuses(arch)) return -1;
+    return is_module(arch) ? 0 : 1;
 }

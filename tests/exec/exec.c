@@ -165,6 +165,12 @@ ExecSuite *exec_open(const char *device, const char *scripts)
         return NULL;
     }
     s->info = aule_device_get_info(s->device);
+    const char *code = getenv("AULE_OPENCL_CODE");
+    if (code && strcmp(code, "spirv") == 0 && !strstr(s->info->features, "SPIR-V_1.0")) {
+        fprintf(stderr, "%s: it takes no SPIR-V\n", device);
+        exec_close(s);
+        return NULL;
+    }
     return s;
 }
 

@@ -149,6 +149,18 @@ static void test_limited_processor(void **state)
     unsetenv("AULE_CPU_ARCH");
 }
 
+static void test_wrong_opencl_code(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"il", "Source", "spirv ", "1"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        setenv("AULE_OPENCL_CODE", wrong[i], 1);
+        expect_open_error("opencl", AULE_ERROR_USAGE, "AULE_OPENCL_CODE is '");
+        expect_open_error("opencl:1", AULE_ERROR_USAGE, "expected source or spirv");
+    }
+    unsetenv("AULE_OPENCL_CODE");
+}
+
 static void test_buffers_and_events(void **state)
 {
     (void)state;
@@ -329,6 +341,7 @@ int main(void)
         cmocka_unit_test(test_choice),
         cmocka_unit_test(test_environment),
         cmocka_unit_test(test_limited_processor),
+        cmocka_unit_test(test_wrong_opencl_code),
         cmocka_unit_test(test_buffers_and_events),
         cmocka_unit_test(test_what_a_backend_gets),
         cmocka_unit_test(test_handles),
