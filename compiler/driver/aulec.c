@@ -21,7 +21,7 @@ static const char usage[] =
     "a stage: the standard output\n"
     "      --target LIST        cpu, opencl, cuda, vulkan; default cpu and opencl\n"
     "      --arch LIST          x86-64-v3, x86-64-v4, x86-64-v4-bf16, x86-64-v4-amx, aarch64, "
-    "generic; default: those of this kind of machine\n"
+    "generic, spirv; default: those of this kind of machine\n"
     "      --dtype LIST         operand types f32, f16, bf16; default all\n"
     "      --width NAME=LIST    sizes of a width axis, again for others; default 64,128 for q's, "
     "and the same for others\n"

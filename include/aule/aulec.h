@@ -58,8 +58,8 @@ typedef enum aulec_emit {
     AULEC_EMIT_ARCHIVE = 12,   /* libx.a: the same, a member a variant */
     AULEC_EMIT_GRADIENTS = 13, /* what backward computes, derived as expressions */
     AULEC_EMIT_SPIRV =
-        14, /* target vulkan: modules one behind the other, each from its magic number on */
-    AULEC_EMIT_SPIRV_TEXT = 15 /* target vulkan: the same, disassembled */
+        14, /* target vulkan or opencl: modules one behind the other, each from its magic number on */
+    AULEC_EMIT_SPIRV_TEXT = 15 /* the same, disassembled */
 } aulec_emit;
 
 /* Lists are names between commas; NULL: the default. */
