@@ -99,15 +99,6 @@ static void print_body(AuCPrinter *p, const AuInstr *in, uint32_t owner, bool ot
     p->parted -= parts;
 }
 
-static bool has_barrier(const AuKernel *k, uint32_t first)
-{
-    for (uint32_t i = first; i; i = k->instrs[i].next)
-        if (k->instrs[i].op == AU_K_BARRIER || has_barrier(k, k->instrs[i].body) ||
-            has_barrier(k, k->instrs[i].other))
-            return true;
-    return false;
-}
-
 static void print_for(AuCPrinter *p, AuVal v)
 {
     const AuInstr *in = kernel_at(p->k, v);
@@ -134,7 +125,7 @@ static void print_for(AuCPrinter *p, AuVal v)
     p->values[v.i].expr = (AuCExpr){.text = name, .binding = C_PRIMARY};
     print_body(p, in, v.i, false, parts);
     cprint_line(p, "}");
-    if (p->dialect->after_barriers && has_barrier(p->k, in->body))
+    if (p->dialect->after_barriers && kernel_has_barrier(p->k, in->body))
         cprint_line(p, "%s", p->dialect->after_barriers);
     cprint_names_close(p, names);
 }

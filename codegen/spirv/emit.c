@@ -102,6 +102,7 @@ static void loop(SpvEmit *e, AuVal v)
     spirv_do(m, SPV_IAdd, SPV_WORDS(word, then, now, step));
     spirv_branch(m, head);
     spirv_label(m, end);
+    if (e->flavour->meets_after_loops && kernel_has_barrier(e->k, in.body)) spirv_meet(e);
 }
 
 static void branch(SpvEmit *e, const AuInstr *in)

@@ -87,6 +87,7 @@ void spirv_load(SpvEmit *e, AuVal v);
 void spirv_store(SpvEmit *e, const AuInstr *in);
 void spirv_atomic(SpvEmit *e, AuVal v);
 void spirv_barrier(SpvEmit *e, const AuInstr *in);
+void spirv_meet(SpvEmit *e); /* a barrier of the block */
 
 /* ---- helpers.c */
 typedef enum SpvHelper {

@@ -58,7 +58,8 @@ const SpvFlavour spirv_shader = {
 };
 
 /* SPIR-V 1.0, which every device with modules takes. log2, tanh, erf and pow are too coarse there, as in OpenCL C (codegen/c/opencl.c).
- * Intel's compiler for processors forgets the sign of what lives across a barrier (docs/dev/testing.md), so -a is a difference. */
+ * Intel's compiler for processors forgets the sign of what lives across a barrier (docs/dev/testing.md), so -a is a difference,
+ * and takes what leaves a loop with barriers for the same in all work-items that it computes at once, but where a barrier follows. */
 const SpvFlavour spirv_kernel = {
     .name = "SPIR-V for OpenCL",
     .version = 0x10000,
@@ -87,6 +88,7 @@ const SpvFlavour spirv_kernel = {
     .native = kernel_has,
     .fma_rounds_once = true,
     .negates_by_difference = true,
+    .meets_after_loops = true,
     .has_pointers = true,
     .far = SPV_IN_CrossWorkgroup,
     .far_bits16 = SPV_CAP_Int16,

@@ -32,6 +32,7 @@ typedef struct SpvFlavour {
     bool marks_exact;         /* each result that must not be contracted; else a mode says it */
     bool fma_rounds_once;     /* the set's does so on every device */
     bool negates_by_difference;
+    bool meets_after_loops; /* a barrier behind each loop with barriers (flavour.c) */
     bool
         has_pointers; /* arguments are pointers to elements; else numbers, and every access makes a pointer */
     uint32_t far;                   /* storage class of global memory */

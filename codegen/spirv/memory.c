@@ -357,11 +357,16 @@ void spirv_atomic(SpvEmit *e, AuVal v)
 
 /* ---- barriers */
 
+void spirv_meet(SpvEmit *e)
+{
+    const SpvId scope = spirv_u32(e->m, SCOPE_WORKGROUP);
+    spirv_do(e->m, SPV_ControlBarrier,
+             SPV_WORDS(scope, scope, spirv_u32(e->m, e->flavour->order_all)));
+}
+
 /* Executors have no barrier of their own, since nobody promises that their lanes are a subgroup's: they wait for the block. */
 void spirv_barrier(SpvEmit *e, const AuInstr *in)
 {
-    SpvModule *m = e->m;
-    const SpvId scope = spirv_u32(m, SCOPE_WORKGROUP);
     if (in->imm == 1 && e->k->warps > 1 && e->parted) {
         au_error(e->diags, AU_E0621, in->span,
                  "kernel %s has a barrier of one executor where executors may take different ways; "
@@ -369,5 +374,5 @@ void spirv_barrier(SpvEmit *e, const AuInstr *in)
                  e->k->name, e->flavour->name);
         e->good = false;
     }
-    spirv_do(m, SPV_ControlBarrier, SPV_WORDS(scope, scope, spirv_u32(m, e->flavour->order_all)));
+    spirv_meet(e);
 }

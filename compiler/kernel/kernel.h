@@ -402,6 +402,9 @@ AuLanes kernel_lanes(const AuKernel *k, AuArena *arena);
 typedef enum AuLaneScope { AU_OF_EXECUTOR, AU_OF_BLOCK, AU_OF_GROUP } AuLaneScope;
 AuLanes kernel_lanes_of(const AuKernel *k, AuArena *arena, AuLaneScope scope);
 
+/* Has a region, or one inside of it, a barrier of the block or of an executor? */
+bool kernel_has_barrier(const AuKernel *k, uint32_t first);
+
 /* How many bytes the memories of a block (SHARED, and EXEC for each executor) take, one behind the
  * other in their order, aligned for vectors of 16 bytes and for their swizzles. [offsets], one a
  * memory, gets where each begins; NULL: not wanted. */

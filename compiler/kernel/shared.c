@@ -1,4 +1,4 @@
-/* shared.c - where the memories of a block lie side by side. */
+/* shared.c - what a block shares: where its memories lie side by side, where its executors wait for each other. */
 #include "kernel.h"
 
 /* Vectors of 16 bytes and rows of load_matrix are aligned in every memory; swizzles are patterns of
@@ -21,4 +21,13 @@ uint32_t kernel_shared_bytes(const AuKernel *k, uint32_t *offsets)
         bytes += copies * m->count * kernel_scalar_bytes(m->scalar);
     }
     return bytes;
+}
+
+bool kernel_has_barrier(const AuKernel *k, uint32_t first)
+{
+    for (uint32_t i = first; i; i = k->instrs[i].next)
+        if (k->instrs[i].op == AU_K_BARRIER || kernel_has_barrier(k, k->instrs[i].body) ||
+            kernel_has_barrier(k, k->instrs[i].other))
+            return true;
+    return false;
 }
