@@ -52,7 +52,8 @@ extern const AuTarget au_target_cpu;    /* codegen/llvm/cpu.c */
 extern const AuTarget au_target_cuda;   /* codegen/llvm/cuda.c */
 extern const AuTarget au_target_opencl; /* codegen/c/opencl.c */
 extern const AuTarget au_target_vulkan; /* codegen/spirv/spirv.c */
-extern const AuTarget au_target_opencl_modules; /* the same: `opencl`, too, where devices take them */
+extern const AuTarget
+    au_target_opencl_modules; /* the same: `opencl`, too, where devices take them */
 
 /* targets.c. Generators of one target, whose code is of different formats, have the same name. */
 const AuTarget *const *au_targets(uint32_t *count);

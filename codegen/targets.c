@@ -5,15 +5,13 @@
 
 static const AuTarget *const targets[] = {
 #ifdef AU_WITH_LLVM
-    &au_target_cpu,
-    &au_target_cuda,
+    &au_target_cpu,    &au_target_cuda,
 #endif
 #ifdef AU_WITH_OPENCL
     &au_target_opencl,
 #endif
 #ifdef AU_WITH_SPIRV
-    &au_target_vulkan,
-    &au_target_opencl_modules,
+    &au_target_vulkan, &au_target_opencl_modules,
 #endif
 };
 enum { TARGETS = sizeof targets / sizeof *targets };

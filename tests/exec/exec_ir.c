@@ -24,7 +24,8 @@ static bool only_interpreted(AuArena *arena, const char *name, const AuTarget **
     *a = (AuArch){.name = name, .caps = name, .features = "", .f16 = true, .bf16 = true};
     *t = *au_target("opencl");
     t->archs = a, t->arch_count = 1;
-    t->format = AULE_CODE_HSACO, t->has_handles = false; /* as on GPUs but OpenCL's, addresses are numbers */
+    t->format = AULE_CODE_HSACO,
+    t->has_handles = false; /* as on GPUs but OpenCL's, addresses are numbers */
     *target = t, *arch = a;
     return true;
 }
