@@ -264,9 +264,9 @@ static void masked_store(AuEmit *e, const Access *a, LLVMValueRef at, LLVMValueR
     emit_mark(e, call, a->mem);
 }
 
-static void store_one(AuEmit *e, const Access *a)
+/* One element, or [width] neighbours, under a branch where there is a mask. */
+static void store_one(AuEmit *e, const Access *a, LLVMValueRef v, LLVMValueRef mask)
 {
-    LLVMValueRef mask = single_mask(e, a), v = emit_storable(e, a->scalar, emit_base(e, a->value));
     if (in_lanes(e, a)) {
         LLVMValueRef single =
             emit_step(e, emit_stored(e, a->scalar, 1), e->places[a->mem.i].base, safe_index(e, a));
@@ -285,6 +285,26 @@ static void store_one(AuEmit *e, const Access *a)
     else
         v = emit_put(e, LLVMGetPoison(LLVMVectorType(LLVMTypeOf(v), 1)), v, 0);
     masked_store(e, a, at, v, all);
+}
+
+static bool is_number(const AuEmit *e, AuVal v, int64_t number)
+{
+    const AuInstr *in = kernel_at(e->k, v);
+    return in->op == AU_K_CONST && in->imm == number;
+}
+
+/* Does no lane but the first take part? Of what all lanes hold, one stores. */
+static bool is_of_first_lane(const AuEmit *e, AuVal mask)
+{
+    const AuInstr *in = kernel_at(e->k, mask);
+    if (in->op == AU_K_LAND)
+        return is_of_first_lane(e, kernel_operand(e->k, in, 0)) ||
+               is_of_first_lane(e, kernel_operand(e->k, in, 1));
+    if (in->op != AU_K_EQ || !is_number(e, kernel_operand(e->k, in, 1), 0)) return false;
+    in = kernel_at(e->k, kernel_operand(e->k, in, 0));
+    if (in->op == AU_K_AND && is_number(e, kernel_operand(e->k, in, 1), e->k->lanes - 1))
+        in = kernel_at(e->k, kernel_operand(e->k, in, 0));
+    return in->op == AU_K_LANE;
 }
 
 /* Of lanes that meet in one place the last one stays: scatter stores in the order of its elements. */
@@ -317,10 +337,14 @@ void emit_store(AuEmit *e, AuVal id)
     const Access a = access_of(e, id);
     const uint32_t count = e->k->lanes * a.width;
     if (a.pattern == ONE && emit_kind(e, a.value) == AU_UNIFORM) {
-        store_one(e, &a);
+        store_one(e, &a, emit_storable(e, a.scalar, emit_base(e, a.value)), single_mask(e, &a));
         return;
     }
     LLVMValueRef v = emit_storable(e, a.scalar, emit_wide(e, a.value));
+    if (a.pattern == ONE && a.width == 1 && a.mask.i && is_of_first_lane(e, a.mask)) {
+        store_one(e, &a, emit_at(e, v, 0), emit_at(e, emit_wide(e, a.mask), 0));
+        return;
+    }
     if (a.pattern == REGISTER) {
         store_registers(e, &a, v);
         return;

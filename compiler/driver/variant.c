@@ -23,7 +23,7 @@ const char *variant_symbol(AuArena *arena, const AuVariant *v, const char *kerne
     au_text_add(&text, "%s_%s", v->attn->name, operand_name(v));
     for (uint32_t n = 0; n < v->attn->size_count; n++)
         if (v->attn->sizes[n].fixed >= 0) au_text_add(&text, "_%d", (int)v->attn->sizes[n].fixed);
-    static const char *const queries[AU_QUERIES] = {"", "some_", "few_"};
+    static const char *const queries[AU_QUERIES] = {"", "some_", "few_", "decode_"};
     au_text_add(
         &text, "_%s_%s%s%s%s", v->arch->name, queries[v->queries], v->boxes ? "boxes_" : "",
         v->operation == AU_FORWARD ? "" : au_format(arena, "%s_", schedule_operation(v->operation)),
@@ -179,13 +179,16 @@ static bool add_checks(AuArena *arena, AuDiags *diags, AuVariant *v, const AuPro
     return true;
 }
 
-/* "S <= 32" */
+/* "S <= 32"; of kernels that have the rows of all heads of a group, "S * H <= 16 * Hk". */
 static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, int32_t limit)
 {
     AuAttn *a = v->attn;
-    const AuExpr most = attn_i32(a, limit, a->span);
-    return launch_code(arena, diags, a, attn_op2(a, AU_OP_LE, a->tensors[0].axes[2], most, a->span),
-                       &v->condition);
+    AuExpr most = attn_i32(a, limit, a->span), rows = a->tensors[0].axes[2];
+    if (v->queries == AU_DECODE_QUERIES) {
+        rows = attn_op2(a, AU_OP_MUL, rows, a->tensors[0].axes[1], a->span);
+        most = attn_op2(a, AU_OP_MUL, most, a->tensors[1].axes[1], a->span);
+    }
+    return launch_code(arena, diags, a, attn_op2(a, AU_OP_LE, rows, most, a->span), &v->condition);
 }
 
 /* Readers of artifacts that know no maps leave alone what has this word among its features. */
@@ -220,9 +223,10 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
                                .d = (int32_t)hooks_expr(hooks, a, a->tensors[0].axes[3])->integer,
                                .e = (int32_t)hooks_expr(hooks, a, a->tensors[2].axes[3])->integer};
     if (v->queries) {
+        if (!hooks_join(hooks, diags, a)) return false;
         const int32_t limit = schedule_family(a)->limit(arena, &problem);
         if (!limit) return true;
-        if (!set_condition(arena, diags, v, limit) || !hooks_join(hooks, diags, a)) return false;
+        if (!set_condition(arena, diags, v, limit)) return false;
     }
     const char *why;
     const bool boxes = schedule_has_boxes(arena, &problem, v->operation, &why);

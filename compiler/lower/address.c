@@ -133,6 +133,32 @@ static AuVal whole(AuLower *l, const AuParts *at)
     return at->tile.i ? kernel_op2(l->k, AU_K_ADD, at->own, at->tile) : at->own;
 }
 
+/* The largest number that an index may be, of loops whose ends are numbers and of lanes; [most] where nothing is known. */
+static int64_t largest(const AuKernel *k, AuVal v, int32_t depth, int64_t most)
+{
+    const AuInstr *in = kernel_at(k, v);
+    if (in->op == AU_K_CONST) return in->imm;
+    if (in->op == AU_K_LANE) return k->lanes - 1;
+    if (in->op != AU_K_FOR && in->op != AU_K_ADD && in->op != AU_K_MUL) return most;
+    const AuInstr *second = kernel_at(k, kernel_operand(k, in, 1));
+    if (in->op == AU_K_FOR) return second->op == AU_K_CONST ? second->imm - 1 : most;
+    if (!depth) return most;
+    const int64_t a = largest(k, kernel_operand(k, in, 0), depth - 1, most);
+    if (in->op == AU_K_MUL)
+        return a < most && second->op == AU_K_CONST && second->imm >= 0 ? a * second->imm : most;
+    const int64_t b = largest(k, kernel_operand(k, in, 1), depth - 1, most);
+    return a < most && b < most ? a + b : most;
+}
+
+/* Nothing where it is below whatever a loop is at. */
+static AuVal below(AuLower *l, AuVal index, AuVal end)
+{
+    enum { DEEP = 6 };
+    const AuInstr *in = kernel_at(l->k, end);
+    if (in->op == AU_K_CONST && largest(l->k, index, DEEP, INT32_MAX) < in->imm) return (AuVal){0};
+    return kernel_op2(l->k, AU_K_LT, index, end);
+}
+
 /* Index along dimension [n] of a view, seen to by [outside]; in one part where it is clamped. */
 static AuParts position(AuLower *l, const AuTileExpr *ref, uint32_t n, const AuPoint *p,
                         AuOutside outside, AuVal *inside)
@@ -144,7 +170,7 @@ static AuParts position(AuLower *l, const AuTileExpr *ref, uint32_t n, const AuP
     if (outside == OUTSIDE_TESTED && inside) {
         const AuParts at = lower_parted_position(l, ref, n, p);
         const AuVal first = lower_begin(l, ref, n), index = whole(l, &at);
-        *inside = lower_both(l, *inside, kernel_op2(k, AU_K_LT, index, extent));
+        *inside = lower_both(l, *inside, below(l, index, extent));
         if (first.i) *inside = lower_both(l, *inside, kernel_op2(k, AU_K_LE, first, index));
         return at;
     }

@@ -77,17 +77,11 @@ static bool gives_final(const Lanes *x, uint32_t n)
     return x->p->grads || !x->p->attn->online->finals[n].kept;
 }
 
-void lanes_forward_head(Lanes *x)
+void lanes_result_arguments(Lanes *x)
 {
     AuTileBuild *t = x->t;
     AuAttn *a = x->p->attn;
     const char *s = lanes_axis(x, 0, 2), *heads = lanes_axis(x, 0, 1), *batch = lanes_axis(x, 0, 0);
-    tile_kernel(t, "forward");
-    lanes_arguments(x);
-    for (uint32_t n = 0; n < 3; n++)
-        if (lanes_changed_type(x, n))
-            tile_arg(t, lanes_changed_name(x, n), TILE_IN, "%s", lanes_changed_type(x, n));
-    if (x->p->hooks->needs_lists) lanes_list_arguments(x);
     tile_arg(t, "o", TILE_OUT, "%s[b:%s, h:%s, q:%s, e:%d]", x->operand, batch, heads, s, x->p->e);
     if (lanes_keeps_output(x))
         tile_arg(t, "o_kept", TILE_OUT, "%s[b:%s, h:%s, q:%s, e:%d]", x->operand, batch, heads, s,
@@ -96,6 +90,19 @@ void lanes_forward_head(Lanes *x)
         if (gives_final(x, f))
             tile_arg(t, tile_text(t, "final_%s", a->online->finals[f].name), TILE_OUT,
                      "f32[b:%s, h:%s, q:%s]", batch, heads, s);
+}
+
+void lanes_forward_head(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const char *s = lanes_axis(x, 0, 2), *heads = lanes_axis(x, 0, 1), *batch = lanes_axis(x, 0, 0);
+    tile_kernel(t, "forward");
+    lanes_arguments(x);
+    for (uint32_t n = 0; n < 3; n++)
+        if (lanes_changed_type(x, n))
+            tile_arg(t, lanes_changed_name(x, n), TILE_IN, "%s", lanes_changed_type(x, n));
+    if (x->p->hooks->needs_lists) lanes_list_arguments(x);
+    lanes_result_arguments(x);
     const char *blocks = tile_text(t, "cdiv(%s, %d)", s, x->block);
     lanes_grid_by_work(x, tile_text(t, "%s: %s", x->longest_first ? "turn" : "mb", blocks), "h",
                        heads, batch);

@@ -111,6 +111,7 @@ bool lanes_keeps_output(const Lanes *x); /* the output before out_mod, for backw
 void lanes_grid_by_work(Lanes *x, const char *blocks, const char *head, const char *heads,
                         const char *batch);
 void lanes_key_heads(Lanes *x); /* lets hk and hv: the heads that head h has keys and values of */
+void lanes_result_arguments(Lanes *x);         /* o, finals, what gradients need */
 void lanes_forward_head(Lanes *x);             /* kernel, arguments, grid, lets */
 void lanes_key_tiles(Lanes *x, AuTileHow how); /* the list `keys` of tiles; down: from the last */
 void lanes_scores(Lanes *x); /* score_mod and mask on the product `score`; declares j */

@@ -11,7 +11,13 @@
 #include "aule/artifact.h"
 
 /* How many queries a kernel is made for: blocks of a few rows where they would be mostly empty. */
-typedef enum AuQueries { AU_ANY_QUERIES, AU_SOME_QUERIES, AU_FEW_QUERIES, AU_QUERIES } AuQueries;
+typedef enum AuQueries {
+    AU_ANY_QUERIES,
+    AU_SOME_QUERIES,
+    AU_FEW_QUERIES,
+    AU_DECODE_QUERIES, /* rows of all heads that share keys, counted together */
+    AU_QUERIES
+} AuQueries;
 
 typedef struct AuShapes AuShapes;
 typedef struct AuShapeRow AuShapeRow;
@@ -110,6 +116,8 @@ AuTileBuild *schedule_begin(AuArena *arena, AuDiags *diags, const AuProblem *p,
 /* lanes_forward.c */
 AuShape schedule_lanes_shape(const AuProblem *problem);
 int32_t schedule_lanes_limit(const AuProblem *problem, AuQueries queries);
+/* lanes_decode.c: most rows of queries of the heads that share keys; 0: it is nothing for the problem. */
+int32_t schedule_decode_rows(const AuProblem *problem);
 
 /* lanes_backward.c */
 AuShape schedule_lanes_back_shape(const AuProblem *problem);

@@ -1,0 +1,264 @@
+/* lanes_decode.c - forward for a few queries on processors, at the speed of memory: channels lie along the lanes, so that K and V are
+ * read where they are, each once.
+ *
+ * A block has a part of the keys of one head, and the query rows of all heads that share it, one after the other for each tile of
+ * keys, which is then in the first cache. It leaves sums and row states in the workspace; a second kernel joins the parts of a row,
+ * in their order, so results do not depend on which was first. Parts have as many keys whatever the number of threads.
+ *
+ *     scores   s[j] = sum over channels q . k[j]     a few keys at a time; a sum over the lanes each
+ *     weights  as in other schedules, keys along the lanes
+ *     output   o += p[j] v[j] */
+#include "rows.h"
+
+enum {
+    ROWS = 16,          /* query rows of a block, at the most */
+    PART = 1024,        /* keys of a block */
+    AT_ONCE = 4,        /* keys whose products are under way together */
+};
+
+static const char *parts(Lanes *x)
+{
+    return tile_text(x->t, "max(cdiv(%s, %d), 1)", lanes_axis(x, 1, 2), PART);
+}
+
+/* What a block leaves of each row. */
+static void part_arguments(Lanes *x, AuTileMode mode)
+{
+    AuTileBuild *t = x->t;
+    const char *axes = tile_text(t, "n:%s, b:%s, h:%s, q:%s", parts(x), lanes_axis(x, 0, 0),
+                                 lanes_axis(x, 0, 1), lanes_axis(x, 0, 2));
+    tile_arg(t, "part_acc", mode, "f32[%s, e:%d]", axes, x->p->e);
+    for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
+        tile_arg(t, tile_text(t, "part_state%u", n), mode, "f32[%s]", axes);
+}
+
+/* ---- a part of the keys */
+
+static void memories(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const int32_t keys = x->shape->key_tile;
+    tile_private(t, "Q", "f32[q:%d, d:%d]", ROWS, x->p->d);
+    tile_private(t, "ACC", "f32[q:%d, e:%d]", ROWS, x->p->e);
+    tile_private(t, "K", "f32[kv:%d, d:%d]", keys, x->p->d);
+    tile_private(t, "V", "f32[kv:%d, e:%d]", keys, x->p->e);
+    tile_private(t, "S", "f32[q:1, kv:%d]", keys);
+    for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
+        tile_private(t, tile_text(t, "STATE%u", n), "f32[q:%d]", ROWS);
+}
+
+static void fragments(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    tile_frag(t, "raw", "%s[d:%d] @ along_lanes", x->operand, x->p->d);
+    tile_frag(t, "query", "f32[d:%d] @ along_lanes", x->p->d);
+    tile_frag(t, "keys", "f32[kv:%d, d:%d] @ a_row_along", AT_ONCE, x->p->d);
+    tile_frag(t, "values", "f32[kv:%d, e:%d] @ a_row_along", AT_ONCE, x->p->e);
+    tile_frag(t, "some", "f32[kv:%d] like keys", AT_ONCE);
+    tile_frag(t, "score", "f32[q:1, kv:%d] @ a_row_along", x->shape->key_tile);
+    tile_frag(t, "acc", "f32[q:1, e:%d] @ a_row_along = 0.0", x->p->e);
+    tile_frag(t, "row_like", "f32[q:1] like score = 0.0");
+}
+
+/* Row [row] of the block: its head, its query, where its values are. */
+static void begin_rows(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const char *s = lanes_axis(x, 0, 2), *heads = lanes_axis(x, 0, 1);
+    tile_for_range(t, "row", "0", "rows");
+    tile_set(t, "h", "hk * (%s / %s) + row / %s", heads, lanes_axis(x, 1, 1), s);
+    tile_set(t, "mb", "row %% %s", s);
+    tile_set(t, "i", "mb + iota(q:1)");
+}
+
+static void put_states(Lanes *x, const char *to)
+{
+    for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
+        tile_store(x->t, "state%u -> %s", n, tile_text(x->t, to, n));
+}
+
+static void get_states(Lanes *x, const char *states, const char *from)
+{
+    for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
+        tile_load(x->t, tile_text(x->t, "%s%u", states, n), "%s like row_like",
+                  tile_text(x->t, from, n));
+}
+
+static void begin_queries(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    begin_rows(x);
+    tile_load(t, "raw", "q[b, h, mb, :]");
+    tile_set(t, "c", "iota(d:%d)", x->p->d);
+    tile_set(t, "query", x->p->hooks->has_q_mod ? "q_mod(f32(raw), b, h, mb, 0, c)" : "f32(raw)");
+    tile_store(t, "query -> Q[row, :]");
+    lanes_begin_states(x);
+    put_states(x, "STATE%u[row +: 1]");
+    tile_set(t, "acc", "fill(acc, 0.0)");
+    tile_store(t, "acc -> ACC[row +: 1, :]");
+    tile_end(t);
+}
+
+/* Keys or values of the tile that are under way together. */
+static void load_some(Lanes *x, const char *to, const char *from)
+{
+    AuTileBuild *t = x->t;
+    tile_for_range(t, "turn", "0", tile_text(t, "%d", x->shape->key_tile / AT_ONCE));
+    tile_load(t, to, "%s[turn * %d +: %d, :]", from, AT_ONCE, AT_ONCE);
+}
+
+static void score_row(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    tile_load(t, "query", "Q[row, :]");
+    load_some(x, "keys", "K");
+    tile_set(t, "some", "reduce_sum(keys * query, d)");
+    tile_store(t, "some -> S[0, turn * %d +: %d]", AT_ONCE, AT_ONCE);
+    tile_end(t);
+    tile_load(t, "score", "S");
+}
+
+static void sum_row(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    tile_load(t, "acc", "ACC[row +: 1, :]");
+    lanes_scale_sums(x);
+    tile_store(t, "p -> S");
+    load_some(x, "values", "V");
+    tile_load(t, "some", "S[0, turn * %d +: %d]", AT_ONCE, AT_ONCE);
+    tile_set(t, "acc", "acc + reduce_sum(values * some, kv)");
+    tile_end(t);
+    tile_store(t, "acc -> ACC[row +: 1, :]");
+}
+
+static void keys_kernel(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const int32_t keys = x->shape->key_tile;
+    const char *s = lanes_axis(x, 0, 2), *all = lanes_axis(x, 1, 2);
+    tile_kernel(t, "keys");
+    lanes_arguments(x);
+    for (uint32_t n = 1; n < 3; n++)
+        if (lanes_changed_type(x, n))
+            tile_arg(t, lanes_changed_name(x, n), TILE_IN, "%s", lanes_changed_type(x, n));
+    part_arguments(x, TILE_OUT);
+    tile_grid(t, "part: %s, hk: %s, b: %s", parts(x), lanes_axis(x, 1, 1), lanes_axis(x, 0, 0));
+    tile_let(t, "hv", "hk / (%s / %s)", lanes_axis(x, 1, 1), lanes_axis(x, 2, 1));
+    tile_let(t, "k_low, k_high, k_full_low, k_full_high", "%s", lanes_range_of_all(x, "0"));
+    tile_let(t, "first", "max(k_low, part * %d) / %d", PART, keys);
+    tile_let(t, "last", "cdiv(min(min(k_high, %s), part * %d + %d), %d)", all, PART, PART, keys);
+    tile_role(t, "core", 0, lanes_executor(x), 0);
+    memories(x);
+    fragments(x);
+    tile_set(t, "rows", "%s * (%s / %s)", s, lanes_axis(x, 0, 1), lanes_axis(x, 1, 1));
+    begin_queries(x);
+    tile_for_range(t, "n", "first", "last");
+    lanes_copy_tile(x, LANES_KEYS, lanes_term_rows(x, 0, LANES_KEYS, ":"), TILE_NAME("K"));
+    lanes_copy_tile(x, LANES_KEYS, lanes_operand_rows(x, 2, ":"), TILE_NAME("V"));
+    begin_rows(x);
+    get_states(x, "state", "STATE%u[row +: 1]");
+    score_row(x);
+    lanes_scores_of(x, "n", LANES_MASK_ALWAYS);
+    lanes_online(x);
+    put_states(x, "STATE%u[row +: 1]");
+    sum_row(x);
+    tile_end(t);
+    tile_end(t);
+    begin_rows(x);
+    tile_load(t, "acc", "ACC[row +: 1, :]");
+    tile_store(t, "acc -> part_acc[part, b, h, mb +: 1, :]");
+    get_states(x, "state", "STATE%u[row +: 1]");
+    put_states(x, "part_state%u[part, b, h, mb +: 1]");
+    tile_end(t);
+    tile_end(t);
+    tile_end(t);
+}
+
+/* ---- the parts of a row */
+
+static void join_kernel(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    AuText others = {.arena = x->arena};
+    const char *states = lanes_states(x);
+    for (uint32_t n = 0; n < x->p->hooks->state_count; n++) au_text_add(&others, ", other%u", n);
+    tile_kernel(t, "forward");
+    lanes_arguments(x);
+    part_arguments(x, TILE_IN);
+    lanes_result_arguments(x);
+    tile_grid(t, "mb: %s, h: %s, b: %s", lanes_axis(x, 0, 2), lanes_axis(x, 0, 1),
+              lanes_axis(x, 0, 0));
+    tile_role(t, "core", 0, lanes_executor(x), 0);
+    tile_frag(t, "acc", "f32[q:1, e:%d] @ a_row_along", x->p->e);
+    tile_frag(t, "further", "f32[q:1, e:%d] @ a_row_along", x->p->e);
+    tile_frag(t, "row_like", "f32[q:1] like acc = 0.0");
+    tile_set(t, "i", "mb + iota(q:1)");
+    tile_load(t, "acc", "part_acc[0, b, h, mb +: 1, :]");
+    get_states(x, "state", "part_state%u[0, b, h, mb +: 1]");
+    tile_for_range(t, "part", "1", parts(x));
+    tile_load(t, "further", "part_acc[part, b, h, mb +: 1, :]");
+    get_states(x, "other", "part_state%u[part, b, h, mb +: 1]");
+    tile_set(t, tile_text(t, "before, behind%s", states), "online_join(b, h, i%s%s)", states,
+             au_text_str(&others));
+    tile_set(t, "acc", "acc * before + further * behind");
+    tile_end(t);
+    lanes_results(x);
+    tile_store(t, "%s(out) -> o[b, h, mb +: 1, :]", x->operand);
+    lanes_store_finals(x);
+    tile_end(t);
+    tile_end(t);
+}
+
+static void kernels(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    keys_kernel(x);
+    join_kernel(x);
+    lanes_region(x, "part_acc");
+    for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
+        lanes_region(x, tile_text(t, "part_state%u", n));
+}
+
+AuSchedule *schedule_lanes_decode(AuArena *arena, AuDiags *diags, const AuProblem *p,
+                                  const AuShape *shape)
+{
+    AuSchedule *out = schedule_new(arena, diags, p, "lanes_decode", shape, NULL);
+    Lanes x = lanes_begin(arena, schedule_begin(arena, diags, p, out), p, out);
+    x.rows = x.block = 1;
+    x.held = "f32";
+    const char *lanes = tile_text(x.t, "lane:%d@1", p->caps->lanes);
+    tile_layout(x.t, "along_lanes", lanes, NULL);
+    tile_layout(x.t, "a_row_along", "reg", lanes);
+    return lanes_forward_built(&x, diags, kernels);
+}
+
+/* ---- shapes */
+
+static const char *refusal(const AuProblem *p)
+{
+    if (p->queries != AU_DECODE_QUERIES) return "many queries";
+    if (!p->caps->has_private) return "machines whose executors have no memory of their own";
+    if (!p->hooks->has_join) return "an online function whose parts cannot be joined";
+    if (p->d % p->caps->lanes || p->e % p->caps->lanes) return "widths that are no whole vectors";
+    if (p->hooks->needs_lists) return "a mask that depends on data";
+    if (p->hooks->dot_count) return "further products";
+    if (p->attn->v_in_k) return "values that are channels of the keys";
+    return NULL;
+}
+
+const char *schedule_lanes_decode_fit(AuArena *arena, const AuProblem *p, AuShape *s)
+{
+    (void)arena;
+    if (s->key_tile % p->caps->lanes) return "tiles of keys that are no whole vectors";
+    return refusal(p);
+}
+
+bool schedule_lanes_decode_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
+{
+    (void)arena;
+    *out = (AuShape){.executors = 1, .key_tile = 32, .product_columns = 8};
+    *why = refusal(p);
+    return !*why;
+}
+
+int32_t schedule_decode_rows(const AuProblem *p) { return refusal(p) ? 0 : ROWS; }
