@@ -179,16 +179,20 @@ static bool add_checks(AuArena *arena, AuDiags *diags, AuVariant *v, const AuPro
     return true;
 }
 
-/* "S <= 32"; of kernels that have the rows of all heads of a group, "S * H <= 16 * Hk". */
+/* "S <= 32"; of kernels that have the rows of all heads of a group, "S <= 8 && S * H <= 16 * Hk". */
 static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, int32_t limit)
 {
     AuAttn *a = v->attn;
-    AuExpr most = attn_i32(a, limit, a->span), rows = a->tensors[0].axes[2];
+    const AuSpan at = a->span;
+    const AuExpr queries = a->tensors[0].axes[2];
+    AuExpr test = attn_op2(a, AU_OP_LE, queries, attn_i32(a, limit, at), at);
     if (v->queries == AU_DECODE_QUERIES) {
-        rows = attn_op2(a, AU_OP_MUL, rows, a->tensors[0].axes[1], a->span);
-        most = attn_op2(a, AU_OP_MUL, most, a->tensors[1].axes[1], a->span);
+        const AuExpr rows = attn_op2(a, AU_OP_MUL, queries, a->tensors[0].axes[1], at),
+                     most = attn_op2(a, AU_OP_MUL, attn_i32(a, SCHEDULE_DECODE_ROWS, at),
+                                     a->tensors[1].axes[1], at);
+        test = attn_op2(a, AU_OP_AND, test, attn_op2(a, AU_OP_LE, rows, most, at), at);
     }
-    return launch_code(arena, diags, a, attn_op2(a, AU_OP_LE, rows, most, a->span), &v->condition);
+    return launch_code(arena, diags, a, test, &v->condition);
 }
 
 /* Readers of artifacts that know no maps leave alone what has this word among its features. */
@@ -223,10 +227,9 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
                                .d = (int32_t)hooks_expr(hooks, a, a->tensors[0].axes[3])->integer,
                                .e = (int32_t)hooks_expr(hooks, a, a->tensors[2].axes[3])->integer};
     if (v->queries) {
-        if (!hooks_join(hooks, diags, a)) return false;
         const int32_t limit = schedule_family(a)->limit(arena, &problem);
         if (!limit) return true;
-        if (!set_condition(arena, diags, v, limit)) return false;
+        if (!set_condition(arena, diags, v, limit) || !hooks_join(hooks, diags, a)) return false;
     }
     const char *why;
     const bool boxes = schedule_has_boxes(arena, &problem, v->operation, &why);

@@ -150,12 +150,14 @@ static int64_t largest(const AuKernel *k, AuVal v, int32_t depth, int64_t most)
     return a < most && b < most ? a + b : most;
 }
 
-/* Nothing where it is below whatever a loop is at. */
+/* Nothing where it is below whatever a loop is at. (On processors: kernels of GPUs stay as they were measured.) */
 static AuVal below(AuLower *l, AuVal index, AuVal end)
 {
     enum { DEEP = 6 };
     const AuInstr *in = kernel_at(l->k, end);
-    if (in->op == AU_K_CONST && largest(l->k, index, DEEP, INT32_MAX) < in->imm) return (AuVal){0};
+    if (l->r.role->on == TILE_ON_THREAD && in->op == AU_K_CONST &&
+        largest(l->k, index, DEEP, INT32_MAX) < in->imm)
+        return (AuVal){0};
     return kernel_op2(l->k, AU_K_LT, index, end);
 }
 

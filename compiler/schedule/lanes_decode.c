@@ -11,9 +11,11 @@
 #include "rows.h"
 
 enum {
-    ROWS = 16,          /* query rows of a block, at the most */
-    PART = 1024,        /* keys of a block */
-    AT_ONCE = 4,        /* keys whose products are under way together */
+    ROWS = SCHEDULE_DECODE_ROWS,
+    QUERIES = 8,    /* of one head more are faster with queries along the lanes */
+    PART = 1024,    /* keys of a block */
+    AT_ONCE = 4,    /* keys whose products are under way together */
+    NEAR = 8 * 1024 /* numbers of a tile of keys and values: the first cache */
 };
 
 static const char *parts(Lanes *x)
@@ -238,7 +240,10 @@ static const char *refusal(const AuProblem *p)
 {
     if (p->queries != AU_DECODE_QUERIES) return "many queries";
     if (!p->caps->has_private) return "machines whose executors have no memory of their own";
-    if (!p->hooks->has_join) return "an online function whose parts cannot be joined";
+    if (!attn_derive_combine(p->attn)) return "an online function whose parts cannot be joined";
+    if (p->attn->tensors[1].axes[1].i != p->attn->tensors[2].axes[1].i)
+        return "values of other heads than the keys'";
+    if (lanes_mask_by_head(&(Lanes){.p = p})) return "a mask that depends on the head";
     if (p->d % p->caps->lanes || p->e % p->caps->lanes) return "widths that are no whole vectors";
     if (p->hooks->needs_lists) return "a mask that depends on data";
     if (p->hooks->dot_count) return "further products";
@@ -257,8 +262,10 @@ bool schedule_lanes_decode_shape(AuArena *arena, const AuProblem *p, AuShape *ou
 {
     (void)arena;
     *out = (AuShape){.executors = 1, .key_tile = 32, .product_columns = 8};
+    while (out->key_tile > p->caps->lanes && out->key_tile * (p->d + p->e) > NEAR)
+        out->key_tile /= 2;
     *why = refusal(p);
     return !*why;
 }
 
-int32_t schedule_decode_rows(const AuProblem *p) { return refusal(p) ? 0 : ROWS; }
+int32_t schedule_decode_limit(const AuProblem *p) { return refusal(p) ? 0 : QUERIES; }

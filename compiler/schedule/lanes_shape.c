@@ -115,7 +115,7 @@ int32_t schedule_lanes_limit(const AuProblem *p, AuQueries queries)
     switch (queries) {
     case AU_SOME_QUERIES: return some ? any / 2 : 0;
     case AU_FEW_QUERIES: return few >= any ? 0 : some ? 2 * few : any / 2;
-    case AU_DECODE_QUERIES: return schedule_decode_rows(p);
+    case AU_DECODE_QUERIES: return schedule_decode_limit(p);
     case AU_ANY_QUERIES:
     case AU_QUERIES: break;
     }

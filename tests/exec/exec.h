@@ -18,6 +18,7 @@ typedef struct ExecCase {
                         reach 89, else 1), far_front, far_back, far_head, far_all (`bias` is -1e4 .. -inf there, far_bias), flat
                         (queries are 0), scaled (output gradients are 4096 times as large, as with a loss scale, and dv is as exact
                         as its operands are, however small weights are), poison (a query and a bias are NaN), unseen, later (NaN where no query looks, exec_unseen.c),
+                        few, decode (kernels for few queries, or for few rows of a group of heads, where there are such),
                         wide (gradients by group_back_wide in a shape that its rule does not take),
                         driver (gradients on OpenCL devices in the quick round, too),
                         or NULL */

@@ -84,8 +84,8 @@ static bool build(Run *r, const AuScript *script, AuVariant *v)
     if (!find_arch(r->arena, strchr(r->suite->name, ':') + 1, &v->target, &v->arch))
         return exec_fail(r, "no architecture", r->suite->name);
     const AuVariant any = *v;
-    if (exec_has(r, "few") && r->operation == AU_FORWARD)
-        v->queries = AU_FEW_QUERIES;
+    if ((exec_has(r, "few") || exec_has(r, "decode")) && r->operation == AU_FORWARD)
+        v->queries = exec_has(r, "few") ? AU_FEW_QUERIES : AU_DECODE_QUERIES;
     else
         v->boxes = !exec_has(r, "odd");
     bool good = variant_build(r->arena, r->diags, v, r->c->script);

@@ -100,6 +100,23 @@ static const ExecCase wide_cases[] = {
     {"mha.attn", "B=1 H=1 Hk=1 S=70 T=90 D=128 E=144", NULL, "wide"},
     {"../../../attn_scripts/alibi.attn", "B=1 H=2 S=140 T=140 D=128 E=208", NULL, "wide"},
 };
+/* Few rows of all heads that share keys, at most 16: channels along lanes, parts of 1024 keys, joined. */
+static const ExecCase decode_cases[] = {
+    {"mha.attn", "B=1 H=4 Hk=2 S=3 T=2100 D=64 E=32", NULL, "decode"},
+    {"mha.attn", "B=2 H=3 Hk=1 S=5 T=1037 D=16 E=32", NULL, "decode nan odd"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=1 T=1 D=16 E=16", NULL, "decode dfinals"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=9 T=0 D=16 E=16", NULL, "decode"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=8 T=1100 D=16 E=16", NULL, "decode poison"},
+    {"gemma_local.attn", "B=1 H=2 Hk=1 S=8 T=2300 D=16 E=32", "window=20", "decode nan"},
+    {"gated_qknorm.attn", "B=1 H=2 Hk=1 S=3 T=1150 D=32", NULL, "decode odd"},
+    {"dropout.attn", "B=1 H=2 Hk=1 S=4 T=1030 D=16 E=16", "rate=0.25 seed=987654321", "decode"},
+    {"sigmoid.attn", "B=1 H=1 S=3 T=1200 D=16 E=32", NULL, "decode"},
+    {"retention_decay.attn", "B=1 H=2 S=16 T=16 D=16 E=16", NULL, "decode dfinals"},
+    {"relu.attn", "B=1 H=1 S=10 T=1270 D=16 E=32", NULL, "decode"},
+    {PAIR_BIAS, "B=1 H=2 S=16 D=16 E=32", NULL, "decode far_all flat"},
+    {EMPTY, "B=1 H=1 S=16 T=30 D=32 E=32", NULL, "decode"},
+};
+static const char *const processors[] = {"kernel-ir:x86-64-v4", "tiled-ir:x86-64-v3", "kernel-ir:aarch64"};
 /* Matrix units that no code is generated for yet, by the layouts of their rows in atoms.def; at least one of each is quick. */
 static const char *const waves[] = {"kernel-ir:gfx942", "kernel-ir:gfx1100", "kernel-ir:xe2", "kernel-ir:gfx908", "kernel-ir:gfx90a",
                                     "kernel-ir:gfx950", "kernel-ir:gfx1200", "kernel-ir:metal", "tiled-ir:gfx942", "tiled-ir:xe2"};
@@ -201,6 +218,15 @@ static const char *of_wide(const void *of, unsigned n, unsigned turn)
     return dtypes[1 + (n + r->number) % 2];
 }
 
+static const char *of_decode(const void *of, unsigned n, unsigned turn)
+{
+    const Rung *r = of;
+    const unsigned of_each = r->quick ? 3 : 1;
+    if (turn || (n + r->number) % of_each || !wants(r->only, r->name, &decode_cases[n]))
+        return NULL;
+    return dtypes[(n + r->number) % 3];
+}
+
 static const char *of_wave(const void *of, unsigned n, unsigned turn)
 {
     const Rung *r = of;
@@ -226,6 +252,7 @@ static const struct {
     {rungs, COUNT(rungs), 9, cases, COUNT(cases), of_rung},
     {groups, COUNT(groups), COUNT(groups), cases, COUNT(cases) - 1, of_group},
     {groups, 1, 1, wide_cases, COUNT(wide_cases), of_wide},
+    {processors, COUNT(processors), 1, decode_cases, COUNT(decode_cases), of_decode},
     {waves, COUNT(waves), 3, wave_cases, COUNT(wave_cases), of_wave},
     {cores, COUNT(cores), COUNT(cores), core_cases, COUNT(core_cases), of_core},
 };
