@@ -115,6 +115,9 @@ const AuOperation *rt_operation(const char *name)
 
 AuPart rt_part(const AuOperation *operation, const aule_tensor_v1 *tensor)
 {
+    if (operation->of[tensor->role].passed == AU_PASSED_IF_JOINED &&
+        !(tensor->flags & AULE_TENSOR_JOINED))
+        return AU_PART_NONE;
     return (AuPart)operation->of[tensor->role].part;
 }
 

@@ -34,7 +34,12 @@ uint32_t rt_dtype_from_dl(DLDataType type); /* aule_dtype; AULE_OPERAND: none of
 /* What an operation does with a tensor: nothing (it is not passed), reads it, writes it; and when it must be passed
  * (aule/operations.def). */
 typedef enum AuPart { AU_PART_NONE, AU_PART_READ, AU_PART_WRITTEN } AuPart;
-typedef enum AuPassed { AU_PASSED_ALWAYS, AU_PASSED_UNLESS_MARKED, AU_PASSED_UNLESS_KEPT } AuPassed;
+typedef enum AuPassed {
+    AU_PASSED_ALWAYS,
+    AU_PASSED_UNLESS_MARKED,
+    AU_PASSED_UNLESS_KEPT,
+    AU_PASSED_IF_JOINED
+} AuPassed;
 typedef struct AuOperation AuOperation;
 /* NULL, and any name that the table does not have: forward. */
 const AuOperation *rt_operation(const char *name);

@@ -168,6 +168,16 @@ const char *rt_evaluate(const aule_expr *expr, const AuEnv *env, aule_value *val
     return NULL;
 }
 
+bool rt_expr_lacks_size(const aule_expr *expr, const AuEnv *env)
+{
+    for (uint32_t at = 0; at < expr->length; at++) {
+        const uint32_t op = expr->code[at] & 255u, operand = expr->code[at] >> 8;
+        if (op == AULE_E_CONST_INT || op == AULE_E_CONST_FLOAT) at += 2;
+        if (op == AULE_E_SIZE && operand < env->size_count && env->sizes[operand] < 0) return true;
+    }
+    return false;
+}
+
 int32_t rt_expr_size(const aule_expr *expr)
 {
     return expr->length == 1 && (expr->code[0] & 255u) == AULE_E_SIZE

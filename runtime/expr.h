@@ -17,6 +17,8 @@ typedef struct AuEnv {
 const char *rt_evaluate(const aule_expr *expr, const AuEnv *env, aule_value *value);
 
 /* The size that [expr] is and nothing more, or -1. */
+/* Does it ask for a size that no tensor of the call gave (-1)? */
+bool rt_expr_lacks_size(const aule_expr *expr, const AuEnv *env);
 int32_t rt_expr_size(const aule_expr *expr);
 
 /* Adds "window = -1, T = 64" for every name in [expr]. */

@@ -66,7 +66,9 @@ static aule_status bind_default(const aule_attention_v1 *a, uint32_t index, AuBo
         return rt_fail(sink, AULE_ERROR_PARAM, "%s: param %s (%s) is missing, it has no default",
                        a->name, p->name, rt_dtype_name(p->dtype));
     AuEnv env = rt_bound_env(a, bound);
-    aule_value value;
+    aule_value value = {.type = AULE_VALUE_INT};
+    if (rt_expr_lacks_size(&p->default_value, &env)) /* then no kernel of the operation takes it */
+        return bind_param(a, index, &value, bound, sink);
     const char *wrong = rt_evaluate(&p->default_value, &env, &value);
     if (wrong)
         return rt_fail(sink, AULE_ERROR_PARAM, "%s: param %s: its default %s", a->name, p->name,
@@ -79,6 +81,7 @@ static aule_status check_require(const aule_attention_v1 *a, const aule_require_
 {
     AuEnv env = rt_bound_env(a, bound);
     aule_value holds;
+    if (rt_expr_lacks_size(&require->condition, &env)) return AULE_OK;
     const char *wrong = rt_evaluate(&require->condition, &env, &holds);
     if (!wrong && holds.type == AULE_VALUE_INT && holds.i != 0) return AULE_OK;
     AuText names = {.memory = sink.memory};

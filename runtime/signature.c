@@ -56,6 +56,7 @@ static bool is_needed(const Binding *b, const aule_tensor_v1 *t)
     if (!takes_part(b, t)) return false;
     if (!b->whole) return is_argument(t);
     switch (rt_passed(b->bound->operation, t)) {
+    case AU_PASSED_IF_JOINED:
     case AU_PASSED_ALWAYS: return true;
     case AU_PASSED_UNLESS_MARKED: return !(t->flags & AULE_TENSOR_OPTIONAL);
     case AU_PASSED_UNLESS_KEPT: return !rt_keeps_output(b->a);
@@ -269,12 +270,12 @@ static aule_status fail_extent(const Binding *b, uint32_t index, uint32_t axis, 
     return fail_text(b, AULE_ERROR_TENSOR, &text);
 }
 
-/* Whether tensors that need not be passed have it: then -1 says that none of them was. */
-static bool is_of_optional(const Binding *b, uint32_t size)
+/* Whether tensors that need not be passed, or are none of the operation's, have it: then -1 says that none of them was. */
+static bool is_of_others(const Binding *b, uint32_t size)
 {
     for (uint32_t i = 0; i < b->a->tensor_count; i++) {
         const aule_tensor_v1 *t = rt_tensor(b->a, i);
-        for (uint32_t axis = 0; t->flags & AULE_TENSOR_OPTIONAL && axis < t->rank; axis++)
+        for (uint32_t axis = 0; !is_needed(b, t) && axis < t->rank; axis++)
             if (rt_expr_size(&t->axes[axis]) == (int32_t)size) return true;
     }
     return false;
@@ -300,7 +301,7 @@ static aule_status bind_sizes(Binding *b)
         }
     }
     for (uint32_t i = 0; i < b->a->size_count; i++)
-        if (b->giver[i] < 0 && b->whole && b->a->sizes[i].name[0] && !is_of_optional(b, i))
+        if (b->giver[i] < 0 && b->whole && b->a->sizes[i].name[0] && !is_of_others(b, i))
             return rt_fail(b->sink, AULE_ERROR_TENSOR, "%s: no tensor gives the size %s",
                            b->a->name, b->a->sizes[i].name);
     return AULE_OK;

@@ -49,10 +49,13 @@ bool rt_any_variant_for(const aule_attention *attention, const AuBackend *backen
     return false;
 }
 
+/* A size that no tensor of the operation has (-1: the width of the keys in combine) is nothing that its kernels ask for. */
 static bool fits_sizes(const aule_variant_v1 *variant, const AuBound *bound)
 {
-    for (uint32_t i = 0; i < variant->fixed_count; i++)
-        if (bound->sizes[variant->fixed[i].size] != variant->fixed[i].value) return false;
+    for (uint32_t i = 0; i < variant->fixed_count; i++) {
+        const int64_t size = bound->sizes[variant->fixed[i].size];
+        if (size >= 0 && size != variant->fixed[i].value) return false;
+    }
     return true;
 }
 

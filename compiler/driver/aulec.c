@@ -32,6 +32,8 @@ static const char usage[] =
     "matrix "
     "units of cuda from sm_80 on; default exact\n"
     "      --checked            indices outside of their tensors are errors of the call\n"
+    "      --parts              the operations unfinished and combine, too: keys in several "
+    "places\n"
     "      --lines              PTX names the lines of the script (.loc), for profilers\n"
     "  -O LEVEL                 0 to 3; default 3\n"
     "      --emit STAGE         ast, attention-ir, gradients, tiled-ir, kernel-ir, llvm-ir, asm, "
@@ -201,6 +203,7 @@ enum {
     DETERMINISTIC,
     F32,
     CHECKED,
+    PARTS,
     LINES,
     AFTER,
     SHAPE,
@@ -220,6 +223,7 @@ static const struct option options[] = {{"output", required_argument, NULL, 'o'}
                                         {"deterministic", no_argument, NULL, DETERMINISTIC},
                                         {"f32", required_argument, NULL, F32},
                                         {"checked", no_argument, NULL, CHECKED},
+                                        {"parts", no_argument, NULL, PARTS},
                                         {"lines", no_argument, NULL, LINES},
                                         {"after", required_argument, NULL, AFTER},
                                         {"shape", required_argument, NULL, SHAPE},
@@ -259,6 +263,7 @@ static int take(Arguments *a, int c, char **argv)
     case DETERMINISTIC: a->options.deterministic = 1; break;
     case F32: once = take_once(&a->options.f32, optarg); break;
     case CHECKED: a->options.checked = 1; break;
+    case PARTS: a->options.parts = 1; break;
     case LINES: a->options.lines = 1; break;
     case AFTER: once = take_once(&a->options.after, optarg); break;
     case SHAPE:

@@ -116,7 +116,10 @@ static bool add_operations(AuJob *job, AuAttentionBuild *build, const AuVariant 
     AuVariant one = *v;
     for (uint32_t n = 0; n < AU_OPERATIONS; n++) {
         one.operation = (AuOperation)n;
-        if (!schedule_makes(family, one.operation) || (n == AU_BACKWARD && !backward)) continue;
+        const bool of_parts = n == AU_UNFINISHED || n == AU_COMBINE;
+        if (!schedule_makes(family, one.operation) || (n == AU_BACKWARD && !backward) ||
+            (of_parts && !build->parts))
+            continue;
         if (n == AU_BACKWARD && family->name == AU_FAMILY_LINEAR) {
             if (!add_recurrence_backward(job, build, &one)) return false;
             continue;
@@ -189,6 +192,20 @@ static const AuGrads *gradients_of(AuJob *job, AuAttn *a)
     return g;
 }
 
+/* Asked for, and there where the script's functions allow it: else a note says why not, and calls find no such operations. */
+static void add_parts(AuJob *job, AuAttentionBuild *build)
+{
+    const char *why = driver_parts_refusal(job->arena, build->whole);
+    build->parts = !why;
+    if (!why) {
+        driver_add_parts(build->attn);
+        driver_add_parts(build->whole);
+    } else
+        au_remark(job->diags, AU_N0603, build->whole->span,
+                  "there are no kernels of 'unfinished' and 'combine' of '%s': %s",
+                  build->whole->name, why);
+}
+
 /* What kernels are given, once for all of them: by the simplified attention, as theirs are. With its widths fixed a
  * variant may come out simpler still and leave some of them unused, but it has no others. */
 static bool settle_tensors(AuJob *job, AuAttentionBuild *build, uint32_t which)
@@ -197,6 +214,7 @@ static bool settle_tensors(AuJob *job, AuAttentionBuild *build, uint32_t which)
     if (schedule_makes(schedule_family(a), AU_BACKWARD) && !job->options->no_gradients &&
         !(build->grads = gradients_of(job, a)))
         return false;
+    if (job->options->parts) add_parts(job, build);
     build->tensors = driver_tensors(job->arena, a, build->grads, &build->tensor_count);
     return driver_names_differ(job->arena, job->diags, a, build->grads) &&
            driver_fits(job->arena, job->diags, a, build->grads);
@@ -219,6 +237,7 @@ static bool build_attention(AuJob *job, AuAttentionBuild *build, uint32_t which)
     const uint32_t count = width_sets(job, a, sets);
     for (uint32_t n = 0; n < count; n++) {
         AuAttn *attn = with_widths(job, which, &sets[n]);
+        if (build->parts) driver_add_parts(attn);
         const AuGrads *grads = NULL;
         if (build->grads && !(grads = attn_gradients(attn, job->arena, job->diags))) return false;
         if (!add_variants(job, build, attn, grads)) return false;

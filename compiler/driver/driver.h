@@ -53,6 +53,7 @@ typedef struct AuAttentionBuild {
     const AuGrads *grads;              /* of whole; NULL: no backward */
     const struct AuTensorRow *tensors; /* axes are expressions of whole */
     uint32_t tensor_count;
+    bool parts; /* unfinished and combine are made */
     AuNeed *needs;
     uint32_t need_count;
     AuVariant *variants;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 typedef enum What { NONE, READ, WRITTEN } What;
-typedef enum When { ALWAYS, UNLESS_MARKED, UNLESS_KEPT } When;
+typedef enum When { ALWAYS, UNLESS_MARKED, UNLESS_KEPT, IF_JOINED } When;
 
 static const struct {
     uint8_t what, when;
@@ -20,9 +20,10 @@ AuOperation operation_named(const char *name)
     return (AuOperation)n;
 }
 
-bool operation_takes(AuOperation operation, uint32_t role)
+bool operation_takes(AuOperation operation, uint32_t role, uint32_t flags)
 {
-    return parts[operation][role].what != NONE;
+    return parts[operation][role].what != NONE &&
+           (parts[operation][role].when != IF_JOINED || flags & AULE_TENSOR_JOINED);
 }
 
 bool operation_writes(AuOperation operation, uint32_t role)
@@ -40,8 +41,10 @@ static bool keeps_output(const aule_attention_v1 *a)
 /* What a kept output stands in for is no argument of a function that is made for the operation. */
 AuUse operation_use(AuOperation operation, const aule_attention_v1 *a, const aule_tensor_v1 *t)
 {
-    if (t->flags & AULE_TENSOR_IN_K || !operation_takes(operation, t->role)) return AU_UNUSED;
+    if (t->flags & AULE_TENSOR_IN_K || !operation_takes(operation, t->role, t->flags))
+        return AU_UNUSED;
     switch ((When)parts[operation][t->role].when) {
+    case IF_JOINED:
     case ALWAYS: return AU_NEEDED;
     case UNLESS_MARKED: return t->flags & AULE_TENSOR_OPTIONAL ? AU_POSSIBLE : AU_NEEDED;
     case UNLESS_KEPT: return keeps_output(a) ? AU_UNUSED : AU_NEEDED;

@@ -240,6 +240,16 @@ static const char *default_targets(uint32_t emit)
     return emit == AULEC_EMIT_OPENCL_C ? "opencl" : NULL;
 }
 
+/* Functions of static builds are written for forward, backward and step. */
+static bool choose_parts(AuChoice *c, uint32_t parts)
+{
+    if (!parts || !c->is_static) return true;
+    au_error(c->diags, AU_E0601, (AuSpan){0},
+             "--parts is for artifacts: static builds have no functions of 'unfinished' and "
+             "'combine'");
+    return false;
+}
+
 bool options_choose(AuChoice *c, const aulec_options *o)
 {
     const char *targets = o->targets ? o->targets : default_targets(o->emit);
@@ -247,7 +257,7 @@ bool options_choose(AuChoice *c, const aulec_options *o)
     c->is_static = o->emit >= AULEC_EMIT_HEADER && o->emit <= AULEC_EMIT_ARCHIVE;
     return choose_targets(c, targets, o->emit, o->archs) &&
            choose_archs(c, o->archs, targets != NULL) && choose_dtypes(c, o->dtypes) &&
-           choose_widths(c, o->widths) && choose_f32(c, o->f32);
+           choose_widths(c, o->widths) && choose_f32(c, o->f32) && choose_parts(c, o->parts);
 }
 
 bool options_takes_arch(const AuChoice *c, const AuArch *arch)

@@ -40,7 +40,7 @@ static const char *wrong_tensor(const AuVariant *v, const AuKernel *k, const AuA
     if (arg->source_index >= v->tensor_count) return "a tensor that the table does not have";
     const AuTensorRow *row = &v->tensors[arg->source_index];
     if (row->flags & AULE_TENSOR_IN_K) return "a tensor that is a part of the keys";
-    if (!operation_takes(v->operation, row->role))
+    if (!operation_takes(v->operation, row->role, row->flags))
         return "a tensor that the operation is not given";
     if (arg->source == AULE_SLOT_TENSOR) return wrong_address(v, k, arg, row);
     if (arg->source == AULE_SLOT_PRESENT)

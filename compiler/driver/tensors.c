@@ -65,6 +65,98 @@ static AuExpr own_size(AuAttn *a, uint32_t which)
     return attn_node(a, AU_OP_SIZE, NULL, 0, index, 0, a->span);
 }
 
+/* ---- of unfinished and combine */
+
+#define PARTS "parts"
+
+void driver_add_parts(AuAttn *a)
+{
+    if (a->online->parts_size) return;
+    a->online->parts_size = 1 + a->size_count;
+    attn_add_size(a, PARTS, -1, a->span);
+}
+
+/* [b, h, q] and, of the sum, e; of combine one axis before them. */
+static void add_part(Rows *r, const char *name, const char *kernel, bool is_sum, uint32_t role,
+                     AuSpan span)
+{
+    AuAttn *a = r->a;
+    const AuTensor *q = &a->tensors[0], *v = &a->tensors[2];
+    AuTensorRow row = {
+        .name = name, .kernel = kernel, .role = role, .dtype = AU_DT_F32, .rank = 0, .span = span};
+    if (role == AULE_ROLE_PART) {
+        row.name = au_format(r->arena, "%s_parts", name);
+        row.kernel = au_format(r->arena, "%s_parts", kernel);
+        row.axes[row.rank++] =
+            attn_node(a, AU_OP_SIZE, NULL, 0, (int32_t)a->online->parts_size - 1, 0, a->span);
+    }
+    row.axes[row.rank++] = q->axes[0];
+    row.axes[row.rank++] = r->heads;
+    row.axes[row.rank++] = q->axes[2];
+    if (is_sum) row.axes[row.rank++] = v->axes[3];
+    add(r, row);
+}
+
+static void add_parts(Rows *r, uint32_t role)
+{
+    const AuOnline *online = r->a->online;
+    add_part(r, "acc", "part_acc", true, role, r->a->span);
+    for (uint32_t n = 0; n < hooks_state_count(r->a); n++) {
+        const bool is_flag = n == online->scale_count;
+        add_part(r, is_flag ? "seen" : au_format(r->arena, "state_%s", online->scales[n].name),
+                 au_format(r->arena, "part_%u", n), false, role,
+                 is_flag ? r->a->span : online->scales[n].span);
+    }
+}
+
+static bool is_axis(const AuAttn *a, const AuExpr *axes, uint32_t rank, uint32_t size)
+{
+    for (uint32_t n = 0; n < rank; n++) {
+        const AuNode *axis = attn_at(a, axes[n]);
+        if (axis->op == AU_OP_SIZE && (uint32_t)axis->integer == size) return true;
+    }
+    return false;
+}
+
+/* Do tensors that are passed to combine give it: parts, inputs that it reads? */
+static bool gives_size(AuAttn *a, const bool *joined, uint32_t size)
+{
+    const AuTensor *q = &a->tensors[0], *v = &a->tensors[2];
+    const AuExpr of_parts[4] = {q->axes[0], attn_heads(a), q->axes[2], v->axes[3]};
+    if (is_axis(a, of_parts, 4, size)) return true;
+    for (uint32_t n = 3; n < a->tensor_count; n++)
+        if (joined[n] && is_axis(a, a->tensors[n].axes, a->tensors[n].rank, size)) return true;
+    return false;
+}
+
+const char *driver_parts_refusal(AuArena *arena, AuAttn *a)
+{
+    if (!a->online) return "states of parts in sequence are state_in and state_out";
+    if (!attn_derive_combine(a))
+        return au_format(arena,
+                         "'%s' has no combine, and none that is right can be derived from it",
+                         a->online->name);
+    const bool *mark = hooks_behind_sums(arena, a), *joined = hooks_joined(arena, a);
+    const uint32_t count = a->node_count; /* heads may be a node of their own */
+    for (uint32_t n = 1; n < count; n++) {
+        const AuNode *node = &a->nodes[n];
+        if (mark[n] && node->op == AU_OP_SIZE && a->sizes[node->integer].fixed < 0 &&
+            !gives_size(a, joined, (uint32_t)node->integer))
+            return au_format(arena, "what follows the sums asks for the size %s, which no part has",
+                             a->sizes[node->integer].name);
+    }
+    return NULL;
+}
+
+static void mark_joined(Rows *r)
+{
+    const bool *joined = hooks_joined(r->arena, r->a);
+    for (uint32_t n = 3; n < r->a->tensor_count; n++)
+        if (joined[n]) r->at[n].flags |= AULE_TENSOR_JOINED;
+}
+
+/* ---- all */
+
 static void add_list(Rows *r, const char *name, uint32_t role, uint32_t size)
 {
     add(r, (AuTensorRow){.name = name,
@@ -174,6 +266,11 @@ AuTensorRow *driver_tensors(AuArena *arena, AuAttn *a, const AuGrads *g, uint32_
     }
     if (g && a->linear) add_recurrence_gradients(&r);
     if (g && a->online) add_gradients(&r, g);
+    if (a->online && a->online->parts_size) {
+        mark_joined(&r);
+        add_parts(&r, AULE_ROLE_PART_OUT);
+        add_parts(&r, AULE_ROLE_PART);
+    }
     *count = r.count;
     return r.at;
 }
@@ -190,6 +287,14 @@ bool driver_names_differ(AuArena *arena, AuDiags *diags, AuAttn *a, const AuGrad
                                  "that the compiler adds",
                                  a->name, rows[n].name);
             au_add_note(diags, e, rows[n].span, "'%s' belongs to this", rows[n].name);
+            return false;
+        }
+    const uint32_t parts = a->online ? a->online->parts_size : 0;
+    for (uint32_t n = 0; n + 1 < parts; n++)
+        if (a->sizes[n].name && strcmp(a->sizes[n].name, PARTS) == 0) {
+            au_error(diags, AU_E0607, a->sizes[n].span,
+                     "attention '%s' has a size '%s', and so has a tensor that the compiler adds",
+                     a->name, PARTS);
             return false;
         }
     for (uint32_t n = 0; a->linear && n + 1 < a->linear->own_sizes; n++)

@@ -18,6 +18,10 @@ typedef struct AuTensorRow {
 /* q, k, v, inputs, o, finals; of a recurrence state_in, [sum_in], state_out, [sum_out]; with gradients also [o_kept], NAME_kept, do, those of finals, dq, dk, [dv], those of inputs. */
 /* Of a recurrence: the size that cu_seqlens has, which no script names. Of every attention that kernels are made of. */
 void driver_add_sizes(AuAttn *a);
+/* The size that counts what combine joins; with it driver_tensors has the tensors of unfinished and combine. */
+void driver_add_parts(AuAttn *a);
+/* Why there are none of an attention, simplified and without fixed widths; NULL: there are. */
+const char *driver_parts_refusal(AuArena *arena, AuAttn *a);
 AuTensorRow *driver_tensors(AuArena *arena, AuAttn *a, const AuGrads *grads, uint32_t *count);
 /* No two have one name; false: a diagnostic with both places. */
 bool driver_names_differ(AuArena *arena, AuDiags *diags, AuAttn *a, const AuGrads *grads);

@@ -211,13 +211,15 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
 {
     AuAttn *a = v->attn;
     const AuTileCaps *caps = tile_caps(v->arch->caps);
+    const bool finishes = v->operation != AU_UNFINISHED && v->operation != AU_COMBINE;
     AuHooks *hooks = hooks_make(arena, diags, a, caps);
     if (!hooks || (v->grads && !hooks_backward(hooks, diags, a, v->grads))) return false;
     const AuProblem problem = {.attn = a,
                                .hooks = hooks,
                                .caps = caps,
                                .operand = v->operand,
-                               .grads = v->grads,
+                               .grads = finishes ? v->grads : NULL,
+                               .unfinished = v->operation == AU_UNFINISHED,
                                .deterministic = v->deterministic,
                                .tf32 = v->tf32,
                                .queries = v->queries,
@@ -231,6 +233,7 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
         if (!limit) return true;
         if (!set_condition(arena, diags, v, limit) || !hooks_join(hooks, diags, a)) return false;
     }
+    if (v->operation == AU_COMBINE && !hooks_join(hooks, diags, a)) return false;
     const char *why;
     const bool boxes = schedule_has_boxes(arena, &problem, v->operation, &why);
     if (v->boxes && !boxes) return true;
@@ -240,7 +243,10 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
         v->schedule->name = au_format(arena, "%s # no boxes: %s", v->schedule->name, why);
     v->features = v->arch->features;
     const uint32_t own = v->schedule->region_count;
-    if (v->checked && !add_checks(arena, diags, v, &problem)) return false;
+    if (v->checked &&
+        v->operation != AU_COMBINE && /* unfinished looks at all that the script reads */
+        !add_checks(arena, diags, v, &problem))
+        return false;
     const char *banner =
         au_format(arena, "%s: attention %s, %s, widths %d and %d, for %s %s\nschedule: %s",
                   source_name, a->name, operand_name(v), problem.d, problem.e, v->target->name,

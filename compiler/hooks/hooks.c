@@ -308,23 +308,26 @@ static void list_needed(AuHooks *h, const AuAttn *a)
 {
     const struct {
         const char *name;
-        bool is_there, in_backward;
+        bool is_there, in_backward, before_sums, behind_sums;
     } all[] = {
-        {"q_mod", h->has_q_mod, true},
-        {"k_mod", h->has_k_mod, true},
-        {"v_mod", h->has_v_mod, true},
-        {"score_mod", a->score_mod.i != 0, false}, /* backward_pair has these */
-        {"mask", h->has_mask, false},
-        {"weight_mod", h->has_weight_mod, false},
-        {"online_init", h->state_count > 0, false},
-        {"online_fwd", true, false},
-        {"online_end", true, false},
-        {"out_mod", h->has_out_mod, false},
+        {"q_mod", h->has_q_mod, true, true, false},
+        {"k_mod", h->has_k_mod, true, true, false},
+        {"v_mod", h->has_v_mod, true, true, false},
+        {"score_mod", a->score_mod.i != 0, false, true, false}, /* backward_pair has these */
+        {"mask", h->has_mask, false, true, false},
+        {"weight_mod", h->has_weight_mod, false, true, false},
+        {"online_init", h->state_count > 0, false, true, true},
+        {"online_fwd", true, false, true, false},
+        {"online_end", true, false, false, true},
+        {"out_mod", h->has_out_mod, false, false, true},
     };
     for (uint32_t n = 0; n < sizeof all / sizeof *all; n++) {
         must_call(h, &h->forward, all[n].name, all[n].is_there);
         must_call(h, &h->backward, all[n].name, all[n].is_there && all[n].in_backward);
+        must_call(h, &h->unfinished, all[n].name, all[n].is_there && all[n].before_sums);
+        must_call(h, &h->combine, all[n].name, all[n].is_there && all[n].behind_sums);
     }
+    must_call(h, &h->combine, "online_join", true);
 }
 
 AuHooks *hooks_make(AuArena *arena, AuDiags *diags, AuAttn *attn, const AuTileCaps *caps)
@@ -349,11 +352,8 @@ AuHooks *hooks_make(AuArena *arena, AuDiags *diags, AuAttn *attn, const AuTileCa
         return NULL;
     }
     h->has_scale = !is_one(attn, online->rescale);
-    const bool plain_end = attn_at(attn, online->epilogue)->op == AU_OP_ELEMENT;
     h->asks_for_pairs = attn_asks_for_pairs(attn);
-    const bool stateless =
-        online->scale_count == 0 && online->final_count == 0 && plain_end && !h->asks_for_pairs;
-    h->state_count = online->scale_count + !stateless;
+    h->state_count = hooks_state_count(attn);
     write_pairs(&w);
     write_range(&w);
     write_init(&w);

@@ -70,9 +70,10 @@ typedef struct AuHooks {
     AuExpr dots[4];
     const AuNormal *normal; /* of a recurrence; NULL: it is none */
     AuHookSlot slots[AU_SLOT_COUNT];
-    uint32_t expressions;          /* written so far */
-    AuTileNames forward, backward; /* hooks that the kernels of these operations must call: without
-                                      one they would compute something else */
+    uint32_t expressions; /* written so far */
+    AuTileNames forward, backward, unfinished,
+        combine; /* hooks that the kernels of these operations must call: without one they would
+                    compute something else */
 } AuHooks;
 
 /* common.c: functions that all schedules use, the same for every attention. */
@@ -80,6 +81,14 @@ const AuTileModule *hooks_common(AuArena *arena, AuDiags *diags);
 
 /* NULL after an error. [caps] only names the module's target. */
 AuHooks *hooks_make(AuArena *arena, AuDiags *diags, AuAttn *attn, const AuTileCaps *caps);
+
+/* hooks_parts.c: row vectors of the state, the flag `seen` behind the row scales included. */
+uint32_t hooks_state_count(AuAttn *attn);
+
+/* hooks_parts.c, of an attention whose combine is there (attn_derive_combine). By node: the expressions behind the sums over keys,
+ * which combine evaluates: combine, epilogue, finals, out_mod, and defaults of parameters that these have. */
+bool *hooks_behind_sums(AuArena *arena, const AuAttn *attn);
+bool *hooks_joined(AuArena *arena, const AuAttn *attn); /* by tensor: do they read it? */
 
 /* Adds online_join where the online function has it (has_join). false: an error. */
 bool hooks_join(AuHooks *hooks, AuDiags *diags, AuAttn *attn);

@@ -214,10 +214,14 @@ static bool has(const AuTileNames *names, const char *name)
 static bool calls_all(AuDiags *diags, const AuProblem *p, AuOperation operation,
                       const AuSchedule *made)
 {
-    const AuTileNames *hooks = operation == AU_FORWARD    ? &p->hooks->forward
-                               : operation == AU_BACKWARD ? &p->hooks->backward
-                                                          : NULL;
-    for (uint32_t n = 0; hooks && n < hooks->count; n++)
+    const AuTileNames none = {0}, *hooks = &none;
+    switch ((int)operation) { /* others ask for none */
+    case AU_FORWARD: hooks = &p->hooks->forward; break;
+    case AU_BACKWARD: hooks = &p->hooks->backward; break;
+    case AU_UNFINISHED: hooks = &p->hooks->unfinished; break;
+    case AU_COMBINE: hooks = &p->hooks->combine; break;
+    }
+    for (uint32_t n = 0; n < hooks->count; n++)
         if (!has(&made->called, hooks->at[n])) {
             au_error(diags, AU_E0811, p->attn->span,
                      "%s on %s: a mistake in the schedule '%s', which leaves out the hook '%s'",

@@ -92,6 +92,19 @@ void lanes_result_arguments(Lanes *x)
                      "f32[b:%s, h:%s, q:%s]", batch, heads, s);
 }
 
+void lanes_part_arguments(Lanes *x, const char *parts)
+{
+    AuTileBuild *t = x->t;
+    const char *rows =
+        tile_text(t, "f32[%sb:%s, h:%s, q:%s", parts ? tile_text(t, "part:%s, ", parts) : "",
+                  lanes_axis(x, 0, 0), lanes_axis(x, 0, 1), lanes_axis(x, 0, 2));
+    const char *suffix = parts ? "_parts" : "";
+    const AuTileMode how = parts ? TILE_IN : TILE_OUT;
+    tile_arg(t, tile_text(t, "part_acc%s", suffix), how, "%s, e:%d]", rows, x->p->e);
+    for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
+        tile_arg(t, tile_text(t, "part_%u%s", n, suffix), how, "%s]", rows);
+}
+
 void lanes_forward_head(Lanes *x)
 {
     AuTileBuild *t = x->t;
@@ -102,7 +115,10 @@ void lanes_forward_head(Lanes *x)
         if (lanes_changed_type(x, n))
             tile_arg(t, lanes_changed_name(x, n), TILE_IN, "%s", lanes_changed_type(x, n));
     if (x->p->hooks->needs_lists) lanes_list_arguments(x);
-    lanes_result_arguments(x);
+    if (x->p->unfinished)
+        lanes_part_arguments(x, NULL);
+    else
+        lanes_result_arguments(x);
     const char *blocks = tile_text(t, "cdiv(%s, %d)", s, x->block);
     lanes_grid_by_work(x, tile_text(t, "%s: %s", x->longest_first ? "turn" : "mb", blocks), "h",
                        heads, batch);
@@ -214,6 +230,32 @@ void lanes_store_finals(Lanes *x)
         if (gives_final(x, n))
             tile_store(x->t, "final%u -> final_%s[b, h, %s +: %d] clip", n, online->finals[n].name,
                        lanes_first_row(x), x->rows);
+}
+
+void lanes_store_part(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const char *rows = tile_text(t, "[b, h, %s +: %d", lanes_first_row(x), x->rows);
+    tile_store(t, "acc -> part_acc%s, :] clip", rows);
+    for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
+        tile_store(t, "state%u -> part_%u%s] clip", n, n, rows);
+}
+
+void lanes_join_part(Lanes *x, const char *acc, const char *state)
+{
+    AuTileBuild *t = x->t;
+    AuText others = {.arena = x->arena};
+    const char *states = lanes_states(x), *pad = x->block > 1 ? " pad 0" : "";
+    const char *rows = tile_text(t, "[part, b, h, %s +: %d", lanes_first_row(x), x->rows);
+    tile_load(t, "further", "%s%s, :]%s", acc, rows, pad);
+    for (uint32_t n = 0; n < x->p->hooks->state_count; n++) {
+        tile_load(t, tile_numbered(t, "other", n), "%s%s] like row_like%s", tile_text(t, state, n),
+                  rows, pad);
+        au_text_add(&others, ", other%u", n);
+    }
+    tile_set(t, tile_text(t, "before, behind%s", states), "online_join(b, h, i%s%s)", states,
+             au_text_str(&others));
+    tile_set(t, "acc", "acc * before + further * behind");
 }
 
 void lanes_declare_rows(Lanes *x)

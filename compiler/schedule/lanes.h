@@ -56,6 +56,7 @@ const char *lanes_elem(Lanes *x, uint32_t tensor);                /* its element
 const char *lanes_type(Lanes *x, const char *elem,
                        uint32_t tensor);              /* "f32[x0:H]", elements of that type */
 void lanes_arguments(Lanes *x);                       /* tensors and parameters of the script */
+void lanes_param_arguments(Lanes *x);                 /* parameters alone */
 void lanes_region(Lanes *x, const char *name);        /* an argument that lies in the workspace */
 void lanes_zeroed_region(Lanes *x, const char *name); /* that is zero before the first launch */
 AuTileExecutor lanes_executor(const Lanes *x);
@@ -128,6 +129,13 @@ const char *lanes_weights(Lanes *x);        /* online_fwd; scales acc; the weigh
 void lanes_end(Lanes *x, const char *sums); /* `out` and finals from sums and states */
 void lanes_results(Lanes *x);               /* the same from acc, and out_mod */
 void lanes_store_finals(Lanes *x);
+/* Instead of both, of the operation `unfinished`: sums and states as they are. */
+void lanes_store_part(Lanes *x);
+void lanes_result_arguments(Lanes *x); /* o, [o_kept,] finals */
+/* acc and states become those joined with part `part` of these tensors [part, b, h, q], whose names are "acc", "state%u". */
+void lanes_join_part(Lanes *x, const char *acc, const char *state);
+/* The tensors of a part, which are written; of so many parts, which are read: "part_acc_parts", "part_0_parts".. */
+void lanes_part_arguments(Lanes *x, const char *parts);
 /* `row_like`, a number a row, the queries' numbers i, and the states. */
 void lanes_declare_rows(Lanes *x);
 void lanes_begin_states(Lanes *x);

@@ -181,9 +181,6 @@ static void keys_kernel(Lanes *x)
 static void join_kernel(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    AuText others = {.arena = x->arena};
-    const char *states = lanes_states(x);
-    for (uint32_t n = 0; n < x->p->hooks->state_count; n++) au_text_add(&others, ", other%u", n);
     tile_kernel(t, "forward");
     lanes_arguments(x);
     part_arguments(x, TILE_IN);
@@ -198,11 +195,7 @@ static void join_kernel(Lanes *x)
     tile_load(t, "acc", "part_acc[0, b, h, mb +: 1, :]");
     get_states(x, "state", "part_state%u[0, b, h, mb +: 1]");
     tile_for_range(t, "part", "1", parts(x));
-    tile_load(t, "further", "part_acc[part, b, h, mb +: 1, :]");
-    get_states(x, "other", "part_state%u[part, b, h, mb +: 1]");
-    tile_set(t, tile_text(t, "before, behind%s", states), "online_join(b, h, i%s%s)", states,
-             au_text_str(&others));
-    tile_set(t, "acc", "acc * before + further * behind");
+    lanes_join_part(x, "part_acc", "part_state%u");
     tile_end(t);
     lanes_results(x);
     tile_store(t, "%s(out) -> o[b, h, mb +: 1, :]", x->operand);

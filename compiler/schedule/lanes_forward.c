@@ -120,9 +120,14 @@ static void forward_kernel(Lanes *x)
     tile_for_tiles(t, "n", "keys", NULL);
     step(x);
     tile_end(t);
-    lanes_results(x);
-    tile_store(t, "%s(out) -> o[b, h, %s +: %d, :] clip", x->operand, lanes_first_row(x), x->rows);
-    lanes_store_finals(x);
+    if (x->p->unfinished) {
+        lanes_store_part(x);
+    } else {
+        lanes_results(x);
+        tile_store(t, "%s(out) -> o[b, h, %s +: %d, :] clip", x->operand, lanes_first_row(x),
+                   x->rows);
+        lanes_store_finals(x);
+    }
     tile_end(t);
     tile_end(t);
 }

@@ -57,6 +57,12 @@ void lanes_arguments(Lanes *x)
     for (uint32_t n = 0; n < a->tensor_count; n++)
         if (!(n == 2 && a->v_in_k))
             tile_arg(x->t, lanes_tensor(x, n), TILE_IN, "%s", lanes_type(x, lanes_elem(x, n), n));
+    lanes_param_arguments(x);
+}
+
+void lanes_param_arguments(Lanes *x)
+{
+    const AuAttn *a = x->p->attn;
     for (uint32_t n = 0; n < a->param_count; n++) {
         const AuParam *p = &a->params[n];
         const char *name = hooks_name(x->arena, p->name);

@@ -30,8 +30,9 @@ typedef struct AuProblem {
     AuTileElem operand;   /* element type of q, k, v, o */
     int32_t d, e;         /* widths of keys and of values */
     const AuGrads *grads; /* NULL: there is no backward */
-    bool deterministic;   /* no sums in any order */
-    bool tf32;            /* operands of f32 are multiplied as tf32 */
+    bool unfinished;    /* forward leaves sums and states as they are: the operation `unfinished` */
+    bool deterministic; /* no sums in any order */
+    bool tf32;          /* operands of f32 are multiplied as tf32 */
     AuQueries queries;
     bool
         boxes; /* a launch passes tensors that boxes of tensor maps describe: strides are multiples of 16 bytes */

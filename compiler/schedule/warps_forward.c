@@ -125,7 +125,9 @@ static void forward_kernel(Lanes *x)
     warps_forward_issue_rows(x);
     lanes_begin_states(x);
     loop(x);
-    if (x->shape->keys_apart)
+    if (x->p->unfinished)
+        lanes_store_part(x);
+    else if (x->shape->keys_apart)
         warps_join_results(x);
     else {
         lanes_results(x);

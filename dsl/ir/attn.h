@@ -166,6 +166,7 @@ typedef struct AuOnline {
     AuExpr backward; /* of DWEIGHT, WEIGHT, ROWSUM; none: not given */
     bool has_combine, combine_derived;
     AuExpr combine_a, combine_b; /* factors of the two unfinished outputs */
+    uint32_t parts_size; /* 1 + index of the size that counts the parts of combine; 0: none does */
     AuSpan span;
 } AuOnline;
 

@@ -19,7 +19,7 @@ extern "C" {
 
 #define AULE_MAGIC         "aule\x1a\r\n" /* 7 characters and the NUL: 8 bytes */
 #define AULE_VERSION_MAJOR 1
-#define AULE_VERSION_MINOR 8
+#define AULE_VERSION_MINOR 9
 
 /* What an artifact has at most: aulec refuses a script that needs more, a reader an artifact that has more. They bound
  * what a run keeps on its stack. */
@@ -98,9 +98,13 @@ typedef enum aule_role {
                      * written; not passed: sequence b has state b */
     /* of gradients of recurrences (since 1.7) */
     AULE_ROLE_DSTATE_OUT, /* "dstate_out", "dsum_out": those given for the states after the last token; not passed: 0 */
-    AULE_ROLE_DSTATE /* "dstate_in", "dsum_in": those that backward makes of the states before the first */
+    AULE_ROLE_DSTATE, /* "dstate_in", "dsum_in": those that backward makes of the states before the first */
+    /* of the operations "unfinished" and "combine" (since 1.9), f32: what an attention of some of the keys leaves to be joined */
+    AULE_ROLE_PART_OUT, /* "acc" [B, H, S, E]: the sum of the values before the epilogue; "state_NAME" [B, H, S]: a row scale; "seen"
+                         * [B, H, S]: above 0 where the row has a pair */
+    AULE_ROLE_PART /* "acc_parts" [N, B, H, S, E], "state_NAME_parts" [N, B, H, S], "seen_parts": those of N sets of keys */
 } aule_role;
-enum { AULE_ROLES = AULE_ROLE_DSTATE + 1 }; /* as many as this version of the header knows */
+enum { AULE_ROLES = AULE_ROLE_PART + 1 }; /* as many as this version of the header knows */
 
 /* A tensor of the signature. Axes are outermost first; each extent is an expression (often one
  * AULE_E_SIZE, which then binds the size). Every tensor comes with strides, in elements; any stride
@@ -117,6 +121,7 @@ typedef struct aule_tensor_v1 {
 #define AULE_TENSOR_GRAD     1u /* marked `grad`: backward makes dNAME */
 #define AULE_TENSOR_OPTIONAL 2u /* what need not be passed: finals, what is kept, states */
 #define AULE_TENSOR_IN_K     4u /* v is part of k: it is not passed */
+#define AULE_TENSOR_JOINED   8u /* an input that combine reads, too (since 1.9) */
 
 typedef struct aule_param_v1 {
     uint32_t struct_size;

@@ -93,6 +93,9 @@ typedef struct aulec_options {
         *shapes; /* the text of a table of shapes, whose rows come before the compiler's; NULL:
                            the compiler's alone */
     const char *shapes_name; /* what diagnostics call it, a file's name; NULL: "<shapes>" */
+    uint32_t
+        parts; /* 1: kernels of the operations "unfinished" and "combine", too, of which an attention of keys in several
+                       places is made; not of static builds */
 } aulec_options;
 
 typedef struct aulec_result aulec_result;

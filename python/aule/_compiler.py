@@ -40,7 +40,7 @@ class Options(Structure):
         ("struct_size", c_size_t), ("targets", c_char_p), ("archs", c_char_p), ("dtypes", c_char_p), ("widths", c_char_p),
         ("attention", c_char_p), ("optimize", c_uint32), ("emit", c_uint32), ("no_gradients", c_uint32), ("deterministic", c_uint32),
         ("checked", c_uint32), ("f32", c_char_p), ("after", c_char_p), ("lines", c_uint32), ("shape", c_char_p), ("shapes", c_char_p),
-        ("shapes_name", c_char_p),
+        ("shapes_name", c_char_p), ("parts", c_uint32),
     ]
 
 
