@@ -24,13 +24,15 @@ static void add_axes(AuText *text, const aule_attention_v1 *a, const aule_tensor
 
 static void add_tensor(AuText *text, const aule_attention_v1 *a, const aule_tensor_v1 *t)
 {
-    static const char *const roles[] = {"query", "key",    "value", "input", "output", "final",
-                                        "kept",  "given",  "given", "made",  "kept",   "state",
-                                        "state", "packed", "pool",  "slots", "given",  "made"};
+    static const char *const roles[] = {
+        "query", "key",   "value", "input",  "output", "final", "kept",  "given", "given", "made",
+        "kept",  "state", "state", "packed", "pool",   "slots", "given", "made",  "part",  "parts"};
+    _Static_assert(sizeof roles / sizeof *roles == AULE_ROLES, "a word for each role");
     rt_text_add(text, "  %-6s %s: %s ", roles[t->role], t->name, rt_dtype_name(t->dtype));
     add_axes(text, a, t);
-    rt_text_add(text, "%s%s\n", t->flags & AULE_TENSOR_GRAD ? " grad" : "",
-                t->flags & AULE_TENSOR_IN_K ? ", a part of k" : "");
+    rt_text_add(text, "%s%s%s\n", t->flags & AULE_TENSOR_GRAD ? " grad" : "",
+                t->flags & AULE_TENSOR_IN_K ? ", a part of k" : "",
+                t->flags & AULE_TENSOR_JOINED ? ", for combine too" : "");
 }
 
 static void add_param(AuText *text, const aule_attention_v1 *a, const aule_param_v1 *p)

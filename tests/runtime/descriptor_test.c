@@ -139,7 +139,7 @@ static void test_longer_structures(void **state)
         longer[i].tensor.struct_size = sizeof(Longer);
     }
     copy->attention.tensors = &longer[0].tensor;
-    copy->module.version_minor = 9;
+    copy->module.version_minor = AULE_VERSION_MINOR + 1;
     aule_module *module;
     aule_device *device;
     aule_error *error = NULL;
