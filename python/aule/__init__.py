@@ -20,6 +20,7 @@ from ._devices import DeviceInfo, describe_devices, devices, get_available_backe
 from ._errors import ArgumentError, CacheWarning, CompileError, CompileWarning, Error, LibraryError
 from ._function import AttentionFunction, Results, load
 from ._libaule import version
+from ._parts import Unfinished
 from ._plain import Attention, attention, attention_script, flash_attention
 from ._states import State
 
@@ -39,6 +40,7 @@ __all__ = [
     "Results",
     "State",
     "TensorSpec",
+    "Unfinished",
     "attention",
     "attention_script",
     "compile",

@@ -9,11 +9,12 @@ from typing import Collection
 
 from . import _libaule as abi
 
-ROLES = ("q", "k", "v", "input", "output", "final", "kept", "dout", "dfinal", "gradient", "kept row", "state", "state out", "sequences", "pool", "slots", "dstate out", "dstate")
+ROLES = ("q", "k", "v", "input", "output", "final", "kept", "dout", "dfinal", "gradient", "kept row", "state", "state out", "sequences", "pool", "slots", "dstate out", "dstate", "part out", "part")
 DTYPES = ("operand", "float32", "float16", "bfloat16", "int32", "int64", "uint8", "bool")
 INPUTS = ("q", "k", "v", "input")
 BACKWARD = ("kept", "kept row", "dout", "dfinal", "gradient")  # roles of tensors that only the backward pass brings
 STATES = ("state", "state out", "sequences", "pool", "slots", "dstate out", "dstate")  # of recurrences: calls have names of their own for them
+PARTS = ("part out", "part")  # of unfinished and combine, which have names of their own for them, too
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class TensorSpec:
         axes: names of sizes, numbers; None where the script has another expression.
         gradient: marked ``grad``.
         in_k: values that are a part of the keys and are not passed.
+        joined: an input that :meth:`AttentionFunction.combine` takes, too.
     """
 
     name: str
@@ -37,6 +39,7 @@ class TensorSpec:
     axes: tuple[str | int | None, ...]
     gradient: bool
     in_k: bool
+    joined: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,8 @@ class Loaded:
         for n in range(d.tensor_count):
             t = abi.step(d.tensors, n, abi.TensorV1)
             axes = tuple(_axis(t.axes[a], sizes) for a in range(t.rank))
-            specs.append(TensorSpec(t.name.decode(), ROLES[t.role], DTYPES[t.dtype], axes, bool(t.flags & abi.TENSOR_GRAD), bool(t.flags & abi.TENSOR_IN_K)))
+            flags = [bool(t.flags & flag) for flag in (abi.TENSOR_GRAD, abi.TENSOR_IN_K, abi.TENSOR_JOINED)]
+            specs.append(TensorSpec(t.name.decode(), ROLES[t.role], DTYPES[t.dtype], axes, *flags))
         return specs
 
     def parameters(self) -> list[Parameter]:

@@ -109,6 +109,12 @@ class Compiler:
                 raise self._error(status, result)
             return self._warnings(result)
 
+    def note(self, name: str, text: bytes, options: Mapping[str, Any], code: str) -> str:
+        """The message of the first note of that code; "" where there is none."""
+        with self._result(name, text, options) as (_, result):
+            every = [self.cdll.aulec_result_get_diagnostic(result, n).contents for n in range(self.cdll.aulec_result_diagnostic_count(result))]
+            return next((d.message.decode() for d in every if (d.code or b"").decode() == code), "")
+
     def _warnings(self, result: c_void_p) -> list[CompileWarning]:
         every = [self.cdll.aulec_result_get_diagnostic(result, n).contents for n in range(self.cdll.aulec_result_diagnostic_count(result))]
         return [_warning(d) for d in every if d.severity == WARNING]
@@ -186,6 +192,7 @@ class Compiled(AttentionFunction):
         self._options = {key: value for key, value in options.items() if value is not None}
         self._which = attention
         self._made: dict[tuple, Loaded] = {}
+        self._signature_of_parts: Loaded | None = None
         remake = _compile_again, (name, text, attention, dict(self._options))
         digest = hashlib.sha256(repr((text, attention, sorted(self._options.items()))).encode()).hexdigest()[:16]
         super().__init__(self._make(_for_signature(self._options)), digest, remake)
@@ -209,8 +216,31 @@ class Compiled(AttentionFunction):
             return self._loaded
         return self._built(device, dtype, tuple(sizes[name] for name in self._fixed), gradients)
 
-    def _built(self, device: Device, dtype: str, widths: tuple[int, ...], gradients: bool) -> Loaded:
-        key = device.id, dtype, widths, gradients
+    def _kernels_of_parts(self, views: Mapping[str, View], device: Device, gradients: bool) -> Loaded:
+        """Of combine, to which no tensor gives the width of the keys, nor do its kernels ask for it: any does."""
+        sizes = self._sizes(views)
+        if "q" not in views and "o" in views and "acc_parts" in views:
+            sizes = {name: sizes.get(name, views["acc_parts"].shape[4]) for name in self._fixed}
+        given = views["q"] if "q" in views else views.get("o")
+        dtype = OPERANDS.get(given.dtype) if given is not None else None
+        if dtype is None or any(name not in sizes for name in self._fixed):
+            return self._with_parts()
+        return self._built(device, dtype, tuple(sizes[name] for name in self._fixed), False, True)
+
+    def _with_parts(self) -> Loaded:
+        if self._signature_of_parts is None:
+            self._signature_of_parts = self._make({**_for_signature(self._options), "parts": 1, "no_gradients": 1})
+        return self._signature_of_parts
+
+    def _why_no_parts(self) -> str:
+        name, text = self._source
+        options = {**_for_signature(self._options), "parts": 1, "no_gradients": 1}
+        if self._which is not None:
+            options["attention"] = self._which
+        return compiler().note(name, text, options, "N0603")
+
+    def _built(self, device: Device, dtype: str, widths: tuple[int, ...], gradients: bool, parts: bool = False) -> Loaded:
+        key = device.id, dtype, widths, gradients, parts
         if key not in self._made:
             asked: dict[str, Any] = {"targets": device.backend, "dtypes": dtype}
             arch = best_arch(device, dtype)
@@ -221,6 +251,8 @@ class Compiled(AttentionFunction):
                 asked["widths"] = ";".join(f"{name}={n}" for name, n in zip(self._fixed, widths))
             if not gradients:
                 asked["no_gradients"] = 1
+            if parts:
+                asked["parts"] = 1
             self._made[key] = self._make(asked)
         return self._made[key]
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import sys
 import weakref
-from typing import Any, Callable, Collection, Dict, Literal, Mapping, TypeVar, overload
+from typing import Any, Callable, Collection, Dict, Literal, Mapping, Sequence, TypeVar, overload
 
-from ._artifact import BACKWARD, INPUTS, STATES, Loaded, Parameter, TensorSpec
+from ._artifact import BACKWARD, INPUTS, PARTS, STATES, Loaded, Parameter, TensorSpec
 from ._cache import stamp
 from ._devices import Device
 from ._errors import ArgumentError, Error
+from ._parts import PartNames, Unfinished, by_parts
 from ._plans import Runner, arguments, number
 from ._states import State, bind_states, check_states
-from ._tensors import NAMES, TYPES, View, is_torch
+from ._tensors import NAMES, TYPES, View, heads_inside, is_torch, maker, view
 
 
 SCRIPT_TYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "int32": "i32", "int64": "i64", "uint8": "u8", "bool": "bool"}
+OPERANDS = ("float32", "float16", "bfloat16")  # types that q, k, v and o may have
 TORCH_CASTS = {"float32": "float", "float16": "half", "bfloat16": "bfloat16", "int32": "int", "int64": "long", "uint8": "byte", "bool": "bool"}
 
 
@@ -29,9 +31,9 @@ class Results(Dict[str, T]):
     It keeps what :meth:`AttentionFunction.backward` needs of the call, the inputs among it, as long as it lives.
     """
 
-    def __init__(self, named: Mapping[str, T], call: "Call", kept: Mapping[str, Any]) -> None:
+    def __init__(self, named: Mapping[str, T], call: "Call | None", kept: Mapping[str, Any]) -> None:
         super().__init__(named)
-        self._call = call
+        self._call = call  # None: of a combine, which has no backward pass
         self._kept = kept  # results that are only for the backward pass
 
     def __getattr__(self, name: str) -> T:
@@ -104,13 +106,15 @@ class AttentionFunction:
         self.formula: str = (loaded.descriptor.formula or b"").decode()
         self.parameters: list[Parameter] = loaded.parameters()
         every = loaded.tensors()
-        self.tensors: list[TensorSpec] = [t for t in every if t.role not in BACKWARD + STATES]
+        self.tensors: list[TensorSpec] = [t for t in every if t.role not in BACKWARD + STATES + PARTS]
         self._names = Names(every)
         self._specs = {t.name: t for t in every}
         self._param_names = tuple(p.name for p in self.parameters)
         self._float_params = frozenset(p.name for p in self.parameters if "float" in p.dtype)
         self._required = tuple(p.name for p in self.parameters if p.required)
         self._runner = Runner(self._checked_kernels, self._names.states_out)
+        self._part_names: PartNames | None = None  # read when they are first asked for
+        self._part_runner = Runner(self._kernels_of_parts)
         self.states: tuple[str, ...] = tuple(name.removesuffix("_in") for name in self._names.states)
         self._key = f"{self.name} {key}"  # equal for attentions that mean the same
         self._equals = by_key.setdefault(self._key, weakref.WeakSet())
@@ -271,10 +275,126 @@ class AttentionFunction:
         unknown = sorted(set(dfinals) - set(self._names.dfinals))
         if unknown:
             raise TypeError(f"{self.name}.backward() does not take {unknown[0]}; gradients of finals are {', '.join(self._names.dfinals) or 'none'}")
+        if results._call is None:
+            raise Error(f"{self.name}: there is no backward pass of unfinished and combine", "unsupported")
         given = {name: x for name, x in dfinals.items() if x is not None}
         return self._backward(results._call, {**results, **results._kept}, {"do": do, **given}, out)
 
+    # ---- keys in several places
+
+    def unfinished(self, *qkv: T, out: Mapping[str, T] | None = None, device: str | None = None, **named: Any) -> Unfinished[T]:
+        """The attention of some of the keys, not yet finished: what :meth:`combine` makes the attention of all of them of.
+
+        For caches that lie on several devices (ring attention), a prefix that many sequences share, splits of a long row. What the script says by
+        position (``kv_idx``) is said of the keys of this call, numbered from 0: a mask that asks for the place among all keys takes it as a
+        parameter. Nothing is recorded for autograd.
+
+        Args:
+            qkv: as in :meth:`__call__`, with some of the keys: k [B, Hk, T, D], and v, of any T, 0 too.
+            out: tensors to write into, by name, as slices of [N, B, H, S, E] that combine then takes as they are; new ones are made for the rest.
+            device, named: as in :meth:`__call__`.
+
+        Raises:
+            Error: there are no such kernels: of a recurrence, of an online function whose ``combine`` neither stands in the script nor can be
+                derived, of an artifact that was compiled without ``--parts``.
+        """
+        call = self._bind(qkv, named, device)
+        wanted = self._parts("unfinished").made
+        unknown = sorted(set(out or ()) - set(wanted))
+        if unknown:
+            raise TypeError(f"{self.name}.unfinished() has no output {unknown[0]}; it has {', '.join(wanted)}")
+        torch_calls = torch_calls_for(call)
+        if torch_calls is not None:
+            torch_calls.check_unrecorded(self, call, out or {}, "unfinished")
+        made = self._part_runner.run("unfinished", call.tensors, call.params, out or {}, wanted, call.device, False)
+        return Unfinished(made, self._operand_of(call))
+
+    def combine(
+        self, parts: Sequence[Mapping[str, T]] | Mapping[str, T], *, dtype: Any = None, out: Mapping[str, T] | None = None, device: str | None = None,
+        **named: Any,
+    ) -> Results[T]:
+        """Output and finals, by name as of :meth:`forward`, of all the keys whose attentions were left unfinished.
+
+        Parts are joined in their order: the same parts give the same bits. Nothing is recorded for autograd, and :meth:`backward` takes no such results.
+
+        Args:
+            parts: what calls of :meth:`unfinished` with disjoint sets of keys returned, at least one, which are copied into tensors [N, ..]; or one
+                mapping with such tensors, "acc" [N, B, H, S, E], all others [N, B, H, S], which are not copied. N may be 0; float32 of any strides.
+            dtype: the type of the output, that of q in :meth:`unfinished`; not needed with a list of what that returned, nor where o is in out.
+            out: tensors to write into, by name; new ones are made for the rest.
+            device: as in :meth:`__call__`.
+            named: parameters of the script, and of its inputs those that what follows the sums reads, as a sink or a gate of the output.
+
+        Raises:
+            Error: there are no such kernels, as of :meth:`unfinished`.
+        """
+        names = self._parts("combine")
+        tensors = by_parts(self.name, names, parts)
+        for name in names.joined:
+            if name not in named:
+                raise TypeError(f"{self.name}.combine() needs {name}, which what follows the sums reads")
+            tensors[name] = named.pop(name)
+        for name in named:
+            if name in self._names.inputs:
+                raise TypeError(f"{self.name}.combine() does not take {name}: it went into the parts")
+        call = Call(tensors, self._params(named), device)
+        unknown = sorted(set(out or ()) - set(self._names.outputs))
+        if unknown:
+            raise TypeError(f"{self.name}.combine() has no output {unknown[0]}; it has {', '.join(self._names.outputs)}")
+        torch_calls = torch_calls_for(call)
+        if torch_calls is not None:
+            torch_calls.check_unrecorded(self, call, out or {}, "combine")
+        given = dict(out or {})
+        for name in self._names.outputs:
+            if name not in given:
+                given[name] = self._new_output(name, tensors["acc_parts"], parts, dtype)
+        made = self._part_runner.run("combine", call.tensors, call.params, given, self._names.outputs, device, False)
+        return Results(made, None, {})
+
+    def _new_output(self, name: str, acc: Any, parts: Any, dtype: Any) -> Any:
+        """A tensor for a result of combine, which lies as those of forward do."""
+        shape = tuple(acc.shape)[1:]
+        if name != "o":
+            return maker(acc, shape[:3], TYPES["float32"])()
+        first = None if isinstance(parts, Mapping) else parts[0]
+        known = getattr(first, "dtype", None) if dtype is None else type_name(dtype)
+        if known not in OPERANDS:
+            found = "it is not known here" if known is None else f"it was given {known}"
+            raise TypeError(f"{self.name}.combine() needs dtype, the type of the output, one of {', '.join(OPERANDS)}; {found}")
+        return maker(acc, shape, TYPES[known], inside=first is not None and heads_inside(first["acc"]))()
+
+    def _operand_of(self, call: Call) -> str:
+        return NAMES[view(call.tensors["q"], "q").dtype]
+
+    def _parts(self, operation: str) -> PartNames:
+        """Names of the tensors of parts; refuses where there are none."""
+        if self._part_names is None:
+            self._part_names = PartNames(self._with_parts().tensors())
+        if not self._part_names.made:
+            raise Error(f"{self.name} has no operation '{operation}': {self._why_no_parts()}", "unsupported")
+        return self._part_names
+
+    def _with_parts(self) -> Loaded:
+        """An artifact whose signature has the tensors of parts."""
+        return self._loaded
+
+    def _why_no_parts(self) -> str:
+        return "the artifact was compiled without --parts, or the script allows none"
+
+    def _kernels_of_parts(self, views: Mapping[str, View], device: Device, gradients: bool) -> Loaded:
+        return self._loaded
+
     # ---- arguments
+
+    def _params(self, named: dict[str, Any]) -> dict[str, int | float]:
+        """Parameters alone, of an operation that takes its tensors otherwise."""
+        params = {name: self._number(name, named.pop(name)) for name in self._param_names if name in named}
+        if named:
+            raise TypeError(f"{self.name}.combine() does not take {min(named)}; it takes {', '.join(self._param_names) or 'no parameters'}")
+        missing = [name for name in self._required if name not in params]
+        if missing:
+            raise TypeError(f"{self.name}.combine() needs {', '.join(missing)}")
+        return params
 
     def _bind(self, qkv: tuple, named: dict[str, Any], device: str | None) -> Call:
         names = self._names
@@ -382,6 +502,11 @@ class AttentionFunction:
             raise ArgumentError(f"{name} requires a gradient, and {self.name} has no backward pass; call under torch.no_grad() or pass {name}.detach()", "tensor")
         if not known:
             raise ArgumentError(f"{self.name}: {name} requires a gradient, and the script does not mark it: write `grad` after its axes, or pass {name}.detach()", "tensor")
+
+
+def type_name(dtype: Any) -> str:
+    """"float32" of NumPy's or torch's object for it, or of its name."""
+    return dtype.__name__ if isinstance(dtype, type) else str(dtype).removeprefix("torch.")
 
 
 _torch_calls: Any = None

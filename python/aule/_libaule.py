@@ -43,7 +43,7 @@ class DLManagedTensorVersioned(Structure):
 
 # ---- artifact.h: what describes an attention
 
-TENSOR_GRAD, TENSOR_OPTIONAL, TENSOR_IN_K = 1, 2, 4
+TENSOR_GRAD, TENSOR_OPTIONAL, TENSOR_IN_K, TENSOR_JOINED = 1, 2, 4, 8
 OPERAND, F32, F16, BF16, I32, I64, U8, BOOL = range(8)
 E_CONST_INT, E_SIZE = 1, 3
 

@@ -238,8 +238,8 @@ class Runner:
 
     def _prepare(self, operation, given, params, out, wanted, target, gradients) -> tuple[Prepared, dict[str, Any]]:
         views = {name: view(x, name) for name, x in given.items()}
-        loaded = self._kernels(views, target, gradients)
         views.update((name, view(x, name)) for name, x in out.items())
+        loaded = self._kernels(views, target, gradients)
         passed = list(views.values())
         made, results = self._make(loaded, operation, given, views, params, [name for name in wanted if name not in out])
         views.update((name, view(x, name)) for name, x in results.items())
@@ -261,8 +261,8 @@ class Runner:
     def _staged(self, operation, given, params, out, wanted, target, gradients) -> dict[str, Any]:
         """On copies of host tensors."""
         views = {name: view(x, name) for name, x in given.items()}
-        loaded = self._kernels(views, target, gradients)
         outputs = {name: view(x, name) for name, x in out.items()}
+        loaded = self._kernels({**views, **outputs}, target, gradients)
         _, results = self._make(loaded, operation, given, {**views, **outputs}, params, [name for name in wanted if name not in out])
         outputs.update((name, view(x, name)) for name, x in results.items())
         with Staged(target, views, outputs, fresh=set(results)) as staged:

@@ -179,6 +179,22 @@ def step(f: AttentionFunction, call: Call, given: Mapping[str, Any]) -> Any:
     return o
 
 
+def check_unrecorded(f: AttentionFunction, call: Call, out: Mapping[str, Any], operation: str) -> None:
+    """Refuses calls of parts whose gradients would be lost, and such as are traced; casts under autocast."""
+    tensors = {**call.tensors, **out}
+    if not torch.compiler.is_compiling():
+        _check_transforms(f.name)
+        _check_tangents(f, tensors)
+        _check_kinds(f, tensors)
+    for name, x in tensors.items():
+        if torch.is_grad_enabled() and isinstance(x, Tensor) and x.requires_grad:
+            raise ArgumentError(f"{f.name}: {name} requires a gradient, and {operation} has none: call it under torch.no_grad(), or forward", "tensor")
+    if torch.compiler.is_compiling() or not _plain(tensors) or _check_meta(f, tensors):
+        raise Error(f"{f.name}: {operation} is not traced (torch.compile, fake and meta tensors, dispatch modes): call it outside of them", "unsupported")
+    if operation == "unfinished":
+        call.tensors = _autocast(f, call.tensors)
+
+
 def _as_tensor(x: Any) -> Tensor:
     return x if isinstance(x, Tensor) else torch.as_tensor(x)
 
