@@ -5,7 +5,7 @@
 
 static const AuTarget *const targets[] = {
 #ifdef AU_WITH_LLVM
-    &au_target_cpu,    &au_target_cuda,
+    &au_target_cpu,    &au_target_cuda,           &au_target_hip,
 #endif
 #ifdef AU_WITH_OPENCL
     &au_target_opencl,

@@ -95,7 +95,7 @@ const AuTarget au_target_cuda = {
     .format = 2, /* AULE_CODE_PTX */
     .archs = archs,
     .arch_count = ARCHS,
-    .native_math = cuda_native_math,
+    .native_math = gpu_native_math,
     .dynamic_shared = cuda_dynamic_shared,
     .emit = emit_cuda,
 };

@@ -14,7 +14,6 @@ typedef struct CudaHost {
 typedef struct CudaChain CudaChain;
 typedef struct CudaKernel {
     GpuKernel gpu;
-    bool coarse; /* results are about to become 16-bit floats: functions of a few ulp will do */
     CudaChain *chain; /* products of a group that are not written yet (cuda_group.c) */
 } CudaKernel;
 
@@ -80,9 +79,5 @@ bool cuda_bulk(AuEmit *e, AuVal v);
 bool cuda_group(AuEmit *e, AuVal v);
 /* What was held back is written, because something follows that is none of the chain's. */
 void cuda_group_flush(AuEmit *e);
-
-/* cuda_math.c */
-LLVMValueRef cuda_op(AuEmit *e, const AuInstr *in, AuScalar of, const LLVMValueRef *operands);
-bool cuda_native_math(AuKOp op);
 
 #endif

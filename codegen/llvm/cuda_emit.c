@@ -58,20 +58,10 @@ static void open_function(AuEmit *e)
     LLVMPositionBuilderAtEnd(e->builder, emit_block(e, "entry"));
 }
 
-static bool multiplies_halves(const AuKernel *k)
-{
-    for (uint32_t n = 1; n < k->instr_count; n++) {
-        const AuInstr *in = &k->instrs[n];
-        if (in->op == AU_K_WGMMA) return true;
-        if (in->op == AU_K_MMA && in->imm != AU_MATRIX_M16N8K8_TF32) return true;
-    }
-    return false;
-}
-
 static GpuKernel *open(AuEmit *e)
 {
     CudaKernel *k = AU_NEW(e->arena, CudaKernel);
-    k->coarse = multiplies_halves(e->k);
+    k->gpu.coarse = gpu_multiplies_halves(e->k);
     open_function(e);
     return &k->gpu;
 }
@@ -126,7 +116,7 @@ static void forget_loads(AuEmit *e)
 {
     LLVMTypeRef type = LLVMFunctionType(e->element[AU_VOID], NULL, 0, false);
     LLVMValueRef lanes = gpu_i32(e, (uint32_t)ALL_LANES);
-    if (!cuda_kernel(e)->coarse) {
+    if (!e->gpu->coarse) {
         emit_call(e, "llvm.nvvm.bar.warp.sync", NULL, NULL, &lanes, 1);
         return;
     }
@@ -177,7 +167,7 @@ const GpuDevice cuda_device = {
     .device = {.open = gpu_open,
                .instruction = any_instruction,
                .end = cuda_group_flush,
-               .op = cuda_op},
+               .op = gpu_op},
     .lanes = WARP,
     .threads = 1024,
     .global = 1,
@@ -185,6 +175,9 @@ const GpuDevice cuda_device = {
     .static_bytes = 48 << 10,
     .all_blocks = "device",
     .refusal = "a block has up to 32 executors of 32 lanes",
+    .approximate = {[GPU_EXP2] = {"llvm.nvvm.ex2.approx.ftz", true},
+                    [GPU_RECIPROCAL] = {"llvm.nvvm.rcp.approx.ftz.f", false},
+                    [GPU_RSQRT] = {"llvm.nvvm.rsqrt.approx.f", false}},
     .open = open,
     .thread = thread,
     .block = block,

@@ -1,4 +1,4 @@
-/* emit.h - kernel IR to LLVM IR: what the emit_*.c, gpu_*.c and cuda_*.c files share and nobody else sees.
+/* emit.h - kernel IR to LLVM IR: what the emit_*.c, gpu_*.c, cuda_*.c and hip_*.c files share and nobody else sees.
  *
  * On hosts one executor runs as one function; its lanes are the elements of LLVM vectors. A value of the
  * kernel has up to three forms, each made when first asked for:

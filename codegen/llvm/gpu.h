@@ -11,6 +11,7 @@
 /* Of the kernel at hand. A device's own struct begins with it. */
 typedef struct GpuKernel {
     LLVMValueRef lane, warp;
+    bool coarse; /* results are about to become 16-bit floats: functions of a few ulp will do */
     AuLanes lanes; /* which values differ between lanes; made when first asked for */
 } GpuKernel;
 
@@ -23,6 +24,13 @@ typedef struct GpuPlace {
     uint32_t align; /* bytes, of the access */
 } GpuPlace;
 
+/* Functions of f32 that every GPU has an instruction for, within a few ulp. */
+typedef enum GpuApproximation { GPU_EXP2, GPU_RECIPROCAL, GPU_RSQRT, GPU_APPROXIMATIONS } GpuApproximation;
+typedef struct GpuFunction {
+    const char *intrinsic;
+    bool typed; /* its name has the type behind it */
+} GpuFunction;
+
 typedef struct GpuDevice {
     AuDevice device;         /* gpu_open, gpu_instruction, its own functions of values */
     uint32_t lanes;          /* of an executor */
@@ -31,6 +39,7 @@ typedef struct GpuDevice {
     uint32_t static_bytes;   /* of shared memory that code may declare; more is what launches add */
     const char *all_blocks;  /* LLVM's name for the scope of all blocks */
     const char *refusal;     /* what a block of another size is told */
+    GpuFunction approximate[GPU_APPROXIMATIONS];
     /* The function and its attributes, and the struct that begins with GpuKernel. */
     GpuKernel *(*open)(AuEmit *e);
     LLVMValueRef (*thread)(AuEmit *e);
@@ -92,5 +101,10 @@ GpuAccess gpu_access(AuEmit *e, AuVal v, uint32_t width, uint32_t mask);
 void gpu_load(AuEmit *e, AuVal v);
 void gpu_store(AuEmit *e, AuVal v);
 void gpu_atomic_inc(AuEmit *e, AuVal v);
+
+/* gpu_math.c */
+LLVMValueRef gpu_op(AuEmit *e, const AuInstr *in, AuScalar of, const LLVMValueRef *operands);
+bool gpu_native_math(AuKOp op);
+bool gpu_multiplies_halves(const AuKernel *k);
 
 #endif

@@ -251,3 +251,13 @@ bool au_link_object(AuArena *arena, AuDiags *diags, const AuBlob *objects, uint3
     return link_files(arena, diags, files, objects, count, options,
                       sizeof options / sizeof *options, out);
 }
+
+/* Symbols stay: of each kernel its code and its descriptor, by which drivers find it. */
+bool llvm_link_code_object(AuArena *arena, AuDiags *diags, AuBlob *object)
+{
+    static const char *const options[] = {"-shared", "--no-undefined", "--build-id=none",
+                                          "--strip-debug", "--threads=1"};
+    MemoryFile file;
+    return link_files(arena, diags, &file, object, 1, options, sizeof options / sizeof *options,
+                      object);
+}

@@ -28,6 +28,8 @@ bool llvm_is_sound(LlvmUnit *unit, AuDiags *diags, const char *kernel);
 void llvm_text(AuArena *arena, AuKernel *const *kernels, uint32_t count, const char *comment,
                const char *body, size_t length, AuBlob *out);
 void llvm_ir(LlvmUnit *unit, AuArena *arena, AuKernel *const *kernels, uint32_t count, AuBlob *out);
+/* link.c: an object of an AMD GPU becomes what drivers load. */
+bool llvm_link_code_object(AuArena *arena, AuDiags *diags, AuBlob *object);
 bool llvm_close(LlvmUnit *unit,
                 AuDiags *diags); /* false: LLVM complained meanwhile, now a diagnostic */
 

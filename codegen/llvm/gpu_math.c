@@ -1,7 +1,7 @@
-/* cuda_math.c - functions of values that the GPU computes by instructions of its own.
+/* gpu_math.c - functions of values that a GPU computes by instructions of its own (GpuDevice.approximate).
  *
- * ex2.approx is within 2 ulp and exact at integers; what it would lose to the rounding of its argument is put back:
- * exp(x) = 2^t (1 + r ln 2) with t = x log2 e rounded and r what was rounded away. rcp.approx is within 1 ulp; a step of Newton's
+ * NVIDIA's power of two, ex2.approx, is within 2 ulp and exact at integers; AMD's v_exp_f32 within 1. What they would lose to the rounding of its argument is put back:
+ * exp(x) = 2^t (1 + r ln 2) with t = x log2 e rounded and r what was rounded away. Reciprocals (rcp.approx, v_rcp_f32) are within 1 ulp; a step of Newton's
  * puts back the rest. sigmoid and tanh are made of the two, tanh near 0 of a polynomial, since 1 - 2 / (1 + e^2x) cancels there.
  * No function has a branch or a division.
  *
@@ -40,9 +40,15 @@ static LLVMValueRef call(AuEmit *e, const char *intrinsic, LLVMValueRef a, LLVMV
     return emit_call(e, intrinsic, LLVMTypeOf(a), NULL, (LLVMValueRef[]){a, b, c}, c ? 3 : 2);
 }
 
+static LLVMValueRef approximate(AuEmit *e, GpuApproximation which, LLVMValueRef x)
+{
+    const GpuFunction *f = &gpu_device(e)->approximate[which];
+    return each(e, f->intrinsic, f->typed ? e->element[AU_F32] : NULL, x, NULL);
+}
+
 static LLVMValueRef power_of_two(AuEmit *e, LLVMValueRef x)
 {
-    return each(e, "llvm.nvvm.ex2.approx.ftz", e->element[AU_F32], x, NULL);
+    return approximate(e, GPU_EXP2, x);
 }
 
 /* e^(times x), times a power of two with a sign. */
@@ -51,7 +57,7 @@ static LLVMValueRef exponential(AuEmit *e, LLVMValueRef x, double times)
     LLVMBuilderRef b = e->builder;
     const double log2_e = 0x1.71547652b82fep+0 * times, high = (double)(float)log2_e;
     LLVMValueRef factor = number(e, high, x), t = LLVMBuildFMul(b, x, factor, "");
-    if (cuda_kernel(e)->coarse) return power_of_two(e, t);
+    if (e->gpu->coarse) return power_of_two(e, t);
     LLVMValueRef r = call(e, "llvm.fma", x, factor, LLVMBuildFNeg(b, t, ""));
     r = call(e, "llvm.fma", x, number(e, log2_e - high, x), r);
     r = call(e, "llvm.minnum", r, number(e, 1, x), NULL); /* where t is infinite, r is NaN */
@@ -65,7 +71,7 @@ static LLVMValueRef reciprocal(AuEmit *e, LLVMValueRef x)
         LLVMBool loses = false;
         return number(e, 1 / LLVMConstRealGetDouble(x, &loses), x);
     }
-    return each(e, "llvm.nvvm.rcp.approx.ftz.f", NULL, x, NULL);
+    return approximate(e, GPU_RECIPROCAL, x);
 }
 
 /* 1 / (1 + e^(times x)). */
@@ -74,7 +80,7 @@ static LLVMValueRef logistic(AuEmit *e, LLVMValueRef x, double times)
     LLVMValueRef one = number(e, 1, x);
     LLVMValueRef d = LLVMBuildFAdd(e->builder, exponential(e, x, times), one, "");
     LLVMValueRef y = reciprocal(e, d);
-    if (cuda_kernel(e)->coarse) return y;
+    if (e->gpu->coarse) return y;
     LLVMValueRef rest = call(e, "llvm.fma", LLVMBuildFNeg(e->builder, d, ""), y, one);
     rest = call(e, "llvm.minnum", rest, one, NULL); /* where d is infinite, rest is NaN, y is 0 */
     return call(e, "llvm.fma", rest, y, y);
@@ -85,7 +91,7 @@ static LLVMValueRef hyperbolic(AuEmit *e, LLVMValueRef x)
 {
     static const double near[] = {0.0162725709, -0.0525860302, 0.133194044, -0.333328903},
                         nearer[] = {-0.0488885008, 0.13296023, -0.333325446};
-    const bool coarse = cuda_kernel(e)->coarse;
+    const bool coarse = e->gpu->coarse;
     const double *c = coarse ? nearer : near, end = coarse ? 0.35 : 0.55;
     LLVMValueRef square = LLVMBuildFMul(e->builder, x, x, ""), sum = number(e, c[0], x);
     for (uint32_t n = 1; n < (coarse ? 3 : 4); n++)
@@ -99,16 +105,16 @@ static LLVMValueRef hyperbolic(AuEmit *e, LLVMValueRef x)
 
 static LLVMValueRef quotient(AuEmit *e, LLVMValueRef x, LLVMValueRef y)
 {
-    return cuda_kernel(e)->coarse ? LLVMBuildFMul(e->builder, x, reciprocal(e, y), "") : NULL;
+    return e->gpu->coarse ? LLVMBuildFMul(e->builder, x, reciprocal(e, y), "") : NULL;
 }
 
-bool cuda_native_math(AuKOp op)
+bool gpu_native_math(AuKOp op)
 {
     return op == AU_K_EXP || op == AU_K_EXP2 || op == AU_K_RSQRT || op == AU_K_SIGMOID ||
            op == AU_K_TANH;
 }
 
-LLVMValueRef cuda_op(AuEmit *e, const AuInstr *in, AuScalar of, const LLVMValueRef *operands)
+LLVMValueRef gpu_op(AuEmit *e, const AuInstr *in, AuScalar of, const LLVMValueRef *operands)
 {
     LLVMValueRef x = operands[0], y = operands[1];
     if (of != AU_F32) return NULL;
@@ -117,11 +123,23 @@ LLVMValueRef cuda_op(AuEmit *e, const AuInstr *in, AuScalar of, const LLVMValueR
     case AU_K_EXP2: return power_of_two(e, x);
     case AU_K_SIGMOID: return logistic(e, x, -1);
     case AU_K_TANH: return hyperbolic(e, x);
-    case AU_K_RSQRT: return each(e, "llvm.nvvm.rsqrt.approx.f", NULL, x, NULL);
+    case AU_K_RSQRT: return approximate(e, GPU_RSQRT, x);
     case AU_K_DIV: return quotient(e, x, y);
     case AU_K_MIN: return call(e, "llvm.minnum", x, y, NULL);
     case AU_K_MAX: return call(e, "llvm.maxnum", x, y, NULL);
-    case AU_K_MAXNAN: return call(e, "llvm.maximum", x, y, NULL); /* from sm_80 on an instruction */
+    case AU_K_MAXNAN: return call(e, "llvm.maximum", x, y, NULL); /* NVIDIA: from sm_80 on an instruction */
     }
     return NULL;
+}
+
+/* Are there products of 16-bit operands? */
+bool gpu_multiplies_halves(const AuKernel *k)
+{
+    for (uint32_t n = 1; n < k->instr_count; n++) {
+        const AuInstr *in = &k->instrs[n];
+        if (in->op == AU_K_WGMMA) return true;
+        if (in->op != AU_K_MMA) continue;
+        if (kernel_matrix((AuMatrix)in->imm).types[AU_MATRIX_A].scalar != AU_F32) return true;
+    }
+    return false;
 }

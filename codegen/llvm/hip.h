@@ -1,0 +1,32 @@
+/* hip.h - the parts of the generator for AMD GPUs to each other; what all GPUs share is gpu.h. */
+#ifndef AU_LLVM_HIP_H
+#define AU_LLVM_HIP_H
+
+#include "gpu.h"
+
+/* hip_emit.c */
+extern const GpuDevice hip_wave64, hip_wave32;
+
+/* What a machine has beside what all have. */
+typedef struct HipHost {
+    AuHost host;
+    bool rows_cross; /* v_permlanex16: RDNA */
+    bool mfma, half_rate_bf16, mfma_wide, wmma11, wmma12; /* products, by generation */
+} HipHost;
+
+static inline const HipHost *hip_host(const AuEmit *e) { return (const HipHost *)e->host; }
+
+/* hip_shuffle.c: of all lanes of a wave */
+LLVMValueRef hip_exchange(AuEmit *e, bool by_xor, LLVMValueRef bits, LLVMValueRef lane);
+
+/* hip_memory.c */
+LLVMValueRef hip_masked_load(AuEmit *e, const GpuPlace *at, LLVMValueRef mask, LLVMValueRef other,
+                             uint32_t bytes, uint32_t element);
+void hip_masked_store(AuEmit *e, const GpuPlace *at, LLVMValueRef mask, LLVMValueRef v,
+                      uint32_t bytes, uint32_t element);
+void hip_atomic_add(AuEmit *e, AuVal v);
+
+/* hip_matrix.c */
+void hip_mma(AuEmit *e, AuVal v);
+
+#endif

@@ -1,0 +1,80 @@
+/* hip_matrix.c - products of a wave: MFMA (CDNA) and WMMA (RDNA).
+ *
+ * Rows of atoms.def give AMD's instructions turned, D' = B' A': what is operand A there is the instruction's B and the other way
+ * round, and the sums have rows and columns exchanged. Operands and sums are vectors of a lane as they are. */
+#include "hip.h"
+
+typedef enum Form {
+    AS_IS,    /* operands are vectors of their type */
+    AS_BITS,  /* of i16 */
+    WMMA,     /* named with the types of sums and operands */
+    WMMA_BITS
+} Form;
+
+typedef struct Product {
+    const char *intrinsic;
+    Form form;
+} Product;
+
+// clang-format off
+static const Product products[AU_MATRICES] = {
+    [AU_MATRIX_MFMA_32X32X8_F16]   = {"llvm.amdgcn.mfma.f32.32x32x8f16", AS_IS},
+    [AU_MATRIX_MFMA_32X32X8_BF16]  = {"llvm.amdgcn.mfma.f32.32x32x8bf16.1k", AS_BITS},
+    [AU_MATRIX_MFMA_16X16X16_F16]  = {"llvm.amdgcn.mfma.f32.16x16x16f16", AS_IS},
+    [AU_MATRIX_MFMA_16X16X16_BF16] = {"llvm.amdgcn.mfma.f32.16x16x16bf16.1k", AS_BITS},
+    [AU_MATRIX_MFMA_32X32X4_BF16]  = {"llvm.amdgcn.mfma.f32.32x32x4bf16", AS_BITS},
+    [AU_MATRIX_MFMA_32X32X16_F16]  = {"llvm.amdgcn.mfma.f32.32x32x16.f16", AS_IS},
+    [AU_MATRIX_MFMA_32X32X16_BF16] = {"llvm.amdgcn.mfma.f32.32x32x16.bf16", AS_IS},
+    [AU_MATRIX_WMMA11_F16]         = {"llvm.amdgcn.wmma.f32.16x16x16.f16", WMMA},
+    [AU_MATRIX_WMMA11_BF16]        = {"llvm.amdgcn.wmma.f32.16x16x16.bf16", WMMA_BITS},
+    [AU_MATRIX_WMMA12_F16]         = {"llvm.amdgcn.wmma.f32.16x16x16.f16", WMMA},
+    [AU_MATRIX_WMMA12_BF16]        = {"llvm.amdgcn.wmma.f32.16x16x16.bf16", WMMA_BITS},
+};
+// clang-format on
+
+/* LLVM ends the process at an instruction that the machine lacks, so none is written. */
+static bool has(const HipHost *host, AuMatrix which)
+{
+    switch ((int)which) {
+    case AU_MATRIX_MFMA_32X32X8_F16:
+    case AU_MATRIX_MFMA_16X16X16_F16: return host->mfma;
+    case AU_MATRIX_MFMA_32X32X8_BF16:
+    case AU_MATRIX_MFMA_16X16X16_BF16: return host->mfma && !host->half_rate_bf16;
+    case AU_MATRIX_MFMA_32X32X4_BF16: return host->half_rate_bf16;
+    case AU_MATRIX_MFMA_32X32X16_F16:
+    case AU_MATRIX_MFMA_32X32X16_BF16: return host->mfma_wide;
+    case AU_MATRIX_WMMA11_F16:
+    case AU_MATRIX_WMMA11_BF16: return host->wmma11;
+    case AU_MATRIX_WMMA12_F16:
+    case AU_MATRIX_WMMA12_BF16: return host->wmma12;
+    }
+    return false;
+}
+
+static LLVMValueRef operand(AuEmit *e, const AuInstr *in, uint32_t n, Form form)
+{
+    LLVMValueRef v = emit_base(e, kernel_operand(e->k, in, n));
+    if (form != AS_BITS && form != WMMA_BITS) return v;
+    LLVMTypeRef bits = LLVMVectorType(LLVMInt16TypeInContext(e->context), emit_count(v));
+    return LLVMBuildBitCast(e->builder, v, bits, "");
+}
+
+void hip_mma(AuEmit *e, AuVal v)
+{
+    const AuInstr *in = kernel_at(e->k, v);
+    const Product *p = &products[in->imm];
+    if (!p->intrinsic || !has(hip_host(e), (AuMatrix)in->imm)) {
+        emit_fault(e, in,
+                   au_format(e->arena, "%s has no %s", e->host->cpu,
+                             kernel_matrix((AuMatrix)in->imm).text));
+        return;
+    }
+    LLVMValueRef c = emit_base(e, kernel_operand(e->k, in, 0)), none = gpu_i32(e, 0), sums;
+    LLVMValueRef arguments[6] = {
+        operand(e, in, 2, p->form), operand(e, in, 1, p->form), c, none, none, none};
+    if (p->form == WMMA || p->form == WMMA_BITS)
+        sums = emit_call(e, p->intrinsic, LLVMTypeOf(c), LLVMTypeOf(arguments[0]), arguments, 3);
+    else
+        sums = emit_call(e, p->intrinsic, NULL, NULL, arguments, 6);
+    emit_set(e, v, sums, false);
+}

@@ -1,0 +1,83 @@
+/* hip_shuffle.c - exchange between the lanes of a wave, by the cheapest instruction that a distance has.
+ *
+ * Lanes that differ in their low four bits read each other in an instruction of the vector unit (DPP: "data parallel primitives" of
+ * the ISA documents), rows of 16 in one where the machine has v_permlanex16, and through the crossbar of the LDS otherwise: with the
+ * distance in the instruction (ds_swizzle) within 32 lanes, else with addresses (ds_bpermute). */
+#include "hip.h"
+
+enum { /* DPP controls */
+    QUAD_PERM = 0x000,
+    ROW_ROR = 0x120,
+    ROW_MIRROR = 0x140,
+    ROW_HALF_MIRROR = 0x141,
+    ALL_ROWS = 0xf
+};
+
+static LLVMValueRef dpp(AuEmit *e, LLVMValueRef v, uint32_t control)
+{
+    LLVMValueRef yes = LLVMConstInt(e->element[AU_I1], 1, false);
+    LLVMValueRef arguments[6] = {
+        v, v, gpu_i32(e, control), gpu_i32(e, ALL_ROWS), gpu_i32(e, ALL_ROWS), yes};
+    return emit_call(e, "llvm.amdgcn.update.dpp", e->element[AU_I32], NULL, arguments, 6);
+}
+
+/* Lane l of four reads l ^ distance. */
+static uint32_t quad(uint32_t distance)
+{
+    uint32_t control = QUAD_PERM;
+    for (uint32_t l = 0; l < 4; l++) control |= (l ^ distance) << 2 * l;
+    return control;
+}
+
+/* Within a row of 16: mirrors are distances of 15 and 7, and half a turn of the row is 8. */
+static LLVMValueRef within_row(AuEmit *e, LLVMValueRef v, uint32_t distance)
+{
+    if (distance & 8) {
+        if ((distance & 7) == 7) return dpp(e, v, ROW_MIRROR);
+        v = dpp(e, v, ROW_ROR + 8);
+    }
+    if (distance & 4) {
+        v = dpp(e, v, ROW_HALF_MIRROR);
+        distance = (distance & 3) ^ 3;
+    }
+    return distance & 3 ? dpp(e, v, quad(distance & 3)) : v;
+}
+
+/* Lane l of a row reads lane l of the row beside it. */
+static LLVMValueRef across_rows(AuEmit *e, LLVMValueRef v)
+{
+    enum { LOW_LANES = 0x76543210, HIGH_LANES = (int)0xfedcba98 };
+    LLVMValueRef no = LLVMConstInt(e->element[AU_I1], 0, false);
+    LLVMValueRef arguments[6] = {v,  v, gpu_i32(e, LOW_LANES), gpu_i32(e, (uint32_t)HIGH_LANES),
+                                 no, no};
+    return emit_call(e, "llvm.amdgcn.permlanex16", e->element[AU_I32], NULL, arguments, 6);
+}
+
+static LLVMValueRef swizzle(AuEmit *e, LLVMValueRef v, uint32_t distance)
+{
+    enum { KEEP = 0x1f, XOR_AT = 10 }; /* lane' = lane & KEEP ^ distance, in each 32 */
+    LLVMValueRef arguments[2] = {v, gpu_i32(e, KEEP | distance << XOR_AT)};
+    return emit_call(e, "llvm.amdgcn.ds.swizzle", NULL, NULL, arguments, 2);
+}
+
+static LLVMValueRef by_address(AuEmit *e, LLVMValueRef v, LLVMValueRef lane)
+{
+    LLVMValueRef arguments[2] = {LLVMBuildShl(e->builder, lane, gpu_i32(e, 2), ""), v};
+    return emit_call(e, "llvm.amdgcn.ds.bpermute", NULL, NULL, arguments, 2);
+}
+
+LLVMValueRef hip_exchange(AuEmit *e, bool by_xor, LLVMValueRef bits, LLVMValueRef lane)
+{
+    const bool known = LLVMIsAConstantInt(lane) != NULL;
+    if (!by_xor) {
+        LLVMValueRef arguments[2] = {bits, lane};
+        if (!known) return by_address(e, bits, lane);
+        return emit_call(e, "llvm.amdgcn.readlane", e->element[AU_I32], NULL, arguments, 2);
+    }
+    const uint32_t distance = known ? (uint32_t)LLVMConstIntGetZExtValue(lane) : UINT32_MAX;
+    if (distance < 16) return within_row(e, bits, distance);
+    if (distance < 32 && hip_host(e)->rows_cross)
+        return within_row(e, across_rows(e, bits), distance & 15);
+    if (distance < 32) return swizzle(e, bits, distance);
+    return by_address(e, bits, LLVMBuildXor(e->builder, e->gpu->lane, lane, ""));
+}
