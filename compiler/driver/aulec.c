@@ -19,7 +19,7 @@ static const char usage[] =
     "  -o, --output FILE        where the result goes; default: the script's name with .so, .o or "
     ".a; `-` or "
     "a stage: the standard output\n"
-    "      --target LIST        cpu, opencl, cuda, vulkan; default cpu and opencl\n"
+    "      --target LIST        cpu, opencl, cuda, hip, vulkan; default cpu and opencl\n"
     "      --arch LIST          x86-64-v3, x86-64-v4, x86-64-v4-bf16, x86-64-v4-amx, aarch64, "
     "generic, spirv; default: those of this kind of machine\n"
     "      --dtype LIST         operand types f32, f16, bf16; default all\n"
@@ -125,6 +125,8 @@ static int complain_of_stage(const char *name)
         {"cubin", "--emit=asm --target=cuda, whose PTX the driver compiles"},
         {"fatbin", "--emit=asm --target=cuda, whose PTX the driver compiles"},
         {"sass", "--emit=asm --target=cuda, whose PTX the driver compiles"},
+        {"hsaco", "--emit=asm --target=hip"},
+        {"amdgcn", "--emit=asm --target=hip"},
         {"spv", "--emit=spirv"},
         {"spirv-asm", "--emit=spirv-text"},
         {"spvasm", "--emit=spirv-text"},

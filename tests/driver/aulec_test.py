@@ -46,7 +46,7 @@ OPTIONS = {
     "unknown option": (["--frob"], 2, "--frob"),
     "an option without its value": (["-o"], 2, "-o"),
     "unknown stage": (["--emit=sass"], 2, "sass"),
-    "unknown target": (["--target", "quantum"], 2, "expected cpu, cuda, opencl"),
+    "unknown target": (["--target", "quantum"], 2, "expected cpu, cuda, hip, opencl"),
     "unknown architecture": (["--arch", "z80"], 2, "x86-64-v3"),
     "unknown type": (["--dtype", "f128"], 2, "expected f32, f16 or bf16"),
     "an unknown way to multiply f32": (["--f32=fast"], 2, "expected exact or tf32"),
