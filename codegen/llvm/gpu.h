@@ -11,7 +11,7 @@
 /* Of the kernel at hand. A device's own struct begins with it. */
 typedef struct GpuKernel {
     LLVMValueRef lane, warp;
-    bool coarse; /* results are about to become 16-bit floats: functions of a few ulp will do */
+    bool coarse;   /* results are about to become 16-bit floats: functions of a few ulp will do */
     AuLanes lanes; /* which values differ between lanes; made when first asked for */
 } GpuKernel;
 
@@ -25,7 +25,12 @@ typedef struct GpuPlace {
 } GpuPlace;
 
 /* Functions of f32 that every GPU has an instruction for, within a few ulp. */
-typedef enum GpuApproximation { GPU_EXP2, GPU_RECIPROCAL, GPU_RSQRT, GPU_APPROXIMATIONS } GpuApproximation;
+typedef enum GpuApproximation {
+    GPU_EXP2,
+    GPU_RECIPROCAL,
+    GPU_RSQRT,
+    GPU_APPROXIMATIONS
+} GpuApproximation;
 typedef struct GpuFunction {
     const char *intrinsic;
     bool typed; /* its name has the type behind it */

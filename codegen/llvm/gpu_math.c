@@ -46,10 +46,7 @@ static LLVMValueRef approximate(AuEmit *e, GpuApproximation which, LLVMValueRef 
     return each(e, f->intrinsic, f->typed ? e->element[AU_F32] : NULL, x, NULL);
 }
 
-static LLVMValueRef power_of_two(AuEmit *e, LLVMValueRef x)
-{
-    return approximate(e, GPU_EXP2, x);
-}
+static LLVMValueRef power_of_two(AuEmit *e, LLVMValueRef x) { return approximate(e, GPU_EXP2, x); }
 
 /* e^(times x), times a power of two with a sign. */
 static LLVMValueRef exponential(AuEmit *e, LLVMValueRef x, double times)
@@ -127,7 +124,8 @@ LLVMValueRef gpu_op(AuEmit *e, const AuInstr *in, AuScalar of, const LLVMValueRe
     case AU_K_DIV: return quotient(e, x, y);
     case AU_K_MIN: return call(e, "llvm.minnum", x, y, NULL);
     case AU_K_MAX: return call(e, "llvm.maxnum", x, y, NULL);
-    case AU_K_MAXNAN: return call(e, "llvm.maximum", x, y, NULL); /* NVIDIA: from sm_80 on an instruction */
+    case AU_K_MAXNAN:
+        return call(e, "llvm.maximum", x, y, NULL); /* NVIDIA: from sm_80 on an instruction */
     }
     return NULL;
 }

@@ -46,8 +46,7 @@ static const char *const pipelines[4] = {
 static void set_version(const LlvmUnit *unit)
 {
     static const char flag[] = "amdhsa_code_object_version";
-    LLVMValueRef version =
-        LLVMConstInt(LLVMInt32TypeInContext(unit->context), CODE_OBJECT, false);
+    LLVMValueRef version = LLVMConstInt(LLVMInt32TypeInContext(unit->context), CODE_OBJECT, false);
     LLVMAddModuleFlag(unit->module, LLVMModuleFlagBehaviorError, flag, sizeof flag - 1,
                       LLVMValueAsMetadata(version));
 }

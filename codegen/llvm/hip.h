@@ -10,7 +10,7 @@ extern const GpuDevice hip_wave64, hip_wave32;
 /* What a machine has beside what all have. */
 typedef struct HipHost {
     AuHost host;
-    bool rows_cross; /* v_permlanex16: RDNA */
+    bool rows_cross;                                      /* v_permlanex16: RDNA */
     bool mfma, half_rate_bf16, mfma_wide, wmma11, wmma12; /* products, by generation */
 } HipHost;
 

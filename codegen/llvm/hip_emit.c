@@ -114,9 +114,8 @@ static void fence(AuEmit *e, LLVMAtomicOrdering order, const char *scope, bool o
     if (!of_lds) return;
     LLVMMetadataRef words[2] = {LLVMMDStringInContext2(e->context, "amdgpu-synchronize-as", 21),
                                 LLVMMDStringInContext2(e->context, "local", 5)};
-    LLVMSetMetadata(
-        fence, LLVMGetMDKindIDInContext(e->context, "mmra", 4),
-        LLVMMetadataAsValue(e->context, LLVMMDNodeInContext2(e->context, words, 2)));
+    LLVMSetMetadata(fence, LLVMGetMDKindIDInContext(e->context, "mmra", 4),
+                    LLVMMetadataAsValue(e->context, LLVMMDNodeInContext2(e->context, words, 2)));
 }
 
 /* Does a lane read from a tensor what another wrote? */

@@ -5,9 +5,9 @@
 #include "hip.h"
 
 typedef enum Form {
-    AS_IS,    /* operands are vectors of their type */
-    AS_BITS,  /* of i16 */
-    WMMA,     /* named with the types of sums and operands */
+    AS_IS,   /* operands are vectors of their type */
+    AS_BITS, /* of i16 */
+    WMMA,    /* named with the types of sums and operands */
     WMMA_BITS
 } Form;
 

@@ -6,11 +6,11 @@
 #include "hip.h"
 
 enum { /* DPP controls */
-    QUAD_PERM = 0x000,
-    ROW_ROR = 0x120,
-    ROW_MIRROR = 0x140,
-    ROW_HALF_MIRROR = 0x141,
-    ALL_ROWS = 0xf
+       QUAD_PERM = 0x000,
+       ROW_ROR = 0x120,
+       ROW_MIRROR = 0x140,
+       ROW_HALF_MIRROR = 0x141,
+       ALL_ROWS = 0xf
 };
 
 static LLVMValueRef dpp(AuEmit *e, LLVMValueRef v, uint32_t control)
