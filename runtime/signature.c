@@ -47,14 +47,18 @@ static bool takes_part(const Binding *b, const aule_tensor_v1 *t)
            (!b->whole || rt_part(b->bound->operation, t) != AU_PART_NONE);
 }
 
-/* Where shapes alone count, what every operation reads is enough. */
-static bool is_argument(const aule_tensor_v1 *t) { return t->role <= AULE_ROLE_INPUT; }
+/* Where shapes alone count, the script's own tensors are enough, or the parts that are joined. */
+static bool is_argument(const Binding *b, const aule_tensor_v1 *t)
+{
+    return (t->role <= AULE_ROLE_INPUT || t->role == AULE_ROLE_PART) &&
+           rt_part(b->bound->operation, t) == AU_PART_READ;
+}
 
 /* Must it be passed? */
 static bool is_needed(const Binding *b, const aule_tensor_v1 *t)
 {
     if (!takes_part(b, t)) return false;
-    if (!b->whole) return is_argument(t);
+    if (!b->whole) return is_argument(b, t);
     switch (rt_passed(b->bound->operation, t)) {
     case AU_PASSED_IF_JOINED:
     case AU_PASSED_ALWAYS: return true;

@@ -271,10 +271,16 @@ typedef struct aule_param_arg {
  *   forward   reads q, k, v and inputs; writes o, and finals, "o_kept" and "NAME_kept" if they are passed.
  *   backward  reads what forward read and wrote, finals and what is kept included ("o" may be left out where the attention has an
  *             "o_kept"), "do" and, if they are passed, the gradients "dNAME" given for finals (else 0); writes "dq", "dk", "dv" (not
- *             where v is a part of k: its gradient is in "dk") and "dNAME" of each input marked `grad`: all of them. */
+ *             where v is a part of k: its gradient is in "dk") and "dNAME" of each input marked `grad`: all of them.
+ *   step      of a recurrence, reads q, k, v and inputs; reads and writes "state", where there is a norm "sum"; writes o.
+ *   unfinished (artifacts of `aulec --parts`) reads what forward does, with some of the keys or none; writes f32 "acc" [B, H, S, E],
+ *             "state_NAME" [B, H, S] of each row scale and, where there is one, "seen" [B, H, S]: all of them.
+ *   combine   reads these of N parts, "acc_parts" [N, B, H, S, E], "state_NAME_parts" and "seen_parts" [N, B, H, S], and the inputs
+ *             marked AULE_TENSOR_JOINED; writes o and, if they are passed, finals. */
 typedef struct aule_call {
     size_t struct_size;
-    const char *operation; /* "forward", "backward"; NULL: forward */
+    const char
+        *operation; /* "forward", "backward", "step", "unfinished", "combine"; NULL: forward */
     const aule_tensor_arg *tensors;
     size_t tensor_count;
     const aule_param_arg *params;
@@ -284,7 +290,8 @@ typedef struct aule_call {
 } aule_call;
 
 /* Shape and dtype that [call]'s inputs imply for the tensor [name] (of any operation), which itself need not be in [call].
- * [shape] has room for 8. [dtype]'s lanes are 1. */
+ * [shape] has room for 8. [dtype]'s lanes are 1; of an operand whose type no tensor of the call says, as o of "combine", the
+ * caller chooses it and bits is 0. */
 AULE_API aule_status aule_attention_shape(const aule_attention *attention, const aule_call *call,
                                           const char *name, int32_t *rank, int64_t shape[8],
                                           DLDataType *dtype, aule_error **error);

@@ -49,6 +49,8 @@ static const char run_help[] =
     "  --state-in, --sum-in file.npy     of a recurrence: the state before the first token; else 0\n"
     "  --cu-seqlens file.npy             of a recurrence: where packed sequences begin\n"
     "  --state, --sum, --slots file.npy  of a recurrence: a step's pool of states, and which is whose\n"
+    "  --operation unfinished            of some of the keys: writes DIR/acc.npy, DIR/state_NAME.npy for combine\n"
+    "  --operation combine               joins them: --acc-parts file.npy and so on, [N, ..] of N parts; o is of --dtype, else f32\n"
     "  -o DIR, --output DIR              where the outputs go\n"
     "  --dtype f32 | f16 | bf16          convert the operands of other types\n"
     DEVICE_HELP ARRAY_HELP;
@@ -99,7 +101,7 @@ static const AuCommand commands[] = {
     {"devices", command_devices, "", "", false, devices_help},
     {"inspect", command_inspect, "", "", false, inspect_help},
     {"check", command_check, "", "shape attention seed backend dtype f32 plot", false, check_help},
-    {"run", command_run, "", "output dtype backend attention arch threads", true, run_help},
+    {"run", command_run, "", "output dtype backend attention arch threads operation", true, run_help},
     {"bench", command_bench, "backward json", "shape dtype backend attention arch threads", true, bench_help},
     {"cache", command_cache, "", "", false, cache_help},
 };

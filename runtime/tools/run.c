@@ -1,5 +1,5 @@
-/* run.c - aule run: forward, and backward if the gradient of the output is given, or a step if states are, on arrays from
- * files; outputs into files. */
+/* run.c - aule run: forward, and backward if the gradient of the output is given, or a step if states are, or what --operation
+ * names, on arrays from files; outputs into files. */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>

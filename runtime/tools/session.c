@@ -19,7 +19,9 @@ static const aule_param_v1 *param(const AuSession *session, uint32_t index)
 
 bool session_is_made(const aule_tensor_v1 *tensor)
 {
-    return operation_writes("forward", tensor->role) || operation_writes("backward", tensor->role);
+    return operation_writes("forward", tensor->role) ||
+           operation_writes("backward", tensor->role) ||
+           operation_writes("unfinished", tensor->role);
 }
 
 bool session_is_result(const AuSession *s, const aule_tensor_v1 *tensor)
@@ -29,12 +31,16 @@ bool session_is_result(const AuSession *s, const aule_tensor_v1 *tensor)
 
 bool session_is_of_backward(const aule_tensor_v1 *tensor)
 {
-    return !operation_takes("forward", tensor->role) && !operation_takes("step", tensor->role);
+    static const char *const others[] = {"forward", "step", "unfinished", "combine"};
+    for (size_t n = 0; n < sizeof others / sizeof *others; n++)
+        if (operation_takes(others[n], tensor->role)) return false;
+    return true;
 }
 
 const char *session_operation(const AuSession *s, AuDirection step)
 {
-    return step == STEP_BACKWARD ? "backward" : s->on_pool ? "step" : "forward";
+    if (step == STEP_BACKWARD) return "backward";
+    return s->operation ? s->operation : s->on_pool ? "step" : "forward";
 }
 
 int32_t session_find_role(const AuSession *session, uint32_t role)
@@ -80,6 +86,11 @@ int session_open(AuSession *s, AuOptions *options)
         return command_error(error);
     s->signature = aule_attention_descriptor(s->attention);
     s->arch = options_take(options, "arch");
+    s->operation = options_take(options, "operation");
+    if (s->operation && strcmp(s->operation, "unfinished") != 0 &&
+        strcmp(s->operation, "combine") != 0)
+        return command_fail(EXIT_USAGE, "--operation is '%s', expected unfinished or combine",
+                            s->operation);
     return open_device(s, options);
 }
 
@@ -171,6 +182,14 @@ static int read_option(AuSession *s, const AuOption *option, uint32_t dtype)
     return fail_option(s, option);
 }
 
+/* An input goes into each part; combine takes those alone that what follows the sums reads. */
+static bool is_of(const char *operation, const aule_tensor_v1 *t)
+{
+    if (strcmp(operation, "combine") == 0 && t->role == AULE_ROLE_INPUT)
+        return t->flags & AULE_TENSOR_JOINED;
+    return operation_takes(operation, t->role);
+}
+
 /* Of tensors that were given, each belongs to what is run. */
 static int check_operations(const AuSession *s)
 {
@@ -178,6 +197,10 @@ static int check_operations(const AuSession *s)
         const aule_tensor_v1 *t = session_tensor(s, i);
         const char *name = option_name(t);
         if (!s->arrays[i].data) continue;
+        if (s->operation && !is_of(s->operation, t))
+            return command_fail(EXIT_USAGE, "--%s is not for the operation %s", name, s->operation);
+        if (!s->operation && t->role == AULE_ROLE_PART)
+            return command_fail(EXIT_USAGE, "--%s is for --operation combine", name);
         if (s->on_pool && !operation_takes("step", t->role))
             return command_fail(EXIT_USAGE, "--%s is not for a step, which --state asks for", name);
         if (!s->on_pool && t->role == AULE_ROLE_SLOTS)
@@ -192,6 +215,7 @@ static int check_operations(const AuSession *s)
 
 int session_read(AuSession *s, AuOptions *options, uint32_t dtype)
 {
+    s->operand = dtype;
     for (size_t i = 0; i < options->count; i++) {
         int status = options->at[i].used ? 0 : read_option(s, &options->at[i], dtype);
         if (status) return status;
@@ -261,7 +285,8 @@ static int make_output(AuSession *s, uint32_t index)
     if (aule_attention_shape(s->attention, &call, session_tensor(s, index)->name, &rank, shape,
                              &type, &error))
         return command_error(error);
-    if (!array_new(&s->arrays[index], dtype_of(type), rank, shape, &why))
+    const bool any = s->operand != AULE_OPERAND && session_tensor(s, index)->dtype == AULE_OPERAND;
+    if (!array_new(&s->arrays[index], any ? s->operand : dtype_of(type), rank, shape, &why))
         return command_fail(EXIT_WRONG, "%s", why.text);
     return place(s, index, false);
 }
@@ -294,8 +319,8 @@ static bool is_wanted(const AuSession *s, const aule_tensor_v1 *t)
     const int32_t before = session_find_role(s, AULE_ROLE_STATE);
     if (t->role == AULE_ROLE_DSTATE && (before < 0 || !s->arrays[before].data)) return false;
     if (t->role == AULE_ROLE_KEPT || t->role == AULE_ROLE_KEPT_ROW) return s->backward;
-    return session_is_made(t) &&
-           (operation_takes(session_operation(s, STEP_FORWARD), t->role) || s->backward);
+    return session_is_made(t) && (operation_takes(session_operation(s, STEP_FORWARD), t->role) ||
+                                  (s->backward && operation_takes("backward", t->role)));
 }
 
 int session_prepare(AuSession *s)

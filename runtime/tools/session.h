@@ -1,5 +1,5 @@
 /* session.h - one attention on one device, from a command line: what run and bench have in common. Forward, and backward after it where
- * `backward` is set or a gradient was given for the output; or a step, where the states were given that it writes.
+ * `backward` is set or a gradient was given for the output; or a step, where the states were given that it writes; or the one that --operation names.
  * Order of use: open, read or make inputs and params, prepare (which makes the outputs), run, fetch. */
 #ifndef AU_TOOLS_SESSION_H
 #define AU_TOOLS_SESSION_H
@@ -22,8 +22,10 @@ typedef struct AuSession {
     const aule_attention_v1 *signature;
     aule_device *device;
     bool backward;
-    bool on_pool;             /* the first operation is "step", on states in place of "forward" */
-    bool host;                /* the device reads the arrays where they are */
+    uint32_t operand;      /* of results: --dtype; AULE_OPERAND: that of what was given */
+    const char *operation; /* the first one as the command line names it; NULL: forward or step */
+    bool on_pool;          /* the first operation is "step", on states in place of "forward" */
+    bool host;             /* the device reads the arrays where they are */
     AuArray arrays[MAX_ARGS]; /* by index of the signature; no data: not given */
     aule_buffer *buffers[MAX_ARGS];
     DLTensor tensors[MAX_ARGS];

@@ -1,5 +1,5 @@
-"""`aule run` and `aule inspect` of a recurrence: states in and out, packed sequences, steps on a pool, gradients of states, and what is refused.
-Expected numbers are a loop over tokens in Python's own. Standard library only.
+"""`aule run` and `aule inspect` of a recurrence: states in and out, packed sequences, steps on a pool, gradients of states, and what is refused;
+of an attention whose keys are in several files. Expected numbers are loops in Python's own. Standard library only.
 
     run_test.py AULEC AULE
 """
@@ -163,6 +163,93 @@ class Run(unittest.TestCase):
                 self.assertEqual(done.returncode, status, done.stderr)
                 self.assertRegex(done.stderr, f"^aule: .*{message}")
                 self.assertFalse((self.folder / "none").exists())
+
+
+SINK = """attention sunk {
+    q: [B, H, S, D];
+    k: [B, H, T, D];
+    v: [B, H, T, E];
+    input sink: f32[H];
+    score_mod(s) = s * 3.0;
+    online softmax_sink(sink[h]);
+}
+"""
+
+
+def sunk(q, k, v, sink, keys):
+    """o and lse of one batch and head, rows of 8 channels."""
+    rows = lambda x: [x[n : n + 8] for n in range(0, len(x), 8)]
+    o, lse = [], []
+    for row in rows(q):
+        scores = [3 * sum(a * b for a, b in zip(row, key)) for key in rows(k)[:keys]]
+        weights = [math.exp(s) for s in scores]
+        total = sum(weights) + math.exp(sink)
+        o.append([sum(w * value[c] for w, value in zip(weights, rows(v))) / total for c in range(8)])
+        lse.append(math.log(total))
+    return flat(o), lse
+
+
+class Parts(unittest.TestCase):
+    S, T, CUT = 5, 9, 4
+
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = Path(temporary.name)
+        (self.folder / "sunk.attn").write_text(SINK)
+        words = ["--target", "cpu", "--dtype", "f32,f16", "--width", "D=8;E=8", "--parts", "--no-grad", "-o", "sunk.so"]
+        subprocess.run([AULEC, "sunk.attn", *words], cwd=self.folder, check=True)
+        r = random.Random(2)
+        self.x = {n: [r.uniform(-1, 1) for _ in range(count * 8)] for n, count in (("q", self.S), ("k", self.T), ("v", self.T))}
+        self.write("q", (1, 1, self.S, 8), self.x["q"])
+        self.write("sink", (1,), [0.5])
+        for n, (first, end) in enumerate(((0, self.CUT), (self.CUT, self.T))):
+            for name in "kv":
+                self.write(f"{name}{n}", (1, 1, end - first, 8), self.x[name][first * 8 : end * 8])
+
+    def write(self, name, shape, values):
+        write_npy(self.folder / f"{name}.npy", shape, values)
+
+    def run_tool(self, *words):
+        return subprocess.run([AULE, "run", "sunk.so", *words, "--backend", "cpu"], cwd=self.folder, capture_output=True, text=True)
+
+    def unfinished(self, n):
+        words = ["--operation", "unfinished", "--q", "q.npy", "--k", f"k{n}.npy", "--v", f"v{n}.npy", "--sink", "sink.npy"]
+        done = self.run_tool(*words, "-o", f"part{n}")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return {path.stem: read_npy(path) for path in (self.folder / f"part{n}").iterdir()}
+
+    def combine(self, names, *words):
+        return self.run_tool("--operation", "combine", *[w for n in names for w in (f"--{n}_parts", f"{n}.npy")], *words)
+
+    def test_parts(self):
+        parts = [self.unfinished(n) for n in range(2)]
+        names = sorted(parts[0])
+        self.assertEqual([n for n in names if n != "seen"], ["acc", "state_m", "state_r"] if "state_r" in names else ["acc", "state_l", "state_m"])
+        for count, keys in ((2, self.T), (1, self.CUT)):
+            for n in names:
+                shape = (count, 1, 1, self.S) + ((8,) if n == "acc" else ())
+                self.write(n, shape, [number for part in parts[:count] for number in part[n]])
+            done = self.combine(names, "--sink", "sink.npy", "-o", "whole")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            for name, expected in zip(("o", "lse"), sunk(*self.x.values(), 0.5, keys)):
+                got = read_npy(self.folder / "whole" / f"{name}.npy")
+                self.assertLess(max(abs(a - b) for a, b in zip(got, expected, strict=True)), 1e-5)
+        self.assertIn("o.npy: f16 [1, 1, 5, 8]", self.combine(names, "--sink", "sink.npy", "--dtype", "f16", "-o", "half").stdout)
+        inspected = subprocess.run([AULE, "inspect", "sunk.so"], cwd=self.folder, capture_output=True, text=True).stdout
+        for line in (r"  part   acc: f32 \[B, H, S, E\]", r"  parts  acc_parts: f32 \[parts, B, H, S, E\]", "  input  sink: f32 .*, for combine too", "  kernel combine: cpu"):
+            self.assertRegex(inspected, f"(?m)^{line}")
+        for words, status, message in (
+            (("--operation", "join"), 2, "expected unfinished or combine"),
+            (("--acc-parts", "acc.npy"), 2, "--acc_parts is for --operation combine"),
+            (("--operation", "combine", "--q", "q.npy"), 2, "--q is not for the operation combine"),
+            (("--operation", "combine", "--acc-parts", "acc.npy"), 2, "sunk: sink is missing"),
+            (("--operation", "combine", "--acc-parts", "acc.npy", "--sink", "sink.npy"), 2, "sunk: state_m_parts is missing"),
+            (("--operation", "unfinished", "--acc-parts", "acc.npy"), 2, "--acc_parts is not for the operation unfinished"),
+        ):
+            done = self.run_tool(*words, "-o", "none")
+            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertRegex(done.stderr, f"^aule: .*{message}")
 
 
 if __name__ == "__main__":
