@@ -143,6 +143,7 @@ bool exec_run(ExecSuite *suite, const ExecCase *c, const char *dtype)
         if (!r->grads) au_diags_render(r->diags, &said);
         good = r->grads || exec_fail(r, "gradients", au_text_str(&said));
     }
+    if (good && exec_has(r, "parts")) driver_add_parts(r->attn);
     good = good && bind(r) && make_tensors(r) && exec_plant(r) &&
            (suite->device ? exec_on_device(r, text, length) : exec_interpreted(r, script)) &&
            exec_check(r);

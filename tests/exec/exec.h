@@ -19,6 +19,8 @@ typedef struct ExecCase {
                         (queries are 0), scaled (output gradients are 4096 times as large, as with a loss scale, and dv is as exact
                         as its operands are, however small weights are), poison (a query and a bias are NaN), unseen, later (NaN where no query looks, exec_unseen.c),
                         few, decode (kernels for few queries, or for few rows of a group of heads, where there are such),
+                        parts (of `parts=N` among the sizes: unfinished of N sets of keys and combine in place of forward; a param
+                        `first` is the number of a set's first key),
                         wide (gradients by group_back_wide in a shape that its rule does not take),
                         driver (gradients on OpenCL devices in the quick round, too),
                         or NULL */

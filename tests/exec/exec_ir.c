@@ -66,6 +66,7 @@ static bool build(Run *r, const AuScript *script, AuVariant *v)
     }
     attn_simplify(attn);
     driver_add_sizes(attn);
+    if (exec_has(r, "parts")) driver_add_parts(attn);
     const AuGrads *grads = r->grads ? attn_gradients(attn, r->arena, r->diags) : NULL;
     uint32_t row_count;
     const AuTensorRow *rows = driver_tensors(r->arena, r->attn, r->grads, &row_count);
@@ -317,16 +318,22 @@ static bool run_rung(Run *r, const AuVariant *v)
     return m && run_tiles(r, v, m);
 }
 
+bool exec_interpret_operation(Run *r, const AuScript *script, AuOperation operation)
+{
+    AuVariant *v = AU_NEW(r->arena, AuVariant);
+    exec_begin(r, operation);
+    if (!build(r, script, v) || !run_rung(r, v)) return false;
+    if (strncmp(v->schedule->name, "linear_warps", 12) == 0)
+        *(operation == AU_BACKWARD ? &r->back_chunk : &r->chunk) = v->schedule->shape.key_tile;
+    return true;
+}
+
 bool exec_interpreted(Run *r, const AuScript *script)
 {
+    if (exec_has(r, "parts")) return exec_in_parts(r, script);
     const AuOperation first = exec_has(r, "step") ? AU_STEP : AU_FORWARD,
                       last = r->grads ? AU_BACKWARD : first;
-    for (AuOperation op = first; op <= last; op++) {
-        AuVariant *v = AU_NEW(r->arena, AuVariant);
-        exec_begin(r, op);
-        if (!build(r, script, v) || !run_rung(r, v)) return false;
-        if (strncmp(v->schedule->name, "linear_warps", 12) == 0)
-            *(op == AU_BACKWARD ? &r->back_chunk : &r->chunk) = v->schedule->shape.key_tile;
-    }
+    for (AuOperation op = first; op <= last; op++)
+        if (!exec_interpret_operation(r, script, op)) return false;
     return true;
 }

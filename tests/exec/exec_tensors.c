@@ -214,6 +214,8 @@ static bool on_host(const Run *r)
 bool exec_is_made(uint32_t role, AuOperation operation)
 {
     if (operation == AU_BACKWARD) return role == AULE_ROLE_GRAD || role == AULE_ROLE_DSTATE;
+    if (operation == AU_UNFINISHED) return role == AULE_ROLE_PART_OUT;
+    if (operation == AU_COMBINE) return role == AULE_ROLE_OUTPUT || role == AULE_ROLE_FINAL;
     if (operation == AU_STEP) return role == AULE_ROLE_OUTPUT || role == AULE_ROLE_POOL;
     return role == AULE_ROLE_OUTPUT || role == AULE_ROLE_FINAL || role == AULE_ROLE_KEPT ||
            role == AULE_ROLE_KEPT_ROW || role == AULE_ROLE_STATE_OUT;

@@ -90,6 +90,9 @@ bool exec_may_be_later(const Run *r, const Tensor *t, size_t n, double got);
  * bytes. */
 bool exec_on_device(Run *r, const char *text, size_t length);
 bool exec_interpreted(Run *r, const AuScript *script);
+bool exec_interpret_operation(Run *r, const AuScript *script, AuOperation operation);
+/* exec_parts.c: forward as attentions of some of the keys, which are joined. */
+bool exec_in_parts(Run *r, const AuScript *script);
 #define EXEC_NONE UINT32_MAX
 /* The n-th tensor of a role; EXEC_NONE: there are fewer. */
 uint32_t exec_find_role(const Run *r, uint32_t role, uint32_t n);

@@ -116,6 +116,19 @@ static const ExecCase decode_cases[] = {
     {PAIR_BIAS, "B=1 H=2 S=16 D=16 E=32", NULL, "decode far_all flat"},
     {EMPTY, "B=1 H=1 S=16 T=30 D=32 E=32", NULL, "decode"},
 };
+/* Attentions of some of the keys, joined: one part, two, parts without a key, no part; rows without a pair. */
+#define PARTS "../../exec/scripts/parts.attn"
+#define PARTS_GATE "../../exec/scripts/parts_gate.attn"
+static const ExecCase part_cases[] = {
+    {PARTS, "B=1 H=2 Hk=1 S=37 T=70 D=16 E=32 parts=2", NULL, "parts forward nan odd"},
+    {PARTS_GATE, "B=2 H=1 S=21 T=21 D=32 E=32 parts=3", NULL, "parts forward"},
+    {PARTS, "B=1 H=2 Hk=2 S=70 T=130 D=32 E=32 parts=6", NULL, "parts forward big"},
+    {PARTS, "B=1 H=1 Hk=1 S=9 T=7 D=16 E=16 parts=1", NULL, "parts forward"},
+    {LOW, "B=1 H=1 S=33 T=90 D=32 E=32 parts=4", "offset=-14.0", "parts forward"},
+    {PARTS, "B=1 H=1 Hk=1 S=5 T=0 D=16 E=16 parts=0", NULL, "parts forward"},
+};
+static const char *const part_rungs[] = {"tiled-ir:x86-64-v4", "kernel-ir:generic", "passed-ir:sm_80", "kernel-ir:x86-64-v3", "tiled-ir:generic",
+                                         "kernel-ir:sm_80", "kernel-ir:aarch64", "kernel-ir:sm_90a", "tiled-ir:sm_75"};
 static const char *const processors[] = {"kernel-ir:x86-64-v4", "tiled-ir:x86-64-v3", "kernel-ir:aarch64"};
 /* Matrix units that no code is generated for yet, by the layouts of their rows in atoms.def; at least one of each is quick. */
 static const char *const waves[] = {"kernel-ir:gfx942", "kernel-ir:gfx1100", "kernel-ir:xe2", "kernel-ir:gfx908", "kernel-ir:gfx90a",
@@ -227,6 +240,14 @@ static const char *of_decode(const void *of, unsigned n, unsigned turn)
     return dtypes[(n + r->number) % 3];
 }
 
+static const char *of_parts(const void *of, unsigned n, unsigned turn)
+{
+    const Rung *r = of;
+    const bool warps = strstr(r->name, ":sm_");
+    if (turn || (r->quick && n > 2) || !wants(r->only, r->name, &part_cases[n])) return NULL;
+    return dtypes[warps ? 1 + (n + r->number) % 2 : (n + r->number) % 3];
+}
+
 static const char *of_wave(const void *of, unsigned n, unsigned turn)
 {
     const Rung *r = of;
@@ -253,6 +274,7 @@ static const struct {
     {groups, COUNT(groups), COUNT(groups), cases, COUNT(cases) - 1, of_group},
     {groups, 1, 1, wide_cases, COUNT(wide_cases), of_wide},
     {processors, COUNT(processors), 1, decode_cases, COUNT(decode_cases), of_decode},
+    {part_rungs, COUNT(part_rungs), 3, part_cases, COUNT(part_cases), of_parts},
     {waves, COUNT(waves), 3, wave_cases, COUNT(wave_cases), of_wave},
     {cores, COUNT(cores), COUNT(cores), core_cases, COUNT(core_cases), of_core},
 };
