@@ -89,19 +89,21 @@ static void add_chunk(AuArena *arena, size_t least)
     if (arena->next_chunk < LARGEST_CHUNK) arena->next_chunk *= 2;
 }
 
-void *au_alloc(AuArena *arena, size_t bytes)
+/* Whose bytes may be anything. */
+static void *room(AuArena *arena, size_t bytes)
 {
     if (bytes > SIZE_MAX / 2) give_up(arena);
     bytes = round_up(bytes ? bytes : 1);
     if ((size_t)(arena->end - arena->at) < bytes) {
-        if (arena->chunk && bytes > arena->next_chunk / 4)
-            return memset(alone(arena, bytes), 0, bytes);
+        if (arena->chunk && bytes > arena->next_chunk / 4) return alone(arena, bytes);
         add_chunk(arena, bytes);
     }
     void *memory = arena->at;
     arena->at += bytes;
-    return memset(memory, 0, bytes);
+    return memory;
 }
+
+void *au_alloc(AuArena *arena, size_t bytes) { return memset(room(arena, bytes), 0, bytes); }
 
 char *au_strndup(AuArena *arena, const char *text, size_t length)
 {
@@ -135,7 +137,7 @@ void *au_grow(AuArena *arena, void *items, uint32_t count, uint32_t *capacity, s
     if (count < *capacity) return items;
     if (*capacity > UINT32_MAX / 2) give_up(arena);
     const uint32_t larger = *capacity ? *capacity * 2 : 8;
-    void *moved = au_alloc(arena, larger * item_bytes);
+    void *moved = room(arena, larger * item_bytes); /* what is not used is not touched, either */
     if (count) memcpy(moved, items, count * item_bytes);
     *capacity = larger;
     return moved;

@@ -39,8 +39,8 @@ char *au_vformat(AuArena *arena, const char *format, va_list arguments);
 #define AU_NEW(arena, type)              ((type *)au_alloc((arena), sizeof(type)))
 #define AU_NEW_ARRAY(arena, type, count) ((type *)au_alloc((arena), sizeof(type) * (size_t)(count)))
 
-/* Room for one more item in a growing array: items = au_grow(arena, items, count, &capacity, sizeof
- * *items). */
+/* Room for one more item, not cleared, in a growing array: items = au_grow(arena, items, count, &capacity,
+ * sizeof *items). */
 void *au_grow(AuArena *arena, void *items, uint32_t count, uint32_t *capacity, size_t item_bytes);
 
 /* Appends to a growing array given as three lvalues. */
