@@ -238,12 +238,18 @@ AuSchedule *schedule_make(AuArena *arena, AuDiags *diags, const AuProblem *p,
     return made && calls_all(diags, p, row->operation, made) ? made : NULL;
 }
 
+/* The queries that rows of text for the schedule are about: for fewer the rule decides. */
+static AuQueries queries_of(const AuScheduleRow *row)
+{
+    return row->build == schedule_lanes_decode ? AU_DECODE_QUERIES : AU_ANY_QUERIES;
+}
+
 /* Of a row of text for the schedule; NULL: there is none. *why: it does not do. */
 static const AuShapeRow *given(AuArena *arena, const AuProblem *p, const AuScheduleRow *row,
                                AuShapesAre which, AuShape *shape, const char **why)
 {
     const char *none = NULL;
-    if (p->queries != AU_ANY_QUERIES) return NULL;
+    if (p->queries != queries_of(row)) return NULL;
     const AuShapeRow *text = shapes_row(p->shapes, p, row->name, which);
     if (!text) return NULL;
     if (!row->shape(arena, p, shape, &none)) *shape = (AuShape){0};
