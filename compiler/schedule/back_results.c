@@ -145,23 +145,33 @@ static void load_sum(Lanes *x, uint32_t n, const char *at)
     tile_end(t);
 }
 
+/* Where the tensor has row [row] of its last axis, once for all of it: "at_0, at_1, ". */
+static const char *place_of_row(Lanes *x, uint32_t n)
+{
+    const AuTensor *tensor = &x->p->attn->tensors[n];
+    AuText place = {.arena = x->arena};
+    for (uint32_t a = 0; a + 1 < tensor->rank; a++) { /* row / (the extents after it) % its own */
+        AuText at = {.arena = x->arena};
+        au_text_add(&at, "row");
+        for (uint32_t i = a + 1; i + 1 < tensor->rank; i++)
+            au_text_add(&at, " / (%s)", lanes_axis(x, n, i));
+        tile_set(x->t, tile_text(x->t, "at_%u", a), "%s %% (%s)", au_text_str(&at),
+                 lanes_axis(x, n, a));
+        au_text_add(&place, "at_%u, ", a);
+    }
+    return au_text_str(&place);
+}
+
 void back_sum_kernel(Lanes *x, uint32_t n, const char *name)
 {
     AuTileBuild *t = x->t;
     const AuTensor *tensor = &x->p->attn->tensors[n];
     const int32_t lanes = x->p->caps->lanes;
     const char *elem = lanes_elem(x, n);
-    AuText rows = {.arena = x->arena}, at = {.arena = x->arena}, rest = {.arena = x->arena};
+    AuText rows = {.arena = x->arena};
     au_text_add(&rows, "1");
     for (uint32_t a = 0; a + 1 < tensor->rank; a++)
         au_text_add(&rows, " * (%s)", lanes_axis(x, n, a));
-    au_text_add(&rest, "row");
-    for (uint32_t a = 0; a + 1 < tensor->rank; a++) { /* row / (the extents after it) % its own */
-        au_text_add(&at, "row");
-        for (uint32_t i = a + 1; i + 1 < tensor->rank; i++)
-            au_text_add(&at, " / (%s)", lanes_axis(x, n, i));
-        au_text_add(&at, " %% (%s), ", lanes_axis(x, n, a));
-    }
     tile_kernel(t, tile_text(t, "sums_%u", n));
     lanes_arguments(x);
     back_sum_argument(x, n, TILE_IN);
@@ -171,7 +181,7 @@ void back_sum_kernel(Lanes *x, uint32_t n, const char *name)
     if (tensor->rank == 0)
         tile_store(t, "%s(sum_%u[0]) -> %s", elem, n, name);
     else {
-        const char *prefix = tensor->rank > 1 ? au_text_str(&at) : "";
+        const char *prefix = place_of_row(x, n);
         tile_for_range(t, "part", "0",
                        tile_text(t, "cdiv(%s, %d)", lanes_axis(x, n, tensor->rank - 1), lanes));
         tile_frag(t, "piece", "f32[n:%d] @ along_lanes", lanes);
