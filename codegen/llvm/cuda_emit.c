@@ -163,11 +163,26 @@ static bool any_instruction(AuEmit *e, AuVal v)
     return gpu_instruction(e, v);
 }
 
+/* What f32 is rounded to in bf16, as f32: beside a zero in a pair its bits are where they belong. ptxas makes of a pair an instruction
+ * at full rate, of a single conversion one at a quarter of it. NULL: no such value. */
+static LLVMValueRef rounded_to_bf16(AuEmit *e, LLVMValueRef v)
+{
+    if (cuda_host(e)->capability < 80 || !LLVMIsAFPTruncInst(v)) return NULL;
+    LLVMValueRef pair[] = {LLVMGetOperand(v, 0), LLVMConstNull(e->element[AU_F32])};
+    if (LLVMTypeOf(pair[0]) != e->element[AU_F32]) return NULL;
+    LLVMValueRef bits = emit_call(e, "llvm.nvvm.ff2bf16x2.rn", NULL, NULL, pair, 2);
+    return LLVMBuildBitCast(e->builder, bits, e->element[AU_F32], "");
+}
+
+static LLVMValueRef op(AuEmit *e, const AuInstr *in, AuScalar of, const LLVMValueRef *operands)
+{
+    if (of == AU_BF16 && in->op == AU_K_CVT && in->type.scalar == AU_F32)
+        return rounded_to_bf16(e, operands[0]);
+    return gpu_op(e, in, of, operands);
+}
+
 const GpuDevice cuda_device = {
-    .device = {.open = gpu_open,
-               .instruction = any_instruction,
-               .end = cuda_group_flush,
-               .op = gpu_op},
+    .device = {.open = gpu_open, .instruction = any_instruction, .end = cuda_group_flush, .op = op},
     .lanes = WARP,
     .threads = 1024,
     .global = 1,

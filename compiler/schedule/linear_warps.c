@@ -74,6 +74,7 @@ static void memories(LinearWarps *w)
         warps_tile(&l->x, TILE_NAME("P"), "q", LINEAR_ROWS * warps, "kv", l->chunk, 1);
     if (l->has_norm) tile_shared(l->x.t, "Sums", "f32[d:%d]", w->d);
     if (is_fed_back(w)) lw_key_memories(w);
+    if (lw_inverts(w)) lw_inverse_memories(w);
     if (lw_by_channel(w)) lw_vector_memories(w);
     tile_barrier(l->x.t, "all", 0, warps);
 }
@@ -135,6 +136,7 @@ static void fragments(LinearWarps *w)
     if (l->n->decay == AU_DECAY_CONSTANT) lin_rate(l);
     if (lw_by_channel(w)) lw_vector_declare(w);
     if (is_fed_back(w)) lw_key_declare(w);
+    if (lw_inverts(w)) lw_inverse_declare(w);
     lw_declare(w);
 }
 
@@ -226,8 +228,8 @@ static void add_written(LinearWarps *w, const char *acc, const char *a, const ch
         tile_product(t, acc, l->x.atom, TILE_ADD, a, values);
         return;
     }
-    tile_product(t, acc, l->x.atom, TILE_ADD, a, tile_text(t, "Uh[:, %s]", columns));
-    tile_product(t, acc, l->x.atom, TILE_ADD, a, tile_text(t, "Ul[:, %s]", columns));
+    tile_product(t, acc, l->x.atom, TILE_ADD, a, tile_text(t, "Uh[%s, :]", columns));
+    tile_product(t, acc, l->x.atom, TILE_ADD, a, tile_text(t, "Ul[%s, :]", columns));
 }
 
 static void read_state(LinearWarps *w)
@@ -345,8 +347,7 @@ static void chunk(LinearWarps *w)
         tile_sync(t, "all");
     }
     if (is_fed_back(w)) {
-        lw_key_pairs(w);
-        tile_sync(t, "all");
+        if (lw_inverts(w)) lw_inverse_make(w);
         lw_key_solve(w);
         tile_sync(t, "all");
     }
@@ -374,6 +375,8 @@ void lw_forward_kernel(LinearWarps *w)
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
     w->keeps_states ? lw_states_head(w) : lin_head(l);
+    lw_numbers_argument(w, TILE_IN);
+    if (is_fed_back(w) && !lw_inverts(w)) lw_inverses_argument(w, TILE_IN);
     memories(w);
     tile_role(t, "core", l->x.shape->executors, TILE_ON_WARP, 0);
     lin_find_sequence(l);
@@ -423,6 +426,9 @@ void lw_layouts(LinearWarps *w)
                 tile_text(w->l.x.t, "lane:%d@1", power < lanes ? power : lanes), NULL);
     warps_across(&w->l.x, "across_d", w->d);
     warps_across(&w->l.x, "across_e", w->e);
+    if (is_fed_back(w))
+        tile_layout(w->l.x.t, "a_column_a_lane", "reg",
+                    tile_text(w->l.x.t, "lane:%d@1", LINEAR_ROWS));
     if (lw_by_channel(w)) lw_vector_layouts(w);
 }
 
@@ -430,8 +436,11 @@ AuSchedule *schedule_linear_warps(AuArena *arena, AuDiags *diags, const AuProble
                                   const AuShape *shape)
 {
     AuSchedule *out = schedule_new(arena, diags, p, "linear_warps", shape, NULL);
-    LinearWarps w = lw_begin(arena, schedule_begin(arena, diags, p, out), p, out, &out->shape);
+    AuTileBuild *t = schedule_begin(arena, diags, p, out);
+    LinearWarps w = lw_begin(arena, t, p, out, &out->shape);
     lw_layouts(&w);
+    lw_numbers_kernel(&w);
+    if (is_fed_back(&w) && !lw_inverts(&w)) lw_inverse_kernel(arena, t, p, out);
     lw_forward_kernel(&w);
     return lanes_built(&w.l.x, diags);
 }

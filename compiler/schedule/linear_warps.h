@@ -19,10 +19,13 @@ typedef struct LinearWarps {
     int32_t solved;    /* feedback: columns that a warp solves for */
     bool has_since;    /* places in the sums of log decays lie one behind those of their tokens */
     bool keeps_states; /* makes states before each chunk, in the workspace, and nothing else */
+    bool
+        rounds_written; /* feedback: U is one number, as values are, where nothing goes on from it */
+    bool makes_inverse;   /* feedback: that of each chunk, in the workspace, and nothing else */
     int32_t kept_columns; /* of states there, padded */
 } LinearWarps;
 
-enum { LINEAR_ROWS = 16 };
+enum { LINEAR_ROWS = 16, LINEAR_HALVES_MET = 3 };
 
 /* linear_warps_shape.c */
 void linear_warps_complete(const AuProblem *p, AuShape *shape);
@@ -51,7 +54,6 @@ void lw_vector_make(LinearWarps *w);
 /* The pairs of the executor's rows, to P, where 0 stays of what no row sees; of keys with keys, times `erase`. */
 void lw_vector_weights(LinearWarps *w);
 void lw_vector_key_pairs(LinearWarps *w);
-void lw_key_keep_pairs(LinearWarps *w, const char *pairs, const char *columns);
 
 const char *lw_row(LinearWarps *w); /* the first of the executor's rows */
 const char *lw_begins(LinearWarps *w, const char *part, int32_t parts, int32_t size);
@@ -123,14 +125,49 @@ void lw_declare(LinearWarps *w);
 /* Starts to bring chunk [chunk] to the stage, as far as tensors can be copied. */
 void lw_issue(LinearWarps *w, const char *chunk, const char *stage);
 void lw_wait(LinearWarps *w);
-/* What of the chunk's rows is not as copied, by who copied it; sums of log decays, G, and strengths, W. */
+/* What of the chunk's rows is not as copied, by who copied it. */
 void lw_change(LinearWarps *w);
-void lw_numbers(LinearWarps *w);
 
-/* linear_warps_key.c: feedback `key`; what is written lies in Uh and Ul, two numbers an element. */
+/* linear_warps_numbers.c: a number a token: sums of log decays, G, strengths of writes, W, of erasing, E; the kernel that makes them. */
+void lw_numbers_kernel(LinearWarps *w);
+bool lw_has_numbers(const LinearWarps *w);
+void lw_numbers_argument(LinearWarps *w, AuTileMode mode);
+void lw_numbers_memories(LinearWarps *w);
+void lw_numbers_declare(LinearWarps *w);
+void lw_numbers_issue(LinearWarps *w); /* of the chunk that lw_issue brings, to registers */
+void lw_numbers(LinearWarps *w); /* from there to memory, for others behind the next barrier */
+
+/* linear_warps_inverse.c; feedback `key`: the kernel that makes M of each chunk in the workspace, and what others read it by. */
+void lw_inverse_kernel(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out);
+void lw_inverses_argument(LinearWarps *w, AuTileMode mode);
+bool lw_inverts(const LinearWarps *w); /* the forward itself: no such kernel */
+void lw_inverse_memories(LinearWarps *w);
+void lw_inverse_declare(LinearWarps *w);
+void lw_inverse_make(LinearWarps *w); /* M, for others; two barriers */
+AuShape linear_warps_inverse_shape(const AuProblem *p, const AuShape *whole);
+int32_t linear_warps_shared_of_inverse(const AuProblem *p, const AuShape *whole);
+/* A loop over the chunks of block [part] of [parts]: one in so many. */
+void lw_begin_parts(LinearWarps *w, int32_t parts);
+void lw_key_keep_pairs(LinearWarps *w, const char *pairs, const char *columns);
+
+/* linear_warps_key.c; feedback `key`; what is written lies in Uh and Ul, [e, kv], two numbers an element. */
 void lw_key_memories(LinearWarps *w);
 void lw_key_declare(LinearWarps *w);
-void lw_key_pairs(LinearWarps *w); /* behind a barrier; others read it behind the next one */
-void lw_key_solve(LinearWarps *w);
+void lw_key_issue(LinearWarps *w, const char *stage); /* M of the chunk that lw_issue brings */
+void lw_key_wait(LinearWarps *w);
+void lw_key_solve(LinearWarps *w); /* others read U behind the next barrier */
+const char *
+lw_half(uint32_t product,
+        bool of_b); /* "h", "l": of two numbers, in one of the products that they take */
+void lw_store_halves(LinearWarps *w, const char *value, const char *memory, const char *view);
+/* What stands between is for warps that solve for columns of values. */
+const char *lw_solved_columns(LinearWarps *w);
+void lw_begin_solvers(LinearWarps *w);
+void lw_end_solvers(LinearWarps *w);
+/* Rows and columns of a half of M, "h" or "l". */
+const char *lw_inverse_view(LinearWarps *w, const char *half, const char *rows,
+                            const char *columns);
+/* [solved] = [right] M, with M as [kv, q], or its transpose, as [q, kv]; to the memories NAMEh and NAMEl. */
+void lw_key_multiply(LinearWarps *w, const char *as, const char *to);
 
 #endif

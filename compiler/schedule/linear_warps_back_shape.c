@@ -80,14 +80,12 @@ static int32_t registers_of(const AuProblem *p, const AuShape *s)
            p->caps->lanes;
 }
 
-/* What feedback adds: inverted blocks and pairs of keys, U and what it gets, each as two numbers. */
+/* What feedback adds: M and y as two numbers, U. */
 static int32_t fed_of(const AuProblem *p, const AuShape *s)
 {
-    const int32_t span = s->swizzle_span, c = s->key_tile,
-                  values = warps_row_bytes(p, span, linear_warps_value_columns(p, s));
-    return c *
-           (REGISTER * (c + LINEAR_ROWS + 2 * s->executors + 2) + 3 * warps_row_bytes(p, span, c) +
-            4 * values + 2 * warps_row_bytes(p, span, LINEAR_ROWS));
+    const int32_t span = s->swizzle_span, c = s->key_tile, columns = warps_row_bytes(p, span, c);
+    return c * (REGISTER * (2 * s->executors + 2) + 2 * s->stages * columns) +
+           3 * linear_warps_value_columns(p, s) * columns;
 }
 
 static int32_t shared_of(const AuProblem *p, const AuShape *s)
@@ -121,7 +119,8 @@ static const char *refusal_of_shape(AuArena *arena, const AuProblem *p, AuShape 
         return au_format(arena, "%d tokens and widths %d and %d do not divide among %d warps",
                          s->key_tile, p->d, p->e, s->executors);
     linear_warps_complete(p, s);
-    const int32_t shared = shared_of(p, s), registers = registers_of(p, s),
+    const int32_t own = shared_of(p, s), inverse = linear_warps_shared_of_inverse(p, s),
+                  shared = own > inverse ? own : inverse, registers = registers_of(p, s),
                   all = caps->processor_registers / (s->executors * caps->lanes),
                   room = (all < caps->registers ? all : caps->registers) * FRAGMENT_SHARE / 64;
     if (shared > caps->shared_bytes)

@@ -123,10 +123,8 @@ static void pairs(LinearBack *b)
                  tile_text(t, "K[%s%s, :]", stage, columns));
     const char *given = tile_text(t, "D[%s, :]", lw_own_rows(b));
     tile_product(t, "dscore", l->x.atom, TILE_START, given,
-                 b->is_fed ? tile_text(t, "Uh[%s, :]", columns)
+                 b->is_fed ? tile_text(t, "Uh[:, %s]", columns)
                            : tile_text(t, "V[%s%s, :]", stage, columns));
-    if (b->is_fed)
-        tile_product(t, "dscore", l->x.atom, TILE_ADD, given, tile_text(t, "Ul[%s, :]", columns));
     if (by_token(b)) {
         tile_load(t, "since", "G[%s +: %d] as [q]", lw_row(w), LINEAR_ROWS);
         tile_load(t, "at_writer", "G[%d + %s]", w->has_since, columns);
@@ -205,8 +203,6 @@ static void chunk_back(LinearBack *b)
     if (b->is_fed) {
         tile_set(t, "i", "%s + iota(q:%d)", lw_row(w), LINEAR_ROWS);
         tile_set(t, "j", "iota(kv:%d)", l->chunk);
-        lw_key_pairs(w);
-        tile_sync(t, "all");
         lw_key_solve(w);
         tile_sync(t, "all");
     }
@@ -258,6 +254,8 @@ static void reverse_kernel(LinearBack *b)
     AuTileBuild *t = l->x.t;
     lin_back_head(l, "reverse");
     lw_states_argument(w, TILE_IN);
+    lw_numbers_argument(w, TILE_IN);
+    if (b->is_fed) lw_inverses_argument(w, TILE_IN);
     memories(b);
     tile_role(t, "core", l->x.shape->executors, TILE_ON_WARP, 0);
     const uint32_t loops = lin_back_loops(l);
@@ -294,6 +292,7 @@ static LinearBack begin(LinearWarps w)
     b.pair_parts = b.parts < w.row_groups ? b.parts : w.row_groups;
     while (w.row_groups % b.pair_parts) b.pair_parts--;
     b.is_fed = lin_is_fed(&w.l);
+    b.w.rounds_written = true;
     if (b.is_fed) b.pair_parts = 1;
     b.pair_columns = w.l.chunk / b.pair_parts;
     b.is_staged = linear_warps_is_staged(w.l.x.p, s);
@@ -314,6 +313,8 @@ AuSchedule *schedule_linear_warps_backward(AuArena *arena, AuDiags *diags, const
     states.keeps_states = true;
     states.kept_columns = whole.query_tile;
     lw_layouts(&states);
+    lw_numbers_kernel(&states);
+    if (lin_is_fed(&states.l)) lw_inverse_kernel(arena, t, p, out);
     lw_forward_kernel(&states);
     LinearBack b = begin(lw_begin(arena, t, p, out, &whole));
     b.w.kept_columns = whole.query_tile;

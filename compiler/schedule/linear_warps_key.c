@@ -1,27 +1,44 @@
 /* linear_warps_key.c - feedback `key` by `linear_warps`: what is written is U instead of the values,
  *
- *     U = R + a U      R = w V - erase (K S) kept since the chunk's start      a_ij = -erase_i (K K')_ij kept between, where j < i
+ *     U = M R      R = w V - erase (K S) kept since the chunk's start      M = (1 - a)^-1, of linear_warps_inverse.c
  *
- * by forward substitution in blocks of 16 rows. Blocks on the diagonal are inverted in f32, a row after the other, each by the warp that
- * has made its rows of a; then each warp solves for some columns, block after block, without waiting for others. Where something meets
- * operands it is two numbers, hi + lo: one is not enough where keys are alike and strengths near 2. */
+ * each warp for some columns of values, which lie along the rows of its products: so R, [e, q], is an operand where it was made, and nothing
+ * is exchanged between S and U. M, R and U are two numbers an element, hi + lo, where they meet as operands: one is not enough where keys
+ * are alike and strengths near 2. */
 #include "linear_warps.h"
 
-/* What others of the block read: a, inverted blocks, U. */
+static const char *const halves[] = {"h", "l"};
+
+/* Three products of four: lo lo is below what sums round. */
+const char *lw_half(uint32_t product, bool of_b)
+{
+    static const char *const met[LINEAR_HALVES_MET][2] = {{"h", "h"}, {"h", "l"}, {"l", "h"}};
+    return met[product][of_b];
+}
+
+/* Where the forward inverts, M lies where the factors were of which its pairs are made, if they are as wide. */
+static bool is_in_levels(const LinearWarps *w) { return lw_inverts(w) && w->d >= w->l.chunk; }
+
+const char *lw_inverse_view(LinearWarps *w, const char *half, const char *rows, const char *columns)
+{
+    AuTileBuild *t = w->l.x.t;
+    if (is_in_levels(w)) return tile_text(t, "N[%d, %s, %s]", *half == 'l', rows, columns);
+    return tile_text(t, "M%s[%s%s, %s]", half,
+                     lw_inverts(w) || w->makes_inverse ? "" : warps_stage(&w->l.x, false), rows,
+                     columns);
+}
+
+/* M of the chunk, as many as stages, and what others of the block read: U, [e, kv]. */
 void lw_key_memories(LinearWarps *w)
 {
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
-    static const char *const halves[] = {"h", "l"};
-    tile_shared(t, "A", "f32[q:%d, kv:%d]", l->chunk, l->chunk);
-    tile_shared(t, "X", "f32[q:%d, l:%d]", l->chunk, LINEAR_ROWS);
-    tile_shared(t, "E", "f32[kv:%d]", l->chunk);
     for (uint32_t n = 0; n < 2; n++) {
-        warps_tile(&l->x, TILE_NAME(tile_text(t, "A%s", halves[n])), "q", l->chunk, "kv", l->chunk,
-                   1);
-        warps_tile(&l->x, TILE_NAME(tile_text(t, "X%s", halves[n])), "q", l->chunk, "l",
-                   LINEAR_ROWS, 1);
-        warps_tile(&l->x, TILE_NAME(tile_text(t, "U%s", halves[n])), "kv", l->chunk, "e", w->e, 1);
+        if (!is_in_levels(w))
+            warps_tile(&l->x, TILE_NAME(tile_text(t, "M%s", halves[n])), "kv", l->chunk, "q",
+                       l->chunk, lw_inverts(w) ? 1 : l->x.shape->stages);
+        if (w->makes_inverse || (n && w->rounds_written)) continue;
+        warps_tile(&l->x, TILE_NAME(tile_text(t, "U%s", halves[n])), "e", w->e, "kv", l->chunk, 1);
     }
 }
 
@@ -30,17 +47,34 @@ void lw_key_declare(LinearWarps *w)
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
     const char *atom = l->x.atom->name;
-    tile_frag(t, "erase", "f32[q:%d] like %s", LINEAR_ROWS, lw_by_channel(w) ? "pairs" : "score");
-    tile_frag(t, "block", "f32[m:%d, l:%d] @ %s.C = 0.0", LINEAR_ROWS, LINEAR_ROWS, atom);
-    tile_frag(t, "known", "f32[m:%d] like block", LINEAR_ROWS);
-    tile_frag(t, "right", "f32[q:%d, e:%d] @ %s.C", LINEAR_ROWS, w->solved, atom);
-    tile_frag(t, "solved", "f32[q:%d, e:%d] @ %s.C", LINEAR_ROWS, w->solved, atom);
-    tile_frag(t, "written", "%s[q:%d, e:%d] like right", l->x.operand, LINEAR_ROWS, w->solved);
-    tile_frag(t, "of_row", "f32[q:%d] like right", LINEAR_ROWS);
+    tile_frag(t, "right", "f32[e:%d, q:%d] @ %s.C", w->solved, l->chunk, atom);
+    tile_frag(t, "solved", "f32[e:%d, kv:%d] @ %s.C", w->solved, l->chunk, atom);
+    tile_frag(t, "written", "%s[e:%d, q:%d] like right", l->x.operand, w->solved, l->chunk);
+    tile_frag(t, "of_token", "f32[q:%d] like right", l->chunk);
+}
+
+/* Where lw_issue found the chunk's place. */
+void lw_key_issue(LinearWarps *w, const char *stage)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const char *share = tile_text(t, "self * %d +: %d", w->share, w->share);
+    for (uint32_t n = 0; n < 2; n++)
+        warps_issue(&l->x, TILE_NAME(tile_text(t, "tm%s", halves[n])),
+                    tile_part(t,
+                              "inverses[b, h, place_brought, %u, %s from 0 to rows_brought, "
+                              ":] as [kv, q]",
+                              n, share),
+                    tile_part(t, "M%s[%s%s, :]", halves[n], stage, share));
+}
+
+void lw_key_wait(LinearWarps *w)
+{
+    for (uint32_t n = 0; n < 2; n++) warps_wait(&w->l.x, tile_text(w->l.x.t, "tm%s", halves[n]));
 }
 
 /* Both halves of a fragment of f32, to memories NAMEh and NAMEl. */
-static void store_halves(LinearWarps *w, const char *value, const char *memory, const char *view)
+void lw_store_halves(LinearWarps *w, const char *value, const char *memory, const char *view)
 {
     AuTileBuild *t = w->l.x.t;
     const char *type = w->l.x.operand;
@@ -48,121 +82,80 @@ static void store_halves(LinearWarps *w, const char *value, const char *memory, 
     tile_store(t, "%s(%s - f32(%s(%s))) -> %sl%s", type, value, type, value, memory, view);
 }
 
-/* acc += a b of numbers that are two each. */
-static void add_product(LinearWarps *w, const char *acc, AuTileProduct how, const char *a,
-                        const char *a_view, const char *b_view)
+const char *lw_solved_columns(LinearWarps *w)
 {
-    static const char *const parts[3][2] = {{"h", "h"}, {"h", "l"}, {"l", "h"}};
-    AuTileBuild *t = w->l.x.t;
-    for (uint32_t n = 0; n < 3; n++)
-        tile_product(t, acc, w->l.x.atom, n ? TILE_ADD : how,
-                     tile_text(t, "%s%s%s", a, parts[n][0], a_view),
-                     tile_text(t, "U%s%s", parts[n][1], b_view));
+    if (w->e == w->solved) return tile_text(w->l.x.t, "0 +: %d", w->solved);
+    return tile_text(w->l.x.t, "self * %d +: %d", w->solved, w->solved);
 }
 
-/* Of the warp's rows of a, [columns]. */
-void lw_key_keep_pairs(LinearWarps *w, const char *pairs, const char *columns)
+void lw_begin_solvers(LinearWarps *w)
 {
-    AuTileBuild *t = w->l.x.t;
-    const char *at = tile_text(t, "[%s +: %d, %s]", lw_row(w), LINEAR_ROWS, columns);
-    tile_store(t, "%s -> A%s", pairs, at);
-    store_halves(w, pairs, "A", at);
+    const int32_t solvers = w->e / w->solved;
+    if (solvers < w->l.x.shape->executors) tile_if(w->l.x.t, "self < %d", solvers);
 }
 
-static void pairs_of_rows(LinearWarps *w)
+void lw_end_solvers(LinearWarps *w)
+{
+    if (w->e / w->solved < w->l.x.shape->executors) tile_end(w->l.x.t);
+}
+
+/* Where registers of sums are no operand, `right` passes through the memories, too. */
+void lw_key_multiply(LinearWarps *w, const char *as, const char *to)
 {
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
-    const int32_t rows = LINEAR_ROWS;
-    const char *row = lw_row(w), *stage = warps_stage(&l->x, false), *kept = "";
-    tile_product(t, "score", l->x.atom, TILE_START,
-                 tile_text(t, "K[%s%s +: %d, :] as [q, d]", stage, row, rows),
-                 tile_text(t, "K[%s:, :]", stage));
+    const char *type = l->x.operand, *columns = lw_solved_columns(w),
+               *own = tile_text(t, "[%s, :] as [e, q]", columns),
+               *all = tile_text(t, "0 +: %d", l->chunk);
+    const char *rights[] = {
+        tile_text(t, "%s(right)", type),
+        tile_text(t, "%s(right - f32(%s(right)))", type, type),
+    };
+    if (l->x.via_shared) {
+        const char *by = w->rounds_written ? "Y" : to;
+        lw_store_halves(w, "right", by, own);
+        for (uint32_t n = 0; n < 2; n++) rights[n] = tile_text(t, "%s%s%s", by, halves[n], own);
+    }
+    for (uint32_t n = 0; n < LINEAR_HALVES_MET; n++)
+        tile_product(
+            t, "solved", l->x.atom, n ? TILE_ADD : TILE_START, rights[*lw_half(n, false) == 'l'],
+            tile_text(t, "%s as [%s]", lw_inverse_view(w, lw_half(n, true), ":", all), as));
+    const char *result = tile_text(t, "[%s, :] as [e, kv]", columns);
+    if (w->rounds_written && *to == 'U')
+        tile_store(t, "%s(solved) -> Uh%s", type, result);
+    else
+        lw_store_halves(w, "solved", to, result);
+}
+
+/* R, of the warp's columns. */
+static void right_side(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const char *stage = warps_stage(&l->x, false), *strength = "", *kept = "",
+               *columns = lw_solved_columns(w);
+    tile_product(t, "right", l->x.atom, TILE_START, tile_text(t, "S[:, %s]", columns),
+                 lw_by_channel(w) ? "Ks[:, :] as [q, d]"
+                                  : tile_text(t, "K[%s:, :] as [q, d]", stage));
     if (l->n->decay == AU_DECAY_SCALAR) {
-        tile_load(t, "since", "G[%d + %s +: %d] as [q]", w->has_since, row, rows);
-        tile_load(t, "at_writer", "G[%d +: %d]", w->has_since, l->chunk);
-        kept = " * exp(where(j < i, since - at_writer, -inf))";
+        tile_load(t, "of_token", "G[%d +: %d] as [q]", w->has_since, l->chunk);
+        tile_set(t, "right", "right * exp(of_token)");
     } else if (l->n->decay == AU_DECAY_CONSTANT)
-        kept = " * exp(f32(i - j) * rate)";
-    tile_set(t, "score", "where(j < i, -erase * score%s, 0.0)", kept);
-    lw_key_keep_pairs(w, "score", ":");
-}
-
-/* The warp's rows of a, and the inverse of their block on the diagonal. */
-void lw_key_pairs(LinearWarps *w)
-{
-    Linear *l = &w->l;
-    AuTileBuild *t = l->x.t;
-    const int32_t rows = LINEAR_ROWS;
-    const char *row = lw_row(w);
-    const bool some = w->row_groups < l->x.shape->executors;
-    if (some) tile_if(t, "self < %d", w->row_groups);
-    tile_load(t, "erase", "E[%s +: %d] as [q]", row, rows);
-    lw_by_channel(w) ? lw_vector_key_pairs(w) : pairs_of_rows(w);
-    tile_set(t, "block", "fill(block, 0.0)");
-    tile_store(t, "block -> X[%s +: %d, :] as [m, l]", row, rows);
-    tile_for_range(t, "at_row", "0", tile_text(t, "%d", rows));
-    tile_load(t, "block", "X[%s +: %d, :] as [m, l]", row, rows);
-    tile_load(t, "known", "A[%s + at_row, %s +: %d] as [m]", row, row, rows);
-    tile_set(t, "made_row",
-             "reduce_sum(where(iota(m:%d) < at_row, known * block, 0.0), m) + "
-             "where(iota(l:%d) == at_row, 1.0, 0.0)",
-             rows, rows);
-    tile_store(t, "made_row -> X[%s + at_row, :]", row);
-    tile_end(t);
-    tile_load(t, "block", "X[%s +: %d, :] as [m, l]", row, rows);
-    store_halves(w, "block", "X", tile_text(t, "[%s +: %d, :] as [m, l]", row, rows));
-    if (some) tile_end(t);
-}
-
-/* What stands at the right: of the rows of block `n`, for the warp's columns. */
-static void right_side(LinearWarps *w, const char *rows, const char *columns)
-{
-    Linear *l = &w->l;
-    AuTileBuild *t = l->x.t;
-    const char *stage = warps_stage(&l->x, false), *strength = "", *kept = "";
-    tile_product(t, "right", l->x.atom, TILE_START,
-                 lw_by_channel(w) ? tile_text(t, "Ks[%s, :] as [q, d]", rows)
-                                  : tile_text(t, "K[%s%s, :] as [q, d]", stage, rows),
-                 tile_text(t, "S[:, %s]", columns));
-    if (l->n->decay == AU_DECAY_SCALAR) {
-        tile_load(t, "of_row", "G[%d + %s] as [q]", w->has_since, rows);
-        tile_set(t, "right", "right * exp(of_row)");
-    } else if (l->n->decay == AU_DECAY_CONSTANT)
-        kept = tile_text(t, " * exp(f32(n_block * %d + iota(q:%d) + 1) * rate)", LINEAR_ROWS,
-                         LINEAR_ROWS);
-    tile_load(t, "of_row", "E[%s] as [q]", rows);
-    tile_set(t, "right", "right * of_row%s", kept);
-    tile_load(t, "written", "V[%s%s, %s] as [q, e]", stage, rows, columns);
+        kept = tile_text(t, " * exp(f32(iota(q:%d) + 1) * rate)", l->chunk);
+    tile_load(t, "of_token", "E[:] as [q]");
+    tile_set(t, "right", "right * of_token%s", kept);
+    tile_load(t, "written", "V[%s:, %s] as [q, e]", stage, columns);
     if (lin_has(l, AU_SLOT_WRITE)) {
-        tile_load(t, "of_row", "W[%s] as [q]", rows);
-        strength = " * of_row";
+        tile_load(t, "of_token", "W[:] as [q]");
+        strength = " * of_token";
     }
     tile_set(t, "right", "f32(written)%s - right", strength);
 }
 
 void lw_key_solve(LinearWarps *w)
 {
-    Linear *l = &w->l;
-    AuTileBuild *t = l->x.t;
-    const int32_t size = LINEAR_ROWS, solvers = w->e / w->solved;
-    const char *rows = tile_text(t, "n_block * %d +: %d", size, size),
-               *columns = solvers == 1 ? tile_text(t, "0 +: %d", w->solved)
-                                       : tile_text(t, "self * %d +: %d", w->solved, w->solved),
-               *own = tile_text(t, "[%s, %s] as [q, e]", rows, columns);
-    const bool some = solvers < l->x.shape->executors;
-    if (some) tile_if(t, "self < %d", solvers);
-    tile_for_range(t, "n_block", "0", tile_text(t, "%d", l->chunk / size));
-    right_side(w, rows, columns);
-    tile_for_range(t, "before", "0", "n_block");
-    add_product(w, "right", TILE_ADD, "A",
-                tile_text(t, "[%s, before * %d +: %d]", rows, size, size),
-                tile_text(t, "[before * %d +: %d, %s]", size, size, columns));
-    tile_end(t);
-    store_halves(w, "right", "U", own);
-    add_product(w, "solved", TILE_START, "X", tile_text(t, "[%s, :] as [q, kv]", rows),
-                tile_text(t, "[%s, %s]", rows, columns));
-    store_halves(w, "solved", "U", own);
-    tile_end(t);
-    if (some) tile_end(t);
+    lw_begin_solvers(w);
+    right_side(w);
+    lw_key_multiply(w, "kv, q", "U");
+    lw_end_solvers(w);
 }

@@ -1,12 +1,14 @@
-/* linear_warps_key_back.c - gradients with feedback `key` by `linear_warps_backward`. With U and a of linear_warps_key.c, P = A(q, k),
+/* linear_warps_key_back.c - gradients with feedback `key` by `linear_warps_backward`. With U and M of linear_warps_key.c, P = A(q, k),
  * T the gradient of the state behind the chunk, and e = -erase:
  *
- *     dU = P' dO + (K T) until        y = M' dU, that is y = dU + a' y: by substitution in blocks of 16 rows from the last to the first
+ *     dU = P' dO + (K T) until        y = M' dU
  *     dV = y w        Z = e (y U') kept, where j < i        de = y . (K S) since + rowsum(y U' A(k, k))
  *     dK += (U T') until + Z K + Z' K + e (y S') since        T += (e K since)' y
  *
- * No derivative of M is formed. As U, y is two numbers an element. */
+ * No derivative of M is formed. y is two numbers an element, U one here: no sum goes on from it. Z lies where M of the chunk was. */
 #include "linear_warps.h"
+
+static const char *const halves[] = {"h", "l"};
 
 static bool decays(const LinearBack *b) { return lin_decays(&b->w.l); }
 static bool by_token(const LinearBack *b) { return lin_decays_by_token(&b->w.l); }
@@ -14,9 +16,8 @@ static bool by_token(const LinearBack *b) { return lin_decays_by_token(&b->w.l);
 void lw_key_back_memories(LinearBack *b)
 {
     Linear *l = &b->w.l;
-    warps_tile(&l->x, TILE_NAME("Yh"), "kv", l->chunk, "e", b->w.e, 1);
-    warps_tile(&l->x, TILE_NAME("Yl"), "kv", l->chunk, "e", b->w.e, 1);
-    warps_tile(&l->x, TILE_NAME("Z"), "q", l->chunk, "kv", l->chunk, 1);
+    warps_tile(&l->x, TILE_NAME("Yh"), "e", b->w.e, "kv", l->chunk, 1);
+    warps_tile(&l->x, TILE_NAME("Yl"), "e", b->w.e, "kv", l->chunk, 1);
 }
 
 void lw_key_back_declare(LinearBack *b)
@@ -24,28 +25,9 @@ void lw_key_back_declare(LinearBack *b)
     AuTileBuild *t = b->w.l.x.t;
     const char *atom = b->w.l.x.atom->name;
     tile_frag(t, "at_end", "f32[kv:%d, d:%d] @ %s.C", LINEAR_ROWS, b->key_columns, atom);
+    tile_frag(t, "erase", "f32[q:%d] like score", LINEAR_ROWS);
     tile_frag(t, "erase_of_row", "f32[kv:%d] like dx", LINEAR_ROWS);
     tile_frag(t, "erase_of_column", "f32[q:%d] like column", b->w.l.chunk);
-}
-
-static void store_halves(LinearBack *b, const char *value, const char *view)
-{
-    AuTileBuild *t = b->w.l.x.t;
-    const char *type = b->w.l.x.operand;
-    tile_store(t, "%s(%s) -> Yh%s", type, value, view);
-    tile_store(t, "%s(%s - f32(%s(%s))) -> Yl%s", type, value, type, value, view);
-}
-
-/* Of numbers that are two each: hi hi, hi lo, lo hi. */
-static void add_product(LinearBack *b, const char *acc, AuTileProduct how, const char *a,
-                        const char *a_view, const char *c, const char *c_view)
-{
-    static const char *const parts[3][2] = {{"h", "h"}, {"h", "l"}, {"l", "h"}};
-    AuTileBuild *t = b->w.l.x.t;
-    for (uint32_t n = 0; n < 3; n++)
-        tile_product(t, acc, b->w.l.x.atom, n ? TILE_ADD : how,
-                     tile_text(t, "%s%s%s", a, parts[n][0], a_view),
-                     tile_text(t, "%s%s%s", c, parts[n][1], c_view));
 }
 
 /* Each executor for some columns of values, without waiting for others. */
@@ -54,39 +36,19 @@ void lw_key_back_solve(LinearBack *b)
     LinearWarps *w = &b->w;
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
-    const int32_t size = LINEAR_ROWS, solvers = w->e / w->solved, blocks = l->chunk / size;
-    const char *rows = tile_text(t, "n_block * %d +: %d", size, size),
-               *columns = solvers == 1 ? tile_text(t, "0 +: %d", w->solved)
-                                       : tile_text(t, "self * %d +: %d", w->solved, w->solved),
-               *own = tile_text(t, "[%s, %s] as [q, e]", rows, columns),
-               *stage = warps_stage(&l->x, false);
-    const bool some = solvers < l->x.shape->executors;
-    if (some) tile_if(t, "self < %d", solvers);
-    tile_for_range(t, "from_last", "0", tile_text(t, "%d", blocks));
-    tile_set(t, "n_block", "%d - from_last", blocks - 1);
-    tile_product(t, "right", l->x.atom, TILE_START,
-                 tile_text(t, "K[%s%s, :] as [q, d]", stage, rows),
-                 tile_text(t, "T[:, %s]", columns));
+    const char *columns = lw_solved_columns(w), *stage = warps_stage(&l->x, false);
+    lw_begin_solvers(w);
+    tile_product(t, "right", l->x.atom, TILE_START, tile_text(t, "T[:, %s]", columns),
+                 tile_text(t, "K[%s:, :] as [q, d]", stage));
     if (by_token(b)) {
-        tile_load(t, "of_row", "G[%d + %s] as [q]", w->has_since, rows);
-        tile_set(t, "right", "right * exp(total - of_row)");
+        tile_load(t, "of_token", "G[%d +: %d] as [q]", w->has_since, l->chunk);
+        tile_set(t, "right", "right * exp(total - of_token)");
     } else if (decays(b))
-        tile_set(t, "right",
-                 "right * exp(f32(max(count - 1 - n_block * %d - iota(q:%d), 0)) * rate)", size,
-                 size);
-    tile_product(t, "right", l->x.atom, TILE_ADD, tile_text(t, "P[:, %s] as [kv, q]", rows),
-                 tile_text(t, "D[%s:, %s] as [kv, e]", stage, columns));
-    tile_for_range(t, "later", "n_block + 1", tile_text(t, "%d", blocks));
-    add_product(b, "right", TILE_ADD, "A",
-                tile_text(t, "[later * %d +: %d, %s] as [kv, q]", size, size, rows), "Y",
-                tile_text(t, "[later * %d +: %d, %s]", size, size, columns));
-    tile_end(t);
-    store_halves(b, "right", own);
-    add_product(b, "solved", TILE_START, "X", tile_text(t, "[%s, :] as [kv, q]", rows), "Y",
-                tile_text(t, "[%s, %s]", rows, columns));
-    store_halves(b, "solved", own);
-    tile_end(t);
-    if (some) tile_end(t);
+        tile_set(t, "right", "right * exp(f32(max(count - 1 - iota(q:%d), 0)) * rate)", l->chunk);
+    tile_product(t, "right", l->x.atom, TILE_ADD,
+                 tile_text(t, "D[%s:, %s] as [kv, e]", stage, columns), "P[:, :] as [kv, q]");
+    lw_key_multiply(w, "q, kv", "Y");
+    lw_end_solvers(w);
 }
 
 /* Those of keys with keys before: `score` is y U', `dscore` their products. */
@@ -98,8 +60,9 @@ void lw_key_back_pairs(LinearBack *b)
     const int32_t rows = LINEAR_ROWS;
     const char *row = lw_row(w), *kept = "", *stage = warps_stage(&l->x, false);
     tile_if(t, "self < %d", w->row_groups);
-    add_product(b, "score", TILE_START, "Y", tile_text(t, "[%s +: %d, :] as [q, e]", row, rows),
-                "U", "[:, :]");
+    for (uint32_t n = 0; n < 2; n++)
+        tile_product(t, "score", l->x.atom, n ? TILE_ADD : TILE_START,
+                     tile_text(t, "Y%s[:, %s +: %d] as [e, q]", halves[n], row, rows), "Uh[:, :]");
     tile_product(t, "dscore", l->x.atom, TILE_START,
                  tile_text(t, "K[%s%s +: %d, :] as [q, d]", stage, row, rows),
                  tile_text(t, "K[%s:, :]", stage));
@@ -122,19 +85,9 @@ void lw_key_back_pairs(LinearBack *b)
         tile_set(t, "crossing", "reduce_sum(where(j < i, dscore, 0.0), q)");
         tile_store(t, "crossing -> Crossing[%d + self, :]", w->row_groups);
     }
-    tile_store(t, "%s(-erase * score) -> Z[%s +: %d, :]", l->x.operand, row, rows);
+    tile_store(t, "%s(-erase * score) -> Mh[%s%s +: %d, :] as [q, kv]", l->x.operand, stage, row,
+               rows);
     tile_end(t);
-}
-
-/* acc = (h + l) b, rows of the executor. */
-static void both_halves(LinearBack *b, const char *acc, const char *of, const char *with)
-{
-    static const char *const halves[] = {"h", "l"};
-    AuTileBuild *t = b->w.l.x.t;
-    for (uint32_t n = 0; n < 2; n++)
-        tile_product(t, acc, b->w.l.x.atom, n ? TILE_ADD : TILE_START,
-                     tile_text(t, "%s%s[%s +: %d, :]", of, halves[n], lw_row(&b->w), LINEAR_ROWS),
-                     with);
 }
 
 void lw_key_back_rows(LinearBack *b)
@@ -144,21 +97,26 @@ void lw_key_back_rows(LinearBack *b)
     AuTileBuild *t = l->x.t;
     const char *columns = tile_text(t, "%s +: %d", lw_key_column(b), b->key_columns),
                *stage = warps_stage(&l->x, false);
-    both_halves(b, "dx", "Y", tile_text(t, "S[%s, :]", columns));
+    for (uint32_t n = 0; n < 2; n++)
+        tile_product(t, "dx", l->x.atom, n ? TILE_ADD : TILE_START,
+                     tile_text(t, "Y%s[:, %s +: %d]", halves[n], lw_row(w), LINEAR_ROWS),
+                     tile_text(t, "S[%s, :]", columns));
     const char *kept = lw_kept_of_rows(b, false, "of_dx");
     tile_load(t, "erase_of_row", "E[%s +: %d]", lw_row(w), LINEAR_ROWS);
     tile_set(t, "dx", "dx * -erase_of_row%s", kept);
     lw_gates_of_rows(b, "dx", true, true);
-    both_halves(b, "at_end", "U", tile_text(t, "T[%s, :]", columns));
+    tile_product(t, "at_end", l->x.atom, TILE_START,
+                 tile_text(t, "Uh[:, %s +: %d]", lw_row(w), LINEAR_ROWS),
+                 tile_text(t, "T[%s, :]", columns));
     kept = lw_kept_of_rows(b, true, "of_dx");
     if (*kept) tile_set(t, "at_end", "at_end%s", kept);
     lw_gates_of_rows(b, "at_end", true, false);
     tile_set(t, "dx", "dx + at_end");
     tile_product(t, "dx", l->x.atom, TILE_ADD,
-                 tile_text(t, "Z[%s +: %d, :] as [kv, q]", lw_row(w), LINEAR_ROWS),
+                 tile_text(t, "Mh[%s%s +: %d, :] as [kv, q]", stage, lw_row(w), LINEAR_ROWS),
                  tile_text(t, "K[%s:, %s] as [q, d]", stage, columns));
     tile_product(t, "dx", l->x.atom, TILE_ADD,
-                 tile_text(t, "Z[:, %s +: %d]", lw_row(w), LINEAR_ROWS),
+                 tile_text(t, "Mh[%s:, %s +: %d] as [q, kv]", stage, lw_row(w), LINEAR_ROWS),
                  tile_text(t, "K[%s:, %s] as [q, d]", stage, columns));
 }
 
@@ -168,8 +126,7 @@ void lw_key_back_values(LinearBack *b)
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
     const char *columns = tile_text(t, "%s +: %d", lw_value_column(b), b->value_columns),
-               *own = tile_text(t, "[%s +: %d, %s]", lw_row(w), LINEAR_ROWS, columns);
-    static const char *const halves[] = {"h", "l"};
+               *own = tile_text(t, "[%s, %s +: %d]", columns, lw_row(w), LINEAR_ROWS);
     tile_frag(t, "of_state", "f32[kv:%d, e:%d] @ %s.C", LINEAR_ROWS, b->value_columns,
               l->x.atom->name);
     for (uint32_t n = 0; n < 2; n++) {
@@ -189,7 +146,6 @@ void lw_key_back_values(LinearBack *b)
 
 void lw_key_back_state(LinearBack *b)
 {
-    static const char *const halves[] = {"h", "l"};
     LinearWarps *w = &b->w;
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
@@ -203,5 +159,5 @@ void lw_key_back_state(LinearBack *b)
     for (uint32_t n = 0; n < 2; n++)
         tile_product(
             t, "dstate", l->x.atom, TILE_ADD, "column",
-            tile_text(t, "Y%s[:, %s +: %d] as [q, e]", halves[n], lw_state_column(w), w->columns));
+            tile_text(t, "Y%s[%s +: %d, :] as [e, q]", halves[n], lw_state_column(w), w->columns));
 }

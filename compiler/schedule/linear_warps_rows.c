@@ -31,10 +31,17 @@ static int32_t width_of(const LinearWarps *w, const Tile *tile)
     return tile->of_keys ? w->d : w->e;
 }
 
-/* States are made without queries. */
+/* States are made without queries, inverses of keys alone. */
 static bool is_there(const LinearWarps *w, const Tile *tile)
 {
-    return tile->slot != AU_SLOT_Q || !w->keeps_states;
+    return tile->slot == AU_SLOT_K ||
+           (!w->makes_inverse && (tile->slot != AU_SLOT_Q || !w->keeps_states));
+}
+
+/* Is M brought with the rows? */
+static bool has_inverse(const LinearWarps *w)
+{
+    return lin_is_fed(&w->l) && !w->makes_inverse && !lw_inverts(w);
 }
 
 /* Does memory have the tensor as it lies? */
@@ -66,9 +73,7 @@ void lw_memories(LinearWarps *w)
         if (is_there(w, &tiles[n]))
             warps_tile(&l->x, TILE_NAME(tiles[n].name), tiles[n].tokens, l->chunk, tiles[n].channel,
                        width_of(w, &tiles[n]), l->x.shape->stages);
-    if (l->n->decay == AU_DECAY_SCALAR)
-        tile_shared(l->x.t, "G", "f32[kv:%d]", l->chunk + w->has_since);
-    if (lin_has(l, AU_SLOT_WRITE)) tile_shared(l->x.t, "W", "f32[kv:%d]", l->chunk);
+    lw_numbers_memories(w);
 }
 
 static int32_t rows_at_once(const LinearWarps *w)
@@ -89,13 +94,20 @@ void lw_declare(LinearWarps *w)
                   width_of(w, tile), tile->tokens, rows_at_once(w), tile->layout,
                   held ? "" : " = 0.0");
     }
-    if (l->n->decay != AU_DECAY_SCALAR && !lin_has(l, AU_SLOT_WRITE) && !lin_has(l, AU_SLOT_ERASE))
-        return;
-    tile_frag(t, "token", "f32[kv:%d] @ along_lanes = 0.0", l->chunk);
-    if (!w->has_since || l->n->decay != AU_DECAY_SCALAR) return;
-    tile_if(t, "self == 0");
-    tile_store(t, "token -> G[0 +: %d]", l->chunk); /* of which the first one stays */
-    tile_end(t);
+    lw_numbers_declare(w);
+}
+
+/* Of what the workspace has of the chunk, and how many tokens; none of one that is not there. */
+static void find_place(LinearWarps *w, const char *chunk)
+{
+    AuTileBuild *t = w->l.x.t;
+    const int32_t tokens = w->l.chunk;
+    tile_set(t, "chunk_brought", "%s", chunk);
+    lw_place_of_states(w, "place_brought",
+                       tile_text(t, "max(min(chunk_brought, cdiv(length, %d) - 1), 0)", tokens));
+    tile_set(t, "rows_brought",
+             "where(chunk_brought >= 0 && chunk_brought < cdiv(length, %d), %d, 0)", tokens,
+             tokens);
 }
 
 void lw_issue(LinearWarps *w, const char *chunk, const char *stage)
@@ -109,12 +121,16 @@ void lw_issue(LinearWarps *w, const char *chunk, const char *stage)
             warps_issue(
                 &l->x, TILE_NAME(tiles[n].token), TILE_NAME(view(w, &tiles[n], rows)),
                 tile_part(t, "%s[%sself * %d +: %d, :]", tiles[n].name, stage, w->share, w->share));
+    if (lw_has_numbers(w) || has_inverse(w)) find_place(w, chunk);
+    lw_numbers_issue(w);
+    if (has_inverse(w)) lw_key_issue(w, stage);
 }
 
 void lw_wait(LinearWarps *w)
 {
     for (uint32_t n = 0; n < TILES; n++)
         if (is_copied(w, &tiles[n])) warps_wait(&w->l.x, tiles[n].token);
+    if (has_inverse(w)) lw_key_wait(w);
 }
 
 static void change(LinearWarps *w, const Tile *tile)
@@ -153,38 +169,4 @@ void lw_change(LinearWarps *w)
 {
     for (uint32_t n = 0; n < TILES; n++)
         if (is_changed(w, &tiles[n])) change(w, &tiles[n]);
-}
-
-/* A number a token, 0 behind the sequence. */
-static void number(LinearWarps *w, AuSlot slot, const char *name)
-{
-    Linear *l = &w->l;
-    AuTileBuild *t = l->x.t;
-    tile_set(t, name, "%s(token, b, h, first + iota(kv:%d), 0)", l->slots[slot].name, l->chunk);
-    if (slot == AU_SLOT_LOG_DECAY) tile_set(t, name, "%s", lin_floored(l, name));
-    tile_set(t, name, "%s", lin_guarded(l, "kv", name));
-}
-
-void lw_numbers(LinearWarps *w)
-{
-    Linear *l = &w->l;
-    AuTileBuild *t = l->x.t;
-    if (l->n->decay == AU_DECAY_SCALAR) {
-        tile_if(t, "self == 0");
-        number(w, AU_SLOT_LOG_DECAY, "log_decay");
-        tile_set(t, "sums_of_g", "cumsum(log_decay, kv)");
-        tile_store(t, "sums_of_g -> G[%d +: %d]", w->has_since, l->chunk);
-        tile_end(t);
-    }
-    if (lin_has(l, AU_SLOT_WRITE)) {
-        tile_if(t, "self == %d", l->x.shape->executors > 1);
-        number(w, AU_SLOT_WRITE, "strength");
-        tile_store(t, "strength -> W");
-        tile_end(t);
-    }
-    if (!lin_has(l, AU_SLOT_ERASE)) return;
-    tile_if(t, "self == %d", l->x.shape->executors > 2 ? 2 : 0);
-    number(w, AU_SLOT_ERASE, "erased");
-    tile_store(t, "erased -> E");
-    tile_end(t);
 }

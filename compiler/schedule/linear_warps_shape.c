@@ -15,6 +15,7 @@ enum {
 };
 
 static int32_t smallest(int32_t a, int32_t b) { return a < b ? a : b; }
+static int32_t largest(int32_t a, int32_t b) { return a > b ? a : b; }
 
 static int32_t padded(int32_t width) { return (width + UNIT - 1) / UNIT * UNIT; }
 
@@ -123,8 +124,27 @@ static int32_t registers_of(const AuProblem *p, const AuShape *s)
     const int32_t channels = d / linear_warps_state_groups(p, s), key = channels * s->key_tile,
                   score = LINEAR_ROWS * s->key_tile;
     int32_t others = score + LINEAR_ROWS * out_columns(s) + (score + key) * bytes / REGISTER;
-    if (by_channel(p) && others < registers_of_rows(p)) others = registers_of_rows(p);
+    const int32_t solved = is_fed_back(p) ? 3 * linear_warps_solved(s) * s->key_tile : 0;
+    if (by_channel(p)) others = largest(others, registers_of_rows(p));
+    others = largest(others, solved);
     return (channels * s->query_tile / s->column_parts + others) / p->caps->lanes;
+}
+
+/* U, M where factors of decays a channel are not its place, and of those the pairs, each as two numbers. */
+static int32_t fed_of(const AuProblem *p, const AuShape *s)
+{
+    const int32_t c = s->key_tile, row = warps_row_bytes(p, s->swizzle_span, c);
+    const int32_t inverses = !by_channel(p) ? s->stages : linear_warps_channels(p) < c;
+    return 2 * (inverses * c + s->query_tile + by_channel(p) * c) * row;
+}
+
+/* Of the kernel of inverses: keys, numbers, pairs of keys, M. */
+static int32_t shared_of_inverse(const AuProblem *p, const AuShape *whole)
+{
+    const AuShape s = linear_warps_inverse_shape(p, whole);
+    const int32_t span = s.swizzle_span, c = s.key_tile;
+    return WARPS_ALIGNMENT + c * warps_row_bytes(p, span, linear_warps_channels(p)) +
+           REGISTER * 3 * c + 2 * 2 * c * warps_row_bytes(p, span, c);
 }
 
 static int32_t shared_of(const AuProblem *p, const AuShape *s)
@@ -139,11 +159,12 @@ static int32_t shared_of(const AuProblem *p, const AuShape *s)
            (warps_via_shared(p) || by_channel(p)
                 ? s->executors * LINEAR_ROWS * warps_row_bytes(p, span, s->key_tile)
                 : 0) +
-           REGISTER * (3 * s->key_tile + UNIT + d) +
-           (is_fed_back(p) ? s->key_tile * (REGISTER * (s->key_tile + LINEAR_ROWS) +
-                                            2 * (warps_row_bytes(p, span, s->key_tile) + values +
-                                                 warps_row_bytes(p, span, LINEAR_ROWS)))
-                           : 0);
+           REGISTER * (3 * s->key_tile + UNIT + d) + (is_fed_back(p) ? fed_of(p, s) : 0);
+}
+
+int32_t linear_warps_shared_of_inverse(const AuProblem *p, const AuShape *s)
+{
+    return is_fed_back(p) && !by_channel(p) ? shared_of_inverse(p, s) : 0;
 }
 
 static bool divides(const AuShape *s)
@@ -165,8 +186,8 @@ static const char *refusal_of_shape(AuArena *arena, const AuProblem *p, const Au
         return au_format(arena, "%d tokens, whose halves of halves are not 1", s->key_tile);
     if (takes_all_columns(p) && (s->query_tile != p->e || out_columns(s) != p->e))
         return "a slot or an out_mod that takes all columns of values";
-    const int32_t shared = shared_of(p, s), registers = registers_of(p, s),
-                  room = tile_share(p->caps, FRAGMENT_SHARE);
+    const int32_t shared = largest(shared_of(p, s), linear_warps_shared_of_inverse(p, s)),
+                  registers = registers_of(p, s), room = tile_share(p->caps, FRAGMENT_SHARE);
     if (shared > p->caps->shared_bytes)
         return au_format(arena, "%d bytes of shared memory of %d", shared, p->caps->shared_bytes);
     if (registers > room)
@@ -255,10 +276,12 @@ static bool best_of(AuArena *arena, const AuProblem *p, int32_t tokens, AuShape 
 }
 
 /* Shorter chunks are fewer multiply-adds, and as many waits each: those of 64 tokens are what others have found best. With decays a channel
- * their tiles leave no room for columns, which are made anew for each strip of them. */
+ * their tiles leave no room for columns, which are made anew for each strip of them. With feedback those of 32 are faster on an H200 (1.70
+ * and 1.88 ms), with which two blocks share a processor. */
 bool schedule_linear_warps_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
 {
     static const int32_t tokens[] = {64, 32, 16};
+    const uint32_t first = is_fed_back(p) && !by_channel(p);
     AuProblem halves = *p; /* a machine without such units: nothing to be said of it */
     halves.operand = TILE_F16, halves.tf32 = false;
     *why = NULL;
@@ -267,7 +290,7 @@ bool schedule_linear_warps_shape(AuArena *arena, const AuProblem *p, AuShape *ou
     if (*why) return false;
     bool found = false;
     out->key_tile = 0;
-    for (uint32_t n = 0; n < 3 && !(found && !by_channel(p)); n++)
+    for (uint32_t n = first; n < 3 && !(found && !by_channel(p)); n++)
         found |= best_of(arena, p, tokens[n], out, why);
     if (found) *why = NULL;
     return found;

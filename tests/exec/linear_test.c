@@ -95,6 +95,7 @@ static const ExecCase wide[] = {
     {"bonus.attn", "B=1 H=1 T=129 K=48 V=96", NULL, "states nan forward"},
     {"erase_channels.attn", "B=1 H=2 Hk=1 T=70 K=32 V=48", NULL, "states nan odd forward"},
     {"erase_channels.attn", "B=1 H=1 Hk=1 T=99 K=128 V=64 packed=3", NULL, "states forward"},
+    {EXAMPLES "gated_delta_net.attn", "B=1 H=1 Hk=1 T=1100 K=16 V=16", NULL, "states forward"},
 };
 /* With gradients, by warps too: chunks of all lengths and their borders, shared heads, strengths, padded widths, packed sequences. */
 static const ExecCase backward[] = {
@@ -133,6 +134,7 @@ static const ExecCase small[] = {
     {"before.attn", "B=1 H=1 T=66 K=16 V=16", NULL, "states forward"},
     {"near_keys.attn", "B=1 H=2 T=65 K=16 V=24", NULL, "states forward"},
     {"alike.attn", "B=1 H=2 T=150 K=32 V=32", NULL, "states forward"},
+    {"near_keys.attn", "B=1 H=1 T=1100 K=16 V=16", NULL, "states forward"},
     {EXAMPLES "gla.attn", "B=1 H=1 T=99 K=16 V=16", NULL, "states forward"},
 };
 /* On processors: states of all columns, more numbers than a schedule chooses to have. */

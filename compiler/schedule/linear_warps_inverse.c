@@ -1,0 +1,262 @@
+/* linear_warps_inverse.c - feedback `key`: the kernel `inverse`, which makes of each chunk
+ *
+ *     M = (1 - a)^-1      a_ij = -erase_i (K K')_ij kept between, where j < i
+ *
+ * two numbers an element, into the workspace (with decays a channel it is a part of the forward, and stays in shared memory). No state is
+ * needed for it, so chunks do not wait for each other: a block goes over some of a
+ * sequence's, one in PARTS. Blocks of 16 rows on the diagonal are inverted in f32, a row after the other, a column a lane, each by the warp
+ * that has made its rows of a; then each warp solves for 16 columns of M, block after block, without waiting for others. a and the inverted blocks are two
+ * numbers an element where they meet as operands. */
+#include "linear_warps.h"
+
+enum { PARTS = 16 };
+static const char *const halves[] = {"h", "l"};
+
+void lw_inverses_argument(LinearWarps *w, AuTileMode mode)
+{
+    Linear *l = &w->l;
+    const char *batch = lanes_axis(&l->x, 0, 0);
+    tile_arg(l->x.t, "inverses", mode,
+             "%s[b:%s, h:%s, n:cdiv(%s, %d) + %s - %s + 1, m:2, q:%d, kv:%d]", l->x.operand, batch,
+             l->heads, l->tokens, l->chunk, lin_sequences(l), batch, l->chunk, l->chunk);
+}
+
+void lw_begin_parts(LinearWarps *w, int32_t parts)
+{
+    AuTileBuild *t = w->l.x.t;
+    tile_for_range(t, "round", "0",
+                   tile_text(t, "cdiv(cdiv(length, %d) - part, %d)", w->l.chunk, parts));
+    tile_set(t, "chunk", "round * %d + part", parts);
+    tile_set(t, "first", "start + chunk * %d", w->l.chunk);
+}
+
+static void head(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    tile_kernel(l->x.t, "inverse");
+    lanes_arguments(&l->x);
+    lin_sequences_argument(l);
+    lw_inverses_argument(w, TILE_INOUT);
+    lw_numbers_argument(w, TILE_IN);
+    tile_grid(l->x.t, "part: %d, h: %s, n: %s", PARTS, l->heads, lin_sequences(l));
+}
+
+/* a, and where its blocks on the diagonal were, those inverted. */
+void lw_inverse_memories(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    warps_tile(&l->x, TILE_NAME("Ah"), "q", l->chunk, "kv", l->chunk, 1);
+    warps_tile(&l->x, TILE_NAME("Al"), "q", l->chunk, "kv", l->chunk, 1);
+}
+
+void lw_inverse_declare(LinearWarps *w)
+{
+    AuTileBuild *t = w->l.x.t;
+    const char *atom = w->l.x.atom->name;
+    const int32_t rows = LINEAR_ROWS;
+    tile_frag(t, "erase", "f32[q:%d] like %s", rows, lw_by_channel(w) ? "pairs" : "score");
+    tile_frag(t, "block", "f32[m:%d, l:%d] @ a_column_a_lane = 0.0", rows, rows);
+    tile_frag(t, "known_h", "%s[m:%d] like block", w->l.x.operand, rows);
+    tile_frag(t, "known_l", "%s[m:%d] like block", w->l.x.operand, rows);
+    tile_frag(t, "unit", "f32[q:%d, e:%d] @ %s.C", rows, rows, atom);
+    tile_frag(t, "inverted", "f32[q:%d, e:%d] @ %s.C", rows, rows, atom);
+}
+
+static void memories(LinearWarps *w)
+{
+    lw_memories(w);
+    lw_key_memories(w);
+    lw_inverse_memories(w);
+    tile_barrier(w->l.x.t, "all", 0, w->l.x.shape->executors);
+}
+
+static void fragments(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    tile_frag(t, "score", "f32[q:%d, kv:%d] @ %s.C", LINEAR_ROWS, l->chunk, l->x.atom->name);
+    if (l->n->decay == AU_DECAY_SCALAR) {
+        tile_frag(t, "since", "f32[q:%d] like score", LINEAR_ROWS);
+        tile_frag(t, "at_writer", "f32[kv:%d] like score", l->chunk);
+    }
+    if (l->n->decay == AU_DECAY_CONSTANT) lin_rate(l);
+    lw_inverse_declare(w);
+    lw_declare(w);
+}
+
+/* Of the warp's rows of a, [columns]. */
+void lw_key_keep_pairs(LinearWarps *w, const char *pairs, const char *columns)
+{
+    lw_store_halves(w, pairs, "A",
+                    tile_text(w->l.x.t, "[%s +: %d, %s]", lw_row(w), LINEAR_ROWS, columns));
+}
+
+static void pairs_of_rows(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const int32_t rows = LINEAR_ROWS;
+    const char *row = lw_row(w), *kept = "";
+    tile_product(t, "score", l->x.atom, TILE_START,
+                 tile_text(t, "K[%s +: %d, :] as [q, d]", row, rows), "K[:, :]");
+    if (l->n->decay == AU_DECAY_SCALAR) {
+        tile_load(t, "since", "G[%d + %s +: %d] as [q]", w->has_since, row, rows);
+        tile_load(t, "at_writer", "G[%d +: %d]", w->has_since, l->chunk);
+        kept = " * exp(where(j < i, since - at_writer, -inf))";
+    } else if (l->n->decay == AU_DECAY_CONSTANT)
+        kept = " * exp(f32(i - j) * rate)";
+    tile_set(t, "score", "where(j < i, -erase * score%s, 0.0)", kept);
+    lw_key_keep_pairs(w, "score", ":");
+}
+
+/* The warp's rows of a, and the inverse of their block on the diagonal, of which rows above the one that is made are known and others 0. */
+static void pairs_of_keys(LinearWarps *w)
+{
+    AuTileBuild *t = w->l.x.t;
+    const int32_t rows = LINEAR_ROWS;
+    const char *row = lw_row(w);
+    tile_load(t, "erase", "E[%s +: %d] as [q]", row, rows);
+    lw_by_channel(w) ? lw_vector_key_pairs(w) : pairs_of_rows(w);
+    tile_set(t, "block", "fill(block, 0.0)");
+    tile_for_range(t, "at_row", "0", tile_text(t, "%d", rows));
+    for (uint32_t n = 0; n < 2; n++)
+        tile_load(t, tile_text(t, "known_%s", halves[n]), "A%s[%s + at_row, %s +: %d] as [m]",
+                  halves[n], row, row, rows);
+    tile_set(t, "made_row",
+             "reduce_sum((f32(known_h) + f32(known_l)) * block, m) + "
+             "where(iota(l:%d) == at_row, 1.0, 0.0)",
+             rows);
+    tile_set(t, "block", "where(iota(m:%d) == at_row, made_row, block)", rows);
+    tile_end(t);
+    lw_store_halves(w, "block", "A",
+                    tile_text(t, "[%s +: %d, %s +: %d] as [m, l]", row, rows, row, rows));
+}
+
+/* acc += a M, of rows and columns of both. */
+static void add_product(LinearWarps *w, const char *acc, AuTileProduct how, const char *of_a,
+                        const char *rows, const char *columns)
+{
+    AuTileBuild *t = w->l.x.t;
+    for (uint32_t n = 0; n < LINEAR_HALVES_MET; n++)
+        tile_product(
+            t, acc, w->l.x.atom, n ? TILE_ADD : how, tile_text(t, "A%s%s", lw_half(n, false), of_a),
+            tile_text(t, "%s as [kv, e]", lw_inverse_view(w, lw_half(n, true), rows, columns)));
+}
+
+/* Both halves of a block of M. */
+static void store_block(LinearWarps *w, const char *value, const char *rows, const char *columns)
+{
+    AuTileBuild *t = w->l.x.t;
+    const char *type = w->l.x.operand, *high = tile_text(t, "%s(%s)", type, value);
+    const char *const parts[] = {high, tile_text(t, "%s(%s - f32(%s))", type, value, high)};
+    for (uint32_t n = 0; n < 2; n++)
+        tile_store(t, "%s -> %s as [q, e]", parts[n], lw_inverse_view(w, halves[n], rows, columns));
+}
+
+static void keep_inverse(LinearWarps *w, const char *rows, const char *columns)
+{
+    AuTileBuild *t = w->l.x.t;
+    const char *type = w->l.x.operand, *high = tile_text(t, "%s(inverted)", type);
+    const char *const parts[] = {high, tile_text(t, "%s(inverted - f32(%s))", type, high)};
+    for (uint32_t n = 0; n < 2; n++)
+        tile_store(t, "%s -> inverses[b, h, place_of_inverse, %u, %s, %s] as [q, e]", parts[n], n,
+                   rows, columns);
+}
+
+/* The warp's columns of M: those of the unit matrix are what stands at the right. */
+static void solve(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const int32_t size = LINEAR_ROWS;
+    const char *rows = tile_text(t, "n_block * %d +: %d", size, size),
+               *columns = tile_text(t, "%s +: %d", lw_row(w), size);
+    tile_for_range(t, "n_block", "0", tile_text(t, "%d", l->chunk / size));
+    tile_set(t, "unit", "where(n_block * %d + iota(q:%d) == %s + iota(e:%d), 1.0, 0.0)", size, size,
+             lw_row(w), size);
+    tile_for_range(t, "before", "0", "n_block");
+    add_product(w, "unit", TILE_ADD, tile_text(t, "[%s, before * %d +: %d]", rows, size, size),
+                tile_text(t, "before * %d +: %d", size, size), columns);
+    tile_end(t);
+    store_block(w, "unit", rows, columns);
+    add_product(w, "inverted", TILE_START, tile_text(t, "[%s, %s] as [q, kv]", rows, rows), rows,
+                columns);
+    store_block(w, "inverted", rows, columns);
+    if (w->makes_inverse) keep_inverse(w, rows, columns);
+    tile_end(t);
+}
+
+/* What stands between is for warps that have rows. */
+static void begin_rows(LinearWarps *w)
+{
+    if (w->row_groups < w->l.x.shape->executors) tile_if(w->l.x.t, "self < %d", w->row_groups);
+}
+
+static void end_rows(LinearWarps *w)
+{
+    if (w->row_groups < w->l.x.shape->executors) tile_end(w->l.x.t);
+}
+
+void lw_inverse_make(LinearWarps *w)
+{
+    begin_rows(w);
+    pairs_of_keys(w);
+    end_rows(w);
+    tile_sync(w->l.x.t, "all");
+    begin_rows(w);
+    solve(w);
+    end_rows(w);
+    tile_sync(w->l.x.t, "all");
+}
+
+static void chunk(LinearWarps *w)
+{
+    lw_place_of_states(w, "place_of_inverse", "chunk");
+    lw_issue(w, "chunk", "");
+    lw_wait(w);
+    lw_change(w);
+    lw_numbers(w);
+    tile_sync(w->l.x.t, "all");
+    lw_inverse_make(w);
+}
+
+static void kernel(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    head(w);
+    memories(w);
+    tile_role(t, "core", l->x.shape->executors, TILE_ON_WARP, 0);
+    lin_find_sequence(l);
+    tile_set(t, "i", "%s + iota(q:%d)", lw_row(w), LINEAR_ROWS);
+    tile_set(t, "j", "iota(kv:%d)", l->chunk);
+    fragments(w);
+    lw_begin_parts(w, PARTS);
+    chunk(w);
+    tile_end(t);
+    tile_end(t);
+    tile_end(t);
+}
+
+AuShape linear_warps_inverse_shape(const AuProblem *p, const AuShape *whole)
+{
+    AuShape s = {.executors = whole->key_tile / LINEAR_ROWS,
+                 .key_tile = whole->key_tile,
+                 .query_tile = whole->key_tile,
+                 .column_parts = 1,
+                 .stages = 1};
+    linear_warps_complete(p, &s);
+    return s;
+}
+
+/* Decays a channel: the factors that pairs are made of are the forward's own, too, so it inverts, chunk by chunk. */
+bool lw_inverts(const LinearWarps *w) { return lw_by_channel(w) && lin_is_fed(&w->l); }
+
+void lw_inverse_kernel(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out)
+{
+    const AuShape shape = linear_warps_inverse_shape(p, &out->shape);
+    LinearWarps w = lw_begin(arena, t, p, out, &shape);
+    w.makes_inverse = true;
+    kernel(&w);
+    lanes_region(&w.l.x, "inverses");
+}
