@@ -184,12 +184,29 @@ static bool is_gradient(const Algebra *x, const AuTileStmts *run, uint32_t at, A
            is_product(x, u, from);
 }
 
+/* Does nothing but loads that say so set it? [found]: some do. */
+static bool is_paired(const AuTileStmts *body, const AuTileVar *var, bool *found)
+{
+    bool all = true;
+    for (uint32_t n = 0; n < body->count && all; n++) {
+        AuTileStmt *s = body->at[n];
+        const AuTileParts parts = tile_parts(s);
+        if (s->var == var) *found |= all = s->kind == TILE_S_LOAD && s->load.paired;
+        for (uint32_t i = 0; i < parts.body_count && all; i++)
+            all = is_paired(parts.bodies[i], var, found);
+    }
+    return all;
+}
+
 /* 0 in rows without a pair, whose t is 0 and whose z may be anything. In others an infinity or a NaN stays, and reaches what the row
  * has a part in. */
 static AuTileExpr *where_paired(Algebra *x, const AuTileStmts *run, uint32_t at,
-                                const AlgebraGradient *f, AuTileExpr *row)
+                                const AlgebraGradient *f, const AuTileExpr *z, AuTileExpr *row)
 {
     AlgebraExponent of;
+    bool is_loaded = false;
+    if (z->op == TILE_X_NAME && is_paired(&x->p->role->body, z->var, &is_loaded) && is_loaded)
+        return row;
     algebra_is_exponent(algebra_defined(run, at, f->t), &of);
     AuTileExpr *y = of.y;
     if (y->op == TILE_X_SUB && x->shift && y->args.at[1] == x->shift) y = y->args.at[0];
@@ -207,7 +224,7 @@ static AuTileExpr *gradient_of(Algebra *x, const AuTileStmts *run, uint32_t at, 
     const double of_z = minus && first ? -number : number,
                  of_u = minus && !first ? -number : number;
     AuTileExpr *row = algebra_node(x, TILE_X_MUL, z->type, z, algebra_number(x, of_z), NULL);
-    row = where_paired(x, run, at, f, row);
+    row = where_paired(x, run, at, f, z, row);
     AuTileExpr *scaled = algebra_node(x, TILE_X_MUL, u->type, u, algebra_number(x, of_u), NULL);
     AuTileExpr *sum =
         algebra_node(x, TILE_X_ADD, u->type, scaled, algebra_new_value(x, "exponent", row), NULL);

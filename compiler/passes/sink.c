@@ -10,12 +10,12 @@ static bool is_seldom(const AuTileStmt *s)
     return s->kind == TILE_S_IF && s->branch.test->op == TILE_X_ANYWHERE && !s->branch.other.count;
 }
 
-/* Does nothing in it write memory, wait, or run more than once? A load may then stand behind it as well as before it. */
+/* Does nothing in it write memory, wait for others, or run more than once? A load may then stand behind it as well as before it. */
 static bool keeps_memory(AuTileStmt *s)
 {
     const AuTileParts parts = tile_parts(s);
     bool keeps = s->kind == TILE_S_ASSIGN || s->kind == TILE_S_FRAG || s->kind == TILE_S_LOAD ||
-                 s->kind == TILE_S_IF || s->kind == TILE_S_ON;
+                 s->kind == TILE_S_WAIT || s->kind == TILE_S_IF || s->kind == TILE_S_ON;
     for (uint32_t n = 0; n < parts.body_count; n++)
         for (uint32_t i = 0; i < parts.bodies[n]->count && keeps; i++)
             keeps = keeps_memory(parts.bodies[n]->at[i]);
@@ -55,6 +55,14 @@ static uint32_t reach(const AuTileStmts *body, uint32_t n)
     return end - n - 1;
 }
 
+/* Sums of a group of warps leave few registers: what a branch loads again takes none until then. */
+static bool repeats(const Pass *p, AuTileStmt **behind, uint32_t count, const AuTileVar *var)
+{
+    const AuTileStmts all = {.at = behind, .count = count};
+    return p->role->on == TILE_ON_WARPGROUP &&
+           tile_count_uses(&all, var) == tile_count_reads_in(behind, count, var);
+}
+
 static bool sinks(Pass *p, AuTileStmts *body, uint32_t n)
 {
     AuTileStmt *s = body->at[n];
@@ -62,10 +70,13 @@ static bool sinks(Pass *p, AuTileStmts *body, uint32_t n)
     const uint32_t all = tile_count_uses(&p->role->body, s->var);
     const uint32_t reads = tile_count_reads_in(p->role->body.at, p->role->body.count, s->var);
     const uint32_t count = reach(body, n);
-    if (all != reads + 1 || !reads) return false; /* it is set once */
-    if (in_branches(p, body->at + n + 1, count, s->var, NULL) != reads) return false;
-    in_branches(p, body->at + n + 1, count, s->var, s);
-    return true;
+    if (!reads) return false;
+    AuTileStmt **behind = body->at + n + 1;
+    /* It is set once, and read there alone. */
+    const bool moves = all == reads + 1 && in_branches(p, behind, count, s->var, NULL) == reads;
+    if (!moves && !repeats(p, behind, count, s->var)) return false;
+    in_branches(p, behind, count, s->var, s);
+    return moves;
 }
 
 static void walk(Pass *p, AuTileStmts *body)

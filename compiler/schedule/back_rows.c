@@ -137,6 +137,20 @@ void back_before(Lanes *x)
     preprocess_out(x);
 }
 
+/* What pairs read is 0 in rows without any, whose adjoint may be anything: they need not ask then. */
+static void store_adjoint(Lanes *x, uint32_t n)
+{
+    AuTileBuild *t = x->t;
+    const char *name = x->p->attn->online->finals[n].name;
+    const char *adjoint = tile_text(t, "adjoint%u", n);
+    if (back_is_paired(x, n)) {
+        const char *of = tile_text(t, "reference%u", n);
+        statistic(x, of, tile_text(t, "final_%s", name));
+        tile_set(t, adjoint, "where(%s == -inf, 0.0, %s)", of, adjoint);
+    }
+    tile_store(t, "%s -> adjoint_%s[b, h, %s] clip", adjoint, name, back_row_span(x));
+}
+
 void back_adjoints(Lanes *x)
 {
     AuTileBuild *t = x->t;
@@ -152,7 +166,8 @@ void back_adjoints(Lanes *x)
     back_argument(x, given, TILE_IN);
     for (uint32_t n = 0; n < online->final_count; n++) {
         const AuFinal *f = &online->finals[n];
-        if (g->reads[n].final_by_rows) back_argument(x, tile_text(t, "final_%s", f->name), TILE_IN);
+        if (g->reads[n].final_by_rows || back_is_paired(x, n))
+            back_argument(x, tile_text(t, "final_%s", f->name), TILE_IN);
         if (g->reads[n].given) back_argument(x, tile_text(t, "dfinal_%s", f->name), TILE_IN);
         if (!gradient_has_adjoint(g, n)) continue;
         back_argument(x, tile_text(t, "adjoint_%s", f->name), TILE_OUT);
@@ -187,9 +202,7 @@ void back_adjoints(Lanes *x)
     tile_set(t, tile_text(t, "%s%s", au_text_str(&names), back_value_names(x, g->rows.count)),
              "backward_row(delta, b, h, i%s)", au_text_str(&statistics));
     for (uint32_t n = 0; n < online->final_count; n++)
-        if (gradient_has_adjoint(g, n))
-            tile_store(t, "adjoint%u -> adjoint_%s[b, h, %s] clip", n, online->finals[n].name,
-                       back_row_span(x));
+        if (gradient_has_adjoint(g, n)) store_adjoint(x, n);
     back_scatter_rows(x, &r, &g->rows, NULL);
     back_end_kernel(x, blocks);
 }

@@ -29,7 +29,8 @@ void group_back_load_rows(Lanes *x, const char **rows, uint32_t from, uint32_t t
     const uint32_t finals = back_row_count(x, false);
     for (uint32_t n = from; n < to; n++) {
         rows[n] = back_row_variable(x, n);
-        tile_load(x->t, rows[n], "%s.row%u like score", n < finals ? "y" : "z", n);
+        tile_load(x->t, rows[n], "%s.row%u like score%s", n < finals ? "y" : "z", n,
+                  back_row_is_paired(x, n) ? " paired" : "");
     }
 }
 

@@ -63,6 +63,10 @@ bool back_sums_keys(const Lanes *x, uint32_t tensor);
 bool back_sums_queries(const Lanes *x, uint32_t tensor);
 bool back_heads_agree(const Lanes *x); /* of keys and of values */
 
+/* Is the adjoint of final n stored as 0 for rows without a pair; is the n-th statistic that pairs read such a one? */
+bool back_is_paired(const Lanes *x, uint32_t final);
+bool back_row_is_paired(const Lanes *x, uint32_t n);
+
 /* ---- back_order.c: grids whose axes are loops where sums must have one order */
 enum { BACK_MOST_READS = 64 };
 typedef struct BackAxis {

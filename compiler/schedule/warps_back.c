@@ -1,6 +1,8 @@
 /* warps_back.c - see warps_back.h: statistics of rows, and what this schedule does not have. */
 #include "lanes_back.h"
 
+#include <string.h>
+
 typedef struct Statistic {
     const char *kind; /* "final", "adjoint"; NULL: there are fewer */
     uint32_t final;
@@ -35,6 +37,25 @@ const char *back_row_variable(Lanes *x, uint32_t n)
 {
     const Statistic s = statistic(x, n, true);
     return tile_text(x->t, "%s%u", s.kind, s.final);
+}
+
+/* A weight is exp(s - F), F the final that is not kept apart and has an adjoint: -inf in rows without a pair, and in no others
+ * (dsl/ir/parts.c). */
+bool back_is_paired(const Lanes *x, uint32_t final)
+{
+    const AuGrads *g = x->p->grads;
+    const AuOnline *online = x->p->attn->online;
+    uint32_t adjoints = 0;
+    for (uint32_t n = 0; n < online->final_count; n++) adjoints += g->reads[n].adjoint_by_pairs;
+    return x->sums_by_boxes && g->weights_are_parts && adjoints == 1 &&
+           !online->finals[final].kept && g->reads[final].adjoint_by_pairs &&
+           g->reads[final].final_by_pairs;
+}
+
+bool back_row_is_paired(const Lanes *x, uint32_t n)
+{
+    const Statistic s = statistic(x, n, true);
+    return strcmp(s.kind, "adjoint") == 0 && back_is_paired(x, s.final);
 }
 
 const char *back_output_gradient(Lanes *x)

@@ -196,6 +196,7 @@ struct AuTileStmt {
             AuTileLayoutRef layout;
             const char *across; /* axis along which the value is repeated, or NULL */
             AuTileExpr *across_extent, *pad, *when;
+            bool paired; /* 0 in rows without a pair: whoever wrote it saw to that */
         } load;
         struct {
             AuTileMoveOp op;

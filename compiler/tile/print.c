@@ -82,6 +82,7 @@ static void print_load(const AuTileStmt *s, AuText *out)
     }
     print_option("pad", s->load.pad, out);
     print_option("when", s->load.when, out);
+    if (s->load.paired) au_text_add(out, " paired");
 }
 
 static void print_move(const AuTileStmt *s, AuText *out)

@@ -154,6 +154,8 @@ static AuTileStmt *read_load(Reader *r, uint32_t begin, const char *name)
             s->load.pad = read_expr(r);
         } else if (accept(r, "when")) {
             s->load.when = read_expr(r);
+        } else if (accept(r, "paired")) {
+            s->load.paired = true;
         } else {
             break;
         }
