@@ -139,30 +139,68 @@ uint32_t gpu_alignment(const AuEmit *e, AuMem mem, AuVal index, uint32_t bytes)
 typedef struct Sum { /* rest + constant, in elements; no rest: 0 */
     LLVMValueRef rest;
     int64_t constant;
+    uint32_t bits; /* that can be set in rest */
 } Sum;
 
-static Sum split(AuEmit *e, AuVal v, uint32_t depth);
+/* How an index is taken apart: how deep, and whether operations on bits are, too. */
+typedef struct Split {
+    uint32_t depth;
+    bool by_bits;
+} Split;
 
-/* A product with a constant factor. */
-static Sum split_product(AuEmit *e, AuVal v, AuVal x, int64_t factor, uint32_t depth)
+static Sum split(AuEmit *e, AuVal v, Split how);
+
+static Sum whole(AuEmit *e, AuVal v, uint32_t bits)
 {
-    const Sum a = split(e, x, depth - 1);
-    if (!a.constant || !a.rest) return (Sum){e->forms[v.i].base, 0};
-    LLVMValueRef by = LLVMConstInt(LLVMTypeOf(a.rest), (unsigned long long)factor, true);
-    return (Sum){LLVMBuildMul(e->builder, a.rest, by, ""), a.constant * factor};
+    return (Sum){e->forms[v.i].base, 0, bits};
 }
 
-static Sum split_sum(AuEmit *e, AuVal v, AuVal x, AuVal y, bool minus, uint32_t depth)
+static Split deeper(Split how) { return (Split){how.depth - 1, how.by_bits}; }
+
+/* A product with a constant factor. */
+static Sum split_product(AuEmit *e, AuVal v, AuVal x, int64_t factor, Split how)
+{
+    const Sum a = split(e, x, deeper(how));
+    const bool shifts = factor > 0 && !(factor & (factor - 1));
+    const uint32_t bits = shifts ? a.bits * (uint32_t)factor : UINT32_MAX;
+    if (!a.rest && how.by_bits) return (Sum){NULL, a.constant * factor, 0};
+    if (!a.constant || !a.rest) return whole(e, v, a.rest ? bits : UINT32_MAX);
+    LLVMValueRef by = LLVMConstInt(LLVMTypeOf(a.rest), (unsigned long long)factor, true);
+    return (Sum){LLVMBuildMul(e->builder, a.rest, by, ""), a.constant * factor, bits};
+}
+
+static Sum split_sum(AuEmit *e, AuVal v, AuVal x, AuVal y, bool minus, Split how)
 {
     LLVMBuilderRef b = e->builder;
-    const Sum p = split(e, x, depth - 1), q = split(e, y, depth - 1);
-    if (!p.constant && !q.constant) return (Sum){e->forms[v.i].base, 0};
+    const Sum p = split(e, x, deeper(how)), q = split(e, y, deeper(how));
+    const uint32_t both = p.bits & q.bits; /* from the lowest of them on there are carries */
+    const uint32_t bits = p.bits | q.bits | (both ? ~((both & -both) - 1) : 0);
+    if (!p.constant && !q.constant) return whole(e, v, minus ? UINT32_MAX : bits);
     const int64_t constant = minus ? p.constant - q.constant : p.constant + q.constant;
-    if (!q.rest) return (Sum){p.rest, constant};
-    if (!p.rest) return (Sum){minus ? LLVMBuildNeg(b, q.rest, "") : q.rest, constant};
+    if (!q.rest) return (Sum){p.rest, constant, p.bits};
+    if (!p.rest)
+        return (Sum){minus ? LLVMBuildNeg(b, q.rest, "") : q.rest, constant,
+                     minus ? UINT32_MAX : q.bits};
     LLVMValueRef rest =
         minus ? LLVMBuildSub(b, p.rest, q.rest, "") : LLVMBuildAdd(b, p.rest, q.rest, "");
-    return (Sum){rest, constant};
+    return (Sum){rest, constant, minus ? UINT32_MAX : bits};
+}
+
+/* x >> n or x & n, n constant, where the constant of x has no bit that its rest can have: both parts by themselves. */
+static Sum split_bits(AuEmit *e, AuVal v, AuVal x, uint32_t n, bool shifts, Split how)
+{
+    LLVMBuilderRef b = e->builder;
+    const Sum a = split(e, x, deeper(how));
+    const bool apart = a.constant >= 0 && a.constant <= INT32_MAX && !(a.bits >> 31) &&
+                       !(a.bits & (uint32_t)a.constant);
+    if (!apart) return whole(e, v, shifts ? UINT32_MAX : n);
+    const uint32_t bits = shifts ? a.bits >> n : a.bits & n;
+    const int64_t constant = shifts ? a.constant >> n : a.constant & n;
+    if (!bits) return (Sum){NULL, constant, 0};
+    if (!a.constant) return whole(e, v, bits);
+    LLVMValueRef by = gpu_i32(e, n);
+    LLVMValueRef rest = shifts ? LLVMBuildLShr(b, a.rest, by, "") : LLVMBuildAnd(b, a.rest, by, "");
+    return (Sum){rest, constant, bits};
 }
 
 /* x ^ constant, the place of a piece in a swizzled line: made where it is used, of x that nothing is known of, since each that was
@@ -173,37 +211,44 @@ static LLVMValueRef turned(AuEmit *e, AuVal x, int64_t constant)
     return LLVMBuildXor(e->builder, at, gpu_i32(e, (uint32_t)constant), "");
 }
 
-static Sum split(AuEmit *e, AuVal v, uint32_t depth)
+static Sum split(AuEmit *e, AuVal v, Split how)
 {
     const AuInstr *in = kernel_at(e->k, v);
     LLVMValueRef base = emit_base(e, v);
     int64_t value;
-    if (constant_of(e, v, &value)) return (Sum){NULL, value};
-    if (!depth || !in->count) return (Sum){base, 0};
+    if (constant_of(e, v, &value)) return (Sum){NULL, value, 0};
+    if (!how.depth || !in->count) return (Sum){base, 0, UINT32_MAX};
     const AuVal x = kernel_operand(e->k, in, 0);
     const AuVal y = in->count > 1 ? kernel_operand(e->k, in, 1) : x;
+    const bool by_bits = how.by_bits && in->type.scalar == AU_I32 && in->type.width == 1;
     switch ((int)in->op) {
-    case AU_K_ADD: return split_sum(e, v, x, y, false, depth);
-    case AU_K_SUB: return split_sum(e, v, x, y, true, depth);
+    case AU_K_ADD: return split_sum(e, v, x, y, false, how);
+    case AU_K_SUB: return split_sum(e, v, x, y, true, how);
     case AU_K_MUL:
-        if (constant_of(e, y, &value)) return split_product(e, v, x, value, depth);
-        if (constant_of(e, x, &value)) return split_product(e, v, y, value, depth);
+        if (constant_of(e, y, &value)) return split_product(e, v, x, value, how);
+        if (constant_of(e, x, &value)) return split_product(e, v, y, value, how);
         break;
     case AU_K_XOR:
         if (!constant_of(e, y, &value) || in->type.scalar != AU_I32) break;
-        return (Sum){turned(e, x, value), 0};
+        return (Sum){turned(e, x, value), 0, UINT32_MAX};
     case AU_K_SHL:
         if (constant_of(e, y, &value))
-            return split_product(e, v, x, (int64_t)1 << (value & 31), depth);
+            return split_product(e, v, x, (int64_t)1 << (value & 31), how);
+        break;
+    case AU_K_SHR:
+    case AU_K_AND:
+        if (by_bits && constant_of(e, y, &value) && value >= 0 &&
+            (in->op == AU_K_AND || value < 32))
+            return split_bits(e, v, x, (uint32_t)value, in->op == AU_K_SHR, how);
         break;
     case AU_K_CVT: {
         if (kernel_at(e->k, x)->type.scalar != AU_I32 || in->type.scalar != AU_I64) break;
-        const Sum a = split(e, x, depth - 1);
+        const Sum a = split(e, x, deeper(how));
         if (!a.constant || !a.rest) break;
-        return (Sum){LLVMBuildSExt(e->builder, a.rest, e->i64, ""), a.constant};
+        return (Sum){LLVMBuildSExt(e->builder, a.rest, e->i64, ""), a.constant, UINT32_MAX};
     }
     }
-    return (Sum){base, 0};
+    return (Sum){base, 0, UINT32_MAX};
 }
 
 /* x + y as rest + constant, like an address: the index of each element of a fragment is then one addition away from a value that
@@ -213,8 +258,9 @@ bool gpu_sum(AuEmit *e, AuVal v)
     enum { NEAR = 3 };
     const AuInstr *in = kernel_at(e->k, v);
     if (in->type.scalar != AU_I32 || in->type.width != 1) return false;
-    const Sum x = split(e, kernel_operand(e->k, in, 0), NEAR);
-    const Sum y = split(e, kernel_operand(e->k, in, 1), NEAR);
+    const Split near = {NEAR, false};
+    const Sum x = split(e, kernel_operand(e->k, in, 0), near);
+    const Sum y = split(e, kernel_operand(e->k, in, 1), near);
     if (!x.rest || !y.rest || (!x.constant && !y.constant)) return false;
     LLVMValueRef rest = LLVMBuildAdd(e->builder, x.rest, y.rest, "");
     LLVMValueRef constant = gpu_i32(e, (uint32_t)(x.constant + y.constant));
@@ -260,6 +306,8 @@ static GpuPlace global_place(AuEmit *e, LLVMValueRef base, LLVMTypeRef element, 
     return (GpuPlace){.base = base, .offset = at.constant * bytes, .space = AU_GLOBAL};
 }
 
+/* A constant inside of a swizzled line, of bits that the rest does not have, is xor what the rest gives: one operation where it is used, as
+ * in turned(). */
 static GpuPlace block_place(AuEmit *e, LLVMValueRef base, Sum at, uint32_t bytes, uint32_t swizzle)
 {
     LLVMBuilderRef b = e->builder;
@@ -269,8 +317,11 @@ static GpuPlace block_place(AuEmit *e, LLVMValueRef base, Sum at, uint32_t bytes
     rest = LLVMBuildMul(b, rest, gpu_i32(e, bytes), "");
     if (swizzle) {
         inside = constant & (8 * (int64_t)swizzle - 1);
-        rest = LLVMBuildAdd(b, rest, gpu_i32(e, (uint32_t)inside), "");
+        const uint32_t line = (uint32_t)inside & (swizzle - 1);
+        const bool apart = line && !(at.bits * bytes & line);
+        rest = LLVMBuildAdd(b, rest, gpu_i32(e, (uint32_t)inside - (apart ? line : 0)), "");
         rest = swizzled(e, rest, swizzle);
+        if (apart) rest = LLVMBuildXor(b, gpu_device(e)->pin(e, rest), gpu_i32(e, line), "");
     }
     return (GpuPlace){.base = emit_step(e, e->element[AU_U8], base, rest),
                       .offset = constant - inside,
@@ -289,7 +340,7 @@ GpuPlace gpu_place(AuEmit *e, AuMem mem, AuVal index, uint32_t bytes)
         place.align = gpu_alignment(e, mem, index, bytes);
         return place;
     }
-    const Sum at = split(e, index, DEEPEST);
+    const Sum at = split(e, index, (Split){DEEPEST, m->swizzle != 0});
     LLVMValueRef base = e->places[mem.i].base;
     GpuPlace place = m->space == AU_GLOBAL
                          ? global_place(e, base, emit_stored(e, m->scalar, 1), at, element)
@@ -302,7 +353,7 @@ GpuPlace gpu_place(AuEmit *e, AuMem mem, AuVal index, uint32_t bytes)
 GpuPlace gpu_line(AuEmit *e, AuMem mem, AuVal index)
 {
     const uint32_t element = kernel_scalar_bytes(e->k->mems[mem.i].scalar);
-    return block_place(e, e->places[mem.i].base, split(e, index, DEEPEST), element, 0);
+    return block_place(e, e->places[mem.i].base, split(e, index, (Split){DEEPEST, false}), element, 0);
 }
 
 LLVMValueRef gpu_address(AuEmit *e, AuMem mem, AuVal index)
