@@ -148,12 +148,12 @@ static bool is_kept(Algebra *x, const AuTileStmts *run, uint32_t at, const AuTil
     return false;
 }
 
-/* Of a group of warps the branch makes what it knows of rows again, from what it may load again (sink.c): kept, it is a register or a
+/* Of a group of warps the branch makes what it knows of rows again, from a y that it may load again (sink.c): kept, it is a register or a
  * predicate a column. */
-static void make_again(Algebra *x, const AuTileStmts *run, const AuTileExpr *row,
-                       const AuTileExpr *far)
+static void make_again(Algebra *x, const AuTileStmts *run, const AuTileExpr *y,
+                       const AuTileExpr *row, const AuTileExpr *far)
 {
-    if (x->p->role->on != TILE_ON_WARPGROUP) return;
+    if (x->p->role->on != TILE_ON_WARPGROUP || algebra_defined(run, run->count, y)) return;
     algebra_assign(x, row->var, algebra_defined(run, run->count, row));
     algebra_assign(x, far->var, algebra_defined(run, run->count, far));
 }
@@ -177,7 +177,7 @@ static AuTileExpr *with_difference(Algebra *x, const AuTileStmts *run, uint32_t 
     AuTileExpr *own = algebra_new_value(x, "own", of);
     const AuTileStmts outer = x->run; /* from here on the branch is written */
     x->run = (AuTileStmts){0};
-    make_again(x, &outer, row, far);
+    make_again(x, &outer, r->y, row, far);
     AuTileExpr *y = reference_value(x, r);
     AuTileExpr *difference =
         algebra_node(x, TILE_X_SUB, own->type, score_of(x, own, factors, r->shift), y, NULL);

@@ -151,18 +151,42 @@ void group_back_give_registers(int32_t fragments, AuShape *s)
     if (fragments <= ROOMY) s->producer_registers = PRODUCER, s->consumer_registers = CONSUMER;
 }
 
-/* Measured on an H200 (docs/dev/performance-notes.md): two tiles of dS' without a mask, one with; two of dQ for narrow heads. */
+/* Are scores sums and products of what pairs have, and weights what the online function gives? Others keep numbers of each pair (a soft
+ * cap's slope, what dropout draws), which have no place in the count above beside 128 queries. */
+static bool are_pairs_plain(const AuProblem *p)
+{
+    static const bool plain[AU_OP_COUNT] = {
+        [AU_OP_SCORE] = true, [AU_OP_INDEX] = true, [AU_OP_TO_F32] = true, [AU_OP_ADD] = true,
+        [AU_OP_SUB] = true,   [AU_OP_MUL] = true,   [AU_OP_DIV] = true,    [AU_OP_NEG] = true};
+    AuAttn *a = p->attn;
+    bool *mark = AU_NEW_ARRAY(a->arena, bool, a->node_count), good = !p->hooks->has_weight_mod;
+    if (!a->score_mod.i) return good;
+    attn_mark(a, a->score_mod, mark);
+    for (uint32_t n = 1; n < a->node_count && good; n++) {
+        const AuNode *node = attn_at(a, (AuExpr){n});
+        good = !mark[n] || !(node->axes & AU_AX_KV) || plain[node->op];
+    }
+    return good;
+}
+
+/* Measured on an H200 (docs/dev/performance-notes.md): two tiles of dS' without a mask, one with; for narrow heads twice the queries, with
+ * which units read shared memory less often, and two tiles of dS', or two of dQ. */
 bool schedule_group_backward_shape(AuArena *arena, const AuProblem *p, AuShape *out,
                                    const char **why)
 {
-    static const int32_t stages[] = {2, 1};
+    enum { WIDER = 2 };
+    const bool narrow = p->d <= NARROW && p->e <= NARROW;
+    const int32_t masked = p->attn->mask.i ? 1 : EXCHANGES, results = narrow ? RESULTS : 1;
+    const AuShape all[] = {
+        {.query_tile = WIDER * GROUP_ROWS, .stages = 2, .exchange_stages = 2, .result_stages = 1},
+        {.query_tile = GROUP_ROWS, .stages = 2, .exchange_stages = masked, .result_stages = results},
+        {.query_tile = GROUP_ROWS, .stages = 1, .exchange_stages = masked, .result_stages = results},
+    };
     *why = group_back_refusal_of_problem(arena, p);
-    for (uint32_t n = 0; n < 2 && !group_back_refusal_of_problem(arena, p); n++) {
-        AuShape s = {.executors = 2,
-                     .query_tile = GROUP_ROWS,
-                     .stages = stages[n],
-                     .exchange_stages = p->attn->mask.i ? 1 : EXCHANGES,
-                     .result_stages = p->d <= NARROW && p->e <= NARROW ? RESULTS : 1};
+    for (uint32_t n = narrow && are_pairs_plain(p) ? 0 : 1;
+         n < sizeof all / sizeof *all && !group_back_refusal_of_problem(arena, p); n++) {
+        AuShape s = all[n];
+        s.executors = 2;
         group_back_give_registers(fragment_registers(p, &s), &s);
         group_back_complete(p, &s);
         *why = schedule_group_back_refusal(arena, p, &s);

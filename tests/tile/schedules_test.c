@@ -316,11 +316,15 @@ static void test_groups_backward(void **state)
         bool deterministic;
     } all[] = {
         {"mha.attn", "D=64 E=64",
-         "group_backward: groups=2 queries=64 stages=2 exchange=1 results=2 producer=40 "
-         "consumer=232",
+         "group_backward: groups=2 queries=128 stages=2 exchange=2 results=1 producer=24 "
+         "consumer=240",
          false},
         {"../../tile/scripts/full.attn", "D=64 E=64",
-         "group_backward: groups=2 queries=64 stages=2 exchange=2 results=2 producer=40 "
+         "group_backward: groups=2 queries=128 stages=2 exchange=2 results=1 producer=24 "
+         "consumer=240",
+         false},
+        {"../../../attn_scripts/softcap.attn", "D=64 E=64",
+         "group_backward: groups=2 queries=64 stages=2 exchange=1 results=2 producer=40 "
          "consumer=232",
          false},
         {"mha.attn", "D=96 E=96",
@@ -333,7 +337,8 @@ static void test_groups_backward(void **state)
          false},
         {"mha.attn", "D=192 E=128", "fragments of 240 registers beside 24 others", false},
         {"mha.attn", "D=256 E=256", "where a consumer has 240", false},
-        {"mha.attn", "D=48 E=48", "48 channels do not divide among 2 groups", false},
+        {"mha.attn", "D=48 E=48", "queries=128", false},
+        {"mha.attn", "D=80 E=80", "80 channels do not divide among 2 groups", false},
         {"mha.attn", "D=24 E=24", "are no multiples of 16", false},
         {"mha.attn", "D=64 E=64", "sums of dQ in one order", true},
         {"mla_train.attn", "D=32 E=16 P=16", "further products", false},
