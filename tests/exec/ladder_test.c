@@ -92,13 +92,16 @@ static const char *const rungs[] = {"tiled-ir:x86-64-v4", "kernel-ir:x86-64-v4",
                                     "tiled-ir:x86-64-v4-bf16", "kernel-ir:x86-64-v4-bf16"};
 /* Groups of warps, backward too where they have it. */
 static const char *const groups[] = {"kernel-ir:sm_90a", "passed-ir:sm_90a", "tiled-ir:sm_90a"};
-/* Heads that two groups share backward: masks, grouped heads, gradients of inputs. */
+/* Heads that two groups share backward, and others: masks, grouped heads, gradients of inputs. */
 static const ExecCase wide_cases[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=132 T=150 D=192 E=128", NULL, "wide"},
     {"mha.attn", "B=1 H=1 Hk=1 S=68 T=200 D=224 E=224", NULL, "wide dfinals"},
     {"gemma_local.attn", "B=1 H=2 Hk=1 S=200 T=200 D=128 E=192", "window=90", "wide nan"},
     {"mha.attn", "B=1 H=1 Hk=1 S=70 T=90 D=128 E=144", NULL, "wide"},
     {"../../../attn_scripts/alibi.attn", "B=1 H=2 S=140 T=140 D=128 E=208", NULL, "wide"},
+    /* of two groups with keys of their own: rows without a pair, of which NaN is given */
+    {EMPTY, "B=2 H=1 S=68 T=37 D=64 E=64", NULL, "unseen"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=200 T=50 D=64 E=64", NULL, "unseen dfinals"},
 };
 /* Few rows of all heads that share keys, at most 16: channels along lanes, parts of 1024 keys, joined. */
 static const ExecCase decode_cases[] = {
