@@ -150,10 +150,7 @@ typedef struct Split {
 
 static Sum split(AuEmit *e, AuVal v, Split how);
 
-static Sum whole(AuEmit *e, AuVal v, uint32_t bits)
-{
-    return (Sum){e->forms[v.i].base, 0, bits};
-}
+static Sum whole(AuEmit *e, AuVal v, uint32_t bits) { return (Sum){e->forms[v.i].base, 0, bits}; }
 
 static Split deeper(Split how) { return (Split){how.depth - 1, how.by_bits}; }
 
@@ -353,7 +350,8 @@ GpuPlace gpu_place(AuEmit *e, AuMem mem, AuVal index, uint32_t bytes)
 GpuPlace gpu_line(AuEmit *e, AuMem mem, AuVal index)
 {
     const uint32_t element = kernel_scalar_bytes(e->k->mems[mem.i].scalar);
-    return block_place(e, e->places[mem.i].base, split(e, index, (Split){DEEPEST, false}), element, 0);
+    return block_place(e, e->places[mem.i].base, split(e, index, (Split){DEEPEST, false}), element,
+                       0);
 }
 
 LLVMValueRef gpu_address(AuEmit *e, AuMem mem, AuVal index)

@@ -179,8 +179,14 @@ bool schedule_group_backward_shape(AuArena *arena, const AuProblem *p, AuShape *
     const int32_t masked = p->attn->mask.i ? 1 : EXCHANGES, results = narrow ? RESULTS : 1;
     const AuShape all[] = {
         {.query_tile = WIDER * GROUP_ROWS, .stages = 2, .exchange_stages = 2, .result_stages = 1},
-        {.query_tile = GROUP_ROWS, .stages = 2, .exchange_stages = masked, .result_stages = results},
-        {.query_tile = GROUP_ROWS, .stages = 1, .exchange_stages = masked, .result_stages = results},
+        {.query_tile = GROUP_ROWS,
+         .stages = 2,
+         .exchange_stages = masked,
+         .result_stages = results},
+        {.query_tile = GROUP_ROWS,
+         .stages = 1,
+         .exchange_stages = masked,
+         .result_stages = results},
     };
     *why = group_back_refusal_of_problem(arena, p);
     for (uint32_t n = narrow && are_pairs_plain(p) ? 0 : 1;
