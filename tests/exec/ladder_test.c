@@ -129,6 +129,7 @@ static const ExecCase part_cases[] = {
     {PARTS, "B=1 H=1 Hk=1 S=9 T=7 D=16 E=16 parts=1", NULL, "parts forward"},
     {LOW, "B=1 H=1 S=33 T=90 D=32 E=32 parts=4", "offset=-14.0", "parts forward"},
     {PARTS, "B=1 H=1 Hk=1 S=5 T=0 D=16 E=16 parts=0", NULL, "parts forward"},
+    {PARTS, "B=1 H=1 Hk=1 S=20 T=40 D=256 E=256 parts=2", NULL, "parts forward"},
 };
 static const char *const part_rungs[] = {"tiled-ir:x86-64-v4", "kernel-ir:generic", "passed-ir:sm_80", "kernel-ir:x86-64-v3", "tiled-ir:generic",
                                          "kernel-ir:sm_80", "kernel-ir:aarch64", "kernel-ir:sm_90a", "tiled-ir:sm_75"};
