@@ -1,4 +1,5 @@
-/* cuda.c - NVIDIA's devices: code is PTX, memory has addresses, queues are CUstreams.
+/* cuda.c - NVIDIA's devices, and what AMD's (hip.c) have in common with them: contexts, memory, events. Memory has addresses, queues are
+ * streams.
  * The caller's current context is nobody's business but the caller's: each function that needs ours makes it current for as long. A
  * kernel that fails (an illegal address) takes its context with it: what comes after gets the same clear error. */
 #include "cuda.h"
@@ -30,9 +31,9 @@ aule_status rt_cuda_fail(Cuda *c, AuSink sink, aule_status status, const char *c
     AuText text = {.memory = sink.memory};
     rt_cuda_error(&c->cu, code, &text);
     if (rt_cuda_is_loss(code)) atomic_store_explicit(&c->lost, code, memory_order_relaxed);
-    status = rt_fail(sink, status, "cuda:%u: %s: %s%s%s%s", c->index, call, rt_text_str(&text),
-                     *more && *more != ';' ? ": " : "", more,
-                     rt_cuda_is_loss(code) ? after_loss(c, code) : "");
+    status = rt_fail(sink, status, "%s:%u: %s: %s%s%s%s", c->kind->name, c->index,
+                     c->kind->call(call), rt_text_str(&text), *more && *more != ';' ? ": " : "",
+                     more, rt_cuda_is_loss(code) ? after_loss(c, code) : "");
     rt_text_free(&text);
     return status;
 }
@@ -42,10 +43,7 @@ aule_status rt_cuda_check(Cuda *c, AuSink sink, const char *call, CUresult code)
     if (code == 0) return AULE_OK;
     return rt_cuda_fail(c, sink,
                         code == CUDA_ERROR_OUT_OF_MEMORY ? AULE_ERROR_MEMORY : AULE_ERROR_DRIVER,
-                        call, code,
-                        code == CUDA_ERROR_NOT_INITIALIZED
-                            ? "CUDA does not work in a process that was forked after it began"
-                            : "");
+                        call, code, code == CUDA_ERROR_NOT_INITIALIZED ? c->kind->forked : "");
 }
 
 /* ---- contexts */
@@ -87,13 +85,13 @@ static aule_status take_context(Cuda *c, void *given, AuSink sink)
     c->cu.cuCtxPopCurrent(&popped);
     if (code != 0) return rt_cuda_check(c, sink, "cuCtxGetDevice", code);
     if (device != c->device)
-        return rt_fail(sink, AULE_ERROR_DEVICE, "cuda:%u: the given context is another device's",
-                       c->index);
+        return rt_fail(sink, AULE_ERROR_DEVICE, "%s:%u: the given context is another device's",
+                       c->kind->name, c->index);
     c->context = given;
     return AULE_OK;
 }
 
-static void close_cuda(void *state)
+void rt_cuda_close(void *state)
 {
     Cuda *c = state;
     bool pushed;
@@ -111,15 +109,14 @@ static aule_status fill(Cuda *c, const aule_device_options *options, AuSink sink
     int count = 0;
     aule_status status = AULE_OK;
     bool pushed;
-    if (!rt_cuda_begin(&c->cu, &count, &c->driver, &why))
-        status = rt_fail(sink, AULE_ERROR_DEVICE, "cuda: %s", rt_text_str(&why));
+    if (!c->kind->begin(&c->cu, &count, &c->driver, &why))
+        status = rt_fail(sink, AULE_ERROR_DEVICE, "%s: %s", c->kind->name, rt_text_str(&why));
     rt_text_free(&why);
     if (!status && c->cu.cuDeviceGet(&c->device, (int)c->index) != 0)
-        status = rt_fail(sink, AULE_ERROR_DEVICE, "cuda:%u: the device is gone", c->index);
+        status =
+            rt_fail(sink, AULE_ERROR_DEVICE, "%s:%u: the device is gone", c->kind->name, c->index);
     if (status) return status;
-    c->capability = rt_cuda_capability(&c->cu, c->device);
-    c->shared_most =
-        rt_cuda_attribute(&c->cu, c->device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+    c->kind->describe(c);
     status = take_context(c, options->context, sink);
     if (!status) status = rt_cuda_enter(c, &pushed, sink);
     if (status) return status;
@@ -129,17 +126,18 @@ static aule_status fill(Cuda *c, const aule_device_options *options, AuSink sink
     return status;
 }
 
-static aule_status open_cuda(AuHeap memory, uint32_t index, const aule_device_options *options,
-                             void **state, AuSink sink)
+aule_status rt_cuda_open(const CudaKind *kind, AuHeap memory, uint32_t index,
+                         const aule_device_options *options, void **state, AuSink sink)
 {
     Cuda *c = rt_alloc(memory, sizeof *c);
     if (!c) return rt_fail_memory(sink);
     c->memory = memory;
+    c->kind = kind;
     c->index = index;
     atomic_init(&c->lost, 0);
     aule_status status = fill(c, options, sink);
     if (status)
-        close_cuda(c);
+        rt_cuda_close(c);
     else
         *state = c;
     return status;
@@ -147,7 +145,7 @@ static aule_status open_cuda(AuHeap memory, uint32_t index, const aule_device_op
 
 /* ---- memory */
 
-static aule_status synchronize(void *state, void *queue, AuSink sink)
+aule_status rt_cuda_synchronize(void *state, void *queue, AuSink sink)
 {
     Cuda *c = state;
     bool pushed;
@@ -173,7 +171,7 @@ static aule_status fail_allocation(Cuda *c, uint64_t bytes, CUresult code, AuSin
     return status;
 }
 
-static aule_status buffer_new(void *state, uint64_t bytes, void **data, AuSink sink)
+aule_status rt_cuda_buffer_new(void *state, uint64_t bytes, void **data, AuSink sink)
 {
     Cuda *c = state;
     CUdeviceptr at = 0;
@@ -189,7 +187,7 @@ static aule_status buffer_new(void *state, uint64_t bytes, void **data, AuSink s
     return status;
 }
 
-static void buffer_free(void *state, void *data)
+void rt_cuda_buffer_free(void *state, void *data)
 {
     Cuda *c = state;
     bool pushed;
@@ -205,8 +203,8 @@ static aule_status finish_copy(Cuda *c, const char *call, CUresult code, AuSink 
     return rt_cuda_check(c, sink, "cuStreamSynchronize", c->cu.cuStreamSynchronize(c->stream));
 }
 
-static aule_status upload(void *state, void *data, uint64_t offset, const void *from,
-                          uint64_t bytes, AuSink sink)
+aule_status rt_cuda_upload(void *state, void *data, uint64_t offset, const void *from,
+                           uint64_t bytes, AuSink sink)
 {
     Cuda *c = state;
     bool pushed;
@@ -219,8 +217,8 @@ static aule_status upload(void *state, void *data, uint64_t offset, const void *
     return status;
 }
 
-static aule_status download(void *state, void *data, uint64_t offset, void *to, uint64_t bytes,
-                            AuSink sink)
+aule_status rt_cuda_download(void *state, void *data, uint64_t offset, void *to, uint64_t bytes,
+                             AuSink sink)
 {
     Cuda *c = state;
     bool pushed;
@@ -249,7 +247,7 @@ static aule_status record(Cuda *c, void *queue, Point *point, AuSink sink)
     return rt_cuda_check(c, sink, "cuEventRecord", code);
 }
 
-static aule_status event_record(void *state, void *queue, void **event, AuSink sink)
+aule_status rt_cuda_event_record(void *state, void *queue, void **event, AuSink sink)
 {
     Cuda *c = state;
     bool pushed;
@@ -268,7 +266,7 @@ static aule_status event_record(void *state, void *queue, void **event, AuSink s
     return status;
 }
 
-static aule_status event_wait(void *event, AuSink sink)
+aule_status rt_cuda_event_wait(void *event, AuSink sink)
 {
     Point *point = event;
     Cuda *c = point->owner;
@@ -280,14 +278,14 @@ static aule_status event_wait(void *event, AuSink sink)
     return status;
 }
 
-static aule_status event_elapsed(void *first, void *last, int64_t *nanoseconds, AuSink sink)
+aule_status rt_cuda_event_elapsed(void *first, void *last, int64_t *nanoseconds, AuSink sink)
 {
     Point *from = first, *to = last;
     Cuda *c = from->owner;
     float milliseconds = 0;
     bool pushed;
-    aule_status status = event_wait(first, sink);
-    if (!status) status = event_wait(last, sink);
+    aule_status status = rt_cuda_event_wait(first, sink);
+    if (!status) status = rt_cuda_event_wait(last, sink);
     if (!status) status = rt_cuda_enter(c, &pushed, sink);
     if (status) return status;
     status = rt_cuda_check(c, sink, "cuEventElapsedTime",
@@ -297,7 +295,7 @@ static aule_status event_elapsed(void *first, void *last, int64_t *nanoseconds, 
     return status;
 }
 
-static void event_free(void *event)
+void rt_cuda_event_free(void *event)
 {
     Point *point = event;
     Cuda *c = point->owner;
@@ -309,27 +307,41 @@ static void event_free(void *event)
     rt_free(point);
 }
 
-const AuBackend au_backend_cuda = {
-    .api_version = AU_BACKEND_API,
+/* ---- NVIDIA's */
+
+static void describe(Cuda *c)
+{
+    c->capability = rt_cuda_capability(&c->cu, c->device);
+    c->shared_most =
+        rt_cuda_attribute(&c->cu, c->device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+}
+
+static const char *call_name(const char *call) { return call; }
+
+static const CudaKind kind = {
     .name = "cuda",
-    .flat = true,
+    .forked = "CUDA does not work in a process that was forked after it began",
+    .most_threads = UINT64_MAX,
+    .format = AULE_CODE_PTX,
+    .code = "PTX",
+    .begin = rt_cuda_begin,
+    .describe = describe,
+    .call = call_name,
+    .make = rt_cuda_make,
+};
+
+static aule_status open_cuda(AuHeap memory, uint32_t index, const aule_device_options *options,
+                             void **state, AuSink sink)
+{
+    return rt_cuda_open(&kind, memory, index, options, state, sink);
+}
+
+const AuBackend au_backend_cuda = {
+    .name = "cuda",
     .dl = {kDLCUDA, kDLCUDAManaged, kDLCUDAHost},
     .find = rt_cuda_find,
     .open = open_cuda,
-    .close = close_cuda,
     .rank_arch = rt_cuda_rank_arch,
     .explain = rt_cuda_explain,
-    .load = rt_cuda_load,
-    .unload = rt_cuda_unload,
-    .launch = rt_cuda_launch,
-    .zero = rt_cuda_zero,
-    .synchronize = synchronize,
-    .buffer_new = buffer_new,
-    .buffer_free = buffer_free,
-    .upload = upload,
-    .download = download,
-    .event_record = event_record,
-    .event_wait = event_wait,
-    .event_elapsed = event_elapsed,
-    .event_free = event_free,
+    RT_CUDA_SHARED,
 };

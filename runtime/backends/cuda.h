@@ -18,9 +18,26 @@ aule_status rt_cuda_find(AuFinder *finder, AuSink sink);
 int rt_cuda_rank_arch(const aule_device_info *info, const char *arch);
 void rt_cuda_explain(const aule_device_info *info, const char *feature, AuText *text);
 
+typedef struct Cuda Cuda;
+typedef struct CudaProgram CudaProgram;
+
+/* Whose devices: NVIDIA's, or AMD's, whose driver has functions of the same meanings (hip_api.def). */
+typedef struct CudaKind {
+    const char *name;      /* of the backend */
+    const char *forked;    /* what is said where nothing was begun in this process */
+    uint64_t most_threads; /* of a grid along x */
+    uint32_t format;       /* of code, and its name */
+    const char *code;
+    bool (*begin)(AuCuda *cu, int *count, int *driver, AuText *why); /* rt_cuda_begin */
+    void (*describe)(Cuda *c);             /* fills in capability and shared_most */
+    const char *(*call)(const char *name); /* what the driver calls a function of AuCuda */
+    aule_status (*make)(Cuda *c, CudaProgram *p, AuSink sink); /* the module */
+} CudaKind;
+
 /* A device's state. */
-typedef struct Cuda {
+struct Cuda {
     AuHeap memory;
+    const CudaKind *kind;
     AuCuda cu;
     uint32_t index; /* of the id, cuda:N */
     CUdevice device;
@@ -30,7 +47,7 @@ typedef struct Cuda {
     int driver, shared_most;
     uint32_t capability;
     atomic_int lost; /* the result with which the context was lost; 0: it was not */
-} Cuda;
+};
 
 /* Between these the device's context is the thread's current one; what was current before is so again. Refused where the context was
  * lost. */
@@ -52,11 +69,11 @@ typedef struct CudaKernel {
     uint32_t block[3];
 } CudaKernel;
 
-typedef struct CudaProgram {
+struct CudaProgram {
     const aule_variant_v1 *variant;
     CUmodule module;
     CudaKernel *kernels; /* of each launch */
-} CudaProgram;
+};
 
 aule_status rt_cuda_load(void *state, const aule_variant_v1 *variant, void **program, AuSink sink);
 void rt_cuda_unload(void *state, void *program);
@@ -68,5 +85,32 @@ aule_status rt_cuda_maps(Cuda *c, const CudaKernel *kernel, const AuLaunch *give
                          AuSink sink);
 aule_status rt_cuda_zero(void *state, void *queue, void *data, uint64_t offset, uint64_t bytes,
                          AuSink sink);
+
+/* cuda_code.c: the module of PTX */
+aule_status rt_cuda_make(Cuda *c, CudaProgram *p, AuSink sink);
+
+/* cuda.c: what both have of a backend. */
+aule_status rt_cuda_open(const CudaKind *kind, AuHeap memory, uint32_t index,
+                         const aule_device_options *options, void **state, AuSink sink);
+void rt_cuda_close(void *state);
+aule_status rt_cuda_synchronize(void *state, void *queue, AuSink sink);
+aule_status rt_cuda_buffer_new(void *state, uint64_t bytes, void **data, AuSink sink);
+void rt_cuda_buffer_free(void *state, void *data);
+aule_status rt_cuda_upload(void *state, void *data, uint64_t offset, const void *from,
+                           uint64_t bytes, AuSink sink);
+aule_status rt_cuda_download(void *state, void *data, uint64_t offset, void *to, uint64_t bytes,
+                             AuSink sink);
+aule_status rt_cuda_event_record(void *state, void *queue, void **event, AuSink sink);
+aule_status rt_cuda_event_wait(void *event, AuSink sink);
+aule_status rt_cuda_event_elapsed(void *first, void *last, int64_t *nanoseconds, AuSink sink);
+void rt_cuda_event_free(void *event);
+
+#define RT_CUDA_SHARED                                                                             \
+    .api_version = AU_BACKEND_API, .flat = true, .close = rt_cuda_close, .load = rt_cuda_load,     \
+    .unload = rt_cuda_unload, .launch = rt_cuda_launch, .zero = rt_cuda_zero,                      \
+    .synchronize = rt_cuda_synchronize, .buffer_new = rt_cuda_buffer_new,                          \
+    .buffer_free = rt_cuda_buffer_free, .upload = rt_cuda_upload, .download = rt_cuda_download,    \
+    .event_record = rt_cuda_event_record, .event_wait = rt_cuda_event_wait,                        \
+    .event_elapsed = rt_cuda_event_elapsed, .event_free = rt_cuda_event_free
 
 #endif

@@ -107,7 +107,7 @@ static bool load_kept(Cuda *c, CudaProgram *p, const char *kept)
     return result == 0;
 }
 
-static aule_status make_module(Cuda *c, CudaProgram *p, AuSink sink)
+aule_status rt_cuda_make(Cuda *c, CudaProgram *p, AuSink sink)
 {
     size_t bytes = (size_t)p->variant->code_bytes;
     char how[64];
@@ -148,14 +148,15 @@ static aule_status check_kernel(Cuda *c, const CudaKernel *kernel, AuSink sink)
     if (threads > (uint64_t)most)
         return rt_fail(
             sink, AULE_ERROR_UNSUPPORTED,
-            "cuda:%u: kernel %s needs %llu threads a block, with its registers the device takes %d",
-            c->index, launch->entry, (unsigned long long)threads, most);
+            "%s:%u: kernel %s needs %llu threads a block, with its registers the device takes %d",
+            c->kind->name, c->index, launch->entry, (unsigned long long)threads, most);
     uint64_t shared = (uint64_t)fixed + launch->shared_bytes;
     if (shared > (uint64_t)c->shared_most)
         return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
-                       "cuda:%u: kernel %s needs %llu bytes of shared memory, a block has %d here",
-                       c->index, launch->entry, (unsigned long long)shared, c->shared_most);
-    if (shared <= SHARED_ALWAYS) return AULE_OK;
+                       "%s:%u: kernel %s needs %llu bytes of shared memory, a block has %d here",
+                       c->kind->name, c->index, launch->entry, (unsigned long long)shared,
+                       c->shared_most);
+    if (shared <= SHARED_ALWAYS || !c->cu.cuFuncSetAttribute) return AULE_OK;
     return rt_cuda_check(c, sink, "cuFuncSetAttribute",
                          c->cu.cuFuncSetAttribute(kernel->function,
                                                   CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
@@ -183,9 +184,9 @@ aule_status rt_cuda_load(void *state, const aule_variant_v1 *variant, void **pro
 {
     Cuda *c = state;
     bool pushed;
-    if (variant->code_format != AULE_CODE_PTX)
-        return rt_fail(sink, AULE_ERROR_UNSUPPORTED, "cuda:%u: code of format %u, expected PTX",
-                       c->index, variant->code_format);
+    if (variant->code_format != c->kind->format)
+        return rt_fail(sink, AULE_ERROR_UNSUPPORTED, "%s:%u: code of format %u, expected %s",
+                       c->kind->name, c->index, variant->code_format, c->kind->code);
     CudaProgram *p = rt_alloc(c->memory, sizeof *p);
     CudaKernel *kernels = rt_alloc_array(c->memory, variant->launch_count, sizeof *kernels);
     aule_status status = p && kernels ? rt_cuda_enter(c, &pushed, sink) : rt_fail_memory(sink);
@@ -195,7 +196,7 @@ aule_status rt_cuda_load(void *state, const aule_variant_v1 *variant, void **pro
         return status;
     }
     *p = (CudaProgram){.variant = variant, .kernels = kernels};
-    status = make_module(c, p, sink);
+    status = c->kind->make(c, p, sink);
     if (!status) status = find_kernels(c, p, sink);
     rt_cuda_leave(c, pushed);
     if (status)

@@ -1,15 +1,23 @@
 /* cuda_launch.c - launches: one parameter, the block of slots; behind it the tensor maps of kernels that have some. */
 #include "cuda.h"
 
-/* Limits of grids, CUDA programming guide, "Technical Specifications per Compute Capability". */
+/* Limits of grids, CUDA programming guide, "Technical Specifications per Compute Capability"; AMD's are no less but for threads. */
 enum { MOST_X = INT32_MAX, MOST_YZ = 65535 };
+
+/* Blocks along x. */
+static uint32_t most_x(const Cuda *c, const CudaKernel *kernel)
+{
+    const uint64_t most = c->kind->most_threads / kernel->block[0];
+    return most < MOST_X ? (uint32_t)most : MOST_X;
+}
 
 static aule_status fail_grid(Cuda *c, const CudaKernel *kernel, const uint32_t *grid, AuSink sink)
 {
     return rt_fail(
         sink, AULE_ERROR_UNSUPPORTED,
-        "cuda:%u: a grid of %u x %u x %u blocks of %s, at most %d x %d x %d can be launched",
-        c->index, grid[0], grid[1], grid[2], kernel->launch->entry, MOST_X, MOST_YZ, MOST_YZ);
+        "%s:%u: a grid of %u x %u x %u blocks of %s, at most %u x %d x %d can be launched",
+        c->kind->name, c->index, grid[0], grid[1], grid[2], kernel->launch->entry,
+        most_x(c, kernel), MOST_YZ, MOST_YZ);
 }
 
 /* What the kernel asked for belongs to the message, where it is this kernel that failed. Out of line: launches rarely fail. */
@@ -40,7 +48,7 @@ aule_status rt_cuda_launch(void *state, void *program, void *queue, const AuLaun
     _Alignas(64) unsigned char maps[AULE_MAX_MAPS][CUDA_MAP_BYTES];
     void *params[2] = {(void *)(uintptr_t)given->slots, maps};
     bool pushed;
-    if (grid[0] > MOST_X || grid[1] > MOST_YZ || grid[2] > MOST_YZ)
+    if (grid[0] > most_x(c, kernel) || grid[1] > MOST_YZ || grid[2] > MOST_YZ)
         return fail_grid(c, kernel, grid, sink);
     if (!kernel->launch->slot_count) params[0] = maps;
     aule_status status = rt_cuda_enter(c, &pushed, sink);

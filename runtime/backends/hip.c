@@ -1,0 +1,218 @@
+/* hip.c - AMD's devices. The driver's functions have the meanings of NVIDIA's (hip_api.def), so contexts, memory, events and launches are
+ * cuda.c's and cuda_launch.c's; here is what differs: the library, devices, code.
+ *
+ * Types and numbers from HIP's documentation, ROCm 6 and 7. Never run against the library itself: tests have a double of it. */
+#include <dlfcn.h>
+#include <stdio.h>
+
+#include "cuda.h"
+
+enum {
+    HIP_ATTRIBUTE_MULTIPROCESSOR_COUNT = 63,
+    HIP_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK = 74,
+    /* hipDeviceProp_t of ROCm 6 on (hipGetDevicePropertiesR0600): its size and its field gcnArchName */
+    PROPERTIES_BYTES = 1472,
+    ARCH_AT = 1160,
+    ARCH_BYTES = 256
+};
+
+typedef CUresult (*GetProperties)(void *properties, CUdevice device);
+
+/* ---- the library */
+
+/* The copy that the process has, else the newest. It starts threads, so it stays. */
+static void *open_library(void)
+{
+    static const char *const names[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so"};
+    for (int loaded = 1; loaded >= 0; loaded--)
+        for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+            const int how = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE | (loaded ? RTLD_NOLOAD : 0);
+            void *library = dlopen(names[n], how);
+            if (library) return library;
+        }
+    return NULL;
+}
+
+static bool load_function(void *library, const char *symbol, void *function, AuText *why)
+{
+    void *found = dlsym(library, symbol);
+    memcpy(function, &found, sizeof found);
+    if (!found && !why->length)
+        rt_text_add(why, "libamdhip64.so has no %s: ROCm is too old, at least 6.0 is needed",
+                    symbol);
+    return found != NULL;
+}
+
+static bool load_api(AuCuda *cu, GetProperties *properties, AuText *why)
+{
+    void *library = open_library();
+    if (!library) {
+        rt_text_add(why, "libamdhip64.so, which ROCm brings, cannot be loaded (nor .so.7, .so.6)");
+        return false;
+    }
+    memset(cu, 0, sizeof *cu);
+    bool fine = load_function(library, "hipGetDevicePropertiesR0600", (void *)properties, why);
+#define HIP(name, symbol) fine = load_function(library, symbol, (void *)&cu->name, why) && fine;
+#include "hip_api.def"
+    dlclose(library);
+    return fine;
+}
+
+static const char *call_name(const char *call)
+{
+#define HIP(name, symbol)                                                                          \
+    if (strcmp(call, #name) == 0) return symbol;
+#include "hip_api.def"
+    return call;
+}
+
+static bool begin_with(AuCuda *cu, GetProperties *properties, int *count, int *driver, AuText *why)
+{
+    if (!load_api(cu, properties, why)) return false;
+    const char *call = "hipInit";
+    CUresult code = cu->cuInit(0);
+    if (code == 0) {
+        call = "hipDriverGetVersion";
+        code = cu->cuDriverGetVersion(driver);
+    }
+    if (code == 0) {
+        call = "hipGetDeviceCount";
+        code = cu->cuDeviceGetCount(count);
+    }
+    if (code == 0 && *count > 0) return true;
+    if (code == 0) code = CUDA_ERROR_NO_DEVICE;
+    rt_text_add(why, "libamdhip64.so is there, but %s: ", call);
+    rt_cuda_error(cu, code, why);
+    return false;
+}
+
+static bool begin(AuCuda *cu, int *count, int *driver, AuText *why)
+{
+    GetProperties properties;
+    return begin_with(cu, &properties, count, driver, why);
+}
+
+/* ---- devices */
+
+static aule_status found(AuFinder *finder, const AuCuda *cu, GetProperties properties,
+                         uint32_t index, int driver, AuSink sink)
+{
+    _Alignas(16) char all[2 * PROPERTIES_BYTES] = "", id[24], name[128] = "";
+    size_t bytes = 0;
+    CUdevice device;
+    AuText words = {.memory = sink.memory}, features = {.memory = sink.memory};
+    if (cu->cuDeviceGet(&device, (int)index) != 0 || properties(all, device) != 0) return AULE_OK;
+    const char *arch = all + ARCH_AT; /* gfx942:sramecc+:xnack- */
+    all[ARCH_AT + ARCH_BYTES - 1] = 0;
+    snprintf(id, sizeof id, "hip:%u", index);
+    cu->cuDeviceGetName(name, sizeof name - 1, device);
+    cu->cuDeviceTotalMem(&bytes, device);
+    rt_text_add(&words, "HIP %d.%d, %s", driver / 10000000, driver / 100000 % 100, arch);
+    for (const char *at = arch; *at; at += strspn(at, ":")) {
+        const size_t span = strcspn(at, ":");
+        rt_text_add(&features, "%s%.*s", features.length ? " " : "", (int)span, at);
+        at += span;
+    }
+    const bool known = strncmp(arch, "gfx", 3) == 0;
+    aule_device_info info = {
+        .id = id,
+        .backend = "hip",
+        .available = known,
+        .reason = known ? NULL : "the driver does not tell its architecture (gcnArchName)",
+        .name = name,
+        .driver = rt_text_str(&words),
+        .features = rt_text_str(&features),
+        .kind = AULE_DEVICE_GPU,
+        .units = (uint32_t)rt_cuda_attribute(cu, device, HIP_ATTRIBUTE_MULTIPROCESSOR_COUNT),
+        .memory_bytes = bytes,
+        .dl = {kDLROCM, (int32_t)index},
+    };
+    const bool failed = words.failed || features.failed;
+    aule_status status = failed ? rt_fail_memory(sink) : rt_found(finder, &info, sink);
+    rt_text_free(&words);
+    rt_text_free(&features);
+    return status;
+}
+
+static aule_status find(AuFinder *finder, AuSink sink)
+{
+    AuCuda cu;
+    GetProperties properties;
+    AuText why = {.memory = sink.memory};
+    int count = 0, driver = 0;
+    aule_status status = AULE_OK;
+    if (begin_with(&cu, &properties, &count, &driver, &why)) {
+        for (uint32_t i = 0; !status && i < (uint32_t)count; i++)
+            status = found(finder, &cu, properties, i, driver, sink);
+        return status;
+    }
+    aule_device_info info = {
+        .id = "hip", .backend = "hip", .reason = rt_text_str(&why), .dl = {kDLROCM, 0}};
+    status = why.failed ? rt_fail_memory(sink) : rt_found(finder, &info, sink);
+    rt_text_free(&why);
+    return status;
+}
+
+/* Machine code is of one architecture, the first word of the features. */
+static int rank_arch(const aule_device_info *info, const char *arch)
+{
+    const size_t length = strcspn(info->features, " ");
+    return strlen(arch) == length && memcmp(arch, info->features, length) == 0 ? 0 : -1;
+}
+
+static void explain(const aule_device_info *info, const char *feature, AuText *text)
+{
+    if (strncmp(feature, "gfx", 3) != 0) return;
+    rt_text_add(text, ", the device is %.*s", (int)strcspn(info->features, " "), info->features);
+}
+
+static void describe(Cuda *c)
+{
+    c->shared_most =
+        rt_cuda_attribute(&c->cu, c->device, HIP_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
+}
+
+/* ---- code */
+
+static aule_status make(Cuda *c, CudaProgram *p, AuSink sink)
+{
+    const CUresult code = c->cu.cuModuleLoadDataEx(&p->module, p->variant->code, 0, NULL, NULL);
+    const bool ours = code == CUDA_ERROR_NO_BINARY_FOR_GPU || code == CUDA_ERROR_INVALID_IMAGE;
+    AuText more = {.memory = c->memory};
+    if (code == 0) return AULE_OK;
+    rt_text_add(&more, "; '%s', code for %s", p->variant->schedule, p->variant->arch);
+    aule_status status = rt_cuda_fail(c, sink, ours ? AULE_ERROR_BUILD : AULE_ERROR_DRIVER,
+                                      "cuModuleLoadDataEx", code, rt_text_str(&more));
+    rt_text_free(&more);
+    return status;
+}
+
+/* ---- the backend */
+
+static const CudaKind kind = {
+    .name = "hip",
+    .forked = "HIP does not work in a process that was forked after it began",
+    .most_threads = UINT32_MAX,
+    .format = AULE_CODE_HSACO,
+    .code = "a code object",
+    .begin = begin,
+    .describe = describe,
+    .call = call_name,
+    .make = make,
+};
+
+static aule_status open_hip(AuHeap memory, uint32_t index, const aule_device_options *options,
+                            void **state, AuSink sink)
+{
+    return rt_cuda_open(&kind, memory, index, options, state, sink);
+}
+
+const AuBackend au_backend_hip = {
+    .name = "hip",
+    .dl = {kDLROCM, kDLROCMHost},
+    .find = find,
+    .open = open_hip,
+    .rank_arch = rank_arch,
+    .explain = explain,
+    RT_CUDA_SHARED,
+};

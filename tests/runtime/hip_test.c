@@ -1,0 +1,179 @@
+/* HIP, on a mock of AMD's library under its name (hip_mock.c): the sample's call as kernels of `hip`. */
+#include "cuda_case.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char first_code[] = "cubin sm_90\n.entry weigh()\n.entry divide()\n";
+static const char other_code[] = "cubin sm_80\n.entry weigh()\n.entry divide()\n";
+
+/* The sample with its kernels for sm_90 as code for [arch]. */
+static void open_hip(Setup *s, const char *id, const char *arch, const char *code)
+{
+    static aule_variant_v1 variant;
+    static aule_attention_v1 attention;
+    static aule_module_v1 module;
+    aule_error *error = NULL;
+    aule_device_options options = {.struct_size = sizeof options};
+    module = sample_module;
+    attention = module.attentions[0];
+    for (uint32_t n = 0; n < attention.variant_count; n++)
+        if (!strcmp(attention.variants[n].arch, "sm_90")) variant = attention.variants[n];
+    variant.target = "hip";
+    variant.arch = variant.features = arch;
+    variant.code_format = AULE_CODE_HSACO;
+    variant.code = code;
+    variant.code_bytes = strlen(code) + 1;
+    attention.variants = &variant;
+    attention.variant_count = 1;
+    module.attentions = &attention;
+    memset(s, 0, sizeof *s);
+    if (aule_module_from(&module, NULL, &s->module, &error))
+        fail_msg("%s", aule_error_message(error));
+    s->attention = aule_module_attention(s->module, 0);
+    if (aule_device_open(id, &options, &s->device, &error))
+        fail_msg("%s", aule_error_message(error));
+    s->c = case_new();
+    cuda_place(s);
+}
+
+static void test_devices(void **state)
+{
+    (void)state;
+    aule_device *device;
+    assert_int_equal(aule_device_open("hip", NULL, &device, NULL), AULE_OK);
+    const aule_device_info *info = aule_device_get_info(device);
+    assert_string_equal(info->id, "hip:0");
+    assert_string_equal(info->driver, "HIP 6.3, gfx942:sramecc+:xnack-");
+    assert_string_equal(info->features, "gfx942 sramecc+ xnack-");
+    assert_int_equal(info->units, 304);
+    assert_true(info->kind == AULE_DEVICE_GPU && info->dl.device_type == kDLROCM);
+    aule_device_close(device);
+    assert_int_equal(aule_device_open("hip:1", NULL, &device, NULL), AULE_OK);
+    assert_string_equal(aule_device_get_info(device)->features, "gfx1100");
+    aule_device_close(device);
+}
+
+static void test_no_device(void **state)
+{
+    (void)state;
+    aule_device *device;
+    aule_error *error = NULL;
+    cuda_mock.devices = 0;
+    expect_error(aule_device_open("hip", NULL, &device, &error), &error, AULE_ERROR_DEVICE,
+                 "libamdhip64.so is there, but hipInit: hipErrorNoDevice (in the mock's words)");
+}
+
+static void test_result(void **state)
+{
+    (void)state;
+    Setup s;
+    aule_event *first, *last;
+    uint64_t nanoseconds;
+    open_hip(&s, "hip:0", "gfx942", first_code);
+    assert_int_equal(aule_event_record(s.device, NULL, &first, NULL), AULE_OK);
+    cuda_run(&s);
+    assert_int_equal(aule_event_record(s.device, NULL, &last, NULL), AULE_OK);
+    assert_int_equal(aule_event_elapsed(first, last, &nanoseconds, NULL), AULE_OK);
+    aule_event_free(first);
+    aule_event_free(last);
+    assert_int_equal(aule_device_synchronize(s.device, NULL, NULL), AULE_OK);
+    cuda_fetch(&s);
+    assert_true(case_is_right(s.c));
+    const MockLaunch *launch = &cuda_mock.launches[0];
+    assert_string_equal(launch->kernel, "weigh");
+    assert_true(launch->grid[0] == 5 && launch->grid[1] == 4 && launch->grid[2] == 2);
+    assert_int_equal(cuda_mock.memsets, 1);
+    assert_int_equal(cuda_mock.links, 0);
+    cuda_close(&s);
+}
+
+/* Machine code runs on its own architecture alone. */
+static void test_other_architecture(void **state)
+{
+    (void)state;
+    Setup s;
+    open_hip(&s, "hip:1", "gfx942", first_code);
+    expect_plan_error(s.attention, s.device, s.c, AULE_ERROR_UNSUPPORTED,
+                      "hip gfx942 f32 D=8 E=4 (needs gfx942, the device is gfx1100)");
+    cuda_close(&s);
+}
+
+static void test_code_that_is_refused(void **state)
+{
+    (void)state;
+    Setup s;
+    open_hip(&s, "hip:0", "gfx942", other_code);
+    expect_plan_error(s.attention, s.device, s.c, AULE_ERROR_BUILD,
+                      "hip:0: hipModuleLoadDataEx: hipErrorNoBinaryForGpu (in the mock's words)");
+    cuda_close(&s);
+}
+
+/* Each call fails in turn: the message names it as HIP does, and what is left is usable. */
+static void test_failures(void **state)
+{
+    static const struct {
+        const char *call, *said;
+        aule_status status;
+        bool plans; /* or runs */
+    } rows[] = {{"cuModuleLoadDataEx", "hip:0: hipModuleLoadDataEx: ", AULE_ERROR_DRIVER, true},
+                {"cuModuleGetFunction", "hip:0: hipModuleGetFunction: ", AULE_ERROR_ARTIFACT, true},
+                {"cuFuncGetAttribute", "hip:0: hipFuncGetAttribute: ", AULE_ERROR_DRIVER, true},
+                {"cuLaunchKernel", "hip:0: hipModuleLaunchKernel: ", AULE_ERROR_DRIVER, false},
+                {"cuMemsetD8Async", "hip:0: hipMemsetD8Async: ", AULE_ERROR_DRIVER, false}};
+    (void)state;
+    for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) {
+        Setup s;
+        aule_error *error = NULL;
+        open_hip(&s, "hip:0", "gfx942", first_code);
+        aule_plan *plan = rows[n].plans ? NULL : cuda_plan(&s);
+        strcpy(cuda_mock.fail, rows[n].call);
+        cuda_mock.code = 1;
+        cuda_mock.after = 0;
+        if (rows[n].plans)
+            expect_plan_error(s.attention, s.device, s.c, rows[n].status, rows[n].said);
+        else
+            expect_error(aule_plan_run(plan, &s.c->run, &error), &error, rows[n].status,
+                         rows[n].said);
+        cuda_mock.fail[0] = 0;
+        cuda_run(&s);
+        cuda_fetch(&s);
+        assert_true(case_is_right(s.c));
+        aule_plan_free(plan);
+        cuda_close(&s);
+    }
+}
+
+static void test_loss(void **state)
+{
+    (void)state;
+    Setup s;
+    aule_error *error = NULL;
+    open_hip(&s, "hip:0", "gfx942", first_code);
+    strcpy(cuda_mock.fail, "cuLaunchKernel");
+    cuda_mock.code = 719;
+    aule_status status = aule_attention_run(s.attention, s.device, &s.c->call, &s.c->run, &error);
+    expect_error(status, &error, AULE_ERROR_DRIVER,
+                 "hip:0: hipModuleLaunchKernel: hipErrorLaunchFailure");
+    cuda_mock.fail[0] = 0;
+    status = aule_attention_run(s.attention, s.device, &s.c->call, &s.c->run, &error);
+    expect_error(status, &error, AULE_ERROR_DRIVER, "a kernel that ran before has failed");
+    cuda_close(&s);
+    cuda_mock_reset(); /* what a lost context held went with it */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CUDA_TEST(test_devices),
+        CUDA_TEST(test_no_device),
+        CUDA_TEST(test_result),
+        CUDA_TEST(test_other_architecture),
+        CUDA_TEST(test_code_that_is_refused),
+        CUDA_TEST(test_failures),
+        CUDA_TEST(test_loss),
+    };
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    cuda_remove_cache();
+    return failed;
+}
