@@ -47,7 +47,9 @@ static bool load_api(AuCuda *cu, GetProperties *properties, AuText *why)
 {
     void *library = open_library();
     if (!library) {
-        rt_text_add(why, "libamdhip64.so, which ROCm brings, cannot be loaded (nor .so.7, .so.6)");
+        const char *cause = dlerror(); /* of the last name */
+        rt_text_add(why, "libamdhip64.so, which ROCm brings, cannot be loaded: %s",
+                    cause ? cause : "no cause given");
         return false;
     }
     memset(cu, 0, sizeof *cu);

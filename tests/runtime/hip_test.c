@@ -130,11 +130,10 @@ static void test_failures(void **state)
         strcpy(cuda_mock.fail, rows[n].call);
         cuda_mock.code = 1;
         cuda_mock.after = 0;
-        if (rows[n].plans)
-            expect_plan_error(s.attention, s.device, s.c, rows[n].status, rows[n].said);
-        else
-            expect_error(aule_plan_run(plan, &s.c->run, &error), &error, rows[n].status,
-                         rows[n].said);
+        aule_status status = rows[n].plans
+                                 ? aule_plan_new(s.attention, s.device, &s.c->call, &plan, &error)
+                                 : aule_plan_run(plan, &s.c->run, &error);
+        expect_error(status, &error, rows[n].status, rows[n].said);
         cuda_mock.fail[0] = 0;
         cuda_run(&s);
         cuda_fetch(&s);

@@ -195,6 +195,11 @@ class Tool(unittest.TestCase):
         self.assertIn("opencl     not available: libOpenCL.so.1 cannot be loaded: ", out)
         self.refused("opencl is not available: libOpenCL.so.1 cannot be loaded", "run", SAMPLE, "--backend", "opencl:0", "-o", self.path("out"),
                      LD_LIBRARY_PATH=self.folder.name)
+        for name in ("libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so"):
+            with open(self.path(name), "w") as file:
+                file.write("not a library")
+        out = self.aule("devices", LD_LIBRARY_PATH=self.folder.name)
+        self.assertIn("hip        not available: libamdhip64.so, which ROCm brings, cannot be loaded: ", out)
         self.aule("run", SAMPLE, *self.inputs, "--window", "4", "-o", self.path("out"), LD_LIBRARY_PATH=self.folder.name)
         self.check_outputs(self.path("out"))
 
