@@ -68,9 +68,9 @@ static void test_environment(void **state)
     (void)state;
     aule_device *device;
     setenv("AULE_BACKEND", "nothing, none", 1);
-    expect_open_error(
-        NULL, AULE_ERROR_DEVICE,
-        "AULE_BACKEND: there is no backend 'nothing', this build has cuda, hip, opencl, vulkan, cpu");
+    expect_open_error(NULL, AULE_ERROR_DEVICE,
+                      "AULE_BACKEND: there is no backend 'nothing', this build has cuda, hip, "
+                      "opencl, vulkan, cpu");
     /* What there could not be is a mistake, wherever it stands; what there could be is passed over. */
     static const char *const mistaken[] = {"nothing,cpu", "cpu,nothing", "cpu,",
                                            ",cpu",        "cpu,cpu:x",   "cpu,cuda: 0"};

@@ -315,7 +315,7 @@ class Tool(unittest.TestCase):
         self.refused("not an aule artifact", "run", FOREIGN, *self.inputs, *out, status=3)
         self.refused("not an aule artifact", "inspect", self.path("q.npy"), status=3)
         self.refused("cannot be read: No such file", "inspect", self.path("none.so"), status=3)
-        self.refused("there is no backend 'hip'", "run", SAMPLE, "--backend", "hip", *out)
+        self.refused("there is no backend 'metal'", "run", SAMPLE, "--backend", "metal", *out)
         self.refused("AULE_BACKEND: there is no backend 'metal'", "run", SAMPLE, *out, AULE_BACKEND="metal")
         self.refused("param window (i32) is missing", *run, *self.inputs, *out)
         self.refused("requirement not met: window > 0", *run, *self.inputs, "--window", "0", *out)
