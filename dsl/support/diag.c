@@ -113,9 +113,15 @@ static uint32_t line_begin(const AuSource *source, uint32_t at)
     return at;
 }
 
+/* Of a place in a text that is not here, the first one, which is empty. */
+static const AuSource *source_of(const AuDiags *diags, AuSpan span)
+{
+    return &diags->sources[span.source < diags->source_count ? span.source : 0];
+}
+
 AuPosition au_position(const AuDiags *diags, AuSpan span)
 {
-    const AuSource *source = &diags->sources[span.source];
+    const AuSource *source = source_of(diags, span);
     const uint32_t at = span.begin < source->length ? span.begin : source->length;
     AuPosition p = {source->name, source->line, 1};
     for (uint32_t i = 0; i < at; i++) p.line += source->text[i] == '\n';
@@ -178,7 +184,7 @@ static uint32_t render_character(const AuSource *source, uint32_t i, uint32_t co
 /* The line of the span, and below it a caret with tildes as far as the span goes on this line. */
 static void render_line(const AuDiags *diags, AuSpan span, const char *fix, AuText *out)
 {
-    const AuSource *source = &diags->sources[span.source];
+    const AuSource *source = source_of(diags, span);
     const uint32_t at = span.begin < source->length ? span.begin : source->length;
     uint32_t begin, end, column = 0, caret = 0;
     AuText marks = {.arena = out->arena};
