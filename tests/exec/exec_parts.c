@@ -30,8 +30,10 @@ static Tensor some_keys(const Tensor *t, int64_t first, int64_t end)
     some.shape[2] = end - first;
     some.elements = 1;
     for (uint32_t d = 0; d < t->rank; d++) some.elements *= (size_t)some.shape[d];
+    some.span = 1;
+    if (!some.elements) return some;
     some.bytes += before * exec_bytes_of(t->dtype);
-    some.span = some.elements ? t->span - before : 1;
+    some.span = t->span - before;
     return some;
 }
 
