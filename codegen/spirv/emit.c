@@ -139,7 +139,13 @@ static void instruction(SpvEmit *e, AuVal v)
     case AU_K_FOR: loop(e, v); return;
     case AU_K_IF: branch(e, in); return;
     }
-    spirv_operation(e, v);
+    const uint32_t flags = kernel_op_info((AuKOp)in->op)->flags;
+    if (!(flags & AU_KF_LANES) || !e->subgroups)
+        spirv_operation(e, v);
+    else if (flags & AU_KF_OPAQUE)
+        spirv_matrix(e, in);
+    else
+        spirv_exchange(e, v);
 }
 
 static void region(SpvEmit *e, uint32_t first)

@@ -11,7 +11,8 @@
 
 /* Where a memory of the kernel is. */
 typedef struct SpvPlace {
-    bool used, split, atomic; /* split: a LANE array of which all indices are constant */
+    bool used, split,
+        atomic;    /* split: a LANE array, or matrices, of which all indices are constant */
     SpvId base;    /* GLOBAL: its address, or a pointer to its first element; else the array */
     SpvId first;   /* EXEC: index of the executor's part; 0: there is one */
     SpvId element; /* type of an element there, and of a pointer to one */
@@ -37,9 +38,10 @@ typedef struct SpvEmit {
     SpvId block[3], blocks[3], lane, warp; /* 0: not used */
     SpvParameter *parameters;              /* of the function, where arguments come so */
     uint32_t parameter_count;
-    SpvId slots;       /* the parameter block; 0: it has no slots */
-    bool loops;        /* there are some */
-    uint32_t math;     /* instructions from here on are of expanded functions: fma rounds once */
+    SpvId slots;    /* the parameter block; 0: it has no slots */
+    bool loops;     /* there are some */
+    bool subgroups; /* its executors are subgroups: lanes exchange values, or there are matrices */
+    uint32_t math;  /* instructions from here on are of expanded functions: fma rounds once */
     AuLanes executors; /* which values differ between the executors of a block */
     uint32_t parted;   /* depth of control flow that executors may take differently */
 } SpvEmit;
@@ -82,7 +84,13 @@ SpvId spirv_convert(SpvModule *m, AuScalar of, AuScalar to, SpvId a);
 /* An operation on floats that must not be contracted. */
 SpvId spirv_exactly(SpvModule *m, uint32_t op, SpvId a, SpvId b);
 
+/* ---- matrix.c: what the lanes of a subgroup do together; [flavour->subgroups] */
+void spirv_exchange(SpvEmit *e, AuVal v);
+void spirv_matrix(SpvEmit *e, const AuInstr *in);
+
 /* ---- memory.c */
+/* A pointer to the element at the index, and the Memory Operands of an access there, so many words. */
+uint32_t spirv_element(SpvEmit *e, AuMem mem, AuVal index, SpvId *at, uint32_t operands[2]);
 void spirv_load(SpvEmit *e, AuVal v);
 void spirv_store(SpvEmit *e, const AuInstr *in);
 void spirv_atomic(SpvEmit *e, AuVal v);

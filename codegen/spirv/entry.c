@@ -19,6 +19,22 @@ static void note_access(SpvEmit *e, const AuInstr *in)
         place->atomic = memory->scalar == AU_F32;
 }
 
+/* Matrices, and where they are loaded from or stored to. */
+static void note_matrices(SpvEmit *e, const AuInstr *in)
+{
+    const AuMem mems[] = {in->mem, in->also[0], in->also[1]};
+    const uint32_t count = in->op == AU_K_MATRIX_FILL                               ? 1
+                           : in->op == AU_K_MATRIX_MUL || in->op == AU_K_MATRIX_MAP ? 3
+                                                                                    : 2;
+    for (uint32_t n = 0; n < count; n++) {
+        SpvPlace *place = &e->mems[mems[n].i];
+        const AuInstr *index = kernel_at(e->k, kernel_operand(e->k, in, n));
+        if (!place->used) place->split = e->k->mems[mems[n].i].space == AU_MATRIX;
+        place->used = true;
+        if (index->op != AU_K_CONST) place->split = false;
+    }
+}
+
 static void note_region(SpvEmit *e, SpvUses *uses, uint32_t first)
 {
     for (uint32_t i = first; i; i = e->k->instrs[i].next) {
@@ -27,6 +43,8 @@ static void note_region(SpvEmit *e, SpvUses *uses, uint32_t first)
         const bool plain = in->op == AU_K_LOAD || in->op == AU_K_STORE ||
                            in->op == AU_K_ATOMIC_ADD || in->op == AU_K_ATOMIC_INC;
         if (flags & AU_KF_MEM && plain) note_access(e, in);
+        if (flags & AU_KF_OPAQUE) note_matrices(e, in);
+        e->subgroups |= flags & AU_KF_LANES && e->flavour->subgroups;
         if (in->op == AU_K_ARG) uses->args[in->imm] = true;
         if (in->op == AU_K_BLOCK) uses->block[in->imm] = true;
         if (in->op == AU_K_BLOCKS) uses->blocks[in->imm] = true;
@@ -106,8 +124,14 @@ static void open_memory(SpvEmit *e, uint32_t n)
     SpvModule *m = e->m;
     const AuMemory *memory = &e->k->mems[n];
     SpvPlace *place = &e->mems[n];
-    if (memory->space == AU_LANE) {
-        place->element = spirv_scalar(m, memory->scalar);
+    if (memory->space == AU_MATRIX && !e->flavour->subgroups) return; /* refused where it is used */
+    if (memory->space == AU_LANE || memory->space == AU_MATRIX) {
+        place->element = memory->space == AU_LANE ? spirv_scalar(m, memory->scalar)
+                                                  : spirv_matrix_type(m, memory);
+        if (!place->element) { /* refused where it is used, too */
+            place->split = true;
+            return;
+        }
         place->pointer = spirv_pointer(m, SPV_IN_Function, place->element);
         if (place->split) {
             place->elements = AU_NEW_ARRAY(m->arena, SpvId, memory->count);

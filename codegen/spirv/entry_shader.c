@@ -84,6 +84,23 @@ static SpvId pushed_word(SpvModule *m, SpvId launch, uint32_t which)
     return spirv_make1(m, SPV_Load, word, member(m, launch, SPV_IN_PushConstant, word, which));
 }
 
+/* Nothing says that the work-items of a subgroup are neighbours; the device says who they are. */
+static void subgroup_places(SpvEmit *e)
+{
+    SpvModule *m = e->m;
+    const SpvId word = spirv_scalar(m, AU_I32);
+    const bool one = e->k->warps == 1;
+    spirv_capability(m, SPV_CAP_GroupNonUniform);
+    const SpvId lane = spirv_builtin(e, SPV_BUILTIN_SubgroupLocalInvocationId, word, "lane_place");
+    e->lane = spirv_make1(m, SPV_Load, word, lane);
+    spirv_name(m, e->lane, "lane");
+    e->warp = spirv_u32(m, 0);
+    if (one) return;
+    const SpvId warp = spirv_builtin(e, SPV_BUILTIN_SubgroupId, word, "warp_place");
+    e->warp = spirv_make1(m, SPV_Load, word, warp);
+    spirv_name(m, e->warp, "warp");
+}
+
 static void open_places(SpvEmit *e, const SpvUses *uses, SpvId launch)
 {
     SpvModule *m = e->m;
@@ -105,6 +122,10 @@ static void open_places(SpvEmit *e, const SpvUses *uses, SpvId launch)
         }
     }
     if (!uses->lane && !uses->warp) return;
+    if (e->subgroups) {
+        subgroup_places(e);
+        return;
+    }
     const SpvId thread = spirv_builtin(e, SPV_BUILTIN_LocalInvocationIndex, word, "thread");
     spirv_lanes(e, spirv_make1(m, SPV_Load, word, thread));
 }

@@ -25,37 +25,25 @@ static bool kernel_has(AuKOp op) { return spirv_kernel.functions[op] != 0; }
         (const uint32_t[]){__VA_ARGS__}, sizeof(uint32_t[]){__VA_ARGS__} / 4                       \
     }
 
-const SpvFlavour spirv_shader = {
-    .name = "SPIR-V for Vulkan",
-    .version = 0x10500,
-    .capabilities =
-        NUMBERS(SPV_CAP_Shader, SPV_CAP_PhysicalStorageBufferAddresses, SPV_CAP_VulkanMemoryModel,
-                SPV_CAP_SignedZeroInfNanPreserve, SPV_CAP_RoundingModeRTE),
-    .addressing = PHYSICAL_STORAGE_BUFFER_64,
-    .memory_model = MODEL_VULKAN,
-    .execution_model = EXECUTES_COMPUTE,
-    .modes = NUMBERS(SPV_MODE_SignedZeroInfNanPreserve, SPV_MODE_RoundingModeRTE),
-    .modes_have_bits = true,
-    .banner = SPV_ModuleProcessed,
-    .set = "GLSL.std.450",
-    .functions = {[AU_K_RINT] = 2,
-                  [AU_K_ABS] = 4,
-                  [AU_K_FLOOR] = 8,
-                  [AU_K_CEIL] = 9,
-                  [AU_K_SQRT] = 31,
-                  [AU_K_FMA] = 50},
-    .native = shader_has,
-    .marks_exact = true,
-    .far = SPV_IN_PhysicalStorageBuffer,
-    .far_bits16 = SPV_CAP_StorageBuffer16BitAccess,
-    .far_bits8 = SPV_CAP_StorageBuffer8BitAccess,
-    .seen = NON_PRIVATE,
-    .everywhere = SCOPE_QUEUE_FAMILY,
-    .order_far = SHADER_ORDER,
-    .order_all = SHADER_ORDER | OF_WORKGROUP,
-    .open = spirv_shader_open,
-    .close = spirv_shader_close,
-};
+#define SHADER                                                                                     \
+    .name = "SPIR-V for Vulkan", .version = 0x10500,                                               \
+    .capabilities =                                                                                \
+        NUMBERS(SPV_CAP_Shader, SPV_CAP_PhysicalStorageBufferAddresses, SPV_CAP_VulkanMemoryModel, \
+                SPV_CAP_SignedZeroInfNanPreserve, SPV_CAP_RoundingModeRTE),                        \
+    .addressing = PHYSICAL_STORAGE_BUFFER_64, .memory_model = MODEL_VULKAN,                        \
+    .execution_model = EXECUTES_COMPUTE,                                                           \
+    .modes = NUMBERS(SPV_MODE_SignedZeroInfNanPreserve, SPV_MODE_RoundingModeRTE),                 \
+    .modes_have_bits = true, .banner = SPV_ModuleProcessed, .set = "GLSL.std.450",                 \
+    .functions = {[AU_K_RINT] = 2, [AU_K_ABS] = 4,   [AU_K_FLOOR] = 8,                             \
+                  [AU_K_CEIL] = 9, [AU_K_SQRT] = 31, [AU_K_FMA] = 50},                             \
+    .native = shader_has, .marks_exact = true, .far = SPV_IN_PhysicalStorageBuffer,                \
+    .far_bits16 = SPV_CAP_StorageBuffer16BitAccess, .far_bits8 = SPV_CAP_StorageBuffer8BitAccess,  \
+    .seen = NON_PRIVATE, .everywhere = SCOPE_QUEUE_FAMILY, .order_far = SHADER_ORDER,              \
+    .order_all = SHADER_ORDER | OF_WORKGROUP, .open = spirv_shader_open,                           \
+    .close = spirv_shader_close
+
+const SpvFlavour spirv_shader = {SHADER};
+const SpvFlavour spirv_shader_subgroups = {SHADER, .subgroups = true};
 
 /* SPIR-V 1.0, which every device with modules takes. log2, tanh, erf and pow are too coarse there, as in OpenCL C (codegen/c/opencl.c).
  * Intel's compiler for processors forgets the sign of what lives across a barrier (docs/dev/testing.md), so -a is a difference,

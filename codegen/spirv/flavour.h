@@ -35,6 +35,8 @@ typedef struct SpvFlavour {
     bool meets_after_loops; /* a barrier behind each loop with barriers (flavour.c) */
     bool
         has_pointers; /* arguments are pointers to elements; else numbers, and every access makes a pointer */
+    bool
+        subgroups; /* the lanes of an executor are a subgroup, which devices promise that get such modules */
     uint32_t far;                   /* storage class of global memory */
     uint32_t far_bits16, far_bits8; /* capabilities of elements there */
     uint32_t seen;                  /* Memory Operands of what others see */
@@ -44,6 +46,8 @@ typedef struct SpvFlavour {
     void (*close)(struct SpvEmit *e);
 } SpvFlavour;
 extern const SpvFlavour spirv_shader; /* Vulkan */
+extern const SpvFlavour
+    spirv_shader_subgroups;           /* where the loader asks for subgroups of as many lanes */
 extern const SpvFlavour spirv_kernel; /* OpenCL, Level Zero */
 
 #endif

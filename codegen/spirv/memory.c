@@ -3,7 +3,7 @@
  * outside could fault, and a choice for what a lane has to itself at a constant place. */
 #include "emit.h"
 
-enum { ALIGNED = 2, SCOPE_WORKGROUP = 2 }; /* Memory Operands; Scope */
+enum { ALIGNED = 2, SCOPE_WORKGROUP = 2, SCOPE_SUBGROUP = 3 }; /* Memory Operands; Scope */
 
 /* A load or store: where, and of how much. */
 typedef struct Access {
@@ -128,6 +128,21 @@ static uint32_t together(uint32_t width) { return width < 4 ? width : 4; }
 static SpvId vector_of(SpvModule *m, SpvId element, uint32_t width)
 {
     return width == 1 ? element : spirv_type(m, SPV_TypeVector, SPV_WORDS(element, width));
+}
+
+uint32_t spirv_element(SpvEmit *e, AuMem mem, AuVal index, SpvId *at, uint32_t operands[2])
+{
+    const Access a = {
+        .memory = &e->k->mems[mem.i], .place = &e->mems[mem.i], .index = index, .width = 1};
+    if (a.memory->space != AU_GLOBAL) {
+        *at = array_element(e, &a, 0);
+        operands[0] = e->flavour->seen;
+        return 1;
+    }
+    *at = far_pointer(e, &a, far_address(e, &a), 0, a.place->element);
+    operands[0] = far_kind(e, &a);
+    operands[1] = kernel_scalar_bytes(a.memory->scalar);
+    return 2;
 }
 
 /* ---- branches */
@@ -357,22 +372,25 @@ void spirv_atomic(SpvEmit *e, AuVal v)
 
 /* ---- barriers */
 
-void spirv_meet(SpvEmit *e)
+static void meet(SpvEmit *e, uint32_t who)
 {
-    const SpvId scope = spirv_u32(e->m, SCOPE_WORKGROUP);
+    const SpvId scope = spirv_u32(e->m, who);
     spirv_do(e->m, SPV_ControlBarrier,
              SPV_WORDS(scope, scope, spirv_u32(e->m, e->flavour->order_all)));
 }
 
-/* Executors have no barrier of their own, since nobody promises that their lanes are a subgroup's: they wait for the block. */
+void spirv_meet(SpvEmit *e) { meet(e, SCOPE_WORKGROUP); }
+
+/* Executors have a barrier of their own where their lanes are a subgroup's; else they wait for the block. */
 void spirv_barrier(SpvEmit *e, const AuInstr *in)
 {
-    if (in->imm == 1 && e->k->warps > 1 && e->parted) {
+    const bool own = in->imm == 1 && e->subgroups;
+    if (in->imm == 1 && !own && e->k->warps > 1 && e->parted) {
         au_error(e->diags, AU_E0621, in->span,
                  "kernel %s has a barrier of one executor where executors may take different ways; "
                  "%s only has barriers of the whole block",
                  e->k->name, e->flavour->name);
         e->good = false;
     }
-    spirv_meet(e);
+    meet(e, own ? SCOPE_SUBGROUP : SCOPE_WORKGROUP);
 }

@@ -51,6 +51,12 @@ void spirv_capability(SpvModule *m, uint32_t capability)
     spirv_put(m, s, SPV_Capability, &capability, 1);
 }
 
+void spirv_extension(SpvModule *m, const char *name)
+{
+    SpvWords *s = &m->sections[SPV_EXTENSIONS];
+    if (!s->count) spirv_put_text(m, s, SPV_Extension, NULL, 0, name, NULL, 0);
+}
+
 void spirv_name(SpvModule *m, SpvId id, const char *name)
 {
     if (name) spirv_put_text(m, &m->sections[SPV_NAMES], SPV_Name, &id, 1, name, NULL, 0);
@@ -147,6 +153,27 @@ SpvId spirv_stored(SpvModule *m, AuScalar scalar)
 {
     const uint32_t bytes = kernel_scalar_bytes(scalar);
     return bytes < 4 ? spirv_int(m, 8 * bytes) : spirv_scalar(m, scalar);
+}
+
+SpvId spirv_half(SpvModule *m)
+{
+    spirv_capability(m, SPV_CAP_Float16);
+    return spirv_type(m, SPV_TypeFloat, SPV_WORDS(16));
+}
+
+SpvId spirv_matrix_type(SpvModule *m, const AuMemory *memory)
+{
+    enum { SCOPE_SUBGROUP = 3 };
+    /* ORDER AuMatrixOperand; the numbers are those of Cooperative Matrix Use */
+    static const uint32_t uses[] = {[AU_MATRIX_A] = 0, [AU_MATRIX_B] = 1, [AU_MATRIX_C] = 2};
+    if (memory->scalar != AU_F32 && memory->scalar != AU_F16) return 0;
+    spirv_capability(m, SPV_CAP_CooperativeMatrixKHR);
+    spirv_extension(m, "SPV_KHR_cooperative_matrix");
+    const SpvId element = memory->scalar == AU_F16 ? spirv_half(m) : spirv_scalar(m, AU_F32);
+    const SpvId scope = spirv_u32(m, SCOPE_SUBGROUP), use = spirv_u32(m, uses[memory->use]);
+    const SpvId rows = spirv_u32(m, memory->rows), columns = spirv_u32(m, memory->columns);
+    return spirv_type(m, SPV_TypeCooperativeMatrixKHR,
+                      SPV_WORDS(element, scope, rows, columns, use));
 }
 
 SpvId spirv_pointer(SpvModule *m, uint32_t storage, SpvId type)

@@ -33,6 +33,7 @@ typedef struct SpvWords {
 /* In the order in which a module has them. */
 typedef enum SpvSection {
     SPV_CAPABILITIES,
+    SPV_EXTENSIONS,
     SPV_IMPORTS,
     SPV_MODEL,
     SPV_ENTRIES,
@@ -81,6 +82,7 @@ void spirv_put(SpvModule *m, SpvWords *to, uint32_t op, const uint32_t *words, s
 void spirv_put_text(SpvModule *m, SpvWords *to, uint32_t op, const uint32_t *words, size_t count,
                     const char *text, const uint32_t *after, size_t after_count);
 void spirv_capability(SpvModule *m, uint32_t capability);
+void spirv_extension(SpvModule *m, const char *name); /* asked for once by each module */
 void spirv_name(SpvModule *m, SpvId id, const char *name);
 void spirv_decorate(SpvModule *m, SpvId id, uint32_t decoration);
 /* The result is not part of a contracted operation; where kernels say that of all results, nothing is written. */
@@ -94,6 +96,9 @@ SpvId spirv_int(SpvModule *m, uint32_t bits);
 SpvId spirv_scalar(SpvModule *m, AuScalar scalar);
 /* As it lies in memory. */
 SpvId spirv_stored(SpvModule *m, AuScalar scalar);
+/* A matrix whose elements lie as the device likes, shared by the lanes of a subgroup. 0: elements of that type have none. */
+SpvId spirv_matrix_type(SpvModule *m, const AuMemory *memory);
+SpvId spirv_half(SpvModule *m); /* f16 that is computed with */
 SpvId spirv_pointer(SpvModule *m, uint32_t storage, SpvId type);
 SpvId spirv_array(SpvModule *m, SpvId element, uint32_t count);
 SpvId spirv_u32(SpvModule *m, uint32_t value);

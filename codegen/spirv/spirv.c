@@ -5,13 +5,24 @@
 
 #include <aule/artifact.h>
 
-/* Nothing is known of lanes: their number is that of a work-group, and what they tell each other goes through shared memory. */
+/* Of the first nothing is known of lanes: their number is that of a work-group, and what they tell each other goes through shared memory.
+ * The others' lanes are subgroups, which the loader asks for, with cooperative matrices of f16. */
 static const AuArch archs[] = {{.name = "vulkan12",
                                 .caps = "simt32",
                                 .features = "shared32k",
                                 .f16 = true,
                                 .bf16 = true,
                                 .by_default = true,
+                                .wish = ""},
+                               {.name = "vulkan12-coop16",
+                                .caps = "vulkan",
+                                .features = "shared48k lanes32 coopmat16x16x16_f16",
+                                .f16 = true,
+                                .wish = ""},
+                               {.name = "vulkan12-coop8",
+                                .caps = "vulkan8",
+                                .features = "shared32k lanes8 coopmat8x8x8_f16",
+                                .f16 = true,
                                 .wish = ""}};
 
 /* Version 1.0 is enough. Nothing more is known of the device than of one that is given source. */
@@ -33,7 +44,9 @@ static bool emit(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, uint3
                  const AuArch *arch, AuCodeStage stage, uint32_t optimize, AuBlob *out)
 {
     const bool for_opencl = arch == opencl_archs;
-    const SpvFlavour *flavour = for_opencl ? &spirv_kernel : &spirv_shader;
+    const SpvFlavour *flavour = for_opencl      ? &spirv_kernel
+                                : arch == archs ? &spirv_shader
+                                                : &spirv_shader_subgroups;
     (void)optimize;
     SpvWords words = {0};
     if (stage == AU_CODE_IR) {

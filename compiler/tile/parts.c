@@ -99,7 +99,8 @@ static bool has_matrix(const AuTileStmts *body)
     for (uint32_t n = 0; n < body->count && !found; n++) {
         AuTileStmt *s = body->at[n];
         const AuTileParts parts = tile_parts(s);
-        found = (s->kind == TILE_S_PRODUCT && tile_is_of_warp(s->product.atom)) ||
+        found = (s->kind == TILE_S_PRODUCT &&
+                 (tile_is_of_warp(s->product.atom) || s->product.atom->opaque)) ||
                 (s->kind == TILE_S_MOVE && s->move.is_async);
         for (uint32_t i = 0; i < parts.body_count; i++) found |= has_matrix(parts.bodies[i]);
     }

@@ -116,7 +116,7 @@ typedef struct AuTileCount {
 /* By slot. [loop]: one over a segment, or NULL; then loops over the list's other segments are left out. */
 AuTileCount *tile_count_role(AuArena *arena, const AuTileRole *role, const AuTileStmt *loop);
 
-/* Do lanes of the role's executors have parts of rows, as matrix units of a warp want them, or neighbours along them? Else each
+/* Do lanes of the role's executors have parts of rows, as matrix units of a warp want them, or neighbours along them, or move matrices together? Else each
  * has rows of its own. */
 bool tile_shares_rows(const AuTileModule *module, const AuTileRole *role);
 /* Of a warp alone, its operands and sums in the lanes' registers: mma.sync, MFMA, WMMA, simdgroup, DPAS. */

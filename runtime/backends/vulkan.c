@@ -24,15 +24,29 @@ static aule_status make_device(Vulkan *v, AuSink sink)
                                            .family = v->facts.family,
                                            .count = 1,
                                            .priorities = &priority};
-    VkPhysicalDeviceVulkan12Features has_12 = {.type = VK_TYPE_FEATURES_12};
+    const char *extensions[] = {VULKAN_LANES_EXTENSION, VULKAN_MATRIX_EXTENSION};
+    const bool lanes = v->facts.lanes_most, matrices = v->facts.matrix_count;
+    VkPhysicalDeviceCooperativeMatrixFeatures has_matrix = {.type = VK_TYPE_FEATURES_MATRIX,
+                                                            .matrices = 1};
+    VkPhysicalDeviceSubgroupSizeControlFeatures has_lanes = {.type = VK_TYPE_FEATURES_LANES,
+                                                             .next = matrices ? &has_matrix : NULL,
+                                                             .control = 1,
+                                                             .full = 1};
+    VkPhysicalDeviceVulkan12Features has_12 = {.type = VK_TYPE_FEATURES_12,
+                                               .next = lanes ? &has_lanes : NULL};
     VkPhysicalDeviceVulkan11Features has_11 = {.type = VK_TYPE_FEATURES_11, .next = &has_12};
     VkPhysicalDeviceFeatures2 has = {.type = VK_TYPE_FEATURES, .next = &has_11};
     has.is[VK_HAS_INT64] = has.is[VK_HAS_INT16] = 1;
     has_11.is[VK_HAS_STORAGE_16] = 1;
     has_12.is[VK_HAS_STORAGE_8] = has_12.is[VK_HAS_INT8] = has_12.is[VK_HAS_TIMELINE] = 1;
     has_12.is[VK_HAS_BUFFER_ADDRESS] = has_12.is[VK_HAS_MEMORY_MODEL] = 1;
-    const VkDeviceCreateInfo info = {
-        .type = VK_TYPE_DEVICE, .next = &has, .queue_count = 1, .queues = &queue};
+    has_12.is[VK_HAS_FLOAT_16] = matrices;
+    const VkDeviceCreateInfo info = {.type = VK_TYPE_DEVICE,
+                                     .next = &has,
+                                     .queue_count = 1,
+                                     .queues = &queue,
+                                     .extension_count = lanes + matrices,
+                                     .extensions = extensions};
     VkResult code = v->vk.vkCreateDevice(v->physical, &info, NULL, &v->device);
     if (code != VK_SUCCESS) {
         v->device = NULL;

@@ -17,6 +17,12 @@ enum { VULKAN_DEVICES = 64 };
 uint32_t rt_vulkan_devices(const AuVulkan *vk, VkInstance instance, VkPhysicalDevice *devices,
                            VkResult *code);
 
+/* M, N and K of a cooperative matrix. */
+typedef struct VulkanMatrix {
+    uint32_t m, n, k;
+} VulkanMatrix;
+enum { VULKAN_MATRICES = 16 };
+
 /* What a device says of itself. */
 typedef struct VulkanFacts {
     VkPhysicalDeviceProperties2 of;
@@ -26,16 +32,31 @@ typedef struct VulkanFacts {
     VkPhysicalDeviceVulkan11Features has_11;
     VkPhysicalDeviceVulkan12Features has_12;
     VkPhysicalDeviceMemoryProperties memory;
+    uint32_t lanes_least,
+        lanes_most; /* what a pipeline may ask for, full subgroups; 0: it may not */
+    VulkanMatrix matrices[VULKAN_MATRICES]; /* of subgroups, f16 in f32 */
+    uint32_t matrix_count;
     uint32_t family, timestamp_bits; /* of a queue that computes; UINT32_MAX: there is none */
     uint32_t units;                  /* 0: unknown */
 } VulkanFacts;
 void rt_vulkan_facts(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice device, VulkanFacts *facts);
+bool rt_vulkan_has_extension(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice device,
+                             const char *name);
 /* What of docs/dev/vulkan.md, 3, it lacks; nothing is added where it has all. */
 void rt_vulkan_lacks(const VulkanFacts *facts, AuText *why);
 aule_status rt_vulkan_find(AuFinder *finder, AuSink sink);
 
 /* vulkan_drivers.c: adds to [why] which drivers are installed and that the loader found this [wrong] with them, or that there are none. */
 void rt_vulkan_drivers(AuHeap heap, const char *wrong, AuText *why);
+
+/* ---- vulkan_lanes.c: subgroups of a size that is asked for, and their matrices */
+#define VULKAN_LANES_EXTENSION  "VK_EXT_subgroup_size_control"
+#define VULKAN_MATRIX_EXTENSION "VK_KHR_cooperative_matrix"
+void rt_vulkan_lanes(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice device, VulkanFacts *facts);
+/* " lanes8 lanes16 coopmat8x8x8_f16" */
+void rt_vulkan_lanes_words(const VulkanFacts *facts, AuText *words);
+/* Of a variant, from its word "lanes8"; 0: it asks for none. */
+uint32_t rt_vulkan_asked_lanes(const aule_variant_v1 *variant);
 
 /* ---- a device's state */
 

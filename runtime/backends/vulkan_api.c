@@ -38,10 +38,13 @@ bool rt_vulkan_api(AuVulkan *vk, AuText *why)
 bool rt_vulkan_functions(AuVulkan *vk, VkInstance instance, AuText *why)
 {
     bool fine = true;
+    AuText ignored = {.memory = why->memory};
 #define VK(result, name, arguments)                                                                \
     fine = take(vk, instance, #name, (void *)&vk->name, why) && fine;
 #define EARLY(result, name, arguments)
+#define OPTIONAL(result, name, arguments) take(vk, instance, #name, (void *)&vk->name, &ignored);
 #include "vulkan_api.def"
+    rt_text_free(&ignored);
     return fine;
 }
 

@@ -58,7 +58,12 @@ enum {
     VK_TYPE_SEMAPHORE_KIND = 1000207002,
     VK_TYPE_TIMELINE_SUBMIT = 1000207003,
     VK_TYPE_SEMAPHORE_WAIT = 1000207004,
-    VK_TYPE_BUFFER_ADDRESS = 1000244001
+    VK_TYPE_BUFFER_ADDRESS = 1000244001,
+    VK_TYPE_PROPERTIES_LANES = 1000225000,
+    VK_TYPE_REQUIRED_LANES = 1000225001,
+    VK_TYPE_FEATURES_LANES = 1000225002,
+    VK_TYPE_FEATURES_MATRIX = 1000506000,
+    VK_TYPE_MATRIX = 1000506001
 };
 
 /* Bits and enumerants. */
@@ -77,7 +82,9 @@ enum {
     VK_BUFFER_TRANSFER_DST = 2,
     VK_BUFFER_STORAGE = 0x20,
     VK_BUFFER_DEVICE_ADDRESS = 0x20000,
-    VK_STAGE_COMPUTE = 0x20, /* VK_SHADER_STAGE_COMPUTE_BIT */
+    VK_STAGE_COMPUTE = 0x20,
+    VK_STAGE_FULL_SUBGROUPS =
+        2 /* VkPipelineShaderStageCreateFlagBits */, /* VK_SHADER_STAGE_COMPUTE_BIT */
     VK_BIND_POINT_COMPUTE = 1,
     VK_POOL_RESET_COMMAND_BUFFER = 2,
     VK_COMMANDS_ONCE = 1,
@@ -152,6 +159,7 @@ enum { /* which word */
        VK_HAS_INT16 = 41,
        VK_HAS_STORAGE_16 = 0, /* 1.1 */
        VK_HAS_STORAGE_8 = 2,  /* 1.2 */
+       VK_HAS_FLOAT_16 = 7,
        VK_HAS_INT8 = 8,
        VK_HAS_TIMELINE = 37,
        VK_HAS_BUFFER_ADDRESS = 38,
@@ -178,8 +186,8 @@ typedef struct VkPhysicalDeviceVulkan11Properties {
     uint32_t type;
     void *next;
     uint8_t device_uuid[16], driver_uuid[16], luid[16];
-    uint32_t subgroup;
-    uint8_t rest[44];
+    uint32_t subgroup, subgroup_stages, subgroup_operations;
+    uint8_t rest[36];
 } VkPhysicalDeviceVulkan11Properties;
 typedef struct VkPhysicalDeviceVulkan12Properties {
     uint32_t type;
@@ -192,6 +200,44 @@ typedef struct VkPhysicalDeviceVulkan12Properties {
     uint32_t rounds_even; /* shaderRoundingModeRTEFloat32 */
     uint8_t rest[148];
 } VkPhysicalDeviceVulkan12Properties;
+
+/* VK_EXT_subgroup_size_control: how many lanes a stage may ask for, in which stages. */
+typedef struct VkPhysicalDeviceSubgroupSizeControlProperties {
+    uint32_t type;
+    void *next;
+    uint32_t least, most, groups, stages;
+} VkPhysicalDeviceSubgroupSizeControlProperties;
+typedef struct VkPhysicalDeviceSubgroupSizeControlFeatures {
+    uint32_t type;
+    void *next;
+    uint32_t control, full;
+} VkPhysicalDeviceSubgroupSizeControlFeatures;
+typedef struct VkPipelineShaderStageRequiredSubgroupSizeCreateInfo {
+    uint32_t type;
+    void *next;
+    uint32_t lanes;
+} VkPipelineShaderStageRequiredSubgroupSizeCreateInfo;
+/* VK_KHR_cooperative_matrix: VkPhysicalDeviceCooperativeMatrixFeaturesKHR, VkCooperativeMatrixPropertiesKHR. */
+typedef struct VkPhysicalDeviceCooperativeMatrixFeatures {
+    uint32_t type;
+    void *next;
+    uint32_t matrices, robust;
+} VkPhysicalDeviceCooperativeMatrixFeatures;
+typedef struct VkCooperativeMatrixProperties {
+    uint32_t type;
+    void *next;
+    uint32_t m, n, k, a, b, c, result, saturates, scope;
+} VkCooperativeMatrixProperties;
+enum { /* which type of elements; which scope */
+       VK_MATRIX_F16 = 0,
+       VK_MATRIX_F32 = 1,
+       VK_SCOPE_SUBGROUP = 3
+};
+enum { /* VkSubgroupFeatureFlagBits */
+       VK_SUBGROUP_BASIC = 1,
+       VK_SUBGROUP_VOTE = 2,
+       VK_SUBGROUP_SHUFFLE = 16
+};
 
 /* The structure of an extension that tells of processors: its first words. */
 typedef struct VulkanExtra {

@@ -58,18 +58,28 @@ static aule_status build(Vulkan *v, Program *p, VkShaderModule module, VkPipelin
         {.id = CUTS_LOOPS, .offset = CUTS_LOOPS * sizeof *values, .bytes = sizeof *values}};
     const VkSpecializationInfo special = {
         .entry_count = SPECIAL, .entries = entries, .bytes = sizeof values, .data = values};
+    const VkPipelineShaderStageRequiredSubgroupSizeCreateInfo lanes = {
+        .type = VK_TYPE_REQUIRED_LANES, .lanes = rt_vulkan_asked_lanes(p->variant)};
+    if (lanes.lanes && (lanes.lanes < v->facts.lanes_least || lanes.lanes > v->facts.lanes_most))
+        return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
+                       "vulkan:%u: '%s' is for subgroups of %u lanes, the device has %u to %u",
+                       v->index, p->variant->schedule, lanes.lanes, v->facts.lanes_least,
+                       v->facts.lanes_most);
     for (uint32_t n = 0; n < p->variant->launch_count; n++) {
         const aule_launch_v1 *launch = rt_launch(p->variant, n);
         aule_status status = check_launch(v, launch, sink);
         if (status) return status;
-        const VkComputePipelineCreateInfo info = {.type = VK_TYPE_COMPUTE_PIPELINE,
-                                                  .stage = {.type = VK_TYPE_SHADER_STAGE,
-                                                            .stage = VK_STAGE_COMPUTE,
-                                                            .module = module,
-                                                            .name = launch->entry,
-                                                            .specialization = &special},
-                                                  .layout = v->layout,
-                                                  .base_index = -1};
+        const VkComputePipelineCreateInfo info = {
+            .type = VK_TYPE_COMPUTE_PIPELINE,
+            .stage = {.type = VK_TYPE_SHADER_STAGE,
+                      .next = lanes.lanes ? &lanes : NULL,
+                      .flags = lanes.lanes ? VK_STAGE_FULL_SUBGROUPS : 0,
+                      .stage = VK_STAGE_COMPUTE,
+                      .module = module,
+                      .name = launch->entry,
+                      .specialization = &special},
+            .layout = v->layout,
+            .base_index = -1};
         VkResult code =
             v->vk.vkCreateComputePipelines(v->device, cache, 1, &info, NULL, &p->pipelines[n]);
         if (code == VK_SUCCESS) continue;

@@ -70,19 +70,26 @@ static void find_queue(const AuVulkan *vk, VkPhysicalDevice device, VulkanFacts 
     }
 }
 
-/* What the device says under this type, if it has the extension, in the words of a structure of it. */
-static bool extra(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice device, const char *extension,
-                  VulkanExtra *words)
+bool rt_vulkan_has_extension(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice device,
+                             const char *name)
 {
     enum { MOST = 512 };
-    VkPhysicalDeviceProperties2 of = {.type = VK_TYPE_PROPERTIES, .next = words};
     uint32_t count = MOST;
     bool has = false;
     VkExtensionProperties *list = rt_alloc_array(heap, MOST, sizeof *list);
     if (!list) return false;
     if (vk->vkEnumerateDeviceExtensionProperties(device, NULL, &count, list) < 0) count = 0;
-    for (uint32_t n = 0; n < count && !has; n++) has = strcmp(list[n].name, extension) == 0;
+    for (uint32_t n = 0; n < count && !has; n++) has = strcmp(list[n].name, name) == 0;
     rt_free(list);
+    return has;
+}
+
+/* What the device says under this type, if it has the extension, in the words of a structure of it. */
+static bool extra(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice device, const char *extension,
+                  VulkanExtra *words)
+{
+    VkPhysicalDeviceProperties2 of = {.type = VK_TYPE_PROPERTIES, .next = words};
+    const bool has = rt_vulkan_has_extension(vk, heap, device, extension);
     if (has) vk->vkGetPhysicalDeviceProperties2(device, &of);
     return has;
 }
@@ -121,6 +128,7 @@ void rt_vulkan_facts(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice device, V
     facts->has.next = &facts->has_11;
     vk->vkGetPhysicalDeviceFeatures2(device, &facts->has);
     facts->units = units_of(vk, heap, device, facts);
+    rt_vulkan_lanes(vk, heap, device, facts);
 }
 
 static void lack(AuText *why, bool has, const char *what)
@@ -181,6 +189,7 @@ static void add_features(const VulkanFacts *f, AuText *words)
     for (uint32_t kilobytes = 16; kilobytes <= 48; kilobytes += 16)
         if (shared >= kilobytes * 1024) rt_text_add(words, " shared%uk", kilobytes);
     if (f->of_11.subgroup) rt_text_add(words, " subgroup%u", f->of_11.subgroup);
+    rt_vulkan_lanes_words(f, words);
 }
 
 static aule_status found(AuFinder *finder, const AuVulkan *vk, VkPhysicalDevice device,

@@ -110,7 +110,8 @@ void rt_vulkan_buffer_free(void *state, void *data)
     Vulkan *v = state;
     const AuSink quiet = {.memory = v->heap};
     pthread_mutex_lock(&v->lock);
-    VulkanBuffer *buffer = rt_vulkan_buffer_of(v, (uintptr_t)data, 0);
+    VulkanBuffer *buffer = v->buffers; /* where another one ends, this one may begin */
+    while (buffer && buffer->address != (uintptr_t)data) buffer = buffer->next;
     if (rt_vulkan_wait(v, v->submitted, quiet) == AULE_OK || atomic_load(&v->lost))
         if (buffer) rt_vulkan_buffer_end(v, buffer);
     pthread_mutex_unlock(&v->lock);

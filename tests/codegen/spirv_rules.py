@@ -4,6 +4,7 @@
     spirv_rules.py [--validator spirv-val] MODULE...   files with modules one behind the other
     spirv_rules.py --program SPIRV_TEST                the golden and random kernels, which that test writes into a folder
     spirv_rules.py --scripts AULEC SCRIPT...           of what aulec makes of scripts, every operand type
+        --newer SCRIPT before one of these: SCRIPT spirv-val is a validator that knows cooperative matrices, where SCRIPT is there
     spirv_rules.py --self-test                         that wrong modules are found
 """
 import shutil, struct, subprocess, sys, tempfile
@@ -15,6 +16,7 @@ ORDER = 0x8 | 0x40 | 0x2000 | 0x4000  # AcquireRelease, UniformMemory, MakeAvail
 WORKGROUP_MEMORY = 0x100
 WORKGROUP, FUNCTION, FAR = 4, 7, 5349
 NO_CONTRACTION, FMA, QUEUE_FAMILY = 42, 50, 5
+FLOAT16, SUBGROUPS, VOTE, SHUFFLE, MATRICES = 9, 61, 62, 65, 6022
 KERNEL, CROSS_WORKGROUP, DEVICE, CONTRACTION_OFF = 6, 5, 1, 31
 KERNEL_ORDER = 0x10 | 0x200  # SequentiallyConsistent, CrossWorkgroupMemory
 
@@ -109,7 +111,19 @@ def shader_faults(instructions):
     pointers = {words[0]: words[1:] for op, words in instructions if op == 32}
     storage = {}
     needed = {1, 5347, 5345, 4466, 4467}
+    operations = {335: {SUBGROUPS, VOTE}, 345: {SUBGROUPS, SHUFFLE}, 346: {SUBGROUPS, SHUFFLE}, 4456: {MATRICES}}
     for op, words in instructions:
+        needed |= operations.get(op, set())
+        if op == 22 and words[1] == 16:
+            needed.add(FLOAT16)
+        if op == 71 and words[1] == 11 and words[2] in (40, 41):
+            needed.add(SUBGROUPS)
+        if op == 4456:
+            floats.add(words[0])
+        if op in (4457, 4458):
+            place, mask = (words[2], words[5:]) if op == 4457 else (words[0], words[4:])
+            if storage.get(place) == WORKGROUP and not (mask and mask[0] & 0x20):
+                yield f"a matrix in shared memory at %{place} that others need not see"
         if op == 32:
             inner = words[2]
             while inner in vectors or inner in arrays:
@@ -122,7 +136,8 @@ def shader_faults(instructions):
         if op == 21 and words[1] == 64:
             needed.add(INT64)
         if op == 224:  # ControlBarrier
-            if constants[words[0]] != 2 or constants[words[1]] != 2:
+            scopes = constants[words[0]], constants[words[1]]
+            if scopes != (2, 2) and not (scopes == (3, 3) and SUBGROUPS in capabilities):
                 yield "a barrier that is not the block's"
             if constants[words[2]] & (ORDER | WORKGROUP_MEMORY) != ORDER | WORKGROUP_MEMORY:
                 yield "a barrier that does not order shared and global memory"
@@ -144,6 +159,8 @@ def shader_faults(instructions):
                 yield f"an access to shared memory at %{place} that others need not see"
         elif op in (65, 120) and words[0] in pointers:
             storage[words[1]] = pointers[words[0]][0]
+    if MATRICES in needed and not any(op == 10 for op, _ in instructions):
+        yield "an extension that is not declared"
     for missing in sorted(needed - capabilities):
         yield f"capability {missing} is needed and not declared"
     for idle in sorted(capabilities - needed):
@@ -161,7 +178,7 @@ def validated(validator, module, environments):
         file.write(module)
         file.flush()
         for environment in environments:
-            done = subprocess.run([validator, "--target-env", environment, file.name], capture_output=True, text=True)
+            done = subprocess.run([*validator, "--target-env", environment, file.name], capture_output=True, text=True)
             if done.returncode:
                 yield f"{environment}: {(done.stderr + done.stdout).strip()}"
 
@@ -213,6 +230,14 @@ def self_test():
         "says no alignment": ins(21, 1, 32, 0) + ins(32, 9, FAR, 1) + ins(120, 9, 10, 12) + ins(62, 10, 11),
         "execution mode 4462": ins(15, 5, 1, 0) + ins(16, 1, 17, 1, 1, 1) + ins(16, 1, 4461, 32),
         "capability 39 is declared": ins(17, 39),
+        "capability 9 is needed": ins(22, 4, 16),
+        "capability 61 is needed": ins(71, 5, 11, 40),
+        "capability 62 is needed": ins(335, 1, 5, 2, 3),
+        "capability 65 is needed": ins(346, 1, 5, 2, 3, 4),
+        "extension that is not declared": ins(4456, 4, 1, 2, 2, 2, 2),
+        "%6 may be contracted": ins(4456, 4, 1, 2, 2, 2, 2) + ins(131, 4, 6, 7, 8),
+        "not the block's": ins(21, 1, 32, 0) + ins(43, 1, 2, 3) + ins(43, 1, 3, 0x6148) + ins(224, 2, 2, 3),
+        "a matrix in shared": ins(32, 9, WORKGROUP, 1) + ins(65, 9, 10, 12, 13) + ins(4457, 4, 6, 10, 2, 3),
     }
     for expected, words in cases.items():
         data = struct.pack(f"<{len(header + caps + words)}I", *header, *caps, *words)
@@ -244,8 +269,17 @@ def main(arguments):
     if arguments == ["--self-test"]:
         self_test()
         return 0
-    validator = shutil.which("spirv-val")
-    if not validator:
+    newer = arguments[1] if arguments[0] == "--newer" else None
+    if newer:
+        arguments = arguments[2:]
+    found = shutil.which("spirv-val")
+    validator = [found] if found else None
+    if newer:
+        tool = Path(newer).parent / "root/usr/bin/spirv-val"
+        validator = [newer, str(tool)] if tool.exists() else None
+    if newer and not validator:
+        print(f"{newer} (tests/tools/vulkan-device.sh) is not there: modules are checked by our rules alone")
+    elif not validator:
         print("spirv-val (package spirv-tools) is not installed: modules are checked by our rules alone")
     if arguments[0] == "--scripts":
         count, wrong = of_scripts(arguments[1], arguments[2:], validator)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "backends/vulkan.h"
+#include "descriptor.h"
 
 static bool good(VulkanDevice *d, aule_status status, aule_error *error)
 {
@@ -17,7 +18,20 @@ bool vulkan_open(VulkanDevice *d)
     const aule_device_options options = {.struct_size = sizeof options};
     aule_error *error = NULL;
     const AuSink sink = {rt_memory(NULL), &error};
-    return good(d, au_backend_vulkan.open(sink.memory, 0, &options, &d->state, sink), error);
+    aule_status status = au_backend_vulkan.open(sink.memory, 0, &options, &d->state, sink);
+    return good(d, status, error);
+}
+
+bool vulkan_has(const VulkanDevice *d, const char *features)
+{
+    const Vulkan *v = d->state;
+    AuText words = {.memory = rt_memory(NULL)};
+    bool has = true;
+    rt_vulkan_lanes_words(&v->facts, &words);
+    for (const char *at = features; *at && has; at += strcspn(at, " "), at += *at == ' ')
+        has = rt_has_word(rt_text_str(&words), at, strcspn(at, " "));
+    rt_text_free(&words);
+    return has;
 }
 
 void vulkan_close(VulkanDevice *d) { au_backend_vulkan.close(d->state); }
@@ -37,7 +51,8 @@ bool vulkan_read(VulkanDevice *d, uint64_t address, void *data, uint64_t bytes)
     aule_error *error = NULL;
     const AuSink sink = {rt_memory(NULL), &error};
     void *at = (void *)(uintptr_t)address;
-    return good(d, au_backend_vulkan.download(d->state, at, 0, data, bytes, sink), error);
+    aule_status status = au_backend_vulkan.download(d->state, at, 0, data, bytes, sink);
+    return good(d, status, error);
 }
 
 void vulkan_free(VulkanDevice *d, uint64_t address)
@@ -57,6 +72,7 @@ bool vulkan_run(VulkanDevice *d, const VulkanCode *code, const uint64_t *slots,
     const aule_variant_v1 variant = {.struct_size = sizeof variant,
                                      .schedule = "a test",
                                      .code_format = AULE_CODE_SPIRV,
+                                     .features = code->features,
                                      .code = code->module,
                                      .code_bytes = code->bytes,
                                      .launch_count = 1,

@@ -17,10 +17,12 @@ typedef struct VulkanCode {
     size_t bytes;
     const char *entry;
     uint32_t threads, slots; /* of a block; of the parameter block */
+    const char *features;    /* of a variant: "lanes8"; NULL: none */
 } VulkanCode;
 
 bool vulkan_open(VulkanDevice *d);
 void vulkan_close(VulkanDevice *d);
+bool vulkan_has(const VulkanDevice *d, const char *features);              /* all these words */
 uint64_t vulkan_buffer(VulkanDevice *d, const void *data, uint64_t bytes); /* 0: failed */
 bool vulkan_read(VulkanDevice *d, uint64_t address, void *data, uint64_t bytes);
 void vulkan_free(VulkanDevice *d, uint64_t address);

@@ -24,8 +24,8 @@ static SpvWords module_of(Bench *b, AuKernel *k)
 static void run_on_device(Bench *b, AuKernel *k, const AuKRun *run)
 {
     const SpvWords words = module_of(b, k);
-    const VulkanCode code = {words.at, (size_t)words.count * 4, k->name, k->lanes * k->warps,
-                             k->arg_count};
+    const VulkanCode code = {
+        words.at, (size_t)words.count * 4, k->name, k->lanes * k->warps, k->arg_count, NULL};
     uint64_t *slots = AU_NEW_ARRAY(b->arena, uint64_t, k->arg_count + 1);
     for (uint32_t n = 0; n < k->arg_count; n++) {
         const AuKBuffer *buffer = run->buffers ? &run->buffers[n] : NULL;
@@ -250,7 +250,7 @@ static void long_loops_are_right_or_told(void **state)
                 "@y\narg n: i32\n{\n  %1 = arg.i32 #1\n  for %2 = 0 to %1 step 1 unroll never {\n"
                 "    %3 = load.i32 @y[0]\n    %4 = add.i32 %3, 1\n    store @y[0], %4\n  }\n}\n");
         const SpvWords words = module_of(&b, k);
-        const VulkanCode code = {words.at, (size_t)words.count * 4, k->name, 1, k->arg_count};
+        const VulkanCode code = {words.at, (size_t)words.count * 4, k->name, 1, k->arg_count, NULL};
         int32_t y = 0;
         const uint64_t at = vulkan_buffer(&device, &y, sizeof y);
         const uint64_t slots[] = {at, (uint64_t)turns[n]};

@@ -157,9 +157,14 @@ ExecSuite *exec_open(const char *device, const char *scripts)
 {
     ExecSuite *s = calloc(1, sizeof *s);
     aule_error *error = NULL;
+    char id[64];
     if (s) *s = (ExecSuite){.name = device, .scripts = scripts};
     if (s && strstr(device, "-ir:")) return s;
-    if (!s || aule_device_open(device, NULL, &s->device, &error)) {
+    if (s && strchr(device, '/')) {
+        s->arch = strchr(device, '/') + 1;
+        snprintf(id, sizeof id, "%.*s", (int)strcspn(device, "/"), device);
+    }
+    if (!s || aule_device_open(s->arch ? id : device, NULL, &s->device, &error)) {
         fprintf(stderr, "%s: %s\n", device, aule_error_message(error));
         aule_error_free(error);
         free(s);

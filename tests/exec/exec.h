@@ -28,7 +28,7 @@ typedef struct ExecCase {
 
 typedef struct ExecSuite ExecSuite;
 
-/* [device]: what aule_device_open takes. NULL: it cannot be opened. */
+/* [device]: what aule_device_open takes, and behind a / the architecture that is compiled for. NULL: it cannot be opened. */
 ExecSuite *exec_open(const char *device, const char *scripts);
 void exec_close(ExecSuite *suite);
 /* Runs a case in one operand type: "f32", "tf32" (f32, multiplied as that), "f16", "bf16"; false: prints what was

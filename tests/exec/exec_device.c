@@ -29,8 +29,10 @@ static bool runs(const aule_device_info *device, const AuArch *arch)
 }
 
 /* The only one whose code a host would run: others are not compiled. NULL: all that are made by default. */
-static const char *best_arch(const aule_device_info *device)
+static const char *best_arch(const ExecSuite *suite)
 {
+    const aule_device_info *device = suite->info;
+    if (suite->arch) return suite->arch;
     const char *code = getenv("AULE_OPENCL_CODE");
     if (strcmp(device->backend, "opencl") == 0 && code && strcmp(code, "spirv") == 0)
         return "spirv";
@@ -45,7 +47,7 @@ static aule_module *compile(Run *r, const char *text, size_t length)
 {
     aulec_options o = {.struct_size = sizeof o,
                        .targets = r->suite->info->backend,
-                       .archs = best_arch(r->suite->info),
+                       .archs = best_arch(r->suite),
                        .dtypes = exec_is_tf32(r) ? "f32" : r->dtype,
                        .f32 = exec_is_tf32(r) ? "tf32" : "exact",
                        .widths = exec_widths(r),

@@ -16,6 +16,7 @@ struct ExecSuite {
     const char *name;    /* "cpu", "kernel-ir:x86-64-v3" */
     aule_device *device; /* NULL: interpreted */
     const aule_device_info *info;
+    const char *arch; /* the only one that is compiled for; NULL: as by default */
     const char *scripts;
     uint64_t seed;
     bool is_strict;

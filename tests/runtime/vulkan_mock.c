@@ -75,8 +75,11 @@ VkResult vkEnumerateDeviceExtensionProperties(VkPhysicalDevice device, const cha
 {
     ENTER();
     (void)device, (void)layer;
-    *count = 1;
-    snprintf(extensions->name, sizeof extensions->name, "VK_NV_shader_sm_builtins");
+    static const char *const names[] = {"VK_NV_shader_sm_builtins", "VK_EXT_subgroup_size_control",
+                                        "VK_KHR_cooperative_matrix"};
+    *count = vulkan_mock.most ? 3 : 1;
+    for (uint32_t n = 0; n < *count; n++)
+        snprintf(extensions[n].name, sizeof extensions[n].name, "%s", names[n]);
     return VK_SUCCESS;
 }
 void vkGetPhysicalDeviceProperties2(VkPhysicalDevice device, VkPhysicalDeviceProperties2 *p)
@@ -99,23 +102,60 @@ void vkGetPhysicalDeviceProperties2(VkPhysicalDevice device, VkPhysicalDevicePro
             more->keeps_special = has(MOCK_KEEPS_SPECIAL);
             more->rounds_even = has(MOCK_ROUNDS_EVEN);
         }
-        if (next->type == VK_TYPE_PROPERTIES_11)
-            ((VkPhysicalDeviceVulkan11Properties *)(void *)next)->subgroup = 32;
+        if (next->type == VK_TYPE_PROPERTIES_11) {
+            VkPhysicalDeviceVulkan11Properties *more = (void *)next;
+            more->subgroup = 32;
+            more->subgroup_stages = VK_STAGE_COMPUTE;
+            more->subgroup_operations = VK_SUBGROUP_BASIC | VK_SUBGROUP_VOTE |
+                                        (has(MOCK_SHUFFLE) ? VK_SUBGROUP_SHUFFLE : 0);
+        }
+        if (next->type == VK_TYPE_PROPERTIES_LANES) {
+            VkPhysicalDeviceSubgroupSizeControlProperties *more = (void *)next;
+            more->least = vulkan_mock.least, more->most = vulkan_mock.most;
+            more->stages = VK_STAGE_COMPUTE;
+        }
     }
 }
 void vkGetPhysicalDeviceFeatures2(VkPhysicalDevice device, VkPhysicalDeviceFeatures2 *f)
 {
     (void)device;
-    VkPhysicalDeviceVulkan11Features *f11 = f->next;
-    VkPhysicalDeviceVulkan12Features *f12 = f11->next;
     f->is[VK_HAS_INT64] = has(MOCK_INT64);
     f->is[VK_HAS_INT16] = has(MOCK_INT16);
-    f11->is[VK_HAS_STORAGE_16] = has(MOCK_STORAGE_16);
-    f12->is[VK_HAS_STORAGE_8] = has(MOCK_STORAGE_8);
-    f12->is[VK_HAS_INT8] = has(MOCK_INT8);
-    f12->is[VK_HAS_TIMELINE] = has(MOCK_TIMELINE);
-    f12->is[VK_HAS_BUFFER_ADDRESS] = has(MOCK_BUFFER_ADDRESS);
-    f12->is[VK_HAS_MEMORY_MODEL] = has(MOCK_MEMORY_MODEL);
+    for (VulkanExtra *next = f->next; next; next = next->next) {
+        if (next->type == VK_TYPE_FEATURES_11)
+            ((VkPhysicalDeviceVulkan11Features *)(void *)next)->is[VK_HAS_STORAGE_16] =
+                has(MOCK_STORAGE_16);
+        if (next->type == VK_TYPE_FEATURES_LANES)
+            *(VkPhysicalDeviceSubgroupSizeControlFeatures *)(void *)next =
+                (VkPhysicalDeviceSubgroupSizeControlFeatures){.control = 1,
+                                                              .full = has(MOCK_FULL_SUBGROUPS)};
+        if (next->type == VK_TYPE_FEATURES_MATRIX)
+            *(VkPhysicalDeviceCooperativeMatrixFeatures *)(void *)next =
+                (VkPhysicalDeviceCooperativeMatrixFeatures){.matrices = has(MOCK_MATRICES)};
+        if (next->type != VK_TYPE_FEATURES_12) continue;
+        VkPhysicalDeviceVulkan12Features *f12 = (void *)next;
+        f12->is[VK_HAS_FLOAT_16] = has(MOCK_FLOAT_16);
+        f12->is[VK_HAS_STORAGE_8] = has(MOCK_STORAGE_8);
+        f12->is[VK_HAS_INT8] = has(MOCK_INT8);
+        f12->is[VK_HAS_TIMELINE] = has(MOCK_TIMELINE);
+        f12->is[VK_HAS_BUFFER_ADDRESS] = has(MOCK_BUFFER_ADDRESS);
+        f12->is[VK_HAS_MEMORY_MODEL] = has(MOCK_MEMORY_MODEL);
+    }
+}
+/* One that kernels use, one with sums of f16, one of the work-group. */
+VkResult vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR(VkPhysicalDevice device, uint32_t *count,
+                                                           VkCooperativeMatrixProperties *matrices)
+{
+    enum { OF_WORKGROUP = 2 };
+    ENTER();
+    (void)device;
+    *count = 3;
+    for (uint32_t n = 0; n < 3; n++) {
+        matrices[n].m = matrices[n].n = matrices[n].k = 8 << n;
+        matrices[n].c = matrices[n].result = n == 1 ? VK_MATRIX_F16 : VK_MATRIX_F32;
+        matrices[n].scope = n == 2 ? OF_WORKGROUP : VK_SCOPE_SUBGROUP;
+    }
+    return VK_SUCCESS;
 }
 void vkGetPhysicalDeviceMemoryProperties(VkPhysicalDevice device,
                                          VkPhysicalDeviceMemoryProperties *memory)
@@ -191,13 +231,19 @@ uint64_t vkGetBufferDeviceAddress(VkDevice device, const VkBufferDeviceAddressIn
     (void)device;
     return (uintptr_t)MOCK(MockBuffer, info->buffer)->at;
 }
+static _Alignas(64) char pool[8 << 20];
 VkResult vkAllocateMemory(VkDevice device, const VkMemoryAllocateInfo *info, const void *allocator,
                           VkDeviceMemory *memory)
 {
     ENTER();
     (void)device, (void)allocator;
     if (info->bytes > vulkan_mock.memory_bytes) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
-    void *at = aligned_alloc(64, (info->bytes + 63) / 64 * 64);
+    const uint64_t bytes = (info->bytes + 63) / 64 * 64;
+    if (vulkan_mock.downward && vulkan_mock.taken + bytes > sizeof pool)
+        return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+    if (vulkan_mock.downward) vulkan_mock.taken += bytes;
+    char *at =
+        vulkan_mock.downward ? pool + sizeof pool - vulkan_mock.taken : aligned_alloc(64, bytes);
     memset(at, 0x55, info->bytes);
     *memory = (uintptr_t)at;
     vulkan_mock.memories++;
@@ -206,7 +252,8 @@ VkResult vkAllocateMemory(VkDevice device, const VkMemoryAllocateInfo *info, con
 void vkFreeMemory(VkDevice device, VkDeviceMemory memory, const void *allocator)
 {
     (void)device, (void)allocator;
-    free((void *)(uintptr_t)memory);
+    char *at = (char *)(uintptr_t)memory;
+    if (at < pool || at >= pool + sizeof pool) free(at);
     vulkan_mock.memories--;
 }
 VkResult vkBindBufferMemory(VkDevice device, VkBuffer buffer, VkDeviceMemory memory,

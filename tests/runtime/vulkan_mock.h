@@ -21,7 +21,11 @@ enum {
     MOCK_KEEPS_SPECIAL,
     MOCK_ROUNDS_EVEN,
     MOCK_QUEUE,
-    MOCK_FEATURES
+    MOCK_FEATURES, /* from here on kernels of some kinds alone need them */
+    MOCK_SHUFFLE = MOCK_FEATURES,
+    MOCK_FULL_SUBGROUPS,
+    MOCK_FLOAT_16,
+    MOCK_MATRICES
 };
 
 typedef struct VulkanMock {
@@ -30,11 +34,14 @@ typedef struct VulkanMock {
     bool hidden;                       /* the host does not see the device's memory */
     uint32_t most_blocks, shared_bytes;
     uint32_t driver;       /* its version */
+    uint32_t least, most;  /* lanes that a pipeline may ask for; 0: it may not */
     uint64_t memory_bytes; /* of one allocation at most */
+    bool downward;         /* each allocation ends where the one before it begins */
     int fail_at;           /* this call fails, counted from 1; 0: none */
     const char *fail;      /* or the first of this function */
     int code;              /* with this result */
     /* so far */
+    uint64_t taken;                                   /* bytes of those allocations */
     int calls, dispatches, cached;                    /* pipeline caches that had data */
     const char *failed;                               /* the function that did */
     int instances, opened, buffers, memories, mapped; /* alive */

@@ -308,6 +308,36 @@ static void test_below_the_floor(void **state)
     expect_absent("vulkan:0", "it lacks shaderInt64, shaderInt8");
 }
 
+static void expect_words(const char *words)
+{
+    aule_device *device = NULL;
+    aule_error *error = NULL;
+    assert_int_equal(aule_device_open("vulkan:0", NULL, &device, &error), AULE_OK);
+    assert_string_equal(aule_device_get_info(device)->features, words);
+    aule_device_close(device);
+    expect_nothing_left();
+}
+
+/* Subgroups are promised where a pipeline may ask for their lanes, all of them there, and these can exchange values; matrices where they
+ * are a subgroup's and as kernels use them. */
+static void test_lanes_and_matrices(void **state)
+{
+    (void)state;
+    vulkan_mock_reset();
+    expect_words("vulkan1.2 shared16k shared32k shared48k subgroup32");
+    vulkan_mock.least = 8, vulkan_mock.most = 32;
+    expect_words("vulkan1.2 shared16k shared32k shared48k subgroup32 lanes8 lanes16 lanes32 "
+                 "coopmat8x8x8_f16");
+    static const int lanes_need[] = {MOCK_SHUFFLE, MOCK_FULL_SUBGROUPS};
+    static const int matrices_need[] = {MOCK_FLOAT_16, MOCK_MATRICES};
+    for (uint32_t n = 0; n < 2; n++) {
+        vulkan_mock.lacks = 1u << lanes_need[n];
+        expect_words("vulkan1.2 shared16k shared32k shared48k subgroup32");
+        vulkan_mock.lacks = 1u << matrices_need[n];
+        expect_words("vulkan1.2 shared16k shared32k shared48k subgroup32 lanes8 lanes16 lanes32");
+    }
+}
+
 static void test_little_shared_memory(void **state)
 {
     (void)state;
@@ -332,6 +362,30 @@ static void test_memory_runs_out(void **state)
                  "vkAllocateMemory, 2097152 bytes: VK_ERROR_OUT_OF_DEVICE_MEMORY");
     assert_int_equal(aule_buffer_new(device, 4096, &buffer, &error), AULE_OK); /* it goes on */
     aule_buffer_free(buffer);
+    aule_device_close(device);
+    expect_nothing_left();
+}
+
+/* The buffer that is freed is the one that begins there, and not the one that ends there. */
+static void test_neighbours(void **state)
+{
+    (void)state;
+    vulkan_mock_reset();
+    vulkan_mock.downward = true;
+    aule_device *device = NULL;
+    aule_buffer *high = NULL, *low = NULL;
+    aule_error *error = NULL;
+    char data[4096] = "kept", back[4096] = "";
+    assert_int_equal(aule_device_open("vulkan:0", NULL, &device, &error), AULE_OK);
+    assert_int_equal(aule_buffer_new(device, sizeof data, &high, &error), AULE_OK);
+    assert_int_equal(aule_buffer_new(device, sizeof data, &low, &error), AULE_OK);
+    assert_ptr_equal((char *)aule_buffer_data(low) + sizeof data, aule_buffer_data(high));
+    assert_int_equal(aule_buffer_upload(low, 0, data, sizeof data, &error), AULE_OK);
+    aule_buffer_free(high);
+    if (aule_buffer_download(low, 0, back, sizeof back, &error))
+        fail_msg("%s", aule_error_message(error));
+    assert_memory_equal(data, back, sizeof data);
+    aule_buffer_free(low);
     aule_device_close(device);
     expect_nothing_left();
 }
@@ -416,6 +470,7 @@ static void test_every_call_fails_in_turn(void **state)
             aule_error *error = NULL;
             vulkan_mock_reset();
             vulkan_mock.hidden = hidden;
+            vulkan_mock.least = vulkan_mock.most = 8;
             vulkan_mock.fail_at = n;
             vulkan_mock.code = codes[n % 3];
             open_case(&s);
@@ -425,7 +480,7 @@ static void test_every_call_fails_in_turn(void **state)
             /* Without these it works all the same; and what is given back waits in another way. */
             const bool is_needless =
                 failed && (strcmp(failed, "vkEnumerateDeviceExtensionProperties") == 0 ||
-                           strstr(failed, "PipelineCache") ||
+                           strstr(failed, "CooperativeMatrix") || strstr(failed, "PipelineCache") ||
                            (strcmp(failed, "vkWaitSemaphores") == 0 && !status));
             if (done || is_needless)
                 assert_true(status == AULE_OK && case_is_right(s.c));
@@ -452,8 +507,10 @@ int main(void)
         cmocka_unit_test(test_devices),
         cmocka_unit_test(test_drivers),
         cmocka_unit_test(test_below_the_floor),
+        cmocka_unit_test(test_lanes_and_matrices),
         cmocka_unit_test(test_little_shared_memory),
         cmocka_unit_test(test_memory_runs_out),
+        cmocka_unit_test(test_neighbours),
         cmocka_unit_test(test_lost),
         cmocka_unit_test(test_a_pipeline_that_is_refused),
         cmocka_unit_test(test_callers_queue_and_context),

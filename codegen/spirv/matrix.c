@@ -1,0 +1,149 @@
+/* matrix.c - what the lanes of a subgroup do together: values that they give each other, and matrices whose elements lie as the device
+ * likes (SPV_KHR_cooperative_matrix). A matrix is a variable of the function, and all operations on it are whole. Only for modules whose
+ * loader asks for subgroups of as many lanes as the kernel's executors have. */
+#include "emit.h"
+
+enum { SCOPE_SUBGROUP = 3, ROWS = 0, COLUMNS = 1 /* Cooperative Matrix Layout */ };
+
+/* ---- values of other lanes */
+
+static SpvId exchanged(SpvEmit *e, const AuInstr *in, uint32_t element)
+{
+    SpvModule *m = e->m;
+    const SpvId type = spirv_scalar(m, (AuScalar)in->type.scalar);
+    const SpvId scope = spirv_u32(m, SCOPE_SUBGROUP), of = spirv_operand(e, in, 0, element);
+    if (in->op == AU_K_ANY) {
+        spirv_capability(m, SPV_CAP_GroupNonUniformVote);
+        return spirv_make2(m, SPV_GroupNonUniformAny, type, scope, of);
+    }
+    spirv_capability(m, SPV_CAP_GroupNonUniformShuffle);
+    if (in->op == AU_K_SHUFFLE_XOR)
+        return spirv_make(m, SPV_GroupNonUniformShuffleXor, type,
+                          SPV_WORDS(scope, of, spirv_u32(m, (uint32_t)in->imm)));
+    const SpvId lane = spirv_make2(m, SPV_BitwiseAnd, spirv_scalar(m, AU_I32),
+                                   spirv_operand(e, in, 1, 0), spirv_u32(m, e->k->lanes - 1));
+    return spirv_make(m, SPV_GroupNonUniformShuffle, type, SPV_WORDS(scope, of, lane));
+}
+
+void spirv_exchange(SpvEmit *e, AuVal v)
+{
+    const AuInstr *in = kernel_at(e->k, v);
+    const bool known = in->op == AU_K_SHUFFLE || in->op == AU_K_SHUFFLE_XOR || in->op == AU_K_ANY;
+    if (!known || in->type.scalar == AU_I64) { /* which devices need not exchange */
+        spirv_lacks(e, in);
+        return;
+    }
+    spirv_capability(e->m, SPV_CAP_GroupNonUniform);
+    for (uint32_t n = 0; n < in->type.width; n++) spirv_set(e, v, n, exchanged(e, in, n));
+}
+
+/* ---- matrices */
+
+static SpvId variable(SpvEmit *e, AuMem mem, AuVal index)
+{
+    SpvModule *m = e->m;
+    SpvPlace *place = &e->mems[mem.i];
+    const AuInstr *which = kernel_at(e->k, index);
+    if (!place->split) {
+        const SpvId at = spirv_value(e, index, 0);
+        return spirv_make2(m, SPV_AccessChain, place->pointer, place->base, at);
+    }
+    SpvId *one = &place->elements[which->imm];
+    if (!*one) {
+        *one = spirv_variable(m, place->element);
+        spirv_name(m, *one,
+                   au_format(m->arena, "%s_%u", e->k->mems[mem.i].name, (unsigned)which->imm));
+    }
+    return *one;
+}
+
+static SpvId get(SpvEmit *e, AuMem mem, AuVal index)
+{
+    return spirv_make1(e->m, SPV_Load, e->mems[mem.i].element, variable(e, mem, index));
+}
+
+static void set(SpvEmit *e, AuMem mem, AuVal index, SpvId matrix)
+{
+    const SpvId to = variable(e, mem, index);
+    spirv_do(e->m, SPV_Store, SPV_WORDS(to, matrix));
+}
+
+/* A number as an element of the memory's matrices. */
+static SpvId number(SpvEmit *e, AuMem mem, AuVal v)
+{
+    const SpvId wide = spirv_value(e, v, 0);
+    if (e->k->mems[mem.i].scalar == AU_F32) return wide;
+    return spirv_make1(e->m, SPV_FConvert, spirv_half(e->m), wide);
+}
+
+static void move(SpvEmit *e, const AuInstr *in)
+{
+    SpvModule *m = e->m;
+    const bool load = in->op == AU_K_MATRIX_LOAD;
+    const AuMem matrix = load ? in->mem : in->also[0], other = load ? in->also[0] : in->mem;
+    const AuVal which = kernel_operand(e->k, in, load ? 0 : 1);
+    const AuVal index = kernel_operand(e->k, in, load ? 1 : 0);
+    const SpvId layout = spirv_u32(m, in->imm ? COLUMNS : ROWS);
+    const SpvId stride = spirv_operand(e, in, 2, 0);
+    SpvId at;
+    uint32_t kind[2];
+    const uint32_t words = spirv_element(e, other, index, &at, kind);
+    if (load) {
+        const uint32_t operands[] = {at, layout, stride, kind[0], kind[1]};
+        set(e, matrix, which,
+            spirv_make(m, SPV_CooperativeMatrixLoadKHR, e->mems[matrix.i].element, operands,
+                       3 + words));
+        return;
+    }
+    const uint32_t operands[] = {at, get(e, matrix, which), layout, stride, kind[0], kind[1]};
+    spirv_do(m, SPV_CooperativeMatrixStoreKHR, operands, 4 + words);
+}
+
+static SpvId result(SpvEmit *e, const AuInstr *in)
+{
+    SpvModule *m = e->m;
+    const SpvId type = e->mems[in->mem.i].element;
+    const AuVal a = kernel_operand(e->k, in, 1);
+    if (in->op == AU_K_MATRIX_FILL) {
+        const SpvId all = number(e, in->mem, a);
+        return spirv_make1(m, SPV_CompositeConstruct, type, all);
+    }
+    const SpvId x = get(e, in->also[0], a);
+    if (in->op == AU_K_MATRIX_CVT) return spirv_make1(m, SPV_FConvert, type, x);
+    const AuVal b = kernel_operand(e->k, in, 2);
+    if (in->op == AU_K_MATRIX_SCALE)
+        return spirv_make2(m, SPV_MatrixTimesScalar, type, x, number(e, in->mem, b));
+    const SpvId y = get(e, in->also[1], b);
+    if (in->op == AU_K_MATRIX_MUL) {
+        const SpvId c = get(e, in->mem, kernel_operand(e->k, in, 0));
+        return spirv_make(m, SPV_CooperativeMatrixMulAddKHR, type, SPV_WORDS(x, y, c));
+    }
+    const uint32_t op = in->imm == AU_K_ADD   ? SPV_FAdd
+                        : in->imm == AU_K_SUB ? SPV_FSub
+                        : in->imm == AU_K_MUL ? SPV_FMul
+                                              : SPV_FDiv;
+    const SpvId all = spirv_make2(m, op, type, x, y);
+    spirv_exact(m, all);
+    return all;
+}
+
+/* The device has matrices of these elements. */
+static bool has_type(SpvEmit *e, const AuInstr *in, AuMem mem)
+{
+    const AuMemory *memory = &e->k->mems[mem.i];
+    if (memory->space != AU_MATRIX || e->mems[mem.i].element) return true;
+    au_error(e->diags, AU_E0620, in->span, "kernel %s uses matrices of %s, which %s does not have",
+             e->k->name, kernel_scalar_name(memory->scalar), e->flavour->name);
+    e->good = false;
+    return false;
+}
+
+void spirv_matrix(SpvEmit *e, const AuInstr *in)
+{
+    if (!has_type(e, in, in->mem) || !has_type(e, in, in->also[0]) || !has_type(e, in, in->also[1]))
+        return;
+    if (in->op == AU_K_MATRIX_LOAD || in->op == AU_K_MATRIX_STORE)
+        move(e, in);
+    else
+        set(e, in->mem, kernel_operand(e->k, in, 0), result(e, in));
+}

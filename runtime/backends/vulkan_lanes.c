@@ -1,0 +1,72 @@
+/* vulkan_lanes.c - subgroups: how many lanes a pipeline may ask for, and matrices that a subgroup multiplies. Variants ask for them by words:
+ * `lanes8` is a subgroup of 8 whose lanes exchange values, all of them there; `coopmat8x8x8_f16` a matrix of f16 with sums of f32. */
+#include "vulkan.h"
+
+#include <stdlib.h>
+
+static void find_lanes(const AuVulkan *vk, VkPhysicalDevice device, VulkanFacts *facts)
+{
+    enum { NEEDED = VK_SUBGROUP_BASIC | VK_SUBGROUP_VOTE | VK_SUBGROUP_SHUFFLE };
+    VkPhysicalDeviceSubgroupSizeControlProperties size = {.type = VK_TYPE_PROPERTIES_LANES};
+    VkPhysicalDeviceSubgroupSizeControlFeatures has = {.type = VK_TYPE_FEATURES_LANES};
+    VkPhysicalDeviceProperties2 of = {.type = VK_TYPE_PROPERTIES, .next = &size};
+    VkPhysicalDeviceFeatures2 features = {.type = VK_TYPE_FEATURES, .next = &has};
+    vk->vkGetPhysicalDeviceProperties2(device, &of);
+    vk->vkGetPhysicalDeviceFeatures2(device, &features);
+    const bool asks = has.control && has.full && size.stages & VK_STAGE_COMPUTE;
+    const bool exchanges = facts->of_11.subgroup_stages & VK_STAGE_COMPUTE &&
+                           (facts->of_11.subgroup_operations & NEEDED) == NEEDED;
+    if (!asks || !exchanges || size.least > size.most) return;
+    facts->lanes_least = size.least;
+    facts->lanes_most = size.most;
+}
+
+static bool is_ours(const VkCooperativeMatrixProperties *x)
+{
+    return x->scope == VK_SCOPE_SUBGROUP && x->a == VK_MATRIX_F16 && x->b == VK_MATRIX_F16 &&
+           x->c == VK_MATRIX_F32 && x->result == VK_MATRIX_F32 && !x->saturates;
+}
+
+static void find_matrices(const AuVulkan *vk, VkPhysicalDevice device, VulkanFacts *facts)
+{
+    enum { MOST = 64 };
+    VkPhysicalDeviceCooperativeMatrixFeatures has = {.type = VK_TYPE_FEATURES_MATRIX};
+    VkPhysicalDeviceFeatures2 features = {.type = VK_TYPE_FEATURES, .next = &has};
+    VkCooperativeMatrixProperties all[MOST] = {{0}};
+    uint32_t count = MOST;
+    vk->vkGetPhysicalDeviceFeatures2(device, &features);
+    if (!has.matrices || !facts->has_12.is[VK_HAS_FLOAT_16] ||
+        !vk->vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR)
+        return;
+    for (uint32_t n = 0; n < MOST; n++) all[n].type = VK_TYPE_MATRIX;
+    if (vk->vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR(device, &count, all) < 0) return;
+    for (uint32_t n = 0; n < count && facts->matrix_count < VULKAN_MATRICES; n++)
+        if (is_ours(&all[n]))
+            facts->matrices[facts->matrix_count++] = (VulkanMatrix){all[n].m, all[n].n, all[n].k};
+}
+
+void rt_vulkan_lanes(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice device, VulkanFacts *facts)
+{
+    if (rt_vulkan_has_extension(vk, heap, device, VULKAN_LANES_EXTENSION))
+        find_lanes(vk, device, facts);
+    if (facts->lanes_most && rt_vulkan_has_extension(vk, heap, device, VULKAN_MATRIX_EXTENSION))
+        find_matrices(vk, device, facts);
+}
+
+void rt_vulkan_lanes_words(const VulkanFacts *facts, AuText *words)
+{
+    for (uint32_t lanes = facts->lanes_least; lanes && lanes <= facts->lanes_most; lanes *= 2)
+        rt_text_add(words, " lanes%u", lanes);
+    for (uint32_t n = 0; n < facts->matrix_count; n++)
+        rt_text_add(words, " coopmat%ux%ux%u_f16", facts->matrices[n].m, facts->matrices[n].n,
+                    facts->matrices[n].k);
+}
+
+uint32_t rt_vulkan_asked_lanes(const aule_variant_v1 *variant)
+{
+    static const char word[] = "lanes";
+    for (const char *at = variant->features; at && *at; at += strcspn(at, " "), at += *at == ' ')
+        if (strncmp(at, word, sizeof word - 1) == 0)
+            return (uint32_t)strtoul(at + sizeof word - 1, NULL, 10);
+    return 0;
+}
