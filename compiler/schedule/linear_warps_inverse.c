@@ -3,10 +3,10 @@
  *     M = (1 - a)^-1      a_ij = -erase_i (K K')_ij kept between, where j < i
  *
  * two numbers an element, into the workspace (with decays a channel it is a part of the forward, and stays in shared memory). No state is
- * needed for it, so chunks do not wait for each other: a block goes over some of a
- * sequence's, one in PARTS. Blocks of 16 rows on the diagonal are inverted in f32, a row after the other, a column a lane, each by the warp
- * that has made its rows of a; then each warp solves for 16 columns of M, block after block, without waiting for others. a and the inverted blocks are two
- * numbers an element where they meet as operands. */
+ * needed for it, so chunks do not wait for each other: a block goes over some of a sequence's, one in PARTS. Blocks of 16 rows on the
+ * diagonal are inverted in f32, a row after the other, a column a lane, each by the warp that has made its rows of a; then each warp solves
+ * for 16 columns of M, block after block, without waiting for others. a and the inverted blocks are two numbers an element where they meet
+ * as operands. */
 #include "linear_warps.h"
 
 enum { PARTS = 16 };
