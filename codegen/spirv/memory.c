@@ -125,9 +125,14 @@ static SpvId storable(SpvEmit *e, const Access *a, SpvId v)
 
 static uint32_t together(uint32_t width) { return width < 4 ? width : 4; }
 
-static SpvId vector_of(SpvModule *m, SpvId element, uint32_t width)
+/* Elements of a vector are taken out and put in, which narrow ones in memory alone would not allow. */
+static SpvId vector_of(SpvEmit *e, const Access *a, uint32_t width)
 {
-    return width == 1 ? element : spirv_type(m, SPV_TypeVector, SPV_WORDS(element, width));
+    const uint32_t bytes = kernel_scalar_bytes(a->memory->scalar);
+    if (width == 1) return a->place->element;
+    if (bytes == 2) spirv_capability(e->m, SPV_CAP_Int16);
+    if (bytes == 1) spirv_capability(e->m, SPV_CAP_Int8);
+    return spirv_type(e->m, SPV_TypeVector, SPV_WORDS(a->place->element, width));
 }
 
 uint32_t spirv_element(SpvEmit *e, AuMem mem, AuVal index, SpvId *at, uint32_t operands[2])
@@ -188,7 +193,7 @@ static void load_all(SpvEmit *e, const Access *a, SpvId *values)
     if (a->memory->space == AU_GLOBAL) {
         const SpvId address = far_address(e, a);
         const uint32_t count = together(a->width);
-        const SpvId type = vector_of(m, a->place->element, count);
+        const SpvId type = vector_of(e, a, count);
         for (uint32_t n = 0; n < a->width; n += count) {
             const SpvId at = far_pointer(e, a, address, n, type);
             const SpvId v =
@@ -240,7 +245,7 @@ static void store_far(SpvEmit *e, const Access *a, const SpvId *values)
     SpvModule *m = e->m;
     const SpvId address = far_address(e, a);
     const uint32_t count = together(a->width);
-    const SpvId type = vector_of(m, a->place->element, count);
+    const SpvId type = vector_of(e, a, count);
     for (uint32_t n = 0; n < a->width; n += count) {
         const SpvId at = far_pointer(e, a, address, n, type);
         const SpvId v =

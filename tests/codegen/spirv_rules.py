@@ -135,6 +135,8 @@ def shader_faults(instructions):
                 needed.add(INT16 if bits == 16 else INT8)
         if op == 21 and words[1] == 64:
             needed.add(INT64)
+        if op == 23 and ints.get(words[1], 32) in (8, 16):
+            needed.add(INT16 if ints[words[1]] == 16 else INT8)
         if op == 224:  # ControlBarrier
             scopes = constants[words[0]], constants[words[1]]
             if scopes != (2, 2) and not (scopes == (3, 3) and SUBGROUPS in capabilities):
@@ -226,6 +228,7 @@ def self_test():
         "may be contracted": ins(22, 4, 32) + ins(129, 4, 5, 6, 7),
         "capability 11 is needed": ins(21, 8, 64, 0),
         "capability 22 is needed": ins(21, 8, 16, 0) + ins(32, 9, WORKGROUP, 8),
+        "capability 22 is needed and": ins(21, 8, 16, 0) + ins(23, 9, 8, 4),
         "others need not see": ins(21, 1, 32, 0) + ins(32, 9, WORKGROUP, 1) + ins(59, 9, 10, WORKGROUP) + ins(61, 1, 11, 10),
         "says no alignment": ins(21, 1, 32, 0) + ins(32, 9, FAR, 1) + ins(120, 9, 10, 12) + ins(62, 10, 11),
         "execution mode 4462": ins(15, 5, 1, 0) + ins(16, 1, 17, 1, 1, 1) + ins(16, 1, 4461, 32),

@@ -159,11 +159,12 @@ static const ExecCase core_cases[] = {
 };
 // clang-format on
 
-/* Rungs whose kernels differ from another's in numbers of registers alone: every third case, but for `all`. */
+/* Rungs whose programs differ from another's in numbers of registers alone: every third case, but for `all`. */
 static bool is_alike(const char *rung)
 {
-    static const char *const alike[] = {":x86-64-v3", ":aarch64", ":generic", "tiled-ir:sm_7",
-                                        "passed-ir:sm_7"};
+    static const char *const alike[] = {":x86-64-v3",    ":aarch64",        ":generic",
+                                        "tiled-ir:sm_7", "passed-ir:sm_7",  "kernel-ir:sm_75",
+                                        "tiled-ir:x86",  "kernel-ir:sm_90", "-amx"};
     for (size_t n = 0; n < sizeof alike / sizeof *alike; n++)
         if (strstr(rung, alike[n])) return true;
     return false;
@@ -225,7 +226,8 @@ static const char *of_group(const void *of, unsigned n, unsigned turn)
     const Rung *r = of;
     const bool slow = cases[n].how && strstr(cases[n].how, "slow");
     if (turn || !wants(r->only, r->name, &cases[n])) return NULL;
-    return !r->quick || (!slow && n % 8 == r->number) ? dtypes[1 + (n + r->number) % 2] : NULL;
+    if (r->quick ? slow || n % 8 != r->number : !r->all && r->number && n % 2) return NULL;
+    return dtypes[1 + (n + r->number) % 2];
 }
 
 static const char *of_wide(const void *of, unsigned n, unsigned turn)
