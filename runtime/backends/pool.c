@@ -18,13 +18,16 @@ typedef struct Job {
     uint64_t total, chunk;
     _Atomic uint64_t next; /* first block that nobody has claimed */
     atomic_uint workers;   /* threads of the pool inside; changed under the lock */
+    uint32_t most;         /* of them: as many as work together, less a caller that takes part */
     struct Job *link;
 } Job;
 
 struct AuPool {
     AuHeap memory;
-    pid_t process;      /* threads do not survive a fork */
-    atomic_uint wanted; /* workers, callers not counted */
+    pid_t process;     /* threads do not survive a fork */
+    uint32_t together; /* threads that work on one grid, its caller counted where it takes part */
+    atomic_uint
+        wanted; /* workers: one less than that, until a kernel comes that callers have no stack for */
     uint32_t running;
     uint32_t stack_bytes;
     pthread_t *threads;
@@ -110,7 +113,8 @@ static void run_job(Job *job)
 static Job *open_job(AuPool *pool) /* under the lock */
 {
     Job *job = pool->jobs;
-    while (job && atomic_load_explicit(&job->next, memory_order_relaxed) >= job->total)
+    while (job && (atomic_load_explicit(&job->next, memory_order_relaxed) >= job->total ||
+                   atomic_load_explicit(&job->workers, memory_order_relaxed) >= job->most))
         job = job->link;
     return job;
 }
@@ -200,8 +204,9 @@ AuPool *rt_pool_new(AuHeap memory, uint32_t threads)
     if (threads > 1024) threads = 1024;
     pool->memory = memory;
     pool->process = getpid();
+    pool->together = threads;
     atomic_init(&pool->wanted, threads - 1);
-    /* Room for one where none is wanted, for kernels whose caller cannot take part. */
+    /* Room for one more, for kernels whose caller cannot take part. */
     pool->threads = rt_alloc_array(memory, threads, sizeof *pool->threads);
     if (!pool->threads) {
         rt_free(pool);
@@ -228,7 +233,7 @@ void rt_pool_free(AuPool *pool)
     rt_free(pool);
 }
 
-uint32_t rt_pool_threads(const AuPool *pool) { return pool->wanted + 1; }
+uint32_t rt_pool_threads(const AuPool *pool) { return pool->together; }
 
 bool rt_pool_reserve(AuPool *pool, uint32_t stack_bytes)
 {
@@ -238,7 +243,7 @@ bool rt_pool_reserve(AuPool *pool, uint32_t stack_bytes)
                           ? UINT32_MAX
                           : (stack_bytes + STACK_MARGIN + 4095) / 4096 * 4096;
     if (needed < LEAST_STACK) needed = LEAST_STACK;
-    if (stack_bytes > AU_CALLER_STACK && pool->wanted == 0) pool->wanted = 1;
+    if (stack_bytes > AU_CALLER_STACK) pool->wanted = pool->together;
     bool fine = true;
     if (needed > pool->stack_bytes || pool->running < pool->wanted) {
         stop_workers(pool);
@@ -283,11 +288,12 @@ void rt_pool_run(AuPool *pool, aule_cpu_kernel kernel, const uint64_t *slots,
 {
     Job job = {.kernel = kernel, .slots = slots, .grid = {grid[0], grid[1], grid[2]}};
     job.total = (uint64_t)grid[0] * grid[1] * grid[2];
-    uint64_t shares = job.total / ((uint64_t)(pool->wanted + 1) * 16);
+    uint64_t shares = job.total / ((uint64_t)pool->together * 16);
     job.chunk = shares > 0 ? shares : 1;
     bool caller = stack_bytes <= AU_CALLER_STACK;
     bool forked = pool->process != getpid();
-    if (forked || (caller && (job.total == 1 || pool->wanted == 0))) {
+    job.most = pool->together - caller;
+    if (forked || (caller && (job.total == 1 || job.most == 0))) {
         uint64_t mode = enter_float_mode();
         run_blocks(&job, 0, job.total);
         leave_float_mode(mode);

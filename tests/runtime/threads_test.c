@@ -94,6 +94,42 @@ static void test_blocks_run_once(void **state)
     }
 }
 
+typedef struct Meeting {
+    atomic_uint inside, most; /* blocks that run at a time */
+    uint32_t expected;
+} Meeting;
+
+/* Waits, a minute at most, for as many blocks as are expected to be inside together. */
+static void meet(const uint64_t *slots, uint32_t x, uint32_t y, uint32_t z)
+{
+    Meeting *m = (Meeting *)(uintptr_t)slots[0];
+    const uint32_t now = atomic_fetch_add(&m->inside, 1) + 1;
+    uint32_t most = atomic_load(&m->most);
+    (void)x, (void)y, (void)z;
+    while (most < now && !atomic_compare_exchange_weak(&m->most, &most, now)) continue;
+    for (int turn = 0; turn < 60000 && atomic_load(&m->most) < m->expected; turn++) usleep(1000);
+    atomic_fetch_sub(&m->inside, 1);
+}
+
+/* Whether the caller can take part or not: as many work as were asked for. */
+static void test_all_threads_work(void **state)
+{
+    (void)state;
+    for (uint32_t threads = 1; threads <= 4; threads++) {
+        AuPool *pool = rt_pool_new(rt_memory(NULL), threads);
+        for (uint32_t deep = 0; deep < 3; deep++) { /* stacks stay deep once they are */
+            const uint32_t stack = deep == 1 ? 4 << 20 : 0;
+            Meeting m = {.expected = threads};
+            const uint64_t slots[] = {(uint64_t)(uintptr_t)&m};
+            assert_true(rt_pool_reserve(pool, stack));
+            rt_pool_run(pool, meet, slots, (uint32_t[]){threads * 3, 1, 1}, stack);
+            assert_int_equal(m.most, threads);
+        }
+        assert_int_equal(rt_pool_threads(pool), threads);
+        rt_pool_free(pool);
+    }
+}
+
 static void use_stack(const uint64_t *slots, uint32_t x, uint32_t y, uint32_t z)
 {
     volatile char deep[3 << 20];
@@ -170,11 +206,9 @@ static void test_fork(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_concurrent_calls),
-        cmocka_unit_test(test_blocks_run_once),
-        cmocka_unit_test(test_float_mode),
-        cmocka_unit_test(test_deep_stacks),
-        cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_concurrent_calls), cmocka_unit_test(test_blocks_run_once),
+        cmocka_unit_test(test_all_threads_work), cmocka_unit_test(test_float_mode),
+        cmocka_unit_test(test_deep_stacks),      cmocka_unit_test(test_fork),
     };
     return cmocka_run_group_tests(tests, fixture_open, fixture_close);
 }
