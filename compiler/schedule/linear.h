@@ -39,6 +39,9 @@ int32_t lin_strip(const AuProblem *p, int32_t vectors, int32_t most);
 /* "f32[q:32, d:64]" as memory of the block: before the role where its executors share it. */
 void lin_memory(Linear *l, const char *name, const char *type);
 void lin_role(Linear *l);
+/* " pad 0" and " clip" of a strip of columns of what has all of them; "" where strips make them up exactly, which no mask costs then. */
+const char *lin_padded(const Linear *l);
+const char *lin_clipped(const Linear *l);
 /* How many there are, as text; packed ones, or one a batch. */
 const char *lin_sequences(Linear *l);
 void lin_sequences_argument(Linear *l); /* cu_seqlens */

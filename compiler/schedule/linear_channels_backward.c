@@ -155,10 +155,11 @@ static void states_of_chunks(Linear *l)
     tile_load(t, "state", "state_in[n, h, :, vb * %d +: %d] pad 0", l->columns, l->columns);
     lin_chunks(l);
     lin_back_chunk(l);
-    tile_store(t, "state -> states[b, h, at, :, vb * %d +: %d] clip", l->columns, l->columns);
+    tile_store(t, "state -> states[b, h, at, :, vb * %d +: %d]%s", l->columns, l->columns,
+               lin_clipped(l));
     load_rows(l, false);
     until_end(l);
-    tile_load(t, "written", "V[:, vb * %d +: %d] pad 0", l->columns, l->columns);
+    tile_load(t, "written", "V[:, vb * %d +: %d]%s", l->columns, l->columns, lin_padded(l));
     if (is_weighed(l)) tile_set(t, "written", "written * strength_rows");
     tile_set(t, "state", "state * whole");
     tile_product(t, "state", l->x.atom, TILE_ADD, "Left", "written");
@@ -251,13 +252,13 @@ static void state_back(Linear *l)
     const int32_t W = l->columns;
     tile_set(t, "passed", "fill(passed, 0.0)");
     tile_for_range(t, "vb", "0", strips(l));
-    tile_load(t, "change_of_state", "Dstate[:, vb * %d +: %d] pad 0", W, W);
-    tile_load(t, "rows", "D[:, vb * %d +: %d] as [q, e] pad 0", W, W);
-    tile_load(t, "state", "states[b, h, at, :, vb * %d +: %d] pad 0", W, W);
+    tile_load(t, "change_of_state", "Dstate[:, vb * %d +: %d]%s", W, W, lin_padded(l));
+    tile_load(t, "rows", "D[:, vb * %d +: %d] as [q, e]%s", W, W, lin_padded(l));
+    tile_load(t, "state", "states[b, h, at, :, vb * %d +: %d]%s", W, W, lin_padded(l));
     tile_set(t, "change_of_state", "change_of_state * whole");
     tile_set(t, "passed", "passed + reduce_sum(state * change_of_state, e)");
     tile_product(t, "change_of_state", l->x.atom, TILE_ADD, "Read as [q, d]", "rows");
-    tile_store(t, "change_of_state -> Dstate[:, vb * %d +: %d] clip", W, W);
+    tile_store(t, "change_of_state -> Dstate[:, vb * %d +: %d]%s", W, W, lin_clipped(l));
     tile_end(t);
     tile_store(t, "passed -> Passed");
 }

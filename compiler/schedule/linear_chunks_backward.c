@@ -123,8 +123,8 @@ static void load_rows(Linear *l, bool all)
 static void load_written(Linear *l)
 {
     AuTileBuild *t = l->x.t;
-    tile_load(t, "written", "%s[:, vb * %d +: %d] pad 0", lin_is_fed(l) ? "Written" : "V",
-              l->columns, l->columns);
+    tile_load(t, "written", "%s[:, vb * %d +: %d]%s", lin_is_fed(l) ? "Written" : "V", l->columns,
+              l->columns, lin_padded(l));
     if (is_weighed(l)) tile_set(t, "written", "written * strength_rows");
 }
 
@@ -141,7 +141,8 @@ static void states_of_chunks(Linear *l)
     if (l->has_norm) tile_load(t, "sum_state", "sum_in[n, h, :]");
     lin_chunks(l);
     lin_back_chunk(l);
-    tile_store(t, "state -> states[b, h, at, :, vb * %d +: %d] clip", l->columns, l->columns);
+    tile_store(t, "state -> states[b, h, at, :, vb * %d +: %d]%s", l->columns, l->columns,
+               lin_clipped(l));
     load_rows(l, false);
     lin_kept(l, lin_is_fed(l));
     lin_is_fed(l) ? lin_fed_back_forwards(l) : load_written(l);
@@ -170,12 +171,13 @@ static void output(Linear *l)
     tile_store(t, "score -> A");
     lin_meet(l);
     tile_for_range(t, "vb", "0", strips(l));
-    tile_load(t, "state", "states[b, h, at, :, vb * %d +: %d] pad 0", l->columns, l->columns);
+    tile_load(t, "state", "states[b, h, at, :, vb * %d +: %d]%s", l->columns, l->columns,
+              lin_padded(l));
     load_written(l);
     tile_product(t, "acc", l->x.atom, TILE_START, "Q as [q, d]", "state");
     if (lin_decays(l)) tile_set(t, "acc", "acc * since_rows");
     tile_product(t, "acc", l->x.atom, TILE_ADD, "A", "written");
-    tile_store(t, "acc -> O[:, vb * %d +: %d] as [q, e] clip", l->columns, l->columns);
+    tile_store(t, "acc -> O[:, vb * %d +: %d] as [q, e]%s", l->columns, l->columns, lin_clipped(l));
     tile_end(t);
     if (!l->has_norm) return;
     tile_set(t, "of_sums", "zeros + sum_state");
@@ -259,17 +261,17 @@ static void state_back(Linear *l)
     const int32_t W = l->columns;
     if (lin_decays(l)) tile_set(t, "passed", "0.0");
     tile_for_range(t, "vb", "0", strips(l));
-    tile_load(t, "change_of_state", "Dstate[:, vb * %d +: %d] pad 0", W, W);
-    tile_load(t, "rows", "D[:, vb * %d +: %d] as [q, e] pad 0", W, W);
+    tile_load(t, "change_of_state", "Dstate[:, vb * %d +: %d]%s", W, W, lin_padded(l));
+    tile_load(t, "rows", "D[:, vb * %d +: %d] as [q, e]%s", W, W, lin_padded(l));
     if (lin_decays(l)) {
-        tile_load(t, "state", "states[b, h, at, :, vb * %d +: %d] pad 0", W, W);
+        tile_load(t, "state", "states[b, h, at, :, vb * %d +: %d]%s", W, W, lin_padded(l));
         tile_set(t, "change_of_state", "change_of_state * whole");
         tile_set(t, "passed", "passed + reduce_sum(state * change_of_state, d, e)");
         tile_set(t, "rows", "rows * since_rows");
     }
     tile_product(t, "change_of_state", l->x.atom, TILE_ADD, "Q as [q, d]", "rows");
     if (lin_is_fed(l)) lin_fed_back_state(l);
-    tile_store(t, "change_of_state -> Dstate[:, vb * %d +: %d] clip", W, W);
+    tile_store(t, "change_of_state -> Dstate[:, vb * %d +: %d]%s", W, W, lin_clipped(l));
     tile_end(t);
     if (!l->has_norm) return;
     if (lin_decays(l)) {

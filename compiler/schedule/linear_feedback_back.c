@@ -53,9 +53,10 @@ void lin_fed_back_written(Linear *l)
     lin_fed_keys(l);
     tile_load(t, "erased", "E");
     begin_strips(l);
-    tile_load(t, "state", "states[b, h, at, :, vb * %d +: %d] pad 0", l->columns, l->columns);
+    tile_load(t, "state", "states[b, h, at, :, vb * %d +: %d]%s", l->columns, l->columns,
+              lin_padded(l));
     lin_fed(l, "written");
-    tile_store(t, "written -> Written[:, vb * %d +: %d] clip", l->columns, l->columns);
+    tile_store(t, "written -> Written[:, vb * %d +: %d]%s", l->columns, l->columns, lin_clipped(l));
     tile_end(t);
 }
 
@@ -68,10 +69,10 @@ void lin_fed_back_solve(Linear *l)
     tile_for_range(t, "turn", "0", tile_text(t, "%d", l->chunk));
     tile_set(t, "writer", "%d - turn", l->chunk - 1);
     tile_load(t, "line", "F[:, writer] as [q]"); /* 0 up to the writer's own */
-    tile_load(t, "solved", "Y[:, vb * %d +: %d] as [q, e] pad 0", W, W);
-    tile_load(t, "fed_row", "Y[writer, vb * %d +: %d] pad 0", W, W);
+    tile_load(t, "solved", "Y[:, vb * %d +: %d] as [q, e]%s", W, W, lin_padded(l));
+    tile_load(t, "fed_row", "Y[writer, vb * %d +: %d]%s", W, W, lin_padded(l));
     tile_set(t, "fed_row", "fed_row - reduce_sum(line * erase_rows * solved, q)");
-    tile_store(t, "fed_row -> Y[writer, vb * %d +: %d] clip", W, W);
+    tile_store(t, "fed_row -> Y[writer, vb * %d +: %d]%s", W, W, lin_clipped(l));
     tile_end(t);
     tile_end(t);
     tile_load(t, "dx_V", "Y");
@@ -105,7 +106,7 @@ void lin_fed_back_pairs(Linear *l)
 void lin_fed_back_state(Linear *l)
 {
     AuTileBuild *t = l->x.t;
-    tile_load(t, "rows", "Y[:, vb * %d +: %d] as [q, e] pad 0", l->columns, l->columns);
+    tile_load(t, "rows", "Y[:, vb * %d +: %d] as [q, e]%s", l->columns, l->columns, lin_padded(l));
     tile_set(t, "rows", "-rows * (erase_rows%s)",
              l->n->decay == AU_DECAY_NONE ? "" : " * since_rows");
     tile_product(t, "change_of_state", l->x.atom, TILE_ADD, "K as [q, d]", "rows");

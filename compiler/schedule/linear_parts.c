@@ -65,6 +65,9 @@ static void state_arguments(Linear *l)
     }
 }
 
+const char *lin_padded(const Linear *l) { return l->x.p->e % l->columns ? " pad 0" : ""; }
+const char *lin_clipped(const Linear *l) { return l->x.p->e % l->columns ? " clip" : ""; }
+
 const char *lin_sequences(Linear *l) { return states(l); }
 
 void lin_sequences_argument(Linear *l)
