@@ -298,6 +298,7 @@ static AuVal value_of(AuLower *l, const AuTileExpr *e, const AuPoint *p)
     case TILE_X_FILL: return lower_as(l, lower_eval(l, e->args.at[1], p), AU_F32);
     case TILE_X_REDUCE_MAX:
     case TILE_X_REDUCE_MAXNAN:
+    case TILE_X_REDUCE_TOP:
     case TILE_X_REDUCE_SUM:
     case TILE_X_ROWMAX:
     case TILE_X_ROWSUM: return reduction(l, e, p);

@@ -10,7 +10,16 @@
 static AuKOp operation_of(const AuTileExpr *reduction)
 {
     if (!tile_is_max(reduction)) return AU_K_ADD;
-    return reduction->op == TILE_X_REDUCE_MAXNAN ? AU_K_MAXNAN : AU_K_MAX;
+    return reduction->op == TILE_X_REDUCE_MAX || reduction->op == TILE_X_ROWMAX ? AU_K_MAX
+                                                                                : AU_K_MAXNAN;
+}
+
+/* The larger one of two numbers as integers. */
+static AuVal upper_bits(AuKernel *k, AuVal a, AuVal b)
+{
+    const AuVal bits =
+        kernel_op2(k, AU_K_MAX, kernel_bitcast(k, a, AU_I32), kernel_bitcast(k, b, AU_I32));
+    return kernel_bitcast(k, bits, AU_F32);
 }
 
 static AuVal accumulate(AuLower *l, const Item *item, AuVal value, const AuPoint *p)
@@ -22,7 +31,9 @@ static AuVal accumulate(AuLower *l, const Item *item, AuVal value, const AuPoint
     /* A sum of products rounds as a product of matrices does, so that what is equal cancels. */
     const AuInstr *in = kernel_at(k, value);
     AuVal after;
-    if (!tile_is_max(item->reduction) && in->op == AU_K_MUL) {
+    if (item->reduction->op == TILE_X_REDUCE_TOP)
+        after = upper_bits(k, before, value);
+    else if (!tile_is_max(item->reduction) && in->op == AU_K_MUL) {
         const AuVal a = kernel_operand(k, in, 0), b = kernel_operand(k, in, 1);
         after = kernel_op3(k, AU_K_FMA, a, b, before);
     } else
@@ -78,6 +89,12 @@ static void group_point(AuLower *l, const AuPoint *p, void *user)
             lower_store_point(l, g->items.at[n], g->values[n], p);
 }
 
+/* Less than all there is. */
+static double start_of(const AuTileExpr *reduction)
+{
+    return tile_is_max(reduction) && reduction->op != TILE_X_REDUCE_TOP ? -(double)INFINITY : 0;
+}
+
 static void start_reductions(AuLower *l, const Group *g)
 {
     const AuVal none = {0};
@@ -89,8 +106,7 @@ static void start_reductions(AuLower *l, const Group *g)
             lower_array(l, tile_is_max(item->reduction) ? "row_max" : "row_sum", AU_F32, count);
         for (uint32_t r = 0; r < count; r++)
             kernel_store(l->k, item->mem, kernel_i32(l->k, (int32_t)r),
-                         kernel_f32(l->k, tile_is_max(item->reduction) ? -(double)INFINITY : 0),
-                         none);
+                         kernel_f32(l->k, start_of(item->reduction)), none);
         know(l, (AuKnown){
                     .reduction = item->reduction, .mem = item->mem, .type = item->reduction->type});
     }

@@ -288,6 +288,8 @@ enum { LOWER_IN_PARTS = 1 }; /* `integer` of a reduction: its lanes do not excha
 void lower_part(AuLower *l, const AuTileStmt *s);
 void lower_join(AuLower *l, const AuTileStmt *s);
 AuTileExpr *lower_in_parts(AuLower *l, AuTileExpr *e);
+/* of `reduce_top(x) * c + y < z`, c > 0, for a vote: some lane of a row has it false where the row has */
+AuTileExpr *lower_asked_in_parts(AuLower *l, AuTileExpr *e);
 /* Reduces each register over the warps of the executor whose numbers differ in [bits], through shared memory. */
 void lower_join_warps(AuLower *l, AuMem mem, uint32_t registers, uint32_t bits, AuKOp op);
 

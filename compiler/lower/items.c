@@ -105,12 +105,12 @@ static bool same_expr(const AuTileExpr *a, const AuTileExpr *b)
     return same;
 }
 
-/* The same reduction of what has not changed since, or NULL. */
-static AuTileExpr *known_reduction(const Run *run, const AuTileExpr *e)
+/* The same reduction of what has not changed since, or NULL. A branch knows what is before it; behind it nobody knows what it made. */
+static AuTileExpr *known_reduction(const Run *run, const AuTileExpr *e, const AuTileStmt *branch)
 {
     for (uint32_t n = run->count; n-- > 0;) {
         const Item *item = &run->items[n];
-        if (item->reduction &&
+        if (item->reduction && (!item->branch || item->branch == branch) &&
             (item->reduction == e ||
              (item->reduction->type->count == e->type->count && same_expr(item->reduction, e))))
             return item->reduction;
@@ -121,22 +121,23 @@ static AuTileExpr *known_reduction(const Run *run, const AuTileExpr *e)
 
 /* The result of a reduction: the type of its argument less its axes. The verifier has it as the
  * expression's type. */
-static void add_reductions(Run *run, AuTileExpr *e)
+static void add_reductions(Run *run, AuTileExpr *e, const AuTileStmt *branch)
 {
     for (uint32_t n = 0; n < e->args.count; n++) {
         if (!e->args.at[n]) continue;
-        AuTileExpr *same = is_reduction(e->args.at[n]) ? known_reduction(run, e->args.at[n]) : NULL;
+        AuTileExpr *same = is_reduction(e->args.at[n]) ? known_reduction(run, e->args.at[n], branch) : NULL;
         if (same)
             e->args.at[n] = same; /* one node for both, so that both find its value */
         else
-            add_reductions(run, e->args.at[n]);
+            add_reductions(run, e->args.at[n], branch);
     }
-    if (!is_reduction(e) || known_reduction(run, e) == e) return;
+    if (!is_reduction(e) || known_reduction(run, e, branch) == e) return;
     const AuTileExpr *x = e->args.at[0];
     add_item(run, (Item){.reduction = e,
                          .expr = x,
                          .spaces = lower_spaces(run->l, x->type),
-                         .row_type = *e->type});
+                         .row_type = *e->type,
+                         .branch = branch});
 }
 
 /* A tile of which an axis has no layout costs nothing until it is used, where it takes the layout
@@ -212,20 +213,36 @@ static void decide_stores(Run *run)
     }
 }
 
+/* !(reduce_top(x) .. < limit) that a vote alone asks for: true in all lanes' parts of a row, or in one. */
+static bool is_only_asked(const Run *run, const AuTileVar *var, const AuTileExpr *value)
+{
+    const AuLower *l = run->l;
+    bool asked = value->op == TILE_X_NOT && value->args.at[0]->op == TILE_X_LT &&
+                 lower_count(l, var)->uses == 1;
+    bool found = false;
+    for (uint32_t n = 0; n < l->r.run_count && asked && !found; n++) {
+        const AuTileStmt *s = l->r.run[n];
+        found = s->kind == TILE_S_IF && s->branch.test->op == TILE_X_ANYWHERE &&
+                s->branch.test->args.at[0]->var == var;
+    }
+    return found;
+}
+
 static void add_assignment(Run *run, const AuTileStmt *s, const AuTileStmt *branch)
 {
     AuLower *l = run->l;
     AuTileExpr *value = tile_assigned(s);
     if (!value) return;
     if (lower_held(l, s->var)->in_parts) value = lower_in_parts(l, value);
-    add_reductions(run, value);
+    if (is_only_asked(run, s->var, value)) value = lower_asked_in_parts(l, value);
+    add_reductions(run, value, branch);
     if (define_lightly(l, s->var, value)) return;
     AuSpaces spaces = {.count = 0};
     if (s->var->type->count) spaces = lower_spaces(l, s->var->type);
     add_item(run, (Item){.var = s->var, .expr = value, .spaces = spaces, .branch = branch});
 }
 
-/* `if anywhere(x)`: assignments without reductions, behind its test: its items have one level. */
+/* `if anywhere(x)`: assignments behind its test: its items have one level, and come one after the other. */
 static void add_branch(Run *run, const AuTileStmt *s)
 {
     const uint32_t first = run->count;
@@ -253,6 +270,6 @@ void lower_find_items(Run *run, AuTileStmt *const *statements, uint32_t count)
 
 void lower_find_reductions(Run *run, AuTileExpr *e)
 {
-    add_reductions(run, e);
+    add_reductions(run, e, NULL);
     share_loops(run);
 }

@@ -20,6 +20,26 @@ AuTileExpr *lower_in_parts(AuLower *l, AuTileExpr *e)
     return copy;
 }
 
+/* A copy whose reduce_top, if it is an increasing function of that, is marked as a part. */
+AuTileExpr *lower_asked_in_parts(AuLower *l, AuTileExpr *e)
+{
+    const AuTileExpr *factor = e->op == TILE_X_MUL ? e->args.at[1] : NULL;
+    const bool increases = e->op == TILE_X_NOT || e->op == TILE_X_LT || e->op == TILE_X_ADD ||
+                           (factor && factor->op == TILE_X_FLOAT && factor->number > 0);
+    if (e->op != TILE_X_REDUCE_TOP && !increases) return e;
+    AuTileExpr *copy = AU_NEW(l->arena, AuTileExpr);
+    *copy = *e;
+    if (e->op == TILE_X_REDUCE_TOP) {
+        copy->integer = LOWER_IN_PARTS;
+        return copy;
+    }
+    copy->args = (AuTileExprs){0};
+    for (uint32_t n = 0; n < e->args.count; n++)
+        AU_PUSH(l->arena, copy->args.at, copy->args.count, copy->args.capacity,
+                n ? e->args.at[n] : lower_asked_in_parts(l, e->args.at[n]));
+    return copy;
+}
+
 /* The registers of the variable, which has an array. */
 static uint32_t registers_of(AuLower *l, const AuTileStmt *s)
 {

@@ -35,6 +35,7 @@ bool pass_is_heavy(const AuTileStmts *body);
 /* Is it a loop over a whole list? */
 bool pass_is_list_loop(const AuTileStmt *s);
 
+void pass_lag(Pass *p);    /* lag.c */
 void pass_sink(Pass *p);   /* sink.c */
 void pass_waits(Pass *p);  /* waits.c */
 void pass_places(Pass *p); /* places.c */

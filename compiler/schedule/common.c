@@ -28,6 +28,7 @@ AuTileBuild *schedule_begin(AuArena *arena, AuDiags *diags, const AuProblem *p,
     if (s->product_columns) tile_set_option(t, "product_columns", s->product_columns);
     if (s->swizzle_span) tile_set_option(t, "swizzle_span", s->swizzle_span);
     if (s->split_segments) tile_set_option(t, "split", 1);
+    if (s->lag) tile_set_option(t, "lag", s->lag);
     if (s->persistent) tile_set_option(t, "persistent", 1);
     return t;
 }

@@ -381,6 +381,7 @@ struct AuTileLayout {
     OPTION(product_columns, 1) /* and registers along the lanes */                                 \
     OPTION(swizzle_span, 16)   /* bytes of a swizzled row that stay together: 16, 32, 64, 128 */   \
     OPTION(split, 0)           /* a loop for each segment of a list, not one with a branch */      \
+    OPTION(lag, 0)             /* running maxima may lie behind by this, of exponents base 2 */    \
     OPTION(persistent, 0)      /* as many blocks as processors work through the grid's */          \
     OPTION(written, 0)         /* instructions at most where loops over registers are written out */
 typedef struct AuTileOptions {

@@ -99,7 +99,8 @@ bool tile_is_homeless(const AuTileType *type)
 
 bool tile_is_max(const AuTileExpr *e)
 {
-    return e->op == TILE_X_REDUCE_MAX || e->op == TILE_X_REDUCE_MAXNAN || e->op == TILE_X_ROWMAX;
+    return e->op == TILE_X_REDUCE_MAX || e->op == TILE_X_REDUCE_MAXNAN ||
+           e->op == TILE_X_REDUCE_TOP || e->op == TILE_X_ROWMAX;
 }
 
 bool tile_is_of_kernel(const AuTileVar *var)

@@ -72,8 +72,8 @@ static AuTileExpr *read_list_question(Reader *r, AuTileOp op, uint32_t begin)
 
 static bool names_axes(AuTileOp op)
 {
-    return op == TILE_X_REDUCE_MAX || op == TILE_X_REDUCE_MAXNAN || op == TILE_X_REDUCE_SUM ||
-           op == TILE_X_CUMSUM;
+    return op == TILE_X_REDUCE_MAX || op == TILE_X_REDUCE_MAXNAN || op == TILE_X_REDUCE_TOP ||
+           op == TILE_X_REDUCE_SUM || op == TILE_X_CUMSUM;
 }
 
 /* The operation of that name, or CALL: a hook. */

@@ -261,12 +261,21 @@ static bool eval_fill(Agent *a, const AuTileExpr *e, Tile *out)
     return true;
 }
 
+/* The larger one as an integer. */
+static float upper_bits(float a, float b)
+{
+    int32_t x, y;
+    memcpy(&x, &a, sizeof x);
+    memcpy(&y, &b, sizeof y);
+    return x > y ? a : b;
+}
+
 static bool eval_reduction(Agent *a, const AuTileExpr *e, Tile *out)
 {
     Tile x;
     if (!eval(a, e->args.at[0], &x)) return false;
     const float *in = as_floats(a->m, &x);
-    const bool keeps_nan = e->op == TILE_X_REDUCE_MAXNAN,
+    const bool keeps_nan = e->op == TILE_X_REDUCE_MAXNAN, by_bits = e->op == TILE_X_REDUCE_TOP,
                is_max = keeps_nan || e->op == TILE_X_REDUCE_MAX;
     *out = new_tile(a->m, e->type);
     for (int64_t n = 0, count = tile_elements(e->type); n < count; n++)
@@ -279,6 +288,8 @@ static bool eval_reduction(Agent *a, const AuTileExpr *e, Tile *out)
         if (keeps_nan)
             for (int64_t n = 0; n < w.length; n++)
                 o[n * step] = isnan(p[n]) || isnan(o[n * step]) ? NAN : maximum(o[n * step], p[n]);
+        else if (by_bits)
+            for (int64_t n = 0; n < w.length; n++) o[n * step] = upper_bits(o[n * step], p[n]);
         else if (is_max)
             for (int64_t n = 0; n < w.length; n++) o[n * step] = maximum(o[n * step], p[n]);
         else
@@ -360,6 +371,7 @@ bool eval(Agent *a, const AuTileExpr *e, Tile *out)
     case TILE_X_ANYWHERE: return eval_vote(a, e, out);
     case TILE_X_REDUCE_MAX:
     case TILE_X_REDUCE_MAXNAN:
+    case TILE_X_REDUCE_TOP:
     case TILE_X_REDUCE_SUM: return eval_reduction(a, e, out);
     case TILE_X_CUMSUM: return eval_cumsum(a, e, out);
     case TILE_X_IOTA: return eval_iota(a, e, out);

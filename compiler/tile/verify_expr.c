@@ -292,6 +292,7 @@ static const AuTileType *own_rule(Verify *v, AuTileExpr *e)
     case TILE_X_ANYWHERE: return type_of_vote(v, e);
     case TILE_X_REDUCE_MAX:
     case TILE_X_REDUCE_MAXNAN:
+    case TILE_X_REDUCE_TOP:
     case TILE_X_REDUCE_SUM:
     case TILE_X_CUMSUM: return type_of_reduction(v, e);
     case TILE_X_IOTA: return type_of_iota(v, e);
