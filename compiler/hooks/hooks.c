@@ -352,6 +352,7 @@ AuHooks *hooks_make(AuArena *arena, AuDiags *diags, AuAttn *attn, const AuTileCa
         return NULL;
     }
     h->has_scale = !is_one(attn, online->rescale);
+    h->free_reference = attn_has_free_reference(attn);
     h->asks_for_pairs = attn_asks_for_pairs(attn);
     h->state_count = hooks_state_count(attn);
     write_pairs(&w);

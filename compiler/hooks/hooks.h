@@ -63,6 +63,7 @@ typedef struct AuHooks {
     bool needs_lists;     /* the mask depends on data */
     uint32_t state_count; /* row vectors of the state, the flag `seen` included */
     bool has_scale;       /* the output so far is rescaled */
+    bool free_reference;  /* attn_has_free_reference */
     bool
         asks_for_pairs; /* out_mod and out_back have one parameter more: above 0 where the row has a pair */
     bool has_join;      /* parts of the keys can be joined */

@@ -125,7 +125,8 @@ static void add_reductions(Run *run, AuTileExpr *e, const AuTileStmt *branch)
 {
     for (uint32_t n = 0; n < e->args.count; n++) {
         if (!e->args.at[n]) continue;
-        AuTileExpr *same = is_reduction(e->args.at[n]) ? known_reduction(run, e->args.at[n], branch) : NULL;
+        AuTileExpr *same =
+            is_reduction(e->args.at[n]) ? known_reduction(run, e->args.at[n], branch) : NULL;
         if (same)
             e->args.at[n] = same; /* one node for both, so that both find its value */
         else

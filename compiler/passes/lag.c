@@ -64,8 +64,8 @@ static AuTileExpr *running_maximum(const AuTileStmt *s, AuTileExpr **m)
 typedef struct Exchange {
     Pass *p;
     AuTileExpr *of; /* what is replaced, */
-    const char *by;       /* by a name; NULL: the reduction in it by reduce_top */
-    uint32_t left;        /* other reads of the same maximum */
+    const char *by; /* by a name; NULL: the reduction in it by reduce_top */
+    uint32_t left;  /* other reads of the same maximum */
 } Exchange;
 
 static AuTileExpr *exchanged(Exchange *x, AuTileExpr *e)
@@ -119,8 +119,7 @@ static void look(Pass *p, AuTileExpr *maximum, const AuTileExpr *m, const char *
 
 /* The statements from [n] on, until the tile is set anew, with `top` for the maximum. false: some of them ask for it in another form, or in a
  * body of their own, and nothing has changed. */
-static bool replace(Pass *p, AuTileStmts *body, uint32_t from, AuTileExpr *maximum,
-                    const char *top)
+static bool replace(Pass *p, AuTileStmts *body, uint32_t from, AuTileExpr *maximum, const char *top)
 {
     const AuTileVar *tile = maximum_in(maximum)->args.at[0]->var;
     Exchange x = {.p = p, .of = maximum, .by = top};

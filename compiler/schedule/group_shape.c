@@ -143,6 +143,7 @@ const char *schedule_group_refusal(AuArena *arena, const AuProblem *p, const AuS
     if (!is_multiple(s->key_tile, group_atom(p)->k) || s->key_tile > MOST_BOX)
         return au_format(arena, "%d keys a tile are no multiple of %d", s->key_tile,
                          group_atom(p)->k);
+    if (s->lag && !p->hooks->free_reference) return "no running maximum that may lie behind";
     if (s->turns && (!s->scores_ahead || s->executors == 1))
         return "turns are for several groups that have scores ahead";
     why = group_refusal_of_registers(arena, p, s, fragment_registers(p, s));
@@ -154,8 +155,7 @@ const char *schedule_group_refusal(AuArena *arena, const AuProblem *p, const AuS
 
 static bool is_narrow(const AuProblem *p) { return p->d <= 64 && p->e <= 64; }
 
-/* Measured on an H200 (docs/dev/performance-notes.md): narrow heads have most of four groups that take turns, others of three that do
- * not, or of two that do. */
+/* Measured on an H200 (docs/dev/performance-notes.md): narrow heads have most of four groups, others of three, or of two. They take turns. */
 static const int32_t *groups_in_order(const AuProblem *p)
 {
     static const int32_t narrow[] = {4, 3, 2, 1}, wide[] = {3, 2, 1, 4};
@@ -190,7 +190,7 @@ static void fill_up(AuArena *arena, const AuProblem *p, AuShape *s, bool heavy)
 bool schedule_group_forward_shape(AuArena *arena, const AuProblem *p, AuShape *out,
                                   const char **why)
 {
-    enum { GROUPS = 4, STAGES = 2, NEARLY_QUARTER = 14 };
+    enum { GROUPS = 4, STAGES = 2, NEARLY_QUARTER = 14, LAG = 8 };
     static const struct {
         int32_t keys, beside;
     } least_of[] = {{64, NEARLY_QUARTER}, {64, 0}, {16, 0}};
@@ -203,8 +203,9 @@ bool schedule_group_forward_shape(AuArena *arena, const AuProblem *p, AuShape *o
             AuShape s = {.executors = groups[n / STAGES],
                          .stages = STAGES - n % STAGES,
                          .grown = p->hooks->has_scale,
+                         .lag = p->hooks->free_reference ? LAG : 0,
                          .scores_ahead = true};
-            s.turns = s.executors % 2 == 0;
+            s.turns = s.executors > 1;
             if (!most_keys(arena, p, &s, least_of[l].keys, least_of[l].beside, why)) continue;
             fill_up(arena, p, &s, heavy);
             *out = s;

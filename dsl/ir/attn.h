@@ -260,6 +260,9 @@ void attn_mark(const AuAttn *a, AuExpr e, bool *mark);
 /* Is this operation among the marked nodes; among those that [e] is made of? */
 bool attn_has_marked(const AuAttn *a, const bool *mark, AuOp op);
 bool attn_has_op(const AuAttn *a, AuExpr e, AuOp op);
+/* Does any number do for the running maximum of the online function, as long as all tiles take it, so that kernels need not find the exact one
+ * (reference.c)? */
+bool attn_has_free_reference(AuAttn *a);
 /* Declarations; each returns the index. A tensor's axes must exist before it. */
 uint32_t attn_add_size(AuAttn *a, const char *name, int64_t fixed, AuSpan span);
 uint32_t attn_add_tensor(AuAttn *a, AuTensor tensor);
