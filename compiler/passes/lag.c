@@ -17,6 +17,8 @@
  * Of loops over tiles only: what comes before them begins with exact maxima. */
 #include "pass.h"
 
+#include <math.h>
+
 /* ln(2) */
 #define LOG_2 0.69314718055994530942
 
@@ -68,9 +70,24 @@ typedef struct Exchange {
     uint32_t left;  /* other reads of the same maximum */
 } Exchange;
 
+static bool is_least(const AuTileExpr *e)
+{
+    return e->op == TILE_X_NEG ? isinf(e->args.at[0]->number) != 0
+                               : e->op == TILE_X_FLOAT && e->number < 0 && isinf(e->number);
+}
+
+/* Is there a pair? What is increasing in the maximum is -inf where that is. */
+static bool asks_for_pairs(const Exchange *x, const AuTileExpr *e)
+{
+    return x->by && (e->op == TILE_X_NE || e->op == TILE_X_GT) && is_least(e->args.at[1]) &&
+           is_same(e->args.at[0], maximum_in(x->of));
+}
+
 static AuTileExpr *exchanged(Exchange *x, AuTileExpr *e)
 {
     if (x->by && is_same(e, x->of)) return pass_name(x->p, x->by, e->span);
+    if (asks_for_pairs(x, e))
+        return pass_expr(x->p, e->op, pass_name(x->p, x->by, e->span), e->args.at[1], e->span);
     if (tile_is_max(e) && is_same(e, maximum_in(x->of))) x->left++;
     AuTileExpr *copy = AU_NEW(x->p->arena, AuTileExpr);
     *copy = *e;

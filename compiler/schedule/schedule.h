@@ -62,7 +62,7 @@ typedef struct AuShape {
     /* groups of warps: */
     bool scores_ahead; /* products of the next scores beside those of these weights */
     bool grown;        /* sums are scaled only where a row's maximum has grown */
-    int32_t lag; /* a row's maximum may lie behind by so many powers of two; 0: it is exact */
+    int32_t lag;       /* a row's maximum may lie behind by so many powers of two; 0: it is exact */
     bool turns;        /* groups take turns at the matrix units */
     bool persistent;   /* as many blocks as processors, each for several of the grid's */
     bool output_apart; /* the output has a tile of its own, not that of the queries */

@@ -96,6 +96,58 @@ static void test_weights_are_parts(void **state)
     }
 }
 
+/* ---- maxima that lie behind */
+
+#define RUNNING(finals, fwd, end)                                                                  \
+    "online mine { rowscale m = -inf; rowscale r = 0.0; " finals " online_fwd(s) { let n = "       \
+    "max(m, rowmax(s)); let c = exp(m - n); let p = exp(s - n); " fwd " return p, c; } "           \
+    "online_fwd_epilogue(o) { " end " } forward(s) = s; }" HEAD "online mine; }"
+#define SUMS "r = r * c + rowsum(p); m = n;"
+
+static const struct {
+    const char *name, *text;
+    bool free;
+} references[] = {
+    {"softmax", HEAD "online softmax; }", true},
+    {"softmax_one", HEAD "online softmax_one; }", true},
+    {"softmax_sink", HEAD "input c: f32[H] grad; online softmax_sink(c[h]); }", true},
+    {"one's own", RUNNING("final lse;", SUMS, "lse = m + log(r); return o / r;"), true},
+    {"the maximum is a result", RUNNING("final top;", SUMS, "top = m; return o / r;"), false},
+    {"the sum is a result", RUNNING("final sum;", SUMS, "sum = r; return o / r;"), false},
+    {"the sum below a bound",
+     RUNNING("final lse;", SUMS, "lse = m + log(r); return o / max(r, 1.0);"), false},
+    {"the output unfinished", RUNNING("final lse;", SUMS, "lse = m + log(r); return o;"), false},
+    {"a sum that is not scaled",
+     RUNNING("final lse;", "r = r + rowsum(p); m = n;", "lse = m + log(r); return o / r;"), false},
+    {"a sum of other scores",
+     RUNNING("final lse;", "r = r * c + rowsum(exp(s)); m = n;", "lse = log(r); return o / r;"),
+     false},
+    {"an older maximum", RUNNING("final lse;", "r = r * c + rowsum(p);", "lse = m; return o / r;"),
+     false},
+    {"weights of another reference",
+     "online mine { rowscale m = -inf; rowscale r = 0.0; final lse; online_fwd(s) { let n = max(m, "
+     "rowmax(s)); let c = exp(m - n); r = r * c + rowsum(exp(s - n)); let q = m; m = n; return "
+     "exp(s - q), c; } online_fwd_epilogue(o) { lse = m + log(r); return o / r; } forward(s) = s; "
+     "}" HEAD "online mine; }",
+     false},
+    {"sigmoid", HEAD "score_mod(s) = sigmoid(s); online identity; }", false},
+    {"normalised", HEAD "online normalised; }", false},
+    {"retention", HEAD CAUSAL "online retention; }", false},
+    {"a weight that is changed", HEAD "weight_mod(w) = w * 5.0; online softmax; }", false},
+};
+
+static void test_free_reference(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof references / sizeof *references; i++) {
+        Bench b = bench_new();
+        AuAttn *a = compile_script(&b, references[i].name, references[i].text);
+        if (attn_has_free_reference(a) != references[i].free)
+            fail_msg("%s: expected %d", references[i].name, references[i].free);
+        bench_free(&b);
+    }
+}
+
 /* ---- what is derived */
 
 static const struct {
@@ -276,10 +328,10 @@ static void test_trouble(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stop_grad), cmocka_unit_test(test_weights_are_parts),
-        cmocka_unit_test(test_derived),   cmocka_unit_test(test_twice),
-        cmocka_unit_test(test_one_exp),   cmocka_unit_test(test_golden),
-        cmocka_unit_test(test_rounded),   cmocka_unit_test(test_empty_rows),
-        cmocka_unit_test(test_trouble)};
+        cmocka_unit_test(test_stop_grad),      cmocka_unit_test(test_weights_are_parts),
+        cmocka_unit_test(test_free_reference), cmocka_unit_test(test_derived),
+        cmocka_unit_test(test_twice),          cmocka_unit_test(test_one_exp),
+        cmocka_unit_test(test_golden),         cmocka_unit_test(test_rounded),
+        cmocka_unit_test(test_empty_rows),     cmocka_unit_test(test_trouble)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

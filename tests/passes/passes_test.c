@@ -4,6 +4,7 @@
 #include "scripts.h"
 
 #include <math.h>
+#include <string.h>
 
 static const Case cases[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=70 T=130 D=32 E=32", NULL},
@@ -14,7 +15,7 @@ static const Case cases[] = {
     {"sigmoid.attn", "B=1 H=1 S=40 T=90 D=16 E=16", NULL},
     {"retention.attn", "B=1 H=2 S=50 T=50 D=16 E=16", NULL},
 };
-static const char *const targets[] = {"avx512", "simt32", "sm_75", "sm_90"};
+static const char *const targets[] = {"avx512", "simt32", "sm_75", "sm_90", "sm_90a"};
 
 static const char *scripts;
 
@@ -25,6 +26,7 @@ static const AuSchedule *schedule_of(Run *r, const char *target)
     if (!hooks) fail_msg("%s", session_errors(r->s));
     AuProblem *problem = AU_NEW(r->s->arena, AuProblem);
     *problem = script_problem(r, hooks, caps);
+    problem->boxes = caps->pipelines; /* kernels of groups of warps, where there are such */
     const AuSchedule *out = schedule_choose(r->s->arena, r->s->diags, problem, AU_FORWARD);
     if (!out) fail_msg("%s", session_errors(r->s));
     return out;
@@ -96,14 +98,98 @@ static void test_target(void **state)
     }
 }
 
+/* ---- lag: maxima that lie behind */
+
+/* Keys whose scores grow tile by tile, from the last to the first, which is how tiles come: by as much as [step] in all. */
+static void grow(Run *r, double step)
+{
+    AuTileTensor *k = script_tensor(r, "k"), *q = script_tensor(r, "q");
+    const size_t d = (size_t)k->shape[3], t = (size_t)k->shape[2];
+    for (size_t n = 0; n < elements(q); n++)
+        if (n % d == 0) q->f32[n] = 4;
+    for (size_t n = 0; n < elements(k); n++) {
+        const double place = 1 - (double)(n / d % t) / (double)t;
+        if (n % d == 0) k->f32[n] = (float)(step * place * sqrt((double)d) / 4);
+    }
+}
+
+/* The first branch of `near` below, NULL: there is none. */
+static AuTileStmt *look_in(const AuTileStmts *body)
+{
+    AuTileStmt *found = NULL;
+    for (uint32_t n = 0; n < body->count && !found; n++) {
+        AuTileStmt *s = body->at[n];
+        const AuTileParts parts = tile_parts(s);
+        for (uint32_t i = 0; i < parts.body_count && !found; i++) found = look_in(parts.bodies[i]);
+        if (s->kind == TILE_S_IF && s->branch.test->op == TILE_X_ANYWHERE &&
+            strncmp(s->branch.test->args.at[0]->name, "near", 4) == 0)
+            found = s;
+    }
+    return found;
+}
+
+/* The outputs where scores grow. [last]: the last pass; [blind]: nobody looks for maxima. */
+static AuTileTensor *grown_outputs(Session *s, const Case *c, double step, const char *last,
+                                   bool blind)
+{
+    Run *r = script_begin(s, c, scripts, TILE_BF16, 3);
+    AuSchedule schedule = *schedule_of(r, "sm_90a");
+    grow(r, step);
+    schedule.module = passes_run(s->arena, s->diags, schedule.module, last);
+    if (!schedule.module) fail_msg("%s", session_errors(s));
+    for (uint32_t k = 0; k < schedule.module->kernels.count && blind; k++) {
+        const AuTileKernel *kernel = schedule.module->kernels.at[k];
+        AuTileStmt *look = look_in(&kernel->roles.at[kernel->roles.count - 1]->body);
+        assert_non_null(look);
+        look->branch.then.count = 0;
+    }
+    script_outputs(r, &schedule);
+    script_launch(r, &schedule, "sm_90a", 5);
+    return script_tensor(r, "o");
+}
+
+static double largest_difference(const AuTileTensor *a, const AuTileTensor *b)
+{
+    double largest = 0;
+    for (size_t n = 0; n < elements(a); n++) {
+        const double apart = fabs((double)a->f32[n] - (double)b->f32[n]);
+        largest = apart <= largest ? largest : apart <= 1e30 ? apart : INFINITY;
+    }
+    return largest;
+}
+
+/* Little growth: references lie behind, and weights are rounded elsewhere. Much: without the branch that looks for the maximum weights are
+ * infinite. */
+static void test_lag(void **state)
+{
+    static const Case c = {"../../../bench/scripts/full.attn", "B=1 H=1 Hk=1 S=40 T=600 D=64 E=64",
+                           NULL};
+    (void)state;
+    for (int much = 0; much < 2; much++) {
+        Session s = session_begin();
+        const double step = much ? 400 : 4;
+        const AuTileTensor *exact = grown_outputs(&s, &c, step, "exponents", false),
+                           *lagging = grown_outputs(&s, &c, step, "lag", false),
+                           *blind = grown_outputs(&s, &c, step, "lag", true);
+        const double apart = largest_difference(exact, lagging);
+        if (!(apart <= 0x1p-6) || (!much && !(apart > 0)))
+            fail_msg("growth of %g: outputs are %g apart", step, apart);
+        const double unseen = largest_difference(exact, blind);
+        if (much ? !(unseen > 1) : !(unseen <= 0x1p-6))
+            fail_msg("growth of %g, not looked for: outputs are %g apart", step, unseen);
+        session_end(&s);
+    }
+}
+
 int main(int argc, char **argv)
 {
     enum { COUNT = sizeof targets / sizeof *targets };
     if (argc < 2) return 2;
     scripts = argv[1];
-    struct CMUnitTest tests[COUNT] = {{0}};
+    struct CMUnitTest tests[COUNT + 1] = {{0}};
     for (size_t i = 0; i < COUNT; i++)
         tests[i] =
             (struct CMUnitTest){targets[i], test_target, NULL, NULL, (void *)(uintptr_t)targets[i]};
+    tests[COUNT] = (struct CMUnitTest){"lag", test_lag, NULL, NULL, NULL};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
