@@ -37,6 +37,9 @@ static const char *best_arch(const ExecSuite *suite)
     if (strcmp(device->backend, "opencl") == 0 && code && strcmp(code, "spirv") == 0)
         return "spirv";
     const AuTarget *t = au_target(device->backend);
+    for (uint32_t n = 0; t && strcmp(device->backend, "hip") == 0 && n < t->arch_count; n++)
+        if (has_word(device->features, t->archs[n].name, strlen(t->archs[n].name)))
+            return t->archs[n].name;
     if (!t || strcmp(device->backend, "cpu") != 0) return NULL;
     for (uint32_t n = t->arch_count; n-- > 0;)
         if (t->archs[n].by_default && runs(device, &t->archs[n])) return t->archs[n].name;

@@ -18,6 +18,7 @@ _Thread_local int mock_depth;
 
 typedef struct Block {
     struct Block *next, *before;
+    size_t bytes;
 } Block;
 static Block *blocks;
 static pthread_mutex_t blocks_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -28,6 +29,7 @@ void *mock_new(size_t bytes)
     size_t length = LINE + (bytes + LINE - 1) / LINE * LINE;
     Block *block = aligned_alloc(LINE, length);
     memset(block, 0, length);
+    block->bytes = bytes;
     pthread_mutex_lock(&blocks_lock);
     block->next = blocks;
     if (blocks) blocks->before = block;
@@ -44,6 +46,16 @@ void mock_free(void *object)
     *(block->before ? &block->before->next : &blocks) = block->next;
     pthread_mutex_unlock(&blocks_lock);
     free(block);
+}
+
+size_t mock_ranges(MockRange *ranges, size_t most)
+{
+    size_t count = 0;
+    pthread_mutex_lock(&blocks_lock);
+    for (const Block *block = blocks; block && count < most; block = block->next)
+        ranges[count++] = (MockRange){(uintptr_t)block + LINE, block->bytes};
+    pthread_mutex_unlock(&blocks_lock);
+    return count;
 }
 
 static void read_environment(void)

@@ -11,7 +11,7 @@
 
 #define MOCK_API __attribute__((visibility("default")))
 
-enum { MOCK_DEVICES = 4, MOCK_LAUNCHES = 64 };
+enum { MOCK_DEVICES = 8, MOCK_LAUNCHES = 64 };
 
 /* What the mock's driver makes of a tensor: 128 bytes, as the real one. */
 typedef struct MockMap {

@@ -54,6 +54,11 @@ CUresult mock_enter(const char *function, bool needs);
 /* Objects and memory, zeroed, at 256 bytes; what is left when the mock is reset went with a lost context, and is freed then. */
 void *mock_new(size_t bytes);
 void mock_free(void *object);
+/* Where they are, [most] of them. */
+typedef struct MockRange {
+    uint64_t address, bytes;
+} MockRange;
+size_t mock_ranges(MockRange *ranges, size_t most);
 
 #define ENTER(function, needs)                                                                     \
     CUresult entered = mock_enter(function, needs);                                                \

@@ -1,6 +1,8 @@
 /* hip_mock.c - a libamdhip64.so.6 without a GPU. HIP's functions have the meanings of NVIDIA's driver, so they are those of its mock
  * (cuda_mock.h), which is part of this library; what HIP has differently is here: names of errors, attributes, properties of devices. Device 0 is
- * a gfx942, device 1 a gfx1100. Code is "cubin sm_90" for the first, "cubin sm_80" for the second, with the names of kernels. */
+ * a gfx942, device 1 a gfx1100. Code is "cubin sm_90" for the first, "cubin sm_80" for the second, with the names of kernels.
+ *
+ * With HIP_EMULATED code objects are executed, and there is a device of each machine: tests/emulate/hip_emulated.c has what differs. */
 #include "cuda_mock_inside.h"
 
 #include <string.h>
@@ -22,13 +24,7 @@ FORWARD(hipCtxGetCurrent, cuCtxGetCurrent, (CUcontext *context), (context))
 FORWARD(hipCtxGetDevice, cuCtxGetDevice, (CUdevice *device), (device))
 FORWARD(hipCtxPushCurrent, cuCtxPushCurrent_v2, (CUcontext context), (context))
 FORWARD(hipCtxPopCurrent, cuCtxPopCurrent_v2, (CUcontext *context), (context))
-FORWARD(hipModuleLoadDataEx, cuModuleLoadDataEx, (CUmod **module, const void *code, unsigned count, int *options, void **values),
-        (module, code, count, options, values))
-FORWARD(hipModuleUnload, cuModuleUnload, (CUmod *module), (module))
-FORWARD(hipModuleGetFunction, cuModuleGetFunction, (Kernel **function, CUmod *module, const char *name), (function, module, name))
 FORWARD(hipFuncGetAttribute, cuFuncGetAttribute, (int *value, int attribute, Kernel *function), (value, attribute, function))
-FORWARD(hipModuleLaunchKernel, cuLaunchKernel, (Kernel *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-        unsigned shared, void *stream, void **params, void **extra), (f, gx, gy, gz, bx, by, bz, shared, stream, params, extra))
 FORWARD(hipMemsetD8Async, cuMemsetD8Async, (CUdeviceptr at, unsigned char value, size_t bytes, void *stream), (at, value, bytes, stream))
 FORWARD(hipMemGetInfo, cuMemGetInfo_v2, (size_t *unused, size_t *bytes), (unused, bytes))
 FORWARD(hipMalloc, cuMemAlloc_v2, (CUdeviceptr *at, size_t bytes), (at, bytes))
@@ -43,6 +39,14 @@ FORWARD(hipEventRecord, cuEventRecord, (Owned *event, void *stream), (event, str
 FORWARD(hipEventSynchronize, cuEventSynchronize, (Owned *event), (event))
 FORWARD(hipEventElapsedTime, cuEventElapsedTime, (float *milliseconds, Owned *first, Owned *last), (milliseconds, first, last))
 FORWARD(hipEventDestroy, cuEventDestroy_v2, (Owned *event), (event))
+#ifndef HIP_EMULATED
+FORWARD(hipModuleLoadDataEx, cuModuleLoadDataEx, (CUmod **module, const void *code, unsigned count, int *options, void **values),
+        (module, code, count, options, values))
+FORWARD(hipModuleUnload, cuModuleUnload, (CUmod *module), (module))
+FORWARD(hipModuleGetFunction, cuModuleGetFunction, (Kernel **function, CUmod *module, const char *name), (function, module, name))
+FORWARD(hipModuleLaunchKernel, cuLaunchKernel, (Kernel *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+        unsigned shared, void *stream, void **params, void **extra), (f, gx, gy, gz, bx, by, bz, shared, stream, params, extra))
+#endif
 // clang-format on
 
 MOCK_API CUresult hipDriverGetVersion(int *version)
@@ -68,6 +72,7 @@ MOCK_API CUresult hipDrvGetErrorString(CUresult code, const char **text)
     return OK;
 }
 
+#ifndef HIP_EMULATED
 MOCK_API CUresult hipDeviceGetAttribute(int *value, int attribute, CUdevice device)
 {
     (void)device;
@@ -82,3 +87,4 @@ MOCK_API CUresult hipGetDevicePropertiesR0600(void *properties, CUdevice device)
     strcpy((char *)properties + 1160, device ? "gfx1100" : "gfx942:sramecc+:xnack-");
     return OK;
 }
+#endif

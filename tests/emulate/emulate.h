@@ -1,0 +1,55 @@
+/* emulate.h - executes code objects of AMD's GPUs on the host, an instruction at a time, from the ISA documents; docs/dev/hip.md says what it
+ * models and what it watches. */
+#ifndef EMULATE_H
+#define EMULATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct Emulator Emulator;
+
+/* What a launch executed, a wave's instruction one; issue cycles by the documents' rates. */
+typedef enum EmuClass {
+    EMU_SCALAR,
+    EMU_VECTOR,
+    EMU_MATRIX,
+    EMU_LDS,
+    EMU_MEMORY,
+    EMU_WAIT,
+    EMU_CLASSES
+} EmuClass;
+typedef struct EmuCounts {
+    uint64_t instructions[EMU_CLASSES], cycles[EMU_CLASSES];
+    uint64_t lanes; /* instructions times lanes that were on */
+} EmuCounts;
+
+typedef struct EmuLaunch {
+    const char *kernel;
+    uint32_t grid[3], block[3];
+    const void *arguments; /* of as many bytes as the kernel's descriptor says */
+    uint64_t seed;         /* of the turns that waves take */
+    /* Whether all of these bytes are inside one buffer that was handed over. */
+    bool (*inside)(void *context, uint64_t address, size_t bytes);
+    void *context;
+} EmuLaunch;
+
+/* NULL, and why in [why], if it is no code object that can be run. [code] is copied. */
+Emulator *emu_new(const void *code, char *why, size_t why_bytes);
+void emu_free(Emulator *e);
+
+/* "gfx942" */
+const char *emu_machine(const Emulator *e);
+bool emu_has(const Emulator *e, const char *kernel);
+size_t emu_code_bytes(const void *code); /* of the ELF that begins here; 0 if it is none */
+
+/* False: emu_error says what was wrong, in which kernel, at which instruction. */
+bool emu_run(Emulator *e, const EmuLaunch *launch);
+const char *emu_error(const Emulator *e);
+const EmuCounts *emu_counts(const Emulator *e); /* of all launches so far */
+
+/* A mistake to be planted, for tests: the instruction number [at] of those whose text begins with [text] is executed as if its text were
+ * [instead]. False: there is none such. */
+bool emu_plant(Emulator *e, const char *kernel, const char *text, unsigned at, const char *instead);
+
+#endif

@@ -1,0 +1,64 @@
+/* emulate_test.c - whole scripts through the backend hip on emulated machines (hip_emulated.c), against the oracle: emulate_test SCRIPTS WHICH.
+ * WHICH: quick, or the number of a device, which takes all cases. */
+#include "exec.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// clang-format off
+static const char *const devices[] = {"hip:0/gfx942", "hip:1/gfx1100", "hip:2/gfx908", "hip:3/gfx90a", "hip:4/gfx950", "hip:5/gfx1200"};
+enum { DEVICES = sizeof devices / sizeof *devices };
+
+static const ExecCase quick[] = {
+    {"mha.attn", "B=1 H=2 Hk=1 S=33 T=57 D=32 E=32", NULL, "nan odd"},
+};
+static const ExecCase all[] = {
+    {"mha.attn", "B=2 H=4 Hk=2 S=33 T=57 D=64 E=64", NULL, "nan odd"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=1 T=1 D=64 E=64", NULL, NULL},
+    {"mha.attn", "B=1 H=2 Hk=2 S=70 T=23 D=128 E=64", NULL, "nan"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=37 T=97 D=40 E=72", NULL, "big"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=3 T=130 D=64 E=64", NULL, "nan"},
+    {"gemma_local.attn", "B=1 H=2 Hk=2 S=60 T=140 D=64 E=64", "window=50", "big"},
+    {"documents_bias_sink.attn", "B=1 H=2 S=90 T=90 D=64 E=64", NULL, "sorted"},
+    {"grouped_documents.attn", "B=1 heads=4 parts=2 S=50 T=50 D=64 E=64", NULL, "sorted"},
+    {"dropout.attn", "B=2 H=2 Hk=1 S=67 T=67 D=64 E=64", "rate=0.25 seed=1234567", NULL},
+    {"gated_qknorm.attn", "B=1 H=4 Hk=2 S=50 T=83 D=64", NULL, NULL},
+    {"mla_train.attn", "B=1 H=2 S=60 T=75 D=64 E=64 P=32", NULL, NULL},
+    {"sigmoid.attn", "B=1 H=1 S=43 T=41 D=64 E=16", NULL, "big"},
+    {"relu.attn", "B=1 H=2 S=50 T=70 D=64 E=64", NULL, "odd"},
+    {"softmax_spelled_out.attn", "B=1 H=1 S=37 T=47 D=64 E=64", NULL, NULL},
+    {"hidden_units.attn", "B=1 H=1 S=40 T=50 D=64 E=64", NULL, NULL},
+    {"../../exec/scripts/empty_rows.attn", "B=1 H=2 S=30 T=50 D=64 E=64", NULL, "repeat"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=64 T=64 D=64 E=64", NULL, "poison"},
+};
+// clang-format on
+
+/* Operand types in turns: a device's second case is of another than its first. */
+static const char *choose(const void *of, unsigned n, unsigned turn)
+{
+    static const char *const types[] = {"f16", "bf16", "f32"};
+    const unsigned first = *(const unsigned *)of;
+    return turn ? NULL : types[(first + n) % 3];
+}
+
+static int run(ExecTally *tally, unsigned device, const char *scripts, const ExecCase *cases, unsigned count)
+{
+    printf("%s\n", devices[device]);
+    if (exec_all(tally, devices[device], scripts, cases, count, choose, &device)) return 0;
+    printf("there is no device %s\n", devices[device]);
+    return 1;
+}
+
+int main(int argc, char **argv)
+{
+    ExecTally tally = {0};
+    int missing = 0;
+    unsigned device = 0;
+    if (argc < 3) return 2;
+    if (sscanf(argv[2], "%u", &device) == 1 && device < DEVICES)
+        missing = run(&tally, device, argv[1], all, sizeof all / sizeof *all);
+    else
+        for (unsigned n = 0; n < DEVICES; n++) missing |= run(&tally, n, argv[1], quick, sizeof quick / sizeof *quick);
+    const int status = exec_report(&tally);
+    return missing ? 1 : status;
+}

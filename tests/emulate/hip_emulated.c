@@ -1,0 +1,130 @@
+/* hip_emulated.c - a libamdhip64.so.6 whose devices are emulated: what of hip_mock.c is about code. hip:0 is a gfx942, then gfx1100, gfx908,
+ * gfx90a, gfx950, gfx1200. A launch that does what it must not prints the emulator's words and fails. */
+#include "../runtime/cuda_mock_inside.h"
+#include "emulate.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const names[] = {"gfx942:sramecc+:xnack-", "gfx1100",                "gfx908:sramecc+:xnack-",
+                                    "gfx90a:sramecc+:xnack-", "gfx950:sramecc+:xnack-", "gfx1200"};
+enum { DEVICES = sizeof names / sizeof *names };
+
+__attribute__((constructor)) static void begin(void)
+{
+    cuda_mock_reset();
+    cuda_mock.devices = DEVICES;
+}
+
+/* A module's first part is what the mock knows of it. */
+typedef struct Module {
+    CUmod base;
+    Emulator *emulator;
+} Module;
+
+MOCK_API CUresult hipModuleLoadDataEx(CUmod **module, const void *code, unsigned count, int *options, void **values);
+MOCK_API CUresult hipModuleUnload(CUmod *module);
+MOCK_API CUresult hipModuleGetFunction(Kernel **function, CUmod *module, const char *name);
+MOCK_API CUresult hipModuleLaunchKernel(Kernel *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                                        unsigned bz, unsigned shared, void *stream, void **params, void **extra);
+MOCK_API CUresult hipGetDevicePropertiesR0600(void *properties, CUdevice device);
+MOCK_API CUresult hipDeviceGetAttribute(int *value, int attribute, CUdevice device);
+
+/* hipDeviceProp_t as it is from ROCm 6 on. */
+CUresult hipGetDevicePropertiesR0600(void *properties, CUdevice device)
+{
+    memset(properties, 0, 1472);
+    strcpy((char *)properties + 1160, names[device]);
+    return OK;
+}
+
+/* Processors; LDS of a block. */
+CUresult hipDeviceGetAttribute(int *value, int attribute, CUdevice device)
+{
+    const int lds = strncmp(names[device], "gfx950", 6) == 0 ? 160 << 10 : 64 << 10;
+    *value = attribute == 63 ? 304 : attribute == 74 ? lds : 0;
+    return *value ? OK : INVALID_VALUE;
+}
+
+CUresult hipModuleLoadDataEx(CUmod **module, const void *code, unsigned count, int *options, void **values)
+{
+    (void)count, (void)options, (void)values;
+    char why[128];
+    ENTER("cuModuleLoadDataEx", true);
+    Emulator *emulator = emu_new(code, why, sizeof why);
+    if (!emulator) return fprintf(stderr, "hip double: %s\n", why), INVALID_IMAGE;
+    const char *own = names[CURRENT->device];
+    if (strncmp(own, emu_machine(emulator), strcspn(own, ":")) != 0) {
+        emu_free(emulator);
+        return NO_BINARY;
+    }
+    Module *made = mock_new(sizeof *made);
+    made->base.context = CURRENT;
+    made->emulator = emulator;
+    atomic_fetch_add(&cuda_mock.modules, 1);
+    *module = &made->base;
+    return OK;
+}
+
+CUresult hipModuleUnload(CUmod *module)
+{
+    ENTER("cuModuleUnload", true);
+    if (module->context != CURRENT) return INVALID_CONTEXT;
+    atomic_fetch_sub(&cuda_mock.modules, 1);
+    emu_free(((Module *)module)->emulator);
+    mock_free(module);
+    return OK;
+}
+
+CUresult hipModuleGetFunction(Kernel **function, CUmod *module, const char *name)
+{
+    ENTER("cuModuleGetFunction", true);
+    if (!emu_has(((Module *)module)->emulator, name) || module->count == 8) return NOT_FOUND;
+    Kernel *kernel = &module->kernels[module->count++];
+    snprintf(kernel->name, sizeof kernel->name, "%s", name);
+    kernel->module = module;
+    *function = kernel;
+    return OK;
+}
+
+enum { MOST_RANGES = 256, UNKNOWN = 999 };
+typedef struct Buffers {
+    MockRange ranges[MOST_RANGES];
+    size_t count, last;
+} Buffers;
+
+static bool inside(void *context, uint64_t address, size_t bytes)
+{
+    Buffers *b = context;
+    for (size_t n = 0; n < b->count; n++) {
+        const size_t at = (b->last + n) % b->count;
+        const MockRange *r = &b->ranges[at];
+        if (address < r->address || address + bytes > r->address + r->bytes) continue;
+        b->last = at;
+        return true;
+    }
+    return false;
+}
+
+CUresult hipModuleLaunchKernel(Kernel *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                               unsigned shared, void *stream, void **params, void **extra)
+{
+    (void)stream, (void)extra;
+    ENTER("cuLaunchKernel", true);
+    if (f->module->context != CURRENT) return INVALID_HANDLE;
+    if ((uint64_t)bx * by * bz > 1024 || shared > 65536 || gy > 65535 || gz > 65535 || !gx || !gy || !gz) return INVALID_VALUE;
+    Emulator *emulator = ((Module *)f->module)->emulator;
+    Buffers buffers = {.last = 0};
+    buffers.count = mock_ranges(buffers.ranges, MOST_RANGES);
+    const EmuLaunch launch = {.kernel = f->name,
+                              .grid = {gx, gy, gz},
+                              .block = {bx, by, bz},
+                              .arguments = params[0],
+                              .seed = (uint64_t)atomic_fetch_add(&cuda_mock.launch_count, 1) + 1,
+                              .inside = inside,
+                              .context = &buffers};
+    if (emu_run(emulator, &launch)) return OK;
+    fprintf(stderr, "hip double: %s\n", emu_error(emulator));
+    return UNKNOWN; /* not what loses a context: the next case still runs */
+}

@@ -1,0 +1,129 @@
+/* vector.c - vector instructions that do the same in every lane: a row of vector.def each. Results of transcendental functions are those of
+ * the host's f32 functions, within the documents' 1 ulp; they take and give no denormals, as the documents say. */
+#include "inside.h"
+
+#include <math.h>
+
+static float flushed(float a) { return fabsf(a) < 0x1p-126f ? copysignf(0.0f, a) : a; }
+static uint32_t to_u32(double a) { return a > 0 ? a < 4294967295.0 ? (uint32_t)a : 0xffffffff : 0; }
+static int32_t to_i32(double a)
+{
+    return isnan(a) ? 0 : a > -2147483648.0 ? a < 2147483647.0 ? (int32_t)a : INT32_MAX : INT32_MIN;
+}
+static float largest(float a, float b) { return isnan(a) ? b : isnan(b) ? a : a > b || (a == b && signbit(b)) ? a : b; }
+static float smallest(float a, float b) { return isnan(a) ? b : isnan(b) ? a : a < b || (a == b && signbit(a)) ? a : b; }
+static float middle(float a, float b, float c)
+{
+    if (isnan(a) || isnan(b) || isnan(c)) return smallest(smallest(a, b), c);
+    return largest(smallest(a, b), smallest(largest(a, b), c));
+}
+static uint32_t low_bits(uint32_t count) { return (1u << (count & 31)) - 1; }
+static int32_t field(uint32_t a, uint32_t from, uint32_t count)
+{
+    count &= 31;
+    if (!count) return 0;
+    const uint32_t top = 1u << (count - 1);
+    return (int32_t)(((a >> (from & 31) & low_bits(count)) ^ top) - top);
+}
+static uint32_t reversed(uint32_t a)
+{
+    uint32_t r = 0;
+    for (int n = 0; n < 32; n++) r |= (a >> n & 1) << (31 - n);
+    return r;
+}
+static int64_t i24(uint32_t a) { return (int32_t)(a << 8) >> 8; }
+static uint32_t u24(uint32_t a) { return a & 0xffffff; }
+static uint32_t byte_of(uint64_t both, uint32_t select)
+{
+    select &= 0xff;
+    if (select < 8) return (uint32_t)(both >> 8 * select) & 0xff;
+    if (select < 12) return (both >> (16 * (select - 8) + 15) & 1) ? 0xff : 0;
+    return select == 12 ? 0 : 0xff;
+}
+static uint32_t permute(uint32_t a, uint32_t b, uint32_t select)
+{
+    const uint64_t both = (uint64_t)a << 32 | b;
+    uint32_t r = 0;
+    for (int n = 0; n < 4; n++) r |= byte_of(both, select >> 8 * n) << 8 * n;
+    return r;
+}
+static uint32_t packed_halves(float a, float b) { return half_of_float(a) | half_of_float(b) << 16; }
+/* Towards zero. */
+static uint32_t half_cut(float a)
+{
+    const uint32_t near = half_of_float(a);
+    if (isnan(a) || fabsf(float_of_half(near)) <= fabsf(a)) return near;
+    return near - 1;
+}
+
+#define LOOP(D, R, ...)                                                                            \
+    for (int n = 0; n < LANES; n++) {                                                              \
+        __VA_ARGS__                                                                                \
+        d->D[n] = R;                                                                               \
+    }
+#define V1(name, D, A, R)                                                                          \
+    static void lanes_##name(Vec *d, const Vec *va, const Vec *vb, const Vec *vc)                  \
+    {                                                                                              \
+        (void)vb, (void)vc;                                                                        \
+        LOOP(m_##D, R, const t_##A a = va->m_##A[n];)                                              \
+    }
+#define V2(name, D, A, B, R)                                                                       \
+    static void lanes_##name(Vec *d, const Vec *va, const Vec *vb, const Vec *vc)                  \
+    {                                                                                              \
+        (void)vc;                                                                                  \
+        LOOP(m_##D, R, const t_##A a = va->m_##A[n]; const t_##B b = vb->m_##B[n];)                \
+    }
+#define V3(name, D, A, B, C, R)                                                                    \
+    static void lanes_##name(Vec *d, const Vec *va, const Vec *vb, const Vec *vc)                  \
+    {                                                                                              \
+        LOOP(m_##D, R, const t_##A a = va->m_##A[n]; const t_##B b = vb->m_##B[n];                 \
+             const t_##C c = vc->m_##C[n];)                                                        \
+    }
+#define VA V3
+/* Members and types of the letters. */
+#define m_u u
+#define m_w u
+#define m_i i
+#define m_f f
+#define m_h f
+#define m_q q
+#define m_l l
+#define m_d d
+typedef uint32_t t_u, t_w;
+typedef int32_t t_i;
+typedef float t_f, t_h;
+typedef uint64_t t_q;
+typedef int64_t t_l;
+typedef double t_d;
+#include "vector.def"
+#undef V1
+#undef V2
+#undef V3
+#undef VA
+
+/* [more] = 1: the result is the third source. */
+static void run_lanes(Wave *w, const Inst *in)
+{
+    Vec d, s[3];
+    const char *types = in->op->signature;
+    d.undef = d.low = 0;
+    for (unsigned n = 1; types[n]; n++) {
+        const bool result = in->op->more && n == 3;
+        vector_get(w, in, result ? 0 : n, types[n], &s[n - 1]);
+        d.undef |= s[n - 1].undef;
+        d.low |= s[n - 1].low;
+    }
+    /* a sum's low word knows nothing of the high ones */
+    if (*types != 'q' || in->op->lanes == lanes_v_lshrrev_b64) d.low = d.undef;
+    in->op->lanes(&d, &s[0], &s[1], &s[2]);
+    vector_put(w, in, 0, *types, &d, exec_of(w));
+}
+
+#define V1(name, D, A, R) {#name, #D #A, run_lanes, lanes_##name, 0, EMU_VECTOR},
+#define V2(name, D, A, B, R) {#name, #D #A #B, run_lanes, lanes_##name, 0, EMU_VECTOR},
+#define V3(name, D, A, B, C, R) {#name, #D #A #B #C, run_lanes, lanes_##name, 0, EMU_VECTOR},
+#define VA(name, D, A, B, C, R) {#name, #D #A #B #C, run_lanes, lanes_##name, 1, EMU_VECTOR},
+const Op vector_ops[] = {
+#include "vector.def"
+    {NULL, NULL, NULL, NULL, 0, 0},
+};
