@@ -9,7 +9,8 @@
 
 /* ---- operations */
 
-static const Op *const tables[] = {wait_ops, scalar_ops, vector_ops, special_ops, memory_ops, matrix_ops};
+static const Op *const tables[] = {wait_ops,    scalar_ops, vector_ops,
+                                   special_ops, memory_ops, matrix_ops};
 
 static const Op *op_exact(const char *name)
 {
@@ -21,24 +22,40 @@ static const Op *op_exact(const char *name)
 
 /* Names that are another's, of the newer families. */
 static const char *const aliases[][2] = {
-    {"v_add_nc_u32", "v_add_u32"},       {"v_sub_nc_u32", "v_sub_u32"},
-    {"v_subrev_nc_u32", "v_subrev_u32"}, {"v_add_co_ci_u32", "v_addc_co_u32"},
-    {"v_sub_co_ci_u32", "v_subb_co_u32"}, {"v_subrev_co_ci_u32", "v_subbrev_co_u32"},
-    {"v_max_num_f32", "v_max_f32"},      {"v_min_num_f32", "v_min_f32"},
-    {"v_max3_num_f32", "v_max3_f32"},    {"v_min3_num_f32", "v_min3_f32"},
-    {"v_max_num_f16", "v_max_f16"},      {"v_min_num_f16", "v_min_f16"},
-    {"v_mad_co_u64_u32", "v_mad_u64_u32"}, {"v_mad_co_i64_i32", "v_mad_i64_i32"},
-    {"s_add_co_i32", "s_add_i32"},       {"s_sub_co_i32", "s_sub_i32"},
-    {"s_add_co_u32", "s_add_u32"},       {"s_sub_co_u32", "s_sub_u32"},
-    {"s_add_co_ci_u32", "s_addc_u32"},   {"s_sub_co_ci_u32", "s_subb_u32"},
-    {"s_addk_co_i32", "s_addk_i32"},     {"s_and_not1_b32", "s_andn2_b32"},
-    {"s_and_not1_b64", "s_andn2_b64"},   {"s_or_not1_b32", "s_orn2_b32"},
-    {"s_or_not1_b64", "s_orn2_b64"},     {"s_ctz_i32_b32", "s_ff1_i32_b32"},
-    {"s_ctz_i32_b64", "s_ff1_i32_b64"},  {"s_clz_i32_u32", "s_flbit_i32_b32"},
-    {"s_clz_i32_u64", "s_flbit_i32_b64"}, {"s_and_not1_saveexec_b32", "s_andn2_saveexec_b32"},
+    {"v_add_nc_u32", "v_add_u32"},
+    {"v_sub_nc_u32", "v_sub_u32"},
+    {"v_subrev_nc_u32", "v_subrev_u32"},
+    {"v_add_co_ci_u32", "v_addc_co_u32"},
+    {"v_sub_co_ci_u32", "v_subb_co_u32"},
+    {"v_subrev_co_ci_u32", "v_subbrev_co_u32"},
+    {"v_max_num_f32", "v_max_f32"},
+    {"v_min_num_f32", "v_min_f32"},
+    {"v_max3_num_f32", "v_max3_f32"},
+    {"v_min3_num_f32", "v_min3_f32"},
+    {"v_max_num_f16", "v_max_f16"},
+    {"v_min_num_f16", "v_min_f16"},
+    {"v_mad_co_u64_u32", "v_mad_u64_u32"},
+    {"v_mad_co_i64_i32", "v_mad_i64_i32"},
+    {"s_add_co_i32", "s_add_i32"},
+    {"s_sub_co_i32", "s_sub_i32"},
+    {"s_add_co_u32", "s_add_u32"},
+    {"s_sub_co_u32", "s_sub_u32"},
+    {"s_add_co_ci_u32", "s_addc_u32"},
+    {"s_sub_co_ci_u32", "s_subb_u32"},
+    {"s_addk_co_i32", "s_addk_i32"},
+    {"s_and_not1_b32", "s_andn2_b32"},
+    {"s_and_not1_b64", "s_andn2_b64"},
+    {"s_or_not1_b32", "s_orn2_b32"},
+    {"s_or_not1_b64", "s_orn2_b64"},
+    {"s_ctz_i32_b32", "s_ff1_i32_b32"},
+    {"s_ctz_i32_b64", "s_ff1_i32_b64"},
+    {"s_clz_i32_u32", "s_flbit_i32_b32"},
+    {"s_clz_i32_u64", "s_flbit_i32_b64"},
+    {"s_and_not1_saveexec_b32", "s_andn2_saveexec_b32"},
     {"s_and_not1_saveexec_b64", "s_andn2_saveexec_b64"},
     {"v_cvt_pk_rtz_f16_f32", "v_cvt_pkrtz_f16_f32"},
-    {"v_clz_i32_u32", "v_ffbh_u32"},     {"v_ctz_i32_b32", "v_ffbl_b32"},
+    {"v_clz_i32_u32", "v_ffbh_u32"},
+    {"v_ctz_i32_b32", "v_ffbl_b32"},
 };
 
 const Op *op_find(const char *name, size_t length)
@@ -189,11 +206,13 @@ static bool read_dpp(const char *text, Modifiers *m)
 
 static bool read_select(const char *text, Modifiers *m)
 {
-    static const char *const parts[] = {"DWORD", "BYTE_0", "BYTE_1", "BYTE_2", "BYTE_3", "WORD_0", "WORD_1"};
+    static const char *const parts[] = {"DWORD",  "BYTE_0", "BYTE_1", "BYTE_2",
+                                        "BYTE_3", "WORD_0", "WORD_1"};
     static const char *const which[] = {"dst_sel:", "src0_sel:", "src1_sel:"};
     for (int n = 0; n < 3; n++)
         for (int p = 0; p < 7 && strncmp(text, which[n], strlen(which[n])) == 0; p++)
-            if (strcmp(text + strlen(which[n]), parts[p]) == 0) return m->select[n] = (int8_t)p, true;
+            if (strcmp(text + strlen(which[n]), parts[p]) == 0)
+                return m->select[n] = (int8_t)p, true;
     if (strcmp(text, "dst_unused:UNUSED_PRESERVE") == 0) return m->preserve = true;
     return strcmp(text, "dst_unused:UNUSED_PAD") == 0;
 }
@@ -204,10 +223,14 @@ static bool read_swizzle(const char *text, Modifiers *m)
     char bits[8];
     const char *at = strstr(text, "swizzle(");
     if (!at) return m->swizzle = (uint16_t)strtol(strchr(text, ':') + 1, NULL, 0), true;
-    if (sscanf(at, "swizzle(SWAP,%d)", &a) == 1) m->swizzle = (uint16_t)(0x1f | a << 10);
-    else if (sscanf(at, "swizzle(REVERSE,%d)", &a) == 1) m->swizzle = (uint16_t)(0x1f | (a - 1) << 10);
-    else if (sscanf(at, "swizzle(BROADCAST,%d,%d)", &a, &b) == 2) m->swizzle = (uint16_t)((-a & 31) | b << 5);
-    else if (sscanf(at, "swizzle(QUAD_PERM,%d,%d,%d,%d)", &a, &b, &c, &d) == 4) m->swizzle = (uint16_t)(0x8000 | a | b << 2 | c << 4 | d << 6);
+    if (sscanf(at, "swizzle(SWAP,%d)", &a) == 1)
+        m->swizzle = (uint16_t)(0x1f | a << 10);
+    else if (sscanf(at, "swizzle(REVERSE,%d)", &a) == 1)
+        m->swizzle = (uint16_t)(0x1f | (a - 1) << 10);
+    else if (sscanf(at, "swizzle(BROADCAST,%d,%d)", &a, &b) == 2)
+        m->swizzle = (uint16_t)((-a & 31) | b << 5);
+    else if (sscanf(at, "swizzle(QUAD_PERM,%d,%d,%d,%d)", &a, &b, &c, &d) == 4)
+        m->swizzle = (uint16_t)(0x8000 | a | b << 2 | c << 4 | d << 6);
     else if (sscanf(at, "swizzle(BITMASK_PERM,\"%5[01pi]\")", bits) == 1) {
         unsigned and = 0, or = 0, xor = 0;
         for (int n = 0; n < 5; n++) {
@@ -224,7 +247,8 @@ static bool read_swizzle(const char *text, Modifiers *m)
 
 static bool read_modifier(const char *text, Inst *in)
 {
-    static const char *const nothing[] = {"glc", "slc", "dlc", "nv", "sc0", "sc1", "nt", "fi:1", "fi:0"};
+    static const char *const nothing[] = {"glc", "slc", "dlc",  "nv",  "sc0",
+                                          "sc1", "nt",  "fi:1", "fi:0"};
     Modifiers *m = &in->m;
     int value;
     if (sscanf(text, "offset0:%d", &value) == 1) return m->offset0 = value, true;
@@ -247,10 +271,12 @@ static bool read_modifier(const char *text, Inst *in)
     }
     for (size_t n = 0; n < sizeof nothing / sizeof *nothing; n++)
         if (strcmp(text, nothing[n]) == 0) return m->glc |= n == 0 || n == 4, true;
-    if (strncmp(text, "op_sel_hi:", 10) == 0) return read_list(text, m->op_sel_hi), m->has_op_sel_hi = true;
+    if (strncmp(text, "op_sel_hi:", 10) == 0)
+        return read_list(text, m->op_sel_hi), m->has_op_sel_hi = true;
     if (strncmp(text, "op_sel:", 7) == 0) {
         read_list(text, m->op_sel);
-        if (in->count == 3 && strncmp(in->op->name, "v_pk", 4) != 0) m->op_sel[3] = m->op_sel[2], m->op_sel[2] = 0;
+        if (in->count == 3 && strncmp(in->op->name, "v_pk", 4) != 0)
+            m->op_sel[3] = m->op_sel[2], m->op_sel[2] = 0;
         if (in->count == 2) m->op_sel[3] = m->op_sel[1], m->op_sel[1] = 0;
         return true;
     }
@@ -260,8 +286,10 @@ static bool read_modifier(const char *text, Inst *in)
     if (strcmp(text, "mul:2") == 0) return m->omod = 1, true;
     if (strcmp(text, "mul:4") == 0) return m->omod = 2, true;
     if (strcmp(text, "div:2") == 0) return m->omod = 3, true;
-    if (strncmp(text, "row_mask:", 9) == 0) return m->row_mask = (uint8_t)strtol(text + 9, NULL, 0), true;
-    if (strncmp(text, "bank_mask:", 10) == 0) return m->bank_mask = (uint8_t)strtol(text + 10, NULL, 0), true;
+    if (strncmp(text, "row_mask:", 9) == 0)
+        return m->row_mask = (uint8_t)strtol(text + 9, NULL, 0), true;
+    if (strncmp(text, "bank_mask:", 10) == 0)
+        return m->bank_mask = (uint8_t)strtol(text + 10, NULL, 0), true;
     if (strncmp(text, "bound_ctrl:", 11) == 0) return m->bound_ctrl = true;
     return read_dpp(text, m) || read_select(text, m);
 }
@@ -346,7 +374,8 @@ Inst *decode(Wave *w, uint64_t address)
     char text[256] = "";
     const uint64_t offset = address - e->text_at;
     unsigned char *bytes = e->code + e->text_offset + offset;
-    const size_t size = LLVMDisasmInstruction(e->disassembler, bytes, e->text_bytes - offset, address, text, sizeof text);
+    const size_t size = LLVMDisasmInstruction(e->disassembler, bytes, e->text_bytes - offset,
+                                              address, text, sizeof text);
     Inst *in = calloc(1, sizeof *in);
     *place = in;
     in->address = address;

@@ -41,7 +41,8 @@ static const char *choose(const void *of, unsigned n, unsigned turn)
     return turn ? NULL : types[(first + n) % 3];
 }
 
-static int run(ExecTally *tally, unsigned device, const char *scripts, const ExecCase *cases, unsigned count)
+static int run(ExecTally *tally, unsigned device, const char *scripts, const ExecCase *cases,
+               unsigned count)
 {
     printf("%s\n", devices[device]);
     if (exec_all(tally, devices[device], scripts, cases, count, choose, &device)) return 0;
@@ -58,7 +59,8 @@ int main(int argc, char **argv)
     if (sscanf(argv[2], "%u", &device) == 1 && device < DEVICES)
         missing = run(&tally, device, argv[1], all, sizeof all / sizeof *all);
     else
-        for (unsigned n = 0; n < DEVICES; n++) missing |= run(&tally, n, argv[1], quick, sizeof quick / sizeof *quick);
+        for (unsigned n = 0; n < DEVICES; n++)
+            missing |= run(&tally, n, argv[1], quick, sizeof quick / sizeof *quick);
     const int status = exec_report(&tally);
     return missing ? 1 : status;
 }

@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[] = {"gfx942:sramecc+:xnack-", "gfx1100",                "gfx908:sramecc+:xnack-",
-                                    "gfx90a:sramecc+:xnack-", "gfx950:sramecc+:xnack-", "gfx1200"};
+static const char *const names[] = {"gfx942:sramecc+:xnack-", "gfx1100",
+                                    "gfx908:sramecc+:xnack-", "gfx90a:sramecc+:xnack-",
+                                    "gfx950:sramecc+:xnack-", "gfx1200"};
 enum { DEVICES = sizeof names / sizeof *names };
 
 __attribute__((constructor)) static void begin(void)
@@ -18,16 +19,20 @@ __attribute__((constructor)) static void begin(void)
 }
 
 /* A module's first part is what the mock knows of it. */
+enum { MOST_KERNELS = 64 };
 typedef struct Module {
     CUmod base;
     Emulator *emulator;
+    Kernel kernels[MOST_KERNELS];
 } Module;
 
-MOCK_API CUresult hipModuleLoadDataEx(CUmod **module, const void *code, unsigned count, int *options, void **values);
+MOCK_API CUresult hipModuleLoadDataEx(CUmod **module, const void *code, unsigned count,
+                                      int *options, void **values);
 MOCK_API CUresult hipModuleUnload(CUmod *module);
 MOCK_API CUresult hipModuleGetFunction(Kernel **function, CUmod *module, const char *name);
-MOCK_API CUresult hipModuleLaunchKernel(Kernel *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                                        unsigned bz, unsigned shared, void *stream, void **params, void **extra);
+MOCK_API CUresult hipModuleLaunchKernel(Kernel *f, unsigned gx, unsigned gy, unsigned gz,
+                                        unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                                        void *stream, void **params, void **extra);
 MOCK_API CUresult hipGetDevicePropertiesR0600(void *properties, CUdevice device);
 MOCK_API CUresult hipDeviceGetAttribute(int *value, int attribute, CUdevice device);
 
@@ -47,7 +52,8 @@ CUresult hipDeviceGetAttribute(int *value, int attribute, CUdevice device)
     return *value ? OK : INVALID_VALUE;
 }
 
-CUresult hipModuleLoadDataEx(CUmod **module, const void *code, unsigned count, int *options, void **values)
+CUresult hipModuleLoadDataEx(CUmod **module, const void *code, unsigned count, int *options,
+                             void **values)
 {
     (void)count, (void)options, (void)values;
     char why[128];
@@ -80,8 +86,9 @@ CUresult hipModuleUnload(CUmod *module)
 CUresult hipModuleGetFunction(Kernel **function, CUmod *module, const char *name)
 {
     ENTER("cuModuleGetFunction", true);
-    if (!emu_has(((Module *)module)->emulator, name) || module->count == 8) return NOT_FOUND;
-    Kernel *kernel = &module->kernels[module->count++];
+    Module *own = (Module *)module;
+    if (!emu_has(own->emulator, name) || module->count == MOST_KERNELS) return NOT_FOUND;
+    Kernel *kernel = &own->kernels[module->count++];
     snprintf(kernel->name, sizeof kernel->name, "%s", name);
     kernel->module = module;
     *function = kernel;
@@ -107,13 +114,16 @@ static bool inside(void *context, uint64_t address, size_t bytes)
     return false;
 }
 
-CUresult hipModuleLaunchKernel(Kernel *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                               unsigned shared, void *stream, void **params, void **extra)
+CUresult hipModuleLaunchKernel(Kernel *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                               unsigned by, unsigned bz, unsigned shared, void *stream,
+                               void **params, void **extra)
 {
     (void)stream, (void)extra;
     ENTER("cuLaunchKernel", true);
     if (f->module->context != CURRENT) return INVALID_HANDLE;
-    if ((uint64_t)bx * by * bz > 1024 || shared > 65536 || gy > 65535 || gz > 65535 || !gx || !gy || !gz) return INVALID_VALUE;
+    if ((uint64_t)bx * by * bz > 1024 || shared > 65536 || gy > 65535 || gz > 65535 || !gx || !gy ||
+        !gz)
+        return INVALID_VALUE;
     Emulator *emulator = ((Module *)f->module)->emulator;
     Buffers buffers = {.last = 0};
     buffers.count = mock_ranges(buffers.ranges, MOST_RANGES);

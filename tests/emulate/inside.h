@@ -38,7 +38,18 @@ typedef struct Operand {
 } Operand;
 
 enum { MOST_OPERANDS = 6 };
-typedef enum Dpp { DPP_NONE, QUAD_PERM, ROW_SHL, ROW_SHR, ROW_ROR, ROW_MIRROR, HALF_MIRROR, ROW_BCAST, ROW_SHARE, ROW_XMASK } Dpp;
+typedef enum Dpp {
+    DPP_NONE,
+    QUAD_PERM,
+    ROW_SHL,
+    ROW_SHR,
+    ROW_ROR,
+    ROW_MIRROR,
+    HALF_MIRROR,
+    ROW_BCAST,
+    ROW_SHARE,
+    ROW_XMASK
+} Dpp;
 typedef struct Modifiers {
     int32_t offset, offset0, offset1;
     uint8_t op_sel[4], op_sel_hi[4], neg_lo[4], neg_hi[4];
@@ -46,7 +57,8 @@ typedef struct Modifiers {
     int8_t omod;
     Dpp dpp;
     uint8_t dpp_argument[4], row_mask, bank_mask;
-    int8_t select[4]; /* SDWA: of the result and two sources; 0 a dword, 1 to 4 a byte, 5 and 6 a word */
+    int8_t select
+        [4]; /* SDWA: of the result and two sources; 0 a dword, 1 to 4 a byte, 5 and 6 a word */
     bool preserve;
     uint16_t swizzle;
     uint8_t indexed; /* gpr_idx(): sources 1, 2, 4, result 8 */

@@ -8,16 +8,26 @@ typedef struct Shape {
     uint8_t m, n, k, type;
 } Shape;
 static const Shape shapes[] = {
-    {"v_mfma_f32_32x32x8f16", 32, 32, 8, F16},       {"v_mfma_f32_32x32x8_f16", 32, 32, 8, F16},
-    {"v_mfma_f32_16x16x16f16", 16, 16, 16, F16},     {"v_mfma_f32_16x16x16_f16", 16, 16, 16, F16},
-    {"v_mfma_f32_32x32x8bf16_1k", 32, 32, 8, BF16},  {"v_mfma_f32_32x32x8_bf16", 32, 32, 8, BF16},
-    {"v_mfma_f32_16x16x16bf16_1k", 16, 16, 16, BF16}, {"v_mfma_f32_16x16x16_bf16", 16, 16, 16, BF16},
-    {"v_mfma_f32_32x32x4bf16", 32, 32, 4, BF16},     {"v_mfma_f32_16x16x8bf16", 16, 16, 8, BF16},
-    {"v_mfma_f32_32x32x16_f16", 32, 32, 16, F16},    {"v_mfma_f32_32x32x16_bf16", 32, 32, 16, BF16},
-    {"v_mfma_f32_16x16x32_f16", 16, 16, 32, F16},    {"v_mfma_f32_16x16x32_bf16", 16, 16, 32, BF16},
-    {"v_mfma_f32_32x32x2f32", 32, 32, 2, F32},       {"v_mfma_f32_32x32x2_f32", 32, 32, 2, F32},
-    {"v_mfma_f32_16x16x4f32", 16, 16, 4, F32},       {"v_mfma_f32_16x16x4_f32", 16, 16, 4, F32},
-    {"v_wmma_f32_16x16x16_f16", 16, 16, 16, F16},    {"v_wmma_f32_16x16x16_bf16", 16, 16, 16, BF16},
+    {"v_mfma_f32_32x32x8f16", 32, 32, 8, F16},
+    {"v_mfma_f32_32x32x8_f16", 32, 32, 8, F16},
+    {"v_mfma_f32_16x16x16f16", 16, 16, 16, F16},
+    {"v_mfma_f32_16x16x16_f16", 16, 16, 16, F16},
+    {"v_mfma_f32_32x32x8bf16_1k", 32, 32, 8, BF16},
+    {"v_mfma_f32_32x32x8_bf16", 32, 32, 8, BF16},
+    {"v_mfma_f32_16x16x16bf16_1k", 16, 16, 16, BF16},
+    {"v_mfma_f32_16x16x16_bf16", 16, 16, 16, BF16},
+    {"v_mfma_f32_32x32x4bf16", 32, 32, 4, BF16},
+    {"v_mfma_f32_16x16x8bf16", 16, 16, 8, BF16},
+    {"v_mfma_f32_32x32x16_f16", 32, 32, 16, F16},
+    {"v_mfma_f32_32x32x16_bf16", 32, 32, 16, BF16},
+    {"v_mfma_f32_16x16x32_f16", 16, 16, 32, F16},
+    {"v_mfma_f32_16x16x32_bf16", 16, 16, 32, BF16},
+    {"v_mfma_f32_32x32x2f32", 32, 32, 2, F32},
+    {"v_mfma_f32_32x32x2_f32", 32, 32, 2, F32},
+    {"v_mfma_f32_16x16x4f32", 16, 16, 4, F32},
+    {"v_mfma_f32_16x16x4_f32", 16, 16, 4, F32},
+    {"v_wmma_f32_16x16x16_f16", 16, 16, 16, F16},
+    {"v_wmma_f32_16x16x16_bf16", 16, 16, 16, BF16},
 };
 
 /* A product of matrices as numbers, with what is not known of them. */
@@ -27,7 +37,8 @@ typedef struct Product {
     bool a_undef[32], b_undef[32], c_undef[32][32];
 } Product;
 
-static double element(const Wave *w, const Operand *o, int lane, unsigned index, int type, bool *undef)
+static double element(const Wave *w, const Operand *o, int lane, unsigned index, int type,
+                      bool *undef)
 {
     const bool high = type != F32 && index % 2;
     const unsigned reg = o->reg + (type == F32 ? index : index / 2);
@@ -41,7 +52,8 @@ static double element(const Wave *w, const Operand *o, int lane, unsigned index,
     }
     if (type == BF16) {
         bits <<= 16;
-        const bool flushes = strcmp(w->e->machine, "gfx90a") == 0 || strcmp(w->e->machine, "gfx908") == 0;
+        const bool flushes =
+            strcmp(w->e->machine, "gfx90a") == 0 || strcmp(w->e->machine, "gfx908") == 0;
         if (flushes && !(bits & 0x7f800000)) bits &= 0x80000000;
     }
     float value;
@@ -98,7 +110,8 @@ static void gather(Wave *w, const Inst *in, const Shape *s, Product *p)
             const unsigned row = row_of(w, s, lane, v), column = lane % s->n;
             p->c[row][column] = c->kind == O_REAL ? c->real : 0;
             if (c->kind == O_VECTOR)
-                p->c[row][column] = (float)element(w, c, (int)lane, v, F32, &p->c_undef[row][column]);
+                p->c[row][column] =
+                    (float)element(w, c, (int)lane, v, F32, &p->c_undef[row][column]);
         }
 }
 
@@ -107,17 +120,20 @@ static void multiply(const Shape *s, Product *p)
     for (unsigned row = 0; row < s->m; row++)
         for (unsigned k = 0; k < s->k; k++)
             for (unsigned column = 0; column < s->n; column++)
-                p->c[row][column] = (float)((double)p->c[row][column] + p->a[row][k] * p->b[column][k]);
+                p->c[row][column] =
+                    (float)((double)p->c[row][column] + p->a[row][k] * p->b[column][k]);
 }
 
 static void run_product(Wave *w, const Inst *in)
 {
     const Shape *s = &shapes[in->op->more];
-    const unsigned results = s->m * s->n / w->lanes, sources = (elements_of(w, s) + 1) / (s->type == F32 ? 1 : 2);
+    const unsigned results = s->m * s->n / w->lanes,
+                   sources = (elements_of(w, s) + 1) / (s->type == F32 ? 1 : 2);
     static _Thread_local Product p;
-    if (in->count != 4 || in->o[0].kind != O_VECTOR || in->o[1].kind != O_VECTOR || in->o[2].kind != O_VECTOR ||
-        (in->o[3].kind == O_NUMBER && in->o[3].number != 0) || in->o[3].kind == O_SCALAR || strstr(in->text, "cbsz") ||
-        strstr(in->text, "blgp") || strstr(in->text, "neg_")) {
+    if (in->count != 4 || in->o[0].kind != O_VECTOR || in->o[1].kind != O_VECTOR ||
+        in->o[2].kind != O_VECTOR || (in->o[3].kind == O_NUMBER && in->o[3].number != 0) ||
+        in->o[3].kind == O_SCALAR || strstr(in->text, "cbsz") || strstr(in->text, "blgp") ||
+        strstr(in->text, "neg_")) {
         fail(w, "operands that are not modelled");
         return;
     }
@@ -131,12 +147,14 @@ static void run_product(Wave *w, const Inst *in)
     multiply(s, &p);
     for (unsigned lane = 0; lane < w->lanes; lane++)
         for (unsigned v = 0; v < results; v++) {
-            const unsigned row = row_of(w, s, lane, v), column = lane % s->n, reg = in->o[0].reg + v;
+            const unsigned row = row_of(w, s, lane, v), column = lane % s->n,
+                           reg = in->o[0].reg + v;
             const uint64_t bit = 1ull << lane;
             const bool undef = p.a_undef[row] || p.b_undef[column] || p.c_undef[row][column];
             memcpy(&w->v[reg][lane], &p.c[row][column], sizeof(float));
             for (int half = 0; half < 2; half++)
-                w->undef[half][reg] = undef ? w->undef[half][reg] | bit : w->undef[half][reg] & ~bit;
+                w->undef[half][reg] =
+                    undef ? w->undef[half][reg] | bit : w->undef[half][reg] & ~bit;
             w->v_pending[reg] = (Pending){0};
         }
 }

@@ -6,11 +6,11 @@
 enum {
     BYTES = 0xff,
     SIGNED = 1 << 8,
-    D16 = 1 << 9,      /* one half of the register, the other stays */
-    HIGH = 1 << 10,    /* that of the upper 16 bits */
+    D16 = 1 << 9,   /* one half of the register, the other stays */
+    HIGH = 1 << 10, /* that of the upper 16 bits */
     STORE = 1 << 11,
-    TWO = 1 << 12,     /* two places */
-    FAR = 1 << 13,     /* their offsets count 64 elements */
+    TWO = 1 << 12, /* two places */
+    FAR = 1 << 13, /* their offsets count 64 elements */
     RETURNS = 1 << 14,
     ADD_F32 = 1 << 16,
     ADD_U32 = 2 << 16,
@@ -40,7 +40,8 @@ static uint32_t extend(uint32_t value, int more)
 }
 
 /* The words that a load brought, [undef] a mask of lanes a word, into the registers of operand [n]. */
-static void bring(Wave *w, const Inst *in, unsigned n, const Vec *words, unsigned first, unsigned count, uint64_t lanes)
+static void bring(Wave *w, const Inst *in, unsigned n, const Vec *words, unsigned first,
+                  unsigned count, uint64_t lanes)
 {
     Inst to = *in;
     for (unsigned r = 0; r < count; r++) {
@@ -85,13 +86,15 @@ static bool is_known(Wave *w, const Vec *v, uint64_t lanes, const char *what)
 static bool may_touch(Wave *w, uint64_t address, unsigned bytes, int lane)
 {
     const unsigned element = bytes < 4 ? bytes : 4;
-    if (w->g->launch->inside(w->g->launch->context, address, bytes) && address % element == 0) return true;
+    if (w->g->launch->inside(w->g->launch->context, address, bytes) && address % element == 0)
+        return true;
     fail(w, "lane %d: %u bytes at 0x%llx are %s", lane, bytes, (unsigned long long)address,
          address % element ? "misaligned" : "in no buffer");
     return false;
 }
 
-static bool global_addresses(Wave *w, const Inst *in, unsigned at, unsigned base, uint64_t lanes, uint64_t *addresses)
+static bool global_addresses(Wave *w, const Inst *in, unsigned at, unsigned base, uint64_t lanes,
+                             uint64_t *addresses)
 {
     Vec v;
     uint64_t scalar = 0, undef = 0;
@@ -210,10 +213,12 @@ static void run_scratch(Wave *w, const Inst *in)
             fail(w, "lane %d: byte %u of %u in scratch memory", n, at, room);
             return;
         }
-        uint8_t *memory = w->scratch + (size_t)n * room + at, *set = w->scratch_set + (size_t)n * room + at;
+        uint8_t *memory = w->scratch + (size_t)n * room + at,
+                *set = w->scratch_set + (size_t)n * room + at;
         for (unsigned r = 0; r < count; r++) {
             const unsigned part = bytes < 4 ? bytes : 4;
-            const bool known = store ? !(words[r].undef >> n & 1) : memchr(set + 4 * r, 0, part) == NULL;
+            const bool known =
+                store ? !(words[r].undef >> n & 1) : memchr(set + 4 * r, 0, part) == NULL;
             if (store) {
                 memcpy(memory + 4 * r, &words[r].u[n], part);
                 memset(set + 4 * r, known, part);
@@ -260,7 +265,8 @@ static bool lds_check(Wave *w, uint32_t at, unsigned bytes, int lane)
 {
     const unsigned element = bytes < 4 ? bytes : 4, room = w->g->lds_bytes;
     if (at <= room && bytes <= room - at && at % element == 0) return true;
-    fail(w, "lane %d: %u bytes at byte %u of the %u of LDS%s", lane, bytes, at, room, at % element ? ", misaligned" : "");
+    fail(w, "lane %d: %u bytes at byte %u of the %u of LDS%s", lane, bytes, at, room,
+         at % element ? ", misaligned" : "");
     return false;
 }
 
@@ -268,7 +274,8 @@ static uint32_t lds_offset(const Inst *in, unsigned place)
 {
     const int more = in->op->more;
     if (!(more & TWO)) return (uint32_t)in->m.offset;
-    return (uint32_t)(place ? in->m.offset1 : in->m.offset0) * (more & BYTES) * (more & FAR ? 64 : 1);
+    return (uint32_t)(place ? in->m.offset1 : in->m.offset0) * (more & BYTES) *
+           (more & FAR ? 64 : 1);
 }
 
 static void run_lds_load(Wave *w, const Inst *in)
@@ -336,7 +343,9 @@ static void run_lds_atomic(Wave *w, const Inst *in)
     memset(&old, 0, sizeof old);
     vector_get(w, in, returns, 'u', &address);
     vector_get(w, in, returns + 1u, 'u', &value);
-    if (!is_known(w, &address, lanes, "the address") || !is_known(w, &value, lanes, "what is added")) return;
+    if (!is_known(w, &address, lanes, "the address") ||
+        !is_known(w, &value, lanes, "what is added"))
+        return;
     for (int n = 0; n < LANES; n++) {
         if (!(lanes >> n & 1)) continue;
         const uint32_t at = address.u[n] + (uint32_t)in->m.offset;
@@ -374,7 +383,9 @@ static void run_exchange(Wave *w, const Inst *in)
     }
     for (unsigned n = 0; n < LANES; n++) {
         if (!(lanes >> n & 1)) continue;
-        const unsigned other = more == SWIZZLE ? swizzled(n, in->m.swizzle) : ((address.u[n] + (uint32_t)in->m.offset) / 4 & top);
+        const unsigned other = more == SWIZZLE
+                                   ? swizzled(n, in->m.swizzle)
+                                   : ((address.u[n] + (uint32_t)in->m.offset) / 4 & top);
         const unsigned from = more == PUSH ? n : other, to = more == PUSH ? other : n;
         if (!(lanes >> from & 1)) continue;
         got.u[to] = value.u[from];

@@ -13,8 +13,8 @@ static const struct {
     unsigned flags;
     const char *name;
     Family family;
-} machines[] = {{0x30, "gfx908", CDNA},   {0x3f, "gfx90a", CDNA},   {0x4c, "gfx942", CDNA},
-                {0x4f, "gfx950", CDNA},   {0x36, "gfx1030", RDNA2}, {0x41, "gfx1100", RDNA3},
+} machines[] = {{0x30, "gfx908", CDNA},  {0x3f, "gfx90a", CDNA},   {0x4c, "gfx942", CDNA},
+                {0x4f, "gfx950", CDNA},  {0x36, "gfx1030", RDNA2}, {0x41, "gfx1100", RDNA3},
                 {0x48, "gfx1200", RDNA4}};
 
 static const Elf64_Shdr *sections(const unsigned char *code, unsigned *count)
@@ -115,7 +115,8 @@ static void *make_disassembler(const Emulator *e)
     LLVMInitializeAMDGPUTargetMC();
     LLVMInitializeAMDGPUDisassembler();
     const char *features = e->family == CDNA ? "+wavefrontsize64" : "+wavefrontsize32";
-    return LLVMCreateDisasmCPUFeatures("amdgcn-amd-amdhsa", e->machine, features, NULL, 0, NULL, NULL);
+    return LLVMCreateDisasmCPUFeatures("amdgcn-amd-amdhsa", e->machine, features, NULL, 0, NULL,
+                                       NULL);
 }
 
 Emulator *emu_new(const void *code, char *why, size_t why_bytes)
@@ -135,10 +136,11 @@ Emulator *emu_new(const void *code, char *why, size_t why_bytes)
     e->code = malloc(bytes);
     memcpy(e->code, code, bytes);
     e->bytes = bytes;
-    const char *problem = !*e->machine                            ? "a machine that is not emulated"
-                          : !find_code(e)                         ? "no code in it"
-                          : !(e->disassembler = make_disassembler(e)) ? "LLVM has no disassembler for it"
-                                                                  : NULL;
+    const char *problem = !*e->machine    ? "a machine that is not emulated"
+                          : !find_code(e) ? "no code in it"
+                          : !(e->disassembler = make_disassembler(e))
+                              ? "LLVM has no disassembler for it"
+                              : NULL;
     if (problem) {
         snprintf(why, why_bytes, "%s (flags 0x%x)", problem, (unsigned)head->e_flags);
         emu_free(e);

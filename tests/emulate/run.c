@@ -48,11 +48,13 @@ static bool begin_scalars(Wave *w, const Launch *l)
         fail(w, "user registers that are not modelled: properties 0x%x", wants);
         return false;
     }
-    if (wants & RESOURCE) at += 4; /* of scratch memory by buffer instructions, which are not modelled */
+    if (wants & RESOURCE)
+        at += 4; /* of scratch memory by buffer instructions, which are not modelled */
     if (wants & PACKET) at = put_scalar(w, at, (uintptr_t)l->packet, 2);
     if (wants & ARGUMENTS) at = put_scalar(w, at, (uintptr_t)l->arguments, 2);
     if (wants & FLAT) at += 2;
-    if (at < given) at = given; /* arguments loaded early: the code loads them itself when firmware did not */
+    if (at < given)
+        at = given; /* arguments loaded early: the code loads them itself when firmware did not */
     const Group *g = w->g;
     if (w->family == RDNA4) {
         put_scalar(w, S_TTMP + 9, g->id[0], 1);
@@ -131,7 +133,8 @@ static void run_indexed(Wave *w, const Inst *in)
 {
     Inst moved = *in;
     for (unsigned n = 0; n < in->count && n < 4; n++)
-        if (in->o[n].kind == O_VECTOR && (w->indexed >> (n ? n - 1 : 3) & 1)) moved.o[n].reg += w->index;
+        if (in->o[n].kind == O_VECTOR && (w->indexed >> (n ? n - 1 : 3) & 1))
+            moved.o[n].reg += w->index;
     in->op->run(w, &moved);
 }
 
@@ -143,7 +146,8 @@ static unsigned cycles_of(const Wave *w, const Inst *in)
         const bool tall = strstr(in->op->name, "32x32") != NULL;
         if (w->family == RDNA3) return 32;
         if (w->family == RDNA4) return 16;
-        const bool fast = strcmp(w->e->machine, "gfx942") == 0 || strcmp(w->e->machine, "gfx950") == 0;
+        const bool fast =
+            strcmp(w->e->machine, "gfx942") == 0 || strcmp(w->e->machine, "gfx950") == 0;
         return (tall ? 64u : 32u) / (fast ? 2 : 1);
     }
     case EMU_VECTOR: return w->family == CDNA ? 4 : 1;
@@ -196,7 +200,8 @@ static void pass_barrier(Group *g, Wave *waves)
     }
     if (waiting + ended < g->waves || waiting == 0) return;
     for (unsigned n = 0; n < g->waves; n++) {
-        if (waves[n].waiting && ended) fail(&waves[n], "a barrier that not all waves of the block come to");
+        if (waves[n].waiting && ended)
+            fail(&waves[n], "a barrier that not all waves of the block come to");
         waves[n].waiting = false;
     }
     g->epoch++;
@@ -214,7 +219,9 @@ static void run_group(Group *g, Wave *waves, const Launch *l)
         left = false;
         for (unsigned i = 0; i < g->waves; i++) {
             Wave *w = &waves[(first + i) % g->waves];
-            for (uint32_t turn = 1 + draw(e, 200); turn > 0 && !w->ended && !w->waiting && !e->failed; turn--) step(w);
+            for (uint32_t turn = 1 + draw(e, 200);
+                 turn > 0 && !w->ended && !w->waiting && !e->failed; turn--)
+                step(w);
             left |= !w->ended;
         }
         if (!e->failed) pass_barrier(g, waves);
@@ -246,8 +253,10 @@ bool emu_run(Emulator *e, const EmuLaunch *launch)
     unsigned char *arguments = calloc(d.arguments + 1, 1);
     memcpy(arguments, launch->arguments, d.arguments);
     const Packet packet = {.setup = 3,
-                           .block = {(uint16_t)launch->block[0], (uint16_t)launch->block[1], (uint16_t)launch->block[2]},
-                           .grid = {launch->grid[0] * launch->block[0], launch->grid[1] * launch->block[1],
+                           .block = {(uint16_t)launch->block[0], (uint16_t)launch->block[1],
+                                     (uint16_t)launch->block[2]},
+                           .grid = {launch->grid[0] * launch->block[0],
+                                    launch->grid[1] * launch->block[1],
                                     launch->grid[2] * launch->block[2]},
                            .scratch = d.scratch,
                            .lds = d.lds,
@@ -256,9 +265,14 @@ bool emu_run(Emulator *e, const EmuLaunch *launch)
     EmuLaunch watched = *launch;
     watched.inside = inside;
     watched.context = (void *)(uintptr_t)&l;
-    Group g = {.e = e, .launch = &watched, .waves = (threads + lanes - 1) / lanes, .lds_bytes = d.lds, .scratch_bytes = d.scratch};
+    Group g = {.e = e,
+               .launch = &watched,
+               .waves = (threads + lanes - 1) / lanes,
+               .lds_bytes = d.lds,
+               .scratch_bytes = d.scratch};
     if (g.waves == 0 || g.waves > MOST_WAVES) {
-        snprintf(e->error, sizeof e->error, "%s: %u waves in a block", launch->kernel, (unsigned)g.waves);
+        snprintf(e->error, sizeof e->error, "%s: %u waves in a block", launch->kernel,
+                 (unsigned)g.waves);
         free(arguments);
         return false;
     }

@@ -25,7 +25,10 @@ static void set_scc(Wave *w, bool value, bool undef)
     w->scc_undef = undef;
 }
 
-static uint64_t cut_to(uint64_t value, unsigned bits) { return bits == 64 ? value : (uint32_t)value; }
+static uint64_t cut_to(uint64_t value, unsigned bits)
+{
+    return bits == 64 ? value : (uint32_t)value;
+}
 
 /* What nobody wrote makes all of the result so, but for operations of single bits. */
 static uint64_t spread_undef(const Scalar *x) { return x->ua | x->ub ? UINT64_MAX : 0; }
@@ -196,7 +199,7 @@ static void finish(Wave *w, const Inst *in, unsigned bits, uint64_t r, int scc, 
         const Scalar x = sources(w, in, first, bits_a, bits_b);                                    \
         const uint64_t a = x.a, b = x.b, scc = w->scc, r = result;                                 \
         uint64_t undef = undefs(&x);                                                               \
-        if (USES_SCC(name) && w->scc_undef) undef = UINT64_MAX;                                         \
+        if (USES_SCC(name) && w->scc_undef) undef = UINT64_MAX;                                    \
         (void)b, (void)scc;                                                                        \
         finish(w, in, bits, r, says, undef);                                                       \
     }
@@ -254,7 +257,8 @@ static void run_cmov(Wave *w, const Inst *in)
 static void run_bitset(Wave *w, const Inst *in)
 {
     uint64_t undef, old_undef;
-    const uint64_t at = scalar_get(w, &in->o[1], 32, &undef), old = scalar_get(w, &in->o[0], 32, &old_undef);
+    const uint64_t at = scalar_get(w, &in->o[1], 32, &undef),
+                   old = scalar_get(w, &in->o[0], 32, &old_undef);
     const uint64_t bit = 1ull << (at & 31);
     scalar_put(w, &in->o[0], 32, in->op->more ? old | bit : old & ~bit, undef | old_undef);
 }
@@ -323,10 +327,11 @@ static void run_index_off(Wave *w, const Inst *in)
 
 #define ENTRY(name, ...) {#name, "", run_##name, NULL, 0, EMU_SCALAR},
 #define ENTRY_SAVE(name, ...)                                                                      \
-    {#name "_b32", "", run_##name, NULL, 0, EMU_SCALAR}, {#name "_b64", "", run_##name, NULL, 0, EMU_SCALAR},
+    {#name "_b32", "", run_##name, NULL, 0, EMU_SCALAR},                                           \
+        {#name "_b64", "", run_##name, NULL, 0, EMU_SCALAR},
 const Op scalar_ops[] = {
-    SOP2(ENTRY) SOPK(ENTRY) COMPARE(ENTRY) SAVEEXEC(ENTRY_SAVE)
-    {"s_cselect_b32", "", run_cselect, NULL, 32, EMU_SCALAR},
+    SOP2(ENTRY) SOPK(ENTRY) COMPARE(ENTRY)
+        SAVEEXEC(ENTRY_SAVE){"s_cselect_b32", "", run_cselect, NULL, 32, EMU_SCALAR},
     {"s_cselect_b64", "", run_cselect, NULL, 64, EMU_SCALAR},
     {"s_cmov_b32", "", run_cmov, NULL, 32, EMU_SCALAR},
     {"s_cmov_b64", "", run_cmov, NULL, 64, EMU_SCALAR},

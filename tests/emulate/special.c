@@ -16,6 +16,7 @@ static void put_mask(Wave *w, const Inst *in, uint64_t bits, uint64_t undef, boo
     if (to_exec) mask_put(w, &exec, bits, undef);
 }
 
+// clang-format off
 #define CMP(name, type, T, M, holds)                                                               \
     static void name(Wave *w, const Inst *in)                                                      \
     {                                                                                              \
@@ -32,23 +33,31 @@ static void put_mask(Wave *w, const Inst *in, uint64_t bits, uint64_t undef, boo
     }
 #define NAN_OF(a, b) (isnan(a) || isnan(b))
 #define REAL(ROW, ending, type, T, M)                                                              \
-    ROW(lt, ending, type, T, M, a < b) ROW(eq, ending, type, T, M, a == b)                         \
+    ROW(lt, ending, type, T, M, a < b)                                                             \
+    ROW(eq, ending, type, T, M, a == b)                                                            \
     ROW(le, ending, type, T, M, a <= b) ROW(gt, ending, type, T, M, a > b)                         \
-    ROW(lg, ending, type, T, M, a < b || a > b) ROW(ge, ending, type, T, M, a >= b)                \
-    ROW(o, ending, type, T, M, !NAN_OF(a, b)) ROW(u, ending, type, T, M, NAN_OF(a, b))             \
-    ROW(nge, ending, type, T, M, !(a >= b)) ROW(nlg, ending, type, T, M, !(a < b || a > b))        \
-    ROW(ngt, ending, type, T, M, !(a > b)) ROW(nle, ending, type, T, M, !(a <= b))                 \
-    ROW(neq, ending, type, T, M, !(a == b)) ROW(nlt, ending, type, T, M, !(a < b))
+        ROW(lg, ending, type, T, M, a<b || a> b) ROW(ge, ending, type, T, M, a >= b)               \
+            ROW(o, ending, type, T, M, !NAN_OF(a, b)) ROW(u, ending, type, T, M, NAN_OF(a, b))     \
+                ROW(nge, ending, type, T, M, !(a >= b))                                            \
+                    ROW(nlg, ending, type, T, M, !(a < b || a > b))                                \
+                        ROW(ngt, ending, type, T, M, !(a > b))                                     \
+                            ROW(nle, ending, type, T, M, !(a <= b))                                \
+                                ROW(neq, ending, type, T, M, !(a == b))                            \
+                                    ROW(nlt, ending, type, T, M, !(a < b))
 #define WHOLE(ROW, ending, type, T, M)                                                             \
-    ROW(lt, ending, type, T, M, a < b) ROW(eq, ending, type, T, M, a == b)                         \
+    ROW(lt, ending, type, T, M, a < b)                                                             \
+    ROW(eq, ending, type, T, M, a == b)                                                            \
     ROW(le, ending, type, T, M, a <= b) ROW(gt, ending, type, T, M, a > b)                         \
-    ROW(ne, ending, type, T, M, a != b) ROW(ge, ending, type, T, M, a >= b)
+        ROW(ne, ending, type, T, M, a != b) ROW(ge, ending, type, T, M, a >= b)
 #define ALL(ROW)                                                                                   \
-    REAL(ROW, f32, 'f', float, f) REAL(ROW, f16, 'h', float, f) REAL(ROW, f64, 'd', double, d)     \
-    WHOLE(ROW, i32, 'i', int32_t, i) WHOLE(ROW, u32, 'u', uint32_t, u)                             \
-    WHOLE(ROW, i64, 'l', int64_t, l) WHOLE(ROW, u64, 'q', uint64_t, q)                             \
-    WHOLE(ROW, u16, 'w', uint32_t, u)
-#define DEFINE(condition, ending, type, T, M, holds) CMP(cmp_##condition##_##ending, type, T, M, holds)
+    REAL(ROW, f32, 'f', float, f)                                                                  \
+    REAL(ROW, f16, 'h', float, f)                                                                  \
+    REAL(ROW, f64, 'd', double, d) WHOLE(ROW, i32, 'i', int32_t, i)                                \
+        WHOLE(ROW, u32, 'u', uint32_t, u) WHOLE(ROW, i64, 'l', int64_t, l)                         \
+            WHOLE(ROW, u64, 'q', uint64_t, q) WHOLE(ROW, u16, 'w', uint32_t, u)
+#define DEFINE(condition, ending, type, T, M, holds)                                               \
+    CMP(cmp_##condition##_##ending, type, T, M, holds)
+// clang-format on
 ALL(DEFINE)
 
 static void run_class(Wave *w, const Inst *in)
@@ -102,7 +111,8 @@ static void run_carry(Wave *w, const Inst *in)
     vector_get(w, in, 2, 'u', &a);
     vector_get(w, in, 3, 'u', &b);
     for (int n = 0; n < LANES; n++) {
-        const uint64_t x = more & 4 ? b.u[n] : a.u[n], y = more & 4 ? a.u[n] : b.u[n], c = carries >> n & 1;
+        const uint64_t x = more & 4 ? b.u[n] : a.u[n], y = more & 4 ? a.u[n] : b.u[n],
+                       c = carries >> n & 1;
         const uint64_t r = more & 2 ? x - y - c : x + y + c;
         a.u[n] = (uint32_t)r;
         out |= (r >> 32 & 1) << n;
@@ -120,7 +130,8 @@ static void run_mad_wide(Wave *w, const Inst *in)
     vector_get(w, in, 3, 'u', &b);
     vector_get(w, in, 4, 'q', &c);
     for (int n = 0; n < LANES; n++) {
-        const uint64_t product = in->op->more ? (uint64_t)((int64_t)a.i[n] * b.i[n]) : (uint64_t)a.u[n] * b.u[n];
+        const uint64_t product =
+            in->op->more ? (uint64_t)((int64_t)a.i[n] * b.i[n]) : (uint64_t)a.u[n] * b.u[n];
         c.q[n] += product;
         out |= (uint64_t)(c.q[n] < product) << n;
     }
@@ -215,9 +226,11 @@ static void run_div_fixup(Wave *w, const Inst *in)
     vector_get(w, in, 2, 'f', &b);
     vector_get(w, in, 3, 'f', &c);
     for (int n = 0; n < LANES; n++) {
-        const float below = b.f[n], above = c.f[n], sign = signbit(below) != signbit(above) ? -1.0f : 1.0f;
+        const float below = b.f[n], above = c.f[n],
+                    sign = signbit(below) != signbit(above) ? -1.0f : 1.0f;
         float r = copysignf(a.f[n], sign);
-        if (isnan(below) || isnan(above) || (below == 0 && above == 0) || (isinf(below) && isinf(above)))
+        if (isnan(below) || isnan(above) || (below == 0 && above == 0) ||
+            (isinf(below) && isinf(above)))
             r = NAN;
         else if (below == 0 || isinf(above))
             r = sign * INFINITY;
@@ -279,7 +292,8 @@ static void get_pair(Wave *w, const Inst *in, unsigned n, bool half, bool high, 
     Operand *o = &one.o[n];
     memset(one.m.op_sel, 0, sizeof one.m.op_sel);
     one.m.dpp = DPP_NONE;
-    const bool second = high ? (!in->m.has_op_sel_hi || in->m.op_sel_hi[n - 1]) : in->m.op_sel[n - 1];
+    const bool second =
+        high ? (!in->m.has_op_sel_hi || in->m.op_sel_hi[n - 1]) : in->m.op_sel[n - 1];
     const bool number = o->kind == O_NUMBER || o->kind == O_REAL;
     if (second && half)
         one.m.op_sel[n - 1] = 1;
@@ -298,16 +312,19 @@ static void run_pair(Wave *w, const Inst *in)
     for (int high = 0; high < 2; high++) {
         r[high].undef = 0;
         for (unsigned n = 0; n < sources; n++) get_pair(w, in, n + 1, half, high, &s[n]);
-        if (operation == PK_MOV) { /* the low result is of the first source, the high one of the second */
+        if (operation ==
+            PK_MOV) { /* the low result is of the first source, the high one of the second */
             Inst one = *in;
             const Operand *o = &in->o[1 + high];
-            if (in->m.op_sel[high] && o->kind != O_NUMBER && o->kind != O_REAL) one.o[1 + high].reg++;
+            if (in->m.op_sel[high] && o->kind != O_NUMBER && o->kind != O_REAL)
+                one.o[1 + high].reg++;
             vector_get(w, &one, (unsigned)(1 + high), 'u', &r[high]);
             continue;
         }
         for (unsigned n = 0; n < sources; n++) r[high].undef |= s[n].undef;
         for (int n = 0; n < LANES; n++)
-            r[high].f[n] = pair_value(operation, s[0].f[n], s[1].f[n], sources == 3 ? s[2].f[n] : 0, half);
+            r[high].f[n] =
+                pair_value(operation, s[0].f[n], s[1].f[n], sources == 3 ? s[2].f[n] : 0, half);
     }
     for (int high = 0; high < 2; high++) {
         Inst to = *in;
@@ -352,18 +369,21 @@ static void run_permlane16(Wave *w, const Inst *in)
 {
     Vec v, r;
     uint64_t undef_low, undef_high;
-    const uint64_t low = scalar_get(w, &in->o[2], 32, &undef_low), high = scalar_get(w, &in->o[3], 32, &undef_high);
+    const uint64_t low = scalar_get(w, &in->o[2], 32, &undef_low),
+                   high = scalar_get(w, &in->o[3], 32, &undef_high);
     const uint64_t places = (low & 0xffffffff) | high << 32, exec = exec_of(w);
     uint64_t lanes = exec;
     vector_get(w, in, 1, 'u', &v);
     r.undef = undef_low || undef_high ? ~0ull : 0;
     for (int n = 0; n < LANES; n++) {
-        const int row = (n & ~15) ^ (in->op->more ? 16 : 0), from = row | (int)(places >> 4 * (n & 15) & 15);
+        const int row = (n & ~15) ^ (in->op->more ? 16 : 0),
+                  from = row | (int)(places >> 4 * (n & 15) & 15);
         const bool fetches = strstr(in->text, "op_sel:[1") != NULL; /* "fetch inactive" */
         const bool on = fetches || (exec >> from & 1);
         r.u[n] = on ? v.u[from] : 0;
         if (on && v.undef >> from & 1) r.undef |= 1ull << n;
-        if (!on && !strstr(in->text, "op_sel:[0,1") && !strstr(in->text, "op_sel:[1,1")) lanes &= ~(1ull << n);
+        if (!on && !strstr(in->text, "op_sel:[0,1") && !strstr(in->text, "op_sel:[1,1"))
+            lanes &= ~(1ull << n);
     }
     Inst to = *in;
     memset(to.m.op_sel, 0, sizeof to.m.op_sel);
@@ -416,11 +436,13 @@ static void run_movrel(Wave *w, const Inst *in)
 
 #define ROW_OF(condition, ending, ...)                                                             \
     {"v_cmp_" #condition "_" #ending, "", cmp_##condition##_##ending, NULL, 0, EMU_VECTOR},        \
-    {"v_cmpx_" #condition "_" #ending, "", cmp_##condition##_##ending, NULL, 1, EMU_VECTOR},
-#define SAY(name, function, more) {name, "", function, NULL, more, EMU_VECTOR}
+        {"v_cmpx_" #condition "_" #ending, "", cmp_##condition##_##ending, NULL, 1, EMU_VECTOR},
+#define SAY(name, function, more)                                                                  \
+    {                                                                                              \
+        name, "", function, NULL, more, EMU_VECTOR                                                 \
+    }
 const Op special_ops[] = {
-    ALL(ROW_OF)
-    SAY("v_cmp_class_f32", run_class, 0),
+    ALL(ROW_OF) SAY("v_cmp_class_f32", run_class, 0),
     SAY("v_cmpx_class_f32", run_class, 1),
     SAY("v_cndmask_b32", run_cndmask, 'u'),
     SAY("v_cndmask_b16", run_cndmask, 'w'),

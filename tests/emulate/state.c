@@ -11,10 +11,10 @@ void fail(Wave *w, const char *format, ...)
     if (e->failed) return;
     e->failed = true;
     const Inst *in = e->cache[(w->pc - e->text_at) / 4];
-    int at = snprintf(e->error, sizeof e->error, "%s, %s at 0x%llx, wave %u of block %u,%u,%u: ",
-                      e->kernel, in ? in->text : "an instruction", (unsigned long long)w->pc,
-                      (unsigned)w->number, (unsigned)w->g->id[0], (unsigned)w->g->id[1],
-                      (unsigned)w->g->id[2]);
+    int at = snprintf(
+        e->error, sizeof e->error, "%s, %s at 0x%llx, wave %u of block %u,%u,%u: ", e->kernel,
+        in ? in->text : "an instruction", (unsigned long long)w->pc, (unsigned)w->number,
+        (unsigned)w->g->id[0], (unsigned)w->g->id[1], (unsigned)w->g->id[2]);
     va_list arguments;
     va_start(arguments, format);
     if (at > 0 && (size_t)at < sizeof e->error)
@@ -334,8 +334,8 @@ void vector_put(Wave *w, const Inst *in, unsigned n, char type, const Vec *v, ui
     }
     for (unsigned r = 0; r < count; r++)
         for (int half = 0; half < 2; half++)
-            w->undef[half][o->reg + r] =
-                (w->undef[half][o->reg + r] & ~lanes) | ((r + 1 < count ? v->low : v->undef) & lanes);
+            w->undef[half][o->reg + r] = (w->undef[half][o->reg + r] & ~lanes) |
+                                         ((r + 1 < count ? v->low : v->undef) & lanes);
     const bool limits = type == 'f' && (in->m.clamp || in->m.omod);
     if (lanes == ~0ull && !limits && count == 1) {
         memcpy(w->v[o->reg], v->u, sizeof v->u);

@@ -10,8 +10,14 @@ static int32_t to_i32(double a)
 {
     return isnan(a) ? 0 : a > -2147483648.0 ? a < 2147483647.0 ? (int32_t)a : INT32_MAX : INT32_MIN;
 }
-static float largest(float a, float b) { return isnan(a) ? b : isnan(b) ? a : a > b || (a == b && signbit(b)) ? a : b; }
-static float smallest(float a, float b) { return isnan(a) ? b : isnan(b) ? a : a < b || (a == b && signbit(a)) ? a : b; }
+static float largest(float a, float b)
+{
+    return isnan(a) ? b : isnan(b) ? a : a > b || (a == b && signbit(b)) ? a : b;
+}
+static float smallest(float a, float b)
+{
+    return isnan(a) ? b : isnan(b) ? a : a < b || (a == b && signbit(a)) ? a : b;
+}
 static float middle(float a, float b, float c)
 {
     if (isnan(a) || isnan(b) || isnan(c)) return smallest(smallest(a, b), c);
@@ -47,7 +53,10 @@ static uint32_t permute(uint32_t a, uint32_t b, uint32_t select)
     for (int n = 0; n < 4; n++) r |= byte_of(both, select >> 8 * n) << 8 * n;
     return r;
 }
-static uint32_t packed_halves(float a, float b) { return half_of_float(a) | half_of_float(b) << 16; }
+static uint32_t packed_halves(float a, float b)
+{
+    return half_of_float(a) | half_of_float(b) << 16;
+}
 /* Towards zero. */
 static uint32_t half_cut(float a)
 {
@@ -119,8 +128,8 @@ static void run_lanes(Wave *w, const Inst *in)
     vector_put(w, in, 0, *types, &d, exec_of(w));
 }
 
-#define V1(name, D, A, R) {#name, #D #A, run_lanes, lanes_##name, 0, EMU_VECTOR},
-#define V2(name, D, A, B, R) {#name, #D #A #B, run_lanes, lanes_##name, 0, EMU_VECTOR},
+#define V1(name, D, A, R)       {#name, #D #A, run_lanes, lanes_##name, 0, EMU_VECTOR},
+#define V2(name, D, A, B, R)    {#name, #D #A #B, run_lanes, lanes_##name, 0, EMU_VECTOR},
 #define V3(name, D, A, B, C, R) {#name, #D #A #B #C, run_lanes, lanes_##name, 0, EMU_VECTOR},
 #define VA(name, D, A, B, C, R) {#name, #D #A #B #C, run_lanes, lanes_##name, 1, EMU_VECTOR},
 const Op vector_ops[] = {
