@@ -1,6 +1,6 @@
 /* linear_test.c - kernels of recurrences: every class of decay, feedback and slot, on the interpreters of both IRs and on
- * devices, beside the oracle. linear_test DEVICE FOLDER [NAME]: scripts whose name has it; `warps`: all, forward, and some with gradients,
- * in types of 16 bits; `backward`: the latter alone. */
+ * devices, beside the oracle. linear_test DEVICE FOLDER [NAME]: scripts whose name has it; `third`: every third case, others at
+ * each device; `warps`: all, forward, and some with gradients, in types of 16 bits; `backward`: the latter alone. */
 #include "exec.h"
 
 #include <stdio.h>
@@ -151,6 +151,7 @@ enum { CASES = sizeof cases / sizeof *cases, WIDE = sizeof wide / sizeof *wide }
 typedef struct Which {
     const char *only;
     unsigned at;
+    bool third; /* every third case, others at each device */
     bool brief; /* lavapipe ends long loops: without the cases of few blocks and many turns */
 } Which;
 
@@ -159,11 +160,12 @@ static const char *in_turn(const void *of, unsigned n, unsigned turn)
 {
     static const char *const dtypes[] = {"f32", "f16", "bf16"};
     const Which *w = of;
-    if (turn || (w->only && !strstr(cases[n].script, w->only))) return NULL;
+    if (turn || (w->only && !w->third && !strstr(cases[n].script, w->only))) return NULL;
+    if (w->third && (n + w->at) % 3) return NULL;
     const bool is_long =
         strstr(cases[n].script, "steep") || (cases[n].how && strstr(cases[n].how, "repeat"));
     if (w->brief && is_long) return NULL;
-    return dtypes[(n + w->at) % 3];
+    return dtypes[(w->third ? n / 3 : n + w->at) % 3];
 }
 
 static const char *all_types(const void *of, unsigned n, unsigned turn)
@@ -208,6 +210,7 @@ int main(int argc, char **argv)
     if (argc < 3) return 2;
     Which w = {.only = argc > 3 ? argv[3] : NULL, .brief = strncmp(argv[1], "vulkan", 6) == 0};
     for (const char *c = argv[1]; *c; c++) w.at += (unsigned)*c;
+    w.third = w.only && strcmp(w.only, "third") == 0;
     const bool good = w.only && strcmp(w.only, "planted") == 0
                           ? exec_all(&tally, argv[1], argv[2], small, SMALL, halves, NULL)
                       : w.only && strcmp(w.only, "backward") == 0
