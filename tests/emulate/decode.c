@@ -105,9 +105,17 @@ static bool read_named(const char *text, Operand *o)
     static const struct {
         const char *name;
         int reg, regs;
-    } names[] = {{"vcc", S_VCC, 2},   {"vcc_lo", S_VCC, 1},   {"vcc_hi", S_VCC + 1, 1},
-                 {"exec", S_EXEC, 2}, {"exec_lo", S_EXEC, 1}, {"exec_hi", S_EXEC + 1, 1},
-                 {"m0", S_M0, 1},     {"null", S_NULL, 1}};
+    } names[] = {{"vcc", S_VCC, 2},
+                 {"vcc_lo", S_VCC, 1},
+                 {"vcc_hi", S_VCC + 1, 1},
+                 {"exec", S_EXEC, 2},
+                 {"exec_lo", S_EXEC, 1},
+                 {"exec_hi", S_EXEC + 1, 1},
+                 {"flat_scratch", S_FLAT, 2},
+                 {"flat_scratch_lo", S_FLAT, 1},
+                 {"flat_scratch_hi", S_FLAT + 1, 1},
+                 {"m0", S_M0, 1},
+                 {"null", S_NULL, 1}};
     for (size_t n = 0; n < sizeof names / sizeof *names; n++)
         if (strcmp(text, names[n].name) == 0) {
             o->kind = O_SCALAR;
@@ -247,8 +255,8 @@ static bool read_swizzle(const char *text, Modifiers *m)
 
 static bool read_modifier(const char *text, Inst *in)
 {
-    static const char *const nothing[] = {"glc", "slc", "dlc",  "nv",  "sc0",
-                                          "sc1", "nt",  "fi:1", "fi:0"};
+    static const char *const nothing[] = {"offen", "glc", "slc", "dlc",  "nv",
+                                          "sc0",   "sc1", "nt",  "fi:1", "fi:0"};
     Modifiers *m = &in->m;
     int value;
     if (sscanf(text, "offset0:%d", &value) == 1) return m->offset0 = value, true;
@@ -270,7 +278,7 @@ static bool read_modifier(const char *text, Inst *in)
         return true;
     }
     for (size_t n = 0; n < sizeof nothing / sizeof *nothing; n++)
-        if (strcmp(text, nothing[n]) == 0) return m->glc |= n == 0 || n == 4, true;
+        if (strcmp(text, nothing[n]) == 0) return m->glc |= n == 1 || n == 5, true;
     if (strncmp(text, "op_sel_hi:", 10) == 0)
         return read_list(text, m->op_sel_hi), m->has_op_sel_hi = true;
     if (strncmp(text, "op_sel:", 7) == 0) {

@@ -48,8 +48,13 @@ bool emu_run(Emulator *e, const EmuLaunch *launch);
 const char *emu_error(const Emulator *e);
 const EmuCounts *emu_counts(const Emulator *e); /* of all launches so far */
 
-/* A mistake to be planted, for tests: the instruction number [at] of those whose text begins with [text] is executed as if its text were
- * [instead]. False: there is none such. */
-bool emu_plant(Emulator *e, const char *kernel, const char *text, unsigned at, const char *instead);
+/* Mistakes to be planted, for tests: in the instruction number [at] of those of the kernel whose text begins with [text]. False: there is none. */
+typedef enum EmuMistake {
+    EMU_REMOVED,
+    EMU_SWAPPED, /* its first two sources */
+    EMU_SHIFTED, /* its result goes to the next register */
+    EMU_ALONE    /* it does not exchange with other lanes (DPP) */
+} EmuMistake;
+bool emu_plant(Emulator *e, const char *kernel, const char *text, unsigned at, EmuMistake mistake);
 
 #endif

@@ -26,7 +26,7 @@ static const ExecCase all[] = {
     {"mla_train.attn", "B=1 H=2 S=60 T=75 D=64 E=64 P=32", NULL, NULL},
     {"sigmoid.attn", "B=1 H=1 S=43 T=41 D=64 E=16", NULL, "big"},
     {"relu.attn", "B=1 H=2 S=50 T=70 D=64 E=64", NULL, "odd"},
-    {"softmax_spelled_out.attn", "B=1 H=1 S=37 T=47 D=64 E=64", NULL, NULL},
+    {"softmax_spelled_out.attn", "B=1 H=1 Hk=1 S=37 T=47 D=64 E=64", NULL, NULL},
     {"hidden_units.attn", "B=1 H=1 S=40 T=50 D=64 E=64", NULL, NULL},
     {"../../exec/scripts/empty_rows.attn", "B=1 H=2 S=30 T=50 D=64 E=64", NULL, "repeat"},
     {"mha.attn", "B=1 H=2 Hk=1 S=64 T=64 D=64 E=64", NULL, "poison"},

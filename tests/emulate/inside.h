@@ -8,7 +8,9 @@
 
 enum { LANES = 64, VGPRS = 512 /* AGPRs from 256 on */, AGPR = 256, SGPRS = 128 };
 /* Places of named scalar registers. */
-enum { S_VCC = 106, S_TTMP = 108, S_M0 = 124, S_NULL = 125, S_EXEC = 126 };
+enum { S_FLAT = 104, S_VCC = 106, S_TTMP = 108, S_M0 = 124, S_NULL = 125, S_EXEC = 126 };
+/* The upper words of the buffer that is scratch memory, as this machine has it. */
+#define SCRATCH_BUFFER 0x00e80000ffffffffull
 /* Families, by what they write differently. */
 typedef enum Family { CDNA, RDNA2, RDNA3, RDNA4 } Family;
 

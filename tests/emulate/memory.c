@@ -191,49 +191,77 @@ static void run_global_atomic(Wave *w, const Inst *in)
 
 /* ---- scratch memory, each lane's own */
 
-static void run_scratch(Wave *w, const Inst *in)
+/* One lane's words at a byte of its memory; false: outside. */
+static bool touch_scratch(Wave *w, int lane, uint32_t at, int more, Vec *words)
+{
+    const unsigned bytes = more & BYTES, room = w->g->scratch_bytes;
+    if (at > room || bytes > room - at) {
+        fail(w, "lane %d: byte %u of %u in scratch memory", lane, at, room);
+        return false;
+    }
+    uint8_t *memory = w->scratch + (size_t)lane * room + at;
+    uint8_t *set = w->scratch_set + (size_t)lane * room + at;
+    for (unsigned r = 0; r < registers_of(more); r++) {
+        const unsigned part = bytes < 4 ? bytes : 4;
+        if (more & STORE) {
+            memcpy(memory + 4 * r, &words[r].u[lane], part);
+            memset(set + 4 * r, !(words[r].undef >> lane & 1), part);
+        } else {
+            memcpy(&words[r].u[lane], memory + 4 * r, part);
+            words[r].u[lane] = extend(words[r].u[lane], more);
+            if (memchr(set + 4 * r, 0, part)) words[r].undef |= 1ull << lane;
+        }
+    }
+    return true;
+}
+
+/* [data], [address]: operands. */
+static void access_scratch(Wave *w, const Inst *in, unsigned data, unsigned address, uint32_t base)
 {
     const int more = in->op->more;
-    const unsigned bytes = more & BYTES, count = registers_of(more), room = w->g->scratch_bytes;
-    const bool store = more & STORE;
-    const unsigned data = store, address = !store;
+    const unsigned count = registers_of(more);
     const uint64_t lanes = exec_of(w);
-    uint64_t undef = 0, base = 0;
     Vec words[4], places;
     memset(words, 0, sizeof words);
     memset(&places, 0, sizeof places);
     if (in->o[address].kind != O_OFF) vector_get(w, in, address, 'u', &places);
-    if (in->count > 2 && in->o[2].kind != O_OFF) base = scalar_get(w, &in->o[2], 32, &undef);
-    if (undef || !is_known(w, &places, lanes, "the address")) return;
-    if (store) take_words(w, in, data, count, words);
-    for (int n = 0; n < LANES; n++) {
-        if (!(lanes >> n & 1)) continue;
-        const uint32_t at = (uint32_t)base + places.u[n] + (uint32_t)in->m.offset;
-        if (at > room || bytes > room - at) {
-            fail(w, "lane %d: byte %u of %u in scratch memory", n, at, room);
+    if (!is_known(w, &places, lanes, "the address")) return;
+    if (more & STORE) take_words(w, in, data, count, words);
+    for (int n = 0; n < LANES; n++)
+        if ((lanes >> n & 1) &&
+            !touch_scratch(w, n, base + places.u[n] + (uint32_t)in->m.offset, more, words))
             return;
-        }
-        uint8_t *memory = w->scratch + (size_t)n * room + at,
-                *set = w->scratch_set + (size_t)n * room + at;
-        for (unsigned r = 0; r < count; r++) {
-            const unsigned part = bytes < 4 ? bytes : 4;
-            const bool known =
-                store ? !(words[r].undef >> n & 1) : memchr(set + 4 * r, 0, part) == NULL;
-            if (store) {
-                memcpy(memory + 4 * r, &words[r].u[n], part);
-                memset(set + 4 * r, known, part);
-            } else {
-                memcpy(&words[r].u[n], memory + 4 * r, part);
-                words[r].u[n] = extend(words[r].u[n], more);
-                if (!known) words[r].undef |= 1ull << n;
-            }
-        }
+    const uint32_t at = issue(w, more & STORE ? C_STORE : C_LOAD, true);
+    if (more & STORE) return;
+    allow_rewrite(w, in->o[data].reg, count, C_LOAD);
+    bring(w, in, data, words, 0, count, lanes);
+    set_pending(w, in->o[data].reg, count, C_LOAD, at);
+}
+
+static void run_scratch(Wave *w, const Inst *in)
+{
+    uint64_t undef = 0, base = 0;
+    const bool store = in->op->more & STORE;
+    if (in->count > 2 && in->o[2].kind != O_OFF) base = scalar_get(w, &in->o[2], 32, &undef);
+    if (undef) fail(w, "the address is what nobody wrote");
+    access_scratch(w, in, store, !store, (uint32_t)base);
+}
+
+/* Before gfx940 scratch memory is a buffer, whose words the wave began with; other buffers are not modelled. */
+static void run_buffer(Wave *w, const Inst *in)
+{
+    Operand half = in->o[2];
+    uint64_t undef = 0, more_undef = 0;
+    const uint64_t base = scalar_get(w, &half, 64, &undef);
+    half.reg += 2;
+    const uint64_t form = scalar_get(w, &half, 64, &more_undef);
+    if (undef || more_undef || base || form != SCRATCH_BUFFER) {
+        fail(w, "a buffer that is not scratch memory");
+        return;
     }
-    const uint32_t at = issue(w, store ? C_STORE : C_LOAD, true);
-    if (store) return;
-    allow_rewrite(w, in->o[0].reg, count, C_LOAD);
-    bring(w, in, 0, words, 0, count, lanes);
-    set_pending(w, in->o[0].reg, count, C_LOAD, at);
+    const uint64_t offset = scalar_get(w, &in->o[3], 32, &undef);
+    if (undef) fail(w, "the address is what nobody wrote");
+    access_scratch(w, in, 0, 1, (uint32_t)offset);
 }
 
 /* ---- scalar loads */
@@ -401,6 +429,7 @@ static void run_exchange(Wave *w, const Inst *in)
 
 // clang-format off
 #define G(name, more) {"global_" name, "", run_global, NULL, more, EMU_MEMORY}, {"scratch_" name, "", run_scratch, NULL, more, EMU_MEMORY},
+#define B(name, more) {"buffer_" name, "", run_buffer, NULL, more, EMU_MEMORY},
 #define GA(name, more) {"global_atomic_" name, "", run_global_atomic, NULL, 4 | (more), EMU_MEMORY},
 #define L(name, more) {"ds_" name, "", run_lds_load, NULL, more, EMU_LDS},
 #define S(name, more) {"ds_" name, "", run_lds_store, NULL, more, EMU_LDS},
@@ -417,6 +446,11 @@ const Op memory_ops[] = {
     G("store_b8", 1 | STORE) G("store_b16", 2 | STORE) G("store_b32", 4 | STORE)
     G("store_b64", 8 | STORE) G("store_b96", 12 | STORE) G("store_b128", 16 | STORE)
     G("store_short_d16_hi", 2 | STORE | HIGH) G("store_d16_hi_b16", 2 | STORE | HIGH)
+    B("load_ubyte", 1) B("load_sbyte", 1 | SIGNED) B("load_ushort", 2) B("load_sshort", 2 | SIGNED)
+    B("load_dword", 4) B("load_dwordx2", 8) B("load_dwordx3", 12) B("load_dwordx4", 16)
+    B("load_short_d16", 2 | D16) B("load_short_d16_hi", 2 | D16 | HIGH)
+    B("store_byte", 1 | STORE) B("store_short", 2 | STORE) B("store_short_d16_hi", 2 | STORE | HIGH)
+    B("store_dword", 4 | STORE) B("store_dwordx2", 8 | STORE) B("store_dwordx3", 12 | STORE) B("store_dwordx4", 16 | STORE)
     GA("add_f32", ADD_F32) GA("add", ADD_U32) GA("add_u32", ADD_U32) GA("inc", INC_U32) GA("inc_u32", INC_U32)
     GA("cmpswap", SWAP_IF) GA("cmpswap_b32", SWAP_IF) GA("umax", MAX_U32) GA("pk_add_f16", ADD_PK_F16)
     L("read_b32", 4) L("read_b64", 8) L("read_b96", 12) L("read_b128", 16)

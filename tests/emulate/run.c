@@ -52,7 +52,7 @@ static bool begin_scalars(Wave *w, const Launch *l)
         at += 4; /* of scratch memory by buffer instructions, which are not modelled */
     if (wants & PACKET) at = put_scalar(w, at, (uintptr_t)l->packet, 2);
     if (wants & ARGUMENTS) at = put_scalar(w, at, (uintptr_t)l->arguments, 2);
-    if (wants & FLAT) at += 2;
+    if (wants & FLAT) at = put_scalar(w, at, 0, 2);
     if (at < given)
         at = given; /* arguments loaded early: the code loads them itself when firmware did not */
     const Group *g = w->g;
@@ -62,6 +62,7 @@ static bool begin_scalars(Wave *w, const Launch *l)
     } else
         for (unsigned n = 0; n < 3; n++)
             if (d->rsrc2 >> (7 + n) & 1) at = put_scalar(w, at, g->id[n], 1);
+    if (d->rsrc2 & 1) put_scalar(w, at, 0, 1); /* where this wave's scratch memory begins */
     return true;
 }
 
@@ -300,29 +301,44 @@ bool emu_run(Emulator *e, const EmuLaunch *launch)
 
 /* ---- mistakes, for tests */
 
-bool emu_plant(Emulator *e, const char *kernel, const char *text, unsigned at, const char *instead)
+static void spoil(Inst *in, EmuMistake mistake)
+{
+    const Inst before = *in;
+    const Operand first = in->o[1];
+    switch (mistake) {
+    case EMU_REMOVED:
+        free(in->second);
+        memset(in, 0, sizeof *in);
+        decode_text(in, "s_nop 0");
+        in->address = before.address;
+        in->bytes = before.bytes;
+        break;
+    case EMU_SWAPPED:
+        in->o[1] = in->o[2];
+        in->o[2] = first;
+        break;
+    case EMU_SHIFTED: in->o[0].reg++; break;
+    case EMU_ALONE: in->m.dpp = DPP_NONE; break;
+    }
+}
+
+bool emu_plant(Emulator *e, const char *kernel, const char *text, unsigned at, EmuMistake mistake)
 {
     Descriptor d;
     unsigned seen = 0;
+    bool planted = false;
     if (!object_find(e, kernel, &d)) return false;
     Group g = {.e = e};
     Wave *w = calloc(1, sizeof *w);
     w->e = e;
     w->g = &g;
-    bool planted = false;
     for (uint64_t pc = d.entry; pc < e->text_at + e->text_bytes && !planted;) {
         Inst *in = decode(w, pc);
         if (!in || !in->bytes || (in->op && strcmp(in->op->name, "s_endpgm") == 0)) break;
-        if (strncmp(in->text, text, strlen(text)) == 0 && seen++ == at) {
-            const uint64_t address = in->address;
-            const uint32_t bytes = in->bytes;
-            free(in->second);
-            memset(in, 0, sizeof *in);
-            planted = decode_text(in, instead);
-            in->address = address;
-            in->bytes = bytes;
-        }
         pc += in->bytes;
+        if (strncmp(in->text, text, strlen(text)) != 0 || seen++ != at) continue;
+        spoil(in, mistake);
+        planted = true;
     }
     free(w);
     return planted;

@@ -325,6 +325,13 @@ static void run_index_off(Wave *w, const Inst *in)
     w->indexed = 0;
 }
 
+static void run_setpc(Wave *w, const Inst *in)
+{
+    uint64_t undef;
+    w->next = scalar_get(w, &in->o[0], 64, &undef);
+    if (undef) fail(w, "it goes to where nobody wrote");
+}
+
 #define ENTRY(name, ...) {#name, "", run_##name, NULL, 0, EMU_SCALAR},
 #define ENTRY_SAVE(name, ...)                                                                      \
     {#name "_b32", "", run_##name, NULL, 0, EMU_SCALAR},                                           \
@@ -351,6 +358,7 @@ const Op scalar_ops[] = {
     {"s_barrier_wait", "", run_barrier_wait, NULL, 0, EMU_WAIT},
     {"s_set_gpr_idx_on", "", run_index_on, NULL, 0, EMU_SCALAR},
     {"s_set_gpr_idx_off", "", run_index_off, NULL, 0, EMU_SCALAR},
+    {"s_setpc_b64", "", run_setpc, NULL, 0, EMU_SCALAR},
     {"s_getpc_b64", "", run_getpc, NULL, 0, EMU_SCALAR},
     {NULL, NULL, NULL, NULL, 0, 0},
 };

@@ -112,6 +112,7 @@ const Op wait_ops[] = {
     {"s_wait_storecnt_dscnt", "", run_wait_two, NULL, C_STORE, EMU_WAIT},
     /* Hints, and waits for what is always done here. */
     {"s_nop", "raw", run_nothing, NULL, 0, EMU_WAIT},
+    {"v_nop", "raw", run_nothing, NULL, 0, EMU_VECTOR},
     {"s_delay_alu", "raw", run_nothing, NULL, 0, EMU_WAIT},
     {"s_wait_alu", "raw", run_nothing, NULL, 0, EMU_WAIT},
     {"s_waitcnt_depctr", "raw", run_nothing, NULL, 0, EMU_WAIT},

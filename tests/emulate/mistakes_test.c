@@ -1,0 +1,81 @@
+/* mistakes_test.c - mistakes planted in the machine code of forward kernels are found: by the emulator, or by wrong numbers.
+ * mistakes_test SCRIPTS */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec.h"
+#include "hip_emulated.h"
+
+typedef struct Mistake {
+    const char *device, *text;
+    unsigned at;
+    EmuMistake mistake;
+    const char *said; /* NULL: only numbers are wrong */
+} Mistake;
+
+#define CDNA  "hip:0/gfx942"
+#define RDNA3 "hip:1/gfx1100"
+#define RDNA4 "hip:5/gfx1200"
+static const Mistake mistakes[] = {
+    {CDNA, "s_waitcnt lgkmcnt(0)", 0, EMU_REMOVED, "is used before the wait"},
+    {CDNA, "s_waitcnt vmcnt(0)", 1, EMU_REMOVED, "is used before the wait"},
+    {CDNA, "s_barrier", 0, EMU_REMOVED, "no barrier is between"},
+    {CDNA, "v_mfma", 0, EMU_SWAPPED, NULL},
+    {CDNA, "v_mfma", 1, EMU_SHIFTED, NULL},
+    {CDNA, "ds_bpermute_b32", 0, EMU_REMOVED, NULL},
+    {CDNA, "ds_write_b128", 0, EMU_REMOVED, "what nobody wrote"},
+    {RDNA3, "s_waitcnt lgkmcnt(0)", 0, EMU_REMOVED, "is used before the wait"},
+    {RDNA3, "v_wmma", 0, EMU_SWAPPED, NULL},
+    {RDNA3, "v_permlanex16", 0, EMU_REMOVED, NULL},
+    {RDNA4, "s_wait_dscnt 0x0", 0, EMU_REMOVED, "wait"},
+    {RDNA4, "s_wait_kmcnt", 0, EMU_REMOVED, "is used before the wait"},
+    {RDNA4, "v_wmma", 0, EMU_SWAPPED, NULL},
+};
+static const ExecCase sample = {"mha.attn", "B=1 H=1 Hk=1 S=97 T=131 D=32 E=32", NULL, "forward"};
+
+typedef void (*Plant)(const char *kernel, const char *text, unsigned at, EmuMistake mistake);
+typedef bool (*Planted)(const char **said);
+
+static bool is_found(const Mistake *m, const char *scripts, Plant plant, Planted planted)
+{
+    const char *said;
+    ExecSuite *suite = exec_open(m->device, scripts);
+    if (!suite) return false;
+    plant("_forward", m->text, m->at, m->mistake);
+    const bool passed = exec_run(suite, &sample, "f16");
+    const bool there = planted(&said);
+    exec_close(suite);
+    const bool found = there && !passed && (!m->said || strstr(said, m->said));
+    printf("%s %s, %s %u: %s\n", found ? "found: " : "MISSED:", m->device, m->text, m->at,
+           !there   ? "there is none"
+           : *said  ? said
+           : passed ? "right numbers"
+                    : "wrong numbers");
+    return found;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) return 2;
+    void *library = dlopen("libamdhip64.so.6", RTLD_NOW | RTLD_LOCAL);
+    void *symbols[2] = {NULL, NULL};
+    if (library) {
+        symbols[0] = dlsym(library, "hip_emulated_plant");
+        symbols[1] = dlsym(library, "hip_emulated_planted");
+    }
+    Plant plant;
+    Planted planted;
+    memcpy(&plant, &symbols[0], sizeof plant);
+    memcpy(&planted, &symbols[1], sizeof planted);
+    if (!plant || !planted) {
+        printf("libamdhip64.so.6 is not the emulated one\n");
+        return 1;
+    }
+    unsigned missed = 0;
+    for (size_t n = 0; n < sizeof mistakes / sizeof *mistakes; n++)
+        missed += !is_found(&mistakes[n], argv[1], plant, planted);
+    printf("%u missed\n", missed);
+    return missed != 0;
+}
