@@ -165,7 +165,7 @@ static void kernel(Lanes *x, Kind kind)
     tile_end(t);
 }
 
-/* ---- shapes: 16 rows a warp, the largest tiles that fit */
+/* ---- shapes: 16 rows a warp, or those of a taller instruction, the largest tiles that fit */
 
 enum { FRAGMENT_SHARE = 48 }; /* 64ths of a lane's registers */
 
@@ -179,12 +179,13 @@ bool warps_queries_shape(const AuProblem *p, AuShape *out)
     const bool ahead = warps_copy_ahead(p);
     for (uint32_t n = 0; n < 16; n++) {
         *out = (AuShape){.executors = n < 8 ? 8 : 4,
-                         .rows = 16,
+                         .rows = atom->m > 16 ? atom->m : 16,
                          .key_tile = n / 2 % 4 == 0   ? 64
                                      : n / 2 % 4 == 1 ? 48
                                      : n / 2 % 4 == 2 ? 32
                                                       : 16,
                          .stages = 2 - (int32_t)(n % 2)};
+        if (out->key_tile % atom->n || out->key_tile % atom->k) continue;
         const int32_t ds_bytes =
             warps_via_shared(p) ? warps_row_bytes(p, warps_back_swizzle_span(p), out->key_tile) : 0;
         const int32_t shared =

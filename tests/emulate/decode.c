@@ -172,6 +172,10 @@ static bool read_operand(char *text, Operand *o)
         o->neg = true;
         text++;
     }
+    if (strncmp(text, "lit(", 4) == 0) { /* a literal where a short form would do */
+        text += 4;
+        text[strlen(text) - 1] = 0;
+    }
     if (*text == '|') {
         o->abs = true;
         text++;
