@@ -73,19 +73,42 @@ static AuLanesMasked masked_after_first(const Lanes *x)
     return x->p->attn->mask.i ? LANES_MASK_PARTIAL : LANES_MASK_NOWHERE;
 }
 
+/* The first tiles of the block are beyond the range of some groups' rows: those give them back as they come, in their turn. One stays, for
+ * who sees none. */
+static void pass_over(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const char *rows = lanes_first_row(x), *all = lanes_axis(x, 1, 2);
+    tile_set(t, "own_low, own_high, own_full_low, own_full_high",
+             "key_range(b, h, %s, min(%s + %d, %s))", rows, rows, x->rows, lanes_axis(x, 0, 2));
+    tile_set(t, "passed", "clamp(n_high - cdiv(clamp(own_high, 0, %s), %d), 0, count(keys) - 1)",
+             all, x->shape->key_tile);
+    group_first_turn(x);
+    tile_for_range(t, "over", "0", "passed");
+    tile_wait_stage(t, "y", "key");
+    tile_release(t, "y");
+    group_take_turn(x);
+    group_pass_turn(x);
+    tile_wait_stage(t, "z", "value");
+    tile_release(t, "z");
+    tile_end(t);
+}
+
 /* There may be no tile: then there is no first one. */
 static void tiles_ahead(Lanes *x)
 {
     AuTileBuild *t = x->t;
+    const bool passes = x->shape->passes;
     tile_if(t, "count(keys) > 0");
+    if (passes) pass_over(x);
     tile_wait_stage(t, "y", "key");
     start_scores(x);
     end_scores(x);
-    lanes_scores_of(x, "first(keys)", LANES_MASK_ALWAYS);
+    lanes_scores_of(x, passes ? "(first(keys) - passed)" : "first(keys)", LANES_MASK_ALWAYS);
     lanes_online(x);
     round_weights(x);
-    group_first_turn(x);
-    tile_for_tiles(t, "n", "keys", "1");
+    if (!passes) group_first_turn(x);
+    tile_for_tiles(t, "n", "keys", passes ? "passed + 1" : "1");
     tile_wait_stage(t, "y", "key");
     group_take_turn(x);
     start_scores(x);

@@ -136,6 +136,12 @@ const char *group_refusal_of_registers(AuArena *arena, const AuProblem *p, const
     return NULL;
 }
 
+/* Ranges of keys end with the rows, and tiles come from the last on: the last are no other group's. */
+static bool can_pass(const AuProblem *p, const AuShape *s)
+{
+    return p->attn->mask.i && !p->hooks->needs_lists && s->scores_ahead && s->executors > 1;
+}
+
 const char *schedule_group_refusal(AuArena *arena, const AuProblem *p, const AuShape *s)
 {
     const char *why = group_refusal_of_problem(arena, p);
@@ -144,6 +150,7 @@ const char *schedule_group_refusal(AuArena *arena, const AuProblem *p, const AuS
         return au_format(arena, "%d keys a tile are no multiple of %d", s->key_tile,
                          group_atom(p)->k);
     if (s->lag && !p->hooks->free_reference) return "no running maximum that may lie behind";
+    if (s->passes && !can_pass(p, s)) return "no tiles that a group could pass over";
     if (s->turns && (!s->scores_ahead || s->executors == 1))
         return "turns are for several groups that have scores ahead";
     why = group_refusal_of_registers(arena, p, s, fragment_registers(p, s));
@@ -206,6 +213,7 @@ bool schedule_group_forward_shape(AuArena *arena, const AuProblem *p, AuShape *o
                          .lag = p->hooks->free_reference ? LAG : 0,
                          .scores_ahead = true};
             s.turns = s.executors > 1;
+            s.passes = can_pass(p, &s);
             if (!most_keys(arena, p, &s, least_of[l].keys, least_of[l].beside, why)) continue;
             fill_up(arena, p, &s, heavy);
             *out = s;

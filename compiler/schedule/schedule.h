@@ -64,6 +64,7 @@ typedef struct AuShape {
     bool grown;        /* sums are scaled only where a row's maximum has grown */
     int32_t lag;       /* a row's maximum may lie behind by so many powers of two; 0: it is exact */
     bool turns;        /* groups take turns at the matrix units */
+    bool passes;       /* a group passes over tiles that none of its rows sees */
     bool persistent;   /* as many blocks as processors, each for several of the grid's */
     bool output_apart; /* the output has a tile of its own, not that of the queries */
     int32_t exchange_stages, result_stages; /* backward: tiles of dS, of dQ in shared memory */

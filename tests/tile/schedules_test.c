@@ -137,16 +137,12 @@ static void test_forced(void **state)
         {"avx2", "lanes_forward: executors=1 registers=4 keys=32 product_rows=4 product_columns=2",
          TILE_F32},
         {"sm_90a",
-         "group_forward: groups=3 keys=48 stages=3 held=0 ahead=1 grown=1 lag=8 turns=1 "
-         "persistent=0 "
-         "apart=0 "
-         "producer=32 consumer=160",
+         "group_forward: groups=3 keys=48 stages=3 held=0 ahead=1 grown=1 lag=8 turns=1 passes=1 "
+         "persistent=0 apart=0 producer=32 consumer=160",
          TILE_F16},
         {"sm_90a",
-         "group_forward: groups=2 keys=32 stages=2 held=1 ahead=1 grown=1 lag=8 turns=1 "
-         "persistent=1 "
-         "apart=1 "
-         "producer=24 consumer=240",
+         "group_forward: groups=2 keys=32 stages=2 held=1 ahead=1 grown=1 lag=8 turns=1 passes=0 "
+         "persistent=1 apart=1 producer=24 consumer=240",
          TILE_BF16},
     };
     (void)state;
@@ -220,61 +216,47 @@ static void test_groups(void **state)
         const char *script, *sizes, *shape;
     } all[] = {
         {"../../tile/scripts/full.attn", "D=64 E=64",
-         "group_forward: groups=4 keys=64 stages=4 held=0 ahead=1 grown=1 lag=8 turns=1 "
-         "persistent=0 "
-         "apart=0 producer=32 consumer=112"},
+         "group_forward: groups=4 keys=64 stages=4 held=0 ahead=1 grown=1 lag=8 turns=1 passes=0 "
+         "persistent=0 apart=0 producer=32 consumer=112"},
         {"mha.attn", "D=64 E=64",
-         "group_forward: groups=4 keys=64 stages=4 held=0 ahead=1 grown=1 lag=8 turns=1 "
-         "persistent=0 "
-         "apart=0 producer=32 consumer=112"},
+         "group_forward: groups=4 keys=64 stages=4 held=0 ahead=1 grown=1 lag=8 turns=1 passes=1 "
+         "persistent=0 apart=0 producer=32 consumer=112"},
         {"../../tile/scripts/full.attn", "D=96 E=96",
-         "group_forward: groups=3 keys=112 stages=2 held=0 ahead=1 grown=1 lag=8 turns=1 "
-         "persistent=0 "
-         "apart=0 producer=32 consumer=160"},
+         "group_forward: groups=3 keys=112 stages=2 held=0 ahead=1 grown=1 lag=8 turns=1 passes=0 "
+         "persistent=0 apart=0 producer=32 consumer=160"},
         {"mha.attn", "D=96 E=96",
-         "group_forward: groups=3 keys=112 stages=2 held=0 ahead=1 grown=1 lag=8 turns=1 "
-         "persistent=0 "
-         "apart=0 producer=32 consumer=160"},
+         "group_forward: groups=3 keys=112 stages=2 held=0 ahead=1 grown=1 lag=8 turns=1 passes=1 "
+         "persistent=0 apart=0 producer=32 consumer=160"},
         {"../../tile/scripts/full.attn", "D=128 E=128",
-         "group_forward: groups=3 keys=80 stages=2 held=0 ahead=1 grown=1 lag=8 turns=1 "
-         "persistent=0 "
-         "apart=0 producer=32 consumer=160"},
+         "group_forward: groups=3 keys=80 stages=2 held=0 ahead=1 grown=1 lag=8 turns=1 passes=0 "
+         "persistent=0 apart=0 producer=32 consumer=160"},
         {"mha.attn", "D=128 E=128",
-         "group_forward: groups=3 keys=80 stages=2 held=0 ahead=1 grown=1 lag=8 turns=1 "
-         "persistent=0 "
-         "apart=0 producer=32 consumer=160"},
+         "group_forward: groups=3 keys=80 stages=2 held=0 ahead=1 grown=1 lag=8 turns=1 passes=1 "
+         "persistent=0 apart=0 producer=32 consumer=160"},
         {"../../tile/scripts/full.attn", "D=192 E=128",
-         "group_forward: groups=3 keys=80 stages=2 held=0 ahead=1 grown=1 lag=8 turns=1 "
-         "persistent=0 "
-         "apart=1 producer=32 consumer=160"},
+         "group_forward: groups=3 keys=80 stages=2 held=0 ahead=1 grown=1 lag=8 turns=1 passes=0 "
+         "persistent=0 apart=1 producer=32 consumer=160"},
         {"mha.attn", "D=192 E=128",
-         "group_forward: groups=3 keys=80 stages=2 held=0 ahead=1 grown=1 lag=8 turns=1 "
-         "persistent=0 "
-         "apart=1 producer=32 consumer=160"},
+         "group_forward: groups=3 keys=80 stages=2 held=0 ahead=1 grown=1 lag=8 turns=1 passes=1 "
+         "persistent=0 apart=1 producer=32 consumer=160"},
         {"../../tile/scripts/full.attn", "D=128 E=256",
-         "group_forward: groups=2 keys=80 stages=2 held=0 ahead=1 grown=1 lag=8 turns=1 "
-         "persistent=0 "
-         "apart=1 producer=24 consumer=240"},
+         "group_forward: groups=2 keys=80 stages=2 held=0 ahead=1 grown=1 lag=8 turns=1 passes=0 "
+         "persistent=0 apart=1 producer=24 consumer=240"},
         {"mha.attn", "D=128 E=256",
-         "group_forward: groups=2 keys=80 stages=2 held=0 ahead=1 grown=1 lag=8 turns=1 "
-         "persistent=0 "
-         "apart=1 producer=24 consumer=240"},
+         "group_forward: groups=2 keys=80 stages=2 held=0 ahead=1 grown=1 lag=8 turns=1 passes=1 "
+         "persistent=0 apart=1 producer=24 consumer=240"},
         {"../../tile/scripts/full.attn", "D=192 E=192",
-         "group_forward: groups=2 keys=112 stages=2 held=0 ahead=1 grown=1 lag=8 turns=1 "
-         "persistent=0 "
-         "apart=0 producer=24 consumer=240"},
+         "group_forward: groups=2 keys=112 stages=2 held=0 ahead=1 grown=1 lag=8 turns=1 passes=0 "
+         "persistent=0 apart=0 producer=24 consumer=240"},
         {"mha.attn", "D=192 E=192",
-         "group_forward: groups=2 keys=112 stages=2 held=0 ahead=1 grown=1 lag=8 turns=1 "
-         "persistent=0 "
-         "apart=0 producer=24 consumer=240"},
+         "group_forward: groups=2 keys=112 stages=2 held=0 ahead=1 grown=1 lag=8 turns=1 passes=1 "
+         "persistent=0 apart=0 producer=24 consumer=240"},
         {"../../tile/scripts/full.attn", "D=256 E=256",
-         "group_forward: groups=2 keys=80 stages=2 held=0 ahead=1 grown=1 lag=8 turns=1 "
-         "persistent=0 "
-         "apart=0 producer=24 consumer=240"},
+         "group_forward: groups=2 keys=80 stages=2 held=0 ahead=1 grown=1 lag=8 turns=1 passes=0 "
+         "persistent=0 apart=0 producer=24 consumer=240"},
         {"mha.attn", "D=256 E=256",
-         "group_forward: groups=2 keys=80 stages=2 held=0 ahead=1 grown=1 lag=8 turns=1 "
-         "persistent=0 "
-         "apart=0 producer=24 consumer=240"},
+         "group_forward: groups=2 keys=80 stages=2 held=0 ahead=1 grown=1 lag=8 turns=1 passes=1 "
+         "persistent=0 apart=0 producer=24 consumer=240"},
     };
     (void)state;
     for (uint32_t n = 0; n < sizeof all / sizeof *all; n++) {
