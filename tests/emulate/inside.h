@@ -16,8 +16,9 @@ typedef enum Family { CDNA, RDNA2, RDNA3, RDNA4 } Family;
 
 /* A value of all lanes; the letters are those of the signatures in the tables (vector.def): h is a half as its f32. */
 typedef struct Vec {
-    uint64_t undef; /* lanes with a part that nobody wrote */
-    uint64_t low;   /* and of 64 bits those where it is in the low word */
+    uint64_t undef;   /* lanes with a part that nobody wrote */
+    uint64_t low;     /* and of 64 bits those where it is in the low word */
+    uint64_t half[2]; /* of a register, where it is in the low half, in the high one */
     union {
         uint32_t u[LANES];
         int32_t i[LANES];
@@ -173,9 +174,12 @@ uint64_t mask_get(Wave *w, const Operand *o, uint64_t *undef); /* a bit a lane *
 void mask_put(Wave *w, const Operand *o, uint64_t value, uint64_t undef);
 void vector_get(Wave *w, const Inst *in, unsigned n, char type, Vec *v);
 void vector_put(Wave *w, const Inst *in, unsigned n, char type, const Vec *v, uint64_t lanes);
+/* After vector_put: what is known of the halves, where that is more than of the whole. */
+void vector_halves(Wave *w, const Operand *o, const Vec *v, uint64_t lanes);
 void vector_ready(Wave *w, unsigned reg, unsigned count);
 void scalar_ready(Wave *w, unsigned reg, unsigned count);
 uint32_t half_of_float(float value);
+uint32_t half_cut(float value);
 float float_of_half(uint32_t half);
 uint32_t bf16_of_float(float value);
 

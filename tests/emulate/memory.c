@@ -54,6 +54,7 @@ static void bring(Wave *w, const Inst *in, unsigned n, const Vec *words, unsigne
             vector_put(w, &to, n, 'w', &words[r], lanes);
         } else {
             vector_put(w, &to, n, 'u', &words[r], lanes);
+            if (!w->e->failed) vector_halves(w, &to.o[n], &words[r], lanes);
         }
     }
 }
@@ -68,7 +69,7 @@ static void take_words(Wave *w, const Inst *in, unsigned n, unsigned count, Vec 
             for (int lane = 0; lane < LANES; lane++) words[r].u[lane] >>= 16;
         /* of less than a word, only the part that is stored must be known */
         if ((in->op->more & BYTES) <= 2 && in->o[n].kind == O_VECTOR)
-            words[r].undef = w->undef[(in->op->more & HIGH) != 0][in->o[n].reg];
+            words[r].undef = words[r].half[0] = w->undef[(in->op->more & HIGH) != 0][in->o[n].reg];
     }
 }
 
@@ -191,6 +192,12 @@ static void run_global_atomic(Wave *w, const Inst *in)
 
 /* ---- scratch memory, each lane's own */
 
+static void not_known(Vec *word, int lane, unsigned byte)
+{
+    word->undef |= 1ull << lane;
+    word->half[byte / 2] |= 1ull << lane;
+}
+
 /* One lane's words at a byte of its memory; false: outside. */
 static bool touch_scratch(Wave *w, int lane, uint32_t at, int more, Vec *words)
 {
@@ -205,11 +212,13 @@ static bool touch_scratch(Wave *w, int lane, uint32_t at, int more, Vec *words)
         const unsigned part = bytes < 4 ? bytes : 4;
         if (more & STORE) {
             memcpy(memory + 4 * r, &words[r].u[lane], part);
-            memset(set + 4 * r, !(words[r].undef >> lane & 1), part);
+            for (unsigned b = 0; b < part; b++)
+                set[4 * r + b] = !(words[r].half[b / 2] >> lane & 1);
         } else {
             memcpy(&words[r].u[lane], memory + 4 * r, part);
             words[r].u[lane] = extend(words[r].u[lane], more);
-            if (memchr(set + 4 * r, 0, part)) words[r].undef |= 1ull << lane;
+            for (unsigned b = 0; b < part; b++)
+                if (!set[4 * r + b]) not_known(&words[r], lane, b);
         }
     }
     return true;
@@ -256,7 +265,8 @@ static void run_buffer(Wave *w, const Inst *in)
     half.reg += 2;
     const uint64_t form = scalar_get(w, &half, 64, &more_undef);
     if (undef || more_undef || base || form != SCRATCH_BUFFER) {
-        fail(w, "a buffer that is not scratch memory");
+        fail(w, "a buffer that is not scratch memory: 0x%llx 0x%llx%s", (unsigned long long)base,
+             (unsigned long long)form, undef || more_undef ? ", not known" : "");
         return;
     }
     const uint64_t offset = scalar_get(w, &in->o[3], 32, &undef);
@@ -327,7 +337,7 @@ static void run_lds_load(Wave *w, const Inst *in)
                 memcpy(&word->u[n], w->g->lds + at + 4 * r, part);
                 word->u[n] = extend(word->u[n], more);
                 for (unsigned b = 0; b < part; b++)
-                    if (!w->g->shadow[at + 4 * r + b].written) word->undef |= 1ull << n;
+                    if (!w->g->shadow[at + 4 * r + b].written) not_known(word, n, b);
             }
         }
     const uint32_t at = issue(w, C_LDS, true);
@@ -355,8 +365,8 @@ static void run_lds_store(Wave *w, const Inst *in)
             for (unsigned r = 0; r < count; r++) {
                 const unsigned part = bytes < 4 ? bytes : 4;
                 memcpy(w->g->lds + at + 4 * r, &words[r].u[n], part);
-                if (words[r].undef >> n & 1)
-                    for (unsigned b = 0; b < part; b++) w->g->shadow[at + 4 * r + b].written = 0;
+                for (unsigned b = 0; b < part; b++)
+                    if (words[r].half[b / 2] >> n & 1) w->g->shadow[at + 4 * r + b].written = 0;
             }
         }
     }
@@ -421,9 +431,7 @@ static void run_exchange(Wave *w, const Inst *in)
     }
     const uint32_t at = issue(w, C_LDS, true);
     allow_rewrite(w, in->o[0].reg, 1, C_LDS);
-    Inst to = *in;
-    to.m.offset = 0;
-    vector_put(w, &to, 0, 'u', &got, lanes);
+    vector_put(w, in, 0, 'u', &got, lanes);
     set_pending(w, in->o[0].reg, 1, C_LDS, at);
 }
 

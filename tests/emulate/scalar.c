@@ -15,6 +15,8 @@ static Scalar sources(Wave *w, const Inst *in, unsigned first, unsigned bits_a, 
         return x;
     }
     x.a = scalar_get(w, &in->o[first], bits_a, &x.ua);
+    if (in->o[first].abs) x.a &= ~(uint64_t)0x80000000;
+    if (in->o[first].neg) x.a ^= 0x80000000;
     if (in->count > first + 1) x.b = scalar_get(w, &in->o[first + 1], bits_b, &x.ub);
     return x;
 }
@@ -64,6 +66,12 @@ static uint64_t as_bits(float f)
     uint32_t bits;
     memcpy(&bits, &f, sizeof bits);
     return bits;
+}
+static float flushed(float a) { return fabsf(a) < 0x1p-126f ? copysignf(0.0f, a) : a; }
+static int64_t to_i32(double a)
+{
+    if (isnan(a)) return 0;
+    return a > -2147483648.0 ? a < 2147483647.0 ? (int64_t)a : INT32_MAX : INT32_MIN;
 }
 static uint64_t to_u32(double f) { return f > 0 ? f < 4294967295.0 ? (uint32_t)f : 0xffffffff : 0; }
 
@@ -147,6 +155,20 @@ enum { KEEP = 2 };
     ROW(s_flbit_i32_b64, 32, 64, 32, a ? (uint64_t)__builtin_clzll(a) : UINT64_MAX, KEEP, spread_undef) \
     ROW(s_sext_i32_i8, 32, 32, 32, (uint64_t)(int8_t)a, KEEP, spread_undef) \
     ROW(s_sext_i32_i16, 32, 32, 32, (uint64_t)(int16_t)a, KEEP, spread_undef) \
+    ROW(s_ceil_f32, 32, 32, 32, as_bits(ceilf(as_float(a))), KEEP, spread_undef) \
+    ROW(s_floor_f32, 32, 32, 32, as_bits(floorf(as_float(a))), KEEP, spread_undef) \
+    ROW(s_trunc_f32, 32, 32, 32, as_bits(truncf(as_float(a))), KEEP, spread_undef) \
+    ROW(s_rndne_f32, 32, 32, 32, as_bits(nearbyintf(as_float(a))), KEEP, spread_undef) \
+    ROW(s_cvt_f16_f32, 32, 32, 32, half_of_float(as_float(a)), KEEP, spread_undef) \
+    ROW(s_cvt_f32_f16, 32, 32, 32, as_bits(float_of_half((uint32_t)a & 0xffff)), KEEP, spread_undef) \
+    ROW(s_cvt_hi_f32_f16, 32, 32, 32, as_bits(float_of_half((uint32_t)a >> 16)), KEEP, spread_undef) \
+    ROW(s_cvt_pk_rtz_f16_f32, 32, 32, 32, half_cut(as_float(a)) | (uint64_t)half_cut(as_float(b)) << 16, KEEP, spread_undef) \
+    ROW(v_s_exp_f32, 32, 32, 32, as_bits(flushed(exp2f(flushed(as_float(a))))), KEEP, spread_undef) \
+    ROW(v_s_log_f32, 32, 32, 32, as_bits(flushed(log2f(flushed(as_float(a))))), KEEP, spread_undef) \
+    ROW(v_s_rcp_f32, 32, 32, 32, as_bits(flushed(1.0f / flushed(as_float(a)))), KEEP, spread_undef) \
+    ROW(v_s_rsq_f32, 32, 32, 32, as_bits(flushed((float)(1.0 / sqrt((double)flushed(as_float(a)))))), KEEP, spread_undef) \
+    ROW(v_s_sqrt_f32, 32, 32, 32, as_bits(flushed(sqrtf(flushed(as_float(a))))), KEEP, spread_undef) \
+    ROW(s_cvt_i32_f32, 32, 32, 32, (uint64_t)to_i32((double)as_float(a)), KEEP, spread_undef) \
     ROW(s_cvt_f32_u32, 32, 32, 32, as_bits((float)A32), KEEP, spread_undef) \
     ROW(s_cvt_f32_i32, 32, 32, 32, as_bits((float)s32(a)), KEEP, spread_undef) \
     ROW(s_cvt_u32_f32, 32, 32, 32, to_u32((double)as_float(a)), KEEP, spread_undef)
@@ -237,6 +259,18 @@ static void save_exec(Wave *w, const Inst *in, uint64_t r)
         save_exec(w, in, result);                                                                  \
     }
 SAVEEXEC(RUN_SAVEEXEC)
+
+/* [more]: the product's sum is the result before. */
+static void run_fma(Wave *w, const Inst *in)
+{
+    uint64_t a, b, c, undef[3];
+    a = scalar_get(w, &in->o[1], 32, &undef[0]);
+    b = scalar_get(w, &in->o[2], 32, &undef[1]);
+    c = scalar_get(w, &in->o[in->op->more ? 0 : 3], 32, &undef[2]);
+    const bool unknown = undef[0] || undef[1] || undef[2];
+    const float r = fmaf(as_float(a), as_float(b), as_float(c));
+    scalar_put(w, &in->o[0], 32, as_bits(r), unknown ? UINT32_MAX : 0);
+}
 
 static void run_cselect(Wave *w, const Inst *in)
 {
@@ -338,7 +372,10 @@ static void run_setpc(Wave *w, const Inst *in)
         {#name "_b64", "", run_##name, NULL, 0, EMU_SCALAR},
 const Op scalar_ops[] = {
     SOP2(ENTRY) SOPK(ENTRY) COMPARE(ENTRY)
-        SAVEEXEC(ENTRY_SAVE){"s_cselect_b32", "", run_cselect, NULL, 32, EMU_SCALAR},
+        SAVEEXEC(ENTRY_SAVE){"s_fmaak_f32", "", run_fma, NULL, 0, EMU_SCALAR},
+    {"s_fmamk_f32", "", run_fma, NULL, 0, EMU_SCALAR},
+    {"s_fmac_f32", "", run_fma, NULL, 1, EMU_SCALAR},
+    {"s_cselect_b32", "", run_cselect, NULL, 32, EMU_SCALAR},
     {"s_cselect_b64", "", run_cselect, NULL, 64, EMU_SCALAR},
     {"s_cmov_b32", "", run_cmov, NULL, 32, EMU_SCALAR},
     {"s_cmov_b64", "", run_cmov, NULL, 64, EMU_SCALAR},

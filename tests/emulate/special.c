@@ -98,7 +98,10 @@ static void run_cndmask(Wave *w, const Inst *in)
     for (int n = 0; n < LANES; n++)
         if (mask >> n & 1) a.u[n] = b.u[n];
     a.undef = (a.undef & ~mask) | (b.undef & mask) | undef;
+    for (int half = 0; half < 2; half++)
+        a.half[half] = (a.half[half] & ~mask) | (b.half[half] & mask) | undef;
     vector_put(w, in, 0, type, &a, exec_of(w));
+    if (type == 'u' && !in->m.dpp && !w->e->failed) vector_halves(w, &in->o[0], &a, exec_of(w));
 }
 
 /* Sums with a carry; [more]: bit 0 a carry comes in, bit 1 a difference, bit 2 the other way round. */

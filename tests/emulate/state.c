@@ -52,6 +52,14 @@ uint32_t half_of_float(float value)
     return sign | ((magnitude - 0x38000000 + 0xfff + odd) >> 13); /* may carry to infinity */
 }
 
+/* Towards zero. */
+uint32_t half_cut(float a)
+{
+    const uint32_t near = half_of_float(a);
+    if (isnan(a) || fabsf(float_of_half(near)) <= fabsf(a)) return near;
+    return near - 1;
+}
+
 float float_of_half(uint32_t half)
 {
     const uint32_t sign = (half & 0x8000) << 16, exponent = half >> 10 & 31, mantissa = half & 1023;
@@ -188,6 +196,7 @@ static void dpp_move(const Wave *w, const Modifiers *m, Vec *v)
         v->u[lane] = reads ? from.u[source] : 0;
         if (reads && from.undef >> source & 1) v->undef |= 1ull << lane;
     }
+    v->half[0] = v->half[1] = v->undef;
 }
 
 static bool is_wide(char type) { return type == 'q' || type == 'l' || type == 'd'; }
@@ -205,6 +214,7 @@ static void spread(Wave *w, const Operand *o, char type, Vec *v)
     if (o->kind != O_SCALAR && o->kind != O_SCC) undef = 0;
     v->undef = undef ? ~0ull : 0;
     v->low = (uint32_t)undef ? ~0ull : 0;
+    v->half[0] = v->half[1] = v->undef;
     for (int lane = 0; lane < LANES; lane++) {
         if (is_wide(type))
             v->q[lane] = value;
@@ -217,7 +227,8 @@ static void load_registers(Wave *w, const Operand *o, char type, Vec *v)
 {
     vector_ready(w, o->reg, is_wide(type) ? 2 : 1);
     if (o->reg + 1u > VGPRS) return;
-    v->undef = v->low = w->undef[0][o->reg] | w->undef[1][o->reg];
+    for (int half = 0; half < 2; half++) v->half[half] = w->undef[half][o->reg];
+    v->undef = v->low = v->half[0] | v->half[1];
     if (!is_wide(type)) {
         memcpy(v->u, w->v[o->reg], sizeof v->u);
         return;
@@ -350,4 +361,10 @@ void vector_put(Wave *w, const Inst *in, unsigned n, char type, const Vec *v, ui
             w->v[o->reg][lane] = limits ? bits_of(limited(&in->m, v->f[lane])) : v->u[lane];
         }
     }
+}
+
+void vector_halves(Wave *w, const Operand *o, const Vec *v, uint64_t lanes)
+{
+    for (int half = 0; half < 2; half++)
+        w->undef[half][o->reg] = (w->undef[half][o->reg] & ~lanes) | (v->half[half] & lanes);
 }

@@ -57,14 +57,6 @@ static uint32_t packed_halves(float a, float b)
 {
     return half_of_float(a) | half_of_float(b) << 16;
 }
-/* Towards zero. */
-static uint32_t half_cut(float a)
-{
-    const uint32_t near = half_of_float(a);
-    if (isnan(a) || fabsf(float_of_half(near)) <= fabsf(a)) return near;
-    return near - 1;
-}
-
 #define LOOP(D, R, ...)                                                                            \
     for (int n = 0; n < LANES; n++) {                                                              \
         __VA_ARGS__                                                                                \
@@ -126,6 +118,11 @@ static void run_lanes(Wave *w, const Inst *in)
     if (*types != 'q' || in->op->lanes == lanes_v_lshrrev_b64) d.low = d.undef;
     in->op->lanes(&d, &s[0], &s[1], &s[2]);
     vector_put(w, in, 0, *types, &d, exec_of(w));
+    const bool copies =
+        in->op->lanes == lanes_v_mov_b32 || in->op->lanes == lanes_v_accvgpr_read_b32 ||
+        in->op->lanes == lanes_v_accvgpr_write_b32 || in->op->lanes == lanes_v_accvgpr_mov_b32;
+    if (copies && !in->m.dpp && !in->m.select[1] && !w->e->failed)
+        vector_halves(w, &in->o[0], &s[0], exec_of(w));
 }
 
 #define V1(name, D, A, R)       {#name, #D #A, run_lanes, lanes_##name, 0, EMU_VECTOR},
