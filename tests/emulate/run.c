@@ -48,8 +48,10 @@ static bool begin_scalars(Wave *w, const Launch *l)
         fail(w, "user registers that are not modelled: properties 0x%x", wants);
         return false;
     }
-    if (wants & RESOURCE)
-        at += 4; /* of scratch memory by buffer instructions, which are not modelled */
+    if (wants & RESOURCE) {
+        at = put_scalar(w, at, 0, 2);
+        at = put_scalar(w, at, SCRATCH_BUFFER, 2);
+    }
     if (wants & PACKET) at = put_scalar(w, at, (uintptr_t)l->packet, 2);
     if (wants & ARGUMENTS) at = put_scalar(w, at, (uintptr_t)l->arguments, 2);
     if (wants & FLAT) at = put_scalar(w, at, 0, 2);
