@@ -84,6 +84,10 @@ class Names:
 by_key: "weakref.WeakValueDictionary[str, weakref.WeakSet[AttentionFunction]]" = weakref.WeakValueDictionary()
 
 
+CALL_ARGUMENTS = frozenset(("self", "out", "device", "initial_state", "return_state", "cu_seqlens"))
+STEP_ARGUMENTS = frozenset(("state", "slots"))
+
+
 class AttentionFunction:
     """An attention that can be called. Made by :func:`aule.load` and :func:`aule.compile`.
 
@@ -112,6 +116,7 @@ class AttentionFunction:
         self._param_names = tuple(p.name for p in self.parameters)
         self._float_params = frozenset(p.name for p in self.parameters if "float" in p.dtype)
         self._required = tuple(p.name for p in self.parameters if p.required)
+        self._check_names()
         self._runner = Runner(self._checked_kernels, self._names.states_out)
         self._part_names: PartNames | None = None  # read when they are first asked for
         self._part_runner = Runner(self._kernels_of_parts)
@@ -120,6 +125,13 @@ class AttentionFunction:
         self._equals = by_key.setdefault(self._key, weakref.WeakSet())
         self._equals.add(self)
         _find_torch()
+
+    def _check_names(self) -> None:
+        """What a script calls as calls themselves call an argument could never be passed."""
+        taken = CALL_ARGUMENTS | (STEP_ARGUMENTS if self._names.states else frozenset())
+        for name in (*self._names.inputs, *self._param_names):
+            if name in taken:
+                raise ArgumentError(f"{self.name}: the script has a tensor or param called {name}, and so have calls an argument; call it otherwise", "name")
 
     @property
     def gradients(self) -> tuple[str, ...]:

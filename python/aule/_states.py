@@ -32,6 +32,9 @@ def bind_states(attention: str, names: tuple[str, ...], initial: Any, what: str 
     if len(parts) != len(names):
         expected = "the pair (state, sum), since the script has a norm" if len(names) > 1 else "one tensor"
         raise ArgumentError(f"{attention}: {what} is {expected}; it was given {len(parts)}", "tensor")
+    for part in parts:
+        if not hasattr(part, "shape") and not hasattr(part, "__dlpack__"):
+            raise TypeError(f"{attention}: {what} must be a NumPy array, a torch tensor or have __dlpack__, it is {type(part).__name__}")
     return dict(zip(names, parts))
 
 

@@ -300,6 +300,17 @@ class Recurrences(unittest.TestCase):
                 f.step(state, **x, **{name: state})
         with self.assertRaisesRegex(TypeError, "return_state is True or False"):
             f(**x, return_state=1)
+        with self.assertRaisesRegex(TypeError, "gla: initial_state must be a NumPy array, .*it is list"):
+            f(**x, initial_state=[[1]])
+
+    def test_names_that_calls_have_taken(self):
+        script = "attention n {{ q: [B, H, T, K]; k: [B, H, T, K]; v: [B, H, T, V]; {0}: f32[B, H, T]; linear {{ decay = sigmoid({1}); }} }}"
+        for name in ("initial_state", "return_state", "out", "device", "self"):
+            with self.subTest(name), self.assertRaisesRegex(aule.ArgumentError, f"n: the script has a tensor or param called {name}, and so have calls"):
+                aule.compile(script.format(f"input {name}", name))
+        slots = script.format("param slots: i32 = 1; input g", "g * slots")
+        with self.assertRaisesRegex(aule.ArgumentError, "called slots, and so have calls"):
+            aule.compile(slots)
 
 
 class BadInput(unittest.TestCase):
