@@ -1,8 +1,7 @@
 /* exec_unseen.c - NaN and infinities where the mask lets nobody look.
  *
- * `unseen`: in keys and values that no query of the head sees, in queries and output gradients of rows that see no key, in rows of
- * further products (q_pe, k_pe) alike. Nothing
- * of them may be in any result.
+ * `unseen`: in keys and values that no query of the head sees, in queries and gradients of outputs and finals of rows that see no key, in rows
+ * of further products (q_pe, k_pe) alike. Nothing of them may be in any result.
  * `later`: in the first value that no query before row FIRST sees, and in the output gradient of the last row that no key from the
  * first such one on is seen by. Blocks of queries and of keys have at most FIRST rows and begin at multiples of their size, so
  * rows before FIRST, and gradients of values from FIRST on, are as without. */
@@ -65,7 +64,7 @@ static bool is_seen(const Seen *s, int64_t b, int64_t hk, int64_t heads, int64_t
 static void plant(Tensor *t, int64_t b, int64_t h, int64_t row)
 {
     static const double values[] = {NAN, INFINITY, -INFINITY};
-    const size_t width = (size_t)t->shape[3],
+    const size_t width = t->rank > 3 ? (size_t)t->shape[3] : 1,
                  first = (size_t)((b * t->shape[1] + h) * t->shape[2] + row) * width;
     for (size_t n = first; n < first + width; n++) {
         unsigned char *at = t->bytes + exec_memory_index(t, n) * exec_bytes_of(t->dtype);
@@ -122,6 +121,9 @@ bool exec_plant(Run *r)
             plant_unseen(&s, t, *t->name != 'q', &count);
     }
     if (slopes && exec_has(r, "unseen")) plant_unseen(&s, slopes, false, &count);
+    for (uint32_t n = 0; n < r->tensor_count && exec_has(r, "unseen"); n++)
+        if (r->tensors[n].role == AULE_ROLE_DFINAL && !r->tensors[n].absent)
+            plant_unseen(&s, &r->tensors[n], false, &count);
     for (uint32_t n = 0; n < r->tensor_count; n++)
         if (!upload(&r->tensors[n])) return exec_fail(r, "upload", r->tensors[n].name);
     return count || exec_fail(r, "unseen", "the case has no such row");
