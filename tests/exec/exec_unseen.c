@@ -2,6 +2,7 @@
  *
  * `unseen`: in keys and values that no query of the head sees, in queries and gradients of outputs and finals of rows that see no key, in rows
  * of further products (q_pe, k_pe) alike. Nothing of them may be in any result.
+ * `hidden`: in gradients of finals of rows 3, 10, 17, .., whose scores the script makes -inf, so that no mask keeps them out.
  * `later`: in the first value that no query before row FIRST sees, and in the output gradient of the last row that no key from the
  * first such one on is seen by. Blocks of queries and of keys have at most FIRST rows and begin at multiples of their size, so
  * rows before FIRST, and gradients of values from FIRST on, are as without. */
@@ -104,11 +105,28 @@ static bool upload(Tensor *t)
            !aule_buffer_upload(t->buffer, 0, t->bytes, t->span * exec_bytes_of(t->dtype), NULL);
 }
 
+/* Gradients of finals of rows that have no pair though the mask lets them see all. */
+static bool plant_hidden(Run *r)
+{
+    bool good = true;
+    enum { EVERY = 7, HIDDEN = 3 };
+    for (uint32_t n = 0; n < r->tensor_count; n++) {
+        Tensor *t = &r->tensors[n];
+        if (t->absent || t->role != AULE_ROLE_DFINAL) continue;
+        for (int64_t b = 0; b < t->shape[0]; b++)
+            for (int64_t h = 0; h < t->shape[1]; h++)
+                for (int64_t row = HIDDEN; row < t->shape[2]; row += EVERY) plant(t, b, h, row);
+        good &= upload(t);
+    }
+    return good;
+}
+
 bool exec_plant(Run *r)
 {
     Seen s = {.r = r};
     Tensor *slopes = NULL;
     uint32_t count = 0;
+    if (exec_has(r, "hidden") && !plant_hidden(r)) return exec_fail(r, "upload", "hidden rows");
     if (!exec_has(r, "unseen") && !exec_has(r, "later")) return true;
     if (!look(&s)) return false;
     for (uint32_t n = 0; n < r->tensor_count; n++)

@@ -14,6 +14,7 @@
 #define LOW "../../exec/sums/low.attn"
 #define EMPTY "../../exec/scripts/empty_rows.attn"
 #define EMPTY_OF_PLAIN "../../exec/scripts/empty_plain_rows.attn"
+#define HIDDEN "../../exec/scripts/hidden_rows.attn"
 #define KEYS_AS_VALUES "../../exec/scripts/keys_as_values.attn"
 static const ExecCase cases[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=21 T=37 D=16 E=24", NULL, "nan odd dfinals"},
@@ -102,6 +103,7 @@ static const ExecCase wide_cases[] = {
     /* of two groups with keys of their own: rows without a pair, of which NaN is given */
     {EMPTY, "B=2 H=1 S=68 T=37 D=64 E=64", NULL, "unseen"},
     {"mha.attn", "B=1 H=2 Hk=1 S=200 T=50 D=64 E=64", NULL, "unseen dfinals"},
+    {HIDDEN, "B=1 H=1 Hk=1 S=70 T=40 D=64 E=64", NULL, "hidden dfinals"},
 };
 /* Few rows of all heads that share keys, at most 16: channels along lanes, parts of 1024 keys, joined. */
 static const ExecCase decode_cases[] = {
