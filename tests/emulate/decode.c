@@ -277,6 +277,8 @@ static bool read_modifier(const char *text, Inst *in)
             if (strstr(text, places[n])) m->indexed |= (uint8_t)(1 << n);
         return true;
     }
+    if (strncmp(text, "bitop3:", 7) == 0)
+        return m->swizzle = (uint16_t)strtol(text + 7, NULL, 0), true;
     if (strncmp(text, "scope:", 6) == 0 || strncmp(text, "th:", 3) == 0) {
         m->glc |= strstr(text, "RETURN") != NULL;
         return true;

@@ -63,8 +63,8 @@ typedef struct Modifiers {
     int8_t select
         [4]; /* SDWA: of the result and two sources; 0 a dword, 1 to 4 a byte, 5 and 6 a word */
     bool preserve;
-    uint16_t swizzle;
-    uint8_t indexed; /* gpr_idx(): sources 1, 2, 4, result 8 */
+    uint16_t swizzle; /* or a table of three bits (bitop3) */
+    uint8_t indexed;  /* gpr_idx(): sources 1, 2, 4, result 8 */
 } Modifiers;
 
 typedef struct Wave Wave;

@@ -144,6 +144,24 @@ static void run_mad_wide(Wave *w, const Inst *in)
     vector_put(w, in, 0, 'q', &c, exec_of(w));
 }
 
+/* Bit by bit, of a table of eight results: "src0 0xf0, src1 0xcc, src2 0xaa". */
+static void run_bitop3(Wave *w, const Inst *in)
+{
+    Vec s[3], r;
+    for (unsigned n = 0; n < 3; n++) vector_get(w, in, n + 1, 'u', &s[n]);
+    r.undef = s[0].undef | s[1].undef | s[2].undef;
+    for (int lane = 0; lane < LANES; lane++) {
+        r.u[lane] = 0;
+        for (unsigned at = 0; at < 8; at++) {
+            uint32_t holds = in->m.swizzle >> at & 1 ? ~0u : 0;
+            for (unsigned n = 0; n < 3; n++)
+                holds &= at >> (2 - n) & 1 ? s[n].u[lane] : ~s[n].u[lane];
+            r.u[lane] |= holds;
+        }
+    }
+    vector_put(w, in, 0, 'u', &r, exec_of(w));
+}
+
 static void run_mbcnt(Wave *w, const Inst *in)
 {
     Vec a, b;
@@ -457,6 +475,7 @@ const Op special_ops[] = {
     SAY("v_subbrev_co_u32", run_carry, 7),
     SAY("v_mad_u64_u32", run_mad_wide, 0),
     SAY("v_mad_i64_i32", run_mad_wide, 1),
+    SAY("v_bitop3_b32", run_bitop3, 0),
     SAY("v_mbcnt_lo_u32_b32", run_mbcnt, 0),
     SAY("v_mbcnt_hi_u32_b32", run_mbcnt, 1),
     SAY("v_div_scale_f32", run_div_scale, 0),

@@ -257,6 +257,8 @@ static void take_half(Wave *w, const Inst *in, unsigned n, char type, Vec *v)
 static void take_part(const Inst *in, unsigned n, char type, Vec *v)
 {
     const int select = in->m.select[n];
+    v->undef = v->low = v->half[0] = v->half[select < 5 ? (select - 1) / 2 : select - 5];
+    v->half[1] = 0;
     const unsigned shift = select < 5 ? 8u * (unsigned)(select - 1) : 16u * (unsigned)(select - 5);
     for (int lane = 0; lane < LANES; lane++) {
         v->u[lane] = v->u[lane] >> shift & (select < 5 ? 0xffu : 0xffffu);

@@ -102,6 +102,50 @@ typedef double t_d;
 #undef V3
 #undef VA
 
+/* Operations that move bits: of these sources (a bit each), as the others say. What nobody wrote moves with them, so they are done on masks. */
+static const struct {
+    Lanes *lanes;
+    unsigned moved;
+} movers[] = {{lanes_v_perm_b32, 3},     {lanes_v_alignbit_b32, 3}, {lanes_v_lshrrev_b32, 2},
+              {lanes_v_lshlrev_b32, 2},  {lanes_v_lshl_or_b32, 5},  {lanes_v_and_or_b32, 5},
+              {lanes_v_pack_b32_f16, 3}, {lanes_v_bfi_b32, 6},      {lanes_v_or_b32, 3}};
+
+static unsigned moved_by(const Inst *in, const Vec *s)
+{
+    if (in->op->lanes == lanes_v_and_b32) return !s[1].undef ? 1 : !s[0].undef ? 2 : 0;
+    for (size_t n = 0; n < sizeof movers / sizeof *movers; n++)
+        if (in->op->lanes == movers[n].lanes) return movers[n].moved;
+    return 0;
+}
+
+/* Which halves of the result are not known. False: it is no such operation. */
+static bool move_unknown(const Inst *in, const Vec *s, Vec *d)
+{
+    const unsigned moved = moved_by(in, s);
+    const bool halves = in->op->signature[1] == 'w';
+    uint64_t control = 0;
+    Vec masks[3], made;
+    if (!moved || in->m.dpp) return false;
+    for (unsigned n = 0; in->op->signature[n + 1]; n++) {
+        masks[n] = s[n];
+        if (!(moved >> n & 1)) {
+            control |= s[n].undef;
+            continue;
+        }
+        const uint64_t low = halves ? s[n].undef : s[n].half[0], high = halves ? 0 : s[n].half[1];
+        for (int lane = 0; lane < LANES; lane++)
+            masks[n].u[lane] =
+                (low >> lane & 1 ? 0xffffu : 0) | (high >> lane & 1 ? 0xffff0000u : 0);
+    }
+    in->op->lanes(&made, &masks[0], &masks[1], &masks[2]);
+    d->half[0] = d->half[1] = control;
+    for (int lane = 0; lane < LANES; lane++) {
+        d->half[0] |= (uint64_t)((made.u[lane] & 0xffff) != 0) << lane;
+        d->half[1] |= (uint64_t)(made.u[lane] >> 16 != 0) << lane;
+    }
+    return true;
+}
+
 /* [more] = 1: the result is the third source. */
 static void run_lanes(Wave *w, const Inst *in)
 {
@@ -118,11 +162,14 @@ static void run_lanes(Wave *w, const Inst *in)
     if (*types != 'q' || in->op->lanes == lanes_v_lshrrev_b64) d.low = d.undef;
     in->op->lanes(&d, &s[0], &s[1], &s[2]);
     vector_put(w, in, 0, *types, &d, exec_of(w));
+    if (w->e->failed || !d.undef || *types != 'u') return;
     const bool copies =
         in->op->lanes == lanes_v_mov_b32 || in->op->lanes == lanes_v_accvgpr_read_b32 ||
         in->op->lanes == lanes_v_accvgpr_write_b32 || in->op->lanes == lanes_v_accvgpr_mov_b32;
-    if (copies && !in->m.dpp && !in->m.select[1] && !w->e->failed)
+    if (copies && !in->m.dpp)
         vector_halves(w, &in->o[0], &s[0], exec_of(w));
+    else if (move_unknown(in, s, &d))
+        vector_halves(w, &in->o[0], &d, exec_of(w));
 }
 
 #define V1(name, D, A, R)       {#name, #D #A, run_lanes, lanes_##name, 0, EMU_VECTOR},
