@@ -194,7 +194,9 @@ enum { KEEP = 2 };
     ROW(s_cmp_eq_f32, 32, as_float(a) == as_float(b)) ROW(s_cmp_lg_f32, 32, as_float(a) < as_float(b) || as_float(a) > as_float(b)) \
     ROW(s_cmp_neq_f32, 32, !(as_float(a) == as_float(b))) ROW(s_cmp_nlt_f32, 32, !(as_float(a) < as_float(b))) \
     ROW(s_cmp_ngt_f32, 32, !(as_float(a) > as_float(b))) ROW(s_cmp_nle_f32, 32, !(as_float(a) <= as_float(b))) \
-    ROW(s_cmp_nge_f32, 32, !(as_float(a) >= as_float(b))) ROW(s_cmp_u_f32, 32, isnan(as_float(a)) || isnan(as_float(b)))
+    ROW(s_cmp_nge_f32, 32, !(as_float(a) >= as_float(b))) ROW(s_cmp_u_f32, 32, isnan(as_float(a)) || isnan(as_float(b))) \
+    ROW(s_cmp_o_f32, 32, !isnan(as_float(a)) && !isnan(as_float(b))) \
+    ROW(s_cmp_nlg_f32, 32, !(as_float(a) < as_float(b) || as_float(a) > as_float(b)))
 
 #define SAVEEXEC(ROW) \
     ROW(s_and_saveexec, a & exec) ROW(s_or_saveexec, a | exec) ROW(s_xor_saveexec, a ^ exec) \
