@@ -34,6 +34,8 @@ static const char usage[] =
     "      --checked            indices outside of their tensors are errors of the call\n"
     "      --parts              the operations unfinished and combine, too: keys in several "
     "places\n"
+    "      --layout AXIS=HOW    keys of that axis are padded or paged (lengths, table); default "
+    "dense\n"
     "      --lines              PTX names the lines of the script (.loc), for profilers\n"
     "  -O LEVEL                 0 to 3; default 3\n"
     "      --emit STAGE         ast, attention-ir, gradients, tiled-ir, kernel-ir, llvm-ir, asm, "
@@ -206,6 +208,7 @@ enum {
     F32,
     CHECKED,
     PARTS,
+    LAYOUT,
     LINES,
     AFTER,
     SHAPE,
@@ -226,6 +229,7 @@ static const struct option options[] = {{"output", required_argument, NULL, 'o'}
                                         {"f32", required_argument, NULL, F32},
                                         {"checked", no_argument, NULL, CHECKED},
                                         {"parts", no_argument, NULL, PARTS},
+                                        {"layout", required_argument, NULL, LAYOUT},
                                         {"lines", no_argument, NULL, LINES},
                                         {"after", required_argument, NULL, AFTER},
                                         {"shape", required_argument, NULL, SHAPE},
@@ -266,6 +270,7 @@ static int take(Arguments *a, int c, char **argv)
     case F32: once = take_once(&a->options.f32, optarg); break;
     case CHECKED: a->options.checked = 1; break;
     case PARTS: a->options.parts = 1; break;
+    case LAYOUT: once = take_once(&a->options.layout, optarg); break;
     case LINES: a->options.lines = 1; break;
     case AFTER: once = take_once(&a->options.after, optarg); break;
     case SHAPE:

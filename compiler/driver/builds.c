@@ -1,6 +1,7 @@
 /* builds.c - which kernels a compilation makes: for every set of widths a copy of each attention, for every target, architecture and
  * operand type a variant of it (variant.c). */
 #include "compile.h"
+#include "layouts.h"
 #include "stages.h"
 
 #include <string.h>
@@ -178,6 +179,7 @@ static AuAttn *with_widths(AuJob *job, uint32_t which, const WidthSet *set)
         if (set && set->of[n] >= 0) attn->sizes[n].fixed = set->of[n];
     attn_simplify(attn);
     driver_add_sizes(attn);
+    driver_add_layout(job->arena, quiet, attn, job->choice.layout, job->choice.layout_axis);
     return attn;
 }
 
@@ -212,7 +214,7 @@ static bool settle_tensors(AuJob *job, AuAttentionBuild *build, uint32_t which)
 {
     AuAttn *a = build->whole = with_widths(job, which, NULL);
     if (schedule_makes(schedule_family(a), AU_BACKWARD) && !job->options->no_gradients &&
-        !(build->grads = gradients_of(job, a)))
+        !a->keys.layout && !(build->grads = gradients_of(job, a)))
         return false;
     if (job->options->parts) add_parts(job, build);
     build->tensors = driver_tensors(job->arena, a, build->grads, &build->tensor_count);
@@ -231,6 +233,8 @@ static bool build_attention(AuJob *job, AuAttentionBuild *build, uint32_t which)
         return false;
     }
     driver_add_sizes(a);
+    if (!driver_add_layout(job->arena, job->diags, a, job->choice.layout, job->choice.layout_axis))
+        return false;
     if (!settle_tensors(job, build, which)) return false;
     build->need_count = driver_needs(a, job->arena, &build->needs);
     WidthSet *sets = AU_NEW_ARRAY(job->arena, WidthSet, MOST_SETS);

@@ -250,6 +250,38 @@ static bool choose_parts(AuChoice *c, uint32_t parts)
     return false;
 }
 
+static bool refuse_layout(AuChoice *c, const char *axis, const char *why)
+{
+    au_error(c->diags, AU_E0601, (AuSpan){0}, "--layout %s: %s", axis, why);
+    return false;
+}
+
+/* "T=paged"; what goes with it is forward of artifacts for processors and OpenCL. */
+static bool choose_layout(AuChoice *c, const aulec_options *o)
+{
+    static const char *const names[] = {"dense", "padded", "paged"};
+    const char *equal = o->layout ? strchr(o->layout, '=') : NULL;
+    if (!o->layout) return true;
+    if (!equal || equal == o->layout) return wrong(c, "layout", o->layout, "AXIS=LAYOUT");
+    c->layout_axis = au_strndup(c->arena, o->layout, (size_t)(equal - o->layout));
+    uint32_t n = 0;
+    while (n < 3 && strcmp(names[n], equal + 1) != 0) n++;
+    if (n == 3) return wrong(c, "layout", equal + 1, "dense, padded or paged");
+    c->layout = (AuLayout)n;
+    if (!c->layout) return true;
+    for (uint32_t t = 0; t < c->target_count; t++)
+        if (c->targets[t]->format != AULE_CODE_HOST &&
+            c->targets[t]->format != AULE_CODE_OPENCL_C)
+            return refuse_layout(
+                c, o->layout,
+                au_format(c->arena, "target %s has no kernels of layouts yet; cpu and opencl have",
+                          c->targets[t]->name));
+    if (c->is_static) return refuse_layout(c, o->layout, "not of static builds yet");
+    if (o->checked) return refuse_layout(c, o->layout, "not with --checked yet");
+    if (o->parts) return refuse_layout(c, o->layout, "not with --parts yet");
+    return true;
+}
+
 bool options_choose(AuChoice *c, const aulec_options *o)
 {
     const char *targets = o->targets ? o->targets : default_targets(o->emit);
@@ -257,7 +289,8 @@ bool options_choose(AuChoice *c, const aulec_options *o)
     c->is_static = o->emit >= AULEC_EMIT_HEADER && o->emit <= AULEC_EMIT_ARCHIVE;
     return choose_targets(c, targets, o->emit, o->archs) &&
            choose_archs(c, o->archs, targets != NULL) && choose_dtypes(c, o->dtypes) &&
-           choose_widths(c, o->widths) && choose_f32(c, o->f32) && choose_parts(c, o->parts);
+           choose_widths(c, o->widths) && choose_f32(c, o->f32) && choose_parts(c, o->parts) &&
+           choose_layout(c, o);
 }
 
 bool options_takes_arch(const AuChoice *c, const AuArch *arch)

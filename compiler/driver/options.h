@@ -25,6 +25,8 @@ typedef struct AuChoice {
     uint32_t dtype_count;
     AuWidths widths[OPTIONS_MOST];
     uint32_t width_count;
+    AuLayout layout; /* of the axis [layout_axis] of keys; dense: of none */
+    const char *layout_axis;
     bool tf32;    /* how operands of f32 are multiplied */
     bool modules; /* what is asked for are modules, also of rows that are not compiled by default */
     bool is_static; /* code that is linked, and chooses among its kernels by itself */

@@ -16,6 +16,13 @@ bool writer_is_length(const AuHookWriter *w, const AuNode *n)
     return w->of_sequence && length->op == AU_OP_SIZE && n->integer == length->integer;
 }
 
+bool writer_is_key_length(const AuHookWriter *w, const AuNode *n)
+{
+    const AuNode *length = attn_at(w->attn, w->attn->tensors[1].axes[2]);
+    return w->attn->keys.layout && !w->of_extents && length->op == AU_OP_SIZE &&
+           n->integer == length->integer;
+}
+
 static AuTileExpr *index_expr(AuHookWriter *w, int32_t axis);
 
 AuTileExpr *writer_position(AuHookWriter *w, int32_t axis)

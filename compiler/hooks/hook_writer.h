@@ -33,6 +33,7 @@ typedef struct AuHookWriter {
     AuChannel *at;                   /* the one that is written for; NULL: the hook's own */
     bool
         of_sequence; /* of recurrences: positions and the length are the sequence's, `start` and `length` in kernels */
+    bool of_extents; /* sizes are those of tensors, whatever a sequence has of them */
     bool guard_ok; /* in online_fwd: pairs that take no part must be kept out of sums explicitly */
     bool failed;
 } AuHookWriter;
@@ -65,6 +66,8 @@ AuTileExpr *writer_assign(AuHookWriter *w, const char *name, AuTileExpr *value);
 AuTileExpr *writer_size(AuHookWriter *w, const AuSize *s);
 /* Of a recurrence: the length of a sequence is not that of the tensors where several are packed. */
 bool writer_is_length(const AuHookWriter *w, const AuNode *n);
+/* Of keys in a layout: how many a sequence has is not how many there is room for. `kv_length` in kernels. */
+bool writer_is_key_length(const AuHookWriter *w, const AuNode *n);
 /* The token's position in its sequence; hooks are given that in the tensors. */
 AuTileExpr *writer_position(AuHookWriter *w, int32_t axis);
 AuTileExpr *writer_key_head(AuHookWriter *w);        /* h / (H / Hk) */

@@ -384,7 +384,7 @@ const char *hooks_name(AuArena *arena, const char *name) { return au_format(aren
 AuTileExpr *hooks_expr(const AuHooks *hooks, AuAttn *attn, AuExpr e)
 {
     AuHooks copy = *hooks;
-    AuHookWriter w = {.hooks = &copy, .attn = attn};
+    AuHookWriter w = {.hooks = &copy, .attn = attn, .of_extents = true};
     w.done = AU_NEW_ARRAY(copy.module->arena, AuTileExpr *, attn->node_count);
     w.uses = AU_NEW_ARRAY(copy.module->arena, uint32_t, attn->node_count);
     return writer_expr(&w, e);

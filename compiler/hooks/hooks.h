@@ -103,7 +103,7 @@ bool hooks_backward(AuHooks *hooks, AuDiags *diags, AuAttn *attn, const AuGrads 
 /* The name that a tensor, size or parameter of the script has in tiled kernels: its own behind a $,
  * so that it is never one of the schedule's. */
 const char *hooks_name(AuArena *arena, const char *name);
-/* A scalar expression of sizes, params, b and h in tiled form. */
+/* A scalar expression of sizes, params, b and h in tiled form; sizes are the tensors', not a sequence's. */
 AuTileExpr *hooks_expr(const AuHooks *hooks, AuAttn *attn, AuExpr e);
 /* The read of an input (an INPUT node) with its indices, clamped; [of_keys]: h is a key head. Where one
  * of them uses a value twice, or is long, it is a hook of its own. */

@@ -287,7 +287,8 @@ static AuSchedule *forced(AuArena *arena, AuDiags *diags, const AuProblem *p,
 
 static bool is_for(const AuScheduleRow *row, const AuProblem *p, AuOperation operation)
 {
-    return row->operation == operation && row->boxes == p->boxes;
+    const bool lays_out = !p->attn->keys.layout || row->build == schedule_lanes_forward;
+    return row->operation == operation && row->boxes == p->boxes && lays_out;
 }
 
 bool schedule_has_boxes(AuArena *arena, const AuProblem *p, AuOperation operation, const char **why)

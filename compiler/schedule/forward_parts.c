@@ -1,6 +1,6 @@
 /* forward_parts.c - what forward kernels of all schedules have in common: arguments, tiles of keys, scores, the online
  * function, results. Schedules differ in layouts, memories and the order of copies and barriers. */
-#include "lanes.h"
+#include "key_layout.h"
 
 #include <string.h>
 
@@ -123,6 +123,7 @@ void lanes_forward_head(Lanes *x)
     lanes_grid_by_work(x, tile_text(t, "%s: %s", x->longest_first ? "turn" : "mb", blocks), "h",
                        heads, batch);
     if (x->longest_first) tile_let(t, "mb", "%s - 1 - turn", blocks);
+    lanes_let_key_length(x);
     lanes_key_heads(x);
 }
 
@@ -156,7 +157,7 @@ void lanes_scores_of(Lanes *x, const char *tile, AuLanesMasked masked)
     }
     if (masked == LANES_MASK_NOWHERE) return;
     if (masked == LANES_MASK_PARTIAL) tile_on_segment(t, "partial");
-    tile_set(t, "score", "where(j < %s%s, score, -inf)", lanes_axis(x, 1, 2),
+    tile_set(t, "score", "where(j < %s%s, score, -inf)", lanes_key_end(x),
              x->p->hooks->has_mask ? " && mask(b, h, i, j)" : "");
     if (masked == LANES_MASK_PARTIAL) tile_end(t);
 }

@@ -141,7 +141,7 @@ static void add_statistics(Lanes *x, Ring *r, uint32_t from, uint32_t to)
     for (uint32_t n = from; n < to; n++)
         add(r, (Tile){tile_text(x->t, "row%u", n),
                       tile_text(x->t, "f32[q:%d]", x->shape->query_tile),
-                      {tile_text(x->t, "%s[b, h, ", back_row_name(x, n)), "]"},
+                      {tile_text(x->t, "%s[b, h, ", back_row_name(x, n)), "]", NULL},
                       true});
 }
 

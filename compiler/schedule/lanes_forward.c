@@ -74,7 +74,7 @@ static void load_other_queries(Lanes *x)
 
 static LanesRows value_rows(Lanes *x)
 {
-    return x->values_in_rows ? (LanesRows){"v_changed[b, hv, :, ", "]"}
+    return x->values_in_rows ? (LanesRows){.before = "v_changed[b, hv, :, ", .after = "]"}
                              : lanes_operand_rows(x, 2, ":");
 }
 

@@ -64,7 +64,8 @@ void lanes_across_memories(Lanes *x)
 
 void lanes_across_copies(Lanes *x)
 {
-    const LanesRows q = {"q_across[b, h, :, ", "]"}, grad = {"do_across[b, h, :, ", "]"};
+    const LanesRows q = {.before = "q_across[b, h, :, ", .after = "]"},
+                    grad = {.before = "do_across[b, h, :, ", .after = "]"};
     lanes_copy_tile(x, LANES_QUERIES, q, TILE_NAME("Q_across"));
     lanes_copy_tile(x, LANES_QUERIES, grad, TILE_NAME("dO_across"));
 }

@@ -1,7 +1,7 @@
 /* lanes_rows.c - arguments of the lanes schedule's kernels, and the kernel that changes rows of
  * keys or values once for all queries, or transposes values for matrix units. A lane holds a row;
  * reductions over its channels (norms) run in registers. */
-#include "lanes.h"
+#include "key_layout.h"
 
 const char *lanes_tensor(Lanes *x, uint32_t n)
 {
@@ -18,7 +18,10 @@ static const char *extent(Lanes *x, AuExpr e)
 
 const char *lanes_axis(Lanes *x, uint32_t tensor, uint32_t axis)
 {
-    return extent(x, x->p->attn->tensors[tensor].axes[axis]);
+    const AuAttn *a = x->p->attn;
+    if (axis == 2 && (tensor == 1 || tensor == 2) && lanes_keys_are_paged(x))
+        return lanes_most_keys(x);
+    return extent(x, a->tensors[tensor].axes[axis]);
 }
 
 const char *lanes_elem(Lanes *x, uint32_t tensor)
@@ -42,6 +45,7 @@ const char *lanes_type(Lanes *x, const char *elem, uint32_t n)
     static const char *const axes[3][4] = {
         {"b", "h", "q", "d"}, {"b", "h", "kv", "d"}, {"b", "h", "kv", "e"}};
     const AuTensor *tensor = &x->p->attn->tensors[n];
+    if ((n == 1 || n == 2) && lanes_keys_are_paged(x)) return lanes_paged_type(x, elem, n);
     AuText text = {.arena = x->arena};
     au_text_add(&text, "%s", elem);
     for (uint32_t a = 0; a < tensor->rank; a++)
@@ -94,7 +98,10 @@ AuTileExecutor lanes_executor(const Lanes *x) { return x->on_cpu ? TILE_ON_THREA
 
 const char *lanes_limits(const Lanes *x, const char *of)
 {
-    return x->p->attn->mask.i ? tile_text(x->t, " from %s_low to %s_high", of, of) : "";
+    const bool ends_early = x->p->attn->keys.layout && *of == 'k';
+    return x->p->attn->mask.i ? tile_text(x->t, " from %s_low to %s_high", of, of)
+           : ends_early       ? " from 0 to kv_length"
+                              : "";
 }
 
 const char *lanes_end_limit(const Lanes *x, const char *of)
@@ -121,7 +128,7 @@ const char *lanes_range_of_all(Lanes *x, const char *head)
 
 void lanes_bounds(Lanes *x, int32_t rows, int32_t keys)
 {
-    const char *last = lanes_axis(x, 1, 2);
+    const char *last = lanes_key_end(x);
     tile_let(x->t, "k_low, k_high, k_full_low, k_full_high", "%s", lanes_range_of_rows(x, rows));
     tile_let(x->t, "n_low, f_low, f_high, n_high",
              "key_tiles(k_low, k_high, k_full_low, k_full_high, %s, %d)", last, keys);
@@ -179,6 +186,19 @@ const char *lanes_row_layout(Lanes *x, const char *channels)
     return tile_text(x->t, "%s.C", tile_best_atom(x->p->caps, TILE_F32, lanes_executor(x))->name);
 }
 
+static void load_pages(Lanes *x, uint32_t n, int32_t width)
+{
+    AuTileBuild *t = x->t;
+    const bool in_k = n == 2 && x->p->attn->v_in_k;
+    const int32_t lanes = lanes_block_rows(x);
+    const char *columns =
+        in_k ? tile_text(t, "%d +: %d", x->p->attn->v_first, width) : ":";
+    LanesRows view = lanes_paged_rows(x, n == 1 || in_k ? "k" : "v", "h", columns);
+    if (in_k) view.after = tile_text(t, "%s as [kv, e]", view.after);
+    tile_set(t, "at", "nb * %d + iota(kv:%d)", lanes, lanes);
+    tile_load(t, "raw", "%v pad 0 when at < kv_length", lanes_at_pages(x, view, "at"));
+}
+
 void lanes_rows_kernel(Lanes *x, uint32_t n)
 {
     if (!lanes_changed_type(x, n)) return;
@@ -192,14 +212,18 @@ void lanes_rows_kernel(Lanes *x, uint32_t n)
     tile_arg(t, changed, TILE_OUT, "%s", lanes_changed_type(x, n));
     tile_grid(t, "nb: cdiv(%s, %d), h: %s, b: %s", lanes_axis(x, n, 2), lanes, lanes_axis(x, n, 1),
               lanes_axis(x, n, 0));
+    lanes_let_key_length(x);
     tile_role(t, "core", 0, lanes_executor(x), 0);
     tile_frag(t, "raw", "%s[%s:%d, %s:%d] @ %s", x->operand, r.channels, r.width, r.rows, lanes,
               lanes_row_layout(x, r.channels));
-    if (n == 2 && x->p->attn->v_in_k)
+    if (n > 0 && lanes_keys_are_paged(x))
+        load_pages(x, n, r.width);
+    else if (n == 2 && x->p->attn->v_in_k)
         tile_load(t, "raw", "k[b, h, %s, %d +: %d] as [kv, e] pad 0", rows, x->p->attn->v_first,
                   r.width);
     else
-        tile_load(t, "raw", "%s[b, h, %s, :] pad 0", r.tensor, rows);
+        tile_load(t, "raw", "%s[b, h, %s%s, :] pad 0", r.tensor, rows,
+                  n > 0 && x->p->attn->keys.layout ? " from 0 to kv_length" : "");
     if (is_changed(x, n)) {
         tile_set(t, "j", "nb * %d + iota(%s:%d)", lanes, r.rows, lanes);
         tile_set(t, "c", "iota(%s:%d)", r.channels, r.width);

@@ -1,5 +1,5 @@
 /* rows.c - see rows.h. */
-#include "rows.h"
+#include "key_layout.h"
 
 AuTileHandle lanes_at(Lanes *x, LanesRows view, const char *rows)
 {
@@ -8,16 +8,22 @@ AuTileHandle lanes_at(Lanes *x, LanesRows view, const char *rows)
 
 LanesRows lanes_rows(Lanes *x, const char *tensor, const char *head, const char *columns)
 {
-    return (LanesRows){tile_text(x->t, "%s[b, %s, ", tensor, head),
-                       tile_text(x->t, ", %s]", columns)};
+    return (LanesRows){.before = tile_text(x->t, "%s[b, %s, ", tensor, head),
+                       .after = tile_text(x->t, ", %s]", columns)};
 }
 
 LanesRows lanes_operand_rows(Lanes *x, uint32_t n, const char *columns)
 {
     static const char *const heads[] = {"h", "hk", "hv"};
-    if (n == 2 && !x->own_v)
-        return (LanesRows){"k[b, hk, ",
-                           tile_text(x->t, ", %d +: %d] as [kv, e]", x->p->attn->v_first, x->p->e)};
+    const bool paged = n > 0 && lanes_keys_are_paged(x) && !lanes_changed_type(x, n);
+    if (n == 2 && !x->own_v) {
+        const char *values =
+            tile_text(x->t, "%d +: %d] as [kv, e]", x->p->attn->v_first, x->p->e);
+        return (LanesRows){.before = paged ? "k" : "k[b, hk, ",
+                           .after = tile_text(x->t, ", %s", values),
+                           .head = paged ? "hk" : NULL};
+    }
+    if (paged) return lanes_paged_rows(x, n == 1 ? "k" : "v", heads[n], columns);
     return lanes_rows(x, lanes_changed_name(x, n), heads[n], columns);
 }
 
@@ -48,7 +54,7 @@ LanesRows lanes_dot_rows_of(Lanes *x, const char *name, uint32_t n, LanesSide si
         au_text_add(text, ", ");
     }
     au_text_add(text, "%s] as [%s, p%u]", columns, keys ? "kv" : "q", n);
-    return (LanesRows){au_text_str(&before), au_text_str(&after)};
+    return (LanesRows){.before = au_text_str(&before), .after = au_text_str(&after)};
 }
 
 /* ---- terms */
@@ -112,12 +118,32 @@ AuTileHandle lanes_memory(Lanes *x, AuTileHandle name, const char *type)
                                  : tile_private(x->t, name, "%s", type);
 }
 
+/* Rows in pages are gathered, those of the tile that the sequence has and the mask's range. */
+static void copy_pages(Lanes *x, LanesRows view, AuTileHandle to)
+{
+    AuTileBuild *t = x->t;
+    const int32_t rows = x->shape->key_tile, share = rows / x->shape->executors;
+    const bool shared = lanes_shares_tiles(x);
+    const char *own = shared ? tile_text(t, "self * %d", share) : "0";
+    tile_set(t, "at", "n * %d + %s + iota(kv:%d)", rows, own, share);
+    const AuTileHandle pages = lanes_at_pages(x, view, "at");
+    const char *when = x->p->attn->mask.i ? "at >= k_low && at < k_high" : "at < kv_length";
+    if (shared)
+        tile_copy(t, "%v -> %v[%s +: %d, :] pad 0 when %s", pages, to, own, share, when);
+    else
+        tile_copy(t, "%v -> %v pad 0 when %s", pages, to, when);
+}
+
 void lanes_copy_tile(Lanes *x, LanesSide side, LanesRows view, AuTileHandle to)
 {
     const bool keys = side == LANES_KEYS;
     const int32_t rows = keys ? x->shape->key_tile : x->shape->query_tile;
     const int32_t share = rows / x->shape->executors;
     const char *tile = keys ? "n" : "m", *limits = lanes_limits(x, keys ? "k" : "q");
+    if (view.head) {
+        copy_pages(x, view, to);
+        return;
+    }
     if (!lanes_shares_tiles(x)) {
         const char *span = tile_text(x->t, "%s * %d +: %d%s", tile, rows, rows, limits);
         tile_copy(x->t, "%v -> %v pad 0", lanes_at(x, view, span), to);

@@ -181,6 +181,16 @@ typedef struct AuLinear {
     AuSpan span;
 } AuLinear;
 
+/* How the keys and values of a call lie in memory (docs/dev/serving.md). The axes of tensors say what they are
+ * in the script's terms, [B, Hk, T, D], in every layout; what is written of T then means the sequence's own. */
+typedef enum AuLayout { AU_LAYOUT_DENSE, AU_LAYOUT_PADDED, AU_LAYOUT_PAGED } AuLayout;
+
+typedef struct AuKeyLayout {
+    AuLayout layout;
+    uint32_t lengths, table;        /* tensors: i32 [B], i32 [B, entries]; of dense keys there is none, table of paged alone */
+    uint32_t pages, slots, entries; /* sizes of paged keys: k is [pages, Hk, slots, D] */
+} AuKeyLayout;
+
 typedef struct AuAttn {
     AuArena *arena;
     const char *name;
@@ -211,6 +221,7 @@ typedef struct AuAttn {
     AuExpr q_mod, k_mod, v_mod, out_mod; /* over ELEMENT with axis C; none: identity */
     AuOnline *online;                    /* softmax family; NULL for a recurrence */
     AuLinear *linear;                    /* NULL for the softmax family */
+    AuKeyLayout keys;
     AuSpan span;
 } AuAttn;
 

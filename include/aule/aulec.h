@@ -96,6 +96,9 @@ typedef struct aulec_options {
     uint32_t
         parts; /* 1: kernels of the operations "unfinished" and "combine", too, of which an attention of keys in several
                        places is made; not of static builds */
+    const char *
+        layout; /* "T=padded", "T=paged": how the rows of an axis of keys lie in memory (docs/serving.md); NULL: dense. Forward on
+                   cpu and opencl */
 } aulec_options;
 
 typedef struct aulec_result aulec_result;
