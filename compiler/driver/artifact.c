@@ -2,6 +2,7 @@
  * them is the same for the same script: struct_size and what lies between members are not looked at. */
 #include "descriptor.h"
 #include "driver.h"
+#include "layouts.h"
 #include "tensors.h"
 
 #include <string.h>
@@ -79,7 +80,7 @@ static const aule_size_v1 *sizes_of(Artifact *x, const AuAttn *a)
 {
     aule_size_v1 *list = NEW_LIST(x, aule_size_v1, a->size_count);
     for (uint32_t n = 0; n < a->size_count; n++)
-        list[n].name = a->sizes[n].fixed >= 0 ? "" : a->sizes[n].name;
+        list[n].name = a->sizes[n].fixed >= 0 || driver_is_unknown(a, n) ? "" : a->sizes[n].name;
     return list;
 }
 

@@ -1,7 +1,7 @@
 /* layouts.c - see layouts.h. */
 #include "layouts.h"
 
-#include "tensors.h"
+#include "schedule.h"
 
 #include <string.h>
 
@@ -112,6 +112,12 @@ void driver_place_keys(AuAttn *a, AuExpr *axes)
     if (a->keys.layout != AU_LAYOUT_PAGED) return;
     axes[0] = size_node(a, a->keys.pages);
     axes[2] = size_node(a, a->keys.slots);
+}
+
+bool driver_is_unknown(const AuAttn *a, uint32_t size)
+{
+    if (a->keys.layout != AU_LAYOUT_PAGED || schedule_inputs_have_keys(a)) return false;
+    return (uint32_t)attn_at(a, a->tensors[1].axes[2])->integer == size;
 }
 
 uint32_t driver_layout_flags(const AuAttn *a, uint32_t tensor)

@@ -22,8 +22,7 @@ const char *lanes_paged_type(Lanes *x, const char *elem, uint32_t n)
                      n == 1 ? x->p->d : x->p->e);
 }
 
-/* Do other tensors of the call say how long T is? What they have for a sequence ends there. */
-static bool is_bound_by_inputs(const AuAttn *a)
+bool schedule_inputs_have_keys(const AuAttn *a)
 {
     for (uint32_t n = 3; n < a->tensor_count; n++)
         for (uint32_t k = 0; k < a->tensors[n].rank; k++)
@@ -39,7 +38,7 @@ void lanes_let_key_length(Lanes *x)
     const char *lengths = lanes_tensor(x, a->keys.lengths), *room = lanes_axis(x, 1, 2);
     if (lanes_keys_are_paged(x)) {
         room = tile_text(x->t, "%s * min(%s, 1)", room, size(x, a->keys.pages));
-        if (is_bound_by_inputs(a))
+        if (schedule_inputs_have_keys(a)) /* what they have for a sequence ends there */
             room = tile_text(x->t, "min(%s, %s)", room,
                              size(x, (uint32_t)attn_at(a, a->tensors[1].axes[2])->integer));
     }

@@ -107,6 +107,9 @@ bool schedule_checks(AuArena *arena, AuDiags *diags, const AuProblem *problem, A
 /* Values are channels of the keys, but rows of their own, since a mod changes either. */
 bool schedule_values_apart(const AuProblem *problem);
 
+/* key_layout.c: have inputs the axis of keys? Where keys are paged, nothing else says how long it is. */
+bool schedule_inputs_have_keys(const AuAttn *attn);
+
 /* common.c: a schedule of that name and shape, without kernels; NULL: refused, since [why] says so. */
 AuSchedule *schedule_new(AuArena *arena, AuDiags *diags, const AuProblem *p, const char *name,
                          const AuShape *shape, const char *why);
