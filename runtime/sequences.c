@@ -1,4 +1,4 @@
-/* sequences.c - see plan.h: what cu_seqlens and slots say of sequences. How many elements there must be is a matter of shapes
+/* sequences.c - see plan.h: what cu_seqlens and slots say of sequences, and lengths and tables of keys. How many elements there must be is a matter of shapes
  * (signature.c); the values are read where memory is the host's and a run is done when it returns, and of artifacts that were
  * compiled with --checked by the report of a run. Kernels on devices take what they find as a part of the tensors, so that no
  * value makes a wild address. */
@@ -118,6 +118,78 @@ aule_status rt_check_list(const aule_plan *plan, uint32_t index, const aule_addr
     return status;
 }
 
+/* ---- keys in a layout: `lengths` and, of pages, `table` */
+
+static bool is_list(const aule_tensor_v1 *t, uint32_t flag, uint32_t rank)
+{
+    return t->flags & flag && t->rank == rank && t->dtype == AULE_I32;
+}
+
+static int32_t table_of(const aule_attention_v1 *a)
+{
+    for (uint32_t i = 0; i < a->tensor_count; i++)
+        if (is_list(rt_tensor(a, i), AULE_TENSOR_TABLE, 2)) return (int32_t)i;
+    return -1;
+}
+
+static uint32_t keys_of(const aule_attention_v1 *a)
+{
+    uint32_t i = 0;
+    while (i + 1 < a->tensor_count && rt_tensor(a, i)->role != AULE_ROLE_K) i++;
+    return i;
+}
+
+static int64_t i32_at(const aule_plan *plan, uint32_t index, const aule_address *at, int64_t row,
+                      int64_t column)
+{
+    const int64_t *strides = plan->bound.strides[index];
+    const int64_t offset = row * strides[0] + (column ? column * strides[1] : 0);
+    int32_t value;
+    memcpy(&value, (const char *)at->data + at->byte_offset + offset * (int64_t)sizeof value,
+           sizeof value);
+    return value;
+}
+
+/* The pages in use of sequence b, of [slots] rows each, which has [length] keys. */
+static aule_status check_pages(const aule_plan *plan, uint32_t table, const aule_address *at,
+                               int64_t b, int64_t length, AuSink sink)
+{
+    const uint32_t k = keys_of(plan->attention);
+    const int64_t pages = extent(plan, k, 0), slots = extent(plan, k, 2);
+    const char *name = plan->attention->name;
+    for (int64_t n = 0; n * slots < length; n++) {
+        const int64_t page = i32_at(plan, table, at, b, n);
+        if (page < 0 || page >= pages)
+            return rt_fail(sink, AULE_ERROR_TENSOR,
+                           "%s: %s[%lld, %lld] is %lld, there are %lld pages (keys from %lld on)",
+                           name, rt_tensor(plan->attention, table)->name, (long long)b,
+                           (long long)n, (long long)page, (long long)pages, (long long)(n * slots));
+    }
+    return AULE_OK;
+}
+
+static aule_status check_layout(const aule_plan *plan, uint32_t lengths, const aule_address *at,
+                                AuSink sink)
+{
+    const aule_attention_v1 *a = plan->attention;
+    const int32_t table = table_of(a);
+    const int64_t rows = extent(plan, keys_of(a), 2),
+                  room = table < 0 ? rows : rows * extent(plan, (uint32_t)table, 1),
+                  count = extent(plan, lengths, 0);
+    for (int64_t b = 0; b < count; b++) {
+        const int64_t length = i32_at(plan, lengths, &at[lengths], b, 0);
+        if (length < 0 || length > room)
+            return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s[%lld] is %lld, %s to %lld", a->name,
+                           rt_tensor(a, lengths)->name, (long long)b, (long long)length,
+                           table < 0 ? "k reaches" : "the table reaches", (long long)room);
+        if (table < 0) continue;
+        const aule_status status =
+            check_pages(plan, (uint32_t)table, &at[table], b, length, sink);
+        if (status) return status;
+    }
+    return AULE_OK;
+}
+
 aule_status rt_check_sequences(const aule_plan *plan, const aule_address *at, AuSink sink)
 {
     const aule_attention_v1 *a = plan->attention;
@@ -126,6 +198,9 @@ aule_status rt_check_sequences(const aule_plan *plan, const aule_address *at, Au
         const uint32_t role = rt_tensor(a, i)->role;
         if (role == AULE_ROLE_SEQUENCES || role == AULE_ROLE_SLOTS)
             status = rt_check_list(plan, i, &at[i], sink);
+        if (!status && is_list(rt_tensor(a, i), AULE_TENSOR_LENGTHS, 1) &&
+            plan->bound.tensors[i])
+            status = check_layout(plan, i, at, sink);
     }
     return status;
 }

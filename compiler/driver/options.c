@@ -270,8 +270,7 @@ static bool choose_layout(AuChoice *c, const aulec_options *o)
     c->layout = (AuLayout)n;
     if (!c->layout) return true;
     for (uint32_t t = 0; t < c->target_count; t++)
-        if (c->targets[t]->format != AULE_CODE_HOST &&
-            c->targets[t]->format != AULE_CODE_OPENCL_C)
+        if (strcmp(c->targets[t]->name, "cpu") != 0 && strcmp(c->targets[t]->name, "opencl") != 0)
             return refuse_layout(
                 c, o->layout,
                 au_format(c->arena, "target %s has no kernels of layouts yet; cpu and opencl have",

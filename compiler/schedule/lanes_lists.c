@@ -9,7 +9,7 @@
  *
  * Cost: one mask a pair and head (or one for all heads, if
  * the mask does not ask for the head), against 2 (D + E) multiply-adds. */
-#include "lanes.h"
+#include "key_layout.h"
 
 /* Tiles of rows by keys; lists of either for each of the other. */
 typedef struct Lists {
@@ -63,6 +63,7 @@ static void begin(Lanes *x, const char *first)
     tile_grid(t, "%s, hb: %s * %s", first, heads(x), lanes_axis(x, 0, 0));
     tile_let(t, "h", "hb %% %s", heads(x));
     tile_let(t, "b", "hb / %s", heads(x));
+    lanes_let_key_length(x);
 }
 
 static void class_argument(Lanes *x, const Lists *l, AuTileMode mode)
@@ -93,7 +94,7 @@ static void classes_across(Lanes *x, const Lists *l)
 {
     enum { WARPS = 4, TILES = 4 };
     AuTileBuild *t = x->t;
-    const char *s = lanes_axis(x, 0, 2), *last = lanes_axis(x, 1, 2);
+    const char *s = lanes_axis(x, 0, 2), *last = lanes_key_end(x);
     /* At least two keys a lane, beside each other; as many lanes as a power of two can be. */
     const int32_t power = l->keys & -l->keys, warp = x->p->caps->lanes;
     const int32_t most = power < warp ? power : warp, lanes = most == l->keys ? most / 2 : most,
@@ -131,7 +132,7 @@ static void classes(Lanes *x, const Lists *l)
     }
     AuTileBuild *t = x->t;
     const int32_t lanes = x->p->caps->lanes, n = l->keys;
-    const char *s = lanes_axis(x, 0, 2), *last = lanes_axis(x, 1, 2);
+    const char *s = lanes_axis(x, 0, 2), *last = lanes_key_end(x);
     begin_classes(x, l, lanes);
     tile_role(t, "core", 0, lanes_executor(x), 0);
     tile_frag(t, "some", "f32[n:%d] @ along_lanes = 0.0", lanes);

@@ -40,7 +40,7 @@ class Options(Structure):
         ("struct_size", c_size_t), ("targets", c_char_p), ("archs", c_char_p), ("dtypes", c_char_p), ("widths", c_char_p),
         ("attention", c_char_p), ("optimize", c_uint32), ("emit", c_uint32), ("no_gradients", c_uint32), ("deterministic", c_uint32),
         ("checked", c_uint32), ("f32", c_char_p), ("after", c_char_p), ("lines", c_uint32), ("shape", c_char_p), ("shapes", c_char_p),
-        ("shapes_name", c_char_p), ("parts", c_uint32),
+        ("shapes_name", c_char_p), ("parts", c_uint32), ("layout", c_char_p),
     ]
 
 
@@ -374,6 +374,7 @@ def compile(
     checked: bool = False,
     f32: str | None = None,
     shapes: str | os.PathLike[str] | None = None,
+    layout: str | None = None,
 ) -> Compiled:
     """Compiles a script.
 
@@ -391,6 +392,8 @@ def compile(
         f32: how operands of float32 are multiplied: "exact", the default, or "tf32", rounded to 10 bits of mantissa, which is faster on CUDA from
             sm_80 on and refused everywhere else.
         shapes: a table of shapes of kernels (docs/tuning.md), its path or its text; its rows come before the compiler's own.
+        layout: how the rows of an axis of keys lie in memory, "T=padded" or "T=paged" (docs/dev/serving.md): calls then take `lengths` and, of pages,
+            `table`. Forward, on processors and OpenCL devices.
 
     What the compiler warns of is reported as :class:`aule.CompileWarning` through ``warnings``, at the script's file and line.
 
@@ -403,10 +406,13 @@ def compile(
         raise ValueError(f"optimize is 0, 1, 2 or 3, not {optimize!r}")
     if f32 not in (None, "exact", "tf32"):
         raise ValueError(f'f32 is "exact" or "tf32", not {f32!r}')
+    if layout is not None and not isinstance(layout, str):
+        raise TypeError(f'layout is "T=padded" or "T=paged", not {layout!r}')
     name, text = _script(source)
     if attention is not None and not isinstance(attention, str):
         raise TypeError(f"attention is the name of one of the script's, not {attention!r}")
     options: dict[str, Any] = {"archs": _list(archs, "archs"), "optimize": None if optimize is None else 1 + optimize, "f32": f32}
+    options["layout"] = layout
     options |= {"deterministic": _flag("deterministic", deterministic), "checked": _flag("checked", checked)}
     if shapes is not None:
         options["shapes_name"], options["shapes"] = _text(shapes, "<shapes>", "=", "a table of shapes")
