@@ -183,8 +183,7 @@ static aule_status check_layout(const aule_plan *plan, uint32_t lengths, const a
                            rt_tensor(a, lengths)->name, (long long)b, (long long)length,
                            table < 0 ? "k reaches" : "the table reaches", (long long)room);
         if (table < 0) continue;
-        const aule_status status =
-            check_pages(plan, (uint32_t)table, &at[table], b, length, sink);
+        const aule_status status = check_pages(plan, (uint32_t)table, &at[table], b, length, sink);
         if (status) return status;
     }
     return AULE_OK;
@@ -198,8 +197,7 @@ aule_status rt_check_sequences(const aule_plan *plan, const aule_address *at, Au
         const uint32_t role = rt_tensor(a, i)->role;
         if (role == AULE_ROLE_SEQUENCES || role == AULE_ROLE_SLOTS)
             status = rt_check_list(plan, i, &at[i], sink);
-        if (!status && is_list(rt_tensor(a, i), AULE_TENSOR_LENGTHS, 1) &&
-            plan->bound.tensors[i])
+        if (!status && is_list(rt_tensor(a, i), AULE_TENSOR_LENGTHS, 1) && plan->bound.tensors[i])
             status = check_layout(plan, i, at, sink);
     }
     return status;

@@ -101,7 +101,8 @@ bool driver_add_layout(AuArena *arena, AuDiags *diags, AuAttn *a, AuLayout layou
         a->keys.pages = add_size(a, axis, sizes[0]);
         a->keys.slots = add_size(a, axis, sizes[1]);
         a->keys.entries = add_size(a, axis, sizes[2]);
-        a->keys.table = add_list(a, au_format(a->arena, "%s_table", axis), size_node(a, a->keys.entries));
+        a->keys.table =
+            add_list(a, au_format(a->arena, "%s_table", axis), size_node(a, a->keys.entries));
     }
     a->keys.lengths = add_list(a, au_format(a->arena, "%s_lengths", axis), (AuExpr){0});
     return true;

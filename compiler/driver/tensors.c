@@ -251,9 +251,9 @@ AuTensorRow *driver_tensors(AuArena *arena, AuAttn *a, const AuGrads *g, uint32_
     Rows r = {.arena = arena, .a = a, .heads = attn_heads(a)};
     for (uint32_t n = 0; n < a->tensor_count; n++) {
         const AuTensor *t = &a->tensors[n];
-        const uint32_t flags =
-            (t->grad && !a->keys.layout ? AULE_TENSOR_GRAD : 0) | (n == 2 && a->v_in_k ? AULE_TENSOR_IN_K : 0) |
-            driver_layout_flags(a, n);
+        const uint32_t flags = (t->grad && !a->keys.layout ? AULE_TENSOR_GRAD : 0) |
+                               (n == 2 && a->v_in_k ? AULE_TENSOR_IN_K : 0) |
+                               driver_layout_flags(a, n);
         add_like(&r, n, n < 3 ? names[n] : t->name, n < 3 ? names[n] : hooks_name(arena, t->name),
                  roles[n < 3 ? n : 3], flags);
         if (n == 1 || n == 2) driver_place_keys(a, r.at[n].axes);

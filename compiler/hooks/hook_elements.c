@@ -134,15 +134,34 @@ AuTileExpr *writer_tensor(AuHookWriter *w, AuExpr e)
     return read_as(w, ref, t->dtype);
 }
 
+/* Which page of k or v the row [i] of sequence b lies on; clamped, as schedules clamp it. */
+static AuTileExpr *page_of(AuHookWriter *w, AuTileExpr *i, AuTileExpr *slots)
+{
+    const AuKeyLayout *keys = &w->attn->keys;
+    AuTileExpr *ref = writer_node(w, TILE_X_REF, (AuSpan){0});
+    ref->name =
+        writer_name(w, hooks_name(writer_module(w)->arena, w->attn->tensors[keys->table].name));
+    ref->has_index = true;
+    writer_add_arg(w, ref, writer_variable(w, "b"));
+    writer_add_arg(w, ref, writer_op2(w, TILE_X_DIV, i, slots));
+    AuTileExpr *pages = writer_size(w, &w->attn->sizes[keys->pages]);
+    return writer_op3(w, TILE_X_CLAMP, ref, writer_integer(w, 0),
+                      writer_op2(w, TILE_X_SUB, pages, writer_integer(w, 1)));
+}
+
 AuTileExpr *writer_element(AuHookWriter *w, const char *argument, const char *tensor)
 {
+    const bool paged = w->at && w->attn->keys.layout == AU_LAYOUT_PAGED &&
+                       (strcmp(tensor, "k") == 0 || strcmp(tensor, "v") == 0);
     if (!w->at) return writer_variable(w, argument);
     AuTileExpr *ref = writer_node(w, TILE_X_REF, (AuSpan){0});
     ref->name = writer_name(w, tensor);
     ref->has_index = true;
-    writer_add_arg(w, ref, writer_variable(w, "b"));
+    AuTileExpr *row = writer_variable(w, w->row_i),
+               *slots = paged ? writer_size(w, &w->attn->sizes[w->attn->keys.slots]) : NULL;
+    writer_add_arg(w, ref, paged ? page_of(w, row, slots) : writer_variable(w, "b"));
     writer_add_arg(w, ref, writer_variable(w, w->row_h));
-    writer_add_arg(w, ref, writer_variable(w, w->row_i));
+    writer_add_arg(w, ref, paged ? writer_op2(w, TILE_X_MOD, row, slots) : row);
     writer_add_arg(w, ref, w->at->index);
     return writer_op1(w, TILE_X_TO_F32, ref);
 }

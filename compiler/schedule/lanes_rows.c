@@ -191,8 +191,7 @@ static void load_pages(Lanes *x, uint32_t n, int32_t width)
     AuTileBuild *t = x->t;
     const bool in_k = n == 2 && x->p->attn->v_in_k;
     const int32_t lanes = lanes_block_rows(x);
-    const char *columns =
-        in_k ? tile_text(t, "%d +: %d", x->p->attn->v_first, width) : ":";
+    const char *columns = in_k ? tile_text(t, "%d +: %d", x->p->attn->v_first, width) : ":";
     LanesRows view = lanes_paged_rows(x, n == 1 || in_k ? "k" : "v", "h", columns);
     if (in_k) view.after = tile_text(t, "%s as [kv, e]", view.after);
     tile_set(t, "at", "nb * %d + iota(kv:%d)", lanes, lanes);

@@ -17,8 +17,7 @@ LanesRows lanes_operand_rows(Lanes *x, uint32_t n, const char *columns)
     static const char *const heads[] = {"h", "hk", "hv"};
     const bool paged = n > 0 && lanes_keys_are_paged(x) && !lanes_changed_type(x, n);
     if (n == 2 && !x->own_v) {
-        const char *values =
-            tile_text(x->t, "%d +: %d] as [kv, e]", x->p->attn->v_first, x->p->e);
+        const char *values = tile_text(x->t, "%d +: %d] as [kv, e]", x->p->attn->v_first, x->p->e);
         return (LanesRows){.before = paged ? "k" : "k[b, hk, ",
                            .after = tile_text(x->t, ", %s", values),
                            .head = paged ? "hk" : NULL};

@@ -7,7 +7,8 @@
 /* A view but for its rows: `k[b, hk, <rows>, :]`. */
 typedef struct LanesRows {
     const char *before, *after;
-    const char *head; /* rows in pages (key_layout.h): their head, [before] is the tensor's name; else NULL */
+    const char *
+        head; /* rows in pages (key_layout.h): their head, [before] is the tensor's name; else NULL */
 } LanesRows;
 /* The view of such rows: "n * 64 +: 64". */
 AuTileHandle lanes_at(Lanes *x, LanesRows view, const char *rows);

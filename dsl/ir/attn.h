@@ -187,7 +187,8 @@ typedef enum AuLayout { AU_LAYOUT_DENSE, AU_LAYOUT_PADDED, AU_LAYOUT_PAGED } AuL
 
 typedef struct AuKeyLayout {
     AuLayout layout;
-    uint32_t lengths, table;        /* tensors: i32 [B], i32 [B, entries]; of dense keys there is none, table of paged alone */
+    uint32_t lengths,
+        table; /* tensors: i32 [B], i32 [B, entries]; of dense keys there is none, table of paged alone */
     uint32_t pages, slots, entries; /* sizes of paged keys: k is [pages, Hk, slots, D] */
 } AuKeyLayout;
 

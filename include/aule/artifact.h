@@ -124,7 +124,8 @@ typedef struct aule_tensor_v1 {
 #define AULE_TENSOR_JOINED   8u /* an input that combine reads, too (since 1.9) */
 /* Of keys in a layout (since 1.10); k and v have the axes of that layout. */
 #define AULE_TENSOR_LENGTHS 16u /* i32 [B]: how many keys each sequence has */
-#define AULE_TENSOR_TABLE   32u /* i32 [B, entries]: on which page of k and v [pages, Hk, slots, D] they lie */
+#define AULE_TENSOR_TABLE                                                                          \
+    32u /* i32 [B, entries]: on which page of k and v [pages, Hk, slots, D] they lie */
 
 typedef struct aule_param_v1 {
     uint32_t struct_size;

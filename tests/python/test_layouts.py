@@ -9,15 +9,15 @@ import unittest
 import numpy as np
 
 import aule
-from support import DEVICE, ROOT
+from support import ROOT
 
 SCRIPTS = ROOT / "attn_scripts"
-# Masks of data, ALiBi, windows, sinks, row mods of keys and values, weight_mod, groups, values in keys, an input by kv_idx, finals
-FEW = "gqa alibi documents sink_window rope retnet softcap mla_decode t5_encoder qk_norm dropout gated sigmoid prefix_lm".split()
-SIZES = {"H": 4, "Hk": 2, "Hv": 2, "D": 16, "E": 16, "S": 37}
-LENGTHS = np.array([0, 1, 15, 16, 17, 70, 96], np.int32)
+# A slope; lists of tiles; rotated keys; values in keys; sinks. Groups are in the test of pages
+FEW = "alibi block_causal rope mla_decode attention_sink".split()
+SIZES = {"H": 4, "Hk": 2, "Hv": 2, "D": 16, "E": 16, "S": 130}
+LENGTHS = np.array([70, 0, 1, 15, 16, 17, 96], np.int32)
 MOST = 96
-UNLIKE = {"differential": "further products", "deberta": "further products"}
+FIRST_ALONE = ["dropout"]  # its random numbers are of the sequence's place in the batch, which by itself is the first
 
 
 def is_softmax(path):
@@ -94,9 +94,10 @@ class Layouts(unittest.TestCase):
         padded = compiled(path, "T=padded")
         of_pages = outputs(paged, case.tensors | case.pools | {"T_lengths": LENGTHS, "T_table": case.table}, case.params)
         of_rows = outputs(padded, case.tensors | {"T_lengths": LENGTHS}, case.params)
-        for b in range(len(LENGTHS)):
-            if not LENGTHS[b] and any("T" in t.axes for t in case.given[3:]):
-                continue  # an input without an element where the script asks for one
+        for b in range(1 if path.stem in FIRST_ALONE else len(LENGTHS)):
+            if not LENGTHS[b] and any(t.role == "input" and "T" in t.axes for t in case.given):
+                self.assertFalse(of_rows[0][b].any() or of_pages[0][b].any())
+                continue  # of which a dense call is refused: an input without an element
             want = outputs(dense, case.of(b), case.params)
             for n, x in enumerate(want):
                 np.testing.assert_array_equal(of_rows[n][b], x[0], err_msg=f"{path.name}: padded, {LENGTHS[b]} keys")
@@ -104,8 +105,68 @@ class Layouts(unittest.TestCase):
         return None
 
 
-def is_first_batch(path):
-    return path.stem in ("dropout",)
+    def test_scripts(self):
+        for stem in FEW:
+            with self.subTest(stem):
+                self.assertIsNone(self.check(SCRIPTS / f"{stem}.attn", 16))
+
+    def test_pages_of_one_and_of_any_size(self):
+        for slots in (1, 48, 107):
+            with self.subTest(slots):
+                self.assertIsNone(self.check(SCRIPTS / "gqa.attn", slots))
+
+    @unittest.skipUnless(os.environ.get("AULE_TEST_FULL_SIZES"), "all scripts, with AULE_TEST_FULL_SIZES")
+    def test_all_scripts(self):
+        for path in sorted(SCRIPTS.glob("*.attn")):
+            with self.subTest(path.stem):
+                if is_softmax(path):
+                    self.check(path, 16)
+
+
+class Refused(unittest.TestCase):
+    """On processors values are looked at; what is not carried is refused by name when compiling."""
+
+    def setUp(self):
+        self.f = compiled(SCRIPTS / "gqa.attn", "T=paged")
+        case = Case(compiled(SCRIPTS / "gqa.attn"), 16)
+        self.given = case.tensors | case.pools | {"T_lengths": LENGTHS.copy(), "T_table": case.table.copy()}
+
+    def refused(self, message, **changed):
+        with self.assertRaisesRegex(aule.ArgumentError, message):
+            outputs(self.f, self.given | changed, {})
+
+    def test_values(self):
+        lengths, table = self.given["T_lengths"], self.given["T_table"]
+        for wrong in (-1, 97, 2**31 - 1, -(2**31)):
+            lengths[3] = wrong
+            self.refused(rf"T_lengths\[3\] is {wrong}, the table reaches to 96")
+        lengths[3] = 15
+        for wrong in (-1, 45, 2**31 - 1, -(2**31)):
+            table[0, 4] = wrong
+            self.refused(rf"T_table\[0, 4\] is {wrong}, there are 45 pages \(keys from 64 on\)")
+
+    def test_shapes(self):
+        self.refused("T_lengths.* expected 7", T_lengths=LENGTHS[:4])
+        self.refused("T_table.* expected 7", T_table=self.given["T_table"][:4])
+        self.refused("T_lengths is int64, expected int32", T_lengths=LENGTHS.astype(np.int64))
+        self.refused("T_slots", v=self.given["v"][:, :, :8])
+        del self.given["T_table"]
+        self.refused("T_table is missing|needs")
+
+    def test_scripts(self):
+        for script, layout, message in (
+            ("natten.attn", "S=paged", "axis S: it is the length of q"),
+            ("gla.attn", "T=padded", "axis T: sequences of a recurrence are packed by cu_seqlens"),
+            ("gqa.attn", "U=paged", "axis U: the attention 'gqa' has no such axis of keys"),
+            ("gqa.attn", "T=packed", "unknown layout 'packed'; expected dense, padded or paged"),
+            ("gqa.attn", "paged", "expected AXIS=LAYOUT"),
+        ):
+            with self.subTest(script), self.assertRaisesRegex(aule.CompileError, message):
+                aule.compile(SCRIPTS / script, layout=layout)
+        with self.assertRaisesRegex(aule.CompileError, "not with --checked yet"):
+            aule.compile(SCRIPTS / "gqa.attn", layout="T=paged", checked=True)
+        with self.assertRaisesRegex(TypeError, "layout is"):
+            aule.compile(SCRIPTS / "gqa.attn", layout={"T": "paged"})
 
 
 if __name__ == "__main__":
