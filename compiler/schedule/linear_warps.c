@@ -71,7 +71,8 @@ static void memories(LinearWarps *w)
     lw_memories(w);
     if (shares_state(w)) warps_tile(&l->x, TILE_NAME("S"), "d", w->d, "e", w->e, 1);
     if (has_pairs(w))
-        warps_tile(&l->x, TILE_NAME("P"), "q", LINEAR_ROWS * warps, "kv", l->chunk, 1);
+        warps_tile(&l->x, TILE_NAME("P"), "q", lw_shares_pairs(w) ? l->chunk : LINEAR_ROWS * warps,
+                   "kv", l->chunk, 1);
     if (l->has_norm) tile_shared(l->x.t, "Sums", "f32[d:%d]", w->d);
     if (is_fed_back(w)) lw_key_memories(w);
     if (lw_inverts(w)) lw_inverse_memories(w);
@@ -241,7 +242,7 @@ static void read_state(LinearWarps *w)
     if (decays(w)) tile_set(t, "acc", "acc%s", since(w));
     const char *weight = tile_text(t, "%s(score)", l->x.operand);
     if (has_pairs(w)) {
-        const char *own = tile_text(t, "P[self * %d +: %d, :]", LINEAR_ROWS, LINEAR_ROWS);
+        const char *own = tile_text(t, "P[%s, :]", lw_pair_rows(w));
         if (!lw_by_channel(w)) tile_store(t, "%s -> %s", weight, own);
         weight = own;
     }
@@ -318,7 +319,10 @@ static void write_state(LinearWarps *w)
 
 static void output(LinearWarps *w)
 {
-    lw_by_channel(w) ? lw_vector_weights(w) : weights(w);
+    if (!lw_by_channel(w))
+        weights(w);
+    else if (!lw_shares_pairs(w))
+        lw_vector_weights(w);
     if (w->l.has_norm) sums(w);
     read_state(w);
     store_output(w);

@@ -53,6 +53,11 @@ void lw_vector_sums(LinearWarps *w);
 void lw_vector_make(LinearWarps *w);
 /* The pairs of the executor's rows, to P, where 0 stays of what no row sees; of keys with keys, times `erase`. */
 void lw_vector_weights(LinearWarps *w);
+/* Are the pairs of a group of rows made once for all its executors? Then by those between begin and tile_end. */
+bool lw_shares_pairs(const LinearWarps *w);
+void lw_begin_sharers(LinearWarps *w);
+/* Rows of P that are the executor's. */
+const char *lw_pair_rows(LinearWarps *w);
 void lw_vector_key_pairs(LinearWarps *w);
 
 const char *lw_row(LinearWarps *w); /* the first of the executor's rows */
@@ -148,7 +153,7 @@ AuShape linear_warps_inverse_shape(const AuProblem *p, const AuShape *whole);
 int32_t linear_warps_shared_of_inverse(const AuProblem *p, const AuShape *whole);
 /* A loop over the chunks of block [part] of [parts]: one in so many. */
 void lw_begin_parts(LinearWarps *w, int32_t parts);
-void lw_key_keep_pairs(LinearWarps *w, const char *pairs, const char *columns);
+void lw_key_keep_pairs(LinearWarps *w, const char *pairs, const char *columns, bool near);
 
 /* linear_warps_key.c; feedback `key`; what is written lies in Uh and Ul, [e, kv], two numbers an element. */
 void lw_key_memories(LinearWarps *w);

@@ -9,7 +9,7 @@
  * as operands. */
 #include "linear_warps.h"
 
-enum { PARTS = 16 };
+enum { PARTS = 16, AT_ONCE = 4 /* rows of a block on the diagonal: 16 bytes of f32 */ };
 static const char *const halves[] = {"h", "l"};
 
 void lw_inverses_argument(LinearWarps *w, AuTileMode mode)
@@ -41,10 +41,17 @@ static void head(LinearWarps *w)
     tile_grid(l->x.t, "part: %d, h: %s, n: %s", PARTS, l->heads, lin_sequences(l));
 }
 
-/* a, and where its blocks on the diagonal were, those inverted. */
+/* Columns of Near: of a row of a those of its block on the diagonal, or all, where that block is made among others. */
+static int32_t near_columns(const LinearWarps *w)
+{
+    return lw_by_channel(w) ? LINEAR_ROWS : w->l.chunk;
+}
+
+/* a, and where its blocks on the diagonal were, those inverted; these blocks before that, f32. */
 void lw_inverse_memories(LinearWarps *w)
 {
     Linear *l = &w->l;
+    tile_shared(l->x.t, "Near", "f32[q:%d, kv:%d]", l->chunk, near_columns(w));
     warps_tile(&l->x, TILE_NAME("Ah"), "q", l->chunk, "kv", l->chunk, 1);
     warps_tile(&l->x, TILE_NAME("Al"), "q", l->chunk, "kv", l->chunk, 1);
 }
@@ -55,9 +62,12 @@ void lw_inverse_declare(LinearWarps *w)
     const char *atom = w->l.x.atom->name;
     const int32_t rows = LINEAR_ROWS;
     tile_frag(t, "erase", "f32[q:%d] like %s", rows, lw_by_channel(w) ? "pairs" : "score");
-    tile_frag(t, "block", "f32[m:%d, l:%d] @ a_column_a_lane = 0.0", rows, rows);
-    tile_frag(t, "known_h", "%s[m:%d] like block", w->l.x.operand, rows);
-    tile_frag(t, "known_l", "%s[m:%d] like block", w->l.x.operand, rows);
+    for (int32_t n = 0; n < rows / AT_ONCE; n++) {
+        tile_frag(t, tile_text(t, "block_%d", n), "f32[m:%d, l:%d] @ a_column_a_lane = 0.0",
+                  AT_ONCE, rows);
+        tile_frag(t, tile_text(t, "known_%d", n), "f32[m:%d] like block_0", AT_ONCE);
+    }
+    tile_frag(t, "made_row", "f32[l:%d] like block_0", rows);
     tile_frag(t, "unit", "f32[q:%d, e:%d] @ %s.C", rows, rows, atom);
     tile_frag(t, "inverted", "f32[q:%d, e:%d] @ %s.C", rows, rows, atom);
 }
@@ -84,11 +94,12 @@ static void fragments(LinearWarps *w)
     lw_declare(w);
 }
 
-/* Of the warp's rows of a, [columns]. */
-void lw_key_keep_pairs(LinearWarps *w, const char *pairs, const char *columns)
+/* Of the warp's rows of a, [columns]; those of their block on the diagonal among them, if [near]. */
+void lw_key_keep_pairs(LinearWarps *w, const char *pairs, const char *columns, bool near)
 {
-    lw_store_halves(w, pairs, "A",
-                    tile_text(w->l.x.t, "[%s +: %d, %s]", lw_row(w), LINEAR_ROWS, columns));
+    AuTileBuild *t = w->l.x.t;
+    lw_store_halves(w, pairs, "A", tile_text(t, "[%s +: %d, %s]", lw_row(w), LINEAR_ROWS, columns));
+    if (near) tile_store(t, "%s -> Near[%s +: %d, :]", pairs, lw_row(w), LINEAR_ROWS);
 }
 
 static void pairs_of_rows(LinearWarps *w)
@@ -106,30 +117,43 @@ static void pairs_of_rows(LinearWarps *w)
     } else if (l->n->decay == AU_DECAY_CONSTANT)
         kept = " * exp(f32(i - j) * rate)";
     tile_set(t, "score", "where(j < i, -erase * score%s, 0.0)", kept);
-    lw_key_keep_pairs(w, "score", ":");
+    lw_key_keep_pairs(w, "score", ":", true);
 }
 
-/* The warp's rows of a, and the inverse of their block on the diagonal, of which rows above the one that is made are known and others 0. */
+/* A row of the inverse of the warp's block on the diagonal, of those before, which are known, others 0. Written out for each row: what is
+ * read is known beforehand, so that a row waits for the sums of the one before alone. */
+static void invert_row(LinearWarps *w, int32_t row)
+{
+    AuTileBuild *t = w->l.x.t;
+    const char *first = lw_row(w), *column = near_columns(w) == LINEAR_ROWS ? "0" : first;
+    const int32_t last = row / AT_ONCE;
+    AuText sum = {.arena = w->l.x.arena};
+    au_text_add(&sum, "where(iota(l:%d) == %d, 1.0, 0.0)", LINEAR_ROWS, row);
+    for (int32_t n = 0; row && n <= last; n++) {
+        tile_load(t, tile_text(t, "known_%d", n), "Near[%s + %d, %s + %d +: %d] as [m]", first, row,
+                  column, n * AT_ONCE, AT_ONCE);
+        au_text_add(&sum, " + reduce_sum(known_%d * block_%d, m)", n, n);
+    }
+    tile_set(t, "made_row", "%s", au_text_str(&sum));
+    tile_set(t, tile_text(t, "block_%d", last), "where(iota(m:%d) == %d, made_row, block_%d)",
+             AT_ONCE, row % AT_ONCE, last);
+}
+
+/* The warp's rows of a, and the inverse of their block on the diagonal, a column a lane. */
 static void pairs_of_keys(LinearWarps *w)
 {
     AuTileBuild *t = w->l.x.t;
     const int32_t rows = LINEAR_ROWS;
-    const char *row = lw_row(w);
-    tile_load(t, "erase", "E[%s +: %d] as [q]", row, rows);
+    const char *first = lw_row(w);
+    tile_load(t, "erase", "E[%s +: %d] as [q]", first, rows);
     lw_by_channel(w) ? lw_vector_key_pairs(w) : pairs_of_rows(w);
-    tile_set(t, "block", "fill(block, 0.0)");
-    tile_for_range(t, "at_row", "0", tile_text(t, "%d", rows));
-    for (uint32_t n = 0; n < 2; n++)
-        tile_load(t, tile_text(t, "known_%s", halves[n]), "A%s[%s + at_row, %s +: %d] as [m]",
-                  halves[n], row, row, rows);
-    tile_set(t, "made_row",
-             "reduce_sum((f32(known_h) + f32(known_l)) * block, m) + "
-             "where(iota(l:%d) == at_row, 1.0, 0.0)",
-             rows);
-    tile_set(t, "block", "where(iota(m:%d) == at_row, made_row, block)", rows);
-    tile_end(t);
-    lw_store_halves(w, "block", "A",
-                    tile_text(t, "[%s +: %d, %s +: %d] as [m, l]", row, rows, row, rows));
+    for (int32_t n = 0; n < rows / AT_ONCE; n++)
+        tile_set(t, tile_text(t, "block_%d", n), "fill(block_%d, 0.0)", n);
+    for (int32_t row = 0; row < rows; row++) invert_row(w, row);
+    for (int32_t n = 0; n < rows / AT_ONCE; n++)
+        lw_store_halves(w, tile_text(t, "block_%d", n), "A",
+                        tile_text(t, "[%s + %d +: %d, %s +: %d] as [m, l]", first, n * AT_ONCE,
+                                  AT_ONCE, first, rows));
 }
 
 /* acc += a M, of rows and columns of both. */
@@ -197,11 +221,17 @@ static void end_rows(LinearWarps *w)
     if (w->row_groups < w->l.x.shape->executors) tile_end(w->l.x.t);
 }
 
+/* Pairs of queries are made meanwhile, by warps without such rows. */
 void lw_inverse_make(LinearWarps *w)
 {
     begin_rows(w);
     pairs_of_keys(w);
     end_rows(w);
+    if (lw_shares_pairs(w)) {
+        lw_begin_sharers(w);
+        lw_vector_weights(w);
+        tile_end(w->l.x.t);
+    }
     tile_sync(w->l.x.t, "all");
     begin_rows(w);
     solve(w);

@@ -130,12 +130,13 @@ static int32_t registers_of(const AuProblem *p, const AuShape *s)
     return (channels * s->query_tile / s->column_parts + others) / p->caps->lanes;
 }
 
-/* U, M where factors of decays a channel are not its place, and of those the pairs, each as two numbers. */
+/* U, M where factors of decays a channel are not its place, and of those the pairs, each as two numbers; near pairs in f32. */
 static int32_t fed_of(const AuProblem *p, const AuShape *s)
 {
     const int32_t c = s->key_tile, row = warps_row_bytes(p, s->swizzle_span, c);
     const int32_t inverses = !by_channel(p) ? s->stages : linear_warps_channels(p) < c;
-    return 2 * (inverses * c + s->query_tile + by_channel(p) * c) * row;
+    return 2 * (inverses * c + s->query_tile + by_channel(p) * c) * row +
+           by_channel(p) * REGISTER * LINEAR_ROWS * c;
 }
 
 /* Of the kernel of inverses: keys, numbers, pairs of keys, M. */
@@ -144,7 +145,16 @@ static int32_t shared_of_inverse(const AuProblem *p, const AuShape *whole)
     const AuShape s = linear_warps_inverse_shape(p, whole);
     const int32_t span = s.swizzle_span, c = s.key_tile;
     return WARPS_ALIGNMENT + c * warps_row_bytes(p, span, linear_warps_channels(p)) +
-           REGISTER * 3 * c + 2 * 2 * c * warps_row_bytes(p, span, c);
+           REGISTER * (3 + c) * c + 2 * 2 * c * warps_row_bytes(p, span, c);
+}
+
+/* Of P, where pairs pass through memory: those of a group of rows may be made once for all its executors (lw_shares_pairs). */
+static int32_t rows_of_pairs(const AuProblem *p, const AuShape *s)
+{
+    const bool shared = by_channel(p) && is_fed_back(p) && !has(p, AU_SLOT_NORM) &&
+                        s->executors >= 2 * linear_warps_row_groups(s);
+    if (!warps_via_shared(p) && !by_channel(p)) return 0;
+    return shared ? s->key_tile : s->executors * LINEAR_ROWS;
 }
 
 static int32_t shared_of(const AuProblem *p, const AuShape *s)
@@ -156,9 +166,7 @@ static int32_t shared_of(const AuProblem *p, const AuShape *s)
         linear_warps_levels(s->key_tile) * (is_fed_back(p) ? 2 : 1) + is_fed_back(p);
     return WARPS_ALIGNMENT + s->stages * s->key_tile * (2 * keys + values) + d * values +
            (by_channel(p) ? s->key_tile * (REGISTER * d + tiles * keys) : 0) +
-           (warps_via_shared(p) || by_channel(p)
-                ? s->executors * LINEAR_ROWS * warps_row_bytes(p, span, s->key_tile)
-                : 0) +
+           rows_of_pairs(p, s) * warps_row_bytes(p, span, s->key_tile) +
            REGISTER * (3 * s->key_tile + UNIT + d) + (is_fed_back(p) ? fed_of(p, s) : 0);
 }
 

@@ -88,7 +88,28 @@ void lw_vector_declare(LinearWarps *w)
                       far_pairs(w, h));
     }
     tile_frag(t, "no_pairs", "f32[q:%d, kv:%d] @ %s.C = 0.0", units, l->chunk, l->x.atom->name);
-    tile_store(t, "%s(no_pairs) -> P[self * %d +: %d, :]", l->x.operand, units, units);
+    if (lw_shares_pairs(w)) lw_begin_sharers(w);
+    tile_store(t, "%s(no_pairs) -> P[%s, :]", l->x.operand, lw_pair_rows(w));
+    if (lw_shares_pairs(w)) tile_end(t);
+}
+
+/* Where the forward inverts, others than those that invert: a norm's sums of pairs would stay with them. */
+bool lw_shares_pairs(const LinearWarps *w)
+{
+    return lw_inverts(w) && !w->l.has_norm && w->l.x.shape->executors >= 2 * w->row_groups;
+}
+
+void lw_begin_sharers(LinearWarps *w)
+{
+    tile_if(w->l.x.t, "self / %d == 1", w->row_groups);
+}
+
+const char *lw_pair_rows(LinearWarps *w)
+{
+    return tile_text(w->l.x.t, "%s +: %d",
+                     lw_shares_pairs(w) ? lw_row(w)
+                                        : tile_text(w->l.x.t, "self * %d", LINEAR_ROWS),
+                     LINEAR_ROWS);
 }
 
 /* The running sums of some channels, for all tokens. */
@@ -209,17 +230,17 @@ void lw_vector_make(LinearWarps *w)
 
 /* ---- pairs of the executor's rows: of queries with keys into its rows of P, or of keys with keys to where feedback takes them */
 
-static void keep_pairs(LinearWarps *w, bool of_keys, const char *pairs, const char *columns)
+static void keep_pairs(LinearWarps *w, bool of_keys, const char *pairs, const char *columns,
+                       bool near)
 {
     AuTileBuild *t = w->l.x.t;
     if (of_keys) {
         tile_set(t, pairs, "-erase * %s", pairs);
-        lw_key_keep_pairs(w, pairs, columns);
+        lw_key_keep_pairs(w, pairs, columns, near);
         return;
     }
     if (w->l.has_norm) tile_set(t, "sum_near", "sum_near + reduce_sum(%s, kv)", pairs);
-    tile_store(t, "%s(%s) -> P[self * %d +: %d, %s]", w->l.x.operand, pairs, LINEAR_ROWS,
-               LINEAR_ROWS, columns);
+    tile_store(t, "%s(%s) -> P[%s, %s]", w->l.x.operand, pairs, lw_pair_rows(w), columns);
 }
 
 /* Strengths of writers are in what is written where it is fed back. */
@@ -254,7 +275,7 @@ static void near_pairs(LinearWarps *w, const char *tile, bool of_keys)
     if (own) tile_set(t, "pairs", "%s", same);
     if (!of_keys) add_strengths(w, "pairs", rows);
     if (bonus) tile_set(t, "pairs", "%s", same);
-    keep_pairs(w, of_keys, "pairs", rows);
+    keep_pairs(w, of_keys, "pairs", rows, true);
 }
 
 /* Of the halves that begin with the executor's rows or before them, and the halves before those. */
@@ -273,7 +294,7 @@ static void all_pairs(LinearWarps *w, const char *tile, bool of_keys)
             tile_text(t, "%s[%d, %s +: %d, :] as [q, d]", tile, level, lw_row(w), LINEAR_ROWS),
             tile_text(t, "%s[%d, %s, :]", tile, level, columns));
         if (!of_keys) add_strengths(w, pairs, columns);
-        keep_pairs(w, of_keys, pairs, columns);
+        keep_pairs(w, of_keys, pairs, columns, false);
         tile_end(t);
     }
 }
