@@ -99,16 +99,12 @@ bool lw_shares_pairs(const LinearWarps *w)
     return lw_inverts(w) && !w->l.has_norm && w->l.x.shape->executors >= 2 * w->row_groups;
 }
 
-void lw_begin_sharers(LinearWarps *w)
-{
-    tile_if(w->l.x.t, "self / %d == 1", w->row_groups);
-}
+void lw_begin_sharers(LinearWarps *w) { tile_if(w->l.x.t, "self / %d == 1", w->row_groups); }
 
 const char *lw_pair_rows(LinearWarps *w)
 {
     return tile_text(w->l.x.t, "%s +: %d",
-                     lw_shares_pairs(w) ? lw_row(w)
-                                        : tile_text(w->l.x.t, "self * %d", LINEAR_ROWS),
+                     lw_shares_pairs(w) ? lw_row(w) : tile_text(w->l.x.t, "self * %d", LINEAR_ROWS),
                      LINEAR_ROWS);
 }
 
