@@ -62,9 +62,8 @@ typedef struct AuCDialect {
     const char *fence;          /* before and after AU_K_ATOMIC_INC */
     const char *vector,
         *element; /* formats: of type and elements; of a vector and the index of an element */
-    /* Lines before a loop: written out, kept, and a few turns together, so that what one waits for hides behind the others. */
-    const char *unroll, *no_unroll, *unroll_few;
-    const AuCHelper *helpers; /* a helper may call earlier ones */
+    const char *unroll, *no_unroll; /* lines before a loop */
+    const AuCHelper *helpers;       /* a helper may call earlier ones */
     uint32_t helper_count;
     const char *const *reserved; /* identifiers that variables must not take, NULL-ended */
 

@@ -213,10 +213,8 @@ const AuCDialect opencl_dialect = {
         "faster.\n"
         "#ifdef AULE_PROCESSOR\n"
         "#define UNROLL _Pragma(\"unroll 1\")\n"
-        "#define UNROLL_FEW _Pragma(\"unroll 1\")\n"
         "#else\n"
         "#define UNROLL _Pragma(\"unroll\")\n"
-        "#define UNROLL_FEW _Pragma(\"unroll 8\")\n"
         "#endif\n"
         "\n"
         "// After loops with barriers: PoCL takes some values that leave them for the same in all "
@@ -240,7 +238,6 @@ const AuCDialect opencl_dialect = {
     .element = "%s.s%x",
     .unroll = "UNROLL",
     .no_unroll = "#pragma unroll 1",
-    .unroll_few = "UNROLL_FEW",
     .helpers = opencl_helpers,
     .helper_count = OPENCL_HELPERS,
     .reserved = reserved,

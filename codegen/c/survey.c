@@ -257,18 +257,6 @@ static bool indexes_arrays(const AuCPrinter *p, uint32_t first, uint32_t variabl
     return false;
 }
 
-/* A loop without another one or a branch in it, of so few instructions that some turns of it may stand side by side. */
-static bool is_short(const AuCPrinter *p, uint32_t first)
-{
-    enum { MOST_INSTRUCTIONS = 40 };
-    uint32_t count = 0;
-    for (uint32_t i = first; i; i = p->k->instrs[i].next) {
-        const AuInstr *in = &p->k->instrs[i];
-        if (in->body || in->other || ++count > MOST_INSTRUCTIONS) return false;
-    }
-    return !kernel_has_barrier(p->k, first);
-}
-
 const char *cprint_unroll(const AuCPrinter *p, AuVal loop)
 {
     const AuCDialect *d = p->dialect;
@@ -281,9 +269,7 @@ const char *cprint_unroll(const AuCPrinter *p, AuVal loop)
     switch ((AuUnroll)in->unroll) {
     case AU_UNROLL_FULL: return d->unroll;
     case AU_UNROLL_AUTO: return over_arrays ? d->unroll : NULL;
-    case AU_UNROLL_NEVER:
-        if (p->written && !over_arrays && constant && is_short(p, in->body)) return d->unroll_few;
-        return over_arrays ? d->unroll : d->no_unroll;
+    case AU_UNROLL_NEVER: return over_arrays ? d->unroll : d->no_unroll;
     }
     return NULL;
 }

@@ -5,10 +5,8 @@
 // a processor's compiler takes long over what is written out, and the kernel is no faster.
 #ifdef AULE_PROCESSOR
 #define UNROLL _Pragma("unroll 1")
-#define UNROLL_FEW _Pragma("unroll 1")
 #else
 #define UNROLL _Pragma("unroll")
-#define UNROLL_FEW _Pragma("unroll 8")
 #endif
 
 // After loops with barriers: PoCL takes some values that leave them for the same in all work-items.
