@@ -51,6 +51,7 @@ typedef struct AuTarget {
 extern const AuTarget au_target_cpu;    /* codegen/llvm/cpu.c */
 extern const AuTarget au_target_cuda;   /* codegen/llvm/cuda.c */
 extern const AuTarget au_target_hip;    /* codegen/llvm/hip.c */
+extern const AuTarget au_target_metal;  /* codegen/c/metal.c */
 extern const AuTarget au_target_opencl; /* codegen/c/opencl.c */
 extern const AuTarget au_target_vulkan; /* codegen/spirv/spirv.c */
 extern const AuTarget

@@ -8,7 +8,7 @@ static const AuTarget *const targets[] = {
     &au_target_cpu,    &au_target_cuda,           &au_target_hip,
 #endif
 #ifdef AU_WITH_OPENCL
-    &au_target_opencl,
+    &au_target_opencl, &au_target_metal,
 #endif
 #ifdef AU_WITH_SPIRV
     &au_target_vulkan, &au_target_opencl_modules,

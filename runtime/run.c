@@ -32,7 +32,7 @@ static void fill_slots(const Run *run, const aule_launch_v1 *launch, uint64_t *s
                        int64_t *offsets)
 {
     const aule_plan *plan = run->plan;
-    bool flat = plan->device->backend->flat;
+    const bool flat = plan->device->backend->flat, in_bytes = plan->device->backend->in_bytes;
     for (uint32_t i = 0; i < launch->slot_count; i++) {
         const aule_slot_v1 *slot = &launch->slots[i];
         uint32_t index = slot->index;
@@ -42,7 +42,8 @@ static void fill_slots(const Run *run, const aule_launch_v1 *launch, uint64_t *s
             const aule_address *at = &run->at[index];
             slots[i] = (uint64_t)(uintptr_t)at->data + (flat ? at->byte_offset : 0);
             if (!flat && plan->bound.tensors[index])
-                offsets[i] = (int64_t)(at->byte_offset / rt_dtype_bytes(plan->bound.dtypes[index]));
+                offsets[i] = (int64_t)(at->byte_offset /
+                                       (in_bytes ? 1 : rt_dtype_bytes(plan->bound.dtypes[index])));
             break;
         }
         case AULE_SLOT_STRIDE:
@@ -56,7 +57,7 @@ static void fill_slots(const Run *run, const aule_launch_v1 *launch, uint64_t *s
         case AULE_SLOT_WORKSPACE: {
             uint64_t at = run->layout->region_at[index];
             slots[i] = (uint64_t)(uintptr_t)run->given.workspace + (flat ? at : 0);
-            offsets[i] = (int64_t)(at / (slot->dim ? slot->dim : 1));
+            offsets[i] = (int64_t)(at / (slot->dim && !in_bytes ? slot->dim : 1));
             break;
         }
         case AULE_SLOT_PRESENT: slots[i] = plan->bound.tensors[index] != NULL; break;

@@ -70,9 +70,10 @@ static void define(AuCPrinter *p, AuVal v, AuCExpr expr)
     value->reads = p->reading;
     p->reading = 0;
     if (value->uses == 0) return;
-    /* A name from the script says more than brevity. */
-    if (value->uses == 1 && value->used_in == value->region && !kernel_at(p->k, v)->text &&
-        strlen(expr.text) <= LONGEST_FOLDED) {
+    /* A name from the script says more than brevity. What lanes do together must not become part of what some of them skip. */
+    const bool together = kernel_op_info(kernel_at(p->k, v)->op)->flags & AU_KF_LANES;
+    if (!together && value->uses == 1 && value->used_in == value->region &&
+        !kernel_at(p->k, v)->text && strlen(expr.text) <= LONGEST_FOLDED) {
         value->pending = true;
         AU_PUSH(p->arena, p->pending, p->pending_count, p->pending_capacity, v);
     } else {
@@ -179,6 +180,10 @@ static void print_instr(AuCPrinter *p, AuVal v)
     const char *name = name_of(p, in);
     if (name) p->values[v.i].expr = (AuCExpr){.text = name, .binding = C_PRIMARY};
     if (name) return;
+    if (!cprint_has_type(p, in->type)) {
+        p->values[v.i].expr = cprint_lacks(p, in);
+        return;
+    }
     switch ((int)in->op) {
     case AU_K_CONST: p->values[v.i].expr = cprint_constant(p, in, false); return;
     case AU_K_LOAD: define(p, v, cprint_load(p, in)); return;
@@ -236,13 +241,21 @@ static void print_entry(AuCPrinter *p)
             p->warp_name = "warp";
     const bool one = p->k->warps == 1;
     if (p->lane_name) p->lane_name = cprint_name(p, "lane");
-    if (p->lane_name && one) cprint_line(p, "const int %s = %s;", p->lane_name, d->thread);
-    if (p->lane_name && !one)
+    if (p->lane_name && (one || d->lane))
+        cprint_line(p, "const int %s = %s;", p->lane_name, d->lane ? d->lane : d->thread);
+    if (p->lane_name && !one && !d->lane)
         cprint_line(p, "const int %s = %s %% %u;", p->lane_name, d->thread, p->k->lanes);
     if (p->warp_name && one) p->warp_name = "0";
     if (p->warp_name && !one) {
         p->warp_name = cprint_name(p, "warp");
-        cprint_line(p, "const int %s = %s / %u;", p->warp_name, d->thread, p->k->lanes);
+        if (d->executor)
+            cprint_line(p, "const int %s = %s;", p->warp_name, d->executor);
+        else
+            cprint_line(p, "const int %s = %s / %u;", p->warp_name, d->thread, p->k->lanes);
+    }
+    if (d->shared) {
+        d->shared(p);
+        return;
     }
     for (uint32_t n = 1; n < p->k->mem_count; n++)
         if (p->mems[n].used && (p->k->mems[n].space == AU_SHARED || p->k->mems[n].space == AU_EXEC))

@@ -55,6 +55,7 @@ typedef struct AuCDialect {
     const char *elements[AU_SCALARS];  /* types of elements of arrays */
     const char *spaces[AU_LANE +
                        1]; /* what stands before the type of an array or pointer, with its blank */
+    const char *lane, *executor; /* expressions; NULL: from [thread], with lanes side by side */
     const char *thread, *block,
         *blocks; /* expressions: position in the block; of the block, and how many there are, formats of the dimension */
     const char *barriers[2]; /* by AU_K_BARRIER's imm; [1] NULL: executors only have the block's */
@@ -62,21 +63,31 @@ typedef struct AuCDialect {
     const char *fence;          /* before and after AU_K_ATOMIC_INC */
     const char *vector,
         *element; /* formats: of type and elements; of a vector and the index of an element */
+    const char *reinterpret; /* format: of a type and a value of as many bits */
+    const char *half;        /* format: of a float, a constant of f16; NULL: its bits */
+    const char *aligned_before,
+        *aligned_after; /* formats of bytes, around an array's declaration */
+    bool has_bools;     /* conditions of vectors are vectors of bool; else of int, 0 or -1 */
+    uint32_t widest;    /* elements of a vector at most; 0: 16 */
+    const char
+        *eight; /* then: type of the bits of 8 numbers of 16 bits, which are moved and no more */
     const char *unroll, *no_unroll; /* lines before a loop */
     const AuCHelper *helpers;       /* a helper may call earlier ones */
     uint32_t helper_count;
     const char *const *reserved; /* identifiers that variables must not take, NULL-ended */
 
     /* The pattern of an operation of ops.def, or of DOT2, by the types of its last operand and its result: %0 %1 %2 are the
-     * operands, %t the result's type, %n the width or nothing, %w the same with an underscore. NULL: there is no such operation. */
-    const char *(*pattern)(AuKOp op, AuKType of, AuKType to);
+     * operands, %t the result's type, %n the width or nothing, %w the same with an underscore, %i the instruction's number. NULL: there is no such operation. */
+    const char *(*pattern)(const AuCPrinter *p, AuKOp op, AuKType of, AuKType to);
     /* The head of a kernel up to its `{`, and lines that open its body. */
     void (*open)(AuCPrinter *p);
+    /* Lines that declare the arrays of the block, each of which is named. NULL: as arrays of the kernel. */
+    void (*shared)(AuCPrinter *p);
     /* A value of the type at an index, without mask; and the statement that stores one. */
     AuCExpr (*load)(AuCPrinter *p, AuMem mem, AuCExpr index, AuKType type);
     const char *(*store)(AuCPrinter *p, AuMem mem, AuCExpr index, AuCExpr value, AuKType type);
     /* The expression of an atomic operation at an index; value.text is NULL for AU_K_ATOMIC_INC. */
-    const char *(*atomic)(AuCPrinter *p, AuMem mem, AuCExpr index, AuCExpr value);
+    const char *(*atomic)(AuCPrinter *p, AuMem mem, AuCExpr index, AuCExpr value, uint32_t width);
 } AuCDialect;
 
 /* Appends the file to *out. false: the dialect cannot say something; every such place is in diags. */

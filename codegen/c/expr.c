@@ -19,12 +19,22 @@ static const struct Operator {
     {"|", C_BIT_OR, C_UNARY},
 };
 
+bool cprint_is_eight(const AuCPrinter *p, AuKType type)
+{
+    return p->dialect->eight && type.width == 8 && kernel_scalar_bytes(type.scalar) == 2;
+}
+
+bool cprint_has_type(const AuCPrinter *p, AuKType type)
+{
+    return !p->dialect->widest || type.width <= p->dialect->widest || cprint_is_eight(p, type);
+}
+
 const char *cprint_type(const AuCPrinter *p, AuKType type, bool is_unsigned)
 {
     const AuCDialect *d = p->dialect;
+    if (cprint_is_eight(p, type)) return d->eight;
     if (type.width == 1) return (is_unsigned ? d->unsigneds : d->scalars)[type.scalar];
-    /* Conditions of vectors are vectors of int, 0 or -1, as comparisons make them. */
-    const AuScalar scalar = type.scalar == AU_I1 ? AU_I32 : (AuScalar)type.scalar;
+    const AuScalar scalar = type.scalar == AU_I1 && !d->has_bools ? AU_I32 : (AuScalar)type.scalar;
     return au_format(p->arena, "%s%u", (is_unsigned ? d->unsigneds : d->scalars)[scalar],
                      type.width);
 }
@@ -80,6 +90,8 @@ AuCExpr cprint_expand(AuCPrinter *p, const char *pattern, AuKType type, const Au
         c++;
         if (*c == 't') {
             au_text_add(&text, "%s", cprint_type(p, type, false));
+        } else if (*c == 'i') {
+            au_text_add(&text, "%lld", (long long)p->expanded->imm);
         } else if (*c == 'n' || *c == 'w') {
             if (type.width > 1) au_text_add(&text, *c == 'w' ? "_%u" : "%u", type.width);
         } else {
@@ -122,9 +134,20 @@ static const char *float_text(AuCPrinter *p, double number)
 AuCExpr cprint_constant(AuCPrinter *p, const AuInstr *in, bool is_unsigned)
 {
     AuCExpr e = {0};
+    if (cprint_is_eight(p, in->type)) {
+        const float value = in->number;
+        const uint32_t bits =
+            in->type.scalar == AU_F16 ? kernel_to_f16(value) : kernel_to_bf16(value);
+        e.text = au_format(p->arena, "%s(0x%xu)", p->dialect->eight, bits * 0x10001u);
+        e.binding = C_PRIMARY;
+        return e;
+    }
     switch ((AuScalar)in->type.scalar) {
     case AU_I1:
-        e.text = in->type.width > 1 ? in->imm & 1 ? "-1" : "0" : in->imm & 1 ? "true" : "false";
+        if (in->type.width > 1 && !p->dialect->has_bools)
+            e.text = in->imm & 1 ? "-1" : "0";
+        else
+            e.text = in->imm & 1 ? "true" : "false";
         break;
     case AU_I32:
     case AU_I64:
@@ -137,6 +160,10 @@ AuCExpr cprint_constant(AuCPrinter *p, const AuInstr *in, bool is_unsigned)
     case AU_BF16: {
         const float value = in->number;
         const bool half = in->type.scalar == AU_F16;
+        if (half && p->dialect->half) {
+            e.text = au_format(p->arena, p->dialect->half, float_text(p, in->number));
+            break;
+        }
         e.text = au_format(p->arena, "0x%04x", half ? kernel_to_f16(value) : kernel_to_bf16(value));
         e.wide = e.unrounded = float_text(p, in->number);
         e.wide_binding = C_UNARY;
@@ -171,10 +198,10 @@ static bool is_integer(AuKType type) { return type.scalar == AU_I32 || type.scal
 AuCExpr cprint_as(AuCPrinter *p, AuCExpr e, AuKType type, bool is_unsigned)
 {
     if (e.is_unsigned == is_unsigned || !is_integer(type)) return e;
-    return (AuCExpr){
-        .text = au_format(p->arena, "as_%s(%s)", cprint_type(p, type, is_unsigned), e.text),
-        .binding = C_PRIMARY,
-        .is_unsigned = is_unsigned};
+    return (AuCExpr){.text = au_format(p->arena, p->dialect->reinterpret,
+                                       cprint_type(p, type, is_unsigned), e.text),
+                     .binding = C_PRIMARY,
+                     .is_unsigned = is_unsigned};
 }
 
 static AuCExpr take_as(AuCPrinter *p, const AuInstr *in, uint32_t n, bool is_unsigned)
@@ -210,7 +237,7 @@ static bool computes_bits(const AuCPrinter *p, const AuInstr *in)
 
 /* ---- operations */
 
-static AuCExpr dialect_lacks(AuCPrinter *p, const AuInstr *in)
+AuCExpr cprint_lacks(AuCPrinter *p, const AuInstr *in)
 {
     const char *kernel = p->k->name, *dialect = p->dialect->name;
     const char *operation = kernel_op_info(in->op)->text;
@@ -232,15 +259,45 @@ static const char *elements(AuCPrinter *p, const AuInstr *in, const AuCExpr *of,
     return au_text_str(&text);
 }
 
+/* A pair of 16 bits is an element of what stands for eight. */
+static AuCExpr eight_of(AuCPrinter *p, const AuInstr *in)
+{
+    const AuKType two = {in->type.scalar, 2};
+    AuText text = {.arena = p->arena};
+    for (uint32_t n = 0; n < in->count; n += 2) {
+        const char *a = cprint_take(p, in, n).text, *b = cprint_take(p, in, n + 1).text;
+        const char *pair = au_format(p->arena, p->dialect->vector, cprint_type(p, two, false),
+                                     au_format(p->arena, "%s, %s", a, b));
+        au_text_add(&text, n ? ", " : "");
+        au_text_add(&text, p->dialect->reinterpret, "uint", pair);
+    }
+    return (AuCExpr){
+        .text = au_format(p->arena, p->dialect->vector, p->dialect->eight, au_text_str(&text)),
+        .binding = C_PRIMARY};
+}
+
+static AuCExpr element_of_eight(AuCPrinter *p, const AuInstr *in)
+{
+    const AuKType two = {in->type.scalar, 2};
+    const char *format = p->dialect->element;
+    const uint32_t which = (uint32_t)in->imm;
+    const AuCExpr all = cprint_take(p, in, 0);
+    const char *pair =
+        au_format(p->arena, p->dialect->reinterpret, cprint_type(p, two, false),
+                  au_format(p->arena, format, cprint_within(p, all, C_PRIMARY), which / 2));
+    return (AuCExpr){.text = au_format(p->arena, format, pair, which % 2), .binding = C_PRIMARY};
+}
+
 static AuCExpr vector_of(AuCPrinter *p, const AuInstr *in)
 {
+    if (cprint_is_eight(p, in->type)) return eight_of(p, in);
     const AuKType type = in->type, floats = {AU_F32, type.width};
     const char *make = p->dialect->vector;
     AuCExpr of[16];
     if (type.width == 1) return cprint_take(p, in, 0);
     for (uint32_t n = 0; n < in->count; n++) {
         of[n] = take_as(p, in, n, false);
-        if (type.scalar == AU_I1)
+        if (type.scalar == AU_I1 && !p->dialect->has_bools)
             of[n].text = au_format(p->arena, "-%s", cprint_within(p, of[n], C_UNARY));
     }
     AuCExpr e = {
@@ -255,6 +312,8 @@ static AuCExpr vector_of(AuCPrinter *p, const AuInstr *in)
 
 static AuCExpr element_of(AuCPrinter *p, const AuInstr *in)
 {
+    if (cprint_is_eight(p, kernel_at(p->k, kernel_operand(p->k, in, 0))->type))
+        return element_of_eight(p, in);
     const AuCExpr vector = cprint_take(p, in, 0);
     const char *format = p->dialect->element;
     const uint32_t which = (uint32_t)in->imm;
@@ -266,7 +325,7 @@ static AuCExpr element_of(AuCPrinter *p, const AuInstr *in)
         const AuCExpr wide = {.text = vector.wide, .binding = vector.wide_binding};
         e.wide = au_format(p->arena, format, cprint_within(p, wide, C_PRIMARY), which);
     }
-    if (in->type.scalar != AU_I1) return e;
+    if (in->type.scalar != AU_I1 || p->dialect->has_bools) return e;
     e.text = au_format(p->arena, "%s != 0", e.text);
     e.binding = C_EQUALITY;
     return e;
@@ -278,10 +337,11 @@ static AuCExpr conversion(AuCPrinter *p, const AuInstr *in)
     const AuCExpr a = take_as(p, in, 0, false);
     const bool narrow = in->type.scalar == AU_F16 || in->type.scalar == AU_BF16;
     if (of.scalar == in->type.scalar) return a;
+    if (cprint_is_eight(p, of) || cprint_is_eight(p, in->type)) return cprint_lacks(p, in);
     if (in->type.scalar == AU_F32 && a.wide)
         return (AuCExpr){.text = a.wide, .binding = a.wide_binding};
-    const char *pattern = p->dialect->pattern(in->op, of, in->type);
-    if (!pattern) return dialect_lacks(p, in);
+    const char *pattern = p->dialect->pattern(p, in->op, of, in->type);
+    if (!pattern) return cprint_lacks(p, in);
     AuCExpr e = cprint_expand(p, pattern, in->type, &a);
     if (narrow) e.unrounded = a.text;
     return e;
@@ -304,7 +364,7 @@ AuCExpr cprint_operation(AuCPrinter *p, const AuInstr *in)
 {
     AuCExpr e = {0};
     if (kernel_op_info(in->op)->flags & (AU_KF_AGENTS | AU_KF_OPAQUE) || !in->count)
-        return dialect_lacks(p, in);
+        return cprint_lacks(p, in);
     if (in->op == AU_K_VEC) return vector_of(p, in);
     if (in->op == AU_K_ELEMENT) return element_of(p, in);
     if (in->op == AU_K_CVT) return conversion(p, in);
@@ -312,8 +372,10 @@ AuCExpr cprint_operation(AuCPrinter *p, const AuInstr *in)
     if (e.text) return e;
 
     const AuKType of = kernel_at(p->k, kernel_operand(p->k, in, in->count - 1u))->type;
-    const char *pattern = p->dialect->pattern(in->op, of, in->type);
-    if (!pattern) return dialect_lacks(p, in);
+    if (cprint_is_eight(p, in->type) || cprint_is_eight(p, of)) return cprint_lacks(p, in);
+    p->expanded = in;
+    const char *pattern = p->dialect->pattern(p, in->op, of, in->type);
+    if (!pattern) return cprint_lacks(p, in);
     const bool bits = computes_bits(p, in);
     AuCExpr operands[3] = {{0}};
     for (uint32_t n = 0; n < in->count && n < 3; n++)

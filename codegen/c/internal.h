@@ -46,9 +46,10 @@ struct AuCPrinter {
     const char *block_name[3], *blocks_name[3], *lane_name, *warp_name; /* NULL: not used */
     AuVal *pending; /* in the order in which they were made */
     uint32_t pending_count, pending_capacity;
-    uint64_t reading;  /* memories that the operands taken since the last statement look at */
-    AuLanes executors; /* which values differ between the executors of a block */
-    uint32_t parted;   /* depth of control flow that executors may take differently */
+    uint64_t reading;        /* memories that the operands taken since the last statement look at */
+    AuLanes executors;       /* which values differ between the executors of a block */
+    const AuInstr *expanded; /* the operation whose pattern is filled */
+    uint32_t parted;         /* depth of control flow that executors may take differently */
     bool good;
 };
 
@@ -73,6 +74,12 @@ static inline uint32_t cprint_region(uint32_t owner, bool other) { return owner 
 
 /* ---- expr.c */
 const char *cprint_type(const AuCPrinter *p, AuKType type, bool is_unsigned);
+/* Whether the dialect has values of the type. */
+bool cprint_has_type(const AuCPrinter *p, AuKType type);
+/* Eight numbers of 16 bits where the dialect has no such vectors. */
+bool cprint_is_eight(const AuCPrinter *p, AuKType type);
+/* An error that names the operation. */
+AuCExpr cprint_lacks(AuCPrinter *p, const AuInstr *in);
 /* The text with parentheses if it binds looser than [least]. */
 const char *cprint_within(AuCPrinter *p, AuCExpr e, AuCBinding least);
 /* Fills a pattern of the dialect (cprint.h); the binding follows from its form. */

@@ -86,7 +86,9 @@ void cprint_atomic(AuCPrinter *p, AuVal v)
         inc ? none : cprint_as(p, cprint_take(p, in, 1), (AuKType){AU_I32, 1}, false);
     const uint32_t at = inc ? 1 : 2;
     const char *mask = in->count > at ? cprint_within(p, cprint_take(p, in, at), C_OR) : NULL;
-    const char *call = p->dialect->atomic(p, in->mem, index, value);
+    const char *call =
+        p->dialect->atomic(p, in->mem, index, value,
+                           inc ? 1 : kernel_at(p->k, kernel_operand(p->k, in, 1))->type.width);
     cprint_settle(p, inc ? UINT64_MAX : bit_of(in->mem));
     if (inc) cprint_line(p, "%s", p->dialect->fence);
     if (inc && p->values[v.i].uses) {
@@ -124,16 +126,16 @@ void cprint_array(AuCPrinter *p, AuMem mem)
     const AuMemory *m = &p->k->mems[mem.i];
     const char *type = d->elements[m->scalar], *space = d->spaces[m->space];
     const char *name = p->mems[mem.i].name;
-    const char *aligned = m->align > kernel_scalar_bytes(m->scalar)
-                              ? au_format(p->arena, " __attribute__((aligned(%u)))", m->align)
-                              : "";
+    const bool aligned = m->align > kernel_scalar_bytes(m->scalar);
+    const char *before = aligned ? au_format(p->arena, d->aligned_before, m->align) : "",
+               *after = aligned ? au_format(p->arena, d->aligned_after, m->align) : "";
     if (m->space != AU_EXEC || p->k->warps == 1) {
-        cprint_line(p, "%s%s %s[%u]%s;", space, type, name, m->count, aligned);
+        cprint_line(p, "%s%s%s %s[%u]%s;", before, space, type, name, m->count, after);
         return;
     }
     /* One array for the block, of which each executor has its part. */
     const char *all = cprint_name(p, au_format(p->arena, "%s_all", name));
-    cprint_line(p, "%s%s %s[%u * %u]%s;", space, type, all, p->k->warps, m->count, aligned);
+    cprint_line(p, "%s%s%s %s[%u * %u]%s;", before, space, type, all, p->k->warps, m->count, after);
     cprint_line(p, "%s%s *const %s = %s + %s * %u;", space, type, name, all, p->warp_name,
                 m->count);
 }

@@ -56,8 +56,9 @@ static const char *of_vectors(AuKOp op, AuKType of)
     return NULL;
 }
 
-static const char *pattern(AuKOp op, AuKType of, AuKType to)
+static const char *pattern(const AuCPrinter *p, AuKOp op, AuKType of, AuKType to)
 {
+    (void)p;
     const bool real = of.scalar == AU_F32, is_long = of.scalar == AU_I64;
     if (of.width > 1 && of_vectors(op, of)) return of_vectors(op, of);
     switch ((int)op) {
@@ -154,8 +155,9 @@ static const char *store(AuCPrinter *p, AuMem mem, AuCExpr index, AuCExpr value,
     return au_format(p->arena, "vstore%u(%s, 0, %s);", type.width, vector, sum(p, bits, index));
 }
 
-static const char *atomic(AuCPrinter *p, AuMem mem, AuCExpr index, AuCExpr value)
+static const char *atomic(AuCPrinter *p, AuMem mem, AuCExpr index, AuCExpr value, uint32_t width)
 {
+    (void)width; /* schedules for such devices have words alone */
     const AuMemory *m = &p->k->mems[mem.i];
     const char *place = sum(p, p->mems[mem.i].name, index);
     if (!value.text) return au_format(p->arena, "atomic_inc(%s)", place);
@@ -236,6 +238,9 @@ const AuCDialect opencl_dialect = {
     .fence = "mem_fence(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);",
     .vector = "(%s)(%s)",
     .element = "%s.s%x",
+    .reinterpret = "as_%s(%s)",
+    .aligned_before = "",
+    .aligned_after = " __attribute__((aligned(%u)))",
     .unroll = "UNROLL",
     .no_unroll = "#pragma unroll 1",
     .helpers = opencl_helpers,

@@ -19,7 +19,7 @@ static const char usage[] =
     "  -o, --output FILE        where the result goes; default: the script's name with .so, .o or "
     ".a; `-` or "
     "a stage: the standard output\n"
-    "      --target LIST        cpu, opencl, cuda, hip, vulkan; default cpu and opencl\n"
+    "      --target LIST        cpu, opencl, cuda, hip, metal, vulkan; default cpu and opencl\n"
     "      --arch LIST          x86-64-v3, x86-64-v4, x86-64-v4-bf16, x86-64-v4-amx, aarch64, "
     "generic, spirv; default: those of this kind of machine\n"
     "      --dtype LIST         operand types f32, f16, bf16; default all\n"
@@ -40,7 +40,7 @@ static const char usage[] =
     "  -O LEVEL                 0 to 3; default 3\n"
     "      --emit STAGE         ast, attention-ir, gradients, tiled-ir, kernel-ir, llvm-ir, asm, "
     "opencl-c, "
-    "spirv, spirv-text, stdlib; default: the artifact\n"
+    "metal, spirv, spirv-text, stdlib; default: the artifact\n"
     "                           for static builds: header, c, obj, archive\n"
     "      --after PASS         with --emit=tiled-ir: the programs after this pass; `--after help` "
     "lists them\n"
@@ -49,10 +49,10 @@ static const char usage[] =
     "      --shapes FILE        a table of shapes, whose rows come before those of the compiler\n"
     "      --version, --help\n";
 
-static const char *const stages[] = {"so",        "ast", "attention-ir", "tiled-ir",  "kernel-ir",
-                                     "llvm-ir",   "asm", "opencl-c",     "stdlib",    "header",
-                                     "c",         "obj", "archive",      "gradients", "spirv",
-                                     "spirv-text"};
+static const char *const stages[] = {"so",         "ast",  "attention-ir", "tiled-ir",  "kernel-ir",
+                                     "llvm-ir",    "asm",  "opencl-c",     "stdlib",    "header",
+                                     "c",          "obj",  "archive",      "gradients", "spirv",
+                                     "spirv-text", "metal"};
 enum { STAGES = sizeof stages / sizeof *stages };
 
 typedef struct Arguments {
@@ -132,6 +132,7 @@ static int complain_of_stage(const char *name)
         {"spv", "--emit=spirv"},
         {"spirv-asm", "--emit=spirv-text"},
         {"spvasm", "--emit=spirv-text"},
+        {"msl", "--emit=metal"},
         {"opencl", "--emit=opencl-c"},
         {"cl", "--emit=opencl-c"},
         {"llvm", "--emit=llvm-ir"},

@@ -121,7 +121,7 @@ static bool options_are_sound(AuDiags *diags, const aulec_options *options)
         return false;
     }
     if (options->struct_size >= offsetof(aulec_options, no_gradients) &&
-        options->struct_size <= sizeof *options && options->emit <= AULEC_EMIT_SPIRV_TEXT &&
+        options->struct_size <= sizeof *options && options->emit <= AULEC_EMIT_METAL &&
         options->no_gradients <= 1 && options->deterministic <= 1 && options->checked <= 1 &&
         options->lines <= 1 && options->parts <= 1)
         return true;

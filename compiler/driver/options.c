@@ -237,6 +237,7 @@ static const char *default_targets(uint32_t emit)
 {
     if (emit == AULEC_EMIT_LLVM_IR || emit == AULEC_EMIT_ASM) return "cpu";
     if (emit == AULEC_EMIT_SPIRV || emit == AULEC_EMIT_SPIRV_TEXT) return "vulkan";
+    if (emit == AULEC_EMIT_METAL) return "metal";
     return emit == AULEC_EMIT_OPENCL_C ? "opencl" : NULL;
 }
 

@@ -78,6 +78,7 @@ static bool has_stage(const AuTarget *target, uint32_t emit)
 {
     const bool module = emit == AULEC_EMIT_SPIRV || emit == AULEC_EMIT_SPIRV_TEXT;
     return (target->format == AULE_CODE_OPENCL_C) == (emit == AULEC_EMIT_OPENCL_C) &&
+           (target->format == AULE_CODE_MSL) == (emit == AULEC_EMIT_METAL) &&
            (target->format == AULE_CODE_SPIRV) == module;
 }
 

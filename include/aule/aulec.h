@@ -59,7 +59,8 @@ typedef enum aulec_emit {
     AULEC_EMIT_GRADIENTS = 13, /* what backward computes, derived as expressions */
     AULEC_EMIT_SPIRV =
         14, /* target vulkan or opencl: modules one behind the other, each from its magic number on */
-    AULEC_EMIT_SPIRV_TEXT = 15 /* the same, disassembled */
+    AULEC_EMIT_SPIRV_TEXT = 15, /* the same, disassembled */
+    AULEC_EMIT_METAL = 16       /* target metal: source text in Metal's shading language */
 } aulec_emit;
 
 /* Lists are names between commas; NULL: the default. */

@@ -28,7 +28,7 @@ from ._tensors import NAMES, TYPES, View
 OK, SCRIPT, USAGE, MEMORY = range(4)
 EMIT = {
     "artifact": 0, "ast": 1, "attention-ir": 2, "tiled-ir": 3, "kernel-ir": 4, "llvm-ir": 5, "asm": 6, "opencl-c": 7, "stdlib": 8,
-    "gradients": 13, "spirv-text": 15,
+    "gradients": 13, "spirv-text": 15, "metal": 16,
 }
 # What is compiled to learn a script's signature: the target that takes least time, without what it may not have
 SIGNATURE = {"targets": "opencl", "dtypes": "f32", "f32": "exact"}
@@ -438,7 +438,7 @@ def _warn(name: str, text: bytes, found: Sequence[CompileWarning]) -> None:
 
 
 def emit(source: str | os.PathLike[str], stage: str, **options: Any) -> str:
-    """The text of a stage of the compilation: "ast", "attention-ir", "tiled-ir", "kernel-ir", "llvm-ir", "asm", "opencl-c", "spirv-text".
+    """The text of a stage of the compilation: "ast", "attention-ir", "tiled-ir", "kernel-ir", "llvm-ir", "asm", "opencl-c", "spirv-text", "metal".
 
     Args:
         options: of ``aulec_options`` (``include/aule/aulec.h``), by their names there, those that the stage has: targets, archs, dtypes, widths,

@@ -34,7 +34,7 @@ typedef struct AuLaunch {
     const uint64_t *
         slots; /* the parameter block; tensors are addresses, or handles where memory is not flat */
     const int64_t *
-        offsets; /* a slot each, memory not flat: the offset of a handle's element 0, in elements */
+        offsets; /* a slot each, memory not flat: the offset of a handle's element 0, in elements or bytes */
     const AuMapped *maps; /* to be encoded for the kernel */
     uint32_t map_count;
 } AuLaunch;
@@ -43,6 +43,7 @@ typedef struct AuBackend {
     uint32_t api_version;
     const char *name;   /* "cpu": in ids of devices, and the target of artifacts */
     bool flat;          /* memory has addresses; else tensors are handles with offsets */
+    bool in_bytes;      /* not flat: offsets of handles are bytes, else elements */
     DLDeviceType dl[4]; /* kinds of DLPack devices whose memory it reads, 0-terminated if fewer */
 
     /* Calls rt_found for each device, or once with available 0 and the reason. Never fails but for memory. */

@@ -268,7 +268,7 @@ class Tool(unittest.TestCase):
         self.refused("AULE_NUM_THREADS is 'abc'", "check", __file__, status=2, AULE_NUM_THREADS="abc")
         for seed in ("x", "-1", "1.5", "1e3", "", "18446744073709551616"):
             self.refused(f"--seed is '{seed}'", "check", __file__, "--seed", seed, status=2)
-        for backend, why in (("tpu", "there is no backend 'tpu', this build has cuda, hip, opencl, vulkan, cpu"), ("cuda", "cuda is not available: "),
+        for backend, why in (("tpu", "there is no backend 'tpu', this build has cuda, hip, opencl, metal, vulkan, cpu"), ("cuda", "cuda is not available: "),
                              ("opencl:999", "opencl"), ("cpu:", "'cpu:' is not a device"), ("", "there is no backend ''")):
             for command in (["check", __file__], ["bench", SAMPLE, "--shape", "B=1"], ["run", SAMPLE, *self.inputs, *out]):
                 self.refused(why, *command, "--backend", backend, MOCK_CUDA="devices=0")
@@ -315,8 +315,8 @@ class Tool(unittest.TestCase):
         self.refused("not an aule artifact", "run", FOREIGN, *self.inputs, *out, status=3)
         self.refused("not an aule artifact", "inspect", self.path("q.npy"), status=3)
         self.refused("cannot be read: No such file", "inspect", self.path("none.so"), status=3)
-        self.refused("there is no backend 'metal'", "run", SAMPLE, "--backend", "metal", *out)
-        self.refused("AULE_BACKEND: there is no backend 'metal'", "run", SAMPLE, *out, AULE_BACKEND="metal")
+        self.refused("there is no backend 'rocket'", "run", SAMPLE, "--backend", "rocket", *out)
+        self.refused("AULE_BACKEND: there is no backend 'rocket'", "run", SAMPLE, *out, AULE_BACKEND="rocket")
         self.refused("param window (i32) is missing", *run, *self.inputs, *out)
         self.refused("requirement not met: window > 0", *run, *self.inputs, "--window", "0", *out)
         self.refused("axis 3 (D) has 4 elements, expected 8 as in q", *run, *self.inputs[:2], "--k", self.path("v.npy"), *self.inputs[4:],

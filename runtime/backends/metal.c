@@ -1,0 +1,371 @@
+/* metal.c - Apple's GPUs: tensors are MTLBuffers with offsets, memory is shared with the processor, every launch is a command buffer of
+ * its own. Nothing of it ran on macOS: tests run it against a double of Apple's libraries (docs/dev/metal.md). */
+#include "metal.h"
+
+/* ---- devices */
+
+static aule_status found(AuFinder *finder, const MetalApi *m, MetalId device, uint32_t index,
+                         AuSink sink)
+{
+    char id[24];
+    typedef int8_t Bool;
+    const bool apple7 = METAL_CALL(m, Bool, (MetalId, MetalSel, int64_t), device, family,
+                                   METAL_FAMILY_APPLE7),
+               metal3 = METAL_CALL(m, Bool, (MetalId, MetalSel, int64_t), device, family,
+                                   METAL_FAMILY_METAL3);
+    snprintf(id, sizeof id, "metal:%u", index);
+    aule_device_info info = {.id = id,
+                             .backend = "metal",
+                             .available = apple7 && metal3,
+                             .reason = apple7 && metal3 ? ""
+                                       : metal3         ? "its family is older than Apple7 (M1)"
+                                                        : "it has no Metal 3: macOS 13 is needed",
+                             .name = rt_metal_words(m, METAL_GET(m, MetalId, device, name)),
+                             .driver = "Metal",
+                             .features = apple7 && metal3 ? "apple7 metal3" : "",
+                             .kind = AULE_DEVICE_GPU,
+                             .memory_bytes = METAL_GET(m, uint64_t, device, working_set),
+                             .dl = {kDLMetal, (int32_t)index}};
+    return rt_found(finder, &info, sink);
+}
+
+static aule_status find(AuFinder *finder, AuSink sink)
+{
+    MetalApi m;
+    AuText why = {.memory = sink.memory};
+    aule_status status = AULE_OK;
+    if (rt_metal_begin(&m, &why)) {
+        void *pool = m.objc_autoreleasePoolPush();
+        MetalId all = m.MTLCopyAllDevices();
+        const uint64_t count = all ? METAL_GET(&m, uint64_t, all, count) : 0;
+        for (uint64_t n = 0; n < count && !status; n++)
+            status =
+                found(finder, &m,
+                      METAL_CALL(&m, MetalId, (MetalId, MetalSel, uint64_t), all, object_at, n),
+                      (uint32_t)n, sink);
+        if (all) METAL_GET(&m, void, all, release);
+        m.objc_autoreleasePoolPop(pool);
+        if (count) return status;
+        rt_text_add(&why, "Metal has no devices");
+    }
+    const aule_device_info info = {.id = "metal", .backend = "metal", .reason = rt_text_str(&why)};
+    status = rt_found(finder, &info, sink);
+    rt_text_free(&why);
+    return status;
+}
+
+static MetalId device_at(const MetalApi *m, uint32_t index)
+{
+    MetalId all = m->MTLCopyAllDevices(), device = NULL;
+    if (all && index < METAL_GET(m, uint64_t, all, count))
+        device = METAL_CALL(m, MetalId, (MetalId, MetalSel, uint64_t), all, object_at, index);
+    if (device) METAL_GET(m, MetalId, device, retain);
+    if (all) METAL_GET(m, void, all, release);
+    return device;
+}
+
+static void release(const MetalApi *m, MetalId object)
+{
+    if (object) METAL_GET(m, void, object, release);
+}
+
+/* Forgets the oldest that was sent, or remembers that it failed. Waits for it where it must. */
+static bool forget_oldest(Metal *d, bool must)
+{
+    const MetalApi *m = &d->api;
+    MetalId oldest = d->sent[0];
+    if (must) METAL_GET(m, void, oldest, wait);
+    const uint64_t status = METAL_GET(m, uint64_t, oldest, status);
+    if (status < METAL_STATUS_COMPLETED) return false;
+    memmove(d->sent, d->sent + 1, --d->sent_count * sizeof *d->sent);
+    if (status == METAL_STATUS_ERROR && !d->failed)
+        d->failed = oldest;
+    else
+        release(m, oldest);
+    return true;
+}
+
+static void close_metal(void *state)
+{
+    Metal *d = state;
+    if (d->api.objc_msgSend) {
+        void *pool = d->api.objc_autoreleasePoolPush();
+        while (d->sent_count) forget_oldest(d, true);
+        release(&d->api, d->failed);
+        release(&d->api, d->queue);
+        release(&d->api, d->device);
+        d->api.objc_autoreleasePoolPop(pool);
+    }
+    pthread_mutex_destroy(&d->lock);
+    rt_free(d);
+}
+
+static aule_status fill(Metal *d, const aule_device_options *options, AuSink sink)
+{
+    AuText why = {.memory = d->memory};
+    const bool begun = rt_metal_begin(&d->api, &why);
+    aule_status status = AULE_OK;
+    if (!begun) {
+        d->api.objc_msgSend = NULL;
+        status = rt_fail(sink, AULE_ERROR_DEVICE, "metal: %s", rt_text_str(&why));
+    }
+    rt_text_free(&why);
+    if (!begun) return status;
+    void *pool = d->api.objc_autoreleasePoolPush();
+    if (options->context) /* the caller's MTLDevice */
+        d->device = METAL_GET(&d->api, MetalId, (MetalId)options->context, retain);
+    else
+        d->device = device_at(&d->api, d->index);
+    if (d->device) d->queue = METAL_GET(&d->api, MetalId, d->device, new_queue);
+    d->api.objc_autoreleasePoolPop(pool);
+    if (!d->device)
+        return rt_fail(sink, AULE_ERROR_DEVICE, "metal:%u: the device is gone", d->index);
+    if (!d->queue)
+        return rt_fail(sink, AULE_ERROR_DRIVER, "metal:%u: newCommandQueue: gave none", d->index);
+    return AULE_OK;
+}
+
+static aule_status open_metal(AuHeap memory, uint32_t index, const aule_device_options *options,
+                              void **state, AuSink sink)
+{
+    Metal *d = rt_alloc(memory, sizeof *d);
+    if (!d) return rt_fail_memory(sink);
+    *d = (Metal){.memory = memory, .index = index};
+    pthread_mutex_init(&d->lock, NULL);
+    aule_status status = fill(d, options, sink);
+    if (status)
+        close_metal(d);
+    else
+        *state = d;
+    return status;
+}
+
+/* ---- commands */
+
+MetalId rt_metal_commands(Metal *d, void *queue, AuSink sink)
+{
+    MetalId commands = METAL_GET(&d->api, MetalId, queue ? (MetalId)queue : d->queue, commands);
+    if (!commands) rt_fail(sink, AULE_ERROR_DRIVER, "metal:%u: commandBuffer: gave none", d->index);
+    return commands;
+}
+
+void rt_metal_commit(Metal *d, void *queue, MetalId commands, MetalId encoder)
+{
+    const MetalApi *m = &d->api;
+    if (encoder) METAL_GET(m, void, encoder, end);
+    if (queue && queue != d->queue) {
+        METAL_GET(m, void, commands, commit);
+        return;
+    }
+    METAL_GET(m, MetalId, commands, retain);
+    pthread_mutex_lock(&d->lock);
+    while (d->sent_count && forget_oldest(d, d->sent_count == METAL_SENT)) {}
+    METAL_GET(m, void, commands, commit);
+    d->sent[d->sent_count++] = commands;
+    pthread_mutex_unlock(&d->lock);
+}
+
+aule_status rt_metal_wait(Metal *d, MetalId commands, AuSink sink)
+{
+    const MetalApi *m = &d->api;
+    METAL_GET(m, void, commands, wait);
+    if (METAL_GET(m, uint64_t, commands, status) != METAL_STATUS_ERROR) return AULE_OK;
+    return rt_fail(sink, AULE_ERROR_DRIVER, "metal:%u: a command buffer failed: %s", d->index,
+                   rt_metal_error(m, METAL_GET(m, MetalId, commands, error)));
+}
+
+/* An error is told once: the device stays usable. */
+aule_status rt_metal_finish(Metal *d, AuSink sink)
+{
+    pthread_mutex_lock(&d->lock);
+    while (d->sent_count) forget_oldest(d, true);
+    MetalId failed = d->failed;
+    d->failed = NULL;
+    pthread_mutex_unlock(&d->lock);
+    if (!failed) return AULE_OK;
+    aule_status status = rt_metal_wait(d, failed, sink);
+    release(&d->api, failed);
+    return status;
+}
+
+/* Work of a queue so far: an empty command buffer behind it. */
+static aule_status wait_for(Metal *d, void *queue, AuSink sink)
+{
+    if (!queue || queue == d->queue) return rt_metal_finish(d, sink);
+    MetalId commands = rt_metal_commands(d, queue, sink);
+    if (!commands) return AULE_ERROR_DRIVER;
+    rt_metal_commit(d, queue, commands, NULL);
+    return rt_metal_wait(d, commands, sink);
+}
+
+static aule_status synchronize(void *state, void *queue, AuSink sink)
+{
+    Metal *d = state;
+    void *pool = d->api.objc_autoreleasePoolPush();
+    aule_status status = wait_for(d, queue, sink);
+    d->api.objc_autoreleasePoolPop(pool);
+    return status;
+}
+
+static aule_status fill_zero(Metal *d, void *queue, MetalId buffer, MetalRange range, AuSink sink)
+{
+    const MetalApi *m = &d->api;
+    MetalId commands = rt_metal_commands(d, queue, sink);
+    if (!commands) return AULE_ERROR_DRIVER;
+    MetalId encoder = METAL_GET(m, MetalId, commands, blit);
+    if (!encoder)
+        return rt_fail(sink, AULE_ERROR_DRIVER, "metal:%u: blitCommandEncoder: gave none",
+                       d->index);
+    METAL_CALL(m, void, (MetalId, MetalSel, MetalId, MetalRange, uint8_t), encoder, fill, buffer,
+               range, 0);
+    rt_metal_commit(d, queue, commands, encoder);
+    return AULE_OK;
+}
+
+static aule_status zero(void *state, void *queue, void *data, uint64_t offset, uint64_t bytes,
+                        AuSink sink)
+{
+    Metal *d = state;
+    void *pool = d->api.objc_autoreleasePoolPush();
+    aule_status status = fill_zero(d, queue, data, (MetalRange){offset, bytes}, sink);
+    d->api.objc_autoreleasePoolPop(pool);
+    return status;
+}
+
+/* ---- memory */
+
+static aule_status check_memory(void *state, const char *name, void *data, uint64_t bytes,
+                                AuSink sink)
+{
+    const Metal *d = state;
+    const uint64_t length = METAL_GET(&d->api, uint64_t, (MetalId)data, length);
+    if (bytes <= length) return AULE_OK;
+    return rt_fail(sink, AULE_ERROR_TENSOR,
+                   "%s: its buffer has %llu bytes, its shape and strides reach %llu", name,
+                   (unsigned long long)length, (unsigned long long)bytes);
+}
+
+static aule_status buffer_new(void *state, uint64_t bytes, void **data, AuSink sink)
+{
+    const Metal *d = state;
+    MetalId buffer = METAL_CALL(&d->api, MetalId, (MetalId, MetalSel, uint64_t, uint64_t),
+                                d->device, new_buffer, bytes ? bytes : 1, (uint64_t)0);
+    if (!buffer)
+        return rt_fail(sink, AULE_ERROR_MEMORY, "metal:%u: no buffer of %llu bytes", d->index,
+                       (unsigned long long)bytes);
+    *data = buffer;
+    return AULE_OK;
+}
+
+static void buffer_free(void *state, void *data) { release(&((Metal *)state)->api, data); }
+
+/* Where the processor sees a buffer, after the work on our own queue. */
+static aule_status look(Metal *d, void *data, unsigned char **at, AuSink sink)
+{
+    void *pool = d->api.objc_autoreleasePoolPush();
+    aule_status status = rt_metal_finish(d, sink);
+    *at = METAL_GET(&d->api, void *, (MetalId)data, contents);
+    d->api.objc_autoreleasePoolPop(pool);
+    if (!status && !*at)
+        status = rt_fail(sink, AULE_ERROR_TENSOR,
+                         "metal:%u: a buffer of private storage, which the processor cannot see",
+                         d->index);
+    return status;
+}
+
+static aule_status upload(void *state, void *data, uint64_t offset, const void *from,
+                          uint64_t bytes, AuSink sink)
+{
+    unsigned char *at;
+    aule_status status = look(state, data, &at, sink);
+    if (!status) memcpy(at + offset, from, (size_t)bytes);
+    return status;
+}
+
+static aule_status download(void *state, void *data, uint64_t offset, void *to, uint64_t bytes,
+                            AuSink sink)
+{
+    unsigned char *at;
+    aule_status status = look(state, data, &at, sink);
+    if (!status) memcpy(to, at + offset, (size_t)bytes);
+    return status;
+}
+
+/* ---- events: empty command buffers, whose end is the point */
+
+typedef struct Point {
+    Metal *owner;
+    MetalId commands;
+} Point;
+
+static aule_status event_record(void *state, void *queue, void **event, AuSink sink)
+{
+    Metal *d = state;
+    Point *point = rt_alloc(d->memory, sizeof *point);
+    if (!point) return rt_fail_memory(sink);
+    void *pool = d->api.objc_autoreleasePoolPush();
+    MetalId commands = rt_metal_commands(d, queue, sink);
+    if (commands) {
+        *point = (Point){d, METAL_GET(&d->api, MetalId, commands, retain)};
+        rt_metal_commit(d, queue, commands, NULL);
+        *event = point;
+    }
+    d->api.objc_autoreleasePoolPop(pool);
+    if (commands) return AULE_OK;
+    rt_free(point);
+    return AULE_ERROR_DRIVER;
+}
+
+static aule_status event_wait(void *event, AuSink sink)
+{
+    const Point *point = event;
+    void *pool = point->owner->api.objc_autoreleasePoolPush();
+    aule_status status = rt_metal_wait(point->owner, point->commands, sink);
+    point->owner->api.objc_autoreleasePoolPop(pool);
+    return status;
+}
+
+static aule_status event_elapsed(void *first, void *last, int64_t *nanoseconds, AuSink sink)
+{
+    const Point *points[] = {first, last};
+    double times[2] = {0};
+    for (int n = 0; n < 2; n++) {
+        aule_status status = event_wait((void *)(uintptr_t)points[n], sink);
+        if (status) return status;
+        times[n] = METAL_GET(&points[n]->owner->api, double, points[n]->commands, end_time);
+    }
+    *nanoseconds = (int64_t)((times[1] - times[0]) * 1e9);
+    return AULE_OK;
+}
+
+static void event_free(void *event)
+{
+    Point *point = event;
+    release(&point->owner->api, point->commands);
+    rt_free(point);
+}
+
+const AuBackend au_backend_metal = {
+    .api_version = AU_BACKEND_API,
+    .name = "metal",
+    .flat = false,
+    .in_bytes = true,
+    .dl = {kDLMetal},
+    .find = find,
+    .open = open_metal,
+    .close = close_metal,
+    .load = rt_metal_load,
+    .unload = rt_metal_unload,
+    .check_memory = check_memory,
+    .launch = rt_metal_launch,
+    .zero = zero,
+    .synchronize = synchronize,
+    .buffer_new = buffer_new,
+    .buffer_free = buffer_free,
+    .upload = upload,
+    .download = download,
+    .event_record = event_record,
+    .event_wait = event_wait,
+    .event_elapsed = event_elapsed,
+    .event_free = event_free,
+};

@@ -1,0 +1,83 @@
+/* metal.h - what the parts of the Metal backend share: metal_api.c has the system's libraries, metal.c devices, memory and events,
+ * metal_code.c code and launches. Plain C: Objective-C's messages are calls of one function through pointers of the right types.
+ * Every function that sends messages has an autorelease pool around it (rt_metal_enter), so that callers need none. */
+#ifndef AU_RUNTIME_METAL_H
+#define AU_RUNTIME_METAL_H
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend.h"
+
+typedef struct MetalObject *MetalId;
+typedef struct MetalSelector *MetalSel;
+typedef struct MetalSize {
+    uint64_t width, height, depth;
+} MetalSize;
+typedef struct MetalRange {
+    uint64_t location, length;
+} MetalRange;
+
+enum { METAL_FAMILY_APPLE7 = 1007, METAL_FAMILY_METAL3 = 5001 };
+enum { METAL_USAGE_READ = 1, METAL_USAGE_WRITE = 2 };
+enum { METAL_STATUS_ERROR = 5 };
+enum { METAL_LANGUAGE_3_0 = 3 << 16 };
+enum { METAL_STATUS_COMPLETED = 4 };
+enum { METAL_SENT = 64 };         /* queues hold as many that are not done */
+enum { METAL_MOST_BYTES = 4096 }; /* of setBytes:length:atIndex: */
+
+typedef struct MetalApi {
+    MetalId (*objc_getClass)(const char *name);
+    MetalSel (*sel_registerName)(const char *name);
+    void (*objc_msgSend)(void);
+    void *(*objc_autoreleasePoolPush)(void);
+    void (*objc_autoreleasePoolPop)(void *pool);
+    MetalId (*MTLCopyAllDevices)(void);
+    struct {
+#define MESSAGE(name, selector, result, arguments) MetalSel name;
+#include "metal_api.def"
+    } sel;
+} MetalApi;
+
+/* false: [why] says why not. Both libraries stay loaded. */
+bool rt_metal_begin(MetalApi *m, AuText *why);
+
+/* A message: the type of its result, the types of its arguments in parentheses, then both. */
+#define METAL_CALL(m, result, types, object, message, ...)                                         \
+    ((result(*) types)(m)->objc_msgSend)(object, (m)->sel.message, __VA_ARGS__)
+#define METAL_GET(m, result, object, message)                                                      \
+    ((result(*)(MetalId, MetalSel))(m)->objc_msgSend)(object, (m)->sel.message)
+
+MetalId rt_metal_string(const MetalApi *m, const char *text);
+/* The words of an NSString, of an NSError; "" of none. Alive as long as the pool. */
+const char *rt_metal_words(const MetalApi *m, MetalId string);
+const char *rt_metal_error(const MetalApi *m, MetalId error);
+
+/* A device's state. */
+typedef struct Metal {
+    AuHeap memory;
+    MetalApi api;
+    uint32_t index; /* of the id, metal:N */
+    MetalId device, queue;
+    pthread_mutex_t lock; /* of what follows */
+    MetalId sent
+        [METAL_SENT]; /* command buffers of the device's own queue that nobody has seen done, oldest first */
+    uint32_t sent_count;
+    MetalId failed; /* the first of them that ended with an error, until it is told */
+} Metal;
+
+/* Commands for a queue (NULL: the device's own): to be encoded, then handed over. */
+MetalId rt_metal_commands(Metal *d, void *queue, AuSink sink);
+/* Ends the encoder and commits; remembers commands of the own queue for rt_metal_finish. */
+void rt_metal_commit(Metal *d, void *queue, MetalId commands, MetalId encoder);
+aule_status rt_metal_finish(Metal *d, AuSink sink);
+/* Waits; the GPU's error is ours. */
+aule_status rt_metal_wait(Metal *d, MetalId commands, AuSink sink);
+
+aule_status rt_metal_load(void *state, const aule_variant_v1 *variant, void **program, AuSink sink);
+void rt_metal_unload(void *state, void *program);
+aule_status rt_metal_launch(void *state, void *program, void *queue, const AuLaunch *given,
+                            AuSink sink);
+
+#endif

@@ -1,0 +1,63 @@
+/* metal_api.c - Apple's libraries, which only macOS has. */
+#include "metal.h"
+
+#include <dlfcn.h>
+
+static void *open_library(const char *path, const char *name)
+{
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    return library ? library : dlopen(name, RTLD_NOW | RTLD_LOCAL);
+}
+
+static bool find(void *library, const char *name, void *function, AuText *why)
+{
+    void *found = dlsym(library, name);
+    *(void **)function = found;
+    if (!found && !why->length) rt_text_add(why, "the system's libraries have no %s", name);
+    return found != NULL;
+}
+
+bool rt_metal_begin(MetalApi *m, AuText *why)
+{
+    void *objc = open_library("/usr/lib/libobjc.A.dylib", "libobjc.A.dylib");
+    void *metal =
+        objc ? open_library("/System/Library/Frameworks/Metal.framework/Metal", "libMetal.dylib")
+             : NULL;
+    if (!objc || !metal) {
+#ifdef __APPLE__
+        const char *cause = dlerror();
+        rt_text_add(why, "Metal cannot be loaded: %s", cause ? cause : "no cause given");
+#else
+        rt_text_add(why, "Metal is a part of macOS, which this system is not");
+#endif
+        if (objc) dlclose(objc);
+        return false;
+    }
+    bool good = find(objc, "objc_getClass", &m->objc_getClass, why);
+    good = find(objc, "sel_registerName", &m->sel_registerName, why) && good;
+    good = find(objc, "objc_msgSend", &m->objc_msgSend, why) && good;
+    good = find(objc, "objc_autoreleasePoolPush", &m->objc_autoreleasePoolPush, why) && good;
+    good = find(objc, "objc_autoreleasePoolPop", &m->objc_autoreleasePoolPop, why) && good;
+    good = find(metal, "MTLCopyAllDevices", &m->MTLCopyAllDevices, why) && good;
+    if (!good) return false;
+#define MESSAGE(name, selector, result, arguments) m->sel.name = m->sel_registerName(selector);
+#include "metal_api.def"
+    return true;
+}
+
+MetalId rt_metal_string(const MetalApi *m, const char *text)
+{
+    return METAL_CALL(m, MetalId, (MetalId, MetalSel, const char *), m->objc_getClass("NSString"),
+                      string, text);
+}
+
+const char *rt_metal_words(const MetalApi *m, MetalId string)
+{
+    const char *words = string ? METAL_GET(m, const char *, string, utf8) : NULL;
+    return words ? words : "";
+}
+
+const char *rt_metal_error(const MetalApi *m, MetalId error)
+{
+    return error ? rt_metal_words(m, METAL_GET(m, MetalId, error, description)) : "";
+}

@@ -1,0 +1,175 @@
+/* metal_code.c - libraries of MSL, pipelines, launches. A kernel's parameters are one block of bytes, in which tensors are addresses;
+ * their buffers are named to the encoder, so that they are resident and that Metal orders what touches them. */
+#include "metal.h"
+
+#include "../descriptor.h"
+
+typedef struct MetalProgram {
+    const aule_variant_v1 *variant;
+    MetalId library;
+    MetalId *pipelines; /* of each launch */
+} MetalProgram;
+
+static aule_status fail_source(const Metal *d, const char *what, MetalId error, AuSink sink)
+{
+    return rt_fail(sink, AULE_ERROR_DRIVER, "metal:%u: %s: %s", d->index, what,
+                   error ? rt_metal_error(&d->api, error) : "no cause given");
+}
+
+/* The source, compiled without fast math. */
+static aule_status make_library(Metal *d, MetalProgram *p, AuSink sink)
+{
+    const MetalApi *m = &d->api;
+    const aule_variant_v1 *v = p->variant;
+    char *text = rt_alloc(d->memory, (size_t)v->code_bytes + 1); /* its end is not marked */
+    if (!text) return rt_fail_memory(sink);
+    memcpy(text, v->code, (size_t)v->code_bytes);
+    MetalId source = rt_metal_string(m, text);
+    rt_free(text);
+    MetalId error = NULL,
+            options = METAL_GET(m, MetalId, m->objc_getClass("MTLCompileOptions"), new_object);
+    if (!source || !options) return fail_source(d, "the source cannot be handed over", NULL, sink);
+    METAL_CALL(m, void, (MetalId, MetalSel, int8_t), options, set_fast, 0);
+    METAL_CALL(m, void, (MetalId, MetalSel, uint64_t), options, set_language,
+               (uint64_t)METAL_LANGUAGE_3_0);
+    p->library = METAL_CALL(m, MetalId, (MetalId, MetalSel, MetalId, MetalId, MetalId *), d->device,
+                            new_library, source, options, &error);
+    METAL_GET(m, void, options, release);
+    if (p->library) return AULE_OK;
+    return fail_source(d, "newLibraryWithSource", error, sink);
+}
+
+static aule_status make_pipeline(Metal *d, const MetalProgram *p, uint32_t n, AuSink sink)
+{
+    const MetalApi *m = &d->api;
+    const aule_launch_v1 *launch = rt_launch(p->variant, n);
+    MetalId error = NULL,
+            function = METAL_CALL(m, MetalId, (MetalId, MetalSel, MetalId), p->library,
+                                  new_function, rt_metal_string(m, launch->entry));
+    if (!function)
+        return rt_fail(sink, AULE_ERROR_ARTIFACT, "metal:%u: the code has no kernel %s", d->index,
+                       launch->entry);
+    MetalId pipeline = METAL_CALL(m, MetalId, (MetalId, MetalSel, MetalId, MetalId *), d->device,
+                                  new_pipeline, function, &error);
+    METAL_GET(m, void, function, release);
+    if (!pipeline) return fail_source(d, launch->entry, error, sink);
+    p->pipelines[n] = pipeline;
+    const uint64_t most = METAL_GET(m, uint64_t, pipeline, most_threads),
+                   width = METAL_GET(m, uint64_t, pipeline, width);
+    if (width != 32)
+        return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
+                       "metal:%u: simdgroups of %llu threads, kernels are made for 32", d->index,
+                       (unsigned long long)width);
+    if (launch->block[0] > most)
+        return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
+                       "metal:%u: %s has %u threads, its registers leave room for %llu", d->index,
+                       launch->entry, launch->block[0], (unsigned long long)most);
+    return AULE_OK;
+}
+
+static aule_status make(Metal *d, MetalProgram *p, AuSink sink)
+{
+    aule_status status = make_library(d, p, sink);
+    for (uint32_t n = 0; n < p->variant->launch_count && !status; n++)
+        status = make_pipeline(d, p, n, sink);
+    return status;
+}
+
+void rt_metal_unload(void *state, void *program)
+{
+    Metal *d = state;
+    MetalProgram *p = program;
+    for (uint32_t n = 0; p->pipelines && n < p->variant->launch_count; n++)
+        if (p->pipelines[n]) METAL_GET(&d->api, void, p->pipelines[n], release);
+    if (p->library) METAL_GET(&d->api, void, p->library, release);
+    rt_free(p->pipelines);
+    rt_free(p);
+}
+
+aule_status rt_metal_load(void *state, const aule_variant_v1 *variant, void **program, AuSink sink)
+{
+    Metal *d = state;
+    if (variant->code_format != AULE_CODE_MSL)
+        return rt_fail(sink, AULE_ERROR_ARTIFACT, "metal: code of format %u, expected MSL",
+                       variant->code_format);
+    MetalProgram *p = rt_alloc(d->memory, sizeof *p);
+    if (!p) return rt_fail_memory(sink);
+    *p = (MetalProgram){.variant = variant};
+    p->pipelines = rt_alloc(d->memory, variant->launch_count * sizeof *p->pipelines);
+    if (!p->pipelines) {
+        rt_free(p);
+        return rt_fail_memory(sink);
+    }
+    memset(p->pipelines, 0, variant->launch_count * sizeof *p->pipelines);
+    void *pool = d->api.objc_autoreleasePoolPush();
+    aule_status status = make(d, p, sink);
+    if (status)
+        rt_metal_unload(d, p);
+    else
+        *program = p;
+    d->api.objc_autoreleasePoolPop(pool);
+    return status;
+}
+
+/* ---- launches */
+
+/* Addresses take the place of buffers, which are named to the encoder. */
+static void place_buffers(const Metal *d, MetalId encoder, const aule_launch_v1 *launch,
+                          const AuLaunch *given, uint64_t *slots)
+{
+    const MetalApi *m = &d->api;
+    for (uint32_t n = 0; n < launch->slot_count; n++) {
+        const aule_slot_v1 *slot = &launch->slots[n];
+        slots[n] = given->slots[n];
+        if (slot->kind != AULE_SLOT_TENSOR && slot->kind != AULE_SLOT_WORKSPACE) continue;
+        MetalId buffer = (MetalId)(uintptr_t)given->slots[n];
+        if (!buffer) continue;
+        slots[n] = METAL_GET(m, uint64_t, buffer, address) + (uint64_t)given->offsets[n];
+        if (slot->type == AULE_SLOT_PTR)
+            METAL_CALL(m, void, (MetalId, MetalSel, MetalId, uint64_t), encoder, use, buffer,
+                       (uint64_t)(METAL_USAGE_READ | METAL_USAGE_WRITE));
+    }
+}
+
+static aule_status encode(Metal *d, const MetalProgram *p, void *queue, const AuLaunch *given,
+                          AuSink sink)
+{
+    const MetalApi *m = &d->api;
+    const aule_launch_v1 *launch = rt_launch(p->variant, given->index);
+    uint64_t slots[AULE_MAX_SLOTS];
+    const uint64_t bytes = 8 * (uint64_t)launch->slot_count;
+    if (bytes > METAL_MOST_BYTES)
+        return rt_fail(sink, AULE_ERROR_UNSUPPORTED, "metal:%u: %s has %u slots, at most %d fit",
+                       d->index, launch->entry, launch->slot_count, METAL_MOST_BYTES / 8);
+    MetalId commands = rt_metal_commands(d, queue, sink);
+    if (!commands) return AULE_ERROR_DRIVER;
+    MetalId encoder = METAL_GET(m, MetalId, commands, compute);
+    if (!encoder)
+        return rt_fail(sink, AULE_ERROR_DRIVER, "metal:%u: computeCommandEncoder: gave none",
+                       d->index);
+    METAL_CALL(m, void, (MetalId, MetalSel, MetalId), encoder, set_pipeline,
+               p->pipelines[given->index]);
+    place_buffers(d, encoder, launch, given, slots);
+    if (bytes)
+        METAL_CALL(m, void, (MetalId, MetalSel, const void *, uint64_t, uint64_t), encoder,
+                   set_bytes, slots, bytes, (uint64_t)0);
+    if (launch->shared_bytes) /* a multiple of 16 */
+        METAL_CALL(m, void, (MetalId, MetalSel, uint64_t, uint64_t), encoder, set_shared,
+                   ((uint64_t)launch->shared_bytes + 15) & ~(uint64_t)15, (uint64_t)0);
+    const MetalSize grid = {given->grid[0], given->grid[1], given->grid[2]},
+                    block = {launch->block[0], launch->block[1] ? launch->block[1] : 1,
+                             launch->block[2] ? launch->block[2] : 1};
+    METAL_CALL(m, void, (MetalId, MetalSel, MetalSize, MetalSize), encoder, dispatch, grid, block);
+    rt_metal_commit(d, queue, commands, encoder);
+    return AULE_OK;
+}
+
+aule_status rt_metal_launch(void *state, void *program, void *queue, const AuLaunch *given,
+                            AuSink sink)
+{
+    Metal *d = state;
+    void *pool = d->api.objc_autoreleasePoolPush();
+    aule_status status = encode(d, program, queue, given, sink);
+    d->api.objc_autoreleasePoolPop(pool);
+    return status;
+}

@@ -1,0 +1,126 @@
+/* metal_compile.c - see metal_compile.h. The text is included as it is; behind it stand calls of its kernels by name. */
+#include "metal_compile.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct MetalText {
+    void *library;
+    ShimRun run;
+    char **kernels;
+    unsigned count;
+};
+
+static void find_kernels(MetalText *t, const char *source)
+{
+    static const char before[] = "kernel void ";
+    for (const char *at = source; (at = strstr(at, before)) != NULL;) {
+        at += sizeof before - 1;
+        t->kernels = realloc(t->kernels, (t->count + 1) * sizeof *t->kernels);
+        t->kernels[t->count++] = strndup(at, strcspn(at, "( "));
+    }
+}
+
+static int write_source(const MetalText *t, const char *folder, const char *source)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/text.metal", folder);
+    FILE *file = fopen(path, "w");
+    if (!file) return 0;
+    fputs(source, file);
+    fclose(file);
+    snprintf(path, sizeof path, "%s/all.cpp", folder);
+    file = fopen(path, "w");
+    if (!file) return 0;
+    fprintf(file, "#include \"text.metal\"\nextern \"C\" int shim_enter(const char *name, const "
+                  "ShimThread *t)\n{\n");
+    for (unsigned n = 0; n < t->count; n++)
+        fprintf(file, "    if (__builtin_strcmp(name, \"%s\") == 0) return shim_call(%s, *t), 1;\n",
+                t->kernels[n], t->kernels[n]);
+    fprintf(file, "    return 0;\n}\n");
+    return fclose(file) == 0;
+}
+
+static void remove_folder(const char *folder)
+{
+    static const char *const files[] = {"text.metal", "all.cpp", "all.o", "all.so", "said"};
+    char path[128];
+    for (unsigned n = 0; n < sizeof files / sizeof *files; n++) {
+        snprintf(path, sizeof path, "%s/%s", folder, files[n]);
+        unlink(path);
+    }
+    rmdir(folder);
+}
+
+static void read_words(const char *folder, char *why, size_t room)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/said", folder);
+    FILE *file = fopen(path, "r");
+    const size_t got = file ? fread(why, 1, room - 1, file) : 0;
+    why[got] = 0;
+    if (file) fclose(file);
+}
+
+static int load(MetalText *t, const char *folder, char *why, size_t room)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/all.so", folder);
+    t->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!t->library) {
+        snprintf(why, room, "%s", dlerror());
+        return 0;
+    }
+    *(void **)&t->run = dlsym(t->library, "shim_run");
+    return t->run != NULL;
+}
+
+MetalText *metal_compile(const char *source, char *why, size_t room)
+{
+    char folder[] = "/tmp/aule-metal-XXXXXX", command[2048];
+    MetalText *t = calloc(1, sizeof *t);
+    if (!t || !mkdtemp(folder)) {
+        free(t);
+        snprintf(why, room, "no folder for the compiler");
+        return NULL;
+    }
+    find_kernels(t, source);
+    snprintf(
+        command, sizeof command,
+        "cd %s && exec 2>said && %s -std=c++17 -O1 -fPIC -fvisibility=hidden -ffp-contract=off "
+        "-fno-strict-aliasing -w "
+        "-fsanitize=thread --param tsan-instrument-func-entry-exit=0 -I%s -c all.cpp -o all.o && "
+        "%s -shared -nostartfiles -o all.so all.o %s",
+        folder, METAL_CXX, METAL_INCLUDE, METAL_CXX, METAL_RUN);
+    const int fine =
+        write_source(t, folder, source) && system(command) == 0 && load(t, folder, why, room);
+    if (!fine && !why[0]) read_words(folder, why, room);
+    remove_folder(folder);
+    if (fine) return t;
+    metal_forget(t);
+    return NULL;
+}
+
+void metal_forget(MetalText *t)
+{
+    if (!t) return;
+    if (t->library) dlclose(t->library);
+    for (unsigned n = 0; n < t->count; n++) free(t->kernels[n]);
+    free(t->kernels);
+    free(t);
+}
+
+int metal_has(const MetalText *t, const char *kernel)
+{
+    for (unsigned n = 0; n < t->count; n++)
+        if (strcmp(t->kernels[n], kernel) == 0) return 1;
+    return 0;
+}
+
+int metal_run(const MetalText *t, const ShimLaunch *launch, char *why, size_t room)
+{
+    return t->run(launch, why, room);
+}

@@ -1,0 +1,27 @@
+/* metal_double.h - a double of libobjc and of Metal: what tests ask of it. */
+#ifndef AU_TESTS_METAL_DOUBLE_H
+#define AU_TESTS_METAL_DOUBLE_H
+
+#include <stdint.h>
+
+/* What a test changes and counts. Messages that make something give nothing at the call [fail_at] (counted from 1; 0: none). */
+typedef struct MetalDouble {
+    int fail_at, calls;
+    int objects, pools; /* alive, open */
+    int gpu_fails;      /* command buffers end with an error */
+    int old;            /* a family before Apple7 */
+    int width;          /* of simdgroups; 0: 32 */
+    int most_threads;   /* of pipelines; 0: 1024 */
+    char broken[256];   /* the first misuse; "": none */
+} MetalDouble;
+MetalDouble *metal_double(void);
+
+/* The messages it takes, as Apple documents them: class, selector, types (metal_api.def). */
+typedef struct MetalDoubleMessage {
+    const char *of, *selector, *types;
+} MetalDoubleMessage;
+const MetalDoubleMessage *metal_double_messages(unsigned *count);
+
+void *metal_double_devices(void);
+
+#endif

@@ -1,0 +1,146 @@
+/* metal_test.c - the double of Metal against planted mistakes: what the shim is for is found, and only that. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "metal_compile.h"
+#include "metal_double.h"
+
+#define HEAD                                                                                       \
+    "#include <metal_stdlib>\nusing namespace metal;\n"                                            \
+    "struct turn_slots {\n    device const float *a;\n    device float *b;\n    alignas(8) int "   \
+    "n;\n};\n"                                                                                     \
+    "[[max_total_threads_per_threadgroup(64)]] kernel void turn(\n"                                \
+    "    constant turn_slots &slots [[buffer(0)]], threadgroup uchar *shared "                     \
+    "[[threadgroup(0)]],\n"                                                                        \
+    "    uint3 block_at [[threadgroup_position_in_grid]], uint3 grid_blocks "                      \
+    "[[threadgroups_per_grid]],\n"                                                                 \
+    "    uint simdgroup [[simdgroup_index_in_threadgroup]], uint thread_in_simdgroup "             \
+    "[[thread_index_in_simdgroup]])\n"                                                             \
+    "{\n    threadgroup float *const x = (threadgroup float *)shared;\n"                           \
+    "    const int me = int(simdgroup * 32 + thread_in_simdgroup);\n"
+#define BARRIER "    threadgroup_barrier(mem_flags::mem_threadgroup);\n"
+#define FILL    "    x[me] = slots.a[me];\n"
+#define GIVE    "    slots.b[me] = x[63 - me];\n"
+
+typedef struct Case {
+    const char *body, *says; /* what is found; NULL: nothing, b is a turned round */
+    unsigned shared;
+} Case;
+
+static const Case cases[] = {
+    {FILL BARRIER GIVE "}\n", NULL, 256},
+    {FILL GIVE "}\n", "threadgroup memory is ", 256},
+    {FILL "    simdgroup_barrier(mem_flags::mem_threadgroup);\n" GIVE "}\n",
+     "threadgroup memory is ", 256},
+    {"    if (me < 63) x[me] = slots.a[me];\n" BARRIER GIVE "}\n", "nobody has written", 256},
+    {FILL BARRIER GIVE "}\n", "written outside of every buffer", 128},
+    {"    x[me] = slots.a[me + 1];\n" BARRIER GIVE "}\n", "read outside of every buffer", 256},
+    {FILL BARRIER "    slots.b[me + slots.n] = x[63 - me];\n}\n", "written outside of every buffer",
+     256},
+    {FILL "    if (simdgroup == 0)\n    " BARRIER GIVE "}\n", "threadgroup memory is ", 256},
+    {FILL BARRIER "    if (simdgroup == 0)\n    " BARRIER GIVE "}\n", "do not come together", 256},
+    {FILL BARRIER "    if (me != 5)\n    " BARRIER GIVE "}\n", "do not come together", 256},
+    {FILL BARRIER "    float y = x[63 - me];\n    if (me & 1) y = simd_shuffle_xor(y, 1);\n    "
+                  "slots.b[me] = y;\n}\n",
+     "do not come together", 256},
+    {FILL "    if (simdgroup == 0)\n    " BARRIER
+          "    else\n        simdgroup_barrier(mem_flags::mem_threadgroup);\n" GIVE "}\n",
+     "", 256},
+};
+
+static void run_case(const Case *c)
+{
+    char text[4096], why[4096] = "";
+    float a[64], b[64];
+    snprintf(text, sizeof text, HEAD "%s", c->body);
+    MetalText *compiled = metal_compile(text, why, sizeof why);
+    if (!compiled) fail_msg("%s\n%s", why, text);
+    for (int n = 0; n < 64; n++) a[n] = (float)n, b[n] = -1;
+    struct {
+        const float *a;
+        float *b;
+        int64_t n;
+    } slots = {a, b, 1};
+    /* The arrays lie side by side on the stack: what goes over the end of one must not hit the other by luck. */
+    const ShimBuffer buffers[] = {{(uintptr_t)a, sizeof a}, {(uintptr_t)b, sizeof b}};
+    float *apart = malloc(4096);
+    slots.b = apart;
+    const ShimBuffer far[] = {buffers[0], {(uintptr_t)apart, sizeof b}};
+    const ShimLaunch launch = {.kernel = "turn",
+                               .slots = &slots,
+                               .slot_bytes = sizeof slots,
+                               .shared_bytes = c->shared,
+                               .grid = {1, 1, 1},
+                               .threads = 64,
+                               .buffers = far,
+                               .buffer_count = 2};
+    const int wrong = metal_run(compiled, &launch, why, sizeof why);
+    if (c->says && (!wrong || !strstr(why, c->says)))
+        fail_msg("expected '%s', found '%s'\n%s", c->says, why, text);
+    if (!c->says && wrong) fail_msg("%s\n%s", why, text);
+    for (int n = 0; n < 64 && !c->says; n++) assert_true(apart[n] == (float)(63 - n));
+    free(apart);
+    metal_forget(compiled);
+}
+
+static void test_planted(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) run_case(&cases[n]);
+}
+
+/* Wrong text, and a name that the shim does not know. */
+static void test_refused(void **state)
+{
+    char why[4096] = "";
+    (void)state;
+    assert_null(metal_compile(HEAD
+                              "    threadgroup float *y = slots.b;\n    device float *z = x;\n}\n",
+                              why, sizeof why));
+    assert_non_null(strstr(why, "volatile"));
+}
+
+/* Every message of the backend is one of Metal's, with Metal's types. */
+static void test_messages(void **state)
+{
+    static const struct {
+        const char *selector, *types;
+    } ours[] = {
+#define MESSAGE(name, selector, result, arguments) {selector, arguments},
+#include "../../runtime/backends/metal_api.def"
+    };
+    static const char results[] = {
+#define MESSAGE(name, selector, result, arguments) result,
+#include "../../runtime/backends/metal_api.def"
+    };
+    unsigned count, found;
+    const MetalDoubleMessage *theirs = metal_double_messages(&count);
+    (void)state;
+    for (size_t n = 0; n < sizeof ours / sizeof *ours; n++) {
+        found = 0;
+        for (unsigned k = 0; k < count; k++) {
+            if (strcmp(theirs[k].selector, ours[n].selector) != 0) continue;
+            found++;
+            assert_int_equal(theirs[k].types[0], results[n]);
+            assert_string_equal(theirs[k].types + 1, ours[n].types);
+        }
+        if (!found) fail_msg("nobody has %s", ours[n].selector);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_planted),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_messages),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
