@@ -1,6 +1,6 @@
 /* bench.c - aule bench: times one call on random data. Medians of single runs, by the device's clock where it has one.
  * FLOPs are those of all pairs, 2 B H S T (D + E), and 2.5 times as many backward: what a mask leaves out is not known here, so the
- * rate of a masked attention reads higher than what its arithmetic units did. */
+ * rate of a masked attention reads higher than what its arithmetic units did. A recurrence has no pairs and no rate. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -75,6 +75,7 @@ static double flops(const AuSession *s)
         if (role == AULE_ROLE_Q) q = &s->arrays[i];
         if (role == AULE_ROLE_K) k = &s->arrays[i];
         if (role == AULE_ROLE_OUTPUT) o = &s->arrays[i];
+        if (role == AULE_ROLE_STATE) return 0;
     }
     if (!q || !k || !o || q->rank != 4 || k->rank != 4 || o->rank != 4) return 0;
     double pairs =
