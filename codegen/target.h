@@ -35,6 +35,7 @@ typedef struct AuTarget {
     const char *name; /* "cpu", "opencl" */
     uint32_t format;  /* aule_code_format of the artifact */
     bool on_request;  /* only compiled for where --target names it: it takes long */
+    bool has_layouts; /* its schedules take keys in a layout (docs/dev/serving.md) */
     bool has_handles; /* tensors are handles with offsets, as OpenCL's; else addresses, numbers */
     const AuArch *archs;
     uint32_t arch_count;

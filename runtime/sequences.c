@@ -1,7 +1,7 @@
-/* sequences.c - see plan.h: what cu_seqlens and slots say of sequences, and lengths and tables of keys. How many elements there must be is a matter of shapes
- * (signature.c); the values are read where memory is the host's and a run is done when it returns, and of artifacts that were
- * compiled with --checked by the report of a run. Kernels on devices take what they find as a part of the tensors, so that no
- * value makes a wild address. */
+/* sequences.c - see plan.h: what cu_seqlens and slots say of sequences, and lengths and tables of keys. How many elements there
+ * must be is a matter of shapes (signature.c); the values are read where memory is the host's and a run is done when it returns,
+ * and of artifacts that were compiled with --checked by the report of a run. Kernels on devices take what they find as a part of
+ * the tensors, so that no value makes a wild address. */
 #include "plan.h"
 
 #include <string.h>
@@ -150,20 +150,36 @@ static int64_t i32_at(const aule_plan *plan, uint32_t index, const aule_address 
     return value;
 }
 
-/* The pages in use of sequence b, of [slots] rows each, which has [length] keys. */
-static aule_status check_pages(const aule_plan *plan, uint32_t table, const aule_address *at,
-                               int64_t b, int64_t length, AuSink sink)
+/* What a call gives of keys in pages; with no table, of padded ones. */
+typedef struct Pages {
+    int32_t table;        /* tensor; -1: none */
+    int64_t pages, slots; /* of k: how many, rows of one */
+    int64_t room;         /* keys of a sequence at most */
+} Pages;
+
+static Pages pages_of(const aule_plan *plan)
 {
     const uint32_t k = keys_of(plan->attention);
-    const int64_t pages = extent(plan, k, 0), slots = extent(plan, k, 2);
-    const char *name = plan->attention->name;
-    for (int64_t n = 0; n * slots < length; n++) {
-        const int64_t page = i32_at(plan, table, at, b, n);
-        if (page < 0 || page >= pages)
+    Pages p = {.table = table_of(plan->attention),
+               .pages = extent(plan, k, 0),
+               .slots = extent(plan, k, 2)};
+    p.room = p.table < 0 ? p.slots : p.slots * extent(plan, (uint32_t)p.table, 1);
+    return p;
+}
+
+/* The pages in use of sequence b, which has [length] keys. */
+static aule_status check_pages(const aule_plan *plan, const Pages *p, const aule_address *table,
+                               int64_t b, int64_t length, AuSink sink)
+{
+    const aule_attention_v1 *a = plan->attention;
+    for (int64_t n = 0; n * p->slots < length; n++) {
+        const int64_t page = i32_at(plan, (uint32_t)p->table, table, b, n);
+        if (page < 0 || page >= p->pages)
             return rt_fail(sink, AULE_ERROR_TENSOR,
                            "%s: %s[%lld, %lld] is %lld, there are %lld pages (keys from %lld on)",
-                           name, rt_tensor(plan->attention, table)->name, (long long)b,
-                           (long long)n, (long long)page, (long long)pages, (long long)(n * slots));
+                           a->name, rt_tensor(a, (uint32_t)p->table)->name, (long long)b,
+                           (long long)n, (long long)page, (long long)p->pages,
+                           (long long)(n * p->slots));
     }
     return AULE_OK;
 }
@@ -172,18 +188,16 @@ static aule_status check_layout(const aule_plan *plan, uint32_t lengths, const a
                                 AuSink sink)
 {
     const aule_attention_v1 *a = plan->attention;
-    const int32_t table = table_of(a);
-    const int64_t rows = extent(plan, keys_of(a), 2),
-                  room = table < 0 ? rows : rows * extent(plan, (uint32_t)table, 1),
-                  count = extent(plan, lengths, 0);
+    const Pages p = pages_of(plan);
+    const int64_t count = extent(plan, lengths, 0);
     for (int64_t b = 0; b < count; b++) {
         const int64_t length = i32_at(plan, lengths, &at[lengths], b, 0);
-        if (length < 0 || length > room)
+        if (length < 0 || length > p.room)
             return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s[%lld] is %lld, %s to %lld", a->name,
                            rt_tensor(a, lengths)->name, (long long)b, (long long)length,
-                           table < 0 ? "k reaches" : "the table reaches", (long long)room);
-        if (table < 0) continue;
-        const aule_status status = check_pages(plan, (uint32_t)table, &at[table], b, length, sink);
+                           p.table < 0 ? "k reaches" : "the table reaches", (long long)p.room);
+        if (p.table < 0) continue;
+        const aule_status status = check_pages(plan, &p, &at[p.table], b, length, sink);
         if (status) return status;
     }
     return AULE_OK;

@@ -324,3 +324,19 @@ bool cprint_kernels(AuArena *arena, AuDiags *diags, const AuCDialect *dialect,
     au_text_add(out, "%s%s%s", dialect->prelude, cprint_helpers(arena, dialect, text), text);
     return good;
 }
+
+bool cprint_target(AuArena *arena, AuDiags *diags, const AuCDialect *dialect,
+                   AuKernel *const *kernels, uint32_t count, AuCodeStage stage, AuBlob *out)
+{
+    if (stage != AU_CODE_FINAL) {
+        const AuSpan nowhere = {0};
+        au_error(diags, AU_E0623, nowhere,
+                 "target %s has neither LLVM IR nor assembly; it emits source text: %s",
+                 dialect->target, dialect->stage);
+        return false;
+    }
+    AuText text = {.arena = arena};
+    if (!cprint_kernels(arena, diags, dialect, kernels, count, &text)) return false;
+    *out = (AuBlob){au_text_str(&text), text.length};
+    return true;
+}

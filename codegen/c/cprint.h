@@ -8,6 +8,7 @@
 #define AU_CODEGEN_CPRINT_H
 
 #include "kernel.h"
+#include "target.h"
 
 typedef struct AuCPrinter AuCPrinter;
 
@@ -49,6 +50,7 @@ typedef struct AuCHelper {
 
 typedef struct AuCDialect {
     const char *name;                  /* in messages: "OpenCL C" */
+    const char *target, *stage;        /* as in --target and --emit: "opencl", "opencl-c" */
     const char *prelude;               /* head of the file */
     const char *scalars[AU_SCALARS];   /* types of values */
     const char *unsigneds[AU_SCALARS]; /* of i32 and i64 */
@@ -93,5 +95,8 @@ typedef struct AuCDialect {
 /* Appends the file to *out. false: the dialect cannot say something; every such place is in diags. */
 bool cprint_kernels(AuArena *arena, AuDiags *diags, const AuCDialect *dialect,
                     AuKernel *const *kernels, uint32_t count, AuText *out);
+/* The same as the code of a target that is source text: it has no other stage than the final one. */
+bool cprint_target(AuArena *arena, AuDiags *diags, const AuCDialect *dialect,
+                   AuKernel *const *kernels, uint32_t count, AuCodeStage stage, AuBlob *out);
 
 #endif

@@ -1,6 +1,5 @@
 /* metal.c - the target `metal`: source text in Metal's shading language for Apple's GPUs, compiled by the system when it is loaded. */
 #include "metal.h"
-#include "target.h"
 
 #include <aule/artifact.h>
 
@@ -25,16 +24,7 @@ static bool emit(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, uint3
                  const AuArch *arch, AuCodeStage stage, uint32_t optimize, AuBlob *out)
 {
     (void)arch, (void)optimize;
-    if (stage != AU_CODE_FINAL) {
-        const AuSpan nowhere = {0};
-        au_error(diags, AU_E0623, nowhere,
-                 "target metal has neither LLVM IR nor assembly; it emits source text: metal");
-        return false;
-    }
-    AuText text = {.arena = arena};
-    if (!cprint_kernels(arena, diags, &metal_dialect, kernels, count, &text)) return false;
-    *out = (AuBlob){au_text_str(&text), text.length};
-    return true;
+    return cprint_target(arena, diags, &metal_dialect, kernels, count, stage, out);
 }
 
 /* All of it: a kernel takes the memory of its block as an argument. */

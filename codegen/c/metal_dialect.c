@@ -231,11 +231,17 @@ static const char *slot_type(const AuCPrinter *p, const AuArg *a)
         return au_format(p->arena, "device %s%s *", m->writes ? "" : "const ",
                          p->dialect->elements[m->scalar]);
     }
-    case AU_ARG_F32: return "alignas(8) float ";
+    case AU_ARG_F32: return "float ";
     case AU_ARG_I64: return "long ";
-    case AU_ARG_I32: return "alignas(8) int ";
+    case AU_ARG_I32: return "int ";
     }
     return "";
+}
+
+/* Slots have 8 bytes each. */
+static const char *slot_padding(const AuArg *a)
+{
+    return a->kind == AU_ARG_F32 || a->kind == AU_ARG_I32 ? "alignas(8) " : "";
 }
 
 /* What the hardware says of a thread is named in print_entry by the expressions of the table below. */
@@ -247,7 +253,8 @@ static void open_kernel(AuCPrinter *p)
         cprint_line(p, "struct %s_slots {", k->name);
         p->indent = 1;
         for (uint32_t n = 0; n < k->arg_count; n++)
-            cprint_line(p, "%s%s;", slot_type(p, &k->args[n]), p->args[n]);
+            cprint_line(p, "%s%s%s;", slot_padding(&k->args[n]), slot_type(p, &k->args[n]),
+                        p->args[n]);
         p->indent = 0;
         cprint_line(p, "%s", "};");
     }
@@ -267,7 +274,6 @@ static void open_kernel(AuCPrinter *p)
     for (uint32_t n = 0; n < k->arg_count; n++) {
         const AuArg *a = &k->args[n];
         const char *type = slot_type(p, a);
-        if (strncmp(type, "alignas(8) ", 11) == 0) type += 11;
         cprint_line(p, "%s%s%s = slots.%s;", a->kind == AU_ARG_POINTER ? type : "const ",
                     a->kind == AU_ARG_POINTER ? "const " : type, p->args[n], p->args[n]);
     }
@@ -275,6 +281,8 @@ static void open_kernel(AuCPrinter *p)
 
 const AuCDialect metal_dialect = {
     .name = "MSL",
+    .target = "metal",
+    .stage = "metal",
     .prelude = "// MSL 3.0, generated. A threadgroup is a block; its threads are the lanes.\n"
                "#include <metal_stdlib>\n"
                "#include <metal_simdgroup_matrix>\n"

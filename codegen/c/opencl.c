@@ -1,6 +1,5 @@
 /* opencl.c - the target `opencl`: source text for any OpenCL 1.2 device, compiled by the device's driver when it is loaded. */
 #include "opencl.h"
-#include "target.h"
 
 #include <aule/artifact.h>
 
@@ -25,20 +24,12 @@ static bool emit(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, uint3
                  const AuArch *arch, AuCodeStage stage, uint32_t optimize, AuBlob *out)
 {
     (void)arch, (void)optimize;
-    if (stage != AU_CODE_FINAL) {
-        const AuSpan nowhere = {0};
-        au_error(diags, AU_E0623, nowhere,
-                 "target opencl has neither LLVM IR nor assembly; it emits source text: opencl-c");
-        return false;
-    }
-    AuText text = {.arena = arena};
-    if (!cprint_kernels(arena, diags, &opencl_dialect, kernels, count, &text)) return false;
-    *out = (AuBlob){au_text_str(&text), text.length};
-    return true;
+    return cprint_target(arena, diags, &opencl_dialect, kernels, count, stage, out);
 }
 
 const AuTarget au_target_opencl = {.name = "opencl",
                                    .format = AULE_CODE_OPENCL_C,
+                                   .has_layouts = true,
                                    .has_handles = true,
                                    .archs = archs,
                                    .arch_count = sizeof archs / sizeof *archs,

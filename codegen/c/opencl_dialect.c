@@ -205,6 +205,8 @@ static void open_kernel(AuCPrinter *p)
 
 const AuCDialect opencl_dialect = {
     .name = "OpenCL C",
+    .target = "opencl",
+    .stage = "opencl-c",
     .prelude =
         "// OpenCL C 1.2, generated. A work-group is a block; its work-items are the lanes.\n"
         "#pragma OPENCL FP_CONTRACT OFF\n"

@@ -82,6 +82,7 @@ static bool native_math(AuKOp op)
 const AuTarget au_target_cpu = {
     .name = "cpu",
     .format = 0, /* AULE_CODE_HOST */
+    .has_layouts = true,
     .archs = archs,
     .arch_count = ARCHS,
     .native_math = native_math,

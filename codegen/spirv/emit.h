@@ -69,6 +69,8 @@ SpvId spirv_global(SpvEmit *e, uint32_t storage, SpvId type, const char *name);
 void spirv_names_variable(SpvEmit *e, SpvId id); /* in the entry point */
 /* Lane and executor from the number of the work-item in its block. */
 void spirv_lanes(SpvEmit *e, SpvId all);
+/* Asks for one of two capabilities where numbers have 16 or 8 bits. */
+void spirv_narrow(SpvModule *m, AuScalar scalar, uint32_t bits16, uint32_t bits8);
 /* The capability that elements of this type ask for. */
 void spirv_storage(SpvModule *m, const AuMemory *memory);
 

@@ -96,12 +96,18 @@ void spirv_lanes(SpvEmit *e, SpvId all)
     if (!one) spirv_name(m, e->warp, "warp");
 }
 
+void spirv_narrow(SpvModule *m, AuScalar scalar, uint32_t bits16, uint32_t bits8)
+{
+    const uint32_t bytes = kernel_scalar_bytes(scalar);
+    if (bytes == 2) spirv_capability(m, bits16);
+    if (bytes == 1) spirv_capability(m, bits8);
+}
+
 void spirv_storage(SpvModule *m, const AuMemory *memory)
 {
     const bool far = memory->space == AU_GLOBAL;
-    const uint32_t bytes = kernel_scalar_bytes(memory->scalar);
-    if (bytes == 2) spirv_capability(m, far ? m->flavour->far_bits16 : SPV_CAP_Int16);
-    if (bytes == 1) spirv_capability(m, far ? m->flavour->far_bits8 : SPV_CAP_Int8);
+    spirv_narrow(m, memory->scalar, far ? m->flavour->far_bits16 : SPV_CAP_Int16,
+                 far ? m->flavour->far_bits8 : SPV_CAP_Int8);
 }
 
 /* Sums of floats in shared memory are exchanges of words, so all of it is words. */

@@ -128,10 +128,8 @@ static uint32_t together(uint32_t width) { return width < 4 ? width : 4; }
 /* Elements of a vector are taken out and put in, which narrow ones in memory alone would not allow. */
 static SpvId vector_of(SpvEmit *e, const Access *a, uint32_t width)
 {
-    const uint32_t bytes = kernel_scalar_bytes(a->memory->scalar);
     if (width == 1) return a->place->element;
-    if (bytes == 2) spirv_capability(e->m, SPV_CAP_Int16);
-    if (bytes == 1) spirv_capability(e->m, SPV_CAP_Int8);
+    spirv_narrow(e->m, a->memory->scalar, SPV_CAP_Int16, SPV_CAP_Int8);
     return spirv_type(e->m, SPV_TypeVector, SPV_WORDS(a->place->element, width));
 }
 

@@ -75,6 +75,7 @@ const AuTarget au_target_vulkan = {.name = "vulkan",
 
 const AuTarget au_target_opencl_modules = {.name = "opencl",
                                            .format = AULE_CODE_SPIRV,
+                                           .has_layouts = true,
                                            .has_handles = true,
                                            .archs = opencl_archs,
                                            .arch_count = 1,

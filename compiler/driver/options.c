@@ -271,7 +271,7 @@ static bool choose_layout(AuChoice *c, const aulec_options *o)
     c->layout = (AuLayout)n;
     if (!c->layout) return true;
     for (uint32_t t = 0; t < c->target_count; t++)
-        if (strcmp(c->targets[t]->name, "cpu") != 0 && strcmp(c->targets[t]->name, "opencl") != 0)
+        if (!c->targets[t]->has_layouts)
             return refuse_layout(
                 c, o->layout,
                 au_format(c->arena, "target %s has no kernels of layouts yet; cpu and opencl have",

@@ -94,25 +94,14 @@ static void add_item(Run *run, Item item)
     AU_PUSH(run->l->arena, run->items, run->count, run->capacity, item);
 }
 
-static bool same_expr(const AuTileExpr *a, const AuTileExpr *b)
-{
-    bool same = a->op == b->op && a->var == b->var && a->memory == b->memory &&
-                a->integer == b->integer && a->name == b->name &&
-                memcmp(&a->number, &b->number, sizeof a->number) == 0 &&
-                a->args.count == b->args.count && a->op != TILE_X_REF;
-    for (uint32_t n = 0; n < a->args.count && same; n++)
-        same = same_expr(a->args.at[n], b->args.at[n]);
-    return same;
-}
-
 /* The same reduction of what has not changed since, or NULL. A branch knows what is before it; behind it nobody knows what it made. */
 static AuTileExpr *known_reduction(const Run *run, const AuTileExpr *e, const AuTileStmt *branch)
 {
     for (uint32_t n = run->count; n-- > 0;) {
         const Item *item = &run->items[n];
         if (item->reduction && (!item->branch || item->branch == branch) &&
-            (item->reduction == e ||
-             (item->reduction->type->count == e->type->count && same_expr(item->reduction, e))))
+            (item->reduction == e || (item->reduction->type->count == e->type->count &&
+                                      tile_same_expr(item->reduction, e))))
             return item->reduction;
         if (item->var && tile_count_reads(e, item->var)) return NULL;
     }

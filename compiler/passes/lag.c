@@ -38,16 +38,6 @@ static AuTileExpr *maximum_in(AuTileExpr *e)
     return NULL;
 }
 
-static bool is_same(const AuTileExpr *a, const AuTileExpr *b)
-{
-    bool same = a->op == b->op && a->var == b->var && a->integer == b->integer &&
-                !(a->number < b->number) && !(a->number > b->number) &&
-                a->args.count == b->args.count;
-    for (uint32_t n = 0; n < a->args.count && same; n++)
-        same = is_same(a->args.at[n], b->args.at[n]);
-    return same;
-}
-
 /* t = max(m, maximum), m of what the steps of the loop before have left. */
 static AuTileExpr *running_maximum(const AuTileStmt *s, AuTileExpr **m)
 {
@@ -80,15 +70,15 @@ static bool is_least(const AuTileExpr *e)
 static bool asks_for_pairs(const Exchange *x, const AuTileExpr *e)
 {
     return x->by && (e->op == TILE_X_NE || e->op == TILE_X_GT) && is_least(e->args.at[1]) &&
-           is_same(e->args.at[0], maximum_in(x->of));
+           tile_same_expr(e->args.at[0], maximum_in(x->of));
 }
 
 static AuTileExpr *exchanged(Exchange *x, AuTileExpr *e)
 {
-    if (x->by && is_same(e, x->of)) return pass_name(x->p, x->by, e->span);
+    if (x->by && tile_same_expr(e, x->of)) return pass_name(x->p, x->by, e->span);
     if (asks_for_pairs(x, e))
         return pass_expr(x->p, e->op, pass_name(x->p, x->by, e->span), e->args.at[1], e->span);
-    if (tile_is_max(e) && is_same(e, maximum_in(x->of))) x->left++;
+    if (tile_is_max(e) && tile_same_expr(e, maximum_in(x->of))) x->left++;
     AuTileExpr *copy = AU_NEW(x->p->arena, AuTileExpr);
     *copy = *e;
     copy->args = (AuTileExprs){0};

@@ -97,6 +97,17 @@ bool tile_is_homeless(const AuTileType *type)
     return false;
 }
 
+bool tile_same_expr(const AuTileExpr *a, const AuTileExpr *b)
+{
+    bool same = a->op == b->op && a->var == b->var && a->memory == b->memory &&
+                a->integer == b->integer && a->name == b->name &&
+                memcmp(&a->number, &b->number, sizeof a->number) == 0 &&
+                a->args.count == b->args.count && a->op != TILE_X_REF;
+    for (uint32_t n = 0; n < a->args.count && same; n++)
+        same = tile_same_expr(a->args.at[n], b->args.at[n]);
+    return same;
+}
+
 bool tile_is_max(const AuTileExpr *e)
 {
     return e->op == TILE_X_REDUCE_MAX || e->op == TILE_X_REDUCE_MAXNAN ||

@@ -158,7 +158,9 @@ int32_t tile_pitch_bytes(int32_t row,
 bool tile_is_virtual(const AuTileType *type); /* axes, but none has a home */
 /* Has an axis no layout? Such a tile is computed where it is read. */
 bool tile_is_homeless(const AuTileType *type);
-bool tile_is_max(const AuTileExpr *e);        /* a reduction */
+bool tile_is_max(const AuTileExpr *e); /* a reduction */
+/* The same operations on the same variables; what reads memory is like nothing, it may have changed. */
+bool tile_same_expr(const AuTileExpr *a, const AuTileExpr *b);
 bool tile_is_of_kernel(const AuTileVar *var); /* all roles see it */
 /* Registers of 32 bits a lane for a value of this type; warp_lanes for opaque fragments. */
 int32_t tile_registers(const AuTileType *type, int32_t warp_lanes);

@@ -84,8 +84,8 @@ class Names:
 by_key: "weakref.WeakValueDictionary[str, weakref.WeakSet[AttentionFunction]]" = weakref.WeakValueDictionary()
 
 
-CALL_ARGUMENTS = frozenset(("self", "out", "device", "initial_state", "return_state", "cu_seqlens"))
-STEP_ARGUMENTS = frozenset(("state", "slots"))
+def _named_arguments(call: Any) -> tuple[str, ...]:
+    return tuple(call.__kwdefaults__)
 
 
 class AttentionFunction:
@@ -128,7 +128,7 @@ class AttentionFunction:
 
     def _check_names(self) -> None:
         """What a script calls as calls themselves call an argument could never be passed."""
-        taken = CALL_ARGUMENTS | (STEP_ARGUMENTS if self._names.states else frozenset())
+        taken = {"self", *_named_arguments(self.__call__), *(("state", *_named_arguments(self.step)) if self._names.states else ())}
         for name in (*self._names.inputs, *self._param_names):
             if name in taken:
                 raise ArgumentError(f"{self.name}: the script has a tensor or param called {name}, and so have calls an argument; call it otherwise", "name")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Mapping, NamedTuple
 
 from ._errors import ArgumentError
-from ._tensors import NAMES, TORCH_DEVICES, View, is_torch
+from ._tensors import NAMES, TORCH_DEVICES, View, is_torch, not_a_tensor
 
 
 class State(NamedTuple):
@@ -34,7 +34,7 @@ def bind_states(attention: str, names: tuple[str, ...], initial: Any, what: str 
         raise ArgumentError(f"{attention}: {what} is {expected}; it was given {len(parts)}", "tensor")
     for part in parts:
         if not hasattr(part, "shape") and not hasattr(part, "__dlpack__"):
-            raise TypeError(f"{attention}: {what} must be a NumPy array, a torch tensor or have __dlpack__, it is {type(part).__name__}")
+            raise not_a_tensor(part, f"{attention}: {what}")
     return dict(zip(names, parts))
 
 

@@ -169,6 +169,10 @@ def compact(shape: list[int]) -> list[int]:
     return strides
 
 
+def not_a_tensor(x: Any, what: str) -> TypeError:
+    return TypeError(f"{what} must be a NumPy array, a torch tensor or have __dlpack__, it is {type(x).__name__}")
+
+
 def view(x: Any, what: str) -> View:
     """Describes a tensor; [what] is its name in messages.
 
@@ -182,7 +186,7 @@ def view(x: Any, what: str) -> View:
         return _view_torch(x, what)
     if hasattr(x, "__dlpack__"):
         return _view_dlpack(x, what)
-    raise TypeError(f"{what} must be a NumPy array, a torch tensor or have __dlpack__, it is {type(x).__name__}")
+    raise not_a_tensor(x, what)
 
 
 def describe(x: Any, what: str) -> tuple[Any, int, Any]:

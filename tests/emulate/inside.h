@@ -178,6 +178,19 @@ void vector_put(Wave *w, const Inst *in, unsigned n, char type, const Vec *v, ui
 void vector_halves(Wave *w, const Operand *o, const Vec *v, uint64_t lanes);
 void vector_ready(Wave *w, unsigned reg, unsigned count);
 void scalar_ready(Wave *w, unsigned reg, unsigned count);
+static inline uint32_t bits_of(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static inline float float_of(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
 uint32_t half_of_float(float value);
 uint32_t half_cut(float value);
 float float_of_half(uint32_t half);

@@ -56,9 +56,7 @@ static double element(const Wave *w, const Operand *o, int lane, unsigned index,
             strcmp(w->e->machine, "gfx90a") == 0 || strcmp(w->e->machine, "gfx908") == 0;
         if (flushes && !(bits & 0x7f800000)) bits &= 0x80000000;
     }
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return (double)value;
+    return (double)float_of(bits);
 }
 
 /* Which k an element of a source is: "i = l % 32, k = 4 (l / 32) + v". */

@@ -145,14 +145,8 @@ static void run_global(Wave *w, const Inst *in)
 
 static uint32_t combine(int how, uint32_t old, uint32_t value, uint32_t compare)
 {
-    float a, b;
     switch (how & ATOMIC) {
-    case ADD_F32:
-        memcpy(&a, &old, 4);
-        memcpy(&b, &value, 4);
-        a += b;
-        memcpy(&old, &a, 4);
-        return old;
+    case ADD_F32: return bits_of(float_of(old) + float_of(value));
     case ADD_U32: return old + value;
     case INC_U32: return old >= value ? 0 : old + 1;
     case SWAP_IF: return old == compare ? value : old;

@@ -54,19 +54,7 @@ static int64_t extract(uint64_t a, uint64_t how, unsigned bits)
     const uint64_t top = length >= 64 ? 1ull << 63 : 1ull << (length - 1);
     return (int64_t)((field ^ top) - top);
 }
-static float as_float(uint64_t a)
-{
-    const uint32_t bits = (uint32_t)a;
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
-static uint64_t as_bits(float f)
-{
-    uint32_t bits;
-    memcpy(&bits, &f, sizeof bits);
-    return bits;
-}
+static float as_float(uint64_t a) { return float_of((uint32_t)a); }
 static float flushed(float a) { return fabsf(a) < 0x1p-126f ? copysignf(0.0f, a) : a; }
 static int64_t to_i32(double a)
 {
@@ -135,11 +123,11 @@ enum { KEEP = 2 };
     ROW(s_pack_hh_b32_b16, 32, 32, 32, a >> 16 | (b & 0xffff0000), KEEP, spread_undef) \
     ROW(s_pack_hl_b32_b16, 32, 32, 32, a >> 16 | b << 16, KEEP, spread_undef) \
     ROW(s_absdiff_i32, 32, 32, 32, (uint64_t)(s32(a) > s32(b) ? s32(a) - s32(b) : s32(b) - s32(a)), (uint32_t)r != 0, spread_undef) \
-    ROW(s_add_f32, 32, 32, 32, as_bits(as_float(a) + as_float(b)), KEEP, spread_undef) \
-    ROW(s_sub_f32, 32, 32, 32, as_bits(as_float(a) - as_float(b)), KEEP, spread_undef) \
-    ROW(s_mul_f32, 32, 32, 32, as_bits(as_float(a) * as_float(b)), KEEP, spread_undef) \
-    ROW(s_min_num_f32, 32, 32, 32, as_bits(fminf(as_float(a), as_float(b))), KEEP, spread_undef) \
-    ROW(s_max_num_f32, 32, 32, 32, as_bits(fmaxf(as_float(a), as_float(b))), KEEP, spread_undef) \
+    ROW(s_add_f32, 32, 32, 32, bits_of(as_float(a) + as_float(b)), KEEP, spread_undef) \
+    ROW(s_sub_f32, 32, 32, 32, bits_of(as_float(a) - as_float(b)), KEEP, spread_undef) \
+    ROW(s_mul_f32, 32, 32, 32, bits_of(as_float(a) * as_float(b)), KEEP, spread_undef) \
+    ROW(s_min_num_f32, 32, 32, 32, bits_of(fminf(as_float(a), as_float(b))), KEEP, spread_undef) \
+    ROW(s_max_num_f32, 32, 32, 32, bits_of(fmaxf(as_float(a), as_float(b))), KEEP, spread_undef) \
     ROW(s_mov_b32, 32, 32, 32, a, KEEP, undef_either) \
     ROW(s_mov_b64, 64, 64, 32, a, KEEP, undef_either) \
     ROW(s_movk_i32, 32, 32, 32, (uint64_t)(int16_t)a, KEEP, spread_undef) \
@@ -155,22 +143,22 @@ enum { KEEP = 2 };
     ROW(s_flbit_i32_b64, 32, 64, 32, a ? (uint64_t)__builtin_clzll(a) : UINT64_MAX, KEEP, spread_undef) \
     ROW(s_sext_i32_i8, 32, 32, 32, (uint64_t)(int8_t)a, KEEP, spread_undef) \
     ROW(s_sext_i32_i16, 32, 32, 32, (uint64_t)(int16_t)a, KEEP, spread_undef) \
-    ROW(s_ceil_f32, 32, 32, 32, as_bits(ceilf(as_float(a))), KEEP, spread_undef) \
-    ROW(s_floor_f32, 32, 32, 32, as_bits(floorf(as_float(a))), KEEP, spread_undef) \
-    ROW(s_trunc_f32, 32, 32, 32, as_bits(truncf(as_float(a))), KEEP, spread_undef) \
-    ROW(s_rndne_f32, 32, 32, 32, as_bits(nearbyintf(as_float(a))), KEEP, spread_undef) \
+    ROW(s_ceil_f32, 32, 32, 32, bits_of(ceilf(as_float(a))), KEEP, spread_undef) \
+    ROW(s_floor_f32, 32, 32, 32, bits_of(floorf(as_float(a))), KEEP, spread_undef) \
+    ROW(s_trunc_f32, 32, 32, 32, bits_of(truncf(as_float(a))), KEEP, spread_undef) \
+    ROW(s_rndne_f32, 32, 32, 32, bits_of(nearbyintf(as_float(a))), KEEP, spread_undef) \
     ROW(s_cvt_f16_f32, 32, 32, 32, half_of_float(as_float(a)), KEEP, spread_undef) \
-    ROW(s_cvt_f32_f16, 32, 32, 32, as_bits(float_of_half((uint32_t)a & 0xffff)), KEEP, spread_undef) \
-    ROW(s_cvt_hi_f32_f16, 32, 32, 32, as_bits(float_of_half((uint32_t)a >> 16)), KEEP, spread_undef) \
+    ROW(s_cvt_f32_f16, 32, 32, 32, bits_of(float_of_half((uint32_t)a & 0xffff)), KEEP, spread_undef) \
+    ROW(s_cvt_hi_f32_f16, 32, 32, 32, bits_of(float_of_half((uint32_t)a >> 16)), KEEP, spread_undef) \
     ROW(s_cvt_pk_rtz_f16_f32, 32, 32, 32, half_cut(as_float(a)) | (uint64_t)half_cut(as_float(b)) << 16, KEEP, spread_undef) \
-    ROW(v_s_exp_f32, 32, 32, 32, as_bits(flushed(exp2f(flushed(as_float(a))))), KEEP, spread_undef) \
-    ROW(v_s_log_f32, 32, 32, 32, as_bits(flushed(log2f(flushed(as_float(a))))), KEEP, spread_undef) \
-    ROW(v_s_rcp_f32, 32, 32, 32, as_bits(flushed(1.0f / flushed(as_float(a)))), KEEP, spread_undef) \
-    ROW(v_s_rsq_f32, 32, 32, 32, as_bits(flushed((float)(1.0 / sqrt((double)flushed(as_float(a)))))), KEEP, spread_undef) \
-    ROW(v_s_sqrt_f32, 32, 32, 32, as_bits(flushed(sqrtf(flushed(as_float(a))))), KEEP, spread_undef) \
+    ROW(v_s_exp_f32, 32, 32, 32, bits_of(flushed(exp2f(flushed(as_float(a))))), KEEP, spread_undef) \
+    ROW(v_s_log_f32, 32, 32, 32, bits_of(flushed(log2f(flushed(as_float(a))))), KEEP, spread_undef) \
+    ROW(v_s_rcp_f32, 32, 32, 32, bits_of(flushed(1.0f / flushed(as_float(a)))), KEEP, spread_undef) \
+    ROW(v_s_rsq_f32, 32, 32, 32, bits_of(flushed((float)(1.0 / sqrt((double)flushed(as_float(a)))))), KEEP, spread_undef) \
+    ROW(v_s_sqrt_f32, 32, 32, 32, bits_of(flushed(sqrtf(flushed(as_float(a))))), KEEP, spread_undef) \
     ROW(s_cvt_i32_f32, 32, 32, 32, (uint64_t)to_i32((double)as_float(a)), KEEP, spread_undef) \
-    ROW(s_cvt_f32_u32, 32, 32, 32, as_bits((float)A32), KEEP, spread_undef) \
-    ROW(s_cvt_f32_i32, 32, 32, 32, as_bits((float)s32(a)), KEEP, spread_undef) \
+    ROW(s_cvt_f32_u32, 32, 32, 32, bits_of((float)A32), KEEP, spread_undef) \
+    ROW(s_cvt_f32_i32, 32, 32, 32, bits_of((float)s32(a)), KEEP, spread_undef) \
     ROW(s_cvt_u32_f32, 32, 32, 32, to_u32((double)as_float(a)), KEEP, spread_undef)
 
 /* Adding to the result: the result is a source. */
@@ -271,7 +259,7 @@ static void run_fma(Wave *w, const Inst *in)
     c = scalar_get(w, &in->o[in->op->more ? 0 : 3], 32, &undef[2]);
     const bool unknown = undef[0] || undef[1] || undef[2];
     const float r = fmaf(as_float(a), as_float(b), as_float(c));
-    scalar_put(w, &in->o[0], 32, as_bits(r), unknown ? UINT32_MAX : 0);
+    scalar_put(w, &in->o[0], 32, bits_of(r), unknown ? UINT32_MAX : 0);
 }
 
 static void run_cselect(Wave *w, const Inst *in)

@@ -179,12 +179,7 @@ static void run_mbcnt(Wave *w, const Inst *in)
 /* ---- quotients: scales by 2^64 where an operand is very large or small, so that the steps of Newton's stay in range */
 
 static bool is_denormal(float a) { return a != 0 && fabsf(a) < 0x1p-126f; }
-static int exponent_of(float a)
-{
-    uint32_t bits;
-    memcpy(&bits, &a, sizeof bits);
-    return (int)(bits >> 23 & 0xff);
-}
+static int exponent_of(float a) { return (int)(bits_of(a) >> 23 & 0xff); }
 
 static void run_div_scale(Wave *w, const Inst *in)
 {

@@ -24,20 +24,6 @@ void fail(Wave *w, const char *format, ...)
 
 /* ---- numbers of 16 bits */
 
-static uint32_t bits_of(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static float float_of(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 /* To nearest, ties to even; denormals are kept. */
 uint32_t half_of_float(float value)
 {
