@@ -36,6 +36,9 @@ bool lin_takes_all_columns(const AuProblem *p);
 /* Vectors of columns that a block of the forward has: on a processor up to [most], else one, so that the state of 128 key channels
  * lies in registers and there are as many blocks as can be. */
 int32_t lin_strip(const AuProblem *p, int32_t vectors, int32_t most);
+/* Strips of columns, and of them what a product takes at once: on processors few strips, since each goes through the pairs of tokens
+ * again; whole register blocks. */
+void lin_wide_strip(const AuProblem *p, AuShape *out);
 /* "f32[q:32, d:64]" as memory of the block: before the role where its executors share it. */
 void lin_memory(Linear *l, const char *name, const char *type);
 void lin_role(Linear *l);
@@ -96,6 +99,10 @@ const char *lin_spread_of(Linear *l, bool has_channels);
 void lin_output_memory(Linear *l);
 void lin_output_declare(Linear *l);
 void lin_store_output(Linear *l);
+/* With a norm, in chunks: `sum_state` [d, n] from where it is kept, whose columns are all the same, `sum` [q, n] and `one` [kv, n]; and
+ * the state out again, by way of the keys' memory. */
+void lin_sums_declare(Linear *l);
+void lin_sums_store(Linear *l);
 /* ---- linear_kept.c: of decays of a head or token, `until`, `until_rows` (as [values] lie) and `whole`; all: `kept`, `since`,
  * `since_rows` (as `score` lies), too, by way of the memory A. Of a token's decay G has the logarithms; of a head's there are `count`, and
  * the places j and i_q. */

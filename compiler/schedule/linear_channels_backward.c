@@ -10,7 +10,7 @@
  *     T <- T whole + (Q since)' dO
  *     dg of token t: pairs whose writer is before t and whose reader sees it behind; readers behind t from the chunk's start; writers
  *     before t to its end; what passes, whole (S . T): sums up from nothing, none is taken from another one. */
-#include "linear.h"
+#include "linear_channels.h"
 
 static const AuSlot in_memory[] = {AU_SLOT_Q, AU_SLOT_K, AU_SLOT_V, AU_SLOT_WRITE,
                                    AU_SLOT_LOG_DECAY};
@@ -25,10 +25,10 @@ static bool rows_of(const Linear *l, uint32_t n, LinearRows *r)
     return lin_has(l, r->slot);
 }
 
-/* Of a chunk, [kv, d]: decays, products of them since its start and until its end, Q and K times these; gradients of pairs, what a
- * reader and each writer have of one another, and what readers and writers have of the states at both ends. */
-static const char *const of_channels[] = {"Factors", "Since",  "Until",  "Read",  "Left", "Dq",
-                                          "Dk",      "Dgates", "Parted", "Begun", "Ended"};
+/* Of a chunk, [kv, d]: products of decays since its start and until its end, Q times the former; gradients of pairs, what a reader
+ * and each writer have of one another, and what readers and writers have of the states at both ends. */
+static const char *const of_channels[] = {"Since",  "Until",  "Read",  "Dq",   "Dk",
+                                          "Dgates", "Parted", "Begun", "Ended"};
 
 static void memories(Linear *l)
 {
@@ -39,7 +39,7 @@ static void memories(Linear *l)
         if (rows_of(l, n, &r)) lin_rows_memory(l, &r);
     for (uint32_t n = 0; n < sizeof of_channels / sizeof *of_channels; n++)
         lin_memory(l, of_channels[n], tile_text(t, "f32[kv:%d, d:%d]", C, D));
-    lin_memory(l, "Whole", tile_text(t, "f32[d:%d]", D));
+    lin_channels_memory(l);
     lin_memory(l, "Passed", tile_text(t, "f32[d:%d]", D));
     lin_memory(l, "A", tile_text(t, "f32[q:%d, kv:%d]", C, C));
     lin_memory(l, "Da", tile_text(t, "f32[q:%d, kv:%d]", C, C));
@@ -49,8 +49,7 @@ static void memories(Linear *l)
 
 static void fragments(Linear *l)
 {
-    static const char *const rows[] = {"row",   "reader", "factor",  "since",
-                                       "until", "kept",   "dreader", "run"};
+    static const char *const rows[] = {"reader", "since", "kept", "dreader", "run"};
     AuTileBuild *t = l->x.t;
     const char *atom = l->x.atom->name;
     const int32_t C = l->chunk, D = l->x.p->d, E = l->x.p->e, W = l->columns;
@@ -73,6 +72,7 @@ static void fragments(Linear *l)
     tile_frag(t, "dx_K", "f32[d:%d, kv:%d] @ %s.C", D, C, atom);
     tile_frag(t, "dx_G", "f32[d:%d, kv:%d] @ %s.C", D, C, atom);
     tile_frag(t, "dx_V", "f32[e:%d, kv:%d] @ %s.C", E, C, atom);
+    lin_channels_declare(l);
     for (uint32_t n = 0; n < sizeof rows / sizeof *rows; n++)
         tile_frag(t, rows[n], "f32[d:%d] @ along_lanes = 0.0", D);
     if (is_weighed(l)) {
@@ -99,41 +99,12 @@ static void load_rows(Linear *l, bool all)
     tile_load(l->x.t, "strength_rows", "W");
 }
 
-static void tokens_up(Linear *l)
-{
-    tile_for_range(l->x.t, "token", "0", tile_text(l->x.t, "%d", l->chunk));
-}
-
-static void tokens_down(Linear *l)
-{
-    tile_for_range(l->x.t, "turn", "0", tile_text(l->x.t, "%d", l->chunk));
-    tile_set(l->x.t, "place", "%d - turn", l->chunk - 1);
-}
-
-/* Keys by what is left of them at the end. */
-static void until_end(Linear *l)
-{
-    AuTileBuild *t = l->x.t;
-    tile_set(t, "until", "fill(until, 1.0)");
-    tokens_down(l);
-    tile_load(t, "row", "K[place, :]");
-    tile_store(t, "row * until -> Left[place, :]");
-    tile_store(t, "until -> Until[place, :]");
-    tile_load(t, "factor", "G[place, :]");
-    tile_set(t, "factor", "exp(factor)");
-    tile_store(t, "factor -> Factors[place, :]");
-    tile_set(t, "until", "until * factor");
-    tile_end(t);
-    tile_store(t, "until -> Whole");
-    tile_load(t, "whole", "Whole");
-}
-
 /* Queries by what they have left of the chunk's start. */
 static void since_start(Linear *l)
 {
     AuTileBuild *t = l->x.t;
     tile_set(t, "since", "fill(since, 1.0)");
-    tokens_up(l);
+    lin_channels_up(l);
     tile_load(t, "factor", "Factors[token, :]");
     if (!l->n->before) tile_set(t, "since", "since * factor");
     tile_load(t, "row", "Q[token, :]");
@@ -158,7 +129,8 @@ static void states_of_chunks(Linear *l)
     tile_store(t, "state -> states[b, h, at, :, vb * %d +: %d]%s", l->columns, l->columns,
                lin_clipped(l));
     load_rows(l, false);
-    until_end(l);
+    lin_channels_until(l, true);
+    tile_load(t, "whole", "Whole");
     tile_load(t, "written", "V[:, vb * %d +: %d]%s", l->columns, l->columns, lin_padded(l));
     if (is_weighed(l)) tile_set(t, "written", "written * strength_rows");
     tile_set(t, "state", "state * whole");
@@ -195,7 +167,7 @@ static void pairs_back(Linear *l)
     tile_store(t, "dscore -> Da");
     tile_store(t, "nothing -> Dk");
     tile_store(t, "nothing -> Dgates");
-    tokens_up(l);
+    lin_channels_up(l);
     tile_load(t, "reader", "Q[token, :]");
     tile_set(t, "kept", "fill(kept, 1.0)");
     tile_set(t, "dreader", "fill(dreader, 0.0)");
@@ -268,7 +240,7 @@ static void decays_back(Linear *l)
 {
     AuTileBuild *t = l->x.t;
     tile_set(t, "run", "fill(run, 0.0)");
-    tokens_down(l);
+    lin_channels_down(l);
     tile_load(t, "factor", "Dgates[place, :]");
     tile_load(t, "row", "Begun[place, :]");
     if (!l->n->before) tile_set(t, "run", "run + row");
@@ -276,7 +248,7 @@ static void decays_back(Linear *l)
     if (l->n->before) tile_set(t, "run", "run + row");
     tile_end(t);
     tile_load(t, "run", "Passed");
-    tokens_up(l);
+    lin_channels_up(l);
     tile_load(t, "factor", "Dgates[token, :]");
     tile_store(t, "factor + run -> G[token, :]");
     tile_load(t, "row", "Ended[token, :]");
@@ -292,7 +264,8 @@ static void chunk_back(Linear *l)
     lin_back_chunk_again(l);
     lin_places(l);
     load_rows(l, true);
-    until_end(l);
+    lin_channels_until(l, true);
+    tile_load(t, "whole", "Whole");
     since_start(l);
     tile_load(t, "value", "V");
     lin_out_back(l);
@@ -358,17 +331,12 @@ static int32_t words(const AuProblem *p, const AuShape *s)
 
 static const char *refusal(const AuProblem *p, const AuShape *s)
 {
-    const AuNormal *n = p->hooks->normal;
     const AuHookSlot *slots = p->hooks->slots;
-    if (n->decay != AU_DECAY_VECTOR) return "no decay a channel";
-    if (n->feedback != AU_FEEDBACK_NONE) return "a decay a channel beside feedback";
-    if (n->log_decay.high > 0) return "a decay a channel that may be above 1";
+    const char *why = lin_channels_refusal(p, s);
+    if (why) return why;
     if (slots[AU_SLOT_NORM].value.i || p->hooks->has_out_mod)
         return "a decay a channel beside a norm or an out_mod";
     if (slots[AU_SLOT_BONUS].value.i) return "a bonus";
-    if (!p->caps->has_private) return "machines whose executors have no memory of their own";
-    if (p->d % p->caps->lanes) return "channels of keys that are no whole vectors";
-    if (s->key_tile % p->caps->lanes) return "a chunk of as many tokens as there are lanes";
     return words(p, s) > p->caps->private_words ? "fragments that are too large" : NULL;
 }
 
@@ -382,10 +350,10 @@ const char *schedule_linear_channels_backward_fit(AuArena *arena, const AuProble
 bool schedule_linear_channels_backward_shape(AuArena *arena, const AuProblem *p, AuShape *out,
                                              const char **why)
 {
-    enum { TOKENS = 16, STRIP = 4 };
+    enum { STRIP = 4 };
     const int32_t lanes = p->caps->lanes, vectors = (p->e + lanes - 1) / lanes;
     (void)arena;
-    *out = (AuShape){.executors = 1, .key_tile = lanes > TOKENS ? lanes : TOKENS};
+    *out = (AuShape){.executors = 1, .key_tile = lin_channels_tokens(p)};
     out->query_registers = vectors < STRIP ? vectors : STRIP;
     while (out->query_registers > 1 && words(p, out) > p->caps->private_words)
         out->query_registers /= 2;

@@ -42,15 +42,7 @@ static void fragments(Linear *l)
     tile_frag(t, "score", "f32[q:%d, kv:%d] @ %s.C", C, C, atom);
     tile_frag(t, "key", "f32[d:%d, kv:%d] @ %s.B", D, C, atom);
     tile_frag(t, "value", "f32[kv:%d, e:%d] @ %s.B", C, W, atom);
-    if (l->has_norm) {
-        const int32_t lanes = l->x.p->caps->lanes;
-        tile_frag(t, "sum_state", "f32[d:%d, n:%d] @ %s.C = 0.0", D, lanes, atom);
-        tile_frag(t, "sum_row", "f32[d:%d] like sum_state", D);
-        tile_load(t, "sum_row", "sum_in[n, h, :]");
-        tile_set(t, "sum_state", "sum_state + sum_row");
-        tile_frag(t, "sum", "f32[q:%d, n:%d] @ %s.C", C, lanes, atom);
-        tile_frag(t, "one", "f32[kv:%d, n:%d] @ %s.B = 0.0", C, lanes, atom);
-    }
+    lin_sums_declare(l);
     if (lin_has(l, AU_SLOT_WRITE)) tile_frag(t, "strength", "f32[kv:%d] like value", C);
     lin_kept_declare(l, "value");
     lin_fed_declare(l);
@@ -105,19 +97,6 @@ static void products(Linear *l, const char *acc, const char *state, const char *
     tile_product(t, state, l->x.atom, TILE_ADD, "K", value);
 }
 
-/* All columns of the state of sums are the same: one goes out, by way of the keys' memory. */
-static void store_states(Linear *l)
-{
-    AuTileBuild *t = l->x.t;
-    lin_store_state(l);
-    if (!l->has_norm) return;
-    lin_meet(l);
-    tile_store(t, "sum_state -> K[0 +: %d, :] as [n, d]", l->x.p->caps->lanes);
-    lin_meet(l);
-    tile_load(t, "sum_row", "K[0, :]");
-    tile_store(t, "sum_row -> sum_out[n, h, :]");
-}
-
 static void forward_kernel(Linear *l)
 {
     AuTileBuild *t = l->x.t;
@@ -142,7 +121,8 @@ static void forward_kernel(Linear *l)
     products(l, "acc", "state", "value");
     lin_store_output(l);
     tile_end(t);
-    store_states(l);
+    lin_store_state(l);
+    lin_sums_store(l);
     tile_end(t);
     tile_end(t);
 }
@@ -162,21 +142,6 @@ const char *schedule_linear_chunks_refusal(const AuProblem *p)
         return "feedback where lanes do not exchange numbers";
     if (n->decay == AU_DECAY_VECTOR) return "a decay a channel";
     return p->hooks->slots[AU_SLOT_BONUS].value.i ? "a bonus" : NULL;
-}
-
-/* Strips of columns: on processors few, since each goes through the pairs of tokens again; whole register blocks. */
-static void columns(const AuProblem *p, AuShape *out)
-{
-    const AuTileCaps *caps = p->caps;
-    const int32_t vectors = (p->e + caps->lanes - 1) / caps->lanes;
-    const int32_t block = caps->has_private ? caps->registers / 8 : 4;
-    int32_t whole = vectors, most = block;
-    if (caps->has_private) {
-        if (vectors > block) whole = (vectors + block - 1) / block * block;
-        while (most * caps->lanes < 128 && 4 * most * p->d < caps->private_words) most *= 2;
-    }
-    out->query_registers = lin_strip(p, whole, most);
-    out->product_columns = out->query_registers < block ? out->query_registers : block;
 }
 
 /* Numbers of a lane that fragments() declares, at least. */
@@ -200,7 +165,7 @@ bool schedule_linear_chunks_shape(AuArena *arena, const AuProblem *p, AuShape *o
     out->key_tile = caps->has_private ? shortest : lin_tokens(p, 32, lin_numbers(p), true);
     *why = "no memory for a chunk of as many tokens as there are lanes";
     if (out->key_tile % caps->lanes) return false;
-    columns(p, out);
+    lin_wide_strip(p, out);
     *why = "fragments that are too large";
     return words(p, out) <= tile_most_words(caps);
 }

@@ -60,3 +60,30 @@ void lin_store_output(Linear *l)
         t, "%s(out) -> o[b, h, first +: %d from start to end, :] clip%s", l->x.operand, l->spread,
         l->spread == l->chunk ? "" : tile_text(t, " when iota(q:%d) < %d", l->spread, l->chunk));
 }
+
+/* ---- sums of a norm, in chunks on the lanes of a vector */
+
+void lin_sums_declare(Linear *l)
+{
+    AuTileBuild *t = l->x.t;
+    const char *atom = l->x.atom->name;
+    const int32_t C = l->chunk, D = l->x.p->d, lanes = l->x.p->caps->lanes;
+    if (!l->has_norm) return;
+    tile_frag(t, "sum_state", "f32[d:%d, n:%d] @ %s.C = 0.0", D, lanes, atom);
+    tile_frag(t, "sum_row", "f32[d:%d] like sum_state", D);
+    tile_load(t, "sum_row", "sum_in[n, h, :]");
+    tile_set(t, "sum_state", "sum_state + sum_row");
+    tile_frag(t, "sum", "f32[q:%d, n:%d] @ %s.C", C, lanes, atom);
+    tile_frag(t, "one", "f32[kv:%d, n:%d] @ %s.B = 0.0", C, lanes, atom);
+}
+
+void lin_sums_store(Linear *l)
+{
+    AuTileBuild *t = l->x.t;
+    if (!l->has_norm) return;
+    lin_meet(l);
+    tile_store(t, "sum_state -> K[0 +: %d, :] as [n, d]", l->x.p->caps->lanes);
+    lin_meet(l);
+    tile_load(t, "sum_row", "K[0, :]");
+    tile_store(t, "sum_row -> sum_out[n, h, :]");
+}

@@ -292,6 +292,20 @@ int32_t lin_strip(const AuProblem *p, int32_t vectors, int32_t most)
     return vectors < most || lin_takes_all_columns(p) ? vectors : most;
 }
 
+void lin_wide_strip(const AuProblem *p, AuShape *out)
+{
+    const AuTileCaps *caps = p->caps;
+    const int32_t vectors = (p->e + caps->lanes - 1) / caps->lanes;
+    const int32_t block = caps->has_private ? caps->registers / 8 : 4;
+    int32_t whole = vectors, most = block;
+    if (caps->has_private) {
+        if (vectors > block) whole = (vectors + block - 1) / block * block;
+        while (most * caps->lanes < 128 && 4 * most * p->d < caps->private_words) most *= 2;
+    }
+    out->query_registers = lin_strip(p, whole, most);
+    out->product_columns = out->query_registers < block ? out->query_registers : block;
+}
+
 void lin_rate(Linear *l)
 {
     tile_set(l->x.t, "given_rate", "slot_log_decay(b, h)");

@@ -17,6 +17,7 @@ static const ExecCase cases[] = {
     {EXAMPLES "simple_gla.attn", "B=1 H=1 T=33 K=32 V=80", NULL, "states odd"},
     {EXAMPLES "mamba2.attn", "B=1 H=4 G=2 T=35 N=24 P=17", NULL, "nan"},
     {EXAMPLES "gla.attn", "B=1 H=2 T=33 K=16 V=20", NULL, "states nan odd"},
+    {EXAMPLES "gla.attn", "B=1 H=1 T=35 K=32 V=150", NULL, "states nan forward"},
     {EXAMPLES "gated_delta_net.attn", "B=1 H=4 Hk=2 T=37 K=16 V=24", NULL, "states nan"},
     {"normalised.attn", "B=1 H=6 Hq=6 Hk=3 T=34 K=13 V=33", NULL, "nan"},
     {"bonus.attn", "B=1 H=2 T=31 K=16 V=16", NULL, "states odd"},
