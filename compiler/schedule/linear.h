@@ -19,7 +19,9 @@ typedef struct Linear {
     int32_t spread;             /* as many, or lanes if those are more: what a token a lane takes */
     int32_t columns;            /* of values: a strip, whole vectors */
     bool has_norm;
-    bool is_step;   /* states are a pool's, in place */
+    bool is_step; /* states are a pool's, in place */
+    bool
+        rows_along; /* rows of slots lie with channels along the lanes where these are whole vectors; else a token a lane */
     bool in_strips; /* backward: a block goes over strips of columns one after another */
     const LinearPart *of_warps; /* NULL: an executor has all of a chunk */
 } Linear;
@@ -76,6 +78,9 @@ bool lin_has(const Linear *l, AuSlot slot);
 bool lin_decays(const Linear *l);
 bool lin_decays_by_token(const Linear *l); /* by a number for each of them */
 void lin_rows_memory(Linear *l, const LinearRows *r);
+/* "d:64, kv:16] @ a_token_a_lane" or how rows lie otherwise. */
+const char *lin_rows_layout(const Linear *l, const char *channel, int32_t width,
+                            const char *tokens);
 void lin_rows_declare(Linear *l, const LinearRows *r); /* fragments, before the loop */
 /* A slot's rows and the memory that schedules have for them. */
 LinearRows lin_rows(const Linear *l, AuSlot slot);

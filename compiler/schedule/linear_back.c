@@ -244,13 +244,14 @@ static uint8_t axes_of_read(const Linear *l, const AuInputGrad *g)
     return read->op == AU_OP_TENSOR ? read->axes : back_read_axes(&l->x, g);
 }
 
-static void store_gradient(Linear *l, const AuInputGrad *g, const char *value, const char *channel)
+/* The slot's rows of [name], which is as the tensor; no other token's, and nothing behind the last one. */
+static const char *rows_view(Linear *l, const AuInputGrad *g, const char *name, const char *channel)
 {
     const AuAttn *a = l->x.p->attn;
     uint8_t bits[8];
     AuText view = {.arena = l->x.arena}, names = {.arena = l->x.arena};
     attn_tensor_axes(a, attn_at(a, g->read), bits);
-    au_text_add(&view, "%s[", gradient_name(l, g->tensor));
+    au_text_add(&view, "%s[", name);
     for (uint32_t n = 0; n < tensor_of(l, g->tensor)->rank; n++) {
         const char *comma = names.length ? ", " : "";
         if (n) au_text_add(&view, ", ");
@@ -268,12 +269,48 @@ static void store_gradient(Linear *l, const AuInputGrad *g, const char *value, c
         } else
             au_text_add(&view, "%s", bits[n] == AU_AX_B ? "b" : bits[n] == AU_AX_H ? "h" : "0");
     }
-    const char *elem = lanes_elem(&l->x, g->tensor);
-    tile_store(l->x.t, "%s(%s) -> %s] as [%s] clip%s", elem, value, au_text_str(&view),
-               au_text_str(&names),
-               l->of_warps || l->spread == l->chunk
-                   ? ""
-                   : tile_text(l->x.t, " when iota(kv:%d) < %d", l->spread, l->chunk));
+    return tile_text(l->x.t, "%s] as [%s]", au_text_str(&view), au_text_str(&names));
+}
+
+static const char *of_chunk(Linear *l)
+{
+    return l->of_warps || l->spread == l->chunk
+               ? ""
+               : tile_text(l->x.t, " when iota(kv:%d) < %d", l->spread, l->chunk);
+}
+
+static void store_gradient(Linear *l, const AuInputGrad *g, const char *value, const char *channel)
+{
+    tile_store(l->x.t, "%s(%s) -> %s clip%s", lanes_elem(&l->x, g->tensor), value,
+               rows_view(l, g, gradient_name(l, g->tensor), channel), of_chunk(l));
+}
+
+/* When no other block adds to the rows: as many heads as the recurrence has, which is known when it runs. NULL: one always does, or
+ * other executors of this block do. */
+static const char *when_alone(Linear *l, const AuInputGrad *g)
+{
+    const AuAttn *a = l->x.p->attn;
+    const AuNode *read = attn_at(a, g->read);
+    const uint8_t rest = AU_AX_B | AU_AX_TOK;
+    uint8_t bits[8];
+    if (!l->x.on_cpu || read->op != AU_OP_TENSOR || g->tensor != target(l, g)) return NULL;
+    if ((own_axes(l, g) & rest) != rest || attn_at(a, g->value)->axes & CHANNELS & ~read->axes)
+        return NULL;
+    attn_tensor_axes(a, read, bits);
+    for (uint32_t n = 0; n < tensor_of(l, g->tensor)->rank; n++)
+        if (bits[n] == AU_AX_H)
+            return tile_text(l->x.t, "%s == %s", l->heads, lanes_axis(&l->x, g->tensor, n));
+    return NULL;
+}
+
+/* By whole vectors: nobody else is at these rows. */
+static void add_alone(Linear *l, const AuInputGrad *g, const char *value, const char *channel)
+{
+    AuTileBuild *t = l->x.t;
+    const char *view = rows_view(l, g, back_sum(&l->x, g->tensor), channel),
+               *before = tile_text(t, "before_%s", value);
+    tile_load(t, before, "%s like %s pad 0", view, value);
+    tile_store(t, "%s + %s -> %s clip%s", before, value, view, of_chunk(l));
 }
 
 /* Axes that the tensor lacks are summed first. */
@@ -288,6 +325,12 @@ static void add_gradient(Linear *l, const AuInputGrad *g, uint32_t n, const char
     if (is_stored(l, target(l, g))) {
         store_gradient(l, g, value, channel);
         return;
+    }
+    const char *alone = when_alone(l, g);
+    if (alone) {
+        tile_if(t, "%s", alone);
+        add_alone(l, g, value, channel);
+        tile_else(t);
     }
     const bool by_token = read & TOKENS, by_channel = read & CHANNELS;
     const char *sum = value;
@@ -313,6 +356,7 @@ static void add_gradient(Linear *l, const AuInputGrad *g, uint32_t n, const char
     tile_atomic_add(t, "%s -> %s%s", sum, whole ? element_of(l, g, channel) : read_element(l, g),
                     when);
     if (in_turn) tile_end(t);
+    if (alone) tile_end(t);
 }
 
 void lin_add_gradients(Linear *l, const AuInputGrads *in, const char *of, const char *channel)
@@ -331,8 +375,8 @@ void lin_rows_back_declare(Linear *l, const LinearRows *r)
 {
     if (!grads(l)->slot[r->slot].count) return;
     if (*r->channel)
-        tile_frag(l->x.t, tile_text(l->x.t, "dx_%s", r->memory),
-                  "f32[%s:%d, %s:%d] @ a_token_a_lane", r->channel, r->width, r->tokens, l->spread);
+        tile_frag(l->x.t, tile_text(l->x.t, "dx_%s", r->memory), "f32[%s",
+                  lin_rows_layout(l, r->channel, r->width, r->tokens));
     else
         tile_frag(l->x.t, tile_text(l->x.t, "dx_%s", r->memory), "f32[%s:%d] @ along_lanes",
                   r->tokens, l->spread);

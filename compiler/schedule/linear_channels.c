@@ -111,7 +111,7 @@ static void forward_kernel(Linear *l)
     fragments(l);
     lin_chunks(l);
     load_rows(l);
-    lin_channels_until(l, false);
+    lin_channels_until(l, false, false);
     pairs(l);
     if (l->has_norm) {
         products(l, "sum", "sum_state", "one", "sum_whole");

@@ -11,8 +11,8 @@ void lin_channels_declare(Linear *l); /* rows of channels: `row`, `factor`, `unt
 /* Loops over `token` from the first, over `place` from the last. */
 void lin_channels_up(Linear *l);
 void lin_channels_down(Linear *l);
-/* Makes these of K and G. keeps: what is left of each token goes to the memory Until, too. */
-void lin_channels_until(Linear *l, bool keeps);
+/* Makes these of K and G. keeps: what is left of each token goes to the memory Until, too; weighs: Left has strengths, of W, too. */
+void lin_channels_until(Linear *l, bool keeps, bool weighs);
 /* NULL, or why neither of them does. */
 const char *lin_channels_refusal(const AuProblem *p, const AuShape *s);
 int32_t lin_channels_tokens(const AuProblem *p); /* of a chunk, by rule */

@@ -28,13 +28,14 @@ void lin_channels_down(Linear *l)
     tile_set(l->x.t, "place", "%d - turn", l->chunk - 1);
 }
 
-void lin_channels_until(Linear *l, bool keeps)
+void lin_channels_until(Linear *l, bool keeps, bool weighs)
 {
     AuTileBuild *t = l->x.t;
     tile_set(t, "until", "fill(until, 1.0)");
     lin_channels_down(l);
     tile_load(t, "row", "K[place, :]");
-    tile_store(t, "row * until -> Left[place, :]");
+    if (weighs) tile_load(t, "weight", "W[place]");
+    tile_store(t, "row * until%s -> Left[place, :]", weighs ? " * weight" : "");
     if (keeps) tile_store(t, "until -> Until[place, :]");
     tile_load(t, "factor", "G[place, :]");
     tile_set(t, "factor", "exp(factor)");

@@ -358,6 +358,7 @@ static void copy_state(Linear *l, const char *from, const char *to)
 static void backward_kernel(Linear *l)
 {
     AuTileBuild *t = l->x.t;
+    l->rows_along = false;
     lin_back_head(l, "reverse");
     regions(l);
     if (!l->x.on_cpu) memories(l);

@@ -20,6 +20,7 @@ Linear lin_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule 
                 .columns = out->shape.query_registers * p->caps->lanes,
                 .has_norm = p->hooks->slots[AU_SLOT_NORM].value.i != 0};
     l.x.on_cpu = p->caps->has_private;
+    l.rows_along = l.x.on_cpu;
     l.spread = l.chunk < p->caps->lanes ? p->caps->lanes : l.chunk;
     l.x.operand = tile_elem(p->operand)->name;
     l.x.atom = tile_best_atom(p->caps, TILE_F32, lanes_executor(&l.x));
@@ -35,6 +36,9 @@ static void layouts(Linear *l)
     tile_layout(l->x.t, "in_registers", "reg", NULL);
     tile_layout(l->x.t, "a_token_a_lane", "reg",
                 tile_text(l->x.t, "lane:%d@1", l->x.p->caps->lanes));
+    if (l->rows_along)
+        tile_layout(l->x.t, "a_row_along", "reg",
+                    tile_text(l->x.t, "lane:%d@1", l->x.p->caps->lanes));
 }
 
 /* Of cu_seqlens, of the states of a step, of its slots (driver/tensors.c); at most 0: not passed. */
@@ -330,13 +334,21 @@ void lin_rows_memory(Linear *l, const LinearRows *r)
     lin_memory(l, r->memory, tile_text(l->x.t, "f32[%s:%d%s]", r->tokens, l->chunk, width));
 }
 
+const char *lin_rows_layout(const Linear *l, const char *channel, int32_t width, const char *tokens)
+{
+    if (l->rows_along && width % l->x.p->caps->lanes == 0)
+        return tile_text(l->x.t, "%s:%d, %s:%d] @ a_row_along", tokens, l->spread, channel, width);
+    return tile_text(l->x.t, "%s:%d, %s:%d] @ a_token_a_lane", channel, width, tokens, l->spread);
+}
+
 static const char *fragment(Linear *l, const LinearRows *r, const char *elem)
 {
     const uint8_t channel = l->slots[r->slot].channel;
     if (!channel) return tile_text(l->x.t, "%s[%s:%d] @ along_lanes", elem, r->tokens, l->spread);
     const bool of_keys = channel == AU_AX_K;
-    return tile_text(l->x.t, "%s[%s:%d, %s:%d] @ a_token_a_lane", elem, of_keys ? "d" : "e",
-                     of_keys ? l->x.p->d : l->x.p->e, r->tokens, l->spread);
+    return tile_text(
+        l->x.t, "%s[%s", elem,
+        lin_rows_layout(l, of_keys ? "d" : "e", of_keys ? l->x.p->d : l->x.p->e, r->tokens));
 }
 
 void lin_rows_declare(Linear *l, const LinearRows *r)

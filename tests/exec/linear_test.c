@@ -17,7 +17,6 @@ static const ExecCase cases[] = {
     {EXAMPLES "simple_gla.attn", "B=1 H=1 T=33 K=32 V=80", NULL, "states odd"},
     {EXAMPLES "mamba2.attn", "B=1 H=4 G=2 T=35 N=24 P=17", NULL, "nan"},
     {EXAMPLES "gla.attn", "B=1 H=2 T=33 K=16 V=20", NULL, "states nan odd"},
-    {EXAMPLES "gla.attn", "B=1 H=1 T=35 K=32 V=150", NULL, "states nan forward"},
     {EXAMPLES "gated_delta_net.attn", "B=1 H=4 Hk=2 T=37 K=16 V=24", NULL, "states nan"},
     {"normalised.attn", "B=1 H=6 Hq=6 Hk=3 T=34 K=13 V=33", NULL, "nan"},
     {"bonus.attn", "B=1 H=2 T=31 K=16 V=16", NULL, "states odd"},
@@ -72,6 +71,8 @@ static const ExecCase cases[] = {
     {"normalised.attn", "B=2 H=6 Hq=6 Hk=3 T=2 K=13 V=33 pool=3", NULL, "step nan forward"},
     {"row_sums.attn", "B=1 H=2 T=5 K=16 V=24 pool=1", NULL, "step nan forward"},
     {"keys_as_values.attn", "B=2 H=2 T=3 K=40 pool=2", NULL, "step nan forward"},
+    {EXAMPLES "gla.attn", "B=1 H=1 T=35 K=32 V=150", NULL, "states nan forward"},
+    {EXAMPLES "gla.attn", "B=1 H=2 T=35 K=80 V=20", NULL, "states nan odd"},
 };
 /* Of warps: blocks of more of them, slices of columns, chunks that do not begin where they end, two of them and more. */
 static const ExecCase wide[] = {
