@@ -287,7 +287,8 @@ static AuSchedule *forced(AuArena *arena, AuDiags *diags, const AuProblem *p,
 
 static bool is_for(const AuScheduleRow *row, const AuProblem *p, AuOperation operation)
 {
-    const bool lays_out = !p->attn->keys.layout || row->build == schedule_lanes_forward;
+    const bool lays_out = !p->attn->keys.layout || row->build == schedule_lanes_forward ||
+                          row->build == schedule_lanes_decode;
     return row->operation == operation && row->boxes == p->boxes && lays_out;
 }
 

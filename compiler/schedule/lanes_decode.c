@@ -8,7 +8,7 @@
  *     scores   s[j] = sum over channels q . k[j]     a few keys at a time; a sum over the lanes each
  *     weights  as in other schedules, keys along the lanes
  *     output   o += p[j] v[j] */
-#include "rows.h"
+#include "key_layout.h"
 
 enum {
     ROWS = SCHEDULE_DECODE_ROWS,
@@ -18,10 +18,13 @@ enum {
     NEAR = 8 * 1024 /* numbers of a tile of keys and values: the first cache */
 };
 
-static const char *parts(Lanes *x)
+static const char *parts_of(Lanes *x, const char *keys)
 {
-    return tile_text(x->t, "max(cdiv(%s, %d), 1)", lanes_axis(x, 1, 2), PART);
+    return tile_text(x->t, "max(cdiv(%s, %d), 1)", keys, PART);
 }
+
+/* As many as a sequence has at most; of keys in a layout it has fewer, and the blocks of the others leave. */
+static const char *parts(Lanes *x) { return parts_of(x, lanes_axis(x, 1, 2)); }
 
 /* What a block leaves of each row. */
 static void part_arguments(Lanes *x, AuTileMode mode)
@@ -137,7 +140,8 @@ static void keys_kernel(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const int32_t keys = x->shape->key_tile;
-    const char *s = lanes_axis(x, 0, 2), *all = lanes_axis(x, 1, 2);
+    const char *s = lanes_axis(x, 0, 2), *all = lanes_key_end(x);
+    const char *own = tile_text(t, "%s * (%s / %s)", s, lanes_axis(x, 0, 1), lanes_axis(x, 1, 1));
     tile_kernel(t, "keys");
     lanes_arguments(x);
     for (uint32_t n = 1; n < 3; n++)
@@ -145,6 +149,7 @@ static void keys_kernel(Lanes *x)
             tile_arg(t, lanes_changed_name(x, n), TILE_IN, "%s", lanes_changed_type(x, n));
     part_arguments(x, TILE_OUT);
     tile_grid(t, "part: %s, hk: %s, b: %s", parts(x), lanes_axis(x, 1, 1), lanes_axis(x, 0, 0));
+    lanes_let_key_length(x);
     tile_let(t, "hv", "hk / (%s / %s)", lanes_axis(x, 1, 1), lanes_axis(x, 2, 1));
     tile_let(t, "k_low, k_high, k_full_low, k_full_high", "%s", lanes_range_of_all(x, "0"));
     tile_let(t, "first", "max(k_low, part * %d) / %d", PART, keys);
@@ -152,7 +157,10 @@ static void keys_kernel(Lanes *x)
     tile_role(t, "core", 0, lanes_executor(x), 0);
     memories(x);
     fragments(x);
-    tile_set(t, "rows", "%s * (%s / %s)", s, lanes_axis(x, 0, 1), lanes_axis(x, 1, 1));
+    if (x->p->attn->keys.layout)
+        tile_set(t, "rows", "where(part < %s, %s, 0)", parts_of(x, all), own);
+    else
+        tile_set(t, "rows", "%s", own);
     begin_queries(x);
     tile_for_range(t, "n", "first", "last");
     lanes_copy_tile(x, LANES_KEYS, lanes_term_rows(x, 0, LANES_KEYS, ":"), TILE_NAME("K"));
@@ -187,6 +195,7 @@ static void join_kernel(Lanes *x)
     lanes_result_arguments(x);
     tile_grid(t, "mb: %s, h: %s, b: %s", lanes_axis(x, 0, 2), lanes_axis(x, 0, 1),
               lanes_axis(x, 0, 0));
+    lanes_let_key_length(x);
     tile_role(t, "core", 0, lanes_executor(x), 0);
     tile_frag(t, "acc", "f32[q:1, e:%d] @ a_row_along", x->p->e);
     tile_frag(t, "further", "f32[q:1, e:%d] @ a_row_along", x->p->e);
@@ -194,7 +203,7 @@ static void join_kernel(Lanes *x)
     tile_set(t, "i", "mb + iota(q:1)");
     tile_load(t, "acc", "part_acc[0, b, h, mb +: 1, :]");
     get_states(x, "state", "part_state%u[0, b, h, mb +: 1]");
-    tile_for_range(t, "part", "1", parts(x));
+    tile_for_range(t, "part", "1", parts_of(x, lanes_key_end(x)));
     lanes_join_part(x, "part_acc", "part_state%u");
     tile_end(t);
     lanes_results(x);

@@ -14,7 +14,7 @@ from support import ROOT
 SCRIPTS = ROOT / "attn_scripts"
 # A slope; lists of tiles; rotated keys; values in keys; sinks. Groups are in the test of pages
 FEW = "alibi block_causal rope mla_decode attention_sink".split()
-SIZES = {"H": 4, "Hk": 2, "Hv": 2, "D": 16, "E": 16, "S": 130}
+SIZES = {"H": 4, "Hk": 2, "Hv": 2, "D": 16, "E": 16}
 LENGTHS = np.array([70, 0, 1, 15, 16, 17, 96], np.int32)
 MOST = 96
 FIRST_ALONE = ["dropout"]  # its random numbers are of the sequence's place in the batch, which by itself is the first
@@ -34,10 +34,10 @@ def array(r, spec, sizes):
 class Case:
     """Arguments of one dense call of all sequences, and of the same in pages of [slots] rows, spread over more than there need be."""
 
-    def __init__(self, f, slots, seed=0):
-        r = np.random.default_rng(seed)
-        B = len(LENGTHS)
-        sizes = SIZES | {"B": B, "T": MOST}
+    def __init__(self, f, slots, queries=130, lengths=LENGTHS, most=MOST):
+        r = np.random.default_rng(0)
+        B, self.lengths = len(lengths), lengths
+        sizes = SIZES | {"B": B, "S": queries, "T": most}
         self.given = [t for t in f.tensors if t.role in ("q", "k", "v", "input") and not t.in_k]
         self.tensors = {}
         for t in self.given:
@@ -46,25 +46,25 @@ class Case:
             self.tensors[t.name] = array(r, t, sizes)
         self.keys = [t.name for t in self.given if t.role in ("k", "v")]
         for name in self.keys:
-            for b, length in enumerate(LENGTHS):
+            for b, length in enumerate(lengths):
                 self.tensors[name][b, :, length:] = np.nan
-        entries = -(-MOST // slots)
+        entries = -(-most // slots)
         self.table = r.permutation(B * entries + 3)[: B * entries].reshape(B, entries).astype(np.int32)
         self.pools = {}
         for name in self.keys:
             dense = self.tensors[name]
             pool = np.full((B * entries + 3, dense.shape[1], slots, dense.shape[3]), np.nan, np.float32)
-            for b, length in enumerate(LENGTHS):
+            for b, length in enumerate(lengths):
                 for j in range(length):
                     pool[self.table[b, j // slots], :, j % slots] = dense[b, :, j]
             self.pools[name] = pool
-        for b, length in enumerate(LENGTHS):
+        for b, length in enumerate(lengths):
             self.table[b, -(-length // slots) :] = -1
         self.params = {p.name: 1.0 if p.dtype == "float32" else 5 for p in f.parameters if p.required}
 
     def of(self, b):
         """Sequence b by itself."""
-        length, one = LENGTHS[b], {}
+        length, one = self.lengths[b], {}
         for t in self.given:
             x = self.tensors[t.name]
             for n, axis in enumerate(t.axes):
@@ -83,27 +83,27 @@ def compiled(path, layout=None):
 
 
 class Layouts(unittest.TestCase):
-    def check(self, path, slots):
+    def check(self, path, slots, **sizes):
         dense = compiled(path)
-        case = Case(dense, slots)
+        case = Case(dense, slots, **sizes)
+        lengths = case.lengths
         try:
             paged = compiled(path, "T=paged")
         except aule.CompileError as error:
             self.assertIn("--layout: axis T: ", str(error))
             return str(error)
         padded = compiled(path, "T=padded")
-        of_pages = outputs(paged, case.tensors | case.pools | {"T_lengths": LENGTHS, "T_table": case.table}, case.params)
-        of_rows = outputs(padded, case.tensors | {"T_lengths": LENGTHS}, case.params)
-        for b in range(1 if path.stem in FIRST_ALONE else len(LENGTHS)):
-            if not LENGTHS[b] and any(t.role == "input" and "T" in t.axes for t in case.given):
+        of_pages = outputs(paged, case.tensors | case.pools | {"T_lengths": lengths, "T_table": case.table}, case.params)
+        of_rows = outputs(padded, case.tensors | {"T_lengths": lengths}, case.params)
+        for b in range(1 if path.stem in FIRST_ALONE else len(lengths)):
+            if not lengths[b] and any(t.role == "input" and "T" in t.axes for t in case.given):
                 self.assertFalse(of_rows[0][b].any() or of_pages[0][b].any())
                 continue  # of which a dense call is refused: an input without an element
             want = outputs(dense, case.of(b), case.params)
             for n, x in enumerate(want):
-                np.testing.assert_array_equal(of_rows[n][b], x[0], err_msg=f"{path.name}: padded, {LENGTHS[b]} keys")
-                np.testing.assert_array_equal(of_pages[n][b], x[0], err_msg=f"{path.name}: pages of {slots}, {LENGTHS[b]} keys")
+                np.testing.assert_array_equal(of_rows[n][b], x[0], err_msg=f"{path.name}: padded, {lengths[b]} keys")
+                np.testing.assert_array_equal(of_pages[n][b], x[0], err_msg=f"{path.name}: pages of {slots}, {lengths[b]} keys")
         return None
-
 
     def test_scripts(self):
         for stem in FEW:
@@ -114,6 +114,14 @@ class Layouts(unittest.TestCase):
         for slots in (1, 48, 107):
             with self.subTest(slots):
                 self.assertIsNone(self.check(SCRIPTS / "gqa.attn", slots))
+
+    def test_few_queries(self):
+        """Parts of 1024 keys, each sequence as many as it has; then kernels of a few rows."""
+        for stem, queries, slots in (("gqa", 1, 16), ("gqa", 3, 107), ("alibi", 1, 48), ("sliding_window", 2, 16), ("attention_sink", 1, 1),
+                                     ("rope", 4, 64), ("softcap", 7, 16), ("dropout", 1, 16), ("gqa", 20, 16), ("gqa", 50, 48)):
+            with self.subTest(stem, queries=queries, slots=slots):
+                few = {"queries": queries, "lengths": np.array([1024, 0, 1, 1023, 1025, 2600, 17], np.int32), "most": 2600}
+                self.assertIsNone(self.check(SCRIPTS / f"{stem}.attn", slots, **few))
 
     @unittest.skipUnless(os.environ.get("AULE_TEST_FULL_SIZES"), "all scripts, with AULE_TEST_FULL_SIZES")
     def test_all_scripts(self):
