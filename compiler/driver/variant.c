@@ -180,7 +180,8 @@ static bool add_checks(AuArena *arena, AuDiags *diags, AuVariant *v, const AuPro
 }
 
 /* "S <= 32"; of kernels that have the rows of all heads of a group, "S <= 8 && S * H <= 16 * Hk". */
-static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, int32_t limit)
+static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, int32_t limit,
+                          int32_t rows_of_group)
 {
     AuAttn *a = v->attn;
     const AuSpan at = a->span;
@@ -188,7 +189,7 @@ static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, int32_t 
     AuExpr test = attn_op2(a, AU_OP_LE, queries, attn_i32(a, limit, at), at);
     if (v->queries == AU_DECODE_QUERIES) {
         const AuExpr rows = attn_op2(a, AU_OP_MUL, queries, a->tensors[0].axes[1], at),
-                     most = attn_op2(a, AU_OP_MUL, attn_i32(a, SCHEDULE_DECODE_ROWS, at),
+                     most = attn_op2(a, AU_OP_MUL, attn_i32(a, rows_of_group, at),
                                      a->tensors[1].axes[1], at);
         test = attn_op2(a, AU_OP_AND, test, attn_op2(a, AU_OP_LE, rows, most, at), at);
     }
@@ -231,7 +232,9 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
     if (v->queries) {
         const int32_t limit = schedule_family(a)->limit(arena, &problem);
         if (!limit) return true;
-        if (!set_condition(arena, diags, v, limit) || !hooks_join(hooks, diags, a)) return false;
+        if (!set_condition(arena, diags, v, limit, schedule_decode_rows(&problem)) ||
+            !hooks_join(hooks, diags, a))
+            return false;
     }
     if (v->operation == AU_COMBINE && !hooks_join(hooks, diags, a)) return false;
     const char *why;

@@ -60,12 +60,19 @@ bool schedule_lanes_backward_shape(AuArena *arena, const AuProblem *p, AuShape *
     return !*why;
 }
 
+int32_t schedule_decode_rows(const AuProblem *p)
+{
+    return p->caps->has_private ? SCHEDULE_DECODE_ROWS : WARPS_DECODE_ROWS;
+}
+
 static int32_t online_limit(AuArena *arena, const AuProblem *p)
 {
     AuShape shape;
     const char *why;
     AuProblem usual = *p;
     usual.queries = AU_ANY_QUERIES;
+    const int32_t packed = schedule_warps_decode_limit(arena, p);
+    if (packed) return packed;
     if (schedule_warps_forward_shape(arena, &usual, &shape, &why))
         return schedule_warps_limit(arena, p, shape.rows * shape.executors);
     return p->tf32 ? 0 : schedule_lanes_limit(p, p->queries);
@@ -241,7 +248,8 @@ AuSchedule *schedule_make(AuArena *arena, AuDiags *diags, const AuProblem *p,
 /* The queries that rows of text for the schedule are about: for fewer the rule decides. */
 static AuQueries queries_of(const AuScheduleRow *row)
 {
-    return row->build == schedule_lanes_decode ? AU_DECODE_QUERIES : AU_ANY_QUERIES;
+    const bool few = row->build == schedule_lanes_decode || row->build == schedule_warps_decode;
+    return few ? AU_DECODE_QUERIES : AU_ANY_QUERIES;
 }
 
 /* Of a row of text for the schedule; NULL: there is none. *why: it does not do. */

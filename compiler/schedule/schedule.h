@@ -125,6 +125,8 @@ int32_t schedule_lanes_limit(const AuProblem *problem, AuQueries queries);
 /* lanes_decode.c: most queries, 0: it is nothing for the problem; most rows of queries of the heads that share keys. */
 int32_t schedule_decode_limit(const AuProblem *problem);
 enum { SCHEDULE_DECODE_ROWS = 16 };
+/* choose.c: of the kernels that there are for the problem. */
+int32_t schedule_decode_rows(const AuProblem *problem);
 
 /* lanes_backward.c */
 AuShape schedule_lanes_back_shape(const AuProblem *problem);

@@ -18,6 +18,8 @@ bool warps_via_shared(const AuProblem *p);
 const char *warps_refusal_of_problem(AuArena *arena, const AuProblem *p);
 /* Blocks that are on a processor at once. */
 int32_t warps_resident(const AuProblem *p, int32_t shared, int32_t warps);
+/* Those of a shape of forward. */
+int32_t warps_decode_resident(const AuProblem *p, const AuShape *shape);
 /* By how much longer a tile takes with so few warps on a processor, which hide less. */
 double warps_enough(const AuProblem *p, int32_t warps);
 Lanes warps_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out);
@@ -54,11 +56,20 @@ const char *warps_stage(const Lanes *x, bool filled);
 /* Waits for copies, where they are asynchronous. */
 void warps_wait(Lanes *x, const char *tokens);
 
+/* ---- warps_forward.c: the loop over the list `keys` of tiles, from the first copy on */
+void warps_forward_loop(Lanes *x);
+
+/* ---- warps_decode.c: most queries of a head that its kernels are for; 0: it is nothing for the problem */
+int32_t schedule_warps_decode_limit(AuArena *arena, const AuProblem *p);
+enum { WARPS_DECODE_ROWS = 64 }; /* of the heads that share keys, together */
+
 /* ---- warps_forward_tiles.c */
 void warps_forward_memories(Lanes *x);
 /* The warp's rows of a tile with queries. */
 AuTileHandle warps_own_rows(Lanes *x, AuTileHandle tile, int32_t width, const char *axes);
 void warps_forward_issue_rows(Lanes *x); /* queries, once; */
+/* Instead, rows of all heads that share keys, whose numbers are the tiles h and i. */
+void warps_forward_issue_packed_rows(Lanes *x);
 void warps_forward_load_rows(Lanes *x); /* waits, and where they are held in registers loads them */
 void warps_forward_issue_keys(Lanes *x, const char *n, const char *stage);
 void warps_forward_issue_values(Lanes *x, const char *n, const char *stage);
@@ -72,6 +83,8 @@ AuTileHandle warps_forward_key(Lanes *x, uint32_t term);
 /* warps_join.c: warps that share their rows join what each has of its keys; then outputs and finals go to memory. */
 void warps_join_memories(Lanes *x);
 int32_t warps_join_bytes(const AuProblem *p, const AuShape *s); /* of shared memory */
+/* `part`, the warp's part of the channels, and the states of all rows: joined, but not finished. */
+void warps_join_warps(Lanes *x);
 void warps_join_results(Lanes *x);
 
 #endif

@@ -80,7 +80,7 @@ static void step_of_two_stages(Lanes *x)
     tile_set(x->t, "at", "1 - at");
 }
 
-static void loop(Lanes *x)
+void warps_forward_loop(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const bool ahead = warps_are_async(x), two = x->shape->stages > 1;
@@ -124,7 +124,7 @@ static void forward_kernel(Lanes *x)
     fragments(x);
     warps_forward_issue_rows(x);
     lanes_begin_states(x);
-    loop(x);
+    warps_forward_loop(x);
     if (x->p->unfinished)
         lanes_store_part(x);
     else if (x->shape->keys_apart)

@@ -49,15 +49,21 @@ static void join_parts(Lanes *x)
     }
 }
 
-void warps_join_results(Lanes *x)
+void warps_join_warps(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const int32_t share = x->p->e / x->shape->executors;
     tile_store(t, "acc -> PARTS[self * %d +: %d, :] as [q, e]", x->rows, x->rows);
     for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
         tile_store(t, "state%u -> %s", n, state_rows(x, n, "self"));
     tile_sync(t, "all");
     join_parts(x);
+}
+
+void warps_join_results(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const int32_t share = x->p->e / x->shape->executors;
+    warps_join_warps(x);
     lanes_end(x, "part");
     tile_store(t, "%s(out) -> o[b, h, %s +: %d, self * %d +: %d] clip", x->operand,
                lanes_first_row(x), x->rows, share, share);

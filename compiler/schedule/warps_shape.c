@@ -127,6 +127,11 @@ int32_t warps_resident(const AuProblem *p, int32_t shared, int32_t warps)
     return least(by_shared, least(by_registers, caps->warps) / warps);
 }
 
+int32_t warps_decode_resident(const AuProblem *p, const AuShape *s)
+{
+    return most(warps_resident(p, needs_of(p, warps_atom(p), s).shared, s->executors), 1);
+}
+
 double warps_enough(const AuProblem *p, int32_t warps)
 {
     const int32_t enough = SCHEDULER_WARPS * p->caps->schedulers;

@@ -121,6 +121,27 @@ static const ExecCase decode_cases[] = {
     {PAIR_BIAS, "B=1 H=2 S=16 D=16 E=32", NULL, "decode far_all flat"},
     {EMPTY, "B=1 H=1 S=16 T=30 D=32 E=32", NULL, "decode"},
 };
+/* Few rows of all heads that share keys, packed: groups of 1 to 7 heads, rows in several blocks, ranges without a key, one key, tiles
+ * that end with the keys or not, row mods, values that are channels of the keys, functions of all kinds whose parts can be joined. */
+static const ExecCase packed_cases[] = {
+    {"mha.attn", "B=1 H=4 Hk=2 S=3 T=700 D=64 E=32", NULL, "decode"},
+    {"mha.attn", "B=2 H=3 Hk=1 S=7 T=1037 D=16 E=32", NULL, "decode nan odd"},
+    {"mha.attn", "B=1 H=5 Hk=1 S=1 T=1 D=32 E=32", NULL, "decode dfinals"},
+    {"mha.attn", "B=1 H=7 Hk=1 S=9 T=0 D=16 E=32", NULL, "decode"},
+    {"mha.attn", "B=3 H=12 Hk=2 S=2 T=257 D=16 E=64", NULL, "decode poison"},
+    {"mha.attn", "B=1 H=2 Hk=2 S=5 T=3 D=64 E=64", NULL, "decode unseen dfinals"},
+    {"gemma_local.attn", "B=1 H=6 Hk=2 S=8 T=900 D=16 E=32", "window=20", "decode nan"},
+    {"gated_qknorm.attn", "B=1 H=2 Hk=1 S=3 T=350 D=32", NULL, "decode odd"},
+    {"dropout.attn", "B=1 H=2 Hk=1 S=4 T=530 D=16 E=32", "rate=0.25 seed=987654321", "decode"},
+    {"../../../attn_scripts/alibi.attn", "B=1 H=3 S=4 T=300 D=32 E=32", NULL, "decode"},
+    {"../../../attn_scripts/attention_sink.attn", "B=2 H=6 Hk=2 S=2 T=190 D=32 E=32", NULL, "decode"},
+    {KEYS_AS_VALUES, "B=1 H=4 Hk=1 S=2 T=270 D=64", NULL, "decode"},
+    {"relu.attn", "B=1 H=1 S=10 T=470 D=16 E=32", NULL, "decode"},
+    {PAIR_BIAS, "B=1 H=2 S=16 D=16 E=32", NULL, "decode far_all flat"},
+    {"retention_decay.attn", "B=1 H=2 S=16 T=16 D=16 E=32", NULL, "decode dfinals"},
+    {"mha.attn", "B=1 H=8 Hk=1 S=5 T=300 D=128 E=128", NULL, "decode"},
+};
+static const char *const packed_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_80", "passed-ir:sm_80", "kernel-ir:sm_90"};
 /* Attentions of some of the keys, joined: one part, two, parts without a key, no part; rows without a pair. */
 #define PARTS "../../exec/scripts/parts.attn"
 #define PARTS_GATE "../../exec/scripts/parts_gate.attn"
@@ -249,6 +270,14 @@ static const char *of_decode(const void *of, unsigned n, unsigned turn)
     return dtypes[(n + r->number) % 3];
 }
 
+static const char *of_packed(const void *of, unsigned n, unsigned turn)
+{
+    const Rung *r = of;
+    if (turn || (r->quick && n % 4 != r->number) || !wants(r->only, r->name, &packed_cases[n]))
+        return NULL;
+    return dtypes[1 + (n + r->number) % 2];
+}
+
 static const char *of_parts(const void *of, unsigned n, unsigned turn)
 {
     const Rung *r = of;
@@ -283,6 +312,7 @@ static const struct {
     {groups, COUNT(groups), COUNT(groups), cases, COUNT(cases) - 1, of_group},
     {groups, 1, 1, wide_cases, COUNT(wide_cases), of_wide},
     {processors, COUNT(processors), 1, decode_cases, COUNT(decode_cases), of_decode},
+    {packed_rungs, COUNT(packed_rungs), 4, packed_cases, COUNT(packed_cases), of_packed},
     {part_rungs, COUNT(part_rungs), 3, part_cases, COUNT(part_cases), of_parts},
     {waves, COUNT(waves), 3, wave_cases, COUNT(wave_cases), of_wave},
     {cores, COUNT(cores), COUNT(cores), core_cases, COUNT(core_cases), of_core},
