@@ -13,8 +13,11 @@
 
 bool exec_fail(const Run *r, const char *what, const char *detail)
 {
-    fprintf(stderr, "%s %s [%s] %s on %s: %s: %s\n", r->c->script, r->dtype, r->c->sizes,
-            r->c->how ? r->c->how : "", r->suite->name, what, detail);
+    ExecSuite *s = r->suite;
+    snprintf(s->trouble, sizeof s->trouble, "%s: %s", what, detail);
+    if (!s->is_quiet)
+        fprintf(stderr, "%s %s [%s] %s on %s: %s: %s\n", r->c->script, r->dtype, r->c->sizes,
+                r->c->how ? r->c->how : "", s->name, what, detail);
     return false;
 }
 
@@ -116,6 +119,7 @@ bool exec_run(ExecSuite *suite, const ExecCase *c, const char *dtype)
     Run *r = calloc(1, sizeof *r);
     if (!r) return false;
     suite->result_count = 0;
+    suite->trouble[0] = 0;
     *r = (Run){.suite = suite,
                .c = c,
                .dtype = dtype,
@@ -205,6 +209,10 @@ void exec_be_strict(ExecSuite *suite, uint64_t seed)
     suite->is_strict = true;
     suite->seed = seed;
 }
+
+void exec_be_quiet(ExecSuite *suite) { suite->is_quiet = true; }
+
+const char *exec_trouble(const ExecSuite *suite) { return suite->trouble; }
 
 double exec_error(const ExecSuite *suite, uint32_t n, const char **name)
 {

@@ -49,6 +49,9 @@ bool exec_all(ExecTally *tally, const char *device, const char *scripts, const E
 /* From now on with other numbers, and beside a plain formula whose sums over keys, queries and pairs are exact: the products of
  * libraries, which sum in parts, come near that. */
 void exec_be_strict(ExecSuite *suite, uint64_t seed);
+/* From now on failures are not printed, but told: what stood against the last run, "" nothing. */
+void exec_be_quiet(ExecSuite *suite);
+const char *exec_trouble(const ExecSuite *suite);
 /* The error of a result of the last run over its bound, and the result's name; 0: there is no such number. */
 double exec_error(const ExecSuite *suite, uint32_t n, const char **name);
 

@@ -19,7 +19,8 @@ struct ExecSuite {
     const char *arch; /* the only one that is compiled for; NULL: as by default */
     const char *scripts;
     uint64_t seed;
-    bool is_strict;
+    bool is_strict, is_quiet;
+    char trouble[400]; /* what stood against the last run; "" nothing */
     struct {
         char name[32];
         double error;        /* over its bound */

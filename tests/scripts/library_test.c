@@ -1,6 +1,7 @@
 /* library_test.c - every script of attn_scripts/ on one device against the oracle, in a shape of its kind and in a hard one.
  *
  *     library_test DEVICE SCRIPTS [turns|quarter|some|few|NAME]
+ *     library_test DEVICE SCRIPTS cells [NAME...]      a line of JSON for each script, operand type and pass (tools/conformance)
  *
  * turns: each case in one operand type, by turns; quarter: every fourth of those; some: every seventh; few: every twentieth; NAME: only scripts so called */
 #include "exec.h"
@@ -105,9 +106,81 @@ static const char *of_case(const void *of, unsigned n, unsigned turn)
     return w->only && !strstr(cases[n].script, w->only) ? NULL : dtypes[turn];
 }
 
+/* ---- cells */
+
+/* The case's words without `forward`, and with it where that is all that is asked for. */
+static void words_of(const ExecCase *c, bool forward, char how[64])
+{
+    const char *words = c->how ? c->how : "";
+    const size_t length = strlen("forward ");
+    if (strncmp(words, "forward ", length) == 0) words += length;
+    snprintf(how, 64, "%s%s", words, forward ? " forward" : "");
+}
+
+/* Refused, where the compiler says so with a code; what else went wrong is a failure. */
+static void print_cell(const ExecSuite *suite, const char *script, const char *dtype, bool forward,
+                       bool passed)
+{
+    const char *name, *code = strstr(exec_trouble(suite), "error E");
+    double worst = 0;
+    for (uint32_t n = 0;; n++) {
+        const double error = exec_error(suite, n, &name);
+        if (!name) break;
+        const bool counts = forward || name[0] == 'd'; /* of both passes gradients */
+        if (counts && error > worst) worst = error;
+    }
+    printf("{\"script\": \"%.*s\", \"dtype\": \"%s\", \"pass\": \"%s\", ",
+           (int)strcspn(script, "."), script, dtype, forward ? "forward" : "backward");
+    if (passed)
+        printf("\"status\": \"passed\", \"error\": %.2f}\n", worst);
+    else if (code)
+        printf("\"status\": \"refused\", \"code\": \"%.5s\"}\n", code + strlen("error "));
+    else {
+        printf("\"status\": \"failed\", \"why\": \"");
+        for (const char *at = exec_trouble(suite); *at; at++)
+            putchar(*at < ' ' || *at == '"' || *at == '\\' ? ' ' : *at);
+        printf("\"}\n");
+    }
+    fflush(stdout);
+}
+
+static bool is_wanted(const char *script, int names, char **name)
+{
+    for (int n = 0; n < names; n++)
+        if (strncmp(script, name[n], strlen(name[n])) == 0 && script[strlen(name[n])] == '.')
+            return true;
+    return names == 0;
+}
+
+/* The first case of each script. */
+static int cells(const char *device, const char *folder, int names, char **name)
+{
+    static const char *const dtypes[] = {"f32", "f16", "bf16"};
+    ExecSuite *suite = exec_open(device, folder);
+    if (!suite) return 77;
+    exec_be_quiet(suite);
+    for (unsigned n = 0; n < sizeof cases / sizeof *cases; n++) {
+        if (n && strcmp(cases[n].script, cases[n - 1].script) == 0) continue;
+        if (!is_wanted(cases[n].script, names, name)) continue;
+        for (unsigned run = 0; run < 6; run++) {
+            const bool forward = run < 3;
+            char how[64];
+            words_of(&cases[n], forward, how);
+            ExecCase c = cases[n];
+            c.how = how;
+            const bool passed = exec_run(suite, &c, dtypes[run % 3]);
+            print_cell(suite, c.script, dtypes[run % 3], forward, passed);
+        }
+    }
+    exec_close(suite);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 3) return 2;
+    if (argc > 3 && strcmp(argv[3], "cells") == 0)
+        return cells(argv[1], argv[2], argc - 4, argv + 4);
     const char *what = argc > 3 ? argv[3] : "";
     Which w = {.step = strcmp(what, "quarter") == 0 ? 4
                        : strcmp(what, "some") == 0  ? 7
