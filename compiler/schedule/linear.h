@@ -23,6 +23,7 @@ typedef struct Linear {
     bool
         rows_along; /* rows of slots lie with channels along the lanes where these are whole vectors; else a token a lane */
     bool in_strips; /* backward: a block goes over strips of columns one after another */
+    const char *segments; /* of a sequence: their number, as text; NULL: no kernel knows of them */
     const LinearPart *of_warps; /* NULL: an executor has all of a chunk */
 } Linear;
 

@@ -91,7 +91,9 @@ void lin_head(Linear *l)
              own_size(l, l->is_step ? OF_SLOTS : OF_SEQUENCES));
     state_arguments(l);
     tile_grid(x->t, "vb: cdiv(%d, %d), h: %s, %s", x->p->e, l->columns, l->heads,
-              l->is_step ? tile_text(x->t, "b: %s", batch) : tile_text(x->t, "n: %s", states(l)));
+              l->is_step    ? tile_text(x->t, "b: %s", batch)
+              : l->segments ? tile_text(x->t, "ns: %s * %s", states(l), l->segments)
+                            : tile_text(x->t, "n: %s", states(l)));
 }
 
 /* All tokens, and which state is theirs; outside of the pool it reads as 0 and is not written. */

@@ -16,6 +16,8 @@ static bool has_strength(const LinearWarps *w)
     return lin_has(&w->l, AU_SLOT_WRITE) && !is_fed_back(w);
 }
 
+bool lw_has_output(const LinearWarps *w) { return !w->keeps_states && !w->makes_ends; }
+
 /* By a number a token at most. */
 static bool decays(const LinearWarps *w)
 {
@@ -62,7 +64,7 @@ const char *lw_state_column(LinearWarps *w)
 }
 
 /* Is the state an operand, but of what is kept of it? */
-static bool shares_state(const LinearWarps *w) { return !w->keeps_states || is_fed_back(w); }
+static bool shares_state(const LinearWarps *w) { return lw_has_output(w) || is_fed_back(w); }
 
 static void memories(LinearWarps *w)
 {
@@ -143,8 +145,13 @@ static void fragments(LinearWarps *w)
 
 static void load_states(LinearWarps *w)
 {
+    if (w->makes_ends) {
+        lw_begin_end(w);
+        return;
+    }
     lw_begin_state(w);
     tile_load(w->l.x.t, "state", "%s pad 0", state_view(w, "state_in"));
+    if (w->l.segments) lw_load_end(w);
     if (w->l.has_norm) tile_load(w->l.x.t, "sum_state", "%s pad 0", sum_view(w, "sum_in"));
     lw_end_state(w);
 }
@@ -313,6 +320,7 @@ static void write_state(LinearWarps *w)
     }
     if (*kept || *strength) tile_set(t, "key", "%s(f32(key)%s%s)", l->x.operand, kept, strength);
     if (*whole) tile_set(t, "state", "state%s", whole);
+    if (w->makes_ends) lw_pass_chunk(w);
     if (l->has_norm) tile_set(t, "sum_state", "sum_state%s + reduce_sum(f32(key), kv)", of_sums);
     add_written(w, "state", "key", tile_text(t, "%s +: %d", lw_state_column(w), w->columns));
 }
@@ -355,7 +363,7 @@ static void chunk(LinearWarps *w)
         lw_key_solve(w);
         tile_sync(t, "all");
     }
-    if (!w->keeps_states) output(w);
+    if (lw_has_output(w)) output(w);
     lw_begin_state(w);
     write_state(w);
     lw_end_state(w);
@@ -367,30 +375,51 @@ static void chunk(LinearWarps *w)
 static void store_states(LinearWarps *w)
 {
     AuTileBuild *t = w->l.x.t;
+    if (w->makes_ends) {
+        lw_store_end(w);
+        return;
+    }
+    if (w->l.segments) tile_if(t, "segment == last_segment");
     tile_store(t, "state -> %s clip", state_view(w, "state_out"));
+    if (w->l.segments) tile_end(t);
     if (!w->l.has_norm) return;
     tile_if(t, "vb == 0 && %s == 0", lw_state_column(w));
     tile_store(t, "sum_state -> %s clip", sum_view(w, "sum_out"));
     tile_end(t);
 }
 
+static void chunks(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    if (!l->segments) {
+        lin_chunks(l);
+        return;
+    }
+    tile_for_range(l->x.t, "chunk", "first_chunk", "end_chunk");
+    tile_set(l->x.t, "first", "start + chunk * %d", l->chunk);
+}
+
 void lw_forward_kernel(LinearWarps *w)
 {
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
-    w->keeps_states ? lw_states_head(w) : lin_head(l);
+    w->keeps_states ? lw_states_head(w) : w->makes_ends ? lw_ends_head(w) : lin_head(l);
+    if (l->segments && !w->makes_ends) lw_ends_argument(w, TILE_IN);
     lw_numbers_argument(w, TILE_IN);
     if (is_fed_back(w) && !lw_inverts(w)) lw_inverses_argument(w, TILE_IN);
     memories(w);
     tile_role(t, "core", l->x.shape->executors, TILE_ON_WARP, 0);
+    if (l->segments) lw_begin_segment(w);
     lin_find_sequence(l);
+    if (l->segments) lw_find_segment(w);
     tile_set(t, "i", "%s + iota(q:%d)", lw_row(w), LINEAR_ROWS);
     tile_set(t, "j", "iota(kv:%d)", l->chunk);
     fragments(w);
     load_states(w);
     if (l->x.shape->stages > 1) tile_set(t, "at", "0");
-    if (warps_are_async(&l->x)) lw_issue(w, "0", warps_stage(&l->x, false));
-    lin_chunks(l);
+    if (warps_are_async(&l->x))
+        lw_issue(w, l->segments ? "first_chunk" : "0", warps_stage(&l->x, false));
+    chunks(w);
     chunk(w);
     tile_end(t);
     lw_wait(w);
@@ -445,6 +474,8 @@ AuSchedule *schedule_linear_warps(AuArena *arena, AuDiags *diags, const AuProble
     lw_layouts(&w);
     lw_numbers_kernel(&w);
     if (is_fed_back(&w) && !lw_inverts(&w)) lw_inverse_kernel(arena, t, p, out);
+    if (lw_takes_segments(&w)) w.l.segments = lw_segments(&w);
+    lw_segment_kernels(&w);
     lw_forward_kernel(&w);
     return lanes_built(&w.l.x, diags);
 }

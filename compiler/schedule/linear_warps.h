@@ -21,6 +21,7 @@ typedef struct LinearWarps {
     bool keeps_states; /* makes states before each chunk, in the workspace, and nothing else */
     bool
         rounds_written; /* feedback: U is one number, as values are, where nothing goes on from it */
+    bool makes_ends;    /* of segments, in the workspace, and no output */
     bool makes_inverse;   /* feedback: that of each chunk, in the workspace, and nothing else */
     int32_t kept_columns; /* of states there, padded */
 } LinearWarps;
@@ -31,7 +32,8 @@ enum { LINEAR_ROWS = 16, LINEAR_HALVES_MET = 3 };
 void linear_warps_complete(const AuProblem *p, AuShape *shape);
 int32_t linear_warps_row_groups(const AuShape *s);
 int32_t linear_warps_state_groups(const AuProblem *p, const AuShape *s);
-int32_t linear_warps_solved(const AuShape *s);     /* feedback: columns that a warp solves for */
+int32_t linear_warps_solved(const AuShape *s); /* feedback: columns that a warp solves for */
+int32_t linear_warps_blocks(const AuProblem *p, const AuShape *s); /* of a processor, by rule */
 int32_t linear_warps_channels(const AuProblem *p); /* padded to the depth of a product */
 int32_t linear_warps_padded(int32_t width);        /* likewise */
 /* Why matrix units of warps do not take the recurrence; NULL: they do. */
@@ -60,6 +62,7 @@ void lw_begin_sharers(LinearWarps *w);
 const char *lw_pair_rows(LinearWarps *w);
 void lw_vector_key_pairs(LinearWarps *w);
 
+bool lw_has_output(const LinearWarps *w);
 const char *lw_row(LinearWarps *w); /* the first of the executor's rows */
 const char *lw_begins(LinearWarps *w, const char *part, int32_t parts, int32_t size);
 /* Of its part of the state; what stands between is for warps that have one. */
@@ -123,6 +126,21 @@ void lw_gates_of_rows(LinearBack *b, const char *dx, bool of_keys,
                       bool of_start);  /* what `dx` reaches a border of the chunk by */
 void lw_gates_of_state(LinearBack *b); /* what passes the chunk, before the state's gradient does */
 void lw_gates_back(LinearBack *b);     /* behind a barrier */
+
+/* linear_warps_segments.c: where heads are few, segments of a sequence at once. */
+bool lw_takes_segments(const LinearWarps *w);
+const char *lw_segments(LinearWarps *w); /* how many, as text */
+void lw_segment_kernels(LinearWarps *w); /* before the forward: the state before each segment */
+void lw_ends_head(LinearWarps *w);
+void lw_ends_argument(LinearWarps *w, AuTileMode mode);
+/* Before and behind lin_find_sequence: what of it is the block's, `first_chunk` to `end_chunk`. */
+void lw_begin_segment(LinearWarps *w);
+void lw_find_segment(LinearWarps *w);
+void lw_load_end(LinearWarps *w);  /* forward: the state before a segment that is not the first */
+void lw_begin_end(LinearWarps *w); /* the kernel of ends, in order */
+void lw_pass_chunk(LinearWarps *w);
+void lw_store_end(LinearWarps *w);
+const char *lw_values_of_end(LinearWarps *w, const char *values);
 
 /* linear_warps_rows.c: tiles of q, k and v in the block's memory, of the operands' type, slots applied, and what is a number a token. */
 void lw_memories(LinearWarps *w);

@@ -149,7 +149,8 @@ static void right_side(LinearWarps *w)
         tile_load(t, "of_token", "W[:] as [q]");
         strength = " * of_token";
     }
-    tile_set(t, "right", "f32(written)%s - right", strength);
+    tile_set(t, "right", "%s - right",
+             lw_values_of_end(w, tile_text(t, "f32(written)%s", strength)));
 }
 
 void lw_key_solve(LinearWarps *w)

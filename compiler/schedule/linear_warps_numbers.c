@@ -3,7 +3,7 @@
  * chunks at once, in the workspace, a warp each; who goes over chunks in order loads those of the next one a chunk ahead. */
 #include "linear_warps.h"
 
-enum { PARTS = 16 }; /* blocks of a sequence and head: each goes over one chunk in so many */
+enum { PARTS = 32 }; /* blocks of a sequence and head: each goes over one chunk in so many */
 
 typedef struct Number {
     AuSlot slot;

@@ -35,7 +35,7 @@ static int32_t width_of(const LinearWarps *w, const Tile *tile)
 static bool is_there(const LinearWarps *w, const Tile *tile)
 {
     return tile->slot == AU_SLOT_K ||
-           (!w->makes_inverse && (tile->slot != AU_SLOT_Q || !w->keeps_states));
+           (!w->makes_inverse && (tile->slot != AU_SLOT_Q || lw_has_output(w)));
 }
 
 /* Is M brought with the rows? */

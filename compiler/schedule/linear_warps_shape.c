@@ -231,6 +231,11 @@ static double cycles_of_levels(const AuProblem *p, const AuShape *s)
     return 2 * made + products / rates->matrix;
 }
 
+int32_t linear_warps_blocks(const AuProblem *p, const AuShape *s)
+{
+    return largest(smallest(warps_resident(p, shared_of(p, s), s->executors), BLOCKS), 1);
+}
+
 static double cycles_of_token(const AuProblem *p, const AuShape *s)
 {
     const AuTileCaps *rates = tile_rates(p->caps);

@@ -192,6 +192,24 @@ static void make_level(LinearWarps *w, const char *rows, const char *reads, int3
     tile_store(t, "%s(f32(row_k) * kept_row) -> N[%d, %s, :]", l->x.operand, level, rows);
 }
 
+/* What the state takes of the keys. */
+static void keep_keys(LinearWarps *w, const char *rows)
+{
+    tile_store(w->l.x.t, "%s(f32(row_k) * exp2(row_total - row_sum)) -> K[%s%s, :]", w->l.x.operand,
+               warps_stage(&w->l.x, false), rows);
+}
+
+/* Where there is no output. */
+static void make_keys(LinearWarps *w, const char *rows)
+{
+    AuTileBuild *t = w->l.x.t;
+    tile_load(t, "row_k", "K[%s%s, :]", warps_stage(&w->l.x, false), rows);
+    tile_load(t, "row_sum", "G[%s, :]", rows);
+    tile_load(t, "row_total", "G[%d, :]", w->l.chunk - 1);
+    keep_keys(w, rows);
+    tile_end(t);
+}
+
 /* Of the executor's rows of the chunk. */
 void lw_vector_make(LinearWarps *w)
 {
@@ -203,6 +221,10 @@ void lw_vector_make(LinearWarps *w)
                *mine = tile_text(t, "self * %d + part_M * %d +: %d", w->share, rows, rows),
                *reads = before ? "row_before" : "row_sum";
     tile_for_range(t, "part_M", "0", tile_text(t, "%d", w->share / rows));
+    if (!lw_has_output(w)) {
+        make_keys(w, mine);
+        return;
+    }
     tile_set(t, "place", "self * %d + part_M * %d + iota(kv:%d)", w->share, rows, rows);
     tile_load(t, "row_q", "Q[%s%s, :] as [kv, d]", stage, mine);
     tile_load(t, "row_k", "K[%s%s, :]", stage, mine);
@@ -219,8 +241,7 @@ void lw_vector_make(LinearWarps *w)
                mine);
     if (is_fed_back(w))
         tile_store(t, "%s(f32(row_k) * exp2(row_sum)) -> Ks[%s, :]", l->x.operand, mine);
-    tile_store(t, "%s(f32(row_k) * exp2(row_total - row_sum)) -> K[%s%s, :]", l->x.operand, stage,
-               mine);
+    keep_keys(w, mine);
     tile_end(t);
 }
 

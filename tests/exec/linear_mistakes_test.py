@@ -33,6 +33,13 @@ MISTAKES = [
     ("pairs of another level count, too", "linear_warps_vector.c", "iota(q:16) / %d == iota(kv:16) / %d + 1", "iota(q:16) / %d != iota(kv:16) / %d + 2"),
     ("a token's pair with itself is left out", "linear_warps_vector.c", 'if (own) tile_set(t, "pairs", "%s", same);', "if (own && !same) return;"),
     ("channels of the state do not decay", "linear_warps.c", 'whole = of_sums = " * exp2(whole)";', 'whole = of_sums = "";'),
+    ("segments begin without what was before them", "linear_warps_segments.c", "segment > 0 && segment <= last_segment", "segment < 0"),
+    ("what a segment keeps has not decayed", "linear_warps_segments.c", '" * exp2(span)" : " * exp(span)"', '"" : ""'),
+    ("constant decays of a segment are a chunk's", "linear_warps_segments.c", "f32(per_segment * %d) * rate", "f32(per_segment * 0 + %d) * rate"),
+    ("with feedback a segment keeps all of the state", "linear_warps_segments.c", '"where(strip < %d, %s, 0.0)"', '"where(strip < %d + 100, %s, 0.0)"'),
+    ("a segment's matrix is that of another", "linear_warps_segments.c", "(strip - %d) * %d + %s + iota", "(strip - %d) * %d + %s + 1 + iota"),
+    ("packed sequences share their segments", "linear_warps_segments.c", "(per_segment * %d) + n - b", "(per_segment * %d) + n - n"),
+    ("the last segment is not the one whose state goes out", "linear_warps.c", '"segment == last_segment"', '"segment == 0"'),
     ("what lies behind the sequence decays it", "linear_warps_vector.c", '"where(first + iota(kv:%d) < end%s, log_decay', '"where(first + iota(kv:%d) < end + 64%s, log_decay'),
 ]
 

@@ -98,6 +98,19 @@ static const ExecCase wide[] = {
     {"erase_channels.attn", "B=1 H=2 Hk=1 T=70 K=32 V=48", NULL, "states nan odd forward"},
     {"erase_channels.attn", "B=1 H=1 Hk=1 T=99 K=128 V=64 packed=3", NULL, "states forward"},
     {EXAMPLES "gated_delta_net.attn", "B=1 H=1 Hk=1 T=1100 K=16 V=16", NULL, "states forward"},
+    /* in segments */
+    {EXAMPLES "simple_gla.attn", "B=2 H=1 T=1601 K=16 V=24", NULL, "states nan odd forward"},
+    {EXAMPLES "simple_gla.attn", "B=1 H=2 T=2100 K=24 V=16 packed=4", NULL, "states nan forward"},
+    {EXAMPLES "retention_linear.attn", "B=1 H=2 T=1601 K=32 V=40", NULL, "states forward"},
+    {"plain.attn", "B=1 H=1 T=2050 K=20 V=7", NULL, "states nan forward"},
+    {"before.attn", "B=1 H=1 T=1601 K=16 V=16", NULL, "states forward"},
+    {"strengths.attn", "B=1 H=4 Hk=2 T=1600 K=16 V=24", NULL, "forward"},
+    {EXAMPLES "gla.attn", "B=1 H=1 T=1601 K=16 V=24", NULL, "states nan forward"},
+    {EXAMPLES "gla.attn", "B=1 H=2 T=1900 K=24 V=16 packed=3", NULL, "states nan forward"},
+    {"bonus.attn", "B=1 H=1 T=1601 K=16 V=16", NULL, "states forward"},
+    {"near_keys.attn", "B=1 H=2 T=1601 K=48 V=24", NULL, "states nan odd forward"},
+    {"delta.attn", "B=1 H=2 Hk=1 T=1500 K=24 V=40 packed=4", NULL, "states nan forward"},
+    {"alike.attn", "B=1 H=1 T=1100 K=32 V=32", NULL, "states forward"},
 };
 /* With gradients, by warps too: chunks of all lengths and their borders, shared heads, strengths, padded widths, packed sequences. */
 static const ExecCase backward[] = {
@@ -138,6 +151,9 @@ static const ExecCase small[] = {
     {"alike.attn", "B=1 H=2 T=150 K=32 V=32", NULL, "states forward"},
     {"near_keys.attn", "B=1 H=1 T=1100 K=16 V=16", NULL, "states forward"},
     {EXAMPLES "gla.attn", "B=1 H=1 T=99 K=16 V=16", NULL, "states forward"},
+    {EXAMPLES "simple_gla.attn", "B=1 H=1 T=2100 K=16 V=16 packed=3", NULL, "states forward"},
+    {EXAMPLES "retention_linear.attn", "B=1 H=1 T=1601 K=16 V=16", NULL, "states forward"},
+    {EXAMPLES "gla.attn", "B=1 H=1 T=1601 K=16 V=16", NULL, "states forward"},
 };
 /* On processors: states of all columns, more numbers than a schedule chooses to have. */
 static const ExecCase whole[] = {
