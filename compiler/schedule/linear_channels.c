@@ -74,15 +74,15 @@ static void pairs(Linear *l)
     lin_channels_up(l);
     tile_load(t, "reader", "Q[token, :]");
     if (lin_has(l, AU_SLOT_BONUS)) { /* the token itself, of which the state knows nothing yet */
-        tile_load(t, "row", "K[token, :]");
+        tile_load(t, "line", "K[token, :]");
         tile_load(t, "bonus", "Bonus[token, :]");
-        tile_set(t, "weight", "reduce_sum(reader * bonus * row, d)");
+        tile_set(t, "weight", "reduce_sum(reader * bonus * line, d)");
         tile_store(t, "weight -> A[token, token]");
     }
     tile_for_range(t, "further", "0", tile_text(t, "token + %d", 1 - before));
     tile_set(t, "writer", "token - %d - further", before);
-    tile_load(t, "row", "K[writer, :]");
-    tile_set(t, "weight", "reduce_sum(reader * row, d)");
+    tile_load(t, "line", "K[writer, :]");
+    tile_set(t, "weight", "reduce_sum(reader * line, d)");
     tile_store(t, "weight -> A[token, writer]");
     tile_load(t, "factor", "Factors[writer, :]");
     tile_set(t, "reader", "reader * factor");

@@ -7,7 +7,7 @@
 
 /* Factors, decays; Left, keys times what decays leave of them at the chunk's end; Whole, what the chunk leaves of a state. */
 void lin_channels_memory(Linear *l);
-void lin_channels_declare(Linear *l); /* rows of channels: `row`, `factor`, `until` */
+void lin_channels_declare(Linear *l); /* rows of channels: `line`, `factor`, `until` */
 /* Loops over `token` from the first, over `place` from the last. */
 void lin_channels_up(Linear *l);
 void lin_channels_down(Linear *l);

@@ -165,15 +165,15 @@ static void states_back(Linear *l)
 static void pair(Linear *l)
 {
     AuTileBuild *t = l->x.t;
-    tile_load(t, "row", "K[writer, :]");
-    tile_set(t, "row", "row * kept");
-    tile_set(t, "weight", "reduce_sum(reader * row, d)");
+    tile_load(t, "line", "K[writer, :]");
+    tile_set(t, "line", "line * kept");
+    tile_set(t, "weight", "reduce_sum(reader * line, d)");
     tile_store(t, "weight -> A[token, writer]");
     tile_load(t, "dweight", "Da[token, writer]");
-    tile_set(t, "dreader", "dreader + dweight * row");
-    tile_store(t, "dweight * reader * row -> Parted[writer, :]");
-    tile_load(t, "row", "Dk[writer, :]");
-    tile_store(t, "row + dweight * reader * kept -> Dk[writer, :]");
+    tile_set(t, "dreader", "dreader + dweight * line");
+    tile_store(t, "dweight * reader * line -> Parted[writer, :]");
+    tile_load(t, "line", "Dk[writer, :]");
+    tile_store(t, "line + dweight * reader * kept -> Dk[writer, :]");
     tile_load(t, "factor", "Factors[writer, :]");
     tile_set(t, "kept", "kept * factor");
 }
@@ -184,10 +184,10 @@ static void parted(Linear *l)
     AuTileBuild *t = l->x.t;
     tile_set(t, "run", "fill(run, 0.0)");
     tile_for_range(t, "earlier", "0", tile_text(t, "token - %d", l->n->before));
-    tile_load(t, "row", "Parted[earlier, :]");
-    tile_set(t, "run", "run + row");
-    tile_load(t, "row", "Dgates[earlier + 1, :]");
-    tile_store(t, "row + run -> Dgates[earlier + 1, :]");
+    tile_load(t, "line", "Parted[earlier, :]");
+    tile_set(t, "run", "run + line");
+    tile_load(t, "line", "Dgates[earlier + 1, :]");
+    tile_store(t, "line + run -> Dgates[earlier + 1, :]");
     tile_end(t);
 }
 
@@ -247,16 +247,16 @@ static void readers_back(Linear *l)
     AuTileBuild *t = l->x.t;
     tile_set(t, "run", "fill(run, 0.0)");
     lin_channels_down(l);
-    tile_load(t, "row", "Begun[place, :]");
+    tile_load(t, "line", "Begun[place, :]");
     tile_load(t, "kept", "Since[place, :]");
-    tile_set(t, "row", "row * kept");
+    tile_set(t, "line", "line * kept");
     tile_load(t, "dreader", "Dq[place, :]");
     tile_load(t, "reader", "Q[place, :]");
-    tile_store(t, "dreader + row -> Q[place, :]");
+    tile_store(t, "dreader + line -> Q[place, :]");
     tile_load(t, "factor", "Dgates[place, :]");
-    if (!l->n->before) tile_set(t, "run", "run + row * reader");
+    if (!l->n->before) tile_set(t, "run", "run + line * reader");
     tile_store(t, "factor + run -> Dgates[place, :]");
-    if (l->n->before) tile_set(t, "run", "run + row * reader");
+    if (l->n->before) tile_set(t, "run", "run + line * reader");
     tile_end(t);
 }
 
@@ -266,16 +266,16 @@ static void writers_back(Linear *l)
     AuTileBuild *t = l->x.t;
     tile_load(t, "run", "Passed");
     lin_channels_up(l);
-    tile_load(t, "row", "Ended[token, :]");
+    tile_load(t, "line", "Ended[token, :]");
     tile_load(t, "kept", "Until[token, :]");
     if (is_weighed(l)) tile_load(t, "weight", "W[token]");
-    tile_set(t, "row", "row * kept%s", is_weighed(l) ? " * weight" : "");
+    tile_set(t, "line", "line * kept%s", is_weighed(l) ? " * weight" : "");
     tile_load(t, "dreader", "Dk[token, :]");
     tile_load(t, "reader", "K[token, :]");
-    tile_store(t, "dreader + row -> K[token, :]");
+    tile_store(t, "dreader + line -> K[token, :]");
     tile_load(t, "factor", "Dgates[token, :]");
     tile_store(t, "factor + run -> G[token, :]");
-    tile_set(t, "run", "run + row * reader");
+    tile_set(t, "run", "run + line * reader");
     tile_end(t);
 }
 

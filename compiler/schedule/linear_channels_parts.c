@@ -12,7 +12,7 @@ void lin_channels_memory(Linear *l)
 
 void lin_channels_declare(Linear *l)
 {
-    static const char *const rows[] = {"row", "factor", "until"};
+    static const char *const rows[] = {"line", "factor", "until"};
     for (uint32_t n = 0; n < sizeof rows / sizeof *rows; n++)
         tile_frag(l->x.t, rows[n], "f32[d:%d] @ along_lanes = 0.0", l->x.p->d);
 }
@@ -33,9 +33,9 @@ void lin_channels_until(Linear *l, bool keeps, bool weighs)
     AuTileBuild *t = l->x.t;
     tile_set(t, "until", "fill(until, 1.0)");
     lin_channels_down(l);
-    tile_load(t, "row", "K[place, :]");
+    tile_load(t, "line", "K[place, :]");
     if (weighs) tile_load(t, "weight", "W[place]");
-    tile_store(t, "row * until%s -> Left[place, :]", weighs ? " * weight" : "");
+    tile_store(t, "line * until%s -> Left[place, :]", weighs ? " * weight" : "");
     if (keeps) tile_store(t, "until -> Until[place, :]");
     tile_load(t, "factor", "G[place, :]");
     tile_set(t, "factor", "exp(factor)");

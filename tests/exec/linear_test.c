@@ -73,6 +73,8 @@ static const ExecCase cases[] = {
     {"keys_as_values.attn", "B=2 H=2 T=3 K=40 pool=2", NULL, "step nan forward"},
     {EXAMPLES "gla.attn", "B=1 H=1 T=35 K=32 V=150", NULL, "states nan forward"},
     {EXAMPLES "gla.attn", "B=1 H=2 T=35 K=80 V=20", NULL, "states nan odd"},
+    {"skip_channels.attn", "B=1 H=2 T=37 K=32 V=20", NULL, "states nan odd"},
+    {"skip_channels.attn", "B=1 H=1 T=50 K=16 V=16 packed=3", NULL, "states"},
 };
 /* Of warps: blocks of more of them, slices of columns, chunks that do not begin where they end, two of them and more. */
 static const ExecCase wide[] = {
