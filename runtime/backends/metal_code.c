@@ -28,7 +28,10 @@ static aule_status make_library(Metal *d, MetalProgram *p, AuSink sink)
     rt_free(text);
     MetalId error = NULL,
             options = METAL_GET(m, MetalId, m->objc_getClass("MTLCompileOptions"), new_object);
-    if (!source || !options) return fail_source(d, "the source cannot be handed over", NULL, sink);
+    if (!source || !options) {
+        if (options) METAL_GET(m, void, options, release);
+        return fail_source(d, "the source cannot be handed over", NULL, sink);
+    }
     METAL_CALL(m, void, (MetalId, MetalSel, int8_t), options, set_fast, 0);
     METAL_CALL(m, void, (MetalId, MetalSel, uint64_t), options, set_language,
                (uint64_t)METAL_LANGUAGE_3_0);
@@ -43,9 +46,11 @@ static aule_status make_pipeline(Metal *d, const MetalProgram *p, uint32_t n, Au
 {
     const MetalApi *m = &d->api;
     const aule_launch_v1 *launch = rt_launch(p->variant, n);
-    MetalId error = NULL,
-            function = METAL_CALL(m, MetalId, (MetalId, MetalSel, MetalId), p->library,
-                                  new_function, rt_metal_string(m, launch->entry));
+    MetalId error = NULL, name = rt_metal_string(m, launch->entry);
+    if (!name) /* which newFunctionWithName: does not take */
+        return fail_source(d, "a kernel's name cannot be handed over", NULL, sink);
+    MetalId function =
+        METAL_CALL(m, MetalId, (MetalId, MetalSel, MetalId), p->library, new_function, name);
     if (!function)
         return rt_fail(sink, AULE_ERROR_ARTIFACT, "metal:%u: the code has no kernel %s", d->index,
                        launch->entry);

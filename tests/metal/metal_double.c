@@ -45,6 +45,8 @@ static MetalDouble told;
 static Object device = {.is = "MTLDevice", .count = 1};
 static Object *pool[4096];
 static unsigned pooled, marks[256];
+static MetalText *kept;
+static char *kept_source;
 
 EXPORT MetalDouble *metal_double(void) { return &told; }
 
@@ -73,13 +75,15 @@ static Object *make(const char *is)
 
 static void drop(Object *o)
 {
-    if (!o || o == &device) return;
-    if (o->count <= 0) broken("%s is released once too often", o->is);
-    if (--o->count > 0) return;
+    if (!o) return;
+    if (o->count <= (o == &device)) broken("%s is released once too often", o->is);
+    o->count--;
+    if (o == &device) told.objects--; /* a hold of it */
+    if (o->count > 0) return;
     told.objects--;
     free(o->text);
     free(o->memory);
-    metal_forget(o->compiled);
+    if (o->compiled != kept) metal_forget(o->compiled);
     drop(o->owner);
     drop(o->pipeline);
     free(o);
@@ -88,6 +92,7 @@ static void drop(Object *o)
 static Object *keep(Object *o)
 {
     o->count++;
+    if (o == &device) told.objects++;
     return o;
 }
 
@@ -220,15 +225,21 @@ static int must_be(const Object *o, const char *is, const char *selector)
 
 /* ---- devices */
 
+/* Is this call, one of those that can, told to fail? */
+static int fails(const char *selector)
+{
+    if (++told.calls != told.fail_at) return 0;
+    told.failed = selector;
+    return 1;
+}
+
 EXPORT void *metal_double_devices(void)
 {
     pthread_mutex_lock(&lock);
-    Object *all = make("NSArray");
+    Object *all = fails("MTLCopyAllDevices") ? NULL : make("NSArray");
     pthread_mutex_unlock(&lock);
     return all;
 }
-
-static int fails(void) { return ++told.calls == told.fail_at; }
 
 static void set_error(uint64_t place, const char *text)
 {
@@ -236,6 +247,16 @@ static void set_error(uint64_t place, const char *text)
     Object *error = make("NSError");
     error->text = strdup(text);
     *(Object **)(uintptr_t)place = autorelease(error);
+}
+
+/* A text, compiled; the last one is kept where a test asks for the same again and again. */
+static MetalText *compile(const char *source, char *why, size_t room)
+{
+    if (kept && strcmp(source, kept_source) == 0) return kept;
+    MetalText *compiled = metal_compile(source, why, room);
+    if (!told.keeps || !compiled || kept) return compiled;
+    kept_source = strdup(source);
+    return kept = compiled;
 }
 
 static Object *new_library(Object *source, Object *options, uint64_t error)
@@ -246,7 +267,7 @@ static Object *new_library(Object *source, Object *options, uint64_t error)
         return NULL;
     if (options->fast) broken("a library is compiled with fast math");
     if (options->language < 3 << 16) broken("a library is compiled for a language before 3.0");
-    MetalText *compiled = metal_compile(source->text, why, sizeof why);
+    MetalText *compiled = compile(source->text, why, sizeof why);
     if (!compiled) {
         set_error(error, why);
         return NULL;
@@ -271,18 +292,19 @@ static Object *new_buffer(uint64_t length)
 /* What a double of a device makes; what it cannot make is nil. */
 static Object *make_of_device(const char *selector, uint64_t a, uint64_t b, uint64_t c)
 {
-    if (strcmp(selector, "newCommandQueue") == 0) return fails() ? NULL : make("MTLCommandQueue");
+    if (strcmp(selector, "newCommandQueue") == 0)
+        return fails(selector) ? NULL : make("MTLCommandQueue");
     if (strncmp(selector, "newBuffer", 9) == 0) {
         if (b) broken("a buffer has options %llu", (unsigned long long)b);
-        return fails() ? NULL : new_buffer(a);
+        return fails(selector) ? NULL : new_buffer(a);
     }
     if (strncmp(selector, "newLibrary", 10) == 0) {
-        if (!fails()) return new_library((Object *)(uintptr_t)a, (Object *)(uintptr_t)b, c);
+        if (!fails(selector)) return new_library((Object *)(uintptr_t)a, (Object *)(uintptr_t)b, c);
         set_error(c, "told to fail");
         return NULL;
     }
     if (!must_be((Object *)(uintptr_t)a, "MTLFunction", selector)) return NULL;
-    if (fails()) {
+    if (fails(selector)) {
         set_error(b, "told to fail");
         return NULL;
     }
@@ -303,11 +325,11 @@ static Answer to_device(const char *selector, uint64_t a, uint64_t b, uint64_t c
 
 /* ---- commands */
 
-static Object *new_encoder(Object *commands, const char *is)
+static Object *new_encoder(Object *commands, const char *selector, const char *is)
 {
     if (commands->state || commands->encoding)
         broken("%s of commands that are encoded or committed", is);
-    if (fails()) return NULL;
+    if (fails(selector)) return NULL;
     Object *encoder = make(is);
     encoder->owner = keep(commands);
     commands->encoding = 1;
@@ -376,13 +398,14 @@ static Answer to_commands(Object *o, const char *selector)
 {
     static double clock;
     if (strcmp(selector, "computeCommandEncoder") == 0)
-        return (Answer){(uintptr_t)new_encoder(o, "MTLComputeCommandEncoder"), 0};
+        return (Answer){(uintptr_t)new_encoder(o, selector, "MTLComputeCommandEncoder"), 0};
     if (strcmp(selector, "blitCommandEncoder") == 0)
-        return (Answer){(uintptr_t)new_encoder(o, "MTLBlitCommandEncoder"), 0};
+        return (Answer){(uintptr_t)new_encoder(o, selector, "MTLBlitCommandEncoder"), 0};
     if (strcmp(selector, "commit") == 0) {
         if (o->encoding) broken("commit before endEncoding");
         if (o->state && o->state != 5) broken("commands are committed twice");
         if (o->state != 5) o->state = 4;
+        if (fails(selector)) o->state = 5;
         o->end = clock += 1e-6;
     } else if (strcmp(selector, "waitUntilCompleted") == 0) {
         if (!o->state) broken("a wait for commands that were not committed");
@@ -408,9 +431,12 @@ static Answer answer(Object *o, const char *selector, const uint64_t *n, const u
     }
     if (strcmp(is, "NSArray") == 0)
         return (Answer){strcmp(selector, "count") == 0 ? 1 : (uintptr_t)&device, 0};
-    if (strcmp(is, "class NSString") == 0)
+    if (strcmp(is, "class NSString") == 0) {
+        if (fails(selector)) return (Answer){0, 0};
         return (Answer){(uintptr_t)autorelease(string((const char *)(uintptr_t)n[0])), 0};
+    }
     if (strcmp(is, "class MTLCompileOptions") == 0) {
+        if (fails(selector)) return (Answer){0, 0};
         Object *options = make("MTLCompileOptions");
         options->fast = 1;
         return (Answer){(uintptr_t)options, 0};
@@ -426,7 +452,7 @@ static Answer answer(Object *o, const char *selector, const uint64_t *n, const u
     if (strcmp(is, "MTLDevice") == 0) return to_device(selector, n[0], n[1], n[2]);
     if (strcmp(is, "MTLLibrary") == 0) {
         Object *wanted = (Object *)(uintptr_t)n[0];
-        if (!must_be(wanted, "NSString", selector) || fails() ||
+        if (!must_be(wanted, "NSString", selector) || fails(selector) ||
             !metal_has(o->compiled, wanted->text))
             return (Answer){0, 0};
         Object *function = make("MTLFunction");
@@ -441,10 +467,12 @@ static Answer answer(Object *o, const char *selector, const uint64_t *n, const u
                         0};
     if (strcmp(is, "MTLCommandQueue") == 0) {
         if (strcmp(selector, "device") == 0) return (Answer){(uintptr_t)&device, 0};
-        return (Answer){fails() ? 0 : (uintptr_t)autorelease(make("MTLCommandBuffer")), 0};
+        return (Answer){fails(selector) ? 0 : (uintptr_t)autorelease(make("MTLCommandBuffer")), 0};
     }
-    if (strcmp(is, "MTLBuffer") == 0)
+    if (strcmp(is, "MTLBuffer") == 0) {
+        if (strcmp(selector, "contents") == 0 && fails(selector)) return (Answer){0, 0};
         return (Answer){selector[0] == 'l' ? o->length : (uintptr_t)o->memory, 0};
+    }
     if (strcmp(is, "MTLCommandBuffer") == 0) return to_commands(o, selector);
     if (strstr(is, "Encoder")) return to_encoder(o, selector, n, sizes);
     return (Answer){0, 0};

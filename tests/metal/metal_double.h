@@ -4,10 +4,13 @@
 
 #include <stdint.h>
 
-/* What a test changes and counts. Messages that make something give nothing at the call [fail_at] (counted from 1; 0: none). */
+/* What a test changes and counts. Messages that make something give nothing at the call [fail_at] (counted from 1; 0: none), commits
+ * then end with an error, and buffers are not to be seen. */
 typedef struct MetalDouble {
     int fail_at, calls;
-    int objects, pools; /* alive, open */
+    const char *failed; /* the selector of that call; NULL: there were fewer */
+    int objects, pools; /* alive, with what holds the device; open */
+    int keeps;          /* the last text that was compiled is not compiled again */
     int gpu_fails;      /* command buffers end with an error */
     int old;            /* a family before Apple7 */
     int width;          /* of simdgroups; 0: 32 */

@@ -1,0 +1,278 @@
+/* The Metal backend on the double of Apple's libraries (tests/metal): the sample's kernels, written in MSL by hand, give the formula's numbers,
+ * each call that can fail does so in turn, and nothing of Metal's is left. */
+#include "case.h"
+#include "metal_double.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// clang-format off
+static const char code[] =
+    "#include <metal_stdlib>\n"
+    "using namespace metal;\n"
+    "struct sample_slots {\n"
+    "    device const float *q;\n    device const float *k;\n    device const float *v;\n    device const int *lengths;\n"
+    "    device const float *slope;\n    device float *o;\n    device float *lse;\n    device float *sums;\n"
+    "    long qs[4];\n    long ks[4];\n    long vs[4];\n    long os[4];\n    long ls[3];\n"
+    "    alignas(8) int H;\n    alignas(8) int Hk;\n    alignas(8) long T;\n    alignas(8) float scale;\n    alignas(8) int window;\n"
+    "    alignas(8) int flag;\n    alignas(8) long seed;\n    alignas(8) int present;\n    alignas(8) int S;\n"
+    "};\n"
+    "#define ARGS constant sample_slots &s [[buffer(0)]], threadgroup uchar *shared [[threadgroup(0)]], \\\n"
+    "    uint3 at [[threadgroup_position_in_grid]], uint3 grid_blocks [[threadgroups_per_grid]], \\\n"
+    "    uint simdgroup [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]\n"
+    "[[max_total_threads_per_threadgroup(32)]] kernel void weigh(ARGS)\n"
+    "{\n"
+    "    if (lane != 0) return;\n"
+    "    const long x = at[0], y = at[1], z = at[2], head = y / (s.H / s.Hk);\n"
+    "    const long keys = s.lengths[z] < s.T ? s.lengths[z] : s.T;\n"
+    "    float sum = 0, acc[4] = {0, 0, 0, 0};\n"
+    "    for (long j = 0; j < keys; j++) {\n"
+    "        if (j - x >= s.window || x - j >= s.window) continue;\n"
+    "        float dot = 0;\n"
+    "        for (int d = 0; d < 8; d++)\n"
+    "            dot += s.q[z * s.qs[0] + y * s.qs[1] + x * s.qs[2] + d * s.qs[3]] *\n"
+    "                   s.k[z * s.ks[0] + head * s.ks[1] + j * s.ks[2] + d * s.ks[3]];\n"
+    "        const float weight = exp(dot * s.scale + s.slope[y]);\n"
+    "        sum += weight;\n"
+    "        for (int e = 0; e < 4; e++)\n"
+    "            acc[e] += weight * s.v[z * s.vs[0] + head * s.vs[1] + j * s.vs[2] + e * s.vs[3]];\n"
+    "    }\n"
+    "    s.sums[(z * s.H + y) * s.S + x] += sum;\n"
+    "    for (int e = 0; e < 4; e++) s.o[z * s.os[0] + y * s.os[1] + x * s.os[2] + e * s.os[3]] = acc[e];\n"
+    "    if (s.present) s.lse[z * s.ls[0] + y * s.ls[1] + x * s.ls[2]] = log(sum);\n"
+    "}\n"
+    "[[max_total_threads_per_threadgroup(32)]] kernel void divide(ARGS)\n"
+    "{\n"
+    "    if (lane != 0) return;\n"
+    "    const long x = at[0], y = at[1], z = at[2];\n"
+    "    const float sum = s.sums[(z * s.H + y) * s.S + x];\n"
+    "    for (int e = 0; e < 4; e++) {\n"
+    "        device float *o = &s.o[z * s.os[0] + y * s.os[1] + x * s.os[2] + e * s.os[3]];\n"
+    "        *o = sum > 0 ? *o / sum : 0;\n"
+    "    }\n"
+    "}\n";
+// clang-format on
+
+/* The sample's module with MSL instead of PTX. */
+enum { MOST_VARIANTS = 32 };
+static aule_variant_v1 variants[MOST_VARIANTS];
+static aule_launch_v1 launches[2];
+static aule_attention_v1 attention;
+static aule_module_v1 module;
+
+static void make_module(void)
+{
+    module = sample_module;
+    attention = *module.attentions;
+    assert_true(attention.variant_count <= MOST_VARIANTS);
+    memcpy(variants, attention.variants, attention.variant_count * sizeof *variants);
+    for (uint32_t n = 0; n < attention.variant_count; n++) {
+        aule_variant_v1 *v = &variants[n];
+        if (strcmp(v->target, "cuda") != 0 || strcmp(v->arch, "sm_80") != 0 ||
+            strcmp(v->operation, "forward") != 0)
+            continue;
+        memcpy(launches, v->launches, sizeof launches);
+        for (int k = 0; k < 2; k++) launches[k].block[0] = 32;
+        v->target = "metal";
+        v->arch = "apple7";
+        v->features = "apple7";
+        v->code_format = AULE_CODE_MSL;
+        v->code = code;
+        v->code_bytes = sizeof code - 1;
+        v->launches = launches;
+    }
+    attention.variants = variants;
+    module.attentions = &attention;
+}
+
+typedef struct Setup {
+    aule_module *module;
+    aule_device *device;
+    aule_plan *plan;
+    aule_buffer *buffers[FORWARD_TENSORS], *workspace;
+    aule_event *first, *last;
+    Case *c;
+} Setup;
+
+static aule_status place(Setup *s, aule_error **error)
+{
+    aule_status status = AULE_OK;
+    for (int t = 0; t < FORWARD_TENSORS && !status; t++) {
+        status = aule_buffer_new(s->device, s->c->bytes[t], &s->buffers[t], error);
+        if (!status)
+            status = aule_buffer_upload(s->buffers[t], 0, s->c->storage[t], s->c->bytes[t], error);
+        if (status) break;
+        s->c->tensors[t].data = aule_buffer_data(s->buffers[t]);
+        s->c->tensors[t].device = aule_device_get_info(s->device)->dl;
+    }
+    if (!status) status = aule_buffer_new(s->device, 4096, &s->workspace, error);
+    s->c->run.workspace = status ? NULL : aule_buffer_data(s->workspace);
+    s->c->run.workspace_bytes = 4096;
+    return status;
+}
+
+/* All that a program does, until something fails. */
+static aule_status run_all(Setup *s, aule_error **error)
+{
+    uint64_t nanoseconds;
+    aule_status status = aule_device_open("metal:0", NULL, &s->device, error);
+    if (!status) status = place(s, error);
+    if (!status)
+        status = aule_plan_new(aule_module_attention(s->module, 0), s->device, &s->c->call,
+                               &s->plan, error);
+    if (!status) status = aule_event_record(s->device, NULL, &s->first, error);
+    if (!status) status = aule_plan_run(s->plan, &s->c->run, error);
+    if (!status) status = aule_event_record(s->device, NULL, &s->last, error);
+    if (!status) status = aule_device_synchronize(s->device, NULL, error);
+    if (!status) status = aule_event_elapsed(s->first, s->last, &nanoseconds, error);
+    for (int t = T_O; t < FORWARD_TENSORS && !status; t++)
+        status = aule_buffer_download(s->buffers[t], 0, s->c->storage[t], s->c->bytes[t], error);
+    return status;
+}
+
+static void open_case(Setup *s)
+{
+    memset(s, 0, sizeof *s);
+    s->c = case_new();
+    case_forget(s->c);
+    assert_int_equal(aule_module_from(&module, NULL, &s->module, NULL), AULE_OK);
+}
+
+static void close_case(Setup *s)
+{
+    aule_event_free(s->first);
+    aule_event_free(s->last);
+    aule_plan_free(s->plan);
+    for (int t = 0; t < FORWARD_TENSORS; t++) aule_buffer_free(s->buffers[t]);
+    aule_buffer_free(s->workspace);
+    aule_device_close(s->device);
+    aule_module_close(s->module);
+    case_free(s->c);
+}
+
+static void expect_nothing_left(void)
+{
+    assert_string_equal(metal_double()->broken, "");
+    assert_int_equal(metal_double()->objects, 0);
+    assert_int_equal(metal_double()->pools, 0);
+}
+
+static void test_result(void **state)
+{
+    (void)state;
+    Setup s;
+    aule_error *error = NULL;
+    open_case(&s);
+    if (run_all(&s, &error)) fail_msg("%s", aule_error_message(error));
+    assert_true(case_is_right(s.c));
+    close_case(&s);
+    expect_nothing_left();
+}
+
+/* What is said of calls that a message does not name. */
+static const struct {
+    const char *call, *says;
+} words[] = {
+    {"MTLCopyAllDevices", "Metal has no devices"},
+    {"MTLCopyAllDevices", "the device is gone"}, /* between two calls */
+    {"newBufferWithLength:options:", "no buffer of "},
+    {"contents", "private storage"},
+    {"stringWithUTF8String:", "cannot be handed over"},
+    {"new", "the source cannot be handed over"},
+    {"newLibraryWithSource:options:error:", "newLibraryWithSource: told to fail"},
+    {"newFunctionWithName:", "the code has no kernel "},
+    {"newComputePipelineStateWithFunction:error:", ": told to fail"},
+    {"commandBuffer", "commandBuffer: gave none"},
+    {"commit", "a command buffer failed: the GPU was told to fail"},
+};
+
+static bool tells(const char *message, const char *call)
+{
+    for (size_t n = 0; n < sizeof words / sizeof *words; n++)
+        if (strcmp(words[n].call, call) == 0 && strstr(message, words[n].says)) return true;
+    return strstr(message, call) != NULL;
+}
+
+/* The n-th call that can fail does, for every n there is. */
+static void test_every_call_fails_in_turn(void **state)
+{
+    (void)state;
+    MetalDouble *m = metal_double();
+    int n = 1;
+    for (bool done = false; !done; n++) {
+        Setup s;
+        aule_error *error = NULL;
+        open_case(&s);
+        m->calls = 0;
+        m->failed = NULL;
+        m->fail_at = n;
+        const aule_status status = run_all(&s, &error);
+        done = !m->failed; /* there are fewer calls */
+        if (done)
+            assert_true(status == AULE_OK && case_is_right(s.c));
+        else if (!status || !tells(aule_error_message(error), m->failed))
+            fail_msg("call %d, %s: %s", n, m->failed,
+                     status ? aule_error_message(error) : "nothing is told");
+        aule_error_free(error);
+        m->fail_at = 0;
+        close_case(&s);
+        expect_nothing_left();
+    }
+    assert_true(
+        n >
+        30); /* seven buffers, each with its bytes; a library, two kernels, five command buffers */
+}
+
+/* A device that a plan runs on again after a launch failed on it. */
+static void test_a_failed_launch_is_told_once(void **state)
+{
+    (void)state;
+    Setup s;
+    aule_error *error = NULL;
+    open_case(&s);
+    if (run_all(&s, &error)) fail_msg("%s", aule_error_message(error));
+    metal_double()->gpu_fails = 1;
+    assert_int_equal(aule_plan_run(s.plan, &s.c->run, &error), AULE_OK);
+    expect_error(aule_device_synchronize(s.device, NULL, &error), &error, AULE_ERROR_DRIVER,
+                 "a command buffer failed");
+    metal_double()->gpu_fails = 0;
+    assert_int_equal(aule_plan_run(s.plan, &s.c->run, &error), AULE_OK);
+    assert_int_equal(aule_device_synchronize(s.device, NULL, &error), AULE_OK);
+    close_case(&s);
+    expect_nothing_left();
+}
+
+static void expect_refused(int *what, int value, aule_status status, const char *text)
+{
+    Setup s;
+    aule_error *error = NULL;
+    open_case(&s);
+    *what = value;
+    expect_error(run_all(&s, &error), &error, status, text);
+    *what = 0;
+    close_case(&s);
+    expect_nothing_left();
+}
+
+static void test_devices_that_cannot(void **state)
+{
+    (void)state;
+    MetalDouble *m = metal_double();
+    expect_refused(&m->old, 1, AULE_ERROR_DEVICE, "its family is older than Apple7 (M1)");
+    expect_refused(&m->width, 16, AULE_ERROR_UNSUPPORTED, "simdgroups of 16 threads");
+    expect_refused(&m->most_threads, 16, AULE_ERROR_UNSUPPORTED,
+                   "weigh has 32 threads, its registers leave room for 16");
+}
+
+int main(void)
+{
+    make_module();
+    metal_double()->keeps = 1;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_result),
+        cmocka_unit_test(test_every_call_fails_in_turn),
+        cmocka_unit_test(test_a_failed_launch_is_told_once),
+        cmocka_unit_test(test_devices_that_cannot),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
