@@ -118,24 +118,20 @@ aule_status rt_check_list(const aule_plan *plan, uint32_t index, const aule_addr
     return status;
 }
 
-/* ---- keys in a layout: `lengths` and, of pages, `table` */
+/* ---- rows of queries and of keys in layouts */
+
+enum { STARTS = AULE_TENSOR_STARTS_Q | AULE_TENSOR_STARTS_K };
 
 static bool is_list(const aule_tensor_v1 *t, uint32_t flag, uint32_t rank)
 {
     return t->flags & flag && t->rank == rank && t->dtype == AULE_I32;
 }
 
-static int32_t table_of(const aule_attention_v1 *a)
-{
-    for (uint32_t i = 0; i < a->tensor_count; i++)
-        if (is_list(rt_tensor(a, i), AULE_TENSOR_TABLE, 2)) return (int32_t)i;
-    return -1;
-}
-
-static uint32_t keys_of(const aule_attention_v1 *a)
+/* The first tensor with that role. */
+static uint32_t first_of(const aule_attention_v1 *a, uint32_t role)
 {
     uint32_t i = 0;
-    while (i + 1 < a->tensor_count && rt_tensor(a, i)->role != AULE_ROLE_K) i++;
+    while (i + 1 < a->tensor_count && rt_tensor(a, i)->role != role) i++;
     return i;
 }
 
@@ -150,6 +146,41 @@ static int64_t i32_at(const aule_plan *plan, uint32_t index, const aule_address 
     return value;
 }
 
+/* Packed rows. */
+static aule_status check_starts(const aule_plan *plan, uint32_t starts, const aule_address *at,
+                                AuSink sink)
+{
+    const aule_attention_v1 *a = plan->attention;
+    const bool of_keys = !(rt_tensor(a, starts)->flags & AULE_TENSOR_STARTS_Q);
+    const uint32_t rows = first_of(a, of_keys ? AULE_ROLE_K : AULE_ROLE_Q);
+    const int64_t count = extent(plan, starts, 0), all = extent(plan, rows, 2);
+    const char *name = rt_tensor(a, starts)->name, *of = rt_tensor(a, rows)->name;
+    int64_t before = 0;
+    for (int64_t n = 0; n < count; n++) {
+        const int64_t next = i32_at(plan, starts, at, n, 0);
+        if (n == 0 && next != 0)
+            return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s begins with %lld, expected 0", a->name,
+                           name, (long long)next);
+        if (next < before)
+            return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s decreases at %lld: %lld after %lld",
+                           a->name, name, (long long)n, (long long)next, (long long)before);
+        if (next > all)
+            return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s[%lld] is %lld, %s has %lld rows",
+                           a->name, name, (long long)n, (long long)next, of, (long long)all);
+        before = next;
+    }
+    return AULE_OK;
+}
+
+/* ---- keys in a layout: `lengths` and, of pages, `table` */
+
+static int32_t table_of(const aule_attention_v1 *a)
+{
+    for (uint32_t i = 0; i < a->tensor_count; i++)
+        if (is_list(rt_tensor(a, i), AULE_TENSOR_TABLE, 2)) return (int32_t)i;
+    return -1;
+}
+
 /* What a call gives of keys in pages; with no table, of padded ones. */
 typedef struct Pages {
     int32_t table;        /* tensor; -1: none */
@@ -159,7 +190,7 @@ typedef struct Pages {
 
 static Pages pages_of(const aule_plan *plan)
 {
-    const uint32_t k = keys_of(plan->attention);
+    const uint32_t k = first_of(plan->attention, AULE_ROLE_K);
     Pages p = {.table = table_of(plan->attention),
                .pages = extent(plan, k, 0),
                .slots = extent(plan, k, 2)};
@@ -211,6 +242,8 @@ aule_status rt_check_sequences(const aule_plan *plan, const aule_address *at, Au
         const uint32_t role = rt_tensor(a, i)->role;
         if (role == AULE_ROLE_SEQUENCES || role == AULE_ROLE_SLOTS)
             status = rt_check_list(plan, i, &at[i], sink);
+        if (!status && is_list(rt_tensor(a, i), STARTS, 1) && plan->bound.tensors[i])
+            status = check_starts(plan, i, &at[i], sink);
         if (!status && is_list(rt_tensor(a, i), AULE_TENSOR_LENGTHS, 1) && plan->bound.tensors[i])
             status = check_layout(plan, i, at, sink);
     }

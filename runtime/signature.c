@@ -361,6 +361,22 @@ static aule_status check_sequences(const Binding *b)
                    b->a->name, name, rt_tensor(b->a, (uint32_t)q)->name, (long long)count_of(b, q));
 }
 
+/* Of packed rows: one sequence at least, so that there is one that kernels can ask for. */
+static aule_status check_starts(const Binding *b)
+{
+    for (uint32_t i = 0; i < b->a->tensor_count; i++) {
+        const aule_tensor_v1 *t = rt_tensor(b->a, i);
+        if (!(t->flags & (AULE_TENSOR_STARTS_Q | AULE_TENSOR_STARTS_K)) || !b->bound->tensors[i])
+            continue;
+        if (count_of(b, (int32_t)i) < 2)
+            return rt_fail(b->sink, AULE_ERROR_TENSOR,
+                           "%s: %s has %lld elements, expected where each sequence begins and "
+                           "where the last ends: 2 at least",
+                           b->a->name, t->name, (long long)count_of(b, (int32_t)i));
+    }
+    return AULE_OK;
+}
+
 /* A slot for each sequence; without slots a state for each. */
 static aule_status check_slots(const Binding *b)
 {
@@ -392,5 +408,6 @@ aule_status rt_bind_tensors(const aule_attention_v1 *attention, const aule_call 
     if (!status) status = check_axes(&b);
     if (!status) status = check_sequences(&b);
     if (!status) status = check_slots(&b);
+    if (!status) status = check_starts(&b);
     return status;
 }

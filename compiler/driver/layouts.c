@@ -17,6 +17,16 @@ static bool is_size(const AuAttn *a, AuExpr axis, const char *name)
     return n->op == AU_OP_SIZE && strcmp(a->sizes[n->integer].name, name) == 0;
 }
 
+static bool is_of_queries(const AuAttn *a, const char *axis)
+{
+    return is_size(a, a->tensors[0].axes[2], axis);
+}
+
+static bool is_of_keys(const AuAttn *a, const char *axis)
+{
+    return is_size(a, a->tensors[1].axes[2], axis);
+}
+
 /* What is said of the lengths of one sequence cannot be asked of shapes. */
 static const AuSpan *asks_for(AuArena *arena, const AuAttn *a, AuExpr size)
 {
@@ -36,23 +46,49 @@ static bool has_dot(const AuAttn *a)
     return found;
 }
 
-static bool is_carried(AuArena *arena, AuDiags *diags, AuAttn *a, const char *axis)
+/* An input with the axis; NULL: none has it. */
+static const AuTensor *input_with(const AuAttn *a, AuExpr axis)
 {
+    for (uint32_t n = 3; n < a->tensor_count; n++)
+        for (uint32_t k = 0; k < a->tensors[n].rank; k++)
+            if (a->tensors[n].axes[k].i == axis.i) return &a->tensors[n];
+    return NULL;
+}
+
+/* Packed rows, or padded or paged keys that are no queries. */
+static bool is_placed(AuArena *arena, AuDiags *diags, const AuAttn *a, AuAxisLayout of)
+{
+    const bool packed = of.layout == AU_LAYOUT_PACKED, of_queries = is_of_queries(a, of.axis);
+    const AuTensor *q = &a->tensors[0];
+    if (!of_queries && !is_of_keys(a, of.axis))
+        return refuse(
+            diags, a->span, of.axis,
+            au_format(arena, "the attention '%s' has no such axis of queries or keys", a->name));
+    if (of_queries && !packed)
+        return refuse(diags, q->span, of.axis,
+                      "it is the length of q; padded and paged queries are not carried yet");
+    if (!packed) return true;
+    const AuTensor *input = input_with(a, (of_queries ? q : &a->tensors[1])->axes[2]);
+    return !input || refuse(diags, input->span, of.axis,
+                            au_format(arena,
+                                      "the input '%s' has it, and packed inputs are not "
+                                      "carried yet",
+                                      input->name));
+}
+
+static bool is_carried(AuArena *arena, AuDiags *diags, AuAttn *a, AuAxisLayout of)
+{
+    const char *axis = of.axis;
     const AuTensor *q = &a->tensors[0], *k = &a->tensors[1], *v = &a->tensors[2];
     if (a->linear)
         return refuse(diags, a->span, axis,
                       "sequences of a recurrence are packed by cu_seqlens, other layouts are of "
                       "attentions with weights");
-    if (is_size(a, q->axes[2], axis))
-        return refuse(diags, q->span, axis,
-                      "it is the length of q; layouts of queries are not carried yet");
-    if (!is_size(a, k->axes[2], axis))
-        return refuse(diags, a->span, axis,
-                      au_format(arena, "the attention '%s' has no such axis of keys", a->name));
+    if (!is_placed(arena, diags, a, of)) return false;
     if (v->axes[2].i != k->axes[2].i || v->axes[0].i != k->axes[0].i ||
         k->axes[0].i != q->axes[0].i)
         return refuse(diags, k->span, axis, "q, k and v have different batches or lengths");
-    const AuSpan *asked = asks_for(arena, a, k->axes[2]);
+    const AuSpan *asked = asks_for(arena, a, is_of_queries(a, axis) ? q->axes[2] : k->axes[2]);
     if (asked)
         return refuse(diags, *asked, axis,
                       "a `require` asks for its length, which is each sequence's own");
@@ -72,23 +108,22 @@ static AuExpr size_node(AuAttn *a, uint32_t size)
     return attn_node(a, AU_OP_SIZE, NULL, 0, (int32_t)size, 0, a->span);
 }
 
-static uint32_t add_list(AuAttn *a, const char *name, AuExpr second)
+static uint32_t add_list(AuAttn *a, const char *name, AuExpr first, AuExpr second)
 {
     AuTensor t = {.name = name,
                   .role = AU_ROLE_INPUT,
                   .dtype = AU_DT_I32,
-                  .axes = {a->tensors[0].axes[0], second},
+                  .axes = {first, second},
                   .rank = second.i ? 2 : 1,
                   .span = a->span};
     return attn_add_tensor(a, t);
 }
 
-bool driver_add_layout(AuArena *arena, AuDiags *diags, AuAttn *a, AuLayout layout, const char *axis)
+/* No size of the script is called like those that come. */
+static bool is_free(AuArena *arena, AuDiags *diags, const AuAttn *a, const char *axis)
 {
-    static const char *const sizes[] = {"pages", "slots", "entries"};
-    if (!layout || a->keys.layout) return true;
-    if (!is_carried(arena, diags, a, axis)) return false;
-    for (uint32_t n = 0; n < 3; n++) {
+    static const char *const sizes[] = {"pages", "slots", "entries", "ends"};
+    for (uint32_t n = 0; n < 4; n++) {
         const int32_t own = attn_size_of(a, au_format(arena, "%s_%s", axis, sizes[n]));
         if (own < 0) continue;
         au_error(diags, AU_E0607, a->sizes[own].span,
@@ -96,34 +131,100 @@ bool driver_add_layout(AuArena *arena, AuDiags *diags, AuAttn *a, AuLayout layou
                  a->name, a->sizes[own].name);
         return false;
     }
-    a->keys.layout = layout;
-    if (layout == AU_LAYOUT_PAGED) {
-        a->keys.pages = add_size(a, axis, sizes[0]);
-        a->keys.slots = add_size(a, axis, sizes[1]);
-        a->keys.entries = add_size(a, axis, sizes[2]);
-        a->keys.table =
-            add_list(a, au_format(a->arena, "%s_table", axis), size_node(a, a->keys.entries));
-    }
-    a->keys.lengths = add_list(a, au_format(a->arena, "%s_lengths", axis), (AuExpr){0});
     return true;
 }
 
-void driver_place_keys(AuAttn *a, AuExpr *axes)
+static AuRowLayout of_keys(AuAttn *a, AuAxisLayout of)
 {
-    if (a->keys.layout != AU_LAYOUT_PAGED) return;
-    axes[0] = size_node(a, a->keys.pages);
-    axes[2] = size_node(a, a->keys.slots);
+    const AuExpr batch = a->tensors[0].axes[0];
+    AuRowLayout keys = {.layout = of.layout};
+    if (of.layout == AU_LAYOUT_PAGED) {
+        keys.pages = add_size(a, of.axis, "pages");
+        keys.slots = add_size(a, of.axis, "slots");
+        keys.entries = add_size(a, of.axis, "entries");
+        keys.table = add_list(a, au_format(a->arena, "%s_table", of.axis), batch,
+                              size_node(a, keys.entries));
+    }
+    keys.lengths = add_list(a, au_format(a->arena, "%s_lengths", of.axis), batch, (AuExpr){0});
+    return keys;
+}
+
+/* Lists of queries and of keys are of one length. */
+static AuRowLayout packed(AuAttn *a, AuAxisLayout of)
+{
+    const AuRowLayout *first = a->queries.layout == AU_LAYOUT_PACKED ? &a->queries : &a->keys;
+    const bool is_second = first->layout == AU_LAYOUT_PACKED;
+    AuRowLayout rows = {.layout = of.layout,
+                        .ends = is_second ? first->ends : add_size(a, of.axis, "ends")};
+    rows.starts = add_list(a, au_format(a->arena, "%s_starts", of.axis), size_node(a, rows.ends),
+                           (AuExpr){0});
+    return rows;
+}
+
+static bool add_layout(AuArena *arena, AuDiags *diags, AuAttn *a, AuAxisLayout of)
+{
+    if (!is_carried(arena, diags, a, of) || !is_free(arena, diags, a, of.axis)) return false;
+    const bool queries = is_of_queries(a, of.axis), keys = is_of_keys(a, of.axis);
+    const AuRowLayout rows = of.layout == AU_LAYOUT_PACKED ? packed(a, of) : of_keys(a, of);
+    if (queries) a->queries = rows;
+    if (keys) a->keys = rows;
+    return true;
+}
+
+/* Where another tensor has the batch, it is that of the starts. */
+static void ask_for_one_batch(AuAttn *a)
+{
+    const AuRowLayout *packed = a->queries.layout == AU_LAYOUT_PACKED ? &a->queries : &a->keys;
+    const AuExpr batch = a->tensors[0].axes[0];
+    if (packed->layout != AU_LAYOUT_PACKED) return;
+    if (a->queries.layout == AU_LAYOUT_PACKED && !input_with(a, batch)) return;
+    const AuExpr one = attn_i32(a, 1, a->span), ends = attn_op2(a, AU_OP_ADD, batch, one, a->span);
+    attn_add_require(a, attn_op2(a, AU_OP_EQ, size_node(a, packed->ends), ends, a->span), a->span,
+                     false);
+}
+
+bool driver_add_layouts(AuArena *arena, AuDiags *diags, AuAttn *a, const AuAxisLayout *layouts,
+                        uint32_t count)
+{
+    if (attn_has_layout(a)) return true;
+    for (uint32_t n = 0; n < count; n++)
+        if (!add_layout(arena, diags, a, layouts[n])) return false;
+    ask_for_one_batch(a);
+    return true;
+}
+
+void driver_place_rows(AuAttn *a, bool of_keys, AuExpr *axes)
+{
+    const AuRowLayout *rows = of_keys ? &a->keys : &a->queries;
+    if (rows->layout == AU_LAYOUT_PACKED) axes[0] = attn_i32(a, 1, a->span);
+    if (rows->layout != AU_LAYOUT_PAGED) return;
+    axes[0] = size_node(a, rows->pages);
+    axes[2] = size_node(a, rows->slots);
+}
+
+static bool is_same(const AuAttn *a, AuExpr axis, uint32_t size)
+{
+    const AuNode *n = attn_at(a, axis);
+    return n->op == AU_OP_SIZE && (uint32_t)n->integer == size;
 }
 
 bool driver_is_unknown(const AuAttn *a, uint32_t size)
 {
-    if (a->keys.layout != AU_LAYOUT_PAGED || schedule_inputs_have_keys(a)) return false;
-    return (uint32_t)attn_at(a, a->tensors[1].axes[2])->integer == size;
+    const AuExpr batch = a->tensors[0].axes[0], length = a->tensors[1].axes[2];
+    if (a->queries.layout == AU_LAYOUT_PACKED && is_same(a, batch, size))
+        return !input_with(a, batch);
+    return a->keys.layout == AU_LAYOUT_PAGED && is_same(a, length, size) &&
+           !schedule_inputs_have_keys(a);
 }
 
 uint32_t driver_layout_flags(const AuAttn *a, uint32_t tensor)
 {
-    if (!a->keys.layout) return 0;
+    uint32_t flags = 0;
+    if (a->queries.layout == AU_LAYOUT_PACKED && tensor == a->queries.starts)
+        flags |= AULE_TENSOR_STARTS_Q;
+    if (a->keys.layout == AU_LAYOUT_PACKED && tensor == a->keys.starts)
+        flags |= AULE_TENSOR_STARTS_K;
+    if (flags || !a->keys.layout || a->keys.layout == AU_LAYOUT_PACKED) return flags;
     if (tensor == a->keys.lengths) return AULE_TENSOR_LENGTHS;
     return a->keys.layout == AU_LAYOUT_PAGED && tensor == a->keys.table ? AULE_TENSOR_TABLE : 0;
 }

@@ -1,5 +1,5 @@
-/* layouts.h - where keys lie that a call gives in another layout than [B, Hk, T, D] (docs/dev/serving.md): the tensors and sizes that
- * it has beside the script's. */
+/* layouts.h - where queries and keys lie that a call gives in another layout than [B, H, L, D] (docs/dev/serving.md): the tensors and
+ * sizes that it has beside the script's. */
 #ifndef AU_DRIVER_LAYOUTS_H
 #define AU_DRIVER_LAYOUTS_H
 
@@ -7,15 +7,22 @@
 
 #include "aule/artifact.h"
 
-/* Adds the inputs `lengths` and, of pages, `table`, with their sizes. false: what the attention has there is not carried, a
- * diagnostic names it. Nothing for dense keys. */
-bool driver_add_layout(AuArena *arena, AuDiags *diags, AuAttn *a, AuLayout layout,
-                       const char *axis);
-/* [B, Hk, T, D] of k or v becomes [pages, Hk, slots, D] where they are paged. */
-void driver_place_keys(AuAttn *a, AuExpr *axes);
-/* Is it a size that no tensor of a call gives: that of paged keys that no input has? Kernels do not ask for it. */
+typedef struct AuAxisLayout {
+    AuLayout layout;
+    const char *axis; /* as the script calls it */
+} AuAxisLayout;
+
+/* Adds the inputs `starts`, or `lengths` and, of pages, `table`, with their sizes. false: what the attention has there is not
+ * carried, a diagnostic names it. */
+bool driver_add_layouts(AuArena *arena, AuDiags *diags, AuAttn *a, const AuAxisLayout *layouts,
+                        uint32_t count);
+/* The axes in memory of rows of keys (k, v), else of queries (q, o, finals): [B, Hk, T, D] of k or v becomes [pages, Hk, slots, D]
+ * where they are paged; the batch of packed rows is 1. */
+void driver_place_rows(AuAttn *a, bool of_keys, AuExpr *axes);
+/* Is it a size that no tensor of a call gives: that of paged keys, the batch of packed queries, which no input has? Kernels do
+ * not ask for it. */
 bool driver_is_unknown(const AuAttn *a, uint32_t size);
-/* AULE_TENSOR_LENGTHS, AULE_TENSOR_TABLE or 0. */
+/* AULE_TENSOR_LENGTHS, AULE_TENSOR_TABLE, AULE_TENSOR_STARTS with its rows, or 0. */
 uint32_t driver_layout_flags(const AuAttn *a, uint32_t tensor);
 
 #endif

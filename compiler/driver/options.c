@@ -257,19 +257,34 @@ static bool refuse_layout(AuChoice *c, const char *axis, const char *why)
     return false;
 }
 
-/* "T=paged"; what goes with it is forward of artifacts for processors and OpenCL. */
+/* "T=paged", of one axis. */
+static bool choose_axis(AuChoice *c, const char *text)
+{
+    static const char *const names[] = {"dense", "padded", "paged", "packed"}; /* ORDER AuLayout */
+    const char *equal = strchr(text, '=');
+    if (!equal || equal == text) return wrong(c, "layout", text, "AXIS=LAYOUT");
+    uint32_t n = 0;
+    while (n < 4 && strcmp(names[n], equal + 1) != 0) n++;
+    if (n == 4) return wrong(c, "layout", equal + 1, "dense, padded, paged or packed");
+    const char *axis = au_strndup(c->arena, text, (size_t)(equal - text));
+    for (uint32_t k = 0; k < c->layout_count; k++)
+        if (strcmp(c->layouts[k].axis, axis) == 0)
+            return refuse_layout(c, text, "the axis has a layout already");
+    if (!n) return true;
+    if (c->layout_count == 2) return refuse_layout(c, text, "queries and keys have two axes");
+    c->layouts[c->layout_count++] = (AuAxisLayout){(AuLayout)n, axis};
+    return true;
+}
+
+/* "S=packed,T=packed"; what goes with it is forward of artifacts for processors and OpenCL. */
 static bool choose_layout(AuChoice *c, const aulec_options *o)
 {
-    static const char *const names[] = {"dense", "padded", "paged"};
-    const char *equal = o->layout ? strchr(o->layout, '=') : NULL;
-    if (!o->layout) return true;
-    if (!equal || equal == o->layout) return wrong(c, "layout", o->layout, "AXIS=LAYOUT");
-    c->layout_axis = au_strndup(c->arena, o->layout, (size_t)(equal - o->layout));
-    uint32_t n = 0;
-    while (n < 3 && strcmp(names[n], equal + 1) != 0) n++;
-    if (n == 3) return wrong(c, "layout", equal + 1, "dense, padded or paged");
-    c->layout = (AuLayout)n;
-    if (!c->layout) return true;
+    for (const char *at = o->layout; at; at = *at ? at + 1 : NULL) {
+        const size_t length = strcspn(at, ",");
+        if (!choose_axis(c, au_strndup(c->arena, at, length))) return false;
+        at += length;
+    }
+    if (!c->layout_count) return true;
     for (uint32_t t = 0; t < c->target_count; t++)
         if (!c->targets[t]->has_layouts)
             return refuse_layout(

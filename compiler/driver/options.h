@@ -3,6 +3,7 @@
 #define AU_DRIVER_OPTIONS_H
 
 #include "driver.h"
+#include "layouts.h"
 
 #include "aule/aulec.h"
 
@@ -25,8 +26,8 @@ typedef struct AuChoice {
     uint32_t dtype_count;
     AuWidths widths[OPTIONS_MOST];
     uint32_t width_count;
-    AuLayout layout; /* of the axis [layout_axis] of keys; dense: of none */
-    const char *layout_axis;
+    AuAxisLayout layouts[2]; /* of axes of queries and keys, none of them dense */
+    uint32_t layout_count;
     bool tf32;    /* how operands of f32 are multiplied */
     bool modules; /* what is asked for are modules, also of rows that are not compiled by default */
     bool is_static; /* code that is linked, and chooses among its kernels by itself */

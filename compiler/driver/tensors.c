@@ -251,12 +251,11 @@ AuTensorRow *driver_tensors(AuArena *arena, AuAttn *a, const AuGrads *g, uint32_
     Rows r = {.arena = arena, .a = a, .heads = attn_heads(a)};
     for (uint32_t n = 0; n < a->tensor_count; n++) {
         const AuTensor *t = &a->tensors[n];
-        const uint32_t flags = (t->grad && !a->keys.layout ? AULE_TENSOR_GRAD : 0) |
+        const uint32_t flags = (t->grad && !attn_has_layout(a) ? AULE_TENSOR_GRAD : 0) |
                                (n == 2 && a->v_in_k ? AULE_TENSOR_IN_K : 0) |
                                driver_layout_flags(a, n);
         add_like(&r, n, n < 3 ? names[n] : t->name, n < 3 ? names[n] : hooks_name(arena, t->name),
                  roles[n < 3 ? n : 3], flags);
-        if (n == 1 || n == 2) driver_place_keys(a, r.at[n].axes);
     }
     if (a->online || a->linear) add_of_rows(&r, "o", "o", AULE_ROLE_OUTPUT, 4, 0, a->span);
     for (uint32_t n = 0; a->online && n < a->online->final_count; n++)
@@ -274,6 +273,12 @@ AuTensorRow *driver_tensors(AuArena *arena, AuAttn *a, const AuGrads *g, uint32_
         mark_joined(&r);
         add_parts(&r, AULE_ROLE_PART_OUT);
         add_parts(&r, AULE_ROLE_PART);
+    }
+    for (uint32_t n = 0; n < r.count; n++) {
+        const uint32_t role = r.at[n].role;
+        const bool of_keys = role == AULE_ROLE_K || role == AULE_ROLE_V;
+        if (of_keys || role == AULE_ROLE_Q || role == AULE_ROLE_OUTPUT || role == AULE_ROLE_FINAL)
+            driver_place_rows(a, of_keys, r.at[n].axes);
     }
     *count = r.count;
     return r.at;

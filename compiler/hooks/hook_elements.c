@@ -23,6 +23,24 @@ bool writer_is_key_length(const AuHookWriter *w, const AuNode *n)
            n->integer == length->integer;
 }
 
+bool writer_is_query_length(const AuHookWriter *w, const AuNode *n)
+{
+    const AuNode *length = attn_at(w->attn, w->attn->tensors[0].axes[2]);
+    return w->attn->queries.layout && !w->of_extents && length->op == AU_OP_SIZE &&
+           n->integer == length->integer;
+}
+
+AuTileExpr *writer_batch(AuHookWriter *w, const AuNode *n)
+{
+    const AuNode *batch = attn_at(w->attn, w->attn->tensors[0].axes[0]);
+    const AuRowLayout *queries = &w->attn->queries;
+    if (queries->layout != AU_LAYOUT_PACKED || w->of_extents || batch->op != AU_OP_SIZE ||
+        n->integer != batch->integer)
+        return NULL;
+    return writer_op2(w, TILE_X_SUB, writer_size(w, &w->attn->sizes[queries->ends]),
+                      writer_integer(w, 1));
+}
+
 static AuTileExpr *index_expr(AuHookWriter *w, int32_t axis);
 
 AuTileExpr *writer_position(AuHookWriter *w, int32_t axis)
@@ -137,7 +155,7 @@ AuTileExpr *writer_tensor(AuHookWriter *w, AuExpr e)
 /* Which page of k or v the row [i] of sequence b lies on; clamped, as schedules clamp it. */
 static AuTileExpr *page_of(AuHookWriter *w, AuTileExpr *i, AuTileExpr *slots)
 {
-    const AuKeyLayout *keys = &w->attn->keys;
+    const AuRowLayout *keys = &w->attn->keys;
     AuTileExpr *ref = writer_node(w, TILE_X_REF, (AuSpan){0});
     ref->name =
         writer_name(w, hooks_name(writer_module(w)->arena, w->attn->tensors[keys->table].name));
@@ -151,15 +169,22 @@ static AuTileExpr *page_of(AuHookWriter *w, AuTileExpr *i, AuTileExpr *slots)
 
 AuTileExpr *writer_element(AuHookWriter *w, const char *argument, const char *tensor)
 {
-    const bool paged = w->at && w->attn->keys.layout == AU_LAYOUT_PAGED &&
-                       (strcmp(tensor, "k") == 0 || strcmp(tensor, "v") == 0);
     if (!w->at) return writer_variable(w, argument);
+    const bool of_keys = strcmp(tensor, "k") == 0 || strcmp(tensor, "v") == 0;
+    const AuRowLayout *rows = of_keys ? &w->attn->keys : &w->attn->queries;
+    const bool paged = of_keys && rows->layout == AU_LAYOUT_PAGED,
+               packed = rows->layout == AU_LAYOUT_PACKED && (of_keys || strcmp(tensor, "q") == 0);
     AuTileExpr *ref = writer_node(w, TILE_X_REF, (AuSpan){0});
     ref->name = writer_name(w, tensor);
     ref->has_index = true;
     AuTileExpr *row = writer_variable(w, w->row_i),
-               *slots = paged ? writer_size(w, &w->attn->sizes[w->attn->keys.slots]) : NULL;
-    writer_add_arg(w, ref, paged ? page_of(w, row, slots) : writer_variable(w, "b"));
+               *slots = paged ? writer_size(w, &w->attn->sizes[rows->slots]) : NULL;
+    if (packed)
+        row = writer_op2(w, TILE_X_ADD, writer_variable(w, of_keys ? "kv_start" : "q_start"), row);
+    writer_add_arg(w, ref,
+                   paged    ? page_of(w, row, slots)
+                   : packed ? writer_integer(w, 0)
+                            : writer_variable(w, "b"));
     writer_add_arg(w, ref, writer_variable(w, w->row_h));
     writer_add_arg(w, ref, paged ? writer_op2(w, TILE_X_MOD, row, slots) : row);
     writer_add_arg(w, ref, w->at->index);

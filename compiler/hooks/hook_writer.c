@@ -169,9 +169,11 @@ static AuTileExpr *leaf_or_special(AuHookWriter *w, AuExpr e)
         return x;
     }
     case AU_OP_SIZE:
-        return writer_is_length(w, &n)       ? writer_variable(w, "length")
-               : writer_is_key_length(w, &n) ? writer_variable(w, "kv_length")
-                                             : writer_size(w, &w->attn->sizes[n.integer]);
+        if (writer_batch(w, &n)) return writer_batch(w, &n);
+        return writer_is_length(w, &n)         ? writer_variable(w, "length")
+               : writer_is_key_length(w, &n)   ? writer_variable(w, "kv_length")
+               : writer_is_query_length(w, &n) ? writer_variable(w, "q_length")
+                                               : writer_size(w, &w->attn->sizes[n.integer]);
     case AU_OP_INDEX: return writer_position(w, n.integer);
     case AU_OP_KV_H: return writer_key_head(w);
     case AU_OP_PARAM: return param(w, &w->attn->params[n.integer]);

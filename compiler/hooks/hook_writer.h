@@ -66,8 +66,11 @@ AuTileExpr *writer_assign(AuHookWriter *w, const char *name, AuTileExpr *value);
 AuTileExpr *writer_size(AuHookWriter *w, const AuSize *s);
 /* Of a recurrence: the length of a sequence is not that of the tensors where several are packed. */
 bool writer_is_length(const AuHookWriter *w, const AuNode *n);
-/* Of keys in a layout: how many a sequence has is not how many there is room for. `kv_length` in kernels. */
+/* Of queries or keys in a layout: how many a sequence has is not how many there is room for. `kv_length` in kernels. */
 bool writer_is_key_length(const AuHookWriter *w, const AuNode *n);
+bool writer_is_query_length(const AuHookWriter *w, const AuNode *n);
+/* The batch of packed queries, which no tensor has: the sequences that `starts` has. NULL: it is none. */
+AuTileExpr *writer_batch(AuHookWriter *w, const AuNode *n);
 /* The token's position in its sequence; hooks are given that in the tensors. */
 AuTileExpr *writer_position(AuHookWriter *w, int32_t axis);
 AuTileExpr *writer_key_head(AuHookWriter *w);        /* h / (H / Hk) */

@@ -295,8 +295,8 @@ static AuSchedule *forced(AuArena *arena, AuDiags *diags, const AuProblem *p,
 
 static bool is_for(const AuScheduleRow *row, const AuProblem *p, AuOperation operation)
 {
-    const bool lays_out = !p->attn->keys.layout || row->build == schedule_lanes_forward ||
-                          row->build == schedule_lanes_decode;
+    const bool lays_out = !attn_has_layout(p->attn) || row->build == schedule_lanes_forward ||
+                          (row->build == schedule_lanes_decode && !attn_is_packed(p->attn));
     return row->operation == operation && row->boxes == p->boxes && lays_out;
 }
 

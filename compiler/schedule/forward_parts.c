@@ -81,7 +81,8 @@ void lanes_result_arguments(Lanes *x)
 {
     AuTileBuild *t = x->t;
     AuAttn *a = x->p->attn;
-    const char *s = lanes_axis(x, 0, 2), *heads = lanes_axis(x, 0, 1), *batch = lanes_axis(x, 0, 0);
+    const char *s = lanes_axis(x, 0, 2), *heads = lanes_axis(x, 0, 1),
+               *batch = lanes_row_batch(x, LANES_QUERIES);
     tile_arg(t, "o", TILE_OUT, "%s[b:%s, h:%s, q:%s, e:%d]", x->operand, batch, heads, s, x->p->e);
     if (lanes_keeps_output(x))
         tile_arg(t, "o_kept", TILE_OUT, "%s[b:%s, h:%s, q:%s, e:%d]", x->operand, batch, heads, s,
@@ -213,8 +214,7 @@ void lanes_results(Lanes *x)
     lanes_end(x, "acc");
     if (x->p->hooks->has_out_mod) {
         if (lanes_keeps_output(x))
-            tile_store(t, "%s(out) -> o_kept[b, h, %s +: %d, :] clip", x->operand,
-                       lanes_first_row(x), x->rows);
+            tile_store(t, "%s(out) -> o_kept[%s, :] clip", x->operand, lanes_query_place(x));
         tile_set(t, "ce", "iota(e:%d)", x->p->e);
         if (x->p->hooks->asks_for_pairs) /* the last state is the flag */
             tile_set(t, "out", "out_mod(out, b, h, i, 0, ce, state%u)",
@@ -224,13 +224,20 @@ void lanes_results(Lanes *x)
     }
 }
 
-void lanes_store_finals(Lanes *x)
+static void store_finals(Lanes *x, const char *place)
 {
     const AuOnline *online = x->p->attn->online;
     for (uint32_t n = 0; n < online->final_count; n++)
         if (gives_final(x, n))
-            tile_store(x->t, "final%u -> final_%s[b, h, %s +: %d] clip", n, online->finals[n].name,
-                       lanes_first_row(x), x->rows);
+            tile_store(x->t, "final%u -> final_%s[%s] clip", n, online->finals[n].name, place);
+}
+
+void lanes_store_finals(Lanes *x) { store_finals(x, lanes_query_place(x)); }
+
+void lanes_store_rest(Lanes *x, const char *place)
+{
+    tile_store(x->t, "%s(acc) -> o[%s, :] clip", x->operand, place);
+    store_finals(x, place);
 }
 
 void lanes_store_part(Lanes *x)
@@ -278,6 +285,7 @@ AuSchedule *lanes_forward_built(Lanes *x, AuDiags *diags, void (*kernel)(Lanes *
     for (uint32_t n = 0; n < 3; n++) lanes_rows_kernel(x, n);
     if (x->p->hooks->needs_lists) lanes_list_kernels(x);
     kernel(x);
+    lanes_rest_kernel(x);
     return lanes_built(x, diags);
 }
 

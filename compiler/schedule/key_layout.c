@@ -1,7 +1,7 @@
 /* key_layout.c - see key_layout.h. */
 #include "key_layout.h"
 
-static const AuKeyLayout *layout(const Lanes *x) { return &x->p->attn->keys; }
+static const AuRowLayout *layout(const Lanes *x) { return &x->p->attn->keys; }
 
 static const char *size(Lanes *x, uint32_t n)
 {
@@ -30,11 +30,63 @@ bool schedule_inputs_have_keys(const AuAttn *a)
     return false;
 }
 
-/* Clamped to what there is room for: no length makes an address outside. */
-void lanes_let_key_length(Lanes *x)
+bool lanes_is_packed(const Lanes *x, LanesSide side)
 {
     const AuAttn *a = x->p->attn;
-    if (!a->keys.layout) return;
+    return (side == LANES_KEYS ? &a->keys : &a->queries)->layout == AU_LAYOUT_PACKED;
+}
+
+const char *lanes_row_batch(Lanes *x, LanesSide side)
+{
+    return lanes_is_packed(x, side) ? "1" : lanes_axis(x, side == LANES_KEYS, 0);
+}
+
+const char *lanes_row_b(const Lanes *x, LanesSide side)
+{
+    return lanes_is_packed(x, side) ? "0" : "b";
+}
+
+static const char *prefix(LanesSide side) { return side == LANES_KEYS ? "kv" : "q"; }
+
+const char *lanes_row_span(Lanes *x, LanesSide side, const char *rows, const char *low,
+                           const char *high)
+{
+    const char *of = prefix(side);
+    if (!lanes_is_packed(x, side))
+        return high ? tile_text(x->t, "%s from %s to %s", rows, low, high) : rows;
+    if (!high) return tile_text(x->t, "%s_start + %s from %s_start to %s_end", of, rows, of, of);
+    return tile_text(x->t, "%s_start + %s from %s_start + %s to %s_start + %s", of, rows, of, low,
+                     of, high);
+}
+
+const char *lanes_query_place(Lanes *x)
+{
+    const char *rows = tile_text(x->t, "%s +: %d", lanes_first_row(x), x->rows);
+    return tile_text(x->t, "%s, h, %s", lanes_row_b(x, LANES_QUERIES),
+                     lanes_row_span(x, LANES_QUERIES, rows, NULL, NULL));
+}
+
+const char *lanes_query_end(Lanes *x)
+{
+    return x->p->attn->queries.layout ? "q_length" : lanes_axis(x, 0, 2);
+}
+
+/* Clamped to the rows that there are, and to begin no later than they end: no numbers make an address outside. */
+static void let_packed(Lanes *x, LanesSide side)
+{
+    const AuRowLayout *rows = side == LANES_KEYS ? &x->p->attn->keys : &x->p->attn->queries;
+    const char *of = prefix(side), *starts = lanes_tensor(x, rows->starts),
+               *all = lanes_axis(x, side == LANES_KEYS, 2);
+    tile_let(x->t, tile_text(x->t, "%s_start", of), "clamp(%s[b], 0, %s)", starts, all);
+    tile_let(x->t, tile_text(x->t, "%s_end", of), "clamp(%s[b + 1], %s_start, %s)", starts, of,
+             all);
+    tile_let(x->t, tile_text(x->t, "%s_length", of), "%s_end - %s_start", of, of);
+}
+
+static void let_key_length(Lanes *x)
+{
+    const AuAttn *a = x->p->attn;
+    /* Clamped to what there is room for. */
     const char *lengths = lanes_tensor(x, a->keys.lengths), *room = lanes_axis(x, 1, 2);
     if (lanes_keys_are_paged(x)) {
         room = tile_text(x->t, "%s * min(%s, 1)", room, size(x, a->keys.pages));
@@ -43,6 +95,15 @@ void lanes_let_key_length(Lanes *x)
                              size(x, (uint32_t)attn_at(a, a->tensors[1].axes[2])->integer));
     }
     tile_let(x->t, "kv_length", "min(max(%s[b], 0), %s)", lengths, room);
+}
+
+void lanes_let_key_length(Lanes *x)
+{
+    if (lanes_is_packed(x, LANES_QUERIES)) let_packed(x, LANES_QUERIES);
+    if (lanes_is_packed(x, LANES_KEYS))
+        let_packed(x, LANES_KEYS);
+    else if (layout(x)->layout)
+        let_key_length(x);
 }
 
 const char *lanes_key_end(Lanes *x)
@@ -61,4 +122,31 @@ AuTileHandle lanes_at_pages(Lanes *x, LanesRows view, const char *rows)
     return tile_part(x->t, "%s[clamp(%s[b, %s / %s], 0, %s - 1), %s, %s %% %s%s", view.before,
                      table, rows, slots, size(x, layout(x)->pages), view.head, rows, slots,
                      view.after);
+}
+
+void lanes_rest_kernel(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const AuRowLayout *queries = &x->p->attn->queries;
+    if (queries->layout != AU_LAYOUT_PACKED) return;
+    const char *all = lanes_axis(x, 0, 2), *ends = size(x, queries->ends);
+    tile_kernel(t, "rest");
+    lanes_arguments(x);
+    lanes_result_arguments(x);
+    tile_grid(t, "mb: cdiv(%s, %d), h: %s", all, x->block, lanes_axis(x, 0, 1));
+    tile_let(t, "b", "%s - 2", ends); /* hooks may ask for a sequence: the last one */
+    lanes_let_key_length(x);
+    tile_role(t, "core", lanes_shares_tiles(x) ? x->shape->executors : 0, lanes_executor(x), 0);
+    tile_if(t, "mb * %d + %d > q_end", x->block, x->block);
+    tile_frag(t, "score", "f32[kv:%d, q:%d] @ %s.C", x->shape->key_tile, x->rows, x->atom->name);
+    tile_frag(t, "acc", "f32[e:%d, q:%d] @ %s.C = 0.0", x->p->e, x->rows, x->atom->name);
+    tile_frag(t, "row_like", "f32[q:%d] like score = 0.0", x->rows);
+    tile_set(t, "i", "%s + iota(q:%d)", lanes_first_row(x), x->rows);
+    lanes_begin_states(x);
+    lanes_end(x, "acc");
+    lanes_store_rest(
+        x, tile_text(t, "0, h, %s +: %d from q_end to %s", lanes_first_row(x), x->rows, all));
+    tile_end(t);
+    tile_end(t);
+    tile_end(t);
 }

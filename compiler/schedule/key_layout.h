@@ -1,4 +1,5 @@
-/* key_layout.h - keys and values that lie padded or in pages (docs/dev/serving.md): views of them, and where those of a sequence end. */
+/* key_layout.h - keys and values that lie padded, packed or in pages, and packed queries (docs/dev/serving.md): views of them, and where
+ * those of a sequence begin and end. */
 #ifndef AU_SCHEDULE_KEY_LAYOUT_H
 #define AU_SCHEDULE_KEY_LAYOUT_H
 
@@ -8,8 +9,22 @@ bool lanes_keys_are_paged(const Lanes *x);
 /* Of paged keys: rows that a line of the table has room for; the type of k (1) or v (2) as it lies in memory. */
 const char *lanes_most_keys(Lanes *x);
 const char *lanes_paged_type(Lanes *x, const char *elem, uint32_t n);
-/* After the grid, in kernels that have `b`: lets kv_length, the keys of the sequence. Nothing for dense keys. */
+/* After the grid, in kernels that have `b`: lets kv_length, the keys of the sequence, of packed ones kv_start and kv_end; of packed
+ * queries q_length, q_start, q_end. Nothing for dense ones. */
 void lanes_let_key_length(Lanes *x);
+bool lanes_is_packed(const Lanes *x, LanesSide side);
+/* The batch in memory of such rows as an extent or, of a kernel's sequence, as an index. */
+const char *lanes_row_batch(Lanes *x, LanesSide side);
+const char *lanes_row_b(const Lanes *x, LanesSide side);
+/* The span "n * 64 +: 64" of rows of the sequence as it lies in memory; [limits]: " from a to b", or "". */
+const char *lanes_row_span(Lanes *x, LanesSide side, const char *rows, const char *low,
+                           const char *high);
+/* "b, h, mb * 64 +: 64": the executor's rows of q, o and finals. */
+const char *lanes_query_place(Lanes *x);
+/* Where the queries of a sequence end: "q_length", of dense ones the extent of S. */
+const char *lanes_query_end(Lanes *x);
+/* A kernel that writes rows of o and finals that are of no sequence: 0, and finals as rows without a pair have them. */
+void lanes_rest_kernel(Lanes *x);
 /* Where the keys of a sequence end: "kv_length", of dense keys the extent of T. */
 const char *lanes_key_end(Lanes *x);
 /* Rows of k or v in pages. */

@@ -129,6 +129,8 @@ const char *lanes_weights(Lanes *x);        /* online_fwd; scales acc; the weigh
 void lanes_end(Lanes *x, const char *sums); /* `out` and finals from sums and states */
 void lanes_results(Lanes *x);               /* the same from acc, and out_mod */
 void lanes_store_finals(Lanes *x);
+/* Of rows that are of no sequence, at "0, h, rows": 0, and the finals. */
+void lanes_store_rest(Lanes *x, const char *place);
 /* Instead of both, of the operation `unfinished`: sums and states as they are. */
 void lanes_store_part(Lanes *x);
 void lanes_result_arguments(Lanes *x); /* o, [o_kept,] finals */

@@ -10,7 +10,7 @@
  *
  * Kernels: `k_rows`, `v_rows` (only if the script changes keys or values), `classes`, `compact`
  * (only for masks that depend on data: lanes_lists.c), `forward`. */
-#include "rows.h"
+#include "key_layout.h"
 
 #include <string.h>
 
@@ -44,7 +44,7 @@ static void load_query(Lanes *x)
     const char *loaded = as_is ? "query" : "raw";
     tile_frag(t, loaded, "%s[d:%d, q:%d] @ %s.B", x->operand, x->p->d, x->rows, x->atom->name);
     tile_set(t, "i", "%s + iota(q:%d)", lanes_first_row(x), x->rows);
-    tile_load(t, loaded, "q[b, h, %s +: %d, :] pad 0", lanes_first_row(x), x->rows);
+    tile_load(t, loaded, "q[%s, :] pad 0", lanes_query_place(x));
     if (as_is) return;
     if (!h->has_q_mod) {
         tile_set(t, "query", "%s(raw)", x->held);
@@ -74,8 +74,9 @@ static void load_other_queries(Lanes *x)
 
 static LanesRows value_rows(Lanes *x)
 {
-    return x->values_in_rows ? (LanesRows){.before = "v_changed[b, hv, :, ", .after = "]"}
-                             : lanes_operand_rows(x, 2, ":");
+    if (!x->values_in_rows) return lanes_operand_rows(x, 2, ":");
+    const char *b = lanes_keys_are_paged(x) ? "b" : lanes_row_b(x, LANES_KEYS);
+    return (LanesRows){.before = tile_text(x->t, "v_changed[%s, hv, :, ", b), .after = "]"};
 }
 
 static void copy_keys(Lanes *x, uint32_t n)
@@ -124,8 +125,7 @@ static void forward_kernel(Lanes *x)
         lanes_store_part(x);
     } else {
         lanes_results(x);
-        tile_store(t, "%s(out) -> o[b, h, %s +: %d, :] clip", x->operand, lanes_first_row(x),
-                   x->rows);
+        tile_store(t, "%s(out) -> o[%s, :] clip", x->operand, lanes_query_place(x));
         lanes_store_finals(x);
     }
     tile_end(t);

@@ -94,7 +94,7 @@ static void classes_across(Lanes *x, const Lists *l)
 {
     enum { WARPS = 4, TILES = 4 };
     AuTileBuild *t = x->t;
-    const char *s = lanes_axis(x, 0, 2), *last = lanes_key_end(x);
+    const char *s = lanes_query_end(x), *last = lanes_key_end(x);
     /* At least two keys a lane, beside each other; as many lanes as a power of two can be. */
     const int32_t power = l->keys & -l->keys, warp = x->p->caps->lanes;
     const int32_t most = power < warp ? power : warp, lanes = most == l->keys ? most / 2 : most,
@@ -132,7 +132,7 @@ static void classes(Lanes *x, const Lists *l)
     }
     AuTileBuild *t = x->t;
     const int32_t lanes = x->p->caps->lanes, n = l->keys;
-    const char *s = lanes_axis(x, 0, 2), *last = lanes_key_end(x);
+    const char *s = lanes_query_end(x), *last = lanes_key_end(x);
     begin_classes(x, l, lanes);
     tile_role(t, "core", 0, lanes_executor(x), 0);
     tile_frag(t, "some", "f32[n:%d] @ along_lanes = 0.0", lanes);

@@ -19,6 +19,9 @@ static const char *extent(Lanes *x, AuExpr e)
 const char *lanes_axis(Lanes *x, uint32_t tensor, uint32_t axis)
 {
     const AuAttn *a = x->p->attn;
+    const AuRowLayout *queries = &a->queries;
+    if (axis == 0 && tensor < 3 && queries->layout == AU_LAYOUT_PACKED)
+        return tile_text(x->t, "(%s - 1)", hooks_name(x->arena, a->sizes[queries->ends].name));
     if (axis == 2 && (tensor == 1 || tensor == 2) && lanes_keys_are_paged(x))
         return lanes_most_keys(x);
     return extent(x, a->tensors[tensor].axes[axis]);
@@ -48,9 +51,13 @@ const char *lanes_type(Lanes *x, const char *elem, uint32_t n)
     if ((n == 1 || n == 2) && lanes_keys_are_paged(x)) return lanes_paged_type(x, elem, n);
     AuText text = {.arena = x->arena};
     au_text_add(&text, "%s", elem);
-    for (uint32_t a = 0; a < tensor->rank; a++)
+    for (uint32_t a = 0; a < tensor->rank; a++) {
+        const bool batch = n < 3 && a == 0;
         au_text_add(&text, "%s%s:%s", a ? ", " : "[",
-                    n < 3 ? axes[n][a] : tile_text(x->t, "x%u", a), extent(x, tensor->axes[a]));
+                    n < 3 ? axes[n][a] : tile_text(x->t, "x%u", a),
+                    batch ? lanes_row_batch(x, n ? LANES_KEYS : LANES_QUERIES)
+                          : extent(x, tensor->axes[a]));
+    }
     au_text_add(&text, "%s", tensor->rank ? "]" : "");
     return au_text_str(&text);
 }
@@ -99,6 +106,9 @@ AuTileExecutor lanes_executor(const Lanes *x) { return x->on_cpu ? TILE_ON_THREA
 const char *lanes_limits(const Lanes *x, const char *of)
 {
     const bool ends_early = x->p->attn->keys.layout && *of == 'k';
+    if (*of == 'k' && lanes_is_packed(x, LANES_KEYS))
+        return x->p->attn->mask.i ? " from kv_start + k_low to kv_start + min(k_high, kv_length)"
+                                  : " from kv_start to kv_end";
     return x->p->attn->mask.i ? tile_text(x->t, " from %s_low to %s_high", of, of)
            : ends_early       ? " from 0 to kv_length"
                               : "";
@@ -118,17 +128,22 @@ bool lanes_mask_by_head(const Lanes *x)
 const char *lanes_range_of_rows(Lanes *x, int32_t rows)
 {
     return tile_text(x->t, "key_range(b, h, mb * %d, min(mb * %d + %d, %s))", rows, rows, rows,
-                     lanes_axis(x, 0, 2));
+                     lanes_query_end(x));
 }
 
 const char *lanes_range_of_all(Lanes *x, const char *head)
 {
-    return tile_text(x->t, "key_range(b, %s, 0, %s)", head, lanes_axis(x, 0, 2));
+    return tile_text(x->t, "key_range(b, %s, 0, %s)", head, lanes_query_end(x));
 }
 
 void lanes_bounds(Lanes *x, int32_t rows, int32_t keys)
 {
     const char *last = lanes_key_end(x);
+    if (lanes_is_packed(x,
+                        LANES_QUERIES)) { /* blocks behind the sequence's end have nothing to do */
+        tile_let(x->t, "visible", "where(mb * %d < q_length, %s, 0)", rows, last);
+        last = "visible";
+    }
     tile_let(x->t, "k_low, k_high, k_full_low, k_full_high", "%s", lanes_range_of_rows(x, rows));
     tile_let(x->t, "n_low, f_low, f_high, n_high",
              "key_tiles(k_low, k_high, k_full_low, k_full_high, %s, %d)", last, keys);
@@ -163,7 +178,8 @@ const char *lanes_changed_type(Lanes *x, uint32_t n)
     const bool apart = n == 2 && schedule_values_apart(x->p);
     if (!is_changed(x, n) && !transposed && !apart) return NULL;
     const Rows r = rows_of(x, n);
-    const char *batch = lanes_axis(x, n, 0), *heads = lanes_axis(x, n, 1),
+    const LanesSide side = n ? LANES_KEYS : LANES_QUERIES;
+    const char *batch = lanes_row_batch(x, side), *heads = lanes_axis(x, n, 1),
                *length = lanes_axis(x, n, 2);
     const char *row = tile_text(x->t, "%s:%s", r.rows, length),
                *channel = tile_text(x->t, "%s:%d", r.channels, r.width);
@@ -206,6 +222,10 @@ void lanes_rows_kernel(Lanes *x, uint32_t n)
     const int32_t lanes = lanes_block_rows(x);
     const char *changed = lanes_changed_name(x, n),
                *rows = tile_text(t, "nb * %d +: %d", lanes, lanes);
+    const LanesSide side = n ? LANES_KEYS : LANES_QUERIES;
+    const char *b = lanes_row_b(x, side), *span = lanes_row_span(x, side, rows, NULL, NULL);
+    const bool padded = n > 0 && x->p->attn->keys.layout == AU_LAYOUT_PADDED;
+    const char *ends = padded ? tile_text(t, "%s from 0 to kv_length", rows) : NULL;
     tile_kernel(t, tile_text(t, "%s_rows", r.tensor));
     lanes_arguments(x);
     tile_arg(t, changed, TILE_OUT, "%s", lanes_changed_type(x, n));
@@ -218,18 +238,17 @@ void lanes_rows_kernel(Lanes *x, uint32_t n)
     if (n > 0 && lanes_keys_are_paged(x))
         load_pages(x, n, r.width);
     else if (n == 2 && x->p->attn->v_in_k)
-        tile_load(t, "raw", "k[b, h, %s, %d +: %d] as [kv, e] pad 0", rows, x->p->attn->v_first,
+        tile_load(t, "raw", "k[%s, h, %s, %d +: %d] as [kv, e] pad 0", b, span, x->p->attn->v_first,
                   r.width);
     else
-        tile_load(t, "raw", "%s[b, h, %s%s, :] pad 0", r.tensor, rows,
-                  n > 0 && x->p->attn->keys.layout ? " from 0 to kv_length" : "");
+        tile_load(t, "raw", "%s[%s, h, %s, :] pad 0", r.tensor, b, ends ? ends : span);
     if (is_changed(x, n)) {
         tile_set(t, "j", "nb * %d + iota(%s:%d)", lanes, r.rows, lanes);
         tile_set(t, "c", "iota(%s:%d)", r.channels, r.width);
         tile_set(t, "out", "%s_mod(f32(raw), b, h, %s, c)", r.tensor, r.positions);
     }
     const char *view =
-        tile_text(t, n == 2 && x->values_in_rows ? "[b, h, :, %s]" : "[b, h, %s, :]", rows);
+        tile_text(t, n == 2 && x->values_in_rows ? "[%s, h, :, %s]" : "[%s, h, %s, :]", b, span);
     tile_store(t, is_changed(x, n) ? "%s(out) -> %s%s clip" : "%s(raw) -> %s%s clip", x->operand,
                changed, view);
     tile_end(t);

@@ -6,24 +6,31 @@ AuTileHandle lanes_at(Lanes *x, LanesRows view, const char *rows)
     return tile_part(x->t, "%s%s%s", view.before, rows, view.after);
 }
 
+static LanesRows rows_at(Lanes *x, const char *tensor, const char *b, const char *head,
+                         const char *columns)
+{
+    return (LanesRows){.before = tile_text(x->t, "%s[%s, %s, ", tensor, b, head),
+                       .after = tile_text(x->t, ", %s]", columns)};
+}
+
 LanesRows lanes_rows(Lanes *x, const char *tensor, const char *head, const char *columns)
 {
-    return (LanesRows){.before = tile_text(x->t, "%s[b, %s, ", tensor, head),
-                       .after = tile_text(x->t, ", %s]", columns)};
+    return rows_at(x, tensor, "b", head, columns);
 }
 
 LanesRows lanes_operand_rows(Lanes *x, uint32_t n, const char *columns)
 {
     static const char *const heads[] = {"h", "hk", "hv"};
+    const char *b = lanes_row_b(x, n ? LANES_KEYS : LANES_QUERIES);
     const bool paged = n > 0 && lanes_keys_are_paged(x) && !lanes_changed_type(x, n);
     if (n == 2 && !x->own_v) {
         const char *values = tile_text(x->t, "%d +: %d] as [kv, e]", x->p->attn->v_first, x->p->e);
-        return (LanesRows){.before = paged ? "k" : "k[b, hk, ",
+        return (LanesRows){.before = paged ? "k" : tile_text(x->t, "k[%s, hk, ", b),
                            .after = tile_text(x->t, ", %s", values),
                            .head = paged ? "hk" : NULL};
     }
     if (paged) return lanes_paged_rows(x, n == 1 ? "k" : "v", heads[n], columns);
-    return lanes_rows(x, lanes_changed_name(x, n), heads[n], columns);
+    return rows_at(x, lanes_changed_name(x, n), b, heads[n], columns);
 }
 
 /* ---- further products of score_mod: dot(x[.., q_idx], y[.., kv_idx]) */
@@ -139,17 +146,18 @@ void lanes_copy_tile(Lanes *x, LanesSide side, LanesRows view, AuTileHandle to)
     const int32_t rows = keys ? x->shape->key_tile : x->shape->query_tile;
     const int32_t share = rows / x->shape->executors;
     const char *tile = keys ? "n" : "m", *limits = lanes_limits(x, keys ? "k" : "q");
+    const char *start = lanes_is_packed(x, side) ? keys ? "kv_start + " : "q_start + " : "";
     if (view.head) {
         copy_pages(x, view, to);
         return;
     }
     if (!lanes_shares_tiles(x)) {
-        const char *span = tile_text(x->t, "%s * %d +: %d%s", tile, rows, rows, limits);
+        const char *span = tile_text(x->t, "%s%s * %d +: %d%s", start, tile, rows, rows, limits);
         tile_copy(x->t, "%v -> %v pad 0", lanes_at(x, view, span), to);
         return;
     }
     const char *span =
-        tile_text(x->t, "%s * %d + self * %d +: %d%s", tile, rows, share, share, limits);
+        tile_text(x->t, "%s%s * %d + self * %d +: %d%s", start, tile, rows, share, share, limits);
     tile_copy(x->t, "%v -> %v[self * %d +: %d, :] pad 0", lanes_at(x, view, span), to, share,
               share);
 }

@@ -181,16 +181,24 @@ typedef struct AuLinear {
     AuSpan span;
 } AuLinear;
 
-/* How the keys and values of a call lie in memory (docs/dev/serving.md). The axes of tensors say what they are
+/* How the rows of a length axis of a call lie in memory (docs/dev/serving.md). The axes of tensors say what they are
  * in the script's terms, [B, Hk, T, D], in every layout; what is written of T then means the sequence's own. */
-typedef enum AuLayout { AU_LAYOUT_DENSE, AU_LAYOUT_PADDED, AU_LAYOUT_PAGED } AuLayout;
+typedef enum AuLayout {
+    AU_LAYOUT_DENSE,
+    AU_LAYOUT_PADDED,
+    AU_LAYOUT_PAGED,
+    AU_LAYOUT_PACKED
+} AuLayout;
 
-typedef struct AuKeyLayout {
+typedef struct AuRowLayout {
     AuLayout layout;
     uint32_t lengths,
-        table; /* tensors: i32 [B], i32 [B, entries]; of dense keys there is none, table of paged alone */
+        table; /* tensors: i32 [B], i32 [B, entries]; of padded and paged rows, table of paged alone */
     uint32_t pages, slots, entries; /* sizes of paged keys: k is [pages, Hk, slots, D] */
-} AuKeyLayout;
+    uint32_t
+        starts; /* tensor of packed rows: i32 [B + 1]; the extent of the axis is that of all rows */
+    uint32_t ends; /* its size, B + 1 */
+} AuRowLayout;
 
 typedef struct AuAttn {
     AuArena *arena;
@@ -222,10 +230,16 @@ typedef struct AuAttn {
     AuExpr q_mod, k_mod, v_mod, out_mod; /* over ELEMENT with axis C; none: identity */
     AuOnline *online;                    /* softmax family; NULL for a recurrence */
     AuLinear *linear;                    /* NULL for the softmax family */
-    AuKeyLayout keys;
+    AuRowLayout keys, queries;           /* of one axis both, they have one list of starts */
     AuSpan span;
 } AuAttn;
 
+/* Does a call of it have layouts? */
+static inline bool attn_has_layout(const AuAttn *a) { return a->keys.layout || a->queries.layout; }
+static inline bool attn_is_packed(const AuAttn *a)
+{
+    return a->keys.layout == AU_LAYOUT_PACKED || a->queries.layout == AU_LAYOUT_PACKED;
+}
 /* The index of a size, -1: there is none of this name. Fixed widths are sizes, too. */
 int32_t attn_size_of(const AuAttn *a, const char *name);
 /* Which index each axis of a tensor takes where an AU_OP_TENSOR node stands for it: an AuAxisBit, or 0

@@ -19,7 +19,7 @@ extern "C" {
 
 #define AULE_MAGIC         "aule\x1a\r\n" /* 7 characters and the NUL: 8 bytes */
 #define AULE_VERSION_MAJOR 1
-#define AULE_VERSION_MINOR 10
+#define AULE_VERSION_MINOR 11
 
 /* What an artifact has at most: aulec refuses a script that needs more, a reader an artifact that has more. They bound
  * what a run keeps on its stack. */
@@ -126,6 +126,10 @@ typedef struct aule_tensor_v1 {
 #define AULE_TENSOR_LENGTHS 16u /* i32 [B]: how many keys each sequence has */
 #define AULE_TENSOR_TABLE                                                                          \
     32u /* i32 [B, entries]: on which page of k and v [pages, Hk, slots, D] they lie */
+/* i32 [B + 1]: packed rows (since 1.11). Rows starts[b] .. starts[b + 1] of q, o and finals, of k and v, or of all of
+ * them, whose batch is 1, are those of sequence b. */
+#define AULE_TENSOR_STARTS_Q 64u
+#define AULE_TENSOR_STARTS_K 128u
 
 typedef struct aule_param_v1 {
     uint32_t struct_size;

@@ -98,8 +98,8 @@ typedef struct aulec_options {
         parts; /* 1: kernels of the operations "unfinished" and "combine", too, of which an attention of keys in several
                        places is made; not of static builds */
     const char *
-        layout; /* "T=padded", "T=paged": how the rows of an axis of keys lie in memory (docs/serving.md); NULL: dense. Forward on
-                   cpu and opencl */
+        layout; /* "T=padded", "T=paged", "S=packed,T=packed": how the rows of axes of keys and queries lie in memory
+                   (docs/dev/serving.md); NULL: dense. Forward on cpu and opencl */
 } aulec_options;
 
 typedef struct aulec_result aulec_result;

@@ -392,8 +392,8 @@ def compile(
         f32: how operands of float32 are multiplied: "exact", the default, or "tf32", rounded to 10 bits of mantissa, which is faster on CUDA from
             sm_80 on and refused everywhere else.
         shapes: a table of shapes of kernels (docs/tuning.md), its path or its text; its rows come before the compiler's own.
-        layout: how the rows of an axis of keys lie in memory, "T=padded" or "T=paged" (docs/dev/serving.md): calls then take `lengths` and, of pages,
-            `table`. Forward, on processors and OpenCL devices.
+        layout: how the rows of axes lie in memory, keys "T=padded" or "T=paged", queries and keys "S=packed,T=packed" (docs/dev/serving.md): calls
+            then take `T_lengths` and, of pages, `T_table`, of packed rows `S_starts` and `T_starts`. Forward, on processors and OpenCL devices.
 
     What the compiler warns of is reported as :class:`aule.CompileWarning` through ``warnings``, at the script's file and line.
 
@@ -407,7 +407,7 @@ def compile(
     if f32 not in (None, "exact", "tf32"):
         raise ValueError(f'f32 is "exact" or "tf32", not {f32!r}')
     if layout is not None and not isinstance(layout, str):
-        raise TypeError(f'layout is "T=padded" or "T=paged", not {layout!r}')
+        raise TypeError(f'layout is "T=padded", "T=paged" or "S=packed,T=packed", not {layout!r}')
     name, text = _script(source)
     if attention is not None and not isinstance(attention, str):
         raise TypeError(f"attention is the name of one of the script's, not {attention!r}")

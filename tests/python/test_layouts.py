@@ -1,4 +1,4 @@
-"""Keys that are padded or lie in pages (docs/dev/serving.md): a call is what as many dense calls are as it has sequences, to the bit, since
+"""Keys that are padded or lie in pages, and packed queries and keys (docs/dev/serving.md): a call is what as many dense calls are as it has sequences, to the bit, since
 kernels of both are one schedule in tiles of the same keys. What lies in slots that no sequence has is NaN throughout; tables end in -1."""
 
 from __future__ import annotations
@@ -131,6 +131,190 @@ class Layouts(unittest.TestCase):
                     self.check(path, 16)
 
 
+# Queries and keys of each packed sequence: none, one, tiles of the processor's kernels less and more one, fewer queries than keys and more, one long one.
+PACKED = [(0, 0), (1, 1), (130, 70), (0, 9), (7, 0), (127, 127), (128, 128), (129, 129), (1, 200), (300, 300), (15, 16), (1, 1), (1, 1)]
+SAME = [(n, n) for n in (0, 1, 1, 15, 16, 17, 130, 0, 257, 1)]
+AS_DENSE = 130  # from so many queries on, dense calls have the same kernels; fewer are made by others, whose sums are in another order
+REST = 5  # rows behind the last sequence
+
+
+def starts_of(lengths):
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+
+
+class Rows:
+    """Arguments of a packed call, and of each sequence by itself. [layout]: which axes are packed. Rows of no sequence are NaN, strides odd."""
+
+    def __init__(self, f, pairs, sizes, dtype=np.float32):
+        r = np.random.default_rng(1)
+        self.axes = [t.axes[2] for t in f.tensors if t.role in ("q", "k")]
+        self.shared = self.axes[0] == self.axes[1]
+        self.starts = [starts_of([p[n] for p in pairs]) for n in (0, 1)]
+        self.tensors, self.inputs, self.pairs, self.of_batch = {}, {}, pairs, set()
+        for t in f.tensors:
+            if t.role not in ("q", "k", "v", "input") or t.in_k or t.name.endswith("_starts"):
+                continue
+            have = sizes | {"B": len(pairs)} if t.role == "input" else sizes
+            shape = [have.get(axis, axis) if isinstance(axis, str) else axis for axis in t.axes]
+            if t.role == "input":
+                if any(isinstance(axis, str) for axis in shape):
+                    raise unittest.SkipTest(f"{f.name}: {t.name} {t.axes}")
+                self.inputs[t.name] = array(r, t, have)
+                self.of_batch |= {t.name} if "B" in t.axes else set()
+                continue
+            starts = self.starts[t.role != "q"]
+            memory = np.full((1, starts[-1] + REST, shape[1], shape[3] + 3), np.nan, np.float32)
+            memory[:, : starts[-1], :, : shape[3]] = r.standard_normal((1, starts[-1], shape[1], shape[3]))
+            self.tensors[t.name] = memory.astype(dtype).transpose(0, 2, 1, 3)[..., : shape[3]]
+        self.params = {p.name: 1.0 if p.dtype == "float32" else 5 for p in f.parameters if p.required}
+
+    def named_starts(self, first=0, last=None):
+        """Of a call of the sequences first .. last; all, of all rows."""
+        made = {}
+        for axis, starts in zip(self.axes, self.starts):
+            made[f"{axis}_starts"] = starts if last is None else (starts[first : last + 1] - starts[first]).astype(np.int32)
+        return made
+
+    def of(self, b):
+        return {name: x[:, :, slice(*self.starts[name != "q"][b : b + 2])] for name, x in self.tensors.items()} | {
+            name: x[b : b + 1] if name in self.of_batch else x for name, x in self.inputs.items()
+        }
+
+
+def packing(f):
+    axes = dict.fromkeys(t.axes[2] for t in f.tensors if t.role in ("q", "k"))
+    return ",".join(f"{axis}=packed" for axis in axes)
+
+
+class Packed(unittest.TestCase):
+    def check(self, path, sizes=SIZES, dtype=np.float32):
+        dense = compiled(path)
+        shared = len(set(packing(dense).split(","))) == 1
+        try:
+            f = compiled(path, packing(dense))
+        except aule.CompileError as error:
+            self.assertIn("--layout: axis ", str(error))
+            return str(error)
+        rows = Rows(dense, SAME if shared else PACKED, sizes | {"B": 1}, dtype)
+        got = outputs(f, rows.tensors | rows.inputs | rows.named_starts(), rows.params)
+        begins = rows.starts[0]
+        self.assertFalse(got[0][:, :, begins[-1] :].any(), "rows of no sequence")
+        for n, x in enumerate(got):
+            self.assertFalse(np.isnan(x.astype(np.float32)).any(), f"{path.name}: result {n}")
+        for b, (queries, keys) in enumerate(rows.pairs):
+            if not queries or path.stem in FIRST_ALONE and b:
+                continue
+            say = f"{path.name}: sequence {b}, {queries} queries of {keys} keys"
+            mine = [x[:, :, begins[b] : begins[b + 1]] for x in got]
+            alone = outputs(f, rows.of(b) | rows.named_starts(b, b + 1), rows.params)
+            want = outputs(dense, rows.of(b), rows.params)
+            for x, y, z in zip(mine, alone, want):
+                np.testing.assert_array_equal(x, y, err_msg=f"{say}, packed alone")
+                if queries >= AS_DENSE:
+                    np.testing.assert_array_equal(x, z, err_msg=f"{say}, dense")
+                else:
+                    near = 2e-6 if dtype == np.float32 else 1e-3
+                    np.testing.assert_allclose(x.astype(np.float32), z.astype(np.float32), rtol=near * 10, atol=near * 4, err_msg=f"{say}, dense")
+        return None
+
+    def test_scripts(self):
+        for stem in (*FEW, "gqa", "qk_norm"):
+            with self.subTest(stem):
+                self.assertIsNone(self.check(SCRIPTS / f"{stem}.attn"))
+
+    def test_half(self):
+        self.assertIsNone(self.check(SCRIPTS / "gqa.attn", dtype=np.float16))
+
+    def test_queries_and_keys_have_one_axis(self):
+        text = "attention encoder { q: [B, H, S, D]; k: [B, H, S, D]; v: [B, H, S, E]; score_mod(s) = s * rsqrt(D) - 0.01 * abs(q_idx - kv_idx); online softmax; }"
+        f, dense = aule.compile(text, layout="S=packed", optimize=1), aule.compile(text, optimize=1)
+        rows = Rows(dense, SAME, SIZES | {"B": 1})
+        got = outputs(f, rows.tensors | rows.named_starts(), {})
+        for b in range(len(SAME)):
+            if SAME[b][0] < AS_DENSE:
+                continue
+            at = slice(*rows.starts[0][b : b + 2])
+            for x, y in zip(got, outputs(dense, rows.of(b), {})):
+                np.testing.assert_array_equal(x[:, :, at], y)
+
+    def test_embedding_model(self):
+        """Sentences of all-MiniLM-L6-v2 one after the other, [tokens, H, D] as the model has them (tests/data/README.md)."""
+        q, k, v, want = (np.load(ROOT / f"tests/data/minilm_packed_layer0_{name}.npy") for name in ("q", "k", "v", "out"))
+        starts = np.load(ROOT / "tests/data/minilm_packed_cu_seqlens.npy")
+        text = "attention encoder { q: [B, H, S, D]; k: [B, H, S, D]; v: [B, H, S, E]; score_mod(s) = s * rsqrt(D); online softmax; }"
+        o = aule.compile(text, layout="S=packed", optimize=1)(*(x.transpose(1, 0, 2)[None] for x in (q, k, v)), S_starts=starts)
+        np.testing.assert_allclose(o[0].transpose(1, 0, 2), want, rtol=1e-5, atol=2e-6)
+
+    def test_queries_packed_keys_in_pages(self):
+        """Each sequence's last queries over its cache: a prefill in chunks, and decoding beside it."""
+        path, slots, lengths = SCRIPTS / "gqa.attn", 16, [3, 0, 1, 15, 1, 140, 96]
+        case = Case(compiled(path), slots)
+        r, starts = np.random.default_rng(2), starts_of(lengths)
+        q = r.standard_normal((1, SIZES["H"], starts[-1] + REST, SIZES["D"])).astype(np.float32)
+        q[:, :, starts[-1] :] = np.nan
+        f = compiled(path, "S=packed,T=paged")
+        got = outputs(f, case.tensors | case.pools | {"q": q, "S_starts": starts, "T_lengths": LENGTHS, "T_table": case.table}, {})
+        one = compiled(path, "S=packed,T=packed")
+        for b, length in enumerate(LENGTHS):
+            keys = {name: case.tensors[name][b : b + 1, :, :length] for name in "kv"}
+            mine = q[:, :, starts[b] : starts[b + 1]]
+            want = outputs(one, keys | {"q": mine, "S_starts": starts_of(lengths[b : b + 1]), "T_starts": starts_of([length])}, {})
+            for x, y in zip(got, want):
+                np.testing.assert_array_equal(x[:, :, starts[b] : starts[b + 1]], y, err_msg=f"{lengths[b]} queries of {length} keys")
+        self.assertFalse(got[0][:, :, starts[-1] :].any())
+
+    def test_all_empty_and_no_rows(self):
+        f = compiled(SCRIPTS / "gqa.attn", "S=packed,T=packed")
+        for total in (0, 4):
+            q, k, v = (np.full((1, SIZES[h], total, 16), np.nan, np.float32) for h in ("H", "Hk", "Hk"))
+            none = np.zeros(4, np.int32)
+            o = f(q, k, v, S_starts=none, T_starts=none)
+            self.assertEqual(o.shape, q.shape)
+            self.assertFalse(o.any())
+
+    def test_one_long_beside_many_of_one(self):
+        f, dense = compiled(SCRIPTS / "gqa.attn", "S=packed,T=packed"), compiled(SCRIPTS / "gqa.attn")
+        rows = Rows(dense, [(1, 1)] * 40 + [(1000, 1000)] + [(1, 1)] * 40, SIZES | {"B": 1})
+        got = outputs(f, rows.tensors | rows.named_starts(), {})
+        for x, y in zip(got, outputs(dense, rows.of(40), {})):
+            np.testing.assert_array_equal(x[:, :, 40:1040], y)
+
+    def test_wrong_starts(self):
+        f = compiled(SCRIPTS / "gqa.attn", "S=packed,T=packed")
+        rows = Rows(compiled(SCRIPTS / "gqa.attn"), [(3, 4), (2, 5)], SIZES | {"B": 1})
+        given = rows.tensors | rows.named_starts()
+        for name, values, message in (
+            ("S_starts", [1, 3, 5], "S_starts begins with 1, expected 0"),
+            ("T_starts", [0, 9, 4], "T_starts decreases at 2: 4 after 9"),
+            ("T_starts", [0, 4, 40], r"T_starts\[2\] is 40, k has 14 rows"),
+            ("S_starts", [0, 3, 11], r"S_starts\[2\] is 11, q has 10 rows"),
+            ("S_starts", [0, 3, 4, 5], "T_starts: axis 0 .* has 3 elements, expected 4 as in S_starts"),
+        ):
+            with self.subTest(values), self.assertRaisesRegex(aule.ArgumentError, message):
+                outputs(f, given | {name: np.array(values, np.int32)}, {})
+        with self.assertRaisesRegex(aule.ArgumentError, "S_starts has 1 elements, expected where each sequence begins"):
+            outputs(f, given | {name: np.zeros(1, np.int32) for name in ("S_starts", "T_starts")}, {})
+        with self.assertRaisesRegex(aule.ArgumentError, "S_starts is int64, expected int32"):
+            outputs(f, given | {"S_starts": rows.starts[0].astype(np.int64)}, {})
+
+    def test_refused_by_name(self):
+        for stem, layout, message in (
+            ("documents", "S=packed", "the input '.*' has it, and packed inputs are not carried yet"),
+            ("gqa", "S=padded", "padded and paged queries are not carried yet"),
+            ("gqa", "X=packed", "has no such axis of queries or keys"),
+            ("gqa", "T=packed,T=paged", "the axis has a layout already"),
+        ):
+            with self.subTest(layout), self.assertRaisesRegex(aule.CompileError, message):
+                compiled(SCRIPTS / f"{stem}.attn", layout)
+
+    @unittest.skipUnless(os.environ.get("AULE_TEST_FULL_SIZES"), "all scripts, with AULE_TEST_FULL_SIZES")
+    def test_all_scripts(self):
+        for path in sorted(SCRIPTS.glob("*.attn")):
+            with self.subTest(path.stem):
+                if is_softmax(path):
+                    self.check(path)
+
+
 class Refused(unittest.TestCase):
     """On processors values are looked at; what is not carried is refused by name when compiling."""
 
@@ -166,8 +350,8 @@ class Refused(unittest.TestCase):
         for script, layout, message in (
             ("natten.attn", "S=paged", "axis S: it is the length of q"),
             ("gla.attn", "T=padded", "axis T: sequences of a recurrence are packed by cu_seqlens"),
-            ("gqa.attn", "U=paged", "axis U: the attention 'gqa' has no such axis of keys"),
-            ("gqa.attn", "T=packed", "unknown layout 'packed'; expected dense, padded or paged"),
+            ("gqa.attn", "U=paged", "axis U: the attention 'gqa' has no such axis of queries or keys"),
+            ("gqa.attn", "T=ragged", "unknown layout 'ragged'; expected dense, padded, paged or packed"),
             ("gqa.attn", "paged", "expected AXIS=LAYOUT"),
         ):
             with self.subTest(script), self.assertRaisesRegex(aule.CompileError, message):
