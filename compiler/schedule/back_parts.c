@@ -120,10 +120,17 @@ int32_t back_sum_parts(const Lanes *x, uint32_t tensor)
 
 void back_sum_argument(Lanes *x, uint32_t tensor, AuTileMode mode)
 {
+    back_sum_argument_of(x, tensor, mode, "1");
+}
+
+void back_sum_argument_of(Lanes *x, uint32_t tensor, AuTileMode mode, const char *times)
+{
     const bool scalar = x->p->attn->tensors[tensor].rank == 0;
     const int32_t parts = back_sum_parts(x, tensor);
     const char *type = scalar ? "f32[x0:1]" : lanes_type(x, "f32", tensor);
     if (parts > 1) type = tile_text(x->t, "f32[parts:%d, %s", parts, type + strlen("f32["));
+    if (strcmp(times, "1") != 0)
+        type = tile_text(x->t, "f32[times:%s, %s", times, type + strlen("f32["));
     tile_arg(x->t, back_sum(x, tensor), mode, "%s", type);
 }
 

@@ -2,6 +2,8 @@
  * type, and gradients of inputs from their sums. */
 #include "back_rows.h"
 
+#include <string.h>
+
 static RowSpace rows_of(const Lanes *x, uint32_t n)
 {
     switch (n) {
@@ -132,11 +134,11 @@ static void gradient_of_rows(Lanes *x, uint32_t n)
 }
 
 /* A piece of the sum of input [n], of all its parts. */
-static void load_sum(Lanes *x, uint32_t n, const char *at)
+static void load_sum(Lanes *x, uint32_t n, const char *at, bool times)
 {
     AuTileBuild *t = x->t;
     const int32_t parts = back_sum_parts(x, n);
-    tile_load(t, "piece", "sum_%u[%s%s] as [n] pad 0", n, parts > 1 ? "0, " : "", at);
+    tile_load(t, "piece", "sum_%u[%s%s] as [n] pad 0", n, parts > 1 || times ? "0, " : "", at);
     if (parts == 1) return;
     tile_frag(t, "total", "f32[n:%d] @ along_lanes", x->p->caps->lanes);
     tile_for_range(t, "turn", "1", tile_text(t, "%d", parts));
@@ -162,19 +164,19 @@ static const char *place_of_row(Lanes *x, uint32_t n)
     return au_text_str(&place);
 }
 
-void back_sum_kernel(Lanes *x, uint32_t n, const char *name)
+void back_sum_kernel(Lanes *x, uint32_t n, const char *name, const char *times)
 {
     AuTileBuild *t = x->t;
     const AuTensor *tensor = &x->p->attn->tensors[n];
     const int32_t lanes = x->p->caps->lanes;
     const char *elem = lanes_elem(x, n);
     AuText rows = {.arena = x->arena};
-    au_text_add(&rows, "1");
+    au_text_add(&rows, "%s", times);
     for (uint32_t a = 0; a + 1 < tensor->rank; a++)
         au_text_add(&rows, " * (%s)", lanes_axis(x, n, a));
     tile_kernel(t, tile_text(t, "sums_%u", n));
     lanes_arguments(x);
-    back_sum_argument(x, n, TILE_IN);
+    back_sum_argument_of(x, n, TILE_IN, times);
     tile_arg(t, name, TILE_OUT, "%s", lanes_type(x, elem, n));
     tile_grid(t, "row: %s", au_text_str(&rows));
     tile_role(t, "core", 0, lanes_executor(x), 0);
@@ -185,7 +187,8 @@ void back_sum_kernel(Lanes *x, uint32_t n, const char *name)
         tile_for_range(t, "part", "0",
                        tile_text(t, "cdiv(%s, %d)", lanes_axis(x, n, tensor->rank - 1), lanes));
         tile_frag(t, "piece", "f32[n:%d] @ along_lanes", lanes);
-        load_sum(x, n, tile_text(t, "%spart * %d +: %d", prefix, lanes, lanes));
+        load_sum(x, n, tile_text(t, "%spart * %d +: %d", prefix, lanes, lanes),
+                 strcmp(times, "1") != 0);
         tile_store(t, "%s(piece) -> %s[%spart * %d +: %d] as [n] clip", elem, name, prefix, lanes,
                    lanes);
         tile_end(t);
@@ -197,7 +200,7 @@ static void gradient_of_input(Lanes *x, uint32_t n)
 {
     if (n < 3 && !back_has_dots(x, n)) return;
     lanes_zeroed_region(x, back_sum(x, n));
-    if (n >= 3) back_sum_kernel(x, n, tile_text(x->t, "grad_%u", n));
+    if (n >= 3) back_sum_kernel(x, n, tile_text(x->t, "grad_%u", n), "1");
 }
 
 void back_after(Lanes *x)

@@ -38,6 +38,8 @@ const char *back_sum(Lanes *x, uint32_t tensor);    /* "sum_3" */
 /* Where many pairs add to an element, rows add to parts of it in turn, which the last kernel joins; 1: there are none. */
 int32_t back_sum_parts(const Lanes *x, uint32_t tensor);
 void back_sum_argument(Lanes *x, uint32_t tensor, AuTileMode mode);
+/* With an axis more, of [times], 0 or 1, as the call's sizes are: there is no such sum, or it has index 0. "1": no such axis. */
+void back_sum_argument_of(Lanes *x, uint32_t tensor, AuTileMode mode, const char *times);
 bool back_has_dots(const Lanes *x, uint32_t tensor); /* do further products add to its gradient? */
 /* Is the gradient of queries, keys or values finished by a kernel of rows? */
 bool back_has_rows(const Lanes *x, uint32_t n);
@@ -96,7 +98,7 @@ void back_before(Lanes *x); /* all but row_pass and preprocess */
 void back_adjoints(Lanes *x);
 void back_after(Lanes *x);
 /* A sum of f32 as the tensor's own elements, the argument [name]: a block a row of its last axis. */
-void back_sum_kernel(Lanes *x, uint32_t n, const char *name);
+void back_sum_kernel(Lanes *x, uint32_t n, const char *name, const char *times);
 
 /* ---- lanes_pairs.c */
 /* "hook(score, dp, b, h, i, j, ..)", with these for the statistics of rows; NULL: the variables that hold them */

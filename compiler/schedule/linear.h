@@ -22,7 +22,9 @@ typedef struct Linear {
     bool is_step; /* states are a pool's, in place */
     bool
         rows_along; /* rows of slots lie with channels along the lanes where these are whole vectors; else a token a lane */
-    bool in_strips; /* backward: a block goes over strips of columns one after another */
+    bool names_heads; /* those of q, k and v that serve the block's have names: one division each */
+    bool asks_heads;  /* backward: the kernel asks whether heads are shared, where they may be */
+    bool in_strips;   /* backward: a block goes over strips of columns one after another */
     const char *segments; /* of a sequence: their number, as text; NULL: no kernel knows of them */
     const LinearPart *of_warps; /* NULL: an executor has all of a chunk */
 } Linear;
@@ -53,6 +55,7 @@ const char *lin_sequences(Linear *l);
 void lin_sequences_argument(Linear *l); /* cu_seqlens */
 /* What lin_role does once a role has begun: `start`, `end`, `length`, `b` of the sequence `n`. */
 void lin_find_sequence(Linear *l);
+void lin_name_heads(Linear *l); /* names_heads from here on */
 /* The loop over the sequence's chunks: `chunk`, and its token `first` in the tensors. `start`, `end` and `length` are the
  * sequence's, `n` its number and that of its state, `b` its batch. */
 void lin_chunks(Linear *l);
@@ -136,6 +139,8 @@ void lin_fed_back_rows(Linear *l);     /* of values and strengths */
 /* ---- linear_back.c: gradients of slots into those of tensors */
 /* Arguments: those of the script, the gradient of the output, states and their gradients, and where gradients go. Grid. */
 void lin_back_head(Linear *l, const char *name);
+/* The same without a grid, and with states or without. */
+void lin_back_arguments(Linear *l, const char *name, bool has_states);
 /* Do several places add to the gradient of a tensor? */
 bool lin_sums_gradients(AuArena *arena, const AuProblem *p);
 /* Loops in place of axes of the grid, where sums must have one order; how many to end. */

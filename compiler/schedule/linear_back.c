@@ -69,14 +69,42 @@ static uint8_t own_axes(Linear *l, const AuInputGrad *g)
     return own;
 }
 
-static bool is_stored(Linear *l, uint32_t tensor)
+/* Where it has the axes [needed] as its own. */
+static bool is_stored_with(Linear *l, uint32_t tensor, uint8_t needed)
 {
     const AuInputGrad *g = NULL;
-    const uint8_t all = AU_AX_B | AU_AX_H | AU_AX_TOK;
     if (l->in_strips || contributions(l, tensor, &g) != 1 || g->tensor != tensor) return false;
     if (attn_at(l->x.p->attn, g->read)->op != AU_OP_TENSOR) return false;
-    return (own_axes(l, g) & all) == all && !(attn_at(l->x.p->attn, g->value)->axes & CHANNELS &
-                                              ~attn_at(l->x.p->attn, g->read)->axes);
+    return (own_axes(l, g) & needed) == needed &&
+           !(attn_at(l->x.p->attn, g->value)->axes & CHANNELS &
+             ~attn_at(l->x.p->attn, g->read)->axes);
+}
+
+static bool is_stored(Linear *l, uint32_t tensor)
+{
+    return is_stored_with(l, tensor, AU_AX_B | AU_AX_H | AU_AX_TOK);
+}
+
+/* Heads that the tensor has, which heads may share, and which are all of them in most calls: those store, and there is no sum, which the
+ * call's sizes say. NULL: not so. */
+static const char *heads_stored(Linear *l, uint32_t tensor)
+{
+    const AuInputGrad *g = NULL;
+    uint8_t bits[8];
+    if (!l->asks_heads || is_stored(l, tensor) || !is_stored_with(l, tensor, AU_AX_B | AU_AX_TOK))
+        return NULL;
+    contributions(l, tensor, &g);
+    attn_tensor_axes(l->x.p->attn, attn_at(l->x.p->attn, g->read), bits);
+    for (uint32_t n = 0; n < tensor_of(l, tensor)->rank; n++)
+        if (bits[n] == AU_AX_H) return lanes_axis(&l->x, tensor, n);
+    return NULL;
+}
+
+/* How many sums the tensor has in a call, 0 or 1. */
+static const char *sums_of(Linear *l, uint32_t tensor)
+{
+    const char *own = heads_stored(l, tensor);
+    return own ? tile_text(l->x.t, "min(%s - %s, 1)", l->heads, own) : "1";
 }
 
 bool lin_sums_gradients(AuArena *arena, const AuProblem *p)
@@ -112,7 +140,7 @@ static void state_argument(Linear *l, const char *name, AuTileMode mode, bool of
              columns);
 }
 
-void lin_back_head(Linear *l, const char *name)
+void lin_back_arguments(Linear *l, const char *name, bool has_states)
 {
     Lanes *x = &l->x;
     const char *batch = lanes_axis(x, 0, 0);
@@ -121,7 +149,7 @@ void lin_back_head(Linear *l, const char *name)
     tile_arg(x->t, "do", TILE_IN, "%s[b:%s, h:%s, q:%s, e:%d]", x->operand, batch, l->heads,
              l->tokens, x->p->e);
     lin_sequences_argument(l);
-    for (uint32_t sums = 0; sums < 1u + l->has_norm; sums++) {
+    for (uint32_t sums = 0; has_states && sums < 1u + l->has_norm; sums++) {
         state_argument(l, sums ? "sum_in" : "state_in", TILE_IN, sums);
         state_argument(l, sums ? "dsum_out" : "dstate_out", TILE_IN, sums);
         state_argument(l, sums ? "dsum_in" : "dstate_in", TILE_OUT, sums);
@@ -129,11 +157,17 @@ void lin_back_head(Linear *l, const char *name)
     for (uint32_t n = 0; n < x->p->attn->tensor_count; n++) {
         const AuInputGrad *g;
         if (!is_wanted(l, n)) continue;
-        if (is_stored(l, n))
+        if (is_stored(l, n) || heads_stored(l, n))
             tile_arg(x->t, gradient_name(l, n), TILE_OUT, "%s", lanes_type(x, lanes_elem(x, n), n));
-        else if (contributions(l, n, &g))
-            back_sum_argument(x, n, TILE_INOUT);
+        if (!is_stored(l, n) && contributions(l, n, &g))
+            back_sum_argument_of(x, n, TILE_INOUT, sums_of(l, n));
     }
+}
+
+void lin_back_head(Linear *l, const char *name)
+{
+    Lanes *x = &l->x;
+    lin_back_arguments(l, name, true);
     const char *heads = is_loop(l, AU_AX_H) ? "" : tile_text(x->t, "h: %s", l->heads),
                *sequences = is_loop(l, AU_AX_B) ? "" : tile_text(x->t, "n: %s", lin_sequences(l));
     tile_grid(x->t, "%s%s%s", *heads || *sequences ? heads : "one: 1",
@@ -206,7 +240,7 @@ static const char *element_of(Linear *l, const AuInputGrad *g, const char *chann
     uint8_t bits[8];
     AuText at = {.arena = l->x.arena};
     attn_tensor_axes(a, attn_at(a, g->read), bits);
-    au_text_add(&at, "%s[", back_sum(&l->x, tensor));
+    au_text_add(&at, "%s[%s", back_sum(&l->x, tensor), heads_stored(l, tensor) ? "0, " : "");
     for (uint32_t n = 0; n < a->tensors[tensor].rank; n++) {
         const char *own = lanes_axis(&l->x, tensor, n);
         if (n) au_text_add(&at, ", ");
@@ -326,10 +360,11 @@ static void add_gradient(Linear *l, const AuInputGrad *g, uint32_t n, const char
         store_gradient(l, g, value, channel);
         return;
     }
-    const char *alone = when_alone(l, g);
+    const char *own = heads_stored(l, target(l, g)),
+               *alone = own ? tile_text(t, "%s == %s", l->heads, own) : when_alone(l, g);
     if (alone) {
         tile_if(t, "%s", alone);
-        add_alone(l, g, value, channel);
+        own ? store_gradient(l, g, value, channel) : add_alone(l, g, value, channel);
         tile_else(t);
     }
     const bool by_token = read & TOKENS, by_channel = read & CHANNELS;
@@ -425,7 +460,7 @@ void lin_sum_kernels(Linear *l)
 {
     for (uint32_t n = 0; n < l->x.p->attn->tensor_count; n++) {
         if (!is_wanted(l, n) || is_stored(l, n)) continue;
-        back_sum_kernel(&l->x, n, gradient_name(l, n));
+        back_sum_kernel(&l->x, n, gradient_name(l, n), sums_of(l, n));
         lanes_zeroed_region(&l->x, back_sum(&l->x, n));
     }
 }

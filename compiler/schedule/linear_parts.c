@@ -165,7 +165,16 @@ static const char *head_of(Linear *l, uint32_t tensor, uint32_t axis)
 {
     const char *own = lanes_axis(&l->x, tensor, axis);
     if (strcmp(own, l->heads) == 0) return "h";
+    for (uint32_t n = 0; l->names_heads && n < 3; n++)
+        if (strcmp(own, lanes_axis(&l->x, n, 1)) == 0) return tile_text(l->x.t, "head_of_%u", n);
     return tile_text(l->x.t, "h / (%s / %s)", l->heads, own);
+}
+
+void lin_name_heads(Linear *l)
+{
+    for (uint32_t n = 0; n < 3; n++)
+        tile_set(l->x.t, tile_text(l->x.t, "head_of_%u", n), "%s", head_of(l, n, 1));
+    l->names_heads = true;
 }
 
 /* [rows] of tokens along the axis [tokens]; NULL: one token. */

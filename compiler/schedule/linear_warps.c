@@ -318,6 +318,7 @@ static void write_state(LinearWarps *w)
         tile_load(t, "strength_of_key", "W");
         strength = " * strength_of_key";
     }
+    if (w->keeps_written) kept = ""; /* of what is written */
     if (*kept || *strength) tile_set(t, "key", "%s(f32(key)%s%s)", l->x.operand, kept, strength);
     if (*whole) tile_set(t, "state", "state%s", whole);
     if (w->makes_ends) lw_pass_chunk(w);

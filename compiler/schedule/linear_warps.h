@@ -22,7 +22,10 @@ typedef struct LinearWarps {
     bool
         rounds_written; /* feedback: U is one number, as values are, where nothing goes on from it */
     bool makes_ends;    /* of segments, in the workspace, and no output */
-    bool makes_inverse;   /* feedback: that of each chunk, in the workspace, and nothing else */
+    bool makes_inverse; /* feedback: that of each chunk, in the workspace, and nothing else */
+    bool keeps_written; /* with states: what is written, in the workspace, as one number */
+    bool without_values,
+        without_inverse;  /* of feedback backward: neither are brought with a chunk */
     int32_t kept_columns; /* of states there, padded */
 } LinearWarps;
 
@@ -83,6 +86,9 @@ typedef struct LinearBack {
     int32_t pair_parts, pair_columns;   /* of a group's pairs */
     bool has_rate;                      /* the log decay has a gradient */
     bool is_fed;
+    int32_t rows;          /* that gradients of slots are made of at once; 0: LINEAR_ROWS */
+    const char *first_row; /* of them */
+    bool is_apart;         /* the kernel of chunks: T, U and y of a chunk are there */
     bool
         is_staged; /* gradients of keys and queries meet in memory: slots sum over channels that several warps have */
 } LinearBack;
@@ -91,11 +97,24 @@ typedef struct LinearBack {
 void lw_states_head(LinearWarps *w);
 void lw_states_argument(LinearWarps *w, AuTileMode mode);
 void lw_place_of_states(LinearWarps *w, const char *name, const char *chunk);
+/* The same of gradients of states behind chunks; U or y, [e, kv]. */
+void lw_kept_argument(LinearWarps *w, const char *name, AuTileMode mode, bool of_columns);
 int32_t linear_warps_key_parts(const AuShape *s);
 bool linear_warps_is_staged(const AuProblem *p, const AuShape *s);
 int32_t linear_warps_key_strips(const AuProblem *p, const AuShape *s);
 int32_t linear_warps_value_columns(const AuProblem *p, const AuShape *s); /* all, padded */
 int32_t linear_warps_state_parts(const AuProblem *p, const AuShape *s);
+/* Feedback: are chunks made apart from the chain of T, as `carry` and `chunks`? */
+bool linear_warps_is_apart(const AuProblem *p, const AuShape *s);
+/* Shapes of the kernels that are chains then, `states` and `carry`, and of that of chunks. */
+AuShape linear_warps_chain_shape(const AuProblem *p, const AuShape *s);
+AuShape linear_warps_apart_shape(const AuProblem *p, const AuShape *s);
+
+/* linear_warps_carry.c, linear_warps_apart.c: the two kernels. */
+void lw_carry_kernel(LinearWarps *w);
+void lw_apart_kernel(LinearBack *b);
+/* linear_warps_backward.c */
+void lw_pairs_of_queries(LinearBack *b, bool apart);
 
 /* linear_warps_rows_back.c: gradients of the chunk's rows. First where they are: rows of the chunk that are an executor's, "at, 16 +: 16" in
  * a tile of stages; the first of its channels of keys, in a strip; the first of its columns of values. */
@@ -104,6 +123,8 @@ const char *lw_key_column(LinearBack *b);
 const char *lw_value_column(LinearBack *b);
 /* " * exp(..)": what rows of a fragment keep until the chunk's end or since its start; sums of log decays are loaded into [sums]. */
 const char *lw_kept_of_rows(LinearBack *b, bool until, const char *sums);
+/* What the slot's gradient, the fragment [dx], gives to tensors; [like]: a fragment that lies as it does. */
+void lw_gradient(LinearBack *b, AuSlot slot, const char *dx, const char *like);
 /* Of queries or of keys: through the states at the chunk's ends, then through pairs. */
 void lw_rows_back(LinearBack *b, bool of_keys);
 void lw_values_back(LinearBack *b);
@@ -113,7 +134,9 @@ void lw_staged_rows(LinearBack *b);
 /* linear_warps_key_back.c: gradients with feedback `key`, in the order of their text; Yh and Yl have what U gets, Z the pairs of keys. */
 void lw_key_back_memories(LinearBack *b);
 void lw_key_back_declare(LinearBack *b);
-void lw_key_back_solve(LinearBack *b);  /* Y, of P */
+/* Y, of P: first what is without it. */
+void lw_key_back_right(LinearBack *b);
+void lw_key_back_solve(LinearBack *b);
 void lw_key_back_pairs(LinearBack *b);  /* Z, behind a barrier */
 void lw_key_back_rows(LinearBack *b);   /* `dx`: of keys as readers and as writers, without pairs */
 void lw_key_back_values(LinearBack *b); /* `dvalue` */
@@ -192,5 +215,8 @@ const char *lw_inverse_view(LinearWarps *w, const char *half, const char *rows,
                             const char *columns);
 /* [solved] = [right] M, with M as [kv, q], or its transpose, as [q, kv]; to the memories NAMEh and NAMEl. */
 void lw_key_multiply(LinearWarps *w, const char *as, const char *to);
+/* The same as one number an element in the workspace, [kept], and in memory times [factor], "" or " * ..", a number a token. */
+void lw_key_multiply_by(LinearWarps *w, const char *as, const char *to, const char *kept,
+                        const char *factor);
 
 #endif

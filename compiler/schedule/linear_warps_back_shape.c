@@ -5,7 +5,13 @@
  * gradient at a time. */
 #include "linear_warps.h"
 
-enum { REGISTER = 4, FRAGMENT_SHARE = 48, UNIT = 16, COLUMNS = 64 };
+enum {
+    REGISTER = 4,
+    FRAGMENT_SHARE = 48,
+    UNIT = 16,
+    COLUMNS = 64,
+    APART_SHARE = 50 /* of registers, likewise */
+};
 
 static bool has(const AuProblem *p, AuSlot slot) { return p->hooks->slots[slot].value.i != 0; }
 
@@ -101,6 +107,69 @@ static int32_t shared_of(const AuProblem *p, const AuShape *s)
            (linear_warps_is_staged(p, s) ? 2 * REGISTER * c * d : 0);
 }
 
+/* Registers of a lane where a processor has a block of so many warps. */
+static int32_t room_of(const AuProblem *p, int32_t warps)
+{
+    const int32_t all = p->caps->processor_registers / (warps * p->caps->lanes);
+    return all < p->caps->registers ? all : p->caps->registers;
+}
+
+/* ---- with feedback, chunks apart */
+
+AuShape linear_warps_chain_shape(const AuProblem *p, const AuShape *s)
+{
+    AuShape chain = *s;
+    chain.stages = warps_copy_ahead(p) ? 2 : 1;
+    linear_warps_complete(p, &chain);
+    return chain;
+}
+
+AuShape linear_warps_apart_shape(const AuProblem *p, const AuShape *s)
+{
+    AuShape apart = {.executors = 4 * linear_warps_row_groups(s),
+                     .key_tile = s->key_tile,
+                     .query_tile = linear_warps_value_columns(p, s),
+                     .column_parts = 1,
+                     .stages = 1};
+    linear_warps_complete(p, &apart);
+    return apart;
+}
+
+/* Of `carry`, which has more than `states`. */
+static int32_t shared_of_chain(const AuProblem *p, const AuShape *whole)
+{
+    const AuShape s = linear_warps_chain_shape(p, whole);
+    const int32_t span = s.swizzle_span, d = linear_warps_channels(p), c = s.key_tile,
+                  keys = warps_row_bytes(p, span, d), columns = warps_row_bytes(p, span, c),
+                  values = warps_row_bytes(p, span, s.query_tile);
+    return WARPS_ALIGNMENT + s.stages * c * (2 * keys + values + 2 * columns) + d * values +
+           (c + 2 * s.query_tile) * columns + c * keys + 3 * REGISTER * c;
+}
+
+static int32_t shared_of_apart(const AuProblem *p, const AuShape *whole)
+{
+    const AuShape s = linear_warps_apart_shape(p, whole);
+    const int32_t span = s.swizzle_span, d = linear_warps_channels(p), c = s.key_tile,
+                  groups = linear_warps_row_groups(&s), keys = warps_row_bytes(p, span, d),
+                  columns = warps_row_bytes(p, span, c),
+                  values = warps_row_bytes(p, span, s.query_tile);
+    return WARPS_ALIGNMENT + c * (2 * keys + values) + 2 * d * values +
+           2 * (s.query_tile + c) * columns +
+           REGISTER * (c * (3 * (d + 8) + 10 + 2 * groups) + groups);
+}
+
+bool linear_warps_is_apart(const AuProblem *p, const AuShape *s)
+{
+    const int32_t d = linear_warps_channels(p), e = linear_warps_value_columns(p, s);
+    if (!is_fed(p) || s->executors < 2 * linear_warps_row_groups(s) || s->stages != 1 ||
+        d % (4 * linear_warps_row_groups(s)))
+        return false;
+    return shared_of_chain(p, s) <= p->caps->shared_bytes &&
+           shared_of_apart(p, s) <= p->caps->shared_bytes &&
+           (2 * d + e) * LINEAR_ROWS / p->caps->lanes <=
+               room_of(p, 4 * linear_warps_row_groups(s)) * APART_SHARE / 64;
+}
+
 static bool divides(const AuProblem *p, const AuShape *s)
 {
     if (s->key_tile % LINEAR_ROWS) return false;
@@ -119,10 +188,11 @@ static const char *refusal_of_shape(AuArena *arena, const AuProblem *p, AuShape 
         return au_format(arena, "%d tokens and widths %d and %d do not divide among %d warps",
                          s->key_tile, p->d, p->e, s->executors);
     linear_warps_complete(p, s);
-    const int32_t own = shared_of(p, s), inverse = linear_warps_shared_of_inverse(p, s),
-                  shared = own > inverse ? own : inverse, registers = registers_of(p, s),
-                  all = caps->processor_registers / (s->executors * caps->lanes),
-                  room = (all < caps->registers ? all : caps->registers) * FRAGMENT_SHARE / 64;
+    const bool apart = linear_warps_is_apart(p, s);
+    const int32_t own = apart ? 0 : shared_of(p, s), inverse = linear_warps_shared_of_inverse(p, s),
+                  shared = own > inverse ? own : inverse,
+                  registers = apart ? 0 : registers_of(p, s),
+                  room = room_of(p, s->executors) * FRAGMENT_SHARE / 64;
     if (shared > caps->shared_bytes)
         return au_format(arena, "%d bytes of shared memory of %d", shared, caps->shared_bytes);
     if (registers > room)
@@ -163,6 +233,14 @@ bool schedule_linear_warps_backward_shape(AuArena *arena, const AuProblem *p, Au
     if (!warps_atom(&halves)) return false;
     *why = refusal_of_problem(arena, p);
     if (*why) return false;
+    for (uint32_t n = 0; is_fed(p) && n < 2; n++) {
+        AuShape s = {.executors = 4, .key_tile = tokens[1 + n], .stages = 1};
+        strips(p, &s);
+        if (linear_warps_is_apart(p, &s) && !refusal_of_shape(arena, p, &s)) {
+            *out = s;
+            return true;
+        }
+    }
     for (uint32_t n = 0; n < 3 * 4 * 2; n++) {
         AuShape s = {.executors = warps[n / 2 % 4], .key_tile = tokens[n / 8], .stages = 2 - n % 2};
         if (s.executors % (2 * linear_warps_row_groups(&s))) continue;

@@ -107,12 +107,12 @@ static const char *pair_column(LinearBack *b)
                      b->pair_columns);
 }
 
-static void pairs(LinearBack *b)
+void lw_pairs_of_queries(LinearBack *b, bool apart)
 {
     LinearWarps *w = &b->w;
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
-    const bool before = l->n->before, some = b->pair_parts < b->parts;
+    const bool before = l->n->before, some = b->pair_parts < b->parts && !apart;
     const char *sees = before ? "j < i" : "j <= i", *stage = warps_stage(&l->x, false);
     const char *columns = tile_text(t, "%s +: %d", pair_column(b), b->pair_columns),
                *own = tile_text(t, "[%s +: %d, %s]", lw_row(w), LINEAR_ROWS, columns);
@@ -138,7 +138,7 @@ static void pairs(LinearBack *b)
     tile_set(t, "score", "where(%s, score%s, 0.0)", sees, decays(b) ? " * kept" : "");
     lw_gates_of_pairs(b);
     tile_set(t, "dscore", "where(%s, dscore%s, 0.0)", sees, decays(b) ? " * kept" : "");
-    tile_store(t, "%s(score) -> P%s", l->x.operand, own);
+    if (!apart) tile_store(t, "%s(score) -> P%s", l->x.operand, own);
     tile_store(t, "%s(dscore) -> R%s", l->x.operand, own);
     if (some) tile_end(t);
 }
@@ -206,11 +206,14 @@ static void chunk_back(LinearBack *b)
         lw_key_solve(w);
         tile_sync(t, "all");
     }
-    pairs(b);
+    lw_pairs_of_queries(b, false);
     if (!b->is_fed) warps_wait(&l->x, "ts");
     tile_sync(t, "all");
     if (b->is_fed) {
+        lw_begin_solvers(w);
+        lw_key_back_right(b);
         lw_key_back_solve(b);
+        lw_end_solvers(w);
         tile_sync(t, "all");
         lw_key_back_pairs(b);
         tile_sync(t, "all");
@@ -300,6 +303,37 @@ static LinearBack begin(LinearWarps w)
     return b;
 }
 
+/* Chains of S and of T, then chunks. */
+static AuSchedule *kernels_apart(AuArena *arena, AuDiags *diags, AuTileBuild *t, const AuProblem *p,
+                                 AuSchedule *out, const AuShape *whole)
+{
+    const AuShape chain = linear_warps_chain_shape(p, &out->shape),
+                  apart = linear_warps_apart_shape(p, &out->shape);
+    LinearWarps chains = lw_begin(arena, t, p, out, &chain);
+    chains.keeps_states = chains.keeps_written = true;
+    chains.kept_columns = whole->query_tile;
+    lw_layouts(&chains);
+    warps_across(&chains.l.x, "across_r", chains.l.chunk);
+    lw_numbers_kernel(&chains);
+    lw_inverse_kernel(arena, t, p, out);
+    lw_forward_kernel(&chains);
+    lw_carry_kernel(&chains);
+    LinearBack b = begin(lw_begin(arena, t, p, out, &apart));
+    b.parts = b.key_parts = b.key_strips = b.pair_parts = 1;
+    b.key_columns = b.w.d, b.value_columns = b.w.e, b.pair_columns = b.w.l.chunk;
+    b.is_apart = b.w.without_values = b.w.without_inverse = true;
+    b.is_staged = false;
+    b.w.l.asks_heads = true;
+    b.w.holders = b.w.row_groups;
+    b.w.kept_columns = whole->query_tile;
+    lw_apart_kernel(&b);
+    static const char *const regions[] = {"states", "dstates", "updates", "solutions"};
+    for (uint32_t n = 0; n < sizeof regions / sizeof *regions; n++)
+        lanes_region(&b.w.l.x, regions[n]);
+    lin_sum_kernels(&b.w.l);
+    return lanes_built(&b.w.l.x, diags);
+}
+
 /* The shape's columns and parts are those of the kernel of states. */
 AuSchedule *schedule_linear_warps_backward(AuArena *arena, AuDiags *diags, const AuProblem *p,
                                            const AuShape *shape)
@@ -309,6 +343,7 @@ AuSchedule *schedule_linear_warps_backward(AuArena *arena, AuDiags *diags, const
     AuShape whole = *shape;
     whole.query_tile = linear_warps_value_columns(p, shape);
     whole.column_parts = linear_warps_state_parts(p, shape);
+    if (linear_warps_is_apart(p, shape)) return kernels_apart(arena, diags, t, p, out, &whole);
     LinearWarps states = lw_begin(arena, t, p, out, &out->shape);
     states.keeps_states = true;
     states.kept_columns = whole.query_tile;

@@ -70,14 +70,24 @@ void lw_gates_of_state(LinearBack *b)
     tile_store(t, "passed -> Passed[self]");
 }
 
+/* Of whom a sum is put together at once. */
+static int32_t rows_of(const LinearBack *b) { return b->is_apart ? b->rows : LINEAR_ROWS; }
+static const char *like(const LinearBack *b) { return b->is_apart ? "row_dx" : "dx"; }
+static const char *first_row(LinearBack *b) { return b->is_apart ? b->first_row : lw_row(&b->w); }
+
 static void decays_back(LinearBack *b)
 {
     LinearWarps *w = &b->w;
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
-    const char *behind = l->n->before ? "r > row" : "r >= row";
+    const char *row = b->is_apart ? "row_of_gate" : "row",
+               *behind = tile_text(t, l->n->before ? "r > %s" : "r >= %s", row);
     const int32_t edges = b->key_parts * b->key_strips;
-    tile_frag(t, "spread", "f32[kv:%d, r:%d] @ %s.C = 0.0", LINEAR_ROWS, l->chunk, l->x.atom->name);
+    if (b->is_apart)
+        tile_frag(t, "spread", "f32[r:%d, kv:%d] @ across_r = 0.0", l->chunk, b->rows);
+    else
+        tile_frag(t, "spread", "f32[kv:%d, r:%d] @ %s.C = 0.0", LINEAR_ROWS, l->chunk,
+                  l->x.atom->name);
     tile_frag(t, "sums", "f32[r:%d] like spread", l->chunk);
     tile_set(t, "r", "iota(r:%d)", l->chunk);
     for (int32_t n = 0; n < (1 + b->is_fed) * edges; n++) {
@@ -86,15 +96,15 @@ static void decays_back(LinearBack *b)
     }
     for (int32_t n = 0; n < edges; n++) {
         tile_load(t, "sums", "Ends[%d, :] as [r]", n);
-        tile_set(t, "spread", "spread + where(r < row, sums, 0.0)");
+        tile_set(t, "spread", "spread + where(r < %s, sums, 0.0)", row);
     }
     for (int32_t n = 0; n < (1 + b->is_fed) * w->row_groups; n++) {
         tile_load(t, "sums", "Crossing[%d, :] as [r]", n);
-        tile_set(t, "spread", "spread + where(r + 1 == row, sums, 0.0)");
+        tile_set(t, "spread", "spread + where(r + 1 == %s, sums, 0.0)", row);
     }
     for (int32_t n = 1; n < b->pair_parts; n++) {
         tile_load(t, "sums", "Totals[%d, :] as [r]", n - 1);
-        tile_set(t, "spread", "spread + where(%s && row > %d, sums, 0.0)", behind,
+        tile_set(t, "spread", "spread + where(%s && %s > %d, sums, 0.0)", behind, row,
                  n * b->pair_columns);
     }
     tile_set(t, "dg", "reduce_sum(spread, r)");
@@ -118,15 +128,15 @@ static void strength_back(LinearBack *b, AuSlot slot, const char *memory, int32_
     AuTileBuild *t = w->l.x.t;
     const char *dx = slot == AU_SLOT_ERASE ? "derase" : "dw";
     if (!lin_has_gradient(&w->l, slot)) return;
-    tile_frag(t, dx, "f32[kv:%d] like dx = 0.0", LINEAR_ROWS);
+    tile_frag(t, dx, "f32[kv:%d] like %s = 0.0", rows_of(b), like(b));
     for (int32_t n = 0; n < parts; n++) {
-        tile_load(t, "part_of_sum", "%s[%d, %s +: %d]", memory, n, lw_row(w), LINEAR_ROWS);
+        tile_load(t, "part_of_sum", "%s[%d, %s +: %d]", memory, n, first_row(b), rows_of(b));
         tile_set(t, dx, "%s %s part_of_sum", dx, slot == AU_SLOT_ERASE ? "-" : "+");
     }
     number_back(b, slot, dx);
 }
 
-/* The first executor of each group of rows. */
+/* The first executor of each group of rows; of chunks apart all, some rows each (lw_apart_kernel). */
 void lw_gates_back(LinearBack *b)
 {
     LinearWarps *w = &b->w;
@@ -135,14 +145,18 @@ void lw_gates_back(LinearBack *b)
     const bool of_strength = lin_has_gradient(l, AU_SLOT_WRITE),
                of_erase = b->is_fed && lin_has_gradient(l, AU_SLOT_ERASE);
     if (!b->has_rate && !of_strength && !of_erase) return;
-    tile_if(t, "self < %d", w->row_groups);
-    tile_frag(t, "no_rows", "f32[kv:%d] like dx = 0.0", LINEAR_ROWS);
-    if (of_strength || of_erase) tile_frag(t, "part_of_sum", "f32[kv:%d] like dx", LINEAR_ROWS);
+    if (b->is_apart)
+        tile_set(t, "row_of_gate", "%s + iota(kv:%d)", first_row(b), rows_of(b));
+    else
+        tile_if(t, "self < %d", w->row_groups);
+    tile_frag(t, "no_rows", "f32[kv:%d] like %s = 0.0", rows_of(b), like(b));
+    if (of_strength || of_erase)
+        tile_frag(t, "part_of_sum", "f32[kv:%d] like %s", rows_of(b), like(b));
     if (b->has_rate) {
         decays_back(b);
         number_back(b, AU_SLOT_LOG_DECAY, "dg");
     }
     if (of_strength) strength_back(b, AU_SLOT_WRITE, "Strengths", b->parts);
     if (of_erase) strength_back(b, AU_SLOT_ERASE, "Erases", 1 + b->parts);
-    tile_end(t);
+    if (!b->is_apart) tile_end(t);
 }

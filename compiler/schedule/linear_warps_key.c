@@ -37,7 +37,7 @@ void lw_key_memories(LinearWarps *w)
         if (!is_in_levels(w))
             warps_tile(&l->x, TILE_NAME(tile_text(t, "M%s", halves[n])), "kv", l->chunk, "q",
                        l->chunk, lw_inverts(w) ? 1 : l->x.shape->stages);
-        if (w->makes_inverse || (n && w->rounds_written)) continue;
+        if (w->makes_inverse || w->without_values || (n && w->rounds_written)) continue;
         warps_tile(&l->x, TILE_NAME(tile_text(t, "U%s", halves[n])), "e", w->e, "kv", l->chunk, 1);
     }
 }
@@ -47,10 +47,13 @@ void lw_key_declare(LinearWarps *w)
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
     const char *atom = l->x.atom->name;
-    tile_frag(t, "right", "f32[e:%d, q:%d] @ %s.C", w->solved, l->chunk, atom);
+    tile_frag(t, "right", "f32[e:%d, q:%d] @ %s.C%s", w->solved, l->chunk, atom,
+              w->without_values ? " = 0.0" : "");
     tile_frag(t, "solved", "f32[e:%d, kv:%d] @ %s.C", w->solved, l->chunk, atom);
     tile_frag(t, "written", "%s[e:%d, q:%d] like right", l->x.operand, w->solved, l->chunk);
     tile_frag(t, "of_token", "f32[q:%d] like right", l->chunk);
+    if (w->keeps_written || w->without_values)
+        tile_frag(t, "of_solved", "f32[kv:%d] like solved", l->chunk);
 }
 
 /* Where lw_issue found the chunk's place. */
@@ -102,6 +105,12 @@ void lw_end_solvers(LinearWarps *w)
 /* Where registers of sums are no operand, `right` passes through the memories, too. */
 void lw_key_multiply(LinearWarps *w, const char *as, const char *to)
 {
+    lw_key_multiply_by(w, as, to, NULL, "");
+}
+
+void lw_key_multiply_by(LinearWarps *w, const char *as, const char *to, const char *kept,
+                        const char *factor)
+{
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
     const char *type = l->x.operand, *columns = lw_solved_columns(w),
@@ -121,6 +130,10 @@ void lw_key_multiply(LinearWarps *w, const char *as, const char *to)
             t, "solved", l->x.atom, n ? TILE_ADD : TILE_START, rights[*lw_half(n, false) == 'l'],
             tile_text(t, "%s as [%s]", lw_inverse_view(w, lw_half(n, true), ":", all), as));
     const char *result = tile_text(t, "[%s, :] as [e, kv]", columns);
+    if (kept)
+        tile_store(t, "%s(solved) -> %s[b, h, place, vb * %d + %s, :] as [e, kv] clip", type, kept,
+                   w->e, columns);
+    if (*factor) tile_set(t, "solved", "solved%s", factor);
     if (w->rounds_written && *to == 'U')
         tile_store(t, "%s(solved) -> Uh%s", type, result);
     else
@@ -153,10 +166,25 @@ static void right_side(LinearWarps *w)
              lw_values_of_end(w, tile_text(t, "f32(written)%s", strength)));
 }
 
+/* What is written keeps until the chunk's end. */
+static const char *until(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    if (l->n->decay == AU_DECAY_CONSTANT)
+        return tile_text(l->x.t, " * exp(f32(max(count - 1 - iota(kv:%d), 0)) * rate)", l->chunk);
+    if (l->n->decay != AU_DECAY_SCALAR) return "";
+    tile_load(l->x.t, "of_solved", "G[%d +: %d]", w->has_since, l->chunk);
+    tile_load(l->x.t, "total", "G[%d]", w->has_since + l->chunk - 1);
+    return " * exp(total - of_solved)";
+}
+
 void lw_key_solve(LinearWarps *w)
 {
     lw_begin_solvers(w);
     right_side(w);
-    lw_key_multiply(w, "kv, q", "U");
+    if (w->keeps_written)
+        lw_key_multiply_by(w, "kv, q", "U", "updates", until(w));
+    else
+        lw_key_multiply(w, "kv, q", "U");
     lw_end_solvers(w);
 }

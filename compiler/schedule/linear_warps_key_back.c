@@ -31,13 +31,12 @@ void lw_key_back_declare(LinearBack *b)
 }
 
 /* Each executor for some columns of values, without waiting for others. */
-void lw_key_back_solve(LinearBack *b)
+void lw_key_back_right(LinearBack *b)
 {
     LinearWarps *w = &b->w;
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
     const char *columns = lw_solved_columns(w), *stage = warps_stage(&l->x, false);
-    lw_begin_solvers(w);
     tile_product(t, "right", l->x.atom, TILE_START, tile_text(t, "T[:, %s]", columns),
                  tile_text(t, "K[%s:, :] as [q, d]", stage));
     if (by_token(b)) {
@@ -45,10 +44,29 @@ void lw_key_back_solve(LinearBack *b)
         tile_set(t, "right", "right * exp(total - of_token)");
     } else if (decays(b))
         tile_set(t, "right", "right * exp(f32(max(count - 1 - iota(q:%d), 0)) * rate)", l->chunk);
-    tile_product(t, "right", l->x.atom, TILE_ADD,
-                 tile_text(t, "D[%s:, %s] as [kv, e]", stage, columns), "P[:, :] as [kv, q]");
-    lw_key_multiply(w, "q, kv", "Y");
-    lw_end_solvers(w);
+}
+
+void lw_key_back_solve(LinearBack *b)
+{
+    LinearWarps *w = &b->w;
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    tile_product(
+        t, "right", l->x.atom, TILE_ADD,
+        tile_text(t, "D[%s:, %s] as [kv, e]", warps_stage(&l->x, false), lw_solved_columns(w)),
+        "P[:, :] as [kv, q]");
+    if (!w->without_values) {
+        lw_key_multiply(w, "q, kv", "Y");
+        return;
+    }
+    const char *since =
+        decays(b) ? tile_text(t, " * exp(f32(iota(kv:%d) + 1) * rate)", l->chunk) : "";
+    if (by_token(b)) {
+        tile_load(t, "of_solved", "G[0 +: %d]", l->chunk);
+        since = " * exp(of_solved)";
+    }
+    tile_load(t, "erase_of_solved", "E[:] as [kv]");
+    lw_key_multiply_by(w, "q, kv", "Y", "solutions", tile_text(t, " * -erase_of_solved%s", since));
 }
 
 /* Those of keys with keys before: `score` is y U', `dscore` their products. */
@@ -59,8 +77,8 @@ void lw_key_back_pairs(LinearBack *b)
     AuTileBuild *t = l->x.t;
     const int32_t rows = LINEAR_ROWS;
     const char *row = lw_row(w), *kept = "", *stage = warps_stage(&l->x, false);
-    tile_if(t, "self < %d", w->row_groups);
-    for (uint32_t n = 0; n < 2; n++)
+    if (!b->is_apart) tile_if(t, "self < %d", w->row_groups);
+    for (uint32_t n = 0; n < 2u - b->is_apart; n++)
         tile_product(t, "score", l->x.atom, n ? TILE_ADD : TILE_START,
                      tile_text(t, "Y%s[:, %s +: %d] as [e, q]", halves[n], row, rows), "Uh[:, :]");
     tile_product(t, "dscore", l->x.atom, TILE_START,
@@ -83,11 +101,13 @@ void lw_key_back_pairs(LinearBack *b)
         tile_set(t, "dscore", "-erase * dscore");
         tile_set(t, "dscore", "cumsum(dscore, kv)");
         tile_set(t, "crossing", "reduce_sum(where(j < i, dscore, 0.0), q)");
-        tile_store(t, "crossing -> Crossing[%d + self, :]", w->row_groups);
+        tile_store(t, "crossing -> Crossing[%s, :]",
+                   b->is_apart ? tile_text(t, "%d + self %% %d", w->row_groups, w->row_groups)
+                               : tile_text(t, "%d + self", w->row_groups));
     }
-    tile_store(t, "%s(-erase * score) -> Mh[%s%s +: %d, :] as [q, kv]", l->x.operand, stage, row,
-               rows);
-    tile_end(t);
+    tile_store(t, "%s(-erase * score) -> %s%s +: %d, :] as [q, kv]", l->x.operand,
+               b->is_apart ? "Z[" : tile_text(t, "Mh[%s", stage), row, rows);
+    if (!b->is_apart) tile_end(t);
 }
 
 void lw_key_back_rows(LinearBack *b)

@@ -34,6 +34,7 @@ static int32_t width_of(const LinearWarps *w, const Tile *tile)
 /* States are made without queries, inverses of keys alone. */
 static bool is_there(const LinearWarps *w, const Tile *tile)
 {
+    if (tile->slot == AU_SLOT_V && w->without_values) return false;
     return tile->slot == AU_SLOT_K ||
            (!w->makes_inverse && (tile->slot != AU_SLOT_Q || lw_has_output(w)));
 }
@@ -41,7 +42,7 @@ static bool is_there(const LinearWarps *w, const Tile *tile)
 /* Is M brought with the rows? */
 static bool has_inverse(const LinearWarps *w)
 {
-    return lin_is_fed(&w->l) && !w->makes_inverse && !lw_inverts(w);
+    return lin_is_fed(&w->l) && !w->makes_inverse && !w->without_inverse && !lw_inverts(w);
 }
 
 /* Does memory have the tensor as it lies? */

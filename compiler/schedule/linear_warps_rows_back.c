@@ -60,7 +60,7 @@ static const char *raw_rows(LinearBack *b, AuSlot slot, const char *like)
                                           : lw_key_column(b);
     if (!s->back) return name;
     tile_frag(t, name, "%s[kv:%d, %s:%d] like %s%s", s->held.i ? lin_elem(l, s->held) : "f32",
-              LINEAR_ROWS, channel, width, like, s->held.i ? "" : " = 0.0");
+              b->rows ? b->rows : LINEAR_ROWS, channel, width, like, s->held.i ? "" : " = 0.0");
     if (s->held.i)
         tile_load(t, name, "%s pad 0",
                   lin_view(l, s->held, "kv", channel, lin_columns(l, s->held, first, width),
@@ -68,12 +68,14 @@ static const char *raw_rows(LinearBack *b, AuSlot slot, const char *like)
     return name;
 }
 
-static void gradient(LinearBack *b, AuSlot slot, const char *dx)
+void lw_gradient(LinearBack *b, AuSlot slot, const char *dx, const char *like)
 {
     Linear *l = &b->w.l;
     const LinearRows r = lin_rows(l, slot);
-    if (lin_has_gradient(l, slot)) lin_rows_back_of(l, &r, raw_rows(b, slot, dx), dx);
+    if (lin_has_gradient(l, slot)) lin_rows_back_of(l, &r, raw_rows(b, slot, like), dx);
 }
+
+static void gradient(LinearBack *b, AuSlot slot, const char *dx) { lw_gradient(b, slot, dx, dx); }
 
 /* Where the slot sums over channels that others have, all of them go on behind a barrier. */
 static void rows_made(LinearBack *b, bool of_keys)

@@ -3,14 +3,20 @@
 #include "linear_warps.h"
 
 /* Chunks of sequences that are packed begin anywhere: each sequence has a place more than its tokens ask for. */
-void lw_states_argument(LinearWarps *w, AuTileMode mode)
+void lw_kept_argument(LinearWarps *w, const char *name, AuTileMode mode, bool of_columns)
 {
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
-    const char *batch = lanes_axis(&l->x, 0, 0);
-    tile_arg(t, "states", mode, "%s[b:%s, h:%s, n:cdiv(%s, %d) + %s - %s + 1, d:%d, e:%d]",
-             l->x.operand, batch, l->heads, l->tokens, l->chunk, lin_sequences(l), batch, w->d,
-             w->kept_columns);
+    const char *batch = lanes_axis(&l->x, 0, 0),
+               *each = of_columns ? tile_text(t, "e:%d, kv:%d", w->kept_columns, l->chunk)
+                                  : tile_text(t, "d:%d, e:%d", w->d, w->kept_columns);
+    tile_arg(t, name, mode, "%s[b:%s, h:%s, n:cdiv(%s, %d) + %s - %s + 1, %s]", l->x.operand, batch,
+             l->heads, l->tokens, l->chunk, lin_sequences(l), batch, each);
+}
+
+void lw_states_argument(LinearWarps *w, AuTileMode mode)
+{
+    lw_kept_argument(w, "states", mode, false);
 }
 
 void lw_place_of_states(LinearWarps *w, const char *name, const char *chunk)
@@ -28,6 +34,7 @@ void lw_states_head(LinearWarps *w)
     tile_arg(t, "state_in", TILE_IN, "f32[b:%s, h:%s, d:%d, e:%d]", lin_sequences(l), l->heads,
              l->x.p->d, l->x.p->e);
     lw_states_argument(w, TILE_INOUT);
+    if (w->keeps_written) lw_kept_argument(w, "updates", TILE_INOUT, true);
     tile_grid(t, "vb: %d, h: %s, n: %s", (w->kept_columns + w->e - 1) / w->e, l->heads,
               lin_sequences(l));
 }

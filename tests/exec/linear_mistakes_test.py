@@ -40,6 +40,14 @@ MISTAKES = [
     ("a segment's matrix is that of another", "linear_warps_segments.c", "(strip - %d) * %d + %s + iota", "(strip - %d) * %d + %s + 1 + iota"),
     ("packed sequences share their segments", "linear_warps_segments.c", "(per_segment * %d) + n - b", "(per_segment * %d) + n - n"),
     ("the last segment is not the one whose state goes out", "linear_warps.c", '"segment == last_segment"', '"segment == 0"'),
+    ("T of the chunk behind does not decay", "linear_warps_carry.c", '"dstate * whole"', '"dstate * 1.0"'),
+    ("queries reach T undecayed", "linear_warps_carry.c", 'kept = "exp(since_row)";', 'kept = "1.0";'),
+    ("y is kept as if it reached T alone", "linear_warps_key_back.c", 'since = " * exp(of_solved)";', 'since = "";'),
+    ("U kept for gradients has decayed", "linear_warps_key.c", 'if (*factor) tile_set(t, "solved"', 'if (*factor && !kept) tile_set(t, "solved"'),
+    ("a chunk is looked for in the sequence before", "linear_warps_apart.c", '"where(is_before, middle, n)"', '"where(is_before, max(middle - 1, 0), n)"'),
+    ("keys get nothing of what later queries read", "linear_warps_apart.c", 'tile_text(t, "R[:, %s]", row)', 'tile_text(t, "Z[:, %s]", row)'),
+    ("what keys write is not joined", "linear_warps_apart.c", '"row_dx + row_end"', '"row_dx"'),
+    ("what passes a chunk is of half of the channels", "linear_warps_apart.c", 'turns = (units + w->row_groups - 1) / w->row_groups', 'turns = units > 1 ? 1 : 0'),
     ("what lies behind the sequence decays it", "linear_warps_vector.c", '"where(first + iota(kv:%d) < end%s, log_decay', '"where(first + iota(kv:%d) < end + 64%s, log_decay'),
 ]
 

@@ -141,6 +141,8 @@ static const ExecCase backward[] = {
     {EXAMPLES "gated_delta_net.attn", "B=1 H=1 Hk=1 T=65 K=64 V=64", NULL, "states"},
     {EXAMPLES "gated_delta_net.attn", "B=1 H=2 Hk=1 T=53 K=16 V=16 packed=4", NULL, "states odd"},
     {EXAMPLES "gated_delta_net.attn", "B=1 H=2 Hk=1 T=35 K=128 V=128", NULL, NULL},
+    {EXAMPLES "gated_delta_net.attn", "B=2 H=2 Hk=2 T=67 K=32 V=40", NULL, "states nan odd heads_inside"},
+    {EXAMPLES "gated_delta_net.attn", "B=1 H=2 Hk=2 T=150 K=16 V=16 packed=7", NULL, "states nan"},
     {"erase_heads.attn", "B=1 H=3 T=47 K=16 V=16", NULL, "states nan"},
     {"near_keys.attn", "B=1 H=2 T=65 K=16 V=24", NULL, "states nan"},
     {"alike.attn", "B=1 H=2 T=70 K=32 V=32", NULL, "states"},
@@ -156,6 +158,7 @@ static const ExecCase small[] = {
     {EXAMPLES "simple_gla.attn", "B=1 H=1 T=2100 K=16 V=16 packed=3", NULL, "states forward"},
     {EXAMPLES "retention_linear.attn", "B=1 H=1 T=1601 K=16 V=16", NULL, "states forward"},
     {EXAMPLES "gla.attn", "B=1 H=1 T=1601 K=16 V=16", NULL, "states forward"},
+    {EXAMPLES "gated_delta_net.attn", "B=1 H=2 Hk=2 T=101 K=16 V=16 packed=3", NULL, "states"},
 };
 /* On processors: states of all columns, more numbers than a schedule chooses to have. */
 static const ExecCase whole[] = {

@@ -1,0 +1,233 @@
+/* linear_warps_carry.c - gradients with feedback `key`, apart: the kernel `carry`, the chain of T, the gradient of the state behind each
+ * chunk, from the last one to the first, a strip of value columns a block:
+ *
+ *     y = M' (P' dO + (K T) until)       T <- T whole + (Q since)' dO + (e K since)' y
+ *
+ * It keeps T, rounded as it is as an operand, and y, one number an element, for the kernel `chunks`. P is made by warps that do not solve. */
+#include "linear_warps.h"
+
+static void head(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    tile_kernel(t, "carry");
+    lanes_arguments(&l->x);
+    tile_arg(t, "do", TILE_IN, "%s[b:%s, h:%s, q:%s, e:%d]", l->x.operand, lanes_axis(&l->x, 0, 0),
+             l->heads, l->tokens, l->x.p->e);
+    lin_sequences_argument(l);
+    for (uint32_t in = 0; in < 2; in++)
+        tile_arg(t, in ? "dstate_in" : "dstate_out", in ? TILE_OUT : TILE_IN,
+                 "f32[b:%s, h:%s, d:%d, e:%d]", lin_sequences(l), l->heads, l->x.p->d, l->x.p->e);
+    lw_kept_argument(w, "dstates", TILE_INOUT, false);
+    lw_kept_argument(w, "solutions", TILE_INOUT, true);
+    lw_numbers_argument(w, TILE_IN);
+    lw_inverses_argument(w, TILE_IN);
+    tile_grid(t, "vb: %d, h: %s, n: %s", (w->kept_columns + w->e - 1) / w->e, l->heads,
+              lin_sequences(l));
+}
+
+static void memories(LinearBack *b)
+{
+    LinearWarps *w = &b->w;
+    Linear *l = &w->l;
+    lw_memories(w);
+    warps_tile(&l->x, TILE_NAME("D"), "q", l->chunk, "e", w->e, l->x.shape->stages);
+    warps_tile(&l->x, TILE_NAME("T"), "d", w->d, "e", w->e, 1);
+    warps_tile(&l->x, TILE_NAME("P"), "q", l->chunk, "kv", l->chunk, 1);
+    if (lin_decays(l)) warps_tile(&l->x, TILE_NAME("Qs"), "q", l->chunk, "d", w->d, 1);
+    lw_key_memories(w);
+    lw_key_back_memories(b);
+    tile_barrier(l->x.t, "all", 0, l->x.shape->executors);
+}
+
+static void fragments(LinearBack *b)
+{
+    LinearWarps *w = &b->w;
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const char *atom = l->x.atom->name;
+    tile_frag(t, "dstate", "f32[d:%d, e:%d] @ %s.C = 0.0", w->channels, w->columns, atom);
+    tile_frag(t, "score", "f32[q:%d, kv:%d] @ %s.C", LINEAR_ROWS, l->chunk, atom);
+    tile_frag(t, "row_q", "%s[q:%d, d:%d] @ %s.A", l->x.operand, LINEAR_ROWS, w->d, atom);
+    tile_frag(t, "since_row", "f32[q:%d] like row_q", LINEAR_ROWS);
+    if (lin_decays_by_token(l)) {
+        tile_frag(t, "since", "f32[q:%d] like score", LINEAR_ROWS);
+        tile_frag(t, "at_writer", "f32[kv:%d] like score", l->chunk);
+    }
+    if (l->n->decay == AU_DECAY_CONSTANT) lin_rate(l);
+    lw_key_declare(w);
+    tile_frag(t, "erase_of_solved", "f32[kv:%d] like solved", l->chunk);
+    lw_declare(w);
+}
+
+static void issue(LinearWarps *w, const char *chunk, const char *stage)
+{
+    AuTileBuild *t = w->l.x.t;
+    lw_issue(w, chunk, stage);
+    warps_issue(&w->l.x, TILE_NAME("td"),
+                tile_part(t,
+                          "do[b, h, start + (%s) * %d + self * %d +: %d from start to end, vb * %d "
+                          "+: %d]",
+                          chunk, w->l.chunk, w->share, w->share, w->e, w->e),
+                tile_part(t, "D[%sself * %d +: %d, :]", stage, w->share, w->share));
+}
+
+/* Of the warp's part of T, in a tensor of all columns. */
+static const char *part_of(LinearWarps *w, const char *before)
+{
+    return tile_text(w->l.x.t, "%s, %s +: %d, vb * %d + %s +: %d]", before, lw_state_row(w),
+                     w->channels, w->e, lw_state_column(w), w->columns);
+}
+
+static void move_state(LinearWarps *w, bool in)
+{
+    AuTileBuild *t = w->l.x.t;
+    lw_begin_state(w);
+    if (in)
+        tile_load(t, "dstate", "%s pad 0", part_of(w, "dstate_out[n, h"));
+    else
+        tile_store(t, "dstate -> %s clip", part_of(w, "dstate_in[n, h"));
+    lw_end_state(w);
+}
+
+static void share_state(LinearWarps *w)
+{
+    AuTileBuild *t = w->l.x.t;
+    lw_begin_state(w);
+    tile_store(t, "%s(dstate) -> T[%s +: %d, %s +: %d]", w->l.x.operand, lw_state_row(w),
+               w->channels, lw_state_column(w), w->columns);
+    tile_store(t, "%s(dstate) -> %s clip", w->l.x.operand, part_of(w, "dstates[b, h, place"));
+    lw_end_state(w);
+}
+
+/* P, by the last warps. */
+static void pairs(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const char *stage = warps_stage(&l->x, false), *kept = "";
+    tile_if(t, "self >= %d", l->x.shape->executors - w->row_groups);
+    tile_set(t, "i", "%s + iota(q:%d)", lw_row(w), LINEAR_ROWS);
+    tile_set(t, "j", "iota(kv:%d)", l->chunk);
+    tile_product(t, "score", l->x.atom, TILE_START,
+                 tile_text(t, "Q[%s%s +: %d, :]", stage, lw_row(w), LINEAR_ROWS),
+                 tile_text(t, "K[%s:, :]", stage));
+    if (lin_decays_by_token(l)) {
+        tile_load(t, "since", "G[%s +: %d] as [q]", lw_row(w), LINEAR_ROWS);
+        tile_load(t, "at_writer", "G[0 +: %d]", l->chunk);
+        kept = " * exp(where(j <= i, since - at_writer, -inf))";
+    } else if (lin_decays(l))
+        kept = " * exp(f32(i - j) * rate)";
+    tile_store(t, "%s(where(j <= i, score%s, 0.0)) -> P[%s +: %d, :]", l->x.operand, kept,
+               lw_row(w), LINEAR_ROWS);
+    tile_end(t);
+}
+
+/* Queries kept since the chunk's start, by those who neither solve nor make P, or by those who make it. */
+static void keep_queries(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const int32_t warps = l->x.shape->executors, groups = w->row_groups,
+                  first = warps - (warps - w->e / w->solved >= 2 * groups ? 2 * groups : groups);
+    const char *kept = tile_text(t, "exp(f32(%s + iota(q:%d) + 1) * rate)", lw_row(w), LINEAR_ROWS);
+    if (!lin_decays(l)) return;
+    tile_if(t, "self >= %d && self < %d", first, first + groups);
+    if (lin_decays_by_token(l)) {
+        tile_load(t, "since_row", "G[%s +: %d] as [q]", lw_row(w), LINEAR_ROWS);
+        kept = "exp(since_row)";
+    }
+    tile_load(t, "row_q", "Q[%s%s +: %d, :]", warps_stage(&l->x, false), lw_row(w), LINEAR_ROWS);
+    tile_store(t, "%s(f32(row_q) * %s) -> Qs[%s +: %d, :]", l->x.operand, kept, lw_row(w),
+               LINEAR_ROWS);
+    tile_end(t);
+}
+
+/* T; Yh and Yl are y, erased and kept since the chunk's start. */
+static void carry(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const char *stage = warps_stage(&l->x, false),
+               *rows = tile_text(t, "%s +: %d", lw_state_row(w), w->channels),
+               *columns = tile_text(t, "%s +: %d", lw_state_column(w), w->columns);
+    lw_begin_state(w);
+    if (lin_decays(l)) tile_set(t, "dstate", "dstate * whole");
+    tile_product(t, "dstate", l->x.atom, TILE_ADD,
+                 lin_decays(l) ? tile_text(t, "Qs[:, %s]", rows)
+                               : tile_text(t, "Q[%s:, %s]", stage, rows),
+                 tile_text(t, "D[%s:, %s]", stage, columns));
+    for (uint32_t n = 0; n < 2; n++)
+        tile_product(t, "dstate", l->x.atom, TILE_ADD,
+                     tile_text(t, "K[%s:, %s] as [q, d]", stage, rows),
+                     tile_text(t, "Y%s[%s, :] as [e, q]", n ? "l" : "h", columns));
+    lw_end_state(w);
+}
+
+static void chunk_back(LinearBack *b)
+{
+    LinearWarps *w = &b->w;
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const bool ahead = warps_are_async(&l->x), two = l->x.shape->stages > 1;
+    tile_set(t, "chunk", "cdiv(length, %d) - 1 - back", l->chunk);
+    tile_set(t, "first", "start + chunk * %d", l->chunk);
+    lw_place_of_states(w, "place", "chunk");
+    if (l->n->decay == AU_DECAY_CONSTANT) {
+        lin_count(l);
+        tile_set(t, "whole", "exp(f32(count) * rate)");
+    }
+    if (!ahead) issue(w, "chunk", "");
+    lw_wait(w);
+    warps_wait(&l->x, "td");
+    lw_change(w);
+    lw_numbers(w);
+    share_state(w);
+    tile_sync(t, "all");
+    if (two) issue(w, "chunk - 1", warps_stage(&l->x, true));
+    if (lin_decays_by_token(l)) {
+        tile_load(t, "total", "G[%d]", l->chunk - 1);
+        tile_set(t, "whole", "exp(total)");
+    }
+    lw_begin_solvers(w);
+    lw_key_back_right(b);
+    lw_end_solvers(w);
+    pairs(w);
+    keep_queries(w);
+    tile_sync(t, "all");
+    lw_begin_solvers(w);
+    lw_key_back_solve(b);
+    lw_end_solvers(w);
+    tile_sync(t, "all");
+    carry(w);
+    tile_sync(t, "all");
+    if (ahead && !two) issue(w, "chunk - 1", "");
+    if (two) tile_set(t, "at", "1 - at");
+}
+
+void lw_carry_kernel(LinearWarps *w)
+{
+    LinearBack b = {.w = *w, .is_fed = true};
+    Linear *l = &b.w.l;
+    AuTileBuild *t = l->x.t;
+    b.w.without_values = true;
+    b.w.rounds_written = true;
+    b.w.keeps_states = b.w.keeps_written = false;
+    head(&b.w);
+    memories(&b);
+    tile_role(t, "core", l->x.shape->executors, TILE_ON_WARP, 0);
+    lin_find_sequence(l);
+    fragments(&b);
+    move_state(&b.w, true);
+    if (l->x.shape->stages > 1) tile_set(t, "at", "0");
+    tile_set(t, "last", "cdiv(length, %d) - 1", l->chunk);
+    if (warps_are_async(&l->x)) issue(&b.w, "last", warps_stage(&l->x, false));
+    tile_for_range(t, "back", "0", tile_text(t, "cdiv(length, %d)", l->chunk));
+    chunk_back(&b);
+    tile_end(t);
+    lw_wait(&b.w);
+    warps_wait(&l->x, "td");
+    move_state(&b.w, false);
+    tile_end(t);
+    tile_end(t);
+}
