@@ -23,6 +23,7 @@ from ._libaule import version
 from ._parts import Unfinished
 from ._plain import Attention, attention, attention_script, flash_attention
 from ._states import State
+from ._varlen import attention_varlen
 
 __version__ = "0.1.0"
 
@@ -43,6 +44,7 @@ __all__ = [
     "Unfinished",
     "attention",
     "attention_script",
+    "attention_varlen",
     "compile",
     "compiler_version",
     "describe_devices",

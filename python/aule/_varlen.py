@@ -1,0 +1,150 @@
+"""Sequences of any lengths one after the other: :func:`attention_varlen`."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+import numpy
+
+from . import _devices
+from ._compiler import Compiled
+from ._errors import ArgumentError
+from ._plain import _check_heads, _flag, _prepare
+from ._tensors import is_torch
+
+PACKED = ("cpu", "opencl")  # backends with kernels of packed rows; elsewhere a call is one dense call for each sequence
+
+
+def _starts(x: Any, what: str, of: str, rows: int) -> list[int]:
+    """The values, on the host, if they are what they must be."""
+    if not hasattr(x, "shape") or not hasattr(x, "dtype"):
+        raise TypeError(f"{what} must be a tensor, it is {type(x).__name__}")
+    name = str(x.dtype).removeprefix("torch.")
+    if name != "int32" or len(x.shape) != 1:
+        raise ArgumentError(f"{what} is {name} of {len(x.shape)} axes, expected int32 [B + 1]", "tensor")
+    if x.shape[0] < 2:
+        raise ArgumentError(f"{what} has {x.shape[0]} elements, expected where each sequence begins and where the last ends: 2 at least", "tensor")
+    values: list[int] = x.tolist()
+    if values[0] != 0:
+        raise ArgumentError(f"{what} begins with {values[0]}, expected 0", "tensor")
+    for n, (before, after) in enumerate(zip(values, values[1:])):
+        if after < before:
+            raise ArgumentError(f"{what} decreases at {n + 1}: {after} after {before}", "tensor")
+    if values[-1] > rows:
+        raise ArgumentError(f"{what} ends with {values[-1]}, {of} has {rows} rows", "tensor")
+    return values
+
+
+def _by_heads(x: Any, what: str) -> Any:
+    """[total, H, D] as [1, H, total, D], a view."""
+    if not hasattr(x, "shape") or not hasattr(x, "dtype"):
+        raise TypeError(f"{what} must be a tensor, it is {type(x).__name__}")
+    if len(x.shape) != 3:
+        raise ArgumentError(f"{what} has {len(x.shape)} axes, expected [total, H, D]", "tensor")
+    return x.transpose(0, 1)[None] if is_torch(x) else numpy.asarray(x).transpose(1, 0, 2)[None]
+
+
+def _wants_gradients(tensors: Sequence[Any]) -> bool:
+    found = [x for x in tensors if is_torch(x)]
+    if not found:
+        return False
+    import torch
+
+    return torch.is_grad_enabled() and any(x.requires_grad for x in found)
+
+
+def _backend_of(q: Any, backend: str | None) -> str:
+    if backend not in (None, "auto"):
+        return str(backend).split(":")[0]
+    if is_torch(q) and q.device.type != "cpu":
+        return str(q.device.type)
+    return str(_devices.chosen() or "cpu").split(":")[0]
+
+
+def _packed(f: Compiled) -> Compiled:
+    """The same script for packed queries and keys."""
+    if not hasattr(f, "_packed_rows"):
+        f._packed_rows = Compiled("<options of aule.attention_varlen>", f.source.encode(), None, {"layout": "S=packed,T=packed"})  # type: ignore[attr-defined]
+    return f._packed_rows  # type: ignore[attr-defined]
+
+
+def _joined(pieces: list[Any], rows: int, shape: tuple[int, ...], q: Any, dtype: Any, value: float) -> Any:
+    """Of [1, H, rows of a sequence, ..]; rows of no sequence are [value]."""
+    missing = rows - sum(x.shape[2] for x in pieces)
+    shape = (1, q.shape[1], missing, *shape)
+    if is_torch(q):
+        import torch
+
+        return torch.cat([*pieces, torch.full(shape, value, dtype=dtype, device=q.device)], 2)
+    return numpy.concatenate([*pieces, numpy.full(shape, value, dtype)], 2)
+
+
+def _one_by_one(f: Compiled, q: Any, k: Any, v: Any, starts: Any, named: dict[str, Any], backend: str | None) -> tuple[Any, Any]:
+    """As many dense calls as there are sequences with queries."""
+    made = []
+    for begin, end, first, last in zip(starts[0], starts[0][1:], starts[1], starts[1][1:]):
+        if end > begin:
+            made.append(f.forward(q[:, :, begin:end], k[:, :, first:last], v[:, :, first:last], device=backend, **named))
+    if is_torch(q):
+        import torch
+
+        row = torch.float32
+    else:
+        row = numpy.float32
+    rows = q.shape[2]
+    return _joined([m["o"] for m in made], rows, (v.shape[3],), q, q.dtype, 0.0), _joined([m["lse"] for m in made], rows, (), q, row, float("-inf"))
+
+
+def attention_varlen(
+    q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: Any = None, *, causal: bool = False, window: int | tuple[int, int] | None = None,
+    softcap: float | None = None, alibi: Any = None, sinks: Any = None, scale: float | None = None, return_lse: bool = False, backend: str | None = None,
+) -> Any:
+    """:func:`attention` of each of B sequences that lie one after the other, of any lengths, 0 too.
+
+    Without gradients, on processors and OpenCL devices, it is one call of kernels for packed rows. With gradients, and on other devices, it is a dense
+    call for each sequence, whose starts are waited for. Differentiable as :func:`attention` is.
+
+    Args:
+        q: [total queries, H, D]; sequence b has the rows cu_seqlens_q[b] to cu_seqlens_q[b + 1].
+        k: [total keys, Hk, D].
+        v: [total keys, Hv, E].
+        cu_seqlens_q: int32 [B + 1], from 0 on and never less. Rows from the last one on are of no sequence: o is 0 there, and what q has does not matter.
+        cu_seqlens_k: the same of k and v; by default that of the queries.
+        causal: query i of a sequence sees its keys j <= i + (T - S), S and T of the sequence: its queries are the last S of T positions.
+        alibi: slopes [H].
+        window, softcap, sinks, scale, backend: as of :func:`attention`.
+        return_lse: also return the log of the normaliser, [total queries, H] in float32.
+
+    Returns:
+        o [total queries, H, E] in the type of q; with return_lse (o, lse).
+
+    Raises:
+        ArgumentError: something does not fit; the message says what was expected and found.
+        Error: no kernel for this call on this device, or the device fails.
+    """
+    return_lse = _flag("return_lse", return_lse)
+    q, k, v = _by_heads(q, "q"), _by_heads(k, "k"), _by_heads(v, "v")
+    _check_heads(q, k, v)
+    if k.shape[2] != v.shape[2]:
+        raise ArgumentError(f"k has {k.shape[2]} rows, v has {v.shape[2]}", "tensor")
+    if alibi is not None and len(getattr(alibi, "shape", "H")) != 1:
+        raise ArgumentError(f"alibi has {len(alibi.shape)} axes, expected [H]", "tensor")
+    starts = [_starts(cu_seqlens_q, "cu_seqlens_q", "q", q.shape[2])]
+    own = cu_seqlens_k is not None
+    starts.append(_starts(cu_seqlens_k if own else cu_seqlens_q, "cu_seqlens_k" if own else "cu_seqlens_q", "k", k.shape[2]))
+    if len(starts[0]) != len(starts[1]):
+        raise ArgumentError(f"cu_seqlens_q has {len(starts[0])} elements, cu_seqlens_k has {len(starts[1])}", "tensor")
+    f, named = _prepare(
+        q, k, causal=causal, window=window, softcap=softcap, alibi=alibi, sinks=sinks, bias=None, scale=scale, dropout=0.0, seed=None,
+        deterministic=False, gradients=False,
+    )
+    if _backend_of(q, backend) in PACKED and not _wants_gradients((q, k, v, alibi, sinks)):
+        results = _packed(f).forward(q, k, v, S_starts=cu_seqlens_q, T_starts=cu_seqlens_k if own else cu_seqlens_q, device=backend, **named)
+        o, lse = results["o"], results["lse"]
+    else:
+        o, lse = _one_by_one(f, q, k, v, starts, named, backend)
+    if is_torch(q):
+        o, lse = o[0].transpose(0, 1), lse[0].transpose(0, 1)
+    else:
+        o, lse = o[0].transpose(1, 0, 2), lse[0].T
+    return (o, lse) if return_lse else o

@@ -1,0 +1,115 @@
+"""aule.attention_varlen: sequences one after the other, against aule.attention of each by itself; with torch, its gradients."""
+
+from __future__ import annotations
+
+import unittest
+
+import numpy as np
+
+import aule
+from support import ROOT
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+LENGTHS = [(3, 5), (0, 4), (1, 1), (17, 17), (6, 0), (130, 130), (20, 9), (1, 40)]
+H, HK, D, E, REST = 4, 2, 16, 24, 3
+
+
+def starts_of(lengths):
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+
+
+def tensors():
+    r = np.random.default_rng(3)
+    starts = [starts_of([pair[n] for pair in LENGTHS]) for n in (0, 1)]
+    q, k, v = (r.standard_normal((s[-1], h, w)).astype(np.float32) for s, h, w in ((starts[0], H, D), (starts[1], HK, D), (starts[1], HK, E)))
+    rest = [np.full((REST, *x.shape[1:]), np.nan, np.float32) for x in (q, k, v)]
+    return [np.concatenate([x, y]) for x, y in zip((q, k, v), rest)], starts
+
+
+OPTIONS = (
+    {},
+    {"causal": True},
+    {"causal": True, "window": 5, "softcap": 3.0},
+    {"alibi": np.array([0.5, 0.25, 0.1, 0.0], np.float32), "sinks": np.array([0.5, -1.0, 0.0, 2.0], np.float32), "scale": 0.3},
+)
+
+
+def one(x, starts, b):
+    return x[starts[b] : starts[b + 1]].transpose(1, 0, 2)[None]
+
+
+class Varlen(unittest.TestCase):
+    def test_each_sequence_by_itself(self):
+        (q, k, v), (at, keys) = tensors()
+        for options in OPTIONS:
+            with self.subTest(**options):
+                o, lse = aule.attention_varlen(q, k, v, at, keys, return_lse=True, **options)
+                self.assertEqual((o.shape, lse.shape), ((len(q), H, E), (len(q), H)))
+                self.assertFalse(o[at[-1] :].any(), "rows of no sequence")
+                for b, (S, T) in enumerate(LENGTHS):
+                    if S:
+                        want, want_lse = aule.attention(one(q, at, b), one(k, keys, b), one(v, keys, b), return_lse=True, **options)
+                        np.testing.assert_allclose(o[at[b] : at[b + 1]], want[0].transpose(1, 0, 2), rtol=2e-5, atol=8e-6, err_msg=f"{S} queries of {T} keys")
+                        np.testing.assert_allclose(lse[at[b] : at[b + 1]], want_lse[0].T, rtol=2e-5, atol=8e-6)
+
+    def test_one_list(self):
+        (q, _, _), (at, _) = tensors()
+        o = aule.attention_varlen(q[:, :2], q[:, 2:], q[:, 2:], at)
+        np.testing.assert_array_equal(o, aule.attention_varlen(q[:, :2], q[:, 2:], q[:, 2:], at, at))
+
+    def test_refused(self):
+        (q, k, v), (at, keys) = tensors()
+        q, k, v = q[:9], k[:9], v[:9]
+        i32 = lambda *values: np.array(values, np.int32)  # noqa: E731
+        for more, message in (
+            ((i32(1, 4, 9),), "cu_seqlens_q begins with 1, expected 0"),
+            ((i32(0, 4, 9), i32(0, 5, 3)), "cu_seqlens_k decreases at 2: 3 after 5"),
+            ((i32(0, 4, 10),), "cu_seqlens_q ends with 10, q has 9 rows"),
+            ((i32(0, 4, 9), i32(0, 9)), "cu_seqlens_q has 3 elements, cu_seqlens_k has 2"),
+            ((i32(0),), "cu_seqlens_q has 1 elements, expected .* 2 at least"),
+            ((np.array([0, 9]),), r"cu_seqlens_q is int64 of 1 axes, expected int32 \[B \+ 1\]"),
+        ):
+            with self.subTest(message), self.assertRaisesRegex(aule.ArgumentError, message):
+                aule.attention_varlen(q, k, v, *more)
+        with self.assertRaisesRegex(aule.ArgumentError, r"q has 4 axes, expected \[total, H, D\]"):
+            aule.attention_varlen(q[None], k, v, i32(0, 9))
+        with self.assertRaisesRegex(TypeError, "cu_seqlens_q must be a tensor, it is list"):
+            aule.attention_varlen(q, k, v, [0, 9])
+
+
+@unittest.skipIf(torch is None, "torch is not installed")
+class Gradients(unittest.TestCase):
+    def test_embedding_model(self):
+        """Forward and gradients of sentences of all-MiniLM-L6-v2, which were captured (tests/data/README.md)."""
+        names = ("q", "k", "v", "out", "dout", "dq", "dk", "dv")
+        data = {name: torch.from_numpy(np.load(ROOT / f"tests/data/minilm_packed_layer0_{name}.npy")) for name in names}
+        starts = torch.from_numpy(np.load(ROOT / "tests/data/minilm_packed_cu_seqlens.npy"))
+        q, k, v = (data[name].clone().requires_grad_() for name in "qkv")
+        with torch.no_grad():
+            packed = aule.attention_varlen(q, k, v, starts)
+        o = aule.attention_varlen(q, k, v, starts)
+        o.backward(data["dout"])
+        for got, want in ((packed, "out"), (o.detach(), "out"), (q.grad, "dq"), (k.grad, "dk"), (v.grad, "dv")):
+            scale = data[want].abs().max().item()
+            torch.testing.assert_close(got, data[want], rtol=1e-5, atol=4e-6 * max(scale, 1.0), msg=lambda text: f"{want}: {text}")
+
+    def test_rows_of_no_sequence(self):
+        (q, k, v), (at, keys) = tensors()
+        q, k, v = (torch.from_numpy(x).requires_grad_() for x in (q, k, v))
+        with torch.no_grad():
+            want, want_lse = aule.attention_varlen(q, k, v, torch.from_numpy(at), torch.from_numpy(keys), causal=True, return_lse=True)
+        o, lse = aule.attention_varlen(q, k, v, torch.from_numpy(at), torch.from_numpy(keys), causal=True, return_lse=True)
+        torch.testing.assert_close(o, want, rtol=2e-5, atol=8e-6)
+        torch.testing.assert_close(lse, want_lse, rtol=2e-5, atol=8e-6)
+        o.sum().backward()
+        for x, starts in ((q, at), (k, keys), (v, keys)):
+            self.assertTrue(torch.isfinite(x.grad).all())
+            self.assertFalse(x.grad[starts[-1] :].any())
+
+
+if __name__ == "__main__":
+    unittest.main()
