@@ -49,6 +49,8 @@ static void fragments(LinearBack *b)
     tile_frag(t, "dstate", "f32[d:%d, e:%d] @ %s.C = 0.0", w->channels, w->columns, atom);
     tile_frag(t, "score", "f32[q:%d, kv:%d] @ %s.C", LINEAR_ROWS, l->chunk, atom);
     tile_frag(t, "row_q", "%s[q:%d, d:%d] @ %s.A", l->x.operand, LINEAR_ROWS, w->d, atom);
+    tile_frag(t, "row_T", "%s[e:%d, d:%d] @ across_e", l->x.operand, w->e,
+              w->d / l->x.shape->executors);
     tile_frag(t, "since_row", "f32[q:%d] like row_q", LINEAR_ROWS);
     if (lin_decays_by_token(l)) {
         tile_frag(t, "since", "f32[q:%d] like score", LINEAR_ROWS);
@@ -96,8 +98,17 @@ static void share_state(LinearWarps *w)
     lw_begin_state(w);
     tile_store(t, "%s(dstate) -> T[%s +: %d, %s +: %d]", w->l.x.operand, lw_state_row(w),
                w->channels, lw_state_column(w), w->columns);
-    tile_store(t, "%s(dstate) -> %s clip", w->l.x.operand, part_of(w, "dstates[b, h, place"));
     lw_end_state(w);
+}
+
+/* T to the workspace as it lies there, by whole rows. */
+static void keep_state(LinearWarps *w)
+{
+    AuTileBuild *t = w->l.x.t;
+    const int32_t rows = w->d / w->l.x.shape->executors;
+    tile_load(t, "row_T", "T[self * %d +: %d, :]", rows, rows);
+    tile_store(t, "row_T -> dstates[b, h, place, self * %d +: %d, vb * %d +: %d] as [d, e] clip",
+               rows, rows, w->e, w->e);
 }
 
 /* P, by the last warps. */
@@ -123,13 +134,12 @@ static void pairs(LinearWarps *w)
     tile_end(t);
 }
 
-/* Queries kept since the chunk's start, by those who neither solve nor make P, or by those who make it. */
+/* Queries kept since the chunk's start, by the warps before those that make P. */
 static void keep_queries(LinearWarps *w)
 {
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
-    const int32_t warps = l->x.shape->executors, groups = w->row_groups,
-                  first = warps - (warps - w->e / w->solved >= 2 * groups ? 2 * groups : groups);
+    const int32_t groups = w->row_groups, first = l->x.shape->executors - 2 * groups;
     const char *kept = tile_text(t, "exp(f32(%s + iota(q:%d) + 1) * rate)", lw_row(w), LINEAR_ROWS);
     if (!lin_decays(l)) return;
     tile_if(t, "self >= %d && self < %d", first, first + groups);
@@ -189,6 +199,7 @@ static void chunk_back(LinearBack *b)
         tile_load(t, "total", "G[%d]", l->chunk - 1);
         tile_set(t, "whole", "exp(total)");
     }
+    keep_state(w);
     lw_begin_solvers(w);
     lw_key_back_right(b);
     lw_end_solvers(w);
