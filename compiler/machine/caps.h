@@ -46,6 +46,9 @@ typedef struct AuTileCaps {
                               lies in memory, slower and as right */
     int32_t most_words; /* the same where a schedule has no choice; 0: private_words */
     int32_t held;       /* 64ths of registers that fragments and weights may take together */
+    int32_t back_held;  /* the same of a backward's sums, operands that stay and three times its
+                           pairs; 0: not known */
+    bool lone_rows;     /* its compiler spills where a warp has a second set of rows of products */
 
     /* The row whose rates cost models take: one of the family that was measured. NULL: its own. */
     const char *weighed_as;

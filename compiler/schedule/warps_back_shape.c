@@ -34,9 +34,10 @@ enum {
 static const double APART = 0.84, SPILLED = 1.3, CROWDED = 1.15, TILE = 1.4, COPY = 13. / 14;
 
 typedef struct Cost {
-    int32_t registers, pairs, sums, shared; /* registers of a lane: all, of pairs, of sums; bytes */
-    int32_t copied;                         /* by a lane: 16-byte vectors of a tile */
-    double cycles;                          /* of a tile of queries */
+    int32_t registers, pairs, sums, held; /* of a lane: all, of pairs, sums, operands that stay */
+    int32_t shared;                       /* bytes */
+    int32_t copied;                       /* by a lane: 16-byte vectors of a tile */
+    double cycles;                        /* of a tile of queries */
 } Cost;
 
 static int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
@@ -140,6 +141,7 @@ static Cost cost_of(const Lanes *x)
         .registers = sums + held + most(pairs, piece.rows * piece.channels / lanes),
         .pairs = pairs,
         .sums = sums,
+        .held = held,
         .copied = copied,
         .shared = shared_of(x, &w),
         .cycles = cycles_of(x, &w, &piece),
@@ -194,14 +196,19 @@ const char *schedule_warps_back_refusal(AuArena *arena, const AuProblem *p, cons
     return refusal(&x);
 }
 
-/* Was ptxas seen to spill with as much? Fewer registers are left where a lane copies many vectors of a tile, where sums are added
- * number by number, and where a third barrier keeps more alive, unless four warps share 32 keys (not measured with tf32). */
+/* Was the compiler seen to spill with as much? Of AMD's machines their rows say when, else it is ptxas. Fewer registers are left where a
+ * lane copies many vectors of a tile, where sums are added number by number, and where a third barrier keeps more alive, unless four
+ * warps share 32 keys (not measured with tf32). */
 static bool spills(const Lanes *x, const Cost *cost)
 {
     const AuShape *s = x->shape;
     const bool quarters =
         s->column_parts == 4 && s->rows == 32 && tile_elem(x->p->operand)->bytes == 2;
     const AuTileCaps *caps = x->p->caps;
+    if (caps->lone_rows && s->rows > x->atom->m) return true;
+    if (caps->back_held &&
+        cost->sums + cost->held + 3 * cost->pairs > tile_share(caps, caps->back_held))
+        return true;
     const bool roomy = caps->sum_words >= 4 && (s->stages > 1 || quarters);
     return cost->pairs > tile_share(caps, PAIR_SHARE) || cost->sums > tile_share(caps, SUM_SHARE) ||
            (!roomy && cost->registers + cost->copied > tile_share(caps, FEWER_SHARE));

@@ -19,6 +19,8 @@ enum {
     SCHEDULER_WARPS = 2, /* resident ones a scheduler from which on more change nothing */
 };
 
+static const double SPILLED = 1.3; /* as in warps_back_shape.c */
+
 /* What a shape takes. */
 typedef struct Needs {
     int32_t registers, weights, shared; /* registers of a lane: all fragments, and beside scores the
@@ -177,7 +179,8 @@ static double cycles_of_pair(const AuProblem *p, const AuTileAtom *atom, const A
     /* Fewer warps hide less. Beside 32 rows or many registers, queries in registers or a second stage cost a sixth. */
     const bool tight = s->rows > atom->m || needs.registers > tile_share(p->caps, TIGHT_SHARE);
     return all / pairs * (1 + border) * warps_enough(p, warps) *
-           (tight && (s->query_in_registers || s->stages > 1) ? 1.17 : 1);
+           (tight && (s->query_in_registers || s->stages > 1) ? 1.17 : 1) *
+           (p->caps->lone_rows && s->rows > atom->m ? SPILLED : 1);
 }
 
 /* As long as registers allow, where it matters: to copies that go from memory to memory. Units that round read values element by
