@@ -20,7 +20,7 @@ Linear lin_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule 
                 .columns = out->shape.query_registers * p->caps->lanes,
                 .has_norm = p->hooks->slots[AU_SLOT_NORM].value.i != 0};
     l.x.on_cpu = p->caps->has_private;
-    l.rows_along = l.x.on_cpu;
+    l.rows_along = l.asks_heads = l.x.on_cpu;
     l.spread = l.chunk < p->caps->lanes ? p->caps->lanes : l.chunk;
     l.x.operand = tile_elem(p->operand)->name;
     l.x.atom = tile_best_atom(p->caps, TILE_F32, lanes_executor(&l.x));
