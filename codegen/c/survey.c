@@ -235,7 +235,7 @@ static void place(AuCPrinter *p, uint32_t mem)
 
 void cprint_survey(AuCPrinter *p)
 {
-    p->written = kernel_written(p->k, p->arena);
+    p->written = kernel_written(p->k, p->arena, KERNEL_SOURCE_WORDS);
     mark_live(p, p->k->body);
     note_region(p, p->k->body, 0);
     for (uint32_t n = 1; n < p->k->mem_count; n++)

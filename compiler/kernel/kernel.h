@@ -416,8 +416,14 @@ void kernel_simplify(AuKernel *k); /* folding, algebra on integers, common subex
 /* Writes out loops marked AU_UNROLL_FULL whose bounds are constants, each into at most [most]
  * instructions. */
 void kernel_unroll(AuKernel *k, uint32_t most);
-/* By instruction, the loops that a device's generator writes out within k->written instructions; NULL: that is 0. */
-bool *kernel_written(const AuKernel *k, AuArena *arena);
+enum {
+    KERNEL_LANE_WORDS = 256, /* that arrays of a lane have as registers: as many as there are */
+    /* where another compiler follows, which moves loads to where rows are used */
+    KERNEL_SOURCE_WORDS = 512,
+};
+/* By instruction, the loops that a device's generator writes out within k->written instructions, as long as arrays have at most
+ * so many words; NULL: written is 0. */
+bool *kernel_written(const AuKernel *k, AuArena *arena, uint32_t most_words);
 /* Of a region where these loops are written out. */
 uint64_t kernel_written_size(const AuKernel *k, uint32_t first, const bool *loops);
 /* Turns of a loop with constant bounds; 0: others. */

@@ -6,8 +6,7 @@
 #include <string.h>
 
 enum {
-    MANY = 16,        /* turns of a loop whose bounds are not known */
-    MOST_WORDS = 256, /* of arrays that become registers: as many as a lane has */
+    MANY = 16, /* turns of a loop whose bounds are not known */
 };
 
 typedef struct Written {
@@ -123,7 +122,7 @@ static uint32_t next_array(const Written *w, const bool *tried)
     return best;
 }
 
-bool *kernel_written(const AuKernel *k, AuArena *arena)
+bool *kernel_written(const AuKernel *k, AuArena *arena, uint32_t most_words)
 {
     Written w = {.k = k,
                  .chosen = AU_NEW_ARRAY(arena, uint8_t, k->mem_count),
@@ -140,7 +139,7 @@ bool *kernel_written(const AuKernel *k, AuArena *arena)
     for (uint32_t m; (m = next_array(&w, tried)) != 0;) {
         const uint64_t own = (k->mems[m].count * kernel_scalar_bytes(k->mems[m].scalar) + 3) / 4;
         tried[m] = true;
-        if (words + own > MOST_WORDS) continue;
+        if (words + own > most_words) continue;
         w.chosen[m] = 1;
         decide_loops(&w);
         if (kernel_written_size(k, k->body, w.loops) > k->written)

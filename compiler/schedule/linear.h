@@ -92,10 +92,11 @@ LinearRows lin_rows(const Linear *l, AuSlot slot);
 void lin_rows_load(Linear *l, const LinearRows *r);
 /* The floor of a log decay, where it is not proved to be above. */
 const char *lin_floored(Linear *l, const char *name);
-void lin_meet(Linear *l);   /* lanes that are threads: what each has stored is there for all */
-void lin_rate(Linear *l);   /* a decay of the head: its logarithm, `rate` */
-void lin_factor(Linear *l); /* `kept`, exp of that */
-void lin_count(Linear *l);  /* `count` tokens of the chunk */
+void lin_read_along(Linear *l); /* before the kernel: sets rows_along */
+void lin_meet(Linear *l);       /* lanes that are threads: what each has stored is there for all */
+void lin_rate(Linear *l);       /* a decay of the head: its logarithm, `rate` */
+void lin_factor(Linear *l);     /* `kept`, exp of that */
+void lin_count(Linear *l);      /* `count` tokens of the chunk */
 /* "where(first + iota(kv:32) < T, x, 0.0)" */
 const char *lin_guarded(Linear *l, const char *tokens, const char *value);
 /* Tokens of a chunk, at most [most], whose rows of so many numbers, beside [square] by tokens, memory has room for. */

@@ -30,15 +30,19 @@ Linear lin_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule 
     return l;
 }
 
+void lin_read_along(Linear *l)
+{
+    l->rows_along = true;
+    tile_layout(l->x.t, "a_row_along", "reg", tile_text(l->x.t, "lane:%d@1", l->x.p->caps->lanes));
+}
+
 static void layouts(Linear *l)
 {
     tile_layout(l->x.t, "along_lanes", tile_text(l->x.t, "lane:%d@1", l->x.p->caps->lanes), NULL);
     tile_layout(l->x.t, "in_registers", "reg", NULL);
     tile_layout(l->x.t, "a_token_a_lane", "reg",
                 tile_text(l->x.t, "lane:%d@1", l->x.p->caps->lanes));
-    if (l->rows_along)
-        tile_layout(l->x.t, "a_row_along", "reg",
-                    tile_text(l->x.t, "lane:%d@1", l->x.p->caps->lanes));
+    if (l->rows_along) lin_read_along(l);
 }
 
 /* Of cu_seqlens, of the states of a step, of its slots (driver/tensors.c); at most 0: not passed. */
@@ -260,9 +264,14 @@ LinearRows lin_rows(const Linear *l, AuSlot slot)
     return (LinearRows){slot, "", "", "", 0, false};
 }
 
+static const char *guarded(Linear *l, const char *tokens, const char *value, int32_t count)
+{
+    return tile_text(l->x.t, "where(first + iota(%s:%d) < end, %s, 0.0)", tokens, count, value);
+}
+
 const char *lin_guarded(Linear *l, const char *tokens, const char *value)
 {
-    return tile_text(l->x.t, "where(first + iota(%s:%d) < end, %s, 0.0)", tokens, l->spread, value);
+    return guarded(l, tokens, value, l->spread);
 }
 
 const char *lin_floored(Linear *l, const char *name)
@@ -345,10 +354,16 @@ void lin_rows_memory(Linear *l, const LinearRows *r)
     lin_memory(l, r->memory, tile_text(l->x.t, "f32[%s:%d%s]", r->tokens, l->chunk, width));
 }
 
+/* Do rows of so many channels lie along the lanes? */
+static bool lies_along(const Linear *l, int32_t width)
+{
+    return l->rows_along && width % l->x.p->caps->lanes == 0;
+}
+
 const char *lin_rows_layout(const Linear *l, const char *channel, int32_t width, const char *tokens)
 {
-    if (l->rows_along && width % l->x.p->caps->lanes == 0)
-        return tile_text(l->x.t, "%s:%d, %s:%d] @ a_row_along", tokens, l->spread, channel, width);
+    if (lies_along(l, width))
+        return tile_text(l->x.t, "%s:%d, %s:%d] @ a_row_along", tokens, l->chunk, channel, width);
     return tile_text(l->x.t, "%s:%d, %s:%d] @ a_token_a_lane", channel, width, tokens, l->spread);
 }
 
@@ -373,6 +388,14 @@ void lin_rows_declare(Linear *l, const LinearRows *r)
         tile_frag(l->x.t, raw, "%s = 0.0", fragment(l, r, "f32"));
 }
 
+/* Tokens of the fragment: those of the chunk, but where each has a lane, all lanes. */
+static int32_t spread_of(const Linear *l, const LinearRows *r)
+{
+    const uint8_t channel = l->slots[r->slot].channel;
+    const int32_t width = channel == AU_AX_K ? l->x.p->d : l->x.p->e;
+    return channel && lies_along(l, width) ? l->chunk : l->spread;
+}
+
 /* What the slot's hook makes of the fragment. */
 static const char *called(Linear *l, const LinearRows *r, const char *raw)
 {
@@ -382,7 +405,7 @@ static const char *called(Linear *l, const LinearRows *r, const char *raw)
                           : s->channel == AU_AX_K ? tile_text(l->x.t, "iota(d:%d)", l->x.p->d)
                                                   : tile_text(l->x.t, "iota(e:%d)", l->x.p->e);
     return tile_text(l->x.t, "%s(f32(%s), b, h, first + iota(%s:%d), %s)", s->name, raw, r->tokens,
-                     l->spread, channel);
+                     spread_of(l, r), channel);
 }
 
 const char *lin_spread_of(Linear *l, bool has_channels)
@@ -412,12 +435,12 @@ void lin_rows_load(Linear *l, const LinearRows *r)
         return;
     }
     const char *raw = tile_text(t, "raw_%s", r->memory), *made = tile_text(t, "made_%s", r->memory);
-    if (s->held.i) tile_load(t, raw, "%s pad 0", chunk_of(l, r, channel, columns, l->spread));
+    if (s->held.i) tile_load(t, raw, "%s pad 0", chunk_of(l, r, channel, columns, spread_of(l, r)));
     tile_set(t, made, "%s", called(l, r, raw));
     if (r->slot == AU_SLOT_LOG_DECAY) tile_set(t, made, "%s", lin_floored(l, made));
     if (r->as_factor) tile_set(t, made, "exp(%s)", made);
-    tile_store(t, "%s -> %s%s", lin_guarded(l, r->tokens, made), r->memory,
-               lin_spread_of(l, *r->channel != 0));
+    tile_store(t, "%s -> %s%s", guarded(l, r->tokens, made, spread_of(l, r)), r->memory,
+               spread_of(l, r) == l->chunk ? "" : lin_spread_of(l, *r->channel != 0));
 }
 
 bool lin_takes_all_columns(const AuProblem *p)

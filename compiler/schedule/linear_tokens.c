@@ -119,10 +119,19 @@ static void write_state(Linear *l)
                  lin_has(l, AU_SLOT_WRITE) ? " * strength" : "");
 }
 
+/* Lanes that are threads read a row side by side, where no slot sums over its channels; other rows a token a lane, each somewhere else. */
+static bool reads_along(const Linear *l)
+{
+    bool sums = l->x.on_cpu || l->is_step;
+    for (uint32_t n = 0; n < IN_MEMORY; n++) sums |= l->slots[in_memory[n]].has_sums;
+    return !sums;
+}
+
 static void forward_kernel(Linear *l)
 {
     AuTileBuild *t = l->x.t;
     LinearRows r;
+    if (reads_along(l)) lin_read_along(l);
     lin_head(l);
     if (!l->x.on_cpu) memories(l);
     lin_role(l);

@@ -6,7 +6,7 @@
  *     chain     from segment to segment: ends[s] = what is kept of ends[s - 1] + ends[s], from the state passed in on
  *     forward   each segment from the state that is then there
  *
- * One segment is the forward alone: the others have no blocks. Segments lie in the workspace as chunks do (linear_warps_states.c). */
+ * One segment is the forward alone: the others have no blocks. */
 #include "linear_warps.h"
 
 enum {
@@ -57,12 +57,11 @@ static bool has_spans(const LinearWarps *w)
            (w->l.n->decay == AU_DECAY_SCALAR || w->l.n->decay == AU_DECAY_VECTOR);
 }
 
+/* Of all sequences together: the last segment of each has no place, and they do not overlap. */
 static const char *axes(LinearWarps *w)
 {
     Linear *l = &w->l;
-    const char *batch = lanes_axis(&l->x, 0, 0);
-    return tile_text(l->x.t, "b:%s, n:min(%s - 1, 1) * (%s + %s - %s), h:%s", batch, count(w),
-                     count(w), lin_sequences(l), batch, l->heads);
+    return tile_text(l->x.t, "b:%s, n:%s - 1, h:%s", lanes_axis(&l->x, 0, 0), count(w), l->heads);
 }
 
 void lw_ends_argument(LinearWarps *w, AuTileMode mode)
@@ -107,7 +106,7 @@ static void find_segments(LinearWarps *w)
     AuTileBuild *t = l->x.t;
     tile_set(t, "per_segment", "max(cdiv(cdiv(%s, %d), %s), 1)", l->tokens, l->chunk, count(w));
     tile_set(t, "last_segment", "max(cdiv(cdiv(length, %d), per_segment) - 1, 0)", l->chunk);
-    tile_set(t, "place_of_segments", "start / (per_segment * %d) + n - b", l->chunk);
+    tile_set(t, "place_of_segments", "start / (per_segment * %d)", l->chunk);
 }
 
 /* The chunks of the block's: none of a segment that is not there, or of the last one where ends are made. */

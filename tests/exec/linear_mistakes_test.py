@@ -38,7 +38,7 @@ MISTAKES = [
     ("constant decays of a segment are a chunk's", "linear_warps_segments.c", "f32(per_segment * %d) * rate", "f32(per_segment * 0 + %d) * rate"),
     ("with feedback a segment keeps all of the state", "linear_warps_segments.c", '"where(strip < %d, %s, 0.0)"', '"where(strip < %d + 100, %s, 0.0)"'),
     ("a segment's matrix is that of another", "linear_warps_segments.c", "(strip - %d) * %d + %s + iota", "(strip - %d) * %d + %s + 1 + iota"),
-    ("packed sequences share their segments", "linear_warps_segments.c", "(per_segment * %d) + n - b", "(per_segment * %d) + n - n"),
+    ("packed sequences share their segments", "linear_warps_segments.c", "start / (per_segment * %d)", "start / (per_segment * %d * 1000)"),
     ("the last segment is not the one whose state goes out", "linear_warps.c", '"segment == last_segment"', '"segment == 0"'),
     ("T of the chunk behind does not decay", "linear_warps_carry.c", '"dstate * whole"', '"dstate * 1.0"'),
     ("queries reach T undecayed", "linear_warps_carry.c", 'kept = "exp(since_row)";', 'kept = "1.0";'),

@@ -155,7 +155,7 @@ static const ExecCase small[] = {
     {"alike.attn", "B=1 H=2 T=150 K=32 V=32", NULL, "states forward"},
     {"near_keys.attn", "B=1 H=1 T=1100 K=16 V=16", NULL, "states forward"},
     {EXAMPLES "gla.attn", "B=1 H=1 T=99 K=16 V=16", NULL, "states forward"},
-    {EXAMPLES "simple_gla.attn", "B=1 H=1 T=2100 K=16 V=16 packed=3", NULL, "states forward"},
+    {EXAMPLES "simple_gla.attn", "B=1 H=1 T=2900 K=16 V=16 packed=4", NULL, "states forward"},
     {EXAMPLES "retention_linear.attn", "B=1 H=1 T=1601 K=16 V=16", NULL, "states forward"},
     {EXAMPLES "gla.attn", "B=1 H=1 T=1601 K=16 V=16", NULL, "states forward"},
     {EXAMPLES "gated_delta_net.attn", "B=1 H=2 Hk=2 T=101 K=16 V=16 packed=3", NULL, "states"},

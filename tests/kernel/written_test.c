@@ -38,7 +38,7 @@ static void expect_loops(const char *limit, const char *expected)
     Bench b = bench_new();
     const AuKernel *k =
         bench_kernel(&b, au_format(b.arena, "kernel k lanes 32 warps 1%s\n%s", limit, BODY));
-    const bool *loops = kernel_written(k, b.arena);
+    const bool *loops = kernel_written(k, b.arena, KERNEL_LANE_WORDS);
     AuText found = {.arena = b.arena};
     for (uint32_t i = 1; loops && i < k->instr_count; i++)
         if (loops[i]) au_text_add(&found, "%s ", k->instrs[i].text);
