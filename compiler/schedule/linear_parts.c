@@ -360,10 +360,13 @@ static bool lies_along(const Linear *l, int32_t width)
     return l->rows_along && width % l->x.p->caps->lanes == 0;
 }
 
+/* Of such rows: lanes that are threads have no more of them than the chunk. */
+static int32_t along(const Linear *l) { return l->x.on_cpu ? l->spread : l->chunk; }
+
 const char *lin_rows_layout(const Linear *l, const char *channel, int32_t width, const char *tokens)
 {
     if (lies_along(l, width))
-        return tile_text(l->x.t, "%s:%d, %s:%d] @ a_row_along", tokens, l->chunk, channel, width);
+        return tile_text(l->x.t, "%s:%d, %s:%d] @ a_row_along", tokens, along(l), channel, width);
     return tile_text(l->x.t, "%s:%d, %s:%d] @ a_token_a_lane", channel, width, tokens, l->spread);
 }
 
@@ -393,7 +396,7 @@ static int32_t spread_of(const Linear *l, const LinearRows *r)
 {
     const uint8_t channel = l->slots[r->slot].channel;
     const int32_t width = channel == AU_AX_K ? l->x.p->d : l->x.p->e;
-    return channel && lies_along(l, width) ? l->chunk : l->spread;
+    return channel && lies_along(l, width) ? along(l) : l->spread;
 }
 
 /* What the slot's hook makes of the fragment. */
