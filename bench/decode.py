@@ -3,10 +3,12 @@
     python bench/decode.py [--device cuda] [--dtype bf16] [--filter WORD] [--peers sdpa,cudnn,fa2] [--rounds N] [--pages 16,64,128]
                            [--artifacts DIR,DIR..] [--write docs/performance.md --marker decode]
     python bench/decode.py --compile DIR [--arch sm_90] [--shape ROW]
+    python bench/decode.py --check [--artifacts DIR]
 
 Each call of a turn has a cache of its own, so many that the far cache of the device does not hold them; the calls of a turn are one
 CUDA graph. Bytes are those of the keys and values of all sequences, read once. Errors are against float64, of one group of heads,
-over the largest value. `paged` has the same keys in pages drawn at random from a pool. --compile writes the artifacts for a machine
+over the largest value. `paged` has the same keys in pages drawn at random from a pool. --check calls sequences of all
+lengths in pages of all sizes, with NaN wherever no sequence is and wild entries behind each. --compile writes the artifacts for a machine
 without the compiler, where --artifacts names the folder; of further folders there are further columns.
 """
 
@@ -116,7 +118,7 @@ class Own:
         self.aule, self.folder, self.name, self.made = aule, folder, label, {}
 
     def call(self, case: Decode, q, k, v, **pages):
-        which = "paged" if case.page else "dense"
+        which = "full_paged" if case.page else "dense"
         if which not in self.made:
             layout = {"layout": "T=paged"} if case.page else {}
             self.made[which] = self.aule.load(self.folder / f"{which}.so") if self.folder else self.aule.compile(SCRIPTS / "full.attn", **layout)
@@ -154,6 +156,57 @@ def row(case: Decode, peers: list, a) -> dict:
     return {name: (s * 1e6, case.bytes(dtype) / s * 1e-9, errors[name]) for name, s in seconds.items()}
 
 
+def ragged(lengths: list, page: int, H: int, Hk: int, S: int, dtype: torch.dtype, device: str):
+    """Sequences in pages drawn at random: NaN in every slot that none has, and what makes wild addresses behind each line of the table."""
+    entries, D = -(-max(lengths) // page) + 2, 128
+    pages = len(lengths) * entries + 3
+    pools = [torch.full((pages, Hk, page, D), float("nan"), device=device, dtype=dtype) for _ in "kv"]
+    table = torch.randperm(pages)[: len(lengths) * entries].view(len(lengths), entries)
+    rows = [[torch.randn(Hk, n, D, device=device).to(dtype) for n in lengths] for _ in "kv"]
+    for pool, of in zip(pools, rows):
+        for b, x in enumerate(of):
+            for j in range(0, lengths[b], page):
+                pool[table[b, j // page], :, : x[:, j : j + page].shape[1]] = x[:, j : j + page]
+    for b, n in enumerate(lengths):
+        table[b, -(-n // page) :] = (-1, 2**31 - 1, -(2**31))[b % 3]
+    q = torch.randn(len(lengths), H, S, D, device=device).to(dtype)
+    given = {"T_table": table.to(device, torch.int32), "T_lengths": torch.tensor(lengths, device=device, dtype=torch.int32)}
+    return q, pools, rows, given
+
+
+def ragged_error(script: str, q, pools, rows, given, f, window: int) -> float:
+    params = {"window": window} if script == "window" else {}
+    o, worst = first_of(f(q, *pools, **given, **params)), 0.0
+    B, H, S, D = q.shape
+    for b in range(B):
+        k, v = (x[b].double().repeat_interleave(H // x[b].shape[0], 0) for x in rows)
+        T = k.shape[1]
+        i, j = torch.arange(S, device=q.device)[:, None] + T - S, torch.arange(T, device=q.device)[None]
+        seen = torch.ones(S, T, dtype=torch.bool, device=q.device) if script == "full" else (j <= i) & (i - j < (window if params else T + S))
+        scores = (q[b].double() @ k.transpose(1, 2) * D**-0.5).masked_fill(~seen, -torch.inf)
+        want = torch.nan_to_num(torch.softmax(scores, -1)) @ v
+        off = (o[b].double() - want).abs().max().item() / max(want.abs().max().item(), 1e-3)
+        worst = max(worst, off if off == off else float("inf"))
+    return worst
+
+
+def check(a) -> None:
+    """Pages of hard sizes and sequences of hard lengths."""
+    import aule
+
+    folder, worst = Path(a.artifacts.split(",")[0]), 0.0
+    for script in ("full", "causal", "window"):
+        f = aule.load(folder / f"{script}_paged.so") if a.artifacts else aule.compile(SCRIPTS / f"{script}.attn", layout="T=paged")
+        for page in (1, 7, 16, 48, 64, 107, 128, 256):
+            for H, Hk, S in ((32, 8, 1), (6, 2, 3), (7, 1, 5), (5, 5, 2), (3, 1, 20)):
+                lengths = [0, 1, page - 1, page, page + 1, 127, 128, 129, 300, 1000]
+                off = ragged_error(script, *ragged(lengths, page, H, Hk, S, TYPES[a.dtype], a.device), f, 37)
+                worst = max(worst, off)
+                if off > 2e-2:
+                    note(f"{script}, pages of {page}, {H}/{Hk} heads, S {S}: error {off:.1e}")
+    print(f"lengths in pages of hard sizes, {a.dtype}: largest error {worst:.1e} of the largest value, against float64")
+
+
 def copy_rate(device: str) -> float:
     """GB/s, read and written."""
     x = torch.empty(1 << 30, dtype=torch.uint8, device=device)
@@ -163,11 +216,12 @@ def copy_rate(device: str) -> float:
 
 def compile_artifacts(a) -> None:
     a.compile.mkdir(parents=True, exist_ok=True)
-    for name, layout in (("dense", []), ("paged", ["--layout", "T=paged"])):
+    paged = ["--layout", "T=paged"]
+    for name, script, layout in (("dense", "full", []), *((f"{s}_paged", s, paged) for s in ("full", "causal", "window"))):
         options = ["--target", "cuda", "--dtype", a.dtype, "--width", "D=128", "--no-grad", *layout]
         options += ["--arch", a.arch] if a.arch else []
         options += ["--shape", a.shape] if a.shape else []
-        subprocess.run([os.environ.get("AULEC", "aulec"), SCRIPTS / "full.attn", "-o", a.compile / f"{name}.so", *options], check=True)
+        subprocess.run([os.environ.get("AULEC", "aulec"), SCRIPTS / f"{script}.attn", "-o", a.compile / f"{name}.so", *options], check=True)
 
 
 def main() -> None:
@@ -178,9 +232,12 @@ def main() -> None:
     p.add_argument("--rounds", type=int, default=9)
     p.add_argument("--write", type=Path)
     p.add_argument("--compile", type=Path)
+    p.add_argument("--check", action="store_true")
     a = p.parse_args()
     if a.compile:
         return compile_artifacts(a)
+    if a.check:
+        return check(a)
     folders = [Path(f) for f in a.artifacts.split(",") if f] or [None]
     peers = [Own(f, "aule" if n == 0 else f"aule {f.name}") for n, f in enumerate(folders)]
     peers += [x for x in (usable(name, PEERS[name]) for name in a.peers.split(",") if name) if x]

@@ -92,6 +92,7 @@ static bool emit_cuda(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, 
 const AuTarget au_target_cuda = {
     .name = "cuda",
     .on_request = true,
+    .has_layouts = true,
     .format = 2, /* AULE_CODE_PTX */
     .archs = archs,
     .arch_count = ARCHS,

@@ -179,7 +179,7 @@ static bool add_checks(AuArena *arena, AuDiags *diags, AuVariant *v, const AuPro
     return true;
 }
 
-/* "S <= 32"; of kernels that have the rows of all heads of a group, "S <= 8 && S * H <= 16 * Hk". */
+/* "S <= 32"; of kernels that have the rows of all heads of a group, "S <= 8 && S * H <= 16 * Hk", and of pages on GPUs "T_slots % 16 == 0". */
 static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, int32_t limit,
                           int32_t rows_of_group)
 {
@@ -192,6 +192,12 @@ static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, int32_t 
                      most = attn_op2(a, AU_OP_MUL, attn_i32(a, rows_of_group, at),
                                      a->tensors[1].axes[1], at);
         test = attn_op2(a, AU_OP_AND, test, attn_op2(a, AU_OP_LE, rows, most, at), at);
+    }
+    if (a->keys.layout == AU_LAYOUT_PAGED && !tile_caps(v->arch->caps)->has_private) {
+        const AuExpr slots = attn_node(a, AU_OP_SIZE, NULL, 0, (int32_t)a->keys.slots, 0, at),
+                     rest = attn_op2(a, AU_OP_MOD, slots, attn_i32(a, SCHEDULE_PAGE_ROWS, at), at);
+        test =
+            attn_op2(a, AU_OP_AND, test, attn_op2(a, AU_OP_EQ, rest, attn_i32(a, 0, at), at), at);
     }
     return launch_code(arena, diags, a, test, &v->condition);
 }

@@ -73,6 +73,7 @@ static int32_t online_limit(AuArena *arena, const AuProblem *p)
     usual.queries = AU_ANY_QUERIES;
     const int32_t packed = schedule_warps_decode_limit(arena, p);
     if (packed) return packed;
+    if (attn_has_layout(p->attn) && !p->caps->has_private) return 0;
     if (schedule_warps_forward_shape(arena, &usual, &shape, &why))
         return schedule_warps_limit(arena, p, shape.rows * shape.executors);
     return p->tf32 ? 0 : schedule_lanes_limit(p, p->queries);
@@ -295,8 +296,10 @@ static AuSchedule *forced(AuArena *arena, AuDiags *diags, const AuProblem *p,
 
 static bool is_for(const AuScheduleRow *row, const AuProblem *p, AuOperation operation)
 {
-    const bool lays_out = !attn_has_layout(p->attn) || row->build == schedule_lanes_forward ||
-                          (row->build == schedule_lanes_decode && !attn_is_packed(p->attn));
+    const bool lays_out =
+        !attn_has_layout(p->attn) || row->build == schedule_lanes_forward ||
+        ((row->build == schedule_lanes_decode || row->build == schedule_warps_decode) &&
+         !attn_is_packed(p->attn));
     return row->operation == operation && row->boxes == p->boxes && lays_out;
 }
 

@@ -127,6 +127,7 @@ int32_t schedule_decode_limit(const AuProblem *problem);
 enum { SCHEDULE_DECODE_ROWS = 16 };
 /* choose.c: of the kernels that there are for the problem. */
 int32_t schedule_decode_rows(const AuProblem *problem);
+enum { SCHEDULE_PAGE_ROWS = 16 }; /* of which paged keys must be multiples for warps */
 
 /* lanes_backward.c */
 AuShape schedule_lanes_back_shape(const AuProblem *problem);

@@ -63,6 +63,13 @@ void warps_forward_loop(Lanes *x);
 int32_t schedule_warps_decode_limit(AuArena *arena, const AuProblem *p);
 enum { WARPS_DECODE_ROWS = 64 }; /* of the heads that share keys, together */
 
+/* ---- warps_pages.c: of kernels whose tiles are first_tile .. and end at the key part_end; rows one behind the other where there are no pages */
+void warps_pages_begin(Lanes *x); /* reads what the table says of the first tile */
+/* Instead of copies of rows that lie one behind the other; false: they do. */
+bool warps_pages_issue_keys(Lanes *x, const char *n, const char *stage);
+bool warps_pages_issue_values(Lanes *x, const char *n, const char *stage);
+const char *warps_pages_tokens(Lanes *x, const char *token, uint32_t operand);
+
 /* ---- warps_forward_tiles.c */
 void warps_forward_memories(Lanes *x);
 /* The warp's rows of a tile with queries. */
@@ -73,6 +80,7 @@ void warps_forward_issue_packed_rows(Lanes *x);
 void warps_forward_load_rows(Lanes *x); /* waits, and where they are held in registers loads them */
 void warps_forward_issue_keys(Lanes *x, const char *n, const char *stage);
 void warps_forward_issue_values(Lanes *x, const char *n, const char *stage);
+const char *warps_forward_key_tokens(Lanes *x);
 const char *warps_forward_tokens(Lanes *x); /* of a tile of keys and values */
 /* The rows of a tile of keys or values that this warp multiplies, an index. */
 const char *warps_forward_keys(Lanes *x);

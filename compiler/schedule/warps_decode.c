@@ -67,6 +67,8 @@ static void key_tiles(Lanes *x)
     tile_let(t, "share", "cdiv(n_high - n_low, %s)", parts(x));
     tile_let(t, "first_tile", "min(n_low + span * share, n_high)");
     tile_let(t, "last_tile", "min(first_tile + share, n_high)");
+    tile_let(t, "part_end", "min(%s, last_tile * %d)",
+             x->p->attn->mask.i ? "k_high" : lanes_key_end(x), x->shape->key_tile);
     tile_let(t, "full_tile", "clamp(f_low, first_tile, last_tile)");
     tile_let(t, "rest_tile", "clamp(f_high, full_tile, last_tile)");
     tile_list(t, "keys");
@@ -141,6 +143,7 @@ static void keys_kernel(Lanes *x)
     fragments(x);
     warps_forward_issue_packed_rows(x);
     lanes_begin_states(x);
+    warps_pages_begin(x);
     warps_forward_loop(x);
     store_part(x);
     tile_end(t);
@@ -166,7 +169,7 @@ static void join_part(Lanes *x, int32_t n)
     const char *states = lanes_states(x);
     for (uint32_t s = 0; s < x->p->hooks->state_count; s++)
         au_text_add(&others, ", other%u_%d", s, n);
-    tile_if(t, tile_text(t, "round * %d + %d < parts", AT_ONCE, n));
+    tile_if(t, "round * %d + %d < parts", AT_ONCE, n);
     tile_set(t, tile_text(t, "before, behind%s", states), "online_join(b, h, i%s%s)", states,
              au_text_str(&others));
     tile_set(t, "acc", "acc * before + further%d * behind", n);
@@ -185,6 +188,7 @@ static void join_kernel(Lanes *given)
               lanes_axis(x, 0, 0));
     tile_let(t, "group", "%s", heads_of_group(x));
     tile_let(t, "hk", "h / group");
+    lanes_let_key_length(x);
     tile_let(t, "row", "mb * group + h %% group");
     tile_let(t, "parts", "%s", parts(x));
     tile_role(t, "core", 0, TILE_ON_WARP, 0);
@@ -237,6 +241,7 @@ static const char *refusal(AuArena *arena, const AuProblem *p)
     if (p->attn->tensors[1].axes[1].i != p->attn->tensors[2].axes[1].i)
         return "values of other heads than the keys'";
     if (lanes_mask_by_head(&(Lanes){.p = p})) return "a mask that depends on the head";
+    if (attn_is_packed(p->attn)) return "packed rows";
     if (p->hooks->needs_lists) return "a mask that depends on data";
     if (p->hooks->dot_count) return "further products";
     if (p->e % p->caps->lanes)

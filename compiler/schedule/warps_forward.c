@@ -48,7 +48,7 @@ static void step_of_one_stage(Lanes *x)
 {
     const bool ahead = warps_are_async(x);
     if (ahead)
-        warps_wait(x, lanes_term_names(x, "tk"));
+        warps_wait(x, warps_forward_key_tokens(x));
     else
         warps_forward_issue_keys(x, "n", "");
     if (ahead) meet(x);
@@ -58,7 +58,7 @@ static void step_of_one_stage(Lanes *x)
     lanes_scores(x);
     const char *weight = lanes_weights(x);
     if (ahead && x->own_v) {
-        warps_wait(x, "tv");
+        warps_wait(x, warps_pages_tokens(x, "tv", 2));
         meet(x);
         warps_forward_issue_keys(x, "next(n)", "");
     }
@@ -91,7 +91,7 @@ void warps_forward_loop(Lanes *x)
     tile_for_tiles(t, "n", "keys", NULL);
     (two ? step_of_two_stages : step_of_one_stage)(x);
     tile_end(t);
-    warps_wait(x, two ? warps_forward_tokens(x) : lanes_term_names(x, "tk"));
+    warps_wait(x, two ? warps_forward_tokens(x) : warps_forward_key_tokens(x));
     if (two) meet(x); /* before copies for another block of rows, in a persistent kernel */
 }
 

@@ -2,6 +2,7 @@
  * rows of queries once, each warp its own; keys and values a tile at a time. Those of further products lie beside q and k.
  *
  * Warps that share their rows (keys_apart) have keys of their own of each tile, and copy each its queries, also those that others copy too. */
+#include "key_layout.h"
 #include "warps.h"
 
 /* ---- memories */
@@ -27,6 +28,7 @@ void warps_forward_memories(Lanes *x)
 
 void warps_forward_issue_keys(Lanes *x, const char *n, const char *stage)
 {
+    if (warps_pages_issue_keys(x, n, stage)) return;
     for (uint32_t i = 0; i < lanes_term_count(x); i++)
         warps_issue_tile(
             x, lanes_term_name(x, "tk", i),
@@ -36,15 +38,20 @@ void warps_forward_issue_keys(Lanes *x, const char *n, const char *stage)
 
 void warps_forward_issue_values(Lanes *x, const char *n, const char *stage)
 {
-    if (!x->own_v) return;
+    if (!x->own_v || warps_pages_issue_values(x, n, stage)) return;
     warps_issue_tile(x, TILE_NAME("tv"), lanes_operand_rows(x, 2, ":"), n, TILE_NAME("V"), stage,
                      true);
 }
 
+const char *warps_forward_key_tokens(Lanes *x)
+{
+    return lanes_keys_are_paged(x) ? warps_pages_tokens(x, "tk", 1) : lanes_term_names(x, "tk");
+}
+
 const char *warps_forward_tokens(Lanes *x)
 {
-    const char *keys = lanes_term_names(x, "tk");
-    return x->own_v ? tile_text(x->t, "%s, tv", keys) : keys;
+    const char *keys = warps_forward_key_tokens(x);
+    return x->own_v ? tile_text(x->t, "%s, %s", keys, warps_pages_tokens(x, "tv", 2)) : keys;
 }
 
 const char *warps_forward_keys(Lanes *x)

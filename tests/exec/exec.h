@@ -21,6 +21,7 @@ typedef struct ExecCase {
                         few, decode (kernels for few queries, or for few rows of a group of heads, where there are such),
                         parts (of `parts=N` among the sizes: unfinished of N sets of keys and combine in place of forward; a param
                         `first` is the number of a set's first key),
+                        paged (keys in pages of `slots=N` among the sizes, exec_pages.c), padded (keys that end before their tensor),
                         wide (gradients by group_back_wide in a shape that its rule does not take),
                         driver (gradients on OpenCL devices in the quick round, too),
                         or NULL */

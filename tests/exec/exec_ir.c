@@ -5,6 +5,7 @@
 
 #include "aule/artifact.h"
 #include "driver.h"
+#include "layouts.h"
 #include "kernel_run.h"
 #include "passes.h"
 #include "run.h"
@@ -55,6 +56,13 @@ static const AuShapes *shapes_of(Run *r)
                                                                                        : NULL;
 }
 
+static AuLayout layout_of(const Run *r)
+{
+    return exec_has(r, "paged")    ? AU_LAYOUT_PAGED
+           : exec_has(r, "padded") ? AU_LAYOUT_PADDED
+                                   : AU_LAYOUT_DENSE;
+}
+
 static bool build(Run *r, const AuScript *script, AuVariant *v)
 {
     uint32_t count;
@@ -66,10 +74,14 @@ static bool build(Run *r, const AuScript *script, AuVariant *v)
     }
     attn_simplify(attn);
     driver_add_sizes(attn);
+    const AuLayout layout = layout_of(r);
+    if (!driver_add_layouts(r->arena, r->diags, attn, &(AuAxisLayout){layout, "T"}, layout != 0))
+        return exec_fail(r, "layout", "refused");
     if (exec_has(r, "parts")) driver_add_parts(attn);
     const AuGrads *grads = r->grads ? attn_gradients(attn, r->arena, r->diags) : NULL;
     uint32_t row_count;
-    const AuTensorRow *rows = driver_tensors(r->arena, r->attn, r->grads, &row_count);
+    const AuTensorRow *rows =
+        driver_tensors(r->arena, layout ? attn : r->attn, r->grads, &row_count);
     const AuDtype d = exec_dtype_of(r->dtype);
     *v = (AuVariant){.attn = attn,
                      .grads = grads,
@@ -322,7 +334,12 @@ bool exec_interpret_operation(Run *r, const AuScript *script, AuOperation operat
 {
     AuVariant *v = AU_NEW(r->arena, AuVariant);
     exec_begin(r, operation);
-    if (!build(r, script, v) || !run_rung(r, v)) return false;
+    if (!build(r, script, v)) return false;
+    const AuLayout layout = v->attn->keys.layout;
+    Run *laid_out = layout == AU_LAYOUT_PAGED    ? exec_paged(r, v->attn)
+                    : layout == AU_LAYOUT_PADDED ? exec_padded(r, v->attn)
+                                                 : r;
+    if (!run_rung(laid_out, v)) return false;
     if (strncmp(v->schedule->name, "linear_warps", 12) == 0)
         *(operation == AU_BACKWARD ? &r->back_chunk : &r->chunk) = v->schedule->shape.key_tile;
     return true;

@@ -95,6 +95,9 @@ bool exec_interpreted(Run *r, const AuScript *script);
 bool exec_interpret_operation(Run *r, const AuScript *script, AuOperation operation);
 /* exec_parts.c: forward as attentions of some of the keys, which are joined. */
 bool exec_in_parts(Run *r, const AuScript *script);
+/* exec_pages.c: the run with its keys in pages, `slots=N` of a page among the sizes; padded. */
+Run *exec_paged(Run *r, AuAttn *paged);
+Run *exec_padded(Run *r, AuAttn *padded);
 #define EXEC_NONE UINT32_MAX
 /* The n-th tensor of a role; EXEC_NONE: there are fewer. */
 uint32_t exec_find_role(const Run *r, uint32_t role, uint32_t n);

@@ -141,6 +141,23 @@ static const ExecCase packed_cases[] = {
     {"retention_decay.attn", "B=1 H=2 S=16 T=16 D=16 E=32", NULL, "decode dfinals"},
     {"mha.attn", "B=1 H=8 Hk=1 S=5 T=300 D=128 E=128", NULL, "decode"},
 };
+/* The same of keys in pages: one page, a key less and more, none; windows that begin within a page, sinks, values in keys, changed keys. */
+static const ExecCase page_cases[] = {
+    {"mha.attn", "B=2 H=4 Hk=2 S=3 T=300 D=64 E=64 slots=16", NULL, "decode forward paged"},
+    {"mha.attn", "B=2 H=3 Hk=1 S=5 T=47 D=32 E=64 slots=48", NULL, "decode forward paged"},
+    {"mha.attn", "B=1 H=5 Hk=1 S=1 T=48 D=64 E=32 slots=48", NULL, "decode forward paged"},
+    {"mha.attn", "B=3 H=2 Hk=2 S=2 T=49 D=32 E=32 slots=48", NULL, "decode forward paged"},
+    {"mha.attn", "B=2 H=7 Hk=1 S=4 T=1 D=32 E=32 slots=16", NULL, "decode forward paged"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=3 T=0 D=32 E=32 slots=32", NULL, "decode forward paged"},
+    {"gemma_local.attn", "B=1 H=6 Hk=2 S=4 T=600 D=32 E=32 slots=64", "window=150", "decode forward paged"},
+    {"../../../attn_scripts/attention_sink.attn", "B=2 H=6 Hk=2 S=2 T=190 D=32 E=32 slots=128", NULL, "decode forward paged"},
+    {KEYS_AS_VALUES, "B=1 H=4 Hk=1 S=2 T=270 D=64 slots=16", NULL, "decode forward paged"},
+    {"gated_qknorm.attn", "B=1 H=2 Hk=1 S=3 T=150 D=32 slots=32", NULL, "decode forward paged"},
+    {"../../../attn_scripts/alibi.attn", "B=1 H=3 S=4 T=129 D=32 E=32 slots=16", NULL, "decode forward paged"},
+    {"mha.attn", "B=2 H=6 Hk=2 S=3 T=200 D=32 E=32", NULL, "decode forward padded"},
+    {"../../../attn_scripts/alibi.attn", "B=1 H=3 S=4 T=128 D=32 E=64", NULL, "decode forward padded"},
+    {"gemma_local.attn", "B=1 H=5 Hk=1 S=4 T=300 D=32 E=32", "window=50", "decode forward padded"},
+};
 static const char *const packed_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_80", "passed-ir:sm_80", "kernel-ir:sm_90"};
 /* Attentions of some of the keys, joined: one part, two, parts without a key, no part; rows without a pair. */
 #define PARTS "../../exec/scripts/parts.attn"
@@ -278,6 +295,14 @@ static const char *of_packed(const void *of, unsigned n, unsigned turn)
     return dtypes[1 + (n + r->number) % 2];
 }
 
+static const char *of_pages(const void *of, unsigned n, unsigned turn)
+{
+    const Rung *r = of;
+    if (turn || (r->quick && n % 4 != r->number) || !wants(r->only, r->name, &page_cases[n]))
+        return NULL;
+    return dtypes[1 + (n + r->number) % 2];
+}
+
 static const char *of_parts(const void *of, unsigned n, unsigned turn)
 {
     const Rung *r = of;
@@ -313,6 +338,7 @@ static const struct {
     {groups, 1, 1, wide_cases, COUNT(wide_cases), of_wide},
     {processors, COUNT(processors), 1, decode_cases, COUNT(decode_cases), of_decode},
     {packed_rungs, COUNT(packed_rungs), 4, packed_cases, COUNT(packed_cases), of_packed},
+    {packed_rungs, COUNT(packed_rungs), 4, page_cases, COUNT(page_cases), of_pages},
     {part_rungs, COUNT(part_rungs), 3, part_cases, COUNT(part_cases), of_parts},
     {waves, COUNT(waves), 3, wave_cases, COUNT(wave_cases), of_wave},
     {cores, COUNT(cores), COUNT(cores), core_cases, COUNT(core_cases), of_core},

@@ -1,0 +1,126 @@
+/* warps_pages.c - tiles of keys and values that lie in pages, brought by asynchronous copies of a warp (warps_decode.c).
+ *
+ * Pages are multiples of 16 rows, as those of servers are (the variant's condition, variant.c): 16 keys lie in one page, and a warp's copy is
+ * one of rows that lie one behind the other for each 16, whose page it knows as one number. What the table says of a tile is read while
+ * the tile before it is brought. */
+#include "key_layout.h"
+#include "warps.h"
+
+enum { TOGETHER = SCHEDULE_PAGE_ROWS };
+
+static const char *size(Lanes *x, uint32_t n)
+{
+    return hooks_name(x->arena, x->p->attn->sizes[n].name);
+}
+
+/* Rows of the table's pages; those that k_mod or v_mod changed lie in the workspace, row after row. */
+static bool are_paged(Lanes *x, uint32_t operand)
+{
+    return lanes_keys_are_paged(x) && !lanes_changed_type(x, operand);
+}
+
+static bool has_pages(Lanes *x) { return are_paged(x, 1) || (x->own_v && are_paged(x, 2)); }
+
+static int32_t pieces(const Lanes *x) { return lanes_keys(x) / TOGETHER; }
+
+/* The warp's first key of piece [n] of that tile. */
+static const char *first_key(Lanes *x, const char *tile, int32_t n)
+{
+    return tile_text(x->t, "(%s * %d + self * %d + %d)", tile, x->shape->key_tile, lanes_keys(x),
+                     n * TOGETHER);
+}
+
+/* Entries behind the end of the line are read from the line: what they say is not used. */
+static void read_ahead(Lanes *x, const char *tile)
+{
+    AuTileBuild *t = x->t;
+    for (int32_t n = 0; n < pieces(x); n++) {
+        const char *key = first_key(x, tile, n);
+        tile_set(t, tile_numbered(t, "ahead", (uint32_t)n), "%s[b, %s / page_rows]",
+                 lanes_tensor(x, x->p->attn->keys.table), key);
+        tile_set(t, tile_numbered(t, "ahead_slot", (uint32_t)n), "%s %% page_rows", key);
+    }
+}
+
+static void next_entries(Lanes *x, const char *tile)
+{
+    AuTileBuild *t = x->t;
+    for (uint32_t n = 0; n < (uint32_t)pieces(x); n++) {
+        tile_set(t, tile_numbered(t, "page", n), "clamp(ahead%u, 0, %s - 1)", n,
+                 size(x, x->p->attn->keys.pages));
+        tile_set(t, tile_numbered(t, "slot", n), "ahead_slot%u", n);
+    }
+    read_ahead(x, tile_text(t, "(%s + 1)", tile));
+}
+
+void warps_pages_begin(Lanes *x)
+{
+    if (!has_pages(x)) return;
+    tile_set(x->t, "page_rows", "max(%s, 1)", size(x, x->p->attn->keys.slots));
+    read_ahead(x, "first_tile");
+}
+
+/* ---- copies */
+
+static AuTileHandle piece_token(Lanes *x, const char *token, int32_t n)
+{
+    return n ? tile_part(x->t, "%s_%d", token, n) : tile_part(x->t, "%s", token);
+}
+
+static void issue_piece(Lanes *x, AuTileHandle token, LanesRows view, const char *to,
+                        const char *tile, int32_t n, const char *axis, bool from_low)
+{
+    AuTileBuild *t = x->t;
+    const char *key = first_key(x, tile, n);
+    const char *low = from_low ? tile_text(t, "slot%d + k_low - %s", n, key) : "0";
+    tile_async_copy(
+        t, token,
+        "%s[page%d, %s, slot%d +: %d from %s to slot%d + part_end - %s%s as [kv, %s] -> %s pad 0",
+        view.before, n, view.head, n, TOGETHER, low, n, key, view.after, axis, to);
+}
+
+static void issue(Lanes *x, const char *token, LanesRows view, const char *memory, const char *tile,
+                  const char *stage, bool by_weight)
+{
+    AuTileBuild *t = x->t;
+    const int32_t keys = lanes_keys(x);
+    const bool from_low = by_weight && x->p->attn->mask.i;
+    for (int32_t n = 0; n < pieces(x); n++)
+        issue_piece(x, piece_token(x, token, n), view,
+                    tile_text(t, "%s[%sself * %d + %d +: %d, :]", memory, stage, keys, n * TOGETHER,
+                              TOGETHER),
+                    tile, n, *memory == 'K' ? "d" : "e", from_low);
+}
+
+/* "first(keys)" or "next(n)", as numbers: tiles of a part follow each other. */
+static const char *number(const char *n)
+{
+    return *n == 'f' ? "first_tile" : *n == 'n' && n[1] ? "(n + 1)" : n;
+}
+
+bool warps_pages_issue_keys(Lanes *x, const char *n, const char *stage)
+{
+    if (!has_pages(x)) return false;
+    next_entries(x, number(n));
+    if (!are_paged(x, 1)) return false;
+    issue(x, "tk", lanes_operand_rows(x, 1, warps_columns(x, x->p->d)), "K", number(n), stage,
+          !x->own_v);
+    return true;
+}
+
+bool warps_pages_issue_values(Lanes *x, const char *n, const char *stage)
+{
+    if (!are_paged(x, 2)) return false;
+    issue(x, "tv", lanes_operand_rows(x, 2, ":"), "V", number(n), stage, true);
+    return true;
+}
+
+/* "tk", "tk, tk_1": of an operand's copies. */
+const char *warps_pages_tokens(Lanes *x, const char *token, uint32_t operand)
+{
+    AuText text = {.arena = x->arena};
+    au_text_add(&text, "%s", token);
+    for (int32_t n = 1; are_paged(x, operand) && n < pieces(x); n++)
+        au_text_add(&text, ", %s_%d", token, n);
+    return au_text_str(&text);
+}
