@@ -222,7 +222,9 @@ static void sums(LinearWarps *w)
     tile_set(t, "sum_pairs", "sum_pairs + f32(query_part) * sum_part");
     tile_end(t);
     tile_set(t, "sum", "reduce_sum(sum_pairs, d)%s + %s", since(w),
-             lw_by_channel(w) ? "sum_near" : "reduce_sum(score, kv)");
+             lw_by_channel(w)
+                 ? "sum_near" /* of what the product takes: an error of a weight is one of both */
+                 : tile_text(t, "reduce_sum(f32(%s(score)), kv)", w->l.x.operand));
     tile_set(t, "norms", "slot_norm(sum, b, h, first + i, 0)");
 }
 
