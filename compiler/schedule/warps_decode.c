@@ -13,9 +13,10 @@
 #include "key_layout.h"
 
 enum {
-    MOST_QUERIES = 32, /* of a head: of more, blocks of queries reuse keys more often */
-    AT_ONCE = 8,       /* parts of a row whose loads are under way together */
-    PROCESSORS = 132,  /* that blocks are made for: an H200 */
+    MOST_QUERIES = 32,     /* of a head: of more, blocks of queries reuse keys more often */
+    AT_ONCE = 8,           /* parts of a row whose loads are under way together */
+    MOST_OPERATIONS = 512, /* of the script, and what its gradients add to them */
+    PROCESSORS = 132,      /* that blocks are made for: an H200 */
 };
 
 /* Query heads that share a head of keys; rows that they have together. */
@@ -234,6 +235,8 @@ AuSchedule *schedule_warps_decode(AuArena *arena, AuDiags *diags, const AuProble
 static const char *refusal(AuArena *arena, const AuProblem *p)
 {
     if (p->queries != AU_DECODE_QUERIES) return "many queries";
+    if (p->attn->node_count > MOST_OPERATIONS)
+        return "functions so large that kernels of them once more take too much memory to make";
     if (p->caps->has_private || !warps_copy_ahead(p))
         return "machines without asynchronous copies of lanes";
     if (schedule_values_apart(p)) return "values that are rows of their own";
