@@ -287,19 +287,23 @@ static const char *of_decode(const void *of, unsigned n, unsigned turn)
     return dtypes[(n + r->number) % 3];
 }
 
+/* Of four rungs the quick round has a case at one, the usual one at two. */
+static bool is_of_others(const Rung *r, unsigned n)
+{
+    return r->quick ? n % 4 != r->number : !r->all && (n + r->number) % 2;
+}
+
 static const char *of_packed(const void *of, unsigned n, unsigned turn)
 {
     const Rung *r = of;
-    if (turn || (r->quick && n % 4 != r->number) || !wants(r->only, r->name, &packed_cases[n]))
-        return NULL;
+    if (turn || is_of_others(r, n) || !wants(r->only, r->name, &packed_cases[n])) return NULL;
     return dtypes[1 + (n + r->number) % 2];
 }
 
 static const char *of_pages(const void *of, unsigned n, unsigned turn)
 {
     const Rung *r = of;
-    if (turn || (r->quick && n % 4 != r->number) || !wants(r->only, r->name, &page_cases[n]))
-        return NULL;
+    if (turn || is_of_others(r, n) || !wants(r->only, r->name, &page_cases[n])) return NULL;
     return dtypes[1 + (n + r->number) % 2];
 }
 
