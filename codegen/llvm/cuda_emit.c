@@ -54,7 +54,9 @@ static void open_function(AuEmit *e)
     emit_attribute(e, function, "target-features", e->host->features);
     emit_attribute(e, function, "nvvm.reqntid", au_format(e->arena, "%u", k->warps * WARP));
     /* Assemblers share the register file out among one block's lanes; without that setmaxnreg is left out. */
-    if (hands_registers_over(k)) emit_attribute(e, function, "nvvm.minctasm", "1");
+    if (hands_registers_over(k) || k->resident)
+        emit_attribute(e, function, "nvvm.minctasm",
+                       au_format(e->arena, "%u", k->resident ? k->resident : 1));
     LLVMPositionBuilderAtEnd(e->builder, emit_block(e, "entry"));
 }
 

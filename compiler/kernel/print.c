@@ -307,6 +307,7 @@ void kernel_print(const AuKernel *k, AuText *out)
     au_text_add(out, " lanes %u warps %u", k->lanes, k->warps);
     if (k->group) au_text_add(out, " group %u", k->group);
     if (k->written) au_text_add(out, " written %u", k->written);
+    if (k->resident) au_text_add(out, " resident %u", k->resident);
     au_text_add(out, "\n");
     if (k->banner) {
         au_text_add(out, "banner ");

@@ -132,7 +132,8 @@ bool kernel_read_first_line(Reader *r)
         return false;
     r->k = kernel_new(r->arena, kernel_name, lanes, warps);
     if (accept(r, "group") && !count(r, &r->k->group)) return false;
-    return !accept(r, "written") || count(r, &r->k->written);
+    if (accept(r, "written") && !count(r, &r->k->written)) return false;
+    return !accept(r, "resident") || count(r, &r->k->resident);
 }
 
 void kernel_read_header(Reader *r)

@@ -19,7 +19,7 @@ void pass_places(Pass *p)
     if (has_units(p->kernel)) return;
     for (uint32_t n = 0; n < p->kernel->shared.count; n++) {
         AuTileMemory *m = p->kernel->shared.at[n];
-        if (!m->swizzle_bytes || m->type.count < 2) continue;
+        if (!m->swizzle_bytes || m->swizzle_span || m->type.count < 2) continue;
         const AuTileAxis *last = &m->type.axes[m->type.count - 1];
         const int32_t span = tile_swizzle_span(last->size * tile_elem(m->type.elem)->bytes,
                                                p->module->options.swizzle_span);

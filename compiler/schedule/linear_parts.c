@@ -176,6 +176,7 @@ static const char *head_of(Linear *l, uint32_t tensor, uint32_t axis)
 
 void lin_name_heads(Linear *l)
 {
+    l->names_heads = false;
     for (uint32_t n = 0; n < 3; n++)
         tile_set(l->x.t, tile_text(l->x.t, "head_of_%u", n), "%s", head_of(l, n, 1));
     l->names_heads = true;

@@ -139,6 +139,7 @@ static void fragments(LinearWarps *w)
     if (l->n->decay == AU_DECAY_CONSTANT) lin_rate(l);
     if (lw_by_channel(w)) lw_vector_declare(w);
     if (is_fed_back(w)) lw_key_declare(w);
+    if (w->keeps_states && shares_state(w)) lw_keep_declare(w);
     if (lw_inverts(w)) lw_inverse_declare(w);
     lw_declare(w);
 }
@@ -162,7 +163,7 @@ static void load_states(LinearWarps *w)
 static void share_state(LinearWarps *w)
 {
     AuTileBuild *t = w->l.x.t;
-    if (w->keeps_states)
+    if (w->keeps_states && !shares_state(w))
         tile_store(t, "%s(state) -> states[b, h, place, %s +: %d, vb * %d + %s +: %d] clip",
                    w->l.x.operand, lw_state_row(w), w->channels, w->e, lw_state_column(w),
                    w->columns);
@@ -357,6 +358,7 @@ static void chunk(LinearWarps *w)
     lw_end_state(w);
     tile_sync(t, "all");
     if (two) lw_issue(w, "chunk + 1", warps_stage(&l->x, true));
+    if (w->keeps_states && shares_state(w)) lw_keep_rows(w, "S", "states");
     if (lw_by_channel(w)) {
         lw_vector_make(w);
         tile_sync(t, "all");
@@ -414,6 +416,7 @@ void lw_forward_kernel(LinearWarps *w)
     tile_role(t, "core", l->x.shape->executors, TILE_ON_WARP, 0);
     if (l->segments) lw_begin_segment(w);
     lin_find_sequence(l);
+    lin_name_heads(l);
     if (l->segments) lw_find_segment(w);
     tile_set(t, "i", "%s + iota(q:%d)", lw_row(w), LINEAR_ROWS);
     tile_set(t, "j", "iota(kv:%d)", l->chunk);

@@ -29,7 +29,11 @@ typedef struct LinearWarps {
     int32_t kept_columns; /* of states there, padded */
 } LinearWarps;
 
-enum { LINEAR_ROWS = 16, LINEAR_HALVES_MET = 3 };
+enum {
+    LINEAR_ROWS = 16,
+    LINEAR_HALVES_MET = 3,
+    LINEAR_ROW_GAP = 4 /* between rows of f32, so that a fragment's lie in banks of their own */
+};
 
 /* linear_warps_shape.c */
 void linear_warps_complete(const AuProblem *p, AuShape *shape);
@@ -89,6 +93,7 @@ typedef struct LinearBack {
     int32_t rows;          /* that gradients of slots are made of at once; 0: LINEAR_ROWS */
     const char *first_row; /* of them */
     bool is_apart;         /* the kernel of chunks: T, U and y of a chunk are there */
+    int32_t rounds;        /* then: that S and T come in */
     bool
         is_staged; /* gradients of keys and queries meet in memory: slots sum over channels that several warps have */
 } LinearBack;
@@ -97,6 +102,9 @@ typedef struct LinearBack {
 void lw_states_head(LinearWarps *w);
 void lw_states_argument(LinearWarps *w, AuTileMode mode);
 void lw_place_of_states(LinearWarps *w, const char *name, const char *chunk);
+/* From the block's memory, behind a barrier, to place `place`. */
+void lw_keep_declare(LinearWarps *w);
+void lw_keep_rows(LinearWarps *w, const char *memory, const char *tensor);
 /* The same of gradients of states behind chunks; U or y, [e, kv]. */
 void lw_kept_argument(LinearWarps *w, const char *name, AuTileMode mode, bool of_columns);
 int32_t linear_warps_key_parts(const AuShape *s);
@@ -109,6 +117,7 @@ bool linear_warps_is_apart(const AuProblem *p, const AuShape *s);
 /* Shapes of the kernels that are chains then, `states` and `carry`, and of that of chunks. */
 AuShape linear_warps_chain_shape(const AuProblem *p, const AuShape *s);
 AuShape linear_warps_apart_shape(const AuProblem *p, const AuShape *s);
+int32_t linear_warps_apart_rounds(const AuProblem *p, const AuShape *s);
 
 /* linear_warps_carry.c, linear_warps_apart.c: the two kernels. */
 void lw_carry_kernel(LinearWarps *w);

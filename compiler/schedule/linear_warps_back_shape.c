@@ -10,7 +10,8 @@ enum {
     FRAGMENT_SHARE = 48,
     UNIT = 16,
     COLUMNS = 64,
-    APART_SHARE = 50 /* of registers, likewise */
+    APART_SHARE = 50, /* of registers, likewise */
+    APART_SPAN = 128  /* whole rows: nothing between them */
 };
 
 static bool has(const AuProblem *p, AuSlot slot) { return p->hooks->slots[slot].value.i != 0; }
@@ -131,7 +132,7 @@ AuShape linear_warps_apart_shape(const AuProblem *p, const AuShape *s)
                      .query_tile = linear_warps_value_columns(p, s),
                      .column_parts = 1,
                      .stages = 1};
-    linear_warps_complete(p, &apart);
+    apart.swizzle_span = warps_copy_ahead(p) ? APART_SPAN : 0;
     return apart;
 }
 
@@ -146,16 +147,28 @@ static int32_t shared_of_chain(const AuProblem *p, const AuShape *whole)
            (c + 2 * s.query_tile) * columns + c * keys + 3 * REGISTER * c;
 }
 
-static int32_t shared_of_apart(const AuProblem *p, const AuShape *whole)
+static int32_t shared_of_apart(const AuProblem *p, const AuShape *whole, int32_t rounds)
 {
     const AuShape s = linear_warps_apart_shape(p, whole);
     const int32_t span = s.swizzle_span, d = linear_warps_channels(p), c = s.key_tile,
-                  groups = linear_warps_row_groups(&s), keys = warps_row_bytes(p, span, d),
-                  columns = warps_row_bytes(p, span, c),
+                  groups = linear_warps_row_groups(&s), parts = s.executors / groups,
+                  keys = warps_row_bytes(p, span, d), columns = warps_row_bytes(p, span, c),
                   values = warps_row_bytes(p, span, s.query_tile);
-    return WARPS_ALIGNMENT + c * (2 * keys + values) + 2 * d * values +
+    return WARPS_ALIGNMENT + c * (2 * keys + values) + 2 * d / rounds * values +
            2 * (s.query_tile + c) * columns +
-           REGISTER * (c * (3 * (d + 8) + 10 + 2 * groups) + groups);
+           REGISTER * (c * (2 * (d + LINEAR_ROW_GAP) + 6 + 4 * parts + 2 * groups) + s.executors);
+}
+
+/* Two, where that makes room for a second block of a processor. */
+int32_t linear_warps_apart_rounds(const AuProblem *p, const AuShape *s)
+{
+    const AuShape apart = linear_warps_apart_shape(p, s);
+    if (linear_warps_channels(p) % (2 * LINEAR_ROWS) ||
+        linear_warps_channels(p) % (2 * apart.executors))
+        return 1;
+    /* all tiles begin where the one before ends */
+    const int32_t room = p->caps->processor_shared / 2 - p->caps->reserved + WARPS_ALIGNMENT;
+    return shared_of_apart(p, s, 1) > room && shared_of_apart(p, s, 2) <= room ? 2 : 1;
 }
 
 bool linear_warps_is_apart(const AuProblem *p, const AuShape *s)
@@ -165,7 +178,7 @@ bool linear_warps_is_apart(const AuProblem *p, const AuShape *s)
         d % (4 * linear_warps_row_groups(s)))
         return false;
     return shared_of_chain(p, s) <= p->caps->shared_bytes &&
-           shared_of_apart(p, s) <= p->caps->shared_bytes &&
+           shared_of_apart(p, s, linear_warps_apart_rounds(p, s)) <= p->caps->shared_bytes &&
            (2 * d + e) * LINEAR_ROWS / p->caps->lanes <=
                room_of(p, 4 * linear_warps_row_groups(s)) * APART_SHARE / 64;
 }

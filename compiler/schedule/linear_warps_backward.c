@@ -9,6 +9,8 @@
  * them for rows, dQ, dK and dV, is in linear_warps_rows_back.c. */
 #include "linear_warps.h"
 
+enum { APART_BLOCKS = 2 }; /* of a processor: one has work while the other waits */
+
 static bool decays(const LinearBack *b) { return lin_decays(&b->w.l); }
 static bool by_token(const LinearBack *b) { return lin_decays_by_token(&b->w.l); }
 static bool is_weighed(const LinearBack *b) { return lin_has(&b->w.l, AU_SLOT_WRITE); }
@@ -303,6 +305,16 @@ static LinearBack begin(LinearWarps w)
     return b;
 }
 
+/* Columns of values along lanes, one each: of rows whose tokens lie side by side. */
+static void lay_along(LinearWarps *w, int32_t columns)
+{
+    AuTileBuild *t = w->l.x.t;
+    const int32_t warp = w->l.x.p->caps->lanes, power = columns & -columns,
+                  lanes = power < warp ? power : warp;
+    tile_layout(t, "along_e", tile_text(t, "lane:%d@1 reg", lanes),
+                lanes < warp ? tile_text(t, "lane:%d@%d reg", warp / lanes, lanes) : "reg");
+}
+
 /* Chains of S and of T, then chunks. */
 static AuSchedule *kernels_apart(AuArena *arena, AuDiags *diags, AuTileBuild *t, const AuProblem *p,
                                  AuSchedule *out, const AuShape *whole)
@@ -314,17 +326,21 @@ static AuSchedule *kernels_apart(AuArena *arena, AuDiags *diags, AuTileBuild *t,
     chains.kept_columns = whole->query_tile;
     lw_layouts(&chains);
     warps_across(&chains.l.x, "across_r", chains.l.chunk);
+    lay_along(&chains, whole->query_tile);
     lw_numbers_kernel(&chains);
     lw_inverse_kernel(arena, t, p, out);
     lw_forward_kernel(&chains);
     lw_carry_kernel(&chains);
     LinearBack b = begin(lw_begin(arena, t, p, out, &apart));
-    b.parts = b.key_parts = b.key_strips = b.pair_parts = 1;
+    tile_set_option(t, "resident", APART_BLOCKS);
+    b.parts = b.key_strips = b.pair_parts = 1;
+    b.key_parts = apart.executors / b.w.row_groups;
+    b.rounds = linear_warps_apart_rounds(p, &out->shape);
     b.key_columns = b.w.d, b.value_columns = b.w.e, b.pair_columns = b.w.l.chunk;
     b.is_apart = b.w.without_values = b.w.without_inverse = true;
     b.is_staged = false;
     b.w.l.asks_heads = true;
-    b.w.holders = b.w.row_groups;
+    b.w.holders = apart.executors;
     b.w.kept_columns = whole->query_tile;
     lw_apart_kernel(&b);
     static const char *const regions[] = {"states", "dstates", "updates", "solutions"};

@@ -49,8 +49,7 @@ static void fragments(LinearBack *b)
     tile_frag(t, "dstate", "f32[d:%d, e:%d] @ %s.C = 0.0", w->channels, w->columns, atom);
     tile_frag(t, "score", "f32[q:%d, kv:%d] @ %s.C", LINEAR_ROWS, l->chunk, atom);
     tile_frag(t, "row_q", "%s[q:%d, d:%d] @ %s.A", l->x.operand, LINEAR_ROWS, w->d, atom);
-    tile_frag(t, "row_T", "%s[e:%d, d:%d] @ across_e", l->x.operand, w->e,
-              w->d / l->x.shape->executors);
+    lw_keep_declare(w);
     tile_frag(t, "since_row", "f32[q:%d] like row_q", LINEAR_ROWS);
     if (lin_decays_by_token(l)) {
         tile_frag(t, "since", "f32[q:%d] like score", LINEAR_ROWS);
@@ -99,16 +98,6 @@ static void share_state(LinearWarps *w)
     tile_store(t, "%s(dstate) -> T[%s +: %d, %s +: %d]", w->l.x.operand, lw_state_row(w),
                w->channels, lw_state_column(w), w->columns);
     lw_end_state(w);
-}
-
-/* T to the workspace as it lies there, by whole rows. */
-static void keep_state(LinearWarps *w)
-{
-    AuTileBuild *t = w->l.x.t;
-    const int32_t rows = w->d / w->l.x.shape->executors;
-    tile_load(t, "row_T", "T[self * %d +: %d, :]", rows, rows);
-    tile_store(t, "row_T -> dstates[b, h, place, self * %d +: %d, vb * %d +: %d] as [d, e] clip",
-               rows, rows, w->e, w->e);
 }
 
 /* P, by the last warps. */
@@ -199,7 +188,7 @@ static void chunk_back(LinearBack *b)
         tile_load(t, "total", "G[%d]", l->chunk - 1);
         tile_set(t, "whole", "exp(total)");
     }
-    keep_state(w);
+    lw_keep_rows(w, "T", "dstates");
     lw_begin_solvers(w);
     lw_key_back_right(b);
     lw_end_solvers(w);
@@ -228,6 +217,7 @@ void lw_carry_kernel(LinearWarps *w)
     memories(&b);
     tile_role(t, "core", l->x.shape->executors, TILE_ON_WARP, 0);
     lin_find_sequence(l);
+    lin_name_heads(l);
     fragments(&b);
     move_state(&b.w, true);
     if (l->x.shape->stages > 1) tile_set(t, "at", "0");

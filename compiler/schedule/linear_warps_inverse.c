@@ -258,6 +258,7 @@ static void kernel(LinearWarps *w)
     memories(w);
     tile_role(t, "core", l->x.shape->executors, TILE_ON_WARP, 0);
     lin_find_sequence(l);
+    lin_name_heads(l);
     tile_set(t, "i", "%s + iota(q:%d)", lw_row(w), LINEAR_ROWS);
     tile_set(t, "j", "iota(kv:%d)", l->chunk);
     fragments(w);

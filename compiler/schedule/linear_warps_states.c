@@ -38,3 +38,19 @@ void lw_states_head(LinearWarps *w)
     tile_grid(t, "vb: %d, h: %s, n: %s", (w->kept_columns + w->e - 1) / w->e, l->heads,
               lin_sequences(l));
 }
+
+/* What lies in [memory] as an operand, by whole rows: sums' own places in a row are 4 bytes each. */
+void lw_keep_rows(LinearWarps *w, const char *memory, const char *tensor)
+{
+    AuTileBuild *t = w->l.x.t;
+    const int32_t rows = w->d / w->l.x.shape->executors;
+    tile_load(t, "row_kept", "%s[self * %d +: %d, :]", memory, rows, rows);
+    tile_store(t, "row_kept -> %s[b, h, place, self * %d +: %d, vb * %d +: %d] as [d, e] clip",
+               tensor, rows, rows, w->e, w->e);
+}
+
+void lw_keep_declare(LinearWarps *w)
+{
+    tile_frag(w->l.x.t, "row_kept", "%s[e:%d, d:%d] @ across_e", w->l.x.operand, w->e,
+              w->d / w->l.x.shape->executors);
+}

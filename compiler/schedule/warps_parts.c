@@ -30,11 +30,16 @@ const char *warps_columns(Lanes *x, int32_t width)
 }
 
 /* The swizzle under which eight rows of a tile fall on different banks: the largest power of two in
- * the length of a row. */
+ * the length of a row; its span, where the kernel's is another than the schedule's. */
 static const char *swizzle(Lanes *x, int32_t columns)
 {
-    const int32_t bytes = columns * tile_elem(x->p->operand)->bytes, power = bytes & -bytes;
-    return power < 32 ? "" : tile_text(x->t, " swizzle %d", power > 128 ? 128 : power);
+    const int32_t bytes = columns * tile_elem(x->p->operand)->bytes, power = bytes & -bytes,
+                  span = x->shape->swizzle_span;
+    const char *own = "";
+    if (power < 32) return "";
+    if (span && span != x->out->shape.swizzle_span)
+        own = tile_text(x->t, " span %d", tile_swizzle_span(bytes, span));
+    return tile_text(x->t, " swizzle %d%s", power > 128 ? 128 : power, own);
 }
 
 void warps_tile(Lanes *x, AuTileHandle name, const char *rows, int32_t count, const char *columns,

@@ -46,8 +46,9 @@ MISTAKES = [
     ("U kept for gradients has decayed", "linear_warps_key.c", 'if (*factor) tile_set(t, "solved"', 'if (*factor && !kept) tile_set(t, "solved"'),
     ("a chunk is looked for in the sequence before", "linear_warps_apart.c", '"where(is_before, middle, n)"', '"where(is_before, max(middle - 1, 0), n)"'),
     ("keys get nothing of what later queries read", "linear_warps_apart.c", 'tile_text(t, "R[:, %s]", row)', 'tile_text(t, "Z[:, %s]", row)'),
-    ("what keys write is not joined", "linear_warps_apart.c", '"row_dx + row_end"', '"row_dx"'),
-    ("what passes a chunk is of half of the channels", "linear_warps_apart.c", 'turns = (units + w->row_groups - 1) / w->row_groups', 'turns = units > 1 ? 1 : 0'),
+    ("what keys write is not joined", "linear_warps_apart.c", '"dx + at_end -> Made', '"dx -> Made'),
+    ("what passes a chunk is beside the diagonal", "linear_warps_apart.c", 'iota(d:%d) == iota(m:%d), through', 'iota(d:%d) + 1 == iota(m:%d), through'),
+    ("keys as readers are some channels' alone", "linear_warps_apart.c", '"of_readers -> Erases[1 + %s, %s]", part', '"of_readers -> Erases[1 + %s * 0, %s]", part'),
     ("what lies behind the sequence decays it", "linear_warps_vector.c", '"where(first + iota(kv:%d) < end%s, log_decay', '"where(first + iota(kv:%d) < end + 64%s, log_decay'),
 ]
 
