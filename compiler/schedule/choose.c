@@ -20,11 +20,17 @@ const char *schedule_operation(AuOperation operation)
 
 static bool is_online(const AuAttn *a) { return a->online != NULL; }
 
+static const char *refusal_of_warps(const AuProblem *p)
+{
+    if (schedule_values_apart(p)) return "values that are rows of their own";
+    return p->attn->keys.layout == AU_LAYOUT_PAGED ? "keys in pages" : NULL;
+}
+
 bool schedule_warps_forward_shape(AuArena *arena, const AuProblem *p, AuShape *out,
                                   const char **why)
 {
-    *why = "values that are rows of their own";
-    return !schedule_values_apart(p) && schedule_warps_shape(arena, p, out, why);
+    *why = refusal_of_warps(p);
+    return !*why && schedule_warps_shape(arena, p, out, why);
 }
 
 bool schedule_warps_backward_shape(AuArena *arena, const AuProblem *p, AuShape *out,
@@ -83,8 +89,8 @@ static int32_t online_limit(AuArena *arena, const AuProblem *p)
 
 const char *schedule_warps_forward_fit(AuArena *arena, const AuProblem *p, AuShape *s)
 {
-    if (schedule_values_apart(p)) return "values that are rows of their own";
-    const char *why = warps_refusal_of_problem(arena, p);
+    const char *why = refusal_of_warps(p);
+    if (!why) why = warps_refusal_of_problem(arena, p);
     if (why) return why;
     warps_complete(p, s);
     if (s->keys_apart && (!p->hooks->has_join || p->hooks->has_out_mod))
@@ -298,6 +304,7 @@ static bool is_for(const AuScheduleRow *row, const AuProblem *p, AuOperation ope
 {
     const bool lays_out =
         !attn_has_layout(p->attn) || row->build == schedule_lanes_forward ||
+        row->build == schedule_warps_forward ||
         ((row->build == schedule_lanes_decode || row->build == schedule_warps_decode) &&
          !attn_is_packed(p->attn));
     return row->operation == operation && row->boxes == p->boxes && lays_out;

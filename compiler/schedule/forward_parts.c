@@ -106,6 +106,21 @@ void lanes_part_arguments(Lanes *x, const char *parts)
         tile_arg(t, tile_text(t, "part_%u%s", n, suffix), how, "%s]", rows);
 }
 
+/* Of packed queries: blocks that there are, in the list's order. */
+static void grid_of_items(Lanes *x, const char *heads)
+{
+    const char *items = lanes_work_items(x, LANES_QUERIES);
+    if (x->longest_first)
+        tile_grid(x->t, "h: %s, item: %s", heads, items);
+    else
+        tile_grid(x->t, "item: %s, h: %s", items, heads);
+    lanes_let_work(x, LANES_QUERIES);
+    if (x->longest_first)
+        tile_let(x->t, "mb", "cdiv(q_length, %d) - 1 - turn", x->block);
+    else
+        tile_let(x->t, "mb", "turn");
+}
+
 void lanes_forward_head(Lanes *x)
 {
     AuTileBuild *t = x->t;
@@ -116,15 +131,20 @@ void lanes_forward_head(Lanes *x)
         if (lanes_changed_type(x, n))
             tile_arg(t, lanes_changed_name(x, n), TILE_IN, "%s", lanes_changed_type(x, n));
     if (x->p->hooks->needs_lists) lanes_list_arguments(x);
+    if (lanes_is_packed(x, LANES_QUERIES)) lanes_work_argument(x, LANES_QUERIES);
     if (x->p->unfinished)
         lanes_part_arguments(x, NULL);
     else
         lanes_result_arguments(x);
-    const char *blocks = tile_text(t, "cdiv(%s, %d)", s, x->block);
-    lanes_grid_by_work(x, tile_text(t, "%s: %s", x->longest_first ? "turn" : "mb", blocks), "h",
-                       heads, batch);
-    if (x->longest_first) tile_let(t, "mb", "%s - 1 - turn", blocks);
-    lanes_let_key_length(x);
+    if (lanes_is_packed(x, LANES_QUERIES)) {
+        grid_of_items(x, heads);
+    } else {
+        const char *blocks = tile_text(t, "cdiv(%s, %d)", s, x->block);
+        lanes_grid_by_work(x, tile_text(t, "%s: %s", x->longest_first ? "turn" : "mb", blocks), "h",
+                           heads, batch);
+        if (x->longest_first) tile_let(t, "mb", "%s - 1 - turn", blocks);
+        lanes_let_key_length(x);
+    }
     lanes_key_heads(x);
 }
 
@@ -282,6 +302,7 @@ void lanes_begin_states(Lanes *x)
 
 AuSchedule *lanes_forward_built(Lanes *x, AuDiags *diags, void (*kernel)(Lanes *x))
 {
+    lanes_work_kernels(x);
     for (uint32_t n = 0; n < 3; n++) lanes_rows_kernel(x, n);
     if (x->p->hooks->needs_lists) lanes_list_kernels(x);
     kernel(x);

@@ -124,6 +124,17 @@ AuTileHandle lanes_at_pages(Lanes *x, LanesRows view, const char *rows)
                      view.after);
 }
 
+/* Rows of queries are rows of products with matrix units of warps, else their columns. */
+static void sums_of_rows(Lanes *x, const char *name, const char *axis, int32_t count,
+                         const char *value)
+{
+    const char *rows = tile_text(x->t, "q:%d", x->rows),
+               *others = tile_text(x->t, "%s:%d", axis, count);
+    tile_frag(x->t, tile_part(x->t, "%s", name), "f32[%s, %s] @ %s.C%s",
+              x->query_in_memory ? rows : others, x->query_in_memory ? others : rows, x->atom->name,
+              value);
+}
+
 void lanes_rest_kernel(Lanes *x)
 {
     AuTileBuild *t = x->t;
@@ -138,10 +149,9 @@ void lanes_rest_kernel(Lanes *x)
     lanes_let_key_length(x);
     tile_role(t, "core", lanes_shares_tiles(x) ? x->shape->executors : 0, lanes_executor(x), 0);
     tile_if(t, "mb * %d + %d > q_end", x->block, x->block);
-    tile_frag(t, "score", "f32[kv:%d, q:%d] @ %s.C", x->shape->key_tile, x->rows, x->atom->name);
-    tile_frag(t, "acc", "f32[e:%d, q:%d] @ %s.C = 0.0", x->p->e, x->rows, x->atom->name);
-    tile_frag(t, "row_like", "f32[q:%d] like score = 0.0", x->rows);
-    tile_set(t, "i", "%s + iota(q:%d)", lanes_first_row(x), x->rows);
+    sums_of_rows(x, "score", "kv", x->shape->key_tile, "");
+    sums_of_rows(x, "acc", "e", x->p->e, " = 0.0");
+    lanes_declare_rows(x);
     lanes_begin_states(x);
     lanes_end(x, "acc");
     lanes_store_rest(

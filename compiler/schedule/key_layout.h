@@ -23,6 +23,15 @@ const char *lanes_row_span(Lanes *x, LanesSide side, const char *rows, const cha
 const char *lanes_query_place(Lanes *x);
 /* Where the queries of a sequence end: "q_length", of dense ones the extent of S. */
 const char *lanes_query_end(Lanes *x);
+/* ---- work_list.c: which blocks of rows of packed sequences there are. Item starts[b] / block + b + n is block n of sequence b, and
+ * total / block + sequences is no less than there are: known from shapes, whatever the starts are. */
+/* Before the others: kernels that write the lists, each item's sequence; of keys where there are kernels of their rows. */
+void lanes_work_kernels(Lanes *x);
+void lanes_work_argument(Lanes *x, LanesSide side);
+const char *lanes_work_items(Lanes *x, LanesSide side); /* how many */
+/* After a grid that has `item`: lets `b`, what lanes_let_key_length does, and `turn`, the number of the item's block in its sequence:
+ * behind the last for an item that has none. */
+void lanes_let_work(Lanes *x, LanesSide side);
 /* A kernel that writes rows of o and finals that are of no sequence: 0, and finals as rows without a pair have them. */
 void lanes_rest_kernel(Lanes *x);
 /* Where the keys of a sequence end: "kv_length", of dense keys the extent of T. */

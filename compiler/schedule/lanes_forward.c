@@ -147,7 +147,7 @@ AuSchedule *schedule_lanes_forward(AuArena *arena, AuDiags *diags, const AuProbl
                  p->caps->name, x.operand);
         return NULL;
     }
-    if (p->hooks->needs_lists)
+    if (p->hooks->needs_lists || attn_is_packed(p->attn))
         tile_layout(x.t, "along_lanes", tile_text(x.t, "lane:%d@1", p->caps->lanes), NULL);
     return lanes_forward_built(&x, diags, forward_kernel);
 }

@@ -114,8 +114,13 @@ const char *lanes_limits(const Lanes *x, const char *of)
                               : "";
 }
 
+/* Tiles begin at the sequence's first row, so that none has rows of the one before. */
 const char *lanes_end_limit(const Lanes *x, const char *of)
 {
+    const bool mask = x->p->attn->mask.i != 0;
+    if (*of == 'k' && lanes_is_packed(x, LANES_KEYS))
+        return mask ? " from 0 to kv_start + min(k_high, kv_length)" : " from 0 to kv_end";
+    if (*of == 'k' && x->p->attn->keys.layout && !mask) return " from 0 to kv_length";
     return x->p->attn->mask.i ? tile_text(x->t, " from 0 to %s_high", of) : "";
 }
 
@@ -139,9 +144,8 @@ const char *lanes_range_of_all(Lanes *x, const char *head)
 void lanes_bounds(Lanes *x, int32_t rows, int32_t keys)
 {
     const char *last = lanes_key_end(x);
-    if (lanes_is_packed(x,
-                        LANES_QUERIES)) { /* blocks behind the sequence's end have nothing to do */
-        tile_let(x->t, "visible", "where(mb * %d < q_length, %s, 0)", rows, last);
+    if (lanes_is_packed(x, LANES_QUERIES)) { /* blocks of no row have nothing to do */
+        tile_let(x->t, "visible", "where(mb >= 0 && mb * %d < q_length, %s, 0)", rows, last);
         last = "visible";
     }
     tile_let(x->t, "k_low, k_high, k_full_low, k_full_high", "%s", lanes_range_of_rows(x, rows));
@@ -214,6 +218,23 @@ static void load_pages(Lanes *x, uint32_t n, int32_t width)
     tile_load(t, "raw", "%v pad 0 when at < kv_length", lanes_at_pages(x, view, "at"));
 }
 
+/* Blocks of [lanes] rows; packed ones as parts of the list's blocks. */
+static void grid_of_rows(Lanes *x, uint32_t n, LanesSide side, int32_t lanes)
+{
+    AuTileBuild *t = x->t;
+    if (!lanes_is_packed(x, side)) {
+        tile_grid(t, "nb: cdiv(%s, %d), h: %s, b: %s", lanes_axis(x, n, 2), lanes,
+                  lanes_axis(x, n, 1), lanes_axis(x, n, 0));
+        lanes_let_key_length(x);
+        return;
+    }
+    lanes_work_argument(x, side);
+    tile_grid(t, "part: %d, h: %s, item: %s", x->block / lanes, lanes_axis(x, n, 1),
+              lanes_work_items(x, side));
+    lanes_let_work(x, side);
+    tile_let(t, "nb", "turn * %d + part", x->block / lanes);
+}
+
 void lanes_rows_kernel(Lanes *x, uint32_t n)
 {
     if (!lanes_changed_type(x, n)) return;
@@ -229,9 +250,7 @@ void lanes_rows_kernel(Lanes *x, uint32_t n)
     tile_kernel(t, tile_text(t, "%s_rows", r.tensor));
     lanes_arguments(x);
     tile_arg(t, changed, TILE_OUT, "%s", lanes_changed_type(x, n));
-    tile_grid(t, "nb: cdiv(%s, %d), h: %s, b: %s", lanes_axis(x, n, 2), lanes, lanes_axis(x, n, 1),
-              lanes_axis(x, n, 0));
-    lanes_let_key_length(x);
+    grid_of_rows(x, n, side, lanes);
     tile_role(t, "core", 0, lanes_executor(x), 0);
     tile_frag(t, "raw", "%s[%s:%d, %s:%d] @ %s", x->operand, r.channels, r.width, r.rows, lanes,
               lanes_row_layout(x, r.channels));

@@ -19,6 +19,7 @@
  *
  * Kernels: `q_rows`, `k_rows`, `v_rows` (rows that the script changes), `classes`, `compact` (masks that depend on data),
  * `forward`. */
+#include "key_layout.h"
 #include "warps.h"
 
 /* ---- a tile of keys */
@@ -110,7 +111,7 @@ static void store_output(Lanes *x)
 {
     const AuTileHandle rows = warps_own_rows(x, TILE_NAME("Q"), x->p->e, "q, e");
     tile_store(x->t, "%s(out) -> %v", x->operand, rows);
-    tile_copy(x->t, "%v -> o[b, h, %s +: %d, :] clip", rows, lanes_first_row(x), x->rows);
+    tile_copy(x->t, "%v -> o[%s, :] clip", rows, lanes_query_place(x));
 }
 
 static void forward_kernel(Lanes *x)

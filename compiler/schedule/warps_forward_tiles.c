@@ -88,7 +88,8 @@ AuTileHandle warps_forward_row(Lanes *x, uint32_t n)
 
 void warps_forward_issue_rows(Lanes *x)
 {
-    const char *rows = tile_text(x->t, "%s +: %d", lanes_first_row(x), x->rows);
+    const char *rows = lanes_row_span(
+        x, LANES_QUERIES, tile_text(x->t, "%s +: %d", lanes_first_row(x), x->rows), NULL, NULL);
     for (uint32_t n = 0; n < lanes_term_count(x); n++) {
         const char *columns = warps_columns(x, lanes_term(x, n).width);
         warps_issue(x, lanes_term_name(x, "tq", n),

@@ -1,4 +1,5 @@
 /* warps_parts.c - what the kernels of the schedule `warps` have in common: tiles in shared memory, copies into them. */
+#include "key_layout.h"
 #include "warps.h"
 
 const AuTileAtom *warps_atom(const AuProblem *p)
@@ -82,7 +83,8 @@ void warps_issue_tile(Lanes *x, AuTileHandle token, LanesRows view, const char *
     const WarpsShare share =
         warps_share(x, n, x->shape->key_tile, stage,
                     by_weight ? lanes_limits(x, "k") : lanes_end_limit(x, "k"));
-    warps_issue(x, token, lanes_at(x, view, share.rows),
+    const char *start = lanes_is_packed(x, LANES_KEYS) ? "kv_start + " : "";
+    warps_issue(x, token, lanes_at(x, view, tile_text(x->t, "%s%s", start, share.rows)),
                 tile_part(x->t, "%v[%s, :]", to, share.to));
 }
 

@@ -12,11 +12,11 @@ from ._errors import ArgumentError
 from ._plain import _check_heads, _flag, _prepare
 from ._tensors import is_torch
 
-PACKED = ("cpu", "opencl")  # backends with kernels of packed rows; elsewhere a call is one dense call for each sequence
+PACKED = ("cpu", "opencl", "cuda")  # backends with kernels of packed rows; elsewhere a call is one dense call for each sequence
 
 
-def _starts(x: Any, what: str, of: str, rows: int) -> list[int]:
-    """The values, on the host, if they are what they must be."""
+def _check_starts(x: Any, what: str) -> None:
+    """All that can be said of them without their values."""
     if not hasattr(x, "shape") or not hasattr(x, "dtype"):
         raise TypeError(f"{what} must be a tensor, it is {type(x).__name__}")
     name = str(x.dtype).removeprefix("torch.")
@@ -24,6 +24,10 @@ def _starts(x: Any, what: str, of: str, rows: int) -> list[int]:
         raise ArgumentError(f"{what} is {name} of {len(x.shape)} axes, expected int32 [B + 1]", "tensor")
     if x.shape[0] < 2:
         raise ArgumentError(f"{what} has {x.shape[0]} elements, expected where each sequence begins and where the last ends: 2 at least", "tensor")
+
+
+def _starts(x: Any, what: str, of: str, rows: int) -> list[int]:
+    """The values, on the host, if they are what they must be."""
     values: list[int] = x.tolist()
     if values[0] != 0:
         raise ArgumentError(f"{what} begins with {values[0]}, expected 0", "tensor")
@@ -101,8 +105,9 @@ def attention_varlen(
 ) -> Any:
     """:func:`attention` of each of B sequences that lie one after the other, of any lengths, 0 too.
 
-    Without gradients, on processors and OpenCL devices, it is one call of kernels for packed rows. With gradients, and on other devices, it is a dense
-    call for each sequence, whose starts are waited for. Differentiable as :func:`attention` is.
+    Without gradients, on processors, OpenCL devices and NVIDIA GPUs, it is one call of kernels for packed rows; starts that lie on a GPU are not waited
+    for, and wrong ones are kept within the tensors. With gradients, and on other devices, it is a dense call for each sequence, whose starts are waited
+    for. Differentiable as :func:`attention` is.
 
     Args:
         q: [total queries, H, D]; sequence b has the rows cu_seqlens_q[b] to cu_seqlens_q[b + 1].
@@ -129,16 +134,21 @@ def attention_varlen(
         raise ArgumentError(f"k has {k.shape[2]} rows, v has {v.shape[2]}", "tensor")
     if alibi is not None and len(getattr(alibi, "shape", "H")) != 1:
         raise ArgumentError(f"alibi has {len(alibi.shape)} axes, expected [H]", "tensor")
-    starts = [_starts(cu_seqlens_q, "cu_seqlens_q", "q", q.shape[2])]
     own = cu_seqlens_k is not None
-    starts.append(_starts(cu_seqlens_k if own else cu_seqlens_q, "cu_seqlens_k" if own else "cu_seqlens_q", "k", k.shape[2]))
-    if len(starts[0]) != len(starts[1]):
-        raise ArgumentError(f"cu_seqlens_q has {len(starts[0])} elements, cu_seqlens_k has {len(starts[1])}", "tensor")
+    lists = ((cu_seqlens_q, "cu_seqlens_q", "q", q.shape[2]), (cu_seqlens_k if own else cu_seqlens_q, "cu_seqlens_k" if own else "cu_seqlens_q", "k", k.shape[2]))
+    for x, what, _, _ in lists:
+        _check_starts(x, what)
+    if len(lists[0][0]) != len(lists[1][0]):
+        raise ArgumentError(f"cu_seqlens_q has {len(lists[0][0])} elements, cu_seqlens_k has {len(lists[1][0])}", "tensor")
+    packed = _backend_of(q, backend) in PACKED and not _wants_gradients((q, k, v, alibi, sinks))
+    # Values that lie on a device are not waited for: kernels keep them within the tensors.
+    far = packed and any(is_torch(x) and x.device.type != "cpu" for x, _, _, _ in lists)
+    starts = [] if far else [_starts(*x) for x in lists]
     f, named = _prepare(
         q, k, causal=causal, window=window, softcap=softcap, alibi=alibi, sinks=sinks, bias=None, scale=scale, dropout=0.0, seed=None,
         deterministic=False, gradients=False,
     )
-    if _backend_of(q, backend) in PACKED and not _wants_gradients((q, k, v, alibi, sinks)):
+    if packed:
         results = _packed(f).forward(q, k, v, S_starts=cu_seqlens_q, T_starts=cu_seqlens_k if own else cu_seqlens_q, device=backend, **named)
         o, lse = results["o"], results["lse"]
     else:

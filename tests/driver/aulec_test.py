@@ -389,6 +389,17 @@ class Stages(Case):
         self.expect(aulec(script, *options, f"--shapes={self.folder}/none"), 3, "cannot read")
         self.expect(aulec("-", *options, "--shapes=-", input=script.read_bytes()), 2, "cannot both be read from the standard input")
 
+    def test_packed_rows_on_matrix_units(self):
+        """A golden text: kernels of packed rows, as the schedule writes them (these options, as far as hooks are inlined)."""
+        root = EXAMPLES.parents[2]
+        options = ["--target=cuda", "--arch=sm_80", "--dtype=bf16", "--width=D=64", "--no-grad", "--layout=S=packed,T=packed", "--emit=tiled-ir"]
+        made = aulec(root / "attn_scripts/gqa.attn", *options, "-o", "-")
+        self.expect(made, 0)
+        written = made.stdout.decode().split("// ---- hooks inlined")[0]
+        self.assertEqual(written, (root / "tests/golden/tiled-ir/packed.tile").read_text())
+        boxes = aulec(root / "attn_scripts/gqa.attn", *[x.replace("sm_80", "sm_90a") for x in options], "-o", "-")
+        self.assertIn(b"warps_forward", boxes.stdout)  # schedules of boxes take dense rows
+
     def test_what_is_wrong_with_a_table_of_shapes(self):
         options = ["--target=cuda", "--arch=sm_90", "--dtype=bf16", "--width=D=64", "--no-grad", "--emit=tiled-ir"]
         table = self.folder / "my.shapes"

@@ -56,11 +56,21 @@ static const AuShapes *shapes_of(Run *r)
                                                                                        : NULL;
 }
 
-static AuLayout layout_of(const Run *r)
+/* The layout of keys, or of queries and keys. */
+static uint32_t layouts_of(const Run *r, const AuAttn *a, AuAxisLayout *out)
 {
-    return exec_has(r, "paged")    ? AU_LAYOUT_PAGED
-           : exec_has(r, "padded") ? AU_LAYOUT_PADDED
-                                   : AU_LAYOUT_DENSE;
+    const char *axes[2];
+    uint32_t count = 0;
+    for (uint32_t n = 0; n < 2; n++)
+        axes[n] = a->sizes[attn_at(a, a->tensors[n].axes[2])->integer].name;
+    const bool packed = exec_has(r, "packed"), shared = strcmp(axes[0], axes[1]) == 0;
+    const AuLayout keys = exec_has(r, "paged")    ? AU_LAYOUT_PAGED
+                          : exec_has(r, "padded") ? AU_LAYOUT_PADDED
+                          : packed                ? AU_LAYOUT_PACKED
+                                                  : AU_LAYOUT_DENSE;
+    if (packed) out[count++] = (AuAxisLayout){AU_LAYOUT_PACKED, axes[0]};
+    if (keys && !(packed && shared)) out[count++] = (AuAxisLayout){keys, axes[1]};
+    return count;
 }
 
 static bool build(Run *r, const AuScript *script, AuVariant *v)
@@ -74,8 +84,9 @@ static bool build(Run *r, const AuScript *script, AuVariant *v)
     }
     attn_simplify(attn);
     driver_add_sizes(attn);
-    const AuLayout layout = layout_of(r);
-    if (!driver_add_layouts(r->arena, r->diags, attn, &(AuAxisLayout){layout, "T"}, layout != 0))
+    AuAxisLayout layouts[2];
+    const uint32_t layout = layouts_of(r, attn, layouts);
+    if (!driver_add_layouts(r->arena, r->diags, attn, layouts, layout))
         return exec_fail(r, "layout", "refused");
     if (exec_has(r, "parts")) driver_add_parts(attn);
     const AuGrads *grads = r->grads ? attn_gradients(attn, r->arena, r->diags) : NULL;
@@ -335,11 +346,12 @@ bool exec_interpret_operation(Run *r, const AuScript *script, AuOperation operat
     AuVariant *v = AU_NEW(r->arena, AuVariant);
     exec_begin(r, operation);
     if (!build(r, script, v)) return false;
-    const AuLayout layout = v->attn->keys.layout;
-    Run *laid_out = layout == AU_LAYOUT_PAGED    ? exec_paged(r, v->attn)
+    const AuLayout layout = v->attn->keys.layout, queries = v->attn->queries.layout;
+    Run *laid_out = queries == AU_LAYOUT_PACKED  ? exec_packed(r, v->attn)
+                    : layout == AU_LAYOUT_PAGED  ? exec_paged(r, v->attn)
                     : layout == AU_LAYOUT_PADDED ? exec_padded(r, v->attn)
                                                  : r;
-    if (!run_rung(laid_out, v)) return false;
+    if (!run_rung(laid_out, v) || (queries && !exec_unpack(r, laid_out))) return false;
     if (strncmp(v->schedule->name, "linear_warps", 12) == 0)
         *(operation == AU_BACKWARD ? &r->back_chunk : &r->chunk) = v->schedule->shape.key_tile;
     return true;

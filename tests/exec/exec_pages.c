@@ -1,4 +1,5 @@
-/* exec_pages.c - a case with its keys in a layout. Padded: behind the sequence's keys rows of NaN. In pages: the same rows in an order of pages that is not theirs, NaN in slots that no sequence has, and
+/* exec_pages.c - a case with its rows in a layout. Padded: behind the sequence's keys rows of NaN. Packed: sequences one behind the other, an empty one before them where keys are packed too, and
+ * behind them rows of NaN, of which queries must give 0. In pages: the same rows in an order of pages that is not theirs, NaN in slots that no sequence has, and
  * what is no page's number behind the end of each line of the table, which has room for more keys than there are. */
 #include "internal.h"
 
@@ -106,6 +107,96 @@ Run *exec_padded(Run *r, AuAttn *attn)
     out->tensors[attn->keys.lengths] = lengths_of(r);
     add_outputs(r, out);
     return out;
+}
+
+/* ---- packed rows */
+
+/* Element n of a dense tensor [B, H, rows, ..] among packed ones. */
+static size_t packed_at(const Tensor *dense, const Tensor *packed, size_t n)
+{
+    const size_t width = dense->rank > 3 ? (size_t)dense->shape[3] : 1,
+                 rows = (size_t)dense->shape[2], heads = (size_t)dense->shape[1];
+    const size_t row = n / width, b = row / rows / heads, h = row / rows % heads;
+    return (h * (size_t)packed->shape[2] + b * rows + row % rows) * width + n % width;
+}
+
+static Tensor packed_rows(Run *r, const Tensor *dense)
+{
+    int64_t shape[4] = {1, dense->shape[1], dense->shape[0] * dense->shape[2] + BEHIND, 1};
+    if (dense->rank > 3) shape[3] = dense->shape[3];
+    Tensor all = new_tensor(r, dense->name, dense->dtype, shape, dense->rank);
+    all.role = dense->role, all.output = dense->output, all.absent = dense->absent;
+    for (size_t n = 0; n < all.elements; n++) put(&all, n, NAN);
+    for (size_t n = 0; n < dense->elements && !dense->output; n++)
+        put(&all, packed_at(dense, &all, n), dense->values[n]);
+    return all;
+}
+
+/* [empty]: sequences without a row before the others. */
+static Tensor starts_of(Run *r, const Tensor *dense, int64_t empty)
+{
+    const int64_t ends = dense->shape[0] + 1 + empty;
+    Tensor starts = new_tensor(r, "starts", AU_DT_I32, &ends, 1);
+    for (int64_t n = 0; n < ends; n++)
+        put(&starts, (size_t)n, (double)(dense->shape[2] * (n < empty ? 0 : n - empty)));
+    return starts;
+}
+
+static void set_size(Run *r, AuExpr axis, int64_t size)
+{
+    r->sizes[attn_at(r->attn, axis)->integer] = size;
+}
+
+static void pack(const Run *dense, Run *out, uint32_t first, uint32_t last, uint32_t starts,
+                 int64_t empty)
+{
+    AuAttn *a = out->attn;
+    const AuRowLayout *rows = first ? &a->keys : &a->queries;
+    out->sizes[rows->ends] = dense->tensors[first].shape[0] + 1 + empty;
+    set_size(out, a->tensors[first].axes[2],
+             dense->tensors[first].shape[0] * dense->tensors[first].shape[2] + BEHIND);
+    for (uint32_t n = first; n <= last && !(n == 2 && a->v_in_k); n++)
+        out->tensors[n] = packed_rows(out, &dense->tensors[n]);
+    out->tensors[starts] = starts_of(out, &dense->tensors[first], empty);
+}
+
+Run *exec_packed(Run *r, AuAttn *attn)
+{
+    const bool keys = attn->keys.layout == AU_LAYOUT_PACKED;
+    Run *out = AU_NEW(r->arena, Run);
+    *out = *r;
+    out->attn = attn;
+    if (keys) {
+        pack(r, out, 1, 2, attn->keys.starts, 1);
+        add_outputs(r, out);
+    } else {
+        out = attn->keys.layout == AU_LAYOUT_PAGED ? exec_paged(r, attn) : exec_padded(r, attn);
+    }
+    pack(r, out, 0, 0, attn->queries.starts, keys);
+    for (uint32_t n = attn->tensor_count; n < out->tensor_count; n++)
+        if (out->tensors[n].output) out->tensors[n] = packed_rows(out, &out->tensors[n]);
+    return out;
+}
+
+bool exec_unpack(Run *r, const Run *packed)
+{
+    const uint32_t more = packed->attn->tensor_count - r->attn->tensor_count;
+    for (uint32_t n = r->attn->tensor_count; n < r->tensor_count; n++) {
+        const Tensor *from = &packed->tensors[n + more];
+        Tensor *to = &r->tensors[n];
+        const size_t bytes = exec_bytes_of(to->dtype);
+        if (!to->output) continue;
+        for (size_t i = 0; i < to->elements; i++)
+            memcpy(to->bytes + exec_memory_index(to, i) * bytes,
+                   from->bytes + packed_at(to, from, i) * bytes, bytes);
+        const size_t row = from->rank > 3 ? (size_t)from->shape[3] : 1,
+                     rows = (size_t)from->shape[2];
+        for (size_t i = 0; i < from->elements && from->role == AULE_ROLE_OUTPUT; i++)
+            if (i / row % rows + BEHIND >= rows &&
+                exec_get(from->bytes + i * bytes, to->dtype) != 0)
+                return exec_fail(r, to->name, "rows of no sequence are not 0");
+    }
+    return true;
 }
 
 Run *exec_paged(Run *r, AuAttn *paged)

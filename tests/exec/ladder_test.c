@@ -158,6 +158,21 @@ static const ExecCase page_cases[] = {
     {"../../../attn_scripts/alibi.attn", "B=1 H=3 S=4 T=128 D=32 E=64", NULL, "decode forward padded"},
     {"gemma_local.attn", "B=1 H=5 Hk=1 S=4 T=300 D=32 E=32", "window=50", "decode forward padded"},
 };
+/* Packed rows, and padded keys, of many queries: borders of sequences within blocks and tiles, an empty sequence, rows of none. */
+static const ExecCase row_cases[] = {
+    {"mha.attn", "B=3 H=2 Hk=1 S=70 T=90 D=64 E=32", NULL, "forward packed"},
+    {"gemma_local.attn", "B=2 H=2 Hk=1 S=150 T=170 D=32 E=32", "window=40", "forward packed"},
+    {"mha.attn", "B=3 H=1 Hk=1 S=130 T=1 D=32 E=32", NULL, "forward packed"},
+    {"../../../attn_scripts/alibi.attn", "B=5 H=2 S=1 T=1 D=32 E=32", NULL, "forward packed"},
+    {KEYS_AS_VALUES, "B=2 H=2 Hk=1 S=21 T=130 D=64", NULL, "forward packed"},
+    {"../../../attn_scripts/rope.attn", "B=2 H=2 Hk=1 S=33 T=70 D=32 E=32", NULL, "forward packed"},
+    {"../../../attn_scripts/block_causal.attn", "B=2 H=2 S=150 T=150 D=32 E=32", NULL, "forward packed"},
+    {"mha.attn", "B=2 H=2 Hk=1 S=40 T=0 D=32 E=32", NULL, "forward packed"},
+    {"mha.attn", "B=2 H=2 Hk=2 S=129 T=65 D=64 E=64", NULL, "forward packed padded"},
+    {"gemma_local.attn", "B=2 H=2 Hk=1 S=100 T=150 D=32 E=32", "window=70", "forward padded"},
+    {"mha.attn", "B=2 H=4 Hk=2 S=140 T=97 D=32 E=64", NULL, "forward padded"},
+};
+static const char *const row_rungs[] = {"tiled-ir:sm_80", "kernel-ir:sm_80", "kernel-ir:sm_70", "kernel-ir:x86-64-v4"};
 static const char *const packed_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_80", "passed-ir:sm_80", "kernel-ir:sm_90"};
 /* Attentions of some of the keys, joined: one part, two, parts without a key, no part; rows without a pair. */
 #define PARTS "../../exec/scripts/parts.attn"
@@ -307,6 +322,13 @@ static const char *of_pages(const void *of, unsigned n, unsigned turn)
     return dtypes[1 + (n + r->number) % 2];
 }
 
+static const char *of_rows(const void *of, unsigned n, unsigned turn)
+{
+    const Rung *r = of;
+    if (turn || is_of_others(r, n) || !wants(r->only, r->name, &row_cases[n])) return NULL;
+    return strstr(r->name, "sm_70") ? "f16" : dtypes[1 + (n + r->number) % 2];
+}
+
 static const char *of_parts(const void *of, unsigned n, unsigned turn)
 {
     const Rung *r = of;
@@ -343,6 +365,7 @@ static const struct {
     {processors, COUNT(processors), 1, decode_cases, COUNT(decode_cases), of_decode},
     {packed_rungs, COUNT(packed_rungs), 4, packed_cases, COUNT(packed_cases), of_packed},
     {packed_rungs, COUNT(packed_rungs), 4, page_cases, COUNT(page_cases), of_pages},
+    {row_rungs, COUNT(row_rungs), 4, row_cases, COUNT(row_cases), of_rows},
     {part_rungs, COUNT(part_rungs), 3, part_cases, COUNT(part_cases), of_parts},
     {waves, COUNT(waves), 3, wave_cases, COUNT(wave_cases), of_wave},
     {cores, COUNT(cores), COUNT(cores), core_cases, COUNT(core_cases), of_core},

@@ -1,8 +1,9 @@
 """Planted mistakes: schedules of recurrences by matrix units with one line changed make kernels that `linear_test` finds wrong.
 
-    linear_mistakes_test.py SOURCE BUILD [half]
+    linear_mistakes_test.py SOURCE BUILD [half|rows]
 
-The changed file is linked before the library that has the right one. half: every other one of them.
+The changed file is linked before the library that has the right one. half: every other one of them; rows: those of packed rows, which
+`ladder_test` finds.
 """
 import json
 import shlex
@@ -52,11 +53,23 @@ MISTAKES = [
     ("what lies behind the sequence decays it", "linear_warps_vector.c", '"where(first + iota(kv:%d) < end%s, log_decay', '"where(first + iota(kv:%d) < end + 64%s, log_decay'),
 ]
 
+ROWS = [
+    ("values are those of the sequence before", "warps_parts.c", '"kv_start + " : ""', '"0 * kv_start + " : ""'),
+    ("queries begin a row late", "key_layout.c", '"%s_start + %s from %s_start to %s_end", of, rows', '"%s_start + 1 + %s from %s_start to %s_end", of, rows'),
+    ("values have no end", "lanes_rows.c", ': " from kv_start to kv_end"', ': ""'),
+    ("items of sequences overlap", "work_list.c", '"q_end"', '"q_start"'),
+    ("the last blocks have no item", "work_list.c", '"item - %s / %d - b"', '"item - %s / %d"'),
+    ("rows of no sequence are left as they are", "key_layout.c", '"mb * %d + %d > q_end"', '"mb * %d > q_end + %d"'),
+    ("rows are seen by the item's place", "forward_parts.c", '"cdiv(q_length, %d) - 1 - turn"', '"cdiv(q_length, %d) - turn"'),
+]
+
 
 def main():
     source, build = (Path(x).resolve() for x in sys.argv[1:3])
     folder = source / "compiler/schedule"
-    test = "tests/exec/linear_test"
+    rows = sys.argv[3:] == ["rows"]
+    test = "tests/exec/ladder_test" if rows else "tests/exec/linear_test"
+    words = [source / "tests/front/examples", "all", "forward packed"] if rows else ["tiled-ir:sm_90", source / "tests/exec/linear", "planted"]
     lines = subprocess.run([shutil.which("ninja") or "ninja", "-C", build, "-t", "commands", test], capture_output=True, text=True, check=True).stdout
     link = shlex.split(lines.rstrip().splitlines()[-1])
     commands = {Path(entry["file"]).name: entry["command"] for entry in json.loads((build / "compile_commands.json").read_text()) if "compiler/schedule" in entry["file"]}
@@ -75,10 +88,10 @@ def main():
                 subprocess.run([*command, "-Wno-error", "-O1", f"-I{folder}"], cwd=build, check=True)
             at = link.index(test)
             subprocess.run([*link[:at], str(there / "test"), *changed, *link[at + 1 :]], cwd=build, check=True)
-            run = subprocess.run([there / "test", "tiled-ir:sm_90", source / "tests/exec/linear", "planted"], capture_output=True, timeout=120)
+            run = subprocess.run([there / "test", *words], capture_output=True, timeout=120)
             return run.returncode != 0
 
-        try_all(MISTAKES[::2] if sys.argv[3:] == ["half"] else MISTAKES, folder, fails)
+        try_all(ROWS if rows else MISTAKES[::2] if sys.argv[3:] == ["half"] else MISTAKES, folder, fails)
 
 
 main()
