@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -29,24 +29,27 @@ UNROLLED, CHUNKS = 16, (16, 32, 64, 128)
 
 @dataclass(frozen=True)
 class Case:
-    kind: str  # none, constant, scalar, vector, delta, gated delta
+    kind: str  # none, constant, scalar, vector, delta, gated delta, mamba2
     B: int
     T: int
     H: int
     K: int
+    V: int = 0  # 0: K
+    G: int = 0  # heads of q and k; 0: H
 
     @property
     def shape(self) -> str:
-        return f"{self.B}, {self.H}, {self.T}, {self.K}"
+        return f"{self.B}, {self.H}, {self.T}, {self.K}" + (f" ({self.V} of {self.G})" if self.V else "")
 
 
 SETS = {
     "cpu": [Case(kind, 1, 2048, 8, K) for K in (64, 128) for kind in ("scalar", "vector", "delta")],
     "cuda": [Case(kind, 1, 8192, 96, 128) for kind in ("none", "constant", "scalar", "vector", "gated delta")]
     + [Case(kind, 4, 4096, 64, 128) for kind in ("scalar", "vector")]
-    + [Case("vector", 2, 16384, 16, 128), Case("scalar", 1, 32768, 16, 128), Case("gated delta", 1, 32768, 16, 128)],
+    + [Case("vector", 2, 16384, 16, 128), Case("scalar", 1, 32768, 16, 128), Case("gated delta", 1, 32768, 16, 128)]
+    + [Case("mamba2", B, T, 80, 128, 64, 1) for B, T in ((8, 4096), (8, 8192), (1, 4096))],
 }
-FILES = {"constant": "retention_recurrent", "scalar": "simple_gla", "vector": "gla", "delta": "delta_rule", "gated delta": "gated_delta"}
+FILES = {"constant": "retention_recurrent", "scalar": "simple_gla", "vector": "gla", "delta": "delta_rule", "gated delta": "gated_delta", "mamba2": "mamba2"}
 
 PLAIN = "attention plain { q: [B, H, T, K]; k: [B, H, T, K]; v: [B, H, T, V]; linear { q = q * rsqrt(K); } }"
 
@@ -58,10 +61,11 @@ def arguments_of(case: Case, dtype: torch.dtype, device: str):
     """As layers hold them, [B, T, H, ..] in memory, which no peer has to copy; as views [B, H, T, ..]."""
     torch.manual_seed(1)
 
-    def draw(*more: int):
-        return torch.randn(case.B, case.T, case.H, *more, device=device).transpose(1, 2)
+    def draw(*more: int, heads: int = case.H):
+        return torch.randn(case.B, case.T, heads, *more, device=device).transpose(1, 2)
 
-    q, k, v = (draw(case.K).to(dtype) for _ in range(3))
+    q, k = (draw(case.K, heads=case.G or case.H).to(dtype) for _ in range(2))
+    v = draw(case.V or case.K).to(dtype)
     return q, k, v, draw(*([case.K] if case.kind == "vector" else [])), draw()
 
 
@@ -69,6 +73,10 @@ def normal(case: Case, q, k, v, gate, beta, exact: bool = False):
     wide = torch.Tensor.double if exact else torch.Tensor.float
     q, k, v, gate, beta = (wide(x) for x in (q, k, v, gate, beta))
     decay, strength = None, None
+    if case.kind == "mamba2":  # of step sizes softplus(gate), with A = -1 and no skip
+        step = F.softplus(gate)[..., None]
+        q, k = (x.expand(-1, v.shape[1], -1, -1) for x in (q, k))
+        return q, k, v * step, -step, strength
     if case.kind == "constant":
         heads = torch.arange(q.shape[1], device=q.device, dtype=q.dtype)
         decay = torch.log1p(-torch.exp2(-5 - heads))[None, :, None, None].expand(q.shape[0], -1, q.shape[2], 1)
@@ -141,12 +149,14 @@ def aule_call(case: Case):
     import aule
 
     f = aule.compile(PLAIN if case.kind == "none" else SCRIPTS / f"{FILES[case.kind]}.attn")
-    names = {"scalar": ("gate",), "vector": ("gate",), "delta": (None, "beta"), "gated delta": ("a", "beta")}.get(case.kind, ())
+    names = {"scalar": ("gate",), "vector": ("gate",), "delta": (None, "beta"), "gated delta": ("a", "beta"), "mamba2": ("dt",)}.get(case.kind, ())
 
     def run(q, k, v, *inputs, state=None):  # state: a step, which writes on it
         more = {name: x for name, x in zip(names, inputs) if name}
         if case.kind == "gated delta":
             more |= {name: q.new_zeros(case.H, dtype=torch.float32) for name in ("A_log", "dt_bias")}
+        if case.kind == "mamba2":
+            more |= {name: q.new_zeros(case.H, dtype=torch.float32) for name in ("A_log", "dt_bias", "d_skip")}
         return f(q, k, v, **more) if state is None else f.step(state, q, k, v, **more)
 
     return run
@@ -158,6 +168,8 @@ def fla_call(case: Case):
     first = []  # the log decays and strengths that its kernels take: made once, not timed
 
     def run(q, k, v, gate, beta):
+        if case.kind == "mamba2":
+            raise NotImplementedError("heads that share q and k")
         if not first:
             made = normal(case, *(x[:, :1, :1] for x in (q, k, v)), gate, beta)[3:] if case.kind != "constant" else (None, None)
             first.extend(x if x is None else x.transpose(1, 2).contiguous() for x in made)
@@ -208,7 +220,8 @@ def measure(case: Case, dtype: str, which: str, a) -> dict[str, tuple[float, flo
         run = (lambda call=call: gradients(call, x, do)) if which == "both" else (lambda call=call: [call(*x)])
 
         def prepare():
-            return max(((got[:1, :1].double() - w).abs().max() / w.abs().max()).item() for got, w in zip(run(), want))
+            pairs = list(zip(run(), want))[2 if case.G and which == "both" else 0 :]  # gradients of shared heads are all heads'
+            return max(((got[:1, :1].double() - w).abs().max() / w.abs().max()).item() for got, w in pairs)
 
         with torch.set_grad_enabled(which == "both"):
             if (error := usable(f"{name}, {case.kind} {case.shape}", prepare)) is not None:
@@ -242,12 +255,12 @@ def main() -> None:
     a = p.parse_args()
     on_cuda = a.device.startswith("cuda")
     columns = ["aule", "fla" if on_cuda else "loop", "chunks"]
-    lines = ["| decay | B, H, T, K = V | dtype | pass | " + " | ".join(columns) + " | best peer / aule |", "|" + "---|" * (len(columns) + 5)]
+    lines = ["| decay | B, H, T, K = V (V of heads of q and k) | dtype | pass | " + " | ".join(columns) + " | best peer / aule |", "|" + "---|" * (len(columns) + 5)]
     for dtype in (a.dtype or ("bf16" if on_cuda else "f32")).split(","):
         for which in a.passes.split(","):
             for case in SETS["cuda" if on_cuda else "cpu"]:
                 if a.filter in f"{case.kind} {case.shape}":
-                    case = Case(case.kind, case.B, a.tokens or case.T, case.H, case.K)
+                    case = replace(case, T=a.tokens or case.T)
                     lines.append(row(case, dtype, which, measure(case, dtype, which, a), columns))
                     note(lines[-1])
     text = f"{machine(a.device)}. Median time, largest error beside the largest value; of the chunks the fastest, its size behind.\n\n" + "\n".join(lines)

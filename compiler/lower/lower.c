@@ -104,6 +104,14 @@ static void lower_lists(AuLower *l)
     for (uint32_t n = 0; n < l->tile->lists.count; n++) lower_tiles(l, l->tile->lists.at[n]);
 }
 
+/* The position along an axis of one block is known when compiling, and so is what lies behind the end of a tensor there. */
+static AuVal position(AuLower *l, uint32_t axis)
+{
+    const AuTileExpr *extent = l->tile->grid.at[axis].extent;
+    const bool is_one = extent->op == TILE_X_INT && extent->integer == 1;
+    return is_one ? kernel_i32(l->k, 0) : kernel_block(l->k, axis);
+}
+
 /* What all roles know. */
 static void lower_head(AuLower *l)
 {
@@ -114,7 +122,7 @@ static void lower_head(AuLower *l)
         if (var->origin != TILE_FROM_GRID)
             bind_scalar(l, var);
         else if (!l->is_persistent)
-            lower_bind_value(l, var, kernel_block(l->k, var->axis));
+            lower_bind_value(l, var, position(l, var->axis));
     }
     for (uint32_t n = 0; n < t->args.count; n++)
         if (t->args.at[n]->mode != TILE_PARAM) lower_add_argument(l, t->args.at[n]);

@@ -193,7 +193,7 @@ static void weights(LinearWarps *w)
     if (l->n->decay == AU_DECAY_SCALAR) {
         tile_load(t, "since", "G[%s +: %d] as [q]", lw_row(w), LINEAR_ROWS);
         tile_load(t, "at_writer", "G[%d +: %d]", w->has_since, l->chunk);
-        kept = tile_text(t, " * exp(where(%s, since - at_writer, -inf))", sees);
+        kept = " * exp(since - at_writer)"; /* perhaps inf where nothing is seen: left out below */
     } else if (l->n->decay == AU_DECAY_CONSTANT)
         kept = tile_text(t, " * exp(f32(i%s - j) * rate)", l->n->before ? " - 1" : "");
     if (has_strength(w)) {
@@ -270,7 +270,10 @@ static void add_skip(LinearWarps *w)
     AuTileBuild *t = l->x.t;
     const AuHookSlot *s = &l->slots[AU_SLOT_SKIP];
     const char *first = tile_text(t, "vb * %d + %s", w->e, column(w));
-    if (s->held.i)
+    if (lw_has_tensor(w, s->held))
+        tile_load(t, "raw_skip", "V[%s%s +: %d, %s +: %d] as [q, e]", warps_stage(&l->x, false),
+                  lw_row(w), LINEAR_ROWS, column(w), w->out_columns);
+    else if (s->held.i)
         tile_load(t, "raw_skip", "%s pad 0",
                   lin_view(l, s->held, "q", "e", lin_columns(l, s->held, first, w->out_columns),
                            out_rows(w)));
@@ -304,9 +307,9 @@ static void write_state(LinearWarps *w)
     if (l->n->decay == AU_DECAY_SCALAR) {
         tile_load(t, "until", "G[%d +: %d]", w->has_since, l->chunk);
         tile_load(t, "total", "G[%d]", w->has_since + l->chunk - 1);
-        kept = " * exp(total - until)", whole = of_sums = " * exp(total)";
+        kept = "exp(total - until)", whole = of_sums = " * exp(total)";
     } else if (l->n->decay == AU_DECAY_CONSTANT) {
-        kept = " * exp(f32(max(count - 1 - j, 0)) * rate)",
+        kept = "exp(f32(max(count - 1 - j, 0)) * rate)",
         whole = of_sums = " * exp(f32(count) * rate)";
     } else if (lw_by_channel(w)) {
         tile_load(t, "whole", "G[%d, %s +: %d]", l->chunk - 1, lw_state_row(w), w->channels);
@@ -319,10 +322,13 @@ static void write_state(LinearWarps *w)
     }
     if (has_strength(w)) {
         tile_load(t, "strength_of_key", "W");
-        strength = " * strength_of_key";
+        strength = "strength_of_key";
     }
     if (w->keeps_written) kept = ""; /* of what is written */
-    if (*kept || *strength) tile_set(t, "key", "%s(f32(key)%s%s)", l->x.operand, kept, strength);
+    /* a factor a token first, which several channels have */
+    if (*kept || *strength)
+        tile_set(t, "key", "%s(f32(key) * (%s%s%s))", l->x.operand, kept,
+                 *kept && *strength ? " * " : "", strength);
     if (*whole) tile_set(t, "state", "state%s", whole);
     if (w->makes_ends) lw_pass_chunk(w);
     if (l->has_norm) tile_set(t, "sum_state", "sum_state%s + reduce_sum(f32(key), kv)", of_sums);
@@ -434,6 +440,7 @@ void lw_forward_kernel(LinearWarps *w)
     lw_end_state(w);
     tile_end(t);
     tile_end(t);
+    l->names_heads = false; /* in the kernels behind */
 }
 
 LinearWarps lw_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out,

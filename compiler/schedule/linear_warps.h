@@ -182,6 +182,7 @@ void lw_issue(LinearWarps *w, const char *chunk, const char *stage);
 void lw_wait(LinearWarps *w);
 /* What of the chunk's rows is not as copied, by who copied it. */
 void lw_change(LinearWarps *w);
+bool lw_has_tensor(LinearWarps *w, AuExpr held); /* does V have that tensor's rows as they are? */
 
 /* linear_warps_numbers.c: a number a token: sums of log decays, G, strengths of writes, W, of erasing, E; the kernel that makes them. */
 void lw_numbers_kernel(LinearWarps *w);

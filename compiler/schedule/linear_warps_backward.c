@@ -265,6 +265,7 @@ static void reverse_kernel(LinearBack *b)
     tile_role(t, "core", l->x.shape->executors, TILE_ON_WARP, 0);
     const uint32_t loops = lin_back_loops(l);
     lin_find_sequence(l);
+    lin_name_heads(l);
     tile_set(t, "vb", "0");
     fragments(b);
     move_state(w, true);
@@ -283,6 +284,7 @@ static void reverse_kernel(LinearBack *b)
     warps_wait(&l->x, "ts");
     move_state(w, false);
     for (uint32_t n = 0; n < loops + 2; n++) tile_end(t);
+    l->names_heads = false;
 }
 
 static LinearBack begin(LinearWarps w)

@@ -57,6 +57,14 @@ static bool is_changed(LinearWarps *w, const Tile *tile)
     return is_there(w, tile) && (!is_copied(w, tile) || !slot_of(w, tile)->is_plain);
 }
 
+/* Do rows of V in memory have that tensor as it stands? */
+bool lw_has_tensor(LinearWarps *w, AuExpr held)
+{
+    const Tile *values = &tiles[TILES - 1];
+    return held.i && slot_of(w, values)->held.i == held.i && is_copied(w, values) &&
+           !is_changed(w, values);
+}
+
 static const char *view(LinearWarps *w, const Tile *tile, const char *rows)
 {
     Linear *l = &w->l;

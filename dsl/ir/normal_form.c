@@ -79,6 +79,40 @@ static AuExpr strength_of(const AuAttn *a, const AuLinear *l, AuExpr k)
     return s.i && !(attn_at(a, s)->axes & (AU_AX_K | AU_AX_V)) ? s : none;
 }
 
+/* A number a token at most, and of no row: sums over channels stay where the row is. */
+static bool is_number(const AuAttn *a, AuExpr e, AuArena *scratch)
+{
+    if (attn_at(a, e)->axes & (AU_AX_K | AU_AX_V)) return false;
+    bool *mark = AU_NEW_ARRAY(scratch, bool, a->node_count);
+    attn_mark(a, e, mark);
+    for (uint32_t i = 1; i < a->node_count; i++)
+        if (mark[i] && a->nodes[i].op == AU_OP_ROW_SUM_C) return false;
+    return true;
+}
+
+/* Takes the numbers among the factors of [v] out of it. What is left is often the tensor as it stands. */
+static AuExpr take_strength(AuAttn *a, AuExpr *v, AuArena *scratch)
+{
+    AuExpr strength = none;
+    while (attn_at(a, *v)->op == AU_OP_MUL) {
+        const AuExpr x = attn_arg(a, *v, 0), y = attn_arg(a, *v, 1);
+        const bool first = !(attn_at(a, x)->axes & AU_AX_V);
+        const AuExpr factor = first ? x : y, rest = first ? y : x;
+        if (!(attn_at(a, rest)->axes & AU_AX_V) || !is_number(a, factor, scratch)) break;
+        strength = strength.i ? attn_op2(a, AU_OP_MUL, strength, factor, nowhere) : factor;
+        *v = rest;
+    }
+    return strength;
+}
+
+/* A norm and a bonus are of the value as a whole; with feedback strengths meet it as f32 already. */
+static void split_value(AuAttn *a, AuNormal *n, AuArena *scratch)
+{
+    const bool alone = !n->slot[AU_SLOT_NORM].i && !n->slot[AU_SLOT_BONUS].i;
+    if (!alone || n->feedback != AU_FEEDBACK_NONE || n->slot[AU_SLOT_WRITE].i) return;
+    n->slot[AU_SLOT_WRITE] = take_strength(a, &n->slot[AU_SLOT_V], scratch);
+}
+
 AuNormal attn_normal_form(AuAttn *a, AuArena *scratch)
 {
     const AuLinear *l = a->linear;
@@ -103,6 +137,7 @@ AuNormal attn_normal_form(AuAttn *a, AuArena *scratch)
     n.feedback = n.slot[AU_SLOT_ERASE].i   ? AU_FEEDBACK_KEY
                  : n.slot[AU_SLOT_READS].i ? AU_FEEDBACK_OWN
                                            : AU_FEEDBACK_NONE;
+    split_value(a, &n, scratch);
     return n;
 }
 

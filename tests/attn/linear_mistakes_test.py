@@ -31,6 +31,7 @@ MISTAKES = [
     ("1 - sigmoid(x) taken for sigmoid(x)", "log_decay.c", "attn_op1(a, AU_OP_SOFTPLUS, attn_arg(a, x[1], 0), s)",
      "attn_op1(a, AU_OP_SOFTPLUS, attn_op1(a, AU_OP_NEG, attn_arg(a, x[1], 0), s), s)"),
     ("a low-rank update that only looks like erase", "normal_form.c", "return s.i && !(attn_at(a, s)->axes & (AU_AX_K | AU_AX_V)) ? s : none;", "return s.i ? s : none;"),
+    ("a number taken out of the value stays in it", "normal_form.c", "        *v = rest;\n", "        if (strength.i) break;\n"),
     ("a sum over keys' channels in a row of values has the values' number", "eval.c",
      "return s->of_keys && p->key_count ? p->key_count : count;", "return count;"),
 ]

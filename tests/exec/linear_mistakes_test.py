@@ -51,6 +51,7 @@ MISTAKES = [
     ("what passes a chunk is beside the diagonal", "linear_warps_apart.c", 'iota(d:%d) == iota(m:%d), through', 'iota(d:%d) + 1 == iota(m:%d), through'),
     ("keys as readers are some channels' alone", "linear_warps_apart.c", '"of_readers -> Erases[1 + %s, %s]", part', '"of_readers -> Erases[1 + %s * 0, %s]", part'),
     ("what lies behind the sequence decays it", "linear_warps_vector.c", '"where(first + iota(kv:%d) < end%s, log_decay', '"where(first + iota(kv:%d) < end + 64%s, log_decay'),
+    ("the skip is of the first rows of a chunk", "linear_warps.c", 'lw_row(w), LINEAR_ROWS, column(w), w->out_columns);\n    else', '"0", LINEAR_ROWS, column(w), w->out_columns);\n    else'),
 ]
 
 ROWS = [
