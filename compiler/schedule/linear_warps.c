@@ -418,6 +418,7 @@ void lw_forward_kernel(LinearWarps *w)
     if (l->segments && !w->makes_ends) lw_ends_argument(w, TILE_IN);
     lw_numbers_argument(w, TILE_IN);
     if (is_fed_back(w) && !lw_inverts(w)) lw_inverses_argument(w, TILE_IN);
+    lw_rows_arguments(w);
     memories(w);
     tile_role(t, "core", l->x.shape->executors, TILE_ON_WARP, 0);
     if (l->segments) lw_begin_segment(w);
@@ -486,7 +487,8 @@ AuSchedule *schedule_linear_warps(AuArena *arena, AuDiags *diags, const AuProble
     LinearWarps w = lw_begin(arena, t, p, out, &out->shape);
     lw_layouts(&w);
     lw_numbers_kernel(&w);
-    if (is_fed_back(&w) && !lw_inverts(&w)) lw_inverse_kernel(arena, t, p, out);
+    w.has_rows = is_fed_back(&w) && !lw_inverts(&w);
+    if (w.has_rows) lw_inverse_kernel(arena, t, p, out, true);
     if (lw_takes_segments(&w)) w.l.segments = lw_segments(&w);
     lw_segment_kernels(&w);
     lw_forward_kernel(&w);

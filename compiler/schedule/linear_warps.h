@@ -24,6 +24,8 @@ typedef struct LinearWarps {
     bool makes_ends;    /* of segments, in the workspace, and no output */
     bool makes_inverse; /* feedback: that of each chunk, in the workspace, and nothing else */
     bool keeps_written; /* with states: what is written, in the workspace, as one number */
+    bool makes_rows;    /* with that: slots of queries and keys, in the workspace */
+    bool has_rows;      /* they are there */
     bool without_values,
         without_inverse;  /* of feedback backward: neither are brought with a chunk */
     int32_t kept_columns; /* of states there, padded */
@@ -183,6 +185,10 @@ void lw_wait(LinearWarps *w);
 /* What of the chunk's rows is not as copied, by who copied it. */
 void lw_change(LinearWarps *w);
 bool lw_has_tensor(LinearWarps *w, AuExpr held); /* does V have that tensor's rows as they are? */
+/* Rows in the workspace, of who makes or reads them. */
+void lw_make_rows(LinearWarps *w);
+void lw_rows_arguments(LinearWarps *w);
+void lw_rows_regions(LinearWarps *w);
 
 /* linear_warps_numbers.c: a number a token: sums of log decays, G, strengths of writes, W, of erasing, E; the kernel that makes them. */
 void lw_numbers_kernel(LinearWarps *w);
@@ -194,7 +200,8 @@ void lw_numbers_issue(LinearWarps *w); /* of the chunk that lw_issue brings, to 
 void lw_numbers(LinearWarps *w); /* from there to memory, for others behind the next barrier */
 
 /* linear_warps_inverse.c; feedback `key`: the kernel that makes M of each chunk in the workspace, and what others read it by. */
-void lw_inverse_kernel(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out);
+void lw_inverse_kernel(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out,
+                       bool makes_rows);
 void lw_inverses_argument(LinearWarps *w, AuTileMode mode);
 bool lw_inverts(const LinearWarps *w); /* the forward itself: no such kernel */
 void lw_inverse_memories(LinearWarps *w);

@@ -30,6 +30,7 @@ static void arguments(LinearBack *b)
     lw_kept_argument(w, "updates", TILE_IN, true);
     lw_kept_argument(w, "solutions", TILE_IN, true);
     lw_numbers_argument(w, TILE_IN);
+    lw_rows_arguments(w);
 }
 
 /* Channels of keys in a round, and those of a product, which are a warp's. */

@@ -330,7 +330,8 @@ static AuSchedule *kernels_apart(AuArena *arena, AuDiags *diags, AuTileBuild *t,
     warps_across(&chains.l.x, "across_r", chains.l.chunk);
     lay_along(&chains, whole->query_tile);
     lw_numbers_kernel(&chains);
-    lw_inverse_kernel(arena, t, p, out);
+    lw_inverse_kernel(arena, t, p, out, true);
+    chains.has_rows = true;
     lw_forward_kernel(&chains);
     lw_carry_kernel(&chains);
     LinearBack b = begin(lw_begin(arena, t, p, out, &apart));
@@ -339,6 +340,7 @@ static AuSchedule *kernels_apart(AuArena *arena, AuDiags *diags, AuTileBuild *t,
     b.key_parts = apart.executors / b.w.row_groups;
     b.rounds = linear_warps_apart_rounds(p, &out->shape);
     b.key_columns = b.w.d, b.value_columns = b.w.e, b.pair_columns = b.w.l.chunk;
+    b.w.has_rows = true;
     b.is_apart = b.w.without_values = b.w.without_inverse = true;
     b.is_staged = false;
     b.w.l.asks_heads = true;
@@ -367,7 +369,7 @@ AuSchedule *schedule_linear_warps_backward(AuArena *arena, AuDiags *diags, const
     states.kept_columns = whole.query_tile;
     lw_layouts(&states);
     lw_numbers_kernel(&states);
-    if (lin_is_fed(&states.l)) lw_inverse_kernel(arena, t, p, out);
+    if (lin_is_fed(&states.l)) lw_inverse_kernel(arena, t, p, out, false);
     lw_forward_kernel(&states);
     LinearBack b = begin(lw_begin(arena, t, p, out, &whole));
     b.w.kept_columns = whole.query_tile;

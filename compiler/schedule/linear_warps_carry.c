@@ -22,6 +22,7 @@ static void head(LinearWarps *w)
     lw_kept_argument(w, "solutions", TILE_INOUT, true);
     lw_numbers_argument(w, TILE_IN);
     lw_inverses_argument(w, TILE_IN);
+    lw_rows_arguments(w);
     tile_grid(t, "vb: %d, h: %s, n: %s", (w->kept_columns + w->e - 1) / w->e, l->heads,
               lin_sequences(l));
 }

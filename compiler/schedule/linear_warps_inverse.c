@@ -38,6 +38,7 @@ static void head(LinearWarps *w)
     lin_sequences_argument(l);
     lw_inverses_argument(w, TILE_INOUT);
     lw_numbers_argument(w, TILE_IN);
+    lw_rows_arguments(w);
     tile_grid(l->x.t, "part: %d, h: %s, n: %s", PARTS, l->heads, lin_sequences(l));
 }
 
@@ -243,6 +244,7 @@ static void chunk(LinearWarps *w)
 {
     lw_place_of_states(w, "place_of_inverse", "chunk");
     lw_issue(w, "chunk", "");
+    lw_make_rows(w);
     lw_wait(w);
     lw_change(w);
     lw_numbers(w);
@@ -283,11 +285,14 @@ AuShape linear_warps_inverse_shape(const AuProblem *p, const AuShape *whole)
 /* Decays a channel: the factors that pairs are made of are the forward's own, too, so it inverts, chunk by chunk. */
 bool lw_inverts(const LinearWarps *w) { return lw_by_channel(w) && lin_is_fed(&w->l); }
 
-void lw_inverse_kernel(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out)
+void lw_inverse_kernel(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out,
+                       bool makes_rows)
 {
     const AuShape shape = linear_warps_inverse_shape(p, &out->shape);
     LinearWarps w = lw_begin(arena, t, p, out, &shape);
     w.makes_inverse = true;
+    w.makes_rows = makes_rows;
     kernel(&w);
     lanes_region(&w.l.x, "inverses");
+    lw_rows_regions(&w);
 }

@@ -1,4 +1,6 @@
-/* linear_warps_rows.c - see linear_warps.h. Tensors of the operands' type are copied as they are, and slots that are more than a tensor
+/* linear_warps_rows.c - see linear_warps.h. Where the kernel `inverse` brings keys anyway, it makes those slots of queries and keys that are
+ * more than a tensor, once, in the workspace; others copy them from there: those who go over chunks in order wait for all that they do
+ * themselves, and strips of columns would do it each. Else tensors of the operands' type are copied as they are, and slots that are more than a tensor
  * are applied in place by the warp that copied the rows, eight at a time, so that neither code nor registers grow with the chunk. */
 #include "linear_warps.h"
 
@@ -12,12 +14,13 @@ typedef struct Tile {
     const char *tokens, *channel;
     const char *layout;
     bool of_keys;
+    const char *kept; /* in the workspace */
 } Tile;
 
 static const Tile tiles[] = {
-    {AU_SLOT_Q, "Q", "tq", "q", "d", "across_d", true},
-    {AU_SLOT_K, "K", "tk", "kv", "d", "across_d", true},
-    {AU_SLOT_V, "V", "tv", "kv", "e", "across_e", false},
+    {AU_SLOT_Q, "Q", "tq", "q", "d", "across_d", true, "queries"},
+    {AU_SLOT_K, "K", "tk", "kv", "d", "across_d", true, "keys"},
+    {AU_SLOT_V, "V", "tv", "kv", "e", "across_e", false, NULL},
 };
 enum { TILES = sizeof tiles / sizeof *tiles };
 
@@ -45,16 +48,33 @@ static bool has_inverse(const LinearWarps *w)
     return lin_is_fed(&w->l) && !w->makes_inverse && !w->without_inverse && !lw_inverts(w);
 }
 
-/* Does memory have the tensor as it lies? */
-static bool is_copied(LinearWarps *w, const Tile *tile)
+/* Is the tensor of the operands' type? */
+static bool is_as_it_lies(LinearWarps *w, const Tile *tile)
 {
     const AuHookSlot *s = slot_of(w, tile);
-    return is_there(w, tile) && s->held.i && strcmp(lin_elem(&w->l, s->held), w->l.x.operand) == 0;
+    return s->held.i && strcmp(lin_elem(&w->l, s->held), w->l.x.operand) == 0;
+}
+
+/* More than that: of queries and keys the workspace may have it. */
+static bool is_made(LinearWarps *w, const Tile *tile)
+{
+    return !is_as_it_lies(w, tile) || !slot_of(w, tile)->is_plain;
+}
+
+static bool is_kept(LinearWarps *w, const Tile *tile)
+{
+    return w->has_rows && tile->kept && is_made(w, tile);
+}
+
+/* Does memory have the rows as they lie? */
+static bool is_copied(LinearWarps *w, const Tile *tile)
+{
+    return is_there(w, tile) && (is_kept(w, tile) || is_as_it_lies(w, tile));
 }
 
 static bool is_changed(LinearWarps *w, const Tile *tile)
 {
-    return is_there(w, tile) && (!is_copied(w, tile) || !slot_of(w, tile)->is_plain);
+    return is_there(w, tile) && !is_kept(w, tile) && is_made(w, tile);
 }
 
 /* Do rows of V in memory have that tensor as it stands? */
@@ -90,13 +110,19 @@ static int32_t rows_at_once(const LinearWarps *w)
     return w->share < ROWS_AT_ONCE ? w->share : ROWS_AT_ONCE;
 }
 
+/* Are rows made here, for all? Queries are where nothing else is done with them. */
+static bool makes(LinearWarps *w, const Tile *tile)
+{
+    return w->makes_rows && tile->kept && is_made(w, tile);
+}
+
 void lw_declare(LinearWarps *w)
 {
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
     for (uint32_t n = 0; n < TILES; n++) {
         const Tile *tile = &tiles[n];
-        if (!is_changed(w, tile)) continue;
+        if (!is_changed(w, tile) && !makes(w, tile)) continue;
         const bool held = slot_of(w, tile)->held.i != 0;
         tile_frag(t, tile_text(t, "raw_%s", tile->name), "%s[%s:%d, %s:%d] @ %s%s",
                   held ? lin_elem(l, slot_of(w, tile)->held) : "f32", tile->channel,
@@ -119,18 +145,27 @@ static void find_place(LinearWarps *w, const char *chunk)
              tokens);
 }
 
+static AuTileHandle brought(LinearWarps *w, const Tile *tile, const char *chunk)
+{
+    AuTileBuild *t = w->l.x.t;
+    if (is_kept(w, tile))
+        return tile_part(t, "%s[b, h, place_brought, self * %d +: %d from 0 to rows_brought, :]",
+                         tile->kept, w->share, w->share);
+    const char *rows =
+        tile_text(t, "start + (%s) * %d + self * %d +: %d", chunk, w->l.chunk, w->share, w->share);
+    return TILE_NAME(view(w, tile, rows));
+}
+
 void lw_issue(LinearWarps *w, const char *chunk, const char *stage)
 {
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
-    const char *rows =
-        tile_text(t, "start + (%s) * %d + self * %d +: %d", chunk, l->chunk, w->share, w->share);
+    if (lw_has_numbers(w) || has_inverse(w) || w->has_rows) find_place(w, chunk);
     for (uint32_t n = 0; n < TILES; n++)
         if (is_copied(w, &tiles[n]))
             warps_issue(
-                &l->x, TILE_NAME(tiles[n].token), TILE_NAME(view(w, &tiles[n], rows)),
+                &l->x, TILE_NAME(tiles[n].token), brought(w, &tiles[n], chunk),
                 tile_part(t, "%s[%sself * %d +: %d, :]", tiles[n].name, stage, w->share, w->share));
-    if (lw_has_numbers(w) || has_inverse(w)) find_place(w, chunk);
     lw_numbers_issue(w);
     if (has_inverse(w)) lw_key_issue(w, stage);
 }
@@ -170,7 +205,10 @@ static void change(LinearWarps *w, const Tile *tile)
                  ? tile_text(t, " && iota(d:%d) < %d", w->d, l->x.p->d)
                  : "",
              made);
-    tile_store(t, "%s(%s) -> %s", l->x.operand, made, own);
+    if (is_there(w, tile)) tile_store(t, "%s(%s) -> %s", l->x.operand, made, own);
+    if (makes(w, tile))
+        tile_store(t, "%s(%s) -> %s[b, h, place_of_inverse, %s +: %d, :]", l->x.operand, made,
+                   tile->kept, row, rows);
     tile_end(t);
 }
 
@@ -179,3 +217,32 @@ void lw_change(LinearWarps *w)
     for (uint32_t n = 0; n < TILES; n++)
         if (is_changed(w, &tiles[n])) change(w, &tiles[n]);
 }
+
+/* Of the kernel that makes rows: queries, of which it has no tile. */
+void lw_make_rows(LinearWarps *w)
+{
+    for (uint32_t n = 0; n < TILES; n++)
+        if (makes(w, &tiles[n]) && !is_there(w, &tiles[n])) change(w, &tiles[n]);
+}
+
+static void each_kept(LinearWarps *w, void (*what)(LinearWarps *w, const Tile *tile))
+{
+    for (uint32_t n = 0; n < TILES; n++)
+        if (makes(w, &tiles[n]) || (is_there(w, &tiles[n]) && is_kept(w, &tiles[n])))
+            what(w, &tiles[n]);
+}
+
+static void argument(LinearWarps *w, const Tile *tile)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const char *batch = lanes_axis(&l->x, 0, 0);
+    tile_arg(t, tile->kept, w->makes_rows ? TILE_INOUT : TILE_IN,
+             "%s[b:%s, h:%s, n:cdiv(%s, %d) + %s - %s + 1, %s:%d, d:%d]", l->x.operand, batch,
+             l->heads, l->tokens, l->chunk, lin_sequences(l), batch, tile->tokens, l->chunk, w->d);
+}
+
+static void region(LinearWarps *w, const Tile *tile) { lanes_region(&w->l.x, tile->kept); }
+
+void lw_rows_arguments(LinearWarps *w) { each_kept(w, argument); }
+void lw_rows_regions(LinearWarps *w) { each_kept(w, region); }

@@ -28,6 +28,7 @@ MISTAKES = [
     ("blocks are solved without those before them", "linear_warps_inverse.c", 'tile_for_range(t, "before", "0", "n_block");', 'tile_for_range(t, "before", "0", "0");'),
     ("what solves a chunk meets it in two products, not three", "linear_warps_key.c", '{{"h", "h"}, {"h", "l"}, {"l", "h"}}', '{{"h", "h"}, {"h", "l"}, {"h", "l"}}'),
     ("numbers and inverses are those of the chunk before", "linear_warps_rows.c", '"max(min(chunk_brought,', '"max(min(chunk_brought - 1,'),
+    ("queries and keys are those of the chunk before", "linear_warps_rows.c", '"%s[b, h, place_brought, self', '"%s[b, h, max(place_brought - 1, 0), self'),
     ("what keys erase of keys before has not decayed", "linear_warps_inverse.c", 'kept = " * exp(where(j < i, since - at_writer, -inf))"', 'kept = ""'),
     ("of long sequences one chunk in two is made", "linear_warps_inverse.c", '"round * %d + part", parts', '"round * %d + part", 2 * parts'),
     ("keys do not decay until the chunk's end", "linear_warps_vector.c", "exp2(row_total - row_sum)", "exp2(row_sum - row_sum)"),
