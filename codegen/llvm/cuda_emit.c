@@ -129,9 +129,11 @@ static void forget_loads(AuEmit *e)
 
 static LLVMValueRef pin(AuEmit *e, LLVMValueRef v)
 {
-    LLVMTypeRef i32 = e->element[AU_I32], type = LLVMFunctionType(i32, &i32, 1, false);
-    LLVMValueRef pin = LLVMGetInlineAsm(type, "mov.b32 $0, $1;", 15, "=r,r", 4, true, false,
-                                        LLVMInlineAsmDialectATT, false);
+    LLVMTypeRef of = LLVMTypeOf(v), type = LLVMFunctionType(of, &of, 1, false);
+    const bool wide = of == e->element[AU_I64];
+    LLVMValueRef pin =
+        LLVMGetInlineAsm(type, wide ? "mov.b64 $0, $1;" : "mov.b32 $0, $1;", 15,
+                         wide ? "=l,l" : "=r,r", 4, true, false, LLVMInlineAsmDialectATT, false);
     return LLVMBuildCall2(e->builder, type, pin, &v, 1, "");
 }
 

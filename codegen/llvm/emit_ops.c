@@ -257,6 +257,7 @@ LLVMValueRef emit_op(AuEmit *e, const AuInstr *in, AuScalar of, const LLVMValueR
     case AU_K_SHL: return shift(e, LLVMShl, of, x, y);
     case AU_K_SHR: return shift(e, LLVMAShr, of, x, y);
     case AU_K_USHR: return shift(e, LLVMLShr, of, x, y);
+    case AU_K_LATE: return x;
     case AU_K_LT: return compare(e, of, LLVMIntSLT, LLVMRealOLT, x, y);
     case AU_K_LE: return compare(e, of, LLVMIntSLE, LLVMRealOLE, x, y);
     case AU_K_EQ: return compare(e, of, LLVMIntEQ, LLVMRealOEQ, x, y);

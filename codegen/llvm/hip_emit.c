@@ -152,7 +152,7 @@ static void forget_loads(AuEmit *e)
 
 static LLVMValueRef pin(AuEmit *e, LLVMValueRef v)
 {
-    LLVMTypeRef i32 = e->element[AU_I32], type = LLVMFunctionType(i32, &i32, 1, false);
+    LLVMTypeRef of = LLVMTypeOf(v), type = LLVMFunctionType(of, &of, 1, false);
     LLVMValueRef pin =
         LLVMGetInlineAsm(type, "", 0, "=v,0", 4, false, false, LLVMInlineAsmDialectATT, false);
     return LLVMBuildCall2(e->builder, type, pin, &v, 1, "");

@@ -47,10 +47,10 @@ static bool is_constant_load(const AuKernel *k, const AuInstr *in)
     return in->op == AU_K_LOAD && m->space == AU_GLOBAL && !m->writes;
 }
 
-/* A division by what may be zero must stay behind what guards it. */
+/* A division by what may be zero must stay behind what guards it, and `late` where it was said. */
 static bool may_move(const AuKernel *k, const AuInstr *in)
 {
-    if (!is_pure(in)) return false;
+    if (!is_pure(in) || in->op == AU_K_LATE) return false;
     if (in->op != AU_K_IDIV && in->op != AU_K_IMOD) return true;
     const AuInstr *divisor = kernel_at(k, kernel_operand(k, in, 1));
     return divisor->op == AU_K_CONST && divisor->imm != 0;

@@ -4,6 +4,8 @@
 
 #include "aule/artifact.h"
 
+#include <string.h>
+
 enum { VECTOR = 16 }; /* bytes */
 
 bool lower_starts_at(const AuTileExpr *index, int32_t unit)
@@ -40,6 +42,22 @@ void lower_vector_condition(AuLower *l, AuLowerMemory *place, const AuLowerTenso
     const AuVal low = kernel_op2(k, AU_K_AND, all, kernel_i64(k, VECTOR - 1));
     place->by_vectors = lower_both(l, kernel_op2(k, AU_K_EQ, low, kernel_i64(k, 0)),
                                    kernel_op2(k, AU_K_EQ, place->strides[last], kernel_i64(k, 1)));
+}
+
+AuStrides lower_strides_late(AuLower *l, const AuTileExpr *ref)
+{
+    AuLowerMemory *place = lower_memory(l, ref->memory);
+    AuStrides known;
+    memcpy(known.at, place->strides, sizeof known.at);
+    if (!l->module->options.late_strides || ref->memory->space != TILE_GLOBAL) return known;
+    for (uint32_t n = 0; n < ref->memory->type.count; n++)
+        place->strides[n] = kernel_op1(l->k, AU_K_LATE, place->strides[n]);
+    return known;
+}
+
+void lower_strides_again(AuLower *l, const AuTileExpr *ref, const AuStrides *known)
+{
+    memcpy(lower_memory(l, ref->memory)->strides, known->at, sizeof known->at);
 }
 
 /* Do the view's elements along its last axis lie side by side, beginning at a multiple of [unit],

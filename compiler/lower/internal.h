@@ -326,6 +326,13 @@ bool lower_load_by_ldmatrix(AuLower *l, const AuTileStmt *s);
 void lower_transfer(AuLower *l, const AuTileStmt *s);
 
 /* ---- alignment.c: is memory made of whole vectors? */
+/* With the option late_strides: the strides of a tensor in global memory as numbers of where they are asked for, so that addresses of
+ * a way that is seldom taken are made there, not before the loops around it, where they would hold registers; and what they were. */
+typedef struct AuStrides {
+    AuVal at[8];
+} AuStrides;
+AuStrides lower_strides_late(AuLower *l, const AuTileExpr *ref);
+void lower_strides_again(AuLower *l, const AuTileExpr *ref, const AuStrides *known);
 void lower_vector_condition(AuLower *l, AuLowerMemory *place, const AuLowerTensor *from);
 /* Do the view's elements along its last axis, called [axis], lie side by side, beginning at a multiple
  * of [unit]? by_vectors says when. Is a piece of them inside as a whole, if its first element is? */

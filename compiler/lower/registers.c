@@ -180,7 +180,9 @@ static void move_registers(AuLower *l, Registers *x, const AuTileExpr *when)
         all_registers(l, x);
         kernel_else(l->k);
         x->wide = 1;
+        const AuStrides known = lower_strides_late(l, x->ref);
         all_registers(l, x);
+        lower_strides_again(l, x->ref, &known);
         kernel_end(l->k);
     }
     if (guarded) kernel_end(l->k);

@@ -484,6 +484,7 @@ AuSchedule *schedule_linear_warps(AuArena *arena, AuDiags *diags, const AuProble
 {
     AuSchedule *out = schedule_new(arena, diags, p, "linear_warps", shape, NULL);
     AuTileBuild *t = schedule_begin(arena, diags, p, out);
+    tile_set_option(t, "late_strides", 1);
     LinearWarps w = lw_begin(arena, t, p, out, &out->shape);
     lw_layouts(&w);
     lw_numbers_kernel(&w);

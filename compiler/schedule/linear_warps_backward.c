@@ -360,6 +360,7 @@ AuSchedule *schedule_linear_warps_backward(AuArena *arena, AuDiags *diags, const
 {
     AuSchedule *out = schedule_new(arena, diags, p, "linear_warps_backward", shape, NULL);
     AuTileBuild *t = schedule_begin(arena, diags, p, out);
+    tile_set_option(t, "late_strides", 1);
     AuShape whole = *shape;
     whole.query_tile = linear_warps_value_columns(p, shape);
     whole.column_parts = linear_warps_state_parts(p, shape);

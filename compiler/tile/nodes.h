@@ -383,8 +383,9 @@ struct AuTileLayout {
     OPTION(split, 0)           /* a loop for each segment of a list, not one with a branch */      \
     OPTION(lag, 0)             /* running maxima may lie behind by this, of exponents base 2 */    \
     OPTION(persistent, 0)      /* as many blocks as processors work through the grid's */          \
-    OPTION(written, 0)  /* instructions at most where loops over registers are written out */      \
-    OPTION(resident, 0) /* blocks that a processor shall have registers for */
+    OPTION(written, 0)      /* instructions at most where loops over registers are written out */  \
+    OPTION(resident, 0)     /* blocks that a processor shall have registers for */                 \
+    OPTION(late_strides, 0) /* addresses of copies element by element are made beside them */
 typedef struct AuTileOptions {
 #define OPTION(name, otherwise) int32_t name;
     TILE_OPTIONS(OPTION)

@@ -206,6 +206,33 @@ static void floats_become_integers_toward_zero(void **state)
     }
 }
 
+/* `late` stays in its loop, and so does what is made of it; the same sum without it moves before the loop. */
+static void late_stays_in_its_loop(void **state)
+{
+    (void)state;
+    Bench b = bench_new();
+    AuKernel *k = kernel_new(b.arena, "k", 8, 1);
+    const AuMem out = kernel_memory(
+        k, (AuMemory){.name = "out", .space = AU_GLOBAL, .scalar = AU_I64, .writes = true});
+    const AuVal x = kernel_arg(k, "x", AU_ARG_I64, 0, 0, 0),
+                turn = kernel_for(k, kernel_i32(k, 0), kernel_i32(k, 9), 1, AU_UNROLL_NEVER),
+                late = kernel_op2(k, AU_K_ADD, kernel_op1(k, AU_K_LATE, x), kernel_i64(k, 5)),
+                early = kernel_op2(k, AU_K_MUL, x, kernel_i64(k, 3)),
+                at = kernel_op2(k, AU_K_MUL, kernel_cvt(k, turn, AU_I64), kernel_i64(k, 2));
+    kernel_store(k, out, at, late, (AuVal){0});
+    kernel_store(k, out, kernel_op2(k, AU_K_ADD, at, kernel_i64(k, 1)), early, (AuVal){0});
+    kernel_end(k);
+    kernel_simplify(k);
+    bool in_loop[AU_K_COUNT] = {false};
+    for (uint32_t i = kernel_at(k, turn)->body; i; i = k->instrs[i].next)
+        in_loop[k->instrs[i].op] = true;
+    assert_true(in_loop[AU_K_LATE]);
+    for (uint32_t i = kernel_at(k, turn)->body; i; i = k->instrs[i].next)
+        assert_true(k->instrs[i].op != AU_K_MUL || kernel_operand(k, &k->instrs[i], 0).i != x.i);
+    assert_true(in_loop[AU_K_ADD]);
+    bench_free(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -215,6 +242,7 @@ int main(void)
         cmocka_unit_test(misuse_is_refused),
         cmocka_unit_test(halves_round_to_nearest_even),
         cmocka_unit_test(wide_integers),
+        cmocka_unit_test(late_stays_in_its_loop),
         cmocka_unit_test(floats_become_integers_toward_zero),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

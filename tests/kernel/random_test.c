@@ -81,6 +81,8 @@ static void grow_int(Grower *g)
         v = raw(g, AU_K_ABS, AU_I32, 0, no_memory, &x, 1);
     else if (kind == 2)
         v = raw(g, AU_K_SELECT, AU_I32, 0, no_memory, (AuVal[]){a_flag(g), x, y}, 3);
+    else if (kind == 5)
+        v = raw(g, AU_K_LATE, AU_I32, 0, no_memory, &x, 1);
     else if (kind == 3)
         v = raw(g, AU_K_SHUFFLE_XOR, AU_I32, 1 + draw(g, 3), no_memory, &x, 1);
     else if (kind == 4) {
