@@ -133,16 +133,32 @@ static AuVal whole(AuLower *l, const AuParts *at)
     return at->tile.i ? kernel_op2(l->k, AU_K_ADD, at->own, at->tile) : at->own;
 }
 
-/* The largest number that an index may be, of loops whose ends are numbers and of lanes; [most] where nothing is known. */
+/* The number that ends a loop at the latest; [most] where none is known. */
+static int64_t loop_end(const AuKernel *k, AuVal v, int64_t most)
+{
+    const AuInstr *in = kernel_at(k, v);
+    if (in->op == AU_K_CONST) return in->imm;
+    if (in->op != AU_K_MIN) return most;
+    for (uint32_t n = 0; n < 2; n++) {
+        const AuInstr *limit = kernel_at(k, kernel_operand(k, in, n));
+        if (limit->op == AU_K_CONST) return limit->imm;
+    }
+    return most;
+}
+
+/* The largest number that an index may be, of loops that end at numbers, of lanes and executors; [most] where nothing is known. */
 static int64_t largest(const AuKernel *k, AuVal v, int32_t depth, int64_t most)
 {
     const AuInstr *in = kernel_at(k, v);
     if (in->op == AU_K_CONST) return in->imm;
     if (in->op == AU_K_LANE) return k->lanes - 1;
-    if (in->op != AU_K_FOR && in->op != AU_K_ADD && in->op != AU_K_MUL) return most;
+    if (in->op == AU_K_WARP) return k->warps - 1;
+    if (in->op == AU_K_FOR) {
+        const int64_t end = loop_end(k, kernel_operand(k, in, 1), most);
+        return end < most ? end - 1 : most;
+    }
+    if ((in->op != AU_K_ADD && in->op != AU_K_MUL) || !depth) return most;
     const AuInstr *second = kernel_at(k, kernel_operand(k, in, 1));
-    if (in->op == AU_K_FOR) return second->op == AU_K_CONST ? second->imm - 1 : most;
-    if (!depth) return most;
     const int64_t a = largest(k, kernel_operand(k, in, 0), depth - 1, most);
     if (in->op == AU_K_MUL)
         return a < most && second->op == AU_K_CONST && second->imm >= 0 ? a * second->imm : most;
@@ -150,12 +166,12 @@ static int64_t largest(const AuKernel *k, AuVal v, int32_t depth, int64_t most)
     return a < most && b < most ? a + b : most;
 }
 
-/* Nothing where it is below whatever a loop is at. (On processors: kernels of GPUs stay as they were measured.) */
+/* Nothing where it is below whatever a loop is at. (Of warps that share rows: those kernels stay as they were measured.) */
 static AuVal below(AuLower *l, AuVal index, AuVal end)
 {
     enum { DEEP = 6 };
     const AuInstr *in = kernel_at(l->k, end);
-    if (l->r.role->on == TILE_ON_THREAD && in->op == AU_K_CONST &&
+    if (!l->r.unit->written_out && in->op == AU_K_CONST &&
         largest(l->k, index, DEEP, INT32_MAX) < in->imm)
         return (AuVal){0};
     return kernel_op2(l->k, AU_K_LT, index, end);

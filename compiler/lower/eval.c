@@ -140,7 +140,8 @@ static AuVal multiply_add(AuLower *l, const AuTileExpr *e, const AuPoint *p)
 {
     AuKernel *k = l->k;
     const AuVal none = {0};
-    if (!l->r.unit->fuses || (e->op != TILE_X_ADD && e->op != TILE_X_SUB)) return none;
+    const bool fuses = l->r.unit->fuses || l->module->options.fused;
+    if (!fuses || (e->op != TILE_X_ADD && e->op != TILE_X_SUB)) return none;
     const uint32_t at = e->args.at[0]->op == TILE_X_MUL ? 0 : 1;
     const AuTileExpr *product = e->args.at[at];
     if (product->op != TILE_X_MUL || !e->type || e->type->elem != TILE_F32 || !product->type ||

@@ -158,12 +158,14 @@ const char *schedule_linear_chunks_fit(AuArena *arena, const AuProblem *p, AuSha
 const char *schedule_linear_tokens_fit(AuArena *arena, const AuProblem *p, AuShape *s)
 {
     (void)arena;
-    return schedule_linear_fit(p, s);
+    const char *why = schedule_linear_tokens_sharing(p, s);
+    return why ? why : schedule_linear_fit(p, s);
 }
 
 const char *schedule_linear_step_fit(AuArena *arena, const AuProblem *p, AuShape *s)
 {
-    return schedule_linear_tokens_fit(arena, p, s);
+    (void)arena;
+    return schedule_linear_fit(p, s);
 }
 
 const char *schedule_linear_chunks_backward_fit(AuArena *arena, const AuProblem *p, AuShape *s)

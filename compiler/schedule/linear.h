@@ -16,6 +16,8 @@ typedef struct Linear {
     const AuHookSlot *slots;
     const char *tokens, *heads; /* extents, as text */
     int32_t chunk;              /* tokens */
+    int32_t parts;              /* executors that share out key channels, and the chunk's rows */
+    int32_t rows;               /* of a chunk, that one of them brings and finishes */
     int32_t spread;             /* as many, or lanes if those are more: what a token a lane takes */
     int32_t columns;            /* of values: a strip, whole vectors */
     bool has_norm;
@@ -76,7 +78,8 @@ typedef struct LinearRows {
     const char *tokens;  /* the axis: "q", "kv" */
     const char *channel; /* "d", "e"; "": a number a token */
     int32_t width;
-    bool as_factor; /* of log decays: exp of them */
+    bool as_factor;    /* of log decays: exp of them */
+    const char *first; /* of a strip of columns, "vb * 32"; NULL: all columns */
 } LinearRows;
 bool lin_has(const Linear *l, AuSlot slot);
 bool lin_decays(const Linear *l);
@@ -88,8 +91,11 @@ const char *lin_rows_layout(const Linear *l, const char *channel, int32_t width,
 void lin_rows_declare(Linear *l, const LinearRows *r); /* fragments, before the loop */
 /* A slot's rows and the memory that schedules have for them. */
 LinearRows lin_rows(const Linear *l, AuSlot slot);
-/* Loads them, what lies behind the last token as 0. */
+/* Loads them, what lies behind the last token as 0; in two steps: the tensor's rows, if there is one, into registers; slots applied, into
+ * memory. */
 void lin_rows_load(Linear *l, const LinearRows *r);
+void lin_rows_bring(Linear *l, const LinearRows *r);
+void lin_rows_make(Linear *l, const LinearRows *r);
 /* The floor of a log decay, where it is not proved to be above. */
 const char *lin_floored(Linear *l, const char *name);
 void lin_read_along(Linear *l); /* before the kernel: sets rows_along */
@@ -99,12 +105,18 @@ void lin_factor(Linear *l);     /* `kept`, exp of that */
 void lin_count(Linear *l);      /* `count` tokens of the chunk */
 /* "where(first + iota(kv:32) < T, x, 0.0)" */
 const char *lin_guarded(Linear *l, const char *tokens, const char *value);
+/* An executor's first token, and its place in the chunk; "first" and "0" where there is one executor. */
+const char *lin_own_first(const Linear *l);
+const char *lin_own_place(Linear *l);
+/* Key channels of an executor, "self * 32 +: 32"; ":". */
+const char *lin_own_channels(Linear *l);
 /* Tokens of a chunk, at most [most], whose rows of so many numbers, beside [square] by tokens, memory has room for. */
 int32_t lin_tokens(const AuProblem *p, int32_t most, int32_t numbers, bool square);
 /* Numbers that lin_rows_memory keeps of a token, for all slots that there are. */
 int32_t lin_numbers(const AuProblem *p);
-/* Where there are more lanes than tokens in the memory, what the others have is left out of a store: "[0 +: 32, :] clip"; "". */
-const char *lin_spread_of(Linear *l, bool has_channels);
+/* Where an executor's rows go in memory, [count] of them along the axis [tokens]: where these are more than it has, those that lanes have
+ * beyond are left out of a store: "[0 +: 32, :] clip"; "". */
+const char *lin_rows_place(Linear *l, const char *tokens, int32_t count, bool has_channels);
 /* linear_out.c: the output of the chunk from `acc`, [q, e], and sums in the memory `Sums`. */
 void lin_output_memory(Linear *l);
 void lin_output_declare(Linear *l);

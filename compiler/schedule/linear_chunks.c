@@ -141,6 +141,7 @@ const char *schedule_linear_chunks_refusal(const AuProblem *p)
     if (n->feedback == AU_FEEDBACK_KEY && !p->caps->has_private)
         return "feedback where lanes do not exchange numbers";
     if (n->decay == AU_DECAY_VECTOR) return "a decay a channel";
+    if (schedule_linear_tokens_parts(p) > 1) return "executors that share out tokens' channels";
     return p->hooks->slots[AU_SLOT_BONUS].value.i ? "a bonus" : NULL;
 }
 

@@ -18,7 +18,7 @@ void lin_output_declare(Linear *l)
     const LinearRows skip = lin_rows(l, AU_SLOT_SKIP);
     if (lin_has(l, AU_SLOT_SKIP)) lin_rows_declare(l, &skip);
     if (lin_has(l, AU_SLOT_SKIP))
-        tile_frag(l->x.t, "skipped", "f32[q:%d, e:%d] like acc", l->chunk, l->columns);
+        tile_frag(l->x.t, "skipped", "f32[q:%d, e:%d] like acc", l->rows, l->columns);
     if (l->has_norm) {
         tile_frag(l->x.t, "sums", "f32[q:%d] @ along_lanes", l->spread);
         tile_frag(l->x.t, "norms", "f32[q:%d] like acc", l->chunk);
@@ -35,7 +35,7 @@ void lin_store_output(Linear *l)
         lin_meet(l);
         tile_load(t, "sums", "Sums[0 +: %d, 0] pad 1", l->spread);
         tile_set(t, "sums", "slot_norm(sums, b, h, first + iota(q:%d), 0)", l->spread);
-        tile_store(t, "sums -> Norms%s", lin_spread_of(l, false));
+        tile_store(t, "sums -> Norms%s", lin_rows_place(l, "q", l->spread, false));
         lin_meet(l);
         tile_load(t, "norms", "Norms");
         tile_set(t, "acc", "acc / norms");
@@ -43,12 +43,14 @@ void lin_store_output(Linear *l)
     if (lin_has(l, AU_SLOT_SKIP)) {
         lin_rows_load(l, &skip);
         lin_meet(l);
-        tile_load(t, "skipped", "Skip[:, vb * %d +: %d] pad 0", l->columns, l->columns);
+        tile_load(t, "skipped", "Skip[%s, vb * %d +: %d] pad 0",
+                  l->parts > 1 ? tile_text(t, "%s +: %d", lin_own_place(l), l->rows) : ":",
+                  l->columns, l->columns);
         tile_set(t, "acc", "acc + skipped");
     }
     if (!l->x.p->hooks->has_out_mod) {
-        tile_store(t, "%s(acc) -> o[b, h, first +: %d from start to end, vb * %d +: %d] clip",
-                   l->x.operand, l->chunk, l->columns, l->columns);
+        tile_store(t, "%s(acc) -> o[b, h, %s +: %d from start to end, vb * %d +: %d] clip",
+                   l->x.operand, lin_own_first(l), l->rows, l->columns, l->columns);
         return;
     }
     tile_store(t, "acc -> Out");

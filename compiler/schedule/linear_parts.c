@@ -17,6 +17,8 @@ Linear lin_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule 
                 .n = p->hooks->normal,
                 .slots = p->hooks->slots,
                 .chunk = out->shape.key_tile,
+                .parts = 1,
+                .rows = out->shape.key_tile,
                 .columns = out->shape.query_registers * p->caps->lanes,
                 .has_norm = p->hooks->slots[AU_SLOT_NORM].value.i != 0};
     l.x.on_cpu = p->caps->has_private;
@@ -132,14 +134,16 @@ const char *lin_if_kept(const Linear *l) { return l->is_step ? " when is_kept" :
 
 void lin_load_state(Linear *l)
 {
-    tile_load(l->x.t, "state", "%s[n, h, :, vb * %d +: %d] pad 0%s",
-              l->is_step ? "pool_state" : "state_in", l->columns, l->columns, lin_if_kept(l));
+    tile_load(l->x.t, "state", "%s[n, h, %s, vb * %d +: %d] pad 0%s",
+              l->is_step ? "pool_state" : "state_in", lin_own_channels(l), l->columns, l->columns,
+              lin_if_kept(l));
 }
 
 void lin_store_state(Linear *l)
 {
-    tile_store(l->x.t, "state -> %s[n, h, :, vb * %d +: %d] clip%s",
-               l->is_step ? "pool_state" : "state_out", l->columns, l->columns, lin_if_kept(l));
+    tile_store(l->x.t, "state -> %s[n, h, %s, vb * %d +: %d] clip%s",
+               l->is_step ? "pool_state" : "state_out", lin_own_channels(l), l->columns, l->columns,
+               lin_if_kept(l));
 }
 
 void lin_memory(Linear *l, const char *name, const char *type)
@@ -152,7 +156,8 @@ void lin_memory(Linear *l, const char *name, const char *type)
 
 void lin_role(Linear *l)
 {
-    tile_role(l->x.t, "core", 0, lanes_executor(&l->x), 0);
+    if (l->parts > 1) tile_barrier(l->x.t, "all", 0, l->parts);
+    tile_role(l->x.t, "core", l->parts > 1 ? l->parts : 0, lanes_executor(&l->x), 0);
     l->is_step ? find_slot(l) : lin_find_sequence(l);
 }
 
@@ -160,6 +165,33 @@ void lin_chunks(Linear *l)
 {
     tile_for_range(l->x.t, "chunk", "0", tile_text(l->x.t, "cdiv(length, %d)", l->chunk));
     tile_set(l->x.t, "first", "start + chunk * %d", l->chunk);
+    if (l->parts > 1) tile_set(l->x.t, "own_first", "first + %s", lin_own_place(l));
+}
+
+/* ---- executors that share a chunk */
+
+const char *lin_own_first(const Linear *l) { return l->parts > 1 ? "own_first" : "first"; }
+
+const char *lin_own_place(Linear *l)
+{
+    return l->parts > 1 ? tile_text(l->x.t, "self * %d", l->rows) : "0";
+}
+
+const char *lin_own_channels(Linear *l)
+{
+    const int32_t channels = l->x.p->d / l->parts;
+    return l->parts > 1 ? tile_text(l->x.t, "self * %d +: %d", channels, channels) : ":";
+}
+
+const char *lin_rows_place(Linear *l, const char *tokens, int32_t count, bool has_channels)
+{
+    const char *others = has_channels ? ", :" : "";
+    if (l->parts == 1)
+        return count == l->chunk ? "" : tile_text(l->x.t, "[0 +: %d%s] clip", count, others);
+    const char *more =
+        count > l->rows ? tile_text(l->x.t, " clip when iota(%s:%d) < %d", tokens, count, l->rows)
+                        : "";
+    return tile_text(l->x.t, "[%s +: %d%s]%s", lin_own_place(l), count, others, more);
 }
 
 /* ---- tensors as they are passed in */
@@ -247,27 +279,28 @@ LinearRows lin_rows(const Linear *l, AuSlot slot)
 {
     const int32_t d = l->x.p->d, e = l->x.p->e;
     switch (slot) {
-    case AU_SLOT_Q: return (LinearRows){slot, "Q", "q", "d", d, false};
-    case AU_SLOT_K: return (LinearRows){slot, "K", "kv", "d", d, false};
-    case AU_SLOT_V: return (LinearRows){slot, "V", "kv", "e", e, false};
-    case AU_SLOT_WRITE: return (LinearRows){slot, "W", "kv", "", 0, false};
-    case AU_SLOT_ERASE: return (LinearRows){slot, "E", "kv", "", 0, false};
-    case AU_SLOT_READS: return (LinearRows){slot, "X", "kv", "d", d, false};
-    case AU_SLOT_WRITES: return (LinearRows){slot, "B", "kv", "d", d, false};
-    case AU_SLOT_BONUS: return (LinearRows){slot, "Bonus", "kv", "d", d, false};
-    case AU_SLOT_SKIP: return (LinearRows){slot, "Skip", "q", "e", e, false};
+    case AU_SLOT_Q: return (LinearRows){slot, "Q", "q", "d", d, false, NULL};
+    case AU_SLOT_K: return (LinearRows){slot, "K", "kv", "d", d, false, NULL};
+    case AU_SLOT_V: return (LinearRows){slot, "V", "kv", "e", e, false, NULL};
+    case AU_SLOT_WRITE: return (LinearRows){slot, "W", "kv", "", 0, false, NULL};
+    case AU_SLOT_ERASE: return (LinearRows){slot, "E", "kv", "", 0, false, NULL};
+    case AU_SLOT_READS: return (LinearRows){slot, "X", "kv", "d", d, false, NULL};
+    case AU_SLOT_WRITES: return (LinearRows){slot, "B", "kv", "d", d, false, NULL};
+    case AU_SLOT_BONUS: return (LinearRows){slot, "Bonus", "kv", "d", d, false, NULL};
+    case AU_SLOT_SKIP: return (LinearRows){slot, "Skip", "q", "e", e, false, NULL};
     case AU_SLOT_LOG_DECAY:
-        return l->n->decay == AU_DECAY_VECTOR ? (LinearRows){slot, "G", "kv", "d", d, false}
-                                              : (LinearRows){slot, "G", "kv", "", 0, false};
+        return l->n->decay == AU_DECAY_VECTOR ? (LinearRows){slot, "G", "kv", "d", d, false, NULL}
+                                              : (LinearRows){slot, "G", "kv", "", 0, false, NULL};
     case AU_SLOT_NORM:
     case AU_SLOT_COUNT: break;
     }
-    return (LinearRows){slot, "", "", "", 0, false};
+    return (LinearRows){slot, "", "", "", 0, false, NULL};
 }
 
 static const char *guarded(Linear *l, const char *tokens, const char *value, int32_t count)
 {
-    return tile_text(l->x.t, "where(first + iota(%s:%d) < end, %s, 0.0)", tokens, count, value);
+    return tile_text(l->x.t, "where(%s + iota(%s:%d) < end, %s, 0.0)", lin_own_first(l), tokens,
+                     count, value);
 }
 
 const char *lin_guarded(Linear *l, const char *tokens, const char *value)
@@ -285,7 +318,7 @@ const char *lin_floored(Linear *l, const char *name)
 
 void lin_meet(Linear *l)
 {
-    if (!l->x.on_cpu) tile_sync(l->x.t, "self");
+    if (!l->x.on_cpu) tile_sync(l->x.t, l->parts > 1 ? "all" : "self");
 }
 
 int32_t lin_numbers(const AuProblem *p)
@@ -362,7 +395,7 @@ static bool lies_along(const Linear *l, int32_t width)
 }
 
 /* Of such rows: lanes that are threads have no more of them than the chunk. */
-static int32_t along(const Linear *l) { return l->x.on_cpu ? l->spread : l->chunk; }
+static int32_t along(const Linear *l) { return l->x.on_cpu ? l->spread : l->rows; }
 
 const char *lin_rows_layout(const Linear *l, const char *channel, int32_t width, const char *tokens)
 {
@@ -371,20 +404,32 @@ const char *lin_rows_layout(const Linear *l, const char *channel, int32_t width,
     return tile_text(l->x.t, "%s:%d, %s:%d] @ a_token_a_lane", channel, width, tokens, l->spread);
 }
 
+/* Channels that are read of each token: a slot that is a number may sum over a row. */
+static int32_t width_of(const Linear *l, const LinearRows *r)
+{
+    if (r->first) return r->width;
+    return l->slots[r->slot].channel == AU_AX_K ? l->x.p->d : l->x.p->e;
+}
+
 static const char *fragment(Linear *l, const LinearRows *r, const char *elem)
 {
     const uint8_t channel = l->slots[r->slot].channel;
     if (!channel) return tile_text(l->x.t, "%s[%s:%d] @ along_lanes", elem, r->tokens, l->spread);
-    const bool of_keys = channel == AU_AX_K;
-    return tile_text(
-        l->x.t, "%s[%s", elem,
-        lin_rows_layout(l, of_keys ? "d" : "e", of_keys ? l->x.p->d : l->x.p->e, r->tokens));
+    return tile_text(l->x.t, "%s[%s", elem,
+                     lin_rows_layout(l, channel == AU_AX_K ? "d" : "e", width_of(l, r), r->tokens));
+}
+
+/* Is the tensor copied? Where executors share a chunk it passes through registers, so that one wait is enough for all rows. */
+static bool is_copied(const Linear *l, const LinearRows *r)
+{
+    return l->slots[r->slot].is_plain && !r->as_factor &&
+           (l->parts == 1 || !lies_along(l, width_of(l, r)));
 }
 
 void lin_rows_declare(Linear *l, const LinearRows *r)
 {
     const AuHookSlot *s = &l->slots[r->slot];
-    if (s->is_plain && !r->as_factor) return;
+    if (is_copied(l, r)) return;
     const char *raw = tile_text(l->x.t, "raw_%s", r->memory);
     if (s->held.i)
         tile_frag(l->x.t, raw, "%s", fragment(l, r, lin_elem(l, s->held)));
@@ -395,9 +440,7 @@ void lin_rows_declare(Linear *l, const LinearRows *r)
 /* Tokens of the fragment: those of the chunk, but where each has a lane, all lanes. */
 static int32_t spread_of(const Linear *l, const LinearRows *r)
 {
-    const uint8_t channel = l->slots[r->slot].channel;
-    const int32_t width = channel == AU_AX_K ? l->x.p->d : l->x.p->e;
-    return channel && lies_along(l, width) ? along(l) : l->spread;
+    return l->slots[r->slot].channel && lies_along(l, width_of(l, r)) ? along(l) : l->spread;
 }
 
 /* What the slot's hook makes of the fragment. */
@@ -408,43 +451,49 @@ static const char *called(Linear *l, const LinearRows *r, const char *raw)
     const char *channel = !s->channel             ? "0"
                           : s->channel == AU_AX_K ? tile_text(l->x.t, "iota(d:%d)", l->x.p->d)
                                                   : tile_text(l->x.t, "iota(e:%d)", l->x.p->e);
-    return tile_text(l->x.t, "%s(f32(%s), b, h, first + iota(%s:%d), %s)", s->name, raw, r->tokens,
-                     spread_of(l, r), channel);
+    return tile_text(l->x.t, "%s(f32(%s), b, h, %s + iota(%s:%d), %s)", s->name, raw,
+                     lin_own_first(l), r->tokens, spread_of(l, r), channel);
 }
 
-const char *lin_spread_of(Linear *l, bool has_channels)
+/* The tensor's rows, of all of its channels or of a strip. */
+static const char *rows_view(Linear *l, const LinearRows *r, int32_t count)
 {
-    if (l->spread == l->chunk) return "";
-    return tile_text(l->x.t, "[0 +: %d%s] clip", l->spread, has_channels ? ", :" : "");
+    const AuHookSlot *s = &l->slots[r->slot];
+    const bool is_value = s->channel == AU_AX_V, is_part_of_keys = l->x.p->attn->v_in_k && is_value;
+    const int32_t width = r->first ? r->width : is_part_of_keys ? l->x.p->e : 0;
+    return lin_view(l, s->held, r->tokens, is_value ? "e" : "d",
+                    lin_columns(l, s->held, r->first, width),
+                    tile_text(l->x.t, "%s +: %d", lin_own_first(l), count));
 }
 
-static const char *chunk_of(Linear *l, const LinearRows *r, const char *channel,
-                            const char *columns, int32_t count)
+void lin_rows_bring(Linear *l, const LinearRows *r)
 {
-    return lin_view(l, l->slots[r->slot].held, r->tokens, channel, columns,
-                    tile_text(l->x.t, "first +: %d", count));
+    if (is_copied(l, r) || !l->slots[r->slot].held.i) return;
+    tile_load(l->x.t, tile_text(l->x.t, "raw_%s", r->memory), "%s pad 0",
+              rows_view(l, r, spread_of(l, r)));
 }
 
-void lin_rows_load(Linear *l, const LinearRows *r)
+void lin_rows_make(Linear *l, const LinearRows *r)
 {
     AuTileBuild *t = l->x.t;
-    const AuHookSlot *s = &l->slots[r->slot];
-    const char *channel = s->channel == AU_AX_V ? "e" : "d";
-    const char *columns =
-        s->held.i ? lin_columns(l, s->held, NULL,
-                                l->x.p->attn->v_in_k && s->channel == AU_AX_V ? l->x.p->e : 0)
-                  : ":";
-    if (s->is_plain && !r->as_factor) {
-        tile_copy(t, "%s -> %s pad 0", chunk_of(l, r, channel, columns, l->chunk), r->memory);
+    const bool has_channels = *r->channel != 0;
+    if (is_copied(l, r)) {
+        tile_copy(t, "%s -> %s%s pad 0", rows_view(l, r, l->rows), r->memory,
+                  lin_rows_place(l, r->tokens, l->rows, has_channels));
         return;
     }
     const char *raw = tile_text(t, "raw_%s", r->memory), *made = tile_text(t, "made_%s", r->memory);
-    if (s->held.i) tile_load(t, raw, "%s pad 0", chunk_of(l, r, channel, columns, spread_of(l, r)));
     tile_set(t, made, "%s", called(l, r, raw));
     if (r->slot == AU_SLOT_LOG_DECAY) tile_set(t, made, "%s", lin_floored(l, made));
     if (r->as_factor) tile_set(t, made, "exp(%s)", made);
     tile_store(t, "%s -> %s%s", guarded(l, r->tokens, made, spread_of(l, r)), r->memory,
-               spread_of(l, r) == l->chunk ? "" : lin_spread_of(l, *r->channel != 0));
+               lin_rows_place(l, r->tokens, spread_of(l, r), has_channels));
+}
+
+void lin_rows_load(Linear *l, const LinearRows *r)
+{
+    lin_rows_bring(l, r);
+    lin_rows_make(l, r);
 }
 
 bool lin_takes_all_columns(const AuProblem *p)

@@ -145,6 +145,9 @@ int32_t schedule_warps_limit(AuArena *arena, const AuProblem *problem, int32_t u
 
 /* linear_parts.c: what both of the following ask of a row of text; NULL, or why it does not do. */
 const char *schedule_linear_fit(const AuProblem *problem, const AuShape *shape);
+const char *schedule_linear_tokens_sharing(const AuProblem *problem, const AuShape *shape);
+/* Executors that share out a block's key channels, by rule. */
+int32_t schedule_linear_tokens_parts(const AuProblem *problem);
 /* linear_chunks.c */
 const char *schedule_linear_chunks_refusal(const AuProblem *problem);
 const char *schedule_linear_chunks_backward_refusal(const AuProblem *problem, const AuShape *shape);

@@ -74,6 +74,14 @@ static const ExecCase cases[] = {
     {EXAMPLES "gla.attn", "B=1 H=1 T=35 K=32 V=150", NULL, "states nan forward"},
     {EXAMPLES "gla.attn", "B=1 H=2 T=35 K=80 V=20", NULL, "states nan odd"},
     {"skip_channels.attn", "B=1 H=2 T=37 K=32 V=20", NULL, "states nan odd"},
+    /* on GPUs: key channels shared out among executors */
+    {EXAMPLES "simple_gla.attn", "B=1 H=1 T=35 K=64 V=40", NULL, "states nan odd forward"},
+    {EXAMPLES "gla.attn", "B=1 H=1 T=37 K=48 V=20 packed=2", NULL, "states nan forward"},
+    {EXAMPLES "retention_linear.attn", "B=1 H=2 T=19 K=128 V=64", NULL, "states odd forward"},
+    {EXAMPLES "mamba2.attn", "B=1 H=2 G=1 T=33 N=64 P=17", NULL, "nan forward"},
+    {"bonus.attn", "B=1 H=1 T=21 K=64 V=32", NULL, "states nan odd forward"},
+    {"before.attn", "B=1 H=1 T=40 K=36 V=24", NULL, "states nan forward"},
+    {"keys_as_values.attn", "B=1 H=2 T=18 K=64", NULL, "nan forward"},
     {"skip_channels.attn", "B=1 H=1 T=50 K=16 V=16 packed=3", NULL, "states"},
 };
 /* Of warps: blocks of more of them, slices of columns, chunks that do not begin where they end, two of them and more. */
