@@ -1,17 +1,21 @@
 """Measures recurrences side by side with peers, on the same random tensors, in one process.
 
     python bench/recurrences.py [--device cpu|cuda] [--dtype f32] [--pass forward,both] [--filter WORD] [--rounds N] [--tokens N]
-                                [--write docs/performance.md --marker recurrences-cpu]
+                                [--artifacts DIR] [--write docs/performance.md --marker recurrences-cpu]
+    python bench/recurrences.py --compile DIR [--arch sm_90] [--dtype bf16]
 
 Peers: `loop`, the recurrence token after token in torch, by torch.compile 16 tokens at a time; `chunks`, the chunk formula in torch's matrix
 products, the chunk that is fastest of 16, 32, 64 and 128; on CUDA `fla`, flash-linear-attention's chunk kernels, where it can be imported.
 Every round calls each peer once, in turn; a cell is the median time and the largest error, of o, or with the pass `both` of the gradients of q, k
-and v, against the loop in float64 of the first head.
+and v, against the loop in float64 of the first head. --compile writes the artifacts for a machine without the compiler, where --artifacts names
+the folder.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -145,10 +149,23 @@ def chunks(x, size: int):
 # ---- peers: each a function of (q, k, v, gate, beta) that gives o in the type of q
 
 
-def aule_call(case: Case):
+def compile_artifacts(folder: Path, arch: str, dtype: str) -> None:
+    """Of the cases for CUDA."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "none.attn").write_text(PLAIN)
+    for kind, K, V in sorted({(case.kind, case.K, case.V or case.K) for case in SETS["cuda"]} | {("delta", 128, 128)}):
+        script = SCRIPTS / f"{FILES[kind]}.attn" if kind in FILES else folder / "none.attn"
+        options = ["--target", "cuda", "--arch", arch, "--dtype", dtype, *(word for name, n in zip("NP" if kind == "mamba2" else "KV", (K, V)) for word in ("--width", f"{name}={n}"))]
+        subprocess.run([os.environ.get("AULEC", "aulec"), script, "-o", folder / f"{kind.replace(' ', '_')}.so", *options], check=True)
+
+
+def aule_call(case: Case, artifacts: str = ""):
     import aule
 
-    f = aule.compile(PLAIN if case.kind == "none" else SCRIPTS / f"{FILES[case.kind]}.attn")
+    if artifacts:
+        f = aule.load(Path(artifacts) / f"{case.kind.replace(' ', '_')}.so")
+    else:
+        f = aule.compile(PLAIN if case.kind == "none" else SCRIPTS / f"{FILES[case.kind]}.attn")
     names = {"scalar": ("gate",), "vector": ("gate",), "delta": (None, "beta"), "gated delta": ("a", "beta"), "mamba2": ("dt",)}.get(case.kind, ())
 
     def run(q, k, v, *inputs, state=None):  # state: a step, which writes on it
@@ -191,9 +208,9 @@ def fla_call(case: Case):
     return run
 
 
-def peers_of(case: Case, device: str) -> dict:
+def peers_of(case: Case, device: str, artifacts: str) -> dict:
     compiled = torch.compile(tokens)
-    made = {"aule": usable("aule", lambda: aule_call(case))}
+    made = {"aule": usable("aule", lambda: aule_call(case, artifacts))}
     if device.startswith("cuda"):
         made["fla"] = usable("fla", lambda: fla_call(case))
     else:  # thousands of launches: nobody's choice on a GPU
@@ -216,7 +233,7 @@ def measure(case: Case, dtype: str, which: str, a) -> dict[str, tuple[float, flo
     exact = lambda *y: loop(tokens, normal(case, *y, exact=True), case.T)
     want = gradients(exact, first, do[:1, :1].double()) if which == "both" else [exact(*first)]
     calls, errors = {}, {}
-    for name, call in peers_of(case, a.device).items():
+    for name, call in peers_of(case, a.device, a.artifacts).items():
         run = (lambda call=call: gradients(call, x, do)) if which == "both" else (lambda call=call: [call(*x)])
 
         def prepare():
@@ -250,9 +267,14 @@ def main() -> None:
     p.add_argument("--filter", default="", help="only cases whose kind and shape contain this")
     p.add_argument("--rounds", type=int, default=9)
     p.add_argument("--tokens", type=int, default=0, help="in place of each case's own: to try the command")
+    p.add_argument("--artifacts", default="")
+    p.add_argument("--compile", type=Path)
+    p.add_argument("--arch", default="sm_90")
     p.add_argument("--write", type=Path)
     p.add_argument("--marker", default="recurrences-cpu")
     a = p.parse_args()
+    if a.compile:
+        return compile_artifacts(a.compile, a.arch, a.dtype or "bf16")
     on_cuda = a.device.startswith("cuda")
     columns = ["aule", "fla" if on_cuda else "loop", "chunks"]
     lines = ["| decay | B, H, T, K = V (V of heads of q and k) | dtype | pass | " + " | ".join(columns) + " | best peer / aule |", "|" + "---|" * (len(columns) + 5)]

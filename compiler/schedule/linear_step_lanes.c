@@ -7,7 +7,13 @@
  *     o = q' S, before or behind that */
 #include "linear.h"
 
-enum { COLUMNS = 4, MOST_HELD = 64, WIDEST = 512 };
+enum {
+    COLUMNS = 4,
+    MOST_HELD = 64,
+    WIDEST = 512,
+    RESIDENT =
+        16 /* blocks a processor where feedback makes a token a chain of sums: then more of them hide more than spills cost */
+};
 
 /* Slots in the order in which a token's are made. */
 typedef struct Token {
@@ -106,6 +112,7 @@ static void kernel(Linear *l)
     AuTileBuild *t = l->x.t;
     const int32_t parts = l->x.shape->column_parts, lanes = l->x.p->caps->lanes / parts;
     l->is_step = true;
+    if (l->n->feedback != AU_FEEDBACK_NONE) tile_set_option(t, "resident", RESIDENT);
     l->columns = l->x.shape->query_registers * lanes;
     tile_layout(t, "strip", tile_text(t, "reg:%d lane:%d@%d", l->x.p->d / parts, parts, lanes),
                 tile_text(t, "reg:%d lane:%d@1", l->x.shape->query_registers, lanes));
