@@ -96,6 +96,24 @@ class Own:
 LAYOUTS = {"packed": "S=packed,T=packed", "padded": "T=padded", "over_pages": "S=packed,T=paged"}
 
 
+def in_pages(k, v, keys: list, page: int):
+    """Rows in pages drawn at random, NaN in slots of no sequence, wild entries behind each line of the table."""
+    lengths = [b - a for a, b in zip(keys, keys[1:])]
+    entries = -(-max(lengths) // page) + 2
+    count = len(lengths) * entries + 3
+    g = torch.Generator().manual_seed(1)
+    table = torch.randperm(count, generator=g)[: len(lengths) * entries].view(len(lengths), entries)
+    places = torch.cat([table[b, torch.arange(n) // page] * page + torch.arange(n) % page for b, n in enumerate(lengths)]).to(k.device)
+    pools = []
+    for x in (k, v):
+        pool = torch.full((count * page, *x.shape[1:]), float("nan"), device=x.device, dtype=x.dtype)
+        pool[places] = x[: keys[-1]]
+        pools.append(pool.view(count, page, *x.shape[1:]).transpose(1, 2))
+    for b, n in enumerate(lengths):
+        table[b, -(-n // page) :] = (-1, 2**31 - 1, -(2**31))[b % 3] if k.device.type != "cpu" else -1
+    return pools, {name: torch.as_tensor(x).to(k.device, torch.int32) for name, x in (("T_table", table), ("T_lengths", lengths))}
+
+
 def torch_varlen(q, k, v, starts, lengths):
     """torch.nn.attention.varlen, whose options differ by version."""
     from torch.nn.attention.varlen import varlen_attn
@@ -132,10 +150,17 @@ def cudnn(q, k, v, o):
 
 def calls_of(case: Varlen, own: Own, q, k, v, starts) -> dict:
     at = starts.tolist()
-    packed = own.function("causal", "packed")
+    packed, pages = own.function("causal", "packed"), own.function("causal", "over_pages")
+
+    def over(page: int):
+        pools, given = in_pages(k, v, at, page)
+        return lambda: by_rows(pages(by_heads(q), *pools, S_starts=starts, **given))
+
     dense = own.function("causal")
     return {
         "aule": lambda: (lambda: by_rows(packed(by_heads(q), by_heads(k), by_heads(v), S_starts=starts, T_starts=starts))),
+        "pages of 16": lambda: over(16),
+        "pages of 128": lambda: over(128),
         "aule, a call each": lambda: one_by_one(q, k, v, at, lambda a, b, c, d: dense(a, b, c, out=d)),
         "FA2 varlen": lambda: torch_varlen(q, k, v, starts, case.lengths),
         "cuDNN, a call each": lambda: one_by_one(q, k, v, at, cudnn),
@@ -151,11 +176,12 @@ def row(case: Varlen, own: Own, a) -> dict:
     dtype, total = TYPES[a.dtype], sum(case.lengths)
     q, k, v = (torch.randn(total, h, WIDTH, device=a.device).to(dtype) for h in (case.H, case.Hk, case.Hk))
     starts = starts_of(case.lengths, a.device)
-    errors, graphs = {}, {}
+    errors, graphs, kept = {}, {}, []
     for name, prepare in calls_of(case, own, q, k, v, starts).items():
 
         def made():
             run = prepare()
+            kept.append(run)  # and with it the tensors that the graph reads
             return error(run(), q, k, v, starts.tolist(), starts.tolist()), graph_of([run])
 
         if got := usable(f"{name}, {case.name}", made):
@@ -196,6 +222,15 @@ def check(a) -> int:
                 off = error(o, q, k, v, at, keys, script, 37)
                 if o[at[-1] :].any():
                     off = float("inf")
+                if keys[-1]:
+                    page = (16, 48, 7, 128)[n % 4]
+                    pools, given = in_pages(k, v, keys, page)
+                    over = by_rows(own.function(script, "over_pages")(by_heads(q), *pools, S_starts=lists["S_starts"], **given, **params))
+                    off = max(off, error(over, q, k, v, at, keys, script, 37))
+                    compared += 1
+                    if page % 16 == 0 and not torch.equal(over, o):
+                        note(f"{script}, batch {n}, {H}/{Hk} heads: pages of {page} make other bits")
+                        failed += 1
                 for b, (S, T) in enumerate(batch):
                     if S < SAME_KERNELS or not T:
                         continue

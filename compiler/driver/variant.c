@@ -23,7 +23,7 @@ const char *variant_symbol(AuArena *arena, const AuVariant *v, const char *kerne
     au_text_add(&text, "%s_%s", v->attn->name, operand_name(v));
     for (uint32_t n = 0; n < v->attn->size_count; n++)
         if (v->attn->sizes[n].fixed >= 0) au_text_add(&text, "_%d", (int)v->attn->sizes[n].fixed);
-    static const char *const queries[AU_QUERIES] = {"", "some_", "few_", "decode_"};
+    static const char *const queries[AU_QUERIES] = {"", "pages_", "some_", "few_", "decode_"};
     au_text_add(
         &text, "_%s_%s%s%s%s", v->arch->name, queries[v->queries], v->boxes ? "boxes_" : "",
         v->operation == AU_FORWARD ? "" : au_format(arena, "%s_", schedule_operation(v->operation)),
@@ -186,7 +186,9 @@ static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, int32_t 
     AuAttn *a = v->attn;
     const AuSpan at = a->span;
     const AuExpr queries = a->tensors[0].axes[2];
-    AuExpr test = attn_op2(a, AU_OP_LE, queries, attn_i32(a, limit, at), at);
+    AuExpr test = v->queries == AU_PAGED_QUERIES
+                      ? attn_bool(a, true, at)
+                      : attn_op2(a, AU_OP_LE, queries, attn_i32(a, limit, at), at);
     if (v->queries == AU_DECODE_QUERIES) {
         const AuExpr rows = attn_op2(a, AU_OP_MUL, queries, a->tensors[0].axes[1], at),
                      most = attn_op2(a, AU_OP_MUL, attn_i32(a, rows_of_group, at),
@@ -235,12 +237,13 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
                                .row = &v->row,
                                .d = (int32_t)hooks_expr(hooks, a, a->tensors[0].axes[3])->integer,
                                .e = (int32_t)hooks_expr(hooks, a, a->tensors[2].axes[3])->integer};
-    if (v->queries && attn_is_packed(a)) return true; /* one kernel for any number */
+    if (v->queries && v->queries != AU_PAGED_QUERIES && attn_is_packed(a))
+        return true; /* one kernel for any number */
     if (v->queries) {
         const int32_t limit = schedule_family(a)->limit(arena, &problem);
         if (!limit) return true;
         if (!set_condition(arena, diags, v, limit, schedule_decode_rows(&problem)) ||
-            !hooks_join(hooks, diags, a))
+            (v->queries != AU_PAGED_QUERIES && !hooks_join(hooks, diags, a)))
             return false;
     }
     if (v->operation == AU_COMBINE && !hooks_join(hooks, diags, a)) return false;

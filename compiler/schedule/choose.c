@@ -23,7 +23,11 @@ static bool is_online(const AuAttn *a) { return a->online != NULL; }
 static const char *refusal_of_warps(const AuProblem *p)
 {
     if (schedule_values_apart(p)) return "values that are rows of their own";
-    return p->attn->keys.layout == AU_LAYOUT_PAGED ? "keys in pages" : NULL;
+    const bool paged = p->attn->keys.layout == AU_LAYOUT_PAGED;
+    if (paged != (p->queries == AU_PAGED_QUERIES)) return "pages of any size";
+    if (!paged) return NULL;
+    if (!warps_copy_ahead(p)) return "pages, on machines without asynchronous copies of lanes";
+    return p->hooks->needs_lists ? "pages, and a mask that depends on data" : NULL;
 }
 
 bool schedule_warps_forward_shape(AuArena *arena, const AuProblem *p, AuShape *out,
@@ -77,6 +81,8 @@ static int32_t online_limit(AuArena *arena, const AuProblem *p)
     const char *why;
     AuProblem usual = *p;
     usual.queries = AU_ANY_QUERIES;
+    if (p->queries == AU_PAGED_QUERIES)
+        return !p->tf32 && schedule_warps_forward_shape(arena, p, &shape, &why);
     const int32_t packed = schedule_warps_decode_limit(arena, p);
     if (packed) return packed;
     if (attn_has_layout(p->attn) && !p->caps->has_private) return 0;
@@ -266,7 +272,9 @@ static const AuShapeRow *given(AuArena *arena, const AuProblem *p, const AuSched
                                AuShapesAre which, AuShape *shape, const char **why)
 {
     const char *none = NULL;
-    if (p->queries != queries_of(row)) return NULL;
+    if (p->queries != queries_of(row) &&
+        !(p->queries == AU_PAGED_QUERIES && row->build == schedule_warps_forward))
+        return NULL;
     const AuShapeRow *text = shapes_row(p->shapes, p, row->name, which);
     if (!text) return NULL;
     if (!row->shape(arena, p, shape, &none)) *shape = (AuShape){0};
@@ -320,6 +328,8 @@ bool schedule_has_boxes(AuArena *arena, const AuProblem *p, AuOperation operatio
     with.boxes = true;
     *why = NULL;
     if (!p->caps->pipelines || !(p->caps->copies & TILE_COPIES_TENSOR)) return false;
+    if (attn_has_layout(p->attn) && family->name == AU_FAMILY_ONLINE)
+        *why = "rows in a layout, where a box would reach into other sequences";
     for (const AuScheduleRow *row = NULL; (row = next_row(family, row)) != NULL;) {
         if (!is_for(row, &with, operation)) continue;
         if (given(arena, &with, row, SHAPES_FORCED, &shape, why) ||

@@ -13,6 +13,7 @@
 /* How many queries a kernel is made for: blocks of a few rows where they would be mostly empty. */
 typedef enum AuQueries {
     AU_ANY_QUERIES,
+    AU_PAGED_QUERIES, /* any number, of keys in pages that are multiples of SCHEDULE_PAGE_ROWS */
     AU_SOME_QUERIES,
     AU_FEW_QUERIES,
     AU_DECODE_QUERIES, /* rows of all heads that share keys, counted together */

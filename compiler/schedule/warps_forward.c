@@ -125,6 +125,7 @@ static void forward_kernel(Lanes *x)
     fragments(x);
     warps_forward_issue_rows(x);
     lanes_begin_states(x);
+    warps_pages_begin(x);
     warps_forward_loop(x);
     if (x->p->unfinished)
         lanes_store_part(x);

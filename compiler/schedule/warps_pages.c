@@ -6,7 +6,18 @@
 #include "key_layout.h"
 #include "warps.h"
 
-enum { TOGETHER = SCHEDULE_PAGE_ROWS };
+/* Tiles of a whole sequence come from its last one down (warps_forward.c), those of a part of it from its first one. */
+static bool goes_down(const Lanes *x) { return x->p->queries == AU_PAGED_QUERIES; }
+
+/* Rows of a tile that a warp brings. */
+static int32_t share(const Lanes *x) { return x->shape->key_tile / x->shape->executors; }
+
+/* Of them, those that lie in one page: the largest part of 16 that divides its share. */
+static int32_t together(const Lanes *x)
+{
+    const int32_t power = share(x) & -share(x);
+    return power < SCHEDULE_PAGE_ROWS ? power : SCHEDULE_PAGE_ROWS;
+}
 
 static const char *size(Lanes *x, uint32_t n)
 {
@@ -21,43 +32,56 @@ static bool are_paged(Lanes *x, uint32_t operand)
 
 static bool has_pages(Lanes *x) { return are_paged(x, 1) || (x->own_v && are_paged(x, 2)); }
 
-static int32_t pieces(const Lanes *x) { return lanes_keys(x) / TOGETHER; }
+static int32_t pieces(const Lanes *x) { return share(x) / together(x); }
 
 /* The warp's first key of piece [n] of that tile. */
 static const char *first_key(Lanes *x, const char *tile, int32_t n)
 {
-    return tile_text(x->t, "(%s * %d + self * %d + %d)", tile, x->shape->key_tile, lanes_keys(x),
-                     n * TOGETHER);
+    return tile_text(x->t, "(%s * %d + self * %d + %d)", tile, x->shape->key_tile, share(x),
+                     n * together(x));
 }
 
 /* Entries behind the end of the line are read from the line: what they say is not used. */
+static const char *entry(Lanes *x, const char *key)
+{
+    return tile_text(x->t, "%s[b, %s / page_rows]", lanes_tensor(x, x->p->attn->keys.table), key);
+}
+
 static void read_ahead(Lanes *x, const char *tile)
 {
     AuTileBuild *t = x->t;
     for (int32_t n = 0; n < pieces(x); n++) {
         const char *key = first_key(x, tile, n);
-        tile_set(t, tile_numbered(t, "ahead", (uint32_t)n), "%s[b, %s / page_rows]",
-                 lanes_tensor(x, x->p->attn->keys.table), key);
+        tile_set(t, tile_numbered(t, "ahead", (uint32_t)n), "%s", entry(x, key));
         tile_set(t, tile_numbered(t, "ahead_slot", (uint32_t)n), "%s %% page_rows", key);
     }
 }
 
+/* Of tiles of many queries when they are brought: products hide that, and leave no registers for what is known before. */
 static void next_entries(Lanes *x, const char *tile)
 {
     AuTileBuild *t = x->t;
+    const bool now = goes_down(x);
     for (uint32_t n = 0; n < (uint32_t)pieces(x); n++) {
-        tile_set(t, tile_numbered(t, "page", n), "clamp(ahead%u, 0, %s - 1)", n,
-                 size(x, x->p->attn->keys.pages));
-        tile_set(t, tile_numbered(t, "slot", n), "ahead_slot%u", n);
+        const char *key = first_key(x, tile, (int32_t)n);
+        tile_set(t, tile_numbered(t, "page", n), "clamp(%s, 0, %s - 1)",
+                 now ? entry(x, key) : tile_text(t, "ahead%u", n), size(x, x->p->attn->keys.pages));
+        if (now)
+            tile_set(t, tile_numbered(t, "slot", n), "%s %% page_rows", key);
+        else
+            tile_set(t, tile_numbered(t, "slot", n), "ahead_slot%u", n);
     }
-    read_ahead(x, tile_text(t, "(%s + 1)", tile));
+    if (!now) read_ahead(x, tile_text(t, "(%s + 1)", tile));
 }
 
 void warps_pages_begin(Lanes *x)
 {
     if (!has_pages(x)) return;
     tile_set(x->t, "page_rows", "max(%s, 1)", size(x, x->p->attn->keys.slots));
-    read_ahead(x, "first_tile");
+    if (goes_down(x))
+        tile_set(x->t, "part_end", x->p->attn->mask.i ? "min(k_high, kv_length)" : "kv_length");
+    else
+        read_ahead(x, "first_tile");
 }
 
 /* ---- copies */
@@ -72,38 +96,42 @@ static void issue_piece(Lanes *x, AuTileHandle token, LanesRows view, const char
 {
     AuTileBuild *t = x->t;
     const char *key = first_key(x, tile, n);
-    const char *low = from_low ? tile_text(t, "slot%d + k_low - %s", n, key) : "0";
+    const char *before = goes_down(x)
+                             ? tile_text(t, "slot%d + n_low * %d - %s", n, x->shape->key_tile, key)
+                             : "0",
+               *low = from_low ? tile_text(t, "slot%d + k_low - %s", n, key) : before;
     tile_async_copy(
         t, token,
         "%s[page%d, %s, slot%d +: %d from %s to slot%d + part_end - %s%s as [kv, %s] -> %s pad 0",
-        view.before, n, view.head, n, TOGETHER, low, n, key, view.after, axis, to);
+        view.before, n, view.head, n, together(x), low, n, key, view.after, axis, to);
 }
 
 static void issue(Lanes *x, const char *token, LanesRows view, const char *memory, const char *tile,
                   const char *stage, bool by_weight)
 {
     AuTileBuild *t = x->t;
-    const int32_t keys = lanes_keys(x);
     const bool from_low = by_weight && x->p->attn->mask.i;
     for (int32_t n = 0; n < pieces(x); n++)
         issue_piece(x, piece_token(x, token, n), view,
-                    tile_text(t, "%s[%sself * %d + %d +: %d, :]", memory, stage, keys, n * TOGETHER,
-                              TOGETHER),
+                    tile_text(t, "%s[%sself * %d + %d +: %d, :]", memory, stage, share(x),
+                              n * together(x), together(x)),
                     tile, n, *memory == 'K' ? "d" : "e", from_low);
 }
 
 /* "first(keys)" or "next(n)", as numbers: tiles of a part follow each other. */
-static const char *number(const char *n)
+static const char *number(const Lanes *x, const char *n)
 {
-    return *n == 'f' ? "first_tile" : *n == 'n' && n[1] ? "(n + 1)" : n;
+    const bool down = goes_down(x);
+    if (*n == 'f') return down ? "(n_high - 1)" : "first_tile";
+    return *n == 'n' && n[1] ? down ? "(n - 1)" : "(n + 1)" : n;
 }
 
 bool warps_pages_issue_keys(Lanes *x, const char *n, const char *stage)
 {
     if (!has_pages(x)) return false;
-    next_entries(x, number(n));
+    next_entries(x, number(x, n));
     if (!are_paged(x, 1)) return false;
-    issue(x, "tk", lanes_operand_rows(x, 1, warps_columns(x, x->p->d)), "K", number(n), stage,
+    issue(x, "tk", lanes_operand_rows(x, 1, warps_columns(x, x->p->d)), "K", number(x, n), stage,
           !x->own_v);
     return true;
 }
@@ -111,7 +139,7 @@ bool warps_pages_issue_keys(Lanes *x, const char *n, const char *stage)
 bool warps_pages_issue_values(Lanes *x, const char *n, const char *stage)
 {
     if (!are_paged(x, 2)) return false;
-    issue(x, "tv", lanes_operand_rows(x, 2, ":"), "V", number(n), stage, true);
+    issue(x, "tv", lanes_operand_rows(x, 2, ":"), "V", number(x, n), stage, true);
     return true;
 }
 

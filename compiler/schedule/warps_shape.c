@@ -231,7 +231,7 @@ bool schedule_warps_shape(AuArena *arena, const AuProblem *p, AuShape *out, cons
     double best = 0;
     *why = warps_refusal_of_problem(arena, p);
     if (*why) return false;
-    if (p->queries) return few_shape(arena, p, out, why);
+    if (p->queries && p->queries != AU_PAGED_QUERIES) return few_shape(arena, p, out, why);
     for (uint32_t n = 0; n < 3 * 2 * 6 * 2 * 2; n++) {
         AuShape s = {.executors = warps[n / 48],
                      .rows = rows[n / 24 % 2],
@@ -241,6 +241,9 @@ bool schedule_warps_shape(AuArena *arena, const AuProblem *p, AuShape *out, cons
                      .split_segments = true};
         s.swizzle_span = span_of(p, atom, &s);
         const char *refused = schedule_warps_refusal(arena, p, &s);
+        if (!refused && p->queries == AU_PAGED_QUERIES &&
+            s.key_tile / s.executors % SCHEDULE_PAGE_ROWS)
+            refused = "a warp's keys of a tile lie in parts of pages";
         if (refused) {
             if (!best) *why = refused;
             continue;

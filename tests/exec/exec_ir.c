@@ -108,8 +108,12 @@ static bool build(Run *r, const AuScript *script, AuVariant *v)
     if (!find_arch(r->arena, strchr(r->suite->name, ':') + 1, &v->target, &v->arch))
         return exec_fail(r, "no architecture", r->suite->name);
     const AuVariant any = *v;
-    if ((exec_has(r, "few") || exec_has(r, "decode")) && r->operation == AU_FORWARD)
-        v->queries = exec_has(r, "few") ? AU_FEW_QUERIES : AU_DECODE_QUERIES;
+    const AuQueries queries = exec_has(r, "few")      ? AU_FEW_QUERIES
+                              : exec_has(r, "decode") ? AU_DECODE_QUERIES
+                              : exec_has(r, "pages")  ? AU_PAGED_QUERIES
+                                                      : AU_ANY_QUERIES;
+    if (queries && r->operation == AU_FORWARD)
+        v->queries = queries;
     else
         v->boxes = !exec_has(r, "odd");
     bool good = variant_build(r->arena, r->diags, v, r->c->script);

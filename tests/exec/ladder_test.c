@@ -169,6 +169,13 @@ static const ExecCase row_cases[] = {
     {"../../../attn_scripts/block_causal.attn", "B=2 H=2 S=150 T=150 D=32 E=32", NULL, "forward packed"},
     {"mha.attn", "B=2 H=2 Hk=1 S=40 T=0 D=32 E=32", NULL, "forward packed"},
     {"mha.attn", "B=2 H=2 Hk=2 S=129 T=65 D=64 E=64", NULL, "forward packed padded"},
+    {"mha.attn", "B=2 H=4 Hk=2 S=140 T=97 D=32 E=64 slots=16", NULL, "forward paged pages"},
+    {"gemma_local.attn", "B=2 H=2 Hk=1 S=100 T=300 D=64 E=64 slots=48", "window=70", "forward paged pages"},
+    {"../../../attn_scripts/alibi.attn", "B=2 H=3 S=129 T=129 D=32 E=32 slots=64", NULL, "forward packed paged pages"},
+    {KEYS_AS_VALUES, "B=2 H=2 Hk=1 S=21 T=130 D=64 slots=16", NULL, "forward packed paged pages"},
+    {"../../../attn_scripts/rope.attn", "B=2 H=2 Hk=1 S=33 T=70 D=128 E=128 slots=32", NULL, "forward packed paged pages"},
+    {"mha.attn", "B=2 H=2 Hk=1 S=40 T=0 D=32 E=32 slots=16", NULL, "forward paged pages"},
+    {"mha.attn", "B=2 H=2 Hk=1 S=40 T=90 D=32 E=32 slots=7", NULL, "forward packed paged"},
     {"gemma_local.attn", "B=2 H=2 Hk=1 S=100 T=150 D=32 E=32", "window=70", "forward padded"},
     {"mha.attn", "B=2 H=4 Hk=2 S=140 T=97 D=32 E=64", NULL, "forward padded"},
 };

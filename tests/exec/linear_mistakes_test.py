@@ -58,10 +58,11 @@ MISTAKES = [
 ROWS = [
     ("values are those of the sequence before", "warps_parts.c", '"kv_start + " : ""', '"0 * kv_start + " : ""'),
     ("queries begin a row late", "key_layout.c", '"%s_start + %s from %s_start to %s_end", of, rows', '"%s_start + 1 + %s from %s_start to %s_end", of, rows'),
-    ("values have no end", "lanes_rows.c", ': " from kv_start to kv_end"', ': ""'),
+    ("values have no end", "lanes_rows.c", '? " from kv_start + k_low to kv_start + min(k_high, kv_length)"', '? ""'),
     ("items of sequences overlap", "work_list.c", '"q_end"', '"q_start"'),
     ("the last blocks have no item", "work_list.c", '"item - %s / %d - b"', '"item - %s / %d"'),
     ("rows of no sequence are left as they are", "key_layout.c", '"mb * %d + %d > q_end"', '"mb * %d > q_end + %d"'),
+    ("pages have no end", "warps_pages.c", '"min(k_high, kv_length)"', '"2147483000"'),
     ("rows are seen by the item's place", "forward_parts.c", '"cdiv(q_length, %d) - 1 - turn"', '"cdiv(q_length, %d) - turn"'),
 ]
 
