@@ -20,6 +20,8 @@ typedef struct Linear {
     int32_t rows;               /* of a chunk, that one of them brings and finishes */
     int32_t spread;             /* as many, or lanes if those are more: what a token a lane takes */
     int32_t columns;            /* of values: a strip, whole vectors */
+    int32_t side_by_side;       /* executors of a block that have a strip each */
+    const char *strip;          /* the executor's among all */
     bool has_norm;
     bool is_step; /* states are a pool's, in place */
     bool

@@ -20,6 +20,8 @@ Linear lin_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule 
                 .parts = 1,
                 .rows = out->shape.key_tile,
                 .columns = out->shape.query_registers * p->caps->lanes,
+                .side_by_side = 1,
+                .strip = "vb",
                 .has_norm = p->hooks->slots[AU_SLOT_NORM].value.i != 0};
     l.x.on_cpu = p->caps->has_private;
     l.rows_along = l.asks_heads = l.x.on_cpu;
@@ -96,7 +98,7 @@ void lin_head(Linear *l)
     tile_arg(x->t, l->is_step ? "slots" : "cu_seqlens", TILE_IN, "i32[n:%s]",
              own_size(l, l->is_step ? OF_SLOTS : OF_SEQUENCES));
     state_arguments(l);
-    tile_grid(x->t, "vb: cdiv(%d, %d), h: %s, %s", x->p->e, l->columns, l->heads,
+    tile_grid(x->t, "vb: cdiv(%d, %d), h: %s, %s", x->p->e, l->columns * l->side_by_side, l->heads,
               l->is_step    ? tile_text(x->t, "b: %s", batch)
               : l->segments ? tile_text(x->t, "ns: %s * %s", states(l), l->segments)
                             : tile_text(x->t, "n: %s", states(l)));
@@ -134,16 +136,16 @@ const char *lin_if_kept(const Linear *l) { return l->is_step ? " when is_kept" :
 
 void lin_load_state(Linear *l)
 {
-    tile_load(l->x.t, "state", "%s[n, h, %s, vb * %d +: %d] pad 0%s",
-              l->is_step ? "pool_state" : "state_in", lin_own_channels(l), l->columns, l->columns,
-              lin_if_kept(l));
+    tile_load(l->x.t, "state", "%s[n, h, %s, %s * %d +: %d] pad 0%s",
+              l->is_step ? "pool_state" : "state_in", lin_own_channels(l), l->strip, l->columns,
+              l->columns, lin_if_kept(l));
 }
 
 void lin_store_state(Linear *l)
 {
-    tile_store(l->x.t, "state -> %s[n, h, %s, vb * %d +: %d] clip%s",
-               l->is_step ? "pool_state" : "state_out", lin_own_channels(l), l->columns, l->columns,
-               lin_if_kept(l));
+    tile_store(l->x.t, "state -> %s[n, h, %s, %s * %d +: %d] clip%s",
+               l->is_step ? "pool_state" : "state_out", lin_own_channels(l), l->strip, l->columns,
+               l->columns, lin_if_kept(l));
 }
 
 void lin_memory(Linear *l, const char *name, const char *type)
@@ -157,7 +159,8 @@ void lin_memory(Linear *l, const char *name, const char *type)
 void lin_role(Linear *l)
 {
     if (l->parts > 1) tile_barrier(l->x.t, "all", 0, l->parts);
-    tile_role(l->x.t, "core", l->parts > 1 ? l->parts : 0, lanes_executor(&l->x), 0);
+    const int32_t executors = l->parts * l->side_by_side;
+    tile_role(l->x.t, "core", executors > 1 ? executors : 0, lanes_executor(&l->x), 0);
     l->is_step ? find_slot(l) : lin_find_sequence(l);
 }
 

@@ -1,4 +1,5 @@
-/* linear_step_lanes.c - steps on machines whose lanes shuffle, at the speed of memory: a warp has a strip of columns of one state. Rows lie
+/* linear_step_lanes.c - steps on machines whose lanes shuffle, at the speed of memory: a warp has a strip of columns of one state, and warps of a block
+ * have strips side by side. Rows lie
  * over groups of lanes, [parts] of them, columns over the lanes of a group, 16 bytes each, so that a lane reads its part of q and k itself, slots are
  * applied to registers, and sums over the channels are a few exchanges. Nothing passes through memory of the block.
  *
@@ -11,8 +12,9 @@ enum {
     COLUMNS = 4,
     MOST_HELD = 64,
     WIDEST = 512,
+    BESIDE = 2, /* strips of a block where there is feedback, */
     RESIDENT =
-        16 /* blocks a processor where feedback makes a token a chain of sums: then more of them hide more than spills cost */
+        16 /* and warps a processor: a token is a chain of sums then, and more of them hide more than spills cost */
 };
 
 /* Slots in the order in which a token's are made. */
@@ -40,7 +42,8 @@ static const char *view(Linear *l, const AuHookSlot *s)
 {
     const char *columns =
         s->channel == AU_AX_V
-            ? lin_columns(l, s->held, tile_text(l->x.t, "vb * %d", l->columns), l->columns)
+            ? lin_columns(l, s->held, tile_text(l->x.t, "%s * %d", l->strip, l->columns),
+                          l->columns)
             : lin_columns(l, s->held, NULL, 0);
     return lin_token_view(l, s->held, s->channel == AU_AX_V ? "e" : "d", columns);
 }
@@ -65,10 +68,10 @@ static void make(Linear *l, const Token *token)
         tile_load(t, raw, "%s pad 0", view(l, s));
     else if (!s->channel)
         tile_set(t, raw, "0.0");
-    const char *channel = !s->channel ? "0"
-                          : s->channel == AU_AX_K
-                              ? tile_text(t, "iota(d:%d)", l->x.p->d)
-                              : tile_text(t, "vb * %d + iota(e:%d)", l->columns, l->columns);
+    const char *channel = !s->channel             ? "0"
+                          : s->channel == AU_AX_K ? tile_text(t, "iota(d:%d)", l->x.p->d)
+                                                  : tile_text(t, "%s * %d + iota(e:%d)", l->strip,
+                                                              l->columns, l->columns);
     if (s->name)
         tile_set(t, token->name, "%s(f32(%s), b, h, t, %s)", s->name, raw, channel);
     else
@@ -86,8 +89,8 @@ static void read_state(Linear *l)
     if (lin_has(l, AU_SLOT_BONUS))
         tile_set(t, "out_row", "out_row + reduce_sum(query * bonus * key, d) * value");
     if (lin_has(l, AU_SLOT_SKIP)) tile_set(t, "out_row", "out_row + skip");
-    tile_store(t, "%s(out_row) -> o[b, h, t, vb * %d +: %d] clip", l->x.operand, l->columns,
-               l->columns);
+    tile_store(t, "%s(out_row) -> o[b, h, t, %s * %d +: %d] clip", l->x.operand, l->strip,
+               l->columns, l->columns);
 }
 
 static void write_state(Linear *l)
@@ -112,8 +115,12 @@ static void kernel(Linear *l)
     AuTileBuild *t = l->x.t;
     const int32_t parts = l->x.shape->column_parts, lanes = l->x.p->caps->lanes / parts;
     l->is_step = true;
-    if (l->n->feedback != AU_FEEDBACK_NONE) tile_set_option(t, "resident", RESIDENT);
+    if (l->n->feedback != AU_FEEDBACK_NONE) {
+        tile_set_option(t, "resident", RESIDENT / l->x.shape->executors);
+    }
     l->columns = l->x.shape->query_registers * lanes;
+    l->side_by_side = l->x.shape->executors;
+    if (l->side_by_side > 1) l->strip = tile_text(t, "(vb * %d + self)", l->side_by_side);
     tile_layout(t, "strip", tile_text(t, "reg:%d lane:%d@%d", l->x.p->d / parts, parts, lanes),
                 tile_text(t, "reg:%d lane:%d@1", l->x.shape->query_registers, lanes));
     lin_head(l);
@@ -181,6 +188,7 @@ bool schedule_linear_step_lanes_shape(AuArena *arena, const AuProblem *p, AuShap
     *out = (AuShape){.executors = 1, .column_parts = parts, .query_registers = COLUMNS};
     while (out->query_registers > 1 && p->d / parts * out->query_registers > MOST_HELD)
         out->query_registers /= 2;
+    if (p->hooks->normal->feedback != AU_FEEDBACK_NONE) out->executors = BESIDE;
     *why = schedule_linear_step_lanes_fit(arena, p, out);
     return *why == NULL;
 }
