@@ -151,7 +151,7 @@ def tests(*names):
 
 def python():
     for name in ("device.Compiled", "device.Torch", "device.Arrays", "device.Checked", "training.Gradients", "training.Scripts",
-                 "training.Sessions", "transformers"):
+                 "training.Sessions", "transformers", "varlen.Cuda"):
         yield tests(name)
 
 

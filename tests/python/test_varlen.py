@@ -7,7 +7,7 @@ import unittest
 import numpy as np
 
 import aule
-from support import ROOT
+from support import DEVICE, ROOT
 
 try:
     import torch
@@ -130,6 +130,67 @@ class Gradients(unittest.TestCase):
         for x, starts in ((q, at), (k, keys), (v, keys)):
             self.assertTrue(torch.isfinite(x.grad).all())
             self.assertFalse(x.grad[starts[-1] :].any())
+
+
+@unittest.skipUnless(torch is not None and DEVICE.startswith("cuda"), "for a GPU: AULE_TEST_DEVICE=cuda")
+class Cuda(unittest.TestCase):
+    """Packed rows on matrix units, against the processor's kernels in f32."""
+
+    def given(self, dtype, lengths=LENGTHS, width=64):
+        torch.manual_seed(4)
+        starts = [starts_of([pair[n] for pair in lengths]) for n in (0, 1)]
+        rows = [torch.randn(s[-1] + REST, h, width) for s, h in ((starts[0], H), (starts[1], HK), (starts[1], HK))]
+        for x, s in zip(rows, (starts[0], starts[1], starts[1])):
+            x[s[-1] :] = float("nan")
+        return [x.to(DEVICE, dtype) for x in rows], [torch.from_numpy(s).to(DEVICE) for s in starts]
+
+    def test_each_sequence_by_itself(self):
+        for dtype, near in ((torch.float16, 3e-3), (torch.bfloat16, 2e-2), (torch.float32, 2e-5)):
+            (q, k, v), (at, keys) = self.given(dtype)
+            for options in OPTIONS:
+                with self.subTest(dtype=dtype, **options):
+                    on = {name: torch.from_numpy(x).to(DEVICE) if isinstance(x, np.ndarray) else x for name, x in options.items()}
+                    o, lse = aule.attention_varlen(q, k, v, at, keys, return_lse=True, **on)
+                    arrays = (x.float().cpu().numpy() for x in (q, k, v))
+                    want, want_lse = aule.attention_varlen(*arrays, at.cpu().numpy(), keys.cpu().numpy(), return_lse=True, **options)
+                    self.assertFalse(o[at[-1] :].any(), "rows of no sequence")
+                    np.testing.assert_allclose(o.float().cpu().numpy(), want, rtol=near, atol=near)
+                    np.testing.assert_allclose(lse.cpu().numpy(), want_lse, rtol=near, atol=near)
+
+    def test_in_a_graph(self):
+        """Nothing waits for starts, and a replay takes those that are there by then, wrong ones too."""
+        (q, k, v), _ = self.given(torch.bfloat16, ((300, 300),))
+        at = torch.tensor([0, 40, 300], dtype=torch.int32, device=DEVICE)
+        aule.attention_varlen(q, k, v, at, causal=True)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            o = aule.attention_varlen(q, k, v, at, causal=True)
+        for values in ((0, 300, 300), (0, 129, 130), (0, 0, 0), (0, 1, 300)):
+            at.copy_(torch.tensor(values, dtype=torch.int32))
+            graph.replay()
+            torch.testing.assert_close(o, aule.attention_varlen(q, k, v, at, causal=True), rtol=0, atol=0)
+        for values in ((7, -9, 2**31 - 1), (-(2**31), 100, 50)):
+            at.copy_(torch.tensor(values, dtype=torch.int32))
+            q[300:], k[300:], v[300:] = 0, 0, 0
+            graph.replay()
+            self.assertTrue(torch.isfinite(o).all())
+
+    def test_over_pages(self):
+        """To the bit what packed keys give: NaN in free slots, wild entries behind each line."""
+        (q, k, v), (at, keys) = self.given(torch.float16)
+        text = aule.attention_script(*(x.transpose(0, 1)[None] for x in (q, k)), causal=True)
+        packed, paged = (aule.compile(text, layout=f"S=packed,T={how}") for how in ("packed", "paged"))
+        slots, entries, starts = 16, 10, keys.tolist()
+        pools = [torch.full((len(LENGTHS) * entries, HK, slots, 64), float("nan"), device=DEVICE, dtype=q.dtype) for _ in "kv"]
+        table = torch.randperm(len(LENGTHS) * entries).view(len(LENGTHS), entries)
+        for b, (_, length) in enumerate(LENGTHS):
+            for j in range(length):
+                for pool, x in zip(pools, (k, v)):
+                    pool[table[b, j // slots], :, j % slots] = x[starts[b] + j]
+            table[b, -(-length // slots) :] = (-1, 2**31 - 1)[b % 2]
+        q, k, v = (x.transpose(0, 1)[None] for x in (q, k, v))
+        given = {"T_table": table.to(DEVICE, torch.int32), "T_lengths": keys.diff(), "S_starts": at}
+        torch.testing.assert_close(paged(q, *pools, **given), packed(q, k, v, S_starts=at, T_starts=keys), rtol=0, atol=0)
 
 
 if __name__ == "__main__":
