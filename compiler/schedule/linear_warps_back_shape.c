@@ -10,6 +10,7 @@ enum {
     FRAGMENT_SHARE = 48,
     UNIT = 16,
     COLUMNS = 64,
+    SPAN = 32, /* bytes of rows: longer ones cost `reverse` more addresses than their copies gain */
     APART_SHARE = 50, /* of registers, likewise */
     APART_SPAN = 128  /* whole rows: nothing between them */
 };
@@ -201,6 +202,7 @@ static const char *refusal_of_shape(AuArena *arena, const AuProblem *p, AuShape 
         return au_format(arena, "%d tokens and widths %d and %d do not divide among %d warps",
                          s->key_tile, p->d, p->e, s->executors);
     linear_warps_complete(p, s);
+    if (!is_fed(p) && s->swizzle_span > SPAN) s->swizzle_span = SPAN;
     const bool apart = linear_warps_is_apart(p, s);
     const int32_t own = apart ? 0 : shared_of(p, s), inverse = linear_warps_shared_of_inverse(p, s),
                   shared = own > inverse ? own : inverse,
@@ -222,11 +224,12 @@ const char *schedule_linear_warps_backward_fit(AuArena *arena, const AuProblem *
     return why ? why : refusal_of_shape(arena, p, s);
 }
 
-/* The kernel of states: strips of columns, so that there are blocks enough, and parts of it that are as square as can be. */
+/* The kernel of states: strips of columns, so that there are blocks enough, and parts of it that are as square as can be. Without feedback
+ * all columns of most widths: `reverse` has no more blocks, and keys are brought once. */
 static void strips(const AuProblem *p, AuShape *s)
 {
-    const int32_t all = linear_warps_value_columns(p, s);
-    s->query_tile = all % COLUMNS ? all : COLUMNS;
+    const int32_t all = linear_warps_value_columns(p, s), strip = is_fed(p) ? COLUMNS : 2 * COLUMNS;
+    s->query_tile = all % strip ? all % COLUMNS ? all : COLUMNS : strip;
     while (all % s->query_tile ||
            s->query_tile % (s->executors / linear_warps_row_groups(s) * UNIT))
         s->query_tile += UNIT;

@@ -133,6 +133,7 @@ static const ExecCase backward[] = {
     {"plain.attn", "B=1 H=2 T=131 K=16 V=20 packed=4", NULL, "states nan odd"},
     {EXAMPLES "retention_linear.attn", "B=1 H=2 T=65 K=64 V=128", NULL, "states"},
     {EXAMPLES "retention_linear.attn", "B=2 H=1 T=129 K=16 V=16", NULL, "nan heads_inside"},
+    {EXAMPLES "retention_linear.attn", "B=1 H=1 T=70 K=128 V=128", NULL, "states odd"},
     {EXAMPLES "simple_gla.attn", "B=1 H=2 T=97 K=16 V=24", NULL, "states nan"},
     {EXAMPLES "simple_gla.attn", "B=1 H=1 T=150 K=48 V=80", NULL, "states odd"},
     {EXAMPLES "simple_gla.attn", "B=1 H=1 T=63 K=128 V=128", NULL, NULL},
