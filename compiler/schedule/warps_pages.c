@@ -57,7 +57,8 @@ static void read_ahead(Lanes *x, const char *tile)
     }
 }
 
-/* Of tiles of many queries when they are brought: products hide that, and leave no registers for what is known before. */
+/* Of tiles of many queries when they are brought, for keys and for values: products hide that, and leave no registers for what is known
+ * before. */
 static void next_entries(Lanes *x, const char *tile)
 {
     AuTileBuild *t = x->t;
@@ -129,7 +130,7 @@ static const char *number(const Lanes *x, const char *n)
 bool warps_pages_issue_keys(Lanes *x, const char *n, const char *stage)
 {
     if (!has_pages(x)) return false;
-    next_entries(x, number(x, n));
+    if (are_paged(x, 1) || !goes_down(x)) next_entries(x, number(x, n));
     if (!are_paged(x, 1)) return false;
     issue(x, "tk", lanes_operand_rows(x, 1, warps_columns(x, x->p->d)), "K", number(x, n), stage,
           !x->own_v);
@@ -139,6 +140,7 @@ bool warps_pages_issue_keys(Lanes *x, const char *n, const char *stage)
 bool warps_pages_issue_values(Lanes *x, const char *n, const char *stage)
 {
     if (!are_paged(x, 2)) return false;
+    if (goes_down(x)) next_entries(x, number(x, n));
     issue(x, "tv", lanes_operand_rows(x, 2, ":"), "V", number(x, n), stage, true);
     return true;
 }
