@@ -73,6 +73,14 @@ static void output_fragments(Linear *l)
     tile_store(t, "ones -> Sums");
 }
 
+/* Of rows that are not brought, only gradients: 0 of those behind the last token. */
+static void none_of_rows(Linear *l, const LinearRows *r)
+{
+    AuTileBuild *t = l->x.t;
+    tile_frag(t, "none", "f32[%s:%d] @ along_lanes = 0.0", r->tokens, l->spread);
+    tile_store(t, "none -> %s[0 +: %d] clip", r->memory, l->spread);
+}
+
 static void fragments(Linear *l)
 {
     static const struct {
@@ -97,6 +105,7 @@ static void fragments(Linear *l)
         if (!rows_of(l, n, &r)) continue;
         if (is_brought(l, &r)) lin_rows_declare(l, &r);
         lin_rows_back_declare(l, &r);
+        if (!is_brought(l, &r) && lin_has_gradient(l, r.slot)) none_of_rows(l, &r);
     }
     output_fragments(l);
     if (l->n->decay != AU_DECAY_CONSTANT) return;

@@ -7,6 +7,7 @@
 
 enum {
     REGISTER = 4,
+    VECTOR = 16, /* bytes that a lane moves at once */
     FRAGMENT_SHARE = 48,
     UNIT = 16,
     COLUMNS = 64,
@@ -172,6 +173,14 @@ int32_t linear_warps_apart_rounds(const AuProblem *p, const AuShape *s)
     return shared_of_apart(p, s, 1) > room && shared_of_apart(p, s, 2) <= room ? 2 : 1;
 }
 
+/* Rows of the state that a warp keeps at once (lw_keep_rows) are whole instructions of its lanes, along the columns. */
+static bool keeps_rows(const AuProblem *p, const AuShape *s)
+{
+    const int32_t vectors = s->query_tile * tile_elem(p->operand)->bytes / VECTOR,
+                  power = vectors & -vectors, lanes = p->caps->lanes;
+    return linear_warps_channels(p) / s->executors % (lanes / (power < lanes ? power : lanes)) == 0;
+}
+
 bool linear_warps_is_apart(const AuProblem *p, const AuShape *s)
 {
     const int32_t d = linear_warps_channels(p), e = linear_warps_value_columns(p, s);
@@ -189,7 +198,8 @@ static bool divides(const AuProblem *p, const AuShape *s)
     if (s->key_tile % LINEAR_ROWS) return false;
     const int32_t groups = linear_warps_row_groups(s), d = linear_warps_channels(p);
     if (s->executors % (2 * groups) || s->key_tile % s->executors || d % s->executors ||
-        d % (linear_warps_key_parts(s) * UNIT) || s->executors < s->column_parts)
+        d % (linear_warps_key_parts(s) * UNIT) || s->executors < s->column_parts ||
+        (is_fed(p) && !keeps_rows(p, s)))
         return false;
     return s->query_tile % (s->column_parts * UNIT) == 0 &&
            s->query_tile % (s->executors / groups * UNIT) == 0;

@@ -83,6 +83,8 @@ static const char *refusal_of_class(const AuProblem *p)
     if (by_channel(p) && n->log_decay.high > 0) return "a decay a channel that may be above 1";
     if (has(p, AU_SLOT_BONUS) && !by_channel(p)) return "a bonus, and no decay a channel";
     if (sums(p, AU_SLOT_BONUS)) return "a bonus that sums over channels";
+    /* it weighs v, and what products take with feedback is U */
+    if (has(p, AU_SLOT_BONUS) && is_fed_back(p)) return "a bonus beside feedback";
     if (sums(p, AU_SLOT_LOG_DECAY) || sums(p, AU_SLOT_WRITE) || sums(p, AU_SLOT_ERASE) ||
         sums(p, AU_SLOT_NORM))
         return "a decay, a write, an erase or a norm that sums over channels";

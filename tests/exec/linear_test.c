@@ -83,6 +83,9 @@ static const ExecCase cases[] = {
     {"before.attn", "B=1 H=1 T=40 K=36 V=24", NULL, "states nan forward"},
     {"keys_as_values.attn", "B=1 H=2 T=18 K=64", NULL, "nan forward"},
     {"skip_channels.attn", "B=1 H=1 T=50 K=16 V=16 packed=3", NULL, "states"},
+    {"bonus_erase.attn", "B=1 H=2 T=19 K=16 V=16", NULL, "states nan"},
+    {"head_rate.attn", "B=2 H=2 T=37 K=24 V=20", NULL, "states repeat"},
+    {"head_rate.attn", "B=1 H=2 T=5 K=16 V=16", NULL, NULL},
 };
 /* Of warps: blocks of more of them, slices of columns, chunks that do not begin where they end, two of them and more. */
 static const ExecCase wide[] = {
@@ -155,6 +158,7 @@ static const ExecCase backward[] = {
     {EXAMPLES "gated_delta_net.attn", "B=1 H=2 Hk=1 T=35 K=128 V=128", NULL, NULL},
     {EXAMPLES "gated_delta_net.attn", "B=2 H=2 Hk=2 T=67 K=32 V=40", NULL, "states nan odd heads_inside"},
     {EXAMPLES "gated_delta_net.attn", "B=1 H=2 Hk=2 T=150 K=16 V=16 packed=7", NULL, "states nan"},
+    {EXAMPLES "gated_delta_net.attn", "B=1 H=1 Hk=1 T=35 K=80 V=80", NULL, "states"},
     {"erase_heads.attn", "B=1 H=3 T=47 K=16 V=16", NULL, "states nan"},
     {"near_keys.attn", "B=1 H=2 T=65 K=16 V=24", NULL, "states nan"},
     {"alike.attn", "B=1 H=2 T=70 K=32 V=32", NULL, "states"},
