@@ -561,4 +561,7 @@ def load(path: str | os.PathLike[str], attention: str | None = None) -> Attentio
     if not name:
         raise Error("an artifact is given as its path; this is empty", "file")
     place = os.path.abspath(os.fsdecode(name))
-    return AttentionFunction(Loaded(place, attention), f"{place} {stamp(place)}", (load, (place, attention)))
+    try:
+        return AttentionFunction(Loaded(place, attention), f"{place} {stamp(place)}", (load, (place, attention)))
+    except UnicodeDecodeError as e:
+        raise Error(f"{place} is damaged: a name in it is no text", "artifact") from e

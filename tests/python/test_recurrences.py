@@ -276,6 +276,10 @@ class Recurrences(unittest.TestCase):
             got, state = f(**x, return_state=True)
             self.near(got, gla(**x)[0])
             self.near(state, gla(**x)[1])
+            damaged = path.with_name("damaged.so")
+            damaged.write_bytes(path.read_bytes().replace(b"\0state_in\0", b"\0state_i\xee\0"))
+            with self.assertRaisesRegex(aule.Error, "damaged"):
+                aule.load(damaged)
 
     def test_refused(self):
         f, x = aule.compile(GLA), inputs()
