@@ -300,8 +300,6 @@ static void row_gradients(Linear *l)
         tile_store(t, "dbeside * query * key -> Bonus[token, :]");
     }
     tile_store(t, "dkey -> K[token, :]");
-    /* PoCL 3.1 loses what one lane stores beside what each lane does (docs/dev/testing.md). */
-    lin_meet(l);
     tile_store(t, "%s%s -> V[token, vb * %d +: %d] clip",
                weighed ? "strength * dwritten" : "dwritten", bonus ? " + beside * dout" : "",
                l->columns, l->columns);

@@ -82,7 +82,6 @@ static const ExecCase cases[] = {
     {"bonus.attn", "B=1 H=1 T=21 K=64 V=32", NULL, "states nan odd forward"},
     {"before.attn", "B=1 H=1 T=40 K=36 V=24", NULL, "states nan forward"},
     {"keys_as_values.attn", "B=1 H=2 T=18 K=64", NULL, "nan forward"},
-    {"few_channels.attn", "B=1 H=2 T=19 K=3 V=1", NULL, "states"},
     {"skip_channels.attn", "B=1 H=1 T=50 K=16 V=16 packed=3", NULL, "states"},
     {"bonus_erase.attn", "B=1 H=2 T=19 K=16 V=16", NULL, "states nan"},
     {"head_rate.attn", "B=2 H=2 T=37 K=24 V=20", NULL, "states repeat"},
