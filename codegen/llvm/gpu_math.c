@@ -114,7 +114,7 @@ bool gpu_native_math(AuKOp op)
 LLVMValueRef gpu_op(AuEmit *e, const AuInstr *in, AuScalar of, const LLVMValueRef *operands)
 {
     LLVMValueRef x = operands[0], y = operands[1];
-    if (in->op == AU_K_LATE) return gpu_device(e)->pin(e, x);
+    if (in->op == AU_K_LATE && in->type.width == 1) return gpu_device(e)->pin(e, x);
     if (of != AU_F32) return NULL;
     switch ((int)in->op) {
     case AU_K_EXP: return exponential(e, x, 1);

@@ -1,6 +1,7 @@
 /* linear_test.c - kernels of recurrences: every class of decay, feedback and slot, on the interpreters of both IRs and on
  * devices, beside the oracle. linear_test DEVICE FOLDER [NAME]: scripts whose name has it; `third`: every third case, others at
- * each device; `warps`: all, forward, and some with gradients, in types of 16 bits; `backward`: the latter alone. */
+ * each device; `warps`: all, forward, and some with gradients, in types of 16 bits; `forward`, `backward`:
+ * either alone, the latter in both types. */
 #include "exec.h"
 
 #include <stdio.h>
@@ -229,8 +230,8 @@ static const char *half_in_turn(const void *of, unsigned n, unsigned turn)
     return turn ? NULL : halves(of, n, (n + w->at) % 2);
 }
 
-/* All cases without gradients, and some with them. */
-static bool by_warps(ExecTally *tally, const char *device, const char *folder, const Which *w)
+/* All cases without gradients. */
+static bool forward_by_warps(ExecTally *tally, const char *device, const char *folder)
 {
     static char words[CASES][64];
     ExecCase forward[CASES];
@@ -240,7 +241,13 @@ static bool by_warps(ExecTally *tally, const char *device, const char *folder, c
         forward[n].how = words[n];
     }
     return exec_all(tally, device, folder, forward, CASES, halves, NULL) &&
-           exec_all(tally, device, folder, wide, WIDE, halves, NULL) &&
+           exec_all(tally, device, folder, wide, WIDE, halves, NULL);
+}
+
+/* These, and some with gradients. */
+static bool by_warps(ExecTally *tally, const char *device, const char *folder, const Which *w)
+{
+    return forward_by_warps(tally, device, folder) &&
            exec_all(tally, device, folder, backward, BACKWARD, half_in_turn, w);
 }
 
@@ -255,6 +262,8 @@ int main(int argc, char **argv)
                           ? exec_all(&tally, argv[1], argv[2], small, SMALL, halves, NULL)
                       : w.only && strcmp(w.only, "backward") == 0
                           ? exec_all(&tally, argv[1], argv[2], backward, BACKWARD, halves, NULL)
+                      : w.only && strcmp(w.only, "forward") == 0
+                          ? forward_by_warps(&tally, argv[1], argv[2])
                       : w.only && strcmp(w.only, "warps") == 0
                           ? by_warps(&tally, argv[1], argv[2], &w)
                           : exec_all(&tally, argv[1], argv[2], cases, CASES, in_turn, &w);

@@ -176,8 +176,8 @@ class Cuda(unittest.TestCase):
             self.assertTrue(torch.isfinite(o).all())
 
     def test_over_pages(self):
-        """To the bit what packed keys give: NaN in free slots, wild entries behind each line."""
-        (q, k, v), (at, keys) = self.given(torch.float16)
+        """To the bit what packed keys give, whose tiles have as many keys in this type: NaN in free slots, wild entries behind each line."""
+        (q, k, v), (at, keys) = self.given(torch.bfloat16)
         text = aule.attention_script(*(x.transpose(0, 1)[None] for x in (q, k)), causal=True)
         packed, paged = (aule.compile(text, layout=f"S=packed,T={how}") for how in ("packed", "paged"))
         slots, entries, starts = 16, 10, keys.tolist()
