@@ -198,6 +198,7 @@ static SpvId compute(SpvEmit *e, AuVal v, AuScalar of, SpvId *x)
     case AU_K_IDIV:
     case AU_K_IMOD: return quotient(e, in, x);
     case AU_K_MULHI: return high_product(m, of, x[0], x[1]);
+    case AU_K_LATE: return x[0];
     case AU_K_ABS: return magnitude(m, of, x[0]);
     case AU_K_MIN:
     case AU_K_MAX:
