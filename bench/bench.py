@@ -151,16 +151,19 @@ def machine(device: str) -> str:
     return f"{names[0] if names else 'unknown processor'}, {len(os.sched_getaffinity(0))} cores, PyTorch {torch.__version__}, {torch.get_num_threads()} threads{LIMITED}"
 
 
+def compile_artifact(script: Path, out: Path, target: str, arch: str, dtype: str, widths: list[str], *options) -> None:
+    """By the compiler that AULEC names; [widths] as D=64,128; [arch] "": the compiler's own choice."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    command = [os.environ.get("AULEC", "aulec"), script, "-o", out, "--target", target, "--dtype", dtype, *(f"--width={w}" for w in widths), *options]
+    subprocess.run(command + (["--arch", arch] if arch else []), check=True)
+
+
 def compile_artifacts(a) -> None:
     """One artifact a script, with the widths that the device's cases have."""
-    aulec = os.environ.get("AULEC", "aulec")
-    a.compile.mkdir(parents=True, exist_ok=True)
     cases = SETS["cuda" if "cuda" in a.target else "cpu"]
     for script in dict.fromkeys(c.script for c in cases):
-        widths = [sorted({getattr(c, axis) for c in cases if c.script == script}) for axis in "DE"]
-        options = [f"--width={axis}=" + ",".join(map(str, w)) for axis, w in zip("DE", widths)]
-        command = [aulec, SCRIPTS / f"{script}.attn", "-o", a.compile / f"{script}.so", "--target", a.target, "--dtype", a.dtype, *options]
-        subprocess.run(command + (["--arch", a.arch] if a.arch else []), check=True)
+        widths = [f"{axis}=" + ",".join(map(str, sorted({getattr(c, axis) for c in cases if c.script == script}))) for axis in "DE"]
+        compile_artifact(SCRIPTS / f"{script}.attn", a.compile / f"{script}.so", a.target, a.arch, a.dtype, widths)
 
 
 def arguments():

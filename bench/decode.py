@@ -15,15 +15,12 @@ without the compiler, where --artifacts names the folder; of further folders the
 from __future__ import annotations
 
 import argparse
-import os
-import statistics
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from bench import TYPES, machine, note, usable, write_between
-from measure import median_seconds
+from bench import TYPES, compile_artifact, machine, note, usable, write_between
+from measure import graph_of, graph_seconds, median_seconds
 from peers import PEERS, SCRIPTS
 
 FAR = 300 << 20  # bytes of all caches of a turn: several times the far cache
@@ -80,33 +77,6 @@ def exact(case: Decode, q, cache):
 def error(case: Decode, o, want) -> float:
     got = o[-1, -(case.H // case.Hk):].double()
     return ((got - want).abs().max() / want.abs().max()).item()
-
-
-def graph_of(calls: list):
-    """One replay is a turn of all calls."""
-    for call in calls:
-        call()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for call in calls:
-            call()
-    return graph
-
-
-def graph_seconds(graphs: dict, copies: int, rounds: int) -> dict:
-    times = {name: [] for name in graphs}
-    for turn in range(rounds + 1):
-        for name, graph in graphs.items():
-            first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            first.record()
-            for _ in range(3):
-                graph.replay()
-            last.record()
-            last.synchronize()
-            if turn:
-                times[name].append(first.elapsed_time(last) * 1e-3 / 3 / copies)
-    return {name: statistics.median(t) for name, t in times.items()}
 
 
 class Own:
@@ -218,10 +188,8 @@ def compile_artifacts(a) -> None:
     a.compile.mkdir(parents=True, exist_ok=True)
     paged = ["--layout", "T=paged"]
     for name, script, layout in (("dense", "full", []), *((f"{s}_paged", s, paged) for s in ("full", "causal", "window"))):
-        options = ["--target", "cuda", "--dtype", a.dtype, "--width", "D=128", "--no-grad", *layout]
-        options += ["--arch", a.arch] if a.arch else []
-        options += ["--shape", a.shape] if a.shape else []
-        subprocess.run([os.environ.get("AULEC", "aulec"), SCRIPTS / f"{script}.attn", "-o", a.compile / f"{name}.so", *options], check=True)
+        shape = ["--shape", a.shape] if a.shape else []
+        compile_artifact(SCRIPTS / f"{script}.attn", a.compile / f"{name}.so", "cuda", a.arch, a.dtype, ["D=128"], "--no-grad", *layout, *shape)
 
 
 def main() -> None:

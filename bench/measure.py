@@ -39,6 +39,29 @@ def median_seconds(calls: dict[str, Callable], device: str, rounds: int, least_s
     return {name: statistics.median(t) for name, t in times.items()}
 
 
+def graph_of(calls: list):
+    """One replay is a turn of all calls."""
+    for call in calls:
+        call()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for call in calls:
+            call()
+    return graph
+
+
+def graph_seconds(graphs: dict, copies: int, rounds: int) -> dict:
+    """Of one of the [copies] calls of each graph, the median; the first turn is not counted."""
+    times = {name: [] for name in graphs}
+    for turn in range(rounds + 1):
+        for name, graph in graphs.items():
+            seconds = _seconds_cuda(graph.replay, 3) / copies
+            if turn:
+                times[name].append(seconds)
+    return {name: statistics.median(t) for name, t in times.items()}
+
+
 def matmul_ceiling(device: str, dtype: torch.dtype) -> float:
     """FLOP/s of a large matrix product on random data: what the device has for attention at most."""
     n = 8192 if device.startswith("cuda") else 2048

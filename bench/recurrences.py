@@ -14,8 +14,6 @@ the folder.
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +22,7 @@ import torch
 from torch.nn import functional as F
 
 sys.path.insert(0, str(Path(__file__).parent))
-from bench import TYPES, machine, note, usable, write_between
+from bench import TYPES, compile_artifact, machine, note, usable, write_between
 from measure import median_seconds
 
 SCRIPTS = Path(__file__).parent.parent / "attn_scripts"
@@ -149,21 +147,25 @@ def chunks(x, size: int):
 # ---- peers: each a function of (q, k, v, gate, beta) that gives o in the type of q
 
 
+def artifact_of(folder, kind: str) -> Path:
+    return Path(folder) / f"{kind.replace(' ', '_')}.so"
+
+
 def compile_artifacts(folder: Path, arch: str, dtype: str) -> None:
-    """Of the cases for CUDA."""
+    """Of the cases for CUDA, and of steps."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "none.attn").write_text(PLAIN)
     for kind, K, V in sorted({(case.kind, case.K, case.V or case.K) for case in SETS["cuda"]} | {("delta", 128, 128)}):
         script = SCRIPTS / f"{FILES[kind]}.attn" if kind in FILES else folder / "none.attn"
-        options = ["--target", "cuda", "--arch", arch, "--dtype", dtype, *(word for name, n in zip("NP" if kind == "mamba2" else "KV", (K, V)) for word in ("--width", f"{name}={n}"))]
-        subprocess.run([os.environ.get("AULEC", "aulec"), script, "-o", folder / f"{kind.replace(' ', '_')}.so", *options], check=True)
+        widths = [f"{axis}={n}" for axis, n in zip("NP" if kind == "mamba2" else "KV", (K, V))]
+        compile_artifact(script, artifact_of(folder, kind), "cuda", arch, dtype, widths)
 
 
 def aule_call(case: Case, artifacts: str = ""):
     import aule
 
     if artifacts:
-        f = aule.load(Path(artifacts) / f"{case.kind.replace(' ', '_')}.so")
+        f = aule.load(artifact_of(artifacts, case.kind))
     else:
         f = aule.compile(PLAIN if case.kind == "none" else SCRIPTS / f"{FILES[case.kind]}.attn")
     names = {"scalar": ("gate",), "vector": ("gate",), "delta": (None, "beta"), "gated delta": ("a", "beta"), "mamba2": ("dt",)}.get(case.kind, ())

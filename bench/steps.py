@@ -16,8 +16,7 @@ from pathlib import Path
 import recurrences as r
 import torch
 from bench import TYPES, machine, note, write_between
-from decode import graph_of
-from measure import median_seconds
+from measure import graph_of, median_seconds
 
 KINDS = ("constant", "scalar", "vector", "delta", "gated delta")
 

@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import argparse
 import inspect
-import os
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from bench import TYPES, machine, note, usable, write_between
-from decode import first_of, graph_of, graph_seconds
+from bench import TYPES, compile_artifact, machine, note, usable, write_between
+from decode import first_of
+from measure import graph_of, graph_seconds
 from peers import SCRIPTS
 
 WIDTH, SAME_KERNELS = 128, 65  # queries from which on dense calls have the kernel of packed rows
@@ -259,13 +258,11 @@ def check(a) -> int:
 
 
 def compile_artifacts(a) -> None:
-    a.compile.mkdir(parents=True, exist_ok=True)
     for script in ("full", "causal", "window"):
         for layout in ("", *LAYOUTS):
             how = ["--layout", LAYOUTS[layout]] if layout else []
-            options = ["--target", a.target, "--dtype", a.dtype, "--width", f"D={WIDTH}", "--no-grad", *how] + (["--arch", a.arch] if a.arch else [])
-            command = [os.environ.get("AULEC", "aulec"), SCRIPTS / f"{script}.attn", "-o", a.compile / f"{script}_{layout or 'dense'}.so", *options]
-            subprocess.run(command, check=True)
+            out = a.compile / f"{script}_{layout or 'dense'}.so"
+            compile_artifact(SCRIPTS / f"{script}.attn", out, a.target, a.arch, a.dtype, [f"D={WIDTH}"], "--no-grad", *how)
 
 
 def main() -> int:
