@@ -388,8 +388,8 @@ void lower_transfer(AuLower *l, const AuTileStmt *s)
         kernel_else(k);
         const AuStrides from = lower_strides_late(l, x.from), to = lower_strides_late(l, x.to);
         by_elements(l, x);
+        lower_strides_again(l, x.to, &to); /* the other way round: both may be of one tensor */
         lower_strides_again(l, x.from, &from);
-        lower_strides_again(l, x.to, &to);
         kernel_end(k);
     }
     if (s->move.is_async) kernel_copy_commit(l->k);

@@ -1,7 +1,7 @@
-/* linear_step_lanes.c - steps on machines whose lanes shuffle, at the speed of memory: a warp has a strip of columns of one state, and warps of a block
- * have strips side by side. Rows lie
- * over groups of lanes, [parts] of them, columns over the lanes of a group, 16 bytes each, so that a lane reads its part of q and k itself, slots are
- * applied to registers, and sums over the channels are a few exchanges. Nothing passes through memory of the block.
+/* linear_step_lanes.c - steps on machines whose lanes shuffle, at the speed of memory: a warp has a strip of columns of one state, and
+ * warps of a block have strips side by side. Rows lie over groups of lanes, [parts] of them, columns over the lanes of a group, 16 bytes
+ * each, so that a lane reads its part of q and k itself, slots are applied to registers, and sums over the channels are a few exchanges.
+ * Nothing passes through memory of the block.
  *
  *     feedback `key`     err = w v - erase (k' D S)      S = D S + k err'
  *     feedback `own`     p = reads' S                    S = D S + k (w v)' + writes p'
@@ -12,9 +12,9 @@ enum {
     COLUMNS = 4,
     MOST_HELD = 64,
     WIDEST = 512,
-    BESIDE = 2, /* strips of a block where there is feedback, */
-    RESIDENT =
-        16 /* and warps a processor: a token is a chain of sums then, and more of them hide more than spills cost */
+    /* With feedback a token is a chain of sums, and more warps hide more than spills cost: */
+    BESIDE = 2,   /* strips of a block, */
+    RESIDENT = 16 /* and warps a processor */
 };
 
 /* Slots in the order in which a token's are made. */
@@ -115,9 +115,8 @@ static void kernel(Linear *l)
     AuTileBuild *t = l->x.t;
     const int32_t parts = l->x.shape->column_parts, lanes = l->x.p->caps->lanes / parts;
     l->is_step = true;
-    if (l->n->feedback != AU_FEEDBACK_NONE) {
+    if (l->n->feedback != AU_FEEDBACK_NONE)
         tile_set_option(t, "resident", RESIDENT / l->x.shape->executors);
-    }
     l->columns = l->x.shape->query_registers * lanes;
     l->side_by_side = l->x.shape->executors;
     if (l->side_by_side > 1) l->strip = tile_text(t, "(vb * %d + self)", l->side_by_side);

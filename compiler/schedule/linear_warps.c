@@ -66,10 +66,8 @@ const char *lw_state_column(LinearWarps *w)
 /* Of the state each warp keeps some rows, 16 bytes a lane, where these are whole turns of its lanes; else what lies in its registers. */
 static bool keeps_rows(const LinearWarps *w)
 {
-    const int32_t warps = w->l.x.shape->executors, lanes = w->l.x.p->caps->lanes,
-                  vectors = w->e * tile_elem(w->l.x.p->operand)->bytes / 16,
-                  power = vectors & -vectors, along = power < lanes ? power : lanes;
-    return w->keeps_states && along && w->d % (warps * (lanes / along)) == 0;
+    const AuShape *s = w->l.x.shape;
+    return w->keeps_states && w->d % (s->executors * linear_warps_rows_at_once(w->l.x.p, s)) == 0;
 }
 
 /* Does the state pass through memory, as an operand or to be kept by whole rows? */

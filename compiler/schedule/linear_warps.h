@@ -109,6 +109,8 @@ void lw_keep_declare(LinearWarps *w);
 void lw_keep_rows(LinearWarps *w, const char *memory, const char *tensor);
 /* The same of gradients of states behind chunks; U or y, [e, kv]. */
 void lw_kept_argument(LinearWarps *w, const char *name, AuTileMode mode, bool of_columns);
+/* Rows of a strip of the state that lanes of a warp move at once, 16 bytes each. */
+int32_t linear_warps_rows_at_once(const AuProblem *p, const AuShape *s);
 int32_t linear_warps_key_parts(const AuShape *s);
 bool linear_warps_is_staged(const AuProblem *p, const AuShape *s);
 int32_t linear_warps_key_strips(const AuProblem *p, const AuShape *s);

@@ -173,12 +173,17 @@ int32_t linear_warps_apart_rounds(const AuProblem *p, const AuShape *s)
     return shared_of_apart(p, s, 1) > room && shared_of_apart(p, s, 2) <= room ? 2 : 1;
 }
 
-/* Rows of the state that a warp keeps at once (lw_keep_rows) are whole turns of its lanes, or lanes whole copies of them. */
-static bool keeps_rows(const AuProblem *p, const AuShape *s)
+int32_t linear_warps_rows_at_once(const AuProblem *p, const AuShape *s)
 {
     const int32_t vectors = s->query_tile * tile_elem(p->operand)->bytes / VECTOR,
-                  power = vectors & -vectors, lanes = p->caps->lanes,
-                  at_once = lanes / (power < lanes ? power : lanes),
+                  power = vectors & -vectors, lanes = p->caps->lanes;
+    return lanes / (power < lanes ? power : lanes);
+}
+
+/* Those of a warp are whole turns of its lanes, or lanes whole copies of them. */
+static bool keeps_rows(const AuProblem *p, const AuShape *s)
+{
+    const int32_t at_once = linear_warps_rows_at_once(p, s),
                   rows = linear_warps_channels(p) / s->executors;
     return rows && (rows % at_once == 0 || at_once % rows == 0);
 }
