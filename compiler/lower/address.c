@@ -84,18 +84,31 @@ bool lower_may_be_outside(const AuTileExpr *ref, uint32_t dimension)
                           &ref->memory->type.axes[dimension]);
 }
 
-/* The view's axes stand in its type in the order of the dimensions that have one. */
+/* How many of the axes of a vector of indices are not among the [count] in [seen], to which they are added. */
+static uint32_t add_axes(const AuTileType *type, const char **seen, uint32_t count)
+{
+    for (uint32_t i = 0; type && i < type->count; i++) {
+        uint32_t at = 0;
+        while (at < count && seen[at] != type->axes[i].name) at++;
+        if (at == count && count < TILE_MAX_AXES) seen[count++] = type->axes[i].name;
+    }
+    return count;
+}
+
+/* The view's axes stand in its type in the order in which dimensions bring them, those of vectors of indices among them. */
 const char *lower_view_axis(const AuTileExpr *ref, uint32_t n)
 {
-    uint32_t view_axis = 0;
+    const char *seen[TILE_MAX_AXES];
+    uint32_t count = 0;
     for (uint32_t i = 0; i <= n; i++) {
         const AuTileExpr *index = ref->has_index ? ref->args.at[i] : NULL;
         const bool spans = !index || index->op == TILE_X_ALL || index->op == TILE_X_SPAN;
-        if (i == n)
-            return !spans             ? NULL
-                   : ref->names.count ? ref->names.at[view_axis]
-                                      : ref->memory->type.axes[n].name;
-        view_axis += spans;
+        const char *own = ref->memory->type.axes[i].name;
+        if (i == n) return !spans ? NULL : ref->names.count ? ref->names.at[count] : own;
+        if (!spans)
+            count = add_axes(index->type, seen, count);
+        else if (count < TILE_MAX_AXES)
+            seen[count++] = own;
     }
     return NULL;
 }

@@ -16,7 +16,10 @@ static bool has_strength(const LinearWarps *w)
     return lin_has(&w->l, AU_SLOT_WRITE) && !is_fed_back(w);
 }
 
-bool lw_has_output(const LinearWarps *w) { return !w->keeps_states && !w->makes_ends; }
+bool lw_has_output(const LinearWarps *w)
+{
+    return !w->keeps_states && !w->makes_ends && !w->keeps_gradients;
+}
 
 /* By a number a token at most. */
 static bool decays(const LinearWarps *w)
@@ -25,7 +28,10 @@ static bool decays(const LinearWarps *w)
 }
 
 /* Pairs pass through memory. */
-static bool has_pairs(const LinearWarps *w) { return w->l.x.via_shared || lw_by_channel(w); }
+static bool has_pairs(const LinearWarps *w)
+{
+    return lw_has_output(w) && (w->l.x.via_shared || lw_by_channel(w));
+}
 
 /* "self % 4 * 16": which of the executors' parts, of that size; written where it is used, so that it is seen to be a multiple. */
 const char *lw_begins(LinearWarps *w, const char *part, int32_t parts, int32_t size)

@@ -24,10 +24,12 @@ typedef struct LinearWarps {
     bool makes_ends;    /* of segments, in the workspace, and no output */
     bool makes_inverse; /* feedback: that of each chunk, in the workspace, and nothing else */
     bool keeps_written; /* with states: what is written, in the workspace, as one number */
+    bool keeps_gradients; /* of states, likewise, from the last chunk to the first */
+    bool makes_pairs;   /* those of queries with keys, in the workspace, and nothing else */
     bool makes_rows;    /* with that: slots of queries and keys, in the workspace */
     bool has_rows;      /* they are there */
-    bool without_values,
-        without_inverse;  /* of feedback backward: neither are brought with a chunk */
+    bool without_keys, without_values,
+        without_inverse;  /* backward: not brought with a chunk */
     int32_t kept_columns; /* of states there, padded */
 } LinearWarps;
 
@@ -58,6 +60,9 @@ bool lw_by_channel(const LinearWarps *w);
 int32_t linear_warps_levels(int32_t tokens); /* halves of a chunk, halves of those, .. */
 void lw_vector_memories(LinearWarps *w);
 void lw_vector_layouts(LinearWarps *w);
+/* What rows take, what pairs do, and both beside the state. */
+void lw_vector_declare_rows(LinearWarps *w);
+void lw_vector_declare_pairs(LinearWarps *w);
 void lw_vector_declare(LinearWarps *w);
 /* Running sums of log decays, for all behind the next barrier; what products take, behind another one. */
 void lw_vector_sums(LinearWarps *w);
@@ -90,7 +95,8 @@ typedef struct LinearBack {
     int32_t key_strips; /* each of strips, one after another, so that registers do */
     int32_t key_columns, value_columns; /* of a strip; of a part */
     int32_t pair_parts, pair_columns;   /* of a group's pairs */
-    bool has_rate;                      /* the log decay has a gradient */
+    bool has_rate;                      /* the log decay, a number a token at most, has a gradient */
+    bool has_rates;                     /* one of a number a channel does */
     bool is_fed;
     int32_t rows;          /* that gradients of slots are made of at once; 0: LINEAR_ROWS */
     const char *first_row; /* of them */
@@ -126,6 +132,30 @@ int32_t linear_warps_apart_rounds(const AuProblem *p, const AuShape *s);
 /* linear_warps_carry.c, linear_warps_apart.c: the two kernels. */
 void lw_carry_kernel(LinearWarps *w);
 void lw_apart_kernel(LinearBack *b);
+/* Of kernels that go back over chunks with T, the gradient of the state behind each, in `dstate` and as an operand in memory: the gradient of
+ * the output comes with a chunk. */
+void lw_carry_head(LinearWarps *w);
+void lw_given_memory(LinearWarps *w);
+void lw_issue_given(LinearWarps *w, const char *chunk, const char *stage);
+void lw_move_gradient(LinearWarps *w, bool in);
+void lw_share_gradient(LinearWarps *w);
+/* A block's chunk among all of the call's: the grid `item`, `h`; `n`, `chunk`, `first` and what lin_find_sequence says; what stands between
+ * begin and tile_end is for a chunk that there is. */
+void lw_chunks_grid(LinearWarps *w);
+void lw_find_chunk(LinearWarps *w);
+void lw_begin_chunk(LinearWarps *w);
+/* Rows that the executor has brought, some at a time with channels along the lanes, until tile_end: those rows, for a tile. */
+const char *lw_begin_rows(LinearBack *b);
+int32_t lw_slot_rows(const LinearWarps *w); /* how many */
+
+/* linear_warps_channels.c, linear_warps_channels_chain.c: decays a channel; the kernels `chunks`, and before it `pairs` and `carry`. */
+void lw_channels_kernel(LinearBack *b);
+void lw_channels_pairs_kernel(LinearWarps *w);
+void lw_channels_carry_kernel(LinearWarps *w);
+void lw_pairs_argument(LinearWarps *w, AuTileMode mode);
+AuShape linear_warps_pairs_shape(const AuProblem *p, const AuShape *s);
+/* Of sums that decays get, as operands; NULL: the machine has none. */
+const AuTileAtom *linear_warps_sums_atom(const AuProblem *p);
 /* linear_warps_backward.c */
 void lw_pairs_of_queries(LinearBack *b, bool apart);
 

@@ -60,7 +60,7 @@ static void memories(LinearBack *b)
 }
 
 /* Rows, of those that a warp has brought, whose gradients go through their slots at once. */
-static int32_t rows_at_once(const LinearWarps *w)
+int32_t lw_slot_rows(const LinearWarps *w)
 {
     return w->share < ROWS_AT_ONCE ? w->share : ROWS_AT_ONCE;
 }
@@ -79,9 +79,9 @@ static void fragments(LinearBack *b)
     tile_frag(t, "own", "%s[kv:%d, d:%d] like dx", l->x.operand, rows, strip(b));
     for (uint32_t n = 0; n < BORDERS; n++)
         tile_frag(t, borders[n], "f32[kv:%d] like dx = 0.0", rows);
-    tile_frag(t, "row_dx", "f32[d:%d, kv:%d] @ across_d", w->d, rows_at_once(w));
-    tile_frag(t, "solution", "%s[e:%d, kv:%d] @ along_e", l->x.operand, w->e, rows_at_once(w));
-    tile_frag(t, "strength_of_value", "f32[kv:%d] like solution", rows_at_once(w));
+    tile_frag(t, "row_dx", "f32[d:%d, kv:%d] @ across_d", w->d, lw_slot_rows(w));
+    tile_frag(t, "solution", "%s[e:%d, kv:%d] @ along_e", l->x.operand, w->e, lw_slot_rows(w));
+    tile_frag(t, "strength_of_value", "f32[kv:%d] like solution", lw_slot_rows(w));
     tile_frag(t, "erase", "f32[q:%d] like score", rows);
     tile_frag(t, "erase_of_row", "f32[kv:%d] like dx", rows);
     if (b->has_rate) tile_frag(t, "through", "f32[d:%d, m:%d] @ %s.C", rows, rows, atom);
@@ -180,11 +180,11 @@ static void passed(LinearBack *b)
 
 /* ---- rows through their slots, some of those that the warp has brought, along the lanes: "self * 4 + turn * 4 +: 4" */
 
-static const char *begin_rows(LinearBack *b)
+const char *lw_begin_rows(LinearBack *b)
 {
     LinearWarps *w = &b->w;
     AuTileBuild *t = w->l.x.t;
-    const int32_t rows = rows_at_once(w);
+    const int32_t rows = lw_slot_rows(w);
     const char *first = tile_text(t, "self * %d + turn * %d", w->share, rows);
     b->rows = rows, b->first_row = first;
     b->part.rows = tile_text(t, "first + %s +: %d", first, rows);
@@ -218,7 +218,7 @@ static void values(LinearBack *b)
     LinearWarps *w = &b->w;
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
-    const char *rows = begin_rows(b);
+    const char *rows = lw_begin_rows(b);
     tile_set(t, "c", "iota(e:%d)", w->e);
     tile_load(t, "solution", "Yh[:, %s]", rows);
     tile_set(t, "dvalue", "f32(solution)");
@@ -245,7 +245,7 @@ static void rows_and_numbers(LinearBack *b)
 {
     LinearWarps *w = &b->w;
     AuTileBuild *t = w->l.x.t;
-    const char *rows = begin_rows(b);
+    const char *rows = lw_begin_rows(b);
     tile_set(t, "c_d", "iota(d:%d)", w->d);
     for (uint32_t of_keys = 0; of_keys < 2; of_keys++) {
         tile_load(t, "row_dx", "Made[%u, %s, 0 +: %d] as [kv, d]", of_keys, rows, w->d);
@@ -386,9 +386,9 @@ static void chunk(LinearBack *b)
 
 /* The grid's place among all chunks: the sequence's number, n, and the chunk's in it. Packed sequences begin where lw_place_of_states says,
  * so that n is the last one that begins there or before. */
-static void find_chunk(LinearBack *b)
+void lw_find_chunk(LinearWarps *w)
 {
-    Linear *l = &b->w.l;
+    Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
     const char *each = tile_text(t, "cdiv(%s, %d)", l->tokens, l->chunk);
     tile_set(t, "n", "where($cu_seqlens_count > 0, 0, item / max(%s, 1))", each);
@@ -407,6 +407,19 @@ static void find_chunk(LinearBack *b)
     tile_set(t, "first", "start + chunk * %d", l->chunk);
 }
 
+void lw_chunks_grid(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    const char *batch = lanes_axis(&l->x, 0, 0);
+    tile_grid(l->x.t, "item: %s * cdiv(%s, %d) + %s - %s, h: %s", batch, l->tokens, l->chunk,
+              lin_sequences(l), batch, l->heads);
+}
+
+void lw_begin_chunk(LinearWarps *w)
+{
+    tile_if(w->l.x.t, "chunk >= 0 && chunk < cdiv(length, %d)", w->l.chunk);
+}
+
 void lw_apart_kernel(LinearBack *b)
 {
     LinearWarps *w = &b->w;
@@ -414,17 +427,15 @@ void lw_apart_kernel(LinearBack *b)
     AuTileBuild *t = l->x.t;
     lin_back_arguments(l, "chunks", false);
     arguments(b);
-    const char *batch = lanes_axis(&l->x, 0, 0);
-    tile_grid(t, "item: %s * cdiv(%s, %d) + %s - %s, h: %s", batch, l->tokens, l->chunk,
-              lin_sequences(l), batch, l->heads);
+    lw_chunks_grid(w);
     memories(b);
     tile_role(t, "core", l->x.shape->executors, TILE_ON_WARP, 0);
     lin_name_heads(l);
-    find_chunk(b);
+    lw_find_chunk(w);
     fragments(b);
     b->part = (LinearPart){NULL, tile_text(t, "0 +: %d", w->d), tile_text(t, "0 +: %d", w->e)};
     l->of_warps = &b->part;
-    tile_if(t, "chunk >= 0 && chunk < cdiv(length, %d)", l->chunk);
+    lw_begin_chunk(w);
     chunk(b);
     for (uint32_t n = 0; n < 3; n++) tile_end(t);
 }

@@ -13,10 +13,13 @@ enum {
     COLUMNS = 64,
     SPAN = 32, /* bytes of rows: longer ones cost `reverse` more addresses than their copies gain */
     APART_SHARE = 50, /* of registers, likewise */
-    APART_SPAN = 128  /* whole rows: nothing between them */
+    APART_SPAN = 128, /* whole rows: nothing between them */
+    PAIRS_WARPS = 4
 };
 
 static bool has(const AuProblem *p, AuSlot slot) { return p->hooks->slots[slot].value.i != 0; }
+
+static bool by_channel(const AuProblem *p) { return p->hooks->normal->decay == AU_DECAY_VECTOR; }
 
 static bool is_fed(const AuProblem *p) { return p->hooks->normal->feedback != AU_FEEDBACK_NONE; }
 
@@ -65,11 +68,26 @@ int32_t linear_warps_state_parts(const AuProblem *p, const AuShape *s)
     return best;
 }
 
+/* Decays a channel. */
+static const char *refusal_of_channels(AuArena *arena, const AuProblem *p)
+{
+    if (is_fed(p)) return "a decay a channel beside feedback";
+    if (has(p, AU_SLOT_BONUS)) return "a bonus";
+    if (!warps_copy_ahead(p) || !linear_warps_sums_atom(p))
+        return au_format(arena,
+                         "a decay a channel, whose sums are products of bf16, which %s does not have",
+                         p->caps->name);
+    return NULL;
+}
+
 static const char *refusal_of_problem(AuArena *arena, const AuProblem *p)
 {
     const char *why = linear_warps_refusal(arena, p);
     if (why) return why;
-    if (p->hooks->normal->decay == AU_DECAY_VECTOR) return "a decay a channel";
+    if (by_channel(p)) {
+        const char *of_channel = refusal_of_channels(arena, p);
+        if (of_channel) return of_channel;
+    }
     if (is_fed(p) && p->hooks->normal->before) return "feedback and a read before the token";
     if (has(p, AU_SLOT_NORM) || p->hooks->has_out_mod) return "a norm or an out_mod";
     if (sums(p, AU_SLOT_V) || sums(p, AU_SLOT_SKIP)) return "a slot that sums over values";
@@ -161,6 +179,75 @@ static int32_t shared_of_apart(const AuProblem *p, const AuShape *whole, int32_t
            REGISTER * (c * (2 * (d + LINEAR_ROW_GAP) + 6 + 4 * parts + 2 * groups) + s.executors);
 }
 
+/* ---- decays a channel: a chain as above without feedback, pairs, chunks */
+
+AuShape linear_warps_pairs_shape(const AuProblem *p, const AuShape *s)
+{
+    AuShape pairs = {.executors = 2 * linear_warps_row_groups(s),
+                     .key_tile = s->key_tile,
+                     .query_tile = s->query_tile,
+                     .column_parts = 1,
+                     .stages = 1};
+    if (pairs.executors < PAIRS_WARPS) pairs.executors = PAIRS_WARPS;
+    pairs.swizzle_span = warps_copy_ahead(p) ? APART_SPAN : 0;
+    return pairs;
+}
+
+static int32_t levels_bytes(const AuProblem *p, const AuShape *s)
+{
+    return s->key_tile * REGISTER * linear_warps_channels(p);
+}
+
+static int32_t shared_of_channel_chain(const AuProblem *p, const AuShape *whole)
+{
+    const AuShape s = linear_warps_chain_shape(p, whole);
+    const int32_t span = s.swizzle_span, d = linear_warps_channels(p), c = s.key_tile,
+                  keys = warps_row_bytes(p, span, d),
+                  values = warps_row_bytes(p, span, s.query_tile);
+    return WARPS_ALIGNMENT + s.stages * c * (keys + values) + d * values + levels_bytes(p, &s) +
+           REGISTER * c;
+}
+
+static int32_t shared_of_pairs(const AuProblem *p, const AuShape *whole)
+{
+    const AuShape s = linear_warps_pairs_shape(p, whole);
+    const int32_t span = s.swizzle_span, c = s.key_tile,
+                  keys = warps_row_bytes(p, span, linear_warps_channels(p));
+    return WARPS_ALIGNMENT + c * (2 + linear_warps_levels(c)) * keys + levels_bytes(p, &s) +
+           c * warps_row_bytes(p, span, c) + 2 * REGISTER * c;
+}
+
+/* Beside rows, T and pairs: sums of log decays, gradients of rows, pairs by near levels and tiles of ones. */
+static int32_t shared_of_channels(const AuProblem *p, const AuShape *whole)
+{
+    enum { NEAR_LEVELS = 4, HALF = 2 };
+    const AuShape s = linear_warps_apart_shape(p, whole);
+    const int32_t span = s.swizzle_span, d = linear_warps_channels(p), c = s.key_tile,
+                  keys = warps_row_bytes(p, span, d), columns = warps_row_bytes(p, span, c),
+                  values = warps_row_bytes(p, span, s.query_tile),
+                  made = 1 + (d / LINEAR_ROWS > s.executors);
+    return WARPS_ALIGNMENT + 2 * c * (keys + values) + d * values + 2 * c * columns +
+           NEAR_LEVELS * c * warps_row_bytes(p, span, LINEAR_ROWS) +
+           (1 + made) * REGISTER * c * (d + LINEAR_ROW_GAP) +
+           HALF * (NEAR_LEVELS * LINEAR_ROWS * LINEAR_ROWS + 2 * c * c) +
+           REGISTER * c * (2 + s.executors / linear_warps_row_groups(&s));
+}
+
+static const char *refusal_of_channel_shape(AuArena *arena, const AuProblem *p, const AuShape *s)
+{
+    const int32_t bytes[] = {shared_of_channel_chain(p, s), shared_of_pairs(p, s),
+                             shared_of_channels(p, s)};
+    const int32_t d = linear_warps_channels(p), executors = linear_warps_apart_shape(p, s).executors;
+    for (uint32_t n = 0; n < sizeof bytes / sizeof *bytes; n++)
+        if (bytes[n] > p->caps->shared_bytes)
+            return au_format(arena, "%d bytes of shared memory of %d", bytes[n],
+                             p->caps->shared_bytes);
+    if (s->key_tile & (s->key_tile - 1) || d % executors || s->key_tile % executors)
+        return au_format(arena, "chunks of %d tokens and %d channels among %d warps", s->key_tile,
+                         d, executors);
+    return NULL;
+}
+
 /* Two, where that makes room for a second block of a processor. */
 int32_t linear_warps_apart_rounds(const AuProblem *p, const AuShape *s)
 {
@@ -205,8 +292,9 @@ static bool divides(const AuProblem *p, const AuShape *s)
     if (s->key_tile % LINEAR_ROWS) return false;
     const int32_t groups = linear_warps_row_groups(s), d = linear_warps_channels(p);
     if (s->executors % (2 * groups) || s->key_tile % s->executors || d % s->executors ||
-        d % (linear_warps_key_parts(s) * UNIT) || s->executors < s->column_parts ||
-        (is_fed(p) && !keeps_rows(p, s)))
+        (!by_channel(p) && d % (linear_warps_key_parts(s) * UNIT)) ||
+        s->executors < s->column_parts ||
+        ((is_fed(p) || by_channel(p)) && !keeps_rows(p, s)))
         return false;
     return s->query_tile % (s->column_parts * UNIT) == 0 &&
            s->query_tile % (s->executors / groups * UNIT) == 0;
@@ -219,6 +307,7 @@ static const char *refusal_of_shape(AuArena *arena, const AuProblem *p, AuShape 
         return au_format(arena, "%d tokens and widths %d and %d do not divide among %d warps",
                          s->key_tile, p->d, p->e, s->executors);
     linear_warps_complete(p, s);
+    if (by_channel(p)) return refusal_of_channel_shape(arena, p, s);
     if (!is_fed(p) && s->swizzle_span > SPAN) s->swizzle_span = SPAN;
     const bool apart = linear_warps_is_apart(p, s);
     const int32_t own = apart ? 0 : shared_of(p, s), inverse = linear_warps_shared_of_inverse(p, s),
@@ -274,7 +363,14 @@ bool schedule_linear_warps_backward_shape(AuArena *arena, const AuProblem *p, Au
             return true;
         }
     }
-    for (uint32_t n = 0; n < 3 * 4 * 2; n++) {
+    for (uint32_t n = 0; by_channel(p) && n < 2; n++) {
+        AuShape s = {.executors = 8, .key_tile = tokens[1 + n], .stages = 1};
+        strips(p, &s);
+        *why = refusal_of_shape(arena, p, &s);
+        if (!*why) *out = s;
+        if (!*why) return true;
+    }
+    for (uint32_t n = 0; !by_channel(p) && n < 3 * 4 * 2; n++) {
         AuShape s = {.executors = warps[n / 2 % 4], .key_tile = tokens[n / 8], .stages = 2 - n % 2};
         if (s.executors % (2 * linear_warps_row_groups(&s))) continue;
         strips(p, &s);

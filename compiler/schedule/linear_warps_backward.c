@@ -303,7 +303,9 @@ static LinearBack begin(LinearWarps w)
     if (b.is_fed) b.pair_parts = 1;
     b.pair_columns = w.l.chunk / b.pair_parts;
     b.is_staged = linear_warps_is_staged(w.l.x.p, s);
-    b.has_rate = w.l.n->decay != AU_DECAY_NONE && lin_has_gradient(&w.l, AU_SLOT_LOG_DECAY);
+    b.has_rates = lw_by_channel(&w) && lin_has_gradient(&w.l, AU_SLOT_LOG_DECAY);
+    b.has_rate = w.l.n->decay != AU_DECAY_NONE && !lw_by_channel(&w) &&
+                 lin_has_gradient(&w.l, AU_SLOT_LOG_DECAY);
     return b;
 }
 
@@ -354,6 +356,42 @@ static AuSchedule *kernels_apart(AuArena *arena, AuDiags *diags, AuTileBuild *t,
     return lanes_built(&b.w.l.x, diags);
 }
 
+/* Decays a channel: pairs, chains of S and of T, then chunks. */
+static AuSchedule *kernels_of_channels(AuArena *arena, AuDiags *diags, AuTileBuild *t,
+                                       const AuProblem *p, AuSchedule *out, const AuShape *whole)
+{
+    const AuShape chain = linear_warps_chain_shape(p, &out->shape),
+                  apart = linear_warps_apart_shape(p, &out->shape),
+                  pairs = linear_warps_pairs_shape(p, &out->shape);
+    LinearWarps chains = lw_begin(arena, t, p, out, &chain);
+    chains.keeps_states = true;
+    chains.kept_columns = whole->query_tile;
+    lw_layouts(&chains);
+    warps_across(&chains.l.x, "across_kv", chains.l.chunk);
+    lw_numbers_kernel(&chains);
+    LinearWarps of_pairs = lw_begin(arena, t, p, out, &pairs);
+    of_pairs.makes_pairs = of_pairs.without_values = true;
+    lw_channels_pairs_kernel(&of_pairs);
+    lw_forward_kernel(&chains);
+    LinearWarps back = lw_begin(arena, t, p, out, &chain);
+    back.kept_columns = whole->query_tile;
+    back.without_keys = back.without_values = back.keeps_gradients = true;
+    lw_channels_carry_kernel(&back);
+    LinearBack b = begin(lw_begin(arena, t, p, out, &apart));
+    tile_set_option(t, "resident", APART_BLOCKS);
+    b.key_columns = b.w.d;
+    b.is_apart = true;
+    b.is_staged = false;
+    b.w.l.asks_heads = true;
+    b.w.kept_columns = whole->query_tile;
+    lw_channels_kernel(&b);
+    static const char *const regions[] = {"states", "dstates", "kept_pairs"};
+    for (uint32_t n = 0; n < sizeof regions / sizeof *regions; n++)
+        lanes_region(&b.w.l.x, regions[n]);
+    lin_sum_kernels(&b.w.l);
+    return lanes_built(&b.w.l.x, diags);
+}
+
 /* The shape's columns and parts are those of the kernel of states. */
 AuSchedule *schedule_linear_warps_backward(AuArena *arena, AuDiags *diags, const AuProblem *p,
                                            const AuShape *shape)
@@ -364,6 +402,8 @@ AuSchedule *schedule_linear_warps_backward(AuArena *arena, AuDiags *diags, const
     AuShape whole = *shape;
     whole.query_tile = linear_warps_value_columns(p, shape);
     whole.column_parts = linear_warps_state_parts(p, shape);
+    if (p->hooks->normal->decay == AU_DECAY_VECTOR)
+        return kernels_of_channels(arena, diags, t, p, out, &whole);
     if (linear_warps_is_apart(p, shape)) return kernels_apart(arena, diags, t, p, out, &whole);
     LinearWarps states = lw_begin(arena, t, p, out, &out->shape);
     states.keeps_states = true;

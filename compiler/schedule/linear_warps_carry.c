@@ -6,7 +6,7 @@
  * It keeps T, rounded as it is as an operand, and y, one number an element, for the kernel `chunks`. P is made by warps that do not solve. */
 #include "linear_warps.h"
 
-static void head(LinearWarps *w)
+void lw_carry_head(LinearWarps *w)
 {
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
@@ -19,9 +19,9 @@ static void head(LinearWarps *w)
         tile_arg(t, in ? "dstate_in" : "dstate_out", in ? TILE_OUT : TILE_IN,
                  "f32[b:%s, h:%s, d:%d, e:%d]", lin_sequences(l), l->heads, l->x.p->d, l->x.p->e);
     lw_kept_argument(w, "dstates", TILE_INOUT, false);
-    lw_kept_argument(w, "solutions", TILE_INOUT, true);
+    if (lin_is_fed(l)) lw_kept_argument(w, "solutions", TILE_INOUT, true);
     lw_numbers_argument(w, TILE_IN);
-    lw_inverses_argument(w, TILE_IN);
+    if (lin_is_fed(l)) lw_inverses_argument(w, TILE_IN);
     lw_rows_arguments(w);
     tile_grid(t, "vb: %d, h: %s, n: %s", (w->kept_columns + w->e - 1) / w->e, l->heads,
               lin_sequences(l));
@@ -32,7 +32,7 @@ static void memories(LinearBack *b)
     LinearWarps *w = &b->w;
     Linear *l = &w->l;
     lw_memories(w);
-    warps_tile(&l->x, TILE_NAME("D"), "q", l->chunk, "e", w->e, l->x.shape->stages);
+    lw_given_memory(w);
     warps_tile(&l->x, TILE_NAME("T"), "d", w->d, "e", w->e, 1);
     warps_tile(&l->x, TILE_NAME("P"), "q", l->chunk, "kv", l->chunk, 1);
     if (lin_decays(l)) warps_tile(&l->x, TILE_NAME("Qs"), "q", l->chunk, "d", w->d, 1);
@@ -62,16 +62,27 @@ static void fragments(LinearBack *b)
     lw_declare(w);
 }
 
-static void issue(LinearWarps *w, const char *chunk, const char *stage)
+void lw_given_memory(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    warps_tile(&l->x, TILE_NAME("D"), "q", l->chunk, "e", w->e, l->x.shape->stages);
+}
+
+void lw_issue_given(LinearWarps *w, const char *chunk, const char *stage)
 {
     AuTileBuild *t = w->l.x.t;
-    lw_issue(w, chunk, stage);
     warps_issue(&w->l.x, TILE_NAME("td"),
                 tile_part(t,
                           "do[b, h, start + (%s) * %d + self * %d +: %d from start to end, vb * %d "
                           "+: %d]",
                           chunk, w->l.chunk, w->share, w->share, w->e, w->e),
                 tile_part(t, "D[%sself * %d +: %d, :]", stage, w->share, w->share));
+}
+
+static void issue(LinearWarps *w, const char *chunk, const char *stage)
+{
+    lw_issue(w, chunk, stage);
+    lw_issue_given(w, chunk, stage);
 }
 
 /* Of the warp's part of T, in a tensor of all columns. */
@@ -81,7 +92,7 @@ static const char *part_of(LinearWarps *w, const char *before)
                      w->channels, w->e, lw_state_column(w), w->columns);
 }
 
-static void move_state(LinearWarps *w, bool in)
+void lw_move_gradient(LinearWarps *w, bool in)
 {
     AuTileBuild *t = w->l.x.t;
     lw_begin_state(w);
@@ -92,7 +103,7 @@ static void move_state(LinearWarps *w, bool in)
     lw_end_state(w);
 }
 
-static void share_state(LinearWarps *w)
+void lw_share_gradient(LinearWarps *w)
 {
     AuTileBuild *t = w->l.x.t;
     lw_begin_state(w);
@@ -182,7 +193,7 @@ static void chunk_back(LinearBack *b)
     warps_wait(&l->x, "td");
     lw_change(w);
     lw_numbers(w);
-    share_state(w);
+    lw_share_gradient(w);
     tile_sync(t, "all");
     if (two) issue(w, "chunk - 1", warps_stage(&l->x, true));
     if (lin_decays_by_token(l)) {
@@ -214,13 +225,13 @@ void lw_carry_kernel(LinearWarps *w)
     b.w.without_values = true;
     b.w.rounds_written = true;
     b.w.keeps_states = b.w.keeps_written = false;
-    head(&b.w);
+    lw_carry_head(&b.w);
     memories(&b);
     tile_role(t, "core", l->x.shape->executors, TILE_ON_WARP, 0);
     lin_find_sequence(l);
     lin_name_heads(l);
     fragments(&b);
-    move_state(&b.w, true);
+    lw_move_gradient(&b.w, true);
     if (l->x.shape->stages > 1) tile_set(t, "at", "0");
     tile_set(t, "last", "cdiv(length, %d) - 1", l->chunk);
     if (warps_are_async(&l->x)) issue(&b.w, "last", warps_stage(&l->x, false));
@@ -229,7 +240,7 @@ void lw_carry_kernel(LinearWarps *w)
     tile_end(t);
     lw_wait(&b.w);
     warps_wait(&l->x, "td");
-    move_state(&b.w, false);
+    lw_move_gradient(&b.w, false);
     tile_end(t);
     tile_end(t);
 }

@@ -38,6 +38,7 @@ static int32_t width_of(const LinearWarps *w, const Tile *tile)
 static bool is_there(const LinearWarps *w, const Tile *tile)
 {
     if (tile->slot == AU_SLOT_V && w->without_values) return false;
+    if (w->without_keys) return tile->slot == AU_SLOT_Q;
     return tile->slot == AU_SLOT_K ||
            (!w->makes_inverse && (tile->slot != AU_SLOT_Q || lw_has_output(w)));
 }

@@ -33,7 +33,7 @@ const char *lw_kept_of_rows(LinearBack *b, bool until, const char *sums)
 {
     LinearWarps *w = &b->w;
     AuTileBuild *t = w->l.x.t;
-    if (!lin_decays(&b->w.l)) return "";
+    if (!lin_decays(&b->w.l) || lw_by_channel(w)) return ""; /* of a channel's: operands have it */
     if (lin_decays_by_token(&b->w.l)) {
         tile_load(t, sums, "G[%d + %s +: %d] as [kv]", until ? w->has_since : 0, lw_row(w),
                   LINEAR_ROWS);
@@ -51,7 +51,7 @@ static const char *raw_rows(LinearBack *b, AuSlot slot, const char *like)
     Linear *l = &b->w.l;
     AuTileBuild *t = l->x.t;
     const AuHookSlot *s = &l->slots[slot];
-    const bool of_keys = slot == AU_SLOT_Q || slot == AU_SLOT_K;
+    const bool of_keys = *lin_rows(l, slot).channel == 'd';
     const int32_t width = of_keys ? b->key_columns : b->value_columns;
     const char *name = tile_text(t, "rows_of_%s", lin_rows(l, slot).memory),
                *channel = of_keys ? "d" : "e",

@@ -15,6 +15,12 @@ enum { ROWS_AT_ONCE = 4 };
 
 static bool is_fed_back(const LinearWarps *w) { return w->l.n->feedback == AU_FEEDBACK_KEY; }
 
+/* Strengths of writers are in what is written where it is fed back, and belong to gradients of values where pairs are made for them. */
+static bool weighs_pairs(const LinearWarps *w)
+{
+    return lin_has(&w->l, AU_SLOT_WRITE) && !is_fed_back(w) && !w->makes_pairs;
+}
+
 bool lw_by_channel(const LinearWarps *w) { return w->l.n->decay == AU_DECAY_VECTOR; }
 
 int32_t linear_warps_levels(int32_t tokens)
@@ -29,12 +35,16 @@ void lw_vector_memories(LinearWarps *w)
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
     tile_shared(t, "G", "f32[kv:%d, d:%d]", l->chunk, w->d);
+    if (!lw_has_output(w)) return;
     tile_shared(t, "Own", "f32[q:%d]", l->chunk);
     warps_tile(&l->x, TILE_NAME("M"), "kv", l->chunk, "d", w->d, linear_warps_levels(l->chunk));
     if (!is_fed_back(w)) return;
     warps_tile(&l->x, TILE_NAME("N"), "kv", l->chunk, "d", w->d, linear_warps_levels(l->chunk));
     warps_tile(&l->x, TILE_NAME("Ks"), "kv", l->chunk, "d", w->d, 1);
 }
+
+/* What a query has of the sums. */
+static const char *reads(const LinearWarps *w) { return w->l.n->before ? "row_before" : "row_sum"; }
 
 static int32_t rows_at_once(const LinearWarps *w)
 {
@@ -54,7 +64,8 @@ static const char *far_pairs(LinearWarps *w, int32_t h)
     return tile_text(w->l.x.t, "pairs_%d", h);
 }
 
-void lw_vector_declare(LinearWarps *w)
+/* Log decays, and rows of the chunk while they are made what products take. */
+void lw_vector_declare_rows(LinearWarps *w)
 {
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
@@ -73,15 +84,20 @@ void lw_vector_declare(LinearWarps *w)
         tile_frag(t, "raw_bonus", "%s[d:%d, kv:%d] @ across_d%s",
                   held.i ? lin_elem(l, held) : "f32", w->d, rows, held.i ? "" : " = 0.0");
     }
+}
+
+void lw_vector_declare_pairs(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const int32_t units = LINEAR_ROWS;
     tile_frag(t, "pairs", "f32[q:%d, kv:%d] @ %s.C = 0.0", units, units, l->x.atom->name);
     tile_frag(t, "level", "f32[q:%d, kv:%d] @ %s.C", units, units, l->x.atom->name);
     tile_frag(t, "own", "f32[q:%d] like pairs", units);
-    if (l->has_norm) tile_frag(t, "whole_of_key", "f32[d:%d] like key", w->channels);
     if (l->has_norm) tile_frag(t, "sum_near", "f32[q:%d] like pairs = 0.0", units);
     for (int32_t h = units; h < l->chunk; h *= 2)
         tile_frag(t, far_pairs(w, h), "f32[q:%d, kv:%d] @ %s.C = 0.0", units, h, l->x.atom->name);
-    tile_frag(t, "whole", "f32[d:%d] like state", w->channels);
-    if (lin_has(l, AU_SLOT_WRITE) && !is_fed_back(w)) {
+    if (weighs_pairs(w)) {
         tile_frag(t, "of_pairs", "f32[kv:%d] like pairs", units);
         for (int32_t h = units; h < l->chunk; h *= 2)
             tile_frag(t, tile_text(t, "of_%s", far_pairs(w, h)), "f32[kv:%d] like %s", h,
@@ -93,10 +109,20 @@ void lw_vector_declare(LinearWarps *w)
     if (lw_shares_pairs(w)) tile_end(t);
 }
 
-/* Where the forward inverts, others than those that invert: a norm's sums of pairs would stay with them. */
+void lw_vector_declare(LinearWarps *w)
+{
+    AuTileBuild *t = w->l.x.t;
+    lw_vector_declare_rows(w);
+    tile_frag(t, "whole", "f32[d:%d] like state", w->channels);
+    if (w->l.has_norm) tile_frag(t, "whole_of_key", "f32[d:%d] like key", w->channels);
+    if (lw_has_output(w)) lw_vector_declare_pairs(w);
+}
+
+/* Where the forward inverts, others than those that invert: a norm's sums of pairs would stay with them. Where nothing else is made. */
 bool lw_shares_pairs(const LinearWarps *w)
 {
-    return lw_inverts(w) && !w->l.has_norm && w->l.x.shape->executors >= 2 * w->row_groups;
+    return w->makes_pairs ||
+           (lw_inverts(w) && !w->l.has_norm && w->l.x.shape->executors >= 2 * w->row_groups);
 }
 
 void lw_begin_sharers(LinearWarps *w) { tile_if(w->l.x.t, "self / %d == 1", w->row_groups); }
@@ -175,14 +201,13 @@ static void own_pairs(LinearWarps *w, const char *rows)
 }
 
 /* Rows of a level: those of M, and of N. */
-static void make_level(LinearWarps *w, const char *rows, const char *reads, int32_t level,
-                       int32_t h)
+static void make_level(LinearWarps *w, const char *rows, int32_t level, int32_t h)
 {
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
     tile_load(t, "row_border", "G[(place / %d | 1) * %d - 1, :]", h, h);
     tile_set(t, "kept_row", "exp2(where((place & %d) != 0, %s - row_border, row_border - row_sum))",
-             h, reads);
+             h, reads(w));
     tile_set(t, "mixed", "where((place & %d) != 0, f32(row_q), f32(row_k)) * kept_row", h);
     tile_store(t, "%s(mixed) -> M[%d, %s, :]", l->x.operand, level, rows);
     if (!is_fed_back(w)) return;
@@ -199,14 +224,39 @@ static void keep_keys(LinearWarps *w, const char *rows)
                warps_stage(&w->l.x, false), rows);
 }
 
-/* Where there is no output. */
-static void make_keys(LinearWarps *w, const char *rows)
+/* What queries have of it. */
+static void keep_queries(LinearWarps *w, const char *rows)
+{
+    tile_store(w->l.x.t, "%s(f32(row_q) * exp2(%s)) -> Q[%s%s, :] as [kv, d]", w->l.x.operand,
+               reads(w), warps_stage(&w->l.x, false), rows);
+}
+
+/* [place]: of the tokens in the chunk, a vector. */
+static void load_before(LinearWarps *w, const char *place)
 {
     AuTileBuild *t = w->l.x.t;
-    tile_load(t, "row_k", "K[%s%s, :]", warps_stage(&w->l.x, false), rows);
+    if (!w->l.n->before) return;
+    tile_load(t, "row_before", "G[max(%s - 1, 0), :]", place);
+    tile_set(t, "row_before", "where(%s > 0, row_before, 0.0)", place);
+}
+
+/* Where there is no output: keys alone, or, backward, queries alone. */
+static void make_operand(LinearWarps *w, const char *rows)
+{
+    AuTileBuild *t = w->l.x.t;
+    const char *stage = warps_stage(&w->l.x, false);
     tile_load(t, "row_sum", "G[%s, :]", rows);
-    tile_load(t, "row_total", "G[%d, :]", w->l.chunk - 1);
-    keep_keys(w, rows);
+    if (w->without_keys) {
+        tile_load(t, "row_q", "Q[%s%s, :] as [kv, d]", stage, rows);
+        tile_set(t, "reader", "self * %d + part_M * %d + iota(kv:%d)", w->share, rows_at_once(w),
+                 rows_at_once(w));
+        load_before(w, "reader");
+        keep_queries(w, rows);
+    } else {
+        tile_load(t, "row_k", "K[%s%s, :]", stage, rows);
+        tile_load(t, "row_total", "G[%d, :]", w->l.chunk - 1);
+        keep_keys(w, rows);
+    }
     tile_end(t);
 }
 
@@ -216,32 +266,27 @@ void lw_vector_make(LinearWarps *w)
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
     const int32_t rows = rows_at_once(w);
-    const bool before = l->n->before;
     const char *stage = warps_stage(&l->x, false),
-               *mine = tile_text(t, "self * %d + part_M * %d +: %d", w->share, rows, rows),
-               *reads = before ? "row_before" : "row_sum";
+               *mine = tile_text(t, "self * %d + part_M * %d +: %d", w->share, rows, rows);
     tile_for_range(t, "part_M", "0", tile_text(t, "%d", w->share / rows));
     if (!lw_has_output(w)) {
-        make_keys(w, mine);
+        make_operand(w, mine);
         return;
     }
     tile_set(t, "place", "self * %d + part_M * %d + iota(kv:%d)", w->share, rows, rows);
     tile_load(t, "row_q", "Q[%s%s, :] as [kv, d]", stage, mine);
     tile_load(t, "row_k", "K[%s%s, :]", stage, mine);
     tile_load(t, "row_sum", "G[%s, :]", mine);
-    if (before) {
-        tile_load(t, "row_before", "G[max(place - 1, 0), :]");
-        tile_set(t, "row_before", "where(place > 0, row_before, 0.0)");
+    load_before(w, "place");
+    if (!l->n->before || lin_has(l, AU_SLOT_BONUS)) own_pairs(w, mine);
+    for (int32_t h = l->chunk / 2, level = 0; h; h /= 2, level++) make_level(w, mine, level, h);
+    if (!w->makes_pairs) {
+        tile_load(t, "row_total", "G[%d, :]", l->chunk - 1);
+        keep_queries(w, mine);
+        if (is_fed_back(w))
+            tile_store(t, "%s(f32(row_k) * exp2(row_sum)) -> Ks[%s, :]", l->x.operand, mine);
+        keep_keys(w, mine);
     }
-    if (!before || lin_has(l, AU_SLOT_BONUS)) own_pairs(w, mine);
-    for (int32_t h = l->chunk / 2, level = 0; h; h /= 2, level++)
-        make_level(w, mine, reads, level, h);
-    tile_load(t, "row_total", "G[%d, :]", l->chunk - 1);
-    tile_store(t, "%s(f32(row_q) * exp2(%s)) -> Q[%s%s, :] as [kv, d]", l->x.operand, reads, stage,
-               mine);
-    if (is_fed_back(w))
-        tile_store(t, "%s(f32(row_k) * exp2(row_sum)) -> Ks[%s, :]", l->x.operand, mine);
-    keep_keys(w, mine);
     tile_end(t);
 }
 
@@ -260,11 +305,10 @@ static void keep_pairs(LinearWarps *w, bool of_keys, const char *pairs, const ch
     tile_store(t, "%s(%s) -> P[%s, %s]", w->l.x.operand, pairs, lw_pair_rows(w), columns);
 }
 
-/* Strengths of writers are in what is written where it is fed back. */
 static void add_strengths(LinearWarps *w, const char *pairs, const char *columns)
 {
     AuTileBuild *t = w->l.x.t;
-    if (!lin_has(&w->l, AU_SLOT_WRITE) || is_fed_back(w)) return;
+    if (!weighs_pairs(w)) return;
     tile_load(t, tile_text(t, "of_%s", pairs), "W[%s]", columns);
     tile_set(t, pairs, "%s * of_%s", pairs, pairs);
 }

@@ -163,6 +163,18 @@ static const ExecCase backward[] = {
     {"erase_heads.attn", "B=1 H=3 T=47 K=16 V=16", NULL, "states nan"},
     {"near_keys.attn", "B=1 H=2 T=65 K=16 V=24", NULL, "states nan"},
     {"alike.attn", "B=1 H=2 T=70 K=32 V=32", NULL, "states"},
+    /* decays a channel */
+    {EXAMPLES "gla.attn", "B=1 H=2 T=37 K=16 V=16", NULL, "states"},
+    {EXAMPLES "gla.attn", "B=2 H=1 T=97 K=20 V=24", NULL, "states nan odd"},
+    {EXAMPLES "gla.attn", "B=1 H=1 T=65 K=128 V=64", NULL, "states"},
+    {EXAMPLES "gla.attn", "B=1 H=1 T=33 K=160 V=40", NULL, "states nan"},
+    {EXAMPLES "gla.attn", "B=1 H=2 T=150 K=48 V=16 packed=6", NULL, "states nan odd"},
+    {"before_channels.attn", "B=1 H=2 T=67 K=16 V=80", NULL, "states nan"},
+    {"before_channels.attn", "B=1 H=1 T=1 K=16 V=16", NULL, "states"},
+    {"steep_channels.attn", "B=2 H=2 Hk=1 T=63 K=32 V=24", NULL, "states nan odd"},
+    {"steep_channels.attn", "B=1 H=2 Hk=2 T=70 K=48 V=16 packed=3", NULL, "states"},
+    {"skip_channels.attn", "B=1 H=1 T=64 K=16 V=32", NULL, "states"},
+    {"hard.attn", "B=1 H=1 T=67 K=24 V=16", NULL, NULL},
 };
 /* Few and small, of what warps do: linear_mistakes_test.py. */
 static const ExecCase small[] = {
@@ -177,6 +189,8 @@ static const ExecCase small[] = {
     {EXAMPLES "retention_linear.attn", "B=1 H=1 T=1601 K=16 V=16", NULL, "states forward"},
     {EXAMPLES "gla.attn", "B=1 H=1 T=1601 K=16 V=16", NULL, "states forward"},
     {EXAMPLES "gated_delta_net.attn", "B=1 H=2 Hk=2 T=101 K=16 V=16 packed=3", NULL, "states"},
+    {"steep_channels.attn", "B=1 H=2 Hk=2 T=71 K=16 V=16", NULL, "states"},
+    {"before_channels.attn", "B=1 H=1 T=70 K=16 V=16 packed=2", NULL, "states"},
 };
 /* On processors: states of all columns, more numbers than a schedule chooses to have. */
 static const ExecCase whole[] = {
