@@ -115,14 +115,13 @@ static void kernel(Linear *l)
     AuTileBuild *t = l->x.t;
     const int32_t parts = l->x.shape->column_parts, lanes = l->x.p->caps->lanes / parts;
     l->is_step = true;
-    if (l->n->feedback != AU_FEEDBACK_NONE)
-        tile_set_option(t, "resident", RESIDENT / l->x.shape->executors);
     l->columns = l->x.shape->query_registers * lanes;
     l->side_by_side = l->x.shape->executors;
     if (l->side_by_side > 1) l->strip = tile_text(t, "(vb * %d + self)", l->side_by_side);
     tile_layout(t, "strip", tile_text(t, "reg:%d lane:%d@%d", l->x.p->d / parts, parts, lanes),
                 tile_text(t, "reg:%d lane:%d@1", l->x.shape->query_registers, lanes));
     lin_head(l);
+    if (l->n->feedback != AU_FEEDBACK_NONE) tile_resident(t, RESIDENT / l->x.shape->executors);
     lin_role(l);
     tile_frag(t, "state", "f32[d:%d, e:%d] @ strip", l->x.p->d, l->columns);
     lin_load_state(l);

@@ -328,7 +328,8 @@ static void write_state(LinearWarps *w)
         kept = "exp(f32(max(count - 1 - j, 0)) * rate)",
         whole = of_sums = " * exp(f32(count) * rate)";
     } else if (lw_by_channel(w)) {
-        tile_load(t, "whole", "G[%d, %s +: %d]", l->chunk - 1, lw_state_row(w), w->channels);
+        if (!w->has_decayed)
+            tile_load(t, "whole", "G[%d, %s +: %d]", l->chunk - 1, lw_state_row(w), w->channels);
         whole = of_sums = " * exp2(whole)";
         if (l->has_norm) {
             tile_load(t, "whole_of_key", "G[%d, %s +: %d]", l->chunk - 1, lw_state_row(w),
@@ -370,18 +371,19 @@ static void chunk(LinearWarps *w)
     const bool ahead = warps_are_async(&l->x), two = l->x.shape->stages > 1;
     if (l->n->decay == AU_DECAY_CONSTANT) lin_count(l);
     if (w->keeps_states) lw_place_of_states(w, "place", "chunk");
+    if (w->has_decayed) lw_load_total(w);
     if (!ahead) lw_issue(w, "chunk", "");
     lw_wait(w);
     lw_change(w);
     lw_numbers(w);
-    if (lw_by_channel(w)) lw_vector_sums(w);
+    if (lw_by_channel(w) && !w->has_decayed) lw_vector_sums(w);
     lw_begin_state(w);
     share_state(w);
     lw_end_state(w);
     tile_sync(t, "all");
     if (two) lw_issue(w, "chunk + 1", warps_stage(&l->x, true));
     if (w->keeps_states && shares_state(w)) lw_keep_rows(w, "S", "states");
-    if (lw_by_channel(w)) {
+    if (lw_by_channel(w) && !w->has_decayed) {
         lw_vector_make(w);
         tile_sync(t, "all");
     }
@@ -435,6 +437,7 @@ void lw_forward_kernel(LinearWarps *w)
     lw_numbers_argument(w, TILE_IN);
     if (is_fed_back(w) && !lw_inverts(w)) lw_inverses_argument(w, TILE_IN);
     lw_rows_arguments(w);
+    if (w->has_decayed) lw_totals_argument(w, TILE_IN);
     memories(w);
     tile_role(t, "core", l->x.shape->executors, TILE_ON_WARP, 0);
     if (l->segments) lw_begin_segment(w);

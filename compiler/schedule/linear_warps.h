@@ -22,20 +22,23 @@ typedef struct LinearWarps {
     bool
         rounds_written; /* feedback: U is one number, as values are, where nothing goes on from it */
     bool makes_ends;    /* of segments, in the workspace, and no output */
-    bool makes_inverse; /* feedback: that of each chunk, in the workspace, and nothing else */
-    bool keeps_written; /* with states: what is written, in the workspace, as one number */
+    bool makes_inverse;   /* feedback: that of each chunk, in the workspace, and nothing else */
+    bool keeps_written;   /* with states: what is written, in the workspace, as one number */
     bool keeps_gradients; /* of states, likewise, from the last chunk to the first */
-    bool makes_pairs;   /* those of queries with keys, in the workspace, and nothing else */
-    bool makes_rows;    /* with that: slots of queries and keys, in the workspace */
-    bool has_rows;      /* they are there */
-    bool without_keys, without_values,
-        without_inverse;  /* backward: not brought with a chunk */
-    int32_t kept_columns; /* of states there, padded */
+    bool makes_pairs;     /* those of queries with keys, in the workspace, and has_decayed */
+    bool
+        has_decayed; /* decays a channel: queries and keys are there as chains take them, and `totals` */
+    bool makes_rows; /* with that: slots of queries and keys, in the workspace */
+    bool has_rows;   /* they are there */
+    bool without_keys, without_values, without_inverse; /* backward: not brought with a chunk */
+    int32_t kept_columns;                               /* of states there, padded */
 } LinearWarps;
 
 enum {
     LINEAR_ROWS = 16,
     LINEAR_HALVES_MET = 3,
+    LINEAR_APART_BLOCKS =
+        2,             /* of a processor, of chunks apart: one has work while the other waits */
     LINEAR_ROW_GAP = 4 /* between rows of f32, so that a fragment's lie in banks of their own */
 };
 
@@ -95,8 +98,8 @@ typedef struct LinearBack {
     int32_t key_strips; /* each of strips, one after another, so that registers do */
     int32_t key_columns, value_columns; /* of a strip; of a part */
     int32_t pair_parts, pair_columns;   /* of a group's pairs */
-    bool has_rate;                      /* the log decay, a number a token at most, has a gradient */
-    bool has_rates;                     /* one of a number a channel does */
+    bool has_rate;  /* the log decay, a number a token at most, has a gradient */
+    bool has_rates; /* one of a number a channel does */
     bool is_fed;
     int32_t rows;          /* that gradients of slots are made of at once; 0: LINEAR_ROWS */
     const char *first_row; /* of them */
@@ -153,6 +156,9 @@ void lw_channels_kernel(LinearBack *b);
 void lw_channels_pairs_kernel(LinearWarps *w);
 void lw_channels_carry_kernel(LinearWarps *w);
 void lw_pairs_argument(LinearWarps *w, AuTileMode mode);
+/* What channels keep over a chunk, its logarithm; of the channels of the warp's part of the state, in `whole`. */
+void lw_totals_argument(LinearWarps *w, AuTileMode mode);
+void lw_load_total(LinearWarps *w);
 AuShape linear_warps_pairs_shape(const AuProblem *p, const AuShape *s);
 /* Of sums that decays get, as operands; NULL: the machine has none. */
 const AuTileAtom *linear_warps_sums_atom(const AuProblem *p);

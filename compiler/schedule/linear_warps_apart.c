@@ -428,6 +428,7 @@ void lw_apart_kernel(LinearBack *b)
     lin_back_arguments(l, "chunks", false);
     arguments(b);
     lw_chunks_grid(w);
+    tile_resident(t, LINEAR_APART_BLOCKS);
     memories(b);
     tile_role(t, "core", l->x.shape->executors, TILE_ON_WARP, 0);
     lin_name_heads(l);

@@ -74,9 +74,9 @@ static const char *refusal_of_channels(AuArena *arena, const AuProblem *p)
     if (is_fed(p)) return "a decay a channel beside feedback";
     if (has(p, AU_SLOT_BONUS)) return "a bonus";
     if (!warps_copy_ahead(p) || !linear_warps_sums_atom(p))
-        return au_format(arena,
-                         "a decay a channel, whose sums are products of bf16, which %s does not have",
-                         p->caps->name);
+        return au_format(
+            arena, "a decay a channel, whose sums are products of bf16, which %s does not have",
+            p->caps->name);
     return NULL;
 }
 
@@ -237,7 +237,8 @@ static const char *refusal_of_channel_shape(AuArena *arena, const AuProblem *p, 
 {
     const int32_t bytes[] = {shared_of_channel_chain(p, s), shared_of_pairs(p, s),
                              shared_of_channels(p, s)};
-    const int32_t d = linear_warps_channels(p), executors = linear_warps_apart_shape(p, s).executors;
+    const int32_t d = linear_warps_channels(p),
+                  executors = linear_warps_apart_shape(p, s).executors;
     for (uint32_t n = 0; n < sizeof bytes / sizeof *bytes; n++)
         if (bytes[n] > p->caps->shared_bytes)
             return au_format(arena, "%d bytes of shared memory of %d", bytes[n],
@@ -293,8 +294,7 @@ static bool divides(const AuProblem *p, const AuShape *s)
     const int32_t groups = linear_warps_row_groups(s), d = linear_warps_channels(p);
     if (s->executors % (2 * groups) || s->key_tile % s->executors || d % s->executors ||
         (!by_channel(p) && d % (linear_warps_key_parts(s) * UNIT)) ||
-        s->executors < s->column_parts ||
-        ((is_fed(p) || by_channel(p)) && !keeps_rows(p, s)))
+        s->executors < s->column_parts || ((is_fed(p) || by_channel(p)) && !keeps_rows(p, s)))
         return false;
     return s->query_tile % (s->column_parts * UNIT) == 0 &&
            s->query_tile % (s->executors / groups * UNIT) == 0;

@@ -9,8 +9,6 @@
  * them for rows, dQ, dK and dV, is in linear_warps_rows_back.c. */
 #include "linear_warps.h"
 
-enum { APART_BLOCKS = 2 }; /* of a processor: one has work while the other waits */
-
 static bool decays(const LinearBack *b) { return lin_decays(&b->w.l); }
 static bool by_token(const LinearBack *b) { return lin_decays_by_token(&b->w.l); }
 static bool is_weighed(const LinearBack *b) { return lin_has(&b->w.l, AU_SLOT_WRITE); }
@@ -337,7 +335,6 @@ static AuSchedule *kernels_apart(AuArena *arena, AuDiags *diags, AuTileBuild *t,
     lw_forward_kernel(&chains);
     lw_carry_kernel(&chains);
     LinearBack b = begin(lw_begin(arena, t, p, out, &apart));
-    tile_set_option(t, "resident", APART_BLOCKS);
     b.parts = b.key_strips = b.pair_parts = 1;
     b.key_parts = apart.executors / b.w.row_groups;
     b.rounds = linear_warps_apart_rounds(p, &out->shape);
@@ -372,22 +369,23 @@ static AuSchedule *kernels_of_channels(AuArena *arena, AuDiags *diags, AuTileBui
     LinearWarps of_pairs = lw_begin(arena, t, p, out, &pairs);
     of_pairs.makes_pairs = of_pairs.without_values = true;
     lw_channels_pairs_kernel(&of_pairs);
+    chains.has_decayed = true;
     lw_forward_kernel(&chains);
     LinearWarps back = lw_begin(arena, t, p, out, &chain);
     back.kept_columns = whole->query_tile;
-    back.without_keys = back.without_values = back.keeps_gradients = true;
+    back.without_keys = back.without_values = back.keeps_gradients = back.has_decayed = true;
     lw_channels_carry_kernel(&back);
     LinearBack b = begin(lw_begin(arena, t, p, out, &apart));
-    tile_set_option(t, "resident", APART_BLOCKS);
     b.key_columns = b.w.d;
     b.is_apart = true;
     b.is_staged = false;
     b.w.l.asks_heads = true;
     b.w.kept_columns = whole->query_tile;
     lw_channels_kernel(&b);
-    static const char *const regions[] = {"states", "dstates", "kept_pairs"};
+    static const char *const regions[] = {"states", "dstates", "kept_pairs", "totals"};
     for (uint32_t n = 0; n < sizeof regions / sizeof *regions; n++)
         lanes_region(&b.w.l.x, regions[n]);
+    lw_rows_regions(&of_pairs);
     lin_sum_kernels(&b.w.l);
     return lanes_built(&b.w.l.x, diags);
 }

@@ -23,6 +23,7 @@ void lw_carry_head(LinearWarps *w)
     lw_numbers_argument(w, TILE_IN);
     if (lin_is_fed(l)) lw_inverses_argument(w, TILE_IN);
     lw_rows_arguments(w);
+    if (w->has_decayed) lw_totals_argument(w, TILE_IN);
     tile_grid(t, "vb: %d, h: %s, n: %s", (w->kept_columns + w->e - 1) / w->e, l->heads,
               lin_sequences(l));
 }

@@ -22,7 +22,7 @@ enum {
     NEAR_LEVELS = 4,
     UNIT = LINEAR_ROWS,
     COLUMNS = 8, /* of an instruction */
-    PART = 128   /* value columns of an operand at once */
+    PART = 64    /* value columns of an operand at once */
 };
 
 static int32_t groups_of(const LinearBack *b) { return b->w.l.chunk / UNIT; }
@@ -210,7 +210,9 @@ static void near_pairs(LinearBack *b, const char *rows)
     tile_set(t, "i", "iota(q:%d)", UNIT);
     tile_set(t, "j", "iota(kv:%d)", UNIT);
     for (int32_t n = 0; n < NEAR_LEVELS; n++)
-        tile_store(t, "%s(where((i & %d) != 0 && i / %d == j / %d + 1, dscore, 0.0)) -> Near[%d + %s +: %d, :]",
+        tile_store(t,
+                   "%s(where((i & %d) != 0 && i / %d == j / %d + 1, dscore, 0.0)) -> Near[%d + %s "
+                   "+: %d, :]",
                    b->w.l.x.operand, 1 << n, 1 << n, 1 << n, n * b->w.l.chunk, rows, UNIT);
     tile_set(t, "of_own", "reduce_sum(where(i == j, dscore, 0.0), kv)");
     tile_store(t, "of_own -> Own[%s +: %d]", rows, UNIT);
@@ -224,7 +226,8 @@ static void pairs(LinearBack *b)
     const char *unit = all > warps ? tile_text(t, "(turn_R * %d + self)", warps) : "self",
                *rows = tile_text(t, "%s / %d * %d", unit, groups, UNIT),
                *columns = tile_text(t, "%s %% %d * %d", unit, groups, UNIT);
-    if (all > warps) tile_for_range(t, "turn_R", "0", tile_text(t, "%d", (all + warps - 1) / warps));
+    if (all > warps)
+        tile_for_range(t, "turn_R", "0", tile_text(t, "%d", (all + warps - 1) / warps));
     tile_if(t, "%s < %d && %s %% %d <= %s / %d", unit, all, unit, groups, unit, groups);
     tile_product(t, "dscore", w->l.x.atom, TILE_START, tile_text(t, "D[%s +: %d, :]", rows, UNIT),
                  tile_text(t, "V[%s +: %d, :]", columns, UNIT));
@@ -335,8 +338,7 @@ static void ends(LinearBack *b, const Strip *s)
             tile_product(t, numbered(b, "dq", g), w->l.x.atom, first ? TILE_ADD : TILE_START,
                          "state_part", tile_text(t, "D[%s, %s]", tokens(b, g), columns));
             tile_product(t, numbered(b, "dk", g), w->l.x.atom, first ? TILE_ADD : TILE_START,
-                         "dstate_part",
-                         tile_text(t, "V[%s, %s] as [q, e]", tokens(b, g), columns));
+                         "dstate_part", tile_text(t, "V[%s, %s] as [q, e]", tokens(b, g), columns));
         }
         if (!b->has_rates) continue;
         tile_set(t, first ? "passed_part" : "passed",
@@ -400,9 +402,9 @@ static void products_of_level(LinearBack *b, int32_t g, int32_t h, int32_t level
     for (int32_t n = 0; n < many; n++) {
         const int32_t from = other * many + n;
         tile_product(t, "dm", w->l.x.atom, n ? TILE_ADD : TILE_START, numbered(b, "rows", from),
-                     half & 1 ? tile_text(t, "R[%s, %s]", tokens(b, g), tokens(b, from))
-                              : tile_text(t, "R[%s, %s] as [kv, q]", tokens(b, from),
-                                          tokens(b, g)));
+                     half & 1
+                         ? tile_text(t, "R[%s, %s]", tokens(b, g), tokens(b, from))
+                         : tile_text(t, "R[%s, %s] as [kv, q]", tokens(b, from), tokens(b, g)));
     }
 }
 
@@ -419,33 +421,40 @@ static void rates_of_level(LinearBack *b, int32_t g, int32_t h, int32_t level)
     }
     const bool is_reader = (g / many & 1) != 0;
     for (int32_t to = g / many * many; to < (g / many + 1) * many; to++)
-        if (is_reader ? to <= g : to >= g)
-            add_to_rates(b, to, ones_between(b, is_reader, g, to));
+        if (is_reader ? to <= g : to >= g) add_to_rates(b, to, ones_between(b, is_reader, g, to));
 }
 
-/* Level n is of halves of 2^n tokens. */
-static void level_back(LinearBack *b, const Strip *s, int32_t level)
+/* What a level of halves of [h] tokens gives to a group. */
+static void level_back(LinearBack *b, const Strip *s, int32_t g, int32_t h, int32_t level)
 {
     AuTileBuild *t = b->w.l.x.t;
-    const int32_t h = 1 << level;
-    for (int32_t g = 0; g < groups_of(b); g++) {
-        make_rows(b, s, "kv", g, h);
-        tile_set(t, numbered(b, "rows", g), "%s(mixed_w)", b->w.l.x.operand);
+    const char *dq = numbered(b, "dq", g), *dk = numbered(b, "dk", g);
+    products_of_level(b, g, h, level);
+    make_rows(b, s, "q", g, h);
+    if (h < UNIT) {
+        const char *is_read = tile_text(t, "(iota(q:%d) & %d) != 0", UNIT, h);
+        tile_set(t, "given", "kept_r * dm");
+        tile_set(t, dq, "%s + where(%s, given, 0.0)", dq, is_read);
+        tile_set(t, dk, "%s + where(%s, 0.0, given)", dk, is_read);
+    } else {
+        const char *dx = g * UNIT & h ? dq : dk;
+        tile_set(t, dx, "%s + kept_r * dm", dx);
     }
-    for (int32_t g = 0; g < groups_of(b); g++) {
-        const char *dq = numbered(b, "dq", g), *dk = numbered(b, "dk", g);
-        products_of_level(b, g, h, level);
-        make_rows(b, s, "q", g, h);
-        if (h < UNIT) {
-            tile_set(t, "given", "kept_r * dm");
-            const char *is_read = tile_text(t, "(iota(q:%d) & %d) != 0", UNIT, h);
-            tile_set(t, dq, "%s + where(%s, given, 0.0)", dq, is_read);
-            tile_set(t, dk, "%s + where(%s, 0.0, given)", dk, is_read);
-        } else {
-            const char *dx = g * UNIT & h ? dq : dk;
-            tile_set(t, dx, "%s + kept_r * dm", dx);
-        }
-        rates_of_level(b, g, h, level);
+    rates_of_level(b, g, h, level);
+}
+
+static void make_operand(LinearBack *b, const Strip *s, int32_t g, int32_t h)
+{
+    make_rows(b, s, "kv", g, h);
+    tile_set(b->w.l.x.t, numbered(b, "rows", g), "%s(mixed_w)", b->w.l.x.operand);
+}
+
+/* Pairs of tokens of different groups. Level n is of halves of 2^n tokens. */
+static void far_levels(LinearBack *b, const Strip *s)
+{
+    for (int32_t n = linear_warps_levels(b->w.l.chunk) - 1; n >= NEAR_LEVELS; n--) {
+        for (int32_t g = 0; g < groups_of(b); g++) make_operand(b, s, g, 1 << n);
+        for (int32_t g = 0; g < groups_of(b); g++) level_back(b, s, g, 1 << n, n);
     }
 }
 
@@ -460,28 +469,42 @@ static void own_back(LinearBack *b, int32_t g)
     tile_set(t, dk, "%s + own_of_token * f32(%s)", dk, on_axis(b, "query", "q", g));
 }
 
+/* A group's own pairs, after all else that it gets; and out with what it has got. */
+static void group_back(LinearBack *b, const Strip *s, int32_t g)
+{
+    AuTileBuild *t = b->w.l.x.t;
+    load_group(b, s, g); /* again: registers have one group's at a time */
+    own_back(b, g);
+    for (int32_t n = 0; n < NEAR_LEVELS; n++) {
+        make_operand(b, s, g, 1 << n);
+        level_back(b, s, g, 1 << n, n);
+    }
+    tile_store(t, "%s(f32(%s) * exp2(total_w - %s)) -> K[%s, %s]", b->w.l.x.operand,
+               on_axis(b, "key", "kv", g), on_axis(b, "sum", "kv", g), tokens(b, g), s->channels);
+    tile_store(t, "%s -> Made[0, %s, %s] as [q, d]", numbered(b, "dq", g), tokens(b, g),
+               s->channels);
+}
+
 static void strip_back(LinearBack *b, const Strip *s)
 {
     LinearWarps *w = &b->w;
     AuTileBuild *t = w->l.x.t;
     const int32_t groups = groups_of(b);
-    for (int32_t g = 0; g < groups; g++) load_group(b, s, g);
     tile_load(t, "total_w", "G[%d, %s]", w->l.chunk - 1, s->channels);
     tile_load(t, "total_r", "G[%d, %s]", w->l.chunk - 1, s->channels);
     for (int32_t g = 0; b->has_rates && g < groups; g++)
         tile_set(t, numbered(b, "dg", g), "fill(%s, 0.0)", numbered(b, "dg", g));
     ends(b, s);
-    for (int32_t g = 0; g < groups; g++) through_ends(b, g, false), through_ends(b, g, true);
-    for (int32_t g = 0; g < groups; g++) own_back(b, g);
-    for (int32_t n = linear_warps_levels(w->l.chunk) - 1; n >= 0; n--) level_back(b, s, n);
     for (int32_t g = 0; g < groups; g++) {
-        tile_store(t, "%s(f32(%s) * exp2(total_w - %s)) -> K[%s, %s]", w->l.x.operand,
-                   on_axis(b, "key", "kv", g), on_axis(b, "sum", "kv", g), tokens(b, g),
-                   s->channels);
-        if (b->has_rates)
-            tile_store(t, "%s + exp2(total_w) * passed -> G[%s, %s]", numbered(b, "dg", g),
-                       tokens(b, g), s->channels);
+        load_group(b, s, g);
+        through_ends(b, g, false);
+        through_ends(b, g, true);
     }
+    far_levels(b, s);
+    for (int32_t g = 0; g < groups; g++) group_back(b, s, g);
+    for (int32_t g = 0; b->has_rates && g < groups; g++)
+        tile_store(t, "%s + exp2(total_w) * passed -> G[%s, %s]", numbered(b, "dg", g),
+                   tokens(b, g), s->channels);
 }
 
 /* ---- a chunk */
@@ -507,11 +530,11 @@ static void end_strip(LinearBack *b)
     if (strips > warps) tile_end(b->w.l.x.t);
 }
 
-static void store_made(LinearBack *b, const Strip *s, const char *name, int32_t to)
+static void store_keys(LinearBack *b, const Strip *s, int32_t to)
 {
     AuTileBuild *t = b->w.l.x.t;
     for (int32_t g = 0; g < groups_of(b); g++)
-        tile_store(t, "%s -> Made[%d, %s, %s] as [q, d]", numbered(b, name, g), to, tokens(b, g),
+        tile_store(t, "%s -> Made[%d, %s, %s] as [q, d]", numbered(b, "dk", g), to, tokens(b, g),
                    s->channels);
 }
 
@@ -519,8 +542,7 @@ static void strips(LinearBack *b)
 {
     const Strip s = begin_strip(b);
     strip_back(b, &s);
-    store_made(b, &s, "dq", 0);
-    if (keeps_both(b)) store_made(b, &s, "dk", 1);
+    if (keeps_both(b)) store_keys(b, &s, 1);
     end_strip(b);
 }
 
@@ -576,7 +598,7 @@ static void chunk(LinearBack *b)
     if (!keeps_both(b)) {
         tile_sync(t, "all");
         const Strip s = begin_strip(b);
-        store_made(b, &s, "dk", 0);
+        store_keys(b, &s, 0);
         end_strip(b);
     }
     tile_sync(t, "all");
@@ -594,6 +616,7 @@ void lw_channels_kernel(LinearBack *b)
     lw_pairs_argument(w, TILE_IN);
     lw_numbers_argument(w, TILE_IN);
     lw_chunks_grid(w);
+    tile_resident(t, LINEAR_APART_BLOCKS);
     memories(b);
     tile_role(t, "core", l->x.shape->executors, TILE_ON_WARP, 0);
     lin_name_heads(l);

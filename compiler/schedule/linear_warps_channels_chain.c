@@ -1,7 +1,8 @@
 /* linear_warps_channels_chain.c - gradients of decays a channel: what the kernel `chunks` (linear_warps_channels.c) finds in the workspace,
  * beside the states before chunks, which the forward without outputs makes.
  *
- *     pairs     A, the pairs of queries with keys, of each chunk; no chain
+ *     pairs     A, the pairs of queries with keys, of each chunk; queries kept since its start, keys until its end, and what is kept over it,
+ *               as chains take them; no chain
  *     carry     T, the gradient of the state behind each chunk, from the last one to the first: T <- whole T + (Q since)' dO
  */
 #include "linear_warps.h"
@@ -12,9 +13,31 @@ void lw_pairs_argument(LinearWarps *w, AuTileMode mode)
 {
     Linear *l = &w->l;
     const char *batch = lanes_axis(&l->x, 0, 0);
-    tile_arg(l->x.t, "kept_pairs", mode, "%s[b:%s, h:%s, n:cdiv(%s, %d) + %s - %s + 1, q:%d, kv:%d]",
-             l->x.operand, batch, l->heads, l->tokens, l->chunk, lin_sequences(l), batch, l->chunk,
-             l->chunk);
+    tile_arg(l->x.t, "kept_pairs", mode,
+             "%s[b:%s, h:%s, n:cdiv(%s, %d) + %s - %s + 1, q:%d, kv:%d]", l->x.operand, batch,
+             l->heads, l->tokens, l->chunk, lin_sequences(l), batch, l->chunk, l->chunk);
+}
+
+void lw_totals_argument(LinearWarps *w, AuTileMode mode)
+{
+    Linear *l = &w->l;
+    const char *batch = lanes_axis(&l->x, 0, 0);
+    tile_arg(l->x.t, "totals", mode, "f32[b:%s, h:%s, n:cdiv(%s, %d) + %s - %s + 1, d:%d]", batch,
+             l->heads, l->tokens, l->chunk, lin_sequences(l), batch, w->d);
+}
+
+void lw_load_total(LinearWarps *w)
+{
+    tile_load(w->l.x.t, "whole", "totals[b, h, place, %s +: %d]", lw_state_row(w), w->channels);
+}
+
+static void keep_totals(LinearWarps *w)
+{
+    AuTileBuild *t = w->l.x.t;
+    tile_if(t, "self == 0");
+    tile_load(t, "row_total", "G[%d, :]", w->l.chunk - 1);
+    tile_store(t, "row_total -> totals[b, h, place_of_pairs, :]");
+    tile_end(t);
 }
 
 /* Of the warps that make them, each the rows that are its own. */
@@ -39,6 +62,8 @@ void lw_channels_pairs_kernel(LinearWarps *w)
     lin_sequences_argument(l);
     lw_numbers_argument(w, TILE_IN);
     lw_pairs_argument(w, TILE_INOUT);
+    lw_rows_arguments(w);
+    lw_totals_argument(w, TILE_INOUT);
     lw_chunks_grid(w);
     lw_memories(w);
     warps_tile(&l->x, TILE_NAME("P"), "q", l->chunk, "kv", l->chunk, 1);
@@ -59,6 +84,7 @@ void lw_channels_pairs_kernel(LinearWarps *w)
     lw_vector_sums(w);
     tile_sync(t, "all");
     lw_vector_make(w);
+    keep_totals(w);
     tile_sync(t, "all");
     keep_pairs(w);
     for (uint32_t n = 0; n < 3; n++) tile_end(t);
@@ -81,26 +107,23 @@ static void chunk_back(LinearWarps *w)
     tile_set(t, "chunk", "cdiv(length, %d) - 1 - back", l->chunk);
     tile_set(t, "first", "start + chunk * %d", l->chunk);
     lw_place_of_states(w, "place", "chunk");
+    lw_load_total(w);
     if (!ahead) issue(w, "chunk", "");
     lw_wait(w);
     warps_wait(&l->x, "td");
     lw_change(w);
     lw_numbers(w);
-    lw_vector_sums(w);
     lw_share_gradient(w);
     tile_sync(t, "all");
     if (two) issue(w, "chunk - 1", warps_stage(&l->x, true));
     lw_keep_rows(w, "T", "dstates");
-    lw_vector_make(w);
-    tile_sync(t, "all");
     lw_begin_state(w);
-    tile_load(t, "whole", "G[%d, %s +: %d]", l->chunk - 1, lw_state_row(w), w->channels);
     tile_set(t, "dstate", "dstate * exp2(whole)");
-    tile_product(t, "dstate", l->x.atom, TILE_ADD,
-                 tile_text(t, "Q[%s:, %s +: %d]", warps_stage(&l->x, false), lw_state_row(w),
-                           w->channels),
-                 tile_text(t, "D[%s:, %s +: %d]", warps_stage(&l->x, false), lw_state_column(w),
-                           w->columns));
+    tile_product(
+        t, "dstate", l->x.atom, TILE_ADD,
+        tile_text(t, "Q[%s:, %s +: %d]", warps_stage(&l->x, false), lw_state_row(w), w->channels),
+        tile_text(t, "D[%s:, %s +: %d]", warps_stage(&l->x, false), lw_state_column(w),
+                  w->columns));
     lw_end_state(w);
     tile_sync(t, "all");
     if (ahead && !two) issue(w, "chunk - 1", "");
@@ -115,7 +138,6 @@ void lw_channels_carry_kernel(LinearWarps *w)
     lw_memories(w);
     lw_given_memory(w);
     warps_tile(&l->x, TILE_NAME("T"), "d", w->d, "e", w->e, 1);
-    lw_vector_memories(w);
     tile_barrier(t, "all", 0, l->x.shape->executors);
     tile_role(t, "core", l->x.shape->executors, TILE_ON_WARP, 0);
     lin_find_sequence(l);
@@ -124,7 +146,6 @@ void lw_channels_carry_kernel(LinearWarps *w)
               l->x.atom->name);
     tile_frag(t, "whole", "f32[d:%d] like dstate", w->channels);
     lw_keep_declare(w);
-    lw_vector_declare_rows(w);
     lw_declare(w);
     lw_move_gradient(w, true);
     if (l->x.shape->stages > 1) tile_set(t, "at", "0");

@@ -64,7 +64,7 @@ static bool is_made(LinearWarps *w, const Tile *tile)
 
 static bool is_kept(LinearWarps *w, const Tile *tile)
 {
-    return w->has_rows && tile->kept && is_made(w, tile);
+    return tile->kept && (w->has_decayed || (w->has_rows && is_made(w, tile)));
 }
 
 /* Does memory have the rows as they lie? */
@@ -161,7 +161,7 @@ void lw_issue(LinearWarps *w, const char *chunk, const char *stage)
 {
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
-    if (lw_has_numbers(w) || has_inverse(w) || w->has_rows) find_place(w, chunk);
+    if (lw_has_numbers(w) || has_inverse(w) || w->has_rows || w->has_decayed) find_place(w, chunk);
     for (uint32_t n = 0; n < TILES; n++)
         if (is_copied(w, &tiles[n]))
             warps_issue(
@@ -229,7 +229,8 @@ void lw_make_rows(LinearWarps *w)
 static void each_kept(LinearWarps *w, void (*what)(LinearWarps *w, const Tile *tile))
 {
     for (uint32_t n = 0; n < TILES; n++)
-        if (makes(w, &tiles[n]) || (is_there(w, &tiles[n]) && is_kept(w, &tiles[n])))
+        if (makes(w, &tiles[n]) || (w->makes_pairs && tiles[n].kept) ||
+            (is_there(w, &tiles[n]) && is_kept(w, &tiles[n])))
             what(w, &tiles[n]);
 }
 
@@ -238,7 +239,7 @@ static void argument(LinearWarps *w, const Tile *tile)
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
     const char *batch = lanes_axis(&l->x, 0, 0);
-    tile_arg(t, tile->kept, w->makes_rows ? TILE_INOUT : TILE_IN,
+    tile_arg(t, tile->kept, w->makes_rows || w->makes_pairs ? TILE_INOUT : TILE_IN,
              "%s[b:%s, h:%s, n:cdiv(%s, %d) + %s - %s + 1, %s:%d, d:%d]", l->x.operand, batch,
              l->heads, l->tokens, l->chunk, lin_sequences(l), batch, tile->tokens, l->chunk, w->d);
 }

@@ -34,7 +34,7 @@ void lw_vector_memories(LinearWarps *w)
 {
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
-    tile_shared(t, "G", "f32[kv:%d, d:%d]", l->chunk, w->d);
+    if (!w->has_decayed) tile_shared(t, "G", "f32[kv:%d, d:%d]", l->chunk, w->d);
     if (!lw_has_output(w)) return;
     tile_shared(t, "Own", "f32[q:%d]", l->chunk);
     warps_tile(&l->x, TILE_NAME("M"), "kv", l->chunk, "d", w->d, linear_warps_levels(l->chunk));
@@ -112,7 +112,7 @@ void lw_vector_declare_pairs(LinearWarps *w)
 void lw_vector_declare(LinearWarps *w)
 {
     AuTileBuild *t = w->l.x.t;
-    lw_vector_declare_rows(w);
+    if (!w->has_decayed) lw_vector_declare_rows(w);
     tile_frag(t, "whole", "f32[d:%d] like state", w->channels);
     if (w->l.has_norm) tile_frag(t, "whole_of_key", "f32[d:%d] like key", w->channels);
     if (lw_has_output(w)) lw_vector_declare_pairs(w);
@@ -231,32 +231,22 @@ static void keep_queries(LinearWarps *w, const char *rows)
                reads(w), warps_stage(&w->l.x, false), rows);
 }
 
-/* [place]: of the tokens in the chunk, a vector. */
-static void load_before(LinearWarps *w, const char *place)
+static void load_before(LinearWarps *w)
 {
     AuTileBuild *t = w->l.x.t;
     if (!w->l.n->before) return;
-    tile_load(t, "row_before", "G[max(%s - 1, 0), :]", place);
-    tile_set(t, "row_before", "where(%s > 0, row_before, 0.0)", place);
+    tile_load(t, "row_before", "G[max(place - 1, 0), :]");
+    tile_set(t, "row_before", "where(place > 0, row_before, 0.0)");
 }
 
-/* Where there is no output: keys alone, or, backward, queries alone. */
-static void make_operand(LinearWarps *w, const char *rows)
+/* Where there is no output. */
+static void make_keys(LinearWarps *w, const char *rows)
 {
     AuTileBuild *t = w->l.x.t;
-    const char *stage = warps_stage(&w->l.x, false);
+    tile_load(t, "row_k", "K[%s%s, :]", warps_stage(&w->l.x, false), rows);
     tile_load(t, "row_sum", "G[%s, :]", rows);
-    if (w->without_keys) {
-        tile_load(t, "row_q", "Q[%s%s, :] as [kv, d]", stage, rows);
-        tile_set(t, "reader", "self * %d + part_M * %d + iota(kv:%d)", w->share, rows_at_once(w),
-                 rows_at_once(w));
-        load_before(w, "reader");
-        keep_queries(w, rows);
-    } else {
-        tile_load(t, "row_k", "K[%s%s, :]", stage, rows);
-        tile_load(t, "row_total", "G[%d, :]", w->l.chunk - 1);
-        keep_keys(w, rows);
-    }
+    tile_load(t, "row_total", "G[%d, :]", w->l.chunk - 1);
+    keep_keys(w, rows);
     tile_end(t);
 }
 
@@ -270,18 +260,25 @@ void lw_vector_make(LinearWarps *w)
                *mine = tile_text(t, "self * %d + part_M * %d +: %d", w->share, rows, rows);
     tile_for_range(t, "part_M", "0", tile_text(t, "%d", w->share / rows));
     if (!lw_has_output(w)) {
-        make_operand(w, mine);
+        make_keys(w, mine);
         return;
     }
     tile_set(t, "place", "self * %d + part_M * %d + iota(kv:%d)", w->share, rows, rows);
     tile_load(t, "row_q", "Q[%s%s, :] as [kv, d]", stage, mine);
     tile_load(t, "row_k", "K[%s%s, :]", stage, mine);
     tile_load(t, "row_sum", "G[%s, :]", mine);
-    load_before(w, "place");
+    load_before(w);
     if (!l->n->before || lin_has(l, AU_SLOT_BONUS)) own_pairs(w, mine);
     for (int32_t h = l->chunk / 2, level = 0; h; h /= 2, level++) make_level(w, mine, level, h);
-    if (!w->makes_pairs) {
-        tile_load(t, "row_total", "G[%d, :]", l->chunk - 1);
+    tile_load(t, "row_total", "G[%d, :]", l->chunk - 1);
+    if (w->makes_pairs) {
+        tile_store(t,
+                   "%s(f32(row_q) * exp2(%s)) -> queries[b, h, place_of_pairs, %s, :] as [kv, d]",
+                   l->x.operand, reads(w), mine);
+        tile_store(
+            t, "%s(f32(row_k) * exp2(row_total - row_sum)) -> keys[b, h, place_of_pairs, %s, :]",
+            l->x.operand, mine);
+    } else {
         keep_queries(w, mine);
         if (is_fed_back(w))
             tile_store(t, "%s(f32(row_k) * exp2(row_sum)) -> Ks[%s, :]", l->x.operand, mine);

@@ -213,6 +213,8 @@ AuTileHandle tile_arg_(AuTileBuild *t, AuTileWhere at, const char *name, AuTileM
     return handle_of(name);
 }
 
+void tile_resident(AuTileBuild *t, int32_t blocks) { t->kernel->resident = blocks; }
+
 void tile_grid_(AuTileBuild *t, AuTileWhere at, AuTileTemplate axes)
 {
     if (!begin(t, at, filled(t, "grid(%s)", tile_text_(t, at, axes)))) return;

@@ -70,6 +70,8 @@ AuTileHandle tile_arg_(AuTileBuild *t, AuTileWhere at, const char *name, AuTileM
                        AuTileTemplate type);
 #define tile_grid(t, ...) tile_grid_(t, TILE_WHERE, TILE_TEMPLATE(__VA_ARGS__))
 void tile_grid_(AuTileBuild *t, AuTileWhere at, AuTileTemplate axes);
+/* Blocks that a processor shall have registers for. */
+void tile_resident(AuTileBuild *t, int32_t blocks);
 #define tile_let(t, names, ...)                                                                    \
     tile_let_(t, TILE_WHERE, TILE_WORD(names), TILE_TEMPLATE(__VA_ARGS__))
 AuTileHandle tile_let_(AuTileBuild *t, AuTileWhere at, const char *names, AuTileTemplate value);

@@ -223,6 +223,7 @@ static void copy_kernel(Expand *x, const AuTileKernel *k)
         AuTileMemory *m = copy_memory(x, k->args.at[i]);
         AU_PUSH(x->arena, out->args.at, out->args.count, out->args.capacity, m);
     }
+    out->resident = k->resident;
     for (uint32_t i = 0; i < k->grid.count; i++) {
         const AuTileGridAxis g = {keep(x, k->grid.at[i].name),
                                   expand_expr(x, NULL, k->grid.at[i].extent)};

@@ -344,7 +344,8 @@ struct AuTileKernel {
     AuSpan span;
     TILE_LIST(AuTileMemory *) args;
     TILE_LIST(AuTileGridAxis) grid; /* the first axis varies fastest */
-    AuTileStmts lets;               /* ASSIGN */
+    int32_t resident; /* blocks that a processor shall have registers for; 0: not said */
+    AuTileStmts lets; /* ASSIGN */
     TILE_LIST(AuTileList *) lists;
     TILE_LIST(AuTileMemory *) shared;
     TILE_LIST(AuTilePipe *) pipes;
@@ -384,7 +385,6 @@ struct AuTileLayout {
     OPTION(lag, 0)             /* running maxima may lie behind by this, of exponents base 2 */    \
     OPTION(persistent, 0)      /* as many blocks as processors work through the grid's */          \
     OPTION(written, 0)      /* instructions at most where loops over registers are written out */  \
-    OPTION(resident, 0)     /* blocks that a processor shall have registers for */                 \
     OPTION(late_strides, 0) /* addresses of copies element by element are made beside them */      \
     OPTION(fused, 0)        /* a * b + c in expressions is one instruction, of lanes too */
 typedef struct AuTileOptions {

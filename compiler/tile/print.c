@@ -273,7 +273,9 @@ static void print_signature(const AuTileKernel *k, AuText *out)
         au_text_add(out, "%s%s: ", i ? ", " : "", k->grid.at[i].name);
         tile_print_expr(k->grid.at[i].extent, out);
     }
-    au_text_add(out, ") {\n");
+    au_text_add(out, ")");
+    if (k->resident) au_text_add(out, " resident %d", k->resident);
+    au_text_add(out, " {\n");
 }
 
 static void print_kernel(const AuTileKernel *k, AuText *out)

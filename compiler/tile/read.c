@@ -45,6 +45,20 @@ static void read_args(Reader *r, AuTileKernel *k)
     expect(r, ")");
 }
 
+/* A positive number. */
+static int32_t read_count(Reader *r)
+{
+    const Token *t = token(r);
+    const AuTileExpr *value = read_expr(r);
+    if (r->failed) return 0;
+    if (value->op == TILE_X_INT && value->integer > 0 && value->integer <= INT16_MAX)
+        return (int32_t)value->integer;
+    au_error(r->diags, AU_E0701, (AuSpan){r->source, t->begin, t->end}, "expected a number");
+    r->failed = true;
+    r->at = r->count - 1;
+    return 0;
+}
+
 void read_grid(Reader *r, AuTileKernel *k)
 {
     expect(r, "grid");
@@ -56,6 +70,7 @@ void read_grid(Reader *r, AuTileKernel *k)
         if (!accept(r, ",")) break;
     }
     expect(r, ")");
+    if (accept(r, "resident")) k->resident = read_count(r);
 }
 
 AuTileSegment read_segment(Reader *r)
