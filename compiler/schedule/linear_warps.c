@@ -89,8 +89,9 @@ static void memories(LinearWarps *w)
     lw_memories(w);
     if (shares_state(w)) warps_tile(&l->x, TILE_NAME("S"), "d", w->d, "e", w->e, 1);
     if (has_pairs(w))
-        warps_tile(&l->x, TILE_NAME("P"), "q", lw_shares_pairs(w) ? l->chunk : LINEAR_ROWS * warps,
-                   "kv", l->chunk, 1);
+        warps_tile(&l->x, TILE_NAME("P"), "q",
+                   lw_shares_pairs(w) || w->has_decayed ? l->chunk : LINEAR_ROWS * warps, "kv",
+                   l->chunk, w->has_decayed ? l->x.shape->stages : 1);
     if (l->has_norm) tile_shared(l->x.t, "Sums", "f32[d:%d]", w->d);
     if (is_fed_back(w)) lw_key_memories(w);
     if (lw_inverts(w)) lw_inverse_memories(w);
@@ -268,7 +269,10 @@ static void read_state(LinearWarps *w)
     if (decays(w)) tile_set(t, "acc", "acc%s", since(w));
     const char *weight = tile_text(t, "%s(score)", l->x.operand);
     if (has_pairs(w)) {
-        const char *own = tile_text(t, "P[%s, :]", lw_pair_rows(w));
+        const char *own = w->has_decayed
+                              ? tile_text(t, "P[%s%s +: %d, :]", warps_stage(&l->x, false),
+                                          lw_row(w), LINEAR_ROWS)
+                              : tile_text(t, "P[%s, :]", lw_pair_rows(w));
         if (!lw_by_channel(w)) tile_store(t, "%s -> %s", weight, own);
         weight = own;
     }
@@ -356,7 +360,7 @@ static void output(LinearWarps *w)
 {
     if (!lw_by_channel(w))
         weights(w);
-    else if (!lw_shares_pairs(w))
+    else if (!lw_shares_pairs(w) && !w->has_decayed)
         lw_vector_weights(w);
     if (w->l.has_norm) sums(w);
     read_state(w);
@@ -370,7 +374,7 @@ static void chunk(LinearWarps *w)
     AuTileBuild *t = l->x.t;
     const bool ahead = warps_are_async(&l->x), two = l->x.shape->stages > 1;
     if (l->n->decay == AU_DECAY_CONSTANT) lin_count(l);
-    if (w->keeps_states) lw_place_of_states(w, "place", "chunk");
+    if (w->keeps_states || w->has_decayed) lw_place_of_states(w, "place", "chunk");
     if (w->has_decayed) lw_load_total(w);
     if (!ahead) lw_issue(w, "chunk", "");
     lw_wait(w);
@@ -438,6 +442,7 @@ void lw_forward_kernel(LinearWarps *w)
     if (is_fed_back(w) && !lw_inverts(w)) lw_inverses_argument(w, TILE_IN);
     lw_rows_arguments(w);
     if (w->has_decayed) lw_totals_argument(w, TILE_IN);
+    if (w->has_decayed && lw_has_output(w)) lw_pairs_argument(w, TILE_IN);
     memories(w);
     tile_role(t, "core", l->x.shape->executors, TILE_ON_WARP, 0);
     if (l->segments) lw_begin_segment(w);
@@ -507,6 +512,8 @@ AuSchedule *schedule_linear_warps(AuArena *arena, AuDiags *diags, const AuProble
     LinearWarps w = lw_begin(arena, t, p, out, &out->shape);
     lw_layouts(&w);
     lw_numbers_kernel(&w);
+    w.has_decayed = linear_warps_rows_apart(p);
+    if (w.has_decayed) lw_make_pairs(arena, t, p, out, &out->shape, false);
     w.has_rows = is_fed_back(&w) && !lw_inverts(&w);
     if (w.has_rows) lw_inverse_kernel(arena, t, p, out, true);
     if (lw_takes_segments(&w)) w.l.segments = lw_segments(&w);

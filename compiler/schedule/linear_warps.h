@@ -31,7 +31,8 @@ typedef struct LinearWarps {
     bool makes_rows; /* with that: slots of queries and keys, in the workspace */
     bool has_rows;   /* they are there */
     bool without_keys, without_values, without_inverse; /* backward: not brought with a chunk */
-    int32_t kept_columns;                               /* of states there, padded */
+    bool without_strengths; /* pairs for gradients of values, which strengths belong to */
+    int32_t kept_columns;   /* of states there, padded */
 } LinearWarps;
 
 enum {
@@ -60,6 +61,8 @@ void lw_layouts(LinearWarps *w);
 void lw_forward_kernel(LinearWarps *w);
 /* linear_warps_vector.c: decays a channel. */
 bool lw_by_channel(const LinearWarps *w);
+/* Does a kernel without a chain make rows as the state takes them, and pairs, for those that are chains? */
+bool linear_warps_rows_apart(const AuProblem *p);
 int32_t linear_warps_levels(int32_t tokens); /* halves of a chunk, halves of those, .. */
 void lw_vector_memories(LinearWarps *w);
 void lw_vector_layouts(LinearWarps *w);
@@ -151,15 +154,21 @@ void lw_begin_chunk(LinearWarps *w);
 const char *lw_begin_rows(LinearBack *b);
 int32_t lw_slot_rows(const LinearWarps *w); /* how many */
 
-/* linear_warps_channels.c, linear_warps_channels_chain.c: decays a channel; the kernels `chunks`, and before it `pairs` and `carry`. */
+/* linear_warps_channels.c, linear_warps_channels_chain.c: decays a channel; backward the kernels `chunks`, and before it `carry`; for both
+ * directions `pairs_of_chunks`. */
 void lw_channels_kernel(LinearBack *b);
-void lw_channels_pairs_kernel(LinearWarps *w);
 void lw_channels_carry_kernel(LinearWarps *w);
 void lw_pairs_argument(LinearWarps *w, AuTileMode mode);
 /* What channels keep over a chunk, its logarithm; of the channels of the warp's part of the state, in `whole`. */
 void lw_totals_argument(LinearWarps *w, AuTileMode mode);
 void lw_load_total(LinearWarps *w);
 AuShape linear_warps_pairs_shape(const AuProblem *p, const AuShape *s);
+int32_t linear_warps_shared_of_pairs(const AuProblem *p, const AuShape *s);
+/* The kernel and its regions, for chains in chunks of [s]. */
+void lw_make_pairs(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out,
+                   const AuShape *s, bool without_strengths);
+/* Of the chunk that lw_issue brings, to P. */
+void lw_issue_pairs(LinearWarps *w, const char *stage);
 /* Of sums that decays get, as operands; NULL: the machine has none. */
 const AuTileAtom *linear_warps_sums_atom(const AuProblem *p);
 /* linear_warps_backward.c */

@@ -204,11 +204,10 @@ static int32_t shared_of_channel_chain(const AuProblem *p, const AuShape *whole)
     const int32_t span = s.swizzle_span, d = linear_warps_channels(p), c = s.key_tile,
                   keys = warps_row_bytes(p, span, d),
                   values = warps_row_bytes(p, span, s.query_tile);
-    return WARPS_ALIGNMENT + s.stages * c * (keys + values) + d * values + levels_bytes(p, &s) +
-           REGISTER * c;
+    return WARPS_ALIGNMENT + s.stages * c * (keys + values) + d * values + REGISTER * c;
 }
 
-static int32_t shared_of_pairs(const AuProblem *p, const AuShape *whole)
+int32_t linear_warps_shared_of_pairs(const AuProblem *p, const AuShape *whole)
 {
     const AuShape s = linear_warps_pairs_shape(p, whole);
     const int32_t span = s.swizzle_span, c = s.key_tile,
@@ -235,7 +234,7 @@ static int32_t shared_of_channels(const AuProblem *p, const AuShape *whole)
 
 static const char *refusal_of_channel_shape(AuArena *arena, const AuProblem *p, const AuShape *s)
 {
-    const int32_t bytes[] = {shared_of_channel_chain(p, s), shared_of_pairs(p, s),
+    const int32_t bytes[] = {shared_of_channel_chain(p, s), linear_warps_shared_of_pairs(p, s),
                              shared_of_channels(p, s)};
     const int32_t d = linear_warps_channels(p),
                   executors = linear_warps_apart_shape(p, s).executors;

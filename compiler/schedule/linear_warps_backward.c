@@ -358,17 +358,13 @@ static AuSchedule *kernels_of_channels(AuArena *arena, AuDiags *diags, AuTileBui
                                        const AuProblem *p, AuSchedule *out, const AuShape *whole)
 {
     const AuShape chain = linear_warps_chain_shape(p, &out->shape),
-                  apart = linear_warps_apart_shape(p, &out->shape),
-                  pairs = linear_warps_pairs_shape(p, &out->shape);
+                  apart = linear_warps_apart_shape(p, &out->shape);
     LinearWarps chains = lw_begin(arena, t, p, out, &chain);
     chains.keeps_states = true;
     chains.kept_columns = whole->query_tile;
     lw_layouts(&chains);
-    warps_across(&chains.l.x, "across_kv", chains.l.chunk);
     lw_numbers_kernel(&chains);
-    LinearWarps of_pairs = lw_begin(arena, t, p, out, &pairs);
-    of_pairs.makes_pairs = of_pairs.without_values = true;
-    lw_channels_pairs_kernel(&of_pairs);
+    lw_make_pairs(arena, t, p, out, &chain, true);
     chains.has_decayed = true;
     lw_forward_kernel(&chains);
     LinearWarps back = lw_begin(arena, t, p, out, &chain);
@@ -382,10 +378,8 @@ static AuSchedule *kernels_of_channels(AuArena *arena, AuDiags *diags, AuTileBui
     b.w.l.asks_heads = true;
     b.w.kept_columns = whole->query_tile;
     lw_channels_kernel(&b);
-    static const char *const regions[] = {"states", "dstates", "kept_pairs", "totals"};
-    for (uint32_t n = 0; n < sizeof regions / sizeof *regions; n++)
-        lanes_region(&b.w.l.x, regions[n]);
-    lw_rows_regions(&of_pairs);
+    lanes_region(&b.w.l.x, "states");
+    lanes_region(&b.w.l.x, "dstates");
     lin_sum_kernels(&b.w.l);
     return lanes_built(&b.w.l.x, diags);
 }

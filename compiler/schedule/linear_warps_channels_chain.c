@@ -53,7 +53,7 @@ static void keep_pairs(LinearWarps *w)
     tile_end(t);
 }
 
-void lw_channels_pairs_kernel(LinearWarps *w)
+static void pairs_kernel(LinearWarps *w)
 {
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
@@ -89,6 +89,32 @@ void lw_channels_pairs_kernel(LinearWarps *w)
     keep_pairs(w);
     for (uint32_t n = 0; n < 3; n++) tile_end(t);
     l->names_heads = false;
+}
+
+void lw_make_pairs(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out,
+                   const AuShape *s, bool without_strengths)
+{
+    static const char *const regions[] = {"kept_pairs", "totals"};
+    const AuShape shape = linear_warps_pairs_shape(p, s);
+    LinearWarps w = lw_begin(arena, t, p, out, &shape);
+    w.makes_pairs = w.without_values = true;
+    w.without_strengths = without_strengths;
+    warps_across(&w.l.x, "across_kv", w.l.chunk);
+    pairs_kernel(&w);
+    for (uint32_t n = 0; n < sizeof regions / sizeof *regions; n++)
+        lanes_region(&w.l.x, regions[n]);
+    lw_rows_regions(&w);
+}
+
+void lw_issue_pairs(LinearWarps *w, const char *stage)
+{
+    AuTileBuild *t = w->l.x.t;
+    warps_issue(&w->l.x, TILE_NAME("tp"),
+                tile_part(t,
+                          "kept_pairs[b, h, place_brought, self * %d +: %d from 0 to rows_brought, "
+                          ":]",
+                          w->share, w->share),
+                tile_part(t, "P[%sself * %d +: %d, :]", stage, w->share, w->share));
 }
 
 /* ---- the chain */

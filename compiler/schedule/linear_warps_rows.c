@@ -49,6 +49,9 @@ static bool has_inverse(const LinearWarps *w)
     return lin_is_fed(&w->l) && !w->makes_inverse && !w->without_inverse && !lw_inverts(w);
 }
 
+/* Are pairs? */
+static bool has_pairs(const LinearWarps *w) { return w->has_decayed && lw_has_output(w); }
+
 /* Is the tensor of the operands' type? */
 static bool is_as_it_lies(LinearWarps *w, const Tile *tile)
 {
@@ -168,6 +171,7 @@ void lw_issue(LinearWarps *w, const char *chunk, const char *stage)
                 &l->x, TILE_NAME(tiles[n].token), brought(w, &tiles[n], chunk),
                 tile_part(t, "%s[%sself * %d +: %d, :]", tiles[n].name, stage, w->share, w->share));
     lw_numbers_issue(w);
+    if (has_pairs(w)) lw_issue_pairs(w, stage);
     if (has_inverse(w)) lw_key_issue(w, stage);
 }
 
@@ -175,6 +179,7 @@ void lw_wait(LinearWarps *w)
 {
     for (uint32_t n = 0; n < TILES; n++)
         if (is_copied(w, &tiles[n])) warps_wait(&w->l.x, tiles[n].token);
+    if (has_pairs(w)) warps_wait(&w->l.x, "tp");
     if (has_inverse(w)) lw_key_wait(w);
 }
 

@@ -63,6 +63,14 @@ static bool is_fed_back(const AuProblem *p)
 
 static bool by_channel(const AuProblem *p) { return p->hooks->normal->decay == AU_DECAY_VECTOR; }
 
+bool linear_warps_rows_apart(const AuProblem *p)
+{
+    return by_channel(p) && !is_fed_back(p) && !p->hooks->slots[AU_SLOT_NORM].value.i &&
+           warps_copy_ahead(p);
+}
+
+static bool has_levels(const AuProblem *p) { return by_channel(p) && !linear_warps_rows_apart(p); }
+
 static bool has(const AuProblem *p, AuSlot slot) { return p->hooks->slots[slot].value.i != 0; }
 
 /* A slot that a block needs all channels for. */
@@ -127,7 +135,7 @@ static int32_t registers_of(const AuProblem *p, const AuShape *s)
                   score = LINEAR_ROWS * s->key_tile;
     int32_t others = score + LINEAR_ROWS * out_columns(s) + (score + key) * bytes / REGISTER;
     const int32_t solved = is_fed_back(p) ? 3 * linear_warps_solved(s) * s->key_tile : 0;
-    if (by_channel(p)) others = largest(others, registers_of_rows(p));
+    if (has_levels(p)) others = largest(others, registers_of_rows(p));
     others = largest(others, solved);
     return (channels * s->query_tile / s->column_parts + others) / p->caps->lanes;
 }
@@ -164,6 +172,11 @@ static int32_t shared_of(const AuProblem *p, const AuShape *s)
     const int32_t span = s->swizzle_span, d = linear_warps_channels(p);
     const int32_t keys = warps_row_bytes(p, span, d),
                   values = warps_row_bytes(p, span, s->query_tile);
+    if (linear_warps_rows_apart(p))
+        return WARPS_ALIGNMENT +
+               s->stages * s->key_tile *
+                   (2 * keys + values + warps_row_bytes(p, span, s->key_tile)) +
+               d * values + 2 * REGISTER * s->key_tile;
     const int32_t tiles =
         linear_warps_levels(s->key_tile) * (is_fed_back(p) ? 2 : 1) + is_fed_back(p);
     return WARPS_ALIGNMENT + s->stages * s->key_tile * (2 * keys + values) + d * values +
@@ -186,7 +199,7 @@ static void complete(const AuProblem *p, AuShape *s)
     linear_warps_complete(p, s);
     AuShape whole = *s;
     whole.swizzle_span = SPAN;
-    if (s->swizzle_span && !by_channel(p) && s->query_tile >= p->e &&
+    if (s->swizzle_span && !has_levels(p) && s->query_tile >= p->e &&
         blocks_of(p, &whole) > blocks_of(p, s))
         *s = whole;
 }
@@ -215,8 +228,10 @@ static const char *refusal_of_shape(AuArena *arena, const AuProblem *p, const Au
         return au_format(arena, "%d tokens, whose halves of halves are not 1", s->key_tile);
     if (takes_all_columns(p) && (s->query_tile != p->e || out_columns(s) != p->e))
         return "a slot or an out_mod that takes all columns of values";
-    const int32_t shared = largest(shared_of(p, s), linear_warps_shared_of_inverse(p, s)),
-                  registers = registers_of(p, s), room = tile_share(p->caps, FRAGMENT_SHARE);
+    const int32_t before = linear_warps_rows_apart(p) ? linear_warps_shared_of_pairs(p, s)
+                                                      : linear_warps_shared_of_inverse(p, s),
+                  shared = largest(shared_of(p, s), before), registers = registers_of(p, s),
+                  room = tile_share(p->caps, FRAGMENT_SHARE);
     if (shared > p->caps->shared_bytes)
         return au_format(arena, "%d bytes of shared memory of %d", shared, p->caps->shared_bytes);
     if (registers > room)
@@ -275,7 +290,7 @@ static double cycles_of_token(const AuProblem *p, const AuShape *s)
                          (double)PRODUCT * (2 * d + 2 * c) / UNIT;
     const double chunk = blocks *
                              (products / rates->matrix + read / rates->shared +
-                              (by_channel(p) ? cycles_of_levels(p, s) : 0)) *
+                              (has_levels(p) ? cycles_of_levels(p, s) : 0)) *
                              warps_enough(p, blocks * s->executors) +
                          waits;
     const int32_t slices = (padded(p->e) + e - 1) / e;
@@ -319,7 +334,7 @@ static bool best_of(AuArena *arena, const AuProblem *p, int32_t tokens, AuShape 
 bool schedule_linear_warps_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
 {
     static const int32_t tokens[] = {64, 32, 16};
-    const uint32_t first = is_fed_back(p) && !by_channel(p);
+    const uint32_t first = (is_fed_back(p) && !by_channel(p)) || linear_warps_rows_apart(p);
     AuProblem halves = *p; /* a machine without such units: nothing to be said of it */
     halves.operand = TILE_F16, halves.tf32 = false;
     *why = NULL;
@@ -328,7 +343,7 @@ bool schedule_linear_warps_shape(AuArena *arena, const AuProblem *p, AuShape *ou
     if (*why) return false;
     bool found = false;
     out->key_tile = 0;
-    for (uint32_t n = first; n < 3 && !(found && !by_channel(p)); n++)
+    for (uint32_t n = first; n < 3 && !(found && !has_levels(p)); n++)
         found |= best_of(arena, p, tokens[n], out, why);
     if (found) *why = NULL;
     return found;

@@ -18,7 +18,7 @@ static bool is_fed_back(const LinearWarps *w) { return w->l.n->feedback == AU_FE
 /* Strengths of writers are in what is written where it is fed back, and belong to gradients of values where pairs are made for them. */
 static bool weighs_pairs(const LinearWarps *w)
 {
-    return lin_has(&w->l, AU_SLOT_WRITE) && !is_fed_back(w) && !w->makes_pairs;
+    return lin_has(&w->l, AU_SLOT_WRITE) && !is_fed_back(w) && !w->without_strengths;
 }
 
 bool lw_by_channel(const LinearWarps *w) { return w->l.n->decay == AU_DECAY_VECTOR; }
@@ -34,7 +34,8 @@ void lw_vector_memories(LinearWarps *w)
 {
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
-    if (!w->has_decayed) tile_shared(t, "G", "f32[kv:%d, d:%d]", l->chunk, w->d);
+    if (w->has_decayed) return;
+    tile_shared(t, "G", "f32[kv:%d, d:%d]", l->chunk, w->d);
     if (!lw_has_output(w)) return;
     tile_shared(t, "Own", "f32[q:%d]", l->chunk);
     warps_tile(&l->x, TILE_NAME("M"), "kv", l->chunk, "d", w->d, linear_warps_levels(l->chunk));
@@ -115,7 +116,7 @@ void lw_vector_declare(LinearWarps *w)
     if (!w->has_decayed) lw_vector_declare_rows(w);
     tile_frag(t, "whole", "f32[d:%d] like state", w->channels);
     if (w->l.has_norm) tile_frag(t, "whole_of_key", "f32[d:%d] like key", w->channels);
-    if (lw_has_output(w)) lw_vector_declare_pairs(w);
+    if (lw_has_output(w) && !w->has_decayed) lw_vector_declare_pairs(w);
 }
 
 /* Where the forward inverts, others than those that invert: a norm's sums of pairs would stay with them. Where nothing else is made. */
