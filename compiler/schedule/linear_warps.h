@@ -108,6 +108,7 @@ typedef struct LinearBack {
     const char *first_row; /* of them */
     bool is_apart;         /* the kernel of chunks: T, U and y of a chunk are there */
     int32_t rounds;        /* then: that S and T come in */
+    int32_t blocks;        /* of a processor, of chunks whose decays are a channel's */
     bool
         is_staged; /* gradients of keys and queries meet in memory: slots sum over channels that several warps have */
 } LinearBack;
@@ -163,6 +164,7 @@ void lw_pairs_argument(LinearWarps *w, AuTileMode mode);
 void lw_totals_argument(LinearWarps *w, AuTileMode mode);
 void lw_load_total(LinearWarps *w);
 AuShape linear_warps_pairs_shape(const AuProblem *p, const AuShape *s);
+int32_t linear_warps_channels_blocks(const AuProblem *p, const AuShape *s);
 int32_t linear_warps_shared_of_pairs(const AuProblem *p, const AuShape *s);
 /* The kernel and its regions, for chains in chunks of [s]. */
 void lw_make_pairs(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out,

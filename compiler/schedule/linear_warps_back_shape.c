@@ -232,6 +232,14 @@ static int32_t shared_of_channels(const AuProblem *p, const AuShape *whole)
            REGISTER * c * (2 + s.executors / linear_warps_row_groups(&s));
 }
 
+int32_t linear_warps_channels_blocks(const AuProblem *p, const AuShape *s)
+{
+    const int32_t warps = linear_warps_apart_shape(p, s).executors;
+    return warps_resident(p, shared_of_channels(p, s), warps) < LINEAR_APART_BLOCKS
+               ? 1
+               : LINEAR_APART_BLOCKS;
+}
+
 static const char *refusal_of_channel_shape(AuArena *arena, const AuProblem *p, const AuShape *s)
 {
     const int32_t bytes[] = {shared_of_channel_chain(p, s), linear_warps_shared_of_pairs(p, s),

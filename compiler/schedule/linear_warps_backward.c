@@ -377,6 +377,7 @@ static AuSchedule *kernels_of_channels(AuArena *arena, AuDiags *diags, AuTileBui
     b.is_staged = false;
     b.w.l.asks_heads = true;
     b.w.kept_columns = whole->query_tile;
+    b.blocks = linear_warps_channels_blocks(p, &out->shape);
     lw_channels_kernel(&b);
     lanes_region(&b.w.l.x, "states");
     lanes_region(&b.w.l.x, "dstates");

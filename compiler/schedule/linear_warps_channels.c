@@ -616,7 +616,7 @@ void lw_channels_kernel(LinearBack *b)
     lw_pairs_argument(w, TILE_IN);
     lw_numbers_argument(w, TILE_IN);
     lw_chunks_grid(w);
-    tile_resident(t, LINEAR_APART_BLOCKS);
+    if (b->blocks > 1) tile_resident(t, b->blocks);
     memories(b);
     tile_role(t, "core", l->x.shape->executors, TILE_ON_WARP, 0);
     lin_name_heads(l);

@@ -189,6 +189,7 @@ static const ExecCase small[] = {
     {EXAMPLES "retention_linear.attn", "B=1 H=1 T=1601 K=16 V=16", NULL, "states forward"},
     {EXAMPLES "gla.attn", "B=1 H=1 T=1601 K=16 V=16", NULL, "states forward"},
     {EXAMPLES "gated_delta_net.attn", "B=1 H=2 Hk=2 T=101 K=16 V=16 packed=3", NULL, "states"},
+    {"erase_channels.attn", "B=1 H=1 Hk=1 T=70 K=16 V=16", NULL, "states forward"},
     {"steep_channels.attn", "B=1 H=2 Hk=2 T=71 K=16 V=16", NULL, "states"},
     {"before_channels.attn", "B=1 H=1 T=70 K=16 V=16 packed=2", NULL, "states"},
 };

@@ -282,6 +282,47 @@ static void test_pair_refusals(void **state)
     session_end(&s);
 }
 
+/* A row of G for each token, some channels of it: a view's axes are those of its vectors and spans in order, so that naming them as they
+ * are called changes nothing. */
+static const char gathered[] = "target sm_80\n"
+                               "kernel forward(k: in f32[kv:T, d:32], o: out f32[q:16, d:16])\n"
+                               "grid(nb: 1) {\n"
+                               "    shared G: f32[kv:32, d:32]\n"
+                               "    role core[1] on warp {\n"
+                               "        frag rows: f32[d:16, q:16] @ mma16816.C\n"
+                               "        copy k[0 +: 32, :] -> G[:, :] pad 0\n"
+                               "        rows = load G[iota(q:16) / 2 | 1, 8 +: 16]\n"
+                               "        store rows -> o[0 +: 16, :] as [q, d]\n"
+                               "    }\n"
+                               "}\n";
+
+/* Less what notes say. */
+static const char *without_notes(AuArena *arena, const char *text)
+{
+    AuText out = {.arena = arena};
+    while (*text) {
+        const char *end = strchr(text, '\n');
+        const int length = end ? (int)(end - text) : (int)strlen(text);
+        if (!memmem(text, (size_t)length, "note ", 5)) au_text_add(&out, "%.*s\n", length, text);
+        text += length + (end != NULL);
+    }
+    return au_text_str(&out);
+}
+
+static void test_named_axes(void **state)
+{
+    (void)state;
+    Session s = session_begin();
+    const Lowered plain = {.file = "text", .text = gathered, .sizes = sizes},
+                  named = {.file = "text",
+                           .text = replaced(s.arena, gathered, "8 +: 16]", "8 +: 16] as [q, d]"),
+                           .sizes = sizes};
+    const char *text = without_notes(s.arena, text_of(&s, &plain));
+    assert_true(count(text, "load.f32 @G") > 0);
+    assert_string_equal(text, without_notes(s.arena, text_of(&s, &named)));
+    session_end(&s);
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -303,6 +344,7 @@ int main(void)
         cmocka_unit_test(test_pairs),         cmocka_unit_test(test_distances),
         cmocka_unit_test(test_swizzle_spans), cmocka_unit_test(test_ahead),
         cmocka_unit_test(test_refusals),      cmocka_unit_test(test_pair_refusals),
+        cmocka_unit_test(test_named_axes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
