@@ -10,10 +10,10 @@
 
 static bool is_fed_back(const LinearWarps *w) { return w->l.n->feedback == AU_FEEDBACK_KEY; }
 
-/* Strengths of writes belong to pairs and keys, but where they are in what is written. */
+/* Strengths of writes belong to pairs and keys, but where they are in what is written, or in keys and pairs as others made them. */
 static bool has_strength(const LinearWarps *w)
 {
-    return lin_has(&w->l, AU_SLOT_WRITE) && !is_fed_back(w);
+    return lin_has(&w->l, AU_SLOT_WRITE) && !is_fed_back(w) && !w->has_decayed;
 }
 
 bool lw_has_output(const LinearWarps *w)

@@ -79,6 +79,7 @@ void lw_vector_declare_rows(LinearWarps *w)
     tile_frag(t, "row_sum", "f32[d:%d, kv:%d] @ across_d", w->d, rows);
     tile_frag(t, "row_border", "f32[d:%d, kv:%d] @ across_d", w->d, rows);
     tile_frag(t, "row_total", "f32[d:%d] like row_sum", w->d);
+    if (w->makes_pairs) tile_frag(t, "row_strength", "f32[kv:%d] like row_sum", rows);
     if (l->n->before) tile_frag(t, "row_before", "f32[d:%d, kv:%d] @ across_d", w->d, rows);
     if (lin_has(l, AU_SLOT_BONUS)) {
         const AuExpr held = l->slots[AU_SLOT_BONUS].held;
@@ -251,6 +252,22 @@ static void make_keys(LinearWarps *w, const char *rows)
     tile_end(t);
 }
 
+/* What chains take, in the workspace: keys with the strengths of what is written, rounded once. */
+static void make_decayed(LinearWarps *w, const char *rows)
+{
+    AuTileBuild *t = w->l.x.t;
+    const char *strength = "";
+    if (lin_has(&w->l, AU_SLOT_WRITE)) {
+        tile_load(t, "row_strength", "W[%s]", rows);
+        strength = " * row_strength";
+    }
+    tile_store(t, "%s(f32(row_q) * exp2(%s)) -> queries[b, h, place_of_pairs, %s, :] as [kv, d]",
+               w->l.x.operand, reads(w), rows);
+    tile_store(t,
+               "%s(f32(row_k) * exp2(row_total - row_sum)%s) -> keys[b, h, place_of_pairs, %s, :]",
+               w->l.x.operand, strength, rows);
+}
+
 /* Of the executor's rows of the chunk. */
 void lw_vector_make(LinearWarps *w)
 {
@@ -272,14 +289,9 @@ void lw_vector_make(LinearWarps *w)
     if (!l->n->before || lin_has(l, AU_SLOT_BONUS)) own_pairs(w, mine);
     for (int32_t h = l->chunk / 2, level = 0; h; h /= 2, level++) make_level(w, mine, level, h);
     tile_load(t, "row_total", "G[%d, :]", l->chunk - 1);
-    if (w->makes_pairs) {
-        tile_store(t,
-                   "%s(f32(row_q) * exp2(%s)) -> queries[b, h, place_of_pairs, %s, :] as [kv, d]",
-                   l->x.operand, reads(w), mine);
-        tile_store(
-            t, "%s(f32(row_k) * exp2(row_total - row_sum)) -> keys[b, h, place_of_pairs, %s, :]",
-            l->x.operand, mine);
-    } else {
+    if (w->makes_pairs)
+        make_decayed(w, mine);
+    else {
         keep_queries(w, mine);
         if (is_fed_back(w))
             tile_store(t, "%s(f32(row_k) * exp2(row_sum)) -> Ks[%s, :]", l->x.operand, mine);

@@ -63,7 +63,7 @@ MISTAKES = [
     ("queries reach T as keys would", "linear_warps_vector.c", '"%s(f32(row_q) * exp2(%s)) -> Q[%s%s, :] as [kv, d]", w->l.x.operand,\n               reads(w)', '"%s(f32(row_q) * exp2(0.0 * %s)) -> Q[%s%s, :] as [kv, d]", w->l.x.operand,\n               reads(w)'),
     ("chains take the totals of the chunk before", "linear_warps_channels_chain.c", '"totals[b, h, place, %s +: %d]"', '"totals[b, h, max(place - 1, 0), %s +: %d]"'),
     ("pairs are those of the chunk before", "linear_warps_channels_chain.c", '"kept_pairs[b, h, place_brought, self', '"kept_pairs[b, h, max(place_brought - 1, 0), self'),
-    ("keys made for chains have not decayed", "linear_warps_vector.c", "exp2(row_total - row_sum)) -> keys[", "exp2(row_sum - row_sum)) -> keys["),
+    ("keys made for chains have not decayed", "linear_warps_vector.c", "exp2(row_total - row_sum)%s) -> keys[", "exp2(row_sum - row_sum)%s) -> keys["),
     ("queries made for chains have not decayed", "linear_warps_vector.c", "%s(f32(row_q) * exp2(%s)) -> queries", "%s(f32(row_q) * exp2(0.0 * %s)) -> queries"),
     ("what lies behind the sequence decays it", "linear_warps_vector.c", '"where(first + iota(kv:%d) < end%s, log_decay', '"where(first + iota(kv:%d) < end + 64%s, log_decay'),
     ("the skip is of the first rows of a chunk", "linear_warps.c", 'lw_row(w), LINEAR_ROWS, column(w), w->out_columns);\n    else', '"0", LINEAR_ROWS, column(w), w->out_columns);\n    else'),
