@@ -72,7 +72,7 @@ int32_t linear_warps_state_parts(const AuProblem *p, const AuShape *s)
 static const char *refusal_of_channels(AuArena *arena, const AuProblem *p)
 {
     if (is_fed(p)) return "a decay a channel beside feedback";
-    if (has(p, AU_SLOT_BONUS)) return "a bonus";
+    if (has(p, AU_SLOT_BONUS) && has(p, AU_SLOT_WRITE)) return "a bonus beside a strength";
     if (!warps_copy_ahead(p) || !linear_warps_sums_atom(p))
         return au_format(
             arena, "a decay a channel, whose sums are products of bf16, which %s does not have",
@@ -224,7 +224,7 @@ static int32_t shared_of_channels(const AuProblem *p, const AuShape *whole)
     const int32_t span = s.swizzle_span, d = linear_warps_channels(p), c = s.key_tile,
                   keys = warps_row_bytes(p, span, d), columns = warps_row_bytes(p, span, c),
                   values = warps_row_bytes(p, span, s.query_tile),
-                  made = 1 + (d / LINEAR_ROWS > s.executors);
+                  made = d / LINEAR_ROWS > s.executors ? 2 + has(p, AU_SLOT_BONUS) : 1;
     return WARPS_ALIGNMENT + 2 * c * (keys + values) + d * values + 2 * c * columns +
            NEAR_LEVELS * c * warps_row_bytes(p, span, LINEAR_ROWS) +
            (1 + made) * REGISTER * c * (d + LINEAR_ROW_GAP) +

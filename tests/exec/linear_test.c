@@ -174,6 +174,8 @@ static const ExecCase backward[] = {
     {"steep_channels.attn", "B=2 H=2 Hk=1 T=63 K=32 V=24", NULL, "states nan odd"},
     {"steep_channels.attn", "B=1 H=2 Hk=2 T=70 K=48 V=16 packed=3", NULL, "states"},
     {"skip_channels.attn", "B=1 H=1 T=64 K=16 V=32", NULL, "states"},
+    {"bonus.attn", "B=2 H=2 T=67 K=24 V=16", NULL, "states nan odd"},
+    {"bonus.attn", "B=1 H=1 T=35 K=144 V=16 packed=2", NULL, "states"},
     {"hard.attn", "B=1 H=1 T=67 K=24 V=16", NULL, NULL},
 };
 /* Few and small, of what warps do: linear_mistakes_test.py. */
@@ -192,6 +194,7 @@ static const ExecCase small[] = {
     {"erase_channels.attn", "B=1 H=1 Hk=1 T=70 K=16 V=16", NULL, "states forward"},
     {"steep_channels.attn", "B=1 H=2 Hk=2 T=71 K=16 V=16", NULL, "states"},
     {"before_channels.attn", "B=1 H=1 T=70 K=16 V=16 packed=2", NULL, "states"},
+    {"bonus.attn", "B=1 H=1 T=40 K=16 V=16", NULL, "states"},
 };
 /* On processors: states of all columns, more numbers than a schedule chooses to have. */
 static const ExecCase whole[] = {

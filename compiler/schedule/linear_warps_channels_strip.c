@@ -1,0 +1,393 @@
+/* linear_warps_channels_strip.c - gradients of decays a channel: what 16 channels of keys get, and their decays, of all tokens of a chunk.
+ *
+ * Pairs are split by halves as forward (linear_warps_vector.c): of a level, rows M have queries kept since the second half's start or keys kept
+ * until then. R are the gradients of pairs, dO (w V)':
+ *
+ *     rows of a level get      dM = (R + R') M, each pair of the level once        dq or dk += dM times what was kept
+ *     through the chunk's ends dq += e^G (S dO')        dk += w e^(G[end] - G) (T V')
+ *
+ * and the log decay of token t what spans it. With p = M dM, which each pair makes once, it is, of a level, the sum of p over readers u >= t of
+ * its half (u > t where a read comes before the write) or over writers s < t of its half; of the ends the same over the chunk; and
+ * e^G[end] <S, T>. These sums are products of p, rounded as operands are, with tiles of ones, so that none is the difference of two sums.
+ *
+ * All of it lies with 16 channels along the rows of products, a warp's, and tokens along their columns, in groups of 16: M is an operand where
+ * it is made. The axis of tokens is `kv` of an operand and of gradients of decays, `q` of dM and what comes of it; values on both axes are the
+ * same, loaded and made once. */
+#include "linear_warps_channels.h"
+
+enum { UNIT = CHANNELS_UNIT, COLUMNS = 8 /* of an instruction */ };
+
+const AuTileAtom *linear_warps_sums_atom(const AuProblem *p)
+{
+    AuProblem sums = *p;
+    sums.operand = TILE_BF16;
+    return warps_atom(&sums);
+}
+
+int32_t channels_groups(const LinearBack *b) { return b->w.l.chunk / UNIT; }
+bool channels_is_weighed(const LinearBack *b) { return lin_has(&b->w.l, AU_SLOT_WRITE); }
+bool channels_is_before(const LinearBack *b) { return b->w.l.n->before; }
+bool channels_has_bonus(const LinearBack *b) { return lin_has(&b->w.l, AU_SLOT_BONUS); }
+
+const char *channels_numbered(LinearBack *b, const char *name, int32_t group)
+{
+    return tile_text(b->w.l.x.t, "%s_%d", name, group);
+}
+
+/* Of a group of tokens, on one of the two axes. */
+const char *channels_on_axis(LinearBack *b, const char *name, const char *axis, int32_t group)
+{
+    return tile_text(b->w.l.x.t, "%s_%s_%d", name, *axis == 'q' ? "r" : "w", group);
+}
+
+const char *channels_tokens(LinearBack *b, int32_t group)
+{
+    return tile_text(b->w.l.x.t, "%d +: %d", group * UNIT, UNIT);
+}
+
+/* ---- fragments */
+
+static void fragments_of_group(LinearBack *b, int32_t g)
+{
+    Linear *l = &b->w.l;
+    AuTileBuild *t = l->x.t;
+    static const char *const axes[] = {"kv", "q"};
+    const char *atom = l->x.atom->name;
+    for (uint32_t n = 0; n < 2; n++) {
+        const char *axis = axes[n];
+        tile_frag(t, channels_on_axis(b, "query", axis, g), "%s[d:%d, %s:%d] @ %s.C", l->x.operand,
+                  UNIT, axis, UNIT, atom);
+        tile_frag(t, channels_on_axis(b, "key", axis, g), "%s[d:%d, %s:%d] @ %s.C", l->x.operand,
+                  UNIT, axis, UNIT, atom);
+        tile_frag(t, channels_on_axis(b, "sum", axis, g), "f32[d:%d, %s:%d] @ %s.C", UNIT, axis,
+                  UNIT, atom);
+        if (channels_is_before(b))
+            tile_frag(t, channels_on_axis(b, "before", axis, g), "f32[d:%d, %s:%d] @ %s.C", UNIT,
+                      axis, UNIT, atom);
+    }
+    tile_frag(t, channels_numbered(b, "rows", g), "%s[d:%d, kv:%d] @ %s.A", l->x.operand, UNIT,
+              UNIT, atom);
+    tile_frag(t, channels_numbered(b, "dq", g), "f32[d:%d, q:%d] @ %s.C = 0.0", UNIT, UNIT, atom);
+    tile_frag(t, channels_numbered(b, "dk", g), "f32[d:%d, q:%d] @ %s.C = 0.0", UNIT, UNIT, atom);
+    if (b->has_rates)
+        tile_frag(t, channels_numbered(b, "dg", g), "f32[d:%d, kv:%d] @ %s.C = 0.0", UNIT, UNIT,
+                  atom);
+    if (channels_has_bonus(b))
+        tile_frag(t, channels_numbered(b, "dbonus", g), "f32[d:%d, q:%d] @ %s.C = 0.0", UNIT, UNIT,
+                  atom);
+}
+
+void channels_strip_declare(LinearBack *b)
+{
+    LinearWarps *w = &b->w;
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const char *atom = l->x.atom->name;
+    const int32_t part = w->e < CHANNELS_PART ? w->e : CHANNELS_PART;
+    tile_frag(t, "dm", "f32[d:%d, q:%d] @ %s.C", UNIT, UNIT, atom);
+    if (channels_is_weighed(b)) tile_frag(t, "strength_of_key", "f32[q:%d] like dm", UNIT);
+    tile_frag(t, "state_part", "%s[d:%d, e:%d] @ %s.A", l->x.operand, UNIT, part, atom);
+    tile_frag(t, "dstate_part", "%s[d:%d, e:%d] @ %s.A", l->x.operand, UNIT, part, atom);
+    for (int32_t g = 0; g < channels_groups(b); g++) fragments_of_group(b, g);
+    tile_frag(t, "border_w", "f32[d:%d, kv:%d] @ %s.C", UNIT, UNIT, atom);
+    tile_frag(t, "border_r", "f32[d:%d, q:%d] @ %s.C", UNIT, UNIT, atom);
+    tile_frag(t, "total_w", "f32[d:%d] like border_w", UNIT);
+    tile_frag(t, "total_r", "f32[d:%d] like border_r", UNIT);
+    tile_frag(t, "far_w", "f32[d:%d] like border_w", UNIT);
+    tile_frag(t, "far_r", "f32[d:%d] like border_r", UNIT);
+    tile_frag(t, "near_w", "f32[d:%d] like border_w", UNIT);
+    tile_frag(t, "near_r", "f32[d:%d] like border_r", UNIT);
+    tile_frag(t, "own_of_token", "f32[q:%d] like border_r", UNIT);
+    if (channels_has_bonus(b)) {
+        const AuExpr held = l->slots[AU_SLOT_BONUS].held;
+        tile_frag(t, "given_bonus", "%s[d:%d, q:%d] @ %s.C%s", held.i ? lin_elem(l, held) : "f32",
+                  UNIT, UNIT, atom, held.i ? "" : " = 0.0");
+    }
+}
+
+/* ---- the strip */
+
+static void load_group(LinearBack *b, const ChannelsStrip *s, int32_t g)
+{
+    AuTileBuild *t = b->w.l.x.t;
+    static const char *const axes[] = {"kv", "q"};
+    for (uint32_t n = 0; n < 2; n++) {
+        const char *axis = axes[n], *before = channels_on_axis(b, "before", axis, g);
+        tile_load(t, channels_on_axis(b, "query", axis, g), "Q[%s, %s] as [%s, d]",
+                  channels_tokens(b, g), s->channels, axis);
+        tile_load(t, channels_on_axis(b, "key", axis, g), "K[%s, %s] as [%s, d]",
+                  channels_tokens(b, g), s->channels, axis);
+        tile_load(t, channels_on_axis(b, "sum", axis, g), "G[%s, %s] as [%s, d]",
+                  channels_tokens(b, g), s->channels, axis);
+        if (!channels_is_before(b)) continue;
+        tile_load(t, before, "G[max(%d + iota(%s:%d), 0), %s]", g * UNIT - 1, axis, UNIT,
+                  s->channels);
+        if (!g) tile_set(t, before, "where(iota(%s:%d) > 0, %s, 0.0)", axis, UNIT, before);
+    }
+}
+
+/* What a query of the group has of the sums. */
+static const char *reads(LinearBack *b, const char *axis, int32_t g)
+{
+    return channels_on_axis(b, channels_is_before(b) ? "before" : "sum", axis, g);
+}
+
+/* As exact as operands are: f16 has three bits more than the sums' bf16. */
+static bool rounds_rates(const LinearBack *b) { return b->w.l.x.p->operand == TILE_BF16; }
+
+static void split_rates(LinearBack *b)
+{
+    AuTileBuild *t = b->w.l.x.t;
+    tile_set(t, "p_high", "bf16(p)");
+    if (!rounds_rates(b)) tile_set(t, "p_low", "bf16(p - f32(p_high))");
+}
+
+/* [dg] of group [to] gets what the group's `p` makes by the tile [view] of ones. */
+static void add_to_rates(LinearBack *b, int32_t to, const char *view)
+{
+    AuTileBuild *t = b->w.l.x.t;
+    const AuTileAtom *atom = linear_warps_sums_atom(b->w.l.x.p);
+    const char *of = tile_text(t, "%s as [q, kv]", view);
+    tile_product(t, channels_numbered(b, "dg", to), atom, TILE_ADD, "p_high", of);
+    if (!rounds_rates(b))
+        tile_product(t, channels_numbered(b, "dg", to), atom, TILE_ADD, "p_low", of);
+}
+
+static const char *ones_between(LinearBack *b, bool behind, int32_t from, int32_t to)
+{
+    return tile_text(b->w.l.x.t, "%s[%s, %s]", behind ? "Behind" : "Before",
+                     channels_tokens(b, from), channels_tokens(b, to));
+}
+
+/* Through the state at one end: readers from the chunk's start, writers until its end. */
+static void through_ends(LinearBack *b, int32_t g, bool of_keys)
+{
+    AuTileBuild *t = b->w.l.x.t;
+    const char *sum = of_keys ? tile_text(t, "total_r - %s", channels_on_axis(b, "sum", "q", g))
+                              : reads(b, "q", g),
+               *dx = channels_numbered(b, of_keys ? "dk" : "dq", g), *strength = "";
+    if (of_keys && channels_is_weighed(b)) {
+        tile_load(t, "strength_of_key", "W[%s] as [q]", channels_tokens(b, g));
+        strength = " * strength_of_key";
+    }
+    tile_set(t, dx, "%s * exp2(%s)%s", dx, sum, strength);
+    if (!b->has_rates) return;
+    tile_set(t, "p", "f32(%s) * %s", channels_on_axis(b, of_keys ? "key" : "query", "q", g), dx);
+    split_rates(b);
+    for (int32_t to = 0; to < channels_groups(b); to++)
+        if (of_keys ? to >= g : to <= g) add_to_rates(b, to, ones_between(b, !of_keys, g, to));
+}
+
+/* S dO' and T V', part of the value columns after part, and <S, T> of each channel. */
+static void ends(LinearBack *b, const ChannelsStrip *s)
+{
+    LinearWarps *w = &b->w;
+    AuTileBuild *t = w->l.x.t;
+    const int32_t part = w->e < CHANNELS_PART ? w->e : CHANNELS_PART;
+    for (int32_t first = 0; first < w->e; first += part) {
+        const char *columns = tile_text(t, "%d +: %d", first, part);
+        tile_load(t, "state_part", "states[b, h, place_of_chunk, %s, %s]", s->channels, columns);
+        tile_load(t, "dstate_part", "T[%s, %s]", s->channels, columns);
+        for (int32_t g = 0; g < channels_groups(b); g++) {
+            tile_product(t, channels_numbered(b, "dq", g), w->l.x.atom,
+                         first ? TILE_ADD : TILE_START, "state_part",
+                         tile_text(t, "D[%s, %s]", channels_tokens(b, g), columns));
+            tile_product(t, channels_numbered(b, "dk", g), w->l.x.atom,
+                         first ? TILE_ADD : TILE_START, "dstate_part",
+                         tile_text(t, "V[%s, %s] as [q, e]", channels_tokens(b, g), columns));
+        }
+        if (!b->has_rates) continue;
+        tile_set(t, first ? "passed_part" : "passed",
+                 "reduce_sum(f32(state_part) * f32(dstate_part), e)");
+        if (first) tile_set(t, "passed", "passed + passed_part");
+    }
+}
+
+/* `border_w` or `border_r`: the sums where the halves of the level meet, those of each token's own block. Blocks that are as long as an
+ * instruction's columns, or longer, have each a number a channel. */
+static void load_border(LinearBack *b, const ChannelsStrip *s, const char *axis, int32_t g,
+                        int32_t h)
+{
+    AuTileBuild *t = b->w.l.x.t;
+    const char *to = *axis == 'q' ? "border_r" : "border_w",
+               *far = *axis == 'q' ? "far_r" : "far_w", *near = *axis == 'q' ? "near_r" : "near_w";
+    if (2 * h < COLUMNS)
+        tile_load(t, to, "G[((%d + iota(%s:%d)) / %d | 1) * %d - 1, %s]", g * UNIT, axis, UNIT, h,
+                  h, s->channels);
+    else
+        tile_load(t, far, "G[%d, %s]", (g * UNIT / h | 1) * h - 1, s->channels);
+    if (2 * h != COLUMNS) return;
+    tile_load(t, near, "G[%d, %s]", g * UNIT + COLUMNS + h - 1, s->channels);
+    tile_set(t, to, "where(iota(%s:%d) < %d, %s, %s)", axis, UNIT, COLUMNS, far, near);
+}
+
+/* `kept` and `mixed` on the axis: what a row of the level has of its query or key, and the row. Sums never grow, so that what a query that
+ * reads after its token has kept since the border, and a key until then, are of one form. */
+static void make_rows(LinearBack *b, const ChannelsStrip *s, const char *axis, int32_t g, int32_t h)
+{
+    AuTileBuild *t = b->w.l.x.t;
+    const char *sum = channels_on_axis(b, "sum", axis, g),
+               *query = channels_on_axis(b, "query", axis, g),
+               *key = channels_on_axis(b, "key", axis, g),
+               *kept = *axis == 'q' ? "kept_r" : "kept_w",
+               *mixed = *axis == 'q' ? "mixed_r" : "mixed_w",
+               *border = 2 * h <= COLUMNS ? *axis == 'q' ? "border_r" : "border_w"
+                         : *axis == 'q'   ? "far_r"
+                                          : "far_w";
+    const char *is_read = h >= UNIT ? g * UNIT & h ? "true" : "false"
+                                    : tile_text(t, "(iota(%s:%d) & %d) != 0", axis, UNIT, h);
+    load_border(b, s, axis, g, h);
+    if (channels_is_before(b))
+        tile_set(t, kept, "exp2(where(%s, %s - %s, %s - %s))", is_read, reads(b, axis, g), border,
+                 border, sum);
+    else
+        tile_set(t, kept, "exp2(-abs(%s - %s))", sum, border);
+    tile_set(t, mixed, "where(%s, f32(%s), f32(%s)) * %s", is_read, query, key, kept);
+}
+
+/* dM of a group: of 16 tokens' own pairs, or of those of the other half. */
+static void products_of_level(LinearBack *b, int32_t g, int32_t h, int32_t level)
+{
+    LinearWarps *w = &b->w;
+    AuTileBuild *t = w->l.x.t;
+    if (h < UNIT) {
+        const char *near = tile_text(t, "Near[%d +: %d, :]", level * w->l.chunk + g * UNIT, UNIT);
+        tile_product(t, "dm", w->l.x.atom, TILE_START, channels_numbered(b, "rows", g), near);
+        tile_product(t, "dm", w->l.x.atom, TILE_ADD, channels_numbered(b, "rows", g),
+                     tile_text(t, "%s as [kv, q]", near));
+        return;
+    }
+    const int32_t many = h / UNIT, half = g / many, other = half ^ 1;
+    for (int32_t n = 0; n < many; n++) {
+        const int32_t from = other * many + n;
+        tile_product(
+            t, "dm", w->l.x.atom, n ? TILE_ADD : TILE_START, channels_numbered(b, "rows", from),
+            half & 1 ? tile_text(t, "R[%s, %s]", channels_tokens(b, g), channels_tokens(b, from))
+                     : tile_text(t, "R[%s, %s] as [kv, q]", channels_tokens(b, from),
+                                 channels_tokens(b, g)));
+    }
+}
+
+static void rates_of_level(LinearBack *b, int32_t g, int32_t h, int32_t level)
+{
+    AuTileBuild *t = b->w.l.x.t;
+    const int32_t many = h / UNIT;
+    if (!b->has_rates) return;
+    tile_set(t, "p", "mixed_r * dm");
+    split_rates(b);
+    if (h < UNIT) {
+        add_to_rates(b, g, tile_text(t, "Spans[%d +: %d, :]", level * UNIT, UNIT));
+        return;
+    }
+    const bool is_reader = (g / many & 1) != 0;
+    for (int32_t to = g / many * many; to < (g / many + 1) * many; to++)
+        if (is_reader ? to <= g : to >= g) add_to_rates(b, to, ones_between(b, is_reader, g, to));
+}
+
+/* What a level of halves of [h] tokens gives to a group. */
+static void level_back(LinearBack *b, const ChannelsStrip *s, int32_t g, int32_t h, int32_t level)
+{
+    AuTileBuild *t = b->w.l.x.t;
+    const char *dq = channels_numbered(b, "dq", g), *dk = channels_numbered(b, "dk", g);
+    products_of_level(b, g, h, level);
+    make_rows(b, s, "q", g, h);
+    if (h < UNIT) {
+        const char *is_read = tile_text(t, "(iota(q:%d) & %d) != 0", UNIT, h);
+        tile_set(t, "given", "kept_r * dm");
+        tile_set(t, dq, "%s + where(%s, given, 0.0)", dq, is_read);
+        tile_set(t, dk, "%s + where(%s, 0.0, given)", dk, is_read);
+    } else {
+        const char *dx = g * UNIT & h ? dq : dk;
+        tile_set(t, dx, "%s + kept_r * dm", dx);
+    }
+    rates_of_level(b, g, h, level);
+}
+
+static void make_operand(LinearBack *b, const ChannelsStrip *s, int32_t g, int32_t h)
+{
+    make_rows(b, s, "kv", g, h);
+    tile_set(b->w.l.x.t, channels_numbered(b, "rows", g), "%s(mixed_w)", b->w.l.x.operand);
+}
+
+/* Pairs of tokens of different groups. Level n is of halves of 2^n tokens. */
+static void far_levels(LinearBack *b, const ChannelsStrip *s)
+{
+    for (int32_t n = linear_warps_levels(b->w.l.chunk) - 1; n >= CHANNELS_NEAR; n--) {
+        for (int32_t g = 0; g < channels_groups(b); g++) make_operand(b, s, g, 1 << n);
+        for (int32_t g = 0; g < channels_groups(b); g++) level_back(b, s, g, 1 << n, n);
+    }
+}
+
+/* What a bonus gives the group's pairs of tokens with themselves, in `own_row`, and what it gets of them. */
+static void bonus_back(LinearBack *b, const ChannelsStrip *s, int32_t g)
+{
+    Linear *l = &b->w.l;
+    AuTileBuild *t = l->x.t;
+    const AuHookSlot *slot = &l->slots[AU_SLOT_BONUS];
+    const char *place = tile_text(t, "first + %d + iota(q:%d)", g * UNIT, UNIT),
+               *channel = tile_text(t, "%s + iota(d:%d)", s->first, UNIT);
+    if (slot->held.i)
+        tile_load(t, "given_bonus", "%s pad 0",
+                  lin_view(l, slot->held, "q", "d", lin_columns(l, slot->held, s->first, UNIT),
+                           tile_text(t, "first + %d +: %d", g * UNIT, UNIT)));
+    if (slot->name)
+        tile_set(t, "bonus", "%s(f32(given_bonus), b, h, %s, %s)", slot->name, place, channel);
+    else
+        tile_set(t, "bonus", "f32(given_bonus)");
+    tile_set(t, "own_row", "where(%s < end && %s < %d, bonus * own_of_token, 0.0)", place, channel,
+             l->x.p->d);
+    tile_set(t, channels_numbered(b, "dbonus", g), "own_of_token * f32(%s) * f32(%s)",
+             channels_on_axis(b, "query", "q", g), channels_on_axis(b, "key", "q", g));
+}
+
+/* A token's query with its own key. */
+static void own_back(LinearBack *b, const ChannelsStrip *s, int32_t g)
+{
+    AuTileBuild *t = b->w.l.x.t;
+    const char *dq = channels_numbered(b, "dq", g), *dk = channels_numbered(b, "dk", g),
+               *own = "own_of_token";
+    if (channels_is_before(b) && !channels_has_bonus(b)) return;
+    tile_load(t, "own_of_token", "Own[%s]", channels_tokens(b, g));
+    if (channels_has_bonus(b)) bonus_back(b, s, g), own = "own_row";
+    tile_set(t, dq, "%s + %s * f32(%s)", dq, own, channels_on_axis(b, "key", "q", g));
+    tile_set(t, dk, "%s + %s * f32(%s)", dk, own, channels_on_axis(b, "query", "q", g));
+}
+
+/* A group's own pairs, after all else that it gets; and out with what it has got. */
+static void group_back(LinearBack *b, const ChannelsStrip *s, int32_t g)
+{
+    AuTileBuild *t = b->w.l.x.t;
+    load_group(b, s, g); /* again: registers have one group's at a time */
+    own_back(b, s, g);
+    for (int32_t n = 0; n < CHANNELS_NEAR; n++) {
+        make_operand(b, s, g, 1 << n);
+        level_back(b, s, g, 1 << n, n);
+    }
+    tile_store(t, "%s(f32(%s) * exp2(total_w - %s)) -> K[%s, %s]", b->w.l.x.operand,
+               channels_on_axis(b, "key", "kv", g), channels_on_axis(b, "sum", "kv", g),
+               channels_tokens(b, g), s->channels);
+    tile_store(t, "%s -> Made[0, %s, %s] as [q, d]", channels_numbered(b, "dq", g),
+               channels_tokens(b, g), s->channels);
+}
+
+void channels_strip_back(LinearBack *b, const ChannelsStrip *s)
+{
+    LinearWarps *w = &b->w;
+    AuTileBuild *t = w->l.x.t;
+    const int32_t groups = channels_groups(b);
+    tile_load(t, "total_w", "G[%d, %s]", w->l.chunk - 1, s->channels);
+    tile_load(t, "total_r", "G[%d, %s]", w->l.chunk - 1, s->channels);
+    for (int32_t g = 0; b->has_rates && g < groups; g++)
+        tile_set(t, channels_numbered(b, "dg", g), "fill(%s, 0.0)", channels_numbered(b, "dg", g));
+    ends(b, s);
+    for (int32_t g = 0; g < groups; g++) {
+        load_group(b, s, g);
+        through_ends(b, g, false);
+        through_ends(b, g, true);
+    }
+    far_levels(b, s);
+    for (int32_t g = 0; g < groups; g++) group_back(b, s, g);
+    for (int32_t g = 0; b->has_rates && g < groups; g++)
+        tile_store(t, "%s + exp2(total_w) * passed -> G[%s, %s]", channels_numbered(b, "dg", g),
+                   channels_tokens(b, g), s->channels);
+}
