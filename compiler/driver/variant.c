@@ -140,6 +140,7 @@ static AuKernel *make_kernel(AuArena *arena, AuDiags *diags, AuVariant *v, const
     kernel_simplify(k);
     if (!kernel_verify(k, diags)) return NULL;
     kernel_legalize_math(k, v->target->native_math);
+    kernel_legalize_codes(k, tile_caps(v->arch->caps)->converts);
     if (!lower_is_small(diags, k, how)) return NULL;
     kernel_simplify(k);
     return kernel_verify(k, diags) && fits(diags, v, k) && slots_verify(diags, v, k) ? k : NULL;

@@ -123,7 +123,9 @@ static void move_element(AuLower *l, const Transfer *x, AuVal flat, AuVal mine)
     target_inside = lower_both(l, lower_both(l, target_inside, mine), to->present);
     AuVal v = kernel_load(k, from->mem, at, 1, inside,
                           inside.i ? lower_padding(l, x->s->move.pad, scalar) : none);
-    v = lower_as(l, v, lower_scalar(x->to->memory->type.elem));
+    if (x->from->memory->type.elem != x->to->memory->type.elem)
+        v = lower_encoded(l, x->to->memory->type.elem,
+                          lower_decoded(l, x->from->memory->type.elem, v));
     kernel_store(k, to->mem, target, v, target_inside);
 }
 

@@ -20,6 +20,7 @@
  * Kernels: `q_rows`, `k_rows`, `v_rows` (rows that the script changes), `classes`, `compact` (masks that depend on data),
  * `forward`. */
 #include "key_layout.h"
+#include "key_storage.h"
 #include "warps.h"
 
 /* ---- a tile of keys */
@@ -127,6 +128,7 @@ static void forward_kernel(Lanes *x)
     lanes_begin_states(x);
     warps_pages_begin(x);
     warps_forward_loop(x);
+    lanes_scale_values(x);
     if (x->p->unfinished)
         lanes_store_part(x);
     else if (x->shape->keys_apart)

@@ -14,7 +14,7 @@ from ._errors import ArgumentError, Error
 from ._parts import PartNames, Unfinished, by_parts
 from ._plans import Runner, arguments, number
 from ._states import State, bind_states, check_states
-from ._tensors import NAMES, TYPES, View, heads_inside, is_torch, maker, view
+from ._tensors import NAMES, STORED_AS, TYPES, View, heads_inside, is_torch, maker, view
 
 
 SCRIPT_TYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "int32": "i32", "int64": "i64", "uint8": "u8", "bool": "bool"}
@@ -452,7 +452,7 @@ class AttentionFunction:
     def _checked_kernels(self, views: Mapping[str, View], device: Device, gradients: bool) -> Loaded:
         for name in (*self._names.inputs, "cu_seqlens"):
             spec = self._specs.get(name)
-            if spec and name in views and spec.dtype in TYPES and views[name].dtype != TYPES[spec.dtype]:
+            if spec and name in views and spec.dtype in TYPES and views[name].dtype not in (TYPES[spec.dtype], STORED_AS.get(spec.dtype)):
                 raise ArgumentError(self._wrong_type(spec, views[name]), "tensor")
         given = {name: views[name] for name in self._names.states if name in views}
         if given:

@@ -1,0 +1,143 @@
+"""Keys and values stored in 8 bits (docs/dev/serving.md): a call is what the formula says of scale times what is stored. Codes that no sequence has are NaN or, of
+i8, large, and so are their scales."""
+
+from __future__ import annotations
+
+import unittest
+
+import numpy as np
+
+import aule
+from support import ROOT
+
+SCRIPTS = ROOT / "attn_scripts"
+GQA = SCRIPTS / "gqa.attn"
+NAN = {"e4m3": 0x7F, "e5m2": 0x7D, "i8": 0x80}
+
+
+def numbers(kind):
+    """What each of the 256 codes means, by f16, which has them all."""
+    codes = np.arange(256, dtype=np.uint16)
+    if kind == "i8":
+        return codes.astype(np.uint8).view(np.int8).astype(np.float64)
+    if kind == "e5m2":
+        table = (codes << 8).view(np.float16).astype(np.float64)
+        return np.where(np.isnan(table), np.nan, table)  # quiet ones, which nanmax leaves out
+    table = ((codes & 0x80) << 8 | (codes & 0x7F) << 7).view(np.float16).astype(np.float64) * 256
+    table[[0x7F, 0xFF]] = np.nan
+    return table
+
+
+def stored(r, kind, shape):
+    """Codes that are numbers, of about normal ones, and a scale of which the largest is 3."""
+    table = numbers(kind)
+    largest = np.nanmax(np.abs(np.where(np.isinf(table), 0, table)))
+    x = np.clip(r.standard_normal(shape) / 3, -1, 1) * largest
+    order = np.argsort(table[np.isfinite(table)], kind="stable")
+    sorted_codes = np.arange(256)[np.isfinite(table)][order]
+    codes = sorted_codes[np.clip(np.searchsorted(table[sorted_codes], x), 0, len(sorted_codes) - 1)].astype(np.uint8)
+    return codes.view(np.int8) if kind == "i8" else codes
+
+
+def meaning(codes, kind):
+    return numbers(kind)[codes.view(np.uint8)]
+
+
+def attention(q, k, v, causal, scale=None):
+    """In double precision, of one sequence."""
+    H, S, D = q.shape
+    group = H // k.shape[0]
+    k, v = np.repeat(k, group, 0), np.repeat(v, H // v.shape[0], 0)
+    T = k.shape[1]
+    if not T:
+        return np.zeros((H, S, v.shape[-1]))
+    s = np.einsum("hsd,htd->hst", q.astype(np.float64), k) / np.sqrt(D)
+    if causal:
+        s = np.where(np.arange(T) <= np.arange(S)[:, None] + (T - S), s, -np.inf)
+    m = s.max(-1, keepdims=True)
+    p = np.exp(s - np.where(np.isfinite(m), m, 0))
+    total = p.sum(-1, keepdims=True)
+    return np.einsum("hst,hte->hse", np.where(total > 0, p / np.where(total > 0, total, 1), 0), v)
+
+
+class Case:
+    def __init__(self, kinds, by_token, lengths, layout, *, queries=1, slots=16, D=32, H=4, Hk=2, seed=0, dtype="float32"):
+        r = np.random.default_rng(seed)
+        B, most = len(lengths), max(max(lengths), 1)
+        self.lengths, self.kinds = np.array(lengths, np.int32), kinds
+        self.q = r.standard_normal((B, H, queries, D)).astype(np.float32)
+        self.args, self.exact = {}, []
+        entries = -(-most // slots)
+        self.table = r.permutation(B * entries + 3)[: B * entries].reshape(B, entries).astype(np.int32)
+        for name, kind, token in zip("kv", kinds, by_token):
+            codes = stored(r, kind, (B, Hk, most, D))
+            largest = np.nanmax(np.abs(meaning(codes, kind)))
+            scale = ((0.5 + r.random((B, Hk, most if token else 1, 1))) * 3 / largest).astype(np.float32)
+            self.exact.append(meaning(codes, kind) * scale.astype(np.float64))
+            for b, length in enumerate(lengths):
+                codes.view(np.uint8)[b, :, length:] = NAN[kind]
+                if token:
+                    scale[b, :, length:] = np.nan
+            if layout == "T=paged":
+                codes = self.pool(codes, slots, NAN[kind])
+                scale = self.pool(scale, slots, np.nan) if token else scale
+            self.args[name], self.args[f"{name}_scale"] = codes, scale
+        for b, length in enumerate(lengths):
+            self.table[b, -(-length // slots) :] = -1
+        if layout:
+            self.args["T_lengths"] = self.lengths
+        if layout == "T=paged":
+            self.args["T_table"] = self.table
+
+    def pool(self, dense, slots, nothing):
+        B, entries = self.table.shape
+        pool = np.full((B * entries + 3, dense.shape[1], slots, dense.shape[3]), 0, dense.dtype)
+        (pool.view(np.uint8) if dense.dtype.itemsize == 1 else pool)[:] = nothing
+        for b, length in enumerate(self.lengths):
+            for j in range(length):
+                pool[self.table[b, j // slots], :, j % slots] = dense[b, :, j]
+        return pool
+
+    def expected(self, causal):
+        k, v = self.exact
+        return np.stack([attention(self.q[b], k[b, :, :n], v[b, :, :n], causal) for b, n in enumerate(self.lengths)])
+
+
+class Storage(unittest.TestCase):
+    def check(self, script, case, f, bound=2e-5):
+        got = np.asarray(f(self.operand(case.q), **case.args)).astype(np.float64)
+        want = case.expected("causal" in script)
+        self.assertTrue(np.isfinite(got).all())
+        self.assertLess(np.abs(got - want).max(), bound * max(np.abs(want).max(), 1))
+
+    @staticmethod
+    def operand(q):
+        return q
+
+    def test_types_and_layouts(self):
+        for storage, kinds, by_token in (("e4m3", ("e4m3", "e4m3"), (0, 0)), ("k=e5m2,v=i8:token", ("e5m2", "i8"), (0, 1)), ("k=i8:token,v=e4m3", ("i8", "e4m3"), (1, 0))):
+            for layout in (None, "T=padded", "T=paged"):
+                f = aule.compile(GQA, layout=layout, storage=storage, optimize=1)
+                for queries, lengths in ((1, [70, 0, 1, 15, 16, 17, 96]), (3, [1100, 3, 1024, 1025]), (130, [140, 0, 131])):
+                    if layout is None:
+                        lengths = [max(lengths)] * 2
+                    with self.subTest(storage=storage, layout=layout, queries=queries):
+                        self.check("causal", Case(kinds, by_token, lengths, layout, queries=queries), f)
+
+    def test_one_scale(self):
+        """One element for all sequences and heads, or for all sequences."""
+        f = aule.compile(GQA, storage="i8", optimize=1)
+        case = Case(("i8", "i8"), (0, 0), [50, 50], None, queries=2)
+        for axes in ((1, 1), (1, 2), (2, 1)):
+            for n, name in enumerate("kv"):
+                scale = case.args[f"{name}_scale"] = np.full((*axes, 1, 1), 0.01 * (n + 1), np.float32)
+                scale *= 1 + np.arange(scale.size).reshape(scale.shape)
+                case.exact[n] = meaning(case.args[name], "i8") * scale
+            self.check("causal", case, f)
+        case.args["k_scale"] = np.ones((2, 3, 1, 1), np.float32)
+        with self.assertRaisesRegex(aule.Error, "k_scale: axis 1"):
+            f(case.q, **case.args)
+
+
+if __name__ == "__main__":
+    unittest.main()
