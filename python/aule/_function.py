@@ -463,6 +463,8 @@ class AttentionFunction:
     def _wrong_type(self, spec: TensorSpec, view: View) -> str:
         """What most often is an index of torch's own integers, where the script has i32."""
         found, name = NAMES.get(view.dtype, "of an unknown type"), spec.name
+        if spec.role in ("k", "v"):  # of 8 bits, which no cast makes: the scale belongs to it
+            return f"{self.name}: {name} is {found}, expected {spec.dtype}, as it is stored"
         convert = f"{name}.{TORCH_CASTS[spec.dtype]}()" if is_torch(view.owner) else f"{name}.astype({spec.dtype!r})"
         declare = f", or declare it {SCRIPT_TYPES[found]} in the script" if found in SCRIPT_TYPES and name in self._names.inputs else ""
         return f"{self.name}: {name} is {found}, expected {spec.dtype}: pass {convert}{declare}"

@@ -124,6 +124,94 @@ class Storage(unittest.TestCase):
                     with self.subTest(storage=storage, layout=layout, queries=queries):
                         self.check("causal", Case(kinds, by_token, lengths, layout, queries=queries), f)
 
+    def test_operands(self):
+        """Half precision and bfloat16, of torch's own types of 8 bits, too."""
+        case = Case(("e4m3", "e5m2"), (0, 1), [70, 1, 17], "T=padded", queries=2)
+        f = aule.compile(GQA, layout="T=padded", storage="k=e4m3,v=e5m2:token", optimize=1)
+        want = case.expected("causal")
+        got = np.asarray(f(case.q.astype(np.float16), **case.args)).astype(np.float64)
+        self.assertLess(np.abs(got - want).max(), 4e-3 * np.abs(want).max())
+        try:
+            import torch
+        except ImportError:
+            self.skipTest("no torch")
+        args = {name: torch.from_numpy(x) for name, x in case.args.items()}
+        args["k"], args["v"] = args["k"].view(torch.float8_e4m3fn), args["v"].view(torch.float8_e5m2)
+        got = f(torch.from_numpy(case.q).bfloat16(), **args)
+        self.assertEqual(got.dtype, torch.bfloat16)
+        self.assertLess(np.abs(got.double().numpy() - want).max(), 2e-2 * np.abs(want).max())
+        with self.assertRaisesRegex(aule.Error, "k is float8_e5m2, expected float8_e4m3fn, as it is stored"):
+            f(torch.from_numpy(case.q), **args | {"k": args["k"].view(torch.float8_e5m2)})
+
+    def test_scripts(self):
+        """Rotated keys, values in keys, sinks, masks of data, norms: as dense calls with the elements."""
+        for stem, storage in (("rope", "e4m3"), ("rope", "i8:token"), ("mla_decode", "k=e4m3"), ("mla_decode", "i8:token"), ("attention_sink", "i8"), ("alibi", "e4m3:token"), ("block_causal", "v=e5m2:token"), ("qk_norm", "k=i8:token")):
+            path = SCRIPTS / f"{stem}.attn"
+            dense = aule.compile(path, optimize=1)
+            for layout in (None, "T=padded", "T=paged"):
+                f = aule.compile(path, layout=layout, storage=storage, optimize=1)
+                for queries in (1, 33):
+                    with self.subTest(script=stem, storage=storage, layout=layout, queries=queries):
+                        self.against_dense(dense, f, layout, queries)
+
+    def against_dense(self, dense, f, layout, queries, bound=3e-5, device=None):
+        r = np.random.default_rng(1)
+        lengths = [40, 40] if layout is None else [40, 0, 1, 33]
+        sizes = {"B": len(lengths), "H": 4, "Hk": 2, "Hv": 2, "S": queries, "T": 40, "D": 32, "E": 32}
+        exact, args, slots = {}, {}, 16
+        specs = {t.name: t for t in f.tensors}
+        for t in dense.tensors:
+            if t.role not in ("q", "k", "v", "input") or t.in_k:
+                continue
+            shape = tuple(sizes[axis] if isinstance(axis, str) else axis for axis in t.axes)
+            if any(axis is None for axis in shape):
+                self.skipTest(f"{t.name} {t.axes}")
+            kind = {"float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "int8": "i8"}.get(specs[t.name].dtype) if t.name in "kv" else None
+            if not kind:
+                x = r.standard_normal(shape).astype(np.float32) if t.dtype in ("operand", "float32") else r.integers(0, 2, shape).astype(t.dtype)
+                exact[t.name] = args[t.name] = x
+                continue
+            codes, token = stored(r, kind, shape), specs[f"{t.name}_scale"].axes[2] != 1
+            scale = ((0.5 + r.random((shape[0], shape[1], shape[2] if token else 1, 1))) / np.nanmax(np.abs(meaning(codes, kind)))).astype(np.float32)
+            exact[t.name] = (meaning(codes, kind) * scale).astype(np.float32)
+            args[t.name], args[f"{t.name}_scale"] = codes, scale
+        if layout:
+            args["T_lengths"] = np.array(lengths, np.int32)
+        if layout == "T=paged":
+            entries = -(-40 // slots)
+            args["T_table"] = table = r.permutation(len(lengths) * entries).reshape(-1, entries).astype(np.int32)
+            for name in ("k", "v", "k_scale", "v_scale"):
+                x = args.get(name)
+                if x is None or x.shape[2] == 1:
+                    continue
+                pool = np.zeros((table.size, x.shape[1], slots, x.shape[3]), x.dtype)
+                for b in range(len(lengths)):
+                    for j in range(40):
+                        pool[table[b, j // slots], :, j % slots] = x[b, :, j]
+                args[name] = pool
+        params = {p.name: 1.0 if p.dtype == "float32" else 5 for p in f.parameters if p.required}
+        got = f(*[args.pop(n) for n in "qkv" if n in args], **args, **params, **({"device": device} if device else {}))
+        got = got[0] if isinstance(got, tuple) else got
+        for b, length in enumerate(lengths):
+            one = {t.name: x[tuple(slice(b, b + 1) if a == "B" else slice(0, length) if a == "T" else slice(None) for a in t.axes)] for t in dense.tensors if (x := exact.get(t.name)) is not None}
+            if not length:
+                self.assertFalse(np.asarray(got[b]).any() and "sink" not in f.name)
+                continue
+            want = dense(*[one.pop(n) for n in "qkv" if n in one], **one, **params)
+            want = want[0] if isinstance(want, tuple) else want
+            np.testing.assert_allclose(got[b], want[0], atol=bound * max(np.abs(want).max(), 1), rtol=0)
+
+    def test_opencl(self):
+        devices = [d.id for d in aule.devices() if d.backend == "opencl" and d.available]
+        if not devices:
+            self.skipTest("no OpenCL device")
+        for layout, lengths in ((None, [90, 90]), ("T=padded", [90, 0, 1, 65]), ("T=paged", [90, 0, 1, 65])):
+            f = aule.compile(GQA, layout=layout, storage="k=e4m3:token,v=e5m2", optimize=1)
+            case = Case(("e4m3", "e5m2"), (1, 0), lengths, layout, queries=3)
+            for device in devices:
+                with self.subTest(layout=layout, device=device):
+                    self.check("causal", case, lambda *args, device=device, **more: f(*args, device=device, **more))
+
     def test_one_scale(self):
         """One element for all sequences and heads, or for all sequences."""
         f = aule.compile(GQA, storage="i8", optimize=1)
