@@ -81,10 +81,9 @@ static int32_t online_limit(AuArena *arena, const AuProblem *p)
     const char *why;
     AuProblem usual = *p;
     usual.queries = AU_ANY_QUERIES;
-    if (p->queries == AU_PAGED_QUERIES && attn_is_stored(p->attn)) return 0;
     if (p->queries == AU_PAGED_QUERIES)
         return !p->tf32 && schedule_warps_forward_shape(arena, p, &shape, &why);
-    const int32_t packed = attn_is_stored(p->attn) ? 0 : schedule_warps_decode_limit(arena, p);
+    const int32_t packed = schedule_warps_decode_limit(arena, p);
     if (packed) return packed;
     if (attn_is_for_calls(p->attn) && !p->caps->has_private) return 0;
     if (schedule_warps_forward_shape(arena, &usual, &shape, &why))
@@ -319,7 +318,8 @@ static bool is_for(const AuScheduleRow *row, const AuProblem *p, AuOperation ope
         ((row->build == schedule_lanes_decode || row->build == schedule_warps_decode) &&
          !attn_is_packed(p->attn));
     const bool stores = !attn_is_stored(p->attn) || row->build == schedule_lanes_forward ||
-                        row->build == schedule_lanes_decode;
+                        row->build == schedule_lanes_decode ||
+                        row->build == schedule_warps_forward || row->build == schedule_warps_decode;
     return row->operation == operation && row->boxes == p->boxes && lays_out && stores;
 }
 

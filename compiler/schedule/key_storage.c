@@ -42,6 +42,14 @@ void lanes_scale_scores(Lanes *x)
 
 static const char *value_head(const Lanes *x) { return x->p->attn->v_in_k ? "hk" : "hv"; }
 
+/* A power of two about as large as the largest stored number: scales are as much smaller than elements, and weights times them might be too
+ * small for 16 bits. */
+static int32_t range_of(const Lanes *x, uint32_t n)
+{
+    static const int32_t ranges[] = {1, 1 << 8, 1 << 15, 1 << 7}; /* ORDER AuStored */
+    return ranges[storage(x, n)->as];
+}
+
 /* What tokens outside have for a scale is not used: 0 times a NaN is none. */
 void lanes_scale_weights(Lanes *x)
 {
@@ -50,11 +58,15 @@ void lanes_scale_weights(Lanes *x)
                *inside = x->p->attn->mask.i
                              ? tile_text(x->t, "j >= k_low && j < min(k_high, %s)", end)
                              : tile_text(x->t, "j < %s", end);
-    tile_set(x->t, "p", "p * where(%s, %s, 0.0)", inside, lanes_scale_of(x, 2, value_head(x), "j"));
+    tile_set(x->t, "p", "p * where(%s, %s * %d.0, 0.0)", inside,
+             lanes_scale_of(x, 2, value_head(x), "j"), range_of(x, 2));
 }
 
 void lanes_scale_values(Lanes *x)
 {
-    if (!is_scaled(x, 2) || storage(x, 2)->by_token) return;
-    tile_set(x->t, "acc", "acc * %s", lanes_scale_of(x, 2, value_head(x), "0"));
+    if (!is_scaled(x, 2)) return;
+    if (storage(x, 2)->by_token)
+        tile_set(x->t, "acc", "acc * (1.0 / %d.0)", range_of(x, 2));
+    else
+        tile_set(x->t, "acc", "acc * %s", lanes_scale_of(x, 2, value_head(x), "0"));
 }

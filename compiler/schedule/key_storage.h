@@ -13,7 +13,7 @@ const char *lanes_scale_of(Lanes *x, uint32_t n, const char *head, const char *r
 void lanes_scale_scores(Lanes *x);
 /* p those weights that values have a scale a token for, as operands of the product with them, */
 void lanes_scale_weights(Lanes *x);
-/* and acc, once all keys are in it, the sum of the elements where values have one scale a head. */
+/* and acc, once all keys are in it, the sum of the elements. */
 void lanes_scale_values(Lanes *x);
 
 #endif

@@ -70,7 +70,8 @@ static Needs needs_of(const AuProblem *p, const AuTileAtom *atom, const AuShape 
     }
     if (warps_via_shared(p)) query += warps_row_bytes(p, span, keys_of_warp(s));
     Needs needs = registers_of(p, atom, s);
-    needs.shared = WARPS_ALIGNMENT + block * query + s->stages * s->key_tile * key +
+    needs.shared = WARPS_ALIGNMENT + block * query +
+                   s->key_tile * (s->stages * key + warps_code_bytes(p)) +
                    (s->keys_apart ? warps_join_bytes(p, s) : 0);
     return needs;
 }
@@ -114,6 +115,8 @@ const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuS
     if (needs.registers + needs.weights > tile_share(p->caps, p->caps->held))
         return au_format(arena, "fragments take %d registers of a lane, and weights %d",
                          needs.registers, needs.weights);
+    if (s->stages > 1 && warps_has_any_codes(p))
+        return "a second stage of tiles whose codes come a tile ahead";
     if (s->stages > 1 && !warps_copy_ahead(p))
         return au_format(arena, "%s has no asynchronous copies for stages", p->caps->name);
     return NULL;
