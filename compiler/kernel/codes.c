@@ -139,3 +139,16 @@ static AuVal visit(AuKernel *k, AuVal v, void *user)
 }
 
 void kernel_legalize_codes(AuKernel *k, uint32_t native) { kernel_rewrite(k, visit, &native); }
+
+static bool has_codes(const AuKernel *k, uint32_t first)
+{
+    for (uint32_t i = first; i; i = k->instrs[i].next) {
+        const AuInstr *in = &k->instrs[i];
+        if (kernel_op_info(in->op)->flags & AU_KF_CODE || has_codes(k, in->body) ||
+            has_codes(k, in->other))
+            return true;
+    }
+    return false;
+}
+
+bool kernel_has_codes(const AuKernel *k) { return has_codes(k, k->body); }

@@ -440,5 +440,6 @@ enum { KERNEL_MOST = 200000 };
 void kernel_legalize_math(AuKernel *k, bool (*native)(AuKOp op));
 /* Expands the CODE ops into arithmetic, exactly; but for those of types that are in [native] (AuTileCaps.converts). */
 void kernel_legalize_codes(AuKernel *k, uint32_t native);
+bool kernel_has_codes(const AuKernel *k); /* any that are left */
 
 #endif
