@@ -3,6 +3,7 @@ i8, large, and so are their scales."""
 
 from __future__ import annotations
 
+import re
 import unittest
 
 import numpy as np
@@ -225,6 +226,29 @@ class Storage(unittest.TestCase):
         case.args["k_scale"] = np.ones((2, 3, 1, 1), np.float32)
         with self.assertRaisesRegex(aule.Error, "k_scale: axis 1"):
             f(case.q, **case.args)
+
+    def test_refusals(self):
+        for script, options, message in (
+            (GQA, {"storage": "q=e4m3"}, "keys and values can be stored in 8 bits, k and v; queries cannot"),
+            (GQA, {"storage": "e4m4"}, "'e4m4' is no storage, expected e4m3, e5m2 or i8"),
+            (GQA, {"storage": "e4m3,k=i8"}, "'k' has a storage already"),
+            (GQA, {"storage": "e4m3", "layout": "S=packed,T=packed"}, "--storage: k: packed keys are not carried yet"),
+            (GQA, {"storage": "e4m3", "checked": True}, "--storage e4m3: not with --checked yet"),
+            (SCRIPTS / "gla.attn", {"storage": "v=i8"}, "--storage: v: recurrences have no cache of keys and values"),
+            (SCRIPTS / "mla_decode.attn", {"storage": "k=e4m3,v=i8"}, "--storage: v: values are channels of the keys and are stored as they are"),
+            ("attention a { q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, D]; input k_scale: f32[H]; score_mod(s, b, h) = s * k_scale[h]; online softmax; }", {"storage": "i8"},
+             "attention 'a' has an input 'k_scale', and so is called a tensor that the compiler adds"),
+        ):
+            with self.subTest(storage=options["storage"]):
+                with self.assertRaisesRegex(aule.Error, re.escape(message)):
+                    aule.compile(script, **options)
+        f = aule.compile(GQA, storage="e4m3", optimize=1)
+        self.assertFalse(any(t.role in ("dout", "gradient") or t.gradient for t in f.tensors))
+        case = Case(("e4m3", "e4m3"), (0, 0), [20, 20], None)
+        with self.assertRaisesRegex(aule.Error, "k is float32, expected float8_e4m3fn, as it is stored"):
+            f(case.q, **case.args | {"k": np.zeros((2, 2, 20, 32), np.float32)})
+        with self.assertRaisesRegex(TypeError, "needs v_scale"):
+            f(case.q, **{name: x for name, x in case.args.items() if name != "v_scale"})
 
 
 if __name__ == "__main__":
