@@ -57,7 +57,8 @@ const char *warps_stage(const Lanes *x, bool filled);
  * brought them makes its share of `K` and `V` (warps_codes.c) */
 bool warps_has_codes(const AuProblem *p, uint32_t operand);
 bool warps_has_any_codes(const AuProblem *p);
-int32_t warps_code_bytes(const AuProblem *p); /* of a key and its values */
+int32_t warps_code_bytes(const AuProblem *p);                  /* of a key and its values */
+bool warps_has_one_tile(const AuProblem *p, const AuShape *s); /* `K` for the numbers of both */
 void warps_code_memories(Lanes *x);
 const char *warps_brought(Lanes *x, uint32_t operand); /* "K_codes", or "K": what copies write */
 void warps_step_of_codes(Lanes *x); /* one tile, instead of the steps of warps_forward.c */

@@ -20,6 +20,14 @@ bool warps_has_any_codes(const AuProblem *p)
     return warps_has_codes(p, 1) || warps_has_codes(p, 2);
 }
 
+/* Of warps with keys of their own, whose values become numbers once their scores are there: one tile for both, so that two blocks are on a
+ * processor. */
+bool warps_has_one_tile(const AuProblem *p, const AuShape *s)
+{
+    return s->keys_apart && warps_has_codes(p, 1) && warps_has_codes(p, 2) &&
+           warps_padded(warps_atom(p), p->d) == p->e;
+}
+
 int32_t warps_code_bytes(const AuProblem *p)
 {
     return (warps_has_codes(p, 1) ? warps_padded(warps_atom(p), p->d) : 0) +
@@ -43,11 +51,13 @@ const char *warps_brought(Lanes *x, uint32_t operand)
 }
 
 /* Of the rows that the warp has brought. */
-static void make_numbers(Lanes *x, const char *to)
+static void make_numbers(Lanes *x, const char *of)
 {
     const int32_t share = x->shape->key_tile / x->shape->executors;
     const char *rows = tile_text(x->t, "self * %d +: %d, :", share, share);
-    tile_copy(x->t, "%s_codes[%s] -> %s[%s]", to, rows, to, rows);
+    const bool other = *of == 'V' && warps_has_one_tile(x->p, x->shape);
+    tile_copy(x->t, "%s_codes[%s] -> %s[%s]%s", of, rows, other ? "K" : of, rows,
+              other ? " as [kv, e]" : "");
 }
 
 void warps_step_of_codes(Lanes *x)

@@ -34,9 +34,12 @@ void warps_forward_meet(Lanes *x)
 void warps_forward_add_values(Lanes *x, const char *weight)
 {
     const char *stage = warps_stage(x, false);
-    const char *values = x->own_v ? tile_text(x->t, "V[%s%s, :]", stage, warps_forward_keys(x))
-                                  : tile_text(x->t, "K[%s%s, %d +: %d] as [kv, e]", stage,
-                                              warps_forward_keys(x), x->p->attn->v_first, x->p->e);
+    const bool in_k = warps_has_one_tile(x->p, x->shape);
+    const char *values =
+        in_k       ? tile_text(x->t, "K[%s%s, :] as [kv, e]", stage, warps_forward_keys(x))
+        : x->own_v ? tile_text(x->t, "V[%s%s, :]", stage, warps_forward_keys(x))
+                   : tile_text(x->t, "K[%s%s, %d +: %d] as [kv, e]", stage, warps_forward_keys(x),
+                               x->p->attn->v_first, x->p->e);
     if (x->via_shared) {
         const AuTileHandle own = warps_own_rows(x, TILE_NAME("P"), lanes_keys(x), "q, kv");
         tile_store(x->t, "%s -> %v", weight, own);

@@ -13,7 +13,8 @@ void warps_forward_memories(Lanes *x)
                   stages = x->shape->stages, rows = x->rows * x->shape->executors;
     warps_tile(x, TILE_NAME("Q"), "q", rows, "w", d > x->p->e ? d : x->p->e, 1);
     warps_tile(x, TILE_NAME("K"), "kv", n, "d", d, stages);
-    if (x->own_v) warps_tile(x, TILE_NAME("V"), "kv", n, "e", x->p->e, stages);
+    if (x->own_v && !warps_has_one_tile(x->p, x->shape))
+        warps_tile(x, TILE_NAME("V"), "kv", n, "e", x->p->e, stages);
     warps_code_memories(x);
     if (x->via_shared) warps_tile(x, TILE_NAME("P"), "q", rows, "kv", lanes_keys(x), 1);
     for (uint32_t i = 1; i < lanes_term_count(x); i++) {

@@ -183,6 +183,7 @@ static const ExecCase row_cases[] = {
 static const ExecCase stored_cases[] = {
     {"mha.attn", "B=2 H=4 Hk=2 S=3 T=300 D=64 E=64", NULL, "decode forward e4m3"},
     {"mha.attn", "B=2 H=3 Hk=1 S=5 T=129 D=32 E=64", NULL, "decode forward i8 token"},
+    {"mha.attn", "B=1 H=8 Hk=1 S=2 T=300 D=128 E=128", NULL, "decode forward e5m2 token"},
     {"mha.attn", "B=1 H=2 Hk=1 S=1 T=1 D=32 E=32", NULL, "decode forward e5m2 values"},
     {"mha.attn", "B=1 H=2 Hk=1 S=3 T=0 D=32 E=32 slots=32", NULL, "decode forward paged e4m3 token"},
     {"mha.attn", "B=3 H=2 Hk=2 S=2 T=49 D=32 E=32 slots=48", NULL, "decode forward paged e4m3 token"},
