@@ -1,15 +1,17 @@
 """Measures attention of one or a few queries over long caches, beside torch's, in one process.
 
     python bench/decode.py [--device cuda] [--dtype bf16] [--filter WORD] [--peers sdpa,cudnn,fa2] [--rounds N] [--pages 16,64,128]
-                           [--artifacts DIR,DIR..] [--write docs/performance.md --marker decode]
-    python bench/decode.py --compile DIR [--arch sm_90] [--shape ROW]
-    python bench/decode.py --check [--artifacts DIR]
+                           [--storage e4m3,i8:token] [--artifacts DIR,DIR..] [--write docs/performance.md --marker decode]
+    python bench/decode.py --compile DIR [--arch sm_90] [--shape ROW] [--storage e4m3,i8:token]
+    python bench/decode.py --check [--storage e4m3,i8:token] [--artifacts DIR]
 
 Each call of a turn has a cache of its own, so many that the far cache of the device does not hold them; the calls of a turn are one
 CUDA graph. Bytes are those of the keys and values of all sequences, read once. Errors are against float64, of one group of heads,
 over the largest value. `paged` has the same keys in pages drawn at random from a pool. --check calls sequences of all
 lengths in pages of all sizes, with NaN wherever no sequence is and wild entries behind each. --compile writes the artifacts for a machine
-without the compiler, where --artifacts names the folder; of further folders there are further columns.
+without the compiler, where --artifacts names the folder; of further folders there are further columns. --storage adds columns, and checks, of
+caches in 8 bits: bytes are then those that are stored, scales of tokens among them, and errors are against float64 on the elements, scale
+times stored.
 """
 
 from __future__ import annotations
@@ -79,21 +81,53 @@ def error(case: Decode, o, want) -> float:
     return ((got - want).abs().max() / want.abs().max()).item()
 
 
+STORED = {"e4m3": (torch.float8_e4m3fn, 448), "e5m2": (torch.float8_e5m2, 57344), "i8": (torch.int8, 127)}
+
+
+def quantized(x: torch.Tensor, storage: str) -> tuple:
+    """Codes of [.., Hk, T, D], and their scale: one a head, or one a token."""
+    kind, _, by_token = storage.partition(":")
+    dtype, largest = STORED[kind]
+    amax = x.float().abs().amax(-1, keepdim=True) if by_token else x.float().abs().amax((0, 2, 3), keepdim=True)
+    scale = amax.clamp(min=1e-20) / largest
+    codes = x.float() / scale
+    return (codes.round() if dtype == torch.int8 else codes).to(dtype), scale
+
+
+def elements(codes: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    return codes.float() * scale
+
+
 class Own:
     """aule's artifacts of a folder."""
 
-    def __init__(self, folder: Path | None, label: str) -> None:
+    def __init__(self, folder: Path | None, label: str, storage: str = "") -> None:
         import aule
 
-        self.aule, self.folder, self.name, self.made = aule, folder, label, {}
+        self.aule, self.folder, self.name, self.made, self.storage = aule, folder, label, {}, storage
+
+    def bytes(self, case: Decode, dtype: torch.dtype) -> int:
+        if not self.storage:
+            return case.bytes(dtype)
+        return 2 * case.B * case.Hk * case.T * (case.D + (4 if ":" in self.storage else 0))
+
+    def want(self, case: Decode, q, cache):
+        return exact(case, q, [elements(*quantized(x, self.storage)) for x in cache] if self.storage else cache)
 
     def call(self, case: Decode, q, k, v, **pages):
         which = "full_paged" if case.page else "dense"
         if which not in self.made:
-            layout = {"layout": "T=paged"} if case.page else {}
-            self.made[which] = self.aule.load(self.folder / f"{which}.so") if self.folder else self.aule.compile(SCRIPTS / "full.attn", **layout)
+            layout = ({"layout": "T=paged"} if case.page else {}) | ({"storage": self.storage} if self.storage else {})
+            self.made[which] = self.aule.load(self.folder / f"{which}{suffix(self.storage)}.so") if self.folder else self.aule.compile(SCRIPTS / "full.attn", **layout)
         f = self.made[which]
+        if self.storage:
+            (k, k_scale), (v, v_scale) = quantized(k, self.storage), quantized(v, self.storage)
+            pages = pages | {"k_scale": k_scale, "v_scale": v_scale}
         return lambda: f(q, k, v, **pages)
+
+
+def suffix(storage: str) -> str:
+    return "_" + storage.replace(":", "_") if storage else ""
 
 
 def first_of(o):
@@ -105,7 +139,7 @@ def row(case: Decode, peers: list, a) -> dict:
     dtype = TYPES[a.dtype]
     copies = max(2, min(64, -(-FAR // case.bytes(dtype))))
     q, caches = dense(case, dtype, a.device, copies)
-    want, pages, calls = exact(case, q, caches[-1]), {}, {}
+    want, pages = {p.name: p.want(case, q, caches[-1]) if isinstance(p, Own) else exact(case, q, caches[-1]) for p in peers}, {}
     if case.page:
         entries = case.T // case.page
         table = torch.randperm(case.B * entries, device=a.device).to(torch.int32).view(case.B, entries)
@@ -118,12 +152,13 @@ def row(case: Decode, peers: list, a) -> dict:
 
         def prepare():
             calls = [peer.call(case, q, *cache, **pages) for cache in caches]
-            return error(case, first_of(calls[-1]()), want), graph_of(calls)
+            return error(case, first_of(calls[-1]()), want[peer.name]), graph_of(calls)
 
         if made := usable(f"{peer.name}, {case.name}", prepare):
             errors[peer.name], graphs[peer.name] = made
     seconds = graph_seconds(graphs, copies, a.rounds)
-    return {name: (s * 1e6, case.bytes(dtype) / s * 1e-9, errors[name]) for name, s in seconds.items()}
+    read = {p.name: p.bytes(case, dtype) if isinstance(p, Own) else case.bytes(dtype) for p in peers}
+    return {name: (s * 1e6, read[name] / s * 1e-9, errors[name]) for name, s in seconds.items()}
 
 
 def ragged(lengths: list, page: int, H: int, Hk: int, S: int, dtype: torch.dtype, device: str):
@@ -160,21 +195,43 @@ def ragged_error(script: str, q, pools, rows, given, f, window: int) -> float:
     return worst
 
 
+def stored(q, pools, rows, given, storage: str) -> tuple:
+    """The same in 8 bits: codes that are NaN, of i8 large, where no sequence is, and so their scales where each token has one."""
+    scales, codes = [], []  # the rows become what they mean
+    for pool, of in zip(pools, rows):
+        free = pool[..., :1].isnan()
+        code, scale = quantized(pool.nan_to_num(), storage)
+        exact, page = elements(code, scale), pool.shape[2]
+        for b, x in enumerate(of):
+            j = torch.arange(x.shape[1], device=x.device)
+            of[b] = exact[given["T_table"][b, j // page].long(), :, j % page].transpose(0, 1)
+        code.view(torch.uint8).masked_fill_(free, 0x7F)
+        scales.append(scale.masked_fill(free, float("nan")) if ":" in storage else scale)
+        codes.append(code)
+    return q, codes, rows, given | {"k_scale": scales[0], "v_scale": scales[1]}
+
+
 def check(a) -> None:
+    for storage in ("", *filter(None, a.storage.split(","))):
+        check_one(a, storage)
+
+
+def check_one(a, storage: str) -> None:
     """Pages of hard sizes and sequences of hard lengths."""
     import aule
 
     folder, worst = Path(a.artifacts.split(",")[0]), 0.0
     for script in ("full", "causal", "window"):
-        f = aule.load(folder / f"{script}_paged.so") if a.artifacts else aule.compile(SCRIPTS / f"{script}.attn", layout="T=paged")
+        f = aule.load(folder / f"{script}_paged{suffix(storage)}.so") if a.artifacts else aule.compile(SCRIPTS / f"{script}.attn", layout="T=paged", storage=storage or None)
         for page in (1, 7, 16, 48, 64, 107, 128, 256):
             for H, Hk, S in ((32, 8, 1), (6, 2, 3), (7, 1, 5), (5, 5, 2), (3, 1, 20)):
                 lengths = [0, 1, page - 1, page, page + 1, 127, 128, 129, 300, 1000]
-                off = ragged_error(script, *ragged(lengths, page, H, Hk, S, TYPES[a.dtype], a.device), f, 37)
+                given = ragged(lengths, page, H, Hk, S, TYPES[a.dtype], a.device)
+                off = ragged_error(script, *(stored(*given, storage) if storage else given), f, 37)
                 worst = max(worst, off)
                 if off > 2e-2:
-                    note(f"{script}, pages of {page}, {H}/{Hk} heads, S {S}: error {off:.1e}")
-    print(f"lengths in pages of hard sizes, {a.dtype}: largest error {worst:.1e} of the largest value, against float64")
+                    note(f"{storage} {script}, pages of {page}, {H}/{Hk} heads, S {S}: error {off:.1e}")
+    print(f"lengths in pages of hard sizes, {a.dtype}{storage and ', stored as ' + storage}: largest error {worst:.1e} of the largest value, against float64")
 
 
 def copy_rate(device: str) -> float:
@@ -189,13 +246,16 @@ def compile_artifacts(a) -> None:
     paged = ["--layout", "T=paged"]
     for name, script, layout in (("dense", "full", []), *((f"{s}_paged", s, paged) for s in ("full", "causal", "window"))):
         shape = ["--shape", a.shape] if a.shape else []
-        compile_artifact(SCRIPTS / f"{script}.attn", a.compile / f"{name}.so", "cuda", a.arch, a.dtype, ["D=128"], "--no-grad", *layout, *shape)
+        for storage in ("", *filter(None, a.storage.split(","))):
+            out = a.compile / f"{name}{suffix(storage)}.so"
+            how = ["--storage", storage] if storage else []
+            compile_artifact(SCRIPTS / f"{script}.attn", out, "cuda", a.arch, a.dtype, ["D=128"], "--no-grad", *layout, *shape, *how)
 
 
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("device", "cuda"), ("dtype", "bf16"), ("filter", ""), ("peers", "sdpa,cudnn,fa2"), ("pages", "16,64,128"), ("artifacts", ""),
-                          ("marker", "decode"), ("arch", ""), ("shape", "")):
+                          ("marker", "decode"), ("arch", ""), ("shape", ""), ("storage", "")):
         p.add_argument(f"--{name}", default=default)
     p.add_argument("--rounds", type=int, default=9)
     p.add_argument("--write", type=Path)
@@ -208,6 +268,7 @@ def main() -> None:
         return check(a)
     folders = [Path(f) for f in a.artifacts.split(",") if f] or [None]
     peers = [Own(f, "aule" if n == 0 else f"aule {f.name}") for n, f in enumerate(folders)]
+    peers += [Own(folders[0], f"aule {storage}", storage) for storage in a.storage.split(",") if storage]
     peers += [x for x in (usable(name, PEERS[name]) for name in a.peers.split(",") if name) if x]
     names = [x.name for x in peers]
     cases = DENSE + [Decode(c.B, c.T, page=int(page)) for c in PAGED for page in a.pages.split(",") if page]

@@ -40,6 +40,8 @@ typedef struct AuTarget {
     const AuArch *archs;
     uint32_t arch_count;
     bool (*native_math)(AuKOp op); /* which MATH ops it takes as they are */
+    /* What the device must report beside an architecture's features where kernels have CODE ops; NULL: nothing. */
+    const char *codes_feature;
     /* Shared memory that the launch must bring, in bytes. NULL: the code declares all it needs. */
     uint32_t (*dynamic_shared)(const AuKernel *k);
     /* All kernels of one variant into one piece of code. [optimize] 0..3. false: diagnostics are in

@@ -65,6 +65,9 @@ static const DType dtypes[] = {
     [AULE_I64]     = {"i64",  8, {kDLInt, 64, 1}},
     [AULE_U8]      = {"u8",   1, {kDLUInt, 8, 1}},
     [AULE_BOOL]    = {"bool", 1, {kDLBool, 8, 1}},
+    [AULE_E4M3]    = {"e4m3", 1, {kDLFloat8_e4m3fn, 8, 1}},
+    [AULE_E5M2]    = {"e5m2", 1, {kDLFloat8_e5m2, 8, 1}},
+    [AULE_I8]      = {"i8",   1, {kDLInt, 8, 1}},
 };
 // clang-format on
 enum { DTYPES = sizeof dtypes / sizeof *dtypes };

@@ -172,6 +172,8 @@ static aule_status bind_dtype(const Binding *b, uint32_t index)
     }
     /* Frameworks write booleans as bytes, too. */
     if (expected == AULE_BOOL && found == AULE_U8) found = AULE_BOOL;
+    /* ... and those without numbers of 8 bits pass their codes as bytes. */
+    if ((expected == AULE_E4M3 || expected == AULE_E5M2) && found == AULE_U8) found = expected;
     if (found != expected)
         return fail_dtype(b, index, rt_dtype_name(expected), way_out(t, found, expected));
     b->bound->dtypes[index] = expected;
@@ -243,6 +245,7 @@ static aule_status bind_layout(const Binding *b, uint32_t index)
             return rt_fail(b->sink, AULE_ERROR_TENSOR, "%s: %s: axis %d has %lld elements",
                            b->a->name, t->name, axis, (long long)given->shape[axis]);
         strides[axis] = given->strides ? given->strides[axis] : compact;
+        if (t->flags & AULE_TENSOR_SPREADS && given->shape[axis] == 1) strides[axis] = 0;
         int64_t extent = given->shape[axis] > 0 ? given->shape[axis] : 1;
         if (__builtin_mul_overflow(compact, extent, &compact)) compact = INT64_MAX;
     }
@@ -285,6 +288,13 @@ static bool is_of_others(const Binding *b, uint32_t size)
     return false;
 }
 
+/* Is it one element that all of an axis have? */
+static bool spreads(const Binding *b, uint32_t i, uint32_t axis)
+{
+    return rt_tensor(b->a, i)->flags & AULE_TENSOR_SPREADS &&
+           b->bound->tensors[i]->shape[axis] == 1;
+}
+
 /* Axes that are one size bind it, the first tensor in the signature's order, or must agree. */
 static aule_status bind_sizes(Binding *b)
 {
@@ -294,7 +304,7 @@ static aule_status bind_sizes(Binding *b)
         for (uint32_t axis = 0; b->bound->tensors[i] && axis < t->rank; axis++) {
             int64_t extent = b->bound->tensors[i]->shape[axis];
             int32_t size = rt_expr_size(&t->axes[axis]);
-            if (size < 0) continue;
+            if (size < 0 || spreads(b, i, axis)) continue;
             if (b->giver[size] < 0) {
                 b->giver[size] = (int32_t)i;
                 b->bound->sizes[size] = extent;
@@ -318,7 +328,7 @@ static aule_status check_axes(const Binding *b)
     for (uint32_t i = 0; i < b->a->tensor_count; i++) {
         const aule_tensor_v1 *t = rt_tensor(b->a, i);
         for (uint32_t axis = 0; b->bound->tensors[i] && axis < t->rank; axis++) {
-            if (rt_expr_size(&t->axes[axis]) >= 0) continue;
+            if (rt_expr_size(&t->axes[axis]) >= 0 || spreads(b, i, axis)) continue;
             aule_value extent;
             const char *wrong = rt_evaluate(&t->axes[axis], &env, &extent);
             if (!wrong && extent.type != AULE_VALUE_INT) wrong = "is not an integer";

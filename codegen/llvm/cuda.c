@@ -66,10 +66,21 @@ static AuBlob without_labels(AuArena *arena, AuBlob text)
     return (AuBlob){au_text_str(&out), out.length};
 }
 
+/* Conversions of numbers of 8 bits that were left as they are: of sm_89 they are as old as PTX 8.1. */
+#define CODES_PTX "81"
+static bool have_codes(AuKernel *const *kernels, uint32_t count)
+{
+    bool any = false;
+    for (uint32_t n = 0; n < count; n++) any |= kernel_has_codes(kernels[n]);
+    return any;
+}
+
 static bool emit_cuda(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, uint32_t count,
                       const AuArch *arch, AuCodeStage stage, uint32_t optimize, AuBlob *out)
 {
-    const AuHost *host = &gpus[arch - archs].host;
+    CudaHost gpu = gpus[arch - archs];
+    if (have_codes(kernels, count) && gpu.capability < 90) gpu.host.features = "+ptx" CODES_PTX;
+    const AuHost *host = &gpu.host;
     LlvmUnit unit;
     if (!llvm_open(&unit, diags, host, "kernels", optimize, true)) return false;
     AuEmit e = {.arena = arena, .diags = diags};
@@ -97,6 +108,7 @@ const AuTarget au_target_cuda = {
     .archs = archs,
     .arch_count = ARCHS,
     .native_math = gpu_native_math,
+    .codes_feature = "ptx" CODES_PTX,
     .dynamic_shared = cuda_dynamic_shared,
     .emit = emit_cuda,
 };

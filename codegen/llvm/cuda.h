@@ -80,4 +80,7 @@ bool cuda_group(AuEmit *e, AuVal v);
 /* What was held back is written, because something follows that is none of the chain's. */
 void cuda_group_flush(AuEmit *e);
 
+/* cuda_codes.c: NULL: another operation. */
+LLVMValueRef cuda_codes(AuEmit *e, const AuInstr *in, LLVMValueRef x);
+
 #endif

@@ -182,6 +182,8 @@ static LLVMValueRef op(AuEmit *e, const AuInstr *in, AuScalar of, const LLVMValu
 {
     if (of == AU_BF16 && in->op == AU_K_CVT && in->type.scalar == AU_F32)
         return rounded_to_bf16(e, operands[0]);
+    LLVMValueRef code = cuda_codes(e, in, operands[0]);
+    if (code) return code;
     return gpu_op(e, in, of, operands);
 }
 

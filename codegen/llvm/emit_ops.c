@@ -280,6 +280,12 @@ LLVMValueRef emit_op(AuEmit *e, const AuInstr *in, AuScalar of, const LLVMValueR
 #define CORE(NAME, text, least, most, flags, what) case AU_K_##NAME:
 #include "core.def"
 #undef CORE
+    case AU_K_FROM_E4M3: /* a device's own, or expanded by kernel_legalize_codes */
+    case AU_K_FROM_E5M2:
+    case AU_K_FROM_I8:
+    case AU_K_TO_E4M3:
+    case AU_K_TO_E5M2:
+    case AU_K_TO_I8:
     case AU_K_NONE:
     case AU_K_COUNT: break;
     }

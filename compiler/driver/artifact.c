@@ -57,12 +57,13 @@ static const aule_tensor_v1 *tensors_of(Artifact *x, const AuAttentionBuild *bui
     const AuTensorRow *rows = build->tensors;
     aule_tensor_v1 *list = NEW_LIST(x, aule_tensor_v1, build->tensor_count);
     for (uint32_t n = 0; n < build->tensor_count; n++)
-        list[n] = (aule_tensor_v1){.name = rows[n].name,
-                                   .role = rows[n].role,
-                                   .dtype = dtype_of(rows[n].dtype),
-                                   .rank = rows[n].rank,
-                                   .flags = rows[n].flags,
-                                   .axes = axes_of(x, build->whole, &rows[n])};
+        list[n] =
+            (aule_tensor_v1){.name = rows[n].name,
+                             .role = rows[n].role,
+                             .dtype = rows[n].stored ? rows[n].stored : dtype_of(rows[n].dtype),
+                             .rank = rows[n].rank,
+                             .flags = rows[n].flags,
+                             .axes = axes_of(x, build->whole, &rows[n])};
     return list;
 }
 

@@ -36,6 +36,8 @@ static const char usage[] =
     "places\n"
     "      --layout AXIS=HOW[,AXIS=HOW]    rows of that axis are packed (starts), keys padded or "
     "paged (lengths, table); default dense\n"
+    "      --storage [k=|v=]HOW keys and values are stored as e4m3, e5m2 or i8, with scales; "
+    "HOW:token: one a token\n"
     "      --lines              PTX names the lines of the script (.loc), for profilers\n"
     "  -O LEVEL                 0 to 3; default 3\n"
     "      --emit STAGE         ast, attention-ir, gradients, tiled-ir, kernel-ir, llvm-ir, asm, "
@@ -210,6 +212,7 @@ enum {
     CHECKED,
     PARTS,
     LAYOUT,
+    STORAGE,
     LINES,
     AFTER,
     SHAPE,
@@ -231,6 +234,7 @@ static const struct option options[] = {{"output", required_argument, NULL, 'o'}
                                         {"checked", no_argument, NULL, CHECKED},
                                         {"parts", no_argument, NULL, PARTS},
                                         {"layout", required_argument, NULL, LAYOUT},
+                                        {"storage", required_argument, NULL, STORAGE},
                                         {"lines", no_argument, NULL, LINES},
                                         {"after", required_argument, NULL, AFTER},
                                         {"shape", required_argument, NULL, SHAPE},
@@ -272,6 +276,7 @@ static int take(Arguments *a, int c, char **argv)
     case CHECKED: a->options.checked = 1; break;
     case PARTS: a->options.parts = 1; break;
     case LAYOUT: once = take_once(&a->options.layout, optarg); break;
+    case STORAGE: once = take_once(&a->options.storage, optarg); break;
     case LINES: a->options.lines = 1; break;
     case AFTER: once = take_once(&a->options.after, optarg); break;
     case SHAPE:

@@ -180,6 +180,7 @@ static AuAttn *with_widths(AuJob *job, uint32_t which, const WidthSet *set)
     attn_simplify(attn);
     driver_add_sizes(attn);
     driver_add_layouts(job->arena, quiet, attn, job->choice.layouts, job->choice.layout_count);
+    driver_add_storage(job->arena, quiet, attn, job->choice.storage);
     return attn;
 }
 
@@ -214,7 +215,7 @@ static bool settle_tensors(AuJob *job, AuAttentionBuild *build, uint32_t which)
 {
     AuAttn *a = build->whole = with_widths(job, which, NULL);
     if (schedule_makes(schedule_family(a), AU_BACKWARD) && !job->options->no_gradients &&
-        !attn_has_layout(a) && !(build->grads = gradients_of(job, a)))
+        !attn_is_for_calls(a) && !(build->grads = gradients_of(job, a)))
         return false;
     if (job->options->parts) add_parts(job, build);
     build->tensors = driver_tensors(job->arena, a, build->grads, &build->tensor_count);
@@ -234,7 +235,8 @@ static bool build_attention(AuJob *job, AuAttentionBuild *build, uint32_t which)
     }
     driver_add_sizes(a);
     if (!driver_add_layouts(job->arena, job->diags, a, job->choice.layouts,
-                            job->choice.layout_count))
+                            job->choice.layout_count) ||
+        !driver_add_storage(job->arena, job->diags, a, job->choice.storage))
         return false;
     if (!settle_tensors(job, build, which)) return false;
     build->need_count = driver_needs(a, job->arena, &build->needs);

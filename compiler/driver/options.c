@@ -298,6 +298,31 @@ static bool choose_layout(AuChoice *c, const aulec_options *o)
     return true;
 }
 
+static bool refuse_storage(AuChoice *c, const aulec_options *o, const char *why)
+{
+    au_error(c->diags, AU_E0601, (AuSpan){0}, "--storage %s: %s", o->storage, why);
+    return false;
+}
+
+/* "k=e4m3,v=i8"; as with layouts. */
+static bool choose_storage(AuChoice *c, const aulec_options *o)
+{
+    if (!o->storage) return true;
+    const char *why = driver_read_storage(c->arena, o->storage, c->storage);
+    if (why) return refuse_storage(c, o, why);
+    for (uint32_t t = 0; t < c->target_count; t++)
+        if (!c->targets[t]->has_layouts)
+            return refuse_storage(
+                c, o,
+                au_format(c->arena,
+                          "target %s has no kernels of stored types yet; cpu, opencl and cuda have",
+                          c->targets[t]->name));
+    if (c->is_static) return refuse_storage(c, o, "not of static builds yet");
+    if (o->checked) return refuse_storage(c, o, "not with --checked yet");
+    if (o->parts) return refuse_storage(c, o, "not with --parts yet");
+    return true;
+}
+
 bool options_choose(AuChoice *c, const aulec_options *o)
 {
     const char *targets = o->targets ? o->targets : default_targets(o->emit);
@@ -306,7 +331,7 @@ bool options_choose(AuChoice *c, const aulec_options *o)
     return choose_targets(c, targets, o->emit, o->archs) &&
            choose_archs(c, o->archs, targets != NULL) && choose_dtypes(c, o->dtypes) &&
            choose_widths(c, o->widths) && choose_f32(c, o->f32) && choose_parts(c, o->parts) &&
-           choose_layout(c, o);
+           choose_layout(c, o) && choose_storage(c, o);
 }
 
 bool options_takes_arch(const AuChoice *c, const AuArch *arch)

@@ -4,6 +4,7 @@
 
 #include "driver.h"
 #include "layouts.h"
+#include "storage.h"
 
 #include "aule/aulec.h"
 
@@ -28,7 +29,8 @@ typedef struct AuChoice {
     uint32_t width_count;
     AuAxisLayout layouts[2]; /* of axes of queries and keys, none of them dense */
     uint32_t layout_count;
-    bool tf32;    /* how operands of f32 are multiplied */
+    AuStorage storage[2]; /* of k, v */
+    bool tf32;            /* how operands of f32 are multiplied */
     bool modules; /* what is asked for are modules, also of rows that are not compiled by default */
     bool is_static; /* code that is linked, and chooses among its kernels by itself */
 } AuChoice;

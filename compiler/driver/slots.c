@@ -27,7 +27,7 @@ static const char *wrong_address(const AuVariant *v, const AuKernel *k, const Au
     if (arg->kind == AU_ARG_I64 && has_numbers) return NULL; /* how it is aligned is looked at */
     if (arg->kind != AU_ARG_POINTER) return "an address that is no pointer";
     const AuMemory *m = &k->mems[arg->mem.i];
-    if (kernel_scalar_bytes(m->scalar) != element_bytes(v, row->dtype))
+    if (kernel_scalar_bytes(m->scalar) != (row->stored ? 1 : element_bytes(v, row->dtype)))
         return "elements of another size than the tensor's";
     if (m->writes && !operation_writes(v->operation, row->role))
         return "the address of a tensor that the operation only reads, to be written";

@@ -2,6 +2,7 @@
 #include "tensors.h"
 
 #include "layouts.h"
+#include "storage.h"
 
 #include "aule/artifact.h"
 #include "hooks.h"
@@ -251,9 +252,9 @@ AuTensorRow *driver_tensors(AuArena *arena, AuAttn *a, const AuGrads *g, uint32_
     Rows r = {.arena = arena, .a = a, .heads = attn_heads(a)};
     for (uint32_t n = 0; n < a->tensor_count; n++) {
         const AuTensor *t = &a->tensors[n];
-        const uint32_t flags = (t->grad && !attn_has_layout(a) ? AULE_TENSOR_GRAD : 0) |
+        const uint32_t flags = (t->grad && !attn_is_for_calls(a) ? AULE_TENSOR_GRAD : 0) |
                                (n == 2 && a->v_in_k ? AULE_TENSOR_IN_K : 0) |
-                               driver_layout_flags(a, n);
+                               driver_layout_flags(a, n) | driver_storage_flags(a, n);
         add_like(&r, n, n < 3 ? names[n] : t->name, n < 3 ? names[n] : hooks_name(arena, t->name),
                  roles[n < 3 ? n : 3], flags);
     }
@@ -277,6 +278,7 @@ AuTensorRow *driver_tensors(AuArena *arena, AuAttn *a, const AuGrads *g, uint32_
     for (uint32_t n = 0; n < r.count; n++) {
         const uint32_t role = r.at[n].role;
         const bool of_keys = role == AULE_ROLE_K || role == AULE_ROLE_V;
+        if (of_keys) r.at[n].stored = driver_stored_dtype(a, role == AULE_ROLE_K ? 1 : 2);
         if (of_keys || role == AULE_ROLE_Q || role == AULE_ROLE_OUTPUT || role == AULE_ROLE_FINAL)
             driver_place_rows(a, of_keys, r.at[n].axes);
     }

@@ -10,6 +10,7 @@ typedef struct AuTensorRow {
     const char *kernel; /* in tiled kernels: "final_lse", "grad_3" */
     uint32_t role;      /* aule_role */
     AuDtype dtype;
+    uint32_t stored;      /* aule_dtype of keys and values in 8 bits; AULE_OPERAND: as operands */
     uint32_t rank, flags; /* AULE_TENSOR_* */
     AuExpr axes[8];
     AuSpan span; /* what it comes from */

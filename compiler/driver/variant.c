@@ -140,6 +140,7 @@ static AuKernel *make_kernel(AuArena *arena, AuDiags *diags, AuVariant *v, const
     kernel_simplify(k);
     if (!kernel_verify(k, diags)) return NULL;
     kernel_legalize_math(k, v->target->native_math);
+    kernel_legalize_codes(k, tile_caps(v->arch->caps)->converts);
     if (!lower_is_small(diags, k, how)) return NULL;
     kernel_simplify(k);
     return kernel_verify(k, diags) && fits(diags, v, k) && slots_verify(diags, v, k) ? k : NULL;
@@ -202,6 +203,16 @@ static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, int32_t 
             attn_op2(a, AU_OP_AND, test, attn_op2(a, AU_OP_EQ, rest, attn_i32(a, 0, at), at), at);
     }
     return launch_code(arena, diags, a, test, &v->condition);
+}
+
+static bool say_codes(AuArena *arena, AuVariant *v)
+{
+    const char *feature = v->target->codes_feature;
+    bool has = false;
+    for (uint32_t n = 0; n < v->kernel_count; n++) has |= kernel_has_codes(v->kernels[n]);
+    if (has && feature && !strstr(v->features, feature))
+        v->features = au_format(arena, "%s %s", v->features, feature);
+    return true;
 }
 
 /* Readers of artifacts that know no maps leave alone what has this word among its features. */
@@ -278,7 +289,7 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
     return make_kernels(arena, diags, v, passes_run(arena, diags, v->schedule->module, NULL),
                         &v->bindings) &&
            measure_workspace(arena, diags, v, 0, own, v->schedule->module, &v->bindings) &&
-           say_maps(arena, diags, v);
+           say_codes(arena, v) && say_maps(arena, diags, v);
 }
 
 /* The first error since then; the script has one already. */

@@ -167,6 +167,21 @@ static AuTileExpr *page_of(AuHookWriter *w, AuTileExpr *i, AuTileExpr *slots)
                       writer_op2(w, TILE_X_SUB, pages, writer_integer(w, 1)));
 }
 
+/* Of the row on a page; NULL: where there are none. */
+static AuTileExpr *scale_of(AuHookWriter *w, const AuStorage *stored, AuTileExpr *page,
+                            AuTileExpr *row)
+{
+    AuTileExpr *ref = writer_node(w, TILE_X_REF, (AuSpan){0});
+    ref->name =
+        writer_name(w, hooks_name(writer_module(w)->arena, w->attn->tensors[stored->scale].name));
+    ref->has_index = true;
+    writer_add_arg(w, ref, stored->by_token && page ? page : writer_variable(w, "b"));
+    writer_add_arg(w, ref, writer_variable(w, w->row_h));
+    writer_add_arg(w, ref, stored->by_token ? row : writer_integer(w, 0));
+    writer_add_arg(w, ref, writer_integer(w, 0));
+    return ref;
+}
+
 AuTileExpr *writer_element(AuHookWriter *w, const char *argument, const char *tensor)
 {
     if (!w->at) return writer_variable(w, argument);
@@ -188,7 +203,12 @@ AuTileExpr *writer_element(AuHookWriter *w, const char *argument, const char *te
     writer_add_arg(w, ref, writer_variable(w, w->row_h));
     writer_add_arg(w, ref, paged ? writer_op2(w, TILE_X_MOD, row, slots) : row);
     writer_add_arg(w, ref, w->at->index);
-    return writer_op1(w, TILE_X_TO_F32, ref);
+    AuTileExpr *element = writer_op1(w, TILE_X_TO_F32, ref);
+    const AuStorage *stored = of_keys ? &w->attn->storage[*tensor == 'v'] : NULL;
+    if (!stored || !stored->as) return element;
+    AuTileExpr *rows_of = paged ? writer_op2(w, TILE_X_MOD, row, slots) : row;
+    return writer_op2(w, TILE_X_MUL, element,
+                      scale_of(w, stored, paged ? page_of(w, row, slots) : NULL, rows_of));
 }
 
 /* Does the rotation [e] make the channel of the one it is the partner of? */

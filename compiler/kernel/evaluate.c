@@ -13,7 +13,7 @@ enum { /* the words of ops.def and core.def */
     REGION = AU_KF_REGION, READ = AU_KF_READ, WRITE = AU_KF_WRITE, ORDER = AU_KF_ORDER, LANES = AU_KF_LANES, ALSO = AU_KF_ALSO,
     FROM = AU_KF_FROM, NAMES = AU_KF_NAMES, COORDS = AU_KF_COORDS, GROUP = AU_KF_GROUP, AGENTS = AU_KF_AGENTS, OPAQUE = AU_KF_OPAQUE,
     R_SAME = AU_R_SAME, R_FLOAT = AU_R_FLOAT, R_INT = AU_R_INT, R_LOGIC = AU_R_LOGIC, R_CMP = AU_R_CMP,
-    R_SELECT = AU_R_SELECT, R_CVT = AU_R_CVT
+    R_SELECT = AU_R_SELECT, R_CVT = AU_R_CVT, R_DECODE = AU_R_DECODE, R_ENCODE = AU_R_ENCODE, CODE = AU_KF_CODE
 };
 
 const AuKOpInfo *kernel_op_info(AuKOp op)
@@ -92,6 +92,8 @@ uint16_t kernel_to_f16(float value)
 #define IN_R_LOGIC NO_ROW
 #define IN_R_SELECT NO_ROW
 #define IN_R_CVT NO_ROW
+#define IN_R_DECODE NO_ROW
+#define IN_R_ENCODE NO_ROW
 
 #define OF_TYPE(function, type, bits)                                       \
 static uint64_t function(AuKOp op, type a, type b, type c)                  \
@@ -142,6 +144,28 @@ static uint64_t of_i1(AuKOp op, bool a, bool b)
 #include "ops.def"
     case AU_K_EQ: return a == b;
     case AU_K_NE: return a != b;
+    }
+    return 0;
+}
+#undef IN_R_LOGIC
+#undef IN_R_DECODE
+#define IN_R_LOGIC NO_ROW
+#define IN_R_DECODE(NAME, meaning) ROW(NAME, bits_of(meaning))
+static uint64_t of_code(AuKOp op, uint8_t a)
+{
+    switch ((int)op) {
+#include "ops.def"
+    }
+    return 0;
+}
+#undef IN_R_DECODE
+#undef IN_R_ENCODE
+#define IN_R_DECODE NO_ROW
+#define IN_R_ENCODE(NAME, meaning) ROW(NAME, meaning)
+static uint64_t to_code(AuKOp op, float a)
+{
+    switch ((int)op) {
+#include "ops.def"
     }
     return 0;
 }
@@ -201,6 +225,8 @@ uint64_t kernel_evaluate(AuKOp op, AuScalar of, AuScalar to, uint64_t a, uint64_
     if (op == AU_K_CVT) return convert(of, to, a);
     if (op == AU_K_BITCAST) return a;
     if (op == AU_K_SELECT) return a & 1 ? b : c;
+    if (kernel_op_info(op)->rule == AU_R_DECODE) return of_code(op, (uint8_t)a);
+    if (kernel_op_info(op)->rule == AU_R_ENCODE) return to_code(op, float_of((uint32_t)a));
     switch (of) {
     case AU_I1: return of_i1(op, a & 1, b & 1);
     case AU_I32: return of_i32(op, (int32_t)a, (int32_t)b, (int32_t)c);

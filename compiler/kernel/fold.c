@@ -60,6 +60,8 @@ static AuKType type_by_rule(AuKRule rule, AuKType said, const AuKType *of)
     case AU_R_LOGIC: return of[0];
     case AU_R_CMP: return (AuKType){AU_I1, of[0].width};
     case AU_R_SELECT: return of[1];
+    case AU_R_DECODE: return (AuKType){AU_F32, of[0].width};
+    case AU_R_ENCODE: return (AuKType){AU_U8, of[0].width};
     case AU_R_CVT:
     case AU_R_CORE: return said;
     }
@@ -255,6 +257,7 @@ AuFold kernel_fold(const AuKernel *k, const AuInstr *in, const AuVal *operands)
     if (in->op == AU_K_SELECT) return fold_select(k, a, b, c);
     if (in->op == AU_K_CVT || in->op == AU_K_BITCAST)
         return kernel_same_type(kernel_at(k, a)->type, in->type) ? to_value(a) : nothing();
+    if (info->flags & AU_KF_CODE) return nothing();
     switch ((AuScalar)kernel_at(k, a)->type.scalar) {
     case AU_F32: return fold_float(k, in, a, b);
     case AU_I32:

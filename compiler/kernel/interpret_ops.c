@@ -22,6 +22,8 @@
 #define OP(NAME, text, count, rule, flags, meaning, opencl) IN_##rule(NAME, meaning)
 #define IN_R_SELECT NONE
 #define IN_R_CVT NONE
+#define IN_R_DECODE NONE
+#define IN_R_ENCODE NONE
 #define BEGIN(function, T)                                                                         \
 static void function(const AuStep *s, char *frame)                                                 \
 {                                                                                                  \
@@ -71,6 +73,20 @@ BEGIN(on_i1, uint8_t)
 #include "ops.def"
 EACH(EQ, uint8_t, uint8_t, a == b)
 EACH(NE, uint8_t, uint8_t, a != b)
+END
+#undef IN_R_LOGIC
+#undef IN_R_DECODE
+#define IN_R_LOGIC NONE
+#define IN_R_DECODE(NAME, meaning) EACH(NAME, uint8_t, float, meaning)
+BEGIN(on_code, uint8_t)
+#include "ops.def"
+END
+#undef IN_R_DECODE
+#undef IN_R_ENCODE
+#define IN_R_DECODE NONE
+#define IN_R_ENCODE(NAME, meaning) EACH(NAME, float, uint8_t, meaning)
+BEGIN(to_code, float)
+#include "ops.def"
 END
 #undef OP
 
@@ -146,6 +162,14 @@ void kernel_step_value(const AuStep *s, char *frame)
     case AU_K_ELEMENT:
     case AU_K_SLICE:
     case AU_K_BITCAST: memcpy(frame + s->result, frame + s->a, (size_t)s->n * s->bytes); return;
+    }
+    if (kernel_op_info(s->op)->rule == AU_R_DECODE) {
+        on_code(s, frame);
+        return;
+    }
+    if (kernel_op_info(s->op)->rule == AU_R_ENCODE) {
+        to_code(s, frame);
+        return;
     }
     switch ((AuScalar)s->of) {
     case AU_I1: on_i1(s, frame); return;

@@ -340,7 +340,9 @@ typedef enum AuKRule {
     AU_R_LOGIC,
     AU_R_CMP,
     AU_R_SELECT,
-    AU_R_CVT
+    AU_R_CVT,
+    AU_R_DECODE,
+    AU_R_ENCODE
 } AuKRule;
 enum { /* flags: ops.def, core.def */
        AU_KF_COMM = 1,
@@ -360,7 +362,8 @@ enum { /* flags: ops.def, core.def */
        AU_KF_COORDS = 16384,
        AU_KF_GROUP = 32768,
        AU_KF_AGENTS = 65536,
-       AU_KF_OPAQUE = 131072
+       AU_KF_OPAQUE = 131072,
+       AU_KF_CODE = 262144
 };
 typedef struct AuKOpInfo {
     const char *text;
@@ -435,5 +438,8 @@ enum { KERNEL_MOST = 200000 };
 /* Expands the MATH ops that are not [native] into arithmetic, accurate to the bounds in
  * docs/dev/kernel-ir.md 7. Stops where a kernel has more than KERNEL_MOST instructions. */
 void kernel_legalize_math(AuKernel *k, bool (*native)(AuKOp op));
+/* Expands the CODE ops into arithmetic, exactly; but for those of types that are in [native] (AuTileCaps.converts). */
+void kernel_legalize_codes(AuKernel *k, uint32_t native);
+bool kernel_has_codes(const AuKernel *k); /* any that are left */
 
 #endif

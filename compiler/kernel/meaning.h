@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 
+#include "codes.h"
 #include "scalars.h"
 
 /* Division by zero gives 0, remainder the dividend: a kernel must not divide by zero, but its
@@ -53,6 +54,8 @@ static inline int64_t float_to_i64(float a)
 }
 
 // clang-format off
+#define decode(elem, a)            machine_decode(TILE_##elem, a)
+#define encode(elem, a)            machine_encode(TILE_##elem, a)
 #define OF_INT(function, a) _Generic((a), int32_t: function##_i32, int64_t: function##_i64)
 #define floor_div(a, b)            OF_INT(floor_div, a)(a, b)
 #define floor_mod(a, b)            OF_INT(floor_mod, a)(a, b)

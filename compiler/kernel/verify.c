@@ -99,6 +99,8 @@ static void check_rule(AuVerifier *v, uint32_t i, AuKRule rule)
         check_same(v, i, 1, ANY_SCALAR, "a value");
         break;
     case AU_R_CVT: check_cvt(v, i); break;
+    case AU_R_DECODE: check_same(v, i, 0, 1u << AU_U8, "u8"); break;
+    case AU_R_ENCODE: check_same(v, i, 0, F32, "f32"); break;
     case AU_R_CORE: break;
     }
 }

@@ -31,6 +31,26 @@ AuVal lower_as(AuLower *l, AuVal v, AuScalar to)
     return kernel_cvt(k, v, to);
 }
 
+AuVal lower_decoded(AuLower *l, AuTileElem elem, AuVal v)
+{
+    if (!tile_elem(elem)->is_code) return v;
+    return kernel_op1(l->k,
+                      elem == TILE_E4M3   ? AU_K_FROM_E4M3
+                      : elem == TILE_E5M2 ? AU_K_FROM_E5M2
+                                          : AU_K_FROM_I8,
+                      v);
+}
+
+AuVal lower_encoded(AuLower *l, AuTileElem elem, AuVal v)
+{
+    if (!tile_elem(elem)->is_code) return lower_as(l, v, lower_scalar(elem));
+    return kernel_op1(l->k,
+                      elem == TILE_E4M3   ? AU_K_TO_E4M3
+                      : elem == TILE_E5M2 ? AU_K_TO_E5M2
+                                          : AU_K_TO_I8,
+                      lower_as(l, v, AU_F32));
+}
+
 /* Arithmetic knows f32, i32 and i1 only. */
 static AuVal arithmetic(AuLower *l, AuVal v)
 {
@@ -262,7 +282,7 @@ static AuVal gather(AuLower *l, const AuTileExpr *e, const AuPoint *p)
 {
     const AuLowerMemory *place = lower_memory(l, e->memory);
     const AuVal none = {0}, at = lower_address(l, e, p, OUTSIDE_CLAMPED, NULL, false);
-    return kernel_load(l->k, place->mem, at, 1, none, none);
+    return lower_decoded(l, e->memory->type.elem, kernel_load(l->k, place->mem, at, 1, none, none));
 }
 
 static AuVal reduction(AuLower *l, const AuTileExpr *e, const AuPoint *p)

@@ -232,7 +232,11 @@ AuVal lower_integer(AuLower *l, const AuTileExpr *e); /* of a scalar, as i32 */
 /* Between the two all expressions at [p] share what formulas are there; code has no branch in between. */
 void lower_visit(AuLower *l, const AuPoint *p);
 void lower_leave(AuLower *l);
-AuVal lower_as(AuLower *l, AuVal v, AuScalar to); /* between i1, i32, i64, f32 and storage types */
+AuVal lower_as(AuLower *l, AuVal v, AuScalar to);
+/* What a memory of [elem] holds as a value, and a value as it holds it. Elements that are no codes are their values. */
+AuVal lower_decoded(AuLower *l, AuTileElem elem, AuVal v);
+AuVal lower_encoded(AuLower *l, AuTileElem elem,
+                    AuVal v); /* between i1, i32, i64, f32 and storage types */
 const AuCoord *lower_coordinate(AuLower *l, const AuPoint *p, const char *axis); /* NULL: refused */
 AuVal lower_both(AuLower *l, AuVal a, AuVal b); /* a && b, where none is true */
 

@@ -53,7 +53,10 @@ AuScalar lower_scalar(AuTileElem elem)
     case TILE_I32: return AU_I32;
     case TILE_BOOL: return AU_I1;
     case TILE_I64: return AU_I64;
-    case TILE_U8: return AU_U8;
+    case TILE_U8:
+    case TILE_E4M3:
+    case TILE_E5M2:
+    case TILE_I8: return AU_U8;
     }
     return AU_VOID;
 }

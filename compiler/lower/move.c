@@ -63,6 +63,7 @@ static void load_point(AuLower *l, const AuPoint *p, void *user)
     inside = lower_both(l, inside, place->present); /* what was not passed reads as padding */
     const AuVal other = inside.i ? pad_value(l, m->s->load.pad, scalar) : none;
     AuVal v = kernel_load(l->k, place->mem, at, 1, inside, other);
+    v = lower_decoded(l, m->ref->memory->type.elem, v);
     v = lower_as(l, v, lower_scalar(m->var->type->elem));
     if (m->pair_axis) {
         store_pair(l, m, p, v);
@@ -97,8 +98,7 @@ static void store_point(AuLower *l, const AuPoint *p, void *user)
     inside =
         lower_both(l, lower_both(l, inside, when_value(l, m->s->move.when, p)), place->present);
     inside = lower_both(l, inside, lower_holds(l, m->value->type));
-    const AuVal v =
-        lower_as(l, lower_eval(l, m->value, p), lower_scalar(m->ref->memory->type.elem));
+    const AuVal v = lower_encoded(l, m->ref->memory->type.elem, lower_eval(l, m->value, p));
     if (m->s->move.op == TILE_ATOMIC_ADD) {
         const AuVal operands[3] = {at, v, inside};
         kernel_emit(l->k, (AuInstr){.op = AU_K_ATOMIC_ADD, .mem = place->mem, .span = l->span},
@@ -137,7 +137,9 @@ static void copy_element(AuLower *l, Copy *c)
     inside = lower_both(l, inside, c->in_row);
     AuVal v = kernel_load(l->k, from->mem, at, 1, inside,
                           inside.i ? pad_value(l, c->s->move.pad, scalar) : none);
-    v = lower_as(l, v, lower_scalar(c->to->memory->type.elem));
+    if (c->from->memory->type.elem != c->to->memory->type.elem)
+        v = lower_encoded(l, c->to->memory->type.elem,
+                          lower_decoded(l, c->from->memory->type.elem, v));
     kernel_store(l->k, to->mem, target, v, lower_both(l, target_inside, c->in_row));
 }
 

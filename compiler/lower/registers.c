@@ -74,10 +74,12 @@ static void load_registers(AuLower *l, const Registers *x, const int32_t *regs)
     inside = lower_both(l, inside, lower_when(l, x->s->load.when, &first));
     inside = lower_both(l, inside, place->present); /* what was not passed reads as padding */
     const AuVal other = inside.i && x->wide == 1 ? lower_padding(l, pad, scalar) : none;
-    const AuVal v = kernel_load(k, place->mem, at, (uint32_t)x->wide, inside, other);
+    const AuVal all =
+        lower_decoded(l, x->ref->memory->type.elem,
+                      kernel_load(k, place->mem, at, (uint32_t)x->wide, inside, other));
     for (int32_t i = 0; i < x->wide; i++) {
         const AuPoint p = registers_at(l, x, regs, i);
-        const AuVal one = x->wide > 1 ? kernel_element(k, v, (uint32_t)i) : v;
+        const AuVal one = x->wide > 1 ? kernel_element(k, all, (uint32_t)i) : all;
         kernel_store(k, lower_var_array(l, x->var), lower_register(l, x->type, &p),
                      lower_as(l, one, lower_scalar(x->type->elem)), none);
     }
@@ -87,7 +89,6 @@ static void store_registers(AuLower *l, const Registers *x, const int32_t *regs)
 {
     AuKernel *k = l->k;
     const AuLowerMemory *place = lower_memory(l, x->ref->memory);
-    const AuScalar scalar = lower_scalar(x->ref->memory->type.elem);
     const AuPoint first = registers_at(l, x, regs, 0);
     const AuOutside outside = x->s->move.clip ? OUTSIDE_TESTED : OUTSIDE_TRUSTED;
     AuVal inside = {0}, v[16];
@@ -96,7 +97,7 @@ static void store_registers(AuLower *l, const Registers *x, const int32_t *regs)
     inside = lower_both(l, inside, lower_holds(l, x->type));
     for (int32_t i = 0; i < x->wide; i++) {
         const AuPoint p = registers_at(l, x, regs, i);
-        v[i] = lower_as(l, lower_eval(l, x->value, &p), scalar);
+        v[i] = lower_encoded(l, x->ref->memory->type.elem, lower_eval(l, x->value, &p));
     }
     const AuVal all = x->wide > 1 ? kernel_vec(k, v, (uint32_t)x->wide) : v[0];
     if (!x->atomic) {

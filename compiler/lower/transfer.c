@@ -5,6 +5,7 @@
  * exists twice under one uniform branch, the other time element by element.
  * Where lanes divide into whole rows a lane keeps its columns: its next vector is a fixed number of rows
  * on, one sum of an address and one comparison with what is left of the rows.
+ * Codes of 8 bits become numbers in such vectors, of as many as there are numbers in 16 bytes.
  * Asynchronous copies pad with zeros by the number of bytes that a lane's vector has in the tensor. */
 #include "internal.h"
 
@@ -61,6 +62,20 @@ static AuVal bytes_valid(AuLower *l, const Transfer *x, const AuPoint *p, AuVal 
     return inside.i ? kernel_op3(k, AU_K_SELECT, inside, valid, kernel_i32(k, 0)) : valid;
 }
 
+/* Codes of a tile that becomes one of numbers on the way. */
+static bool converts(const Transfer *x)
+{
+    const AuTileElem from = x->from->memory->type.elem, to = x->to->memory->type.elem;
+    return from != to && tile_elem(from)->is_code && !tile_elem(to)->is_code &&
+           !x->s->move.is_async;
+}
+
+static AuVal moved(AuLower *l, const Transfer *x, AuVal v)
+{
+    const AuTileElem from = x->from->memory->type.elem, to = x->to->memory->type.elem;
+    return from == to ? v : lower_encoded(l, to, lower_decoded(l, from, v));
+}
+
 /* One lane's vector; [mine]: whether this lane has one, none: all have. */
 static void move_vector(AuLower *l, const Transfer *x, AuVal flat, AuVal mine)
 {
@@ -84,8 +99,8 @@ static void move_vector(AuLower *l, const Transfer *x, AuVal flat, AuVal mine)
         return;
     }
     inside = lower_both(l, lower_both(l, inside, mine), to->present);
-    kernel_store(k, to->mem, target, kernel_load(k, from->mem, at, (uint32_t)x->unit, inside, none),
-                 target_inside);
+    const AuVal v = kernel_load(k, from->mem, at, (uint32_t)x->unit, inside, none);
+    kernel_store(k, to->mem, target, moved(l, x, v), target_inside);
 }
 
 /* Elements that an asynchronous copy can bring one by one. */
@@ -121,10 +136,9 @@ static void move_element(AuLower *l, const Transfer *x, AuVal flat, AuVal mine)
     }
     inside = lower_both(l, lower_both(l, inside, mine), to->present);
     target_inside = lower_both(l, lower_both(l, target_inside, mine), to->present);
-    AuVal v = kernel_load(k, from->mem, at, 1, inside,
-                          inside.i ? lower_padding(l, x->s->move.pad, scalar) : none);
-    v = lower_as(l, v, lower_scalar(x->to->memory->type.elem));
-    kernel_store(k, to->mem, target, v, target_inside);
+    const AuVal v = kernel_load(k, from->mem, at, 1, inside,
+                                inside.i ? lower_padding(l, x->s->move.pad, scalar) : none);
+    kernel_store(k, to->mem, target, moved(l, x, v), target_inside);
 }
 
 static void all_vectors(AuLower *l, const Transfer *x,
@@ -257,7 +271,7 @@ static void move_row(AuLower *l, const Transfer *x, const Side *from, const Side
     }
     const AuVal v =
         kernel_load(k, source->mem, from->at, (uint32_t)x->unit, lower_both(l, inside, mask), none);
-    kernel_store(k, dest->mem, to->at, v, mask);
+    kernel_store(k, dest->mem, to->at, moved(l, x, v), mask);
 }
 
 /* Where the lane's vector is [rows] rows below the first; the row before is at side->at. */
@@ -363,16 +377,19 @@ void lower_transfer(AuLower *l, const AuTileStmt *s)
     }
     const AuTileElem elem = x.from->memory->type.elem;
     const AuTileAxis *last = &x.type->axes[x.type->count - 1];
-    x.unit = VECTOR / tile_elem(elem)->bytes;
+    const int32_t bytes = tile_elem(elem)->bytes,
+                  widest = converts(&x) ? tile_elem(x.to->memory->type.elem)->bytes : bytes;
+    x.unit = VECTOR / widest;
     x.units = last->size / x.unit;
     x.total = (int32_t)tile_elements(x.type) / x.unit;
-    const bool vectors =
-        elem == x.to->memory->type.elem && last->size % x.unit == 0 && lower_is_zero(s->move.pad) &&
-        !lower_begin(l, x.from, x.from->memory->type.count - 1)
-             .i && /* a vector pads its end alone */
-        lower_in_vectors(l, x.from, last->name, x.unit) &&
-        lower_in_vectors(l, x.to, last->name, x.unit) && lower_is_whole(x.to, x.unit) &&
-        (s->move.is_async || lower_is_whole(x.from, x.unit));
+    const bool vectors = (elem == x.to->memory->type.elem || converts(&x)) &&
+                         last->size % x.unit == 0 && lower_is_zero(s->move.pad) &&
+                         !lower_begin(l, x.from, x.from->memory->type.count - 1)
+                              .i && /* a vector pads its end alone */
+                         lower_in_vectors(l, x.from, last->name, x.unit) &&
+                         lower_in_vectors(l, x.to, last->name, x.unit) &&
+                         lower_is_whole(x.to, x.unit) &&
+                         (s->move.is_async || lower_is_whole(x.from, x.unit));
     /* A word a lane needs no alignment, and no second way. */
     x.is_row = s->move.is_async && are_words(&x) && x.type->count == 1 && !s->move.when &&
                !s->move.clip && tile_elements(x.type) <= FEW * (int64_t)k->lanes;

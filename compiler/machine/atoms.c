@@ -7,10 +7,10 @@ const char *const tile_use_names[3] = {"A", "B", "C"};
 
 const AuTileElemInfo *tile_elem(AuTileElem elem)
 {
-    enum { IS_FLOAT = 1, MEMORY_ONLY = 2 };
+    enum { IS_FLOAT = 1, MEMORY_ONLY = 2, STORED = 7 };
     // clang-format off
     static const AuTileElemInfo elems[] = {
-#define ELEM(NAME, text, bytes, flags) {text, bytes, (flags) & IS_FLOAT, ((flags) & MEMORY_ONLY) != 0},
+#define ELEM(NAME, text, bytes, flags) {text, bytes, (flags) & IS_FLOAT, ((flags) & MEMORY_ONLY) != 0, (flags) == STORED},
 #include "atoms.def"
     };
     // clang-format on

@@ -11,14 +11,15 @@ typedef enum AuTileElem {
 #define ELEM(NAME, text, bytes, flags) TILE_##NAME,
 #include "atoms.def"
 } AuTileElem;
-enum { TILE_ELEM_COUNT = TILE_U8 + 1 };
+enum { TILE_ELEM_COUNT = TILE_I8 + 1 };
 // clang-format on
 
 typedef struct AuTileElemInfo {
     const char *name;
     uint8_t bytes;
     bool is_float;
-    bool memory_only; /* read as i32; no fragment has it */
+    bool memory_only; /* read as i32, or f32 if it is a float; no fragment has it */
+    bool is_code;     /* of a stored number (codes.h): kernels see bytes, which they convert */
 } AuTileElemInfo;
 const AuTileElemInfo *tile_elem(AuTileElem elem);
 

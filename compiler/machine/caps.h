@@ -36,6 +36,8 @@ typedef struct AuTileCaps {
     int32_t direct_bytes;             /* that a lane brings by TILE_COPIES_DIRECT at most */
     bool pipelines;                   /* rings of stages between roles */
     bool has_private;                 /* memory of one executor (a CPU's stack) */
+    uint32_t
+        converts; /* set of 1 << TILE_E4M3 ...: codes that instructions make numbers of, and back */
     bool max_with_nan; /* a maximum that is NaN where an operand is costs no more than another */
     int32_t sum_words; /* neighbouring f32 that one sum in memory takes */
     int32_t shared_bytes, tensor_bytes, threads; /* of a block */

@@ -85,7 +85,7 @@ static int32_t online_limit(AuArena *arena, const AuProblem *p)
         return !p->tf32 && schedule_warps_forward_shape(arena, p, &shape, &why);
     const int32_t packed = schedule_warps_decode_limit(arena, p);
     if (packed) return packed;
-    if (attn_has_layout(p->attn) && !p->caps->has_private) return 0;
+    if (attn_is_for_calls(p->attn) && !p->caps->has_private) return 0;
     if (schedule_warps_forward_shape(arena, &usual, &shape, &why))
         return schedule_warps_limit(arena, p, shape.rows * shape.executors);
     return p->tf32 ? 0 : schedule_lanes_limit(p, p->queries);
@@ -317,7 +317,10 @@ static bool is_for(const AuScheduleRow *row, const AuProblem *p, AuOperation ope
         row->build == schedule_warps_forward ||
         ((row->build == schedule_lanes_decode || row->build == schedule_warps_decode) &&
          !attn_is_packed(p->attn));
-    return row->operation == operation && row->boxes == p->boxes && lays_out;
+    const bool stores = !attn_is_stored(p->attn) || row->build == schedule_lanes_forward ||
+                        row->build == schedule_lanes_decode ||
+                        row->build == schedule_warps_forward || row->build == schedule_warps_decode;
+    return row->operation == operation && row->boxes == p->boxes && lays_out && stores;
 }
 
 bool schedule_has_boxes(AuArena *arena, const AuProblem *p, AuOperation operation, const char **why)
@@ -328,6 +331,8 @@ bool schedule_has_boxes(AuArena *arena, const AuProblem *p, AuOperation operatio
     with.boxes = true;
     *why = NULL;
     if (!p->caps->pipelines || !(p->caps->copies & TILE_COPIES_TENSOR)) return false;
+    if (attn_is_stored(p->attn))
+        *why = "keys or values stored in 8 bits, of which a box brings codes";
     if (attn_has_layout(p->attn) && family->name == AU_FAMILY_ONLINE)
         *why = "rows in a layout, where a box would reach into other sequences";
     for (const AuScheduleRow *row = NULL; (row = next_row(family, row)) != NULL;) {

@@ -1,6 +1,7 @@
 /* forward_parts.c - what forward kernels of all schedules have in common: arguments, tiles of keys, scores, the online
  * function, results. Schedules differ in layouts, memories and the order of copies and barriers. */
 #include "key_layout.h"
+#include "key_storage.h"
 
 #include <string.h>
 
@@ -171,6 +172,7 @@ void lanes_scores_of(Lanes *x, const char *tile, AuLanesMasked masked)
     const int32_t keys = x->shape->key_tile, own = lanes_keys(x);
     tile_set(t, "j", "%s * %d%s + iota(kv:%d)", tile, keys,
              own < keys ? tile_text(t, " + self * %d", own) : "", own);
+    lanes_scale_scores(x);
     if (x->p->attn->score_mod.i) {
         AuText dots = {.arena = x->arena};
         for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) au_text_add(&dots, ", dot%u", n);
@@ -192,6 +194,7 @@ void lanes_online(Lanes *x)
     tile_set(x->t, tile_text(x->t, "p%s%s", h->has_scale ? ", scale" : "", states),
              "online_fwd(score, b, h, i%s)", states);
     if (h->has_weight_mod) tile_set(x->t, "p", "weight_mod(p, score, b, h, i, j)");
+    lanes_scale_weights(x);
 }
 
 /* Most tiles of long rows have no larger maximum than those before: where no row of a warp has one, the factors are 1. */

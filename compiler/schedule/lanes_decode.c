@@ -9,6 +9,7 @@
  *     weights  as in other schedules, keys along the lanes
  *     output   o += p[j] v[j] */
 #include "key_layout.h"
+#include "key_storage.h"
 
 enum {
     ROWS = SCHEDULE_DECODE_ROWS,
@@ -176,6 +177,7 @@ static void keys_kernel(Lanes *x)
     tile_end(t);
     begin_rows(x);
     tile_load(t, "acc", "ACC[row +: 1, :]");
+    lanes_scale_values(x);
     tile_store(t, "acc -> part_acc[part, b, h, mb +: 1, :]");
     get_states(x, "state", "STATE%u[row +: 1]");
     put_states(x, "part_state%u[part, b, h, mb +: 1]");

@@ -11,6 +11,7 @@
  * Kernels: `k_rows`, `v_rows` (only if the script changes keys or values), `classes`, `compact`
  * (only for masks that depend on data: lanes_lists.c), `forward`. */
 #include "key_layout.h"
+#include "key_storage.h"
 
 #include <string.h>
 
@@ -121,6 +122,7 @@ static void forward_kernel(Lanes *x)
     tile_for_tiles(t, "n", "keys", NULL);
     step(x);
     tile_end(t);
+    lanes_scale_values(x);
     if (x->p->unfinished) {
         lanes_store_part(x);
     } else {

@@ -2,6 +2,7 @@
  * keys or values once for all queries, or transposes values for matrix units. A lane holds a row;
  * reductions over its channels (norms) run in registers. */
 #include "key_layout.h"
+#include "key_storage.h"
 
 const char *lanes_tensor(Lanes *x, uint32_t n)
 {
@@ -29,6 +30,7 @@ const char *lanes_axis(Lanes *x, uint32_t tensor, uint32_t axis)
 
 const char *lanes_elem(Lanes *x, uint32_t tensor)
 {
+    if (lanes_is_stored(x, tensor)) return lanes_stored_elem(x, tensor);
     switch (x->p->attn->tensors[tensor].dtype) {
     case AU_DT_OPERAND: return x->operand;
     case AU_DT_F32: return "f32";
@@ -252,8 +254,8 @@ void lanes_rows_kernel(Lanes *x, uint32_t n)
     tile_arg(t, changed, TILE_OUT, "%s", lanes_changed_type(x, n));
     grid_of_rows(x, n, side, lanes);
     tile_role(t, "core", 0, lanes_executor(x), 0);
-    tile_frag(t, "raw", "%s[%s:%d, %s:%d] @ %s", x->operand, r.channels, r.width, r.rows, lanes,
-              lanes_row_layout(x, r.channels));
+    tile_frag(t, "raw", "%s[%s:%d, %s:%d] @ %s", lanes_is_stored(x, n) ? "f32" : x->operand,
+              r.channels, r.width, r.rows, lanes, lanes_row_layout(x, r.channels));
     if (n > 0 && lanes_keys_are_paged(x))
         load_pages(x, n, r.width);
     else if (n == 2 && x->p->attn->v_in_k)
@@ -261,6 +263,10 @@ void lanes_rows_kernel(Lanes *x, uint32_t n)
                   r.width);
     else
         tile_load(t, "raw", "%s[%s, h, %s, :] pad 0", r.tensor, b, ends ? ends : span);
+    if (lanes_is_stored(x, n)) {
+        tile_set(t, "token", "nb * %d + iota(kv:%d)", lanes, lanes);
+        tile_set(t, "raw", "raw * %s", lanes_scale_of(x, n, "h", "token"));
+    }
     if (is_changed(x, n)) {
         tile_set(t, "j", "nb * %d + iota(%s:%d)", lanes, r.rows, lanes);
         tile_set(t, "c", "iota(%s:%d)", r.channels, r.width);

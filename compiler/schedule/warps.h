@@ -53,11 +53,24 @@ void warps_issue_tile(Lanes *x, AuTileHandle token, LanesRows view, const char *
 
 /* The first index of a tile in stages: the stage `at` that is computed on, or the one that is being filled; "" where there is one. */
 const char *warps_stage(const Lanes *x, bool filled);
+/* ---- keys (1) and values (2) in 8 bits: where copies go on by themselves they bring codes, `K_codes` and `V_codes`, of which the warp that
+ * brought them makes its share of `K` and `V` (warps_codes.c) */
+bool warps_has_codes(const AuProblem *p, uint32_t operand);
+bool warps_has_any_codes(const AuProblem *p);
+int32_t warps_code_bytes(const AuProblem *p);                  /* of a key and its values */
+bool warps_has_one_tile(const AuProblem *p, const AuShape *s); /* `K` for the numbers of both */
+void warps_code_memories(Lanes *x);
+const char *warps_brought(Lanes *x, uint32_t operand); /* "K_codes", or "K": what copies write */
+void warps_step_of_codes(Lanes *x); /* one tile, instead of the steps of warps_forward.c */
+
 /* Waits for copies, where they are asynchronous. */
 void warps_wait(Lanes *x, const char *tokens);
 
 /* ---- warps_forward.c: the loop over the list `keys` of tiles, from the first copy on */
 void warps_forward_loop(Lanes *x);
+/* Of a step: barriers of warps that share tiles; acc += weight V. */
+void warps_forward_meet(Lanes *x);
+void warps_forward_add_values(Lanes *x, const char *weight);
 
 /* ---- warps_decode.c: most queries of a head that its kernels are for; 0: it is nothing for the problem */
 int32_t schedule_warps_decode_limit(AuArena *arena, const AuProblem *p);

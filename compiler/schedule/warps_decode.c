@@ -11,6 +11,7 @@
  * Kernels: `q_rows`, `k_rows`, `v_rows` (rows that the script changes), `keys`, `forward` (joins). */
 #include "warps.h"
 #include "key_layout.h"
+#include "key_storage.h"
 
 enum {
     MOST_QUERIES = 32,     /* of a head: of more, blocks of queries reuse keys more often */
@@ -146,6 +147,7 @@ static void keys_kernel(Lanes *x)
     lanes_begin_states(x);
     warps_pages_begin(x);
     warps_forward_loop(x);
+    lanes_scale_values(x);
     store_part(x);
     tile_end(t);
     tile_end(t);

@@ -20,22 +20,26 @@
  * Kernels: `q_rows`, `k_rows`, `v_rows` (rows that the script changes), `classes`, `compact` (masks that depend on data),
  * `forward`. */
 #include "key_layout.h"
+#include "key_storage.h"
 #include "warps.h"
 
 /* ---- a tile of keys */
 
 /* Who shares no keys with others waits for nobody. */
-static void meet(Lanes *x)
+void warps_forward_meet(Lanes *x)
 {
     if (!x->shape->keys_apart) tile_sync(x->t, "all");
 }
 
-static void product_of_values(Lanes *x, const char *weight)
+void warps_forward_add_values(Lanes *x, const char *weight)
 {
     const char *stage = warps_stage(x, false);
-    const char *values = x->own_v ? tile_text(x->t, "V[%s%s, :]", stage, warps_forward_keys(x))
-                                  : tile_text(x->t, "K[%s%s, %d +: %d] as [kv, e]", stage,
-                                              warps_forward_keys(x), x->p->attn->v_first, x->p->e);
+    const bool in_k = warps_has_one_tile(x->p, x->shape);
+    const char *values =
+        in_k       ? tile_text(x->t, "K[%s%s, :] as [kv, e]", stage, warps_forward_keys(x))
+        : x->own_v ? tile_text(x->t, "V[%s%s, :]", stage, warps_forward_keys(x))
+                   : tile_text(x->t, "K[%s%s, %d +: %d] as [kv, e]", stage, warps_forward_keys(x),
+                               x->p->attn->v_first, x->p->e);
     if (x->via_shared) {
         const AuTileHandle own = warps_own_rows(x, TILE_NAME("P"), lanes_keys(x), "q, kv");
         tile_store(x->t, "%s -> %v", weight, own);
@@ -52,32 +56,32 @@ static void step_of_one_stage(Lanes *x)
         warps_wait(x, warps_forward_key_tokens(x));
     else
         warps_forward_issue_keys(x, "n", "");
-    if (ahead) meet(x);
+    if (ahead) warps_forward_meet(x);
     warps_forward_issue_values(x, "n", "");
-    if (!ahead) meet(x);
+    if (!ahead) warps_forward_meet(x);
     lanes_score_products(x, warps_forward_row, warps_forward_key);
     lanes_scores(x);
     const char *weight = lanes_weights(x);
     if (ahead && x->own_v) {
         warps_wait(x, warps_pages_tokens(x, "tv", 2));
-        meet(x);
+        warps_forward_meet(x);
         warps_forward_issue_keys(x, "next(n)", "");
     }
-    product_of_values(x, weight);
+    warps_forward_add_values(x, weight);
     if (ahead && x->own_v) return;
-    meet(x);
+    warps_forward_meet(x);
     if (ahead) warps_forward_issue_keys(x, "next(n)", "");
 }
 
 static void step_of_two_stages(Lanes *x)
 {
     warps_wait(x, warps_forward_tokens(x));
-    meet(x);
+    warps_forward_meet(x);
     warps_forward_issue_keys(x, "next(n)", warps_stage(x, true));
     warps_forward_issue_values(x, "next(n)", warps_stage(x, true));
     lanes_score_products(x, warps_forward_row, warps_forward_key);
     lanes_scores(x);
-    product_of_values(x, lanes_weights(x));
+    warps_forward_add_values(x, lanes_weights(x));
     tile_set(x->t, "at", "1 - at");
 }
 
@@ -87,13 +91,15 @@ void warps_forward_loop(Lanes *x)
     const bool ahead = warps_are_async(x), two = x->shape->stages > 1;
     if (two) tile_set(t, "at", "0");
     if (ahead) warps_forward_issue_keys(x, "first(keys)", warps_stage(x, false));
-    if (two) warps_forward_issue_values(x, "first(keys)", warps_stage(x, false));
+    const bool codes = ahead && warps_has_any_codes(x->p);
+    if (two || codes) warps_forward_issue_values(x, "first(keys)", warps_stage(x, false));
     warps_forward_load_rows(x);
     tile_for_tiles(t, "n", "keys", NULL);
-    (two ? step_of_two_stages : step_of_one_stage)(x);
+    (codes ? warps_step_of_codes : two ? step_of_two_stages : step_of_one_stage)(x);
     tile_end(t);
-    warps_wait(x, two ? warps_forward_tokens(x) : warps_forward_key_tokens(x));
-    if (two) meet(x); /* before copies for another block of rows, in a persistent kernel */
+    warps_wait(x, two || codes ? warps_forward_tokens(x) : warps_forward_key_tokens(x));
+    if (two)
+        warps_forward_meet(x); /* before copies for another block of rows, in a persistent kernel */
 }
 
 /* ---- the kernel */
@@ -127,6 +133,7 @@ static void forward_kernel(Lanes *x)
     lanes_begin_states(x);
     warps_pages_begin(x);
     warps_forward_loop(x);
+    lanes_scale_values(x);
     if (x->p->unfinished)
         lanes_store_part(x);
     else if (x->shape->keys_apart)

@@ -13,7 +13,9 @@ void warps_forward_memories(Lanes *x)
                   stages = x->shape->stages, rows = x->rows * x->shape->executors;
     warps_tile(x, TILE_NAME("Q"), "q", rows, "w", d > x->p->e ? d : x->p->e, 1);
     warps_tile(x, TILE_NAME("K"), "kv", n, "d", d, stages);
-    if (x->own_v) warps_tile(x, TILE_NAME("V"), "kv", n, "e", x->p->e, stages);
+    if (x->own_v && !warps_has_one_tile(x->p, x->shape))
+        warps_tile(x, TILE_NAME("V"), "kv", n, "e", x->p->e, stages);
+    warps_code_memories(x);
     if (x->via_shared) warps_tile(x, TILE_NAME("P"), "q", rows, "kv", lanes_keys(x), 1);
     for (uint32_t i = 1; i < lanes_term_count(x); i++) {
         const LanesTerm term = lanes_term(x, i);
@@ -33,14 +35,15 @@ void warps_forward_issue_keys(Lanes *x, const char *n, const char *stage)
         warps_issue_tile(
             x, lanes_term_name(x, "tk", i),
             lanes_term_rows(x, i, LANES_KEYS, warps_columns(x, lanes_term(x, i).width)), n,
-            lanes_term_name(x, "K", i), stage, i == 0 && !x->own_v);
+            i ? lanes_term_name(x, "K", i) : TILE_NAME(warps_brought(x, 1)), stage,
+            i == 0 && !x->own_v);
 }
 
 void warps_forward_issue_values(Lanes *x, const char *n, const char *stage)
 {
     if (!x->own_v || warps_pages_issue_values(x, n, stage)) return;
-    warps_issue_tile(x, TILE_NAME("tv"), lanes_operand_rows(x, 2, ":"), n, TILE_NAME("V"), stage,
-                     true);
+    warps_issue_tile(x, TILE_NAME("tv"), lanes_operand_rows(x, 2, ":"), n,
+                     TILE_NAME(warps_brought(x, 2)), stage, true);
 }
 
 const char *warps_forward_key_tokens(Lanes *x)

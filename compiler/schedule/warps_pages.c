@@ -132,8 +132,8 @@ bool warps_pages_issue_keys(Lanes *x, const char *n, const char *stage)
     if (!has_pages(x)) return false;
     if (are_paged(x, 1) || !goes_down(x)) next_entries(x, number(x, n));
     if (!are_paged(x, 1)) return false;
-    issue(x, "tk", lanes_operand_rows(x, 1, warps_columns(x, x->p->d)), "K", number(x, n), stage,
-          !x->own_v);
+    issue(x, "tk", lanes_operand_rows(x, 1, warps_columns(x, x->p->d)), warps_brought(x, 1),
+          number(x, n), stage, !x->own_v);
     return true;
 }
 
@@ -141,7 +141,7 @@ bool warps_pages_issue_values(Lanes *x, const char *n, const char *stage)
 {
     if (!are_paged(x, 2)) return false;
     if (goes_down(x)) next_entries(x, number(x, n));
-    issue(x, "tv", lanes_operand_rows(x, 2, ":"), "V", number(x, n), stage, true);
+    issue(x, "tv", lanes_operand_rows(x, 2, ":"), warps_brought(x, 2), number(x, n), stage, true);
     return true;
 }
 

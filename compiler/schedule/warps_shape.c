@@ -62,15 +62,21 @@ static Needs needs_of(const AuProblem *p, const AuTileAtom *atom, const AuShape 
     const int32_t d = warps_padded(atom, p->d), block = s->rows * s->executors,
                   span = s->swizzle_span;
     int32_t query = warps_row_bytes(p, span, most(d, p->e)),
-            key = warps_row_bytes(p, span, d) +
-                  (p->attn->v_in_k ? 0 : warps_row_bytes(p, span, p->e));
+            key =
+                warps_row_bytes(p, span, d) +
+                (p->attn->v_in_k || warps_has_one_tile(p, s) ? 0 : warps_row_bytes(p, span, p->e));
     for (uint32_t n = 0; n < p->hooks->dot_count; n++) {
         const int32_t width = warps_padded(atom, lanes_dot_width(p, n));
         query += warps_row_bytes(p, span, width), key += warps_row_bytes(p, span, width);
     }
     if (warps_via_shared(p)) query += warps_row_bytes(p, span, keys_of_warp(s));
     Needs needs = registers_of(p, atom, s);
-    needs.shared = WARPS_ALIGNMENT + block * query + s->stages * s->key_tile * key +
+    /* rows of such tiles are multiples of 128 bytes, as beginnings are */
+    const int32_t alignment = warps_has_one_tile(p, s) && query % 128 == 0 && key % 128 == 0
+                                  ? WARPS_ALIGNMENT / 4
+                                  : WARPS_ALIGNMENT;
+    needs.shared = alignment + block * query +
+                   s->key_tile * (s->stages * key + warps_code_bytes(p)) +
                    (s->keys_apart ? warps_join_bytes(p, s) : 0);
     return needs;
 }
@@ -114,6 +120,8 @@ const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuS
     if (needs.registers + needs.weights > tile_share(p->caps, p->caps->held))
         return au_format(arena, "fragments take %d registers of a lane, and weights %d",
                          needs.registers, needs.weights);
+    if (s->stages > 1 && warps_has_any_codes(p))
+        return "a second stage of tiles whose codes come a tile ahead";
     if (s->stages > 1 && !warps_copy_ahead(p))
         return au_format(arena, "%s has no asynchronous copies for stages", p->caps->name);
     return NULL;

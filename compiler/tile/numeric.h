@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "codes.h"
 #include "scalars.h"
 #include "tile.h"
 
@@ -75,6 +76,7 @@ static inline float round_tf32(float x)
 
 static inline float round_to(AuTileElem elem, float x)
 {
+    if (tile_elem(elem)->is_code) return machine_decode(elem, machine_encode(elem, x));
     return elem == TILE_BF16 ? round_bf16(x) : elem == TILE_F16 ? round_f16(x) : x;
 }
 

@@ -13,6 +13,9 @@ static bool check_operand(Verify *v, const AuTileStmt *s, const AuTileExpr *e,
                             atom->name, tile_elem(type->elem)->name);
     if (e->op == TILE_X_REF) {
         const AuTileSpace space = e->memory->space;
+        if (tile_elem(e->memory->type.elem)->is_code)
+            return verify_error(v, AU_E0703, e->span, "operand %s of %s cannot be stored as %s",
+                                name, atom->name, tile_elem(e->memory->type.elem)->name);
         if (space == TILE_GLOBAL && !(atom->native >> use & 1 && atom->on & 1u << TILE_ON_THREAD))
             return verify_error(v, AU_E0703, e->span,
                                 "operand %s of %s cannot come from global memory", name,

@@ -79,9 +79,19 @@ static bool check_guard(Verify *v, AuTileExpr *when, const AuTileType *view)
     return true;
 }
 
-static bool check_pad(Verify *v, AuTileExpr *pad)
+static bool is_zero(const AuTileExpr *e)
 {
-    return !pad || expect_scalar(v, pad, "the padding");
+    return (e->op == TILE_X_INT && e->integer == 0) || (e->op == TILE_X_FLOAT && e->number == 0);
+}
+
+/* Of codes 0 alone pads: it is the code 0 of every type. */
+static bool check_pad(Verify *v, const AuTileMemory *from, AuTileExpr *pad)
+{
+    if (!pad) return true;
+    if (tile_elem(from->type.elem)->is_code && !is_zero(pad))
+        return verify_error(v, AU_E0703, pad->span, "elements of %s can only be padded with 0",
+                            tile_elem(from->type.elem)->name);
+    return expect_scalar(v, pad, "the padding");
 }
 
 /* A warp reaches only its own quarter of the rows of tensor memory, a lane a row. */
@@ -103,7 +113,9 @@ static bool by_row(Verify *v, const AuTileMemory *m, const AuTileType *view, con
 static bool do_load(Verify *v, AuTileStmt *s)
 {
     const AuTileType *view = type_of_view(v, s->load.source);
-    if (!view || !check_guard(v, s->load.when, view) || !check_pad(v, s->load.pad)) return false;
+    if (!view || !check_guard(v, s->load.when, view) ||
+        !check_pad(v, s->load.source->memory, s->load.pad))
+        return false;
     AuTileType *type = new_type(v, view->elem, view->count + (s->load.across != NULL));
     for (uint32_t i = 0; i < view->count; i++)
         type->axes[i] = (AuTileAxis){.name = view->axes[i].name, .size = view->axes[i].size};
@@ -139,13 +151,13 @@ static bool check_async_move(Verify *v, AuTileStmt *s)
         return verify_error(v, AU_E0708, s->span, "%s is never async", tile_move_names[s->move.op]);
     if (!needs_copies(v, tile_move_names[s->move.op], copies ? ~0u : TILE_COPIES_BULK))
         return false;
-    if (s->move.source->type->elem != s->move.dest->type->elem)
+    const AuTileElem from = copies ? s->move.source->memory->type.elem : s->move.source->type->elem,
+                     to = copies ? s->move.dest->memory->type.elem : s->move.dest->type->elem;
+    if (from != to)
         return verify_error(v, AU_E0703, s->span, "an async copy does not convert: %s -> %s",
-                            tile_elem(s->move.source->type->elem)->name,
-                            tile_elem(s->move.dest->type->elem)->name);
+                            tile_elem(from)->name, tile_elem(to)->name);
     const AuTileExpr *pad = s->move.pad;
-    if (pad && !((pad->op == TILE_X_INT && pad->integer == 0) ||
-                 (pad->op == TILE_X_FLOAT && pad->number == 0)))
+    if (pad && !is_zero(pad))
         return verify_error(v, AU_E0708, pad->span, "an async copy can only pad with 0");
     if (copies && s->move.dest->memory->pipe) {
         if (s->move.token)
@@ -172,11 +184,16 @@ static bool do_move(Verify *v, AuTileStmt *s)
     if (source->elem != dest->elem && s->move.op != TILE_COPY)
         return verify_error(v, AU_E0703, s->span, "%s value, %s memory",
                             tile_elem(source->elem)->name, tile_elem(m->type.elem)->name);
+    if (s->move.op != TILE_COPY && s->move.op != TILE_STORE && tile_elem(m->type.elem)->is_code)
+        return verify_error(v, AU_E0703, s->span, "nothing is added to elements of %s",
+                            tile_elem(m->type.elem)->name);
     if (!reads && !by_row(v, m, dest, source)) return false;
     if (!same_axes(source, dest) && (source->count || reads))
         return verify_error(v, AU_E0703, s->span, "%s -> %s", tile_type_text(v, source),
                             tile_type_text(v, dest));
-    if (!check_guard(v, s->move.when, dest) || !check_pad(v, s->move.pad)) return false;
+    if (!check_guard(v, s->move.when, dest) ||
+        !check_pad(v, reads ? s->move.source->memory : m, s->move.pad))
+        return false;
     if (s->move.pad && !reads)
         return verify_error(v, AU_E0703, s->span, "only a load or copy pads");
     return !s->move.is_async || check_async_move(v, s);

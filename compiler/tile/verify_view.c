@@ -89,6 +89,7 @@ static bool rename_axes(Verify *v, const AuTileExpr *e, AuTileType *type)
 
 static AuTileElem as_read(AuTileElem elem)
 {
+    if (tile_elem(elem)->is_code) return TILE_F32;
     return tile_elem(elem)->memory_only ? TILE_I32 : elem;
 }
 

@@ -200,6 +200,16 @@ typedef struct AuRowLayout {
     uint32_t ends; /* its size, B + 1 */
 } AuRowLayout;
 
+/* Of k and v in a call: as operands are, or as codes of 8 bits with a scale. The element is scale * stored, in f32, then of the operand
+ * type. */
+typedef enum AuStored { AU_STORED_OPERAND, AU_STORED_E4M3, AU_STORED_E5M2, AU_STORED_I8 } AuStored;
+
+typedef struct AuStorage {
+    AuStored as;
+    bool by_token;  /* the scale has an element for each token; else for each sequence and head */
+    uint32_t scale; /* tensor: f32 [B, Hk, 1, 1], or [B, Hk, T, 1] as tokens lie */
+} AuStorage;
+
 typedef struct AuAttn {
     AuArena *arena;
     const char *name;
@@ -231,14 +241,21 @@ typedef struct AuAttn {
     AuOnline *online;                    /* softmax family; NULL for a recurrence */
     AuLinear *linear;                    /* NULL for the softmax family */
     AuRowLayout keys, queries;           /* of one axis both, they have one list of starts */
+    AuStorage storage[2]; /* of k, v; values that are channels of the keys: as keys */
     AuSpan span;
 } AuAttn;
 
 /* Does a call of it have layouts? */
 static inline bool attn_has_layout(const AuAttn *a) { return a->keys.layout || a->queries.layout; }
+static inline bool attn_is_stored(const AuAttn *a) { return a->storage[0].as || a->storage[1].as; }
 static inline bool attn_is_packed(const AuAttn *a)
 {
     return a->keys.layout == AU_LAYOUT_PACKED || a->queries.layout == AU_LAYOUT_PACKED;
+}
+/* Of serving: forward alone. */
+static inline bool attn_is_for_calls(const AuAttn *a)
+{
+    return attn_has_layout(a) || attn_is_stored(a);
 }
 /* The index of a size, -1: there is none of this name. Fixed widths are sizes, too. */
 int32_t attn_size_of(const AuAttn *a, const char *name);

@@ -19,7 +19,7 @@ extern "C" {
 
 #define AULE_MAGIC         "aule\x1a\r\n" /* 7 characters and the NUL: 8 bytes */
 #define AULE_VERSION_MAJOR 1
-#define AULE_VERSION_MINOR 11
+#define AULE_VERSION_MINOR 12
 
 /* What an artifact has at most: aulec refuses a script that needs more, a reader an artifact that has more. They bound
  * what a run keeps on its stack. */
@@ -41,7 +41,8 @@ enum {
 /* Element types. OPERAND: the operand type of the variant that is chosen. */
 // clang-format off
 typedef enum aule_dtype {
-    AULE_OPERAND = 0, AULE_F32 = 1, AULE_F16 = 2, AULE_BF16 = 3, AULE_I32 = 4, AULE_I64 = 5, AULE_U8 = 6, AULE_BOOL = 7
+    AULE_OPERAND = 0, AULE_F32 = 1, AULE_F16 = 2, AULE_BF16 = 3, AULE_I32 = 4, AULE_I64 = 5, AULE_U8 = 6, AULE_BOOL = 7,
+    AULE_E4M3 = 8, AULE_E5M2 = 9, AULE_I8 = 10 /* of k and v alone (since 1.12) */
 } aule_dtype;
 // clang-format on
 
@@ -130,6 +131,9 @@ typedef struct aule_tensor_v1 {
  * them, whose batch is 1, are those of sequence b. */
 #define AULE_TENSOR_STARTS_Q 64u
 #define AULE_TENSOR_STARTS_K 128u
+/* Of scales (since 1.12): f32 k_scale and v_scale [B, Hk, 1, 1], or [B, Hk, T, 1] as tokens lie. The element of k or v is scale * stored.
+ * An axis may also have one element, which then is that of all; its stride is 0 for kernels. */
+#define AULE_TENSOR_SPREADS 256u
 
 typedef struct aule_param_v1 {
     uint32_t struct_size;

@@ -100,6 +100,9 @@ typedef struct aulec_options {
     const char *
         layout; /* "T=padded", "T=paged", "S=packed,T=packed": how the rows of axes of keys and queries lie in memory
                    (docs/dev/serving.md); NULL: dense. Forward on cpu and opencl */
+    const char *
+        storage; /* "e4m3", "k=e4m3,v=i8:token": keys and values are stored in 8 bits, with scales (docs/dev/serving.md); NULL: as
+                    operands. Forward on cpu, opencl and cuda */
 } aulec_options;
 
 typedef struct aulec_result aulec_result;

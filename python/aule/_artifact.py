@@ -10,7 +10,7 @@ from typing import Collection
 from . import _libaule as abi
 
 ROLES = ("q", "k", "v", "input", "output", "final", "kept", "dout", "dfinal", "gradient", "kept row", "state", "state out", "sequences", "pool", "slots", "dstate out", "dstate", "part out", "part")
-DTYPES = ("operand", "float32", "float16", "bfloat16", "int32", "int64", "uint8", "bool")
+DTYPES = ("operand", "float32", "float16", "bfloat16", "int32", "int64", "uint8", "bool", "float8_e4m3fn", "float8_e5m2", "int8")
 INPUTS = ("q", "k", "v", "input")
 BACKWARD = ("kept", "kept row", "dout", "dfinal", "gradient")  # roles of tensors that only the backward pass brings
 STATES = ("state", "state out", "sequences", "pool", "slots", "dstate out", "dstate")  # of recurrences: calls have names of their own for them

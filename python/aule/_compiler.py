@@ -40,7 +40,7 @@ class Options(Structure):
         ("struct_size", c_size_t), ("targets", c_char_p), ("archs", c_char_p), ("dtypes", c_char_p), ("widths", c_char_p),
         ("attention", c_char_p), ("optimize", c_uint32), ("emit", c_uint32), ("no_gradients", c_uint32), ("deterministic", c_uint32),
         ("checked", c_uint32), ("f32", c_char_p), ("after", c_char_p), ("lines", c_uint32), ("shape", c_char_p), ("shapes", c_char_p),
-        ("shapes_name", c_char_p), ("parts", c_uint32), ("layout", c_char_p),
+        ("shapes_name", c_char_p), ("parts", c_uint32), ("layout", c_char_p), ("storage", c_char_p),
     ]
 
 
@@ -375,6 +375,7 @@ def compile(
     f32: str | None = None,
     shapes: str | os.PathLike[str] | None = None,
     layout: str | None = None,
+    storage: str | None = None,
 ) -> Compiled:
     """Compiles a script.
 
@@ -395,6 +396,10 @@ def compile(
         layout: how the rows of axes lie in memory, keys "T=padded" or "T=paged", queries and keys "S=packed,T=packed" (docs/dev/serving.md): calls
             then take `T_lengths` and, of pages, `T_table`, of packed rows `S_starts` and `T_starts`. Forward, on processors and OpenCL devices.
 
+        storage: keys and values are stored in 8 bits, "e4m3", "e5m2" or "i8", or "k=i8,v=e4m3:token", where ":token" says that each token has a
+            scale of its own (docs/dev/serving.md): calls then take `k_scale` and `v_scale`, float32 of k's axes with 1 for the last one, and for
+            each other that they do not vary along. The element is scale times what is stored. Forward, on processors, OpenCL devices and CUDA.
+
     What the compiler warns of is reported as :class:`aule.CompileWarning` through ``warnings``, at the script's file and line.
 
     Raises:
@@ -408,11 +413,13 @@ def compile(
         raise ValueError(f'f32 is "exact" or "tf32", not {f32!r}')
     if layout is not None and not isinstance(layout, str):
         raise TypeError(f'layout is "T=padded", "T=paged" or "S=packed,T=packed", not {layout!r}')
+    if storage is not None and not isinstance(storage, str):
+        raise TypeError(f'storage is "e4m3", "e5m2", "i8" or "k=e4m3,v=i8:token", not {storage!r}')
     name, text = _script(source)
     if attention is not None and not isinstance(attention, str):
         raise TypeError(f"attention is the name of one of the script's, not {attention!r}")
     options: dict[str, Any] = {"archs": _list(archs, "archs"), "optimize": None if optimize is None else 1 + optimize, "f32": f32}
-    options["layout"] = layout
+    options["layout"], options["storage"] = layout, storage
     options |= {"deterministic": _flag("deterministic", deterministic), "checked": _flag("checked", checked)}
     if shapes is not None:
         options["shapes_name"], options["shapes"] = _text(shapes, "<shapes>", "=", "a table of shapes")

@@ -14,7 +14,7 @@ from ._errors import ArgumentError, Error
 from ._parts import PartNames, Unfinished, by_parts
 from ._plans import Runner, arguments, number
 from ._states import State, bind_states, check_states
-from ._tensors import NAMES, TYPES, View, heads_inside, is_torch, maker, view
+from ._tensors import NAMES, STORED_AS, TYPES, View, heads_inside, is_torch, maker, view
 
 
 SCRIPT_TYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "int32": "i32", "int64": "i64", "uint8": "u8", "bool": "bool"}
@@ -452,7 +452,7 @@ class AttentionFunction:
     def _checked_kernels(self, views: Mapping[str, View], device: Device, gradients: bool) -> Loaded:
         for name in (*self._names.inputs, "cu_seqlens"):
             spec = self._specs.get(name)
-            if spec and name in views and spec.dtype in TYPES and views[name].dtype != TYPES[spec.dtype]:
+            if spec and name in views and spec.dtype in TYPES and views[name].dtype not in (TYPES[spec.dtype], STORED_AS.get(spec.dtype)):
                 raise ArgumentError(self._wrong_type(spec, views[name]), "tensor")
         given = {name: views[name] for name in self._names.states if name in views}
         if given:
@@ -463,6 +463,8 @@ class AttentionFunction:
     def _wrong_type(self, spec: TensorSpec, view: View) -> str:
         """What most often is an index of torch's own integers, where the script has i32."""
         found, name = NAMES.get(view.dtype, "of an unknown type"), spec.name
+        if spec.role in ("k", "v"):  # of 8 bits, which no cast makes: the scale belongs to it
+            return f"{self.name}: {name} is {found}, expected {spec.dtype}, as it is stored"
         convert = f"{name}.{TORCH_CASTS[spec.dtype]}()" if is_torch(view.owner) else f"{name}.astype({spec.dtype!r})"
         declare = f", or declare it {SCRIPT_TYPES[found]} in the script" if found in SCRIPT_TYPES and name in self._names.inputs else ""
         return f"{self.name}: {name} is {found}, expected {spec.dtype}: pass {convert}{declare}"

@@ -24,8 +24,10 @@ INT, UINT, FLOAT, BFLOAT, BOOL = 0, 1, 2, 4, 6  # DLDataTypeCode
 TYPES = {
     "float32": (FLOAT, 32), "float16": (FLOAT, 16), "bfloat16": (BFLOAT, 16), "float64": (FLOAT, 64), "int8": (INT, 8),
     "int16": (INT, 16), "int32": (INT, 32), "int64": (INT, 64), "uint8": (UINT, 8), "uint16": (UINT, 16), "uint32": (UINT, 32),
-    "uint64": (UINT, 64), "bool": (BOOL, 8),
+    "uint64": (UINT, 64), "bool": (BOOL, 8), "float8_e4m3fn": (10, 8), "float8_e5m2": (12, 8),
 }
+# NumPy has no such numbers of its own: their codes are bytes
+STORED_AS = {name: TYPES["uint8"] for name in ("float8_e4m3fn", "float8_e5m2")}
 NAMES = {code: name for name, code in TYPES.items()}
 OPERANDS = {TYPES["float32"]: F32, TYPES["float16"]: F16, TYPES["bfloat16"]: BF16}
 TORCH_DEVICES = {"cpu": CPU, "cuda": CUDA, "mps": 8, "xpu": 14}

@@ -30,6 +30,8 @@ static const Kind kinds[] = {
     [AULE_F32]  = {"f32", 4, {kDLFloat, 32, 1}},  [AULE_F16] = {"f16", 2, {kDLFloat, 16, 1}},
     [AULE_BF16] = {"bf16", 2, {kDLBfloat, 16, 1}}, [AULE_I32] = {"i32", 4, {kDLInt, 32, 1}},
     [AULE_I64]  = {"i64", 8, {kDLInt, 64, 1}},    [AULE_U8]  = {"u8", 1, {kDLUInt, 8, 1}},
+    [AULE_E4M3] = {"e4m3", 1, {kDLFloat8_e4m3fn, 8, 1}}, [AULE_E5M2] = {"e5m2", 1, {kDLFloat8_e5m2, 8, 1}},
+    [AULE_I8]   = {"i8", 1, {kDLInt, 8, 1}},
     [AULE_BOOL] = {"bool", 1, {kDLBool, 8, 1}},   [ARRAY_F64] = {"f64", 8, {kDLFloat, 64, 1}},
 };
 // clang-format on
@@ -41,7 +43,7 @@ DLDataType array_dl_type(uint32_t dtype) { return kinds[dtype < KINDS ? dtype : 
 
 uint32_t array_dtype_named(const char *name)
 {
-    for (uint32_t i = AULE_F32; i <= AULE_BOOL; i++)
+    for (uint32_t i = AULE_F32; i <= AULE_I8; i++)
         if (strcmp(kinds[i].name, name) == 0) return i;
     return AULE_OPERAND;
 }

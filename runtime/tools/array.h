@@ -1,8 +1,8 @@
 /* array.h - arrays in files: reads .npy and .safetensors, writes .npy.
  * Files are foreign: every length is checked before it is used, and what is wrong is said in one line with the numbers.
- * .npy: versions 1 to 3, little-endian f8 f4 f2 i4 i8 and u1 b1, C or Fortran order (a matter of strides). bf16, which NumPy has no
+ * .npy: versions 1 to 3, little-endian f8 f4 f2 i4 i8 and u1 i1 b1, C or Fortran order (a matter of strides). bf16, which NumPy has no
  * type for, is read from 2-byte void ('V2', as ml_dtypes writes it) or u2, and written as '|V2'.
- * .safetensors: F64 F32 F16 BF16 I32 I64 U8 BOOL; one tensor is read, named after a colon: file.safetensors:name. */
+ * .safetensors: F64 F32 F16 BF16 F8_E4M3 F8_E5M2 I32 I64 U8 I8 BOOL; one tensor is read, named after a colon: file.safetensors:name. */
 #ifndef AU_TOOLS_ARRAY_H
 #define AU_TOOLS_ARRAY_H
 
@@ -14,7 +14,7 @@
 enum { ARRAY_RANK = 8 };
 
 /* f64, which files have and no signature: array_convert rounds it to what a signature has. */
-enum { ARRAY_F64 = AULE_BOOL + 1 };
+enum { ARRAY_F64 = AULE_I8 + 1 };
 
 typedef struct AuArray {
     uint32_t dtype; /* aule_dtype, or ARRAY_F64 */

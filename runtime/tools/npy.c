@@ -86,6 +86,7 @@ static bool read_descr(Reader *r, AuArray *array)
     // clang-format off
     static const struct { const char *text; uint32_t dtype; } types[] = {
         {"f4", AULE_F32}, {"f2", AULE_F16}, {"i4", AULE_I32}, {"i8", AULE_I64}, {"u1", AULE_U8}, {"b1", AULE_BOOL},
+        {"i1", AULE_I8}, {"V1", AULE_U8},
         {"V2", AULE_BF16}, {"u2", AULE_BF16}, {"f8", ARRAY_F64},
     };
     // clang-format on
@@ -95,9 +96,9 @@ static bool read_descr(Reader *r, AuArray *array)
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strcmp(type, types[i].text) == 0) array->dtype = types[i].dtype;
     if (array->dtype == AULE_OPERAND)
-        return array_wrong(r->why,
-                           "%s: dtype is '%s', expected f8, f4, f2, V2 (bf16), i4, i8, u1 or b1",
-                           r->path, text);
+        return array_wrong(
+            r->why, "%s: dtype is '%s', expected f8, f4, f2, V2 (bf16), i4, i8, u1, i1 or b1",
+            r->path, text);
     if (text[0] == '>' && array_dtype_bytes(array->dtype) > 1)
         return array_wrong(r->why, "%s: dtype is '%s', big-endian, expected '<%s'", r->path, text,
                            type);
@@ -158,7 +159,8 @@ bool npy_parse(AuArray *array, const AuFile *file, const char *path, AuWhy *why)
 
 static const char *descr_of(uint32_t dtype)
 {
-    static const char *const texts[] = {"", "<f4", "<f2", "|V2", "<i4", "<i8", "|u1", "|b1"};
+    static const char *const texts[] = {"",    "<f4", "<f2", "|V2", "<i4", "<i8",
+                                        "|u1", "|b1", "|V1", "|V1", "|i1"};
     return texts[dtype < sizeof texts / sizeof *texts ? dtype : 0];
 }
 

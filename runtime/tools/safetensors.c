@@ -166,6 +166,7 @@ static uint32_t dtype_of(const char *text)
     static const struct { const char *text; uint32_t dtype; } types[] = {
         {"F32", AULE_F32}, {"F16", AULE_F16}, {"BF16", AULE_BF16}, {"I32", AULE_I32}, {"I64", AULE_I64},
         {"U8", AULE_U8}, {"BOOL", AULE_BOOL}, {"F64", ARRAY_F64},
+        {"F8_E4M3", AULE_E4M3}, {"F8_E5M2", AULE_E5M2}, {"I8", AULE_I8},
     };
     // clang-format on
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)

@@ -249,7 +249,7 @@ static int place(AuSession *s, uint32_t index, bool upload)
 
 static uint32_t dtype_of(DLDataType type)
 {
-    for (uint32_t i = AULE_F32; i <= AULE_BOOL; i++) {
+    for (uint32_t i = AULE_F32; i <= AULE_I8; i++) {
         DLDataType known = array_dl_type(i);
         if (known.code == type.code && known.bits == type.bits) return i;
     }

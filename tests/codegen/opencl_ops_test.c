@@ -122,7 +122,7 @@ static void all_rules(Ops *o, AuScalar of)
                         : angle   ? bounded
                                   : a,
                     y = info->rule == AU_R_LOGIC ? more : b;
-        if (info->rule == AU_R_CORE || info->rule == AU_R_CVT) continue;
+        if (info->rule == AU_R_CORE || info->rule == AU_R_CVT || info->flags & AU_KF_CODE) continue;
         if ((info->rule == AU_R_FLOAT && integer) || (info->rule == AU_R_INT && !integer)) continue;
         if (info->count == 1) keep(o, (AuKOp)op, kernel_op1(k, (AuKOp)op, x));
         if (info->count == 2) keep(o, (AuKOp)op, kernel_op2(k, (AuKOp)op, x, y));

@@ -1,6 +1,10 @@
 /* Every operation of ops.def on the host, in every type, as uniform, affine and varying value and as vectors of a lane. */
 #include "host.h"
 
+#include "caps.h"
+
+#include <math.h>
+
 enum { BLOCKS = 8 };
 
 typedef struct Row {
@@ -15,6 +19,8 @@ static const Row rows[] = {
 #define R_CMP                                               AU_R_CMP
 #define R_SELECT                                            AU_R_SELECT
 #define R_CVT                                               AU_R_CVT
+#define R_DECODE                                            AU_R_DECODE
+#define R_ENCODE                                            AU_R_ENCODE
 #define OP(NAME, text, count, rule, flags, meaning, opencl) {AU_K_##NAME, rule},
 #include "ops.def"
 #undef OP
@@ -31,6 +37,8 @@ static bool takes(uint8_t rule, AuScalar scalar)
     case AU_R_LOGIC: return scalar == AU_I1;
     case AU_R_CMP:
     case AU_R_SELECT: return is_int || scalar == AU_F32;
+    case AU_R_DECODE:
+    case AU_R_ENCODE:
     case AU_R_CVT:
     case AU_R_CORE: return false;
     }
@@ -185,6 +193,32 @@ static void add_affine(Host *host, AuScalar scalar)
     result(host, c, scalar, EACH_LANE, kernel_op2(k, AU_K_IMOD, x, lane));
 }
 
+/* Every code of numbers of 8 bits, one a lane and as vectors of [width]; floats around what they mean to codes. By instructions where the
+ * architecture has them, else by arithmetic. */
+static void add_codes(Host *host, AuKOp op, uint32_t width)
+{
+    enum { CODES = 256 };
+    Case *c = host_case(host, "%s of %u", kernel_op_info(op)->text, width);
+    const bool decodes = kernel_op_info(op)->rule == AU_R_DECODE;
+    const AuMem in =
+                    case_tensor(host, c, "a", decodes ? AU_U8 : AU_F32, CODES * width, true, false),
+                out =
+                    case_tensor(host, c, "o", decodes ? AU_F32 : AU_U8, CODES * width, false, true);
+    void *data = case_data(c, in);
+    for (uint32_t n = 0; n < CODES * width; n++)
+        if (decodes)
+            ((uint8_t *)data)[n] = (uint8_t)n;
+        else if (n >= 32 && n < 32 + CODES / 2)
+            ((float *)data)[n] =
+                (n % 2 ? -1.0f : 1.0f) * ldexpf(1 + (float)(n % 7) / 8, (int)n / 8 - 12);
+    const AuVal at = kernel_op2(c->k, AU_K_MUL, case_place(c), kernel_i32(c->k, (int32_t)width)),
+                none = {0};
+    kernel_store(c->k, out, at, kernel_op1(c->k, op, kernel_load(c->k, in, at, width, none, none)),
+                 none);
+    kernel_legalize_codes(c->k, tile_caps(host->arch->caps)->converts);
+    c->grid[0] = CODES / host->lanes;
+}
+
 static void fill_cases(Host *host)
 {
     static const AuScalar types[] = {AU_I1, AU_I32, AU_I64, AU_F32, AU_F16, AU_BF16, AU_U8};
@@ -209,6 +243,8 @@ static void fill_cases(Host *host)
         }
     add_affine(host, AU_I32);
     add_affine(host, AU_I64);
+    for (uint32_t op = AU_K_FROM_E4M3; op <= AU_K_TO_I8; op++)
+        for (uint32_t width = 1; width <= 16; width *= 4) add_codes(host, (AuKOp)op, width);
 }
 
 static void on_arch(const char *arch)
@@ -227,12 +263,14 @@ static void test_avx512_bf16(void **state) { (void)state, on_arch("x86-64-v4-bf1
 static void test_aarch64(void **state) { (void)state, on_arch("aarch64"); }
 static void test_cuda_first(void **state) { (void)state, on_arch("sm_70"); }
 static void test_cuda(void **state) { (void)state, on_arch("sm_80"); }
+static void test_cuda_codes(void **state) { (void)state, on_arch("sm_89"); }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_avx2),        cmocka_unit_test(test_avx512),
         cmocka_unit_test(test_avx512_bf16), cmocka_unit_test(test_aarch64),
-        cmocka_unit_test(test_cuda),        cmocka_unit_test(test_cuda_first)};
+        cmocka_unit_test(test_cuda),        cmocka_unit_test(test_cuda_first),
+        cmocka_unit_test(test_cuda_codes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,8 @@
 #include "aule/artifact.h"
 #include "driver.h"
 #include "layouts.h"
+#include "codes.h"
+#include "storage.h"
 #include "kernel_run.h"
 #include "passes.h"
 #include "run.h"
@@ -88,11 +90,15 @@ static bool build(Run *r, const AuScript *script, AuVariant *v)
     const uint32_t layout = layouts_of(r, attn, layouts);
     if (!driver_add_layouts(r->arena, r->diags, attn, layouts, layout))
         return exec_fail(r, "layout", "refused");
+    AuStorage storage[2];
+    const bool stored = exec_storage(r, storage);
+    if (!driver_add_storage(r->arena, r->diags, attn, storage))
+        return exec_fail(r, "storage", "refused");
     if (exec_has(r, "parts")) driver_add_parts(attn);
     const AuGrads *grads = r->grads ? attn_gradients(attn, r->arena, r->diags) : NULL;
     uint32_t row_count;
     const AuTensorRow *rows =
-        driver_tensors(r->arena, layout ? attn : r->attn, r->grads, &row_count);
+        driver_tensors(r->arena, layout || stored ? attn : r->attn, r->grads, &row_count);
     const AuDtype d = exec_dtype_of(r->dtype);
     *v = (AuVariant){.attn = attn,
                      .grads = grads,
@@ -236,13 +242,15 @@ static bool run_kernels(Run *r, const AuVariant *v)
 /* ---- tiled IR */
 
 /* Tensors by the names of the tiled kernels; dense, in f32 or i32. */
-static void tile_tensor(Run *r, AuTileTensor *out, const char *name, const Tensor *t)
+static void tile_tensor(Run *r, AuTileTensor *out, const char *name, const Tensor *t,
+                        AuTileElem elem)
 {
     *out = (AuTileTensor){
         .name = name, .rank = t->rank, .fresh = t->output && t->role != AULE_ROLE_POOL};
     for (uint32_t d = 0; d < t->rank; d++) out->shape[d] = t->shape[d];
-    const bool whole = t->dtype == AU_DT_I32 || t->dtype == AU_DT_I64 || t->dtype == AU_DT_U8 ||
-                       t->dtype == AU_DT_BOOL;
+    const bool is_code = tile_elem(elem)->is_code;
+    const bool whole = !is_code && (t->dtype == AU_DT_I32 || t->dtype == AU_DT_I64 ||
+                                    t->dtype == AU_DT_U8 || t->dtype == AU_DT_BOOL);
     if (whole)
         out->i32 = AU_NEW_ARRAY(r->arena, int32_t, t->elements + 1);
     else
@@ -250,6 +258,8 @@ static void tile_tensor(Run *r, AuTileTensor *out, const char *name, const Tenso
     for (size_t n = 0; n < t->elements; n++) {
         if (whole)
             out->i32[n] = (int32_t)t->values[n];
+        else if (is_code)
+            out->f32[n] = machine_decode(elem, (uint8_t)t->values[n]);
         else
             out->f32[n] = t->absent ? 0 : (float)t->values[n];
     }
@@ -292,7 +302,7 @@ static bool run_tiles(Run *r, const AuVariant *v, const AuTileModule *module)
         if (!memory) continue;
         AuTileTensor *t = &tensors[launch.tensor_count++];
         if (b->slot == AULE_SLOT_TENSOR) {
-            tile_tensor(r, t, b->name, &r->tensors[b->index]);
+            tile_tensor(r, t, b->name, &r->tensors[b->index], memory->type.elem);
             continue;
         }
         /* A region: its extents are those of the kernel's argument. */
@@ -351,10 +361,13 @@ bool exec_interpret_operation(Run *r, const AuScript *script, AuOperation operat
     exec_begin(r, operation);
     if (!build(r, script, v)) return false;
     const AuLayout layout = v->attn->keys.layout, queries = v->attn->queries.layout;
-    Run *laid_out = queries == AU_LAYOUT_PACKED  ? exec_packed(r, v->attn)
-                    : layout == AU_LAYOUT_PAGED  ? exec_paged(r, v->attn)
-                    : layout == AU_LAYOUT_PADDED ? exec_padded(r, v->attn)
-                                                 : r;
+    const bool is_stored = attn_is_stored(v->attn);
+    Run *stored = is_stored ? exec_stored(r, v->attn) : r;
+    Run *laid_out = queries == AU_LAYOUT_PACKED  ? exec_packed(stored, v->attn)
+                    : layout == AU_LAYOUT_PAGED  ? exec_paged(stored, v->attn)
+                    : layout == AU_LAYOUT_PADDED ? exec_padded(stored, v->attn)
+                                                 : stored;
+    if (is_stored) laid_out = exec_with_scales(stored, laid_out, v->attn);
     if (!run_rung(laid_out, v) || (queries && !exec_unpack(r, laid_out))) return false;
     if (strncmp(v->schedule->name, "linear_warps", 12) == 0)
         *(operation == AU_BACKWARD ? &r->back_chunk : &r->chunk) = v->schedule->shape.key_tile;

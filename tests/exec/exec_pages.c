@@ -27,8 +27,7 @@ static int64_t page_of(const Pages *p, int64_t b, int64_t entry)
     return p->pages - 1 - (b * p->entries + entry);
 }
 
-static Tensor new_tensor(Run *r, const char *name, AuDtype dtype, const int64_t *shape,
-                         uint32_t rank)
+Tensor exec_new_tensor(Run *r, const char *name, AuDtype dtype, const int64_t *shape, uint32_t rank)
 {
     Tensor t = {.name = name, .dtype = dtype, .rank = rank, .elements = 1};
     for (uint32_t d = rank; d-- > 0;) {
@@ -42,22 +41,26 @@ static Tensor new_tensor(Run *r, const char *name, AuDtype dtype, const int64_t 
     return t;
 }
 
-static void put(Tensor *t, size_t n, double value)
+void exec_put_at(Tensor *t, size_t n, double value)
 {
     t->values[n] = value;
     exec_put(t->bytes + n * exec_bytes_of(t->dtype), t->dtype, value);
 }
 
+/* What lies where no sequence has a row: codes of 8 bits that are NaN, of i8 the largest number. */
+static double nothing(const Tensor *t) { return t->dtype == AU_DT_U8 ? 0x7f : NAN; }
+
 static Tensor pool_of(Run *r, const Tensor *dense, const Pages *p)
 {
     const int64_t heads = dense->shape[1], keys = dense->shape[2], width = dense->shape[3];
-    Tensor pool =
-        new_tensor(r, dense->name, dense->dtype, (int64_t[]){p->pages, heads, p->slots, width}, 4);
-    for (size_t n = 0; n < pool.elements; n++) put(&pool, n, NAN);
+    Tensor pool = exec_new_tensor(r, dense->name, dense->dtype,
+                                  (int64_t[]){p->pages, heads, p->slots, width}, 4);
+    for (size_t n = 0; n < pool.elements; n++) exec_put_at(&pool, n, nothing(dense));
     for (size_t n = 0; n < dense->elements; n++) {
         const int64_t row = (int64_t)n / width, key = row % keys, h = row / keys % heads,
                       page = page_of(p, row / keys / heads, key / p->slots);
-        put(&pool,
+        exec_put_at(
+            &pool,
             (size_t)(((page * heads + h) * p->slots + key % p->slots) * width + (int64_t)n % width),
             dense->values[n]);
     }
@@ -69,26 +72,35 @@ enum { BEHIND = 37 }; /* rows that no sequence has */
 static Tensor padded(Run *r, const Tensor *dense)
 {
     const int64_t keys = dense->shape[2], width = dense->shape[3], room = keys + BEHIND;
-    Tensor all = new_tensor(r, dense->name, dense->dtype,
-                            (int64_t[]){dense->shape[0], dense->shape[1], room, width}, 4);
-    for (size_t n = 0; n < all.elements; n++) put(&all, n, NAN);
+    Tensor all = exec_new_tensor(r, dense->name, dense->dtype,
+                                 (int64_t[]){dense->shape[0], dense->shape[1], room, width}, 4);
+    for (size_t n = 0; n < all.elements; n++) exec_put_at(&all, n, nothing(dense));
     for (size_t n = 0; n < dense->elements; n++) {
         const int64_t row = (int64_t)n / width;
-        put(&all, (size_t)((row / keys * room + row % keys) * width + (int64_t)n % width),
-            dense->values[n]);
+        exec_put_at(&all, (size_t)((row / keys * room + row % keys) * width + (int64_t)n % width),
+                    dense->values[n]);
     }
     return all;
+}
+
+Tensor exec_key_rows(Run *r, const AuAttn *a, const Tensor *dense)
+{
+    const Pages p = pages_of(r);
+    return a->keys.layout == AU_LAYOUT_PAGED    ? pool_of(r, dense, &p)
+           : a->keys.layout == AU_LAYOUT_PADDED ? padded(r, dense)
+                                                : *dense;
 }
 
 static Tensor lengths_of(Run *r)
 {
     const int64_t batch = r->tensors[1].shape[0];
-    Tensor lengths = new_tensor(r, "lengths", AU_DT_I32, &batch, 1);
-    for (int64_t b = 0; b < batch; b++) put(&lengths, (size_t)b, (double)r->tensors[1].shape[2]);
+    Tensor lengths = exec_new_tensor(r, "lengths", AU_DT_I32, &batch, 1);
+    for (int64_t b = 0; b < batch; b++)
+        exec_put_at(&lengths, (size_t)b, (double)r->tensors[1].shape[2]);
     return lengths;
 }
 
-static void add_outputs(const Run *r, Run *out)
+void exec_add_outputs(const Run *r, Run *out)
 {
     const uint32_t more = out->attn->tensor_count - r->attn->tensor_count;
     for (uint32_t n = r->attn->tensor_count; n < r->tensor_count; n++)
@@ -105,7 +117,7 @@ Run *exec_padded(Run *r, AuAttn *attn)
     for (uint32_t n = 1; n < 3 && !(n == 2 && attn->v_in_k); n++)
         out->tensors[n] = padded(r, &r->tensors[n]);
     out->tensors[attn->keys.lengths] = lengths_of(r);
-    add_outputs(r, out);
+    exec_add_outputs(r, out);
     return out;
 }
 
@@ -124,11 +136,11 @@ static Tensor packed_rows(Run *r, const Tensor *dense)
 {
     int64_t shape[4] = {1, dense->shape[1], dense->shape[0] * dense->shape[2] + BEHIND, 1};
     if (dense->rank > 3) shape[3] = dense->shape[3];
-    Tensor all = new_tensor(r, dense->name, dense->dtype, shape, dense->rank);
+    Tensor all = exec_new_tensor(r, dense->name, dense->dtype, shape, dense->rank);
     all.role = dense->role, all.output = dense->output, all.absent = dense->absent;
-    for (size_t n = 0; n < all.elements; n++) put(&all, n, NAN);
+    for (size_t n = 0; n < all.elements; n++) exec_put_at(&all, n, nothing(dense));
     for (size_t n = 0; n < dense->elements && !dense->output; n++)
-        put(&all, packed_at(dense, &all, n), dense->values[n]);
+        exec_put_at(&all, packed_at(dense, &all, n), dense->values[n]);
     return all;
 }
 
@@ -136,9 +148,9 @@ static Tensor packed_rows(Run *r, const Tensor *dense)
 static Tensor starts_of(Run *r, const Tensor *dense, int64_t empty)
 {
     const int64_t ends = dense->shape[0] + 1 + empty;
-    Tensor starts = new_tensor(r, "starts", AU_DT_I32, &ends, 1);
+    Tensor starts = exec_new_tensor(r, "starts", AU_DT_I32, &ends, 1);
     for (int64_t n = 0; n < ends; n++)
-        put(&starts, (size_t)n, (double)(dense->shape[2] * (n < empty ? 0 : n - empty)));
+        exec_put_at(&starts, (size_t)n, (double)(dense->shape[2] * (n < empty ? 0 : n - empty)));
     return starts;
 }
 
@@ -168,7 +180,7 @@ Run *exec_packed(Run *r, AuAttn *attn)
     out->attn = attn;
     if (keys) {
         pack(r, out, 1, 2, attn->keys.starts, 1);
-        add_outputs(r, out);
+        exec_add_outputs(r, out);
     } else {
         out = attn->keys.layout == AU_LAYOUT_PAGED ? exec_paged(r, attn) : exec_padded(r, attn);
     }
@@ -211,16 +223,16 @@ Run *exec_paged(Run *r, AuAttn *paged)
     out->sizes[paged->keys.entries] = p.entries;
     for (uint32_t n = 1; n < 3 && !(n == 2 && paged->v_in_k); n++)
         out->tensors[n] = pool_of(r, &r->tensors[n], &p);
-    Tensor table = new_tensor(r, "table", AU_DT_I32, (int64_t[]){batch, p.entries}, 2);
+    Tensor table = exec_new_tensor(r, "table", AU_DT_I32, (int64_t[]){batch, p.entries}, 2);
     for (int64_t n = 0; n < batch * p.entries; n++) {
         const int64_t b = n / p.entries, e = n % p.entries;
-        put(&table, (size_t)n,
-            e * p.slots < keys ? (double)page_of(&p, b, e)
-            : e % 2            ? INT_MAX
-                               : -1);
+        exec_put_at(&table, (size_t)n,
+                    e * p.slots < keys ? (double)page_of(&p, b, e)
+                    : e % 2            ? INT_MAX
+                                       : -1);
     }
     out->tensors[paged->keys.table] = table;
     out->tensors[paged->keys.lengths] = lengths_of(r);
-    add_outputs(r, out);
+    exec_add_outputs(r, out);
     return out;
 }

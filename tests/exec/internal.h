@@ -59,6 +59,7 @@ typedef struct Run {
     int64_t params_i64[MOST_SIZES];
     Tensor tensors[MOST_TENSORS];
     uint32_t tensor_count;
+    Tensor scales[2];    /* of k, v in 8 bits */
     int64_t *cu_seqlens; /* of a recurrence; NULL: not packed */
     int64_t
         chunk; /* of kernels of a recurrence whose products round what they multiply; 0: they do not */
@@ -101,6 +102,17 @@ Run *exec_padded(Run *r, AuAttn *padded);
 /* With packed queries, and keys that are packed, padded or paged; its results as those of [r], false: rows of no sequence are not 0. */
 Run *exec_packed(Run *r, AuAttn *packed);
 bool exec_unpack(Run *r, const Run *packed);
+Tensor exec_new_tensor(Run *r, const char *name, AuDtype dtype, const int64_t *shape,
+                       uint32_t rank);
+void exec_put_at(Tensor *t, size_t n, double value);
+/* Behind the tensors that the run's attention has beside the script's. */
+void exec_add_outputs(const Run *r, Run *out);
+/* A tensor with an element a key, as keys lie. */
+Tensor exec_key_rows(Run *r, const AuAttn *a, const Tensor *dense);
+/* exec_storage.c: what the case's words say, false: operands; the run with codes, whose elements [r] has then; with the scales. */
+bool exec_storage(const Run *r, AuStorage storage[2]);
+Run *exec_stored(Run *r, const AuAttn *attn);
+Run *exec_with_scales(Run *stored, Run *laid_out, AuAttn *attn);
 #define EXEC_NONE UINT32_MAX
 /* The n-th tensor of a role; EXEC_NONE: there are fewer. */
 uint32_t exec_find_role(const Run *r, uint32_t role, uint32_t n);

@@ -179,6 +179,33 @@ static const ExecCase row_cases[] = {
     {"gemma_local.attn", "B=2 H=2 Hk=1 S=100 T=150 D=32 E=32", "window=70", "forward padded"},
     {"mha.attn", "B=2 H=4 Hk=2 S=140 T=97 D=32 E=64", NULL, "forward padded"},
 };
+/* Keys and values in 8 bits: a scale a head or a token, few queries and many, dense, padded and in pages; values alone; row mods, values in keys. */
+static const ExecCase stored_cases[] = {
+    {"mha.attn", "B=2 H=4 Hk=2 S=3 T=300 D=64 E=64", NULL, "decode forward e4m3"},
+    {"mha.attn", "B=2 H=3 Hk=1 S=5 T=129 D=32 E=64", NULL, "decode forward i8 token"},
+    {"mha.attn", "B=1 H=8 Hk=1 S=2 T=300 D=128 E=128", NULL, "decode forward e5m2 token"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=1 T=1 D=32 E=32", NULL, "decode forward e5m2 values"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=3 T=0 D=32 E=32 slots=32", NULL, "decode forward paged e4m3 token"},
+    {"mha.attn", "B=3 H=2 Hk=2 S=2 T=49 D=32 E=32 slots=48", NULL, "decode forward paged e4m3 token"},
+    {"mha.attn", "B=2 H=4 Hk=2 S=3 T=300 D=64 E=64 slots=16", NULL, "decode forward paged i8"},
+    {"gemma_local.attn", "B=1 H=6 Hk=2 S=4 T=600 D=32 E=32 slots=64", "window=150", "decode forward paged e5m2 token"},
+    {"gemma_local.attn", "B=1 H=5 Hk=1 S=3 T=300 D=32 E=32", "window=50", "decode forward padded e4m3 token"},
+    {KEYS_AS_VALUES, "B=1 H=4 Hk=1 S=2 T=270 D=64 slots=16", NULL, "decode forward paged e4m3 token"},
+    {"gated_qknorm.attn", "B=1 H=2 Hk=1 S=3 T=150 D=32 slots=32", NULL, "decode forward paged i8"},
+    {"../../../attn_scripts/attention_sink.attn", "B=2 H=6 Hk=2 S=2 T=190 D=32 E=32 slots=128", NULL, "decode forward paged e4m3 values"},
+    {"mha.attn", "B=2 H=4 Hk=2 S=140 T=97 D=32 E=64", NULL, "forward e4m3"},
+    {"mha.attn", "B=1 H=2 Hk=2 S=140 T=300 D=64 E=64", NULL, "forward i8 token"},
+    {"gemma_local.attn", "B=2 H=2 Hk=1 S=100 T=150 D=32 E=32", "window=70", "forward padded e4m3 token"},
+    {"../../../attn_scripts/rope.attn", "B=2 H=2 Hk=1 S=33 T=70 D=128 E=128 slots=32", NULL, "forward paged pages e4m3 token"},
+    {"mha.attn", "B=2 H=4 Hk=2 S=140 T=97 D=32 E=64 slots=16", NULL, "forward paged pages e5m2"},
+    {"gemma_local.attn", "B=2 H=2 Hk=1 S=100 T=300 D=64 E=64 slots=48", "window=70", "forward paged pages i8 token values"},
+    {KEYS_AS_VALUES, "B=2 H=2 Hk=1 S=21 T=130 D=64 slots=16", NULL, "forward packed paged pages e4m3"},
+    {"../../../attn_scripts/block_causal.attn", "B=2 H=2 S=150 T=150 D=32 E=32", NULL, "forward e4m3 token"},
+    {"mha.attn", "B=2 H=2 Hk=1 S=40 T=90 D=24 E=40", NULL, "forward e4m3"},
+    {"mha.attn", "B=2 H=2 Hk=1 S=2 T=90 D=24 E=32", NULL, "decode forward e4m3 odd"},
+};
+static const char *const stored_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_90", "kernel-ir:sm_89", "passed-ir:sm_80", "kernel-ir:x86-64-v4", "tiled-ir:x86-64-v3",
+                                           "kernel-ir:sm_70", "kernel-ir:generic", "kernel-ir:x86-64-v4-amx", "kernel-ir:sm_90a"};
 static const char *const row_rungs[] = {"tiled-ir:sm_80", "kernel-ir:sm_80", "kernel-ir:sm_70", "kernel-ir:x86-64-v4"};
 static const char *const packed_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_80", "passed-ir:sm_80", "kernel-ir:sm_90"};
 /* Attentions of some of the keys, joined: one part, two, parts without a key, no part; rows without a pair. */
@@ -336,6 +363,18 @@ static const char *of_rows(const void *of, unsigned n, unsigned turn)
     return strstr(r->name, "sm_70") ? "f16" : dtypes[1 + (n + r->number) % 2];
 }
 
+static const char *of_stored(const void *of, unsigned n, unsigned turn)
+{
+    const Rung *r = of;
+    const bool all = r->all || r->only;
+    if (turn || (!all && (n + r->number) % (r->quick ? 5 : 2)) ||
+        !wants(r->only, r->name, &stored_cases[n]))
+        return NULL;
+    if (strstr(r->name, "sm_70")) return "f16";
+    if (strstr(r->name, "amx")) return "bf16";
+    return strstr(r->name, ":sm_") ? dtypes[1 + (n + r->number) % 2] : dtypes[(n + r->number) % 3];
+}
+
 static const char *of_parts(const void *of, unsigned n, unsigned turn)
 {
     const Rung *r = of;
@@ -373,6 +412,7 @@ static const struct {
     {packed_rungs, COUNT(packed_rungs), 4, packed_cases, COUNT(packed_cases), of_packed},
     {packed_rungs, COUNT(packed_rungs), 4, page_cases, COUNT(page_cases), of_pages},
     {row_rungs, COUNT(row_rungs), 4, row_cases, COUNT(row_cases), of_rows},
+    {stored_rungs, COUNT(stored_rungs), 5, stored_cases, COUNT(stored_cases), of_stored},
     {part_rungs, COUNT(part_rungs), 3, part_cases, COUNT(part_cases), of_parts},
     {waves, COUNT(waves), 3, wave_cases, COUNT(wave_cases), of_wave},
     {cores, COUNT(cores), COUNT(cores), core_cases, COUNT(core_cases), of_core},

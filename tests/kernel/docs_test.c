@@ -37,7 +37,7 @@ static void tables_are_those_of_the_compiler(void **state)
 #include "core.def"
 #undef CORE
     };
-    enum { COMM = AU_KF_COMM, MATH = AU_KF_MATH };
+    enum { COMM = AU_KF_COMM, MATH = AU_KF_MATH, CODE = AU_KF_CODE };
     static const struct { const char *text; uint32_t count; const char *rule; uint32_t flags; const char *meaning; } ops[] = {
 #define OP(NAME, text, count, rule, flags, meaning, opencl) {text, count, #rule, flags, #meaning},
 #include "ops.def"
@@ -45,7 +45,7 @@ static void tables_are_those_of_the_compiler(void **state)
     };
     static const struct { const char *name, *word; } rules[] = {
         {"R_SAME", "same"}, {"R_FLOAT", "float"}, {"R_INT", "int"}, {"R_LOGIC", "logic"}, {"R_CMP", "compare"}, {"R_SELECT", "select"},
-        {"R_CVT", "convert"},
+        {"R_CVT", "convert"}, {"R_DECODE", "decode"}, {"R_ENCODE", "encode"},
     };
     /* clang-format on */
     for (size_t n = 0; n < sizeof core / sizeof *core; n++) {

@@ -1,6 +1,8 @@
 /* lowered.c - see lowered.h. */
 #include "lowered.h"
 
+#include "codes.h"
+
 #include "lower.h"
 #include "passes.h"
 
@@ -153,7 +155,10 @@ static void put(const Tensor *t, size_t n)
     case TILE_BF16: half = kernel_to_bf16(t->f32[n]), memcpy(at, &half, 2); return;
     case TILE_BOOL:
     case TILE_I64:
-    case TILE_U8: fail_msg("a tensor of a type that this test has not");
+    case TILE_U8: fail_msg("a tensor of a type that this test has not"); return;
+    case TILE_E4M3:
+    case TILE_E5M2:
+    case TILE_I8: *at = machine_encode(elem, t->f32[n]); return;
     }
 }
 
@@ -163,6 +168,7 @@ static double get(const Tensor *t, size_t n)
     const unsigned char *at = t->bytes + memory_index(t, n) * element_bytes(elem);
     uint16_t half;
     float f = 0;
+    if (tile_elem(elem)->is_code) return (double)machine_decode(elem, *at);
     memcpy(&half, at, 2);
     if (elem == TILE_F16) return (double)kernel_from_f16(half);
     if (elem == TILE_BF16) return (double)kernel_from_bf16(half);

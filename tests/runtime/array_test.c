@@ -119,7 +119,7 @@ static void test_npy_refusals(void **state)
     "{'descr': " descr ", 'fortran_order': " order ", 'shape': " shape "}"
     // clang-format off
     static const struct { const char *header, *text; } cases[] = {
-        {HEAD("'<c8'", "False", "(3,)"), "x.npy: dtype is '<c8', expected f8, f4, f2, V2 (bf16), i4, i8, u1 or b1"},
+        {HEAD("'<c8'", "False", "(3,)"), "x.npy: dtype is '<c8', expected f8, f4, f2, V2 (bf16), i4, i8, u1, i1 or b1"},
         {HEAD("'<f8'", "False", "(3,)"), "x.npy: truncated: it has 12 bytes of data, its shape needs 24"},
         {HEAD("'<f4'", "False", "(0, 4611686018427387904, 8)"), "its shape is too large for memory"},
         {HEAD("'>f4'", "False", "(3,)"), "x.npy: dtype is '>f4', big-endian, expected '<f4'"},

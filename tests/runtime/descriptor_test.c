@@ -62,7 +62,7 @@ static void copy_sample(Copy *c)
     D(c->tensors[1].name = NULL)                                                                   \
     D(c->tensors[1].rank = AULE_MAX_RANK + 1)                                                      \
     D(c->tensors[1].role = 18)                                                                     \
-    D(c->tensors[1].dtype = 8)                                                                     \
+    D(c->tensors[1].dtype = 11)                                                                    \
     D(c->tensors[1].axes = NULL)                                                                   \
     D(c->attention.size_count = 6)                                                                 \
     D(c->params[0].name = NULL)                                                                    \

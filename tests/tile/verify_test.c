@@ -270,12 +270,54 @@ static void test_launch_arguments(void **state)
     }
 }
 
+/* Memories of numbers of 8 bits: they read as f32, copies convert unless they go on by themselves, and nothing multiplies or adds to them. */
+static void test_codes(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"x = load k[0 +: 16, :] pad 0\n", ""},
+        {"copy k[0 +: 16, :] -> A[:, :] pad 0\n", ""},
+        {"t = async copy k[0 +: 16, :] -> C[:, :] pad 0\nwait t\n", ""},
+        {"x = load k[0 +: 16, :] pad 0\nx = x * k[3, 4]\nstore x -> o[0 +: 16, :] clip\n", ""},
+        {"x = load k[0 +: 16, :] pad 1\n", "E0703: elements of e4m3 can only be padded with 0"},
+        {"t = async copy k[0 +: 16, :] -> A[:, :] pad 0\nwait t\n",
+         "E0703: an async copy does not convert: e4m3 -> bf16"},
+        {"t = async copy k[0 +: 16, :] -> B[:, :] pad 0\nwait t\n",
+         "E0703: an async copy does not convert: e4m3 -> i8"},
+        {"atomic_add x -> o[0 +: 16, :] clip\n", "E0703: nothing is added to elements of e5m2"},
+        {"frag c: e4m3[kv:16] like x\n", "E0703: no fragment has elements of e4m3"},
+        {"frag s: f32[d:64, e:64] @ mma1688tf32.C = 0.0\ns += mma1688tf32(C[:, :] as [kv, d], C[:, "
+         ":] as [kv, e])\n",
+         "of mma1688tf32 cannot be stored as e4m3"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Session s = session_begin();
+        const char *text = au_format(
+            s.arena,
+            "target sm_80\nkernel k(k: in e4m3[kv:T, d:64], o: out e5m2[kv:T, d:64])\ngrid(m: 1) "
+            "{\n"
+            "    shared A: bf16[kv:16, d:64]\n    shared C: e4m3[kv:16, d:64]\n    shared B: "
+            "i8[kv:16, d:64]\n"
+            "    role r on warp {\n    frag x: f32[kv:16, d:64] @ mma16816.C = 0.0\n%s    }\n}\n",
+            cases[i][0]);
+        AuTileModule *m = expanded(&s, text);
+        const bool good = m && tile_verify(s.diags, m, TILE_ALL_RULES);
+        if (good != !*cases[i][1] || (!good && !strstr(session_errors(&s), cases[i][1])))
+            fail_msg("%s: expected '%s', got '%s'", cases[i][0], cases[i][1], session_errors(&s));
+        session_end(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_expansion),        cmocka_unit_test(test_expansion_refuses),
-        cmocka_unit_test(test_verifier_refuses), cmocka_unit_test(test_what_is_filled_in),
-        cmocka_unit_test(test_packed_refuses),   cmocka_unit_test(test_launch_arguments),
+        cmocka_unit_test(test_expansion),
+        cmocka_unit_test(test_expansion_refuses),
+        cmocka_unit_test(test_codes),
+        cmocka_unit_test(test_verifier_refuses),
+        cmocka_unit_test(test_what_is_filled_in),
+        cmocka_unit_test(test_packed_refuses),
+        cmocka_unit_test(test_launch_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,86 @@
+/* warps_codes.c - a tile of keys and values that lie in 8 bits: copies bring codes, and each warp makes numbers of those that it has brought itself,
+ * so that it waits for nobody before it.
+ *
+ * Codes have a tile of their own and are free as soon as they have become numbers, so that the next tile's come under both products. The
+ * numbers lie as operands of 16 bits do, which products read as ever. Warps that share tiles meet twice: once keys are numbers, and
+ * once values are, when nobody reads the keys any more. What is not in 8 bits comes as in the step of one stage. */
+#include "key_layout.h"
+#include "key_storage.h"
+#include "warps.h"
+
+bool warps_has_codes(const AuProblem *p, uint32_t operand)
+{
+    const bool changed = operand == 1 ? p->hooks->has_k_mod : p->hooks->has_v_mod;
+    return p->attn->storage[operand - 1].as && !changed && warps_copy_ahead(p) &&
+           !(operand == 2 && p->attn->v_in_k);
+}
+
+bool warps_has_any_codes(const AuProblem *p)
+{
+    return warps_has_codes(p, 1) || warps_has_codes(p, 2);
+}
+
+/* Of warps with keys of their own, whose values become numbers once their scores are there: one tile for both, so that two blocks are on a
+ * processor. */
+bool warps_has_one_tile(const AuProblem *p, const AuShape *s)
+{
+    return s->keys_apart && warps_has_codes(p, 1) && warps_has_codes(p, 2) &&
+           warps_padded(warps_atom(p), p->d) == p->e;
+}
+
+int32_t warps_code_bytes(const AuProblem *p)
+{
+    return (warps_has_codes(p, 1) ? warps_padded(warps_atom(p), p->d) : 0) +
+           (warps_has_codes(p, 2) ? p->e : 0);
+}
+
+void warps_code_memories(Lanes *x)
+{
+    const int32_t keys = x->shape->key_tile;
+    if (warps_has_codes(x->p, 1))
+        tile_shared(x->t, "K_codes", "%s[kv:%d, d:%d]", lanes_stored_elem(x, 1), keys,
+                    warps_padded(x->atom, x->p->d));
+    if (warps_has_codes(x->p, 2))
+        tile_shared(x->t, "V_codes", "%s[kv:%d, e:%d]", lanes_stored_elem(x, 2), keys, x->p->e);
+}
+
+const char *warps_brought(Lanes *x, uint32_t operand)
+{
+    if (warps_has_codes(x->p, operand)) return operand == 1 ? "K_codes" : "V_codes";
+    return operand == 1 ? "K" : "V";
+}
+
+/* Of the rows that the warp has brought. */
+static void make_numbers(Lanes *x, const char *of)
+{
+    const int32_t share = x->shape->key_tile / x->shape->executors;
+    const char *rows = tile_text(x->t, "self * %d +: %d, :", share, share);
+    const bool other = *of == 'V' && warps_has_one_tile(x->p, x->shape);
+    tile_copy(x->t, "%s_codes[%s] -> %s[%s]%s", of, rows, other ? "K" : of, rows,
+              other ? " as [kv, e]" : "");
+}
+
+void warps_step_of_codes(Lanes *x)
+{
+    const bool keys = warps_has_codes(x->p, 1), values = warps_has_codes(x->p, 2);
+    warps_wait(x, warps_forward_key_tokens(x));
+    if (keys) {
+        make_numbers(x, "K");
+        warps_forward_issue_keys(x, "next(n)", "");
+    }
+    warps_forward_meet(x);
+    lanes_score_products(x, warps_forward_row, warps_forward_key);
+    lanes_scores(x);
+    const char *weight = lanes_weights(x);
+    if (x->own_v) warps_wait(x, warps_pages_tokens(x, "tv", 2));
+    if (values) {
+        make_numbers(x, "V");
+        warps_forward_issue_values(x, "next(n)", "");
+    }
+    if (x->own_v) warps_forward_meet(x);
+    if (!keys) warps_forward_issue_keys(x, "next(n)", "");
+    warps_forward_add_values(x, weight);
+    if (values) return;
+    warps_forward_meet(x);
+    if (x->own_v) warps_forward_issue_values(x, "next(n)", "");
+}

@@ -1,0 +1,255 @@
+"""Keys and values stored in 8 bits (docs/dev/serving.md): a call is what the formula says of scale times what is stored. Codes that no sequence has are NaN or, of
+i8, large, and so are their scales."""
+
+from __future__ import annotations
+
+import re
+import unittest
+
+import numpy as np
+
+import aule
+from support import ROOT
+
+SCRIPTS = ROOT / "attn_scripts"
+GQA = SCRIPTS / "gqa.attn"
+NAN = {"e4m3": 0x7F, "e5m2": 0x7D, "i8": 0x80}
+
+
+def numbers(kind):
+    """What each of the 256 codes means, by f16, which has them all."""
+    codes = np.arange(256, dtype=np.uint16)
+    if kind == "i8":
+        return codes.astype(np.uint8).view(np.int8).astype(np.float64)
+    if kind == "e5m2":
+        table = (codes << 8).view(np.float16).astype(np.float64)
+        return np.where(np.isnan(table), np.nan, table)  # quiet ones, which nanmax leaves out
+    table = ((codes & 0x80) << 8 | (codes & 0x7F) << 7).view(np.float16).astype(np.float64) * 256
+    table[[0x7F, 0xFF]] = np.nan
+    return table
+
+
+def stored(r, kind, shape):
+    """Codes that are numbers, of about normal ones, and a scale of which the largest is 3."""
+    table = numbers(kind)
+    largest = np.nanmax(np.abs(np.where(np.isinf(table), 0, table)))
+    x = np.clip(r.standard_normal(shape) / 3, -1, 1) * largest
+    order = np.argsort(table[np.isfinite(table)], kind="stable")
+    sorted_codes = np.arange(256)[np.isfinite(table)][order]
+    codes = sorted_codes[np.clip(np.searchsorted(table[sorted_codes], x), 0, len(sorted_codes) - 1)].astype(np.uint8)
+    return codes.view(np.int8) if kind == "i8" else codes
+
+
+def meaning(codes, kind):
+    return numbers(kind)[codes.view(np.uint8)]
+
+
+def attention(q, k, v, causal, scale=None):
+    """In double precision, of one sequence."""
+    H, S, D = q.shape
+    group = H // k.shape[0]
+    k, v = np.repeat(k, group, 0), np.repeat(v, H // v.shape[0], 0)
+    T = k.shape[1]
+    if not T:
+        return np.zeros((H, S, v.shape[-1]))
+    s = np.einsum("hsd,htd->hst", q.astype(np.float64), k) / np.sqrt(D)
+    if causal:
+        s = np.where(np.arange(T) <= np.arange(S)[:, None] + (T - S), s, -np.inf)
+    m = s.max(-1, keepdims=True)
+    p = np.exp(s - np.where(np.isfinite(m), m, 0))
+    total = p.sum(-1, keepdims=True)
+    return np.einsum("hst,hte->hse", np.where(total > 0, p / np.where(total > 0, total, 1), 0), v)
+
+
+class Case:
+    def __init__(self, kinds, by_token, lengths, layout, *, queries=1, slots=16, D=32, H=4, Hk=2, seed=0, dtype="float32"):
+        r = np.random.default_rng(seed)
+        B, most = len(lengths), max(max(lengths), 1)
+        self.lengths, self.kinds = np.array(lengths, np.int32), kinds
+        self.q = r.standard_normal((B, H, queries, D)).astype(np.float32)
+        self.args, self.exact = {}, []
+        entries = -(-most // slots)
+        self.table = r.permutation(B * entries + 3)[: B * entries].reshape(B, entries).astype(np.int32)
+        for name, kind, token in zip("kv", kinds, by_token):
+            codes = stored(r, kind, (B, Hk, most, D))
+            largest = np.nanmax(np.abs(meaning(codes, kind)))
+            scale = ((0.5 + r.random((B, Hk, most if token else 1, 1))) * 3 / largest).astype(np.float32)
+            self.exact.append(meaning(codes, kind) * scale.astype(np.float64))
+            for b, length in enumerate(lengths):
+                codes.view(np.uint8)[b, :, length:] = NAN[kind]
+                if token:
+                    scale[b, :, length:] = np.nan
+            if layout == "T=paged":
+                codes = self.pool(codes, slots, NAN[kind])
+                scale = self.pool(scale, slots, np.nan) if token else scale
+            self.args[name], self.args[f"{name}_scale"] = codes, scale
+        for b, length in enumerate(lengths):
+            self.table[b, -(-length // slots) :] = -1
+        if layout:
+            self.args["T_lengths"] = self.lengths
+        if layout == "T=paged":
+            self.args["T_table"] = self.table
+
+    def pool(self, dense, slots, nothing):
+        B, entries = self.table.shape
+        pool = np.full((B * entries + 3, dense.shape[1], slots, dense.shape[3]), 0, dense.dtype)
+        (pool.view(np.uint8) if dense.dtype.itemsize == 1 else pool)[:] = nothing
+        for b, length in enumerate(self.lengths):
+            for j in range(length):
+                pool[self.table[b, j // slots], :, j % slots] = dense[b, :, j]
+        return pool
+
+    def expected(self, causal):
+        k, v = self.exact
+        return np.stack([attention(self.q[b], k[b, :, :n], v[b, :, :n], causal) for b, n in enumerate(self.lengths)])
+
+
+class Storage(unittest.TestCase):
+    def check(self, script, case, f, bound=2e-5):
+        got = np.asarray(f(self.operand(case.q), **case.args)).astype(np.float64)
+        want = case.expected("causal" in script)
+        self.assertTrue(np.isfinite(got).all())
+        self.assertLess(np.abs(got - want).max(), bound * max(np.abs(want).max(), 1))
+
+    @staticmethod
+    def operand(q):
+        return q
+
+    def test_types_and_layouts(self):
+        for storage, kinds, by_token in (("e4m3", ("e4m3", "e4m3"), (0, 0)), ("k=e5m2,v=i8:token", ("e5m2", "i8"), (0, 1)), ("k=i8:token,v=e4m3", ("i8", "e4m3"), (1, 0))):
+            for layout in (None, "T=padded", "T=paged"):
+                f = aule.compile(GQA, layout=layout, storage=storage, optimize=1)
+                for queries, lengths in ((1, [70, 0, 1, 15, 16, 17, 96]), (3, [1100, 3, 1024, 1025]), (130, [140, 0, 131])):
+                    if layout is None:
+                        lengths = [max(lengths)] * 2
+                    with self.subTest(storage=storage, layout=layout, queries=queries):
+                        self.check("causal", Case(kinds, by_token, lengths, layout, queries=queries), f)
+
+    def test_operands(self):
+        """Half precision and bfloat16, of torch's own types of 8 bits, too."""
+        case = Case(("e4m3", "e5m2"), (0, 1), [70, 1, 17], "T=padded", queries=2)
+        f = aule.compile(GQA, layout="T=padded", storage="k=e4m3,v=e5m2:token", optimize=1)
+        want = case.expected("causal")
+        got = np.asarray(f(case.q.astype(np.float16), **case.args)).astype(np.float64)
+        self.assertLess(np.abs(got - want).max(), 4e-3 * np.abs(want).max())
+        try:
+            import torch
+        except ImportError:
+            self.skipTest("no torch")
+        args = {name: torch.from_numpy(x) for name, x in case.args.items()}
+        args["k"], args["v"] = args["k"].view(torch.float8_e4m3fn), args["v"].view(torch.float8_e5m2)
+        got = f(torch.from_numpy(case.q).bfloat16(), **args)
+        self.assertEqual(got.dtype, torch.bfloat16)
+        self.assertLess(np.abs(got.double().numpy() - want).max(), 2e-2 * np.abs(want).max())
+        with self.assertRaisesRegex(aule.Error, "k is float8_e5m2, expected float8_e4m3fn, as it is stored"):
+            f(torch.from_numpy(case.q), **args | {"k": args["k"].view(torch.float8_e5m2)})
+
+    def test_scripts(self):
+        """Rotated keys, values in keys, sinks, masks of data, norms: as dense calls with the elements."""
+        for stem, storage in (("rope", "e4m3"), ("rope", "i8:token"), ("mla_decode", "k=e4m3"), ("mla_decode", "i8:token"), ("attention_sink", "i8"), ("alibi", "e4m3:token"), ("block_causal", "v=e5m2:token"), ("qk_norm", "k=i8:token")):
+            path = SCRIPTS / f"{stem}.attn"
+            dense = aule.compile(path, optimize=1)
+            for layout in (None, "T=padded", "T=paged"):
+                f = aule.compile(path, layout=layout, storage=storage, optimize=1)
+                for queries in (1, 33):
+                    with self.subTest(script=stem, storage=storage, layout=layout, queries=queries):
+                        self.against_dense(dense, f, layout, queries)
+
+    def against_dense(self, dense, f, layout, queries, bound=3e-5, device=None):
+        r = np.random.default_rng(1)
+        lengths = [40, 40] if layout is None else [40, 0, 1, 33]
+        sizes = {"B": len(lengths), "H": 4, "Hk": 2, "Hv": 2, "S": queries, "T": 40, "D": 32, "E": 32}
+        exact, args, slots = {}, {}, 16
+        specs = {t.name: t for t in f.tensors}
+        for t in dense.tensors:
+            if t.role not in ("q", "k", "v", "input") or t.in_k:
+                continue
+            shape = tuple(sizes[axis] if isinstance(axis, str) else axis for axis in t.axes)
+            if any(axis is None for axis in shape):
+                self.skipTest(f"{t.name} {t.axes}")
+            kind = {"float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "int8": "i8"}.get(specs[t.name].dtype) if t.name in "kv" else None
+            if not kind:
+                x = r.standard_normal(shape).astype(np.float32) if t.dtype in ("operand", "float32") else r.integers(0, 2, shape).astype(t.dtype)
+                exact[t.name] = args[t.name] = x
+                continue
+            codes, token = stored(r, kind, shape), specs[f"{t.name}_scale"].axes[2] != 1
+            scale = ((0.5 + r.random((shape[0], shape[1], shape[2] if token else 1, 1))) / np.nanmax(np.abs(meaning(codes, kind)))).astype(np.float32)
+            exact[t.name] = (meaning(codes, kind) * scale).astype(np.float32)
+            args[t.name], args[f"{t.name}_scale"] = codes, scale
+        if layout:
+            args["T_lengths"] = np.array(lengths, np.int32)
+        if layout == "T=paged":
+            entries = -(-40 // slots)
+            args["T_table"] = table = r.permutation(len(lengths) * entries).reshape(-1, entries).astype(np.int32)
+            for name in ("k", "v", "k_scale", "v_scale"):
+                x = args.get(name)
+                if x is None or x.shape[2] == 1:
+                    continue
+                pool = np.zeros((table.size, x.shape[1], slots, x.shape[3]), x.dtype)
+                for b in range(len(lengths)):
+                    for j in range(40):
+                        pool[table[b, j // slots], :, j % slots] = x[b, :, j]
+                args[name] = pool
+        params = {p.name: 1.0 if p.dtype == "float32" else 5 for p in f.parameters if p.required}
+        got = f(*[args.pop(n) for n in "qkv" if n in args], **args, **params, **({"device": device} if device else {}))
+        got = got[0] if isinstance(got, tuple) else got
+        for b, length in enumerate(lengths):
+            one = {t.name: x[tuple(slice(b, b + 1) if a == "B" else slice(0, length) if a == "T" else slice(None) for a in t.axes)] for t in dense.tensors if (x := exact.get(t.name)) is not None}
+            if not length:
+                self.assertFalse(np.asarray(got[b]).any() and "sink" not in f.name)
+                continue
+            want = dense(*[one.pop(n) for n in "qkv" if n in one], **one, **params)
+            want = want[0] if isinstance(want, tuple) else want
+            np.testing.assert_allclose(got[b], want[0], atol=bound * max(np.abs(want).max(), 1), rtol=0)
+
+    def test_opencl(self):
+        devices = [d.id for d in aule.devices() if d.backend == "opencl" and d.available]
+        if not devices:
+            self.skipTest("no OpenCL device")
+        for layout, lengths in ((None, [90, 90]), ("T=padded", [90, 0, 1, 65]), ("T=paged", [90, 0, 1, 65])):
+            f = aule.compile(GQA, layout=layout, storage="k=e4m3:token,v=e5m2", optimize=1)
+            case = Case(("e4m3", "e5m2"), (1, 0), lengths, layout, queries=3)
+            for device in devices:
+                with self.subTest(layout=layout, device=device):
+                    self.check("causal", case, lambda *args, device=device, **more: f(*args, device=device, **more))
+
+    def test_one_scale(self):
+        """One element for all sequences and heads, or for all sequences."""
+        f = aule.compile(GQA, storage="i8", optimize=1)
+        case = Case(("i8", "i8"), (0, 0), [50, 50], None, queries=2)
+        for axes in ((1, 1), (1, 2), (2, 1)):
+            for n, name in enumerate("kv"):
+                scale = case.args[f"{name}_scale"] = np.full((*axes, 1, 1), 0.01 * (n + 1), np.float32)
+                scale *= 1 + np.arange(scale.size).reshape(scale.shape)
+                case.exact[n] = meaning(case.args[name], "i8") * scale
+            self.check("causal", case, f)
+        case.args["k_scale"] = np.ones((2, 3, 1, 1), np.float32)
+        with self.assertRaisesRegex(aule.Error, "k_scale: axis 1"):
+            f(case.q, **case.args)
+
+    def test_refusals(self):
+        for script, options, message in (
+            (GQA, {"storage": "q=e4m3"}, "keys and values can be stored in 8 bits, k and v; queries cannot"),
+            (GQA, {"storage": "e4m4"}, "'e4m4' is no storage, expected e4m3, e5m2 or i8"),
+            (GQA, {"storage": "e4m3,k=i8"}, "'k' has a storage already"),
+            (GQA, {"storage": "e4m3", "layout": "S=packed,T=packed"}, "--storage: k: packed keys are not carried yet"),
+            (GQA, {"storage": "e4m3", "checked": True}, "--storage e4m3: not with --checked yet"),
+            (SCRIPTS / "gla.attn", {"storage": "v=i8"}, "--storage: v: recurrences have no cache of keys and values"),
+            (SCRIPTS / "mla_decode.attn", {"storage": "k=e4m3,v=i8"}, "--storage: v: values are channels of the keys and are stored as they are"),
+            ("attention a { q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, D]; input k_scale: f32[H]; score_mod(s, b, h) = s * k_scale[h]; online softmax; }", {"storage": "i8"},
+             "attention 'a' has an input 'k_scale', and so is called a tensor that the compiler adds"),
+        ):
+            with self.subTest(storage=options["storage"]):
+                with self.assertRaisesRegex(aule.Error, re.escape(message)):
+                    aule.compile(script, **options)
+        f = aule.compile(GQA, storage="e4m3", optimize=1)
+        self.assertFalse(any(t.role in ("dout", "gradient") or t.gradient for t in f.tensors))
+        case = Case(("e4m3", "e4m3"), (0, 0), [20, 20], None)
+        with self.assertRaisesRegex(aule.Error, "k is float32, expected float8_e4m3fn, as it is stored"):
+            f(case.q, **case.args | {"k": np.zeros((2, 2, 20, 32), np.float32)})
+        with self.assertRaisesRegex(TypeError, "needs v_scale"):
+            f(case.q, **{name: x for name, x in case.args.items() if name != "v_scale"})
+
+
+if __name__ == "__main__":
+    unittest.main()
