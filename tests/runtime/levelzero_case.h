@@ -1,0 +1,40 @@
+/* levelzero_case.h - a run of the sample on the mock of Level Zero, as programs make it: with everything of the device's own, or with
+ * context, lists and queues of the caller's. */
+#ifndef LEVELZERO_CASE_H
+#define LEVELZERO_CASE_H
+
+#include "case.h"
+#include "levelzero/inside.h"
+
+/* Where work goes. */
+typedef enum On { ON_OWN, ON_IMMEDIATE, ON_RECORDED, ON_COMMANDS, ON_KINDS } On;
+
+typedef struct Setup {
+    On on;
+    aule_module *module;
+    aule_device *device;
+    aule_plan *plan;
+    aule_buffer *buffers[TENSORS], *workspace;
+    aule_event *first, *last;
+    Case *c;
+    /* the caller's */
+    ze_context_handle_t context;
+    ze_command_queue_handle_t queue;
+    ze_command_list_handle_t list;
+    bool by_caller; /* a call of the caller's own failed */
+} Setup;
+
+void make_module(void); /* once, before all */
+void open_case(Setup *s, On on);
+void close_case(Setup *s);
+/* All that a program does, until something fails; what of it comes before plans. */
+aule_status open_device(Setup *s, aule_error **error);
+aule_status place(Setup *s, aule_error **error);
+aule_status run_all(Setup *s, aule_error **error);
+aule_status fetch(Setup *s, aule_error **error); /* the outputs */
+
+void expect_nothing_left(void);
+void expect_right(On on);
+void expect_wrong(On on, aule_status status, const char *text);
+
+#endif
