@@ -1,6 +1,9 @@
 #include "levelzero_case.h"
 
+#include <dlfcn.h>
 #include <string.h>
+
+Callers callers;
 
 /* The sample's module with modules for Level Zero instead of PTX. The mock knows kernels by their names, so that no code is needed. */
 static const uint32_t code[] = {0x07230203, 0x00010000, 0, 1, 0};
@@ -9,8 +12,25 @@ static aule_variant_v1 variants[MOST_VARIANTS];
 static aule_attention_v1 attention;
 static aule_module_v1 module;
 
-void make_module(void)
+static void take(void *loader, const char *name, void *function)
 {
+    void *found = dlsym(loader, name);
+    assert_non_null(found);
+    memcpy(function, &found, sizeof found);
+}
+
+void make_module(const char *driver)
+{
+    AuText why = {.memory = rt_memory(NULL)};
+    void *loader = dlopen("libze_loader.so.1", RTLD_NOW);
+    if (!loader || !rt_ze_api(&callers.ze, &why)) fail_msg("%s", rt_text_str(&why));
+    void *mock = driver ? dlopen(driver, RTLD_NOW | RTLD_LOCAL) : loader;
+    if (!mock) fail_msg("%s", dlerror());
+    take(mock, "levelzero_mock", (void *)&callers.mock);
+    take(mock, "levelzero_mock_reset", (void *)&callers.reset);
+    take(mock, "levelzero_mock_work", (void *)&callers.work);
+    take(loader, "zeCommandQueueCreate", (void *)&callers.queue_create);
+    take(loader, "zeCommandQueueDestroy", (void *)&callers.queue_destroy);
     module = sample_module;
     attention = *module.attentions;
     assert_true(attention.variant_count <= MOST_VARIANTS);
@@ -50,13 +70,16 @@ static bool make_callers(Setup *s)
                                            .mode = ZE_COMMAND_QUEUE_MODE_ASYNCHRONOUS};
     const ze_command_list_desc_t list = {.stype = ZE_STRUCTURE_TYPE_COMMAND_LIST_DESC,
                                          .commandQueueGroupOrdinal = 1};
-    if (zeInit(0) || zeDriverGet(&one, &driver) || zeDeviceGet(driver, &one, &device)) return false;
-    if (zeContextCreate(driver, &context, &s->context)) return s->context = NULL, false;
-    if (s->on != ON_IMMEDIATE && zeCommandQueueCreate(s->context, device, &queue, &s->queue))
+    const AuLevelZero *ze = &callers.ze;
+    if (ze->zeInit(0) || ze->zeDriverGet(&one, &driver) || ze->zeDeviceGet(driver, &one, &device))
+        return false;
+    if (ze->zeContextCreate(driver, &context, &s->context)) return s->context = NULL, false;
+    if (s->on != ON_IMMEDIATE && callers.queue_create(s->context, device, &queue, &s->queue))
         return s->queue = NULL, false;
-    if (s->on == ON_RECORDED && zeCommandListCreate(s->context, device, &list, &s->list))
+    if (s->on == ON_RECORDED && ze->zeCommandListCreate(s->context, device, &list, &s->list))
         return s->list = NULL, false;
-    if (s->on == ON_IMMEDIATE && zeCommandListCreateImmediate(s->context, device, &queue, &s->list))
+    if (s->on == ON_IMMEDIATE &&
+        ze->zeCommandListCreateImmediate(s->context, device, &queue, &s->list))
         return s->list = NULL, false;
     return true;
 }
@@ -81,9 +104,9 @@ aule_status open_device(Setup *s, aule_error **error)
 static aule_status finish(Setup *s, aule_error **error)
 {
     if (s->on != ON_RECORDED) return aule_device_synchronize(s->device, queue_of(s), error);
-    s->by_caller = zeCommandListClose(s->list) ||
-                   zeCommandQueueExecuteCommandLists(s->queue, 1, &s->list, NULL) ||
-                   zeCommandQueueSynchronize(s->queue, UINT64_MAX);
+    s->by_caller = callers.ze.zeCommandListClose(s->list) ||
+                   callers.ze.zeCommandQueueExecuteCommandLists(s->queue, 1, &s->list, NULL) ||
+                   callers.ze.zeCommandQueueSynchronize(s->queue, UINT64_MAX);
     return s->by_caller ? AULE_ERROR_DRIVER : AULE_OK;
 }
 
@@ -135,10 +158,9 @@ aule_status run_all(Setup *s, aule_error **error)
 
 void close_case(Setup *s)
 {
-    levelzero_mock.fail = NULL;
-    if (s->on == ON_IMMEDIATE || s->on == ON_RECORDED)
-        levelzero_mock_work(); /* as its owner would wait */
-    if (s->on == ON_RECORDED && s->list) zeCommandListReset(s->list);
+    callers.mock->fail = NULL;
+    if (s->on == ON_IMMEDIATE || s->on == ON_RECORDED) callers.work(); /* as its owner would wait */
+    if (s->on == ON_RECORDED && s->list) callers.ze.zeCommandListReset(s->list);
     aule_event_free(s->first);
     aule_event_free(s->last);
     aule_plan_free(s->plan);
@@ -146,9 +168,9 @@ void close_case(Setup *s)
     aule_buffer_free(s->workspace);
     aule_module_close(s->module);
     aule_device_close(s->device);
-    if (s->list) zeCommandListDestroy(s->list);
-    if (s->queue) zeCommandQueueDestroy(s->queue);
-    if (s->context) zeContextDestroy(s->context);
+    if (s->list) callers.ze.zeCommandListDestroy(s->list);
+    if (s->queue) callers.queue_destroy(s->queue);
+    if (s->context) callers.ze.zeContextDestroy(s->context);
     case_free(s->c);
 }
 
@@ -156,10 +178,10 @@ void close_case(Setup *s)
 
 void expect_nothing_left(void)
 {
-    if (levelzero_mock.broken) fail_msg("%s", levelzero_mock.broken);
+    if (callers.mock->broken) fail_msg("%s", callers.mock->broken);
     for (int n = 0; n < MOCK_KINDS; n++)
-        if (levelzero_mock.alive[n])
-            fail_msg("%d objects of kind %d are left", levelzero_mock.alive[n], n);
+        if (callers.mock->alive[n])
+            fail_msg("%d objects of kind %d are left", callers.mock->alive[n], n);
 }
 
 void expect_right(On on)

@@ -6,6 +6,18 @@
 #include "case.h"
 #include "levelzero/inside.h"
 
+/* The loader's functions, as programs find them, and the mock behind them. */
+typedef struct Callers {
+    LevelZeroMock *mock;
+    void (*reset)(void), (*work)(void);
+    AuLevelZero ze;
+    ze_result_t (*queue_create)(ze_context_handle_t context, ze_device_handle_t device,
+                                const ze_command_queue_desc_t *desc,
+                                ze_command_queue_handle_t *queue);
+    ze_result_t (*queue_destroy)(ze_command_queue_handle_t queue);
+} Callers;
+extern Callers callers;
+
 /* Where work goes. */
 typedef enum On { ON_OWN, ON_IMMEDIATE, ON_RECORDED, ON_COMMANDS, ON_KINDS } On;
 
@@ -24,7 +36,8 @@ typedef struct Setup {
     bool by_caller; /* a call of the caller's own failed */
 } Setup;
 
-void make_module(void); /* once, before all */
+/* Once, before all. [driver]: the mock's file, behind the loader; NULL: the loader is the mock. */
+void make_module(const char *driver);
 void open_case(Setup *s, On on);
 void close_case(Setup *s);
 /* All that a program does, until something fails; what of it comes before plans. */

@@ -248,7 +248,7 @@ static void test_memory_of_others(void **state)
 
 int main(void)
 {
-    make_module();
+    make_module(NULL);
     setenv("AULE_CACHE_MAX", "0", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_devices),         cmocka_unit_test(test_what_devices_lack),

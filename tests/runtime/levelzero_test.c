@@ -293,7 +293,7 @@ static void test_every_call_fails_in_turn(void **state)
 
 int main(void)
 {
-    make_module();
+    make_module(NULL);
     if (!mkdtemp(folder) || setenv("XDG_CACHE_HOME", folder, 1)) return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_results),
