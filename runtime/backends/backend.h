@@ -41,11 +41,11 @@ typedef struct AuLaunch {
 
 typedef struct AuBackend {
     uint32_t api_version;
-    const char *name;   /* "cpu": in ids of devices, and the target of artifacts */
-    bool flat;          /* memory has addresses; else tensors are handles with offsets */
-    bool in_bytes;      /* not flat: offsets of handles are bytes, else elements */
+    const char *name;     /* "cpu": in ids of devices, and the target of artifacts */
+    bool flat;            /* memory has addresses; else tensors are handles with offsets */
+    bool in_bytes;        /* not flat: offsets of handles are bytes, else elements */
     bool kinds_of_queues; /* takes aule_device_options.queue_kind */
-    DLDeviceType dl[4]; /* kinds of DLPack devices whose memory it reads, 0-terminated if fewer */
+    DLDeviceType dl[4];   /* kinds of DLPack devices whose memory it reads, 0-terminated if fewer */
 
     /* Calls rt_found for each device, or once with available 0 and the reason. Never fails but for memory. */
     aule_status (*find)(AuFinder *finder, AuSink sink);

@@ -89,6 +89,60 @@ static void test_recorded_again(void **state)
     expect_nothing_left();
 }
 
+/* Numbers that change from run to run, and do not. */
+static void test_other_parameters(void **state)
+{
+    (void)state;
+    Setup s, narrow;
+    aule_error *error = NULL;
+    levelzero_mock_reset();
+    open_case(&s, ON_OWN);
+    open_case(&narrow, ON_OWN);
+    narrow.c->params[0].value.i = 1;
+    if (run_all(&s, &error) || run_all(&narrow, &error)) fail_msg("%s", aule_error_message(error));
+    const size_t bytes = s.c->bytes[T_O];
+    float *wide = malloc(bytes);
+    memcpy(wide, s.c->storage[T_O], bytes);
+    assert_true(memcmp(wide, narrow.c->storage[T_O], bytes) != 0);
+    for (int n = 0; n < 4; n++) {
+        const aule_value value = n % 2 ? s.c->params[0].value : narrow.c->params[0].value;
+        s.c->run.params = &value;
+        if (aule_plan_run(s.plan, &s.c->run, &error) || fetch(&s, &error))
+            fail_msg("%s", aule_error_message(error));
+        assert_memory_equal(s.c->storage[T_O], n % 2 ? (void *)wide : narrow.c->storage[T_O],
+                            bytes);
+    }
+    s.c->run.params = NULL;
+    free(wide);
+    close_case(&narrow);
+    close_case(&s);
+    expect_nothing_left();
+}
+
+/* Code that is given back while its kernels have not run waits for them. */
+static void test_code_ends_first(void **state)
+{
+    (void)state;
+    Setup s;
+    aule_error *error = NULL;
+    for (int kind = 0; kind < ON_KINDS; kind++) {
+        if (kind != ON_OWN && kind != ON_COMMANDS) continue; /* of the others their owner knows */
+        levelzero_mock_reset();
+        open_case(&s, (On)kind);
+        if (run_all(&s, &error)) fail_msg("%s", aule_error_message(error));
+        case_forget(s.c);
+        assert_int_equal(aule_plan_run(s.plan, &s.c->run, NULL), AULE_OK);
+        aule_plan_free(s.plan);
+        aule_module_close(s.module);
+        s.plan = NULL, s.module = NULL;
+        assert_int_equal(levelzero_mock.alive[MOCK_KERNEL], 0);
+        assert_int_equal(fetch(&s, NULL), AULE_OK);
+        assert_true(case_is_right(s.c));
+        close_case(&s);
+        expect_nothing_left();
+    }
+}
+
 /* ---- times */
 
 static void test_times(void **state)
@@ -107,6 +161,13 @@ static void test_times(void **state)
         assert_int_equal(nanoseconds, 7 * 10 * 100);
         expect_error(aule_event_elapsed(s.last, s.first, &nanoseconds, &error), &error,
                      AULE_ERROR_USAGE, "");
+        aule_event_free(s.last), aule_event_free(s.first);
+        levelzero_mock.now = (1ull << 32) - 25; /* the counter of 32 bits wraps around between */
+        assert_int_equal(aule_event_record(s.device, NULL, &s.first, NULL), AULE_OK);
+        assert_int_equal(aule_plan_run(s.plan, &s.c->run, NULL), AULE_OK);
+        assert_int_equal(aule_event_record(s.device, NULL, &s.last, NULL), AULE_OK);
+        assert_int_equal(aule_event_elapsed(s.first, s.last, &nanoseconds, &error), AULE_OK);
+        assert_int_equal(nanoseconds, 7 * 10 * 100);
         close_case(&s);
         expect_nothing_left();
     }
@@ -299,6 +360,8 @@ int main(void)
         cmocka_unit_test(test_results),
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_recorded_again),
+        cmocka_unit_test(test_other_parameters),
+        cmocka_unit_test(test_code_ends_first),
         cmocka_unit_test(test_times),
         cmocka_unit_test(test_binaries_are_kept),
         cmocka_unit_test(test_a_module_that_is_refused),

@@ -34,6 +34,7 @@ typedef struct LevelZeroMock {
     uint32_t most_threads, most_x, most_blocks, shared_bytes, time_bits;
     uint64_t memory_bytes; /* of one allocation at most */
     uint32_t local_bytes;  /* of each kernel of the sample */
+    uint64_t now;          /* ticks so far: 10 a command */
     int fail_at;           /* this call fails, counted from 1; 0: none */
     const char *fail;      /* or each of this function */
     uint32_t code;         /* with this result */

@@ -35,7 +35,6 @@ struct ze_queue {
 static struct ze_list *lists[4096];
 static struct ze_queue *queues[64];
 static size_t list_count, queue_count;
-static uint64_t now;
 
 #define DEVICE(handle) RULE(mock_is_device(handle), ZE_RESULT_ERROR_INVALID_NULL_HANDLE)
 
@@ -43,7 +42,7 @@ static uint64_t now;
 
 static void do_one(const Command *c)
 {
-    now += 10;
+    levelzero_mock.now += 10;
     if (c->what == COPY) memmove(c->to, c->from, c->bytes);
     for (size_t n = 0; c->what == FILL && n < c->bytes; n++)
         c->to[n] = c->pattern[n % c->pattern_bytes];
@@ -58,7 +57,7 @@ static void do_one(const Command *c)
     if (!c->signal) return;
     if (c->signal->signalled) mock_broken("execution", "an event is signalled once", 0);
     c->signal->signalled = true;
-    c->signal->time = now;
+    c->signal->time = levelzero_mock.now;
 }
 
 static void do_all(const Command *commands, size_t count)
@@ -417,8 +416,7 @@ ze_result_t zeEventQueryKernelTimestamp(ze_event_handle_t event,
     RULE(event->pool->times, ZE_RESULT_ERROR_INVALID_ARGUMENT);
     if (!event->signalled) LEAVE(ZE_RESULT_NOT_READY);
     const uint32_t bits = levelzero_mock.time_bits;
-    const uint64_t time = event->time + (1ull << bits) - 25; /* the counter wraps around soon */
-    times->global.kernelStart = times->global.kernelEnd = time & ((1ull << bits) - 1);
+    times->global.kernelStart = times->global.kernelEnd = event->time & ((1ull << bits) - 1);
     times->context = times->global;
     LEAVE(ZE_RESULT_SUCCESS);
 }
