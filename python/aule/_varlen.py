@@ -12,7 +12,7 @@ from ._errors import ArgumentError
 from ._plain import _check_heads, _flag, _prepare
 from ._tensors import is_torch
 
-PACKED = ("cpu", "opencl", "cuda")  # backends with kernels of packed rows; elsewhere a call is one dense call for each sequence
+PACKED = ("cpu", "opencl", "levelzero", "cuda")  # backends with kernels of packed rows; elsewhere a call is one dense call for each sequence
 
 
 def _check_starts(x: Any, what: str) -> None:

@@ -1,5 +1,6 @@
 """A Level Zero device by its name: the double of tests/runtime/levelzero, whose kernels an OpenCL device runs. Where that is not there, or no
-device of it takes SPIR-V, nothing is tried."""
+device of it takes SPIR-V, nothing is tried. Packed rows want that device's compiler without its vectorizer (CL_CONFIG_CPU_VECTORIZER_MODE=1):
+docs/dev/testing.md."""
 
 import threading
 import unittest
@@ -47,6 +48,21 @@ class LevelZero(unittest.TestCase):
         for thread in threads:
             thread.join()
         self.assertFalse(wrong)
+
+    def test_layouts(self):
+        """What the processor makes of packed rows, with rows of no sequence at the end, and of keys in pages."""
+        r = np.random.default_rng(0)
+        q, k, v = (r.standard_normal((1, 3, 45, 32)).astype(np.float32) for _ in "qkv")
+        starts = np.array([0, 10, 10, 30, 40], np.int32)
+        packed = aule.compile(aule.attention_script(q, k), layout="S=packed,T=packed")
+        made = [packed(q, k, v, S_starts=starts, T_starts=starts, out=np.full_like(q, 7), device=d) for d in ("cpu", DEVICE)]
+        np.testing.assert_allclose(made[1], made[0], rtol=2e-5, atol=8e-6)
+        self.assertFalse(made[1][:, :, 40:].any())
+        paged = aule.compile(aule.attention_script(q, k), layout="T=paged")
+        pool = [np.concatenate([x[..., n : n + 15, :] for n in (30, 0, 15)]) for x in (k, v)]
+        lengths, table = np.array([37], np.int32), np.array([[1, 2, 0]], np.int32)
+        made = [paged(q, *pool, T_lengths=lengths, T_table=table, device=d) for d in ("cpu", DEVICE)]
+        np.testing.assert_allclose(made[1], made[0], rtol=2e-5, atol=8e-6)
 
     @unittest.skipUnless(torch, "torch is not there")
     def test_gradients_of_torch(self):
