@@ -105,8 +105,8 @@ def attention_varlen(
 ) -> Any:
     """:func:`attention` of each of B sequences that lie one after the other, of any lengths, 0 too.
 
-    Without gradients, on processors, OpenCL devices and NVIDIA GPUs, it is one call of kernels for packed rows; starts that lie on a GPU are not waited
-    for, and wrong ones are kept within the tensors. With gradients, and on other devices, it is a dense call for each sequence, whose starts are waited
+    Without gradients, on processors, devices of OpenCL and Level Zero and NVIDIA GPUs, it is one call of kernels for packed rows; starts that lie on a
+    GPU are not waited for, and wrong ones are kept within the tensors. With gradients, and on other devices, it is a dense call for each sequence, whose starts are waited
     for. Differentiable as :func:`attention` is.
 
     Args:
