@@ -54,7 +54,6 @@ void open_case(Setup *s, On on)
     memset(s, 0, sizeof *s);
     s->on = on;
     s->c = case_new();
-    assert_int_equal(aule_module_from(&module, NULL, &s->module, NULL), AULE_OK);
 }
 
 /* ---- what is the caller's */
@@ -94,8 +93,13 @@ aule_status open_device(Setup *s, aule_error **error)
     static const uint32_t kinds[] = {
         [ON_RECORDED] = AULE_QUEUE_RECORDED, [ON_COMMANDS] = AULE_QUEUE_COMMANDS};
     s->by_caller = s->on != ON_OWN && !make_callers(s);
-    const aule_device_options options = {
-        .struct_size = sizeof options, .context = s->context, .queue_kind = kinds[s->on]};
+    const aule_options module_options = {sizeof module_options, s->allocator};
+    const aule_device_options options = {.struct_size = sizeof options,
+                                         .allocator = s->allocator,
+                                         .context = s->context,
+                                         .queue_kind = kinds[s->on]};
+    aule_status status = aule_module_from(&module, &module_options, &s->module, error);
+    if (status) return status;
     return s->by_caller ? AULE_ERROR_DRIVER
                         : aule_device_open("levelzero:0", &options, &s->device, error);
 }

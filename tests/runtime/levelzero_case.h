@@ -33,7 +33,8 @@ typedef struct Setup {
     ze_context_handle_t context;
     ze_command_queue_handle_t queue;
     ze_command_list_handle_t list;
-    bool by_caller; /* a call of the caller's own failed */
+    bool by_caller;                  /* a call of the caller's own failed */
+    const aule_allocator *allocator; /* NULL: malloc's */
 } Setup;
 
 /* Once, before all. [driver]: the mock's file, behind the loader; NULL: the loader is the mock. */

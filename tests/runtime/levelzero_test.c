@@ -352,6 +352,48 @@ static void test_every_call_fails_in_turn(void **state)
     unsetenv("AULE_CACHE_MAX");
 }
 
+typedef struct Meter {
+    size_t requests, fail_at, alive;
+} Meter;
+
+static void *resize(void *user, void *memory, size_t old_bytes, size_t new_bytes)
+{
+    Meter *meter = user;
+    if (new_bytes && ++meter->requests == meter->fail_at) return NULL;
+    meter->alive += new_bytes - old_bytes;
+    if (new_bytes) return realloc(memory, new_bytes);
+    free(memory);
+    return NULL;
+}
+
+/* The host's memory runs out at each request in turn. What is not kept for that is made again. */
+static void test_no_memory(void **state)
+{
+    (void)state;
+    setenv("AULE_CACHE_MAX", "0", 1);
+    for (int kind = 0; kind < ON_KINDS; kind++)
+        for (size_t n = 1, done = 0; !done; n++) {
+            Setup s;
+            aule_error *error = NULL;
+            Meter meter = {.fail_at = n};
+            const aule_allocator allocator = {sizeof allocator, resize, &meter};
+            levelzero_mock_reset();
+            open_case(&s, (On)kind);
+            s.allocator = &allocator;
+            aule_status status = run_all(&s, &error);
+            done = meter.requests < n;
+            if (status != AULE_OK && status != AULE_ERROR_MEMORY)
+                fail_msg("request %zu: %s", n, aule_error_message(error));
+            assert_true(status || case_is_right(s.c));
+            assert_true(!done || !status);
+            aule_error_free(error);
+            close_case(&s);
+            assert_int_equal(meter.alive, 0);
+            expect_nothing_left();
+        }
+    unsetenv("AULE_CACHE_MAX");
+}
+
 int main(void)
 {
     make_module(NULL);
@@ -368,6 +410,7 @@ int main(void)
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_lost),
         cmocka_unit_test(test_every_call_fails_in_turn),
+        cmocka_unit_test(test_no_memory),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     char command[64];
