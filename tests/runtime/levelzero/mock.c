@@ -35,7 +35,6 @@ void levelzero_mock_reset(void)
                                      .shared_bytes = 64 << 10,
                                      .time_bits = 32,
                                      .memory_bytes = 1u << 31};
-    begun = false;
 }
 
 /* Behind the real loader nobody calls it. */
