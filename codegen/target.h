@@ -36,7 +36,7 @@ typedef struct AuTarget {
     uint32_t format;  /* aule_code_format of the artifact */
     bool on_request;  /* only compiled for where --target names it: it takes long */
     bool has_layouts; /* its schedules take keys in a layout (docs/dev/serving.md) */
-    bool has_handles; /* tensors are handles with offsets, as OpenCL's; else addresses, numbers */
+    bool has_handles; /* kernels take pointers with offsets, as OpenCL's; else addresses, numbers */
     const AuArch *archs;
     uint32_t arch_count;
     bool (*native_math)(AuKOp op); /* which MATH ops it takes as they are */
@@ -51,12 +51,13 @@ typedef struct AuTarget {
                  const AuArch *arch, AuCodeStage stage, uint32_t optimize, AuBlob *out);
 } AuTarget;
 
-extern const AuTarget au_target_cpu;    /* codegen/llvm/cpu.c */
-extern const AuTarget au_target_cuda;   /* codegen/llvm/cuda.c */
-extern const AuTarget au_target_hip;    /* codegen/llvm/hip.c */
-extern const AuTarget au_target_metal;  /* codegen/c/metal.c */
-extern const AuTarget au_target_opencl; /* codegen/c/opencl.c */
-extern const AuTarget au_target_vulkan; /* codegen/spirv/spirv.c */
+extern const AuTarget au_target_cpu;       /* codegen/llvm/cpu.c */
+extern const AuTarget au_target_cuda;      /* codegen/llvm/cuda.c */
+extern const AuTarget au_target_hip;       /* codegen/llvm/hip.c */
+extern const AuTarget au_target_metal;     /* codegen/c/metal.c */
+extern const AuTarget au_target_opencl;    /* codegen/c/opencl.c */
+extern const AuTarget au_target_vulkan;    /* codegen/spirv/spirv.c */
+extern const AuTarget au_target_levelzero; /* the same */
 extern const AuTarget
     au_target_opencl_modules; /* the same: `opencl`, too, where devices take them */
 

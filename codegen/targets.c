@@ -11,7 +11,7 @@ static const AuTarget *const targets[] = {
     &au_target_opencl, &au_target_metal,
 #endif
 #ifdef AU_WITH_SPIRV
-    &au_target_vulkan, &au_target_opencl_modules,
+    &au_target_vulkan, &au_target_opencl_modules, &au_target_levelzero,
 #endif
 };
 enum { TARGETS = sizeof targets / sizeof *targets };

@@ -195,12 +195,25 @@ static aule_status open_found(const AuBackend *backend, const aule_device_list *
     return status;
 }
 
+static aule_status check_queue_kind(const AuBackend *backend, uint32_t kind, AuSink sink)
+{
+    if (kind > AULE_QUEUE_COMMANDS)
+        return rt_fail(sink, AULE_ERROR_USAGE,
+                       "aule_device_options.queue_kind is %u, expected 0 to %d", kind,
+                       AULE_QUEUE_COMMANDS);
+    if (!kind || backend->kinds_of_queues) return AULE_OK;
+    return rt_fail(sink, AULE_ERROR_USAGE,
+                   "aule_device_options.queue_kind is %u, %s has queues of one kind: 0", kind,
+                   backend->name);
+}
+
 aule_status rt_device_open(const AuBackend *backend, uint32_t index,
                            const aule_device_options *options, aule_device **device, AuSink sink)
 {
     aule_device_list list = {.memory = sink.memory};
     AuFinder finder = {&list};
-    aule_status status = backend->find(&finder, sink);
+    aule_status status = check_queue_kind(backend, options->queue_kind, sink);
+    if (!status) status = backend->find(&finder, sink);
     if (!status && list.count == 0)
         status = rt_fail(sink, AULE_ERROR_DEVICE, "%s found no device", backend->name);
     if (!status) status = open_found(backend, &list, index, options, device, sink);

@@ -168,6 +168,11 @@ static aule_status check_inside(const aule_plan *plan, uint32_t index, const DLT
         return rt_fail(sink, AULE_ERROR_TENSOR,
                        "%s: %s: its byte_offset is %llu, beyond all memory", plan->attention->name,
                        name, (unsigned long long)given->byte_offset);
+    if (backend->flat && backend->check_memory)
+        return backend->check_memory(plan->device->state, name,
+                                     (char *)given->data +
+                                         ((int64_t)given->byte_offset + low * bytes),
+                                     (uint64_t)((high + 1 - low) * bytes), sink);
     if (backend->flat) return AULE_OK;
     if ((int64_t)given->byte_offset + low * bytes < 0)
         return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s: its strides reach before its buffer",

@@ -32,7 +32,9 @@ static void fill_slots(const Run *run, const aule_launch_v1 *launch, uint64_t *s
                        int64_t *offsets)
 {
     const aule_plan *plan = run->plan;
-    const bool flat = plan->device->backend->flat, in_bytes = plan->device->backend->in_bytes;
+    const AuBackend *backend = plan->device->backend;
+    const bool flat = backend->flat, in_bytes = backend->in_bytes,
+               looks = flat && backend->check_memory;
     for (uint32_t i = 0; i < launch->slot_count; i++) {
         const aule_slot_v1 *slot = &launch->slots[i];
         uint32_t index = slot->index;
@@ -41,6 +43,7 @@ static void fill_slots(const Run *run, const aule_launch_v1 *launch, uint64_t *s
         case AULE_SLOT_TENSOR: {
             const aule_address *at = &run->at[index];
             slots[i] = (uint64_t)(uintptr_t)at->data + (flat ? at->byte_offset : 0);
+            if (looks && plan->empty[index]) slots[i] = 0; /* no memory of the device is needed */
             if (!flat && plan->bound.tensors[index])
                 offsets[i] = (int64_t)(at->byte_offset /
                                        (in_bytes ? 1 : rt_dtype_bytes(plan->bound.dtypes[index])));

@@ -1,5 +1,5 @@
-/* spirv.c - modules for any Vulkan 1.2 device with the features that docs/dev/vulkan.md lists (target `vulkan`), and for OpenCL devices
- * that take them (target `opencl`, beside its source). */
+/* spirv.c - modules for any Vulkan 1.2 device with the features that docs/dev/vulkan.md lists (target `vulkan`), for OpenCL devices
+ * that take them (target `opencl`, beside its source), and for Level Zero (target `levelzero`). */
 #include "emit.h"
 #include "target.h"
 
@@ -33,6 +33,21 @@ static const AuArch opencl_archs[] = {{.name = "spirv",
                                        .bf16 = true,
                                        .wish = ""}};
 
+/* The same modules. Drivers must be told of shared memory: OpenCL promises 32 KB, Level Zero nothing. */
+static const AuArch levelzero_archs[] = {{.name = "levelzero10",
+                                          .caps = "simt32",
+                                          .features = "SPIR-V_1.0 shared32k",
+                                          .f16 = true,
+                                          .bf16 = true,
+                                          .by_default = true,
+                                          .wish = ""}};
+
+/* Whose architecture it is. */
+static const char *target_of(const AuArch *arch)
+{
+    return arch == opencl_archs ? "opencl" : arch == levelzero_archs ? "levelzero" : "vulkan";
+}
+
 /* All of them are expanded, by the emitter, which must know which sums belong to an expansion (docs/dev/vulkan.md, 4). */
 static bool native_math(AuKOp op)
 {
@@ -43,8 +58,8 @@ static bool native_math(AuKOp op)
 static bool emit(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, uint32_t count,
                  const AuArch *arch, AuCodeStage stage, uint32_t optimize, AuBlob *out)
 {
-    const bool for_opencl = arch == opencl_archs;
-    const SpvFlavour *flavour = for_opencl      ? &spirv_kernel
+    const bool kernel = arch == opencl_archs || arch == levelzero_archs;
+    const SpvFlavour *flavour = kernel          ? &spirv_kernel
                                 : arch == archs ? &spirv_shader
                                                 : &spirv_shader_subgroups;
     (void)optimize;
@@ -52,8 +67,7 @@ static bool emit(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, uint3
     if (stage == AU_CODE_IR) {
         const AuSpan nowhere = {0};
         au_error(diags, AU_E0623, nowhere,
-                 "target %s has no LLVM IR; it emits modules: spirv, spirv-text",
-                 for_opencl ? "opencl" : "vulkan");
+                 "target %s has no LLVM IR; it emits modules: spirv, spirv-text", target_of(arch));
         return false;
     }
     if (!spirv_kernels(arena, diags, flavour, kernels, count, &words)) return false;
@@ -81,3 +95,13 @@ const AuTarget au_target_opencl_modules = {.name = "opencl",
                                            .arch_count = 1,
                                            .native_math = native_math,
                                            .emit = emit};
+
+const AuTarget au_target_levelzero = {.name = "levelzero",
+                                      .format = AULE_CODE_SPIRV,
+                                      .on_request = true,
+                                      .has_layouts = true,
+                                      .has_handles = true,
+                                      .archs = levelzero_archs,
+                                      .arch_count = 1,
+                                      .native_math = native_math,
+                                      .emit = emit};

@@ -276,7 +276,7 @@ static bool choose_axis(AuChoice *c, const char *text)
     return true;
 }
 
-/* "S=packed,T=packed"; what goes with it is forward of artifacts for processors, OpenCL and CUDA. */
+/* "S=packed,T=packed"; what goes with it is forward of artifacts for processors, OpenCL, Level Zero and CUDA. */
 static bool choose_layout(AuChoice *c, const aulec_options *o)
 {
     for (const char *at = o->layout; at; at = *at ? at + 1 : NULL) {
@@ -289,9 +289,10 @@ static bool choose_layout(AuChoice *c, const aulec_options *o)
         if (!c->targets[t]->has_layouts)
             return refuse_layout(
                 c, o->layout,
-                au_format(c->arena,
-                          "target %s has no kernels of layouts yet; cpu, opencl and cuda have",
-                          c->targets[t]->name));
+                au_format(
+                    c->arena,
+                    "target %s has no kernels of layouts yet; cpu, opencl, levelzero and cuda have",
+                    c->targets[t]->name));
     if (c->is_static) return refuse_layout(c, o->layout, "not of static builds yet");
     if (o->checked) return refuse_layout(c, o->layout, "not with --checked yet");
     if (o->parts) return refuse_layout(c, o->layout, "not with --parts yet");

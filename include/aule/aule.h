@@ -166,22 +166,33 @@ AULE_API const aule_device_info *aule_device_list_get(const aule_device_list *li
                                                       size_t index); /* NULL: out of range */
 AULE_API void aule_device_list_free(aule_device_list *list);
 
+/* What aule_run.queue and the other queues of calls are. DEFAULT: of the backend's usual kind; levelzero: an immediate
+ * ze_command_list_handle_t. The others are for levelzero. RECORDED: a ze_command_list_handle_t that its owner closes and executes, each time
+ * with the addresses and parameters of the call; it cannot be waited for here, and events on it must outlive what is executed. COMMANDS: a
+ * ze_command_queue_handle_t. */
+typedef enum aule_queue_kind {
+    AULE_QUEUE_DEFAULT = 0,
+    AULE_QUEUE_RECORDED = 1,
+    AULE_QUEUE_COMMANDS = 2
+} aule_queue_kind;
+
 typedef struct aule_device_options {
     size_t struct_size;
     const aule_allocator *allocator;
     uint32_t
         threads; /* cpu: threads that work, the caller's included, at most 1024; 0: AULE_NUM_THREADS, else the cores the process may use */
-    uint32_t reserved;
+    uint32_t queue_kind; /* aule_queue_kind */
     const aule_attention
         *attention; /* where a choice is left, only devices for which this has a kernel */
-    /* opencl: the caller's cl_context, retained; cuda: the caller's CUcontext, which must outlive the device; NULL: one of its own, for
-     * cuda the device's primary context, which the CUDA runtime and PyTorch have too */
+    /* opencl: the caller's cl_context, retained; cuda: the caller's CUcontext, levelzero: the caller's ze_context_handle_t of the device's
+     * driver, which must outlive the device; NULL: one of its own, for cuda the device's primary context, which the CUDA runtime and
+     * PyTorch have too */
     void *context;
 } aule_device_options;
 
 /* Opens a device. [id]: "cpu", "opencl:1", or a backend's name for its first device. NULL: the environment's AULE_BACKEND if
  * set (one id, or several with commas, the first that can be opened; all must be ids), else the first available device in the order cuda, hip,
- * levelzero, metal, vulkan, opencl, cpu; a processor behind a driver's interface comes after the native `cpu`. What was asked for by
+ * levelzero, opencl, metal, vulkan, cpu; a processor behind a driver's interface comes after the native `cpu`. What was asked for by
  * name and is not there is AULE_ERROR_DEVICE, with the reason: another device never takes its place. A value of AULE_NUM_THREADS that is
  * none is AULE_ERROR_USAGE, whatever the device. */
 AULE_API aule_status aule_device_open(const char *id, const aule_device_options *options,
@@ -318,7 +329,8 @@ typedef struct aule_address {
 typedef struct aule_run {
     size_t struct_size;
     /* opencl: the caller's cl_command_queue of the device's context; cuda: the caller's CUstream, CU_STREAM_LEGACY ((CUstream)1) for
-     * the default one; NULL: the device's own (cuda: one that is ordered with the default one) */
+     * the default one; levelzero: as aule_device_options.queue_kind says; NULL: the device's own (cuda: one that is ordered with the
+     * default one) */
     void *queue;
     void *
         workspace; /* memory of the device (opencl: a cl_mem), used by this run alone until it is done */

@@ -12,7 +12,7 @@ from ._errors import ArgumentError
 from ._plain import _check_heads, _flag, _prepare
 from ._tensors import is_torch
 
-PACKED = ("cpu", "opencl", "cuda")  # backends with kernels of packed rows; elsewhere a call is one dense call for each sequence
+PACKED = ("cpu", "opencl", "levelzero", "cuda")  # backends with kernels of packed rows; elsewhere a call is one dense call for each sequence
 
 
 def _check_starts(x: Any, what: str) -> None:
@@ -105,8 +105,8 @@ def attention_varlen(
 ) -> Any:
     """:func:`attention` of each of B sequences that lie one after the other, of any lengths, 0 too.
 
-    Without gradients, on processors, OpenCL devices and NVIDIA GPUs, it is one call of kernels for packed rows; starts that lie on a GPU are not waited
-    for, and wrong ones are kept within the tensors. With gradients, and on other devices, it is a dense call for each sequence, whose starts are waited
+    Without gradients, on processors, devices of OpenCL and Level Zero and NVIDIA GPUs, it is one call of kernels for packed rows; starts that lie on a
+    GPU are not waited for, and wrong ones are kept within the tensors. With gradients, and on other devices, it is a dense call for each sequence, whose starts are waited
     for. Differentiable as :func:`attention` is.
 
     Args:

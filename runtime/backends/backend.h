@@ -9,7 +9,7 @@
 #include "../base.h"
 
 /* Raised when this struct changes; a backend built for another one is not used. */
-#define AU_BACKEND_API 4
+#define AU_BACKEND_API 5
 
 /* Receives what find() finds. Copies the texts. */
 typedef struct AuFinder AuFinder;
@@ -41,10 +41,11 @@ typedef struct AuLaunch {
 
 typedef struct AuBackend {
     uint32_t api_version;
-    const char *name;   /* "cpu": in ids of devices, and the target of artifacts */
-    bool flat;          /* memory has addresses; else tensors are handles with offsets */
-    bool in_bytes;      /* not flat: offsets of handles are bytes, else elements */
-    DLDeviceType dl[4]; /* kinds of DLPack devices whose memory it reads, 0-terminated if fewer */
+    const char *name;     /* "cpu": in ids of devices, and the target of artifacts */
+    bool flat;            /* memory has addresses; else tensors are handles with offsets */
+    bool in_bytes;        /* not flat: offsets of handles are bytes, else elements */
+    bool kinds_of_queues; /* takes aule_device_options.queue_kind */
+    DLDeviceType dl[4];   /* kinds of DLPack devices whose memory it reads, 0-terminated if fewer */
 
     /* Calls rt_found for each device, or once with available 0 and the reason. Never fails but for memory. */
     aule_status (*find)(AuFinder *finder, AuSink sink);
@@ -68,7 +69,8 @@ typedef struct AuBackend {
     aule_status (*load)(void *state, const aule_variant_v1 *variant, void **program, AuSink sink);
     void (*unload)(void *state, void *program);
 
-    /* Bytes behind a handle that belong to the tensor must be there. (optional; only where memory is not flat) */
+    /* A plan's tensors: the bytes from a handle's beginning on, where memory is flat those from the address of its lowest element on, must
+     * be there. (optional) */
     aule_status (*check_memory)(void *state, const char *name, void *data, uint64_t bytes,
                                 AuSink sink);
 

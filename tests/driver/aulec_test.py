@@ -342,6 +342,20 @@ class Stages(Case):
         self.assertEqual({line.split()[5] for line in heads if line.endswith("# tf32")}, {"sm_80:", "sm_86:", "sm_90:"})
         self.assertFalse([line for line in heads if (", f32," in line) != (line.endswith("# tf32"))])
 
+    def test_level_zero_is_given_the_modules_of_opencl(self):
+        """But for the names of kernels; and only where it is asked for."""
+        texts = []
+        for target in ("levelzero", "opencl"):
+            done = aulec(self.mha, "--target", target, "--dtype=f32", "--width=D=64", "--emit=spirv-text")
+            self.expect(done, 0)
+            texts.append(done.stdout.decode().replace("for opencl spirv", "for levelzero levelzero10").replace("_spirv_", "_levelzero10_"))
+        self.assertEqual(*texts)
+        self.expect(aulec(self.mha, "--target=levelzero", "--dtype=f32", "--emit=llvm-ir"), 1, "E0623: target levelzero has no LLVM IR")
+        for target in ([], ["--arch=generic,spirv,x86-64-v3"]):
+            done = aulec(self.mha, *target, "--dtype=f32", "--width=D=64", "--no-grad", "--emit=kernel-ir")
+            self.expect(done, 0)
+            self.assertNotIn("levelzero10", done.stdout.decode())
+
     def test_functions_take_as_many_tensors_as_artifacts(self):
         inputs = "".join(f"    input x{n}: f32[H];\n" for n in range(100))
         sums = " + ".join(f"x{n}[h]" for n in range(100))

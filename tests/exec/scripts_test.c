@@ -138,7 +138,8 @@ static ExecCase lighter(const ExecCase *c, const char *device, unsigned n, char 
 {
     ExecCase light = *c;
     snprintf(how, 64, "%s forward", c->how ? c->how : "");
-    const bool slow = strncmp(device, "opencl", 6) == 0 || strncmp(device, "vulkan", 6) == 0;
+    const bool slow = strncmp(device, "opencl", 6) == 0 || strncmp(device, "vulkan", 6) == 0 ||
+                      strncmp(device, "levelzero", 9) == 0;
     if (slow && n % 12 && !is_named(c, "driver")) light.how = how;
     return light;
 }

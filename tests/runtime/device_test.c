@@ -46,9 +46,9 @@ static void test_choice(void **state)
     (void)state;
     aule_device *device;
     unsetenv("AULE_BACKEND");
-    expect_open_error(
-        "rocket", AULE_ERROR_DEVICE,
-        "there is no backend 'rocket', this build has cuda, hip, opencl, metal, vulkan, cpu");
+    expect_open_error("rocket", AULE_ERROR_DEVICE,
+                      "there is no backend 'rocket', this build has cuda, hip, levelzero, opencl, "
+                      "metal, vulkan, cpu");
     expect_open_error("", AULE_ERROR_DEVICE, "there is no backend ''");
     expect_open_error("cpu:1", AULE_ERROR_DEVICE,
                       "there is no cpu:1, this machine has cpu:0 alone");
@@ -71,7 +71,7 @@ static void test_environment(void **state)
     setenv("AULE_BACKEND", "nothing, none", 1);
     expect_open_error(NULL, AULE_ERROR_DEVICE,
                       "AULE_BACKEND: there is no backend 'nothing', this build has cuda, hip, "
-                      "opencl, metal, vulkan, cpu");
+                      "levelzero, opencl, metal, vulkan, cpu");
     /* What there could not be is a mistake, wherever it stands; what there could be is passed over. */
     static const char *const mistaken[] = {"nothing,cpu", "cpu,nothing", "cpu,",
                                            ",cpu",        "cpu,cpu:x",   "cpu,cuda: 0"};

@@ -268,7 +268,7 @@ class Tool(unittest.TestCase):
         self.refused("AULE_NUM_THREADS is 'abc'", "check", __file__, status=2, AULE_NUM_THREADS="abc")
         for seed in ("x", "-1", "1.5", "1e3", "", "18446744073709551616"):
             self.refused(f"--seed is '{seed}'", "check", __file__, "--seed", seed, status=2)
-        for backend, why in (("tpu", "there is no backend 'tpu', this build has cuda, hip, opencl, metal, vulkan, cpu"), ("cuda", "cuda is not available: "),
+        for backend, why in (("tpu", "there is no backend 'tpu', this build has cuda, hip, levelzero, opencl, metal, vulkan, cpu"), ("cuda", "cuda is not available: "),
                              ("opencl:999", "opencl"), ("cpu:", "'cpu:' is not a device"), ("", "there is no backend ''")):
             for command in (["check", __file__], ["bench", SAMPLE, "--shape", "B=1"], ["run", SAMPLE, *self.inputs, *out]):
                 self.refused(why, *command, "--backend", backend, MOCK_CUDA="devices=0")
