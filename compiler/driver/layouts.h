@@ -18,6 +18,7 @@ bool driver_add_layouts(AuArena *arena, AuDiags *diags, AuAttn *a, const AuAxisL
                         uint32_t count);
 /* The axes in memory of rows of keys (k, v), else of queries (q, o, finals): [B, Hk, T, D] of k or v becomes [pages, Hk, slots, D]
  * where they are paged; the batch of packed rows is 1. */
+bool driver_has_gradients(const AuAttn *a); /* keys in pages have none */
 void driver_place_rows(AuAttn *a, bool of_keys, AuExpr *axes);
 /* Is it a size that no tensor of a call gives: that of paged keys, the batch of packed queries, which no input has? Kernels do
  * not ask for it. */

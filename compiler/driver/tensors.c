@@ -243,6 +243,34 @@ static void add_gradients(Rows *r, const AuGrads *g)
     add_input_gradients(r);
 }
 
+/* By the kernel's name, which no input has. */
+static bool is_of(const AuTensorRow *row, const char *first, const char *second,
+                  const char *gradient, const char *other)
+{
+    switch (row->role) {
+    case AULE_ROLE_Q:
+    case AULE_ROLE_K:
+    case AULE_ROLE_V:
+    case AULE_ROLE_GRAD: break;
+    default: return false;
+    }
+    return strcmp(row->kernel, first) == 0 || strcmp(row->kernel, second) == 0 ||
+           strcmp(row->kernel, gradient) == 0 || strcmp(row->kernel, other) == 0;
+}
+
+static bool is_of_queries(const AuTensorRow *row)
+{
+    switch (row->role) {
+    case AULE_ROLE_OUTPUT:
+    case AULE_ROLE_FINAL:
+    case AULE_ROLE_KEPT:
+    case AULE_ROLE_KEPT_ROW:
+    case AULE_ROLE_DOUT:
+    case AULE_ROLE_DFINAL: return true;
+    }
+    return is_of(row, "q", "dq", "q", "dq");
+}
+
 AuTensorRow *driver_tensors(AuArena *arena, AuAttn *a, const AuGrads *g, uint32_t *count)
 {
     static const uint32_t roles[] = {AULE_ROLE_Q, AULE_ROLE_K, AULE_ROLE_V, AULE_ROLE_INPUT};
@@ -251,7 +279,7 @@ AuTensorRow *driver_tensors(AuArena *arena, AuAttn *a, const AuGrads *g, uint32_
     Rows r = {.arena = arena, .a = a, .heads = attn_heads(a)};
     for (uint32_t n = 0; n < a->tensor_count; n++) {
         const AuTensor *t = &a->tensors[n];
-        const uint32_t flags = (t->grad && !attn_has_layout(a) ? AULE_TENSOR_GRAD : 0) |
+        const uint32_t flags = (t->grad && (g || !attn_has_layout(a)) ? AULE_TENSOR_GRAD : 0) |
                                (n == 2 && a->v_in_k ? AULE_TENSOR_IN_K : 0) |
                                driver_layout_flags(a, n);
         add_like(&r, n, n < 3 ? names[n] : t->name, n < 3 ? names[n] : hooks_name(arena, t->name),
@@ -275,10 +303,8 @@ AuTensorRow *driver_tensors(AuArena *arena, AuAttn *a, const AuGrads *g, uint32_
         add_parts(&r, AULE_ROLE_PART);
     }
     for (uint32_t n = 0; n < r.count; n++) {
-        const uint32_t role = r.at[n].role;
-        const bool of_keys = role == AULE_ROLE_K || role == AULE_ROLE_V;
-        if (of_keys || role == AULE_ROLE_Q || role == AULE_ROLE_OUTPUT || role == AULE_ROLE_FINAL)
-            driver_place_rows(a, of_keys, r.at[n].axes);
+        const bool of_keys = is_of(&r.at[n], "k", "v", "dk", "dv");
+        if (of_keys || is_of_queries(&r.at[n])) driver_place_rows(a, of_keys, r.at[n].axes);
     }
     *count = r.count;
     return r.at;
