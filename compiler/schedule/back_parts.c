@@ -38,11 +38,16 @@ const char *back_sum_tiles(Lanes *x)
                : tile_text(x->t, "cdiv(%s, %d)", rows, m);
 }
 
+const char *back_sum_start(Lanes *x)
+{
+    const int32_t m = x->shape->query_tile;
+    return back_dq_is_packed(x) ? tile_text(x->t, "(q_start / %d + b) * %d", m, m) : "q_start";
+}
+
 const char *back_sum_place(Lanes *x, const char *head, const char *rows)
 {
     if (!lanes_is_packed(x, LANES_QUERIES)) return tile_text(x->t, "b, %s, %s", head, rows);
-    const int32_t m = x->shape->query_tile;
-    return tile_text(x->t, "0, %s, (q_start / %d + b) * %d + %s", head, m, m, rows);
+    return tile_text(x->t, "0, %s, %s + %s", head, back_sum_start(x), rows);
 }
 
 bool back_dq_is_packed(const Lanes *x) { return x->rows_across && x->with_dq && !x->sums_by_boxes; }

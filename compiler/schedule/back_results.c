@@ -120,6 +120,8 @@ static void gradient_of_rows(Lanes *x, uint32_t n)
     back_sum_arguments(x, &g->inputs);
     if (back_has_dots(x, n)) back_sum_argument(x, n, TILE_IN);
     uint32_t blocks = back_open_rows(x, &r, BACK_SUMS_DQ + n);
+    if (n == 0 && lanes_is_packed(x, LANES_QUERIES)) /* the hook may ask for it */
+        tile_set(t, "dq_start", "%s", back_sum_start(x));
     blocks += begin_sums(x, n, lanes_block_rows(x));
     back_load_rows(x, &r, "given", "f32", sum);
     tile_set(t, "change", "given");

@@ -244,14 +244,15 @@ static void walk_lists(Lanes *x, const LanesWalk *w)
     AuTileBuild *t = x->t;
     const Side *s = side_of(x);
     const char *h = lanes_list_by_head(x) ? "h" : "0";
+    const char *entry = lanes_is_packed(x, x->own) ? "entry" : "item"; /* which a grid may have */
     for (uint32_t n = 0; n < 2; n++) {
         const char *count = tile_text(t, "%s%s_count[b, %s, %s]", s->list, lists[n], h, s->block);
         if (lanes_is_packed(x, x->own)) /* of which some have no block */
             count = tile_text(t, "where(%s > 0, %s, 0)",
                               lanes_passing_end(x, x->own, s->block, own_block(x)), count);
         tile_set(t, tile_text(t, "%s_many", lists[n]), "%s", count);
-        tile_for_range(t, "item", "0", tile_text(t, "%s_many", lists[n]));
-        tile_set(t, s->number, "%s%s_index[b, %s, %s, item]", s->list, lists[n], h, s->block);
+        tile_for_range(t, entry, "0", tile_text(t, "%s_many", lists[n]));
+        tile_set(t, s->number, "%s%s_index[b, %s, %s, %s]", s->list, lists[n], h, s->block, entry);
         w->begin(x);
         w->pairs(x, n == 0);
         w->rest(x);

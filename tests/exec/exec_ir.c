@@ -355,7 +355,7 @@ bool exec_interpret_operation(Run *r, const AuScript *script, AuOperation operat
                     : layout == AU_LAYOUT_PAGED  ? exec_paged(r, v->attn)
                     : layout == AU_LAYOUT_PADDED ? exec_padded(r, v->attn)
                                                  : r;
-    if (!run_rung(laid_out, v) || (queries && !exec_unpack(r, laid_out))) return false;
+    if (!run_rung(laid_out, v) || (laid_out != r && !exec_unpack(r, laid_out))) return false;
     if (strncmp(v->schedule->name, "linear_warps", 12) == 0)
         *(operation == AU_BACKWARD ? &r->back_chunk : &r->chunk) = v->schedule->shape.key_tile;
     return true;
