@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import torch
 from bench import TYPES, note, usable
-from measure import graph_of, graph_seconds
+from measure import graph_seconds
 
 NAMES = ("dq", "dk", "dv")
 MOST_ERROR = 3e-2  # of the largest gradient, in bf16; weights and gradients of scores are rounded to it
@@ -90,19 +92,38 @@ def calls_of(case, own, q, k, v, do, starts, varlen) -> dict:
     }
 
 
+def recorded(name: str, prepare, stream):
+    """(one run's gradients, the graph of runs). Autograd runs backward on forward's stream, which must be the graph's; what cannot be recorded is
+    timed as it is, and said."""
+    with torch.cuda.stream(stream):
+        run = prepare()
+        for _ in range(2):
+            made = run()
+    torch.cuda.synchronize()
+    try:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            run()
+    except RuntimeError as error:
+        note(f"{name}: not as a graph: {str(error).splitlines()[0]}")
+        torch.cuda.synchronize()
+        return run, made, SimpleNamespace(replay=run)
+    return run, made, graph
+
+
 def row(case, own, a, width: int, one, varlen) -> dict:
     """Times of backward alone; 2.5 times the work of forward."""
     torch.manual_seed(1)
     total, dtype = sum(case.lengths), TYPES[a.dtype]
     q, k, v, do = (torch.randn(total, h, width, device=a.device).to(dtype) for h in (case.H, case.Hk, case.Hk, case.H))
     starts = torch.tensor([0, *case.lengths]).cumsum(0).to(a.device, torch.int32)
-    errors, graphs, kept = {}, {}, []
+    errors, graphs, kept, stream = {}, {}, [], torch.cuda.Stream()
     for name, prepare in calls_of(case, own, q, k, v, do, starts, varlen).items():
 
         def made():
-            run = prepare()
-            kept.append(run)
-            return error(run(), one, (q, k, v, do), (starts.tolist(),) * 2), graph_of([run])
+            run, got, graph = recorded(f"{name}, {case.name}", prepare, stream)
+            kept.append(run)  # and with it the tensors that the graph reads
+            return error(got, one, (q, k, v, do), (starts.tolist(),) * 2), graph
 
         if got := usable(f"{name}, {case.name}", made):
             errors[name], graphs[name] = got
