@@ -192,8 +192,7 @@ AuTileExpr *writer_element(AuHookWriter *w, const char *argument, const char *te
     ref->has_index = true;
     AuTileExpr *row = writer_variable(w, w->row_i),
                *slots = paged ? writer_size(w, &w->attn->sizes[rows->slots]) : NULL;
-    if (packed)
-        row = writer_op2(w, TILE_X_ADD, writer_variable(w, start_of(tensor, of_keys)), row);
+    if (packed) row = writer_op2(w, TILE_X_ADD, writer_variable(w, start_of(tensor, of_keys)), row);
     writer_add_arg(w, ref,
                    paged    ? page_of(w, row, slots)
                    : packed ? writer_integer(w, 0)

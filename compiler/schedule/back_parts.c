@@ -10,9 +10,8 @@ static const char *const channels[3] = {"d", "d", "e"};
 static const char *of_rows(Lanes *x, const char *elem, uint32_t n)
 {
     return tile_text(x->t, "%s[b:%s, h:%s, %s:%s, %s:%d]", elem,
-                     lanes_row_batch(x, n ? LANES_KEYS : LANES_QUERIES),
-                     lanes_axis(x, n, 1), row_names[n], lanes_axis(x, n, 2), channels[n],
-                     n == 2 ? x->p->e : x->p->d);
+                     lanes_row_batch(x, n ? LANES_KEYS : LANES_QUERIES), lanes_axis(x, n, 1),
+                     row_names[n], lanes_axis(x, n, 2), channels[n], n == 2 ? x->p->e : x->p->d);
 }
 
 static const char *of_outputs(Lanes *x, const char *elem)
@@ -24,8 +23,8 @@ static const char *of_outputs(Lanes *x, const char *elem)
 /* Of statistics: finals, adjoints, sums of the extra pass. */
 static const char *of_statistics(Lanes *x)
 {
-    return tile_text(x->t, "f32[b:%s, h:%s, q:%s]", lanes_row_batch(x, LANES_QUERIES), lanes_axis(x, 0, 1),
-                     lanes_axis(x, 0, 2));
+    return tile_text(x->t, "f32[b:%s, h:%s, q:%s]", lanes_row_batch(x, LANES_QUERIES),
+                     lanes_axis(x, 0, 1), lanes_axis(x, 0, 2));
 }
 
 /* Tiles of packed queries begin where a whole number of them does, as items of a list of work: starts[b] / tile + b. */

@@ -47,9 +47,8 @@ void back_load_rows(Lanes *x, const RowSpace *r, const char *name, const char *e
     tile_frag(t, loaded, "%s[%s:%d, %s:%d] @ %s", elem, r->channel, r->width, r->axis,
               lanes_block_rows(x), lanes_row_layout(x, r->channel));
     const int32_t rows = lanes_block_rows(x);
-    const char *place = whole
-                            ? back_sum_place(x, "h", tile_text(t, "nb * %d +: %d", rows, rows))
-                            : back_place(x, r);
+    const char *place = whole ? back_sum_place(x, "h", tile_text(t, "nb * %d +: %d", rows, rows))
+                              : back_place(x, r);
     tile_load(t, loaded, "%s[%s, 0 +: %d]%s", tensor, place, r->width, whole ? "" : " pad 0");
     if (!as_is) tile_set(t, name, "f32(%s)", loaded);
 }

@@ -67,7 +67,8 @@ const char *lanes_place(Lanes *x, LanesSide side, const char *head, const char *
 
 const char *lanes_row_place(Lanes *x, LanesSide side, const char *head, const char *row)
 {
-    const char *start = lanes_is_packed(x, side) ? tile_text(x->t, "%s_start + ", prefix(side)) : "";
+    const char *start =
+        lanes_is_packed(x, side) ? tile_text(x->t, "%s_start + ", prefix(side)) : "";
     return tile_text(x->t, "%s, %s, %s%s", lanes_row_b(x, side), head, start, row);
 }
 

@@ -29,9 +29,9 @@ extern const char *const back_gradient_names[3], *const back_sum_names[3]; /* "d
 const char *back_gradient(const Lanes *x,
                           uint32_t n); /* of the two what the pairs are summed into */
 void back_argument(Lanes *x, const char *name,
-                   AuTileMode mode);                /* one of those above, by its name */
-bool back_dq_is_packed(const Lanes *x);             /* dq_sum, in pieces of the product's */
-const char *back_sum_tiles(Lanes *x);               /* and how many tiles of queries that has */
+                   AuTileMode mode);    /* one of those above, by its name */
+bool back_dq_is_packed(const Lanes *x); /* dq_sum, in pieces of the product's */
+const char *back_sum_tiles(Lanes *x);   /* and how many tiles of queries that has */
 /* Where they begin in a packed sequence, and "b, h, rows" of them. */
 const char *back_sum_start(Lanes *x);
 const char *back_sum_place(Lanes *x, const char *head, const char *rows);

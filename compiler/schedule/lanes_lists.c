@@ -294,11 +294,10 @@ void lanes_list_segments(Lanes *x, const char *list, const char *of, const char 
     tile_list(t, list);
     for (uint32_t n = 0; n < 2; n++) {
         const char *count = tile_text(t, "%s%s_count[b, %s, %s]", of, names[n], h, block);
-        tile_segment(
-            t, names[n], TILE_INDEX_LIST,
-            tile_text(t, "%s%s_index[b, %s, %s, :]", of, names[n], h, block),
-            items ? tile_text(t, "where(%s >= 0 && %s * %d < %s, %s, 0)", given, given, x->block,
-                              end, count)
-                  : count);
+        tile_segment(t, names[n], TILE_INDEX_LIST,
+                     tile_text(t, "%s%s_index[b, %s, %s, :]", of, names[n], h, block),
+                     items ? tile_text(t, "where(%s >= 0 && %s * %d < %s, %s, 0)", given, given,
+                                       x->block, end, count)
+                           : count);
     }
 }

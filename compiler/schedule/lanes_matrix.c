@@ -98,8 +98,8 @@ static void across_kernel(Lanes *x, uint32_t n)
     const Across a = across_of(x, n);
     const int32_t lanes = lanes_block_rows(x);
     const char *heads = lanes_axis(x, 0, 1), *b = lanes_row_b(x, LANES_QUERIES);
-    const char *rows = lanes_row_span(x, LANES_QUERIES, tile_text(t, "nb * %d +: %d", lanes, lanes),
-                                      NULL, NULL);
+    const char *rows =
+        lanes_row_span(x, LANES_QUERIES, tile_text(t, "nb * %d +: %d", lanes, lanes), NULL, NULL);
     const BackAxis axes[3] = {
         {"nb", tile_text(t, "cdiv(%s, %d)", lanes_axis(x, 0, 2), lanes), AU_AX_Q},
         {"h", heads, AU_AX_H},

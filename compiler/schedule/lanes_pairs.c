@@ -84,7 +84,8 @@ void lanes_declare_own(Lanes *x, AuTileHandle name, const char *elem, const char
 void lanes_load_own(Lanes *x, const char *name, const char *elem, LanesRows view)
 {
     const char *raw = lanes_own_raw(x, name, elem);
-    tile_load(x->t, raw, "%v pad 0", lanes_at(x, view, lanes_row_span(x, x->own, lanes_own_rows(x), NULL, NULL)));
+    tile_load(x->t, raw, "%v pad 0",
+              lanes_at(x, view, lanes_row_span(x, x->own, lanes_own_rows(x), NULL, NULL)));
     if (raw != name) tile_set(x->t, name, "%s(%s)", x->held, raw);
 }
 
@@ -319,9 +320,9 @@ void lanes_scatter(Lanes *x, bool again)
     for (uint32_t n = 0; n < g->pairs.count; n++) {
         if (!lanes_is_summed(x, n)) continue;
         const AuTileHandle total = tile_numbered(t, "total", n);
-        back_scatter(x, &g->pairs.at[n], total, s->index, false,
-                     tile_text(t, "%s < %s", s->index,
-                               keys ? lanes_key_end(x) : lanes_query_end(x)));
+        back_scatter(
+            x, &g->pairs.at[n], total, s->index, false,
+            tile_text(t, "%s < %s", s->index, keys ? lanes_key_end(x) : lanes_query_end(x)));
         if (again) tile_set(t, total, "fill(%v, 0.0)", total);
     }
 }

@@ -45,8 +45,8 @@ const char *lanes_parts_type(Lanes *x, uint32_t n)
     const char *parts = lanes_parts(x, n);
     if (n) parts = tile_text(x->t, "%s * min(%s - 1, 1)", parts, parts);
     return tile_text(x->t, "f32[part:%s, b:%s, h:%s, %s:%s, %s:%d]", parts,
-                     lanes_row_batch(x, n ? LANES_KEYS : LANES_QUERIES),
-                     lanes_axis(x, n, 1), rows[n], lanes_axis(x, n, 2), channels[n], widths[n]);
+                     lanes_row_batch(x, n ? LANES_KEYS : LANES_QUERIES), lanes_axis(x, n, 1),
+                     rows[n], lanes_axis(x, n, 2), channels[n], widths[n]);
 }
 
 BackAxis lanes_parts_axis(Lanes *x)
@@ -70,8 +70,7 @@ void lanes_store_gradient(Lanes *x, uint32_t n, const char *heads)
     AuTileBuild *t = x->t;
     const char *sums = tile_text(t, "%s_acc", back_gradient_names[n]);
     const char *value = back_has_rows(x, n) ? sums : tile_text(t, "%s(%s)", x->operand, sums);
-    const char *rows =
-        tile_text(t, "%s, :", lanes_place(x, LANES_KEYS, heads, lanes_own_rows(x)));
+    const char *rows = tile_text(t, "%s, :", lanes_place(x, LANES_KEYS, heads, lanes_own_rows(x)));
     if (lanes_in_parts(x, n)) {
         tile_if(t, "head_parts > 1");
         tile_store(t, "%s -> %s[heads, %s] clip", sums, lanes_parts_name(n), rows);

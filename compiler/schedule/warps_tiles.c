@@ -100,8 +100,8 @@ void warps_issue_keys(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const WarpsShare share = warps_share(x, "nb", x->block, "", lanes_limits(x, "k"));
-    const char *rows = tile_text(x->t, "%s%s", lanes_is_packed(x, LANES_KEYS) ? "kv_start + " : "",
-                                 share.rows);
+    const char *rows =
+        tile_text(x->t, "%s%s", lanes_is_packed(x, LANES_KEYS) ? "kv_start + " : "", share.rows);
     warps_issue(x, TILE_NAME("tk"),
                 lanes_at(x, lanes_operand_rows(x, 1, warps_columns(x, x->p->d)), rows),
                 tile_part(t, "K[%s, :]", share.to));
@@ -120,7 +120,8 @@ static void clear_channels(Lanes *x, int32_t first, int32_t count)
         const char *at = x->shape->stages > 1 ? tile_text(x->t, "%d, ", stage) : "";
         tile_copy(x->t,
                   "%s[%s, 0, 0 +: %d, %d +: %d] as [q, d] -> dO[%sself * %d +: %d, %d +: %d] pad 0",
-                  back_output_gradient(x), lanes_row_b(x, LANES_QUERIES), share, x->p->e, count, at, share, share, first, count);
+                  back_output_gradient(x), lanes_row_b(x, LANES_QUERIES), share, x->p->e, count, at,
+                  share, share, first, count);
     }
 }
 

@@ -393,7 +393,8 @@ def compile(
             sm_80 on and refused everywhere else.
         shapes: a table of shapes of kernels (docs/tuning.md), its path or its text; its rows come before the compiler's own.
         layout: how the rows of axes lie in memory, keys "T=padded" or "T=paged", queries and keys "S=packed,T=packed" (docs/dev/serving.md): calls
-            then take `T_lengths` and, of pages, `T_table`, of packed rows `S_starts` and `T_starts`. Forward, on processors and OpenCL devices.
+            then take `T_lengths` and, of pages, `T_table`, of packed rows `S_starts` and `T_starts`. On processors, OpenCL devices and CUDA; pages
+            without gradients.
 
     What the compiler warns of is reported as :class:`aule.CompileWarning` through ``warnings``, at the script's file and line.
 

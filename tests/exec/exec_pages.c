@@ -98,9 +98,9 @@ static Side side_of(const Tensor *t)
     case AULE_ROLE_DOUT:
     case AULE_ROLE_DFINAL: return QUERIES;
     case AULE_ROLE_GRAD:
-        return strcmp(t->name, "dq") == 0                                   ? QUERIES
+        return strcmp(t->name, "dq") == 0                                 ? QUERIES
                : strcmp(t->name, "dk") == 0 || strcmp(t->name, "dv") == 0 ? KEYS
-                                                                            : NO_ROWS;
+                                                                          : NO_ROWS;
     default: return NO_ROWS;
     }
 }

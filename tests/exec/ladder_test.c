@@ -181,23 +181,23 @@ static const ExecCase row_cases[] = {
 };
 /* And their gradients: groups of heads, fewer queries than keys and more, one row, sums of inputs, mods of rows, block lists, values in keys. */
 static const ExecCase row_gradients[] = {
-    {"mha.attn", "B=3 H=2 Hk=1 S=70 T=90 D=64 E=32", NULL, "laid packed"},
-    {"gemma_local.attn", "B=2 H=2 Hk=1 S=150 T=170 D=32 E=32", "window=40", "laid packed"},
+    {"mha.attn", "B=3 H=2 Hk=1 S=70 T=90 D=64 E=32", NULL, "laid packed planted"},
+    {"gemma_local.attn", "B=2 H=2 Hk=1 S=150 T=170 D=32 E=32", "window=40", "laid packed planted"},
     {"mha.attn", "B=3 H=1 Hk=1 S=130 T=1 D=32 E=32", NULL, "laid packed"},
     {"../../../attn_scripts/alibi.attn", "B=5 H=2 S=1 T=1 D=32 E=32", NULL, "laid packed"},
     {KEYS_AS_VALUES, "B=2 H=2 Hk=1 S=21 T=130 D=64", NULL, "laid packed"},
     {"../../../attn_scripts/rope.attn", "B=2 H=2 Hk=1 S=33 T=70 D=32 E=32", NULL, "laid packed"},
     {"../../../attn_scripts/block_causal.attn", "B=2 H=2 S=150 T=150 D=32 E=32", NULL, "laid packed"},
     {"mha.attn", "B=2 H=2 Hk=1 S=40 T=0 D=32 E=32", NULL, "laid packed"},
-    {"mha.attn", "B=2 H=2 Hk=2 S=129 T=65 D=64 E=64", NULL, "laid packed padded"},
+    {"mha.attn", "B=2 H=2 Hk=2 S=129 T=65 D=64 E=64", NULL, "laid packed padded planted"},
+    {"../../../attn_scripts/alibi.attn", "B=2 H=3 S=140 T=140 D=32 E=32", NULL, "laid packed planted"},
     {"../../../attn_scripts/attention_sink.attn", "B=3 H=4 Hk=2 S=90 T=75 D=64 E=64", "window=30", "laid packed"},
-    {"../../../attn_scripts/alibi.attn", "B=2 H=3 S=140 T=140 D=32 E=32", NULL, "laid packed"},
     {"../../../attn_scripts/qk_norm.attn", "B=2 H=2 Hk=1 S=70 T=70 D=64 E=32", NULL, "laid packed"},
     {"mha.attn", "B=2 H=4 Hk=2 S=70 T=97 D=32 E=64", NULL, "laid packed repeat"},
     {"mha.attn", "B=1 H=1 Hk=1 S=200 T=150 D=128 E=128", NULL, "laid packed"},
     {"gemma_local.attn", "B=2 H=2 Hk=1 S=100 T=150 D=32 E=32", "window=70", "laid padded"},
-    {"mha.attn", "B=2 H=4 Hk=2 S=140 T=97 D=32 E=64", NULL, "laid padded"},
     {"../../../attn_scripts/alibi.attn", "B=2 H=3 S=70 T=129 D=32 E=32", NULL, "laid padded"},
+    {"mha.attn", "B=2 H=4 Hk=2 S=140 T=97 D=32 E=64", NULL, "laid padded planted"},
 };
 static const char *const row_rungs[] = {"tiled-ir:sm_80", "kernel-ir:sm_80", "kernel-ir:sm_70", "kernel-ir:x86-64-v4"};
 static const char *const gradient_rungs[] = {"tiled-ir:sm_80", "kernel-ir:sm_80", "kernel-ir:sm_70", "kernel-ir:x86-64-v4", "kernel-ir:sm_90", "kernel-ir:generic", "passed-ir:sm_80"};
@@ -360,7 +360,12 @@ static const char *of_rows(const void *of, unsigned n, unsigned turn)
 static const char *of_row_gradients(const void *of, unsigned n, unsigned turn)
 {
     const Rung *r = of;
-    if (turn || is_of_others(r, n) || !wants(r->only, r->name, &row_gradients[n])) return NULL;
+    const bool planted =
+        r->only && strcmp(r->only, "planted") == 0; /* a third of them, for each mistake */
+    const bool others = planted    ? (n + r->number) % 3
+                        : r->quick ? n % 6 != r->number
+                                   : is_of_others(r, n);
+    if (turn || others || !wants(r->only, r->name, &row_gradients[n])) return NULL;
     return strstr(r->name, "sm_70") ? "f16" : dtypes[(n + r->number) % 3];
 }
 
@@ -401,7 +406,8 @@ static const struct {
     {packed_rungs, COUNT(packed_rungs), 4, packed_cases, COUNT(packed_cases), of_packed},
     {packed_rungs, COUNT(packed_rungs), 4, page_cases, COUNT(page_cases), of_pages},
     {row_rungs, COUNT(row_rungs), 4, row_cases, COUNT(row_cases), of_rows},
-    {gradient_rungs, COUNT(gradient_rungs), 4, row_gradients, COUNT(row_gradients), of_row_gradients},
+    {gradient_rungs, COUNT(gradient_rungs), 2, row_gradients, COUNT(row_gradients),
+     of_row_gradients},
     {part_rungs, COUNT(part_rungs), 3, part_cases, COUNT(part_cases), of_parts},
     {waves, COUNT(waves), 3, wave_cases, COUNT(wave_cases), of_wave},
     {cores, COUNT(cores), COUNT(cores), core_cases, COUNT(core_cases), of_core},
