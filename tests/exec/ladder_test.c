@@ -197,7 +197,7 @@ static const ExecCase row_gradients[] = {
     {"mha.attn", "B=1 H=1 Hk=1 S=200 T=150 D=128 E=128", NULL, "laid packed"},
     {"gemma_local.attn", "B=2 H=2 Hk=1 S=100 T=150 D=32 E=32", "window=70", "laid padded"},
     {"../../../attn_scripts/alibi.attn", "B=2 H=3 S=70 T=129 D=32 E=32", NULL, "laid padded"},
-    {"mha.attn", "B=2 H=4 Hk=2 S=140 T=97 D=32 E=64", NULL, "laid padded planted"},
+    {"../../../attn_scripts/relu.attn", "B=2 H=4 S=140 T=97 D=32 E=64", NULL, "laid padded planted"},
 };
 static const char *const row_rungs[] = {"tiled-ir:sm_80", "kernel-ir:sm_80", "kernel-ir:sm_70", "kernel-ir:x86-64-v4"};
 static const char *const gradient_rungs[] = {"tiled-ir:sm_80", "kernel-ir:sm_80", "kernel-ir:sm_70", "kernel-ir:x86-64-v4", "kernel-ir:sm_90", "kernel-ir:generic", "passed-ir:sm_80"};

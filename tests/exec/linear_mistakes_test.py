@@ -91,7 +91,6 @@ GRADIENTS = [
     ("parts of dQ begin at the first row", "lanes_parts.c", 'lanes_place(x, LANES_QUERIES, "h", tile_text(x->t, "m * %d +: %d", m, m))', 'tile_text(x->t, "0, h, m * %d +: %d", m, m)'),
     ("statistics are those of the first sequence", "lanes_keys.c", 'lanes_row_place(x, LANES_QUERIES, "h", "i")', '"0, h, i"'),
     ("pairs of keys that are no keys count", "lanes_keys.c", "x->with_dq || padded", "x->with_dq && !padded"),
-    ("the end of queries is the tensor's", "warps_inputs.c", 'lanes_query_end(x)', 'lanes_axis(x, 0, 2)'),
 ]
 
 
