@@ -1,13 +1,14 @@
 """Measures packed (varlen) attention, sequences of any lengths one after the other, beside torch's, in one process.
 
-    python bench/varlen.py [--dtype bf16] [--filter WORD] [--rounds N] [--artifacts DIR] [--write docs/performance.md --marker varlen]
-    python bench/varlen.py --compile DIR [--arch sm_90]
-    python bench/varlen.py --check [--device cuda] [--artifacts DIR]
+    python bench/varlen.py [--pass backward] [--dtype bf16] [--filter WORD] [--rounds N] [--artifacts DIR] [--write docs/performance.md --marker varlen]
+    python bench/varlen.py [--pass backward] --compile DIR [--arch sm_90]
+    python bench/varlen.py [--pass backward] --check [--device cuda] [--artifacts DIR]
 
 A call is a CUDA graph of its own. Peers: torch's FlashAttention-2 for packed rows, and a call of cuDNN, or of ours, for each sequence. Errors are
 against float64, of all rows, over the largest value. --check: batches of hard lengths, also fewer queries than keys, NaN in rows of no sequence,
 against float64, and to the bit against dense calls of ours where those have the same kernels. --compile writes the artifacts for a machine
-without the compiler, where --artifacts names the folder.
+without the compiler, where --artifacts names the folder. With --pass backward it is gradients, of which artifacts are made with them, too:
+backward alone is timed, 2.5 times the work of forward (varlen_gradients.py).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+import varlen_gradients
 from bench import TYPES, compile_artifact, machine, note, usable, write_between
 from decode import first_of
 from measure import graph_of, graph_seconds
@@ -58,8 +60,13 @@ def exact(q, k, v, script: str, window: int) -> torch.Tensor:
     k, v = (x.repeat_interleave(group, 0) for x in (k, v))
     i, j = torch.arange(S, device=q.device)[:, None] + T - S, torch.arange(T, device=q.device)[None]
     seen = torch.ones(S, T, dtype=torch.bool, device=q.device) if script == "full" else (j <= i) & (i - j < (window if script == "window" else T + S))
-    scores = (q @ k.transpose(1, 2) * q.shape[2] ** -0.5).masked_fill(~seen, -torch.inf)
-    return (torch.nan_to_num(torch.softmax(scores, -1)) @ v).transpose(0, 1)
+    none = ~seen.any(1, keepdim=True)  # rows without a pair, whose output and gradients are 0
+    scores = (q @ k.transpose(1, 2) * q.shape[2] ** -0.5).masked_fill(~seen, -torch.inf).masked_fill(none, 0.0)
+    return (torch.softmax(scores, -1).masked_fill(none, 0.0) @ v).transpose(0, 1)
+
+
+def causal(q, k, v) -> torch.Tensor:
+    return exact(q, k, v, "causal", 0)
 
 
 def pieces(x: torch.Tensor, starts: list):
@@ -262,7 +269,11 @@ def compile_artifacts(a) -> None:
         for layout in ("", *LAYOUTS):
             how = ["--layout", LAYOUTS[layout]] if layout else []
             out = a.compile / f"{script}_{layout or 'dense'}.so"
-            compile_artifact(SCRIPTS / f"{script}.attn", out, a.target, a.arch, a.dtype, [f"D={WIDTH}"], "--no-grad", *how)
+            if a.which == "backward" and layout == "over_pages":
+                continue  # which have no gradients
+            if a.which != "backward":
+                how.append("--no-grad")
+            compile_artifact(SCRIPTS / f"{script}.attn", out, a.target, a.arch, a.dtype, [f"D={WIDTH}"], *how)
 
 
 def main() -> int:
@@ -273,23 +284,25 @@ def main() -> int:
     p.add_argument("--write", type=Path)
     p.add_argument("--compile", type=Path)
     p.add_argument("--check", action="store_true")
+    p.add_argument("--pass", dest="which", choices=("forward", "backward"), default="forward")
     a = p.parse_args()
+    backward = a.which == "backward"
     if a.compile:
         compile_artifacts(a)
         return 0
-    if a.check:
-        return 1 if check(a) else 0
     own, names, lines = Own(a.artifacts), [], []
+    if a.check:
+        return 1 if (varlen_gradients.check(own, a, WIDTH, batches, exact) if backward else check(a)) else 0
     for case in CASES:
         if a.filter not in case.name:
             continue
-        found = row(case, own, a)
+        found = varlen_gradients.row(case, own, a, WIDTH, causal, torch_varlen) if backward else row(case, own, a)
         names = names or list(found)
         cells = [f"{r[0]:.0f} us, {r[1]:.0f} TFLOP/s, {r[2]:.0e}" if (r := found.get(n)) else "" for n in names]
         lines.append(f"| {case.name}, {sum(case.lengths)} tokens | {' | '.join(cells)} |")
         note(lines[-1])
     head = [f"| sequences | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
-    text = f"{machine(a.device)}. {a.dtype}, width {WIDTH}, 32 heads of 8, causal. Median times, errors against float64.\n\n" + "\n".join(head + lines)
+    text = f"{machine(a.device)}. {a.dtype}, width {WIDTH}, 32 heads of 8, causal, {a.which}. Median times, errors against float64.\n\n" + "\n".join(head + lines)
     print(text)
     if a.write:
         write_between(a.write, a.marker, text)

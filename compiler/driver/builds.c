@@ -215,7 +215,7 @@ static bool settle_tensors(AuJob *job, AuAttentionBuild *build, uint32_t which)
 {
     AuAttn *a = build->whole = with_widths(job, which, NULL);
     if (schedule_makes(schedule_family(a), AU_BACKWARD) && !job->options->no_gradients &&
-        !attn_is_for_calls(a) && !(build->grads = gradients_of(job, a)))
+        driver_has_gradients(a) && !(build->grads = gradients_of(job, a)))
         return false;
     if (job->options->parts) add_parts(job, build);
     build->tensors = driver_tensors(job->arena, a, build->grads, &build->tensor_count);

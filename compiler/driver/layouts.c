@@ -193,6 +193,11 @@ bool driver_add_layouts(AuArena *arena, AuDiags *diags, AuAttn *a, const AuAxisL
     return true;
 }
 
+bool driver_has_gradients(const AuAttn *a)
+{
+    return a->keys.layout != AU_LAYOUT_PAGED && !attn_is_stored(a);
+}
+
 void driver_place_rows(AuAttn *a, bool of_keys, AuExpr *axes)
 {
     const AuRowLayout *rows = of_keys ? &a->keys : &a->queries;

@@ -16,8 +16,9 @@ typedef struct AuAxisLayout {
  * carried, a diagnostic names it. */
 bool driver_add_layouts(AuArena *arena, AuDiags *diags, AuAttn *a, const AuAxisLayout *layouts,
                         uint32_t count);
-/* The axes in memory of rows of keys (k, v), else of queries (q, o, finals): [B, Hk, T, D] of k or v becomes [pages, Hk, slots, D]
- * where they are paged; the batch of packed rows is 1. */
+bool driver_has_gradients(const AuAttn *a); /* keys in pages have none */
+/* The axes in memory of rows of keys (k, v, their gradients), else of queries (q, o, finals, ..): [B, Hk, T, D] of k or v becomes
+ * [pages, Hk, slots, D] where they are paged; the batch of packed rows is 1. */
 void driver_place_rows(AuAttn *a, bool of_keys, AuExpr *axes);
 /* Is it a size that no tensor of a call gives: that of paged keys, the batch of packed queries, which no input has? Kernels do
  * not ask for it. */

@@ -244,6 +244,34 @@ static void add_gradients(Rows *r, const AuGrads *g)
     add_input_gradients(r);
 }
 
+/* By the kernel's name, which no input has. */
+static bool is_of(const AuTensorRow *row, const char *first, const char *second,
+                  const char *gradient, const char *other)
+{
+    switch (row->role) {
+    case AULE_ROLE_Q:
+    case AULE_ROLE_K:
+    case AULE_ROLE_V:
+    case AULE_ROLE_GRAD: break;
+    default: return false;
+    }
+    return strcmp(row->kernel, first) == 0 || strcmp(row->kernel, second) == 0 ||
+           strcmp(row->kernel, gradient) == 0 || strcmp(row->kernel, other) == 0;
+}
+
+static bool is_of_queries(const AuTensorRow *row)
+{
+    switch (row->role) {
+    case AULE_ROLE_OUTPUT:
+    case AULE_ROLE_FINAL:
+    case AULE_ROLE_KEPT:
+    case AULE_ROLE_KEPT_ROW:
+    case AULE_ROLE_DOUT:
+    case AULE_ROLE_DFINAL: return true;
+    }
+    return is_of(row, "q", "dq", "q", "dq");
+}
+
 AuTensorRow *driver_tensors(AuArena *arena, AuAttn *a, const AuGrads *g, uint32_t *count)
 {
     static const uint32_t roles[] = {AULE_ROLE_Q, AULE_ROLE_K, AULE_ROLE_V, AULE_ROLE_INPUT};
@@ -252,7 +280,7 @@ AuTensorRow *driver_tensors(AuArena *arena, AuAttn *a, const AuGrads *g, uint32_
     Rows r = {.arena = arena, .a = a, .heads = attn_heads(a)};
     for (uint32_t n = 0; n < a->tensor_count; n++) {
         const AuTensor *t = &a->tensors[n];
-        const uint32_t flags = (t->grad && !attn_is_for_calls(a) ? AULE_TENSOR_GRAD : 0) |
+        const uint32_t flags = (t->grad && (g || !attn_is_for_calls(a)) ? AULE_TENSOR_GRAD : 0) |
                                (n == 2 && a->v_in_k ? AULE_TENSOR_IN_K : 0) |
                                driver_layout_flags(a, n) | driver_storage_flags(a, n);
         add_like(&r, n, n < 3 ? names[n] : t->name, n < 3 ? names[n] : hooks_name(arena, t->name),
@@ -277,10 +305,10 @@ AuTensorRow *driver_tensors(AuArena *arena, AuAttn *a, const AuGrads *g, uint32_
     }
     for (uint32_t n = 0; n < r.count; n++) {
         const uint32_t role = r.at[n].role;
-        const bool of_keys = role == AULE_ROLE_K || role == AULE_ROLE_V;
-        if (of_keys) r.at[n].stored = driver_stored_dtype(a, role == AULE_ROLE_K ? 1 : 2);
-        if (of_keys || role == AULE_ROLE_Q || role == AULE_ROLE_OUTPUT || role == AULE_ROLE_FINAL)
-            driver_place_rows(a, of_keys, r.at[n].axes);
+        const bool of_keys = is_of(&r.at[n], "k", "v", "dk", "dv");
+        if (role == AULE_ROLE_K || role == AULE_ROLE_V)
+            r.at[n].stored = driver_stored_dtype(a, role == AULE_ROLE_K ? 1 : 2);
+        if (of_keys || is_of_queries(&r.at[n])) driver_place_rows(a, of_keys, r.at[n].axes);
     }
     *count = r.count;
     return r.at;

@@ -182,20 +182,32 @@ static AuTileExpr *scale_of(AuHookWriter *w, const AuStorage *stored, AuTileExpr
     return ref;
 }
 
+static bool is_one_of(const char *name, const char *const *names, uint32_t count)
+{
+    while (count--)
+        if (strcmp(name, names[count]) == 0) return true;
+    return false;
+}
+
+/* Where packed rows of the sequence begin, a name that kernels let: sums of dQ may have tiles of their own. */
+static const char *start_of(const char *tensor, bool of_keys)
+{
+    return of_keys ? "kv_start" : strcmp(tensor, "dq_sum") == 0 ? "dq_start" : "q_start";
+}
+
 AuTileExpr *writer_element(AuHookWriter *w, const char *argument, const char *tensor)
 {
     if (!w->at) return writer_variable(w, argument);
-    const bool of_keys = strcmp(tensor, "k") == 0 || strcmp(tensor, "v") == 0;
+    const bool of_keys = is_one_of(tensor, (const char *[]){"k", "v", "dk_sum", "dv_sum"}, 4);
     const AuRowLayout *rows = of_keys ? &w->attn->keys : &w->attn->queries;
     const bool paged = of_keys && rows->layout == AU_LAYOUT_PAGED,
-               packed = rows->layout == AU_LAYOUT_PACKED && (of_keys || strcmp(tensor, "q") == 0);
+               packed = rows->layout == AU_LAYOUT_PACKED;
     AuTileExpr *ref = writer_node(w, TILE_X_REF, (AuSpan){0});
     ref->name = writer_name(w, tensor);
     ref->has_index = true;
     AuTileExpr *row = writer_variable(w, w->row_i),
                *slots = paged ? writer_size(w, &w->attn->sizes[rows->slots]) : NULL;
-    if (packed)
-        row = writer_op2(w, TILE_X_ADD, writer_variable(w, of_keys ? "kv_start" : "q_start"), row);
+    if (packed) row = writer_op2(w, TILE_X_ADD, writer_variable(w, start_of(tensor, of_keys)), row);
     writer_add_arg(w, ref,
                    paged    ? page_of(w, row, slots)
                    : packed ? writer_integer(w, 0)

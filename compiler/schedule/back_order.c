@@ -1,6 +1,7 @@
 /* back_order.c - sums in one order. Blocks of a grid add to the sums of an input in any order, unless they add to
  * different elements: along an axis that every read of the tensor has as the same one of its indices. With
  * --deterministic the other axes of the grid are loops inside the block. */
+#include "key_layout.h"
 #include "lanes_back.h"
 
 /* The indices of a read, of an input or of one side of a product. */
@@ -89,7 +90,7 @@ static bool has_order(const Lanes *x, BackSums sums, const Read *reads, uint32_t
 {
     bool pairs = false;
     if (x->p->deterministic) return true;
-    if (!x->on_cpu || sums != BACK_SUMS_QUERIES) return false;
+    if (!x->on_cpu || sums != BACK_SUMS_QUERIES || attn_has_layout(x->p->attn)) return false;
     for (uint32_t n = 0; n < count; n++) {
         if (!divides(x, reads, count, reads[n].tensor, AU_AX_Q)) return false;
         pairs |= divides(x, reads, count, reads[n].tensor, AU_AX_KV);
@@ -123,6 +124,36 @@ void back_grid(Lanes *x, const BackAxis *axes, uint32_t count, BackSums sums)
         if (!is_loop(x, &axes[n], sums))
             au_text_add(&grid, "%s%s: %s", grid.length ? ", " : "", axes[n].name, axes[n].extent);
     tile_grid(x->t, "%s", grid.length ? au_text_str(&grid) : "one: 1");
+}
+
+/* Packed rows: blocks of the list of work, each of as many parts as it has of [rows] rows. */
+static void grid_of_items(Lanes *x, LanesSide side, int32_t rows, const BackAxis *axes,
+                          const char *times)
+{
+    AuTileBuild *t = x->t;
+    const int32_t parts = lanes_item_rows(x, side) / rows;
+    const char *items = lanes_work_items(x, side);
+    lanes_work_argument(x, side);
+    tile_grid(t, "%s%s: %s, item: %s", parts > 1 ? tile_text(t, "slice: %d, ", parts) : "",
+              axes[1].name, axes[1].extent, times ? tile_text(t, "%s * %s", items, times) : items);
+    lanes_let_work(x, side);
+    if (parts > 1)
+        tile_let(t, axes[0].name, "turn * %d + slice", parts);
+    else
+        tile_let(t, axes[0].name, "turn");
+}
+
+void back_row_grid(Lanes *x, LanesSide side, int32_t rows, const BackAxis axes[3], BackSums sums,
+                   const char *times)
+{
+    if (lanes_is_packed(x, side)) {
+        grid_of_items(x, side, rows, axes, times);
+        return;
+    }
+    BackAxis some[3] = {axes[0], axes[1], axes[2]};
+    if (times) some[0].extent = tile_text(x->t, "%s * %s", some[0].extent, times);
+    back_grid(x, some, 3, sums);
+    lanes_let_key_length(x);
 }
 
 uint32_t back_loops(Lanes *x, const BackAxis *axes, uint32_t count, BackSums sums)

@@ -1,4 +1,5 @@
 /* back_parts.c - arguments of backward kernels, and sums at the indices of what was read. */
+#include "key_layout.h"
 #include "lanes_back.h"
 
 #include <string.h>
@@ -8,22 +9,44 @@ static const char *const channels[3] = {"d", "d", "e"};
 
 static const char *of_rows(Lanes *x, const char *elem, uint32_t n)
 {
-    return tile_text(x->t, "%s[b:%s, h:%s, %s:%s, %s:%d]", elem, lanes_axis(x, n, 0),
-                     lanes_axis(x, n, 1), row_names[n], lanes_axis(x, n, 2), channels[n],
-                     n == 2 ? x->p->e : x->p->d);
+    return tile_text(x->t, "%s[b:%s, h:%s, %s:%s, %s:%d]", elem,
+                     lanes_row_batch(x, n ? LANES_KEYS : LANES_QUERIES), lanes_axis(x, n, 1),
+                     row_names[n], lanes_axis(x, n, 2), channels[n], n == 2 ? x->p->e : x->p->d);
 }
 
 static const char *of_outputs(Lanes *x, const char *elem)
 {
-    return tile_text(x->t, "%s[b:%s, h:%s, q:%s, e:%d]", elem, lanes_axis(x, 0, 0),
+    return tile_text(x->t, "%s[b:%s, h:%s, q:%s, e:%d]", elem, lanes_row_batch(x, LANES_QUERIES),
                      lanes_axis(x, 0, 1), lanes_axis(x, 0, 2), x->p->e);
 }
 
 /* Of statistics: finals, adjoints, sums of the extra pass. */
 static const char *of_statistics(Lanes *x)
 {
-    return tile_text(x->t, "f32[b:%s, h:%s, q:%s]", lanes_axis(x, 0, 0), lanes_axis(x, 0, 1),
-                     lanes_axis(x, 0, 2));
+    return tile_text(x->t, "f32[b:%s, h:%s, q:%s]", lanes_row_batch(x, LANES_QUERIES),
+                     lanes_axis(x, 0, 1), lanes_axis(x, 0, 2));
+}
+
+/* Tiles of packed queries begin where a whole number of them does, as items of a list of work: starts[b] / tile + b. */
+const char *back_sum_tiles(Lanes *x)
+{
+    const int32_t m = x->shape->query_tile;
+    const char *rows = lanes_axis(x, 0, 2);
+    return lanes_is_packed(x, LANES_QUERIES)
+               ? tile_text(x->t, "(%s / %d + %s)", rows, m, lanes_axis(x, 0, 0))
+               : tile_text(x->t, "cdiv(%s, %d)", rows, m);
+}
+
+const char *back_sum_start(Lanes *x)
+{
+    const int32_t m = x->shape->query_tile;
+    return back_dq_is_packed(x) ? tile_text(x->t, "(q_start / %d + b) * %d", m, m) : "q_start";
+}
+
+const char *back_sum_place(Lanes *x, const char *head, const char *rows)
+{
+    if (!lanes_is_packed(x, LANES_QUERIES)) return tile_text(x->t, "b, %s, %s", head, rows);
+    return tile_text(x->t, "0, %s, %s + %s", head, back_sum_start(x), rows);
 }
 
 bool back_dq_is_packed(const Lanes *x) { return x->rows_across && x->with_dq && !x->sums_by_boxes; }
@@ -33,8 +56,8 @@ bool back_dq_is_packed(const Lanes *x) { return x->rows_across && x->with_dq && 
 static const char *of_packed_sums(Lanes *x)
 {
     const int32_t m = x->shape->query_tile;
-    return tile_text(x->t, "f32[b:%s, h:%s, q:cdiv(%s, %d) * %d, d:%d] packed %s.C",
-                     lanes_axis(x, 0, 0), lanes_axis(x, 0, 1), lanes_axis(x, 0, 2), m, m,
+    return tile_text(x->t, "f32[b:%s, h:%s, q:%s * %d, d:%d] packed %s.C",
+                     lanes_row_batch(x, LANES_QUERIES), lanes_axis(x, 0, 1), back_sum_tiles(x), m,
                      warps_padded(x->atom, x->p->d), x->atom->name);
 }
 

@@ -1,6 +1,7 @@
 /* back_results.c - backward, kernels after the products: sums of parts joined, gradients of rows by their mods, rounded to the operand
  * type, and gradients of inputs from their sums. */
 #include "back_rows.h"
+#include "key_layout.h"
 
 #include <string.h>
 
@@ -31,8 +32,7 @@ static void join_parts(Lanes *x, uint32_t n)
 {
     AuTileBuild *t = x->t;
     const RowSpace r = rows_of(x, n);
-    const char *parts = lanes_parts(x, n), *name = lanes_parts_name(n),
-               *blocks = back_row_blocks(x, &r);
+    const char *parts = lanes_parts(x, n), *name = lanes_parts_name(n);
     /* Nothing asks for all channels of a row: they may lie along the lanes, as in memory. */
     const bool along = x->matrix && r.width % x->p->caps->lanes == 0;
     const char *row = tile_text(t, "%s:%d", r.axis, lanes_block_rows(x)),
@@ -44,19 +44,19 @@ static void join_parts(Lanes *x, uint32_t n)
     lanes_arguments(x);
     tile_arg(t, name, TILE_IN, "%s", lanes_parts_type(x, n));
     back_argument(x, back_gradient(x, n), TILE_OUT);
-    if (n) blocks = tile_text(t, "%s * min(%s - 1, 1)", blocks, parts);
-    const uint32_t nested = back_open_blocks(x, &r, blocks, BACK_SUMS_NOTHING);
+    const char *times = n ? tile_text(t, "min(%s - 1, 1)", parts) : NULL;
+    const uint32_t nested = back_open_rows_times(x, &r, times, BACK_SUMS_NOTHING);
     tile_frag(t, "sum", "%s = 0.0", type);
     tile_frag(t, "piece", "%s", type);
     tile_for_range(t, "part", "0", parts);
-    tile_load(t, "piece", "%s[part, b, h, %s, 0 +: %d] pad 0", name, back_row_span(x), r.width);
+    const char *place = back_place(x, &r);
+    tile_load(t, "piece", "%s[part, %s, 0 +: %d] pad 0", name, place, r.width);
     tile_set(t, "sum", "sum + piece");
     tile_end(t);
     if (back_has_rows(x, n))
-        tile_store(t, "sum -> %s[b, h, %s, :] clip", back_sum_names[n], back_row_span(x));
+        tile_store(t, "sum -> %s[%s, :] clip", back_sum_names[n], place);
     else
-        tile_store(t, "%s(sum) -> %s[b, h, %s, :] clip", x->operand, back_gradient_names[n],
-                   back_row_span(x));
+        tile_store(t, "%s(sum) -> %s[%s, :] clip", x->operand, back_gradient_names[n], place);
     back_end_kernel(x, nested);
     lanes_region(x, name);
 }
@@ -65,6 +65,14 @@ static void join_parts(Lanes *x, uint32_t n)
 static bool only_rounds(const Lanes *x, uint32_t n)
 {
     return n == 0 && back_dq_is_packed(x) && !mod_of(x, n)->value.i && !back_has_dots(x, n);
+}
+
+/* Sums in pieces are loaded whole: of blocks that have rows. True: there is a block to be ended. */
+static bool begin_sums(Lanes *x, uint32_t n, int32_t rows)
+{
+    if (n || !back_dq_is_packed(x) || !lanes_is_packed(x, LANES_QUERIES)) return false;
+    tile_if(x->t, "nb >= 0 && nb * %d < q_length", rows);
+    return true;
 }
 
 static void round_sums(Lanes *x)
@@ -76,13 +84,18 @@ static void round_sums(Lanes *x)
     lanes_arguments(x);
     back_argument(x, "dq_sum", TILE_IN);
     back_argument(x, "dq", TILE_OUT);
-    tile_grid(t, "nb: cdiv(%s, %d), h: %s, b: %s", lanes_axis(x, 0, 2), rows, lanes_axis(x, 0, 1),
-              lanes_axis(x, 0, 0));
+    const BackAxis axes[3] = {
+        {"nb", tile_text(t, "cdiv(%s, %d)", lanes_axis(x, 0, 2), rows), AU_AX_Q},
+        {"h", lanes_axis(x, 0, 1), AU_AX_H},
+        {"b", lanes_axis(x, 0, 0), AU_AX_B}};
+    back_row_grid(x, LANES_QUERIES, rows, axes, BACK_SUMS_NOTHING, NULL);
     tile_role(t, "core", 0, lanes_executor(x), 0);
+    const bool guarded = begin_sums(x, 0, rows);
     tile_frag(t, "sum", "f32[q:%d, d:%d] @ %s.C", rows, x->p->d, x->atom->name);
-    tile_load(t, "sum", "dq_sum[b, h, %s, 0 +: %d]", span, x->p->d);
-    tile_store(t, "%s(sum) -> dq[b, h, %s, :] clip", x->operand, span);
-    back_end_kernel(x, 2);
+    tile_load(t, "sum", "dq_sum[%s, 0 +: %d]", back_sum_place(x, "h", span), x->p->d);
+    tile_store(t, "%s(sum) -> dq[%s, :] clip", x->operand,
+               lanes_place(x, LANES_QUERIES, "h", span));
+    back_end_kernel(x, 2 + guarded);
     lanes_zeroed_region(x, "dq_sum");
 }
 
@@ -106,7 +119,10 @@ static void gradient_of_rows(Lanes *x, uint32_t n)
     back_argument(x, back_gradient_names[n], TILE_OUT);
     back_sum_arguments(x, &g->inputs);
     if (back_has_dots(x, n)) back_sum_argument(x, n, TILE_IN);
-    const uint32_t blocks = back_open_rows(x, &r, BACK_SUMS_DQ + n);
+    uint32_t blocks = back_open_rows(x, &r, BACK_SUMS_DQ + n);
+    if (n == 0 && lanes_is_packed(x, LANES_QUERIES)) /* the hook may ask for it */
+        tile_set(t, "dq_start", "%s", back_sum_start(x));
+    blocks += begin_sums(x, n, lanes_block_rows(x));
     back_load_rows(x, &r, "given", "f32", sum);
     tile_set(t, "change", "given");
     if (g->value.i) {
@@ -122,11 +138,11 @@ static void gradient_of_rows(Lanes *x, uint32_t n)
     if (takes_values(x, n)) {
         const int32_t first = x->p->attn->v_first;
         tile_set(t, "change",
-                 "change + where(c >= %d && c < %d, dv_sum[b, h, j, clamp(c - %d, 0, %d)], 0.0)",
-                 first, first + x->p->e, first, x->p->e - 1);
+                 "change + where(c >= %d && c < %d, dv_sum[%s, clamp(c - %d, 0, %d)], 0.0)", first,
+                 first + x->p->e, lanes_row_place(x, LANES_KEYS, "h", "j"), first, x->p->e - 1);
     }
-    tile_store(t, "%s(change) -> %s[b, h, %s, :] clip", x->operand, back_gradient_names[n],
-               back_row_span(x));
+    tile_store(t, "%s(change) -> %s[%s, :] clip", x->operand, back_gradient_names[n],
+               back_place(x, &r));
     back_scatter_rows(x, &r, &g->inputs, "raw");
     back_end_kernel(x, blocks);
     const bool added = n == 0 ? x->with_dq && !lanes_in_parts(x, 0) : x->heads_apart;
@@ -203,10 +219,58 @@ static void gradient_of_input(Lanes *x, uint32_t n)
     if (n >= 3) back_sum_kernel(x, n, tile_text(x->t, "grad_%u", n), "1");
 }
 
+/* Rows of no sequence, behind the last one, whose gradient is 0. */
+static void rest_of_rows(Lanes *x, uint32_t n)
+{
+    AuTileBuild *t = x->t;
+    const RowSpace r = rows_of(x, n);
+    const LanesSide side = back_side(&r);
+    const int32_t rows = lanes_block_rows(x);
+    const char *all = lanes_axis(x, n, 2), *name = back_gradient_names[n];
+    if (!lanes_is_packed(x, side) || (n == 2 && x->p->attn->v_in_k)) return;
+    tile_kernel(t, tile_text(t, "rest_%s", name));
+    lanes_arguments(x);
+    back_argument(x, name, TILE_OUT);
+    tile_grid(t, "nb: cdiv(%s, %d), h: %s", all, rows, lanes_axis(x, n, 1));
+    tile_let(t, "b", "%s - 1", lanes_axis(x, n, 0));
+    lanes_let_key_length(x);
+    const char *end = side == LANES_KEYS ? "kv_end" : "q_end";
+    tile_role(t, "core", 0, lanes_executor(x), 0);
+    tile_if(t, "nb * %d + %d > %s", rows, rows, end);
+    tile_frag(t, "nothing", "f32[%s:%d, %s:%d] @ %s = 0.0", r.channel, r.width, r.axis, rows,
+              lanes_row_layout(x, r.channel));
+    tile_store(t, "%s(nothing) -> %s[0, h, nb * %d +: %d from %s to %s, :] clip", x->operand, name,
+               rows, rows, end, all);
+    back_end_kernel(x, 3);
+}
+
+/* Of keys where there are kernels of their rows, or blocks of them beside each other. */
+void back_work_kernels(Lanes *x)
+{
+    const bool of_rows = lanes_changed_type(x, 1) || lanes_changed_type(x, 2) ||
+                         back_has_rows(x, 1) || back_has_rows(x, 2) || lanes_in_parts(x, 1);
+    const bool by_parts = x->with_dq && x->on_cpu;
+    if (lanes_is_packed(x, LANES_QUERIES)) lanes_work_kernel(x, LANES_QUERIES);
+    if (lanes_is_packed(x, LANES_KEYS) && (of_rows || !by_parts)) lanes_work_kernel(x, LANES_KEYS);
+}
+
+/* Axes of the grid of a list are no loops, which sums of inputs in one order ask for. */
+const char *back_layout_refusal(const AuProblem *p)
+{
+    const AuAttn *a = p->attn;
+    bool inputs = false;
+    for (uint32_t n = 3; n < a->tensor_count; n++) inputs |= a->tensors[n].grad;
+    if (!attn_has_layout(a)) return NULL;
+    if (a->keys.layout == AU_LAYOUT_PAGED) return "gradients of keys in pages";
+    return p->deterministic && inputs ? "gradients of inputs in one order, of rows in a layout"
+                                      : NULL;
+}
+
 void back_after(Lanes *x)
 {
     if (x->p->attn->v_in_k) join_parts(x, 2); /* before keys take it */
     for (uint32_t n = 0; n < 3; n++) gradient_of_rows(x, n);
+    for (uint32_t n = 0; n < 3; n++) rest_of_rows(x, n);
     if (x->p->attn->v_in_k && !x->values_joined) lanes_region(x, "dv_sum");
     for (uint32_t n = 0; n < x->p->attn->tensor_count; n++)
         if (back_wants(x, n)) gradient_of_input(x, n);

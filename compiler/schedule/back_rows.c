@@ -1,25 +1,29 @@
 /* back_rows.c - backward, kernels over rows: what those before the products (here) and after them (back_results.c) have in common. A lane
  * holds a row, sums over its channels run in registers. */
 #include "back_rows.h"
+#include "key_layout.h"
 
 #include <string.h>
 
 static RowSpace outputs(const Lanes *x) { return (RowSpace){0, "q", "e", "i", x->p->e}; }
 
-const char *back_row_span(Lanes *x)
+LanesSide back_side(const RowSpace *r) { return r->tensor ? LANES_KEYS : LANES_QUERIES; }
+
+const char *back_place(Lanes *x, const RowSpace *r)
 {
-    return tile_text(x->t, "nb * %d +: %d", lanes_block_rows(x), lanes_block_rows(x));
+    const int32_t rows = lanes_block_rows(x);
+    return lanes_place(x, back_side(r), "h", tile_text(x->t, "nb * %d +: %d", rows, rows));
 }
 
-/* As many blocks as the rows take, or [blocks]. Gives the nested ones to be ended. */
-uint32_t back_open_blocks(Lanes *x, const RowSpace *r, const char *blocks, BackSums sums)
+uint32_t back_open_rows_times(Lanes *x, const RowSpace *r, const char *times, BackSums sums)
 {
     AuTileBuild *t = x->t;
     const int32_t lanes = lanes_block_rows(x);
+    const char *blocks = tile_text(t, "cdiv(%s, %d)", lanes_axis(x, r->tensor, 2), lanes);
     const BackAxis axes[3] = {{"nb", blocks, r->index[0] == 'i' ? AU_AX_Q : AU_AX_KV},
                               {"h", lanes_axis(x, r->tensor, 1), AU_AX_H},
                               {"b", lanes_axis(x, r->tensor, 0), AU_AX_B}};
-    back_grid(x, axes, 3, sums);
+    back_row_grid(x, back_side(r), lanes, axes, sums, times);
     tile_role(t, "core", 0, lanes_executor(x), 0);
     const uint32_t loops = back_loops(x, axes, 3, sums);
     tile_set(t, r->index, "nb * %d + iota(%s:%d)", lanes, r->axis, lanes);
@@ -27,14 +31,9 @@ uint32_t back_open_blocks(Lanes *x, const RowSpace *r, const char *blocks, BackS
     return loops + 2;
 }
 
-const char *back_row_blocks(Lanes *x, const RowSpace *r)
-{
-    return tile_text(x->t, "cdiv(%s, %d)", lanes_axis(x, r->tensor, 2), lanes_block_rows(x));
-}
-
 uint32_t back_open_rows(Lanes *x, const RowSpace *r, BackSums sums)
 {
-    return back_open_blocks(x, r, back_row_blocks(x, r), sums);
+    return back_open_rows_times(x, r, NULL, sums);
 }
 
 /* The rows of a tensor as f32. Packed sums have whole tiles of rows: none of a block is outside. */
@@ -47,14 +46,17 @@ void back_load_rows(Lanes *x, const RowSpace *r, const char *name, const char *e
     const char *loaded = as_is ? name : tile_text(t, "%s_raw", name);
     tile_frag(t, loaded, "%s[%s:%d, %s:%d] @ %s", elem, r->channel, r->width, r->axis,
               lanes_block_rows(x), lanes_row_layout(x, r->channel));
-    tile_load(t, loaded, "%s[b, h, %s, 0 +: %d]%s", tensor, back_row_span(x), r->width,
-              whole ? "" : " pad 0");
+    const int32_t rows = lanes_block_rows(x);
+    const char *place = whole ? back_sum_place(x, "h", tile_text(t, "nb * %d +: %d", rows, rows))
+                              : back_place(x, r);
+    tile_load(t, loaded, "%s[%s, 0 +: %d]%s", tensor, place, r->width, whole ? "" : " pad 0");
     if (!as_is) tile_set(t, name, "f32(%s)", loaded);
 }
 
 static void statistic(Lanes *x, const char *name, const char *tensor)
 {
-    tile_load(x->t, name, "%s[b, h, %s] like row pad 0", tensor, back_row_span(x));
+    const RowSpace r = outputs(x);
+    tile_load(x->t, name, "%s[%s] like row pad 0", tensor, back_place(x, &r));
 }
 
 void back_declare_row(Lanes *x, const RowSpace *r, const char *like)
@@ -90,7 +92,8 @@ const char *back_value_names(Lanes *x, uint32_t count)
 void back_scatter_rows(Lanes *x, const RowSpace *r, const AuInputGrads *inputs, const char *element)
 {
     if (back_reads_by(x, inputs, AU_OP_ELEMENT)) tile_set(x->t, "x", "%s", element);
-    const char *inside = tile_text(x->t, "%s < %s", r->index, lanes_axis(x, r->tensor, 2));
+    const char *end = back_side(r) == LANES_KEYS ? lanes_key_end(x) : lanes_query_end(x);
+    const char *inside = tile_text(x->t, "%s < %s", r->index, end);
     for (uint32_t n = 0; n < inputs->count; n++) {
         const bool by_channel = attn_at(x->p->attn, inputs->at[n].value)->axes & AU_AX_C ||
                                 back_read_axes(x, &inputs->at[n]) & AU_AX_C;
@@ -125,7 +128,7 @@ static void preprocess_out(Lanes *x)
     if (flag) statistic(x, "seen", flag);
     tile_set(t, tile_text(t, "change%s", back_value_names(x, g->inputs.count)),
              "out_back(kept, given, row, b, h, i, 0, c%s)", flag ? ", seen" : "");
-    tile_store(t, "%s(change) -> do_changed[b, h, %s, :] clip", x->operand, back_row_span(x));
+    tile_store(t, "%s(change) -> do_changed[%s, :] clip", x->operand, back_place(x, &r));
     back_scatter_rows(x, &r, &g->inputs, "kept");
     back_end_kernel(x, blocks);
     lanes_region(x, "do_changed");
@@ -148,7 +151,8 @@ static void store_adjoint(Lanes *x, uint32_t n)
         statistic(x, of, tile_text(t, "final_%s", name));
         tile_set(t, adjoint, "where(%s == -inf, 0.0, %s)", of, adjoint);
     }
-    tile_store(t, "%s -> adjoint_%s[b, h, %s] clip", adjoint, name, back_row_span(x));
+    const RowSpace r = outputs(x);
+    tile_store(t, "%s -> adjoint_%s[%s] clip", adjoint, name, back_place(x, &r));
 }
 
 void back_adjoints(Lanes *x)

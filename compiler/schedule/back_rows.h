@@ -11,11 +11,11 @@ typedef struct RowSpace {
     int32_t width;
 } RowSpace;
 
-/* As many blocks as the rows take, or [blocks]. Gives the nested ones to be ended. */
+/* As many blocks as the rows take, or [times], 0 or 1, as many. Gives the nested ones to be ended. */
 uint32_t back_open_rows(Lanes *x, const RowSpace *r, BackSums sums);
-uint32_t back_open_blocks(Lanes *x, const RowSpace *r, const char *blocks, BackSums sums);
-const char *back_row_blocks(Lanes *x, const RowSpace *r); /* how many the rows take */
-const char *back_row_span(Lanes *x);                      /* the block's rows, "nb * 64 +: 64" */
+uint32_t back_open_rows_times(Lanes *x, const RowSpace *r, const char *times, BackSums sums);
+LanesSide back_side(const RowSpace *r);
+const char *back_place(Lanes *x, const RowSpace *r); /* the block's rows, "b, h, nb * 64 +: 64" */
 void back_end_kernel(Lanes *x, uint32_t blocks);
 /* The rows of a tensor as f32 in the fragment [name]; `row`, a number of f32 a row, as [like] has them. */
 void back_load_rows(Lanes *x, const RowSpace *r, const char *name, const char *elem,

@@ -59,11 +59,33 @@ const char *lanes_row_span(Lanes *x, LanesSide side, const char *rows, const cha
                      of, high);
 }
 
+const char *lanes_place(Lanes *x, LanesSide side, const char *head, const char *rows)
+{
+    return tile_text(x->t, "%s, %s, %s", lanes_row_b(x, side), head,
+                     lanes_row_span(x, side, rows, NULL, NULL));
+}
+
+const char *lanes_row_place(Lanes *x, LanesSide side, const char *head, const char *row)
+{
+    const char *start =
+        lanes_is_packed(x, side) ? tile_text(x->t, "%s_start + ", prefix(side)) : "";
+    return tile_text(x->t, "%s, %s, %s%s", lanes_row_b(x, side), head, start, row);
+}
+
 const char *lanes_query_place(Lanes *x)
 {
-    const char *rows = tile_text(x->t, "%s +: %d", lanes_first_row(x), x->rows);
-    return tile_text(x->t, "%s, h, %s", lanes_row_b(x, LANES_QUERIES),
-                     lanes_row_span(x, LANES_QUERIES, rows, NULL, NULL));
+    return lanes_place(x, LANES_QUERIES, "h",
+                       tile_text(x->t, "%s +: %d", lanes_first_row(x), x->rows));
+}
+
+const char *lanes_passing_end(Lanes *x, LanesSide own, const char *block, int32_t rows)
+{
+    const bool keys = own == LANES_KEYS;
+    const char *end = keys ? lanes_key_end(x) : lanes_query_end(x),
+               *passing = keys ? lanes_query_end(x) : lanes_key_end(x);
+    if (!(keys ? x->p->attn->keys : x->p->attn->queries).layout) return passing;
+    return tile_text(x->t, "where(%s >= 0 && %s * %d < %s, %s, 0)", block, block, rows, end,
+                     passing);
 }
 
 const char *lanes_query_end(Lanes *x)

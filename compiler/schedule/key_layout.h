@@ -19,6 +19,9 @@ const char *lanes_row_b(const Lanes *x, LanesSide side);
 /* The span "n * 64 +: 64" of rows of the sequence as it lies in memory; [limits]: " from a to b", or "". */
 const char *lanes_row_span(Lanes *x, LanesSide side, const char *rows, const char *low,
                            const char *high);
+/* "b, h, rows": rows of the sequence, a span of which ends where the sequence does, or one row. */
+const char *lanes_place(Lanes *x, LanesSide side, const char *head, const char *rows);
+const char *lanes_row_place(Lanes *x, LanesSide side, const char *head, const char *row);
 /* "b, h, mb * 64 +: 64": the executor's rows of q, o and finals. */
 const char *lanes_query_place(Lanes *x);
 /* Where the queries of a sequence end: "q_length", of dense ones the extent of S. */
@@ -27,6 +30,8 @@ const char *lanes_query_end(Lanes *x);
  * total / block + sequences is no less than there are: known from shapes, whatever the starts are. */
 /* Before the others: kernels that write the lists, each item's sequence; of keys where there are kernels of their rows. */
 void lanes_work_kernels(Lanes *x);
+void lanes_work_kernel(Lanes *x, LanesSide side);
+int32_t lanes_item_rows(const Lanes *x, LanesSide side); /* of an item */
 void lanes_work_argument(Lanes *x, LanesSide side);
 const char *lanes_work_items(Lanes *x, LanesSide side); /* how many */
 /* After a grid that has `item`: lets `b`, what lanes_let_key_length does, and `turn`, the number of the item's block in its sequence:
@@ -34,6 +39,8 @@ const char *lanes_work_items(Lanes *x, LanesSide side); /* how many */
 void lanes_let_work(Lanes *x, LanesSide side);
 /* A kernel that writes rows of o and finals that are of no sequence: 0, and finals as rows without a pair have them. */
 void lanes_rest_kernel(Lanes *x);
+/* Where what passes by block [block] of so many rows of a side ends: at the sequence's end, or, where the block has no rows of it, at 0. */
+const char *lanes_passing_end(Lanes *x, LanesSide own, const char *block, int32_t rows);
 /* Where the keys of a sequence end: "kv_length", of dense keys the extent of T. */
 const char *lanes_key_end(Lanes *x);
 /* Rows of k or v in pages. */

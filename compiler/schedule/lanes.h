@@ -39,11 +39,12 @@ typedef struct Lanes {
     bool
         heads_in_parts; /* backward, with_dq: the query heads of a group are shared out among blocks,
                             each with sums of its own for dK and dV */
-    int32_t rows, block; /* query rows of an executor, of a block */
-    bool rows_across;    /* kernels of rows: a row lies along lanes (layouts across_d, across_e) */
-    bool via_shared;     /* sums become operands on a way through shared memory */
-    bool sums_by_boxes;  /* backward: dQ is added by boxes, to sums that lie as rows */
-    bool too_many;       /* regions of the workspace */
+    int32_t rows, block;  /* query rows of an executor, of a block */
+    int32_t item_rows[2]; /* backward: of an item of the list of queries, of keys; 0: `block` */
+    bool rows_across;     /* kernels of rows: a row lies along lanes (layouts across_d, across_e) */
+    bool via_shared;      /* sums become operands on a way through shared memory */
+    bool sums_by_boxes;   /* backward: dQ is added by boxes, to sums that lie as rows */
+    bool too_many;        /* regions of the workspace */
 } Lanes;
 
 /* lanes_shape.c: of the schedules `lanes`; what multiplies in forward kernels, NULL: nothing does. */

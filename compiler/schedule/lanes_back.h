@@ -29,8 +29,12 @@ extern const char *const back_gradient_names[3], *const back_sum_names[3]; /* "d
 const char *back_gradient(const Lanes *x,
                           uint32_t n); /* of the two what the pairs are summed into */
 void back_argument(Lanes *x, const char *name,
-                   AuTileMode mode);                /* one of those above, by its name */
-bool back_dq_is_packed(const Lanes *x);             /* dq_sum, in pieces of the product's */
+                   AuTileMode mode);    /* one of those above, by its name */
+bool back_dq_is_packed(const Lanes *x); /* dq_sum, in pieces of the product's */
+const char *back_sum_tiles(Lanes *x);   /* and how many tiles of queries that has */
+/* Where they begin in a packed sequence, and "b, h, rows" of them. */
+const char *back_sum_start(Lanes *x);
+const char *back_sum_place(Lanes *x, const char *head, const char *rows);
 void back_statistics(Lanes *x);                     /* arguments: finals and adjoints */
 void back_begin_kernel(Lanes *x, const char *name); /* with arguments of the script, and: */
 void back_changed(Lanes *x);                        /* arguments: rows that products take */
@@ -87,6 +91,10 @@ typedef enum BackSums {
     BACK_SUMS_DV
 } BackSums;
 void back_grid(Lanes *x, const BackAxis *axes, uint32_t count, BackSums sums);
+/* The same of rows, by blocks of [rows], by heads, by sequences, with what hooks ask of these (key_layout.h); of packed rows those of the
+ * list of work, whose axes are no loops. [times]: 0 or 1, as the call's sizes are; NULL: 1. */
+void back_row_grid(Lanes *x, LanesSide side, int32_t rows, const BackAxis axes[3], BackSums sums,
+                   const char *times);
 /* After the role's beginning; how many blocks are to be ended. */
 uint32_t back_loops(Lanes *x, const BackAxis *axes, uint32_t count, BackSums sums);
 
@@ -97,6 +105,9 @@ bool back_is_alone(const Lanes *x, const AuInputGrad *g);
 void back_before(Lanes *x); /* all but row_pass and preprocess */
 void back_adjoints(Lanes *x);
 void back_after(Lanes *x);
+/* Lists of work of packed rows, before all other kernels; why the layout has no such gradients; NULL: it has. */
+void back_work_kernels(Lanes *x);
+const char *back_layout_refusal(const AuProblem *p);
 /* A sum of f32 as the tensor's own elements, the argument [name]: a block a row of its last axis. */
 void back_sum_kernel(Lanes *x, uint32_t n, const char *name, const char *times);
 

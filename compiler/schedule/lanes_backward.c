@@ -126,7 +126,7 @@ AuSchedule *schedule_lanes_backward(AuArena *arena, AuDiags *diags, const AuProb
     AuSchedule *out = schedule_new(
         arena, diags, p, "lanes_backward", shape,
         through_values ? "gradients through v_mod, where the values are channels of the keys"
-                       : NULL);
+                       : back_layout_refusal(p));
     if (!out) return NULL;
     Lanes x = lanes_begin(arena, schedule_begin(arena, diags, p, out), p, out);
     x.held = "f32";
@@ -135,6 +135,8 @@ AuSchedule *schedule_lanes_backward(AuArena *arena, AuDiags *diags, const AuProb
     x.heads_in_parts = x.with_dq && p->attn->tensors[0].axes[1].i != p->attn->tensors[1].axes[1].i;
     x.atom = tile_best_atom(p->caps, TILE_F32, lanes_executor(&x));
     tile_layout(x.t, "along_lanes", tile_text(x.t, "lane:%d@1", p->caps->lanes), NULL);
+    x.item_rows[LANES_KEYS] = lanes_block_keys(&x);
+    back_work_kernels(&x);
     back_before(&x);
     if (p->hooks->needs_lists) {
         lanes_list_kernels(&x);

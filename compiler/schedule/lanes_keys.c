@@ -6,6 +6,7 @@
  * Queries and output gradients are read as they lie, from a tile in memory; P and dS are operands where they
  * were born. The heads of a group are a loop around the queries, so that dK' and dV' are sums in registers.
  * With dQ (CPU) see lanes_parts.c. */
+#include "key_layout.h"
 #include "lanes_back.h"
 
 static void memories(Lanes *x)
@@ -24,7 +25,8 @@ static void pairs(Lanes *x, bool masked)
     AuTileBuild *t = x->t;
     const char *rows[BACK_MOST_ROWS];
     for (uint32_t n = 0; n < back_row_count(x, true); n++)
-        rows[n] = tile_text(t, "%s[b, h, i]", back_row_name(x, n));
+        rows[n] = tile_text(t, "%s[%s]", back_row_name(x, n),
+                            lanes_row_place(x, LANES_QUERIES, "h", "i"));
     tile_set(t, lanes_pair_results(x), "%s", lanes_pair_hook(x, "backward_pair", true, rows));
     if (masked) lanes_mask_pairs(x, !x->by_channel, !x->by_channel);
     for (uint32_t n = 0; n < x->p->grads->pairs.count && x->makes_dk; n++)
@@ -139,7 +141,12 @@ static void head(Lanes *x, uint32_t of)
     if (x->with_dq) tile_arg(t, lanes_parts_name(0), TILE_INOUT, "%s", lanes_parts_type(x, 0));
     BackAxis axes[3];
     grid_of(x, of, axes);
-    back_grid(x, axes, 3, dk ? BACK_SUMS_KEYS : BACK_SUMS_NOTHING);
+    const BackSums sums = dk ? BACK_SUMS_KEYS : BACK_SUMS_NOTHING;
+    if (x->with_dq) { /* by parts, whose sequences are an axis */
+        back_grid(x, axes, 3, sums);
+        lanes_let_key_length(x);
+    } else
+        back_row_grid(x, LANES_KEYS, lanes_block_keys(x), axes, sums, NULL);
     lanes_core(x, memories);
 }
 
@@ -171,10 +178,12 @@ static void walk_heads(Lanes *x, uint32_t of)
     load_of_head(x, of == 1 && !back_heads_agree(x));
     tile_set(t, "q_low, q_high, q_full_low, q_full_high",
              "query_range(b, h, nb * %d, min(nb * %d + %d, %s))", keys, keys, keys,
-             lanes_axis(x, 1, 2));
-    /* Keys past the end would add to dQ. */
-    const char *whole =
-        x->with_dq ? tile_text(t, " && nb * %d + %d <= %s", keys, keys, lanes_axis(x, 1, 2)) : NULL;
+             lanes_key_end(x));
+    /* Keys past the end would add to dQ; of padded ones, to gradients that are stored. */
+    const bool padded = x->p->attn->keys.layout == AU_LAYOUT_PADDED;
+    const char *whole = x->with_dq || padded
+                            ? tile_text(t, " && nb * %d + %d <= %s", keys, keys, lanes_key_end(x))
+                            : NULL;
     lanes_walk(x, &(LanesWalk){whole, begin_tile, pairs, add_tile});
     if (x->makes_dk) lanes_scatter(x, true);
     tile_end(t);

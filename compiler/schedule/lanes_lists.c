@@ -285,17 +285,19 @@ void lanes_list_segments(Lanes *x, const char *list, const char *of, const char 
 {
     AuTileBuild *t = x->t;
     const char *h = lanes_list_by_head(x) ? head : "0";
-    const bool items = lanes_is_packed(x, LANES_QUERIES); /* of which some have no block */
+    const LanesSide own = *of ? LANES_KEYS : LANES_QUERIES;
+    const char *given = block, *end = own == LANES_KEYS ? "kv_length" : "q_length";
+    const bool items = lanes_is_packed(x, own); /* of which some have no block */
     if (items)
-        block =
-            tile_text(t, "clamp(%s, 0, cdiv(%s, %d) - 1)", block, lanes_axis(x, 0, 2), x->block);
+        block = tile_text(t, "clamp(%s, 0, cdiv(%s, %d) - 1)", block,
+                          lanes_axis(x, own == LANES_KEYS, 2), x->block);
     tile_list(t, list);
     for (uint32_t n = 0; n < 2; n++) {
         const char *count = tile_text(t, "%s%s_count[b, %s, %s]", of, names[n], h, block);
-        tile_segment(
-            t, names[n], TILE_INDEX_LIST,
-            tile_text(t, "%s%s_index[b, %s, %s, :]", of, names[n], h, block),
-            items ? tile_text(t, "where(mb >= 0 && mb * %d < q_length, %s, 0)", x->block, count)
-                  : count);
+        tile_segment(t, names[n], TILE_INDEX_LIST,
+                     tile_text(t, "%s%s_index[b, %s, %s, :]", of, names[n], h, block),
+                     items ? tile_text(t, "where(%s >= 0 && %s * %d < %s, %s, 0)", given, given,
+                                       x->block, end, count)
+                           : count);
     }
 }

@@ -7,6 +7,7 @@
  * The unit takes A in rows along what is contracted, and B in pairs along it: P, dS, K' and V' in fragments, K in one of its own. So
  * weights and gradients of scores are rounded to the operand type, as matrix units of warps have them; what inputs that pairs read
  * get is not. */
+#include "key_layout.h"
 #include "lanes_back.h"
 
 #include <string.h>
@@ -46,8 +47,9 @@ void lanes_across_arguments(Lanes *x, AuTileMode mode)
 {
     for (uint32_t n = 0; n < 2; n++) {
         const Across a = across_of(x, n);
-        tile_arg(x->t, a.name, mode, "%s[b:%s, h:%s, %s:%d, q:%s]", x->operand, lanes_axis(x, 0, 0),
-                 lanes_axis(x, 0, 1), a.channel, a.width, lanes_axis(x, 0, 2));
+        tile_arg(x->t, a.name, mode, "%s[b:%s, h:%s, %s:%d, q:%s]", x->operand,
+                 lanes_row_batch(x, LANES_QUERIES), lanes_axis(x, 0, 1), a.channel, a.width,
+                 lanes_axis(x, 0, 2));
     }
 }
 
@@ -64,8 +66,9 @@ void lanes_across_memories(Lanes *x)
 
 void lanes_across_copies(Lanes *x)
 {
-    const LanesRows q = {.before = "q_across[b, h, :, ", .after = "]"},
-                    grad = {.before = "do_across[b, h, :, ", .after = "]"};
+    const char *b = lanes_row_b(x, LANES_QUERIES);
+    const LanesRows q = {.before = tile_text(x->t, "q_across[%s, h, :, ", b), .after = "]"},
+                    grad = {.before = tile_text(x->t, "do_across[%s, h, :, ", b), .after = "]"};
     lanes_copy_tile(x, LANES_QUERIES, q, TILE_NAME("Q_across"));
     lanes_copy_tile(x, LANES_QUERIES, grad, TILE_NAME("dO_across"));
 }
@@ -94,17 +97,22 @@ static void across_kernel(Lanes *x, uint32_t n)
     AuTileBuild *t = x->t;
     const Across a = across_of(x, n);
     const int32_t lanes = lanes_block_rows(x);
-    const char *rows = tile_text(t, "nb * %d +: %d", lanes, lanes), *heads = lanes_axis(x, 0, 1);
+    const char *heads = lanes_axis(x, 0, 1), *b = lanes_row_b(x, LANES_QUERIES);
+    const char *rows =
+        lanes_row_span(x, LANES_QUERIES, tile_text(t, "nb * %d +: %d", lanes, lanes), NULL, NULL);
+    const BackAxis axes[3] = {
+        {"nb", tile_text(t, "cdiv(%s, %d)", lanes_axis(x, 0, 2), lanes), AU_AX_Q},
+        {"h", heads, AU_AX_H},
+        {"b", lanes_axis(x, 0, 0), AU_AX_B}};
     back_begin_kernel(x, a.name);
-    tile_arg(t, a.name, TILE_OUT, "%s[b:%s, h:%s, %s:%d, q:%s]", x->operand, lanes_axis(x, 0, 0),
-             heads, a.channel, a.width, lanes_axis(x, 0, 2));
-    tile_grid(t, "nb: cdiv(%s, %d), h: %s, b: %s", lanes_axis(x, 0, 2), lanes, heads,
-              lanes_axis(x, 0, 0));
+    tile_arg(t, a.name, TILE_OUT, "%s[b:%s, h:%s, %s:%d, q:%s]", x->operand,
+             lanes_row_batch(x, LANES_QUERIES), heads, a.channel, a.width, lanes_axis(x, 0, 2));
+    back_row_grid(x, LANES_QUERIES, lanes, axes, BACK_SUMS_NOTHING, NULL);
     tile_role(t, "core", 0, lanes_executor(x), 0);
     tile_frag(t, "raw", "%s[%s:%d, q:%d] @ %s", x->operand, a.channel, a.width, lanes,
               lanes_row_layout(x, a.channel));
-    tile_load(t, "raw", "%s[b, h, %s, :] pad 0", a.from, rows);
-    tile_store(t, "%s(raw) -> %s[b, h, :, %s] clip", x->operand, a.name, rows);
+    tile_load(t, "raw", "%s[%s, h, %s, :] pad 0", a.from, b, rows);
+    tile_store(t, "%s(raw) -> %s[%s, h, :, %s] clip", x->operand, a.name, b, rows);
     tile_end(t);
     tile_end(t);
     lanes_region(x, a.name);

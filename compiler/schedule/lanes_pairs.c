@@ -3,6 +3,7 @@
  *
  *     own keys       S = Q K'     dP = dO V'       own queries       S' = K Q'    dP' = V dO'
  */
+#include "key_layout.h"
 #include "lanes_back.h"
 #include "rows.h"
 
@@ -83,7 +84,8 @@ void lanes_declare_own(Lanes *x, AuTileHandle name, const char *elem, const char
 void lanes_load_own(Lanes *x, const char *name, const char *elem, LanesRows view)
 {
     const char *raw = lanes_own_raw(x, name, elem);
-    tile_load(x->t, raw, "%v pad 0", lanes_at(x, view, lanes_own_rows(x)));
+    tile_load(x->t, raw, "%v pad 0",
+              lanes_at(x, view, lanes_row_span(x, x->own, lanes_own_rows(x), NULL, NULL)));
     if (raw != name) tile_set(x->t, name, "%s(%s)", x->held, raw);
 }
 
@@ -117,7 +119,7 @@ const char *lanes_pair_hook(Lanes *x, const char *hook, bool adjoints, const cha
 
 const char *lanes_unmasked(Lanes *x)
 {
-    return tile_text(x->t, "j < %s && i < %s%s", lanes_axis(x, 1, 2), lanes_axis(x, 0, 2),
+    return tile_text(x->t, "j < %s && i < %s%s", lanes_key_end(x), lanes_query_end(x),
                      x->p->hooks->has_mask ? " && mask(b, h, i, j)" : "");
 }
 
@@ -211,6 +213,11 @@ void lanes_pair_products(Lanes *x, bool dp)
 
 /* ---- tiles that the rows of the block meet */
 
+static int32_t own_block(const Lanes *x)
+{
+    return x->own == LANES_KEYS ? lanes_block_keys(x) : x->block;
+}
+
 /* By the mask's range. */
 static void walk_range(Lanes *x, const LanesWalk *w)
 {
@@ -218,7 +225,8 @@ static void walk_range(Lanes *x, const LanesWalk *w)
     const Side *s = side_of(x);
     tile_set(t, tile_text(t, "%s_low, f_low, f_high, %s_high", s->number, s->number),
              "key_tiles(%s_low, %s_high, %s_full_low, %s_full_high, %s, %d)", s->from, s->from,
-             s->from, s->from, lanes_axis(x, passing(x) == LANES_KEYS, 2), passing_rows(x));
+             s->from, s->from, lanes_passing_end(x, x->own, s->block, own_block(x)),
+             passing_rows(x));
     tile_for_range(t, s->number, tile_text(t, "%s_low", s->number),
                    tile_text(t, "%s_high", s->number));
     w->begin(x);
@@ -237,11 +245,15 @@ static void walk_lists(Lanes *x, const LanesWalk *w)
     AuTileBuild *t = x->t;
     const Side *s = side_of(x);
     const char *h = lanes_list_by_head(x) ? "h" : "0";
+    const char *entry = lanes_is_packed(x, x->own) ? "entry" : "item"; /* which a grid may have */
     for (uint32_t n = 0; n < 2; n++) {
-        tile_set(t, tile_text(t, "%s_many", lists[n]), "%s%s_count[b, %s, %s]", s->list, lists[n],
-                 h, s->block);
-        tile_for_range(t, "item", "0", tile_text(t, "%s_many", lists[n]));
-        tile_set(t, s->number, "%s%s_index[b, %s, %s, item]", s->list, lists[n], h, s->block);
+        const char *count = tile_text(t, "%s%s_count[b, %s, %s]", s->list, lists[n], h, s->block);
+        if (lanes_is_packed(x, x->own)) /* of which some have no block */
+            count = tile_text(t, "where(%s > 0, %s, 0)",
+                              lanes_passing_end(x, x->own, s->block, own_block(x)), count);
+        tile_set(t, tile_text(t, "%s_many", lists[n]), "%s", count);
+        tile_for_range(t, entry, "0", tile_text(t, "%s_many", lists[n]));
+        tile_set(t, s->number, "%s%s_index[b, %s, %s, %s]", s->list, lists[n], h, s->block, entry);
         w->begin(x);
         w->pairs(x, n == 0);
         w->rest(x);
@@ -308,8 +320,9 @@ void lanes_scatter(Lanes *x, bool again)
     for (uint32_t n = 0; n < g->pairs.count; n++) {
         if (!lanes_is_summed(x, n)) continue;
         const AuTileHandle total = tile_numbered(t, "total", n);
-        back_scatter(x, &g->pairs.at[n], total, s->index, false,
-                     tile_text(t, "%s < %s", s->index, lanes_axis(x, keys, 2)));
+        back_scatter(
+            x, &g->pairs.at[n], total, s->index, false,
+            tile_text(t, "%s < %s", s->index, keys ? lanes_key_end(x) : lanes_query_end(x)));
         if (again) tile_set(t, total, "fill(%v, 0.0)", total);
     }
 }

@@ -6,6 +6,7 @@
  * memory for dQ += dS K, whose channels lie along the lanes, into sums of its own (dq_parts[part]). So five products
  * make all gradients, and nothing is summed in any order. Where query heads share keys, a block has some heads of a
  * group, and sums of dK and dV of its own, too: that takes less memory than as many more parts of dQ. */
+#include "key_layout.h"
 #include "lanes_back.h"
 
 /* As many blocks at least, if there are heads and tiles. */
@@ -43,8 +44,9 @@ const char *lanes_parts_type(Lanes *x, uint32_t n)
     const int32_t widths[3] = {lanes_padded_width(x), x->p->d, x->p->e};
     const char *parts = lanes_parts(x, n);
     if (n) parts = tile_text(x->t, "%s * min(%s - 1, 1)", parts, parts);
-    return tile_text(x->t, "f32[part:%s, b:%s, h:%s, %s:%s, %s:%d]", parts, lanes_axis(x, n, 0),
-                     lanes_axis(x, n, 1), rows[n], lanes_axis(x, n, 2), channels[n], widths[n]);
+    return tile_text(x->t, "f32[part:%s, b:%s, h:%s, %s:%s, %s:%d]", parts,
+                     lanes_row_batch(x, n ? LANES_KEYS : LANES_QUERIES), lanes_axis(x, n, 1),
+                     rows[n], lanes_axis(x, n, 2), channels[n], widths[n]);
 }
 
 BackAxis lanes_parts_axis(Lanes *x)
@@ -68,8 +70,7 @@ void lanes_store_gradient(Lanes *x, uint32_t n, const char *heads)
     AuTileBuild *t = x->t;
     const char *sums = tile_text(t, "%s_acc", back_gradient_names[n]);
     const char *value = back_has_rows(x, n) ? sums : tile_text(t, "%s(%s)", x->operand, sums);
-    const char *rows =
-        tile_text(t, "b, %s, %s +: %d, :", heads, lanes_own_first(x), lanes_own_count(x));
+    const char *rows = tile_text(t, "%s, :", lanes_place(x, LANES_KEYS, heads, lanes_own_rows(x)));
     if (lanes_in_parts(x, n)) {
         tile_if(t, "head_parts > 1");
         tile_store(t, "%s -> %s[heads, %s] clip", sums, lanes_parts_name(n), rows);
@@ -115,6 +116,13 @@ void lanes_begin_heads(Lanes *x, uint32_t of)
              x->heads_in_parts ? "heads + g * head_parts" : "g");
 }
 
+static const char *query_sums(Lanes *x)
+{
+    const int32_t m = x->shape->query_tile;
+    return tile_text(x->t, "dq_parts[part, %s, :] as [q, c]",
+                     lanes_place(x, LANES_QUERIES, "h", tile_text(x->t, "m * %d +: %d", m, m)));
+}
+
 /* The sums begin with zeros that the block writes itself: all cores do, and what is written is near. */
 static void clear_query_sums(Lanes *x)
 {
@@ -122,10 +130,16 @@ static void clear_query_sums(Lanes *x)
     const int32_t m = x->shape->query_tile;
     lanes_begin_heads(x, 1);
     tile_set(t, "dq", "fill(dq, 0.0)");
-    tile_for_range(t, "m", "0", tile_text(t, "cdiv(%s, %d)", lanes_axis(x, 0, 2), m));
-    tile_store(t, "dq -> dq_parts[part, b, h, m * %d +: %d, :] as [q, c] clip", m, m);
+    tile_for_range(t, "m", "0", tile_text(t, "cdiv(%s, %d)", lanes_query_end(x), m));
+    tile_store(t, "dq -> %s clip", query_sums(x));
     tile_end(t);
     tile_end(t);
+}
+
+/* Gradients of padded rows are written, too. */
+static const char *rows_to_walk(Lanes *x)
+{
+    return lanes_is_packed(x, LANES_KEYS) ? "kv_length" : lanes_axis(x, 1, 2);
 }
 
 /* The block's part, and a loop over its tiles of keys. */
@@ -141,7 +155,7 @@ void lanes_begin_parts(Lanes *x)
     clear_query_sums(x);
     tile_for_range(
         t, "round", "0",
-        tile_text(t, "cdiv(cdiv(%s, %d) - part, parts)", lanes_axis(x, 1, 2), lanes_block_keys(x)));
+        tile_text(t, "cdiv(cdiv(%s, %d) - part, parts)", rows_to_walk(x), lanes_block_keys(x)));
     tile_set(t, "nb", "part + round * parts");
     tile_set(t, "dk_acc", "fill(dk_acc, 0.0)");
     tile_set(t, "dv_acc", "fill(dv_acc, 0.0)");
@@ -154,8 +168,10 @@ void lanes_load_key_rows(Lanes *x)
     if (x->p->attn->mask.i)
         tile_set(t, "k_low, k_high, k_full_low, k_full_high", "%s",
                  lanes_range_of_all(x, lanes_mask_by_head(x) ? "h" : "0"));
-    tile_copy(t, "%s[b, hk, %s +: %d%s, 0 +: %d] as [kv, c] -> K pad 0", lanes_changed_name(x, 1),
-              lanes_own_first(x), lanes_own_count(x), lanes_limits(x, "k"), lanes_padded_width(x));
+    const char *start = lanes_is_packed(x, LANES_KEYS) ? "kv_start + " : "";
+    tile_copy(t, "%s[%s, hk, %s%s +: %d%s, 0 +: %d] as [kv, c] -> K pad 0",
+              lanes_changed_name(x, 1), lanes_row_b(x, LANES_KEYS), start, lanes_own_first(x),
+              lanes_own_count(x), lanes_limits(x, "k"), lanes_padded_width(x));
     tile_load(t, "rows", "K");
     tile_load(t, "key", "K[:, 0 +: %d] as [kv, d]", x->p->d);
 }
@@ -163,8 +179,7 @@ void lanes_load_key_rows(Lanes *x)
 void lanes_query_gradients(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const int32_t m = x->shape->query_tile;
-    const char *sums = tile_text(t, "dq_parts[part, b, h, m * %d +: %d, :] as [q, c]", m, m);
+    const char *sums = query_sums(x);
     const AuTileHandle ds =
         x->by_channel ? tile_part(t, "%s(ds_unmasked)", x->held) : TILE_NAME("ds");
     tile_store(t, "%v -> dS", ds);

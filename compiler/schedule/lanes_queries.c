@@ -5,6 +5,7 @@
  *
  * The same walk without the last product makes the sums over a row that some adjoints need (row_pass). Gradients of
  * inputs that are read by query are added here. */
+#include "key_layout.h"
 #include "lanes_back.h"
 
 /* Rows of the executor as operand B; f32. */
@@ -39,7 +40,7 @@ static uint32_t open(Lanes *x, BackSums sums)
     const char *heads = lanes_axis(x, 0, 1);
     BackAxis axes[3];
     grid_of(x, axes);
-    back_grid(x, axes, 3, sums);
+    back_row_grid(x, LANES_QUERIES, x->block, axes, sums, NULL);
     lanes_core(x, lanes_passing_memories);
     const uint32_t loops = back_loops(x, axes, 3, sums);
     tile_set(t, "hk", "h / (%s / %s)", heads, lanes_axis(x, 1, 1));
@@ -75,8 +76,8 @@ static void begin_rows(Lanes *x, bool adjoints)
         declare_pair(x, TILE_NAME(term.score));
     }
     for (uint32_t n = 0; n < back_row_count(x, adjoints); n++)
-        tile_load(t, back_row_variable(x, n), "%s[b, h, %s +: %d] like score pad 0",
-                  back_row_name(x, n), lanes_first_row(x), x->rows);
+        tile_load(t, back_row_variable(x, n), "%s[%s] like score pad 0", back_row_name(x, n),
+                  lanes_query_place(x));
     tile_set(t, "i", "%s + iota(q:%d)", lanes_first_row(x), x->rows);
 }
 
@@ -110,7 +111,7 @@ static void add_pairs(Lanes *x, uint32_t n)
     AuTileBuild *t = x->t;
     const AuInputGrad *g = &x->p->grads->pairs.at[n];
     const AuTileHandle value = tile_numbered(t, "value", n), sum = tile_numbered(t, "total", n);
-    const char *inside = tile_text(t, "i < %s && j < %s", lanes_axis(x, 0, 2), lanes_axis(x, 1, 2));
+    const char *inside = tile_text(t, "i < %s && j < %s", lanes_query_end(x), lanes_key_end(x));
     if (!back_is_alone(x, g)) {
         back_scatter(x, g, value, "ij", false, inside);
         return;
@@ -156,11 +157,10 @@ void lanes_dq(Lanes *x)
     begin_rows(x, true);
     accumulators(x);
     walk(x, &(LanesWalk){.begin = begin_tile, .pairs = results, .rest = add_tile});
-    const char *rows = tile_text(t, "%s +: %d", lanes_first_row(x), x->rows);
     if (sum)
-        tile_store(t, "dq_acc -> dq_sum[b, h, %s, :] clip", rows);
+        tile_store(t, "dq_acc -> dq_sum[%s, :] clip", lanes_query_place(x));
     else
-        tile_store(t, "%s(dq_acc) -> dq[b, h, %s, :] clip", x->operand, rows);
+        tile_store(t, "%s(dq_acc) -> dq[%s, :] clip", x->operand, lanes_query_place(x));
     lanes_scatter(x, false);
     for (uint32_t n = 0; n < blocks; n++) tile_end(t);
 }
@@ -198,6 +198,6 @@ void lanes_row_pass(Lanes *x)
     }
     walk(x, &(LanesWalk){.begin = begin_tile, .pairs = add_parts, .rest = end_tile});
     for (uint32_t n = 0; n < count; n++)
-        tile_store(t, "pass%u -> pass_%u[b, h, %s +: %d] clip", n, n, lanes_first_row(x), x->rows);
+        tile_store(t, "pass%u -> pass_%u[%s] clip", n, n, lanes_query_place(x));
     for (uint32_t n = 0; n < blocks; n++) tile_end(t);
 }

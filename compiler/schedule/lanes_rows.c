@@ -111,6 +111,9 @@ const char *lanes_limits(const Lanes *x, const char *of)
     if (*of == 'k' && lanes_is_packed(x, LANES_KEYS))
         return x->p->attn->mask.i ? " from kv_start + k_low to kv_start + min(k_high, kv_length)"
                                   : " from kv_start to kv_end";
+    if (*of == 'q' && lanes_is_packed(x, LANES_QUERIES))
+        return x->p->attn->mask.i ? " from q_start + q_low to q_start + min(q_high, q_length)"
+                                  : " from q_start to q_end";
     return x->p->attn->mask.i ? tile_text(x->t, " from %s_low to %s_high", of, of)
            : ends_early       ? " from 0 to kv_length"
                               : "";
@@ -122,6 +125,8 @@ const char *lanes_end_limit(const Lanes *x, const char *of)
     const bool mask = x->p->attn->mask.i != 0;
     if (*of == 'k' && lanes_is_packed(x, LANES_KEYS))
         return mask ? " from 0 to kv_start + min(k_high, kv_length)" : " from 0 to kv_end";
+    if (*of == 'q' && lanes_is_packed(x, LANES_QUERIES))
+        return mask ? " from 0 to q_start + min(q_high, q_length)" : " from 0 to q_end";
     if (*of == 'k' && x->p->attn->keys.layout && !mask) return " from 0 to kv_length";
     return x->p->attn->mask.i ? tile_text(x->t, " from 0 to %s_high", of) : "";
 }

@@ -15,7 +15,7 @@ static LanesRows rows_at(Lanes *x, const char *tensor, const char *b, const char
 
 LanesRows lanes_rows(Lanes *x, const char *tensor, const char *head, const char *columns)
 {
-    return rows_at(x, tensor, "b", head, columns);
+    return rows_at(x, tensor, lanes_row_b(x, LANES_QUERIES), head, columns);
 }
 
 LanesRows lanes_operand_rows(Lanes *x, uint32_t n, const char *columns)

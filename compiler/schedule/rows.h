@@ -13,7 +13,7 @@ typedef struct LanesRows {
 /* The view of such rows: "n * 64 +: 64". */
 AuTileHandle lanes_at(Lanes *x, LanesRows view, const char *rows);
 
-/* tensor[b, head, <rows>, columns] */
+/* tensor[b, head, <rows>, columns], a tensor with rows of queries. */
 LanesRows lanes_rows(Lanes *x, const char *tensor, const char *head, const char *columns);
 /* What products take of q (0), k (1) or v (2), as mods have left it. Values that are channels of the keys: those channels. */
 LanesRows lanes_operand_rows(Lanes *x, uint32_t n, const char *columns);

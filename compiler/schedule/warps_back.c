@@ -1,4 +1,5 @@
 /* warps_back.c - see warps_back.h: statistics of rows, and what this schedule does not have. */
+#include "key_layout.h"
 #include "lanes_back.h"
 
 #include <string.h>
@@ -86,6 +87,7 @@ const char *warps_back_refusal(AuArena *arena, const AuProblem *p)
 {
     const AuGrads *g = p->grads;
     (void)arena;
+    if (back_layout_refusal(p)) return back_layout_refusal(p);
     if (p->deterministic || g->pass_count) {
         const char *why = refusal_of_queries(p);
         if (why) return why;
@@ -111,8 +113,9 @@ Lanes warps_back_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSch
 void back_query_tiles(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const char *s = lanes_axis(x, 0, 2), *last = lanes_axis(x, 1, 2),
+    const char *s = lanes_query_end(x), *last = lanes_key_end(x),
                *head = x->heads_apart ? "h" : "hk";
+    const char *seen = lanes_passing_end(x, LANES_KEYS, "nb", x->block);
     tile_let(t, "q_low, q_high, q_full_low, q_full_high",
              "query_range(b, %s, nb * %d, min(nb * %d + %d, %s))", head, x->block, x->block,
              x->block, last);
@@ -125,7 +128,7 @@ void back_query_tiles(Lanes *x)
     tile_let(
         t, "m_low, f_low, f_high, m_high",
         "key_tiles(q_low, q_high, where(nb * %d + %d > %s, %s, q_full_low), q_full_high, %s, %d)",
-        x->block, x->block, last, s, s, x->shape->query_tile);
+        x->block, x->block, last, s, seen, x->shape->query_tile);
     tile_list(t, "queries");
     tile_segment(t, "partial", TILE_RANGE, "m_low", "f_low");
     tile_segment(t, "full", TILE_RANGE, "f_low", "f_high");

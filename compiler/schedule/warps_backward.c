@@ -117,11 +117,17 @@ AuSchedule *schedule_warps_backward(AuArena *arena, AuDiags *diags, const AuProb
     warps_layouts(&x);
     AuShape of_queries;
     Lanes y = x; /* kernels whose blocks own queries */
-    back_before(&x);
-    if ((p->grads->pass_count || p->deterministic) && warps_queries_shape(p, &of_queries)) {
+    const bool own_queries =
+        (p->grads->pass_count || p->deterministic) && warps_queries_shape(p, &of_queries);
+    if (own_queries) {
         y.shape = &of_queries;
         y.rows = of_queries.rows;
         y.block = of_queries.rows * of_queries.executors;
+    }
+    x.item_rows[LANES_QUERIES] = own_queries ? y.block : shape->query_tile;
+    back_work_kernels(&x);
+    back_before(&x);
+    if (own_queries) {
         if (p->hooks->needs_lists) lanes_list_kernels(&y);
         warps_row_pass(&y);
     }

@@ -1,7 +1,28 @@
 /* warps_gradients.c - what the kernels have in common that own keys and multiply on matrix units, be it those of a warp (warps_backward.c)
  * or of a group of warps (group_backward.c): their head, fragments, the loop over heads, gradients of pairs, and how dK and dV leave.
  * S' and dP' have keys as rows in both, so that P' and dS' are operand A as they lie. */
+#include "key_layout.h"
 #include "lanes_back.h"
+
+/* Of packed keys, blocks of the list of work: those of the first keys of a sequence, which work longest, come first in it. */
+static void grid_of_keys(Lanes *x, const char *head, const char *heads)
+{
+    AuTileBuild *t = x->t;
+    if (!lanes_is_packed(x, LANES_KEYS)) {
+        lanes_grid_by_work(x, tile_text(t, "nb: cdiv(%s, %d)", lanes_axis(x, 1, 2), x->block), head,
+                           heads, lanes_axis(x, 1, 0));
+        lanes_let_key_length(x);
+        return;
+    }
+    const char *items = lanes_work_items(x, LANES_KEYS);
+    lanes_work_argument(x, LANES_KEYS);
+    if (x->longest_first)
+        tile_grid(t, "%s: %s, item: %s", head, heads, items);
+    else
+        tile_grid(t, "item: %s, %s: %s", items, head, heads);
+    lanes_let_work(x, LANES_KEYS);
+    tile_let(t, "nb", "turn");
+}
 
 void warps_back_head(Lanes *x)
 {
@@ -16,13 +37,11 @@ void warps_back_head(Lanes *x)
     for (uint32_t n = 0; n < x->p->attn->tensor_count; n++)
         if (back_sums_keys(x, n) || back_sums_queries(x, n)) back_sum_argument(x, n, TILE_INOUT);
     const char *heads = lanes_axis(x, 0, 1), *of_keys = lanes_axis(x, 1, 1);
-    const char *blocks = tile_text(t, "nb: cdiv(%s, %d)", lanes_axis(x, 1, 2), x->block);
+    grid_of_keys(x, x->heads_apart ? "h" : "hk", x->heads_apart ? heads : of_keys);
     if (x->heads_apart) {
-        lanes_grid_by_work(x, blocks, "h", heads, lanes_axis(x, 1, 0));
         tile_let(t, "hk", "h / (%s / %s)", heads, of_keys);
         tile_let(t, "hv", "h / (%s / %s)", heads, lanes_axis(x, x->own_v ? 2 : 1, 1));
     } else {
-        lanes_grid_by_work(x, blocks, "hk", of_keys, lanes_axis(x, 1, 0));
         tile_let(t, "G", "%s / %s", heads, of_keys);
         tile_let(t, "hv", "hk");
     }
@@ -103,9 +122,10 @@ void warps_store_gradient(Lanes *x, uint32_t n, const char *columns, AuTileHandl
 {
     AuTileBuild *t = x->t;
     const char *acc = n == 1 ? "dk_acc" : "dv_acc";
-    const char *gradient = tile_text(t, "%s[b, %s, nb * %d + %s +: %d, %s] as [kv, %s] clip",
-                                     back_gradient(x, n), n == 1 ? "hk" : "hv", x->block,
-                                     warps_own_keys(x), x->rows, columns, n == 1 ? "d" : "e");
+    const char *rows = tile_text(t, "nb * %d + %s +: %d", x->block, warps_own_keys(x), x->rows);
+    const char *gradient = tile_text(t, "%s[%s, %s] as [kv, %s] clip", back_gradient(x, n),
+                                     lanes_place(x, LANES_KEYS, n == 1 ? "hk" : "hv", rows),
+                                     columns, n == 1 ? "d" : "e");
     if (x->heads_apart) {
         tile_atomic_add(t, "%s -> %s", acc, gradient);
     } else if (back_has_rows(x, n)) {

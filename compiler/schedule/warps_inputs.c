@@ -4,6 +4,7 @@
  * A read without the query among its indices is summed over the queries of a head in registers, one without the key over the
  * warp's keys of a tile; then, and where it has both, sums in memory take it. A further product whose gradient is that of the
  * score, as in `score + dot(..)`, is as if its channels came after those of q and k: dS is there already. */
+#include "key_layout.h"
 #include "lanes_back.h"
 
 static const AuInputGrads *values(const Lanes *x) { return &x->p->grads->pairs; }
@@ -48,7 +49,7 @@ void warps_add_values(Lanes *x)
     for (uint32_t n = 0; n < values(x)->count; n++) {
         const AuInputGrad *g = &values(x)->at[n];
         const AuTileHandle value = numbered(x, "value", n);
-        const char *inside = tile_text(t, "i < %s", lanes_axis(x, 0, 2));
+        const char *inside = tile_text(t, "i < %s", lanes_query_end(x));
         if (!is_read_by(x, n, AU_AX_Q)) {
             tile_set(t, numbered(x, "total", n), "total%u + reduce_sum(value%u, q)", n, n);
         } else if (!is_read_by(x, n, AU_AX_KV)) {
@@ -56,7 +57,7 @@ void warps_add_values(Lanes *x)
             back_scatter(x, g, numbered(x, "further", n), "i", false, inside);
         } else {
             back_scatter(x, g, value, "ij", false,
-                         tile_text(t, "%s && j < %s", inside, lanes_axis(x, 1, 2)));
+                         tile_text(t, "%s && j < %s", inside, lanes_key_end(x)));
         }
     }
 }
@@ -66,7 +67,7 @@ void warps_add_totals(Lanes *x)
     for (uint32_t n = 0; n < values(x)->count; n++) {
         if (is_read_by(x, n, AU_AX_Q)) continue;
         back_scatter(x, &values(x)->at[n], numbered(x, "total", n), "j", false,
-                     tile_text(x->t, "j < %s", lanes_axis(x, 1, 2)));
+                     tile_text(x->t, "j < %s", lanes_key_end(x)));
         tile_set(x->t, numbered(x, "total", n), "fill(total%u, 0.0)", n);
     }
 }

@@ -1,5 +1,6 @@
 /* warps_pieces.c - dQ in the kernel of keys (warps_backward.c): dS K of a tile of queries, of which each warp makes pieces, one a turn, and
  * adds them to sums in memory; a tile late where a warp has its keys for itself, from the other of two buffers of dS. */
+#include "key_layout.h"
 #include "lanes_back.h"
 
 enum { PIECE_REGISTERS = 48 }; /* of a piece of dQ, beside the accumulators of dK and dV */
@@ -63,9 +64,11 @@ void warps_query_gradients(Lanes *x)
             t, "dq", x->atom, TILE_START,
             tile_text(t, "dS[%s:, %s +: %d]", warps_dq_is_late(x) ? "1 - at, " : "", row, p.rows),
             tile_text(t, "K[:, %s +: %d]", channel, p.channels));
-        tile_atomic_add(t, "dq -> dq_sum[b, %s * %d + %s +: %d, %s +: %d]",
-                        warps_dq_is_late(x) ? "late_h, late_m" : "h, m", x->shape->query_tile, row,
-                        p.rows, channel, p.channels);
+        const bool late = warps_dq_is_late(x);
+        const char *rows = tile_text(t, "%s * %d + %s +: %d", late ? "late_m" : "m",
+                                     x->shape->query_tile, row, p.rows);
+        tile_atomic_add(t, "dq -> dq_sum[%s, %s +: %d]",
+                        back_sum_place(x, late ? "late_h" : "h", rows), channel, p.channels);
         if (some_idle) tile_end(t);
     }
     warps_dot_query_gradients(x);
@@ -85,7 +88,7 @@ void warps_begin_late(Lanes *x)
 /* The last tile, behind a barrier. */
 void warps_end_late(Lanes *x)
 {
-    tile_if(x->t, "%s > 0", lanes_axis(x, 0, 2));
+    tile_if(x->t, "%s > 0", lanes_query_end(x));
     warps_query_gradients(x);
     tile_end(x->t);
     tile_sync(x->t, "all"); /* before K holds gradients */

@@ -4,6 +4,7 @@
  *     S = Q K'   dP = dO V'   dQ += dS K        queries of a warp as rows, as in the forward; dS is operand A as it lies
  *
  * Tiles of keys and values come a tile ahead with two stages, and between two barriers with one. */
+#include "key_layout.h"
 #include "lanes_back.h"
 
 /* Which of the two kernels. */
@@ -22,9 +23,16 @@ static void head(Lanes *x, Kind kind)
     for (uint32_t n = 0; n < x->p->grads->pass_count && kind == ROW_PASS; n++)
         back_argument(x, tile_text(t, "pass_%u", n), TILE_OUT);
     if (kind == DQ) back_argument(x, back_gradient(x, 0), TILE_OUT);
-    lanes_grid_by_work(x, tile_text(t, "turn: cdiv(%s, %d)", lanes_axis(x, 0, 2), x->block), "h",
-                       lanes_axis(x, 0, 1), lanes_axis(x, 0, 0));
-    tile_let(t, "mb", "cdiv(%s, %d) - 1 - turn", lanes_axis(x, 0, 2), x->block);
+    if (lanes_is_packed(x, LANES_QUERIES)) {
+        const BackAxis axes[3] = {{"mb_up", "", AU_AX_Q}, {"h", lanes_axis(x, 0, 1), AU_AX_H}};
+        back_row_grid(x, LANES_QUERIES, x->block, axes, BACK_SUMS_NOTHING, NULL);
+        tile_let(t, "mb", "cdiv(q_length, %d) - 1 - mb_up", x->block);
+    } else {
+        lanes_grid_by_work(x, tile_text(t, "turn: cdiv(%s, %d)", lanes_axis(x, 0, 2), x->block),
+                           "h", lanes_axis(x, 0, 1), lanes_axis(x, 0, 0));
+        tile_let(t, "mb", "cdiv(%s, %d) - 1 - turn", lanes_axis(x, 0, 2), x->block);
+        lanes_let_key_length(x);
+    }
     lanes_key_heads(x);
     lanes_key_tiles(x, TILE_DOWN);
 }
@@ -56,7 +64,8 @@ static void wait_for_keys(Lanes *x) { warps_wait(x, x->own_v ? "tk, tv" : "tk");
 static void begin_rows(Lanes *x, Kind kind)
 {
     AuTileBuild *t = x->t;
-    const char *rows = tile_text(t, "%s +: %d", lanes_first_row(x), x->rows);
+    const char *rows = lanes_row_span(
+        x, LANES_QUERIES, tile_text(t, "%s +: %d", lanes_first_row(x), x->rows), NULL, NULL);
     const char *pair =
         tile_text(t, "f32[q:%d, kv:%d] @ %s.C", x->rows, x->shape->key_tile, x->atom->name);
     tile_frag(t, "score", "%s", pair);
@@ -75,8 +84,8 @@ static void begin_rows(Lanes *x, Kind kind)
         lanes_at(x, lanes_rows(x, back_output_gradient(x), "h", warps_columns(x, x->p->e)), rows),
         tile_part(t, "dO[self * %d +: %d, :]", x->rows, x->rows));
     for (uint32_t n = 0; n < back_row_count(x, kind != ROW_PASS); n++)
-        tile_load(t, back_row_variable(x, n), "%s[b, h, %s] like score pad 0", back_row_name(x, n),
-                  rows);
+        tile_load(t, back_row_variable(x, n), "%s[%s] like score pad 0", back_row_name(x, n),
+                  lanes_query_place(x));
     warps_wait(x, "tq, to");
 }
 
@@ -133,17 +142,17 @@ static void step(Lanes *x, Kind kind)
 static void finish(Lanes *x, Kind kind)
 {
     AuTileBuild *t = x->t;
-    const char *rows = tile_text(t, "%s +: %d", lanes_first_row(x), x->rows),
+    const char *place = lanes_query_place(x),
                *own = tile_text(t, "Q[self * %d +: %d, :]", x->rows, x->rows);
     for (uint32_t n = 0; n < x->p->grads->pass_count && kind == ROW_PASS; n++)
-        tile_store(t, "pass%u -> pass_%u[b, h, %s] clip", n, n, rows);
+        tile_store(t, "pass%u -> pass_%u[%s] clip", n, n, place);
     if (kind == ROW_PASS) return;
     if (back_has_rows(x, 0)) {
-        tile_store(t, "dq_acc -> dq_sum[b, h, %s, 0 +: %d] clip", rows, keys_width(x));
+        tile_store(t, "dq_acc -> dq_sum[%s, 0 +: %d] clip", place, keys_width(x));
         return;
     }
     tile_store(t, "%s(dq_acc) -> %s", x->operand, own);
-    tile_copy(t, "%s -> dq[b, h, %s, 0 +: %d] clip", own, rows, keys_width(x));
+    tile_copy(t, "%s -> dq[%s, 0 +: %d] clip", own, place, keys_width(x));
 }
 
 static void kernel(Lanes *x, Kind kind)

@@ -1,5 +1,6 @@
 /* warps_tiles.c - tiles in shared memory of the kernel of keys on units of warps (warps_backward.c), the warp's part of them, and copies:
  * keys and values once, queries, output gradients and what is known of their rows a tile at a time. */
+#include "key_layout.h"
 #include "lanes_back.h"
 
 #include <string.h>
@@ -70,19 +71,22 @@ void warps_issue_queries(Lanes *x, const char *m, const char *stage)
     const WarpsShare any = warps_share(x, m, tile, stage, ""),
                      within = warps_share(x, m, tile, stage,
                                           later ? lanes_end_limit(x, "q") : lanes_limits(x, "q"));
-    const char *rows = within.rows, *to = any.to;
+    const char *b = lanes_row_b(x, LANES_QUERIES),
+               *start = lanes_is_packed(x, LANES_QUERIES) ? "q_start + " : "";
+    const char *rows = tile_text(t, "%s%s", start, within.rows), *to = any.to;
     warps_issue(x, TILE_NAME("tq"),
                 lanes_at(x, lanes_operand_rows(x, 0, warps_columns(x, x->p->d)), rows),
                 tile_part(t, "Q[%s, :]", to));
     const AuAttn *attn = x->p->attn;
     const char *channels = x->own_v ? ":" : tile_text(t, "%d +: %d", attn->v_first, x->p->e);
     warps_issue(x, TILE_NAME("to"),
-                tile_part(t, "%s[b, h, %s, %s] as [q, %s]", back_output_gradient(x), rows,
+                tile_part(t, "%s[%s, h, %s, %s] as [q, %s]", back_output_gradient(x), b, rows,
                           x->own_v ? warps_columns(x, x->p->e) : ":", x->own_v ? "e" : "d"),
                 tile_part(t, "dO[%s, %s]", to, channels));
     for (uint32_t n = 0; n < back_row_count(x, true); n++)
         warps_issue(x, tile_numbered(t, "t", n),
-                    tile_part(t, "%s[b, h, %s]", back_row_name(x, n), any.rows),
+                    tile_part(t, "%s[%s]", back_row_name(x, n),
+                              lanes_place(x, LANES_QUERIES, "h", any.rows)),
                     tile_part(t, "row%u[%s]", n, to));
     warps_issue_dot_queries(x, rows, to);
 }
@@ -96,12 +100,14 @@ void warps_issue_keys(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const WarpsShare share = warps_share(x, "nb", x->block, "", lanes_limits(x, "k"));
+    const char *rows =
+        tile_text(x->t, "%s%s", lanes_is_packed(x, LANES_KEYS) ? "kv_start + " : "", share.rows);
     warps_issue(x, TILE_NAME("tk"),
-                lanes_at(x, lanes_operand_rows(x, 1, warps_columns(x, x->p->d)), share.rows),
+                lanes_at(x, lanes_operand_rows(x, 1, warps_columns(x, x->p->d)), rows),
                 tile_part(t, "K[%s, :]", share.to));
     if (x->own_v)
         warps_issue(x, TILE_NAME("tv"),
-                    lanes_at(x, lanes_operand_rows(x, 2, warps_columns(x, x->p->e)), share.rows),
+                    lanes_at(x, lanes_operand_rows(x, 2, warps_columns(x, x->p->e)), rows),
                     tile_part(t, "V[%s, :]", share.to));
     warps_wait(x, x->own_v ? "tk, tv" : "tk");
 }
@@ -113,8 +119,9 @@ static void clear_channels(Lanes *x, int32_t first, int32_t count)
     for (int32_t stage = 0; stage < x->shape->stages && count; stage++) {
         const char *at = x->shape->stages > 1 ? tile_text(x->t, "%d, ", stage) : "";
         tile_copy(x->t,
-                  "%s[b, 0, 0 +: %d, %d +: %d] as [q, d] -> dO[%sself * %d +: %d, %d +: %d] pad 0",
-                  back_output_gradient(x), share, x->p->e, count, at, share, share, first, count);
+                  "%s[%s, 0, 0 +: %d, %d +: %d] as [q, d] -> dO[%sself * %d +: %d, %d +: %d] pad 0",
+                  back_output_gradient(x), lanes_row_b(x, LANES_QUERIES), share, x->p->e, count, at,
+                  share, share, first, count);
     }
 }
 

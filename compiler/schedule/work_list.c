@@ -18,10 +18,15 @@ static const char *ends(Lanes *x, LanesSide side)
 static const char *name(LanesSide side) { return side == LANES_KEYS ? "key_work" : "work"; }
 static const char *start(LanesSide side) { return side == LANES_KEYS ? "kv_start" : "q_start"; }
 
+int32_t lanes_item_rows(const Lanes *x, LanesSide side)
+{
+    return x->item_rows[side] ? x->item_rows[side] : x->block;
+}
+
 const char *lanes_work_items(Lanes *x, LanesSide side)
 {
-    return tile_text(x->t, "(%s / %d + %s - 1)", lanes_axis(x, side == LANES_KEYS, 2), x->block,
-                     ends(x, side));
+    return tile_text(x->t, "(%s / %d + %s - 1)", lanes_axis(x, side == LANES_KEYS, 2),
+                     lanes_item_rows(x, side), ends(x, side));
 }
 
 void lanes_work_argument(Lanes *x, LanesSide side)
@@ -35,11 +40,11 @@ void lanes_let_work(Lanes *x, LanesSide side)
     /* Clamped, since of starts that decrease some items have no sequence. */
     tile_let(t, "b", "clamp(%s[item], 0, %s - 2)", name(side), ends(x, side));
     lanes_let_key_length(x);
-    tile_let(t, "turn", "item - %s / %d - b", start(side), x->block);
+    tile_let(t, "turn", "item - %s / %d - b", start(side), lanes_item_rows(x, side));
 }
 
 /* A block a sequence writes its number to its items, the last one to all that are left. */
-static void work_kernel(Lanes *x, LanesSide side)
+void lanes_work_kernel(Lanes *x, LanesSide side)
 {
     AuTileBuild *t = x->t;
     const int32_t lanes = x->p->caps->lanes;
@@ -49,9 +54,9 @@ static void work_kernel(Lanes *x, LanesSide side)
     tile_arg(t, name(side), TILE_OUT, "i32[item:%s]", lanes_work_items(x, side));
     tile_grid(t, "b: %s - 1", ends(x, side));
     lanes_let_key_length(x);
-    tile_let(t, "first", "%s / %d + b", start(side), x->block);
+    tile_let(t, "first", "%s / %d + b", start(side), lanes_item_rows(x, side));
     tile_let(t, "last", "where(b == %s - 2, %s, %s / %d + b + 1)", ends(x, side),
-             lanes_work_items(x, side), end, x->block);
+             lanes_work_items(x, side), end, lanes_item_rows(x, side));
     tile_role(t, "core", 0, lanes_executor(x), 0);
     tile_frag(t, "number", "i32[item:%d] @ along_lanes = 0", lanes);
     tile_set(t, "number", "number + b");
@@ -66,7 +71,7 @@ static void work_kernel(Lanes *x, LanesSide side)
 
 void lanes_work_kernels(Lanes *x)
 {
-    if (lanes_is_packed(x, LANES_QUERIES)) work_kernel(x, LANES_QUERIES);
+    if (lanes_is_packed(x, LANES_QUERIES)) lanes_work_kernel(x, LANES_QUERIES);
     if (lanes_is_packed(x, LANES_KEYS) && (lanes_changed_type(x, 1) || lanes_changed_type(x, 2)))
-        work_kernel(x, LANES_KEYS);
+        lanes_work_kernel(x, LANES_KEYS);
 }

@@ -394,7 +394,8 @@ def compile(
             sm_80 on and refused everywhere else.
         shapes: a table of shapes of kernels (docs/tuning.md), its path or its text; its rows come before the compiler's own.
         layout: how the rows of axes lie in memory, keys "T=padded" or "T=paged", queries and keys "S=packed,T=packed" (docs/dev/serving.md): calls
-            then take `T_lengths` and, of pages, `T_table`, of packed rows `S_starts` and `T_starts`. Forward, on processors and OpenCL devices.
+            then take `T_lengths` and, of pages, `T_table`, of packed rows `S_starts` and `T_starts`. On processors, OpenCL devices and CUDA; pages
+            without gradients.
 
         storage: keys and values are stored in 8 bits, "e4m3", "e5m2" or "i8", or "k=i8,v=e4m3:token", where ":token" says that each token has a
             scale of its own (docs/dev/serving.md): calls then take `k_scale` and `v_scale`, float32 of k's axes with 1 for the last one, and for

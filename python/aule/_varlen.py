@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any
 
 import numpy
 
@@ -46,15 +46,6 @@ def _by_heads(x: Any, what: str) -> Any:
     if len(x.shape) != 3:
         raise ArgumentError(f"{what} has {len(x.shape)} axes, expected [total, H, D]", "tensor")
     return x.transpose(0, 1)[None] if is_torch(x) else numpy.asarray(x).transpose(1, 0, 2)[None]
-
-
-def _wants_gradients(tensors: Sequence[Any]) -> bool:
-    found = [x for x in tensors if is_torch(x)]
-    if not found:
-        return False
-    import torch
-
-    return torch.is_grad_enabled() and any(x.requires_grad for x in found)
 
 
 def _backend_of(q: Any, backend: str | None) -> str:
@@ -105,9 +96,9 @@ def attention_varlen(
 ) -> Any:
     """:func:`attention` of each of B sequences that lie one after the other, of any lengths, 0 too.
 
-    Without gradients, on processors, devices of OpenCL and Level Zero and NVIDIA GPUs, it is one call of kernels for packed rows; starts that lie on a
-    GPU are not waited for, and wrong ones are kept within the tensors. With gradients, and on other devices, it is a dense call for each sequence, whose starts are waited
-    for. Differentiable as :func:`attention` is.
+    On processors, devices of OpenCL and Level Zero and NVIDIA GPUs it is one call of kernels for packed rows, and gradients are another; starts that lie on a GPU are not
+    waited for, and wrong ones are kept within the tensors. On other devices it is a dense call for each sequence, whose starts are waited for.
+    Differentiable as :func:`attention` is.
 
     Args:
         q: [total queries, H, D]; sequence b has the rows cu_seqlens_q[b] to cu_seqlens_q[b + 1].
@@ -140,7 +131,7 @@ def attention_varlen(
         _check_starts(x, what)
     if len(lists[0][0]) != len(lists[1][0]):
         raise ArgumentError(f"cu_seqlens_q has {len(lists[0][0])} elements, cu_seqlens_k has {len(lists[1][0])}", "tensor")
-    packed = _backend_of(q, backend) in PACKED and not _wants_gradients((q, k, v, alibi, sinks))
+    packed = _backend_of(q, backend) in PACKED
     # Values that lie on a device are not waited for: kernels keep them within the tensors.
     far = packed and any(is_torch(x) and x.device.type != "cpu" for x, _, _, _ in lists)
     starts = [] if far else [_starts(*x) for x in lists]

@@ -368,7 +368,7 @@ bool exec_interpret_operation(Run *r, const AuScript *script, AuOperation operat
                     : layout == AU_LAYOUT_PADDED ? exec_padded(stored, v->attn)
                                                  : stored;
     if (is_stored) laid_out = exec_with_scales(stored, laid_out, v->attn);
-    if (!run_rung(laid_out, v) || (queries && !exec_unpack(r, laid_out))) return false;
+    if (!run_rung(laid_out, v) || ((queries || layout) && !exec_unpack(r, laid_out))) return false;
     if (strncmp(v->schedule->name, "linear_warps", 12) == 0)
         *(operation == AU_BACKWARD ? &r->back_chunk : &r->chunk) = v->schedule->shape.key_tile;
     return true;

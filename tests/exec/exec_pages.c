@@ -1,4 +1,4 @@
-/* exec_pages.c - a case with its rows in a layout. Padded: behind the sequence's keys rows of NaN. Packed: sequences one behind the other, an empty one before them where keys are packed too, and
+/* exec_pages.c - a case with its rows in a layout, results and gradients of rows too. Padded: behind the sequence's keys rows of NaN, whose gradients must be 0. Packed: sequences one behind the other, an empty one before them where keys are packed too, and
  * behind them rows of NaN, of which queries must give 0. In pages: the same rows in an order of pages that is not theirs, NaN in slots that no sequence has, and
  * what is no page's number behind the end of each line of the table, which has room for more keys than there are. */
 #include "internal.h"
@@ -69,17 +69,22 @@ static Tensor pool_of(Run *r, const Tensor *dense, const Pages *p)
 
 enum { BEHIND = 37 }; /* rows that no sequence has */
 
+/* Element n of a dense tensor [B, H, rows, width] among padded ones. */
+static size_t padded_at(const Tensor *dense, size_t n)
+{
+    const size_t keys = (size_t)dense->shape[2], width = (size_t)dense->shape[3], row = n / width;
+    return (row / keys * (keys + BEHIND) + row % keys) * width + n % width;
+}
+
 static Tensor padded(Run *r, const Tensor *dense)
 {
-    const int64_t keys = dense->shape[2], width = dense->shape[3], room = keys + BEHIND;
+    const int64_t width = dense->shape[3], room = dense->shape[2] + BEHIND;
     Tensor all = exec_new_tensor(r, dense->name, dense->dtype,
-                                 (int64_t[]){dense->shape[0], dense->shape[1], room, width}, 4);
+                            (int64_t[]){dense->shape[0], dense->shape[1], room, width}, 4);
+    all.role = dense->role, all.output = dense->output, all.absent = dense->absent;
     for (size_t n = 0; n < all.elements; n++) exec_put_at(&all, n, nothing(dense));
-    for (size_t n = 0; n < dense->elements; n++) {
-        const int64_t row = (int64_t)n / width;
-        exec_put_at(&all, (size_t)((row / keys * room + row % keys) * width + (int64_t)n % width),
-                    dense->values[n]);
-    }
+    for (size_t n = 0; n < dense->elements && !dense->output; n++)
+        exec_put_at(&all, padded_at(dense, n), dense->values[n]);
     return all;
 }
 
@@ -89,6 +94,26 @@ Tensor exec_key_rows(Run *r, const AuAttn *a, const Tensor *dense)
     return a->keys.layout == AU_LAYOUT_PAGED    ? pool_of(r, dense, &p)
            : a->keys.layout == AU_LAYOUT_PADDED ? padded(r, dense)
                                                 : *dense;
+}
+
+/* Whose rows a result or a gradient has. */
+typedef enum Side { NO_ROWS, QUERIES, KEYS } Side;
+
+static Side side_of(const Tensor *t)
+{
+    switch (t->role) {
+    case AULE_ROLE_OUTPUT:
+    case AULE_ROLE_FINAL:
+    case AULE_ROLE_KEPT:
+    case AULE_ROLE_KEPT_ROW:
+    case AULE_ROLE_DOUT:
+    case AULE_ROLE_DFINAL: return QUERIES;
+    case AULE_ROLE_GRAD:
+        return strcmp(t->name, "dq") == 0                                 ? QUERIES
+               : strcmp(t->name, "dk") == 0 || strcmp(t->name, "dv") == 0 ? KEYS
+                                                                          : NO_ROWS;
+    default: return NO_ROWS;
+    }
 }
 
 static Tensor lengths_of(Run *r)
@@ -118,6 +143,8 @@ Run *exec_padded(Run *r, AuAttn *attn)
         out->tensors[n] = padded(r, &r->tensors[n]);
     out->tensors[attn->keys.lengths] = lengths_of(r);
     exec_add_outputs(r, out);
+    for (uint32_t n = attn->tensor_count; n < out->tensor_count; n++)
+        if (side_of(&out->tensors[n]) == KEYS) out->tensors[n] = padded(out, &out->tensors[n]);
     return out;
 }
 
@@ -185,25 +212,32 @@ Run *exec_packed(Run *r, AuAttn *attn)
         out = attn->keys.layout == AU_LAYOUT_PAGED ? exec_paged(r, attn) : exec_padded(r, attn);
     }
     pack(r, out, 0, 0, attn->queries.starts, keys);
-    for (uint32_t n = attn->tensor_count; n < out->tensor_count; n++)
-        if (out->tensors[n].output) out->tensors[n] = packed_rows(out, &out->tensors[n]);
+    for (uint32_t n = attn->tensor_count; n < out->tensor_count; n++) {
+        const Side side = side_of(&out->tensors[n]);
+        if (side == QUERIES || (side == KEYS && keys))
+            out->tensors[n] = packed_rows(out, &out->tensors[n]);
+    }
     return out;
 }
 
 bool exec_unpack(Run *r, const Run *packed)
 {
     const uint32_t more = packed->attn->tensor_count - r->attn->tensor_count;
+    const bool of_queries = packed->attn->queries.layout != AU_LAYOUT_DENSE;
     for (uint32_t n = r->attn->tensor_count; n < r->tensor_count; n++) {
         const Tensor *from = &packed->tensors[n + more];
         Tensor *to = &r->tensors[n];
         const size_t bytes = exec_bytes_of(to->dtype);
-        if (!to->output) continue;
+        const Side side = side_of(to);
+        if (!to->output || side == NO_ROWS || (side == QUERIES && !of_queries)) continue;
+        const bool pads = side == KEYS && packed->attn->keys.layout == AU_LAYOUT_PADDED;
         for (size_t i = 0; i < to->elements; i++)
             memcpy(to->bytes + exec_memory_index(to, i) * bytes,
-                   from->bytes + packed_at(to, from, i) * bytes, bytes);
+                   from->bytes + (pads ? padded_at(to, i) : packed_at(to, from, i)) * bytes, bytes);
+        const bool is_0 = to->role == AULE_ROLE_OUTPUT || to->role == AULE_ROLE_GRAD;
         const size_t row = from->rank > 3 ? (size_t)from->shape[3] : 1,
                      rows = (size_t)from->shape[2];
-        for (size_t i = 0; i < from->elements && from->role == AULE_ROLE_OUTPUT; i++)
+        for (size_t i = 0; i < from->elements && is_0; i++)
             if (i / row % rows + BEHIND >= rows &&
                 exec_get(from->bytes + i * bytes, to->dtype) != 0)
                 return exec_fail(r, to->name, "rows of no sequence are not 0");

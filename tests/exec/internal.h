@@ -99,8 +99,9 @@ bool exec_in_parts(Run *r, const AuScript *script);
 /* exec_pages.c: the run with its keys in pages, `slots=N` of a page among the sizes; padded. */
 Run *exec_paged(Run *r, AuAttn *paged);
 Run *exec_padded(Run *r, AuAttn *padded);
-/* With packed queries, and keys that are packed, padded or paged; its results as those of [r], false: rows of no sequence are not 0. */
+/* With packed queries, and keys that are packed, padded or paged. */
 Run *exec_packed(Run *r, AuAttn *packed);
+/* Results in a layout as those of [r]; false: rows of no sequence are not 0. */
 bool exec_unpack(Run *r, const Run *packed);
 Tensor exec_new_tensor(Run *r, const char *name, AuDtype dtype, const int64_t *shape,
                        uint32_t rank);

@@ -206,7 +206,28 @@ static const ExecCase stored_cases[] = {
 };
 static const char *const stored_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_90", "kernel-ir:sm_89", "passed-ir:sm_80", "kernel-ir:x86-64-v4", "tiled-ir:x86-64-v3",
                                            "kernel-ir:sm_70", "kernel-ir:generic", "kernel-ir:x86-64-v4-amx", "kernel-ir:sm_90a"};
+/* And their gradients: groups of heads, fewer queries than keys and more, one row, sums of inputs, mods of rows, block lists, values in keys. */
+static const ExecCase row_gradients[] = {
+    {"mha.attn", "B=3 H=2 Hk=1 S=70 T=90 D=64 E=32", NULL, "laid packed planted"},
+    {"gemma_local.attn", "B=2 H=2 Hk=1 S=150 T=170 D=32 E=32", "window=40", "laid packed planted"},
+    {"mha.attn", "B=3 H=1 Hk=1 S=130 T=1 D=32 E=32", NULL, "laid packed"},
+    {"../../../attn_scripts/alibi.attn", "B=5 H=2 S=1 T=1 D=32 E=32", NULL, "laid packed"},
+    {KEYS_AS_VALUES, "B=2 H=2 Hk=1 S=21 T=130 D=64", NULL, "laid packed"},
+    {"../../../attn_scripts/rope.attn", "B=2 H=2 Hk=1 S=33 T=70 D=32 E=32", NULL, "laid packed"},
+    {"../../../attn_scripts/block_causal.attn", "B=2 H=2 S=150 T=150 D=32 E=32", NULL, "laid packed"},
+    {"mha.attn", "B=2 H=2 Hk=1 S=40 T=0 D=32 E=32", NULL, "laid packed"},
+    {"mha.attn", "B=2 H=2 Hk=2 S=129 T=65 D=64 E=64", NULL, "laid packed padded planted"},
+    {"../../../attn_scripts/alibi.attn", "B=2 H=3 S=140 T=140 D=32 E=32", NULL, "laid packed planted"},
+    {"../../../attn_scripts/attention_sink.attn", "B=3 H=4 Hk=2 S=90 T=75 D=64 E=64", "window=30", "laid packed"},
+    {"../../../attn_scripts/qk_norm.attn", "B=2 H=2 Hk=1 S=70 T=70 D=64 E=32", NULL, "laid packed"},
+    {"mha.attn", "B=2 H=4 Hk=2 S=70 T=97 D=32 E=64", NULL, "laid packed repeat"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=200 T=150 D=128 E=128", NULL, "laid packed"},
+    {"gemma_local.attn", "B=2 H=2 Hk=1 S=100 T=150 D=32 E=32", "window=70", "laid padded"},
+    {"../../../attn_scripts/alibi.attn", "B=2 H=3 S=70 T=129 D=32 E=32", NULL, "laid padded"},
+    {"../../../attn_scripts/relu.attn", "B=2 H=4 S=140 T=97 D=32 E=64", NULL, "laid padded planted"},
+};
 static const char *const row_rungs[] = {"tiled-ir:sm_80", "kernel-ir:sm_80", "kernel-ir:sm_70", "kernel-ir:x86-64-v4"};
+static const char *const gradient_rungs[] = {"tiled-ir:sm_80", "kernel-ir:sm_80", "kernel-ir:sm_70", "kernel-ir:x86-64-v4", "kernel-ir:sm_90", "kernel-ir:generic", "passed-ir:sm_80"};
 static const char *const packed_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_80", "passed-ir:sm_80", "kernel-ir:sm_90"};
 /* Attentions of some of the keys, joined: one part, two, parts without a key, no part; rows without a pair. */
 #define PARTS "../../exec/scripts/parts.attn"
@@ -375,6 +396,18 @@ static const char *of_stored(const void *of, unsigned n, unsigned turn)
     return strstr(r->name, ":sm_") ? dtypes[1 + (n + r->number) % 2] : dtypes[(n + r->number) % 3];
 }
 
+static const char *of_row_gradients(const void *of, unsigned n, unsigned turn)
+{
+    const Rung *r = of;
+    const bool planted =
+        r->only && strcmp(r->only, "planted") == 0; /* a third of them, for each mistake */
+    const bool others = planted    ? (n + r->number) % 3
+                        : r->quick ? n % 6 != r->number
+                                   : is_of_others(r, n);
+    if (turn || others || !wants(r->only, r->name, &row_gradients[n])) return NULL;
+    return strstr(r->name, "sm_70") ? "f16" : dtypes[(n + r->number) % 3];
+}
+
 static const char *of_parts(const void *of, unsigned n, unsigned turn)
 {
     const Rung *r = of;
@@ -413,6 +446,8 @@ static const struct {
     {packed_rungs, COUNT(packed_rungs), 4, page_cases, COUNT(page_cases), of_pages},
     {row_rungs, COUNT(row_rungs), 4, row_cases, COUNT(row_cases), of_rows},
     {stored_rungs, COUNT(stored_rungs), 5, stored_cases, COUNT(stored_cases), of_stored},
+    {gradient_rungs, COUNT(gradient_rungs), 2, row_gradients, COUNT(row_gradients),
+     of_row_gradients},
     {part_rungs, COUNT(part_rungs), 3, part_cases, COUNT(part_cases), of_parts},
     {waves, COUNT(waves), 3, wave_cases, COUNT(wave_cases), of_wave},
     {cores, COUNT(cores), COUNT(cores), core_cases, COUNT(core_cases), of_core},

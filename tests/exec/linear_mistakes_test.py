@@ -1,9 +1,9 @@
 """Planted mistakes: schedules of recurrences by matrix units with one line changed make kernels that `linear_test` finds wrong.
 
-    linear_mistakes_test.py SOURCE BUILD [half|rows]
+    linear_mistakes_test.py SOURCE BUILD [half|rows|gradients]
 
-The changed file is linked before the library that has the right one. half: every other one of them; rows: those of packed rows, which
-`ladder_test` finds.
+The changed file is linked before the library that has the right one. half: every other one of them; rows, gradients: those of packed rows and of
+their gradients, which `ladder_test` finds.
 """
 import json
 import shlex
@@ -81,13 +81,28 @@ ROWS = [
     ("rows are seen by the item's place", "forward_parts.c", '"cdiv(q_length, %d) - 1 - turn"', '"cdiv(q_length, %d) - turn"'),
 ]
 
+GRADIENTS = [
+    ("sums of dQ of two sequences share a tile", "back_parts.c", '"(q_start / %d + b) * %d"', '"(q_start / %d + 0 * b) * %d"'),
+    ("gradients of no sequence are left as they are", "back_results.c", '"nb * %d + %d > %s", rows, rows, end', '"nb * %d > %s + %d", rows, end, rows'),
+    ("queries have no end", "lanes_rows.c", '? " from q_start + q_low to q_start + min(q_high, q_length)"', '? ""'),
+    ("queries are those of the first sequence", "warps_tiles.c", '"q_start + " : ""', '"0 * q_start + " : ""'),
+    ("keys are those of the first sequence", "warps_tiles.c", '"kv_start + " : ""', '"0 * kv_start + " : ""'),
+    ("a block has the keys of the next one", "warps_gradients.c", 'tile_let(t, "nb", "turn");', 'tile_let(t, "nb", "turn + 1");'),
+    ("pieces of a block are one piece", "back_order.c", '"turn * %d + slice"', '"turn * %d + 0 * slice"'),
+    ("parts of dQ begin at the first row", "lanes_parts.c", 'lanes_place(x, LANES_QUERIES, "h", tile_text(x->t, "m * %d +: %d", m, m))', 'tile_text(x->t, "0, h, m * %d +: %d", m, m)'),
+    ("statistics are those of the first sequence", "lanes_keys.c", 'lanes_row_place(x, LANES_QUERIES, "h", "i")', '"0, h, i"'),
+    ("pairs of keys that are no keys count", "lanes_keys.c", "x->with_dq || padded", "x->with_dq && !padded"),
+]
+
 
 def main():
     source, build = (Path(x).resolve() for x in sys.argv[1:3])
     folder = source / "compiler/schedule"
-    rows = sys.argv[3:] == ["rows"]
-    test = "tests/exec/ladder_test" if rows else "tests/exec/linear_test"
-    words = [source / "tests/front/examples", "all", "forward packed"] if rows else ["tiled-ir:sm_90", source / "tests/exec/linear", "planted"]
+    rows, back = sys.argv[3:] == ["rows"], sys.argv[3:] == ["gradients"]
+    test = "tests/exec/ladder_test" if rows or back else "tests/exec/linear_test"
+    words = ["tiled-ir:sm_90", source / "tests/exec/linear", "planted"]
+    if rows or back:
+        words = [source / "tests/front/examples", "all", "forward packed" if rows else "planted"]
     lines = subprocess.run([shutil.which("ninja") or "ninja", "-C", build, "-t", "commands", test], capture_output=True, text=True, check=True).stdout
     link = shlex.split(lines.rstrip().splitlines()[-1])
     commands = {Path(entry["file"]).name: entry["command"] for entry in json.loads((build / "compile_commands.json").read_text()) if "compiler/schedule" in entry["file"]}
@@ -106,10 +121,10 @@ def main():
                 subprocess.run([*command, "-Wno-error", "-O1", f"-I{folder}"], cwd=build, check=True)
             at = link.index(test)
             subprocess.run([*link[:at], str(there / "test"), *changed, *link[at + 1 :]], cwd=build, check=True)
-            run = subprocess.run([there / "test", *words], capture_output=True, timeout=120)
+            run = subprocess.run([there / "test", *words], capture_output=True, timeout=600 if back else 120)
             return run.returncode != 0
 
-        try_all(ROWS if rows else MISTAKES[::2] if sys.argv[3:] == ["half"] else MISTAKES, folder, fails)
+        try_all(ROWS if rows else GRADIENTS if back else MISTAKES[::2] if sys.argv[3:] == ["half"] else MISTAKES, folder, fails)
 
 
 main()
