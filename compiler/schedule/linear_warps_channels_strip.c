@@ -8,7 +8,7 @@
  *
  * and the log decay of token t what spans it. With p = M dM, which each pair makes once, it is, of a level, the sum of p over readers u >= t of
  * its half (u > t where a read comes before the write) or over writers s < t of its half; of the ends the same over the chunk; and
- * e^G[end] <S, T>. These sums are products of p, rounded as operands are, with tiles of ones, so that none is the difference of two sums.
+ * e^G[end] <S, T>. These sums are products of p, two numbers an element, with tiles of ones, so that none is the difference of two sums.
  *
  * All of it lies with 16 channels along the rows of products, a warp's, and tokens along their columns, in groups of 16: M is an operand where
  * it is made. The axis of tokens is `kv` of an operand and of gradients of decays, `q` of dM and what comes of it; values on both axes are the
@@ -132,14 +132,12 @@ static const char *reads(LinearBack *b, const char *axis, int32_t g)
     return channels_on_axis(b, channels_is_before(b) ? "before" : "sum", axis, g);
 }
 
-/* As exact as operands are: f16 has three bits more than the sums' bf16. */
-static bool rounds_rates(const LinearBack *b) { return b->w.l.x.p->operand == TILE_BF16; }
-
+/* As one number of bf16 they are what exceeds the rule of numerics first. */
 static void split_rates(LinearBack *b)
 {
     AuTileBuild *t = b->w.l.x.t;
     tile_set(t, "p_high", "bf16(p)");
-    if (!rounds_rates(b)) tile_set(t, "p_low", "bf16(p - f32(p_high))");
+    tile_set(t, "p_low", "bf16(p - f32(p_high))");
 }
 
 /* [dg] of group [to] gets what the group's `p` makes by the tile [view] of ones. */
@@ -149,8 +147,7 @@ static void add_to_rates(LinearBack *b, int32_t to, const char *view)
     const AuTileAtom *atom = linear_warps_sums_atom(b->w.l.x.p);
     const char *of = tile_text(t, "%s as [q, kv]", view);
     tile_product(t, channels_numbered(b, "dg", to), atom, TILE_ADD, "p_high", of);
-    if (!rounds_rates(b))
-        tile_product(t, channels_numbered(b, "dg", to), atom, TILE_ADD, "p_low", of);
+    tile_product(t, channels_numbered(b, "dg", to), atom, TILE_ADD, "p_low", of);
 }
 
 static const char *ones_between(LinearBack *b, bool behind, int32_t from, int32_t to)
