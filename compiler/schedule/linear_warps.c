@@ -8,7 +8,7 @@
  * what a writer keeps until the chunk's end is applied to its key as an operand. */
 #include "linear_warps.h"
 
-/* Strengths of writes belong to pairs and keys, but where they are in what is written, or in tiles of both already, as here or elsewhere made. */
+/* Strengths of writes belong to pairs and keys, but where they are in what is written, or in keys and pairs as they were made. */
 static bool has_strength(const LinearWarps *w)
 {
     return lin_has(&w->l, AU_SLOT_WRITE) && !lw_is_fed(w) && !w->has_decayed;
