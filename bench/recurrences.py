@@ -14,6 +14,7 @@ the folder.
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,7 +32,7 @@ UNROLLED, CHUNKS = 16, (16, 32, 64, 128)
 
 @dataclass(frozen=True)
 class Case:
-    kind: str  # none, constant, scalar, vector, delta, gated delta, mamba2
+    kind: str  # none, constant, scalar, vector, delta, gated delta, low rank, mamba2
     B: int
     T: int
     H: int
@@ -45,18 +46,20 @@ class Case:
 
 
 SETS = {
-    "cpu": [Case(kind, 1, 2048, 8, K) for K in (64, 128) for kind in ("scalar", "vector", "delta")],
+    "cpu": [Case(kind, 1, 2048, 8, K) for K in (64, 128) for kind in ("scalar", "vector", "delta")] + [Case("low rank", 1, 2048, 8, 64)],
     "cuda": [Case(kind, 1, 8192, 96, 128) for kind in ("none", "constant", "scalar", "vector", "gated delta")]
     + [Case(kind, 4, 4096, 64, 128) for kind in ("scalar", "vector")]
     + [Case("vector", 2, 16384, 16, 128), Case("scalar", 1, 32768, 16, 128), Case("gated delta", 1, 32768, 16, 128)]
+    + [Case("low rank", B, T, H, 64) for B, T, H in ((1, 8192, 96), (8, 4096, 32))]
     + [Case("mamba2", B, T, 80, 128, 64, 1) for B, T in ((8, 4096), (8, 8192), (1, 4096))],
 }
-FILES = {"constant": "retention_recurrent", "scalar": "simple_gla", "vector": "gla", "delta": "delta_rule", "gated delta": "gated_delta", "mamba2": "mamba2"}
+FILES = {"constant": "retention_recurrent", "scalar": "simple_gla", "vector": "gla", "delta": "delta_rule", "gated delta": "gated_delta", "low rank": "rwkv7", "mamba2": "mamba2"}
 
 PLAIN = "attention plain { q: [B, H, T, K]; k: [B, H, T, K]; v: [B, H, T, V]; linear { q = q * rsqrt(K); } }"
 
 
-# ---- a case in numbers: q, k and v as the recurrence takes them, log decay [B, H, T, 1 or K] and strength [B, H, T]; None where there is none
+# ---- a case in numbers: q, k and v as the recurrence takes them, log decay [B, H, T, 1 or K] and strength [B, H, T]; None where there is none. In
+# place of a strength `low rank` has what reads the state and what writes it, side by side, [B, H, T, 2 K]
 
 
 def arguments_of(case: Case, dtype: torch.dtype, device: str):
@@ -68,7 +71,8 @@ def arguments_of(case: Case, dtype: torch.dtype, device: str):
 
     q, k = (draw(case.K, heads=case.G or case.H).to(dtype) for _ in range(2))
     v = draw(case.V or case.K).to(dtype)
-    return q, k, v, draw(*([case.K] if case.kind == "vector" else [])), draw()
+    gate = draw(*([case.K] if case.kind in ("vector", "low rank") else []))
+    return q, k, v, gate, draw(2 * case.K).to(dtype) if case.kind == "low rank" else draw()
 
 
 def normal(case: Case, q, k, v, gate, beta, exact: bool = False):
@@ -88,6 +92,10 @@ def normal(case: Case, q, k, v, gate, beta, exact: bool = False):
         decay = F.logsigmoid(gate) / 16
     if case.kind == "gated delta":
         decay = -F.softplus(gate)[..., None]
+    if case.kind == "low rank":
+        removal, rate = beta.chunk(2, 3)
+        u = F.normalize(removal, dim=3)
+        return q, k, v, -math.exp(-0.5) * torch.sigmoid(gate), torch.cat([-u, torch.sigmoid(rate) * u], 3)
     if "delta" in case.kind:
         q, k, strength = F.normalize(q, dim=3), F.normalize(k, dim=3), torch.sigmoid(beta)
     return q * case.K**-0.5, k, v, decay, strength
@@ -97,12 +105,18 @@ def tokens(S, q, k, v, decay, strength):
     """Tokens one after another: the state behind them, and o."""
     o = []
     for t in range(q.shape[2]):
+        fed = None
+        if strength is not None and strength.dim() == 4:
+            x, b = strength[:, :, t].chunk(2, 2)
+            fed = b[..., None] * (x[:, :, None] @ S)
         if decay is not None:
             S = decay[:, :, t, :, None].exp() * S
         u = v[:, :, t]
-        if strength is not None:
+        if strength is not None and fed is None:
             u = strength[:, :, t, None] * (u - (k[:, :, t, None] @ S)[:, :, 0])
         S = S + k[:, :, t, :, None] * u[:, :, None]
+        if fed is not None:
+            S = S + fed
         o.append((q[:, :, t, None] @ S)[:, :, 0])
     return S, torch.stack(o, 2)
 
@@ -168,10 +182,12 @@ def aule_call(case: Case, artifacts: str = ""):
         f = aule.load(artifact_of(artifacts, case.kind))
     else:
         f = aule.compile(PLAIN if case.kind == "none" else SCRIPTS / f"{FILES[case.kind]}.attn")
-    names = {"scalar": ("gate",), "vector": ("gate",), "delta": (None, "beta"), "gated delta": ("a", "beta"), "mamba2": ("dt",)}.get(case.kind, ())
+    names = {"scalar": ("gate",), "vector": ("gate",), "low rank": ("w",), "delta": (None, "beta"), "gated delta": ("a", "beta"), "mamba2": ("dt",)}.get(case.kind, ())
 
     def run(q, k, v, *inputs, state=None):  # state: a step, which writes on it
         more = {name: x for name, x in zip(names, inputs) if name}
+        if case.kind == "low rank":
+            more["removal"], more["rate"] = inputs[1].chunk(2, 3)
         if case.kind == "gated delta":
             more |= {name: q.new_zeros(case.H, dtype=torch.float32) for name in ("A_log", "dt_bias")}
         if case.kind == "mamba2":
@@ -202,6 +218,11 @@ def fla_call(case: Case):
             return ops.chunk_simple_gla(q, k, v, decay[..., 0], scale=scale)[0].transpose(1, 2)
         if case.kind == "vector":
             return ops.chunk_gla(q, k, v, decay.to(q.dtype), scale=scale)[0].transpose(1, 2)
+        if case.kind == "low rank":  # what chunk_rwkv7 calls, whose names of the decay are others in each version
+            from fla.ops.generalized_delta_rule import chunk_dplr_delta_rule
+
+            a, b = (x.contiguous() for x in strength.to(q.dtype).chunk(2, 3))
+            return chunk_dplr_delta_rule(q=q, k=k, v=v, a=a, b=b, gk=decay, scale=1.0)[0].transpose(1, 2)
         strength = strength.to(q.dtype)
         if case.kind == "delta":
             return ops.chunk_delta_rule(q, k, v, strength, scale=scale, use_qk_l2norm_in_kernel=True)[0].transpose(1, 2)
@@ -217,7 +238,7 @@ def peers_of(case: Case, device: str, artifacts: str) -> dict:
         made["fla"] = usable("fla", lambda: fla_call(case))
     else:  # thousands of launches: nobody's choice on a GPU
         made["loop"] = lambda *x: loop(compiled, normal(case, *x), UNROLLED).to(x[0].dtype)
-    for size in CHUNKS:
+    for size in CHUNKS if case.kind != "low rank" else ():
         made[f"chunks {size}"] = lambda *x, size=size: chunks(normal(case, *x), size).to(x[0].dtype)
     return {name: call for name, call in made.items() if call}
 

@@ -8,12 +8,10 @@
  * what a writer keeps until the chunk's end is applied to its key as an operand. */
 #include "linear_warps.h"
 
-static bool is_fed_back(const LinearWarps *w) { return w->l.n->feedback == AU_FEEDBACK_KEY; }
-
-/* Strengths of writes belong to pairs and keys, but where they are in what is written, or in keys and pairs as others made them. */
+/* Strengths of writes belong to pairs and keys, but where they are in what is written, or in keys and pairs as they were made. */
 static bool has_strength(const LinearWarps *w)
 {
-    return lin_has(&w->l, AU_SLOT_WRITE) && !is_fed_back(w) && !w->has_decayed;
+    return lin_has(&w->l, AU_SLOT_WRITE) && !lw_is_fed(w) && !w->has_decayed;
 }
 
 bool lw_has_output(const LinearWarps *w)
@@ -24,7 +22,7 @@ bool lw_has_output(const LinearWarps *w)
 /* By a number a token at most. */
 static bool decays(const LinearWarps *w)
 {
-    return w->l.n->decay != AU_DECAY_NONE && !lw_by_channel(w);
+    return lw_decay(w) != AU_DECAY_NONE && !lw_by_channel(w);
 }
 
 /* Pairs pass through memory. */
@@ -79,7 +77,7 @@ static bool keeps_rows(const LinearWarps *w)
 /* Does the state pass through memory, as an operand or to be kept by whole rows? */
 static bool shares_state(const LinearWarps *w)
 {
-    return lw_has_output(w) || is_fed_back(w) || keeps_rows(w);
+    return lw_has_output(w) || lw_is_fed(w) || keeps_rows(w);
 }
 
 static void memories(LinearWarps *w)
@@ -93,7 +91,7 @@ static void memories(LinearWarps *w)
                    lw_shares_pairs(w) || w->has_decayed ? l->chunk : LINEAR_ROWS * warps, "kv",
                    l->chunk, w->has_decayed ? l->x.shape->stages : 1);
     if (l->has_norm) tile_shared(l->x.t, "Sums", "f32[d:%d]", w->d);
-    if (is_fed_back(w)) lw_key_memories(w);
+    if (lw_is_fed(w)) lw_key_memories(w);
     if (lw_inverts(w)) lw_inverse_memories(w);
     if (lw_by_channel(w)) lw_vector_memories(w);
     tile_barrier(l->x.t, "all", 0, warps);
@@ -126,7 +124,7 @@ static void fragments(LinearWarps *w)
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
     const char *atom = l->x.atom->name;
-    const bool scalar = l->n->decay == AU_DECAY_SCALAR;
+    const bool scalar = lw_decay(w) == AU_DECAY_SCALAR;
     tile_frag(t, "state", "f32[d:%d, e:%d] @ %s.C = 0.0", w->channels, w->columns, atom);
     tile_frag(t, "key", "%s[d:%d, kv:%d] @ %s.A", l->x.operand, w->channels, l->chunk, atom);
     if (!lw_by_channel(w))
@@ -155,7 +153,7 @@ static void fragments(LinearWarps *w)
     }
     if (l->n->decay == AU_DECAY_CONSTANT) lin_rate(l);
     if (lw_by_channel(w)) lw_vector_declare(w);
-    if (is_fed_back(w)) lw_key_declare(w);
+    if (lw_is_fed(w)) lw_key_declare(w);
     if (w->keeps_states && shares_state(w)) lw_keep_declare(w);
     if (lw_inverts(w)) lw_inverse_declare(w);
     lw_declare(w);
@@ -252,7 +250,7 @@ static void add_written(LinearWarps *w, const char *acc, const char *a, const ch
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
     const char *values = tile_text(t, "V[%s:, %s]", warps_stage(&l->x, false), columns);
-    if (!is_fed_back(w)) {
+    if (!lin_is_fed(l)) {
         tile_product(t, acc, l->x.atom, TILE_ADD, a, values);
         return;
     }
@@ -276,7 +274,9 @@ static void read_state(LinearWarps *w)
         if (!lw_by_channel(w)) tile_store(t, "%s -> %s", weight, own);
         weight = own;
     }
-    add_written(w, "acc", weight, tile_text(t, "%s +: %d", column(w), w->out_columns));
+    const char *columns = tile_text(t, "%s +: %d", column(w), w->out_columns);
+    add_written(w, "acc", weight, columns);
+    if (lw_is_own(w)) lw_own_read(w, columns);
 }
 
 static const char *out_rows(LinearWarps *w)
@@ -324,11 +324,11 @@ static void write_state(LinearWarps *w)
     const char *kept = "", *strength = "", *whole = "", *of_sums = "";
     tile_load(t, "key", "K[%s:, %s +: %d]", warps_stage(&l->x, false), lw_state_row(w),
               w->channels);
-    if (l->n->decay == AU_DECAY_SCALAR) {
+    if (lw_decay(w) == AU_DECAY_SCALAR) {
         tile_load(t, "until", "G[%d +: %d]", w->has_since, l->chunk);
         tile_load(t, "total", "G[%d]", w->has_since + l->chunk - 1);
         kept = "exp(total - until)", whole = of_sums = " * exp(total)";
-    } else if (l->n->decay == AU_DECAY_CONSTANT) {
+    } else if (lw_decay(w) == AU_DECAY_CONSTANT) {
         kept = "exp(f32(max(count - 1 - j, 0)) * rate)",
         whole = of_sums = " * exp(f32(count) * rate)";
     } else if (lw_by_channel(w)) {
@@ -353,7 +353,12 @@ static void write_state(LinearWarps *w)
     if (*whole) tile_set(t, "state", "state%s", whole);
     if (w->makes_ends) lw_pass_chunk(w);
     if (l->has_norm) tile_set(t, "sum_state", "sum_state%s + reduce_sum(f32(key), kv)", of_sums);
+    if (lw_is_own(w)) lw_begin_values(w);
     add_written(w, "state", "key", tile_text(t, "%s +: %d", lw_state_column(w), w->columns));
+    if (lw_is_own(w)) {
+        lw_end_values(w);
+        lw_own_write(w);
+    }
 }
 
 static void output(LinearWarps *w)
@@ -373,7 +378,7 @@ static void chunk(LinearWarps *w)
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
     const bool ahead = warps_are_async(&l->x), two = l->x.shape->stages > 1;
-    if (l->n->decay == AU_DECAY_CONSTANT) lin_count(l);
+    if (lw_decay(w) == AU_DECAY_CONSTANT) lin_count(l);
     if (w->keeps_states || w->has_decayed) lw_place_of_states(w, "place", "chunk");
     if (w->has_decayed) lw_load_total(w);
     if (!ahead) lw_issue(w, "chunk", "");
@@ -391,7 +396,7 @@ static void chunk(LinearWarps *w)
         lw_vector_make(w);
         tile_sync(t, "all");
     }
-    if (is_fed_back(w)) {
+    if (lw_is_fed(w)) {
         if (lw_inverts(w)) lw_inverse_make(w);
         lw_key_solve(w);
         tile_sync(t, "all");
@@ -439,7 +444,7 @@ void lw_forward_kernel(LinearWarps *w)
     w->keeps_states ? lw_states_head(w) : w->makes_ends ? lw_ends_head(w) : lin_head(l);
     if (l->segments && !w->makes_ends) lw_ends_argument(w, TILE_IN);
     lw_numbers_argument(w, TILE_IN);
-    if (is_fed_back(w) && !lw_inverts(w)) lw_inverses_argument(w, TILE_IN);
+    if (lw_is_fed(w) && !lw_inverts(w)) lw_inverses_argument(w, TILE_IN);
     lw_rows_arguments(w);
     if (w->has_decayed) lw_totals_argument(w, TILE_IN);
     if (w->has_decayed && lw_has_output(w)) lw_pairs_argument(w, TILE_IN);
@@ -497,7 +502,7 @@ void lw_layouts(LinearWarps *w)
                 tile_text(w->l.x.t, "lane:%d@1", power < lanes ? power : lanes), NULL);
     warps_across(&w->l.x, "across_d", w->d);
     warps_across(&w->l.x, "across_e", w->e);
-    if (is_fed_back(w))
+    if (lw_is_fed(w))
         tile_layout(w->l.x.t, "a_column_a_lane", "reg",
                     tile_text(w->l.x.t, "lane:%d@1", LINEAR_ROWS));
     if (lw_by_channel(w)) lw_vector_layouts(w);
@@ -514,7 +519,7 @@ AuSchedule *schedule_linear_warps(AuArena *arena, AuDiags *diags, const AuProble
     lw_numbers_kernel(&w);
     w.has_decayed = linear_warps_rows_apart(p);
     if (w.has_decayed) lw_make_pairs(arena, t, p, out, &out->shape, false);
-    w.has_rows = is_fed_back(&w) && !lw_inverts(&w);
+    w.has_rows = lw_is_fed(&w) && !lw_inverts(&w);
     if (w.has_rows) lw_inverse_kernel(arena, t, p, out, true);
     if (lw_takes_segments(&w)) w.l.segments = lw_segments(&w);
     lw_segment_kernels(&w);

@@ -51,7 +51,7 @@ int32_t linear_warps_solved(const AuShape *s); /* feedback: columns that a warp 
 int32_t linear_warps_blocks(const AuProblem *p, const AuShape *s); /* of a processor, by rule */
 int32_t linear_warps_channels(const AuProblem *p); /* padded to the depth of a product */
 int32_t linear_warps_padded(int32_t width);        /* likewise */
-/* Why matrix units of warps do not take the recurrence; NULL: they do. */
+/* Why matrix units of warps do not take the recurrence, feedback `own` among it: that is for the forward alone; NULL: they do. */
 const char *linear_warps_refusal(AuArena *arena, const AuProblem *p);
 
 /* linear_warps.c */
@@ -59,8 +59,12 @@ LinearWarps lw_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSched
                      const AuShape *s);
 void lw_layouts(LinearWarps *w);
 void lw_forward_kernel(LinearWarps *w);
-/* linear_warps_vector.c: decays a channel. */
+/* linear_warps_vector.c: decays a channel, and with feedback `own` all as if they were that. */
+AuDecayClass lw_decay(const LinearWarps *w);
 bool lw_by_channel(const LinearWarps *w);
+bool lw_is_own(const LinearWarps *w);               /* feedback `own` */
+bool lw_is_fed(const LinearWarps *w);               /* either feedback */
+int32_t linear_warps_rows_of_own(int32_t channels); /* that tiles are made of at once */
 /* Does a kernel without a chain make rows as the state takes them, and pairs, for those that are chains? */
 bool linear_warps_rows_apart(const AuProblem *p);
 int32_t linear_warps_levels(int32_t tokens); /* halves of a chunk, halves of those, .. */
@@ -73,7 +77,15 @@ void lw_vector_declare(LinearWarps *w);
 /* Running sums of log decays, for all behind the next barrier; what products take, behind another one. */
 void lw_vector_sums(LinearWarps *w);
 void lw_vector_make(LinearWarps *w);
-/* The pairs of the executor's rows, to P, where 0 stays of what no row sees; of keys with keys, times `erase`. */
+/* Readers and writers that meet: the tiles that have their levels, the memory where pairs go, and where those of a token with itself are. */
+typedef struct LinearPairs {
+    const char *readers, *writers;
+    const char *memory; /* NULL: what is fed back, to where it is inverted */
+    const char *own;    /* NULL: a token does not see itself */
+    bool of_keys;       /* what keys write: strengths are factors of it */
+} LinearPairs;
+/* The pairs of the executor's rows, 0 staying of what no row sees; of queries with keys, to P; of keys with keys, times `erase`. */
+void lw_vector_pairs(LinearWarps *w, const LinearPairs *pairs);
 void lw_vector_weights(LinearWarps *w);
 /* Are the pairs of a group of rows made once for all its executors? Then by those between begin and tile_end. */
 bool lw_shares_pairs(const LinearWarps *w);
@@ -81,6 +93,22 @@ void lw_begin_sharers(LinearWarps *w);
 /* Rows of P that are the executor's. */
 const char *lw_pair_rows(LinearWarps *w);
 void lw_vector_key_pairs(LinearWarps *w);
+int32_t lw_vector_rows(const LinearWarps *w); /* of a chunk, that tiles are made of at once */
+/* Of the rows being made: pairs of tokens with themselves, to [memory]. */
+void lw_vector_own_pairs(LinearWarps *w, const char *rows, const char *reader, const char *writer,
+                         const char *memory);
+
+/* linear_warps_own.c: feedback `own`. */
+void lw_own_memories(LinearWarps *w);
+void lw_own_declare(LinearWarps *w);
+/* Of the executor's rows of the chunk, what products take. */
+void lw_own_make(LinearWarps *w);
+/* Pairs of the executor's rows but those that are inverted, by executors that share them out. */
+void lw_own_pairs(LinearWarps *w);
+void lw_own_right(LinearWarps *w); /* what M meets */
+/* What readers have of b: onto `acc`, and of the state, onto it. */
+void lw_own_read(LinearWarps *w, const char *columns);
+void lw_own_write(LinearWarps *w);
 
 bool lw_has_output(const LinearWarps *w);
 const char *lw_row(LinearWarps *w); /* the first of the executor's rows */
@@ -223,6 +251,8 @@ void lw_load_end(LinearWarps *w);  /* forward: the state before a segment that i
 void lw_begin_end(LinearWarps *w); /* the kernel of ends, in order */
 void lw_pass_chunk(LinearWarps *w);
 void lw_store_end(LinearWarps *w);
+void lw_begin_values(LinearWarps *w);
+void lw_end_values(LinearWarps *w);
 const char *lw_values_of_end(LinearWarps *w, const char *values);
 
 /* linear_warps_rows.c: tiles of q, k and v in the block's memory, of the operands' type, slots applied, and what is a number a token. */

@@ -62,7 +62,8 @@ void lw_inverse_declare(LinearWarps *w)
     AuTileBuild *t = w->l.x.t;
     const char *atom = w->l.x.atom->name;
     const int32_t rows = LINEAR_ROWS;
-    tile_frag(t, "erase", "f32[q:%d] like %s", rows, lw_by_channel(w) ? "pairs" : "score");
+    if (!lw_is_own(w))
+        tile_frag(t, "erase", "f32[q:%d] like %s", rows, lw_by_channel(w) ? "pairs" : "score");
     for (int32_t n = 0; n < rows / AT_ONCE; n++) {
         tile_frag(t, tile_text(t, "block_%d", n), "f32[m:%d, l:%d] @ a_column_a_lane = 0.0",
                   AT_ONCE, rows);
@@ -146,7 +147,7 @@ static void pairs_of_keys(LinearWarps *w)
     AuTileBuild *t = w->l.x.t;
     const int32_t rows = LINEAR_ROWS;
     const char *first = lw_row(w);
-    tile_load(t, "erase", "E[%s +: %d] as [q]", first, rows);
+    if (!lw_is_own(w)) tile_load(t, "erase", "E[%s +: %d] as [q]", first, rows);
     lw_by_channel(w) ? lw_vector_key_pairs(w) : pairs_of_rows(w);
     for (int32_t n = 0; n < rows / AT_ONCE; n++)
         tile_set(t, tile_text(t, "block_%d", n), "fill(block_%d, 0.0)", n);
@@ -228,7 +229,9 @@ void lw_inverse_make(LinearWarps *w)
     begin_rows(w);
     pairs_of_keys(w);
     end_rows(w);
-    if (lw_shares_pairs(w)) {
+    if (lw_is_own(w))
+        lw_own_pairs(w);
+    else if (lw_shares_pairs(w)) {
         lw_begin_sharers(w);
         lw_vector_weights(w);
         tile_end(w->l.x.t);
@@ -283,7 +286,7 @@ AuShape linear_warps_inverse_shape(const AuProblem *p, const AuShape *whole)
 }
 
 /* Decays a channel: the factors that pairs are made of are the forward's own, too, so it inverts, chunk by chunk. */
-bool lw_inverts(const LinearWarps *w) { return lw_by_channel(w) && lin_is_fed(&w->l); }
+bool lw_inverts(const LinearWarps *w) { return lw_by_channel(w) && lw_is_fed(w); }
 
 void lw_inverse_kernel(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out,
                        bool makes_rows)

@@ -181,7 +181,7 @@ static const char *until(LinearWarps *w)
 void lw_key_solve(LinearWarps *w)
 {
     lw_begin_solvers(w);
-    right_side(w);
+    lw_is_own(w) ? lw_own_right(w) : right_side(w);
     if (w->keeps_written)
         lw_key_multiply_by(w, "kv, q", "U", "updates", until(w));
     else

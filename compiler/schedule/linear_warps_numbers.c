@@ -19,7 +19,7 @@ enum { NUMBERS = sizeof numbers / sizeof *numbers };
 
 static bool is_made(const LinearWarps *w, const Number *number)
 {
-    return number->slot == AU_SLOT_LOG_DECAY ? w->l.n->decay == AU_DECAY_SCALAR
+    return number->slot == AU_SLOT_LOG_DECAY ? lw_decay(w) == AU_DECAY_SCALAR
                                              : lin_has(&w->l, number->slot);
 }
 

@@ -20,6 +20,8 @@ typedef struct Tile {
 static const Tile tiles[] = {
     {AU_SLOT_Q, "Q", "tq", "q", "d", "across_d", true, "queries"},
     {AU_SLOT_K, "K", "tk", "kv", "d", "across_d", true, "keys"},
+    {AU_SLOT_READS, "X", "tx", "kv", "d", "across_d", true, NULL},
+    {AU_SLOT_WRITES, "B", "tb", "kv", "d", "across_d", true, NULL},
     {AU_SLOT_V, "V", "tv", "kv", "e", "across_e", false, NULL},
 };
 enum { TILES = sizeof tiles / sizeof *tiles };
@@ -39,6 +41,7 @@ static bool is_there(const LinearWarps *w, const Tile *tile)
 {
     if (tile->slot == AU_SLOT_V && w->without_values) return false;
     if (w->without_keys) return tile->slot == AU_SLOT_Q;
+    if (tile->slot == AU_SLOT_READS || tile->slot == AU_SLOT_WRITES) return lw_is_own(w);
     return tile->slot == AU_SLOT_K ||
            (!w->makes_inverse && (tile->slot != AU_SLOT_Q || lw_has_output(w)));
 }
@@ -46,7 +49,7 @@ static bool is_there(const LinearWarps *w, const Tile *tile)
 /* Is M brought with the rows? */
 static bool has_inverse(const LinearWarps *w)
 {
-    return lin_is_fed(&w->l) && !w->makes_inverse && !w->without_inverse && !lw_inverts(w);
+    return lw_is_fed(w) && !w->makes_inverse && !w->without_inverse && !lw_inverts(w);
 }
 
 /* Are pairs? */

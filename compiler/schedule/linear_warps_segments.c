@@ -18,13 +18,13 @@ enum {
     MOST_WARPS = 16 /* of a chain with feedback, 16 rows each */
 };
 
-/* Norms have a state more; with feedback sums have to be operands where they are, and where decays are a channel's too the forward makes the
- * inverse together with what queries read. */
+/* Norms have a state more; with feedback sums have to be operands where they are, and with feedback `key` where decays are a channel's the
+ * forward makes the inverse together with what queries read. */
 bool lw_takes_segments(const LinearWarps *w)
 {
     if (w->l.has_norm) return false;
-    if (lw_inverts(w)) return false;
-    return !lin_is_fed(&w->l) || (!w->l.x.via_shared && w->d <= MOST_WARPS * LINEAR_ROWS);
+    if (lw_inverts(w) && !lw_is_own(w)) return false;
+    return !lw_is_fed(w) || (!w->l.x.via_shared && w->d <= MOST_WARPS * LINEAR_ROWS);
 }
 
 static int32_t strips(int32_t width, const LinearWarps *w) { return (width + w->e - 1) / w->e; }
@@ -34,7 +34,7 @@ static int32_t value_strips(const LinearWarps *w) { return strips(w->l.x.p->e, w
 /* Those of T, behind those of values. */
 static int32_t all_strips(const LinearWarps *w)
 {
-    return value_strips(w) + (lin_is_fed(&w->l) ? strips(w->d, w) : 0);
+    return value_strips(w) + (lw_is_fed(w) ? strips(w->d, w) : 0);
 }
 
 /* As many as there are processors for, by the sizes of a call. */
@@ -53,8 +53,7 @@ static const char *count(LinearWarps *w) { return w->l.segments; }
 
 static bool has_spans(const LinearWarps *w)
 {
-    return !lin_is_fed(&w->l) &&
-           (w->l.n->decay == AU_DECAY_SCALAR || w->l.n->decay == AU_DECAY_VECTOR);
+    return !lw_is_fed(w) && (w->l.n->decay == AU_DECAY_SCALAR || w->l.n->decay == AU_DECAY_VECTOR);
 }
 
 /* Of all sequences together: the last segment of each has no place, and they do not overlap. */
@@ -139,7 +138,7 @@ void lw_load_end(LinearWarps *w)
 void lw_begin_end(LinearWarps *w)
 {
     AuTileBuild *t = w->l.x.t;
-    if (lin_is_fed(&w->l))
+    if (lw_is_fed(w))
         tile_set(
             t, "state", "where(%s + iota(d:%d) == (strip - %d) * %d + %s + iota(e:%d), 1.0, 0.0)",
             lw_state_row(w), w->channels, value_strips(w), w->e, lw_state_column(w), w->columns);
@@ -156,7 +155,18 @@ void lw_pass_chunk(LinearWarps *w)
         tile_set(w->l.x.t, "passed", "passed + %s", lw_by_channel(w) ? "whole" : "total");
 }
 
-/* T is made without values. */
+/* What stands between is for strips of values: T is made without them. */
+void lw_begin_values(LinearWarps *w)
+{
+    if (w->makes_ends) tile_if(w->l.x.t, "strip < %d", value_strips(w));
+}
+
+void lw_end_values(LinearWarps *w)
+{
+    if (w->makes_ends) tile_end(w->l.x.t);
+}
+
+/* The same of values that are part of a sum. */
 const char *lw_values_of_end(LinearWarps *w, const char *values)
 {
     if (!w->makes_ends) return values;
@@ -279,7 +289,7 @@ void lw_segment_kernels(LinearWarps *w)
     LinearWarps ends = *w;
     ends.makes_ends = true;
     lw_forward_kernel(&ends);
-    lin_is_fed(&w->l) ? chain_of_matrices(w) : chain_of_rows(w);
+    lw_is_fed(w) ? chain_of_matrices(w) : chain_of_rows(w);
     lanes_region(&w->l.x, "ends");
     if (has_spans(w)) lanes_region(&w->l.x, "spans");
 }

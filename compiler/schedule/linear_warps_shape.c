@@ -8,10 +8,16 @@
 enum {
     REGISTER = 4,        /* its bytes */
     FRAGMENT_SHARE = 48, /* 64ths of a lane's registers that fragments may take */
-    SPAN = 128,          /* bytes of a row that stay together */
-    UNIT = 16,           /* a multiple of all extents of products */
-    BLOCKS = 2,          /* of a processor, as there are heads */
-    PRODUCT = 35,        /* cycles until its sums are there for the next one */
+    OWN_SHARE = 40,      /* likewise, beside the addresses of more tiles */
+    VECTOR = 16,         /* bytes that a lane moves at once */
+    LANE_CHANNELS = 40,
+    OWN_VIA_SHARED = 128,
+    SPAN = 128,    /* bytes of a row that stay together */
+    UNIT = 16,     /* a multiple of all extents of products */
+    BLOCKS = 2,    /* of a processor, as there are heads */
+    OWN_PAIRS = 3, /* matrices of pairs that feedback of its own keeps */
+    INVERTED = 80, /* cycles of a row of a block on the diagonal */
+    PRODUCT = 35,  /* cycles until its sums are there for the next one */
 };
 
 static int32_t smallest(int32_t a, int32_t b) { return a < b ? a : b; }
@@ -58,10 +64,16 @@ int32_t linear_warps_solved(const AuShape *s)
 
 static bool is_fed_back(const AuProblem *p)
 {
-    return p->hooks->normal->feedback == AU_FEEDBACK_KEY;
+    return p->hooks->normal->feedback != AU_FEEDBACK_NONE;
 }
 
-static bool by_channel(const AuProblem *p) { return p->hooks->normal->decay == AU_DECAY_VECTOR; }
+static bool is_own(const AuProblem *p) { return p->hooks->normal->feedback == AU_FEEDBACK_OWN; }
+
+/* With feedback of its own all decays are as if they were that. */
+static bool by_channel(const AuProblem *p)
+{
+    return p->hooks->normal->decay == AU_DECAY_VECTOR || is_own(p);
+}
 
 bool linear_warps_rows_apart(const AuProblem *p)
 {
@@ -87,7 +99,9 @@ static bool takes_all_columns(const AuProblem *p)
 static const char *refusal_of_class(const AuProblem *p)
 {
     const AuNormal *n = p->hooks->normal;
-    if (n->feedback == AU_FEEDBACK_OWN) return "feedback by rows of its own";
+    if (is_own(p) && n->decay != AU_DECAY_NONE && n->log_decay.high > 0)
+        return "a decay that may be above 1 beside feedback by rows of its own";
+    if (is_own(p) && has(p, AU_SLOT_NORM)) return "a norm beside feedback by rows of its own";
     if (by_channel(p) && n->log_decay.high > 0) return "a decay a channel that may be above 1";
     if (has(p, AU_SLOT_BONUS) && !by_channel(p)) return "a bonus, and no decay a channel";
     if (sums(p, AU_SLOT_BONUS)) return "a bonus that sums over channels";
@@ -99,9 +113,25 @@ static const char *refusal_of_class(const AuProblem *p)
     return NULL;
 }
 
+/* Of a row, where lanes have whole vectors of it: few lanes of some widths, whose code for rows of four kinds would have no end. */
+static int32_t channels_of_lane(const AuProblem *p)
+{
+    const int32_t d = linear_warps_channels(p), vectors = d * tile_elem(p->operand)->bytes / VECTOR,
+                  power = vectors & -vectors;
+    return d / smallest(power, p->caps->lanes);
+}
+
 static const char *refusal_of_widths(AuArena *arena, const AuProblem *p)
 {
-    if ((sums(p, AU_SLOT_Q) || sums(p, AU_SLOT_K)) && p->d % UNIT)
+    if (is_own(p) && channels_of_lane(p) > LANE_CHANNELS)
+        return au_format(arena, "rows of %d channels, of which a lane has %d", p->d,
+                         channels_of_lane(p));
+    if (is_own(p) && warps_via_shared(p) && p->d > OWN_VIA_SHARED)
+        return au_format(arena, "%d channels of rows of feedback's own where sums are no operands",
+                         p->d);
+    if ((sums(p, AU_SLOT_Q) || sums(p, AU_SLOT_K) || sums(p, AU_SLOT_READS) ||
+         sums(p, AU_SLOT_WRITES)) &&
+        p->d % UNIT)
         return au_format(arena, "a slot that sums over %d channels, no multiple of %d", p->d, UNIT);
     if (takes_all_columns(p) && p->e % UNIT)
         return au_format(arena,
@@ -110,7 +140,7 @@ static const char *refusal_of_widths(AuArena *arena, const AuProblem *p)
     return NULL;
 }
 
-const char *linear_warps_refusal(AuArena *arena, const AuProblem *p)
+static const char *refusal_of_problem(AuArena *arena, const AuProblem *p)
 {
     const AuTileAtom *atom = warps_atom(p);
     if (!atom)
@@ -123,10 +153,22 @@ const char *linear_warps_refusal(AuArena *arena, const AuProblem *p)
     return why ? why : refusal_of_widths(arena, p);
 }
 
+const char *linear_warps_refusal(AuArena *arena, const AuProblem *p)
+{
+    return is_own(p) ? "feedback by rows of its own" : refusal_of_problem(arena, p);
+}
+
 /* ---- what a shape takes */
 
+/* Of wide rows of feedback of its own fewer at once, as registers do. */
+int32_t linear_warps_rows_of_own(int32_t channels) { return channels < 128 ? 4 : 2; }
+
 /* Rows of decays a channel while tiles are made of them. */
-static int32_t registers_of_rows(const AuProblem *p) { return 4 * 5 * linear_warps_channels(p); }
+static int32_t registers_of_rows(const AuProblem *p)
+{
+    const int32_t d = linear_warps_channels(p);
+    return is_own(p) ? linear_warps_rows_of_own(d) * 7 * d : 4 * 5 * d;
+}
 
 static int32_t registers_of(const AuProblem *p, const AuShape *s)
 {
@@ -163,6 +205,7 @@ static int32_t rows_of_pairs(const AuProblem *p, const AuShape *s)
 {
     const bool shared = by_channel(p) && is_fed_back(p) && !has(p, AU_SLOT_NORM) &&
                         s->executors >= 2 * linear_warps_row_groups(s);
+    if (is_own(p)) return OWN_PAIRS * s->key_tile;
     if (!warps_via_shared(p) && !by_channel(p)) return 0;
     return shared ? s->key_tile : s->executors * LINEAR_ROWS;
 }
@@ -177,12 +220,14 @@ static int32_t shared_of(const AuProblem *p, const AuShape *s)
                s->stages * s->key_tile *
                    (2 * keys + values + warps_row_bytes(p, span, s->key_tile)) +
                d * values + 2 * REGISTER * s->key_tile;
-    const int32_t tiles =
-        linear_warps_levels(s->key_tile) * (is_fed_back(p) ? 2 : 1) + is_fed_back(p);
+    /* of feedback factors of levels once more, and a tile of keys, or two of rows of its own, of each stage */
+    const int32_t tiles = linear_warps_levels(s->key_tile) * (is_fed_back(p) ? 2 : 1) +
+                          (is_own(p) ? 2 * s->stages : is_fed_back(p));
     return WARPS_ALIGNMENT + s->stages * s->key_tile * (2 * keys + values) + d * values +
            (by_channel(p) ? s->key_tile * (REGISTER * d + tiles * keys) : 0) +
            rows_of_pairs(p, s) * warps_row_bytes(p, span, s->key_tile) +
-           REGISTER * (3 * s->key_tile + UNIT + d) + (is_fed_back(p) ? fed_of(p, s) : 0);
+           REGISTER * ((is_own(p) ? 4 : 3) * s->key_tile + UNIT + d) +
+           (is_fed_back(p) ? fed_of(p, s) : 0);
 }
 
 /* Of a processor, as far as their number matters. */
@@ -199,7 +244,7 @@ static void complete(const AuProblem *p, AuShape *s)
     linear_warps_complete(p, s);
     AuShape whole = *s;
     whole.swizzle_span = SPAN;
-    if (s->swizzle_span && !has_levels(p) && s->query_tile >= p->e &&
+    if (s->swizzle_span && (!has_levels(p) || is_own(p)) && s->query_tile >= p->e &&
         blocks_of(p, &whole) > blocks_of(p, s))
         *s = whole;
 }
@@ -231,7 +276,7 @@ static const char *refusal_of_shape(AuArena *arena, const AuProblem *p, const Au
     const int32_t before = linear_warps_rows_apart(p) ? linear_warps_shared_of_pairs(p, s)
                                                       : linear_warps_shared_of_inverse(p, s),
                   shared = largest(shared_of(p, s), before), registers = registers_of(p, s),
-                  room = tile_share(p->caps, FRAGMENT_SHARE);
+                  room = tile_share(p->caps, is_own(p) ? OWN_SHARE : FRAGMENT_SHARE);
     if (shared > p->caps->shared_bytes)
         return au_format(arena, "%d bytes of shared memory of %d", shared, p->caps->shared_bytes);
     if (registers > room)
@@ -244,7 +289,7 @@ static const char *refusal_of_shape(AuArena *arena, const AuProblem *p, const Au
 
 const char *schedule_linear_warps_fit(AuArena *arena, const AuProblem *p, AuShape *s)
 {
-    const char *why = linear_warps_refusal(arena, p);
+    const char *why = refusal_of_problem(arena, p);
     if (why) return why;
     if (!divides(s)) return refusal_of_shape(arena, p, s);
     complete(p, s);
@@ -272,6 +317,15 @@ int32_t linear_warps_blocks(const AuProblem *p, const AuShape *s)
     return largest(blocks_of(p, s), 1);
 }
 
+/* Feedback of its own, a chunk: four barriers more, rows on the diagonal inverted one after the other, blocks of M and its product. */
+static double waits_of_own(const AuProblem *p, int32_t tokens)
+{
+    const AuTileCaps *rates = tile_rates(p->caps);
+    if (!is_own(p)) return 0;
+    return 4 * rates->barrier + INVERTED * LINEAR_ROWS +
+           (double)PRODUCT * LINEAR_HALVES_MET * 3 * tokens / UNIT;
+}
+
 static double cycles_of_token(const AuProblem *p, const AuShape *s)
 {
     const AuTileCaps *rates = tile_rates(p->caps);
@@ -294,7 +348,7 @@ static double cycles_of_token(const AuProblem *p, const AuShape *s)
                              warps_enough(p, blocks * s->executors) +
                          waits;
     const int32_t slices = (padded(p->e) + e - 1) / e;
-    return slices * chunk / (blocks * c);
+    return slices * (chunk + waits_of_own(p, c)) / (blocks * c);
 }
 
 /* Decays a channel beside feedback: on an H200 2.80 ms where a warp's part of the state has all columns, 3.54 where it has half of them. */
@@ -339,7 +393,7 @@ bool schedule_linear_warps_shape(AuArena *arena, const AuProblem *p, AuShape *ou
     halves.operand = TILE_F16, halves.tf32 = false;
     *why = NULL;
     if (!warps_atom(&halves)) return false;
-    *why = linear_warps_refusal(arena, p);
+    *why = refusal_of_problem(arena, p);
     if (*why) return false;
     bool found = false;
     out->key_tile = 0;

@@ -13,7 +13,11 @@
 
 enum { ROWS_AT_ONCE = 4 };
 
-static bool is_fed_back(const LinearWarps *w) { return w->l.n->feedback == AU_FEEDBACK_KEY; }
+bool lw_is_own(const LinearWarps *w) { return w->l.n->feedback == AU_FEEDBACK_OWN; }
+
+bool lw_is_fed(const LinearWarps *w) { return w->l.n->feedback != AU_FEEDBACK_NONE; }
+
+static bool is_fed_back(const LinearWarps *w) { return lin_is_fed(&w->l); }
 
 /* Strengths of writers are in what is written where it is fed back, and belong to gradients of values where pairs are made for them. */
 static bool weighs_pairs(const LinearWarps *w)
@@ -21,7 +25,12 @@ static bool weighs_pairs(const LinearWarps *w)
     return lin_has(&w->l, AU_SLOT_WRITE) && !is_fed_back(w) && !w->without_strengths;
 }
 
-bool lw_by_channel(const LinearWarps *w) { return w->l.n->decay == AU_DECAY_VECTOR; }
+AuDecayClass lw_decay(const LinearWarps *w)
+{
+    return lw_is_own(w) ? AU_DECAY_VECTOR : w->l.n->decay;
+}
+
+bool lw_by_channel(const LinearWarps *w) { return lw_decay(w) == AU_DECAY_VECTOR; }
 
 int32_t linear_warps_levels(int32_t tokens)
 {
@@ -36,20 +45,24 @@ void lw_vector_memories(LinearWarps *w)
     AuTileBuild *t = l->x.t;
     if (w->has_decayed) return;
     tile_shared(t, "G", "f32[kv:%d, d:%d]", l->chunk, w->d);
-    if (!lw_has_output(w)) return;
+    if (!lw_has_output(w) && !lw_is_own(w)) return;
     tile_shared(t, "Own", "f32[q:%d]", l->chunk);
     warps_tile(&l->x, TILE_NAME("M"), "kv", l->chunk, "d", w->d, linear_warps_levels(l->chunk));
-    if (!is_fed_back(w)) return;
+    if (!lw_is_fed(w)) return;
     warps_tile(&l->x, TILE_NAME("N"), "kv", l->chunk, "d", w->d, linear_warps_levels(l->chunk));
-    warps_tile(&l->x, TILE_NAME("Ks"), "kv", l->chunk, "d", w->d, 1);
+    if (lw_is_own(w))
+        lw_own_memories(w);
+    else
+        warps_tile(&l->x, TILE_NAME("Ks"), "kv", l->chunk, "d", w->d, 1);
 }
 
 /* What a query has of the sums. */
 static const char *reads(const LinearWarps *w) { return w->l.n->before ? "row_before" : "row_sum"; }
 
-static int32_t rows_at_once(const LinearWarps *w)
+int32_t lw_vector_rows(const LinearWarps *w)
 {
-    return w->share < ROWS_AT_ONCE ? w->share : ROWS_AT_ONCE;
+    const int32_t most = lw_is_own(w) ? linear_warps_rows_of_own(w->d) : ROWS_AT_ONCE;
+    return w->share < most ? w->share : most;
 }
 
 void lw_vector_layouts(LinearWarps *w)
@@ -71,7 +84,7 @@ void lw_vector_declare_rows(LinearWarps *w)
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
     const AuHookSlot *s = &l->slots[AU_SLOT_LOG_DECAY];
-    const int32_t rows = rows_at_once(w), units = LINEAR_ROWS;
+    const int32_t rows = lw_vector_rows(w), units = LINEAR_ROWS;
     tile_frag(t, "raw_G", "%s[d:%d, kv:%d] @ down_tokens%s",
               s->held.i ? lin_elem(l, s->held) : "f32", units, l->chunk, s->held.i ? "" : " = 0.0");
     tile_frag(t, "row_q", "%s[d:%d, kv:%d] @ across_d", l->x.operand, w->d, rows);
@@ -80,7 +93,8 @@ void lw_vector_declare_rows(LinearWarps *w)
     tile_frag(t, "row_border", "f32[d:%d, kv:%d] @ across_d", w->d, rows);
     tile_frag(t, "row_total", "f32[d:%d] like row_sum", w->d);
     if (w->makes_pairs) tile_frag(t, "row_strength", "f32[kv:%d] like row_sum", rows);
-    if (l->n->before) tile_frag(t, "row_before", "f32[d:%d, kv:%d] @ across_d", w->d, rows);
+    if (l->n->before || lw_is_own(w))
+        tile_frag(t, "row_before", "f32[d:%d, kv:%d] @ across_d", w->d, rows);
     if (lin_has(l, AU_SLOT_BONUS)) {
         const AuExpr held = l->slots[AU_SLOT_BONUS].held;
         tile_frag(t, "raw_bonus", "%s[d:%d, kv:%d] @ across_d%s",
@@ -106,6 +120,10 @@ void lw_vector_declare_pairs(LinearWarps *w)
                       far_pairs(w, h));
     }
     tile_frag(t, "no_pairs", "f32[q:%d, kv:%d] @ %s.C = 0.0", units, l->chunk, l->x.atom->name);
+    if (lw_is_own(w)) {
+        lw_own_declare(w);
+        return;
+    }
     if (lw_shares_pairs(w)) lw_begin_sharers(w);
     tile_store(t, "%s(no_pairs) -> P[%s, :]", l->x.operand, lw_pair_rows(w));
     if (lw_shares_pairs(w)) tile_end(t);
@@ -117,13 +135,14 @@ void lw_vector_declare(LinearWarps *w)
     if (!w->has_decayed) lw_vector_declare_rows(w);
     tile_frag(t, "whole", "f32[d:%d] like state", w->channels);
     if (w->l.has_norm) tile_frag(t, "whole_of_key", "f32[d:%d] like key", w->channels);
-    if (lw_has_output(w) && !w->has_decayed) lw_vector_declare_pairs(w);
+    if ((lw_has_output(w) || lw_is_own(w)) && !w->has_decayed) lw_vector_declare_pairs(w);
 }
 
-/* Where the forward inverts, others than those that invert: a norm's sums of pairs would stay with them. Where nothing else is made. */
+/* Where the forward inverts, others than those that invert: a norm's sums of pairs would stay with them. Where nothing else is made.
+ * Those of feedback `own`, of which there are more, before M, which takes their factors' place. */
 bool lw_shares_pairs(const LinearWarps *w)
 {
-    return w->makes_pairs ||
+    return w->makes_pairs || lw_is_own(w) ||
            (lw_inverts(w) && !w->l.has_norm && w->l.x.shape->executors >= 2 * w->row_groups);
 }
 
@@ -148,12 +167,15 @@ static void sum_channels(LinearWarps *w, const char *channels)
     if (s->held.i)
         tile_load(t, "raw_G", "%s pad 0",
                   lin_view(l, s->held, "kv", "d", span, tile_text(t, "first +: %d", l->chunk)));
-    if (s->name)
+    if (l->n->decay == AU_DECAY_CONSTANT)
+        tile_set(t, "log_decay", "fill(raw_G, rate)");
+    else if (s->name)
         tile_set(t, "log_decay", "%s(f32(raw_G), b, h, first + iota(kv:%d), %s)", s->name, l->chunk,
                  channel);
     else
-        tile_set(t, "log_decay", "f32(raw_G)");
-    tile_set(t, "log_decay", "%s", lin_floored(l, "log_decay"));
+        tile_set(t, "log_decay", "f32(raw_G)"); /* without a decay 0 */
+    if (l->n->decay == AU_DECAY_VECTOR || l->n->decay == AU_DECAY_SCALAR)
+        tile_set(t, "log_decay", "%s", lin_floored(l, "log_decay"));
     tile_set(t, "log_decay",
              "where(first + iota(kv:%d) < end%s, log_decay * 1.4426950408889634, 0.0)", l->chunk,
              w->d > l->x.p->d ? tile_text(t, " && %s < %d", channel, l->x.p->d) : "");
@@ -175,8 +197,9 @@ void lw_vector_sums(LinearWarps *w)
     if (turns > 1) tile_end(t);
 }
 
-/* The pair of a token with itself: the query's own key, or what a bonus says. */
-static void own_pairs(LinearWarps *w, const char *rows)
+/* The query's own key, or what a bonus says. */
+void lw_vector_own_pairs(LinearWarps *w, const char *rows, const char *reader, const char *writer,
+                         const char *memory)
 {
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
@@ -198,8 +221,8 @@ static void own_pairs(LinearWarps *w, const char *rows)
         tile_set(t, "bonus", "where(first + place < end, bonus, 0.0)");
         bonus = " * bonus";
     }
-    tile_set(t, "own_pair", "reduce_sum(f32(row_q) * f32(row_k)%s, d)", bonus);
-    tile_store(t, "own_pair -> Own[%s] as [kv]", rows);
+    tile_set(t, "own_pair", "reduce_sum(f32(%s) * f32(%s)%s, d)", reader, writer, bonus);
+    tile_store(t, "own_pair -> %s[%s] as [kv]", memory, rows);
 }
 
 /* Rows of a level: those of M, and of N. */
@@ -273,7 +296,11 @@ void lw_vector_make(LinearWarps *w)
 {
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
-    const int32_t rows = rows_at_once(w);
+    if (lw_is_own(w)) {
+        lw_own_make(w);
+        return;
+    }
+    const int32_t rows = lw_vector_rows(w);
     const char *stage = warps_stage(&l->x, false),
                *mine = tile_text(t, "self * %d + part_M * %d +: %d", w->share, rows, rows);
     tile_for_range(t, "part_M", "0", tile_text(t, "%d", w->share / rows));
@@ -286,7 +313,8 @@ void lw_vector_make(LinearWarps *w)
     tile_load(t, "row_k", "K[%s%s, :]", stage, mine);
     tile_load(t, "row_sum", "G[%s, :]", mine);
     load_before(w);
-    if (!l->n->before || lin_has(l, AU_SLOT_BONUS)) own_pairs(w, mine);
+    if (!l->n->before || lin_has(l, AU_SLOT_BONUS))
+        lw_vector_own_pairs(w, mine, "row_q", "row_k", "Own");
     for (int32_t h = l->chunk / 2, level = 0; h; h /= 2, level++) make_level(w, mine, level, h);
     tile_load(t, "row_total", "G[%d, :]", l->chunk - 1);
     if (w->makes_pairs)
@@ -302,17 +330,18 @@ void lw_vector_make(LinearWarps *w)
 
 /* ---- pairs of the executor's rows: of queries with keys into its rows of P, or of keys with keys to where feedback takes them */
 
-static void keep_pairs(LinearWarps *w, bool of_keys, const char *pairs, const char *columns,
-                       bool near)
+static void keep_pairs(LinearWarps *w, const LinearPairs *of, const char *pairs,
+                       const char *columns, bool near)
 {
     AuTileBuild *t = w->l.x.t;
-    if (of_keys) {
-        tile_set(t, pairs, "-erase * %s", pairs);
+    if (!of->memory) {
+        if (is_fed_back(w)) tile_set(t, pairs, "-erase * %s", pairs);
         lw_key_keep_pairs(w, pairs, columns, near);
         return;
     }
     if (w->l.has_norm) tile_set(t, "sum_near", "sum_near + reduce_sum(%s, kv)", pairs);
-    tile_store(t, "%s(%s) -> P[%s, %s]", w->l.x.operand, pairs, lw_pair_rows(w), columns);
+    tile_store(t, "%s(%s) -> %s[%s, %s]", w->l.x.operand, pairs, of->memory, lw_pair_rows(w),
+               columns);
 }
 
 static void add_strengths(LinearWarps *w, const char *pairs, const char *columns)
@@ -324,48 +353,48 @@ static void add_strengths(LinearWarps *w, const char *pairs, const char *columns
 }
 
 /* Of tokens of the executor's own 16. */
-static void near_pairs(LinearWarps *w, const char *tile, bool of_keys)
+static void near_pairs(LinearWarps *w, const LinearPairs *of)
 {
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
-    const bool bonus = lin_has(l, AU_SLOT_BONUS) && !of_keys, own = !l->n->before && !of_keys;
+    const bool bonus = lin_has(l, AU_SLOT_BONUS) && of->own, own = !l->n->before && of->own;
     const char *rows = tile_text(t, "%s +: %d", lw_row(w), LINEAR_ROWS),
                *same = "where(iota(q:16) == iota(kv:16), own, pairs)";
     int32_t level = linear_warps_levels(l->chunk) - 1;
     tile_set(t, "pairs", "fill(pairs, 0.0)");
     for (int32_t h = 1; h < LINEAR_ROWS; h *= 2, level--) {
         tile_product(t, "level", l->x.atom, TILE_START,
-                     tile_text(t, "%s[%d, %s, :] as [q, d]", tile, level, rows),
-                     tile_text(t, "%s[%d, %s, :]", tile, level, rows));
+                     tile_text(t, "%s[%d, %s, :] as [q, d]", of->readers, level, rows),
+                     tile_text(t, "%s[%d, %s, :]", of->writers, level, rows));
         tile_set(t, "pairs",
                  "where((iota(q:16) & %d) != 0 && iota(q:16) / %d == iota(kv:16) / %d + 1, "
                  "level, pairs)",
                  h, h, h);
     }
-    if (own || bonus) tile_load(t, "own", "Own[%s]", rows);
+    if (own || bonus) tile_load(t, "own", "%s[%s]", of->own, rows);
     if (own) tile_set(t, "pairs", "%s", same);
-    if (!of_keys) add_strengths(w, "pairs", rows);
+    if (of->of_keys) add_strengths(w, "pairs", rows);
     if (bonus) tile_set(t, "pairs", "%s", same);
-    keep_pairs(w, of_keys, "pairs", rows, true);
+    keep_pairs(w, of, "pairs", rows, true);
 }
 
 /* Of the halves that begin with the executor's rows or before them, and the halves before those. */
-static void all_pairs(LinearWarps *w, const char *tile, bool of_keys)
+void lw_vector_pairs(LinearWarps *w, const LinearPairs *of)
 {
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
     const char *group = w->row_groups == 1 ? "0" : tile_text(t, "(self %% %d)", w->row_groups);
-    near_pairs(w, tile, of_keys);
+    near_pairs(w, of);
     for (int32_t h = l->chunk / 2, level = 0; h >= LINEAR_ROWS; h /= 2, level++) {
         const char *pairs = far_pairs(w, h), *columns = tile_text(t, "(%s / %d - 1) * %d +: %d",
                                                                   group, h / LINEAR_ROWS, h, h);
         tile_if(t, "(%s & %d) != 0", group, h / LINEAR_ROWS);
-        tile_product(
-            t, pairs, l->x.atom, TILE_START,
-            tile_text(t, "%s[%d, %s +: %d, :] as [q, d]", tile, level, lw_row(w), LINEAR_ROWS),
-            tile_text(t, "%s[%d, %s, :]", tile, level, columns));
-        if (!of_keys) add_strengths(w, pairs, columns);
-        keep_pairs(w, of_keys, pairs, columns, false);
+        tile_product(t, pairs, l->x.atom, TILE_START,
+                     tile_text(t, "%s[%d, %s +: %d, :] as [q, d]", of->readers, level, lw_row(w),
+                               LINEAR_ROWS),
+                     tile_text(t, "%s[%d, %s, :]", of->writers, level, columns));
+        if (of->of_keys) add_strengths(w, pairs, columns);
+        keep_pairs(w, of, pairs, columns, false);
         tile_end(t);
     }
 }
@@ -373,7 +402,10 @@ static void all_pairs(LinearWarps *w, const char *tile, bool of_keys)
 void lw_vector_weights(LinearWarps *w)
 {
     if (w->l.has_norm) tile_set(w->l.x.t, "sum_near", "fill(sum_near, 0.0)");
-    all_pairs(w, "M", false);
+    lw_vector_pairs(w, &(LinearPairs){"M", "M", "P", "Own", true});
 }
 
-void lw_vector_key_pairs(LinearWarps *w) { all_pairs(w, "N", true); }
+void lw_vector_key_pairs(LinearWarps *w)
+{
+    lw_vector_pairs(w, &(LinearPairs){"N", "N", NULL, NULL, false});
+}

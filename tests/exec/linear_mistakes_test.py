@@ -67,6 +67,18 @@ MISTAKES = [
     ("keys made for chains have not decayed", "linear_warps_vector.c", "exp2(row_total - row_sum)%s) -> keys[", "exp2(row_sum - row_sum)%s) -> keys["),
     ("queries made for chains have not decayed", "linear_warps_vector.c", "%s(f32(row_q) * exp2(%s)) -> queries", "%s(f32(row_q) * exp2(0.0 * %s)) -> queries"),
     ("what lies behind the sequence decays it", "linear_warps_vector.c", '"where(first + iota(kv:%d) < end%s, log_decay', '"where(first + iota(kv:%d) < end + 64%s, log_decay'),
+    ("what reads before its token has decayed by it", "linear_warps_own.c", "row_before - row_border, row_border", "row_sum - row_border, row_border"),
+    ("queries have not decayed by their token", "linear_warps_own.c", '"f32(row_q) * exp2(row_sum - row_before)"', '"f32(row_q)"'),
+    ("a query does not see what its token feeds back", "linear_warps_own.c", '"M", "N", "Pb", "OwnB"', '"M", "N", "Pb", NULL'),
+    ("what is fed back reads its own token", "linear_warps_own.c", '"N", "M", "Px", NULL', '"N", "M", "Px", "Own"'),
+    ("strengths of writes do not reach what reads for feedback", "linear_warps_own.c", '"Px", NULL, true', '"Px", NULL, false'),
+    ("strengths of writes do not reach the state", "linear_warps_own.c", '"kept_row * row_strength"', '"kept_row"'),
+    ("what feedback writes does not decay until the chunk's end", "linear_warps_own.c", 'tile_store(t, "%s(f32(row_b) * kept_row)', 'tile_store(t, "%s(f32(row_b) * 1.0)'),
+    ("what feedback reads of the state has not decayed", "linear_warps_own.c", 'tile_store(t, "%s(f32(row_x) * kept_row) -> X', 'tile_store(t, "%s(f32(row_x) * 1.0) -> X'),
+    ("feedback reads nothing of its chunk's keys", "linear_warps_own.c", '"Px[:, :]"', '"Pb[:, :]"'),
+    ("the state gets keys once more for what is fed back", "linear_warps_own.c", '"B[%s:, %s +: %d]"', '"K[%s:, %s +: %d]"'),
+    ("a segment's matrix of feedback has values in it", "linear_warps_segments.c", '"strip < %d", value', '"strip < %d + 100", value'),
+    ("a head's decay counts twice", "linear_warps_vector.c", '"fill(raw_G, rate)"', '"fill(raw_G, 2.0 * rate)"'),
     ("the skip is of the first rows of a chunk", "linear_warps.c", 'lw_row(w), LINEAR_ROWS, column(w), w->out_columns);\n    else', '"0", LINEAR_ROWS, column(w), w->out_columns);\n    else'),
 ]
 

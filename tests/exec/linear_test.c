@@ -128,6 +128,30 @@ static const ExecCase wide[] = {
     {"near_keys.attn", "B=1 H=2 T=1601 K=48 V=24", NULL, "states nan odd forward"},
     {"delta.attn", "B=1 H=2 Hk=1 T=1500 K=24 V=40 packed=4", NULL, "states nan forward"},
     {"alike.attn", "B=1 H=1 T=1100 K=32 V=32", NULL, "states forward"},
+    /* feedback of its own */
+    {"own_channels.attn", "B=1 H=4 Hk=2 T=70 K=16 V=24", NULL, "states nan odd forward"},
+    {"own_channels.attn", "B=1 H=1 Hk=1 T=1 K=32 V=16", NULL, "states forward"},
+    {"own_channels.attn", "B=2 H=1 Hk=1 T=15 K=16 V=16", NULL, "forward"},
+    {"own_channels.attn", "B=1 H=2 Hk=1 T=17 K=32 V=40", NULL, "states heads_inside forward"},
+    {"own_channels.attn", "B=1 H=1 Hk=1 T=129 K=64 V=64", NULL, "states nan forward"},
+    {"own_channels.attn", "B=1 H=1 Hk=1 T=65 K=128 V=128", NULL, "states nan odd forward"},
+    {"own_channels.attn", "B=1 H=2 Hk=2 T=131 K=80 V=48 packed=4", NULL, "states nan odd forward"},
+    {"own_before.attn", "B=1 H=2 T=66 K=20 V=7", NULL, "states nan odd forward"},
+    {"own_before.attn", "B=1 H=1 T=99 K=64 V=96 packed=3", NULL, "states forward"},
+    {"own_scalar.attn", "B=1 H=2 T=97 K=32 V=24", NULL, "states nan odd forward"},
+    {"own_scalar.attn", "B=1 H=1 T=131 K=128 V=64 packed=5", NULL, "states nan forward"},
+    {"own_rate.attn", "B=2 H=3 T=65 K=16 V=48", NULL, "states nan forward"},
+    {"own_rate.attn", "B=1 H=2 T=70 K=64 V=64 packed=3", NULL, "states forward"},
+    {"own_plain.attn", "B=1 H=2 T=63 K=48 V=32", NULL, "states nan odd forward"},
+    {"own_plain.attn", "B=1 H=1 T=0 K=16 V=16", NULL, "states forward"},
+    {"own_hard.attn", "B=1 H=1 T=193 K=64 V=64", NULL, "states nan forward"},
+    {"own_hard.attn", "B=1 H=1 T=37 K=16 V=20 packed=2", NULL, "states forward"},
+    {"own_alike.attn", "B=1 H=2 T=150 K=32 V=32", NULL, "states forward"},
+    {"own_channels.attn", "B=1 H=2 Hk=1 T=1601 K=32 V=24", NULL, "states nan forward"},
+    {"own_channels.attn", "B=1 H=1 Hk=1 T=1900 K=16 V=40 packed=3", NULL, "states nan odd forward"},
+    {"own_before.attn", "B=2 H=1 T=1100 K=20 V=16", NULL, "states forward"},
+    {"own_rate.attn", "B=1 H=1 T=1601 K=16 V=16", NULL, "states forward"},
+    {"own_hard.attn", "B=1 H=1 T=1100 K=32 V=32", NULL, "states forward"},
 };
 /* With gradients, by warps too: chunks of all lengths and their borders, shared heads, strengths, padded widths, packed sequences. */
 static const ExecCase backward[] = {
@@ -195,6 +219,9 @@ static const ExecCase small[] = {
     {"steep_channels.attn", "B=1 H=2 Hk=2 T=71 K=16 V=16", NULL, "states"},
     {"before_channels.attn", "B=1 H=1 T=70 K=16 V=16 packed=2", NULL, "states"},
     {"bonus.attn", "B=1 H=1 T=40 K=16 V=16", NULL, "states"},
+    {"own_channels.attn", "B=1 H=1 Hk=1 T=67 K=16 V=32", NULL, "states forward"},
+    {"own_rate.attn", "B=1 H=1 T=66 K=16 V=16", NULL, "states forward"},
+    {"own_channels.attn", "B=1 H=1 Hk=1 T=800 K=16 V=16", NULL, "states forward"},
 };
 /* On processors: states of all columns, more numbers than a schedule chooses to have. */
 static const ExecCase whole[] = {

@@ -1,0 +1,177 @@
+/* linear_warps_own.c - feedback `own` by `linear_warps`: rows x read the state before their token, rows b write what they have read:
+ *
+ *     P = M R      R = (x kept since the chunk's start) S + A(x, k) V      M = (1 - A(x, b))^-1
+ *     O += A(q, b) P                                                       S += (b kept until its end)' P
+ *
+ * Readers q and x meet writers k and b in four matrices of pairs, all by halves (linear_warps_vector.c): tiles M have q or k, tiles N x or
+ * b, a token being reader or writer of a level, never both. So all decays are as if of channels. M^-1 and P, which lies in U, are those of
+ * linear_warps_inverse.c and linear_warps_key.c, two numbers an element; A(x, k) is one, as pairs of queries are.
+ *
+ * q sees its own token and x does not: q kept over its own token stands where x stands, one exponential serves both. */
+#include "linear_warps.h"
+
+static const LinearPairs others[] = {
+    {"M", "M", "P", "Own", true},
+    {"M", "N", "Pb", "OwnB", false},
+    {"N", "M", "Px", NULL, true},
+};
+enum { OTHERS = sizeof others / sizeof *others };
+
+void lw_own_memories(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    tile_shared(l->x.t, "OwnB", "f32[q:%d]", l->chunk);
+    for (uint32_t n = 1; n < OTHERS; n++)
+        warps_tile(&l->x, TILE_NAME(others[n].memory), "q", l->chunk, "kv", l->chunk, 1);
+}
+
+/* Executors that have the same rows share out the pairs; the first of them makes those that it inverts. */
+static int32_t maker_of(const LinearWarps *w, uint32_t pairs)
+{
+    const uint32_t copies = (uint32_t)(w->l.x.shape->executors / w->row_groups);
+    return (int32_t)(copies > OTHERS ? pairs + 1 : copies > 1);
+}
+
+static void each_pairs(LinearWarps *w, void (*what)(LinearWarps *w, const LinearPairs *pairs))
+{
+    AuTileBuild *t = w->l.x.t;
+    const bool shared = w->l.x.shape->executors > w->row_groups;
+    /* the state before a segment needs no queries */
+    for (uint32_t n = lw_has_output(w) ? 0 : OTHERS - 1; n < OTHERS; n++) {
+        const bool begins = n == 0 || !lw_has_output(w) || maker_of(w, n) != maker_of(w, n - 1),
+                   ends = n + 1 == OTHERS || maker_of(w, n) != maker_of(w, n + 1);
+        if (shared && begins) tile_if(t, "self / %d == %d", w->row_groups, maker_of(w, n));
+        what(w, &others[n]);
+        if (shared && ends) tile_end(t);
+    }
+}
+
+/* Where no row sees anything it stays so. */
+static void clear(LinearWarps *w, const LinearPairs *pairs)
+{
+    tile_store(w->l.x.t, "%s(no_pairs) -> %s[%s, :]", w->l.x.operand, pairs->memory,
+               lw_pair_rows(w));
+}
+
+void lw_own_declare(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    const int32_t rows = lw_vector_rows(w);
+    tile_frag(l->x.t, "row_x", "%s[d:%d, kv:%d] @ across_d", l->x.operand, w->d, rows);
+    tile_frag(l->x.t, "row_b", "%s[d:%d, kv:%d] @ across_d", l->x.operand, w->d, rows);
+    if (lin_has(l, AU_SLOT_WRITE))
+        tile_frag(l->x.t, "row_strength", "f32[kv:%d] like row_sum", rows);
+    each_pairs(w, clear);
+}
+
+static void load_rows(LinearWarps *w, const char *rows)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const char *stage = warps_stage(&l->x, false);
+    if (lw_has_output(w)) tile_load(t, "row_q", "Q[%s%s, :] as [kv, d]", stage, rows);
+    tile_load(t, "row_k", "K[%s%s, :]", stage, rows);
+    tile_load(t, "row_x", "X[%s%s, :]", stage, rows);
+    tile_load(t, "row_b", "B[%s%s, :]", stage, rows);
+    tile_load(t, "row_sum", "G[%s, :]", rows);
+    tile_load(t, "row_before", "G[max(place - 1, 0), :]");
+    tile_set(t, "row_before", "where(place > 0, row_before, 0.0)");
+}
+
+static void make_level(LinearWarps *w, const char *rows, int32_t level, int32_t h)
+{
+    AuTileBuild *t = w->l.x.t;
+    const char *type = w->l.x.operand, *reads = tile_text(t, "(place & %d) != 0", h);
+    tile_load(t, "row_border", "G[(place / %d | 1) * %d - 1, :]", h, h);
+    tile_set(t, "kept_row", "exp2(where(%s, row_before - row_border, row_border - row_sum))",
+             reads);
+    const char *in_m = lw_has_output(w) ? tile_text(t, "where(%s, query, f32(row_k))", reads)
+                                        : "f32(row_k)"; /* of which writers count */
+    tile_store(t, "%s(%s * kept_row) -> M[%d, %s, :]", type, in_m, level, rows);
+    tile_store(t, "%s(where(%s, f32(row_x), f32(row_b)) * kept_row) -> N[%d, %s, :]", type, reads,
+               level, rows);
+}
+
+/* What meets the state: readers since the chunk's start, writers until its end. */
+static void keep_rows(LinearWarps *w, const char *rows)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const char *type = l->x.operand, *stage = warps_stage(&l->x, false);
+    tile_set(t, "kept_row", "exp2(row_before)");
+    if (lw_has_output(w))
+        tile_store(t, "%s(query * kept_row) -> Q[%s%s, :] as [kv, d]", type, stage, rows);
+    tile_store(t, "%s(f32(row_x) * kept_row) -> X[%s%s, :]", type, stage, rows);
+    tile_load(t, "row_total", "G[%d, :]", l->chunk - 1);
+    tile_set(t, "kept_row", "exp2(row_total - row_sum)");
+    tile_store(t, "%s(f32(row_b) * kept_row) -> B[%s%s, :]", type, stage, rows);
+    if (lin_has(l, AU_SLOT_WRITE)) {
+        tile_load(t, "row_strength", "W[%s]", rows);
+        tile_set(t, "kept_row", "kept_row * row_strength");
+    }
+    tile_store(t, "%s(f32(row_k) * kept_row) -> K[%s%s, :]", type, stage, rows);
+}
+
+/* Kept over their token where they read behind it, and what they have of it itself. */
+static void make_queries(LinearWarps *w, const char *rows)
+{
+    AuTileBuild *t = w->l.x.t;
+    if (w->l.n->before) {
+        tile_set(t, "query", "f32(row_q)");
+        return;
+    }
+    lw_vector_own_pairs(w, rows, "row_q", "row_k", "Own");
+    lw_vector_own_pairs(w, rows, "row_q", "row_b", "OwnB");
+    tile_set(t, "query", "f32(row_q) * exp2(row_sum - row_before)");
+}
+
+void lw_own_make(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const int32_t rows = lw_vector_rows(w);
+    const char *mine = tile_text(t, "self * %d + part_M * %d +: %d", w->share, rows, rows);
+    tile_for_range(t, "part_M", "0", tile_text(t, "%d", w->share / rows));
+    tile_set(t, "place", "self * %d + part_M * %d + iota(kv:%d)", w->share, rows, rows);
+    load_rows(w, mine);
+    if (lw_has_output(w)) make_queries(w, mine);
+    for (int32_t h = l->chunk / 2, level = 0; h; h /= 2, level++) make_level(w, mine, level, h);
+    keep_rows(w, mine);
+    tile_end(t);
+}
+
+void lw_own_pairs(LinearWarps *w) { each_pairs(w, lw_vector_pairs); }
+
+void lw_own_right(LinearWarps *w)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const char *stage = warps_stage(&l->x, false), *columns = lw_solved_columns(w);
+    tile_product(t, "right", l->x.atom, TILE_START, tile_text(t, "S[:, %s]", columns),
+                 tile_text(t, "X[%s:, :] as [q, d]", stage));
+    lw_begin_values(w);
+    tile_product(t, "right", l->x.atom, TILE_ADD, tile_text(t, "V[%s:, %s]", stage, columns),
+                 "Px[:, :]");
+    lw_end_values(w);
+}
+
+/* [acc] += [a] P, of columns of values. */
+static void add_fed(LinearWarps *w, const char *acc, const char *a, const char *columns)
+{
+    AuTileBuild *t = w->l.x.t;
+    tile_product(t, acc, w->l.x.atom, TILE_ADD, a, tile_text(t, "Uh[%s, :]", columns));
+    tile_product(t, acc, w->l.x.atom, TILE_ADD, a, tile_text(t, "Ul[%s, :]", columns));
+}
+
+void lw_own_read(LinearWarps *w, const char *columns)
+{
+    add_fed(w, "acc", tile_text(w->l.x.t, "Pb[%s, :]", lw_pair_rows(w)), columns);
+}
+
+void lw_own_write(LinearWarps *w)
+{
+    AuTileBuild *t = w->l.x.t;
+    tile_load(t, "key", "B[%s:, %s +: %d]", warps_stage(&w->l.x, false), lw_state_row(w),
+              w->channels);
+    add_fed(w, "state", "key", tile_text(t, "%s +: %d", lw_state_column(w), w->columns));
+}
