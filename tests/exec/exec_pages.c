@@ -80,7 +80,7 @@ static Tensor padded(Run *r, const Tensor *dense)
 {
     const int64_t width = dense->shape[3], room = dense->shape[2] + BEHIND;
     Tensor all = exec_new_tensor(r, dense->name, dense->dtype,
-                            (int64_t[]){dense->shape[0], dense->shape[1], room, width}, 4);
+                                 (int64_t[]){dense->shape[0], dense->shape[1], room, width}, 4);
     all.role = dense->role, all.output = dense->output, all.absent = dense->absent;
     for (size_t n = 0; n < all.elements; n++) exec_put_at(&all, n, nothing(dense));
     for (size_t n = 0; n < dense->elements && !dense->output; n++)
