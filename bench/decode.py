@@ -145,13 +145,14 @@ def row(case: Decode, peers: list, a) -> dict:
         table = torch.randperm(case.B * entries, device=a.device).to(torch.int32).view(case.B, entries)
         pages = {"T_table": table, "T_lengths": torch.full((case.B,), case.T, device=a.device, dtype=torch.int32)}
         caches = [in_pages(case, cache, table) for cache in caches]
-    errors, graphs = {}, {}
+    errors, graphs, kept = {}, {}, []
     for peer in peers:
         if case.page and not isinstance(peer, Own):
             continue
 
         def prepare():
             calls = [peer.call(case, q, *cache, **pages) for cache in caches]
+            kept.append(calls)  # graphs do not keep what calls made for themselves
             return error(case, first_of(calls[-1]()), want[peer.name]), graph_of(calls)
 
         if made := usable(f"{peer.name}, {case.name}", prepare):

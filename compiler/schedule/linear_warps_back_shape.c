@@ -234,10 +234,9 @@ static int32_t shared_of_channels(const AuProblem *p, const AuShape *whole)
 
 int32_t linear_warps_channels_blocks(const AuProblem *p, const AuShape *s)
 {
-    const int32_t warps = linear_warps_apart_shape(p, s).executors;
-    return warps_resident(p, shared_of_channels(p, s), warps) < LINEAR_APART_BLOCKS
-               ? 1
-               : LINEAR_APART_BLOCKS;
+    /* all tiles begin where the one before ends */
+    const int32_t block = shared_of_channels(p, s) - WARPS_ALIGNMENT + p->caps->reserved;
+    return LINEAR_APART_BLOCKS * block <= p->caps->processor_shared ? LINEAR_APART_BLOCKS : 1;
 }
 
 static const char *refusal_of_channel_shape(AuArena *arena, const AuProblem *p, const AuShape *s)
