@@ -122,8 +122,8 @@ def recurrences():
     folder, examples = TREE / "tests/exec/linear", TREE / "tests/front/examples"
     for script in sorted([*folder.glob("*.attn"), *(s for s in examples.glob("*.attn") if RECURRENT.search(s.read_text()))]):
         yield Command(script.stem, [BIN / "linear_test", "cuda:0", folder, script.name], by_last_line)
-    for way in ("forward", "backward"):
-        yield Command(f"by warps, {way}", [BIN / "linear_test", "cuda:0", folder, way], by_last_line)
+    for way in ("forward 1", "forward 2", "backward"):
+        yield Command(f"by warps, {way}", [BIN / "linear_test", "cuda:0", folder, *way.split()], by_last_line)
 
 
 def sums():

@@ -1,7 +1,7 @@
 /* linear_test.c - kernels of recurrences: every class of decay, feedback and slot, on the interpreters of both IRs and on
  * devices, beside the oracle. linear_test DEVICE FOLDER [NAME]: scripts whose name has it; `third`: every third case, others at
  * each device; `warps`: all, forward, and some with gradients, in types of 16 bits; `forward`, `backward`:
- * either alone, the latter in both types. */
+ * either alone, the latter in both types; `forward 1`, `forward 2`: every other case. */
 #include "exec.h"
 
 #include <stdio.h>
@@ -237,8 +237,9 @@ enum { CASES = sizeof cases / sizeof *cases, WIDE = sizeof wide / sizeof *wide }
 typedef struct Which {
     const char *only;
     unsigned at;
-    bool third; /* every third case, others at each device */
-    bool brief; /* lavapipe ends long loops: without the cases of few blocks and many turns */
+    bool third;    /* every third case, others at each device */
+    unsigned part; /* of `forward`: 1 or 2, half of the cases; 0: all */
+    bool brief;    /* lavapipe ends long loops: without the cases of few blocks and many turns */
 } Which;
 
 /* An operand type a case, another at each device. */
@@ -268,6 +269,13 @@ static const char *halves(const void *of, unsigned n, unsigned turn)
     return turn == 0 ? "f16" : turn == 1 ? "bf16" : NULL;
 }
 
+/* The same of every other case: of those with even numbers, or with odd ones. */
+static const char *half_of(const void *of, unsigned n, unsigned turn)
+{
+    const Which *w = of;
+    return w->part && n % 2 != w->part - 1 ? NULL : halves(of, n, turn);
+}
+
 /* One of them a case, another at each device. */
 static const char *half_in_turn(const void *of, unsigned n, unsigned turn)
 {
@@ -276,7 +284,8 @@ static const char *half_in_turn(const void *of, unsigned n, unsigned turn)
 }
 
 /* All cases without gradients. */
-static bool forward_by_warps(ExecTally *tally, const char *device, const char *folder)
+static bool forward_by_warps(ExecTally *tally, const char *device, const char *folder,
+                             const Which *w)
 {
     static char words[CASES][64];
     ExecCase forward[CASES];
@@ -285,14 +294,14 @@ static bool forward_by_warps(ExecTally *tally, const char *device, const char *f
         forward[n] = cases[n];
         forward[n].how = words[n];
     }
-    return exec_all(tally, device, folder, forward, CASES, halves, NULL) &&
-           exec_all(tally, device, folder, wide, WIDE, halves, NULL);
+    return exec_all(tally, device, folder, forward, CASES, half_of, w) &&
+           exec_all(tally, device, folder, wide, WIDE, half_of, w);
 }
 
 /* These, and some with gradients. */
 static bool by_warps(ExecTally *tally, const char *device, const char *folder, const Which *w)
 {
-    return forward_by_warps(tally, device, folder) &&
+    return forward_by_warps(tally, device, folder, w) &&
            exec_all(tally, device, folder, backward, BACKWARD, half_in_turn, w);
 }
 
@@ -301,6 +310,7 @@ int main(int argc, char **argv)
     ExecTally tally = {0};
     if (argc < 3) return 2;
     Which w = {.only = argc > 3 ? argv[3] : NULL, .brief = strncmp(argv[1], "vulkan", 6) == 0};
+    if (argc > 4) w.part = argv[4][0] == '2' ? 2 : 1;
     for (const char *c = argv[1]; *c; c++) w.at += (unsigned)*c;
     w.third = w.only && strcmp(w.only, "third") == 0;
     const bool good = w.only && strcmp(w.only, "planted") == 0
@@ -308,7 +318,7 @@ int main(int argc, char **argv)
                       : w.only && strcmp(w.only, "backward") == 0
                           ? exec_all(&tally, argv[1], argv[2], backward, BACKWARD, halves, NULL)
                       : w.only && strcmp(w.only, "forward") == 0
-                          ? forward_by_warps(&tally, argv[1], argv[2])
+                          ? forward_by_warps(&tally, argv[1], argv[2], &w)
                       : w.only && strcmp(w.only, "warps") == 0
                           ? by_warps(&tally, argv[1], argv[2], &w)
                           : exec_all(&tally, argv[1], argv[2], cases, CASES, in_turn, &w);
