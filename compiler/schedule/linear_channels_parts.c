@@ -51,6 +51,9 @@ const char *lin_channels_refusal(const AuProblem *p, const AuShape *s)
     if (n->decay != AU_DECAY_VECTOR) return "no decay a channel";
     if (n->feedback != AU_FEEDBACK_NONE) return "a decay a channel beside feedback";
     if (n->log_decay.high > 0) return "a decay a channel that may be above 1";
+    /* the pair of a token with itself meets values here, which have their strengths */
+    if (p->hooks->slots[AU_SLOT_BONUS].value.i && p->hooks->slots[AU_SLOT_WRITE].value.i)
+        return "a bonus beside a strength";
     if (!p->caps->has_private) return "machines whose executors have no memory of their own";
     if (p->d % p->caps->lanes) return "channels of keys that are no whole vectors";
     if (s->key_tile % p->caps->lanes) return "a chunk of as many tokens as there are lanes";

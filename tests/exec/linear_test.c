@@ -87,6 +87,8 @@ static const ExecCase cases[] = {
     {"bonus_erase.attn", "B=1 H=2 T=19 K=16 V=16", NULL, "states nan"},
     {"head_rate.attn", "B=2 H=2 T=37 K=24 V=20", NULL, "states repeat"},
     {"head_rate.attn", "B=1 H=2 T=5 K=16 V=16", NULL, NULL},
+    {"bonus_strength.attn", "B=1 H=2 T=19 K=16 V=12", NULL, "nan"},
+    {"bonus_strength.attn", "B=1 H=1 T=1 K=8 V=16", NULL, NULL},
 };
 /* Of warps: blocks of more of them, slices of columns, chunks that do not begin where they end, two of them and more. */
 static const ExecCase wide[] = {
