@@ -77,7 +77,6 @@ MISTAKES = [
     ("what feedback reads of the state has not decayed", "linear_warps_own.c", 'tile_store(t, "%s(f32(row_x) * kept_row) -> X', 'tile_store(t, "%s(f32(row_x) * 1.0) -> X'),
     ("feedback reads nothing of its chunk's keys", "linear_warps_own.c", '"Px[:, :]"', '"Pb[:, :]"'),
     ("the state gets keys once more for what is fed back", "linear_warps_own.c", '"B[%s:, %s +: %d]"', '"K[%s:, %s +: %d]"'),
-    ("a segment's matrix of feedback has values in it", "linear_warps_segments.c", '"strip < %d", value', '"strip < %d + 100", value'),
     ("a head's decay counts twice", "linear_warps_vector.c", '"fill(raw_G, rate)"', '"fill(raw_G, 2.0 * rate)"'),
     ("the skip is of the first rows of a chunk", "linear_warps.c", 'lw_row(w), LINEAR_ROWS, column(w), w->out_columns);\n    else', '"0", LINEAR_ROWS, column(w), w->out_columns);\n    else'),
 ]
