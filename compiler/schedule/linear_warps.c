@@ -14,10 +14,7 @@ static bool has_strength(const LinearWarps *w)
     return lin_has(&w->l, AU_SLOT_WRITE) && !lw_is_fed(w) && !w->has_decayed;
 }
 
-bool lw_has_output(const LinearWarps *w)
-{
-    return !w->keeps_states && !w->makes_ends && !w->keeps_gradients;
-}
+bool lw_has_output(const LinearWarps *w) { return !w->keeps_states && !w->makes_ends; }
 
 /* By a number a token at most. */
 static bool decays(const LinearWarps *w)
@@ -254,8 +251,7 @@ static void add_written(LinearWarps *w, const char *acc, const char *a, const ch
         tile_product(t, acc, l->x.atom, TILE_ADD, a, values);
         return;
     }
-    tile_product(t, acc, l->x.atom, TILE_ADD, a, tile_text(t, "Uh[%s, :]", columns));
-    tile_product(t, acc, l->x.atom, TILE_ADD, a, tile_text(t, "Ul[%s, :]", columns));
+    lw_add_halves(w, acc, a, "U", tile_text(t, "[%s, :]", columns));
 }
 
 static void read_state(LinearWarps *w)

@@ -22,10 +22,9 @@ typedef struct LinearWarps {
     bool
         rounds_written; /* feedback: U is one number, as values are, where nothing goes on from it */
     bool makes_ends;    /* of segments, in the workspace, and no output */
-    bool makes_inverse;   /* feedback: that of each chunk, in the workspace, and nothing else */
-    bool keeps_written;   /* with states: what is written, in the workspace, as one number */
-    bool keeps_gradients; /* of states, likewise, from the last chunk to the first */
-    bool makes_pairs;     /* those of queries with keys, in the workspace, and has_decayed */
+    bool makes_inverse; /* feedback: that of each chunk, in the workspace, and nothing else */
+    bool keeps_written; /* with states: what is written, in the workspace, as one number */
+    bool makes_pairs;   /* those of queries with keys, in the workspace, and has_decayed */
     bool
         has_decayed; /* decays a channel: queries and keys are there as chains take them, and `totals` */
     bool makes_rows; /* with that: slots of queries and keys, in the workspace */
@@ -94,7 +93,8 @@ void lw_begin_sharers(LinearWarps *w);
 const char *lw_pair_rows(LinearWarps *w);
 void lw_vector_key_pairs(LinearWarps *w);
 int32_t lw_vector_rows(const LinearWarps *w); /* of a chunk, that tiles are made of at once */
-/* Of the rows being made: pairs of tokens with themselves, to [memory]. */
+/* Of the rows being made: sums before their tokens, in `row_before`; pairs of tokens with themselves, to [memory]. */
+void lw_vector_load_before(LinearWarps *w);
 void lw_vector_own_pairs(LinearWarps *w, const char *rows, const char *reader, const char *writer,
                          const char *memory);
 
@@ -141,15 +141,25 @@ typedef struct LinearBack {
         is_staged; /* gradients of keys and queries meet in memory: slots sum over channels that several warps have */
 } LinearBack;
 
-/* linear_warps_states.c: the argument `states`, where in it chunk `chunk` is, and the beginning of the kernel that makes them. */
+/* linear_warps_states.c: an argument that has [axes] of each chunk, in [elem]; `states` among them, where in it chunk `chunk` is, and the
+ * beginning of the kernel that makes them. */
+void lw_chunk_argument(LinearWarps *w, const char *name, AuTileMode mode, const char *elem,
+                       const char *axes);
 void lw_states_head(LinearWarps *w);
 void lw_states_argument(LinearWarps *w, AuTileMode mode);
 void lw_place_of_states(LinearWarps *w, const char *name, const char *chunk);
-/* From the block's memory, behind a barrier, to place `place`. */
+/* From the block's memory, behind a barrier, to place `place`; a chunk's rows from there to memory. */
 void lw_keep_declare(LinearWarps *w);
 void lw_keep_rows(LinearWarps *w, const char *memory, const char *tensor);
+void lw_issue_kept(LinearWarps *w, const char *token, const char *tensor, const char *memory,
+                   int32_t rows);
 /* The same of gradients of states behind chunks; U or y, [e, kv]. */
 void lw_kept_argument(LinearWarps *w, const char *name, AuTileMode mode, bool of_columns);
+/* A block's chunk among all of the call's: the grid `item`, `h`; `n`, `chunk`, `first` and what lin_find_sequence says; what stands between
+ * begin and tile_end is for a chunk that there is. */
+void lw_chunks_grid(LinearWarps *w);
+void lw_find_chunk(LinearWarps *w);
+void lw_begin_chunk(LinearWarps *w);
 /* Rows of a strip of the state that lanes of a warp move at once, 16 bytes each. */
 int32_t linear_warps_rows_at_once(const AuProblem *p, const AuShape *s);
 int32_t linear_warps_key_parts(const AuShape *s);
@@ -167,40 +177,32 @@ int32_t linear_warps_apart_rounds(const AuProblem *p, const AuShape *s);
 /* linear_warps_carry.c, linear_warps_apart.c: the two kernels. */
 void lw_carry_kernel(LinearWarps *w);
 void lw_apart_kernel(LinearBack *b);
-/* Of kernels that go back over chunks with T, the gradient of the state behind each, in `dstate` and as an operand in memory: the gradient of
- * the output comes with a chunk. */
-void lw_carry_head(LinearWarps *w);
+/* The gradient of the output that comes with a chunk, the block's columns; of kernels that go back over chunks, T, the gradient of the state
+ * behind each, in `dstate` and as an operand in memory. */
 void lw_given_memory(LinearWarps *w);
 void lw_issue_given(LinearWarps *w, const char *chunk, const char *stage);
 void lw_move_gradient(LinearWarps *w, bool in);
 void lw_share_gradient(LinearWarps *w);
-/* A block's chunk among all of the call's: the grid `item`, `h`; `n`, `chunk`, `first` and what lin_find_sequence says; what stands between
- * begin and tile_end is for a chunk that there is. */
-void lw_chunks_grid(LinearWarps *w);
-void lw_find_chunk(LinearWarps *w);
-void lw_begin_chunk(LinearWarps *w);
 /* Rows that the executor has brought, some at a time with channels along the lanes, until tile_end: those rows, for a tile. */
 const char *lw_begin_rows(LinearBack *b);
 int32_t lw_slot_rows(const LinearWarps *w); /* how many */
 
-/* linear_warps_channels.c, linear_warps_channels_chain.c: decays a channel; backward the kernels `chunks`, and before it `carry`; for both
- * directions `pairs_of_chunks`. */
+/* linear_warps_channels.c: decays a channel, gradients: the kernel `chunks`. */
 void lw_channels_kernel(LinearBack *b);
-void lw_channels_carry_kernel(LinearWarps *w);
+int32_t linear_warps_channels_blocks(const AuProblem *p, const AuShape *s);
+/* Of sums that decays get, as operands; NULL: the machine has none. */
+const AuTileAtom *linear_warps_sums_atom(const AuProblem *p);
+
+/* linear_warps_pairs.c: decays a channel, both directions: the kernel `pairs_of_chunks` and its regions, for chains in chunks of [s]. */
+void lw_make_pairs(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out,
+                   const AuShape *s, bool without_strengths);
 void lw_pairs_argument(LinearWarps *w, AuTileMode mode);
 /* What channels keep over a chunk, its logarithm; of the channels of the warp's part of the state, in `whole`. */
 void lw_totals_argument(LinearWarps *w, AuTileMode mode);
 void lw_load_total(LinearWarps *w);
 AuShape linear_warps_pairs_shape(const AuProblem *p, const AuShape *s);
-int32_t linear_warps_channels_blocks(const AuProblem *p, const AuShape *s);
 int32_t linear_warps_shared_of_pairs(const AuProblem *p, const AuShape *s);
-/* The kernel and its regions, for chains in chunks of [s]. */
-void lw_make_pairs(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out,
-                   const AuShape *s, bool without_strengths);
-/* Of the chunk that lw_issue brings, to P. */
-void lw_issue_pairs(LinearWarps *w, const char *stage);
-/* Of sums that decays get, as operands; NULL: the machine has none. */
-const AuTileAtom *linear_warps_sums_atom(const AuProblem *p);
+
 /* linear_warps_backward.c */
 void lw_pairs_of_queries(LinearBack *b, bool apart);
 
@@ -302,6 +304,8 @@ const char *
 lw_half(uint32_t product,
         bool of_b); /* "h", "l": of two numbers, in one of the products that they take */
 void lw_store_halves(LinearWarps *w, const char *value, const char *memory, const char *view);
+void lw_add_halves(LinearWarps *w, const char *acc, const char *a, const char *memory,
+                   const char *view);
 /* What stands between is for warps that solve for columns of values. */
 const char *lw_solved_columns(LinearWarps *w);
 void lw_begin_solvers(LinearWarps *w);

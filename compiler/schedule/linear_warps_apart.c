@@ -11,10 +11,7 @@
  * rows through their slots, some each, with channels along the lanes, and put sums for decays and strengths together. */
 #include "linear_warps.h"
 
-enum {
-    HALVINGS = 24, /* of as many sequences as there may be */
-    ROWS_AT_ONCE = 4,
-};
+enum { ROWS_AT_ONCE = 4 };
 
 /* What rows have through the chunk's ends: queries from its start, keys as readers, keys until its end. */
 enum { OF_QUERIES, OF_READERS, OF_WRITERS, BORDERS };
@@ -47,7 +44,7 @@ static void memories(LinearBack *b)
     Linear *l = &w->l;
     const int32_t c = l->chunk;
     lw_memories(w);
-    warps_tile(&l->x, TILE_NAME("D"), "q", c, "e", w->e, 1);
+    lw_given_memory(w);
     warps_tile(&l->x, TILE_NAME("S"), "d", of_round(b), "e", w->e, 1);
     warps_tile(&l->x, TILE_NAME("T"), "d", of_round(b), "e", w->e, 1);
     warps_tile(&l->x, TILE_NAME("Uh"), "e", w->e, "kv", c, 1);
@@ -105,17 +102,6 @@ static void begin_maker(LinearBack *b, int of)
 
 /* ---- copies */
 
-/* Rows of a tensor that chains have kept for the chunk. */
-static void issue_kept(LinearBack *b, const char *token, const char *tensor, const char *tile,
-                       int32_t rows)
-{
-    AuTileBuild *t = b->w.l.x.t;
-    const int32_t share = rows / b->w.l.x.shape->executors;
-    warps_issue(&b->w.l.x, TILE_NAME(token),
-                tile_part(t, "%s[b, h, place, self * %d +: %d, :]", tensor, share, share),
-                tile_part(t, "%s[self * %d +: %d, :]", tile, share, share));
-}
-
 /* Of S and T; behind the last round none, as no rows. */
 static void issue_round(LinearBack *b, const char *round)
 {
@@ -133,17 +119,11 @@ static void issue_round(LinearBack *b, const char *round)
 static void bring(LinearBack *b)
 {
     LinearWarps *w = &b->w;
-    AuTileBuild *t = w->l.x.t;
     static const char *const tokens[] = {"td", "tu", "ty"};
     lw_issue(w, "chunk", "");
-    warps_issue(&w->l.x, TILE_NAME("td"),
-                tile_part(t,
-                          "do[b, h, start + chunk * %d + self * %d +: %d from start to end, 0 +: "
-                          "%d]",
-                          w->l.chunk, w->share, w->share, w->e),
-                tile_part(t, "D[self * %d +: %d, :]", w->share, w->share));
-    issue_kept(b, "tu", "updates", "Uh", w->e);
-    issue_kept(b, "ty", "solutions", "Yh", w->e);
+    lw_issue_given(w, "chunk", "");
+    lw_issue_kept(w, "tu", "updates", "Uh", w->e);
+    lw_issue_kept(w, "ty", "solutions", "Yh", w->e);
     issue_round(b, "0");
     lw_wait(w);
     lw_change(w);
@@ -382,42 +362,6 @@ static void chunk(LinearBack *b)
     rounds(b);
     tile_sync(t, "all");
     rows_and_numbers(b);
-}
-
-/* The grid's place among all chunks: the sequence's number, n, and the chunk's in it. Packed sequences begin where lw_place_of_states says,
- * so that n is the last one that begins there or before. */
-void lw_find_chunk(LinearWarps *w)
-{
-    Linear *l = &w->l;
-    AuTileBuild *t = l->x.t;
-    const char *each = tile_text(t, "cdiv(%s, %d)", l->tokens, l->chunk);
-    tile_set(t, "n", "where($cu_seqlens_count > 0, 0, item / max(%s, 1))", each);
-    tile_set(t, "above", "$cu_seqlens_count - 1");
-    tile_for_range(t, "turn", "0", tile_text(t, "where($cu_seqlens_count > 2, %d, 0)", HALVINGS));
-    tile_set(t, "middle", "(n + above) / 2");
-    tile_load(t, "begins", "cu_seqlens[middle] pad 0");
-    tile_set(t, "is_before", "clamp(begins, 0, %s) / %d + middle <= item && middle < above",
-             l->tokens, l->chunk);
-    tile_set(t, "above", "where(is_before, above, middle)");
-    tile_set(t, "n", "where(is_before, middle, n)");
-    tile_end(t);
-    lin_find_sequence(l);
-    tile_set(t, "chunk", "where($cu_seqlens_count > 0, item - start / %d - n, item %% max(%s, 1))",
-             l->chunk, each);
-    tile_set(t, "first", "start + chunk * %d", l->chunk);
-}
-
-void lw_chunks_grid(LinearWarps *w)
-{
-    Linear *l = &w->l;
-    const char *batch = lanes_axis(&l->x, 0, 0);
-    tile_grid(l->x.t, "item: %s * cdiv(%s, %d) + %s - %s, h: %s", batch, l->tokens, l->chunk,
-              lin_sequences(l), batch, l->heads);
-}
-
-void lw_begin_chunk(LinearWarps *w)
-{
-    tile_if(w->l.x.t, "chunk >= 0 && chunk < cdiv(length, %d)", w->l.chunk);
 }
 
 void lw_apart_kernel(LinearBack *b)

@@ -3,7 +3,7 @@
  * Shared memory: chunks of q, k, v and the output's gradient, as many as stages; the state before the chunk and the gradient of that behind
  * it, as operands; pairs and their gradients. Registers of a lane: the state's gradient, and of the rows of queries, keys or values one
  * gradient at a time. */
-#include "linear_warps.h"
+#include "linear_warps_channels.h"
 
 enum {
     REGISTER = 4,
@@ -193,7 +193,8 @@ AuShape linear_warps_pairs_shape(const AuProblem *p, const AuShape *s)
     return pairs;
 }
 
-static int32_t levels_bytes(const AuProblem *p, const AuShape *s)
+/* Of running sums of log decays, f32. */
+static int32_t sums_bytes(const AuProblem *p, const AuShape *s)
 {
     return s->key_tile * REGISTER * linear_warps_channels(p);
 }
@@ -212,23 +213,23 @@ int32_t linear_warps_shared_of_pairs(const AuProblem *p, const AuShape *whole)
     const AuShape s = linear_warps_pairs_shape(p, whole);
     const int32_t span = s.swizzle_span, c = s.key_tile,
                   keys = warps_row_bytes(p, span, linear_warps_channels(p));
-    return WARPS_ALIGNMENT + c * (2 + linear_warps_levels(c)) * keys + levels_bytes(p, &s) +
+    return WARPS_ALIGNMENT + c * (2 + linear_warps_levels(c)) * keys + sums_bytes(p, &s) +
            c * warps_row_bytes(p, span, c) + 2 * REGISTER * c;
 }
 
 /* Beside rows, T and pairs: sums of log decays, gradients of rows, pairs by near levels and tiles of ones. */
 static int32_t shared_of_channels(const AuProblem *p, const AuShape *whole)
 {
-    enum { NEAR_LEVELS = 4, HALF = 2 };
+    enum { HALF = 2 };
     const AuShape s = linear_warps_apart_shape(p, whole);
     const int32_t span = s.swizzle_span, d = linear_warps_channels(p), c = s.key_tile,
                   keys = warps_row_bytes(p, span, d), columns = warps_row_bytes(p, span, c),
                   values = warps_row_bytes(p, span, s.query_tile),
                   made = d / LINEAR_ROWS > s.executors ? 2 + has(p, AU_SLOT_BONUS) : 1;
     return WARPS_ALIGNMENT + 2 * c * (keys + values) + d * values + 2 * c * columns +
-           NEAR_LEVELS * c * warps_row_bytes(p, span, LINEAR_ROWS) +
+           CHANNELS_NEAR * c * warps_row_bytes(p, span, LINEAR_ROWS) +
            (1 + made) * REGISTER * c * (d + LINEAR_ROW_GAP) +
-           HALF * (NEAR_LEVELS * LINEAR_ROWS * LINEAR_ROWS + 2 * c * c) +
+           HALF * (CHANNELS_NEAR * LINEAR_ROWS * LINEAR_ROWS + 2 * c * c) +
            REGISTER * c * (2 + s.executors / linear_warps_row_groups(&s));
 }
 
@@ -351,6 +352,20 @@ static void strips(const AuProblem *p, AuShape *s)
         s->column_parts *= 2;
 }
 
+static bool shape_of_channels(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
+{
+    static const int32_t tokens[] = {32, 16};
+    for (uint32_t n = 0; n < sizeof tokens / sizeof *tokens; n++) {
+        AuShape s = {.executors = 8, .key_tile = tokens[n], .stages = 1};
+        strips(p, &s);
+        *why = refusal_of_shape(arena, p, &s);
+        if (*why) continue;
+        *out = s;
+        return true;
+    }
+    return false;
+}
+
 bool schedule_linear_warps_backward_shape(AuArena *arena, const AuProblem *p, AuShape *out,
                                           const char **why)
 {
@@ -369,14 +384,8 @@ bool schedule_linear_warps_backward_shape(AuArena *arena, const AuProblem *p, Au
             return true;
         }
     }
-    for (uint32_t n = 0; by_channel(p) && n < 2; n++) {
-        AuShape s = {.executors = 8, .key_tile = tokens[1 + n], .stages = 1};
-        strips(p, &s);
-        *why = refusal_of_shape(arena, p, &s);
-        if (!*why) *out = s;
-        if (!*why) return true;
-    }
-    for (uint32_t n = 0; !by_channel(p) && n < 3 * 4 * 2; n++) {
+    if (by_channel(p)) return shape_of_channels(arena, p, out, why);
+    for (uint32_t n = 0; n < 3 * 4 * 2; n++) {
         AuShape s = {.executors = warps[n / 2 % 4], .key_tile = tokens[n / 8], .stages = 2 - n % 2};
         if (s.executors % (2 * linear_warps_row_groups(&s))) continue;
         strips(p, &s);

@@ -21,7 +21,7 @@ static void memories(LinearBack *b)
 {
     Linear *l = &b->w.l;
     lw_memories(&b->w);
-    warps_tile(&l->x, TILE_NAME("D"), "q", l->chunk, "e", b->w.e, l->x.shape->stages);
+    lw_given_memory(&b->w);
     warps_tile(&l->x, TILE_NAME("S"), "d", b->w.d, "e", b->w.e, 1);
     warps_tile(&l->x, TILE_NAME("T"), "d", b->w.d, "e", b->w.e, 1);
     warps_tile(&l->x, TILE_NAME("P"), "q", l->chunk, "kv", l->chunk, 1);
@@ -73,14 +73,8 @@ static void fragments(LinearBack *b)
 
 static void issue(LinearBack *b, const char *chunk, const char *stage)
 {
-    LinearWarps *w = &b->w;
-    AuTileBuild *t = w->l.x.t;
-    lw_issue(w, chunk, stage);
-    warps_issue(
-        &w->l.x, TILE_NAME("td"),
-        tile_part(t, "do[b, h, start + (%s) * %d + self * %d +: %d from start to end, 0 +: %d]",
-                  chunk, w->l.chunk, w->share, w->share, w->e),
-        tile_part(t, "D[%sself * %d +: %d, :]", stage, w->share, w->share));
+    lw_issue(&b->w, chunk, stage);
+    lw_issue_given(&b->w, chunk, stage);
 }
 
 /* Nothing before the first chunk. */
@@ -190,10 +184,7 @@ static void chunk_back(LinearBack *b)
     if (b->is_fed) warps_wait(&l->x, "ts");
     lw_change(w);
     lw_numbers(w);
-    lw_begin_state(w);
-    tile_store(t, "%s(dstate) -> T[%s +: %d, %s +: %d]", l->x.operand, lw_state_row(w), w->channels,
-               lw_state_column(w), w->columns);
-    lw_end_state(w);
+    lw_share_gradient(w);
     tile_sync(t, "all");
     if (two) issue(b, "chunk - 1", warps_stage(&l->x, true));
     if (by_token(b)) {
@@ -233,23 +224,6 @@ static void chunk_back(LinearBack *b)
     if (two) tile_set(t, "at", "1 - at");
 }
 
-static const char *state_view(LinearWarps *w, const char *tensor)
-{
-    return tile_text(w->l.x.t, "%s[n, h, %s +: %d, %s +: %d]", tensor, lw_state_row(w), w->channels,
-                     lw_state_column(w), w->columns);
-}
-
-static void move_state(LinearWarps *w, bool in)
-{
-    AuTileBuild *t = w->l.x.t;
-    lw_begin_state(w);
-    if (in)
-        tile_load(t, "dstate", "%s pad 0", state_view(w, "dstate_out"));
-    else
-        tile_store(t, "dstate -> %s clip", state_view(w, "dstate_in"));
-    lw_end_state(w);
-}
-
 static void reverse_kernel(LinearBack *b)
 {
     LinearWarps *w = &b->w;
@@ -266,7 +240,7 @@ static void reverse_kernel(LinearBack *b)
     lin_name_heads(l);
     tile_set(t, "vb", "0");
     fragments(b);
-    move_state(w, true);
+    lw_move_gradient(w, true);
     b->part = (LinearPart){tile_text(t, "first + %s +: %d", lw_row(w), LINEAR_ROWS),
                            tile_text(t, "%s +: %d", lw_key_column(b), b->key_columns),
                            tile_text(t, "%s +: %d", lw_value_column(b), b->value_columns)};
@@ -280,7 +254,7 @@ static void reverse_kernel(LinearBack *b)
     lw_wait(w);
     warps_wait(&l->x, "td");
     warps_wait(&l->x, "ts");
-    move_state(w, false);
+    lw_move_gradient(w, false);
     for (uint32_t n = 0; n < loops + 2; n++) tile_end(t);
     l->names_heads = false;
 }
@@ -367,10 +341,7 @@ static AuSchedule *kernels_of_channels(AuArena *arena, AuDiags *diags, AuTileBui
     lw_make_pairs(arena, t, p, out, &chain, true);
     chains.has_decayed = true;
     lw_forward_kernel(&chains);
-    LinearWarps back = lw_begin(arena, t, p, out, &chain);
-    back.kept_columns = whole->query_tile;
-    back.without_keys = back.without_values = back.keeps_gradients = back.has_decayed = true;
-    lw_channels_carry_kernel(&back);
+    lw_carry_kernel(&chains);
     LinearBack b = begin(lw_begin(arena, t, p, out, &apart));
     b.key_columns = b.w.d;
     b.is_apart = true;

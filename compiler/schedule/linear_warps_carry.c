@@ -1,12 +1,15 @@
-/* linear_warps_carry.c - gradients with feedback `key`, apart: the kernel `carry`, the chain of T, the gradient of the state behind each
- * chunk, from the last one to the first, a strip of value columns a block:
+/* linear_warps_carry.c - gradients apart: the kernel `carry`, the chain of T, the gradient of the state behind each chunk, from the last one to
+ * the first, a strip of value columns a block. It keeps T, rounded as it is as an operand, for the kernel `chunks`. With decays a channel
+ * queries come as they reach T, kept since the chunk's start (linear_warps_pairs.c):
  *
- *     y = M' (P' dO + (K T) until)       T <- T whole + (Q since)' dO + (e K since)' y
+ *     T <- T whole + (Q since)' dO
  *
- * It keeps T, rounded as it is as an operand, and y, one number an element, for the kernel `chunks`. P is made by warps that do not solve. */
+ * With feedback `key` it keeps y, too, one number an element; P is made by warps that do not solve.
+ *
+ *     y = M' (P' dO + (K T) until)       T <- T whole + (Q since)' dO + (e K since)' y */
 #include "linear_warps.h"
 
-void lw_carry_head(LinearWarps *w)
+static void head(LinearWarps *w)
 {
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
@@ -28,6 +31,9 @@ void lw_carry_head(LinearWarps *w)
               lin_sequences(l));
 }
 
+/* Are queries kept since the chunk's start here, beside those of pairs? */
+static bool keeps_queries(const LinearBack *b) { return b->is_fed && lin_decays(&b->w.l); }
+
 static void memories(LinearBack *b)
 {
     LinearWarps *w = &b->w;
@@ -35,23 +41,23 @@ static void memories(LinearBack *b)
     lw_memories(w);
     lw_given_memory(w);
     warps_tile(&l->x, TILE_NAME("T"), "d", w->d, "e", w->e, 1);
-    warps_tile(&l->x, TILE_NAME("P"), "q", l->chunk, "kv", l->chunk, 1);
-    if (lin_decays(l)) warps_tile(&l->x, TILE_NAME("Qs"), "q", l->chunk, "d", w->d, 1);
-    lw_key_memories(w);
-    lw_key_back_memories(b);
+    if (b->is_fed) warps_tile(&l->x, TILE_NAME("P"), "q", l->chunk, "kv", l->chunk, 1);
+    if (keeps_queries(b)) warps_tile(&l->x, TILE_NAME("Qs"), "q", l->chunk, "d", w->d, 1);
+    if (b->is_fed) {
+        lw_key_memories(w);
+        lw_key_back_memories(b);
+    }
     tile_barrier(l->x.t, "all", 0, l->x.shape->executors);
 }
 
-static void fragments(LinearBack *b)
+static void declare_fed(LinearBack *b)
 {
     LinearWarps *w = &b->w;
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
     const char *atom = l->x.atom->name;
-    tile_frag(t, "dstate", "f32[d:%d, e:%d] @ %s.C = 0.0", w->channels, w->columns, atom);
     tile_frag(t, "score", "f32[q:%d, kv:%d] @ %s.C", LINEAR_ROWS, l->chunk, atom);
     tile_frag(t, "row_q", "%s[q:%d, d:%d] @ %s.A", l->x.operand, LINEAR_ROWS, w->d, atom);
-    lw_keep_declare(w);
     tile_frag(t, "since_row", "f32[q:%d] like row_q", LINEAR_ROWS);
     if (lin_decays_by_token(l)) {
         tile_frag(t, "since", "f32[q:%d] like score", LINEAR_ROWS);
@@ -60,6 +66,17 @@ static void fragments(LinearBack *b)
     if (l->n->decay == AU_DECAY_CONSTANT) lin_rate(l);
     lw_key_declare(w);
     tile_frag(t, "erase_of_solved", "f32[kv:%d] like solved", l->chunk);
+}
+
+static void fragments(LinearBack *b)
+{
+    LinearWarps *w = &b->w;
+    AuTileBuild *t = w->l.x.t;
+    tile_frag(t, "dstate", "f32[d:%d, e:%d] @ %s.C = 0.0", w->channels, w->columns,
+              w->l.x.atom->name);
+    if (w->has_decayed) tile_frag(t, "whole", "f32[d:%d] like dstate", w->channels);
+    lw_keep_declare(w);
+    if (b->is_fed) declare_fed(b);
     lw_declare(w);
 }
 
@@ -69,14 +86,20 @@ void lw_given_memory(LinearWarps *w)
     warps_tile(&l->x, TILE_NAME("D"), "q", l->chunk, "e", w->e, l->x.shape->stages);
 }
 
+/* "vb * 64 + ", before columns of the block's in a tensor; nothing where it has them all. */
+static const char *of_block(LinearWarps *w)
+{
+    return w->e == w->kept_columns ? "" : tile_text(w->l.x.t, "vb * %d + ", w->e);
+}
+
 void lw_issue_given(LinearWarps *w, const char *chunk, const char *stage)
 {
     AuTileBuild *t = w->l.x.t;
     warps_issue(&w->l.x, TILE_NAME("td"),
                 tile_part(t,
-                          "do[b, h, start + (%s) * %d + self * %d +: %d from start to end, vb * %d "
+                          "do[b, h, start + (%s) * %d + self * %d +: %d from start to end, %s0 "
                           "+: %d]",
-                          chunk, w->l.chunk, w->share, w->share, w->e, w->e),
+                          chunk, w->l.chunk, w->share, w->share, of_block(w), w->e),
                 tile_part(t, "D[%sself * %d +: %d, :]", stage, w->share, w->share));
 }
 
@@ -89,8 +112,8 @@ static void issue(LinearWarps *w, const char *chunk, const char *stage)
 /* Of the warp's part of T, in a tensor of all columns. */
 static const char *part_of(LinearWarps *w, const char *before)
 {
-    return tile_text(w->l.x.t, "%s, %s +: %d, vb * %d + %s +: %d]", before, lw_state_row(w),
-                     w->channels, w->e, lw_state_column(w), w->columns);
+    return tile_text(w->l.x.t, "%s, %s +: %d, %s%s +: %d]", before, lw_state_row(w), w->channels,
+                     of_block(w), lw_state_column(w), w->columns);
 }
 
 void lw_move_gradient(LinearWarps *w, bool in)
@@ -137,13 +160,14 @@ static void pairs(LinearWarps *w)
 }
 
 /* Queries kept since the chunk's start, by the warps before those that make P. */
-static void keep_queries(LinearWarps *w)
+static void keep_queries(LinearBack *b)
 {
+    LinearWarps *w = &b->w;
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
     const int32_t groups = w->row_groups, first = l->x.shape->executors - 2 * groups;
     const char *kept = tile_text(t, "exp(f32(%s + iota(q:%d) + 1) * rate)", lw_row(w), LINEAR_ROWS);
-    if (!lin_decays(l)) return;
+    if (!keeps_queries(b)) return;
     tile_if(t, "self >= %d && self < %d", first, first + groups);
     if (lin_decays_by_token(l)) {
         tile_load(t, "since_row", "G[%s +: %d] as [q]", lw_row(w), LINEAR_ROWS);
@@ -156,24 +180,42 @@ static void keep_queries(LinearWarps *w)
 }
 
 /* T; Yh and Yl are y, erased and kept since the chunk's start. */
-static void carry(LinearWarps *w)
+static void carry(LinearBack *b)
 {
+    LinearWarps *w = &b->w;
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
     const char *stage = warps_stage(&l->x, false),
                *rows = tile_text(t, "%s +: %d", lw_state_row(w), w->channels),
                *columns = tile_text(t, "%s +: %d", lw_state_column(w), w->columns);
     lw_begin_state(w);
-    if (lin_decays(l)) tile_set(t, "dstate", "dstate * whole");
+    if (lin_decays(l))
+        tile_set(t, "dstate", w->has_decayed ? "dstate * exp2(whole)" : "dstate * whole");
     tile_product(t, "dstate", l->x.atom, TILE_ADD,
-                 lin_decays(l) ? tile_text(t, "Qs[:, %s]", rows)
-                               : tile_text(t, "Q[%s:, %s]", stage, rows),
+                 keeps_queries(b) ? tile_text(t, "Qs[:, %s]", rows)
+                                  : tile_text(t, "Q[%s:, %s]", stage, rows),
                  tile_text(t, "D[%s:, %s]", stage, columns));
-    for (uint32_t n = 0; n < 2; n++)
-        tile_product(t, "dstate", l->x.atom, TILE_ADD,
-                     tile_text(t, "K[%s:, %s] as [q, d]", stage, rows),
-                     tile_text(t, "Y%s[%s, :] as [e, q]", n ? "l" : "h", columns));
+    if (b->is_fed)
+        lw_add_halves(w, "dstate", tile_text(t, "K[%s:, %s] as [q, d]", stage, rows), "Y",
+                      tile_text(t, "[%s, :] as [e, q]", columns));
     lw_end_state(w);
+}
+
+/* What chunks write comes of T, between barriers. */
+static void solve(LinearBack *b)
+{
+    LinearWarps *w = &b->w;
+    AuTileBuild *t = w->l.x.t;
+    lw_begin_solvers(w);
+    lw_key_back_right(b);
+    lw_end_solvers(w);
+    pairs(w);
+    keep_queries(b);
+    tile_sync(t, "all");
+    lw_begin_solvers(w);
+    lw_key_back_solve(b);
+    lw_end_solvers(w);
+    tile_sync(t, "all");
 }
 
 static void chunk_back(LinearBack *b)
@@ -189,6 +231,7 @@ static void chunk_back(LinearBack *b)
         lin_count(l);
         tile_set(t, "whole", "exp(f32(count) * rate)");
     }
+    if (w->has_decayed) lw_load_total(w);
     if (!ahead) issue(w, "chunk", "");
     lw_wait(w);
     warps_wait(&l->x, "td");
@@ -202,17 +245,8 @@ static void chunk_back(LinearBack *b)
         tile_set(t, "whole", "exp(total)");
     }
     lw_keep_rows(w, "T", "dstates");
-    lw_begin_solvers(w);
-    lw_key_back_right(b);
-    lw_end_solvers(w);
-    pairs(w);
-    keep_queries(w);
-    tile_sync(t, "all");
-    lw_begin_solvers(w);
-    lw_key_back_solve(b);
-    lw_end_solvers(w);
-    tile_sync(t, "all");
-    carry(w);
+    if (b->is_fed) solve(b);
+    carry(b);
     tile_sync(t, "all");
     if (ahead && !two) issue(w, "chunk - 1", "");
     if (two) tile_set(t, "at", "1 - at");
@@ -220,13 +254,14 @@ static void chunk_back(LinearBack *b)
 
 void lw_carry_kernel(LinearWarps *w)
 {
-    LinearBack b = {.w = *w, .is_fed = true};
+    LinearBack b = {.w = *w, .is_fed = lin_is_fed(&w->l)};
     Linear *l = &b.w.l;
     AuTileBuild *t = l->x.t;
     b.w.without_values = true;
+    b.w.without_keys = !b.is_fed;
     b.w.rounds_written = true;
     b.w.keeps_states = b.w.keeps_written = false;
-    lw_carry_head(&b.w);
+    head(&b.w);
     memories(&b);
     tile_role(t, "core", l->x.shape->executors, TILE_ON_WARP, 0);
     lin_find_sequence(l);

@@ -29,7 +29,7 @@ static void memories(LinearBack *b)
     Linear *l = &w->l;
     const int32_t c = l->chunk;
     lw_memories(w);
-    warps_tile(&l->x, TILE_NAME("D"), "q", c, "e", w->e, 1);
+    lw_given_memory(w);
     warps_tile(&l->x, TILE_NAME("T"), "d", w->d, "e", w->e, 1);
     warps_tile(&l->x, TILE_NAME("P"), "q", c, "kv", c, 1);
     warps_tile(&l->x, TILE_NAME("R"), "q", c, "kv", c, 1);
@@ -99,23 +99,13 @@ static void make_ones(LinearBack *b)
 
 /* ---- copies */
 
-static void issue_kept(LinearBack *b, const char *token, const char *tensor, const char *tile,
-                       int32_t rows)
-{
-    AuTileBuild *t = b->w.l.x.t;
-    const int32_t share = rows / b->w.l.x.shape->executors;
-    warps_issue(&b->w.l.x, TILE_NAME(token),
-                tile_part(t, "%s[b, h, place_of_chunk, self * %d +: %d, :]", tensor, share, share),
-                tile_part(t, "%s[self * %d +: %d, :]", tile, share, share));
-}
-
 static void bring(LinearBack *b)
 {
     LinearWarps *w = &b->w;
     lw_issue(w, "chunk", "");
     lw_issue_given(w, "chunk", "");
-    issue_kept(b, "tt", "dstates", "T", w->d);
-    issue_kept(b, "tp", "kept_pairs", "P", w->l.chunk);
+    lw_issue_kept(w, "tt", "dstates", "T", w->d);
+    lw_issue_kept(w, "tp", "kept_pairs", "P", w->l.chunk);
     make_ones(b);
     lw_vector_sums(w);
     lw_wait(w);
@@ -170,7 +160,7 @@ static void pairs(LinearBack *b)
 
 /* ---- a chunk */
 
-/* What stands until lw_end_strip is for a strip of the warp's. */
+/* What stands until end_strip is for a strip of the warp's. */
 static ChannelsStrip begin_strip(LinearBack *b)
 {
     AuTileBuild *t = b->w.l.x.t;
@@ -239,7 +229,7 @@ static void values_back(LinearBack *b)
     AuTileBuild *t = w->l.x.t;
     b->rows = 0;
     b->part.rows = tile_text(t, "first + %s +: %d", lw_row(w), UNIT);
-    tile_if(t, "self < %d", w->l.x.shape->executors); /* whose tokens are its own */
+    tile_if(t, "self < %d", w->l.x.shape->executors); /* all: `t` here is its own, no rows' */
     tile_set(t, "t", "first + %s + iota(kv:%d)", lw_row(w), UNIT);
     tile_set(t, "c", "%s + iota(e:%d)", lw_value_column(b), b->value_columns);
     lw_values_back(b);
@@ -262,7 +252,7 @@ static void share_made(LinearBack *b, const char *name)
 static void chunk(LinearBack *b)
 {
     AuTileBuild *t = b->w.l.x.t;
-    lw_place_of_states(&b->w, "place_of_chunk", "chunk");
+    lw_place_of_states(&b->w, "place", "chunk");
     bring(b);
     tile_sync(t, "all");
     pairs(b);

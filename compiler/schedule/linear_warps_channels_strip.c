@@ -183,7 +183,7 @@ static void ends(LinearBack *b, const ChannelsStrip *s)
     const int32_t part = w->e < CHANNELS_PART ? w->e : CHANNELS_PART;
     for (int32_t first = 0; first < w->e; first += part) {
         const char *columns = tile_text(t, "%d +: %d", first, part);
-        tile_load(t, "state_part", "states[b, h, place_of_chunk, %s, %s]", s->channels, columns);
+        tile_load(t, "state_part", "states[b, h, place, %s, %s]", s->channels, columns);
         tile_load(t, "dstate_part", "T[%s, %s]", s->channels, columns);
         for (int32_t g = 0; g < channels_groups(b); g++) {
             tile_product(t, channels_numbered(b, "dq", g), w->l.x.atom,
@@ -290,9 +290,9 @@ static void level_back(LinearBack *b, const ChannelsStrip *s, int32_t g, int32_t
     make_rows(b, s, "q", g, h);
     if (h < UNIT) {
         const char *is_read = tile_text(t, "(iota(q:%d) & %d) != 0", UNIT, h);
-        tile_set(t, "given", "kept_r * dm");
-        tile_set(t, dq, "%s + where(%s, given, 0.0)", dq, is_read);
-        tile_set(t, dk, "%s + where(%s, 0.0, given)", dk, is_read);
+        tile_set(t, "of_level", "kept_r * dm");
+        tile_set(t, dq, "%s + where(%s, of_level, 0.0)", dq, is_read);
+        tile_set(t, dk, "%s + where(%s, 0.0, of_level)", dk, is_read);
     } else {
         const char *dx = g * UNIT & h ? dq : dk;
         tile_set(t, dx, "%s + kept_r * dm", dx);

@@ -14,11 +14,8 @@ static const char *const halves[] = {"h", "l"};
 
 void lw_inverses_argument(LinearWarps *w, AuTileMode mode)
 {
-    Linear *l = &w->l;
-    const char *batch = lanes_axis(&l->x, 0, 0);
-    tile_arg(l->x.t, "inverses", mode,
-             "%s[b:%s, h:%s, n:cdiv(%s, %d) + %s - %s + 1, m:2, q:%d, kv:%d]", l->x.operand, batch,
-             l->heads, l->tokens, l->chunk, lin_sequences(l), batch, l->chunk, l->chunk);
+    lw_chunk_argument(w, "inverses", mode, w->l.x.operand,
+                      tile_text(w->l.x.t, "m:2, q:%d, kv:%d", w->l.chunk, w->l.chunk));
 }
 
 void lw_begin_parts(LinearWarps *w, int32_t parts)

@@ -85,6 +85,16 @@ void lw_store_halves(LinearWarps *w, const char *value, const char *memory, cons
     tile_store(t, "%s(%s - f32(%s(%s))) -> %sl%s", type, value, type, value, memory, view);
 }
 
+/* [acc] += [a] (NAMEh + NAMEl). */
+void lw_add_halves(LinearWarps *w, const char *acc, const char *a, const char *memory,
+                   const char *view)
+{
+    AuTileBuild *t = w->l.x.t;
+    for (uint32_t n = 0; n < 2; n++)
+        tile_product(t, acc, w->l.x.atom, TILE_ADD, a,
+                     tile_text(t, "%s%s%s", memory, halves[n], view));
+}
+
 const char *lw_solved_columns(LinearWarps *w)
 {
     if (w->e == w->solved) return tile_text(w->l.x.t, "0 +: %d", w->solved);

@@ -47,12 +47,9 @@ static int32_t first_of(const LinearWarps *w, const Number *number)
 
 void lw_numbers_argument(LinearWarps *w, AuTileMode mode)
 {
-    Linear *l = &w->l;
-    const char *batch = lanes_axis(&l->x, 0, 0);
     if (lw_has_numbers(w))
-        tile_arg(l->x.t, "numbers", mode,
-                 "f32[b:%s, h:%s, n:cdiv(%s, %d) + %s - %s + 1, m:%d, kv:%d]", batch, l->heads,
-                 l->tokens, l->chunk, lin_sequences(l), batch, index_of(w, NUMBERS), l->chunk);
+        lw_chunk_argument(w, "numbers", mode, "f32",
+                          tile_text(w->l.x.t, "m:%d, kv:%d", index_of(w, NUMBERS), w->l.chunk));
 }
 
 void lw_numbers_memories(LinearWarps *w)

@@ -74,8 +74,7 @@ static void load_rows(LinearWarps *w, const char *rows)
     tile_load(t, "row_x", "X[%s%s, :]", stage, rows);
     tile_load(t, "row_b", "B[%s%s, :]", stage, rows);
     tile_load(t, "row_sum", "G[%s, :]", rows);
-    tile_load(t, "row_before", "G[max(place - 1, 0), :]");
-    tile_set(t, "row_before", "where(place > 0, row_before, 0.0)");
+    lw_vector_load_before(w);
 }
 
 static void make_level(LinearWarps *w, const char *rows, int32_t level, int32_t h)
@@ -155,17 +154,11 @@ void lw_own_right(LinearWarps *w)
     lw_end_values(w);
 }
 
-/* [acc] += [a] P, of columns of values. */
-static void add_fed(LinearWarps *w, const char *acc, const char *a, const char *columns)
-{
-    AuTileBuild *t = w->l.x.t;
-    tile_product(t, acc, w->l.x.atom, TILE_ADD, a, tile_text(t, "Uh[%s, :]", columns));
-    tile_product(t, acc, w->l.x.atom, TILE_ADD, a, tile_text(t, "Ul[%s, :]", columns));
-}
-
 void lw_own_read(LinearWarps *w, const char *columns)
 {
-    add_fed(w, "acc", tile_text(w->l.x.t, "Pb[%s, :]", lw_pair_rows(w)), columns);
+    AuTileBuild *t = w->l.x.t;
+    lw_add_halves(w, "acc", tile_text(t, "Pb[%s, :]", lw_pair_rows(w)), "U",
+                  tile_text(t, "[%s, :]", columns));
 }
 
 void lw_own_write(LinearWarps *w)
@@ -173,5 +166,6 @@ void lw_own_write(LinearWarps *w)
     AuTileBuild *t = w->l.x.t;
     tile_load(t, "key", "B[%s:, %s +: %d]", warps_stage(&w->l.x, false), lw_state_row(w),
               w->channels);
-    add_fed(w, "state", "key", tile_text(t, "%s +: %d", lw_state_column(w), w->columns));
+    lw_add_halves(w, "state", "key", "U",
+                  tile_text(t, "[%s +: %d, :]", lw_state_column(w), w->columns));
 }

@@ -53,7 +53,10 @@ static bool has_inverse(const LinearWarps *w)
 }
 
 /* Are pairs? */
-static bool has_pairs(const LinearWarps *w) { return w->has_decayed && lw_has_output(w); }
+static bool has_pairs(const LinearWarps *w)
+{
+    return w->has_decayed && lw_has_output(w) && !w->without_keys;
+}
 
 /* Is the tensor of the operands' type? */
 static bool is_as_it_lies(LinearWarps *w, const Tile *tile)
@@ -152,29 +155,37 @@ static void find_place(LinearWarps *w, const char *chunk)
              tokens);
 }
 
+/* The executor's rows of it. */
+static AuTileHandle kept_rows(LinearWarps *w, const char *tensor)
+{
+    return tile_part(w->l.x.t, "%s[b, h, place_brought, self * %d +: %d from 0 to rows_brought, :]",
+                     tensor, w->share, w->share);
+}
+
 static AuTileHandle brought(LinearWarps *w, const Tile *tile, const char *chunk)
 {
     AuTileBuild *t = w->l.x.t;
-    if (is_kept(w, tile))
-        return tile_part(t, "%s[b, h, place_brought, self * %d +: %d from 0 to rows_brought, :]",
-                         tile->kept, w->share, w->share);
+    if (is_kept(w, tile)) return kept_rows(w, tile->kept);
     const char *rows =
         tile_text(t, "start + (%s) * %d + self * %d +: %d", chunk, w->l.chunk, w->share, w->share);
     return TILE_NAME(view(w, tile, rows));
 }
 
+static void issue_rows(LinearWarps *w, const char *token, AuTileHandle from, const char *memory,
+                       const char *stage)
+{
+    warps_issue(&w->l.x, TILE_NAME(token), from,
+                tile_part(w->l.x.t, "%s[%sself * %d +: %d, :]", memory, stage, w->share, w->share));
+}
+
 void lw_issue(LinearWarps *w, const char *chunk, const char *stage)
 {
-    Linear *l = &w->l;
-    AuTileBuild *t = l->x.t;
     if (lw_has_numbers(w) || has_inverse(w) || w->has_rows || w->has_decayed) find_place(w, chunk);
     for (uint32_t n = 0; n < TILES; n++)
         if (is_copied(w, &tiles[n]))
-            warps_issue(
-                &l->x, TILE_NAME(tiles[n].token), brought(w, &tiles[n], chunk),
-                tile_part(t, "%s[%sself * %d +: %d, :]", tiles[n].name, stage, w->share, w->share));
+            issue_rows(w, tiles[n].token, brought(w, &tiles[n], chunk), tiles[n].name, stage);
     lw_numbers_issue(w);
-    if (has_pairs(w)) lw_issue_pairs(w, stage);
+    if (has_pairs(w)) issue_rows(w, "tp", kept_rows(w, "kept_pairs"), "P", stage);
     if (has_inverse(w)) lw_key_issue(w, stage);
 }
 
@@ -244,12 +255,9 @@ static void each_kept(LinearWarps *w, void (*what)(LinearWarps *w, const Tile *t
 
 static void argument(LinearWarps *w, const Tile *tile)
 {
-    Linear *l = &w->l;
-    AuTileBuild *t = l->x.t;
-    const char *batch = lanes_axis(&l->x, 0, 0);
-    tile_arg(t, tile->kept, w->makes_rows || w->makes_pairs ? TILE_INOUT : TILE_IN,
-             "%s[b:%s, h:%s, n:cdiv(%s, %d) + %s - %s + 1, %s:%d, d:%d]", l->x.operand, batch,
-             l->heads, l->tokens, l->chunk, lin_sequences(l), batch, tile->tokens, l->chunk, w->d);
+    lw_chunk_argument(w, tile->kept, w->makes_rows || w->makes_pairs ? TILE_INOUT : TILE_IN,
+                      w->l.x.operand,
+                      tile_text(w->l.x.t, "%s:%d, d:%d", tile->tokens, w->l.chunk, w->d));
 }
 
 static void region(LinearWarps *w, const Tile *tile) { lanes_region(&w->l.x, tile->kept); }

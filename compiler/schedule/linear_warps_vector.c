@@ -256,10 +256,9 @@ static void keep_queries(LinearWarps *w, const char *rows)
                reads(w), warps_stage(&w->l.x, false), rows);
 }
 
-static void load_before(LinearWarps *w)
+void lw_vector_load_before(LinearWarps *w)
 {
     AuTileBuild *t = w->l.x.t;
-    if (!w->l.n->before) return;
     tile_load(t, "row_before", "G[max(place - 1, 0), :]");
     tile_set(t, "row_before", "where(place > 0, row_before, 0.0)");
 }
@@ -312,7 +311,7 @@ void lw_vector_make(LinearWarps *w)
     tile_load(t, "row_q", "Q[%s%s, :] as [kv, d]", stage, mine);
     tile_load(t, "row_k", "K[%s%s, :]", stage, mine);
     tile_load(t, "row_sum", "G[%s, :]", mine);
-    load_before(w);
+    if (l->n->before) lw_vector_load_before(w);
     if (!l->n->before || lin_has(l, AU_SLOT_BONUS))
         lw_vector_own_pairs(w, mine, "row_q", "row_k", "Own");
     for (int32_t h = l->chunk / 2, level = 0; h; h /= 2, level++) make_level(w, mine, level, h);
