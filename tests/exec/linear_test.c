@@ -200,6 +200,7 @@ static const ExecCase backward[] = {
     {"steep_channels.attn", "B=2 H=2 Hk=1 T=63 K=32 V=24", NULL, "states nan odd"},
     {"steep_channels.attn", "B=1 H=2 Hk=2 T=70 K=48 V=16 packed=3", NULL, "states"},
     {"skip_channels.attn", "B=1 H=1 T=64 K=16 V=32", NULL, "states"},
+    {"skip_channels.attn", "B=1 H=1 T=35 K=128 V=40", NULL, "states nan"},
     {"bonus.attn", "B=2 H=2 T=67 K=24 V=16", NULL, "states nan odd"},
     {"bonus.attn", "B=1 H=1 T=35 K=144 V=16 packed=2", NULL, "states"},
     {"hard.attn", "B=1 H=1 T=67 K=24 V=16", NULL, NULL},
@@ -223,7 +224,7 @@ static const ExecCase small[] = {
     {"bonus.attn", "B=1 H=1 T=40 K=16 V=16", NULL, "states"},
     {"own_channels.attn", "B=1 H=1 Hk=1 T=67 K=16 V=32", NULL, "states forward"},
     {"own_rate.attn", "B=1 H=1 T=66 K=16 V=16", NULL, "states forward"},
-    {"own_channels.attn", "B=1 H=1 Hk=1 T=800 K=16 V=16", NULL, "states forward"},
+    {"own_channels.attn", "B=1 H=1 Hk=1 T=1537 K=16 V=16", NULL, "states forward"},
 };
 /* On processors: states of all columns, more numbers than a schedule chooses to have. */
 static const ExecCase whole[] = {
