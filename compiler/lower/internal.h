@@ -364,6 +364,10 @@ AuVal lower_packed_address(AuLower *l, const AuTileExpr *ref, int32_t row, int32
 
 /* ---- registers.c: warps: fragments and memory */
 void lower_fragment_load(AuLower *l, const AuTileStmt *s);
+/* With the option together: loads that stand side by side, whose code exists twice, for vectors and for any strides, ask once
+ * for all of them, so that all are on their way before one is waited for. */
+bool lower_load_exists_twice(AuLower *l, const AuTileStmt *s);
+void lower_fragment_loads(AuLower *l, AuTileStmt *const *s, uint32_t count);
 void lower_fragment_store(AuLower *l, const AuTileStmt *s); /* and atomic_add */
 
 /* ---- launch.c: scalar expressions of sizes as launch expressions */

@@ -158,23 +158,39 @@ static void widen(AuLower *l, Registers *x, const AuTileExpr *when)
     x->wide = wide;
 }
 
-static void move_registers(AuLower *l, Registers *x, const AuTileExpr *when)
+/* How the fragment moves; false, and refused, where it cannot. */
+static bool plan(AuLower *l, Registers *x, const AuTileExpr *when)
 {
     for (uint32_t n = 0; n < x->type->count; n++)
         if (!x->type->axes[n].places) {
             lower_refuse(l, "axis %s has no layout here", x->type->axes[n].name);
-            return;
+            return false;
         }
-    const AuLowerMemory *place = lower_memory(l, x->ref->memory);
     const bool tested = x->var ? x->s->load.pad != NULL : x->s->move.clip;
-    const bool guarded = !x->var && place->present.i;
     widen(l, x, when);
-    if (!when && lower_is_packed_so(l, x->ref, x->type, tested))
-        x->packed = place->packed, x->wide = x->packed->words;
+    if (!when && lower_is_packed_so(l, x->ref, x->type, tested)) {
+        x->packed = lower_memory(l, x->ref->memory)->packed;
+        x->wide = x->packed->words;
+    }
+    return true;
+}
+
+/* Is there code for vectors, and other code? */
+static bool exists_twice(AuLower *l, const Registers *x)
+{
+    return !x->packed && x->wide > 1 &&
+           !lower_is_known(l, lower_memory(l, x->ref->memory)->by_vectors, true);
+}
+
+static void move_registers(AuLower *l, Registers *x, const AuTileExpr *when)
+{
+    if (!plan(l, x, when)) return;
+    const AuLowerMemory *place = lower_memory(l, x->ref->memory);
+    const bool guarded = !x->var && place->present.i;
     if (guarded) kernel_if(l->k, place->present);
     if (x->packed)
         all_vectors(l, x);
-    else if (x->wide == 1 || lower_is_known(l, place->by_vectors, true))
+    else if (!exists_twice(l, x))
         all_registers(l, x);
     else {
         kernel_if(l->k, place->by_vectors);
@@ -189,6 +205,33 @@ static void move_registers(AuLower *l, Registers *x, const AuTileExpr *when)
     if (guarded) kernel_end(l->k);
 }
 
+static Registers load_of(const AuTileStmt *s)
+{
+    return (Registers){.s = s, .ref = s->load.source, .type = s->var->type, .var = s->var};
+}
+
+bool lower_load_exists_twice(AuLower *l, const AuTileStmt *s)
+{
+    if (s->load.source->memory->space != TILE_GLOBAL || !lower_is_zero(s->load.pad)) return false;
+    Registers x = load_of(s);
+    return plan(l, &x, s->load.when) && exists_twice(l, &x);
+}
+
+void lower_fragment_loads(AuLower *l, AuTileStmt *const *s, uint32_t count)
+{
+    AuVal all = {0};
+    for (uint32_t n = 0; n < count; n++)
+        all = lower_both(l, all, lower_memory(l, s[n]->load.source->memory)->by_vectors);
+    kernel_if(l->k, all);
+    for (uint32_t n = 0; n < count; n++) {
+        Registers x = load_of(s[n]);
+        if (plan(l, &x, s[n]->load.when)) all_registers(l, &x);
+    }
+    kernel_else(l->k);
+    for (uint32_t n = 0; n < count; n++) lower_fragment_load(l, s[n]);
+    kernel_end(l->k);
+}
+
 void lower_fragment_load(AuLower *l, const AuTileStmt *s)
 {
     if (s->load.source->memory->space == TILE_TENSOR) {
@@ -196,7 +239,7 @@ void lower_fragment_load(AuLower *l, const AuTileStmt *s)
         return;
     }
     if (lower_load_by_ldmatrix(l, s)) return;
-    Registers x = {.s = s, .ref = s->load.source, .type = s->var->type, .var = s->var};
+    Registers x = load_of(s);
     if (!lower_is_zero(s->load.pad)) {
         x.wide = 1, x.fast = TILE_MAX_AXES;
         all_registers(l, &x);

@@ -162,9 +162,36 @@ static void statement(AuLower *l, const AuTileStmt *s)
     }
 }
 
+/* How many loads from [first] on go together; 0: none. */
+static uint32_t loads_at(AuLower *l, const AuTileStmts *body, uint32_t first)
+{
+    uint32_t count = 0;
+    if (!l->module->options.together || !l->r.unit->written_out) return 0;
+    while (first + count < body->count && body->at[first + count]->kind == TILE_S_LOAD &&
+           !lower_is_opaque(body->at[first + count]) &&
+           lower_load_exists_twice(l, body->at[first + count]))
+        count++;
+    return count > 1 ? count : 0;
+}
+
+static void loads(AuLower *l, AuTileStmt *const *s, uint32_t count)
+{
+    for (uint32_t n = 0; n < count; n++) {
+        lower_at_statement(l, s[n]);
+        note(l, s[n]);
+    }
+    lower_fragment_loads(l, s, count);
+}
+
 void lower_walk(AuLower *l, const AuTileStmts *body)
 {
     for (uint32_t n = 0; n < body->count && !l->failed;) {
+        const uint32_t together = loads_at(l, body, n);
+        if (together) {
+            loads(l, body->at + n, together);
+            n += together;
+            continue;
+        }
         uint32_t end = n;
         while (end < body->count && tile_is_in_run(body->at[end])) end++;
         const bool into =

@@ -20,8 +20,6 @@ typedef struct Linear {
     int32_t rows;               /* of a chunk, that one of them brings and finishes */
     int32_t spread;             /* as many, or lanes if those are more: what a token a lane takes */
     int32_t columns;            /* of values: a strip, whole vectors */
-    int32_t side_by_side;       /* executors of a block that have a strip each */
-    const char *strip;          /* the executor's among all */
     bool has_norm;
     bool is_step; /* states are a pool's, in place */
     bool
@@ -67,8 +65,9 @@ void lin_chunks(Linear *l);
 /* Rows of the tensor of a TENSOR node, as "first +: 32", channels [columns], with the axes named; what is not the sequence's is outside. */
 const char *lin_view(Linear *l, AuExpr node, const char *tokens, const char *channel,
                      const char *columns, const char *rows);
-/* The same of token t, which has no axis then. */
-const char *lin_token_view(Linear *l, AuExpr node, const char *channel, const char *columns);
+/* The same of token [t], which has no axis then. */
+const char *lin_token_view(Linear *l, AuExpr node, const char *t, const char *channel,
+                           const char *columns);
 /* Channels of that tensor: all, or [width] from [first] on; of values that are channels of the keys those. */
 const char *lin_columns(Linear *l, AuExpr node, const char *first, int32_t width);
 const char *lin_elem(Linear *l, AuExpr node); /* its element type */

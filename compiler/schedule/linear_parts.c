@@ -20,8 +20,6 @@ Linear lin_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule 
                 .parts = 1,
                 .rows = out->shape.key_tile,
                 .columns = out->shape.query_registers * p->caps->lanes,
-                .side_by_side = 1,
-                .strip = "vb",
                 .has_norm = p->hooks->slots[AU_SLOT_NORM].value.i != 0};
     l.x.on_cpu = p->caps->has_private;
     l.rows_along = l.asks_heads = l.x.on_cpu;
@@ -98,7 +96,7 @@ void lin_head(Linear *l)
     tile_arg(x->t, l->is_step ? "slots" : "cu_seqlens", TILE_IN, "i32[n:%s]",
              own_size(l, l->is_step ? OF_SLOTS : OF_SEQUENCES));
     state_arguments(l);
-    tile_grid(x->t, "vb: cdiv(%d, %d), h: %s, %s", x->p->e, l->columns * l->side_by_side, l->heads,
+    tile_grid(x->t, "vb: cdiv(%d, %d), h: %s, %s", x->p->e, l->columns, l->heads,
               l->is_step    ? tile_text(x->t, "b: %s", batch)
               : l->segments ? tile_text(x->t, "ns: %s * %s", states(l), l->segments)
                             : tile_text(x->t, "n: %s", states(l)));
@@ -136,16 +134,16 @@ const char *lin_if_kept(const Linear *l) { return l->is_step ? " when is_kept" :
 
 void lin_load_state(Linear *l)
 {
-    tile_load(l->x.t, "state", "%s[n, h, %s, %s * %d +: %d] pad 0%s",
-              l->is_step ? "pool_state" : "state_in", lin_own_channels(l), l->strip, l->columns,
-              l->columns, lin_if_kept(l));
+    tile_load(l->x.t, "state", "%s[n, h, %s, vb * %d +: %d]%s%s",
+              l->is_step ? "pool_state" : "state_in", lin_own_channels(l), l->columns, l->columns,
+              l->is_step ? lin_padded(l) : " pad 0", lin_if_kept(l));
 }
 
 void lin_store_state(Linear *l)
 {
-    tile_store(l->x.t, "state -> %s[n, h, %s, %s * %d +: %d] clip%s",
-               l->is_step ? "pool_state" : "state_out", lin_own_channels(l), l->strip, l->columns,
-               l->columns, lin_if_kept(l));
+    tile_store(l->x.t, "state -> %s[n, h, %s, vb * %d +: %d]%s%s",
+               l->is_step ? "pool_state" : "state_out", lin_own_channels(l), l->columns, l->columns,
+               l->is_step ? lin_clipped(l) : " clip", lin_if_kept(l));
 }
 
 void lin_memory(Linear *l, const char *name, const char *type)
@@ -159,8 +157,7 @@ void lin_memory(Linear *l, const char *name, const char *type)
 void lin_role(Linear *l)
 {
     if (l->parts > 1) tile_barrier(l->x.t, "all", 0, l->parts);
-    const int32_t executors = l->parts * l->side_by_side;
-    tile_role(l->x.t, "core", executors > 1 ? executors : 0, lanes_executor(&l->x), 0);
+    tile_role(l->x.t, "core", l->parts > 1 ? l->parts : 0, lanes_executor(&l->x), 0);
     l->is_step ? find_slot(l) : lin_find_sequence(l);
 }
 
@@ -255,9 +252,10 @@ const char *lin_view(Linear *l, AuExpr node, const char *tokens, const char *cha
     return view_of(l, node, tokens, channel, columns, rows);
 }
 
-const char *lin_token_view(Linear *l, AuExpr node, const char *channel, const char *columns)
+const char *lin_token_view(Linear *l, AuExpr node, const char *t, const char *channel,
+                           const char *columns)
 {
-    return view_of(l, node, NULL, channel, columns, "t");
+    return view_of(l, node, NULL, channel, columns, t);
 }
 
 const char *lin_columns(Linear *l, AuExpr node, const char *first, int32_t width)

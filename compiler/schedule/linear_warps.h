@@ -290,8 +290,10 @@ void lw_inverse_declare(LinearWarps *w);
 void lw_inverse_make(LinearWarps *w); /* M, for others; two barriers */
 AuShape linear_warps_inverse_shape(const AuProblem *p, const AuShape *whole);
 int32_t linear_warps_shared_of_inverse(const AuProblem *p, const AuShape *whole);
-/* A loop over the chunks of block [part] of [parts]: one in so many. */
-void lw_begin_parts(LinearWarps *w, int32_t parts);
+/* Of kernels whose chunks do not wait for each other: blocks of a sequence and head, [least] of them, where heads are few so many that there
+ * are [blocks] in all; a loop over the chunks of block [part] of [parts], one in so many. */
+const char *lw_parts(LinearWarps *w, int32_t least, int32_t blocks);
+void lw_begin_parts(LinearWarps *w, const char *parts);
 void lw_key_keep_pairs(LinearWarps *w, const char *pairs, const char *columns, bool near);
 
 /* linear_warps_key.c; feedback `key`; what is written lies in Uh and Ul, [e, kv], two numbers an element. */

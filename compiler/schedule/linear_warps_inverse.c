@@ -3,13 +3,17 @@
  *     M = (1 - a)^-1      a_ij = -erase_i (K K')_ij kept between, where j < i
  *
  * two numbers an element, into the workspace (with decays a channel it is a part of the forward, and stays in shared memory). No state is
- * needed for it, so chunks do not wait for each other: a block goes over some of a sequence's, one in PARTS. Blocks of 16 rows on the
+ * needed for it, so chunks do not wait for each other: a block goes over some of a sequence's, one in so many. Blocks of 16 rows on the
  * diagonal are inverted in f32, a row after the other, a column a lane, each by the warp that has made its rows of a; then each warp solves
  * for 16 columns of M, block after block, without waiting for others. a and the inverted blocks are two numbers an element where they meet
  * as operands. */
 #include "linear_warps.h"
 
-enum { PARTS = 16, AT_ONCE = 4 /* rows of a block on the diagonal: 16 bytes of f32 */ };
+enum {
+    PARTS = 16,   /* blocks of a sequence and head at least; */
+    BLOCKS = 512, /* where heads are few, as many as processors take at once, four each */
+    AT_ONCE = 4   /* rows of a block on the diagonal: 16 bytes of f32 */
+};
 static const char *const halves[] = {"h", "l"};
 
 void lw_inverses_argument(LinearWarps *w, AuTileMode mode)
@@ -18,12 +22,20 @@ void lw_inverses_argument(LinearWarps *w, AuTileMode mode)
                       tile_text(w->l.x.t, "m:2, q:%d, kv:%d", w->l.chunk, w->l.chunk));
 }
 
-void lw_begin_parts(LinearWarps *w, int32_t parts)
+const char *lw_parts(LinearWarps *w, int32_t least, int32_t blocks)
+{
+    Linear *l = &w->l;
+    return tile_text(l->x.t, "max(min(%d / max(%s * %s, 1), cdiv(%s, %d)), %d)", blocks,
+                     lin_sequences(l), l->heads, l->tokens, l->chunk, least);
+}
+
+void lw_begin_parts(LinearWarps *w, const char *parts)
 {
     AuTileBuild *t = w->l.x.t;
+    tile_set(t, "parts", "%s", parts);
     tile_for_range(t, "round", "0",
-                   tile_text(t, "cdiv(cdiv(length, %d) - part, %d)", w->l.chunk, parts));
-    tile_set(t, "chunk", "round * %d + part", parts);
+                   tile_text(t, "cdiv(cdiv(length, %d) - part, parts)", w->l.chunk));
+    tile_set(t, "chunk", "round * parts + part");
     tile_set(t, "first", "start + chunk * %d", w->l.chunk);
 }
 
@@ -36,7 +48,8 @@ static void head(LinearWarps *w)
     lw_inverses_argument(w, TILE_INOUT);
     lw_numbers_argument(w, TILE_IN);
     lw_rows_arguments(w);
-    tile_grid(l->x.t, "part: %d, h: %s, n: %s", PARTS, l->heads, lin_sequences(l));
+    tile_grid(l->x.t, "part: %s, h: %s, n: %s", lw_parts(w, PARTS, BLOCKS), l->heads,
+              lin_sequences(l));
 }
 
 /* Columns of Near: of a row of a those of its block on the diagonal, or all, where that block is made among others. */
@@ -264,7 +277,7 @@ static void kernel(LinearWarps *w)
     tile_set(t, "i", "%s + iota(q:%d)", lw_row(w), LINEAR_ROWS);
     tile_set(t, "j", "iota(kv:%d)", l->chunk);
     fragments(w);
-    lw_begin_parts(w, PARTS);
+    lw_begin_parts(w, lw_parts(w, PARTS, BLOCKS));
     chunk(w);
     tile_end(t);
     tile_end(t);

@@ -3,7 +3,7 @@
  * chunks at once, in the workspace, a warp each; who goes over chunks in order loads those of the next one a chunk ahead. */
 #include "linear_warps.h"
 
-enum { PARTS = 32 }; /* blocks of a sequence and head: each goes over one chunk in so many */
+enum { PARTS = 32, BLOCKS = 1024 }; /* see lw_parts */
 
 typedef struct Number {
     AuSlot slot;
@@ -131,11 +131,11 @@ static void kernel(LinearWarps *w)
     lanes_arguments(&l->x);
     lin_sequences_argument(l);
     lw_numbers_argument(w, TILE_INOUT);
-    tile_grid(t, "part: %d, h: %s, n: %s", PARTS, l->heads, lin_sequences(l));
+    tile_grid(t, "part: %s, h: %s, n: %s", lw_parts(w, PARTS, BLOCKS), l->heads, lin_sequences(l));
     tile_role(t, "core", count, TILE_ON_WARP, 0);
     lin_find_sequence(l);
     tile_frag(t, "token", "f32[kv:%d] @ along_lanes = 0.0", l->chunk);
-    lw_begin_parts(w, PARTS);
+    lw_begin_parts(w, lw_parts(w, PARTS, BLOCKS));
     lw_place_of_states(w, "place_of_numbers", "chunk");
     for (uint32_t n = 0; n < NUMBERS; n++) {
         if (!is_made(w, &numbers[n])) continue;

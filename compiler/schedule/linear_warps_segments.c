@@ -15,6 +15,8 @@ enum {
     FEWEST = 3,       /* segments: two cost what they save */
     CHAIN_WARPS = 2,
     CHAIN_ROWS = 8, /* of the state, a warp */
+    CHAIN_COLUMNS =
+        16, /* of a block, with feedback: blocks are few, and each waits for the segment before */
     MOST_WARPS = 16 /* of a chain with feedback, 16 rows each */
 };
 
@@ -257,20 +259,20 @@ static void chain_of_matrices(LinearWarps *w)
     AuTileBuild *t = l->x.t;
     const char *type = l->x.operand,
                *own = tile_text(t, "self * %d +: %d", LINEAR_ROWS, LINEAR_ROWS),
-               *columns = tile_text(t, "vb * %d +: %d", w->e, w->e),
+               *columns = tile_text(t, "vb * %d +: %d", CHAIN_COLUMNS, CHAIN_COLUMNS),
                *at = "ends[b, place_of_segments + s, h";
-    chain_head(w, tile_text(t, "vb: %d", value_strips(w)));
-    warps_tile(&l->x, TILE_NAME("Sh"), "d", w->d, "e", w->e, 1);
-    warps_tile(&l->x, TILE_NAME("Sl"), "d", w->d, "e", w->e, 1);
+    chain_head(w, tile_text(t, "vb: %d", value_strips(w) * w->e / CHAIN_COLUMNS));
+    warps_tile(&l->x, TILE_NAME("Sh"), "d", w->d, "e", CHAIN_COLUMNS, 1);
+    warps_tile(&l->x, TILE_NAME("Sl"), "d", w->d, "e", CHAIN_COLUMNS, 1);
     tile_barrier(t, "all", 0, w->d / LINEAR_ROWS);
     begin_chain(w, w->d / LINEAR_ROWS);
-    tile_frag(t, "state", "f32[d:%d, e:%d] @ %s.C", LINEAR_ROWS, w->e, l->x.atom->name);
+    tile_frag(t, "state", "f32[d:%d, e:%d] @ %s.C", LINEAR_ROWS, CHAIN_COLUMNS, l->x.atom->name);
     tile_frag(t, "kept", "f32[d:%d, m:%d] @ %s.C", LINEAR_ROWS, w->d, l->x.atom->name);
     tile_load(t, "state", "state_in[n, h, %s, %s] pad 0", own, columns);
     tile_for_range(t, "s", "0", "last_segment");
+    tile_load(t, "kept", "%s, %s, %d +: %d] as [d, m]", at, own, value_strips(w) * w->e, w->d);
     tile_sync(t, "all");
     lw_store_halves(w, "state", "S", tile_text(t, "[%s, :]", own));
-    tile_load(t, "kept", "%s, %s, %d +: %d] as [d, m]", at, own, value_strips(w) * w->e, w->d);
     tile_load(t, "state", "%s, %s, %s]", at, own, columns);
     tile_sync(t, "all");
     const char *halves[] = {tile_text(t, "%s(kept)", type),

@@ -386,6 +386,7 @@ struct AuTileLayout {
     OPTION(persistent, 0)      /* as many blocks as processors work through the grid's */          \
     OPTION(written, 0)      /* instructions at most where loops over registers are written out */  \
     OPTION(late_strides, 0) /* addresses of copies element by element are made beside them */      \
+    OPTION(together, 0)     /* loads side by side ask once whether all tensors lie in vectors */   \
     OPTION(fused, 0)        /* a * b + c in expressions is one instruction, of lanes too */
 typedef struct AuTileOptions {
 #define OPTION(name, otherwise) int32_t name;
