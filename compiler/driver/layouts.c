@@ -2,6 +2,7 @@
 #include "layouts.h"
 
 #include "schedule.h"
+#include "tensors.h"
 
 #include <string.h>
 
@@ -119,18 +120,13 @@ static uint32_t add_list(AuAttn *a, const char *name, AuExpr first, AuExpr secon
     return attn_add_tensor(a, t);
 }
 
-/* No size of the script is called like those that come. */
+/* Nothing of the script is called like the sizes that come. */
 static bool is_free(AuArena *arena, AuDiags *diags, const AuAttn *a, const char *axis)
 {
     static const char *const sizes[] = {"pages", "slots", "entries", "ends"};
-    for (uint32_t n = 0; n < 4; n++) {
-        const int32_t own = attn_size_of(a, au_format(arena, "%s_%s", axis, sizes[n]));
-        if (own < 0) continue;
-        au_error(diags, AU_E0607, a->sizes[own].span,
-                 "attention '%s' has a size '%s', and so has a tensor that the compiler adds",
-                 a->name, a->sizes[own].name);
-        return false;
-    }
+    for (uint32_t n = 0; n < 4; n++)
+        if (!driver_is_free(diags, a, a->size_count, au_format(arena, "%s_%s", axis, sizes[n])))
+            return false;
     return true;
 }
 

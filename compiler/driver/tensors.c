@@ -314,6 +314,22 @@ AuTensorRow *driver_tensors(AuArena *arena, AuAttn *a, const AuGrads *g, uint32_
     return r.at;
 }
 
+bool driver_is_free(AuDiags *diags, const AuAttn *a, uint32_t sizes, const char *name)
+{
+    const char *what = NULL;
+    AuSpan at = a->span;
+    for (uint32_t n = 0; n < sizes; n++)
+        if (a->sizes[n].name && strcmp(a->sizes[n].name, name) == 0)
+            what = "a size", at = a->sizes[n].span;
+    for (uint32_t n = 0; n < a->param_count; n++)
+        if (strcmp(a->params[n].name, name) == 0) what = "a parameter", at = a->params[n].span;
+    if (what)
+        au_error(diags, AU_E0607, at,
+                 "attention '%s' has %s '%s', and so has a tensor that the compiler adds a size",
+                 a->name, what, name);
+    return !what;
+}
+
 bool driver_names_differ(AuArena *arena, AuDiags *diags, AuAttn *a, const AuGrads *g)
 {
     uint32_t count;
@@ -328,22 +344,11 @@ bool driver_names_differ(AuArena *arena, AuDiags *diags, AuAttn *a, const AuGrad
             au_add_note(diags, e, rows[n].span, "'%s' belongs to this", rows[n].name);
             return false;
         }
-    const uint32_t parts = a->online ? a->online->parts_size : 0;
-    for (uint32_t n = 0; n + 1 < parts; n++)
-        if (a->sizes[n].name && strcmp(a->sizes[n].name, PARTS) == 0) {
-            au_error(diags, AU_E0607, a->sizes[n].span,
-                     "attention '%s' has a size '%s', and so has a tensor that the compiler adds",
-                     a->name, PARTS);
-            return false;
-        }
-    for (uint32_t n = 0; a->linear && n + 1 < a->linear->own_sizes; n++)
-        for (uint32_t own = 0; own < OWN_SIZES; own++) {
-            if (!a->sizes[n].name || strcmp(a->sizes[n].name, size_names[own]) != 0) continue;
-            au_error(diags, AU_E0607, a->sizes[n].span,
-                     "attention '%s' has a size '%s', and so has a tensor that the compiler adds",
-                     a->name, size_names[own]);
-            return false;
-        }
+    if (a->online && a->online->parts_size &&
+        !driver_is_free(diags, a, a->online->parts_size - 1, PARTS))
+        return false;
+    for (uint32_t own = 0; a->linear && own < OWN_SIZES; own++)
+        if (!driver_is_free(diags, a, a->linear->own_sizes - 1, size_names[own])) return false;
     return true;
 }
 

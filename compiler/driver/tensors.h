@@ -26,6 +26,8 @@ const char *driver_parts_refusal(AuArena *arena, AuAttn *a);
 AuTensorRow *driver_tensors(AuArena *arena, AuAttn *a, const AuGrads *grads, uint32_t *count);
 /* No two have one name; false: a diagnostic with both places. */
 bool driver_names_differ(AuArena *arena, AuDiags *diags, AuAttn *a, const AuGrads *grads);
+/* That none of the first [sizes] sizes and no parameter of the script is called like a size that the compiler adds; false: a diagnostic. */
+bool driver_is_free(AuDiags *diags, const AuAttn *a, uint32_t sizes, const char *name);
 /* Whether an artifact has room for the attention; false: a diagnostic where it has more (artifact.h says how many). */
 bool driver_fits(AuArena *arena, AuDiags *diags, AuAttn *a, const AuGrads *grads);
 /* Sizes that must be known when compiling, by size: the last axes of q, k and v, and the axes that

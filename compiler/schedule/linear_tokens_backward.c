@@ -412,13 +412,18 @@ static int32_t tokens_of_chunk(const AuProblem *p)
     return tokens;
 }
 
+/* What the kernel declares beside states and rows depends on hooks: near the limit it is made, to be looked at. */
+static bool is_too_wide(AuArena *arena, const AuProblem *p, const AuShape *shape)
+{
+    return !schedule_linear_tokens_backward(arena, au_diags_new(arena), p, shape);
+}
+
 /* Two states of all columns where a lane may declare them beside the rows, else of a strip. */
 bool schedule_linear_tokens_backward_shape(AuArena *arena, const AuProblem *p, AuShape *out,
                                            const char **why)
 {
     const AuTileCaps *caps = p->caps;
     const int32_t numbers = lin_numbers(p), all = (p->e + caps->lanes - 1) / caps->lanes;
-    (void)arena;
     *out = (AuShape){.executors = 1, .key_tile = tokens_of_chunk(p)};
     const int32_t spread = out->key_tile < caps->lanes ? caps->lanes : out->key_tile;
     const int32_t rows = 3 * numbers * (spread / caps->lanes);
@@ -427,6 +432,12 @@ bool schedule_linear_tokens_backward_shape(AuArena *arena, const AuProblem *p, A
     while (vectors > 1 && !takes_all && 2 * p->d * vectors + rows > caps->private_words)
         vectors = (vectors + 1) / 2;
     out->query_registers = vectors;
-    *why = "a norm or an out_mod, which take all columns of values, beside so wide a state";
-    return !takes_all || 2 * p->d * vectors + rows <= tile_most_words(caps);
+    if (2 * p->d * vectors + rows <= tile_most_words(caps)) return true;
+    *why = takes_all
+               ? "a norm or an out_mod, which take all columns of values, beside so wide a state"
+               : au_format(
+                     arena,
+                     "rows of %d channels of keys, which take more than the %d numbers of a lane",
+                     p->d, tile_most_words(caps));
+    return !takes_all && !is_too_wide(arena, p, out);
 }

@@ -115,6 +115,16 @@ class BadScripts(Case):
         self.expect(done, 1, "E0607", "input dq", "'dq' belongs to this")
         self.expect(aulec("-", "--no-grad", "--target=cpu", "-o", self.folder / "x.so", input=script.encode()), 0)
 
+    def test_parameters_are_not_called_like_sizes_that_the_compiler_adds(self):
+        for name in ("pool", "slots_count", "cu_seqlens_count"):
+            for dtype in ("i32", "f32"):
+                script = (f"attention x {{ q: [B, H, T, K]; k: [B, H, T, K]; v: [B, H, T, V]; param {name}: {dtype} = 1;"
+                          f" linear {{ k = k * f32({name}); decay = 0.5; }} }}")
+                self.expect(aulec("-", "--target=cpu", "-o", self.folder / "x.so", input=script.encode()), 1, "E0607", f"a parameter '{name}'")
+        script = self.mha.read_text().replace("v: [B, Hk, T, E];", "v: [B, Hk, T, E];\n    param T_entries: i32 = 1;")
+        layout = "--layout=T=padded", "--target=cpu", "--no-grad"
+        self.expect(aulec("-", *layout, "-o", self.folder / "x.so", input=script.encode()), 1, "E0607", "a parameter 'T_entries'")
+
     def test_names_of_what_schedules_declare_are_free(self):
         """Names of a script and names of kernels' own variables live apart: nothing of one can be the other."""
         params = ("rows", "round", "sum", "n", "mb", "turn", "stage", "self", "i", "c")
@@ -158,6 +168,8 @@ class BadScripts(Case):
         wide = ["-", "--target=opencl", "--dtype=f32", "--width=K=256", "--width=V=512", "--emit=kernel-ir"]
         self.expect(aulec(*wide, input=with_norm), 0, "N0601", "'a'", "opencl", "a norm", "so wide a state")
         self.assertNotIn(b"N0601", aulec(*wide, "--no-grad", input=with_norm).stderr)
+        rows = "--target=cuda", "--arch=sm_90", "--dtype=bf16", "--width=K=1024", "--width=V=16", "--emit=kernel-ir", "-o", os.devnull
+        self.expect(aulec(EXAMPLES / "gla.attn", *rows), 0, "N0601", "gla", "sm_90", "rows of 1024 channels of keys")
 
 
 # Valid scripts that kernels were hard to make of: items of an attention.
