@@ -14,7 +14,8 @@
  *
  * Where the branch would keep for all pairs what else is made pair by pair (a gradient that reads what the score is made of: soft cap), and
  * where a pair takes many operations anyway (dropout), there is none: each pair takes its difference from y' = where(far, y, 0), and r as
- * above. One operation a pair costs less than what registers would spill.
+ * above. One operation a pair costs less than what registers would spill. So it is where y is a number of no row (`exp(k - 1.0)` in a slot),
+ * which may be known, and the choice with it.
  *
  * A maximum is one of the scores, rounded as they are, so differences are at most 0, 0 at the maximum, and exact near it (Sterbenz).
  * y of a row without a pair yet is -inf, far too, and taken for 0. Rows that are not far keep x and r: what else is in the warp changes no result. */
@@ -172,7 +173,7 @@ static AuTileExpr *with_difference(Algebra *x, const AuTileStmts *run, uint32_t 
     AuTileExpr *far =
         algebra_new_value(x, "far", algebra_node(x, TILE_X_NOT, near->type, near, NULL, NULL));
     if (tile_is_homeless(of->type)) return without_branch(x, e, r, far, factors);
-    if (pass_is_heavy(run) || (!r->shift && is_kept(x, run, at, of)))
+    if (!far->type->count || pass_is_heavy(run) || (!r->shift && is_kept(x, run, at, of)))
         return by_pair(x, e, r, far, factors);
     AuTileExpr *own = algebra_new_value(x, "own", of);
     const AuTileStmts outer = x->run; /* from here on the branch is written */

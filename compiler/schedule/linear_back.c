@@ -4,6 +4,7 @@
 #include "linear.h"
 #include "lanes_back.h"
 
+#include <ctype.h>
 #include <string.h>
 
 enum { CHANNELS = AU_AX_C | AU_AX_K | AU_AX_V, TOKENS = AU_AX_TOK | AU_AX_Q | AU_AX_KV };
@@ -86,7 +87,7 @@ static bool is_stored(Linear *l, uint32_t tensor)
 }
 
 /* Heads that the tensor has, which heads may share, and which are all of them in most calls: those store, and there is no sum, which the
- * call's sizes say. NULL: not so. */
+ * call's sizes say. NULL: not so, as where the script says both numbers. */
 static const char *heads_stored(Linear *l, uint32_t tensor)
 {
     const AuInputGrad *g = NULL;
@@ -95,8 +96,11 @@ static const char *heads_stored(Linear *l, uint32_t tensor)
         return NULL;
     contributions(l, tensor, &g);
     attn_tensor_axes(l->x.p->attn, attn_at(l->x.p->attn, g->read), bits);
-    for (uint32_t n = 0; n < tensor_of(l, tensor)->rank; n++)
-        if (bits[n] == AU_AX_H) return lanes_axis(&l->x, tensor, n);
+    for (uint32_t n = 0; n < tensor_of(l, tensor)->rank; n++) {
+        const char *own = lanes_axis(&l->x, tensor, n);
+        const bool both_known = isdigit((unsigned char)*own) && isdigit((unsigned char)*l->heads);
+        if (bits[n] == AU_AX_H) return both_known ? NULL : own;
+    }
     return NULL;
 }
 

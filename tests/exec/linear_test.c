@@ -93,6 +93,8 @@ static const ExecCase cases[] = {
     {"head_rate.attn", "B=1 H=2 T=5 K=16 V=16", NULL, NULL},
     {"bonus_strength.attn", "B=1 H=2 T=19 K=16 V=12", NULL, "nan"},
     {"bonus_strength.attn", "B=1 H=1 T=1 K=8 V=16", NULL, NULL},
+    {"constant_heads.attn", "B=1 T=37 K=16 V=24", NULL, "states nan odd"},
+    {"shifted.attn", "B=1 H=2 T=37 K=16 V=24", "least=0.25", "states nan odd"},
 };
 /* Of warps: blocks of more of them, slices of columns, chunks that do not begin where they end, two of them and more. */
 static const ExecCase wide[] = {
@@ -208,6 +210,8 @@ static const ExecCase backward[] = {
     {"bonus.attn", "B=2 H=2 T=67 K=24 V=16", NULL, "states nan odd"},
     {"bonus.attn", "B=1 H=1 T=35 K=144 V=16 packed=2", NULL, "states"},
     {"hard.attn", "B=1 H=1 T=67 K=24 V=16", NULL, NULL},
+    {"constant_heads.attn", "B=1 T=67 K=16 V=24", NULL, "states"},
+    {"shifted.attn", "B=1 H=2 T=67 K=16 V=24", "least=0.25", "states"},
 };
 /* Few and small, of what warps do: linear_mistakes_test.py. */
 static const ExecCase small[] = {
