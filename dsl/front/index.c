@@ -184,10 +184,16 @@ AuValue check_index(AuCheck *c, const AuAst *e)
     if (tensor.role != AU_ROLE_INPUT) {
         AuDiag *d =
             check_error(c, AU_E0308, e->span, "elements of %s are not read by index", s->name);
-        au_add_note(c->diags, d, (AuSpan){0},
-                    "%s_mod gets each element in turn; dot(x[.., q_idx], y[.., kv_idx]) makes one "
-                    "more product",
-                    s->name);
+        if (c->linear)
+            au_add_note(c->diags, d, (AuSpan){0},
+                        "a slot reads the row as '%s'; out_mod reads inputs: pass the tensor once "
+                        "more as an input, and add up both gradients",
+                        s->name);
+        else
+            au_add_note(c->diags, d, (AuSpan){0},
+                        "%s_mod gets each element in turn; dot(x[.., q_idx], y[.., kv_idx]) makes "
+                        "one more product",
+                        s->name);
         return value_none();
     }
     return value_of(c, attn_node(c->a, AU_OP_INPUT, index, tensor.rank, s->index, 0, e->span));

@@ -139,6 +139,10 @@ void parse_unexpected(AuParse *p, const AuToken *token, const bool *expected, in
         if (as_name)
             au_add_note(diags, d, (AuSpan){0},
                         "%s is a word of the language and names nothing else", written(p, token));
+        if (token->kind == TOK_ASSIGN && expected[TOK_RPAREN])
+            au_add_note(diags, d, (AuSpan){0},
+                        "arguments have places, not names: rmsnorm(x, 1e-5) instead of "
+                        "rmsnorm(x, eps = 1e-5)");
         foreign_form(diags, d, p->first, token);
     }
 }
