@@ -368,5 +368,6 @@ AuExpr attn_heads(AuAttn *a)
         if (own.i && own.i != most.i && own.i != a->tensors[0].axes[1].i)
             most = attn_op2(a, AU_OP_MAX, most, own, a->tensors[n].span);
     }
-    return a->linear ? attn_simplify_expr(a, most) : most; /* numbers are one: who shares is known */
+    /* Of numbers it is a number: who shares heads is known then. */
+    return a->linear ? attn_simplify_expr(a, most) : most;
 }
