@@ -47,6 +47,8 @@ static uint64_t place_region(AuMachine *m, uint32_t first, uint64_t at, bool *ag
             if (!in->count && at <= UINT32_MAX)
                 AU_PUSH(m->arena, m->given, m->given_count, m->given_capacity, i);
         }
+        if (in->op == AU_K_MMA && !m->matrices[in->imm])
+            m->matrices[in->imm] = kernel_matrix_places(m->arena, (AuMatrix)in->imm);
         m->increments = m->increments || in->op == AU_K_ATOMIC_INC;
         m->copies = m->copies || in->op == AU_K_COPY_ASYNC;
         *agents = *agents || kernel_op_info(in->op)->flags & AU_KF_AGENTS;
@@ -201,7 +203,7 @@ static void step(AuMachine *m, AuExecutor *e)
     case AU_K_ATOMIC_ADD:
     case AU_K_ATOMIC_INC: kernel_step_memory(m, e, s); return;
     case AU_K_MATMUL: kernel_step_matmul(m, e, s); return;
-    case AU_K_MMA: kernel_step_mma(s, e->frame); return;
+    case AU_K_MMA: kernel_step_mma(m, s, e->frame); return;
     case AU_K_LOAD_MATRIX: kernel_step_load_matrix(m, e, s); return;
     case AU_K_COPY_ASYNC:
     case AU_K_COPY_COMMIT:

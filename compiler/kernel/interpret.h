@@ -38,6 +38,13 @@ typedef struct AuRunMemory { /* of a memory, while running */
     bool given;              /* a buffer that was initialised from outside */
 } AuRunMemory;
 
+/* A matrix instruction, and where the scalars of a lane's part lie, in the order of frames: row * MACHINE_LARGEST + column. */
+typedef struct AuMatrixPlaces {
+    AuMatrixOp op;
+    const uint16_t *at[3];
+    bool copies[3]; /* lanes hold copies */
+} AuMatrixPlaces;
+
 typedef struct AuFlight { /* a copy by one lane, issued and not yet waited for */
     const AuStep *step;
     int64_t to, from;
@@ -66,7 +73,8 @@ typedef struct AuMachine {
     uint32_t *given, given_count,
         given_capacity; /* instructions without operands: their values are filled in beforehand */
     bool increments, copies;
-    AuRunMemory *places; /* per memory */
+    const AuMatrixPlaces *matrices[AU_MATRICES]; /* those that the kernel has */
+    AuRunMemory *places;                         /* per memory */
     AuExecutor *executors;
     struct AuAgents *agents; /* of kernels whose executors go different ways */
     AuClock clock;
@@ -83,7 +91,8 @@ static inline bool kernel_is_traced(const AuRunMemory *p) { return p->shadow || 
 void kernel_step_value(const AuStep *s, char *frame);
 void kernel_step_memory(AuMachine *m, AuExecutor *e, const AuStep *s);
 void kernel_step_matmul(AuMachine *m, AuExecutor *e, const AuStep *s);
-void kernel_step_mma(const AuStep *s, char *frame);
+const AuMatrixPlaces *kernel_matrix_places(AuArena *arena, AuMatrix which);
+void kernel_step_mma(const AuMachine *m, const AuStep *s, char *frame);
 void kernel_step_load_matrix(AuMachine *m, AuExecutor *e, const AuStep *s);
 void kernel_step_opaque(AuMachine *m, AuExecutor *e, const AuStep *s);
 void kernel_step_copy(AuMachine *m, AuExecutor *e, const AuStep *s);

@@ -36,46 +36,64 @@ static float number(AuScalar scalar, bool rounds, const char *at)
     return rounds ? to_tf32(value) : value;
 }
 
-/* Lanes that hold copies must hold the same: else what comes of them is no number. */
-static void gather(const AuMatrixOp *op, AuMatrixOperand which, const char *from,
-                   float to[LARGEST][LARGEST])
+static const uint16_t *places(AuArena *arena, const AuMatrixOp *op, AuMatrixOperand which,
+                              bool *copies)
 {
-    const AuKType t = op->types[which];
-    const uint32_t bytes = kernel_scalar_bytes(t.scalar), lanes = (uint32_t)op->atom->lanes;
-    const bool rounds = op->atom->rounds && which != AU_MATRIX_C;
-    bool held[LARGEST][LARGEST] = {{false}};
-    for (uint32_t l = 0; l < lanes; l++)
-        for (uint32_t e = 0; e < t.width; e++) {
-            uint32_t row, column;
-            machine_fragment_at(&op->at[which], l, e, &row, &column);
-            const float value = number((AuScalar)t.scalar, rounds, from + (e * lanes + l) * bytes);
-            const bool differs = held[row][column] && to[row][column] != value;
-            to[row][column] = differs ? NAN : value;
-            held[row][column] = true;
-        }
+    const uint32_t lanes = (uint32_t)op->atom->lanes, n = op->types[which].width * lanes;
+    uint16_t *at = AU_NEW_ARRAY(arena, uint16_t, n);
+    bool met[LARGEST * LARGEST] = {false};
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t row, column;
+        machine_fragment_at(&op->at[which], i % lanes, i / lanes, &row, &column);
+        at[i] = (uint16_t)(row * LARGEST + column);
+        *copies = *copies || met[at[i]];
+        met[at[i]] = true;
+    }
+    return at;
 }
 
-void kernel_step_mma(const AuStep *s, char *frame)
+const AuMatrixPlaces *kernel_matrix_places(AuArena *arena, AuMatrix which)
 {
-    const AuMatrixOp op = kernel_matrix((AuMatrix)s->imm);
-    const uint32_t lanes = (uint32_t)op.atom->lanes;
-    float a[LARGEST][LARGEST], b[LARGEST][LARGEST], c[LARGEST][LARGEST];
-    gather(&op, AU_MATRIX_C, frame + s->a, c);
-    gather(&op, AU_MATRIX_A, frame + s->b, a);
-    gather(&op, AU_MATRIX_B, frame + s->c, b);
-    for (int32_t row = 0; row < op.atom->m; row++)
-        for (int32_t column = 0; column < op.atom->n; column++) {
-            float sum = 0;
-            for (int32_t k = 0; k < op.atom->k; k++) sum += a[row][k] * b[k][column];
-            c[row][column] += sum;
+    AuMatrixPlaces *p = AU_NEW(arena, AuMatrixPlaces);
+    p->op = kernel_matrix(which);
+    for (int n = 0; n < 3; n++) p->at[n] = places(arena, &p->op, (AuMatrixOperand)n, &p->copies[n]);
+    return p;
+}
+
+/* Lanes that hold copies must hold the same: else what comes of them is no number. */
+static void gather(const AuMatrixPlaces *p, AuMatrixOperand which, const char *from, float *to)
+{
+    const AuKType t = p->op.types[which];
+    const uint16_t *at = p->at[which];
+    const uint32_t bytes = kernel_scalar_bytes(t.scalar), n = t.width * (uint32_t)p->op.atom->lanes;
+    const bool rounds = p->op.atom->rounds && which != AU_MATRIX_C;
+    for (uint32_t i = 0; i < n; i++)
+        to[at[i]] = number((AuScalar)t.scalar, rounds, from + i * bytes);
+    for (uint32_t i = 0; p->copies[which] && i < n; i++)
+        if (to[at[i]] != number((AuScalar)t.scalar, rounds, from + i * bytes)) to[at[i]] = NAN;
+}
+
+/* Each sum in the order of k, whatever the order of the loops. */
+void kernel_step_mma(const AuMachine *m, const AuStep *s, char *frame)
+{
+    const AuMatrixPlaces *p = m->matrices[s->imm];
+    const int32_t rows = p->op.atom->m, columns = p->op.atom->n, depth = p->op.atom->k;
+    float a[LARGEST * LARGEST], b[LARGEST * LARGEST], c[LARGEST * LARGEST];
+    gather(p, AU_MATRIX_C, frame + s->a, c);
+    gather(p, AU_MATRIX_A, frame + s->b, a);
+    gather(p, AU_MATRIX_B, frame + s->c, b);
+    for (int32_t row = 0; row < rows; row++) {
+        float sums[LARGEST] = {0};
+        for (int32_t k = 0; k < depth; k++) {
+            const float x = a[row * LARGEST + k], *y = b + k * LARGEST;
+            for (int32_t column = 0; column < columns; column++) sums[column] += x * y[column];
         }
+        for (int32_t column = 0; column < columns; column++)
+            c[row * LARGEST + column] += sums[column];
+    }
     float *out = (float *)(void *)(frame + s->result);
-    for (uint32_t l = 0; l < lanes; l++)
-        for (uint32_t e = 0; e < op.types[AU_MATRIX_C].width; e++) {
-            uint32_t row, column;
-            machine_fragment_at(&op.at[AU_MATRIX_C], l, e, &row, &column);
-            out[e * lanes + l] = c[row][column];
-        }
+    const uint32_t n = s->n;
+    for (uint32_t i = 0; i < n; i++) out[i] = c[p->at[AU_MATRIX_C][i]];
 }
 
 /* Element [n] of the row at [index], read by [lane]. NULL: the run has failed. */

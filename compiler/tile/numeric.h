@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "codes.h"
+#include "round.h"
 #include "scalars.h"
 #include "tile.h"
 
@@ -59,8 +60,7 @@ static inline float round_f16(float x)
 {
     const float size = fabsf(x);
     if (!(size < 65520.0f)) return x != x ? x : copysignf(INFINITY, x);
-    const float step = size < 0x1p-14f ? 0x1p-24f : ldexpf(1, ilogbf(size) - 10);
-    return copysignf(rintf(size / step) * step, x);
+    return (float)au_round_bits(x, 11, -24);
 }
 
 /* To 10 bits of mantissa, ties away from zero, as cvt.rna.tf32.f32 does. */

@@ -1,6 +1,7 @@
 /* meaning.c - operations on single numbers, the random numbers of dropout, and rounding to element
  * types. */
 #include "meaning.h"
+#include "round.h"
 
 double attn_eval_op(AuOp op, AuType type, double a, double b, double c)
 {
@@ -73,11 +74,7 @@ double attn_dropout_uniform(const uint32_t seed[2], uint32_t b, uint32_t h, uint
 /* A significand of [bits] bits, the leading one included, and no finer step than 2^[least]. */
 static double round_bits(double x, int bits, int least, double largest)
 {
-    if (x == 0 || x != x || isinf(x)) return x;
-    int e;
-    frexp(x, &e);
-    const double step = ldexp(1.0, e - bits > least ? e - bits : least);
-    const double rounded = nearbyint(x / step) * step;
+    const double rounded = au_round_bits(x, bits, least);
     return fabs(rounded) > largest ? copysign(INFINITY, x) : rounded;
 }
 

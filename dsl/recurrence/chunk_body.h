@@ -31,18 +31,30 @@ typedef struct NAME(Chunk) {
     REAL *u, *p;                           /* [C, V] what k and b write */
 } NAME(Chunk);
 
-static REAL NAME(rounded)(REAL x, int32_t bits) { return bits ? (REAL)round_mantissa(x, bits) : x; }
+static REAL NAME(rounded)(REAL x, int32_t bits)
+{
+    return bits ? (REAL)au_round_bits(x, bits, INT32_MIN) : x;
+}
 
-/* out[rows, columns] += a b, of [rows, inner] and [inner, columns] */
+/* out[rows, columns] += a b, of [rows, inner] and [inner, columns]; each sum in the order of the inner axis. Of b some columns at a time are
+ * rounded, once for all rows. */
 static void NAME(multiply)(REAL *restrict out, int64_t rows, int64_t inner, int64_t columns,
                            NAME(Matrix) a, NAME(Matrix) b)
 {
-    for (int64_t i = 0; i < rows; i++)
+    enum { SOME = 64 };
+    for (int64_t first = 0; first < columns; first += SOME) {
+        const int64_t some = columns - first < SOME ? columns - first : SOME;
         for (int64_t n = 0; n < inner; n++) {
-            const REAL x = NAME(rounded)(a.at[i * a.row + n * a.column], a.bits);
-            for (int64_t j = 0; j < columns; j++)
-                out[i * columns + j] += x * NAME(rounded)(b.at[n * b.row + j * b.column], b.bits);
+            REAL row[SOME];
+            for (int64_t j = 0; j < some; j++)
+                row[j] = NAME(rounded)(b.at[n * b.row + (first + j) * b.column], b.bits);
+            for (int64_t i = 0; i < rows; i++) {
+                const REAL x = NAME(rounded)(a.at[i * a.row + n * a.column], a.bits);
+                REAL *restrict to = out + i * columns + first;
+                for (int64_t j = 0; j < some; j++) to[j] += x * row[j];
+            }
         }
+    }
 }
 
 static NAME(Matrix) NAME(plain)(const REAL *at, int64_t columns, int32_t bits)

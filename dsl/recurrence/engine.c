@@ -1,5 +1,6 @@
 /* engine.c - see recurrence.h: the same lines for f64 and for f32. */
 #include "recurrence.h"
+#include "round.h"
 
 #include <math.h>
 #include <string.h>
@@ -11,15 +12,6 @@ typedef enum AuReads { AU_READS_BEFORE, AU_READS_BETWEEN, AU_READS_AFTER } AuRea
 #define FLOOR_f32 ((float)recurrence_floor(true))
 #define EXP_f64   exp
 #define EXP_f32   expf
-
-static double round_mantissa(double x, int32_t bits)
-{
-    int e;
-    if (x == 0 || !isfinite(x)) return x;
-    frexp(x, &e);
-    const double step = ldexp(1.0, e - bits);
-    return nearbyint(x / step) * step;
-}
 
 #define JOIN(x, y) x##y
 

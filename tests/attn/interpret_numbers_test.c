@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "meaning.h"
+#include "random.h"
+#include "round.h"
 
 static double operation(AuOp op, AuType type, double x, double y)
 {
@@ -104,6 +106,29 @@ static void test_round(void **state)
                 attn_round((double)NAN, AU_DT_F16) != 0);
 }
 
+/* As the definition says it: a multiple of the step below the number, to nearest even; signs stay, of 0 as well. */
+static void test_round_as_defined(void **state)
+{
+    (void)state;
+    static const struct {
+        int bits, least;
+    } forms[] = {{11, -24}, {8, -133}, {24, -149}, {50, -2000}, {1, -1100}};
+    uint64_t random = 7;
+    for (uint32_t n = 0; n < 200000; n++) {
+        const double part = (au_uniform(&random) - 0.5) * (n % 4 ? 1 : 0x1p-30);
+        const double x = ldexp(part, (int)(n % 2000) - 1000); /* numbers that are not normal, too */
+        for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
+            int e;
+            frexp(x, &e);
+            const int step =
+                e - forms[f].bits > forms[f].least ? e - forms[f].bits : forms[f].least;
+            const double want = ldexp(nearbyint(ldexp(x, -step)), step);
+            const double got = au_round_bits(x, forms[f].bits, forms[f].least);
+            assert_true(got == want && !signbit(got) == !signbit(want));
+        }
+    }
+}
+
 /* The plain formula in lower precision: every output a number of the type, close to the f64 one,
  * and not the same. */
 static void test_lower_precision(void **state)
@@ -134,9 +159,9 @@ static void test_lower_precision(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_integers),
-                                       cmocka_unit_test(test_dropout_numbers),
-                                       cmocka_unit_test(test_dropout), cmocka_unit_test(test_round),
-                                       cmocka_unit_test(test_lower_precision)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_integers),         cmocka_unit_test(test_dropout_numbers),
+        cmocka_unit_test(test_dropout),          cmocka_unit_test(test_round),
+        cmocka_unit_test(test_round_as_defined), cmocka_unit_test(test_lower_precision)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

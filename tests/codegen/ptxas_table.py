@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Registers and spills of the shipped configurations, as a table in a document, which is also the list of what may spill.
 
-    ptxas_table.py AULEC PTXAS PAGE [--only SCRIPT,TYPE,WIDTH,ARCHITECTURE | --archs NAME,.. | --write [--grown]]
+    ptxas_table.py AULEC PTXAS PAGE [--only SCRIPT,TYPE,WIDTH,ARCHITECTURE | --archs NAME,.. [--part N] | --write [--grown]]
 
 Compiles the configurations below, assembles them for every architecture, and compares with PAGE: more bytes spilled than it says, or arrays of
 lanes in local memory of which it does not know, are a failure; so are fewer, since the list may only shrink and has to be told. Registers are for
@@ -47,10 +47,10 @@ CONFIGURATIONS = [
 ]
 
 
-def measure(aulec, ptxas, only, chosen):
+def measure(aulec, ptxas, only, chosen, part):
     """{(script, type, width, kernel): {architecture: Kernel}}"""
     jobs = [(script, dtype, width, arch) for script, dtype, widths, archs in CONFIGURATIONS for width in widths for arch in archs]
-    jobs = [job for job in jobs if (not only or ",".join(job) == only) and job[3] in chosen]
+    jobs = [job for job in jobs if (not only or ",".join(job) == only) and job[3] in chosen][::part]
 
     def one(job):
         script, dtype, width, arch = job
@@ -120,20 +120,21 @@ def main():
     parser.add_argument("page", type=Path)
     parser.add_argument("--only", default="")
     parser.add_argument("--archs", type=lambda names: names.split(","), default=ARCHS)
+    parser.add_argument("--part", type=int, default=1, help="every Nth configuration")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--grown", action="store_true")
     arguments = parser.parse_args()
     text = arguments.page.read_text()
     begin, end = text.index(BEGIN), text.index(END) + len(END)
     try:
-        table = measure(arguments.aulec, arguments.ptxas, arguments.only, arguments.archs)
+        table = measure(arguments.aulec, arguments.ptxas, arguments.only, arguments.archs, arguments.part)
     except Refused as error:
         sys.exit(str(error))
     known = allowed(text[begin:end])
     grown, shrunk = compare(table, known)
     for line in grown:
         print("more:", line)
-    whole = not arguments.only and arguments.archs == ARCHS
+    whole = not arguments.only and arguments.archs == ARCHS and arguments.part == 1
     if arguments.write and whole and (arguments.grown or not grown):
         said = subprocess.run([arguments.ptxas, "--version"], capture_output=True, text=True).stdout
         version = re.search(r"release ([\d.]+)", said)

@@ -18,6 +18,7 @@ AULEC, EXAMPLES = os.path.abspath(sys.argv[1]), Path(sys.argv[2]).resolve()
 RECURRENCES = {"gated_delta_net", "gla", "mamba2", "retention_linear", "simple_gla"}
 FIXED = {"mla_decode"}  # their widths are numbers
 QUICK = ["--dtype", "f32", "--no-grad", "--target", "cpu", "--arch", "x86-64-v3", "-O1"]
+NARROW = [*QUICK, "--width", "D=64"]  # a kernel, where a script leaves its widths open
 
 HEAD = "attention a {\n    q: [B, H, S, 64];\n    k: [B, H, T, 64];\n    v: [B, H, T, 64];\n"
 TAIL = "    online softmax;\n}\n"
@@ -245,7 +246,7 @@ class Files(Case):
 
     def test_an_artifact_as_script(self):
         artifact = self.folder / "mha.so"
-        self.expect(aulec(self.mha, *QUICK, "-o", artifact), 0)
+        self.expect(aulec(self.mha, *NARROW, "-o", artifact), 0)
         done = aulec(artifact)
         self.expect(done, 1, "E0114", "mha.so is an artifact")
         self.assertTrue(done.stderr.isascii() and done.stderr.decode().replace("\n", "").isprintable())
@@ -260,11 +261,11 @@ class Files(Case):
 
     def test_no_folder_is_needed_for_linking(self):
         for folder in ("/nowhere", "/proc"):
-            self.expect(aulec(self.mha, *QUICK, "-o", self.folder / "x.so", env={**os.environ, "TMPDIR": folder}), 0)
+            self.expect(aulec(self.mha, *NARROW, "-o", self.folder / "x.so", env={**os.environ, "TMPDIR": folder}), 0)
 
     def test_the_output_is_readable_as_the_mask_says(self):
         for mask in (0o022, 0o077):
-            self.expect(aulec(self.mha, *QUICK, "-o", self.folder / "x.so", preexec_fn=lambda mask=mask: os.umask(mask) and None), 0)
+            self.expect(aulec(self.mha, *NARROW, "-o", self.folder / "x.so", preexec_fn=lambda mask=mask: os.umask(mask) and None), 0)
             self.assertEqual((self.folder / "x.so").stat().st_mode & 0o777, 0o666 & ~mask)
             self.assertEqual([path.name for path in self.folder.iterdir()], ["x.so"])
 
@@ -278,11 +279,11 @@ class Files(Case):
     def test_a_folder_as_output(self):
         target = self.folder / "folder"
         target.mkdir()
-        self.expect(aulec(self.mha, *QUICK, "-o", target), 3, "cannot write", "Is a directory")
+        self.expect(aulec(self.mha, *NARROW, "-o", target), 3, "cannot write", "Is a directory")
         self.assertEqual(list(self.folder.iterdir()), [target])
 
     def test_an_output_in_a_folder_that_is_not_there(self):
-        self.expect(aulec(self.mha, *QUICK, "-o", self.folder / "absent" / "x.so"), 3, "No such file")
+        self.expect(aulec(self.mha, *NARROW, "-o", self.folder / "absent" / "x.so"), 3, "No such file")
 
     def old_file_stays(self, folder, *what, **options):
         target = folder / "x"
@@ -306,13 +307,13 @@ class Files(Case):
         if mounted.returncode:
             self.skipTest("a small disk cannot be mounted here")
         try:
-            self.old_file_stays(disk, *QUICK)
+            self.old_file_stays(disk, *NARROW)
         finally:
             subprocess.run(["umount", disk], check=True)
 
     def test_devices_stay_devices(self):
-        self.expect(aulec(self.mha, *QUICK, "-o", "/dev/null"), 0)
-        self.expect(aulec(self.mha, *QUICK, "-o", "/dev/full"), 3, "No space left")
+        self.expect(aulec(self.mha, *NARROW, "-o", "/dev/null"), 0)
+        self.expect(aulec(self.mha, *NARROW, "-o", "/dev/full"), 3, "No space left")
         self.assertTrue(Path("/dev/null").is_char_device() and Path("/dev/full").is_char_device())
 
     def test_a_full_standard_output(self):
@@ -323,11 +324,11 @@ class Files(Case):
     def test_a_new_artifact_takes_the_place_of_the_old(self):
         target = self.folder / "x.so"
         target.write_bytes(b"old")
-        self.expect(aulec(self.mha, *QUICK, "-o", target), 0)
+        self.expect(aulec(self.mha, *NARROW, "-o", target), 0)
         self.assertEqual(target.read_bytes()[:4], b"\x7fELF")
 
     def test_the_default_output_has_the_name_of_the_script(self):
-        self.expect(aulec(self.mha, *QUICK, cwd=self.folder), 0)
+        self.expect(aulec(self.mha, *NARROW, cwd=self.folder), 0)
         self.assertEqual([path.name for path in self.folder.iterdir()], ["mha.so"])
 
 
@@ -343,7 +344,7 @@ class Stages(Case):
                 first.stdout.decode("utf-8")
 
     def test_an_artifact_stays_the_same(self):
-        first, second = (aulec(self.mha, *QUICK, "-o", "-") for _ in range(2))
+        first, second = (aulec(self.mha, *NARROW, "-o", "-") for _ in range(2))
         self.assertEqual(first.stdout[:4], b"\x7fELF")
         self.assertEqual(first.stdout, second.stdout)
 
@@ -449,7 +450,7 @@ class Stages(Case):
             self.assertEqual(done.stdout, rule.stdout)
         # .. also where it shows when kernels are made
         table.write_text("avx2 f32 64 64 lanes_forward: keys=1024 registers=64\n")
-        self.expect(aulec(self.mha, *QUICK, "--width=D=64", "--emit=kernel-ir", f"--shapes={table}"), 0, "W0601", "registers a lane")
+        self.expect(aulec(self.mha, *NARROW, "--emit=kernel-ir", f"--shapes={table}"), 0, "W0601", "registers a lane")
 
     def test_a_long_one_on_a_terminal_says_how_long_it_was(self):
         for stage, words in (("kernel-ir", b" lines; -o FILE keeps them"), ("ast", b"")):
@@ -491,6 +492,11 @@ class Readme(Case):
 
 
 class AllExamples(Case):  # the full suite's
+    WIDTHS = ("64", "96", "128")
+
+    def widths(self, number):
+        return self.WIDTHS[number % 3:][:1]
+
     def test_they_compile_for_all_targets(self):
         for script in sorted(EXAMPLES.glob("*.attn")):
             with self.subTest(script.stem):
@@ -508,15 +514,20 @@ class AllExamples(Case):  # the full suite's
                     self.expect(aulec(script, "--target", *target, "--dtype=f32", "-o", self.folder / "x.so"), 0)
 
     def test_groups_of_warps_take_them_or_others_do(self):
-        """For sm_90a shapes are chosen by arithmetic: what it lets pass must be kernels, with gradients, at every width."""
+        """For sm_90a shapes are chosen by arithmetic: what it lets pass must be kernels, with gradients; at one width each, another at each."""
         root = EXAMPLES.parent.parent.parent
-        for script in sorted([*root.glob("attn_scripts/*.attn"), *root.glob("bench/scripts/*.attn")]):
-            for width in ("64", "96", "128"):
+        for number, script in enumerate(sorted([*root.glob("attn_scripts/*.attn"), *root.glob("bench/scripts/*.attn")])):
+            for width in self.widths(number):
                 with self.subTest(script=script.stem, width=width):
                     done = aulec(script, "--target=cuda", "--arch=sm_90a", "--dtype=bf16", "--width", f"D={width}", "--emit=tiled-ir", "--after=order")
                     if "no axis of the script is called 'D'" not in done.stderr.decode():
                         self.expect(done, 0)
 
 
+class AllWidths(AllExamples):  # the slow suite's
+    def widths(self, number):
+        return self.WIDTHS
+
+
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1] + (sys.argv[3:] or ["BadScripts", "HardScripts", "BadOptions", "Files", "Stages", "Examples", "Readme"]))
+    unittest.main(argv=sys.argv[:1] + (sys.argv[3:] or ["BadScripts", "BadOptions", "Files", "Examples", "Readme"]))

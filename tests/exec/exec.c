@@ -184,6 +184,14 @@ ExecSuite *exec_open(const char *device, const char *scripts)
     return s;
 }
 
+bool exec_is_in_part(ExecTally *tally)
+{
+    const char *part = getenv("AULE_TEST_PART");
+    const unsigned of = part ? (unsigned)strtoul(part, NULL, 10) : 0;
+    const unsigned drawn = ++tally->seen * 2654435761u >> 16; /* Knuth's multiplicative hash */
+    return of < 2 || drawn % of == 0;
+}
+
 bool exec_all(ExecTally *tally, const char *device, const char *scripts, const ExecCase *cases,
               unsigned count, ExecChoice *choose, const void *of)
 {
@@ -192,7 +200,8 @@ bool exec_all(ExecTally *tally, const char *device, const char *scripts, const E
     for (unsigned n = 0; n < count; n++)
         for (unsigned turn = 0; turn < EXEC_TURNS; turn++) {
             const char *dtype = choose(of, n, turn);
-            if (dtype) *(exec_run(suite, &cases[n], dtype) ? &tally->passed : &tally->failed) += 1;
+            if (!dtype || !exec_is_in_part(tally) || (tally->stops && tally->failed)) continue;
+            *(exec_run(suite, &cases[n], dtype) ? &tally->passed : &tally->failed) += 1;
         }
     exec_close(suite);
     return true;

@@ -37,8 +37,12 @@ void exec_close(ExecSuite *suite);
 bool exec_run(ExecSuite *suite, const ExecCase *c, const char *dtype);
 /* How many did; the exit status of who ran them, which it prints. */
 typedef struct ExecTally {
-    unsigned passed, failed;
+    unsigned passed, failed, seen; /* seen: those of the other parts, too */
+    bool stops;                    /* exec_all: at the first failure */
 } ExecTally;
+/* AULE_TEST_PART=N: every Nth run of a program, drawn, so that parts do not go in step with types and rungs that take turns; the suite
+ * `full` has such parts of what `slow` has whole. Is the next run one of them? */
+bool exec_is_in_part(ExecTally *tally);
 int exec_report(const ExecTally *tally);
 /* All cases on one device, in the types that [choose] gives, turn after turn of a case; NULL: none in that turn. false: the device cannot
  * be opened. */

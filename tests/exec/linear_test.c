@@ -324,8 +324,8 @@ int main(int argc, char **argv)
     if (argc > 4) w.part = argv[4][0] == '2' ? 2 : 1;
     for (const char *c = argv[1]; *c; c++) w.at += (unsigned)*c;
     w.third = w.only && strcmp(w.only, "third") == 0;
-    const bool good = w.only && strcmp(w.only, "planted") == 0
-                          ? exec_all(&tally, argv[1], argv[2], small, SMALL, halves, NULL)
+    tally.stops = w.only && strcmp(w.only, "planted") == 0; /* one failure finds a mistake */
+    const bool good = tally.stops ? exec_all(&tally, argv[1], argv[2], small, SMALL, halves, NULL)
                       : w.only && strcmp(w.only, "backward") == 0
                           ? exec_all(&tally, argv[1], argv[2], backward, BACKWARD, halves, NULL)
                       : w.only && strcmp(w.only, "forward") == 0

@@ -95,16 +95,16 @@ int main(int argc, char **argv)
     const bool interpreted = strstr(argv[1], "-ir:") != NULL;
     ExecSuite *suite = exec_open(argv[1], argv[2]);
     if (!suite) return 77; /* meson: skipped */
-    unsigned passed = 0, failed = 0;
+    ExecTally tally = {0};
     for (unsigned n = 0; n < sizeof sums / sizeof *sums; n++)
         for (unsigned d = 0; d < 3; d++) {
             if ((interpreted && !sums[n].small) || !strstr(sums[n].of.script, only)) continue;
             if (interpreted && strstr(argv[1], ":sm_") && d == 0) continue; /* as tf32 only */
             if (turns && d != n % 3) continue;
+            if (!exec_is_in_part(&tally)) continue;
             const unsigned wrong = run(suite, &sums[n], dtypes[d], seeds);
-            failed += wrong, passed += (unsigned)seeds - wrong;
+            tally.failed += wrong, tally.passed += (unsigned)seeds - wrong;
         }
     exec_close(suite);
-    printf("%u passed, %u failed\n", passed, failed);
-    return failed != 0;
+    return exec_report(&tally);
 }

@@ -1,7 +1,7 @@
 /* growth_test.c - scripts that grow are compiled, or refused, in time and memory that fit their size. Each compilation is a process of
  * its own, so that what it takes can be measured: seconds of its processor, and the most memory that it had at once.
  *     growth_test sweep WAYS [PLACE [STEP]]     every place with each of its steps, as far as a script of 2 KB goes
- *     growth_test half WAYS                     every other of these
+ *     growth_test quarter WAYS                  every fourth of these
  *     growth_test random WAYS SEED COUNT        places with steps in any order
  *     growth_test print PLACE STEP COUNT        one of the scripts
  * WAYS are letters of the table below. */
@@ -122,7 +122,7 @@ static int try_all(const char *letters, const char *what, const GrowthPlace *pla
     return failed;
 }
 
-static int sweep(const char *letters, const char *place_name, const char *step_name, bool half)
+static int sweep(const char *letters, const char *place_name, const char *step_name, unsigned part)
 {
     int failed = 0;
     for (size_t p = 0; p < growth_place_count; p++)
@@ -131,7 +131,7 @@ static int sweep(const char *letters, const char *place_name, const char *step_n
             const GrowthStep *step = &growth_steps[s], *steps[SCRIPT / 16];
             char what[64];
             if (!growth_fits(place, step) || (place_name && strcmp(place_name, place->name) != 0) ||
-                (step_name && strcmp(step_name, step->name) != 0) || (half && (p + s) % 2))
+                (step_name && strcmp(step_name, step->name) != 0) || (p + s) % part)
                 continue;
             for (size_t n = 0; n < SCRIPT / 16; n++) steps[n] = step;
             snprintf(what, sizeof what, "%s: %s", place->name, step->name);
@@ -194,9 +194,9 @@ int main(int argc, char **argv)
     if (argc == 5 && strcmp(argv[1], "print") == 0)
         return print(argv[2], argv[3], strtoul(argv[4], NULL, 10));
     if (argc >= 3 && strcmp(argv[1], "sweep") == 0)
-        failed = sweep(argv[2], argc > 3 ? argv[3] : NULL, argc > 4 ? argv[4] : NULL, false);
-    else if (argc >= 3 && strcmp(argv[1], "half") == 0)
-        failed = sweep(argv[2], NULL, NULL, true);
+        failed = sweep(argv[2], argc > 3 ? argv[3] : NULL, argc > 4 ? argv[4] : NULL, 1);
+    else if (argc >= 3 && strcmp(argv[1], "quarter") == 0)
+        failed = sweep(argv[2], NULL, NULL, 4);
     if (argc == 5 && strcmp(argv[1], "random") == 0)
         failed = mix(argv[2], strtoull(argv[3], NULL, 10), atoi(argv[4]));
     if (failed < 0) return 2;

@@ -20,6 +20,7 @@ import aule
 ROOT = Path(__file__).resolve().parent.parent.parent
 SAMPLE = os.environ.get("AULE_TEST_SAMPLE", "")
 DEVICE = os.environ.get("AULE_TEST_DEVICE", "cpu")  # where tests run that run anywhere: "cuda"
+FULL = os.environ.get("AULE_TEST_FULL_SIZES") == "1"  # the suite `slow`: what takes turns else
 D, E = 8, 4
 
 

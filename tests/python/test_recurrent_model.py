@@ -2,17 +2,15 @@
 the same model with a loop over tokens in torch, generates with `step` what the whole sequence gives, and reads a long text in pieces. With
 AULE_TEST_FULL_SIZES=1 at a larger size (minutes)."""
 
-import os
 import unittest
 
 import numpy as np
 
 import aule
-from support import DEVICE, ROOT, torch
+from support import DEVICE, FULL, ROOT, torch
 
-LARGE = os.environ.get("AULE_TEST_FULL_SIZES") == "1"
-SIZE, HEADS, TOKENS, BATCH = (128, 4, 256, 8) if LARGE else (32, 2, 32, 4)
-STEPS, GENERATED, LONG = 50, 2000, 1 << 16
+SIZE, HEADS, TOKENS, BATCH = (128, 4, 256, 8) if FULL else (32, 2, 32, 4)
+STEPS, GENERATED, LONG, PIECE = (50, 2000, 1 << 16, 1 << 13) if FULL else (50, 500, 1 << 13, 1 << 10)
 KINDS = ("mamba2", "gla", "gated_delta", "mamba2")
 
 
@@ -172,7 +170,8 @@ class LanguageModel(unittest.TestCase):
         self.assertLess(off, 1.5 * spread)
 
     def test_steps_generate_what_the_whole_gives(self):
-        """2000 tokens, drawn with numbers that are the same for both; the whole is made anew at 20 lengths, and says each token up to there."""
+        """2000 tokens (500 of the small model), drawn with numbers that are the same for both; the whole is made anew at 22 lengths (8), and says each
+        token up to there."""
         prompt = text()[:100][None]
         draw = -(-torch.rand(GENERATED, 256, generator=torch.Generator().manual_seed(2), device="cpu").log()).log().to(DEVICE)  # Gumbel's
         with torch.no_grad():
@@ -194,8 +193,8 @@ class LanguageModel(unittest.TestCase):
         data = text()
         data = data.repeat(-(-LONG // len(data)))[None, :LONG]
         lengths, r = [], np.random.default_rng(3)
-        while sum(lengths) < LONG:  # of all sizes: from 1 token to 8192
-            lengths.append(min(int(2 ** r.uniform(0, 13)), LONG - sum(lengths)))
+        while sum(lengths) < LONG:  # of all sizes: from 1 token to a PIECE
+            lengths.append(min(int(PIECE ** r.uniform(0, 1)), LONG - sum(lengths)))
         with torch.no_grad():
             whole, last = self.model(data)
             kept, at, worst = None, 0, 0.0

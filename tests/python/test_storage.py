@@ -9,7 +9,7 @@ import unittest
 import numpy as np
 
 import aule
-from support import ROOT
+from support import FULL, ROOT
 
 SCRIPTS = ROOT / "attn_scripts"
 GQA = SCRIPTS / "gqa.attn"
@@ -209,7 +209,7 @@ class Storage(unittest.TestCase):
         for layout, lengths in ((None, [90, 90]), ("T=padded", [90, 0, 1, 65]), ("T=paged", [90, 0, 1, 65])):
             f = aule.compile(GQA, layout=layout, storage="k=e4m3:token,v=e5m2", optimize=1)
             case = Case(("e4m3", "e5m2"), (1, 0), lengths, layout, queries=3)
-            for device in devices:
+            for device in devices if FULL else [devices[len(layout or "") % len(devices)]]:  # 0, 8 and 7 letters: in turns
                 with self.subTest(layout=layout, device=device):
                     self.check("causal", case, lambda *args, device=device, **more: f(*args, device=device, **more))
 
