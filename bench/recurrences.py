@@ -1,13 +1,16 @@
 """Measures recurrences side by side with peers, on the same random tensors, in one process.
 
-    python bench/recurrences.py [--device cpu|cuda] [--dtype f32] [--pass forward,both] [--filter WORD] [--rounds N] [--tokens N]
-                                [--artifacts DIR] [--write docs/performance.md --marker recurrences-cpu]
+    python bench/recurrences.py [--device cpu|cuda] [--dtype f32] [--pass forward,backward,both] [--peers aule,fla] [--filter WORD] [--rounds N]
+                                [--tokens N] [--artifacts DIR] [--write docs/performance.md --marker recurrences-cpu]
+    python bench/recurrences.py --device cuda --kernels [--pass backward] [--filter "gated delta 1, 96"] ..
     python bench/recurrences.py --compile DIR [--arch sm_90] [--dtype bf16]
 
 Peers: `loop`, the recurrence token after token in torch, by torch.compile 16 tokens at a time; `chunks`, the chunk formula in torch's matrix
 products, the chunk that is fastest of 16, 32, 64 and 128; on CUDA `fla`, flash-linear-attention's chunk kernels, where it can be imported.
-Every round calls each peer once, in turn; a cell is the median time and the largest error, of o, or with the pass `both` of the gradients of q, k
-and v, against the loop in float64 of the first head. --compile writes the artifacts for a machine without the compiler, where --artifacts names
+Every round calls each peer once, in turn; a cell is the median time and the largest error, of o, or with the passes `backward` and `both` of the
+gradients of q, k and v, against the loop in float64 of the first head. `backward` is the gradients alone, of one forward again and again. --peers:
+only these; `--peers aule` times it beside nothing. --kernels: in place of that, what each call spends in which kernel, ms and launches by name, the
+mean of the rounds under torch's profiler, whose CUPTI sees what any library launches. --compile writes the artifacts for a machine without the compiler, where --artifacts names
 the folder.
 """
 
@@ -23,7 +26,7 @@ import torch
 from torch.nn import functional as F
 
 sys.path.insert(0, str(Path(__file__).parent))
-from bench import TYPES, compile_artifact, machine, note, usable, write_between
+from bench import TYPES, backward_call, compile_artifact, machine, note, usable, write_between
 from measure import median_seconds
 
 SCRIPTS = Path(__file__).parent.parent / "attn_scripts"
@@ -231,21 +234,56 @@ def fla_call(case: Case):
     return run
 
 
-def peers_of(case: Case, device: str, artifacts: str) -> dict:
+def peers_of(case: Case, device: str, artifacts: str, chosen: list[str]) -> dict:
+    """The [chosen] ones that can be used; of all where none is named."""
     compiled = torch.compile(tokens)
     made = {"aule": usable("aule", lambda: aule_call(case, artifacts))}
     if device.startswith("cuda"):
-        made["fla"] = usable("fla", lambda: fla_call(case))
+        made["fla"] = usable("fla", lambda: fla_call(case)) if not chosen or "fla" in chosen else None
     else:  # thousands of launches: nobody's choice on a GPU
         made["loop"] = lambda *x: loop(compiled, normal(case, *x), UNROLLED).to(x[0].dtype)
     for size in CHUNKS if case.kind != "low rank" else ():
         made[f"chunks {size}"] = lambda *x, size=size: chunks(normal(case, *x), size).to(x[0].dtype)
-    return {name: call for name, call in made.items() if call}
+    return {name: call for name, call in made.items() if call and (not chosen or name.split()[0] in chosen)}
 
 
 def gradients(call, x, do):
     leaves = [y.detach().requires_grad_() for y in x[:3]]
     return torch.autograd.grad(call(*leaves, *x[3:]), leaves, do)
+
+
+def call_of(which: str, call, x, do):
+    """A function of nothing that does what the pass times, and gives o, or the gradients of q, k and v."""
+    if which == "forward":
+        return lambda: [call(*x)]
+    if which == "both":
+        return lambda: gradients(call, x, do)
+    leaves = [y.detach().requires_grad_() for y in x[:3]]
+    return backward_call(lambda: call(*leaves, *x[3:]), leaves, do)
+
+
+def spans_of(call, rounds: int) -> list[tuple[str, float]]:
+    """Name and milliseconds of each launch of [rounds] calls on the CUDA device, by torch's profiler."""
+    from torch.autograd import DeviceType
+    from torch.profiler import ProfilerActivity, profile
+
+    call()
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CUDA]) as profiled:
+        for _ in range(rounds):
+            call()
+        torch.cuda.synchronize()
+    return [(e.name, e.time_range.elapsed_us() * 1e-3) for e in profiled.events() if e.device_type == DeviceType.CUDA]
+
+
+def kernel_rows(title: str, spans: list[tuple[str, float]], rounds: int) -> list[str]:
+    """A table of what one call spends in each kernel, the longest first."""
+    by_name: dict[str, list[float]] = {}
+    for name, ms in spans:
+        by_name.setdefault(name[:100], []).append(ms)
+    rows = sorted(((sum(ms) / rounds, len(ms) / rounds, name) for name, ms in by_name.items()), reverse=True)
+    lines = [f"{title}: {sum(row[0] for row in rows):.3f} ms of kernels a call", "", "| kernel | launches | ms |", "|---|---|---|"]
+    return lines + [f"| {name} | {launches:g} | {ms:.3f} |" for ms, launches, name in rows] + [""]
 
 
 def measure(case: Case, dtype: str, which: str, a) -> dict[str, tuple[float, float]]:
@@ -254,19 +292,25 @@ def measure(case: Case, dtype: str, which: str, a) -> dict[str, tuple[float, flo
     do = torch.randn_like(x[2])
     first = [y[:1, :1].double() for y in x]
     exact = lambda *y: loop(tokens, normal(case, *y, exact=True), case.T)
-    want = gradients(exact, first, do[:1, :1].double()) if which == "both" else [exact(*first)]
+    backward = which != "forward"
+    want = gradients(exact, first, do[:1, :1].double()) if backward else [exact(*first)]
     calls, errors = {}, {}
-    for name, call in peers_of(case, a.device, a.artifacts).items():
-        run = (lambda call=call: gradients(call, x, do)) if which == "both" else (lambda call=call: [call(*x)])
+    for name, call in peers_of(case, a.device, a.artifacts, a.peers).items():
 
         def prepare():
-            pairs = list(zip(run(), want))[2 if case.G and which == "both" else 0 :]  # gradients of shared heads are all heads'
-            return max(((got[:1, :1].double() - w).abs().max() / w.abs().max()).item() for got, w in pairs)
+            run = call_of(which, call, x, do)
+            pairs = list(zip(run(), want))[2 if case.G and backward else 0 :]  # gradients of shared heads are all heads'
+            return run, max(((got[:1, :1].double() - w).abs().max() / w.abs().max()).item() for got, w in pairs)
 
-        with torch.set_grad_enabled(which == "both"):
-            if (error := usable(f"{name}, {case.kind} {case.shape}", prepare)) is not None:
-                calls[name], errors[name] = run, error
-    with torch.set_grad_enabled(which == "both"):
+        with torch.set_grad_enabled(backward):
+            if (made := usable(f"{name}, {case.kind} {case.shape}", prepare)) is not None:
+                calls[name], errors[name] = made
+    with torch.set_grad_enabled(backward):
+        if a.kernels:
+            for name, run in calls.items():
+                title = f"{name}, {case.kind}, {case.shape}, {dtype}, {which}, error {errors[name]:.0e}"
+                print("\n".join(kernel_rows(title, spans_of(run, a.rounds), a.rounds)), flush=True)
+            return {}
         seconds = median_seconds(calls, a.device, a.rounds)
     return {name: (s * 1e3, errors[name]) for name, s in seconds.items()}
 
@@ -286,8 +330,10 @@ def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--device", default="cpu")
     p.add_argument("--dtype", default="")
-    p.add_argument("--pass", dest="passes", default="forward,both")
-    p.add_argument("--filter", default="", help="only cases whose kind and shape contain this")
+    p.add_argument("--pass", dest="passes", default="forward,both", help="forward, backward (gradients alone), both")
+    p.add_argument("--peers", default="", help="only these of aule, fla, loop and chunks")
+    p.add_argument("--kernels", action="store_true", help="in place of times: what a call spends in each kernel; --device cuda")
+    p.add_argument("--filter", default="", help="only cases whose kind and shape, as `gated delta 1, 96, 8192, 128`, contain this")
     p.add_argument("--rounds", type=int, default=9)
     p.add_argument("--tokens", type=int, default=0, help="in place of each case's own: to try the command")
     p.add_argument("--artifacts", default="")
@@ -300,14 +346,29 @@ def main() -> None:
         return compile_artifacts(a.compile, a.arch, a.dtype or "bf16")
     on_cuda = a.device.startswith("cuda")
     columns = ["aule", "fla" if on_cuda else "loop", "chunks"]
+    a.peers = [name for name in a.peers.split(",") if name]
+    for given, known, what in ((a.passes.split(","), ["forward", "backward", "both"], "pass"), (a.peers, columns, "peer")):
+        for word in given:
+            if word not in known:
+                p.error(f"there is no {what} {word!r} here, expected {', '.join(known)}")
+    if a.kernels and not on_cuda:
+        p.error("--kernels needs --device cuda: kernels of other devices are not seen by torch's profiler")
+    if a.kernels and a.write:
+        p.error("--kernels writes no table of times")
+    columns = [name for name in columns if not a.peers or name in a.peers]
     lines = ["| decay | B, H, T, K = V (V of heads of q and k) | dtype | pass | " + " | ".join(columns) + " | best peer / aule |", "|" + "---|" * (len(columns) + 5)]
     for dtype in (a.dtype or ("bf16" if on_cuda else "f32")).split(","):
         for which in a.passes.split(","):
             for case in SETS["cuda" if on_cuda else "cpu"]:
                 if a.filter in f"{case.kind} {case.shape}":
                     case = replace(case, T=a.tokens or case.T)
-                    lines.append(row(case, dtype, which, measure(case, dtype, which, a), columns))
+                    found = measure(case, dtype, which, a)
+                    if a.kernels:
+                        continue
+                    lines.append(row(case, dtype, which, found, columns))
                     note(lines[-1])
+    if a.kernels:
+        return
     text = f"{machine(a.device)}. Median time, largest error beside the largest value; of the chunks the fastest, its size behind.\n\n" + "\n".join(lines)
     print(text)
     if a.write:
