@@ -69,6 +69,16 @@ aule_status rt_found(AuFinder *finder, const aule_device_info *info, AuSink sink
     return AULE_OK;
 }
 
+aule_status rt_found_none(AuFinder *finder, const char *backend, DLDevice dl, AuText *why,
+                          AuSink sink)
+{
+    const aule_device_info info = {
+        .id = backend, .backend = backend, .reason = rt_text_str(why), .dl = dl};
+    const aule_status status = why->failed ? rt_fail_memory(sink) : rt_found(finder, &info, sink);
+    rt_text_free(why);
+    return status;
+}
+
 static void empty_list(aule_device_list *list)
 {
     for (size_t i = 0; i < list->count; i++) free_info(&list->at[i]);

@@ -45,6 +45,14 @@ static void read_args(Reader *r, AuTileKernel *k)
     expect(r, ")");
 }
 
+/* Something else stands at [t], and nothing behind it is read. */
+static void refuse(Reader *r, const Token *t, const char *expected)
+{
+    au_error(r->diags, AU_E0701, (AuSpan){r->source, t->begin, t->end}, "expected %s", expected);
+    r->failed = true;
+    r->at = r->count - 1;
+}
+
 /* A positive number. */
 static int32_t read_count(Reader *r)
 {
@@ -53,9 +61,7 @@ static int32_t read_count(Reader *r)
     if (r->failed) return 0;
     if (value->op == TILE_X_INT && value->integer > 0 && value->integer <= INT16_MAX)
         return (int32_t)value->integer;
-    au_error(r->diags, AU_E0701, (AuSpan){r->source, t->begin, t->end}, "expected a number");
-    r->failed = true;
-    r->at = r->count - 1;
+    refuse(r, t, "a number");
     return 0;
 }
 
@@ -316,10 +322,7 @@ static void read_option(Reader *r)
         *option = (int32_t)value->integer;
         return;
     }
-    au_error(r->diags, AU_E0701, (AuSpan){r->source, t->begin, t->end},
-             "expected an option and a number");
-    r->failed = true;
-    r->at = r->count - 1;
+    refuse(r, t, "an option and a number");
 }
 
 static void read_target(Reader *r)

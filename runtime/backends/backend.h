@@ -14,6 +14,12 @@
 /* Receives what find() finds. Copies the texts. */
 typedef struct AuFinder AuFinder;
 aule_status rt_found(AuFinder *finder, const aule_device_info *info, AuSink sink);
+/* In place of devices, of which there are none: why. Frees the text. */
+aule_status rt_found_none(AuFinder *finder, const char *backend, DLDevice dl, AuText *why,
+                          AuSink sink);
+
+/* Does the code begin as a module of SPIR-V does? */
+bool rt_is_spirv(const aule_variant_v1 *variant);
 
 /* A tensor as the unit that copies boxes sees it (aule_map_v1): sizes in elements, strides in bytes. rank 0: it was not passed, and
  * nobody asks for its boxes. */

@@ -65,15 +65,6 @@ static aule_status found(AuFinder *finder, const AuCuda *cu, uint32_t index, int
     return status;
 }
 
-static aule_status not_found(AuFinder *finder, AuText *reason, AuSink sink)
-{
-    aule_device_info info = {
-        .id = "cuda", .backend = "cuda", .reason = rt_text_str(reason), .dl = {kDLCUDA, 0}};
-    aule_status status = reason->failed ? rt_fail_memory(sink) : rt_found(finder, &info, sink);
-    rt_text_free(reason);
-    return status;
-}
-
 bool rt_cuda_begin(AuCuda *cu, int *count, int *driver, AuText *why)
 {
     if (!rt_cuda_api(cu, why)) return false;
@@ -101,7 +92,8 @@ aule_status rt_cuda_find(AuFinder *finder, AuSink sink)
     AuCuda cu;
     AuText why = {.memory = sink.memory};
     int count = 0, driver = 0;
-    if (!rt_cuda_begin(&cu, &count, &driver, &why)) return not_found(finder, &why, sink);
+    if (!rt_cuda_begin(&cu, &count, &driver, &why))
+        return rt_found_none(finder, "cuda", (DLDevice){kDLCUDA, 0}, &why, sink);
     aule_status status = AULE_OK;
     for (uint32_t i = 0; !status && i < (uint32_t)count; i++)
         status = found(finder, &cu, i, driver, sink);

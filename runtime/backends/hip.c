@@ -148,11 +148,7 @@ static aule_status find(AuFinder *finder, AuSink sink)
             status = found(finder, &cu, properties, i, driver, sink);
         return status;
     }
-    aule_device_info info = {
-        .id = "hip", .backend = "hip", .reason = rt_text_str(&why), .dl = {kDLROCM, 0}};
-    status = why.failed ? rt_fail_memory(sink) : rt_found(finder, &info, sink);
-    rt_text_free(&why);
-    return status;
+    return rt_found_none(finder, "hip", (DLDevice){kDLROCM, 0}, &why, sink);
 }
 
 /* Machine code is of one architecture, the first word of the features. */

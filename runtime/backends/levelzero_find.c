@@ -210,13 +210,7 @@ aule_status rt_ze_find(AuFinder *finder, AuSink sink)
     AuText why = {.memory = sink.memory};
     const uint32_t count = rt_ze_devices(&ze, listed, &why);
     aule_status status = AULE_OK;
-    if (!count) {
-        const aule_device_info info = {.id = "levelzero",
-                                       .backend = "levelzero",
-                                       .reason = rt_text_str(&why),
-                                       .dl = {kDLOneAPI, 0}};
-        status = why.failed ? rt_fail_memory(sink) : rt_found(finder, &info, sink);
-    }
+    if (!count) return rt_found_none(finder, "levelzero", (DLDevice){kDLOneAPI, 0}, &why, sink);
     for (uint32_t n = 0; !status && n < count; n++)
         status = found(finder, &ze, &listed[n], n, sink);
     rt_text_free(&why);

@@ -7,15 +7,6 @@
  * this option drivers may take them for offsets of 32 bits in a buffer. */
 static const char build_flags[] = "-ze-opt-greater-than-4GB-buffer-required";
 
-static bool is_module(const aule_variant_v1 *variant)
-{
-    enum { MAGIC = 0x07230203, HEADER = 20 };
-    uint32_t magic = 0;
-    if (variant->code_bytes < HEADER || variant->code_bytes % 4) return false;
-    memcpy(&magic, variant->code, sizeof magic);
-    return magic == MAGIC;
-}
-
 /* The driver's words, shortened; "empty". */
 static void read_log(LevelZero *z, ze_module_build_log_handle_t log, AuText *text)
 {
@@ -120,7 +111,7 @@ aule_status rt_ze_module(LevelZero *z, const aule_variant_v1 *variant, ze_module
         return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
                        "levelzero:%u: code of format %u, expected SPIR-V", z->index,
                        variant->code_format);
-    if (!is_module(variant))
+    if (!rt_is_spirv(variant))
         return rt_fail(sink, AULE_ERROR_ARTIFACT,
                        "levelzero:%u: the code of '%s' is no SPIR-V module", z->index,
                        variant->schedule);

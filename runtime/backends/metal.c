@@ -48,10 +48,7 @@ static aule_status find(AuFinder *finder, AuSink sink)
         if (count) return status;
         rt_text_add(&why, "Metal has no devices");
     }
-    const aule_device_info info = {.id = "metal", .backend = "metal", .reason = rt_text_str(&why)};
-    status = rt_found(finder, &info, sink);
-    rt_text_free(&why);
-    return status;
+    return rt_found_none(finder, "metal", (DLDevice){0}, &why, sink);
 }
 
 static MetalId device_at(const MetalApi *m, uint32_t index)

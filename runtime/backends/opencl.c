@@ -120,13 +120,6 @@ static uint32_t list_devices(const AuOpenCL *cl, Listed *listed, cl_int *code)
     return count;
 }
 
-static aule_status not_found(AuFinder *finder, const char *reason, AuSink sink)
-{
-    aule_device_info info = {
-        .id = "opencl", .backend = "opencl", .reason = reason, .dl = {kDLOpenCL, 0}};
-    return rt_found(finder, &info, sink);
-}
-
 static aule_status find(AuFinder *finder, AuSink sink)
 {
     AuOpenCL cl;
@@ -134,21 +127,19 @@ static aule_status find(AuFinder *finder, AuSink sink)
     AuText why = {.memory = sink.memory};
     aule_status wrong = rt_opencl_code(&forced, sink);
     if (wrong) return wrong;
-    if (!rt_opencl_api(&cl, &why)) {
-        aule_status status = not_found(finder, rt_text_str(&why), sink);
-        rt_text_free(&why);
-        return status;
-    }
+    const DLDevice none = {kDLOpenCL, 0};
+    if (!rt_opencl_api(&cl, &why)) return rt_found_none(finder, "opencl", none, &why, sink);
     Listed listed[MAX_DEVICES];
     cl_int code;
     uint32_t count = list_devices(&cl, listed, &code);
-    if (count == 0)
-        return not_found(
-            finder,
-            code == -1001 || code == 0
-                ? "libOpenCL.so.1 is there, but no driver (ICD) with a device is installed"
-                : "clGetPlatformIDs failed",
-            sink);
+    if (count == 0) {
+        const bool no_driver = code == -1001 || code == 0;
+        rt_text_add(&why, "%s",
+                    no_driver
+                        ? "libOpenCL.so.1 is there, but no driver (ICD) with a device is installed"
+                        : "clGetPlatformIDs failed");
+        return rt_found_none(finder, "opencl", none, &why, sink);
+    }
     aule_status status = AULE_OK;
     for (uint32_t i = 0; !status && i < count; i++)
         status = found(finder, &cl, listed[i].platform, listed[i].device, i, sink);

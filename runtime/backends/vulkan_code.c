@@ -136,15 +136,6 @@ static aule_status make(Vulkan *v, Program *p, AuSink sink)
     return status;
 }
 
-static bool is_module(const aule_variant_v1 *variant)
-{
-    enum { MAGIC = 0x07230203, HEADER = 20 };
-    uint32_t magic = 0;
-    if (variant->code_bytes < HEADER || variant->code_bytes % 4) return false;
-    memcpy(&magic, variant->code, sizeof magic);
-    return magic == MAGIC;
-}
-
 aule_status rt_vulkan_load(void *state, const aule_variant_v1 *variant, void **program, AuSink sink)
 {
     Vulkan *v = state;
@@ -152,7 +143,7 @@ aule_status rt_vulkan_load(void *state, const aule_variant_v1 *variant, void **p
         return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
                        "vulkan:%u: code of format %u, expected SPIR-V", v->index,
                        variant->code_format);
-    if (!is_module(variant))
+    if (!rt_is_spirv(variant))
         return rt_fail(sink, AULE_ERROR_ARTIFACT, "vulkan:%u: the code of '%s' is no SPIR-V module",
                        v->index, variant->schedule);
     Program *p = rt_alloc(v->heap, sizeof *p);

@@ -225,13 +225,6 @@ static aule_status found(AuFinder *finder, const AuVulkan *vk, VkPhysicalDevice 
     return status;
 }
 
-static aule_status not_found(AuFinder *finder, const char *reason, AuSink sink)
-{
-    const aule_device_info info = {
-        .id = "vulkan", .backend = "vulkan", .reason = reason, .dl = {kDLVulkan, 0}};
-    return rt_found(finder, &info, sink);
-}
-
 aule_status rt_vulkan_find(AuFinder *finder, AuSink sink)
 {
     AuVulkan vk = {NULL};
@@ -240,11 +233,9 @@ aule_status rt_vulkan_find(AuFinder *finder, AuSink sink)
     VkResult code;
     char number[24];
     AuText why = {.memory = sink.memory};
-    if (!rt_vulkan_begin(&vk, &instance, &why)) {
-        aule_status status = not_found(finder, rt_text_str(&why), sink);
-        rt_text_free(&why);
-        return status;
-    }
+    const DLDevice none = {kDLVulkan, 0};
+    if (!rt_vulkan_begin(&vk, &instance, &why))
+        return rt_found_none(finder, "vulkan", none, &why, sink);
     const uint32_t count = rt_vulkan_devices(&vk, instance, devices, &code);
     aule_status status = AULE_OK;
     if (!count) {
@@ -252,11 +243,10 @@ aule_status rt_vulkan_find(AuFinder *finder, AuSink sink)
             rt_text_add(&why, "vkEnumeratePhysicalDevices: %s", rt_vulkan_error(code, number));
         else
             rt_vulkan_drivers(sink.memory, "none of these drivers has a device", &why);
-        status = not_found(finder, rt_text_str(&why), sink);
+        status = rt_found_none(finder, "vulkan", none, &why, sink);
     }
     for (uint32_t n = 0; !status && n < count; n++)
         status = found(finder, &vk, devices[n], n, sink);
     vk.vkDestroyInstance(instance, NULL);
-    rt_text_free(&why);
     return status;
 }

@@ -232,6 +232,91 @@ void expect_plan_error(aule_attention *attention, aule_device *device, const Cas
     assert_int_equal(aule_plan_new(attention, device, &c->call, &plan, NULL), status);
 }
 
+/* ---- on devices */
+
+void case_module(CaseModule *m, const aule_variant_v1 *instead)
+{
+    m->module = sample_module;
+    m->attention = *m->module.attentions;
+    const uint32_t count = m->attention.variant_count;
+    assert_true(count <= sizeof m->variants / sizeof *m->variants);
+    memcpy(m->variants, m->attention.variants, count * sizeof *m->variants);
+    for (uint32_t n = 0; n < count; n++) {
+        aule_variant_v1 *v = &m->variants[n];
+        if (strcmp(v->target, "cuda") != 0 || strcmp(v->arch, "sm_80") != 0 ||
+            (instead->operation && strcmp(v->operation, instead->operation) != 0))
+            continue;
+        v->target = instead->target;
+        v->arch = instead->arch;
+        v->features = instead->features;
+        v->code_format = instead->code_format;
+        v->code = instead->code;
+        v->code_bytes = instead->code_bytes;
+    }
+    m->attention.variants = m->variants;
+    m->module.attentions = &m->attention;
+}
+
+aule_status case_place(Case *c, aule_device *device, int tensors, aule_buffer **buffers,
+                       aule_buffer **workspace, aule_error **error)
+{
+    enum { WORKSPACE = 4096 };
+    aule_status status = AULE_OK;
+    for (int t = 0; t < tensors && !status; t++) {
+        status = aule_buffer_new(device, c->bytes[t], &buffers[t], error);
+        if (!status) status = aule_buffer_upload(buffers[t], 0, c->storage[t], c->bytes[t], error);
+        if (status) break;
+        c->tensors[t].data = aule_buffer_data(buffers[t]);
+        c->tensors[t].device = aule_device_get_info(device)->dl;
+    }
+    if (!status) status = aule_buffer_new(device, WORKSPACE, workspace, error);
+    c->run.workspace = status ? NULL : aule_buffer_data(*workspace);
+    c->run.workspace_bytes = WORKSPACE;
+    return status;
+}
+
+aule_status case_fetch(Case *c, int tensors, aule_buffer *const *buffers, aule_error **error)
+{
+    aule_status status = AULE_OK;
+    for (int t = T_O; t < tensors && !status; t++)
+        status = aule_buffer_download(buffers[t], 0, c->storage[t], c->bytes[t], error);
+    return status;
+}
+
+void on_device_begin(OnDevice *s, const aule_module_v1 *module, int tensors)
+{
+    *s = (OnDevice){.tensors = tensors, .c = case_new()};
+    assert_int_equal(aule_module_from(module, NULL, &s->module, NULL), AULE_OK);
+}
+
+aule_status on_device_run(OnDevice *s, const char *id, aule_error **error)
+{
+    uint64_t nanoseconds;
+    aule_status status = aule_device_open(id, NULL, &s->device, error);
+    if (!status) status = case_place(s->c, s->device, s->tensors, s->buffers, &s->workspace, error);
+    if (!status)
+        status = aule_plan_new(aule_module_attention(s->module, 0), s->device, &s->c->call,
+                               &s->plan, error);
+    if (!status) status = aule_event_record(s->device, NULL, &s->first, error);
+    if (!status) status = aule_plan_run(s->plan, &s->c->run, error);
+    if (!status) status = aule_event_record(s->device, NULL, &s->last, error);
+    if (!status) status = aule_device_synchronize(s->device, NULL, error);
+    if (!status) status = aule_event_elapsed(s->first, s->last, &nanoseconds, error);
+    return status ? status : case_fetch(s->c, s->tensors, s->buffers, error);
+}
+
+void on_device_end(OnDevice *s)
+{
+    aule_event_free(s->first);
+    aule_event_free(s->last);
+    aule_plan_free(s->plan);
+    for (int t = 0; t < s->tensors; t++) aule_buffer_free(s->buffers[t]);
+    aule_buffer_free(s->workspace);
+    aule_device_close(s->device);
+    aule_module_close(s->module);
+    case_free(s->c);
+}
+
 int fixture_open(void **state)
 {
     Fixture *f = calloc(1, sizeof *f);

@@ -41,6 +41,35 @@ void expect_plan_error(aule_attention *attention, aule_device *device, const Cas
 void expect_error(aule_status found, aule_error **error, aule_status status,
                   const char *text); /* frees it */
 
+/* The sample's module with code for another target in place of PTX for sm_80. */
+typedef struct CaseModule {
+    aule_variant_v1 variants[32];
+    aule_attention_v1 attention;
+    aule_module_v1 module;
+} CaseModule;
+/* [instead]: target, arch, features, format and code of these variants; of one operation, if it says which. */
+void case_module(CaseModule *m, const aule_variant_v1 *instead);
+
+/* The tensors of a call in a device's memory, and a workspace; results back. */
+aule_status case_place(Case *c, aule_device *device, int tensors, aule_buffer **buffers,
+                       aule_buffer **workspace, aule_error **error);
+aule_status case_fetch(Case *c, int tensors, aule_buffer *const *buffers, aule_error **error);
+
+/* A call on a device that has one queue, its own. */
+typedef struct OnDevice {
+    int tensors; /* of the call */
+    aule_module *module;
+    aule_device *device;
+    aule_plan *plan;
+    aule_buffer *buffers[TENSORS], *workspace;
+    aule_event *first, *last;
+    Case *c;
+} OnDevice;
+void on_device_begin(OnDevice *s, const aule_module_v1 *module, int tensors);
+/* All that a program does, until something fails. */
+aule_status on_device_run(OnDevice *s, const char *id, aule_error **error);
+void on_device_end(OnDevice *s);
+
 /* The sample module and a cpu device, as group setup. */
 typedef struct Fixture {
     aule_module *module;

@@ -7,10 +7,7 @@ Callers callers;
 
 /* The sample's module with modules for Level Zero instead of PTX. The mock knows kernels by their names, so that no code is needed. */
 static const uint32_t code[] = {0x07230203, 0x00010000, 0, 1, 0};
-enum { MOST_VARIANTS = 32 };
-static aule_variant_v1 variants[MOST_VARIANTS];
-static aule_attention_v1 attention;
-static aule_module_v1 module;
+static CaseModule sample;
 
 static void take(void *loader, const char *name, void *function)
 {
@@ -31,22 +28,12 @@ void make_module(const char *driver)
     take(mock, "levelzero_mock_work", (void *)&callers.work);
     take(loader, "zeCommandQueueCreate", (void *)&callers.queue_create);
     take(loader, "zeCommandQueueDestroy", (void *)&callers.queue_destroy);
-    module = sample_module;
-    attention = *module.attentions;
-    assert_true(attention.variant_count <= MOST_VARIANTS);
-    memcpy(variants, attention.variants, attention.variant_count * sizeof *variants);
-    for (uint32_t n = 0; n < attention.variant_count; n++) {
-        if (strcmp(variants[n].target, "cuda") != 0 || strcmp(variants[n].arch, "sm_80") != 0)
-            continue;
-        variants[n].target = "levelzero";
-        variants[n].arch = "levelzero10";
-        variants[n].features = "SPIR-V_1.0 shared32k";
-        variants[n].code_format = AULE_CODE_SPIRV;
-        variants[n].code = code;
-        variants[n].code_bytes = sizeof code;
-    }
-    attention.variants = variants;
-    module.attentions = &attention;
+    case_module(&sample, &(aule_variant_v1){.target = "levelzero",
+                                            .arch = "levelzero10",
+                                            .features = "SPIR-V_1.0 shared32k",
+                                            .code_format = AULE_CODE_SPIRV,
+                                            .code = code,
+                                            .code_bytes = sizeof code});
 }
 
 void open_case(Setup *s, On on)
@@ -98,7 +85,7 @@ aule_status open_device(Setup *s, aule_error **error)
                                          .allocator = s->allocator,
                                          .context = s->context,
                                          .queue_kind = kinds[s->on]};
-    aule_status status = aule_module_from(&module, &module_options, &s->module, error);
+    aule_status status = aule_module_from(&sample.module, &module_options, &s->module, error);
     if (status) return status;
     return s->by_caller ? AULE_ERROR_DRIVER
                         : aule_device_open("levelzero:0", &options, &s->device, error);
@@ -118,20 +105,8 @@ static aule_status finish(Setup *s, aule_error **error)
 
 aule_status place(Setup *s, aule_error **error)
 {
-    aule_status status = AULE_OK;
-    for (int t = 0; t < TENSORS && !status; t++) {
-        status = aule_buffer_new(s->device, s->c->bytes[t], &s->buffers[t], error);
-        if (!status)
-            status = aule_buffer_upload(s->buffers[t], 0, s->c->storage[t], s->c->bytes[t], error);
-        if (status) break;
-        s->c->tensors[t].data = aule_buffer_data(s->buffers[t]);
-        s->c->tensors[t].device = aule_device_get_info(s->device)->dl;
-    }
-    if (!status) status = aule_buffer_new(s->device, 4096, &s->workspace, error);
-    s->c->run.workspace = aule_buffer_data(s->workspace);
-    s->c->run.workspace_bytes = 4096;
     s->c->run.queue = queue_of(s);
-    return status;
+    return case_place(s->c, s->device, TENSORS, s->buffers, &s->workspace, error);
 }
 
 aule_status fetch(Setup *s, aule_error **error)
@@ -139,9 +114,7 @@ aule_status fetch(Setup *s, aule_error **error)
     aule_status status = AULE_OK;
     if (s->on != ON_OWN && s->on != ON_RECORDED)
         status = aule_device_synchronize(s->device, queue_of(s), error);
-    for (int t = T_O; t < TENSORS && !status; t++)
-        status = aule_buffer_download(s->buffers[t], 0, s->c->storage[t], s->c->bytes[t], error);
-    return status;
+    return status ? status : case_fetch(s->c, TENSORS, s->buffers, error);
 }
 
 aule_status run_all(Setup *s, aule_error **error)

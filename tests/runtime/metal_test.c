@@ -54,101 +54,36 @@ static const char code[] =
 // clang-format on
 
 /* The sample's module with MSL instead of PTX. */
-enum { MOST_VARIANTS = 32 };
-static aule_variant_v1 variants[MOST_VARIANTS];
+static CaseModule sample;
 static aule_launch_v1 launches[2];
-static aule_attention_v1 attention;
-static aule_module_v1 module;
 
 static void make_module(void)
 {
-    module = sample_module;
-    attention = *module.attentions;
-    assert_true(attention.variant_count <= MOST_VARIANTS);
-    memcpy(variants, attention.variants, attention.variant_count * sizeof *variants);
-    for (uint32_t n = 0; n < attention.variant_count; n++) {
-        aule_variant_v1 *v = &variants[n];
-        if (strcmp(v->target, "cuda") != 0 || strcmp(v->arch, "sm_80") != 0 ||
-            strcmp(v->operation, "forward") != 0)
-            continue;
+    case_module(&sample, &(aule_variant_v1){.target = "metal",
+                                            .arch = "apple7",
+                                            .features = "apple7",
+                                            .operation = "forward",
+                                            .code_format = AULE_CODE_MSL,
+                                            .code = code,
+                                            .code_bytes = sizeof code - 1});
+    for (uint32_t n = 0; n < sample.attention.variant_count; n++) {
+        aule_variant_v1 *v = &sample.variants[n];
+        if (strcmp(v->target, "metal") != 0) continue;
         memcpy(launches, v->launches, sizeof launches);
         for (int k = 0; k < 2; k++) launches[k].block[0] = 32;
-        v->target = "metal";
-        v->arch = "apple7";
-        v->features = "apple7";
-        v->code_format = AULE_CODE_MSL;
-        v->code = code;
-        v->code_bytes = sizeof code - 1;
         v->launches = launches;
     }
-    attention.variants = variants;
-    module.attentions = &attention;
 }
 
-typedef struct Setup {
-    aule_module *module;
-    aule_device *device;
-    aule_plan *plan;
-    aule_buffer *buffers[FORWARD_TENSORS], *workspace;
-    aule_event *first, *last;
-    Case *c;
-} Setup;
+typedef OnDevice Setup;
 
-static aule_status place(Setup *s, aule_error **error)
-{
-    aule_status status = AULE_OK;
-    for (int t = 0; t < FORWARD_TENSORS && !status; t++) {
-        status = aule_buffer_new(s->device, s->c->bytes[t], &s->buffers[t], error);
-        if (!status)
-            status = aule_buffer_upload(s->buffers[t], 0, s->c->storage[t], s->c->bytes[t], error);
-        if (status) break;
-        s->c->tensors[t].data = aule_buffer_data(s->buffers[t]);
-        s->c->tensors[t].device = aule_device_get_info(s->device)->dl;
-    }
-    if (!status) status = aule_buffer_new(s->device, 4096, &s->workspace, error);
-    s->c->run.workspace = status ? NULL : aule_buffer_data(s->workspace);
-    s->c->run.workspace_bytes = 4096;
-    return status;
-}
-
-/* All that a program does, until something fails. */
 static aule_status run_all(Setup *s, aule_error **error)
 {
-    uint64_t nanoseconds;
-    aule_status status = aule_device_open("metal:0", NULL, &s->device, error);
-    if (!status) status = place(s, error);
-    if (!status)
-        status = aule_plan_new(aule_module_attention(s->module, 0), s->device, &s->c->call,
-                               &s->plan, error);
-    if (!status) status = aule_event_record(s->device, NULL, &s->first, error);
-    if (!status) status = aule_plan_run(s->plan, &s->c->run, error);
-    if (!status) status = aule_event_record(s->device, NULL, &s->last, error);
-    if (!status) status = aule_device_synchronize(s->device, NULL, error);
-    if (!status) status = aule_event_elapsed(s->first, s->last, &nanoseconds, error);
-    for (int t = T_O; t < FORWARD_TENSORS && !status; t++)
-        status = aule_buffer_download(s->buffers[t], 0, s->c->storage[t], s->c->bytes[t], error);
-    return status;
+    return on_device_run(s, "metal:0", error);
 }
 
-static void open_case(Setup *s)
-{
-    memset(s, 0, sizeof *s);
-    s->c = case_new();
-    case_forget(s->c);
-    assert_int_equal(aule_module_from(&module, NULL, &s->module, NULL), AULE_OK);
-}
-
-static void close_case(Setup *s)
-{
-    aule_event_free(s->first);
-    aule_event_free(s->last);
-    aule_plan_free(s->plan);
-    for (int t = 0; t < FORWARD_TENSORS; t++) aule_buffer_free(s->buffers[t]);
-    aule_buffer_free(s->workspace);
-    aule_device_close(s->device);
-    aule_module_close(s->module);
-    case_free(s->c);
-}
+static void open_case(Setup *s) { on_device_begin(s, &sample.module, FORWARD_TENSORS); }
+static void close_case(Setup *s) { on_device_end(s); }
 
 static void expect_nothing_left(void)
 {

@@ -11,94 +11,27 @@
 
 /* The sample's module with modules for Vulkan instead of PTX. The mock knows kernels by their names, so that no code is needed. */
 static const uint32_t code[] = {0x07230203, 0x00010500, 0, 1, 0};
-enum { MOST_VARIANTS = 32 };
-static aule_variant_v1 variants[MOST_VARIANTS];
-static aule_attention_v1 attention;
-static aule_module_v1 module;
+static CaseModule sample;
 
 static void make_module(void)
 {
-    module = sample_module;
-    attention = *module.attentions;
-    assert_true(attention.variant_count <= MOST_VARIANTS);
-    memcpy(variants, attention.variants, attention.variant_count * sizeof *variants);
-    for (uint32_t n = 0; n < attention.variant_count; n++) {
-        if (strcmp(variants[n].target, "cuda") != 0 || strcmp(variants[n].arch, "sm_80") != 0)
-            continue;
-        variants[n].target = "vulkan";
-        variants[n].arch = "vulkan12";
-        variants[n].features = "shared32k";
-        variants[n].code_format = AULE_CODE_SPIRV;
-        variants[n].code = code;
-        variants[n].code_bytes = sizeof code;
-    }
-    attention.variants = variants;
-    module.attentions = &attention;
+    case_module(&sample, &(aule_variant_v1){.target = "vulkan",
+                                            .arch = "vulkan12",
+                                            .features = "shared32k",
+                                            .code_format = AULE_CODE_SPIRV,
+                                            .code = code,
+                                            .code_bytes = sizeof code});
 }
 
-typedef struct Setup {
-    aule_module *module;
-    aule_device *device;
-    aule_plan *plan;
-    aule_buffer *buffers[TENSORS], *workspace;
-    aule_event *first, *last;
-    Case *c;
-} Setup;
+typedef OnDevice Setup;
 
-static aule_status place(Setup *s, aule_error **error)
-{
-    aule_status status = AULE_OK;
-    for (int t = 0; t < TENSORS && !status; t++) {
-        status = aule_buffer_new(s->device, s->c->bytes[t], &s->buffers[t], error);
-        if (!status)
-            status = aule_buffer_upload(s->buffers[t], 0, s->c->storage[t], s->c->bytes[t], error);
-        if (status) break;
-        s->c->tensors[t].data = aule_buffer_data(s->buffers[t]);
-        s->c->tensors[t].device = aule_device_get_info(s->device)->dl;
-    }
-    if (!status) status = aule_buffer_new(s->device, 4096, &s->workspace, error);
-    s->c->run.workspace = aule_buffer_data(s->workspace);
-    s->c->run.workspace_bytes = 4096;
-    return status;
-}
-
-/* All that a program does, until something fails. */
 static aule_status run_all(Setup *s, aule_error **error)
 {
-    uint64_t nanoseconds;
-    aule_status status = aule_device_open("vulkan:0", NULL, &s->device, error);
-    if (!status) status = place(s, error);
-    if (!status)
-        status = aule_plan_new(aule_module_attention(s->module, 0), s->device, &s->c->call,
-                               &s->plan, error);
-    if (!status) status = aule_event_record(s->device, NULL, &s->first, error);
-    if (!status) status = aule_plan_run(s->plan, &s->c->run, error);
-    if (!status) status = aule_event_record(s->device, NULL, &s->last, error);
-    if (!status) status = aule_device_synchronize(s->device, NULL, error);
-    if (!status) status = aule_event_elapsed(s->first, s->last, &nanoseconds, error);
-    for (int t = T_O; t < TENSORS && !status; t++)
-        status = aule_buffer_download(s->buffers[t], 0, s->c->storage[t], s->c->bytes[t], error);
-    return status;
+    return on_device_run(s, "vulkan:0", error);
 }
 
-static void open_case(Setup *s)
-{
-    memset(s, 0, sizeof *s);
-    s->c = case_new();
-    assert_int_equal(aule_module_from(&module, NULL, &s->module, NULL), AULE_OK);
-}
-
-static void close_case(Setup *s)
-{
-    aule_event_free(s->first);
-    aule_event_free(s->last);
-    aule_plan_free(s->plan);
-    for (int t = 0; t < TENSORS; t++) aule_buffer_free(s->buffers[t]);
-    aule_buffer_free(s->workspace);
-    aule_device_close(s->device);
-    aule_module_close(s->module);
-    case_free(s->c);
-}
+static void open_case(Setup *s) { on_device_begin(s, &sample.module, TENSORS); }
+static void close_case(Setup *s) { on_device_end(s); }
 
 static void expect_nothing_left(void)
 {
@@ -419,7 +352,7 @@ static void test_a_pipeline_that_is_refused(void **state)
     aule_error *error = NULL;
     open_case(&s);
     assert_int_equal(aule_device_open("vulkan:0", NULL, &s.device, &error), AULE_OK);
-    assert_int_equal(place(&s, &error), AULE_OK);
+    assert_int_equal(case_place(s.c, s.device, TENSORS, s.buffers, &s.workspace, &error), AULE_OK);
     vulkan_mock.fail = "vkCreateComputePipelines";
     vulkan_mock.code = -13;
     expect_plan_error(aule_module_attention(s.module, 0), s.device, s.c, AULE_ERROR_BUILD,
