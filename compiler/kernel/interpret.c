@@ -59,6 +59,7 @@ static uint64_t place_region(AuMachine *m, uint32_t first, uint64_t at, bool *ag
 
 static void place_values(AuMachine *m)
 {
+    m->matrices = AU_NEW_ARRAY(m->arena, const AuMatrixPlaces *, kernel_matrix_count());
     m->slot = AU_NEW_ARRAY(m->arena, uint32_t, m->k->instr_count);
     bool agents = false;
     const uint64_t bytes = place_region(m, m->k->body, 64, &agents); /* 0 means none */

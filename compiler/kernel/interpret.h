@@ -73,8 +73,8 @@ typedef struct AuMachine {
     uint32_t *given, given_count,
         given_capacity; /* instructions without operands: their values are filled in beforehand */
     bool increments, copies;
-    const AuMatrixPlaces *matrices[AU_MATRICES]; /* those that the kernel has */
-    AuRunMemory *places;                         /* per memory */
+    const AuMatrixPlaces **matrices; /* by kernel_matrix_count: those that the kernel has */
+    AuRunMemory *places;             /* per memory */
     AuExecutor *executors;
     struct AuAgents *agents; /* of kernels whose executors go different ways */
     AuClock clock;
